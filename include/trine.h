@@ -1,0 +1,337 @@
+/* Trine: distributed training of GPT-style transformers over data, tensor and pipeline parallel
+ * ranks with ZeRO-0/1/2/3, started by mpirun. This header is the whole public API.
+ *
+ * Conventions. Every function that can fail returns a trine_status; on failure a trail of
+ * file:line frames is kept and trine_error_print() shows it once. "Collective over: G" means that
+ * every rank of group G must make the call, in the same order, with the same sizes; "not
+ * collective" functions may be called by any rank alone. `count` is elements, `bytes` is bytes.
+ * What a create function returns is owned by the caller and ended by the matching destroy, which
+ * sets the caller's pointer to NULL. Nothing here is safe to call from two threads at once. */
+#ifndef TRINE_H
+#define TRINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#define TRINE_VERSION "0.1.0"
+
+/* ---- Status ---------------------------------------------------------------------------------- */
+
+#define TRINE_STATUS_LIST(X)                                                                       \
+    X(TRINE_OK, "ok")                                                                              \
+    X(TRINE_EINVAL, "invalid argument")                                                            \
+    X(TRINE_ENOMEM, "out of memory")                                                               \
+    X(TRINE_EIO, "input or output failed")                                                         \
+    X(TRINE_EDATA, "bad data")                                                                     \
+    X(TRINE_EMPI, "MPI failed")                                                                    \
+    X(TRINE_EMATH, "maths library failed")                                                         \
+    X(TRINE_ETIMEOUT, "timed out")                                                                 \
+    X(TRINE_EPROGRAM, "illegal program")                                                           \
+    X(TRINE_EAUDIT, "ranks disagree")                                                              \
+    X(TRINE_EUNSUPPORTED, "not supported here")
+
+typedef enum {
+#define TRINE_STATUS_ENUM(name, text) name,
+    TRINE_STATUS_LIST(TRINE_STATUS_ENUM)
+#undef TRINE_STATUS_ENUM
+} trine_status;
+
+/* The words for a status, never NULL. Not collective. */
+const char *trine_status_text(trine_status status);
+
+/* Prints the error trail (message first, then frames) to stderr, once: a second call prints
+ * nothing until another error is raised. Not collective. */
+void trine_error_print(void);
+
+/* ---- World, mesh and groups ------------------------------------------------------------------ */
+
+typedef struct trine_world trine_world;
+typedef struct trine_mesh trine_mesh;
+typedef struct trine_comm trine_comm;
+
+/* The sizes of the three parallel dimensions; their product is the number of ranks. */
+typedef struct {
+    int dp, tp, pp;
+} trine_layout;
+
+/* A rank's place: rank = (pp * DP + dp) * TP + tp, so that a tp group is consecutive ranks. */
+typedef struct {
+    int dp, tp, pp;
+} trine_coord;
+
+/* The groups that every rank belongs to. The four edges are communicators of two neighbouring
+ * stages (rank 0 the earlier one); at the ends of the pipeline they have size 1. TIE joins the
+ * first and the last stage (size 1 elsewhere and with one stage). NODE: ranks on the same node. */
+#define TRINE_GROUP_LIST(X)                                                                        \
+    X(TRINE_WORLD, "world")                                                                        \
+    X(TRINE_DP, "dp")                                                                              \
+    X(TRINE_TP, "tp")                                                                              \
+    X(TRINE_PP, "pp")                                                                              \
+    X(TRINE_TIE, "tie")                                                                            \
+    X(TRINE_ACT_IN, "act_in")                                                                      \
+    X(TRINE_ACT_OUT, "act_out")                                                                    \
+    X(TRINE_GRAD_IN, "grad_in")                                                                    \
+    X(TRINE_GRAD_OUT, "grad_out")                                                                  \
+    X(TRINE_NODE, "node")
+
+typedef enum {
+#define TRINE_GROUP_ENUM(name, text) name,
+    TRINE_GROUP_LIST(TRINE_GROUP_ENUM)
+#undef TRINE_GROUP_ENUM
+    TRINE_GROUPS
+} trine_group;
+
+/* Joins the job: initialises MPI (unless the caller has) and says how many ranks there are. A
+ * process started without mpirun is a world of one rank. argc and argv may be NULL.
+ * Errors: TRINE_EMPI. Collective over: all processes of the job. */
+trine_status trine_world_create(trine_world **world, int *argc, char ***argv);
+
+/* Leaves the job; finalises MPI if trine_world_create initialised it. Collective over: world. */
+void trine_world_destroy(trine_world **world);
+
+int trine_world_rank(const trine_world *world);
+int trine_world_size(const trine_world *world);
+
+/* Seconds that a rank may wait in one communication before it reports who it waits for and ends
+ * the job; 0 waits for ever. The default is 600. Not collective. */
+void trine_world_timeout(trine_world *world, double seconds);
+
+/* Prints the error trail with this rank's host and place, and ends every process of the job with
+ * exit status 1. Does not return. Not collective. */
+_Noreturn void trine_abort(trine_world *world);
+
+/* Splits the world into the mesh of `layout` and makes all its groups, in one fixed order.
+ * ranks_per_node > 0 overrides what a node is (consecutive ranks); 0 asks MPI.
+ * Errors: TRINE_EINVAL when dp*tp*pp is not the world's size; TRINE_EMPI.
+ * Collective over: world. */
+trine_status trine_mesh_create(trine_mesh **mesh, trine_world *world, trine_layout layout,
+                               int ranks_per_node);
+
+/* Frees the mesh and its groups; they must be idle. Collective over: world. */
+void trine_mesh_destroy(trine_mesh **mesh);
+
+trine_layout trine_mesh_layout(const trine_mesh *mesh);
+trine_coord trine_mesh_coord(const trine_mesh *mesh);
+trine_coord trine_layout_coord(trine_layout layout, int rank);
+int trine_layout_rank(trine_layout layout, trine_coord coord);
+
+/* The communicator of one of this rank's groups; owned by the mesh, never NULL. */
+trine_comm *trine_mesh_group(const trine_mesh *mesh, trine_group group);
+
+/* ---- Collectives ----------------------------------------------------------------------------- */
+
+#define TRINE_DTYPE_LIST(X)                                                                        \
+    X(TRINE_F32, "f32", 4)                                                                         \
+    X(TRINE_F64, "f64", 8)                                                                         \
+    X(TRINE_I32, "i32", 4)                                                                         \
+    X(TRINE_I64, "i64", 8)                                                                         \
+    X(TRINE_U8, "u8", 1)
+
+typedef enum {
+#define TRINE_DTYPE_ENUM(name, text, bytes) name,
+    TRINE_DTYPE_LIST(TRINE_DTYPE_ENUM)
+#undef TRINE_DTYPE_ENUM
+} trine_dtype;
+
+typedef enum { TRINE_SUM, TRINE_MAX } trine_reduction;
+
+size_t trine_dtype_bytes(trine_dtype type);
+int trine_comm_rank(const trine_comm *comm);
+int trine_comm_size(const trine_comm *comm);
+
+/* All collectives below block until this rank's part is done. P is the group's size. `count`
+ * is the number of elements of the *whole* (the larger side); where every rank holds one P-th of
+ * it, P must divide it (TRINE_EINVAL otherwise, before anything is sent). count 0 is legal: all
+ * ranks still take part. Buffers of different roles must not overlap except where "in place" is
+ * described. Reductions add in rank order, ((r0 + r1) + r2) + ..., whatever the size, so that the
+ * bits depend neither on the message size nor on the transport.
+ * Errors: TRINE_EINVAL, TRINE_EMPI, TRINE_EAUDIT under audit. A wait longer than the world's
+ * timeout ends the job. Collective over: comm. */
+
+/* dst (count) = sum or max over ranks of src (count), on every rank. In place: dst == src. */
+trine_status trine_all_reduce(trine_comm *comm, void *dst, const void *src, size_t count,
+                              trine_dtype type, trine_reduction op);
+/* The same, to `root` only; dst is not read on other ranks and may be NULL. In place: dst == src. */
+trine_status trine_reduce(trine_comm *comm, void *dst, const void *src, size_t count,
+                          trine_dtype type, trine_reduction op, int root);
+/* buf (count) on every rank = buf of root. */
+trine_status trine_broadcast(trine_comm *comm, void *buf, size_t count, trine_dtype type, int root);
+/* dst (count) = the ranks' src (count/P), in rank order. In place: src == dst + rank*count/P. */
+trine_status trine_all_gather(trine_comm *comm, void *dst, const void *src, size_t count,
+                              trine_dtype type);
+/* dst (count/P) = this rank's part of src (count) of root; src may be NULL elsewhere.
+ * In place on root: dst == src + root*count/P. */
+trine_status trine_scatter(trine_comm *comm, void *dst, const void *src, size_t count,
+                           trine_dtype type, int root);
+/* dst (count) on root = the ranks' src (count/P), in rank order; dst may be NULL elsewhere.
+ * In place on root: src == dst + root*count/P. */
+trine_status trine_gather(trine_comm *comm, void *dst, const void *src, size_t count,
+                          trine_dtype type, int root);
+/* dst (count/P) = this rank's part of the sum (or max) over ranks of src (count).
+ * In place: dst == src + rank*count/P (the rest of src is left as it was). */
+trine_status trine_reduce_scatter(trine_comm *comm, void *dst, const void *src, size_t count,
+                                  trine_dtype type, trine_reduction op);
+/* Part j of src (count) goes to part `rank` of rank j's dst (count). In place: dst == src. */
+trine_status trine_all_to_all(trine_comm *comm, void *dst, const void *src, size_t count,
+                              trine_dtype type);
+/* Point to point inside the group; messages between two ranks arrive in order. peer == own rank
+ * is refused. send and recv of one message must agree in count and type. */
+trine_status trine_send(trine_comm *comm, const void *buf, size_t count, trine_dtype type, int peer);
+trine_status trine_recv(trine_comm *comm, void *buf, size_t count, trine_dtype type, int peer);
+trine_status trine_barrier(trine_comm *comm);
+
+/* Calls and bytes since the start, by kind. `bytes` is what this rank hands to the transport for
+ * its peers (all-gather and reduce-scatter of n elements: (P-1)/P n; all-reduce at most twice). */
+#define TRINE_TALLY_LIST(X)                                                                        \
+    X(TRINE_TALLY_ALL_REDUCE, "all-reduce")                                                        \
+    X(TRINE_TALLY_REDUCE, "reduce")                                                                \
+    X(TRINE_TALLY_BROADCAST, "broadcast")                                                          \
+    X(TRINE_TALLY_ALL_GATHER, "all-gather")                                                        \
+    X(TRINE_TALLY_SCATTER, "scatter")                                                              \
+    X(TRINE_TALLY_GATHER, "gather")                                                                \
+    X(TRINE_TALLY_REDUCE_SCATTER, "reduce-scatter")                                                \
+    X(TRINE_TALLY_ALL_TO_ALL, "all-to-all")                                                        \
+    X(TRINE_TALLY_SEND, "send")                                                                    \
+    X(TRINE_TALLY_RECV, "recv")                                                                    \
+    X(TRINE_TALLY_BARRIER, "barrier")
+
+typedef enum {
+#define TRINE_TALLY_ENUM(name, text) name,
+    TRINE_TALLY_LIST(TRINE_TALLY_ENUM)
+#undef TRINE_TALLY_ENUM
+    TRINE_TALLY_KINDS
+} trine_tally_kind;
+
+typedef struct {
+    uint64_t calls, bytes;
+} trine_tally;
+
+trine_tally trine_comm_tally(const trine_comm *comm, trine_tally_kind kind);
+
+/* ---- Configuration --------------------------------------------------------------------------- */
+
+/* The transformer: GPT-2 (Radford et al., "Language models are unsupervised multitask learners",
+ * 2019). Pre-layer-norm blocks, GELU (tanh form), learned positions, biases everywhere. */
+typedef struct {
+    int num_layers;          /* L */
+    int hidden_size;         /* C; a multiple of num_attention_heads */
+    int num_attention_heads; /* H; a multiple of tp */
+    int ffn_hidden_size;     /* width of the MLP; 0 means 4C */
+    int seq_length;          /* T, tokens per sample */
+    int vocab_size;          /* V; 0 means the token file's; padded to tp inside, never outside */
+    bool untied;             /* true: the output head has a matrix of its own */
+} trine_model;
+
+typedef enum { TRINE_ZERO_0, TRINE_ZERO_1, TRINE_ZERO_2, TRINE_ZERO_3 } trine_zero;
+
+#define TRINE_SCHEDULE_LIST(X)                                                                     \
+    X(TRINE_NAIVE, "naive")                                                                        \
+    X(TRINE_GPIPE, "gpipe")                                                                        \
+    X(TRINE_1F1B, "1f1b")
+
+typedef enum {
+#define TRINE_SCHEDULE_ENUM(name, text) name,
+    TRINE_SCHEDULE_LIST(TRINE_SCHEDULE_ENUM)
+#undef TRINE_SCHEDULE_ENUM
+    TRINE_SCHEDULES
+} trine_schedule;
+
+typedef struct {
+    trine_layout layout;  /* dp 0: what is left of the ranks */
+    trine_zero zero;      /* what dp ranks share: Rajbhandari et al., "ZeRO", SC 2020, section 5 */
+    trine_schedule schedule;
+    const char *pp_split; /* NULL: by cost. "e,5,5,h": an embedding-only stage, two of five layers, a
+                             head-only stage; embedding and head join the first and last stage that
+                             has a number when they are not named */
+    int gather_buffers;   /* ZeRO-3: buffers per class (block; embedding and head), at least 1 */
+    int ranks_per_node;   /* 0: as MPI finds it */
+    const char *device;   /* "cpu" or "ref" */
+    int threads;          /* per rank; 0: the affinity mask shared by the node's ranks */
+    double timeout;       /* seconds without progress before the job is ended; 0: never */
+    bool audit;           /* compare every collective over its group first; hash replicas */
+    bool serial;          /* finish each instruction before the next starts (for bisecting) */
+} trine_parallel;
+
+typedef enum { TRINE_DECAY_COSINE, TRINE_DECAY_LINEAR, TRINE_DECAY_CONSTANT } trine_lr_decay;
+
+/* AdamW (Loshchilov and Hutter, 2019), linear warm-up, then decay from lr to min_lr over
+ * lr_decay_iters (0: train_iters) as Megatron-LM does. */
+typedef struct {
+    double lr, min_lr;
+    int lr_warmup_iters, lr_decay_iters;
+    trine_lr_decay lr_decay_style;
+    double weight_decay, adam_beta1, adam_beta2, adam_eps;
+    double clip_grad; /* global norm; 0: no clipping */
+    bool decay_all;   /* decay biases, norms and positions too */
+} trine_optimizer;
+
+typedef struct {
+    const char *data_path;     /* token file or glob */
+    const char *val_data_path; /* NULL: no validation */
+    uint64_t seed;             /* of initial values and of the order of samples */
+} trine_data;
+
+typedef struct {
+    trine_model model;
+    trine_parallel parallel;
+    trine_optimizer optimizer;
+    trine_data data;
+    int micro_batch_size;  /* samples per forward pass and rank */
+    int global_batch_size; /* samples per step over all ranks: micro x dp x number of micro-batches */
+    int train_iters;
+    int eval_iters; /* global batches per validation */
+} trine_config;
+
+/* Defaults: the gpt2 preset, zero 0, 1f1b, two gather buffers, AdamW with Megatron's betas. */
+trine_config trine_config_default(void);
+/* Sets `model` to gpt2, gpt2-medium, gpt2-large or gpt2-xl. Errors: TRINE_EINVAL names them. */
+trine_status trine_model_preset(trine_model *model, const char *name);
+/* Says whether `config` can run on `ranks` ranks, and fills in what it leaves open (dp, the MLP's
+ * width). All faults stand in one message, with the nearest layouts that work. Pure: opens no file,
+ * so vocab_size 0 passes here. Errors: TRINE_EINVAL. Not collective. */
+trine_status trine_config_check(trine_config *config, int ranks);
+
+/* ---- Training -------------------------------------------------------------------------------- */
+
+typedef struct trine_trainer trine_trainer;
+
+/* What a step measured; the same on every rank but for peak_bytes. */
+typedef struct {
+    int64_t step;      /* counts from 1 */
+    double loss;       /* nats a token, mean over the global batch */
+    double grad_norm;  /* global, before clipping */
+    double lr;
+    double seconds;
+    uint64_t tokens;     /* in this step, over all ranks */
+    uint64_t peak_bytes; /* the largest rank's planned memory */
+    bool skipped;        /* the norm was not finite: no parameter was changed */
+} trine_metrics;
+
+/* Checks the configuration, opens the data, builds the mesh, plans and takes all memory, makes and
+ * proves the program, and sets the initial parameters. `world` must outlive the trainer.
+ * Errors: TRINE_EINVAL, TRINE_EDATA, TRINE_EIO, TRINE_ENOMEM, TRINE_EPROGRAM, TRINE_EMPI.
+ * Collective over: world. */
+trine_status trine_trainer_create(trine_trainer **trainer, trine_world *world,
+                                  const trine_config *config);
+void trine_trainer_destroy(trine_trainer **trainer);
+/* One optimizer step on the next global batch. Allocates nothing. Collective over: world. */
+trine_status trine_trainer_step(trine_trainer *trainer, trine_metrics *metrics);
+/* Mean loss over eval_iters global batches of the validation file, always the same ones.
+ * Errors: TRINE_EINVAL without val_data_path. Collective over: world. */
+trine_status trine_trainer_eval(trine_trainer *trainer, double *loss);
+/* The configuration with everything filled in; owned by the trainer. */
+const trine_config *trine_trainer_config(const trine_trainer *trainer);
+const trine_mesh *trine_trainer_mesh(const trine_trainer *trainer);
+/* Prints layout, stages, batch arithmetic, threads and memory plan; rank 0 prints.
+ * Collective over: world. */
+trine_status trine_trainer_banner(trine_trainer *trainer, FILE *out);
+
+/* Bytes of one rank by kind, bubble and traffic of every stage, without starting anything.
+ * Errors: TRINE_EINVAL. Not collective. */
+trine_status trine_dry_run(const trine_config *config, int ranks, FILE *out);
+/* Prints every stage's program and the picture of who computes what when. Not collective. */
+trine_status trine_explain(const trine_config *config, int ranks, FILE *out);
+
+#endif

@@ -1,0 +1,51 @@
+/* Memory is planned, then taken. A room's setup function asks an arena for its buffers; run with
+ * an arena that has no memory yet it only *declares* (returns NULL and counts), run again with
+ * memory it gets its pointers. The declare pass alone is --dry-run, so the estimate and the truth
+ * are the same code.
+ *
+ * Invariant: both passes make the same calls in the same order. Every piece starts at a multiple of
+ * ARENA_ALIGN bytes; what the rounding adds is counted under MEM_PADDING. Cost: one addition per
+ * buffer; a training step takes nothing. */
+#ifndef TRINE_BASE_ARENA_H
+#define TRINE_BASE_ARENA_H
+
+#include <stddef.h>
+
+#define ARENA_ALIGN 256
+
+#define MEM_KIND_LIST(X)                                                                           \
+    X(MEM_PARAMS, "parameters")                                                                    \
+    X(MEM_GRADS, "gradients")                                                                      \
+    X(MEM_OPTIMIZER, "optimizer")                                                                  \
+    X(MEM_GATHER, "gather buffers")                                                                \
+    X(MEM_REDUCE, "reduce buffers")                                                                \
+    X(MEM_TIE, "tie buffer")                                                                       \
+    X(MEM_ACTIVATIONS, "activations")                                                              \
+    X(MEM_MESSAGES, "messages")                                                                    \
+    X(MEM_WORKSPACE, "workspace")                                                                  \
+    X(MEM_DATA, "batches")                                                                         \
+    X(MEM_PADDING, "padding")
+
+typedef enum {
+#define MEM_KIND_ENUM(name, text) name,
+    MEM_KIND_LIST(MEM_KIND_ENUM)
+#undef MEM_KIND_ENUM
+    MEM_KINDS
+} mem_kind;
+
+typedef struct {
+    char *base;               /* NULL in the declare pass; owned by whoever set it */
+    size_t used, capacity;    /* bytes */
+    size_t bytes[MEM_KINDS];  /* declared so far, by kind */
+} arena;
+
+/* A declaring arena (base NULL) or one over `capacity` bytes at `base`, ARENA_ALIGN aligned. */
+void arena_init(arena *a, void *base, size_t capacity);
+
+/* The next `bytes` bytes, counted as `kind`; NULL while declaring (or when bytes is 0). Running over
+ * the capacity is our bug (ASSERT). Not collective. */
+void *arena_take(arena *a, mem_kind kind, size_t bytes);
+
+const char *mem_kind_text(mem_kind kind);
+
+#endif

@@ -1,0 +1,86 @@
+#include "base/status.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_FRAMES 24
+
+typedef struct {
+    const char *file, *func;
+    int line;
+} frame;
+
+static _Thread_local struct {
+    trine_status status;
+    bool printed;
+    char message[4096];
+    frame frames[MAX_FRAMES];
+    int count;
+} trail;
+
+static char prefix[256];
+
+const char *trine_status_text(trine_status status) {
+    switch (status) {
+#define STATUS_CASE(name, text)                                                                    \
+    case name: return text;
+        TRINE_STATUS_LIST(STATUS_CASE)
+#undef STATUS_CASE
+    }
+    return "unknown status";
+}
+
+trine_status status_frame(trine_status status, const char *file, int line, const char *func) {
+    if (trail.count < MAX_FRAMES) trail.frames[trail.count++] = (frame){file, func, line};
+    return status;
+}
+
+trine_status status_raise(trine_status status, const char *file, int line, const char *func,
+                          const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    vsnprintf(trail.message, sizeof trail.message, format, args);
+    va_end(args);
+    trail.status = status;
+    trail.printed = false;
+    trail.count = 0;
+    return status_frame(status, file, line, func);
+}
+
+const char *status_message(void) {
+    return trail.message;
+}
+
+void status_clear(void) {
+    trail.status = TRINE_OK;
+    trail.message[0] = '\0';
+    trail.count = 0;
+}
+
+void status_prefix(const char *text) {
+    snprintf(prefix, sizeof prefix, "%s", text);
+}
+
+void trine_error_print(void) {
+    if (trail.status == TRINE_OK || trail.printed) return;
+    /* One buffer, one write: lines of several ranks must not interleave. */
+    char text[8192];
+    size_t used = (size_t)snprintf(text, sizeof text, "trine: %s%s: %s\n", prefix,
+                                   trine_status_text(trail.status), trail.message);
+    for (int i = 0; i < trail.count && used < sizeof text; i++) {
+        const frame *f = &trail.frames[i];
+        used += (size_t)snprintf(text + used, sizeof text - used, "    at %s:%d (%s)\n", f->file,
+                                 f->line, f->func);
+    }
+    fputs(text, stderr);
+    fflush(stderr);
+    trail.printed = true;
+}
+
+_Noreturn void status_assert_failed(const char *file, int line, const char *expression) {
+    fprintf(stderr, "trine: %s%s:%d: this is a bug in Trine: ASSERT(%s) failed\n", prefix, file,
+            line, expression);
+    fflush(stderr);
+    abort();
+}

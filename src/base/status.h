@@ -1,0 +1,45 @@
+/* Errors: a status and a trail. The function that finds a fault RAISEs it with a message for the
+ * person who will read it; every caller passes it on with TRY, which adds one file:line frame. The
+ * trail is printed once, by trine_error_print() or trine_abort().
+ *
+ * CHECK is for the user's mistakes (a bad argument, a bad file), ASSERT for ours: it is always on
+ * and ends the process. Invariant: whoever returns a status other than TRINE_OK has raised it.
+ * Cost: nothing on the good path but a comparison. The trail is one buffer per thread. */
+#ifndef TRINE_BASE_STATUS_H
+#define TRINE_BASE_STATUS_H
+
+#include "trine.h" /* trine_status */
+
+/* Starts a new trail with this message; returns `status`. Not collective. */
+trine_status status_raise(trine_status status, const char *file, int line, const char *func,
+                          const char *format, ...) __attribute__((format(printf, 5, 6)));
+/* Adds a frame to the trail; returns `status`. Not collective. */
+trine_status status_frame(trine_status status, const char *file, int line, const char *func);
+/* The message of the current trail, without frames; "" if there is none. */
+const char *status_message(void);
+/* Forgets the trail: for callers that have handled the error. */
+void status_clear(void);
+/* What status_print puts before the message, e.g. "host7 [pp1 dp0 tp1]: "; copied. */
+void status_prefix(const char *prefix);
+_Noreturn void status_assert_failed(const char *file, int line, const char *expression);
+
+#define RAISE(status, ...) status_raise((status), __FILE__, __LINE__, __func__, __VA_ARGS__)
+
+#define TRY(call)                                                                                  \
+    do {                                                                                           \
+        trine_status try_status_ = (call);                                                         \
+        if (try_status_ != TRINE_OK)                                                               \
+            return status_frame(try_status_, __FILE__, __LINE__, __func__);                        \
+    } while (0)
+
+#define CHECK(condition, status, ...)                                                              \
+    do {                                                                                           \
+        if (!(condition)) return RAISE((status), __VA_ARGS__);                                     \
+    } while (0)
+
+#define ASSERT(condition)                                                                          \
+    do {                                                                                           \
+        if (!(condition)) status_assert_failed(__FILE__, __LINE__, #condition);                    \
+    } while (0)
+
+#endif

@@ -1,0 +1,70 @@
+/* Groups of ranks and what they do together. Public half: trine.h (collectives, mesh, tally); this
+ * header adds what only the library needs: requests, watchdog, audit and the transport table.
+ *
+ * A communicator is a table of transport functions (self.c for groups of one, mpi.c for the rest)
+ * plus a tally. Movement is the transport's business; *addition is ours*: a reduction moves the
+ * addends and adds them locally in rank order, so that its bits are fixed (docs/numbers.md).
+ * Invariant: all members of a group issue the same operations in the same order; audit mode
+ * verifies it. Cost: the bytes that trine_comm_tally counts, plus one pass of local additions.
+ * <mpi.h> is included in this room only. */
+#ifndef TRINE_COMM_COMM_H
+#define TRINE_COMM_COMM_H
+
+#include "trine.h"
+
+/* One message or gather under way. Zero-initialise; idle when active is false. */
+typedef struct {
+    bool active;
+    trine_comm *comm;
+    void *handle; /* the transport's (an MPI_Request fits) */
+} comm_request;
+
+/* Starts sending or receiving; the buffer belongs to the transport until comm_wait. Requests on one
+ * comm between the same two ranks match in the order in which they were started.
+ * Not collective (the peer makes the matching call). */
+trine_status comm_send_start(trine_comm *comm, const void *buf, size_t count, trine_dtype type,
+                             int peer, comm_request *request);
+trine_status comm_recv_start(trine_comm *comm, void *buf, size_t count, trine_dtype type, int peer,
+                             comm_request *request);
+/* As trine_all_gather, but returns at once; finished by comm_wait. Collective over: comm. */
+trine_status comm_all_gather_start(trine_comm *comm, void *dst, const void *src, size_t count,
+                                   trine_dtype type, comm_request *request);
+/* Blocks until the request is done and makes it idle; an idle request returns at once. */
+trine_status comm_wait(comm_request *request);
+
+trine_group comm_group(const trine_comm *comm);
+trine_world *comm_world(const trine_comm *comm);
+/* The world rank of a member. */
+int comm_world_rank(const trine_comm *comm, int rank);
+
+/* What this rank is doing, for the watchdog's report: `describe` writes at most `size` bytes into
+ * `text`. Called only when the watchdog fires. NULL forgets it. */
+typedef void (*comm_describe)(const void *context, char *text, size_t size);
+void comm_activity(trine_world *world, comm_describe describe, const void *context);
+
+/* Audit mode: before each collective its kind, count, type, root and `position` (the program index
+ * of the instruction that issues it, set by comm_position) are compared over the group; a mismatch
+ * is TRINE_EAUDIT and names both ranks and both calls. Costs one small all-gather per collective.
+ * Its own messages are not tallied. */
+void comm_audit(trine_world *world, bool on);
+void comm_position(trine_world *world, int64_t position);
+
+/* The largest number of bytes that one MPI call may be given; tests lower it. Default INT_MAX
+ * rounded down to ARENA_ALIGN. */
+void comm_message_limit(trine_world *world, size_t bytes);
+
+/* Bytes that one rank hands to the transport for an operation on `count` elements of `type` in a
+ * group of `size`, when it has this `rank` and (for rooted kinds) the root is `root`. Pure: what
+ * --dry-run prints and what the tally must equal. */
+uint64_t comm_bytes(trine_tally_kind kind, size_t count, trine_dtype type, int size, int rank,
+                    int root);
+
+/* Bytes of scratch that a world's communicators hold for ordered additions (in the memory plan). */
+size_t comm_scratch_bytes(int world_size);
+
+void comm_tally_reset(trine_comm *comm);
+
+/* The host names of all ranks, for the banner: *names (world size) strings, owned by the world. */
+trine_status comm_host_names(trine_world *world, const char *const **names);
+
+#endif

@@ -1,0 +1,53 @@
+/* A device is memory plus a table of maths operators (ops.h). The model sees nothing else: it names
+ * no backend and no element type. Activations and parameters are `void *` in the device's compute
+ * type (`compute`); statistics, gradients of parameters and everything that accumulates is float.
+ *
+ * Three tables fill it: ref (plain loops, the specification), cpu (oneDNN and vectorised kernels)
+ * and, in a later room, cuda. A backend that is not built is a stub file that refuses to open.
+ * Invariant: the tables compute the same function; tests/ops holds each against ref.
+ * Cost: one indirect call per operator. */
+#ifndef TRINE_DEVICE_DEVICE_H
+#define TRINE_DEVICE_DEVICE_H
+
+#include "trine.h"
+
+#define DEVICE_LIST(X)                                                                             \
+    X(DEVICE_CPU, "cpu")                                                                           \
+    X(DEVICE_REF, "ref")
+
+typedef enum {
+#define DEVICE_ENUM(name, text) name,
+    DEVICE_LIST(DEVICE_ENUM)
+#undef DEVICE_ENUM
+    DEVICE_KINDS
+} device_kind;
+
+struct ops;
+
+typedef struct device {
+    const char *name;
+    const struct ops *ops;
+    trine_dtype compute; /* element type of parameters and activations: TRINE_F32 */
+    int threads;         /* what the operators may use */
+    void *state;         /* the backend's own (primitive caches); NULL in ref */
+} device;
+
+/* Opens a device with `threads` threads (>= 1). On success *d is owned by the caller.
+ * Errors: TRINE_EUNSUPPORTED, TRINE_ENOMEM. Not collective. */
+trine_status device_open(device **d, device_kind kind, int threads);
+void device_close(device **d);
+
+/* `bytes` bytes of device memory, zero, aligned to 4096; freed with device_free. `bytes` must be
+ * what was asked for. Errors: TRINE_ENOMEM. */
+trine_status device_alloc(device *d, void **p, size_t bytes);
+void device_free(device *d, void *p, size_t bytes);
+/* Blocking copies and fills in device memory. */
+void device_copy(device *d, void *dst, const void *src, size_t bytes);
+void device_zero(device *d, void *dst, size_t bytes);
+
+/* The processors that this process may run on, counted from its affinity mask. */
+int device_affinity_cpus(void);
+/* The processors that the node has online. */
+int device_node_cpus(void);
+
+#endif

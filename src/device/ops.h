@@ -1,0 +1,117 @@
+/* The operators that a GPT needs, as one table. A row per operator, one operator per file in ref/
+ * and cpu/. Shapes stand in comments; all matrices are row-major and dense. `=` means that the
+ * output is set, `+=` that it is added to. Outputs do not overlap inputs unless a line says so.
+ *
+ * Types: `void *` is the device's compute type, `float *` is always fp32.
+ * Numbers: an operator's result does not depend on the number of threads (but for the matmuls of
+ * the cpu backend, see docs/numbers.md); a NaN that goes in comes out.
+ * Errors: TRINE_EMATH from a maths library; the plain loops cannot fail. */
+#ifndef TRINE_DEVICE_OPS_H
+#define TRINE_DEVICE_OPS_H
+
+#include "device/device.h"
+
+/* AdamW, decoupled weight decay: Loshchilov and Hutter, "Decoupled weight decay regularization",
+ * ICLR 2019, algorithm 2. `step` counts from 1. The gradient is multiplied by `scale` (clipping)
+ * before it is used. */
+typedef struct {
+    float lr, beta1, beta2, eps, decay, scale;
+    int64_t step;
+} adamw_args;
+
+/* sum_squares adds in blocks of this many elements, each block in a fixed order, so that the result
+ * depends neither on threads nor on vector width. */
+#define SUM_SQUARES_BLOCK 4096
+
+typedef struct ops {
+    /* y (T, N) = x (T, K) w (N, K)^T + bias (N);  bias may be NULL */
+    trine_status (*linear_forward)(device *d, void *y, const void *w, const void *bias,
+                                   const void *x, size_t T, size_t N, size_t K);
+    /* dx (T, K) = dy (T, N) w (N, K) */
+    trine_status (*linear_backward_input)(device *d, void *dx, const void *w, const void *dy,
+                                          size_t T, size_t N, size_t K);
+    /* dw (N, K) += dy (T, N)^T x (T, K);  dbias (N) += column sums of dy, may be NULL */
+    trine_status (*linear_backward_weight)(device *d, float *dw, float *dbias, const void *dy,
+                                           const void *x, size_t T, size_t N, size_t K);
+
+    /* y (T, N) = (y + bias (N)) + residual (T, N);  each may be NULL; residual may be y's equal
+     * in shape but not y itself */
+    trine_status (*bias_residual)(device *d, void *y, const void *bias, const void *residual,
+                                  size_t T, size_t N);
+    /* dbias (N) += column sums of dy (T, N) */
+    trine_status (*bias_backward)(device *d, float *dbias, const void *dy, size_t T, size_t N);
+
+    /* y (T, C) = (x - mean) * rstd * gain + bias;  stat (T, 2) = {mean, rstd};  eps 1e-5.
+     * Ba et al., "Layer normalization", 2016 */
+    trine_status (*norm_forward)(device *d, void *y, float *stat, const void *gain,
+                                 const void *bias, const void *x, size_t T, size_t C);
+    /* dx (T, C) += ...;  dgain (C) += ...;  dbias (C) += ... */
+    trine_status (*norm_backward)(device *d, void *dx, float *dgain, float *dbias, const void *dy,
+                                  const void *gain, const void *x, const float *stat, size_t T,
+                                  size_t C);
+
+    /* y (n) = 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)));  y may be x
+     * Hendrycks and Gimpel, "Gaussian error linear units", 2016, section 2 */
+    trine_status (*gelu_forward)(device *d, void *y, const void *x, size_t n);
+    /* dx (n) = dy (n) * gelu'(x (n));  dx may be dy */
+    trine_status (*gelu_backward)(device *d, void *dx, const void *dy, const void *x, size_t n);
+
+    /* Causal attention of H heads of width D on qkv (B, T, 3, H, D): y (B, T, H, D) =
+     * softmax(q k^T / sqrt(D)) v;  lse (B, H, T) = log of the softmax's denominator (with the
+     * maximum folded in), kept for the backward pass. No (T, T) matrix outlives the call.
+     * `work` holds attention_workspace() bytes.
+     * Vaswani et al., "Attention is all you need", 2017, section 3.2.1; the recomputation from lse
+     * is Dao et al., "FlashAttention", 2022, section 3.1 */
+    trine_status (*attention_forward)(device *d, void *y, float *lse, const void *qkv, void *work,
+                                      size_t B, size_t T, size_t H, size_t D);
+    /* dqkv (B, T, 3, H, D) = ... */
+    trine_status (*attention_backward)(device *d, void *dqkv, const void *dy, const void *qkv,
+                                       const void *y, const float *lse, void *work, size_t B,
+                                       size_t T, size_t H, size_t D);
+    /* Bytes of scratch that both directions need. Pure. */
+    size_t (*attention_workspace)(const device *d, size_t B, size_t T, size_t H, size_t D);
+
+    /* x (T, C) = row tokens[t] - first of table (V, C), or zero where that is outside [0, V) */
+    trine_status (*embedding_forward)(device *d, void *x, const void *table, const int32_t *tokens,
+                                      int32_t first, size_t T, size_t C, size_t V);
+    /* dtable (V, C) += rows of dx (T, C), added in ascending t */
+    trine_status (*embedding_backward)(device *d, float *dtable, const void *dx,
+                                       const int32_t *tokens, int32_t first, size_t T, size_t C,
+                                       size_t V);
+    /* x (B, T, C) += table (T, C) */
+    trine_status (*position_forward)(device *d, void *x, const void *table, size_t B, size_t T,
+                                     size_t C);
+    /* dtable (T, C) += sum over b, ascending, of dx (B, T, C) */
+    trine_status (*position_backward)(device *d, float *dtable, const void *dx, size_t B, size_t T,
+                                      size_t C);
+
+    /* Cross-entropy over one shard of the vocabulary: the shard's V columns, of which the first
+     * `valid` are real and the rest padding that must not count; column v is token first + v.
+     * max (T) = maximum over the valid columns of logits (T, V), -inf if valid is 0 */
+    trine_status (*xent_max)(device *d, float *max, const void *logits, size_t T, size_t V,
+                             size_t valid);
+    /* sums (T, 2) = {sum over the valid columns of exp(logit - max), the target's logit - max if the
+     * target lies in this shard, else 0} */
+    trine_status (*xent_sums)(device *d, float *sums, const void *logits, const float *max,
+                              const int32_t *targets, int32_t first, size_t T, size_t V,
+                              size_t valid);
+    /* *loss += scale * sum over t, ascending, in double, of log(sums[t][0]) - sums[t][1] */
+    trine_status (*xent_loss)(device *d, double *loss, const float *sums, double scale, size_t T);
+    /* logits (T, V) becomes its gradient: (softmax - onehot(target)) * scale; padding columns = 0 */
+    trine_status (*xent_backward)(device *d, void *logits, const float *max, const float *sums,
+                                  const int32_t *targets, int32_t first, float scale, size_t T,
+                                  size_t V, size_t valid);
+
+    /* y (n) += x (n), fp32 */
+    trine_status (*add)(device *d, float *y, const float *x, size_t n);
+    /* *sum = sum of squares of x (n) in double, by blocks of SUM_SQUARES_BLOCK */
+    trine_status (*sum_squares)(device *d, double *sum, const float *x, size_t n);
+    /* One pass over n elements: w, m, v updated from g. w is fp32 (the compute type's master).
+     * w -= lr * (decay * w + mhat / (sqrt(vhat) + eps)) */
+    trine_status (*adamw)(device *d, float *w, float *m, float *v, const float *g, size_t n,
+                          const adamw_args *args);
+} ops;
+
+extern const ops ops_ref, ops_cpu;
+
+#endif

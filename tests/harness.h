@@ -1,0 +1,47 @@
+/* What every test file includes. A file says on its first line how many ranks it wants:
+ *
+ *     TEST np=0        one process, no MPI (these also run under the sanitizers)
+ *     TEST np=1,2,4    mpirun with that many ranks, once each
+ *
+ * and ends with `int main(int argc, char **argv) { return HARNESS_RUN(argc, argv, tests); }` where
+ * `tests` is an array of struct CMUnitTest. Rank 0 speaks TAP on standard output, the others are
+ * silent there. With more than one rank a failed assertion aborts the process, so that mpirun ends
+ * the job at once with a non-zero status: a rank that left a test early would hang its peers. */
+#ifndef TRINE_TESTS_HARNESS_H
+#define TRINE_TESTS_HARNESS_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "base/status.h"
+#include "trine.h"
+
+/* The job's world; NULL in np=0 tests, which do not start MPI. */
+extern trine_world *harness_world;
+
+#define HARNESS_RUN(argc, argv, tests)                                                             \
+    harness_run((argc), (argv), #tests, (tests), sizeof(tests) / sizeof *(tests))
+int harness_run(int argc, char **argv, const char *name, const struct CMUnitTest *tests,
+                size_t count);
+/* The same for np=0. */
+#define HARNESS_RUN_ALONE(tests)                                                                   \
+    harness_run_alone(#tests, (tests), sizeof(tests) / sizeof *(tests))
+int harness_run_alone(const char *name, const struct CMUnitTest *tests, size_t count);
+
+/* The call must return TRINE_OK; otherwise the error trail is printed and the test fails. */
+#define OK(call)                                                                                   \
+    do {                                                                                           \
+        if ((call) != TRINE_OK) {                                                                  \
+            trine_error_print();                                                                   \
+            fail_msg("%s", #call);                                                                 \
+        }                                                                                          \
+    } while (0)
+
+/* The call must return `status`, and the message must contain `text`. */
+#define REFUSED(call, status, text) harness_refused((call), (status), (text), #call)
+void harness_refused(trine_status got, trine_status want, const char *text, const char *call);
+
+#endif
