@@ -1,0 +1,91 @@
+#include "core/flat.h"
+
+#include <string.h>
+
+#include "base/rng.h"
+#include "base/status.h"
+
+static size_t round_up(size_t n, size_t to) {
+    return (n + to - 1) / to * to;
+}
+
+size_t tensor_count(const tensor *t) {
+    return t->parts * t->rows * t->cols;
+}
+
+void flat_add(flat_range *range, const tensor *t) {
+    ASSERT(range->tensor_count < FLAT_TENSORS);
+    tensor *added = &range->tensors[range->tensor_count++];
+    *added = *t;
+    added->offset = round_up(range->used, FLAT_ALIGN);
+    range->used = added->offset + tensor_count(t);
+}
+
+void flat_finish(flat_range *range, int dp) {
+    range->count = round_up(range->used, FLAT_ALIGN * (size_t)dp);
+}
+
+size_t flat_unit_count(const flat_unit *unit) {
+    size_t count = 0;
+    for (int i = 0; i < unit->range_count; i++) count += unit->ranges[i].count;
+    return count;
+}
+
+/* `count` elements of local row `row` (counted over all parts) from column `col` on. */
+static void init_row(const tensor *t, uint64_t key, size_t row, size_t col, size_t count,
+                     float *dst) {
+    size_t global_row = t->first_row + row % t->rows;
+    if (t->init == INIT_ZERO || global_row >= t->global_rows) {
+        memset(dst, 0, count * sizeof *dst);
+        return;
+    }
+    if (t->init == INIT_ONE) {
+        for (size_t i = 0; i < count; i++) dst[i] = 1.0f;
+        return;
+    }
+    size_t stacked = row / t->rows * t->global_rows + global_row;
+    rng_normal(dst, key, stacked * t->global_cols + t->first_col + col, count, t->std);
+}
+
+/* Elements [begin, end) of the tensor's local storage. */
+static void init_tensor(const tensor *t, uint64_t seed, size_t begin, size_t end, float *dst) {
+    uint64_t key = rng_key(seed, t->name);
+    while (begin < end) {
+        size_t row = begin / t->cols, col = begin % t->cols;
+        size_t count = t->cols - col < end - begin ? t->cols - col : end - begin;
+        init_row(t, key, row, col, count, dst);
+        begin += count;
+        dst += count;
+    }
+}
+
+void flat_init(const flat_range *range, uint64_t seed, size_t begin, size_t count, float *dst) {
+    memset(dst, 0, count * sizeof *dst);
+    for (int i = 0; i < range->tensor_count; i++) {
+        const tensor *t = &range->tensors[i];
+        size_t from = t->offset > begin ? t->offset : begin;
+        size_t end = t->offset + tensor_count(t);
+        size_t to = end < begin + count ? end : begin + count;
+        if (from < to) init_tensor(t, seed, from - t->offset, to - t->offset, dst + (from - begin));
+    }
+}
+
+trine_status flat_redistribute(trine_comm *dp, placement from, placement to, void *dst,
+                               const void *src, size_t count, trine_dtype type) {
+    size_t slice = count / (size_t)trine_comm_size(dp);
+    size_t offset = (size_t)trine_comm_rank(dp) * slice * trine_dtype_bytes(type);
+    if (from == SHARD && to == REPLICATE) return trine_all_gather(dp, dst, src, count, type);
+    if (from == PARTIAL && to == SHARD)
+        return trine_reduce_scatter(dp, dst, src, count, type, TRINE_SUM);
+    if (from == PARTIAL && to == REPLICATE) {
+        ASSERT(dst == src);
+        char *own = (char *)dst + offset;
+        TRY(trine_reduce_scatter(dp, own, src, count, type, TRINE_SUM));
+        return trine_all_gather(dp, dst, own, count, type);
+    }
+    if (from == REPLICATE && to == SHARD) {
+        memmove(dst, (const char *)src + offset, slice * trine_dtype_bytes(type));
+        return TRINE_OK;
+    }
+    return RAISE(TRINE_EINVAL, "no way from placement %d to %d", (int)from, (int)to);
+}

@@ -1,0 +1,144 @@
+/* The model: GPT-2 as units (embedding, blocks, head), their tensors, and forward and backward of
+ * each. Unit 0 is the embedding, units 1..L are blocks, unit L+1 is the head.
+ *
+ * The model knows no communicator, no rank and no ZeRO stage: who talks to whom inside a layer is
+ * the business of tp/, and whoever runs a unit has pointed its parameters and gradients at memory
+ * before the call (gpt_bind_params, gpt_bind_grads). Nor does it know the element type: activations
+ * and parameters are `void *` in the device's compute type.
+ *
+ * Invariant: backward adds (+=) into parameter gradients and turns the gradient of the residual
+ * stream in place from dy into dx. Cost: 2 flops a parameter and token forward, 4 backward, plus
+ * attention. Radford et al. 2019 (GPT-2); Shoeybi et al., "Megatron-LM", 2019, section 3. */
+#ifndef TRINE_MODEL_GPT_H
+#define TRINE_MODEL_GPT_H
+
+#include "base/arena.h"
+#include "core/flat.h"
+#include "device/device.h"
+#include "tp/tp.h"
+
+/* Sizes, as one tp rank sees them. */
+typedef struct {
+    size_t B, T, C, H, F, L; /* micro-batch, sequence, hidden, heads, MLP width, layers: global */
+    size_t V;                /* vocabulary, without padding */
+    bool untied;
+    int tp, tp_rank;
+} gpt_shape;
+
+typedef enum { UNIT_EMBEDDING, UNIT_BLOCK, UNIT_HEAD } unit_kind;
+
+int gpt_unit_count(const gpt_shape *s); /* L + 2 */
+unit_kind gpt_unit_kind(const gpt_shape *s, int unit);
+
+/* The tensors of a unit and their places, for `dp` slices. Embedding: ranges {wte}, {wpe}. Block: one
+ * range. Head: ranges {wte if tied, lm_head if untied}, {ln_f}. Names are GPT-2's:
+ * "wte.weight", "h.3.attn.c_attn.weight", "ln_f.bias", "lm_head.weight"; matrices are (out, in). Pure. */
+void gpt_unit_layout(const gpt_shape *s, int unit, int dp, flat_unit *out);
+
+/* A parameter and its gradient. */
+typedef struct {
+    const void *w;
+    float *dw;
+} param;
+
+typedef struct {
+    param gain, bias;
+} gpt_norm;
+
+typedef struct {
+    param token, position; /* (Vp/tp, C), (T, C); Vp = V rounded up to tp */
+} gpt_embedding;
+
+typedef struct {
+    gpt_norm ln1;
+    tp_linear qkv, proj; /* (3C/tp, C), (C, C/tp) */
+    gpt_norm ln2;
+    tp_linear fc, out; /* (F/tp, C), (C, F/tp) */
+} gpt_block;
+
+typedef struct {
+    param token; /* (Vp/tp, C) */
+    gpt_norm norm;
+} gpt_head;
+
+/* A unit with its tensors bound to memory. */
+typedef struct {
+    unit_kind kind;
+    union {
+        gpt_embedding embedding;
+        gpt_block block;
+        gpt_head head;
+    };
+} gpt_unit;
+
+/* Points the unit's weights (gradients) at ranges that start at base[i]. Not collective. */
+void gpt_bind_params(gpt_unit *u, const gpt_shape *s, int unit, const flat_unit *layout,
+                     void *const base[FLAT_RANGES]);
+void gpt_bind_grads(gpt_unit *u, const gpt_shape *s, int unit, const flat_unit *layout,
+                    float *const base[FLAT_RANGES]);
+
+/* What the forward pass of one unit keeps for its backward pass, for one micro-batch; N = B*T rows. */
+typedef struct {
+    void *ln1;       /* (N, C) */
+    float *ln1_stat; /* (N, 2) */
+    void *qkv;       /* (N, 3C/tp) */
+    void *att;       /* (N, C/tp) */
+    float *lse;      /* (B, H/tp, T) */
+    void *mid;       /* (N, C) */
+    void *ln2;       /* (N, C) */
+    float *ln2_stat; /* (N, 2) */
+    void *fc, *gelu; /* (N, F/tp) */
+} gpt_block_acts;
+
+typedef struct {
+    void *norm;       /* (N, C) */
+    float *stat;      /* (N, 2) */
+    void *logits;     /* (N, Vp/tp) */
+    float *max, *sums; /* (N), (N, 2) */
+} gpt_head_acts;
+
+typedef union {
+    gpt_block_acts block;
+    gpt_head_acts head;
+} gpt_acts;
+
+/* Declares or takes the unit's activations from the arena (MEM_ACTIVATIONS). */
+void gpt_acts_take(arena *a, const gpt_shape *s, const device *d, int unit, gpt_acts *out);
+
+/* Buffers that one call uses and none needs afterwards, shared by all units of a rank. */
+typedef struct {
+    void *hidden; /* (N, max(3C, F)/tp) */
+    void *stream; /* (N, C) */
+    void *attention;
+} gpt_scratch;
+
+/* MEM_WORKSPACE; for the units [first, last]. */
+void gpt_scratch_take(arena *a, const gpt_shape *s, const device *d, gpt_scratch *out);
+
+/* One micro-batch. */
+typedef struct {
+    const int32_t *tokens, *targets; /* (B, T); only the embedding reads tokens, the head targets */
+    double scale; /* 1 / tokens in the global batch */
+    double *loss; /* += this micro-batch's share of the mean loss; the same on every tp rank */
+} gpt_batch;
+
+/* What a unit runs on. */
+typedef struct {
+    device *dev;
+    const tp_region *tp;
+    const gpt_shape *shape;
+    gpt_scratch scratch;
+} gpt_run;
+
+/* y (N, C) = unit(x (N, C)). The embedding ignores x, the head ignores y and adds to *batch->loss.
+ * Collective over: tp. */
+trine_status gpt_forward(const gpt_run *r, const gpt_unit *u, const gpt_acts *a, void *y,
+                         const void *x, const gpt_batch *batch);
+
+/* d (N, C) is dy on entry and dx on return (the head only sets it, the embedding only reads it);
+ * parameter gradients +=. x is the forward pass's input. The head's logits are consumed.
+ * Collective over: tp. */
+trine_status gpt_backward(const gpt_run *r, const gpt_unit *u, const gpt_acts *a, void *d,
+                          const void *x, const gpt_batch *batch);
+
+#endif
