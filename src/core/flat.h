@@ -64,6 +64,10 @@ void flat_add(flat_range *range, const tensor *t);
 /* Rounds the range for `dp` slices; call once, after the last flat_add. */
 void flat_finish(flat_range *range, int dp);
 
+/* Whether the tensor has elements in [begin, begin + count) of its range; [*from, *to) are they,
+ * counted from the range's start. Pure. */
+bool flat_overlap(const tensor *t, size_t begin, size_t count, size_t *from, size_t *to);
+
 /* Sum of the ranges' counts. Pure. */
 size_t flat_unit_count(const flat_unit *unit);
 
