@@ -17,30 +17,33 @@ static double run_cost(const pp_cost *cost, int units, int from, int to) {
     return sum;
 }
 
-/* Whether cost a = (dearest stage, sum of squares) is better than b; equal to 1e-9 counts as equal, so
- * that the split does not hang on how a sum of costs was rounded. */
-typedef struct {
-    double dearest, squares;
-} split_cost;
-
-static bool better(split_cost a, split_cost b) {
-    if (fabs(a.dearest - b.dearest) > 1e-9 * b.dearest) return a.dearest < b.dearest;
-    return a.squares < b.squares * (1 - 1e-9);
-}
-
-/* best[p][u]: the best cost of units [0, u) on p stages; from[p][u]: where its last stage begins. One
- * row after the other; the dearest stage decides, then the sum of squares, which evens out the rest. */
-static void fill_row(const pp_cost *cost, int units, int p, const split_cost *before,
-                     split_cost *best, int *from) {
+/* best[u]: the least cost of units [0, u) on p stages; from[u]: where the last of them begins. The cost
+ * is that of the dearest stage; under a finite limit on that, the sum of squares, which evens out the
+ * rest. `before` is the row of p - 1 stages. */
+static void fill_row(const pp_cost *cost, int units, double limit, const double *before,
+                     double *best, int *from) {
     for (int u = 0; u <= units; u++) {
-        best[u] = (split_cost){INFINITY, INFINITY};
-        for (int v = p - 1; v < u; v++) {
-            if (isinf(before[v].dearest)) continue;
+        best[u] = INFINITY;
+        for (int v = 0; v < u; v++) {
             double run = run_cost(cost, units, v, u);
-            split_cost c = {fmax(before[v].dearest, run), before[v].squares + run * run};
-            if (isinf(best[u].dearest) || better(c, best[u])) best[u] = c, from[u] = v;
+            double sum = isinf(limit) ? fmax(before[v], run) : before[v] + run * run;
+            if (run <= limit && sum < best[u] * (1 - 1e-12)) best[u] = sum, from[u] = v;
         }
     }
+}
+
+/* Fills first[] with the best split under the limit and returns its cost. rows: 2 (units + 1), from:
+ * (stages + 1)(units + 1). */
+static double best_split(int first[], int stages, int units, const pp_cost *cost, double limit,
+                         double *rows, int *from) {
+    size_t width = (size_t)units + 1;
+    for (size_t u = 0; u < width; u++) rows[u] = u ? INFINITY : 0;
+    for (int p = 1; p <= stages; p++)
+        fill_row(cost, units, limit, rows + (size_t)((p - 1) % 2) * width,
+                 rows + (size_t)(p % 2) * width, from + (size_t)p * width);
+    first[stages] = units;
+    for (int p = stages; p > 0; p--) first[p - 1] = from[(size_t)p * width + (size_t)first[p]];
+    return rows[(size_t)(stages % 2) * width + (size_t)units];
 }
 
 trine_status pp_split_by_cost(int first[], int stages, int units, const pp_cost *cost) {
@@ -48,15 +51,12 @@ trine_status pp_split_by_cost(int first[], int stages, int units, const pp_cost 
           "pp %d needs at least as many units, and %d layers with embedding and head make %d",
           stages, units - 2, units);
     size_t width = (size_t)units + 1;
-    split_cost *rows = malloc(2 * width * sizeof *rows);
-    int *from = malloc((size_t)(stages + 1) * width * sizeof *from);
+    double *rows = malloc(2 * width * sizeof *rows);
+    int *from = calloc((size_t)(stages + 1) * width, sizeof *from);
     if (rows && from) {
-        for (size_t u = 0; u < width; u++) rows[u] = (split_cost){u ? INFINITY : 0, 0};
-        for (int p = 1; p <= stages; p++)
-            fill_row(cost, units, p, rows + (size_t)((p - 1) % 2) * width,
-                     rows + (size_t)(p % 2) * width, from + (size_t)p * width);
-        first[stages] = units;
-        for (int p = stages; p > 0; p--) first[p - 1] = from[(size_t)p * width + (size_t)first[p]];
+        double dearest = best_split(first, stages, units, cost, INFINITY, rows, from);
+        /* The slack keeps the rounding of sums of costs out of the decision. */
+        best_split(first, stages, units, cost, dearest * (1 + 1e-9), rows, from);
     }
     bool enough = rows && from;
     free(rows);
