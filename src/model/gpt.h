@@ -23,6 +23,7 @@ typedef struct {
     size_t V;                /* vocabulary, without padding */
     bool untied;
     int tp, tp_rank;
+    trine_dtype compute; /* of bound parameters: the device's */
 } gpt_shape;
 
 typedef enum { UNIT_EMBEDDING, UNIT_BLOCK, UNIT_HEAD } unit_kind;
@@ -34,12 +35,6 @@ unit_kind gpt_unit_kind(const gpt_shape *s, int unit);
  * range. Head: ranges {wte if tied, lm_head if untied}, {ln_f}. Names are GPT-2's:
  * "wte.weight", "h.3.attn.c_attn.weight", "ln_f.bias", "lm_head.weight"; matrices are (out, in). Pure. */
 void gpt_unit_layout(const gpt_shape *s, int unit, int dp, flat_unit *out);
-
-/* A parameter and its gradient. */
-typedef struct {
-    const void *w;
-    float *dw;
-} param;
 
 typedef struct {
     param gain, bias;
@@ -71,7 +66,8 @@ typedef struct {
     };
 } gpt_unit;
 
-/* Points the unit's weights (gradients) at ranges that start at base[i]. Not collective. */
+/* Points the unit's weights (gradients) at ranges that start at base[i]; the other half of every
+ * parameter stays as it is. Not collective. */
 void gpt_bind_params(gpt_unit *u, const gpt_shape *s, int unit, const flat_unit *layout,
                      void *const base[FLAT_RANGES]);
 void gpt_bind_grads(gpt_unit *u, const gpt_shape *s, int unit, const flat_unit *layout,
@@ -107,12 +103,12 @@ void gpt_acts_take(arena *a, const gpt_shape *s, const device *d, int unit, gpt_
 
 /* Buffers that one call uses and none needs afterwards, shared by all units of a rank. */
 typedef struct {
-    void *hidden; /* (N, max(3C, F)/tp) */
-    void *stream; /* (N, C) */
-    void *attention;
+    void *hidden;    /* (N, max(3C, F)/tp): gradients inside a half-block */
+    void *stream;    /* (N, C): gradient of a norm's output, or (N, C/tp) of the attention's */
+    void *attention; /* ops->attention_workspace bytes */
 } gpt_scratch;
 
-/* MEM_WORKSPACE; for the units [first, last]. */
+/* Declares or takes the scratch from the arena (MEM_WORKSPACE). */
 void gpt_scratch_take(arena *a, const gpt_shape *s, const device *d, gpt_scratch *out);
 
 /* One micro-batch. */
@@ -122,7 +118,7 @@ typedef struct {
     double *loss; /* += this micro-batch's share of the mean loss; the same on every tp rank */
 } gpt_batch;
 
-/* What a unit runs on. */
+/* What a unit runs on; everything in it is borrowed. */
 typedef struct {
     device *dev;
     const tp_region *tp;

@@ -21,16 +21,24 @@ typedef struct {
     device *dev;
 } tp_region;
 
+/* A parameter and its gradient, pointed at memory by whoever runs the layer. */
 typedef struct {
-    const void *weight, *bias; /* (out, in) as held here, (out) or (out as held) */
-    float *dweight, *dbias;
+    const void *w; /* the device's compute type */
+    float *dw;
+} param;
+
+/* As held here: column-parallel weight (O/tp, I), bias (O/tp); row-parallel weight (O, I/tp), bias
+ * (O), the same on every tp rank. bias.w and bias.dw NULL: no bias. */
+typedef struct {
+    param weight, bias;
 } tp_linear;
 
-/* x (count) of the whole: sum over tp, in place. Collective over: tp. */
+/* dx or y (count) = sum over tp, in place, in rank order. Collective over: tp. */
 trine_status tp_enter_backward(const tp_region *r, void *dx, size_t count);
 trine_status tp_leave_forward(const tp_region *r, void *y, size_t count);
 
-/* y (N, O/tp) = x (N, I) w^T + bias. Not collective (enter is the identity). */
+/* y (N, O/tp) = x (N, I) w^T + bias. N rows; O and I are the unsharded layer's sizes, tp divides the
+ * split one. Not collective (enter is the identity). */
 trine_status tp_column_forward(const tp_region *r, void *y, const tp_linear *l, const void *x,
                                size_t N, size_t O, size_t I);
 /* dx (N, I) = sum over tp of dy (N, O/tp) w; dweight, dbias +=. Collective over: tp. */
@@ -52,7 +60,8 @@ tp_vocab tp_vocab_of(size_t V, int tp, int tp_rank);
 /* x (N, C) = table[tokens]: each rank looks up its own rows, then leave. Collective over: tp. */
 trine_status tp_embedding_forward(const tp_region *r, void *x, const void *table,
                                   const int32_t *tokens, size_t N, size_t C, size_t V);
-/* dtable (rows, C) += ... Not collective. */
+/* dtable (rows, C) += rows of dx (N, C), for the tokens that this rank holds; padding rows are never
+ * touched. Not collective. */
 trine_status tp_embedding_backward(const tp_region *r, float *dtable, const void *dx,
                                    const int32_t *tokens, size_t N, size_t C, size_t V);
 

@@ -1,0 +1,101 @@
+#include "device/device.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/status.h"
+#include "device/cpu/cpu.h"
+#include "device/ops.h"
+
+typedef struct {
+    const char *name;
+    const ops *ops;
+    trine_status (*open)(device *d); /* NULL: nothing to set up */
+    void (*close)(device *d);
+} backend;
+
+static const backend backends[DEVICE_KINDS] = {
+    [DEVICE_CPU] = {"cpu", &ops_cpu, cpu_open, cpu_close},
+    [DEVICE_REF] = {"ref", &ops_ref, NULL, NULL},
+};
+
+static const backend *find(const device *d) {
+    size_t kind = 0;
+    while (backends[kind].ops != d->ops) kind++;
+    return &backends[kind];
+}
+
+trine_status device_open(device **out, device_kind kind, int threads) {
+    *out = NULL;
+    CHECK((unsigned)kind < DEVICE_KINDS, TRINE_EUNSUPPORTED, "there is no device kind %d",
+          (int)kind);
+    CHECK(threads >= 1, TRINE_EUNSUPPORTED, "a device needs at least 1 thread, not %d", threads);
+    const backend *b = &backends[kind];
+    device *d = malloc(sizeof *d);
+    CHECK(d, TRINE_ENOMEM, "no memory for a %s device", b->name);
+    *d = (device){.name = b->name, .ops = b->ops, .compute = TRINE_F32, .threads = threads};
+    trine_status status = b->open ? b->open(d) : TRINE_OK;
+    if (status != TRINE_OK) free(d);
+    TRY(status);
+    *out = d;
+    return TRINE_OK;
+}
+
+void device_close(device **d) {
+    if (!*d) return;
+    const backend *b = find(*d);
+    if (b->close) b->close(*d);
+    free(*d);
+    *d = NULL;
+}
+
+trine_status device_alloc(device *d, void **p, size_t bytes) {
+    *p = NULL;
+    if (bytes == 0) return TRINE_OK;
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(memory != MAP_FAILED, TRINE_ENOMEM, "no memory for %zu bytes on the %s device: %s", bytes,
+          d->name, strerror(errno));
+    /* Only a hint: a kernel without huge pages refuses it and nothing is lost. */
+    (void)madvise(memory, bytes, MADV_HUGEPAGE);
+    *p = memory;
+    return TRINE_OK;
+}
+
+void device_free(device *d, void *p, size_t bytes) {
+    (void)d;
+    if (p) ASSERT(munmap(p, bytes) == 0);
+}
+
+void device_copy(device *d, void *dst, const void *src, size_t bytes) {
+    (void)d;
+    if (bytes) memcpy(dst, src, bytes);
+}
+
+void device_zero(device *d, void *dst, size_t bytes) {
+    (void)d;
+    if (bytes) memset(dst, 0, bytes);
+}
+
+/* The kernel refuses a mask that is narrower than its own, so the mask grows until it is taken. */
+int device_affinity_cpus(void) {
+    for (int width = 1024; width <= 1 << 20; width *= 2) {
+        cpu_set_t *mask = CPU_ALLOC((size_t)width);
+        if (!mask) break;
+        size_t bytes = CPU_ALLOC_SIZE((size_t)width);
+        int failed = sched_getaffinity(0, bytes, mask);
+        int count = failed ? 0 : CPU_COUNT_S(bytes, mask);
+        CPU_FREE(mask);
+        if (!failed) return count;
+        if (errno != EINVAL) break;
+    }
+    return device_node_cpus();
+}
+
+int device_node_cpus(void) {
+    long online = sysconf(_SC_NPROCESSORS_ONLN);
+    return online < 1 ? 1 : (int)online;
+}

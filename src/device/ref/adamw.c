@@ -1,0 +1,22 @@
+#include <math.h>
+
+#include "device/ref/ref.h"
+
+trine_status ref_adamw(device *d, float *w, float *m, float *v, const float *g, size_t n,
+                       const adamw_args *args) {
+    (void)d;
+    double beta1 = (double)args->beta1, beta2 = (double)args->beta2;
+    double m_unbias = 1.0 / (1.0 - pow(beta1, (double)args->step));
+    double v_unbias = 1.0 / (1.0 - pow(beta2, (double)args->step));
+    for (size_t i = 0; i < n; i++) {
+        double grad = (double)g[i] * (double)args->scale;
+        double first = beta1 * (double)m[i] + (1.0 - beta1) * grad;
+        double second = beta2 * (double)v[i] + (1.0 - beta2) * grad * grad;
+        double step = first * m_unbias / (sqrt(second * v_unbias) + (double)args->eps);
+        w[i] =
+            (float)((double)w[i] - (double)args->lr * ((double)args->decay * (double)w[i] + step));
+        m[i] = (float)first;
+        v[i] = (float)second;
+    }
+    return TRINE_OK;
+}

@@ -1,0 +1,45 @@
+#include "base/status.h"
+#include "device/ops.h"
+#include "tp/tp.h"
+
+static size_t share(const tp_region *r, size_t features) {
+    size_t tp = (size_t)trine_comm_size(r->comm);
+    ASSERT(features % tp == 0);
+    return features / tp;
+}
+
+trine_status tp_column_forward(const tp_region *r, void *y, const tp_linear *l, const void *x,
+                               size_t N, size_t O, size_t I) {
+    device *d = r->dev;
+    TRY(d->ops->linear_forward(d, y, l->weight.w, l->bias.w, x, N, share(r, O), I));
+    return TRINE_OK;
+}
+
+trine_status tp_column_backward(const tp_region *r, void *dx, const tp_linear *l, const void *dy,
+                                const void *x, size_t N, size_t O, size_t I) {
+    device *d = r->dev;
+    size_t own = share(r, O);
+    TRY(d->ops->linear_backward_weight(d, l->weight.dw, l->bias.dw, dy, x, N, own, I));
+    TRY(d->ops->linear_backward_input(d, dx, l->weight.w, dy, N, own, I));
+    TRY(tp_enter_backward(r, dx, N * I));
+    return TRINE_OK;
+}
+
+trine_status tp_row_forward(const tp_region *r, void *y, const tp_linear *l, const void *x,
+                            const void *residual, size_t N, size_t O, size_t I) {
+    device *d = r->dev;
+    TRY(d->ops->linear_forward(d, y, l->weight.w, NULL, x, N, O, share(r, I)));
+    TRY(tp_leave_forward(r, y, N * O));
+    /* After the sum: a bias inside the addends would be counted tp times. */
+    TRY(d->ops->bias_residual(d, y, l->bias.w, residual, N, O));
+    return TRINE_OK;
+}
+
+trine_status tp_row_backward(const tp_region *r, void *dx, const tp_linear *l, const void *dy,
+                             const void *x, size_t N, size_t O, size_t I) {
+    device *d = r->dev;
+    size_t own = share(r, I);
+    TRY(d->ops->linear_backward_weight(d, l->weight.dw, l->bias.dw, dy, x, N, O, own));
+    TRY(d->ops->linear_backward_input(d, dx, l->weight.w, dy, N, O, own));
+    return TRINE_OK;
+}

@@ -1,0 +1,332 @@
+/* TEST np=0 */
+/* Every operator that has a backward pass, on every device: the forward pass against the formula
+ * in double, the backward pass against central differences of that formula, both for the scalar
+ * L = sum of weight * output. Outputs are pre-filled, so that `=` and `+=` cannot be confused. */
+#include "ops/fixture.h"
+
+typedef struct problem problem;
+struct problem {
+    const char *name;
+    size_t dims[4];
+    void (*formula)(const problem *p, double *y, const double *in);
+    void (*forward)(device *d, const problem *p, float *y, const float *in);
+    /* `grad` lies as `in` does and holds the pre-filled values. */
+    void (*backward)(device *d, const problem *p, float *grad, const float *dy, const float *in);
+    size_t in, out;
+    size_t sets_before; /* gradients of inputs [0, sets_before) are `=`, the others `+=` */
+};
+
+/* ---- linear: in = x (T, K), w (N, K), bias (N) ---- */
+
+static void linear_formula(const problem *p, double *y, const double *x) {
+    size_t T = p->dims[0], N = p->dims[1], K = p->dims[2];
+    const double *w = x + T * K, *bias = w + N * K;
+    for (size_t i = 0; i < T * N; i++) {
+        y[i] = bias[i % N];
+        for (size_t k = 0; k < K; k++) y[i] += x[i / N * K + k] * w[i % N * K + k];
+    }
+}
+
+static void linear_forward(device *d, const problem *p, float *y, const float *x) {
+    size_t T = p->dims[0], N = p->dims[1], K = p->dims[2];
+    OK(d->ops->linear_forward(d, y, x + T * K, x + T * K + N * K, x, T, N, K));
+}
+
+static void linear_backward(device *d, const problem *p, float *dx, const float *dy,
+                            const float *x) {
+    size_t T = p->dims[0], N = p->dims[1], K = p->dims[2];
+    float *dw = dx + T * K, *dbias = dw + N * K;
+    OK(d->ops->linear_backward_input(d, dx, x + T * K, dy, T, N, K));
+    OK(d->ops->linear_backward_weight(d, dw, dbias, dy, x, T, N, K));
+}
+
+/* ---- bias: in = bias (N); the rows it is added to hold 0.25 and 0.5 ---- */
+
+static void bias_formula(const problem *p, double *y, const double *bias) {
+    size_t T = p->dims[0], N = p->dims[1];
+    for (size_t i = 0; i < T * N; i++) y[i] = 0.25 + bias[i % N] + 0.5;
+}
+
+static void bias_forward(device *d, const problem *p, float *y, const float *bias) {
+    size_t T = p->dims[0], N = p->dims[1];
+    float *residual = fixture_bytes(T * N * sizeof(float));
+    for (size_t i = 0; i < T * N; i++) y[i] = 0.25f, residual[i] = 0.5f;
+    OK(d->ops->bias_residual(d, y, bias, residual, T, N));
+    free(residual);
+}
+
+static void bias_backward(device *d, const problem *p, float *dbias, const float *dy,
+                          const float *bias) {
+    (void)bias;
+    OK(d->ops->bias_backward(d, dbias, dy, p->dims[0], p->dims[1]));
+}
+
+/* ---- norm: in = x (T, C), gain (C), bias (C) ---- */
+
+static void norm_formula(const problem *p, double *y, const double *x) {
+    size_t T = p->dims[0], C = p->dims[1];
+    const double *gain = x + T * C, *bias = gain + C;
+    for (size_t t = 0; t < T; t++, x += C, y += C) {
+        double mean = 0.0, square = 0.0;
+        for (size_t c = 0; c < C; c++) mean += x[c] / (double)C, square += x[c] * x[c] / (double)C;
+        for (size_t c = 0; c < C; c++)
+            y[c] = (x[c] - mean) / sqrt(square - mean * mean + 1e-5) * gain[c] + bias[c];
+    }
+}
+
+static void norm_forward(device *d, const problem *p, float *y, const float *x) {
+    size_t T = p->dims[0], C = p->dims[1];
+    float *stat = fixture_bytes(2 * T * sizeof(float));
+    OK(d->ops->norm_forward(d, y, stat, x + T * C, x + T * C + C, x, T, C));
+    free(stat);
+}
+
+static void norm_backward(device *d, const problem *p, float *dx, const float *dy, const float *x) {
+    size_t T = p->dims[0], C = p->dims[1];
+    float *stat = fixture_bytes(2 * T * sizeof(float)), *y = fixture_bytes(T * C * sizeof(float));
+    OK(d->ops->norm_forward(d, y, stat, x + T * C, x + T * C + C, x, T, C));
+    OK(d->ops->norm_backward(d, dx, dx + T * C, dx + T * C + C, dy, x + T * C, x, stat, T, C));
+    free(stat);
+    free(y);
+}
+
+/* ---- gelu: in = x (n) ---- */
+
+static void gelu_formula(const problem *p, double *y, const double *x) {
+    for (size_t i = 0; i < p->dims[0]; i++)
+        y[i] =
+            0.5 * x[i] * (1.0 + tanh(sqrt(2.0 / acos(-1.0)) * (x[i] + 0.044715 * pow(x[i], 3.0))));
+}
+
+static void gelu_forward(device *d, const problem *p, float *y, const float *x) {
+    OK(d->ops->gelu_forward(d, y, x, p->dims[0]));
+}
+
+static void gelu_backward(device *d, const problem *p, float *dx, const float *dy, const float *x) {
+    OK(d->ops->gelu_backward(d, dx, dy, x, p->dims[0]));
+}
+
+/* ---- attention: in = qkv (B, T, 3, H, D) ---- */
+
+static double attention_score(const double *q, const double *k, size_t D) {
+    double sum = 0.0;
+    for (size_t i = 0; i < D; i++) sum += q[i] * k[i];
+    return exp(sum / sqrt((double)D));
+}
+
+static void attention_formula(const problem *p, double *y, const double *qkv) {
+    size_t B = p->dims[0], T = p->dims[1], H = p->dims[2], D = p->dims[3], row = 3 * H * D;
+    for (size_t b = 0; b < B; b++)
+        for (size_t t = 0; t < T; t++)
+            for (size_t h = 0; h < H; h++, y += D) {
+                const double *head = qkv + b * T * row + h * D, *q = head + t * row;
+                double denominator = 0.0;
+                for (size_t i = 0; i < D; i++) y[i] = 0.0;
+                for (size_t s = 0; s <= t; s++) {
+                    double e = attention_score(q, head + s * row + H * D, D);
+                    denominator += e;
+                    for (size_t i = 0; i < D; i++) y[i] += e * head[s * row + 2 * H * D + i];
+                }
+                for (size_t i = 0; i < D; i++) y[i] /= denominator;
+            }
+}
+
+static void attention_both(device *d, const problem *p, float *y, float *dqkv, const float *dy,
+                           const float *qkv) {
+    size_t B = p->dims[0], T = p->dims[1], H = p->dims[2], D = p->dims[3];
+    float *lse = fixture_bytes(B * H * T * sizeof(float));
+    void *work = fixture_bytes(d->ops->attention_workspace(d, B, T, H, D));
+    OK(d->ops->attention_forward(d, y, lse, qkv, work, B, T, H, D));
+    if (dqkv) OK(d->ops->attention_backward(d, dqkv, dy, qkv, y, lse, work, B, T, H, D));
+    free(lse);
+    free(work);
+}
+
+static void attention_forward(device *d, const problem *p, float *y, const float *qkv) {
+    attention_both(d, p, y, NULL, NULL, qkv);
+}
+
+static void attention_backward(device *d, const problem *p, float *dqkv, const float *dy,
+                               const float *qkv) {
+    float *y = fixture_bytes(p->out * sizeof(float));
+    attention_both(d, p, y, dqkv, dy, qkv);
+    free(y);
+}
+
+/* ---- embedding: in = table (V, C); a shard that starts at token 3 ---- */
+
+static const int32_t tokens[] = {3, 5, 0, 4, 5, 5, 9, 3, 2, 6, -1};
+
+static void embedding_formula(const problem *p, double *x, const double *table) {
+    size_t T = p->dims[0], C = p->dims[1], V = p->dims[2];
+    for (size_t i = 0; i < T * C; i++) {
+        int32_t row = tokens[i / C] - 3;
+        x[i] = row >= 0 && row < (int32_t)V ? table[(size_t)row * C + i % C] : 0.0;
+    }
+}
+
+static void embedding_forward(device *d, const problem *p, float *x, const float *table) {
+    OK(d->ops->embedding_forward(d, x, table, tokens, 3, p->dims[0], p->dims[1], p->dims[2]));
+}
+
+static void embedding_backward(device *d, const problem *p, float *dtable, const float *dx,
+                               const float *table) {
+    (void)table;
+    OK(d->ops->embedding_backward(d, dtable, dx, tokens, 3, p->dims[0], p->dims[1], p->dims[2]));
+}
+
+/* ---- position: in = table (T, C); added to rows of 0.25 ---- */
+
+static void position_formula(const problem *p, double *x, const double *table) {
+    size_t B = p->dims[0], T = p->dims[1], C = p->dims[2];
+    for (size_t i = 0; i < B * T * C; i++) x[i] = 0.25 + table[i % (T * C)];
+}
+
+static void position_forward(device *d, const problem *p, float *x, const float *table) {
+    for (size_t i = 0; i < p->out; i++) x[i] = 0.25f;
+    OK(d->ops->position_forward(d, x, table, p->dims[0], p->dims[1], p->dims[2]));
+}
+
+static void position_backward(device *d, const problem *p, float *dtable, const float *dx,
+                              const float *table) {
+    (void)table;
+    OK(d->ops->position_backward(d, dtable, dx, p->dims[0], p->dims[1], p->dims[2]));
+}
+
+/* ---- cross-entropy: in = logits (T, V), the first `valid` columns real; out = the loss ---- */
+
+static const int32_t targets[] = {4, 6, 5, 4, 8, 7, 5};
+
+static void xent_formula(const problem *p, double *loss, const double *logits) {
+    size_t T = p->dims[0], V = p->dims[1], valid = p->dims[2];
+    *loss = 0.0;
+    for (size_t t = 0; t < T; t++) {
+        double sum = 0.0;
+        for (size_t v = 0; v < valid; v++) sum += exp(logits[t * V + v]);
+        *loss += log(sum) - logits[t * V + (size_t)targets[t] - 4];
+    }
+}
+
+static void xent_both(device *d, const problem *p, double *loss, float *logits, float scale) {
+    size_t T = p->dims[0], V = p->dims[1], valid = p->dims[2];
+    float *max = fixture_bytes(T * sizeof(float)), *sums = fixture_bytes(2 * T * sizeof(float));
+    OK(d->ops->xent_max(d, max, logits, T, V, valid));
+    OK(d->ops->xent_sums(d, sums, logits, max, targets, 4, T, V, valid));
+    OK(d->ops->xent_loss(d, loss, sums, 1.0, T));
+    OK(d->ops->xent_backward(d, logits, max, sums, targets, 4, scale, T, V, valid));
+    free(max);
+    free(sums);
+}
+
+static void xent_forward(device *d, const problem *p, float *y, const float *logits) {
+    float *copy = fixture_copy(logits, p->in);
+    double loss = 0.5; /* `+=` */
+    xent_both(d, p, &loss, copy, 1.0f);
+    *y = (float)(loss - 0.5);
+    free(copy);
+}
+
+static void xent_backward(device *d, const problem *p, float *dlogits, const float *dloss,
+                          const float *logits) {
+    double loss = 0.0;
+    memcpy(dlogits, logits, p->in * sizeof *logits);
+    xent_both(d, p, &loss, dlogits, *dloss);
+}
+
+/* ---- the table and the check ---- */
+
+#define NAMED(op) op##_formula, op##_forward, op##_backward
+
+static const problem problems[] = {
+    {"linear", {5, 7, 3}, NAMED(linear), 5 * 3 + 7 * 3 + 7, 5 * 7, 5 * 3},
+    {"linear of one", {1, 1, 1}, NAMED(linear), 3, 1, 1},
+    {"bias", {6, 5}, NAMED(bias), 5, 6 * 5, 0},
+    {"norm", {4, 19}, NAMED(norm), 6 * 19, 4 * 19, 0},
+    {"norm of two columns", {3, 2}, NAMED(norm), 5 * 2, 3 * 2, 0},
+    {"gelu", {37}, NAMED(gelu), 37, 37, 37},
+    {"attention", {2, 6, 2, 5}, NAMED(attention), 2 * 6 * 3 * 10, 2 * 6 * 10, 2 * 6 * 3 * 10},
+    {"attention, longer", {1, 19, 1, 4}, NAMED(attention), 19 * 12, 19 * 4, 19 * 12},
+    {"embedding", {11, 3, 3}, NAMED(embedding), 3 * 3, 11 * 3, 0},
+    {"position", {3, 2, 5}, NAMED(position), 2 * 5, 3 * 2 * 5, 0},
+    {"cross-entropy", {7, 9, 5}, NAMED(xent), 7 * 9, 1, 7 * 9},
+};
+
+static double weighted(const problem *p, double *y, const double *in, const float *weight) {
+    double sum = 0.0;
+    p->formula(p, y, in);
+    for (size_t i = 0; i < p->out; i++) sum += y[i] * (double)weight[i];
+    return sum;
+}
+
+/* A step of 2^-12 leaves a truncation error of step^2 / 6 times the third derivative, 1e-8 where
+ * that is 1, and a cancellation of 1e-16 / step: both below half an EPS. */
+static void differences(const problem *p, float *grad, const float *in, const float *weight) {
+    const double step = 0x1p-12;
+    double *x = fixture_bytes(p->in * sizeof *x), *y = fixture_bytes(p->out * sizeof *y);
+    for (size_t i = 0; i < p->in; i++) x[i] = (double)in[i];
+    for (size_t i = 0; i < p->in; i++) {
+        x[i] = (double)in[i] + step;
+        double up = weighted(p, y, x, weight);
+        x[i] = (double)in[i] - step;
+        double down = weighted(p, y, x, weight);
+        x[i] = (double)in[i];
+        double fill = i < p->sets_before ? 0.0 : 1.0;
+        grad[i] = (float)(fill + (up - down) / (2.0 * step));
+    }
+    free(x);
+    free(y);
+}
+
+static void check_forward(device *d, const problem *p, const float *in) {
+    double *x = fixture_bytes(p->in * sizeof *x), *y = fixture_bytes(p->out * sizeof *y);
+    float *want = fixture_random(p->out, 0, 0.0), *got = fixture_random(p->out, 1, 1.0);
+    for (size_t i = 0; i < p->in; i++) x[i] = (double)in[i];
+    p->formula(p, y, x);
+    for (size_t i = 0; i < p->out; i++) want[i] = (float)y[i];
+    p->forward(d, p, got, in);
+    /* At most some 20 roundings of numbers up to about 2, of random sign. */
+    fixture_near(p->name, got, want, p->out, 8 * EPS, 1.0);
+    free(x), free(y), free(want), free(got);
+}
+
+static void check_backward(device *d, const problem *p, const float *in) {
+    float *weight = fixture_random(p->out, 2, 1.0);
+    float *want = fixture_random(p->in, 0, 0.0), *got = fixture_random(p->in, 0, 0.0);
+    for (size_t i = 0; i < p->in; i++) got[i] = 1.0f;
+    differences(p, want, in, weight);
+    p->backward(d, p, got, weight, in);
+    /* As above, and rounded statistics (mean, rstd, lse) enter with factors of up to about 4. */
+    fixture_near(p->name, got, want, p->in, 20 * EPS, 1.0);
+    free(weight), free(want), free(got);
+}
+
+static void check(device_kind kind) {
+    device *d;
+    OK(device_open(&d, kind, 2));
+    for (size_t i = 0; i < sizeof problems / sizeof *problems; i++) {
+        float *in = fixture_random(problems[i].in, i + 10, 1.5);
+        check_forward(d, &problems[i], in);
+        check_backward(d, &problems[i], in);
+        free(in);
+    }
+    device_close(&d);
+    assert_null(d);
+}
+
+static void ref_follows_the_formulas(void **state) {
+    (void)state;
+    check(DEVICE_REF);
+}
+
+static void cpu_follows_the_formulas(void **state) {
+    (void)state;
+    check(DEVICE_CPU);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ref_follows_the_formulas),
+        cmocka_unit_test(cpu_follows_the_formulas),
+    };
+    return HARNESS_RUN_ALONE(tests);
+}
