@@ -17,11 +17,19 @@ typedef struct {
     bool active;
     trine_comm *comm;
     void *handle; /* the transport's (an MPI_Request fits) */
+    /* What was started, for the wait's checks and the watchdog's report. */
+    trine_tally_kind kind;
+    trine_dtype type;
+    size_t count;
+    int peer;
 } comm_request;
 
 /* Starts sending or receiving; the buffer belongs to the transport until comm_wait. Requests on one
- * comm between the same two ranks match in the order in which they were started.
- * Not collective (the peer makes the matching call). */
+ * comm between the same two ranks match in the order in which they were started. In a group of one
+ * (an end of the pipeline) both do nothing, whatever the peer, and the request stays idle:
+ * schedules need no special case there. The request must be idle. Errors: TRINE_EINVAL, TRINE_EMPI;
+ * a receive whose message has another length fails in comm_wait. Not collective (the peer makes the
+ * matching call). */
 trine_status comm_send_start(trine_comm *comm, const void *buf, size_t count, trine_dtype type,
                              int peer, comm_request *request);
 trine_status comm_recv_start(trine_comm *comm, void *buf, size_t count, trine_dtype type, int peer,
@@ -44,13 +52,20 @@ void comm_activity(trine_world *world, comm_describe describe, const void *conte
 
 /* Audit mode: before each collective its kind, count, type, root and `position` (the program index
  * of the instruction that issues it, set by comm_position) are compared over the group; a mismatch
- * is TRINE_EAUDIT and names both ranks and both calls. Costs one small all-gather per collective.
- * Its own messages are not tallied. */
+ * is TRINE_EAUDIT on every rank of the group and names both ranks and both calls. Positions are
+ * compared within dp and tp groups only: the other groups join stages, whose programs differ. Costs
+ * one small all-gather per collective. Its own messages are not tallied. */
 void comm_audit(trine_world *world, bool on);
 void comm_position(trine_world *world, int64_t position);
 
-/* The largest number of bytes that one MPI call may be given; tests lower it. Default INT_MAX
- * rounded down to ARENA_ALIGN. */
+/* Says whether data (bytes) is the same on all ranks of the group, by its hash: TRINE_EAUDIT, on
+ * all of them, names `what` and the first rank that differs from the group's first. Not tallied.
+ * Collective over: comm. */
+trine_status comm_hash_agree(trine_comm *comm, const void *data, size_t bytes, const char *what);
+
+/* The largest number of bytes that an MPI call may count in an int: longer messages travel as one
+ * element of a derived datatype made of pieces of this size. Tests lower it. At least 1; default
+ * INT_MAX rounded down to ARENA_ALIGN. */
 void comm_message_limit(trine_world *world, size_t bytes);
 
 /* Bytes that one rank hands to the transport for an operation on `count` elements of `type` in a
@@ -63,6 +78,10 @@ uint64_t comm_bytes(trine_tally_kind kind, size_t count, trine_dtype type, int s
 size_t comm_scratch_bytes(int world_size);
 
 void comm_tally_reset(trine_comm *comm);
+
+/* Nodes that the mesh spans, and which of them (from 0, by lowest rank) holds a world rank. */
+int mesh_node_count(const trine_mesh *mesh);
+int mesh_node_index(const trine_mesh *mesh, int rank);
 
 /* The host names of all ranks, for the banner: *names (world size) strings, owned by the world. */
 trine_status comm_host_names(trine_world *world, const char *const **names);

@@ -1,0 +1,101 @@
+/* Making communicators, and what can be asked of one. */
+#include "comm/transport.h"
+#include "base/status.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+size_t trine_dtype_bytes(trine_dtype type) {
+    switch (type) {
+#define DTYPE_CASE(name, text, bytes)                                                              \
+    case name:                                                                                     \
+        return bytes;
+        TRINE_DTYPE_LIST(DTYPE_CASE)
+#undef DTYPE_CASE
+    }
+    return 0;
+}
+
+const char *comm_dtype_text(trine_dtype type) {
+    switch (type) {
+#define DTYPE_CASE(name, text, bytes)                                                              \
+    case name:                                                                                     \
+        return text;
+        TRINE_DTYPE_LIST(DTYPE_CASE)
+#undef DTYPE_CASE
+    }
+    return "unknown type";
+}
+
+const char *comm_group_text(trine_group group) {
+    switch (group) {
+#define GROUP_CASE(name, text)                                                                     \
+    case name:                                                                                     \
+        return text;
+        TRINE_GROUP_LIST(GROUP_CASE)
+#undef GROUP_CASE
+    case TRINE_GROUPS:
+        break;
+    }
+    return "unknown group";
+}
+
+static int place_among(const int *members, int n, int rank) {
+    for (int i = 0; i < n; i++)
+        if (members[i] == rank) return i;
+    return -1;
+}
+
+trine_status group_create(trine_comm **comm, trine_world *world, trine_group group,
+                          const int *members, int n, void *state) {
+    trine_comm *c = calloc(1, sizeof *c);
+    int *copy = calloc((size_t)n, sizeof *copy);
+    *comm = NULL;
+    if (!c || !copy) {
+        free(c);
+        free(copy);
+        mpi_free(&state);
+        return RAISE(TRINE_ENOMEM, "no memory for group %s of %d", comm_group_text(group), n);
+    }
+    ASSERT(n == 1 || state);
+    memcpy(copy, members, (size_t)n * sizeof *copy);
+    c->transport = state ? &mpi_transport : &self_transport;
+    c->world = world;
+    c->group = group;
+    c->rank = place_among(members, n, world->rank);
+    c->size = n;
+    c->members = copy;
+    c->state = state;
+    ASSERT(c->rank >= 0);
+    *comm = c;
+    return TRINE_OK;
+}
+
+void group_destroy(trine_comm **comm) {
+    if (!*comm) return;
+    (*comm)->transport->destroy(*comm);
+    free((*comm)->members);
+    free(*comm);
+    *comm = NULL;
+}
+
+int trine_comm_rank(const trine_comm *comm) {
+    return comm->rank;
+}
+
+int trine_comm_size(const trine_comm *comm) {
+    return comm->size;
+}
+
+trine_group comm_group(const trine_comm *comm) {
+    return comm->group;
+}
+
+trine_world *comm_world(const trine_comm *comm) {
+    return comm->world;
+}
+
+int comm_world_rank(const trine_comm *comm, int rank) {
+    ASSERT(rank >= 0 && rank < comm->size);
+    return comm->members[rank];
+}

@@ -1,0 +1,207 @@
+/* The mesh: which rank is where, and the groups along its axes, made in one fixed order on every
+ * rank: dp, tp, pp, tie, the edges (activations, then gradients), node. */
+#include "comm/transport.h"
+#include "base/status.h"
+
+#include <stdlib.h>
+
+struct trine_mesh {
+    trine_world *world; /* not owned */
+    trine_layout layout;
+    trine_coord coord;
+    trine_comm *groups[TRINE_GROUPS]; /* TRINE_WORLD is the world's own */
+    int *node_of;                     /* (world size) */
+    int *members;                     /* (world size) while groups are made */
+    int nodes;
+};
+
+/* ---- Places ---------------------------------------------------------------------------------- */
+
+trine_coord trine_layout_coord(trine_layout layout, int rank) {
+    return (trine_coord){.tp = rank % layout.tp,
+                         .dp = rank / layout.tp % layout.dp,
+                         .pp = rank / layout.tp / layout.dp};
+}
+
+int trine_layout_rank(trine_layout layout, trine_coord coord) {
+    return (coord.pp * layout.dp + coord.dp) * layout.tp + coord.tp;
+}
+
+static int rank_at_stage(const trine_mesh *mesh, int stage) {
+    return trine_layout_rank(mesh->layout, (trine_coord){mesh->coord.dp, mesh->coord.tp, stage});
+}
+
+/* ---- Axes ------------------------------------------------------------------------------------ */
+
+/* Collective over: world. Every rank takes part in the split, with a group of one as a bystander.
+ */
+static trine_status add_group(trine_mesh *mesh, trine_group group, int n) {
+    void *state = NULL;
+    TRY(mpi_split(mesh->world, n > 1 ? mesh->members[0] : -1, &state));
+    return group_create(&mesh->groups[group], mesh->world, group, mesh->members, n, state);
+}
+
+static trine_status add_axes(trine_mesh *mesh) {
+    const trine_layout l = mesh->layout;
+    const trine_coord c = mesh->coord;
+    for (int i = 0; i < l.dp; i++)
+        mesh->members[i] = trine_layout_rank(l, (trine_coord){i, c.tp, c.pp});
+    TRY(add_group(mesh, TRINE_DP, l.dp));
+    for (int i = 0; i < l.tp; i++)
+        mesh->members[i] = trine_layout_rank(l, (trine_coord){c.dp, i, c.pp});
+    TRY(add_group(mesh, TRINE_TP, l.tp));
+    for (int i = 0; i < l.pp; i++) mesh->members[i] = rank_at_stage(mesh, i);
+    return add_group(mesh, TRINE_PP, l.pp);
+}
+
+static trine_status add_tie(trine_mesh *mesh) {
+    int last = mesh->layout.pp - 1, stage = mesh->coord.pp;
+    bool tied = last > 0 && (stage == 0 || stage == last);
+    mesh->members[0] = tied ? rank_at_stage(mesh, 0) : mesh->world->rank;
+    mesh->members[1 % mesh->world->size] =
+        tied ? rank_at_stage(mesh, last) : mesh->members[1 % mesh->world->size];
+    return add_group(mesh, TRINE_TIE, tied ? 2 : 1);
+}
+
+/* ---- Edges ----------------------------------------------------------------------------------- */
+
+static trine_status add_edge(trine_mesh *mesh, trine_group group, int earlier_stage) {
+    mesh->members[0] = rank_at_stage(mesh, earlier_stage);
+    mesh->members[1] = rank_at_stage(mesh, earlier_stage + 1);
+    return add_group(mesh, group, 2);
+}
+
+/* The communicators of one direction of travel: `before` joins the previous stage, `after` the
+ * next. A rank has two of them but can be in one split at a time, so the edges that leave even
+ * stages are made first, then those that leave odd ones. */
+static trine_status add_edges(trine_mesh *mesh, trine_group before, trine_group after) {
+    int stage = mesh->coord.pp, stages = mesh->layout.pp;
+    for (int parity = 0; parity < 2; parity++) {
+        void *none;
+        if (stage % 2 == parity && stage + 1 < stages)
+            TRY(add_edge(mesh, after, stage));
+        else if (stage % 2 != parity && stage > 0)
+            TRY(add_edge(mesh, before, stage - 1));
+        else
+            TRY(mpi_split(mesh->world, -1, &none));
+    }
+    const trine_group ends[] = {before, after};
+    for (int i = 0; i < 2; i++)
+        if (!mesh->groups[ends[i]])
+            TRY(group_create(&mesh->groups[ends[i]], mesh->world, ends[i], &mesh->world->rank, 1,
+                             NULL));
+    return TRINE_OK;
+}
+
+/* ---- Nodes ----------------------------------------------------------------------------------- */
+
+/* leaders (world size): the lowest rank of each rank's node. */
+static trine_status find_leaders(trine_mesh *mesh, int *leaders, int ranks_per_node) {
+    trine_comm *comm = mesh->world->comm;
+    int own = mesh->world->rank;
+    void *handle = NULL;
+    if (ranks_per_node > 0)
+        own -= own % ranks_per_node;
+    else
+        TRY(mpi_node_leader(mesh->world, &own));
+    watchdog_note(comm, &(comm_call){.kind = TRINE_TALLY_ALL_GATHER, .peer = NO_PEER});
+    TRY(comm->transport->all_gather_start(comm, leaders, &own, sizeof own, &handle));
+    return comm->transport->wait(comm, &handle);
+}
+
+static trine_status add_nodes(trine_mesh *mesh, int ranks_per_node) {
+    int *node_of = mesh->node_of, n = 0, rank = mesh->world->rank;
+    TRY(find_leaders(mesh, node_of, ranks_per_node));
+    for (int r = 0; r < mesh->world->size; r++)
+        if (node_of[r] == node_of[rank]) mesh->members[n++] = r;
+    /* A leader is the lowest rank of its node, so its own entry is already an index when it is
+     * asked for. */
+    for (int r = 0; r < mesh->world->size; r++)
+        node_of[r] = node_of[r] == r ? mesh->nodes++ : node_of[node_of[r]];
+    return add_group(mesh, TRINE_NODE, n);
+}
+
+/* ---- The mesh -------------------------------------------------------------------------------- */
+
+static trine_status check_layout(const trine_world *world, trine_layout l, int ranks_per_node) {
+    CHECK(l.dp > 0 && l.tp > 0 && l.pp > 0, TRINE_EINVAL,
+          "layout dp %d x tp %d x pp %d: every dimension is at least 1", l.dp, l.tp, l.pp);
+    bool fits = l.dp <= world->size && l.tp <= world->size && l.pp <= world->size;
+    int64_t ranks = fits ? (int64_t)l.dp * l.tp * l.pp : 0;
+    CHECK(fits && ranks == world->size, TRINE_EINVAL,
+          "layout dp %d x tp %d x pp %d needs %.0f ranks, the job has %d", l.dp, l.tp, l.pp,
+          (double)l.dp * l.tp * l.pp, world->size);
+    CHECK(ranks_per_node >= 0, TRINE_EINVAL, "%d ranks per node", ranks_per_node);
+    return TRINE_OK;
+}
+
+static void introduce(trine_world *world, trine_coord c) {
+    char prefix[160];
+    snprintf(prefix, sizeof prefix, "%s [pp%d dp%d tp%d]: ", world->names[world->rank], c.pp, c.dp,
+             c.tp);
+    status_prefix(prefix);
+}
+
+static trine_status build(trine_mesh *mesh, int ranks_per_node) {
+    size_t size = (size_t)mesh->world->size;
+    mesh->node_of = calloc(size, sizeof *mesh->node_of);
+    mesh->members = calloc(size, sizeof *mesh->members);
+    CHECK(mesh->node_of && mesh->members, TRINE_ENOMEM, "no memory for a mesh of %zu ranks", size);
+    mesh->groups[TRINE_WORLD] = mesh->world->comm;
+    TRY(add_axes(mesh));
+    TRY(add_tie(mesh));
+    TRY(add_edges(mesh, TRINE_ACT_IN, TRINE_ACT_OUT));
+    TRY(add_edges(mesh, TRINE_GRAD_OUT, TRINE_GRAD_IN));
+    return add_nodes(mesh, ranks_per_node);
+}
+
+trine_status trine_mesh_create(trine_mesh **mesh, trine_world *world, trine_layout layout,
+                               int ranks_per_node) {
+    *mesh = NULL;
+    TRY(check_layout(world, layout, ranks_per_node));
+    trine_mesh *m = calloc(1, sizeof *m);
+    CHECK(m, TRINE_ENOMEM, "no memory for the mesh");
+    m->world = world;
+    m->layout = layout;
+    m->coord = trine_layout_coord(layout, world->rank);
+    world->layout = layout;
+    introduce(world, m->coord);
+    trine_status status = build(m, ranks_per_node);
+    *mesh = m;
+    if (status != TRINE_OK) trine_mesh_destroy(mesh);
+    TRY(status);
+    return TRINE_OK;
+}
+
+void trine_mesh_destroy(trine_mesh **mesh) {
+    trine_mesh *m = *mesh;
+    if (!m) return;
+    for (int g = 0; g < TRINE_GROUPS; g++)
+        if (g != TRINE_WORLD) group_destroy(&m->groups[g]);
+    free(m->node_of);
+    free(m->members);
+    free(m);
+    *mesh = NULL;
+}
+
+trine_layout trine_mesh_layout(const trine_mesh *mesh) {
+    return mesh->layout;
+}
+
+trine_coord trine_mesh_coord(const trine_mesh *mesh) {
+    return mesh->coord;
+}
+
+trine_comm *trine_mesh_group(const trine_mesh *mesh, trine_group group) {
+    ASSERT(group >= 0 && group < TRINE_GROUPS);
+    return mesh->groups[group];
+}
+
+int mesh_node_count(const trine_mesh *mesh) {
+    return mesh->nodes;
+}
+
+int mesh_node_index(const trine_mesh *mesh, int rank) {
+    ASSERT(rank >= 0 && rank < mesh->world->size);
+    return mesh->node_of[rank];
+}

@@ -1,0 +1,156 @@
+/* The inside of a communicator: what every file of the room knows about groups, the world and the
+ * transport table. Nothing outside src/comm includes it.
+ *
+ * A transport moves bytes; it knows neither types nor additions. self.c copies (groups of one),
+ * mpi.c sends. Two shapes of movement: whole operations (broadcast, gather, ...), and posted
+ * messages, of which any number to and from distinct peers are made and then flushed together; the
+ * ordered reductions are written once, over posts. A transport that can do better puts its own
+ * reduction into the table.
+ *
+ * Invariant: comm.c has checked every argument; a transport is called with legal ones, on all ranks
+ * of the group alike. Between two flushes a peer is posted to at most once and from at most once.
+ * Cost: one indirect call. Nothing here allocates after creation, but for MPI's own requests and
+ * the datatypes of messages above the message limit. */
+#ifndef TRINE_COMM_TRANSPORT_H
+#define TRINE_COMM_TRANSPORT_H
+
+#include "comm/comm.h"
+
+#define HOST_BYTES 64
+#define NO_PEER    (-1)
+
+typedef struct {
+    const char *name;
+    trine_status (*broadcast)(trine_comm *comm, void *buf, size_t bytes, int root);
+    /* part: bytes that one rank holds of the whole */
+    trine_status (*scatter)(trine_comm *comm, void *dst, const void *src, size_t part, int root);
+    trine_status (*gather)(trine_comm *comm, void *dst, const void *src, size_t part, int root);
+    trine_status (*all_to_all)(trine_comm *comm, void *dst, const void *src, size_t part);
+    trine_status (*barrier)(trine_comm *comm);
+
+    trine_status (*all_reduce)(trine_comm *comm, void *dst, const void *src, size_t count,
+                               trine_dtype type, trine_reduction op);
+    trine_status (*reduce)(trine_comm *comm, void *dst, const void *src, size_t count,
+                           trine_dtype type, trine_reduction op, int root);
+    trine_status (*reduce_scatter)(trine_comm *comm, void *dst, const void *src, size_t count,
+                                   trine_dtype type, trine_reduction op);
+
+    /* These return at once; *handle is for wait. A wait for a receive checks its `bytes`. */
+    trine_status (*all_gather_start)(trine_comm *comm, void *dst, const void *src, size_t part,
+                                     void **handle);
+    trine_status (*send_start)(trine_comm *comm, const void *buf, size_t bytes, int peer,
+                               void **handle);
+    trine_status (*recv_start)(trine_comm *comm, void *buf, size_t bytes, int peer, void **handle);
+    trine_status (*wait)(trine_comm *comm, void **handle);
+    trine_status (*wait_received)(trine_comm *comm, void **handle, size_t bytes);
+
+    /* Posted messages; NULL in a transport that has no peers. Messages of 0 bytes are not sent. */
+    trine_status (*post_send)(trine_comm *comm, const void *buf, size_t bytes, int peer);
+    trine_status (*post_recv)(trine_comm *comm, void *buf, size_t bytes, int peer);
+    trine_status (*flush)(trine_comm *comm);
+
+    void (*destroy)(trine_comm *comm);
+} comm_transport;
+
+extern const comm_transport self_transport;
+extern const comm_transport mpi_transport;
+
+/* One call as the user made it: what is checked, tallied, audited and, if it hangs, reported. */
+typedef struct {
+    trine_tally_kind kind;
+    size_t count;
+    trine_dtype type;
+    trine_reduction op; /* reductions only */
+    int peer;           /* root or peer in the group, or NO_PEER */
+} comm_call;
+
+struct trine_comm {
+    const comm_transport *transport;
+    trine_world *world; /* not owned */
+    trine_group group;
+    int rank, size;
+    int *members; /* (size) world ranks, ascending */
+    void *state;  /* the transport's */
+    trine_tally tally[TRINE_TALLY_KINDS];
+};
+
+typedef struct {
+    char name[HOST_BYTES];
+    int32_t pid;
+} comm_host;
+
+struct trine_world {
+    int rank, size;
+    bool finalise; /* we initialised MPI */
+    bool audit;
+    int64_t position;     /* comm_position */
+    double timeout;       /* seconds; 0 is for ever */
+    size_t message_limit; /* bytes */
+    trine_comm *comm;     /* TRINE_WORLD */
+    trine_layout layout;  /* of the mesh; zeros without one */
+    comm_host *hosts;     /* (size) */
+    const char **names;   /* (size) into hosts */
+    char *scratch;        /* (comm_scratch_bytes(size)) addends of the ordered reductions */
+    const void **addends; /* (size) where each rank's addend lies */
+    comm_describe describe;
+    const void *describe_context;
+    const trine_comm *waiting; /* the communicator of the call under way, for the watchdog */
+    comm_call waiting_call;
+    void *watchdog; /* the watchdog's own communicator; NULL in a world of one */
+};
+
+/* group.c: a communicator over members (n, ascending world ranks, this rank among them). `state` is
+ * the MPI communicator that mpi_split or mpi_duplicate made, NULL for a group of one; the
+ * communicator owns it from here on, also when this fails. Not collective. */
+trine_status group_create(trine_comm **comm, trine_world *world, trine_group group,
+                          const int *members, int n, void *state);
+void group_destroy(trine_comm **comm);
+
+/* mpi.c */
+/* The state for a group that shares `color` (< 0: for none, *state is NULL), ordered by world rank.
+ * Collective over: world. */
+trine_status mpi_split(trine_world *world, int color, void **state);
+/* The state for a new communicator over all of MPI's ranks. Collective over: world. */
+trine_status mpi_duplicate(void **state);
+/* The lowest world rank on this rank's node. Collective over: world. */
+trine_status mpi_node_leader(trine_world *world, int *leader);
+void mpi_free(void **state);
+
+/* ordered.c: the reductions of transports that only move. Scratch is the world's. */
+trine_status ordered_all_reduce(trine_comm *comm, void *dst, const void *src, size_t count,
+                                trine_dtype type, trine_reduction op);
+trine_status ordered_reduce(trine_comm *comm, void *dst, const void *src, size_t count,
+                            trine_dtype type, trine_reduction op, int root);
+trine_status ordered_reduce_scatter(trine_comm *comm, void *dst, const void *src, size_t count,
+                                    trine_dtype type, trine_reduction op);
+/* Whether an all-reduce of `bytes` bytes over `size` ranks gathers everything everywhere (one
+ * exchange) instead of reducing slices and gathering those (two, but less to move). */
+bool ordered_is_small(uint64_t bytes, int size);
+/* Elements of the slice that `rank` reduces in a large all-reduce of `count`. */
+size_t ordered_slice(size_t count, int size, int rank);
+
+/* tally.c */
+void tally_count(trine_comm *comm, const comm_call *call);
+const char *tally_kind_text(trine_tally_kind kind);
+bool tally_kind_has_root(trine_tally_kind kind);
+
+/* audit.c: compares `call` over the group; one all-gather. Collective over: comm. */
+trine_status audit_compare(trine_comm *comm, const comm_call *call);
+
+/* watchdog.c */
+/* Notes the call that this rank may wait in from now on. */
+void watchdog_note(const trine_comm *comm, const comm_call *call);
+/* Called from inside a wait now and then; *since is 0 when the wait starts. Does not return when
+ * the wait has become too long, here or on another rank. */
+void watchdog_check(trine_world *world, double *since);
+
+/* world.c: ends every process of the job with status 1. */
+_Noreturn void world_end(void);
+
+/* "rank 5 [pp1 dp0 tp1] on host7", or without the place when there is no mesh. */
+void world_place(const trine_world *world, int rank, char *text, size_t size);
+
+const char *comm_group_text(trine_group group);
+const char *comm_dtype_text(trine_dtype type);
+
+#endif

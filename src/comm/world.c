@@ -1,0 +1,169 @@
+/* Joining and leaving the job, and ending it. */
+#include "comm/transport.h"
+#include "comm/try_mpi.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/arena.h"
+
+#define DEFAULT_TIMEOUT 600.0
+
+/* ---- Joining --------------------------------------------------------------------------------- */
+
+static trine_status start_mpi(trine_world *world, int *argc, char ***argv) {
+    int running = 0, level = 0;
+    TRY_MPI(MPI_Initialized(&running));
+    if (!running) {
+        TRY_MPI(MPI_Init_thread(argc, argv, MPI_THREAD_FUNNELED, &level));
+        world->finalise = true;
+    }
+    TRY_MPI(MPI_Comm_rank(MPI_COMM_WORLD, &world->rank));
+    TRY_MPI(MPI_Comm_size(MPI_COMM_WORLD, &world->size));
+    return TRINE_OK;
+}
+
+static trine_status take_memory(trine_world *world) {
+    size_t size = (size_t)world->size, scratch = comm_scratch_bytes(world->size);
+    world->hosts = calloc(size, sizeof *world->hosts);
+    world->names = calloc(size, sizeof *world->names);
+    world->addends = calloc(size, sizeof *world->addends);
+    world->scratch = scratch ? aligned_alloc(ARENA_ALIGN, scratch) : NULL;
+    CHECK(world->hosts && world->names && world->addends && (world->scratch || !scratch),
+          TRINE_ENOMEM, "no memory for the communication of %d ranks (%zu bytes of scratch)",
+          world->size, scratch);
+    return TRINE_OK;
+}
+
+/* The group of everybody and the watchdog's own communicator. */
+static trine_status make_world_group(trine_world *world) {
+    int *members = calloc((size_t)world->size, sizeof *members);
+    void *state = NULL;
+    CHECK(members, TRINE_ENOMEM, "no memory for %d ranks", world->size);
+    for (int r = 0; r < world->size; r++) members[r] = r;
+    trine_status status = world->size > 1 ? mpi_duplicate(&state) : TRINE_OK;
+    if (status == TRINE_OK)
+        status = group_create(&world->comm, world, TRINE_WORLD, members, world->size, state);
+    free(members);
+    TRY(status);
+    if (world->size > 1) TRY(mpi_duplicate(&world->watchdog));
+    return TRINE_OK;
+}
+
+static trine_status learn_hosts(trine_world *world) {
+    comm_host own = {.pid = (int32_t)getpid()};
+    void *handle = NULL;
+    if (gethostname(own.name, sizeof own.name - 1) != 0) strcpy(own.name, "unknown");
+    watchdog_note(world->comm, &(comm_call){.kind = TRINE_TALLY_ALL_GATHER, .peer = NO_PEER});
+    TRY(world->comm->transport->all_gather_start(world->comm, world->hosts, &own, sizeof own,
+                                                 &handle));
+    TRY(world->comm->transport->wait(world->comm, &handle));
+    for (int r = 0; r < world->size; r++) world->names[r] = world->hosts[r].name;
+    return TRINE_OK;
+}
+
+static trine_status join(trine_world *world, int *argc, char ***argv) {
+    char prefix[160];
+    TRY(start_mpi(world, argc, argv));
+    TRY(take_memory(world));
+    TRY(make_world_group(world));
+    TRY(learn_hosts(world));
+    snprintf(prefix, sizeof prefix, "%s rank %d: ", world->names[world->rank], world->rank);
+    status_prefix(prefix);
+    return TRINE_OK;
+}
+
+trine_status trine_world_create(trine_world **world, int *argc, char ***argv) {
+    *world = NULL;
+    trine_world *w = calloc(1, sizeof *w);
+    CHECK(w, TRINE_ENOMEM, "no memory for the world");
+    w->timeout = DEFAULT_TIMEOUT;
+    w->message_limit = INT_MAX / ARENA_ALIGN * ARENA_ALIGN;
+    trine_status status = join(w, argc, argv);
+    *world = w;
+    if (status != TRINE_OK) trine_world_destroy(world);
+    TRY(status);
+    return TRINE_OK;
+}
+
+void trine_world_destroy(trine_world **world) {
+    trine_world *w = *world;
+    if (!w) return;
+    group_destroy(&w->comm);
+    mpi_free(&w->watchdog);
+    if (w->finalise) MPI_Finalize();
+    free(w->hosts);
+    free(w->names);
+    free(w->addends);
+    free(w->scratch);
+    free(w);
+    *world = NULL;
+}
+
+/* ---- Ending ---------------------------------------------------------------------------------- */
+
+_Noreturn void world_end(void) {
+    int running = 0, over = 0;
+    fflush(NULL);
+    MPI_Initialized(&running);
+    MPI_Finalized(&over);
+    if (running && !over) MPI_Abort(MPI_COMM_WORLD, 1);
+    _exit(1);
+}
+
+_Noreturn void trine_abort(trine_world *world) {
+    (void)world; /* the job is MPI's; a failed trine_world_create leaves none */
+    trine_error_print();
+    world_end();
+}
+
+/* ---- Asking and setting ---------------------------------------------------------------------- */
+
+int trine_world_rank(const trine_world *world) {
+    return world->rank;
+}
+
+int trine_world_size(const trine_world *world) {
+    return world->size;
+}
+
+void trine_world_timeout(trine_world *world, double seconds) {
+    world->timeout = seconds;
+}
+
+void comm_activity(trine_world *world, comm_describe describe, const void *context) {
+    world->describe = describe;
+    world->describe_context = context;
+}
+
+void comm_audit(trine_world *world, bool on) {
+    world->audit = on;
+}
+
+void comm_position(trine_world *world, int64_t position) {
+    world->position = position;
+}
+
+void comm_message_limit(trine_world *world, size_t bytes) {
+    ASSERT(bytes >= 1 && bytes <= INT_MAX);
+    world->message_limit = bytes;
+}
+
+trine_status comm_host_names(trine_world *world, const char *const **names) {
+    *names = world->names;
+    return TRINE_OK;
+}
+
+void world_place(const trine_world *world, int rank, char *text, size_t size) {
+    const comm_host *host = &world->hosts[rank];
+    trine_coord at = {0};
+    if (world->layout.pp == 0) {
+        snprintf(text, size, "rank %d on %s (pid %d)", rank, host->name, (int)host->pid);
+        return;
+    }
+    at = trine_layout_coord(world->layout, rank);
+    snprintf(text, size, "rank %d [pp%d dp%d tp%d] on %s (pid %d)", rank, at.pp, at.dp, at.tp,
+             host->name, (int)host->pid);
+}

@@ -1,0 +1,430 @@
+/* TEST np=1,2,3,4,8 */
+/* Every collective against its definition, bit for bit: over types, counts, roots, in place and not,
+ * with whole messages and with messages cut into pieces. A row says how long its buffers are, runs
+ * the operation and writes what dst must be. Reductions are expected in rank order, with addends for
+ * which another order gives other bits. */
+#include "harness.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "comm/comm.h"
+
+#define GUARD 64 /* bytes on both sides of a buffer that nothing may touch */
+
+typedef struct {
+    trine_comm *comm;
+    int size, rank, root;
+    size_t count, part;
+    trine_dtype type;
+    trine_reduction op;
+    char *dst, *src;
+} job;
+
+typedef struct {
+    const char *name;
+    bool src_whole, dst_whole; /* count elements, or count/P */
+    bool split;                /* P must divide count */
+    bool rooted, reduces;
+    trine_status (*run)(const job *j);
+    /* Element i of this rank's dst; false where the operation leaves it as it was. */
+    bool (*expect)(const job *j, size_t i, void *element);
+} row;
+
+/* ---- Values ---------------------------------------------------------------------------------- */
+
+static uint64_t scramble(uint64_t x) {
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+    return x ^ (x >> 31);
+}
+
+/* Element i of rank's src. Floats span 2^-12 to 2^12 times the full mantissa, with both signs, so
+ * that almost every sum of three depends on the order. */
+static void value(trine_dtype type, int rank, size_t i, void *element) {
+    uint64_t h = scramble(((uint64_t)rank << 40) + i + 1);
+    double scale = (double)(1 << (h % 25)) / 4096.0 * (h & 64 ? 1 : -1);
+    double x = scale * (1.0 + (double)(h >> 12) / 4503599627370496.0);
+    float f = (float)x;
+    int32_t w = (int32_t)(h % 2000001) - 1000000;
+    int64_t d = (int64_t)(h >> 8) - (INT64_C(1) << 55);
+    uint8_t b = (uint8_t)h;
+    switch (type) {
+    case TRINE_F32: memcpy(element, &f, sizeof f); return;
+    case TRINE_F64: memcpy(element, &x, sizeof x); return;
+    case TRINE_I32: memcpy(element, &w, sizeof w); return;
+    case TRINE_I64: memcpy(element, &d, sizeof d); return;
+    case TRINE_U8: memcpy(element, &b, sizeof b); return;
+    }
+}
+
+#define COMBINE(T)                                                                                 \
+    do {                                                                                           \
+        T a, b;                                                                                    \
+        memcpy(&a, acc, sizeof a);                                                                 \
+        memcpy(&b, x, sizeof b);                                                                   \
+        a = op == TRINE_SUM ? a + b : a > b ? a : b;                                               \
+        memcpy(acc, &a, sizeof a);                                                                 \
+    } while (0)
+
+static void combine(trine_dtype type, trine_reduction op, void *acc, const void *x) {
+    switch (type) {
+    case TRINE_F32: COMBINE(float); return;
+    case TRINE_F64: COMBINE(double); return;
+    case TRINE_I32: COMBINE(int32_t); return;
+    case TRINE_I64: COMBINE(int64_t); return;
+    case TRINE_U8: return;
+    }
+}
+
+/* ((r0 + r1) + r2) + ..., or from the last rank on: the order that must not be. */
+static void reduced(const job *j, size_t i, bool backwards, void *element) {
+    char x[8];
+    value(j->type, backwards ? j->size - 1 : 0, i, element);
+    for (int r = 1; r < j->size; r++) {
+        value(j->type, backwards ? j->size - 1 - r : r, i, x);
+        combine(j->type, j->op, element, x);
+    }
+}
+
+/* ---- Rows ------------------------------------------------------------------------------------ */
+
+static trine_status run_all_reduce(const job *j) {
+    return trine_all_reduce(j->comm, j->dst, j->src, j->count, j->type, j->op);
+}
+static bool expect_all_reduce(const job *j, size_t i, void *element) {
+    reduced(j, i, false, element);
+    return true;
+}
+
+static trine_status run_reduce(const job *j) {
+    return trine_reduce(j->comm, j->dst, j->src, j->count, j->type, j->op, j->root);
+}
+static bool expect_reduce(const job *j, size_t i, void *element) {
+    reduced(j, i, false, element);
+    return j->rank == j->root;
+}
+
+static trine_status run_broadcast(const job *j) {
+    size_t bytes = j->count * trine_dtype_bytes(j->type);
+    if (j->dst != j->src) memcpy(j->dst, j->src, bytes);
+    return trine_broadcast(j->comm, j->dst, j->count, j->type, j->root);
+}
+static bool expect_broadcast(const job *j, size_t i, void *element) {
+    value(j->type, j->root, i, element);
+    return true;
+}
+
+static trine_status run_all_gather(const job *j) {
+    return trine_all_gather(j->comm, j->dst, j->src, j->count, j->type);
+}
+static bool expect_all_gather(const job *j, size_t i, void *element) {
+    value(j->type, (int)(i / j->part), i % j->part, element);
+    return true;
+}
+
+static trine_status run_scatter(const job *j) {
+    return trine_scatter(j->comm, j->dst, j->rank == j->root ? j->src : NULL, j->count, j->type,
+                         j->root);
+}
+static bool expect_scatter(const job *j, size_t i, void *element) {
+    value(j->type, j->root, (size_t)j->rank * j->part + i, element);
+    return true;
+}
+
+static trine_status run_gather(const job *j) {
+    return trine_gather(j->comm, j->rank == j->root ? j->dst : NULL, j->src, j->count, j->type,
+                        j->root);
+}
+static bool expect_gather(const job *j, size_t i, void *element) {
+    value(j->type, (int)(i / j->part), i % j->part, element);
+    return j->rank == j->root;
+}
+
+static trine_status run_reduce_scatter(const job *j) {
+    return trine_reduce_scatter(j->comm, j->dst, j->src, j->count, j->type, j->op);
+}
+static bool expect_reduce_scatter(const job *j, size_t i, void *element) {
+    reduced(j, (size_t)j->rank * j->part + i, false, element);
+    return true;
+}
+
+static trine_status run_all_to_all(const job *j) {
+    return trine_all_to_all(j->comm, j->dst, j->src, j->count, j->type);
+}
+static bool expect_all_to_all(const job *j, size_t i, void *element) {
+    value(j->type, (int)(i / j->part), (size_t)j->rank * j->part + i % j->part, element);
+    return true;
+}
+
+static const row rows[] = {
+    /* name            src    dst    split  rooted reduces */
+    {"all_reduce", true, true, false, false, true, run_all_reduce, expect_all_reduce},
+    {"reduce", true, true, false, true, true, run_reduce, expect_reduce},
+    {"broadcast", true, true, false, true, false, run_broadcast, expect_broadcast},
+    {"all_gather", false, true, true, false, false, run_all_gather, expect_all_gather},
+    {"scatter", true, false, true, true, false, run_scatter, expect_scatter},
+    {"gather", false, true, true, true, false, run_gather, expect_gather},
+    {"reduce_scatter", true, false, true, false, true, run_reduce_scatter, expect_reduce_scatter},
+    {"all_to_all", true, true, true, false, false, run_all_to_all, expect_all_to_all},
+};
+#define ROWS (sizeof rows / sizeof *rows)
+
+/* ---- One case -------------------------------------------------------------------------------- */
+
+static const char guard_byte = 0x5a;
+
+static void check_guards(const row *r, const char *buf, size_t bytes) {
+    for (size_t i = 0; i < GUARD; i++)
+        if (buf[i] != guard_byte || buf[GUARD + bytes + i] != guard_byte)
+            fail_msg("%s wrote outside its buffer", r->name);
+}
+
+/* Where dst and src start inside one whole buffer when in place. */
+static void place(const row *r, job *j, char *whole) {
+    size_t own = (size_t)j->rank * j->part * trine_dtype_bytes(j->type);
+    j->dst = whole + (r->dst_whole ? 0 : own);
+    j->src = whole + (r->src_whole ? 0 : own);
+}
+
+static void check(const row *r, const job *j, bool in_place) {
+    size_t element = trine_dtype_bytes(j->type), n = r->dst_whole ? j->count : j->part;
+    for (size_t i = 0; i < n; i++) {
+        char want[8];
+        bool written = r->expect(j, i, want);
+        if (!written && in_place) value(j->type, j->rank, i, want);
+        else if (!written) memset(want, guard_byte, sizeof want);
+        /* In place, gather's other ranks have no whole to look at. */
+        if (!written && in_place && !r->src_whole) continue;
+        if (memcmp(want, j->dst + i * element, element))
+            fail_msg("%s: rank %d of %d, element %zu of %zu, type %d, op %d, root %d, %s", r->name,
+                     j->rank, j->size, i, j->count, (int)j->type, (int)j->op, j->root,
+                     in_place ? "in place" : "out of place");
+    }
+    for (size_t i = 0; !in_place && i < (r->src_whole ? j->count : j->part); i++) {
+        char want[8];
+        value(j->type, j->rank, i, want);
+        if (memcmp(want, j->src + i * element, element)) fail_msg("%s changed its src", r->name);
+    }
+}
+
+static void run_case(const row *r, job *j, bool in_place) {
+    size_t element = trine_dtype_bytes(j->type), bytes = j->count * element;
+    char *a = malloc(bytes + 2 * GUARD), *b = malloc(bytes + 2 * GUARD);
+    assert_true(a && b);
+    memset(a, guard_byte, bytes + 2 * GUARD);
+    memset(b, guard_byte, bytes + 2 * GUARD);
+    j->part = j->count / (size_t)j->size;
+    j->dst = a + GUARD;
+    j->src = b + GUARD;
+    if (in_place) place(r, j, a + GUARD);
+    for (size_t i = 0; i < (r->src_whole ? j->count : j->part); i++)
+        value(j->type, j->rank, i, j->src + i * element);
+    OK(r->run(j));
+    check(r, j, in_place);
+    check_guards(r, a, bytes);
+    check_guards(r, b, bytes);
+    free(a);
+    free(b);
+}
+
+static void run_row(const row *r, job *j) {
+    for (int root = 0; root < (r->rooted ? j->size : 1); root += j->size > 4 ? 3 : 1)
+        for (int in_place = 0; in_place < 2; in_place++) {
+            j->root = root;
+            /* A scatter in place is one of the root only: elsewhere src is NULL anyway. */
+            run_case(r, j, in_place);
+        }
+}
+
+static void run_types(const row *r, job *j) {
+    for (trine_dtype type = TRINE_F32; type <= TRINE_U8; type++) {
+        if (type == TRINE_U8 && r->reduces) continue;
+        for (trine_reduction op = TRINE_SUM; op <= (r->reduces ? TRINE_MAX : TRINE_SUM); op++) {
+            j->type = type;
+            j->op = op;
+            run_row(r, j);
+        }
+    }
+}
+
+static job world_job(void) {
+    job j = {.size = trine_world_size(harness_world), .rank = trine_world_rank(harness_world)};
+    return j;
+}
+
+static trine_comm *world_comm(trine_mesh **mesh) {
+    trine_layout all_dp = {trine_world_size(harness_world), 1, 1};
+    OK(trine_mesh_create(mesh, harness_world, all_dp, 0));
+    return trine_mesh_group(*mesh, TRINE_DP);
+}
+
+/* ---- Tests ----------------------------------------------------------------------------------- */
+
+static void run_counts(const size_t *counts, size_t n) {
+    trine_mesh *mesh;
+    job j = world_job();
+    j.comm = world_comm(&mesh);
+    for (size_t k = 0; k < ROWS; k++)
+        for (size_t c = 0; c < n; c++) {
+            j.count = counts[c];
+            if (rows[k].split) j.count -= j.count % (size_t)j.size;
+            run_types(&rows[k], &j);
+        }
+    trine_mesh_destroy(&mesh);
+}
+
+static void small_counts(void **state) {
+    (void)state;
+    size_t p = (size_t)trine_world_size(harness_world);
+    const size_t counts[] = {0, 1, p - 1, p, 2 * p + 1, 63, 1000};
+    run_counts(counts, sizeof counts / sizeof *counts);
+}
+
+static void pieces(void **state) {
+    (void)state;
+    const size_t counts[] = {1, 63, 1000, 5001}, limits[] = {1, 256, 1000};
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
+        comm_message_limit(harness_world, limits[i]);
+        run_counts(counts, sizeof counts / sizeof *counts);
+    }
+    comm_message_limit(harness_world, INT_MAX);
+}
+
+/* Chunks: 4 MiB of scratch hold 524288 elements of 8 bytes, so two ranks need several rounds. */
+static void large_count(void **state) {
+    (void)state;
+    trine_mesh *mesh;
+    job j = world_job();
+    j.comm = world_comm(&mesh);
+    for (size_t k = 0; k < ROWS; k++)
+        for (int in_place = 0; in_place < 2; in_place++) {
+            j.type = k % 2 ? TRINE_F32 : TRINE_F64;
+            j.count = (rows[k].reduces && j.size <= 2 ? 1300003 : 100003);
+            if (rows[k].split) j.count -= j.count % (size_t)j.size;
+            j.root = j.size - 1;
+            run_case(&rows[k], &j, in_place);
+        }
+    trine_mesh_destroy(&mesh);
+}
+
+/* The step from one exchange to slices: 64 KiB over all ranks' addends, on both sides of it. */
+static void all_reduce_threshold(void **state) {
+    (void)state;
+    trine_mesh *mesh;
+    job j = world_job();
+    j.comm = world_comm(&mesh);
+    size_t at = 65536 / sizeof(float) / (size_t)j.size;
+    for (size_t count = at - 2; count <= at + 2; count++)
+        for (int in_place = 0; in_place < 2; in_place++) {
+            j.type = TRINE_F32;
+            j.count = count;
+            run_case(&rows[0], &j, in_place);
+        }
+    trine_mesh_destroy(&mesh);
+}
+
+/* The values above can tell: most sums of three and more have other bits from the other end. */
+static void order_matters(void **state) {
+    (void)state;
+    job j = world_job();
+    int differ = 0;
+    for (size_t i = 0; i < 1000; i++) {
+        char forwards[8], backwards[8];
+        reduced(&j, i, false, forwards);
+        reduced(&j, i, true, backwards);
+        differ += memcmp(forwards, backwards, sizeof(float)) != 0;
+    }
+    if (j.size >= 3) assert_true(differ > 100);
+    else assert_int_equal(differ, 0);
+}
+
+/* 1e8 + 1 - 1e8 is 0 in rank order in fp32 and 1 in another; small and large messages agree. */
+static void cancellation(void **state) {
+    (void)state;
+    trine_mesh *mesh;
+    trine_comm *comm = world_comm(&mesh);
+    int size = trine_comm_size(comm), rank = trine_comm_rank(comm);
+    const size_t counts[] = {1, 60000};
+    const float addend = rank == 0 ? 1e8f : rank == size - 1 ? -1e8f : 1.0f;
+    for (int c = 0; c < 2 && size >= 3; c++) {
+        float *x = malloc(counts[c] * sizeof *x);
+        for (size_t i = 0; i < counts[c]; i++) x[i] = addend;
+        OK(trine_all_reduce(comm, x, x, counts[c], TRINE_F32, TRINE_SUM));
+        for (size_t i = 0; i < counts[c]; i++) assert_true(x[i] == 0.0f);
+        free(x);
+    }
+    trine_mesh_destroy(&mesh);
+}
+
+/* A NaN of any one rank reaches everybody, through sums and maxima alike. */
+static void nan_is_seen(void **state) {
+    (void)state;
+    trine_mesh *mesh;
+    trine_comm *comm = world_comm(&mesh);
+    for (int who = 0; who < trine_comm_size(comm); who++)
+        for (trine_reduction op = TRINE_SUM; op <= TRINE_MAX; op++) {
+            volatile double zero = 0;
+            float f = trine_comm_rank(comm) == who ? (float)(zero / zero) : 1.0f;
+            double d = trine_comm_rank(comm) == who ? zero / zero : 1.0;
+            OK(trine_all_reduce(comm, &f, &f, 1, TRINE_F32, op));
+            OK(trine_all_reduce(comm, &d, &d, 1, TRINE_F64, op));
+            assert_true(f != f);
+            assert_true(d != d);
+        }
+    trine_mesh_destroy(&mesh);
+}
+
+/* Refusals are local and come before anything is sent: ranks may differ in making them. */
+static void refusals(void **state) {
+    (void)state;
+    trine_mesh *mesh;
+    trine_comm *comm = world_comm(&mesh);
+    int size = trine_comm_size(comm), rank = trine_comm_rank(comm);
+    size_t odd = 10 * (size_t)size + 1;
+    float x[256];
+    char text[160];
+    snprintf(text, sizeof text,
+             "all-gather of %zu elements over group dp of %d: the count must be a multiple of the "
+             "group's size",
+             odd, size);
+    if (size > 1) {
+        REFUSED(trine_all_gather(comm, x, x, odd, TRINE_F32), TRINE_EINVAL, text);
+        REFUSED(trine_reduce_scatter(comm, x, x, odd, TRINE_F32, TRINE_SUM), TRINE_EINVAL,
+                "must be a multiple");
+        REFUSED(trine_scatter(comm, x, x, odd, TRINE_F32, 0), TRINE_EINVAL, "must be a multiple");
+        REFUSED(trine_gather(comm, x, x, odd, TRINE_F32, 0), TRINE_EINVAL, "must be a multiple");
+        REFUSED(trine_all_to_all(comm, x, x, odd, TRINE_F32), TRINE_EINVAL, "must be a multiple");
+    }
+    REFUSED(trine_broadcast(comm, x, 1, TRINE_F32, size), TRINE_EINVAL, "no root");
+    REFUSED(trine_broadcast(comm, x, 1, TRINE_F32, -1), TRINE_EINVAL, "no root -1");
+    REFUSED(trine_send(comm, x, 1, TRINE_F32, rank), TRINE_EINVAL, "this rank itself");
+    REFUSED(trine_recv(comm, x, 1, TRINE_F32, size), TRINE_EINVAL, "no peer");
+    REFUSED(trine_all_reduce(comm, NULL, x, 1, TRINE_F32, TRINE_SUM), TRINE_EINVAL, "NULL");
+    REFUSED(trine_broadcast(comm, NULL, 1, TRINE_F32, 0), TRINE_EINVAL, "NULL");
+    REFUSED(trine_all_reduce(comm, x, x, 8, TRINE_U8, TRINE_SUM), TRINE_EINVAL, "u8");
+    REFUSED(trine_all_reduce(comm, x, x, SIZE_MAX / 4, TRINE_F32, TRINE_SUM), TRINE_EINVAL,
+            "more bytes");
+    OK(trine_all_reduce(comm, NULL, NULL, 0, TRINE_F32, TRINE_SUM));
+    trine_mesh_destroy(&mesh);
+}
+
+static void barriers(void **state) {
+    (void)state;
+    trine_mesh *mesh;
+    trine_comm *comm = world_comm(&mesh);
+    for (int i = 0; i < 100; i++) OK(trine_barrier(comm));
+    trine_mesh_destroy(&mesh);
+}
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(small_counts),  cmocka_unit_test(pieces),
+        cmocka_unit_test(large_count),   cmocka_unit_test(all_reduce_threshold),
+        cmocka_unit_test(order_matters), cmocka_unit_test(cancellation),
+        cmocka_unit_test(nan_is_seen),   cmocka_unit_test(refusals),
+        cmocka_unit_test(barriers),
+    };
+    return HARNESS_RUN(argc, argv, tests);
+}
