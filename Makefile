@@ -1,58 +1,137 @@
-# Trine. `make` builds build/libtrine.a and the examples; `make check` builds and runs all tests;
-# `make demo` trains on 8 ranks. Everything that is built lies under $(BUILD).
+# Trine.
+#
+#   make              build/libtrine.a, the shared library, examples and tools
+#   make check        installs what is missing, builds, checks the layering, runs all tests
+#   make check-full   the same with the long tests (marked "full")
+#   make test T=tp    the tests of one room; T=tp/linear: one file
+#   make demo         trains on 8 ranks on this machine
+#   make install      PREFIX (/usr/local), DESTDIR
+#   make layers, format-check, deps, clean
+#
+# All that is built lies under BUILD. Warnings are errors in .ci/run (WERROR=-Werror), not on a machine
+# whose compiler nobody has tried yet. SAN="-fsanitize=address,undefined" adds sanitizers.
 BUILD  ?= build
 CC     ?= cc
 PREFIX ?= /usr/local
+WERROR ?=
 
-# The compiler is the user's; MPI's flags are asked from its own wrapper, so that OMPI_CC and
-# friends need not be set.
+# The compiler is the user's; MPI's flags are asked from its own wrapper, once and only when something
+# is compiled: on a fresh machine there is no wrapper yet when this file is read. (Open MPI answers
+# --showme, MPICH -compile_info.) MPI's headers are system headers, so that our warnings are ours.
 MPICC      ?= mpicc
-MPI_CFLAGS ?= $(shell $(MPICC) --showme:compile 2>/dev/null || $(MPICC) -compile_info 2>/dev/null | cut -d' ' -f2-)
-MPI_LIBS   ?= $(shell $(MPICC) --showme:link 2>/dev/null || $(MPICC) -link_info 2>/dev/null | cut -d' ' -f2-)
+ask_mpi     = $(or $(shell $(MPICC) --showme:$(1) 2>/dev/null),$(wordlist 2,999,$(shell $(MPICC) -$(1)_info 2>/dev/null)))
+MPI_CFLAGS ?= $(eval MPI_CFLAGS := $(patsubst -I%,-isystem%,$(call ask_mpi,compile)))$(MPI_CFLAGS)
+MPI_LIBS   ?= $(eval MPI_LIBS := $(call ask_mpi,link))$(MPI_LIBS)
 
-WARN   := -Wall -Wextra -Wshadow -Wconversion -Werror
-OPT    ?= -O3 -march=native -ffp-contract=off
+# -ffp-contract=off stands with what the code needs, not with what the user may choose: equal bits are
+# promised for one build, whichever function a product and a sum are compiled in.
+OPT    ?= -O3 -march=native
 CFLAGS ?= $(OPT) -g
-CSTD   := -std=c11 -D_GNU_SOURCE
 OMP    ?= -fopenmp
-ALL_CFLAGS := $(CSTD) $(WARN) $(OMP) $(CFLAGS) -Iinclude -Isrc $(SAN)
-ALL_LIBS   := -ldnnl -lcjson -lxxhash $(MPI_LIBS) $(OMP) -lm -lpthread $(SAN)
+WARN   := -Wall -Wextra -Wshadow -Wconversion
+ALL_CFLAGS := -std=c11 -D_GNU_SOURCE $(WARN) $(OMP) -fPIC -fno-semantic-interposition $(CFLAGS) -ffp-contract=off -Iinclude -Isrc $(SAN)
+LIBS        = -ldnnl -lcjson -lxxhash $(MPI_LIBS) $(OMP) -lm -lpthread
+COMPILE     = $(CC) $(ALL_CFLAGS) $(WERROR) -MMD -MP -MT $@ -MF $@.d
 
-SRC      := $(wildcard src/*/*.c src/device/*/*.c)
-OBJ      := $(SRC:src/%.c=$(BUILD)/obj/%.o)
+VERSION  := $(shell sed -n 's/.*define TRINE_VERSION "\(.*\)"/\1/p' include/trine.h)
+MAJOR    := $(firstword $(subst ., ,$(VERSION)))
 LIB      := $(BUILD)/libtrine.a
+SHARED   := $(BUILD)/libtrine.so.$(VERSION)
+OBJ      := $(patsubst src/%.c,$(BUILD)/obj/%.o,$(wildcard src/*/*.c src/device/*/*.c))
 EXAMPLES := $(patsubst examples/%.c,$(BUILD)/%,$(wildcard examples/*.c))
 TOOLS    := $(patsubst tools/%.c,$(BUILD)/%,$(wildcard tools/*.c))
-TESTSRC  := $(filter-out tests/harness.c,$(wildcard tests/*/*.c))
-TESTS    := $(TESTSRC:tests/%.c=$(BUILD)/tests/%)
+TESTS    := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/*/*.c))
+HARNESS  := $(BUILD)/tests/harness.o
 
-.PHONY: all tests clean
-all: $(LIB) $(EXAMPLES) $(TOOLS)
+.PHONY: all tests layers deps check check-full check-alone test demo install uninstall format-check clean FORCE
+.DELETE_ON_ERROR:
+all: $(LIB) $(SHARED) $(EXAMPLES) $(TOOLS)
 tests: $(TESTS)
 
-$(BUILD)/obj/%.o: src/%.c
+# ---- Building ------------------------------------------------------------------------------------
+
+# Changed flags rebuild everything: half a library with sanitizers fails in strange places.
+$(BUILD)/flags: FORCE
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) $(if $(filter src/comm/%,$<),$(MPI_CFLAGS)) -MMD -MP -c $< -o $@
+	@echo '$(CC) $(ALL_CFLAGS)' | cmp -s - $@ || echo '$(CC) $(ALL_CFLAGS)' >$@
+
+$(BUILD)/obj/%.o: src/%.c $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(COMPILE) $(if $(filter src/comm/%,$<),$(MPI_CFLAGS)) -c $< -o $@
 
 $(LIB): $(OBJ)
 	@rm -f $@
-	ar rcs $@ $(OBJ)
+	ar rcs $@ $^
+
+# The shared library shows trine_* only; the archive is for tests, which look inside.
+$(SHARED): $(OBJ) tools/libtrine.map
+	$(CC) -shared -Wl,-soname,libtrine.so.$(MAJOR) -Wl,--version-script=tools/libtrine.map -o $@ $(OBJ) $(LIBS) $(SAN)
 
 $(BUILD)/%: examples/%.c $(LIB)
-	$(CC) $(ALL_CFLAGS) -MMD -MP $< -o $@ $(LIB) $(ALL_LIBS)
+	$(COMPILE) $< -o $@ $(LIB) $(LIBS)
 
 $(BUILD)/%: tools/%.c $(LIB)
-	$(CC) $(ALL_CFLAGS) -MMD -MP $< -o $@ $(LIB) $(ALL_LIBS)
+	$(COMPILE) $< -o $@ $(LIB) $(LIBS)
 
-$(BUILD)/tests/harness.o: tests/harness.c
+$(HARNESS): tests/harness.c $(BUILD)/flags
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) -MMD -MP -c $< -o $@
+	$(COMPILE) -c $< -o $@
 
-$(BUILD)/tests/%: tests/%.c $(LIB) $(BUILD)/tests/harness.o
+$(BUILD)/tests/%: tests/%.c $(HARNESS) $(LIB)
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) $(MPI_CFLAGS) -Itests -MMD -MP $< -o $@ $(BUILD)/tests/harness.o $(LIB) -lcmocka $(ALL_LIBS)
+	$(COMPILE) $(MPI_CFLAGS) -Itests $< -o $@ $(HARNESS) $(LIB) -lcmocka $(LIBS)
+
+# ---- Checking ------------------------------------------------------------------------------------
+
+layers:
+	@tools/layers.sh
+
+# These start with the packages, and only then read this file again: see MPI_CFLAGS.
+check check-full:
+	@tools/deps.sh build test $(if $(filter check-full,$@),full)
+	@$(MAKE) --no-print-directory all tests layers
+	tests/run.sh $(BUILD) $(if $(filter check-full,$@),full,all)
+
+# The single-process tests, for the sanitizers.
+check-alone: tests
+	tests/run.sh $(BUILD) alone
+
+test: all $(filter $(BUILD)/tests/$(T) $(BUILD)/tests/$(T)/%,$(TESTS))
+	@tests/run.sh $(BUILD) all $(T)
+
+format-check:
+	clang-format --dry-run -Werror $$(git ls-files '*.c' '*.h')
+
+# ---- The demo ------------------------------------------------------------------------------------
+
+deps:
+	@tools/deps.sh build test demo
+
+demo:
+	@tools/deps.sh build demo
+	@$(MAKE) --no-print-directory all
+	@BUILD=$(BUILD) tools/corpus.sh
+	@BUILD=$(BUILD) tools/demo.sh
+
+# ---- Installing ----------------------------------------------------------------------------------
+
+ROOT := $(DESTDIR)$(PREFIX)
+
+$(BUILD)/trine.pc: tools/trine.pc.in $(LIB)
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' -e 's|@PRIVATE@|$(LIBS)|' $< >$@
+
+install: $(LIB) $(SHARED) $(BUILD)/trine.pc
+	install -d $(ROOT)/include $(ROOT)/lib/pkgconfig
+	install -m 644 include/trine.h $(ROOT)/include/
+	install -m 644 $(LIB) $(SHARED) $(ROOT)/lib/
+	ln -sf libtrine.so.$(VERSION) $(ROOT)/lib/libtrine.so.$(MAJOR)
+	ln -sf libtrine.so.$(MAJOR) $(ROOT)/lib/libtrine.so
+	install -m 644 $(BUILD)/trine.pc $(ROOT)/lib/pkgconfig/
+
+uninstall:
+	rm -f $(ROOT)/include/trine.h $(ROOT)/lib/libtrine.a $(ROOT)/lib/libtrine.so* $(ROOT)/lib/pkgconfig/trine.pc
 
 clean:
 	rm -rf $(BUILD)
 
--include $(OBJ:.o=.d) $(TESTS:=.d) $(EXAMPLES:=.d) $(TOOLS:=.d) $(BUILD)/tests/harness.d
+-include $(patsubst %,%.d,$(OBJ) $(HARNESS) $(TESTS) $(EXAMPLES) $(TOOLS))

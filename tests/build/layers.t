@@ -1,0 +1,121 @@
+#!/bin/bash
+# Plants one violation at a time in a copy of the sources: make layers must refuse each, at the right
+# place, and must accept the tree as it is.
+set -eu
+shopt -s lastpipe # so that "... | refused" counts here
+
+copy=$(mktemp -d)
+trap 'rm -rf "$copy"' EXIT
+count=0
+
+# result OK NAME
+result() {
+    count=$((count + 1))
+    if [ "$1" = yes ]; then echo "ok $count - $2"; else echo "not ok $count - $2"; fi
+}
+
+fresh() {
+    rm -rf "${copy:?}"/*
+    cp -r src include "$copy"/
+}
+
+# refused NAME FILE EXPECTED < text: with the text at the end of FILE there is exactly one fault, in that
+# file, whose message has EXPECTED in it.
+refused() {
+    fresh
+    mkdir -p "$copy/$(dirname "$2")"
+    cat >>"$copy/$2"
+    local said good=no
+    if said=$(tools/layers.sh "$copy"); then :; else
+        case $said in *"$2:"*"$3"*"layers: 1 fault"*) good=yes ;; esac
+    fi
+    result $good "refused: $1"
+    if [ $good = no ]; then printf '%s\n' "$said" | sed 's/^/# /'; fi
+}
+
+# accepted NAME FILE < text
+accepted() {
+    fresh
+    mkdir -p "$copy/$(dirname "$2")"
+    cat >>"$copy/$2"
+    local said good=yes
+    said=$(tools/layers.sh "$copy") || good=no
+    result $good "accepted: $1"
+    if [ $good = no ]; then printf '%s\n' "$said" | sed 's/^/# /'; fi
+}
+
+# include NAME FILE EXPECTED LINE
+include() {
+    echo "$4" | refused "$1" "$2" "$3"
+}
+
+accepted "the tree as it is" src/base/planted.c </dev/null
+
+include "base includes device" src/base/planted.c "base must not include device" '#include "device/device.h"'
+include "device includes comm" src/device/ref/planted.c "device must not include comm" '#include "comm/comm.h"'
+include "comm includes core" src/comm/planted.c "comm must not include core" '#include "core/flat.h"'
+include "core includes zero" src/core/planted.c "core must not include zero" '#include "zero/stage.h"'
+include "dp includes pp" src/dp/planted.c "dp must not include pp" '#include "pp/order.h"'
+include "zero includes dp" src/zero/planted.c "zero must not include dp" '#include "dp/reduce.h"'
+include "pp includes tp" src/pp/planted.h "pp must not include tp" '#include "tp/tp.h"'
+include "tp includes model" src/tp/planted.c "tp must not include model" '#include "model/gpt.h"'
+include "model includes comm" src/model/planted.c "model must not include comm" '#  include "comm/comm.h"'
+include "model includes zero" src/model/planted.c "model must not include zero" '#include "zero/stage.h"'
+include "data includes comm" src/data/planted.c "data must not include comm" '#include "comm/comm.h"'
+include "a room nobody knows" src/util/planted.c "no room is called util" '#include <stdio.h>'
+include "a path that climbs" src/dp/planted.c "climbs" '#include "../pp/order.h"'
+include "mpi.h in core" src/core/planted.c "<mpi.h> belongs" '#include <mpi.h>'
+include "mpi.h in an example" examples/planted.c "<mpi.h> belongs" '#include "mpi.h"'
+include "nccl.h in mpi.c" src/comm/planted.c "<nccl.h> belongs" '#include <nccl.h>'
+include "CUDA in device" src/device/planted.c "<cuda_runtime.h> belongs" '#include <cuda_runtime.h>'
+include "cuBLAS in ref" src/device/ref/planted.c "<cublas_v2.h> belongs" '#include <cublas_v2.h>'
+include "oneDNN in ref" src/device/ref/planted.c "<oneapi/dnnl/dnnl.h> belongs" '#include <oneapi/dnnl/dnnl.h>'
+include "model names a communicator" src/model/planted.c "names trine_comm" 'static trine_comm *group;'
+include "model asks the mesh" src/model/planted.h "names trine_mesh_group" 'int f(void) { return !trine_mesh_group(m, 0); }'
+include "getenv in train" src/train/planted.c "getenv belongs" 'const char *f(void) { return getenv("HOME"); }'
+
+refused "#ifdef in a function" src/base/planted.c "#if in a function body" <<'END'
+static int choose(int a,
+                  int b) {
+#ifdef TRINE_CUDA
+    return a;
+#endif
+    return b;
+}
+END
+
+long_function() {
+    echo "int planted_long(int a) {"
+    for ((i = 0; i < $1 - 2; i++)); do echo "    a++;"; done
+    echo "}"
+}
+long_function 101 | refused "a function of 101 lines" src/base/planted.c "planted_long has 101 lines"
+long_function 100 | accepted "a function of 100 lines" src/base/planted.c
+yes '/* a line */' | head -601 | refused "a file of 601 lines" src/base/planted.c "601 lines"
+yes '/* a line */' | head -600 | accepted "a file of 600 lines" src/base/planted.c
+
+accepted "comments and strings may name anything" src/model/planted.c <<'END'
+/* trine_comm is for tp; getenv("X") is not
+ * #include "comm/comm.h" */
+static const char *text = "trine_comm getenv(";
+// trine_mesh_group
+END
+accepted "#if around functions, tables longer than functions may be" src/device/cpu/planted.c <<END
+#include <oneapi/dnnl/dnnl.h>
+#if DNNL_VERSION_MAJOR >= 3
+static const int table[] = {
+$(yes '    (1),' | head -120)
+};
+#else
+static int f(void) {
+    return 1;
+}
+#endif
+END
+accepted "getenv in options, mpi.h in comm, nccl in its files" src/base/options.c <<'END'
+const char *f(void) { return getenv("HOME"); }
+END
+echo '#include <mpi.h>' | accepted "mpi.h in comm" src/comm/planted.c
+printf '#include <nccl.h>\n#include <cuda_runtime.h>\n' | accepted "nccl.h in its file" src/comm/nccl.c
+
+echo "1..$count"

@@ -1,0 +1,137 @@
+#!/bin/bash
+# TEST full timeout=600
+#
+# Eight ranks on two nodes against eight ranks on one: the losses and gradient norms must be the same
+# text, to the last of their 17 digits. The nodes are two network namespaces of this machine joined by a
+# veth pair (10.77.0.1 and .2), a script stands in for ssh. Needs root and Open MPI. TRAINER is a command
+# that takes --log FILE; without it train_gpt runs in two layouts.
+set -euo pipefail
+
+build=$(realpath "${BUILD:-build}")
+export NODE_PREFIX=trine$$-
+net=10.77.0
+work=$(mktemp -d)
+mpirun=${MPIRUN:-mpirun}
+count=0
+
+skip() {
+    echo "1..0 # SKIP two nodes: $1"
+    exit 0
+}
+
+# Ends what runs on the two nodes (nobody else's processes can be there) and takes them down.
+clean_up() {
+    local n pids
+    for n in 1 2; do
+        if pids=$(ip netns pids "$NODE_PREFIX$n" 2>/dev/null) && [ -n "$pids" ]; then
+            # shellcheck disable=SC2086
+            kill -9 $pids 2>/dev/null || true
+        fi
+        ip netns del "$NODE_PREFIX$n" 2>/dev/null || true
+    done
+    rm -rf "$work"
+}
+
+make_nodes() {
+    local n
+    for n in 1 2; do
+        ip netns add "$NODE_PREFIX$n" && ip -n "$NODE_PREFIX$n" link set lo up || return 1
+        echo "$net.$n slots=4" >>"$work/hosts"
+    done
+    ip link add veth netns "${NODE_PREFIX}1" type veth peer name veth netns "${NODE_PREFIX}2" || return 1
+    for n in 1 2; do
+        ip -n "$NODE_PREFIX$n" address add "$net.$n/24" dev veth &&
+            ip -n "$NODE_PREFIX$n" link set veth up || return 1
+    done
+}
+
+# Bytes that node 1 has received and sent over the wire.
+wire_bytes() {
+    tests/nodes/agent.sh "$net.1" cat /sys/class/net/veth/statistics/{r,t}x_bytes | awk '{ n += $1 } END { print n }'
+}
+
+# mpirun on node 1, with both nodes in the host file. Four ranks a node do not look like too many for it,
+# though both nodes are this machine: hence the yielding.
+on_two_nodes() {
+    tests/nodes/agent.sh "$net.1" timeout -k 5 180 tools/mpirun.sh -np 8 --hostfile "$work/hosts" --map-by slot \
+        --mca plm rsh --mca plm_rsh_agent "$PWD/tests/nodes/agent.sh" --mca plm_rsh_no_tree_spawn 1 \
+        --mca oob_tcp_if_include "$net.0/24" --mca btl_tcp_if_include "$net.0/24" --mca btl tcp,self,vader \
+        --mca pml ob1 --mca mpi_yield_when_idle 1 -x OMP_NUM_THREADS "$@"
+}
+
+on_one_node() {
+    timeout -k 5 180 tools/mpirun.sh -np 8 "$@"
+}
+
+# check NAME COMMAND...
+check() {
+    count=$((count + 1))
+    local name=$1
+    shift
+    if "$@" >"$work/said" 2>&1; then echo "ok $count - $name"; else
+        echo "not ok $count - $name"
+        tail -n 40 "$work/said" | sed 's/^/# /'
+    fi
+}
+
+# The two columns that must agree; a log without any of them agrees with nothing.
+numbers() {
+    grep -o '"\(step\|loss\|grad_norm\)":[^,}]*' "$1"
+}
+
+hosts_seen() {
+    [ "$(on_two_nodes cat /proc/sys/kernel/hostname | sort | uniq -c | awk '{ printf "%s %s ", $1, $2 }')" = \
+        "4 ${NODE_PREFIX}1 4 ${NODE_PREFIX}2 " ]
+}
+
+same_numbers() {
+    numbers "$1" >"$work/one" && numbers "$2" >"$work/two" && grep -q '"loss":[0-9]' "$work/one" &&
+        diff "$work/one" "$work/two"
+}
+
+# The launch itself moves some bytes too (measured first): the run must move far more.
+over_the_wire() {
+    echo "launch alone: $1 bytes; with the run: $2"
+    [ "$2" -gt $((2 * $1)) ]
+}
+
+# compare NAME COMMAND...
+compare() {
+    local name=$1 before launch
+    shift
+    before=$(wire_bytes)
+    check "$name: two nodes with four ranks each" hosts_seen
+    launch=$(($(wire_bytes) - before))
+    check "$name: runs on one node" on_one_node "$@" --log "$work/one.jsonl"
+    before=$(wire_bytes)
+    check "$name: runs on two nodes" on_two_nodes "$@" --log "$work/two.jsonl"
+    check "$name: the ranks speak over the wire" over_the_wire "$launch" $(($(wire_bytes) - before))
+    check "$name: the same losses and norms" same_numbers "$work/one.jsonl" "$work/two.jsonl"
+    rm -f "$work"/*.jsonl
+}
+
+[ "$(id -u)" = 0 ] || skip "needs root"
+for tool in ip unshare; do
+    command -v $tool >/dev/null || skip "no $tool here"
+done
+case $("$mpirun" --version 2>&1) in *"Open MPI"*) ;; *) skip "its launch agent is Open MPI's" ;; esac
+trap clean_up EXIT
+trap 'exit 1' INT TERM
+make_nodes 2>"$work/why" || skip "no network namespaces: $(head -1 "$work/why")"
+
+# Equal bits are promised for equal thread counts.
+export OMP_NUM_THREADS=1
+if [ -n "${TRAINER:-}" ]; then
+    # shellcheck disable=SC2086
+    compare "$TRAINER" $TRAINER
+else
+    "$build/trine-tokens" --out "$work/text" include/trine.h >/dev/null
+    small="--num-layers 4 --hidden-size 64 --num-attention-heads 4 --seq-length 32
+        --micro-batch-size 1 --global-batch-size 16 --train-iters 5 --lr 3e-4 --seed 7 --threads 1
+        --data-path $work/text_train.bin"
+    # shellcheck disable=SC2086
+    compare "pipeline between the nodes" "$build/train_gpt" $small --dp 2 --tp 2 --pp 2 --zero 1
+    # shellcheck disable=SC2086
+    compare "data parallel between the nodes" "$build/train_gpt" $small --dp 8 --tp 1 --pp 1 --zero 3
+fi
+echo "1..$count"

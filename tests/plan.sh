@@ -1,0 +1,92 @@
+#!/bin/sh
+# Turns the tests into small scripts for prove: one for each (test, number of ranks), named
+# BUILD/t/<room>-<name>-np<N>.t, each with a time limit, so that nothing hangs for ever. Prints their
+# paths. Usage: tests/plan.sh BUILD [all|alone|full] [ROOM or ROOM/NAME]
+#
+# A C test says on its first line what it wants, a script (tests/*/*.t, speaks TAP itself) on its
+# second, where all of it may be left out:
+#
+#     /* TEST np=1,2,4 */                mpirun with each; np=0: a plain process; np=none: built only
+#     /* TEST np=8 full timeout=900 */   only in make check-full; seconds, 300 if not said
+#     # TEST full timeout=900
+#
+# "alone" plans the np=0 tests only: what runs under the sanitizers.
+set -eu
+
+build=$1 which=${2:-all} only=${3:-}
+dir=$build/t
+
+fail() {
+    echo "$1" >&2
+    exit 1
+}
+
+# wrapper NAME SECONDS COMMAND...
+wrapper() {
+    file=$dir/$1.t seconds=$2
+    shift 2
+    printf '#!/bin/sh\nexport BUILD=%s\nexec timeout -k 10 %s %s\n' "$build" "$seconds" "$*" >"$file"
+    chmod +x "$file"
+    echo "$file"
+}
+
+# The words after "TEST" of a marker line, without the comment signs; fails on an unknown word.
+words() {
+    sed -n "$2"'{s|^/\* TEST \(.*\) \*/.*$|\1|p;s|^# TEST \(.*\)$|\1|p;}' "$1"
+}
+
+# Sets np, full and seconds from marker words.
+read_words() {
+    np='' full='' seconds=300
+    for word in $2; do
+        case $word in
+            np=none) np=none ;;
+            np=*[!0-9,]* | np=) fail "$1:1: what is $word? np=0, np=none or np=1,2,4" ;;
+            np=*) np=${word#np=} ;;
+            full) full=yes ;;
+            timeout=*[!0-9]* | timeout=) fail "$1:1: what is $word? timeout=SECONDS" ;;
+            timeout=*) seconds=${word#timeout=} ;;
+            *) fail "$1:1: what is \"$word\"? np=..., full or timeout=..." ;;
+        esac
+    done
+}
+
+skipped() {
+    case $only in
+        '') ;;
+        */*) [ "$1" = "$only" ] || return 0 ;;
+        *) [ "${1%%/*}" = "$only" ] || return 0 ;;
+    esac
+    [ -n "$full" ] && [ "$which" != full ]
+}
+
+plan_source() {
+    read_words "$1" "$(words "$1" 1)"
+    [ -n "$np" ] || fail "$1:1: the first line must be like /* TEST np=1,2,4 */ (tests/plan.sh says more)"
+    name=${1#tests/} name=${name%.c}
+    if [ "$np" = none ] || skipped "$name"; then return 0; fi
+    for n in $(echo "$np" | tr , ' '); do
+        flat=$(echo "$name" | tr / -)-np$n
+        if [ "$n" = 0 ]; then
+            wrapper "$flat" "$seconds" "$build/tests/$name"
+        elif [ "$which" != alone ]; then
+            wrapper "$flat" "$seconds" "tools/mpirun.sh -np $n $build/tests/$name"
+        fi
+    done
+}
+
+plan_script() {
+    read_words "$1" "$(words "$1" 2)"
+    name=${1#tests/} name=${name%.t}
+    if [ "$which" = alone ] || skipped "$name"; then return 0; fi
+    wrapper "$(echo "$name" | tr / -)" "$seconds" "$1"
+}
+
+rm -rf "$dir"
+mkdir -p "$dir"
+for test in tests/*/*.c; do
+    if [ -e "$test" ]; then plan_source "$test"; fi
+done
+for test in tests/*/*.t; do
+    if [ -e "$test" ]; then plan_script "$test"; fi
+done

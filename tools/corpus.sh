@@ -1,0 +1,26 @@
+#!/bin/sh
+# Makes the demo's corpus: the King James text from the Debian package bible-kjv (public domain, 4.4 MB
+# with its labels), one verse a line. The label that begins each line ("Ge1:1 ") is dropped: a model
+# would spend its capacity on counting verses. Then bytes become tokens, the last tenth for validation.
+# Leaves what is already there.
+set -eu
+
+build=${BUILD:-build}
+dir=$build/corpus
+text=$dir/kjv.txt
+
+mkdir -p "$dir"
+if [ ! -s "$text" ]; then
+    bible -f Gen1:1-Rev22:21 | sed 's/^[^ ]* //' >"$text.part"
+    lines=$(wc -l <"$text.part")
+    [ "$lines" = 31102 ] || {
+        echo "tools/corpus.sh: bible gave $lines verses, not 31102" >&2
+        exit 1
+    }
+    rm -f "$dir"/kjv_train.bin "$dir"/kjv_val.bin
+    mv "$text.part" "$text"
+fi
+if [ ! -s "$dir/kjv_train.bin" ] || [ ! -s "$dir/kjv_val.bin" ]; then
+    "$build/trine-tokens" --val-fraction 0.1 --out "$dir/kjv" "$text"
+fi
+echo "corpus: $text, $(wc -l <"$text") verses, $(wc -c <"$text") bytes; verse labels dropped"

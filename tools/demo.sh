@@ -1,0 +1,50 @@
+#!/bin/sh
+# Trains a small GPT on the King James text on 8 ranks of this machine: two data-parallel replicas, each
+# cut in two by tensor parallelism and in two by the pipeline, the optimizer state sharded (ZeRO-1). Run
+# by make demo, which has built everything. Fails unless the validation loss ends below LIMIT.
+# Any of the variables may be set from outside; arguments are handed to the trainer, after its own.
+set -eu
+
+build=${BUILD:-build}
+out=${OUT:-$build/demo}
+limit=${LIMIT:-2.0} # nats a byte
+
+ranks=${RANKS:-8}
+layout=${LAYOUT:---dp 2 --tp 2 --pp 2 --zero 1 --schedule 1f1b}
+layers=${LAYERS:-4} hidden=${HIDDEN:-128} heads=${HEADS:-4} seq=${SEQ:-128}
+micro=${MICRO:-4} global=${GLOBAL:-32}
+steps=${STEPS:-600} warmup=${WARMUP:-50} lr=${LR:-3e-3} min_lr=${MIN_LR:-3e-4}
+eval_interval=${EVAL_INTERVAL:-100} eval_iters=${EVAL_ITERS:-8}
+
+log=$out/log.jsonl
+mkdir -p "$out"
+rm -f "$log"
+
+# shellcheck disable=SC2086  # the layout is several words
+tools/mpirun.sh -np "$ranks" "$build/train_gpt" $layout \
+    --num-layers "$layers" --hidden-size "$hidden" --num-attention-heads "$heads" \
+    --seq-length "$seq" --micro-batch-size "$micro" --global-batch-size "$global" \
+    --train-iters "$steps" --lr "$lr" --min-lr "$min_lr" --lr-warmup-iters "$warmup" \
+    --lr-decay-style cosine --weight-decay 0.1 --clip-grad 1.0 --seed 1 \
+    --data-path "$build/corpus/kjv_train.bin" --val-data-path "$build/corpus/kjv_val.bin" \
+    --log-interval 10 --eval-interval "$eval_interval" --eval-iters "$eval_iters" --log "$log" "$@"
+
+# The validation losses of the log, one "STEP LOSS" a line.
+losses() {
+    sed -n 's/.*"step":[ ]*\([0-9]*\).*"val_loss":[ ]*\([^,} ]*\).*/\1 \2/p' "$log"
+}
+
+losses | awk -v limit="$limit" -v log_file="$log" '
+    NR == 1 { first_step = $1; first = $2 }
+    { last_step = $1; last = $2 }
+    END {
+        if (NR < 2) { print "demo: " log_file " has no two validation losses"; exit 1 }
+        printf "\nvalidation loss: %.4f nats a byte at step %d, %.4f at step %d\n", \
+            first, first_step, last, last_step
+        print "log: " log_file
+        # A NaN compares false with everything: only "below" is good.
+        if (last + 0 != last || !(last + 0 < limit + 0)) {
+            print "demo: the validation loss did not get below " limit
+            exit 1
+        }
+    }'

@@ -1,0 +1,98 @@
+#!/bin/sh
+# Finds out what the machine lacks and installs it. Usage: tools/deps.sh [build] [test] [full] [demo]
+# [clang]. A thing is there when it can be used (a command runs, a header is found), wherever it came
+# from; so this says nothing and takes a fraction of a second when nothing is missing. What is missing
+# is installed with apt on Debian and Ubuntu, as root or through sudo; elsewhere its list is printed
+# and the exit status is 1.
+set -eu
+
+[ $# -gt 0 ] || set -- build test demo
+
+missing=
+
+# need PACKAGE PROBE...: the probe says whether what the package brings is there.
+need() {
+    package=$1
+    shift
+    "$@" >/dev/null 2>&1 || missing="$missing $package"
+}
+
+has() {
+    command -v "$1"
+}
+
+header() {
+    echo "#include <$1>" | cc -E -x c -
+}
+
+cmocka_header() {
+    printf '#include <%s>\n' stdarg.h stddef.h stdint.h setjmp.h cmocka.h | cc -E -x c -
+}
+
+openmp_clang() {
+    echo 'int main(void) { return 0; }' | clang -fopenmp -x c - -o /dev/null
+}
+
+prove_runs() {
+    prove --version
+}
+
+# Without a compiler no header can be looked for: then all of them are asked for, which does no harm.
+for group in "$@"; do
+    case $group in
+        build)
+            need gcc has cc
+            need libc6-dev header stdio.h
+            need make has make
+            need libopenmpi-dev has "${MPICC:-mpicc}"
+            need openmpi-bin has "${MPIRUN:-mpirun}"
+            need libdnnl-dev header oneapi/dnnl/dnnl.h
+            need libcjson-dev header cjson/cJSON.h
+            need libxxhash-dev header xxhash.h
+            ;;
+        test)
+            need libcmocka-dev cmocka_header
+            need perl prove_runs
+            need pkg-config has pkg-config
+            ;;
+        full)
+            need iproute2 has ip
+            need util-linux has unshare
+            ;;
+        demo) need bible-kjv has bible ;;
+        clang)
+            need clang has clang
+            need libomp-dev openmp_clang
+            ;;
+        *)
+            echo "tools/deps.sh: no group \"$group\": build, test, full, demo or clang" >&2
+            exit 1
+            ;;
+    esac
+done
+[ -n "$missing" ] || exit 0
+
+echo "Missing here (names of Debian packages):$missing"
+# shellcheck disable=SC1091  # not a file of ours
+distribution=$(. /etc/os-release 2>/dev/null && echo "${ID:-} ${ID_LIKE:-}") || distribution=
+case " $distribution " in
+    *" debian "* | *" ubuntu "*) ;;
+    *)
+        echo "This is neither Debian nor Ubuntu: please install them (oneDNN, Open MPI or MPICH, cJSON," \
+            "xxHash, cmocka, ... are their names elsewhere) and try again."
+        exit 1
+        ;;
+esac
+
+sudo=
+if [ "$(id -u)" != 0 ]; then
+    command -v sudo >/dev/null || {
+        echo "Not root and no sudo here: please run  apt-get install$missing"
+        exit 1
+    }
+    sudo=sudo
+fi
+echo "Installing them with apt-get."
+$sudo apt-get -qq update
+# shellcheck disable=SC2086  # a list of packages
+$sudo env DEBIAN_FRONTEND=noninteractive apt-get -qq -y install --no-install-recommends $missing

@@ -1,0 +1,165 @@
+# The rules of the tree, checked line by line (tools/layers.sh runs this over all sources).
+#
+#   train -> {model -> tp, dp, zero, pp, ckpt, data} -> core -> comm -> device -> base
+#
+# A room may include itself and what stands beside it in the table, nothing else. Foreign headers, names
+# that a room must not know, getenv, #if in a function body and sizes have a rule each below. The sources
+# are in one format (make format-check): a function begins and ends in column 0.
+
+BEGIN {
+    allowed["base"] = ""
+    allowed["device"] = "base"
+    allowed["comm"] = "device base"
+    allowed["core"] = "comm device base"
+    allowed["data"] = "core base"
+    allowed["ckpt"] = "core comm device base"
+    allowed["tp"] = "core comm device base"
+    allowed["dp"] = "core comm device base"
+    allowed["zero"] = "core comm device base"
+    allowed["pp"] = "core comm device base"
+    allowed["model"] = "tp core device base"
+    allowed["train"] = "model tp dp zero pp data ckpt core comm device base"
+    for (room in allowed) {
+        count = split(allowed[room], names, " ")
+        for (i = 1; i <= count; i++) may[room, names[i]] = 1
+        may[room, room] = 1
+    }
+    file_limit = 600
+    function_limit = 100
+}
+
+function fault(text) {
+    printf "%s:%d: %s\n", FILENAME, FNR, text
+    faults++
+}
+
+# The line without comments and strings; what it says in words is no use of a name. in_comment outlives
+# the line.
+function code_of(line,    out, at) {
+    out = ""
+    while (line != "") {
+        if (in_comment) {
+            at = index(line, "*/")
+            if (!at) return out
+            line = substr(line, at + 2)
+            in_comment = 0
+        } else if (match(line, /"([^"\\]|\\.)*"|\/\*|\/\/|'([^'\\]|\\.)+'/)) {
+            out = out substr(line, 1, RSTART - 1)
+            at = substr(line, RSTART, 2)
+            line = substr(line, RSTART + RLENGTH)
+            if (at == "//") return out
+            if (at == "/*") in_comment = 1
+            else out = out " "
+        } else {
+            return out line
+        }
+    }
+    return out
+}
+
+function check_own(target,    other) {
+    if (target ~ /\.\./) {
+        fault("include \"" target "\" climbs out of its folder: name it from src/")
+        return
+    }
+    if (room == "" || target !~ /\//) return
+    other = target
+    sub(/\/.*/, "", other)
+    if (!((room, other) in may))
+        fault("room " room " must not include " other " (" target "); it may include: " \
+              (allowed[room] == "" ? "nothing" : allowed[room]))
+}
+
+function check_foreign(target) {
+    if (target == "mpi.h" && room != "comm") fault("<mpi.h> belongs to src/comm")
+    if (target ~ /^nccl/ && path !~ /^src\/comm\/nccl/) fault("<" target "> belongs to src/comm/nccl*")
+    if (target ~ /^(cuda|cublas|nvml|nvtx|device_launch|curand)/ && !cuda_file)
+        fault("<" target "> belongs to src/device/cuda and src/comm/nccl*")
+    if (target ~ /dnnl/ && path !~ /^src\/device\/cpu/) fault("<" target "> belongs to src/device/cpu")
+    if (target == "cmocka.h") fault("<cmocka.h> belongs to tests")
+}
+
+function check_include(line,    target) {
+    target = line
+    sub(/^#[ \t]*include[ \t]*[<"]/, "", target)
+    sub(/[>"].*/, "", target)
+    if (line ~ /"/) check_own(target)
+    # A foreign header is foreign in quotation marks too.
+    check_foreign(target)
+}
+
+function check_names(code) {
+    if (code ~ /getenv[ \t]*\(/ && path ~ /^(src|include|examples)\// && path != "src/base/options.c")
+        fault("getenv belongs to src/base/options.c")
+    if (room == "model" && match(code, /trine_(comm|mesh)[A-Za-z0-9_]*/))
+        fault("a model file names " substr(code, RSTART, RLENGTH) \
+              ": who talks to whom is the business of tp")
+}
+
+# Functions: the statement that began in column 0 and ends with { on this line, having had a ( in it.
+function check_shape(line, code) {
+    if (in_function) {
+        if (code ~ /^[ \t]*#[ \t]*if/) fault("#if in a function body: use another file or a table")
+        if (line ~ /^}/) {
+            in_function = 0
+            if (FNR - start + 1 > function_limit)
+                fault("function " name " has " FNR - start + 1 " lines, more than " function_limit)
+        }
+        return
+    }
+    if (code ~ /^[A-Za-z_]/) {
+        start = FNR
+        signature = ""
+    }
+    if (code ~ /^[ \t]*#/) return
+    signature = signature code
+    if (code ~ /[{][ \t]*$/ && signature ~ /\(/ && signature !~ /=|^(typedef|enum|struct|union)[^(]*[{]/) {
+        in_function = 1
+        name = signature
+        sub(/[ \t]*\(.*/, "", name)
+        sub(/.*[ \t*]/, "", name)
+    }
+    if (code ~ /[;}][ \t]*$/) signature = ""
+}
+
+function end_of_file() {
+    if (last_path != "" && last_lines > file_limit) {
+        printf "%s:%d: %d lines, more than %d\n", last_path, last_lines, last_lines, file_limit
+        faults++
+    }
+}
+
+FNR == 1 {
+    end_of_file()
+    path = FILENAME
+    sub(/^\.\//, "", path)
+    room = ""
+    if (path ~ /^src\/[^\/]+\//) {
+        room = path
+        sub(/^src\//, "", room)
+        sub(/\/.*/, "", room)
+        if (!(room in allowed)) fault("no room is called " room ": tools/layers.awk has the table")
+    }
+    cuda_file = path ~ /^src\/(device\/cuda|comm\/nccl)/
+    in_comment = in_function = 0
+    start = 1
+    signature = ""
+}
+
+{
+    last_path = path
+    last_lines = FNR
+    commented = in_comment
+    code = code_of($0)
+    if (!commented && $0 ~ /^#[ \t]*include/) check_include($0)
+    check_names(code)
+    check_shape($0, code)
+}
+
+END {
+    end_of_file()
+    if (faults) {
+        printf "layers: %d fault%s\n", faults, faults == 1 ? "" : "s"
+        exit 1
+    }
+}

@@ -1,0 +1,9 @@
+#!/bin/sh
+# Checks the layering and the size of the sources; prints file:line for every fault and exits 1 if there
+# is one. Usage: tools/layers.sh [TREE]. The rules stand in tools/layers.awk.
+set -eu
+
+here=$(cd "$(dirname "$0")" && pwd)
+cd "${1:-$here/..}"
+find src include examples tools bench -name '*.[ch]' 2>/dev/null | sort |
+    xargs awk -f "$here/layers.awk"

@@ -1,0 +1,61 @@
+#!/bin/sh
+# The one place that knows how an MPI launcher wants to be called. Takes mpirun's arguments
+# (tools/mpirun.sh -np 8 PROGRAM ARGUMENTS...) and adds what makes them work as root, without ssh and
+# with more ranks than cores, under Open MPI and under MPICH. MPIRUN names another launcher.
+#
+# Ranks are not bound: tests and demo share few cores, and the library sets its threads itself from
+# the affinity mask and the ranks on the node. OMP_NUM_THREADS is set (to cores / ranks, at least 1)
+# only when it is not set already and all ranks run here: eight ranks that each start a thread per core
+# wait for each other most of the time.
+set -eu
+
+mpirun=${MPIRUN:-mpirun}
+command -v "$mpirun" >/dev/null || {
+    echo "tools/mpirun.sh: no $mpirun here; make deps installs Open MPI" >&2
+    exit 127
+}
+
+ranks=1 hosts=
+previous=
+for word in "$@"; do
+    case $previous in -np | -n | --np) ranks=$word ;; esac
+    case $word in
+        -np | -n | --np) ;;
+        -host | --host | -hostfile | --hostfile | -machinefile | --machinefile | -f) hosts=yes ;;
+        -x | -mca | --mca | -genv | -*) ;;
+        # The first word that looks like a program ends mpirun's own arguments.
+        */*) case $previous in -*) ;; *) break ;; esac ;;
+    esac
+    previous=$word
+done
+cores=$(nproc)
+
+if [ -z "${OMP_NUM_THREADS:-}" ] && [ -z "$hosts" ] && [ "$ranks" -gt 1 ]; then
+    OMP_NUM_THREADS=$((cores / ranks > 0 ? cores / ranks : 1))
+    export OMP_NUM_THREADS
+fi
+
+open_mpi() {
+    if [ "$(id -u)" = 0 ]; then
+        export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+        export PRTE_ALLOW_RUN_AS_ROOT=1 PRTE_ALLOW_RUN_AS_ROOT_CONFIRM=1
+    fi
+    # Without ssh the rsh launcher refuses to start even on this machine alone.
+    if [ -z "$hosts" ] && ! command -v ssh >/dev/null && ! command -v rsh >/dev/null; then
+        export OMPI_MCA_plm="${OMPI_MCA_plm:-isolated}"
+    fi
+    # A waiting rank must give its core away when there are not enough of them.
+    if [ "$ranks" -gt "$cores" ]; then
+        export OMPI_MCA_mpi_yield_when_idle="${OMPI_MCA_mpi_yield_when_idle:-1}"
+    fi
+}
+
+case $("$mpirun" --version 2>&1) in
+    *"Open MPI"* | *PRRTE* | *OpenRTE*)
+        open_mpi
+        exec "$mpirun" --oversubscribe --bind-to none "$@"
+        ;;
+    *"Intel(R) MPI"*) I_MPI_PIN=${I_MPI_PIN:-0} exec "$mpirun" "$@" ;;
+    *HYDRA*) exec "$mpirun" -bind-to none "$@" ;;
+    *) exec "$mpirun" "$@" ;;
+esac
