@@ -95,3 +95,8 @@ trine_status flat_redistribute(trine_comm *dp, placement from, placement to, voi
     }
     return RAISE(TRINE_EINVAL, "no way from placement %d to %d", (int)from, (int)to);
 }
+
+trine_status flat_gather_start(trine_comm *dp, void *dst, const void *src, size_t count,
+                               trine_dtype type, comm_request *request) {
+    return comm_all_gather_start(dp, dst, src, count, type, request);
+}

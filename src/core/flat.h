@@ -16,6 +16,7 @@
 #ifndef TRINE_CORE_FLAT_H
 #define TRINE_CORE_FLAT_H
 
+#include "comm/comm.h"
 #include "trine.h"
 
 #define FLAT_ALIGN   64 /* elements; 256 bytes in fp32 */
@@ -87,5 +88,9 @@ void flat_init(const flat_range *range, uint64_t seed, size_t begin, size_t coun
  * Errors: TRINE_EINVAL for other pairs; the collectives' own. Collective over: dp. */
 trine_status flat_redistribute(trine_comm *dp, placement from, placement to, void *dst,
                                const void *src, size_t count, trine_dtype type);
+
+/* SHARD -> REPLICATE, left under way in *request (comm_wait ends it). Collective over: dp. */
+trine_status flat_gather_start(trine_comm *dp, void *dst, const void *src, size_t count,
+                               trine_dtype type, comm_request *request);
 
 #endif
