@@ -90,17 +90,11 @@ static void unpack(float *out, size_t stride, const float *in, float factor, siz
         for (size_t i = 0; i < s->D; i++) out[t * stride + i] = factor * in[t * s->wide + i];
 }
 
-/* p (n) = exp(scale * p - its maximum); returns the sum, *max the maximum. A NaN may be missed by
- * the maximum, never by the sum. */
+/* p (n) = exp(scale * p - max), where *max is the maximum of scale * p; returns their sum. */
 static float row_exponentials(float *p, float *max, size_t n, float scale) {
-    float most = -INFINITY;
-#pragma omp simd reduction(max : most)
-    for (size_t s = 0; s < n; s++) {
-        p[s] *= scale;
-        most = p[s] > most ? p[s] : most;
-    }
+    float most = scale * lanes_max(p, n);
 #pragma omp simd
-    for (size_t s = 0; s < n; s++) p[s] = exp_fast(p[s] - most);
+    for (size_t s = 0; s < n; s++) p[s] = exp_fast(scale * p[s] - most);
     *max = most;
     return lanes_sum(p, n);
 }

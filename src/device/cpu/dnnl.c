@@ -43,6 +43,10 @@ static dnnl_status_t product_create(dnnl_primitive_desc_t *product, dnnl_engine_
                                              *out, attr);
 }
 
+static dnnl_status_t append_sum(dnnl_post_ops_t post) {
+    return dnnl_post_ops_append_sum(post, 1.0f, 0, dnnl_f32);
+}
+
 #else
 
 static dnnl_status_t desc_create(dnnl_memory_desc_t *desc, const view *v) {
@@ -66,6 +70,10 @@ static dnnl_status_t product_create(dnnl_primitive_desc_t *product, dnnl_engine_
     dnnl_status_t status = dnnl_matmul_desc_init(&desc, left, right, bias, out);
     if (status != dnnl_success) return status;
     return dnnl_primitive_desc_create(product, &desc, attr, engine, NULL);
+}
+
+static dnnl_status_t append_sum(dnnl_post_ops_t post) {
+    return dnnl_post_ops_append_sum(post, 1.0f);
 }
 
 #endif
@@ -122,7 +130,7 @@ static void views_of(view v[OPERANDS], const key *k) {
 static trine_status attr_set_sum(dnnl_primitive_attr_t attr) {
     dnnl_post_ops_t post;
     TRY_DNNL(dnnl_post_ops_create(&post));
-    dnnl_status_t status = dnnl_post_ops_append_sum(post, 1.0f);
+    dnnl_status_t status = append_sum(post);
     if (status == dnnl_success) status = dnnl_primitive_attr_set_post_ops(attr, post);
     dnnl_post_ops_destroy(post);
     TRY_DNNL(status);

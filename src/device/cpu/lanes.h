@@ -4,7 +4,9 @@
 #ifndef TRINE_DEVICE_CPU_LANES_H
 #define TRINE_DEVICE_CPU_LANES_H
 
+#include <math.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #define LANES 16
 
@@ -12,6 +14,8 @@ typedef float lanes __attribute__((vector_size(LANES * sizeof(float))));
 /* The same at any float's address; may_alias since it reads arrays of float. */
 typedef float lanes_at
     __attribute__((vector_size(LANES * sizeof(float)), aligned(sizeof(float)), may_alias));
+
+typedef int32_t lanes_mask __attribute__((vector_size(LANES * sizeof(int32_t))));
 
 static inline const lanes_at *lanes_load(const float *x) {
     return (const lanes_at *)x;
@@ -31,6 +35,22 @@ static inline float lanes_sum(const float *x, size_t n) {
     for (; i + LANES <= n; i += LANES) sums += *lanes_load(x + i);
     for (size_t j = 0; i + j < n; j++) sums[j] += x[i + j];
     return lanes_total(&sums);
+}
+
+/* The maximum, -inf if n is 0, NaN if one of them is: nothing compares greater than a NaN, so a
+ * lane that has taken one keeps it. */
+static inline float lanes_max(const float *x, size_t n) {
+    lanes most = (lanes){0} - INFINITY;
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES) {
+        lanes next = *lanes_load(x + i);
+        lanes_mask take = (next > most) | (next != next);
+        most = (lanes)((take & (lanes_mask)next) | (~take & (lanes_mask)most));
+    }
+    float max = -INFINITY;
+    for (; i < n; i++) max = x[i] > max || isnan(x[i]) ? x[i] : max;
+    for (size_t j = 0; j < LANES; j++) max = most[j] > max || isnan(most[j]) ? most[j] : max;
+    return max;
 }
 
 #endif

@@ -10,23 +10,11 @@ static size_t target_column(int32_t target, int32_t first, size_t valid) {
     return column >= 0 && column < (int64_t)valid ? (size_t)column : valid;
 }
 
-/* A maximum is the same in any order, but it would drop a NaN: that is looked for beside it. */
-static float row_max(const float *row, size_t valid) {
-    float max = -INFINITY;
-    int nan = 0;
-#pragma omp simd reduction(max : max) reduction(| : nan)
-    for (size_t v = 0; v < valid; v++) {
-        max = row[v] > max ? row[v] : max;
-        nan |= row[v] != row[v];
-    }
-    return nan ? NAN : max;
-}
-
 trine_status cpu_xent_max(device *d, float *max, const void *logits_, size_t T, size_t V,
                           size_t valid) {
     const float *logits = logits_; /* (T, V) */
 #pragma omp parallel for num_threads(d->threads) schedule(static)
-    for (size_t t = 0; t < T; t++) max[t] = row_max(logits + t * V, valid);
+    for (size_t t = 0; t < T; t++) max[t] = lanes_max(logits + t * V, valid);
     return TRINE_OK;
 }
 
