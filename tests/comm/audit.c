@@ -1,5 +1,6 @@
 /* TEST np=2,4 */
-/* Audit mode: equal calls pass, every kind of difference is named, with both ranks and both calls. */
+/* Audit mode: equal calls pass, every kind of difference is named, with both ranks and both calls.
+ */
 #include "harness.h"
 
 #include <stdlib.h>
@@ -48,8 +49,7 @@ static void other_count(void **state) {
     trine_comm *comm = setup_comm(&mesh);
     float x[9] = {0};
     char who[64];
-    trine_status status =
-        trine_all_reduce(comm, x, x, is_last() ? 9 : 8, TRINE_F32, TRINE_SUM);
+    trine_status status = trine_all_reduce(comm, x, x, is_last() ? 9 : 8, TRINE_F32, TRINE_SUM);
     snprintf(who, sizeof who, "rank %d [pp0 dp%d tp0]", trine_world_size(harness_world) - 1,
              trine_world_size(harness_world) - 1);
     assert_non_null(strstr(status_message(), who));
@@ -118,9 +118,9 @@ static void replicas(void **state) {
 
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(equal_calls_pass),         cmocka_unit_test(other_count),
-        cmocka_unit_test(other_kind_and_type),      cmocka_unit_test(other_root_and_reduction),
-        cmocka_unit_test(other_position),           cmocka_unit_test(replicas),
+        cmocka_unit_test(equal_calls_pass),    cmocka_unit_test(other_count),
+        cmocka_unit_test(other_kind_and_type), cmocka_unit_test(other_root_and_reduction),
+        cmocka_unit_test(other_position),      cmocka_unit_test(replicas),
     };
     return HARNESS_RUN(argc, argv, tests);
 }

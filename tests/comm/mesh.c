@@ -38,17 +38,25 @@ static bool is_end(trine_layout l, trine_coord a) {
 static bool together(trine_group group, trine_layout l, trine_coord a, trine_coord b) {
     bool self = a.dp == b.dp && a.tp == b.tp && a.pp == b.pp;
     switch (group) {
-    case TRINE_WORLD: return true;
-    case TRINE_DP: return same_but_dp(a, b);
-    case TRINE_TP: return same_but_tp(a, b);
-    case TRINE_PP: return same_but_pp(a, b);
-    case TRINE_TIE: return self || (same_but_pp(a, b) && is_end(l, a) && is_end(l, b));
+    case TRINE_WORLD:
+        return true;
+    case TRINE_DP:
+        return same_but_dp(a, b);
+    case TRINE_TP:
+        return same_but_tp(a, b);
+    case TRINE_PP:
+        return same_but_pp(a, b);
+    case TRINE_TIE:
+        return self || (same_but_pp(a, b) && is_end(l, a) && is_end(l, b));
     case TRINE_ACT_IN:
-    case TRINE_GRAD_OUT: return self || (same_but_pp(a, b) && b.pp == a.pp - 1);
+    case TRINE_GRAD_OUT:
+        return self || (same_but_pp(a, b) && b.pp == a.pp - 1);
     case TRINE_ACT_OUT:
-    case TRINE_GRAD_IN: return self || (same_but_pp(a, b) && b.pp == a.pp + 1);
+    case TRINE_GRAD_IN:
+        return self || (same_but_pp(a, b) && b.pp == a.pp + 1);
     case TRINE_NODE:
-    case TRINE_GROUPS: break;
+    case TRINE_GROUPS:
+        break;
     }
     return true; /* the tests run on one node */
 }
@@ -104,8 +112,8 @@ static void check_mesh(trine_layout l) {
     trine_coord c = trine_mesh_coord(mesh);
     assert_int_equal((c.pp * l.dp + c.dp) * l.tp + c.tp, world_rank());
     for (trine_group g = 0; g < TRINE_GROUPS; g++) check_group(mesh, g);
-    const trine_group gathers[] = {TRINE_WORLD, TRINE_DP, TRINE_TP, TRINE_PP, TRINE_TIE,
-                                   TRINE_NODE};
+    const trine_group gathers[] = {TRINE_WORLD, TRINE_DP,  TRINE_TP,
+                                   TRINE_PP,    TRINE_TIE, TRINE_NODE};
     for (size_t i = 0; i < sizeof gathers / sizeof *gathers; i++) check_gather(mesh, gathers[i]);
     check_edges(mesh);
     assert_int_equal(mesh_node_count(mesh), 1);
@@ -186,8 +194,8 @@ static void host_names(void **state) {
 
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_layout),      cmocka_unit_test(coordinates),
-        cmocka_unit_test(refused_layouts),   cmocka_unit_test(nodes_by_override),
+        cmocka_unit_test(every_layout),    cmocka_unit_test(coordinates),
+        cmocka_unit_test(refused_layouts), cmocka_unit_test(nodes_by_override),
         cmocka_unit_test(host_names),
     };
     return HARNESS_RUN(argc, argv, tests);

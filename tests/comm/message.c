@@ -129,8 +129,8 @@ static void ends_do_nothing(void **state) {
 
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(in_order), cmocka_unit_test(ring_of_large_messages),
-        cmocka_unit_test(overlap),  cmocka_unit_test(wrong_length),
+        cmocka_unit_test(in_order),        cmocka_unit_test(ring_of_large_messages),
+        cmocka_unit_test(overlap),         cmocka_unit_test(wrong_length),
         cmocka_unit_test(ends_do_nothing),
     };
     return HARNESS_RUN(argc, argv, tests);

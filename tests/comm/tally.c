@@ -10,9 +10,7 @@
 
 #include "comm/comm.h"
 
-static struct {
-    uint64_t sent, received, messages, barriers;
-} counted;
+static struct { uint64_t sent, received, messages, barriers; } counted;
 
 static uint64_t bytes_of(int count, MPI_Datatype type) {
     MPI_Count size = 0;
@@ -51,8 +49,10 @@ int MPI_Ibcast(void *buf, int count, MPI_Datatype type, int root, MPI_Comm comm,
                MPI_Request *request) {
     int rank = 0;
     PMPI_Comm_rank(comm, &rank);
-    if (rank == root) counted.sent += bytes_of(count, type) * peers_of(comm);
-    else counted.received += bytes_of(count, type);
+    if (rank == root)
+        counted.sent += bytes_of(count, type) * peers_of(comm);
+    else
+        counted.received += bytes_of(count, type);
     counted.messages++;
     return PMPI_Ibcast(buf, count, type, root, comm, request);
 }
@@ -96,8 +96,10 @@ static trine_status run_kind(trine_tally_kind kind, const job *j) {
         if (rank % 2 == 0 && rank + 1 < size)
             return trine_send(j->comm, j->src, j->count, j->type, rank + 1);
         return rank % 2 ? trine_recv(j->comm, j->dst, j->count, j->type, rank - 1) : TRINE_OK;
-    case TRINE_TALLY_BARRIER: return trine_barrier(j->comm);
-    case TRINE_TALLY_KINDS: break;
+    case TRINE_TALLY_BARRIER:
+        return trine_barrier(j->comm);
+    case TRINE_TALLY_KINDS:
+        break;
     }
     return TRINE_OK;
 }
