@@ -391,6 +391,24 @@ const trine_mesh *trine_trainer_mesh(const trine_trainer *trainer);
  * Collective over: world. */
 trine_status trine_trainer_banner(trine_trainer *trainer, FILE *out);
 
+/* ---- Logging --------------------------------------------------------------------------------- */
+
+typedef struct trine_log trine_log;
+
+/* What a run says while it goes: a line a step (and a progress bar where `out` is a terminal), and
+ * JSON lines in the file `path` (NULL: none), which is begun anew. Only world rank 0 writes; the
+ * others may call and nothing happens. peak_tflops is one rank's, for the utilisation; 0: unknown.
+ * The log must not outlive the trainer. Errors: TRINE_EIO, TRINE_ENOMEM. Not collective. */
+trine_status trine_log_create(trine_log **log, const trine_trainer *trainer, FILE *out,
+                              const char *path, double peak_tflops);
+void trine_log_destroy(trine_log **log);
+/* {"step", "loss", "grad_norm", "lr", "tokens" (so far), "seconds", "tokens_per_second",
+ * "peak_bytes"}, numbers with 17 significant digits, null where a number is not finite; on `out`
+ * every `interval` steps, and whenever a step was skipped. Errors: TRINE_EIO. */
+trine_status trine_log_step(trine_log *log, const trine_metrics *metrics, int interval);
+/* {"step", "val_loss"}. Errors: TRINE_EIO. */
+trine_status trine_log_val(trine_log *log, int64_t step, double loss);
+
 /* Bytes of one rank by kind, bubble and traffic of every stage, without starting anything.
  * Errors: TRINE_EINVAL. Not collective. */
 trine_status trine_dry_run(const trine_config *config, int ranks, FILE *out);

@@ -1,0 +1,163 @@
+#include <cjson/cJSON.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/status.h"
+#include "train/trainer.h"
+
+#define BAR_WIDTH 40
+
+struct trine_log {
+    const trine_trainer *trainer;
+    bool writes; /* world rank 0 */
+    bool terminal, bar_shown;
+    FILE *out, *file;
+    char *path;
+    double peak_flops;      /* of one rank; 0: unknown */
+    double recent;          /* seconds a step, smoothed, for the time that is left */
+    uint64_t tokens;
+};
+
+trine_status trine_log_create(trine_log **log, const trine_trainer *trainer, FILE *out,
+                              const char *path, double peak_tflops) {
+    trine_log *l = *log = calloc(1, sizeof *l);
+    CHECK(l, TRINE_ENOMEM, "no memory for a log");
+    l->trainer = trainer;
+    l->writes = trine_world_rank(trainer->world) == 0;
+    l->out = out;
+    l->peak_flops = 1e12 * peak_tflops;
+    l->terminal = l->writes && isatty(fileno(out));
+    if (!path || !l->writes) return TRINE_OK;
+    l->path = strdup(path);
+    l->file = fopen(path, "w");
+    if (l->path && l->file) return TRINE_OK;
+    int error = errno;
+    trine_log_destroy(log);
+    return RAISE(TRINE_EIO, "--log %s: %s", path, strerror(error));
+}
+
+static void clear_bar(trine_log *l) {
+    if (l->bar_shown) fputs("\r\033[K", l->out);
+    l->bar_shown = false;
+}
+
+void trine_log_destroy(trine_log **log) {
+    trine_log *l = *log;
+    if (!l) return;
+    clear_bar(l);
+    if (l->file) fclose(l->file);
+    free(l->path);
+    free(l);
+    *log = NULL;
+}
+
+/* ---- The file ---- */
+
+static bool add_number(cJSON *object, const char *name, double value) {
+    char text[40];
+    snprintf(text, sizeof text, "%.17g", value);
+    return cJSON_AddRawToObject(object, name, isfinite(value) ? text : "null") != NULL;
+}
+
+static bool add_count(cJSON *object, const char *name, uint64_t value) {
+    char text[24];
+    snprintf(text, sizeof text, "%" PRIu64, value);
+    return cJSON_AddRawToObject(object, name, text) != NULL;
+}
+
+/* Writes and ends the object; a line is on the disk before the next step begins. */
+static trine_status write_line(trine_log *l, cJSON *object, bool complete) {
+    char *text = complete ? cJSON_PrintUnformatted(object) : NULL;
+    cJSON_Delete(object);
+    CHECK(text, TRINE_ENOMEM, "no memory for a line of the log");
+    bool ok = fprintf(l->file, "%s\n", text) > 0 && !fflush(l->file);
+    cJSON_free(text);
+    CHECK(ok, TRINE_EIO, "--log %s: %s", l->path, strerror(errno));
+    return TRINE_OK;
+}
+
+static trine_status write_step(trine_log *l, const trine_metrics *m) {
+    cJSON *o = cJSON_CreateObject();
+    bool ok = o && add_count(o, "step", (uint64_t)m->step) && add_number(o, "loss", m->loss) &&
+              add_number(o, "grad_norm", m->grad_norm) && add_number(o, "lr", m->lr) &&
+              add_count(o, "tokens", l->tokens) && add_number(o, "seconds", m->seconds) &&
+              add_number(o, "tokens_per_second", (double)m->tokens / m->seconds) &&
+              add_count(o, "peak_bytes", m->peak_bytes);
+    return write_line(l, o, ok);
+}
+
+/* ---- The terminal ---- */
+
+static void print_eta(double seconds, FILE *out) {
+    long s = lround(seconds);
+    if (s >= 3600) fprintf(out, "%ldh%02ldm", s / 3600, s / 60 % 60);
+    else fprintf(out, "%ldm%02lds", s / 60, s % 60);
+}
+
+static double seconds_left(const trine_log *l, int64_t step) {
+    return (double)(l->trainer->config.train_iters - step) * l->recent;
+}
+
+static void print_step(trine_log *l, const trine_metrics *m) {
+    const trine_config *c = &l->trainer->config;
+    fprintf(l->out,
+            "step %*" PRId64 "/%d | loss %.6f | grad norm %.4f | lr %.3e | %.0f ms | %.0f tokens/s",
+            c->train_iters > 9999 ? 6 : 4, m->step, c->train_iters, m->loss, m->grad_norm, m->lr,
+            1e3 * m->seconds, (double)m->tokens / m->seconds);
+    double flops = setup_flops_per_token(&c->model) * (double)m->tokens / m->seconds;
+    double peak = l->peak_flops * trine_world_size(l->trainer->world);
+    if (peak > 0) fprintf(l->out, " | util %.1f%%", 100 * flops / peak);
+    else fputs(" | util -", l->out);
+    fprintf(l->out, " | %.1f MiB | ETA ", (double)m->peak_bytes / (1024 * 1024));
+    print_eta(seconds_left(l, m->step), l->out);
+    fputc('\n', l->out);
+    if (m->skipped)
+        fprintf(l->out,
+                "step %" PRId64 ": the gradient norm is not finite; no parameter was changed\n",
+                m->step);
+}
+
+static void print_bar(trine_log *l, int64_t step) {
+    int total = l->trainer->config.train_iters;
+    if (!l->terminal || total < 1 || step >= total) return;
+    int done = (int)(BAR_WIDTH * step / total);
+    char bar[BAR_WIDTH + 1];
+    memset(bar, '.', BAR_WIDTH);
+    memset(bar, '#', (size_t)done);
+    bar[BAR_WIDTH] = '\0';
+    fprintf(l->out, "[%s] %3d%%  ", bar, (int)(100 * step / total));
+    print_eta(seconds_left(l, step), l->out);
+    fputs(" left", l->out);
+    l->bar_shown = true;
+}
+
+trine_status trine_log_step(trine_log *l, const trine_metrics *m, int interval) {
+    l->tokens += m->tokens;
+    l->recent = l->recent > 0 ? 0.9 * l->recent + 0.1 * m->seconds : m->seconds;
+    if (!l->writes) return TRINE_OK;
+    clear_bar(l);
+    bool last = m->step == l->trainer->config.train_iters;
+    bool due = interval > 0 && (m->step % interval == 0 || m->step == 1 || last);
+    if (due || m->skipped) print_step(l, m);
+    print_bar(l, m->step);
+    fflush(l->out);
+    return l->file ? write_step(l, m) : TRINE_OK;
+}
+
+trine_status trine_log_val(trine_log *l, int64_t step, double loss) {
+    if (!l->writes) return TRINE_OK;
+    clear_bar(l);
+    fprintf(l->out, "step %*" PRId64 "/%d | validation loss %.6f\n",
+            l->trainer->config.train_iters > 9999 ? 6 : 4, step, l->trainer->config.train_iters,
+            loss);
+    print_bar(l, step);
+    fflush(l->out);
+    if (!l->file) return TRINE_OK;
+    cJSON *o = cJSON_CreateObject();
+    bool ok = o && add_count(o, "step", (uint64_t)step) && add_number(o, "val_loss", loss);
+    return write_line(l, o, ok);
+}

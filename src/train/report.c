@@ -1,0 +1,289 @@
+#include "train/report.h"
+
+#include <string.h>
+
+#include "base/status.h"
+#include "comm/comm.h"
+#include "train/traffic.h"
+#include "train/trainer.h"
+
+#define MIB (1024.0 * 1024.0)
+
+/* Stages in one line of a table; more are printed in further blocks. */
+#define REPORT_COLUMNS 8
+
+static double parameters(const trine_model *m) {
+    double C = m->hidden_size, F = m->ffn_hidden_size, V = m->vocab_size, T = m->seq_length;
+    double block = 4 * C * C + 4 * C + 2 * C * F + F + C + 4 * C;
+    return V * C * (m->untied ? 2 : 1) + T * C + m->num_layers * block + 2 * C;
+}
+
+void report_model(const report *r, FILE *out) {
+    const trine_model *m = &r->config->model;
+    fprintf(out,
+            "model    %d layers, hidden %d, heads %d, mlp %d, sequence %d, vocabulary %d, head %s: "
+            "%.2f M parameters\n",
+            m->num_layers, m->hidden_size, m->num_attention_heads, m->ffn_hidden_size,
+            m->seq_length, m->vocab_size, m->untied ? "untied" : "tied", parameters(m) / 1e6);
+}
+
+/* "embedding, layers 0-3" */
+static void stage_units(const program_spec *s, int p, char *text, size_t size) {
+    int first = spec_first(s, p), last = spec_last(s, p), head = s->units - 1;
+    int from = first > 0 ? first : 1, to = last < head ? last : head - 1;
+    const char *join = first == 0 && from <= to ? ", " : "", *end = last == head ? "head" : "";
+    int used = snprintf(text, size, "%s%s", first == 0 ? "embedding" : "", join);
+    if (from < to)
+        used += snprintf(text + used, size - (size_t)used, "layers %d-%d", from - 1, to - 1);
+    if (from == to) used += snprintf(text + used, size - (size_t)used, "layer %d", from - 1);
+    snprintf(text + used, size - (size_t)used, "%s%s", *end && used ? ", " : "", end);
+}
+
+/* The ranks of one stage, a tp group at a time: "dp0 [0 1] host". */
+static void stage_ranks(const report *r, int p, FILE *out) {
+    trine_layout l = r->config->parallel.layout;
+    for (int d = 0; d < l.dp; d++) {
+        int first = trine_layout_rank(l, (trine_coord){.dp = d, .pp = p});
+        if (l.tp > 1) fprintf(out, "  dp%d [%d-%d]", d, first, first + l.tp - 1);
+        else fprintf(out, "  dp%d [%d]", d, first);
+        if (r->hosts) fprintf(out, " %s", r->hosts[first]);
+        if (d == 7 && l.dp > 9) {
+            fprintf(out, "  ... %d more", l.dp - 8);
+            break;
+        }
+    }
+    fputc('\n', out);
+}
+
+static const char *schedule_text(trine_schedule s) {
+    static const char *const names[] = {
+#define SCHEDULE_NAME(id, text) [id] = text,
+        TRINE_SCHEDULE_LIST(SCHEDULE_NAME)
+#undef SCHEDULE_NAME
+    };
+    return names[s];
+}
+
+void report_layout(const report *r, FILE *out) {
+    const trine_parallel *p = &r->config->parallel;
+    const trine_layout *l = &p->layout;
+    fprintf(out, "layout   %d rank%s = pp %d x dp %d x tp %d", l->pp * l->dp * l->tp,
+            l->pp * l->dp * l->tp == 1 ? "" : "s", l->pp, l->dp, l->tp);
+    if (r->nodes) fprintf(out, " on %d node%s", r->nodes, r->nodes == 1 ? "" : "s");
+    fprintf(out, "; zero %d, schedule %s", (int)p->zero, schedule_text(p->schedule));
+    if (p->zero == TRINE_ZERO_3) fprintf(out, ", %d gather buffers a class", p->gather_buffers);
+    fputc('\n', out);
+    char units[64];
+    for (int s = 0; s < l->pp; s++) {
+        stage_units(r->stages[0].spec, s, units, sizeof units);
+        fprintf(out, "         stage %d: %-30s", s, units);
+        stage_ranks(r, s, out);
+    }
+}
+
+void report_batch(const report *r, FILE *out) {
+    const trine_config *c = r->config;
+    const program_spec *s = r->stages[0].spec;
+    fprintf(out,
+            "batch    %d samples = micro-batch %d x dp %d x %d micro-batch%s; x sequence %d = %lld "
+            "tokens a step; bubble %.1f%%\n",
+            c->global_batch_size, c->micro_batch_size, c->parallel.layout.dp, s->micros,
+            s->micros == 1 ? "" : "es", c->model.seq_length,
+            (long long)c->global_batch_size * c->model.seq_length,
+            100 * pp_bubble(s->schedule, s->stages, s->micros));
+    fprintf(out, "device   %s", c->parallel.device);
+    if (r->threads) fprintf(out, ", %d thread%s a rank", r->threads, r->threads == 1 ? "" : "s");
+    fputc('\n', out);
+}
+
+/* ---- Tables with a column a stage ---- */
+
+static void stage_header(const char *title, int from, int to, FILE *out) {
+    fprintf(out, "%-26s", title);
+    for (int p = from; p < to; p++) fprintf(out, "  stage %-3d", p);
+    fputc('\n', out);
+}
+
+static void memory_row(const char *name, const arena *plans, int kind, size_t each, int count,
+                       FILE *out) {
+    double sum = 0, bytes[REPORT_COLUMNS];
+    for (int n = 0; n < count; n++) {
+        bytes[n] = (double)each;
+        if (kind >= 0 && kind < MEM_KINDS) bytes[n] += (double)plans[n].bytes[kind];
+        if (kind == MEM_KINDS) bytes[n] += (double)plans[n].used;
+        sum += bytes[n];
+    }
+    if (sum == 0) return;
+    fprintf(out, "         %-17s", name);
+    for (int n = 0; n < count; n++) fprintf(out, " %10.3f", bytes[n] / MIB);
+    fputc('\n', out);
+}
+
+static void memory_block(const report *r, const arena *plans, int from, int count, FILE *out) {
+    stage_header("memory   MiB a rank", from, from + count, out);
+    for (int k = 0; k < MEM_KINDS; k++)
+        memory_row(mem_kind_text((mem_kind)k), plans, k, 0, count, out);
+    memory_row("transport", plans, -1, r->transport, count, out);
+    memory_row("total", plans, MEM_KINDS, r->transport, count, out);
+}
+
+trine_status report_memory(const report *r, FILE *out) {
+    int stages = r->stages[0].spec->stages;
+    arena plans[REPORT_COLUMNS];
+    for (int from = 0; from < stages; from += REPORT_COLUMNS) {
+        int count = stages - from < REPORT_COLUMNS ? stages - from : REPORT_COLUMNS;
+        for (int n = 0; n < count; n++)
+            TRY(setup_plan(r->config, r->stages, r->dev, (trine_coord){.pp = from + n},
+                           &plans[n]));
+        memory_block(r, plans, from, count, out);
+    }
+    return TRINE_OK;
+}
+
+static trine_status stage_traffic(const report *r, int stage, traffic *t) {
+    gpt_shape shape = setup_shape(r->config, r->dev, 0);
+    holding h;
+    holding_config hc = {.spec = r->stages[0].spec,
+                         .program = &r->stages[stage],
+                         .shape = &shape,
+                         .dev = r->dev,
+                         .layout = r->config->parallel.layout,
+                         .coord = {.pp = stage}};
+    TRY(holding_create(&h, &hc));
+    *t = traffic_of(&h, &r->stages[stage]);
+    holding_destroy(&h);
+    return TRINE_OK;
+}
+
+static void traffic_block(const traffic *t, int from, int count, FILE *out) {
+    static const struct {
+        const char *name;
+        size_t offset;
+    } rows[] = {{"dp gather", offsetof(traffic, gather)}, {"dp reduce", offsetof(traffic, reduce)},
+                {"tp", offsetof(traffic, tp)},            {"activations out", offsetof(traffic, act)},
+                {"gradients out", offsetof(traffic, grad)}, {"tie", offsetof(traffic, tie)},
+                {"norm and loss", offsetof(traffic, norm)}};
+    stage_header("traffic  MiB a rank, step", from, from + count, out);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        uint64_t sum = 0, bytes;
+        for (int n = 0; n < count; n++) {
+            memcpy(&bytes, (const char *)&t[n] + rows[i].offset, sizeof bytes);
+            sum += bytes;
+        }
+        if (!sum) continue;
+        fprintf(out, "         %-17s", rows[i].name);
+        for (int n = 0; n < count; n++) {
+            memcpy(&bytes, (const char *)&t[n] + rows[i].offset, sizeof bytes);
+            fprintf(out, " %10.3f", (double)bytes / MIB);
+        }
+        fputc('\n', out);
+    }
+}
+
+trine_status report_traffic(const report *r, FILE *out) {
+    int stages = r->stages[0].spec->stages;
+    traffic t[REPORT_COLUMNS];
+    const trine_layout *l = &r->config->parallel.layout;
+    if (l->dp * l->tp * l->pp == 1) {
+        fputs("traffic  none: one rank\n", out);
+        return TRINE_OK;
+    }
+    for (int from = 0; from < stages; from += REPORT_COLUMNS) {
+        int count = stages - from < REPORT_COLUMNS ? stages - from : REPORT_COLUMNS;
+        for (int n = 0; n < count; n++) TRY(stage_traffic(r, from + n, &t[n]));
+        traffic_block(t, from, count, out);
+    }
+    return TRINE_OK;
+}
+
+/* ---- The public reports ---- */
+
+trine_status trine_trainer_banner(trine_trainer *t, FILE *out) {
+    const char *const *hosts;
+    TRY(comm_host_names(t->world, &hosts));
+    if (trine_world_rank(t->world) != 0) return TRINE_OK;
+    report r = {&t->config, t->stages,  t->dev, hosts, mesh_node_count(t->mesh),
+                t->threads, comm_scratch_bytes(trine_world_size(t->world))};
+    fprintf(out, "Trine %s\n", TRINE_VERSION);
+    report_model(&r, out);
+    report_layout(&r, out);
+    report_batch(&r, out);
+    if (t->narrow)
+        fprintf(out,
+                "         warning: this rank may run on %d of the node's %d processors, less than "
+                "its share;\n         mpirun --bind-to none lifts that\n",
+                device_affinity_cpus(), device_node_cpus());
+    TRY(report_memory(&r, out));
+    fflush(out);
+    return TRINE_OK;
+}
+
+/* Configuration, programs and a device for sizes only: what a report needs when nothing runs. */
+typedef struct {
+    trine_config config;
+    program_spec spec;
+    program *stages;
+    device *dev;
+} rehearsal;
+
+static trine_status rehearse(rehearsal *r, const trine_config *config, int ranks) {
+    *r = (rehearsal){.config = *config};
+    bool data = config->data.data_path != NULL;
+    if (!data) r->config.data.data_path = "(none)"; /* sizes need no data */
+    TRY(trine_config_check(&r->config, ranks));
+    CHECK(data || r->config.model.vocab_size, TRINE_EINVAL,
+          "the vocabulary is not known: give --vocab-size or --data-path");
+    if (!r->config.model.vocab_size)
+        TRY(setup_vocabulary(r->config.data.data_path, &r->config.model.vocab_size));
+    TRY(setup_spec(&r->config, &r->spec));
+    TRY(compose_all(&r->spec, &r->stages, NULL));
+    device_kind kind;
+    bool known = setup_device_kind(r->config.parallel.device, &kind);
+    ASSERT(known);
+    return device_open(&r->dev, kind, 1);
+}
+
+static void rehearsal_end(rehearsal *r) {
+    compose_destroy(&r->spec, &r->stages);
+    if (r->dev) device_close(&r->dev);
+}
+
+static trine_status print_dry_run(const rehearsal *h, int ranks, FILE *out) {
+    report r = {.config = &h->config, .stages = h->stages, .dev = h->dev,
+                .transport = comm_scratch_bytes(ranks)};
+    report_model(&r, out);
+    report_layout(&r, out);
+    report_batch(&r, out);
+    TRY(report_memory(&r, out));
+    return report_traffic(&r, out);
+}
+
+trine_status trine_dry_run(const trine_config *config, int ranks, FILE *out) {
+    rehearsal h;
+    trine_status status = rehearse(&h, config, ranks);
+    if (status == TRINE_OK) status = print_dry_run(&h, ranks, out);
+    rehearsal_end(&h);
+    return status;
+}
+
+static void print_programs(const rehearsal *h, FILE *out) {
+    for (int p = 0; p < h->spec.stages; p++) {
+        char units[64];
+        stage_units(&h->spec, p, units, sizeof units);
+        const program *s = &h->stages[p];
+        fprintf(out, "stage %d: %s; %d slots, %d gradient streams, %d instructions\n", p, units,
+                s->slots, s->streams, s->count);
+        program_print(s, out);
+    }
+    double idle = pp_picture(h->stages, out);
+    fprintf(out, "idle %.1f%% of the picture; (p-1)/(m+p-1) = %.1f%%\n", 100 * idle,
+            100 * pp_bubble(TRINE_GPIPE, h->spec.stages, h->spec.micros));
+}
+
+trine_status trine_explain(const trine_config *config, int ranks, FILE *out) {
+    rehearsal h;
+    trine_status status = rehearse(&h, config, ranks);
+    if (status == TRINE_OK) print_programs(&h, out);
+    rehearsal_end(&h);
+    return status;
+}

@@ -1,0 +1,27 @@
+/* What a person reads before a run: model, layout, batch arithmetic, memory plan, traffic. The banner,
+ * --dry-run and --explain are these pieces put together; all of them are pure functions of the
+ * configuration and the programs. */
+#ifndef TRINE_TRAIN_REPORT_H
+#define TRINE_TRAIN_REPORT_H
+
+#include "train/setup.h"
+
+/* What the pieces need. `hosts` (world size) is NULL when nothing was started. */
+typedef struct {
+    const trine_config *config;
+    const program *stages;
+    const device *dev;
+    const char *const *hosts;
+    int nodes, threads;
+    size_t transport; /* bytes of the transport's scratch, in every rank */
+} report;
+
+void report_model(const report *r, FILE *out);
+void report_layout(const report *r, FILE *out);
+void report_batch(const report *r, FILE *out);
+/* MiB by kind and stage. Errors: TRINE_ENOMEM. */
+trine_status report_memory(const report *r, FILE *out);
+/* MiB a rank and step by group and stage. Errors: TRINE_ENOMEM. */
+trine_status report_traffic(const report *r, FILE *out);
+
+#endif
