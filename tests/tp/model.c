@@ -1,6 +1,6 @@
 /* TEST np=1,2,3,4 */
-/* A whole model with its layers split over tp against the same model on one rank: the residual stream,
- * the loss and every gradient. */
+/* A whole model with its layers split over tp against the same model on one rank: the residual
+ * stream, the loss and every gradient. */
 #include "model/fixture.h"
 
 #include "tp/fixture.h"
@@ -21,8 +21,7 @@ static void expect_near(const char *what, double got, double want, double larges
 static void expect_gradient(const tensor *whole, const tensor *t, const float *want,
                             const float *got) {
     double largest = 0;
-    for (size_t e = 0; e < tensor_count(whole); e++)
-        largest = fmax(largest, fabs((double)want[e]));
+    for (size_t e = 0; e < tensor_count(whole); e++) largest = fmax(largest, fabs((double)want[e]));
     assert_true(largest > 0);
     for (size_t e = 0; e < tensor_count(t); e++) {
         size_t col = t->first_col + e % t->cols;
@@ -86,8 +85,8 @@ static void untied_model(void **state) {
     compare(true);
 }
 
-/* Each half-block sums once in each direction; the embedding once; the head once for its gradient and
- * twice for the cross-entropy. */
+/* Each half-block sums once in each direction; the embedding once; the head once for its gradient
+ * and twice for the cross-entropy. */
 static void sums_per_pass(void **state) {
     (void)state;
     model own;

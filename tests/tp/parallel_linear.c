@@ -1,6 +1,6 @@
 /* TEST np=1,2,3,4 */
-/* The public column- and row-parallel linear: forward and backward against the unsharded layer, which
- * is the same layer on a group of one. */
+/* The public column- and row-parallel linear: forward and backward against the unsharded layer,
+ * which is the same layer on a group of one. */
 #include "tp/fixture.h"
 
 #define ROWS 5u
@@ -114,8 +114,8 @@ BOTH(shards_equal_the_unsharded_layer)
 BOTH(forward_and_backward)
 BOTH(unsharded_layer)
 
-/* A column-parallel layer sends its input once and gathers its output; a row-parallel one scatters its
- * input and sums its output. Backward is the conjugate. */
+/* A column-parallel layer sends its input once and gathers its output; a row-parallel one scatters
+ * its input and sums its output. Backward is the conjugate. */
 static void messages(void **state) {
     (void)state;
     static const trine_tally_kind used[2][3] = {
