@@ -69,8 +69,7 @@ static void untied_model(void **state) {
     compare(true);
 }
 
-/* Two micro-batches of half the weight each leave the gradient of one, up to rounding of the sum.
- */
+/* Two micro-batches of half the weight each leave the gradient of one, up to rounding. */
 static void backward_adds(void **state) {
     (void)state;
     model once, twice;

@@ -56,12 +56,12 @@ static void compare_streams(const model *one, const model *own) {
     expect_replicated("gradient of the stream", own->d, count);
 }
 
-static void compare(bool untied) {
+static void compare(bool untied, device_kind kind) {
     model one, own;
     gpt_shape s = shape;
     s.untied = untied;
-    model_open(&one, s, DEVICE_REF, serial.comm);
-    model_open(&own, s, DEVICE_REF, tp.comm);
+    model_open(&one, s, kind, serial.comm);
+    model_open(&own, s, kind, tp.comm);
     model_roughen(&one, 0.2);
     model_roughen(&own, 0.2);
     model_forward(&one);
@@ -77,12 +77,14 @@ static void compare(bool untied) {
 
 static void tied_model(void **state) {
     (void)state;
-    compare(false);
+    compare(false, DEVICE_REF);
+    compare(false, DEVICE_CPU);
 }
 
 static void untied_model(void **state) {
     (void)state;
-    compare(true);
+    compare(true, DEVICE_REF);
+    compare(true, DEVICE_CPU);
 }
 
 /* Each half-block sums once in each direction; the embedding once; the head once for its gradient
