@@ -2,8 +2,8 @@
  * gpt_forward and gpt_backward (model/gpt.h), with the unit already told apart.
  *
  * Invariant: every forward has its backward beside it, the same lines in reverse. Cost of a block
- * over tp: four all-reduces of (N, C), two in each direction; of the embedding one; of the head one,
- * and two of a few values per token. Shoeybi et al., "Megatron-LM", 2019, section 3. */
+ * over tp: four all-reduces of (N, C), two in each direction; of the embedding one; of the head
+ * one, and two of a few values per token. Shoeybi et al., "Megatron-LM", 2019, section 3. */
 #ifndef TRINE_MODEL_BLOCK_H
 #define TRINE_MODEL_BLOCK_H
 

@@ -22,8 +22,8 @@ unit_kind gpt_unit_kind(const gpt_shape *s, int unit) {
 
 typedef enum { DIM_1, DIM_C, DIM_F, DIM_T, DIM_V } dim;
 
-/* Radford et al. 2019: deviation 0.02; what adds to the residual stream is scaled down by the root of
- * the number of such additions, 2L. */
+/* Radford et al. 2019: deviation 0.02; what adds to the residual stream is scaled down by the root
+ * of the number of such additions, 2L. */
 typedef enum { VALUE_ZERO, VALUE_ONE, VALUE_NORMAL, VALUE_RESIDUAL, VALUE_POSITION } value;
 
 typedef struct {
@@ -79,20 +79,28 @@ typedef struct {
 
 static tensor_table unit_tensors(const gpt_shape *s, int unit) {
     switch (gpt_unit_kind(s, unit)) {
-    case UNIT_EMBEDDING: return TABLE(embedding_rows);
-    case UNIT_BLOCK: return TABLE(block_rows);
-    case UNIT_HEAD: return s->untied ? TABLE(untied_head_rows) : TABLE(tied_head_rows);
+    case UNIT_EMBEDDING:
+        return TABLE(embedding_rows);
+    case UNIT_BLOCK:
+        return TABLE(block_rows);
+    case UNIT_HEAD:
+        return s->untied ? TABLE(untied_head_rows) : TABLE(tied_head_rows);
     }
     ASSERT(false);
 }
 
 static size_t dim_size(const gpt_shape *s, dim d) {
     switch (d) {
-    case DIM_1: return 1;
-    case DIM_C: return s->C;
-    case DIM_F: return s->F;
-    case DIM_T: return s->T;
-    case DIM_V: return s->V;
+    case DIM_1:
+        return 1;
+    case DIM_C:
+        return s->C;
+    case DIM_F:
+        return s->F;
+    case DIM_T:
+        return s->T;
+    case DIM_V:
+        return s->V;
     }
     ASSERT(false);
 }
@@ -217,9 +225,14 @@ static void head_acts_take(arena *a, const gpt_shape *s, const device *d, gpt_he
 void gpt_acts_take(arena *a, const gpt_shape *s, const device *d, int unit, gpt_acts *out) {
     *out = (gpt_acts){0};
     switch (gpt_unit_kind(s, unit)) {
-    case UNIT_EMBEDDING: return;
-    case UNIT_BLOCK: block_acts_take(a, s, d, &out->block); return;
-    case UNIT_HEAD: head_acts_take(a, s, d, &out->head); return;
+    case UNIT_EMBEDDING:
+        return;
+    case UNIT_BLOCK:
+        block_acts_take(a, s, d, &out->block);
+        return;
+    case UNIT_HEAD:
+        head_acts_take(a, s, d, &out->head);
+        return;
     }
 }
 
@@ -228,8 +241,8 @@ void gpt_scratch_take(arena *a, const gpt_shape *s, const device *d, gpt_scratch
     size_t widest = 3 * s->C > s->F ? 3 * s->C : s->F;
     out->hidden = take(a, MEM_WORKSPACE, d, N * widest / tp);
     out->stream = take(a, MEM_WORKSPACE, d, N * s->C);
-    out->attention = arena_take(
-        a, MEM_WORKSPACE, d->ops->attention_workspace(d, s->B, s->T, s->H / tp, s->C / s->H));
+    out->attention = arena_take(a, MEM_WORKSPACE,
+                                d->ops->attention_workspace(d, s->B, s->T, s->H / tp, s->C / s->H));
 }
 
 /* ---- Running a unit -------------------------------------------------------------------------- */
@@ -237,9 +250,15 @@ void gpt_scratch_take(arena *a, const gpt_shape *s, const device *d, gpt_scratch
 trine_status gpt_forward(const gpt_run *r, const gpt_unit *u, const gpt_acts *a, void *y,
                          const void *x, const gpt_batch *batch) {
     switch (u->kind) {
-    case UNIT_EMBEDDING: TRY(embedding_forward(r, &u->embedding, y, batch)); break;
-    case UNIT_BLOCK: TRY(block_forward(r, &u->block, &a->block, y, x)); break;
-    case UNIT_HEAD: TRY(head_forward(r, &u->head, &a->head, x, batch)); break;
+    case UNIT_EMBEDDING:
+        TRY(embedding_forward(r, &u->embedding, y, batch));
+        break;
+    case UNIT_BLOCK:
+        TRY(block_forward(r, &u->block, &a->block, y, x));
+        break;
+    case UNIT_HEAD:
+        TRY(head_forward(r, &u->head, &a->head, x, batch));
+        break;
     }
     return TRINE_OK;
 }
@@ -247,9 +266,15 @@ trine_status gpt_forward(const gpt_run *r, const gpt_unit *u, const gpt_acts *a,
 trine_status gpt_backward(const gpt_run *r, const gpt_unit *u, const gpt_acts *a, void *d,
                           const void *x, const gpt_batch *batch) {
     switch (u->kind) {
-    case UNIT_EMBEDDING: TRY(embedding_backward(r, &u->embedding, d, batch)); break;
-    case UNIT_BLOCK: TRY(block_backward(r, &u->block, &a->block, d, x)); break;
-    case UNIT_HEAD: TRY(head_backward(r, &u->head, &a->head, d, x, batch)); break;
+    case UNIT_EMBEDDING:
+        TRY(embedding_backward(r, &u->embedding, d, batch));
+        break;
+    case UNIT_BLOCK:
+        TRY(block_backward(r, &u->block, &a->block, d, x));
+        break;
+    case UNIT_HEAD:
+        TRY(head_backward(r, &u->head, &a->head, d, x, batch));
+        break;
     }
     return TRINE_OK;
 }

@@ -31,9 +31,10 @@ typedef enum { UNIT_EMBEDDING, UNIT_BLOCK, UNIT_HEAD } unit_kind;
 int gpt_unit_count(const gpt_shape *s); /* L + 2 */
 unit_kind gpt_unit_kind(const gpt_shape *s, int unit);
 
-/* The tensors of a unit and their places, for `dp` slices. Embedding: ranges {wte}, {wpe}. Block: one
- * range. Head: ranges {wte if tied, lm_head if untied}, {ln_f}. Names are GPT-2's:
- * "wte.weight", "h.3.attn.c_attn.weight", "ln_f.bias", "lm_head.weight"; matrices are (out, in). Pure. */
+/* The tensors of a unit and their places, for `dp` slices. Embedding: ranges {wte}, {wpe}. Block:
+ * one range. Head: ranges {wte if tied, lm_head if untied}, {ln_f}. Names are GPT-2's:
+ * "wte.weight", "h.3.attn.c_attn.weight", "ln_f.bias", "lm_head.weight"; matrices are (out, in).
+ * Pure. */
 void gpt_unit_layout(const gpt_shape *s, int unit, int dp, flat_unit *out);
 
 typedef struct {
@@ -73,7 +74,7 @@ void gpt_bind_params(gpt_unit *u, const gpt_shape *s, int unit, const flat_unit 
 void gpt_bind_grads(gpt_unit *u, const gpt_shape *s, int unit, const flat_unit *layout,
                     float *const base[FLAT_RANGES]);
 
-/* What the forward pass of one unit keeps for its backward pass, for one micro-batch; N = B*T rows. */
+/* What one unit's forward pass keeps for its backward pass, for one micro-batch; N = B*T rows. */
 typedef struct {
     void *ln1;       /* (N, C) */
     float *ln1_stat; /* (N, 2) */
@@ -87,9 +88,9 @@ typedef struct {
 } gpt_block_acts;
 
 typedef struct {
-    void *norm;       /* (N, C) */
-    float *stat;      /* (N, 2) */
-    void *logits;     /* (N, Vp/tp) */
+    void *norm;        /* (N, C) */
+    float *stat;       /* (N, 2) */
+    void *logits;      /* (N, Vp/tp) */
     float *max, *sums; /* (N), (N, 2) */
 } gpt_head_acts;
 
@@ -114,7 +115,7 @@ void gpt_scratch_take(arena *a, const gpt_shape *s, const device *d, gpt_scratch
 /* One micro-batch. */
 typedef struct {
     const int32_t *tokens, *targets; /* (B, T); only the embedding reads tokens, the head targets */
-    double scale; /* 1 / tokens in the global batch */
+    double scale;                    /* 1 / tokens in the global batch */
     double *loss; /* += this micro-batch's share of the mean loss; the same on every tp rank */
 } gpt_batch;
 

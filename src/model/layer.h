@@ -1,6 +1,6 @@
-/* The layers of a unit that talk to nobody: norm, attention and GELU on the rows of one micro-batch,
- * with their sizes taken from the run. What talks over tp is in tp/tp.h, and reads the same way, so
- * that a block is one line per layer.
+/* The layers of a unit that talk to nobody: norm, attention and GELU on the rows of one
+ * micro-batch, with their sizes taken from the run. What talks over tp is in tp/tp.h, and reads the
+ * same way, so that a block is one line per layer.
  *
  * Invariant: sizes are this rank's share (H/tp heads, F/tp hidden columns); the residual stream is
  * whole, (N, C), N = B*T. Cost: one operator each. Radford et al. 2019 (GPT-2), section 2.3. */
@@ -10,8 +10,7 @@
 #include "model/gpt.h"
 
 /* y (N, C) = norm of x (N, C); stat (N, 2) is kept. Not collective. */
-trine_status norm_forward(const gpt_run *r, void *y, float *stat, const gpt_norm *n,
-                          const void *x);
+trine_status norm_forward(const gpt_run *r, void *y, float *stat, const gpt_norm *n, const void *x);
 /* dx (N, C) += gradient through the norm of dy (N, C); dgain, dbias +=. Not collective. */
 trine_status norm_backward(const gpt_run *r, void *dx, const gpt_norm *n, const void *dy,
                            const void *x, const float *stat);

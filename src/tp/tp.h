@@ -37,8 +37,8 @@ typedef struct {
 trine_status tp_enter_backward(const tp_region *r, void *dx, size_t count);
 trine_status tp_leave_forward(const tp_region *r, void *y, size_t count);
 
-/* y (N, O/tp) = x (N, I) w^T + bias. N rows; O and I are the unsharded layer's sizes, tp divides the
- * split one. Not collective (enter is the identity). */
+/* y (N, O/tp) = x (N, I) w^T + bias. N rows; O and I are the unsharded layer's sizes, tp divides
+ * the split one. Not collective (enter is the identity). */
 trine_status tp_column_forward(const tp_region *r, void *y, const tp_linear *l, const void *x,
                                size_t N, size_t O, size_t I);
 /* dx (N, I) = sum over tp of dy (N, O/tp) w; dweight, dbias +=. Collective over: tp. */
@@ -51,7 +51,7 @@ trine_status tp_row_forward(const tp_region *r, void *y, const tp_linear *l, con
 trine_status tp_row_backward(const tp_region *r, void *dx, const tp_linear *l, const void *dy,
                              const void *x, size_t N, size_t O, size_t I);
 
-/* Rows of the vocabulary that a tp rank holds: padded to a multiple of tp; `valid` are real. Pure. */
+/* Rows of the vocabulary on a tp rank: padded to a multiple of tp; `valid` are real. Pure. */
 typedef struct {
     size_t first, rows, valid;
 } tp_vocab;
@@ -60,8 +60,8 @@ tp_vocab tp_vocab_of(size_t V, int tp, int tp_rank);
 /* x (N, C) = table[tokens]: each rank looks up its own rows, then leave. Collective over: tp. */
 trine_status tp_embedding_forward(const tp_region *r, void *x, const void *table,
                                   const int32_t *tokens, size_t N, size_t C, size_t V);
-/* dtable (rows, C) += rows of dx (N, C), for the tokens that this rank holds; padding rows are never
- * touched. Not collective. */
+/* dtable (rows, C) += rows of dx (N, C), for the tokens that this rank holds; padding rows are
+ * never touched. Not collective. */
 trine_status tp_embedding_backward(const tp_region *r, float *dtable, const void *dx,
                                    const int32_t *tokens, size_t N, size_t C, size_t V);
 
@@ -72,8 +72,7 @@ trine_status tp_xent_forward(const tp_region *r, double *loss, float *max, float
                              const void *logits, const int32_t *targets, double scale, size_t N,
                              size_t V);
 /* logits becomes its gradient. Not collective. */
-trine_status tp_xent_backward(const tp_region *r, void *logits, const float *max,
-                              const float *sums, const int32_t *targets, double scale, size_t N,
-                              size_t V);
+trine_status tp_xent_backward(const tp_region *r, void *logits, const float *max, const float *sums,
+                              const int32_t *targets, double scale, size_t N, size_t V);
 
 #endif

@@ -44,9 +44,8 @@ trine_status tp_xent_forward(const tp_region *r, double *loss, float *max, float
     return TRINE_OK;
 }
 
-trine_status tp_xent_backward(const tp_region *r, void *logits, const float *max,
-                              const float *sums, const int32_t *targets, double scale, size_t N,
-                              size_t V) {
+trine_status tp_xent_backward(const tp_region *r, void *logits, const float *max, const float *sums,
+                              const int32_t *targets, double scale, size_t N, size_t V) {
     device *d = r->dev;
     tp_vocab own = own_vocab(r, V);
     TRY(d->ops->xent_backward(d, logits, max, sums, targets, (int32_t)own.first, (float)scale, N,

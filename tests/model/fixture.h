@@ -1,5 +1,5 @@
-/* A whole model on one tp group, driven unit by unit without program, pipeline or optimizer: what the
- * tests of model/ and tp/ run. */
+/* A whole model on one tp group, driven unit by unit without program, pipeline or optimizer: what
+ * the tests of model/ and tp/ run. */
 #ifndef TRINE_TESTS_MODEL_FIXTURE_H
 #define TRINE_TESTS_MODEL_FIXTURE_H
 
@@ -121,8 +121,8 @@ static inline void model_backward(model *m) {
         OK(gpt_backward(&m->run, &m->unit[u], &m->acts[u], m->d, m->x[u], &m->batch));
 }
 
-/* Larger than GPT-2's initial values, and no two alike, so that every gradient is far from zero. The
- * values are functions of name and global index, as flat_init's. */
+/* Larger than GPT-2's initial values, and no two alike, so that every gradient is far from zero.
+ * The values are functions of name and global index, as flat_init's. */
 static inline void model_roughen(model *m, double std) {
     for (int u = 0; u < m->units; u++)
         for (int r = 0; r < m->layout[u].range_count; r++) {

@@ -19,9 +19,9 @@ static double difference(model *m, float *w, double h) {
     return sum / (12 * h);
 }
 
-/* The loss is a mean of N = 10 values near 3, computed in fp32 and good to about 1e-7; over h = 0.02
- * that is 5e-6, to which the difference adds about h^4 = 2e-7. Measured: 2.2e-6 at most. The largest
- * gradient of every tensor lies between 0.01 and 0.3. */
+/* The loss is a mean of N = 10 values near 3, computed in fp32 and good to about 1e-7; over h =
+ * 0.02 that is 5e-6, to which the difference adds about h^4 = 2e-7. Measured: 2.2e-6 at most. The
+ * largest gradient of every tensor lies between 0.01 and 0.3. */
 #define STEP      0.02
 #define TOLERANCE 1e-5
 
@@ -69,7 +69,7 @@ static void untied_model(void **state) {
     compare(true);
 }
 
-/* Two micro-batches of half the weight each leave the gradient of one, up to rounding of the sum. */
+/* Two micro-batches of half the weight each leave the gradient of one, up to rounding. */
 static void backward_adds(void **state) {
     (void)state;
     model once, twice;

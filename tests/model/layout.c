@@ -9,8 +9,8 @@
 #include "model/gpt.h"
 
 /* tp rank 1 of 2. */
-static const gpt_shape shape = {.B = 2, .T = 5, .C = 8, .H = 2, .F = 12, .L = 2, .V = 11,
-                                .tp = 2, .tp_rank = 1};
+static const gpt_shape shape = {
+    .B = 2, .T = 5, .C = 8, .H = 2, .F = 12, .L = 2, .V = 11, .tp = 2, .tp_rank = 1};
 
 typedef struct {
     const char *name;
@@ -50,8 +50,8 @@ static void block_offsets(void **state) {
         {"h.1.attn.c_proj.bias", 384, 1, 8, 1, 0, 0, 8, 1, SPLIT_NONE, false},
         {"h.1.ln_2.weight", 448, 1, 8, 1, 0, 0, 8, 1, SPLIT_NONE, false},
         {"h.1.ln_2.bias", 512, 1, 8, 1, 0, 0, 8, 1, SPLIT_NONE, false},
-        {"h.1.mlp.c_fc.weight", 576, 1, 6, 8, 6, 0, 12, 8, SPLIT_ROWS, true},  /* 48 */
-        {"h.1.mlp.c_fc.bias", 640, 1, 6, 1, 6, 0, 12, 1, SPLIT_ROWS, false},   /* 6 */
+        {"h.1.mlp.c_fc.weight", 576, 1, 6, 8, 6, 0, 12, 8, SPLIT_ROWS, true},   /* 48 */
+        {"h.1.mlp.c_fc.bias", 640, 1, 6, 1, 6, 0, 12, 1, SPLIT_ROWS, false},    /* 6 */
         {"h.1.mlp.c_proj.weight", 704, 1, 8, 6, 0, 6, 8, 12, SPLIT_COLS, true}, /* 48 */
         {"h.1.mlp.c_proj.bias", 768, 1, 8, 1, 0, 0, 8, 1, SPLIT_NONE, false},
     };
@@ -172,8 +172,8 @@ static double deviation(const flat_range *range, const char *name, const float *
     return 0;
 }
 
-/* 4096 values estimate their deviation to 1/sqrt(8192) = 1.1%; 5% is over four times that. L = 8, so
- * residual projections have a quarter of 0.02. */
+/* 4096 values estimate their deviation to 1/sqrt(8192) = 1.1%; 5% is over four times that. L = 8,
+ * so residual projections have a quarter of 0.02. */
 static void initial_deviations(void **state) {
     (void)state;
     gpt_shape s = {.T = 64, .C = 64, .H = 4, .F = 64, .L = 8, .V = 64, .tp = 1};
@@ -232,8 +232,13 @@ static void preset_parameters(void **state) {
         trine_model m;
         OK(trine_model_preset(&m, known[k].name));
         size_t C = (size_t)m.hidden_size, total = 0;
-        gpt_shape s = {.T = (size_t)m.seq_length, .C = C, .H = (size_t)m.num_attention_heads,
-                       .F = 4 * C, .L = (size_t)m.num_layers, .V = (size_t)m.vocab_size, .tp = 1};
+        gpt_shape s = {.T = (size_t)m.seq_length,
+                       .C = C,
+                       .H = (size_t)m.num_attention_heads,
+                       .F = 4 * C,
+                       .L = (size_t)m.num_layers,
+                       .V = (size_t)m.vocab_size,
+                       .tp = 1};
         for (int unit = 0; unit < gpt_unit_count(&s); unit++) {
             flat_unit layout;
             gpt_unit_layout(&s, unit, 1, &layout);

@@ -1,5 +1,5 @@
-/* The same group of ranks twice: as one tp group, and as groups of one, where everything is serial and
- * every rank computes all of it. Parallel results are compared with the serial ones. */
+/* The same group of ranks twice: as one tp group, and as groups of one, where everything is serial
+ * and every rank computes all of it. Parallel results are compared with the serial ones. */
 #ifndef TRINE_TESTS_TP_FIXTURE_H
 #define TRINE_TESTS_TP_FIXTURE_H
 

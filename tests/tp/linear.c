@@ -37,8 +37,8 @@ static pair pair_open(size_t parts, size_t part) {
 }
 
 static void pair_close(pair *p) {
-    float *all[] = {p->w1,  p->b1, p->w2, p->b2, p->dw1, p->db1, p->dw2,
-                    p->db2, p->h,  p->y,  p->dh, p->dx};
+    float *all[] = {p->w1,  p->b1,  p->w2, p->b2, p->dw1, p->db1,
+                    p->dw2, p->db2, p->h,  p->y,  p->dh,  p->dx};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]);
 }
 

@@ -1,6 +1,6 @@
 /* TEST np=1,2,3,4 */
-/* A whole model with its layers split over tp against the same model on one rank: the residual stream,
- * the loss and every gradient. */
+/* A whole model with its layers split over tp against the same model on one rank: the residual
+ * stream, the loss and every gradient. */
 #include "model/fixture.h"
 
 #include "tp/fixture.h"
@@ -21,8 +21,7 @@ static void expect_near(const char *what, double got, double want, double larges
 static void expect_gradient(const tensor *whole, const tensor *t, const float *want,
                             const float *got) {
     double largest = 0;
-    for (size_t e = 0; e < tensor_count(whole); e++)
-        largest = fmax(largest, fabs((double)want[e]));
+    for (size_t e = 0; e < tensor_count(whole); e++) largest = fmax(largest, fabs((double)want[e]));
     assert_true(largest > 0);
     for (size_t e = 0; e < tensor_count(t); e++) {
         size_t col = t->first_col + e % t->cols;
@@ -57,12 +56,12 @@ static void compare_streams(const model *one, const model *own) {
     expect_replicated("gradient of the stream", own->d, count);
 }
 
-static void compare(bool untied) {
+static void compare(bool untied, device_kind kind) {
     model one, own;
     gpt_shape s = shape;
     s.untied = untied;
-    model_open(&one, s, DEVICE_REF, serial.comm);
-    model_open(&own, s, DEVICE_REF, tp.comm);
+    model_open(&one, s, kind, serial.comm);
+    model_open(&own, s, kind, tp.comm);
     model_roughen(&one, 0.2);
     model_roughen(&own, 0.2);
     model_forward(&one);
@@ -78,16 +77,18 @@ static void compare(bool untied) {
 
 static void tied_model(void **state) {
     (void)state;
-    compare(false);
+    compare(false, DEVICE_REF);
+    compare(false, DEVICE_CPU);
 }
 
 static void untied_model(void **state) {
     (void)state;
-    compare(true);
+    compare(true, DEVICE_REF);
+    compare(true, DEVICE_CPU);
 }
 
-/* Each half-block sums once in each direction; the embedding once; the head once for its gradient and
- * twice for the cross-entropy. */
+/* Each half-block sums once in each direction; the embedding once; the head once for its gradient
+ * and twice for the cross-entropy. */
 static void sums_per_pass(void **state) {
     (void)state;
     model own;

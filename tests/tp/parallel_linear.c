@@ -1,6 +1,6 @@
 /* TEST np=1,2,3,4 */
-/* The public column- and row-parallel linear: forward and backward against the unsharded layer, which
- * is the same layer on a group of one. */
+/* The public column- and row-parallel linear: forward and backward against the unsharded layer,
+ * which is the same layer on a group of one. */
 #include "tp/fixture.h"
 
 #define ROWS 5u
@@ -18,15 +18,20 @@ static trine_linear_config config(trine_linear_split split) {
 }
 
 /* Biases start at zero, which would hide a bias that is counted tp times. */
-static trine_linear *open_layer(trine_comm *comm, trine_linear_split split) {
+static trine_linear *open_on(const char *where, trine_comm *comm, trine_linear_split split) {
     trine_linear *l;
     trine_linear_config c = config(split);
+    c.device = where;
     OK(trine_linear_create(&l, comm, &c));
     trine_linear_shard s = trine_linear_local(l);
     float *bias = normals("bias", OUT);
     memcpy(s.bias, bias + s.first_row, s.rows * sizeof *bias);
     free(bias);
     return l;
+}
+
+static trine_linear *open_layer(trine_comm *comm, trine_linear_split split) {
+    return open_on("ref", comm, split);
 }
 
 /* Weight, or its gradient, of the shard against the same piece of the whole. */
@@ -50,8 +55,8 @@ static void shards_equal_the_unsharded_layer(trine_linear_split split) {
     assert_null(own);
 }
 
-static void forward_and_backward(trine_linear_split split) {
-    trine_linear *own = open_layer(tp.comm, split), *whole = open_layer(serial.comm, split);
+static void forward_and_backward_on(const char *where, trine_linear_split split) {
+    trine_linear *own = open_on(where, tp.comm, split), *whole = open_layer(serial.comm, split);
     trine_linear_shard s = trine_linear_local(own), w = trine_linear_local(whole);
     float *x = normals("x", ROWS * IN), *dy = normals("dy", ROWS * OUT);
     float *y = zeros(ROWS * OUT), *y1 = zeros(ROWS * OUT);
@@ -72,6 +77,12 @@ static void forward_and_backward(trine_linear_split split) {
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]);
     trine_linear_destroy(&own);
     trine_linear_destroy(&whole);
+}
+
+/* The cpu's shards are held against ref's whole layer. */
+static void forward_and_backward(trine_linear_split split) {
+    forward_and_backward_on("ref", split);
+    forward_and_backward_on("cpu", split);
 }
 
 /* The layer on one rank against the definition, in double: the oracle of the other tests. */
@@ -114,8 +125,8 @@ BOTH(shards_equal_the_unsharded_layer)
 BOTH(forward_and_backward)
 BOTH(unsharded_layer)
 
-/* A column-parallel layer sends its input once and gathers its output; a row-parallel one scatters its
- * input and sums its output. Backward is the conjugate. */
+/* A column-parallel layer sends its input once and gathers its output; a row-parallel one scatters
+ * its input and sums its output. Backward is the conjugate. */
 static void messages(void **state) {
     (void)state;
     static const trine_tally_kind used[2][3] = {

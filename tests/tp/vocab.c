@@ -40,7 +40,7 @@ static float *own_rows(const float *whole, tp_vocab v, size_t width, float paddi
     return own;
 }
 
-/* Looking a row up adds zeros to it: equal bits. Padding rows are NaN here, so a read would show. */
+/* Looking a row up adds zeros to it: equal bits. Padding rows are NaN: a read would show. */
 static void embedding_of(size_t V) {
     tp_vocab v = tp_vocab_of(V, (int)P, (int)rank);
     float *whole = normals("table", V * C), *own = own_rows(whole, v, C, NAN);
