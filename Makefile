@@ -96,7 +96,7 @@ check check-full:
 check-alone: tests
 	tests/run.sh $(BUILD) alone
 
-test: all $(filter $(BUILD)/tests/$(T) $(BUILD)/tests/$(T)/%,$(TESTS))
+test: all $(if $(T),$(filter $(BUILD)/tests/$(T) $(BUILD)/tests/$(T)/%,$(TESTS)),$(TESTS))
 	@tests/run.sh $(BUILD) all $(T)
 
 format-check:
