@@ -341,7 +341,8 @@ typedef struct {
     trine_optimizer optimizer;
     trine_data data;
     int micro_batch_size;  /* samples per forward pass and rank */
-    int global_batch_size; /* samples per step over all ranks: micro x dp x number of micro-batches */
+    int global_batch_size; /* samples per step over all ranks: micro x dp x number of
+                              micro-batches; 0: micro x dp */
     int train_iters;
     int eval_iters; /* global batches per validation */
 } trine_config;

@@ -25,6 +25,13 @@ void flat_finish(flat_range *range, int dp) {
     range->count = round_up(range->used, FLAT_ALIGN * (size_t)dp);
 }
 
+bool flat_overlap(const tensor *t, size_t begin, size_t count, size_t *from, size_t *to) {
+    size_t end = t->offset + tensor_count(t);
+    *from = t->offset > begin ? t->offset : begin;
+    *to = end < begin + count ? end : begin + count;
+    return *from < *to;
+}
+
 size_t flat_unit_count(const flat_unit *unit) {
     size_t count = 0;
     for (int i = 0; i < unit->range_count; i++) count += unit->ranges[i].count;
@@ -63,10 +70,9 @@ void flat_init(const flat_range *range, uint64_t seed, size_t begin, size_t coun
     memset(dst, 0, count * sizeof *dst);
     for (int i = 0; i < range->tensor_count; i++) {
         const tensor *t = &range->tensors[i];
-        size_t from = t->offset > begin ? t->offset : begin;
-        size_t end = t->offset + tensor_count(t);
-        size_t to = end < begin + count ? end : begin + count;
-        if (from < to) init_tensor(t, seed, from - t->offset, to - t->offset, dst + (from - begin));
+        size_t from, to;
+        if (flat_overlap(t, begin, count, &from, &to))
+            init_tensor(t, seed, from - t->offset, to - t->offset, dst + (from - begin));
     }
 }
 
@@ -88,4 +94,9 @@ trine_status flat_redistribute(trine_comm *dp, placement from, placement to, voi
         return TRINE_OK;
     }
     return RAISE(TRINE_EINVAL, "no way from placement %d to %d", (int)from, (int)to);
+}
+
+trine_status flat_gather_start(trine_comm *dp, void *dst, const void *src, size_t count,
+                               trine_dtype type, comm_request *request) {
+    return comm_all_gather_start(dp, dst, src, count, type, request);
 }

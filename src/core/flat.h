@@ -16,6 +16,7 @@
 #ifndef TRINE_CORE_FLAT_H
 #define TRINE_CORE_FLAT_H
 
+#include "comm/comm.h"
 #include "trine.h"
 
 #define FLAT_ALIGN   64 /* elements; 256 bytes in fp32 */
@@ -64,6 +65,10 @@ void flat_add(flat_range *range, const tensor *t);
 /* Rounds the range for `dp` slices; call once, after the last flat_add. */
 void flat_finish(flat_range *range, int dp);
 
+/* Whether the tensor has elements in [begin, begin + count) of its range; [*from, *to) are they,
+ * counted from the range's start. Pure. */
+bool flat_overlap(const tensor *t, size_t begin, size_t count, size_t *from, size_t *to);
+
 /* Sum of the ranges' counts. Pure. */
 size_t flat_unit_count(const flat_unit *unit);
 
@@ -83,5 +88,9 @@ void flat_init(const flat_range *range, uint64_t seed, size_t begin, size_t coun
  * Errors: TRINE_EINVAL for other pairs; the collectives' own. Collective over: dp. */
 trine_status flat_redistribute(trine_comm *dp, placement from, placement to, void *dst,
                                const void *src, size_t count, trine_dtype type);
+
+/* SHARD -> REPLICATE, left under way in *request (comm_wait ends it). Collective over: dp. */
+trine_status flat_gather_start(trine_comm *dp, void *dst, const void *src, size_t count,
+                               trine_dtype type, comm_request *request);
 
 #endif

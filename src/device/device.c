@@ -95,6 +95,16 @@ int device_affinity_cpus(void) {
     return device_node_cpus();
 }
 
+void device_affinity_mask(uint64_t mask[DEVICE_MASK_WORDS]) {
+    memset(mask, 0, DEVICE_MASK_WORDS * sizeof *mask);
+    cpu_set_t *set = CPU_ALLOC(DEVICE_MASK_WORDS * 64);
+    size_t bytes = CPU_ALLOC_SIZE(DEVICE_MASK_WORDS * 64);
+    if (set && !sched_getaffinity(0, bytes, set))
+        for (size_t cpu = 0; cpu < DEVICE_MASK_WORDS * 64; cpu++)
+            if (CPU_ISSET_S(cpu, bytes, set)) mask[cpu / 64] |= UINT64_C(1) << (cpu % 64);
+    if (set) CPU_FREE(set);
+}
+
 int device_node_cpus(void) {
     long online = sysconf(_SC_NPROCESSORS_ONLN);
     return online < 1 ? 1 : (int)online;

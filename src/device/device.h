@@ -47,6 +47,9 @@ void device_zero(device *d, void *dst, size_t bytes);
 
 /* The processors that this process may run on, counted from its affinity mask. */
 int device_affinity_cpus(void);
+/* The mask itself, one bit a processor; those from DEVICE_MASK_WORDS * 64 on are left out. */
+#define DEVICE_MASK_WORDS 64
+void device_affinity_mask(uint64_t mask[DEVICE_MASK_WORDS]);
 /* The processors that the node has online. */
 int device_node_cpus(void);
 

@@ -1,0 +1,34 @@
+/* The checker: proves all stages' programs legal together, without MPI and without running them. It
+ * executes them symbolically with the waits of train/exec.c (asked from program_operands) and
+ * rendezvous sends (a send is done when its receive is posted), and refuses, naming stage and
+ * instruction, when
+ *
+ *   - a FORWARD or BACKWARD is missing, doubled or out of order (units within a micro-batch,
+ *     micro-batches within a unit)
+ *   - a buffer does not hold what is read: slot, gradient stream, gather or reduce buffer
+ *   - a buffer is overwritten before its content was used
+ *   - a send and a receive of one edge do not meet, or meet for different micro-batches
+ *   - stages wait for each other in a circle
+ *   - REDUCE, TIE, NORM, UPDATE, GATHER break the order at the end of a step
+ *   - a program declares more buffers than it uses
+ *
+ * dp and tp ranks of a stage run the same program, so their collectives agree in order by
+ * construction, and none of them can wait for another for ever unless its own stage does.
+ * Cost: linear in the number of instructions. It runs at every start. */
+#ifndef TRINE_CORE_CHECK_H
+#define TRINE_CORE_CHECK_H
+
+#include "core/program.h"
+
+/* The most that were in use at one time, and how many collectives were issued. */
+typedef struct {
+    int slots, streams;
+    int gathers[CLASSES]; /* GATHER instructions, by class of the unit */
+    int reduces[CLASSES];
+} check_facts;
+
+/* `stages` is spec->stages programs; facts (the same number) may be NULL.
+ * Errors: TRINE_EPROGRAM, the message names stage, position and instruction; TRINE_ENOMEM. Pure. */
+trine_status check_programs(const program *stages, check_facts *facts);
+
+#endif

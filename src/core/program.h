@@ -1,0 +1,151 @@
+/* A training step is a program: a flat array of small instructions, one array per pipeline stage
+ * (all dp and tp ranks of a stage run the same one). A schedule generates the order of computation,
+ * one pass per dimension adds its messages, reductions and gathers, core/check.h proves the result
+ * without running it, and train/exec.c runs it.
+ *
+ * What an instruction touches is asked from one function, program_operands: the interpreter waits
+ * by it and the checker simulates by it, so the thing proved is the thing run.
+ * Invariant: a program depends on the spec and the stage only. Cost: 16 bytes an instruction,
+ * O(units x micro-batches) of them.
+ *
+ *   instruction  fields              meaning
+ *   LOAD         m s                 read micro-batch m's tokens and targets into slot s
+ *   FORWARD      u m s [b]           run unit u on slot s, parameters in gather buffer b (ZeRO-3)
+ *   BACKWARD     u m s d [b] [r]     the same backwards on gradient stream d; parameter gradients
+ *                                    into reduce buffer r (ZeRO-2/3) or the unit's own
+ *   RECV_ACT     m s                 input of the stage's first unit, from the stage before
+ *   SEND_ACT     m s                 output of its last unit, to the stage after
+ *   RECV_GRAD    m d                 gradient of that output, into stream d
+ *   SEND_GRAD    m d                 gradient of the stage's input, from stream d
+ *   GATHER       u [b]               dp: SHARD -> REPLICATE of the unit's parameters
+ *   REDUCE       u m [r]             dp: PARTIAL -> the placement at rest, of its gradients
+ *   TIE                              add the gradients of a token matrix that two units share
+ *   NORM                             global gradient norm and loss
+ *   UPDATE       u                   AdamW on the part that this rank owns
+ *
+ * The idea of schedules as instruction lists: DeepSpeed's PipeSchedule, PyTorch's
+ * torch.distributed.pipelining. */
+#ifndef TRINE_CORE_PROGRAM_H
+#define TRINE_CORE_PROGRAM_H
+
+#include "trine.h"
+
+#define INSTR_LIST(X)                                                                              \
+    X(LOAD) X(FORWARD) X(BACKWARD) X(RECV_ACT) X(SEND_ACT) X(RECV_GRAD) X(SEND_GRAD) X(GATHER)     \
+    X(REDUCE) X(TIE) X(NORM) X(UPDATE)
+
+typedef enum {
+#define INSTR_ENUM(name) name,
+    INSTR_LIST(INSTR_ENUM)
+#undef INSTR_ENUM
+    INSTR_KINDS
+} instr_kind;
+
+/* -1 in a field that the instruction does not use. */
+typedef struct {
+    int16_t kind; /* instr_kind */
+    int16_t unit;
+    int32_t micro;
+    int16_t slot, stream, gather, reduce;
+} instr;
+
+#define PROGRAM_STAGES 256 /* pipeline stages, at most */
+
+/* Buffers come in two classes, because a token matrix dwarfs a block. */
+typedef enum { CLASS_BLOCK, CLASS_EDGE, CLASSES } unit_class;
+
+/* What all stages' programs are made from. */
+typedef struct {
+    int stages, units, micros;     /* P, L + 2, M */
+    int first[PROGRAM_STAGES + 1]; /* stage p holds units [first[p], first[p+1]) */
+    trine_zero zero;
+    trine_schedule schedule;
+    int gather_buffers; /* asked for, per class */
+    bool tied;          /* embedding and head share the token matrix */
+    bool forward_only;  /* an evaluation: no backward, no update */
+} program_spec;
+
+typedef struct {
+    const program_spec *spec; /* not owned */
+    int stage;
+    instr *code; /* owned */
+    int count, capacity;
+    int slots, streams;                    /* activation slots, gradient streams */
+    int gathers[CLASSES], reduces[CLASSES]; /* buffers */
+} program;
+
+/* An empty program for one stage. `spec` must outlive it. */
+void program_create(program *p, const program_spec *spec, int stage);
+void program_destroy(program *p);
+
+/* An instruction with all unused fields -1. */
+instr program_instr(instr_kind kind, int unit, int micro);
+/* Appends, or inserts before position `at`. Errors: TRINE_ENOMEM. */
+trine_status program_append(program *p, instr i);
+trine_status program_insert(program *p, int at, instr i);
+
+/* A pass: `pass` reads p and appends the rewritten code to an empty program with the same header;
+ * on success that becomes p's code. */
+trine_status program_rewrite(program *p, trine_status (*pass)(const program *p, program *out));
+
+/* Pure facts about a spec. */
+int spec_first(const program_spec *s, int stage);
+int spec_last(const program_spec *s, int stage); /* inclusive */
+bool spec_holds(const program_spec *s, int stage, int unit);
+unit_class spec_class(const program_spec *s, int unit);
+/* The unit whose GATHER brings `unit`'s parameters: the embedding for a tied head on the same stage,
+ * else the unit itself. */
+int spec_gather_unit(const program_spec *s, int unit);
+/* Whether both users of a tied matrix live on one stage. */
+bool spec_tied_locally(const program_spec *s);
+/* The units of a stage that are GATHERed or reduced through buffers of a class. */
+int spec_gather_units(const program_spec *s, int stage, unit_class c);
+int spec_units_of(const program_spec *s, int stage, unit_class c);
+
+/* ---- Operands -------------------------------------------------------------------------------- */
+
+#define RESOURCE_LIST(X)                                                                           \
+    X(RES_BATCH)  /* tokens of a slot */                                                           \
+    X(RES_INPUT)  /* input activations of a slot */                                                \
+    X(RES_ACTS)   /* what a slot keeps between forward and backward */                             \
+    X(RES_OUTPUT) /* output activations of a slot */                                               \
+    X(RES_STREAM) /* a gradient stream */                                                          \
+    X(RES_GATHER_BLOCK) X(RES_GATHER_EDGE) /* gather buffers */                                    \
+    X(RES_REDUCE_BLOCK) X(RES_REDUCE_EDGE) /* reduce buffers */                                    \
+    X(RES_PARAMS) /* a unit's parameters at rest */                                                \
+    X(RES_GRADS)  /* a unit's gradients at rest */
+
+typedef enum {
+#define RESOURCE_ENUM(name) name,
+    RESOURCE_LIST(RESOURCE_ENUM)
+#undef RESOURCE_ENUM
+    RESOURCES
+} resource;
+
+typedef struct {
+    resource what;
+    int index;
+    bool write;
+} operand;
+
+#define PROGRAM_OPERANDS 8
+
+/* Fills out[] with what instruction i touches and returns how many (TIE, NORM and UPDATE also touch
+ * gradients of units that they name by themselves; nothing of those is ever pending). */
+int program_operands(const program *p, const instr *i, operand out[PROGRAM_OPERANDS]);
+/* How many of a resource the program has. */
+int program_resource_count(const program *p, resource what);
+
+/* ---- Text ------------------------------------------------------------------------------------ */
+
+const char *instr_text(instr_kind kind);
+/* "BACKWARD u3 m0 s1 d0 b1 r0" into text (size bytes). */
+void instr_print(const instr *i, char *text, size_t size);
+/* The inverse. Errors: TRINE_EINVAL with the text. */
+trine_status instr_parse(const char *text, instr *i);
+/* One instruction a line, numbered. */
+void program_print(const program *p, FILE *out);
+/* A program's code from its lines (numbers and blank lines are skipped); replaces p's code. */
+trine_status program_parse(program *p, const char *text);
+
+#endif

@@ -1,0 +1,50 @@
+/* The data dimension: which samples are whose (batch.c), when gradients are summed over the group
+ * (reduce.c) and the global gradient norm (norm.c).
+ *
+ * Every micro-batch's loss is divided once by the tokens of the global batch, so every reduction is
+ * a plain sum. Gradient accumulation over micro-batches: ZeRO-0/1 add locally and reduce once, 2/3
+ * reduce every micro-batch and add the sums. Invariant: a REDUCE follows the BACKWARD that makes a
+ * unit's gradient final at once, inside the program (PyTorch DDP's overlap, Li et al., VLDB 2020,
+ * section 3.2, without its hooks). */
+#ifndef TRINE_DP_DP_H
+#define TRINE_DP_DP_H
+
+#include "core/flat.h"
+#include "core/program.h"
+#include "device/ops.h"
+
+/* Micro-batches per step: global / (micro x dp). Errors: TRINE_EINVAL when it does not divide. Pure. */
+trine_status dp_micro_batches(int global_batch, int micro_batch, int dp, int *out);
+
+/* The index in the global batch of sample b of micro-batch m on dp rank d. Pure. */
+uint64_t dp_sample(int micro_batch, int dp, int d, int m, int b);
+
+/* Pass: REDUCE after a unit's last BACKWARD, or after every one with ZeRO-2/3, which then go through
+ * reduce buffers. Sets p->reduces. */
+trine_status dp_reduce(program *p);
+
+/* Pass: appends NORM. */
+trine_status dp_norm(program *p);
+
+/* *sum = sum of squares of elements [begin, begin + count) of a range, whose gradients start at g for
+ * element `begin`, tensor by tensor in blocks of SUM_SQUARES_BLOCK. Tensors that all tp ranks hold
+ * count on tp rank 0 only. Not collective. */
+trine_status dp_norm_local(device *d, const flat_range *range, size_t begin, size_t count,
+                           const float *g, int tp_rank, double *sum);
+
+/* The numbers that leave a step: per unit this rank's sum of squares, and its share of the loss. */
+typedef struct {
+    double *squares; /* (units); zero for units of other stages */
+    double loss;     /* zero but on the last stage */
+} dp_sums;
+
+/* Doubles of scratch that dp_norm_global needs. Pure. */
+size_t dp_norm_scratch(int units, trine_layout layout);
+
+/* *squares and *loss = the global ones, bit-identical on every rank and for every pipeline depth:
+ * squares are added in (unit, tp, dp) order, losses in dp order.
+ * Collective over: dp, tp and pp. */
+trine_status dp_norm_global(const trine_mesh *mesh, const dp_sums *own, int units, double *scratch,
+                            double *squares, double *loss);
+
+#endif

@@ -1,0 +1,140 @@
+#include <ctype.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "pp/pp.h"
+
+static double unit_cost(const pp_cost *cost, int units, int unit) {
+    if (unit == 0) return cost->embedding;
+    return unit == units - 1 ? cost->head : cost->block;
+}
+
+static double run_cost(const pp_cost *cost, int units, int from, int to) {
+    double sum = 0;
+    for (int u = from; u < to; u++) sum += unit_cost(cost, units, u);
+    return sum;
+}
+
+/* best[u]: the least cost of units [0, u) on p stages; from[u]: where the last of them begins. The cost
+ * is that of the dearest stage; under a finite limit on that, the sum of squares, which evens out the
+ * rest. `before` is the row of p - 1 stages. */
+static void fill_row(const pp_cost *cost, int units, double limit, const double *before,
+                     double *best, int *from) {
+    for (int u = 0; u <= units; u++) {
+        best[u] = INFINITY;
+        for (int v = 0; v < u; v++) {
+            double run = run_cost(cost, units, v, u);
+            double sum = isinf(limit) ? fmax(before[v], run) : before[v] + run * run;
+            if (run <= limit && sum < best[u] * (1 - 1e-12)) best[u] = sum, from[u] = v;
+        }
+    }
+}
+
+/* Fills first[] with the best split under the limit and returns its cost. rows: 2 (units + 1), from:
+ * (stages + 1)(units + 1). */
+static double best_split(int first[], int stages, int units, const pp_cost *cost, double limit,
+                         double *rows, int *from) {
+    size_t width = (size_t)units + 1;
+    for (size_t u = 0; u < width; u++) rows[u] = u ? INFINITY : 0;
+    for (int p = 1; p <= stages; p++)
+        fill_row(cost, units, limit, rows + (size_t)((p - 1) % 2) * width,
+                 rows + (size_t)(p % 2) * width, from + (size_t)p * width);
+    first[stages] = units;
+    for (int p = stages; p > 0; p--) first[p - 1] = from[(size_t)p * width + (size_t)first[p]];
+    return rows[(size_t)(stages % 2) * width + (size_t)units];
+}
+
+trine_status pp_split_by_cost(int first[], int stages, int units, const pp_cost *cost) {
+    CHECK(stages >= 1 && stages <= units, TRINE_EINVAL,
+          "pp %d needs at least as many units, and %d layers with embedding and head make %d",
+          stages, units - 2, units);
+    size_t width = (size_t)units + 1;
+    double *rows = malloc(2 * width * sizeof *rows);
+    int *from = calloc((size_t)(stages + 1) * width, sizeof *from);
+    if (rows && from) {
+        double dearest = best_split(first, stages, units, cost, INFINITY, rows, from);
+        /* The slack keeps the rounding of sums of costs out of the decision. */
+        best_split(first, stages, units, cost, dearest * (1 + 1e-9), rows, from);
+    }
+    bool enough = rows && from;
+    free(rows);
+    free(from);
+    CHECK(enough, TRINE_ENOMEM, "no memory to split %d units", units);
+    return TRINE_OK;
+}
+
+typedef struct {
+    bool embedding, head;
+    int layers; /* -1: none named */
+} hand_stage;
+
+/* One stage's text, "e", "5", "h" or several joined by '+'. */
+static trine_status parse_stage(const char *text, size_t length, hand_stage *out) {
+    *out = (hand_stage){.layers = -1};
+    size_t i = 0;
+    while (i < length) {
+        if (text[i] == 'e' && !out->embedding) out->embedding = true, i++;
+        else if (text[i] == 'h' && !out->head) out->head = true, i++;
+        else if (isdigit((unsigned char)text[i]) && out->layers < 0) {
+            char *end;
+            long layers = strtol(text + i, &end, 10);
+            CHECK(layers <= 32000, TRINE_EINVAL, "%ld layers on a stage", layers);
+            out->layers = (int)layers;
+            i = (size_t)(end - text);
+        } else break;
+        if (i < length && text[i] == '+') i++;
+    }
+    CHECK(length > 0 && i == length, TRINE_EINVAL,
+          "--pp-split: \"%.*s\" is no stage; a stage is e, h, a number of layers, or these joined "
+          "by +",
+          (int)length, text);
+    return TRINE_OK;
+}
+
+static trine_status parse_stages(const char *text, hand_stage *out, int stages) {
+    int count = 0;
+    for (const char *at = text;; at++) {
+        size_t length = strcspn(at, ",");
+        CHECK(count < stages, TRINE_EINVAL, "--pp-split %s has more than the %d stages of --pp",
+              text, stages);
+        TRY(parse_stage(at, length, &out[count++]));
+        at += length;
+        if (!*at) break;
+    }
+    CHECK(count == stages, TRINE_EINVAL, "--pp-split %s has %d stages, --pp has %d", text, count,
+          stages);
+    return TRINE_OK;
+}
+
+/* Where embedding and head are not named they join the first and the last stage. */
+static trine_status place_ends(const char *text, hand_stage *s, int stages) {
+    for (int p = 0; p < stages; p++) {
+        CHECK(!s[p].embedding || p == 0, TRINE_EINVAL,
+              "--pp-split %s: the embedding (e) belongs to the first stage", text);
+        CHECK(!s[p].head || p == stages - 1, TRINE_EINVAL,
+              "--pp-split %s: the head (h) belongs to the last stage", text);
+    }
+    s[0].embedding = true;
+    s[stages - 1].head = true;
+    return TRINE_OK;
+}
+
+trine_status pp_split_by_hand(int first[], int stages, int units, const char *text) {
+    hand_stage s[PROGRAM_STAGES];
+    ASSERT(stages <= PROGRAM_STAGES);
+    TRY(parse_stages(text, s, stages));
+    TRY(place_ends(text, s, stages));
+    int at = 0;
+    for (int p = 0; p < stages; p++) {
+        int layers = s[p].layers > 0 ? s[p].layers : 0;
+        first[p] = at;
+        at += layers + s[p].embedding + s[p].head;
+        CHECK(at > first[p], TRINE_EINVAL, "--pp-split %s: stage %d is empty", text, p);
+    }
+    CHECK(at == units, TRINE_EINVAL, "--pp-split %s places %d layers, the model has %d", text,
+          at - 2, units - 2);
+    first[stages] = units;
+    return TRINE_OK;
+}

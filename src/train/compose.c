@@ -1,0 +1,40 @@
+#include "train/compose.h"
+
+#include <stdlib.h>
+
+#include "base/status.h"
+#include "dp/dp.h"
+#include "pp/pp.h"
+#include "zero/zero.h"
+
+trine_status compose_program(program *p) {
+    TRY(pp_order(p));
+    TRY(pp_wire_messages(p));
+    TRY(dp_reduce(p));
+    TRY(pp_wire_tie(p));
+    TRY(dp_norm(p));
+    TRY(zero_update(p));
+    return zero_gather(p);
+}
+
+static trine_status compose_stages(const program_spec *spec, program *stages, check_facts *facts) {
+    for (int p = 0; p < spec->stages; p++) {
+        program_create(&stages[p], spec, p);
+        TRY(compose_program(&stages[p]));
+    }
+    return check_programs(stages, facts);
+}
+
+trine_status compose_all(const program_spec *spec, program **stages, check_facts *facts) {
+    *stages = calloc((size_t)spec->stages, sizeof **stages);
+    CHECK(*stages, TRINE_ENOMEM, "no memory for %d programs", spec->stages);
+    trine_status status = compose_stages(spec, *stages, facts);
+    if (status != TRINE_OK) compose_destroy(spec, stages);
+    return status;
+}
+
+void compose_destroy(const program_spec *spec, program **stages) {
+    for (int p = 0; *stages && p < spec->stages; p++) program_destroy(&(*stages)[p]);
+    free(*stages);
+    *stages = NULL;
+}

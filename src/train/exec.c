@@ -1,0 +1,362 @@
+#include "train/exec.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "train/replicas.h"
+
+trine_status exec_create(exec *e, holding *h, const trine_mesh *mesh, device *dev) {
+    *e = (exec){.h = h, .mesh = mesh, .dev = dev};
+    e->tp = (tp_region){.comm = trine_mesh_group(mesh, TRINE_TP), .dev = dev};
+    for (int r = 0; r < RESOURCES; r++) {
+        int count = program_resource_count(h->config.program, (resource)r);
+        e->waits[r] = calloc(count > 0 ? (size_t)count : 1, sizeof *e->waits[r]);
+        if (e->waits[r]) continue;
+        exec_destroy(e);
+        return RAISE(TRINE_ENOMEM, "no memory for the scoreboard");
+    }
+    return TRINE_OK;
+}
+
+void exec_destroy(exec *e) {
+    for (int r = 0; r < RESOURCES; r++) free(e->waits[r]);
+    *e = (exec){0};
+}
+
+/* ---- The scoreboard ---- */
+
+static trine_status finish(exec_pending *w) {
+    for (int n = 0; n < w->count; n++) TRY(comm_wait(&w->requests[n]));
+    w->count = 0;
+    return TRINE_OK;
+}
+
+/* The next request that goes under way on a buffer. */
+static comm_request *start(exec *e, resource what, int index, bool write) {
+    exec_pending *w = &e->waits[what][index];
+    ASSERT(w->count < EXEC_REQUESTS && (w->count == 0 || w->write == write));
+    w->write = write;
+    comm_request *r = &w->requests[w->count++];
+    *r = (comm_request){0};
+    return r;
+}
+
+static trine_status wait_for_operands(exec *e, const instr *i) {
+    operand operands[PROGRAM_OPERANDS];
+    int count = program_operands(e->program, i, operands);
+    for (int o = 0; o < count; o++) {
+        exec_pending *w = &e->waits[operands[o].what][operands[o].index];
+        if (w->count && (w->write || operands[o].write)) TRY(finish(w));
+    }
+    return TRINE_OK;
+}
+
+/* Finishes what is under way: everything, or (under --serial, after each instruction) all but sends,
+ * for which the peer may not have come yet. */
+static trine_status drain(exec *e, bool sends) {
+    for (int r = 0; r < RESOURCES; r++)
+        for (int n = 0; n < program_resource_count(e->program, (resource)r); n++)
+            if (e->waits[r][n].count && (sends || e->waits[r][n].write))
+                TRY(finish(&e->waits[r][n]));
+    return TRINE_OK;
+}
+
+/* ---- Messages ---- */
+
+static trine_comm *group(const exec *e, trine_group g) {
+    return trine_mesh_group(e->mesh, g);
+}
+
+static size_t stream_count(const exec *e) {
+    const gpt_shape *s = e->h->config.shape;
+    return s->B * s->T * s->C;
+}
+
+/* Receives into, or sends from, a buffer of (N, C); the peer is the other rank of the edge. */
+static trine_status run_recv(exec *e, trine_group edge, void *buf, resource what, int index) {
+    trine_comm *c = group(e, edge);
+    return comm_recv_start(c, buf, stream_count(e), e->dev->compute, 1 - trine_comm_rank(c),
+                           start(e, what, index, true));
+}
+
+static trine_status run_send(exec *e, trine_group edge, const void *buf, resource what, int index) {
+    trine_comm *c = group(e, edge);
+    return comm_send_start(c, buf, stream_count(e), e->dev->compute, 1 - trine_comm_rank(c),
+                           start(e, what, index, false));
+}
+
+/* ---- Computation ---- */
+
+static trine_status run_load(exec *e, const instr *i) {
+    const gpt_shape *s = e->h->config.shape;
+    const held_slot *slot = &e->h->slots[i->slot];
+    trine_layout l = e->h->config.layout;
+    int dp = e->h->config.coord.dp;
+    for (size_t b = 0; b < s->B; b++) {
+        uint64_t sample = e->step->first_sample +
+                          dp_sample((int)s->B, l.dp, dp, (int)i->micro, (int)b);
+        TRY(sampler_load(e->step->samples, sample, slot->tokens + b * s->T,
+                         slot->targets + b * s->T));
+    }
+    return TRINE_OK;
+}
+
+/* Points the unit's tensors at the gather buffer or at its parameters at rest. */
+static void bind_params(exec *e, held_unit *u, const instr *i) {
+    void *base[FLAT_RANGES];
+    unit_class c = spec_class(e->program->spec, i->unit);
+    for (int r = 0; r < u->layout.range_count; r++)
+        base[r] = i->gather < 0 ? u->params[r]
+                                : (char *)e->h->gathers[c][i->gather] +
+                                      u->gather_offset[r] * trine_dtype_bytes(e->dev->compute);
+    gpt_bind_params(&u->bound, e->h->config.shape, u->unit, &u->layout, base);
+}
+
+/* Where a unit's ranges lie in reduce buffer i->reduce, or at rest without one. */
+static void grad_bases(const exec *e, const held_unit *u, const instr *i, float **base) {
+    unit_class c = spec_class(e->program->spec, i->unit);
+    size_t offset = 0;
+    for (int r = 0; r < u->layout.range_count; r++) {
+        base[r] = i->reduce < 0 ? u->grads[r] : e->h->reduces[c][i->reduce] + offset;
+        offset += u->layout.ranges[r].count;
+    }
+}
+
+/* Gradients start from zero: with the first micro-batch at rest, with every one in a buffer. */
+static void bind_grads(exec *e, held_unit *u, const instr *i) {
+    float *base[FLAT_RANGES];
+    grad_bases(e, u, i, base);
+    for (int r = 0; r < u->layout.range_count; r++)
+        if (i->reduce >= 0 || i->micro == 0)
+            device_zero(e->dev, base[r], u->layout.ranges[r].count * sizeof(float));
+    gpt_bind_grads(&u->bound, e->h->config.shape, u->unit, &u->layout, base);
+}
+
+static void *input_of(const exec *e, const held_unit *u, int slot) {
+    int n = u->unit - e->h->first;
+    const held_slot *s = &e->h->slots[slot];
+    return n == 0 ? s->input : s->outputs[n - 1];
+}
+
+static gpt_batch batch_of(exec *e, int slot) {
+    const held_slot *s = &e->h->slots[slot];
+    return (gpt_batch){s->tokens, s->targets, e->step->scale, &e->loss};
+}
+
+static trine_status run_forward(exec *e, const instr *i) {
+    held_unit *u = holding_unit(e->h, i->unit);
+    gpt_batch batch = batch_of(e, i->slot);
+    bind_params(e, u, i);
+    return gpt_forward(&e->run, &u->bound, &u->acts[i->slot],
+                       e->h->slots[i->slot].outputs[i->unit - e->h->first],
+                       input_of(e, u, i->slot), &batch);
+}
+
+static trine_status run_backward(exec *e, const instr *i) {
+    held_unit *u = holding_unit(e->h, i->unit);
+    gpt_batch batch = batch_of(e, i->slot);
+    bind_params(e, u, i);
+    bind_grads(e, u, i);
+    return gpt_backward(&e->run, &u->bound, &u->acts[i->slot], e->h->streams[i->stream],
+                        input_of(e, u, i->slot), &batch);
+}
+
+/* ---- Sharded state ---- */
+
+/* Every range that comes with the unit: its own, and those of units gathered with it. */
+static trine_status gather_ranges(exec *e, const instr *i, held_unit *u) {
+    trine_comm *dp = group(e, TRINE_DP);
+    trine_dtype type = e->dev->compute;
+    unit_class c = spec_class(e->program->spec, i->unit);
+    for (int r = 0; r < u->layout.range_count; r++) {
+        size_t count = u->layout.ranges[r].count;
+        if (u->borrowed[r]) continue;
+        if (i->gather < 0) {
+            void *own = holding_param(e->h, u, r, holding_slice(e->h, u, r));
+            TRY(flat_redistribute(dp, SHARD, REPLICATE, u->params[r], own, count, type));
+            continue;
+        }
+        char *to = (char *)e->h->gathers[c][i->gather] +
+                   u->gather_offset[r] * trine_dtype_bytes(type);
+        resource what = c == CLASS_BLOCK ? RES_GATHER_BLOCK : RES_GATHER_EDGE;
+        TRY(flat_gather_start(dp, to, u->params[r], count, type, start(e, what, i->gather, true)));
+    }
+    return TRINE_OK;
+}
+
+static trine_status run_gather(exec *e, const instr *i) {
+    for (int n = 0; n < e->h->count; n++) {
+        held_unit *u = &e->h->units[n];
+        if (spec_gather_unit(e->program->spec, u->unit) == i->unit) TRY(gather_ranges(e, i, u));
+    }
+    return TRINE_OK;
+}
+
+/* PARTIAL -> the placement at rest. Full gradients are reduced where they lie; those in a buffer end
+ * in their own slice of it, which is then added to the shard. */
+static trine_status reduce_range(exec *e, held_unit *u, int r, float *base, bool first) {
+    trine_comm *dp = group(e, TRINE_DP);
+    const zero_row *zero = zero_stage(e->program->spec->zero);
+    size_t count = u->layout.ranges[r].count;
+    if (zero->grads == REPLICATE)
+        return flat_redistribute(dp, PARTIAL, REPLICATE, base, base, count, TRINE_F32);
+    flat_part slice = holding_slice(e->h, u, r);
+    float *own = base + slice.begin;
+    TRY(flat_redistribute(dp, PARTIAL, SHARD, own, base, count, TRINE_F32));
+    if (zero->full_grads) return TRINE_OK;
+    float *shard = holding_grad(e->h, u, r, slice);
+    if (!first) return e->dev->ops->add(e->dev, shard, own, slice.count);
+    device_copy(e->dev, shard, own, slice.count * sizeof *own);
+    return TRINE_OK;
+}
+
+static trine_status run_reduce(exec *e, const instr *i) {
+    held_unit *u = holding_unit(e->h, i->unit);
+    float *base[FLAT_RANGES];
+    grad_bases(e, u, i, base);
+    for (int r = 0; r < u->layout.range_count; r++)
+        TRY(reduce_range(e, u, r, base[r], i->micro == 0));
+    return TRINE_OK;
+}
+
+/* ---- The end of a step ---- */
+
+/* Both stages add the other's gradient to their own; a + b = b + a, so both get the same bits. */
+static trine_status tie_remote(exec *e, float *own, size_t count) {
+    trine_comm *tie = group(e, TRINE_TIE);
+    int peer = 1 - trine_comm_rank(tie);
+    for (size_t at = 0; at < count; at += e->h->tie_count) {
+        size_t n = count - at < e->h->tie_count ? count - at : e->h->tie_count;
+        comm_request send = {0}, recv = {0};
+        TRY(comm_recv_start(tie, e->h->tie, n, TRINE_F32, peer, &recv));
+        TRY(comm_send_start(tie, own + at, n, TRINE_F32, peer, &send));
+        TRY(comm_wait(&recv));
+        TRY(comm_wait(&send));
+        TRY(e->dev->ops->add(e->dev, own + at, e->h->tie, n));
+    }
+    return TRINE_OK;
+}
+
+static trine_status run_tie(exec *e) {
+    const program_spec *spec = e->program->spec;
+    int stage = e->h->config.coord.pp;
+    held_unit *u = holding_unit(e->h, stage == 0 ? 0 : spec->units - 1);
+    flat_part owned = holding_owned(e->h, u, 0);
+    float *own = holding_grad(e->h, u, 0, owned);
+    if (!spec_tied_locally(spec)) return tie_remote(e, own, owned.count);
+    const held_unit *head = holding_unit(e->h, spec->units - 1);
+    return e->dev->ops->add(e->dev, own, holding_grad(e->h, head, 0, owned), owned.count);
+}
+
+/* A tied matrix counts where the embedding is. */
+static bool counts_in_norm(const exec *e, const held_unit *u, int range) {
+    const program_spec *spec = e->program->spec;
+    return !(spec->tied && u->unit == spec->units - 1 && range == 0);
+}
+
+static trine_status unit_squares(exec *e, const held_unit *u, double *sum) {
+    int tp = e->h->config.coord.tp;
+    *sum = 0;
+    for (int r = 0; r < u->layout.range_count; r++) {
+        if (!counts_in_norm(e, u, r)) continue;
+        flat_part slice = holding_slice(e->h, u, r);
+        const float *g = holding_grad(e->h, u, r, slice);
+        double part;
+        TRY(dp_norm_local(e->dev, &u->layout.ranges[r], slice.begin, slice.count, g, tp, &part));
+        *sum += part;
+    }
+    return TRINE_OK;
+}
+
+static trine_status run_norm(exec *e) {
+    const program_spec *spec = e->program->spec;
+    exec_step *step = e->step;
+    memset(e->h->squares, 0, (size_t)spec->units * sizeof(double));
+    for (int n = 0; !spec->forward_only && n < e->h->count; n++) {
+        const held_unit *u = &e->h->units[n];
+        TRY(unit_squares(e, u, &e->h->squares[u->unit]));
+    }
+    dp_sums own = {e->h->squares, e->loss};
+    double squares;
+    TRY(dp_norm_global(e->mesh, &own, spec->units, e->h->norm_scratch, &squares, &step->loss));
+    step->norm = sqrt(squares);
+    step->skipped = !isfinite(step->norm);
+    bool clip = step->clip > 0 && step->norm > step->clip;
+    step->adamw.scale = clip ? (float)(step->clip / step->norm) : 1.0f;
+    return TRINE_OK;
+}
+
+static trine_status run_update(exec *e, const instr *i) {
+    held_unit *u = holding_unit(e->h, i->unit);
+    if (e->step->skipped) return TRINE_OK;
+    for (int r = 0; r < u->layout.range_count; r++) {
+        if (u->borrowed[r]) continue;
+        flat_part own = holding_owned(e->h, u, r);
+        TRY(zero_adamw(e->dev, &u->layout.ranges[r], own.begin, own.count,
+                       holding_param(e->h, u, r, own), u->moment1[r], u->moment2[r],
+                       holding_grad(e->h, u, r, own), &e->step->adamw, e->step->decay_all));
+    }
+    return TRINE_OK;
+}
+
+/* ---- The interpreter ---- */
+
+static trine_status execute(exec *e, const instr *i) {
+    holding *h = e->h;
+    switch ((instr_kind)i->kind) {
+    case LOAD: return run_load(e, i);
+    case FORWARD: return run_forward(e, i);
+    case BACKWARD: return run_backward(e, i);
+    case RECV_ACT:
+        return run_recv(e, TRINE_ACT_IN, h->slots[i->slot].input, RES_INPUT, i->slot);
+    case SEND_ACT:
+        return run_send(e, TRINE_ACT_OUT, h->slots[i->slot].outputs[h->count - 1], RES_OUTPUT,
+                        i->slot);
+    case RECV_GRAD:
+        return run_recv(e, TRINE_GRAD_IN, h->streams[i->stream], RES_STREAM, i->stream);
+    case SEND_GRAD:
+        return run_send(e, TRINE_GRAD_OUT, h->streams[i->stream], RES_STREAM, i->stream);
+    case GATHER: return run_gather(e, i);
+    case REDUCE: return run_reduce(e, i);
+    case TIE: return run_tie(e);
+    case NORM: return run_norm(e);
+    case UPDATE: return run_update(e, i);
+    case INSTR_KINDS: break;
+    }
+    return RAISE(TRINE_EPROGRAM, "unknown instruction %d", i->kind);
+}
+
+static void describe(const void *context, char *text, size_t size) {
+    const exec *e = context;
+    char what[80];
+    instr_print(&e->program->code[e->at], what, sizeof what);
+    snprintf(text, size, "instruction %d of %d, %s", e->at, e->program->count, what);
+}
+
+static trine_status run_program(exec *e) {
+    trine_world *world = comm_world(group(e, TRINE_WORLD));
+    for (e->at = 0; e->at < e->program->count; e->at++) {
+        const instr *i = &e->program->code[e->at];
+        comm_position(world, e->at);
+        TRY(wait_for_operands(e, i));
+        TRY(execute(e, i));
+        if (e->serial) TRY(drain(e, false));
+    }
+    e->at = e->program->count - 1;
+    return drain(e, true);
+}
+
+trine_status exec_run(exec *e, const program *p, exec_step *step) {
+    trine_world *world = comm_world(group(e, TRINE_WORLD));
+    e->program = p;
+    e->step = step;
+    e->loss = 0;
+    e->run = (gpt_run){e->dev, &e->tp, e->h->config.shape, e->h->scratch};
+    comm_activity(world, describe, e);
+    trine_status status = run_program(e);
+    comm_activity(world, NULL, NULL);
+    TRY(status);
+    return e->audit && !p->spec->forward_only ? replicas_agree(e->h, e->mesh) : TRINE_OK;
+}

@@ -1,0 +1,225 @@
+#include "train/holding.h"
+
+#include <stdlib.h>
+
+#include "base/status.h"
+
+/* ---- Tables ---- */
+
+static void *table(holding *h, int count, size_t size) {
+    void **tables = realloc(h->tables, (size_t)(h->table_count + 1) * sizeof *tables);
+    if (!tables) return NULL;
+    h->tables = tables;
+    void *piece = calloc(count > 0 ? (size_t)count : 1, size);
+    if (piece) h->tables[h->table_count++] = piece;
+    return piece;
+}
+
+static bool make_tables(holding *h) {
+    const program *p = h->config.program;
+    bool ok = (h->units = table(h, h->count, sizeof *h->units)) &&
+              (h->slots = table(h, p->slots, sizeof *h->slots)) &&
+              (h->streams = table(h, p->streams, sizeof *h->streams));
+    for (int c = 0; ok && c < CLASSES; c++)
+        ok = (h->gathers[c] = table(h, p->gathers[c], sizeof *h->gathers[c])) &&
+             (h->reduces[c] = table(h, p->reduces[c], sizeof *h->reduces[c]));
+    for (int s = 0; ok && s < p->slots; s++)
+        ok = (h->slots[s].outputs = table(h, h->count, sizeof(void *)));
+    for (int u = 0; ok && u < h->count; u++)
+        ok = (h->units[u].acts = table(h, p->slots, sizeof *h->units[u].acts));
+    return ok;
+}
+
+static bool is_head(const holding *h, int unit) {
+    return unit == h->config.spec->units - 1;
+}
+
+/* Places the unit's ranges in the gather buffer of its gather unit, behind what already is there.
+ * `used` is indexed by gather unit, counted from the stage's first. */
+static void place_in_gather(const holding *h, held_unit *u, size_t *used) {
+    int gather = spec_gather_unit(h->config.spec, u->unit) - h->first;
+    for (int r = 0; r < u->layout.range_count; r++) {
+        if (u->borrowed[r]) {
+            u->gather_offset[r] = h->units[gather].gather_offset[r];
+            continue;
+        }
+        u->gather_offset[r] = used[gather];
+        used[gather] += u->layout.ranges[r].count;
+    }
+}
+
+trine_status holding_create(holding *h, const holding_config *config) {
+    const program_spec *spec = config->spec;
+    *h = (holding){.config = *config, .first = spec_first(spec, config->coord.pp)};
+    h->count = spec_last(spec, config->coord.pp) - h->first + 1;
+    size_t *used = NULL;
+    if (!make_tables(h) || !(used = table(h, h->count, sizeof *used))) {
+        holding_destroy(h);
+        return RAISE(TRINE_ENOMEM, "no memory for the tables of %d units", h->count);
+    }
+    for (int n = 0; n < h->count; n++) {
+        held_unit *u = &h->units[n];
+        u->unit = h->first + n;
+        gpt_unit_layout(config->shape, u->unit, config->layout.dp, &u->layout);
+        u->bound.kind = gpt_unit_kind(config->shape, u->unit);
+        u->borrowed[0] = is_head(h, u->unit) && spec_tied_locally(spec);
+        place_in_gather(h, u, used);
+    }
+    return TRINE_OK;
+}
+
+void holding_destroy(holding *h) {
+    for (int i = 0; i < h->table_count; i++) free(h->tables[i]);
+    free(h->tables);
+    *h = (holding){0};
+}
+
+/* ---- Sizes ---- */
+
+static size_t share(const holding *h, size_t count, placement p) {
+    return p == SHARD ? count / (size_t)h->config.layout.dp : count;
+}
+
+static size_t stream_bytes(const holding *h) {
+    const gpt_shape *s = h->config.shape;
+    return s->B * s->T * s->C * trine_dtype_bytes(h->config.dev->compute);
+}
+
+/* Elements that the GATHER of a unit brings; 0 for a unit that comes with another. */
+static size_t gather_count(const holding *h, int unit) {
+    size_t count = 0;
+    for (int n = 0; n < h->count; n++) {
+        const held_unit *u = &h->units[n];
+        if (spec_gather_unit(h->config.spec, u->unit) != unit) continue;
+        for (int r = 0; r < u->layout.range_count; r++)
+            if (!u->borrowed[r]) count += u->layout.ranges[r].count;
+    }
+    return count;
+}
+
+/* ---- Taking ---- */
+
+static void take_state(holding *h, arena *a, held_unit *u) {
+    const zero_row *zero = zero_stage(h->config.spec->zero);
+    size_t element = trine_dtype_bytes(h->config.dev->compute);
+    for (int r = 0; r < u->layout.range_count; r++) {
+        size_t count = u->layout.ranges[r].count;
+        size_t grads = zero->full_grads ? count : share(h, count, zero->grads);
+        u->grads[r] = arena_take(a, MEM_GRADS, grads * sizeof(float));
+        if (u->borrowed[r]) {
+            u->params[r] = h->units[0].params[r];
+            continue;
+        }
+        size_t moments = share(h, count, zero->optimizer);
+        u->params[r] = arena_take(a, MEM_PARAMS, share(h, count, zero->params) * element);
+        u->moment1[r] = arena_take(a, MEM_OPTIMIZER, moments * sizeof(float));
+        u->moment2[r] = arena_take(a, MEM_OPTIMIZER, moments * sizeof(float));
+    }
+}
+
+static void take_buffers(holding *h, arena *a, unit_class c) {
+    const program *p = h->config.program;
+    size_t gather = 0, reduce = 0;
+    for (int n = 0; n < h->count; n++) {
+        int unit = h->units[n].unit;
+        if (spec_class(h->config.spec, unit) != c) continue;
+        size_t gathered = gather_count(h, unit), reduced = flat_unit_count(&h->units[n].layout);
+        if (gathered > gather) gather = gathered;
+        if (reduced > reduce) reduce = reduced;
+    }
+    size_t element = trine_dtype_bytes(h->config.dev->compute);
+    for (int b = 0; b < p->gathers[c]; b++)
+        h->gathers[c][b] = arena_take(a, MEM_GATHER, gather * element);
+    for (int b = 0; b < p->reduces[c]; b++)
+        h->reduces[c][b] = arena_take(a, MEM_REDUCE, reduce * sizeof(float));
+}
+
+static void take_slot(holding *h, arena *a, int slot) {
+    const gpt_shape *s = h->config.shape;
+    held_slot *to = &h->slots[slot];
+    bool edge = h->first == 0 || is_head(h, h->first + h->count - 1);
+    if (edge) {
+        to->tokens = arena_take(a, MEM_DATA, s->B * s->T * sizeof(int32_t));
+        to->targets = arena_take(a, MEM_DATA, s->B * s->T * sizeof(int32_t));
+    }
+    if (h->first > 0) to->input = arena_take(a, MEM_MESSAGES, stream_bytes(h));
+    for (int n = 0; n < h->count; n++) {
+        held_unit *u = &h->units[n];
+        gpt_acts_take(a, s, h->config.dev, u->unit, &u->acts[slot]);
+        if (is_head(h, u->unit)) continue;
+        mem_kind kind = n == h->count - 1 ? MEM_MESSAGES : MEM_ACTIVATIONS;
+        to->outputs[n] = arena_take(a, kind, stream_bytes(h));
+    }
+}
+
+/* The part of a tied gradient that two stages exchange, a chunk at a time. */
+static void take_tie(holding *h, arena *a) {
+    const program_spec *spec = h->config.spec;
+    int stage = h->config.coord.pp;
+    if (!spec->tied || spec->stages == 1 || (stage > 0 && stage < spec->stages - 1)) return;
+    const held_unit *u = holding_unit(h, stage == 0 ? 0 : spec->units - 1);
+    size_t owned = holding_owned(h, u, 0).count;
+    h->tie_count = owned < HOLDING_TIE_CHUNK ? owned : HOLDING_TIE_CHUNK;
+    h->tie = arena_take(a, MEM_TIE, h->tie_count * sizeof(float));
+}
+
+void holding_take(holding *h, arena *a) {
+    const program *p = h->config.program;
+    for (int n = 0; n < h->count; n++) take_state(h, a, &h->units[n]);
+    for (int c = 0; c < CLASSES; c++) take_buffers(h, a, (unit_class)c);
+    take_tie(h, a);
+    for (int s = 0; s < p->slots; s++) take_slot(h, a, s);
+    for (int d = 0; d < p->streams; d++)
+        h->streams[d] = arena_take(a, MEM_MESSAGES, stream_bytes(h));
+    gpt_scratch_take(a, h->config.shape, h->config.dev, &h->scratch);
+    size_t units = (size_t)h->config.spec->units;
+    h->squares = arena_take(a, MEM_WORKSPACE, units * sizeof(double));
+    h->norm_scratch =
+        arena_take(a, MEM_WORKSPACE,
+                   dp_norm_scratch((int)units, h->config.layout) * sizeof(double));
+}
+
+/* ---- Using ---- */
+
+void holding_init(holding *h, uint64_t seed) {
+    bool sharded = zero_stage(h->config.spec->zero)->params == SHARD;
+    for (int n = 0; n < h->count; n++) {
+        held_unit *u = &h->units[n];
+        for (int r = 0; r < u->layout.range_count; r++) {
+            const flat_range *range = &u->layout.ranges[r];
+            flat_part all = {0, range->count};
+            flat_part part = sharded ? holding_slice(h, u, r) : all;
+            if (!u->borrowed[r]) flat_init(range, seed, part.begin, part.count, u->params[r]);
+        }
+    }
+}
+
+held_unit *holding_unit(const holding *h, int unit) {
+    ASSERT(unit >= h->first && unit < h->first + h->count);
+    return &h->units[unit - h->first];
+}
+
+flat_part holding_slice(const holding *h, const held_unit *u, int range) {
+    size_t slice = u->layout.ranges[range].count / (size_t)h->config.layout.dp;
+    return (flat_part){slice * (size_t)h->config.coord.dp, slice};
+}
+
+flat_part holding_owned(const holding *h, const held_unit *u, int range) {
+    if (zero_stage(h->config.spec->zero)->optimizer == SHARD) return holding_slice(h, u, range);
+    return (flat_part){0, u->layout.ranges[range].count};
+}
+
+void *holding_param(const holding *h, const held_unit *u, int range, flat_part part) {
+    bool sharded = zero_stage(h->config.spec->zero)->params == SHARD;
+    size_t skip = sharded ? holding_slice(h, u, range).begin : 0;
+    ASSERT(part.begin >= skip);
+    return (char *)u->params[range] +
+           (part.begin - skip) * trine_dtype_bytes(h->config.dev->compute);
+}
+
+float *holding_grad(const holding *h, const held_unit *u, int range, flat_part part) {
+    bool full = zero_stage(h->config.spec->zero)->full_grads;
+    size_t skip = full ? 0 : holding_slice(h, u, range).begin;
+    ASSERT(part.begin >= skip);
+    return u->grads[range] + (part.begin - skip);
+}

@@ -1,0 +1,87 @@
+/* What one rank holds: the units of its stage with parameters, gradients and optimizer state at
+ * their placements, and every buffer that its program names. One function walks it all, first to
+ * declare (the memory plan, --dry-run), then to take the pointers.
+ *
+ * Invariant: nothing else in a training step owns memory. Cost: stated by the plan, to the byte. */
+#ifndef TRINE_TRAIN_HOLDING_H
+#define TRINE_TRAIN_HOLDING_H
+
+#include "base/arena.h"
+#include "core/flat.h"
+#include "core/program.h"
+#include "dp/dp.h"
+#include "model/gpt.h"
+#include "zero/zero.h"
+
+/* What the sizes depend on. Pointers are borrowed and must outlive the holding. */
+typedef struct {
+    const program_spec *spec;
+    const program *program; /* of this stage: buffer counts */
+    const gpt_shape *shape;
+    const device *dev;
+    trine_layout layout;
+    trine_coord coord;
+} holding_config;
+
+/* One unit of the stage. Pointers into parameters and optimizer state start at element `begin` of
+ * their range as at rest: 0 where replicated, the own slice where sharded. */
+typedef struct {
+    int unit;
+    flat_unit layout;
+    gpt_unit bound;              /* tensors as the next instruction will see them */
+    bool borrowed[FLAT_RANGES];  /* parameters are another unit's (tied, one stage) */
+    void *params[FLAT_RANGES];   /* (count) or (count / d) */
+    float *grads[FLAT_RANGES];   /* the same; full while they accumulate with ZeRO-0/1 */
+    float *moment1[FLAT_RANGES], *moment2[FLAT_RANGES]; /* NULL where borrowed */
+    size_t gather_offset[FLAT_RANGES]; /* elements, in a gather buffer of its gather unit */
+    gpt_acts *acts;                    /* [slots] */
+} held_unit;
+
+/* The batch and the boundary activations of one slot; N = B*T. */
+typedef struct {
+    int32_t *tokens, *targets; /* (B, T); NULL on stages without embedding and head */
+    void *input;               /* (N, C); NULL on the first stage */
+    void **outputs;            /* [units] (N, C) of every unit; NULL for the head */
+} held_slot;
+
+typedef struct {
+    holding_config config;
+    int first, count; /* units */
+    held_unit *units; /* [count] */
+    held_slot *slots;
+    void **streams;                  /* [streams] (N, C) */
+    float **gathers[CLASSES];        /* gather buffers */
+    float **reduces[CLASSES];        /* reduce buffers */
+    float *tie;                      /* HOLDING_TIE_CHUNK elements at most; NULL if nothing is sent */
+    size_t tie_count;
+    double *squares, *norm_scratch;  /* (units), dp_norm_scratch */
+    gpt_scratch scratch;
+    void **tables; /* host allocations of the tables above */
+    int table_count;
+} holding;
+
+#define HOLDING_TIE_CHUNK ((size_t)1 << 18) /* elements exchanged at a time */
+
+/* Lays out all units and makes the tables; no device memory yet.
+ * Errors: TRINE_ENOMEM. `h` is ended by holding_destroy. Not collective. */
+trine_status holding_create(holding *h, const holding_config *config);
+void holding_destroy(holding *h);
+
+/* Declares or takes every buffer, in one fixed order. Not collective. */
+void holding_take(holding *h, arena *a);
+
+/* Sets parameters at rest to their initial values; everything else is already zero. */
+void holding_init(holding *h, uint64_t seed);
+
+held_unit *holding_unit(const holding *h, int unit);
+/* Elements [begin, begin + count) of a range: the own dp slice, or what the optimizer owns here. */
+typedef struct {
+    size_t begin, count;
+} flat_part;
+flat_part holding_slice(const holding *h, const held_unit *u, int range);
+flat_part holding_owned(const holding *h, const held_unit *u, int range);
+/* Where element `part.begin` lies in the parameters or gradients at rest. */
+void *holding_param(const holding *h, const held_unit *u, int range, flat_part part);
+float *holding_grad(const holding *h, const held_unit *u, int range, flat_part part);
+
+#endif

@@ -1,0 +1,89 @@
+#include "train/setup.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/status.h"
+
+bool setup_device_kind(const char *name, device_kind *kind) {
+    static const char *const names[] = {
+#define DEVICE_NAME(id, text) [id] = text,
+        DEVICE_LIST(DEVICE_NAME)
+#undef DEVICE_NAME
+    };
+    for (int k = 0; name && k < DEVICE_KINDS; k++) {
+        if (strcmp(names[k], name) != 0) continue;
+        *kind = (device_kind)k;
+        return true;
+    }
+    return false;
+}
+
+pp_cost setup_cost(const trine_model *m) {
+    double C = m->hidden_size, F = m->ffn_hidden_size, T = m->seq_length, V = m->vocab_size;
+    return (pp_cost){.embedding = 2 * C, .block = 2 * (4 * C * C + 2 * C * F) + 2 * T * C,
+                     .head = 2 * V * C};
+}
+
+double setup_flops_per_token(const trine_model *m) {
+    pp_cost cost = setup_cost(m);
+    return 3 * (m->num_layers * cost.block + cost.head);
+}
+
+trine_status setup_spec(const trine_config *c, program_spec *spec) {
+    const trine_parallel *p = &c->parallel;
+    *spec = (program_spec){.stages = p->layout.pp,
+                           .units = c->model.num_layers + 2,
+                           .zero = p->zero,
+                           .schedule = p->schedule,
+                           .gather_buffers = p->gather_buffers,
+                           .tied = !c->model.untied};
+    TRY(dp_micro_batches(c->global_batch_size, c->micro_batch_size, p->layout.dp, &spec->micros));
+    if (p->pp_split)
+        return pp_split_by_hand(spec->first, spec->stages, spec->units, p->pp_split);
+    pp_cost cost = setup_cost(&c->model);
+    return pp_split_by_cost(spec->first, spec->stages, spec->units, &cost);
+}
+
+gpt_shape setup_shape(const trine_config *c, const device *dev, int tp_rank) {
+    const trine_model *m = &c->model;
+    return (gpt_shape){.B = (size_t)c->micro_batch_size,
+                       .T = (size_t)m->seq_length,
+                       .C = (size_t)m->hidden_size,
+                       .H = (size_t)m->num_attention_heads,
+                       .F = (size_t)m->ffn_hidden_size,
+                       .L = (size_t)m->num_layers,
+                       .V = (size_t)m->vocab_size,
+                       .untied = m->untied,
+                       .tp = c->parallel.layout.tp,
+                       .tp_rank = tp_rank,
+                       .compute = dev->compute};
+}
+
+double setup_learning_rate(const trine_optimizer *o, int64_t step) {
+    int64_t warmup = o->lr_warmup_iters, end = o->lr_decay_iters;
+    if (step <= warmup) return o->lr * (double)step / (double)warmup;
+    if (o->lr_decay_style == TRINE_DECAY_CONSTANT) return o->lr;
+    if (step > end) return o->min_lr;
+    double ratio = (double)(step - warmup) / (double)(end - warmup);
+    double left = o->lr_decay_style == TRINE_DECAY_LINEAR ? 1 - ratio
+                                                          : 0.5 * (cos(M_PI * ratio) + 1);
+    return o->min_lr + left * (o->lr - o->min_lr);
+}
+
+trine_status setup_plan(const trine_config *config, const program *stages, const device *dev,
+                        trine_coord coord, arena *a) {
+    gpt_shape shape = setup_shape(config, dev, coord.tp);
+    holding h;
+    holding_config hc = {.spec = stages[0].spec,
+                         .program = &stages[coord.pp],
+                         .shape = &shape,
+                         .dev = dev,
+                         .layout = config->parallel.layout,
+                         .coord = coord};
+    TRY(holding_create(&h, &hc));
+    arena_init(a, NULL, 0);
+    holding_take(&h, a);
+    holding_destroy(&h);
+    return TRINE_OK;
+}

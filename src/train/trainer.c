@@ -1,0 +1,209 @@
+#include "train/trainer.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/status.h"
+#include "train/threads.h"
+
+/* ---- Creation, in the order in which the parts need each other ---- */
+
+/* The trainer outlives the caller's strings. */
+static trine_status own_string(const char **text, char **owned) {
+    if (!*text) return TRINE_OK;
+    *owned = strdup(*text);
+    CHECK(*owned, TRINE_ENOMEM, "no memory for \"%s\"", *text);
+    *text = *owned;
+    return TRINE_OK;
+}
+
+static trine_status own_strings(trine_trainer *t) {
+    TRY(own_string(&t->config.data.data_path, &t->data_path));
+    TRY(own_string(&t->config.data.val_data_path, &t->val_path));
+    return own_string(&t->config.parallel.pp_split, &t->split);
+}
+
+static trine_status open_file(trine_trainer *t, trainer_data *d, const char *path,
+                              sampler_order order) {
+    const trine_config *c = &t->config;
+    TRY(tokens_open(&d->source, path));
+    return sampler_create(&d->order, d->source, (size_t)c->model.seq_length,
+                          (uint32_t)c->model.vocab_size, c->data.seed, order);
+}
+
+/* The files come first: they know the vocabulary, on which the model's size depends. */
+static trine_status open_data(trine_trainer *t) {
+    trine_config *c = &t->config;
+    if (!c->model.vocab_size) TRY(setup_vocabulary(c->data.data_path, &c->model.vocab_size));
+    TRY(open_file(t, &t->train, c->data.data_path, SAMPLER_SHUFFLED));
+    if (c->data.val_data_path)
+        TRY(open_file(t, &t->val, c->data.val_data_path, SAMPLER_SEQUENTIAL));
+    return TRINE_OK;
+}
+
+static trine_status open_device(trine_trainer *t) {
+    device_kind kind;
+    bool known = setup_device_kind(t->config.parallel.device, &kind);
+    ASSERT(known);
+    t->threads = t->config.parallel.threads;
+    bool narrow;
+    int share;
+    TRY(threads_share(trine_mesh_group(t->mesh, TRINE_NODE), &share, &narrow));
+    t->narrow = narrow;
+    if (!t->threads) t->threads = share;
+    return device_open(&t->dev, kind, t->threads);
+}
+
+/* All ranks make all stages' programs; that they made the same ones is checked, not assumed. */
+static trine_status make_programs(trine_trainer *t) {
+    TRY(setup_spec(&t->config, &t->spec));
+    TRY(compose_all(&t->spec, &t->stages, NULL));
+    t->eval_spec = t->spec;
+    t->eval_spec.forward_only = true;
+    TRY(compose_all(&t->eval_spec, &t->eval_stages, NULL));
+    trine_comm *world = trine_mesh_group(t->mesh, TRINE_WORLD);
+    for (int p = 0; p < t->spec.stages; p++)
+        TRY(comm_hash_agree(world, t->stages[p].code,
+                            (size_t)t->stages[p].count * sizeof(instr), "the stages' programs"));
+    return TRINE_OK;
+}
+
+static trine_status take_memory(trine_trainer *t) {
+    trine_coord coord = trine_mesh_coord(t->mesh);
+    t->shape = setup_shape(&t->config, t->dev, coord.tp);
+    holding_config hc = {.spec = &t->spec,
+                         .program = &t->stages[coord.pp],
+                         .shape = &t->shape,
+                         .dev = t->dev,
+                         .layout = t->config.parallel.layout,
+                         .coord = coord};
+    TRY(holding_create(&t->held, &hc));
+    arena_init(&t->memory, NULL, 0);
+    holding_take(&t->held, &t->memory);
+    size_t bytes = t->memory.used;
+    TRY(device_alloc(t->dev, &t->base, bytes));
+    arena_init(&t->memory, t->base, bytes);
+    holding_take(&t->held, &t->memory);
+    int64_t peak = (int64_t)bytes;
+    TRY(trine_all_reduce(trine_mesh_group(t->mesh, TRINE_WORLD), &peak, &peak, 1, TRINE_I64,
+                         TRINE_MAX));
+    t->peak_bytes = (uint64_t)peak + comm_scratch_bytes(trine_world_size(t->world));
+    holding_init(&t->held, t->config.data.seed);
+    return TRINE_OK;
+}
+
+static trine_status setup(trine_trainer *t) {
+    const trine_parallel *p = &t->config.parallel;
+    TRY(own_strings(t));
+    TRY(trine_config_check(&t->config, trine_world_size(t->world)));
+    TRY(open_data(t));
+    trine_world_timeout(t->world, p->timeout);
+    TRY(trine_mesh_create(&t->mesh, t->world, p->layout, p->ranks_per_node));
+    comm_audit(t->world, p->audit);
+    TRY(open_device(t));
+    TRY(make_programs(t));
+    TRY(take_memory(t));
+    TRY(exec_create(&t->interpreter, &t->held, t->mesh, t->dev));
+    t->interpreter.serial = p->serial;
+    t->interpreter.audit = p->audit;
+    return TRINE_OK;
+}
+
+trine_status trine_trainer_create(trine_trainer **trainer, trine_world *world,
+                                  const trine_config *config) {
+    *trainer = NULL;
+    trine_trainer *t = calloc(1, sizeof *t);
+    CHECK(t, TRINE_ENOMEM, "no memory for a trainer");
+    t->world = world;
+    t->config = *config;
+    trine_status status = setup(t);
+    if (status == TRINE_OK) *trainer = t;
+    else trine_trainer_destroy(&t);
+    return status;
+}
+
+void trine_trainer_destroy(trine_trainer **trainer) {
+    trine_trainer *t = *trainer;
+    if (!t) return;
+    exec_destroy(&t->interpreter);
+    holding_destroy(&t->held);
+    if (t->base) device_free(t->dev, t->base, t->memory.capacity);
+    compose_destroy(&t->spec, &t->stages);
+    compose_destroy(&t->eval_spec, &t->eval_stages);
+    if (t->dev) device_close(&t->dev);
+    if (t->mesh) trine_mesh_destroy(&t->mesh);
+    tokens_close(&t->train.source);
+    tokens_close(&t->val.source);
+    free(t->data_path);
+    free(t->val_path);
+    free(t->split);
+    free(t);
+    *trainer = NULL;
+}
+
+const trine_config *trine_trainer_config(const trine_trainer *trainer) {
+    return &trainer->config;
+}
+
+const trine_mesh *trine_trainer_mesh(const trine_trainer *trainer) {
+    return trainer->mesh;
+}
+
+/* ---- Steps ---- */
+
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static uint64_t tokens_per_step(const trine_trainer *t) {
+    return (uint64_t)t->config.global_batch_size * (uint64_t)t->config.model.seq_length;
+}
+
+static exec_step make_step(const trine_trainer *t, const trainer_data *data, int64_t index) {
+    const trine_optimizer *o = &t->config.optimizer;
+    return (exec_step){
+        .samples = &data->order,
+        .first_sample = (uint64_t)index * (uint64_t)t->config.global_batch_size,
+        .scale = 1.0 / (double)tokens_per_step(t),
+        .adamw = {.lr = (float)setup_learning_rate(o, index + 1),
+                  .beta1 = (float)o->adam_beta1,
+                  .beta2 = (float)o->adam_beta2,
+                  .eps = (float)o->adam_eps,
+                  .decay = (float)o->weight_decay,
+                  .step = t->updates + 1},
+        .clip = o->clip_grad,
+        .decay_all = o->decay_all,
+    };
+}
+
+trine_status trine_trainer_step(trine_trainer *t, trine_metrics *metrics) {
+    double start = now();
+    exec_step step = make_step(t, &t->train, t->steps);
+    TRY(exec_run(&t->interpreter, &t->stages[trine_mesh_coord(t->mesh).pp], &step));
+    t->steps++;
+    if (!step.skipped) t->updates++;
+    *metrics = (trine_metrics){.step = t->steps,
+                               .loss = step.loss,
+                               .grad_norm = step.norm,
+                               .lr = setup_learning_rate(&t->config.optimizer, t->steps),
+                               .seconds = now() - start,
+                               .tokens = tokens_per_step(t),
+                               .peak_bytes = t->peak_bytes,
+                               .skipped = step.skipped};
+    return TRINE_OK;
+}
+
+trine_status trine_trainer_eval(trine_trainer *t, double *loss) {
+    CHECK(t->val.source, TRINE_EINVAL, "there is no validation file (--val-data-path)");
+    double sum = 0;
+    for (int i = 0; i < t->config.eval_iters; i++) {
+        exec_step step = make_step(t, &t->val, i);
+        TRY(exec_run(&t->interpreter, &t->eval_stages[trine_mesh_coord(t->mesh).pp], &step));
+        sum += step.loss;
+    }
+    *loss = sum / t->config.eval_iters;
+    return TRINE_OK;
+}

@@ -1,0 +1,36 @@
+/* The trainer's inside, for the files of this room that compose it and report on it. */
+#ifndef TRINE_TRAIN_TRAINER_H
+#define TRINE_TRAIN_TRAINER_H
+
+#include "data/sampler.h"
+#include "data/tokens.h"
+#include "train/exec.h"
+#include "train/setup.h"
+
+/* A token file and an order of its samples. */
+typedef struct {
+    tokens *source;
+    sampler order;
+} trainer_data;
+
+struct trine_trainer {
+    trine_world *world; /* not owned */
+    trine_config config;
+    trine_mesh *mesh;
+    device *dev;
+    trainer_data train, val; /* val.source NULL: no validation */
+    program_spec spec, eval_spec;
+    program *stages, *eval_stages; /* all stages' programs; this rank runs its own */
+    gpt_shape shape;
+    holding held;
+    exec interpreter;
+    arena memory;
+    void *base; /* memory.capacity bytes of the device */
+    int64_t steps, updates;
+    uint64_t peak_bytes; /* the largest rank's plan */
+    int threads;
+    bool narrow; /* the affinity mask has fewer processors than this rank's share of the node */
+    char *data_path, *val_path, *split; /* owned copies of the configuration's strings */
+};
+
+#endif

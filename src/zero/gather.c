@@ -1,0 +1,122 @@
+#include <limits.h>
+#include <stdlib.h>
+
+#include "base/status.h"
+#include "zero/zero.h"
+
+static bool computes(const instr *i) {
+    return i->kind == FORWARD || i->kind == BACKWARD;
+}
+
+/* For every computation, the position of the next one that needs the same GATHER; INT_MAX if none. */
+static int *next_uses(const program *p) {
+    int *next = malloc((size_t)(p->count + 1) * sizeof *next);
+    int *seen = malloc((size_t)p->spec->units * sizeof *seen);
+    if (next && seen) {
+        for (int u = 0; u < p->spec->units; u++) seen[u] = INT_MAX;
+        for (int n = p->count - 1; n >= 0; n--) {
+            if (!computes(&p->code[n])) continue;
+            int unit = spec_gather_unit(p->spec, p->code[n].unit);
+            next[n] = seen[unit];
+            seen[unit] = n;
+        }
+    }
+    free(seen);
+    return next;
+}
+
+/* One class's gather buffers while the pass walks the program. */
+typedef struct {
+    int count;
+    int *unit;  /* what each holds; -1: nothing */
+    int *again; /* position of its next use */
+} buffer_pool;
+
+static int pool_find(const buffer_pool *pool, int unit) {
+    for (int b = 0; b < pool->count; b++)
+        if (pool->unit[b] == unit) return b;
+    return -1;
+}
+
+/* The buffer to give up: an empty one, else the one whose unit is needed last. */
+static int pool_victim(const buffer_pool *pool) {
+    int victim = 0;
+    for (int b = 0; b < pool->count; b++) {
+        if (pool->unit[b] < 0) return b;
+        if (pool->again[b] > pool->again[victim]) victim = b;
+    }
+    return victim;
+}
+
+/* Appends the GATHER, before the last computation if that one does not read the same buffer. */
+static trine_status append_gather(program *out, instr gather) {
+    int last = out->count - 1;
+    while (last >= 0 && !computes(&out->code[last])) last--;
+    bool early = last >= 0 && !(out->code[last].gather == gather.gather &&
+                                spec_class(out->spec, out->code[last].unit) ==
+                                    spec_class(out->spec, gather.unit));
+    return program_insert(out, early ? last : out->count, gather);
+}
+
+static trine_status place_gathers(const program *p, program *out, buffer_pool pools[CLASSES],
+                                  const int *next) {
+    for (int n = 0; n < p->count; n++) {
+        instr i = p->code[n];
+        if (computes(&i)) {
+            int unit = spec_gather_unit(p->spec, i.unit);
+            buffer_pool *pool = &pools[spec_class(p->spec, unit)];
+            int b = pool_find(pool, unit);
+            i.gather = (int16_t)(b >= 0 ? b : pool_victim(pool));
+            if (b < 0) {
+                instr gather = program_instr(GATHER, unit, -1);
+                gather.gather = i.gather;
+                TRY(append_gather(out, gather));
+            }
+            pool->unit[i.gather] = unit;
+            pool->again[i.gather] = next[n];
+        }
+        TRY(program_append(out, i));
+    }
+    return TRINE_OK;
+}
+
+static trine_status gather_before_use(const program *p, program *out) {
+    const program_spec *s = p->spec;
+    int *next = next_uses(p);
+    int *memory = malloc((size_t)(2 * CLASSES * s->units) * sizeof *memory);
+    trine_status status = TRINE_OK;
+    if (!next || !memory) status = RAISE(TRINE_ENOMEM, "no memory for the gather pass");
+    buffer_pool pools[CLASSES];
+    for (int c = 0; status == TRINE_OK && c < CLASSES; c++) {
+        int units = spec_gather_units(s, p->stage, (unit_class)c);
+        out->gathers[c] = s->gather_buffers < units ? s->gather_buffers : units;
+        int *own = memory + 2 * c * s->units;
+        pools[c] = (buffer_pool){out->gathers[c], own, own + s->units};
+        for (int b = 0; b < pools[c].count; b++) pools[c].unit[b] = -1, pools[c].again[b] = INT_MAX;
+    }
+    if (status == TRINE_OK) status = place_gathers(p, out, pools, next);
+    free(memory);
+    free(next);
+    return status;
+}
+
+static trine_status gather_after_update(program *p) {
+    for (int u = spec_first(p->spec, p->stage); u <= spec_last(p->spec, p->stage); u++)
+        if (spec_gather_unit(p->spec, u) == u)
+            TRY(program_append(p, program_instr(GATHER, u, -1)));
+    return TRINE_OK;
+}
+
+trine_status zero_gather(program *p) {
+    zero_gather_when when = zero_stage(p->spec->zero)->gather;
+    if (when == GATHER_BEFORE_USE) return program_rewrite(p, gather_before_use);
+    if (when == GATHER_AFTER_UPDATE && !p->spec->forward_only) return gather_after_update(p);
+    return TRINE_OK;
+}
+
+trine_status zero_update(program *p) {
+    if (p->spec->forward_only) return TRINE_OK;
+    for (int u = spec_first(p->spec, p->stage); u <= spec_last(p->spec, p->stage); u++)
+        TRY(program_append(p, program_instr(UPDATE, u, -1)));
+    return TRINE_OK;
+}

@@ -1,0 +1,253 @@
+#!/usr/bin/env python3
+"""Writes tied.txt and untied.txt: ten training steps of two small GPTs in float64.
+
+Independent of the library: the formulas are written again here from the papers and from the headers
+(rng.h, flat.h, sampler.h, trine.h), and the derivatives are JAX's own. golden.c compares a trainer
+with what stands in the text files, so the test itself needs no Python.
+
+    pip install jax xxhash
+    python3 tests/golden/reference.py        # rewrites the two files beside it
+
+Only the initial values are rounded to float32, as the library's are; everything after is float64.
+"""
+import math
+import os
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xxhash
+
+jax.config.update("jax_enable_x64", True)
+
+COMMON = dict(
+    lr=1e-3, min_lr=1e-4, lr_warmup_iters=2, weight_decay=0.1,
+    adam_beta1=0.9, adam_beta2=0.95, adam_eps=1e-8, train_iters=10,
+)
+CONFIGS = {
+    "tied": dict(
+        num_layers=2, hidden_size=32, num_attention_heads=4, ffn_hidden_size=128, seq_length=16,
+        vocab_size=53, untied=0, seed=1234, tokens=1000, micro_batch_size=2, global_batch_size=8,
+        clip_grad=1.0, lr_decay_iters=10, **COMMON),
+    "untied": dict(
+        num_layers=3, hidden_size=24, num_attention_heads=4, ffn_hidden_size=40, seq_length=12,
+        vocab_size=61, untied=1, seed=77, tokens=400, micro_batch_size=1, global_batch_size=6,
+        clip_grad=1.3, lr_decay_iters=8, **COMMON),
+}
+
+# ---- Random numbers: Salmon et al. 2011, Philox4x32-10; Box and Muller 1958 ------------------------
+
+LOW = np.uint64(0xFFFFFFFF)
+HALF = np.uint64(32)
+
+
+def key_of(seed, name):
+    return xxhash.xxh3_64_intdigest(name.encode(), seed)
+
+
+def philox(counter, key):
+    """Four arrays of words from four arrays of counter words (uint64 holding 32 bits)."""
+    c0, c1, c2, c3 = (np.asarray(c, dtype=np.uint64) for c in counter)
+    k0, k1 = key & 0xFFFFFFFF, key >> 32
+    for _ in range(10):
+        p0 = np.uint64(0xD2511F53) * c0
+        p1 = np.uint64(0xCD9E8D57) * c2
+        c0, c1, c2, c3 = ((p1 >> HALF) ^ c1 ^ np.uint64(k0), p1 & LOW,
+                          (p0 >> HALF) ^ c3 ^ np.uint64(k1), p0 & LOW)
+        k0 = (k0 + 0x9E3779B9) & 0xFFFFFFFF
+        k1 = (k1 + 0xBB67AE85) & 0xFFFFFFFF
+    return c0, c1, c2, c3
+
+
+def normal(seed, name, shape, std):
+    count = math.prod(shape)
+    block = np.arange((count + 3) // 4, dtype=np.uint64)
+    zero = np.zeros_like(block)
+    u = [(w.astype(np.float64) + 0.5) / 2.0**32
+         for w in philox((block & LOW, block >> HALF, zero, zero), key_of(seed, name))]
+    lanes = []
+    for a, b in ((u[0], u[1]), (u[2], u[3])):
+        r = np.sqrt(-2 * np.log(a))
+        lanes += [r * np.cos(2 * np.pi * b), r * np.sin(2 * np.pi * b)]
+    values = np.stack(lanes, axis=1).reshape(-1)[:count]
+    return (std * values).astype(np.float32).astype(np.float64).reshape(shape)
+
+
+def permute(key, n, i):
+    """Six Feistel rounds on the least even number of bits that holds n values, walked into [0, n)."""
+    half = 0
+    while 4**half < n:
+        half += 1
+    mask = 2**half - 1
+    while True:
+        left, right = i >> half, i & mask
+        for r in range(6):
+            word = int(philox(([right], [0], [r + 1], [0]), key)[0][0])
+            left, right = right, left ^ (word & mask)
+        i = left << half | right
+        if i < n:
+            return i
+
+
+# ---- Data ------------------------------------------------------------------------------------------
+
+def token_stream(c):
+    """token i = (5 (i mod 11) + hash(i) mod 3) mod V: partly predictable. golden.c makes the same."""
+    out = []
+    for i in range(c["tokens"]):
+        h = i * 2654435761 % 2**32
+        h ^= h >> 15
+        h = h * 2246822519 % 2**32
+        h ^= h >> 13
+        out.append((5 * (i % 11) + h % 3) % c["vocab_size"])
+    return np.array(out, dtype=np.int32)
+
+
+def global_batch(c, stream, step):
+    """Samples (step - 1) G ... step G - 1. Sample i of epoch e is window permute(i): T tokens and the
+    T that follow each."""
+    T, G = c["seq_length"], c["global_batch_size"]
+    windows = (len(stream) - 1) // T
+    tokens, targets = [], []
+    for sample in range((step - 1) * G, step * G):
+        epoch, index = divmod(sample, windows)
+        at = permute(key_of(c["seed"], f"data.epoch.{epoch}"), windows, index) * T
+        tokens.append(stream[at:at + T])
+        targets.append(stream[at + 1:at + T + 1])
+    return np.stack(tokens), np.stack(targets)
+
+
+# ---- Model: Radford et al. 2019 --------------------------------------------------------------------
+
+def initial(c):
+    C, F, V, T, L, seed = (c["hidden_size"], c["ffn_hidden_size"], c["vocab_size"],
+                           c["seq_length"], c["num_layers"], c["seed"])
+    p = {}
+
+    def matrix(name, *shape, std=0.02):
+        p[name] = normal(seed, name, shape, std)
+
+    def norm(name):
+        p[name + ".weight"], p[name + ".bias"] = np.ones(C), np.zeros(C)
+
+    matrix("wte.weight", V, C)
+    matrix("wpe.weight", T, C)
+    for i in range(L):
+        h = f"h.{i}."
+        norm(h + "ln_1")
+        matrix(h + "attn.c_attn.weight", 3 * C, C)
+        matrix(h + "attn.c_proj.weight", C, C, std=0.02 / math.sqrt(2 * L))
+        norm(h + "ln_2")
+        matrix(h + "mlp.c_fc.weight", F, C)
+        matrix(h + "mlp.c_proj.weight", C, F, std=0.02 / math.sqrt(2 * L))
+        for name, size in (("attn.c_attn", 3 * C), ("attn.c_proj", C), ("mlp.c_fc", F),
+                           ("mlp.c_proj", C)):
+            p[h + name + ".bias"] = np.zeros(size)
+    norm("ln_f")
+    if c["untied"]:
+        matrix("lm_head.weight", V, C)
+    return p
+
+
+def decays(name, value):
+    """Weight decay acts on matrices, but not on the position embedding."""
+    return value.ndim == 2 and name != "wpe.weight"
+
+
+def layer_norm(p, name, x):
+    mean = x.mean(-1, keepdims=True)
+    variance = ((x - mean)**2).mean(-1, keepdims=True)
+    return (x - mean) / jnp.sqrt(variance + 1e-5) * p[name + ".weight"] + p[name + ".bias"]
+
+
+def linear(p, name, x):
+    return x @ p[name + ".weight"].T + p[name + ".bias"]
+
+
+def attention(c, p, h, x):
+    B, T, C = x.shape
+    H = c["num_attention_heads"]
+    q, k, v = (z.reshape(B, T, H, C // H).transpose(0, 2, 1, 3)
+               for z in jnp.split(linear(p, h + "attn.c_attn", x), 3, axis=-1))
+    scores = q @ k.transpose(0, 1, 3, 2) / math.sqrt(C // H)
+    scores = jnp.where(jnp.tril(jnp.ones((T, T), bool)), scores, -jnp.inf)
+    y = jax.nn.softmax(scores, axis=-1) @ v
+    return linear(p, h + "attn.c_proj", y.transpose(0, 2, 1, 3).reshape(B, T, C))
+
+
+def gelu(x):
+    return 0.5 * x * (1 + jnp.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+
+
+def loss_of(c, p, tokens, targets):
+    """Mean cross-entropy over the global batch: what micro-batches make of it must not matter."""
+    x = p["wte.weight"][tokens] + p["wpe.weight"]
+    for i in range(c["num_layers"]):
+        h = f"h.{i}."
+        x = x + attention(c, p, h, layer_norm(p, h + "ln_1", x))
+        x = x + linear(p, h + "mlp.c_proj",
+                       gelu(linear(p, h + "mlp.c_fc", layer_norm(p, h + "ln_2", x))))
+    logits = layer_norm(p, "ln_f", x) @ p["lm_head.weight" if c["untied"] else "wte.weight"].T
+    chosen = jnp.take_along_axis(logits, targets[..., None], axis=-1)[..., 0]
+    return (jax.nn.logsumexp(logits, axis=-1) - chosen).mean()
+
+
+# ---- Optimizer: Loshchilov and Hutter 2019; the schedule is Megatron-LM's OptimizerParamScheduler ---
+
+def learning_rate(c, step):
+    """lr of step 1, 2, ...: linear up to lr at lr_warmup_iters, a half cosine down to min_lr at
+    lr_decay_iters, min_lr after."""
+    warmup, end = c["lr_warmup_iters"], c["lr_decay_iters"]
+    if warmup > 0 and step <= warmup:
+        return c["lr"] * step / warmup
+    if step > end:
+        return c["min_lr"]
+    ratio = (step - warmup) / (end - warmup)
+    return c["min_lr"] + 0.5 * (math.cos(math.pi * ratio) + 1) * (c["lr"] - c["min_lr"])
+
+
+def adamw(c, p, m, v, g, lr, step):
+    b1, b2 = c["adam_beta1"], c["adam_beta2"]
+    for name in p:
+        m[name] = b1 * m[name] + (1 - b1) * g[name]
+        v[name] = b2 * v[name] + (1 - b2) * g[name]**2
+        update = m[name] / (1 - b1**step) / (np.sqrt(v[name] / (1 - b2**step)) + c["adam_eps"])
+        if decays(name, p[name]):
+            update = update + c["weight_decay"] * p[name]
+        p[name] = p[name] - lr * update
+
+
+def train(c):
+    stream, p = token_stream(c), initial(c)
+    m = {name: np.zeros_like(x) for name, x in p.items()}
+    v = {name: np.zeros_like(x) for name, x in p.items()}
+    value_and_grad = jax.jit(jax.value_and_grad(lambda q, a, b: loss_of(c, q, a, b)))
+    rows = []
+    for step in range(1, c["train_iters"] + 1):
+        loss, g = value_and_grad(p, *global_batch(c, stream, step))
+        g = {name: np.asarray(x) for name, x in g.items()}
+        norm = math.sqrt(sum(float((x**2).sum()) for x in g.values()))
+        scale = min(1.0, c["clip_grad"] / norm)
+        lr = learning_rate(c, step)
+        adamw(c, p, m, v, {name: scale * x for name, x in g.items()}, lr, step)
+        rows.append((step, float(loss), norm, lr))
+    return rows
+
+
+def write(name, c):
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), name + ".txt")
+    with open(path, "w") as out:
+        print("# Written by reference.py (float64). token i = (5 (i mod 11) + h mod 3) mod vocab_size,",
+              file=out)
+        print("# h = i * 2654435761; h ^= h >> 15; h *= 2246822519; h ^= h >> 13 (all mod 2^32).",
+              file=out)
+        for key, value in c.items():
+            print(key, repr(value), file=out)
+        print("# step loss grad_norm lr", file=out)
+        for row in train(c):
+            print("step %d %.17g %.17g %.17g" % row, file=out)
+
+
+if __name__ == "__main__":
+    for name, config in CONFIGS.items():
+        write(name, config)

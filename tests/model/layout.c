@@ -1,0 +1,262 @@
+/* TEST np=0 */
+/* Where the tensors of a unit lie, with offsets worked out by hand, and what they start as. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "device/ops.h"
+#include "harness.h"
+#include "model/gpt.h"
+
+/* tp rank 1 of 2. */
+static const gpt_shape shape = {.B = 2, .T = 5, .C = 8, .H = 2, .F = 12, .L = 2, .V = 11,
+                                .tp = 2, .tp_rank = 1};
+
+typedef struct {
+    const char *name;
+    size_t offset, parts, rows, cols, first_row, first_col, global_rows, global_cols;
+    tensor_split split;
+    bool matrix;
+} place;
+
+static void expect_range(const flat_range *range, const place *want, int count) {
+    assert_int_equal(range->tensor_count, count);
+    for (int i = 0; i < count; i++) {
+        const tensor *t = &range->tensors[i];
+        assert_string_equal(t->name, want[i].name);
+        assert_int_equal(t->offset, want[i].offset);
+        assert_int_equal(t->parts, want[i].parts);
+        assert_int_equal(t->rows, want[i].rows);
+        assert_int_equal(t->cols, want[i].cols);
+        assert_int_equal(t->first_row, want[i].first_row);
+        assert_int_equal(t->first_col, want[i].first_col);
+        assert_int_equal(t->global_rows, want[i].global_rows);
+        assert_int_equal(t->global_cols, want[i].global_cols);
+        assert_int_equal(t->split, want[i].split);
+        assert_int_equal(t->matrix, want[i].matrix);
+    }
+}
+
+/* Offsets are multiples of 64. A block ends at 768 + 8 = 776; three dp slices of a multiple of 64
+ * make 192 k >= 776, so 960. */
+static void block_offsets(void **state) {
+    (void)state;
+    static const place want[] = {
+        {"h.1.ln_1.weight", 0, 1, 8, 1, 0, 0, 8, 1, SPLIT_NONE, false},
+        {"h.1.ln_1.bias", 64, 1, 8, 1, 0, 0, 8, 1, SPLIT_NONE, false},
+        {"h.1.attn.c_attn.weight", 128, 3, 4, 8, 4, 0, 8, 8, SPLIT_ROWS, true}, /* 96 */
+        {"h.1.attn.c_attn.bias", 256, 3, 4, 1, 4, 0, 8, 1, SPLIT_ROWS, false},  /* 12 */
+        {"h.1.attn.c_proj.weight", 320, 1, 8, 4, 0, 4, 8, 8, SPLIT_COLS, true}, /* 32 */
+        {"h.1.attn.c_proj.bias", 384, 1, 8, 1, 0, 0, 8, 1, SPLIT_NONE, false},
+        {"h.1.ln_2.weight", 448, 1, 8, 1, 0, 0, 8, 1, SPLIT_NONE, false},
+        {"h.1.ln_2.bias", 512, 1, 8, 1, 0, 0, 8, 1, SPLIT_NONE, false},
+        {"h.1.mlp.c_fc.weight", 576, 1, 6, 8, 6, 0, 12, 8, SPLIT_ROWS, true},  /* 48 */
+        {"h.1.mlp.c_fc.bias", 640, 1, 6, 1, 6, 0, 12, 1, SPLIT_ROWS, false},   /* 6 */
+        {"h.1.mlp.c_proj.weight", 704, 1, 8, 6, 0, 6, 8, 12, SPLIT_COLS, true}, /* 48 */
+        {"h.1.mlp.c_proj.bias", 768, 1, 8, 1, 0, 0, 8, 1, SPLIT_NONE, false},
+    };
+    flat_unit unit;
+    gpt_unit_layout(&shape, 2, 3, &unit);
+    assert_int_equal(unit.range_count, 1);
+    expect_range(&unit.ranges[0], want, 12);
+    assert_int_equal(unit.ranges[0].used, 776);
+    assert_int_equal(unit.ranges[0].count, 960);
+}
+
+/* 11 rows of the vocabulary on two ranks: 6 and 5, the latter padded to 6. */
+static void ends_offsets(void **state) {
+    (void)state;
+    static const place wte[] = {{"wte.weight", 0, 1, 6, 8, 6, 0, 11, 8, SPLIT_ROWS, true}};
+    static const place wpe[] = {{"wpe.weight", 0, 1, 5, 8, 0, 0, 5, 8, SPLIT_NONE, false}};
+    static const place lm_head[] = {{"lm_head.weight", 0, 1, 6, 8, 6, 0, 11, 8, SPLIT_ROWS, true}};
+    static const place ln_f[] = {{"ln_f.weight", 0, 1, 8, 1, 0, 0, 8, 1, SPLIT_NONE, false},
+                                 {"ln_f.bias", 64, 1, 8, 1, 0, 0, 8, 1, SPLIT_NONE, false}};
+    gpt_shape s = shape;
+    flat_unit unit;
+    gpt_unit_layout(&s, 0, 1, &unit);
+    assert_int_equal(unit.range_count, 2);
+    expect_range(&unit.ranges[0], wte, 1);
+    expect_range(&unit.ranges[1], wpe, 1);
+    assert_int_equal(unit.ranges[0].count, 64); /* 48, rounded */
+    assert_int_equal(unit.ranges[1].count, 64); /* 40, rounded */
+    gpt_unit_layout(&s, 3, 1, &unit);
+    assert_int_equal(unit.range_count, 2);
+    expect_range(&unit.ranges[0], wte, 1);
+    expect_range(&unit.ranges[1], ln_f, 2);
+    assert_int_equal(unit.ranges[1].count, 128);
+    s.untied = true;
+    gpt_unit_layout(&s, 3, 1, &unit);
+    expect_range(&unit.ranges[0], lm_head, 1);
+}
+
+/* Bound pointers are the layout's offsets, gradients apart from weights. */
+static void binding(void **state) {
+    (void)state;
+    static float w[2][1024], g[2][1024];
+    void *const params[FLAT_RANGES] = {w[0], w[1]};
+    float *const grads[FLAT_RANGES] = {g[0], g[1]};
+    flat_unit layout;
+    gpt_unit u = {0};
+    gpt_unit_layout(&shape, 2, 3, &layout);
+    gpt_bind_params(&u, &shape, 2, &layout, params);
+    gpt_bind_grads(&u, &shape, 2, &layout, grads);
+    assert_int_equal(u.kind, UNIT_BLOCK);
+    assert_ptr_equal(u.block.ln1.gain.w, w[0]);
+    assert_ptr_equal(u.block.qkv.weight.w, w[0] + 128);
+    assert_ptr_equal(u.block.qkv.bias.dw, g[0] + 256);
+    assert_ptr_equal(u.block.proj.weight.dw, g[0] + 320);
+    assert_ptr_equal(u.block.proj.bias.w, w[0] + 384);
+    assert_ptr_equal(u.block.ln2.bias.dw, g[0] + 512);
+    assert_ptr_equal(u.block.fc.weight.w, w[0] + 576);
+    assert_ptr_equal(u.block.out.weight.w, w[0] + 704);
+    assert_ptr_equal(u.block.out.bias.dw, g[0] + 768);
+    gpt_unit_layout(&shape, 3, 3, &layout);
+    gpt_bind_params(&u, &shape, 3, &layout, params);
+    gpt_bind_grads(&u, &shape, 3, &layout, grads);
+    assert_int_equal(u.kind, UNIT_HEAD);
+    assert_ptr_equal(u.head.token.w, w[0]);
+    assert_ptr_equal(u.head.norm.bias.w, w[1] + 64);
+    assert_ptr_equal(u.head.norm.gain.dw, g[1]);
+}
+
+/* Values of the whole unit as tp = 1 has them, against those of the shards of `tp` ranks. */
+static void expect_shards(gpt_shape s, int unit, int tp) {
+    flat_unit whole, part;
+    s.tp = 1;
+    s.tp_rank = 0;
+    gpt_unit_layout(&s, unit, 1, &whole);
+    s.tp = tp;
+    for (s.tp_rank = 0; s.tp_rank < tp; s.tp_rank++) {
+        gpt_unit_layout(&s, unit, 1, &part);
+        for (int r = 0; r < whole.range_count; r++) {
+            float *a = malloc(whole.ranges[r].count * sizeof *a);
+            float *b = malloc(part.ranges[r].count * sizeof *b);
+            flat_init(&whole.ranges[r], 5, 0, whole.ranges[r].count, a);
+            flat_init(&part.ranges[r], 5, 0, part.ranges[r].count, b);
+            for (int i = 0; i < part.ranges[r].tensor_count; i++) {
+                const tensor *t = &part.ranges[r].tensors[i];
+                const float *from = a + whole.ranges[r].tensors[i].offset, *to = b + t->offset;
+                for (size_t e = 0; e < tensor_count(t); e++) {
+                    size_t col = t->first_col + e % t->cols;
+                    size_t row = t->first_row + e / t->cols % t->rows;
+                    size_t stacked = e / t->cols / t->rows * t->global_rows + row;
+                    float want = row < t->global_rows ? from[stacked * t->global_cols + col] : 0;
+                    assert_memory_equal(&to[e], &want, sizeof want);
+                }
+            }
+            free(a);
+            free(b);
+        }
+    }
+}
+
+static void initial_values_do_not_depend_on_tp(void **state) {
+    (void)state;
+    gpt_shape s = {.T = 6, .C = 16, .H = 4, .F = 24, .L = 1, .V = 13, .untied = true};
+    for (int unit = 0; unit < gpt_unit_count(&s); unit++) {
+        expect_shards(s, unit, 2);
+        expect_shards(s, unit, 4);
+    }
+}
+
+static double deviation(const flat_range *range, const char *name, const float *values) {
+    for (int i = 0; i < range->tensor_count; i++) {
+        const tensor *t = &range->tensors[i];
+        if (strcmp(t->name, name) != 0) continue;
+        double squares = 0;
+        for (size_t e = 0; e < tensor_count(t); e++)
+            squares += (double)values[t->offset + e] * values[t->offset + e];
+        return sqrt(squares / (double)tensor_count(t));
+    }
+    fail_msg("no tensor %s", name);
+    return 0;
+}
+
+/* 4096 values estimate their deviation to 1/sqrt(8192) = 1.1%; 5% is over four times that. L = 8, so
+ * residual projections have a quarter of 0.02. */
+static void initial_deviations(void **state) {
+    (void)state;
+    gpt_shape s = {.T = 64, .C = 64, .H = 4, .F = 64, .L = 8, .V = 64, .tp = 1};
+    static float values[65536];
+    flat_unit u;
+    gpt_unit_layout(&s, 3, 1, &u);
+    assert_true(u.ranges[0].count <= 65536);
+    flat_init(&u.ranges[0], 1, 0, u.ranges[0].count, values);
+    const flat_range *b = &u.ranges[0];
+    assert_float_equal(deviation(b, "h.2.attn.c_attn.weight", values), 0.02, 0.001);
+    assert_float_equal(deviation(b, "h.2.attn.c_proj.weight", values), 0.005, 0.00025);
+    assert_float_equal(deviation(b, "h.2.mlp.c_fc.weight", values), 0.02, 0.001);
+    assert_float_equal(deviation(b, "h.2.mlp.c_proj.weight", values), 0.005, 0.00025);
+    assert_float_equal(deviation(b, "h.2.ln_2.weight", values), 1, 0);
+    assert_float_equal(deviation(b, "h.2.mlp.c_fc.bias", values), 0, 0);
+    gpt_unit_layout(&s, 0, 1, &u);
+    flat_init(&u.ranges[1], 1, 0, u.ranges[1].count, values);
+    assert_float_equal(deviation(&u.ranges[1], "wpe.weight", values), 0.02, 0.001);
+}
+
+/* N = 10 rows, C/tp = 4, 3C/tp = 12, F/tp = 6, Vp/tp = 6, H/tp = 1; four bytes a value. */
+static void activation_bytes(void **state) {
+    (void)state;
+    device *d;
+    gpt_acts acts;
+    gpt_scratch scratch;
+    arena a;
+    OK(device_open(&d, DEVICE_REF, 1));
+    arena_init(&a, NULL, 0);
+    gpt_acts_take(&a, &shape, d, 0, &acts);
+    assert_int_equal(a.bytes[MEM_ACTIVATIONS], 0);
+    gpt_acts_take(&a, &shape, d, 1, &acts);
+    /*                             ln1 stat  qkv att lse mid ln2 stat fc gelu */
+    size_t block = 4 * (size_t)(80 + 20 + 120 + 40 + 10 + 80 + 80 + 20 + 60 + 60);
+    assert_int_equal(a.bytes[MEM_ACTIVATIONS], block);
+    gpt_acts_take(&a, &shape, d, 3, &acts);
+    /*                                              norm stat logits max sums */
+    assert_int_equal(a.bytes[MEM_ACTIVATIONS], block + 4 * (80 + 20 + 60 + 10 + 20));
+    gpt_scratch_take(&a, &shape, d, &scratch);
+    assert_int_equal(a.bytes[MEM_WORKSPACE],
+                     4 * (120 + 80) + d->ops->attention_workspace(d, 2, 5, 1, 4));
+    device_close(&d);
+}
+
+/* The published numbers of parameters. */
+static void preset_parameters(void **state) {
+    (void)state;
+    static const struct {
+        const char *name;
+        size_t parameters;
+    } known[] = {{"gpt2", 124439808},
+                 {"gpt2-medium", 354823168},
+                 {"gpt2-large", 774030080},
+                 {"gpt2-xl", 1557611200}};
+    for (int k = 0; k < 4; k++) {
+        trine_model m;
+        OK(trine_model_preset(&m, known[k].name));
+        size_t C = (size_t)m.hidden_size, total = 0;
+        gpt_shape s = {.T = (size_t)m.seq_length, .C = C, .H = (size_t)m.num_attention_heads,
+                       .F = 4 * C, .L = (size_t)m.num_layers, .V = (size_t)m.vocab_size, .tp = 1};
+        for (int unit = 0; unit < gpt_unit_count(&s); unit++) {
+            flat_unit layout;
+            gpt_unit_layout(&s, unit, 1, &layout);
+            for (int r = 0; r < layout.range_count; r++)
+                for (int i = 0; i < layout.ranges[r].tensor_count; i++)
+                    total += tensor_count(&layout.ranges[r].tensors[i]);
+        }
+        /* The tied matrix stands in both end units. */
+        assert_int_equal(total - s.V * s.C, known[k].parameters);
+    }
+    trine_model m;
+    REFUSED(trine_model_preset(&m, "gpt3"), TRINE_EINVAL, "\"gpt3\"");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(block_offsets),
+        cmocka_unit_test(ends_offsets),
+        cmocka_unit_test(binding),
+        cmocka_unit_test(initial_values_do_not_depend_on_tp),
+        cmocka_unit_test(initial_deviations),
+        cmocka_unit_test(activation_bytes),
+        cmocka_unit_test(preset_parameters),
+    };
+    return HARNESS_RUN_ALONE(tests);
+}
