@@ -1,8 +1,8 @@
 /* TEST np=1,2,3,4,8 */
-/* Every collective against its definition, bit for bit: over types, counts, roots, in place and not,
- * with whole messages and with messages cut into pieces. A row says how long its buffers are, runs
- * the operation and writes what dst must be. Reductions are expected in rank order, with addends for
- * which another order gives other bits. */
+/* Every collective against its definition, bit for bit: over types, counts, roots, in place and
+ * not, with whole messages and with messages cut into pieces. A row says how long its buffers are,
+ * runs the operation and writes what dst must be. Reductions are expected in rank order, with
+ * addends for which another order gives other bits. */
 #include "harness.h"
 
 #include <limits.h>
@@ -51,11 +51,21 @@ static void value(trine_dtype type, int rank, size_t i, void *element) {
     int64_t d = (int64_t)(h >> 8) - (INT64_C(1) << 55);
     uint8_t b = (uint8_t)h;
     switch (type) {
-    case TRINE_F32: memcpy(element, &f, sizeof f); return;
-    case TRINE_F64: memcpy(element, &x, sizeof x); return;
-    case TRINE_I32: memcpy(element, &w, sizeof w); return;
-    case TRINE_I64: memcpy(element, &d, sizeof d); return;
-    case TRINE_U8: memcpy(element, &b, sizeof b); return;
+    case TRINE_F32:
+        memcpy(element, &f, sizeof f);
+        return;
+    case TRINE_F64:
+        memcpy(element, &x, sizeof x);
+        return;
+    case TRINE_I32:
+        memcpy(element, &w, sizeof w);
+        return;
+    case TRINE_I64:
+        memcpy(element, &d, sizeof d);
+        return;
+    case TRINE_U8:
+        memcpy(element, &b, sizeof b);
+        return;
     }
 }
 
@@ -70,11 +80,20 @@ static void value(trine_dtype type, int rank, size_t i, void *element) {
 
 static void combine(trine_dtype type, trine_reduction op, void *acc, const void *x) {
     switch (type) {
-    case TRINE_F32: COMBINE(float); return;
-    case TRINE_F64: COMBINE(double); return;
-    case TRINE_I32: COMBINE(int32_t); return;
-    case TRINE_I64: COMBINE(int64_t); return;
-    case TRINE_U8: return;
+    case TRINE_F32:
+        COMBINE(float);
+        return;
+    case TRINE_F64:
+        COMBINE(double);
+        return;
+    case TRINE_I32:
+        COMBINE(int32_t);
+        return;
+    case TRINE_I64:
+        COMBINE(int64_t);
+        return;
+    case TRINE_U8:
+        return;
     }
 }
 
@@ -193,8 +212,10 @@ static void check(const row *r, const job *j, bool in_place) {
     for (size_t i = 0; i < n; i++) {
         char want[8];
         bool written = r->expect(j, i, want);
-        if (!written && in_place) value(j->type, j->rank, i, want);
-        else if (!written) memset(want, guard_byte, sizeof want);
+        if (!written && in_place)
+            value(j->type, j->rank, i, want);
+        else if (!written)
+            memset(want, guard_byte, sizeof want);
         /* In place, gather's other ranks have no whole to look at. */
         if (!written && in_place && !r->src_whole) continue;
         if (memcmp(want, j->dst + i * element, element))
@@ -230,7 +251,7 @@ static void run_case(const row *r, job *j, bool in_place) {
 }
 
 static void run_row(const row *r, job *j) {
-    for (int root = 0; root < (r->rooted ? j->size : 1); root += j->size > 4 ? 3 : 1)
+    for (int root = 0; root<(r->rooted ? j->size : 1); root += j->size> 4 ? 3 : 1)
         for (int in_place = 0; in_place < 2; in_place++) {
             j->root = root;
             /* A scatter in place is one of the root only: elsewhere src is NULL anyway. */
@@ -336,8 +357,10 @@ static void order_matters(void **state) {
         reduced(&j, i, true, backwards);
         differ += memcmp(forwards, backwards, sizeof(float)) != 0;
     }
-    if (j.size >= 3) assert_true(differ > 100);
-    else assert_int_equal(differ, 0);
+    if (j.size >= 3)
+        assert_true(differ > 100);
+    else
+        assert_int_equal(differ, 0);
 }
 
 /* 1e8 + 1 - 1e8 is 0 in rank order in fp32 and 1 in another; small and large messages agree. */

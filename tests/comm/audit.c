@@ -1,0 +1,126 @@
+/* TEST np=2,4 */
+/* Audit mode: equal calls pass, every kind of difference is named, with both ranks and both calls.
+ */
+#include "harness.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "comm/comm.h"
+
+static trine_comm *setup_comm(trine_mesh **mesh) {
+    trine_layout all_dp = {trine_world_size(harness_world), 1, 1};
+    OK(trine_mesh_create(mesh, harness_world, all_dp, 0));
+    comm_audit(harness_world, true);
+    return trine_mesh_group(*mesh, TRINE_DP);
+}
+
+static void end(trine_mesh **mesh) {
+    comm_audit(harness_world, false);
+    comm_position(harness_world, 0);
+    trine_mesh_destroy(mesh);
+}
+
+static bool is_last(void) {
+    return trine_world_rank(harness_world) == trine_world_size(harness_world) - 1;
+}
+
+static void equal_calls_pass(void **state) {
+    (void)state;
+    trine_mesh *mesh;
+    trine_comm *comm = setup_comm(&mesh);
+    int size = trine_comm_size(comm), rank = trine_comm_rank(comm);
+    float x[8] = {1, 1, 1, 1, 1, 1, 1, 1};
+    comm_position(harness_world, 17);
+    OK(trine_all_reduce(comm, x, x, 8, TRINE_F32, TRINE_SUM));
+    assert_true(x[0] == (float)size);
+    OK(trine_broadcast(comm, x, 8, TRINE_F32, 1));
+    OK(trine_barrier(comm));
+    /* Messages are no collectives: the two ends make different calls. */
+    if (rank == 0) OK(trine_send(comm, x, 8, TRINE_F32, 1));
+    if (rank == 1) OK(trine_recv(comm, x, 8, TRINE_F32, 0));
+    OK(trine_reduce(comm, x, x, 8, TRINE_F32, TRINE_SUM, 0));
+    end(&mesh);
+}
+
+static void other_count(void **state) {
+    (void)state;
+    trine_mesh *mesh;
+    trine_comm *comm = setup_comm(&mesh);
+    float x[9] = {0};
+    char who[64];
+    trine_status status = trine_all_reduce(comm, x, x, is_last() ? 9 : 8, TRINE_F32, TRINE_SUM);
+    snprintf(who, sizeof who, "rank %d [pp0 dp%d tp0]", trine_world_size(harness_world) - 1,
+             trine_world_size(harness_world) - 1);
+    assert_non_null(strstr(status_message(), who));
+    assert_non_null(strstr(status_message(), "rank 0 [pp0 dp0 tp0]"));
+    assert_non_null(strstr(status_message(), "calls all-reduce of 8 f32"));
+    REFUSED(status, TRINE_EAUDIT, "calls all-reduce of 9 f32");
+    end(&mesh);
+}
+
+static void other_kind_and_type(void **state) {
+    (void)state;
+    trine_mesh *mesh;
+    trine_comm *comm = setup_comm(&mesh);
+    double x[8] = {0};
+    if (is_last()) {
+        REFUSED(trine_broadcast(comm, x, 8, TRINE_F64, 0), TRINE_EAUDIT,
+                "calls broadcast of 8 f64, root 0");
+        REFUSED(trine_broadcast(comm, x, 8, TRINE_I64, 0), TRINE_EAUDIT,
+                "calls broadcast of 8 i64");
+    } else {
+        REFUSED(trine_all_reduce(comm, x, x, 8, TRINE_F64, TRINE_SUM), TRINE_EAUDIT,
+                "calls broadcast of 8 f64, root 0");
+        REFUSED(trine_broadcast(comm, x, 8, TRINE_F64, 0), TRINE_EAUDIT,
+                "calls broadcast of 8 i64");
+    }
+    end(&mesh);
+}
+
+static void other_root_and_reduction(void **state) {
+    (void)state;
+    trine_mesh *mesh;
+    trine_comm *comm = setup_comm(&mesh);
+    float x[8] = {0};
+    REFUSED(trine_broadcast(comm, x, 8, TRINE_F32, is_last()), TRINE_EAUDIT, "root 1");
+    REFUSED(trine_all_reduce(comm, x, x, 8, TRINE_F32, is_last() ? TRINE_MAX : TRINE_SUM),
+            TRINE_EAUDIT, "(max)");
+    end(&mesh);
+}
+
+/* Inside a stage positions must agree; over groups that join stages programs differ. */
+static void other_position(void **state) {
+    (void)state;
+    trine_mesh *mesh;
+    trine_comm *comm = setup_comm(&mesh);
+    comm_position(harness_world, is_last() ? 42 : 41);
+    REFUSED(trine_barrier(comm), TRINE_EAUDIT, "at instruction 42");
+    OK(trine_barrier(trine_mesh_group(mesh, TRINE_WORLD)));
+    end(&mesh);
+}
+
+static void replicas(void **state) {
+    (void)state;
+    trine_mesh *mesh;
+    trine_comm *comm = setup_comm(&mesh);
+    char data[1000] = {0};
+    OK(comm_hash_agree(comm, data, sizeof data, "parameters of block 3"));
+    OK(comm_hash_agree(comm, NULL, 0, "nothing"));
+    if (is_last()) data[999] = 1;
+    REFUSED(comm_hash_agree(comm, data, sizeof data, "parameters of block 3"), TRINE_EAUDIT,
+            "parameters of block 3 differs between rank 0 [pp0 dp0 tp0]");
+    OK(comm_hash_agree(comm, data, 999, "all but the last byte"));
+    REFUSED(comm_hash_agree(comm, data, is_last() ? 998 : 999, "a prefix"), TRINE_EAUDIT,
+            "a prefix differs");
+    end(&mesh);
+}
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(equal_calls_pass),    cmocka_unit_test(other_count),
+        cmocka_unit_test(other_kind_and_type), cmocka_unit_test(other_root_and_reduction),
+        cmocka_unit_test(other_position),      cmocka_unit_test(replicas),
+    };
+    return HARNESS_RUN(argc, argv, tests);
+}

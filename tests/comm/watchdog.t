@@ -1,0 +1,68 @@
+#!/bin/sh
+# A job in which one rank does not come must end, with a non-zero status and one message that names
+# that rank. Run from the top of the tree, after the tests are built; BUILD and MPIRUN may be set.
+BUILD=${BUILD:-build}
+MPIRUN=${MPIRUN:-mpirun --oversubscribe}
+DRIVER=$BUILD/tests/comm/watchdog_driver
+out=$(mktemp)
+trap 'rm -f "$out"' EXIT
+number=0
+failed=0
+
+result() { # result STATUS NAME: prints one TAP line, and the job's output when it is a failure
+    number=$((number + 1))
+    if [ "$1" -eq 0 ]; then
+        echo "ok $number - $2"
+    else
+        echo "not ok $number - $2"
+        sed 's/^/# /' "$out"
+        failed=1
+    fi
+}
+
+job() { # job RANKS HOW CULPRIT TIMEOUT: leaves the exit status in $status, all output in $out
+    # The outer limit only ends a broken test; it is far above anything that is waited for.
+    timeout -k 5 120 $MPIRUN -np "$1" "$DRIVER" "$2" "$3" "$4" >"$out" 2>&1
+    status=$?
+}
+
+says() { # says COUNT TEXT: the output has exactly COUNT lines with TEXT
+    [ "$(grep -c -F -- "$2" "$out")" -eq "$1" ]
+}
+
+named() { # named CULPRIT: ended by the watchdog, one message, the culprit and nobody else in it
+    [ "$status" -ne 0 ] && [ "$status" -ne 124 ] && [ "$status" -ne 137 ] &&
+        says 1 "a rank has waited longer than" && says 1 "no word from" &&
+        says 1 "no word from rank $1 [pp$1 dp0 tp0]"
+}
+
+echo "1..6"
+
+job 4 loop 1 2
+named 1 && says 3 "in FORWARD unit 3 micro-batch 1" && says 1 "recv from rank 2 of 8 f32" &&
+    says 2 "all-reduce of 8 f32 over group pp (ranks 0 1 2 3)"
+result $? "a rank in an endless loop is named, and who waits for whom"
+
+job 3 loop 0 2
+named 0
+result $? "the lowest rank is the culprit: the next one speaks"
+
+job 2 sleep 1 2
+named 1
+result $? "two ranks, one asleep"
+
+job 3 stop 2 2
+named 2
+result $? "a stopped process does not hold up the end"
+
+job 3 chain 0 2
+[ "$status" -ne 0 ] && [ "$status" -ne 124 ] && says 1 "a rank has waited longer than" &&
+    says 0 "no word from" && says 1 "every rank waits, in calls that do not meet" &&
+    says 1 "recv from rank 2" && says 1 "recv from rank 0" && says 1 "recv from rank 1"
+result $? "a ring of receives: every rank is heard, none is accused"
+
+job 3 late 1 6
+[ "$status" -eq 0 ] && says 0 "waited"
+result $? "a rank that comes late but within the timeout is let in"
+
+exit $failed

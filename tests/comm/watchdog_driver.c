@@ -1,0 +1,62 @@
+/* TEST np=none */
+/* A job in which one rank does not come to an all-reduce; run by watchdog.t. Arguments: what the
+ * culprit does, its rank, and the timeout in seconds. It may loop, sleep or stop for ever, or be
+ * late, but within the timeout: then the job ends well. "chain" has no culprit: a ring of receives.
+ */
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/status.h"
+#include "comm/comm.h"
+
+static void nap(double seconds) {
+    struct timespec t = {.tv_sec = (time_t)seconds,
+                         .tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9)};
+    nanosleep(&t, NULL);
+}
+
+static void misbehave(const char *how, double timeout) {
+    volatile bool for_ever = true;
+    if (strcmp(how, "loop") == 0)
+        while (for_ever) continue;
+    if (strcmp(how, "stop") == 0) raise(SIGSTOP);
+    if (strcmp(how, "sleep") == 0) nap(1000);
+    if (strcmp(how, "late") == 0) nap(timeout / 2);
+}
+
+static void describe(const void *context, char *text, size_t size) {
+    snprintf(text, size, "%s", (const char *)context);
+}
+
+/* Of four ranks the last does not wait for the culprit itself, but for one that does. */
+static trine_status work(trine_mesh *mesh, const char *how, int culprit, double timeout) {
+    trine_comm *pp = trine_mesh_group(mesh, TRINE_PP);
+    int rank = trine_comm_rank(pp), size = trine_comm_size(pp);
+    float x[8] = {0};
+    if (strcmp(how, "chain") == 0) return trine_recv(pp, x, 8, TRINE_F32, (rank + size - 1) % size);
+    if (rank == culprit) misbehave(how, timeout);
+    if (rank == 3) return trine_recv(pp, x, 8, TRINE_F32, 2);
+    return trine_all_reduce(pp, x, x, 8, TRINE_F32, TRINE_SUM);
+}
+
+static trine_status run(trine_world *world, const char *how, int culprit, double timeout) {
+    trine_mesh *mesh;
+    trine_layout layout = {1, 1, trine_world_size(world)};
+    trine_world_timeout(world, timeout);
+    comm_activity(world, describe, "FORWARD unit 3 micro-batch 1");
+    TRY(trine_mesh_create(&mesh, world, layout, 0));
+    TRY(work(mesh, how, culprit, timeout));
+    trine_mesh_destroy(&mesh);
+    return TRINE_OK;
+}
+
+int main(int argc, char **argv) {
+    trine_world *world = NULL;
+    if (argc != 4) return 2;
+    if (trine_world_create(&world, &argc, &argv) != TRINE_OK) trine_abort(NULL);
+    if (run(world, argv[1], atoi(argv[2]), atof(argv[3])) != TRINE_OK) trine_abort(world);
+    trine_world_destroy(&world);
+    return 0;
+}
