@@ -37,7 +37,7 @@ static inline float *fixture_copy(const float *x, size_t n) {
 }
 
 static inline void *fixture_bytes(size_t bytes) {
-    void *p = malloc(bytes + 1);
+    void *p = malloc(bytes ? bytes : 1);
     assert_non_null(p);
     return p;
 }

@@ -1,42 +1,27 @@
 #include "device/cpu/cpu.h"
 
-#include <omp.h>
-
-#include "device/ref/ref.h"
-
-/* The loops of ref until the kernels are here. */
-
 const ops ops_cpu = {
-    .linear_forward = ref_linear_forward,
-    .linear_backward_input = ref_linear_backward_input,
-    .linear_backward_weight = ref_linear_backward_weight,
-    .bias_residual = ref_bias_residual,
-    .bias_backward = ref_bias_backward,
-    .norm_forward = ref_norm_forward,
-    .norm_backward = ref_norm_backward,
-    .gelu_forward = ref_gelu_forward,
-    .gelu_backward = ref_gelu_backward,
-    .attention_forward = ref_attention_forward,
-    .attention_backward = ref_attention_backward,
-    .attention_workspace = ref_attention_workspace,
-    .embedding_forward = ref_embedding_forward,
-    .embedding_backward = ref_embedding_backward,
-    .position_forward = ref_position_forward,
-    .position_backward = ref_position_backward,
-    .xent_max = ref_xent_max,
-    .xent_sums = ref_xent_sums,
-    .xent_loss = ref_xent_loss,
-    .xent_backward = ref_xent_backward,
-    .add = ref_add,
-    .sum_squares = ref_sum_squares,
-    .adamw = ref_adamw,
+    .linear_forward = cpu_linear_forward,
+    .linear_backward_input = cpu_linear_backward_input,
+    .linear_backward_weight = cpu_linear_backward_weight,
+    .bias_residual = cpu_bias_residual,
+    .bias_backward = cpu_bias_backward,
+    .norm_forward = cpu_norm_forward,
+    .norm_backward = cpu_norm_backward,
+    .gelu_forward = cpu_gelu_forward,
+    .gelu_backward = cpu_gelu_backward,
+    .attention_forward = cpu_attention_forward,
+    .attention_backward = cpu_attention_backward,
+    .attention_workspace = cpu_attention_workspace,
+    .embedding_forward = cpu_embedding_forward,
+    .embedding_backward = cpu_embedding_backward,
+    .position_forward = cpu_position_forward,
+    .position_backward = cpu_position_backward,
+    .xent_max = cpu_xent_max,
+    .xent_sums = cpu_xent_sums,
+    .xent_loss = cpu_xent_loss,
+    .xent_backward = cpu_xent_backward,
+    .add = cpu_add,
+    .sum_squares = cpu_sum_squares,
+    .adamw = cpu_adamw,
 };
-
-trine_status cpu_open(device *d) {
-    omp_set_num_threads(d->threads);
-    return TRINE_OK;
-}
-
-void cpu_close(device *d) {
-    (void)d;
-}

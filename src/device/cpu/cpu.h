@@ -1,6 +1,62 @@
+/* The operators on processors: matmuls by oneDNN through primitives that are made once per shape,
+ * everything else by our own kernels, written so that gcc and clang vectorise them.
+ *
+ * Invariant: no kernel of ours lets its result depend on the number of threads or on the width of
+ * the vectors. Threads take whole rows, columns or (batch, head) pairs; sums within a row run in
+ * LANES partial sums (lanes.h) that are added in a fixed order. Nothing is allocated but
+ * primitives, and those only in the first call with a shape. Cost: the matmuls' rate is the
+ * library's; the rest is bound by memory, attention by arithmetic. */
 #ifndef TRINE_DEVICE_CPU_CPU_H
 #define TRINE_DEVICE_CPU_CPU_H
+
 #include "device/ops.h"
+
+/* device_open's and device_close's part: the primitive cache, and OpenMP's thread count.
+ * Errors: TRINE_ENOMEM, TRINE_EMATH. */
 trine_status cpu_open(device *d);
 void cpu_close(device *d);
+
+/* The three products of a linear layer, named after what they write. */
+typedef enum {
+    MATMUL_Y,  /* out (T, N) = left x (T, K), right w (N, K)^T, plus bias (N) unless NULL */
+    MATMUL_DX, /* out (T, K) = left dy (T, N), right w (N, K) */
+    MATMUL_DW  /* out (N, K) += left dy (T, N)^T, right x (T, K) */
+} matmul_kind;
+
+/* Runs one product; T, N and K are at least 1. Only the first call with (kind, T, N, K, with or
+ * without bias) allocates. Errors: TRINE_EMATH, TRINE_ENOMEM. */
+trine_status cpu_matmul(device *d, matmul_kind kind, float *out, const float *left,
+                        const float *right, const float *bias, size_t T, size_t N, size_t K);
+/* How many primitives the device has made so far. */
+size_t cpu_matmul_count(const device *d);
+
+/* A function of exactly the type that the table asks for. */
+#define CPU(op) __typeof__(*((ops *)0)->op) cpu_##op
+
+CPU(linear_forward);
+CPU(linear_backward_input);
+CPU(linear_backward_weight);
+CPU(bias_residual);
+CPU(bias_backward);
+CPU(norm_forward);
+CPU(norm_backward);
+CPU(gelu_forward);
+CPU(gelu_backward);
+CPU(attention_forward);
+CPU(attention_backward);
+CPU(attention_workspace);
+CPU(embedding_forward);
+CPU(embedding_backward);
+CPU(position_forward);
+CPU(position_backward);
+CPU(xent_max);
+CPU(xent_sums);
+CPU(xent_loss);
+CPU(xent_backward);
+CPU(add);
+CPU(sum_squares);
+CPU(adamw);
+
+#undef CPU
+
 #endif

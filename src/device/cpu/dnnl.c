@@ -1,0 +1,265 @@
+/* Matmuls by oneDNN, C API of versions 2 and 3. Everything that differs between the two stands in
+ * the adapters below. */
+#include <omp.h>
+#include <oneapi/dnnl/dnnl.h>
+#include <oneapi/dnnl/dnnl_debug.h>
+#include <stdlib.h>
+
+#include "base/status.h"
+#include "device/cpu/cpu.h"
+
+#define TRY_DNNL(call)                                                                             \
+    do {                                                                                           \
+        dnnl_status_t try_dnnl_ = (call);                                                          \
+        CHECK(try_dnnl_ == dnnl_success, TRINE_EMATH, "oneDNN: %s: %s", #call,                     \
+              dnnl_status2str(try_dnnl_));                                                         \
+    } while (0)
+
+/* One operand: a two-dimensional view of a dense matrix, possibly transposed. */
+typedef struct {
+    dnnl_dims_t dims, strides;
+} view;
+
+#if DNNL_VERSION_MAJOR >= 3
+
+static dnnl_status_t desc_create(dnnl_memory_desc_t *desc, const view *v) {
+    return dnnl_memory_desc_create_with_strides(desc, 2, v->dims, dnnl_f32, v->strides);
+}
+
+static void desc_destroy(dnnl_memory_desc_t *desc) {
+    if (*desc) dnnl_memory_desc_destroy(*desc);
+}
+
+static dnnl_status_t memory_create(dnnl_memory_t *memory, const dnnl_memory_desc_t *desc,
+                                   dnnl_engine_t engine) {
+    return dnnl_memory_create(memory, *desc, engine, DNNL_MEMORY_NONE);
+}
+
+static dnnl_status_t product_create(dnnl_primitive_desc_t *product, dnnl_engine_t engine,
+                                    const dnnl_memory_desc_t *left, const dnnl_memory_desc_t *right,
+                                    const dnnl_memory_desc_t *bias, const dnnl_memory_desc_t *out,
+                                    dnnl_primitive_attr_t attr) {
+    return dnnl_matmul_primitive_desc_create(product, engine, *left, *right, bias ? *bias : NULL,
+                                             *out, attr);
+}
+
+static dnnl_status_t append_sum(dnnl_post_ops_t post) {
+    return dnnl_post_ops_append_sum(post, 1.0f, 0, dnnl_f32);
+}
+
+#else
+
+static dnnl_status_t desc_create(dnnl_memory_desc_t *desc, const view *v) {
+    return dnnl_memory_desc_init_by_strides(desc, 2, v->dims, dnnl_f32, v->strides);
+}
+
+static void desc_destroy(dnnl_memory_desc_t *desc) {
+    (void)desc;
+}
+
+static dnnl_status_t memory_create(dnnl_memory_t *memory, const dnnl_memory_desc_t *desc,
+                                   dnnl_engine_t engine) {
+    return dnnl_memory_create(memory, desc, engine, DNNL_MEMORY_NONE);
+}
+
+static dnnl_status_t product_create(dnnl_primitive_desc_t *product, dnnl_engine_t engine,
+                                    const dnnl_memory_desc_t *left, const dnnl_memory_desc_t *right,
+                                    const dnnl_memory_desc_t *bias, const dnnl_memory_desc_t *out,
+                                    dnnl_primitive_attr_t attr) {
+    dnnl_matmul_desc_t desc;
+    dnnl_status_t status = dnnl_matmul_desc_init(&desc, left, right, bias, out);
+    if (status != dnnl_success) return status;
+    return dnnl_primitive_desc_create(product, &desc, attr, engine, NULL);
+}
+
+static dnnl_status_t append_sum(dnnl_post_ops_t post) {
+    return dnnl_post_ops_append_sum(post, 1.0f);
+}
+
+#endif
+
+typedef struct {
+    matmul_kind kind;
+    bool biased;
+    size_t T, N, K;
+} key;
+
+enum { LEFT, RIGHT, OUT, BIAS, OPERANDS };
+
+typedef struct matmul matmul;
+struct matmul {
+    key key;
+    dnnl_primitive_t primitive;
+    dnnl_memory_t memory[OPERANDS]; /* BIAS is NULL without bias */
+    matmul *next;                   /* in the same bucket */
+};
+
+#define BUCKETS 256
+
+typedef struct {
+    dnnl_engine_t engine;
+    dnnl_stream_t stream;
+    size_t count;
+    matmul *buckets[BUCKETS];
+} cache;
+
+static view plain(size_t rows, size_t columns) {
+    return (view){{(dnnl_dim_t)rows, (dnnl_dim_t)columns}, {(dnnl_dim_t)columns, 1}};
+}
+
+/* The (rows, columns) view of a (columns, rows) matrix. */
+static view transposed(size_t rows, size_t columns) {
+    return (view){{(dnnl_dim_t)rows, (dnnl_dim_t)columns}, {1, (dnnl_dim_t)rows}};
+}
+
+static void views_of(view v[OPERANDS], const key *k) {
+    switch (k->kind) {
+    case MATMUL_Y:
+        v[LEFT] = plain(k->T, k->K), v[RIGHT] = transposed(k->K, k->N), v[OUT] = plain(k->T, k->N);
+        break;
+    case MATMUL_DX:
+        v[LEFT] = plain(k->T, k->N), v[RIGHT] = plain(k->N, k->K), v[OUT] = plain(k->T, k->K);
+        break;
+    case MATMUL_DW:
+        v[LEFT] = transposed(k->N, k->T), v[RIGHT] = plain(k->T, k->K), v[OUT] = plain(k->N, k->K);
+        break;
+    }
+    v[BIAS] = plain(1, k->N);
+}
+
+static trine_status attr_set_sum(dnnl_primitive_attr_t attr) {
+    dnnl_post_ops_t post;
+    TRY_DNNL(dnnl_post_ops_create(&post));
+    dnnl_status_t status = append_sum(post);
+    if (status == dnnl_success) status = dnnl_primitive_attr_set_post_ops(attr, post);
+    dnnl_post_ops_destroy(post);
+    TRY_DNNL(status);
+    return TRINE_OK;
+}
+
+static trine_status primitive_create(cache *c, matmul *m, const dnnl_memory_desc_t *desc,
+                                     dnnl_primitive_attr_t attr) {
+    if (m->key.kind == MATMUL_DW) TRY(attr_set_sum(attr));
+    dnnl_primitive_desc_t product;
+    TRY_DNNL(product_create(&product, c->engine, &desc[LEFT], &desc[RIGHT],
+                            m->key.biased ? &desc[BIAS] : NULL, &desc[OUT], attr));
+    dnnl_status_t status = dnnl_primitive_create(&m->primitive, product);
+    dnnl_primitive_desc_destroy(product);
+    TRY_DNNL(status);
+    return TRINE_OK;
+}
+
+static trine_status matmul_fill(cache *c, matmul *m, dnnl_memory_desc_t *desc) {
+    view views[OPERANDS];
+    views_of(views, &m->key);
+    int operands = m->key.biased ? OPERANDS : BIAS;
+    for (int i = 0; i < operands; i++) {
+        TRY_DNNL(desc_create(&desc[i], &views[i]));
+        TRY_DNNL(memory_create(&m->memory[i], &desc[i], c->engine));
+    }
+    dnnl_primitive_attr_t attr;
+    TRY_DNNL(dnnl_primitive_attr_create(&attr));
+    trine_status status = primitive_create(c, m, desc, attr);
+    dnnl_primitive_attr_destroy(attr);
+    return status;
+}
+
+static void matmul_destroy(matmul *m) {
+    for (int i = 0; i < OPERANDS; i++)
+        if (m->memory[i]) dnnl_memory_destroy(m->memory[i]);
+    if (m->primitive) dnnl_primitive_destroy(m->primitive);
+    free(m);
+}
+
+static trine_status matmul_create(cache *c, matmul **bucket, const key *k) {
+    matmul *m = calloc(1, sizeof *m);
+    CHECK(m, TRINE_ENOMEM, "no memory for a matmul");
+    m->key = *k;
+    dnnl_memory_desc_t desc[OPERANDS] = {0};
+    trine_status status = matmul_fill(c, m, desc);
+    for (int i = 0; i < OPERANDS; i++) desc_destroy(&desc[i]);
+    if (status != TRINE_OK) {
+        matmul_destroy(m);
+        return RAISE(status, "no matmul of T %zu, N %zu, K %zu: %s", k->T, k->N, k->K,
+                     status_message());
+    }
+    m->next = *bucket;
+    *bucket = m;
+    c->count++;
+    return TRINE_OK;
+}
+
+static size_t bucket_of(const key *k) {
+    uint64_t hash = (uint64_t)k->kind * 2 + k->biased;
+    hash = (hash ^ k->T) * 0x9E3779B97F4A7C15u;
+    hash = (hash ^ k->N) * 0x9E3779B97F4A7C15u;
+    hash = (hash ^ k->K) * 0x9E3779B97F4A7C15u;
+    return (size_t)(hash >> 56) % BUCKETS;
+}
+
+static bool same(const key *a, const key *b) {
+    return a->kind == b->kind && a->biased == b->biased && a->T == b->T && a->N == b->N &&
+           a->K == b->K;
+}
+
+trine_status cpu_matmul(device *d, matmul_kind kind, float *out, const float *left,
+                        const float *right, const float *bias, size_t T, size_t N, size_t K) {
+    cache *c = d->state;
+    const key k = {kind, bias != NULL, T, N, K};
+    matmul **bucket = &c->buckets[bucket_of(&k)], *m = *bucket;
+    while (m && !same(&m->key, &k)) m = m->next;
+    /* A primitive is made for a number of threads; another open device may have set another. */
+    if (omp_get_max_threads() != d->threads) omp_set_num_threads(d->threads);
+    if (!m) {
+        TRY(matmul_create(c, bucket, &k));
+        m = *bucket;
+    }
+    /* The library's handles are not const, but it only reads the inputs. */
+    void *const handles[OPERANDS] = {(void *)(uintptr_t)left, (void *)(uintptr_t)right, out,
+                                     (void *)(uintptr_t)bias};
+    static const int names[OPERANDS] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST,
+                                        DNNL_ARG_BIAS};
+    dnnl_exec_arg_t args[OPERANDS];
+    int operands = bias ? OPERANDS : BIAS;
+    for (int i = 0; i < operands; i++) {
+        TRY_DNNL(dnnl_memory_set_data_handle(m->memory[i], handles[i]));
+        args[i] = (dnnl_exec_arg_t){names[i], m->memory[i]};
+    }
+    TRY_DNNL(dnnl_primitive_execute(m->primitive, c->stream, operands, args));
+    TRY_DNNL(dnnl_stream_wait(c->stream));
+    return TRINE_OK;
+}
+
+size_t cpu_matmul_count(const device *d) {
+    const cache *c = d->state;
+    return c->count;
+}
+
+static trine_status cache_fill(cache *c) {
+    TRY_DNNL(dnnl_engine_create(&c->engine, dnnl_cpu, 0));
+    TRY_DNNL(dnnl_stream_create(&c->stream, c->engine, dnnl_stream_default_flags));
+    return TRINE_OK;
+}
+
+trine_status cpu_open(device *d) {
+    cache *c = calloc(1, sizeof *c);
+    CHECK(c, TRINE_ENOMEM, "no memory for the cpu device");
+    d->state = c;
+    omp_set_num_threads(d->threads);
+    trine_status status = cache_fill(c);
+    if (status != TRINE_OK) cpu_close(d);
+    return status;
+}
+
+void cpu_close(device *d) {
+    cache *c = d->state;
+    for (size_t i = 0; i < BUCKETS; i++)
+        for (matmul *m = c->buckets[i], *next; m; m = next) {
+            next = m->next;
+            matmul_destroy(m);
+        }
+    if (c->stream) dnnl_stream_destroy(c->stream);
+    if (c->engine) dnnl_engine_destroy(c->engine);
+    free(c);
+    d->state = NULL;
+}

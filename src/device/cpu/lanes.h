@@ -1,0 +1,56 @@
+/* Sums that vectorise without reordering: LANES partial sums, lane j taking elements j, j + LANES,
+ * ..., then added pairwise. The compiler's own vector types say so in a way that no vector width,
+ * alignment or optimisation level can change. */
+#ifndef TRINE_DEVICE_CPU_LANES_H
+#define TRINE_DEVICE_CPU_LANES_H
+
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define LANES 16
+
+typedef float lanes __attribute__((vector_size(LANES * sizeof(float))));
+/* The same at any float's address; may_alias since it reads arrays of float. */
+typedef float lanes_at
+    __attribute__((vector_size(LANES * sizeof(float)), aligned(sizeof(float)), may_alias));
+
+typedef int32_t lanes_mask __attribute__((vector_size(LANES * sizeof(int32_t))));
+
+static inline const lanes_at *lanes_load(const float *x) {
+    return (const lanes_at *)x;
+}
+
+/* Lane j + width onto lane j, for width 8, 4, 2, 1. */
+static inline float lanes_total(const lanes *sums) {
+    lanes s = *sums;
+    for (size_t width = LANES / 2; width > 0; width /= 2)
+        for (size_t j = 0; j < width; j++) s[j] += s[j + width];
+    return s[0];
+}
+
+static inline float lanes_sum(const float *x, size_t n) {
+    lanes sums = {0};
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES) sums += *lanes_load(x + i);
+    for (size_t j = 0; i + j < n; j++) sums[j] += x[i + j];
+    return lanes_total(&sums);
+}
+
+/* The maximum, -inf if n is 0, NaN if one of them is: nothing compares greater than a NaN, so a
+ * lane that has taken one keeps it. */
+static inline float lanes_max(const float *x, size_t n) {
+    lanes most = (lanes){0} - INFINITY;
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES) {
+        lanes next = *lanes_load(x + i);
+        lanes_mask take = (next > most) | (next != next);
+        most = (lanes)((take & (lanes_mask)next) | (~take & (lanes_mask)most));
+    }
+    float max = -INFINITY;
+    for (; i < n; i++) max = x[i] > max || isnan(x[i]) ? x[i] : max;
+    for (size_t j = 0; j < LANES; j++) max = most[j] > max || isnan(most[j]) ? most[j] : max;
+    return max;
+}
+
+#endif

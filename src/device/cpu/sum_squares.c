@@ -1,0 +1,37 @@
+#include "device/cpu/cpu.h"
+
+#define WIDTH 16  /* partial sums within a block, whatever the processor's vectors */
+#define BATCH 256 /* blocks between two serial additions */
+
+typedef double lanes64 __attribute__((vector_size(WIDTH * sizeof(double))));
+
+static double block_sum(const float *x, size_t n) {
+    lanes64 sums = {0};
+    size_t i = 0;
+    for (; i + WIDTH <= n; i += WIDTH) {
+        lanes64 wide;
+        for (size_t j = 0; j < WIDTH; j++) wide[j] = (double)x[i + j];
+        sums += wide * wide;
+    }
+    for (size_t j = 0; i + j < n; j++) sums[j] += (double)x[i + j] * (double)x[i + j];
+    double sum = 0.0;
+    for (size_t j = 0; j < WIDTH; j++) sum += sums[j];
+    return sum;
+}
+
+/* Blocks in parallel, their sums added in ascending order. */
+trine_status cpu_sum_squares(device *d, double *sum, const float *x, size_t n) {
+    size_t blocks = (n + SUM_SQUARES_BLOCK - 1) / SUM_SQUARES_BLOCK;
+    *sum = 0.0;
+    for (size_t start = 0; start < blocks; start += BATCH) {
+        size_t count = blocks - start < BATCH ? blocks - start : BATCH;
+        double sums[BATCH];
+#pragma omp parallel for num_threads(d->threads) schedule(static)
+        for (size_t i = 0; i < count; i++) {
+            size_t at = (start + i) * SUM_SQUARES_BLOCK;
+            sums[i] = block_sum(x + at, n - at < SUM_SQUARES_BLOCK ? n - at : SUM_SQUARES_BLOCK);
+        }
+        for (size_t i = 0; i < count; i++) *sum += sums[i];
+    }
+    return TRINE_OK;
+}

@@ -1,0 +1,331 @@
+/* Every operator of the table as a function from one flat input to one flat output, with the shapes
+ * that it is tried on: one element, odd sizes, sizes of GPT-2, empty ones, shards of a vocabulary.
+ * Outputs come pre-filled, so that `=` and `+=` show. The rows serve three tests: cpu against ref,
+ * NaN against ref, and threads against each other. */
+#ifndef TRINE_TESTS_OPS_CASES_H
+#define TRINE_TESTS_OPS_CASES_H
+
+#include "ops/fixture.h"
+
+#define MAX_SHAPES 9
+
+typedef struct {
+    size_t n[5];
+} dims;
+
+typedef struct {
+    const char *name;
+    /* Counts of floats; the last, how many terms the longest sum has. */
+    void (*sizes)(const dims *s, size_t *in, size_t *out, size_t *terms);
+    void (*run)(device *d, const dims *s, const float *in, float *out);
+    double spread; /* of the inputs */
+    bool matmul;   /* the library's result may depend on threads */
+    dims shapes[MAX_SHAPES];
+    size_t count;
+} op_case;
+
+#define SIZES(op)                                                                                  \
+    static inline void op##_sizes(const dims *s, size_t *in, size_t *out, size_t *terms)
+#define RUN(op) static inline void op##_run(device *d, const dims *s, const float *in, float *out)
+#define DIMS(a, b, c, e)                                                                           \
+    const size_t a = s->n[0], b = s->n[1], c = s->n[2], e = s->n[3];                               \
+    (void)a, (void)b, (void)c, (void)e
+
+/* ---- linear ---- */
+
+SIZES(linear_y) {
+    DIMS(T, N, K, unused);
+    *in = T * K + N * K + N, *out = T * N, *terms = K;
+}
+
+RUN(linear_y) {
+    DIMS(T, N, K, biased);
+    const float *w = in + T * K, *bias = w + N * K;
+    OK(d->ops->linear_forward(d, out, w, biased ? bias : NULL, in, T, N, K));
+}
+
+SIZES(linear_dx) {
+    DIMS(T, N, K, unused);
+    *in = T * N + N * K, *out = T * K, *terms = N;
+}
+
+RUN(linear_dx) {
+    DIMS(T, N, K, unused);
+    OK(d->ops->linear_backward_input(d, out, in + T * N, in, T, N, K));
+}
+
+SIZES(linear_dw) {
+    DIMS(T, N, K, unused);
+    *in = T * N + T * K, *out = N * K + N, *terms = T;
+}
+
+RUN(linear_dw) {
+    DIMS(T, N, K, biased);
+    float *dbias = biased ? out + N * K : NULL;
+    OK(d->ops->linear_backward_weight(d, out, dbias, in, in + T * N, T, N, K));
+}
+
+/* ---- bias; the last number says which operands there are ---- */
+
+SIZES(bias_residual) {
+    DIMS(T, N, which, unused);
+    *in = N + T * N, *out = T * N, *terms = 1;
+}
+
+RUN(bias_residual) {
+    DIMS(T, N, which, unused);
+    OK(d->ops->bias_residual(d, out, which & 1 ? in : NULL, which & 2 ? in + N : NULL, T, N));
+}
+
+SIZES(bias_backward) {
+    DIMS(T, N, unused, unused2);
+    *in = T * N, *out = N, *terms = T;
+}
+
+RUN(bias_backward) {
+    DIMS(T, N, unused, unused2);
+    OK(d->ops->bias_backward(d, out, in, T, N));
+}
+
+/* ---- norm: in = x (T, C), gain, bias, dy (T, C) ---- */
+
+SIZES(norm_y) {
+    DIMS(T, C, unused, unused2);
+    *in = T * C + 2 * C, *out = T * C + 2 * T, *terms = C;
+}
+
+RUN(norm_y) {
+    DIMS(T, C, unused, unused2);
+    OK(d->ops->norm_forward(d, out, out + T * C, in + T * C, in + T * C + C, in, T, C));
+}
+
+SIZES(norm_dx) {
+    DIMS(T, C, unused, unused2);
+    *in = 2 * T * C + 2 * C, *out = T * C + 2 * C, *terms = C > T ? C : T;
+}
+
+RUN(norm_dx) {
+    DIMS(T, C, unused, unused2);
+    const float *gain = in + T * C, *bias = gain + C, *dy = bias + C;
+    float *stat = fixture_bytes(2 * T * sizeof *stat), *y = fixture_bytes(T * C * sizeof *y);
+    OK(d->ops->norm_forward(d, y, stat, gain, bias, in, T, C));
+    OK(d->ops->norm_backward(d, out, out + T * C, out + T * C + C, dy, gain, in, stat, T, C));
+    free(stat), free(y);
+}
+
+/* ---- gelu; the second number: in place ---- */
+
+SIZES(gelu_y) {
+    *in = *out = s->n[0], *terms = 1;
+}
+
+RUN(gelu_y) {
+    DIMS(n, in_place, unused, unused2);
+    if (in_place && n) memcpy(out, in, n * sizeof *in);
+    OK(d->ops->gelu_forward(d, out, in_place ? out : in, n));
+}
+
+SIZES(gelu_dx) {
+    *in = 2 * s->n[0], *out = s->n[0], *terms = 1;
+}
+
+RUN(gelu_dx) {
+    DIMS(n, in_place, unused, unused2);
+    if (in_place && n) memcpy(out, in + n, n * sizeof *in);
+    OK(d->ops->gelu_backward(d, out, in_place ? out : in + n, in, n));
+}
+
+/* ---- attention: in = qkv (B, T, 3, H, D), dy (B, T, H, D) ---- */
+
+static inline void attention_both(device *d, const dims *s, const float *qkv, float *y, float *lse,
+                                  const float *dy, float *dqkv) {
+    DIMS(B, T, H, D);
+    size_t bytes = d->ops->attention_workspace(d, B, T, H, D);
+    void *work = fixture_bytes(bytes);
+    memset(work, 0xff, bytes); /* NaNs: what is read before it is written shows */
+    OK(d->ops->attention_forward(d, y, lse, qkv, work, B, T, H, D));
+    memset(work, 0xff, bytes);
+    if (dqkv) OK(d->ops->attention_backward(d, dqkv, dy, qkv, y, lse, work, B, T, H, D));
+    free(work);
+}
+
+SIZES(attention_y) {
+    DIMS(B, T, H, D);
+    *in = B * T * 3 * H * D, *out = B * T * H * D + B * H * T, *terms = T;
+}
+
+RUN(attention_y) {
+    DIMS(B, T, H, D);
+    attention_both(d, s, in, out, out + B * T * H * D, NULL, NULL);
+}
+
+SIZES(attention_dqkv) {
+    DIMS(B, T, H, D);
+    *in = B * T * 4 * H * D, *out = B * T * 3 * H * D, *terms = T > D ? T : D;
+}
+
+RUN(attention_dqkv) {
+    DIMS(B, T, H, D);
+    size_t n = B * T * H * D;
+    float *y = fixture_bytes(n * sizeof *y), *lse = fixture_bytes(B * H * T * sizeof *lse);
+    attention_both(d, s, in, y, lse, in + 3 * n, out);
+    free(y), free(lse);
+}
+
+/* ---- embedding; tokens run over twice the shard, which starts at `first` ---- */
+
+static inline int32_t *tokens_of(size_t T, size_t first, size_t V) {
+    int32_t *tokens = fixture_bytes(T * sizeof *tokens);
+    for (size_t t = 0; t < T; t++)
+        tokens[t] = (int32_t)(first + (t * 7 + t * t / 5) % (2 * V + 1)) - (int32_t)(V / 2);
+    return tokens;
+}
+
+SIZES(embedding_x) {
+    DIMS(T, C, V, first);
+    *in = V * C, *out = T * C, *terms = 1;
+}
+
+RUN(embedding_x) {
+    DIMS(T, C, V, first);
+    int32_t *tokens = tokens_of(T, first, V);
+    OK(d->ops->embedding_forward(d, out, in, tokens, (int32_t)first, T, C, V));
+    free(tokens);
+}
+
+SIZES(embedding_dtable) {
+    DIMS(T, C, V, first);
+    *in = T * C, *out = V * C, *terms = T;
+}
+
+RUN(embedding_dtable) {
+    DIMS(T, C, V, first);
+    int32_t *tokens = tokens_of(T, first, V);
+    OK(d->ops->embedding_backward(d, out, in, tokens, (int32_t)first, T, C, V));
+    free(tokens);
+}
+
+SIZES(position_x) {
+    DIMS(B, T, C, unused);
+    *in = T * C, *out = B * T * C, *terms = 1;
+}
+
+RUN(position_x) {
+    DIMS(B, T, C, unused);
+    OK(d->ops->position_forward(d, out, in, B, T, C));
+}
+
+SIZES(position_dtable) {
+    DIMS(B, T, C, unused);
+    *in = B * T * C, *out = T * C, *terms = B;
+}
+
+RUN(position_dtable) {
+    DIMS(B, T, C, unused);
+    OK(d->ops->position_backward(d, out, in, B, T, C));
+}
+
+/* ---- cross-entropy: T, V, valid, first; out = max, sums, loss (in front), gradient ---- */
+
+SIZES(xent) {
+    DIMS(T, V, valid, first);
+    *in = T * V, *out = 1 + 3 * T + T * V, *terms = 1;
+}
+
+RUN(xent) {
+    DIMS(T, V, valid, first);
+    float *max = out + 1, *sums = max + T, *logits = sums + 2 * T;
+    int32_t *targets = tokens_of(T, first, V);
+    double loss = (double)*out;
+    if (T && V) memcpy(logits, in, T * V * sizeof *in);
+    OK(d->ops->xent_max(d, max, in, T, V, valid));
+    OK(d->ops->xent_sums(d, sums, in, max, targets, (int32_t)first, T, V, valid));
+    OK(d->ops->xent_loss(d, &loss, sums, T ? 1.0 / (double)T : 1.0, T));
+    OK(d->ops->xent_backward(d, logits, max, sums, targets, (int32_t)first, 0.5f, T, V, valid));
+    *out = (float)loss;
+    free(targets);
+}
+
+/* ---- flat: n, and for adamw the step ---- */
+
+SIZES(add) {
+    *in = *out = s->n[0], *terms = 1;
+}
+
+RUN(add) {
+    OK(d->ops->add(d, out, in, s->n[0]));
+}
+
+SIZES(sum_squares) {
+    *in = s->n[0], *out = 1, *terms = 1;
+}
+
+RUN(sum_squares) {
+    double sum = 7.0; /* `=` */
+    OK(d->ops->sum_squares(d, &sum, in, s->n[0]));
+    *out = (float)sum;
+}
+
+SIZES(adamw) {
+    *in = s->n[0], *out = 3 * s->n[0], *terms = 1;
+}
+
+RUN(adamw) {
+    size_t n = s->n[0];
+    const adamw_args args = {.lr = 0.01f,
+                             .beta1 = 0.9f,
+                             .beta2 = 0.95f,
+                             .eps = 1e-6f,
+                             .decay = 0.1f,
+                             .scale = 0.7f,
+                             .step = (int64_t)s->n[1]};
+    for (size_t i = 2 * n; i < 3 * n; i++) out[i] = fabsf(out[i]); /* a mean of squares */
+    OK(d->ops->adamw(d, out, out + n, out + 2 * n, in, n, &args));
+}
+
+#define LIST(...) {__VA_ARGS__}, sizeof((dims[]){__VA_ARGS__}) / sizeof(dims)
+#define CASE(op, spread, matmul, ...)                                                              \
+    { #op, op##_sizes, op##_run, spread, matmul, LIST(__VA_ARGS__) }
+#define D(...)                                                                                     \
+    {                                                                                              \
+        { __VA_ARGS__ }                                                                            \
+    }
+
+static const op_case op_cases[] = {
+    CASE(linear_y, 1.0, true, D(1, 1, 1, 1), D(5, 7, 3, 0), D(33, 65, 17, 1), D(64, 768, 256, 1),
+         D(3, 50, 768, 0), D(0, 4, 4, 1), D(4, 0, 4, 1), D(4, 5, 0, 1), D(4, 5, 0, 0)),
+    CASE(linear_dx, 1.0, true, D(1, 1, 1), D(5, 7, 3), D(33, 65, 17), D(64, 768, 96), D(0, 4, 4),
+         D(4, 0, 5), D(4, 4, 0)),
+    CASE(linear_dw, 1.0, true, D(1, 1, 1, 1), D(5, 7, 3, 0), D(33, 65, 17, 1), D(256, 96, 64, 1),
+         D(40, 1, 768, 0), D(0, 4, 4, 1), D(4, 0, 5, 1), D(4, 5, 0, 1)),
+    CASE(bias_residual, 1.0, false, D(1, 1, 3), D(5, 7, 1), D(6, 33, 2), D(4, 4, 0), D(13, 768, 3),
+         D(0, 5, 3), D(5, 0, 3)),
+    CASE(bias_backward, 1.0, false, D(1, 1), D(5, 7), D(300, 130), D(65, 768), D(0, 5), D(5, 0)),
+    CASE(norm_y, 2.0, false, D(1, 1), D(3, 2), D(5, 17), D(7, 768), D(2, 1031), D(0, 8)),
+    CASE(norm_dx, 2.0, false, D(1, 1), D(3, 2), D(5, 17), D(70, 768), D(2, 1031), D(200, 65),
+         D(0, 8)),
+    CASE(gelu_y, 12.0, false, D(1), D(17, 1), D(1000, 0), D(1027, 1), D(0)),
+    CASE(gelu_dx, 12.0, false, D(1), D(17, 1), D(1000, 0), D(1027, 1), D(0)),
+    CASE(attention_y, 2.0, false, D(1, 1, 1, 1), D(2, 7, 3, 5), D(1, 8, 1, 32), D(2, 9, 2, 16),
+         D(1, 33, 2, 33), D(2, 65, 3, 64), D(1, 100, 1, 80), D(0, 4, 2, 4), D(2, 0, 2, 4)),
+    CASE(attention_dqkv, 2.0, false, D(1, 1, 1, 1), D(2, 7, 3, 5), D(1, 8, 1, 32), D(2, 9, 2, 16),
+         D(1, 33, 2, 33), D(2, 65, 3, 64), D(1, 100, 1, 80), D(0, 4, 2, 4), D(2, 0, 2, 4)),
+    CASE(embedding_x, 1.0, false, D(1, 1, 1, 0), D(9, 7, 5, 3), D(50, 130, 20, 1000),
+         D(17, 768, 300, 0), D(0, 5, 5, 0), D(5, 4, 0, 3)),
+    CASE(embedding_dtable, 1.0, false, D(1, 1, 1, 0), D(9, 7, 5, 3), D(50, 130, 20, 1000),
+         D(170, 768, 30, 0), D(0, 5, 5, 0), D(5, 4, 0, 3)),
+    CASE(position_x, 1.0, false, D(1, 1, 1), D(3, 5, 7), D(2, 9, 768), D(0, 3, 3), D(3, 0, 3)),
+    CASE(position_dtable, 1.0, false, D(1, 1, 1), D(3, 5, 7), D(2, 9, 768), D(0, 3, 3)),
+    CASE(xent, 6.0, false, D(1, 1, 1, 0), D(5, 7, 7, 0), D(9, 16, 11, 100), D(9, 16, 0, 50),
+         D(6, 1031, 1000, 2000), D(3, 50304, 50257, 0), D(0, 8, 8, 0)),
+    CASE(add, 1.0, false, D(1), D(17), D(1000), D(0)),
+    CASE(sum_squares, 1.0, false, D(1), D(17), D(4096), D(4097), D(5 * 4096 + 11),
+         D(300 * 4096 + 5), D(0)),
+    CASE(adamw, 1.0, false, D(1, 1), D(17, 2), D(1000, 1), D(1003, 1000), D(0, 1)),
+};
+
+#undef D
+
+#define OP_CASES (sizeof op_cases / sizeof *op_cases)
+
+#endif
