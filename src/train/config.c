@@ -172,7 +172,7 @@ static int positive(int n) {
 static void suggest(const trine_config *c, int ranks, fault_list *f) {
     trine_layout asked = {positive(c->parallel.layout.dp), positive(c->parallel.layout.tp),
                           positive(c->parallel.layout.pp)};
-    trine_layout l;
+    trine_layout l = asked;
     char text[300] = "";
     size_t used = 0;
     double past = -1;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "data/tokens.h"
 
 bool setup_device_kind(const char *name, device_kind *kind) {
     static const char *const names[] = {
@@ -28,6 +29,14 @@ pp_cost setup_cost(const trine_model *m) {
 double setup_flops_per_token(const trine_model *m) {
     pp_cost cost = setup_cost(m);
     return 3 * (m->num_layers * cost.block + cost.head);
+}
+
+trine_status setup_vocabulary(const char *path, int *vocab) {
+    tokens *source;
+    TRY(tokens_open(&source, path));
+    trine_status status = tokens_vocab(source, vocab);
+    tokens_close(&source);
+    return status;
 }
 
 trine_status setup_spec(const trine_config *c, program_spec *spec) {

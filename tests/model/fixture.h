@@ -135,12 +135,4 @@ static inline void model_roughen(model *m, double std) {
         }
 }
 
-/* Element (part, row, col) of a whole tensor that lies at `local` here, or NULL if it is not held. */
-static inline float *tensor_at(const tensor *t, float *local, size_t part, size_t row,
-                               size_t col) {
-    if (row < t->first_row || row >= t->first_row + t->rows) return NULL;
-    if (col < t->first_col || col >= t->first_col + t->cols) return NULL;
-    return local + (part * t->rows + row - t->first_row) * t->cols + col - t->first_col;
-}
-
 #endif

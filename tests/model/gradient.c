@@ -19,10 +19,11 @@ static double difference(model *m, float *w, double h) {
     return sum / (12 * h);
 }
 
-/* The loss is a mean of N = 10 values near 3 computed in fp32, good to about 2e-7; divided by
- * h = 0.02 that is 1e-5, to which the difference adds about h^4 = 2e-7. Gradients here are 0.01 to 1. */
+/* The loss is a mean of N = 10 values near 3, computed in fp32 and good to about 1e-7; over h = 0.02
+ * that is 5e-6, to which the difference adds about h^4 = 2e-7. Measured: 2.2e-6 at most. The largest
+ * gradient of every tensor lies between 0.01 and 0.3. */
 #define STEP      0.02
-#define TOLERANCE 5e-5
+#define TOLERANCE 1e-5
 
 static void compare_range(model *m, int u, int r) {
     const flat_range *range = &m->layout[u].ranges[r];
@@ -40,7 +41,7 @@ static void compare_range(model *m, int u, int r) {
         print_message("# %-22s largest %.3e worst error %.1e\n", t->name, largest, worst);
         assert_true(worst < TOLERANCE);
         /* A gradient that is small against the tolerance would prove nothing. */
-        assert_true(largest > 100 * TOLERANCE);
+        assert_true(largest > 1000 * TOLERANCE);
     }
 }
 

@@ -1,0 +1,32 @@
+#include "data/sampler.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/rng.h"
+#include "base/status.h"
+
+trine_status sampler_create(sampler *s, const tokens *source, size_t T, uint32_t vocab,
+                            uint64_t seed, sampler_order order) {
+    uint64_t count = tokens_count(source);
+    CHECK(count > T, TRINE_EDATA,
+          "%" PRIu64 " tokens are too few for one sample of sequence length %zu and its next token",
+          count, T);
+    *s = (sampler){source, T, vocab, seed, (count - 1) / T, order};
+    return TRINE_OK;
+}
+
+uint64_t sampler_window(const sampler *s, uint64_t g) {
+    uint64_t place = g % s->windows;
+    if (s->order == SAMPLER_SEQUENTIAL) return place;
+    char name[40];
+    snprintf(name, sizeof name, "data.epoch.%" PRIu64, g / s->windows);
+    return rng_permute(rng_key(s->seed, name), s->windows, place);
+}
+
+trine_status sampler_load(const sampler *s, uint64_t g, int32_t *inputs, int32_t *targets) {
+    uint64_t first = sampler_window(s, g) * s->T;
+    TRY(tokens_read(s->source, first, s->T, inputs, s->vocab));
+    memcpy(targets, inputs + 1, (s->T - 1) * sizeof *targets);
+    return tokens_read(s->source, first + s->T, 1, targets + s->T - 1, s->vocab);
+}

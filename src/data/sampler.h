@@ -1,0 +1,36 @@
+/* The order of samples: a pure function of (seed, number of the sample), the same on every layout and
+ * after every resume. A sample is a window of T + 1 tokens: T inputs, and the same shifted by one as
+ * targets; window i starts at token i T. Each epoch visits every window once, in an order of its own:
+ *
+ *   epoch g / N, place g mod N, window rng_permute(rng_key(seed, "data.epoch.<epoch>"), N, place)
+ *
+ * with N = (tokens - 1) / T. Cost: one permutation step and T + 1 reads a sample; no state. */
+#ifndef TRINE_DATA_SAMPLER_H
+#define TRINE_DATA_SAMPLER_H
+
+#include "data/tokens.h"
+
+typedef enum {
+    SAMPLER_SHUFFLED,
+    SAMPLER_SEQUENTIAL /* window g mod N, for validation */
+} sampler_order;
+
+typedef struct {
+    const tokens *source; /* not owned */
+    size_t T;
+    uint32_t vocab;
+    uint64_t seed, windows; /* windows: N */
+    sampler_order order;
+} sampler;
+
+/* Errors: TRINE_EDATA when the source is shorter than one sample. Not collective. */
+trine_status sampler_create(sampler *s, const tokens *source, size_t T, uint32_t vocab,
+                            uint64_t seed, sampler_order order);
+
+/* The window of sample g. Pure. */
+uint64_t sampler_window(const sampler *s, uint64_t g);
+
+/* inputs (T), targets (T) of sample g. Errors: TRINE_EDATA for an id outside the vocabulary. */
+trine_status sampler_load(const sampler *s, uint64_t g, int32_t *inputs, int32_t *targets);
+
+#endif

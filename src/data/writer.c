@@ -1,0 +1,90 @@
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/status.h"
+#include "data/format.h"
+#include "data/tokens.h"
+
+struct tokens_writer {
+    FILE *file;
+    char *path, *unfinished; /* the file's name, and what it is called until it is complete */
+    const token_format *format;
+    uint32_t vocab;
+    uint64_t count;
+};
+
+static trine_status write_header(tokens_writer *w) {
+    int32_t header[FORMAT_HEADER] = {w->format->magic, w->format->version, (int32_t)w->count,
+                                     (int32_t)w->vocab};
+    CHECK(fwrite(header, sizeof header, 1, w->file) == 1, TRINE_EIO, "%s: %s", w->unfinished,
+          strerror(errno));
+    return TRINE_OK;
+}
+
+static trine_status start(tokens_writer *w, const char *path) {
+    size_t size = strlen(path) + 16;
+    w->path = strdup(path);
+    w->unfinished = malloc(size);
+    CHECK(w->path && w->unfinished, TRINE_ENOMEM, "no memory for a file name");
+    snprintf(w->unfinished, size, "%s.unfinished", path);
+    w->file = fopen(w->unfinished, "wb");
+    CHECK(w->file, TRINE_EIO, "%s: %s", w->unfinished, strerror(errno));
+    return write_header(w);
+}
+
+trine_status tokens_writer_open(tokens_writer **w, const char *path, uint32_t vocab) {
+    *w = calloc(1, sizeof **w);
+    CHECK(*w, TRINE_ENOMEM, "no memory for a token writer");
+    (*w)->vocab = vocab;
+    (*w)->format = vocab <= 65536 ? &FORMAT_U16 : &FORMAT_U32;
+    trine_status status = start(*w, path);
+    if (status != TRINE_OK) tokens_writer_discard(w);
+    return status;
+}
+
+trine_status tokens_writer_add(tokens_writer *w, const int32_t *ids, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        CHECK(ids[i] >= 0 && (uint32_t)ids[i] < w->vocab, TRINE_EDATA,
+              "%s: token %" PRIu64 " is %d, beyond the vocabulary of %" PRIu32, w->path,
+              w->count + i, ids[i], w->vocab);
+        uint16_t narrow = (uint16_t)ids[i];
+        uint32_t wide = (uint32_t)ids[i];
+        const void *id = w->format->width == sizeof narrow ? (void *)&narrow : (void *)&wide;
+        CHECK(fwrite(id, w->format->width, 1, w->file) == 1, TRINE_EIO, "%s: %s", w->unfinished,
+              strerror(errno));
+    }
+    w->count += count;
+    CHECK(w->count <= INT32_MAX, TRINE_EDATA, "%s: more tokens than a file can name (%d)", w->path,
+          INT32_MAX);
+    return TRINE_OK;
+}
+
+static trine_status finish(tokens_writer *w) {
+    CHECK(!fseek(w->file, 0, SEEK_SET), TRINE_EIO, "%s: %s", w->unfinished, strerror(errno));
+    TRY(write_header(w));
+    FILE *file = w->file;
+    w->file = NULL;
+    CHECK(!fclose(file), TRINE_EIO, "%s: %s", w->unfinished, strerror(errno));
+    CHECK(!rename(w->unfinished, w->path), TRINE_EIO, "%s: %s", w->path, strerror(errno));
+    return TRINE_OK;
+}
+
+trine_status tokens_writer_close(tokens_writer **w) {
+    trine_status status = finish(*w);
+    tokens_writer_discard(w);
+    return status;
+}
+
+/* After finish() the unfinished name is gone, and unlinking it does nothing. */
+void tokens_writer_discard(tokens_writer **w) {
+    if (!*w) return;
+    if ((*w)->file) fclose((*w)->file);
+    if ((*w)->unfinished) unlink((*w)->unfinished);
+    free((*w)->path);
+    free((*w)->unfinished);
+    free(*w);
+    *w = NULL;
+}

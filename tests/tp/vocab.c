@@ -1,0 +1,155 @@
+/* TEST np=1,2,3,4 */
+/* Vocabulary-parallel embedding and cross-entropy against the same functions on one rank, with
+ * vocabularies that tp does not divide and ranks that hold nothing but padding. */
+#include "comm/comm.h"
+#include "tp/fixture.h"
+
+#define N 12u
+#define C 8u
+
+static void expect_vocab(size_t V, int parts, int part, size_t first, size_t rows, size_t valid) {
+    tp_vocab v = tp_vocab_of(V, parts, part);
+    assert_int_equal(v.first, first);
+    assert_int_equal(v.rows, rows);
+    assert_int_equal(v.valid, valid);
+}
+
+static void shares(void **state) {
+    (void)state;
+    expect_vocab(50257, 1, 0, 0, 50257, 50257);
+    expect_vocab(50257, 2, 0, 0, 25129, 25129);
+    expect_vocab(50257, 2, 1, 25129, 25129, 25128);
+    expect_vocab(5, 4, 2, 4, 2, 1); /* 2 2 1 0 */
+    expect_vocab(5, 4, 3, 6, 2, 0);
+    expect_vocab(2, 4, 1, 1, 1, 1);
+    expect_vocab(2, 4, 2, 2, 1, 0);
+}
+
+static int32_t *tokens(size_t V, size_t step) {
+    int32_t *t = malloc(N * sizeof *t);
+    assert_non_null(t);
+    for (size_t i = 0; i < N; i++) t[i] = (int32_t)((step * i + i * i + 1) % V);
+    return t;
+}
+
+/* Rows of `whole` (V, width) that this rank holds; padding rows are `padding`. */
+static float *own_rows(const float *whole, tp_vocab v, size_t width, float padding) {
+    float *own = zeros(v.rows * width);
+    for (size_t i = 0; i < v.rows * width; i++)
+        own[i] = i < v.valid * width ? whole[v.first * width + i] : padding;
+    return own;
+}
+
+/* Looking a row up adds zeros to it: equal bits. Padding rows are NaN here, so a read would show. */
+static void embedding_of(size_t V) {
+    tp_vocab v = tp_vocab_of(V, (int)P, (int)rank);
+    float *whole = normals("table", V * C), *own = own_rows(whole, v, C, NAN);
+    float *x = zeros(N * C), *want = zeros(N * C), *dx = normals("dx", N * C);
+    float *dwhole = zeros(V * C), *down = zeros(v.rows * C);
+    int32_t *ids = tokens(V, 3);
+    OK(tp_embedding_forward(&serial, want, whole, ids, N, C, V));
+    OK(tp_embedding_forward(&tp, x, own, ids, N, C, V));
+    assert_memory_equal(x, want, N * C * sizeof *x);
+    for (size_t i = 0; i < N; i++)
+        assert_memory_equal(want + i * C, whole + (size_t)ids[i] * C, C * sizeof *x);
+    OK(tp_embedding_backward(&serial, dwhole, dx, ids, N, C, V));
+    OK(tp_embedding_backward(&tp, down, dx, ids, N, C, V));
+    float *expected = own_rows(dwhole, v, C, 0);
+    assert_memory_equal(down, expected, v.rows * C * sizeof *down);
+    float *all[] = {whole, own, x, want, dx, dwhole, down, expected};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]);
+    free(ids);
+}
+
+static void embedding(void **state) {
+    (void)state;
+    for (size_t V = 1; V <= 13; V++) embedding_of(V);
+}
+
+/* Logits (N, V) by columns: this rank's, with large values in the padding columns, which must count
+ * neither in the maximum nor in the sum. */
+static float *own_columns(const float *whole, tp_vocab v, size_t V) {
+    float *own = zeros(N * v.rows);
+    for (size_t i = 0; i < N; i++)
+        for (size_t j = 0; j < v.rows; j++)
+            own[i * v.rows + j] = j < v.valid ? whole[i * V + v.first + j] : 1e6f;
+    return own;
+}
+
+/* In double, from the definition. */
+static double cross_entropy(const float *logits, const int32_t *targets, size_t V) {
+    double loss = 0;
+    for (size_t i = 0; i < N; i++) {
+        double sum = 0;
+        for (size_t j = 0; j < V; j++) sum += exp((double)logits[i * V + j]);
+        loss += log(sum) - (double)logits[i * V + (size_t)targets[i]];
+    }
+    return loss;
+}
+
+static void xent_of(size_t V) {
+    tp_vocab v = tp_vocab_of(V, (int)P, (int)rank);
+    float *whole = normals("logits", N * V), *own = own_columns(whole, v, V);
+    float *max = zeros(N), *sums = zeros(N * 2), *max1 = zeros(N), *sums1 = zeros(N * 2);
+    int32_t *ids = tokens(V, 5);
+    double scale = 0.125, loss = 100, serial_loss = 100, exact = cross_entropy(whole, ids, V);
+    OK(tp_xent_forward(&tp, &loss, max, sums, own, ids, scale, N, V));
+    OK(tp_xent_forward(&serial, &serial_loss, max1, sums1, whole, ids, scale, N, V));
+    /* Rounding of N = 12 terms of a few units in fp32: 12 * 4 * 6e-8 = 3e-6, times the scale. */
+    assert_true(fabs(loss - serial_loss) < 1e-6);
+    assert_true(fabs(loss - 100 - scale * exact) < 1e-6);
+    assert_memory_equal(max, max1, N * sizeof *max); /* a maximum does not round */
+    expect_replicated("sums", sums, N * 2);
+    OK(tp_xent_backward(&tp, own, max, sums, ids, scale, N, V));
+    OK(tp_xent_backward(&serial, whole, max1, sums1, ids, scale, N, V));
+    for (size_t i = 0; i < N; i++)
+        for (size_t j = 0; j < v.rows; j++) {
+            float got = own[i * v.rows + j];
+            /* Softmax of at most 1, times the scale, from a sum of V <= 13 terms. */
+            if (j < v.valid) assert_true(fabsf(got - whole[i * V + v.first + j]) < 2e-7f);
+            if (j >= v.valid) assert_true(got == 0);
+        }
+    float *all[] = {whole, own, max, sums, max1, sums1};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]);
+    free(ids);
+}
+
+static void cross_entropy_over_shards(void **state) {
+    (void)state;
+    for (size_t V = 1; V <= 13; V++) xent_of(V);
+}
+
+/* Two all-reduces of N and 2N values forward, none backward: logits are never gathered. */
+static void logits_are_never_gathered(void **state) {
+    (void)state;
+    size_t V = 13;
+    tp_vocab v = tp_vocab_of(V, (int)P, (int)rank);
+    float *logits = zeros(N * v.rows), *max = zeros(N), *sums = zeros(N * 2);
+    int32_t *ids = tokens(V, 5);
+    double loss = 0;
+    trine_tally before[TRINE_TALLY_KINDS];
+    for (int k = 0; k < TRINE_TALLY_KINDS; k++) before[k] = trine_comm_tally(tp.comm, k);
+    OK(tp_xent_forward(&tp, &loss, max, sums, logits, ids, 1, N, V));
+    OK(tp_xent_backward(&tp, logits, max, sums, ids, 1, N, V));
+    uint64_t bytes = comm_bytes(TRINE_TALLY_ALL_REDUCE, N, TRINE_F32, (int)P, (int)rank, 0) +
+                     comm_bytes(TRINE_TALLY_ALL_REDUCE, 2 * N, TRINE_F32, (int)P, (int)rank, 0);
+    for (int k = 0; k < TRINE_TALLY_KINDS; k++) {
+        trine_tally now = trine_comm_tally(tp.comm, k);
+        assert_int_equal(now.calls - before[k].calls, k == TRINE_TALLY_ALL_REDUCE ? 2 : 0);
+        assert_int_equal(now.bytes - before[k].bytes, k == TRINE_TALLY_ALL_REDUCE ? bytes : 0);
+    }
+    free(logits);
+    free(max);
+    free(sums);
+    free(ids);
+}
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(shares),
+        cmocka_unit_test_setup_teardown(embedding, tp_setup, tp_teardown),
+        cmocka_unit_test_setup_teardown(cross_entropy_over_shards, tp_setup, tp_teardown),
+        cmocka_unit_test_setup_teardown(logits_are_never_gathered, tp_setup, tp_teardown),
+    };
+    return HARNESS_RUN(argc, argv, tests);
+}
