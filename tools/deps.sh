@@ -95,4 +95,5 @@ fi
 echo "Installing them with apt-get."
 $sudo apt-get -qq update
 # shellcheck disable=SC2086  # a list of packages
-$sudo env DEBIAN_FRONTEND=noninteractive apt-get -qq -y install --no-install-recommends $missing
+$sudo env DEBIAN_FRONTEND=noninteractive \
+    apt-get -qq -y -o Dpkg::Use-Pty=0 install --no-install-recommends $missing >/dev/null

@@ -24,7 +24,10 @@ cat >"$root/program.c" <<'END'
 
 int main(void) {
     trine_config config = trine_config_default();
-    return trine_config_check(&config, 1) != TRINE_OK || strcmp(trine_status_text(TRINE_OK), "ok") != 0;
+    config.data.data_path = "tokens.bin"; /* the check opens no file */
+    trine_status status = trine_config_check(&config, 1);
+    trine_error_print();
+    return status != TRINE_OK || strcmp(trine_status_text(TRINE_OK), "ok") != 0;
 }
 END
 

@@ -1,8 +1,8 @@
 #!/bin/sh
 # A job in which one rank does not come must end, with a non-zero status and one message that names
-# that rank. Run from the top of the tree, after the tests are built; BUILD and MPIRUN may be set.
+# that rank. Run from the top of the tree, after the tests are built; BUILD may be set.
 BUILD=${BUILD:-build}
-MPIRUN=${MPIRUN:-mpirun --oversubscribe}
+MPIRUN=tools/mpirun.sh
 DRIVER=$BUILD/tests/comm/watchdog_driver
 out=$(mktemp)
 trap 'rm -f "$out"' EXIT
