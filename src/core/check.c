@@ -37,8 +37,8 @@ static bool setup_stage(simulation *sim, stage_state *s, const program *p) {
         ok = (s->gathers[c] = take(sim, (size_t)p->gathers[c], sizeof *s->gathers[c])) &&
              (s->reduces[c] = take(sim, (size_t)p->reduces[c], sizeof *s->reduces[c]));
     for (int r = 0; ok && r < RESOURCES; r++)
-        ok = (s->waits[r] = take(sim, (size_t)program_resource_count(p, (resource)r),
-                                 sizeof *s->waits[r]));
+        ok = (s->waits[r] =
+                  take(sim, (size_t)program_resource_count(p, (resource)r), sizeof *s->waits[r]));
     for (int i = 0; ok && i < p->slots; i++) s->slots[i].micro = -1;
     for (int i = 0; ok && i < p->streams; i++) s->streams[i].micro = -1;
     return ok;
@@ -174,8 +174,10 @@ static trine_status deadlock(const simulation *sim) {
     size_t used = 0;
     for (int p = 0; p < sim->spec->stages && used < sizeof text - 1; p++) {
         const stage_state *s = &sim->stages[p];
-        if (s->at < s->p->count) instr_print(&s->p->code[s->at], where, sizeof where);
-        else snprintf(where, sizeof where, "its end");
+        if (s->at < s->p->count)
+            instr_print(&s->p->code[s->at], where, sizeof where);
+        else
+            snprintf(where, sizeof where, "its end");
         int n = snprintf(text + used, sizeof text - used, "%sstage %d, instruction %d (%s)",
                          p ? "; " : "", p, s->at, where);
         used += (size_t)n;
@@ -186,8 +188,7 @@ static trine_status deadlock(const simulation *sim) {
 static trine_status simulate(simulation *sim) {
     for (bool moved = true; moved;) {
         moved = false;
-        for (int p = 0; p < sim->spec->stages; p++)
-            TRY(run_stage(sim, &sim->stages[p], &moved));
+        for (int p = 0; p < sim->spec->stages; p++) TRY(run_stage(sim, &sim->stages[p], &moved));
     }
     for (int p = 0; p < sim->spec->stages; p++)
         if (sim->stages[p].at < sim->stages[p].p->count) return deadlock(sim);
@@ -199,10 +200,10 @@ trine_status check_programs(const program *stages, check_facts *facts) {
     simulation sim = {.spec = stages[0].spec};
     for (int p = 0; p < sim.spec->stages; p++)
         ASSERT(stages[p].spec == sim.spec && stages[p].stage == p);
-    trine_status status = setup(&sim, stages)
-                              ? simulate(&sim)
-                              : RAISE(TRINE_ENOMEM, "no memory to check %d programs",
-                                      sim.spec->stages);
+    trine_status status =
+        setup(&sim, stages)
+            ? simulate(&sim)
+            : RAISE(TRINE_ENOMEM, "no memory to check %d programs", sim.spec->stages);
     for (int p = 0; facts && status == TRINE_OK && p < sim.spec->stages; p++)
         facts[p] = sim.stages[p].facts;
     for (int n = 0; n < sim.pieces; n++) free(sim.memory[n]);

@@ -131,7 +131,6 @@ static trine_status check_recv_grad(stage_state *s, const instr *i) {
 static trine_status check_grads(stage_state *s, const instr *i) {
     if (s->p->spec->zero < TRINE_ZERO_2) {
         REQUIRE(i->reduce < 0, "has a reduce buffer, which only ZeRO-2 and 3 use");
-        REQUIRE(!s->units[i->unit].reduces, "unit %d is already reduced", i->unit);
         return TRINE_OK;
     }
     REQUIRE(i->reduce >= 0, "writes no reduce buffer");
@@ -152,8 +151,8 @@ static trine_status check_backward(stage_state *s, const instr *i) {
     REQUIRE(slot->forwards == stage_units(s), "the stage's forward has not run");
     REQUIRE(unit->backwards == i->micro, "unit %d has run backward on %d micro-batches", i->unit,
             unit->backwards);
-    REQUIRE(last - slot->backwards == i->unit, "unit %d is next in slot %d",
-            last - slot->backwards, i->slot);
+    REQUIRE(last - slot->backwards == i->unit, "unit %d is next in slot %d", last - slot->backwards,
+            i->slot);
     if (i->unit == spec->units - 1) TRY(claim_stream(s, i, i->unit));
     stream_state *stream = &s->streams[i->stream];
     REQUIRE(stream->busy && stream->micro == i->micro && stream->unit == i->unit,
@@ -306,19 +305,32 @@ trine_status check_fields(const stage_state *s, const instr *i) {
 
 trine_status check_rules(stage_state *s, const instr *i) {
     switch ((instr_kind)i->kind) {
-    case LOAD: return check_load(s, i);
-    case FORWARD: return check_forward(s, i);
-    case BACKWARD: return check_backward(s, i);
-    case RECV_ACT: return check_recv_act(s, i);
-    case SEND_ACT: return check_send_act(s, i);
-    case RECV_GRAD: return check_recv_grad(s, i);
-    case SEND_GRAD: return check_send_grad(s, i);
-    case GATHER: return check_gather(s, i);
-    case REDUCE: return check_reduce(s, i);
-    case TIE: return check_tie(s);
-    case NORM: return check_norm(s);
-    case UPDATE: return check_update(s, i);
-    case INSTR_KINDS: break;
+    case LOAD:
+        return check_load(s, i);
+    case FORWARD:
+        return check_forward(s, i);
+    case BACKWARD:
+        return check_backward(s, i);
+    case RECV_ACT:
+        return check_recv_act(s, i);
+    case SEND_ACT:
+        return check_send_act(s, i);
+    case RECV_GRAD:
+        return check_recv_grad(s, i);
+    case SEND_GRAD:
+        return check_send_grad(s, i);
+    case GATHER:
+        return check_gather(s, i);
+    case REDUCE:
+        return check_reduce(s, i);
+    case TIE:
+        return check_tie(s);
+    case NORM:
+        return check_norm(s);
+    case UPDATE:
+        return check_update(s, i);
+    case INSTR_KINDS:
+        break;
     }
     return check_fault(s, "unknown instruction");
 }
