@@ -1,57 +1,9 @@
 #include "core/check.h"
 
-#include <stdarg.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/status.h"
-
-/* A slot is free again when everything that its micro-batch needs it for has happened. */
-typedef struct {
-    int micro; /* -1: never used */
-    bool loaded, received, sent, busy;
-    int forwards, backwards; /* units done */
-} slot_state;
-
-/* The gradient of the output of unit `unit` for a micro-batch. */
-typedef struct {
-    int micro, unit;
-    bool busy;
-} stream_state;
-
-typedef struct {
-    int unit, micro;
-    bool full, read;
-} buffer_state;
-
-typedef struct {
-    int forwards, backwards, reduces, updates, gathers;
-} unit_state;
-
-/* A message under way on a buffer: done when the other end of the edge has posted its own. */
-typedef struct {
-    bool active, write;
-    int edge, ordinal;
-    bool from_sender;
-} pending;
-
-/* One directed edge; micros in the order in which each side posted them. */
-typedef struct {
-    int *sent, *received;
-    int sends, receives;
-} edge_state;
-
-typedef struct {
-    const program *p;
-    int at;
-    slot_state *slots;
-    stream_state *streams;
-    buffer_state *gathers[CLASSES], *reduces[CLASSES];
-    unit_state *units;
-    pending *waits[RESOURCES];
-    int ties, norms;
-    check_facts facts;
-} stage_state;
+#include "core/check_state.h"
 
 typedef struct {
     const program_spec *spec;
@@ -60,29 +12,6 @@ typedef struct {
     void **memory;            /* everything allocated */
     int pieces, room;
 } simulation;
-
-/* ---- Saying what is wrong ---- */
-
-static trine_status fault(const stage_state *s, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-
-static trine_status fault(const stage_state *s, const char *format, ...) {
-    char what[256], where[80];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(what, sizeof what, format, args);
-    va_end(args);
-    if (s->at >= s->p->count)
-        return RAISE(TRINE_EPROGRAM, "stage %d, end of program: %s", s->p->stage, what);
-    instr_print(&s->p->code[s->at], where, sizeof where);
-    return RAISE(TRINE_EPROGRAM, "stage %d, instruction %d (%s): %s", s->p->stage, s->at, where,
-                 what);
-}
-
-#define REQUIRE(condition, ...)                                                                    \
-    do {                                                                                           \
-        if (!(condition)) return fault(s, __VA_ARGS__);                                            \
-    } while (0)
 
 /* ---- Memory of a simulation ---- */
 
@@ -108,9 +37,10 @@ static bool setup_stage(simulation *sim, stage_state *s, const program *p) {
         ok = (s->gathers[c] = take(sim, (size_t)p->gathers[c], sizeof *s->gathers[c])) &&
              (s->reduces[c] = take(sim, (size_t)p->reduces[c], sizeof *s->reduces[c]));
     for (int r = 0; ok && r < RESOURCES; r++)
-        ok = (s->waits[r] = take(sim, (size_t)program_resource_count(p, (resource)r),
-                                 sizeof *s->waits[r]));
+        ok = (s->waits[r] =
+                  take(sim, (size_t)program_resource_count(p, (resource)r), sizeof *s->waits[r]));
     for (int i = 0; ok && i < p->slots; i++) s->slots[i].micro = -1;
+    for (int i = 0; ok && i < p->streams; i++) s->streams[i].micro = -1;
     return ok;
 }
 
@@ -160,347 +90,68 @@ static bool operands_ready(const simulation *sim, const stage_state *s, const in
     return true;
 }
 
-static trine_status post(simulation *sim, stage_state *s, const instr *i, resource what, int index) {
-    bool send = i->kind == SEND_ACT || i->kind == SEND_GRAD;
+/* Starts a message: it is done when the other side has started its own. */
+static trine_status post(simulation *sim, stage_state *s, const instr *i) {
+    instr_kind kind = (instr_kind)i->kind;
+    bool act = kind == SEND_ACT || kind == RECV_ACT, send = kind == SEND_ACT || kind == SEND_GRAD;
     int id = 0;
-    edge_state *e = edge_of(sim, s, (instr_kind)i->kind, &id);
+    edge_state *e = edge_of(sim, s, kind, &id);
     REQUIRE(e, "there is no stage on the other side");
     int ordinal = send ? e->sends++ : e->receives++;
     (send ? e->sent : e->received)[ordinal] = i->micro;
-    int other = send ? e->receives : e->sends;
-    if (ordinal < other) {
+    if (ordinal < (send ? e->receives : e->sends)) {
         int micro = (send ? e->received : e->sent)[ordinal];
-        REQUIRE(micro == i->micro, "message %d of the edge meets the other side's micro-batch %d",
+        REQUIRE(micro == i->micro, "message %d of this edge is micro-batch %d on the other side",
                 ordinal, micro);
     }
-    s->waits[what][index] = (pending){true, !send, id, ordinal, send};
+    resource what = !act ? RES_STREAM : send ? RES_OUTPUT : RES_INPUT;
+    s->waits[what][act ? i->slot : i->stream] = (pending){true, !send, id, ordinal, send};
     return TRINE_OK;
 }
 
-/* ---- One function an instruction ---- */
-
-static int stage_units(const stage_state *s) {
-    return spec_last(s->p->spec, s->p->stage) - spec_first(s->p->spec, s->p->stage) + 1;
-}
-
-/* Slot i->slot now belongs to micro-batch i->micro. */
-static trine_status claim_slot(stage_state *s, const instr *i) {
-    slot_state *slot = &s->slots[i->slot];
-    if (slot->busy && slot->micro == i->micro) return TRINE_OK;
-    REQUIRE(!slot->busy, "slot %d still holds micro-batch %d", i->slot, slot->micro);
-    *slot = (slot_state){.micro = i->micro, .busy = true};
-    int busy = 0;
-    for (int n = 0; n < s->p->slots; n++) busy += s->slots[n].busy;
-    if (busy > s->facts.slots) s->facts.slots = busy;
-    return TRINE_OK;
-}
-
-/* Frees the slot when neither computation nor message needs it any more. */
-static void release_slot(stage_state *s, slot_state *slot) {
-    bool forward_only = s->p->spec->forward_only;
-    bool last = s->p->stage == s->p->spec->stages - 1;
-    int done = forward_only ? slot->forwards : slot->backwards;
-    if (done == stage_units(s) && (last || slot->sent)) slot->busy = false;
-}
-
-static trine_status claim_stream(stage_state *s, const instr *i, int unit) {
-    stream_state *stream = &s->streams[i->stream];
-    REQUIRE(!stream->busy, "gradient stream %d still holds micro-batch %d", i->stream,
-            stream->micro);
-    *stream = (stream_state){.micro = i->micro, .unit = unit, .busy = true};
-    int busy = 0;
-    for (int n = 0; n < s->p->streams; n++) busy += s->streams[n].busy;
-    if (busy > s->facts.streams) s->facts.streams = busy;
-    return TRINE_OK;
-}
-
-static trine_status check_load(stage_state *s, const instr *i) {
-    TRY(claim_slot(s, i));
-    REQUIRE(!s->slots[i->slot].loaded, "micro-batch %d is loaded twice", i->micro);
-    s->slots[i->slot].loaded = true;
-    return TRINE_OK;
-}
-
-static trine_status check_recv_act(stage_state *s, const instr *i) {
-    TRY(claim_slot(s, i));
-    REQUIRE(!s->slots[i->slot].received, "micro-batch %d is received twice", i->micro);
-    s->slots[i->slot].received = true;
-    return TRINE_OK;
-}
-
-/* The parameters that a computation reads are those of its unit. */
-static trine_status check_params(stage_state *s, const instr *i) {
-    REQUIRE(!s->norms, "runs after NORM");
-    if (s->p->spec->zero != TRINE_ZERO_3) {
-        REQUIRE(i->gather < 0, "has a gather buffer, which only ZeRO-3 uses");
-        return TRINE_OK;
-    }
-    int unit = spec_gather_unit(s->p->spec, i->unit);
-    REQUIRE(i->gather >= 0, "reads no gather buffer");
-    buffer_state *b = &s->gathers[spec_class(s->p->spec, unit)][i->gather];
-    REQUIRE(b->full, "gather buffer %d is empty", i->gather);
-    REQUIRE(b->unit == unit, "gather buffer %d holds unit %d, not unit %d", i->gather, b->unit,
-            unit);
-    b->read = true;
-    return TRINE_OK;
-}
-
-static trine_status check_forward(stage_state *s, const instr *i) {
-    const program_spec *spec = s->p->spec;
-    int first = spec_first(spec, s->p->stage);
-    slot_state *slot = &s->slots[i->slot];
-    unit_state *unit = &s->units[i->unit];
-    if (i->unit == first) TRY(claim_slot(s, i));
-    REQUIRE(slot->busy && slot->micro == i->micro, "slot %d does not hold micro-batch %d", i->slot,
-            i->micro);
-    REQUIRE(unit->forwards == i->micro, "unit %d has run forward on %d micro-batches", i->unit,
-            unit->forwards);
-    REQUIRE(first + slot->forwards == i->unit, "unit %d is next in slot %d", first + slot->forwards,
-            i->slot);
-    REQUIRE(i->unit != first || s->p->stage == 0 || slot->received,
-            "the stage's input was not received");
-    REQUIRE((i->unit > 0 && i->unit < spec->units - 1) || slot->loaded, "no tokens were loaded");
-    TRY(check_params(s, i));
-    unit->forwards++;
-    slot->forwards++;
-    if (spec->forward_only) release_slot(s, slot);
-    return TRINE_OK;
-}
-
-static trine_status check_send_act(stage_state *s, const instr *i) {
-    slot_state *slot = &s->slots[i->slot];
-    REQUIRE(slot->busy && slot->micro == i->micro, "slot %d does not hold micro-batch %d", i->slot,
-            i->micro);
-    REQUIRE(slot->forwards == stage_units(s), "the stage's output is not computed");
-    REQUIRE(!slot->sent, "micro-batch %d is sent twice", i->micro);
-    slot->sent = true;
-    release_slot(s, slot);
-    return TRINE_OK;
-}
-
-static trine_status check_recv_grad(stage_state *s, const instr *i) {
-    return claim_stream(s, i, spec_last(s->p->spec, s->p->stage));
-}
-
-/* Where a BACKWARD's parameter gradients go. */
-static trine_status check_grads(stage_state *s, const instr *i) {
-    if (s->p->spec->zero < TRINE_ZERO_2) {
-        REQUIRE(i->reduce < 0, "has a reduce buffer, which only ZeRO-2 and 3 use");
-        REQUIRE(!s->units[i->unit].reduces, "unit %d is already reduced", i->unit);
-        return TRINE_OK;
-    }
-    REQUIRE(i->reduce >= 0, "writes no reduce buffer");
-    buffer_state *b = &s->reduces[spec_class(s->p->spec, i->unit)][i->reduce];
-    REQUIRE(!b->full, "reduce buffer %d still holds unit %d of micro-batch %d", i->reduce, b->unit,
-            b->micro);
-    *b = (buffer_state){.unit = i->unit, .micro = i->micro, .full = true};
-    return TRINE_OK;
-}
-
-static trine_status check_backward(stage_state *s, const instr *i) {
-    const program_spec *spec = s->p->spec;
-    int first = spec_first(spec, s->p->stage), last = spec_last(spec, s->p->stage);
-    slot_state *slot = &s->slots[i->slot];
-    unit_state *unit = &s->units[i->unit];
-    REQUIRE(slot->busy && slot->micro == i->micro, "slot %d does not hold micro-batch %d", i->slot,
-            i->micro);
-    REQUIRE(slot->forwards == stage_units(s), "the stage's forward has not run");
-    REQUIRE(unit->backwards == i->micro, "unit %d has run backward on %d micro-batches", i->unit,
-            unit->backwards);
-    REQUIRE(last - slot->backwards == i->unit, "unit %d is next in slot %d",
-            last - slot->backwards, i->slot);
-    if (i->unit == spec->units - 1) TRY(claim_stream(s, i, i->unit));
-    stream_state *stream = &s->streams[i->stream];
-    REQUIRE(stream->busy && stream->micro == i->micro && stream->unit == i->unit,
-            "gradient stream %d does not hold the gradient of unit %d's output", i->stream,
-            i->unit);
-    TRY(check_params(s, i));
-    TRY(check_grads(s, i));
-    unit->backwards++;
-    slot->backwards++;
-    stream->unit--;
-    if (i->unit == first && s->p->stage == 0) stream->busy = false;
-    release_slot(s, slot);
-    return TRINE_OK;
-}
-
-static trine_status check_send_grad(stage_state *s, const instr *i) {
-    stream_state *stream = &s->streams[i->stream];
-    REQUIRE(stream->busy && stream->micro == i->micro &&
-                stream->unit == spec_first(s->p->spec, s->p->stage) - 1,
-            "gradient stream %d does not hold the gradient of the stage's input", i->stream);
-    stream->busy = false;
-    return TRINE_OK;
-}
-
-static trine_status check_reduce(stage_state *s, const instr *i) {
-    unit_state *unit = &s->units[i->unit];
-    REQUIRE(!s->norms && !s->ties, "gradients are reduced after TIE or NORM");
-    if (s->p->spec->zero < TRINE_ZERO_2) {
-        REQUIRE(i->reduce < 0, "has a reduce buffer, which only ZeRO-2 and 3 use");
-        REQUIRE(unit->backwards == s->p->spec->micros, "%d of %d micro-batches are added",
-                unit->backwards, s->p->spec->micros);
-        REQUIRE(!unit->reduces, "unit %d is reduced twice", i->unit);
-    } else {
-        REQUIRE(i->reduce >= 0, "reads no reduce buffer");
-        buffer_state *b = &s->reduces[spec_class(s->p->spec, i->unit)][i->reduce];
-        REQUIRE(b->full && b->unit == i->unit && b->micro == i->micro,
-                "reduce buffer %d does not hold unit %d of micro-batch %d", i->reduce, i->unit,
-                i->micro);
-        b->full = false;
-    }
-    unit->reduces++;
-    s->facts.reduces[spec_class(s->p->spec, i->unit)]++;
-    return TRINE_OK;
-}
-
-static int reduces_due(const program_spec *spec) {
-    return spec->zero < TRINE_ZERO_2 ? 1 : spec->micros;
-}
-
-static bool ties(const stage_state *s) {
-    const program_spec *spec = s->p->spec;
-    bool user = s->p->stage == 0 || s->p->stage == spec->stages - 1;
-    return spec->tied && !spec->forward_only && user;
-}
-
-static trine_status check_tie(stage_state *s, const instr *i) {
-    (void)i;
-    REQUIRE(ties(s), "this stage has no tied matrix");
-    REQUIRE(!s->ties && !s->norms, "tied gradients are added twice or after NORM");
-    for (int u = 0; u < s->p->spec->units; u += s->p->spec->units - 1)
-        REQUIRE(!spec_holds(s->p->spec, s->p->stage, u) ||
-                    s->units[u].reduces == reduces_due(s->p->spec),
-                "unit %d is not reduced", u);
-    s->ties++;
-    return TRINE_OK;
-}
-
-static trine_status check_norm(stage_state *s, const instr *i) {
-    (void)i;
-    const program_spec *spec = s->p->spec;
-    REQUIRE(!s->norms, "NORM runs twice");
-    for (int u = spec_first(spec, s->p->stage); u <= spec_last(spec, s->p->stage); u++) {
-        REQUIRE(s->units[u].forwards == spec->micros, "unit %d has run forward on %d of %d", u,
-                s->units[u].forwards, spec->micros);
-        REQUIRE(spec->forward_only || s->units[u].reduces == reduces_due(spec),
-                "unit %d is reduced %d times, not %d", u, s->units[u].reduces, reduces_due(spec));
-    }
-    REQUIRE(!ties(s) || s->ties, "TIE has not run");
-    s->norms++;
-    return TRINE_OK;
-}
-
-static trine_status check_update(stage_state *s, const instr *i) {
-    REQUIRE(!s->p->spec->forward_only, "an evaluation updates nothing");
-    REQUIRE(s->norms, "NORM has not run");
-    REQUIRE(!s->units[i->unit].updates, "unit %d is updated twice", i->unit);
-    REQUIRE(!s->units[spec_gather_unit(s->p->spec, i->unit)].gathers ||
-                s->p->spec->zero == TRINE_ZERO_3,
-            "unit %d was already gathered", i->unit);
-    s->units[i->unit].updates++;
-    return TRINE_OK;
-}
-
-static trine_status check_gather_after_update(stage_state *s, const instr *i) {
-    const program_spec *spec = s->p->spec;
-    REQUIRE(i->gather < 0, "has a gather buffer, which only ZeRO-3 uses");
-    REQUIRE(!s->units[i->unit].gathers, "unit %d is gathered twice", i->unit);
-    for (int u = spec_first(spec, s->p->stage); u <= spec_last(spec, s->p->stage); u++)
-        REQUIRE(spec_gather_unit(spec, u) != i->unit || s->units[u].updates,
-                "unit %d is not updated", u);
-    s->units[i->unit].gathers++;
-    return TRINE_OK;
-}
-
-static trine_status check_gather(stage_state *s, const instr *i) {
-    const program_spec *spec = s->p->spec;
-    unit_class c = spec_class(spec, i->unit);
-    REQUIRE(spec->zero != TRINE_ZERO_0, "ZeRO-0 has nothing to gather");
-    REQUIRE(spec_gather_unit(spec, i->unit) == i->unit, "unit %d comes with unit %d", i->unit,
-            spec_gather_unit(spec, i->unit));
-    s->facts.gathers[c]++;
-    if (spec->zero != TRINE_ZERO_3) return check_gather_after_update(s, i);
-    REQUIRE(i->gather >= 0, "fills no gather buffer");
-    REQUIRE(!s->norms, "gathered after NORM, for nothing");
-    buffer_state *b = &s->gathers[c][i->gather];
-    REQUIRE(!b->full || b->read, "overwrites unit %d, which nothing has read", b->unit);
-    for (int n = 0; n < s->p->gathers[c]; n++)
-        REQUIRE(!s->gathers[c][n].full || s->gathers[c][n].unit != i->unit,
-                "gather buffer %d already holds unit %d", n, i->unit);
-    *b = (buffer_state){.unit = i->unit, .full = true};
-    return TRINE_OK;
+static bool is_message(instr_kind kind) {
+    return kind == SEND_ACT || kind == RECV_ACT || kind == SEND_GRAD || kind == RECV_GRAD;
 }
 
 /* ---- Running ---- */
 
-/* Fields that the instruction needs are in range, others are unused. */
-static trine_status check_fields(stage_state *s, const instr *i) {
-    const program *p = s->p;
-    instr_kind k = (instr_kind)i->kind;
-    bool compute = k == FORWARD || k == BACKWARD;
-    bool act = k == LOAD || compute || k == RECV_ACT || k == SEND_ACT;
-    bool grad = k == BACKWARD || k == RECV_GRAD || k == SEND_GRAD;
-    bool unit = compute || k == GATHER || k == REDUCE || k == UPDATE;
-    bool micro = act || grad || k == REDUCE;
-    int c = unit && i->unit >= 0 ? (int)spec_class(p->spec, i->unit) : 0;
-    REQUIRE(unit ? i->unit >= 0 && spec_holds(p->spec, p->stage, i->unit) : i->unit == -1,
-            "unit %d is not on this stage", i->unit);
-    REQUIRE(micro ? i->micro >= 0 && i->micro < p->spec->micros : i->micro == -1,
-            "there are %d micro-batches", p->spec->micros);
-    REQUIRE(act ? i->slot >= 0 && i->slot < p->slots : i->slot == -1, "there are %d slots",
-            p->slots);
-    REQUIRE(grad ? i->stream >= 0 && i->stream < p->streams : i->stream == -1,
-            "there are %d gradient streams", p->streams);
-    REQUIRE(i->gather < (compute || k == GATHER ? p->gathers[c] : 0), "there are %d gather buffers",
-            p->gathers[c]);
-    REQUIRE(i->reduce < (k == BACKWARD || k == REDUCE ? p->reduces[c] : 0),
-            "there are %d reduce buffers", p->reduces[c]);
-    REQUIRE(!p->spec->forward_only || !(grad || k == REDUCE || k == TIE || k == UPDATE),
-            "an evaluation runs no backward pass");
-    return TRINE_OK;
-}
-
-static trine_status execute(simulation *sim, stage_state *s, const instr *i) {
-    switch ((instr_kind)i->kind) {
-    case LOAD: return check_load(s, i);
-    case FORWARD: return check_forward(s, i);
-    case BACKWARD: return check_backward(s, i);
-    case RECV_ACT: TRY(check_recv_act(s, i)); return post(sim, s, i, RES_INPUT, i->slot);
-    case SEND_ACT: TRY(check_send_act(s, i)); return post(sim, s, i, RES_OUTPUT, i->slot);
-    case RECV_GRAD: TRY(check_recv_grad(s, i)); return post(sim, s, i, RES_STREAM, i->stream);
-    case SEND_GRAD: TRY(check_send_grad(s, i)); return post(sim, s, i, RES_STREAM, i->stream);
-    case GATHER: return check_gather(s, i);
-    case REDUCE: return check_reduce(s, i);
-    case TIE: return check_tie(s, i);
-    case NORM: return check_norm(s, i);
-    case UPDATE: return check_update(s, i);
-    case INSTR_KINDS: break;
-    }
-    return fault(s, "unknown instruction");
+static bool meets(instr_kind kind) {
+    return kind == TIE || kind == NORM;
 }
 
 /* TIE and NORM block until the stages that share them have arrived, too. */
-static bool partners_arrived(const simulation *sim, const stage_state *s, instr_kind kind) {
-    if (kind != TIE && kind != NORM) return true;
+static bool partners_arrived(const simulation *sim, instr_kind kind) {
     for (int p = 0; p < sim->spec->stages; p++) {
         const stage_state *o = &sim->stages[p];
         bool partner = kind == NORM || p == 0 || p == sim->spec->stages - 1;
-        bool done = kind == NORM ? o->norms > 0 : o->ties > 0;
-        bool here = o->at < o->p->count && o->p->code[o->at].kind == (int)kind;
-        if (o != s && partner && !done && !here) return false;
+        if (partner && !(kind == NORM ? o->norms : o->ties)) return false;
     }
     return true;
 }
 
-/* Runs a stage as far as it goes; *moved says whether it went anywhere. */
-static trine_status run_stage(simulation *sim, stage_state *s, bool *moved) {
-    for (; s->at < s->p->count; s->at++) {
-        const instr *i = &s->p->code[s->at];
+/* Runs one instruction if nothing holds it up; *done says so. */
+static trine_status step(simulation *sim, stage_state *s, bool *done) {
+    const instr *i = &s->p->code[s->at];
+    instr_kind kind = (instr_kind)i->kind;
+    *done = false;
+    if (!s->arrived) {
         TRY(check_fields(s, i));
         if (!operands_ready(sim, s, i)) return TRINE_OK;
-        if (!partners_arrived(sim, s, (instr_kind)i->kind)) return TRINE_OK;
-        TRY(execute(sim, s, i));
+        TRY(check_rules(s, i));
+        if (is_message(kind)) TRY(post(sim, s, i));
+    }
+    s->arrived = meets(kind) && !partners_arrived(sim, kind);
+    *done = !s->arrived;
+    return TRINE_OK;
+}
+
+/* Runs a stage as far as it goes; *moved says whether it went anywhere. */
+static trine_status run_stage(simulation *sim, stage_state *s, bool *moved) {
+    while (s->at < s->p->count) {
+        bool done;
+        TRY(step(sim, s, &done));
+        if (!done) return TRINE_OK;
+        s->at++;
         *moved = true;
     }
     return TRINE_OK;
@@ -508,47 +159,8 @@ static trine_status run_stage(simulation *sim, stage_state *s, bool *moved) {
 
 /* ---- The end ---- */
 
-static trine_status check_unit_end(stage_state *s, int u) {
-    const program_spec *spec = s->p->spec;
-    const unit_state *unit = &s->units[u];
-    REQUIRE(unit->forwards == spec->micros, "FORWARD of unit %d on micro-batch %d never runs", u,
-            unit->forwards);
-    if (spec->forward_only) return TRINE_OK;
-    REQUIRE(unit->backwards == spec->micros, "BACKWARD of unit %d on micro-batch %d never runs", u,
-            unit->backwards);
-    REQUIRE(unit->updates == 1, "UPDATE of unit %d never runs", u);
-    bool gather = spec->zero == TRINE_ZERO_1 || spec->zero == TRINE_ZERO_2;
-    REQUIRE(!gather || spec_gather_unit(spec, u) != u || unit->gathers,
-            "GATHER of unit %d never runs", u);
-    return TRINE_OK;
-}
-
-static trine_status check_buffers_end(stage_state *s) {
-    const program *p = s->p;
-    for (int n = 0; n < p->slots; n++) {
-        REQUIRE(s->slots[n].micro >= 0, "slot %d of %d is never used", n, p->slots);
-        REQUIRE(!s->slots[n].busy, "slot %d still holds micro-batch %d", n, s->slots[n].micro);
-    }
-    for (int n = 0; n < p->streams; n++)
-        REQUIRE(!s->streams[n].busy, "gradient stream %d still holds micro-batch %d", n,
-                s->streams[n].micro);
-    for (int c = 0; c < CLASSES; c++) {
-        for (int n = 0; n < p->gathers[c]; n++)
-            REQUIRE(s->gathers[c][n].full && s->gathers[c][n].read,
-                    "gather buffer %d of %d is filled and not read, or never used", n,
-                    p->gathers[c]);
-        for (int n = 0; n < p->reduces[c]; n++)
-            REQUIRE(!s->reduces[c][n].full, "reduce buffer %d still holds unit %d", n,
-                    s->reduces[c][n].unit);
-    }
-    return TRINE_OK;
-}
-
-static trine_status check_end(simulation *sim, stage_state *s) {
-    for (int u = spec_first(sim->spec, s->p->stage); u <= spec_last(sim->spec, s->p->stage); u++)
-        TRY(check_unit_end(s, u));
-    TRY(check_buffers_end(s));
-    REQUIRE(s->norms == 1, "NORM never runs");
+static trine_status check_end(const simulation *sim, const stage_state *s) {
+    TRY(check_stage_end(s));
     for (int r = 0; r < RESOURCES; r++)
         for (int n = 0; n < program_resource_count(s->p, (resource)r); n++)
             REQUIRE(!s->waits[r][n].active || pending_done(sim, &s->waits[r][n]),
@@ -558,12 +170,14 @@ static trine_status check_end(simulation *sim, stage_state *s) {
 
 /* Nobody moved and somebody is not at the end: say where each waits. */
 static trine_status deadlock(const simulation *sim) {
-    char text[1024], where[80];
+    char text[3072], where[80];
     size_t used = 0;
     for (int p = 0; p < sim->spec->stages && used < sizeof text - 1; p++) {
         const stage_state *s = &sim->stages[p];
-        if (s->at < s->p->count) instr_print(&s->p->code[s->at], where, sizeof where);
-        else snprintf(where, sizeof where, "its end");
+        if (s->at < s->p->count)
+            instr_print(&s->p->code[s->at], where, sizeof where);
+        else
+            snprintf(where, sizeof where, "its end");
         int n = snprintf(text + used, sizeof text - used, "%sstage %d, instruction %d (%s)",
                          p ? "; " : "", p, s->at, where);
         used += (size_t)n;
@@ -574,8 +188,7 @@ static trine_status deadlock(const simulation *sim) {
 static trine_status simulate(simulation *sim) {
     for (bool moved = true; moved;) {
         moved = false;
-        for (int p = 0; p < sim->spec->stages; p++)
-            TRY(run_stage(sim, &sim->stages[p], &moved));
+        for (int p = 0; p < sim->spec->stages; p++) TRY(run_stage(sim, &sim->stages[p], &moved));
     }
     for (int p = 0; p < sim->spec->stages; p++)
         if (sim->stages[p].at < sim->stages[p].p->count) return deadlock(sim);
@@ -585,10 +198,12 @@ static trine_status simulate(simulation *sim) {
 
 trine_status check_programs(const program *stages, check_facts *facts) {
     simulation sim = {.spec = stages[0].spec};
-    trine_status status = setup(&sim, stages)
-                              ? simulate(&sim)
-                              : RAISE(TRINE_ENOMEM, "no memory to check %d programs",
-                                      sim.spec->stages);
+    for (int p = 0; p < sim.spec->stages; p++)
+        ASSERT(stages[p].spec == sim.spec && stages[p].stage == p);
+    trine_status status =
+        setup(&sim, stages)
+            ? simulate(&sim)
+            : RAISE(TRINE_ENOMEM, "no memory to check %d programs", sim.spec->stages);
     for (int p = 0; facts && status == TRINE_OK && p < sim.spec->stages; p++)
         facts[p] = sim.stages[p].facts;
     for (int n = 0; n < sim.pieces; n++) free(sim.memory[n]);

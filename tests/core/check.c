@@ -1,0 +1,408 @@
+/* TEST np=0 */
+/* Programs broken by hand: the checker refuses each of them, at the instruction that is wrong. */
+#include "harness.h"
+
+#include <string.h>
+
+#include "core/check.h"
+#include "train/compose.h"
+
+/* ---- The legal programs that are broken ---- */
+
+typedef enum { PIPE, NAIVE, EVAL, ZERO1, ZERO2, ZERO3, UNTIED } base;
+
+static const program_spec bases[] = {
+    [PIPE] = {.stages = 2,
+              .units = 4,
+              .micros = 3,
+              .first = {0, 2, 4},
+              .schedule = TRINE_1F1B,
+              .tied = true},
+    [NAIVE] = {.stages = 2,
+               .units = 4,
+               .micros = 3,
+               .first = {0, 2, 4},
+               .schedule = TRINE_NAIVE,
+               .tied = true},
+    [EVAL] = {.stages = 2,
+              .units = 4,
+              .micros = 2,
+              .first = {0, 2, 4},
+              .schedule = TRINE_GPIPE,
+              .forward_only = true},
+    [ZERO1] = {.stages = 1,
+               .units = 3,
+               .micros = 2,
+               .first = {0, 3},
+               .schedule = TRINE_1F1B,
+               .zero = TRINE_ZERO_1,
+               .tied = true},
+    [ZERO2] = {.stages = 1,
+               .units = 3,
+               .micros = 2,
+               .first = {0, 3},
+               .schedule = TRINE_1F1B,
+               .zero = TRINE_ZERO_2,
+               .tied = true},
+    [ZERO3] = {.stages = 1,
+               .units = 5,
+               .micros = 1,
+               .first = {0, 5},
+               .schedule = TRINE_1F1B,
+               .zero = TRINE_ZERO_3,
+               .gather_buffers = 2},
+    [UNTIED] =
+        {.stages = 3, .units = 6, .micros = 2, .first = {0, 2, 4, 6}, .schedule = TRINE_1F1B},
+};
+
+/* ---- Breaking ---- */
+
+/* Instructions are named by their text, which occurs once in the legal program. */
+typedef enum {
+    NOTHING,
+    DROP,    /* a */
+    PUT,     /* b in a's place */
+    SWAP,    /* a and b */
+    INSERT,  /* b after a */
+    MOVE,    /* a to just before b */
+    DECLARE, /* one more buffer of the kind a than is used */
+} edit_kind;
+
+typedef struct {
+    edit_kind kind;
+    const char *a, *b;
+} edit;
+
+static int find(const program *p, const char *text) {
+    char line[80];
+    for (int n = p->count - 1; n >= 0; n--) {
+        instr_print(&p->code[n], line, sizeof line);
+        if (!strcmp(line, text)) return n;
+    }
+    fail_msg("no instruction %s", text);
+    return -1;
+}
+
+static instr parsed(const char *text) {
+    instr i;
+    OK(instr_parse(text, &i));
+    return i;
+}
+
+static void drop(program *p, int at) {
+    p->count--;
+    memmove(p->code + at, p->code + at + 1, (size_t)(p->count - at) * sizeof *p->code);
+}
+
+static void declare(program *p, const char *buffer) {
+    if (!strcmp(buffer, "slot"))
+        p->slots++;
+    else if (!strcmp(buffer, "stream"))
+        p->streams++;
+    else if (!strcmp(buffer, "gather"))
+        p->gathers[CLASS_BLOCK]++;
+    else if (!strcmp(buffer, "reduce"))
+        p->reduces[CLASS_BLOCK]++;
+    else
+        fail_msg("no buffer %s", buffer);
+}
+
+static void apply(program *p, const edit *e) {
+    if (e->kind == NOTHING) return;
+    if (e->kind == DECLARE) {
+        declare(p, e->a);
+        return;
+    }
+    int a = find(p, e->a), b = e->kind == SWAP ? find(p, e->b) : -1;
+    instr moved = p->code[a];
+    switch (e->kind) {
+    case DROP:
+        drop(p, a);
+        break;
+    case PUT:
+        p->code[a] = parsed(e->b);
+        break;
+    case SWAP:
+        p->code[a] = p->code[b];
+        p->code[b] = moved;
+        break;
+    case INSERT:
+        OK(program_insert(p, a + 1, parsed(e->b)));
+        break;
+    case MOVE:
+        drop(p, a);
+        OK(program_insert(p, find(p, e->b), moved));
+        break;
+    case NOTHING:
+    case DECLARE:
+        break;
+    }
+}
+
+/* ---- The table ---- */
+
+typedef struct {
+    const char *name;
+    base from;
+    int stage;
+    edit edits[2];
+    int at_stage;
+    const char *at; /* the instruction refused (its last occurrence); "" the end; NULL: see text */
+    const char *text; /* what the message says */
+} row;
+
+/* clang-format off */
+static const row rows[] = {
+    /* Computation. */
+    {"forward missing", PIPE, 0, {{DROP, "FORWARD u1 m0 s0", 0}}, 0, "SEND_ACT m0 s0",
+     "the stage's output is not computed"},
+    {"last forward missing", EVAL, 1, {{DROP, "FORWARD u3 m1 s1", 0}}, 1, "NORM",
+     "unit 3 has run forward on 1 of 2"},
+    {"forward doubled", PIPE, 0, {{INSERT, "FORWARD u1 m0 s0", "FORWARD u1 m0 s0"}}, 0,
+     "FORWARD u1 m0 s0", "unit 1 has run forward on 1 micro-batches"},
+    {"units swapped", PIPE, 0, {{SWAP, "FORWARD u0 m0 s0", "FORWARD u1 m0 s0"}}, 0,
+     "FORWARD u1 m0 s0", "unit 0 is next in slot 0"},
+    {"units swapped backwards", PIPE, 1, {{SWAP, "BACKWARD u3 m0 s0 d0", "BACKWARD u2 m0 s0 d0"}},
+     1, "BACKWARD u2 m0 s0 d0", "unit 3 is next in slot 0"},
+    {"micro-batches swapped", PIPE, 0, {{SWAP, "LOAD m0 s0", "LOAD m1 s1"}, {SWAP,
+     "FORWARD u0 m0 s0", "FORWARD u0 m1 s1"}}, 0, "FORWARD u0 m1 s1",
+     "unit 0 has run forward on 0 micro-batches"},
+    {"micro-batches swapped backwards", PIPE, 0, {{SWAP, "BACKWARD u1 m0 s0 d0",
+     "BACKWARD u1 m1 s1 d1"}}, 0, "BACKWARD u1 m1 s1 d1",
+     "unit 1 has run backward on 0 micro-batches"},
+    {"backward before forward", PIPE, 1, {{MOVE, "BACKWARD u3 m0 s0 d0", "FORWARD u3 m0 s0"}}, 1,
+     "BACKWARD u3 m0 s0 d0", "the stage's forward has not run"},
+    {"backward missing", PIPE, 1, {{DROP, "BACKWARD u3 m0 s0 d0", 0}}, 1, "BACKWARD u2 m0 s0 d0",
+     "unit 3 is next in slot 0"},
+    {"last backward missing", ZERO1, 0, {{DROP, "BACKWARD u0 m1 s0 d1", 0}}, 0, "REDUCE u0 m1",
+     "1 of 2 micro-batches are added"},
+    {"backward doubled", PIPE, 0, {{INSERT, "BACKWARD u1 m0 s0 d0", "BACKWARD u1 m0 s0 d0"}}, 0,
+     "BACKWARD u1 m0 s0 d0", "unit 1 has run backward on 1 micro-batches"},
+    {"unit of another stage", PIPE, 0, {{PUT, "FORWARD u1 m0 s0", "FORWARD u2 m0 s0"}}, 0,
+     "FORWARD u2 m0 s0", "unit 2 is not on this stage"},
+    {"no such micro-batch", PIPE, 0, {{PUT, "FORWARD u0 m2 s0", "FORWARD u0 m3 s0"}}, 0,
+     "FORWARD u0 m3 s0", "there are 3 micro-batches"},
+    {"a field too many", PIPE, 0, {{PUT, "FORWARD u0 m0 s0", "FORWARD u0 m0 s0 d0"}}, 0,
+     "FORWARD u0 m0 s0 d0", "there are 2 gradient streams"},
+    {"a backward in an evaluation", EVAL, 1, {{INSERT, "FORWARD u3 m1 s1", "BACKWARD u3 m1 s1 d0"}},
+     1, "BACKWARD u3 m1 s1 d0", "an evaluation runs no backward pass"},
+    {"an update in an evaluation", EVAL, 1, {{INSERT, "NORM", "UPDATE u3"}}, 1, "UPDATE u3",
+     "an evaluation runs no backward pass"},
+
+    /* Slots and batches. */
+    {"slot overwritten", PIPE, 0, {{PUT, "LOAD m1 s1", "LOAD m1 s0"}}, 0, "LOAD m1 s0",
+     "slot 0 still holds micro-batch 0"},
+    {"slot overwritten by a message", EVAL, 1, {{MOVE, "RECV_ACT m1 s1", "FORWARD u2 m0 s0"}, {PUT,
+     "RECV_ACT m1 s1", "RECV_ACT m1 s0"}}, 1, "RECV_ACT m1 s0", "slot 0 still holds micro-batch 0"},
+    {"wrong slot", PIPE, 0, {{PUT, "FORWARD u1 m0 s0", "FORWARD u1 m0 s1"}}, 0, "FORWARD u1 m0 s1",
+     "slot 1 does not hold micro-batch 0"},
+    {"slot out of range", PIPE, 0, {{PUT, "FORWARD u1 m0 s0", "FORWARD u1 m0 s2"}}, 0,
+     "FORWARD u1 m0 s2", "there are 2 slots"},
+    {"slot unused", PIPE, 0, {{DECLARE, "slot", 0}}, 0, "", "slot 2 of 3 is never used"},
+    {"tokens missing", PIPE, 0, {{DROP, "LOAD m1 s1", 0}}, 0, "FORWARD u0 m1 s1",
+     "no tokens were loaded"},
+    {"targets missing", PIPE, 1, {{DROP, "LOAD m1 s0", 0}}, 1, "FORWARD u3 m1 s0",
+     "no tokens were loaded"},
+    {"tokens loaded twice", PIPE, 1, {{INSERT, "FORWARD u2 m0 s0", "LOAD m0 s0"}}, 1, "LOAD m0 s0",
+     "micro-batch 0 is loaded twice"},
+    {"tokens for nobody", UNTIED, 1, {{INSERT, "RECV_ACT m0 s0", "LOAD m0 s0"}}, 1, "LOAD m0 s0",
+     "no unit of this stage reads tokens"},
+
+    /* Gradient streams. */
+    {"stream overwritten by a message", PIPE, 0, {{PUT, "RECV_GRAD m1 d1", "RECV_GRAD m1 d0"},
+     {MOVE, "RECV_GRAD m1 d0", "BACKWARD u0 m0 s0 d0"}}, 0, "RECV_GRAD m1 d0",
+     "gradient stream 0 still holds micro-batch 0"},
+    {"stream overwritten by the head", PIPE, 1, {{PUT, "BACKWARD u3 m1 s0 d1",
+     "BACKWARD u3 m1 s0 d0"}, {MOVE, "SEND_GRAD m0 d0", "BACKWARD u2 m1 s0 d1"}}, 1,
+     "BACKWARD u3 m1 s0 d0", "gradient stream 0 still holds micro-batch 0"},
+    {"wrong stream", PIPE, 1, {{PUT, "BACKWARD u2 m0 s0 d0", "BACKWARD u2 m0 s0 d1"}}, 1,
+     "BACKWARD u2 m0 s0 d1", "gradient stream 1 does not hold the gradient of unit 2"},
+    {"stream unused", PIPE, 1, {{DECLARE, "stream", 0}}, 1, "",
+     "gradient stream 2 of 3 is never used"},
+
+    /* Messages. */
+    {"input not received", PIPE, 1, {{DROP, "RECV_ACT m1 s0", 0}}, 1, "FORWARD u2 m1 s0",
+     "the stage's input was not received"},
+    {"input received twice", PIPE, 1, {{INSERT, "RECV_ACT m0 s0", "RECV_ACT m0 s0"}}, 1,
+     "RECV_ACT m0 s0", "micro-batch 0 is received twice"},
+    {"gradient not received", PIPE, 0, {{DROP, "RECV_GRAD m0 d0", 0}}, 0, "BACKWARD u1 m0 s0 d0",
+     "gradient stream 0 does not hold the gradient of unit 1"},
+    {"output not sent", PIPE, 0, {{DROP, "SEND_ACT m0 s0", 0}}, 1, "RECV_ACT m0 s0",
+     "message 0 of this edge is micro-batch 1 on the other side"},
+    {"last output not sent", EVAL, 0, {{DROP, "SEND_ACT m1 s1", 0}}, 1, NULL,
+     "deadlock: stage 0, instruction 7 (NORM); stage 1, instruction 6 (FORWARD u2 m1 s1)"},
+    {"output sent twice", PIPE, 0, {{INSERT, "SEND_ACT m0 s0", "SEND_ACT m0 s0"}}, 0,
+     "SEND_ACT m0 s0", "micro-batch 0 is sent twice"},
+    {"output sent too early", PIPE, 0, {{MOVE, "SEND_ACT m0 s0", "FORWARD u1 m0 s0"}}, 0,
+     "SEND_ACT m0 s0", "the stage's output is not computed"},
+    {"outputs sent in another order", PIPE, 0, {{MOVE, "SEND_ACT m0 s0", "RECV_GRAD m0 d0"}}, 1,
+     "RECV_ACT m0 s0", "message 0 of this edge is micro-batch 1 on the other side"},
+    {"gradient not sent", PIPE, 1, {{DROP, "SEND_GRAD m0 d0", 0}}, 1, "SEND_GRAD m1 d1",
+     "message 0 of this edge is micro-batch 0 on the other side"},
+    {"gradient sent too early", PIPE, 1, {{MOVE, "SEND_GRAD m0 d0", "BACKWARD u2 m0 s0 d0"}}, 1,
+     "SEND_GRAD m0 d0", "gradient stream 0 does not hold the gradient of the stage's input"},
+    {"gradients received in another order", PIPE, 0, {{SWAP, "RECV_GRAD m0 d0", "RECV_GRAD m1 d1"}},
+     0, "BACKWARD u1 m0 s0 d0", "gradient stream 0 does not hold the gradient of unit 1"},
+    {"a message past the last stage", PIPE, 1, {{INSERT, "FORWARD u3 m0 s0", "SEND_ACT m0 s0"}}, 1,
+     "SEND_ACT m0 s0", "there is no stage on the other side"},
+    {"a message before the first stage", PIPE, 0, {{INSERT, "LOAD m0 s0", "RECV_ACT m0 s0"}}, 0,
+     "RECV_ACT m0 s0", "there is no stage on the other side"},
+    {"two stages wait for each other", NAIVE, 1, {{MOVE, "SEND_GRAD m0 d0", "FORWARD u3 m1 s0"}}, 1,
+     NULL, "deadlock: stage 0, instruction 5 (BACKWARD u1 m0 s0 d0); "
+     "stage 1, instruction 8 (FORWARD u2 m1 s0)"},
+
+    /* Gather buffers. */
+    {"gather missing", ZERO3, 0, {{DROP, "GATHER u2 b1", 0}}, 0, "FORWARD u2 m0 s0 b1",
+     "gather buffer 1 is empty"},
+    {"stale gather buffer", ZERO3, 0, {{DROP, "GATHER u3 b0", 0}}, 0, "FORWARD u3 m0 s0 b0",
+     "gather buffer 0 holds unit 1, not unit 3"},
+    {"wrong gather buffer", ZERO3, 0, {{PUT, "FORWARD u2 m0 s0 b1", "FORWARD u2 m0 s0 b0"}}, 0,
+     "FORWARD u2 m0 s0 b0", "gather buffer 0 holds unit 3, not unit 2"},
+    {"gather over a unit that is read later", ZERO3, 0, {{MOVE, "GATHER u3 b0",
+     "FORWARD u1 m0 s0 b0"}}, 0, "GATHER u3 b0", "overwrites unit 1, which nothing has read"},
+    {"gather between forward and backward", ZERO3, 0, {{MOVE, "GATHER u1 b0",
+     "BACKWARD u3 m0 s0 d0 b0 r0"}}, 0, "BACKWARD u3 m0 s0 d0 b0 r0",
+     "gather buffer 0 holds unit 1, not unit 3"},
+    {"gathered twice", ZERO3, 0, {{INSERT, "FORWARD u1 m0 s0 b0", "GATHER u1 b1"}}, 0,
+     "GATHER u1 b1", "overwrites unit 2, which nothing has read"},
+    {"already held", ZERO3, 0, {{INSERT, "FORWARD u2 m0 s0 b1", "GATHER u2 b1"}}, 0, "GATHER u2 b1",
+     "gather buffer 1 already holds unit 2"},
+    {"gathered for nobody", ZERO3, 0, {{INSERT, "REDUCE u0 m0 r0", "GATHER u3 b1"}}, 0, "",
+     "gather buffer 1 of 2 is filled and not read"},
+    {"gathered after NORM", ZERO3, 0, {{INSERT, "NORM", "GATHER u3 b0"}}, 0, "GATHER u3 b0",
+     "gathered after NORM"},
+    {"no gather buffer", ZERO3, 0, {{PUT, "FORWARD u1 m0 s0 b0", "FORWARD u1 m0 s0"}}, 0,
+     "FORWARD u1 m0 s0", "reads no gather buffer"},
+    {"gather buffer out of range", ZERO3, 0, {{PUT, "GATHER u2 b1", "GATHER u2 b2"}}, 0,
+     "GATHER u2 b2", "there are 2 gather buffers"},
+    {"gather buffer unused", ZERO3, 0, {{DECLARE, "gather", 0}}, 0, "",
+     "gather buffer 2 of 3 is filled and not read, or never used"},
+    {"gather before update", ZERO1, 0, {{MOVE, "GATHER u1", "UPDATE u1"}}, 0, "GATHER u1",
+     "unit 1 is not updated"},
+    {"gather before the tied head's update", ZERO1, 0, {{MOVE, "GATHER u0", "UPDATE u2"}}, 0,
+     "GATHER u0", "unit 2 is not updated"},
+    {"gather after update missing", ZERO2, 0, {{DROP, "GATHER u1", 0}}, 0, "",
+     "GATHER of unit 1 never runs"},
+    {"gather after update doubled", ZERO2, 0, {{INSERT, "GATHER u1", "GATHER u1"}}, 0, "GATHER u1",
+     "unit 1 is gathered twice"},
+    {"gather of a tied head", ZERO2, 0, {{INSERT, "GATHER u1", "GATHER u2"}}, 0, "GATHER u2",
+     "unit 2 comes with unit 0"},
+    {"gather in ZeRO-0", PIPE, 0, {{INSERT, "UPDATE u1", "GATHER u1"}}, 0, "GATHER u1",
+     "ZeRO-0 has nothing to gather"},
+
+    /* Gradients. */
+    {"reduce missing", PIPE, 0, {{DROP, "REDUCE u1 m2", 0}}, 0, "NORM",
+     "unit 1 is reduced 0 times, not 1"},
+    {"reduce doubled", PIPE, 0, {{INSERT, "REDUCE u1 m2", "REDUCE u1 m2"}}, 0, "REDUCE u1 m2",
+     "unit 1 is reduced twice"},
+    {"reduce before the last micro-batch", PIPE, 0, {{MOVE, "REDUCE u1 m2",
+     "BACKWARD u1 m2 s0 d0"}}, 0, "REDUCE u1 m2", "2 of 3 micro-batches are added"},
+    {"reduce of another micro-batch", PIPE, 0, {{PUT, "REDUCE u1 m2", "REDUCE u1 m1"}}, 0,
+     "REDUCE u1 m1", "3 of 3 micro-batches are added"},
+    {"reduce missing, buffer overwritten", ZERO2, 0, {{DROP, "REDUCE u2 m0 r0", 0}}, 0,
+     "BACKWARD u0 m0 s0 d0 r0", "reduce buffer 0 still holds unit 2 of micro-batch 0"},
+    {"last reduce missing", ZERO2, 0, {{DROP, "REDUCE u0 m1 r0", 0}}, 0, "TIE",
+     "unit 0 is not reduced"},
+    {"reduce of another unit's buffer", ZERO2, 0, {{SWAP, "REDUCE u2 m0 r0", "REDUCE u1 m0 r0"}}, 0,
+     "REDUCE u1 m0 r0", "reduce buffer 0 does not hold unit 1 of micro-batch 0"},
+    {"reduce of no buffer", ZERO2, 0, {{PUT, "REDUCE u2 m0 r0", "REDUCE u2 m0"}}, 0, "REDUCE u2 m0",
+     "reads no reduce buffer"},
+    {"no reduce buffer", ZERO2, 0, {{PUT, "BACKWARD u1 m0 s0 d0 r0", "BACKWARD u1 m0 s0 d0"}}, 0,
+     "BACKWARD u1 m0 s0 d0", "writes no reduce buffer"},
+    {"reduce buffer unused", ZERO2, 0, {{DECLARE, "reduce", 0}}, 0, "",
+     "reduce buffer 1 of 2 is never used"},
+
+    /* The end of a step. */
+    {"tie missing", PIPE, 1, {{DROP, "TIE", 0}}, 1, "NORM", "TIE has not run"},
+    {"tie doubled", PIPE, 1, {{INSERT, "TIE", "TIE"}}, 1, "TIE", "tied gradients are added twice"},
+    {"tie before its reduce", PIPE, 0, {{MOVE, "TIE", "REDUCE u0 m2"}}, 0, "TIE",
+     "unit 0 is not reduced"},
+    {"tie on a stage without the matrix", UNTIED, 1, {{INSERT, "REDUCE u2 m1", "TIE"}}, 1, "TIE",
+     "this stage has no tied matrix"},
+    {"reduce after tie", PIPE, 0, {{MOVE, "REDUCE u1 m2", "NORM"}}, 0, "REDUCE u1 m2",
+     "gradients are reduced after TIE or NORM"},
+    {"norm before a reduce", ZERO3, 0, {{MOVE, "NORM", "REDUCE u0 m0 r0"}}, 0, "NORM",
+     "unit 0 is reduced 0 times, not 1"},
+    {"norm doubled", PIPE, 1, {{INSERT, "NORM", "NORM"}}, 1, "NORM", "NORM runs twice"},
+    {"norm missing", PIPE, 1, {{DROP, "NORM", 0}}, 1, "UPDATE u2", "NORM has not run"},
+    {"norm missing in an evaluation", EVAL, 1, {{DROP, "NORM", 0}}, 1, NULL,
+     "deadlock: stage 0, instruction 8 (NORM); stage 1, instruction 8 (its end)"},
+    {"forward after norm", EVAL, 1, {{MOVE, "NORM", "FORWARD u3 m1 s1"}}, 1, "NORM",
+     "unit 3 has run forward on 1 of 2"},
+    {"update before norm", PIPE, 0, {{MOVE, "UPDATE u0", "NORM"}}, 0, "UPDATE u0",
+     "NORM has not run"},
+    {"update missing", PIPE, 0, {{DROP, "UPDATE u1", 0}}, 0, "", "UPDATE of unit 1 never runs"},
+    {"update doubled", PIPE, 0, {{INSERT, "UPDATE u1", "UPDATE u1"}}, 0, "UPDATE u1",
+     "unit 1 is updated twice"},
+};
+/* clang-format on */
+
+/* ---- The tests ---- */
+
+static void where(const row *r, const program *stages, char *text, size_t size) {
+    if (!r->at)
+        snprintf(text, size, "deadlock");
+    else if (!*r->at)
+        snprintf(text, size, "stage %d, end of program:", r->at_stage);
+    else
+        snprintf(text, size, "stage %d, instruction %d (%s):", r->at_stage,
+                 find(&stages[r->at_stage], r->at), r->at);
+}
+
+static void check_row(const row *r) {
+    char place[128];
+    program *stages;
+    OK(compose_all(&bases[r->from], &stages, NULL));
+    for (int e = 0; e < 2; e++) apply(&stages[r->stage], &r->edits[e]);
+    where(r, stages, place, sizeof place);
+    trine_status got = check_programs(stages, NULL);
+    if (got != TRINE_EPROGRAM || !strstr(status_message(), place) ||
+        !strstr(status_message(), r->text))
+        fail_msg("%s: wanted \"%s ... %s\", got \"%s\"", r->name, place, r->text,
+                 got == TRINE_OK ? "a legal program" : status_message());
+    status_clear();
+    compose_destroy(&bases[r->from], &stages);
+}
+
+static void test_broken_programs_are_refused(void **state) {
+    (void)state;
+    for (size_t n = 0; n < sizeof rows / sizeof *rows; n++) check_row(&rows[n]);
+    print_message("# %zu broken programs\n", sizeof rows / sizeof *rows);
+}
+
+/* With two reduce buffers the sums of two micro-batches could be added in either order; the bits
+ * depend on it. */
+static void test_sums_are_added_in_order(void **state) {
+    (void)state;
+    static const char *const code[2] = {
+        "LOAD m0 s0\n FORWARD u0 m0 s0\n FORWARD u1 m0 s0\n"
+        "BACKWARD u1 m0 s0 d0 r0\n REDUCE u1 m0 r0\n BACKWARD u0 m0 s0 d0 r0\n"
+        "LOAD m1 s0\n FORWARD u0 m1 s0\n FORWARD u1 m1 s0\n"
+        "BACKWARD u1 m1 s0 d0 r1\n REDUCE u1 m1 r1\n BACKWARD u0 m1 s0 d0 r1\n",
+        "NORM\n UPDATE u0\n UPDATE u1\n GATHER u0\n GATHER u1\n"};
+    program_spec s = {.stages = 1, .units = 2, .micros = 2, .first = {0, 2}, .zero = TRINE_ZERO_2};
+    for (int wrong = 0; wrong < 2; wrong++) {
+        char text[1024];
+        snprintf(text, sizeof text, "%s REDUCE u0 m%d r%d\n REDUCE u0 m%d r%d\n %s", code[0], wrong,
+                 wrong, 1 - wrong, 1 - wrong, code[1]);
+        program p;
+        program_create(&p, &s, 0);
+        p.slots = p.streams = 1;
+        p.reduces[CLASS_EDGE] = 2;
+        OK(program_parse(&p, text));
+        if (!wrong)
+            OK(check_programs(&p, NULL));
+        else
+            REFUSED(check_programs(&p, NULL), TRINE_EPROGRAM,
+                    "(REDUCE u0 m1 r1): unit 0 is reduced over 0 micro-batches");
+        program_destroy(&p);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_broken_programs_are_refused),
+        cmocka_unit_test(test_sums_are_added_in_order),
+    };
+    return HARNESS_RUN_ALONE(tests);
+}
