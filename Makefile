@@ -44,7 +44,7 @@ OBJ      := $(patsubst src/%.c,$(BUILD)/obj/%.o,$(wildcard src/*/*.c src/device/
 EXAMPLES := $(patsubst examples/%.c,$(BUILD)/%,$(wildcard examples/*.c))
 TOOLS    := $(patsubst tools/%.c,$(BUILD)/%,$(wildcard tools/*.c))
 TESTS    := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/*/*.c))
-HARNESS  := $(BUILD)/tests/harness.o
+HARNESS  := $(patsubst tests/%.c,$(BUILD)/tests/%.o,$(wildcard tests/*.c))
 
 .PHONY: all tests layers deps check check-full check-alone test demo install uninstall format-check clean FORCE
 .DELETE_ON_ERROR:
@@ -76,9 +76,9 @@ $(BUILD)/%: examples/%.c $(LIB)
 $(BUILD)/%: tools/%.c $(LIB)
 	$(COMPILE) $< -o $@ $(LIB) $(LIBS)
 
-$(HARNESS): tests/harness.c $(BUILD)/flags
+$(HARNESS): $(BUILD)/tests/%.o: tests/%.c $(BUILD)/flags
 	@mkdir -p $(@D)
-	$(COMPILE) -c $< -o $@
+	$(COMPILE) -Itests -c $< -o $@
 
 $(BUILD)/tests/%: tests/%.c $(HARNESS) $(LIB)
 	@mkdir -p $(@D)
