@@ -104,6 +104,20 @@ void trine_world_destroy(trine_world **world) {
 
 /* ---- Ending ---------------------------------------------------------------------------------- */
 
+trine_status trine_world_agree(trine_world *world, trine_status status) {
+    int32_t own = (int32_t)status, lowest = 0;
+    int32_t *all = calloc((size_t)world->size, sizeof *all);
+    CHECK(all, TRINE_ENOMEM, "no memory for the status of %d ranks", world->size);
+    trine_status sent =
+        trine_all_gather(world->comm, all, &own, (size_t)world->size, TRINE_I32);
+    while (lowest < world->size && all[lowest] == (int32_t)TRINE_OK) lowest++;
+    trine_status agreed = lowest < world->size ? (trine_status)all[lowest] : TRINE_OK;
+    free(all);
+    TRY(sent);
+    if (lowest < world->rank) status_clear();
+    return agreed;
+}
+
 _Noreturn void world_end(void) {
     int running = 0, over = 0;
     fflush(NULL);
