@@ -434,7 +434,10 @@ trine_status trine_log_val(trine_log *log, int64_t step, double loss);
 /* Bytes of one rank by kind, bubble and traffic of every stage, without starting anything.
  * Errors: TRINE_EINVAL. Not collective. */
 trine_status trine_dry_run(const trine_config *config, int ranks, FILE *out);
-/* Prints every stage's program and the picture of who computes what when. Not collective. */
+/* Prints the picture of who computes what when, one line a stage, and its idle part beside the
+ * schedule's bubble formula. Errors: TRINE_EINVAL. Not collective. */
+trine_status trine_draw(const trine_config *config, int ranks, FILE *out);
+/* Prints every stage's program, then the picture. Errors: TRINE_EINVAL. Not collective. */
 trine_status trine_explain(const trine_config *config, int ranks, FILE *out);
 
 #endif
