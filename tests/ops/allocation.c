@@ -64,10 +64,10 @@ int posix_memalign(void **p, size_t align, size_t bytes) {
 static _Atomic size_t calls, total;
 #endif
 
-/* LLVM's OpenMP runtime takes a few words for each parallel loop and gives them back; GNU's takes
- * nothing. That much a kernel may cause, whatever its shape. */
+/* LLVM's OpenMP runtime takes a kilobyte a thread for each parallel loop and gives it back; GNU's
+ * takes nothing. That much a kernel may cause, whatever its shape. */
 #if defined(__clang__)
-#define RUNTIME_BYTES 1024
+#define RUNTIME_BYTES 4096
 #else
 #define RUNTIME_BYTES 0
 #endif
