@@ -19,7 +19,7 @@ typedef enum {
 #define DEVICE_ENUM(name, text) name,
     DEVICE_LIST(DEVICE_ENUM)
 #undef DEVICE_ENUM
-        DEVICE_KINDS
+    DEVICE_KINDS
 } device_kind;
 
 struct ops;
