@@ -23,7 +23,8 @@ SRC      := $(wildcard src/*/*.c src/device/*/*.c)
 OBJ      := $(SRC:src/%.c=$(BUILD)/obj/%.o)
 LIB      := $(BUILD)/libtrine.a
 EXAMPLES := $(patsubst examples/%.c,$(BUILD)/%,$(wildcard examples/*.c))
-TOOLS    := $(patsubst tools/%.c,$(BUILD)/%,$(wildcard tools/*.c))
+TOOL_SRC := $(wildcard tools/*.c)
+TOOLS    := $(addprefix $(BUILD)/,$(subst _,-,$(notdir $(TOOL_SRC:.c=))))
 TESTSRC  := $(filter-out tests/harness.c,$(wildcard tests/*/*.c))
 TESTS    := $(TESTSRC:tests/%.c=$(BUILD)/tests/%)
 
@@ -42,8 +43,12 @@ $(LIB): $(OBJ)
 $(BUILD)/%: examples/%.c $(LIB)
 	$(CC) $(ALL_CFLAGS) -MMD -MP $< -o $@ $(LIB) $(ALL_LIBS)
 
-$(BUILD)/%: tools/%.c $(LIB)
-	$(CC) $(ALL_CFLAGS) -MMD -MP $< -o $@ $(LIB) $(ALL_LIBS)
+# tools/trine_tokens.c becomes $(BUILD)/trine-tokens.
+define TOOL_RULE
+$(BUILD)/$(subst _,-,$(notdir $(1:.c=))): $(1) $(LIB)
+	$$(CC) $$(ALL_CFLAGS) -MMD -MP -MF $$@.d $$< -o $$@ $$(LIB) $$(ALL_LIBS)
+endef
+$(foreach source,$(TOOL_SRC),$(eval $(call TOOL_RULE,$(source))))
 
 $(BUILD)/tests/harness.o: tests/harness.c
 	@mkdir -p $(@D)

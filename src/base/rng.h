@@ -19,6 +19,9 @@
 /* The key of a named stream. Not collective. */
 uint64_t rng_key(uint64_t seed, const char *name);
 
+/* Philox4x32-10 itself, with all 128 bits of the counter and 64 of the key. */
+void rng_philox4x32(uint32_t out[4], const uint32_t counter[4], const uint32_t key[2]);
+
 /* Four words for one block of a stream. */
 void rng_philox(uint32_t out[4], uint64_t key, uint64_t block);
 

@@ -1,0 +1,86 @@
+/* TEST np=0 */
+#include "harness.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+
+typedef struct {
+    char *weights, *nothing, *grads, *one;
+} pieces;
+
+static pieces take_all(arena *a) {
+    pieces p;
+    p.weights = arena_take(a, MEM_PARAMS, 1000);
+    p.nothing = arena_take(a, MEM_WORKSPACE, 0);
+    p.grads = arena_take(a, MEM_GRADS, 2 * ARENA_ALIGN);
+    p.one = arena_take(a, MEM_PARAMS, 1);
+    return p;
+}
+
+static void declaring_counts_and_gives_nothing(void **state) {
+    (void)state;
+    arena a;
+    arena_init(&a, NULL, 0);
+    pieces p = take_all(&a);
+    assert_null(p.weights);
+    assert_null(p.grads);
+    assert_null(p.one);
+    assert_int_equal(a.used, 1024 + 512 + 256);
+    assert_int_equal(a.bytes[MEM_PARAMS], 1001);
+    assert_int_equal(a.bytes[MEM_GRADS], 512);
+    assert_int_equal(a.bytes[MEM_WORKSPACE], 0);
+    assert_int_equal(a.bytes[MEM_PADDING], 24 + 255);
+}
+
+static void kinds_add_up_to_what_is_used(void **state) {
+    (void)state;
+    arena a;
+    arena_init(&a, NULL, 0);
+    for (size_t bytes = 0; bytes < 2000; bytes += 7)
+        arena_take(&a, (mem_kind)(bytes % MEM_PADDING), bytes);
+    size_t sum = 0;
+    for (int kind = 0; kind < MEM_KINDS; kind++) sum += a.bytes[kind];
+    assert_int_equal(sum, a.used);
+}
+
+static void taking_gives_aligned_pieces_apart(void **state) {
+    (void)state;
+    arena a;
+    arena_init(&a, NULL, 0);
+    take_all(&a);
+    size_t capacity = a.used;
+    char *memory = aligned_alloc(ARENA_ALIGN, capacity);
+    assert_non_null(memory);
+    arena_init(&a, memory, capacity);
+    pieces p = take_all(&a);
+    assert_ptr_equal(p.weights, memory);
+    assert_null(p.nothing);
+    assert_ptr_equal(p.grads, memory + 1024);
+    assert_ptr_equal(p.one, memory + 1024 + 512);
+    assert_int_equal(a.used, capacity);
+    memset(p.weights, 1, 1000); /* the sanitizer watches the ends */
+    memset(p.grads, 2, 2 * ARENA_ALIGN);
+    *p.one = 3;
+    free(memory);
+}
+
+static void every_kind_has_words(void **state) {
+    (void)state;
+    for (int kind = 0; kind < MEM_KINDS; kind++)
+        assert_string_not_equal(mem_kind_text((mem_kind)kind), "unknown");
+    assert_string_equal(mem_kind_text(MEM_OPTIMIZER), "optimizer");
+    assert_string_equal(mem_kind_text(MEM_KINDS), "unknown");
+}
+
+static const struct CMUnitTest arena_tests[] = {
+    cmocka_unit_test(declaring_counts_and_gives_nothing),
+    cmocka_unit_test(kinds_add_up_to_what_is_used),
+    cmocka_unit_test(taking_gives_aligned_pieces_apart),
+    cmocka_unit_test(every_kind_has_words),
+};
+
+int main(void) {
+    return HARNESS_RUN_ALONE(arena_tests);
+}
