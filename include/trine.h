@@ -98,6 +98,11 @@ int trine_world_size(const trine_world *world);
  * the job; 0 waits for ever. The default is 600. Not collective. */
 void trine_world_timeout(trine_world *world, double seconds);
 
+/* Makes one rank's failure everybody's: returns TRINE_OK when every rank passes TRINE_OK, else the
+ * status of the lowest-numbered rank that failed; only that rank keeps its error trail, so that a
+ * fault that all ranks saw is printed once. Collective over: world. */
+trine_status trine_world_agree(trine_world *world, trine_status status);
+
 /* Prints the error trail with this rank's host and place, and ends every process of the job with
  * exit status 1. Does not return. Not collective. */
 _Noreturn void trine_abort(trine_world *world);
@@ -146,7 +151,7 @@ int trine_comm_size(const trine_comm *comm);
  * it, P must divide it (TRINE_EINVAL otherwise, before anything is sent). count 0 is legal: all
  * ranks still take part. Buffers of different roles must not overlap except where "in place" is
  * described. Reductions add in rank order, ((r0 + r1) + r2) + ..., whatever the size, so that the
- * bits depend neither on the message size nor on the transport.
+ * bits depend neither on the message size nor on the transport; u8 is for moving bytes and has none.
  * Errors: TRINE_EINVAL, TRINE_EMPI, TRINE_EAUDIT under audit. A wait longer than the world's
  * timeout ends the job. Collective over: comm. */
 
@@ -372,8 +377,25 @@ typedef struct {
     bool skipped;        /* the norm was not finite: no parameter was changed */
 } trine_metrics;
 
+/* A trainer's command line: the example trainers' options, Megatron-LM's words where it has one. They
+ * fill the structs and nothing else. */
+typedef struct {
+    bool help, dry_run, explain;
+    int ranks; /* for --dry-run and --explain; 0: dp x tp x pp */
+    int log_interval, eval_interval; /* steps; 0: no lines, no validation but the last */
+    const char *log;                 /* JSON lines; NULL: none */
+    double peak_tflops;              /* of one rank; 0: unknown */
+} trine_run;
+
+/* Fills config (from trine_config_default, or a preset with --model) and run from argv, whose strings
+ * they will point to. All mistakes stand in one message. Errors: TRINE_EINVAL. Not collective. */
+trine_status trine_parse(int argc, char **argv, trine_config *config, trine_run *run);
+/* Prints the options with their defaults. Not collective. */
+void trine_usage(const char *program, FILE *out);
+
 /* Checks the configuration, opens the data, builds the mesh, plans and takes all memory, makes and
- * proves the program, and sets the initial parameters. `world` must outlive the trainer.
+ * proves the program, and sets the initial parameters. `world` must outlive the trainer. A failure
+ * of configuration, data or memory on any rank is every rank's (see trine_world_agree).
  * Errors: TRINE_EINVAL, TRINE_EDATA, TRINE_EIO, TRINE_ENOMEM, TRINE_EPROGRAM, TRINE_EMPI.
  * Collective over: world. */
 trine_status trine_trainer_create(trine_trainer **trainer, trine_world *world,
@@ -412,7 +434,10 @@ trine_status trine_log_val(trine_log *log, int64_t step, double loss);
 /* Bytes of one rank by kind, bubble and traffic of every stage, without starting anything.
  * Errors: TRINE_EINVAL. Not collective. */
 trine_status trine_dry_run(const trine_config *config, int ranks, FILE *out);
-/* Prints every stage's program and the picture of who computes what when. Not collective. */
+/* Prints the picture of who computes what when, one line a stage, and its idle part beside the
+ * schedule's bubble formula. Errors: TRINE_EINVAL. Not collective. */
+trine_status trine_draw(const trine_config *config, int ranks, FILE *out);
+/* Prints every stage's program, then the picture. Errors: TRINE_EINVAL. Not collective. */
 trine_status trine_explain(const trine_config *config, int ranks, FILE *out);
 
 #endif

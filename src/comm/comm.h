@@ -52,6 +52,12 @@ trine_world *comm_world(const trine_comm *comm);
 /* The world rank of a member. */
 int comm_world_rank(const trine_comm *comm, int rank);
 
+/* The watchdog. A rank that has waited in one call for longer than trine_world_timeout sends a
+ * report to all ranks; those that are in a wait themselves answer with theirs. After a grace of 3
+ * s the lowest rank that reported prints one message to stderr (the ranks without a word, then who
+ * waits for whom in what) and ends the job with status 1. It looks from inside the library's own
+ * waits: trine_mesh_create's splits, which block in MPI, are not watched. */
+
 /* What this rank is doing, for the watchdog's report: `describe` writes at most `size` bytes into
  * `text`. Called only when the watchdog fires. NULL forgets it. */
 typedef void (*comm_describe)(const void *context, char *text, size_t size);

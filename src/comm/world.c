@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/arena.h"
@@ -157,9 +158,26 @@ void trine_world_destroy(trine_world **world) {
 
 /* ---- Ending ---------------------------------------------------------------------------------- */
 
+trine_status trine_world_agree(trine_world *world, trine_status status) {
+    int32_t own = (int32_t)status, lowest = 0;
+    int32_t *all = calloc((size_t)world->size, sizeof *all);
+    CHECK(all, TRINE_ENOMEM, "no memory for the status of %d ranks", world->size);
+    trine_status sent =
+        trine_all_gather(world->comm, all, &own, (size_t)world->size, TRINE_I32);
+    while (lowest < world->size && all[lowest] == (int32_t)TRINE_OK) lowest++;
+    trine_status agreed = lowest < world->size ? (trine_status)all[lowest] : TRINE_OK;
+    free(all);
+    TRY(sent);
+    if (lowest < world->rank) status_clear();
+    return agreed;
+}
+
 _Noreturn void world_end(void) {
+    /* The launcher reads our last words from a pipe; what it has not read when it kills is lost. */
+    const struct timespec linger = {.tv_nsec = 200000000};
     int running = 0, over = 0;
     fflush(NULL);
+    nanosleep(&linger, NULL);
     MPI_Initialized(&running);
     MPI_Finalized(&over);
     if (running && !over) MPI_Abort(MPI_COMM_WORLD, 1);

@@ -22,6 +22,17 @@ struct trine_log {
     uint64_t tokens;
 };
 
+/* mpirun gives its ranks a pseudo-terminal whatever its own output is; what our parent writes to
+ * tells the truth there, and agrees with isatty under a shell. */
+static bool is_terminal(FILE *out) {
+    char link[64], target[64];
+    snprintf(link, sizeof link, "/proc/%d/fd/1", (int)getppid());
+    ssize_t n = readlink(link, target, sizeof target - 1);
+    if (n < 0 || !isatty(fileno(out))) return false;
+    target[n] = '\0';
+    return !strncmp(target, "/dev/pts/", 9) || !strncmp(target, "/dev/tty", 8);
+}
+
 trine_status trine_log_create(trine_log **log, const trine_trainer *trainer, FILE *out,
                               const char *path, double peak_tflops) {
     trine_log *l = *log = calloc(1, sizeof *l);
@@ -30,7 +41,7 @@ trine_status trine_log_create(trine_log **log, const trine_trainer *trainer, FIL
     l->writes = trine_world_rank(trainer->world) == 0;
     l->out = out;
     l->peak_flops = 1e12 * peak_tflops;
-    l->terminal = l->writes && isatty(fileno(out));
+    l->terminal = l->writes && is_terminal(out);
     if (!path || !l->writes) return TRINE_OK;
     l->path = strdup(path);
     l->file = fopen(path, "w");

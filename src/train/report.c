@@ -275,15 +275,26 @@ static void print_programs(const rehearsal *h, FILE *out) {
                 s->slots, s->streams, s->count);
         program_print(s, out);
     }
+}
+
+static void draw(const rehearsal *h, FILE *out) {
     double idle = pp_picture(h->stages, out);
-    fprintf(out, "idle %.1f%% of the picture; (p-1)/(m+p-1) = %.1f%%\n", 100 * idle,
-            100 * pp_bubble(TRINE_GPIPE, h->spec.stages, h->spec.micros));
+    fprintf(out, "idle %.1f%% of the picture; bubble by formula %.1f%%\n", 100 * idle,
+            100 * pp_bubble(h->spec.schedule, h->spec.stages, h->spec.micros));
+}
+
+trine_status trine_draw(const trine_config *config, int ranks, FILE *out) {
+    rehearsal h;
+    trine_status status = rehearse(&h, config, ranks);
+    if (status == TRINE_OK) draw(&h, out);
+    rehearsal_end(&h);
+    return status;
 }
 
 trine_status trine_explain(const trine_config *config, int ranks, FILE *out) {
     rehearsal h;
     trine_status status = rehearse(&h, config, ranks);
-    if (status == TRINE_OK) print_programs(&h, out);
+    if (status == TRINE_OK) print_programs(&h, out), draw(&h, out);
     rehearsal_end(&h);
     return status;
 }

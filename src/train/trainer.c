@@ -82,7 +82,7 @@ static trine_status take_memory(trine_trainer *t) {
     arena_init(&t->memory, NULL, 0);
     holding_take(&t->held, &t->memory);
     size_t bytes = t->memory.used;
-    TRY(device_alloc(t->dev, &t->base, bytes));
+    TRY(trine_world_agree(t->world, device_alloc(t->dev, &t->base, bytes)));
     arena_init(&t->memory, t->base, bytes);
     holding_take(&t->held, &t->memory);
     int64_t peak = (int64_t)bytes;
@@ -93,11 +93,16 @@ static trine_status take_memory(trine_trainer *t) {
     return TRINE_OK;
 }
 
-static trine_status setup(trine_trainer *t) {
-    const trine_parallel *p = &t->config.parallel;
+/* What each rank can find out by itself, before the first message of the job. */
+static trine_status setup_alone(trine_trainer *t) {
     TRY(own_strings(t));
     TRY(trine_config_check(&t->config, trine_world_size(t->world)));
-    TRY(open_data(t));
+    return open_data(t);
+}
+
+static trine_status setup(trine_trainer *t) {
+    const trine_parallel *p = &t->config.parallel;
+    TRY(trine_world_agree(t->world, setup_alone(t)));
     trine_world_timeout(t->world, p->timeout);
     TRY(trine_mesh_create(&t->mesh, t->world, p->layout, p->ranks_per_node));
     comm_audit(t->world, p->audit);

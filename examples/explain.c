@@ -1,0 +1,34 @@
+/* Rung 4: a schedule explained. Who computes what when, with the idle part beside the formula
+ * (p-1)/(m+p-1); needs no mpirun.
+ *
+ *     build/explain                      4 stages, 8 micro-batches
+ *     build/explain --pp 3 --global-batch-size 5
+ *
+ * Takes the options of train_gpt; train_gpt --explain prints the programs themselves. */
+#include "trine.h"
+
+static trine_status explain(trine_config *config) {
+    static const char *const names[] = {"naive: one micro-batch in flight",
+                                        "gpipe: all forwards, then all backwards",
+                                        "1f1b: one forward, one backward"};
+    trine_layout l = config->parallel.layout;
+    trine_status status = TRINE_OK;
+    for (int s = 0; status == TRINE_OK && s < TRINE_SCHEDULES; s++) {
+        config->parallel.schedule = (trine_schedule)s;
+        printf("%s%s\n", s ? "\n" : "", names[s]);
+        status = trine_draw(config, l.dp * l.tp * l.pp, stdout);
+    }
+    return status;
+}
+
+int main(int argc, char **argv) {
+    trine_config config;
+    trine_run run;
+    if (trine_parse(argc, argv, &config, &run) != TRINE_OK) return trine_error_print(), 1;
+    if (run.help) return trine_usage(argv[0], stdout), 0;
+    if (config.parallel.layout.pp == 1) config.parallel.layout.pp = 4;
+    if (config.parallel.layout.dp == 0) config.parallel.layout.dp = 1;
+    if (config.global_batch_size == 0) config.global_batch_size = 8;
+    if (explain(&config) != TRINE_OK) return trine_error_print(), 1;
+    return 0;
+}

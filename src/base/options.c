@@ -1,0 +1,426 @@
+#include "base/options.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/status.h"
+
+#define MAX_NAMES 256
+
+/* ---- Mistakes ---- */
+
+typedef struct {
+    char text[3072];
+    size_t used;
+    int count;
+} mistakes;
+
+static void mistake(mistakes *m, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* What does not fit is cut: the message has said enough by then. */
+static void mistake(mistakes *m, const char *format, ...) {
+    char line[512];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    int n = snprintf(m->text + m->used, sizeof m->text - m->used, "\n  - %s", line);
+    m->used += (size_t)n;
+    if (m->used >= sizeof m->text) m->used = sizeof m->text - 1;
+    m->count++;
+}
+
+/* ---- Did you mean ---- */
+
+static size_t least(size_t a, size_t b) {
+    return a < b ? a : b;
+}
+
+/* Letters inserted, left out, changed or swapped with the next one to get from a to b (the optimal
+ * string alignment distance); words longer than the table are far from everything. */
+static size_t distance(const char *a, const char *b) {
+    enum { LIMIT = 64 };
+    size_t d[LIMIT][LIMIT], la = strlen(a), lb = strlen(b);
+    if (la >= LIMIT || lb >= LIMIT) return SIZE_MAX;
+    for (size_t i = 0; i <= la; i++)
+        for (size_t j = 0; j <= lb; j++) {
+            if (!i || !j) {
+                d[i][j] = i + j;
+                continue;
+            }
+            size_t changed = d[i - 1][j - 1] + (a[i - 1] != b[j - 1]);
+            d[i][j] = least(changed, least(d[i - 1][j], d[i][j - 1]) + 1);
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+                d[i][j] = least(d[i][j], d[i - 2][j - 2] + 1);
+        }
+    return d[la][lb];
+}
+
+const char *options_nearest(const char *word, const char *const names[], size_t count) {
+    size_t length = strlen(word), limit = length / 3 > 2 ? length / 3 : 2;
+    const char *best = NULL, *container = NULL;
+    for (size_t i = 0; i < count; i++) {
+        if (!names[i]) continue;
+        size_t d = distance(word, names[i]);
+        /* A distance as large as the word is a different word. */
+        if (d <= limit && d < length) {
+            best = names[i];
+            limit = d ? d - 1 : 0;
+            if (d == 0) return best;
+        }
+        if (!container && length > 2 && strstr(names[i], word)) container = names[i];
+    }
+    return best ? best : container;
+}
+
+/* ---- Looking up ---- */
+
+static const char *dashes(const char *name) {
+    return strlen(name) == 1 ? "-" : "--";
+}
+
+static bool spells(const char *name, const char *word, size_t length) {
+    return name && strlen(name) == length && !memcmp(name, word, length);
+}
+
+/* The row of `length` letters at word; NULL if there is none. */
+static const option *find(const options *o, const char *word, size_t length) {
+    for (size_t i = 0; i < o->count; i++) {
+        const option *row = &o->rows[i];
+        if (spells(row->name, word, length) || spells(row->alias, word, length)) return row;
+    }
+    return NULL;
+}
+
+/* Rows are ours: a name is there once, and every row has what its kind needs. */
+static void check_rows(const options *o) {
+    ASSERT(2 * o->count <= MAX_NAMES);
+    for (size_t i = 0; i < o->count; i++) {
+        const option *row = &o->rows[i];
+        if (row->kind == OPTION_KIND_HEADING) continue;
+        ASSERT(row->name && strlen(row->name) > 1 && row->help && row->to.choice);
+        if (row->kind == OPTION_KIND_CHOICE)
+            ASSERT(row->choices && row->choices[0] && row->enum_size == sizeof(int));
+        ASSERT(find(o, row->name, strlen(row->name)) == row);
+        ASSERT(!row->alias || find(o, row->alias, strlen(row->alias)) == row);
+    }
+}
+
+static void unknown(const options *o, mistakes *m, const char *argument) {
+    const char *names[MAX_NAMES], *word = argument + strspn(argument, "-");
+    char own[64];
+    for (size_t i = 0; i < o->count; i++) {
+        names[2 * i] = o->rows[i].name;
+        names[2 * i + 1] = o->rows[i].alias;
+    }
+    int length = (int)strcspn(word, "=");
+    snprintf(own, sizeof own, "%.*s", length, word);
+    const char *nearest = options_nearest(own, names, 2 * o->count);
+    int shown = (int)(word - argument) + length;
+    if (nearest)
+        mistake(m, "unknown option %.*s; did you mean %s%s?", shown, argument, dashes(nearest),
+                nearest);
+    else
+        mistake(m, "unknown option %.*s", shown, argument);
+}
+
+/* ---- Values ---- */
+
+/* What a row takes, in words. */
+static void expected(const option *row, char *text, size_t size) {
+    bool real = row->kind == OPTION_KIND_DOUBLE;
+    const char *noun = real ? "a number" : "a whole number";
+    bool low = row->min > (real ? -HUGE_VAL : INT_MIN);
+    bool high = row->max < (real ? HUGE_VAL : INT_MAX);
+    size_t used = 0;
+    switch (row->kind) {
+    case OPTION_KIND_CHOICE:
+        for (int i = 0; row->choices[i] && used < size; i++) {
+            const char *separator = !i ? "" : row->choices[i + 1] ? ", " : " or ";
+            used += (size_t)snprintf(text + used, size - used, "%s%s", separator, row->choices[i]);
+        }
+        return;
+    case OPTION_KIND_INT:
+    case OPTION_KIND_DOUBLE:
+        if (low && high)
+            snprintf(text, size, "%s from %.9g to %.9g", noun, row->min, row->max);
+        else if (low)
+            snprintf(text, size, "%s of at least %.9g", noun, row->min);
+        else if (high)
+            snprintf(text, size, "%s of at most %.9g", noun, row->max);
+        else
+            snprintf(text, size, "%s", noun);
+        return;
+    case OPTION_KIND_U64:
+        snprintf(text, size, "a whole number from 0 to 2^64 - 1");
+        return;
+    case OPTION_KIND_STRING:
+        snprintf(text, size, "a value that is not empty");
+        return;
+    case OPTION_KIND_FLAG:
+    case OPTION_KIND_HEADING:
+        break;
+    }
+    snprintf(text, size, "nothing");
+}
+
+/* strtol and its like take blanks before the number; a command line should not. */
+static bool starts_number(const char *text) {
+    return *text && strchr("+-.0123456789", *text);
+}
+
+static bool read_int(const option *row, const char *text) {
+    char *end;
+    errno = 0;
+    long value = strtol(text, &end, 10);
+    if (!starts_number(text) || *end || end == text || errno) return false;
+    if (value < INT_MIN || value > INT_MAX) return false;
+    if ((double)value < row->min || (double)value > row->max) return false;
+    *row->to.number = (int)value;
+    return true;
+}
+
+static bool read_u64(const option *row, const char *text) {
+    char *end;
+    errno = 0;
+    unsigned long long value = strtoull(text, &end, 10);
+    /* strtoull takes -1 for 2^64 - 1. */
+    if (!starts_number(text) || *text == '-' || *end || end == text || errno) return false;
+    *row->to.u64 = value;
+    return true;
+}
+
+static bool read_double(const option *row, const char *text) {
+    char *end;
+    double value = strtod(text, &end);
+    if (!starts_number(text) || *end || end == text || !isfinite(value)) return false;
+    if (value < row->min || value > row->max) return false;
+    *row->to.real = value;
+    return true;
+}
+
+static bool read_choice(const option *row, const char *text) {
+    for (int i = 0; row->choices[i]; i++)
+        if (!strcmp(row->choices[i], text)) {
+            memcpy(row->to.choice, &i, sizeof i);
+            return true;
+        }
+    return false;
+}
+
+/* Sets the row's destination; false if its kind cannot be read from `text`. */
+static bool read_value(const option *row, const char *text) {
+    switch (row->kind) {
+    case OPTION_KIND_INT:
+        return read_int(row, text);
+    case OPTION_KIND_U64:
+        return read_u64(row, text);
+    case OPTION_KIND_DOUBLE:
+        return read_double(row, text);
+    case OPTION_KIND_CHOICE:
+        return read_choice(row, text);
+    case OPTION_KIND_STRING:
+        if (*text) *row->to.text = text;
+        return *text;
+    case OPTION_KIND_FLAG:
+    case OPTION_KIND_HEADING:
+        break;
+    }
+    return false;
+}
+
+/* ---- Parsing ---- */
+
+typedef struct {
+    const options *o;
+    char *const *next, *const *end;
+    mistakes *m;
+} cursor;
+
+/* Whether the next argument can be a value: "--x" is an option someone forgot the value before. */
+static bool value_follows(const cursor *c) {
+    return c->next < c->end && strncmp(*c->next, "--", 2) != 0;
+}
+
+static void set_option(cursor *c, const option *row, const char *argument, const char *value) {
+    char want[512];
+    int shown = (int)strcspn(argument, "=");
+    expected(row, want, sizeof want);
+    if (row->kind == OPTION_KIND_FLAG) {
+        if (value)
+            mistake(c->m, "%.*s takes no value, but was given \"%s\"", shown, argument, value);
+        else
+            *row->to.flag = true;
+        return;
+    }
+    if (!value && !value_follows(c)) {
+        mistake(c->m, "%s needs a value: %s", argument, want);
+        return;
+    }
+    if (!value) value = *c->next++;
+    if (!read_value(row, value))
+        mistake(c->m, "%.*s must be %s, not \"%s\"", shown, argument, want, value);
+}
+
+static void read_option(cursor *c) {
+    const char *argument = *c->next++, *word = argument + strspn(argument, "-");
+    const char *equals = strchr(word, '=');
+    size_t length = equals ? (size_t)(equals - word) : strlen(word);
+    const option *row = find(c->o, word, length);
+    bool spelled = row && (word - argument == (length == 1 ? 1 : 2));
+    if (spelled) {
+        set_option(c, row, argument, equals ? equals + 1 : NULL);
+        return;
+    }
+    unknown(c->o, c->m, argument);
+    /* What follows is its value, most likely, and not a second mistake. */
+    if (!equals && !(row && row->kind == OPTION_KIND_FLAG) && value_follows(c)) c->next++;
+}
+
+static void take_argument(cursor *c, const char *argument) {
+    if (c->o->arguments)
+        c->o->arguments[(*c->o->argument_count)++] = argument;
+    else
+        mistake(c->m, "unexpected argument \"%s\"", argument);
+}
+
+trine_status options_parse(const options *o, int argc, char *const argv[]) {
+    check_rows(o);
+    mistakes m = {.used = 0};
+    cursor c = {o, argv + (argc > 0), argv + argc, &m};
+    if (o->arguments) *o->argument_count = 0;
+    while (c.next < c.end) {
+        const char *argument = *c.next;
+        if (!strcmp(argument, "--")) {
+            for (c.next++; c.next < c.end; c.next++) take_argument(&c, *c.next);
+        } else if (argument[0] == '-' && argument[1]) {
+            read_option(&c);
+        } else {
+            take_argument(&c, argument);
+            c.next++;
+        }
+    }
+    CHECK(m.count != 1, TRINE_EINVAL, "%s", m.text + strlen("\n  - "));
+    CHECK(!m.count, TRINE_EINVAL, "%d mistakes on the command line:%s", m.count, m.text);
+    return TRINE_OK;
+}
+
+/* ---- Help ---- */
+
+#define WIDTH    100
+#define MAX_LEFT 36 /* columns of the names; longer ones have a line of their own */
+
+/* "  --tp, --tensor-model-parallel-size N" */
+static int left_side(const option *row, char *text, size_t size) {
+    char value[256] = "";
+    size_t used = 0;
+    if (row->kind == OPTION_KIND_CHOICE && !row->metavar) {
+        for (int i = 0; row->choices[i] && used < sizeof value; i++)
+            used += (size_t)snprintf(value + used, sizeof value - used, "%s%s", i ? "|" : " ",
+                                     row->choices[i]);
+    } else if (row->kind != OPTION_KIND_FLAG) {
+        snprintf(value, sizeof value, " %s", row->metavar ? row->metavar : "VALUE");
+    }
+    bool alias = row->alias;
+    return snprintf(text, size, "  --%s%s%s%s%s", row->name, alias ? ", " : "",
+                    alias ? dashes(row->alias) : "", alias ? row->alias : "", value);
+}
+
+/* The fewest digits which read back as the same number. */
+static void shortest(double value, char *text, size_t size) {
+    for (int digits = 1; digits <= 17; digits++) {
+        snprintf(text, size, "%.*g", digits, value);
+        if (strtod(text, NULL) == value) return;
+    }
+}
+
+/* The destination's value; "" if there is nothing to show. */
+static void default_of(const option *row, char *text, size_t size) {
+    int index = 0;
+    text[0] = '\0';
+    switch (row->kind) {
+    case OPTION_KIND_INT:
+        snprintf(text, size, "%d", *row->to.number);
+        break;
+    case OPTION_KIND_U64:
+        snprintf(text, size, "%" PRIu64, *row->to.u64);
+        break;
+    case OPTION_KIND_DOUBLE:
+        shortest(*row->to.real, text, size);
+        break;
+    case OPTION_KIND_STRING:
+        if (*row->to.text) snprintf(text, size, "%s", *row->to.text);
+        break;
+    case OPTION_KIND_CHOICE:
+        memcpy(&index, row->to.choice, sizeof index);
+        snprintf(text, size, "%s", row->choices[index]);
+        break;
+    case OPTION_KIND_FLAG:
+        snprintf(text, size, "%s", *row->to.flag ? "on" : "");
+        break;
+    case OPTION_KIND_HEADING:
+        break;
+    }
+}
+
+/* Words from column `column` on (where the cursor stands), wrapped; ends the line. */
+static void print_wrapped(FILE *out, const char *text, int column) {
+    int at = column;
+    while (*(text += strspn(text, " "))) {
+        int length = (int)strcspn(text, " ");
+        if (at > column && at + 1 + length > WIDTH) at = fprintf(out, "\n%*s", column, "") - 1;
+        at += fprintf(out, "%s%.*s", at > column ? " " : "", length, text);
+        text += length;
+    }
+    fputc('\n', out);
+}
+
+static void print_row(FILE *out, const option *row, int column) {
+    char left[512], value[256], help[1024];
+    int used = left_side(row, left, sizeof left);
+    fputs(left, out);
+    if (used + 2 > column)
+        fprintf(out, "\n%*s", column, "");
+    else
+        fprintf(out, "%*s", column - used, "");
+    default_of(row, value, sizeof value);
+    if (value[0])
+        snprintf(help, sizeof help, "%s (default: %s)", row->help, value);
+    else
+        snprintf(help, sizeof help, "%s", row->help);
+    print_wrapped(out, help, column);
+}
+
+/* Where the help texts begin: two columns behind the longest names which are not too long. */
+static int help_column(const options *o) {
+    char left[512];
+    int column = 0;
+    for (size_t i = 0; i < o->count; i++) {
+        if (o->rows[i].kind == OPTION_KIND_HEADING) continue;
+        int used = left_side(&o->rows[i], left, sizeof left);
+        if (used <= MAX_LEFT && used > column) column = used;
+    }
+    return column + 2;
+}
+
+void options_help(FILE *out, const options *o) {
+    check_rows(o);
+    fprintf(out, "Usage: %s %s\n", o->program, o->usage ? o->usage : "[options]");
+    if (o->about) {
+        fputc('\n', out);
+        print_wrapped(out, o->about, 0);
+    }
+    int column = help_column(o);
+    if (o->count && o->rows[0].kind != OPTION_KIND_HEADING) fputc('\n', out);
+    for (size_t i = 0; i < o->count; i++) {
+        if (o->rows[i].kind == OPTION_KIND_HEADING)
+            fprintf(out, "\n%s:\n", o->rows[i].help);
+        else
+            print_row(out, &o->rows[i], column);
+    }
+}

@@ -1,0 +1,173 @@
+#include <limits.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/options.h"
+#include "base/status.h"
+
+/* The command line of the example trainers: one table. */
+
+static const char *const models[] = {"gpt2", "gpt2-medium", "gpt2-large", "gpt2-xl", NULL};
+static const char *const decays[] = {"cosine", "linear", "constant", NULL};
+static const char *const zeros[] = {"0", "1", "2", "3", NULL};
+static const char *const devices[] = {"cpu", "ref", NULL};
+static const char *const schedules[] = {
+#define SCHEDULE_TEXT(id, text) text,
+    TRINE_SCHEDULE_LIST(SCHEDULE_TEXT) NULL
+#undef SCHEDULE_TEXT
+};
+
+/* What the rows fill beside the caller's structs. */
+typedef struct {
+    int model, device; /* indices of names */
+} choices;
+
+#define CLI_ROWS 56
+
+static size_t model_rows(option *rows, trine_model *m, choices *c) {
+    const option own[] = {
+        OPTION_HEADING("Model"),
+        OPTION_CHOICE("model", NULL, &c->model, models, "sizes of GPT-2; the options below change them"),
+        OPTION_INT("num-layers", NULL, &m->num_layers, "N", 1, 32000, "transformer blocks"),
+        OPTION_INT("hidden-size", NULL, &m->hidden_size, "N", 1, INT_MAX, "width of the residual stream"),
+        OPTION_INT("num-attention-heads", NULL, &m->num_attention_heads, "N", 1, INT_MAX,
+                   "heads; a multiple of --tp"),
+        OPTION_INT("ffn-hidden-size", NULL, &m->ffn_hidden_size, "N", 0, INT_MAX,
+                   "width of the MLP; 0: 4 x hidden size"),
+        OPTION_INT("seq-length", NULL, &m->seq_length, "N", 1, INT_MAX, "tokens a sample"),
+        OPTION_INT("vocab-size", NULL, &m->vocab_size, "N", 0, INT_MAX,
+                   "tokens in the vocabulary; 0: the token file's"),
+        OPTION_FLAG("untied", "untie-embeddings-and-output-weights", &m->untied,
+                    "give the output head a matrix of its own"),
+    };
+    memcpy(rows, own, sizeof own);
+    return sizeof own / sizeof *own;
+}
+
+static size_t parallel_rows(option *rows, trine_parallel *p, choices *c) {
+    const option own[] = {
+        OPTION_HEADING("Parallelism"),
+        OPTION_INT("dp", "data-parallel-size", &p->layout.dp, "N", 0, INT_MAX,
+                   "data-parallel ranks; 0: what is left of the ranks"),
+        OPTION_INT("tp", "tensor-model-parallel-size", &p->layout.tp, "N", 1, INT_MAX,
+                   "tensor-parallel ranks"),
+        OPTION_INT("pp", "pipeline-model-parallel-size", &p->layout.pp, "N", 1, INT_MAX,
+                   "pipeline stages"),
+        OPTION_CHOICE("zero", "zero-stage", &p->zero, zeros,
+                      "what dp ranks share: 1 optimizer, 2 + gradients, 3 + parameters"),
+        OPTION_CHOICE("schedule", NULL, &p->schedule, schedules, "order of the pipeline"),
+        OPTION_STRING("pp-split", NULL, &p->pp_split, "LIST",
+                      "layers of each stage by hand, e.g. e,5,5,h"),
+        OPTION_INT("gather-buffers", NULL, &p->gather_buffers, "N", 1, 30000,
+                   "ZeRO-3: buffers for gathered parameters, per class of units"),
+        OPTION_INT("ranks-per-node", NULL, &p->ranks_per_node, "N", 0, INT_MAX,
+                   "what a node is; 0: as MPI finds it"),
+        OPTION_CHOICE("device", NULL, &c->device, devices, "what computes"),
+        OPTION_INT("threads", NULL, &p->threads, "N", 0, 4096,
+                   "threads a rank; 0: from the affinity mask and the ranks of the node"),
+        OPTION_DOUBLE("timeout", NULL, &p->timeout, "SECONDS", 0, 1e9,
+                      "end the job when a rank has waited that long; 0: never"),
+        OPTION_FLAG("audit", NULL, &p->audit, "compare every collective over its group; hash replicas"),
+        OPTION_FLAG("serial", NULL, &p->serial, "finish each instruction before the next (bisecting)"),
+    };
+    memcpy(rows, own, sizeof own);
+    return sizeof own / sizeof *own;
+}
+
+static size_t training_rows(option *rows, trine_config *config) {
+    trine_optimizer *o = &config->optimizer;
+    const option own[] = {
+        OPTION_HEADING("Training"),
+        OPTION_INT("micro-batch-size", NULL, &config->micro_batch_size, "N", 1, INT_MAX,
+                   "samples per forward pass and rank"),
+        OPTION_INT("global-batch-size", NULL, &config->global_batch_size, "N", 0, INT_MAX,
+                   "samples a step over all ranks; 0: micro-batch x dp"),
+        OPTION_INT("train-iters", NULL, &config->train_iters, "N", 0, INT_MAX, "steps"),
+        OPTION_DOUBLE("lr", NULL, &o->lr, "X", 0, INFINITY, "learning rate after warm-up"),
+        OPTION_DOUBLE("min-lr", NULL, &o->min_lr, "X", 0, INFINITY, "learning rate after decay"),
+        OPTION_INT("lr-warmup-iters", NULL, &o->lr_warmup_iters, "N", 0, INT_MAX,
+                   "steps of linear warm-up"),
+        OPTION_INT("lr-decay-iters", NULL, &o->lr_decay_iters, "N", 0, INT_MAX,
+                   "step at which decay ends; 0: --train-iters"),
+        OPTION_CHOICE("lr-decay-style", NULL, &o->lr_decay_style, decays, "form of the decay"),
+        OPTION_DOUBLE("weight-decay", NULL, &o->weight_decay, "X", 0, INFINITY,
+                      "decoupled; not on biases, norms and positions"),
+        OPTION_FLAG("decay-all", NULL, &o->decay_all, "weight decay on everything"),
+        OPTION_DOUBLE("adam-beta1", NULL, &o->adam_beta1, "X", 0, 1, "first moment's decay"),
+        OPTION_DOUBLE("adam-beta2", NULL, &o->adam_beta2, "X", 0, 1, "second moment's decay"),
+        OPTION_DOUBLE("adam-eps", NULL, &o->adam_eps, "X", 0, INFINITY, "added to the denominator"),
+        OPTION_DOUBLE("clip-grad", NULL, &o->clip_grad, "X", 0, INFINITY,
+                      "largest global gradient norm; 0: no clipping"),
+        OPTION_U64("seed", NULL, &config->data.seed, "N", "of initial values and sample order"),
+    };
+    memcpy(rows, own, sizeof own);
+    return sizeof own / sizeof *own;
+}
+
+static size_t run_rows(option *rows, trine_config *config, trine_run *r) {
+    const option own[] = {
+        OPTION_HEADING("Data and output"),
+        OPTION_STRING("data-path", NULL, &config->data.data_path, "FILE", "token file or glob"),
+        OPTION_STRING("val-data-path", NULL, &config->data.val_data_path, "FILE",
+                      "token file or glob for validation"),
+        OPTION_INT("log-interval", NULL, &r->log_interval, "N", 0, INT_MAX, "steps between lines"),
+        OPTION_INT("eval-interval", NULL, &r->eval_interval, "N", 0, INT_MAX,
+                   "steps between validations; 0: before the first and after the last"),
+        OPTION_INT("eval-iters", NULL, &config->eval_iters, "N", 1, INT_MAX,
+                   "global batches a validation"),
+        OPTION_STRING("log", NULL, &r->log, "FILE", "metrics as JSON lines; begun anew"),
+        OPTION_DOUBLE("peak-tflops", NULL, &r->peak_tflops, "X", 0, INFINITY,
+                      "of one rank, for the utilisation"),
+        OPTION_HEADING("Looking without running"),
+        OPTION_FLAG("dry-run", NULL, &r->dry_run, "print bytes, bubble and traffic; needs no mpirun"),
+        OPTION_FLAG("explain", NULL, &r->explain, "print every stage's program; needs no mpirun"),
+        OPTION_INT("ranks", NULL, &r->ranks, "N", 0, INT_MAX,
+                   "for these two: ranks of the job; 0: dp x tp x pp"),
+        OPTION_FLAG("help", "h", &r->help, "print this"),
+    };
+    memcpy(rows, own, sizeof own);
+    return sizeof own / sizeof *own;
+}
+
+static options make_table(const char *program, option rows[CLI_ROWS], trine_config *config,
+                          trine_run *run, choices *c) {
+    size_t count = model_rows(rows, &config->model, c);
+    count += parallel_rows(rows + count, &config->parallel, c);
+    count += training_rows(rows + count, config);
+    count += run_rows(rows + count, config, run);
+    ASSERT(count <= CLI_ROWS);
+    return (options){.program = program,
+                     .usage = "[options]     (under mpirun for more than one rank)",
+                     .about = "Trains a GPT over data, tensor and pipeline parallel ranks.",
+                     .rows = rows,
+                     .count = count};
+}
+
+static trine_run default_run(void) {
+    return (trine_run){.log_interval = 1};
+}
+
+/* Twice: the first time finds the model, whose sizes the other options then change. */
+trine_status trine_parse(int argc, char **argv, trine_config *config, trine_run *run) {
+    option rows[CLI_ROWS];
+    choices c = {0};
+    options table = make_table(argv[0], rows, config, run, &c);
+    *config = trine_config_default();
+    *run = default_run();
+    TRY(options_parse(&table, argc, argv));
+    *config = trine_config_default();
+    *run = default_run();
+    TRY(trine_model_preset(&config->model, models[c.model]));
+    TRY(options_parse(&table, argc, argv));
+    config->parallel.device = devices[c.device];
+    return TRINE_OK;
+}
+
+void trine_usage(const char *program, FILE *out) {
+    option rows[CLI_ROWS];
+    trine_config config = trine_config_default();
+    trine_run run = default_run();
+    choices c = {0};
+    options table = make_table(program, rows, &config, &run, &c);
+    options_help(out, &table);
+}
