@@ -164,10 +164,7 @@ static void check_layout(trine_layout layout) {
 
 static void every_layout(void **state) {
     (void)state;
-    int ranks = trine_world_size(harness_world);
-    for (int tp = 1; tp <= ranks; tp++)
-        for (int pp = 1; ranks % tp == 0 && pp <= ranks / tp; pp++)
-            if (ranks / tp % pp == 0) check_layout((trine_layout){ranks / tp / pp, tp, pp});
+    training_layouts(check_layout);
 }
 
 /* All-reduces of activations large enough for the other algorithm. */
