@@ -42,7 +42,8 @@ LIB      := $(BUILD)/libtrine.a
 SHARED   := $(BUILD)/libtrine.so.$(VERSION)
 OBJ      := $(patsubst src/%.c,$(BUILD)/obj/%.o,$(wildcard src/*/*.c src/device/*/*.c))
 EXAMPLES := $(patsubst examples/%.c,$(BUILD)/%,$(wildcard examples/*.c))
-TOOLS    := $(patsubst tools/%.c,$(BUILD)/%,$(wildcard tools/*.c))
+# tools/trine_tokens.c becomes build/trine-tokens: C has the underscore, commands have the dash.
+TOOLS    := $(addprefix $(BUILD)/,$(subst _,-,$(patsubst tools/%.c,%,$(wildcard tools/*.c))))
 TESTS    := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/*/*.c))
 HARNESS  := $(BUILD)/tests/harness.o
 
@@ -73,7 +74,8 @@ $(SHARED): $(OBJ) tools/libtrine.map
 $(BUILD)/%: examples/%.c $(LIB)
 	$(COMPILE) $< -o $@ $(LIB) $(LIBS)
 
-$(BUILD)/%: tools/%.c $(LIB)
+.SECONDEXPANSION:
+$(TOOLS): $(BUILD)/%: tools/$$(subst -,_,$$*).c $(LIB)
 	$(COMPILE) $< -o $@ $(LIB) $(LIBS)
 
 $(HARNESS): tests/harness.c $(BUILD)/flags

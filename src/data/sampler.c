@@ -8,6 +8,7 @@
 
 trine_status sampler_create(sampler *s, const tokens *source, size_t T, uint32_t vocab,
                             uint64_t seed, sampler_order order) {
+    ASSERT(T > 0);
     uint64_t count = tokens_count(source);
     CHECK(count > T, TRINE_EDATA,
           "%" PRIu64 " tokens are too few for one sample of sequence length %zu and its next token",

@@ -58,7 +58,8 @@ static trine_status check_header(shard *s) {
 }
 
 static trine_status map_file(shard *s) {
-    int fd = open(s->path, O_RDONLY | O_CLOEXEC);
+    /* Without O_NONBLOCK a pipe would be waited for here, instead of being refused below. */
+    int fd = open(s->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     CHECK(fd >= 0, TRINE_EIO, "%s: %s", s->path, strerror(errno));
     struct stat info;
     bool regular = !fstat(fd, &info) && S_ISREG(info.st_mode);
@@ -98,8 +99,8 @@ trine_status tokens_open(tokens **out, const char *path) {
     CHECK(found != GLOB_NOMATCH, TRINE_EIO, "%s: no such file", path);
     CHECK(!found, TRINE_EIO, "%s: cannot be read", path);
     tokens *t = calloc(1, sizeof *t);
-    trine_status status = t ? open_shards(t, &files)
-                            : RAISE(TRINE_ENOMEM, "no memory for a token source");
+    trine_status status =
+        t ? open_shards(t, &files) : RAISE(TRINE_ENOMEM, "no memory for a token source");
     globfree(&files);
     if (status != TRINE_OK) tokens_close(&t);
     *out = t;

@@ -11,6 +11,7 @@
 struct tokens_writer {
     FILE *file;
     char *path, *unfinished; /* the file's name, and what it is called until it is complete */
+    bool started;            /* the unfinished file is there, and ours */
     const token_format *format;
     uint32_t vocab;
     uint64_t count;
@@ -32,10 +33,14 @@ static trine_status start(tokens_writer *w, const char *path) {
     snprintf(w->unfinished, size, "%s.unfinished", path);
     w->file = fopen(w->unfinished, "wb");
     CHECK(w->file, TRINE_EIO, "%s: %s", w->unfinished, strerror(errno));
+    w->started = true;
     return write_header(w);
 }
 
 trine_status tokens_writer_open(tokens_writer **w, const char *path, uint32_t vocab) {
+    *w = NULL;
+    CHECK(vocab >= 1 && vocab <= INT32_MAX, TRINE_EINVAL,
+          "%s: a vocabulary of %" PRIu32 ", but it must be from 1 to %d", path, vocab, INT32_MAX);
     *w = calloc(1, sizeof **w);
     CHECK(*w, TRINE_ENOMEM, "no memory for a token writer");
     (*w)->vocab = vocab;
@@ -45,30 +50,35 @@ trine_status tokens_writer_open(tokens_writer **w, const char *path, uint32_t vo
     return status;
 }
 
-trine_status tokens_writer_add(tokens_writer *w, const int32_t *ids, size_t count) {
-    for (size_t i = 0; i < count; i++) {
-        CHECK(ids[i] >= 0 && (uint32_t)ids[i] < w->vocab, TRINE_EDATA,
-              "%s: token %" PRIu64 " is %d, beyond the vocabulary of %" PRIu32, w->path,
-              w->count + i, ids[i], w->vocab);
-        uint16_t narrow = (uint16_t)ids[i];
-        uint32_t wide = (uint32_t)ids[i];
-        const void *id = w->format->width == sizeof narrow ? (void *)&narrow : (void *)&wide;
-        CHECK(fwrite(id, w->format->width, 1, w->file) == 1, TRINE_EIO, "%s: %s", w->unfinished,
-              strerror(errno));
-    }
-    w->count += count;
-    CHECK(w->count <= INT32_MAX, TRINE_EDATA, "%s: more tokens than a file can name (%d)", w->path,
+static trine_status add_token(tokens_writer *w, int32_t id) {
+    CHECK(id >= 0 && (uint32_t)id < w->vocab, TRINE_EDATA,
+          "%s: token %" PRIu64 " is %d, beyond the vocabulary of %" PRIu32, w->path, w->count, id,
+          w->vocab);
+    CHECK(w->count < INT32_MAX, TRINE_EDATA, "%s: more tokens than a file can name (%d)", w->path,
           INT32_MAX);
+    uint16_t narrow = (uint16_t)id;
+    uint32_t wide = (uint32_t)id;
+    const void *bytes = w->format->width == sizeof narrow ? (void *)&narrow : (void *)&wide;
+    CHECK(fwrite(bytes, w->format->width, 1, w->file) == 1, TRINE_EIO, "%s: %s", w->unfinished,
+          strerror(errno));
+    w->count++;
+    return TRINE_OK;
+}
+
+trine_status tokens_writer_add(tokens_writer *w, const int32_t *ids, size_t count) {
+    for (size_t i = 0; i < count; i++) TRY(add_token(w, ids[i]));
     return TRINE_OK;
 }
 
 static trine_status finish(tokens_writer *w) {
+    CHECK(w->count, TRINE_EDATA, "%s: a token file needs at least one token", w->path);
     CHECK(!fseek(w->file, 0, SEEK_SET), TRINE_EIO, "%s: %s", w->unfinished, strerror(errno));
     TRY(write_header(w));
     FILE *file = w->file;
     w->file = NULL;
     CHECK(!fclose(file), TRINE_EIO, "%s: %s", w->unfinished, strerror(errno));
     CHECK(!rename(w->unfinished, w->path), TRINE_EIO, "%s: %s", w->path, strerror(errno));
+    w->started = false;
     return TRINE_OK;
 }
 
@@ -78,11 +88,10 @@ trine_status tokens_writer_close(tokens_writer **w) {
     return status;
 }
 
-/* After finish() the unfinished name is gone, and unlinking it does nothing. */
 void tokens_writer_discard(tokens_writer **w) {
     if (!*w) return;
     if ((*w)->file) fclose((*w)->file);
-    if ((*w)->unfinished) unlink((*w)->unfinished);
+    if ((*w)->started) unlink((*w)->unfinished);
     free((*w)->path);
     free((*w)->unfinished);
     free(*w);

@@ -23,7 +23,7 @@ static trine_status outer(int x) {
     return TRINE_OK;
 }
 
-static void print_error(int argument) {
+static void print_trail(int argument) {
     (void)argument;
     trine_error_print();
 }
@@ -74,7 +74,7 @@ static void the_trail_is_printed_with_its_frames(void **state) {
     char text[4096];
     status_prefix("host7 [pp1 dp0 tp1]: ");
     assert_int_equal(outer(0), TRINE_EINVAL);
-    assert_int_equal(standard_error_of(print_error, 0, text, sizeof text), 0);
+    assert_int_equal(standard_error_of(print_trail, 0, text, sizeof text), 0);
     const char *first = "trine: host7 [pp1 dp0 tp1]: invalid argument: x is 0, but must be positive\n";
     assert_int_equal(strncmp(text, first, strlen(first)), 0);
     const char *inner = strstr(text, "(check_positive)\n"), *mid = strstr(text, "(middle)\n"),
@@ -85,19 +85,19 @@ static void the_trail_is_printed_with_its_frames(void **state) {
 }
 
 static void print_twice(int argument) {
-    print_error(argument);
-    print_error(argument);
+    print_trail(argument);
+    print_trail(argument);
 }
 
 static void the_trail_is_printed_once(void **state) {
     (void)state;
     char once[4096], twice[4096];
     assert_int_equal(outer(0), TRINE_EINVAL);
-    standard_error_of(print_error, 0, once, sizeof once);
+    standard_error_of(print_trail, 0, once, sizeof once);
     standard_error_of(print_twice, 0, twice, sizeof twice);
     assert_string_equal(once, twice);
     status_clear();
-    standard_error_of(print_error, 0, once, sizeof once);
+    standard_error_of(print_trail, 0, once, sizeof once);
     assert_string_equal(once, "");
 }
 
@@ -112,7 +112,7 @@ static void long_messages_and_deep_trails_are_cut(void **state) {
     static char text[16384];
     assert_int_equal(descend(100), TRINE_EIO);
     assert_true(strlen(status_message()) < 10000);
-    standard_error_of(print_error, 0, text, sizeof text);
+    standard_error_of(print_trail, 0, text, sizeof text);
     assert_non_null(strstr(text, "input or output failed: 0000"));
     assert_non_null(strstr(text, "(descend)"));
     status_clear();

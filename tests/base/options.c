@@ -1,0 +1,442 @@
+/* TEST np=0 */
+#include "harness.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/options.h"
+
+typedef enum { NAIVE, GPIPE, ONE_F_ONE_B } order;
+
+static const char *const orders[] = {"naive", "gpipe", "1f1b", NULL};
+
+/* What the table of the tests fills. */
+typedef struct {
+    int layers, tp, any;
+    uint64_t seed;
+    double lr, beta, free;
+    const char *path, *log;
+    bool audit, help;
+    order schedule;
+    const char *arguments[16];
+    int argument_count;
+} settings;
+
+static const settings defaults = {
+    .layers = 12, .tp = 1, .any = -1, .seed = 1337, .lr = 6e-4, .beta = 0.9, .schedule = GPIPE};
+
+enum { ROWS = 15 };
+
+static void make_rows(option rows[ROWS], settings *s) {
+    const option all[ROWS] = {
+        OPTION_HEADING("Model"),
+        OPTION_INT("num-layers", NULL, &s->layers, "N", 1, INT_MAX, "transformer layers"),
+        OPTION_HEADING("Parallel"),
+        OPTION_INT("tp", "tensor-model-parallel-size", &s->tp, "N", 1, 8, "tensor parallel size"),
+        OPTION_CHOICE("schedule", NULL, &s->schedule, orders, "order of micro-batches"),
+        OPTION_FLAG("audit", NULL, &s->audit, "compare every collective"),
+        OPTION_HEADING("Rest"),
+        OPTION_INT("any", NULL, &s->any, "N", INT_MIN, INT_MAX, "any number"),
+        OPTION_U64("seed", "s", &s->seed, "N", "of all that is random"),
+        OPTION_DOUBLE("lr", NULL, &s->lr, "X", 0, INFINITY, "learning rate"),
+        OPTION_DOUBLE("adam-beta1", NULL, &s->beta, "X", 0, 1, "decay of the mean"),
+        OPTION_DOUBLE("free", NULL, &s->free, "X", -INFINITY, INFINITY, "any number"),
+        OPTION_STRING("data-path", NULL, &s->path, "FILE", "token file or glob"),
+        OPTION_STRING("log", NULL, &s->log, "FILE", "metrics"),
+        OPTION_FLAG("help", "h", &s->help, "print this and exit"),
+    };
+    memcpy(rows, all, sizeof all);
+}
+
+enum { REFUSING, COLLECTING };
+
+/* Parses a command line of words separated by blanks; '' is an empty word. *s starts at the
+ * defaults. */
+static trine_status parse(settings *s, int mode, const char *line) {
+    static char text[16384];
+    static char *argv[512];
+    int argc = 0;
+    *s = defaults;
+    snprintf(text, sizeof text, "program %s", line);
+    for (char *word = strtok(text, " "); word; word = strtok(NULL, " ")) {
+        char *quotes = strstr(word, "''");
+        if (quotes) *quotes = '\0';
+        argv[argc++] = word;
+    }
+    option rows[ROWS];
+    make_rows(rows, s);
+    options o = {.program = "program", .rows = rows, .count = ROWS};
+    if (mode == COLLECTING) {
+        o.arguments = s->arguments;
+        o.argument_count = &s->argument_count;
+    }
+    return options_parse(&o, argc, argv);
+}
+
+static void assert_settings_equal(const settings *a, const settings *b) {
+    assert_int_equal(a->layers, b->layers);
+    assert_int_equal(a->tp, b->tp);
+    assert_int_equal(a->any, b->any);
+    assert_int_equal(a->seed, b->seed);
+    assert_true(a->lr == b->lr && a->beta == b->beta && a->free == b->free);
+    assert_ptr_equal(a->path, b->path);
+    assert_ptr_equal(a->log, b->log);
+    assert_int_equal(a->audit, b->audit);
+    assert_int_equal(a->help, b->help);
+    assert_int_equal(a->schedule, b->schedule);
+}
+
+/* The line is refused with exactly this message, and changes nothing. */
+static void refused(const char *line, const char *message) {
+    settings s;
+    assert_int_equal(parse(&s, REFUSING, line), TRINE_EINVAL);
+    assert_string_equal(status_message(), message);
+    assert_settings_equal(&s, &defaults);
+    status_clear();
+}
+
+static void nothing_given_changes_nothing(void **state) {
+    (void)state;
+    settings s;
+    OK(parse(&s, REFUSING, ""));
+    assert_settings_equal(&s, &defaults);
+    option rows[ROWS];
+    make_rows(rows, &s);
+    options o = {.program = "program", .rows = rows, .count = ROWS};
+    char *none[] = {NULL};
+    OK(options_parse(&o, 0, none)); /* not even a program's name */
+    assert_settings_equal(&s, &defaults);
+}
+
+static void every_kind_is_read_in_both_forms(void **state) {
+    (void)state;
+    static const char *const lines[] = {
+        "--num-layers 3 --any -7 --seed 18446744073709551615 --lr 1e-3 --free -2.5 --data-path a=b "
+        "--audit --schedule 1f1b",
+        "--num-layers=3 --any=-7 --seed=18446744073709551615 --lr=.001 --free=-2.5 "
+        "--data-path=a=b --audit --schedule=1f1b",
+    };
+    for (int i = 0; i < 2; i++) {
+        settings s;
+        OK(parse(&s, REFUSING, lines[i]));
+        assert_int_equal(s.layers, 3);
+        assert_int_equal(s.any, -7);
+        assert_int_equal(s.seed, UINT64_MAX);
+        assert_true(s.lr == 1e-3);
+        assert_true(s.free == -2.5);
+        assert_string_equal(s.path, "a=b");
+        assert_int_equal(s.schedule, ONE_F_ONE_B);
+        assert_true(s.audit);
+        assert_false(s.help);
+        assert_null(s.log);
+        assert_int_equal(s.tp, 1);
+    }
+}
+
+static void an_alias_is_the_same_option(void **state) {
+    (void)state;
+    settings s;
+    OK(parse(&s, REFUSING, "--tensor-model-parallel-size 4 -s 5 -h"));
+    assert_int_equal(s.tp, 4);
+    assert_int_equal(s.seed, 5);
+    assert_true(s.help);
+    OK(parse(&s, REFUSING, "--tensor-model-parallel-size=2 -s=6"));
+    assert_int_equal(s.tp, 2);
+    assert_int_equal(s.seed, 6);
+}
+
+static void the_last_of_several_wins(void **state) {
+    (void)state;
+    settings s;
+    OK(parse(&s, REFUSING, "--tp 2 --tensor-model-parallel-size 4 --audit --tp=8 --audit"));
+    assert_int_equal(s.tp, 8);
+    assert_true(s.audit);
+}
+
+static void limits_are_inclusive(void **state) {
+    (void)state;
+    settings s;
+    OK(parse(&s, REFUSING, "--tp 8 --num-layers 1 --any -2147483648 --adam-beta1 1 --lr 0"));
+    assert_int_equal(s.any, INT_MIN);
+    OK(parse(&s, REFUSING, "--tp 1 --num-layers 2147483647 --any 2147483647 --adam-beta1 0"));
+    assert_int_equal(s.any, INT_MAX);
+}
+
+static void text_may_begin_with_dashes(void **state) {
+    (void)state;
+    settings s;
+    OK(parse(&s, REFUSING, "--data-path - --log=--odd"));
+    assert_string_equal(s.path, "-");
+    assert_string_equal(s.log, "--odd");
+}
+
+static void unknown_options_name_the_nearest(void **state) {
+    (void)state;
+    refused("--num-layer 3", "unknown option --num-layer; did you mean --num-layers?");
+    refused("--num_layers=3", "unknown option --num_layers; did you mean --num-layers?");
+    refused("--layers 3", "unknown option --layers; did you mean --num-layers?");
+    refused("-num-layers 3", "unknown option -num-layers; did you mean --num-layers?");
+    refused("--tensor-parallel-size 2",
+            "unknown option --tensor-parallel-size; did you mean --tensor-model-parallel-size?");
+    refused("--haedless", "unknown option --haedless");
+    refused("--pt 4", "unknown option --pt; did you mean --tp?");
+    refused("--xx 4", "unknown option --xx");
+    refused("---tp 4", "unknown option ---tp; did you mean --tp?");
+    refused("--h", "unknown option --h; did you mean -h?");
+    refused("--=3", "unknown option --");
+    refused("-5", "unknown option -5");
+    refused("-audit --tp=1", "unknown option -audit; did you mean --audit?");
+}
+
+static void values_say_what_was_expected(void **state) {
+    (void)state;
+    refused("--num-layers 0", "--num-layers must be a whole number of at least 1, not \"0\"");
+    refused("--num-layers 2.5", "--num-layers must be a whole number of at least 1, not \"2.5\"");
+    refused("--num-layers 99999999999",
+            "--num-layers must be a whole number of at least 1, not \"99999999999\"");
+    refused("--num-layers 2147483648",
+            "--num-layers must be a whole number of at least 1, not \"2147483648\"");
+    refused("--tp=9", "--tp must be a whole number from 1 to 8, not \"9\"");
+    refused("--tensor-model-parallel-size=0",
+            "--tensor-model-parallel-size must be a whole number from 1 to 8, not \"0\"");
+    refused("--any 3x", "--any must be a whole number, not \"3x\"");
+    refused("--any ''", "--any must be a whole number, not \"\"");
+    refused("--any=", "--any must be a whole number, not \"\"");
+    refused("--any -", "--any must be a whole number, not \"-\"");
+    refused("--seed -1", "--seed must be a whole number from 0 to 2^64 - 1, not \"-1\"");
+    refused("--seed 18446744073709551616",
+            "--seed must be a whole number from 0 to 2^64 - 1, not \"18446744073709551616\"");
+    refused("--lr -1e-9", "--lr must be a number of at least 0, not \"-1e-9\"");
+    refused("--lr nan", "--lr must be a number of at least 0, not \"nan\"");
+    refused("--lr 1e999", "--lr must be a number of at least 0, not \"1e999\"");
+    refused("--free -inf", "--free must be a number, not \"-inf\"");
+    refused("--free 1.5e", "--free must be a number, not \"1.5e\"");
+    refused("--adam-beta1 1.1", "--adam-beta1 must be a number from 0 to 1, not \"1.1\"");
+    refused("--data-path=", "--data-path must be a value that is not empty, not \"\"");
+    refused("--schedule 1f", "--schedule must be naive, gpipe or 1f1b, not \"1f\"");
+    refused("--schedule 1", "--schedule must be naive, gpipe or 1f1b, not \"1\"");
+    refused("--audit=yes", "--audit takes no value, but was given \"yes\"");
+}
+
+/* parse() cannot pass a blank inside a word. */
+static void blanks_are_no_part_of_a_number(void **state) {
+    (void)state;
+    settings s = defaults;
+    option rows[ROWS];
+    make_rows(rows, &s);
+    options o = {.program = "program", .rows = rows, .count = ROWS};
+    static char *words[] = {"--any= 3",    "--any=3 ", "--seed= 3",
+                            "--seed=\t-1", "--lr= 1",  "--lr=1 "};
+    for (int i = 0; i < 6; i++) {
+        char *argv[] = {"program", words[i], NULL};
+        assert_int_equal(options_parse(&o, 2, argv), TRINE_EINVAL);
+    }
+    assert_settings_equal(&s, &defaults);
+}
+
+static void a_missing_value_is_said(void **state) {
+    (void)state;
+    refused("--num-layers", "--num-layers needs a value: a whole number of at least 1");
+    refused("--schedule", "--schedule needs a value: naive, gpipe or 1f1b");
+    refused("--log --", "--log needs a value: a value that is not empty");
+    settings s;
+    REFUSED(parse(&s, REFUSING, "--num-layers --tp 4"), TRINE_EINVAL,
+            "--num-layers needs a value: a whole number of at least 1");
+    assert_int_equal(s.tp, 4); /* it was not eaten as the value */
+    assert_int_equal(s.layers, 12);
+}
+
+static void all_mistakes_stand_in_one_message(void **state) {
+    (void)state;
+    settings s;
+    assert_int_equal(parse(&s, REFUSING, "--tp 0 --layer=2 --lr 2 stray --audit=1 --log"),
+                     TRINE_EINVAL);
+    assert_string_equal(status_message(), "5 mistakes on the command line:\n"
+                                          "  - --tp must be a whole number from 1 to 8, not \"0\"\n"
+                                          "  - unknown option --layer; did you mean --num-layers?\n"
+                                          "  - unexpected argument \"stray\"\n"
+                                          "  - --audit takes no value, but was given \"1\"\n"
+                                          "  - --log needs a value: a value that is not empty");
+    assert_true(s.lr == 2); /* the good ones are filled */
+    assert_int_equal(s.tp, 1);
+    assert_false(s.audit);
+}
+
+static void a_later_good_value_does_not_hide_a_mistake(void **state) {
+    (void)state;
+    settings s;
+    REFUSED(parse(&s, REFUSING, "--tp 0 --tp 2"), TRINE_EINVAL, "not \"0\"");
+}
+
+/* The value behind an unknown option is no second mistake. */
+static void an_unknown_option_takes_its_value_along(void **state) {
+    (void)state;
+    settings s;
+    REFUSED(parse(&s, COLLECTING, "--num-layer 3 file"), TRINE_EINVAL,
+            "unknown option --num-layer");
+    assert_int_equal(s.argument_count, 1);
+    assert_string_equal(s.arguments[0], "file");
+}
+
+static void very_many_mistakes_are_cut(void **state) {
+    (void)state;
+    char line[8192] = "";
+    for (int i = 0; i < 400; i++) strcat(line, "--wrong-option=1 ");
+    settings s;
+    assert_int_equal(parse(&s, REFUSING, line), TRINE_EINVAL);
+    assert_non_null(strstr(status_message(), "400 mistakes on the command line:"));
+    assert_true(strlen(status_message()) < 3200);
+    memset(line, 'x', sizeof line - 1);
+    line[0] = line[1] = '-';
+    line[sizeof line - 1] = '\0';
+    assert_int_equal(parse(&s, REFUSING, line), TRINE_EINVAL);
+    status_clear();
+}
+
+static void arguments_are_refused_or_collected(void **state) {
+    (void)state;
+    refused("file", "unexpected argument \"file\"");
+    refused("-", "unexpected argument \"-\"");
+    refused("''", "unexpected argument \"\"");
+    refused("-- --tp", "unexpected argument \"--tp\"");
+    settings s;
+    OK(parse(&s, COLLECTING, "one --tp 2 - two -- --audit --"));
+    static const char *const want[] = {"one", "-", "two", "--audit", "--"};
+    assert_int_equal(s.argument_count, 5);
+    for (int i = 0; i < 5; i++) assert_string_equal(s.arguments[i], want[i]);
+    assert_int_equal(s.tp, 2);
+    assert_false(s.audit);
+    OK(parse(&s, COLLECTING, "--tp 2"));
+    assert_int_equal(s.argument_count, 0);
+}
+
+static void nearest_counts_letters(void **state) {
+    (void)state;
+    static const char *const names[] = {"gpt2", "gpt2-medium", NULL, "gpt2-large", "gpt2-xl"};
+    static const struct {
+        const char *word, *nearest;
+    } rows[] = {
+        {"gpt2", "gpt2"},
+        {"gpt", "gpt2"},
+        {"gtp2", "gpt2"},
+        {"gpt2-lx", "gpt2-xl"},
+        {"gpt2-larg", "gpt2-large"},
+        {"gpt2medium", "gpt2-medium"},
+        {"GPT2-medium", "gpt2-medium"},
+        {"medium", "gpt2-medium"},
+        {"bert", NULL},
+        {"", NULL},
+        {"xl", NULL},
+        {"gpt-large", "gpt2-large"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const char *got = options_nearest(rows[i].word, names, 5);
+        if (rows[i].nearest)
+            assert_string_equal(got ? got : "(none)", rows[i].nearest);
+        else
+            assert_null(got);
+    }
+    assert_null(options_nearest("gpt2", names, 0));
+}
+
+/* The help text of `o`; the caller frees it. */
+static char *help_of(const options *o) {
+    char *text;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+    assert_non_null(out);
+    options_help(out, o);
+    fclose(out);
+    return text;
+}
+
+static void help_shows_groups_and_defaults(void **state) {
+    (void)state;
+    settings s = defaults;
+    s.path = "corpus_*.bin";
+    option rows[ROWS];
+    make_rows(rows, &s);
+    options o = {.program = "program", .usage = "[options] FILE...", .rows = rows, .count = ROWS};
+    char *text = help_of(&o);
+    assert_string_equal(
+        text, "Usage: program [options] FILE...\n"
+              "\n"
+              "Model:\n"
+              "  --num-layers N               transformer layers (default: 12)\n"
+              "\n"
+              "Parallel:\n"
+              "  --tp, --tensor-model-parallel-size N\n"
+              "                               tensor parallel size (default: 1)\n"
+              "  --schedule naive|gpipe|1f1b  order of micro-batches (default: gpipe)\n"
+              "  --audit                      compare every collective\n"
+              "\n"
+              "Rest:\n"
+              "  --any N                      any number (default: -1)\n"
+              "  --seed, -s N                 of all that is random (default: 1337)\n"
+              "  --lr X                       learning rate (default: 0.0006)\n"
+              "  --adam-beta1 X               decay of the mean (default: 0.9)\n"
+              "  --free X                     any number (default: 0)\n"
+              "  --data-path FILE             token file or glob (default: corpus_*.bin)\n"
+              "  --log FILE                   metrics\n"
+              "  --help, -h                   print this and exit\n");
+    free(text);
+}
+
+static void help_fits_100_columns(void **state) {
+    (void)state;
+    double x = 0.1 + 0.2; /* needs 17 digits */
+    bool on = true;
+    const option rows[] = {
+        OPTION_DOUBLE(
+            "first", NULL, &x, "X", 0, 1,
+            "a long story about one number, which goes on and on, over the end of the first "
+            "line and of the second one, until all has been said that there is to say of it"),
+        OPTION_FLAG("flag", NULL, &on, "short"),
+        OPTION_DOUBLE("last", NULL, &x, "X", 0, 1, "short"),
+    };
+    options o = {
+        .program = "p",
+        .about = "A paragraph that is longer than a line: it tells what the program is for, what "
+                 "it reads, what it writes, and where to go from here.",
+        .rows = rows,
+        .count = 3};
+    char *text = help_of(&o);
+    assert_non_null(strstr(text, "Usage: p [options]\n\nA paragraph"));
+    assert_non_null(strstr(text, "  --last X   short (default: 0.30000000000000004)\n"));
+    assert_non_null(strstr(text, "  --flag     short (default: on)\n"));
+    int lines = 0;
+    for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"), lines++) {
+        assert_true(strlen(line) <= 100);
+        assert_true(line[strlen(line) - 1] != ' ');
+        if (lines > 3 && lines < 5) assert_memory_equal(line, "             ", 13);
+    }
+    assert_int_equal(lines, 8);
+    free(text);
+}
+
+static const struct CMUnitTest options_tests[] = {
+    cmocka_unit_test(nothing_given_changes_nothing),
+    cmocka_unit_test(every_kind_is_read_in_both_forms),
+    cmocka_unit_test(an_alias_is_the_same_option),
+    cmocka_unit_test(the_last_of_several_wins),
+    cmocka_unit_test(limits_are_inclusive),
+    cmocka_unit_test(text_may_begin_with_dashes),
+    cmocka_unit_test(unknown_options_name_the_nearest),
+    cmocka_unit_test(values_say_what_was_expected),
+    cmocka_unit_test(blanks_are_no_part_of_a_number),
+    cmocka_unit_test(a_missing_value_is_said),
+    cmocka_unit_test(all_mistakes_stand_in_one_message),
+    cmocka_unit_test(a_later_good_value_does_not_hide_a_mistake),
+    cmocka_unit_test(an_unknown_option_takes_its_value_along),
+    cmocka_unit_test(very_many_mistakes_are_cut),
+    cmocka_unit_test(arguments_are_refused_or_collected),
+    cmocka_unit_test(nearest_counts_letters),
+    cmocka_unit_test(help_shows_groups_and_defaults),
+    cmocka_unit_test(help_fits_100_columns),
+};
+
+int main(void) {
+    return HARNESS_RUN_ALONE(options_tests);
+}
