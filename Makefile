@@ -45,7 +45,7 @@ EXAMPLES := $(patsubst examples/%.c,$(BUILD)/%,$(wildcard examples/*.c))
 # tools/trine_tokens.c becomes build/trine-tokens: C has the underscore, commands have the dash.
 TOOLS    := $(addprefix $(BUILD)/,$(subst _,-,$(patsubst tools/%.c,%,$(wildcard tools/*.c))))
 TESTS    := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/*/*.c))
-HARNESS  := $(BUILD)/tests/harness.o
+HARNESS  := $(patsubst tests/%.c,$(BUILD)/tests/%.o,$(wildcard tests/*.c))
 
 .PHONY: all tests layers deps check check-full check-alone test demo install uninstall format-check clean FORCE
 .DELETE_ON_ERROR:
@@ -78,9 +78,9 @@ $(BUILD)/%: examples/%.c $(LIB)
 $(TOOLS): $(BUILD)/%: tools/$$(subst -,_,$$*).c $(LIB)
 	$(COMPILE) $< -o $@ $(LIB) $(LIBS)
 
-$(HARNESS): tests/harness.c $(BUILD)/flags
+$(HARNESS): $(BUILD)/tests/%.o: tests/%.c $(BUILD)/flags
 	@mkdir -p $(@D)
-	$(COMPILE) -c $< -o $@
+	$(COMPILE) -Itests -c $< -o $@
 
 $(BUILD)/tests/%: tests/%.c $(HARNESS) $(LIB)
 	@mkdir -p $(@D)

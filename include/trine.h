@@ -151,7 +151,7 @@ int trine_comm_size(const trine_comm *comm);
  * it, P must divide it (TRINE_EINVAL otherwise, before anything is sent). count 0 is legal: all
  * ranks still take part. Buffers of different roles must not overlap except where "in place" is
  * described. Reductions add in rank order, ((r0 + r1) + r2) + ..., whatever the size, so that the
- * bits depend neither on the message size nor on the transport.
+ * bits depend neither on the message size nor on the transport; u8 is for moving bytes and has none.
  * Errors: TRINE_EINVAL, TRINE_EMPI, TRINE_EAUDIT under audit. A wait longer than the world's
  * timeout ends the job. Collective over: comm. */
 

@@ -40,10 +40,23 @@ trine_status comm_all_gather_start(trine_comm *comm, void *dst, const void *src,
 /* Blocks until the request is done and makes it idle; an idle request returns at once. */
 trine_status comm_wait(comm_request *request);
 
+/* A world of its own for the ranks that give the same `color`, in their order here: its ranks count
+ * from 0, and it has its own meshes and its own watchdog, though an abort still ends the whole job.
+ * *part is NULL for color < 0. Ended by trine_world_destroy, before `world`. (Layouts of fewer ranks
+ * beside each other in one job; a run on one rank to compare with.)
+ * Errors: TRINE_ENOMEM, TRINE_EMPI. Collective over: world. */
+trine_status comm_world_split(trine_world **part, trine_world *world, int color);
+
 trine_group comm_group(const trine_comm *comm);
 trine_world *comm_world(const trine_comm *comm);
 /* The world rank of a member. */
 int comm_world_rank(const trine_comm *comm, int rank);
+
+/* The watchdog. A rank that has waited in one call for longer than trine_world_timeout sends a
+ * report to all ranks; those that are in a wait themselves answer with theirs. After a grace of 1.5
+ * s the lowest rank that reported prints one message to stderr (the ranks without a word, then who
+ * waits for whom in what) and ends the job with status 1. It looks from inside the library's own
+ * waits: trine_mesh_create's splits, which block in MPI, are not watched. */
 
 /* What this rank is doing, for the watchdog's report: `describe` writes at most `size` bytes into
  * `text`. Called only when the watchdog fires. NULL forgets it. */

@@ -58,8 +58,7 @@ static trine_status add_tie(trine_mesh *mesh) {
     int last = mesh->layout.pp - 1, stage = mesh->coord.pp;
     bool tied = last > 0 && (stage == 0 || stage == last);
     mesh->members[0] = tied ? rank_at_stage(mesh, 0) : mesh->world->rank;
-    mesh->members[1 % mesh->world->size] =
-        tied ? rank_at_stage(mesh, last) : mesh->members[1 % mesh->world->size];
+    if (tied) mesh->members[1] = rank_at_stage(mesh, last);
     return add_group(mesh, TRINE_TIE, tied ? 2 : 1);
 }
 

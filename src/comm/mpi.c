@@ -50,7 +50,8 @@ static trine_status poll_all(trine_world *world, int count, MPI_Request *request
 }
 
 static trine_status poll_one(trine_comm *comm, MPI_Request *request) {
-    return poll_all(comm->world, 1, request, MPI_STATUSES_IGNORE);
+    MPI_Status status;
+    return poll_all(comm->world, 1, request, &status);
 }
 
 /* The handle is a request's bytes: an int in MPICH, a pointer in Open MPI. */
@@ -169,7 +170,7 @@ static trine_status mpi_flush(trine_comm *comm) {
     mpi_state *s = state_of(comm);
     int posted = s->posted;
     s->posted = 0;
-    return poll_all(comm->world, posted, s->requests, MPI_STATUSES_IGNORE);
+    return poll_all(comm->world, posted, s->requests, s->statuses);
 }
 
 /* ---- Collectives ----------------------------------------------------------------------------- */
@@ -274,15 +275,14 @@ static trine_status state_create(void **state, MPI_Comm comm) {
     TRY_MPI(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN));
     TRY_MPI(MPI_Comm_size(comm, &size));
     mpi_state *s = calloc(1, sizeof *s);
-    MPI_Request *requests = calloc(2 * (size_t)size, sizeof *requests);
-    if (!s || !requests) {
-        free(s);
-        free(requests);
-        return RAISE(TRINE_ENOMEM, "no memory for the requests of a group of %d", size);
-    }
-    *s = (mpi_state){.comm = comm, .requests = requests};
+    CHECK(s, TRINE_ENOMEM, "no memory for a group of %d", size);
+    s->comm = comm;
+    s->requests = calloc(2 * (size_t)size, sizeof *s->requests);
+    s->statuses = calloc(2 * (size_t)size, sizeof *s->statuses);
     *state = s;
-    return TRINE_OK;
+    if (s->requests && s->statuses) return TRINE_OK;
+    mpi_free(state);
+    return RAISE(TRINE_ENOMEM, "no memory for the requests of a group of %d", size);
 }
 
 trine_status mpi_duplicate(void **state) {
@@ -316,6 +316,7 @@ void mpi_free(void **state) {
     if (!s) return;
     MPI_Comm_free(&s->comm);
     free(s->requests);
+    free(s->statuses);
     free(s);
     *state = NULL;
 }

@@ -14,8 +14,9 @@
 /* Everything goes everywhere up to here: (all ranks' addends) one exchange of latency beats less
  * traffic, and they still lie in the second-level cache when they are added. */
 #define SMALL_BYTES (64 * 1024)
-/* Scratch: at least this much in all, and at least a chunk for each rank. */
-#define SCRATCH_BYTES (4 * 1024 * 1024)
+/* Scratch: at least this much in all, and at least a chunk for each rank. More gains nothing: a
+ * chunk is added while it lies in the second-level cache. */
+#define SCRATCH_BYTES (1024 * 1024)
 #define CHUNK_BYTES   (64 * 1024)
 /* Elements summed in registers and first-level cache before they are stored. */
 #define BLOCK 256

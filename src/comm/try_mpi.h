@@ -23,6 +23,7 @@ trine_status mpi_raise(int code, const char *file, int line, const char *func, c
 typedef struct {
     MPI_Comm comm;
     MPI_Request *requests; /* (2 * size) posted and not yet flushed */
+    MPI_Status *statuses;  /* (2 * size) */
     int posted;
 } mpi_state;
 

@@ -37,19 +37,18 @@ static trine_status take_memory(trine_world *world) {
     return TRINE_OK;
 }
 
-/* The group of everybody and the watchdog's own communicator. */
-static trine_status make_world_group(trine_world *world) {
+/* The group of everybody, which owns `state`. */
+static trine_status make_world_group(trine_world *world, void *state) {
     int *members = calloc((size_t)world->size, sizeof *members);
-    void *state = NULL;
-    CHECK(members, TRINE_ENOMEM, "no memory for %d ranks", world->size);
+    if (!members) {
+        mpi_free(&state);
+        return RAISE(TRINE_ENOMEM, "no memory for %d ranks", world->size);
+    }
     for (int r = 0; r < world->size; r++) members[r] = r;
-    trine_status status = world->size > 1 ? mpi_duplicate(&state) : TRINE_OK;
-    if (status == TRINE_OK)
-        status = group_create(&world->comm, world, TRINE_WORLD, members, world->size, state);
+    trine_status status =
+        group_create(&world->comm, world, TRINE_WORLD, members, world->size, state);
     free(members);
-    TRY(status);
-    if (world->size > 1) TRY(mpi_duplicate(&world->watchdog));
-    return TRINE_OK;
+    return status;
 }
 
 static trine_status learn_hosts(trine_world *world) {
@@ -66,24 +65,78 @@ static trine_status learn_hosts(trine_world *world) {
 
 static trine_status join(trine_world *world, int *argc, char ***argv) {
     char prefix[160];
+    void *state = NULL;
     TRY(start_mpi(world, argc, argv));
     TRY(take_memory(world));
-    TRY(make_world_group(world));
+    if (world->size > 1) TRY(mpi_duplicate(&world->watchdog));
+    if (world->size > 1) TRY(mpi_duplicate(&state));
+    TRY(make_world_group(world, state));
     TRY(learn_hosts(world));
     snprintf(prefix, sizeof prefix, "%s rank %d: ", world->names[world->rank], world->rank);
     if (world->size > 1) status_prefix(prefix);
     return TRINE_OK;
 }
 
-trine_status trine_world_create(trine_world **world, int *argc, char ***argv) {
-    *world = NULL;
+static trine_world *new_world(void) {
     trine_world *w = calloc(1, sizeof *w);
-    CHECK(w, TRINE_ENOMEM, "no memory for the world");
+    if (!w) return NULL;
     w->timeout = DEFAULT_TIMEOUT;
     w->message_limit = INT_MAX / ARENA_ALIGN * ARENA_ALIGN;
-    trine_status status = join(w, argc, argv);
-    *world = w;
+    return w;
+}
+
+trine_status trine_world_create(trine_world **world, int *argc, char ***argv) {
+    *world = new_world();
+    CHECK(*world, TRINE_ENOMEM, "no memory for the world");
+    trine_status status = join(*world, argc, argv);
     if (status != TRINE_OK) trine_world_destroy(world);
+    TRY(status);
+    return TRINE_OK;
+}
+
+/* ---- Splitting ------------------------------------------------------------------------------- */
+
+/* A part of one rank has no MPI communicator: size and rank are what calloc and this say. */
+static trine_status find_place(trine_world *part, const void *state) {
+    part->size = 1;
+    if (!state) return TRINE_OK;
+    MPI_Comm comm = ((const mpi_state *)state)->comm;
+    TRY_MPI(MPI_Comm_size(comm, &part->size));
+    TRY_MPI(MPI_Comm_rank(comm, &part->rank));
+    return TRINE_OK;
+}
+
+static trine_status settle(trine_world *part, void **state) {
+    TRY(find_place(part, *state));
+    if (part->size == 1) mpi_free(state), mpi_free(&part->watchdog);
+    return take_memory(part);
+}
+
+static trine_status join_part(trine_world *part, trine_world *world, int color) {
+    void *state = NULL;
+    TRY(mpi_split(world, color, &part->watchdog));
+    TRY(mpi_split(world, color, &state));
+    trine_status status = settle(part, &state);
+    if (status != TRINE_OK) mpi_free(&state);
+    TRY(status);
+    TRY(make_world_group(part, state));
+    return learn_hosts(part);
+}
+
+trine_status comm_world_split(trine_world **part, trine_world *world, int color) {
+    void *none;
+    *part = NULL;
+    if (color < 0) {
+        TRY(mpi_split(world, color, &none));
+        return mpi_split(world, color, &none);
+    }
+    trine_world *w = new_world();
+    CHECK(w, TRINE_ENOMEM, "no memory for a part of the world");
+    w->timeout = world->timeout;
+    w->message_limit = world->message_limit;
+    trine_status status = join_part(w, world, color);
+    *part = w;
+    if (status != TRINE_OK) trine_world_destroy(part);
     TRY(status);
     return TRINE_OK;
 }

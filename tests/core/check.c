@@ -196,6 +196,10 @@ static const row rows[] = {
      "RECV_ACT m1 s1", "RECV_ACT m1 s0"}}, 1, "RECV_ACT m1 s0", "slot 0 still holds micro-batch 0"},
     {"wrong slot", PIPE, 0, {{PUT, "FORWARD u1 m0 s0", "FORWARD u1 m0 s1"}}, 0, "FORWARD u1 m0 s1",
      "slot 1 does not hold micro-batch 0"},
+    {"wrong slot backwards", PIPE, 0, {{PUT, "BACKWARD u1 m0 s0 d0", "BACKWARD u1 m0 s1 d0"}}, 0,
+     "BACKWARD u1 m0 s1 d0", "slot 1 does not hold micro-batch 0"},
+    {"wrong slot sent", PIPE, 0, {{PUT, "SEND_ACT m0 s0", "SEND_ACT m0 s1"}}, 0, "SEND_ACT m0 s1",
+     "slot 1 does not hold micro-batch 0"},
     {"slot out of range", PIPE, 0, {{PUT, "FORWARD u1 m0 s0", "FORWARD u1 m0 s2"}}, 0,
      "FORWARD u1 m0 s2", "there are 2 slots"},
     {"slot unused", PIPE, 0, {{DECLARE, "slot", 0}}, 0, "", "slot 2 of 3 is never used"},
@@ -243,6 +247,10 @@ static const row rows[] = {
      "SEND_GRAD m0 d0", "gradient stream 0 does not hold the gradient of the stage's input"},
     {"gradients received in another order", PIPE, 0, {{SWAP, "RECV_GRAD m0 d0", "RECV_GRAD m1 d1"}},
      0, "BACKWARD u1 m0 s0 d0", "gradient stream 0 does not hold the gradient of unit 1"},
+    {"a gradient too many", PIPE, 0, {{INSERT, "UPDATE u1", "RECV_GRAD m2 d0"}}, 0, "",
+     "gradient stream 0 still holds micro-batch 2"},
+    {"an input too many", PIPE, 1, {{INSERT, "UPDATE u3", "RECV_ACT m2 s0"}}, 1, "",
+     "slot 0 still holds micro-batch 2"},
     {"a message past the last stage", PIPE, 1, {{INSERT, "FORWARD u3 m0 s0", "SEND_ACT m0 s0"}}, 1,
      "SEND_ACT m0 s0", "there is no stage on the other side"},
     {"a message before the first stage", PIPE, 0, {{INSERT, "LOAD m0 s0", "RECV_ACT m0 s0"}}, 0,
@@ -273,6 +281,10 @@ static const row rows[] = {
      "gathered after NORM"},
     {"no gather buffer", ZERO3, 0, {{PUT, "FORWARD u1 m0 s0 b0", "FORWARD u1 m0 s0"}}, 0,
      "FORWARD u1 m0 s0", "reads no gather buffer"},
+    {"a gather buffer in ZeRO-0", PIPE, 0, {{DECLARE, "gather", 0}, {PUT, "FORWARD u1 m0 s0",
+     "FORWARD u1 m0 s0 b0"}}, 0, "FORWARD u1 m0 s0 b0", "which only ZeRO-3 uses"},
+    {"a gather into a buffer in ZeRO-1", ZERO1, 0, {{DECLARE, "gather", 0}, {PUT, "GATHER u1",
+     "GATHER u1 b0"}}, 0, "GATHER u1 b0", "which only ZeRO-3 uses"},
     {"gather buffer out of range", ZERO3, 0, {{PUT, "GATHER u2 b1", "GATHER u2 b2"}}, 0,
      "GATHER u2 b2", "there are 2 gather buffers"},
     {"gather buffer unused", ZERO3, 0, {{DECLARE, "gather", 0}}, 0, "",
@@ -309,6 +321,10 @@ static const row rows[] = {
      "reads no reduce buffer"},
     {"no reduce buffer", ZERO2, 0, {{PUT, "BACKWARD u1 m0 s0 d0 r0", "BACKWARD u1 m0 s0 d0"}}, 0,
      "BACKWARD u1 m0 s0 d0", "writes no reduce buffer"},
+    {"a reduce buffer in ZeRO-1", ZERO1, 0, {{DECLARE, "reduce", 0}, {PUT, "BACKWARD u1 m0 s0 d0",
+     "BACKWARD u1 m0 s0 d0 r0"}}, 0, "BACKWARD u1 m0 s0 d0 r0", "which only ZeRO-2 and 3 use"},
+    {"a reduce from a buffer in ZeRO-1", ZERO1, 0, {{DECLARE, "reduce", 0}, {PUT, "REDUCE u1 m1",
+     "REDUCE u1 m1 r0"}}, 0, "REDUCE u1 m1 r0", "which only ZeRO-2 and 3 use"},
     {"reduce buffer unused", ZERO2, 0, {{DECLARE, "reduce", 0}}, 0, "",
      "reduce buffer 1 of 2 is never used"},
 
@@ -399,10 +415,32 @@ static void test_sums_are_added_in_order(void **state) {
     }
 }
 
+/* Programs that end too soon. */
+static void test_ends_are_complete(void **state) {
+    (void)state;
+    static const struct {
+        const char *code, *text;
+    } ends[] = {
+        {"", "end of program: FORWARD of unit 0 on micro-batch 0 never runs"},
+        {"LOAD m0 s0\n FORWARD u0 m0 s0\n FORWARD u1 m0 s0\n",
+         "BACKWARD of unit 0 on micro-batch 0 never runs"},
+    };
+    program_spec s = {.stages = 1, .units = 2, .micros = 1, .first = {0, 2}};
+    for (size_t n = 0; n < sizeof ends / sizeof *ends; n++) {
+        program p;
+        program_create(&p, &s, 0);
+        p.slots = p.streams = 1;
+        OK(program_parse(&p, ends[n].code));
+        REFUSED(check_programs(&p, NULL), TRINE_EPROGRAM, ends[n].text);
+        program_destroy(&p);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_broken_programs_are_refused),
         cmocka_unit_test(test_sums_are_added_in_order),
+        cmocka_unit_test(test_ends_are_complete),
     };
     return HARNESS_RUN_ALONE(tests);
 }

@@ -136,10 +136,10 @@ static void messages(void **state) {
     for (int split = 0; split < 2; split++) {
         trine_linear *l = open_layer(tp.comm, (trine_linear_split)split);
         trine_tally before[TRINE_TALLY_KINDS];
-        for (int k = 0; k < TRINE_TALLY_KINDS; k++) before[k] = trine_comm_tally(tp.comm, k);
+        for (trine_tally_kind k = 0; k < TRINE_TALLY_KINDS; k++) before[k] = trine_comm_tally(tp.comm, k);
         OK(trine_linear_forward(l, y, x, ROWS));
         OK(trine_linear_backward(l, dx, y, ROWS));
-        for (int k = 0; k < TRINE_TALLY_KINDS; k++) {
+        for (trine_tally_kind k = 0; k < TRINE_TALLY_KINDS; k++) {
             uint64_t calls = trine_comm_tally(tp.comm, k).calls - before[k].calls, want = 0;
             for (int i = 0; i < 3; i++) want += used[split][i] == (trine_tally_kind)k;
             assert_int_equal(calls, want);

@@ -1,0 +1,74 @@
+/* TEST np=1,2,4,8 */
+/* Parts of a world are worlds: they count their ranks from 0 and have meshes and collectives of
+ * their own, beside each other and beside the world that they come from. */
+#include "harness.h"
+
+#include "comm/comm.h"
+
+static int world_rank(void) {
+    return trine_world_rank(harness_world);
+}
+
+static int world_size(void) {
+    return trine_world_size(harness_world);
+}
+
+/* The sum over the part's ranks of their ranks in the whole. */
+static int64_t sum_of_ranks(trine_world *part) {
+    trine_mesh *mesh;
+    int64_t own = world_rank(), sum = -1;
+    OK(trine_mesh_create(&mesh, part, (trine_layout){trine_world_size(part), 1, 1}, 0));
+    OK(trine_all_reduce(trine_mesh_group(mesh, TRINE_DP), &sum, &own, 1, TRINE_I64, TRINE_SUM));
+    trine_mesh_destroy(&mesh);
+    return sum;
+}
+
+static void one_rank_each(void **state) {
+    (void)state;
+    trine_world *self;
+    OK(comm_world_split(&self, harness_world, world_rank()));
+    assert_int_equal(trine_world_size(self), 1);
+    assert_int_equal(trine_world_rank(self), 0);
+    assert_int_equal(sum_of_ranks(self), world_rank());
+    trine_world_destroy(&self);
+    assert_null(self);
+}
+
+/* Parts of n consecutive ranks for every n; what is left over has none. */
+static void blocks(void **state) {
+    (void)state;
+    for (int n = 1; n <= world_size(); n++) {
+        int block = world_rank() / n, whole = world_size() / n;
+        trine_world *part;
+        OK(comm_world_split(&part, harness_world, block < whole ? block : -1));
+        if (block >= whole) {
+            assert_null(part);
+            continue;
+        }
+        assert_int_equal(trine_world_size(part), n);
+        assert_int_equal(trine_world_rank(part), world_rank() % n);
+        assert_int_equal(sum_of_ranks(part), (int64_t)block * n * n + (int64_t)n * (n - 1) / 2);
+        trine_world_destroy(&part);
+    }
+}
+
+/* The world can be used while its parts live, and after. */
+static void beside_the_world(void **state) {
+    (void)state;
+    trine_world *part;
+    int64_t all = (int64_t)world_size() * (world_size() - 1) / 2;
+    OK(comm_world_split(&part, harness_world, world_rank() % 2));
+    assert_int_equal(sum_of_ranks(harness_world), all);
+    sum_of_ranks(part);
+    trine_world_destroy(&part);
+    assert_int_equal(sum_of_ranks(harness_world), all);
+}
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_rank_each),
+        cmocka_unit_test(blocks),
+        cmocka_unit_test(beside_the_world),
+    };
+    return HARNESS_RUN(argc, argv, tests);
+}

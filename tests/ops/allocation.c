@@ -1,0 +1,159 @@
+/* TEST np=0 */
+/* A step allocates nothing: from the second call with a shape on, no kernel of ours asks for
+ * memory. The test stands in front of the C library's allocator and counts. oneDNN's execute builds
+ * a small table of its arguments on every call, whatever the shape; it is held to that. */
+#include "ops/fixture.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+
+#if defined(__has_feature)
+#define HAS_FEATURE(x) __has_feature(x)
+#else
+#define HAS_FEATURE(x) 0
+#endif
+
+#if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !HAS_FEATURE(address_sanitizer)
+#define COUNTED true
+
+void *__libc_malloc(size_t bytes);
+void *__libc_calloc(size_t count, size_t bytes);
+void *__libc_realloc(void *p, size_t bytes);
+void *__libc_memalign(size_t align, size_t bytes);
+
+static _Atomic size_t calls, total;
+
+static void note(size_t bytes) {
+    calls++;
+    total += bytes;
+}
+
+void *malloc(size_t bytes) {
+    note(bytes);
+    return __libc_malloc(bytes);
+}
+
+void *calloc(size_t count, size_t bytes) {
+    note(count * bytes);
+    return __libc_calloc(count, bytes);
+}
+
+void *realloc(void *p, size_t bytes) {
+    note(bytes);
+    return __libc_realloc(p, bytes);
+}
+
+void *memalign(size_t align, size_t bytes) {
+    note(bytes);
+    return __libc_memalign(align, bytes);
+}
+
+void *aligned_alloc(size_t align, size_t bytes) {
+    note(bytes);
+    return __libc_memalign(align, bytes);
+}
+
+int posix_memalign(void **p, size_t align, size_t bytes) {
+    note(bytes);
+    *p = __libc_memalign(align, bytes);
+    return *p ? 0 : ENOMEM;
+}
+
+#else
+#define COUNTED false
+static _Atomic size_t calls, total;
+#endif
+
+/* LLVM's OpenMP runtime takes a kilobyte a thread for each parallel loop and gives it back; GNU's
+ * takes nothing. That much a kernel may cause, whatever its shape. */
+#if defined(__clang__)
+#define RUNTIME_BYTES 4096
+#else
+#define RUNTIME_BYTES 0
+#endif
+#define KERNELS 19
+
+enum { B = 2, T = 33, H = 3, D = 20, C = H * D, V = 100, ROWS = B * T };
+
+typedef struct {
+    float *x, *y, *z, *stat, *logits, *gain, *grad, *m, *v; /* each (ROWS, 4 C) at least */
+    int32_t tokens[ROWS];
+    void *work;
+} buffers;
+
+static void kernels(device *d, buffers *b) {
+    const ops *o = d->ops;
+    const adamw_args args = {
+        .lr = 0.1f, .beta1 = 0.9f, .beta2 = 0.9f, .eps = 1e-8f, .scale = 1.0f, .step = 1};
+    double sum = 0.0;
+    OK(o->embedding_forward(d, b->x, b->y, b->tokens, 0, ROWS, C, V));
+    OK(o->embedding_backward(d, b->z, b->x, b->tokens, 0, ROWS, C, V));
+    OK(o->position_forward(d, b->x, b->y, B, T, C));
+    OK(o->position_backward(d, b->z, b->x, B, T, C));
+    OK(o->bias_residual(d, b->y, b->gain, b->x, ROWS, C));
+    OK(o->bias_backward(d, b->grad, b->y, ROWS, C));
+    OK(o->norm_forward(d, b->y, b->stat, b->gain, b->gain, b->x, ROWS, C));
+    OK(o->norm_backward(d, b->z, b->grad, b->grad + C, b->y, b->gain, b->x, b->stat, ROWS, C));
+    OK(o->gelu_forward(d, b->y, b->x, ROWS * C));
+    OK(o->gelu_backward(d, b->y, b->z, b->x, ROWS * C));
+    OK(o->attention_forward(d, b->y, b->stat, b->x, b->work, B, T, H, D));
+    OK(o->attention_backward(d, b->z, b->y, b->x, b->y, b->stat, b->work, B, T, H, D));
+    OK(o->xent_max(d, b->stat, b->logits, ROWS, V, V));
+    OK(o->xent_sums(d, b->m, b->logits, b->stat, b->tokens, 0, ROWS, V, V));
+    OK(o->xent_loss(d, &sum, b->m, 1.0, ROWS));
+    OK(o->xent_backward(d, b->logits, b->stat, b->m, b->tokens, 0, 1.0f, ROWS, V, V));
+    OK(o->add(d, b->x, b->y, ROWS * C));
+    OK(o->sum_squares(d, &sum, b->x, ROWS * C));
+    OK(o->adamw(d, b->x, b->m, b->v, b->y, ROWS * C, &args));
+}
+
+static void matmuls(device *d, buffers *b) {
+    OK(d->ops->linear_forward(d, b->y, b->gain, b->gain, b->x, ROWS, C, C));
+    OK(d->ops->linear_backward_input(d, b->z, b->gain, b->y, ROWS, C, C));
+    OK(d->ops->linear_backward_weight(d, b->grad, b->stat, b->y, b->x, ROWS, C, C));
+}
+
+static void take(device *d, buffers *b) {
+    float **all[] = {&b->x, &b->y, &b->z, &b->stat, &b->logits, &b->gain, &b->grad, &b->m, &b->v};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        *all[i] = fixture_random(ROWS * 4 * C, i, 1.0);
+    for (int32_t i = 0; i < ROWS; i++) b->tokens[i] = i;
+    b->work = fixture_bytes(d->ops->attention_workspace(d, B, T, H, D));
+}
+
+static void leave(buffers *b) {
+    free(b->x), free(b->y), free(b->z), free(b->stat), free(b->logits), free(b->gain);
+    free(b->grad), free(b->m), free(b->v), free(b->work);
+}
+
+static void a_second_step_allocates_nothing(void **state) {
+    (void)state;
+    if (!COUNTED) {
+        print_message("# skipped: the allocator belongs to the sanitizer\n");
+        skip();
+    }
+    for (device_kind kind = 0; kind < DEVICE_KINDS; kind++) {
+        device *d;
+        buffers b;
+        OK(device_open(&d, kind, 2));
+        assert_true(calls > 0); /* the counter counts */
+        take(d, &b);
+        kernels(d, &b);
+        matmuls(d, &b);
+        size_t before = total;
+        kernels(d, &b);
+        assert_in_range(total - before, 0, KERNELS * RUNTIME_BYTES);
+        before = total;
+        matmuls(d, &b);
+        assert_true(total - before <= (kind == DEVICE_REF ? 0 : 3 * 4096));
+        leave(&b);
+        device_close(&d);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_second_step_allocates_nothing),
+    };
+    return HARNESS_RUN_ALONE(tests);
+}

@@ -1,0 +1,262 @@
+/* TEST np=0 */
+/* What one operator promises beyond its formula: shards of the vocabulary add up, AdamW follows its
+ * algorithm over many steps, sums of squares go by fixed blocks, causality, order of additions. */
+#include "ops/fixture.h"
+
+#define EACH_DEVICE(d)                                                                             \
+    for (device_kind kind_ = 0; kind_ < DEVICE_KINDS; kind_++)                                     \
+        for (device *d = opened(kind_); d; device_close(&d))
+
+static device *opened(device_kind kind) {
+    device *d;
+    OK(device_open(&d, kind, 2));
+    return d;
+}
+
+/* ---- cross-entropy ---- */
+
+enum { T = 13, V = 30, SHARD = 16 }; /* the second shard has 14 real columns and 2 of padding */
+
+/* Columns [first, first + SHARD) of full (T, V), padded with 100, which would show. */
+static void shard_of(float *shard, const float *full, size_t first) {
+    for (size_t i = 0; i < T * SHARD; i++) {
+        size_t column = first + i % SHARD;
+        shard[i] = column < V ? full[i / SHARD * V + column] : 100.0f;
+    }
+}
+
+static void vocabulary_shards_add_up(void **state) {
+    (void)state;
+    EACH_DEVICE(d) {
+        float *full = fixture_random(T * V, 3, 5.0), shard[2][T * SHARD];
+        float max[T], sums[2 * T], part_max[2][T], part_sums[2][2 * T];
+        int32_t targets[T];
+        const size_t valid[2] = {SHARD, V - SHARD};
+        for (size_t t = 0; t < T; t++) targets[t] = (int32_t)(t * 11 % V);
+        OK(d->ops->xent_max(d, max, full, T, V, V));
+        OK(d->ops->xent_sums(d, sums, full, max, targets, 0, T, V, V));
+        for (size_t s = 0; s < 2; s++) {
+            shard_of(shard[s], full, s * SHARD);
+            OK(d->ops->xent_max(d, part_max[s], shard[s], T, SHARD, valid[s]));
+        }
+        for (size_t t = 0; t < T; t++) assert_true(fmaxf(part_max[0][t], part_max[1][t]) == max[t]);
+        for (size_t s = 0; s < 2; s++)
+            OK(d->ops->xent_sums(d, part_sums[s], shard[s], max, targets, (int32_t)(s * SHARD), T,
+                                 SHARD, valid[s]));
+        for (size_t i = 0; i < 2 * T; i++) part_sums[0][i] += part_sums[1][i];
+        /* Sums of at most 30 numbers up to 1: a few roundings of either. */
+        fixture_near("sums", part_sums[0], sums, 2 * T, 4 * EPS, 1.0);
+        double loss = 1.0;
+        OK(d->ops->xent_loss(d, &loss, sums, 0.25, T));
+        double want = 1.0;
+        for (size_t t = 0; t < T; t++)
+            want += 0.25 * (log((double)sums[2 * t]) - (double)sums[2 * t + 1]);
+        assert_true(fabs(loss - want) < 1e-13); /* doubles on either side */
+        OK(d->ops->xent_backward(d, full, max, sums, targets, 0, 0.5f, T, V, V));
+        for (size_t s = 0; s < 2; s++) {
+            OK(d->ops->xent_backward(d, shard[s], max, sums, targets, (int32_t)(s * SHARD), 0.5f, T,
+                                     SHARD, valid[s]));
+            for (size_t i = 0; i < T * SHARD; i++) {
+                size_t column = s * SHARD + i % SHARD;
+                float want_grad = column < V ? full[i / SHARD * V + column] : 0.0f;
+                assert_true(shard[s][i] == want_grad);
+            }
+        }
+        free(full);
+    }
+}
+
+static void logits_of_any_size_are_harmless(void **state) {
+    (void)state;
+    EACH_DEVICE(d) {
+        float logits[2][4] = {{1e30f, -1e30f, 0.0f, -INFINITY}, {-1e4f, -1e4f, -1e4f, -1e4f}};
+        const int32_t targets[] = {0, 3};
+        float max[2], sums[4];
+        double loss = 0.0;
+        OK(d->ops->xent_max(d, max, logits, 2, 4, 4));
+        OK(d->ops->xent_sums(d, sums, logits, max, targets, 0, 2, 4, 4));
+        OK(d->ops->xent_loss(d, &loss, sums, 1.0, 2));
+        assert_true(fabs(loss - log(4.0)) < 1e-12);
+        OK(d->ops->xent_backward(d, logits, max, sums, targets, 0, 1.0f, 2, 4, 4));
+        const float want[2][4] = {{0.0f, 0.0f, 0.0f, 0.0f}, {0.25f, 0.25f, 0.25f, -0.75f}};
+        assert_memory_equal(logits, want, sizeof want);
+    }
+}
+
+/* ---- AdamW ---- */
+
+typedef struct {
+    double w, m, v;
+} weight;
+
+/* Loshchilov and Hutter, algorithm 2, one weight in double. */
+static void step_in_double(weight *x, double g, const adamw_args *a) {
+    double b1 = (double)a->beta1, b2 = (double)a->beta2;
+    g *= (double)a->scale;
+    x->m = b1 * x->m + (1.0 - b1) * g;
+    x->v = b2 * x->v + (1.0 - b2) * g * g;
+    double m_hat = x->m / (1.0 - pow(b1, (double)a->step));
+    double v_hat = x->v / (1.0 - pow(b2, (double)a->step));
+    x->w -= (double)a->lr * (m_hat / (sqrt(v_hat) + (double)a->eps) + (double)a->decay * x->w);
+}
+
+static void adamw_follows_its_algorithm(void **state) {
+    (void)state;
+    enum { N = 37, STEPS = 50 };
+    EACH_DEVICE(d) {
+        float *w = fixture_random(N, 1, 1.0), m[N] = {0}, v[N] = {0}, want[N];
+        weight x[N];
+        for (size_t i = 0; i < N; i++) x[i] = (weight){(double)w[i], 0.0, 0.0};
+        for (int64_t step = 1; step <= STEPS; step++) {
+            adamw_args a = {.lr = 0.01f,
+                            .beta1 = 0.9f,
+                            .beta2 = 0.999f,
+                            .eps = 1e-8f,
+                            .decay = 0.1f,
+                            .scale = 0.5f,
+                            .step = step};
+            float *g = fixture_random(N, (uint64_t)step + 5, 0.1);
+            g[0] = 0.0f; /* padding: weight, moments and gradient 0 stay 0, tested below */
+            OK(d->ops->adamw(d, w, m, v, g, N, &a));
+            for (size_t i = 0; i < N; i++) step_in_double(&x[i], (double)g[i], &a);
+            free(g);
+        }
+        for (size_t i = 0; i < N; i++) want[i] = (float)x[i].w;
+        /* One rounding of w (about 1) a step, of random sign: sqrt(50) EPS / 2; the steps' own
+         * roundings are a hundredth of that (lr). */
+        fixture_near("weights", w, want, N, 8 * EPS, 1.0);
+        free(w);
+    }
+}
+
+static void adamw_leaves_padding_zero(void **state) {
+    (void)state;
+    EACH_DEVICE(d) {
+        float w[3] = {0}, m[3] = {0}, v[3] = {0}, g[3] = {0};
+        adamw_args a = {.lr = 1.0f,
+                        .beta1 = 0.9f,
+                        .beta2 = 0.95f,
+                        .eps = 1e-8f,
+                        .decay = 0.1f,
+                        .scale = 1.0f,
+                        .step = 1};
+        OK(d->ops->adamw(d, w, m, v, g, 3, &a));
+        for (int i = 0; i < 3; i++) assert_true(w[i] == 0.0f && m[i] == 0.0f && v[i] == 0.0f);
+    }
+}
+
+/* ---- sums of squares ---- */
+
+/* The sum over many blocks equals the blocks' own sums added in ascending order: every bit. */
+static void squares_are_summed_block_by_block(void **state) {
+    (void)state;
+    enum { BLOCKS = 261, N = (BLOCKS - 1) * SUM_SQUARES_BLOCK + 77 };
+    float *x = fixture_random(N, 4, 1.0);
+    EACH_DEVICE(d) {
+        double whole, sum = 0.0;
+        OK(d->ops->sum_squares(d, &whole, x, N));
+        for (size_t i = 0; i < N; i += SUM_SQUARES_BLOCK) {
+            double block;
+            OK(d->ops->sum_squares(d, &block, x + i,
+                                   N - i < SUM_SQUARES_BLOCK ? N - i : SUM_SQUARES_BLOCK));
+            sum += block;
+        }
+        assert_memory_equal(&whole, &sum, sizeof sum);
+        /* x is uniform in [-1, 1): the mean square is 1/3 with a deviation of 0.3 / sqrt(N). */
+        assert_true(fabs(whole / N - 1.0 / 3.0) < 5 * 0.3 / sqrt((double)N));
+    }
+    free(x);
+}
+
+/* ---- order and causality ---- */
+
+/* 1e8 + 1 - 1e8 in ascending t is 0; in any other order it is 1. */
+static void embedding_rows_are_added_in_ascending_order(void **state) {
+    (void)state;
+    const int32_t tokens[] = {2, 2, 2};
+    const float dx[] = {1e8f, 1.0f, -1e8f};
+    EACH_DEVICE(d) {
+        float dtable[3] = {0}, dposition[1] = {0};
+        OK(d->ops->embedding_backward(d, dtable, dx, tokens, 0, 3, 1, 3));
+        assert_true(dtable[0] == 0.0f && dtable[1] == 0.0f && dtable[2] == 0.0f);
+        OK(d->ops->position_backward(d, dposition, dx, 3, 1, 1));
+        assert_true(dposition[0] == 0.0f);
+    }
+}
+
+static void tokens_at_the_ends_of_int32_lie_outside(void **state) {
+    (void)state;
+    const int32_t tokens[] = {INT32_MIN, INT32_MAX, -1};
+    const float table[] = {3.0f, 4.0f};
+    EACH_DEVICE(d) {
+        float x[3] = {9.0f, 9.0f, 9.0f};
+        OK(d->ops->embedding_forward(d, x, table, tokens, INT32_MAX - 1, 3, 1, 2));
+        assert_true(x[0] == 0.0f && x[1] == 4.0f && x[2] == 0.0f);
+    }
+}
+
+/* Rows before position P have the same bits whatever comes after it, NaN included. */
+static void attention_sees_no_future(void **state) {
+    (void)state;
+    enum { B = 1, LENGTH = 43, H = 2, D = 20, P = 21, N = LENGTH * H * D };
+    float *qkv = fixture_random(3 * N, 1, 2.0), *dy = fixture_random(N, 2, 1.0);
+    EACH_DEVICE(d) {
+        float *y = fixture_bytes(2 * N * sizeof *y), *lse = fixture_bytes(H * LENGTH * sizeof *lse);
+        float *changed = fixture_copy(qkv, 3 * N);
+        void *work = fixture_bytes(d->ops->attention_workspace(d, B, LENGTH, H, D));
+        for (size_t i = P * 3 * H * D; i < 3 * N; i++) changed[i] = NAN;
+        OK(d->ops->attention_forward(d, y, lse, qkv, work, B, LENGTH, H, D));
+        OK(d->ops->attention_forward(d, y + N, lse, changed, work, B, LENGTH, H, D));
+        assert_memory_equal(y, y + N, P * H * D * sizeof *y);
+        for (size_t i = P * H * D; i < N; i++) assert_true(isnan(y[N + i]));
+        free(y), free(lse), free(changed), free(work);
+    }
+    free(qkv), free(dy);
+}
+
+/* A longer sequence begins with the shorter one's rows, bit for bit: nothing depends on T. */
+static void attention_rows_do_not_depend_on_the_length(void **state) {
+    (void)state;
+    enum { LONG = 50, SHORT = 29, H = 1, D = 24 };
+    float *qkv = fixture_random(LONG * 3 * H * D, 1, 2.0);
+    EACH_DEVICE(d) {
+        float y[2][LONG * H * D], lse[2][LONG];
+        void *work = fixture_bytes(d->ops->attention_workspace(d, 1, LONG, H, D));
+        OK(d->ops->attention_forward(d, y[0], lse[0], qkv, work, 1, LONG, H, D));
+        OK(d->ops->attention_forward(d, y[1], lse[1], qkv, work, 1, SHORT, H, D));
+        assert_memory_equal(y[0], y[1], SHORT * H * D * sizeof(float));
+        assert_memory_equal(lse[0], lse[1], SHORT * sizeof(float));
+        free(work);
+    }
+    free(qkv);
+}
+
+/* lse = log of sum exp(q k / sqrt(D)), scores far beyond what exp can hold. */
+static void attention_of_large_scores(void **state) {
+    (void)state;
+    EACH_DEVICE(d) {
+        /* T = 2, H = 1, D = 1; q = 100; k = 10, then 20; v = 1, then 3: the second key wins. */
+        const float qkv[] = {100.0f, 10.0f, 1.0f, 100.0f, 20.0f, 3.0f};
+        float y[2], lse[2];
+        void *work = fixture_bytes(d->ops->attention_workspace(d, 1, 2, 1, 1));
+        OK(d->ops->attention_forward(d, y, lse, qkv, work, 1, 2, 1, 1));
+        assert_true(y[0] == 1.0f && y[1] == 3.0f && lse[0] == 1000.0f && lse[1] == 2000.0f);
+        free(work);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(vocabulary_shards_add_up),
+        cmocka_unit_test(logits_of_any_size_are_harmless),
+        cmocka_unit_test(adamw_follows_its_algorithm),
+        cmocka_unit_test(adamw_leaves_padding_zero),
+        cmocka_unit_test(squares_are_summed_block_by_block),
+        cmocka_unit_test(embedding_rows_are_added_in_ascending_order),
+        cmocka_unit_test(tokens_at_the_ends_of_int32_lie_outside),
+        cmocka_unit_test(attention_sees_no_future),
+        cmocka_unit_test(attention_rows_do_not_depend_on_the_length),
+        cmocka_unit_test(attention_of_large_scores),
+    };
+    return HARNESS_RUN_ALONE(tests);
+}

@@ -1,0 +1,130 @@
+#include "training.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+trine_config training_config(void) {
+    trine_config c = trine_config_default();
+    c.model = (trine_model){.num_layers = TRAINING_LAYERS,
+                            .hidden_size = 48,
+                            .num_attention_heads = 24,
+                            .seq_length = 8,
+                            .vocab_size = TRAINING_VOCAB};
+    c.parallel.layout = (trine_layout){1, 1, 1};
+    c.parallel.device = "cpu";
+    c.parallel.threads = 1;
+    c.parallel.timeout = 60;
+    c.optimizer.lr = 3e-4;
+    c.optimizer.lr_decay_style = TRINE_DECAY_CONSTANT;
+    c.data.data_path = training_tokens();
+    return c;
+}
+
+/* ---- The token file -------------------------------------------------------------------------- */
+
+static char token_path[] = "/tmp/trine-training-XXXXXX";
+
+static void remove_tokens(void) {
+    unlink(token_path);
+}
+
+/* Something to learn (a cycle) under something to fit (a hash). */
+static uint16_t token(uint32_t i) {
+    uint32_t h = i * 2654435761u;
+    h ^= h >> 15;
+    return (uint16_t)((7 * (i % 13) + h % 5) % TRAINING_VOCAB);
+}
+
+/* llm.c's format: 256 words of header, then one uint16 a token. */
+static void write_tokens(int file) {
+    enum { COUNT = 20000 };
+    int32_t header[256] = {20240520, 1, COUNT};
+    static uint16_t words[COUNT];
+    for (uint32_t i = 0; i < COUNT; i++) words[i] = token(i);
+    assert_int_equal(write(file, header, sizeof header), sizeof header);
+    assert_int_equal(write(file, words, sizeof words), sizeof words);
+}
+
+const char *training_tokens(void) {
+    if (token_path[sizeof token_path - 2] != 'X') return token_path;
+    int file = mkstemp(token_path);
+    assert_true(file >= 0);
+    write_tokens(file);
+    close(file);
+    atexit(remove_tokens);
+    return token_path;
+}
+
+/* ---- The fingerprint ------------------------------------------------------------------------- */
+
+typedef struct {
+    uint64_t unit, range, tp, element, bits;
+} placed;
+
+/* The part of one range that is counted here: this dp rank's slice. */
+static uint64_t range_hash(const holding *h, const held_unit *u, int r) {
+    flat_part slice = holding_slice(h, u, r);
+    const float *w = holding_param(h, u, r, slice);
+    uint64_t sum = 0;
+    for (size_t i = 0; i < slice.count; i++) {
+        placed p = {(uint64_t)u->unit, (uint64_t)r, (uint64_t)h->config.coord.tp,
+                    slice.begin + i, 0};
+        memcpy(&p.bits, &w[i], sizeof w[i]);
+        sum += XXH3_64bits(&p, sizeof p);
+    }
+    return sum;
+}
+
+uint64_t training_fingerprint(const trine_trainer *t) {
+    const program_spec *spec = &t->spec;
+    uint64_t sum = 0;
+    for (int n = 0; n < t->held.count; n++) {
+        const held_unit *u = &t->held.units[n];
+        for (int r = 0; r < u->layout.range_count; r++) {
+            bool tied_copy = spec->tied && u->unit == spec->units - 1 && r == 0;
+            if (!tied_copy) sum += range_hash(&t->held, u, r);
+        }
+    }
+    OK(trine_all_reduce(trine_mesh_group(t->mesh, TRINE_WORLD), &sum, &sum, 1, TRINE_I64,
+                        TRINE_SUM));
+    return sum;
+}
+
+/* ---- Runs ------------------------------------------------------------------------------------ */
+
+training_result training_run(trine_world *world, const trine_config *config, int steps) {
+    training_result result = {.steps = steps};
+    trine_trainer *trainer;
+    assert_true(steps <= TRAINING_STEPS);
+    OK(trine_trainer_create(&trainer, world, config));
+    for (int i = 0; i < steps; i++) {
+        trine_metrics m;
+        OK(trine_trainer_step(trainer, &m));
+        assert_false(m.skipped);
+        result.loss[i] = m.loss;
+        result.norm[i] = m.grad_norm;
+    }
+    result.params = training_fingerprint(trainer);
+    trine_trainer_destroy(&trainer);
+    return result;
+}
+
+bool training_same_bits(const training_result *a, const training_result *b) {
+    size_t bytes = (size_t)a->steps * sizeof *a->loss;
+    return a->steps == b->steps && a->params == b->params && !memcmp(a->loss, b->loss, bytes) &&
+           !memcmp(a->norm, b->norm, bytes);
+}
+
+double training_distance(const training_result *a, const training_result *b) {
+    double worst = 0;
+    for (int i = 0; i < a->steps; i++) {
+        double loss = fabs(a->loss[i] / b->loss[i] - 1), norm = fabs(a->norm[i] / b->norm[i] - 1);
+        /* Not fmax, which would lose a NaN. */
+        if (!(loss <= worst)) worst = loss;
+        if (!(norm <= worst)) worst = norm;
+    }
+    return worst;
+}

@@ -1,0 +1,45 @@
+/* A small GPT and a token file, for the tests that train. Its sizes are awkward on purpose: seven layers
+ * (no number of stages above 1 divides them), a vocabulary of 101 (no tp does), 24 heads (every tp up
+ * to 8 that is not 5 or 7 does), MLP and hidden columns that 24 divides.
+ *
+ * training_run trains some steps and returns what the job reported, with a fingerprint of the
+ * parameters that does not depend on where they are held: two runs with the same order of additions
+ * must return the same bits. */
+#ifndef TRINE_TESTS_TRAINING_H
+#define TRINE_TESTS_TRAINING_H
+
+#include "harness.h"
+#include "train/trainer.h"
+
+#define TRAINING_LAYERS 7
+#define TRAINING_VOCAB  101
+#define TRAINING_STEPS  20 /* at most */
+
+/* One rank, device cpu, one thread, micro-batches of one sample, lr 3e-4 from the first step on. */
+trine_config training_config(void);
+
+/* The path of this process's own token file, which is removed when the process exits. */
+const char *training_tokens(void);
+
+/* What a run reported, step by step, and what it left. */
+typedef struct {
+    int steps;
+    double loss[TRAINING_STEPS], norm[TRAINING_STEPS];
+    uint64_t params; /* fingerprint; comparable for equal dp and tp */
+} training_result;
+
+/* Sums a hash of (place in the model, bits) over all parameters of the job, each once, whatever pp,
+ * the schedule and the ZeRO stage are. Collective over: the trainer's world. */
+uint64_t training_fingerprint(const trine_trainer *trainer);
+
+/* Creates a trainer, makes `steps` steps and destroys it; fails the test on any error.
+ * Collective over: world. */
+training_result training_run(trine_world *world, const trine_config *config, int steps);
+
+/* Every bit of both results is the same. */
+bool training_same_bits(const training_result *a, const training_result *b);
+
+/* The largest relative difference of a loss or gradient norm. */
+double training_distance(const training_result *a, const training_result *b);
+
+#endif
