@@ -73,9 +73,8 @@ field() {
     cat "$work/list/$1/$2" || fail "$1 has no $2"
 }
 
-# plant NAME: writes the fault into the copy.
-plant() {
-    file=$(field "$1" file)
+# mutate NAME: its file with the fault, in $work/mutated.
+mutate() {
     awk '
         function slurp(file,    line, text, lines) {
             while ((getline line <file) > 0) text = text (lines++ ? "\n" : "") line
@@ -88,9 +87,18 @@ plant() {
             if (old == "" || !at || index(substr(text, at + 1), old)) exit 1
             print substr(text, 1, at - 1) slurp(ARGV[3]) substr(text, at + length(old))
         }
-    ' "$file" "$work/list/$1/find" "$work/list/$1/put" >"$work/mutated" ||
-        fail "$1: its text is not in $file, or there more than once"
-    cp "$work/mutated" "$tree/$file"
+    ' "$(field "$1" file)" "$work/list/$1/find" "$work/list/$1/put" >"$work/mutated"
+}
+
+check_texts() {
+    wrong=
+    for name in "$@"; do mutate "$name" || wrong="$wrong $name"; done
+    [ -z "$wrong" ] || fail "the text to find is not in the file, or there more than once:$wrong"
+}
+
+plant() {
+    mutate "$1"
+    cp "$work/mutated" "$tree/$(field "$1" file)"
 }
 
 uproot() {
@@ -129,7 +137,7 @@ check_baseline() {
 
 # The first line that says what is wrong.
 message() {
-    grep -v -e '^1\.\.' -e '^ok ' -e '^# ' -e '^$' "$work/said" | head -n 1 | cut -c1-150
+    grep -v -e '^1\.\.' -e '^ok ' -e '^# ' -e '^$' "$work/said" | head -n 1 | cut -c1-120
 }
 
 # try NAME: 0 if its test fails as it should.
@@ -158,8 +166,10 @@ ulimit -c 0
 unset MAKEFLAGS MFLAGS
 names=$(read_list)
 if [ $# -gt 0 ]; then names=$*; fi
-copy_tree
 # shellcheck disable=SC2086  # names have no spaces
+check_texts $names
+copy_tree
+# shellcheck disable=SC2086
 check_baseline $names
 survivors=0
 for name in $names; do
