@@ -4,23 +4,24 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/status.h"
 #include "device/cpu/cpu.h"
+#include "device/host_memory.h"
 #include "device/ops.h"
 
 typedef struct {
     const char *name;
     const ops *ops;
+    const device_memory *memory;
     trine_status (*open)(device *d); /* NULL: nothing to set up */
     void (*close)(device *d);
 } backend;
 
 static const backend backends[DEVICE_KINDS] = {
-    [DEVICE_CPU] = {"cpu", &ops_cpu, cpu_open, cpu_close},
-    [DEVICE_REF] = {"ref", &ops_ref, NULL, NULL},
+    [DEVICE_CPU] = {"cpu", &ops_cpu, &host_memory, cpu_open, cpu_close},
+    [DEVICE_REF] = {"ref", &ops_ref, &host_memory, NULL, NULL},
 };
 
 static const backend *find(const device *d) {
@@ -37,7 +38,11 @@ trine_status device_open(device **out, device_kind kind, int threads) {
     const backend *b = &backends[kind];
     device *d = malloc(sizeof *d);
     CHECK(d, TRINE_ENOMEM, "no memory for a %s device", b->name);
-    *d = (device){.name = b->name, .ops = b->ops, .compute = TRINE_F32, .threads = threads};
+    *d = (device){.name = b->name,
+                  .ops = b->ops,
+                  .memory = b->memory,
+                  .compute = TRINE_F32,
+                  .threads = threads};
     trine_status status = b->open ? b->open(d) : TRINE_OK;
     if (status != TRINE_OK) free(d);
     TRY(status);
@@ -55,29 +60,19 @@ void device_close(device **d) {
 
 trine_status device_alloc(device *d, void **p, size_t bytes) {
     *p = NULL;
-    if (bytes == 0) return TRINE_OK;
-    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    CHECK(memory != MAP_FAILED, TRINE_ENOMEM, "no memory for %zu bytes on the %s device: %s", bytes,
-          d->name, strerror(errno));
-    /* Only a hint: a kernel without huge pages refuses it and nothing is lost. */
-    (void)madvise(memory, bytes, MADV_HUGEPAGE);
-    *p = memory;
-    return TRINE_OK;
+    return bytes ? d->memory->alloc(d, p, bytes) : TRINE_OK;
 }
 
 void device_free(device *d, void *p, size_t bytes) {
-    (void)d;
-    if (p) ASSERT(munmap(p, bytes) == 0);
+    if (p) d->memory->free(d, p, bytes);
 }
 
 void device_copy(device *d, void *dst, const void *src, size_t bytes) {
-    (void)d;
-    if (bytes) memcpy(dst, src, bytes);
+    if (bytes) d->memory->copy(d, dst, src, bytes);
 }
 
 void device_zero(device *d, void *dst, size_t bytes) {
-    (void)d;
-    if (bytes) memset(dst, 0, bytes);
+    if (bytes) d->memory->zero(d, dst, bytes);
 }
 
 /* The kernel refuses a mask that is narrower than its own, so the mask grows until it is taken. */

@@ -1,4 +1,4 @@
-/* A device is memory plus a table of maths operators (ops.h). The model sees nothing else: it names
+/* A device is two tables: memory (here) and maths operators (ops.h). The model sees nothing else: it names
  * no backend and no element type. Activations and parameters are `void *` in the device's compute
  * type (`compute`); statistics, gradients of parameters and everything that accumulates is float.
  *
@@ -23,10 +23,20 @@ typedef enum {
 } device_kind;
 
 struct ops;
+struct device;
+
+/* Where a device's buffers live; the functions device_alloc and so on call these. */
+typedef struct {
+    trine_status (*alloc)(struct device *d, void **p, size_t bytes); /* bytes > 0 */
+    void (*free)(struct device *d, void *p, size_t bytes);
+    void (*copy)(struct device *d, void *dst, const void *src, size_t bytes);
+    void (*zero)(struct device *d, void *dst, size_t bytes);
+} device_memory;
 
 typedef struct device {
     const char *name;
     const struct ops *ops;
+    const device_memory *memory;
     trine_dtype compute; /* element type of parameters and activations: TRINE_F32 */
     int threads;         /* what the operators may use */
     void *state;         /* the backend's own (primitive caches); NULL in ref */

@@ -148,7 +148,7 @@ static trine_run default_run(void) {
 }
 
 /* Twice: the first time finds the model, whose sizes the other options then change. */
-trine_status trine_parse(int argc, char **argv, trine_config *config, trine_run *run) {
+static trine_status parse(int argc, char **argv, trine_config *config, trine_run *run) {
     option rows[CLI_ROWS];
     choices c = {0};
     options table = make_table(argv[0], rows, config, run, &c);
@@ -161,6 +161,10 @@ trine_status trine_parse(int argc, char **argv, trine_config *config, trine_run 
     TRY(options_parse(&table, argc, argv));
     config->parallel.device = devices[c.device];
     return TRINE_OK;
+}
+
+trine_status trine_parse(int argc, char **argv, trine_config *config, trine_run *run) {
+    return status_user(parse(argc, argv, config, run));
 }
 
 void trine_usage(const char *program, FILE *out) {

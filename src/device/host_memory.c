@@ -1,0 +1,34 @@
+#include "device/host_memory.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/status.h"
+
+static trine_status host_alloc(device *d, void **p, size_t bytes) {
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(memory != MAP_FAILED, TRINE_ENOMEM, "no memory for %zu bytes on the %s device: %s", bytes,
+          d->name, strerror(errno));
+    /* Only a hint: a kernel without huge pages refuses it and nothing is lost. */
+    (void)madvise(memory, bytes, MADV_HUGEPAGE);
+    *p = memory;
+    return TRINE_OK;
+}
+
+static void host_free(device *d, void *p, size_t bytes) {
+    (void)d;
+    ASSERT(munmap(p, bytes) == 0);
+}
+
+static void host_copy(device *d, void *dst, const void *src, size_t bytes) {
+    (void)d;
+    memcpy(dst, src, bytes);
+}
+
+static void host_zero(device *d, void *dst, size_t bytes) {
+    (void)d;
+    memset(dst, 0, bytes);
+}
+
+const device_memory host_memory = {host_alloc, host_free, host_copy, host_zero};
