@@ -73,6 +73,36 @@ static void test_small_picture(void **state) {
     free(text);
 }
 
+/* A send is done when its receive has been started: with one gradient stream the second backward of
+ * stage 1 waits until stage 0, which does all its forwards first, has begun to receive. */
+static void test_a_late_receive_holds_the_sender(void **state) {
+    (void)state;
+    program_spec first = pipeline(TRINE_GPIPE, 2, 6), second = first;
+    second.schedule = TRINE_1F1B;
+    program *all, *other, mixed[2];
+    OK(compose_all(&first, &all, NULL));
+    OK(compose_all(&second, &other, NULL));
+    mixed[0] = all[0], mixed[1] = other[1];
+    mixed[1].spec = &first;
+    mixed[1].streams = 1;
+    for (int n = 0; n < mixed[1].count; n++)
+        if (mixed[1].code[n].stream > 0) mixed[1].code[n].stream = 0;
+    OK(check_programs(mixed, NULL));
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    assert_non_null(out);
+    pp_picture(mixed, out);
+    fclose(out);
+    assert_string_equal(
+        text, "stage 0 F0 F1 F2 F3 F4 F5 B0=== B1===  . B2===  . B3===  . B4===  . B5===\n"
+              "stage 1  . F0 B0=== F1  . B1=== F2 B2=== F3 B3=== F4 B4=== F5 B5===  .  .\n"
+              "Fm forward, Bm= backward of micro-batch m; . idle\n");
+    free(text);
+    compose_destroy(&second, &other);
+    compose_destroy(&first, &all);
+}
+
 /* The cells of eleven micro-batches are four columns wide, which does not fit. */
 static void test_narrow_picture(void **state) {
     (void)state;
@@ -101,9 +131,12 @@ static void test_wide_picture_is_cut(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_idle_is_the_formula), cmocka_unit_test(test_idle_of_an_evaluation),
-        cmocka_unit_test(test_small_picture),       cmocka_unit_test(test_narrow_picture),
+        cmocka_unit_test(test_idle_is_the_formula),
+        cmocka_unit_test(test_idle_of_an_evaluation),
+        cmocka_unit_test(test_small_picture),
+        cmocka_unit_test(test_narrow_picture),
         cmocka_unit_test(test_wide_picture_is_cut),
+        cmocka_unit_test(test_a_late_receive_holds_the_sender),
     };
     return HARNESS_RUN_ALONE(tests);
 }
