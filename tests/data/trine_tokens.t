@@ -73,14 +73,15 @@ split() {
 }
 
 LC_ALL=C awk 'BEGIN { for (i = 0; i < 5000; i++) printf "%c", i * 7 % 256 }' >bytes.txt
-head -c 4500 bytes.txt >head && tail -c 500 bytes.txt >tail
+head -c 4500 bytes.txt >most
+tail -c 500 bytes.txt >rest
 printf 'one two' >one.txt
 printf 'three' >two.txt
 printf 'one twoth' >front && printf 'ree' >back
 
 check "says what it wrote" says "a_train.bin: 4500 tokens (4.500 K)
 a_val.bin: 500 tokens (500)" "$tokens" --out a bytes.txt
-check "every byte is a token, the last tenth for validation" split a head tail
+check "every byte is a token, the last tenth for validation" split a most rest
 check "nothing else is left" [ "$(find . -name 'a*' | sort | tr '\n' ' ')" = "./a_train.bin ./a_val.bin " ]
 check "several files are one text" "$tokens" --val-fraction 0.25 --out=b one.txt two.txt
 check "split across them" split b front back
