@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <xxhash.h>
 
 trine_config training_config(void) {
     trine_config c = trine_config_default();
@@ -18,6 +17,7 @@ trine_config training_config(void) {
     c.parallel.threads = 1;
     c.parallel.timeout = 60;
     c.optimizer.lr = 3e-4;
+    c.optimizer.lr_warmup_iters = 10;
     c.optimizer.lr_decay_style = TRINE_DECAY_CONSTANT;
     c.data.data_path = training_tokens();
     return c;
@@ -62,20 +62,24 @@ const char *training_tokens(void) {
 
 /* ---- The fingerprint ------------------------------------------------------------------------- */
 
-typedef struct {
-    uint64_t unit, range, tp, element, bits;
-} placed;
+/* The finaliser of splitmix64 (Steele, Lea, Flood, OOPSLA 2014): every bit of x reaches every bit.
+ */
+static uint64_t mix(uint64_t x) {
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+    return x ^ (x >> 31);
+}
 
 /* The part of one range that is counted here: this dp rank's slice. */
 static uint64_t range_hash(const holding *h, const held_unit *u, int r) {
     flat_part slice = holding_slice(h, u, r);
     const float *w = holding_param(h, u, r, slice);
-    uint64_t sum = 0;
+    uint64_t sum = 0, tp = (uint64_t)h->config.coord.tp;
+    uint64_t place = mix(((uint64_t)u->unit << 32) + (tp << 8) + (uint64_t)r) + slice.begin;
     for (size_t i = 0; i < slice.count; i++) {
-        placed p = {(uint64_t)u->unit, (uint64_t)r, (uint64_t)h->config.coord.tp,
-                    slice.begin + i, 0};
-        memcpy(&p.bits, &w[i], sizeof w[i]);
-        sum += XXH3_64bits(&p, sizeof p);
+        uint32_t bits;
+        memcpy(&bits, &w[i], sizeof bits);
+        sum += mix((place + i) * 0x9e3779b97f4a7c15u ^ bits);
     }
     return sum;
 }
@@ -108,16 +112,16 @@ training_result training_run(trine_world *world, const trine_config *config, int
         assert_false(m.skipped);
         result.loss[i] = m.loss;
         result.norm[i] = m.grad_norm;
+        result.params[i] = training_fingerprint(trainer);
     }
-    result.params = training_fingerprint(trainer);
     trine_trainer_destroy(&trainer);
     return result;
 }
 
 bool training_same_bits(const training_result *a, const training_result *b) {
     size_t bytes = (size_t)a->steps * sizeof *a->loss;
-    return a->steps == b->steps && a->params == b->params && !memcmp(a->loss, b->loss, bytes) &&
-           !memcmp(a->norm, b->norm, bytes);
+    return !memcmp(a->loss, b->loss, bytes) && !memcmp(a->norm, b->norm, bytes) &&
+           !memcmp(a->params, b->params, bytes);
 }
 
 double training_distance(const training_result *a, const training_result *b) {
