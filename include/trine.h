@@ -352,7 +352,8 @@ typedef struct {
     int eval_iters; /* global batches per validation */
 } trine_config;
 
-/* Defaults: the gpt2 preset, zero 0, 1f1b, two gather buffers, AdamW with Megatron's betas. */
+/* Defaults: gpt2's sizes with the token file's vocabulary, zero 0, 1f1b, two gather buffers, AdamW
+ * with PyTorch's betas. */
 trine_config trine_config_default(void);
 /* Sets `model` to gpt2, gpt2-medium, gpt2-large or gpt2-xl. Errors: TRINE_EINVAL names them. */
 trine_status trine_model_preset(trine_model *model, const char *name);
