@@ -49,7 +49,9 @@ static void write_tokens(int file) {
 }
 
 const char *training_tokens(void) {
-    if (token_path[sizeof token_path - 2] != 'X') return token_path;
+    static bool written;
+    if (written) return token_path;
+    written = true;
     int file = mkstemp(token_path);
     assert_true(file >= 0);
     write_tokens(file);

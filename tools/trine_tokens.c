@@ -63,8 +63,7 @@ static trine_status read_input(text *t, const char *path) {
     CHECK(in, TRINE_EIO, "%s: %s", path, strerror(errno));
     trine_status status = read_stream(t, in, path);
     fclose(in);
-    if (status != TRINE_OK) TRY(status);
-    return TRINE_OK;
+    return status;
 }
 
 static trine_status read_inputs(text *t, const settings *s) {
@@ -102,11 +101,9 @@ static trine_status write_file(const char *path, const unsigned char *bytes, siz
     tokens_writer *w;
     TRY(tokens_writer_open(&w, path, VOCABULARY));
     trine_status status = add_bytes(w, bytes, count);
-    if (status != TRINE_OK) {
-        tokens_writer_discard(&w);
-        TRY(status);
-    }
-    TRY(tokens_writer_close(&w));
+    if (status == TRINE_OK) status = tokens_writer_close(&w);
+    tokens_writer_discard(&w);
+    TRY(status);
     char many[HUMAN_SIZE];
     printf("%s: %zu tokens (%s)\n", path, count, human_count(many, count));
     return TRINE_OK;
@@ -176,7 +173,8 @@ static trine_status run(settings *s, int argc, char **argv) {
         .argument_count = &s->file_count,
     };
     trine_status status = options_parse(&o, argc, argv);
-    if (s->help) {
+    if (s->help) { /* whatever else is wrong */
+        status_clear();
         *s = (settings){.val_fraction = 0.1, .files = s->files};
         options_help(stdout, &o);
         return TRINE_OK;

@@ -53,7 +53,7 @@ trine_world *comm_world(const trine_comm *comm);
 int comm_world_rank(const trine_comm *comm, int rank);
 
 /* The watchdog. A rank that has waited in one call for longer than trine_world_timeout sends a
- * report to all ranks; those that are in a wait themselves answer with theirs. After a grace of 1.5
+ * report to all ranks; those that are in a wait themselves answer with theirs. After a grace of 3
  * s the lowest rank that reported prints one message to stderr (the ranks without a word, then who
  * waits for whom in what) and ends the job with status 1. It looks from inside the library's own
  * waits: trine_mesh_create's splits, which block in MPI, are not watched. */

@@ -19,9 +19,9 @@
 
 /* Seconds for the reports to arrive: eight ranks on two cores answer within tens of milliseconds;
  * the rest is for ranks that are just about to enter a wait. */
-#define GRACE 1.5
+#define GRACE 3.0
 /* How long the others leave the lowest rank for printing. */
-#define MARGIN      2.0
+#define MARGIN      3.0
 #define TAG_REPORT  0
 #define TAG_FAULT   1
 /* Seconds for the notices of ranks that fail together: one is under way only while its sender stands

@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/arena.h"
@@ -173,13 +174,19 @@ trine_status trine_world_agree(trine_world *world, trine_status status) {
 
 /* A process that is alone needs no abort, and none of what a launcher says about one. */
 static void end_mpi(void) {
+    /* The launcher reads our last words from a pipe; what it has not read when it kills is lost. */
+    const struct timespec linger = {.tv_nsec = 200000000};
     int running = 0, over = 0, size = 0;
     MPI_Initialized(&running);
     MPI_Finalized(&over);
     if (!running || over) return;
     MPI_Comm_size(MPI_COMM_WORLD, &size);
-    if (size == 1) MPI_Finalize();
-    else MPI_Abort(MPI_COMM_WORLD, 1);
+    if (size == 1) {
+        MPI_Finalize();
+        return;
+    }
+    nanosleep(&linger, NULL);
+    MPI_Abort(MPI_COMM_WORLD, 1);
 }
 
 _Noreturn void world_end(void) {

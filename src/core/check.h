@@ -9,8 +9,9 @@
  *   - a buffer is overwritten before its content was used
  *   - a send and a receive of one edge do not meet, or meet for different micro-batches
  *   - stages wait for each other in a circle
- *   - REDUCE, TIE, NORM, UPDATE, GATHER break the order at the end of a step
- *   - a program declares more buffers than it uses
+ *   - REDUCE, TIE, NORM, UPDATE, GATHER break the order at the end of a step, or the sums of
+ *     micro-batches are added in another order than theirs
+ *   - a program declares buffers that it never uses
  *
  * dp and tp ranks of a stage run the same program, so their collectives agree in order by
  * construction, and none of them can wait for another for ever unless its own stage does.

@@ -115,8 +115,10 @@ static void add(operand_list *l, resource what, int index, bool write) {
 
 /* The parameters that FORWARD and BACKWARD read: a gather buffer, or the unit's own. */
 static void add_params(operand_list *l, const program *p, const instr *i) {
-    if (i->gather >= 0) add(l, gather_resource(p->spec, i->unit), i->gather, false);
-    else add(l, RES_PARAMS, spec_gather_unit(p->spec, i->unit), false);
+    if (i->gather >= 0)
+        add(l, gather_resource(p->spec, i->unit), i->gather, false);
+    else
+        add(l, RES_PARAMS, spec_gather_unit(p->spec, i->unit), false);
 }
 
 static void forward_operands(operand_list *l, const program *p, const instr *i) {
@@ -134,20 +136,36 @@ static void backward_operands(operand_list *l, const program *p, const instr *i)
     add(l, RES_ACTS, i->slot, true);
     add(l, RES_STREAM, i->stream, true);
     add_params(l, p, i);
-    if (i->reduce >= 0) add(l, reduce_resource(p->spec, i->unit), i->reduce, true);
-    else add(l, RES_GRADS, i->unit, true);
+    if (i->reduce >= 0)
+        add(l, reduce_resource(p->spec, i->unit), i->reduce, true);
+    else
+        add(l, RES_GRADS, i->unit, true);
 }
 
 int program_operands(const program *p, const instr *i, operand out[PROGRAM_OPERANDS]) {
     operand_list l = {out, 0};
     switch ((instr_kind)i->kind) {
-    case LOAD: add(&l, RES_BATCH, i->slot, true); break;
-    case FORWARD: forward_operands(&l, p, i); break;
-    case BACKWARD: backward_operands(&l, p, i); break;
-    case RECV_ACT: add(&l, RES_INPUT, i->slot, true); break;
-    case SEND_ACT: add(&l, RES_OUTPUT, i->slot, false); break;
-    case RECV_GRAD: add(&l, RES_STREAM, i->stream, true); break;
-    case SEND_GRAD: add(&l, RES_STREAM, i->stream, false); break;
+    case LOAD:
+        add(&l, RES_BATCH, i->slot, true);
+        break;
+    case FORWARD:
+        forward_operands(&l, p, i);
+        break;
+    case BACKWARD:
+        backward_operands(&l, p, i);
+        break;
+    case RECV_ACT:
+        add(&l, RES_INPUT, i->slot, true);
+        break;
+    case SEND_ACT:
+        add(&l, RES_OUTPUT, i->slot, false);
+        break;
+    case RECV_GRAD:
+        add(&l, RES_STREAM, i->stream, true);
+        break;
+    case SEND_GRAD:
+        add(&l, RES_STREAM, i->stream, false);
+        break;
     case GATHER:
         add(&l, RES_PARAMS, i->unit, i->gather < 0);
         if (i->gather >= 0) add(&l, gather_resource(p->spec, i->unit), i->gather, true);
@@ -162,7 +180,8 @@ int program_operands(const program *p, const instr *i, operand out[PROGRAM_OPERA
         break;
     case TIE:
     case NORM:
-    case INSTR_KINDS: break;
+    case INSTR_KINDS:
+        break;
     }
     return l.count;
 }
@@ -172,15 +191,23 @@ int program_resource_count(const program *p, resource what) {
     case RES_BATCH:
     case RES_INPUT:
     case RES_ACTS:
-    case RES_OUTPUT: return p->slots;
-    case RES_STREAM: return p->streams;
-    case RES_GATHER_BLOCK: return p->gathers[CLASS_BLOCK];
-    case RES_GATHER_EDGE: return p->gathers[CLASS_EDGE];
-    case RES_REDUCE_BLOCK: return p->reduces[CLASS_BLOCK];
-    case RES_REDUCE_EDGE: return p->reduces[CLASS_EDGE];
+    case RES_OUTPUT:
+        return p->slots;
+    case RES_STREAM:
+        return p->streams;
+    case RES_GATHER_BLOCK:
+        return p->gathers[CLASS_BLOCK];
+    case RES_GATHER_EDGE:
+        return p->gathers[CLASS_EDGE];
+    case RES_REDUCE_BLOCK:
+        return p->reduces[CLASS_BLOCK];
+    case RES_REDUCE_EDGE:
+        return p->reduces[CLASS_EDGE];
     case RES_PARAMS:
-    case RES_GRADS: return p->spec->units;
-    case RESOURCES: break;
+    case RES_GRADS:
+        return p->spec->units;
+    case RESOURCES:
+        break;
     }
     return 0;
 }
@@ -207,33 +234,42 @@ void instr_print(const instr *i, char *text, size_t size) {
                              fields[f].value);
 }
 
-static bool parse_field(char letter, int value, instr *i) {
-    if (letter != 'm' && value > INT16_MAX) return false;
-    switch (letter) {
-    case 'u': i->unit = (int16_t)value; return true;
-    case 'm': i->micro = value; return true;
-    case 's': i->slot = (int16_t)value; return true;
-    case 'd': i->stream = (int16_t)value; return true;
-    case 'b': i->gather = (int16_t)value; return true;
-    case 'r': i->reduce = (int16_t)value; return true;
-    default: return false;
+/* Reads "u3" at text, which must be a field that has not been set, and returns what follows; NULL
+ * if it is none. */
+static const char *parse_field(const char *text, instr *i) {
+    if (!*text || !isdigit((unsigned char)text[1])) return NULL;
+    char *end;
+    long value = strtol(text + 1, &end, 10);
+    if (*text == 'm') {
+        if (i->micro >= 0 || value > INT32_MAX) return NULL;
+        i->micro = (int32_t)value;
+        return end;
     }
+    int16_t *field = *text == 'u'   ? &i->unit
+                     : *text == 's' ? &i->slot
+                     : *text == 'd' ? &i->stream
+                     : *text == 'b' ? &i->gather
+                     : *text == 'r' ? &i->reduce
+                                    : NULL;
+    if (!field || *field >= 0 || value > INT16_MAX) return NULL;
+    *field = (int16_t)value;
+    return end;
 }
 
 trine_status instr_parse(const char *text, instr *i) {
-    char name[16], letter;
-    int used = 0, value;
+    char name[16];
+    int used = 0, kind = 0;
     CHECK(sscanf(text, " %15[A-Z_]%n", name, &used) == 1, TRINE_EINVAL, "no instruction in \"%s\"",
           text);
-    int kind = 0;
     while (kind < INSTR_KINDS && strcmp(name, instr_text((instr_kind)kind))) kind++;
     CHECK(kind < INSTR_KINDS, TRINE_EINVAL, "unknown instruction \"%s\"", name);
     *i = program_instr((instr_kind)kind, -1, -1);
-    for (int step = 0; sscanf(text + used, " %c%d%n", &letter, &value, &step) == 2; used += step)
-        CHECK(value >= 0 && parse_field(letter, value, i), TRINE_EINVAL,
-              "unknown field %c%d in \"%s\"", letter, value, text);
-    while (isspace((unsigned char)text[used])) used++;
-    CHECK(!text[used], TRINE_EINVAL, "\"%s\" is left over in \"%s\"", text + used, text);
+    for (const char *at = text + used; at[strspn(at, " \t\r\n")];) {
+        size_t gap = strspn(at, " \t\r\n");
+        const char *field = at + gap;
+        at = gap ? parse_field(field, i) : NULL;
+        CHECK(at, TRINE_EINVAL, "\"%s\" is no field in \"%s\"", field, text);
+    }
     return TRINE_OK;
 }
 

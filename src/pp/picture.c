@@ -1,2 +1,204 @@
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/status.h"
 #include "pp/pp.h"
-double pp_picture(const program *stages, FILE *out) { (void)stages; (void)out; return 0; }
+
+/* A small discrete-event simulation of the programs: a stage's forward pass of a micro-batch takes
+ * one unit of time, its backward pass two, messages none. A stage waits as the interpreter does, by
+ * program_operands, and a send is done when its receive has been started. */
+
+#define PICTURE_COLUMNS 100
+
+/* Start times of one directed edge's messages at both ends; -1: not yet. */
+typedef struct {
+    int *sent, *received;
+    int sends, receives;
+} edge;
+
+/* The message under way on a buffer. */
+typedef struct {
+    const edge *on;
+    int ordinal;
+    bool write;
+} under_way;
+
+typedef struct {
+    const program *p;
+    int at, clock, busy;
+    under_way *waits[RESOURCES];
+    char *kinds; /* (width) what begins in a column: 'F', 'B', '=' inside a backward, 0 idle */
+    int *micros; /* (width) */
+} lane;
+
+typedef struct {
+    const program *stages;
+    int count, micros, width; /* width: a bound on the makespan */
+    lane *lanes;
+    edge *acts, *grads; /* edge e joins stages e and e + 1 */
+    void **memory;
+    size_t pieces;
+} picture;
+
+/* Room for pieces: four a lane, four an edge pair, one for each resource of a lane, and three. */
+static size_t most_pieces(int stages) {
+    return (size_t)stages * (2 + RESOURCES + 4) + 3;
+}
+
+static void *take(picture *w, size_t count, size_t size) {
+    void *piece = calloc(count + 1, size);
+    if (piece) w->memory[w->pieces++] = piece;
+    return piece;
+}
+
+static bool setup_edge(picture *w, edge *e) {
+    size_t micros = (size_t)w->micros;
+    if (!(e->sent = take(w, micros, sizeof(int)))) return false;
+    if (!(e->received = take(w, micros, sizeof(int)))) return false;
+    for (size_t m = 0; m < micros; m++) e->sent[m] = e->received[m] = -1;
+    return true;
+}
+
+static bool setup_lane(picture *w, lane *l, const program *p) {
+    *l = (lane){.p = p};
+    bool ok = (l->kinds = take(w, (size_t)w->width, 1)) &&
+              (l->micros = take(w, (size_t)w->width, sizeof(int)));
+    for (int r = 0; ok && r < RESOURCES; r++)
+        ok = (l->waits[r] =
+                  take(w, (size_t)program_resource_count(p, (resource)r), sizeof *l->waits[r]));
+    return ok;
+}
+
+static bool setup(picture *w, const program *stages) {
+    const program_spec *s = stages->spec;
+    *w = (picture){.stages = stages, .count = s->stages, .micros = s->micros};
+    w->width = 3 * s->micros * s->stages;
+    if (!(w->memory = calloc(most_pieces(s->stages), sizeof *w->memory))) return false;
+    size_t count = (size_t)s->stages;
+    bool ok = (w->lanes = take(w, count, sizeof *w->lanes)) &&
+              (w->acts = take(w, count, sizeof *w->acts)) &&
+              (w->grads = take(w, count, sizeof *w->grads));
+    for (int p = 0; ok && p < w->count; p++)
+        ok = setup_lane(w, &w->lanes[p], &stages[p]) && setup_edge(w, &w->acts[p]) &&
+             setup_edge(w, &w->grads[p]);
+    return ok;
+}
+
+static void release(picture *w) {
+    for (size_t n = 0; n < w->pieces; n++) free(w->memory[n]);
+    free(w->memory);
+}
+
+/* ---- Time ---- */
+
+/* Moves the lane's clock to when instruction i may start; false if that is not known yet. */
+static bool wait_for_operands(lane *l, const instr *i) {
+    operand o[PROGRAM_OPERANDS];
+    int count = program_operands(l->p, i, o), clock = l->clock;
+    for (int n = 0; n < count; n++) {
+        const under_way *u = &l->waits[o[n].what][o[n].index];
+        if (!u->on || !(u->write || o[n].write)) continue;
+        int sent = u->on->sent[u->ordinal], received = u->on->received[u->ordinal];
+        if (sent < 0 || received < 0) return false;
+        if (sent > clock) clock = sent;
+        if (received > clock) clock = received;
+    }
+    l->clock = clock;
+    return true;
+}
+
+static void start_message(picture *w, lane *l, const instr *i) {
+    bool act = i->kind == SEND_ACT || i->kind == RECV_ACT;
+    bool send = i->kind == SEND_ACT || i->kind == SEND_GRAD;
+    edge *e = &(act ? w->acts : w->grads)[l->p->stage - (act != send)];
+    int ordinal = send ? e->sends++ : e->receives++;
+    (send ? e->sent : e->received)[ordinal] = l->clock;
+    resource what = !act ? RES_STREAM : send ? RES_OUTPUT : RES_INPUT;
+    l->waits[what][act ? i->slot : i->stream] = (under_way){e, ordinal, !send};
+}
+
+/* The first unit that runs stands for the whole pass of the stage. */
+static void compute(lane *l, const instr *i) {
+    bool forward = i->kind == FORWARD;
+    const program_spec *s = l->p->spec;
+    int unit = forward ? spec_first(s, l->p->stage) : spec_last(s, l->p->stage);
+    if (i->unit != unit) return;
+    l->kinds[l->clock] = forward ? 'F' : 'B';
+    l->micros[l->clock] = i->micro;
+    if (!forward) l->kinds[l->clock + 1] = '=';
+    l->clock += forward ? 1 : 2;
+    l->busy += forward ? 1 : 2;
+}
+
+static bool run_lane(picture *w, lane *l) {
+    bool moved = false;
+    for (; l->at < l->p->count; l->at++, moved = true) {
+        const instr *i = &l->p->code[l->at];
+        if (!wait_for_operands(l, i)) break;
+        if (i->kind == FORWARD || i->kind == BACKWARD)
+            compute(l, i);
+        else if (i->kind >= RECV_ACT && i->kind <= SEND_GRAD)
+            start_message(w, l, i);
+    }
+    return moved;
+}
+
+/* ---- Drawing ---- */
+
+static int digits(int n) {
+    return n < 10 ? 1 : 1 + digits(n / 10);
+}
+
+/* "  F3", "  .", and a backward "  B3====" over two cells; or, where that is too wide, "3", "." and
+ * "3=" with the last digit. */
+static void draw_cell(const lane *l, int column, int cell, FILE *out) {
+    char kind = l->kinds[column], text[16];
+    int micro = l->micros[column];
+    if (kind == '=')
+        fprintf(out, "%.*s", cell, "================");
+    else if (cell == 1)
+        fputc(kind ? (char)('0' + micro % 10) : '.', out);
+    else {
+        snprintf(text, sizeof text, "%c%d", kind, micro);
+        fprintf(out, "%*s", cell, kind ? text : ".");
+    }
+}
+
+static void draw(const picture *w, int makespan, FILE *out) {
+    int label = 7 + digits(w->count - 1), cell = digits(w->micros - 1) + 2;
+    if (label + makespan * cell > PICTURE_COLUMNS) cell = 1;
+    int shown = (PICTURE_COLUMNS - label) / cell;
+    if (shown > makespan) shown = makespan;
+    for (int p = 0; p < w->count; p++) {
+        fprintf(out, "stage %-*d%s", label - 7, p, cell == 1 ? " " : "");
+        for (int column = 0; column < shown; column++) draw_cell(&w->lanes[p], column, cell, out);
+        fputc('\n', out);
+    }
+    if (cell == 1)
+        fprintf(out, "m forward, m= backward of micro-batch m, last digit; . idle");
+    else
+        fprintf(out, "Fm forward, Bm= backward of micro-batch m; . idle");
+    if (shown < makespan) fprintf(out, "; %d of %d columns", shown, makespan);
+    fputc('\n', out);
+}
+
+double pp_picture(const program *stages, FILE *out) {
+    picture w;
+    double idle = NAN;
+    if (setup(&w, stages)) {
+        int makespan = 0, busy = 0;
+        for (bool moved = true; moved;) {
+            moved = false;
+            for (int p = 0; p < w.count; p++) moved |= run_lane(&w, &w.lanes[p]);
+        }
+        for (int p = 0; p < w.count; p++) {
+            const lane *l = &w.lanes[p];
+            if (l->clock > makespan) makespan = l->clock;
+            busy += l->busy;
+        }
+        draw(&w, makespan, out);
+        idle = 1 - (double)busy / ((double)makespan * w.count);
+    }
+    release(&w);
+    return idle;
+}

@@ -32,8 +32,8 @@ trine_status pp_split_by_hand(int first[], int stages, int units, const char *te
 /* Activation slots that a stage needs. Pure. */
 int pp_slots(trine_schedule schedule, int stages, int micros, int stage);
 
-/* Appends the stage's LOAD, FORWARD and BACKWARD in the order of the spec's schedule, and sets slots
- * and streams. Errors: TRINE_ENOMEM. */
+/* Appends the stage's LOAD, FORWARD and BACKWARD in the order of the spec's schedule, and sets
+ * slots and streams. Errors: TRINE_ENOMEM. */
 trine_status pp_order(program *p);
 
 /* Pass: adds RECV_ACT, SEND_ACT, RECV_GRAD, SEND_GRAD around the stage's computation. */
@@ -46,8 +46,10 @@ trine_status pp_wire_tie(program *p);
  * and 1f1b, (P-1)/P for naive. Pure. */
 double pp_bubble(trine_schedule schedule, int stages, int micros);
 
-/* Draws who computes what when, one line a stage, from all stages' programs: a forward takes one
- * column, a backward two; returns the idle fraction of the picture. */
+/* Draws who computes what when, one line a stage, from all stages' legal programs: a stage's
+ * forward pass of a micro-batch takes one column, its backward pass two, messages none; what does
+ * not fit in 100 columns is cut, and says so. Returns the idle fraction of the whole step, NAN
+ * without memory. */
 double pp_picture(const program *stages, FILE *out);
 
 #endif

@@ -17,9 +17,9 @@ static double run_cost(const pp_cost *cost, int units, int from, int to) {
     return sum;
 }
 
-/* best[u]: the least cost of units [0, u) on p stages; from[u]: where the last of them begins. The cost
- * is that of the dearest stage; under a finite limit on that, the sum of squares, which evens out the
- * rest. `before` is the row of p - 1 stages. */
+/* best[u]: the least cost of units [0, u) on p stages; from[u]: where the last of them begins. The
+ * cost is that of the dearest stage; under a finite limit on that, the sum of squares, which evens
+ * out the rest. `before` is the row of p - 1 stages. */
 static void fill_row(const pp_cost *cost, int units, double limit, const double *before,
                      double *best, int *from) {
     for (int u = 0; u <= units; u++) {
@@ -32,8 +32,8 @@ static void fill_row(const pp_cost *cost, int units, double limit, const double 
     }
 }
 
-/* Fills first[] with the best split under the limit and returns its cost. rows: 2 (units + 1), from:
- * (stages + 1)(units + 1). */
+/* Fills first[] with the best split under the limit and returns its cost. rows: 2 (units + 1),
+ * from: (stages + 1)(units + 1). */
 static double best_split(int first[], int stages, int units, const pp_cost *cost, double limit,
                          double *rows, int *from) {
     size_t width = (size_t)units + 1;
@@ -70,23 +70,33 @@ typedef struct {
     int layers; /* -1: none named */
 } hand_stage;
 
+/* Reads "e", "h" or a number at text[*i]; false if there is none, or one of its kind before. */
+static bool parse_part(const char *text, size_t *i, hand_stage *out) {
+    bool *named = text[*i] == 'e' ? &out->embedding : text[*i] == 'h' ? &out->head : NULL;
+    if (named) {
+        if (*named) return false;
+        *named = true;
+        ++*i;
+        return true;
+    }
+    if (!isdigit((unsigned char)text[*i]) || out->layers >= 0) return false;
+    char *end;
+    long layers = strtol(text + *i, &end, 10);
+    out->layers = layers < INT16_MAX ? (int)layers : INT16_MAX;
+    *i = (size_t)(end - text);
+    return true;
+}
+
 /* One stage's text, "e", "5", "h" or several joined by '+'. */
 static trine_status parse_stage(const char *text, size_t length, hand_stage *out) {
     *out = (hand_stage){.layers = -1};
     size_t i = 0;
-    while (i < length) {
-        if (text[i] == 'e' && !out->embedding) out->embedding = true, i++;
-        else if (text[i] == 'h' && !out->head) out->head = true, i++;
-        else if (isdigit((unsigned char)text[i]) && out->layers < 0) {
-            char *end;
-            long layers = strtol(text + i, &end, 10);
-            CHECK(layers <= 32000, TRINE_EINVAL, "%ld layers on a stage", layers);
-            out->layers = (int)layers;
-            i = (size_t)(end - text);
-        } else break;
-        if (i < length && text[i] == '+') i++;
+    bool more = true;
+    while (more && parse_part(text, &i, out)) {
+        more = text[i] == '+';
+        i += more;
     }
-    CHECK(length > 0 && i == length, TRINE_EINVAL,
+    CHECK(!more && i == length, TRINE_EINVAL,
           "--pp-split: \"%.*s\" is no stage; a stage is e, h, a number of layers, or these joined "
           "by +",
           (int)length, text);

@@ -8,7 +8,8 @@ static bool computes(const instr *i) {
     return i->kind == FORWARD || i->kind == BACKWARD;
 }
 
-/* For every computation, the position of the next one that needs the same GATHER; INT_MAX if none. */
+/* For every computation, the position of the next one that needs the same GATHER; INT_MAX if none.
+ */
 static int *next_uses(const program *p) {
     int *next = malloc((size_t)(p->count + 1) * sizeof *next);
     int *seen = malloc((size_t)p->spec->units * sizeof *seen);
@@ -30,6 +31,7 @@ typedef struct {
     int count;
     int *unit;  /* what each holds; -1: nothing */
     int *again; /* position of its next use */
+    int recent; /* the buffer that was read last; -1: none */
 } buffer_pool;
 
 static int pool_find(const buffer_pool *pool, int unit) {
@@ -38,12 +40,14 @@ static int pool_find(const buffer_pool *pool, int unit) {
     return -1;
 }
 
-/* The buffer to give up: an empty one, else the one whose unit is needed last. */
+/* The buffer to give up: an empty one, else the one whose unit is needed last, and among several
+ * that are needed no more not the one that was read last, so that the GATHER can come early. */
 static int pool_victim(const buffer_pool *pool) {
     int victim = 0;
     for (int b = 0; b < pool->count; b++) {
         if (pool->unit[b] < 0) return b;
-        if (pool->again[b] > pool->again[victim]) victim = b;
+        bool tie = pool->again[b] == pool->again[victim];
+        if (pool->again[b] > pool->again[victim] || (tie && victim == pool->recent)) victim = b;
     }
     return victim;
 }
@@ -74,6 +78,7 @@ static trine_status place_gathers(const program *p, program *out, buffer_pool po
             }
             pool->unit[i.gather] = unit;
             pool->again[i.gather] = next[n];
+            pool->recent = i.gather;
         }
         TRY(program_append(out, i));
     }
@@ -91,7 +96,7 @@ static trine_status gather_before_use(const program *p, program *out) {
         int units = spec_gather_units(s, p->stage, (unit_class)c);
         out->gathers[c] = s->gather_buffers < units ? s->gather_buffers : units;
         int *own = memory + 2 * c * s->units;
-        pools[c] = (buffer_pool){out->gathers[c], own, own + s->units};
+        pools[c] = (buffer_pool){out->gathers[c], own, own + s->units, -1};
         for (int b = 0; b < pools[c].count; b++) pools[c].unit[b] = -1, pools[c].again[b] = INT_MAX;
     }
     if (status == TRINE_OK) status = place_gathers(p, out, pools, next);
@@ -102,8 +107,7 @@ static trine_status gather_before_use(const program *p, program *out) {
 
 static trine_status gather_after_update(program *p) {
     for (int u = spec_first(p->spec, p->stage); u <= spec_last(p->spec, p->stage); u++)
-        if (spec_gather_unit(p->spec, u) == u)
-            TRY(program_append(p, program_instr(GATHER, u, -1)));
+        if (spec_gather_unit(p->spec, u) == u) TRY(program_append(p, program_instr(GATHER, u, -1)));
     return TRINE_OK;
 }
 

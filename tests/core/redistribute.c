@@ -1,0 +1,117 @@
+/* TEST np=1,2,3,4 */
+/* Every legal pair of placements over a dp group of all ranks, in place and not, on whole numbers,
+ * whose sums are exact. */
+#include "harness.h"
+
+#include <string.h>
+
+#include "core/flat.h"
+
+#define COUNT 960 /* divisible by 1 to 6 */
+
+static trine_mesh *mesh;
+static trine_comm *dp;
+static size_t rank, size, slice;
+
+static int start(void **state) {
+    (void)state;
+    int ranks = trine_world_size(harness_world);
+    OK(trine_mesh_create(&mesh, harness_world, (trine_layout){ranks, 1, 1}, 0));
+    dp = trine_mesh_group(mesh, TRINE_DP);
+    rank = (size_t)trine_comm_rank(dp);
+    size = (size_t)ranks;
+    slice = COUNT / size;
+    return 0;
+}
+
+static int stop(void **state) {
+    (void)state;
+    trine_mesh_destroy(&mesh);
+    return 0;
+}
+
+/* Rank r's addend of element i, and the sum over the ranks. */
+static float addend(size_t r, size_t i) {
+    return (float)(i * (r + 1));
+}
+
+static float sum_of(size_t i) {
+    return (float)(i * size * (size + 1) / 2);
+}
+
+static void fill(float *x) {
+    for (size_t i = 0; i < COUNT; i++) x[i] = addend(rank, i);
+}
+
+static void test_shard_to_replicate(void **state) {
+    (void)state;
+    float all[COUNT] = {0}, own[COUNT];
+    for (size_t i = 0; i < slice; i++) own[i] = (float)(rank * slice + i);
+    OK(flat_redistribute(dp, SHARD, REPLICATE, all, own, COUNT, TRINE_F32));
+    for (size_t i = 0; i < COUNT; i++) assert_true(all[i] == (float)i);
+    memset(all, 0, sizeof all);
+    memcpy(all + rank * slice, own, slice * sizeof *own);
+    OK(flat_redistribute(dp, SHARD, REPLICATE, all, all + rank * slice, COUNT, TRINE_F32));
+    for (size_t i = 0; i < COUNT; i++) assert_true(all[i] == (float)i);
+}
+
+static void test_partial_to_replicate(void **state) {
+    (void)state;
+    float all[COUNT];
+    fill(all);
+    OK(flat_redistribute(dp, PARTIAL, REPLICATE, all, all, COUNT, TRINE_F32));
+    for (size_t i = 0; i < COUNT; i++) assert_true(all[i] == sum_of(i));
+}
+
+static void test_partial_to_shard(void **state) {
+    (void)state;
+    float all[COUNT], own[COUNT] = {0};
+    fill(all);
+    OK(flat_redistribute(dp, PARTIAL, SHARD, own, all, COUNT, TRINE_F32));
+    for (size_t i = 0; i < slice; i++) assert_true(own[i] == sum_of(rank * slice + i));
+    fill(all);
+    OK(flat_redistribute(dp, PARTIAL, SHARD, all + rank * slice, all, COUNT, TRINE_F32));
+    for (size_t i = 0; i < slice; i++)
+        assert_true(all[rank * slice + i] == sum_of(rank * slice + i));
+}
+
+static void test_replicate_to_shard(void **state) {
+    (void)state;
+    float all[COUNT], own[COUNT];
+    for (size_t i = 0; i < COUNT; i++) all[i] = (float)i;
+    OK(flat_redistribute(dp, REPLICATE, SHARD, own, all, COUNT, TRINE_F32));
+    for (size_t i = 0; i < slice; i++) assert_true(own[i] == (float)(rank * slice + i));
+    OK(flat_redistribute(dp, REPLICATE, SHARD, all, all, COUNT, TRINE_F32));
+    for (size_t i = 0; i < slice; i++) assert_true(all[i] == (float)(rank * slice + i));
+}
+
+/* An all-reduce gives the bits of a reduce-scatter: ZeRO-0 against ZeRO-1. */
+static void test_same_bits_either_way(void **state) {
+    (void)state;
+    float all[COUNT], scattered[COUNT], own[COUNT];
+    for (size_t i = 0; i < COUNT; i++) all[i] = scattered[i] = 1.0f / (float)(3 * i + 7 * rank + 1);
+    OK(flat_redistribute(dp, PARTIAL, REPLICATE, all, all, COUNT, TRINE_F32));
+    OK(flat_redistribute(dp, PARTIAL, SHARD, own, scattered, COUNT, TRINE_F32));
+    assert_memory_equal(own, all + rank * slice, slice * sizeof *own);
+}
+
+static void test_no_other_way(void **state) {
+    (void)state;
+    float x[COUNT];
+    static const placement bad[][2] = {
+        {SHARD, PARTIAL},       {SHARD, SHARD},     {REPLICATE, PARTIAL},
+        {REPLICATE, REPLICATE}, {PARTIAL, PARTIAL},
+    };
+    for (size_t n = 0; n < sizeof bad / sizeof *bad; n++)
+        REFUSED(flat_redistribute(dp, bad[n][0], bad[n][1], x, x, COUNT, TRINE_F32), TRINE_EINVAL,
+                "no way from placement");
+}
+
+int main(int argc, char **argv) {
+#define CASE(test) cmocka_unit_test_setup_teardown(test, start, stop)
+    const struct CMUnitTest tests[] = {
+        CASE(test_shard_to_replicate), CASE(test_partial_to_replicate), CASE(test_partial_to_shard),
+        CASE(test_replicate_to_shard), CASE(test_same_bits_either_way), CASE(test_no_other_way),
+    };
+    return HARNESS_RUN(argc, argv, tests);
+}

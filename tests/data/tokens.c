@@ -1,0 +1,421 @@
+/* TEST np=0 */
+#include "harness.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "data/tokens.h"
+
+#define HEADER_BYTES 1024
+
+/* The tests work in a folder of their own. */
+static char folder[] = "/tmp/trine-tokens-XXXXXX";
+
+static bool enter_folder(void) {
+    return mkdtemp(folder) && !chdir(folder);
+}
+
+static bool leave_folder(void) {
+    char command[64];
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    return !chdir("/") && !system(command);
+}
+
+/* A file by hand, without the writer: header numbers 0 to 3, then `count` tokens of `width` bytes
+ * with id first + i. */
+typedef struct {
+    int32_t magic, version, tokens, vocab;
+    int width, count;
+    uint32_t first;
+} handmade;
+
+static const handmade good = {20240520, 1, 5, 300, 2, 5, 10};
+
+static void put_bytes(const char *path, const void *bytes, size_t count) {
+    FILE *file = fopen(path, "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(bytes, 1, count, file), count);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void put(const char *path, handmade h) {
+    static unsigned char bytes[HEADER_BYTES + 4096];
+    memset(bytes, 0, sizeof bytes);
+    memcpy(bytes, (int32_t[4]){h.magic, h.version, h.tokens, h.vocab}, 16);
+    for (int i = 0; i < h.count; i++) {
+        uint32_t id = h.first + (uint32_t)i;
+        for (int b = 0; b < h.width; b++)
+            bytes[HEADER_BYTES + i * h.width + b] = (unsigned char)(id >> 8 * b);
+    }
+    put_bytes(path, bytes, (size_t)(HEADER_BYTES + h.count * h.width));
+}
+
+/* Through the writer; ids first + i * step. */
+static void write_tokens(const char *path, uint32_t vocab, int32_t first, int32_t step,
+                         size_t count) {
+    tokens_writer *w;
+    OK(tokens_writer_open(&w, path, vocab));
+    for (size_t i = 0; i < count; i++) {
+        int32_t id = first + (int32_t)i * step;
+        OK(tokens_writer_add(w, &id, 1));
+    }
+    OK(tokens_writer_close(&w));
+    assert_null(w);
+}
+
+static bool there(const char *path) {
+    return access(path, F_OK) == 0;
+}
+
+static void open_refused(const char *path, trine_status status, const char *message) {
+    tokens *t = (tokens *)1;
+    assert_int_equal(tokens_open(&t, path), status);
+    assert_string_equal(status_message(), message);
+    assert_null(t);
+    status_clear();
+}
+
+/* ---- Reading and writing ---- */
+
+static void round_trip(const char *path, uint32_t vocab, int width) {
+    const int32_t ids[] = {0, 1, 255, 256, (int32_t)vocab - 1, 65535, 2};
+    const size_t count = sizeof ids / sizeof *ids;
+    tokens_writer *w;
+    OK(tokens_writer_open(&w, path, vocab));
+    assert_false(there(path)); /* not before it is complete */
+    OK(tokens_writer_add(w, ids, 3));
+    OK(tokens_writer_add(w, ids + 3, 0));
+    OK(tokens_writer_add(w, ids + 3, count - 3));
+    OK(tokens_writer_close(&w));
+    struct stat info;
+    assert_int_equal(stat(path, &info), 0);
+    assert_int_equal(info.st_size, HEADER_BYTES + (off_t)count * width);
+
+    tokens *t;
+    OK(tokens_open(&t, path));
+    assert_int_equal(tokens_count(t), count);
+    for (size_t first = 0; first <= count; first++)
+        for (size_t n = 0; n <= count - first; n++) {
+            int32_t got[sizeof ids / sizeof *ids + 1];
+            memset(got, 0x5a, sizeof got);
+            OK(tokens_read(t, first, n, got, vocab));
+            assert_memory_equal(got, ids + first, n * sizeof *got);
+            assert_int_equal(got[n], 0x5a5a5a5a);
+        }
+    int read_vocab;
+    OK(tokens_vocab(t, &read_vocab));
+    assert_int_equal(read_vocab, vocab);
+    tokens_close(&t);
+    assert_null(t);
+    tokens_close(&t); /* twice is fine */
+}
+
+static void narrow_tokens_come_back(void **state) {
+    (void)state;
+    round_trip("narrow.bin", 65536, 2);
+}
+
+static void wide_tokens_come_back(void **state) {
+    (void)state;
+    round_trip("wide.bin", 65537, 4);
+    round_trip("wider.bin", INT32_MAX, 4);
+}
+
+/* The bytes themselves, so that reader and writer cannot agree on a format of their own. */
+static void files_have_the_format_of_llm_c(void **state) {
+    (void)state;
+    static unsigned char want[HEADER_BYTES + 8], got[sizeof want + 1];
+    static const struct {
+        uint32_t vocab;
+        unsigned char start[16], tokens[8];
+        size_t bytes;
+    } rows[] = {
+        {50257,
+         {0x88, 0xd8, 0x34, 0x01, 1, 0, 0, 0, 2, 0, 0, 0, 0x51, 0xc4, 0, 0},
+         {0x02, 0x01, 0x50, 0xc4},
+         4},
+        {128256,
+         {0xa1, 0xd9, 0x34, 0x01, 7, 0, 0, 0, 2, 0, 0, 0, 0x00, 0xf5, 1, 0},
+         {0x02, 0x01, 0, 0, 0x50, 0xc4, 0, 0},
+         8},
+    };
+    for (int i = 0; i < 2; i++) {
+        write_tokens("format.bin", rows[i].vocab, 0x0102, 0xc450 - 0x0102, 2);
+        memset(want, 0, sizeof want);
+        memcpy(want, rows[i].start, 16);
+        memcpy(want + HEADER_BYTES, rows[i].tokens, rows[i].bytes);
+        FILE *file = fopen("format.bin", "rb");
+        assert_non_null(file);
+        size_t size = fread(got, 1, sizeof got, file);
+        fclose(file);
+        assert_int_equal(size, HEADER_BYTES + rows[i].bytes);
+        assert_memory_equal(got, want, size);
+    }
+}
+
+/* Three shards of both widths: 10..14, 1000, 20..26; every part of the stream. */
+static void shards_are_one_stream(void **state) {
+    (void)state;
+    write_tokens("part_2.bin", 100, 20, 1, 7);
+    write_tokens("part_0.bin", 100, 10, 1, 5);
+    write_tokens("part_1.bin", 70000, 1000, 0, 1);
+    static const int32_t all[] = {10, 11, 12, 13, 14, 1000, 20, 21, 22, 23, 24, 25, 26};
+    enum { COUNT = sizeof all / sizeof *all };
+    tokens *t;
+    OK(tokens_open(&t, "part_*.bin"));
+    assert_int_equal(tokens_count(t), COUNT);
+    for (size_t first = 0; first <= COUNT; first++)
+        for (size_t n = 0; n <= COUNT - first; n++) {
+            int32_t got[COUNT + 1];
+            memset(got, 0x5a, sizeof got);
+            OK(tokens_read(t, first, n, got, 70000));
+            assert_memory_equal(got, all + first, n * sizeof *got);
+            assert_int_equal(got[n], 0x5a5a5a5a);
+        }
+    int vocab;
+    OK(tokens_vocab(t, &vocab));
+    assert_int_equal(vocab, 70000); /* the largest */
+    tokens_close(&t);
+}
+
+/* ---- Vocabulary ---- */
+
+static int vocab_of(const char *path) {
+    tokens *t;
+    int vocab;
+    OK(tokens_open(&t, path));
+    OK(tokens_vocab(t, &vocab));
+    tokens_close(&t);
+    return vocab;
+}
+
+static void the_vocabulary_comes_from_the_header(void **state) {
+    (void)state;
+    put("vocab_0.bin", good);
+    assert_int_equal(vocab_of("vocab_0.bin"), 300);
+}
+
+static void or_from_the_tokens(void **state) {
+    (void)state;
+    handmade h = good;
+    h.vocab = 0;
+    put("vocab_1.bin", h);
+    assert_int_equal(vocab_of("vocab_1.bin"), 15);
+    assert_int_equal(vocab_of("vocab_[01].bin"), 300);
+    h.first = 400;
+    put("vocab_1.bin", h); /* the header's 300 beside ids up to 404 */
+    assert_int_equal(vocab_of("vocab_[01].bin"), 405);
+}
+
+static void an_id_without_successor_is_refused(void **state) {
+    (void)state;
+    put("large.bin", (handmade){20240801, 7, 2, 0, 4, 2, INT32_MAX - 1});
+    tokens *t;
+    int vocab = 7;
+    OK(tokens_open(&t, "large.bin"));
+    REFUSED(tokens_vocab(t, &vocab), TRINE_EDATA, "large.bin: token 1 (byte 1028) is 2147483647");
+    assert_int_equal(vocab, 7);
+    tokens_close(&t);
+}
+
+static void an_id_beyond_the_vocabulary_is_found(void **state) {
+    (void)state;
+    write_tokens("id_0.bin", 100, 10, 1, 5);
+    write_tokens("id_1.bin", 70000, 20, 30, 4); /* 20, 50, 80, 110 */
+    tokens *t;
+    int32_t ids[9];
+    OK(tokens_open(&t, "id_?.bin"));
+    OK(tokens_read(t, 0, 9, ids, 111));
+    REFUSED(tokens_read(t, 0, 9, ids, 110), TRINE_EDATA,
+            "id_1.bin: token 3 (byte 1036) is 110, beyond the vocabulary of 110");
+    OK(tokens_read(t, 0, 8, ids, 110)); /* what is not read is not judged */
+    REFUSED(tokens_read(t, 3, 2, ids, 14), TRINE_EDATA,
+            "id_0.bin: token 4 (byte 1032) is 14, beyond the vocabulary of 14");
+    tokens_close(&t);
+    put("id_2.bin", (handmade){20240801, 7, 1, 0, 4, 1, UINT32_MAX}); /* no negative id */
+    OK(tokens_open(&t, "id_2.bin"));
+    REFUSED(tokens_read(t, 0, 1, ids, INT32_MAX), TRINE_EDATA,
+            "id_2.bin: token 0 (byte 1024) is 4294967295, beyond the vocabulary of 2147483647");
+    tokens_close(&t);
+}
+
+/* ---- Bad files ---- */
+
+static void files_that_are_not_there(void **state) {
+    (void)state;
+    open_refused("missing.bin", TRINE_EIO, "missing.bin: no such file");
+    open_refused("missing_*.bin", TRINE_EIO, "missing_*.bin: no such file");
+    open_refused("missing/x.bin", TRINE_EIO, "missing/x.bin: no such file");
+}
+
+static void things_that_are_no_files(void **state) {
+    (void)state;
+    assert_int_equal(mkdir("folder", 0700), 0);
+    open_refused("folder", TRINE_EIO, "folder: not a file");
+    assert_int_equal(mkfifo("pipe", 0600), 0);
+    open_refused("pipe", TRINE_EIO, "pipe: not a file"); /* and is not waited for */
+    assert_int_equal(symlink("nowhere", "broken.bin"), 0);
+    open_refused("broken.bin", TRINE_EIO, "broken.bin: No such file or directory");
+}
+
+static void headers_that_are_too_short(void **state) {
+    (void)state;
+    static const char zeros[HEADER_BYTES];
+    put_bytes("short.bin", zeros, 0);
+    open_refused("short.bin", TRINE_EDATA, "short.bin: the file is empty");
+    put_bytes("short.bin", zeros, 1);
+    open_refused("short.bin", TRINE_EDATA,
+                 "short.bin: 1 bytes are too few for the header of 1024 bytes of a token file");
+    put_bytes("short.bin", zeros, HEADER_BYTES - 1);
+    open_refused("short.bin", TRINE_EDATA,
+                 "short.bin: 1023 bytes are too few for the header of 1024 bytes of a token file");
+}
+
+static void headers_that_are_wrong(void **state) {
+    (void)state;
+    static const struct {
+        handmade file;
+        const char *message;
+    } rows[] = {
+        {{0, 1, 5, 0, 2, 5, 0},
+         "bad.bin: magic 0 is not a token file's (20240520: uint16, 20240801: uint32)"},
+        {{20240521, 1, 5, 0, 2, 5, 0},
+         "bad.bin: magic 20240521 is not a token file's (20240520: uint16, 20240801: uint32)"},
+        {{20240520, 7, 5, 0, 2, 5, 0},
+         "bad.bin: version 7; files of magic 20240520 have version 1"},
+        {{20240801, 1, 5, 0, 4, 5, 0},
+         "bad.bin: version 1; files of magic 20240801 have version 7"},
+        {{20240520, 1, 0, 0, 2, 0, 0}, "bad.bin: the header names 0 tokens"},
+        {{20240520, 1, -5, 0, 2, 5, 0}, "bad.bin: the header names -5 tokens"},
+        {{20240520, 1, 5, -1, 2, 5, 0}, "bad.bin: the header names a vocabulary of -1"},
+        {{20240520, 1, 5, 0, 2, 4, 0},
+         "bad.bin: truncated: 1032 bytes, but the header's 5 tokens need 1034"},
+        {{20240801, 7, 5, 0, 2, 5, 0},
+         "bad.bin: truncated: 1034 bytes, but the header's 5 tokens need 1044"},
+        {{20240801, 7, INT32_MAX, 0, 4, 5, 0},
+         "bad.bin: truncated: 1044 bytes, but the header's 2147483647 tokens need 8589935612"},
+        {{20240520, 1, 5, 0, 2, 6, 0}, "bad.bin: 2 bytes behind the header's 5 tokens"},
+        {{20240520, 1, 5, 0, 1, 11, 0}, "bad.bin: 1 bytes behind the header's 5 tokens"},
+        {{20240520, 1, 5, 0, 1, 9, 0},
+         "bad.bin: truncated: 1033 bytes, but the header's 5 tokens need 1034"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        put("bad.bin", rows[i].file);
+        open_refused("bad.bin", TRINE_EDATA, rows[i].message);
+    }
+    put("bad.bin", good);
+    tokens *t;
+    OK(tokens_open(&t, "bad.bin"));
+    tokens_close(&t);
+}
+
+static void one_bad_shard_is_named(void **state) {
+    (void)state;
+    write_tokens("mixed_0.bin", 100, 0, 1, 5);
+    put("mixed_1.bin", (handmade){20240520, 1, 5, 0, 2, 4, 0});
+    write_tokens("mixed_2.bin", 100, 0, 1, 5);
+    open_refused("mixed_*.bin", TRINE_EDATA,
+                 "mixed_1.bin: truncated: 1032 bytes, but the header's 5 tokens need 1034");
+}
+
+/* ---- What the writer refuses and leaves ---- */
+
+static void a_discarded_file_is_gone(void **state) {
+    (void)state;
+    tokens_writer *w;
+    OK(tokens_writer_open(&w, "gone.bin", 100));
+    OK(tokens_writer_add(w, (int32_t[]){1, 2}, 2));
+    assert_true(there("gone.bin.unfinished"));
+    tokens_writer_discard(&w);
+    assert_null(w);
+    tokens_writer_discard(&w);
+    assert_false(there("gone.bin") || there("gone.bin.unfinished"));
+}
+
+static void discarding_leaves_the_older_file(void **state) {
+    (void)state;
+    write_tokens("older.bin", 100, 42, 0, 3);
+    tokens_writer *w;
+    OK(tokens_writer_open(&w, "older.bin", 200));
+    OK(tokens_writer_add(w, (int32_t[]){1, 2}, 2));
+    tokens_writer_discard(&w);
+    assert_int_equal(vocab_of("older.bin"), 100);
+    assert_false(there("older.bin.unfinished"));
+}
+
+static void the_writer_refuses_ids_beyond_the_vocabulary(void **state) {
+    (void)state;
+    tokens_writer *w;
+    OK(tokens_writer_open(&w, "ids.bin", 100));
+    OK(tokens_writer_add(w, (int32_t[]){99, 0}, 2));
+    REFUSED(tokens_writer_add(w, (int32_t[]){5, 100, 6}, 3), TRINE_EDATA,
+            "ids.bin: token 3 is 100, beyond the vocabulary of 100");
+    REFUSED(tokens_writer_add(w, (int32_t[]){-1}, 1), TRINE_EDATA,
+            "ids.bin: token 3 is -1, beyond the vocabulary of 100");
+    /* Closed nevertheless, it is a good file of what was taken. */
+    OK(tokens_writer_close(&w));
+    tokens *t;
+    int32_t ids[3];
+    OK(tokens_open(&t, "ids.bin"));
+    assert_int_equal(tokens_count(t), 3);
+    OK(tokens_read(t, 0, 3, ids, 100));
+    assert_memory_equal(ids, ((int32_t[]){99, 0, 5}), sizeof ids);
+    tokens_close(&t);
+}
+
+static void the_writer_refuses_what_no_reader_takes(void **state) {
+    (void)state;
+    tokens_writer *w = (tokens_writer *)1;
+    REFUSED(tokens_writer_open(&w, "no.bin", 0), TRINE_EINVAL, "no.bin: a vocabulary of 0");
+    assert_null(w);
+    REFUSED(tokens_writer_open(&w, "no.bin", 1u << 31), TRINE_EINVAL,
+            "no.bin: a vocabulary of 2147483648");
+    OK(tokens_writer_open(&w, "no.bin", 100));
+    REFUSED(tokens_writer_close(&w), TRINE_EDATA, "no.bin: a token file needs at least one token");
+    assert_null(w);
+    assert_false(there("no.bin") || there("no.bin.unfinished"));
+}
+
+static void a_place_that_cannot_be_written_is_said(void **state) {
+    (void)state;
+    tokens_writer *w = (tokens_writer *)1;
+    REFUSED(tokens_writer_open(&w, "missing/x.bin", 100), TRINE_EIO,
+            "missing/x.bin.unfinished: No such file or directory");
+    assert_null(w);
+    /* The name is a folder's by the time the file is complete. */
+    OK(tokens_writer_open(&w, "taken.bin", 100));
+    OK(tokens_writer_add(w, (int32_t[]){1}, 1));
+    assert_int_equal(mkdir("taken.bin", 0700), 0);
+    REFUSED(tokens_writer_close(&w), TRINE_EIO, "taken.bin: Is a directory");
+    assert_false(there("taken.bin.unfinished"));
+}
+
+static const struct CMUnitTest tokens_tests[] = {
+    cmocka_unit_test(narrow_tokens_come_back),
+    cmocka_unit_test(wide_tokens_come_back),
+    cmocka_unit_test(files_have_the_format_of_llm_c),
+    cmocka_unit_test(shards_are_one_stream),
+    cmocka_unit_test(the_vocabulary_comes_from_the_header),
+    cmocka_unit_test(or_from_the_tokens),
+    cmocka_unit_test(an_id_without_successor_is_refused),
+    cmocka_unit_test(an_id_beyond_the_vocabulary_is_found),
+    cmocka_unit_test(files_that_are_not_there),
+    cmocka_unit_test(things_that_are_no_files),
+    cmocka_unit_test(headers_that_are_too_short),
+    cmocka_unit_test(headers_that_are_wrong),
+    cmocka_unit_test(one_bad_shard_is_named),
+    cmocka_unit_test(a_discarded_file_is_gone),
+    cmocka_unit_test(discarding_leaves_the_older_file),
+    cmocka_unit_test(the_writer_refuses_ids_beyond_the_vocabulary),
+    cmocka_unit_test(the_writer_refuses_what_no_reader_takes),
+    cmocka_unit_test(a_place_that_cannot_be_written_is_said),
+};
+
+int main(void) {
+    if (!enter_folder()) return 1;
+    int failed = HARNESS_RUN_ALONE(tokens_tests);
+    return !leave_folder() || failed;
+}

@@ -1,0 +1,142 @@
+/* TEST np=0 */
+/* The picture of a pipeline is drawn from its programs; what it leaves idle is the formula's. */
+#include "harness.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pp/pp.h"
+#include "train/compose.h"
+
+/* Two units a stage, so that embedding and head have company. */
+static program_spec pipeline(trine_schedule schedule, int stages, int micros) {
+    program_spec s = {.stages = stages,
+                      .units = 2 * stages,
+                      .micros = micros,
+                      .schedule = schedule,
+                      .tied = true};
+    for (int p = 0; p <= stages; p++) s.first[p] = 2 * p;
+    return s;
+}
+
+/* The picture's text (to be freed) and its idle fraction. */
+static char *picture(const program_spec *s, double *idle) {
+    program *stages;
+    OK(compose_all(s, &stages, NULL));
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    assert_non_null(out);
+    *idle = pp_picture(stages, out);
+    fclose(out);
+    compose_destroy(s, &stages);
+    return text;
+}
+
+static void test_idle_is_the_formula(void **state) {
+    (void)state;
+    for (int schedule = 0; schedule < TRINE_SCHEDULES; schedule++)
+        for (int P = 1; P <= 8; P++)
+            for (int M = 1; M <= 17; M++) {
+                program_spec s = pipeline((trine_schedule)schedule, P, M);
+                double idle, P1 = P - 1;
+                free(picture(&s, &idle));
+                double want = schedule == TRINE_NAIVE ? P1 / P : P1 / (M + P1);
+                /* Both are quotients of small integers: a few roundings apart. */
+                assert_true(fabs(idle - want) < 1e-15);
+                assert_true(fabs(pp_bubble(s.schedule, P, M) - want) < 1e-15);
+            }
+}
+
+/* An evaluation has no backward pass, but the same bubble in every schedule. */
+static void test_idle_of_an_evaluation(void **state) {
+    (void)state;
+    for (int schedule = 0; schedule < TRINE_SCHEDULES; schedule++) {
+        program_spec s = pipeline((trine_schedule)schedule, 4, 6);
+        s.forward_only = true;
+        double idle;
+        free(picture(&s, &idle));
+        assert_true(fabs(idle - 3.0 / 9.0) < 1e-15);
+    }
+}
+
+static void test_small_picture(void **state) {
+    (void)state;
+    program_spec s = pipeline(TRINE_1F1B, 3, 4);
+    double idle;
+    char *text = picture(&s, &idle);
+    assert_string_equal(text, "stage 0 F0 F1 F2  .  .  .  . B0=== F3 B1===  . B2===  . B3===\n"
+                              "stage 1  . F0 F1  .  . B0=== F2 B1=== F3 B2===  . B3===  .  .\n"
+                              "stage 2  .  . F0 B0=== F1 B1=== F2 B2=== F3 B3===  .  .  .  .\n"
+                              "Fm forward, Bm= backward of micro-batch m; . idle\n");
+    free(text);
+}
+
+/* A send is done when its receive has been started: with one gradient stream the second backward of
+ * stage 1 waits until stage 0, which does all its forwards first, has begun to receive. */
+static void test_a_late_receive_holds_the_sender(void **state) {
+    (void)state;
+    program_spec first = pipeline(TRINE_GPIPE, 2, 6), second = first;
+    second.schedule = TRINE_1F1B;
+    program *all, *other, mixed[2];
+    OK(compose_all(&first, &all, NULL));
+    OK(compose_all(&second, &other, NULL));
+    mixed[0] = all[0], mixed[1] = other[1];
+    mixed[1].spec = &first;
+    mixed[1].streams = 1;
+    for (int n = 0; n < mixed[1].count; n++)
+        if (mixed[1].code[n].stream > 0) mixed[1].code[n].stream = 0;
+    OK(check_programs(mixed, NULL));
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    assert_non_null(out);
+    pp_picture(mixed, out);
+    fclose(out);
+    assert_string_equal(
+        text, "stage 0 F0 F1 F2 F3 F4 F5 B0=== B1===  . B2===  . B3===  . B4===  . B5===\n"
+              "stage 1  . F0 B0=== F1  . B1=== F2 B2=== F3 B3=== F4 B4=== F5 B5===  .  .\n"
+              "Fm forward, Bm= backward of micro-batch m; . idle\n");
+    free(text);
+    compose_destroy(&second, &other);
+    compose_destroy(&first, &all);
+}
+
+/* The cells of eleven micro-batches are four columns wide, which does not fit. */
+static void test_narrow_picture(void **state) {
+    (void)state;
+    program_spec s = pipeline(TRINE_1F1B, 2, 11);
+    double idle;
+    char *text = picture(&s, &idle);
+    assert_string_equal(text, "stage 0 01..0=21=32=43=54=65=76=87=98=09=.0=\n"
+                              "stage 1 .00=11=22=33=44=55=66=77=88=99=00=..\n"
+                              "m forward, m= backward of micro-batch m, last digit; . idle\n");
+    free(text);
+}
+
+static void test_wide_picture_is_cut(void **state) {
+    (void)state;
+    program_spec s = pipeline(TRINE_GPIPE, 12, 64);
+    double idle;
+    char *text = picture(&s, &idle);
+    int lines = 0;
+    for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"), lines++) {
+        assert_in_range(strlen(line), 1, 100);
+        if (lines == 12) assert_non_null(strstr(line, "; 91 of 225 columns"));
+    }
+    assert_int_equal(lines, 13);
+    free(text);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_idle_is_the_formula),
+        cmocka_unit_test(test_idle_of_an_evaluation),
+        cmocka_unit_test(test_small_picture),
+        cmocka_unit_test(test_narrow_picture),
+        cmocka_unit_test(test_wide_picture_is_cut),
+        cmocka_unit_test(test_a_late_receive_holds_the_sender),
+    };
+    return HARNESS_RUN_ALONE(tests);
+}

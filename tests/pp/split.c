@@ -1,0 +1,175 @@
+/* TEST np=0 */
+/* Which units a stage holds: by cost against all possible splits, by hand against what the text
+ * says. */
+#include "harness.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "pp/pp.h"
+
+#define UNITS 9
+
+/* ---- By cost ---- */
+
+typedef struct {
+    double dearest, squares;
+} split_cost;
+
+static double unit_cost(const pp_cost *c, int units, int u) {
+    return u == 0 ? c->embedding : u == units - 1 ? c->head : c->block;
+}
+
+static split_cost cost_of(const int *first, int stages, int units, const pp_cost *c) {
+    split_cost out = {0, 0};
+    for (int p = 0; p < stages; p++) {
+        double sum = 0;
+        for (int u = first[p]; u < first[p + 1]; u++) sum += unit_cost(c, units, u);
+        out.dearest = fmax(out.dearest, sum);
+        out.squares += sum * sum;
+    }
+    return out;
+}
+
+/* The best of all splits: stage p onwards begins at first[p]. */
+static void try_all(int *first, int p, int stages, int units, const pp_cost *c, split_cost *best) {
+    if (p == stages) {
+        if (first[p - 1] >= units) return;
+        first[stages] = units;
+        split_cost own = cost_of(first, stages, units, c);
+        if (own.dearest < best->dearest ||
+            (own.dearest == best->dearest && own.squares < best->squares))
+            *best = own;
+        return;
+    }
+    for (first[p] = first[p - 1] + 1; first[p] < units; first[p]++)
+        try_all(first, p + 1, stages, units, c, best);
+}
+
+static void test_cost_is_the_least_of_all_splits(void **state) {
+    (void)state;
+    /* Small integers and halves, so that the sums are exact. */
+    static const pp_cost costs[] = {{0, 1, 0},   {1, 1, 1}, {0, 2, 5},  {3, 1, 0},
+                                    {0.5, 2, 4}, {8, 1, 8}, {1, 10, 2}, {0, 1, 0.5}};
+    for (size_t n = 0; n < sizeof costs / sizeof *costs; n++)
+        for (int units = 2; units <= UNITS; units++)
+            for (int stages = 1; stages <= units; stages++) {
+                int first[UNITS + 1], all[UNITS + 1] = {0};
+                split_cost best = {INFINITY, INFINITY};
+                OK(pp_split_by_cost(first, stages, units, &costs[n]));
+                try_all(all, 1, stages, units, &costs[n], &best);
+                split_cost own = cost_of(first, stages, units, &costs[n]);
+                assert_int_equal(first[0], 0);
+                assert_int_equal(first[stages], units);
+                for (int p = 0; p < stages; p++) assert_true(first[p] < first[p + 1]);
+                assert_true(own.dearest == best.dearest);
+                assert_true(own.squares == best.squares);
+            }
+}
+
+/* Five layers on four stages with embedding and head for nothing: one stage takes two. */
+static void test_uneven_layers(void **state) {
+    (void)state;
+    int first[5], most = 0, layers = 0;
+    OK(pp_split_by_cost(first, 4, 7, &(pp_cost){0, 1, 0}));
+    for (int p = 0; p < 4; p++) {
+        int own = first[p + 1] - first[p] - (p == 0) - (p == 3);
+        layers += own;
+        most = own > most ? own : most;
+        assert_true(own >= 1);
+    }
+    assert_int_equal(layers, 5);
+    assert_int_equal(most, 2);
+}
+
+/* Costs of GPT-2 124M in matmul parameters: a block 7.1 million, the head 38.6 million. The head is
+ * worth five blocks, so the last of four stages has nothing else. */
+static void test_a_dear_head_is_alone(void **state) {
+    (void)state;
+    int first[5];
+    OK(pp_split_by_cost(first, 4, 14, &(pp_cost){0, 7.1, 38.6}));
+    assert_int_equal(first[1], 5);
+    assert_int_equal(first[2], 9);
+    assert_int_equal(first[3], 13);
+}
+
+static void test_too_many_stages(void **state) {
+    (void)state;
+    int first[8];
+    REFUSED(pp_split_by_cost(first, 5, 4, &(pp_cost){0, 1, 0}), TRINE_EINVAL,
+            "pp 5 needs at least as many units, and 2 layers with embedding and head make 4");
+}
+
+/* ---- By hand ---- */
+
+static void test_by_hand(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        int stages, units, first[6];
+    } cases[] = {
+        {"e,5,5,h", 4, 12, {0, 1, 6, 11, 12}},
+        {"3,3", 2, 8, {0, 4, 8}},
+        {"e+2,2+h", 2, 6, {0, 3, 6}},
+        {"2,2+h", 2, 6, {0, 3, 6}},
+        {"6", 1, 8, {0, 8}},
+        {"e+6+h", 1, 8, {0, 8}},
+        {"e,3,1,2", 4, 8, {0, 1, 4, 5, 8}},
+        {"1,0+h", 2, 3, {0, 2, 3}},
+        {"e,h", 2, 2, {0, 1, 2}},
+        {"12,12,12,12,12", 5, 62, {0, 13, 25, 37, 49, 62}},
+    };
+    for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
+        int first[6];
+        OK(pp_split_by_hand(first, cases[n].stages, cases[n].units, cases[n].text));
+        assert_memory_equal(first, cases[n].first, (size_t)(cases[n].stages + 1) * sizeof *first);
+    }
+}
+
+static void test_bad_texts(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *message;
+        int stages;
+    } cases[] = {
+        {"3,3,", "\"\" is no stage", 3},
+        {"", "\"\" is no stage", 1},
+        {",6", "\"\" is no stage", 2},
+        {"3,x", "\"x\" is no stage; a stage is e, h, a number of layers, or these joined by +", 2},
+        {"3,3 ", "\"3 \" is no stage", 2},
+        {"-3,9", "\"-3\" is no stage", 2},
+        {"e+,6", "\"e+\" is no stage", 2},
+        {"+e,6", "\"+e\" is no stage", 2},
+        {"3,2++h", "\"2++h\" is no stage", 2},
+        {"e6,h", "\"e6\" is no stage", 2},
+        {"e+e,6", "\"e+e\" is no stage", 2},
+        {"3,1+2", "\"1+2\" is no stage", 2},
+        {"3,h+3+h", "\"h+3+h\" is no stage", 2},
+        {"3,3", "--pp-split 3,3 has 2 stages, --pp has 3", 3},
+        {"2,2,2", "--pp-split 2,2,2 has 3 stages, --pp has 2", 2},
+        {"3,e,3", "the embedding (e) belongs to the first stage", 3},
+        {"3,h,3", "the head (h) belongs to the last stage", 3},
+        {"h,6", "the head (h) belongs to the last stage", 2},
+        {"3,0,3", "--pp-split 3,0,3: stage 1 is empty", 3},
+        {"3,4", "--pp-split 3,4 places 7 layers, the model has 6", 2},
+        {"e,2,3,h", "--pp-split e,2,3,h places 5 layers, the model has 6", 4},
+        {"99999999999999999999,1", "places 32768 layers, the model has 6", 2},
+    };
+    for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
+        int first[8];
+        REFUSED(pp_split_by_hand(first, cases[n].stages, 8, cases[n].text), TRINE_EINVAL,
+                cases[n].message);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_cost_is_the_least_of_all_splits),
+        cmocka_unit_test(test_uneven_layers),
+        cmocka_unit_test(test_a_dear_head_is_alone),
+        cmocka_unit_test(test_too_many_stages),
+        cmocka_unit_test(test_by_hand),
+        cmocka_unit_test(test_bad_texts),
+    };
+    return HARNESS_RUN_ALONE(tests);
+}
