@@ -1,3 +1,4 @@
+# shellcheck shell=sh disable=SC2034
 # What the tests of train_gpt's failures share; sourced from the top of the tree. Speaks TAP. All files
 # lie in $dir, whose name also stands in every command line: that is how processes are found again.
 BUILD=${BUILD:-build}
@@ -60,7 +61,7 @@ prints() {
 
 # messages COUNT: over all ranks, Trine has said COUNT things
 messages() {
-    [ "$(grep -h '^trine:' "$dir/out" "$dir/err" | wc -l)" -eq "$1" ]
+    [ "$(sed -n '/^trine:/p' "$dir/out" "$dir/err" | wc -l)" -eq "$1" ]
 }
 
 # ended: the job failed of itself, no rank took it for a success, and nothing runs any more
