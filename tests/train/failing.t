@@ -41,6 +41,17 @@ job 2 --data-path "$data" --log /dev/full
 messages 1 && says 1 "--log /dev/full: No space left on device" && ended
 result $? "a full disk"
 
+# ---- Memory
+
+: >"$dir/statuses"
+# shellcheck disable=SC2016,SC2086  # expanded by the ranks; words are meant to be split
+timeout -k 5 120 tools/mpirun.sh -np 2 /bin/sh -c \
+    '[ "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}" != 1 ] || ulimit -v 2500000; exec "$@"' sh \
+    "$TRAIN" $SMALL --data-path "$data" --hidden-size 3072 >"$dir/out" 2>"$dir/err"
+status=$?
+messages 1 && says 1 "[pp0 dp1 tp0]: out of memory: no memory for" && ended && prints 0 "step"
+result $? "a rank that alone has too little memory, while the job is set up"
+
 # ---- Ranks
 
 # start ARGUMENTS...: four ranks that would train for ever; returns when they have made some steps
