@@ -145,7 +145,8 @@ static double rank_count(trine_layout l) {
 
 static void check_heads(const trine_model *m, int tp, fault_list *f) {
     EXPECT(m->num_attention_heads % tp == 0,
-           "--num-attention-heads %d must be a multiple of --tp %d: each tp rank holds whole heads",
+           "--num-attention-heads %d must be a multiple of --tp %d: each tp rank holds whole "
+           "heads",
            m->num_attention_heads, tp);
     EXPECT(m->ffn_hidden_size % tp == 0, "--ffn-hidden-size %d must be a multiple of --tp %d",
            m->ffn_hidden_size, tp);
@@ -274,8 +275,8 @@ static bool list_layouts(const trine_config *given, trine_layout asked, int rank
     return used > 0;
 }
 
-/* Without mpirun the layout itself says how many ranks are meant. Where nothing works, an option that
- * ties the layout down may be left out. `asked` has positive axes. */
+/* Without mpirun the layout itself says how many ranks are meant. Where nothing works, an option
+ * that ties the layout down may be left out. `asked` has positive axes. */
 static void suggest(const trine_config *given, trine_layout asked, int ranks, fault_list *f) {
     static const char *const without[] = {"", " without --global-batch-size", " without --pp-split",
                                           " without --global-batch-size and --pp-split"};

@@ -95,7 +95,7 @@ static trine_status build_alone(trine_trainer *t) {
     return TRINE_OK;
 }
 
-/* All ranks have made all stages' programs; that they made the same ones is checked, not assumed. */
+/* All ranks have made all stages' programs; that they made the same is checked, not assumed. */
 static trine_status compare_programs(const trine_trainer *t) {
     trine_comm *world = trine_mesh_group(t->mesh, TRINE_WORLD);
     for (int p = 0; p < t->spec.stages; p++)

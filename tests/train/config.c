@@ -1,6 +1,6 @@
 /* TEST np=0 */
-/* The configuration as a user meets it: the defaults, what is refused and in which words, the command
- * line, and the learning rate by hand. */
+/* The configuration as a user meets it: the defaults, what is refused and in which words, the
+ * command line, and the learning rate by hand. */
 #include "harness.h"
 
 #include <limits.h>
