@@ -60,6 +60,38 @@ const char *training_tokens(void) {
     return token_path;
 }
 
+/* ---- Looking inside -------------------------------------------------------------------------- */
+
+static float *tensor_in_range(const holding *h, const held_unit *u, int r, const char *name,
+                              size_t *count) {
+    const flat_range *range = &u->layout.ranges[r];
+    bool sharded = zero_stage(h->config.spec->zero)->params == SHARD;
+    flat_part held = sharded ? holding_slice(h, u, r) : (flat_part){0, range->count};
+    for (int i = 0; i < range->tensor_count; i++) {
+        size_t from, to;
+        if (strcmp(range->tensors[i].name, name) != 0) continue;
+        if (!flat_overlap(&range->tensors[i], held.begin, held.count, &from, &to)) continue;
+        if (count) *count = to - from;
+        return holding_param(h, u, r, (flat_part){from, to - from});
+    }
+    return NULL;
+}
+
+float *training_tensor(const trine_trainer *t, const char *name, size_t *count) {
+    float *found = NULL;
+    for (int n = 0; n < t->held.count; n++)
+        for (int r = 0; !found && r < t->held.units[n].layout.range_count; r++)
+            found = tensor_in_range(&t->held, &t->held.units[n], r, name, count);
+    return found;
+}
+
+void training_layouts(void (*visit)(trine_layout layout)) {
+    int ranks = trine_world_size(harness_world);
+    for (int tp = 1; tp <= ranks; tp++)
+        for (int pp = 1; ranks % tp == 0 && pp <= ranks / tp; pp++)
+            if (ranks / tp % pp == 0) visit((trine_layout){ranks / tp / pp, tp, pp});
+}
+
 /* ---- The fingerprint ------------------------------------------------------------------------- */
 
 /* The finaliser of splitmix64 (Steele, Lea, Flood, OOPSLA 2014): every bit of x reaches every bit.

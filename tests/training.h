@@ -23,6 +23,13 @@ trine_config training_config(void);
 /* The path of this process's own token file, which is removed when the process exits. */
 const char *training_tokens(void);
 
+/* The parameters at rest of the named tensor: the first element that this rank holds, and how many follow
+ * (*count, which may be NULL); NULL if it holds none. A tied head counts as "wte.weight". */
+float *training_tensor(const trine_trainer *trainer, const char *name, size_t *count);
+
+/* Calls `visit` for all layouts with as many ranks as the job has. */
+void training_layouts(void (*visit)(trine_layout layout));
+
 /* What a run reported, step by step, and what it left. */
 typedef struct {
     int steps;

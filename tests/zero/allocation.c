@@ -1,0 +1,207 @@
+/* TEST np=1,2,4 */
+/* A training step allocates nothing. The test stands in front of the C library's allocator and of
+ * mmap, and notes who asks while the third step runs: the return address tells our code, and the C
+ * library on its behalf, from MPI (which keeps its requests and buffers as it likes), oneDNN (a
+ * small table of arguments for each execution) and the OpenMP runtime. Ours must be none; the
+ * others are reported. */
+#include "training.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#if defined(__has_feature)
+#define HAS_FEATURE(x) __has_feature(x)
+#else
+#define HAS_FEATURE(x) 0
+#endif
+
+#if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !HAS_FEATURE(address_sanitizer)
+#define COUNTED true
+#else
+#define COUNTED false
+#endif
+
+#define MAX_CALLS 65536
+
+static atomic_bool counting;
+static _Atomic size_t calls;
+static void *callers[MAX_CALLS];
+
+#if COUNTED
+void *__libc_malloc(size_t bytes);
+void *__libc_calloc(size_t count, size_t bytes);
+void *__libc_realloc(void *p, size_t bytes);
+void *__libc_memalign(size_t align, size_t bytes);
+
+/* Must not allocate: looking the address up waits until the step is over. */
+static void note(void *caller) {
+    if (!counting) return;
+    size_t n = calls++;
+    if (n < MAX_CALLS) callers[n] = caller;
+}
+
+/* Inlined into its caller, a function would see the caller's caller. */
+#define ALLOCATOR __attribute__((noinline))
+#define NOTE()    note(__builtin_extract_return_addr(__builtin_return_address(0)))
+
+ALLOCATOR void *malloc(size_t bytes) {
+    NOTE();
+    return __libc_malloc(bytes);
+}
+
+ALLOCATOR void *calloc(size_t count, size_t bytes) {
+    NOTE();
+    return __libc_calloc(count, bytes);
+}
+
+ALLOCATOR void *realloc(void *p, size_t bytes) {
+    NOTE();
+    return __libc_realloc(p, bytes);
+}
+
+ALLOCATOR void *memalign(size_t align, size_t bytes) {
+    NOTE();
+    return __libc_memalign(align, bytes);
+}
+
+ALLOCATOR void *aligned_alloc(size_t align, size_t bytes) {
+    NOTE();
+    return __libc_memalign(align, bytes);
+}
+
+ALLOCATOR int posix_memalign(void **p, size_t align, size_t bytes) {
+    NOTE();
+    *p = __libc_memalign(align, bytes);
+    return *p ? 0 : ENOMEM;
+}
+
+ALLOCATOR void *mmap(void *at, size_t bytes, int protection, int flags, int file, off_t offset) {
+    NOTE();
+    /* Fails as mmap does: -1 and errno. */
+    return (void *)syscall(SYS_mmap, at, bytes, protection, flags, file, offset);
+}
+#endif
+
+/* ---- Whose ----------------------------------------------------------------------------------- */
+
+typedef struct {
+    size_t ours, libc, mpi, others;
+} owners;
+
+static bool contains(const char *name, const char *part) {
+    return strstr(name, part) != NULL;
+}
+
+static owners sort_callers(void) {
+    owners o = {0};
+    Dl_info self, info;
+    assert_true(calls <= MAX_CALLS);
+    assert_true(dladdr((void *)(uintptr_t)&training_run, &self) != 0);
+    for (size_t n = 0; n < calls; n++) {
+        if (!dladdr(callers[n], &info))
+            o.ours++; /* nobody's is not an excuse */
+        else if (info.dli_fbase == self.dli_fbase)
+            o.ours++;
+        else if (contains(info.dli_fname, "/libc.so") || contains(info.dli_fname, "/libm.so"))
+            o.libc++;
+        else if (contains(info.dli_fname, "mpi") || contains(info.dli_fname, "/mca_") ||
+                 contains(info.dli_fname, "/libopen-") || contains(info.dli_fname, "pmix"))
+            o.mpi++;
+        else
+            o.others++;
+    }
+    return o;
+}
+
+/* ---- Steps ----------------------------------------------------------------------------------- */
+
+static const char *backend;
+
+static owners third_step(const trine_config *c) {
+    trine_trainer *t;
+    trine_metrics m;
+    OK(trine_trainer_create(&t, harness_world, c));
+    for (int i = 0; i < 3; i++) {
+        calls = 0;
+        counting = i == 2;
+        trine_status status = trine_trainer_step(t, &m);
+        counting = false;
+        OK(status);
+    }
+    trine_trainer_destroy(&t);
+    return sort_callers();
+}
+
+static void visit(trine_layout layout) {
+    owners all = {0};
+    for (int zero = 0; zero <= 3; zero++) {
+        trine_config c = training_config();
+        c.parallel.layout = layout;
+        c.parallel.zero = (trine_zero)zero;
+        c.parallel.device = backend;
+        c.model.untied = zero % 2;
+        c.global_batch_size = 3 * layout.dp;
+        owners one = third_step(&c);
+        if (one.ours || one.libc)
+            fail_msg(
+                "dp %d tp %d pp %d zero %d on %s: %zu allocations by us, %zu by libc in a step",
+                layout.dp, layout.tp, layout.pp, zero, backend, one.ours, one.libc);
+        all.mpi += one.mpi;
+        all.others += one.others;
+    }
+    print_message("# dp %d tp %d pp %d on %s: in four steps 0 allocations of ours, %zu of MPI's, "
+                  "%zu of oneDNN's and OpenMP's\n",
+                  layout.dp, layout.tp, layout.pp, backend, all.mpi, all.others);
+}
+
+static void step_on(const char *name) {
+    if (!COUNTED) {
+        print_message("# skipped: this C library's allocator cannot be stood in front of\n");
+        return;
+    }
+    backend = name;
+    training_layouts(visit);
+}
+
+static void step_on_ref(void **state) {
+    (void)state;
+    step_on("ref");
+}
+
+static void step_on_cpu(void **state) {
+    (void)state;
+    step_on("cpu");
+}
+
+/* The counting itself: one malloc of ours, one of the C library's for us. */
+static void calls_are_seen(void **state) {
+    (void)state;
+    if (!COUNTED) return;
+    calls = 0;
+    counting = true;
+    void *volatile own = malloc(100);
+    char *volatile copy = strdup("a string");
+    void *map = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    counting = false;
+    owners o = sort_callers();
+    munmap(map, 4096);
+    free(own);
+    free(copy);
+    assert_int_equal(o.ours, 2);
+    assert_int_equal(o.libc, 1);
+}
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(calls_are_seen),
+        cmocka_unit_test(step_on_ref),
+        cmocka_unit_test(step_on_cpu),
+    };
+    return HARNESS_RUN(argc, argv, tests);
+}

@@ -1,0 +1,100 @@
+/* TEST np=1,2,4 */
+/* A gradient that is not a number: every rank says that the step was skipped, no parameter and no
+ * moment changes a bit, and once the cause is gone training goes on. With every layout and stage. */
+#include "training.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- What an update may change --------------------------------------------------------------- */
+
+typedef struct {
+    char *bytes; /* NULL: only count */
+    size_t used;
+} copy;
+
+static void add(copy *to, const void *from, size_t count) {
+    if (to->bytes) memcpy(to->bytes + to->used, from, count * sizeof(float));
+    to->used += count * sizeof(float);
+}
+
+static void copy_state(const trine_trainer *t, copy *to) {
+    const zero_row *row = zero_stage(t->spec.zero);
+    size_t d = (size_t)t->config.parallel.layout.dp;
+    for (int n = 0; n < t->held.count; n++) {
+        const held_unit *u = &t->held.units[n];
+        for (int r = 0; r < u->layout.range_count; r++) {
+            size_t count = u->layout.ranges[r].count;
+            if (u->borrowed[r]) continue;
+            add(to, u->params[r], row->params == SHARD ? count / d : count);
+            add(to, u->moment1[r], row->optimizer == SHARD ? count / d : count);
+            add(to, u->moment2[r], row->optimizer == SHARD ? count / d : count);
+        }
+    }
+}
+
+static copy snapshot(const trine_trainer *t) {
+    copy size = {0}, out = {0};
+    copy_state(t, &size);
+    out.bytes = malloc(size.used);
+    assert_non_null(out.bytes);
+    copy_state(t, &out);
+    return out;
+}
+
+/* ---- Skipping -------------------------------------------------------------------------------- */
+
+/* On every rank that holds the element (all dp replicas, or the owner of the shard), so that only the
+ * mathematics is wrong. */
+static void expect_skipped(trine_trainer *t, const char *name, float poison) {
+    trine_metrics m;
+    float *x = training_tensor(t, name, NULL), good = x ? *x : 0;
+    int64_t updates = t->updates, steps = t->steps;
+    if (x) *x = poison;
+    copy before = snapshot(t);
+    for (int i = 0; i < 2; i++) {
+        OK(trine_trainer_step(t, &m));
+        assert_true(m.skipped);
+        assert_false(isfinite(m.grad_norm) != 0);
+    }
+    copy after = snapshot(t);
+    assert_int_equal(before.used, after.used);
+    assert_memory_equal(before.bytes, after.bytes, before.used);
+    assert_int_equal(t->updates, updates);
+    assert_int_equal(t->steps, steps + 2);
+    if (x) *x = good;
+    OK(trine_trainer_step(t, &m));
+    assert_false(m.skipped);
+    assert_int_equal(t->updates, updates + 1);
+    free(before.bytes);
+    free(after.bytes);
+}
+
+static void visit(trine_layout layout) {
+    for (int zero = 0; zero <= 3; zero++) {
+        trine_config c = training_config();
+        trine_trainer *t;
+        trine_metrics m;
+        c.parallel.layout = layout;
+        c.parallel.zero = (trine_zero)zero;
+        c.model.untied = zero % 2;
+        c.global_batch_size = 2 * layout.dp;
+        OK(trine_trainer_create(&t, harness_world, &c));
+        OK(trine_trainer_step(t, &m));
+        expect_skipped(t, "h.4.attn.c_attn.weight", NAN);
+        expect_skipped(t, "ln_f.bias", INFINITY);
+        expect_skipped(t, "wpe.weight", -NAN);
+        trine_trainer_destroy(&t);
+    }
+}
+
+static void every_layout(void **state) {
+    (void)state;
+    training_layouts(visit);
+}
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_layout)};
+    return HARNESS_RUN(argc, argv, tests);
+}
