@@ -1,0 +1,315 @@
+#include "formula.h"
+
+#include "harness.h"
+
+static size_t up(size_t n, size_t to) {
+    return (n + to - 1) / to * to;
+}
+
+static size_t least(size_t a, size_t b) {
+    return a < b ? a : b;
+}
+
+/* ---- Sizes ----------------------------------------------------------------------------------- */
+
+/* In the words of docs/glossary.md; N rows a micro-batch, W vocabulary rows a tp rank. */
+typedef struct {
+    size_t B, T, C, H, F, N, W, M, P, p, dp, tp, L, zero;
+    bool tied, first, last;
+} sizes;
+
+static sizes sizes_of(const formula_rank *r) {
+    const trine_config *c = r->config;
+    const trine_model *m = &c->model;
+    trine_layout l = c->parallel.layout;
+    sizes s = {.B = (size_t)c->micro_batch_size,
+               .T = (size_t)m->seq_length,
+               .C = (size_t)m->hidden_size,
+               .H = (size_t)m->num_attention_heads,
+               .F = (size_t)m->ffn_hidden_size,
+               .M = (size_t)r->spec->micros,
+               .P = (size_t)l.pp,
+               .p = (size_t)r->at.pp,
+               .dp = (size_t)l.dp,
+               .tp = (size_t)l.tp,
+               .L = (size_t)m->num_layers,
+               .zero = (size_t)c->parallel.zero,
+               .tied = !m->untied};
+    s.N = s.B * s.T;
+    s.W = up((size_t)m->vocab_size, s.tp) / s.tp;
+    s.first = s.p == 0;
+    s.last = s.p == s.P - 1;
+    return s;
+}
+
+static int begin(const formula_rank *r) {
+    return r->spec->first[r->at.pp];
+}
+
+static int end(const formula_rank *r) {
+    return r->spec->first[r->at.pp + 1];
+}
+
+static size_t blocks(const formula_rank *r) {
+    sizes s = sizes_of(r);
+    return (size_t)(end(r) - begin(r)) - s.first - s.last;
+}
+
+/* A range ends at 64 dp elements, its tensors begin at 64. */
+static size_t block_elements(const sizes *s) {
+    size_t C = s->C, F = s->F, tp = s->tp;
+    const size_t tensors[] = {C, C, 3 * C / tp * C, 3 * C / tp, C * C / tp, C,
+                              C, C, F / tp * C,     F / tp,     C * F / tp, C};
+    size_t sum = 0;
+    for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++) sum += up(tensors[i], 64);
+    return up(sum, 64 * s->dp);
+}
+
+static size_t matrix_elements(const sizes *s) {
+    return up(s->W * s->C, 64 * s->dp);
+}
+
+static size_t position_elements(const sizes *s) {
+    return up(s->T * s->C, 64 * s->dp);
+}
+
+static size_t norm_elements(const sizes *s) {
+    return up(up(s->C, 64) + s->C, 64 * s->dp);
+}
+
+size_t formula_grads(const formula_rank *r) {
+    sizes s = sizes_of(r);
+    return blocks(r) * block_elements(&s) +
+           (s.first ? matrix_elements(&s) + position_elements(&s) : 0) +
+           (s.last ? matrix_elements(&s) + norm_elements(&s) : 0);
+}
+
+static bool shared_here(const sizes *s) {
+    return s->tied && s->P == 1;
+}
+
+size_t formula_params(const formula_rank *r) {
+    sizes s = sizes_of(r);
+    return formula_grads(r) - (shared_here(&s) ? matrix_elements(&s) : 0);
+}
+
+/* ---- Memory ---------------------------------------------------------------------------------- */
+
+static void pieces(formula_bytes *f, mem_kind kind, size_t count, size_t bytes) {
+    f->bytes[kind] += count * bytes;
+    f->bytes[MEM_PADDING] += count * (up(bytes, 256) - bytes);
+    f->total += count * up(bytes, 256);
+}
+
+/* 16, 8 + 8/d, 4 + 12/d, 16/d bytes a parameter: parameters 4, gradients 4, moments 8. */
+static void state(formula_bytes *f, const formula_rank *r, const sizes *s) {
+    const size_t params[] = {1, 1, 1, s->dp}, grads[] = {1, 1, s->dp, s->dp},
+                 moments[] = {1, s->dp, s->dp, s->dp};
+    pieces(f, MEM_PARAMS, 1, 4 * formula_params(r) / params[s->zero]);
+    pieces(f, MEM_GRADS, 1, 4 * formula_grads(r) / grads[s->zero]);
+    pieces(f, MEM_OPTIMIZER, 1, 8 * formula_params(r) / moments[s->zero]);
+}
+
+/* Elements that come with a GATHER of the embedding or of the head, whichever is larger here. */
+static size_t largest_edge(const sizes *s) {
+    size_t embedding = matrix_elements(s) + position_elements(s);
+    size_t head = matrix_elements(s) + norm_elements(s);
+    if (shared_here(s)) return embedding + norm_elements(s);
+    if (s->first && s->last) return embedding > head ? embedding : head;
+    return s->first ? embedding : head;
+}
+
+static void gathers(formula_bytes *f, const formula_rank *r, const sizes *s) {
+    size_t asked = (size_t)r->config->parallel.gather_buffers;
+    size_t edges = (size_t)s->first + s->last - shared_here(s);
+    if (s->zero < 3) return;
+    pieces(f, MEM_GATHER, least(asked, blocks(r)), 4 * block_elements(s));
+    pieces(f, MEM_GATHER, least(asked, edges), 4 * largest_edge(s));
+}
+
+static void reduces(formula_bytes *f, const formula_rank *r, const sizes *s) {
+    size_t embedding = s->first ? matrix_elements(s) + position_elements(s) : 0;
+    size_t head = s->last ? matrix_elements(s) + norm_elements(s) : 0;
+    if (s->zero < 2) return;
+    pieces(f, MEM_REDUCE, blocks(r) > 0, 4 * block_elements(s));
+    pieces(f, MEM_REDUCE, 1, 4 * (embedding > head ? embedding : head));
+}
+
+static void tie(formula_bytes *f, const sizes *s) {
+    bool sends = s->tied && s->P > 1 && (s->first || s->last);
+    size_t owned = matrix_elements(s) / (s->zero == 0 ? 1 : s->dp);
+    if (sends) pieces(f, MEM_TIE, 1, 4 * least(owned, (size_t)1 << 18));
+}
+
+static size_t slots(const formula_rank *r, const sizes *s) {
+    switch (r->config->parallel.schedule) {
+    case TRINE_GPIPE: return s->M;
+    case TRINE_1F1B: return least(s->M, s->P - s->p);
+    default: return 1;
+    }
+}
+
+/* What one slot keeps. */
+static void slot(formula_bytes *f, const formula_rank *r, const sizes *s, size_t n) {
+    size_t N = s->N, C = s->C, F = s->F, tp = s->tp, b = n * blocks(r), h = n * s->last;
+    size_t outputs = (size_t)(end(r) - begin(r)) - 1;
+    pieces(f, MEM_ACTIVATIONS, 3 * b, 4 * N * C);          /* ln1, mid, ln2 */
+    pieces(f, MEM_ACTIVATIONS, 2 * b, 4 * N * 2);          /* mean and deviation, twice */
+    pieces(f, MEM_ACTIVATIONS, b, 4 * N * 3 * C / tp);     /* q, k, v */
+    pieces(f, MEM_ACTIVATIONS, b, 4 * N * C / tp);         /* attention */
+    pieces(f, MEM_ACTIVATIONS, b, 4 * N * s->H / tp);      /* log-sum-exp */
+    pieces(f, MEM_ACTIVATIONS, 2 * b, 4 * N * F / tp);     /* before and after GELU */
+    pieces(f, MEM_ACTIVATIONS, h, 4 * N * C);              /* final norm */
+    pieces(f, MEM_ACTIVATIONS, h, 4 * N * 2);
+    pieces(f, MEM_ACTIVATIONS, h, 4 * N * s->W);           /* logits */
+    pieces(f, MEM_ACTIVATIONS, h, 4 * N);                  /* their maxima */
+    pieces(f, MEM_ACTIVATIONS, h, 4 * N * 2);              /* sums of exponentials, targets */
+    pieces(f, MEM_ACTIVATIONS, n * outputs, 4 * N * C);    /* between units */
+    pieces(f, MEM_MESSAGES, n * !s->last, 4 * N * C);      /* to the next stage */
+    pieces(f, MEM_MESSAGES, n * !s->first, 4 * N * C);     /* from the stage before */
+    pieces(f, MEM_DATA, 2 * n * (s->first || s->last), 4 * N);
+}
+
+static void workspace(formula_bytes *f, const formula_rank *r, const sizes *s) {
+    size_t widest = 3 * s->C > s->F ? 3 * s->C : s->F, units = s->L + 2;
+    pieces(f, MEM_WORKSPACE, 1, 4 * s->N * widest / s->tp);
+    pieces(f, MEM_WORKSPACE, 1, 4 * s->N * s->C);
+    pieces(f, MEM_WORKSPACE, 1, r->attention);
+    pieces(f, MEM_WORKSPACE, 1, 8 * units);
+    pieces(f, MEM_WORKSPACE, 1, 8 * (units + 1) * (1 + s->dp + s->dp * s->tp + s->P));
+}
+
+formula_bytes formula_memory(const formula_rank *r) {
+    formula_bytes f = {0};
+    sizes s = sizes_of(r);
+    state(&f, r, &s);
+    gathers(&f, r, &s);
+    reduces(&f, r, &s);
+    tie(&f, &s);
+    slot(&f, r, &s, slots(r, &s));
+    pieces(&f, MEM_MESSAGES, least(s.M, 2), 4 * s.N * s.C); /* gradient streams */
+    workspace(&f, r, &s);
+    return f;
+}
+
+/* ---- Traffic --------------------------------------------------------------------------------- */
+
+/* A step's uses of the parameters of one class, in order: first the forwards that run ahead, then a
+ * backward and a forward in turn. */
+typedef struct {
+    int *unit;
+    int count;
+} uses;
+
+static void use(uses *u, const formula_rank *r, int unit, bool block) {
+    sizes s = sizes_of(r);
+    bool edge = unit == 0 || unit == (int)s.L + 1;
+    if (edge == block) return;
+    u->unit[u->count++] = edge && shared_here(&s) ? 0 : unit;
+}
+
+static void use_forward(uses *u, const formula_rank *r, bool block) {
+    for (int n = begin(r); n < end(r); n++) use(u, r, n, block);
+}
+
+static void use_backward(uses *u, const formula_rank *r, bool block) {
+    for (int n = end(r) - 1; n >= begin(r); n--) use(u, r, n, block);
+}
+
+static void list_uses(uses *u, const formula_rank *r, bool block) {
+    sizes s = sizes_of(r);
+    size_t ahead = slots(r, &s);
+    u->count = 0;
+    for (size_t m = 0; m < ahead; m++) use_forward(u, r, block);
+    for (size_t m = 0; m < s.M; m++) {
+        use_backward(u, r, block);
+        if (m + ahead < s.M) use_forward(u, r, block);
+    }
+}
+
+static int next_use(const uses *u, int from, int unit) {
+    int n = from;
+    while (n < u->count && u->unit[n] != unit) n++;
+    return n;
+}
+
+#define MAX_BUFFERS 16
+
+/* Belady's misses: fetched[unit] times with `buffers` places. */
+static void count_fetches(const uses *u, int buffers, size_t *fetched) {
+    int place[MAX_BUFFERS], filled = 0;
+    for (int n = 0; n < u->count; n++) {
+        int at = 0, victim = 0;
+        while (at < filled && place[at] != u->unit[n]) at++;
+        if (at < filled) continue;
+        fetched[u->unit[n]]++;
+        if (filled < buffers) {
+            place[filled++] = u->unit[n];
+            continue;
+        }
+        for (int b = 1; b < buffers; b++)
+            if (next_use(u, n, place[b]) > next_use(u, n, place[victim])) victim = b;
+        place[victim] = u->unit[n];
+    }
+}
+
+static size_t fetched_elements(const sizes *s, int unit) {
+    if (unit > 0 && unit <= (int)s->L) return block_elements(s);
+    if (shared_here(s)) return largest_edge(s);
+    return matrix_elements(s) + (unit == 0 ? position_elements(s) : norm_elements(s));
+}
+
+/* Elements that ZeRO-3 gathers in a step. */
+static size_t gathered_before_use(const formula_rank *r) {
+    static int memory[1 << 16];
+    static size_t fetched[1 << 10];
+    sizes s = sizes_of(r);
+    size_t elements = 0;
+    for (int block = 0; block < 2; block++) {
+        uses u = {memory, 0};
+        assert_true(2 * s.M * (s.L + 2) <= sizeof memory / sizeof *memory);
+        assert_in_range(r->config->parallel.gather_buffers, 1, MAX_BUFFERS);
+        for (size_t n = 0; n < s.L + 2; n++) fetched[n] = 0;
+        list_uses(&u, r, block);
+        count_fetches(&u, r->config->parallel.gather_buffers, fetched);
+        for (size_t n = 0; n < s.L + 2; n++) elements += fetched[n] * fetched_elements(&s, (int)n);
+    }
+    return elements;
+}
+
+/* Of `count` elements each rank sends its d-th to all others. */
+static size_t passed(size_t count, size_t element, size_t d) {
+    return count / d * element * (d - 1);
+}
+
+/* Up to 64 KiB over all ranks everything goes everywhere; above, a reduce-scatter and an all-gather. */
+static size_t all_reduced(size_t count, size_t d) {
+    if (d == 1) return 0;
+    if (4 * count <= 65536 / d) return 4 * count * (d - 1);
+    assert_int_equal(count % d, 0);
+    return 2 * passed(count, 4, d);
+}
+
+static size_t tensor_parallel(const formula_rank *r, const sizes *s) {
+    size_t stream = all_reduced(s->N * s->C, s->tp);
+    size_t micro = 4 * blocks(r) * stream + s->first * stream;
+    if (s->last) micro += stream + all_reduced(s->N, s->tp) + all_reduced(2 * s->N, s->tp);
+    return s->M * micro;
+}
+
+traffic formula_traffic(const formula_rank *r) {
+    sizes s = sizes_of(r);
+    size_t params = formula_params(r), grads = formula_grads(r), each = s.L + 3;
+    size_t message = s.M * s.N * s.C * 4, owned = matrix_elements(&s) / (s.zero ? s.dp : 1);
+    /* ZeRO-0: an all-reduce is a reduce-scatter and an all-gather. */
+    const size_t gather[] = {0, params, params, s.zero == 3 ? gathered_before_use(r) : 0};
+    const size_t reduce[] = {2 * grads, grads, s.M * grads, s.M * grads};
+    return (traffic){.gather = passed(gather[s.zero], 4, s.dp),
+                     .reduce = passed(reduce[s.zero], 4, s.dp),
+                     .tp = tensor_parallel(r, &s),
+                     .act = s.last ? 0 : message,
+                     .grad = s.first ? 0 : message,
+                     .tie = s.tied && s.P > 1 && (s.first || s.last) ? 4 * owned : 0,
+                     .norm = passed(s.dp * each, 8, s.dp) + passed(s.tp * s.dp * each, 8, s.tp) +
+                             passed(s.P * each, 8, s.P)};
+}

@@ -1,0 +1,34 @@
+/* The bytes of a rank in closed form: what docs/design.md and docs/numbers.md promise of memory and
+ * traffic, written down once more from the sizes alone, so that the plan (train/holding.c,
+ * train/traffic.c), the memory that was taken and the tallies can be held against something that none
+ * of them has made. */
+#ifndef TRINE_TESTS_FORMULA_H
+#define TRINE_TESTS_FORMULA_H
+
+#include "base/arena.h"
+#include "core/program.h"
+#include "train/traffic.h"
+
+/* The rank that is meant. Of the spec only the split and the number of micro-batches are read. */
+typedef struct {
+    const trine_config *config;
+    const program_spec *spec;
+    trine_coord at;
+    size_t attention; /* bytes of the device's attention workspace */
+} formula_rank;
+
+/* Elements, padded, of the ranges that a stage holds: as parameters, as gradients (a tied matrix has two
+ * accumulators even on one stage). */
+size_t formula_params(const formula_rank *r);
+size_t formula_grads(const formula_rank *r);
+
+typedef struct {
+    size_t bytes[MEM_KINDS], total;
+} formula_bytes;
+
+formula_bytes formula_memory(const formula_rank *r);
+
+/* Bytes handed to the transport in one training step. */
+traffic formula_traffic(const formula_rank *r);
+
+#endif

@@ -1,0 +1,190 @@
+/* TEST np=1,2,4,8 */
+/* Memory that was taken and traffic that was tallied, against the formula to the byte: every layout
+ * x ZeRO 0-3 x schedules, tied and untied in turn, one to three gather buffers in turn. And the
+ * pattern that makes the choice of a ZeRO stage: 2, 2, M + 1 and at most 3 M passes over the
+ * parameters held. */
+#include "formula.h"
+#include "training.h"
+
+#include <string.h>
+
+#include "comm/comm.h"
+#include "device/ops.h"
+
+static formula_rank rank_of(const trine_trainer *t) {
+    const gpt_shape *s = &t->shape;
+    size_t heads = s->H / (size_t)s->tp, D = s->C / s->H;
+    return (formula_rank){&t->config, &t->spec, trine_mesh_coord(t->mesh),
+                          t->dev->ops->attention_workspace(t->dev, s->B, s->T, heads, D)};
+}
+
+static const char *describe(const trine_config *c) {
+    static char text[128];
+    const trine_parallel *p = &c->parallel;
+    snprintf(text, sizeof text, "dp %d tp %d pp %d zero %d schedule %d %s, %d gather buffers",
+             p->layout.dp, p->layout.tp, p->layout.pp, (int)p->zero, (int)p->schedule,
+             c->model.untied ? "untied" : "tied", p->gather_buffers);
+    return text;
+}
+
+/* ---- Memory ---------------------------------------------------------------------------------- */
+
+static void check_memory(const trine_trainer *t) {
+    formula_rank r = rank_of(t);
+    formula_bytes want = formula_memory(&r);
+    for (int k = 0; k < MEM_KINDS; k++)
+        if (t->memory.bytes[k] != want.bytes[k])
+            fail_msg("%s: %s %zu bytes, the formula says %zu", describe(&t->config),
+                     mem_kind_text((mem_kind)k), t->memory.bytes[k], want.bytes[k]);
+    assert_int_equal(t->memory.used, want.total);
+    assert_int_equal(t->memory.capacity, want.total);
+}
+
+/* ---- Traffic --------------------------------------------------------------------------------- */
+
+typedef struct {
+    uint64_t bytes[TRINE_GROUPS][TRINE_TALLY_KINDS];
+} tallies;
+
+static tallies tallies_of(const trine_trainer *t) {
+    tallies all;
+    for (int g = 0; g < TRINE_GROUPS; g++)
+        for (int k = 0; k < TRINE_TALLY_KINDS; k++)
+            all.bytes[g][k] = trine_comm_tally(trine_mesh_group(t->mesh, (trine_group)g),
+                                               (trine_tally_kind)k).bytes;
+    return all;
+}
+
+/* Bytes of the three all-gathers with which a norm becomes global, as shares of traffic.norm. */
+static uint64_t norm_over(const trine_trainer *t, int size, int blocks) {
+    return (uint64_t)(size - 1) * (uint64_t)blocks * (uint64_t)(t->spec.units + 1) * 8;
+}
+
+/* All that a step may send, by group and kind; what is not named here is zero. */
+static tallies expected(const trine_trainer *t, const traffic *f) {
+    trine_layout l = t->config.parallel.layout;
+    uint64_t all_reduce_gathers = t->config.parallel.zero == TRINE_ZERO_0 ? f->reduce / 2 : 0;
+    tallies want = {0};
+    want.bytes[TRINE_DP][TRINE_TALLY_REDUCE_SCATTER] = f->reduce - all_reduce_gathers;
+    want.bytes[TRINE_DP][TRINE_TALLY_ALL_GATHER] =
+        f->gather + all_reduce_gathers + norm_over(t, l.dp, 1);
+    want.bytes[TRINE_TP][TRINE_TALLY_ALL_REDUCE] = f->tp;
+    want.bytes[TRINE_TP][TRINE_TALLY_ALL_GATHER] = norm_over(t, l.tp, l.dp);
+    want.bytes[TRINE_PP][TRINE_TALLY_ALL_GATHER] = norm_over(t, l.pp, 1);
+    want.bytes[TRINE_ACT_OUT][TRINE_TALLY_SEND] = f->act;
+    want.bytes[TRINE_GRAD_OUT][TRINE_TALLY_SEND] = f->grad;
+    want.bytes[TRINE_TIE][TRINE_TALLY_SEND] = f->tie;
+    return want;
+}
+
+static void check_tallies(const trine_trainer *t, const tallies *before, const traffic *f) {
+    tallies after = tallies_of(t), want = expected(t, f);
+    for (int g = 0; g < TRINE_GROUPS; g++)
+        for (int k = 0; k < TRINE_TALLY_KINDS; k++) {
+            uint64_t got = after.bytes[g][k] - before->bytes[g][k];
+            if (got != want.bytes[g][k])
+                fail_msg("%s: group %d, kind %d: %llu bytes in a step, the formula says %llu",
+                         describe(&t->config), g, k, (unsigned long long)got,
+                         (unsigned long long)want.bytes[g][k]);
+        }
+}
+
+/* What --dry-run prints. */
+static void check_plan(const trine_trainer *t, const traffic *f) {
+    traffic plan = traffic_of(&t->held, &t->stages[trine_mesh_coord(t->mesh).pp]);
+    if (memcmp(&plan, f, sizeof plan) != 0)
+        fail_msg("%s: planned gather %llu reduce %llu tp %llu act %llu grad %llu tie %llu norm %llu, "
+                 "the formula says %llu %llu %llu %llu %llu %llu %llu",
+                 describe(&t->config), (unsigned long long)plan.gather,
+                 (unsigned long long)plan.reduce, (unsigned long long)plan.tp,
+                 (unsigned long long)plan.act, (unsigned long long)plan.grad,
+                 (unsigned long long)plan.tie, (unsigned long long)plan.norm,
+                 (unsigned long long)f->gather, (unsigned long long)f->reduce,
+                 (unsigned long long)f->tp, (unsigned long long)f->act,
+                 (unsigned long long)f->grad, (unsigned long long)f->tie,
+                 (unsigned long long)f->norm);
+}
+
+/* 2, 2, M + 1, at most 3 M passes; exactly so where no matrix has two accumulators on one rank. */
+static void check_passes(const trine_trainer *t, const traffic *f) {
+    formula_rank r = rank_of(t);
+    size_t d = (size_t)t->config.parallel.layout.dp, M = (size_t)t->spec.micros;
+    uint64_t pass = formula_params(&r) / d * (d - 1) * 4, got = f->gather + f->reduce;
+    if (formula_grads(&r) != formula_params(&r)) return;
+    switch (t->config.parallel.zero) {
+    case TRINE_ZERO_0:
+    case TRINE_ZERO_1: assert_int_equal(got, 2 * pass); break;
+    case TRINE_ZERO_2: assert_int_equal(got, (M + 1) * pass); break;
+    case TRINE_ZERO_3:
+        assert_in_range(got, (M + 1) * pass, 3 * M * pass);
+        /* Room for every unit: each is gathered once. */
+        if (t->config.parallel.gather_buffers > TRAINING_LAYERS)
+            assert_int_equal(got, (M + 1) * pass);
+        break;
+    }
+}
+
+/* ---- Layouts --------------------------------------------------------------------------------- */
+
+static void check(const trine_config *c) {
+    trine_trainer *t;
+    trine_metrics m;
+    OK(trine_trainer_create(&t, harness_world, c));
+    check_memory(t);
+    OK(trine_trainer_step(t, &m));
+    tallies before = tallies_of(t);
+    OK(trine_trainer_step(t, &m));
+    formula_rank r = rank_of(t);
+    traffic f = formula_traffic(&r);
+    check_tallies(t, &before, &f);
+    check_plan(t, &f);
+    check_passes(t, &f);
+    /* The largest rank's plan, and what the communicators hold beside it. */
+    int64_t largest = (int64_t)formula_memory(&r).total;
+    OK(trine_all_reduce(trine_mesh_group(t->mesh, TRINE_WORLD), &largest, &largest, 1, TRINE_I64,
+                        TRINE_MAX));
+    assert_int_equal(m.peak_bytes,
+                     (uint64_t)largest + comm_scratch_bytes(trine_world_size(harness_world)));
+    trine_trainer_destroy(&t);
+}
+
+static void check_layout(trine_layout layout) {
+    const int gather_buffers[] = {2, 1, 3, 9};
+    for (int i = 0; i < 12; i++) {
+        trine_config c = training_config();
+        c.parallel.layout = layout;
+        c.parallel.zero = (trine_zero)(i % 4);
+        c.parallel.schedule = (trine_schedule)(i / 4);
+        c.parallel.gather_buffers = gather_buffers[(i / 4 + layout.pp) % 4];
+        c.model.untied = (i / 4 + i % 2) % 2;
+        c.global_batch_size = 3 * layout.dp;
+        check(&c);
+    }
+}
+
+static void every_layout(void **state) {
+    (void)state;
+    int ranks = trine_world_size(harness_world);
+    for (int tp = 1; tp <= ranks; tp++)
+        for (int pp = 1; ranks % tp == 0 && pp <= ranks / tp; pp++)
+            if (ranks / tp % pp == 0) check_layout((trine_layout){ranks / tp / pp, tp, pp});
+}
+
+/* All-reduces of activations large enough for the other algorithm. */
+static void large_activations(void **state) {
+    (void)state;
+    trine_config c = training_config();
+    c.parallel.layout = (trine_layout){1, trine_world_size(harness_world), 1};
+    c.model.hidden_size = 96;
+    c.model.seq_length = 64;
+    c.micro_batch_size = c.global_batch_size = 8;
+    check(&c);
+}
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_layout),
+        cmocka_unit_test(large_activations),
+    };
+    return HARNESS_RUN(argc, argv, tests);
+}

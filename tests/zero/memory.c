@@ -1,0 +1,149 @@
+/* TEST np=0 */
+/* The memory plan equals the formula to the byte, for every rank of many layouts x ZeRO 0-3 x
+ * schedules x tied and untied x gather buffers, and for GPT-2 124M. That the plan is what is taken
+ * is tests/zero/bytes.c's business. */
+#include "formula.h"
+#include "harness.h"
+
+#include "device/ops.h"
+#include "train/compose.h"
+#include "train/setup.h"
+
+static device *dev;
+
+static int open_device(void **state) {
+    (void)state;
+    OK(device_open(&dev, DEVICE_REF, 1));
+    return 0;
+}
+
+static int close_device(void **state) {
+    (void)state;
+    device_close(&dev);
+    return 0;
+}
+
+/* docs/design.md's column, for elements that are no second accumulator of a tied matrix. */
+static size_t state_bytes(trine_zero zero, size_t elements, size_t d) {
+    switch (zero) {
+    case TRINE_ZERO_0: return 16 * elements;
+    case TRINE_ZERO_1: return 8 * elements + 8 * elements / d;
+    case TRINE_ZERO_2: return 4 * elements + 12 * elements / d;
+    default: return 16 * elements / d;
+    }
+}
+
+static void expect_column(const formula_rank *r, const arena *plan) {
+    trine_zero zero = r->config->parallel.zero;
+    size_t d = (size_t)r->config->parallel.layout.dp;
+    size_t second = 4 * (formula_grads(r) - formula_params(r)) / (zero >= TRINE_ZERO_2 ? d : 1);
+    assert_int_equal(plan->bytes[MEM_PARAMS] + plan->bytes[MEM_GRADS] + plan->bytes[MEM_OPTIMIZER],
+                     state_bytes(zero, formula_params(r), d) + second);
+}
+
+static void check_rank(const trine_config *c, const program *stages, trine_coord at) {
+    size_t T = (size_t)c->model.seq_length;
+    size_t D = (size_t)(c->model.hidden_size / c->model.num_attention_heads);
+    formula_rank r = {c, stages[0].spec, at, 3 * D * T * sizeof(double)};
+    formula_bytes want = formula_memory(&r);
+    arena plan;
+    OK(setup_plan(c, stages, dev, at, &plan));
+    for (int k = 0; k < MEM_KINDS; k++)
+        if (plan.bytes[k] != want.bytes[k])
+            fail_msg("dp %d/%d tp %d/%d pp %d/%d zero %d: %s %zu bytes, the formula says %zu", at.dp,
+                     c->parallel.layout.dp, at.tp, c->parallel.layout.tp, at.pp,
+                     c->parallel.layout.pp, (int)c->parallel.zero, mem_kind_text((mem_kind)k),
+                     plan.bytes[k], want.bytes[k]);
+    assert_int_equal(plan.used, want.total);
+    expect_column(&r, &plan);
+}
+
+/* Every rank of one configuration. */
+static void check_config(trine_config c) {
+    trine_layout l = c.parallel.layout;
+    int ranks = l.dp * l.tp * l.pp;
+    program_spec spec;
+    program *stages;
+    OK(trine_config_check(&c, ranks));
+    OK(setup_spec(&c, &spec));
+    OK(compose_all(&spec, &stages, NULL));
+    for (int rank = 0; rank < ranks; rank++) check_rank(&c, stages, trine_layout_coord(l, rank));
+    compose_destroy(&spec, &stages);
+}
+
+static trine_config small_config(void) {
+    trine_config c = trine_config_default();
+    c.model = (trine_model){.num_layers = 7,
+                            .hidden_size = 48,
+                            .num_attention_heads = 24,
+                            .seq_length = 9, /* odd, so that there is padding */
+                            .vocab_size = 101};
+    c.data.data_path = "not opened";
+    return c;
+}
+
+static void check_choices(trine_layout layout, int micros) {
+    for (int choice = 0; choice < 4 * 3 * 2 * 3; choice++) {
+        trine_config c = small_config();
+        c.parallel.layout = layout;
+        c.parallel.zero = (trine_zero)(choice % 4);
+        c.parallel.schedule = (trine_schedule)(choice / 4 % 3);
+        c.model.untied = choice / 12 % 2;
+        c.parallel.gather_buffers = choice / 24 + 1;
+        c.micro_batch_size = 3;
+        c.global_batch_size = 3 * layout.dp * micros;
+        check_config(c);
+    }
+}
+
+static void plan_of_every_layout(void **state) {
+    (void)state;
+    const int sizes[] = {1, 2, 3, 4, 8};
+    for (int i = 0; i < 5; i++)
+        for (int j = 0; j < 5; j++)
+            for (int k = 0; k < 5; k++)
+                check_choices((trine_layout){sizes[i], sizes[j], sizes[k]}, 1 + (i + j + k) % 5);
+}
+
+/* A tie buffer that is smaller than what it exchanges, and the sizes of real use. */
+static void plan_of_gpt2(void **state) {
+    (void)state;
+    for (int zero = 0; zero <= 3; zero++) {
+        trine_config c = trine_config_default();
+        c.parallel.layout = (trine_layout){4, 2, 3};
+        c.parallel.zero = (trine_zero)zero;
+        c.global_batch_size = 32;
+        c.data.data_path = "not opened";
+        check_config(c);
+    }
+}
+
+/* One rank holds 16 bytes for each of GPT-2's parameters, 4 for the second accumulator of its token
+ * matrix, and little else. */
+static void bytes_of_gpt2(void **state) {
+    (void)state;
+    trine_config c = trine_config_default();
+    program_spec spec;
+    program *stages;
+    arena plan;
+    c.parallel.layout = (trine_layout){1, 1, 1};
+    c.data.data_path = "not opened";
+    OK(trine_config_check(&c, 1));
+    OK(setup_spec(&c, &spec));
+    OK(compose_all(&spec, &stages, NULL));
+    OK(setup_plan(&c, stages, dev, (trine_coord){0, 0, 0}, &plan));
+    size_t known = 124439808; /* GPT-2's count: 50257 x 768 + 1024 x 768 + 12 blocks + final norm */
+    assert_int_equal(plan.bytes[MEM_PARAMS], 4 * known);
+    assert_int_equal(plan.bytes[MEM_OPTIMIZER], 8 * known);
+    assert_int_equal(plan.bytes[MEM_GRADS], 4 * (known + 50257 * 768));
+    compose_destroy(&spec, &stages);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(plan_of_every_layout, open_device, close_device),
+        cmocka_unit_test_setup_teardown(plan_of_gpt2, open_device, close_device),
+        cmocka_unit_test_setup_teardown(bytes_of_gpt2, open_device, close_device),
+    };
+    return HARNESS_RUN_ALONE(tests);
+}
