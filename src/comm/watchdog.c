@@ -24,8 +24,8 @@
 #define MARGIN      3.0
 #define TAG_REPORT  0
 #define TAG_FAULT   1
-/* Seconds for the notices of ranks that fail together: one is under way only while its sender stands
- * between its first look for others and its sending. */
+/* Seconds for the notices of ranks that fail together: one is under way only while its sender
+ * stands between its first look for others and its sending. */
 #define TOGETHER 1.0
 /* A look: the first probe of an idle MPI may only start to move what has arrived. */
 #define LOOK 0.02

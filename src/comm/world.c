@@ -174,20 +174,23 @@ trine_status trine_world_agree(trine_world *world, trine_status status) {
 
 /* A process that is alone needs no abort, and none of what a launcher says about one. */
 static void end_mpi(void) {
+    /* The launcher reads our last words from a pipe; what it has not read when it kills is lost. */
+    const struct timespec linger = {.tv_nsec = 200000000};
     int running = 0, over = 0, size = 0;
     MPI_Initialized(&running);
     MPI_Finalized(&over);
     if (!running || over) return;
     MPI_Comm_size(MPI_COMM_WORLD, &size);
-    if (size == 1) MPI_Finalize();
-    else MPI_Abort(MPI_COMM_WORLD, 1);
+    if (size == 1) {
+        MPI_Finalize();
+        return;
+    }
+    nanosleep(&linger, NULL);
+    MPI_Abort(MPI_COMM_WORLD, 1);
 }
 
 _Noreturn void world_end(void) {
-    /* The launcher reads our last words from a pipe; what it has not read when it kills is lost. */
-    const struct timespec linger = {.tv_nsec = 200000000};
     fflush(NULL);
-    nanosleep(&linger, NULL);
     end_mpi();
     _exit(1);
 }
