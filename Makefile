@@ -4,6 +4,7 @@
 #   make check        installs what is missing, builds, checks the layering, runs all tests
 #   make check-full   the same with the long tests (marked "full")
 #   make test T=tp    the tests of one room; T=tp/linear: one file
+#   make mutants      plants faults in a copy; each must make its test fail; M="tie-skipped ...": some
 #   make demo         trains on 8 ranks on this machine
 #   make install      PREFIX (/usr/local), DESTDIR
 #   make layers, format-check, deps, clean
@@ -47,7 +48,7 @@ TOOLS    := $(addprefix $(BUILD)/,$(subst _,-,$(patsubst tools/%.c,%,$(wildcard 
 TESTS    := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/*/*.c))
 HARNESS  := $(patsubst tests/%.c,$(BUILD)/tests/%.o,$(wildcard tests/*.c))
 
-.PHONY: all tests layers deps check check-full check-alone test demo install uninstall format-check clean FORCE
+.PHONY: all tests layers deps check check-full check-alone test mutants demo install uninstall format-check clean FORCE
 .DELETE_ON_ERROR:
 all: $(LIB) $(SHARED) $(EXAMPLES) $(TOOLS)
 tests: $(TESTS)
@@ -103,6 +104,11 @@ check-alone: tests
 
 test: all $(if $(T),$(filter $(BUILD)/tests/$(T) $(BUILD)/tests/$(T)/%,$(TESTS)),$(TESTS))
 	@tests/run.sh $(BUILD) all $(T)
+
+# Whether the tests can fail.
+mutants:
+	@tools/deps.sh build test
+	@tools/mutants.sh $(BUILD) $(M)
 
 format-check:
 	clang-format --dry-run -Werror $$(git ls-files '*.c' '*.h')

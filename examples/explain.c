@@ -29,6 +29,7 @@ int main(int argc, char **argv) {
     if (config.parallel.layout.pp == 1) config.parallel.layout.pp = 4;
     if (config.parallel.layout.dp == 0) config.parallel.layout.dp = 1;
     if (config.global_batch_size == 0) config.global_batch_size = 8;
+    if (config.model.vocab_size == 0) config.model.vocab_size = 50257; /* GPT-2's: sizes the head */
     if (explain(&config) != TRINE_OK) return trine_error_print(), 1;
     return 0;
 }

@@ -1,6 +1,6 @@
 /* Rung 3: the ZeRO ladder. The same model, the same data, four stages: the loss stays, the bytes fall.
  *
- *     mpirun -np 4 build/zero_ladder --data-path text_train.bin --vocab-size 0 --num-layers 4
+ *     mpirun -np 4 build/zero_ladder --data-path text_train.bin --num-layers 4
  *         --hidden-size 128 --num-attention-heads 4 --seq-length 64 --global-batch-size 16
  *
  * Takes the options of train_gpt; --zero and --train-iters are its own (0 to 3, five steps). */

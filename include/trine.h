@@ -42,7 +42,8 @@ typedef enum {
 const char *trine_status_text(trine_status status);
 
 /* Prints the error trail (message first, then frames) to stderr, once: a second call prints
- * nothing until another error is raised. Not collective. */
+ * nothing until another error is raised. A mistake in options, configuration or files is its message
+ * alone. Not collective. */
 void trine_error_print(void);
 
 /* ---- World, mesh and groups ------------------------------------------------------------------ */
@@ -104,7 +105,8 @@ void trine_world_timeout(trine_world *world, double seconds);
 trine_status trine_world_agree(trine_world *world, trine_status status);
 
 /* Prints the error trail with this rank's host and place, and ends every process of the job with
- * exit status 1. Does not return. Not collective. */
+ * exit status 1. Of ranks that come here at about the same time one prints, so that a fault which
+ * many of them saw is said once; that takes about a second. Does not return. Not collective. */
 _Noreturn void trine_abort(trine_world *world);
 
 /* Splits the world into the mesh of `layout` and makes all its groups, in one fixed order.
@@ -352,13 +354,14 @@ typedef struct {
     int eval_iters; /* global batches per validation */
 } trine_config;
 
-/* Defaults: the gpt2 preset, zero 0, 1f1b, two gather buffers, AdamW with Megatron's betas. */
+/* Defaults: gpt2's sizes with the token file's vocabulary, zero 0, 1f1b, two gather buffers, AdamW
+ * with PyTorch's betas. */
 trine_config trine_config_default(void);
 /* Sets `model` to gpt2, gpt2-medium, gpt2-large or gpt2-xl. Errors: TRINE_EINVAL names them. */
 trine_status trine_model_preset(trine_model *model, const char *name);
 /* Says whether `config` can run on `ranks` ranks, and fills in what it leaves open (dp, the MLP's
  * width). All faults stand in one message, with the nearest layouts that work. Pure: opens no file,
- * so vocab_size 0 passes here. Errors: TRINE_EINVAL. Not collective. */
+ * so vocab_size 0 passes here. Errors: TRINE_EINVAL; *config is then as it was. Not collective. */
 trine_status trine_config_check(trine_config *config, int ranks);
 
 /* ---- Training -------------------------------------------------------------------------------- */
@@ -420,7 +423,8 @@ typedef struct trine_log trine_log;
 /* What a run says while it goes: a line a step (and a progress bar where `out` is a terminal), and
  * JSON lines in the file `path` (NULL: none), which is begun anew. Only world rank 0 writes; the
  * others may call and nothing happens. peak_tflops is one rank's, for the utilisation; 0: unknown.
- * The log must not outlive the trainer. Errors: TRINE_EIO, TRINE_ENOMEM. Not collective. */
+ * The log must not outlive the trainer. Errors: TRINE_EIO, TRINE_ENOMEM; TRINE_EINVAL when `path` is
+ * one of the token files. Not collective. */
 trine_status trine_log_create(trine_log **log, const trine_trainer *trainer, FILE *out,
                               const char *path, double peak_tflops);
 void trine_log_destroy(trine_log **log);

@@ -8,6 +8,8 @@ trine_world *harness_world;
 
 int harness_run_alone(const char *name, const struct CMUnitTest *tests, size_t count) {
     setenv("CMOCKA_MESSAGE_OUTPUT", "TAP", 0);
+    const char *only = getenv("TRINE_CASE"); /* one case, or a pattern with * and ? */
+    if (only) cmocka_set_test_filter(only);
     return _cmocka_run_group_tests(name, tests, count, NULL, NULL) ? 1 : 0;
 }
 

@@ -110,8 +110,8 @@ trine_status options_parse(const options *o, int argc, char *const argv[]);
 void options_help(FILE *out, const options *o);
 
 /* The name (of `count`, NULLs passed over) which `word` was probably meant to be; NULL if none is
- * near: the one with the fewest letters inserted, left out, changed or swapped with the next (at
- * most a third of the word, but two), else the first one of which word is a part. */
+ * near: the first one with the fewest letters inserted, left out, changed or swapped with the next
+ * (at most a third of the word, but two), else the first one of which word is a part. */
 const char *options_nearest(const char *word, const char *const names[], size_t count);
 
 #endif

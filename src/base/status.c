@@ -13,7 +13,7 @@ typedef struct {
 
 static _Thread_local struct {
     trine_status status;
-    bool printed;
+    bool printed, user;
     char message[4096];
     frame frames[MAX_FRAMES];
     int count;
@@ -43,9 +43,14 @@ trine_status status_raise(trine_status status, const char *file, int line, const
     vsnprintf(trail.message, sizeof trail.message, format, args);
     va_end(args);
     trail.status = status;
-    trail.printed = false;
+    trail.printed = trail.user = false;
     trail.count = 0;
     return status_frame(status, file, line, func);
+}
+
+trine_status status_user(trine_status status) {
+    trail.user |= status == TRINE_EINVAL || status == TRINE_EDATA || status == TRINE_EIO;
+    return status;
 }
 
 const char *status_message(void) {
@@ -55,6 +60,7 @@ const char *status_message(void) {
 void status_clear(void) {
     trail.status = TRINE_OK;
     trail.message[0] = '\0';
+    trail.user = false;
     trail.count = 0;
 }
 
@@ -62,13 +68,21 @@ void status_prefix(const char *text) {
     snprintf(prefix, sizeof prefix, "%s", text);
 }
 
+/* A file may be missing on one host only; an option is wrong everywhere. */
+static int print_message(char *text, size_t size) {
+    if (!trail.user)
+        return snprintf(text, size, "trine: %s%s: %s\n", prefix, trine_status_text(trail.status),
+                        trail.message);
+    const char *where = trail.status == TRINE_EINVAL ? "" : prefix;
+    return snprintf(text, size, "trine: %s%s\n", where, trail.message);
+}
+
 void trine_error_print(void) {
     if (trail.status == TRINE_OK || trail.printed) return;
     /* One buffer, one write: lines of several ranks must not interleave. */
     char text[8192];
-    size_t used = (size_t)snprintf(text, sizeof text, "trine: %s%s: %s\n", prefix,
-                                   trine_status_text(trail.status), trail.message);
-    for (int i = 0; i < trail.count && used < sizeof text; i++) {
+    size_t used = (size_t)print_message(text, sizeof text);
+    for (int i = 0; !trail.user && i < trail.count && used < sizeof text; i++) {
         const frame *f = &trail.frames[i];
         used += (size_t)snprintf(text + used, sizeof text - used, "    at %s:%d (%s)\n", f->file,
                                  f->line, f->func);

@@ -138,7 +138,7 @@ static void introduce(trine_world *world, trine_coord c) {
     char prefix[160];
     snprintf(prefix, sizeof prefix, "%s [pp%d dp%d tp%d]: ", world->names[world->rank], c.pp, c.dp,
              c.tp);
-    status_prefix(prefix);
+    if (world->size > 1) status_prefix(prefix);
 }
 
 static trine_status build(trine_mesh *mesh, int ranks_per_node) {

@@ -144,6 +144,11 @@ void watchdog_note(const trine_comm *comm, const comm_call *call);
  * the wait has become too long, here or on another rank. */
 void watchdog_check(trine_world *world, double *since);
 
+/* Of ranks that fail at about the same time (all ranks of a tp group read the same bad token, say)
+ * the first to come speaks, or the lowest of those who come together; it returns true there. False
+ * elsewhere, after a time in which that rank should have ended the job. Not collective. */
+bool watchdog_speaks(const trine_world *world);
+
 /* world.c: ends every process of the job with status 1. */
 _Noreturn void world_end(void);
 

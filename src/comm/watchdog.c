@@ -23,6 +23,12 @@
 /* How long the others leave the lowest rank for printing. */
 #define MARGIN      3.0
 #define TAG_REPORT  0
+#define TAG_FAULT   1
+/* Seconds for the notices of ranks that fail together: one is under way only while its sender
+ * stands between its first look for others and its sending. */
+#define TOGETHER 1.0
+/* A look: the first probe of an idle MPI may only start to move what has arrived. */
+#define LOOK 0.02
 #define SHOWN_PEERS 16
 /* Longer lists are cut: the message must stay one write. */
 #define SHOWN_RANKS 64
@@ -47,6 +53,11 @@ static double now(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void nap_for(double seconds) {
+    struct timespec t = {.tv_sec = (time_t)seconds};
+    nanosleep(&t, NULL);
 }
 
 static MPI_Comm channel(const trine_world *world) {
@@ -161,6 +172,40 @@ static void print_reports(const trine_world *world, const report *reports) {
     fflush(stdout);
     fputs(text, stderr);
     fflush(stderr);
+}
+
+/* ---- Several ranks that fail at once --------------------------------------------------------- */
+
+/* The lowest rank that has said, for `seconds` from now, that it failed; world->size if none. */
+static int lowest_fault(const trine_world *world, double seconds) {
+    const struct timespec nap = {.tv_nsec = 1000000};
+    double end = now() + seconds;
+    int lowest = world->size;
+    while (now() < end) {
+        MPI_Status status;
+        int there = 0;
+        MPI_Iprobe(MPI_ANY_SOURCE, TAG_FAULT, channel(world), &there, &status);
+        if (!there) {
+            nanosleep(&nap, NULL);
+            continue;
+        }
+        MPI_Recv(NULL, 0, MPI_BYTE, status.MPI_SOURCE, TAG_FAULT, channel(world),
+                 MPI_STATUS_IGNORE);
+        if (status.MPI_SOURCE < lowest) lowest = status.MPI_SOURCE;
+    }
+    return lowest;
+}
+
+bool watchdog_speaks(const trine_world *world) {
+    MPI_Request unused;
+    if (!world->watchdog) return true;
+    bool first = lowest_fault(world, LOOK) == world->size;
+    for (int r = 0; first && r < world->size; r++)
+        if (r != world->rank)
+            MPI_Isend(NULL, 0, MPI_BYTE, r, TAG_FAULT, channel(world), &unused);
+    if (first && lowest_fault(world, TOGETHER) > world->rank) return true;
+    nap_for(MARGIN);
+    return false;
 }
 
 /* ---- Firing ---------------------------------------------------------------------------------- */

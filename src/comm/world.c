@@ -74,7 +74,7 @@ static trine_status join(trine_world *world, int *argc, char ***argv) {
     TRY(make_world_group(world, state));
     TRY(learn_hosts(world));
     snprintf(prefix, sizeof prefix, "%s rank %d: ", world->names[world->rank], world->rank);
-    status_prefix(prefix);
+    if (world->size > 1) status_prefix(prefix);
     return TRINE_OK;
 }
 
@@ -172,21 +172,32 @@ trine_status trine_world_agree(trine_world *world, trine_status status) {
     return agreed;
 }
 
-_Noreturn void world_end(void) {
+/* A process that is alone needs no abort, and none of what a launcher says about one. */
+static void end_mpi(void) {
     /* The launcher reads our last words from a pipe; what it has not read when it kills is lost. */
     const struct timespec linger = {.tv_nsec = 200000000};
-    int running = 0, over = 0;
-    fflush(NULL);
-    nanosleep(&linger, NULL);
+    int running = 0, over = 0, size = 0;
     MPI_Initialized(&running);
     MPI_Finalized(&over);
-    if (running && !over) MPI_Abort(MPI_COMM_WORLD, 1);
+    if (!running || over) return;
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    if (size == 1) {
+        MPI_Finalize();
+        return;
+    }
+    nanosleep(&linger, NULL);
+    MPI_Abort(MPI_COMM_WORLD, 1);
+}
+
+_Noreturn void world_end(void) {
+    fflush(NULL);
+    end_mpi();
     _exit(1);
 }
 
 _Noreturn void trine_abort(trine_world *world) {
-    (void)world; /* the job is MPI's; a failed trine_world_create leaves none */
-    trine_error_print();
+    /* The job is MPI's; a failed trine_world_create leaves no world. */
+    if (!world || watchdog_speaks(world)) trine_error_print();
     world_end();
 }
 

@@ -23,6 +23,7 @@ typedef struct {
 } shard;
 
 struct tokens {
+    char *path; /* as the user gave it */
     shard *shards;
     size_t shard_count;
     uint64_t count;
@@ -81,9 +82,10 @@ static trine_status open_shard(shard *s, const char *path) {
     return check_header(s);
 }
 
-static trine_status open_shards(tokens *t, const glob_t *files) {
+static trine_status open_shards(tokens *t, const char *path, const glob_t *files) {
+    t->path = strdup(path);
     t->shards = calloc(files->gl_pathc, sizeof *t->shards);
-    CHECK(t->shards, TRINE_ENOMEM, "no memory for %zu token files", files->gl_pathc);
+    CHECK(t->path && t->shards, TRINE_ENOMEM, "no memory for %zu token files", files->gl_pathc);
     for (size_t i = 0; i < files->gl_pathc; i++) {
         t->shard_count++;
         TRY(open_shard(&t->shards[i], files->gl_pathv[i]));
@@ -100,7 +102,7 @@ trine_status tokens_open(tokens **out, const char *path) {
     CHECK(!found, TRINE_EIO, "%s: cannot be read", path);
     tokens *t = calloc(1, sizeof *t);
     trine_status status =
-        t ? open_shards(t, &files) : RAISE(TRINE_ENOMEM, "no memory for a token source");
+        t ? open_shards(t, path, &files) : RAISE(TRINE_ENOMEM, "no memory for a token source");
     globfree(&files);
     if (status != TRINE_OK) tokens_close(&t);
     *out = t;
@@ -115,6 +117,7 @@ void tokens_close(tokens **t) {
         free(s->path);
     }
     free((*t)->shards);
+    free((*t)->path);
     free(*t);
     *t = NULL;
 }
@@ -123,6 +126,20 @@ void tokens_close(tokens **t) {
 
 uint64_t tokens_count(const tokens *t) {
     return t->count;
+}
+
+const char *tokens_path(const tokens *t) {
+    return t->path;
+}
+
+bool tokens_has_file(const tokens *t, const char *path) {
+    struct stat asked, own;
+    if (stat(path, &asked)) return false;
+    for (size_t i = 0; i < t->shard_count; i++)
+        if (!stat(t->shards[i].path, &own) && own.st_dev == asked.st_dev &&
+            own.st_ino == asked.st_ino)
+            return true;
+    return false;
 }
 
 static size_t offset_of(const shard *s, uint64_t i) {

@@ -23,6 +23,12 @@ void tokens_close(tokens **t);
 /* Tokens in all files. */
 uint64_t tokens_count(const tokens *t);
 
+/* The path it was opened with. */
+const char *tokens_path(const tokens *t);
+
+/* Whether `path` is one of its files, by whatever name. */
+bool tokens_has_file(const tokens *t, const char *path);
+
 /* *vocab = the largest vocabulary that a header names, or one more than the largest id where a
  * header names none (which reads that file once). Errors: TRINE_EDATA when an id exceeds INT32_MAX.
  */

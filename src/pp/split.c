@@ -104,17 +104,15 @@ static trine_status parse_stage(const char *text, size_t length, hand_stage *out
 }
 
 static trine_status parse_stages(const char *text, hand_stage *out, int stages) {
-    int count = 0;
-    for (const char *at = text;; at++) {
-        size_t length = strcspn(at, ",");
-        CHECK(count < stages, TRINE_EINVAL, "--pp-split %s has more than the %d stages of --pp",
-              text, stages);
-        TRY(parse_stage(at, length, &out[count++]));
-        at += length;
-        if (!*at) break;
+    int count = 1;
+    for (const char *c = text; *c; c++) count += *c == ',';
+    CHECK(count == stages, TRINE_EINVAL, "--pp-split %s has %d stage%s, --pp has %d", text, count,
+          count == 1 ? "" : "s", stages);
+    for (int p = 0; p < stages; p++) {
+        size_t length = strcspn(text, ",");
+        TRY(parse_stage(text, length, &out[p]));
+        text += length + 1;
     }
-    CHECK(count == stages, TRINE_EINVAL, "--pp-split %s has %d stages, --pp has %d", text, count,
-          stages);
     return TRINE_OK;
 }
 

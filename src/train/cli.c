@@ -7,7 +7,7 @@
 
 /* The command line of the example trainers: one table. */
 
-static const char *const models[] = {"gpt2", "gpt2-medium", "gpt2-large", "gpt2-xl", NULL};
+static const char *const models[] = {"custom", "gpt2", "gpt2-medium", "gpt2-large", "gpt2-xl", NULL};
 static const char *const decays[] = {"cosine", "linear", "constant", NULL};
 static const char *const zeros[] = {"0", "1", "2", "3", NULL};
 static const char *const devices[] = {"cpu", "ref", NULL};
@@ -27,7 +27,9 @@ typedef struct {
 static size_t model_rows(option *rows, trine_model *m, choices *c) {
     const option own[] = {
         OPTION_HEADING("Model"),
-        OPTION_CHOICE("model", NULL, &c->model, models, "sizes of GPT-2; the options below change them"),
+        OPTION_CHOICE("model", NULL, &c->model, models,
+                      "a GPT-2's sizes, which the options below change; custom: gpt2 with "
+                      "the token file's vocabulary"),
         OPTION_INT("num-layers", NULL, &m->num_layers, "N", 1, 32000, "transformer blocks"),
         OPTION_INT("hidden-size", NULL, &m->hidden_size, "N", 1, INT_MAX, "width of the residual stream"),
         OPTION_INT("num-attention-heads", NULL, &m->num_attention_heads, "N", 1, INT_MAX,
@@ -148,7 +150,7 @@ static trine_run default_run(void) {
 }
 
 /* Twice: the first time finds the model, whose sizes the other options then change. */
-trine_status trine_parse(int argc, char **argv, trine_config *config, trine_run *run) {
+static trine_status parse(int argc, char **argv, trine_config *config, trine_run *run) {
     option rows[CLI_ROWS];
     choices c = {0};
     options table = make_table(argv[0], rows, config, run, &c);
@@ -157,10 +159,14 @@ trine_status trine_parse(int argc, char **argv, trine_config *config, trine_run 
     TRY(options_parse(&table, argc, argv));
     *config = trine_config_default();
     *run = default_run();
-    TRY(trine_model_preset(&config->model, models[c.model]));
+    if (c.model) TRY(trine_model_preset(&config->model, models[c.model]));
     TRY(options_parse(&table, argc, argv));
     config->parallel.device = devices[c.device];
     return TRINE_OK;
+}
+
+trine_status trine_parse(int argc, char **argv, trine_config *config, trine_run *run) {
+    return status_user(parse(argc, argv, config, run));
 }
 
 void trine_usage(const char *program, FILE *out) {

@@ -30,8 +30,9 @@ trine_config trine_config_default(void) {
         .train_iters = 100,
         .eval_iters = 10,
     };
-    status_clear();
-    if (trine_model_preset(&c.model, "gpt2") != TRINE_OK) status_clear();
+    trine_status known = trine_model_preset(&c.model, "gpt2");
+    ASSERT(known == TRINE_OK);
+    c.model.vocab_size = 0; /* a model is for a token file, and that knows */
     return c;
 }
 
@@ -61,41 +62,49 @@ static void complain(fault_list *f, const char *format, ...) {
         if (!(condition)) complain(f, __VA_ARGS__);                                                \
     } while (0)
 
-static void check_model(const trine_model *m, int tp, fault_list *f) {
+/* Beyond this many numbers a size is a slip of the keyboard, and bytes would not fit into 64 bits. */
+#define MOST_NUMBERS 0x1p50
+#define MOST_WIDTH   (1 << 26)
+#define MOST_SAMPLES (1 << 20)
+
+/* Parameters and one micro-batch's activations, roughly. */
+static double numbers(const trine_model *m, int micro_batch) {
+    double C = m->hidden_size, F = m->ffn_hidden_size, T = m->seq_length, V = m->vocab_size;
+    double blocks = m->num_layers, rows = T * micro_batch;
+    return blocks * (4 * C * C + 2 * C * F) + 2 * V * C + T * C +
+           rows * (blocks * (8 * C + 2 * F) + V);
+}
+
+static void check_model(const trine_config *c, fault_list *f) {
+    const trine_model *m = &c->model;
     EXPECT(m->num_layers >= 1 && m->num_layers <= 32000, "--num-layers %d must be 1 to 32000",
            m->num_layers);
-    EXPECT(m->hidden_size >= 1, "--hidden-size %d must be at least 1", m->hidden_size);
+    EXPECT(m->hidden_size >= 1 && m->hidden_size <= MOST_WIDTH,
+           "--hidden-size %d must be 1 to %d", m->hidden_size, MOST_WIDTH);
     EXPECT(m->num_attention_heads >= 1, "--num-attention-heads %d must be at least 1",
            m->num_attention_heads);
+    EXPECT(m->ffn_hidden_size >= 1 || m->hidden_size < 1 || m->hidden_size > MOST_WIDTH,
+           "--ffn-hidden-size %d must be at least 1 (or 0: 4 x hidden size)", m->ffn_hidden_size);
     EXPECT(m->seq_length >= 1, "--seq-length %d must be at least 1", m->seq_length);
     EXPECT(m->vocab_size >= 0, "--vocab-size %d must not be negative", m->vocab_size);
     EXPECT(m->num_attention_heads < 1 || m->hidden_size % m->num_attention_heads == 0,
            "--hidden-size %d must be a multiple of --num-attention-heads %d", m->hidden_size,
            m->num_attention_heads);
-    if (tp < 1) return;
-    EXPECT(m->num_attention_heads % tp == 0,
-           "--num-attention-heads %d must be a multiple of --tp %d: each tp rank holds whole heads",
-           m->num_attention_heads, tp);
-    EXPECT(m->ffn_hidden_size >= 1 && m->ffn_hidden_size % tp == 0,
-           "--ffn-hidden-size %d must be a multiple of --tp %d", m->ffn_hidden_size, tp);
+    double size = numbers(m, c->micro_batch_size);
+    EXPECT(f->count || size < MOST_NUMBERS,
+           "parameters and activations of these sizes are %.2g numbers; no machine holds them",
+           size);
 }
 
 static void check_batch(const trine_config *c, fault_list *f) {
-    EXPECT(c->micro_batch_size >= 1, "--micro-batch-size %d must be at least 1",
-           c->micro_batch_size);
-    EXPECT(c->global_batch_size >= 1, "--global-batch-size %d must be at least 1",
+    EXPECT(c->micro_batch_size >= 1 && c->micro_batch_size <= MOST_SAMPLES,
+           "--micro-batch-size %d must be 1 to %d", c->micro_batch_size, MOST_SAMPLES);
+    EXPECT(c->global_batch_size >= 0, "--global-batch-size %d must not be negative",
            c->global_batch_size);
     EXPECT(c->train_iters >= 0, "--train-iters %d must not be negative", c->train_iters);
     EXPECT(!c->data.val_data_path || c->eval_iters >= 1, "--eval-iters %d must be at least 1",
            c->eval_iters);
     EXPECT(c->data.data_path, "--data-path is missing");
-    int micros;
-    if (c->micro_batch_size < 1 || c->global_batch_size < 1 || c->parallel.layout.dp < 1) return;
-    if (dp_micro_batches(c->global_batch_size, c->micro_batch_size, c->parallel.layout.dp,
-                         &micros) == TRINE_OK)
-        return;
-    complain(f, "%s", status_message());
-    status_clear();
 }
 
 static void check_optimizer(const trine_optimizer *o, fault_list *f) {
@@ -118,27 +127,113 @@ static void check_optimizer(const trine_optimizer *o, fault_list *f) {
 static void check_choices(const trine_parallel *p, fault_list *f) {
     device_kind kind;
     EXPECT((unsigned)p->zero <= TRINE_ZERO_3, "--zero %d must be 0, 1, 2 or 3", (int)p->zero);
-    EXPECT((unsigned)p->schedule < TRINE_SCHEDULES, "schedule %d is not one", (int)p->schedule);
+    EXPECT((unsigned)p->schedule < TRINE_SCHEDULES, "schedule %d is none", (int)p->schedule);
     EXPECT(p->gather_buffers >= 1, "--gather-buffers %d must be at least 1", p->gather_buffers);
-    EXPECT(p->threads >= 0, "threads %d must not be negative", p->threads);
+    EXPECT(p->threads >= 0, "--threads %d must not be negative", p->threads);
     EXPECT(p->ranks_per_node >= 0, "--ranks-per-node %d must not be negative", p->ranks_per_node);
     EXPECT(p->timeout >= 0, "--timeout %g must not be negative (0: wait for ever)", p->timeout);
     EXPECT(setup_device_kind(p->device, &kind), "--device %s is not built in; there are cpu and ref",
            p->device ? p->device : "(null)");
 }
 
-/* ---- The layout ---- */
+/* ---- The layout: what depends on dp, tp and pp ---- */
 
-static bool layout_works(const trine_config *c, trine_layout l) {
-    const trine_model *m = &c->model;
-    int micros;
-    if (m->num_attention_heads % l.tp || m->ffn_hidden_size % l.tp) return false;
-    if (l.pp > m->num_layers + 2 || l.pp > PROGRAM_STAGES) return false;
-    if (c->micro_batch_size < 1 || c->global_batch_size < 1) return true;
-    bool divides = dp_micro_batches(c->global_batch_size, c->micro_batch_size, l.dp, &micros) ==
-                   TRINE_OK;
+/* No overflow, whatever the user has typed. */
+static double rank_count(trine_layout l) {
+    return (double)l.dp * l.tp * l.pp;
+}
+
+static void check_heads(const trine_model *m, int tp, fault_list *f) {
+    EXPECT(m->num_attention_heads % tp == 0,
+           "--num-attention-heads %d must be a multiple of --tp %d: each tp rank holds whole "
+           "heads",
+           m->num_attention_heads, tp);
+    EXPECT(m->ffn_hidden_size % tp == 0, "--ffn-hidden-size %d must be a multiple of --tp %d",
+           m->ffn_hidden_size, tp);
+}
+
+/* The words for a batch that can be cut: the multiples of `each` around it. */
+static void check_micros(const trine_config *c, fault_list *f) {
+    int global = c->global_batch_size, dp = c->parallel.layout.dp, micros;
+    if (c->micro_batch_size < 1 || global < 0) return; /* check_batch has said so */
+    if (dp_micro_batches(global, c->micro_batch_size, dp, &micros) == TRINE_OK) return;
     status_clear();
-    return divides;
+    double each = (double)c->micro_batch_size * dp, below = floor(global / each) * each;
+    char less[40] = "";
+    if (below > 0) snprintf(less, sizeof less, "%.0f or ", below);
+    complain(f,
+             "--global-batch-size %d must be a multiple of --micro-batch-size %d x dp %d = %.0f: "
+             "%s%.0f would do",
+             global, c->micro_batch_size, dp, each, less, below + each);
+}
+
+static void check_stages(const trine_config *c, fault_list *f) {
+    int first[PROGRAM_STAGES + 1], units = c->model.num_layers + 2, pp = c->parallel.layout.pp;
+    EXPECT(pp <= units,
+           "--pp %d is more than the %d units of the model: embedding, %d layers and head", pp,
+           units, c->model.num_layers);
+    EXPECT(pp <= PROGRAM_STAGES, "--pp %d is more than %d", pp, PROGRAM_STAGES);
+    if (pp > units || pp > PROGRAM_STAGES || !c->parallel.pp_split) return;
+    if (pp_split_by_hand(first, pp, units, c->parallel.pp_split) == TRINE_OK) return;
+    complain(f, "%s", status_message());
+    status_clear();
+}
+
+/* dp_left: the user left dp open, and it is what tp and pp leave of the ranks. */
+static void check_ranks(trine_layout l, bool dp_left, int ranks, fault_list *f) {
+    if (rank_count(l) == ranks) return;
+    if (ranks == 1)
+        complain(f,
+                 "dp %d x tp %d x pp %d needs %.0f ranks, and this is one process: start it with "
+                 "mpirun -np %.0f",
+                 l.dp, l.tp, l.pp, rank_count(l), rank_count(l));
+    else if (dp_left)
+        complain(f, "tp %d x pp %d = %.0f does not divide the %d ranks", l.tp, l.pp,
+                 (double)l.tp * l.pp, ranks);
+    else
+        complain(f, "dp %d x tp %d x pp %d = %.0f, but there are %d ranks", l.dp, l.tp, l.pp,
+                 rank_count(l), ranks);
+}
+
+static void check_layout(const trine_config *c, bool dp_left, int ranks, fault_list *f) {
+    const trine_model *m = &c->model;
+    trine_layout l = c->parallel.layout;
+    if (l.dp < 1 || l.tp < 1 || l.pp < 1) {
+        complain(f, "--dp %d (0: what is left), --tp %d and --pp %d must be at least 1", l.dp, l.tp,
+                 l.pp);
+        return;
+    }
+    if (m->num_attention_heads >= 1 && m->ffn_hidden_size >= 1) check_heads(m, l.tp, f);
+    check_micros(c, f);
+    if (m->num_layers >= 1 && m->num_layers <= 32000) check_stages(c, f);
+    check_ranks(l, dp_left, ranks, f);
+}
+
+/* dp 0 becomes what is left of the ranks; sizes left at 0 get their defaults. */
+static void fill_in(trine_config *c, int ranks) {
+    trine_layout *l = &c->parallel.layout;
+    if (!c->model.ffn_hidden_size && c->model.hidden_size <= MOST_WIDTH)
+        c->model.ffn_hidden_size = 4 * c->model.hidden_size;
+    if (l->dp == 0 && l->tp >= 1 && l->pp >= 1) {
+        long long rest = (long long)l->tp * l->pp;
+        l->dp = rest <= ranks ? (int)(ranks / rest) : 1;
+    }
+    if (c->global_batch_size == 0 && c->micro_batch_size >= 1 && l->dp >= 1 &&
+        (long long)c->micro_batch_size * l->dp <= INT32_MAX)
+        c->global_batch_size = c->micro_batch_size * l->dp;
+    if (!c->optimizer.lr_decay_iters) c->optimizer.lr_decay_iters = c->train_iters;
+}
+
+/* ---- The nearest layouts that work ---- */
+
+/* By the same rules that refuse: `given` is what the user said, before anything was filled in. */
+static bool layout_works(const trine_config *given, trine_layout l, int ranks) {
+    trine_config c = *given;
+    fault_list list = {0};
+    c.parallel.layout = l;
+    fill_in(&c, ranks);
+    check_layout(&c, false, ranks, &list);
+    return !list.count;
 }
 
 /* How far two layouts are apart: the factors by which their axes differ. */
@@ -149,7 +244,7 @@ static double distance(trine_layout a, trine_layout b) {
 
 /* The working layout on `ranks` ranks that is nearest to `asked` but farther than *past (or as far
  * and not seen: ties are told apart by tp). */
-static bool next_nearest(const trine_config *c, int ranks, trine_layout asked, double *past,
+static bool next_nearest(const trine_config *given, int ranks, trine_layout asked, double *past,
                          trine_layout *found) {
     double best = INFINITY;
     for (int tp = 1; tp <= ranks; tp++)
@@ -157,7 +252,7 @@ static bool next_nearest(const trine_config *c, int ranks, trine_layout asked, d
             if (ranks / tp % pp) continue;
             trine_layout l = {ranks / tp / pp, tp, pp};
             double d = distance(l, asked) + 1e-6 * tp + 1e-9 * pp;
-            if (d <= *past || d >= best || !layout_works(c, l)) continue;
+            if (d <= *past || d >= best || !layout_works(given, l, ranks)) continue;
             best = d;
             *found = l;
         }
@@ -165,86 +260,55 @@ static bool next_nearest(const trine_config *c, int ranks, trine_layout asked, d
     return isfinite(best);
 }
 
-static int positive(int n) {
-    return n > 0 ? n : 1;
-}
+/* On more ranks than this the search would be felt. */
+#define MOST_RANKS 100000
 
-static void suggest(const trine_config *c, int ranks, fault_list *f) {
-    trine_layout asked = {positive(c->parallel.layout.dp), positive(c->parallel.layout.tp),
-                          positive(c->parallel.layout.pp)};
+/* Up to four layouts as a list; false if none works. */
+static bool list_layouts(const trine_config *given, trine_layout asked, int ranks, char *text,
+                         size_t size) {
     trine_layout l = asked;
-    char text[300] = "";
     size_t used = 0;
     double past = -1;
-    for (int n = 0; n < 4 && next_nearest(c, ranks, asked, &past, &l); n++)
-        used += (size_t)snprintf(text + used, sizeof text - used,
-                                 "%s--dp %d --tp %d --pp %d", n ? ", or " : "", l.dp, l.tp, l.pp);
-    if (used) complain(f, "layouts that work on %d ranks: %s", ranks, text);
-    else complain(f, "no layout of %d ranks works with this model and batch", ranks);
+    for (int n = 0; n < 4 && next_nearest(given, ranks, asked, &past, &l); n++)
+        used += (size_t)snprintf(text + used, size - used, "%s--dp %d --tp %d --pp %d",
+                                 n ? ", or " : "", l.dp, l.tp, l.pp);
+    return used > 0;
 }
 
-static void check_stages(const trine_config *c, fault_list *f) {
-    int first[PROGRAM_STAGES + 1], units = c->model.num_layers + 2, pp = c->parallel.layout.pp;
-    if (pp > PROGRAM_STAGES || pp > units) {
-        complain(f,
-                 "--pp %d is more than the %d units of the model: embedding, %d layers, head (and "
-                 "than %d)",
-                 pp, units, c->model.num_layers, PROGRAM_STAGES);
+/* Without mpirun the layout itself says how many ranks are meant. Where nothing works, an option
+ * that ties the layout down may be left out. `asked` has positive axes. */
+static void suggest(const trine_config *given, trine_layout asked, int ranks, fault_list *f) {
+    static const char *const without[] = {"", " without --global-batch-size", " without --pp-split",
+                                          " without --global-batch-size and --pp-split"};
+    char text[300];
+    if (ranks == 1 && rank_count(asked) <= MOST_RANKS) ranks = (int)rank_count(asked);
+    if (ranks > MOST_RANKS || layout_works(given, asked, ranks)) return;
+    const char *plural = ranks == 1 ? "" : "s";
+    for (int left_out = 0; left_out < 4; left_out++) {
+        trine_config c = *given;
+        if (left_out & 1) c.global_batch_size = 0;
+        if (left_out & 2) c.parallel.pp_split = NULL;
+        if (!list_layouts(&c, asked, ranks, text, sizeof text)) continue;
+        complain(f, "layouts that work on %d rank%s%s: %s", ranks, plural, without[left_out], text);
         return;
     }
-    if (!c->parallel.pp_split) return;
-    if (pp_split_by_hand(first, pp, units, c->parallel.pp_split) == TRINE_OK) return;
-    complain(f, "%s", status_message());
-    status_clear();
-}
-
-static void check_layout(const trine_config *c, int ranks, fault_list *f) {
-    const trine_layout *l = &c->parallel.layout;
-    if (l->dp < 1 || l->tp < 1 || l->pp < 1) {
-        complain(f, "--dp %d, --tp %d and --pp %d must be at least 1", l->dp, l->tp, l->pp);
-        return;
-    }
-    long long product = (long long)l->dp * l->tp * l->pp;
-    if (product == ranks) return;
-    if (ranks == 1)
-        complain(f,
-                 "dp %d x tp %d x pp %d = %lld ranks, and this is one process: start it with "
-                 "mpirun -np %lld",
-                 l->dp, l->tp, l->pp, product, product);
-    else
-        complain(f, "dp %d x tp %d x pp %d = %lld, but there are %d ranks", l->dp, l->tp, l->pp,
-                 product, ranks);
-}
-
-/* dp 0 becomes what is left of the ranks; sizes left at 0 get their defaults. */
-static void fill_in(trine_config *c, int ranks) {
-    trine_layout *l = &c->parallel.layout;
-    if (!c->model.ffn_hidden_size && c->model.hidden_size <= INT32_MAX / 4)
-        c->model.ffn_hidden_size = 4 * c->model.hidden_size;
-    if (l->dp == 0 && l->tp >= 1 && l->pp >= 1) {
-        long long rest = (long long)l->tp * l->pp;
-        l->dp = rest <= ranks ? (int)(ranks / rest) : 1;
-    }
-    if (c->global_batch_size == 0 && c->micro_batch_size >= 1 && l->dp >= 1)
-        c->global_batch_size = c->micro_batch_size * l->dp;
-    if (!c->optimizer.lr_decay_iters) c->optimizer.lr_decay_iters = c->train_iters;
+    complain(f, "no layout of %d rank%s works with this model", ranks, plural);
 }
 
 trine_status trine_config_check(trine_config *config, int ranks) {
     fault_list list = {0}, *f = &list;
-    fill_in(config, ranks);
-    check_model(&config->model, config->parallel.layout.tp, f);
-    check_choices(&config->parallel, f);
-    check_batch(config, f);
-    check_optimizer(&config->optimizer, f);
-    check_layout(config, ranks, f);
-    if (config->model.num_layers >= 1 && config->parallel.layout.pp >= 1)
-        check_stages(config, f);
-    if (!f->count) return TRINE_OK;
-    bool sized = config->model.num_attention_heads >= 1 && config->model.ffn_hidden_size >= 1;
-    trine_layout l = config->parallel.layout;
-    bool mesh = l.dp < 1 || l.tp < 1 || l.pp < 1 || (long long)l.dp * l.tp * l.pp != ranks ||
-                (sized && config->model.num_layers >= 1 && !layout_works(config, l));
-    if (sized && mesh && ranks > 1) suggest(config, ranks, f);
-    return RAISE(TRINE_EINVAL, "this configuration cannot run:%s", f->text);
+    trine_config c = *config;
+    fill_in(&c, ranks);
+    check_model(&c, f);
+    check_choices(&c.parallel, f);
+    check_batch(&c, f);
+    check_optimizer(&c.optimizer, f);
+    int others = f->count;
+    check_layout(&c, config->parallel.layout.dp == 0, ranks, f);
+    trine_layout l = c.parallel.layout;
+    if (f->count > others && l.dp >= 1 && l.tp >= 1 && l.pp >= 1) suggest(config, l, ranks, f);
+    if (f->count)
+        return status_user(RAISE(TRINE_EINVAL, "this configuration cannot run:%s", f->text));
+    *config = c;
+    return TRINE_OK;
 }

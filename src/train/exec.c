@@ -97,8 +97,8 @@ static trine_status run_load(exec *e, const instr *i) {
     for (size_t b = 0; b < s->B; b++) {
         uint64_t sample = e->step->first_sample +
                           dp_sample((int)s->B, l.dp, dp, (int)i->micro, (int)b);
-        TRY(sampler_load(e->step->samples, sample, slot->tokens + b * s->T,
-                         slot->targets + b * s->T));
+        TRY(status_user(sampler_load(e->step->samples, sample, slot->tokens + b * s->T,
+                                     slot->targets + b * s->T)));
     }
     return TRINE_OK;
 }

@@ -33,6 +33,19 @@ static bool is_terminal(FILE *out) {
     return !strncmp(target, "/dev/pts/", 9) || !strncmp(target, "/dev/tty", 8);
 }
 
+/* A log under the name of a token file would be the end of that. */
+static trine_status open_file(trine_log *l, const char *path) {
+    const trine_trainer *t = l->trainer;
+    CHECK(!tokens_has_file(t->train.source, path) &&
+              !(t->val.source && tokens_has_file(t->val.source, path)),
+          TRINE_EINVAL, "--log %s is a file of the data", path);
+    l->path = strdup(path);
+    CHECK(l->path, TRINE_ENOMEM, "no memory for a file name");
+    l->file = fopen(path, "w");
+    CHECK(l->file, TRINE_EIO, "--log %s: %s", path, strerror(errno));
+    return TRINE_OK;
+}
+
 trine_status trine_log_create(trine_log **log, const trine_trainer *trainer, FILE *out,
                               const char *path, double peak_tflops) {
     trine_log *l = *log = calloc(1, sizeof *l);
@@ -43,12 +56,9 @@ trine_status trine_log_create(trine_log **log, const trine_trainer *trainer, FIL
     l->peak_flops = 1e12 * peak_tflops;
     l->terminal = l->writes && is_terminal(out);
     if (!path || !l->writes) return TRINE_OK;
-    l->path = strdup(path);
-    l->file = fopen(path, "w");
-    if (l->path && l->file) return TRINE_OK;
-    int error = errno;
-    trine_log_destroy(log);
-    return RAISE(TRINE_EIO, "--log %s: %s", path, strerror(error));
+    trine_status status = open_file(l, path);
+    if (status != TRINE_OK) trine_log_destroy(log);
+    return status_user(status);
 }
 
 static void clear_bar(trine_log *l) {
@@ -86,8 +96,9 @@ static trine_status write_line(trine_log *l, cJSON *object, bool complete) {
     cJSON_Delete(object);
     CHECK(text, TRINE_ENOMEM, "no memory for a line of the log");
     bool ok = fprintf(l->file, "%s\n", text) > 0 && !fflush(l->file);
+    int error = errno;
     cJSON_free(text);
-    CHECK(ok, TRINE_EIO, "--log %s: %s", l->path, strerror(errno));
+    if (!ok) return status_user(RAISE(TRINE_EIO, "--log %s: %s", l->path, strerror(error)));
     return TRINE_OK;
 }
 
@@ -113,11 +124,17 @@ static double seconds_left(const trine_log *l, int64_t step) {
     return (double)(l->trainer->config.train_iters - step) * l->recent;
 }
 
+/* printf shows the sign of a NaN, which means nothing. */
+static double shown(double x) {
+    return isnan(x) ? (double)NAN : x;
+}
+
 static void print_step(trine_log *l, const trine_metrics *m) {
     const trine_config *c = &l->trainer->config;
     fprintf(l->out,
             "step %*" PRId64 "/%d | loss %.6f | grad norm %.4f | lr %.3e | %.0f ms | %.0f tokens/s",
-            c->train_iters > 9999 ? 6 : 4, m->step, c->train_iters, m->loss, m->grad_norm, m->lr,
+            c->train_iters > 9999 ? 6 : 4, m->step, c->train_iters, shown(m->loss),
+            shown(m->grad_norm), m->lr,
             1e3 * m->seconds, (double)m->tokens / m->seconds);
     double flops = setup_flops_per_token(&c->model) * (double)m->tokens / m->seconds;
     double peak = l->peak_flops * trine_world_size(l->trainer->world);
@@ -164,7 +181,7 @@ trine_status trine_log_val(trine_log *l, int64_t step, double loss) {
     clear_bar(l);
     fprintf(l->out, "step %*" PRId64 "/%d | validation loss %.6f\n",
             l->trainer->config.train_iters > 9999 ? 6 : 4, step, l->trainer->config.train_iters,
-            loss);
+            shown(loss));
     print_bar(l, step);
     fflush(l->out);
     if (!l->file) return TRINE_OK;

@@ -260,7 +260,7 @@ static trine_status print_dry_run(const rehearsal *h, int ranks, FILE *out) {
 
 trine_status trine_dry_run(const trine_config *config, int ranks, FILE *out) {
     rehearsal h;
-    trine_status status = rehearse(&h, config, ranks);
+    trine_status status = status_user(rehearse(&h, config, ranks));
     if (status == TRINE_OK) status = print_dry_run(&h, ranks, out);
     rehearsal_end(&h);
     return status;
@@ -285,7 +285,7 @@ static void draw(const rehearsal *h, FILE *out) {
 
 trine_status trine_draw(const trine_config *config, int ranks, FILE *out) {
     rehearsal h;
-    trine_status status = rehearse(&h, config, ranks);
+    trine_status status = status_user(rehearse(&h, config, ranks));
     if (status == TRINE_OK) draw(&h, out);
     rehearsal_end(&h);
     return status;
@@ -293,7 +293,7 @@ trine_status trine_draw(const trine_config *config, int ranks, FILE *out) {
 
 trine_status trine_explain(const trine_config *config, int ranks, FILE *out) {
     rehearsal h;
-    trine_status status = rehearse(&h, config, ranks);
+    trine_status status = status_user(rehearse(&h, config, ranks));
     if (status == TRINE_OK) print_programs(&h, out), draw(&h, out);
     rehearsal_end(&h);
     return status;

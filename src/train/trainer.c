@@ -42,31 +42,27 @@ static trine_status open_data(trine_trainer *t) {
     return TRINE_OK;
 }
 
+/* Collective over: node. */
+static trine_status share_threads(trine_trainer *t) {
+    int share;
+    TRY(threads_share(trine_mesh_group(t->mesh, TRINE_NODE), &share, &t->narrow));
+    t->threads = t->config.parallel.threads ? t->config.parallel.threads : share;
+    return TRINE_OK;
+}
+
 static trine_status open_device(trine_trainer *t) {
     device_kind kind;
     bool known = setup_device_kind(t->config.parallel.device, &kind);
     ASSERT(known);
-    t->threads = t->config.parallel.threads;
-    bool narrow;
-    int share;
-    TRY(threads_share(trine_mesh_group(t->mesh, TRINE_NODE), &share, &narrow));
-    t->narrow = narrow;
-    if (!t->threads) t->threads = share;
     return device_open(&t->dev, kind, t->threads);
 }
 
-/* All ranks make all stages' programs; that they made the same ones is checked, not assumed. */
 static trine_status make_programs(trine_trainer *t) {
     TRY(setup_spec(&t->config, &t->spec));
     TRY(compose_all(&t->spec, &t->stages, NULL));
     t->eval_spec = t->spec;
     t->eval_spec.forward_only = true;
-    TRY(compose_all(&t->eval_spec, &t->eval_stages, NULL));
-    trine_comm *world = trine_mesh_group(t->mesh, TRINE_WORLD);
-    for (int p = 0; p < t->spec.stages; p++)
-        TRY(comm_hash_agree(world, t->stages[p].code,
-                            (size_t)t->stages[p].count * sizeof(instr), "the stages' programs"));
-    return TRINE_OK;
+    return compose_all(&t->eval_spec, &t->eval_stages, NULL);
 }
 
 static trine_status take_memory(trine_trainer *t) {
@@ -82,14 +78,37 @@ static trine_status take_memory(trine_trainer *t) {
     arena_init(&t->memory, NULL, 0);
     holding_take(&t->held, &t->memory);
     size_t bytes = t->memory.used;
-    TRY(trine_world_agree(t->world, device_alloc(t->dev, &t->base, bytes)));
+    TRY(device_alloc(t->dev, &t->base, bytes));
     arena_init(&t->memory, t->base, bytes);
     holding_take(&t->held, &t->memory);
-    int64_t peak = (int64_t)bytes;
+    return TRINE_OK;
+}
+
+/* What each rank makes by itself, before ranks depend on each other. */
+static trine_status build_alone(trine_trainer *t) {
+    TRY(open_device(t));
+    TRY(make_programs(t));
+    TRY(take_memory(t));
+    TRY(exec_create(&t->interpreter, &t->held, t->mesh, t->dev));
+    t->interpreter.serial = t->config.parallel.serial;
+    t->interpreter.audit = t->config.parallel.audit;
+    return TRINE_OK;
+}
+
+/* All ranks have made all stages' programs; that they made the same is checked, not assumed. */
+static trine_status compare_programs(const trine_trainer *t) {
+    trine_comm *world = trine_mesh_group(t->mesh, TRINE_WORLD);
+    for (int p = 0; p < t->spec.stages; p++)
+        TRY(comm_hash_agree(world, t->stages[p].code,
+                            (size_t)t->stages[p].count * sizeof(instr), "the stages' programs"));
+    return TRINE_OK;
+}
+
+static trine_status find_peak(trine_trainer *t) {
+    int64_t peak = (int64_t)t->memory.capacity;
     TRY(trine_all_reduce(trine_mesh_group(t->mesh, TRINE_WORLD), &peak, &peak, 1, TRINE_I64,
                          TRINE_MAX));
     t->peak_bytes = (uint64_t)peak + comm_scratch_bytes(trine_world_size(t->world));
-    holding_init(&t->held, t->config.data.seed);
     return TRINE_OK;
 }
 
@@ -100,18 +119,18 @@ static trine_status setup_alone(trine_trainer *t) {
     return open_data(t);
 }
 
+/* A rank that fails alone fails for all: between two agreements nobody waits for it. */
 static trine_status setup(trine_trainer *t) {
     const trine_parallel *p = &t->config.parallel;
-    TRY(trine_world_agree(t->world, setup_alone(t)));
+    TRY(trine_world_agree(t->world, status_user(setup_alone(t))));
     trine_world_timeout(t->world, p->timeout);
     TRY(trine_mesh_create(&t->mesh, t->world, p->layout, p->ranks_per_node));
     comm_audit(t->world, p->audit);
-    TRY(open_device(t));
-    TRY(make_programs(t));
-    TRY(take_memory(t));
-    TRY(exec_create(&t->interpreter, &t->held, t->mesh, t->dev));
-    t->interpreter.serial = p->serial;
-    t->interpreter.audit = p->audit;
+    TRY(share_threads(t));
+    TRY(trine_world_agree(t->world, build_alone(t)));
+    TRY(compare_programs(t));
+    TRY(find_peak(t));
+    holding_init(&t->held, t->config.data.seed);
     return TRINE_OK;
 }
 
@@ -119,7 +138,7 @@ trine_status trine_trainer_create(trine_trainer **trainer, trine_world *world,
                                   const trine_config *config) {
     *trainer = NULL;
     trine_trainer *t = calloc(1, sizeof *t);
-    CHECK(t, TRINE_ENOMEM, "no memory for a trainer");
+    TRY(trine_world_agree(world, t ? TRINE_OK : RAISE(TRINE_ENOMEM, "no memory for a trainer")));
     t->world = world;
     t->config = *config;
     trine_status status = setup(t);

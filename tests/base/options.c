@@ -220,6 +220,20 @@ static void values_say_what_was_expected(void **state) {
     refused("--audit=yes", "--audit takes no value, but was given \"yes\"");
 }
 
+static void an_int_ends_where_its_type_ends(void **state) {
+    (void)state;
+    int x = 5;
+    const option rows[] = {OPTION_INT("any", NULL, &x, "N", -INFINITY, INFINITY, "any number")};
+    options o = {.program = "program", .rows = rows, .count = 1};
+    static char *words[] = {"--any=2147483648", "--any=-2147483649", "--any=4294967296"};
+    for (int i = 0; i < 3; i++) {
+        char *argv[] = {"program", words[i], NULL};
+        assert_int_equal(options_parse(&o, 2, argv), TRINE_EINVAL);
+        assert_int_equal(x, 5);
+    }
+    status_clear();
+}
+
 /* parse() cannot pass a blank inside a word. */
 static void blanks_are_no_part_of_a_number(void **state) {
     (void)state;
@@ -278,6 +292,8 @@ static void an_unknown_option_takes_its_value_along(void **state) {
             "unknown option --num-layer");
     assert_int_equal(s.argument_count, 1);
     assert_string_equal(s.arguments[0], "file");
+    REFUSED(parse(&s, COLLECTING, "-audit file"), TRINE_EINVAL, "did you mean --audit?");
+    assert_int_equal(s.argument_count, 1); /* a flag has no value */
 }
 
 static void very_many_mistakes_are_cut(void **state) {
@@ -339,6 +355,8 @@ static void nearest_counts_letters(void **state) {
             assert_null(got);
     }
     assert_null(options_nearest("gpt2", names, 0));
+    static const char *const equal[] = {"min-lr", "mid-lr", "mix-lr"};
+    assert_string_equal(options_nearest("mit-lr", equal, 3), "min-lr"); /* the first of equals */
 }
 
 /* The help text of `o`; the caller frees it. */
@@ -425,6 +443,7 @@ static const struct CMUnitTest options_tests[] = {
     cmocka_unit_test(text_may_begin_with_dashes),
     cmocka_unit_test(unknown_options_name_the_nearest),
     cmocka_unit_test(values_say_what_was_expected),
+    cmocka_unit_test(an_int_ends_where_its_type_ends),
     cmocka_unit_test(blanks_are_no_part_of_a_number),
     cmocka_unit_test(a_missing_value_is_said),
     cmocka_unit_test(all_mistakes_stand_in_one_message),

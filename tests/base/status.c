@@ -101,6 +101,28 @@ static void the_trail_is_printed_once(void **state) {
     assert_string_equal(once, "");
 }
 
+/* The message alone; where it was found only where that may differ. */
+static void a_users_mistake_has_no_frames(void **state) {
+    (void)state;
+    char text[4096];
+    status_prefix("host7: ");
+    status_user(outer(0));
+    standard_error_of(print_trail, 0, text, sizeof text);
+    assert_string_equal(text, "trine: x is 0, but must be positive\n");
+    status_user(RAISE(TRINE_EDATA, "a.bin: empty"));
+    standard_error_of(print_trail, 0, text, sizeof text);
+    assert_string_equal(text, "trine: host7: a.bin: empty\n");
+    assert_int_equal(status_user(RAISE(TRINE_ENOMEM, "none")), TRINE_ENOMEM);
+    standard_error_of(print_trail, 0, text, sizeof text);
+    assert_non_null(strstr(text, "trine: host7: out of memory: none\n    at "));
+    status_user(outer(0));
+    assert_int_equal(outer(0), TRINE_EINVAL); /* another fault is not marked */
+    standard_error_of(print_trail, 0, text, sizeof text);
+    assert_non_null(strstr(text, "(check_positive)"));
+    status_prefix("");
+    status_clear();
+}
+
 static trine_status descend(int depth) {
     if (depth == 0) return RAISE(TRINE_EIO, "%0*d", 10000, 7);
     TRY(descend(depth - 1));
@@ -148,6 +170,7 @@ static const struct CMUnitTest status_tests[] = {
     cmocka_unit_test(a_fault_is_passed_on_with_its_message),
     cmocka_unit_test(the_trail_is_printed_with_its_frames),
     cmocka_unit_test(the_trail_is_printed_once),
+    cmocka_unit_test(a_users_mistake_has_no_frames),
     cmocka_unit_test(long_messages_and_deep_trails_are_cut),
     cmocka_unit_test(a_new_fault_replaces_the_old_one),
     cmocka_unit_test(assert_names_the_expression_and_aborts),

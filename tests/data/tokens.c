@@ -24,8 +24,8 @@ static bool leave_folder(void) {
     return !chdir("/") && !system(command);
 }
 
-/* A file by hand, without the writer: header numbers 0 to 3, then `count` tokens of `width` bytes
- * with id first + i. */
+/* A file by hand, without the writer: header numbers 0 to 3, then `count` tokens of `width` bytes,
+ * with the ids from `first` on; of five the last one is not the largest. */
 typedef struct {
     int32_t magic, version, tokens, vocab;
     int width, count;
@@ -46,7 +46,7 @@ static void put(const char *path, handmade h) {
     memset(bytes, 0, sizeof bytes);
     memcpy(bytes, (int32_t[4]){h.magic, h.version, h.tokens, h.vocab}, 16);
     for (int i = 0; i < h.count; i++) {
-        uint32_t id = h.first + (uint32_t)i;
+        uint32_t id = h.first + (uint32_t)(7 * i % h.count);
         for (int b = 0; b < h.width; b++)
             bytes[HEADER_BYTES + i * h.width + b] = (unsigned char)(id >> 8 * b);
     }

@@ -146,7 +146,7 @@ static void test_bad_texts(void **state) {
         {"3,1+2", "\"1+2\" is no stage", 2},
         {"3,h+3+h", "\"h+3+h\" is no stage", 2},
         {"3,3", "--pp-split 3,3 has 2 stages, --pp has 3", 3},
-        {"2,2,2", "--pp-split 2,2,2 has more than the 2 stages of --pp", 2},
+        {"2,2,2", "--pp-split 2,2,2 has 3 stages, --pp has 2", 2},
         {"3,e,3", "the embedding (e) belongs to the first stage", 3},
         {"3,h,3", "the head (h) belongs to the last stage", 3},
         {"h,6", "the head (h) belongs to the last stage", 2},

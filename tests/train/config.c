@@ -1,0 +1,457 @@
+/* TEST np=0 */
+/* The configuration as a user meets it: the defaults, what is refused and in which words, the
+ * command line, and the learning rate by hand. */
+#include "harness.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "train/setup.h"
+
+/* ---- Checking ---- */
+
+static trine_config legal(void) {
+    trine_config c = trine_config_default();
+    c.data.data_path = "text.bin"; /* the check opens no file */
+    return c;
+}
+
+static void the_defaults_need_only_data(void **state) {
+    (void)state;
+    trine_config c = trine_config_default();
+    REFUSED(trine_config_check(&c, 1), TRINE_EINVAL, "--data-path is missing");
+    c = legal();
+    OK(trine_config_check(&c, 1));
+    assert_int_equal(c.parallel.layout.dp, 1);
+    assert_int_equal(c.global_batch_size, 1);
+    assert_int_equal(c.model.ffn_hidden_size, 4 * 768);
+    assert_int_equal(c.optimizer.lr_decay_iters, c.train_iters);
+}
+
+static void dp_is_what_is_left_of_the_ranks(void **state) {
+    (void)state;
+    trine_config c = legal();
+    c.parallel.layout = (trine_layout){0, 2, 2};
+    c.micro_batch_size = 3;
+    OK(trine_config_check(&c, 24));
+    assert_int_equal(c.parallel.layout.dp, 6);
+    assert_int_equal(c.global_batch_size, 18);
+}
+
+static void a_refused_configuration_is_left_as_it_was(void **state) {
+    (void)state;
+    trine_config c = legal();
+    c.parallel.layout.tp = 5;
+    trine_config before = c;
+    REFUSED(trine_config_check(&c, 10), TRINE_EINVAL, "--tp 5");
+    assert_memory_equal(&c.parallel.layout, &before.parallel.layout, sizeof c.parallel.layout);
+    assert_int_equal(c.global_batch_size, 0);
+    assert_int_equal(c.optimizer.lr_decay_iters, 0);
+}
+
+/* One fault a row, on 12 ranks; the words that the message must have. */
+typedef struct {
+    void (*spoil)(trine_config *c);
+    const char *says;
+} fault;
+
+#define FAULT(name, ...)                                                                           \
+    static void name(trine_config *c) { __VA_ARGS__; }
+FAULT(no_layers, c->model.num_layers = 0)
+FAULT(many_layers, c->model.num_layers = 32001)
+FAULT(no_width, c->model.hidden_size = 0)
+FAULT(huge_width, c->model.hidden_size = INT_MAX)
+FAULT(huge_model, c->model.hidden_size = 12 << 22; c->model.num_layers = 1000)
+FAULT(no_heads, c->model.num_attention_heads = 0)
+FAULT(odd_heads, c->model.num_attention_heads = 11)
+FAULT(negative_mlp, c->model.ffn_hidden_size = -1)
+FAULT(no_sequence, c->model.seq_length = 0)
+FAULT(negative_vocab, c->model.vocab_size = -1)
+FAULT(zero_four, c->parallel.zero = (trine_zero)4)
+FAULT(no_schedule, c->parallel.schedule = TRINE_SCHEDULES)
+FAULT(no_buffers, c->parallel.gather_buffers = 0)
+FAULT(no_device, c->parallel.device = "gpu")
+FAULT(null_device, c->parallel.device = NULL)
+FAULT(negative_threads, c->parallel.threads = -1)
+FAULT(negative_node, c->parallel.ranks_per_node = -2)
+FAULT(negative_timeout, c->parallel.timeout = -1)
+FAULT(no_micro, c->micro_batch_size = 0)
+FAULT(huge_micro, c->micro_batch_size = INT_MAX)
+FAULT(negative_batch, c->global_batch_size = -5)
+FAULT(negative_iters, c->train_iters = -1)
+FAULT(no_eval, c->data.val_data_path = "val.bin"; c->eval_iters = 0)
+FAULT(nan_lr, c->optimizer.lr = NAN)
+FAULT(infinite_lr, c->optimizer.lr = INFINITY)
+FAULT(high_min_lr, c->optimizer.min_lr = 1)
+FAULT(negative_warmup, c->optimizer.lr_warmup_iters = -1)
+FAULT(negative_decay, c->optimizer.weight_decay = -0.1)
+FAULT(beta_one, c->optimizer.adam_beta1 = 1)
+FAULT(nan_beta, c->optimizer.adam_beta2 = NAN)
+FAULT(no_eps, c->optimizer.adam_eps = 0)
+FAULT(negative_clip, c->optimizer.clip_grad = -1)
+FAULT(negative_dp, c->parallel.layout.dp = -1)
+FAULT(no_tp, c->parallel.layout.tp = 0)
+FAULT(huge_layout, c->parallel.layout = (trine_layout){INT_MAX, INT_MAX, INT_MAX})
+FAULT(left_over, c->parallel.layout = (trine_layout){0, 1, 5})
+FAULT(wrong_product, c->parallel.layout = (trine_layout){2, 2, 2})
+FAULT(deep, c->parallel.layout.pp = 12; c->model.num_layers = 9)
+FAULT(odd_tp, c->parallel.layout.tp = 12; c->model.ffn_hidden_size = 3000 + 6)
+FAULT(batch_of_dp, c->global_batch_size = 30)
+FAULT(split_short, c->parallel.layout.pp = 3; c->parallel.pp_split = "6,6")
+FAULT(split_sum, c->parallel.layout.pp = 3; c->parallel.pp_split = "4,4,5")
+FAULT(split_typo, c->parallel.layout.pp = 3; c->parallel.pp_split = "4,x,4")
+FAULT(split_empty, c->parallel.layout.pp = 3; c->parallel.pp_split = "6,,6")
+FAULT(split_head_first, c->parallel.layout.pp = 3; c->parallel.pp_split = "h,6,6")
+FAULT(split_late_embedding, c->parallel.layout.pp = 3; c->parallel.pp_split = "6,e,6")
+FAULT(split_idle, c->parallel.layout.pp = 3; c->parallel.pp_split = "6,0,6")
+
+static const fault faults[] = {
+    {no_layers, "--num-layers 0 must be 1 to 32000"},
+    {many_layers, "--num-layers 32001 must be 1 to 32000"},
+    {no_width, "--hidden-size 0 must be 1 to"},
+    {huge_width, "--hidden-size 2147483647 must be 1 to"},
+    {huge_model, "no machine holds them"},
+    {no_heads, "--num-attention-heads 0 must be at least 1"},
+    {odd_heads, "--hidden-size 768 must be a multiple of --num-attention-heads 11"},
+    {negative_mlp, "--ffn-hidden-size -1 must be at least 1"},
+    {no_sequence, "--seq-length 0 must be at least 1"},
+    {negative_vocab, "--vocab-size -1 must not be negative"},
+    {zero_four, "--zero 4 must be 0, 1, 2 or 3"},
+    {no_schedule, "schedule 3 is none"},
+    {no_buffers, "--gather-buffers 0 must be at least 1"},
+    {no_device, "--device gpu is not built in; there are cpu and ref"},
+    {null_device, "--device (null)"},
+    {negative_threads, "--threads -1 must not be negative"},
+    {negative_node, "--ranks-per-node -2 must not be negative"},
+    {negative_timeout, "--timeout -1 must not be negative"},
+    {no_micro, "--micro-batch-size 0 must be 1 to"},
+    {huge_micro, "--micro-batch-size 2147483647 must be 1 to"},
+    {negative_batch, "--global-batch-size -5 must not be negative"},
+    {negative_iters, "--train-iters -1 must not be negative"},
+    {no_eval, "--eval-iters 0 must be at least 1"},
+    {nan_lr, "--lr nan must be a number"},
+    {infinite_lr, "--lr inf must be a number"},
+    {high_min_lr, "--min-lr 1 must lie between 0 and --lr 0.0003"},
+    {negative_warmup, "--lr-warmup-iters -1 must not be negative"},
+    {negative_decay, "--weight-decay -0.1 must not be negative"},
+    {beta_one, "--adam-beta1 1 must be in [0, 1)"},
+    {nan_beta, "--adam-beta2 nan must be in [0, 1)"},
+    {no_eps, "--adam-eps 0 must be greater than 0"},
+    {negative_clip, "--clip-grad -1 must not be negative"},
+    {negative_dp, "--dp -1 (0: what is left)"},
+    {no_tp, "--tp 0 and --pp 1 must be at least 1"},
+    {huge_layout, "but there are 12 ranks"},
+    {left_over, "tp 1 x pp 5 = 5 does not divide the 12 ranks"},
+    {wrong_product, "dp 2 x tp 2 x pp 2 = 8, but there are 12 ranks"},
+    {deep, "--pp 12 is more than the 11 units of the model: embedding, 9 layers and head"},
+    {odd_tp, "--ffn-hidden-size 3006 must be a multiple of --tp 12"},
+    {batch_of_dp, "--global-batch-size 30 must be a multiple of --micro-batch-size 1 x dp 12 = 12: "
+                  "24 or 36 would do"},
+    {split_short, "--pp-split 6,6 has 2 stages, --pp has 3"},
+    {split_sum, "--pp-split 4,4,5 places 13 layers, the model has 12"},
+    {split_typo, "\"x\" is no stage"},
+    {split_empty, "\"\" is no stage"},
+    {split_head_first, "the head (h) belongs to the last stage"},
+    {split_late_embedding, "the embedding (e) belongs to the first stage"},
+    {split_idle, "stage 1 is empty"},
+};
+
+static void every_fault_is_named_with_its_numbers(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
+        trine_config c = legal();
+        OK(trine_config_check(&c, 12));
+        c = legal();
+        faults[i].spoil(&c);
+        REFUSED(trine_config_check(&c, 12), TRINE_EINVAL, faults[i].says);
+    }
+}
+
+static void all_faults_stand_in_one_message(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
+        trine_config c = legal();
+        faults[i].spoil(&c);
+        c.optimizer.lr_decay_iters = -3;
+        assert_int_equal(trine_config_check(&c, 12), TRINE_EINVAL);
+        assert_non_null(strstr(status_message(), "this configuration cannot run:\n  - "));
+        assert_non_null(strstr(status_message(), "\n  - --lr-decay-iters -3 must not be negative"));
+        REFUSED(TRINE_EINVAL, TRINE_EINVAL, faults[i].says);
+    }
+}
+
+/* ---- Suggestions: each must itself pass, on the ranks that it is for ---- */
+
+/* Every suggested layout of `message`, tried in a copy of `config`; returns how many there were. */
+static int try_suggestions(const char *message, const trine_config *config, int ranks) {
+    int tried = 0;
+    const char *at = strstr(message, "layouts that work on ");
+    while (at && (at = strstr(at, "--dp "))) {
+        trine_config c = *config;
+        trine_layout *l = &c.parallel.layout;
+        assert_int_equal(sscanf(at, "--dp %d --tp %d --pp %d", &l->dp, &l->tp, &l->pp), 3);
+        assert_int_equal(l->dp * l->tp * l->pp, ranks);
+        OK(trine_config_check(&c, ranks));
+        tried++;
+        at++;
+    }
+    return tried;
+}
+
+static int suggested(trine_config config, int ranks, int meant) {
+    char message[4096];
+    trine_config c = config;
+    assert_int_equal(trine_config_check(&c, ranks), TRINE_EINVAL);
+    snprintf(message, sizeof message, "%s", status_message());
+    status_clear();
+    return try_suggestions(message, &config, meant);
+}
+
+static void suggested_layouts_work(void **state) {
+    (void)state;
+    for (int ranks = 2; ranks <= 24; ranks++)
+        for (int axis = 0; axis < 3; axis++) {
+            trine_config c = legal();
+            if (axis == 0) c.parallel.layout.dp = ranks + 1;
+            if (axis == 1) c.parallel.layout.tp = ranks + 1;
+            if (axis == 2) c.parallel.layout.pp = ranks + 1;
+            assert_true(suggested(c, ranks, ranks) > 0);
+        }
+}
+
+static void suggestions_respect_the_batch(void **state) {
+    (void)state;
+    trine_config c = legal();
+    c.global_batch_size = 6; /* so that neither dp 4 nor dp 8 works */
+    c.parallel.layout = (trine_layout){8, 1, 1};
+    assert_true(suggested(c, 8, 8) > 0);
+}
+
+static void suggestions_respect_a_split_by_hand(void **state) {
+    (void)state;
+    trine_config c = legal();
+    c.parallel.pp_split = "e,6,6,h";
+    c.parallel.layout = (trine_layout){0, 1, 2};
+    assert_int_equal(suggested(c, 8, 8), 2); /* pp 4 with tp 1 or 2 */
+}
+
+static void without_mpirun_the_layout_says_how_many_ranks(void **state) {
+    (void)state;
+    trine_config c = legal();
+    c.parallel.layout = (trine_layout){2, 2, 2};
+    assert_int_equal(suggested(c, 1, 8), 0); /* this layout is one that works */
+    REFUSED(trine_config_check(&c, 1), TRINE_EINVAL, "start it with mpirun -np 8");
+    c.parallel.layout = (trine_layout){1, 8, 1}; /* twelve heads */
+    assert_true(suggested(c, 1, 8) > 0);
+}
+
+static void where_nothing_works_the_message_says_what_stands_in_the_way(void **state) {
+    (void)state;
+    trine_config c = legal();
+    c.micro_batch_size = 2;
+    c.global_batch_size = 7;
+    REFUSED(trine_config_check(&c, 4), TRINE_EINVAL,
+            "layouts that work on 4 ranks without --global-batch-size: --dp 4 --tp 1 --pp 1");
+    c = legal();
+    c.parallel.pp_split = "1,2,3";
+    REFUSED(trine_config_check(&c, 4), TRINE_EINVAL, "on 4 ranks without --pp-split: --dp 4");
+    c = legal();
+    c.model.num_layers = 1;
+    c.global_batch_size = 1;
+    c.model.num_attention_heads = 1;
+    c.model.ffn_hidden_size = 1;
+    REFUSED(trine_config_check(&c, 5), TRINE_EINVAL,
+            "on 5 ranks without --global-batch-size: --dp 5 --tp 1 --pp 1");
+}
+
+/* ---- The command line ---- */
+
+#define WORDS(...)                                                                                 \
+    ((char *[]){"train_gpt", __VA_ARGS__, NULL}),                                                  \
+        (int)(sizeof((char *[]){"train_gpt", __VA_ARGS__}) / sizeof(char *))
+
+static trine_status parse(char **argv, int argc, trine_config *c, trine_run *r) {
+    return trine_parse(argc, argv, c, r);
+}
+
+static void megatrons_words_and_ours_mean_the_same(void **state) {
+    (void)state;
+    trine_config c;
+    trine_run r;
+    OK(parse(WORDS("--tensor-model-parallel-size", "2", "--pipeline-model-parallel-size=4",
+                   "--data-parallel-size", "3", "--zero-stage", "2",
+                   "--untie-embeddings-and-output-weights"),
+             &c, &r));
+    assert_int_equal(c.parallel.layout.tp, 2);
+    assert_int_equal(c.parallel.layout.pp, 4);
+    assert_int_equal(c.parallel.layout.dp, 3);
+    assert_int_equal(c.parallel.zero, TRINE_ZERO_2);
+    assert_true(c.model.untied);
+    OK(parse(WORDS("--tp", "2", "--pp=4", "--dp", "3", "--zero", "2", "--untied"), &c, &r));
+    assert_int_equal(c.parallel.layout.tp, 2);
+    assert_int_equal(c.parallel.layout.pp, 4);
+    assert_int_equal(c.parallel.layout.dp, 3);
+    assert_int_equal(c.parallel.zero, TRINE_ZERO_2);
+    assert_true(c.model.untied);
+}
+
+static void a_preset_gives_way_to_options_on_either_side(void **state) {
+    (void)state;
+    trine_config before, after;
+    trine_run r;
+    OK(parse(WORDS("--num-layers", "5", "--model", "gpt2-xl", "--lr", "1e-3"), &before, &r));
+    OK(parse(WORDS("--lr=1e-3", "--model=gpt2-xl", "--num-layers=5"), &after, &r));
+    assert_int_equal(before.model.num_layers, 5);
+    assert_int_equal(after.model.num_layers, 5);
+    assert_int_equal(before.model.hidden_size, 1600);
+    assert_int_equal(after.model.hidden_size, 1600);
+    assert_true(before.optimizer.lr == 1e-3 && after.optimizer.lr == 1e-3);
+}
+
+static void the_last_of_several_wins(void **state) {
+    (void)state;
+    trine_config c;
+    trine_run r;
+    OK(parse(WORDS("--model", "gpt2-xl", "--lr", "1", "--zero", "3", "--lr", "2", "--zero", "1",
+                   "--model", "gpt2-medium", "--log", "a", "--log", "b"),
+             &c, &r));
+    assert_true(c.optimizer.lr == 2);
+    assert_int_equal(c.parallel.zero, TRINE_ZERO_1);
+    assert_int_equal(c.model.hidden_size, 1024);
+    assert_string_equal(r.log, "b");
+}
+
+static void an_empty_line_is_the_default(void **state) {
+    (void)state;
+    trine_config c, d = trine_config_default();
+    trine_run r;
+    OK(trine_parse(1, (char *[]){"train_gpt", NULL}, &c, &r));
+    assert_memory_equal(&c.model, &d.model, sizeof c.model);
+    assert_string_equal(c.parallel.device, d.parallel.device);
+    assert_int_equal(c.parallel.schedule, TRINE_1F1B);
+    assert_true(!r.help && !r.dry_run && !r.explain && !r.log);
+    assert_int_equal(r.log_interval, 1);
+}
+
+static void bad_lines_are_refused_whole(void **state) {
+    (void)state;
+    trine_config c;
+    trine_run r;
+    REFUSED(parse(WORDS("--data-paht", "x"), &c, &r), TRINE_EINVAL,
+            "unknown option --data-paht; did you mean --data-path?");
+    REFUSED(parse(WORDS("--zero", "4"), &c, &r), TRINE_EINVAL, "--zero must be 0, 1, 2 or 3");
+    REFUSED(parse(WORDS("--schedule", "1f1"), &c, &r), TRINE_EINVAL,
+            "--schedule must be naive, gpipe or 1f1b, not \"1f1\"");
+    REFUSED(parse(WORDS("--model", "gpt3"), &c, &r), TRINE_EINVAL, "gpt2-xl, not \"gpt3\"");
+    REFUSED(parse(WORDS("--gather-buffers", "0"), &c, &r), TRINE_EINVAL, "not \"0\"");
+    REFUSED(parse(WORDS("--lr", "fast"), &c, &r), TRINE_EINVAL, "--lr must be");
+    REFUSED(parse(WORDS("--train-iters", "1e3"), &c, &r), TRINE_EINVAL, "not \"1e3\"");
+    REFUSED(parse(WORDS("--tp"), &c, &r), TRINE_EINVAL, "--tp needs a value");
+    REFUSED(parse(WORDS("text.bin"), &c, &r), TRINE_EINVAL, "unexpected argument \"text.bin\"");
+    REFUSED(parse(WORDS("--tp", "0", "--layers", "3", "--seed", "-1"), &c, &r), TRINE_EINVAL,
+            "3 mistakes on the command line");
+}
+
+/* ---- The learning rate ---- */
+
+static trine_optimizer decay(trine_lr_decay style) {
+    return (trine_optimizer){.lr = 8, .min_lr = 2, .lr_warmup_iters = 4, .lr_decay_iters = 12,
+                             .lr_decay_style = style};
+}
+
+/* 1e-15 relative: a cosine and three operations in double. */
+static void assert_rate(const trine_optimizer *o, int64_t step, double expected) {
+    double rate = setup_learning_rate(o, step);
+    if (fabs(rate - expected) > 1e-15 * fabs(expected) + 1e-15)
+        fail_msg("step %d: %.17g instead of %.17g", (int)step, rate, expected);
+}
+
+static void warm_up_rises_in_a_line(void **state) {
+    (void)state;
+    for (int style = 0; style < 3; style++) {
+        trine_optimizer o = decay((trine_lr_decay)style);
+        assert_rate(&o, 1, 2);
+        assert_rate(&o, 2, 4);
+        assert_rate(&o, 3, 6);
+        assert_rate(&o, 4, 8);
+    }
+}
+
+/* From 8 at step 4 to 2 at step 12. */
+static void decay_by_hand(void **state) {
+    (void)state;
+    trine_optimizer linear = decay(TRINE_DECAY_LINEAR), cosine = decay(TRINE_DECAY_COSINE),
+                    constant = decay(TRINE_DECAY_CONSTANT);
+    assert_rate(&linear, 5, 7.25);
+    assert_rate(&linear, 8, 5);
+    assert_rate(&linear, 12, 2);
+    assert_rate(&cosine, 6, 5 + 3 * sqrt(0.5)); /* an eighth of a turn */
+    assert_rate(&cosine, 8, 5);
+    assert_rate(&cosine, 10, 5 - 3 * sqrt(0.5));
+    assert_rate(&cosine, 12, 2);
+    assert_rate(&constant, 5, 8);
+    assert_rate(&constant, 12, 8);
+}
+
+static void after_the_end_it_stays(void **state) {
+    (void)state;
+    trine_optimizer linear = decay(TRINE_DECAY_LINEAR), cosine = decay(TRINE_DECAY_COSINE),
+                    constant = decay(TRINE_DECAY_CONSTANT);
+    for (int64_t step = 13; step < 1000; step *= 3) {
+        assert_rate(&linear, step, 2);
+        assert_rate(&cosine, step, 2);
+        assert_rate(&constant, step, 8);
+    }
+}
+
+static void no_warm_up_starts_on_the_curve(void **state) {
+    (void)state;
+    trine_optimizer o = decay(TRINE_DECAY_LINEAR);
+    o.lr_warmup_iters = 0;
+    assert_rate(&o, 1, 7.5);
+    o.lr_decay_style = TRINE_DECAY_CONSTANT;
+    assert_rate(&o, 1, 8);
+}
+
+/* A warm-up as long as the decay, or longer, ends at the top and then at the bottom. */
+static void a_warm_up_beyond_the_end_is_finite(void **state) {
+    (void)state;
+    for (int style = 0; style < 3; style++) {
+        trine_optimizer o = decay((trine_lr_decay)style);
+        o.lr_warmup_iters = 12;
+        assert_rate(&o, 12, 8);
+        assert_rate(&o, 13, style == TRINE_DECAY_CONSTANT ? 8 : 2);
+        o.lr_warmup_iters = 20;
+        assert_rate(&o, 15, 6);
+        assert_rate(&o, 21, style == TRINE_DECAY_CONSTANT ? 8 : 2);
+    }
+}
+
+static const struct CMUnitTest config_tests[] = {
+    cmocka_unit_test(the_defaults_need_only_data),
+    cmocka_unit_test(dp_is_what_is_left_of_the_ranks),
+    cmocka_unit_test(a_refused_configuration_is_left_as_it_was),
+    cmocka_unit_test(every_fault_is_named_with_its_numbers),
+    cmocka_unit_test(all_faults_stand_in_one_message),
+    cmocka_unit_test(suggested_layouts_work),
+    cmocka_unit_test(suggestions_respect_the_batch),
+    cmocka_unit_test(suggestions_respect_a_split_by_hand),
+    cmocka_unit_test(without_mpirun_the_layout_says_how_many_ranks),
+    cmocka_unit_test(where_nothing_works_the_message_says_what_stands_in_the_way),
+    cmocka_unit_test(megatrons_words_and_ours_mean_the_same),
+    cmocka_unit_test(a_preset_gives_way_to_options_on_either_side),
+    cmocka_unit_test(the_last_of_several_wins),
+    cmocka_unit_test(an_empty_line_is_the_default),
+    cmocka_unit_test(bad_lines_are_refused_whole),
+    cmocka_unit_test(warm_up_rises_in_a_line),
+    cmocka_unit_test(decay_by_hand),
+    cmocka_unit_test(after_the_end_it_stays),
+    cmocka_unit_test(no_warm_up_starts_on_the_curve),
+    cmocka_unit_test(a_warm_up_beyond_the_end_is_finite),
+};
+
+int main(void) {
+    return HARNESS_RUN_ALONE(config_tests);
+}

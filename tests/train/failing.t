@@ -1,0 +1,114 @@
+#!/bin/sh
+# What goes wrong in the middle of a run: bad data, numbers that are none, a full disk, a rank that is
+# killed or stopped. The job says so once and ends, on every rank; or, if it can, goes on.
+. tests/train/lib.sh
+
+data=$dir/text.bin
+log=$dir/log
+token_file "$data" 20240520 1 641 641 # 40 windows
+cp "$data" "$dir/bad.bin"
+spoil "$dir/bad.bin" 330
+
+steps() { # steps FROM TO: the log has that many whole lines
+    n=$(wc -l <"$log")
+    [ "$n" -ge "$1" ] && [ "$n" -le "$2" ] && [ "$(grep -c '^{"step":.*}$' "$log")" -eq "$n" ]
+}
+
+# ---- Data
+
+beyond="$dir/bad.bin: token 330 (byte 1684) is 200, beyond the vocabulary of 70"
+job 4 --data-path "$dir/bad.bin" --vocab-size 70 --train-iters 10 --log "$log"
+messages 1 && says 1 "$beyond" && ended && steps 1 9
+result $? "a token beyond the vocabulary that one rank of four reads, some steps on"
+
+job 4 --data-path "$dir/bad.bin" --vocab-size 70 --tp 2 --pp 2 --train-iters 40
+messages 1 && says 1 "$beyond" && ended && says 0 "    at "
+result $? "a token beyond the vocabulary that all ranks read"
+
+# ---- Numbers
+
+job 2 --data-path "$data" --val-data-path "$data" --eval-iters 1 --train-iters 4 --lr 1e30 \
+    --log "$log"
+[ "$status" -eq 0 ] && messages 0 && prints 3 "the gradient norm is not finite; no parameter was" &&
+    prints 3 "loss nan | grad norm nan" && prints 0 "-nan" && prints 1 "step    4/4 | loss" &&
+    steps 6 6 && [ "$(grep -c '"loss":null,"grad_norm":null' "$log")" -eq 3 ] &&
+    [ "$(grep -c '"val_loss":null' "$log")" -eq 1 ]
+result $? "a run that diverges says which steps it skips, and goes on; the log has null"
+
+# ---- The disk
+
+job 2 --data-path "$data" --log /dev/full
+messages 1 && says 1 "--log /dev/full: No space left on device" && ended
+result $? "a full disk"
+
+# ---- Memory
+
+: >"$dir/statuses"
+# shellcheck disable=SC2016,SC2086  # expanded by the ranks; words are meant to be split
+timeout -k 5 120 tools/mpirun.sh -np 2 /bin/sh -c \
+    '[ "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}" != 1 ] || ulimit -v 2500000; exec "$@"' sh \
+    "$TRAIN" $SMALL --data-path "$data" --hidden-size 3072 >"$dir/out" 2>"$dir/err"
+status=$?
+messages 1 && says 1 "[pp0 dp1 tp0]: out of memory: no memory for" && ended && prints 0 "step"
+result $? "a rank that alone has too little memory, while the job is set up"
+
+# ---- Ranks
+
+# start ARGUMENTS...: four ranks that would train for ever; returns when they have made some steps
+start() {
+    rm -f "$log"
+    : >"$dir/statuses"
+    # shellcheck disable=SC2086  # words are meant to be split
+    tools/mpirun.sh -np 4 "$TRAIN" $SMALL --data-path "$data" --log "$log" --train-iters 1000000000 \
+        --log-interval 0 "$@" >"$dir/out" 2>"$dir/err" &
+    launcher=$!
+    tries=0
+    until [ -s "$log" ] && [ "$(wc -l <"$log")" -ge 3 ]; do
+        tries=$((tries + 1))
+        [ $tries -lt 600 ] || break
+        sleep 0.1
+    done
+}
+
+# pid_of RANK: among the launcher's children
+pid_of() {
+    for pid in $(pgrep -P "$launcher"); do
+        if tr '\0' '\n' <"/proc/$pid/environ" | grep -qx -e "OMPI_COMM_WORLD_RANK=$1" -e "PMI_RANK=$1"; then
+            echo "$pid"
+            return
+        fi
+    done
+}
+
+# finish: waits for the launcher, which must end by itself; leaves $status
+finish() {
+    tries=0
+    while kill -0 "$launcher" 2>/dev/null; do
+        tries=$((tries + 1))
+        [ $tries -lt 600 ] || break
+        sleep 0.1
+    done
+    [ $tries -lt 600 ] || kill -KILL "$launcher"
+    wait "$launcher"
+    status=$?
+    [ $tries -lt 600 ] || status=124
+}
+
+start --dp 2 --tp 2
+victim=$(pid_of 2)
+kill -KILL "$victim"
+finish
+[ -n "$victim" ] && ended && messages 0 && says 1 "on signal 9" && steps 3 1000000000
+result $? "a killed rank takes the job with it; the launcher says which one it was"
+
+start --tp 2 --pp 2 --timeout 3
+victim=$(pid_of 2)
+kill -STOP "$victim"
+finish
+[ -n "$victim" ] && ended && messages 1 && says 1 "trine: timed out: a rank has waited longer than 3 s" &&
+    says 1 "no word from" && says 1 "no word from rank 2 [pp1 dp0 tp0]" && says 1 "(pid $victim)" &&
+    says 3 ", in instruction "
+result $? "a stopped rank is named by the others, with what they wait for"
+
+echo "1..$number"
+exit $failed

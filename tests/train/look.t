@@ -1,0 +1,57 @@
+#!/bin/sh
+# --help, --dry-run and --explain need no mpirun, and what --dry-run promises is what a run says.
+. tests/train/lib.sh
+
+data=$dir/text.bin
+token_file "$data" 20240520 1 4096 4096
+mixed="--tp 2 --pp 2 --zero 3 --global-batch-size 4"
+
+look() { # look ARGUMENTS...: leaves $status, out and err
+    : >"$dir/statuses"
+    # shellcheck disable=SC2086  # words are meant to be split
+    env -i "$TRAIN" $SMALL "$@" >"$dir/out" 2>"$dir/err"
+    status=$?
+}
+quiet() {
+    [ "$status" -eq 0 ] && [ ! -s "$dir/err" ]
+}
+
+look --help
+missing=
+for option in num-layers hidden-size num-attention-heads ffn-hidden-size seq-length vocab-size \
+    micro-batch-size global-batch-size train-iters lr min-lr lr-warmup-iters lr-decay-style \
+    weight-decay adam-beta1 adam-beta2 adam-eps clip-grad seed data-path val-data-path log-interval \
+    eval-interval eval-iters dp tp pp zero schedule gather-buffers device model \
+    tensor-model-parallel-size pipeline-model-parallel-size log dry-run ranks explain audit help \
+    timeout ranks-per-node pp-split serial peak-tflops; do
+    grep -q -e "--$option\b" "$dir/out" || missing="$missing --$option"
+done
+quiet && [ -z "$missing" ]
+result $? "--help shows every option$missing"
+
+# shellcheck disable=SC2086
+look --dry-run --ranks 4 $mixed
+quiet && prints 1 "traffic  MiB a rank" && prints 1 "bubble" && cp "$dir/out" "$dir/dry"
+result $? "--dry-run prints bytes, bubble and traffic"
+
+# shellcheck disable=SC2086
+look --explain --ranks 4 $mixed
+quiet && prints 1 "stage 0: embedding" && prints 1 "stage 1: " && prints 1 "bubble by formula"
+result $? "--explain prints every stage's program and the picture"
+
+memory() { # from the table's heading to its last row
+    sed -n '/^memory/,/^ *total/p' "$1"
+}
+# shellcheck disable=SC2086
+job 4 --data-path "$data" $mixed --train-iters 0
+[ "$status" -eq 0 ] && messages 0 && [ "$(memory "$dir/dry" | wc -l)" -gt 5 ] &&
+    [ "$(memory "$dir/dry")" = "$(memory "$dir/out")" ]
+result $? "the memory of --dry-run is the memory of the run's banner, row by row"
+
+look --dry-run --ranks 4 --tp 3
+[ "$status" -eq 1 ] && messages 1 && says 1 "--num-attention-heads 4 must be a multiple of --tp 3" &&
+    says 1 "layouts that work on 4 ranks: --dp 1 --tp 4"
+result $? "--dry-run refuses what a run refuses"
+
+echo "1..$number"
+exit $failed
