@@ -110,6 +110,7 @@ static void plan_of_gpt2(void **state) {
     (void)state;
     for (int zero = 0; zero <= 3; zero++) {
         trine_config c = trine_config_default();
+        OK(trine_model_preset(&c.model, "gpt2"));
         c.parallel.layout = (trine_layout){4, 2, 3};
         c.parallel.zero = (trine_zero)zero;
         c.global_batch_size = 32;
@@ -126,6 +127,7 @@ static void bytes_of_gpt2(void **state) {
     program_spec spec;
     program *stages;
     arena plan;
+    OK(trine_model_preset(&c.model, "gpt2"));
     c.parallel.layout = (trine_layout){1, 1, 1};
     c.data.data_path = "not opened";
     OK(trine_config_check(&c, 1));
