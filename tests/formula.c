@@ -143,9 +143,12 @@ static void tie(formula_bytes *f, const sizes *s) {
 
 static size_t slots(const formula_rank *r, const sizes *s) {
     switch (r->config->parallel.schedule) {
-    case TRINE_GPIPE: return s->M;
-    case TRINE_1F1B: return least(s->M, s->P - s->p);
-    default: return 1;
+    case TRINE_GPIPE:
+        return s->M;
+    case TRINE_1F1B:
+        return least(s->M, s->P - s->p);
+    default:
+        return 1;
     }
 }
 
@@ -153,20 +156,20 @@ static size_t slots(const formula_rank *r, const sizes *s) {
 static void slot(formula_bytes *f, const formula_rank *r, const sizes *s, size_t n) {
     size_t N = s->N, C = s->C, F = s->F, tp = s->tp, b = n * blocks(r), h = n * s->last;
     size_t outputs = (size_t)(end(r) - begin(r)) - 1;
-    pieces(f, MEM_ACTIVATIONS, 3 * b, 4 * N * C);          /* ln1, mid, ln2 */
-    pieces(f, MEM_ACTIVATIONS, 2 * b, 4 * N * 2);          /* mean and deviation, twice */
-    pieces(f, MEM_ACTIVATIONS, b, 4 * N * 3 * C / tp);     /* q, k, v */
-    pieces(f, MEM_ACTIVATIONS, b, 4 * N * C / tp);         /* attention */
-    pieces(f, MEM_ACTIVATIONS, b, 4 * N * s->H / tp);      /* log-sum-exp */
-    pieces(f, MEM_ACTIVATIONS, 2 * b, 4 * N * F / tp);     /* before and after GELU */
-    pieces(f, MEM_ACTIVATIONS, h, 4 * N * C);              /* final norm */
+    pieces(f, MEM_ACTIVATIONS, 3 * b, 4 * N * C);      /* ln1, mid, ln2 */
+    pieces(f, MEM_ACTIVATIONS, 2 * b, 4 * N * 2);      /* mean and deviation, twice */
+    pieces(f, MEM_ACTIVATIONS, b, 4 * N * 3 * C / tp); /* q, k, v */
+    pieces(f, MEM_ACTIVATIONS, b, 4 * N * C / tp);     /* attention */
+    pieces(f, MEM_ACTIVATIONS, b, 4 * N * s->H / tp);  /* log-sum-exp */
+    pieces(f, MEM_ACTIVATIONS, 2 * b, 4 * N * F / tp); /* before and after GELU */
+    pieces(f, MEM_ACTIVATIONS, h, 4 * N * C);          /* final norm */
     pieces(f, MEM_ACTIVATIONS, h, 4 * N * 2);
-    pieces(f, MEM_ACTIVATIONS, h, 4 * N * s->W);           /* logits */
-    pieces(f, MEM_ACTIVATIONS, h, 4 * N);                  /* their maxima */
-    pieces(f, MEM_ACTIVATIONS, h, 4 * N * 2);              /* sums of exponentials, targets */
-    pieces(f, MEM_ACTIVATIONS, n * outputs, 4 * N * C);    /* between units */
-    pieces(f, MEM_MESSAGES, n * !s->last, 4 * N * C);      /* to the next stage */
-    pieces(f, MEM_MESSAGES, n * !s->first, 4 * N * C);     /* from the stage before */
+    pieces(f, MEM_ACTIVATIONS, h, 4 * N * s->W);        /* logits */
+    pieces(f, MEM_ACTIVATIONS, h, 4 * N);               /* their maxima */
+    pieces(f, MEM_ACTIVATIONS, h, 4 * N * 2);           /* sums of exponentials, targets */
+    pieces(f, MEM_ACTIVATIONS, n * outputs, 4 * N * C); /* between units */
+    pieces(f, MEM_MESSAGES, n * !s->last, 4 * N * C);   /* to the next stage */
+    pieces(f, MEM_MESSAGES, n * !s->first, 4 * N * C);  /* from the stage before */
     pieces(f, MEM_DATA, 2 * n * (s->first || s->last), 4 * N);
 }
 
@@ -282,7 +285,8 @@ static size_t passed(size_t count, size_t element, size_t d) {
     return count / d * element * (d - 1);
 }
 
-/* Up to 64 KiB over all ranks everything goes everywhere; above, a reduce-scatter and an all-gather. */
+/* Up to 64 KiB over all ranks everything goes everywhere; above, a reduce-scatter and an
+ * all-gather. */
 static size_t all_reduced(size_t count, size_t d) {
     if (d == 1) return 0;
     if (4 * count <= 65536 / d) return 4 * count * (d - 1);

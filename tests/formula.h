@@ -1,7 +1,7 @@
 /* The bytes of a rank in closed form: what docs/design.md and docs/numbers.md promise of memory and
  * traffic, written down once more from the sizes alone, so that the plan (train/holding.c,
- * train/traffic.c), the memory that was taken and the tallies can be held against something that none
- * of them has made. */
+ * train/traffic.c), the memory that was taken and the tallies can be held against something that
+ * none of them has made. */
 #ifndef TRINE_TESTS_FORMULA_H
 #define TRINE_TESTS_FORMULA_H
 
@@ -17,8 +17,8 @@ typedef struct {
     size_t attention; /* bytes of the device's attention workspace */
 } formula_rank;
 
-/* Elements, padded, of the ranges that a stage holds: as parameters, as gradients (a tied matrix has two
- * accumulators even on one stage). */
+/* Elements, padded, of the ranges that a stage holds: as parameters, as gradients (a tied matrix
+ * has two accumulators even on one stage). */
 size_t formula_params(const formula_rank *r);
 size_t formula_grads(const formula_rank *r);
 

@@ -1,6 +1,6 @@
-/* A small GPT and a token file, for the tests that train. Its sizes are awkward on purpose: seven layers
- * (no number of stages above 1 divides them), a vocabulary of 101 (no tp does), 24 heads (every tp up
- * to 8 that is not 5 or 7 does), MLP and hidden columns that 24 divides.
+/* A small GPT and a token file, for the tests that train. Its sizes are awkward on purpose: seven
+ * layers (no number of stages above 1 divides them), a vocabulary of 101 (no tp does), 24 heads
+ * (every tp up to 8 that is not 5 or 7 does), MLP and hidden columns that 24 divides.
  *
  * training_run trains some steps and returns what the job reported, with a fingerprint of the
  * parameters that does not depend on where they are held: two runs with the same order of additions
@@ -15,15 +15,17 @@
 #define TRAINING_VOCAB  101
 #define TRAINING_STEPS  20 /* at most */
 
-/* One rank, device cpu, one thread, micro-batches of one sample, lr 3e-4 after a warm-up of ten steps.
- * (Without one, Adam's first step moves every parameter by lr in the direction of its gradient's sign,
- * noise included: rounding then reaches 5e-6 of the gradient norm in 20 steps, with it 2e-7.) */
+/* One rank, device cpu, one thread, micro-batches of one sample, lr 3e-4 after a warm-up of ten
+ * steps. (Without one, Adam's first step moves every parameter by lr in the direction of its
+ * gradient's sign, noise included: rounding then reaches 5e-6 of the gradient norm in 20 steps,
+ * with it 2e-7.) */
 trine_config training_config(void);
 
 /* The path of this process's own token file, which is removed when the process exits. */
 const char *training_tokens(void);
 
-/* The parameters at rest of the named tensor: the first element that this rank holds, and how many follow
+/* The parameters at rest of the named tensor: the first element that this rank holds, and how many
+ * follow
  * (*count, which may be NULL); NULL if it holds none. A tied head counts as "wte.weight". */
 float *training_tensor(const trine_trainer *trainer, const char *name, size_t *count);
 
@@ -34,7 +36,8 @@ void training_layouts(void (*visit)(trine_layout layout));
 typedef struct {
     int steps;
     double loss[TRAINING_STEPS], norm[TRAINING_STEPS];
-    uint64_t params[TRAINING_STEPS]; /* fingerprints after the step; comparable for equal dp and tp */
+    uint64_t
+        params[TRAINING_STEPS]; /* fingerprints after the step; comparable for equal dp and tp */
 } training_result;
 
 /* Sums a hash of (place in the model, bits) over all parameters of the job, each once, whatever pp,

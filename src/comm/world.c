@@ -162,8 +162,7 @@ trine_status trine_world_agree(trine_world *world, trine_status status) {
     int32_t own = (int32_t)status, lowest = 0;
     int32_t *all = calloc((size_t)world->size, sizeof *all);
     CHECK(all, TRINE_ENOMEM, "no memory for the status of %d ranks", world->size);
-    trine_status sent =
-        trine_all_gather(world->comm, all, &own, (size_t)world->size, TRINE_I32);
+    trine_status sent = trine_all_gather(world->comm, all, &own, (size_t)world->size, TRINE_I32);
     while (lowest < world->size && all[lowest] == (int32_t)TRINE_OK) lowest++;
     trine_status agreed = lowest < world->size ? (trine_status)all[lowest] : TRINE_OK;
     free(all);

@@ -39,10 +39,10 @@ static void corrupt(const trine_trainer *t, const char *name, int bit) {
     x->bits ^= UINT32_C(1) << bit;
 }
 
-/* Audit names the tensor for its lowest bit. Left for the next step, a bit that no rounding swallows is
- * caught there, by when it may have spread (with ZeRO-1/2 over dp it may have been healed instead, by the
- * gather from the owner).
- * Every rank of the job must be in the group, so that every rank sees the error. */
+/* Audit names the tensor for its lowest bit. Left for the next step, a bit that no rounding
+ * swallows is caught there, by when it may have spread (with ZeRO-1/2 over dp it may have been
+ * healed instead, by the gather from the owner). Every rank of the job must be in the group, so
+ * that every rank sees the error. */
 static void expect_caught(trine_layout layout, int zero, const char *name, bool lasts) {
     trine_config c = audited(layout, zero);
     trine_trainer *t;

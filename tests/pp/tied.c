@@ -37,8 +37,7 @@ static void check(trine_layout layout, int zero, bool untied) {
     c.global_batch_size = 3 * layout.dp;
     OK(trine_trainer_create(&t, harness_world, &c));
     bool holder = trine_comm_size(trine_mesh_group(t->mesh, TRINE_TIE)) == 2;
-    const char *name =
-        untied && trine_mesh_coord(t->mesh).pp > 0 ? "lm_head.weight" : "wte.weight";
+    const char *name = untied && trine_mesh_coord(t->mesh).pp > 0 ? "lm_head.weight" : "wte.weight";
     float before = holder ? *training_tensor(t, name, NULL) : 0;
     for (int i = 0; i < 4; i++) OK(trine_trainer_step(t, &m));
     if (holder) {

@@ -50,8 +50,9 @@ static tallies tallies_of(const trine_trainer *t) {
     tallies all;
     for (int g = 0; g < TRINE_GROUPS; g++)
         for (int k = 0; k < TRINE_TALLY_KINDS; k++)
-            all.bytes[g][k] = trine_comm_tally(trine_mesh_group(t->mesh, (trine_group)g),
-                                               (trine_tally_kind)k).bytes;
+            all.bytes[g][k] =
+                trine_comm_tally(trine_mesh_group(t->mesh, (trine_group)g), (trine_tally_kind)k)
+                    .bytes;
     return all;
 }
 
@@ -93,16 +94,15 @@ static void check_tallies(const trine_trainer *t, const tallies *before, const t
 static void check_plan(const trine_trainer *t, const traffic *f) {
     traffic plan = traffic_of(&t->held, &t->stages[trine_mesh_coord(t->mesh).pp]);
     if (memcmp(&plan, f, sizeof plan) != 0)
-        fail_msg("%s: planned gather %llu reduce %llu tp %llu act %llu grad %llu tie %llu norm %llu, "
-                 "the formula says %llu %llu %llu %llu %llu %llu %llu",
-                 describe(&t->config), (unsigned long long)plan.gather,
-                 (unsigned long long)plan.reduce, (unsigned long long)plan.tp,
-                 (unsigned long long)plan.act, (unsigned long long)plan.grad,
-                 (unsigned long long)plan.tie, (unsigned long long)plan.norm,
-                 (unsigned long long)f->gather, (unsigned long long)f->reduce,
-                 (unsigned long long)f->tp, (unsigned long long)f->act,
-                 (unsigned long long)f->grad, (unsigned long long)f->tie,
-                 (unsigned long long)f->norm);
+        fail_msg(
+            "%s: planned gather %llu reduce %llu tp %llu act %llu grad %llu tie %llu norm %llu, "
+            "the formula says %llu %llu %llu %llu %llu %llu %llu",
+            describe(&t->config), (unsigned long long)plan.gather, (unsigned long long)plan.reduce,
+            (unsigned long long)plan.tp, (unsigned long long)plan.act,
+            (unsigned long long)plan.grad, (unsigned long long)plan.tie,
+            (unsigned long long)plan.norm, (unsigned long long)f->gather,
+            (unsigned long long)f->reduce, (unsigned long long)f->tp, (unsigned long long)f->act,
+            (unsigned long long)f->grad, (unsigned long long)f->tie, (unsigned long long)f->norm);
 }
 
 /* 2, 2, M + 1, at most 3 M passes; exactly so where no matrix has two accumulators on one rank. */
@@ -113,8 +113,12 @@ static void check_passes(const trine_trainer *t, const traffic *f) {
     if (formula_grads(&r) != formula_params(&r)) return;
     switch (t->config.parallel.zero) {
     case TRINE_ZERO_0:
-    case TRINE_ZERO_1: assert_int_equal(got, 2 * pass); break;
-    case TRINE_ZERO_2: assert_int_equal(got, (M + 1) * pass); break;
+    case TRINE_ZERO_1:
+        assert_int_equal(got, 2 * pass);
+        break;
+    case TRINE_ZERO_2:
+        assert_int_equal(got, (M + 1) * pass);
+        break;
     case TRINE_ZERO_3:
         assert_in_range(got, (M + 1) * pass, 3 * M * pass);
         /* Room for every unit: each is gathered once. */

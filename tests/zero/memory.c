@@ -26,10 +26,14 @@ static int close_device(void **state) {
 /* docs/design.md's column, for elements that are no second accumulator of a tied matrix. */
 static size_t state_bytes(trine_zero zero, size_t elements, size_t d) {
     switch (zero) {
-    case TRINE_ZERO_0: return 16 * elements;
-    case TRINE_ZERO_1: return 8 * elements + 8 * elements / d;
-    case TRINE_ZERO_2: return 4 * elements + 12 * elements / d;
-    default: return 16 * elements / d;
+    case TRINE_ZERO_0:
+        return 16 * elements;
+    case TRINE_ZERO_1:
+        return 8 * elements + 8 * elements / d;
+    case TRINE_ZERO_2:
+        return 4 * elements + 12 * elements / d;
+    default:
+        return 16 * elements / d;
     }
 }
 
@@ -50,8 +54,8 @@ static void check_rank(const trine_config *c, const program *stages, trine_coord
     OK(setup_plan(c, stages, dev, at, &plan));
     for (int k = 0; k < MEM_KINDS; k++)
         if (plan.bytes[k] != want.bytes[k])
-            fail_msg("dp %d/%d tp %d/%d pp %d/%d zero %d: %s %zu bytes, the formula says %zu", at.dp,
-                     c->parallel.layout.dp, at.tp, c->parallel.layout.tp, at.pp,
+            fail_msg("dp %d/%d tp %d/%d pp %d/%d zero %d: %s %zu bytes, the formula says %zu",
+                     at.dp, c->parallel.layout.dp, at.tp, c->parallel.layout.tp, at.pp,
                      c->parallel.layout.pp, (int)c->parallel.zero, mem_kind_text((mem_kind)k),
                      plan.bytes[k], want.bytes[k]);
     assert_int_equal(plan.used, want.total);
@@ -105,16 +109,21 @@ static void plan_of_every_layout(void **state) {
                 check_choices((trine_layout){sizes[i], sizes[j], sizes[k]}, 1 + (i + j + k) % 5);
 }
 
+static trine_config gpt2_config(void) {
+    trine_config c = trine_config_default();
+    OK(trine_model_preset(&c.model, "gpt2"));
+    c.data.data_path = "not opened";
+    return c;
+}
+
 /* A tie buffer that is smaller than what it exchanges, and the sizes of real use. */
 static void plan_of_gpt2(void **state) {
     (void)state;
     for (int zero = 0; zero <= 3; zero++) {
-        trine_config c = trine_config_default();
-        OK(trine_model_preset(&c.model, "gpt2"));
+        trine_config c = gpt2_config();
         c.parallel.layout = (trine_layout){4, 2, 3};
         c.parallel.zero = (trine_zero)zero;
         c.global_batch_size = 32;
-        c.data.data_path = "not opened";
         check_config(c);
     }
 }
@@ -123,13 +132,11 @@ static void plan_of_gpt2(void **state) {
  * matrix, and little else. */
 static void bytes_of_gpt2(void **state) {
     (void)state;
-    trine_config c = trine_config_default();
+    trine_config c = gpt2_config();
     program_spec spec;
     program *stages;
     arena plan;
-    OK(trine_model_preset(&c.model, "gpt2"));
     c.parallel.layout = (trine_layout){1, 1, 1};
-    c.data.data_path = "not opened";
     OK(trine_config_check(&c, 1));
     OK(setup_spec(&c, &spec));
     OK(compose_all(&spec, &stages, NULL));

@@ -1,6 +1,6 @@
 /* TEST np=1,2,4 */
-/* What lies between tensors, behind the last one and in vocabulary rows that only tp needs is zero and
- * stays zero, in parameters, gradients and moments, with every layout and ZeRO stage. */
+/* What lies between tensors, behind the last one and in vocabulary rows that only tp needs is zero
+ * and stays zero, in parameters, gradients and moments, with every layout and ZeRO stage. */
 #include "training.h"
 
 /* Whether a tensor of the range has a value at this element. */

@@ -1,6 +1,7 @@
 /* TEST np=1,2,4 */
 /* A gradient that is not a number: every rank says that the step was skipped, no parameter and no
- * moment changes a bit, and once the cause is gone training goes on. With every layout and stage. */
+ * moment changes a bit, and once the cause is gone training goes on. With every layout and stage.
+ */
 #include "training.h"
 
 #include <math.h>
@@ -45,8 +46,8 @@ static copy snapshot(const trine_trainer *t) {
 
 /* ---- Skipping -------------------------------------------------------------------------------- */
 
-/* On every rank that holds the element (all dp replicas, or the owner of the shard), so that only the
- * mathematics is wrong. */
+/* On every rank that holds the element (all dp replicas, or the owner of the shard), so that only
+ * the mathematics is wrong. */
 static void expect_skipped(trine_trainer *t, const char *name, float poison) {
     trine_metrics m;
     float *x = training_tensor(t, name, NULL), good = x ? *x : 0;
