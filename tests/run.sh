@@ -11,4 +11,4 @@ tests=$(tests/plan.sh "$@")
 }
 if [ "${2:-all}" = full ]; then export TRINE_FULL=1; fi
 # shellcheck disable=SC2086  # words are meant to be split: paths without spaces
-exec prove --exec '' --timer --jobs "${PROVE_JOBS:-1}" ${PROVE_FLAGS:-} $tests
+exec prove --exec '' --timer --failures --comments --jobs "${PROVE_JOBS:-1}" ${PROVE_FLAGS:-} $tests

@@ -50,9 +50,35 @@ open_mpi() {
     fi
 }
 
+# dead_job PID: it has children, and all are zombies.
+dead_job() {
+    found=1
+    for child in $(cat "/proc/$1/task/$1/children" 2>/dev/null); do
+        grep -q '^State:[[:space:]]*Z' "/proc/$child/status" 2>/dev/null || return 1
+        found=0
+    done
+    return $found
+}
+
+# After an abort on a busy machine Open MPI 4.1's mpirun (with PMIx 4.2) now and then locks itself up in
+# PMIx_server_finalize: every rank is dead, and it waits for ever without burying them. Ends it when
+# that has lasted ten seconds.
+bury() {
+    dead=0
+    while kill -0 "$1" 2>/dev/null; do
+        sleep 1
+        if dead_job "$1"; then dead=$((dead + 1)); else dead=0; fi
+        [ $dead -lt 10 ] && continue
+        echo "tools/mpirun.sh: all ranks have ended and mpirun hangs in its own clean-up; ending it" >&2
+        kill -KILL "$1"
+    done
+}
+
 case $("$mpirun" --version 2>&1) in
     *"Open MPI"* | *PRRTE* | *OpenRTE*)
         open_mpi
+        # Through a process in between, so that it is no child of what this shell becomes.
+        (bury $$ </dev/null >/dev/null &)
         exec "$mpirun" --oversubscribe --bind-to none "$@"
         ;;
     *"Intel(R) MPI"*) I_MPI_PIN=${I_MPI_PIN:-0} exec "$mpirun" "$@" ;;

@@ -21,7 +21,7 @@
  * the rest is for ranks that are just about to enter a wait. */
 #define GRACE 3.0
 /* How long the others leave the lowest rank for printing. */
-#define MARGIN      3.0
+#define MARGIN      10.0
 #define TAG_REPORT  0
 #define TAG_FAULT   1
 /* Seconds for the notices of ranks that fail together: one is under way only while its sender
@@ -221,11 +221,12 @@ static _Noreturn void fire(trine_world *world, report *reports, double seconds) 
     write_report(world, seconds, own);
     send_report(world, own);
     collect(world, reports, GRACE);
-    if (lowest_present(reports) == world->rank)
+    if (lowest_present(reports) == world->rank) {
         print_reports(world, reports);
-    else
-        collect(world, reports, MARGIN);
-    world_end();
+        world_end();
+    }
+    collect(world, reports, MARGIN);
+    world_leave();
 }
 
 void watchdog_check(trine_world *world, double *since) {

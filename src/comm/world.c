@@ -174,7 +174,7 @@ trine_status trine_world_agree(trine_world *world, trine_status status) {
 /* A process that is alone needs no abort, and none of what a launcher says about one. */
 static void end_mpi(void) {
     /* The launcher reads our last words from a pipe; what it has not read when it kills is lost. */
-    const struct timespec linger = {.tv_nsec = 200000000};
+    const struct timespec linger = {.tv_nsec = 500000000};
     int running = 0, over = 0, size = 0;
     MPI_Initialized(&running);
     MPI_Finalized(&over);
@@ -194,9 +194,15 @@ _Noreturn void world_end(void) {
     _exit(1);
 }
 
+_Noreturn void world_leave(void) {
+    fflush(NULL);
+    _exit(1);
+}
+
 _Noreturn void trine_abort(trine_world *world) {
     /* The job is MPI's; a failed trine_world_create leaves no world. */
-    if (!world || watchdog_speaks(world)) trine_error_print();
+    if (world && !watchdog_speaks(world)) world_leave();
+    trine_error_print();
     world_end();
 }
 

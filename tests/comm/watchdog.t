@@ -15,6 +15,7 @@ result() { # result STATUS NAME: prints one TAP line, and the job's output when 
         echo "ok $number - $2"
     else
         echo "not ok $number - $2"
+        echo "# status $status"
         sed 's/^/# /' "$out"
         failed=1
     fi
@@ -26,13 +27,17 @@ job() { # job RANKS HOW CULPRIT TIMEOUT: leaves the exit status in $status, all 
     status=$?
 }
 
+ended() { # ended: with a failure, before the outer limit; that mpirun may have had to be ended is not ours
+    [ "$status" -ne 0 ] && [ "$status" -ne 124 ] &&
+        { [ "$status" -ne 137 ] || grep -q "mpirun hangs in its own clean-up" "$out"; }
+}
+
 says() { # says COUNT TEXT: the output has exactly COUNT lines with TEXT
     [ "$(grep -c -F -- "$2" "$out")" -eq "$1" ]
 }
 
 named() { # named CULPRIT: ended by the watchdog, one message, the culprit and nobody else in it
-    [ "$status" -ne 0 ] && [ "$status" -ne 124 ] && [ "$status" -ne 137 ] &&
-        says 1 "a rank has waited longer than" && says 1 "no word from" &&
+    ended && says 1 "a rank has waited longer than" && says 1 "no word from" &&
         says 1 "no word from rank $1 [pp$1 dp0 tp0]"
 }
 
@@ -56,7 +61,7 @@ named 2
 result $? "a stopped process does not hold up the end"
 
 job 3 chain 0 2
-[ "$status" -ne 0 ] && [ "$status" -ne 124 ] && says 1 "a rank has waited longer than" &&
+ended && says 1 "a rank has waited longer than" &&
     says 0 "no word from" && says 1 "every rank waits, in calls that do not meet" &&
     says 1 "recv from rank 2" && says 1 "recv from rank 0" && says 1 "recv from rank 1"
 result $? "a ring of receives: every rank is heard, none is accused"
