@@ -1,7 +1,7 @@
 /* TEST np=2,4 */
-/* What is under way while a step runs. Messages here are larger than what the transport copies aside
- * (a few KiB), so a buffer that is written before its message has left, or read before it has come,
- * shows: --serial, which waits after every instruction, must give the same bits. */
+/* What is under way while a step runs. Messages here are larger than what the transport copies
+ * aside (a few KiB), so a buffer that is written before its message has left, or read before it has
+ * come, shows: --serial, which waits after every instruction, must give the same bits. */
 #include "training.h"
 
 enum { STEPS = 2 };
