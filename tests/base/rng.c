@@ -65,6 +65,8 @@ static void normal_values_are_those_of_the_formula(void **state) {
         {7, 0.008632863347849436},
         {(UINT64_C(1) << 34) + 1, -0.036056342281766136},
         {(UINT64_C(1) << 34) + 2, -0.001533481933203941},
+        {419929560, -0.09716894079358403}, /* its uniform word is 3: there, half a step shows */
+        {419929561, 0.08544328172882447},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         float got;
@@ -134,6 +136,9 @@ static void permute_gives_the_expected_order(void **state) {
     (void)state;
     static const uint64_t order[] = {8, 9, 2, 6, 5, 3, 4, 7, 1, 0};
     for (uint64_t i = 0; i < 10; i++) assert_int_equal(rng_permute(LAYER_KEY, 10, i), order[i]);
+    /* A power of four: the network is just as wide. */
+    static const uint64_t full[] = {8, 9, 2, 6, 5, 3, 4, 13, 1, 0, 15, 10, 7, 12, 14, 11};
+    for (uint64_t i = 0; i < 16; i++) assert_int_equal(rng_permute(LAYER_KEY, 16, i), full[i]);
     uint64_t n = (UINT64_C(1) << 40) + 7;
     assert_int_equal(rng_permute(LAYER_KEY, n, UINT64_C(12345678901)), UINT64_C(546974227343));
 }
