@@ -16,8 +16,8 @@ void program_destroy(program *p) {
 }
 
 instr program_instr(instr_kind kind, int unit, int micro) {
-    return (instr){.kind = (int16_t)kind,
-                   .unit = (int16_t)unit,
+    return (instr){.kind = (int32_t)kind,
+                   .unit = unit,
                    .micro = micro,
                    .slot = -1,
                    .stream = -1,
@@ -240,19 +240,15 @@ static const char *parse_field(const char *text, instr *i) {
     if (!*text || !isdigit((unsigned char)text[1])) return NULL;
     char *end;
     long value = strtol(text + 1, &end, 10);
-    if (*text == 'm') {
-        if (i->micro >= 0 || value > INT32_MAX) return NULL;
-        i->micro = (int32_t)value;
-        return end;
-    }
-    int16_t *field = *text == 'u'   ? &i->unit
+    int32_t *field = *text == 'u'   ? &i->unit
+                     : *text == 'm' ? &i->micro
                      : *text == 's' ? &i->slot
                      : *text == 'd' ? &i->stream
                      : *text == 'b' ? &i->gather
                      : *text == 'r' ? &i->reduce
                                     : NULL;
-    if (!field || *field >= 0 || value > INT16_MAX) return NULL;
-    *field = (int16_t)value;
+    if (!field || *field >= 0 || value > INT32_MAX) return NULL;
+    *field = (int32_t)value;
     return end;
 }
 
@@ -274,7 +270,7 @@ trine_status instr_parse(const char *text, instr *i) {
 }
 
 void program_print(const program *p, FILE *out) {
-    char text[80];
+    char text[INSTR_TEXT];
     for (int i = 0; i < p->count; i++) {
         instr_print(&p->code[i], text, sizeof text);
         fprintf(out, "%5d  %s\n", i, text);

@@ -5,7 +5,7 @@
  *
  * What an instruction touches is asked from one function, program_operands: the interpreter waits
  * by it and the checker simulates by it, so the thing proved is the thing run.
- * Invariant: a program depends on the spec and the stage only. Cost: 16 bytes an instruction,
+ * Invariant: a program depends on the spec and the stage only. Cost: 28 bytes an instruction,
  * O(units x micro-batches) of them.
  *
  *   instruction  fields              meaning
@@ -41,13 +41,15 @@ typedef enum {
     INSTR_KINDS
 } instr_kind;
 
-/* -1 in a field that the instruction does not use. */
+/* -1 in a field that the instruction does not use. All fields are of one size: ranks compare their
+ * programs by hash, and padding has no value. */
 typedef struct {
-    int16_t kind; /* instr_kind */
-    int16_t unit;
-    int32_t micro;
-    int16_t slot, stream, gather, reduce;
+    int32_t kind; /* instr_kind */
+    int32_t unit, micro;
+    int32_t slot, stream, gather, reduce;
 } instr;
+
+_Static_assert(sizeof(instr) == 7 * sizeof(int32_t), "an instruction has padding");
 
 #define PROGRAM_STAGES 256 /* pipeline stages, at most */
 
@@ -139,6 +141,7 @@ int program_resource_count(const program *p, resource what);
 /* ---- Text ------------------------------------------------------------------------------------ */
 
 const char *instr_text(instr_kind kind);
+#define INSTR_TEXT 96 /* bytes that hold any instruction's text */
 /* "BACKWARD u3 m0 s1 d0 b1 r0" into text (size bytes). */
 void instr_print(const instr *i, char *text, size_t size);
 /* The inverse. Errors: TRINE_EINVAL with the text. */

@@ -27,11 +27,11 @@ static bool has_edge_unit(const program *p) {
 /* All units of the stage forwards on one micro-batch. */
 static trine_status forward(program *p, int micro) {
     instr i = program_instr(LOAD, -1, micro);
-    i.slot = (int16_t)(micro % p->slots);
+    i.slot = micro % p->slots;
     if (has_edge_unit(p)) TRY(program_append(p, i));
     i.kind = FORWARD;
     for (int u = spec_first(p->spec, p->stage); u <= spec_last(p->spec, p->stage); u++) {
-        i.unit = (int16_t)u;
+        i.unit = u;
         TRY(program_append(p, i));
     }
     return TRINE_OK;
@@ -39,10 +39,10 @@ static trine_status forward(program *p, int micro) {
 
 static trine_status backward(program *p, int micro) {
     instr i = program_instr(BACKWARD, -1, micro);
-    i.slot = (int16_t)(micro % p->slots);
-    i.stream = (int16_t)(micro % p->streams);
+    i.slot = micro % p->slots;
+    i.stream = micro % p->streams;
     for (int u = spec_last(p->spec, p->stage); u >= spec_first(p->spec, p->stage); u--) {
-        i.unit = (int16_t)u;
+        i.unit = u;
         TRY(program_append(p, i));
     }
     return TRINE_OK;

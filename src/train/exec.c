@@ -330,7 +330,7 @@ static trine_status execute(exec *e, const instr *i) {
 
 static void describe(const void *context, char *text, size_t size) {
     const exec *e = context;
-    char what[80];
+    char what[INSTR_TEXT];
     instr_print(&e->program->code[e->at], what, sizeof what);
     snprintf(text, size, "instruction %d of %d, %s", e->at, e->program->count, what);
 }

@@ -10,7 +10,7 @@
 /* ---- Text ---- */
 
 static void round_trip(const instr *i) {
-    char text[80], again[80];
+    char text[INSTR_TEXT], again[INSTR_TEXT];
     instr back;
     instr_print(i, text, sizeof text);
     OK(instr_parse(text, &back));
@@ -25,14 +25,14 @@ static void test_round_trip(void **state) {
     for (int kind = 0; kind < INSTR_KINDS; kind++)
         for (int fields = 0; fields < 64; fields++)
             for (int large = 0; large < 2; large++) {
-                int16_t small = large ? INT16_MAX : 0;
+                int32_t value = large ? INT32_MAX : 0;
                 instr i = program_instr((instr_kind)kind, -1, -1);
-                if (fields & 1) i.unit = small;
-                if (fields & 2) i.micro = large ? INT32_MAX : 0;
-                if (fields & 4) i.slot = small;
-                if (fields & 8) i.stream = small;
-                if (fields & 16) i.gather = small;
-                if (fields & 32) i.reduce = small;
+                if (fields & 1) i.unit = value;
+                if (fields & 2) i.micro = value;
+                if (fields & 4) i.slot = value;
+                if (fields & 8) i.stream = value;
+                if (fields & 16) i.gather = value;
+                if (fields & 32) i.reduce = value;
                 round_trip(&i);
             }
 }
@@ -41,7 +41,7 @@ static void test_texts(void **state) {
     (void)state;
     instr i = program_instr(BACKWARD, 3, 0);
     i.slot = 1, i.stream = 0, i.gather = 1, i.reduce = 0;
-    char text[80];
+    char text[INSTR_TEXT];
     instr_print(&i, text, sizeof text);
     assert_string_equal(text, "BACKWARD u3 m0 s1 d0 b1 r0");
     instr_print(&i, text, 12);
@@ -65,7 +65,7 @@ static void test_bad_texts_are_refused(void **state) {
         {"FORWARD u1 x2", "\"x2\" is no field"},
         {"FORWARD u-1", "\"u-1\" is no field"},
         {"FORWARD u+1", "\"u+1\" is no field"},
-        {"FORWARD u32768", "\"u32768\" is no field"},
+        {"FORWARD u2147483648", "\"u2147483648\" is no field"},
         {"FORWARD m2147483648", "\"m2147483648\" is no field"},
         {"FORWARD u99999999999999999999", "is no field"},
         {"FORWARD u1 u2", "\"u2\" is no field"},
