@@ -87,6 +87,15 @@ static void test_every_program_is_legal(void **state) {
     print_message("# %d programs\n", programs);
 }
 
+/* More micro-batches in flight than 16 bits count: gpipe has a slot for each. */
+static void test_many_micro_batches(void **state) {
+    (void)state;
+    program_spec s = {.stages = 3, .micros = 70000, .zero = TRINE_ZERO_3,
+                      .schedule = TRINE_GPIPE, .gather_buffers = 1, .tied = true};
+    split(&s);
+    check_spec(&s);
+}
+
 /* Programs survive being printed and parsed. */
 static void test_text_round_trip(void **state) {
     (void)state;
@@ -116,6 +125,7 @@ static void test_text_round_trip(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_program_is_legal),
+        cmocka_unit_test(test_many_micro_batches),
         cmocka_unit_test(test_text_round_trip),
     };
     return HARNESS_RUN_ALONE(tests);
