@@ -90,6 +90,12 @@ FAULT(negative_decay, c->optimizer.weight_decay = -0.1)
 FAULT(beta_one, c->optimizer.adam_beta1 = 1)
 FAULT(nan_beta, c->optimizer.adam_beta2 = NAN)
 FAULT(no_eps, c->optimizer.adam_eps = 0)
+FAULT(infinite_decay, c->optimizer.weight_decay = INFINITY)
+FAULT(beta_one_in_fp32, c->optimizer.adam_beta2 = 0.999999999)
+FAULT(eps_zero_in_fp32, c->optimizer.adam_eps = 1e-50)
+FAULT(huge_lr, c->optimizer.lr = 1e39)
+FAULT(least_width, c->model.hidden_size = INT_MIN)
+FAULT(many_micros, c->global_batch_size = 12 << 21)
 FAULT(negative_clip, c->optimizer.clip_grad = -1)
 FAULT(negative_dp, c->parallel.layout.dp = -1)
 FAULT(no_tp, c->parallel.layout.tp = 0)
@@ -139,6 +145,12 @@ static const fault faults[] = {
     {beta_one, "--adam-beta1 1 must be in [0, 1)"},
     {nan_beta, "--adam-beta2 nan must be in [0, 1)"},
     {no_eps, "--adam-eps 0 must be greater than 0"},
+    {infinite_decay, "--weight-decay inf must not be negative, and finite"},
+    {beta_one_in_fp32, "--adam-beta2 0.999999999 must be in [0, 1), in fp32 too"},
+    {eps_zero_in_fp32, "--adam-eps 1e-50 must be greater than 0, in fp32 too"},
+    {huge_lr, "--lr 1e+39 must be a number"},
+    {least_width, "--hidden-size -2147483648 must be 1 to"},
+    {many_micros, "--global-batch-size 25165824 is 2097152 micro-batches a dp rank"},
     {negative_clip, "--clip-grad -1 must not be negative"},
     {negative_dp, "--dp -1 (0: what is left)"},
     {no_tp, "--tp 0 and --pp 1 must be at least 1"},
