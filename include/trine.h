@@ -435,13 +435,17 @@ trine_status trine_log_step(trine_log *log, const trine_metrics *metrics, int in
 /* {"step", "val_loss"}. Errors: TRINE_EIO. */
 trine_status trine_log_val(trine_log *log, int64_t step, double loss);
 
-/* Bytes of one rank by kind, bubble and traffic of every stage, without starting anything.
- * Errors: TRINE_EINVAL. Not collective. */
+/* The next three look at a job of `ranks` ranks (0: as many as the layout asks for, dp 0 being 1)
+ * without starting it, and need no data but the token file's vocabulary, where config leaves that
+ * open. Errors: TRINE_EINVAL as trine_config_check, or without a vocabulary; TRINE_EIO and
+ * TRINE_EDATA from the token file; TRINE_ENOMEM; TRINE_EPROGRAM. Not collective. */
+
+/* Prints bytes of one rank by kind, bubble and traffic of every stage. */
 trine_status trine_dry_run(const trine_config *config, int ranks, FILE *out);
 /* Prints the picture of who computes what when, one line a stage, and its idle part beside the
- * schedule's bubble formula. Errors: TRINE_EINVAL. Not collective. */
+ * schedule's bubble formula. */
 trine_status trine_draw(const trine_config *config, int ranks, FILE *out);
-/* Prints every stage's program, then the picture. Errors: TRINE_EINVAL. Not collective. */
+/* Prints every stage's program, then the picture. */
 trine_status trine_explain(const trine_config *config, int ranks, FILE *out);
 
 #endif

@@ -116,7 +116,8 @@ static bool is_fraction(double beta) {
 }
 
 static void check_optimizer(const trine_optimizer *o, fault_list *f) {
-    EXPECT(o->lr >= 0 && o->lr <= (double)FLT_MAX, "--lr %g must be a number of at least 0, in fp32 too", o->lr);
+    EXPECT(o->lr >= 0 && o->lr <= (double)FLT_MAX,
+           "--lr %g must be a number of at least 0, in fp32 too", o->lr);
     EXPECT(o->min_lr >= 0 && o->min_lr <= o->lr, "--min-lr %g must lie between 0 and --lr %g",
            o->min_lr, o->lr);
     EXPECT(o->lr_warmup_iters >= 0, "--lr-warmup-iters %d must not be negative",
