@@ -24,17 +24,6 @@ struct trine_linear {
 
 /* ---- Creation -------------------------------------------------------------------------------- */
 
-static trine_status find_device(const char *name, device_kind *kind) {
-#define DEVICE_FOUND(value, text)                                                                  \
-    if (name && strcmp(name, (text)) == 0) {                                                       \
-        *kind = (value);                                                                           \
-        return TRINE_OK;                                                                           \
-    }
-    DEVICE_LIST(DEVICE_FOUND)
-#undef DEVICE_FOUND
-    return RAISE(TRINE_EINVAL, "no device \"%s\"; there are cpu and ref", name ? name : "(null)");
-}
-
 static trine_status check_config(const trine_linear_config *c, int P) {
     CHECK(c->split == TRINE_COLUMN || c->split == TRINE_ROW, TRINE_EINVAL,
           "split %d is neither TRINE_COLUMN nor TRINE_ROW", (int)c->split);
@@ -82,8 +71,8 @@ static void take_memory(trine_linear *l, arena *a) {
 }
 
 static trine_status set_up(trine_linear *l) {
-    device_kind kind = DEVICE_KINDS;
-    TRY(find_device(l->config.device, &kind));
+    device_kind kind;
+    TRY(device_find(&kind, l->config.device));
     TRY(device_open(&l->tp.dev, kind, l->config.threads ? l->config.threads : 1));
     tensor t = weight_tensor(l);
     l->local.rows = t.rows;

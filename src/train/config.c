@@ -143,8 +143,9 @@ static void check_choices(const trine_parallel *p, fault_list *f) {
     EXPECT(p->threads >= 0, "--threads %d must not be negative", p->threads);
     EXPECT(p->ranks_per_node >= 0, "--ranks-per-node %d must not be negative", p->ranks_per_node);
     EXPECT(p->timeout >= 0, "--timeout %g must not be negative (0: wait for ever)", p->timeout);
-    EXPECT(setup_device_kind(p->device, &kind), "--device %s is not built in; there are cpu and ref",
-           p->device ? p->device : "(null)");
+    if (device_find(&kind, p->device) == TRINE_OK) return;
+    complain(f, "--device: %s", status_message());
+    status_clear();
 }
 
 /* ---- The layout: what depends on dp, tp and pp ---- */

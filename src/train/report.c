@@ -250,8 +250,7 @@ static trine_status rehearse(rehearsal *r, const trine_config *config, int ranks
     TRY(setup_spec(&r->config, &r->spec));
     TRY(compose_all(&r->spec, &r->stages, NULL));
     device_kind kind;
-    bool known = setup_device_kind(r->config.parallel.device, &kind);
-    ASSERT(known);
+    TRY(device_find(&kind, r->config.parallel.device));
     return device_open(&r->dev, kind, 1);
 }
 

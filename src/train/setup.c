@@ -1,24 +1,9 @@
 #include "train/setup.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "base/status.h"
 #include "data/tokens.h"
-
-bool setup_device_kind(const char *name, device_kind *kind) {
-    static const char *const names[] = {
-#define DEVICE_NAME(id, text) [id] = text,
-        DEVICE_LIST(DEVICE_NAME)
-#undef DEVICE_NAME
-    };
-    for (int k = 0; name && k < DEVICE_KINDS; k++) {
-        if (strcmp(names[k], name) != 0) continue;
-        *kind = (device_kind)k;
-        return true;
-    }
-    return false;
-}
 
 pp_cost setup_cost(const trine_model *m) {
     double C = m->hidden_size, F = m->ffn_hidden_size, T = m->seq_length, V = m->vocab_size;

@@ -8,9 +8,6 @@
 #include "train/compose.h"
 #include "train/holding.h"
 
-/* Finds a device by name; false if there is none. */
-bool setup_device_kind(const char *name, device_kind *kind);
-
 /* The vocabulary of the token file at `path`. Errors: those of tokens_open. */
 trine_status setup_vocabulary(const char *path, int *vocab);
 

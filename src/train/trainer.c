@@ -52,8 +52,7 @@ static trine_status share_threads(trine_trainer *t) {
 
 static trine_status open_device(trine_trainer *t) {
     device_kind kind;
-    bool known = setup_device_kind(t->config.parallel.device, &kind);
-    ASSERT(known);
+    TRY(device_find(&kind, t->config.parallel.device));
     return device_open(&t->dev, kind, t->threads);
 }
 
