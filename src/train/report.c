@@ -144,12 +144,8 @@ trine_status report_memory(const report *r, FILE *out) {
 static trine_status stage_traffic(const report *r, int stage, traffic *t) {
     gpt_shape shape = setup_shape(r->config, r->dev, 0);
     holding h;
-    holding_config hc = {.spec = r->stages[0].spec,
-                         .program = &r->stages[stage],
-                         .shape = &shape,
-                         .dev = r->dev,
-                         .layout = r->config->parallel.layout,
-                         .coord = {.pp = stage}};
+    holding_config hc =
+        setup_holding(r->config, r->stages, &shape, r->dev, (trine_coord){.pp = stage});
     TRY(holding_create(&h, &hc));
     *t = traffic_of(&h, &r->stages[stage]);
     holding_destroy(&h);
@@ -200,11 +196,14 @@ trine_status report_traffic(const report *r, FILE *out) {
 /* ---- The public reports ---- */
 
 trine_status trine_trainer_banner(trine_trainer *t, FILE *out) {
-    const char *const *hosts;
-    TRY(comm_host_names(t->world, &hosts));
     if (trine_world_rank(t->world) != 0) return TRINE_OK;
-    report r = {&t->config, t->stages,  t->dev, hosts, mesh_node_count(t->mesh),
-                t->threads, comm_scratch_bytes(trine_world_size(t->world))};
+    report r = {.config = &t->config,
+                .stages = t->stages,
+                .dev = t->dev,
+                .hosts = comm_host_names(t->world),
+                .nodes = mesh_node_count(t->mesh),
+                .threads = t->threads,
+                .transport = comm_scratch_bytes(trine_world_size(t->world))};
     fprintf(out, "Trine %s\n", TRINE_VERSION);
     report_model(&r, out);
     report_layout(&r, out);

@@ -65,16 +65,21 @@ double setup_learning_rate(const trine_optimizer *o, int64_t step) {
     return o->min_lr + left * (o->lr - o->min_lr);
 }
 
+holding_config setup_holding(const trine_config *config, const program *stages,
+                             const gpt_shape *shape, const device *dev, trine_coord coord) {
+    return (holding_config){.spec = stages[0].spec,
+                            .program = &stages[coord.pp],
+                            .shape = shape,
+                            .dev = dev,
+                            .layout = config->parallel.layout,
+                            .coord = coord};
+}
+
 trine_status setup_plan(const trine_config *config, const program *stages, const device *dev,
                         trine_coord coord, arena *a) {
     gpt_shape shape = setup_shape(config, dev, coord.tp);
     holding h;
-    holding_config hc = {.spec = stages[0].spec,
-                         .program = &stages[coord.pp],
-                         .shape = &shape,
-                         .dev = dev,
-                         .layout = config->parallel.layout,
-                         .coord = coord};
+    holding_config hc = setup_holding(config, stages, &shape, dev, coord);
     TRY(holding_create(&h, &hc));
     arena_init(a, NULL, 0);
     holding_take(&h, a);
