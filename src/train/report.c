@@ -3,6 +3,7 @@
 #include <limits.h>
 #include <string.h>
 
+#include "base/human.h"
 #include "base/status.h"
 #include "comm/comm.h"
 #include "train/traffic.h"
@@ -21,11 +22,13 @@ static double parameters(const trine_model *m) {
 
 void report_model(const report *r, FILE *out) {
     const trine_model *m = &r->config->model;
+    char count[HUMAN_SIZE];
     fprintf(out,
             "model    %d layers, hidden %d, heads %d, mlp %d, sequence %d, vocabulary %d, head %s: "
-            "%.2f M parameters\n",
+            "%s parameters\n",
             m->num_layers, m->hidden_size, m->num_attention_heads, m->ffn_hidden_size,
-            m->seq_length, m->vocab_size, m->untied ? "untied" : "tied", parameters(m) / 1e6);
+            m->seq_length, m->vocab_size, m->untied ? "untied" : "tied",
+            human_count(count, (uint64_t)parameters(m)));
 }
 
 /* "embedding, layers 0-3" */
