@@ -87,7 +87,7 @@ trine_status program_append(program *p, instr i);
 trine_status program_insert(program *p, int at, instr i);
 
 /* A pass: `pass` reads p and appends the rewritten code to an empty program with the same header;
- * on success that becomes p's code. */
+ * on success that becomes p's code, else p stays as it was. Errors: those of `pass`. */
 trine_status program_rewrite(program *p, trine_status (*pass)(const program *p, program *out));
 
 /* Pure facts about a spec. */

@@ -93,11 +93,11 @@ int device_affinity_cpus(void) {
         cpu_set_t *mask = CPU_ALLOC((size_t)width);
         if (!mask) break;
         size_t bytes = CPU_ALLOC_SIZE((size_t)width);
-        int failed = sched_getaffinity(0, bytes, mask);
+        int failed = sched_getaffinity(0, bytes, mask) ? errno : 0;
         int count = failed ? 0 : CPU_COUNT_S(bytes, mask);
         CPU_FREE(mask);
         if (!failed) return count;
-        if (errno != EINVAL) break;
+        if (failed != EINVAL) break;
     }
     return device_node_cpus();
 }
