@@ -74,7 +74,7 @@ bool spec_holds(const program_spec *s, int stage, int unit) {
 }
 
 unit_class spec_class(const program_spec *s, int unit) {
-    return unit == 0 || unit == s->units - 1 ? CLASS_EDGE : CLASS_BLOCK;
+    return unit == 0 || unit == s->units - 1 ? CLASS_END : CLASS_BLOCK;
 }
 
 bool spec_tied_locally(const program_spec *s) {
@@ -99,11 +99,11 @@ int spec_units_of(const program_spec *s, int stage, unit_class c) {
 }
 
 static resource gather_resource(const program_spec *s, int unit) {
-    return spec_class(s, unit) == CLASS_BLOCK ? RES_GATHER_BLOCK : RES_GATHER_EDGE;
+    return spec_class(s, unit) == CLASS_BLOCK ? RES_GATHER_BLOCK : RES_GATHER_END;
 }
 
 static resource reduce_resource(const program_spec *s, int unit) {
-    return spec_class(s, unit) == CLASS_BLOCK ? RES_REDUCE_BLOCK : RES_REDUCE_EDGE;
+    return spec_class(s, unit) == CLASS_BLOCK ? RES_REDUCE_BLOCK : RES_REDUCE_END;
 }
 
 typedef struct {
@@ -200,12 +200,12 @@ int program_resource_count(const program *p, resource what) {
         return p->streams;
     case RES_GATHER_BLOCK:
         return p->gathers[CLASS_BLOCK];
-    case RES_GATHER_EDGE:
-        return p->gathers[CLASS_EDGE];
+    case RES_GATHER_END:
+        return p->gathers[CLASS_END];
     case RES_REDUCE_BLOCK:
         return p->reduces[CLASS_BLOCK];
-    case RES_REDUCE_EDGE:
-        return p->reduces[CLASS_EDGE];
+    case RES_REDUCE_END:
+        return p->reduces[CLASS_END];
     case RES_PARAMS:
     case RES_GRADS:
         return p->spec->units;

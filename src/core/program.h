@@ -53,8 +53,9 @@ _Static_assert(sizeof(instr) == 7 * sizeof(int32_t), "an instruction has padding
 
 #define PROGRAM_STAGES 256 /* pipeline stages, at most */
 
-/* Buffers come in two classes, because a token matrix dwarfs a block. */
-typedef enum { CLASS_BLOCK, CLASS_EDGE, CLASSES } unit_class;
+/* Buffers come in two classes, because a token matrix dwarfs a block. The ends of the model are
+ * embedding and head. */
+typedef enum { CLASS_BLOCK, CLASS_END, CLASSES } unit_class;
 
 /* What all stages' programs are made from. */
 typedef struct {
@@ -112,8 +113,8 @@ int spec_units_of(const program_spec *s, int stage, unit_class c);
     X(RES_ACTS)   /* what a slot keeps between forward and backward */                             \
     X(RES_OUTPUT) /* output activations of a slot */                                               \
     X(RES_STREAM) /* a gradient stream */                                                          \
-    X(RES_GATHER_BLOCK) X(RES_GATHER_EDGE) /* gather buffers */                                    \
-    X(RES_REDUCE_BLOCK) X(RES_REDUCE_EDGE) /* reduce buffers */                                    \
+    X(RES_GATHER_BLOCK) X(RES_GATHER_END) /* gather buffers */                                    \
+    X(RES_REDUCE_BLOCK) X(RES_REDUCE_END) /* reduce buffers */                                    \
     X(RES_PARAMS) /* a unit's parameters at rest */                                                \
     X(RES_GRADS)  /* a unit's gradients at rest */
 

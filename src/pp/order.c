@@ -20,7 +20,7 @@ double pp_bubble(trine_schedule schedule, int stages, int micros) {
     return (stages - 1.0) / (micros + stages - 1.0);
 }
 
-static bool has_edge_unit(const program *p) {
+static bool has_end(const program *p) {
     return spec_holds(p->spec, p->stage, 0) || spec_holds(p->spec, p->stage, p->spec->units - 1);
 }
 
@@ -28,7 +28,7 @@ static bool has_edge_unit(const program *p) {
 static trine_status forward(program *p, int micro) {
     instr i = program_instr(LOAD, -1, micro);
     i.slot = micro % p->slots;
-    if (has_edge_unit(p)) TRY(program_append(p, i));
+    if (has_end(p)) TRY(program_append(p, i));
     i.kind = FORWARD;
     for (int u = spec_first(p->spec, p->stage); u <= spec_last(p->spec, p->stage); u++) {
         i.unit = u;

@@ -180,7 +180,7 @@ static trine_status gather_ranges(exec *e, const instr *i, held_unit *u) {
         }
         char *to = (char *)e->h->gathers[c][i->gather] +
                    u->gather_offset[r] * trine_dtype_bytes(type);
-        resource what = c == CLASS_BLOCK ? RES_GATHER_BLOCK : RES_GATHER_EDGE;
+        resource what = c == CLASS_BLOCK ? RES_GATHER_BLOCK : RES_GATHER_END;
         TRY(flat_gather_start(dp, to, u->params[r], count, type, start(e, what, i->gather, true)));
     }
     return TRINE_OK;

@@ -183,7 +183,7 @@ static void gather(machine *k, machine_stage *s, const instr *i) {
     t->to = i->gather < 0 ? &s->params[i->unit] : &s->gathers[c][i->gather];
     under_way(k, s, RES_PARAMS, i->unit, t);
     if (i->gather >= 0)
-        under_way(k, s, c == CLASS_BLOCK ? RES_GATHER_BLOCK : RES_GATHER_EDGE, i->gather, t);
+        under_way(k, s, c == CLASS_BLOCK ? RES_GATHER_BLOCK : RES_GATHER_END, i->gather, t);
     if (!k->late) move(k, s, t);
 }
 

@@ -41,9 +41,9 @@ static void check_stage(const program *p, const check_facts *f) {
     assert_int_equal(count(p, SEND_GRAD), p->stage == 0 || !train ? 0 : M);
     assert_int_equal(count(p, REDUCE), train ? units * (s->zero < TRINE_ZERO_2 ? 1 : M) : 0);
     int held = spec_gather_units(s, p->stage, CLASS_BLOCK) +
-               spec_gather_units(s, p->stage, CLASS_EDGE);
+               spec_gather_units(s, p->stage, CLASS_END);
     int gathers = count(p, GATHER);
-    assert_int_equal(gathers, f->gathers[CLASS_BLOCK] + f->gathers[CLASS_EDGE]);
+    assert_int_equal(gathers, f->gathers[CLASS_BLOCK] + f->gathers[CLASS_END]);
     if (s->zero == TRINE_ZERO_0) assert_int_equal(gathers, 0);
     else if (s->zero < TRINE_ZERO_3) assert_int_equal(gathers, train ? held : 0);
     else assert_in_range(gathers, held, 2 * held * M);
