@@ -22,6 +22,9 @@ struct trine_linear {
     size_t bytes;
 };
 
+/* Beyond this many the bytes of a matrix might not fit into 64 bits. */
+#define MOST_NUMBERS ((size_t)1 << 50)
+
 /* ---- Creation -------------------------------------------------------------------------------- */
 
 static trine_status check_config(const trine_linear_config *c, int P) {
@@ -29,6 +32,10 @@ static trine_status check_config(const trine_linear_config *c, int P) {
           "split %d is neither TRINE_COLUMN nor TRINE_ROW", (int)c->split);
     CHECK(c->in > 0 && c->out > 0 && c->max_rows > 0, TRINE_EINVAL,
           "in (%zu), out (%zu) and max_rows (%zu) must be at least 1", c->in, c->out, c->max_rows);
+    size_t widest = c->in > c->out ? c->in : c->out;
+    CHECK(c->in <= MOST_NUMBERS / c->out && c->max_rows <= MOST_NUMBERS / widest, TRINE_EINVAL,
+          "in (%zu), out (%zu) and max_rows (%zu): no machine holds these matrices", c->in, c->out,
+          c->max_rows);
     CHECK(c->split != TRINE_COLUMN || c->out % (size_t)P == 0, TRINE_EINVAL,
           "out (%zu) must be a multiple of tp (%d) in a column-parallel linear", c->out, P);
     CHECK(c->split != TRINE_ROW || c->in % (size_t)P == 0, TRINE_EINVAL,

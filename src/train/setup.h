@@ -14,8 +14,10 @@
 #include "train/compose.h"
 #include "train/holding.h"
 
-/* The vocabulary of the token file at `path`. Errors: those of tokens_open. */
-trine_status setup_vocabulary(const char *path, int *vocab);
+/* Sets the vocabulary to the token file's, and checks the configuration again: it could not say
+ * before whether the model's size is one. Errors: those of tokens_open, tokens_vocab and
+ * trine_config_check. */
+trine_status setup_vocabulary(trine_config *config, int ranks);
 
 /* The spec of the training program. `config` has passed trine_config_check and has its vocabulary.
  * Errors: TRINE_EINVAL, TRINE_ENOMEM. */
