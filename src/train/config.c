@@ -70,10 +70,18 @@ static void complain(fault_list *f, const char *format, ...) {
 /* Programs grow with the micro-batches of a step, and every rank makes those of all stages. */
 #define MOST_MICROS (1 << 20)
 
-/* Parameters and one micro-batch's activations, roughly. */
-static double numbers(const trine_model *m, int micro_batch) {
+/* Samples whose activations a rank holds at once: gpipe keeps those of all its micro-batches. (1f1b
+ * keeps a few more than one micro-batch's; below MOST_NUMBERS there is room for that.) */
+static double samples_in_flight(const trine_config *c) {
+    int dp = c->parallel.layout.dp, micro = c->micro_batch_size;
+    bool all = c->parallel.schedule == TRINE_GPIPE && dp >= 1 && c->global_batch_size / dp > micro;
+    return all ? c->global_batch_size / dp : micro;
+}
+
+/* Parameters and activations, roughly. */
+static double numbers(const trine_model *m, double samples) {
     double C = m->hidden_size, F = m->ffn_hidden_size, T = m->seq_length, V = m->vocab_size;
-    double blocks = m->num_layers, rows = T * micro_batch;
+    double blocks = m->num_layers, rows = T * samples;
     return blocks * (4 * C * C + 2 * C * F) + 2 * V * C + T * C +
            rows * (blocks * (8 * C + 2 * F) + V);
 }
@@ -93,7 +101,7 @@ static void check_model(const trine_config *c, fault_list *f) {
     EXPECT(m->num_attention_heads < 1 || m->hidden_size % m->num_attention_heads == 0,
            "--hidden-size %d must be a multiple of --num-attention-heads %d", m->hidden_size,
            m->num_attention_heads);
-    double size = numbers(m, c->micro_batch_size);
+    double size = numbers(m, samples_in_flight(c));
     EXPECT(f->count || size < MOST_NUMBERS,
            "parameters and activations of these sizes are %.2g numbers; no machine holds them",
            size);

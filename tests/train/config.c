@@ -64,6 +64,8 @@ FAULT(many_layers, c->model.num_layers = 32001)
 FAULT(no_width, c->model.hidden_size = 0)
 FAULT(huge_width, c->model.hidden_size = INT_MAX)
 FAULT(huge_model, c->model.hidden_size = 12 << 22; c->model.num_layers = 1000)
+FAULT(huge_flight, c->parallel.schedule = TRINE_GPIPE; c->micro_batch_size = 1 << 13;
+      c->global_batch_size = 12 << 26)
 FAULT(no_heads, c->model.num_attention_heads = 0)
 FAULT(odd_heads, c->model.num_attention_heads = 11)
 FAULT(negative_mlp, c->model.ffn_hidden_size = -1)
@@ -119,6 +121,7 @@ static const fault faults[] = {
     {no_width, "--hidden-size 0 must be 1 to"},
     {huge_width, "--hidden-size 2147483647 must be 1 to"},
     {huge_model, "no machine holds them"},
+    {huge_flight, "no machine holds them"},
     {no_heads, "--num-attention-heads 0 must be at least 1"},
     {odd_heads, "--hidden-size 768 must be a multiple of --num-attention-heads 11"},
     {negative_mlp, "--ffn-hidden-size -1 must be at least 1"},
