@@ -11,12 +11,11 @@ static trine_status explain(trine_config *config) {
     static const char *const names[] = {"naive: one micro-batch in flight",
                                         "gpipe: all forwards, then all backwards",
                                         "1f1b: one forward, one backward"};
-    trine_layout l = config->parallel.layout;
     trine_status status = TRINE_OK;
     for (int s = 0; status == TRINE_OK && s < TRINE_SCHEDULES; s++) {
         config->parallel.schedule = (trine_schedule)s;
         printf("%s%s\n", s ? "\n" : "", names[s]);
-        status = trine_draw(config, l.dp * l.tp * l.pp, stdout);
+        status = trine_draw(config, 0, stdout);
     }
     return status;
 }
@@ -27,7 +26,6 @@ int main(int argc, char **argv) {
     if (trine_parse(argc, argv, &config, &run) != TRINE_OK) return trine_error_print(), 1;
     if (run.help) return trine_usage(argv[0], stdout), 0;
     if (config.parallel.layout.pp == 1) config.parallel.layout.pp = 4;
-    if (config.parallel.layout.dp == 0) config.parallel.layout.dp = 1;
     if (config.global_batch_size == 0) config.global_batch_size = 8;
     if (config.model.vocab_size == 0) config.model.vocab_size = 50257; /* GPT-2's: sizes the head */
     if (explain(&config) != TRINE_OK) return trine_error_print(), 1;

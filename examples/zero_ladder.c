@@ -24,7 +24,11 @@ int main(int argc, char **argv) {
     trine_status parsed = trine_parse(argc, argv, &config, &run);
     if (parsed == TRINE_OK && run.help) return trine_usage(argv[0], stdout), 0;
     if (trine_world_create(&world, &argc, &argv) != TRINE_OK) return trine_error_print(), 1;
-    if (trine_world_agree(world, parsed) != TRINE_OK) return trine_error_print(), 1;
+    if (trine_world_agree(world, parsed) != TRINE_OK) {
+        trine_error_print();
+        trine_world_destroy(&world);
+        return 1;
+    }
     config.train_iters = STEPS;
     bool first = trine_world_rank(world) == 0;
     if (first) printf("zero   loss after %d steps   gradient norm        MiB of the largest rank\n", STEPS);

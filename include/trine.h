@@ -85,13 +85,14 @@ typedef enum {
 } trine_group;
 
 /* Joins the job: initialises MPI (unless the caller has) and says how many ranks there are. A
- * process started without mpirun is a world of one rank. argc and argv may be NULL.
- * Errors: TRINE_EMPI. Collective over: all processes of the job. */
+ * process started without mpirun is a world of one rank. argc and argv may be NULL. *world is owned
+ * by the caller. Errors: TRINE_EMPI, TRINE_ENOMEM. Collective over: all processes of the job. */
 trine_status trine_world_create(trine_world **world, int *argc, char ***argv);
 
 /* Leaves the job; finalises MPI if trine_world_create initialised it. Collective over: world. */
 void trine_world_destroy(trine_world **world);
 
+/* This process's number, from 0, and how many there are. Not collective. */
 int trine_world_rank(const trine_world *world);
 int trine_world_size(const trine_world *world);
 
@@ -101,7 +102,8 @@ void trine_world_timeout(trine_world *world, double seconds);
 
 /* Makes one rank's failure everybody's: returns TRINE_OK when every rank passes TRINE_OK, else the
  * status of the lowest-numbered rank that failed; only that rank keeps its error trail, so that a
- * fault that all ranks saw is printed once. Collective over: world. */
+ * fault that all ranks saw is printed once. Errors: also TRINE_ENOMEM, TRINE_EMPI.
+ * Collective over: world. */
 trine_status trine_world_agree(trine_world *world, trine_status status);
 
 /* Prints the error trail with this rank's host and place, and ends every process of the job with
@@ -110,8 +112,9 @@ trine_status trine_world_agree(trine_world *world, trine_status status);
 _Noreturn void trine_abort(trine_world *world);
 
 /* Splits the world into the mesh of `layout` and makes all its groups, in one fixed order.
- * ranks_per_node > 0 overrides what a node is (consecutive ranks); 0 asks MPI.
- * Errors: TRINE_EINVAL when dp*tp*pp is not the world's size; TRINE_EMPI.
+ * ranks_per_node > 0 overrides what a node is (consecutive ranks); 0 asks MPI. *mesh is owned by
+ * the caller, and `world` must outlive it. Errors: TRINE_EINVAL when dp*tp*pp is not the world's
+ * size; TRINE_EMPI, TRINE_ENOMEM.
  * Collective over: world. */
 trine_status trine_mesh_create(trine_mesh **mesh, trine_world *world, trine_layout layout,
                                int ranks_per_node);
@@ -119,8 +122,10 @@ trine_status trine_mesh_create(trine_mesh **mesh, trine_world *world, trine_layo
 /* Frees the mesh and its groups; they must be idle. Collective over: world. */
 void trine_mesh_destroy(trine_mesh **mesh);
 
+/* What the mesh was made with, and this rank's place in it. Not collective. */
 trine_layout trine_mesh_layout(const trine_mesh *mesh);
 trine_coord trine_mesh_coord(const trine_mesh *mesh);
+/* From a rank to its place in a layout of positive sizes, and back. Pure. */
 trine_coord trine_layout_coord(trine_layout layout, int rank);
 int trine_layout_rank(trine_layout layout, trine_coord coord);
 
@@ -142,9 +147,12 @@ typedef enum {
 #undef TRINE_DTYPE_ENUM
 } trine_dtype;
 
+/* Integers wrap; a maximum of floats is NaN when one of them is. */
 typedef enum { TRINE_SUM, TRINE_MAX } trine_reduction;
 
+/* Bytes of one element; 0 for what is no type. Pure. */
 size_t trine_dtype_bytes(trine_dtype type);
+/* This rank's number in the group, from 0, and the group's size P. Not collective. */
 int trine_comm_rank(const trine_comm *comm);
 int trine_comm_size(const trine_comm *comm);
 
@@ -184,9 +192,11 @@ trine_status trine_reduce_scatter(trine_comm *comm, void *dst, const void *src, 
 trine_status trine_all_to_all(trine_comm *comm, void *dst, const void *src, size_t count,
                               trine_dtype type);
 /* Point to point inside the group; messages between two ranks arrive in order. peer == own rank
- * is refused. send and recv of one message must agree in count and type. */
+ * is refused. send and recv of one message must agree in count and type: one of another length is
+ * TRINE_EMPI in recv. Not collective: the peer makes the matching call. */
 trine_status trine_send(trine_comm *comm, const void *buf, size_t count, trine_dtype type, int peer);
 trine_status trine_recv(trine_comm *comm, void *buf, size_t count, trine_dtype type, int peer);
+/* Returns when every rank of the group has called it. */
 trine_status trine_barrier(trine_comm *comm);
 
 /* Calls and bytes since the start, by kind. `bytes` is what this rank hands to the transport for
@@ -215,6 +225,7 @@ typedef struct {
     uint64_t calls, bytes;
 } trine_tally;
 
+/* Not collective. */
 trine_tally trine_comm_tally(const trine_comm *comm, trine_tally_kind kind);
 
 /* ---- Tensor-parallel linears ----------------------------------------------------------------- */
@@ -259,12 +270,14 @@ typedef struct {
  * need. Weights are normal with deviation 0.02 as functions of (seed, name, global element), so that
  * the shards together equal the unsharded layer's; biases and gradients are zero.
  * Errors: TRINE_EINVAL, before anything is sent, when a size is 0, when the group does not divide
- * the split features, for an unknown device or a long name; TRINE_ENOMEM. Not collective, but every
- * rank must give the same configuration. */
+ * the split features, for an unknown device or a long name; TRINE_ENOMEM, TRINE_EMATH.
+ * Not collective, but every rank must give the same configuration. *linear is owned by the caller. */
 trine_status trine_linear_create(trine_linear **linear, trine_comm *tp,
                                  const trine_linear_config *config);
+/* Not collective. */
 void trine_linear_destroy(trine_linear **linear);
 
+/* This rank's part of the layer. Not collective. */
 trine_linear_shard trine_linear_local(const trine_linear *linear);
 
 /* y (rows, O) on every rank = x (rows, I) w^T + bias; x is read on tp rank 0 and may be NULL
@@ -320,7 +333,7 @@ typedef struct {
     int threads;          /* per rank; 0: the affinity mask shared by the node's ranks */
     double timeout;       /* seconds without progress before the job is ended; 0: never */
     bool audit;           /* compare every collective over its group first; hash replicas */
-    bool serial;          /* finish each instruction before the next starts (for bisecting) */
+    bool serial;          /* finish each instruction, but for sends, before the next (bisecting) */
 } trine_parallel;
 
 typedef enum { TRINE_DECAY_COSINE, TRINE_DECAY_LINEAR, TRINE_DECAY_CONSTANT } trine_lr_decay;
@@ -368,13 +381,13 @@ trine_status trine_config_check(trine_config *config, int ranks);
 
 typedef struct trine_trainer trine_trainer;
 
-/* What a step measured; the same on every rank but for peak_bytes. */
+/* What a step measured; the same on every rank but for `seconds`. */
 typedef struct {
     int64_t step;      /* counts from 1 */
     double loss;       /* nats a token, mean over the global batch */
     double grad_norm;  /* global, before clipping */
     double lr;
-    double seconds;
+    double seconds;      /* on this rank's clock */
     uint64_t tokens;     /* in this step, over all ranks */
     uint64_t peak_bytes; /* the largest rank's planned memory */
     bool skipped;        /* the norm was not finite: no parameter was changed */
@@ -390,30 +403,36 @@ typedef struct {
     double peak_tflops;              /* of one rank; 0: unknown */
 } trine_run;
 
-/* Fills config (from trine_config_default, or a preset with --model) and run from argv, whose strings
- * they will point to. All mistakes stand in one message. Errors: TRINE_EINVAL. Not collective. */
+/* Fills config (trine_config_default, or a preset with --model, changed by the options) and run
+ * from argv, whose strings they will point to. All mistakes stand in one message.
+ * Errors: TRINE_EINVAL. Not collective. */
 trine_status trine_parse(int argc, char **argv, trine_config *config, trine_run *run);
 /* Prints the options with their defaults. Not collective. */
 void trine_usage(const char *program, FILE *out);
 
 /* Checks the configuration, opens the data, builds the mesh, plans and takes all memory, makes and
  * proves the program, and sets the initial parameters. `world` must outlive the trainer. A failure
- * of configuration, data or memory on any rank is every rank's (see trine_world_agree).
- * Errors: TRINE_EINVAL, TRINE_EDATA, TRINE_EIO, TRINE_ENOMEM, TRINE_EPROGRAM, TRINE_EMPI.
+ * of configuration, data or memory on any rank is every rank's (see trine_world_agree). *trainer is
+ * owned by the caller; `config` and its strings are copied. Errors: TRINE_EINVAL, TRINE_EDATA,
+ * TRINE_EIO, TRINE_ENOMEM, TRINE_EMATH, TRINE_EPROGRAM, TRINE_EAUDIT, TRINE_EMPI.
  * Collective over: world. */
 trine_status trine_trainer_create(trine_trainer **trainer, trine_world *world,
                                   const trine_config *config);
+/* Collective over: world. */
 void trine_trainer_destroy(trine_trainer **trainer);
-/* One optimizer step on the next global batch. Allocates nothing. Collective over: world. */
+/* One optimizer step on the next global batch. Allocates nothing, but for the maths library's
+ * primitives in the first one. Errors: TRINE_EDATA for a token outside the vocabulary; TRINE_EMATH,
+ * TRINE_EMPI; TRINE_EAUDIT under audit. An error is this rank's alone: trine_abort ends the job.
+ * Collective over: world. */
 trine_status trine_trainer_step(trine_trainer *trainer, trine_metrics *metrics);
 /* Mean loss over eval_iters global batches of the validation file, always the same ones.
- * Errors: TRINE_EINVAL without val_data_path. Collective over: world. */
+ * Errors: TRINE_EINVAL without val_data_path; those of a step. Collective over: world. */
 trine_status trine_trainer_eval(trine_trainer *trainer, double *loss);
-/* The configuration with everything filled in; owned by the trainer. */
+/* The configuration with everything filled in, and the mesh; owned by the trainer. */
 const trine_config *trine_trainer_config(const trine_trainer *trainer);
 const trine_mesh *trine_trainer_mesh(const trine_trainer *trainer);
-/* Prints layout, stages, batch arithmetic, threads and memory plan; rank 0 prints.
- * Collective over: world. */
+/* Prints layout, stages, batch arithmetic, threads and memory plan. Only world rank 0 writes; the
+ * others may call and nothing happens. Errors: TRINE_ENOMEM. Not collective. */
 trine_status trine_trainer_banner(trine_trainer *trainer, FILE *out);
 
 /* ---- Logging --------------------------------------------------------------------------------- */
@@ -427,21 +446,26 @@ typedef struct trine_log trine_log;
  * one of the token files. Not collective. */
 trine_status trine_log_create(trine_log **log, const trine_trainer *trainer, FILE *out,
                               const char *path, double peak_tflops);
+/* Not collective. */
 void trine_log_destroy(trine_log **log);
 /* {"step", "loss", "grad_norm", "lr", "tokens" (so far), "seconds", "tokens_per_second",
  * "peak_bytes"}, numbers with 17 significant digits, null where a number is not finite; on `out`
- * every `interval` steps, and whenever a step was skipped. Errors: TRINE_EIO. */
+ * every `interval` steps, and whenever a step was skipped. Errors: TRINE_EIO, TRINE_ENOMEM. */
 trine_status trine_log_step(trine_log *log, const trine_metrics *metrics, int interval);
-/* {"step", "val_loss"}. Errors: TRINE_EIO. */
+/* {"step", "val_loss"}. Errors: TRINE_EIO, TRINE_ENOMEM. */
 trine_status trine_log_val(trine_log *log, int64_t step, double loss);
 
-/* Bytes of one rank by kind, bubble and traffic of every stage, without starting anything.
- * Errors: TRINE_EINVAL. Not collective. */
+/* The next three look at a job of `ranks` ranks (0: as many as the layout asks for, dp 0 being 1)
+ * without starting it, and need no data but the token file's vocabulary, where config leaves that
+ * open. Errors: TRINE_EINVAL as trine_config_check, or without a vocabulary; TRINE_EIO and
+ * TRINE_EDATA from the token file; TRINE_ENOMEM; TRINE_EPROGRAM. Not collective. */
+
+/* Prints bytes of one rank by kind, bubble and traffic of every stage. */
 trine_status trine_dry_run(const trine_config *config, int ranks, FILE *out);
 /* Prints the picture of who computes what when, one line a stage, and its idle part beside the
- * schedule's bubble formula. Errors: TRINE_EINVAL. Not collective. */
+ * schedule's bubble formula. */
 trine_status trine_draw(const trine_config *config, int ranks, FILE *out);
-/* Prints every stage's program, then the picture. Errors: TRINE_EINVAL. Not collective. */
+/* Prints every stage's program, then the picture. */
 trine_status trine_explain(const trine_config *config, int ranks, FILE *out);
 
 #endif

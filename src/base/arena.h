@@ -46,6 +46,7 @@ void arena_init(arena *a, void *base, size_t capacity);
  * the capacity is our bug (ASSERT). Not collective. */
 void *arena_take(arena *a, mem_kind kind, size_t bytes);
 
+/* "parameters", ...: what a report calls the kind. */
 const char *mem_kind_text(mem_kind kind);
 
 #endif

@@ -10,8 +10,7 @@
  *     options o = {.program = "train_gpt", .rows = rows, .count = sizeof rows / sizeof *rows};
  *
  * `--name value` and `--name=value`; the last of several wins; a value which begins with "--" needs
- * the
- * "=" form; `--` ends the options. An alias of one letter is spelled -x.
+ * the "=" form; `--` ends the options. An alias of one letter is spelled -x.
  * Invariant: no destination ever holds a value that its row does not allow. Nothing is printed but
  * by options_help. Cost: arguments times rows. */
 #ifndef TRINE_BASE_OPTIONS_H

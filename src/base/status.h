@@ -24,8 +24,9 @@ trine_status status_user(trine_status status);
 const char *status_message(void);
 /* Forgets the trail: for callers that have handled the error. */
 void status_clear(void);
-/* What status_print puts before the message, e.g. "host7 [pp1 dp0 tp1]: "; copied. */
+/* What trine_error_print puts before the message, e.g. "host7 [pp1 dp0 tp1]: "; copied. */
 void status_prefix(const char *prefix);
+/* Says that this is a bug of ours, and aborts the process; what ASSERT calls. */
 _Noreturn void status_assert_failed(const char *file, int line, const char *expression);
 
 #define RAISE(status, ...) status_raise((status), __FILE__, __LINE__, __func__, __VA_ARGS__)

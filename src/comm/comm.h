@@ -96,7 +96,7 @@ void comm_tally_reset(trine_comm *comm);
 int mesh_node_count(const trine_mesh *mesh);
 int mesh_node_index(const trine_mesh *mesh, int rank);
 
-/* The host names of all ranks, for the banner: *names (world size) strings, owned by the world. */
-trine_status comm_host_names(trine_world *world, const char *const **names);
+/* The host names of all ranks, for the banner: (world size) strings, owned by the world. */
+const char *const *comm_host_names(const trine_world *world);
 
 #endif

@@ -270,11 +270,13 @@ static trine_status mpi_all_to_all(trine_comm *comm, void *dst, const void *src,
 
 /* ---- Communicators --------------------------------------------------------------------------- */
 
+/* Owns `comm` from here on, also when it fails. */
 static trine_status state_create(void **state, MPI_Comm comm) {
     int size = 0;
     TRY_MPI(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN));
     TRY_MPI(MPI_Comm_size(comm, &size));
     mpi_state *s = calloc(1, sizeof *s);
+    if (!s) MPI_Comm_free(&comm);
     CHECK(s, TRINE_ENOMEM, "no memory for a group of %d", size);
     s->comm = comm;
     s->requests = calloc(2 * (size_t)size, sizeof *s->requests);

@@ -87,7 +87,7 @@ struct trine_world {
     double timeout;       /* seconds; 0 is for ever */
     size_t message_limit; /* bytes */
     trine_comm *comm;     /* TRINE_WORLD */
-    trine_layout layout;  /* of the mesh; zeros without one */
+    trine_layout layout;  /* of the last mesh made; zeros before one */
     comm_host *hosts;     /* (size) */
     const char **names;   /* (size) into hosts */
     char *scratch;        /* (comm_scratch_bytes(size)) addends of the ordered reductions */

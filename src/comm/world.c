@@ -238,9 +238,8 @@ void comm_message_limit(trine_world *world, size_t bytes) {
     world->message_limit = bytes;
 }
 
-trine_status comm_host_names(trine_world *world, const char *const **names) {
-    *names = world->names;
-    return TRINE_OK;
+const char *const *comm_host_names(const trine_world *world) {
+    return world->names;
 }
 
 void world_place(const trine_world *world, int rank, char *text, size_t size) {

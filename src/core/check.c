@@ -170,7 +170,7 @@ static trine_status check_end(const simulation *sim, const stage_state *s) {
 
 /* Nobody moved and somebody is not at the end: say where each waits. */
 static trine_status deadlock(const simulation *sim) {
-    char text[3072], where[80];
+    char text[3072], where[INSTR_TEXT];
     size_t used = 0;
     for (int p = 0; p < sim->spec->stages && used < sizeof text - 1; p++) {
         const stage_state *s = &sim->stages[p];

@@ -4,7 +4,7 @@
 #include "core/check_state.h"
 
 trine_status check_fault(const stage_state *s, const char *format, ...) {
-    char what[256], where[80];
+    char what[256], where[INSTR_TEXT];
     va_list args;
     va_start(args, format);
     vsnprintf(what, sizeof what, format, args);
@@ -28,9 +28,7 @@ static trine_status claim_slot(stage_state *s, const instr *i) {
     if (slot->busy && slot->micro == i->micro) return TRINE_OK;
     REQUIRE(!slot->busy, "slot %d still holds micro-batch %d", i->slot, slot->micro);
     *slot = (slot_state){.micro = i->micro, .busy = true};
-    int busy = 0;
-    for (int n = 0; n < s->p->slots; n++) busy += s->slots[n].busy;
-    if (busy > s->facts.slots) s->facts.slots = busy;
+    if (++s->busy_slots > s->facts.slots) s->facts.slots = s->busy_slots;
     return TRINE_OK;
 }
 
@@ -39,7 +37,9 @@ static void release_slot(stage_state *s, slot_state *slot) {
     bool forward_only = s->p->spec->forward_only;
     bool last = s->p->stage == s->p->spec->stages - 1;
     int done = forward_only ? slot->forwards : slot->backwards;
-    if (done == stage_units(s) && (last || slot->sent)) slot->busy = false;
+    if (done != stage_units(s) || !(last || slot->sent)) return;
+    slot->busy = false;
+    s->busy_slots--;
 }
 
 static trine_status claim_stream(stage_state *s, const instr *i, int unit) {
@@ -47,10 +47,13 @@ static trine_status claim_stream(stage_state *s, const instr *i, int unit) {
     REQUIRE(!stream->busy, "gradient stream %d still holds micro-batch %d", i->stream,
             stream->micro);
     *stream = (stream_state){.micro = i->micro, .unit = unit, .busy = true};
-    int busy = 0;
-    for (int n = 0; n < s->p->streams; n++) busy += s->streams[n].busy;
-    if (busy > s->facts.streams) s->facts.streams = busy;
+    if (++s->busy_streams > s->facts.streams) s->facts.streams = s->busy_streams;
     return TRINE_OK;
+}
+
+static void release_stream(stage_state *s, stream_state *stream) {
+    stream->busy = false;
+    s->busy_streams--;
 }
 
 static bool reads_tokens(const stage_state *s) {
@@ -162,7 +165,7 @@ static trine_status check_backward(stage_state *s, const instr *i) {
     unit->backwards++;
     slot->backwards++;
     stream->unit--;
-    if (i->unit == first && s->p->stage == 0) stream->busy = false;
+    if (i->unit == first && s->p->stage == 0) release_stream(s, stream);
     release_slot(s, slot);
     return TRINE_OK;
 }
@@ -172,7 +175,7 @@ static trine_status check_send_grad(stage_state *s, const instr *i) {
     REQUIRE(stream->busy && stream->micro == i->micro &&
                 stream->unit == spec_first(s->p->spec, s->p->stage) - 1,
             "gradient stream %d does not hold the gradient of the stage's input", i->stream);
-    stream->busy = false;
+    release_stream(s, stream);
     return TRINE_OK;
 }
 

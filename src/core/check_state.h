@@ -3,7 +3,7 @@
  * changes; no rule looks beyond its stage.
  * Invariant: a rule that returns TRINE_OK has changed the state as the instruction changes the
  * buffers; one that does not has raised TRINE_EPROGRAM with stage, position and instruction.
- * Cost: a few comparisons an instruction, and the buffers' number once per claim. */
+ * Cost: a few comparisons an instruction; a GATHER looks at every gather buffer. */
 #ifndef TRINE_CORE_CHECK_STATE_H
 #define TRINE_CORE_CHECK_STATE_H
 
@@ -53,6 +53,7 @@ typedef struct {
     unit_state *units;
     pending *waits[RESOURCES];
     int ties, norms;
+    int busy_slots, busy_streams;
     bool arrived; /* at a TIE or NORM, waiting for the other stages */
     check_facts facts;
 } stage_state;

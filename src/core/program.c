@@ -1,6 +1,7 @@
 #include "core/program.h"
 
 #include <ctype.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,8 +17,8 @@ void program_destroy(program *p) {
 }
 
 instr program_instr(instr_kind kind, int unit, int micro) {
-    return (instr){.kind = (int16_t)kind,
-                   .unit = (int16_t)unit,
+    return (instr){.kind = (int32_t)kind,
+                   .unit = unit,
                    .micro = micro,
                    .slot = -1,
                    .stream = -1,
@@ -28,6 +29,8 @@ instr program_instr(instr_kind kind, int unit, int micro) {
 trine_status program_insert(program *p, int at, instr i) {
     ASSERT(at >= 0 && at <= p->count);
     if (p->count == p->capacity) {
+        CHECK(p->capacity <= INT_MAX / 2, TRINE_ENOMEM, "a program of more than %d instructions",
+              p->capacity);
         int capacity = p->capacity ? 2 * p->capacity : 64;
         instr *code = realloc(p->code, (size_t)capacity * sizeof *code);
         CHECK(code, TRINE_ENOMEM, "a program of %d instructions does not fit in memory", capacity);
@@ -71,7 +74,7 @@ bool spec_holds(const program_spec *s, int stage, int unit) {
 }
 
 unit_class spec_class(const program_spec *s, int unit) {
-    return unit == 0 || unit == s->units - 1 ? CLASS_EDGE : CLASS_BLOCK;
+    return unit == 0 || unit == s->units - 1 ? CLASS_END : CLASS_BLOCK;
 }
 
 bool spec_tied_locally(const program_spec *s) {
@@ -96,11 +99,11 @@ int spec_units_of(const program_spec *s, int stage, unit_class c) {
 }
 
 static resource gather_resource(const program_spec *s, int unit) {
-    return spec_class(s, unit) == CLASS_BLOCK ? RES_GATHER_BLOCK : RES_GATHER_EDGE;
+    return spec_class(s, unit) == CLASS_BLOCK ? RES_GATHER_BLOCK : RES_GATHER_END;
 }
 
 static resource reduce_resource(const program_spec *s, int unit) {
-    return spec_class(s, unit) == CLASS_BLOCK ? RES_REDUCE_BLOCK : RES_REDUCE_EDGE;
+    return spec_class(s, unit) == CLASS_BLOCK ? RES_REDUCE_BLOCK : RES_REDUCE_END;
 }
 
 typedef struct {
@@ -197,12 +200,12 @@ int program_resource_count(const program *p, resource what) {
         return p->streams;
     case RES_GATHER_BLOCK:
         return p->gathers[CLASS_BLOCK];
-    case RES_GATHER_EDGE:
-        return p->gathers[CLASS_EDGE];
+    case RES_GATHER_END:
+        return p->gathers[CLASS_END];
     case RES_REDUCE_BLOCK:
         return p->reduces[CLASS_BLOCK];
-    case RES_REDUCE_EDGE:
-        return p->reduces[CLASS_EDGE];
+    case RES_REDUCE_END:
+        return p->reduces[CLASS_END];
     case RES_PARAMS:
     case RES_GRADS:
         return p->spec->units;
@@ -240,19 +243,15 @@ static const char *parse_field(const char *text, instr *i) {
     if (!*text || !isdigit((unsigned char)text[1])) return NULL;
     char *end;
     long value = strtol(text + 1, &end, 10);
-    if (*text == 'm') {
-        if (i->micro >= 0 || value > INT32_MAX) return NULL;
-        i->micro = (int32_t)value;
-        return end;
-    }
-    int16_t *field = *text == 'u'   ? &i->unit
+    int32_t *field = *text == 'u'   ? &i->unit
+                     : *text == 'm' ? &i->micro
                      : *text == 's' ? &i->slot
                      : *text == 'd' ? &i->stream
                      : *text == 'b' ? &i->gather
                      : *text == 'r' ? &i->reduce
                                     : NULL;
-    if (!field || *field >= 0 || value > INT16_MAX) return NULL;
-    *field = (int16_t)value;
+    if (!field || *field >= 0 || value > INT32_MAX) return NULL;
+    *field = (int32_t)value;
     return end;
 }
 
@@ -274,7 +273,7 @@ trine_status instr_parse(const char *text, instr *i) {
 }
 
 void program_print(const program *p, FILE *out) {
-    char text[80];
+    char text[INSTR_TEXT];
     for (int i = 0; i < p->count; i++) {
         instr_print(&p->code[i], text, sizeof text);
         fprintf(out, "%5d  %s\n", i, text);

@@ -5,7 +5,7 @@
  *
  * What an instruction touches is asked from one function, program_operands: the interpreter waits
  * by it and the checker simulates by it, so the thing proved is the thing run.
- * Invariant: a program depends on the spec and the stage only. Cost: 16 bytes an instruction,
+ * Invariant: a program depends on the spec and the stage only. Cost: 28 bytes an instruction,
  * O(units x micro-batches) of them.
  *
  *   instruction  fields              meaning
@@ -41,18 +41,21 @@ typedef enum {
     INSTR_KINDS
 } instr_kind;
 
-/* -1 in a field that the instruction does not use. */
+/* -1 in a field that the instruction does not use. All fields are of one size: ranks compare their
+ * programs by hash, and padding has no value. */
 typedef struct {
-    int16_t kind; /* instr_kind */
-    int16_t unit;
-    int32_t micro;
-    int16_t slot, stream, gather, reduce;
+    int32_t kind; /* instr_kind */
+    int32_t unit, micro;
+    int32_t slot, stream, gather, reduce;
 } instr;
+
+_Static_assert(sizeof(instr) == 7 * sizeof(int32_t), "an instruction has padding");
 
 #define PROGRAM_STAGES 256 /* pipeline stages, at most */
 
-/* Buffers come in two classes, because a token matrix dwarfs a block. */
-typedef enum { CLASS_BLOCK, CLASS_EDGE, CLASSES } unit_class;
+/* Buffers come in two classes, because a token matrix dwarfs a block. The ends of the model are
+ * embedding and head. */
+typedef enum { CLASS_BLOCK, CLASS_END, CLASSES } unit_class;
 
 /* What all stages' programs are made from. */
 typedef struct {
@@ -85,7 +88,7 @@ trine_status program_append(program *p, instr i);
 trine_status program_insert(program *p, int at, instr i);
 
 /* A pass: `pass` reads p and appends the rewritten code to an empty program with the same header;
- * on success that becomes p's code. */
+ * on success that becomes p's code, else p stays as it was. Errors: those of `pass`. */
 trine_status program_rewrite(program *p, trine_status (*pass)(const program *p, program *out));
 
 /* Pure facts about a spec. */
@@ -110,8 +113,8 @@ int spec_units_of(const program_spec *s, int stage, unit_class c);
     X(RES_ACTS)   /* what a slot keeps between forward and backward */                             \
     X(RES_OUTPUT) /* output activations of a slot */                                               \
     X(RES_STREAM) /* a gradient stream */                                                          \
-    X(RES_GATHER_BLOCK) X(RES_GATHER_EDGE) /* gather buffers */                                    \
-    X(RES_REDUCE_BLOCK) X(RES_REDUCE_EDGE) /* reduce buffers */                                    \
+    X(RES_GATHER_BLOCK) X(RES_GATHER_END) /* gather buffers */                                    \
+    X(RES_REDUCE_BLOCK) X(RES_REDUCE_END) /* reduce buffers */                                    \
     X(RES_PARAMS) /* a unit's parameters at rest */                                                \
     X(RES_GRADS)  /* a unit's gradients at rest */
 
@@ -139,6 +142,7 @@ int program_resource_count(const program *p, resource what);
 /* ---- Text ------------------------------------------------------------------------------------ */
 
 const char *instr_text(instr_kind kind);
+#define INSTR_TEXT 96 /* bytes that hold any instruction's text */
 /* "BACKWARD u3 m0 s1 d0 b1 r0" into text (size bytes). */
 void instr_print(const instr *i, char *text, size_t size);
 /* The inverse. Errors: TRINE_EINVAL with the text. */

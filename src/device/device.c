@@ -24,6 +24,18 @@ static const backend backends[DEVICE_KINDS] = {
     [DEVICE_REF] = {"ref", &ops_ref, &host_memory, NULL, NULL},
 };
 
+trine_status device_find(device_kind *kind, const char *name) {
+    char known[64] = "";
+    size_t used = 0;
+    for (int k = 0; k < DEVICE_KINDS; k++) {
+        *kind = (device_kind)k;
+        if (name && strcmp(backends[k].name, name) == 0) return TRINE_OK;
+        used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", k ? ", " : "",
+                                 backends[k].name);
+    }
+    return RAISE(TRINE_EINVAL, "no device \"%s\"; there are: %s", name ? name : "(null)", known);
+}
+
 static const backend *find(const device *d) {
     size_t kind = 0;
     while (backends[kind].ops != d->ops) kind++;
@@ -81,11 +93,11 @@ int device_affinity_cpus(void) {
         cpu_set_t *mask = CPU_ALLOC((size_t)width);
         if (!mask) break;
         size_t bytes = CPU_ALLOC_SIZE((size_t)width);
-        int failed = sched_getaffinity(0, bytes, mask);
+        int failed = sched_getaffinity(0, bytes, mask) ? errno : 0;
         int count = failed ? 0 : CPU_COUNT_S(bytes, mask);
         CPU_FREE(mask);
         if (!failed) return count;
-        if (errno != EINVAL) break;
+        if (failed != EINVAL) break;
     }
     return device_node_cpus();
 }

@@ -1,9 +1,10 @@
-/* A device is two tables: memory (here) and maths operators (ops.h). The model sees nothing else: it names
- * no backend and no element type. Activations and parameters are `void *` in the device's compute
- * type (`compute`); statistics, gradients of parameters and everything that accumulates is float.
+/* A device is two tables: memory (here) and maths operators (ops.h). The model sees nothing else:
+ * it names no backend and no element type. Activations and parameters are `void *` in the device's
+ * compute type (`compute`); statistics, gradients of parameters and everything that accumulates is
+ * float.
  *
- * Three tables fill it: ref (plain loops, the specification), cpu (oneDNN and vectorised kernels)
- * and, in a later room, cuda. A backend that is not built is a stub file that refuses to open.
+ * There are two: ref (plain loops, the specification) and cpu (oneDNN and vectorised kernels). To
+ * add one: a row in DEVICE_LIST, one in device.c, and a folder with its ops.
  * Invariant: the tables compute the same function; tests/ops holds each against ref.
  * Cost: one indirect call per operator. */
 #ifndef TRINE_DEVICE_DEVICE_H
@@ -41,6 +42,9 @@ typedef struct device {
     int threads;         /* what the operators may use */
     void *state;         /* the backend's own (primitive caches); NULL in ref */
 } device;
+
+/* Finds a kind by its name in the list. Errors: TRINE_EINVAL names all; name may be NULL. Pure. */
+trine_status device_find(device_kind *kind, const char *name);
 
 /* Opens a device with `threads` threads (>= 1). On success *d is owned by the caller.
  * Errors: TRINE_EUNSUPPORTED, TRINE_ENOMEM. Not collective. */

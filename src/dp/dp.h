@@ -20,15 +20,15 @@ trine_status dp_micro_batches(int global_batch, int micro_batch, int dp, int *ou
 uint64_t dp_sample(int micro_batch, int dp, int d, int m, int b);
 
 /* Pass: REDUCE after a unit's last BACKWARD, or after every one with ZeRO-2/3, which then go through
- * reduce buffers. Sets p->reduces. */
+ * reduce buffers. Sets p->reduces. Errors: TRINE_ENOMEM. */
 trine_status dp_reduce(program *p);
 
-/* Pass: appends NORM. */
+/* Pass: appends NORM. Errors: TRINE_ENOMEM. */
 trine_status dp_norm(program *p);
 
 /* *sum = sum of squares of elements [begin, begin + count) of a range, whose gradients start at g for
  * element `begin`, tensor by tensor in blocks of SUM_SQUARES_BLOCK. Tensors that all tp ranks hold
- * count on tp rank 0 only. Not collective. */
+ * count on tp rank 0 only. Errors: the operator's own. Not collective. */
 trine_status dp_norm_local(device *d, const flat_range *range, size_t begin, size_t count,
                            const float *g, int tp_rank, double *sum);
 
@@ -43,7 +43,7 @@ size_t dp_norm_scratch(int units, trine_layout layout);
 
 /* *squares and *loss = the global ones, bit-identical on every rank and for every pipeline depth:
  * squares are added in (unit, tp, dp) order, losses in dp order.
- * Collective over: dp, tp and pp. */
+ * Errors: the collectives' own. Collective over: dp, tp and pp. */
 trine_status dp_norm_global(const trine_mesh *mesh, const dp_sums *own, int units, double *scratch,
                             double *squares, double *loss);
 

@@ -27,7 +27,7 @@ typedef enum { DIM_1, DIM_C, DIM_F, DIM_T, DIM_V } dim;
 typedef enum { VALUE_ZERO, VALUE_ONE, VALUE_NORMAL, VALUE_RESIDUAL, VALUE_POSITION } value;
 
 typedef struct {
-    size_t slot; /* of the param in gpt_unit */
+    size_t at; /* where the param lies in gpt_unit */
     const char *name;
     int range;
     size_t parts;
@@ -36,38 +36,38 @@ typedef struct {
     value value;
 } tensor_row;
 
-#define SLOT(member) offsetof(gpt_unit, member)
+#define AT(member) offsetof(gpt_unit, member)
 
 static const tensor_row embedding_rows[] = {
-    {SLOT(embedding.token), "wte.weight", 0, 1, DIM_V, DIM_C, SPLIT_ROWS, VALUE_NORMAL},
-    {SLOT(embedding.position), "wpe.weight", 1, 1, DIM_T, DIM_C, SPLIT_NONE, VALUE_POSITION},
+    {AT(embedding.token), "wte.weight", 0, 1, DIM_V, DIM_C, SPLIT_ROWS, VALUE_NORMAL},
+    {AT(embedding.position), "wpe.weight", 1, 1, DIM_T, DIM_C, SPLIT_NONE, VALUE_POSITION},
 };
 
 static const tensor_row block_rows[] = {
-    {SLOT(block.ln1.gain), "ln_1.weight", 0, 1, DIM_C, DIM_1, SPLIT_NONE, VALUE_ONE},
-    {SLOT(block.ln1.bias), "ln_1.bias", 0, 1, DIM_C, DIM_1, SPLIT_NONE, VALUE_ZERO},
-    {SLOT(block.qkv.weight), "attn.c_attn.weight", 0, 3, DIM_C, DIM_C, SPLIT_ROWS, VALUE_NORMAL},
-    {SLOT(block.qkv.bias), "attn.c_attn.bias", 0, 3, DIM_C, DIM_1, SPLIT_ROWS, VALUE_ZERO},
-    {SLOT(block.proj.weight), "attn.c_proj.weight", 0, 1, DIM_C, DIM_C, SPLIT_COLS, VALUE_RESIDUAL},
-    {SLOT(block.proj.bias), "attn.c_proj.bias", 0, 1, DIM_C, DIM_1, SPLIT_NONE, VALUE_ZERO},
-    {SLOT(block.ln2.gain), "ln_2.weight", 0, 1, DIM_C, DIM_1, SPLIT_NONE, VALUE_ONE},
-    {SLOT(block.ln2.bias), "ln_2.bias", 0, 1, DIM_C, DIM_1, SPLIT_NONE, VALUE_ZERO},
-    {SLOT(block.fc.weight), "mlp.c_fc.weight", 0, 1, DIM_F, DIM_C, SPLIT_ROWS, VALUE_NORMAL},
-    {SLOT(block.fc.bias), "mlp.c_fc.bias", 0, 1, DIM_F, DIM_1, SPLIT_ROWS, VALUE_ZERO},
-    {SLOT(block.out.weight), "mlp.c_proj.weight", 0, 1, DIM_C, DIM_F, SPLIT_COLS, VALUE_RESIDUAL},
-    {SLOT(block.out.bias), "mlp.c_proj.bias", 0, 1, DIM_C, DIM_1, SPLIT_NONE, VALUE_ZERO},
+    {AT(block.ln1.gain), "ln_1.weight", 0, 1, DIM_C, DIM_1, SPLIT_NONE, VALUE_ONE},
+    {AT(block.ln1.bias), "ln_1.bias", 0, 1, DIM_C, DIM_1, SPLIT_NONE, VALUE_ZERO},
+    {AT(block.qkv.weight), "attn.c_attn.weight", 0, 3, DIM_C, DIM_C, SPLIT_ROWS, VALUE_NORMAL},
+    {AT(block.qkv.bias), "attn.c_attn.bias", 0, 3, DIM_C, DIM_1, SPLIT_ROWS, VALUE_ZERO},
+    {AT(block.proj.weight), "attn.c_proj.weight", 0, 1, DIM_C, DIM_C, SPLIT_COLS, VALUE_RESIDUAL},
+    {AT(block.proj.bias), "attn.c_proj.bias", 0, 1, DIM_C, DIM_1, SPLIT_NONE, VALUE_ZERO},
+    {AT(block.ln2.gain), "ln_2.weight", 0, 1, DIM_C, DIM_1, SPLIT_NONE, VALUE_ONE},
+    {AT(block.ln2.bias), "ln_2.bias", 0, 1, DIM_C, DIM_1, SPLIT_NONE, VALUE_ZERO},
+    {AT(block.fc.weight), "mlp.c_fc.weight", 0, 1, DIM_F, DIM_C, SPLIT_ROWS, VALUE_NORMAL},
+    {AT(block.fc.bias), "mlp.c_fc.bias", 0, 1, DIM_F, DIM_1, SPLIT_ROWS, VALUE_ZERO},
+    {AT(block.out.weight), "mlp.c_proj.weight", 0, 1, DIM_C, DIM_F, SPLIT_COLS, VALUE_RESIDUAL},
+    {AT(block.out.bias), "mlp.c_proj.bias", 0, 1, DIM_C, DIM_1, SPLIT_NONE, VALUE_ZERO},
 };
 
 static const tensor_row tied_head_rows[] = {
-    {SLOT(head.token), "wte.weight", 0, 1, DIM_V, DIM_C, SPLIT_ROWS, VALUE_NORMAL},
-    {SLOT(head.norm.gain), "ln_f.weight", 1, 1, DIM_C, DIM_1, SPLIT_NONE, VALUE_ONE},
-    {SLOT(head.norm.bias), "ln_f.bias", 1, 1, DIM_C, DIM_1, SPLIT_NONE, VALUE_ZERO},
+    {AT(head.token), "wte.weight", 0, 1, DIM_V, DIM_C, SPLIT_ROWS, VALUE_NORMAL},
+    {AT(head.norm.gain), "ln_f.weight", 1, 1, DIM_C, DIM_1, SPLIT_NONE, VALUE_ONE},
+    {AT(head.norm.bias), "ln_f.bias", 1, 1, DIM_C, DIM_1, SPLIT_NONE, VALUE_ZERO},
 };
 
 static const tensor_row untied_head_rows[] = {
-    {SLOT(head.token), "lm_head.weight", 0, 1, DIM_V, DIM_C, SPLIT_ROWS, VALUE_NORMAL},
-    {SLOT(head.norm.gain), "ln_f.weight", 1, 1, DIM_C, DIM_1, SPLIT_NONE, VALUE_ONE},
-    {SLOT(head.norm.bias), "ln_f.bias", 1, 1, DIM_C, DIM_1, SPLIT_NONE, VALUE_ZERO},
+    {AT(head.token), "lm_head.weight", 0, 1, DIM_V, DIM_C, SPLIT_ROWS, VALUE_NORMAL},
+    {AT(head.norm.gain), "ln_f.weight", 1, 1, DIM_C, DIM_1, SPLIT_NONE, VALUE_ONE},
+    {AT(head.norm.bias), "ln_f.bias", 1, 1, DIM_C, DIM_1, SPLIT_NONE, VALUE_ZERO},
 };
 
 typedef struct {
@@ -163,7 +163,7 @@ static size_t next_offset(cursor *c, const flat_unit *layout, const tensor_row *
 }
 
 static param *param_of(gpt_unit *u, const tensor_row *row) {
-    return (param *)((char *)u + row->slot);
+    return (param *)((char *)u + row->at);
 }
 
 void gpt_bind_params(gpt_unit *u, const gpt_shape *s, int unit, const flat_unit *layout,

@@ -20,18 +20,18 @@ double pp_bubble(trine_schedule schedule, int stages, int micros) {
     return (stages - 1.0) / (micros + stages - 1.0);
 }
 
-static bool has_edge_unit(const program *p) {
+static bool has_end(const program *p) {
     return spec_holds(p->spec, p->stage, 0) || spec_holds(p->spec, p->stage, p->spec->units - 1);
 }
 
 /* All units of the stage forwards on one micro-batch. */
 static trine_status forward(program *p, int micro) {
     instr i = program_instr(LOAD, -1, micro);
-    i.slot = (int16_t)(micro % p->slots);
-    if (has_edge_unit(p)) TRY(program_append(p, i));
+    i.slot = micro % p->slots;
+    if (has_end(p)) TRY(program_append(p, i));
     i.kind = FORWARD;
     for (int u = spec_first(p->spec, p->stage); u <= spec_last(p->spec, p->stage); u++) {
-        i.unit = (int16_t)u;
+        i.unit = u;
         TRY(program_append(p, i));
     }
     return TRINE_OK;
@@ -39,10 +39,10 @@ static trine_status forward(program *p, int micro) {
 
 static trine_status backward(program *p, int micro) {
     instr i = program_instr(BACKWARD, -1, micro);
-    i.slot = (int16_t)(micro % p->slots);
-    i.stream = (int16_t)(micro % p->streams);
+    i.slot = micro % p->slots;
+    i.stream = micro % p->streams;
     for (int u = spec_last(p->spec, p->stage); u >= spec_first(p->spec, p->stage); u--) {
-        i.unit = (int16_t)u;
+        i.unit = u;
         TRY(program_append(p, i));
     }
     return TRINE_OK;

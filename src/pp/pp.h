@@ -22,7 +22,8 @@ typedef struct {
 
 /* Splits `units` (embedding, blocks, head) into `stages` contiguous stages so that the most
  * expensive one is as cheap as possible, and then the sum of squares (which evens out the rest).
- * Fills first[stages + 1]. Errors: TRINE_EINVAL when a stage would be empty. Pure. */
+ * Fills first[stages + 1]. Cost: stages x units^2. Errors: TRINE_EINVAL when a stage would be empty;
+ * TRINE_ENOMEM. Pure. */
 trine_status pp_split_by_cost(int first[], int stages, int units, const pp_cost *cost);
 
 /* Splits by hand: "e,5,5,h" or "3,3" (see trine_parallel.pp_split).
@@ -36,10 +37,11 @@ int pp_slots(trine_schedule schedule, int stages, int micros, int stage);
  * slots and streams. Errors: TRINE_ENOMEM. */
 trine_status pp_order(program *p);
 
-/* Pass: adds RECV_ACT, SEND_ACT, RECV_GRAD, SEND_GRAD around the stage's computation. */
+/* Pass: adds RECV_ACT, SEND_ACT, RECV_GRAD, SEND_GRAD around the stage's computation.
+ * Errors: TRINE_ENOMEM. */
 trine_status pp_wire_messages(program *p);
 
-/* Pass: appends TIE on the stages that hold a user of a tied token matrix. */
+/* Pass: appends TIE on the stages that hold a user of a tied token matrix. Errors: TRINE_ENOMEM. */
 trine_status pp_wire_tie(program *p);
 
 /* The fraction of a step that a stage waits in a pipeline of equal stages: (P-1)/(M+P-1) for gpipe

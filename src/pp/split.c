@@ -6,15 +6,11 @@
 #include "base/status.h"
 #include "pp/pp.h"
 
-static double unit_cost(const pp_cost *cost, int units, int unit) {
-    if (unit == 0) return cost->embedding;
-    return unit == units - 1 ? cost->head : cost->block;
-}
-
+/* Of units [from, to), not empty. No loop: fill_row asks for every pair. */
 static double run_cost(const pp_cost *cost, int units, int from, int to) {
-    double sum = 0;
-    for (int u = from; u < to; u++) sum += unit_cost(cost, units, u);
-    return sum;
+    bool embedding = from == 0, head = to == units;
+    int blocks = to - from - embedding - head;
+    return embedding * cost->embedding + blocks * cost->block + head * cost->head;
 }
 
 /* best[u]: the least cost of units [0, u) on p stages; from[u]: where the last of them begins. The

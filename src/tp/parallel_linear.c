@@ -22,24 +22,20 @@ struct trine_linear {
     size_t bytes;
 };
 
-/* ---- Creation -------------------------------------------------------------------------------- */
+/* Beyond this many the bytes of a matrix might not fit into 64 bits. */
+#define MOST_NUMBERS ((size_t)1 << 50)
 
-static trine_status find_device(const char *name, device_kind *kind) {
-#define DEVICE_FOUND(value, text)                                                                  \
-    if (name && strcmp(name, (text)) == 0) {                                                       \
-        *kind = (value);                                                                           \
-        return TRINE_OK;                                                                           \
-    }
-    DEVICE_LIST(DEVICE_FOUND)
-#undef DEVICE_FOUND
-    return RAISE(TRINE_EINVAL, "no device \"%s\"; there are cpu and ref", name ? name : "(null)");
-}
+/* ---- Creation -------------------------------------------------------------------------------- */
 
 static trine_status check_config(const trine_linear_config *c, int P) {
     CHECK(c->split == TRINE_COLUMN || c->split == TRINE_ROW, TRINE_EINVAL,
           "split %d is neither TRINE_COLUMN nor TRINE_ROW", (int)c->split);
     CHECK(c->in > 0 && c->out > 0 && c->max_rows > 0, TRINE_EINVAL,
           "in (%zu), out (%zu) and max_rows (%zu) must be at least 1", c->in, c->out, c->max_rows);
+    size_t widest = c->in > c->out ? c->in : c->out;
+    CHECK(c->in <= MOST_NUMBERS / c->out && c->max_rows <= MOST_NUMBERS / widest, TRINE_EINVAL,
+          "in (%zu), out (%zu) and max_rows (%zu): no machine holds these matrices", c->in, c->out,
+          c->max_rows);
     CHECK(c->split != TRINE_COLUMN || c->out % (size_t)P == 0, TRINE_EINVAL,
           "out (%zu) must be a multiple of tp (%d) in a column-parallel linear", c->out, P);
     CHECK(c->split != TRINE_ROW || c->in % (size_t)P == 0, TRINE_EINVAL,
@@ -82,8 +78,8 @@ static void take_memory(trine_linear *l, arena *a) {
 }
 
 static trine_status set_up(trine_linear *l) {
-    device_kind kind = DEVICE_KINDS;
-    TRY(find_device(l->config.device, &kind));
+    device_kind kind;
+    TRY(device_find(&kind, l->config.device));
     TRY(device_open(&l->tp.dev, kind, l->config.threads ? l->config.threads : 1));
     tensor t = weight_tensor(l);
     l->local.rows = t.rows;

@@ -4,13 +4,18 @@
 
 #include "base/options.h"
 #include "base/status.h"
+#include "device/device.h"
 
 /* The command line of the example trainers: one table. */
 
 static const char *const models[] = {"custom", "gpt2", "gpt2-medium", "gpt2-large", "gpt2-xl", NULL};
 static const char *const decays[] = {"cosine", "linear", "constant", NULL};
 static const char *const zeros[] = {"0", "1", "2", "3", NULL};
-static const char *const devices[] = {"cpu", "ref", NULL};
+static const char *const devices[] = {
+#define DEVICE_TEXT(id, text) text,
+    DEVICE_LIST(DEVICE_TEXT) NULL
+#undef DEVICE_TEXT
+};
 static const char *const schedules[] = {
 #define SCHEDULE_TEXT(id, text) text,
     TRINE_SCHEDULE_LIST(SCHEDULE_TEXT) NULL

@@ -1,3 +1,4 @@
+#include <float.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -66,11 +67,21 @@ static void complain(fault_list *f, const char *format, ...) {
 #define MOST_NUMBERS 0x1p50
 #define MOST_WIDTH   (1 << 26)
 #define MOST_SAMPLES (1 << 20)
+/* Programs grow with the micro-batches of a step, and every rank makes those of all stages. */
+#define MOST_MICROS (1 << 20)
 
-/* Parameters and one micro-batch's activations, roughly. */
-static double numbers(const trine_model *m, int micro_batch) {
+/* Samples whose activations a rank holds at once: gpipe keeps those of all its micro-batches. (1f1b
+ * keeps a few more than one micro-batch's; below MOST_NUMBERS there is room for that.) */
+static double samples_in_flight(const trine_config *c) {
+    int dp = c->parallel.layout.dp, micro = c->micro_batch_size;
+    bool all = c->parallel.schedule == TRINE_GPIPE && dp >= 1 && c->global_batch_size / dp > micro;
+    return all ? c->global_batch_size / dp : micro;
+}
+
+/* Parameters and activations, roughly. */
+static double numbers(const trine_model *m, double samples) {
     double C = m->hidden_size, F = m->ffn_hidden_size, T = m->seq_length, V = m->vocab_size;
-    double blocks = m->num_layers, rows = T * micro_batch;
+    double blocks = m->num_layers, rows = T * samples;
     return blocks * (4 * C * C + 2 * C * F) + 2 * V * C + T * C +
            rows * (blocks * (8 * C + 2 * F) + V);
 }
@@ -90,7 +101,7 @@ static void check_model(const trine_config *c, fault_list *f) {
     EXPECT(m->num_attention_heads < 1 || m->hidden_size % m->num_attention_heads == 0,
            "--hidden-size %d must be a multiple of --num-attention-heads %d", m->hidden_size,
            m->num_attention_heads);
-    double size = numbers(m, c->micro_batch_size);
+    double size = numbers(m, samples_in_flight(c));
     EXPECT(f->count || size < MOST_NUMBERS,
            "parameters and activations of these sizes are %.2g numbers; no machine holds them",
            size);
@@ -107,19 +118,27 @@ static void check_batch(const trine_config *c, fault_list *f) {
     EXPECT(c->data.data_path, "--data-path is missing");
 }
 
+/* The operators take fp32: what is below 1 here must be so there, or its complement is 0. */
+static bool is_fraction(double beta) {
+    return beta >= 0 && beta < 1 && (float)beta < 1;
+}
+
 static void check_optimizer(const trine_optimizer *o, fault_list *f) {
-    EXPECT(o->lr >= 0 && isfinite(o->lr), "--lr %g must be a number of at least 0", o->lr);
+    EXPECT(o->lr >= 0 && o->lr <= (double)FLT_MAX,
+           "--lr %g must be a number of at least 0, in fp32 too", o->lr);
     EXPECT(o->min_lr >= 0 && o->min_lr <= o->lr, "--min-lr %g must lie between 0 and --lr %g",
            o->min_lr, o->lr);
     EXPECT(o->lr_warmup_iters >= 0, "--lr-warmup-iters %d must not be negative",
            o->lr_warmup_iters);
     EXPECT(o->lr_decay_iters >= 0, "--lr-decay-iters %d must not be negative", o->lr_decay_iters);
-    EXPECT(o->weight_decay >= 0, "--weight-decay %g must not be negative", o->weight_decay);
-    EXPECT(o->adam_beta1 >= 0 && o->adam_beta1 < 1, "--adam-beta1 %g must be in [0, 1)",
+    EXPECT(o->weight_decay >= 0 && o->weight_decay <= (double)FLT_MAX,
+           "--weight-decay %g must not be negative, and finite", o->weight_decay);
+    EXPECT(is_fraction(o->adam_beta1), "--adam-beta1 %.10g must be in [0, 1), in fp32 too",
            o->adam_beta1);
-    EXPECT(o->adam_beta2 >= 0 && o->adam_beta2 < 1, "--adam-beta2 %g must be in [0, 1)",
+    EXPECT(is_fraction(o->adam_beta2), "--adam-beta2 %.10g must be in [0, 1), in fp32 too",
            o->adam_beta2);
-    EXPECT(o->adam_eps > 0, "--adam-eps %g must be greater than 0", o->adam_eps);
+    EXPECT(o->adam_eps >= (double)FLT_MIN && o->adam_eps <= (double)FLT_MAX,
+           "--adam-eps %g must be greater than 0, in fp32 too", o->adam_eps);
     EXPECT(o->clip_grad >= 0, "--clip-grad %g must not be negative (0: no clipping)",
            o->clip_grad);
 }
@@ -132,8 +151,9 @@ static void check_choices(const trine_parallel *p, fault_list *f) {
     EXPECT(p->threads >= 0, "--threads %d must not be negative", p->threads);
     EXPECT(p->ranks_per_node >= 0, "--ranks-per-node %d must not be negative", p->ranks_per_node);
     EXPECT(p->timeout >= 0, "--timeout %g must not be negative (0: wait for ever)", p->timeout);
-    EXPECT(setup_device_kind(p->device, &kind), "--device %s is not built in; there are cpu and ref",
-           p->device ? p->device : "(null)");
+    if (device_find(&kind, p->device) == TRINE_OK) return;
+    complain(f, "--device: %s", status_message());
+    status_clear();
 }
 
 /* ---- The layout: what depends on dp, tp and pp ---- */
@@ -156,7 +176,13 @@ static void check_heads(const trine_model *m, int tp, fault_list *f) {
 static void check_micros(const trine_config *c, fault_list *f) {
     int global = c->global_batch_size, dp = c->parallel.layout.dp, micros;
     if (c->micro_batch_size < 1 || global < 0) return; /* check_batch has said so */
-    if (dp_micro_batches(global, c->micro_batch_size, dp, &micros) == TRINE_OK) return;
+    if (dp_micro_batches(global, c->micro_batch_size, dp, &micros) == TRINE_OK) {
+        EXPECT(micros <= MOST_MICROS,
+               "--global-batch-size %d is %d micro-batches a dp rank, more than %d: a larger "
+               "--micro-batch-size makes fewer",
+               global, micros, MOST_MICROS);
+        return;
+    }
     status_clear();
     double each = (double)c->micro_batch_size * dp, below = floor(global / each) * each;
     char less[40] = "";
@@ -212,8 +238,9 @@ static void check_layout(const trine_config *c, bool dp_left, int ranks, fault_l
 /* dp 0 becomes what is left of the ranks; sizes left at 0 get their defaults. */
 static void fill_in(trine_config *c, int ranks) {
     trine_layout *l = &c->parallel.layout;
-    if (!c->model.ffn_hidden_size && c->model.hidden_size <= MOST_WIDTH)
-        c->model.ffn_hidden_size = 4 * c->model.hidden_size;
+    int width = c->model.hidden_size;
+    if (!c->model.ffn_hidden_size && width >= 1 && width <= MOST_WIDTH)
+        c->model.ffn_hidden_size = 4 * width;
     if (l->dp == 0 && l->tp >= 1 && l->pp >= 1) {
         long long rest = (long long)l->tp * l->pp;
         l->dp = rest <= ranks ? (int)(ranks / rest) : 1;

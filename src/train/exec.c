@@ -180,7 +180,7 @@ static trine_status gather_ranges(exec *e, const instr *i, held_unit *u) {
         }
         char *to = (char *)e->h->gathers[c][i->gather] +
                    u->gather_offset[r] * trine_dtype_bytes(type);
-        resource what = c == CLASS_BLOCK ? RES_GATHER_BLOCK : RES_GATHER_EDGE;
+        resource what = c == CLASS_BLOCK ? RES_GATHER_BLOCK : RES_GATHER_END;
         TRY(flat_gather_start(dp, to, u->params[r], count, type, start(e, what, i->gather, true)));
     }
     return TRINE_OK;
@@ -330,7 +330,7 @@ static trine_status execute(exec *e, const instr *i) {
 
 static void describe(const void *context, char *text, size_t size) {
     const exec *e = context;
-    char what[80];
+    char what[INSTR_TEXT];
     instr_print(&e->program->code[e->at], what, sizeof what);
     snprintf(text, size, "instruction %d of %d, %s", e->at, e->program->count, what);
 }

@@ -137,8 +137,8 @@ static void take_buffers(holding *h, arena *a, unit_class c) {
 static void take_slot(holding *h, arena *a, int slot) {
     const gpt_shape *s = h->config.shape;
     held_slot *to = &h->slots[slot];
-    bool edge = h->first == 0 || is_head(h, h->first + h->count - 1);
-    if (edge) {
+    bool end = h->first == 0 || is_head(h, h->first + h->count - 1);
+    if (end) {
         to->tokens = arena_take(a, MEM_DATA, s->B * s->T * sizeof(int32_t));
         to->targets = arena_take(a, MEM_DATA, s->B * s->T * sizeof(int32_t));
     }

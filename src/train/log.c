@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/human.h"
 #include "base/status.h"
 #include "train/trainer.h"
 
@@ -114,14 +115,8 @@ static trine_status write_step(trine_log *l, const trine_metrics *m) {
 
 /* ---- The terminal ---- */
 
-static void print_eta(double seconds, FILE *out) {
-    long s = lround(seconds);
-    if (s >= 3600) fprintf(out, "%ldh%02ldm", s / 3600, s / 60 % 60);
-    else fprintf(out, "%ldm%02lds", s / 60, s % 60);
-}
-
-static double seconds_left(const trine_log *l, int64_t step) {
-    return (double)(l->trainer->config.train_iters - step) * l->recent;
+static char *time_left(char text[HUMAN_SIZE], const trine_log *l, int64_t step) {
+    return human_duration(text, (double)(l->trainer->config.train_iters - step) * l->recent);
 }
 
 /* printf shows the sign of a NaN, which means nothing. */
@@ -131,18 +126,18 @@ static double shown(double x) {
 
 static void print_step(trine_log *l, const trine_metrics *m) {
     const trine_config *c = &l->trainer->config;
+    char took[HUMAN_SIZE], bytes[HUMAN_SIZE], left[HUMAN_SIZE];
     fprintf(l->out,
-            "step %*" PRId64 "/%d | loss %.6f | grad norm %.4f | lr %.3e | %.0f ms | %.0f tokens/s",
+            "step %*" PRId64 "/%d | loss %.6f | grad norm %.4f | lr %.3e | %s | %.0f tokens/s",
             c->train_iters > 9999 ? 6 : 4, m->step, c->train_iters, shown(m->loss),
-            shown(m->grad_norm), m->lr,
-            1e3 * m->seconds, (double)m->tokens / m->seconds);
+            shown(m->grad_norm), m->lr, human_duration(took, m->seconds),
+            (double)m->tokens / m->seconds);
     double flops = setup_flops_per_token(&c->model) * (double)m->tokens / m->seconds;
     double peak = l->peak_flops * trine_world_size(l->trainer->world);
     if (peak > 0) fprintf(l->out, " | util %.1f%%", 100 * flops / peak);
     else fputs(" | util -", l->out);
-    fprintf(l->out, " | %.1f MiB | ETA ", (double)m->peak_bytes / (1024 * 1024));
-    print_eta(seconds_left(l, m->step), l->out);
-    fputc('\n', l->out);
+    fprintf(l->out, " | %s | ETA %s\n", human_bytes(bytes, m->peak_bytes),
+            time_left(left, l, m->step));
     if (m->skipped)
         fprintf(l->out,
                 "step %" PRId64 ": the gradient norm is not finite; no parameter was changed\n",
@@ -157,9 +152,8 @@ static void print_bar(trine_log *l, int64_t step) {
     memset(bar, '.', BAR_WIDTH);
     memset(bar, '#', (size_t)done);
     bar[BAR_WIDTH] = '\0';
-    fprintf(l->out, "[%s] %3d%%  ", bar, (int)(100 * step / total));
-    print_eta(seconds_left(l, step), l->out);
-    fputs(" left", l->out);
+    char left[HUMAN_SIZE];
+    fprintf(l->out, "[%s] %3d%%  %s left", bar, (int)(100 * step / total), time_left(left, l, step));
     l->bar_shown = true;
 }
 

@@ -18,14 +18,14 @@ static trine_status range_agrees(const holding *h, const held_unit *u, int r,
     const flat_range *range = &u->layout.ranges[r];
     const program_spec *spec = h->config.spec;
     bool sharded = zero_stage(spec->zero)->params == SHARD;
-    bool edge = u->unit == 0 || u->unit == spec->units - 1;
+    bool end = spec_class(spec, u->unit) == CLASS_END;
     flat_part part = sharded ? holding_slice(h, u, r) : (flat_part){0, range->count};
     for (int n = 0; n < range->tensor_count; n++) {
         const tensor *t = &range->tensors[n];
         if (!sharded) TRY(tensor_agrees(h, u, r, t, part, trine_mesh_group(mesh, TRINE_DP)));
         if (t->split == SPLIT_NONE)
             TRY(tensor_agrees(h, u, r, t, part, trine_mesh_group(mesh, TRINE_TP)));
-        if (spec->tied && spec->stages > 1 && edge && r == 0)
+        if (spec->tied && spec->stages > 1 && end && r == 0)
             TRY(tensor_agrees(h, u, r, t, part, trine_mesh_group(mesh, TRINE_TIE)));
     }
     return TRINE_OK;

@@ -1,7 +1,9 @@
 #include "train/report.h"
 
+#include <limits.h>
 #include <string.h>
 
+#include "base/human.h"
 #include "base/status.h"
 #include "comm/comm.h"
 #include "train/traffic.h"
@@ -20,11 +22,13 @@ static double parameters(const trine_model *m) {
 
 void report_model(const report *r, FILE *out) {
     const trine_model *m = &r->config->model;
+    char count[HUMAN_SIZE];
     fprintf(out,
             "model    %d layers, hidden %d, heads %d, mlp %d, sequence %d, vocabulary %d, head %s: "
-            "%.2f M parameters\n",
+            "%s parameters\n",
             m->num_layers, m->hidden_size, m->num_attention_heads, m->ffn_hidden_size,
-            m->seq_length, m->vocab_size, m->untied ? "untied" : "tied", parameters(m) / 1e6);
+            m->seq_length, m->vocab_size, m->untied ? "untied" : "tied",
+            human_count(count, (uint64_t)parameters(m)));
 }
 
 /* "embedding, layers 0-3" */
@@ -143,12 +147,8 @@ trine_status report_memory(const report *r, FILE *out) {
 static trine_status stage_traffic(const report *r, int stage, traffic *t) {
     gpt_shape shape = setup_shape(r->config, r->dev, 0);
     holding h;
-    holding_config hc = {.spec = r->stages[0].spec,
-                         .program = &r->stages[stage],
-                         .shape = &shape,
-                         .dev = r->dev,
-                         .layout = r->config->parallel.layout,
-                         .coord = {.pp = stage}};
+    holding_config hc =
+        setup_holding(r->config, r->stages, &shape, r->dev, (trine_coord){.pp = stage});
     TRY(holding_create(&h, &hc));
     *t = traffic_of(&h, &r->stages[stage]);
     holding_destroy(&h);
@@ -199,11 +199,14 @@ trine_status report_traffic(const report *r, FILE *out) {
 /* ---- The public reports ---- */
 
 trine_status trine_trainer_banner(trine_trainer *t, FILE *out) {
-    const char *const *hosts;
-    TRY(comm_host_names(t->world, &hosts));
     if (trine_world_rank(t->world) != 0) return TRINE_OK;
-    report r = {&t->config, t->stages,  t->dev, hosts, mesh_node_count(t->mesh),
-                t->threads, comm_scratch_bytes(trine_world_size(t->world))};
+    report r = {.config = &t->config,
+                .stages = t->stages,
+                .dev = t->dev,
+                .hosts = comm_host_names(t->world),
+                .nodes = mesh_node_count(t->mesh),
+                .threads = t->threads,
+                .transport = comm_scratch_bytes(trine_world_size(t->world))};
     fprintf(out, "Trine %s\n", TRINE_VERSION);
     report_model(&r, out);
     report_layout(&r, out);
@@ -221,25 +224,34 @@ trine_status trine_trainer_banner(trine_trainer *t, FILE *out) {
 /* Configuration, programs and a device for sizes only: what a report needs when nothing runs. */
 typedef struct {
     trine_config config;
+    int ranks;
     program_spec spec;
     program *stages;
     device *dev;
 } rehearsal;
 
+/* As many ranks as the layout asks for, when the user does not say. */
+static trine_status count_ranks(trine_layout l, int *ranks) {
+    double product = (double)(l.dp ? l.dp : 1) * l.tp * l.pp;
+    CHECK(product <= INT_MAX, TRINE_EINVAL, "--dp %d --tp %d --pp %d are %.0f ranks, too many",
+          l.dp, l.tp, l.pp, product);
+    *ranks = product >= 1 ? (int)product : 1; /* trine_config_check refuses what is not positive */
+    return TRINE_OK;
+}
+
 static trine_status rehearse(rehearsal *r, const trine_config *config, int ranks) {
-    *r = (rehearsal){.config = *config};
+    *r = (rehearsal){.config = *config, .ranks = ranks};
+    if (!ranks) TRY(count_ranks(config->parallel.layout, &r->ranks));
     bool data = config->data.data_path != NULL;
     if (!data) r->config.data.data_path = "(none)"; /* sizes need no data */
-    TRY(trine_config_check(&r->config, ranks));
+    TRY(trine_config_check(&r->config, r->ranks));
     CHECK(data || r->config.model.vocab_size, TRINE_EINVAL,
           "the vocabulary is not known: give --vocab-size or --data-path");
-    if (!r->config.model.vocab_size)
-        TRY(setup_vocabulary(r->config.data.data_path, &r->config.model.vocab_size));
+    if (!r->config.model.vocab_size) TRY(setup_vocabulary(&r->config, r->ranks));
     TRY(setup_spec(&r->config, &r->spec));
     TRY(compose_all(&r->spec, &r->stages, NULL));
     device_kind kind;
-    bool known = setup_device_kind(r->config.parallel.device, &kind);
-    ASSERT(known);
+    TRY(device_find(&kind, r->config.parallel.device));
     return device_open(&r->dev, kind, 1);
 }
 
@@ -248,9 +260,9 @@ static void rehearsal_end(rehearsal *r) {
     if (r->dev) device_close(&r->dev);
 }
 
-static trine_status print_dry_run(const rehearsal *h, int ranks, FILE *out) {
+static trine_status print_dry_run(const rehearsal *h, FILE *out) {
     report r = {.config = &h->config, .stages = h->stages, .dev = h->dev,
-                .transport = comm_scratch_bytes(ranks)};
+                .transport = comm_scratch_bytes(h->ranks)};
     report_model(&r, out);
     report_layout(&r, out);
     report_batch(&r, out);
@@ -261,7 +273,7 @@ static trine_status print_dry_run(const rehearsal *h, int ranks, FILE *out) {
 trine_status trine_dry_run(const trine_config *config, int ranks, FILE *out) {
     rehearsal h;
     trine_status status = status_user(rehearse(&h, config, ranks));
-    if (status == TRINE_OK) status = print_dry_run(&h, ranks, out);
+    if (status == TRINE_OK) status = print_dry_run(&h, out);
     rehearsal_end(&h);
     return status;
 }

@@ -1,24 +1,9 @@
 #include "train/setup.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "base/status.h"
 #include "data/tokens.h"
-
-bool setup_device_kind(const char *name, device_kind *kind) {
-    static const char *const names[] = {
-#define DEVICE_NAME(id, text) [id] = text,
-        DEVICE_LIST(DEVICE_NAME)
-#undef DEVICE_NAME
-    };
-    for (int k = 0; name && k < DEVICE_KINDS; k++) {
-        if (strcmp(names[k], name) != 0) continue;
-        *kind = (device_kind)k;
-        return true;
-    }
-    return false;
-}
 
 pp_cost setup_cost(const trine_model *m) {
     double C = m->hidden_size, F = m->ffn_hidden_size, T = m->seq_length, V = m->vocab_size;
@@ -31,12 +16,13 @@ double setup_flops_per_token(const trine_model *m) {
     return 3 * (m->num_layers * cost.block + cost.head);
 }
 
-trine_status setup_vocabulary(const char *path, int *vocab) {
+trine_status setup_vocabulary(trine_config *config, int ranks) {
     tokens *source;
-    TRY(tokens_open(&source, path));
-    trine_status status = tokens_vocab(source, vocab);
+    TRY(tokens_open(&source, config->data.data_path));
+    trine_status status = tokens_vocab(source, &config->model.vocab_size);
     tokens_close(&source);
-    return status;
+    TRY(status);
+    return trine_config_check(config, ranks);
 }
 
 trine_status setup_spec(const trine_config *c, program_spec *spec) {
@@ -80,16 +66,21 @@ double setup_learning_rate(const trine_optimizer *o, int64_t step) {
     return o->min_lr + left * (o->lr - o->min_lr);
 }
 
+holding_config setup_holding(const trine_config *config, const program *stages,
+                             const gpt_shape *shape, const device *dev, trine_coord coord) {
+    return (holding_config){.spec = stages[0].spec,
+                            .program = &stages[coord.pp],
+                            .shape = shape,
+                            .dev = dev,
+                            .layout = config->parallel.layout,
+                            .coord = coord};
+}
+
 trine_status setup_plan(const trine_config *config, const program *stages, const device *dev,
                         trine_coord coord, arena *a) {
     gpt_shape shape = setup_shape(config, dev, coord.tp);
     holding h;
-    holding_config hc = {.spec = stages[0].spec,
-                         .program = &stages[coord.pp],
-                         .shape = &shape,
-                         .dev = dev,
-                         .layout = config->parallel.layout,
-                         .coord = coord};
+    holding_config hc = setup_holding(config, stages, &shape, dev, coord);
     TRY(holding_create(&h, &hc));
     arena_init(a, NULL, 0);
     holding_take(&h, a);

@@ -1,6 +1,12 @@
 /* From a checked configuration to what the rooms need: the spec of the programs, the shapes of the
- * model, the memory plan of any rank. Pure but for what it allocates; the trainer, --dry-run and
- * --explain all start here. */
+ * model, the memory plan of any rank. The trainer, --dry-run and --explain all start here:
+ *
+ *   trine_config --config.c, checked--> setup_spec  --compose.c--> programs of all stages, proved
+ *                                       setup_shape --holding.c--> what one rank holds (an arena)
+ *                                                   --exec.c-----> a step: program x holding
+ *
+ * Invariant: nothing here depends on the rank that asks, so that every rank, and a process without
+ * mpirun, makes the same of the same configuration. Cost: that of the programs. */
 #ifndef TRINE_TRAIN_SETUP_H
 #define TRINE_TRAIN_SETUP_H
 
@@ -8,14 +14,13 @@
 #include "train/compose.h"
 #include "train/holding.h"
 
-/* Finds a device by name; false if there is none. */
-bool setup_device_kind(const char *name, device_kind *kind);
+/* Sets the vocabulary to the token file's, and checks the configuration again: it could not say
+ * before whether the model's size is one. Errors: those of tokens_open, tokens_vocab and
+ * trine_config_check. */
+trine_status setup_vocabulary(trine_config *config, int ranks);
 
-/* The vocabulary of the token file at `path`. Errors: those of tokens_open. */
-trine_status setup_vocabulary(const char *path, int *vocab);
-
-/* The spec of the training program (or of an evaluation of `micros` micro-batches). `config` has
- * passed trine_config_check and has its vocabulary. Errors: TRINE_EINVAL. */
+/* The spec of the training program. `config` has passed trine_config_check and has its vocabulary.
+ * Errors: TRINE_EINVAL, TRINE_ENOMEM. */
 trine_status setup_spec(const trine_config *config, program_spec *spec);
 
 /* The model as tp rank `tp_rank` sees it. */
@@ -32,7 +37,12 @@ double setup_flops_per_token(const trine_model *model);
  * decay to min_lr at lr_decay_iters, then min_lr. */
 double setup_learning_rate(const trine_optimizer *o, int64_t step);
 
-/* The memory plan of the rank at `coord`: bytes by kind in *a (base NULL). `stages` are all programs.
+/* What the holding of the rank at `coord` is made from; `stages` are all programs, and everything is
+ * borrowed. Pure. */
+holding_config setup_holding(const trine_config *config, const program *stages,
+                             const gpt_shape *shape, const device *dev, trine_coord coord);
+
+/* The memory plan of the rank at `coord`: bytes by kind in *a (base NULL).
  * Errors: TRINE_ENOMEM. */
 trine_status setup_plan(const trine_config *config, const program *stages, const device *dev,
                         trine_coord coord, arena *a);

@@ -6,7 +6,7 @@
 #include "trine.h"
 
 /* *threads >= 1; *narrow: this rank's mask has fewer processors than its share of the node's.
- * Collective over: node. */
+ * Errors: TRINE_ENOMEM, the collectives' own. Collective over: node. */
 trine_status threads_share(trine_comm *node, int *threads, bool *narrow);
 
 #endif

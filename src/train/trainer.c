@@ -35,7 +35,7 @@ static trine_status open_file(trine_trainer *t, trainer_data *d, const char *pat
 /* The files come first: they know the vocabulary, on which the model's size depends. */
 static trine_status open_data(trine_trainer *t) {
     trine_config *c = &t->config;
-    if (!c->model.vocab_size) TRY(setup_vocabulary(c->data.data_path, &c->model.vocab_size));
+    if (!c->model.vocab_size) TRY(setup_vocabulary(c, trine_world_size(t->world)));
     TRY(open_file(t, &t->train, c->data.data_path, SAMPLER_SHUFFLED));
     if (c->data.val_data_path)
         TRY(open_file(t, &t->val, c->data.val_data_path, SAMPLER_SEQUENTIAL));
@@ -52,8 +52,7 @@ static trine_status share_threads(trine_trainer *t) {
 
 static trine_status open_device(trine_trainer *t) {
     device_kind kind;
-    bool known = setup_device_kind(t->config.parallel.device, &kind);
-    ASSERT(known);
+    TRY(device_find(&kind, t->config.parallel.device));
     return device_open(&t->dev, kind, t->threads);
 }
 
@@ -68,12 +67,7 @@ static trine_status make_programs(trine_trainer *t) {
 static trine_status take_memory(trine_trainer *t) {
     trine_coord coord = trine_mesh_coord(t->mesh);
     t->shape = setup_shape(&t->config, t->dev, coord.tp);
-    holding_config hc = {.spec = &t->spec,
-                         .program = &t->stages[coord.pp],
-                         .shape = &t->shape,
-                         .dev = t->dev,
-                         .layout = t->config.parallel.layout,
-                         .coord = coord};
+    holding_config hc = setup_holding(&t->config, t->stages, &t->shape, t->dev, coord);
     TRY(holding_create(&t->held, &hc));
     arena_init(&t->memory, NULL, 0);
     holding_take(&t->held, &t->memory);
@@ -138,10 +132,13 @@ trine_status trine_trainer_create(trine_trainer **trainer, trine_world *world,
                                   const trine_config *config) {
     *trainer = NULL;
     trine_trainer *t = calloc(1, sizeof *t);
-    TRY(trine_world_agree(world, t ? TRINE_OK : RAISE(TRINE_ENOMEM, "no memory for a trainer")));
-    t->world = world;
-    t->config = *config;
-    trine_status status = setup(t);
+    trine_status status =
+        trine_world_agree(world, t ? TRINE_OK : RAISE(TRINE_ENOMEM, "no memory for a trainer"));
+    if (status == TRINE_OK) {
+        t->world = world;
+        t->config = *config;
+        status = setup(t);
+    }
     if (status == TRINE_OK) *trainer = t;
     else trine_trainer_destroy(&t);
     return status;

@@ -70,7 +70,7 @@ static trine_status place_gathers(const program *p, program *out, buffer_pool po
             int unit = spec_gather_unit(p->spec, i.unit);
             buffer_pool *pool = &pools[spec_class(p->spec, unit)];
             int b = pool_find(pool, unit);
-            i.gather = (int16_t)(b >= 0 ? b : pool_victim(pool));
+            i.gather = b >= 0 ? b : pool_victim(pool);
             if (b < 0) {
                 instr gather = program_instr(GATHER, unit, -1);
                 gather.gather = i.gather;

@@ -28,29 +28,21 @@ typedef struct {
     zero_gather_when gather;
 } zero_row;
 
+/* The row of a stage; a table, never NULL. Pure. */
 const zero_row *zero_stage(trine_zero zero);
-
-/* Bytes a parameter element at rest takes per rank with d ranks, fp32: parameters, gradients,
- * optimizer. Pure; d times a shard is exact because ranges are padded to d slices. */
-typedef struct {
-    double params, grads, optimizer;
-} zero_bytes;
-zero_bytes zero_bytes_each(trine_zero zero, int d);
-
-/* Elements that pass one rank's dp transport in a step, for `elements` held in units that are gathered
- * `gathers` times and reduced `reduces` times: (d-1)/d of each. Pure. */
-uint64_t zero_traffic(trine_zero zero, uint64_t elements, int d, int gathers, int reduces);
 
 /* Pass: ZeRO-3 GATHERs before use, into as many buffers per class as the spec allows, evicting the
  * unit whose next use is farthest (Belady's rule: the program is known), each GATHER one computation
- * early where a buffer is free; ZeRO-1/2 GATHERs after the UPDATEs. Sets p->gathers. */
+ * early where a buffer is free; ZeRO-1/2 GATHERs after the UPDATEs. Sets p->gathers.
+ * Errors: TRINE_ENOMEM. */
 trine_status zero_gather(program *p);
 
-/* Pass: appends the UPDATEs. */
+/* Pass: appends the UPDATEs. Errors: TRINE_ENOMEM. */
 trine_status zero_update(program *p);
 
 /* AdamW on elements [begin, begin + count) of a range: w, m, v, g point at element `begin`.
- * args->decay applies to matrices, or to everything with decay_all. Not collective. */
+ * args->decay applies to matrices, or to everything with decay_all. Errors: the operator's own.
+ * Not collective. */
 trine_status zero_adamw(device *d, const flat_range *range, size_t begin, size_t count, float *w,
                         float *m, float *v, const float *g, const adamw_args *args,
                         bool decay_all);

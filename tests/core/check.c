@@ -404,7 +404,7 @@ static void test_sums_are_added_in_order(void **state) {
         program p;
         program_create(&p, &s, 0);
         p.slots = p.streams = 1;
-        p.reduces[CLASS_EDGE] = 2;
+        p.reduces[CLASS_END] = 2;
         OK(program_parse(&p, text));
         if (!wrong)
             OK(check_programs(&p, NULL));

@@ -183,7 +183,7 @@ static void gather(machine *k, machine_stage *s, const instr *i) {
     t->to = i->gather < 0 ? &s->params[i->unit] : &s->gathers[c][i->gather];
     under_way(k, s, RES_PARAMS, i->unit, t);
     if (i->gather >= 0)
-        under_way(k, s, c == CLASS_BLOCK ? RES_GATHER_BLOCK : RES_GATHER_EDGE, i->gather, t);
+        under_way(k, s, c == CLASS_BLOCK ? RES_GATHER_BLOCK : RES_GATHER_END, i->gather, t);
     if (!k->late) move(k, s, t);
 }
 
@@ -417,25 +417,25 @@ static void change_field(instr *i) {
     int by = below(2) ? 1 : -1;
     switch (below(7)) {
     case 0:
-        i->unit = (int16_t)(i->unit + by);
+        i->unit += by;
         break;
     case 1:
         i->micro += by;
         break;
     case 2:
-        i->slot = (int16_t)(i->slot + by);
+        i->slot += by;
         break;
     case 3:
-        i->stream = (int16_t)(i->stream + by);
+        i->stream += by;
         break;
     case 4:
-        i->gather = (int16_t)(i->gather + by);
+        i->gather += by;
         break;
     case 5:
-        i->reduce = (int16_t)(i->reduce + by);
+        i->reduce += by;
         break;
     default:
-        i->kind = (int16_t)below(INSTR_KINDS);
+        i->kind = below(INSTR_KINDS);
         break;
     }
 }
@@ -446,8 +446,8 @@ static void rename_buffers(program *p) {
     int stream = below(p->streams + 1) - 1;
     for (int n = 0; n < p->count; n++) {
         instr *i = &p->code[n];
-        if (i->micro == micro && i->slot >= 0 && stream < 0) i->slot = (int16_t)slot;
-        if (i->micro == micro && i->stream >= 0 && stream >= 0) i->stream = (int16_t)stream;
+        if (i->micro == micro && i->slot >= 0 && stream < 0) i->slot = slot;
+        if (i->micro == micro && i->stream >= 0 && stream >= 0) i->stream = stream;
     }
 }
 

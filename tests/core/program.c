@@ -10,7 +10,7 @@
 /* ---- Text ---- */
 
 static void round_trip(const instr *i) {
-    char text[80], again[80];
+    char text[INSTR_TEXT], again[INSTR_TEXT];
     instr back;
     instr_print(i, text, sizeof text);
     OK(instr_parse(text, &back));
@@ -25,14 +25,14 @@ static void test_round_trip(void **state) {
     for (int kind = 0; kind < INSTR_KINDS; kind++)
         for (int fields = 0; fields < 64; fields++)
             for (int large = 0; large < 2; large++) {
-                int16_t small = large ? INT16_MAX : 0;
+                int32_t value = large ? INT32_MAX : 0;
                 instr i = program_instr((instr_kind)kind, -1, -1);
-                if (fields & 1) i.unit = small;
-                if (fields & 2) i.micro = large ? INT32_MAX : 0;
-                if (fields & 4) i.slot = small;
-                if (fields & 8) i.stream = small;
-                if (fields & 16) i.gather = small;
-                if (fields & 32) i.reduce = small;
+                if (fields & 1) i.unit = value;
+                if (fields & 2) i.micro = value;
+                if (fields & 4) i.slot = value;
+                if (fields & 8) i.stream = value;
+                if (fields & 16) i.gather = value;
+                if (fields & 32) i.reduce = value;
                 round_trip(&i);
             }
 }
@@ -41,7 +41,7 @@ static void test_texts(void **state) {
     (void)state;
     instr i = program_instr(BACKWARD, 3, 0);
     i.slot = 1, i.stream = 0, i.gather = 1, i.reduce = 0;
-    char text[80];
+    char text[INSTR_TEXT];
     instr_print(&i, text, sizeof text);
     assert_string_equal(text, "BACKWARD u3 m0 s1 d0 b1 r0");
     instr_print(&i, text, 12);
@@ -65,7 +65,7 @@ static void test_bad_texts_are_refused(void **state) {
         {"FORWARD u1 x2", "\"x2\" is no field"},
         {"FORWARD u-1", "\"u-1\" is no field"},
         {"FORWARD u+1", "\"u+1\" is no field"},
-        {"FORWARD u32768", "\"u32768\" is no field"},
+        {"FORWARD u2147483648", "\"u2147483648\" is no field"},
         {"FORWARD m2147483648", "\"m2147483648\" is no field"},
         {"FORWARD u99999999999999999999", "is no field"},
         {"FORWARD u1 u2", "\"u2\" is no field"},
@@ -167,13 +167,13 @@ static void test_units_of_a_spec(void **state) {
     assert_int_equal(spec_first(&s, 1), 2);
     assert_int_equal(spec_last(&s, 1), 3);
     assert_true(spec_holds(&s, 1, 3) && !spec_holds(&s, 1, 4) && !spec_holds(&s, 1, 1));
-    assert_int_equal(spec_class(&s, 0), CLASS_EDGE);
+    assert_int_equal(spec_class(&s, 0), CLASS_END);
     assert_int_equal(spec_class(&s, 1), CLASS_BLOCK);
-    assert_int_equal(spec_class(&s, 5), CLASS_EDGE);
+    assert_int_equal(spec_class(&s, 5), CLASS_END);
     assert_false(spec_tied_locally(&s));
     assert_int_equal(spec_gather_unit(&s, 5), 5);
-    assert_int_equal(spec_gather_units(&s, 0, CLASS_EDGE), 1);
-    assert_int_equal(spec_gather_units(&s, 1, CLASS_EDGE), 0);
+    assert_int_equal(spec_gather_units(&s, 0, CLASS_END), 1);
+    assert_int_equal(spec_gather_units(&s, 1, CLASS_END), 0);
     assert_int_equal(spec_gather_units(&s, 1, CLASS_BLOCK), 2);
 }
 
@@ -184,11 +184,11 @@ static void test_tied_on_one_stage(void **state) {
     assert_true(spec_tied_locally(&s));
     assert_int_equal(spec_gather_unit(&s, 5), 0);
     assert_int_equal(spec_gather_unit(&s, 4), 4);
-    assert_int_equal(spec_gather_units(&s, 0, CLASS_EDGE), 1);
-    assert_int_equal(spec_units_of(&s, 0, CLASS_EDGE), 2);
+    assert_int_equal(spec_gather_units(&s, 0, CLASS_END), 1);
+    assert_int_equal(spec_units_of(&s, 0, CLASS_END), 2);
     s.tied = false;
     assert_int_equal(spec_gather_unit(&s, 5), 5);
-    assert_int_equal(spec_gather_units(&s, 0, CLASS_EDGE), 2);
+    assert_int_equal(spec_gather_units(&s, 0, CLASS_END), 2);
 }
 
 /* ---- Operands ---- */
@@ -222,17 +222,17 @@ static void test_operands(void **state) {
         {0, "FORWARD u1 m0 s1", "OUTPUT1! ACTS1! PARAMS1"},
         {0, "FORWARD u1 m0 s1 b2", "OUTPUT1! ACTS1! GATHER_BLOCK2"},
         {1, "FORWARD u2 m0 s1", "INPUT1 ACTS1! PARAMS2"},
-        {1, "FORWARD u3 m0 s1 b0", "BATCH1 ACTS1! GATHER_EDGE0"},
+        {1, "FORWARD u3 m0 s1 b0", "BATCH1 ACTS1! GATHER_END0"},
         {1, "BACKWARD u3 m0 s1 d2", "BATCH1 ACTS1! STREAM2! PARAMS3 GRADS3!"},
         {1, "BACKWARD u2 m0 s1 d2 b1 r0", "INPUT1 ACTS1! STREAM2! GATHER_BLOCK1 REDUCE_BLOCK0!"},
-        {0, "BACKWARD u0 m0 s1 d2 r1", "BATCH1 ACTS1! STREAM2! PARAMS0 REDUCE_EDGE1!"},
+        {0, "BACKWARD u0 m0 s1 d2 r1", "BATCH1 ACTS1! STREAM2! PARAMS0 REDUCE_END1!"},
         {1, "RECV_ACT m0 s1", "INPUT1!"},
         {0, "SEND_ACT m0 s1", "OUTPUT1"},
         {0, "RECV_GRAD m0 d1", "STREAM1!"},
         {1, "SEND_GRAD m0 d1", "STREAM1"},
         {0, "GATHER u1", "PARAMS1!"},
         {0, "GATHER u1 b1", "PARAMS1 GATHER_BLOCK1!"},
-        {0, "GATHER u0 b1", "PARAMS0 GATHER_EDGE1!"},
+        {0, "GATHER u0 b1", "PARAMS0 GATHER_END1!"},
         {0, "REDUCE u1 m0", "GRADS1!"},
         {0, "REDUCE u1 m0 r0", "GRADS1! REDUCE_BLOCK0!"},
         {0, "UPDATE u1", "PARAMS1! GRADS1"},

@@ -169,6 +169,12 @@ static void refusals(void **state) {
     c.max_rows = 0;
     REFUSED(trine_linear_create(&l, tp.comm, &c), TRINE_EINVAL, "max_rows (0)");
     c = config(TRINE_ROW);
+    c.in = c.out = (size_t)1 << 40;
+    REFUSED(trine_linear_create(&l, tp.comm, &c), TRINE_EINVAL, "no machine holds");
+    c = config(TRINE_ROW);
+    c.max_rows = (size_t)1 << 60;
+    REFUSED(trine_linear_create(&l, tp.comm, &c), TRINE_EINVAL, "no machine holds");
+    c = config(TRINE_ROW);
     c.device = "abacus";
     REFUSED(trine_linear_create(&l, tp.comm, &c), TRINE_EINVAL, "no device \"abacus\"");
     c = config(TRINE_ROW);

@@ -64,6 +64,8 @@ FAULT(many_layers, c->model.num_layers = 32001)
 FAULT(no_width, c->model.hidden_size = 0)
 FAULT(huge_width, c->model.hidden_size = INT_MAX)
 FAULT(huge_model, c->model.hidden_size = 12 << 22; c->model.num_layers = 1000)
+FAULT(huge_flight, c->parallel.schedule = TRINE_GPIPE; c->micro_batch_size = 1 << 13;
+      c->global_batch_size = 12 << 26)
 FAULT(no_heads, c->model.num_attention_heads = 0)
 FAULT(odd_heads, c->model.num_attention_heads = 11)
 FAULT(negative_mlp, c->model.ffn_hidden_size = -1)
@@ -90,6 +92,12 @@ FAULT(negative_decay, c->optimizer.weight_decay = -0.1)
 FAULT(beta_one, c->optimizer.adam_beta1 = 1)
 FAULT(nan_beta, c->optimizer.adam_beta2 = NAN)
 FAULT(no_eps, c->optimizer.adam_eps = 0)
+FAULT(infinite_decay, c->optimizer.weight_decay = INFINITY)
+FAULT(beta_one_in_fp32, c->optimizer.adam_beta2 = 0.999999999)
+FAULT(eps_zero_in_fp32, c->optimizer.adam_eps = 1e-50)
+FAULT(huge_lr, c->optimizer.lr = 1e39)
+FAULT(least_width, c->model.hidden_size = INT_MIN)
+FAULT(many_micros, c->global_batch_size = 12 << 21)
 FAULT(negative_clip, c->optimizer.clip_grad = -1)
 FAULT(negative_dp, c->parallel.layout.dp = -1)
 FAULT(no_tp, c->parallel.layout.tp = 0)
@@ -113,6 +121,7 @@ static const fault faults[] = {
     {no_width, "--hidden-size 0 must be 1 to"},
     {huge_width, "--hidden-size 2147483647 must be 1 to"},
     {huge_model, "no machine holds them"},
+    {huge_flight, "no machine holds them"},
     {no_heads, "--num-attention-heads 0 must be at least 1"},
     {odd_heads, "--hidden-size 768 must be a multiple of --num-attention-heads 11"},
     {negative_mlp, "--ffn-hidden-size -1 must be at least 1"},
@@ -121,8 +130,8 @@ static const fault faults[] = {
     {zero_four, "--zero 4 must be 0, 1, 2 or 3"},
     {no_schedule, "schedule 3 is none"},
     {no_buffers, "--gather-buffers 0 must be at least 1"},
-    {no_device, "--device gpu is not built in; there are cpu and ref"},
-    {null_device, "--device (null)"},
+    {no_device, "--device: no device \"gpu\"; there are: cpu, ref"},
+    {null_device, "--device: no device \"(null)\""},
     {negative_threads, "--threads -1 must not be negative"},
     {negative_node, "--ranks-per-node -2 must not be negative"},
     {negative_timeout, "--timeout -1 must not be negative"},
@@ -139,6 +148,12 @@ static const fault faults[] = {
     {beta_one, "--adam-beta1 1 must be in [0, 1)"},
     {nan_beta, "--adam-beta2 nan must be in [0, 1)"},
     {no_eps, "--adam-eps 0 must be greater than 0"},
+    {infinite_decay, "--weight-decay inf must not be negative, and finite"},
+    {beta_one_in_fp32, "--adam-beta2 0.999999999 must be in [0, 1), in fp32 too"},
+    {eps_zero_in_fp32, "--adam-eps 1e-50 must be greater than 0, in fp32 too"},
+    {huge_lr, "--lr 1e+39 must be a number"},
+    {least_width, "--hidden-size -2147483648 must be 1 to"},
+    {many_micros, "--global-batch-size 25165824 is 2097152 micro-batches a dp rank"},
     {negative_clip, "--clip-grad -1 must not be negative"},
     {negative_dp, "--dp -1 (0: what is left)"},
     {no_tp, "--tp 0 and --pp 1 must be at least 1"},

@@ -53,5 +53,14 @@ look --dry-run --ranks 4 --tp 3
     says 1 "layouts that work on 4 ranks: --dp 1 --tp 4"
 result $? "--dry-run refuses what a run refuses"
 
+look --dry-run --dp 70000 --tp 70000 --pp 2
+[ "$status" -eq 1 ] && messages 1 && says 1 "dp 70000 --tp 70000 --pp 2 are 9800000000 ranks"
+result $? "--dry-run refuses more ranks than can be counted"
+
+printf '\377\377\377\177' | dd of="$data" bs=1 seek=12 conv=notrunc status=none
+look --dry-run --data-path "$data" --vocab-size 0 --seq-length 1048576 --micro-batch-size 1048576
+[ "$status" -eq 1 ] && messages 1 && says 1 "no machine holds them"
+result $? "a token file's vocabulary counts among the sizes that are checked"
+
 echo "1..$number"
 exit $failed

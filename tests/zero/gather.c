@@ -206,7 +206,7 @@ static void test_other_stages(void **state) {
                 assert_int_equal(all->code[n].unit, found++);
             }
             assert_int_equal(found, count);
-            assert_int_equal(all->gathers[CLASS_BLOCK] + all->gathers[CLASS_EDGE], 0);
+            assert_int_equal(all->gathers[CLASS_BLOCK] + all->gathers[CLASS_END], 0);
             compose_destroy(&s, &all);
         }
 }
