@@ -11,12 +11,11 @@ static trine_status explain(trine_config *config) {
     static const char *const names[] = {"naive: one micro-batch in flight",
                                         "gpipe: all forwards, then all backwards",
                                         "1f1b: one forward, one backward"};
-    trine_layout l = config->parallel.layout;
     trine_status status = TRINE_OK;
     for (int s = 0; status == TRINE_OK && s < TRINE_SCHEDULES; s++) {
         config->parallel.schedule = (trine_schedule)s;
         printf("%s%s\n", s ? "\n" : "", names[s]);
-        status = trine_draw(config, l.dp * l.tp * l.pp, stdout);
+        status = trine_draw(config, 0, stdout);
     }
     return status;
 }

@@ -7,10 +7,8 @@
 
 /* --help, --dry-run and --explain: no job is started. */
 static trine_status look(const trine_config *config, const trine_run *run) {
-    trine_layout l = config->parallel.layout;
-    int ranks = run->ranks ? run->ranks : (l.dp ? l.dp : 1) * l.tp * l.pp;
-    if (run->dry_run) return trine_dry_run(config, ranks, stdout);
-    return trine_explain(config, ranks, stdout);
+    if (run->dry_run) return trine_dry_run(config, run->ranks, stdout);
+    return trine_explain(config, run->ranks, stdout);
 }
 
 static trine_status validate(trine_trainer *trainer, trine_log *log, int64_t step) {

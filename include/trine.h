@@ -435,7 +435,8 @@ trine_status trine_log_step(trine_log *log, const trine_metrics *metrics, int in
 /* {"step", "val_loss"}. Errors: TRINE_EIO. */
 trine_status trine_log_val(trine_log *log, int64_t step, double loss);
 
-/* Bytes of one rank by kind, bubble and traffic of every stage, without starting anything.
+/* Bytes of one rank by kind, bubble and traffic of every stage, without starting anything. Here and
+ * below, ranks 0 means dp x tp x pp.
  * Errors: TRINE_EINVAL. Not collective. */
 trine_status trine_dry_run(const trine_config *config, int ranks, FILE *out);
 /* Prints the picture of who computes what when, one line a stage, and its idle part beside the

@@ -1,6 +1,7 @@
 #include "core/program.h"
 
 #include <ctype.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,6 +29,8 @@ instr program_instr(instr_kind kind, int unit, int micro) {
 trine_status program_insert(program *p, int at, instr i) {
     ASSERT(at >= 0 && at <= p->count);
     if (p->count == p->capacity) {
+        CHECK(p->capacity <= INT_MAX / 2, TRINE_ENOMEM, "a program of more than %d instructions",
+              p->capacity);
         int capacity = p->capacity ? 2 * p->capacity : 64;
         instr *code = realloc(p->code, (size_t)capacity * sizeof *code);
         CHECK(code, TRINE_ENOMEM, "a program of %d instructions does not fit in memory", capacity);

@@ -49,7 +49,8 @@ typedef struct {
     int16_t slot, stream, gather, reduce;
 } instr;
 
-#define PROGRAM_STAGES 256 /* pipeline stages, at most */
+#define PROGRAM_STAGES 256       /* pipeline stages, at most */
+#define PROGRAM_SLOTS  INT16_MAX /* activation slots of a stage, at most */
 
 /* Buffers come in two classes, because a token matrix dwarfs a block. */
 typedef enum { CLASS_BLOCK, CLASS_EDGE, CLASSES } unit_class;

@@ -167,6 +167,21 @@ static void check_micros(const trine_config *c, fault_list *f) {
              global, c->micro_batch_size, dp, each, less, below + each);
 }
 
+/* A stage keeps the activations of that many micro-batches at a time. */
+static void check_slots(const trine_config *c, fault_list *f) {
+    trine_layout l = c->parallel.layout;
+    int micros;
+    if ((unsigned)c->parallel.schedule >= TRINE_SCHEDULES) return; /* check_choices has said so */
+    if (dp_micro_batches(c->global_batch_size, c->micro_batch_size, l.dp, &micros) != TRINE_OK) {
+        status_clear();
+        return; /* check_micros has said so */
+    }
+    EXPECT(pp_slots(c->parallel.schedule, l.pp, micros, 0) <= PROGRAM_SLOTS,
+           "--schedule gpipe keeps the activations of all micro-batches, of %d at most; here are "
+           "%d",
+           PROGRAM_SLOTS, micros);
+}
+
 static void check_stages(const trine_config *c, fault_list *f) {
     int first[PROGRAM_STAGES + 1], units = c->model.num_layers + 2, pp = c->parallel.layout.pp;
     EXPECT(pp <= units,
@@ -205,6 +220,7 @@ static void check_layout(const trine_config *c, bool dp_left, int ranks, fault_l
     }
     if (m->num_attention_heads >= 1 && m->ffn_hidden_size >= 1) check_heads(m, l.tp, f);
     check_micros(c, f);
+    check_slots(c, f);
     if (m->num_layers >= 1 && m->num_layers <= 32000) check_stages(c, f);
     check_ranks(l, dp_left, ranks, f);
 }

@@ -1,5 +1,6 @@
 #include "train/report.h"
 
+#include <limits.h>
 #include <string.h>
 
 #include "base/status.h"
@@ -221,16 +222,28 @@ trine_status trine_trainer_banner(trine_trainer *t, FILE *out) {
 /* Configuration, programs and a device for sizes only: what a report needs when nothing runs. */
 typedef struct {
     trine_config config;
+    int ranks;
     program_spec spec;
     program *stages;
     device *dev;
 } rehearsal;
 
+/* As many ranks as the layout says. An int does not hold every product of three; what is not
+ * positive is left to the configuration's check. */
+static trine_status count_ranks(trine_layout l, int *ranks) {
+    double product = (l.dp ? l.dp : 1.0) * l.tp * l.pp;
+    CHECK(product <= INT_MAX, TRINE_EINVAL, "dp %d x tp %d x pp %d needs %.0f ranks", l.dp, l.tp,
+          l.pp, product);
+    *ranks = product > 0 ? (int)product : 0;
+    return TRINE_OK;
+}
+
 static trine_status rehearse(rehearsal *r, const trine_config *config, int ranks) {
-    *r = (rehearsal){.config = *config};
+    *r = (rehearsal){.config = *config, .ranks = ranks};
     bool data = config->data.data_path != NULL;
     if (!data) r->config.data.data_path = "(none)"; /* sizes need no data */
-    TRY(trine_config_check(&r->config, ranks));
+    if (!ranks) TRY(count_ranks(config->parallel.layout, &r->ranks));
+    TRY(trine_config_check(&r->config, r->ranks));
     CHECK(data || r->config.model.vocab_size, TRINE_EINVAL,
           "the vocabulary is not known: give --vocab-size or --data-path");
     if (!r->config.model.vocab_size)
@@ -248,9 +261,9 @@ static void rehearsal_end(rehearsal *r) {
     if (r->dev) device_close(&r->dev);
 }
 
-static trine_status print_dry_run(const rehearsal *h, int ranks, FILE *out) {
+static trine_status print_dry_run(const rehearsal *h, FILE *out) {
     report r = {.config = &h->config, .stages = h->stages, .dev = h->dev,
-                .transport = comm_scratch_bytes(ranks)};
+                .transport = comm_scratch_bytes(h->ranks)};
     report_model(&r, out);
     report_layout(&r, out);
     report_batch(&r, out);
@@ -261,7 +274,7 @@ static trine_status print_dry_run(const rehearsal *h, int ranks, FILE *out) {
 trine_status trine_dry_run(const trine_config *config, int ranks, FILE *out) {
     rehearsal h;
     trine_status status = status_user(rehearse(&h, config, ranks));
-    if (status == TRINE_OK) status = print_dry_run(&h, ranks, out);
+    if (status == TRINE_OK) status = print_dry_run(&h, out);
     rehearsal_end(&h);
     return status;
 }

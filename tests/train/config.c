@@ -51,6 +51,28 @@ static void a_refused_configuration_is_left_as_it_was(void **state) {
     assert_int_equal(c.optimizer.lr_decay_iters, 0);
 }
 
+/* The other schedules do not keep them, and gpipe may have as many as a program can name. */
+static void as_many_micro_batches_as_there_are_slots(void **state) {
+    (void)state;
+    trine_config c = legal();
+    c.global_batch_size = 1000000;
+    OK(trine_config_check(&c, 1));
+    c.parallel.schedule = TRINE_GPIPE;
+    c.global_batch_size = 32767;
+    OK(trine_config_check(&c, 1));
+}
+
+/* A product of three that no int holds is a message, not another number. */
+static void a_layout_of_too_many_ranks_is_not_looked_at(void **state) {
+    (void)state;
+    trine_config c = legal();
+    c.model.vocab_size = 256;
+    c.parallel.layout = (trine_layout){0, 65536, 65537};
+    REFUSED(trine_dry_run(&c, 0, stdout), TRINE_EINVAL,
+            "dp 0 x tp 65536 x pp 65537 needs 4295032832 ranks");
+    REFUSED(trine_explain(&c, 0, stdout), TRINE_EINVAL, "needs 4295032832 ranks");
+}
+
 /* One fault a row, on 12 ranks; the words that the message must have. */
 typedef struct {
     void (*spoil)(trine_config *c);
@@ -99,6 +121,7 @@ FAULT(wrong_product, c->parallel.layout = (trine_layout){2, 2, 2})
 FAULT(deep, c->parallel.layout.pp = 12; c->model.num_layers = 9)
 FAULT(odd_tp, c->parallel.layout.tp = 12; c->model.ffn_hidden_size = 3000 + 6)
 FAULT(batch_of_dp, c->global_batch_size = 30)
+FAULT(many_slots, c->parallel.schedule = TRINE_GPIPE; c->global_batch_size = 12 * 32768)
 FAULT(split_short, c->parallel.layout.pp = 3; c->parallel.pp_split = "6,6")
 FAULT(split_sum, c->parallel.layout.pp = 3; c->parallel.pp_split = "4,4,5")
 FAULT(split_typo, c->parallel.layout.pp = 3; c->parallel.pp_split = "4,x,4")
@@ -149,6 +172,9 @@ static const fault faults[] = {
     {odd_tp, "--ffn-hidden-size 3006 must be a multiple of --tp 12"},
     {batch_of_dp, "--global-batch-size 30 must be a multiple of --micro-batch-size 1 x dp 12 = 12: "
                   "24 or 36 would do"},
+    {many_slots,
+     "--schedule gpipe keeps the activations of all micro-batches, of 32767 at most; here "
+     "are 32768"},
     {split_short, "--pp-split 6,6 has 2 stages, --pp has 3"},
     {split_sum, "--pp-split 4,4,5 places 13 layers, the model has 12"},
     {split_typo, "\"x\" is no stage"},
@@ -433,6 +459,8 @@ static const struct CMUnitTest config_tests[] = {
     cmocka_unit_test(the_defaults_need_only_data),
     cmocka_unit_test(dp_is_what_is_left_of_the_ranks),
     cmocka_unit_test(a_refused_configuration_is_left_as_it_was),
+    cmocka_unit_test(as_many_micro_batches_as_there_are_slots),
+    cmocka_unit_test(a_layout_of_too_many_ranks_is_not_looked_at),
     cmocka_unit_test(every_fault_is_named_with_its_numbers),
     cmocka_unit_test(all_faults_stand_in_one_message),
     cmocka_unit_test(suggested_layouts_work),
