@@ -331,8 +331,12 @@ static int left_side(const option *row, char *text, size_t size) {
                     alias ? dashes(row->alias) : "", alias ? row->alias : "", value);
 }
 
-/* The fewest digits which read back as the same number. */
+/* The fewest digits which read back as the same number; 600, not 6e+02. */
 static void shortest(double value, char *text, size_t size) {
+    if (value == floor(value) && fabs(value) < 1e6) {
+        snprintf(text, size, "%.0f", value);
+        return;
+    }
     for (int digits = 1; digits <= 17; digits++) {
         snprintf(text, size, "%.*g", digits, value);
         if (strtod(text, NULL) == value) return;

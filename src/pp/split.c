@@ -13,17 +13,23 @@ static double run_cost(const pp_cost *cost, int units, int from, int to) {
     return embedding * cost->embedding + blocks * cost->block + head * cost->head;
 }
 
-/* best[u]: the least cost of units [0, u) on p stages; from[u]: where the last of them begins. The
- * cost is that of the dearest stage; under a finite limit on that, the sum of squares, which evens
- * out the rest. `before` is the row of p - 1 stages. */
-static void fill_row(const pp_cost *cost, int units, double limit, const double *before,
-                     double *best, int *from) {
+typedef enum { DEAREST, SQUARES } split_aim;
+
+/* best[u]: the least cost of units [0, u) on p stages, none of which costs more than `limit`;
+ * from[u]: where the last of them begins. The cost is that of the dearest stage or the sum of
+ * squares. `before` is the row of p - 1 stages. A last stage that begins before `low` is beyond the
+ * limit for this u and all that follow. */
+static void fill_row(const pp_cost *cost, int units, double limit, split_aim aim,
+                     const double *before, double *best, int *from) {
+    int low = 0;
     for (int u = 0; u <= units; u++) {
         best[u] = INFINITY;
-        for (int v = 0; v < u; v++) {
+        while (low < u && run_cost(cost, units, low, u) > limit) low++;
+        for (int v = low; v < u; v++) {
+            if (isinf(before[v])) continue;
             double run = run_cost(cost, units, v, u);
-            double sum = isinf(limit) ? fmax(before[v], run) : before[v] + run * run;
-            if (run <= limit && sum < best[u] * (1 - 1e-12)) best[u] = sum, from[u] = v;
+            double sum = aim == DEAREST ? fmax(before[v], run) : before[v] + run * run;
+            if (sum < best[u] * (1 - 1e-12)) best[u] = sum, from[u] = v;
         }
     }
 }
@@ -31,15 +37,21 @@ static void fill_row(const pp_cost *cost, int units, double limit, const double 
 /* Fills first[] with the best split under the limit and returns its cost. rows: 2 (units + 1),
  * from: (stages + 1)(units + 1). */
 static double best_split(int first[], int stages, int units, const pp_cost *cost, double limit,
-                         double *rows, int *from) {
+                         split_aim aim, double *rows, int *from) {
     size_t width = (size_t)units + 1;
     for (size_t u = 0; u < width; u++) rows[u] = u ? INFINITY : 0;
     for (int p = 1; p <= stages; p++)
-        fill_row(cost, units, limit, rows + (size_t)((p - 1) % 2) * width,
+        fill_row(cost, units, limit, aim, rows + (size_t)((p - 1) % 2) * width,
                  rows + (size_t)(p % 2) * width, from + (size_t)p * width);
     first[stages] = units;
     for (int p = stages; p > 0; p--) first[p - 1] = from[(size_t)p * width + (size_t)first[p]];
     return rows[(size_t)(stages % 2) * width + (size_t)units];
+}
+
+/* Some split costs no more than this: fill each stage until it has its share, and one unit more. */
+static double enough_for(int stages, int units, const pp_cost *cost) {
+    double dearest_unit = fmax(cost->block, fmax(cost->embedding, cost->head));
+    return run_cost(cost, units, 0, units) / stages + dearest_unit;
 }
 
 trine_status pp_split_by_cost(int first[], int stages, int units, const pp_cost *cost) {
@@ -50,9 +62,10 @@ trine_status pp_split_by_cost(int first[], int stages, int units, const pp_cost 
     double *rows = malloc(2 * width * sizeof *rows);
     int *from = calloc((size_t)(stages + 1) * width, sizeof *from);
     if (rows && from) {
-        double dearest = best_split(first, stages, units, cost, INFINITY, rows, from);
         /* The slack keeps the rounding of sums of costs out of the decision. */
-        best_split(first, stages, units, cost, dearest * (1 + 1e-9), rows, from);
+        double limit = enough_for(stages, units, cost) * (1 + 1e-9);
+        double dearest = best_split(first, stages, units, cost, limit, DEAREST, rows, from);
+        best_split(first, stages, units, cost, dearest * (1 + 1e-9), SQUARES, rows, from);
     }
     bool enough = rows && from;
     free(rows);

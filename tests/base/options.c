@@ -402,6 +402,21 @@ static void help_shows_groups_and_defaults(void **state) {
     free(text);
 }
 
+static void help_writes_round_numbers_out(void **state) {
+    (void)state;
+    double ten = 600, large = 1e9, small = 1e-8;
+    const option rows[] = {
+        OPTION_DOUBLE("timeout", NULL, &ten, "X", 0, INFINITY, "a"),
+        OPTION_DOUBLE("large", NULL, &large, "X", 0, INFINITY, "b"),
+        OPTION_DOUBLE("small", NULL, &small, "X", 0, INFINITY, "c"),
+    };
+    char *text = help_of(&(options){.program = "p", .rows = rows, .count = 3});
+    assert_non_null(strstr(text, "a (default: 600)\n"));
+    assert_non_null(strstr(text, "b (default: 1e+09)\n"));
+    assert_non_null(strstr(text, "c (default: 1e-08)\n"));
+    free(text);
+}
+
 static void help_fits_100_columns(void **state) {
     (void)state;
     double x = 0.1 + 0.2; /* needs 17 digits */
@@ -453,6 +468,7 @@ static const struct CMUnitTest options_tests[] = {
     cmocka_unit_test(arguments_are_refused_or_collected),
     cmocka_unit_test(nearest_counts_letters),
     cmocka_unit_test(help_shows_groups_and_defaults),
+    cmocka_unit_test(help_writes_round_numbers_out),
     cmocka_unit_test(help_fits_100_columns),
 };
 

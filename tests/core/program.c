@@ -2,6 +2,7 @@
 /* Instructions as text, the editing of programs, and what a spec says about its units. */
 #include "harness.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -128,6 +129,14 @@ static void test_insert_and_append(void **state) {
     }
     program_destroy(&p);
     assert_null(p.code);
+}
+
+/* Twice the capacity must be a number, too. */
+static void test_no_more_instructions_than_are_counted(void **state) {
+    (void)state;
+    program p = {.count = INT_MAX / 2 + 1, .capacity = INT_MAX / 2 + 1}; /* code is not reached */
+    REFUSED(program_append(&p, program_instr(NORM, -1, -1)), TRINE_ENOMEM,
+            "a program of more than 1073741824 instructions");
 }
 
 static trine_status twice(const program *p, program *out) {
@@ -270,6 +279,7 @@ int main(void) {
         cmocka_unit_test(test_bad_texts_are_refused),
         cmocka_unit_test(test_program_text),
         cmocka_unit_test(test_insert_and_append),
+        cmocka_unit_test(test_no_more_instructions_than_are_counted),
         cmocka_unit_test(test_rewrite),
         cmocka_unit_test(test_units_of_a_spec),
         cmocka_unit_test(test_tied_on_one_stage),

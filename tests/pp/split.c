@@ -93,6 +93,15 @@ static void test_a_dear_head_is_alone(void **state) {
     assert_int_equal(first[3], 13);
 }
 
+/* The work grows with the square of the layers at most; with its cube, this takes an hour. */
+static void test_many_layers(void **state) {
+    (void)state;
+    enum { STAGES = 8, EACH = 500 };
+    int first[STAGES + 1];
+    OK(pp_split_by_cost(first, STAGES, STAGES * EACH + 2, &(pp_cost){0, 1, 0}));
+    for (int p = 1; p < STAGES; p++) assert_int_equal(first[p], p * EACH + 1);
+}
+
 static void test_too_many_stages(void **state) {
     (void)state;
     int first[8];
@@ -167,6 +176,7 @@ int main(void) {
         cmocka_unit_test(test_cost_is_the_least_of_all_splits),
         cmocka_unit_test(test_uneven_layers),
         cmocka_unit_test(test_a_dear_head_is_alone),
+        cmocka_unit_test(test_many_layers),
         cmocka_unit_test(test_too_many_stages),
         cmocka_unit_test(test_by_hand),
         cmocka_unit_test(test_bad_texts),

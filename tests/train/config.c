@@ -51,6 +51,17 @@ static void a_refused_configuration_is_left_as_it_was(void **state) {
     assert_int_equal(c.optimizer.lr_decay_iters, 0);
 }
 
+/* A product of three that no int holds is a message, not another number. */
+static void a_layout_of_too_many_ranks_is_not_looked_at(void **state) {
+    (void)state;
+    trine_config c = legal();
+    c.model.vocab_size = 256;
+    c.parallel.layout = (trine_layout){0, 65536, 65537};
+    REFUSED(trine_dry_run(&c, 0, stdout), TRINE_EINVAL,
+            "--dp 0 --tp 65536 --pp 65537 are 4295032832 ranks, too many");
+    REFUSED(trine_explain(&c, 0, stdout), TRINE_EINVAL, "are 4295032832 ranks");
+}
+
 /* One fault a row, on 12 ranks; the words that the message must have. */
 typedef struct {
     void (*spoil)(trine_config *c);
@@ -448,6 +459,7 @@ static const struct CMUnitTest config_tests[] = {
     cmocka_unit_test(the_defaults_need_only_data),
     cmocka_unit_test(dp_is_what_is_left_of_the_ranks),
     cmocka_unit_test(a_refused_configuration_is_left_as_it_was),
+    cmocka_unit_test(a_layout_of_too_many_ranks_is_not_looked_at),
     cmocka_unit_test(every_fault_is_named_with_its_numbers),
     cmocka_unit_test(all_faults_stand_in_one_message),
     cmocka_unit_test(suggested_layouts_work),
