@@ -53,5 +53,14 @@ look --dry-run --ranks 4 --tp 3
     says 1 "layouts that work on 4 ranks: --dp 1 --tp 4"
 result $? "--dry-run refuses what a run refuses"
 
+# MPI, which could not start here, is not asked to.
+: >"$dir/statuses"
+env -i OMPI_MCA_plm=rsh OMPI_MCA_plm_rsh_agent=/nonexistent "$TRAIN" --dry-run --tp two \
+    >"$dir/out" 2>"$dir/err"
+status=$?
+[ "$status" -eq 1 ] && messages 1 && says 1 "--tp must be a whole number" &&
+    [ "$(wc -l <"$dir/err")" -eq 1 ]
+result $? "a mistake on the command line of --dry-run needs no MPI to be told"
+
 echo "1..$number"
 exit $failed
