@@ -167,8 +167,11 @@ static void check_micros(const trine_config *c, fault_list *f) {
              global, c->micro_batch_size, dp, each, less, below + each);
 }
 
-/* A stage keeps the activations of that many micro-batches at a time. */
-static void check_slots(const trine_config *c, fault_list *f) {
+/* Micro-batches times units; their programs take some gigabytes, in every rank. */
+#define MOST_PASSES (1 << 26)
+
+/* What the number of micro-batches asks of the programs: slots and instructions. */
+static void check_program(const trine_config *c, fault_list *f) {
     trine_layout l = c->parallel.layout;
     int micros;
     if ((unsigned)c->parallel.schedule >= TRINE_SCHEDULES) return; /* check_choices has said so */
@@ -180,6 +183,11 @@ static void check_slots(const trine_config *c, fault_list *f) {
            "--schedule gpipe keeps the activations of all micro-batches, of %d at most; here are "
            "%d",
            PROGRAM_SLOTS, micros);
+    double units = c->model.num_layers + 2.0;
+    EXPECT(micros * units <= MOST_PASSES,
+           "%d micro-batches through %.0f units (embedding, layers, head) are more than %d "
+           "instructions; larger ones (--micro-batch-size) would do",
+           micros, units, MOST_PASSES);
 }
 
 static void check_stages(const trine_config *c, fault_list *f) {
@@ -220,7 +228,7 @@ static void check_layout(const trine_config *c, bool dp_left, int ranks, fault_l
     }
     if (m->num_attention_heads >= 1 && m->ffn_hidden_size >= 1) check_heads(m, l.tp, f);
     check_micros(c, f);
-    check_slots(c, f);
+    check_program(c, f);
     if (m->num_layers >= 1 && m->num_layers <= 32000) check_stages(c, f);
     check_ranks(l, dp_left, ranks, f);
 }
