@@ -246,8 +246,7 @@ static trine_status rehearse(rehearsal *r, const trine_config *config, int ranks
     TRY(trine_config_check(&r->config, r->ranks));
     CHECK(data || r->config.model.vocab_size, TRINE_EINVAL,
           "the vocabulary is not known: give --vocab-size or --data-path");
-    if (!r->config.model.vocab_size)
-        TRY(setup_vocabulary(r->config.data.data_path, &r->config.model.vocab_size));
+    TRY(setup_vocabulary(&r->config, r->ranks));
     TRY(setup_spec(&r->config, &r->spec));
     TRY(compose_all(&r->spec, &r->stages, NULL));
     device_kind kind;

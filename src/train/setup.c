@@ -31,12 +31,14 @@ double setup_flops_per_token(const trine_model *m) {
     return 3 * (m->num_layers * cost.block + cost.head);
 }
 
-trine_status setup_vocabulary(const char *path, int *vocab) {
+trine_status setup_vocabulary(trine_config *config, int ranks) {
     tokens *source;
-    TRY(tokens_open(&source, path));
-    trine_status status = tokens_vocab(source, vocab);
+    if (config->model.vocab_size) return TRINE_OK;
+    TRY(tokens_open(&source, config->data.data_path));
+    trine_status status = tokens_vocab(source, &config->model.vocab_size);
     tokens_close(&source);
-    return status;
+    TRY(status);
+    return trine_config_check(config, ranks);
 }
 
 trine_status setup_spec(const trine_config *c, program_spec *spec) {

@@ -11,8 +11,9 @@
 /* Finds a device by name; false if there is none. */
 bool setup_device_kind(const char *name, device_kind *kind);
 
-/* The vocabulary of the token file at `path`. Errors: those of tokens_open. */
-trine_status setup_vocabulary(const char *path, int *vocab);
+/* Fills in a vocabulary left open with the token file's, and checks the configuration again, whose
+ * sizes are known only now. Errors: those of tokens_open and trine_config_check. */
+trine_status setup_vocabulary(trine_config *config, int ranks);
 
 /* The spec of the training program (or of an evaluation of `micros` micro-batches). `config` has
  * passed trine_config_check and has its vocabulary. Errors: TRINE_EINVAL. */

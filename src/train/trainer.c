@@ -35,7 +35,7 @@ static trine_status open_file(trine_trainer *t, trainer_data *d, const char *pat
 /* The files come first: they know the vocabulary, on which the model's size depends. */
 static trine_status open_data(trine_trainer *t) {
     trine_config *c = &t->config;
-    if (!c->model.vocab_size) TRY(setup_vocabulary(c->data.data_path, &c->model.vocab_size));
+    TRY(setup_vocabulary(c, trine_world_size(t->world)));
     TRY(open_file(t, &t->train, c->data.data_path, SAMPLER_SHUFFLED));
     if (c->data.val_data_path)
         TRY(open_file(t, &t->val, c->data.val_data_path, SAMPLER_SEQUENTIAL));

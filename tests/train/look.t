@@ -53,6 +53,17 @@ look --dry-run --ranks 4 --tp 3
     says 1 "layouts that work on 4 ranks: --dp 1 --tp 4"
 result $? "--dry-run refuses what a run refuses"
 
+# A damaged header must not make sizes that no size_t holds.
+{
+    le32 20240520 1 64 2147483647
+    head -c 1008 /dev/zero
+    head -c 128 /dev/zero
+} >"$dir/wide.bin"
+look --dry-run --data-path "$dir/wide.bin" --vocab-size 0 --num-layers 1 --hidden-size 4 \
+    --micro-batch-size 1048576 --seq-length 1048576
+[ "$status" -eq 1 ] && messages 1 && says 1 "no machine holds them"
+result $? "--dry-run checks the sizes that the token file's vocabulary makes"
+
 # MPI, which could not start here, is not asked to.
 : >"$dir/statuses"
 env -i OMPI_MCA_plm=rsh OMPI_MCA_plm_rsh_agent=/nonexistent "$TRAIN" --dry-run --tp two \
