@@ -47,8 +47,8 @@ int main(int argc, char **argv) {
     trine_log *log;
     trine_status parsed = trine_parse(argc, argv, &config, &run);
     if (parsed == TRINE_OK && run.help) return trine_usage(argv[0], stdout), 0;
-    if (parsed == TRINE_OK && (run.dry_run || run.explain)) {
-        if (look(&config, &run) == TRINE_OK) return 0;
+    if (run.help || run.dry_run || run.explain) { /* a mistake beside them starts no job, either */
+        if (parsed == TRINE_OK && look(&config, &run) == TRINE_OK) return 0;
         return trine_error_print(), 1;
     }
     if (trine_world_create(&world, &argc, &argv) != TRINE_OK) return trine_error_print(), 1;

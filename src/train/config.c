@@ -193,6 +193,24 @@ static void check_micros(const trine_config *c, fault_list *f) {
              global, c->micro_batch_size, dp, each, less, below + each);
 }
 
+/* Micro-batches times units; their programs take some gigabytes, in every rank. */
+#define MOST_PASSES (1 << 26)
+
+/* What the number of micro-batches asks of the programs. */
+static void check_program(const trine_config *c, fault_list *f) {
+    trine_layout l = c->parallel.layout;
+    int micros;
+    if (dp_micro_batches(c->global_batch_size, c->micro_batch_size, l.dp, &micros) != TRINE_OK) {
+        status_clear();
+        return; /* check_micros has said so */
+    }
+    double units = c->model.num_layers + 2.0;
+    EXPECT(micros * units <= MOST_PASSES,
+           "%d micro-batches through %.0f units (embedding, layers, head) are more than %d "
+           "instructions; larger ones (--micro-batch-size) would do",
+           micros, units, MOST_PASSES);
+}
+
 static void check_stages(const trine_config *c, fault_list *f) {
     int first[PROGRAM_STAGES + 1], units = c->model.num_layers + 2, pp = c->parallel.layout.pp;
     EXPECT(pp <= units,
@@ -231,6 +249,7 @@ static void check_layout(const trine_config *c, bool dp_left, int ranks, fault_l
     }
     if (m->num_attention_heads >= 1 && m->ffn_hidden_size >= 1) check_heads(m, l.tp, f);
     check_micros(c, f);
+    check_program(c, f);
     if (m->num_layers >= 1 && m->num_layers <= 32000) check_stages(c, f);
     check_ranks(l, dp_left, ranks, f);
 }

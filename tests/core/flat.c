@@ -27,7 +27,7 @@ static flat_range five(void) {
     static const size_t rows[] = {6, 8, 13, 1, 30}, cols[] = {10, 8, 5, 1, 10};
     flat_range range = {0};
     for (int i = 0; i < 5; i++) {
-        char name[8];
+        char name[16];
         snprintf(name, sizeof name, "t%d", i);
         tensor t = shaped(name, 1, rows[i], cols[i]);
         flat_add(&range, &t);

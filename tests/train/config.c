@@ -118,6 +118,7 @@ FAULT(wrong_product, c->parallel.layout = (trine_layout){2, 2, 2})
 FAULT(deep, c->parallel.layout.pp = 12; c->model.num_layers = 9)
 FAULT(odd_tp, c->parallel.layout.tp = 12; c->model.ffn_hidden_size = 3000 + 6)
 FAULT(batch_of_dp, c->global_batch_size = 30)
+FAULT(many_passes, c->model.num_layers = 32000; c->global_batch_size = 12 * 2100)
 FAULT(split_short, c->parallel.layout.pp = 3; c->parallel.pp_split = "6,6")
 FAULT(split_sum, c->parallel.layout.pp = 3; c->parallel.pp_split = "4,4,5")
 FAULT(split_typo, c->parallel.layout.pp = 3; c->parallel.pp_split = "4,x,4")
@@ -175,6 +176,8 @@ static const fault faults[] = {
     {odd_tp, "--ffn-hidden-size 3006 must be a multiple of --tp 12"},
     {batch_of_dp, "--global-batch-size 30 must be a multiple of --micro-batch-size 1 x dp 12 = 12: "
                   "24 or 36 would do"},
+    {many_passes, "2100 micro-batches through 32002 units (embedding, layers, head) are more than "
+                  "67108864 instructions; larger ones (--micro-batch-size) would do"},
     {split_short, "--pp-split 6,6 has 2 stages, --pp has 3"},
     {split_sum, "--pp-split 4,4,5 places 13 layers, the model has 12"},
     {split_typo, "\"x\" is no stage"},

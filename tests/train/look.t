@@ -62,5 +62,14 @@ look --dry-run --data-path "$data" --vocab-size 0 --seq-length 1048576 --micro-b
 [ "$status" -eq 1 ] && messages 1 && says 1 "no machine holds them"
 result $? "a token file's vocabulary counts among the sizes that are checked"
 
+# MPI, which could not start here, is not asked to.
+: >"$dir/statuses"
+env -i OMPI_MCA_plm=rsh OMPI_MCA_plm_rsh_agent=/nonexistent "$TRAIN" --dry-run --tp two \
+    >"$dir/out" 2>"$dir/err"
+status=$?
+[ "$status" -eq 1 ] && messages 1 && says 1 "--tp must be a whole number" &&
+    [ "$(wc -l <"$dir/err")" -eq 1 ]
+result $? "a mistake on the command line of --dry-run needs no MPI to be told"
+
 echo "1..$number"
 exit $failed
