@@ -31,6 +31,9 @@ int harness_run(int argc, char **argv, const char *name, const struct CMUnitTest
     harness_run_alone(#tests, (tests), sizeof(tests) / sizeof *(tests))
 int harness_run_alone(const char *name, const struct CMUnitTest *tests, size_t count);
 
+/* For main: the whole file is skipped, and TAP says why (cmocka's own skip() prints a failure). */
+int harness_skip(const char *reason);
+
 /* The call must return TRINE_OK; otherwise the error trail is printed and the test fails. */
 #define OK(call)                                                                                   \
     do {                                                                                           \

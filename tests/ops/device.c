@@ -67,7 +67,10 @@ static void processors_are_counted_from_the_mask(void **state) {
     cpu_set_t before, one;
     assert_true(device_node_cpus() >= 1);
     assert_in_range(device_affinity_cpus(), 1, device_node_cpus());
-    if (sched_getaffinity(0, sizeof before, &before) != 0) skip(); /* above 1024 processors */
+    if (sched_getaffinity(0, sizeof before, &before) != 0) {
+        print_message("# not tried: a machine of more than 1024 processors\n");
+        return;
+    }
     assert_int_equal(device_affinity_cpus(), CPU_COUNT(&before));
     size_t cpu = 0;
     while (!CPU_ISSET(cpu, &before)) cpu++;
