@@ -18,8 +18,13 @@ typedef struct {
 } pair;
 
 static trine_status create(pair *p, trine_comm *tp) {
-    trine_linear_config c = {.split = TRINE_COLUMN, .in = IN, .out = HIDDEN, .max_rows = ROWS,
-                             .device = "cpu", .seed = 7, .name = "a"};
+    trine_linear_config c = {.split = TRINE_COLUMN,
+                             .in = IN,
+                             .out = HIDDEN,
+                             .max_rows = ROWS,
+                             .device = "cpu",
+                             .seed = 7,
+                             .name = "a"};
     trine_status status = trine_linear_create(&p->column, tp, &c);
     c.split = TRINE_ROW, c.in = HIDDEN, c.out = OUT, c.name = "b";
     return status == TRINE_OK ? trine_linear_create(&p->row, tp, &c) : status;

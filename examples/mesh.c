@@ -22,7 +22,8 @@ static trine_layout layout_for(int ranks) {
     return l;
 }
 
-static trine_status sum_over(const trine_mesh *mesh, trine_group group, int32_t rank, int32_t *sum) {
+static trine_status sum_over(const trine_mesh *mesh, trine_group group, int32_t rank,
+                             int32_t *sum) {
     return trine_all_reduce(trine_mesh_group(mesh, group), sum, &rank, 1, TRINE_I32, TRINE_SUM);
 }
 

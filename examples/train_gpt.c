@@ -25,8 +25,8 @@ static trine_status train(trine_trainer *trainer, trine_log *log, const trine_ru
         trine_metrics metrics;
         status = trine_trainer_step(trainer, &metrics);
         if (status == TRINE_OK) status = trine_log_step(log, &metrics, run->log_interval);
-        bool due = step == config->train_iters ||
-                   (run->eval_interval && step % run->eval_interval == 0);
+        bool due =
+            step == config->train_iters || (run->eval_interval && step % run->eval_interval == 0);
         if (status == TRINE_OK && val && due) status = validate(trainer, log, step);
     }
     return status;

@@ -1,4 +1,5 @@
-/* Rung 3: the ZeRO ladder. The same model, the same data, four stages: the loss stays, the bytes fall.
+/* Rung 3: the ZeRO ladder. The same model, the same data, four stages: the loss stays, the bytes
+ * fall.
  *
  *     mpirun -np 4 build/zero_ladder --data-path text_train.bin --num-layers 4
  *         --hidden-size 128 --num-attention-heads 4 --seq-length 64 --global-batch-size 16
@@ -31,7 +32,9 @@ int main(int argc, char **argv) {
     }
     config.train_iters = STEPS;
     bool first = trine_world_rank(world) == 0;
-    if (first) printf("zero   loss after %d steps   gradient norm        MiB of the largest rank\n", STEPS);
+    if (first)
+        printf("zero   loss after %d steps   gradient norm        MiB of the largest rank\n",
+               STEPS);
     for (int zero = 0; zero <= 3; zero++) {
         trine_metrics m;
         config.parallel.zero = (trine_zero)zero;
@@ -40,8 +43,7 @@ int main(int argc, char **argv) {
             printf("   %d   %.15f   %.15f   %10.3f\n", zero, m.loss, m.grad_norm,
                    (double)m.peak_bytes / (1024 * 1024));
     }
-    if (first)
-        puts("0 and 1 agree in every bit, so do 2 and 3; with one micro-batch all four do.");
+    if (first) puts("0 and 1 agree in every bit, so do 2 and 3; with one micro-batch all four do.");
     trine_world_destroy(&world);
     return 0;
 }

@@ -42,8 +42,8 @@ typedef enum {
 const char *trine_status_text(trine_status status);
 
 /* Prints the error trail (message first, then frames) to stderr, once: a second call prints
- * nothing until another error is raised. A mistake in options, configuration or files is its message
- * alone. Not collective. */
+ * nothing until another error is raised. A mistake in options, configuration or files is its
+ * message alone. Not collective. */
 void trine_error_print(void);
 
 /* ---- World, mesh and groups ------------------------------------------------------------------ */
@@ -161,14 +161,16 @@ int trine_comm_size(const trine_comm *comm);
  * it, P must divide it (TRINE_EINVAL otherwise, before anything is sent). count 0 is legal: all
  * ranks still take part. Buffers of different roles must not overlap except where "in place" is
  * described. Reductions add in rank order, ((r0 + r1) + r2) + ..., whatever the size, so that the
- * bits depend neither on the message size nor on the transport; u8 is for moving bytes and has none.
+ * bits depend neither on the message size nor on the transport; u8 is for moving bytes and has
+ * none.
  * Errors: TRINE_EINVAL, TRINE_EMPI, TRINE_EAUDIT under audit. A wait longer than the world's
  * timeout ends the job. Collective over: comm. */
 
 /* dst (count) = sum or max over ranks of src (count), on every rank. In place: dst == src. */
 trine_status trine_all_reduce(trine_comm *comm, void *dst, const void *src, size_t count,
                               trine_dtype type, trine_reduction op);
-/* The same, to `root` only; dst is not read on other ranks and may be NULL. In place: dst == src. */
+/* The same, to `root` only; dst is not read on other ranks and may be NULL. In place: dst ==
+ * src. */
 trine_status trine_reduce(trine_comm *comm, void *dst, const void *src, size_t count,
                           trine_dtype type, trine_reduction op, int root);
 /* buf (count) on every rank = buf of root. */
@@ -194,7 +196,8 @@ trine_status trine_all_to_all(trine_comm *comm, void *dst, const void *src, size
 /* Point to point inside the group; messages between two ranks arrive in order. peer == own rank
  * is refused. send and recv of one message must agree in count and type: one of another length is
  * TRINE_EMPI in recv. Not collective: the peer makes the matching call. */
-trine_status trine_send(trine_comm *comm, const void *buf, size_t count, trine_dtype type, int peer);
+trine_status trine_send(trine_comm *comm, const void *buf, size_t count, trine_dtype type,
+                        int peer);
 trine_status trine_recv(trine_comm *comm, void *buf, size_t count, trine_dtype type, int peer);
 /* Returns when every rank of the group has called it. */
 trine_status trine_barrier(trine_comm *comm);
@@ -230,14 +233,15 @@ trine_tally trine_comm_tally(const trine_comm *comm, trine_tally_kind kind);
 
 /* ---- Tensor-parallel linears ----------------------------------------------------------------- */
 
-/* One linear layer, y = x w^T + bias, whose weight is split over the ranks of a tp group: a building
- * block that stands on its own (Shoeybi et al., "Megatron-LM", 2019, section 3). Both forms compute
- * the function of the unsharded layer, and both take x from tp rank 0 and leave y on every rank:
+/* One linear layer, y = x w^T + bias, whose weight is split over the ranks of a tp group: a
+ * building block that stands on its own (Shoeybi et al., "Megatron-LM", 2019, section 3). Both
+ * forms compute the function of the unsharded layer, and both take x from tp rank 0 and leave y on
+ * every rank:
  *
  *   TRINE_COLUMN  rank t holds output features [t O/P, (t+1) O/P) of weight and bias.
  *                 forward: broadcast x, multiply, all-gather the columns of y;
  *                 backward: take own columns of dy, multiply, reduce dx to rank 0
- *   TRINE_ROW     rank t holds input features [t I/P, (t+1) I/P) of the weight, and all of the bias.
+ *   TRINE_ROW     rank t holds input features [t I/P, (t+1) I/P) of the weight, and all the bias.
  *                 forward: scatter the columns of x, multiply, all-reduce y, add the bias once;
  *                 backward: multiply dy, gather the columns of dx on rank 0
  *
@@ -249,7 +253,7 @@ typedef struct trine_linear trine_linear;
 
 typedef struct {
     trine_linear_split split;
-    size_t in, out;     /* I, O: features of the whole layer; the group's size divides the split one */
+    size_t in, out;     /* I, O: features of the whole layer; the group divides the split one */
     size_t max_rows;    /* the largest number of rows in one call */
     const char *device; /* "cpu" or "ref" */
     int threads;        /* of the device; 0 means 1 */
@@ -267,11 +271,12 @@ typedef struct {
 } trine_linear_shard;
 
 /* Makes a layer over the ranks of `tp`, which must outlive it, with all the scratch that its calls
- * need. Weights are normal with deviation 0.02 as functions of (seed, name, global element), so that
- * the shards together equal the unsharded layer's; biases and gradients are zero.
+ * need. Weights are normal with deviation 0.02 as functions of (seed, name, global element), so
+ * that the shards together equal the unsharded layer's; biases and gradients are zero.
  * Errors: TRINE_EINVAL, before anything is sent, when a size is 0, when the group does not divide
  * the split features, for an unknown device or a long name; TRINE_ENOMEM, TRINE_EMATH.
- * Not collective, but every rank must give the same configuration. *linear is owned by the caller. */
+ * Not collective, but every rank must give the same configuration. *linear is owned by the
+ * caller. */
 trine_status trine_linear_create(trine_linear **linear, trine_comm *tp,
                                  const trine_linear_config *config);
 /* Not collective. */
@@ -324,8 +329,8 @@ typedef struct {
     trine_layout layout;  /* dp 0: what is left of the ranks */
     trine_zero zero;      /* what dp ranks share: Rajbhandari et al., "ZeRO", SC 2020, section 5 */
     trine_schedule schedule;
-    const char *pp_split; /* NULL: by cost. "e,5,5,h": an embedding-only stage, two of five layers, a
-                             head-only stage; embedding and head join the first and last stage that
+    const char *pp_split; /* NULL: by cost. "e,5,5,h": a stage of the embedding, two of five layers,
+                             one of the head; embedding and head join the first and last stage that
                              has a number when they are not named */
     int gather_buffers;   /* ZeRO-3: buffers per class (block; embedding and head), at least 1 */
     int ranks_per_node;   /* 0: as MPI finds it */
@@ -393,8 +398,8 @@ typedef struct {
     bool skipped;        /* the norm was not finite: no parameter was changed */
 } trine_metrics;
 
-/* A trainer's command line: the example trainers' options, Megatron-LM's words where it has one. They
- * fill the structs and nothing else. */
+/* A trainer's command line: the example trainers' options, Megatron-LM's words where it has one.
+ * They fill the structs and nothing else. */
 typedef struct {
     bool help, dry_run, explain;
     int ranks; /* for --dry-run and --explain; 0: dp x tp x pp */
@@ -442,8 +447,8 @@ typedef struct trine_log trine_log;
 /* What a run says while it goes: a line a step (and a progress bar where `out` is a terminal), and
  * JSON lines in the file `path` (NULL: none), which is begun anew. Only world rank 0 writes; the
  * others may call and nothing happens. peak_tflops is one rank's, for the utilisation; 0: unknown.
- * The log must not outlive the trainer. Errors: TRINE_EIO, TRINE_ENOMEM; TRINE_EINVAL when `path` is
- * one of the token files. Not collective. */
+ * The log must not outlive the trainer. Errors: TRINE_EIO, TRINE_ENOMEM; TRINE_EINVAL when `path`
+ * is one of the token files. Not collective. */
 trine_status trine_log_create(trine_log **log, const trine_trainer *trainer, FILE *out,
                               const char *path, double peak_tflops);
 /* Not collective. */

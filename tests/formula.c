@@ -143,12 +143,9 @@ static void tie(formula_bytes *f, const sizes *s) {
 
 static size_t slots(const formula_rank *r, const sizes *s) {
     switch (r->config->parallel.schedule) {
-    case TRINE_GPIPE:
-        return s->M;
-    case TRINE_1F1B:
-        return least(s->M, s->P - s->p);
-    default:
-        return 1;
+    case TRINE_GPIPE: return s->M;
+    case TRINE_1F1B: return least(s->M, s->P - s->p);
+    default: return 1;
     }
 }
 

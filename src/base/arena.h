@@ -42,8 +42,8 @@ typedef struct {
 /* A declaring arena (base NULL) or one over `capacity` bytes at `base`, ARENA_ALIGN aligned. */
 void arena_init(arena *a, void *base, size_t capacity);
 
-/* The next `bytes` bytes, counted as `kind`; NULL while declaring (or when bytes is 0). Running over
- * the capacity is our bug (ASSERT). Not collective. */
+/* The next `bytes` bytes, counted as `kind`; NULL while declaring (or when bytes is 0). Running
+ * over the capacity is our bug (ASSERT). Not collective. */
 void *arena_take(arena *a, mem_kind kind, size_t bytes);
 
 /* "parameters", ...: what a report calls the kind. */

@@ -156,15 +156,10 @@ static void expected(const option *row, char *text, size_t size) {
         else
             snprintf(text, size, "%s", noun);
         return;
-    case OPTION_KIND_U64:
-        snprintf(text, size, "a whole number from 0 to 2^64 - 1");
-        return;
-    case OPTION_KIND_STRING:
-        snprintf(text, size, "a value that is not empty");
-        return;
+    case OPTION_KIND_U64: snprintf(text, size, "a whole number from 0 to 2^64 - 1"); return;
+    case OPTION_KIND_STRING: snprintf(text, size, "a value that is not empty"); return;
     case OPTION_KIND_FLAG:
-    case OPTION_KIND_HEADING:
-        break;
+    case OPTION_KIND_HEADING: break;
     }
     snprintf(text, size, "nothing");
 }
@@ -216,20 +211,15 @@ static bool read_choice(const option *row, const char *text) {
 /* Sets the row's destination; false if its kind cannot be read from `text`. */
 static bool read_value(const option *row, const char *text) {
     switch (row->kind) {
-    case OPTION_KIND_INT:
-        return read_int(row, text);
-    case OPTION_KIND_U64:
-        return read_u64(row, text);
-    case OPTION_KIND_DOUBLE:
-        return read_double(row, text);
-    case OPTION_KIND_CHOICE:
-        return read_choice(row, text);
+    case OPTION_KIND_INT: return read_int(row, text);
+    case OPTION_KIND_U64: return read_u64(row, text);
+    case OPTION_KIND_DOUBLE: return read_double(row, text);
+    case OPTION_KIND_CHOICE: return read_choice(row, text);
     case OPTION_KIND_STRING:
         if (*text) *row->to.text = text;
         return *text;
     case OPTION_KIND_FLAG:
-    case OPTION_KIND_HEADING:
-        break;
+    case OPTION_KIND_HEADING: break;
     }
     return false;
 }
@@ -348,15 +338,9 @@ static void default_of(const option *row, char *text, size_t size) {
     int index = 0;
     text[0] = '\0';
     switch (row->kind) {
-    case OPTION_KIND_INT:
-        snprintf(text, size, "%d", *row->to.number);
-        break;
-    case OPTION_KIND_U64:
-        snprintf(text, size, "%" PRIu64, *row->to.u64);
-        break;
-    case OPTION_KIND_DOUBLE:
-        shortest(*row->to.real, text, size);
-        break;
+    case OPTION_KIND_INT: snprintf(text, size, "%d", *row->to.number); break;
+    case OPTION_KIND_U64: snprintf(text, size, "%" PRIu64, *row->to.u64); break;
+    case OPTION_KIND_DOUBLE: shortest(*row->to.real, text, size); break;
     case OPTION_KIND_STRING:
         if (*row->to.text) snprintf(text, size, "%s", *row->to.text);
         break;
@@ -364,11 +348,8 @@ static void default_of(const option *row, char *text, size_t size) {
         memcpy(&index, row->to.choice, sizeof index);
         snprintf(text, size, "%s", row->choices[index]);
         break;
-    case OPTION_KIND_FLAG:
-        snprintf(text, size, "%s", *row->to.flag ? "on" : "");
-        break;
-    case OPTION_KIND_HEADING:
-        break;
+    case OPTION_KIND_FLAG: snprintf(text, size, "%s", *row->to.flag ? "on" : ""); break;
+    case OPTION_KIND_HEADING: break;
     }
 }
 

@@ -42,8 +42,8 @@ trine_status comm_wait(comm_request *request);
 
 /* A world of its own for the ranks that give the same `color`, in their order here: its ranks count
  * from 0, and it has its own meshes and its own watchdog, though an abort still ends the whole job.
- * *part is NULL for color < 0. Ended by trine_world_destroy, before `world`. (Layouts of fewer ranks
- * beside each other in one job; a run on one rank to compare with.)
+ * *part is NULL for color < 0. Ended by trine_world_destroy, before `world`. (Layouts of fewer
+ * ranks beside each other in one job; a run on one rank to compare with.)
  * Errors: TRINE_ENOMEM, TRINE_EMPI. Collective over: world. */
 trine_status comm_world_split(trine_world **part, trine_world *world, int color);
 

@@ -8,8 +8,7 @@
 size_t trine_dtype_bytes(trine_dtype type) {
     switch (type) {
 #define DTYPE_CASE(name, text, bytes)                                                              \
-    case name:                                                                                     \
-        return bytes;
+    case name: return bytes;
         TRINE_DTYPE_LIST(DTYPE_CASE)
 #undef DTYPE_CASE
     }
@@ -19,8 +18,7 @@ size_t trine_dtype_bytes(trine_dtype type) {
 const char *comm_dtype_text(trine_dtype type) {
     switch (type) {
 #define DTYPE_CASE(name, text, bytes)                                                              \
-    case name:                                                                                     \
-        return text;
+    case name: return text;
         TRINE_DTYPE_LIST(DTYPE_CASE)
 #undef DTYPE_CASE
     }
@@ -30,12 +28,10 @@ const char *comm_dtype_text(trine_dtype type) {
 const char *comm_group_text(trine_group group) {
     switch (group) {
 #define GROUP_CASE(name, text)                                                                     \
-    case name:                                                                                     \
-        return text;
+    case name: return text;
         TRINE_GROUP_LIST(GROUP_CASE)
 #undef GROUP_CASE
-    case TRINE_GROUPS:
-        break;
+    case TRINE_GROUPS: break;
     }
     return "unknown group";
 }

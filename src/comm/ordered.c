@@ -58,12 +58,8 @@ static void reduce_addends(void *dst, const void *const *addends, int ranks, siz
                            trine_dtype type, trine_reduction op) {
     bool sum = op == TRINE_SUM;
     switch (type) {
-    case TRINE_F32:
-        (sum ? sum_f32 : max_f32)(dst, addends, ranks, count);
-        return;
-    case TRINE_F64:
-        (sum ? sum_f64 : max_f64)(dst, addends, ranks, count);
-        return;
+    case TRINE_F32: (sum ? sum_f32 : max_f32)(dst, addends, ranks, count); return;
+    case TRINE_F64: (sum ? sum_f64 : max_f64)(dst, addends, ranks, count); return;
     case TRINE_I32:
         if (sum)
             sum_i32(dst, addends, ranks, count);
@@ -76,8 +72,7 @@ static void reduce_addends(void *dst, const void *const *addends, int ranks, siz
         else
             max_i64(dst, addends, ranks, count);
         return;
-    case TRINE_U8:
-        break;
+    case TRINE_U8: break;
     }
     ASSERT(type != TRINE_U8); /* comm.c refuses it */
 }

@@ -34,26 +34,18 @@ uint64_t comm_bytes(trine_tally_kind kind, size_t count, trine_dtype type, int s
     bool is_root = rank == root;
     if (size == 1) return 0;
     switch (kind) {
-    case TRINE_TALLY_ALL_REDUCE:
-        return all_reduce_bytes(count, element, size, rank);
-    case TRINE_TALLY_REDUCE:
-        return is_root ? 0 : count * element;
-    case TRINE_TALLY_BROADCAST:
-        return is_root ? count * element * peers : 0;
+    case TRINE_TALLY_ALL_REDUCE: return all_reduce_bytes(count, element, size, rank);
+    case TRINE_TALLY_REDUCE: return is_root ? 0 : count * element;
+    case TRINE_TALLY_BROADCAST: return is_root ? count * element * peers : 0;
     case TRINE_TALLY_ALL_GATHER:
     case TRINE_TALLY_REDUCE_SCATTER:
-    case TRINE_TALLY_ALL_TO_ALL:
-        return part * peers;
-    case TRINE_TALLY_SCATTER:
-        return is_root ? part * peers : 0;
-    case TRINE_TALLY_GATHER:
-        return is_root ? 0 : part;
-    case TRINE_TALLY_SEND:
-        return count * element;
+    case TRINE_TALLY_ALL_TO_ALL: return part * peers;
+    case TRINE_TALLY_SCATTER: return is_root ? part * peers : 0;
+    case TRINE_TALLY_GATHER: return is_root ? 0 : part;
+    case TRINE_TALLY_SEND: return count * element;
     case TRINE_TALLY_RECV:
     case TRINE_TALLY_BARRIER:
-    case TRINE_TALLY_KINDS:
-        break;
+    case TRINE_TALLY_KINDS: break;
     }
     return 0;
 }

@@ -152,8 +152,8 @@ bool watchdog_speaks(const trine_world *world);
 /* world.c: ends every process of the job with status 1. */
 _Noreturn void world_end(void);
 /* Ends this process only, for a rank that has given the one that ends the job time to do so: two
- * MPI_Aborts of one job at once made Open MPI's mpirun crash or hang in its own clean-up. A launcher
- * ends a job whose rank exits with 1, so this is the second way out as well. */
+ * MPI_Aborts of one job at once made Open MPI's mpirun crash or hang in its own clean-up. A
+ * launcher ends a job whose rank exits with 1, so this is the second way out as well. */
 _Noreturn void world_leave(void);
 
 /* "rank 5 [pp1 dp0 tp1] on host7", or without the place when there is no mesh. */

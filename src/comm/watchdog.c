@@ -21,14 +21,14 @@
  * the rest is for ranks that are just about to enter a wait. */
 #define GRACE 3.0
 /* How long the others leave the lowest rank for printing. */
-#define MARGIN      10.0
-#define TAG_REPORT  0
-#define TAG_FAULT   1
+#define MARGIN     10.0
+#define TAG_REPORT 0
+#define TAG_FAULT  1
 /* Seconds for the notices of ranks that fail together: one is under way only while its sender
  * stands between its first look for others and its sending. */
 #define TOGETHER 1.0
 /* A look: the first probe of an idle MPI may only start to move what has arrived. */
-#define LOOK 0.02
+#define LOOK        0.02
 #define SHOWN_PEERS 16
 /* Longer lists are cut: the message must stay one write. */
 #define SHOWN_RANKS 64
@@ -201,8 +201,7 @@ bool watchdog_speaks(const trine_world *world) {
     if (!world->watchdog) return true;
     bool first = lowest_fault(world, LOOK) == world->size;
     for (int r = 0; first && r < world->size; r++)
-        if (r != world->rank)
-            MPI_Isend(NULL, 0, MPI_BYTE, r, TAG_FAULT, channel(world), &unused);
+        if (r != world->rank) MPI_Isend(NULL, 0, MPI_BYTE, r, TAG_FAULT, channel(world), &unused);
     if (first && lowest_fault(world, TOGETHER) > world->rank) return true;
     nap_for(MARGIN);
     return false;

@@ -303,32 +303,19 @@ trine_status check_fields(const stage_state *s, const instr *i) {
 
 trine_status check_rules(stage_state *s, const instr *i) {
     switch ((instr_kind)i->kind) {
-    case LOAD:
-        return check_load(s, i);
-    case FORWARD:
-        return check_forward(s, i);
-    case BACKWARD:
-        return check_backward(s, i);
-    case RECV_ACT:
-        return check_recv_act(s, i);
-    case SEND_ACT:
-        return check_send_act(s, i);
-    case RECV_GRAD:
-        return check_recv_grad(s, i);
-    case SEND_GRAD:
-        return check_send_grad(s, i);
-    case GATHER:
-        return check_gather(s, i);
-    case REDUCE:
-        return check_reduce(s, i);
-    case TIE:
-        return check_tie(s);
-    case NORM:
-        return check_norm(s);
-    case UPDATE:
-        return check_update(s, i);
-    case INSTR_KINDS:
-        break;
+    case LOAD: return check_load(s, i);
+    case FORWARD: return check_forward(s, i);
+    case BACKWARD: return check_backward(s, i);
+    case RECV_ACT: return check_recv_act(s, i);
+    case SEND_ACT: return check_send_act(s, i);
+    case RECV_GRAD: return check_recv_grad(s, i);
+    case SEND_GRAD: return check_send_grad(s, i);
+    case GATHER: return check_gather(s, i);
+    case REDUCE: return check_reduce(s, i);
+    case TIE: return check_tie(s);
+    case NORM: return check_norm(s);
+    case UPDATE: return check_update(s, i);
+    case INSTR_KINDS: break;
     }
     return check_fault(s, "unknown instruction");
 }

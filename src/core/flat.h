@@ -4,15 +4,15 @@
  * function that picks a collective for them.
  *
  *   unit    embedding, one block, or head: the atom of pipeline, ZeRO and data parallelism
- *   range   a piece of a unit that is sharded over dp by itself. A block is one range. Embedding and
- *           head have the token matrix as a range of its own, so that the slices of a tied matrix
+ *   range   a piece of a unit that is sharded over dp by itself. A block is one range. Embedding
+ *           and head have the token matrix as a range of its own, so that the slices of a tied matrix
  *           agree in both units.
  *   tensor  a named parameter inside a range, as this tp rank holds it
  *
  * Invariant: tensors start at multiples of FLAT_ALIGN elements, slices too; what lies between is
- * zero and stays zero. Cost of a range: the rounding of its tensors and of its end, which the memory
- * plan names. The idea of placement is PyTorch DTensor's; the stages are Rajbhandari et al., "ZeRO",
- * SC 2020, section 5. */
+ * zero and stays zero. Cost of a range: the rounding of its tensors and of its end, which the
+ * memory plan names. The idea of placement is PyTorch DTensor's; the stages are Rajbhandari et al.,
+ * "ZeRO", SC 2020, section 5. */
 #ifndef TRINE_CORE_FLAT_H
 #define TRINE_CORE_FLAT_H
 
@@ -29,12 +29,13 @@ typedef enum { SPLIT_NONE, SPLIT_ROWS, SPLIT_COLS } tensor_split;
 
 typedef enum { INIT_ZERO, INIT_ONE, INIT_NORMAL } tensor_init;
 
-/* One parameter. The whole tensor is `parts` stacked matrices of (global_rows, global_cols); this tp
- * rank holds rows [first_row, first_row + rows) and columns [first_col, first_col + cols) of each. */
+/* One parameter. The whole tensor is `parts` stacked matrices of (global_rows, global_cols); this
+ * tp rank holds rows [first_row, first_row + rows) and columns [first_col, first_col + cols) of
+ * each. */
 typedef struct {
     char name[32];
     size_t parts;                     /* 3 for Q, K, V, else 1 */
-    size_t rows, cols;                /* of one part, held here; rows past global_rows are padding */
+    size_t rows, cols;                /* of one part, held here; rows past global_rows: padding */
     size_t global_rows, global_cols;  /* of one part, without padding */
     size_t first_row, first_col;
     tensor_split split; /* over tp; SPLIT_NONE: every tp rank holds the same */
@@ -80,8 +81,8 @@ void flat_init(const flat_range *range, uint64_t seed, size_t begin, size_t coun
 /* Moves one range of `count` elements from one placement to another over the dp group:
  *
  *   SHARD -> REPLICATE    dst (count)      = all-gather of src (count / d), may be dst's own slice
- *   PARTIAL -> REPLICATE  dst (count)      = sum of src (count), must be dst; as reduce-scatter, then
- *                                            all-gather, so that the bits are those of PARTIAL -> SHARD
+ *   PARTIAL -> REPLICATE  dst (count)      = sum of src (count), must be dst; as reduce-scatter,
+ *                                            then all-gather: the bits of PARTIAL -> SHARD
  *   PARTIAL -> SHARD      dst (count / d)  = own slice of the sum of src (count), may be in place
  *   REPLICATE -> SHARD    dst (count / d)  = own slice of src (count), may be in place
  *

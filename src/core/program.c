@@ -148,27 +148,13 @@ static void backward_operands(operand_list *l, const program *p, const instr *i)
 int program_operands(const program *p, const instr *i, operand out[PROGRAM_OPERANDS]) {
     operand_list l = {out, 0};
     switch ((instr_kind)i->kind) {
-    case LOAD:
-        add(&l, RES_BATCH, i->slot, true);
-        break;
-    case FORWARD:
-        forward_operands(&l, p, i);
-        break;
-    case BACKWARD:
-        backward_operands(&l, p, i);
-        break;
-    case RECV_ACT:
-        add(&l, RES_INPUT, i->slot, true);
-        break;
-    case SEND_ACT:
-        add(&l, RES_OUTPUT, i->slot, false);
-        break;
-    case RECV_GRAD:
-        add(&l, RES_STREAM, i->stream, true);
-        break;
-    case SEND_GRAD:
-        add(&l, RES_STREAM, i->stream, false);
-        break;
+    case LOAD: add(&l, RES_BATCH, i->slot, true); break;
+    case FORWARD: forward_operands(&l, p, i); break;
+    case BACKWARD: backward_operands(&l, p, i); break;
+    case RECV_ACT: add(&l, RES_INPUT, i->slot, true); break;
+    case SEND_ACT: add(&l, RES_OUTPUT, i->slot, false); break;
+    case RECV_GRAD: add(&l, RES_STREAM, i->stream, true); break;
+    case SEND_GRAD: add(&l, RES_STREAM, i->stream, false); break;
     case GATHER:
         add(&l, RES_PARAMS, i->unit, i->gather < 0);
         if (i->gather >= 0) add(&l, gather_resource(p->spec, i->unit), i->gather, true);
@@ -183,8 +169,7 @@ int program_operands(const program *p, const instr *i, operand out[PROGRAM_OPERA
         break;
     case TIE:
     case NORM:
-    case INSTR_KINDS:
-        break;
+    case INSTR_KINDS: break;
     }
     return l.count;
 }
@@ -194,23 +179,15 @@ int program_resource_count(const program *p, resource what) {
     case RES_BATCH:
     case RES_INPUT:
     case RES_ACTS:
-    case RES_OUTPUT:
-        return p->slots;
-    case RES_STREAM:
-        return p->streams;
-    case RES_GATHER_BLOCK:
-        return p->gathers[CLASS_BLOCK];
-    case RES_GATHER_END:
-        return p->gathers[CLASS_END];
-    case RES_REDUCE_BLOCK:
-        return p->reduces[CLASS_BLOCK];
-    case RES_REDUCE_END:
-        return p->reduces[CLASS_END];
+    case RES_OUTPUT: return p->slots;
+    case RES_STREAM: return p->streams;
+    case RES_GATHER_BLOCK: return p->gathers[CLASS_BLOCK];
+    case RES_GATHER_END: return p->gathers[CLASS_END];
+    case RES_REDUCE_BLOCK: return p->reduces[CLASS_BLOCK];
+    case RES_REDUCE_END: return p->reduces[CLASS_END];
     case RES_PARAMS:
-    case RES_GRADS:
-        return p->spec->units;
-    case RESOURCES:
-        break;
+    case RES_GRADS: return p->spec->units;
+    case RESOURCES: break;
     }
     return 0;
 }

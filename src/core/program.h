@@ -96,8 +96,8 @@ int spec_first(const program_spec *s, int stage);
 int spec_last(const program_spec *s, int stage); /* inclusive */
 bool spec_holds(const program_spec *s, int stage, int unit);
 unit_class spec_class(const program_spec *s, int unit);
-/* The unit whose GATHER brings `unit`'s parameters: the embedding for a tied head on the same stage,
- * else the unit itself. */
+/* The unit whose GATHER brings `unit`'s parameters: the embedding for a tied head on the same
+ * stage, else the unit itself. */
 int spec_gather_unit(const program_spec *s, int unit);
 /* Whether both users of a tied matrix live on one stage. */
 bool spec_tied_locally(const program_spec *s);

@@ -90,14 +90,15 @@ typedef struct ops {
      * max (T) = maximum over the valid columns of logits (T, V), -inf if valid is 0 */
     trine_status (*xent_max)(device *d, float *max, const void *logits, size_t T, size_t V,
                              size_t valid);
-    /* sums (T, 2) = {sum over the valid columns of exp(logit - max), the target's logit - max if the
-     * target lies in this shard, else 0} */
+    /* sums (T, 2) = {sum over the valid columns of exp(logit - max), the target's logit - max if
+     * the target lies in this shard, else 0} */
     trine_status (*xent_sums)(device *d, float *sums, const void *logits, const float *max,
                               const int32_t *targets, int32_t first, size_t T, size_t V,
                               size_t valid);
     /* *loss += scale * sum over t, ascending, in double, of log(sums[t][0]) - sums[t][1] */
     trine_status (*xent_loss)(device *d, double *loss, const float *sums, double scale, size_t T);
-    /* logits (T, V) becomes its gradient: (softmax - onehot(target)) * scale; padding columns = 0 */
+    /* logits (T, V) becomes its gradient: (softmax - onehot(target)) * scale; padding columns =
+     * 0 */
     trine_status (*xent_backward)(device *d, void *logits, const float *max, const float *sums,
                                   const int32_t *targets, int32_t first, float scale, size_t T,
                                   size_t V, size_t valid);

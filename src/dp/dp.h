@@ -13,22 +13,23 @@
 #include "core/program.h"
 #include "device/ops.h"
 
-/* Micro-batches per step: global / (micro x dp). Errors: TRINE_EINVAL when it does not divide. Pure. */
+/* Micro-batches per step: global / (micro x dp). Errors: TRINE_EINVAL when it does not divide.
+ * Pure. */
 trine_status dp_micro_batches(int global_batch, int micro_batch, int dp, int *out);
 
 /* The index in the global batch of sample b of micro-batch m on dp rank d. Pure. */
 uint64_t dp_sample(int micro_batch, int dp, int d, int m, int b);
 
-/* Pass: REDUCE after a unit's last BACKWARD, or after every one with ZeRO-2/3, which then go through
- * reduce buffers. Sets p->reduces. Errors: TRINE_ENOMEM. */
+/* Pass: REDUCE after a unit's last BACKWARD, or after every one with ZeRO-2/3, which then go
+ * through reduce buffers. Sets p->reduces. Errors: TRINE_ENOMEM. */
 trine_status dp_reduce(program *p);
 
 /* Pass: appends NORM. Errors: TRINE_ENOMEM. */
 trine_status dp_norm(program *p);
 
-/* *sum = sum of squares of elements [begin, begin + count) of a range, whose gradients start at g for
- * element `begin`, tensor by tensor in blocks of SUM_SQUARES_BLOCK. Tensors that all tp ranks hold
- * count on tp rank 0 only. Errors: the operator's own. Not collective. */
+/* *sum = sum of squares of elements [begin, begin + count) of a range, whose gradients start at g
+ * for element `begin`, tensor by tensor in blocks of SUM_SQUARES_BLOCK. Tensors that all tp ranks
+ * hold count on tp rank 0 only. Errors: the operator's own. Not collective. */
 trine_status dp_norm_local(device *d, const flat_range *range, size_t begin, size_t count,
                            const float *g, int tp_rank, double *sum);
 

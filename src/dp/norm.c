@@ -20,8 +20,8 @@ trine_status dp_norm_local(device *d, const flat_range *range, size_t begin, siz
 
 size_t dp_norm_scratch(int units, trine_layout layout) {
     size_t each = (size_t)units + 1;
-    return each * (1 + (size_t)layout.dp + (size_t)layout.dp * (size_t)layout.tp +
-                   (size_t)layout.pp);
+    return each *
+           (1 + (size_t)layout.dp + (size_t)layout.dp * (size_t)layout.tp + (size_t)layout.pp);
 }
 
 /* own (units + 1) -> parts (tp, dp, units + 1) of this stage. */

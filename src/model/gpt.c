@@ -79,28 +79,20 @@ typedef struct {
 
 static tensor_table unit_tensors(const gpt_shape *s, int unit) {
     switch (gpt_unit_kind(s, unit)) {
-    case UNIT_EMBEDDING:
-        return TABLE(embedding_rows);
-    case UNIT_BLOCK:
-        return TABLE(block_rows);
-    case UNIT_HEAD:
-        return s->untied ? TABLE(untied_head_rows) : TABLE(tied_head_rows);
+    case UNIT_EMBEDDING: return TABLE(embedding_rows);
+    case UNIT_BLOCK: return TABLE(block_rows);
+    case UNIT_HEAD: return s->untied ? TABLE(untied_head_rows) : TABLE(tied_head_rows);
     }
     ASSERT(false);
 }
 
 static size_t dim_size(const gpt_shape *s, dim d) {
     switch (d) {
-    case DIM_1:
-        return 1;
-    case DIM_C:
-        return s->C;
-    case DIM_F:
-        return s->F;
-    case DIM_T:
-        return s->T;
-    case DIM_V:
-        return s->V;
+    case DIM_1: return 1;
+    case DIM_C: return s->C;
+    case DIM_F: return s->F;
+    case DIM_T: return s->T;
+    case DIM_V: return s->V;
     }
     ASSERT(false);
 }
@@ -225,14 +217,9 @@ static void head_acts_take(arena *a, const gpt_shape *s, const device *d, gpt_he
 void gpt_acts_take(arena *a, const gpt_shape *s, const device *d, int unit, gpt_acts *out) {
     *out = (gpt_acts){0};
     switch (gpt_unit_kind(s, unit)) {
-    case UNIT_EMBEDDING:
-        return;
-    case UNIT_BLOCK:
-        block_acts_take(a, s, d, &out->block);
-        return;
-    case UNIT_HEAD:
-        head_acts_take(a, s, d, &out->head);
-        return;
+    case UNIT_EMBEDDING: return;
+    case UNIT_BLOCK: block_acts_take(a, s, d, &out->block); return;
+    case UNIT_HEAD: head_acts_take(a, s, d, &out->head); return;
     }
 }
 
@@ -250,15 +237,9 @@ void gpt_scratch_take(arena *a, const gpt_shape *s, const device *d, gpt_scratch
 trine_status gpt_forward(const gpt_run *r, const gpt_unit *u, const gpt_acts *a, void *y,
                          const void *x, const gpt_batch *batch) {
     switch (u->kind) {
-    case UNIT_EMBEDDING:
-        TRY(embedding_forward(r, &u->embedding, y, batch));
-        break;
-    case UNIT_BLOCK:
-        TRY(block_forward(r, &u->block, &a->block, y, x));
-        break;
-    case UNIT_HEAD:
-        TRY(head_forward(r, &u->head, &a->head, x, batch));
-        break;
+    case UNIT_EMBEDDING: TRY(embedding_forward(r, &u->embedding, y, batch)); break;
+    case UNIT_BLOCK: TRY(block_forward(r, &u->block, &a->block, y, x)); break;
+    case UNIT_HEAD: TRY(head_forward(r, &u->head, &a->head, x, batch)); break;
     }
     return TRINE_OK;
 }
@@ -266,15 +247,9 @@ trine_status gpt_forward(const gpt_run *r, const gpt_unit *u, const gpt_acts *a,
 trine_status gpt_backward(const gpt_run *r, const gpt_unit *u, const gpt_acts *a, void *d,
                           const void *x, const gpt_batch *batch) {
     switch (u->kind) {
-    case UNIT_EMBEDDING:
-        TRY(embedding_backward(r, &u->embedding, d, batch));
-        break;
-    case UNIT_BLOCK:
-        TRY(block_backward(r, &u->block, &a->block, d, x));
-        break;
-    case UNIT_HEAD:
-        TRY(head_backward(r, &u->head, &a->head, d, x, batch));
-        break;
+    case UNIT_EMBEDDING: TRY(embedding_backward(r, &u->embedding, d, batch)); break;
+    case UNIT_BLOCK: TRY(block_backward(r, &u->block, &a->block, d, x)); break;
+    case UNIT_HEAD: TRY(head_backward(r, &u->head, &a->head, d, x, batch)); break;
     }
     return TRINE_OK;
 }

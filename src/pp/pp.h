@@ -22,8 +22,8 @@ typedef struct {
 
 /* Splits `units` (embedding, blocks, head) into `stages` contiguous stages so that the most
  * expensive one is as cheap as possible, and then the sum of squares (which evens out the rest).
- * Fills first[stages + 1]. Cost: stages x units^2. Errors: TRINE_EINVAL when a stage would be empty;
- * TRINE_ENOMEM. Pure. */
+ * Fills first[stages + 1]. Cost: stages x units^2. Errors: TRINE_EINVAL when a stage would be
+ * empty; TRINE_ENOMEM. Pure. */
 trine_status pp_split_by_cost(int first[], int stages, int units, const pp_cost *cost);
 
 /* Splits by hand: "e,5,5,h" or "3,3" (see trine_parallel.pp_split).

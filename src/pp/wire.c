@@ -7,8 +7,10 @@
 
 static instr message(instr_kind kind, const instr *compute) {
     instr i = program_instr(kind, -1, compute->micro);
-    if (kind == RECV_ACT || kind == SEND_ACT) i.slot = compute->slot;
-    else i.stream = compute->stream;
+    if (kind == RECV_ACT || kind == SEND_ACT)
+        i.slot = compute->slot;
+    else
+        i.stream = compute->stream;
     return i;
 }
 

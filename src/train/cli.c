@@ -8,7 +8,8 @@
 
 /* The command line of the example trainers: one table. */
 
-static const char *const models[] = {"custom", "gpt2", "gpt2-medium", "gpt2-large", "gpt2-xl", NULL};
+static const char *const models[] = {"custom",     "gpt2",    "gpt2-medium",
+                                     "gpt2-large", "gpt2-xl", NULL};
 static const char *const decays[] = {"cosine", "linear", "constant", NULL};
 static const char *const zeros[] = {"0", "1", "2", "3", NULL};
 static const char *const devices[] = {
@@ -36,7 +37,8 @@ static size_t model_rows(option *rows, trine_model *m, choices *c) {
                       "a GPT-2's sizes, which the options below change; custom: gpt2 with "
                       "the token file's vocabulary"),
         OPTION_INT("num-layers", NULL, &m->num_layers, "N", 1, 32000, "transformer blocks"),
-        OPTION_INT("hidden-size", NULL, &m->hidden_size, "N", 1, INT_MAX, "width of the residual stream"),
+        OPTION_INT("hidden-size", NULL, &m->hidden_size, "N", 1, INT_MAX,
+                   "width of the residual stream"),
         OPTION_INT("num-attention-heads", NULL, &m->num_attention_heads, "N", 1, INT_MAX,
                    "heads; a multiple of --tp"),
         OPTION_INT("ffn-hidden-size", NULL, &m->ffn_hidden_size, "N", 0, INT_MAX,
@@ -74,8 +76,10 @@ static size_t parallel_rows(option *rows, trine_parallel *p, choices *c) {
                    "threads a rank; 0: from the affinity mask and the ranks of the node"),
         OPTION_DOUBLE("timeout", NULL, &p->timeout, "SECONDS", 0, 1e9,
                       "end the job when a rank has waited that long; 0: never"),
-        OPTION_FLAG("audit", NULL, &p->audit, "compare every collective over its group; hash replicas"),
-        OPTION_FLAG("serial", NULL, &p->serial, "finish each instruction before the next (bisecting)"),
+        OPTION_FLAG("audit", NULL, &p->audit,
+                    "compare every collective over its group; hash replicas"),
+        OPTION_FLAG("serial", NULL, &p->serial,
+                    "finish each instruction before the next (bisecting)"),
     };
     memcpy(rows, own, sizeof own);
     return sizeof own / sizeof *own;
@@ -126,7 +130,8 @@ static size_t run_rows(option *rows, trine_config *config, trine_run *r) {
         OPTION_DOUBLE("peak-tflops", NULL, &r->peak_tflops, "X", 0, INFINITY,
                       "of one rank, for the utilisation"),
         OPTION_HEADING("Looking without running"),
-        OPTION_FLAG("dry-run", NULL, &r->dry_run, "print bytes, bubble and traffic; needs no mpirun"),
+        OPTION_FLAG("dry-run", NULL, &r->dry_run,
+                    "print bytes, bubble and traffic; needs no mpirun"),
         OPTION_FLAG("explain", NULL, &r->explain, "print every stage's program; needs no mpirun"),
         OPTION_INT("ranks", NULL, &r->ranks, "N", 0, INT_MAX,
                    "for these two: ranks of the job; 0: dp x tp x pp"),

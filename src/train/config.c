@@ -63,7 +63,8 @@ static void complain(fault_list *f, const char *format, ...) {
         if (!(condition)) complain(f, __VA_ARGS__);                                                \
     } while (0)
 
-/* Beyond this many numbers a size is a slip of the keyboard, and bytes would not fit into 64 bits. */
+/* Beyond this many numbers a size is a slip of the keyboard, and bytes would not fit into 64
+ * bits. */
 #define MOST_NUMBERS 0x1p50
 #define MOST_WIDTH   (1 << 26)
 #define MOST_SAMPLES (1 << 20)
@@ -90,8 +91,8 @@ static void check_model(const trine_config *c, fault_list *f) {
     const trine_model *m = &c->model;
     EXPECT(m->num_layers >= 1 && m->num_layers <= 32000, "--num-layers %d must be 1 to 32000",
            m->num_layers);
-    EXPECT(m->hidden_size >= 1 && m->hidden_size <= MOST_WIDTH,
-           "--hidden-size %d must be 1 to %d", m->hidden_size, MOST_WIDTH);
+    EXPECT(m->hidden_size >= 1 && m->hidden_size <= MOST_WIDTH, "--hidden-size %d must be 1 to %d",
+           m->hidden_size, MOST_WIDTH);
     EXPECT(m->num_attention_heads >= 1, "--num-attention-heads %d must be at least 1",
            m->num_attention_heads);
     EXPECT(m->ffn_hidden_size >= 1 || m->hidden_size < 1 || m->hidden_size > MOST_WIDTH,
@@ -139,8 +140,7 @@ static void check_optimizer(const trine_optimizer *o, fault_list *f) {
            o->adam_beta2);
     EXPECT(o->adam_eps >= (double)FLT_MIN && o->adam_eps <= (double)FLT_MAX,
            "--adam-eps %g must be greater than 0, in fp32 too", o->adam_eps);
-    EXPECT(o->clip_grad >= 0, "--clip-grad %g must not be negative (0: no clipping)",
-           o->clip_grad);
+    EXPECT(o->clip_grad >= 0, "--clip-grad %g must not be negative (0: no clipping)", o->clip_grad);
 }
 
 static void check_choices(const trine_parallel *p, fault_list *f) {

@@ -53,8 +53,8 @@ static trine_status wait_for_operands(exec *e, const instr *i) {
     return TRINE_OK;
 }
 
-/* Finishes what is under way: everything, or (under --serial, after each instruction) all but sends,
- * for which the peer may not have come yet. */
+/* Finishes what is under way: everything, or (under --serial, after each instruction) all but
+ * sends, for which the peer may not have come yet. */
 static trine_status drain(exec *e, bool sends) {
     for (int r = 0; r < RESOURCES; r++)
         for (int n = 0; n < program_resource_count(e->program, (resource)r); n++)
@@ -95,8 +95,8 @@ static trine_status run_load(exec *e, const instr *i) {
     trine_layout l = e->h->config.layout;
     int dp = e->h->config.coord.dp;
     for (size_t b = 0; b < s->B; b++) {
-        uint64_t sample = e->step->first_sample +
-                          dp_sample((int)s->B, l.dp, dp, (int)i->micro, (int)b);
+        uint64_t sample =
+            e->step->first_sample + dp_sample((int)s->B, l.dp, dp, (int)i->micro, (int)b);
         TRY(status_user(sampler_load(e->step->samples, sample, slot->tokens + b * s->T,
                                      slot->targets + b * s->T)));
     }
@@ -150,8 +150,8 @@ static trine_status run_forward(exec *e, const instr *i) {
     gpt_batch batch = batch_of(e, i->slot);
     bind_params(e, u, i);
     return gpt_forward(&e->run, &u->bound, &u->acts[i->slot],
-                       e->h->slots[i->slot].outputs[i->unit - e->h->first],
-                       input_of(e, u, i->slot), &batch);
+                       e->h->slots[i->slot].outputs[i->unit - e->h->first], input_of(e, u, i->slot),
+                       &batch);
 }
 
 static trine_status run_backward(exec *e, const instr *i) {
@@ -178,8 +178,8 @@ static trine_status gather_ranges(exec *e, const instr *i, held_unit *u) {
             TRY(flat_redistribute(dp, SHARD, REPLICATE, u->params[r], own, count, type));
             continue;
         }
-        char *to = (char *)e->h->gathers[c][i->gather] +
-                   u->gather_offset[r] * trine_dtype_bytes(type);
+        char *to =
+            (char *)e->h->gathers[c][i->gather] + u->gather_offset[r] * trine_dtype_bytes(type);
         resource what = c == CLASS_BLOCK ? RES_GATHER_BLOCK : RES_GATHER_END;
         TRY(flat_gather_start(dp, to, u->params[r], count, type, start(e, what, i->gather, true)));
     }
@@ -194,8 +194,8 @@ static trine_status run_gather(exec *e, const instr *i) {
     return TRINE_OK;
 }
 
-/* PARTIAL -> the placement at rest. Full gradients are reduced where they lie; those in a buffer end
- * in their own slice of it, which is then added to the shard. */
+/* PARTIAL -> the placement at rest. Full gradients are reduced where they lie; those in a buffer
+ * end in their own slice of it, which is then added to the shard. */
 static trine_status reduce_range(exec *e, held_unit *u, int r, float *base, bool first) {
     trine_comm *dp = group(e, TRINE_DP);
     const zero_row *zero = zero_stage(e->program->spec->zero);
@@ -309,13 +309,11 @@ static trine_status execute(exec *e, const instr *i) {
     case LOAD: return run_load(e, i);
     case FORWARD: return run_forward(e, i);
     case BACKWARD: return run_backward(e, i);
-    case RECV_ACT:
-        return run_recv(e, TRINE_ACT_IN, h->slots[i->slot].input, RES_INPUT, i->slot);
+    case RECV_ACT: return run_recv(e, TRINE_ACT_IN, h->slots[i->slot].input, RES_INPUT, i->slot);
     case SEND_ACT:
         return run_send(e, TRINE_ACT_OUT, h->slots[i->slot].outputs[h->count - 1], RES_OUTPUT,
                         i->slot);
-    case RECV_GRAD:
-        return run_recv(e, TRINE_GRAD_IN, h->streams[i->stream], RES_STREAM, i->stream);
+    case RECV_GRAD: return run_recv(e, TRINE_GRAD_IN, h->streams[i->stream], RES_STREAM, i->stream);
     case SEND_GRAD:
         return run_send(e, TRINE_GRAD_OUT, h->streams[i->stream], RES_STREAM, i->stream);
     case GATHER: return run_gather(e, i);

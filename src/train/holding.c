@@ -174,9 +174,8 @@ void holding_take(holding *h, arena *a) {
     gpt_scratch_take(a, h->config.shape, h->config.dev, &h->scratch);
     size_t units = (size_t)h->config.spec->units;
     h->squares = arena_take(a, MEM_WORKSPACE, units * sizeof(double));
-    h->norm_scratch =
-        arena_take(a, MEM_WORKSPACE,
-                   dp_norm_scratch((int)units, h->config.layout) * sizeof(double));
+    h->norm_scratch = arena_take(a, MEM_WORKSPACE,
+                                 dp_norm_scratch((int)units, h->config.layout) * sizeof(double));
 }
 
 /* ---- Using ---- */

@@ -52,7 +52,7 @@ typedef struct {
     void **streams;                  /* [streams] (N, C) */
     float **gathers[CLASSES];        /* gather buffers */
     float **reduces[CLASSES];        /* reduce buffers */
-    float *tie;                      /* HOLDING_TIE_CHUNK elements at most; NULL if nothing is sent */
+    float *tie;                      /* (tie_count) */
     size_t tie_count;
     double *squares, *norm_scratch;  /* (units), dp_norm_scratch */
     gpt_scratch scratch;

@@ -18,8 +18,8 @@ struct trine_log {
     bool terminal, bar_shown;
     FILE *out, *file;
     char *path;
-    double peak_flops;      /* of one rank; 0: unknown */
-    double recent;          /* seconds a step, smoothed, for the time that is left */
+    double peak_flops; /* of one rank; 0: unknown */
+    double recent;     /* seconds a step, smoothed, for the time that is left */
     uint64_t tokens;
 };
 
@@ -127,15 +127,16 @@ static double shown(double x) {
 static void print_step(trine_log *l, const trine_metrics *m) {
     const trine_config *c = &l->trainer->config;
     char took[HUMAN_SIZE], bytes[HUMAN_SIZE], left[HUMAN_SIZE];
-    fprintf(l->out,
-            "step %*" PRId64 "/%d | loss %.6f | grad norm %.4f | lr %.3e | %s | %.0f tokens/s",
-            c->train_iters > 9999 ? 6 : 4, m->step, c->train_iters, shown(m->loss),
-            shown(m->grad_norm), m->lr, human_duration(took, m->seconds),
-            (double)m->tokens / m->seconds);
+    fprintf(
+        l->out, "step %*" PRId64 "/%d | loss %.6f | grad norm %.4f | lr %.3e | %s | %.0f tokens/s",
+        c->train_iters > 9999 ? 6 : 4, m->step, c->train_iters, shown(m->loss), shown(m->grad_norm),
+        m->lr, human_duration(took, m->seconds), (double)m->tokens / m->seconds);
     double flops = setup_flops_per_token(&c->model) * (double)m->tokens / m->seconds;
     double peak = l->peak_flops * trine_world_size(l->trainer->world);
-    if (peak > 0) fprintf(l->out, " | util %.1f%%", 100 * flops / peak);
-    else fputs(" | util -", l->out);
+    if (peak > 0)
+        fprintf(l->out, " | util %.1f%%", 100 * flops / peak);
+    else
+        fputs(" | util -", l->out);
     fprintf(l->out, " | %s | ETA %s\n", human_bytes(bytes, m->peak_bytes),
             time_left(left, l, m->step));
     if (m->skipped)
@@ -153,7 +154,8 @@ static void print_bar(trine_log *l, int64_t step) {
     memset(bar, '#', (size_t)done);
     bar[BAR_WIDTH] = '\0';
     char left[HUMAN_SIZE];
-    fprintf(l->out, "[%s] %3d%%  %s left", bar, (int)(100 * step / total), time_left(left, l, step));
+    fprintf(l->out, "[%s] %3d%%  %s left", bar, (int)(100 * step / total),
+            time_left(left, l, step));
     l->bar_shown = true;
 }
 

@@ -1,6 +1,6 @@
-/* Audit: what several ranks hold a copy of must be the same bits everywhere. Parameters at rest over
- * dp (ZeRO-0/1/2), tensors that tp does not split over tp, a tied token matrix over the first and the
- * last stage. Cost: one pass over the parameters and a small all-gather per tensor. */
+/* Audit: what several ranks hold a copy of must be the same bits everywhere. Parameters at rest
+ * over dp (ZeRO-0/1/2), tensors that tp does not split over tp, a tied token matrix over the first
+ * and the last stage. Cost: one pass over the parameters and a small all-gather per tensor. */
 #ifndef TRINE_TRAIN_REPLICAS_H
 #define TRINE_TRAIN_REPLICAS_H
 

@@ -48,8 +48,10 @@ static void stage_ranks(const report *r, int p, FILE *out) {
     trine_layout l = r->config->parallel.layout;
     for (int d = 0; d < l.dp; d++) {
         int first = trine_layout_rank(l, (trine_coord){.dp = d, .pp = p});
-        if (l.tp > 1) fprintf(out, "  dp%d [%d-%d]", d, first, first + l.tp - 1);
-        else fprintf(out, "  dp%d [%d]", d, first);
+        if (l.tp > 1)
+            fprintf(out, "  dp%d [%d-%d]", d, first, first + l.tp - 1);
+        else
+            fprintf(out, "  dp%d [%d]", d, first);
         if (r->hosts) fprintf(out, " %s", r->hosts[first]);
         if (d == 7 && l.dp > 9) {
             fprintf(out, "  ... %d more", l.dp - 8);
@@ -137,8 +139,7 @@ trine_status report_memory(const report *r, FILE *out) {
     for (int from = 0; from < stages; from += REPORT_COLUMNS) {
         int count = stages - from < REPORT_COLUMNS ? stages - from : REPORT_COLUMNS;
         for (int n = 0; n < count; n++)
-            TRY(setup_plan(r->config, r->stages, r->dev, (trine_coord){.pp = from + n},
-                           &plans[n]));
+            TRY(setup_plan(r->config, r->stages, r->dev, (trine_coord){.pp = from + n}, &plans[n]));
         memory_block(r, plans, from, count, out);
     }
     return TRINE_OK;
@@ -159,9 +160,12 @@ static void traffic_block(const traffic *t, int from, int count, FILE *out) {
     static const struct {
         const char *name;
         size_t offset;
-    } rows[] = {{"dp gather", offsetof(traffic, gather)}, {"dp reduce", offsetof(traffic, reduce)},
-                {"tp", offsetof(traffic, tp)},            {"activations out", offsetof(traffic, act)},
-                {"gradients out", offsetof(traffic, grad)}, {"tie", offsetof(traffic, tie)},
+    } rows[] = {{"dp gather", offsetof(traffic, gather)},
+                {"dp reduce", offsetof(traffic, reduce)},
+                {"tp", offsetof(traffic, tp)},
+                {"activations out", offsetof(traffic, act)},
+                {"gradients out", offsetof(traffic, grad)},
+                {"tie", offsetof(traffic, tie)},
                 {"norm and loss", offsetof(traffic, norm)}};
     stage_header("traffic  MiB a rank, step", from, from + count, out);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -261,7 +265,9 @@ static void rehearsal_end(rehearsal *r) {
 }
 
 static trine_status print_dry_run(const rehearsal *h, FILE *out) {
-    report r = {.config = &h->config, .stages = h->stages, .dev = h->dev,
+    report r = {.config = &h->config,
+                .stages = h->stages,
+                .dev = h->dev,
                 .transport = comm_scratch_bytes(h->ranks)};
     report_model(&r, out);
     report_layout(&r, out);

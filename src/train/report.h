@@ -1,6 +1,6 @@
-/* What a person reads before a run: model, layout, batch arithmetic, memory plan, traffic. The banner,
- * --dry-run and --explain are these pieces put together; all of them are pure functions of the
- * configuration and the programs. */
+/* What a person reads before a run: model, layout, batch arithmetic, memory plan, traffic. The
+ * banner, --dry-run and --explain are these pieces put together; all of them are pure functions of
+ * the configuration and the programs. */
 #ifndef TRINE_TRAIN_REPORT_H
 #define TRINE_TRAIN_REPORT_H
 

@@ -7,8 +7,8 @@
 
 pp_cost setup_cost(const trine_model *m) {
     double C = m->hidden_size, F = m->ffn_hidden_size, T = m->seq_length, V = m->vocab_size;
-    return (pp_cost){.embedding = 2 * C, .block = 2 * (4 * C * C + 2 * C * F) + 2 * T * C,
-                     .head = 2 * V * C};
+    return (pp_cost){
+        .embedding = 2 * C, .block = 2 * (4 * C * C + 2 * C * F) + 2 * T * C, .head = 2 * V * C};
 }
 
 double setup_flops_per_token(const trine_model *m) {
@@ -34,8 +34,7 @@ trine_status setup_spec(const trine_config *c, program_spec *spec) {
                            .gather_buffers = p->gather_buffers,
                            .tied = !c->model.untied};
     TRY(dp_micro_batches(c->global_batch_size, c->micro_batch_size, p->layout.dp, &spec->micros));
-    if (p->pp_split)
-        return pp_split_by_hand(spec->first, spec->stages, spec->units, p->pp_split);
+    if (p->pp_split) return pp_split_by_hand(spec->first, spec->stages, spec->units, p->pp_split);
     pp_cost cost = setup_cost(&c->model);
     return pp_split_by_cost(spec->first, spec->stages, spec->units, &cost);
 }
@@ -61,8 +60,8 @@ double setup_learning_rate(const trine_optimizer *o, int64_t step) {
     if (o->lr_decay_style == TRINE_DECAY_CONSTANT) return o->lr;
     if (step > end) return o->min_lr;
     double ratio = (double)(step - warmup) / (double)(end - warmup);
-    double left = o->lr_decay_style == TRINE_DECAY_LINEAR ? 1 - ratio
-                                                          : 0.5 * (cos(M_PI * ratio) + 1);
+    double left =
+        o->lr_decay_style == TRINE_DECAY_LINEAR ? 1 - ratio : 0.5 * (cos(M_PI * ratio) + 1);
     return o->min_lr + left * (o->lr - o->min_lr);
 }
 

@@ -37,8 +37,8 @@ double setup_flops_per_token(const trine_model *model);
  * decay to min_lr at lr_decay_iters, then min_lr. */
 double setup_learning_rate(const trine_optimizer *o, int64_t step);
 
-/* What the holding of the rank at `coord` is made from; `stages` are all programs, and everything is
- * borrowed. Pure. */
+/* What the holding of the rank at `coord` is made from; `stages` are all programs, and everything
+ * is borrowed. Pure. */
 holding_config setup_holding(const trine_config *config, const program *stages,
                              const gpt_shape *shape, const device *dev, trine_coord coord);
 

@@ -28,8 +28,7 @@ trine_status threads_share(trine_comm *node, int *threads, bool *narrow) {
     device_affinity_mask(own);
     uint64_t *masks = calloc((size_t)ranks, sizeof own);
     CHECK(masks, TRINE_ENOMEM, "no memory for %d affinity masks", ranks);
-    trine_status status =
-        trine_all_gather(node, masks, own, (size_t)ranks * WORDS, TRINE_I64);
+    trine_status status = trine_all_gather(node, masks, own, (size_t)ranks * WORDS, TRINE_I64);
     /* 1000 / 3 is 333: three thirds of three processors must still make one. */
     int share = status == TRINE_OK ? share_of(masks, ranks, rank) + ranks : 0;
     free(masks);

@@ -44,7 +44,8 @@ static uint64_t stream_bytes(const holding *h) {
     return rows(h) * h->config.shape->C * trine_dtype_bytes(h->config.dev->compute);
 }
 
-/* All-reduces inside a unit: of (N, C) activations, and the head's maxima and sums, which are fp32. */
+/* All-reduces inside a unit: of (N, C) activations, and the head's maxima and sums, which are
+ * fp32. */
 static uint64_t layer_bytes(const holding *h, const instr *i) {
     const gpt_shape *s = h->config.shape;
     unit_kind kind = gpt_unit_kind(s, i->unit);

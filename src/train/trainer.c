@@ -93,8 +93,8 @@ static trine_status build_alone(trine_trainer *t) {
 static trine_status compare_programs(const trine_trainer *t) {
     trine_comm *world = trine_mesh_group(t->mesh, TRINE_WORLD);
     for (int p = 0; p < t->spec.stages; p++)
-        TRY(comm_hash_agree(world, t->stages[p].code,
-                            (size_t)t->stages[p].count * sizeof(instr), "the stages' programs"));
+        TRY(comm_hash_agree(world, t->stages[p].code, (size_t)t->stages[p].count * sizeof(instr),
+                            "the stages' programs"));
     return TRINE_OK;
 }
 
@@ -139,8 +139,10 @@ trine_status trine_trainer_create(trine_trainer **trainer, trine_world *world,
         t->config = *config;
         status = setup(t);
     }
-    if (status == TRINE_OK) *trainer = t;
-    else trine_trainer_destroy(&t);
+    if (status == TRINE_OK)
+        *trainer = t;
+    else
+        trine_trainer_destroy(&t);
     return status;
 }
 

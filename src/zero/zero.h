@@ -7,8 +7,8 @@
  *   2      REPLICATE    SHARD       SHARD       after UPDATE       after every micro-batch
  *   3      SHARD        SHARD       SHARD       before each use    after every micro-batch
  *
- * (0 and 1 accumulate over micro-batches in a full buffer, which is PARTIAL until REDUCE; 1 keeps its
- * shard inside that buffer, 2 and 3 in a buffer of a d-th.)
+ * (0 and 1 accumulate over micro-batches in a full buffer, which is PARTIAL until REDUCE; 1 keeps
+ * its shard inside that buffer, 2 and 3 in a buffer of a d-th.)
  * gather.c is the pass that puts GATHERs into a program, adamw.c updates the part that a rank owns.
  * Invariant: no stage changes the order of any addition that another stage of the same pair (0, 1)
  * or (2, 3) makes. Cost in bytes a parameter, fp32: 16, 8 + 8/d, 4 + 12/d, 16/d, plus buffers. */
@@ -32,8 +32,8 @@ typedef struct {
 const zero_row *zero_stage(trine_zero zero);
 
 /* Pass: ZeRO-3 GATHERs before use, into as many buffers per class as the spec allows, evicting the
- * unit whose next use is farthest (Belady's rule: the program is known), each GATHER one computation
- * early where a buffer is free; ZeRO-1/2 GATHERs after the UPDATEs. Sets p->gathers.
+ * unit whose next use is farthest (Belady's rule: the program is known), each GATHER one
+ * computation early where a buffer is free; ZeRO-1/2 GATHERs after the UPDATEs. Sets p->gathers.
  * Errors: TRINE_ENOMEM. */
 trine_status zero_gather(program *p);
 

@@ -75,7 +75,8 @@ static void the_trail_is_printed_with_its_frames(void **state) {
     status_prefix("host7 [pp1 dp0 tp1]: ");
     assert_int_equal(outer(0), TRINE_EINVAL);
     assert_int_equal(standard_error_of(print_trail, 0, text, sizeof text), 0);
-    const char *first = "trine: host7 [pp1 dp0 tp1]: invalid argument: x is 0, but must be positive\n";
+    const char *first =
+        "trine: host7 [pp1 dp0 tp1]: invalid argument: x is 0, but must be positive\n";
     assert_int_equal(strncmp(text, first, strlen(first)), 0);
     const char *inner = strstr(text, "(check_positive)\n"), *mid = strstr(text, "(middle)\n"),
                *out = strstr(text, "(outer)\n");

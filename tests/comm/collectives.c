@@ -51,21 +51,11 @@ static void value(trine_dtype type, int rank, size_t i, void *element) {
     int64_t d = (int64_t)(h >> 8) - (INT64_C(1) << 55);
     uint8_t b = (uint8_t)h;
     switch (type) {
-    case TRINE_F32:
-        memcpy(element, &f, sizeof f);
-        return;
-    case TRINE_F64:
-        memcpy(element, &x, sizeof x);
-        return;
-    case TRINE_I32:
-        memcpy(element, &w, sizeof w);
-        return;
-    case TRINE_I64:
-        memcpy(element, &d, sizeof d);
-        return;
-    case TRINE_U8:
-        memcpy(element, &b, sizeof b);
-        return;
+    case TRINE_F32: memcpy(element, &f, sizeof f); return;
+    case TRINE_F64: memcpy(element, &x, sizeof x); return;
+    case TRINE_I32: memcpy(element, &w, sizeof w); return;
+    case TRINE_I64: memcpy(element, &d, sizeof d); return;
+    case TRINE_U8: memcpy(element, &b, sizeof b); return;
     }
 }
 
@@ -80,20 +70,11 @@ static void value(trine_dtype type, int rank, size_t i, void *element) {
 
 static void combine(trine_dtype type, trine_reduction op, void *acc, const void *x) {
     switch (type) {
-    case TRINE_F32:
-        COMBINE(float);
-        return;
-    case TRINE_F64:
-        COMBINE(double);
-        return;
-    case TRINE_I32:
-        COMBINE(int32_t);
-        return;
-    case TRINE_I64:
-        COMBINE(int64_t);
-        return;
-    case TRINE_U8:
-        return;
+    case TRINE_F32: COMBINE(float); return;
+    case TRINE_F64: COMBINE(double); return;
+    case TRINE_I32: COMBINE(int32_t); return;
+    case TRINE_I64: COMBINE(int64_t); return;
+    case TRINE_U8: return;
     }
 }
 

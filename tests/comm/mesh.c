@@ -38,25 +38,17 @@ static bool is_end(trine_layout l, trine_coord a) {
 static bool together(trine_group group, trine_layout l, trine_coord a, trine_coord b) {
     bool self = a.dp == b.dp && a.tp == b.tp && a.pp == b.pp;
     switch (group) {
-    case TRINE_WORLD:
-        return true;
-    case TRINE_DP:
-        return same_but_dp(a, b);
-    case TRINE_TP:
-        return same_but_tp(a, b);
-    case TRINE_PP:
-        return same_but_pp(a, b);
-    case TRINE_TIE:
-        return self || (same_but_pp(a, b) && is_end(l, a) && is_end(l, b));
+    case TRINE_WORLD: return true;
+    case TRINE_DP: return same_but_dp(a, b);
+    case TRINE_TP: return same_but_tp(a, b);
+    case TRINE_PP: return same_but_pp(a, b);
+    case TRINE_TIE: return self || (same_but_pp(a, b) && is_end(l, a) && is_end(l, b));
     case TRINE_ACT_IN:
-    case TRINE_GRAD_OUT:
-        return self || (same_but_pp(a, b) && b.pp == a.pp - 1);
+    case TRINE_GRAD_OUT: return self || (same_but_pp(a, b) && b.pp == a.pp - 1);
     case TRINE_ACT_OUT:
-    case TRINE_GRAD_IN:
-        return self || (same_but_pp(a, b) && b.pp == a.pp + 1);
+    case TRINE_GRAD_IN: return self || (same_but_pp(a, b) && b.pp == a.pp + 1);
     case TRINE_NODE:
-    case TRINE_GROUPS:
-        break;
+    case TRINE_GROUPS: break;
     }
     return true; /* the tests run on one node */
 }

@@ -79,8 +79,7 @@ static trine_status run_kind(trine_tally_kind kind, const job *j) {
         return trine_all_reduce(j->comm, j->dst, j->src, j->count, j->type, TRINE_SUM);
     case TRINE_TALLY_REDUCE:
         return trine_reduce(j->comm, j->dst, j->src, j->count, j->type, TRINE_MAX, j->root);
-    case TRINE_TALLY_BROADCAST:
-        return trine_broadcast(j->comm, j->dst, j->count, j->type, j->root);
+    case TRINE_TALLY_BROADCAST: return trine_broadcast(j->comm, j->dst, j->count, j->type, j->root);
     case TRINE_TALLY_ALL_GATHER:
         return trine_all_gather(j->comm, j->dst, j->src, j->count, j->type);
     case TRINE_TALLY_SCATTER:
@@ -96,10 +95,8 @@ static trine_status run_kind(trine_tally_kind kind, const job *j) {
         if (rank % 2 == 0 && rank + 1 < size)
             return trine_send(j->comm, j->src, j->count, j->type, rank + 1);
         return rank % 2 ? trine_recv(j->comm, j->dst, j->count, j->type, rank - 1) : TRINE_OK;
-    case TRINE_TALLY_BARRIER:
-        return trine_barrier(j->comm);
-    case TRINE_TALLY_KINDS:
-        break;
+    case TRINE_TALLY_BARRIER: return trine_barrier(j->comm);
+    case TRINE_TALLY_KINDS: break;
     }
     return TRINE_OK;
 }

@@ -116,26 +116,19 @@ static void apply(program *p, const edit *e) {
     int a = find(p, e->a), b = e->kind == SWAP ? find(p, e->b) : -1;
     instr moved = p->code[a];
     switch (e->kind) {
-    case DROP:
-        drop(p, a);
-        break;
-    case PUT:
-        p->code[a] = parsed(e->b);
-        break;
+    case DROP: drop(p, a); break;
+    case PUT: p->code[a] = parsed(e->b); break;
     case SWAP:
         p->code[a] = p->code[b];
         p->code[b] = moved;
         break;
-    case INSERT:
-        OK(program_insert(p, a + 1, parsed(e->b)));
-        break;
+    case INSERT: OK(program_insert(p, a + 1, parsed(e->b))); break;
     case MOVE:
         drop(p, a);
         OK(program_insert(p, find(p, e->b), moved));
         break;
     case NOTHING:
-    case DECLARE:
-        break;
+    case DECLARE: break;
     }
 }
 

@@ -272,36 +272,21 @@ static bool run_next(machine *k, machine_stage *s) {
     const instr *i = &s->p->code[s->at];
     if (!s->arrived && !ready(k, s, i)) return false;
     switch ((instr_kind)i->kind) {
-    case LOAD:
-        s->batch[i->slot] = tokens(i->micro);
-        break;
-    case FORWARD:
-        compute_forward(s, i);
-        break;
-    case BACKWARD:
-        compute_backward(s, i);
-        break;
+    case LOAD: s->batch[i->slot] = tokens(i->micro); break;
+    case FORWARD: compute_forward(s, i); break;
+    case BACKWARD: compute_backward(s, i); break;
     case RECV_ACT:
     case SEND_ACT:
     case RECV_GRAD:
-    case SEND_GRAD:
-        message(k, s, i);
-        break;
-    case GATHER:
-        gather(k, s, i);
-        break;
-    case REDUCE:
-        reduce(s, i);
-        break;
+    case SEND_GRAD: message(k, s, i); break;
+    case GATHER: gather(k, s, i); break;
+    case REDUCE: reduce(s, i); break;
     case TIE:
     case NORM:
         if (!meet(k, s, i->kind == NORM)) return false;
         break;
-    case UPDATE:
-        update(s, i);
-        break;
-    case INSTR_KINDS:
-        break;
+    case UPDATE: update(s, i); break;
+    case INSTR_KINDS: break;
     }
     s->at++;
     return true;
@@ -416,27 +401,13 @@ static void take_out(program *p, int at) {
 static void change_field(instr *i) {
     int by = below(2) ? 1 : -1;
     switch (below(7)) {
-    case 0:
-        i->unit += by;
-        break;
-    case 1:
-        i->micro += by;
-        break;
-    case 2:
-        i->slot += by;
-        break;
-    case 3:
-        i->stream += by;
-        break;
-    case 4:
-        i->gather += by;
-        break;
-    case 5:
-        i->reduce += by;
-        break;
-    default:
-        i->kind = below(INSTR_KINDS);
-        break;
+    case 0: i->unit += by; break;
+    case 1: i->micro += by; break;
+    case 2: i->slot += by; break;
+    case 3: i->stream += by; break;
+    case 4: i->gather += by; break;
+    case 5: i->reduce += by; break;
+    default: i->kind = below(INSTR_KINDS); break;
     }
 }
 
@@ -455,12 +426,8 @@ static void mutate(program *p, mutation kind) {
     int a = below(p->count), b = below(p->count);
     instr i = p->code[a];
     switch (kind) {
-    case DROP:
-        take_out(p, a);
-        break;
-    case DOUBLE:
-        OK(program_insert(p, b, i));
-        break;
+    case DROP: take_out(p, a); break;
+    case DOUBLE: OK(program_insert(p, b, i)); break;
     case SWAP:
         a = below(p->count - 1);
         i = p->code[a];
@@ -471,14 +438,9 @@ static void mutate(program *p, mutation kind) {
         take_out(p, a);
         OK(program_insert(p, below(p->count + 1), i));
         break;
-    case FIELD:
-        change_field(&p->code[a]);
-        break;
-    case RENAME:
-        rename_buffers(p);
-        break;
-    case MUTATIONS:
-        break;
+    case FIELD: change_field(&p->code[a]); break;
+    case RENAME: rename_buffers(p); break;
+    case MUTATIONS: break;
     }
 }
 

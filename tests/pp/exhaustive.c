@@ -40,17 +40,19 @@ static void check_stage(const program *p, const check_facts *f) {
     assert_int_equal(count(p, SEND_ACT), last ? 0 : M);
     assert_int_equal(count(p, SEND_GRAD), p->stage == 0 || !train ? 0 : M);
     assert_int_equal(count(p, REDUCE), train ? units * (s->zero < TRINE_ZERO_2 ? 1 : M) : 0);
-    int held = spec_gather_units(s, p->stage, CLASS_BLOCK) +
-               spec_gather_units(s, p->stage, CLASS_END);
+    int held =
+        spec_gather_units(s, p->stage, CLASS_BLOCK) + spec_gather_units(s, p->stage, CLASS_END);
     int gathers = count(p, GATHER);
     assert_int_equal(gathers, f->gathers[CLASS_BLOCK] + f->gathers[CLASS_END]);
-    if (s->zero == TRINE_ZERO_0) assert_int_equal(gathers, 0);
-    else if (s->zero < TRINE_ZERO_3) assert_int_equal(gathers, train ? held : 0);
-    else assert_in_range(gathers, held, 2 * held * M);
+    if (s->zero == TRINE_ZERO_0)
+        assert_int_equal(gathers, 0);
+    else if (s->zero < TRINE_ZERO_3)
+        assert_int_equal(gathers, train ? held : 0);
+    else
+        assert_in_range(gathers, held, 2 * held * M);
     for (int c = 0; c < CLASSES; c++) {
         int own = spec_gather_units(s, p->stage, (unit_class)c);
-        assert_int_equal(p->gathers[c],
-                         s->zero == TRINE_ZERO_3 ? min(s->gather_buffers, own) : 0);
+        assert_int_equal(p->gathers[c], s->zero == TRINE_ZERO_3 ? min(s->gather_buffers, own) : 0);
         /* With a buffer for every unit each is gathered once a step. */
         if (s->zero == TRINE_ZERO_3 && s->gather_buffers >= own)
             assert_int_equal(f->gathers[c], own);
@@ -90,8 +92,12 @@ static void test_every_program_is_legal(void **state) {
 /* More micro-batches in flight than 16 bits count: gpipe has a slot for each. */
 static void test_many_micro_batches(void **state) {
     (void)state;
-    program_spec s = {.stages = 3, .micros = 70000, .zero = TRINE_ZERO_3,
-                      .schedule = TRINE_GPIPE, .gather_buffers = 1, .tied = true};
+    program_spec s = {.stages = 3,
+                      .micros = 70000,
+                      .zero = TRINE_ZERO_3,
+                      .schedule = TRINE_GPIPE,
+                      .gather_buffers = 1,
+                      .tied = true};
     split(&s);
     check_spec(&s);
 }
@@ -99,8 +105,12 @@ static void test_many_micro_batches(void **state) {
 /* Programs survive being printed and parsed. */
 static void test_text_round_trip(void **state) {
     (void)state;
-    program_spec s = {.stages = 4, .micros = 6, .zero = TRINE_ZERO_3, .schedule = TRINE_1F1B,
-                      .gather_buffers = 2, .tied = true};
+    program_spec s = {.stages = 4,
+                      .micros = 6,
+                      .zero = TRINE_ZERO_3,
+                      .schedule = TRINE_1F1B,
+                      .gather_buffers = 2,
+                      .tied = true};
     split(&s);
     program *stages;
     OK(compose_all(&s, &stages, NULL));

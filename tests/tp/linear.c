@@ -113,7 +113,8 @@ static void pair_sends_one_sum_each_way(void **state) {
     float *x = normals("x", N * I), *dy = normals("dy", N * O);
     pair own = pair_open(P, rank);
     trine_tally before[TRINE_TALLY_KINDS];
-    for (trine_tally_kind k = 0; k < TRINE_TALLY_KINDS; k++) before[k] = trine_comm_tally(tp.comm, k);
+    for (trine_tally_kind k = 0; k < TRINE_TALLY_KINDS; k++)
+        before[k] = trine_comm_tally(tp.comm, k);
     pair_run(&tp, &own, x, NULL, dy);
     for (trine_tally_kind k = 0; k < TRINE_TALLY_KINDS; k++) {
         uint64_t calls = trine_comm_tally(tp.comm, k).calls - before[k].calls;

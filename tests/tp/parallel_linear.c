@@ -136,7 +136,8 @@ static void messages(void **state) {
     for (int split = 0; split < 2; split++) {
         trine_linear *l = open_layer(tp.comm, (trine_linear_split)split);
         trine_tally before[TRINE_TALLY_KINDS];
-        for (trine_tally_kind k = 0; k < TRINE_TALLY_KINDS; k++) before[k] = trine_comm_tally(tp.comm, k);
+        for (trine_tally_kind k = 0; k < TRINE_TALLY_KINDS; k++)
+            before[k] = trine_comm_tally(tp.comm, k);
         OK(trine_linear_forward(l, y, x, ROWS));
         OK(trine_linear_backward(l, dx, y, ROWS));
         for (trine_tally_kind k = 0; k < TRINE_TALLY_KINDS; k++) {

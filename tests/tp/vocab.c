@@ -128,7 +128,8 @@ static void logits_are_never_gathered(void **state) {
     int32_t *ids = tokens(V, 5);
     double loss = 0;
     trine_tally before[TRINE_TALLY_KINDS];
-    for (trine_tally_kind k = 0; k < TRINE_TALLY_KINDS; k++) before[k] = trine_comm_tally(tp.comm, k);
+    for (trine_tally_kind k = 0; k < TRINE_TALLY_KINDS; k++)
+        before[k] = trine_comm_tally(tp.comm, k);
     OK(tp_xent_forward(&tp, &loss, max, sums, logits, ids, 1, N, V));
     OK(tp_xent_backward(&tp, logits, max, sums, ids, 1, N, V));
     uint64_t bytes = comm_bytes(TRINE_TALLY_ALL_REDUCE, N, TRINE_F32, (int)P, (int)rank, 0) +

@@ -69,7 +69,9 @@ typedef struct {
 } fault;
 
 #define FAULT(name, ...)                                                                           \
-    static void name(trine_config *c) { __VA_ARGS__; }
+    static void name(trine_config *c) {                                                            \
+        __VA_ARGS__;                                                                               \
+    }
 FAULT(no_layers, c->model.num_layers = 0)
 FAULT(many_layers, c->model.num_layers = 32001)
 FAULT(no_width, c->model.hidden_size = 0)
@@ -386,8 +388,8 @@ static void bad_lines_are_refused_whole(void **state) {
 /* ---- The learning rate ---- */
 
 static trine_optimizer decay(trine_lr_decay style) {
-    return (trine_optimizer){.lr = 8, .min_lr = 2, .lr_warmup_iters = 4, .lr_decay_iters = 12,
-                             .lr_decay_style = style};
+    return (trine_optimizer){
+        .lr = 8, .min_lr = 2, .lr_warmup_iters = 4, .lr_decay_iters = 12, .lr_decay_style = style};
 }
 
 /* 1e-15 relative: a cosine and three operations in double. */

@@ -113,12 +113,8 @@ static void check_passes(const trine_trainer *t, const traffic *f) {
     if (formula_grads(&r) != formula_params(&r)) return;
     switch (t->config.parallel.zero) {
     case TRINE_ZERO_0:
-    case TRINE_ZERO_1:
-        assert_int_equal(got, 2 * pass);
-        break;
-    case TRINE_ZERO_2:
-        assert_int_equal(got, (M + 1) * pass);
-        break;
+    case TRINE_ZERO_1: assert_int_equal(got, 2 * pass); break;
+    case TRINE_ZERO_2: assert_int_equal(got, (M + 1) * pass); break;
     case TRINE_ZERO_3:
         assert_in_range(got, (M + 1) * pass, 3 * M * pass);
         /* Room for every unit: each is gathered once. */

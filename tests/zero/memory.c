@@ -26,14 +26,10 @@ static int close_device(void **state) {
 /* docs/design.md's column, for elements that are no second accumulator of a tied matrix. */
 static size_t state_bytes(trine_zero zero, size_t elements, size_t d) {
     switch (zero) {
-    case TRINE_ZERO_0:
-        return 16 * elements;
-    case TRINE_ZERO_1:
-        return 8 * elements + 8 * elements / d;
-    case TRINE_ZERO_2:
-        return 4 * elements + 12 * elements / d;
-    default:
-        return 16 * elements / d;
+    case TRINE_ZERO_0: return 16 * elements;
+    case TRINE_ZERO_1: return 8 * elements + 8 * elements / d;
+    case TRINE_ZERO_2: return 4 * elements + 12 * elements / d;
+    default: return 16 * elements / d;
     }
 }
 
