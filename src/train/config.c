@@ -1,3 +1,4 @@
+#include <float.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -66,6 +67,7 @@ static void complain(fault_list *f, const char *format, ...) {
 #define MOST_NUMBERS 0x1p50
 #define MOST_WIDTH   (1 << 26)
 #define MOST_SAMPLES (1 << 20)
+#define MOST_THREADS 4096
 
 /* Parameters and one micro-batch's activations, roughly. */
 static double numbers(const trine_model *m, int micro_batch) {
@@ -107,19 +109,24 @@ static void check_batch(const trine_config *c, fault_list *f) {
     EXPECT(c->data.data_path, "--data-path is missing");
 }
 
+/* AdamW computes in fp32, where some doubles are 0, 1 or infinite, and then NaN. */
 static void check_optimizer(const trine_optimizer *o, fault_list *f) {
-    EXPECT(o->lr >= 0 && isfinite(o->lr), "--lr %g must be a number of at least 0", o->lr);
+    EXPECT(o->lr >= 0 && o->lr <= FLT_MAX, "--lr %g must be a number from 0 to %g", o->lr,
+           (double)FLT_MAX);
     EXPECT(o->min_lr >= 0 && o->min_lr <= o->lr, "--min-lr %g must lie between 0 and --lr %g",
            o->min_lr, o->lr);
     EXPECT(o->lr_warmup_iters >= 0, "--lr-warmup-iters %d must not be negative",
            o->lr_warmup_iters);
     EXPECT(o->lr_decay_iters >= 0, "--lr-decay-iters %d must not be negative", o->lr_decay_iters);
-    EXPECT(o->weight_decay >= 0, "--weight-decay %g must not be negative", o->weight_decay);
-    EXPECT(o->adam_beta1 >= 0 && o->adam_beta1 < 1, "--adam-beta1 %g must be in [0, 1)",
-           o->adam_beta1);
-    EXPECT(o->adam_beta2 >= 0 && o->adam_beta2 < 1, "--adam-beta2 %g must be in [0, 1)",
-           o->adam_beta2);
-    EXPECT(o->adam_eps > 0, "--adam-eps %g must be greater than 0", o->adam_eps);
+    EXPECT(o->weight_decay >= 0 && o->weight_decay <= FLT_MAX,
+           "--weight-decay %g must be a number from 0 to %g", o->weight_decay, (double)FLT_MAX);
+    EXPECT(o->adam_beta1 >= 0 && (float)o->adam_beta1 < 1,
+           "--adam-beta1 %.12g must be in [0, 1), in fp32", o->adam_beta1);
+    EXPECT(o->adam_beta2 >= 0 && (float)o->adam_beta2 < 1,
+           "--adam-beta2 %.12g must be in [0, 1), in fp32", o->adam_beta2);
+    EXPECT(o->adam_eps >= FLT_MIN && o->adam_eps <= FLT_MAX,
+           "--adam-eps %g must be a number from %.2g to %g", o->adam_eps, (double)FLT_MIN,
+           (double)FLT_MAX);
     EXPECT(o->clip_grad >= 0, "--clip-grad %g must not be negative (0: no clipping)",
            o->clip_grad);
 }
@@ -129,7 +136,8 @@ static void check_choices(const trine_parallel *p, fault_list *f) {
     EXPECT((unsigned)p->zero <= TRINE_ZERO_3, "--zero %d must be 0, 1, 2 or 3", (int)p->zero);
     EXPECT((unsigned)p->schedule < TRINE_SCHEDULES, "schedule %d is none", (int)p->schedule);
     EXPECT(p->gather_buffers >= 1, "--gather-buffers %d must be at least 1", p->gather_buffers);
-    EXPECT(p->threads >= 0, "--threads %d must not be negative", p->threads);
+    EXPECT(p->threads >= 0 && p->threads <= MOST_THREADS, "--threads %d must be 0 to %d",
+           p->threads, MOST_THREADS);
     EXPECT(p->ranks_per_node >= 0, "--ranks-per-node %d must not be negative", p->ranks_per_node);
     EXPECT(p->timeout >= 0, "--timeout %g must not be negative (0: wait for ever)", p->timeout);
     EXPECT(setup_device_kind(p->device, &kind), "--device %s is not built in; there are cpu and ref",

@@ -111,6 +111,12 @@ FAULT(negative_warmup, c->optimizer.lr_warmup_iters = -1)
 FAULT(negative_decay, c->optimizer.weight_decay = -0.1)
 FAULT(beta_one, c->optimizer.adam_beta1 = 1)
 FAULT(nan_beta, c->optimizer.adam_beta2 = NAN)
+FAULT(huge_lr, c->optimizer.lr = 1e39)
+FAULT(infinite_decay, c->optimizer.weight_decay = INFINITY)
+FAULT(beta_of_one_in_fp32, c->optimizer.adam_beta2 = 0.9999999999)
+FAULT(tiny_eps, c->optimizer.adam_eps = 1e-46)
+FAULT(huge_eps, c->optimizer.adam_eps = 1e39)
+FAULT(many_threads, c->parallel.threads = INT_MAX)
 FAULT(no_eps, c->optimizer.adam_eps = 0)
 FAULT(negative_clip, c->optimizer.clip_grad = -1)
 FAULT(negative_dp, c->parallel.layout.dp = -1)
@@ -147,7 +153,7 @@ static const fault faults[] = {
     {no_buffers, "--gather-buffers 0 must be at least 1"},
     {no_device, "--device gpu is not built in; there are cpu and ref"},
     {null_device, "--device (null)"},
-    {negative_threads, "--threads -1 must not be negative"},
+    {negative_threads, "--threads -1 must be 0 to 4096"},
     {negative_node, "--ranks-per-node -2 must not be negative"},
     {negative_timeout, "--timeout -1 must not be negative"},
     {no_micro, "--micro-batch-size 0 must be 1 to"},
@@ -159,10 +165,16 @@ static const fault faults[] = {
     {infinite_lr, "--lr inf must be a number"},
     {high_min_lr, "--min-lr 1 must lie between 0 and --lr 0.0003"},
     {negative_warmup, "--lr-warmup-iters -1 must not be negative"},
-    {negative_decay, "--weight-decay -0.1 must not be negative"},
+    {negative_decay, "--weight-decay -0.1 must be a number from 0"},
     {beta_one, "--adam-beta1 1 must be in [0, 1)"},
     {nan_beta, "--adam-beta2 nan must be in [0, 1)"},
-    {no_eps, "--adam-eps 0 must be greater than 0"},
+    {huge_lr, "--lr 1e+39 must be a number from 0 to 3.40282e+38"},
+    {infinite_decay, "--weight-decay inf must be a number from 0 to 3.40282e+38"},
+    {beta_of_one_in_fp32, "--adam-beta2 0.9999999999 must be in [0, 1), in fp32"},
+    {tiny_eps, "--adam-eps 1e-46 must be a number from 1.2e-38 to 3.40282e+38"},
+    {huge_eps, "--adam-eps 1e+39 must be a number from"},
+    {many_threads, "--threads 2147483647 must be 0 to 4096"},
+    {no_eps, "--adam-eps 0 must be a number from 1.2e-38"},
     {negative_clip, "--clip-grad -1 must not be negative"},
     {negative_dp, "--dp -1 (0: what is left)"},
     {no_tp, "--tp 0 and --pp 1 must be at least 1"},
