@@ -158,17 +158,14 @@ void trine_world_destroy(trine_world **world) {
 
 /* ---- Ending ---------------------------------------------------------------------------------- */
 
+/* Without memory of its own, because a lack of memory is what ranks have to agree on. */
 trine_status trine_world_agree(trine_world *world, trine_status status) {
-    int32_t own = (int32_t)status, lowest = 0;
-    int32_t *all = calloc((size_t)world->size, sizeof *all);
-    CHECK(all, TRINE_ENOMEM, "no memory for the status of %d ranks", world->size);
-    trine_status sent = trine_all_gather(world->comm, all, &own, (size_t)world->size, TRINE_I32);
-    while (lowest < world->size && all[lowest] == (int32_t)TRINE_OK) lowest++;
-    trine_status agreed = lowest < world->size ? (trine_status)all[lowest] : TRINE_OK;
-    free(all);
-    TRY(sent);
+    /* The largest one belongs to the lowest rank that failed. */
+    int64_t fault = status == TRINE_OK ? 0 : (int64_t)(world->size - world->rank) << 8 | status;
+    TRY(trine_all_reduce(world->comm, &fault, &fault, 1, TRINE_I64, TRINE_MAX));
+    int lowest = world->size - (int)(fault >> 8);
     if (lowest < world->rank) status_clear();
-    return agreed;
+    return (trine_status)(fault & 0xff);
 }
 
 /* A process that is alone needs no abort, and none of what a launcher says about one. */

@@ -137,8 +137,9 @@ static void print_step(trine_log *l, const trine_metrics *m) {
         fprintf(l->out, " | util %.1f%%", 100 * flops / peak);
     else
         fputs(" | util -", l->out);
+    bool more = m->step < c->train_iters;
     fprintf(l->out, " | %s | ETA %s\n", human_bytes(bytes, m->peak_bytes),
-            time_left(left, l, m->step));
+            more ? time_left(left, l, m->step) : "-");
     if (m->skipped)
         fprintf(l->out,
                 "step %" PRId64 ": the gradient norm is not finite; no parameter was changed\n",
