@@ -13,7 +13,7 @@ ranks=${RANKS:-8}
 layout=${LAYOUT:---dp 2 --tp 2 --pp 2 --zero 1 --schedule 1f1b}
 layers=${LAYERS:-4} hidden=${HIDDEN:-128} heads=${HEADS:-4} seq=${SEQ:-128}
 micro=${MICRO:-8} global=${GLOBAL:-32}
-steps=${STEPS:-500} warmup=${WARMUP:-50} lr=${LR:-3e-3} min_lr=${MIN_LR:-3e-4}
+steps=${STEPS:-900} warmup=${WARMUP:-50} lr=${LR:-3e-3} min_lr=${MIN_LR:-3e-4}
 eval_interval=${EVAL_INTERVAL:-100} eval_iters=${EVAL_ITERS:-8}
 
 log=$out/log.jsonl
