@@ -100,6 +100,28 @@ int trine_world_size(const trine_world *world);
  * the job; 0 waits for ever. The default is 600. Not collective. */
 void trine_world_timeout(trine_world *world, double seconds);
 
+/* How the groups of the meshes made from now on move their bytes:
+ *   mpi   messages, and local additions in rank order
+ *   shm   ranks of one node read each other's memory (MPI-3 shared windows) and each adds its slice,
+ *         in the same order; mpi between nodes. A mesh of several nodes in which a group has ranks
+ *         that do not share a node is refused.
+ *   auto  shm for every group with two ranks on one node, mpi for the rest; the default
+ * The bits of a result do not depend on it. */
+#define TRINE_TRANSPORT_LIST(X)                                                                    \
+    X(TRINE_TRANSPORT_AUTO, "auto")                                                                \
+    X(TRINE_TRANSPORT_MPI, "mpi")                                                                  \
+    X(TRINE_TRANSPORT_SHM, "shm")
+
+typedef enum {
+#define TRINE_TRANSPORT_ENUM(name, text) name,
+    TRINE_TRANSPORT_LIST(TRINE_TRANSPORT_ENUM)
+#undef TRINE_TRANSPORT_ENUM
+    TRINE_TRANSPORTS
+} trine_transport;
+
+/* Not collective, but every rank must say the same before it makes a mesh. */
+void trine_world_transport(trine_world *world, trine_transport transport);
+
 /* Makes one rank's failure everybody's: returns TRINE_OK when every rank passes TRINE_OK, else the
  * status of the lowest-numbered rank that failed; only that rank keeps its error trail, so that a
  * fault that all ranks saw is printed once. Errors: also TRINE_ENOMEM, TRINE_EMPI.
@@ -121,6 +143,16 @@ trine_status trine_mesh_create(trine_mesh **mesh, trine_world *world, trine_layo
 
 /* Frees the mesh and its groups; they must be idle. Collective over: world. */
 void trine_mesh_destroy(trine_mesh **mesh);
+
+/* `bytes` bytes of zeros for this rank (bytes may differ between ranks, and be 0), aligned to 4096.
+ * What lies in such memory is read by the peers of its node where it is: collectives and messages
+ * on other memory work as well, but copy once more. Owned by the mesh, which frees what is left of
+ * it. Errors: TRINE_ENOMEM, which names /dev/shm and the size that it would need; TRINE_EMPI; on
+ * every rank alike. Collective over: world. */
+trine_status trine_mesh_alloc(trine_mesh *mesh, void **p, size_t bytes);
+/* *p, from trine_mesh_alloc, becomes NULL. Nothing may be under way on it. Collective over: world.
+ */
+void trine_mesh_free(trine_mesh *mesh, void **p);
 
 /* What the mesh was made with, and this rank's place in it. Not collective. */
 trine_layout trine_mesh_layout(const trine_mesh *mesh);
@@ -334,6 +366,7 @@ typedef struct {
                              has a number when they are not named */
     int gather_buffers;   /* ZeRO-3: buffers per class (block; embedding and head), at least 1 */
     int ranks_per_node;   /* 0: as MPI finds it */
+    trine_transport transport; /* see trine_world_transport */
     const char *device;   /* "cpu" or "ref" */
     int threads;          /* per rank; 0: the affinity mask shared by the node's ranks */
     double timeout;       /* seconds without progress before the job is ended; 0: never */

@@ -217,6 +217,10 @@ void trine_world_timeout(trine_world *world, double seconds) {
     world->timeout = seconds;
 }
 
+void trine_world_transport(trine_world *world, trine_transport transport) {
+    world->choice = transport;
+}
+
 void comm_activity(trine_world *world, comm_describe describe, const void *context) {
     world->describe = describe;
     world->describe_context = context;

@@ -23,12 +23,18 @@ static const char *const schedules[] = {
 #undef SCHEDULE_TEXT
 };
 
+static const char *const transports[] = {
+#define TRANSPORT_TEXT(id, text) text,
+    TRINE_TRANSPORT_LIST(TRANSPORT_TEXT) NULL
+#undef TRANSPORT_TEXT
+};
+
 /* What the rows fill beside the caller's structs. */
 typedef struct {
     int model, device; /* indices of names */
 } choices;
 
-#define CLI_ROWS 56
+#define CLI_ROWS 60
 
 static size_t model_rows(option *rows, trine_model *m, choices *c) {
     const option own[] = {
@@ -71,6 +77,9 @@ static size_t parallel_rows(option *rows, trine_parallel *p, choices *c) {
                    "ZeRO-3: buffers for gathered parameters, per class of units"),
         OPTION_INT("ranks-per-node", NULL, &p->ranks_per_node, "N", 0, INT_MAX,
                    "what a node is; 0: as MPI finds it"),
+        OPTION_CHOICE("transport", NULL, &p->transport, transports,
+                      "how ranks of a node exchange: shm reads the peer's memory, mpi sends; auto: "
+                      "shm where two ranks share a node"),
         OPTION_CHOICE("device", NULL, &c->device, devices, "what computes"),
         OPTION_INT("threads", NULL, &p->threads, "N", 0, 4096,
                    "threads a rank; 0: from the affinity mask and the ranks of the node"),

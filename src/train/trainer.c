@@ -118,6 +118,7 @@ static trine_status setup(trine_trainer *t) {
     const trine_parallel *p = &t->config.parallel;
     TRY(trine_world_agree(t->world, status_user(setup_alone(t))));
     trine_world_timeout(t->world, p->timeout);
+    trine_world_transport(t->world, p->transport);
     TRY(trine_mesh_create(&t->mesh, t->world, p->layout, p->ranks_per_node));
     comm_audit(t->world, p->audit);
     TRY(share_threads(t));
