@@ -47,11 +47,15 @@ EXAMPLES := $(patsubst examples/%.c,$(BUILD)/%,$(wildcard examples/*.c))
 TOOLS    := $(addprefix $(BUILD)/,$(subst _,-,$(patsubst tools/%.c,%,$(wildcard tools/*.c))))
 TESTS    := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/*/*.c))
 HARNESS  := $(patsubst tests/%.c,$(BUILD)/tests/%.o,$(wildcard tests/*.c))
+# A file of bench/ with a header is shared by the programs, one without is a program.
+BENCH_PARTS := $(patsubst bench/%.h,$(BUILD)/bench/%.o,$(wildcard bench/*.h))
+BENCHES  := $(filter-out $(BENCH_PARTS:.o=),$(patsubst bench/%.c,$(BUILD)/bench/%,$(wildcard bench/*.c)))
 
-.PHONY: all tests layers deps check check-full check-alone test mutants demo install uninstall format-check clean FORCE
+.PHONY: all tests benches bench layers deps check check-full check-alone test mutants demo install uninstall format-check clean FORCE
 .DELETE_ON_ERROR:
 all: $(LIB) $(SHARED) $(EXAMPLES) $(TOOLS)
-tests: $(TESTS)
+tests: $(TESTS) benches
+benches: $(BENCHES)
 
 # ---- Building ------------------------------------------------------------------------------------
 
@@ -87,6 +91,14 @@ $(BUILD)/tests/%: tests/%.c $(HARNESS) $(LIB)
 	@mkdir -p $(@D)
 	$(COMPILE) $(MPI_CFLAGS) -Itests $< -o $@ $(HARNESS) $(LIB) -lcmocka $(LIBS)
 
+$(BENCH_PARTS): $(BUILD)/bench/%.o: bench/%.c $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(COMPILE) $(MPI_CFLAGS) -Ibench -c $< -o $@
+
+$(BUILD)/bench/%: bench/%.c $(BENCH_PARTS) $(LIB)
+	@mkdir -p $(@D)
+	$(COMPILE) $(MPI_CFLAGS) -Ibench $< -o $@ $(BENCH_PARTS) $(LIB) $(LIBS)
+
 # ---- Checking ------------------------------------------------------------------------------------
 
 layers:
@@ -102,7 +114,7 @@ check check-full:
 check-alone: tests
 	tests/run.sh $(BUILD) alone
 
-test: all $(if $(T),$(filter $(BUILD)/tests/$(T) $(BUILD)/tests/$(T)/%,$(TESTS)),$(TESTS))
+test: all benches $(if $(T),$(filter $(BUILD)/tests/$(T) $(BUILD)/tests/$(T)/%,$(TESTS)),$(TESTS))
 	@tests/run.sh $(BUILD) all $(T)
 
 # Whether the tests can fail.
@@ -145,4 +157,4 @@ uninstall:
 clean:
 	rm -rf $(BUILD)
 
--include $(patsubst %,%.d,$(OBJ) $(HARNESS) $(TESTS) $(EXAMPLES) $(TOOLS))
+-include $(patsubst %,%.d,$(OBJ) $(HARNESS) $(TESTS) $(EXAMPLES) $(TOOLS) $(BENCH_PARTS) $(BENCHES))
