@@ -5,6 +5,7 @@
 #   make check-full   the same with the long tests (marked "full")
 #   make test T=tp    the tests of one room; T=tp/linear: one file
 #   make mutants      plants faults in a copy; each must make its test fail; M="tie-skipped ...": some
+#   make bench-comm   collectives beside MPI's own on 2 and 8 ranks; RANKS=8 BENCH_COMM="--only reduce ..."
 #   make demo         trains on 8 ranks on this machine
 #   make install      PREFIX (/usr/local), DESTDIR
 #   make layers, format-check, deps, clean
@@ -51,7 +52,7 @@ HARNESS  := $(patsubst tests/%.c,$(BUILD)/tests/%.o,$(wildcard tests/*.c))
 BENCH_PARTS := $(patsubst bench/%.h,$(BUILD)/bench/%.o,$(wildcard bench/*.h))
 BENCHES  := $(filter-out $(BENCH_PARTS:.o=),$(patsubst bench/%.c,$(BUILD)/bench/%,$(wildcard bench/*.c)))
 
-.PHONY: all tests benches bench layers deps check check-full check-alone test mutants demo install uninstall format-check clean FORCE
+.PHONY: all tests benches bench bench-comm layers deps check check-full check-alone test mutants demo install uninstall format-check clean FORCE
 .DELETE_ON_ERROR:
 all: $(LIB) $(SHARED) $(EXAMPLES) $(TOOLS)
 tests: $(TESTS) benches
@@ -91,6 +92,11 @@ $(BUILD)/tests/%: tests/%.c $(HARNESS) $(LIB)
 	@mkdir -p $(@D)
 	$(COMPILE) $(MPI_CFLAGS) -Itests $< -o $@ $(HARNESS) $(LIB) -lcmocka $(LIBS)
 
+# The only tests that look into bench/.
+$(BUILD)/tests/bench/%: tests/bench/%.c $(HARNESS) $(BENCH_PARTS) $(LIB)
+	@mkdir -p $(@D)
+	$(COMPILE) $(MPI_CFLAGS) -Itests -Ibench $< -o $@ $(HARNESS) $(BENCH_PARTS) $(LIB) -lcmocka $(LIBS)
+
 $(BENCH_PARTS): $(BUILD)/bench/%.o: bench/%.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(COMPILE) $(MPI_CFLAGS) -Ibench -c $< -o $@
@@ -124,6 +130,18 @@ mutants:
 
 format-check:
 	clang-format --dry-run -Werror $$(git ls-files '*.c' '*.h')
+
+# ---- Benchmarks ----------------------------------------------------------------------------------
+
+# The program's own options go into BENCH_COMM.
+RANKS      ?= 2 8
+BENCH_COMM ?=
+bench-comm:
+	@tools/deps.sh build
+	@$(MAKE) --no-print-directory $(BUILD)/bench/comm
+	@set -e; for n in $(RANKS); do \
+	    tools/mpirun.sh -np $$n $(BUILD)/bench/comm --json $(BUILD)/bench/comm-$$n.json $(BENCH_COMM); \
+	done
 
 # ---- The demo ------------------------------------------------------------------------------------
 
