@@ -16,9 +16,9 @@ typedef struct {
 } digest;
 
 static trine_status gather_all(trine_comm *comm, const void *own, size_t bytes) {
-    void *handle = NULL;
-    TRY(comm->transport->all_gather_start(comm, comm->world->scratch, own, bytes, &handle));
-    return comm->transport->wait(comm, &handle);
+    comm_request request = {0};
+    TRY(comm->transport->all_gather_start(comm, comm->world->scratch, own, bytes, &request));
+    return comm->transport->wait(comm, &request);
 }
 
 /* The first rank whose `bytes` differ from the first's; the size of the group if there is none. */

@@ -185,9 +185,8 @@ trine_status comm_all_gather_start(trine_comm *comm, void *dst, const void *src,
         CALL(.kind = TRINE_TALLY_ALL_GATHER, .count = count, .type = type, .peer = NO_PEER);
     TRY(begin(comm, call, dst, true, src, true));
     request_begin(request, comm, call);
-    return request_started(request, comm->transport->all_gather_start(comm, dst, src,
-                                                                      part_bytes(comm, count, type),
-                                                                      &request->handle));
+    return request_started(request, comm->transport->all_gather_start(
+                                        comm, dst, src, part_bytes(comm, count, type), request));
 }
 
 trine_status comm_send_start(trine_comm *comm, const void *buf, size_t count, trine_dtype type,
@@ -197,9 +196,8 @@ trine_status comm_send_start(trine_comm *comm, const void *buf, size_t count, tr
     if (comm->size == 1) return TRINE_OK;
     TRY(begin(comm, call, buf, true, NULL, false));
     request_begin(request, comm, call);
-    return request_started(request,
-                           comm->transport->send_start(comm, buf, count * trine_dtype_bytes(type),
-                                                       peer, &request->handle));
+    return request_started(request, comm->transport->send_start(
+                                        comm, buf, count * trine_dtype_bytes(type), peer, request));
 }
 
 trine_status comm_recv_start(trine_comm *comm, void *buf, size_t count, trine_dtype type, int peer,
@@ -209,9 +207,8 @@ trine_status comm_recv_start(trine_comm *comm, void *buf, size_t count, trine_dt
     if (comm->size == 1) return TRINE_OK;
     TRY(begin(comm, call, buf, true, NULL, false));
     request_begin(request, comm, call);
-    return request_started(request,
-                           comm->transport->recv_start(comm, buf, count * trine_dtype_bytes(type),
-                                                       peer, &request->handle));
+    return request_started(request, comm->transport->recv_start(
+                                        comm, buf, count * trine_dtype_bytes(type), peer, request));
 }
 
 trine_status comm_wait(comm_request *request) {
@@ -221,9 +218,9 @@ trine_status comm_wait(comm_request *request) {
     watchdog_note(comm, CALL(.kind = request->kind, .count = request->count, .type = request->type,
                              .peer = request->peer));
     if (request->kind == TRINE_TALLY_RECV)
-        return comm->transport->wait_received(comm, &request->handle,
+        return comm->transport->wait_received(comm, request,
                                               request->count * trine_dtype_bytes(request->type));
-    return comm->transport->wait(comm, &request->handle);
+    return comm->transport->wait(comm, request);
 }
 
 trine_status trine_send(trine_comm *comm, const void *buf, size_t count, trine_dtype type,

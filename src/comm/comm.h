@@ -12,16 +12,24 @@
 
 #include "trine.h"
 
-/* One message or gather under way. Zero-initialise; idle when active is false. */
-typedef struct {
+/* One message or gather under way. Zero-initialise; idle when active is false. It must stay where
+ * it is until it is idle again: a transport keeps it in a list. */
+typedef struct comm_request {
     bool active;
     trine_comm *comm;
-    void *handle; /* the transport's (an MPI_Request fits) */
     /* What was started, for the wait's checks and the watchdog's report. */
     trine_tally_kind kind;
     trine_dtype type;
     size_t count;
     int peer;
+    /* The transport's. */
+    void *handle; /* an MPI_Request fits */
+    struct comm_request *next;
+    void *dst;
+    const void *src;
+    size_t bytes;
+    uint64_t number, phase;
+    int state;
 } comm_request;
 
 /* Starts sending or receiving; the buffer belongs to the transport until comm_wait. Requests on one
@@ -87,8 +95,15 @@ void comm_message_limit(trine_world *world, size_t bytes);
 uint64_t comm_bytes(trine_tally_kind kind, size_t count, trine_dtype type, int size, int rank,
                     int root);
 
-/* Bytes of scratch that a world's communicators hold for ordered additions (in the memory plan). */
+/* Bytes that a world's communicators hold for ordered additions. */
 size_t comm_scratch_bytes(int world_size);
+/* Bytes of transport that the rank at `coord` holds (in the memory plan): that scratch, and with
+ * shm its control memory, where all ranks share one node; with more nodes it is less. Pure. */
+size_t comm_transport_bytes(trine_layout layout, trine_coord coord, trine_transport transport);
+/* The same for a mesh that exists, to the byte. */
+size_t mesh_transport_bytes(const trine_mesh *mesh);
+/* Whether ranks of the mesh exchange through shared windows, so that trine_mesh_alloc pays. */
+bool mesh_shares(const trine_mesh *mesh);
 
 void comm_tally_reset(trine_comm *comm);
 

@@ -83,6 +83,10 @@ int trine_comm_size(const trine_comm *comm) {
     return comm->size;
 }
 
+const char *trine_comm_transport(const trine_comm *comm) {
+    return comm->transport->name;
+}
+
 trine_group comm_group(const trine_comm *comm) {
     return comm->group;
 }
