@@ -246,11 +246,6 @@ static trine_status measure_all(run *r) {
 
 /* ---- The job --------------------------------------------------------------------------------- */
 
-/* TODO: what the group says, when it can be asked. */
-static const char *transport_of(const run *r) {
-    return transports[r->s->transport];
-}
-
 static trine_status check_ranks(int ranks) {
     CHECK(ranks > 1 && ranks <= PATTERN_RANKS, TRINE_EINVAL,
           "%d rank%s; from 2 to %d are needed: tools/mpirun.sh -np 8 build/bench/comm", ranks,
@@ -266,7 +261,7 @@ static trine_status open_report(run *r) {
     CHECK(report->rows, TRINE_ENOMEM, "no memory for the rows");
     TRY(bench_report_open(&report->report, "comm", r->s->json, r->m.ranks,
                           r->m.rank == 0 ? BENCH_LOUD : BENCH_QUIET));
-    comm_report_job(report, transport_of(r), transports[r->s->transport],
+    comm_report_job(report, trine_comm_transport(r->m.comm), transports[r->s->transport],
                     r->s->apart ? "apart" : "together");
     return TRINE_OK;
 }
