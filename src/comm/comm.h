@@ -56,6 +56,7 @@ trine_status comm_wait(comm_request *request);
 trine_status comm_world_split(trine_world **part, trine_world *world, int color);
 
 trine_group comm_group(const trine_comm *comm);
+const char *comm_group_name(trine_group group);
 trine_world *comm_world(const trine_comm *comm);
 /* The world rank of a member. */
 int comm_world_rank(const trine_comm *comm, int rank);

@@ -624,7 +624,7 @@ static int index_in(const shm_node *node, int world_rank) {
 trine_status shm_attach(trine_comm *comm, shm_node *node) {
     size_t size = (size_t)comm->size;
     shm_state *s = comm->shm = calloc(1, sizeof *s);
-    CHECK(s, TRINE_ENOMEM, "no memory for group %s", comm_group_text(comm->group));
+    CHECK(s, TRINE_ENOMEM, "no memory for group %s", comm_group_name(comm->group));
     s->node = node;
     s->comm = comm;
     s->index = calloc(size, sizeof *s->index);
@@ -632,7 +632,7 @@ trine_status shm_attach(trine_comm *comm, shm_node *node) {
     s->sent = calloc(size, sizeof *s->sent);
     s->received = calloc(size, sizeof *s->received);
     CHECK(s->index && s->block && s->sent && s->received, TRINE_ENOMEM,
-          "no memory for group %s of %zu", comm_group_text(comm->group), size);
+          "no memory for group %s of %zu", comm_group_name(comm->group), size);
     for (int i = 0; i < comm->size; i++) {
         s->index[i] = index_in(node, comm->members[i]);
         char *base = node->control->base[s->index[i]];

@@ -174,7 +174,6 @@ _Noreturn void world_leave(void);
 /* "rank 5 [pp1 dp0 tp1] on host7", or without the place when there is no mesh. */
 void world_place(const trine_world *world, int rank, char *text, size_t size);
 
-const char *comm_group_text(trine_group group);
 const char *comm_dtype_text(trine_dtype type);
 
 #endif

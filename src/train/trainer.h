@@ -25,7 +25,9 @@ struct trine_trainer {
     holding held;
     exec interpreter;
     arena memory;
-    void *base; /* memory.capacity bytes of the device */
+    void *base;       /* own_bytes of the device */
+    size_t own_bytes;
+    void *shared;     /* from trine_mesh_alloc: what peers of the node read in place */
     int64_t steps, updates;
     uint64_t peak_bytes; /* the largest rank's plan */
     int threads;
