@@ -72,6 +72,7 @@ struct trine_comm {
     int *members; /* (size) world ranks, ascending */
     void *state;  /* the transport's */
     trine_tally tally[TRINE_TALLY_KINDS];
+    comm_clock *clock; /* while it times this group: `transport` is its table then */
 };
 
 typedef struct {
@@ -132,7 +133,6 @@ size_t ordered_slice(size_t count, int size, int rank);
 
 /* tally.c */
 void tally_count(trine_comm *comm, const comm_call *call);
-const char *tally_kind_text(trine_tally_kind kind);
 bool tally_kind_has_root(trine_tally_kind kind);
 
 /* audit.c: compares `call` over the group; one all-gather. Collective over: comm. */
@@ -160,7 +160,6 @@ _Noreturn void world_leave(void);
 /* "rank 5 [pp1 dp0 tp1] on host7", or without the place when there is no mesh. */
 void world_place(const trine_world *world, int rank, char *text, size_t size);
 
-const char *comm_group_text(trine_group group);
 const char *comm_dtype_text(trine_dtype type);
 
 #endif
