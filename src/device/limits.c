@@ -33,26 +33,23 @@ static trine_status run_triad(const task *t) {
     return TRINE_OK;
 }
 
-static trine_status time_calls(const task *t, task_run run, uint64_t calls, uint64_t *ns) {
-    uint64_t since = clock_ns();
-    for (uint64_t i = 0; i < calls; i++) TRY(run(t));
-    *ns = clock_ns() - since;
-    *ns += *ns == 0; /* a clock of coarse steps */
+/* One run: a time and not a number of calls, so that ranks that begin together end together. */
+static trine_status measure_run(const task *t, task_run run, double work, double *rate) {
+    uint64_t calls = 0, ns = 0, since = clock_ns();
+    for (; ns < LIMIT_RUN_NS; calls++) {
+        TRY(run(t));
+        ns = clock_ns() - since;
+    }
+    double own = work * (double)calls / (1e-9 * (double)ns);
+    if (own > *rate) *rate = own;
     return TRINE_OK;
 }
 
-/* *rate = the most `work` a second that a call of `run` does. */
+/* *rate = the most `work` a second that calls of `run` do. */
 static trine_status measure(const task *t, task_run run, double work, double *rate) {
-    uint64_t ns;
-    TRY(time_calls(t, run, 1, &ns)); /* makes the library's primitive */
-    TRY(time_calls(t, run, 1, &ns));
-    uint64_t calls = LIMIT_RUN_NS / ns + 1;
     *rate = 0;
-    for (int i = 0; i < LIMIT_RUNS; i++) {
-        TRY(time_calls(t, run, calls, &ns));
-        double own = work * (double)calls / (1e-9 * (double)ns);
-        if (own > *rate) *rate = own;
-    }
+    TRY(run(t)); /* makes the library's primitive */
+    for (int i = 0; i < LIMIT_RUNS; i++) TRY(measure_run(t, run, work, rate));
     return TRINE_OK;
 }
 

@@ -24,6 +24,7 @@ struct trine_trainer {
     gpt_shape shape;
     holding held;
     exec interpreter;
+    profile *profile; /* NULL: none was started */
     arena memory;
     void *base; /* memory.capacity bytes of the device */
     int64_t steps, updates;
