@@ -76,6 +76,7 @@ struct trine_comm {
     void *state;  /* mpi.c's; NULL in a group of one */
     struct shm_state *shm; /* shm.c's; NULL when the group does not share a node */
     trine_tally tally[TRINE_TALLY_KINDS];
+    comm_clock *clock; /* while it times this group: `transport` is its table then */
 };
 
 typedef struct {
@@ -146,7 +147,6 @@ size_t ordered_slice(size_t count, int size, int rank);
 
 /* tally.c */
 void tally_count(trine_comm *comm, const comm_call *call);
-const char *tally_kind_text(trine_tally_kind kind);
 bool tally_kind_has_root(trine_tally_kind kind);
 
 /* audit.c: compares `call` over the group; one all-gather. Collective over: comm. */

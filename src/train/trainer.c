@@ -161,6 +161,7 @@ void trine_trainer_destroy(trine_trainer **trainer) {
     trine_trainer *t = *trainer;
     if (!t) return;
     exec_destroy(&t->interpreter);
+    profile_destroy(&t->profile);
     holding_destroy(&t->held);
     if (t->base) device_free(t->dev, t->base, t->own_bytes);
     if (t->mesh) trine_mesh_free(t->mesh, &t->shared);
@@ -214,10 +215,21 @@ static exec_step make_step(const trine_trainer *t, const trainer_data *data, int
     };
 }
 
+/* One step, measured if there is a profile that wants it. */
+static trine_status run_step(trine_trainer *t, exec_step *step) {
+    const program *p = &t->stages[trine_mesh_coord(t->mesh).pp];
+    if (!t->profile || !profile_begin(t->profile)) return exec_run(&t->interpreter, p, step);
+    exec_measure(&t->interpreter, &t->profile->ops.device, t->profile);
+    trine_status status = exec_run(&t->interpreter, p, step);
+    profile_end(t->profile, t->steps + 1);
+    exec_measure(&t->interpreter, t->dev, NULL);
+    return status;
+}
+
 trine_status trine_trainer_step(trine_trainer *t, trine_metrics *metrics) {
     double start = now();
     exec_step step = make_step(t, &t->train, t->steps);
-    TRY(exec_run(&t->interpreter, &t->stages[trine_mesh_coord(t->mesh).pp], &step));
+    TRY(run_step(t, &step));
     t->steps++;
     if (!step.skipped) t->updates++;
     *metrics = (trine_metrics){.step = t->steps,

@@ -24,6 +24,7 @@ struct trine_trainer {
     gpt_shape shape;
     holding held;
     exec interpreter;
+    profile *profile; /* NULL: none was started */
     arena memory;
     void *base;       /* own_bytes of the device */
     size_t own_bytes;
