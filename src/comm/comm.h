@@ -131,7 +131,6 @@ uint64_t comm_clock_ns(const comm_clock *clock);
 
 /* The words of the lists in trine.h: "reduce-scatter", "dp". Pure. */
 const char *tally_kind_text(trine_tally_kind kind);
-const char *comm_group_text(trine_group group);
 
 /* Nodes that the mesh spans, and which of them (from 0, by lowest rank) holds a world rank. */
 int mesh_node_count(const trine_mesh *mesh);
