@@ -130,6 +130,9 @@ void mpi_free(void **state);
 /* dst (count) = the addends (ranks pointers to count elements), in order; dst may be one of them. */
 void ordered_combine(void *dst, const void *const *addends, int ranks, size_t count,
                      trine_dtype type, trine_reduction op);
+/* The same to `copies` places at once. */
+void ordered_combine_to(void *const *dsts, int copies, const void *const *addends, int ranks,
+                        size_t count, trine_dtype type, trine_reduction op);
 /* Elements of a slice when `count` are dealt out to `size` ranks: the last slices may be shorter. */
 size_t ordered_slice_size(size_t count, int size);
 /* The reductions of transports that only move. Scratch is the world's. */
