@@ -14,7 +14,7 @@
  * "skipped": [...]}; a row is an object with the columns' keys. Numbers have 17 digits there; what
  * is not finite is "-" in the table and null in the file. A quiet report prints and writes nothing,
  * so that all ranks of a job may make the same calls.
- * Invariant: a number in the table is in the file; nothing is judged, and no time fails a program. */
+ * Invariant: a number in the table is in the file; nothing is judged, no time fails a program. */
 #ifndef TRINE_BENCH_BENCH_H
 #define TRINE_BENCH_BENCH_H
 

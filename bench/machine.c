@@ -4,7 +4,6 @@
 #include <oneapi/dnnl/dnnl.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "device/device.h"
 
@@ -46,10 +45,22 @@ static void find_mpi(char text[TEXT]) {
         snprintf(text, TEXT, "%.*s", (int)strcspn(said, ",\n"), said);
 }
 
+/* The largest cache of the first processor. (sysconf asks the processor itself, which under a
+ * hypervisor may speak of caches that other machines use.) */
 static size_t find_cache(void) {
-    long bytes = sysconf(_SC_LEVEL3_CACHE_SIZE);
-    if (bytes <= 0) bytes = sysconf(_SC_LEVEL2_CACHE_SIZE);
-    return bytes > 0 ? (size_t)bytes : COMMON_CACHE;
+    size_t largest = 0;
+    for (int i = 0; i < 8; i++) {
+        char path[80], unit = 'K';
+        size_t size = 0;
+        snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu0/cache/index%d/size", i);
+        FILE *file = fopen(path, "r");
+        if (!file) break;
+        if (fscanf(file, "%zu%c", &size, &unit) < 1) size = 0;
+        fclose(file);
+        size <<= unit == 'M' ? 20 : 10;
+        if (size > largest) largest = size;
+    }
+    return largest ? largest : COMMON_CACHE;
 }
 
 const machine *machine_of(void) {

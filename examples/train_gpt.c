@@ -56,9 +56,13 @@ int main(int argc, char **argv) {
     if (trine_trainer_create(&trainer, world, &config) != TRINE_OK) return leave(world);
     trine_status opened = trine_log_create(&log, trainer, stdout, run.log, run.peak_tflops);
     if (trine_world_agree(world, opened) != TRINE_OK) return leave(world);
+    if (run.profile &&
+        trine_trainer_profile_start(trainer, TRINE_PROFILE_SKIP, run.profile_json) != TRINE_OK)
+        return leave(world);
     trine_status status = trine_trainer_banner(trainer, stdout);
     if (status == TRINE_OK) status = train(trainer, log, &run);
     trine_log_destroy(&log);
+    if (status == TRINE_OK && run.profile) status = trine_trainer_profile(trainer, stdout);
     if (status != TRINE_OK) trine_abort(world);
     trine_trainer_destroy(&trainer);
     trine_world_destroy(&world);

@@ -443,6 +443,8 @@ typedef struct {
     int log_interval, eval_interval; /* steps; 0: no lines, no validation but the last */
     const char *log;                 /* JSON lines; NULL: none */
     double peak_tflops;              /* of one rank; 0: unknown */
+    bool profile;                    /* measure the steps, print where their time went */
+    const char *profile_json;        /* the same as JSON; NULL: none. Sets profile */
 } trine_run;
 
 /* Fills config (trine_config_default, or a preset with --model, changed by the options) and run
@@ -470,6 +472,30 @@ trine_status trine_trainer_step(trine_trainer *trainer, trine_metrics *metrics);
 /* Mean loss over eval_iters global batches of the validation file, always the same ones.
  * Errors: TRINE_EINVAL without val_data_path; those of a step. Collective over: world. */
 trine_status trine_trainer_eval(trine_trainer *trainer, double *loss);
+/* Measures the steps from now on, without the first `skip`, in which caches and the maths library
+ * warm up: time by instruction, operator, message and collective. The numbers of a step are the
+ * same bits, evaluations are not measured. Begins anew if there was a profile already. With `path`
+ * (NULL: none) world rank 0 begins the file anew, for a line of JSON from each
+ * trine_trainer_profile. Errors, on every rank alike: TRINE_EINVAL for a negative skip, or when
+ * `path` is one of the token files; TRINE_EIO, TRINE_ENOMEM. Collective over: world. */
+trine_status trine_trainer_profile_start(trine_trainer *trainer, int skip, const char *path);
+/* What TRINE_PROFILE_SKIP steps leave out is enough for a steady one. */
+#define TRINE_PROFILE_SKIP 2
+/* Prints the profile of the steps so far, as means of a step: rank 0's tables of instructions and
+ * of operators and messages, each of which sums to the step, with rates against limits; what all
+ * ranks spend computing, waiting and communicating, by name; tokens/s and utilisation. The limits
+ * are measured here, the first time, in some seconds: matmuls of the model's largest shapes by the
+ * trainer's device, and a triad (McCalpin, 1995), on all ranks at once, so that they are what this
+ * layout leaves to a rank. World rank 0 alone writes. Measuring goes on after it. The line of JSON
+ * is {"first_step", "last_step", "seconds", "tokens", "flops", "tokens_per_second", "utilisation",
+ * "instructions": [{"kind", "calls", "seconds", "waiting", "computing", "communicating", "other"}],
+ * "interpreter_seconds", "operators": [{"name", "calls", "seconds", "flops" or "bytes", "limit"}],
+ * "messages": [{"group", "name", "calls", "seconds", "bytes"}], "rest_seconds", "bound_seconds"
+ * (the operators' at their limits), "ranks": [{"rank", "pp", "dp", "tp", "seconds", the four parts,
+ * "matmul_limit", "triad_limit"}]}; times, counts and work are means of a step.
+ * Errors: TRINE_EINVAL when no profile was started; TRINE_EIO, TRINE_ENOMEM, TRINE_EMATH; the
+ * collectives' own. Collective over: world. */
+trine_status trine_trainer_profile(trine_trainer *trainer, FILE *out);
 /* The configuration with everything filled in, and the mesh; owned by the trainer. */
 const trine_config *trine_trainer_config(const trine_trainer *trainer);
 const trine_mesh *trine_trainer_mesh(const trine_trainer *trainer);

@@ -56,6 +56,7 @@ trine_status comm_wait(comm_request *request);
 trine_status comm_world_split(trine_world **part, trine_world *world, int color);
 
 trine_group comm_group(const trine_comm *comm);
+const char *comm_group_name(trine_group group);
 trine_world *comm_world(const trine_comm *comm);
 /* The world rank of a member. */
 int comm_world_rank(const trine_comm *comm, int rank);
@@ -106,6 +107,30 @@ size_t mesh_transport_bytes(const trine_mesh *mesh);
 bool mesh_shares(const trine_mesh *mesh);
 
 void comm_tally_reset(trine_comm *comm);
+
+/* Calls, bytes and time between start and stop, by group and kind. The time is that in the
+ * transport: the work of moving and adding, and the waiting for peers that are late; of what is
+ * only started it is the start and the wait, not what passes between them. Groups of one are not
+ * timed: they move nothing. Calls and bytes are the tallies' differences, counted at the stop. */
+typedef struct comm_clock comm_clock;
+typedef struct {
+    uint64_t calls, bytes, ns;
+} comm_time;
+
+/* Errors: TRINE_ENOMEM. *clock is owned by the caller and must end before `mesh`. Starting a clock
+ * that runs, or stopping one that does not, does nothing; of the clocks over a group one may run at
+ * a time. Costs nothing while it stands, and two looks at the system's clock a call while it runs.
+ * Not collective. */
+trine_status comm_clock_create(comm_clock **clock, const trine_mesh *mesh);
+void comm_clock_destroy(comm_clock **clock);
+void comm_clock_start(comm_clock *clock);
+void comm_clock_stop(comm_clock *clock);
+comm_time comm_clock_time(const comm_clock *clock, trine_group group, trine_tally_kind kind);
+/* Of all groups and kinds together, while it runs too. */
+uint64_t comm_clock_ns(const comm_clock *clock);
+
+/* The words of the lists in trine.h: "reduce-scatter", "dp". Pure. */
+const char *tally_kind_text(trine_tally_kind kind);
 
 /* Nodes that the mesh spans, and which of them (from 0, by lowest rank) holds a world rank. */
 int mesh_node_count(const trine_mesh *mesh);

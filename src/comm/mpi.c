@@ -92,7 +92,7 @@ static trine_status mpi_wait_received(trine_comm *comm, comm_request *request, s
     TRY_MPI(MPI_Get_elements_x(&status, MPI_BYTE, &received));
     CHECK((uint64_t)received == bytes, TRINE_EMPI,
           "recv over group %s of %d: rank %d sent %lld bytes, this rank expects %zu",
-          comm_group_text(comm->group), comm->size, comm->members[status.MPI_SOURCE],
+          comm_group_name(comm->group), comm->size, comm->members[status.MPI_SOURCE],
           (long long)received, bytes);
     return TRINE_OK;
 }

@@ -23,9 +23,10 @@
 
 /* ---- Additions ------------------------------------------------------------------------------- */
 
-/* The sum is kept apart until all addends of a block are read: one of them may be dst itself. */
+/* The sum is kept apart until all addends of a block are read: one of them may be a dst itself. */
 #define DEFINE_REDUCE(name, type, combine)                                                         \
-    static void name(type *dst, const void *const *addends, int ranks, size_t count) {             \
+    static void name(void *const *dsts, int copies, const void *const *addends, int ranks,         \
+                     size_t count) {                                                               \
         for (size_t at = 0; at < count; at += BLOCK) {                                             \
             size_t n = count - at < BLOCK ? count - at : BLOCK;                                    \
             type acc[BLOCK];                                                                       \
@@ -34,7 +35,7 @@
                 const type *x = (const type *)addends[r] + at;                                     \
                 for (size_t i = 0; i < n; i++) acc[i] = combine(acc[i], x[i]);                     \
             }                                                                                      \
-            memcpy(dst + at, acc, n * sizeof(type));                                               \
+            for (int c = 0; c < copies; c++) memcpy((type *)dsts[c] + at, acc, n * sizeof(type));  \
         }                                                                                          \
     }
 
@@ -53,27 +54,32 @@ DEFINE_REDUCE(max_f64, double, LARGER_OR_NAN)
 DEFINE_REDUCE(max_i32, int32_t, LARGER)
 DEFINE_REDUCE(max_i64, int64_t, LARGER)
 
-void ordered_combine(void *dst, const void *const *addends, int ranks, size_t count,
-                     trine_dtype type, trine_reduction op) {
+void ordered_combine_to(void *const *dsts, int copies, const void *const *addends, int ranks,
+                        size_t count, trine_dtype type, trine_reduction op) {
     bool sum = op == TRINE_SUM;
     switch (type) {
-    case TRINE_F32: (sum ? sum_f32 : max_f32)(dst, addends, ranks, count); return;
-    case TRINE_F64: (sum ? sum_f64 : max_f64)(dst, addends, ranks, count); return;
+    case TRINE_F32: (sum ? sum_f32 : max_f32)(dsts, copies, addends, ranks, count); return;
+    case TRINE_F64: (sum ? sum_f64 : max_f64)(dsts, copies, addends, ranks, count); return;
     case TRINE_I32:
         if (sum)
-            sum_i32(dst, addends, ranks, count);
+            sum_i32(dsts, copies, addends, ranks, count);
         else
-            max_i32(dst, addends, ranks, count);
+            max_i32(dsts, copies, addends, ranks, count);
         return;
     case TRINE_I64:
         if (sum)
-            sum_i64(dst, addends, ranks, count);
+            sum_i64(dsts, copies, addends, ranks, count);
         else
-            max_i64(dst, addends, ranks, count);
+            max_i64(dsts, copies, addends, ranks, count);
         return;
     case TRINE_U8: break;
     }
     ASSERT(type != TRINE_U8); /* comm.c refuses it */
+}
+
+void ordered_combine(void *dst, const void *const *addends, int ranks, size_t count,
+                     trine_dtype type, trine_reduction op) {
+    ordered_combine_to(&dst, 1, addends, ranks, count, type, op);
 }
 
 /* The addends in the scratch, `stride` bytes apart, but for this rank's own, which lies at `own`.

@@ -303,27 +303,20 @@ static size_t slice_count(const shm_state *s, size_t count, int rank, size_t *fi
     return n;
 }
 
-/* Everybody's slice of dst, which that rank has just made, from where it lies with it. */
-static void gather_slices(shm_state *s, uint64_t call, char *dst, size_t count, size_t element) {
-    int size = s->comm->size;
-    for (int k = 1; k < size; k++) {
-        int i = (s->comm->rank + k) % size;
-        size_t first, n = slice_count(s, count, i, &first);
-        const char *from = peer_at(s, i, desc_of(s, i, call)->dst);
-        if (n) memcpy(dst + first * element, from + first * element, n * element);
+/* Each rank adds its slice and writes it to everybody. In place that is safe at once: nobody but
+ * this rank reads anybody's src there. */
+static void all_reduce_direct(shm_state *s, uint64_t call, char *dst, const char *src, size_t count,
+                              trine_dtype type, trine_reduction op) {
+    size_t first, n = slice_count(s, count, s->comm->rank, &first);
+    size_t offset = first * trine_dtype_bytes(type);
+    if (!n) return;
+    for (int k = 0; k < s->comm->size; k++) {
+        int i = (s->comm->rank + k) % s->comm->size;
+        char *to = k == 0 ? dst : peer_at(s, i, desc_of(s, i, call)->dst);
+        s->dsts[k] = to + offset;
     }
-}
-
-static trine_status all_reduce_direct(shm_state *s, uint64_t call, char *dst, const char *src,
-                                      size_t count, trine_dtype type, trine_reduction op) {
-    size_t element = trine_dtype_bytes(type), first;
-    size_t n = slice_count(s, count, s->comm->rank, &first);
-    if (n)
-        ordered_combine(dst + first * element, addends_of(s, call, src, first * element),
-                        s->comm->size, n, type, op);
-    TRY(meet(s));
-    gather_slices(s, call, dst, count, element);
-    return TRINE_OK;
+    ordered_combine_to(s->dsts, s->comm->size, addends_of(s, call, src, offset), s->comm->size, n,
+                       type, op);
 }
 
 /* A piece: everybody's addend into the staging memory, the sum of the own slice over it, and all
@@ -359,7 +352,7 @@ static trine_status shm_all_reduce(trine_comm *comm, void *dst, const void *src,
     form f = form_of(s, call, true);
     if (f == PAYLOAD)
         ordered_combine(dst, addends_of(s, call, src, 0), comm->size, count, type, op);
-    if (f == DIRECT) TRY(all_reduce_direct(s, call, dst, src, count, type, op));
+    if (f == DIRECT) all_reduce_direct(s, call, dst, src, count, type, op);
     if (f == STAGED) TRY(all_reduce_staged(s, dst, src, count, type, op));
     return close_call(s, call, f);
 }
@@ -624,15 +617,16 @@ static int index_in(const shm_node *node, int world_rank) {
 trine_status shm_attach(trine_comm *comm, shm_node *node) {
     size_t size = (size_t)comm->size;
     shm_state *s = comm->shm = calloc(1, sizeof *s);
-    CHECK(s, TRINE_ENOMEM, "no memory for group %s", comm_group_text(comm->group));
+    CHECK(s, TRINE_ENOMEM, "no memory for group %s", comm_group_name(comm->group));
     s->node = node;
     s->comm = comm;
     s->index = calloc(size, sizeof *s->index);
     s->block = calloc(size, sizeof *s->block);
+    s->dsts = calloc(size, sizeof *s->dsts);
     s->sent = calloc(size, sizeof *s->sent);
     s->received = calloc(size, sizeof *s->received);
-    CHECK(s->index && s->block && s->sent && s->received, TRINE_ENOMEM,
-          "no memory for group %s of %zu", comm_group_text(comm->group), size);
+    CHECK(s->index && s->block && s->dsts && s->sent && s->received, TRINE_ENOMEM,
+          "no memory for group %s of %zu", comm_group_name(comm->group), size);
     for (int i = 0; i < comm->size; i++) {
         s->index[i] = index_in(node, comm->members[i]);
         char *base = node->control->base[s->index[i]];
@@ -653,6 +647,7 @@ void shm_detach(trine_comm *comm) {
         }
     free(s->index);
     free(s->block);
+    free(s->dsts);
     free(s->sent);
     free(s->received);
     free(s);

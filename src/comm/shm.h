@@ -95,6 +95,7 @@ typedef struct shm_state {
     shm_node *node;
     int *index;         /* (P) of the members in the node */
     shm_block **block;  /* (P) */
+    void **dsts;        /* (P) where an all-reduce writes */
     uint64_t calls;     /* collectives started */
     uint64_t phase;     /* phases reached */
     uint64_t free_at[SHM_RING]; /* the ring's entry is free when all have reached this phase */

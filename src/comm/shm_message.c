@@ -63,7 +63,7 @@ static trine_status receive(trine_comm *comm, comm_request *r) {
     const shm_desc *d = &box->ring[r->number % SHM_MESSAGES];
     CHECK(d->bytes == r->bytes, TRINE_EMPI,
           "recv over group %s of %d: rank %d sent %llu bytes, this rank expects %zu",
-          comm_group_text(comm->group), comm->size, comm->members[r->peer],
+          comm_group_name(comm->group), comm->size, comm->members[r->peer],
           (unsigned long long)d->bytes, r->bytes);
     if (d->src.window == SHM_NOWHERE) {
         TRY(mpi_transport.recv_start(comm, r->dst, r->bytes, r->peer, r));

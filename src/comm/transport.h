@@ -76,6 +76,7 @@ struct trine_comm {
     void *state;  /* mpi.c's; NULL in a group of one */
     struct shm_state *shm; /* shm.c's; NULL when the group does not share a node */
     trine_tally tally[TRINE_TALLY_KINDS];
+    comm_clock *clock; /* while it times this group: `transport` is its table then */
 };
 
 typedef struct {
@@ -129,6 +130,9 @@ void mpi_free(void **state);
 /* dst (count) = the addends (ranks pointers to count elements), in order; dst may be one of them. */
 void ordered_combine(void *dst, const void *const *addends, int ranks, size_t count,
                      trine_dtype type, trine_reduction op);
+/* The same to `copies` places at once. */
+void ordered_combine_to(void *const *dsts, int copies, const void *const *addends, int ranks,
+                        size_t count, trine_dtype type, trine_reduction op);
 /* Elements of a slice when `count` are dealt out to `size` ranks: the last slices may be shorter. */
 size_t ordered_slice_size(size_t count, int size);
 /* The reductions of transports that only move. Scratch is the world's. */
@@ -146,7 +150,6 @@ size_t ordered_slice(size_t count, int size, int rank);
 
 /* tally.c */
 void tally_count(trine_comm *comm, const comm_call *call);
-const char *tally_kind_text(trine_tally_kind kind);
 bool tally_kind_has_root(trine_tally_kind kind);
 
 /* audit.c: compares `call` over the group; one all-gather. Collective over: comm. */
@@ -174,7 +177,6 @@ _Noreturn void world_leave(void);
 /* "rank 5 [pp1 dp0 tp1] on host7", or without the place when there is no mesh. */
 void world_place(const trine_world *world, int rank, char *text, size_t size);
 
-const char *comm_group_text(trine_group group);
 const char *comm_dtype_text(trine_dtype type);
 
 #endif

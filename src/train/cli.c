@@ -138,6 +138,10 @@ static size_t run_rows(option *rows, trine_config *config, trine_run *r) {
         OPTION_STRING("log", NULL, &r->log, "FILE", "metrics as JSON lines; begun anew"),
         OPTION_DOUBLE("peak-tflops", NULL, &r->peak_tflops, "X", 0, INFINITY,
                       "of one rank, for the utilisation"),
+        OPTION_FLAG("profile", NULL, &r->profile,
+                    "print where the steps' time went, all but the first two steps'"),
+        OPTION_STRING("profile-json", NULL, &r->profile_json, "FILE",
+                      "the profile as a line of JSON; begun anew; sets --profile"),
         OPTION_HEADING("Looking without running"),
         OPTION_FLAG("dry-run", NULL, &r->dry_run,
                     "print bytes, bubble and traffic; needs no mpirun"),
@@ -181,6 +185,7 @@ static trine_status parse(int argc, char **argv, trine_config *config, trine_run
     if (c.model) TRY(trine_model_preset(&config->model, models[c.model]));
     TRY(options_parse(&table, argc, argv));
     config->parallel.device = devices[c.device];
+    run->profile |= run->profile_json != NULL;
     return TRINE_OK;
 }
 

@@ -25,6 +25,11 @@ void exec_destroy(exec *e) {
     *e = (exec){0};
 }
 
+void exec_measure(exec *e, device *dev, profile *p) {
+    e->dev = e->tp.dev = dev;
+    e->profile = p;
+}
+
 /* ---- The scoreboard ---- */
 
 static trine_status finish(exec_pending *w) {
@@ -333,17 +338,32 @@ static void describe(const void *context, char *text, size_t size) {
     snprintf(text, size, "instruction %d of %d, %s", e->at, e->program->count, what);
 }
 
+static void waited(exec *e, int kind) {
+    if (e->profile) profile_waited(e->profile, kind);
+}
+
+static void executed(exec *e, int kind) {
+    if (e->profile) profile_executed(e->profile, kind);
+}
+
 static trine_status run_program(exec *e) {
     trine_world *world = comm_world(group(e, TRINE_WORLD));
     for (e->at = 0; e->at < e->program->count; e->at++) {
         const instr *i = &e->program->code[e->at];
         comm_position(world, e->at);
         TRY(wait_for_operands(e, i));
+        waited(e, i->kind);
         TRY(execute(e, i));
-        if (e->serial) TRY(drain(e, false));
+        executed(e, i->kind);
+        if (!e->serial) continue;
+        TRY(drain(e, false));
+        waited(e, i->kind);
     }
     e->at = e->program->count - 1;
-    return drain(e, true);
+    TRY(drain(e, true));
+    waited(e, PROFILE_FINISH);
+    executed(e, PROFILE_FINISH);
+    return TRINE_OK;
 }
 
 trine_status exec_run(exec *e, const program *p, exec_step *step) {

@@ -11,6 +11,7 @@
 #include "comm/comm.h"
 #include "data/sampler.h"
 #include "train/holding.h"
+#include "train/profile.h"
 
 /* The gather unit of a tied model on one stage has three ranges. */
 #define EXEC_REQUESTS 3
@@ -42,6 +43,7 @@ typedef struct {
     gpt_run run;
     exec_pending *waits[RESOURCES];
     bool serial, audit;
+    profile *profile; /* of the steps that are measured; NULL: nobody is */
     /* while running */
     const program *program;
     exec_step *step;
@@ -53,6 +55,10 @@ typedef struct {
  * Errors: TRINE_ENOMEM. Ended by exec_destroy. Not collective. */
 trine_status exec_create(exec *e, holding *h, const trine_mesh *mesh, device *dev);
 void exec_destroy(exec *e);
+
+/* Runs with another device of the same kind from now on, and tells `p` (NULL: nobody) what it does.
+ */
+void exec_measure(exec *e, device *dev, profile *p);
 
 /* Runs the program. Errors: the collectives' and operators' own; TRINE_EDATA for a bad token.
  * Collective over: world (every rank runs its stage's program). */

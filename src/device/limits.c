@@ -1,0 +1,104 @@
+#include "device/limits.h"
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "device/ops.h"
+
+/* What is measured: a function of the device, on operands of its own. */
+typedef struct {
+    device *d;
+    float *a, *b, *c;
+    size_t T, N, K; /* of a matmul; n = T in a triad */
+} task;
+
+typedef trine_status (*task_run)(const task *t);
+
+static trine_status run_forward(const task *t) {
+    return t->d->ops->linear_forward(t->d, t->a, t->b, NULL, t->c, t->T, t->N, t->K);
+}
+
+static trine_status run_backward_input(const task *t) {
+    return t->d->ops->linear_backward_input(t->d, t->c, t->b, t->a, t->T, t->N, t->K);
+}
+
+static trine_status run_backward_weight(const task *t) {
+    return t->d->ops->linear_backward_weight(t->d, t->b, NULL, t->a, t->c, t->T, t->N, t->K);
+}
+
+static trine_status run_triad(const task *t) {
+    float *restrict a = t->a;
+    const float *restrict b = t->b, *restrict c = t->c;
+#pragma omp parallel for simd num_threads(t->d->threads) schedule(static)
+    for (size_t i = 0; i < t->T; i++) a[i] = b[i] + 3.0f * c[i];
+    return TRINE_OK;
+}
+
+/* One run: a time and not a number of calls, so that ranks that begin together end together. */
+static trine_status measure_run(const task *t, task_run run, double work, double *rate) {
+    uint64_t calls = 0, ns = 0, since = clock_ns();
+    for (; ns < LIMIT_RUN_NS; calls++) {
+        TRY(run(t));
+        ns = clock_ns() - since;
+    }
+    double own = work * (double)calls / (1e-9 * (double)ns);
+    if (own > *rate) *rate = own;
+    return TRINE_OK;
+}
+
+/* *rate = the most `work` a second that calls of `run` do. */
+static trine_status measure(const task *t, task_run run, double work, double *rate) {
+    *rate = 0;
+    TRY(run(t)); /* makes the library's primitive */
+    for (int i = 0; i < LIMIT_RUNS; i++) TRY(measure_run(t, run, work, rate));
+    return TRINE_OK;
+}
+
+/* Written by the threads that will use it, so that it lies near them. Small: what is added up over
+ * all the calls stays finite. */
+static void fill(const device *d, float *x, size_t n) {
+#pragma omp parallel for num_threads(d->threads) schedule(static)
+    for (size_t i = 0; i < n; i++) x[i] = 1e-3f * (float)(i % 7 + 1);
+}
+
+static trine_status take(device *d, float **x, size_t n) {
+    void *p;
+    TRY(device_alloc(d, &p, n * sizeof **x));
+    *x = p;
+    fill(d, *x, n);
+    return TRINE_OK;
+}
+
+/* Runs `body` with operands of a, b and c elements. */
+static trine_status with_operands(task *t, size_t a, size_t b, size_t c,
+                                  trine_status (*body)(const task *t, void *out), void *out) {
+    trine_status status = take(t->d, &t->a, a);
+    if (status == TRINE_OK) status = take(t->d, &t->b, b);
+    if (status == TRINE_OK) status = take(t->d, &t->c, c);
+    if (status == TRINE_OK) status = body(t, out);
+    device_free(t->d, t->a, a * sizeof(float));
+    device_free(t->d, t->b, b * sizeof(float));
+    device_free(t->d, t->c, c * sizeof(float));
+    return status;
+}
+
+static trine_status measure_matmuls(const task *t, void *out) {
+    limit_matmul *rates = out;
+    double flops = 2.0 * (double)t->T * (double)t->N * (double)t->K;
+    TRY(measure(t, run_forward, flops, &rates->forward));
+    TRY(measure(t, run_backward_input, flops, &rates->backward_input));
+    return measure(t, run_backward_weight, flops, &rates->backward_weight);
+}
+
+trine_status limit_matmul_rates(device *d, size_t T, size_t N, size_t K, limit_matmul *rates) {
+    task t = {.d = d, .T = T, .N = N, .K = K};
+    return with_operands(&t, T * N, N * K, T * K, measure_matmuls, rates);
+}
+
+static trine_status measure_triad(const task *t, void *out) {
+    return measure(t, run_triad, 3.0 * sizeof(float) * (double)t->T, out);
+}
+
+trine_status limit_triad_rate(device *d, size_t bytes, double *rate) {
+    task t = {.d = d, .T = bytes / sizeof(float)};
+    return with_operands(&t, t.T, t.T, t.T, measure_triad, rate);
+}

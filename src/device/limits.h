@@ -1,0 +1,31 @@
+/* What the machine gives to a device: the rates that a profile is judged by, measured with the
+ * device's own operators and threads.
+ *
+ * A figure is the best of LIMIT_RUNS runs, each of as many calls as fit LIMIT_RUN_NS (at least one):
+ * on processors that several ranks share a single call may be lucky, a run is not. What other
+ * processes do at the same time counts; so all ranks measure at once (train/profile.c).
+ * Cost: some 0.3 s a figure, more where one call takes longer than a run. Memory is taken for the
+ * time of the call. Triad: McCalpin, "Memory bandwidth and machine balance in current high
+ * performance computers", 1995. */
+#ifndef TRINE_DEVICE_LIMITS_H
+#define TRINE_DEVICE_LIMITS_H
+
+#include "device/device.h"
+
+#define LIMIT_RUNS   5
+#define LIMIT_RUN_NS 50000000u
+
+/* Flops a second of a linear layer y (T, N) = x (T, K) w (N, K)^T and of its two backward products.
+ */
+typedef struct {
+    double forward, backward_input, backward_weight;
+} limit_matmul;
+
+/* T, N and K are at least 1. Errors: TRINE_ENOMEM; TRINE_EMATH. Not collective. */
+trine_status limit_matmul_rates(device *d, size_t T, size_t N, size_t K, limit_matmul *rates);
+
+/* Bytes a second of a = b + s c over fp32 arrays of `bytes` bytes each (12 bytes an element are
+ * counted, as STREAM does), with the device's threads. Errors: TRINE_ENOMEM. Not collective. */
+trine_status limit_triad_rate(device *d, size_t bytes, double *rate);
+
+#endif

@@ -1,0 +1,242 @@
+#include "device/profile.h"
+
+#include "base/clock.h"
+#include "device/ops.h"
+
+static const struct {
+    const char *text;
+    device_work work;
+} timed[DEVICE_TIMED] = {
+#define TIMED_ROW(name, work) {#name, work},
+    DEVICE_TIMED_LIST(TIMED_ROW)
+#undef TIMED_ROW
+};
+
+const char *device_timed_text(device_timed which) {
+    return timed[which].text;
+}
+
+device_work device_timed_work(device_timed which) {
+    return timed[which].work;
+}
+
+static void note(device_profile *p, device_timed which, uint64_t since, uint64_t work) {
+    uint64_t ns = clock_ns() - since;
+    p->times[which].calls++;
+    p->times[which].ns += ns;
+    p->times[which].work += work;
+    p->ns += ns;
+}
+
+/* The body of a timed operator: `work_` is what it has to do, the rest its arguments. */
+#define TIMED(op, work_, ...)                                                                      \
+    device_profile *p = d->state;                                                                  \
+    uint64_t since = clock_ns();                                                                   \
+    trine_status status = p->inner->ops->op(p->inner, __VA_ARGS__);                                \
+    note(p, TIMED_##op, since, (work_));                                                           \
+    return status
+
+/* ---- Work --------------------------------------------------------------------------------------
+ * Bytes of `n` numbers of the compute type, and of fp32. */
+
+static uint64_t numbers(const device *d, size_t n) {
+    return n * trine_dtype_bytes(d->compute);
+}
+
+static uint64_t floats(size_t n) {
+    return n * sizeof(float);
+}
+
+/* Half of the (T, T) scores, twice: q k^T and p v. */
+static uint64_t attention_flops(size_t B, size_t T, size_t H, size_t D) {
+    return 2 * B * T * T * H * D;
+}
+
+/* ---- Flops ----------------------------------------------------------------------------------- */
+
+static trine_status timed_linear_forward(device *d, void *y, const void *w, const void *bias,
+                                         const void *x, size_t T, size_t N, size_t K) {
+    TIMED(linear_forward, 2 * T * N * K, y, w, bias, x, T, N, K);
+}
+
+static trine_status timed_linear_backward_input(device *d, void *dx, const void *w, const void *dy,
+                                                size_t T, size_t N, size_t K) {
+    TIMED(linear_backward_input, 2 * T * N * K, dx, w, dy, T, N, K);
+}
+
+static trine_status timed_linear_backward_weight(device *d, float *dw, float *dbias, const void *dy,
+                                                 const void *x, size_t T, size_t N, size_t K) {
+    TIMED(linear_backward_weight, 2 * T * N * K, dw, dbias, dy, x, T, N, K);
+}
+
+static trine_status timed_attention_forward(device *d, void *y, float *lse, const void *qkv,
+                                            void *work, size_t B, size_t T, size_t H, size_t D) {
+    TIMED(attention_forward, attention_flops(B, T, H, D), y, lse, qkv, work, B, T, H, D);
+}
+
+static trine_status timed_attention_backward(device *d, void *dqkv, const void *dy, const void *qkv,
+                                             const void *y, const float *lse, void *work, size_t B,
+                                             size_t T, size_t H, size_t D) {
+    TIMED(attention_backward, 2 * attention_flops(B, T, H, D), dqkv, dy, qkv, y, lse, work, B, T, H,
+          D);
+}
+
+static size_t timed_attention_workspace(const device *d, size_t B, size_t T, size_t H, size_t D) {
+    const device_profile *p = d->state;
+    return p->inner->ops->attention_workspace(p->inner, B, T, H, D);
+}
+
+/* ---- Bytes; operands that `+=` are read and written ------------------------------------------ */
+
+static trine_status timed_bias_residual(device *d, void *y, const void *bias, const void *residual,
+                                        size_t T, size_t N) {
+    TIMED(bias_residual, numbers(d, (residual ? 3 : 2) * T * N + (bias ? N : 0)), y, bias, residual,
+          T, N);
+}
+
+static trine_status timed_bias_backward(device *d, float *dbias, const void *dy, size_t T,
+                                        size_t N) {
+    TIMED(bias_backward, numbers(d, T * N) + floats(2 * N), dbias, dy, T, N);
+}
+
+static trine_status timed_norm_forward(device *d, void *y, float *stat, const void *gain,
+                                       const void *bias, const void *x, size_t T, size_t C) {
+    TIMED(norm_forward, numbers(d, 2 * T * C + 2 * C) + floats(2 * T), y, stat, gain, bias, x, T,
+          C);
+}
+
+static trine_status timed_norm_backward(device *d, void *dx, float *dgain, float *dbias,
+                                        const void *dy, const void *gain, const void *x,
+                                        const float *stat, size_t T, size_t C) {
+    TIMED(norm_backward, numbers(d, 4 * T * C + C) + floats(4 * C + 2 * T), dx, dgain, dbias, dy,
+          gain, x, stat, T, C);
+}
+
+static trine_status timed_gelu_forward(device *d, void *y, const void *x, size_t n) {
+    TIMED(gelu_forward, numbers(d, 2 * n), y, x, n);
+}
+
+static trine_status timed_gelu_backward(device *d, void *dx, const void *dy, const void *x,
+                                        size_t n) {
+    TIMED(gelu_backward, numbers(d, 3 * n), dx, dy, x, n);
+}
+
+/* As if every token lay in the shard: which ones do, only the data says. */
+static trine_status timed_embedding_forward(device *d, void *x, const void *table,
+                                            const int32_t *tokens, int32_t first, size_t T,
+                                            size_t C, size_t V) {
+    TIMED(embedding_forward, numbers(d, 2 * T * C), x, table, tokens, first, T, C, V);
+}
+
+static trine_status timed_embedding_backward(device *d, float *dtable, const void *dx,
+                                             const int32_t *tokens, int32_t first, size_t T,
+                                             size_t C, size_t V) {
+    TIMED(embedding_backward, numbers(d, T * C) + floats(2 * T * C), dtable, dx, tokens, first, T,
+          C, V);
+}
+
+static trine_status timed_position_forward(device *d, void *x, const void *table, size_t B,
+                                           size_t T, size_t C) {
+    TIMED(position_forward, numbers(d, 2 * B * T * C + T * C), x, table, B, T, C);
+}
+
+static trine_status timed_position_backward(device *d, float *dtable, const void *dx, size_t B,
+                                            size_t T, size_t C) {
+    TIMED(position_backward, numbers(d, B * T * C) + floats(2 * T * C), dtable, dx, B, T, C);
+}
+
+static trine_status timed_xent_max(device *d, float *max, const void *logits, size_t T, size_t V,
+                                   size_t valid) {
+    TIMED(xent_max, numbers(d, T * valid) + floats(T), max, logits, T, V, valid);
+}
+
+static trine_status timed_xent_sums(device *d, float *sums, const void *logits, const float *max,
+                                    const int32_t *targets, int32_t first, size_t T, size_t V,
+                                    size_t valid) {
+    TIMED(xent_sums, numbers(d, T * valid) + floats(3 * T), sums, logits, max, targets, first, T, V,
+          valid);
+}
+
+static trine_status timed_xent_loss(device *d, double *loss, const float *sums, double scale,
+                                    size_t T) {
+    TIMED(xent_loss, floats(2 * T), loss, sums, scale, T);
+}
+
+static trine_status timed_xent_backward(device *d, void *logits, const float *max,
+                                        const float *sums, const int32_t *targets, int32_t first,
+                                        float scale, size_t T, size_t V, size_t valid) {
+    TIMED(xent_backward, numbers(d, T * valid + T * V) + floats(3 * T), logits, max, sums, targets,
+          first, scale, T, V, valid);
+}
+
+static trine_status timed_add(device *d, float *y, const float *x, size_t n) {
+    TIMED(add, floats(3 * n), y, x, n);
+}
+
+static trine_status timed_sum_squares(device *d, double *sum, const float *x, size_t n) {
+    TIMED(sum_squares, floats(n), sum, x, n);
+}
+
+static trine_status timed_adamw(device *d, float *w, float *m, float *v, const float *g, size_t n,
+                                const adamw_args *args) {
+    TIMED(adamw, floats(7 * n), w, m, v, g, n, args);
+}
+
+static const ops timed_ops = {
+    .linear_forward = timed_linear_forward,
+    .linear_backward_input = timed_linear_backward_input,
+    .linear_backward_weight = timed_linear_backward_weight,
+    .bias_residual = timed_bias_residual,
+    .bias_backward = timed_bias_backward,
+    .norm_forward = timed_norm_forward,
+    .norm_backward = timed_norm_backward,
+    .gelu_forward = timed_gelu_forward,
+    .gelu_backward = timed_gelu_backward,
+    .attention_forward = timed_attention_forward,
+    .attention_backward = timed_attention_backward,
+    .attention_workspace = timed_attention_workspace,
+    .embedding_forward = timed_embedding_forward,
+    .embedding_backward = timed_embedding_backward,
+    .position_forward = timed_position_forward,
+    .position_backward = timed_position_backward,
+    .xent_max = timed_xent_max,
+    .xent_sums = timed_xent_sums,
+    .xent_loss = timed_xent_loss,
+    .xent_backward = timed_xent_backward,
+    .add = timed_add,
+    .sum_squares = timed_sum_squares,
+    .adamw = timed_adamw,
+};
+
+/* ---- Memory ---------------------------------------------------------------------------------- */
+
+static trine_status timed_alloc(device *d, void **p, size_t bytes) {
+    return device_alloc(((device_profile *)d->state)->inner, p, bytes);
+}
+
+static void timed_free(device *d, void *p, size_t bytes) {
+    device_free(((device_profile *)d->state)->inner, p, bytes);
+}
+
+static void timed_copy(device *d, void *dst, const void *src, size_t bytes) {
+    device_profile *p = d->state;
+    uint64_t since = clock_ns();
+    device_copy(p->inner, dst, src, bytes);
+    note(p, TIMED_copy, since, 2 * bytes);
+}
+
+static void timed_zero(device *d, void *dst, size_t bytes) {
+    device_profile *p = d->state;
+    uint64_t since = clock_ns();
+    device_zero(p->inner, dst, bytes);
+    note(p, TIMED_zero, since, bytes);
+}
+
+static const device_memory timed_memory = {timed_alloc, timed_free, timed_copy, timed_zero};
+
+void device_profile_init(device_profile *p, device *inner) {
+    *p = (device_profile){.device = *inner, .inner = inner};
+    p->device.ops = &timed_ops;
+    p->device.memory = &timed_memory;
+    p->device.state = p;
+}

@@ -1,0 +1,118 @@
+/* The trainer's part of a profile: beginning one, measuring the machine when it is asked for, and
+ * bringing the ranks' together. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "train/trainer.h"
+
+/* Columns of the head that are tried: its rate is that of its columns, and all of them would take
+ * as much memory as the logits. */
+#define HEAD_COLUMNS 8192
+/* Bytes of a triad's array on a node, however many ranks share it: four times a large cache. */
+#define TRIAD_BYTES ((size_t)128 << 20)
+
+/* ---- Beginning ------------------------------------------------------------------------------- */
+
+static trine_status open_json(trine_trainer *t, const char *path) {
+    if (!path || trine_world_rank(t->world) != 0) return TRINE_OK;
+    CHECK(!tokens_has_file(t->train.source, path) &&
+              !(t->val.source && tokens_has_file(t->val.source, path)),
+          TRINE_EINVAL, "--profile-json %s is a file of the data", path);
+    t->profile->json = fopen(path, "w");
+    CHECK(t->profile->json, TRINE_EIO, "--profile-json %s: %s", path, strerror(errno));
+    return TRINE_OK;
+}
+
+static trine_status start(trine_trainer *t, int skip, const char *path) {
+    CHECK(skip >= 0, TRINE_EINVAL, "a profile cannot leave out %d steps", skip);
+    TRY(profile_create(&t->profile, t->dev, t->mesh, skip));
+    return status_user(open_json(t, path));
+}
+
+trine_status trine_trainer_profile_start(trine_trainer *t, int skip, const char *path) {
+    profile_destroy(&t->profile);
+    trine_status status = trine_world_agree(t->world, start(t, skip, path));
+    if (status != TRINE_OK) profile_destroy(&t->profile);
+    return status;
+}
+
+/* ---- Limits ---------------------------------------------------------------------------------- */
+
+static double fastest(const limit_matmul *m) {
+    double most = m->forward > m->backward_input ? m->forward : m->backward_input;
+    return m->backward_weight > most ? m->backward_weight : most;
+}
+
+static void choose_shapes(const trine_trainer *t, profile_limits *l) {
+    const gpt_shape *s = &t->shape;
+    size_t tp = (size_t)s->tp, widest = s->F > 3 * s->C ? s->F : 3 * s->C;
+    size_t columns = tp_vocab_of(s->V, s->tp, s->tp_rank).rows;
+    l->rows = s->B * s->T;
+    l->block_out = widest / tp;
+    l->block_in = s->C;
+    l->head_out = columns < HEAD_COLUMNS ? columns : HEAD_COLUMNS;
+}
+
+/* To agree is to wait for each other: what comes between two agreements all ranks do at once. */
+static trine_status measure_limits(trine_trainer *t) {
+    profile_limits *l = &t->profile->limits;
+    size_t ranks = (size_t)trine_comm_size(trine_mesh_group(t->mesh, TRINE_NODE));
+    choose_shapes(t, l);
+    TRY(trine_world_agree(t->world, TRINE_OK));
+    TRY(trine_world_agree(
+        t->world, limit_matmul_rates(t->dev, l->rows, l->block_out, l->block_in, &l->block)));
+    TRY(trine_world_agree(t->world,
+                          limit_matmul_rates(t->dev, l->rows, l->head_out, l->block_in, &l->head)));
+    TRY(trine_world_agree(t->world, limit_triad_rate(t->dev, TRIAD_BYTES / ranks, &l->triad)));
+    double block = fastest(&l->block), head = fastest(&l->head);
+    l->matmul = block > head ? block : head;
+    return TRINE_OK;
+}
+
+/* ---- Printing -------------------------------------------------------------------------------- */
+
+static trine_status print(trine_trainer *t, const profile_summary *s, const profile_rank *ranks,
+                          FILE *out) {
+    profile_report r = {.config = &t->config,
+                        .limits = &t->profile->limits,
+                        .summary = s,
+                        .ranks = ranks,
+                        .rank_count = trine_world_size(t->world),
+                        .tokens = (double)t->config.global_batch_size * t->config.model.seq_length};
+    r.flops = setup_flops_per_token(&t->config.model) * r.tokens;
+    for (int i = 0; i < r.rank_count; i++)
+        if (ranks[i].seconds > r.step_seconds) r.step_seconds = ranks[i].seconds;
+    profile_print_table(&r, out);
+    fflush(out);
+    return t->profile->json ? profile_print_json(&r, t->profile->json) : TRINE_OK;
+}
+
+_Static_assert(sizeof(profile_rank) % sizeof(double) == 0, "a profile_rank is sent as doubles");
+
+/* `ranks` (world size) is room for everybody's. */
+static trine_status gather(trine_trainer *t, const profile_summary *s, profile_rank *ranks) {
+    size_t each = sizeof *ranks / sizeof(double), size = (size_t)trine_world_size(t->world);
+    return trine_all_gather(trine_mesh_group(t->mesh, TRINE_WORLD), ranks, &s->own, size * each,
+                            TRINE_F64);
+}
+
+trine_status trine_trainer_profile(trine_trainer *t, FILE *out) {
+    CHECK(t->profile, TRINE_EINVAL, "no profile was started");
+    if (!t->profile->steps) {
+        if (trine_world_rank(t->world) == 0)
+            fprintf(out, "profile  no steps were measured: the first ones are left out\n");
+        return TRINE_OK;
+    }
+    if (t->profile->limits.matmul <= 0) TRY(measure_limits(t));
+    profile_summary s;
+    profile_summarise(t->profile, &s);
+    profile_rank *ranks = calloc((size_t)trine_world_size(t->world), sizeof *ranks);
+    trine_status status = trine_world_agree(
+        t->world, ranks ? TRINE_OK : RAISE(TRINE_ENOMEM, "no memory for the ranks' profiles"));
+    if (status == TRINE_OK) status = gather(t, &s, ranks);
+    if (status == TRINE_OK && trine_world_rank(t->world) == 0) status = print(t, &s, ranks, out);
+    free(ranks);
+    return status;
+}
