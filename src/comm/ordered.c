@@ -18,24 +18,31 @@
  * chunk is added while it lies in the second-level cache. */
 #define SCRATCH_BYTES (1024 * 1024)
 #define CHUNK_BYTES   (64 * 1024)
-/* Elements summed in registers and first-level cache before they are stored. */
-#define BLOCK 256
+/* Elements summed in registers before they are stored: a cache line. */
+#define LANES(type) (64 / sizeof(type))
 
 /* ---- Additions ------------------------------------------------------------------------------- */
 
-/* The sum is kept apart until all addends of a block are read: one of them may be a dst itself. */
+/* The sum of LANES elements stays in registers while all addends are read, once and side by side:
+ * one of them may be a dst itself, and the processor fetches so many streams ahead by itself. */
 #define DEFINE_REDUCE(name, type, combine)                                                         \
     static void name(void *const *dsts, int copies, const void *const *addends, int ranks,         \
                      size_t count) {                                                               \
-        for (size_t at = 0; at < count; at += BLOCK) {                                             \
-            size_t n = count - at < BLOCK ? count - at : BLOCK;                                    \
-            type acc[BLOCK];                                                                       \
-            memcpy(acc, (const type *)addends[0] + at, n * sizeof(type));                          \
+        size_t at = 0;                                                                             \
+        for (; at + LANES(type) <= count; at += LANES(type)) {                                     \
+            type acc[LANES(type)];                                                                 \
+            memcpy(acc, (const type *)addends[0] + at, sizeof acc);                                \
             for (int r = 1; r < ranks; r++) {                                                      \
-                const type *x = (const type *)addends[r] + at;                                     \
-                for (size_t i = 0; i < n; i++) acc[i] = combine(acc[i], x[i]);                     \
+                type x[LANES(type)];                                                               \
+                memcpy(x, (const type *)addends[r] + at, sizeof x);                                \
+                for (size_t i = 0; i < LANES(type); i++) acc[i] = combine(acc[i], x[i]);           \
             }                                                                                      \
-            for (int c = 0; c < copies; c++) memcpy((type *)dsts[c] + at, acc, n * sizeof(type));  \
+            for (int c = 0; c < copies; c++) memcpy((type *)dsts[c] + at, acc, sizeof acc);        \
+        }                                                                                          \
+        for (; at < count; at++) {                                                                 \
+            type acc = ((const type *)addends[0])[at];                                             \
+            for (int r = 1; r < ranks; r++) acc = combine(acc, ((const type *)addends[r])[at]);    \
+            for (int c = 0; c < copies; c++) ((type *)dsts[c])[at] = acc;                          \
         }                                                                                          \
     }
 
