@@ -315,8 +315,9 @@ static void all_reduce_direct(shm_state *s, uint64_t call, char *dst, const char
         char *to = k == 0 ? dst : peer_at(s, i, desc_of(s, i, call)->dst);
         s->dsts[k] = to + offset;
     }
-    ordered_combine_to(s->dsts, s->comm->size, addends_of(s, call, src, offset), s->comm->size, n,
-                       type, op);
+    size_t touched = 2 * (size_t)s->comm->size * count * trine_dtype_bytes(type);
+    const ordered_target to = {s->dsts, s->comm->size, touched > s->node->cache};
+    ordered_combine_to(&to, addends_of(s, call, src, offset), s->comm->size, n, type, op);
 }
 
 /* A piece: everybody's addend into the staging memory, the sum of the own slice over it, and all

@@ -87,6 +87,7 @@ typedef struct shm_node {
     int rank, size;
     int *members; /* (size) world ranks, ascending */
     bool crowded; /* more ranks than processors */
+    size_t cache; /* bytes of the last-level cache */
     shm_window windows[SHM_WINDOWS];
     shm_window *control;
 } shm_node;

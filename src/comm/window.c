@@ -11,6 +11,8 @@
 #define PAGE  ((size_t)4096)
 #define MIB   (1024.0 * 1024.0)
 #define PLACE "/dev/shm"
+/* Where the system does not say. */
+#define DEFAULT_CACHE ((size_t)32 << 20)
 
 /* ---- The node -------------------------------------------------------------------------------- */
 
@@ -21,6 +23,8 @@ static trine_status fill_node(shm_node *n, const int *members, int size) {
     CHECK(n->members, TRINE_ENOMEM, "no memory for a node of %d ranks", size);
     memcpy(n->members, members, (size_t)size * sizeof *members);
     while (n->members[n->rank] != n->world->rank) n->rank++;
+    long cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
+    n->cache = cache > 0 ? (size_t)cache : DEFAULT_CACHE;
     n->crowded = size > sysconf(_SC_NPROCESSORS_ONLN);
     return TRINE_OK;
 }
