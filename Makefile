@@ -6,6 +6,8 @@
 #   make test T=tp    the tests of one room; T=tp/linear: one file
 #   make mutants      plants faults in a copy; each must make its test fail; M="tie-skipped ...": some
 #   make demo         trains on 8 ranks on this machine
+#   make bench        how fast, each figure beside its limit (bench/README.md); B="matmul step": some
+#                     parts; REPS=3 LAYERS=2: a quick look; JSON=FILE: the same numbers there
 #   make install      PREFIX (/usr/local), DESTDIR
 #   make layers, format-check, deps, clean
 #
@@ -125,7 +127,14 @@ mutants:
 format-check:
 	clang-format --dry-run -Werror $$(git ls-files '*.c' '*.h')
 
-# ---- The demo ------------------------------------------------------------------------------------
+# ---- Benchmarks and the demo ------------------------------------------------------------------------------------
+
+# FLAGS are handed to the programs (build/bench/step --help).
+bench:
+	@tools/deps.sh build
+	@$(MAKE) --no-print-directory benches
+	@JSON='$(JSON)' FLAGS='$(if $(REPS),--reps $(REPS)) $(if $(LAYERS),--num-layers $(LAYERS)) $(FLAGS)' \
+		bench/run.sh $(BUILD) $(B)
 
 deps:
 	@tools/deps.sh build test demo

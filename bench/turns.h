@@ -5,8 +5,9 @@
  * This program listens on a socket in a directory of its own; every rank of a job (worker.c,
  * started through tools/mpirun.sh, or alone) connects, says who it is, and then answers orders
  * until it is told to end or its end of the socket closes. Between orders a rank sleeps in a read,
- * not in MPI. Invariant: when a job cannot start, or dies, that is seen and is an error; when this program
- * dies, its jobs end. Cost: a message to each rank and back an order, outside the measured time. */
+ * not in MPI. Invariant: when a job cannot start, or dies, that is seen and is an error; when this
+ * program dies, its jobs end. Cost: a message to each rank and back an order, outside the measured
+ * time. */
 #ifndef TRINE_BENCH_TURNS_H
 #define TRINE_BENCH_TURNS_H
 
