@@ -1,11 +1,12 @@
 /* Everything in a step that is no matmul, operator by operator, on the model's own sizes.
  *
  * What is bound by memory is held against the triad a = b + s c (McCalpin, "STREAM", 1995), run in
- * between with the same threads on arrays four times the last-level cache. Bytes are those that the
- * operator's contract makes it read and write once each, for kernel and triad alike: that a write
- * first brings its line into the cache is counted for neither, so what updates in place may come
- * out above 1, and what reads an operand twice below. Each call finds operands that were not
- * touched just before.
+ * between with the same threads on arrays four times the last-level cache. Bytes are those that
+ * memory must move when each operand is read or written once: what is only written counts twice,
+ * because its line is read first (write-allocate), what is updated in place counts as read and
+ * written; so the triad has 16 bytes an element, not STREAM's 12. Who reads an operand twice comes
+ * out below 1, who writes around the cache (as memset may) above. Each call finds operands that
+ * were not touched just before.
  *
  * Attention is bound by arithmetic: flops of the triangle, 2 B T^2 C forward, twice that backward
  * (the recomputation is not counted), against oneDNN's rate on a block's matmuls. */
@@ -129,7 +130,7 @@ typedef struct {
     const char *name, *shape;
     run_kernel *run;
     size_t stride;  /* elements from one copy of the operands to the next */
-    double touched; /* elements that must be read or written: "2" for read and write */
+    double touched; /* elements that memory moves: see above */
     double times;   /* calls in a step of one micro-batch; for other sizes, as many elements */
 } kernel;
 
@@ -142,20 +143,20 @@ static void list_kernels(const place *p, kernel k[KERNELS]) {
     double all = (L * block + token + TC + 2 * C) / block;
     size_t nc = p->rows * p->C, nf = p->rows * p->F, nv = p->rows * p->V;
     const kernel list[KERNELS] = {
-        {"norm_forward", "N x C", norm_forward, nc, 2 * NC + 2 * rows, 2 * L + 1},
+        {"norm_forward", "N x C", norm_forward, nc, 3 * NC + 4 * rows, 2 * L + 1},
         {"norm_backward", "N x C", norm_backward, nc, 4 * NC + 2 * rows, 2 * L + 1},
-        {"gelu_forward", "N x F", gelu_forward, nf, 2 * NF, L},
+        {"gelu_forward", "N x F", gelu_forward, nf, 3 * NF, L},
         {"gelu_backward", "N x F", gelu_backward, nf, 3 * NF, L},
         {"bias_residual", "N x C", bias_residual, nc, 3 * NC, 2 * L},
         {"bias_backward", "N x F", bias_backward, nf, NF, L * (5 * C / (double)p->F + 1)},
         {"xent_max", "N x V", xent_max, nv, NV, 1},
         {"xent_sums", "N x V", xent_sums, nv, NV, 1},
         {"xent_backward", "N x V", xent_backward, nv, 2 * NV, 1},
-        {"embedding_forward", "N x C", embedding_forward, nc, 2 * NC + rows, 1},
+        {"embedding_forward", "N x C", embedding_forward, nc, 3 * NC + rows, 1},
         {"embedding_backward", "N x C", embedding_backward, nc, 3 * NC + rows, 1},
         {"position_forward", "N x C", position_forward, nc, 2 * NC + TC, 1},
         {"position_backward", "N x C", position_backward, nc, NC + 2 * TC, 1},
-        {"zero (memset)", "a block", zero, p->block, block, all + token / block},
+        {"zero (memset)", "a block", zero, p->block, 2 * block, all + token / block},
         {"add", "a block", add, p->block, 3 * block, token / block},
         {"sum_squares", "a block", sum_squares, p->block, block, all},
         {"adamw", "a block", adamw, p->block, 7 * block, all},
@@ -243,7 +244,7 @@ static double triad(const place *p) {
     double start = bench_now();
 #pragma omp parallel for simd num_threads(p->dev->threads) schedule(static)
     for (size_t i = 0; i < n; i++) a[i] = b[i] + 0.25f * c[i];
-    return 3.0 * sizeof(float) * (double)n / (bench_now() - start);
+    return 4.0 * sizeof(float) * (double)n / (bench_now() - start);
 }
 
 /* Each call has the next operands; after the last come the first again. */
@@ -303,11 +304,12 @@ static trine_status measure_kernel(bench_report *r, place *p, const kernel *k, i
 static trine_status measure_memory(bench_report *r, place *p, int reps, tally *t) {
     kernel list[KERNELS];
     list_kernels(p, list);
-    bench_note(r,
-               "\n   N = B T = %zu, C = %zu, F = %zu, V = %zu; a block has %zu parameters. Bytes "
-               "are what must be read and\n   written once, without the reading that a write to "
-               "memory causes (write-allocate), in the triad as well.",
-               p->rows, p->C, p->F, p->V, p->block);
+    bench_note(
+        r,
+        "\n   N = B T = %zu, C = %zu, F = %zu, V = %zu; a block has %zu parameters. Bytes "
+        "are what memory must\n   move: read once, written once, and what is only written is "
+        "read first (write-allocate), so in the triad.",
+        p->rows, p->C, p->F, p->V, p->block);
     bench_table(r, "memory", "bound by memory: against the triad a = b + s c around each call",
                 memory_columns, sizeof memory_columns / sizeof *memory_columns);
     for (int i = 0; i < KERNELS; i++) TRY(measure_kernel(r, p, &list[i], reps, t));
