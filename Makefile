@@ -5,6 +5,7 @@
 #   make check-full   the same with the long tests (marked "full")
 #   make test T=tp    the tests of one room; T=tp/linear: one file
 #   make mutants      plants faults in a copy; each must make its test fail; M="tie-skipped ...": some
+#   make bench-comm   collectives beside MPI's own on 2 and 8 ranks; RANKS=8 BENCH_COMM="--only reduce ..."
 #   make demo         trains on 8 ranks on this machine
 #   make install      PREFIX (/usr/local), DESTDIR
 #   make layers, format-check, deps, clean
@@ -47,11 +48,15 @@ EXAMPLES := $(patsubst examples/%.c,$(BUILD)/%,$(wildcard examples/*.c))
 TOOLS    := $(addprefix $(BUILD)/,$(subst _,-,$(patsubst tools/%.c,%,$(wildcard tools/*.c))))
 TESTS    := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/*/*.c))
 HARNESS  := $(patsubst tests/%.c,$(BUILD)/tests/%.o,$(wildcard tests/*.c))
+# A file of bench/ with a header is shared by the programs, one without is a program.
+BENCH_PARTS := $(patsubst bench/%.h,$(BUILD)/bench/%.o,$(wildcard bench/*.h))
+BENCHES  := $(filter-out $(BENCH_PARTS:.o=),$(patsubst bench/%.c,$(BUILD)/bench/%,$(wildcard bench/*.c)))
 
-.PHONY: all tests layers deps check check-full check-alone test mutants demo install uninstall format-check clean FORCE
+.PHONY: all tests benches bench bench-comm layers deps check check-full check-alone test mutants demo install uninstall format-check clean FORCE
 .DELETE_ON_ERROR:
 all: $(LIB) $(SHARED) $(EXAMPLES) $(TOOLS)
-tests: $(TESTS)
+tests: $(TESTS) benches
+benches: $(BENCHES)
 
 # ---- Building ------------------------------------------------------------------------------------
 
@@ -87,6 +92,19 @@ $(BUILD)/tests/%: tests/%.c $(HARNESS) $(LIB)
 	@mkdir -p $(@D)
 	$(COMPILE) $(MPI_CFLAGS) -Itests $< -o $@ $(HARNESS) $(LIB) -lcmocka $(LIBS)
 
+# The only tests that look into bench/.
+$(BUILD)/tests/bench/%: tests/bench/%.c $(HARNESS) $(BENCH_PARTS) $(LIB)
+	@mkdir -p $(@D)
+	$(COMPILE) $(MPI_CFLAGS) -Itests -Ibench $< -o $@ $(HARNESS) $(BENCH_PARTS) $(LIB) -lcmocka $(LIBS)
+
+$(BENCH_PARTS): $(BUILD)/bench/%.o: bench/%.c $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(COMPILE) $(MPI_CFLAGS) -Ibench -c $< -o $@
+
+$(BUILD)/bench/%: bench/%.c $(BENCH_PARTS) $(LIB)
+	@mkdir -p $(@D)
+	$(COMPILE) $(MPI_CFLAGS) -Ibench $< -o $@ $(BENCH_PARTS) $(LIB) $(LIBS)
+
 # ---- Checking ------------------------------------------------------------------------------------
 
 layers:
@@ -102,7 +120,7 @@ check check-full:
 check-alone: tests
 	tests/run.sh $(BUILD) alone
 
-test: all $(if $(T),$(filter $(BUILD)/tests/$(T) $(BUILD)/tests/$(T)/%,$(TESTS)),$(TESTS))
+test: all benches $(if $(T),$(filter $(BUILD)/tests/$(T) $(BUILD)/tests/$(T)/%,$(TESTS)),$(TESTS))
 	@tests/run.sh $(BUILD) all $(T)
 
 # Whether the tests can fail.
@@ -112,6 +130,18 @@ mutants:
 
 format-check:
 	clang-format --dry-run -Werror $$(git ls-files '*.c' '*.h')
+
+# ---- Benchmarks ----------------------------------------------------------------------------------
+
+# The program's own options go into BENCH_COMM.
+RANKS      ?= 2 8
+BENCH_COMM ?=
+bench-comm:
+	@tools/deps.sh build
+	@$(MAKE) --no-print-directory $(BUILD)/bench/comm
+	@set -e; for n in $(RANKS); do \
+	    tools/mpirun.sh -np $$n $(BUILD)/bench/comm --json $(BUILD)/bench/comm-$$n.json $(BENCH_COMM); \
+	done
 
 # ---- The demo ------------------------------------------------------------------------------------
 
@@ -145,4 +175,4 @@ uninstall:
 clean:
 	rm -rf $(BUILD)
 
--include $(patsubst %,%.d,$(OBJ) $(HARNESS) $(TESTS) $(EXAMPLES) $(TOOLS))
+-include $(patsubst %,%.d,$(OBJ) $(HARNESS) $(TESTS) $(EXAMPLES) $(TOOLS) $(BENCH_PARTS) $(BENCHES))

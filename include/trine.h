@@ -188,6 +188,10 @@ size_t trine_dtype_bytes(trine_dtype type);
 int trine_comm_rank(const trine_comm *comm);
 int trine_comm_size(const trine_comm *comm);
 
+/* How the group moves its bytes: "self" (a group of one), "mpi", "shm", or "shm+mpi" for a group
+ * over several nodes. Never NULL. Not collective. */
+const char *trine_comm_transport(const trine_comm *comm);
+
 /* All collectives below block until this rank's part is done. P is the group's size. `count`
  * is the number of elements of the *whole* (the larger side); where every rank holds one P-th of
  * it, P must divide it (TRINE_EINVAL otherwise, before anything is sent). count 0 is legal: all

@@ -6,13 +6,35 @@ void arena_init(arena *a, void *base, size_t capacity) {
     *a = (arena){.base = base, .capacity = capacity};
 }
 
-void *arena_take(arena *a, mem_kind kind, size_t bytes) {
+void arena_share(arena *a, void *shared, size_t capacity) {
+    ASSERT(a->used == 0);
+    a->shared = shared;
+    a->shared_capacity = capacity;
+    a->capacity += capacity;
+}
+
+/* Counts a piece; returns what it takes with its rounding. */
+static size_t count(arena *a, mem_kind kind, size_t bytes) {
     size_t rounded = (bytes + ARENA_ALIGN - 1) / ARENA_ALIGN * ARENA_ALIGN;
-    void *piece = a->base && bytes ? a->base + a->used : NULL;
     a->bytes[kind] += bytes;
     a->bytes[MEM_PADDING] += rounded - bytes;
     a->used += rounded;
     ASSERT(!a->base || a->used <= a->capacity);
+    return rounded;
+}
+
+void *arena_take(arena *a, mem_kind kind, size_t bytes) {
+    size_t elsewhere = a->shared ? a->shared_used : 0;
+    void *piece = a->base && bytes ? a->base + (a->used - elsewhere) : NULL;
+    count(a, kind, bytes);
+    return piece;
+}
+
+void *arena_take_shared(arena *a, mem_kind kind, size_t bytes) {
+    void *piece = a->shared && bytes ? a->shared + a->shared_used : NULL;
+    if (!a->shared) piece = a->base && bytes ? a->base + a->used : NULL;
+    a->shared_used += count(a, kind, bytes);
+    ASSERT(!a->shared || a->shared_used <= a->shared_capacity);
     return piece;
 }
 

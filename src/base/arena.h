@@ -3,6 +3,9 @@
  * memory it gets its pointers. The declare pass alone is --dry-run, so the estimate and the truth
  * are the same code.
  *
+ * An arena may have a second piece of memory, for what other ranks of the node read: what is taken
+ * with arena_take_shared lies there, or with everything else when there is none.
+ *
  * Invariant: both passes make the same calls in the same order. Every piece starts at a multiple of
  * ARENA_ALIGN bytes; what the rounding adds is counted under MEM_PADDING. Cost: one addition per
  * buffer; a training step takes nothing. */
@@ -35,16 +38,24 @@ typedef enum {
 
 typedef struct {
     char *base;               /* NULL in the declare pass; owned by whoever set it */
-    size_t used, capacity;    /* bytes */
+    size_t used, capacity;    /* bytes, of both memories together */
+    char *shared;             /* the second memory; NULL: everything lies in one */
+    size_t shared_used, shared_capacity; /* bytes that were taken as shared, wherever they lie */
     size_t bytes[MEM_KINDS];  /* declared so far, by kind */
 } arena;
 
 /* A declaring arena (base NULL) or one over `capacity` bytes at `base`, ARENA_ALIGN aligned. */
 void arena_init(arena *a, void *base, size_t capacity);
 
+/* Gives the arena a second memory, ARENA_ALIGN aligned, before anything is taken. */
+void arena_share(arena *a, void *shared, size_t capacity);
+
 /* The next `bytes` bytes, counted as `kind`; NULL while declaring (or when bytes is 0). Running
  * over the capacity is our bug (ASSERT). Not collective. */
 void *arena_take(arena *a, mem_kind kind, size_t bytes);
+
+/* The same, for what ranks of the node may read in place. */
+void *arena_take_shared(arena *a, mem_kind kind, size_t bytes);
 
 /* "parameters", ...: what a report calls the kind. */
 const char *mem_kind_text(mem_kind kind);

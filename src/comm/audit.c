@@ -16,9 +16,9 @@ typedef struct {
 } digest;
 
 static trine_status gather_all(trine_comm *comm, const void *own, size_t bytes) {
-    void *handle = NULL;
-    TRY(comm->transport->all_gather_start(comm, comm->world->scratch, own, bytes, &handle));
-    return comm->transport->wait(comm, &handle);
+    comm_request request = {0};
+    TRY(comm->transport->all_gather_start(comm, comm->world->scratch, own, bytes, &request));
+    return comm->transport->wait(comm, &request);
 }
 
 /* The first rank whose `bytes` differ from the first's; the size of the group if there is none. */
@@ -60,7 +60,7 @@ trine_status audit_compare(trine_comm *comm, const comm_call *call) {
     memcpy(&records[1], comm->world->scratch + (size_t)other * sizeof(record), sizeof(record));
     describe(comm, 0, &records[0], text[0], sizeof text[0]);
     describe(comm, other, &records[1], text[1], sizeof text[1]);
-    return RAISE(TRINE_EAUDIT, "group %s of %d: %s, but %s", comm_group_text(comm->group),
+    return RAISE(TRINE_EAUDIT, "group %s of %d: %s, but %s", comm_group_name(comm->group),
                  comm->size, text[0], text[1]);
 }
 
@@ -78,5 +78,5 @@ trine_status comm_hash_agree(trine_comm *comm, const void *data, size_t bytes, c
     world_place(comm->world, comm->members[0], place[0], sizeof place[0]);
     world_place(comm->world, comm->members[other], place[1], sizeof place[1]);
     return RAISE(TRINE_EAUDIT, "group %s of %d: %s differs between %s and %s",
-                 comm_group_text(comm->group), comm->size, what, place[0], place[1]);
+                 comm_group_name(comm->group), comm->size, what, place[0], place[1]);
 }

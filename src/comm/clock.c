@@ -91,26 +91,26 @@ static trine_status timed_reduce_scatter(trine_comm *comm, void *dst, const void
 }
 
 static trine_status timed_all_gather_start(trine_comm *comm, void *dst, const void *src,
-                                           size_t part, void **handle) {
-    TIMED(all_gather_start, comm, dst, src, part, handle);
+                                           size_t part, comm_request *request) {
+    TIMED(all_gather_start, comm, dst, src, part, request);
 }
 
 static trine_status timed_send_start(trine_comm *comm, const void *buf, size_t bytes, int peer,
-                                     void **handle) {
-    TIMED(send_start, comm, buf, bytes, peer, handle);
+                                     comm_request *request) {
+    TIMED(send_start, comm, buf, bytes, peer, request);
 }
 
 static trine_status timed_recv_start(trine_comm *comm, void *buf, size_t bytes, int peer,
-                                     void **handle) {
-    TIMED(recv_start, comm, buf, bytes, peer, handle);
+                                     comm_request *request) {
+    TIMED(recv_start, comm, buf, bytes, peer, request);
 }
 
-static trine_status timed_wait(trine_comm *comm, void **handle) {
-    TIMED(wait, comm, handle);
+static trine_status timed_wait(trine_comm *comm, comm_request *request) {
+    TIMED(wait, comm, request);
 }
 
-static trine_status timed_wait_received(trine_comm *comm, void **handle, size_t bytes) {
-    TIMED(wait_received, comm, handle, bytes);
+static trine_status timed_wait_received(trine_comm *comm, comm_request *request, size_t bytes) {
+    TIMED(wait_received, comm, request, bytes);
 }
 
 /* What has no row here (posts, what a transport adds for itself) stays the transport's own. */

@@ -28,7 +28,7 @@ static bool is_split(trine_tally_kind kind) {
 
 static trine_status refuse(const trine_comm *comm, const comm_call *call, const char *why) {
     return RAISE(TRINE_EINVAL, "%s of %zu elements over group %s of %d: %s",
-                 tally_kind_text(call->kind), call->count, comm_group_text(comm->group), comm->size,
+                 tally_kind_text(call->kind), call->count, comm_group_name(comm->group), comm->size,
                  why);
 }
 
@@ -36,13 +36,13 @@ static trine_status check_peer(const trine_comm *comm, const comm_call *call) {
     bool legal = call->peer >= 0 && call->peer < comm->size;
     if (tally_kind_has_root(call->kind)) {
         CHECK(legal, TRINE_EINVAL, "%s over group %s of %d: there is no root %d",
-              tally_kind_text(call->kind), comm_group_text(comm->group), comm->size, call->peer);
+              tally_kind_text(call->kind), comm_group_name(comm->group), comm->size, call->peer);
     } else if (is_message(call->kind)) {
         CHECK(legal, TRINE_EINVAL, "%s over group %s of %d: there is no peer %d",
-              tally_kind_text(call->kind), comm_group_text(comm->group), comm->size, call->peer);
+              tally_kind_text(call->kind), comm_group_name(comm->group), comm->size, call->peer);
         CHECK(call->peer != comm->rank, TRINE_EINVAL,
               "%s over group %s of %d: peer %d is this rank itself", tally_kind_text(call->kind),
-              comm_group_text(comm->group), comm->size, call->peer);
+              comm_group_name(comm->group), comm->size, call->peer);
     }
     return TRINE_OK;
 }
@@ -50,7 +50,7 @@ static trine_status check_peer(const trine_comm *comm, const comm_call *call) {
 static trine_status check_call(const trine_comm *comm, const comm_call *call) {
     size_t element = trine_dtype_bytes(call->type);
     CHECK(element, TRINE_EINVAL, "%s over group %s: %d is no type", tally_kind_text(call->kind),
-          comm_group_text(comm->group), (int)call->type);
+          comm_group_name(comm->group), (int)call->type);
     if (is_reduction(call->kind) && call->op != TRINE_SUM && call->op != TRINE_MAX)
         return refuse(comm, call, "the reduction is neither a sum nor a maximum");
     if (is_reduction(call->kind) && call->type == TRINE_U8)
@@ -185,9 +185,8 @@ trine_status comm_all_gather_start(trine_comm *comm, void *dst, const void *src,
         CALL(.kind = TRINE_TALLY_ALL_GATHER, .count = count, .type = type, .peer = NO_PEER);
     TRY(begin(comm, call, dst, true, src, true));
     request_begin(request, comm, call);
-    return request_started(request, comm->transport->all_gather_start(comm, dst, src,
-                                                                      part_bytes(comm, count, type),
-                                                                      &request->handle));
+    return request_started(request, comm->transport->all_gather_start(
+                                        comm, dst, src, part_bytes(comm, count, type), request));
 }
 
 trine_status comm_send_start(trine_comm *comm, const void *buf, size_t count, trine_dtype type,
@@ -197,9 +196,8 @@ trine_status comm_send_start(trine_comm *comm, const void *buf, size_t count, tr
     if (comm->size == 1) return TRINE_OK;
     TRY(begin(comm, call, buf, true, NULL, false));
     request_begin(request, comm, call);
-    return request_started(request,
-                           comm->transport->send_start(comm, buf, count * trine_dtype_bytes(type),
-                                                       peer, &request->handle));
+    return request_started(request, comm->transport->send_start(
+                                        comm, buf, count * trine_dtype_bytes(type), peer, request));
 }
 
 trine_status comm_recv_start(trine_comm *comm, void *buf, size_t count, trine_dtype type, int peer,
@@ -209,9 +207,8 @@ trine_status comm_recv_start(trine_comm *comm, void *buf, size_t count, trine_dt
     if (comm->size == 1) return TRINE_OK;
     TRY(begin(comm, call, buf, true, NULL, false));
     request_begin(request, comm, call);
-    return request_started(request,
-                           comm->transport->recv_start(comm, buf, count * trine_dtype_bytes(type),
-                                                       peer, &request->handle));
+    return request_started(request, comm->transport->recv_start(
+                                        comm, buf, count * trine_dtype_bytes(type), peer, request));
 }
 
 trine_status comm_wait(comm_request *request) {
@@ -221,9 +218,9 @@ trine_status comm_wait(comm_request *request) {
     watchdog_note(comm, CALL(.kind = request->kind, .count = request->count, .type = request->type,
                              .peer = request->peer));
     if (request->kind == TRINE_TALLY_RECV)
-        return comm->transport->wait_received(comm, &request->handle,
+        return comm->transport->wait_received(comm, request,
                                               request->count * trine_dtype_bytes(request->type));
-    return comm->transport->wait(comm, &request->handle);
+    return comm->transport->wait(comm, request);
 }
 
 trine_status trine_send(trine_comm *comm, const void *buf, size_t count, trine_dtype type,

@@ -12,16 +12,24 @@
 
 #include "trine.h"
 
-/* One message or gather under way. Zero-initialise; idle when active is false. */
-typedef struct {
+/* One message or gather under way. Zero-initialise; idle when active is false. It must stay where
+ * it is until it is idle again: a transport keeps it in a list. */
+typedef struct comm_request {
     bool active;
     trine_comm *comm;
-    void *handle; /* the transport's (an MPI_Request fits) */
     /* What was started, for the wait's checks and the watchdog's report. */
     trine_tally_kind kind;
     trine_dtype type;
     size_t count;
     int peer;
+    /* The transport's. */
+    void *handle; /* an MPI_Request fits */
+    struct comm_request *next;
+    void *dst;
+    const void *src;
+    size_t bytes;
+    uint64_t number, phase;
+    int state;
 } comm_request;
 
 /* Starts sending or receiving; the buffer belongs to the transport until comm_wait. Requests on one
@@ -48,6 +56,7 @@ trine_status comm_wait(comm_request *request);
 trine_status comm_world_split(trine_world **part, trine_world *world, int color);
 
 trine_group comm_group(const trine_comm *comm);
+const char *comm_group_name(trine_group group);
 trine_world *comm_world(const trine_comm *comm);
 /* The world rank of a member. */
 int comm_world_rank(const trine_comm *comm, int rank);
@@ -87,8 +96,15 @@ void comm_message_limit(trine_world *world, size_t bytes);
 uint64_t comm_bytes(trine_tally_kind kind, size_t count, trine_dtype type, int size, int rank,
                     int root);
 
-/* Bytes of scratch that a world's communicators hold for ordered additions (in the memory plan). */
+/* Bytes that a world's communicators hold for ordered additions. */
 size_t comm_scratch_bytes(int world_size);
+/* Bytes of transport that the rank at `coord` holds (in the memory plan): that scratch, and with
+ * shm its control memory, where all ranks share one node; with more nodes it is less. Pure. */
+size_t comm_transport_bytes(trine_layout layout, trine_coord coord, trine_transport transport);
+/* The same for a mesh that exists, to the byte. */
+size_t mesh_transport_bytes(const trine_mesh *mesh);
+/* Whether ranks of the mesh exchange through shared windows, so that trine_mesh_alloc pays. */
+bool mesh_shares(const trine_mesh *mesh);
 
 void comm_tally_reset(trine_comm *comm);
 
@@ -115,7 +131,6 @@ uint64_t comm_clock_ns(const comm_clock *clock);
 
 /* The words of the lists in trine.h: "reduce-scatter", "dp". Pure. */
 const char *tally_kind_text(trine_tally_kind kind);
-const char *comm_group_text(trine_group group);
 
 /* Nodes that the mesh spans, and which of them (from 0, by lowest rank) holds a world rank. */
 int mesh_node_count(const trine_mesh *mesh);

@@ -25,7 +25,7 @@ const char *comm_dtype_text(trine_dtype type) {
     return "unknown type";
 }
 
-const char *comm_group_text(trine_group group) {
+const char *comm_group_name(trine_group group) {
     switch (group) {
 #define GROUP_CASE(name, text)                                                                     \
     case name: return text;
@@ -51,7 +51,7 @@ trine_status group_create(trine_comm **comm, trine_world *world, trine_group gro
         free(c);
         free(copy);
         mpi_free(&state);
-        return RAISE(TRINE_ENOMEM, "no memory for group %s of %d", comm_group_text(group), n);
+        return RAISE(TRINE_ENOMEM, "no memory for group %s of %d", comm_group_name(group), n);
     }
     ASSERT(n == 1 || state);
     memcpy(copy, members, (size_t)n * sizeof *copy);
@@ -81,6 +81,10 @@ int trine_comm_rank(const trine_comm *comm) {
 
 int trine_comm_size(const trine_comm *comm) {
     return comm->size;
+}
+
+const char *trine_comm_transport(const trine_comm *comm) {
+    return comm->transport->name;
 }
 
 trine_group comm_group(const trine_comm *comm) {

@@ -1,9 +1,18 @@
 /* The mesh: which rank is where, and the groups along its axes, made in one fixed order on every
  * rank: dp, tp, pp, tie, the edges (activations, then gradients), node. */
-#include "comm/transport.h"
+#include "comm/shm.h"
 #include "base/status.h"
 
 #include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+/* Memory given away: a window's, or this rank's own. */
+typedef struct {
+    void *base; /* NULL: free */
+    size_t bytes;
+    shm_window *window;
+} piece;
 
 struct trine_mesh {
     trine_world *world; /* not owned */
@@ -13,6 +22,10 @@ struct trine_mesh {
     int *node_of;                     /* (world size) */
     int *members;                     /* (world size) while groups are made */
     int nodes;
+    int *shares;               /* (world size) the lowest rank that shares memory with each */
+    shm_node *node;            /* NULL: this rank shares memory with none */
+    bool shared;               /* some ranks of the mesh share memory */
+    piece pieces[SHM_WINDOWS]; /* what trine_mesh_alloc has given away */
 };
 
 /* ---- Places ---------------------------------------------------------------------------------- */
@@ -94,23 +107,37 @@ static trine_status add_edges(trine_mesh *mesh, trine_group before, trine_group 
 
 /* ---- Nodes ----------------------------------------------------------------------------------- */
 
-/* leaders (world size): the lowest rank of each rank's node. */
-static trine_status find_leaders(trine_mesh *mesh, int *leaders, int ranks_per_node) {
+/* leaders (world size): the lowest rank of each rank's node, as MPI finds it. */
+static trine_status find_leaders(trine_mesh *mesh, int *leaders) {
     trine_comm *comm = mesh->world->comm;
     int own = mesh->world->rank;
-    void *handle = NULL;
-    if (ranks_per_node > 0)
-        own -= own % ranks_per_node;
-    else
-        TRY(mpi_node_leader(mesh->world, &own));
+    comm_request request = {0};
+    TRY(mpi_node_leader(mesh->world, &own));
     watchdog_note(comm, &(comm_call){.kind = TRINE_TALLY_ALL_GATHER, .peer = NO_PEER});
-    TRY(comm->transport->all_gather_start(comm, leaders, &own, sizeof own, &handle));
-    return comm->transport->wait(comm, &handle);
+    TRY(comm->transport->all_gather_start(comm, leaders, &own, sizeof own, &request));
+    return comm->transport->wait(comm, &request);
+}
+
+/* Ranks share memory when MPI and the caller both say that they are on one node. */
+static void find_shares(trine_mesh *mesh, const int *leaders, int ranks_per_node) {
+    int *shares = mesh->shares, block = ranks_per_node > 0 ? ranks_per_node : mesh->world->size;
+    for (int r = 0; r < mesh->world->size; r++) {
+        shares[r] = r;
+        for (int q = r - r % block; q < r; q++)
+            if (leaders[q] == leaders[r]) {
+                shares[r] = shares[q];
+                break;
+            }
+        if (shares[r] != r) mesh->shared = mesh->world->choice != TRINE_TRANSPORT_MPI;
+    }
 }
 
 static trine_status add_nodes(trine_mesh *mesh, int ranks_per_node) {
     int *node_of = mesh->node_of, n = 0, rank = mesh->world->rank;
-    TRY(find_leaders(mesh, node_of, ranks_per_node));
+    TRY(find_leaders(mesh, node_of));
+    find_shares(mesh, node_of, ranks_per_node);
+    for (int r = 0; ranks_per_node > 0 && r < mesh->world->size; r++)
+        node_of[r] = r - r % ranks_per_node;
     for (int r = 0; r < mesh->world->size; r++)
         if (node_of[r] == node_of[rank]) mesh->members[n++] = r;
     /* A leader is the lowest rank of its node, so its own entry is already an index when it is
@@ -118,6 +145,120 @@ static trine_status add_nodes(trine_mesh *mesh, int ranks_per_node) {
     for (int r = 0; r < mesh->world->size; r++)
         node_of[r] = node_of[r] == r ? mesh->nodes++ : node_of[node_of[r]];
     return add_group(mesh, TRINE_NODE, n);
+}
+
+/* ---- Shared memory --------------------------------------------------------------------------- */
+
+/* How many of a group's ranks share memory with this one. */
+static int sharers(const trine_mesh *mesh, const trine_comm *comm) {
+    int n = 0;
+    for (int i = 0; i < comm->size; i++)
+        n += mesh->shares[comm->members[i]] == mesh->shares[mesh->world->rank];
+    return n;
+}
+
+static trine_status make_control(trine_mesh *mesh, int sizes[TRINE_GROUPS]) {
+    size_t bytes = 0;
+    for (int g = 0; mesh->node && g < TRINE_GROUPS; g++)
+        sizes[g] = g == TRINE_WORLD ? 0 : sharers(mesh, mesh->groups[g]);
+    if (mesh->node) bytes = shm_control_bytes(sizes);
+    shm_window *window;
+    TRY(shm_window_create(mesh->node, mesh->world, bytes, &window));
+    if (!mesh->node) return TRINE_OK;
+    mesh->node->control = window;
+    shm_layout(mesh->node, sizes);
+    TRY_MPI(MPI_Barrier(mesh->node->comm));
+    return TRINE_OK;
+}
+
+/* Groups whose ranks all share memory leave messages for it. */
+static trine_status share_memory(trine_mesh *mesh) {
+    int n = 0, sizes[TRINE_GROUPS] = {0}, rank = mesh->world->rank;
+    for (int r = 0; r < mesh->world->size; r++)
+        if (mesh->shares[r] == mesh->shares[rank]) mesh->members[n++] = r;
+    if (!mesh->shared) return TRINE_OK;
+    TRY(shm_node_create(&mesh->node, mesh->world, mesh->members, n));
+    TRY(make_control(mesh, sizes));
+    trine_status status = TRINE_OK;
+    for (int g = 0; status == TRINE_OK && g < TRINE_GROUPS; g++)
+        if (sizes[g] > 1 && sizes[g] == mesh->groups[g]->size)
+            status = shm_attach(mesh->groups[g], mesh->node);
+    return trine_world_agree(mesh->world, status);
+}
+
+static trine_status map_own(piece *p) {
+    void *base = mmap(NULL, p->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(base != MAP_FAILED, TRINE_ENOMEM, "no memory for %zu bytes", p->bytes);
+    (void)madvise(base, p->bytes, MADV_HUGEPAGE); /* a hint */
+    p->base = base;
+    return TRINE_OK;
+}
+
+static void unmap_own(piece *p) {
+    if (p->base && !p->window) munmap(p->base, p->bytes);
+    *p = (piece){0};
+}
+
+static trine_status make_own(trine_mesh *mesh, size_t bytes, piece **p) {
+    *p = NULL;
+    for (int i = 0; i < SHM_WINDOWS && !*p; i++)
+        if (!mesh->pieces[i].base) *p = &mesh->pieces[i];
+    CHECK(*p, TRINE_ENOMEM, "more than %d pieces of a mesh's memory", SHM_WINDOWS);
+    **p = (piece){.bytes = bytes ? bytes : 1};
+    return mesh->node ? TRINE_OK : map_own(*p);
+}
+
+trine_status trine_mesh_alloc(trine_mesh *mesh, void **p, size_t bytes) {
+    piece *own;
+    *p = NULL;
+    trine_status status = trine_world_agree(mesh->world, make_own(mesh, bytes, &own));
+    if (status == TRINE_OK && mesh->shared)
+        status = shm_window_create(mesh->node, mesh->world, bytes, &own->window);
+    if (status != TRINE_OK) {
+        if (own) unmap_own(own);
+        return status;
+    }
+    if (own->window) own->base = own->window->own;
+    *p = own->base;
+    return TRINE_OK;
+}
+
+void trine_mesh_free(trine_mesh *mesh, void **p) {
+    piece *own = mesh->pieces;
+    if (!*p) return;
+    while (own->base != *p) own++;
+    if (own->window) shm_window_destroy(mesh->node, own->window);
+    unmap_own(own);
+    *p = NULL;
+}
+
+bool mesh_shares(const trine_mesh *mesh) {
+    return mesh->node != NULL;
+}
+
+static void group_sizes(int sizes[TRINE_GROUPS], trine_layout l, trine_coord c) {
+    int last = l.pp - 1, before = c.pp > 0 ? 2 : 0, after = c.pp < last ? 2 : 0;
+    memset(sizes, 0, TRINE_GROUPS * sizeof *sizes);
+    sizes[TRINE_DP] = l.dp;
+    sizes[TRINE_TP] = l.tp;
+    sizes[TRINE_PP] = l.pp;
+    sizes[TRINE_TIE] = last > 0 && (c.pp == 0 || c.pp == last) ? 2 : 0;
+    sizes[TRINE_ACT_IN] = sizes[TRINE_GRAD_OUT] = before;
+    sizes[TRINE_ACT_OUT] = sizes[TRINE_GRAD_IN] = after;
+    sizes[TRINE_NODE] = l.dp * l.tp * l.pp;
+}
+
+size_t comm_transport_bytes(trine_layout layout, trine_coord coord, trine_transport transport) {
+    int sizes[TRINE_GROUPS], ranks = layout.dp * layout.tp * layout.pp;
+    size_t bytes = comm_scratch_bytes(ranks);
+    if (transport == TRINE_TRANSPORT_MPI || ranks == 1) return bytes;
+    group_sizes(sizes, layout, coord);
+    return bytes + shm_window_bytes(shm_control_bytes(sizes));
+}
+
+size_t mesh_transport_bytes(const trine_mesh *mesh) {
+    size_t bytes = comm_scratch_bytes(mesh->world->size);
+    return mesh->node ? bytes + mesh->node->control->bytes : bytes;
 }
 
 /* ---- The mesh -------------------------------------------------------------------------------- */
@@ -145,13 +286,16 @@ static trine_status build(trine_mesh *mesh, int ranks_per_node) {
     size_t size = (size_t)mesh->world->size;
     mesh->node_of = calloc(size, sizeof *mesh->node_of);
     mesh->members = calloc(size, sizeof *mesh->members);
-    CHECK(mesh->node_of && mesh->members, TRINE_ENOMEM, "no memory for a mesh of %zu ranks", size);
+    mesh->shares = calloc(size, sizeof *mesh->shares);
+    CHECK(mesh->node_of && mesh->members && mesh->shares, TRINE_ENOMEM,
+          "no memory for a mesh of %zu ranks", size);
     mesh->groups[TRINE_WORLD] = mesh->world->comm;
     TRY(add_axes(mesh));
     TRY(add_tie(mesh));
     TRY(add_edges(mesh, TRINE_ACT_IN, TRINE_ACT_OUT));
     TRY(add_edges(mesh, TRINE_GRAD_OUT, TRINE_GRAD_IN));
-    return add_nodes(mesh, ranks_per_node);
+    TRY(add_nodes(mesh, ranks_per_node));
+    return share_memory(mesh);
 }
 
 trine_status trine_mesh_create(trine_mesh **mesh, trine_world *world, trine_layout layout,
@@ -177,8 +321,12 @@ void trine_mesh_destroy(trine_mesh **mesh) {
     if (!m) return;
     for (int g = 0; g < TRINE_GROUPS; g++)
         if (g != TRINE_WORLD) group_destroy(&m->groups[g]);
+    for (int i = 0; i < SHM_WINDOWS; i++)
+        if (!m->pieces[i].window) unmap_own(&m->pieces[i]);
+    shm_node_destroy(&m->node);
     free(m->node_of);
     free(m->members);
+    free(m->shares);
     free(m);
     *mesh = NULL;
 }

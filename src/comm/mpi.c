@@ -5,7 +5,7 @@
  * datatype: still one MPI message and one request, but no count or displacement that an int could
  * not hold. Posted messages have a tag of their own, so that a reduction never meets a message that
  * comm_send_start left under way on the same communicator. */
-#include "comm/transport.h"
+#include "comm/shm.h"
 #include "comm/try_mpi.h"
 
 #include <limits.h>
@@ -44,6 +44,7 @@ static trine_status poll_all(trine_world *world, int count, MPI_Request *request
         TRY_MPI(MPI_Testall(count, requests, &done, statuses));
         if (done) return TRINE_OK;
         if (polls < SPINS) continue;
+        TRY(shm_progress(world));
         sched_yield();
         if (polls % CHECK_EVERY == 0) watchdog_check(world, &since);
     }
@@ -55,26 +56,43 @@ static trine_status poll_one(trine_comm *comm, MPI_Request *request) {
 }
 
 /* The handle is a request's bytes: an int in MPICH, a pointer in Open MPI. */
-static void handle_set(void **handle, MPI_Request request) {
-    memcpy(handle, &request, sizeof request);
+static void handle_set(comm_request *request, MPI_Request own) {
+    memcpy(&request->handle, &own, sizeof own);
 }
 
-static trine_status mpi_wait(trine_comm *comm, void **handle) {
-    MPI_Request request;
-    memcpy(&request, handle, sizeof request);
-    return poll_one(comm, &request);
+static MPI_Request handle_get(const comm_request *request) {
+    MPI_Request own;
+    memcpy(&own, &request->handle, sizeof own);
+    return own;
 }
 
-static trine_status mpi_wait_received(trine_comm *comm, void **handle, size_t bytes) {
-    MPI_Request request;
+static trine_status mpi_wait(trine_comm *comm, comm_request *request) {
+    MPI_Request own = handle_get(request);
+    TRY(poll_one(comm, &own));
+    comm->world->mpi_pending--;
+    return TRINE_OK;
+}
+
+trine_status mpi_test(trine_comm *comm, comm_request *request, bool *done) {
+    MPI_Request own = handle_get(request);
+    int flag = 0;
+    TRY_MPI(MPI_Test(&own, &flag, MPI_STATUS_IGNORE));
+    handle_set(request, own);
+    *done = flag != 0;
+    if (flag) comm->world->mpi_pending--;
+    return TRINE_OK;
+}
+
+static trine_status mpi_wait_received(trine_comm *comm, comm_request *request, size_t bytes) {
+    MPI_Request own = handle_get(request);
     MPI_Status status;
     MPI_Count received = 0;
-    memcpy(&request, handle, sizeof request);
-    TRY(poll_all(comm->world, 1, &request, &status));
+    TRY(poll_all(comm->world, 1, &own, &status));
+    comm->world->mpi_pending--;
     TRY_MPI(MPI_Get_elements_x(&status, MPI_BYTE, &received));
     CHECK((uint64_t)received == bytes, TRINE_EMPI,
           "recv over group %s of %d: rank %d sent %lld bytes, this rank expects %zu",
-          comm_group_text(comm->group), comm->size, comm->members[status.MPI_SOURCE],
+          comm_group_name(comm->group), comm->size, comm->members[status.MPI_SOURCE],
           (long long)received, bytes);
     return TRINE_OK;
 }
@@ -137,18 +155,20 @@ static trine_status irecv(trine_comm *comm, void *buf, size_t bytes, int peer, i
 }
 
 static trine_status mpi_send_start(trine_comm *comm, const void *buf, size_t bytes, int peer,
-                                   void **handle) {
-    MPI_Request request;
-    TRY(isend(comm, buf, bytes, peer, TAG_MESSAGE, &request));
-    handle_set(handle, request);
+                                   comm_request *request) {
+    MPI_Request own;
+    TRY(isend(comm, buf, bytes, peer, TAG_MESSAGE, &own));
+    handle_set(request, own);
+    comm->world->mpi_pending++;
     return TRINE_OK;
 }
 
 static trine_status mpi_recv_start(trine_comm *comm, void *buf, size_t bytes, int peer,
-                                   void **handle) {
-    MPI_Request request;
-    TRY(irecv(comm, buf, bytes, peer, TAG_MESSAGE, &request));
-    handle_set(handle, request);
+                                   comm_request *request) {
+    MPI_Request own;
+    TRY(irecv(comm, buf, bytes, peer, TAG_MESSAGE, &own));
+    handle_set(request, own);
+    comm->world->mpi_pending++;
     return TRINE_OK;
 }
 
@@ -176,17 +196,18 @@ static trine_status mpi_flush(trine_comm *comm) {
 /* ---- Collectives ----------------------------------------------------------------------------- */
 
 static trine_status mpi_all_gather_start(trine_comm *comm, void *dst, const void *src, size_t part,
-                                         void **handle) {
-    MPI_Request request = MPI_REQUEST_NULL;
+                                         comm_request *request) {
+    MPI_Request started = MPI_REQUEST_NULL;
     const char *own = (const char *)dst + (size_t)comm->rank * part;
     block b;
     if (part) {
         TRY(block_make(&b, comm, part, comm->size));
         TRY_MPI(MPI_Iallgather(src == own ? MPI_IN_PLACE : src, b.count, b.type, dst, b.count,
-                               b.type, state_of(comm)->comm, &request));
+                               b.type, state_of(comm)->comm, &started));
         TRY(block_free(&b));
     }
-    handle_set(handle, request);
+    handle_set(request, started);
+    comm->world->mpi_pending++;
     return TRINE_OK;
 }
 

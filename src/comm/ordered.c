@@ -23,9 +23,10 @@
 
 /* ---- Additions ------------------------------------------------------------------------------- */
 
-/* The sum is kept apart until all addends of a block are read: one of them may be dst itself. */
+/* The sum is kept apart until all addends of a block are read: one of them may be a dst itself. */
 #define DEFINE_REDUCE(name, type, combine)                                                         \
-    static void name(type *dst, const void *const *addends, int ranks, size_t count) {             \
+    static void name(void *const *dsts, int copies, const void *const *addends, int ranks,         \
+                     size_t count) {                                                               \
         for (size_t at = 0; at < count; at += BLOCK) {                                             \
             size_t n = count - at < BLOCK ? count - at : BLOCK;                                    \
             type acc[BLOCK];                                                                       \
@@ -34,7 +35,7 @@
                 const type *x = (const type *)addends[r] + at;                                     \
                 for (size_t i = 0; i < n; i++) acc[i] = combine(acc[i], x[i]);                     \
             }                                                                                      \
-            memcpy(dst + at, acc, n * sizeof(type));                                               \
+            for (int c = 0; c < copies; c++) memcpy((type *)dsts[c] + at, acc, n * sizeof(type));  \
         }                                                                                          \
     }
 
@@ -53,28 +54,32 @@ DEFINE_REDUCE(max_f64, double, LARGER_OR_NAN)
 DEFINE_REDUCE(max_i32, int32_t, LARGER)
 DEFINE_REDUCE(max_i64, int64_t, LARGER)
 
-/* dst (count) = the addends (ranks pointers to count elements), in order. */
-static void reduce_addends(void *dst, const void *const *addends, int ranks, size_t count,
-                           trine_dtype type, trine_reduction op) {
+void ordered_combine_to(void *const *dsts, int copies, const void *const *addends, int ranks,
+                        size_t count, trine_dtype type, trine_reduction op) {
     bool sum = op == TRINE_SUM;
     switch (type) {
-    case TRINE_F32: (sum ? sum_f32 : max_f32)(dst, addends, ranks, count); return;
-    case TRINE_F64: (sum ? sum_f64 : max_f64)(dst, addends, ranks, count); return;
+    case TRINE_F32: (sum ? sum_f32 : max_f32)(dsts, copies, addends, ranks, count); return;
+    case TRINE_F64: (sum ? sum_f64 : max_f64)(dsts, copies, addends, ranks, count); return;
     case TRINE_I32:
         if (sum)
-            sum_i32(dst, addends, ranks, count);
+            sum_i32(dsts, copies, addends, ranks, count);
         else
-            max_i32(dst, addends, ranks, count);
+            max_i32(dsts, copies, addends, ranks, count);
         return;
     case TRINE_I64:
         if (sum)
-            sum_i64(dst, addends, ranks, count);
+            sum_i64(dsts, copies, addends, ranks, count);
         else
-            max_i64(dst, addends, ranks, count);
+            max_i64(dsts, copies, addends, ranks, count);
         return;
     case TRINE_U8: break;
     }
     ASSERT(type != TRINE_U8); /* comm.c refuses it */
+}
+
+void ordered_combine(void *dst, const void *const *addends, int ranks, size_t count,
+                     trine_dtype type, trine_reduction op) {
+    ordered_combine_to(&dst, 1, addends, ranks, count, type, op);
 }
 
 /* The addends in the scratch, `stride` bytes apart, but for this rank's own, which lies at `own`.
@@ -98,7 +103,7 @@ bool ordered_is_small(uint64_t bytes, int size) {
     return bytes <= SMALL_BYTES / (uint64_t)size;
 }
 
-static size_t slice_of(size_t count, int size) {
+size_t ordered_slice_size(size_t count, int size) {
     return count / (size_t)size + (count % (size_t)size != 0);
 }
 
@@ -113,7 +118,7 @@ static size_t slice_piece(size_t count, size_t slice, int rank, size_t at, size_
 }
 
 size_t ordered_slice(size_t count, int size, int rank) {
-    size_t slice = slice_of(count, size);
+    size_t slice = ordered_slice_size(count, size);
     return slice_piece(count, slice, rank, 0, slice);
 }
 
@@ -150,8 +155,8 @@ static trine_status reduce_slices(trine_comm *comm, char *dst, const char *src, 
         size_t n = slice_piece(count, slice, comm->rank, at, step);
         if (!n) continue;
         const char *own = src + ((size_t)comm->rank * slice + at) * element;
-        reduce_addends(dst + at * element, addends_at(comm, step * element, own), comm->size, n,
-                       type, op);
+        ordered_combine(dst + at * element, addends_at(comm, step * element, own), comm->size, n,
+                        type, op);
     }
     return TRINE_OK;
 }
@@ -175,16 +180,16 @@ static trine_status gather_slices(trine_comm *comm, char *buf, size_t count, siz
 static trine_status all_reduce_small(trine_comm *comm, void *dst, const void *src, size_t count,
                                      trine_dtype type, trine_reduction op) {
     size_t bytes = count * trine_dtype_bytes(type);
-    void *handle = NULL;
-    TRY(comm->transport->all_gather_start(comm, comm->world->scratch, src, bytes, &handle));
-    TRY(comm->transport->wait(comm, &handle));
-    reduce_addends(dst, addends_at(comm, bytes, src), comm->size, count, type, op);
+    comm_request request = {0};
+    TRY(comm->transport->all_gather_start(comm, comm->world->scratch, src, bytes, &request));
+    TRY(comm->transport->wait(comm, &request));
+    ordered_combine(dst, addends_at(comm, bytes, src), comm->size, count, type, op);
     return TRINE_OK;
 }
 
 trine_status ordered_all_reduce(trine_comm *comm, void *dst, const void *src, size_t count,
                                 trine_dtype type, trine_reduction op) {
-    size_t element = trine_dtype_bytes(type), slice = slice_of(count, comm->size);
+    size_t element = trine_dtype_bytes(type), slice = ordered_slice_size(count, comm->size);
     if (!count) return TRINE_OK;
     if (ordered_is_small(count * element, comm->size))
         return all_reduce_small(comm, dst, src, count, type, op);
@@ -215,8 +220,8 @@ trine_status ordered_reduce(trine_comm *comm, void *dst, const void *src, size_t
             if (r != root) TRY(comm->transport->post_recv(comm, arrival, n * element, r));
         }
         TRY(comm->transport->flush(comm));
-        reduce_addends((char *)dst + at * element, addends_at(comm, step * element, own),
-                       comm->size, n, type, op);
+        ordered_combine((char *)dst + at * element, addends_at(comm, step * element, own),
+                        comm->size, n, type, op);
     }
     return TRINE_OK;
 }

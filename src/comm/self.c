@@ -45,30 +45,30 @@ static trine_status self_reduce(trine_comm *comm, void *dst, const void *src, si
 }
 
 static trine_status self_all_gather_start(trine_comm *comm, void *dst, const void *src, size_t part,
-                                          void **handle) {
-    (void)comm, (void)handle;
+                                          comm_request *request) {
+    (void)comm, (void)request;
     return copy(dst, src, part);
 }
 
 static trine_status self_send_start(trine_comm *comm, const void *buf, size_t bytes, int peer,
-                                    void **handle) {
-    (void)comm, (void)buf, (void)bytes, (void)peer, (void)handle;
+                                    comm_request *request) {
+    (void)comm, (void)buf, (void)bytes, (void)peer, (void)request;
     return TRINE_OK;
 }
 
 static trine_status self_recv_start(trine_comm *comm, void *buf, size_t bytes, int peer,
-                                    void **handle) {
-    (void)comm, (void)buf, (void)bytes, (void)peer, (void)handle;
+                                    comm_request *request) {
+    (void)comm, (void)buf, (void)bytes, (void)peer, (void)request;
     return TRINE_OK;
 }
 
-static trine_status self_wait(trine_comm *comm, void **handle) {
-    (void)comm, (void)handle;
+static trine_status self_wait(trine_comm *comm, comm_request *request) {
+    (void)comm, (void)request;
     return TRINE_OK;
 }
 
-static trine_status self_wait_received(trine_comm *comm, void **handle, size_t bytes) {
-    (void)comm, (void)handle, (void)bytes;
+static trine_status self_wait_received(trine_comm *comm, comm_request *request, size_t bytes) {
+    (void)comm, (void)request, (void)bytes;
     return TRINE_OK;
 }
 

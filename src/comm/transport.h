@@ -35,14 +35,16 @@ typedef struct {
     trine_status (*reduce_scatter)(trine_comm *comm, void *dst, const void *src, size_t count,
                                    trine_dtype type, trine_reduction op);
 
-    /* These return at once; *handle is for wait. A wait for a receive checks its `bytes`. */
+    /* These return at once; the request is for wait, its last fields are the transport's. A wait
+     * for a receive checks its `bytes`. */
     trine_status (*all_gather_start)(trine_comm *comm, void *dst, const void *src, size_t part,
-                                     void **handle);
+                                     comm_request *request);
     trine_status (*send_start)(trine_comm *comm, const void *buf, size_t bytes, int peer,
-                               void **handle);
-    trine_status (*recv_start)(trine_comm *comm, void *buf, size_t bytes, int peer, void **handle);
-    trine_status (*wait)(trine_comm *comm, void **handle);
-    trine_status (*wait_received)(trine_comm *comm, void **handle, size_t bytes);
+                               comm_request *request);
+    trine_status (*recv_start)(trine_comm *comm, void *buf, size_t bytes, int peer,
+                               comm_request *request);
+    trine_status (*wait)(trine_comm *comm, comm_request *request);
+    trine_status (*wait_received)(trine_comm *comm, comm_request *request, size_t bytes);
 
     /* Posted messages; NULL in a transport that has no peers. Messages of 0 bytes are not sent. */
     trine_status (*post_send)(trine_comm *comm, const void *buf, size_t bytes, int peer);
@@ -54,6 +56,7 @@ typedef struct {
 
 extern const comm_transport self_transport;
 extern const comm_transport mpi_transport;
+extern const comm_transport shm_transport;
 
 /* One call as the user made it: what is checked, tallied, audited and, if it hangs, reported. */
 typedef struct {
@@ -70,7 +73,8 @@ struct trine_comm {
     trine_group group;
     int rank, size;
     int *members; /* (size) world ranks, ascending */
-    void *state;  /* the transport's */
+    void *state;  /* mpi.c's; NULL in a group of one */
+    struct shm_state *shm; /* shm.c's; NULL when the group does not share a node */
     trine_tally tally[TRINE_TALLY_KINDS];
     comm_clock *clock; /* while it times this group: `transport` is its table then */
 };
@@ -94,6 +98,8 @@ struct trine_world {
     const char **names;   /* (size) into hosts */
     char *scratch;        /* (comm_scratch_bytes(size)) addends of the ordered reductions */
     const void **addends; /* (size) where each rank's addend lies */
+    int mpi_pending;           /* requests that only MPI's own progress can finish */
+    struct shm_state *shm_busy; /* groups with requests under way in shared memory */
     comm_describe describe;
     const void *describe_context;
     const trine_comm *waiting; /* the communicator of the call under way, for the watchdog */
@@ -114,11 +120,22 @@ void group_destroy(trine_comm **comm);
 trine_status mpi_split(trine_world *world, int color, void **state);
 /* The state for a new communicator over all of MPI's ranks. Collective over: world. */
 trine_status mpi_duplicate(void **state);
+/* Whether the request is done; if so it needs no wait any more. */
+trine_status mpi_test(trine_comm *comm, comm_request *request, bool *done);
 /* The lowest world rank on this rank's node. Collective over: world. */
 trine_status mpi_node_leader(trine_world *world, int *leader);
 void mpi_free(void **state);
 
-/* ordered.c: the reductions of transports that only move. Scratch is the world's. */
+/* ordered.c */
+/* dst (count) = the addends (ranks pointers to count elements), in order; dst may be one of them. */
+void ordered_combine(void *dst, const void *const *addends, int ranks, size_t count,
+                     trine_dtype type, trine_reduction op);
+/* The same to `copies` places at once. */
+void ordered_combine_to(void *const *dsts, int copies, const void *const *addends, int ranks,
+                        size_t count, trine_dtype type, trine_reduction op);
+/* Elements of a slice when `count` are dealt out to `size` ranks: the last slices may be shorter. */
+size_t ordered_slice_size(size_t count, int size);
+/* The reductions of transports that only move. Scratch is the world's. */
 trine_status ordered_all_reduce(trine_comm *comm, void *dst, const void *src, size_t count,
                                 trine_dtype type, trine_reduction op);
 trine_status ordered_reduce(trine_comm *comm, void *dst, const void *src, size_t count,

@@ -138,7 +138,7 @@ static void put_wait(writer *w, const trine_world *world, int rank, const report
     if (tally_kind_has_root((trine_tally_kind)x->kind)) put(w, " with root rank %d", x->peer);
     if (x->count)
         put(w, " of %llu %s", (unsigned long long)x->count, comm_dtype_text((trine_dtype)x->type));
-    put(w, " over group %s (ranks", comm_group_text((trine_group)x->group));
+    put(w, " over group %s (ranks", comm_group_name((trine_group)x->group));
     for (int i = 0; i < x->size && i < SHOWN_PEERS; i++) put(w, " %d", x->members[i]);
     put(w, "%s), for %.1f s", x->size > SHOWN_PEERS ? " ..." : "", x->seconds);
     if (x->activity[0]) put(w, ", in %s", x->activity);

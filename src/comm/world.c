@@ -54,12 +54,12 @@ static trine_status make_world_group(trine_world *world, void *state) {
 
 static trine_status learn_hosts(trine_world *world) {
     comm_host own = {.pid = (int32_t)getpid()};
-    void *handle = NULL;
+    comm_request request = {0};
     if (gethostname(own.name, sizeof own.name - 1) != 0) strcpy(own.name, "unknown");
     watchdog_note(world->comm, &(comm_call){.kind = TRINE_TALLY_ALL_GATHER, .peer = NO_PEER});
     TRY(world->comm->transport->all_gather_start(world->comm, world->hosts, &own, sizeof own,
-                                                 &handle));
-    TRY(world->comm->transport->wait(world->comm, &handle));
+                                                 &request));
+    TRY(world->comm->transport->wait(world->comm, &request));
     for (int r = 0; r < world->size; r++) world->names[r] = world->hosts[r].name;
     return TRINE_OK;
 }

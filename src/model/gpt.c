@@ -187,6 +187,11 @@ static void *take(arena *a, mem_kind kind, const device *d, size_t count) {
     return arena_take(a, kind, count * trine_dtype_bytes(d->compute));
 }
 
+/* What tp ranks sum: peers of the node read it where it lies. */
+static void *take_summed(arena *a, mem_kind kind, const gpt_shape *s, size_t bytes) {
+    return s->tp > 1 ? arena_take_shared(a, kind, bytes) : arena_take(a, kind, bytes);
+}
+
 static float *take_floats(arena *a, size_t count) {
     return arena_take(a, MEM_ACTIVATIONS, count * sizeof(float));
 }
@@ -198,7 +203,7 @@ static void block_acts_take(arena *a, const gpt_shape *s, const device *d, gpt_b
     out->qkv = take(a, MEM_ACTIVATIONS, d, N * 3 * s->C / tp);
     out->att = take(a, MEM_ACTIVATIONS, d, N * s->C / tp);
     out->lse = take_floats(a, N * s->H / tp);
-    out->mid = take(a, MEM_ACTIVATIONS, d, N * s->C);
+    out->mid = take_summed(a, MEM_ACTIVATIONS, s, N * s->C * trine_dtype_bytes(d->compute));
     out->ln2 = take(a, MEM_ACTIVATIONS, d, N * s->C);
     out->ln2_stat = take_floats(a, N * 2);
     out->fc = take(a, MEM_ACTIVATIONS, d, N * s->F / tp);
@@ -210,8 +215,8 @@ static void head_acts_take(arena *a, const gpt_shape *s, const device *d, gpt_he
     out->norm = take(a, MEM_ACTIVATIONS, d, N * s->C);
     out->stat = take_floats(a, N * 2);
     out->logits = take(a, MEM_ACTIVATIONS, d, N * tp_vocab_of(s->V, s->tp, s->tp_rank).rows);
-    out->max = take_floats(a, N);
-    out->sums = take_floats(a, N * 2);
+    out->max = take_summed(a, MEM_ACTIVATIONS, s, N * sizeof(float));
+    out->sums = take_summed(a, MEM_ACTIVATIONS, s, N * 2 * sizeof(float));
 }
 
 void gpt_acts_take(arena *a, const gpt_shape *s, const device *d, int unit, gpt_acts *out) {
@@ -227,7 +232,7 @@ void gpt_scratch_take(arena *a, const gpt_shape *s, const device *d, gpt_scratch
     size_t tp = (size_t)s->tp, N = s->B * s->T;
     size_t widest = 3 * s->C > s->F ? 3 * s->C : s->F;
     out->hidden = take(a, MEM_WORKSPACE, d, N * widest / tp);
-    out->stream = take(a, MEM_WORKSPACE, d, N * s->C);
+    out->stream = take_summed(a, MEM_WORKSPACE, s, N * s->C * trine_dtype_bytes(d->compute));
     out->attention = arena_take(a, MEM_WORKSPACE,
                                 d->ops->attention_workspace(d, s->B, s->T, s->H / tp, s->C / s->H));
 }

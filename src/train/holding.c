@@ -99,19 +99,37 @@ static size_t gather_count(const holding *h, int unit) {
 
 /* ---- Taking ---- */
 
+/* Memory whose pieces peers of the node read, or not. */
+typedef void *(*taker)(arena *a, mem_kind kind, size_t bytes);
+
+static taker shared_if(bool read_by_peers) {
+    return read_by_peers ? arena_take_shared : arena_take;
+}
+
+/* Whether the unit has the tied matrix and its other half lies on another stage. */
+static bool sends_tie(const holding *h, const held_unit *u) {
+    const program_spec *spec = h->config.spec;
+    bool end = u->unit == 0 || is_head(h, u->unit);
+    return spec->tied && spec->stages > 1 && end;
+}
+
 static void take_state(holding *h, arena *a, held_unit *u) {
     const zero_row *zero = zero_stage(h->config.spec->zero);
     size_t element = trine_dtype_bytes(h->config.dev->compute);
+    bool dp = h->config.layout.dp > 1;
+    /* Accumulated gradients are summed over dp where they lie, a tied matrix's over two stages. */
+    taker take_grads = shared_if((dp && zero->full_grads) || sends_tie(h, u));
+    taker take_params = shared_if(dp && zero->gather != GATHER_NEVER);
     for (int r = 0; r < u->layout.range_count; r++) {
         size_t count = u->layout.ranges[r].count;
         size_t grads = zero->full_grads ? count : share(h, count, zero->grads);
-        u->grads[r] = arena_take(a, MEM_GRADS, grads * sizeof(float));
+        u->grads[r] = take_grads(a, MEM_GRADS, grads * sizeof(float));
         if (u->borrowed[r]) {
             u->params[r] = h->units[0].params[r];
             continue;
         }
         size_t moments = share(h, count, zero->optimizer);
-        u->params[r] = arena_take(a, MEM_PARAMS, share(h, count, zero->params) * element);
+        u->params[r] = take_params(a, MEM_PARAMS, share(h, count, zero->params) * element);
         u->moment1[r] = arena_take(a, MEM_OPTIMIZER, moments * sizeof(float));
         u->moment2[r] = arena_take(a, MEM_OPTIMIZER, moments * sizeof(float));
     }
@@ -131,7 +149,8 @@ static void take_buffers(holding *h, arena *a, unit_class c) {
     for (int b = 0; b < p->gathers[c]; b++)
         h->gathers[c][b] = arena_take(a, MEM_GATHER, gather * element);
     for (int b = 0; b < p->reduces[c]; b++)
-        h->reduces[c][b] = arena_take(a, MEM_REDUCE, reduce * sizeof(float));
+        h->reduces[c][b] =
+            shared_if(h->config.layout.dp > 1)(a, MEM_REDUCE, reduce * sizeof(float));
 }
 
 static void take_slot(holding *h, arena *a, int slot) {
@@ -147,8 +166,9 @@ static void take_slot(holding *h, arena *a, int slot) {
         held_unit *u = &h->units[n];
         gpt_acts_take(a, s, h->config.dev, u->unit, &u->acts[slot]);
         if (is_head(h, u->unit)) continue;
-        mem_kind kind = n == h->count - 1 ? MEM_MESSAGES : MEM_ACTIVATIONS;
-        to->outputs[n] = arena_take(a, kind, stream_bytes(h));
+        bool last = n == h->count - 1;
+        taker take = shared_if(last || s->tp > 1); /* sent on, or summed over tp */
+        to->outputs[n] = take(a, last ? MEM_MESSAGES : MEM_ACTIVATIONS, stream_bytes(h));
     }
 }
 
@@ -170,7 +190,7 @@ void holding_take(holding *h, arena *a) {
     take_tie(h, a);
     for (int s = 0; s < p->slots; s++) take_slot(h, a, s);
     for (int d = 0; d < p->streams; d++)
-        h->streams[d] = arena_take(a, MEM_MESSAGES, stream_bytes(h));
+        h->streams[d] = shared_if(p->spec->stages > 1)(a, MEM_MESSAGES, stream_bytes(h));
     gpt_scratch_take(a, h->config.shape, h->config.dev, &h->scratch);
     size_t units = (size_t)h->config.spec->units;
     h->squares = arena_take(a, MEM_WORKSPACE, units * sizeof(double));

@@ -149,7 +149,7 @@ static void summarise_comm(const profile *p, profile_summary *s) {
         for (int k = 0; k < TRINE_TALLY_KINDS; k++) {
             comm_time time = comm_clock_time(p->comm, (trine_group)g, (trine_tally_kind)k);
             if (!time.calls) continue;
-            s->rows[s->row_count++] = (profile_row){.group = comm_group_text((trine_group)g),
+            s->rows[s->row_count++] = (profile_row){.group = comm_group_name((trine_group)g),
                                                     .name = tally_kind_text((trine_tally_kind)k),
                                                     .unit = "bytes",
                                                     .calls = mean(p, time.calls),

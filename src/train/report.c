@@ -102,6 +102,23 @@ void report_batch(const report *r, FILE *out) {
     fputc('\n', out);
 }
 
+/* "shm: dp tp node; mpi: pp": the groups of this rank that have peers. */
+static void report_transport(const report *r, FILE *out) {
+    static const char *const names[] = {"shm", "shm+mpi", "mpi"};
+    bool first = true;
+    for (size_t n = 0; n < sizeof names / sizeof *names; n++) {
+        bool any = false;
+        for (int g = TRINE_WORLD + 1; g < TRINE_GROUPS; g++) {
+            const char *own = trine_comm_transport(trine_mesh_group(r->mesh, (trine_group)g));
+            if (strcmp(own, names[n]) != 0) continue;
+            if (!any) fprintf(out, "%s%s:", first ? "transport " : "; ", names[n]);
+            fprintf(out, " %s", comm_group_name((trine_group)g));
+            any = true, first = false;
+        }
+    }
+    if (!first) fputc('\n', out);
+}
+
 /* ---- Tables with a column a stage ---- */
 
 static void stage_header(const char *title, int from, int to, FILE *out) {
@@ -110,11 +127,11 @@ static void stage_header(const char *title, int from, int to, FILE *out) {
     fputc('\n', out);
 }
 
-static void memory_row(const char *name, const arena *plans, int kind, size_t each, int count,
-                       FILE *out) {
+static void memory_row(const char *name, const arena *plans, int kind, const size_t *others,
+                       int count, FILE *out) {
     double sum = 0, bytes[REPORT_COLUMNS];
     for (int n = 0; n < count; n++) {
-        bytes[n] = (double)each;
+        bytes[n] = others ? (double)others[n] : 0;
         if (kind >= 0 && kind < MEM_KINDS) bytes[n] += (double)plans[n].bytes[kind];
         if (kind == MEM_KINDS) bytes[n] += (double)plans[n].used;
         sum += bytes[n];
@@ -125,12 +142,26 @@ static void memory_row(const char *name, const arena *plans, int kind, size_t ea
     fputc('\n', out);
 }
 
+/* The transport's own bytes, of ranks that share one node; what a mesh has may be less. */
+static size_t transport_bytes(const report *r, int stage) {
+    const trine_parallel *p = &r->config->parallel;
+    if (r->mesh && stage == trine_mesh_coord(r->mesh).pp) return mesh_transport_bytes(r->mesh);
+    return comm_transport_bytes(p->layout, (trine_coord){.pp = stage}, p->transport);
+}
+
 static void memory_block(const report *r, const arena *plans, int from, int count, FILE *out) {
+    size_t transport[REPORT_COLUMNS], shared[REPORT_COLUMNS], total[REPORT_COLUMNS];
+    bool share = r->config->parallel.transport != TRINE_TRANSPORT_MPI;
     stage_header("memory   MiB a rank", from, from + count, out);
     for (int k = 0; k < MEM_KINDS; k++)
-        memory_row(mem_kind_text((mem_kind)k), plans, k, 0, count, out);
-    memory_row("transport", plans, -1, r->transport, count, out);
-    memory_row("total", plans, MEM_KINDS, r->transport, count, out);
+        memory_row(mem_kind_text((mem_kind)k), plans, k, NULL, count, out);
+    for (int n = 0; n < count; n++) {
+        transport[n] = total[n] = transport_bytes(r, from + n);
+        shared[n] = share ? plans[n].shared_used : 0;
+    }
+    memory_row("transport", plans, -1, transport, count, out);
+    memory_row("total", plans, MEM_KINDS, total, count, out);
+    memory_row("of it in windows", plans, -1, shared, count, out);
 }
 
 trine_status report_memory(const report *r, FILE *out) {
@@ -210,7 +241,7 @@ trine_status trine_trainer_banner(trine_trainer *t, FILE *out) {
                 .hosts = comm_host_names(t->world),
                 .nodes = mesh_node_count(t->mesh),
                 .threads = t->threads,
-                .transport = comm_scratch_bytes(trine_world_size(t->world))};
+                .mesh = t->mesh};
     fprintf(out, "Trine %s\n", TRINE_VERSION);
     report_model(&r, out);
     report_layout(&r, out);
@@ -220,6 +251,7 @@ trine_status trine_trainer_banner(trine_trainer *t, FILE *out) {
                 "         warning: this rank may run on %d of the node's %d processors, less than "
                 "its share;\n         mpirun --bind-to none lifts that\n",
                 device_affinity_cpus(), device_node_cpus());
+    report_transport(&r, out);
     TRY(report_memory(&r, out));
     fflush(out);
     return TRINE_OK;
@@ -265,10 +297,7 @@ static void rehearsal_end(rehearsal *r) {
 }
 
 static trine_status print_dry_run(const rehearsal *h, FILE *out) {
-    report r = {.config = &h->config,
-                .stages = h->stages,
-                .dev = h->dev,
-                .transport = comm_scratch_bytes(h->ranks)};
+    report r = {.config = &h->config, .stages = h->stages, .dev = h->dev};
     report_model(&r, out);
     report_layout(&r, out);
     report_batch(&r, out);

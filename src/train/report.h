@@ -13,7 +13,7 @@ typedef struct {
     const device *dev;
     const char *const *hosts;
     int nodes, threads;
-    size_t transport; /* bytes of the transport's scratch, in every rank */
+    const trine_mesh *mesh; /* NULL when nothing was started */
 } report;
 
 void report_model(const report *r, FILE *out);

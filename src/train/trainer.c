@@ -64,16 +64,25 @@ static trine_status make_programs(trine_trainer *t) {
     return compose_all(&t->eval_spec, &t->eval_stages, NULL);
 }
 
-static trine_status take_memory(trine_trainer *t) {
+/* Declares everything, and takes what is this rank's alone. */
+static trine_status plan_memory(trine_trainer *t) {
     trine_coord coord = trine_mesh_coord(t->mesh);
     t->shape = setup_shape(&t->config, t->dev, coord.tp);
     holding_config hc = setup_holding(&t->config, t->stages, &t->shape, t->dev, coord);
     TRY(holding_create(&t->held, &hc));
     arena_init(&t->memory, NULL, 0);
     holding_take(&t->held, &t->memory);
-    size_t bytes = t->memory.used;
-    TRY(device_alloc(t->dev, &t->base, bytes));
-    arena_init(&t->memory, t->base, bytes);
+    t->own_bytes = t->memory.used;
+    if (mesh_shares(t->mesh)) t->own_bytes -= t->memory.shared_used;
+    return device_alloc(t->dev, &t->base, t->own_bytes);
+}
+
+/* Takes what peers of the node read, and hands all of it out. Collective over: world. */
+static trine_status take_memory(trine_trainer *t) {
+    size_t shared = mesh_shares(t->mesh) ? t->memory.shared_used : 0;
+    TRY(trine_mesh_alloc(t->mesh, &t->shared, shared));
+    arena_init(&t->memory, t->base, t->own_bytes);
+    if (mesh_shares(t->mesh)) arena_share(&t->memory, t->shared, shared);
     holding_take(&t->held, &t->memory);
     return TRINE_OK;
 }
@@ -82,7 +91,7 @@ static trine_status take_memory(trine_trainer *t) {
 static trine_status build_alone(trine_trainer *t) {
     TRY(open_device(t));
     TRY(make_programs(t));
-    TRY(take_memory(t));
+    TRY(plan_memory(t));
     TRY(exec_create(&t->interpreter, &t->held, t->mesh, t->dev));
     t->interpreter.serial = t->config.parallel.serial;
     t->interpreter.audit = t->config.parallel.audit;
@@ -99,10 +108,10 @@ static trine_status compare_programs(const trine_trainer *t) {
 }
 
 static trine_status find_peak(trine_trainer *t) {
-    int64_t peak = (int64_t)t->memory.capacity;
+    int64_t peak = (int64_t)(t->memory.capacity + mesh_transport_bytes(t->mesh));
     TRY(trine_all_reduce(trine_mesh_group(t->mesh, TRINE_WORLD), &peak, &peak, 1, TRINE_I64,
                          TRINE_MAX));
-    t->peak_bytes = (uint64_t)peak + comm_scratch_bytes(trine_world_size(t->world));
+    t->peak_bytes = (uint64_t)peak;
     return TRINE_OK;
 }
 
@@ -123,6 +132,7 @@ static trine_status setup(trine_trainer *t) {
     comm_audit(t->world, p->audit);
     TRY(share_threads(t));
     TRY(trine_world_agree(t->world, build_alone(t)));
+    TRY(take_memory(t));
     TRY(compare_programs(t));
     TRY(find_peak(t));
     holding_init(&t->held, t->config.data.seed);
@@ -153,7 +163,8 @@ void trine_trainer_destroy(trine_trainer **trainer) {
     exec_destroy(&t->interpreter);
     profile_destroy(&t->profile);
     holding_destroy(&t->held);
-    if (t->base) device_free(t->dev, t->base, t->memory.capacity);
+    if (t->base) device_free(t->dev, t->base, t->own_bytes);
+    if (t->mesh) trine_mesh_free(t->mesh, &t->shared);
     compose_destroy(&t->spec, &t->stages);
     compose_destroy(&t->eval_spec, &t->eval_stages);
     if (t->dev) device_close(&t->dev);

@@ -26,7 +26,9 @@ struct trine_trainer {
     exec interpreter;
     profile *profile; /* NULL: none was started */
     arena memory;
-    void *base; /* memory.capacity bytes of the device */
+    void *base;       /* own_bytes of the device */
+    size_t own_bytes;
+    void *shared;     /* from trine_mesh_alloc: what peers of the node read in place */
     int64_t steps, updates;
     uint64_t peak_bytes; /* the largest rank's plan */
     int threads;

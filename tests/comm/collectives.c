@@ -2,7 +2,8 @@
 /* Every collective against its definition, bit for bit: over types, counts, roots, in place and
  * not, with whole messages and with messages cut into pieces. A row says how long its buffers are,
  * runs the operation and writes what dst must be. Reductions are expected in rank order, with
- * addends for which another order gives other bits. */
+ * addends for which another order gives other bits. All of it over messages and over shared
+ * memory, there with buffers in windows, in plain memory, and in one or the other by rank. */
 #include "harness.h"
 
 #include <limits.h>
@@ -211,10 +212,29 @@ static void check(const row *r, const job *j, bool in_place) {
     }
 }
 
+/* How the group exchanges, and where a rank's buffers lie. */
+typedef enum { MESSAGES, PLAIN, WINDOWS, MIXED, DST_PLAIN, MODES } mode;
+
+static mode current;
+static char *pool; /* two halves, in a window */
+#define POOL_BYTES ((size_t)8 << 20)
+
+static char *take_buffer(int which, int rank, size_t bytes) {
+    bool window = current == WINDOWS || (current == MIXED && rank % 2 == 0) ||
+                  (current == DST_PLAIN && which == 1);
+    char *p = window ? pool + (size_t)which * POOL_BYTES / 2 : malloc(bytes);
+    assert_true(p && bytes <= POOL_BYTES / 2);
+    return p;
+}
+
+static void give_back(char *p) {
+    if (p < pool || p >= pool + POOL_BYTES) free(p);
+}
+
 static void run_case(const row *r, job *j, bool in_place) {
     size_t element = trine_dtype_bytes(j->type), bytes = j->count * element;
-    char *a = malloc(bytes + 2 * GUARD), *b = malloc(bytes + 2 * GUARD);
-    assert_true(a && b);
+    char *a = take_buffer(0, j->rank, bytes + 2 * GUARD);
+    char *b = take_buffer(1, j->rank, bytes + 2 * GUARD);
     memset(a, guard_byte, bytes + 2 * GUARD);
     memset(b, guard_byte, bytes + 2 * GUARD);
     j->part = j->count / (size_t)j->size;
@@ -227,8 +247,8 @@ static void run_case(const row *r, job *j, bool in_place) {
     check(r, j, in_place);
     check_guards(r, a, bytes);
     check_guards(r, b, bytes);
-    free(a);
-    free(b);
+    give_back(a);
+    give_back(b);
 }
 
 static void run_row(const row *r, job *j) {
@@ -257,8 +277,13 @@ static job world_job(void) {
 
 static trine_comm *world_comm(trine_mesh **mesh) {
     trine_layout all_dp = {trine_world_size(harness_world), 1, 1};
+    bool messages = current == MESSAGES;
+    trine_world_transport(harness_world, messages ? TRINE_TRANSPORT_MPI : TRINE_TRANSPORT_SHM);
     OK(trine_mesh_create(mesh, harness_world, all_dp, 0));
-    return trine_mesh_group(*mesh, TRINE_DP);
+    OK(trine_mesh_alloc(*mesh, (void **)&pool, POOL_BYTES));
+    trine_comm *comm = trine_mesh_group(*mesh, TRINE_DP);
+    if (all_dp.dp > 1) assert_string_equal(trine_comm_transport(comm), messages ? "mpi" : "shm");
+    return comm;
 }
 
 /* ---- Tests ----------------------------------------------------------------------------------- */
@@ -276,15 +301,13 @@ static void run_counts(const size_t *counts, size_t n) {
     trine_mesh_destroy(&mesh);
 }
 
-static void small_counts(void **state) {
-    (void)state;
+static void small_counts_in(void) {
     size_t p = (size_t)trine_world_size(harness_world);
     const size_t counts[] = {0, 1, p - 1, p, 2 * p + 1, 63, 1000};
     run_counts(counts, sizeof counts / sizeof *counts);
 }
 
-static void pieces(void **state) {
-    (void)state;
+static void pieces_in(void) {
     const size_t counts[] = {1, 63, 1000, 5001}, limits[] = {1, 256, 1000};
     for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
         comm_message_limit(harness_world, limits[i]);
@@ -295,8 +318,7 @@ static void pieces(void **state) {
 
 /* More than the scratch holds (1 MiB over all ranks, or 64 KiB each): several rounds, the last one
  * shorter. */
-static void large_count(void **state) {
-    (void)state;
+static void large_count_in(void) {
     trine_mesh *mesh;
     job j = world_job();
     j.comm = world_comm(&mesh);
@@ -312,8 +334,7 @@ static void large_count(void **state) {
 }
 
 /* The step from one exchange to slices: 64 KiB over all ranks' addends, on both sides of it. */
-static void all_reduce_threshold(void **state) {
-    (void)state;
+static void all_reduce_threshold_in(void) {
     trine_mesh *mesh;
     job j = world_job();
     j.comm = world_comm(&mesh);
@@ -345,8 +366,7 @@ static void order_matters(void **state) {
 }
 
 /* 1e8 + 1 - 1e8 is 0 in rank order in fp32 and 1 in another; small and large messages agree. */
-static void cancellation(void **state) {
-    (void)state;
+static void cancellation_in(void) {
     trine_mesh *mesh;
     trine_comm *comm = world_comm(&mesh);
     int size = trine_comm_size(comm), rank = trine_comm_rank(comm);
@@ -363,8 +383,7 @@ static void cancellation(void **state) {
 }
 
 /* A NaN of any one rank reaches everybody, through sums and maxima alike. */
-static void nan_is_seen(void **state) {
-    (void)state;
+static void nan_is_seen_in(void) {
     trine_mesh *mesh;
     trine_comm *comm = world_comm(&mesh);
     for (int who = 0; who < trine_comm_size(comm); who++)
@@ -414,13 +433,28 @@ static void refusals(void **state) {
     trine_mesh_destroy(&mesh);
 }
 
-static void barriers(void **state) {
-    (void)state;
+static void barriers_in(void) {
     trine_mesh *mesh;
     trine_comm *comm = world_comm(&mesh);
     for (int i = 0; i < 100; i++) OK(trine_barrier(comm));
     trine_mesh_destroy(&mesh);
 }
+
+/* Each over every kind of memory. */
+#define IN_ALL_MODES(name)                                                                         \
+    static void name(void **state) {                                                               \
+        (void)state;                                                                               \
+        for (current = MESSAGES; current < MODES; current++) name##_in();                          \
+        current = MESSAGES;                                                                        \
+    }
+
+IN_ALL_MODES(small_counts)
+IN_ALL_MODES(pieces)
+IN_ALL_MODES(large_count)
+IN_ALL_MODES(all_reduce_threshold)
+IN_ALL_MODES(cancellation)
+IN_ALL_MODES(nan_is_seen)
+IN_ALL_MODES(barriers)
 
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {

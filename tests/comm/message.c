@@ -7,21 +7,41 @@
 
 #include "comm/comm.h"
 
+/* How the group exchanges, and where a rank's buffers lie. */
+typedef enum { MESSAGES, PLAIN, WINDOWS, MIXED, MODES } mode;
+
+static mode current;
+static char *pool; /* two halves, in a window */
+#define POOL_BYTES ((size_t)4 << 20)
+
+static void *take_buffer(int which, size_t bytes) {
+    bool window =
+        current == WINDOWS || (current == MIXED && trine_world_rank(harness_world) % 2 == 0);
+    char *p = window ? pool + (size_t)which * POOL_BYTES / 2 : malloc(bytes);
+    assert_true(p && bytes <= POOL_BYTES / 2);
+    return p;
+}
+
+static void give_back(void *p) {
+    if ((char *)p < pool || (char *)p >= pool + POOL_BYTES) free(p);
+}
+
 static trine_comm *setup_comm(trine_mesh **mesh) {
     trine_layout all_pp = {1, 1, trine_world_size(harness_world)};
+    bool messages = current == MESSAGES;
+    trine_world_transport(harness_world, messages ? TRINE_TRANSPORT_MPI : TRINE_TRANSPORT_SHM);
     OK(trine_mesh_create(mesh, harness_world, all_pp, 0));
+    OK(trine_mesh_alloc(*mesh, (void **)&pool, POOL_BYTES));
     return trine_mesh_group(*mesh, TRINE_PP);
 }
 
 /* Messages of growing and shrinking sizes, small ones behind large ones, arrive as sent. */
-static void in_order(void **state) {
-    (void)state;
+static void in_order_in(void) {
     trine_mesh *mesh;
     trine_comm *comm = setup_comm(&mesh);
     static const size_t counts[] = {1, 100000, 2, 0, 50000, 3};
     int rank = trine_comm_rank(comm), size = trine_comm_size(comm);
-    float *x = malloc(100000 * sizeof *x);
-    assert_non_null(x);
+    float *x = take_buffer(0, 100000 * sizeof *x);
     for (int m = 0; m < 6; m++) {
         if (rank > 0) {
             OK(trine_recv(comm, x, counts[m], TRINE_F32, rank - 1));
@@ -31,7 +51,7 @@ static void in_order(void **state) {
         for (size_t i = 0; i < counts[m]; i++) x[i] = (float)(1000 * rank + m);
         if (rank + 1 < size) OK(trine_send(comm, x, counts[m], TRINE_F32, rank + 1));
     }
-    free(x);
+    give_back(x);
     trine_mesh_destroy(&mesh);
 }
 
@@ -39,8 +59,7 @@ static void in_order(void **state) {
 static void ring(trine_comm *comm, size_t count) {
     int rank = trine_comm_rank(comm), size = trine_comm_size(comm);
     int next = (rank + 1) % size, last = (rank + size - 1) % size;
-    int32_t *out = malloc(count * sizeof *out), *in = malloc(count * sizeof *in);
-    assert_true(out && in);
+    int32_t *out = take_buffer(0, count * sizeof *out), *in = take_buffer(1, count * sizeof *in);
     for (size_t i = 0; i < count; i++) out[i] = rank * 1000000 + (int32_t)i;
     comm_request sent = {0}, received = {0};
     OK(comm_send_start(comm, out, count, TRINE_I32, next, &sent));
@@ -51,12 +70,11 @@ static void ring(trine_comm *comm, size_t count) {
     assert_false(sent.active || received.active);
     OK(comm_wait(&received)); /* idle: returns at once */
     for (size_t i = 0; i < count; i++) assert_int_equal(in[i], last * 1000000 + (int32_t)i);
-    free(out);
-    free(in);
+    give_back(out);
+    give_back(in);
 }
 
-static void ring_of_large_messages(void **state) {
-    (void)state;
+static void ring_of_large_messages_in(void) {
     trine_mesh *mesh;
     trine_comm *comm = setup_comm(&mesh);
     ring(comm, 300000);
@@ -67,17 +85,15 @@ static void ring_of_large_messages(void **state) {
 }
 
 /* A started message and a started gather stay apart from the collectives that pass them by. */
-static void overlap(void **state) {
-    (void)state;
+static void overlap_in(void) {
     trine_mesh *mesh;
     trine_comm *comm = setup_comm(&mesh);
     int rank = trine_comm_rank(comm), size = trine_comm_size(comm);
     int next = (rank + 1) % size, last = (rank + size - 1) % size;
     size_t count = 40000;
-    float *sum = malloc(count * sizeof *sum);
+    float *sum = take_buffer(0, count * sizeof *sum);
     int32_t own = rank, from = -1, all[8];
     comm_request gathered = {0}, sent = {0}, received = {0};
-    assert_non_null(sum);
     for (size_t i = 0; i < count; i++) sum[i] = 1.0f;
     OK(comm_send_start(comm, &own, 1, TRINE_I32, next, &sent));
     OK(comm_all_gather_start(comm, all, &own, (size_t)size, TRINE_I32, &gathered));
@@ -90,7 +106,61 @@ static void overlap(void **state) {
     assert_int_equal(from, last);
     for (int r = 0; r < size; r++) assert_int_equal(all[r], r);
     for (size_t i = 0; i < count; i++) assert_true(sum[i] == (float)size);
-    free(sum);
+    give_back(sum);
+    trine_mesh_destroy(&mesh);
+}
+
+/* More messages both ways than the outbox of a rank holds, long and short, sends waited for last. */
+static void many_at_once_in(void) {
+    trine_mesh *mesh;
+    trine_comm *comm = setup_comm(&mesh);
+    enum { MANY = 24, LONG = 3000 };
+    int rank = trine_comm_rank(comm), size = trine_comm_size(comm);
+    int next = (rank + 1) % size, last = (rank + size - 1) % size;
+    int32_t *out = take_buffer(0, MANY * LONG * sizeof *out);
+    int32_t *in = take_buffer(1, MANY * LONG * sizeof *in);
+    comm_request sent[MANY] = {{0}}, received[MANY] = {{0}};
+    for (int i = 0; i < MANY * LONG; i++) out[i] = rank * 1000000 + i;
+    for (int m = 0; m < MANY; m++) {
+        size_t count = m % 3 ? LONG : 5;
+        OK(comm_send_start(comm, out + m * LONG, count, TRINE_I32, next, &sent[m]));
+        OK(comm_recv_start(comm, in + m * LONG, count, TRINE_I32, last, &received[m]));
+    }
+    for (int m = MANY - 1; m >= 0; m--) OK(comm_wait(&sent[m]));
+    for (int m = 0; m < MANY; m++) OK(comm_wait(&received[m]));
+    for (int m = 0; m < MANY; m++)
+        for (int i = 0; i < (m % 3 ? LONG : 5); i++)
+            assert_int_equal(in[m * LONG + i], last * 1000000 + m * LONG + i);
+    give_back(out);
+    give_back(in);
+    trine_mesh_destroy(&mesh);
+}
+
+/* More gathers under way than the group's ring has places; the last is waited for first. */
+static void gathers_in_flight_in(void) {
+    trine_mesh *mesh;
+    trine_comm *comm = setup_comm(&mesh);
+    enum { MANY = 20, PART = 5000 };
+    int rank = trine_comm_rank(comm);
+    size_t size = (size_t)trine_comm_size(comm);
+    int32_t *src = take_buffer(0, PART * sizeof *src),
+            *dst = take_buffer(1, MANY / 5 * size * PART * sizeof *dst);
+    comm_request requests[MANY] = {{0}};
+    int32_t few[MANY][3 * 8];
+    for (int i = 0; i < PART; i++) src[i] = rank * PART + i;
+    for (int m = 0; m < MANY; m++) {
+        size_t part = m % 5 ? 3 : PART;
+        int32_t *to = m % 5 ? few[m] : dst + (size_t)m / 5 * size * PART;
+        OK(comm_all_gather_start(comm, to, src, part * size, TRINE_I32, &requests[m]));
+    }
+    for (int m = MANY - 1; m >= 0; m--) OK(comm_wait(&requests[m]));
+    for (size_t i = 0; i < MANY / 5 * size * PART; i++)
+        assert_int_equal(dst[i], (int32_t)(i % (size * PART)));
+    for (int m = 0; m < MANY; m++)
+        for (size_t i = 0; m % 5 && i < 3 * size; i++)
+            assert_int_equal(few[m][i], (int32_t)(i / 3 * PART + i % 3));
+    give_back(src);
+    give_back(dst);
     trine_mesh_destroy(&mesh);
 }
 
@@ -108,8 +178,7 @@ static void wrong_length(void **state) {
 }
 
 /* The ends of the pipeline: no peer, nothing to do, nothing counted. */
-static void ends_do_nothing(void **state) {
-    (void)state;
+static void ends_do_nothing_in(void) {
     trine_mesh *mesh;
     (void)setup_comm(&mesh);
     bool first = trine_world_rank(harness_world) == 0;
@@ -127,11 +196,27 @@ static void ends_do_nothing(void **state) {
     trine_mesh_destroy(&mesh);
 }
 
+/* Each over every kind of memory. */
+#define IN_ALL_MODES(name)                                                                         \
+    static void name(void **state) {                                                               \
+        (void)state;                                                                               \
+        for (current = MESSAGES; current < MODES; current++) name##_in();                          \
+        current = MESSAGES;                                                                        \
+    }
+
+IN_ALL_MODES(in_order)
+IN_ALL_MODES(ring_of_large_messages)
+IN_ALL_MODES(overlap)
+IN_ALL_MODES(many_at_once)
+IN_ALL_MODES(gathers_in_flight)
+IN_ALL_MODES(ends_do_nothing)
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(in_order),        cmocka_unit_test(ring_of_large_messages),
-        cmocka_unit_test(overlap),         cmocka_unit_test(wrong_length),
-        cmocka_unit_test(ends_do_nothing),
+        cmocka_unit_test(in_order),          cmocka_unit_test(ring_of_large_messages),
+        cmocka_unit_test(overlap),           cmocka_unit_test(wrong_length),
+        cmocka_unit_test(ends_do_nothing),   cmocka_unit_test(many_at_once),
+        cmocka_unit_test(gathers_in_flight),
     };
     return HARNESS_RUN(argc, argv, tests);
 }

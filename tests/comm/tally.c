@@ -136,6 +136,7 @@ static void check_kind(trine_tally_kind kind, const job *j) {
 static void check_kinds(size_t message_limit) {
     trine_mesh *mesh;
     int size = trine_world_size(harness_world);
+    trine_world_transport(harness_world, TRINE_TRANSPORT_MPI);
     OK(trine_mesh_create(&mesh, harness_world, (trine_layout){size, 1, 1}, 0));
     const size_t counts[] = {0, 1, 63, 1000, 30001}, most = 30001 + 8;
     job j = {.comm = trine_mesh_group(mesh, TRINE_DP), .type = TRINE_F32, .root = size - 1};
@@ -167,6 +168,31 @@ static void kinds_in_pieces(void **state) {
     check_kinds(1000);
 }
 
+/* Shared memory: what the plain transport would send is counted, and none of it goes into MPI. */
+static void shared_memory_counts_the_same(void **state) {
+    (void)state;
+    trine_mesh *mesh;
+    int size = trine_world_size(harness_world), rank = trine_world_rank(harness_world);
+    trine_world_transport(harness_world, TRINE_TRANSPORT_SHM);
+    OK(trine_mesh_create(&mesh, harness_world, (trine_layout){size, 1, 1}, 0));
+    const size_t counts[] = {1, 1000, 30001};
+    job j = {.comm = trine_mesh_group(mesh, TRINE_DP), .type = TRINE_F32, .root = size - 1};
+    OK(trine_mesh_alloc(mesh, (void **)&j.dst, 30001 * 8));
+    OK(trine_mesh_alloc(mesh, (void **)&j.src, 30001 * 8));
+    for (trine_tally_kind kind = 0; kind < TRINE_TALLY_KINDS; kind++)
+        for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
+            j.count = counts[c] - counts[c] % (size_t)size;
+            counted.messages = counted.barriers = 0;
+            comm_tally_reset(j.comm);
+            OK(run_kind(kind, &j));
+            assert_int_equal(counted.messages + counted.barriers, 0);
+            if (kind == TRINE_TALLY_SEND || kind == TRINE_TALLY_RECV) continue;
+            assert_int_equal(trine_comm_tally(j.comm, kind).bytes,
+                             comm_bytes(kind, j.count, j.type, size, rank, j.root));
+        }
+    trine_mesh_destroy(&mesh);
+}
+
 /* The documented ratios, for numbers that divide: (P-1)/P of n, and twice that. */
 static void formulas(void **state) {
     (void)state;
@@ -187,6 +213,7 @@ static void audit_is_not_tallied(void **state) {
     (void)state;
     trine_mesh *mesh;
     int size = trine_world_size(harness_world);
+    trine_world_transport(harness_world, TRINE_TRANSPORT_MPI);
     OK(trine_mesh_create(&mesh, harness_world, (trine_layout){size, 1, 1}, 0));
     trine_comm *comm = trine_mesh_group(mesh, TRINE_DP);
     float x = 1;
@@ -204,6 +231,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(kinds),
         cmocka_unit_test(kinds_in_pieces),
+        cmocka_unit_test(shared_memory_counts_the_same),
         cmocka_unit_test(formulas),
         cmocka_unit_test(audit_is_not_tallied),
     };

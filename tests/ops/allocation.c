@@ -1,10 +1,12 @@
 /* TEST np=0 */
 /* A step allocates nothing: from the second call with a shape on, no kernel of ours asks for
  * memory. The test stands in front of the C library's allocator and counts. oneDNN's execute builds
- * a small table of its arguments on every call, whatever the shape; it is held to that. */
+ * a small table of its arguments on every call, whatever the shape, and in a large product it packs
+ * the operands by blocks into memory that it gives back; it is held to that. */
 #include "ops/fixture.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <stdatomic.h>
 
 #if defined(__has_feature)
@@ -21,47 +23,51 @@ void *__libc_calloc(size_t count, size_t bytes);
 void *__libc_realloc(void *p, size_t bytes);
 void *__libc_memalign(size_t align, size_t bytes);
 
-static _Atomic size_t calls, total;
+void __libc_free(void *p);
 
-static void note(size_t bytes) {
+static _Atomic size_t calls, total, live;
+
+static void *note(void *p, size_t bytes) {
     calls++;
     total += bytes;
+    live += malloc_usable_size(p);
+    return p;
+}
+
+void free(void *p) {
+    live -= malloc_usable_size(p);
+    __libc_free(p);
 }
 
 void *malloc(size_t bytes) {
-    note(bytes);
-    return __libc_malloc(bytes);
+    return note(__libc_malloc(bytes), bytes);
 }
 
 void *calloc(size_t count, size_t bytes) {
-    note(count * bytes);
-    return __libc_calloc(count, bytes);
+    return note(__libc_calloc(count, bytes), count * bytes);
 }
 
 void *realloc(void *p, size_t bytes) {
-    note(bytes);
-    return __libc_realloc(p, bytes);
+    live -= malloc_usable_size(p);
+    return note(__libc_realloc(p, bytes), bytes);
 }
 
 void *memalign(size_t align, size_t bytes) {
-    note(bytes);
-    return __libc_memalign(align, bytes);
+    return note(__libc_memalign(align, bytes), bytes);
 }
 
 void *aligned_alloc(size_t align, size_t bytes) {
-    note(bytes);
-    return __libc_memalign(align, bytes);
+    return note(__libc_memalign(align, bytes), bytes);
 }
 
 int posix_memalign(void **p, size_t align, size_t bytes) {
-    note(bytes);
-    *p = __libc_memalign(align, bytes);
+    *p = note(__libc_memalign(align, bytes), bytes);
     return *p ? 0 : ENOMEM;
 }
 
 #else
 #define COUNTED false
-static _Atomic size_t calls, total;
+static _Atomic size_t calls, total, live;
 #endif
 
 /* LLVM's OpenMP runtime takes a kilobyte a thread for each parallel loop and gives it back; GNU's
@@ -147,10 +153,36 @@ static void a_second_step_allocates_nothing(void **state) {
     }
 }
 
+/* Blocks of both operands, once more for each thread; whole operands would be 4 MiB each. */
+#define PACKING ((size_t)6 << 20)
+
+static void large_matmuls(device *d, float *x, float *y, float *w, size_t n) {
+    OK(d->ops->linear_forward(d, y, w, NULL, x, n, n, n));
+    OK(d->ops->linear_backward_input(d, x, w, y, n, n, n));
+    OK(d->ops->linear_backward_weight(d, w, NULL, y, x, n, n, n));
+}
+
+static void a_large_product_gives_back_what_it_takes(void **state) {
+    (void)state;
+    enum { N = 1024 };
+    device *d;
+    OK(device_open(&d, DEVICE_CPU, 2));
+    float *x = fixture_random(N * N, 1, 1.0), *y = fixture_random(N * N, 2, 1.0);
+    float *w = fixture_random(N * N, 3, 1.0);
+    large_matmuls(d, x, y, w, N);
+    size_t before = total, held = live;
+    large_matmuls(d, x, y, w, N);
+    assert_int_equal(live, held);
+    assert_in_range(total - before, 0, 3 * PACKING);
+    free(x), free(y), free(w);
+    device_close(&d);
+}
+
 int main(void) {
     if (!COUNTED) return harness_skip("the allocator belongs to the sanitizer");
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_second_step_allocates_nothing),
+        cmocka_unit_test(a_large_product_gives_back_what_it_takes),
     };
     return HARNESS_RUN_ALONE(tests);
 }

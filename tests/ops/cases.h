@@ -1,5 +1,6 @@
 /* Every operator of the table as a function from one flat input to one flat output, with the shapes
- * that it is tried on: one element, odd sizes, sizes of GPT-2, empty ones, shards of a vocabulary.
+ * that it is tried on: one element, odd sizes, sizes of GPT-2, empty ones, shards of a vocabulary,
+ * and products that are large enough for the library's other kernel (cpu/dnnl.c).
  * Outputs come pre-filled, so that `=` and `+=` show. The rows serve three tests: cpu against ref,
  * NaN against ref, and threads against each other. */
 #ifndef TRINE_TESTS_OPS_CASES_H
@@ -7,7 +8,7 @@
 
 #include "ops/fixture.h"
 
-#define MAX_SHAPES 9
+#define MAX_SHAPES 10
 
 typedef struct {
     size_t n[5];
@@ -293,11 +294,12 @@ RUN(adamw) {
 
 static const op_case op_cases[] = {
     CASE(linear_y, 1.0, true, D(1, 1, 1, 1), D(5, 7, 3, 0), D(33, 65, 17, 1), D(64, 768, 256, 1),
-         D(3, 50, 768, 0), D(0, 4, 4, 1), D(4, 0, 4, 1), D(4, 5, 0, 1), D(4, 5, 0, 0)),
-    CASE(linear_dx, 1.0, true, D(1, 1, 1), D(5, 7, 3), D(33, 65, 17), D(64, 768, 96), D(0, 4, 4),
-         D(4, 0, 5), D(4, 4, 0)),
+         D(3, 50, 768, 0), D(1030, 260, 257, 1), D(0, 4, 4, 1), D(4, 0, 4, 1), D(4, 5, 0, 1),
+         D(4, 5, 0, 0)),
+    CASE(linear_dx, 1.0, true, D(1, 1, 1), D(5, 7, 3), D(33, 65, 17), D(64, 768, 96),
+         D(1030, 260, 257), D(0, 4, 4), D(4, 0, 5), D(4, 4, 0)),
     CASE(linear_dw, 1.0, true, D(1, 1, 1, 1), D(5, 7, 3, 0), D(33, 65, 17, 1), D(256, 96, 64, 1),
-         D(40, 1, 768, 0), D(0, 4, 4, 1), D(4, 0, 5, 1), D(4, 5, 0, 1)),
+         D(40, 1, 768, 0), D(1030, 260, 257, 1), D(0, 4, 4, 1), D(4, 0, 5, 1), D(4, 5, 0, 1)),
     CASE(bias_residual, 1.0, false, D(1, 1, 3), D(5, 7, 1), D(6, 33, 2), D(4, 4, 0), D(13, 768, 3),
          D(0, 5, 3), D(5, 0, 3)),
     CASE(bias_backward, 1.0, false, D(1, 1), D(5, 7), D(300, 130), D(65, 768), D(0, 5), D(5, 0)),

@@ -4,8 +4,9 @@
  * Invariant: no kernel of ours lets its result depend on the number of threads or on the width of
  * the vectors. Threads take whole rows, columns or (batch, head) pairs; sums within a row run in
  * LANES partial sums (lanes.h) that are added in a fixed order. Nothing is allocated but
- * primitives, and those only in the first call with a shape. Cost: the matmuls' rate is the
- * library's; the rest is bound by memory, attention by arithmetic. */
+ * primitives, and those only in the first call with a shape; the library itself packs the operands
+ * of a large product into a few MiB that it takes and gives back in each call. Cost: the matmuls'
+ * rate is the library's; the rest is bound by memory, attention by arithmetic. */
 #ifndef TRINE_DEVICE_CPU_CPU_H
 #define TRINE_DEVICE_CPU_CPU_H
 

@@ -1,0 +1,18 @@
+/* What a figure was measured on: processor, caches, compiler, libraries. Strings live as long as
+ * the program; "unknown" for what the system does not tell. Cost: reads /proc/cpuinfo once. */
+#ifndef TRINE_BENCH_MACHINE_H
+#define TRINE_BENCH_MACHINE_H
+
+#include <stddef.h>
+
+typedef struct {
+    const char *cpu;          /* the model's name */
+    const char *compiler;     /* "gcc 12.2.0" */
+    const char *onednn, *mpi; /* "2.6.3", "Open MPI v4.1.4" */
+    int cores, node_cores;    /* in the affinity mask; online on the node */
+    size_t cache;             /* bytes of the last level */
+} machine;
+
+const machine *machine_of(void);
+
+#endif

@@ -1,0 +1,108 @@
+/* The limit: oneDNN's rate on every matmul of a training step, product by product, and summed as
+ * often as a step runs each. products.h says how it is measured.
+ *
+ * Flops of a training step are counted 6N + 6LCT a token: N the weights of all matmuls (the head's
+ * too, the embeddings' not), two flops each in the forward pass and four in the backward pass; 6LCT
+ * what causal attention needs, the triangle only (Narayanan et al. 2021, appendix). The matmuls of
+ * this table are the 6N. */
+#include <stdio.h>
+
+#include "base/status.h"
+#include "knobs.h"
+#include "products.h"
+#include "train/setup.h"
+
+static const bench_column columns[] = {
+    {"layer", "matmul", 6, BENCH_TEXT},
+    {"product", "product", 12, BENCH_TEXT},
+    {"shape", "T x N x K", 18, BENCH_TEXT},
+    {"bias", "bias", 4, BENCH_TEXT},
+    {"times", "a step", 6, 0},
+    {"gflop", "GFLOP", 8, 3},
+    {"best_ms", "best ms", 9, 3},
+    {"median_ms", "median ms", 9, 3},
+    {"gflops", "GFLOP/s", 8, 1},
+};
+
+static void add_row(bench_report *r, const products *p, layer l, product_kind kind) {
+    const layer_shape *s = products_layer(p, l);
+    const bench_samples *t = products_samples(p, l, kind);
+    char shape[64];
+    snprintf(shape, sizeof shape, "%zu x %zu x %zu", s->T, s->N, s->K);
+    bench_row(r, (bench_cell[]){{.text = s->name},
+                                {.text = product_text(kind)},
+                                {.text = shape},
+                                {.text = s->biased && kind == PRODUCT_Y ? "yes" : ""},
+                                {.number = s->times},
+                                {.number = 1e-9 * products_flops(p, l)},
+                                {.number = 1e3 * bench_min(t)},
+                                {.number = 1e3 * bench_median(t)},
+                                {.number = 1e-9 * products_flops(p, l) / bench_min(t)}});
+}
+
+static void add_sum(bench_report *r, const products *p, int seq, product_kind dw) {
+    double flops = products_step_flops(p), best = products_best(p, dw);
+    char key[64];
+    bench_note(r, "  matmuls of a step, %s: best %.3f s, median %.3f s, %.1f GFLOP/s",
+               product_text(dw), best, products_median(p, dw), 1e-9 * flops / best);
+    snprintf(key, sizeof key, "T%d_%s_seconds", seq, dw == PRODUCT_DW_ADD ? "add" : "set");
+    bench_figure(r, key, best);
+}
+
+static void say_flops(bench_report *r, const trine_model *m, int seq, double rows) {
+    double N = knobs_matmul_weights(m), total = setup_flops_per_token(m);
+    char key[64];
+    bench_note(r,
+               "  flops a token: 6N + 6LCT = %.1f M + %.1f M (N = %.2f M matmul weights with the "
+               "head; causal attention)",
+               6e-6 * N, 1e-6 * (total - 6 * N), 1e-6 * N);
+    snprintf(key, sizeof key, "T%d_flops_per_token", seq);
+    bench_figure(r, key, total);
+    snprintf(key, sizeof key, "T%d_matmul_flops", seq);
+    bench_figure(r, key, 6 * N * rows);
+}
+
+static trine_status measure(bench_report *r, const knobs *k, int seq) {
+    trine_model m = k->model;
+    m.seq_length = seq;
+    size_t rows = (size_t)k->batch * (size_t)seq;
+    products *p;
+    TRY(products_create(&p, &m, rows, k->threads));
+    trine_status status = products_pass(p, PASS_WARM);
+    for (int i = 0; status == TRINE_OK && i < k->reps; i++) status = products_pass(p, PASS_KEEP);
+    char key[32], title[96];
+    snprintf(key, sizeof key, "T%d", seq);
+    snprintf(title, sizeof title, "oneDNN alone, B %d T %d; rates are of the best of %d runs",
+             k->batch, seq, k->reps);
+    bench_table(r, key, title, columns, sizeof columns / sizeof *columns);
+    for (int l = 0; status == TRINE_OK && l < LAYERS; l++)
+        for (int kind = 0; kind < PRODUCT_KINDS; kind++)
+            add_row(r, p, (layer)l, (product_kind)kind);
+    add_sum(r, p, seq, PRODUCT_DW_ADD);
+    add_sum(r, p, seq, PRODUCT_DW_SET);
+    double rate = 1e-9 * products_step_flops(p) / products_limit(p, products_best);
+    snprintf(key, sizeof key, "T%d_gflops", seq);
+    bench_figure(r, key, rate);
+    say_flops(r, &m, seq, (double)rows);
+    products_destroy(&p);
+    return status;
+}
+
+static trine_status run(const knobs *k) {
+    bench_report *r;
+    TRY(bench_report_open(&r, "matmul", k->json, k->threads, BENCH_LOUD));
+    knobs_report(k, r);
+    trine_status status = measure(r, k, k->model.seq_length ? k->model.seq_length : 512);
+    if (status == TRINE_OK && !k->model.seq_length) status = measure(r, k, 64);
+    if (status == TRINE_OK) return bench_report_close(&r);
+    bench_report_drop(&r);
+    return status;
+}
+
+int main(int argc, char **argv) {
+    knobs k = knobs_default();
+    trine_status status =
+        knobs_parse(&k, argc, argv, "oneDNN's rate on the matmuls of a training step: the limit.");
+    if (status != TRINE_OK || k.help) return bench_exit(status);
+    return bench_exit(run(&k));
+}

@@ -1,0 +1,39 @@
+/* One matmul of a linear layer, by oneDNN alone: the limit of what the trainer can reach. Its own
+ * code and not the device's, so that the limit does not follow when the device gets slower or
+ * faster. Strides are the model's (dense, row-major), the post-op is the model's accumulation.
+ * C API of versions 2 and 3. Cost: what the library takes, and one call. */
+#ifndef TRINE_BENCH_ONEDNN_H
+#define TRINE_BENCH_ONEDNN_H
+
+#include "trine.h"
+
+#define PRODUCT_LIST(X)                                                                            \
+    X(PRODUCT_Y, "y = x w^T")        /* out (T, N) = left x (T, K), right w (N, K)^T, + bias (N) */\
+    X(PRODUCT_DX, "dx = dy w")       /* out (T, K) = left dy (T, N), right w (N, K) */             \
+    X(PRODUCT_DW_ADD, "dw += dy^T x") /* out (N, K) += left dy (T, N)^T, right x (T, K) */         \
+    X(PRODUCT_DW_SET, "dw = dy^T x")
+
+typedef enum {
+#define PRODUCT_ENUM(name, text) name,
+    PRODUCT_LIST(PRODUCT_ENUM)
+#undef PRODUCT_ENUM
+    PRODUCT_KINDS
+} product_kind;
+
+const char *product_text(product_kind kind);
+
+typedef struct onednn onednn;   /* an engine and a stream */
+typedef struct product product; /* a primitive */
+
+/* Errors: TRINE_ENOMEM, TRINE_EMATH. What is created is owned by the caller. */
+trine_status onednn_open(onednn **o);
+void onednn_close(onednn **o);
+/* Makes the primitive for the number of threads that OpenMP is set to now. */
+trine_status product_create(product **p, onednn *o, product_kind kind, bool biased, size_t T,
+                            size_t N, size_t K);
+void product_destroy(product **p);
+/* Runs it and waits. bias is NULL unless `biased`. Errors: TRINE_EMATH. */
+trine_status product_run(product *p, float *out, const float *left, const float *right,
+                         const float *bias);
+
+#endif

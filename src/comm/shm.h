@@ -1,0 +1,195 @@
+/* Ranks of one node that read each other's memory: MPI-3 shared windows (MPI 3.1, section 11.2.3).
+ * A mesh has one `shm_node`: the ranks that share memory with this one, a control window with
+ * counters and small payloads for every group, and the windows that trine_mesh_alloc made. Who
+ * wants to give something publishes where it lies; who wants it waits for a counter and reads it
+ * there. Two counters steer a group, both kept by its first rank: arrivals of a call, and phases
+ * (what lies between two points that all ranks must have reached before one may go on).
+ *
+ * Waiting: a short spin, some yields, then sleep on the rank's own futex ("bell"), which the last
+ * to arrive rings. So eight ranks on two cores do not burn the time of those that compute.
+ * Invariant: the collectives of a group finish in the order in which they were started, on every
+ * rank; additions are ordered.c's. Nothing waits inside a start while there is room in the rings,
+ * and whoever waits moves what he himself has under way, so that no wait depends on more than the
+ * peers having started. Cost: an arrival is one atomic addition; bulk data is read once. */
+#ifndef TRINE_COMM_SHM_H
+#define TRINE_COMM_SHM_H
+
+#include "comm/transport.h"
+#include "comm/try_mpi.h"
+
+#include <stdatomic.h>
+
+#define SHM_WINDOWS  64
+#define SHM_RING     8 /* collectives of a group under way before a start has to wait */
+#define SHM_PHASES   64
+#define SHM_MESSAGES 4 /* messages from one rank to another before a send has to queue */
+#define SHM_EAGER    4096
+#define SHM_STAGE    ((size_t)128 * 1024) /* half of a rank's staging memory */
+#define SHM_LINE     64
+
+_Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "counters in shared memory need lock-free atomics");
+
+typedef _Atomic uint64_t shm_counter;
+
+/* Where a buffer lies: its window and offset, the same for all ranks of the node. */
+typedef struct {
+    int64_t window; /* SHM_NOWHERE: in no window; SHM_PAYLOAD: in the ring */
+    uint64_t offset;
+} shm_place;
+
+#define SHM_NOWHERE (-1)
+#define SHM_PAYLOAD (-2)
+
+typedef struct {
+    _Alignas(SHM_LINE) shm_place src;
+    shm_place dst;
+    uint64_t bytes;
+} shm_desc;
+
+/* One rank's control memory of one group; written by that rank, but for the counters of the
+ * group's first. Behind it: SHM_RING payloads, then an outbox for every member, then for every
+ * member the number of messages taken from it. */
+typedef struct {
+    _Alignas(SHM_LINE) shm_counter arrived[SHM_RING];
+    _Alignas(SHM_LINE) shm_counter passed[SHM_PHASES];
+    shm_desc ring[SHM_RING];
+} shm_block;
+
+/* Messages from one rank to another. */
+typedef struct {
+    _Alignas(SHM_LINE) shm_counter posted;
+    shm_desc ring[SHM_MESSAGES];
+    _Alignas(SHM_LINE) char eager[SHM_MESSAGES][SHM_EAGER];
+} shm_outbox;
+
+typedef struct {
+    _Alignas(SHM_LINE) shm_counter count;
+} shm_taken;
+
+/* The head of a rank's control memory. */
+typedef struct {
+    _Alignas(SHM_LINE) _Atomic uint32_t bell; /* a futex */
+    _Atomic uint32_t sleeping;
+    _Alignas(SHM_LINE) uint64_t block[TRINE_GROUPS]; /* offsets; 0: none */
+    _Alignas(4096) char stage[2][SHM_STAGE];
+} shm_head;
+
+typedef struct {
+    MPI_Win win;   /* MPI_WIN_NULL: memory of this rank alone */
+    char *own;     /* NULL: the entry is free */
+    size_t bytes;
+    char **base;   /* (node size) the same memory of every rank of the node */
+} shm_window;
+
+typedef struct shm_node {
+    trine_world *world;
+    MPI_Comm comm;
+    int rank, size;
+    int *members; /* (size) world ranks, ascending */
+    bool crowded; /* more ranks than processors */
+    shm_window windows[SHM_WINDOWS];
+    shm_window *control;
+} shm_node;
+
+typedef struct shm_state {
+    shm_node *node;
+    int *index;         /* (P) of the members in the node */
+    shm_block **block;  /* (P) */
+    void **dsts;        /* (P) where an all-reduce writes */
+    uint64_t calls;     /* collectives started */
+    uint64_t phase;     /* phases reached */
+    uint64_t free_at[SHM_RING]; /* the ring's entry is free when all have reached this phase */
+    uint64_t *sent, *received;  /* (P) messages numbered so far */
+    comm_request *first, *last; /* under way, in the order of their start */
+    trine_comm *comm;
+    struct shm_state *next_busy;
+    bool busy;
+} shm_state;
+
+/* ---- window.c -------------------------------------------------------------------------------- */
+
+/* Makes the node of the ranks that share memory; `members` (size) as above, copied. *node is NULL
+ * when this rank is alone or the world's choice is mpi. Collective over: world. */
+trine_status shm_node_create(shm_node **node, trine_world *world, const int *members, int size);
+void shm_node_destroy(shm_node **node);
+/* Memory of every rank of the node, read by all. Errors: TRINE_ENOMEM when /dev/shm is too small.
+ * Collective over: world (ranks without a node give NULL and bytes 0). */
+trine_status shm_window_create(shm_node *node, trine_world *world, size_t bytes,
+                               shm_window **window);
+void shm_window_destroy(shm_node *node, shm_window *window);
+/* What a window asked for with `bytes` takes: whole pages. Pure. */
+size_t shm_window_bytes(size_t bytes);
+/* Where a buffer of this rank lies. */
+shm_place shm_find(const shm_node *node, const void *p, size_t bytes);
+/* The same place as the rank of that index in the node has it. */
+void *shm_at(const shm_node *node, int index, shm_place place);
+
+/* ---- shm.c ----------------------------------------------------------------------------------- */
+
+/* Bytes of control memory of a rank that is in groups of these sizes (0 or 1: none). Pure. */
+size_t shm_control_bytes(const int sizes[TRINE_GROUPS]);
+/* Lays out this rank's control memory; after a barrier of the node shm_attach finds it. */
+void shm_layout(shm_node *node, const int sizes[TRINE_GROUPS]);
+/* Makes `comm`, whose members all are in the node, use the shm transport. Errors: TRINE_ENOMEM. */
+trine_status shm_attach(trine_comm *comm, shm_node *node);
+void shm_detach(trine_comm *comm);
+
+/* ---- shm_wait.c ------------------------------------------------------------------------------ */
+
+/* Returns when *counter has reached `target`. */
+trine_status shm_await(shm_state *s, const shm_counter *counter, uint64_t target);
+/* Wakes a member, or all of them but this rank, if they sleep. After the store that they wait for. */
+void shm_ring_bell(const shm_state *s, int member);
+void shm_ring_all(const shm_state *s);
+
+typedef struct {
+    unsigned polls;
+    double since;
+} shm_patience;
+
+/* Called after a look in vain: spins, yields or sleeps until *counter may have reached `target`.
+ * NULL: only MPI's progress can help. */
+trine_status shm_pause(shm_node *node, const shm_counter *counter, uint64_t target,
+                       shm_patience *patience);
+/* Moves what this rank has under way in shared memory, in all groups. */
+trine_status shm_progress(trine_world *world);
+
+/* ---- shm_message.c and shm.c, for each other ------------------------------------------------- */
+
+static inline shm_outbox *shm_outbox_of(const shm_state *s, int from, int to);
+
+/* A request's state. */
+enum { SHM_DONE, SHM_QUEUED, SHM_POSTED, SHM_LEFT, SHM_MPI };
+
+void shm_enlist(shm_state *s, comm_request *r);
+/* Tries to move one request; done requests have the state SHM_DONE. */
+trine_status shm_move_message(trine_comm *comm, comm_request *r);
+/* What a message waits for. */
+const shm_counter *shm_message_counter(trine_comm *comm, const comm_request *r, uint64_t *target);
+trine_status shm_send_start(trine_comm *comm, const void *buf, size_t bytes, int peer,
+                            comm_request *request);
+trine_status shm_recv_start(trine_comm *comm, void *buf, size_t bytes, int peer,
+                            comm_request *request);
+
+/* Bytes of a payload in the ring of a group of `size`. */
+static inline size_t shm_payload_bytes(int size) {
+    size_t bytes = (size_t)64 * 1024 / (size_t)size;
+    if (bytes > 16 * 1024) bytes = 16 * 1024;
+    return bytes / SHM_LINE * SHM_LINE;
+}
+
+static inline char *shm_payload(const shm_state *s, int member, uint64_t call) {
+    return (char *)(s->block[member] + 1) + call % SHM_RING * shm_payload_bytes(s->comm->size);
+}
+
+static inline shm_outbox *shm_outbox_of(const shm_state *s, int from, int to) {
+    char *behind = (char *)(s->block[from] + 1) + SHM_RING * shm_payload_bytes(s->comm->size);
+    return (shm_outbox *)behind + to;
+}
+
+/* How many messages `by` has taken from `from`. */
+static inline shm_counter *shm_taken_of(const shm_state *s, int by, int from) {
+    return &((shm_taken *)(shm_outbox_of(s, by, s->comm->size)))[from].count;
+}
+
+#endif
