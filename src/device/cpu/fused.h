@@ -9,14 +9,17 @@
 
 #include <stddef.h>
 
+#if defined(__AVX__)
+#include <immintrin.h>
+#endif
+
+/* Not wider than the processor's registers: a function may not return what does not fit. */
 #if defined(__AVX512F__)
-#include <immintrin.h>
 #define VEC 16
-#elif defined(__AVX__) && defined(__FMA__)
-#include <immintrin.h>
+#elif defined(__AVX__)
 #define VEC 8
 #else
-#define VEC 8
+#define VEC 4
 #endif
 
 typedef float vec __attribute__((vector_size(VEC * sizeof(float))));

@@ -11,17 +11,17 @@ typedef double half64 __attribute__((vector_size(HALF * sizeof(double))));
 typedef float half32
     __attribute__((vector_size(HALF * sizeof(float)), aligned(sizeof(float)), may_alias));
 
-static half64 squares(const float *x) {
+static void add_squares(half64 *sums, const float *x) {
     half64 wide = __builtin_convertvector(*(const half32 *)x, half64);
-    return wide * wide;
+    *sums += wide * wide;
 }
 
 static double block_sum(const float *x, size_t n) {
     half64 low = {0}, high = {0};
     size_t i = 0;
     for (; i + WIDTH <= n; i += WIDTH) {
-        low += squares(x + i);
-        high += squares(x + i + HALF);
+        add_squares(&low, x + i);
+        add_squares(&high, x + i + HALF);
     }
     double sums[WIDTH], sum = 0.0;
     memcpy(sums, &low, sizeof low);
