@@ -131,6 +131,14 @@ void mpi_free(void **state);
 /* dst (count) = the addends (ranks pointers to count elements), in order; dst may be one of them. */
 void ordered_combine(void *dst, const void *const *addends, int ranks, size_t count,
                      trine_dtype type, trine_reduction op);
+/* Several places for one result, and whether it is too large for any cache (stream.h). */
+typedef struct {
+    void *const *dsts;
+    int copies;
+    bool streamed;
+} ordered_target;
+void ordered_combine_to(const ordered_target *to, const void *const *addends, int ranks,
+                        size_t count, trine_dtype type, trine_reduction op);
 /* Elements of a slice when `count` are dealt out to `size` ranks: the last slices may be shorter. */
 size_t ordered_slice_size(size_t count, int size);
 /* The reductions of transports that only move. Scratch is the world's. */

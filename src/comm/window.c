@@ -17,6 +17,8 @@
 #define MPI_OWN ((size_t)4 << 20)
 /* Pages are asked for so many bytes at a time. */
 #define PIECE ((size_t)256 << 10)
+/* Where the system does not say. */
+#define DEFAULT_CACHE ((size_t)32 << 20)
 
 /* ---- The node -------------------------------------------------------------------------------- */
 
@@ -27,6 +29,8 @@ static trine_status fill_node(shm_node *n, const int *members, int size) {
     CHECK(n->members, TRINE_ENOMEM, "no memory for a node of %d ranks", size);
     memcpy(n->members, members, (size_t)size * sizeof *members);
     while (n->members[n->rank] != n->world->rank) n->rank++;
+    long cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
+    n->cache = cache > 0 ? (size_t)cache : DEFAULT_CACHE;
     n->crowded = size > sysconf(_SC_NPROCESSORS_ONLN);
     return TRINE_OK;
 }
