@@ -22,6 +22,7 @@ typedef struct comm_request {
     trine_dtype type;
     size_t count;
     int peer;
+    bool waits; /* whoever started it waits for it at once */
     /* The transport's. */
     void *handle; /* an MPI_Request fits */
     struct comm_request *next;

@@ -44,6 +44,7 @@ typedef struct {
     _Alignas(SHM_LINE) shm_place src;
     shm_place dst;
     uint64_t bytes;
+    uint64_t waits; /* whether the caller waits for the call at once */
 } shm_desc;
 
 /* One rank's control memory of one group; written by that rank, but for the counters of the
@@ -162,8 +163,11 @@ trine_status shm_progress(trine_world *world);
  *   PAYLOAD  short data lies in the ring; one arrival, nothing to wait for afterwards
  *   DIRECT   the buffers lie in windows and are read there
  *   STAGED   somebody's buffer does not: all copy through their staging memory, a piece at a time,
- *            in two halves, so that a piece is filled while the one before may still be read */
-typedef enum { SHM_FORM_PAYLOAD, SHM_FORM_DIRECT, SHM_FORM_STAGED } shm_form;
+ *            in two halves, so that a piece is filled while the one before may still be read
+ *   MPI      so it is, but somebody only starts the call and does something else: staging takes the
+ *            help of all at once, and ranks that wait for two such calls in different orders would
+ *            wait for ever */
+typedef enum { SHM_FORM_PAYLOAD, SHM_FORM_DIRECT, SHM_FORM_STAGED, SHM_FORM_MPI } shm_form;
 
 /* The counter of a call's arrivals, and its value when all have arrived; so for phases. */
 shm_counter *shm_arrivals(const shm_state *s, uint64_t call);
@@ -178,7 +182,7 @@ trine_status shm_meet(shm_state *s);
 /* Announces the next call: where src and dst lie. A short src travels along. Waits when the ring is
  * full. *call is its number. */
 trine_status shm_announce(shm_state *s, const void *src, size_t src_bytes, const void *dst,
-                          size_t dst_bytes, uint64_t *call);
+                          size_t dst_bytes, bool waits, uint64_t *call);
 /* This rank has finished the call: when all are in its last phase the place in the ring is free. */
 void shm_finished(shm_state *s, uint64_t call);
 /* The same for calls that block: announce and wait for all; then, when others may still read what

@@ -59,7 +59,7 @@ void *shm_peer_at(const shm_state *s, int member, shm_place place) {
 /* Announces the next call. A short src travels along. The ring's entry has to be free: all must
  * have finished the call that had it before. Returns the call's number. */
 trine_status shm_announce(shm_state *s, const void *src, size_t src_bytes, const void *dst,
-                          size_t dst_bytes, uint64_t *number) {
+                          size_t dst_bytes, bool waits, uint64_t *number) {
     uint64_t call = *number = s->calls++;
     shm_desc *d = &s->block[s->comm->rank]->ring[call % SHM_RING];
     if (call >= SHM_RING) TRY(shm_finish_gathers(s, call - SHM_RING + 1));
@@ -67,6 +67,7 @@ trine_status shm_announce(shm_state *s, const void *src, size_t src_bytes, const
     if (freed) TRY(await_phase(s, freed - 1));
     d->dst = shm_find(s->node, dst, dst_bytes);
     d->bytes = src_bytes;
+    d->waits = waits;
     if (src_bytes <= shm_payload_bytes(s->comm->size)) {
         if (src_bytes) memcpy(shm_payload(s, s->comm->rank, call), src, src_bytes);
         d->src = (shm_place){SHM_PAYLOAD, 0};
@@ -91,13 +92,15 @@ const char *shm_src_of(const shm_state *s, int member, uint64_t call) {
 
 /* What everybody sees alike once all have arrived. */
 shm_form shm_form_of(const shm_state *s, uint64_t call, bool dst_too) {
+    bool direct = true, waits = true;
     for (int i = 0; i < s->comm->size; i++) {
         const shm_desc *d = shm_desc_of(s, i, call);
         if (d->src.window == SHM_PAYLOAD) return SHM_FORM_PAYLOAD;
-        if (d->src.window == SHM_NOWHERE) return SHM_FORM_STAGED;
-        if (dst_too && d->dst.window == SHM_NOWHERE) return SHM_FORM_STAGED;
+        if (d->src.window == SHM_NOWHERE) direct = false;
+        if (dst_too && d->dst.window == SHM_NOWHERE) direct = false;
+        if (!d->waits) waits = false;
     }
-    return SHM_FORM_DIRECT;
+    return direct ? SHM_FORM_DIRECT : waits ? SHM_FORM_STAGED : SHM_FORM_MPI;
 }
 
 char *shm_stage(const shm_state *s, int member, uint64_t piece) {
@@ -111,7 +114,7 @@ char *shm_stage(const shm_state *s, int member, uint64_t piece) {
 trine_status shm_open_call(shm_state *s, const void *src, size_t src_bytes, const void *dst,
                            size_t dst_bytes, uint64_t *call) {
     TRY(shm_finish_gathers(s, s->calls));
-    TRY(shm_announce(s, src, src_bytes, dst, dst_bytes, call));
+    TRY(shm_announce(s, src, src_bytes, dst, dst_bytes, true, call));
     return await_arrivals(s, *call);
 }
 

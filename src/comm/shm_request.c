@@ -46,21 +46,33 @@ static bool counted(const shm_counter *counter, uint64_t all) {
     return atomic_load_explicit(counter, memory_order_acquire) >= all;
 }
 
-/* One all-gather, whose turn it is: all those started before it have copied. Staged ones are left
- * to who waits for them, since they take everybody's help. */
+/* All have arrived: what this rank has to do. Returns the state that follows. */
+static trine_status read_parts(shm_state *s, comm_request *r, shm_form f, int *state) {
+    *state = f == SHM_FORM_DIRECT ? SHM_LEFT : f == SHM_FORM_MPI ? SHM_MPI : SHM_DONE;
+    if (f == SHM_FORM_STAGED) return gather_staged(s, r);
+    if (f == SHM_FORM_MPI)
+        return mpi_transport.all_gather_start(s->comm, r->dst, r->src, r->bytes, r);
+    shm_copy_parts(s, r);
+    return TRINE_OK;
+}
+
+/* One all-gather, whose turn it is: all those started before it have copied, or are in MPI's hands
+ * in the same order on all ranks. Staged ones are left to who waits for them, since they take
+ * everybody's help. */
 static trine_status move_gather(shm_state *s, comm_request *r, bool waits) {
     if (r->state == SHM_POSTED) {
         if (!counted(shm_arrivals(s, r->number), shm_all_arrived(s, r->number))) return TRINE_OK;
         shm_form f = shm_form_of(s, r->number, false);
         if (f == SHM_FORM_STAGED && !waits) return TRINE_OK;
-        if (f == SHM_FORM_STAGED)
-            TRY(gather_staged(s, r));
-        else
-            shm_copy_parts(s, r);
+        int next;
+        TRY(read_parts(s, r, f, &next));
         r->phase = shm_pass(s);
         shm_finished(s, r->number);
-        r->state = f == SHM_FORM_DIRECT ? SHM_LEFT : SHM_DONE;
+        r->state = next;
     }
+    bool done = false;
+    if (r->state == SHM_MPI) TRY(mpi_test(s->comm, r, &done));
+    if (done) r->state = SHM_DONE;
     if (r->state == SHM_LEFT && counted(shm_passes(s, r->phase), shm_all_passed(s, r->phase)))
         r->state = SHM_DONE;
     return TRINE_OK;
@@ -116,7 +128,7 @@ trine_status shm_progress(trine_world *world) {
 static const shm_counter *gather_counter(const shm_state *s, uint64_t *target) {
     const comm_request *r = s->first;
     while (r && (is_message(r) || r->state == SHM_DONE)) r = r->next;
-    if (!r) return NULL;
+    if (!r || r->state == SHM_MPI) return NULL;
     *target = r->state == SHM_LEFT ? shm_all_passed(s, r->phase) : shm_all_arrived(s, r->number);
     return r->state == SHM_LEFT ? shm_passes(s, r->phase) : shm_arrivals(s, r->number);
 }
@@ -161,7 +173,7 @@ trine_status shm_all_gather_start(trine_comm *comm, void *dst, const void *src, 
     r->src = src;
     r->bytes = part;
     r->state = SHM_POSTED;
-    TRY(shm_announce(s, src, part, NULL, 0, &r->number));
+    TRY(shm_announce(s, src, part, NULL, 0, r->waits, &r->number));
     shm_enlist(s, r);
     return TRINE_OK;
 }

@@ -17,11 +17,11 @@
 
 #include "comm/comm.h"
 
-#define CALLS      12000
+#define CALLS      3000
 #define UNDER_WAY  24 /* requests */
 #define HALF       ((size_t)2 << 20)
 #define MOST       ((size_t)96 * 1024) /* elements of a whole buffer, seldom */
-#define MANY_BYTES ((size_t)1 << 20)
+#define MANY_BYTES ((size_t)8 << 20)
 
 /* ---- Numbers that all ranks draw alike ------------------------------------------------------- */
 
@@ -204,7 +204,7 @@ static const struct {
 static size_t draw_part(stress *s, int size) {
     static const size_t most[] = {8, 512, 4100, 40000, MOST};
     uint64_t which = draw(&s->common, 40);
-    size_t limit = most[which < 16 ? 0 : which < 28 ? 1 : which < 36 ? 2 : which < 39 ? 3 : 4];
+    size_t limit = most[which < 12 ? 0 : which < 20 ? 1 : which < 32 ? 2 : which < 39 ? 3 : 4];
     return 1 + (size_t)draw(&s->common, limit / (size_t)size + 1);
 }
 
@@ -282,6 +282,18 @@ static void start_gather(stress *s, trine_comm *comm) {
     s->used++;
 }
 
+/* More all-gathers than the ring of a group has places, while one rank hangs back. */
+static void start_burst(stress *s, trine_comm *comm) {
+    const struct timespec nap = {.tv_nsec = 200000};
+    int late = (int)draw(&s->common, (uint64_t)trine_comm_size(comm));
+    finish_all(s);
+    for (int k = 0; k < 12; k++) {
+        if (k == 1 && trine_comm_rank(comm) == late) nanosleep(&nap, NULL);
+        start_gather(s, comm);
+    }
+    finish_all(s);
+}
+
 /* To the next rank of the group, and from the one before. */
 static void start_messages(stress *s, trine_comm *comm) {
     int size = trine_comm_size(comm), rank = trine_comm_rank(comm);
@@ -336,11 +348,12 @@ static void random_calls(void **state) {
                   (unsigned long long)count);
     for (s.call = 1; s.call <= count; s.call++) {
         trine_comm *comm = s.groups[draw(&s.common, (uint64_t)s.group_count)];
-        uint64_t what = draw(&s.common, 10);
+        uint64_t what = draw(&s.common, 100);
         dawdle(&s);
-        if (what < 5) block(&s, comm);
-        if (what >= 5 && what < 7) start_gather(&s, comm);
-        if (what >= 7) start_messages(&s, comm);
+        if (what < 50) block(&s, comm);
+        if (what >= 50 && what < 70) start_gather(&s, comm);
+        if (what >= 70 && what < 97) start_messages(&s, comm);
+        if (what >= 97) start_burst(&s, comm);
         if (s.used > UNDER_WAY - 2 || draw(&s.common, 12) == 0) finish_all(&s);
     }
     finish_all(&s);
