@@ -103,6 +103,9 @@ size_t comm_scratch_bytes(int world_size);
 size_t comm_transport_bytes(trine_layout layout, trine_coord coord, trine_transport transport);
 /* The same for a mesh that exists, to the byte. */
 size_t mesh_transport_bytes(const trine_mesh *mesh);
+/* Bytes that this rank will ask trine_mesh_alloc for: where they will not fit, trine_mesh_create
+ * already says so, with the sum. Not collective. */
+void comm_expect(trine_world *world, size_t bytes);
 /* Whether ranks of the mesh exchange through shared windows, so that trine_mesh_alloc pays. */
 bool mesh_shares(const trine_mesh *mesh);
 

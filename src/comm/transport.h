@@ -89,6 +89,7 @@ struct trine_world {
     bool finalise; /* we initialised MPI */
     bool audit;
     trine_transport choice; /* how groups are made from now on */
+    size_t expected;        /* comm_expect */
     int64_t position;     /* comm_position */
     double timeout;       /* seconds; 0 is for ever */
     size_t message_limit; /* bytes */
