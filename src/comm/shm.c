@@ -572,6 +572,41 @@ static trine_status shm_barrier(trine_comm *comm) {
     return close_call(s, call, PAYLOAD);
 }
 
+/* ---- Steps of a call, for nodes.c ------------------------------------------------------------- */
+
+trine_status shm_begin(shm_state *s, const void *src, size_t src_bytes, const void *dst,
+                      size_t dst_bytes, uint64_t *call) {
+    return open_call(s, src, src_bytes, dst, dst_bytes, call);
+}
+
+trine_status shm_meet(shm_state *s) {
+    return meet(s);
+}
+
+trine_status shm_end(shm_state *s, uint64_t call) {
+    return close_call(s, call, DIRECT);
+}
+
+bool shm_reachable(const shm_state *s, uint64_t call) {
+    for (int i = 0; i < s->comm->size; i++) {
+        const shm_desc *d = desc_of(s, i, call);
+        if (d->src.window == SHM_NOWHERE || d->dst.window == SHM_NOWHERE) return false;
+    }
+    return true;
+}
+
+const char *shm_src(const shm_state *s, int member, uint64_t call) {
+    return src_of(s, member, call);
+}
+
+char *shm_dst(const shm_state *s, int member, uint64_t call) {
+    return peer_at(s, member, desc_of(s, member, call)->dst);
+}
+
+char *shm_stage(const shm_state *s, int member, uint64_t piece) {
+    return stage(s, member, piece);
+}
+
 /* ---- Control memory -------------------------------------------------------------------------- */
 
 static size_t block_bytes(int size) {

@@ -134,6 +134,20 @@ void shm_layout(shm_node *node, const int sizes[TRINE_GROUPS]);
 trine_status shm_attach(trine_comm *comm, shm_node *node);
 void shm_detach(trine_comm *comm);
 
+/* The steps of a call, for a transport that does more with one. shm_begin publishes where this
+ * rank's buffers lie and returns when all members have; shm_end returns when all have come there,
+ * and nobody reads or writes another's memory any more. Between them any number of meetings. */
+trine_status shm_begin(shm_state *s, const void *src, size_t src_bytes, const void *dst,
+                      size_t dst_bytes, uint64_t *call);
+trine_status shm_meet(shm_state *s);
+trine_status shm_end(shm_state *s, uint64_t call);
+/* Whether every member's src can be read and its dst be written where it lies; alike on all. */
+bool shm_reachable(const shm_state *s, uint64_t call);
+const char *shm_src(const shm_state *s, int member, uint64_t call);
+char *shm_dst(const shm_state *s, int member, uint64_t call);
+/* SHM_STAGE bytes of a member's staging memory; two halves, by turns. */
+char *shm_stage(const shm_state *s, int member, uint64_t piece);
+
 /* ---- shm_wait.c ------------------------------------------------------------------------------ */
 
 /* Returns when *counter has reached `target`. */
