@@ -49,7 +49,7 @@ static trine_status norm_forward(place *p, size_t at) {
 
 static trine_status norm_backward(place *p, size_t at) {
     return OPS->norm_backward(p->dev, POOL(1), p->pool[4], p->pool[4] + p->C, POOL(2), p->pool[4],
-                              POOL(3), p->stat, p->rows, p->C);
+                              POOL(3), p->stat, p->rows, p->C, GRAD_ADD, GRAD_ADD);
 }
 
 static trine_status gelu_forward(place *p, size_t at) {
@@ -65,7 +65,7 @@ static trine_status bias_residual(place *p, size_t at) {
 }
 
 static trine_status bias_backward(place *p, size_t at) {
-    return OPS->bias_backward(p->dev, p->pool[3], POOL(1), p->rows, p->F);
+    return OPS->bias_backward(p->dev, p->pool[3], POOL(1), p->rows, p->F, GRAD_ADD);
 }
 
 static trine_status xent_max(place *p, size_t at) {
@@ -92,7 +92,7 @@ static trine_status embedding_forward(place *p, size_t at) {
 
 static trine_status embedding_backward(place *p, size_t at) {
     return OPS->embedding_backward(p->dev, p->pool[0], POOL(1), tokens_at(p, at), 0, p->rows, p->C,
-                                   p->V);
+                                   p->V, GRAD_ADD);
 }
 
 static trine_status position_forward(place *p, size_t at) {
@@ -100,7 +100,7 @@ static trine_status position_forward(place *p, size_t at) {
 }
 
 static trine_status position_backward(place *p, size_t at) {
-    return OPS->position_backward(p->dev, p->pool[2], POOL(1), p->B, p->T, p->C);
+    return OPS->position_backward(p->dev, p->pool[2], POOL(1), p->B, p->T, p->C, GRAD_ADD);
 }
 
 static trine_status zero(place *p, size_t at) {
