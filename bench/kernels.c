@@ -21,6 +21,7 @@
 
 #define POOLS 5 /* of floats; the first holds the logits too */
 #define LR    1e-4f
+#define TEXTS 32 /* sets of tokens, so that not the same rows of the table come again and again */
 
 typedef struct {
     device *dev;
@@ -28,7 +29,7 @@ typedef struct {
     size_t block;                     /* parameters of a block */
     float *pool[POOLS];
     size_t count[POOLS];
-    int32_t *tokens; /* (rows) */
+    int32_t *tokens; /* (TEXTS, rows) */
     float *max, *sums, *stat, *lse;
     void *work; /* of attention */
     size_t work_bytes;
@@ -80,13 +81,18 @@ static trine_status xent_backward(place *p, size_t at) {
                               p->V);
 }
 
+static const int32_t *tokens_at(const place *p, size_t at) {
+    return p->tokens + at / (p->rows * p->C) % TEXTS * p->rows;
+}
+
 static trine_status embedding_forward(place *p, size_t at) {
-    return OPS->embedding_forward(p->dev, POOL(1), p->pool[0], p->tokens, 0, p->rows, p->C, p->V);
+    return OPS->embedding_forward(p->dev, POOL(1), p->pool[0], tokens_at(p, at), 0, p->rows, p->C,
+                                  p->V);
 }
 
 static trine_status embedding_backward(place *p, size_t at) {
-    return OPS->embedding_backward(p->dev, p->pool[0], POOL(1), p->tokens, 0, p->rows, p->C, p->V,
-                                   GRAD_ADD);
+    return OPS->embedding_backward(p->dev, p->pool[0], POOL(1), tokens_at(p, at), 0, p->rows, p->C,
+                                   p->V, GRAD_ADD);
 }
 
 static trine_status position_forward(place *p, size_t at) {
@@ -203,9 +209,9 @@ static trine_status take(place *p, float **to, size_t count) {
 
 static trine_status take_small(place *p) {
     void *memory;
-    TRY(device_alloc(p->dev, &memory, p->rows * sizeof *p->tokens));
+    TRY(device_alloc(p->dev, &memory, TEXTS * p->rows * sizeof *p->tokens));
     p->tokens = memory;
-    for (size_t t = 0; t < p->rows; t++)
+    for (size_t t = 0; t < TEXTS * p->rows; t++)
         p->tokens[t] = (int32_t)((uint32_t)t * 2654435761u % (uint32_t)p->V);
     TRY(take(p, &p->max, p->rows));
     TRY(take(p, &p->sums, 2 * p->rows));
@@ -228,7 +234,7 @@ static void empty(place *p) {
     if (!p->dev) return;
     for (int i = 0; i < POOLS; i++) device_free(p->dev, p->pool[i], p->count[i] * sizeof(float));
     device_free(p->dev, p->work, p->work_bytes);
-    device_free(p->dev, p->tokens, p->rows * sizeof *p->tokens);
+    device_free(p->dev, p->tokens, TEXTS * p->rows * sizeof *p->tokens);
     device_free(p->dev, p->max, p->rows * sizeof(float));
     device_free(p->dev, p->sums, 2 * p->rows * sizeof(float));
     device_free(p->dev, p->stat, 2 * p->rows * sizeof(float));

@@ -118,9 +118,7 @@ size_t ordered_slice_size(size_t count, int size) {
     return count / (size_t)size + (count % (size_t)size != 0);
 }
 
-/* How much of `count`, dealt out in slices of `slice`, falls to `rank` in [at, at + limit) of its
- * slice: the last slices are shorter, or empty. */
-static size_t slice_piece(size_t count, size_t slice, int rank, size_t at, size_t limit) {
+size_t ordered_piece(size_t count, size_t slice, int rank, size_t at, size_t limit) {
     size_t first = (size_t)rank * slice + at;
     size_t left = first < count ? count - first : 0;
     size_t in_slice = slice - at;
@@ -130,7 +128,7 @@ static size_t slice_piece(size_t count, size_t slice, int rank, size_t at, size_
 
 size_t ordered_slice(size_t count, int size, int rank) {
     size_t slice = ordered_slice_size(count, size);
-    return slice_piece(count, slice, rank, 0, slice);
+    return ordered_piece(count, slice, rank, 0, slice);
 }
 
 /* Elements of a chunk, when one for each rank must lie in the scratch. */
@@ -143,11 +141,11 @@ static size_t chunk_of(const trine_comm *comm, size_t element) {
 /* One chunk: sends the others theirs and receives the addends of this rank's own. */
 static trine_status exchange_chunk(trine_comm *comm, const char *src, size_t count, size_t slice,
                                    size_t at, size_t step, size_t element) {
-    size_t own = slice_piece(count, slice, comm->rank, at, step);
+    size_t own = ordered_piece(count, slice, comm->rank, at, step);
     for (int k = 1; k < comm->size; k++) {
         int to = (comm->rank + k) % comm->size;
         int from = (comm->rank - k + comm->size) % comm->size;
-        size_t theirs = slice_piece(count, slice, to, at, step);
+        size_t theirs = ordered_piece(count, slice, to, at, step);
         const char *piece = theirs ? src + ((size_t)to * slice + at) * element : src;
         char *arrival = comm->world->scratch + (size_t)from * step * element;
         TRY(comm->transport->post_recv(comm, arrival, own * element, from));
@@ -163,7 +161,7 @@ static trine_status reduce_slices(trine_comm *comm, char *dst, const char *src, 
     size_t element = trine_dtype_bytes(type), step = chunk_of(comm, element);
     for (size_t at = 0; at < slice; at += step) {
         TRY(exchange_chunk(comm, src, count, slice, at, step, element));
-        size_t n = slice_piece(count, slice, comm->rank, at, step);
+        size_t n = ordered_piece(count, slice, comm->rank, at, step);
         if (!n) continue;
         const char *own = src + ((size_t)comm->rank * slice + at) * element;
         ordered_combine(dst + at * element, addends_at(comm, step * element, own), comm->size, n,
@@ -175,11 +173,11 @@ static trine_status reduce_slices(trine_comm *comm, char *dst, const char *src, 
 /* Every rank's slice of buf (count) to everybody. */
 static trine_status gather_slices(trine_comm *comm, char *buf, size_t count, size_t slice,
                                   size_t element) {
-    size_t own = slice_piece(count, slice, comm->rank, 0, slice);
+    size_t own = ordered_piece(count, slice, comm->rank, 0, slice);
     for (int k = 1; k < comm->size; k++) {
         int to = (comm->rank + k) % comm->size;
         int from = (comm->rank - k + comm->size) % comm->size;
-        size_t theirs = slice_piece(count, slice, from, 0, slice);
+        size_t theirs = ordered_piece(count, slice, from, 0, slice);
         char *arrival = theirs ? buf + (size_t)from * slice * element : buf;
         char *mine = own ? buf + (size_t)comm->rank * slice * element : buf;
         TRY(comm->transport->post_recv(comm, arrival, theirs * element, from));

@@ -191,10 +191,14 @@ trine_status shm_open_call(shm_state *s, const void *src, size_t src_bytes, cons
                            size_t dst_bytes, uint64_t *call);
 trine_status shm_close_call(shm_state *s, uint64_t call, shm_form form);
 
+/* Whether every member's src can be read and its dst be written where it lies; alike on all. */
+bool shm_reachable(const shm_state *s, uint64_t call);
 const shm_desc *shm_desc_of(const shm_state *s, int member, uint64_t call);
 shm_form shm_form_of(const shm_state *s, uint64_t call, bool dst_too);
-/* Where a member's src lies for this rank; a place of a member's; a member's staging half. */
+/* Where a member's src and dst lie for this rank; a place of a member's; a half of its staging
+ * memory, SHM_STAGE bytes, by turns. */
 const char *shm_src_of(const shm_state *s, int member, uint64_t call);
+char *shm_dst_of(const shm_state *s, int member, uint64_t call);
 void *shm_peer_at(const shm_state *s, int member, shm_place place);
 char *shm_stage(const shm_state *s, int member, uint64_t piece);
 

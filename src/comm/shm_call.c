@@ -103,6 +103,18 @@ shm_form shm_form_of(const shm_state *s, uint64_t call, bool dst_too) {
     return direct ? SHM_FORM_DIRECT : waits ? SHM_FORM_STAGED : SHM_FORM_MPI;
 }
 
+char *shm_dst_of(const shm_state *s, int member, uint64_t call) {
+    return shm_peer_at(s, member, shm_desc_of(s, member, call)->dst);
+}
+
+bool shm_reachable(const shm_state *s, uint64_t call) {
+    for (int i = 0; i < s->comm->size; i++) {
+        const shm_desc *d = shm_desc_of(s, i, call);
+        if (d->src.window == SHM_NOWHERE || d->dst.window == SHM_NOWHERE) return false;
+    }
+    return true;
+}
+
 char *shm_stage(const shm_state *s, int member, uint64_t piece) {
     shm_head *h = (shm_head *)s->node->control->base[s->index[member]];
     return h->stage[piece % 2];

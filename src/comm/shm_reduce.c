@@ -33,7 +33,7 @@ static void all_reduce_direct(shm_state *s, uint64_t call, char *dst, const char
     if (!n) return;
     for (int k = 0; k < s->comm->size; k++) {
         int i = (s->comm->rank + k) % s->comm->size;
-        char *to = k == 0 ? dst : shm_peer_at(s, i, shm_desc_of(s, i, call)->dst);
+        char *to = k == 0 ? dst : shm_dst_of(s, i, call);
         s->dsts[k] = to + offset;
     }
     size_t touched = 2 * (size_t)s->comm->size * count * trine_dtype_bytes(type);
