@@ -213,6 +213,24 @@ static void check(const row *r, const job *j, bool in_place) {
     }
 }
 
+/* Where dst is a part of a buffer, the rest of that stays as it was. */
+static void check_rest(const row *r, const job *j, bool in_place) {
+    size_t element = trine_dtype_bytes(j->type), own = (size_t)j->rank * j->part;
+    if (r->dst_whole) return;
+    for (size_t i = 0; i < j->count; i++) {
+        char want[8];
+        bool other = in_place ? i - own >= j->part : i >= j->part;
+        if (!other) continue;
+        if (in_place)
+            value(j->type, j->rank, i, want);
+        else
+            memset(want, guard_byte, sizeof want);
+        if (memcmp(want, (in_place ? j->src : j->dst) + i * element, element))
+            fail_msg("%s: rank %d of %d wrote element %zu, behind or before its part", r->name,
+                     j->rank, j->size, i);
+    }
+}
+
 /* How the group exchanges, and where a rank's buffers lie. */
 typedef enum { MESSAGES, PLAIN, WINDOWS, MIXED, DST_PLAIN, MODES } mode;
 
@@ -247,6 +265,7 @@ static void run_case(const row *r, job *j, bool in_place) {
         value(j->type, j->rank, i, j->src + i * element);
     OK(r->run(j));
     check(r, j, in_place);
+    check_rest(r, j, in_place);
     check_guards(r, a, bytes);
     check_guards(r, b, bytes);
     give_back(a);
