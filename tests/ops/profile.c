@@ -81,6 +81,7 @@ static void expect(const char *name, dims s, device_timed which, uint64_t work) 
         float *x = fixture_random(in, 1, 1.0), *y = fixture_random(out, 2, 1.0);
         op_cases[i].run(&p.device, &s, x, y);
         free(x), free(y);
+        break; /* further rows of the name have other shapes */
     }
     assert_int_equal(p.times[which].calls, 1);
     if (p.times[which].work != work)
