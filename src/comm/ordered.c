@@ -8,6 +8,7 @@
  * Operations", 2004, with direct exchanges instead of halving). reduce: the root receives. */
 #include "comm/transport.h"
 #include "base/status.h"
+#include "comm/stream.h"
 
 #include <string.h>
 
@@ -19,13 +20,20 @@
 #define SCRATCH_BYTES (1024 * 1024)
 #define CHUNK_BYTES   (64 * 1024)
 /* Elements summed in registers and first-level cache before they are stored. */
-#define BLOCK 256
+#define BLOCK 4096
 
 /* ---- Additions ------------------------------------------------------------------------------- */
 
+static void store(const ordered_target *to, void *dst, const void *src, size_t bytes) {
+    if (to->streamed)
+        stream_copy(dst, src, bytes);
+    else
+        memcpy(dst, src, bytes);
+}
+
 /* The sum is kept apart until all addends of a block are read: one of them may be a dst itself. */
 #define DEFINE_REDUCE(name, type, combine)                                                         \
-    static void name(void *const *dsts, int copies, const void *const *addends, int ranks,         \
+    static void name(const ordered_target *to, const void *const *addends, int ranks,              \
                      size_t count) {                                                               \
         for (size_t at = 0; at < count; at += BLOCK) {                                             \
             size_t n = count - at < BLOCK ? count - at : BLOCK;                                    \
@@ -35,8 +43,10 @@
                 const type *x = (const type *)addends[r] + at;                                     \
                 for (size_t i = 0; i < n; i++) acc[i] = combine(acc[i], x[i]);                     \
             }                                                                                      \
-            for (int c = 0; c < copies; c++) memcpy((type *)dsts[c] + at, acc, n * sizeof(type));  \
+            for (int c = 0; c < to->copies; c++)                                                   \
+                store(to, (type *)to->dsts[c] + at, acc, n * sizeof(type));                        \
         }                                                                                          \
+        if (to->streamed) stream_fence();                                                          \
     }
 
 #define ADD(a, b) ((a) + (b))
@@ -54,23 +64,23 @@ DEFINE_REDUCE(max_f64, double, LARGER_OR_NAN)
 DEFINE_REDUCE(max_i32, int32_t, LARGER)
 DEFINE_REDUCE(max_i64, int64_t, LARGER)
 
-void ordered_combine_to(void *const *dsts, int copies, const void *const *addends, int ranks,
+void ordered_combine_to(const ordered_target *to, const void *const *addends, int ranks,
                         size_t count, trine_dtype type, trine_reduction op) {
     bool sum = op == TRINE_SUM;
     switch (type) {
-    case TRINE_F32: (sum ? sum_f32 : max_f32)(dsts, copies, addends, ranks, count); return;
-    case TRINE_F64: (sum ? sum_f64 : max_f64)(dsts, copies, addends, ranks, count); return;
+    case TRINE_F32: (sum ? sum_f32 : max_f32)(to, addends, ranks, count); return;
+    case TRINE_F64: (sum ? sum_f64 : max_f64)(to, addends, ranks, count); return;
     case TRINE_I32:
         if (sum)
-            sum_i32(dsts, copies, addends, ranks, count);
+            sum_i32(to, addends, ranks, count);
         else
-            max_i32(dsts, copies, addends, ranks, count);
+            max_i32(to, addends, ranks, count);
         return;
     case TRINE_I64:
         if (sum)
-            sum_i64(dsts, copies, addends, ranks, count);
+            sum_i64(to, addends, ranks, count);
         else
-            max_i64(dsts, copies, addends, ranks, count);
+            max_i64(to, addends, ranks, count);
         return;
     case TRINE_U8: break;
     }
@@ -79,7 +89,8 @@ void ordered_combine_to(void *const *dsts, int copies, const void *const *addend
 
 void ordered_combine(void *dst, const void *const *addends, int ranks, size_t count,
                      trine_dtype type, trine_reduction op) {
-    ordered_combine_to(&dst, 1, addends, ranks, count, type, op);
+    const ordered_target to = {.dsts = &dst, .copies = 1};
+    ordered_combine_to(&to, addends, ranks, count, type, op);
 }
 
 /* The addends in the scratch, `stride` bytes apart, but for this rank's own, which lies at `own`.
@@ -107,9 +118,7 @@ size_t ordered_slice_size(size_t count, int size) {
     return count / (size_t)size + (count % (size_t)size != 0);
 }
 
-/* How much of `count`, dealt out in slices of `slice`, falls to `rank` in [at, at + limit) of its
- * slice: the last slices are shorter, or empty. */
-static size_t slice_piece(size_t count, size_t slice, int rank, size_t at, size_t limit) {
+size_t ordered_piece(size_t count, size_t slice, int rank, size_t at, size_t limit) {
     size_t first = (size_t)rank * slice + at;
     size_t left = first < count ? count - first : 0;
     size_t in_slice = slice - at;
@@ -119,7 +128,7 @@ static size_t slice_piece(size_t count, size_t slice, int rank, size_t at, size_
 
 size_t ordered_slice(size_t count, int size, int rank) {
     size_t slice = ordered_slice_size(count, size);
-    return slice_piece(count, slice, rank, 0, slice);
+    return ordered_piece(count, slice, rank, 0, slice);
 }
 
 /* Elements of a chunk, when one for each rank must lie in the scratch. */
@@ -132,11 +141,11 @@ static size_t chunk_of(const trine_comm *comm, size_t element) {
 /* One chunk: sends the others theirs and receives the addends of this rank's own. */
 static trine_status exchange_chunk(trine_comm *comm, const char *src, size_t count, size_t slice,
                                    size_t at, size_t step, size_t element) {
-    size_t own = slice_piece(count, slice, comm->rank, at, step);
+    size_t own = ordered_piece(count, slice, comm->rank, at, step);
     for (int k = 1; k < comm->size; k++) {
         int to = (comm->rank + k) % comm->size;
         int from = (comm->rank - k + comm->size) % comm->size;
-        size_t theirs = slice_piece(count, slice, to, at, step);
+        size_t theirs = ordered_piece(count, slice, to, at, step);
         const char *piece = theirs ? src + ((size_t)to * slice + at) * element : src;
         char *arrival = comm->world->scratch + (size_t)from * step * element;
         TRY(comm->transport->post_recv(comm, arrival, own * element, from));
@@ -152,7 +161,7 @@ static trine_status reduce_slices(trine_comm *comm, char *dst, const char *src, 
     size_t element = trine_dtype_bytes(type), step = chunk_of(comm, element);
     for (size_t at = 0; at < slice; at += step) {
         TRY(exchange_chunk(comm, src, count, slice, at, step, element));
-        size_t n = slice_piece(count, slice, comm->rank, at, step);
+        size_t n = ordered_piece(count, slice, comm->rank, at, step);
         if (!n) continue;
         const char *own = src + ((size_t)comm->rank * slice + at) * element;
         ordered_combine(dst + at * element, addends_at(comm, step * element, own), comm->size, n,
@@ -164,11 +173,11 @@ static trine_status reduce_slices(trine_comm *comm, char *dst, const char *src, 
 /* Every rank's slice of buf (count) to everybody. */
 static trine_status gather_slices(trine_comm *comm, char *buf, size_t count, size_t slice,
                                   size_t element) {
-    size_t own = slice_piece(count, slice, comm->rank, 0, slice);
+    size_t own = ordered_piece(count, slice, comm->rank, 0, slice);
     for (int k = 1; k < comm->size; k++) {
         int to = (comm->rank + k) % comm->size;
         int from = (comm->rank - k + comm->size) % comm->size;
-        size_t theirs = slice_piece(count, slice, from, 0, slice);
+        size_t theirs = ordered_piece(count, slice, from, 0, slice);
         char *arrival = theirs ? buf + (size_t)from * slice * element : buf;
         char *mine = own ? buf + (size_t)comm->rank * slice * element : buf;
         TRY(comm->transport->post_recv(comm, arrival, theirs * element, from));

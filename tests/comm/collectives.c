@@ -3,7 +3,8 @@
  * not, with whole messages and with messages cut into pieces. A row says how long its buffers are,
  * runs the operation and writes what dst must be. Reductions are expected in rank order, with
  * addends for which another order gives other bits. All of it over messages and over shared
- * memory, there with buffers in windows, in plain memory, and in one or the other by rank. */
+ * memory, there with buffers in windows, in plain memory, and in one or the other by rank; and the
+ * same again with the ranks dealt out to nodes of 2, 3 and 4. */
 #include "harness.h"
 
 #include <limits.h>
@@ -216,7 +217,8 @@ static void check(const row *r, const job *j, bool in_place) {
 typedef enum { MESSAGES, PLAIN, WINDOWS, MIXED, DST_PLAIN, MODES } mode;
 
 static mode current;
-static char *pool; /* two halves, in a window */
+static int per_node; /* ranks of a node; 0: all are on one */
+static char *pool;   /* two halves, in a window */
 #define POOL_BYTES ((size_t)8 << 20)
 
 static char *take_buffer(int which, int rank, size_t bytes) {
@@ -278,11 +280,14 @@ static job world_job(void) {
 static trine_comm *world_comm(trine_mesh **mesh) {
     trine_layout all_dp = {trine_world_size(harness_world), 1, 1};
     bool messages = current == MESSAGES;
-    trine_world_transport(harness_world, messages ? TRINE_TRANSPORT_MPI : TRINE_TRANSPORT_SHM);
-    OK(trine_mesh_create(mesh, harness_world, all_dp, 0));
+    const char *name = messages ? "mpi" : per_node ? "shm+mpi" : "shm";
+    trine_world_transport(harness_world, messages   ? TRINE_TRANSPORT_MPI
+                                         : per_node ? TRINE_TRANSPORT_AUTO
+                                                    : TRINE_TRANSPORT_SHM);
+    OK(trine_mesh_create(mesh, harness_world, all_dp, per_node));
     OK(trine_mesh_alloc(*mesh, (void **)&pool, POOL_BYTES));
     trine_comm *comm = trine_mesh_group(*mesh, TRINE_DP);
-    if (all_dp.dp > 1) assert_string_equal(trine_comm_transport(comm), messages ? "mpi" : "shm");
+    if (all_dp.dp > 1) assert_string_equal(trine_comm_transport(comm), name);
     return comm;
 }
 
@@ -440,12 +445,23 @@ static void barriers_in(void) {
     trine_mesh_destroy(&mesh);
 }
 
-/* Each over every kind of memory. */
+/* Over every kind of memory, on one node or on several. */
+static void in_all_modes(void (*run)(void), int ranks_per_node) {
+    per_node = ranks_per_node;
+    if (per_node >= trine_world_size(harness_world)) return;
+    for (current = per_node ? PLAIN : MESSAGES; current < MODES; current++) run();
+    current = MESSAGES;
+    per_node = 0;
+}
+
 #define IN_ALL_MODES(name)                                                                         \
     static void name(void **state) {                                                               \
         (void)state;                                                                               \
-        for (current = MESSAGES; current < MODES; current++) name##_in();                          \
-        current = MESSAGES;                                                                        \
+        in_all_modes(name##_in, 0);                                                                \
+    }                                                                                              \
+    static void name##_on_nodes(void **state) {                                                    \
+        (void)state;                                                                               \
+        for (int size = 2; size <= 4; size++) in_all_modes(name##_in, size);                       \
     }
 
 IN_ALL_MODES(small_counts)
@@ -458,11 +474,22 @@ IN_ALL_MODES(barriers)
 
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(small_counts),  cmocka_unit_test(pieces),
-        cmocka_unit_test(large_count),   cmocka_unit_test(all_reduce_threshold),
-        cmocka_unit_test(order_matters), cmocka_unit_test(cancellation),
-        cmocka_unit_test(nan_is_seen),   cmocka_unit_test(refusals),
+        cmocka_unit_test(small_counts),
+        cmocka_unit_test(pieces),
+        cmocka_unit_test(large_count),
+        cmocka_unit_test(all_reduce_threshold),
+        cmocka_unit_test(order_matters),
+        cmocka_unit_test(cancellation),
+        cmocka_unit_test(nan_is_seen),
+        cmocka_unit_test(refusals),
         cmocka_unit_test(barriers),
+        cmocka_unit_test(small_counts_on_nodes),
+        cmocka_unit_test(pieces_on_nodes),
+        cmocka_unit_test(large_count_on_nodes),
+        cmocka_unit_test(all_reduce_threshold_on_nodes),
+        cmocka_unit_test(cancellation_on_nodes),
+        cmocka_unit_test(nan_is_seen_on_nodes),
+        cmocka_unit_test(barriers_on_nodes),
     };
     return HARNESS_RUN(argc, argv, tests);
 }
