@@ -7,16 +7,16 @@
 
 #include "comm/comm.h"
 
-/* How the group exchanges, and where a rank's buffers lie. */
-typedef enum { MESSAGES, PLAIN, WINDOWS, MIXED, MODES } mode;
+/* How the group exchanges, and where a rank's buffers lie. NODES: windows, on nodes of two. */
+typedef enum { MESSAGES, PLAIN, WINDOWS, MIXED, NODES, MODES } mode;
 
 static mode current;
 static char *pool; /* two halves, in a window */
 #define POOL_BYTES ((size_t)8 << 20)
 
 static void *take_buffer(int which, size_t bytes) {
-    bool window =
-        current == WINDOWS || (current == MIXED && trine_world_rank(harness_world) % 2 == 0);
+    bool window = current == WINDOWS || current == NODES ||
+                  (current == MIXED && trine_world_rank(harness_world) % 2 == 0);
     char *p = window ? pool + (size_t)which * POOL_BYTES / 2 : malloc(bytes);
     assert_true(p && bytes <= POOL_BYTES / 2);
     return p;
@@ -28,9 +28,11 @@ static void give_back(void *p) {
 
 static trine_comm *setup_comm(trine_mesh **mesh) {
     trine_layout all_pp = {1, 1, trine_world_size(harness_world)};
-    bool messages = current == MESSAGES;
-    trine_world_transport(harness_world, messages ? TRINE_TRANSPORT_MPI : TRINE_TRANSPORT_SHM);
-    OK(trine_mesh_create(mesh, harness_world, all_pp, 0));
+    bool messages = current == MESSAGES, nodes = current == NODES;
+    trine_world_transport(harness_world, messages ? TRINE_TRANSPORT_MPI
+                                         : nodes  ? TRINE_TRANSPORT_AUTO
+                                                  : TRINE_TRANSPORT_SHM);
+    OK(trine_mesh_create(mesh, harness_world, all_pp, nodes ? 2 : 0));
     OK(trine_mesh_alloc(*mesh, (void **)&pool, POOL_BYTES));
     return trine_mesh_group(*mesh, TRINE_PP);
 }
