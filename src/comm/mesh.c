@@ -252,9 +252,18 @@ trine_status trine_mesh_alloc(trine_mesh *mesh, void **p, size_t bytes) {
     return TRINE_OK;
 }
 
+/* Freeing a window blocks inside MPI, where the watchdog does not see: so ranks meet before. */
+static void meet_to_free(const trine_mesh *mesh) {
+    trine_comm *comm = mesh->world->comm;
+    if (!mesh->shared) return;
+    watchdog_note(comm, &(comm_call){.kind = TRINE_TALLY_BARRIER, .peer = NO_PEER});
+    (void)comm->transport->barrier(comm);
+}
+
 void trine_mesh_free(trine_mesh *mesh, void **p) {
     piece *own = mesh->pieces;
     if (!*p) return;
+    meet_to_free(mesh);
     while (own->base != *p) own++;
     if (own->window) shm_window_destroy(mesh->node, own->window);
     unmap_own(own);
@@ -348,6 +357,7 @@ trine_status trine_mesh_create(trine_mesh **mesh, trine_world *world, trine_layo
 void trine_mesh_destroy(trine_mesh **mesh) {
     trine_mesh *m = *mesh;
     if (!m) return;
+    meet_to_free(m);
     for (int g = 0; g < TRINE_GROUPS; g++)
         if (g != TRINE_WORLD) group_destroy(&m->groups[g]);
     for (int i = 0; i < SHM_WINDOWS; i++)

@@ -1,9 +1,9 @@
 /* TEST np=2 */
-/* Who waits for a late peer sleeps, and is woken by it. A bell that nobody rings costs time and no
- * result, as a sleeper looks by itself now and then; so this file stands between the library and
- * the kernel's futex, lets one rank come late, and counts how the other's sleeps ended. A sleep that
- * lasted until its own limit is no fault (the machine may be busy); that none of them ended by a
- * ring is. */
+/* Who waits for a late peer sleeps, and is woken by it. A bell that nobody rings costs time and
+ * no result, as a sleeper looks by itself now and then; so this file stands between the library
+ * and the kernel's futex, lets one rank come late, and counts how the other's sleeps ended. A
+ * sleep that lasted until its own limit is no fault (the machine may be busy); that none of them
+ * ended by a ring is. */
 #include "harness.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* TEST np=2,4 */
 /* Windows come and go: what a mesh takes from the system it gives back, in the world and in parts
- * of it, with several meshes at a time; a window has its pages when it is made; and one for which
- * there is no room is refused before anybody asks MPI for it. */
+ * of it, with several meshes at a time; a window has its pages when it is made; one for which there
+ * is no room is refused before anybody asks MPI for it; and none is freed before all have come. */
 #include "harness.h"
 
 #include <dirent.h>
@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/statvfs.h>
+#include <time.h>
 
 #include "comm/comm.h"
 
@@ -24,6 +25,13 @@ int MPI_Win_allocate_shared(MPI_Aint size, int unit, MPI_Info info, MPI_Comm com
     if (forbidden) fail_msg("MPI is asked for %lld bytes in spite of it", (long long)size);
     made++;
     return PMPI_Win_allocate_shared(size, unit, info, comm, base, win);
+}
+
+static volatile const float *late; /* not NULL: 1 once the late rank frees as well */
+
+int MPI_Win_free(MPI_Win *win) {
+    if (late && *late != 1) fail_msg("MPI waits for a rank that has not come to free its windows");
+    return PMPI_Win_free(win);
 }
 
 static int ranks(void) {
@@ -179,11 +187,44 @@ static void what_does_not_fit_is_refused(void **state) {
     trine_mesh_destroy(&mesh);
 }
 
+/* MPI waits for all when a window is freed, and the watchdog does not see into it. */
+static void a_late_rank_is_met_before_windows_are_freed(void **state) {
+    (void)state;
+    trine_mesh *mesh, *other;
+    float *p, *q, come = 0;
+    trine_world_transport(harness_world, TRINE_TRANSPORT_SHM);
+    OK(trine_mesh_create(&mesh, harness_world, (trine_layout){ranks(), 1, 1}, 0));
+    OK(trine_mesh_create(&other, harness_world, (trine_layout){ranks(), 1, 1}, 0));
+    OK(trine_mesh_alloc(mesh, (void **)&p, 4096));
+    OK(trine_mesh_alloc(other, (void **)&q, 4096));
+    for (int i = 0; i < 2; i++) {
+        trine_comm *comm = trine_mesh_group(other, TRINE_DP);
+        comm_request request = {0};
+        come = 0;
+        bool first = trine_world_rank(harness_world) == 0;
+        /* The last rank's word reaches rank 0 while that waits, here by the message's receiver. */
+        if (first) OK(comm_recv_start(comm, &come, 1, TRINE_F32, ranks() - 1, &request));
+        if (first) late = &come;
+        if (trine_world_rank(harness_world) == ranks() - 1) {
+            const float word = 1;
+            nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+            OK(trine_send(comm, &word, 1, TRINE_F32, 0));
+        }
+        if (i == 0) trine_mesh_free(mesh, (void **)&p);
+        if (i == 1) trine_mesh_destroy(&mesh);
+        late = NULL;
+        OK(comm_wait(&request));
+        OK(trine_barrier(comm));
+    }
+    trine_mesh_destroy(&other);
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_taken_is_given_back),
         cmocka_unit_test(a_window_has_its_pages),
         cmocka_unit_test(what_does_not_fit_is_refused),
+        cmocka_unit_test(a_late_rank_is_met_before_windows_are_freed),
     };
     return HARNESS_RUN(argc, argv, tests);
 }

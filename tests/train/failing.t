@@ -3,8 +3,6 @@
 # killed or stopped. The job says so once and ends, on every rank; or, if it can, goes on.
 . tests/train/lib.sh
 
-data=$dir/text.bin
-log=$dir/log
 token_file "$data" 20240520 1 641 641 # 40 windows
 cp "$data" "$dir/bad.bin"
 spoil "$dir/bad.bin" 330

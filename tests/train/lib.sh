@@ -5,6 +5,8 @@ BUILD=${BUILD:-build}
 TRAIN=$BUILD/train_gpt
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
+data=$dir/text.bin
+log=$dir/log
 number=0
 failed=0
 

@@ -9,8 +9,6 @@
 . tests/train/lib.sh
 
 DRIVER=$BUILD/tests/comm/shm_room_driver
-data=$dir/text.bin
-log=$dir/log
 token_file "$data" 20240520 1 641 641 # 40 windows
 cp "$data" "$dir/bad.bin"
 spoil "$dir/bad.bin" 330
