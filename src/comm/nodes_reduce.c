@@ -282,7 +282,8 @@ static trine_status open_job(job *j) {
     j->last = n->own == n->nodes - 1;
     j->direct = true;
     if (!j->s) return TRINE_OK;
-    TRY(shm_begin(j->s, j->src, bytes, j->dst, j->scatter ? j->part * j->element : bytes, &j->call));
+    TRY(shm_begin(j->s, j->src, bytes, j->dst, j->scatter ? j->part * j->element : bytes,
+                  &j->call));
     j->direct = shm_reachable(j->s, j->call);
     return TRINE_OK;
 }

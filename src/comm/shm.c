@@ -575,7 +575,7 @@ static trine_status shm_barrier(trine_comm *comm) {
 /* ---- Steps of a call, for nodes.c ------------------------------------------------------------- */
 
 trine_status shm_begin(shm_state *s, const void *src, size_t src_bytes, const void *dst,
-                      size_t dst_bytes, uint64_t *call) {
+                       size_t dst_bytes, uint64_t *call) {
     return open_call(s, src, src_bytes, dst, dst_bytes, call);
 }
 
