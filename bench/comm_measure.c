@@ -63,12 +63,15 @@ static trine_status calls_apart(const task *t, int calls, double *seconds) {
     return TRINE_OK;
 }
 
-/* Seconds of all `calls`, of the slowest rank. */
-static trine_status batch(const task *t, int calls, double *seconds) {
+/* Seconds of all `calls`, of the slowest rank, and those that the batch took with all its barriers. */
+static trine_status batch(const task *t, int calls, double *seconds, double *wall) {
+    double own[2] = {0}, slowest[2], start = bench_now();
     MPI_Barrier(MPI_COMM_WORLD);
-    double own = 0;
-    TRY((t->m->apart ? calls_apart : calls_together)(t, calls, &own));
-    MPI_Allreduce(&own, seconds, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+    TRY((t->m->apart ? calls_apart : calls_together)(t, calls, &own[0]));
+    own[1] = bench_now() - start;
+    MPI_Allreduce(own, slowest, 2, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+    *seconds = slowest[0];
+    *wall = slowest[1];
     return TRINE_OK;
 }
 
@@ -101,21 +104,21 @@ static trine_status check(const task *t) {
 
 /* How many calls take about as long as a batch should. */
 static trine_status calibrate(const task *t, int *calls) {
-    double wanted = t->m->seconds / t->m->batches, seconds = 0;
+    double wanted = t->m->seconds / t->m->batches, seconds, wall = 0;
     for (*calls = 1; *calls < MOST_CALLS; *calls *= 2) {
-        TRY(batch(t, *calls, &seconds));
-        if (seconds > wanted / 4) break;
+        TRY(batch(t, *calls, &seconds, &wall));
+        if (wall > wanted / 4) break;
     }
-    double fitting = *calls * wanted / seconds;
+    double fitting = *calls * wanted / wall;
     *calls = fitting < 1 ? 1 : fitting > MOST_CALLS ? MOST_CALLS : (int)fitting;
     return TRINE_OK;
 }
 
 /* The other side has just had the caches; a batch of one call is too long to care. */
 static trine_status sample(const task *t, int calls, bench_samples *samples) {
-    double seconds = 0;
+    double seconds = 0, wall;
     if (calls > 1) TRY(call_once(t));
-    TRY(batch(t, calls, &seconds));
+    TRY(batch(t, calls, &seconds, &wall));
     bench_add(samples, seconds / calls * (t->op ? t->op->share : 1));
     return TRINE_OK;
 }

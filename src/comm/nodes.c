@@ -44,9 +44,9 @@ static void spread_direct(const nodes_state *n, uint64_t call, char *dst, size_t
     const shm_state *s = nodes_shm(n);
     for (int k = 1; k < s->comm->size; k++) {
         int i = (s->comm->rank + k) % s->comm->size, m = part_held(n, i, 0);
-        memcpy(dst + (size_t)m * part, shm_src(s, i, call), part);
+        memcpy(dst + (size_t)m * part, shm_src_of(s, i, call), part);
         for (int held = 1; (m = part_held(n, i, held)) != NO_PEER; held++)
-            memcpy(dst + (size_t)m * part, shm_dst(s, i, call) + (size_t)m * part, part);
+            memcpy(dst + (size_t)m * part, shm_dst_of(s, i, call) + (size_t)m * part, part);
     }
 }
 
@@ -76,12 +76,12 @@ static trine_status gather_parts(trine_comm *comm, char *dst, const char *src, s
     if (own != src) memcpy(own, src, part);
     TRY(exchange_parts(comm, dst, src, part));
     if (!s) return TRINE_OK;
-    TRY(shm_begin(s, src, part, dst, part * (size_t)comm->size, &call));
+    TRY(shm_open_call(s, src, part, dst, part * (size_t)comm->size, &call));
     if (shm_reachable(s, call))
         spread_direct(comm->nodes, call, dst, part);
     else
         TRY(spread_staged(comm->nodes, dst, part));
-    return shm_end(s, call);
+    return shm_close_call(s, call, SHM_FORM_DIRECT);
 }
 
 /* A long gather does all its work here, and its wait nothing: a caller may not count on a gather

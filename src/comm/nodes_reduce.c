@@ -154,7 +154,7 @@ static void add(const job *j, char *to, const char *partial, size_t offset, size
     for (int i = 0; i < members; i++) {
         const char *from = !j->s    ? j->src
                            : staged ? shm_stage(j->s, i, *staged)
-                                    : shm_src(j->s, i, j->call);
+                                    : shm_src_of(j->s, i, j->call);
         addends[k++] = from + offset;
     }
     ordered_combine(to, addends, k, elements, j->type, j->op);
@@ -239,7 +239,7 @@ static void take(const job *j, int member, char *dst, const char *from, size_t b
 static void give(const job *j, const char *from, size_t begin, size_t elements) {
     int first = j->n->first[j->n->own], members = nodes_size(j->n, j->n->own);
     for (int i = 0; i < members; i++)
-        take(j, first + i, j->s ? shm_dst(j->s, i, j->call) : j->dst, from, begin, elements);
+        take(j, first + i, j->s ? shm_dst_of(j->s, i, j->call) : j->dst, from, begin, elements);
 }
 
 static trine_status give_staged(job *j, const chunk *c, const char *from, size_t elements) {
@@ -282,8 +282,8 @@ static trine_status open_job(job *j) {
     j->last = n->own == n->nodes - 1;
     j->direct = true;
     if (!j->s) return TRINE_OK;
-    TRY(shm_begin(j->s, j->src, bytes, j->dst, j->scatter ? j->part * j->element : bytes,
-                  &j->call));
+    TRY(shm_open_call(j->s, j->src, bytes, j->dst, j->scatter ? j->part * j->element : bytes,
+                      &j->call));
     j->direct = shm_reachable(j->s, j->call);
     return TRINE_OK;
 }
@@ -308,7 +308,7 @@ static trine_status run_chunks(job *j) {
 static trine_status close_job(job *j) {
     for (int i = 0; i < NODES_PARTIALS; i++) TRY(finish(&j->n->partial_out[i]));
     for (int i = 0; i < NODES_LAG; i++) TRY(finish(&j->n->result_out[i]));
-    return j->s ? shm_end(j->s, j->call) : TRINE_OK;
+    return j->s ? shm_close_call(j->s, j->call, SHM_FORM_DIRECT) : TRINE_OK;
 }
 
 static trine_status run(job *j) {

@@ -8,6 +8,7 @@
  * Operations", 2004, with direct exchanges instead of halving). reduce: the root receives. */
 #include "comm/transport.h"
 #include "base/status.h"
+#include "comm/stream.h"
 
 #include <string.h>
 
@@ -19,13 +20,20 @@
 #define SCRATCH_BYTES (1024 * 1024)
 #define CHUNK_BYTES   (64 * 1024)
 /* Elements summed in registers and first-level cache before they are stored. */
-#define BLOCK 256
+#define BLOCK 4096
 
 /* ---- Additions ------------------------------------------------------------------------------- */
 
+static void store(const ordered_target *to, void *dst, const void *src, size_t bytes) {
+    if (to->streamed)
+        stream_copy(dst, src, bytes);
+    else
+        memcpy(dst, src, bytes);
+}
+
 /* The sum is kept apart until all addends of a block are read: one of them may be a dst itself. */
 #define DEFINE_REDUCE(name, type, combine)                                                         \
-    static void name(void *const *dsts, int copies, const void *const *addends, int ranks,         \
+    static void name(const ordered_target *to, const void *const *addends, int ranks,              \
                      size_t count) {                                                               \
         for (size_t at = 0; at < count; at += BLOCK) {                                             \
             size_t n = count - at < BLOCK ? count - at : BLOCK;                                    \
@@ -35,8 +43,10 @@
                 const type *x = (const type *)addends[r] + at;                                     \
                 for (size_t i = 0; i < n; i++) acc[i] = combine(acc[i], x[i]);                     \
             }                                                                                      \
-            for (int c = 0; c < copies; c++) memcpy((type *)dsts[c] + at, acc, n * sizeof(type));  \
+            for (int c = 0; c < to->copies; c++)                                                   \
+                store(to, (type *)to->dsts[c] + at, acc, n * sizeof(type));                        \
         }                                                                                          \
+        if (to->streamed) stream_fence();                                                          \
     }
 
 #define ADD(a, b) ((a) + (b))
@@ -54,23 +64,23 @@ DEFINE_REDUCE(max_f64, double, LARGER_OR_NAN)
 DEFINE_REDUCE(max_i32, int32_t, LARGER)
 DEFINE_REDUCE(max_i64, int64_t, LARGER)
 
-void ordered_combine_to(void *const *dsts, int copies, const void *const *addends, int ranks,
+void ordered_combine_to(const ordered_target *to, const void *const *addends, int ranks,
                         size_t count, trine_dtype type, trine_reduction op) {
     bool sum = op == TRINE_SUM;
     switch (type) {
-    case TRINE_F32: (sum ? sum_f32 : max_f32)(dsts, copies, addends, ranks, count); return;
-    case TRINE_F64: (sum ? sum_f64 : max_f64)(dsts, copies, addends, ranks, count); return;
+    case TRINE_F32: (sum ? sum_f32 : max_f32)(to, addends, ranks, count); return;
+    case TRINE_F64: (sum ? sum_f64 : max_f64)(to, addends, ranks, count); return;
     case TRINE_I32:
         if (sum)
-            sum_i32(dsts, copies, addends, ranks, count);
+            sum_i32(to, addends, ranks, count);
         else
-            max_i32(dsts, copies, addends, ranks, count);
+            max_i32(to, addends, ranks, count);
         return;
     case TRINE_I64:
         if (sum)
-            sum_i64(dsts, copies, addends, ranks, count);
+            sum_i64(to, addends, ranks, count);
         else
-            max_i64(dsts, copies, addends, ranks, count);
+            max_i64(to, addends, ranks, count);
         return;
     case TRINE_U8: break;
     }
@@ -79,7 +89,8 @@ void ordered_combine_to(void *const *dsts, int copies, const void *const *addend
 
 void ordered_combine(void *dst, const void *const *addends, int ranks, size_t count,
                      trine_dtype type, trine_reduction op) {
-    ordered_combine_to(&dst, 1, addends, ranks, count, type, op);
+    const ordered_target to = {.dsts = &dst, .copies = 1};
+    ordered_combine_to(&to, addends, ranks, count, type, op);
 }
 
 /* The addends in the scratch, `stride` bytes apart, but for this rank's own, which lies at `own`.

@@ -90,6 +90,7 @@ struct trine_world {
     bool finalise; /* we initialised MPI */
     bool audit;
     trine_transport choice; /* how groups are made from now on */
+    size_t expected;        /* comm_expect */
     int64_t position;     /* comm_position */
     double timeout;       /* seconds; 0 is for ever */
     size_t message_limit; /* bytes */
@@ -137,8 +138,13 @@ void mpi_free(void **state);
 /* dst (count) = the addends (ranks pointers to count elements), in order; dst may be one of them. */
 void ordered_combine(void *dst, const void *const *addends, int ranks, size_t count,
                      trine_dtype type, trine_reduction op);
-/* The same to `copies` places at once. */
-void ordered_combine_to(void *const *dsts, int copies, const void *const *addends, int ranks,
+/* Several places for one result, and whether it is too large for any cache (stream.h). */
+typedef struct {
+    void *const *dsts;
+    int copies;
+    bool streamed;
+} ordered_target;
+void ordered_combine_to(const ordered_target *to, const void *const *addends, int ranks,
                         size_t count, trine_dtype type, trine_reduction op);
 /* Elements of a slice when `count` are dealt out to `size` ranks: the last slices may be shorter. */
 size_t ordered_slice_size(size_t count, int size);
