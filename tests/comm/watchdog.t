@@ -71,6 +71,10 @@ ended && says 1 "a rank has waited longer than" && says 1 "no word from rank 1 [
     says 2 "barrier over group world (ranks 0 1 2)"
 result $? "a rank that does not come to free its windows"
 
+job 4 nodes 1 2
+named 1 && says 3 "all-reduce of 100000 f32 over group pp (ranks 0 1 2 3)"
+result $? "over two nodes all ranks are heard, whether they wait in memory or for messages"
+
 job 3 late 1 6
 [ "$status" -eq 0 ] && says 0 "waited"
 result $? "a rank that comes late but within the timeout is let in"
