@@ -41,7 +41,7 @@ named() { # named CULPRIT: ended by the watchdog, one message, the culprit and n
         says 1 "no word from rank $1 [pp$1 dp0 tp0]"
 }
 
-echo "1..7"
+echo "1..8"
 
 job 4 loop 1 2
 named 1 && says 3 "in FORWARD unit 3 micro-batch 1" && says 1 "recv from rank 2 of 8 f32" &&
