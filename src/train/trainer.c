@@ -143,7 +143,9 @@ static trine_status setup(trine_trainer *t) {
     TRY(trine_world_agree(t->world, status_user(setup_alone(t))));
     trine_world_timeout(t->world, p->timeout);
     trine_world_transport(t->world, p->transport);
-    TRY(trine_mesh_create(&t->mesh, t->world, p->layout, p->ranks_per_node));
+    trine_status made = trine_mesh_create(&t->mesh, t->world, p->layout, p->ranks_per_node);
+    comm_expect(t->world, 0);
+    TRY(made);
     comm_audit(t->world, p->audit);
     TRY(share_threads(t));
     TRY(trine_world_agree(t->world, build_alone(t)));
