@@ -7,6 +7,8 @@
 #   make mutants      plants faults in a copy; each must make its test fail; M="tie-skipped ...": some
 #   make bench-comm   collectives beside MPI's own on 2 and 8 ranks; RANKS=8 BENCH_COMM="--only reduce ..."
 #   make demo         trains on 8 ranks on this machine
+#   make bench        how fast, each figure beside its limit (bench/README.md); B="matmul step": some
+#                     parts; REPS=3 LAYERS=2: a quick look; JSON=FILE: the same numbers there
 #   make install      PREFIX (/usr/local), DESTDIR
 #   make layers, format-check, deps, clean
 #
@@ -132,6 +134,13 @@ format-check:
 	clang-format --dry-run -Werror $$(git ls-files '*.c' '*.h')
 
 # ---- Benchmarks ----------------------------------------------------------------------------------
+
+# FLAGS are handed to the programs (build/bench/step --help).
+bench:
+	@tools/deps.sh build
+	@$(MAKE) --no-print-directory benches
+	@JSON='$(JSON)' FLAGS='$(if $(REPS),--reps $(REPS)) $(if $(LAYERS),--num-layers $(LAYERS)) $(FLAGS)' \
+		bench/run.sh $(BUILD) $(B)
 
 # The program's own options go into BENCH_COMM.
 RANKS      ?= 2 8

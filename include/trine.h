@@ -102,10 +102,12 @@ void trine_world_timeout(trine_world *world, double seconds);
 
 /* How the groups of the meshes made from now on move their bytes:
  *   mpi   messages, and local additions in rank order
- *   shm   ranks of one node read each other's memory (MPI-3 shared windows) and each adds its slice,
- *         in the same order; mpi between nodes. A mesh of several nodes in which a group has ranks
- *         that do not share a node is refused.
- *   auto  shm for every group with two ranks on one node, mpi for the rest; the default
+ *   shm   ranks of one node read each other's memory (MPI-3 shared windows) and each adds its
+ *         slice, in the same order. A mesh of several nodes in which a group has ranks that do not
+ *         share a node is refused (TRINE_EINVAL from trine_mesh_create).
+ *   auto  shm for groups on one node; shm+mpi, memory inside a node and messages between, for
+ *         groups on several that have consecutive ranks on each and two or more on one; mpi for
+ *         the rest; the default
  * The bits of a result do not depend on it. */
 #define TRINE_TRANSPORT_LIST(X)                                                                    \
     X(TRINE_TRANSPORT_AUTO, "auto")                                                                \
@@ -136,7 +138,7 @@ _Noreturn void trine_abort(trine_world *world);
 /* Splits the world into the mesh of `layout` and makes all its groups, in one fixed order.
  * ranks_per_node > 0 overrides what a node is (consecutive ranks); 0 asks MPI. *mesh is owned by
  * the caller, and `world` must outlive it. Errors: TRINE_EINVAL when dp*tp*pp is not the world's
- * size; TRINE_EMPI, TRINE_ENOMEM.
+ * size, or transport shm is impossible; TRINE_EMPI, TRINE_ENOMEM.
  * Collective over: world. */
 trine_status trine_mesh_create(trine_mesh **mesh, trine_world *world, trine_layout layout,
                                int ranks_per_node);
@@ -239,7 +241,11 @@ trine_status trine_recv(trine_comm *comm, void *buf, size_t count, trine_dtype t
 trine_status trine_barrier(trine_comm *comm);
 
 /* Calls and bytes since the start, by kind. `bytes` is what this rank hands to the transport for
- * its peers (all-gather and reduce-scatter of n elements: (P-1)/P n; all-reduce at most twice). */
+ * its peers (all-gather and reduce-scatter of n elements: (P-1)/P n; all-reduce at most twice). It
+ * is the plain exchange's number whatever the transport: shm sends none of it, and over K nodes
+ * shm+mpi sends 2 (K-1) n between nodes for an all-reduce, (K-1) n for an all-gather and less than
+ * K n for a reduce-scatter, all ranks together, where the plain exchange sends about as many times
+ * more as a node has ranks. */
 #define TRINE_TALLY_LIST(X)                                                                        \
     X(TRINE_TALLY_ALL_REDUCE, "all-reduce")                                                        \
     X(TRINE_TALLY_REDUCE, "reduce")                                                                \

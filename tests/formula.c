@@ -192,6 +192,55 @@ formula_bytes formula_memory(const formula_rank *r) {
     return f;
 }
 
+/* ---- Windows --------------------------------------------------------------------------------- */
+
+static size_t piece(size_t bytes) {
+    return up(bytes, 256);
+}
+
+/* dp ranks read parameters where ZeRO gathers them (1 to 3), and full gradients where they are
+ * accumulated (0 and 1), or a unit's in its reduce buffer (2 and 3). */
+static size_t read_by_dp(const formula_rank *r, const sizes *s) {
+    formula_bytes buffers = {0};
+    size_t params = 4 * formula_params(r) / (s->zero == 3 ? s->dp : 1);
+    if (s->dp == 1) return 0;
+    reduces(&buffers, r, s);
+    return (s->zero > 0 ? params : 0) + (s->zero < 2 ? 4 * formula_grads(r) : 0) + buffers.total;
+}
+
+/* The other end of the pipeline reads a tied matrix's gradient; it lies with its unit's others. */
+static size_t read_by_tie(const sizes *s) {
+    size_t share = s->zero < 2 ? 1 : s->dp, unit = 0;
+    if (!s->tied || s->P == 1 || (s->dp > 1 && s->zero < 2)) return 0;
+    if (s->first) unit = matrix_elements(s) + position_elements(s);
+    if (s->last) unit = matrix_elements(s) + norm_elements(s);
+    return 4 * unit / share;
+}
+
+/* Neighbouring stages read what is sent to them; what they receive is read by nobody else. */
+static size_t read_by_pp(const formula_rank *r, const sizes *s) {
+    size_t stream = piece(4 * s->N * s->C);
+    if (s->P == 1) return 0;
+    return (s->last ? 0 : slots(r, s) * stream) + least(s->M, 2) * stream;
+}
+
+/* tp ranks read each other's addends: two sums a block forward, the second of which is its output,
+ * the embedding's output, the maxima and sums of the logits; backward all in one buffer. */
+static size_t read_by_tp(const formula_rank *r, const sizes *s) {
+    size_t stream = piece(4 * s->N * s->C), slot = blocks(r) * 2 * stream;
+    if (s->tp == 1) return 0;
+    if (s->first) slot += stream;
+    if (s->last) slot += piece(4 * s->N) + piece(8 * s->N);
+    /* What the last unit of a stage makes is sent on: counted there. */
+    if (!s->last) slot -= stream;
+    return slots(r, s) * slot + stream;
+}
+
+size_t formula_windows(const formula_rank *r) {
+    sizes s = sizes_of(r);
+    return read_by_dp(r, &s) + read_by_tie(&s) + read_by_pp(r, &s) + read_by_tp(r, &s);
+}
+
 /* ---- Traffic --------------------------------------------------------------------------------- */
 
 /* A step's uses of the parameters of one class, in order: first the forwards that run ahead, then a

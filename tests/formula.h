@@ -28,6 +28,9 @@ typedef struct {
 
 formula_bytes formula_memory(const formula_rank *r);
 
+/* Of it, what other ranks read where it lies, if they share a node: what goes into windows. */
+size_t formula_windows(const formula_rank *r);
+
 /* Bytes handed to the transport in one training step. */
 traffic formula_traffic(const formula_rank *r);
 

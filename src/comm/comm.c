@@ -125,13 +125,6 @@ trine_status trine_broadcast(trine_comm *comm, void *buf, size_t count, trine_dt
     return comm->transport->broadcast(comm, buf, count * trine_dtype_bytes(type), root);
 }
 
-trine_status trine_all_gather(trine_comm *comm, void *dst, const void *src, size_t count,
-                              trine_dtype type) {
-    comm_request request = {0};
-    TRY(comm_all_gather_start(comm, dst, src, count, type, &request));
-    return comm_wait(&request);
-}
-
 trine_status trine_scatter(trine_comm *comm, void *dst, const void *src, size_t count,
                            trine_dtype type, int root) {
     const comm_call *call =
@@ -179,14 +172,27 @@ static trine_status request_started(comm_request *request, trine_status status) 
     return status;
 }
 
-trine_status comm_all_gather_start(trine_comm *comm, void *dst, const void *src, size_t count,
-                                   trine_dtype type, comm_request *request) {
+static trine_status start_gather(trine_comm *comm, void *dst, const void *src, size_t count,
+                                 trine_dtype type, comm_request *request, bool waits) {
     const comm_call *call =
         CALL(.kind = TRINE_TALLY_ALL_GATHER, .count = count, .type = type, .peer = NO_PEER);
     TRY(begin(comm, call, dst, true, src, true));
     request_begin(request, comm, call);
+    request->waits = waits;
     return request_started(request, comm->transport->all_gather_start(
                                         comm, dst, src, part_bytes(comm, count, type), request));
+}
+
+trine_status comm_all_gather_start(trine_comm *comm, void *dst, const void *src, size_t count,
+                                   trine_dtype type, comm_request *request) {
+    return start_gather(comm, dst, src, count, type, request, false);
+}
+
+trine_status trine_all_gather(trine_comm *comm, void *dst, const void *src, size_t count,
+                              trine_dtype type) {
+    comm_request request = {0};
+    TRY(start_gather(comm, dst, src, count, type, &request, true));
+    return comm_wait(&request);
 }
 
 trine_status comm_send_start(trine_comm *comm, const void *buf, size_t count, trine_dtype type,

@@ -22,6 +22,7 @@ typedef struct comm_request {
     trine_dtype type;
     size_t count;
     int peer;
+    bool waits; /* whoever started it waits for it at once */
     /* The transport's. */
     void *handle; /* an MPI_Request fits */
     struct comm_request *next;
@@ -103,6 +104,9 @@ size_t comm_scratch_bytes(int world_size);
 size_t comm_transport_bytes(trine_layout layout, trine_coord coord, trine_transport transport);
 /* The same for a mesh that exists, to the byte. */
 size_t mesh_transport_bytes(const trine_mesh *mesh);
+/* Bytes that this rank will ask trine_mesh_alloc for: where they will not fit, trine_mesh_create
+ * already says so, with the sum. Not collective. */
+void comm_expect(trine_world *world, size_t bytes);
 /* Whether ranks of the mesh exchange through shared windows, so that trine_mesh_alloc pays. */
 bool mesh_shares(const trine_mesh *mesh);
 

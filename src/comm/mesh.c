@@ -1,6 +1,6 @@
 /* The mesh: which rank is where, and the groups along its axes, made in one fixed order on every
  * rank: dp, tp, pp, tie, the edges (activations, then gradients), node. */
-#include "comm/shm.h"
+#include "comm/nodes.h"
 #include "base/status.h"
 
 #include <stdlib.h>
@@ -157,10 +157,33 @@ static int sharers(const trine_mesh *mesh, const trine_comm *comm) {
     return n;
 }
 
+/* Groups that exchange over shared memory, in part at least: those that trine_world_agree and the
+ * like use do not. */
+static bool wants_memory(const trine_mesh *mesh, int g) {
+    const trine_comm *comm = mesh->groups[g];
+    if (g == TRINE_WORLD || comm->size == 1) return false;
+    return sharers(mesh, comm) == comm->size || nodes_fit(comm, mesh->shares);
+}
+
+/* Forced, there is nothing to fall back on. */
+static trine_status check_forced(const trine_mesh *mesh) {
+    if (mesh->world->choice != TRINE_TRANSPORT_SHM) return TRINE_OK;
+    for (int g = TRINE_WORLD + 1; g < TRINE_GROUPS; g++) {
+        const trine_comm *comm = mesh->groups[g];
+        int n = sharers(mesh, comm);
+        CHECK(
+            n == comm->size, TRINE_EINVAL,
+            "--transport shm: %d of the %d ranks of group %s share no memory with rank %d; choose "
+            "auto, which sends between nodes",
+            comm->size - n, comm->size, comm_group_name(comm->group), mesh->world->rank);
+    }
+    return TRINE_OK;
+}
+
 static trine_status make_control(trine_mesh *mesh, int sizes[TRINE_GROUPS]) {
     size_t bytes = 0;
     for (int g = 0; mesh->node && g < TRINE_GROUPS; g++)
-        sizes[g] = g == TRINE_WORLD ? 0 : sharers(mesh, mesh->groups[g]);
+        sizes[g] = wants_memory(mesh, g) ? sharers(mesh, mesh->groups[g]) : 0;
     if (mesh->node) bytes = shm_control_bytes(sizes);
     shm_window *window;
     TRY(shm_window_create(mesh->node, mesh->world, bytes, &window));
@@ -171,18 +194,24 @@ static trine_status make_control(trine_mesh *mesh, int sizes[TRINE_GROUPS]) {
     return TRINE_OK;
 }
 
-/* Groups whose ranks all share memory leave messages for it. */
+static trine_status attach(trine_mesh *mesh, int g) {
+    trine_comm *comm = mesh->groups[g];
+    if (!wants_memory(mesh, g)) return TRINE_OK;
+    if (sharers(mesh, comm) == comm->size) return shm_attach(comm, mesh->node);
+    return nodes_attach(comm, mesh->node, mesh->shares);
+}
+
+/* Groups with ranks that share memory leave messages for it. */
 static trine_status share_memory(trine_mesh *mesh) {
     int n = 0, sizes[TRINE_GROUPS] = {0}, rank = mesh->world->rank;
     for (int r = 0; r < mesh->world->size; r++)
         if (mesh->shares[r] == mesh->shares[rank]) mesh->members[n++] = r;
+    TRY(trine_world_agree(mesh->world, check_forced(mesh)));
     if (!mesh->shared) return TRINE_OK;
     TRY(shm_node_create(&mesh->node, mesh->world, mesh->members, n));
     TRY(make_control(mesh, sizes));
     trine_status status = TRINE_OK;
-    for (int g = 0; status == TRINE_OK && g < TRINE_GROUPS; g++)
-        if (sizes[g] > 1 && sizes[g] == mesh->groups[g]->size)
-            status = shm_attach(mesh->groups[g], mesh->node);
+    for (int g = 0; status == TRINE_OK && g < TRINE_GROUPS; g++) status = attach(mesh, g);
     return trine_world_agree(mesh->world, status);
 }
 
@@ -223,9 +252,18 @@ trine_status trine_mesh_alloc(trine_mesh *mesh, void **p, size_t bytes) {
     return TRINE_OK;
 }
 
+/* Freeing a window blocks inside MPI, where the watchdog does not see: so ranks meet before. */
+static void meet_to_free(const trine_mesh *mesh) {
+    trine_comm *comm = mesh->world->comm;
+    if (!mesh->shared) return;
+    watchdog_note(comm, &(comm_call){.kind = TRINE_TALLY_BARRIER, .peer = NO_PEER});
+    (void)comm->transport->barrier(comm);
+}
+
 void trine_mesh_free(trine_mesh *mesh, void **p) {
     piece *own = mesh->pieces;
     if (!*p) return;
+    meet_to_free(mesh);
     while (own->base != *p) own++;
     if (own->window) shm_window_destroy(mesh->node, own->window);
     unmap_own(own);
@@ -319,6 +357,7 @@ trine_status trine_mesh_create(trine_mesh **mesh, trine_world *world, trine_layo
 void trine_mesh_destroy(trine_mesh **mesh) {
     trine_mesh *m = *mesh;
     if (!m) return;
+    meet_to_free(m);
     for (int g = 0; g < TRINE_GROUPS; g++)
         if (g != TRINE_WORLD) group_destroy(&m->groups[g]);
     for (int i = 0; i < SHM_WINDOWS; i++)

@@ -3,8 +3,8 @@
  *
  * All messages are bytes. One that exceeds the message limit becomes a single element of a derived
  * datatype: still one MPI message and one request, but no count or displacement that an int could
- * not hold. Posted messages have a tag of their own, so that a reduction never meets a message that
- * comm_send_start left under way on the same communicator. */
+ * not hold. Posted messages and pieces have tags of their own, so that a reduction never meets a
+ * message that comm_send_start left under way on the same communicator. */
 #include "comm/shm.h"
 #include "comm/try_mpi.h"
 
@@ -15,6 +15,7 @@
 
 #define TAG_MESSAGE 0
 #define TAG_POSTED  1
+#define TAG_PIECE   2
 
 /* Polls before the first yield: enough for a peer that is already there. */
 #define SPINS 64
@@ -154,22 +155,42 @@ static trine_status irecv(trine_comm *comm, void *buf, size_t bytes, int peer, i
     return block_free(&b);
 }
 
-static trine_status mpi_send_start(trine_comm *comm, const void *buf, size_t bytes, int peer,
-                                   comm_request *request) {
+static trine_status send_start(trine_comm *comm, const void *buf, size_t bytes, int peer, int tag,
+                               comm_request *request) {
     MPI_Request own;
-    TRY(isend(comm, buf, bytes, peer, TAG_MESSAGE, &own));
+    TRY(isend(comm, buf, bytes, peer, tag, &own));
     handle_set(request, own);
     comm->world->mpi_pending++;
     return TRINE_OK;
 }
 
-static trine_status mpi_recv_start(trine_comm *comm, void *buf, size_t bytes, int peer,
-                                   comm_request *request) {
+static trine_status recv_start(trine_comm *comm, void *buf, size_t bytes, int peer, int tag,
+                               comm_request *request) {
     MPI_Request own;
-    TRY(irecv(comm, buf, bytes, peer, TAG_MESSAGE, &own));
+    TRY(irecv(comm, buf, bytes, peer, tag, &own));
     handle_set(request, own);
     comm->world->mpi_pending++;
     return TRINE_OK;
+}
+
+static trine_status mpi_send_start(trine_comm *comm, const void *buf, size_t bytes, int peer,
+                                   comm_request *request) {
+    return send_start(comm, buf, bytes, peer, TAG_MESSAGE, request);
+}
+
+static trine_status mpi_recv_start(trine_comm *comm, void *buf, size_t bytes, int peer,
+                                   comm_request *request) {
+    return recv_start(comm, buf, bytes, peer, TAG_MESSAGE, request);
+}
+
+trine_status mpi_piece_send(trine_comm *comm, const void *buf, size_t bytes, int peer,
+                            comm_request *request) {
+    return send_start(comm, buf, bytes, peer, TAG_PIECE, request);
+}
+
+trine_status mpi_piece_recv(trine_comm *comm, void *buf, size_t bytes, int peer,
+                            comm_request *request) {
+    return recv_start(comm, buf, bytes, peer, TAG_PIECE, request);
 }
 
 static trine_status mpi_post_send(trine_comm *comm, const void *buf, size_t bytes, int peer) {

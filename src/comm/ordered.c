@@ -8,6 +8,7 @@
  * Operations", 2004, with direct exchanges instead of halving). reduce: the root receives. */
 #include "comm/transport.h"
 #include "base/status.h"
+#include "comm/stream.h"
 
 #include <string.h>
 
@@ -18,32 +19,47 @@
  * chunk is added while it lies in the second-level cache. */
 #define SCRATCH_BYTES (1024 * 1024)
 #define CHUNK_BYTES   (64 * 1024)
-/* Elements summed in registers before they are stored: a cache line. */
+/* Elements summed before they are stored: a part of the first-level cache. */
+#define BLOCK 1024
+/* Elements of a cache line. */
 #define LANES(type) (64 / sizeof(type))
 
 /* ---- Additions ------------------------------------------------------------------------------- */
 
-/* The sum of LANES elements stays in registers while all addends are read, once and side by side:
- * one of them may be a dst itself, and the processor fetches so many streams ahead by itself. */
+static void store(const ordered_target *to, void *dst, const void *src, size_t bytes) {
+    if (to->streamed)
+        stream_copy(dst, src, bytes);
+    else
+        memcpy(dst, src, bytes);
+}
+
+/* The sum of a cache line's elements stays in a register while all addends are read, side by side:
+ * the processor then fetches every addend ahead by itself, and one pass over each is all that the
+ * caches see. A block is kept apart until it is done: one of the addends may be a dst itself. */
 #define DEFINE_REDUCE(name, type, combine)                                                         \
-    static void name(void *const *dsts, int copies, const void *const *addends, int ranks,         \
+    static void name(const ordered_target *to, const void *const *addends, int ranks,              \
                      size_t count) {                                                               \
-        size_t at = 0;                                                                             \
-        for (; at + LANES(type) <= count; at += LANES(type)) {                                     \
-            type acc[LANES(type)];                                                                 \
-            memcpy(acc, (const type *)addends[0] + at, sizeof acc);                                \
-            for (int r = 1; r < ranks; r++) {                                                      \
-                type x[LANES(type)];                                                               \
-                memcpy(x, (const type *)addends[r] + at, sizeof x);                                \
-                for (size_t i = 0; i < LANES(type); i++) acc[i] = combine(acc[i], x[i]);           \
+        for (size_t at = 0; at < count; at += BLOCK) {                                             \
+            size_t n = count - at < BLOCK ? count - at : BLOCK, i = 0;                             \
+            type acc[BLOCK];                                                                       \
+            for (; i + LANES(type) <= n; i += LANES(type)) {                                       \
+                type sum[LANES(type)], x[LANES(type)];                                             \
+                memcpy(sum, (const type *)addends[0] + at + i, sizeof sum);                        \
+                for (int r = 1; r < ranks; r++) {                                                  \
+                    memcpy(x, (const type *)addends[r] + at + i, sizeof x);                        \
+                    for (size_t k = 0; k < LANES(type); k++) sum[k] = combine(sum[k], x[k]);       \
+                }                                                                                  \
+                memcpy(acc + i, sum, sizeof sum);                                                  \
             }                                                                                      \
-            for (int c = 0; c < copies; c++) memcpy((type *)dsts[c] + at, acc, sizeof acc);        \
+            for (; i < n; i++) {                                                                   \
+                acc[i] = ((const type *)addends[0])[at + i];                                       \
+                for (int r = 1; r < ranks; r++)                                                    \
+                    acc[i] = combine(acc[i], ((const type *)addends[r])[at + i]);                  \
+            }                                                                                      \
+            for (int c = 0; c < to->copies; c++)                                                   \
+                store(to, (type *)to->dsts[c] + at, acc, n * sizeof(type));                        \
         }                                                                                          \
-        for (; at < count; at++) {                                                                 \
-            type acc = ((const type *)addends[0])[at];                                             \
-            for (int r = 1; r < ranks; r++) acc = combine(acc, ((const type *)addends[r])[at]);    \
-            for (int c = 0; c < copies; c++) ((type *)dsts[c])[at] = acc;                          \
-        }                                                                                          \
+        if (to->streamed) stream_fence();                                                          \
     }
 
 #define ADD(a, b) ((a) + (b))
@@ -61,23 +77,23 @@ DEFINE_REDUCE(max_f64, double, LARGER_OR_NAN)
 DEFINE_REDUCE(max_i32, int32_t, LARGER)
 DEFINE_REDUCE(max_i64, int64_t, LARGER)
 
-void ordered_combine_to(void *const *dsts, int copies, const void *const *addends, int ranks,
+void ordered_combine_to(const ordered_target *to, const void *const *addends, int ranks,
                         size_t count, trine_dtype type, trine_reduction op) {
     bool sum = op == TRINE_SUM;
     switch (type) {
-    case TRINE_F32: (sum ? sum_f32 : max_f32)(dsts, copies, addends, ranks, count); return;
-    case TRINE_F64: (sum ? sum_f64 : max_f64)(dsts, copies, addends, ranks, count); return;
+    case TRINE_F32: (sum ? sum_f32 : max_f32)(to, addends, ranks, count); return;
+    case TRINE_F64: (sum ? sum_f64 : max_f64)(to, addends, ranks, count); return;
     case TRINE_I32:
         if (sum)
-            sum_i32(dsts, copies, addends, ranks, count);
+            sum_i32(to, addends, ranks, count);
         else
-            max_i32(dsts, copies, addends, ranks, count);
+            max_i32(to, addends, ranks, count);
         return;
     case TRINE_I64:
         if (sum)
-            sum_i64(dsts, copies, addends, ranks, count);
+            sum_i64(to, addends, ranks, count);
         else
-            max_i64(dsts, copies, addends, ranks, count);
+            max_i64(to, addends, ranks, count);
         return;
     case TRINE_U8: break;
     }
@@ -86,7 +102,8 @@ void ordered_combine_to(void *const *dsts, int copies, const void *const *addend
 
 void ordered_combine(void *dst, const void *const *addends, int ranks, size_t count,
                      trine_dtype type, trine_reduction op) {
-    ordered_combine_to(&dst, 1, addends, ranks, count, type, op);
+    const ordered_target to = {.dsts = &dst, .copies = 1};
+    ordered_combine_to(&to, addends, ranks, count, type, op);
 }
 
 /* The addends in the scratch, `stride` bytes apart, but for this rank's own, which lies at `own`.
@@ -114,9 +131,7 @@ size_t ordered_slice_size(size_t count, int size) {
     return count / (size_t)size + (count % (size_t)size != 0);
 }
 
-/* How much of `count`, dealt out in slices of `slice`, falls to `rank` in [at, at + limit) of its
- * slice: the last slices are shorter, or empty. */
-static size_t slice_piece(size_t count, size_t slice, int rank, size_t at, size_t limit) {
+size_t ordered_piece(size_t count, size_t slice, int rank, size_t at, size_t limit) {
     size_t first = (size_t)rank * slice + at;
     size_t left = first < count ? count - first : 0;
     size_t in_slice = slice - at;
@@ -126,7 +141,7 @@ static size_t slice_piece(size_t count, size_t slice, int rank, size_t at, size_
 
 size_t ordered_slice(size_t count, int size, int rank) {
     size_t slice = ordered_slice_size(count, size);
-    return slice_piece(count, slice, rank, 0, slice);
+    return ordered_piece(count, slice, rank, 0, slice);
 }
 
 /* Elements of a chunk, when one for each rank must lie in the scratch. */
@@ -139,11 +154,11 @@ static size_t chunk_of(const trine_comm *comm, size_t element) {
 /* One chunk: sends the others theirs and receives the addends of this rank's own. */
 static trine_status exchange_chunk(trine_comm *comm, const char *src, size_t count, size_t slice,
                                    size_t at, size_t step, size_t element) {
-    size_t own = slice_piece(count, slice, comm->rank, at, step);
+    size_t own = ordered_piece(count, slice, comm->rank, at, step);
     for (int k = 1; k < comm->size; k++) {
         int to = (comm->rank + k) % comm->size;
         int from = (comm->rank - k + comm->size) % comm->size;
-        size_t theirs = slice_piece(count, slice, to, at, step);
+        size_t theirs = ordered_piece(count, slice, to, at, step);
         const char *piece = theirs ? src + ((size_t)to * slice + at) * element : src;
         char *arrival = comm->world->scratch + (size_t)from * step * element;
         TRY(comm->transport->post_recv(comm, arrival, own * element, from));
@@ -159,7 +174,7 @@ static trine_status reduce_slices(trine_comm *comm, char *dst, const char *src, 
     size_t element = trine_dtype_bytes(type), step = chunk_of(comm, element);
     for (size_t at = 0; at < slice; at += step) {
         TRY(exchange_chunk(comm, src, count, slice, at, step, element));
-        size_t n = slice_piece(count, slice, comm->rank, at, step);
+        size_t n = ordered_piece(count, slice, comm->rank, at, step);
         if (!n) continue;
         const char *own = src + ((size_t)comm->rank * slice + at) * element;
         ordered_combine(dst + at * element, addends_at(comm, step * element, own), comm->size, n,
@@ -171,11 +186,11 @@ static trine_status reduce_slices(trine_comm *comm, char *dst, const char *src, 
 /* Every rank's slice of buf (count) to everybody. */
 static trine_status gather_slices(trine_comm *comm, char *buf, size_t count, size_t slice,
                                   size_t element) {
-    size_t own = slice_piece(count, slice, comm->rank, 0, slice);
+    size_t own = ordered_piece(count, slice, comm->rank, 0, slice);
     for (int k = 1; k < comm->size; k++) {
         int to = (comm->rank + k) % comm->size;
         int from = (comm->rank - k + comm->size) % comm->size;
-        size_t theirs = slice_piece(count, slice, from, 0, slice);
+        size_t theirs = ordered_piece(count, slice, from, 0, slice);
         char *arrival = theirs ? buf + (size_t)from * slice * element : buf;
         char *mine = own ? buf + (size_t)comm->rank * slice * element : buf;
         TRY(comm->transport->post_recv(comm, arrival, theirs * element, from));

@@ -44,6 +44,7 @@ typedef struct {
     _Alignas(SHM_LINE) shm_place src;
     shm_place dst;
     uint64_t bytes;
+    uint64_t waits; /* whether the caller waits for the call at once */
 } shm_desc;
 
 /* One rank's control memory of one group; written by that rank, but for the counters of the
@@ -87,6 +88,7 @@ typedef struct shm_node {
     int rank, size;
     int *members; /* (size) world ranks, ascending */
     bool crowded; /* more ranks than processors */
+    size_t cache; /* bytes of the last-level cache */
     shm_window windows[SHM_WINDOWS];
     shm_window *control;
 } shm_node;
@@ -142,6 +144,7 @@ trine_status shm_await(shm_state *s, const shm_counter *counter, uint64_t target
 void shm_ring_bell(const shm_state *s, int member);
 void shm_ring_all(const shm_state *s);
 
+/* How long a wait has lasted. */
 typedef struct {
     unsigned polls;
     double since;
@@ -154,22 +157,95 @@ trine_status shm_pause(shm_node *node, const shm_counter *counter, uint64_t targ
 /* Moves what this rank has under way in shared memory, in all groups. */
 trine_status shm_progress(trine_world *world);
 
-/* ---- shm_message.c and shm.c, for each other ------------------------------------------------- */
+/* ---- shm_call.c ------------------------------------------------------------------------------ */
 
-static inline shm_outbox *shm_outbox_of(const shm_state *s, int from, int to);
+/* Three forms of a call, which everybody sees alike in the ring once all have arrived.
+ *   PAYLOAD  short data lies in the ring; one arrival, nothing to wait for afterwards
+ *   DIRECT   the buffers lie in windows and are read there
+ *   STAGED   somebody's buffer does not: all copy through their staging memory, a piece at a time,
+ *            in two halves, so that a piece is filled while the one before may still be read
+ *   MPI      so it is, but somebody only starts the call and does something else: staging takes the
+ *            help of all at once, and ranks that wait for two such calls in different orders would
+ *            wait for ever */
+typedef enum { SHM_FORM_PAYLOAD, SHM_FORM_DIRECT, SHM_FORM_STAGED, SHM_FORM_MPI } shm_form;
 
-/* A request's state. */
+/* The counter of a call's arrivals, and its value when all have arrived; so for phases. */
+shm_counter *shm_arrivals(const shm_state *s, uint64_t call);
+uint64_t shm_all_arrived(const shm_state *s, uint64_t call);
+shm_counter *shm_passes(const shm_state *s, uint64_t phase);
+uint64_t shm_all_passed(const shm_state *s, uint64_t phase);
+/* Returns the phase that this rank has reached, for those who wait for it. */
+uint64_t shm_pass(shm_state *s);
+/* Passes, and waits for all. */
+trine_status shm_meet(shm_state *s);
+
+/* Announces the next call: where src and dst lie. A short src travels along. Waits when the ring is
+ * full. *call is its number. */
+trine_status shm_announce(shm_state *s, const void *src, size_t src_bytes, const void *dst,
+                          size_t dst_bytes, bool waits, uint64_t *call);
+/* This rank has finished the call: when all are in its last phase the place in the ring is free. */
+void shm_finished(shm_state *s, uint64_t call);
+/* The same for calls that block: announce and wait for all; then, when others may still read what
+ * lies with the caller, wait until they have. */
+trine_status shm_open_call(shm_state *s, const void *src, size_t src_bytes, const void *dst,
+                           size_t dst_bytes, uint64_t *call);
+trine_status shm_close_call(shm_state *s, uint64_t call, shm_form form);
+
+/* Whether every member's src can be read and its dst be written where it lies; alike on all. */
+bool shm_reachable(const shm_state *s, uint64_t call);
+const shm_desc *shm_desc_of(const shm_state *s, int member, uint64_t call);
+shm_form shm_form_of(const shm_state *s, uint64_t call, bool dst_too);
+/* Where a member's src and dst lie for this rank; a place of a member's; a half of its staging
+ * memory, SHM_STAGE bytes, by turns. */
+const char *shm_src_of(const shm_state *s, int member, uint64_t call);
+char *shm_dst_of(const shm_state *s, int member, uint64_t call);
+void *shm_peer_at(const shm_state *s, int member, shm_place place);
+char *shm_stage(const shm_state *s, int member, uint64_t piece);
+
+/* ---- shm_request.c --------------------------------------------------------------------------- */
+
+/* A request's state: done; a message that found the outbox full; announced; read by this rank but
+ * not by all; in MPI's hands. */
 enum { SHM_DONE, SHM_QUEUED, SHM_POSTED, SHM_LEFT, SHM_MPI };
 
 void shm_enlist(shm_state *s, comm_request *r);
-/* Tries to move one request; done requests have the state SHM_DONE. */
+/* Waits for the all-gathers with numbers below `before`: collectives of a group finish in order. */
+trine_status shm_finish_gathers(shm_state *s, uint64_t before);
+/* dst (P, bytes) = everybody's src of call r->number. */
+void shm_copy_parts(const shm_state *s, const comm_request *r);
+
+/* ---- shm_message.c --------------------------------------------------------------------------- */
+
+/* Tries to move one message; a done one has the state SHM_DONE. */
 trine_status shm_move_message(trine_comm *comm, comm_request *r);
-/* What a message waits for. */
+/* What a message waits for; NULL: MPI. */
 const shm_counter *shm_message_counter(trine_comm *comm, const comm_request *r, uint64_t *target);
-trine_status shm_send_start(trine_comm *comm, const void *buf, size_t bytes, int peer,
-                            comm_request *request);
-trine_status shm_recv_start(trine_comm *comm, void *buf, size_t bytes, int peer,
-                            comm_request *request);
+
+/* ---- The table, by file ---------------------------------------------------------------------- */
+
+#define SHM(function) __typeof__(*((comm_transport *)0)->function) shm_##function
+
+/* shm_reduce.c */
+SHM(all_reduce);
+SHM(reduce);
+SHM(reduce_scatter);
+/* shm_move.c */
+SHM(broadcast);
+SHM(scatter);
+SHM(gather);
+SHM(all_to_all);
+SHM(barrier);
+/* shm_request.c */
+SHM(all_gather_start);
+SHM(wait);
+SHM(wait_received);
+/* shm_message.c */
+SHM(send_start);
+SHM(recv_start);
+
+#undef SHM
+
+/* ---- Inside the control memory --------------------------------------------------------------- */
 
 /* Bytes of a payload in the ring of a group of `size`. */
 static inline size_t shm_payload_bytes(int size) {

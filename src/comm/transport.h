@@ -75,6 +75,7 @@ struct trine_comm {
     int *members; /* (size) world ranks, ascending */
     void *state;  /* mpi.c's; NULL in a group of one */
     struct shm_state *shm; /* shm.c's; NULL when the group does not share a node */
+    struct nodes_state *nodes; /* nodes.c's; NULL but in a group over several nodes */
     trine_tally tally[TRINE_TALLY_KINDS];
     comm_clock *clock; /* while it times this group: `transport` is its table then */
 };
@@ -89,6 +90,7 @@ struct trine_world {
     bool finalise; /* we initialised MPI */
     bool audit;
     trine_transport choice; /* how groups are made from now on */
+    size_t expected;        /* comm_expect */
     int64_t position;     /* comm_position */
     double timeout;       /* seconds; 0 is for ever */
     size_t message_limit; /* bytes */
@@ -122,6 +124,12 @@ trine_status mpi_split(trine_world *world, int color, void **state);
 trine_status mpi_duplicate(void **state);
 /* Whether the request is done; if so it needs no wait any more. */
 trine_status mpi_test(trine_comm *comm, comm_request *request, bool *done);
+/* As the table's send_start and recv_start, for the pieces of a transport's own algorithm: they
+ * never meet a message of the user's. mpi_transport.wait ends them. Not collective. */
+trine_status mpi_piece_send(trine_comm *comm, const void *buf, size_t bytes, int peer,
+                            comm_request *request);
+trine_status mpi_piece_recv(trine_comm *comm, void *buf, size_t bytes, int peer,
+                            comm_request *request);
 /* The lowest world rank on this rank's node. Collective over: world. */
 trine_status mpi_node_leader(trine_world *world, int *leader);
 void mpi_free(void **state);
@@ -130,8 +138,13 @@ void mpi_free(void **state);
 /* dst (count) = the addends (ranks pointers to count elements), in order; dst may be one of them. */
 void ordered_combine(void *dst, const void *const *addends, int ranks, size_t count,
                      trine_dtype type, trine_reduction op);
-/* The same to `copies` places at once. */
-void ordered_combine_to(void *const *dsts, int copies, const void *const *addends, int ranks,
+/* Several places for one result, and whether it is too large for any cache (stream.h). */
+typedef struct {
+    void *const *dsts;
+    int copies;
+    bool streamed;
+} ordered_target;
+void ordered_combine_to(const ordered_target *to, const void *const *addends, int ranks,
                         size_t count, trine_dtype type, trine_reduction op);
 /* Elements of a slice when `count` are dealt out to `size` ranks: the last slices may be shorter. */
 size_t ordered_slice_size(size_t count, int size);
@@ -145,6 +158,9 @@ trine_status ordered_reduce_scatter(trine_comm *comm, void *dst, const void *src
 /* Whether an all-reduce of `bytes` bytes over `size` ranks gathers everything everywhere (one
  * exchange) instead of reducing slices and gathering those (two, but less to move). */
 bool ordered_is_small(uint64_t bytes, int size);
+/* How much of `count`, dealt out in slices of `slice`, falls to `rank` in [at, at + limit) of its
+ * slice: the last slices are shorter, or empty. */
+size_t ordered_piece(size_t count, size_t slice, int rank, size_t at, size_t limit);
 /* Elements of the slice that `rank` reduces in a large all-reduce of `count`. */
 size_t ordered_slice(size_t count, int size, int rank);
 

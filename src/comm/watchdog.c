@@ -228,12 +228,14 @@ static _Noreturn void fire(trine_world *world, report *reports, double seconds) 
     world_leave();
 }
 
+/* The probe is more than a look: a rank that waits in shared memory calls nothing else of MPI, which
+ * has to be called for messages under way to move. So it is made without a timeout, too. */
 void watchdog_check(trine_world *world, double *since) {
+    int alarm = 0;
+    MPI_Iprobe(MPI_ANY_SOURCE, TAG_REPORT, channel(world), &alarm, MPI_STATUS_IGNORE);
     if (world->timeout <= 0) return;
     double time = now();
     if (*since == 0) *since = time;
-    int alarm = 0;
-    MPI_Iprobe(MPI_ANY_SOURCE, TAG_REPORT, channel(world), &alarm, MPI_STATUS_IGNORE);
     if (!alarm && time - *since <= world->timeout) return;
     report *reports = calloc((size_t)world->size, sizeof *reports);
     if (!reports) world_end();

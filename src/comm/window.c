@@ -2,6 +2,7 @@
 #include "comm/shm.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -11,6 +12,13 @@
 #define PAGE  ((size_t)4096)
 #define MIB   (1024.0 * 1024.0)
 #define PLACE "/dev/shm"
+/* A rank's share of MPI's own shared memory, which gets its pages later than ours: a segment of
+ * Open MPI has this size. */
+#define MPI_OWN ((size_t)4 << 20)
+/* Pages are asked for so many bytes at a time. */
+#define PIECE ((size_t)256 << 10)
+/* Where the system does not say. */
+#define DEFAULT_CACHE ((size_t)32 << 20)
 
 /* ---- The node -------------------------------------------------------------------------------- */
 
@@ -21,6 +29,8 @@ static trine_status fill_node(shm_node *n, const int *members, int size) {
     CHECK(n->members, TRINE_ENOMEM, "no memory for a node of %d ranks", size);
     memcpy(n->members, members, (size_t)size * sizeof *members);
     while (n->members[n->rank] != n->world->rank) n->rank++;
+    long cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
+    n->cache = cache > 0 ? (size_t)cache : DEFAULT_CACHE;
     n->crowded = size > sysconf(_SC_NPROCESSORS_ONLN);
     return TRINE_OK;
 }
@@ -57,30 +67,49 @@ void shm_node_destroy(shm_node **node) {
 /* ---- Windows --------------------------------------------------------------------------------- */
 
 /* The pages of a window come when they are touched; one for which there is no room then is a
- * SIGBUS. So the sum is compared with what is free before anybody asks for it. */
+ * SIGBUS. So the sum is compared with what is free before anybody asks for it; with the control
+ * window, which comes first, also what is known to follow, so that one look at the message is
+ * enough. */
 static trine_status check_room(shm_node *n, size_t bytes) {
-    uint64_t sum = 0, own = bytes;
+    uint64_t sum = 0, own = bytes + MPI_OWN + (n->control ? 0 : n->world->expected);
     struct statvfs at;
     TRY_MPI(MPI_Allreduce(&own, &sum, 1, MPI_UINT64_T, MPI_SUM, n->comm));
     if (statvfs(PLACE, &at) != 0) return TRINE_OK; /* MPI has another place for them */
     uint64_t free_bytes = (uint64_t)at.f_bavail * at.f_frsize;
-    CHECK(
-        sum <= free_bytes, TRINE_ENOMEM,
-        "the shared windows of this node's %d ranks need %.0f MiB of " PLACE
-        ", which has %.0f MiB free: enlarge it (docker run --shm-size, mount -o remount,size=) or "
-        "choose --transport mpi, which needs none",
-        n->size, (double)sum / MIB + 1, (double)free_bytes / MIB);
+    uint64_t taken = (uint64_t)at.f_blocks * at.f_frsize - free_bytes;
+    CHECK(sum <= free_bytes, TRINE_ENOMEM,
+          "the shared windows of this node's %d ranks and MPI's own need %.0f MiB of " PLACE
+          ", which has %.0f MiB free: make it %.0f MiB (docker run --shm-size, mount -o "
+          "remount,size=) or choose --transport mpi, which needs no windows",
+          n->size, ceil((double)sum / MIB), floor((double)free_bytes / MIB),
+          ceil((double)(taken + sum) / MIB));
     return TRINE_OK;
+}
+
+/* Whether every rank of the node can have another piece, and as much stays for MPI: a page that it
+ * cannot get any more is a SIGBUS as well. */
+static bool has_room(const shm_node *n) {
+    struct statvfs at;
+    uint64_t needed = 2 * (uint64_t)n->size * PIECE;
+    return statvfs(PLACE, &at) != 0 || (uint64_t)at.f_bavail * at.f_frsize >= needed;
 }
 
 /* Touches the pages of this rank, once and now: what does not fit is an error here, and not a
  * SIGBUS in the first step. A kernel before Linux 5.14 does not know the call. */
 static trine_status populate(const shm_node *n, const shm_window *w) {
-    if (madvise(w->own, w->bytes, MADV_POPULATE_WRITE) == 0 || errno == EINVAL) return TRINE_OK;
-    return RAISE(TRINE_ENOMEM,
-                 "no room in " PLACE " for %.0f MiB of shared windows of each of this node's %d "
-                 "ranks: %s; enlarge it or choose --transport mpi",
-                 (double)w->bytes / MIB + 1, n->size, strerror(errno));
+    for (size_t at = 0; at < w->bytes; at += PIECE) {
+        size_t bytes = w->bytes - at < PIECE ? w->bytes - at : PIECE;
+        bool room = has_room(n);
+        if (room && madvise(w->own + at, bytes, MADV_POPULATE_WRITE) == 0) continue;
+        if (room && errno == EINVAL) return TRINE_OK;
+        (void)madvise(w->own, w->bytes, MADV_REMOVE); /* gives them back before MPI is called */
+        return RAISE(TRINE_ENOMEM,
+                     "no room in " PLACE
+                     " for this rank's %.1f MiB of shared windows, though there "
+                     "was when it was asked for; enlarge it or choose --transport mpi",
+                     (double)w->bytes / MIB);
+    }
+    return TRINE_OK;
 }
 
 static trine_status open_window(shm_node *n, shm_window *w, size_t bytes) {

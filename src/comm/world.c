@@ -135,6 +135,7 @@ trine_status comm_world_split(trine_world **part, trine_world *world, int color)
     CHECK(w, TRINE_ENOMEM, "no memory for a part of the world");
     w->timeout = world->timeout;
     w->message_limit = world->message_limit;
+    w->choice = world->choice;
     trine_status status = join_part(w, world, color);
     *part = w;
     if (status != TRINE_OK) trine_world_destroy(part);
@@ -219,6 +220,10 @@ void trine_world_timeout(trine_world *world, double seconds) {
 
 void trine_world_transport(trine_world *world, trine_transport transport) {
     world->choice = transport;
+}
+
+void comm_expect(trine_world *world, size_t bytes) {
+    world->expected = bytes;
 }
 
 void comm_activity(trine_world *world, comm_describe describe, const void *context) {

@@ -13,6 +13,11 @@ size_t tensor_count(const tensor *t) {
     return t->parts * t->rows * t->cols;
 }
 
+size_t tensor_real(const tensor *t) {
+    if (t->parts > 1 || t->first_row + t->rows <= t->global_rows) return tensor_count(t);
+    return t->first_row < t->global_rows ? (t->global_rows - t->first_row) * t->cols : 0;
+}
+
 void flat_add(flat_range *range, const tensor *t) {
     ASSERT(range->tensor_count < FLAT_TENSORS);
     tensor *added = &range->tensors[range->tensor_count++];

@@ -70,6 +70,9 @@ void flat_finish(flat_range *range, int dp);
  * counted from the range's start. Pure. */
 bool flat_overlap(const tensor *t, size_t begin, size_t count, size_t *from, size_t *to);
 
+/* Elements of the tensor before its padding rows. Pure. */
+size_t tensor_real(const tensor *t);
+
 /* Sum of the ranges' counts. Pure. */
 size_t flat_unit_count(const flat_unit *unit);
 

@@ -22,7 +22,8 @@ static trine_status run_backward_input(const task *t) {
 }
 
 static trine_status run_backward_weight(const task *t) {
-    return t->d->ops->linear_backward_weight(t->d, t->b, NULL, t->a, t->c, t->T, t->N, t->K);
+    return t->d->ops->linear_backward_weight(t->d, t->b, NULL, t->a, t->c, t->T, t->N, t->K,
+                                             GRAD_ADD);
 }
 
 static trine_status run_triad(const task *t) {

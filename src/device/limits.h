@@ -1,9 +1,9 @@
 /* What the machine gives to a device: the rates that a profile is judged by, measured with the
  * device's own operators and threads.
  *
- * A figure is the best of LIMIT_RUNS runs, each of as many calls as fit LIMIT_RUN_NS (at least one):
- * on processors that several ranks share a single call may be lucky, a run is not. What other
- * processes do at the same time counts; so all ranks measure at once (train/profile.c).
+ * A figure is the best of LIMIT_RUNS runs, each of calls until LIMIT_RUN_NS are over: on processors
+ * that several ranks share a single call may be lucky, a run is not. What other processes do at the
+ * same time counts; so all ranks measure at once (train/profile_run.c).
  * Cost: some 0.3 s a figure, more where one call takes longer than a run. Memory is taken for the
  * time of the call. Triad: McCalpin, "Memory bandwidth and machine balance in current high
  * performance computers", 1995. */

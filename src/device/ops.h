@@ -1,6 +1,8 @@
 /* The operators that a GPT needs, as one table. A row per operator, one operator per file in ref/
  * and cpu/. Shapes stand in comments; all matrices are row-major and dense. `=` means that the
- * output is set, `+=` that it is added to. Outputs do not overlap inputs unless a line says so.
+ * output is set, `+=` that it is added to, `(+)=` that a grad_mode says which: the first gradients
+ * of a step are set, so that nobody writes zeros first. Outputs do not overlap inputs unless a line
+ * says so.
  *
  * Types: `void *` is the device's compute type, `float *` is always fp32.
  * Numbers: an operator's result does not depend on the number of threads (but for the matmuls of
@@ -19,6 +21,9 @@ typedef struct {
     int64_t step;
 } adamw_args;
 
+/* What happens to the values that a gradient's buffer holds; GRAD_SET does not read them. */
+typedef enum { GRAD_ADD, GRAD_SET } grad_mode;
+
 /* sum_squares adds in blocks of this many elements, each block in a fixed order, so that the result
  * depends neither on threads nor on vector width. */
 #define SUM_SQUARES_BLOCK 4096
@@ -30,25 +35,27 @@ typedef struct ops {
     /* dx (T, K) = dy (T, N) w (N, K) */
     trine_status (*linear_backward_input)(device *d, void *dx, const void *w, const void *dy,
                                           size_t T, size_t N, size_t K);
-    /* dw (N, K) += dy (T, N)^T x (T, K);  dbias (N) += column sums of dy, may be NULL */
+    /* dw (N, K) (+)= dy (T, N)^T x (T, K);  dbias (N) (+)= column sums of dy, may be NULL */
     trine_status (*linear_backward_weight)(device *d, float *dw, float *dbias, const void *dy,
-                                           const void *x, size_t T, size_t N, size_t K);
+                                           const void *x, size_t T, size_t N, size_t K,
+                                           grad_mode mode);
 
     /* y (T, N) = (y + bias (N)) + residual (T, N);  each may be NULL; residual may be y's equal
      * in shape but not y itself */
     trine_status (*bias_residual)(device *d, void *y, const void *bias, const void *residual,
                                   size_t T, size_t N);
-    /* dbias (N) += column sums of dy (T, N) */
-    trine_status (*bias_backward)(device *d, float *dbias, const void *dy, size_t T, size_t N);
+    /* dbias (N) (+)= column sums of dy (T, N) */
+    trine_status (*bias_backward)(device *d, float *dbias, const void *dy, size_t T, size_t N,
+                                  grad_mode mode);
 
     /* y (T, C) = (x - mean) * rstd * gain + bias;  stat (T, 2) = {mean, rstd};  eps 1e-5.
      * Ba et al., "Layer normalization", 2016 */
     trine_status (*norm_forward)(device *d, void *y, float *stat, const void *gain,
                                  const void *bias, const void *x, size_t T, size_t C);
-    /* dx (T, C) += ...;  dgain (C) += ...;  dbias (C) += ... */
+    /* dx (T, C) (+)= ... by `stream`;  dgain (C) (+)= ...;  dbias (C) (+)= ... by `mode` */
     trine_status (*norm_backward)(device *d, void *dx, float *dgain, float *dbias, const void *dy,
                                   const void *gain, const void *x, const float *stat, size_t T,
-                                  size_t C);
+                                  size_t C, grad_mode stream, grad_mode mode);
 
     /* y (n) = 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)));  y may be x
      * Hendrycks and Gimpel, "Gaussian error linear units", 2016, section 2 */
@@ -74,16 +81,16 @@ typedef struct ops {
     /* x (T, C) = row tokens[t] - first of table (V, C), or zero where that is outside [0, V) */
     trine_status (*embedding_forward)(device *d, void *x, const void *table, const int32_t *tokens,
                                       int32_t first, size_t T, size_t C, size_t V);
-    /* dtable (V, C) += rows of dx (T, C), added in ascending t */
+    /* dtable (V, C) (+)= rows of dx (T, C), added in ascending t; GRAD_SET starts from zeros */
     trine_status (*embedding_backward)(device *d, float *dtable, const void *dx,
                                        const int32_t *tokens, int32_t first, size_t T, size_t C,
-                                       size_t V);
+                                       size_t V, grad_mode mode);
     /* x (B, T, C) += table (T, C) */
     trine_status (*position_forward)(device *d, void *x, const void *table, size_t B, size_t T,
                                      size_t C);
-    /* dtable (T, C) += sum over b, ascending, of dx (B, T, C) */
+    /* dtable (T, C) (+)= sum over b, ascending, of dx (B, T, C) */
     trine_status (*position_backward)(device *d, float *dtable, const void *dx, size_t B, size_t T,
-                                      size_t C);
+                                      size_t C, grad_mode mode);
 
     /* Cross-entropy over one shard of the vocabulary: the shard's V columns, of which the first
      * `valid` are real and the rest padding that must not count; column v is token first + v.

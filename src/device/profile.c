@@ -65,8 +65,9 @@ static trine_status timed_linear_backward_input(device *d, void *dx, const void 
 }
 
 static trine_status timed_linear_backward_weight(device *d, float *dw, float *dbias, const void *dy,
-                                                 const void *x, size_t T, size_t N, size_t K) {
-    TIMED(linear_backward_weight, 2 * T * N * K, dw, dbias, dy, x, T, N, K);
+                                                 const void *x, size_t T, size_t N, size_t K,
+                                                 grad_mode mode) {
+    TIMED(linear_backward_weight, 2 * T * N * K, dw, dbias, dy, x, T, N, K, mode);
 }
 
 static trine_status timed_attention_forward(device *d, void *y, float *lse, const void *qkv,
@@ -88,15 +89,20 @@ static size_t timed_attention_workspace(const device *d, size_t B, size_t T, siz
 
 /* ---- Bytes; operands that `+=` are read and written ------------------------------------------ */
 
+/* How often a gradient's numbers are moved. */
+static size_t moves(grad_mode mode) {
+    return mode == GRAD_ADD ? 2 : 1;
+}
+
 static trine_status timed_bias_residual(device *d, void *y, const void *bias, const void *residual,
                                         size_t T, size_t N) {
     TIMED(bias_residual, numbers(d, (residual ? 3 : 2) * T * N + (bias ? N : 0)), y, bias, residual,
           T, N);
 }
 
-static trine_status timed_bias_backward(device *d, float *dbias, const void *dy, size_t T,
-                                        size_t N) {
-    TIMED(bias_backward, numbers(d, T * N) + floats(2 * N), dbias, dy, T, N);
+static trine_status timed_bias_backward(device *d, float *dbias, const void *dy, size_t T, size_t N,
+                                        grad_mode mode) {
+    TIMED(bias_backward, numbers(d, T * N) + floats(moves(mode) * N), dbias, dy, T, N, mode);
 }
 
 static trine_status timed_norm_forward(device *d, void *y, float *stat, const void *gain,
@@ -107,9 +113,11 @@ static trine_status timed_norm_forward(device *d, void *y, float *stat, const vo
 
 static trine_status timed_norm_backward(device *d, void *dx, float *dgain, float *dbias,
                                         const void *dy, const void *gain, const void *x,
-                                        const float *stat, size_t T, size_t C) {
-    TIMED(norm_backward, numbers(d, 4 * T * C + C) + floats(4 * C + 2 * T), dx, dgain, dbias, dy,
-          gain, x, stat, T, C);
+                                        const float *stat, size_t T, size_t C, grad_mode stream,
+                                        grad_mode mode) {
+    TIMED(norm_backward,
+          numbers(d, (2 + moves(stream)) * T * C + C) + floats(2 * moves(mode) * C + 2 * T), dx,
+          dgain, dbias, dy, gain, x, stat, T, C, stream, mode);
 }
 
 static trine_status timed_gelu_forward(device *d, void *y, const void *x, size_t n) {
@@ -130,9 +138,10 @@ static trine_status timed_embedding_forward(device *d, void *x, const void *tabl
 
 static trine_status timed_embedding_backward(device *d, float *dtable, const void *dx,
                                              const int32_t *tokens, int32_t first, size_t T,
-                                             size_t C, size_t V) {
-    TIMED(embedding_backward, numbers(d, T * C) + floats(2 * T * C), dtable, dx, tokens, first, T,
-          C, V);
+                                             size_t C, size_t V, grad_mode mode) {
+    size_t zeroed = mode == GRAD_SET ? V * C : 0;
+    TIMED(embedding_backward, numbers(d, T * C) + floats(2 * T * C + zeroed), dtable, dx, tokens,
+          first, T, C, V, mode);
 }
 
 static trine_status timed_position_forward(device *d, void *x, const void *table, size_t B,
@@ -141,8 +150,9 @@ static trine_status timed_position_forward(device *d, void *x, const void *table
 }
 
 static trine_status timed_position_backward(device *d, float *dtable, const void *dx, size_t B,
-                                            size_t T, size_t C) {
-    TIMED(position_backward, numbers(d, B * T * C) + floats(2 * T * C), dtable, dx, B, T, C);
+                                            size_t T, size_t C, grad_mode mode) {
+    TIMED(position_backward, numbers(d, B * T * C) + floats(moves(mode) * T * C), dtable, dx, B, T,
+          C, mode);
 }
 
 static trine_status timed_xent_max(device *d, float *max, const void *logits, size_t T, size_t V,

@@ -31,10 +31,10 @@ trine_status block_backward(const gpt_run *r, const gpt_block *b, const gpt_bloc
     TRY(tp_row_backward(tp, hidden, &b->out, d, a->gelu, N, C, F)); /* (N, F/tp) */
     TRY(gelu_backward(r, hidden, a->fc));
     TRY(tp_column_backward(tp, stream, &b->fc, hidden, a->ln2, N, F, C)); /* (N, C) */
-    TRY(norm_backward(r, d, &b->ln2, stream, a->mid, a->ln2_stat));
+    TRY(norm_backward(r, d, &b->ln2, stream, a->mid, a->ln2_stat, GRAD_ADD));
     TRY(tp_row_backward(tp, stream, &b->proj, d, a->att, N, C, C));            /* (N, C/tp) */
     TRY(attention_backward(r, hidden, stream, a->qkv, a->att, a->lse));        /* (N, 3C/tp) */
     TRY(tp_column_backward(tp, stream, &b->qkv, hidden, a->ln1, N, 3 * C, C)); /* (N, C) */
-    TRY(norm_backward(r, d, &b->ln1, stream, x, a->ln1_stat));
+    TRY(norm_backward(r, d, &b->ln1, stream, x, a->ln1_stat, GRAD_ADD));
     return TRINE_OK;
 }

@@ -19,7 +19,7 @@ trine_status block_backward(const gpt_run *r, const gpt_block *b, const gpt_bloc
 /* x (N, C) = token rows + positions. Collective over: tp. */
 trine_status embedding_forward(const gpt_run *r, const gpt_embedding *e, void *x,
                                const gpt_batch *batch);
-/* dtoken, dposition += from dx (N, C). Not collective. */
+/* dtoken, dposition (+)= from dx (N, C). Not collective. */
 trine_status embedding_backward(const gpt_run *r, const gpt_embedding *e, const void *dx,
                                 const gpt_batch *batch);
 

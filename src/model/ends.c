@@ -16,8 +16,9 @@ trine_status embedding_forward(const gpt_run *r, const gpt_embedding *e, void *x
 trine_status embedding_backward(const gpt_run *r, const gpt_embedding *e, const void *dx,
                                 const gpt_batch *batch) {
     const gpt_shape *s = r->shape;
-    TRY(r->dev->ops->position_backward(r->dev, e->position.dw, dx, s->B, s->T, s->C));
-    TRY(tp_embedding_backward(r->tp, e->token.dw, dx, batch->tokens, s->B * s->T, s->C, s->V));
+    TRY(r->dev->ops->position_backward(r->dev, e->position.dw, dx, s->B, s->T, s->C,
+                                       e->position.mode));
+    TRY(tp_embedding_backward(r->tp, &e->token, dx, batch->tokens, s->B * s->T, s->C, s->V));
     return TRINE_OK;
 }
 
@@ -46,7 +47,6 @@ trine_status head_backward(const gpt_run *r, const gpt_head *h, const gpt_head_a
     void *dnorm = r->scratch.stream; /* (N, C) */
     TRY(tp_xent_backward(r->tp, a->logits, a->max, a->sums, batch->targets, batch->scale, N, s->V));
     TRY(tp_column_backward(r->tp, dnorm, &logits, a->logits, a->norm, N, Vp, s->C));
-    device_zero(r->dev, dx, N * s->C * trine_dtype_bytes(r->dev->compute));
-    TRY(norm_backward(r, dx, &h->norm, dnorm, x, a->stat));
+    TRY(norm_backward(r, dx, &h->norm, dnorm, x, a->stat, GRAD_SET));
     return TRINE_OK;
 }

@@ -6,9 +6,10 @@
  * before the call (gpt_bind_params, gpt_bind_grads). Nor does it know the element type: activations
  * and parameters are `void *` in the device's compute type.
  *
- * Invariant: backward adds (+=) into parameter gradients and turns the gradient of the residual
- * stream in place from dy into dx. Cost: 2 flops a parameter and token forward, 4 backward, plus
- * attention. Radford et al. 2019 (GPT-2); Shoeybi et al., "Megatron-LM", 2019, section 3. */
+ * Invariant: backward sets parameter gradients or adds to them, as they were bound, and turns the
+ * gradient of the residual stream in place from dy into dx. Cost: 2 flops a parameter and token
+ * forward, 4 backward, plus attention. Radford et al. 2019 (GPT-2); Shoeybi et al., "Megatron-LM",
+ * 2019, section 3. */
 #ifndef TRINE_MODEL_GPT_H
 #define TRINE_MODEL_GPT_H
 
@@ -68,11 +69,12 @@ typedef struct {
 } gpt_unit;
 
 /* Points the unit's weights (gradients) at ranges that start at base[i]; the other half of every
- * parameter stays as it is. Not collective. */
+ * parameter stays as it is. With GRAD_SET the next backward pass writes every element of every
+ * tensor, but nothing of a vocabulary's padding rows or between tensors. Not collective. */
 void gpt_bind_params(gpt_unit *u, const gpt_shape *s, int unit, const flat_unit *layout,
                      void *const base[FLAT_RANGES]);
 void gpt_bind_grads(gpt_unit *u, const gpt_shape *s, int unit, const flat_unit *layout,
-                    float *const base[FLAT_RANGES]);
+                    float *const base[FLAT_RANGES], grad_mode mode);
 
 /* What one unit's forward pass keeps for its backward pass, for one micro-batch; N = B*T rows. */
 typedef struct {
@@ -133,7 +135,7 @@ trine_status gpt_forward(const gpt_run *r, const gpt_unit *u, const gpt_acts *a,
                          const void *x, const gpt_batch *batch);
 
 /* d (N, C) is dy on entry and dx on return (the head only sets it, the embedding only reads it);
- * parameter gradients +=. x is the forward pass's input. The head's logits are consumed.
+ * parameter gradients (+)=. x is the forward pass's input. The head's logits are consumed.
  * Collective over: tp. */
 trine_status gpt_backward(const gpt_run *r, const gpt_unit *u, const gpt_acts *a, void *d,
                           const void *x, const gpt_batch *batch);

@@ -11,10 +11,10 @@ trine_status norm_forward(const gpt_run *r, void *y, float *stat, const gpt_norm
 }
 
 trine_status norm_backward(const gpt_run *r, void *dx, const gpt_norm *n, const void *dy,
-                           const void *x, const float *stat) {
+                           const void *x, const float *stat, grad_mode stream) {
     const gpt_shape *s = r->shape;
     TRY(r->dev->ops->norm_backward(r->dev, dx, n->gain.dw, n->bias.dw, dy, n->gain.w, x, stat,
-                                   s->B * s->T, s->C));
+                                   s->B * s->T, s->C, stream, n->gain.mode));
     return TRINE_OK;
 }
 

@@ -11,9 +11,10 @@
 
 /* y (N, C) = norm of x (N, C); stat (N, 2) is kept. Not collective. */
 trine_status norm_forward(const gpt_run *r, void *y, float *stat, const gpt_norm *n, const void *x);
-/* dx (N, C) += gradient through the norm of dy (N, C); dgain, dbias +=. Not collective. */
+/* dx (N, C) (+)= gradient through the norm of dy (N, C), as `stream` says; dgain, dbias (+)=.
+ * Not collective. */
 trine_status norm_backward(const gpt_run *r, void *dx, const gpt_norm *n, const void *dy,
-                           const void *x, const float *stat);
+                           const void *x, const float *stat, grad_mode stream);
 
 /* att (N, C/tp), lse (B, H/tp, T) = causal attention of qkv (N, 3C/tp). Not collective. */
 trine_status attention_forward(const gpt_run *r, void *att, float *lse, const void *qkv);

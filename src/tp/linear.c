@@ -19,7 +19,8 @@ trine_status tp_column_backward(const tp_region *r, void *dx, const tp_linear *l
                                 const void *x, size_t N, size_t O, size_t I) {
     device *d = r->dev;
     size_t own = share(r, O);
-    TRY(d->ops->linear_backward_weight(d, l->weight.dw, l->bias.dw, dy, x, N, own, I));
+    TRY(d->ops->linear_backward_weight(d, l->weight.dw, l->bias.dw, dy, x, N, own, I,
+                                       l->weight.mode));
     TRY(d->ops->linear_backward_input(d, dx, l->weight.w, dy, N, own, I));
     TRY(tp_enter_backward(r, dx, N * I));
     return TRINE_OK;
@@ -39,7 +40,8 @@ trine_status tp_row_backward(const tp_region *r, void *dx, const tp_linear *l, c
                              const void *x, size_t N, size_t O, size_t I) {
     device *d = r->dev;
     size_t own = share(r, I);
-    TRY(d->ops->linear_backward_weight(d, l->weight.dw, l->bias.dw, dy, x, N, O, own));
+    TRY(d->ops->linear_backward_weight(d, l->weight.dw, l->bias.dw, dy, x, N, O, own,
+                                       l->weight.mode));
     TRY(d->ops->linear_backward_input(d, dx, l->weight.w, dy, N, O, own));
     return TRINE_OK;
 }

@@ -96,8 +96,8 @@ static trine_status set_up(trine_linear *l) {
     flat_range range = {0};
     flat_add(&range, &t);
     flat_init(&range, l->config.seed, 0, range.used, l->local.weight);
-    l->params = (tp_linear){.weight = {l->local.weight, l->local.weight_grad},
-                            .bias = {l->local.bias, l->local.bias_grad}};
+    l->params = (tp_linear){.weight = {l->local.weight, l->local.weight_grad, GRAD_ADD},
+                            .bias = {l->local.bias, l->local.bias_grad, GRAD_ADD}};
     return TRINE_OK;
 }
 
@@ -173,7 +173,7 @@ static trine_status column_backward(trine_linear *l, float *dx, const float *dy,
     float *dy_own = l->packed; /* (rows, O/P) */
     copy_columns(l, dy_own, own, dy + l->rank * own, O, rows, own);
     TRY(d->ops->linear_backward_weight(d, l->params.weight.dw, l->params.bias.dw, dy_own, l->x,
-                                       rows, own, I));
+                                       rows, own, I, GRAD_ADD));
     float *dx_part = l->x; /* the kept input has served */
     TRY(d->ops->linear_backward_input(d, dx_part, l->params.weight.w, dy_own, rows, own, I));
     TRY(trine_reduce(l->tp.comm, dx, dx_part, rows * I, TRINE_F32, TRINE_SUM, 0));

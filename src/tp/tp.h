@@ -13,7 +13,7 @@
 #ifndef TRINE_TP_TP_H
 #define TRINE_TP_TP_H
 
-#include "device/device.h"
+#include "device/ops.h"
 #include "trine.h"
 
 typedef struct {
@@ -25,6 +25,7 @@ typedef struct {
 typedef struct {
     const void *w; /* the device's compute type */
     float *dw;
+    grad_mode mode; /* whether the next backward pass sets dw or adds to it: `(+)=` below */
 } param;
 
 /* As held here: column-parallel weight (O/tp, I), bias (O/tp); row-parallel weight (O, I/tp), bias
@@ -41,13 +42,13 @@ trine_status tp_leave_forward(const tp_region *r, void *y, size_t count);
  * the split one. Not collective (enter is the identity). */
 trine_status tp_column_forward(const tp_region *r, void *y, const tp_linear *l, const void *x,
                                size_t N, size_t O, size_t I);
-/* dx (N, I) = sum over tp of dy (N, O/tp) w; dweight, dbias +=. Collective over: tp. */
+/* dx (N, I) = sum over tp of dy (N, O/tp) w; dweight, dbias (+)=. Collective over: tp. */
 trine_status tp_column_backward(const tp_region *r, void *dx, const tp_linear *l, const void *dy,
                                 const void *x, size_t N, size_t O, size_t I);
 /* y (N, O) = (sum over tp of x (N, I/tp) w^T + bias) + residual. Collective over: tp. */
 trine_status tp_row_forward(const tp_region *r, void *y, const tp_linear *l, const void *x,
                             const void *residual, size_t N, size_t O, size_t I);
-/* dx (N, I/tp) = dy (N, O) w; dweight, dbias +=. Not collective. */
+/* dx (N, I/tp) = dy (N, O) w; dweight, dbias (+)=. Not collective. */
 trine_status tp_row_backward(const tp_region *r, void *dx, const tp_linear *l, const void *dy,
                              const void *x, size_t N, size_t O, size_t I);
 
@@ -60,9 +61,9 @@ tp_vocab tp_vocab_of(size_t V, int tp, int tp_rank);
 /* x (N, C) = table[tokens]: each rank looks up its own rows, then leave. Collective over: tp. */
 trine_status tp_embedding_forward(const tp_region *r, void *x, const void *table,
                                   const int32_t *tokens, size_t N, size_t C, size_t V);
-/* dtable (rows, C) += rows of dx (N, C), for the tokens that this rank holds; padding rows are
- * never touched. Not collective. */
-trine_status tp_embedding_backward(const tp_region *r, float *dtable, const void *dx,
+/* table's gradient (rows, C) (+)= rows of dx (N, C), for the tokens that this rank holds; padding
+ * rows are never touched. Not collective. */
+trine_status tp_embedding_backward(const tp_region *r, const param *table, const void *dx,
                                    const int32_t *tokens, size_t N, size_t C, size_t V);
 
 /* *loss += scale * sum of the cross-entropies of logits (N, Vp/tp), without gathering them: one

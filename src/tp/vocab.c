@@ -22,11 +22,12 @@ trine_status tp_embedding_forward(const tp_region *r, void *x, const void *table
     return TRINE_OK;
 }
 
-trine_status tp_embedding_backward(const tp_region *r, float *dtable, const void *dx,
+trine_status tp_embedding_backward(const tp_region *r, const param *table, const void *dx,
                                    const int32_t *tokens, size_t N, size_t C, size_t V) {
     device *d = r->dev;
     tp_vocab own = own_vocab(r, V);
-    TRY(d->ops->embedding_backward(d, dtable, dx, tokens, (int32_t)own.first, N, C, own.valid));
+    TRY(d->ops->embedding_backward(d, table->dw, dx, tokens, (int32_t)own.first, N, C, own.valid,
+                                   table->mode));
     return TRINE_OK;
 }
 

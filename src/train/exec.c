@@ -129,14 +129,25 @@ static void grad_bases(const exec *e, const held_unit *u, const instr *i, float 
     }
 }
 
-/* Gradients start from zero: with the first micro-batch at rest, with every one in a buffer. */
+/* What backward does not write: padding rows, and what lies between tensors and behind them. Units
+ * of other layouts share a buffer, and a NaN would stay. */
+static void zero_padding(exec *e, const flat_range *range, float *base) {
+    for (int n = 0; n < range->tensor_count; n++) {
+        const tensor *t = &range->tensors[n];
+        bool last = n == range->tensor_count - 1;
+        size_t from = t->offset + tensor_real(t), to = last ? range->count : t[1].offset;
+        device_zero(e->dev, base + from, (to - from) * sizeof(float));
+    }
+}
+
+/* The first gradients are set: of the first micro-batch at rest, of every one in a buffer. */
 static void bind_grads(exec *e, held_unit *u, const instr *i) {
     float *base[FLAT_RANGES];
+    grad_mode mode = i->reduce >= 0 || i->micro == 0 ? GRAD_SET : GRAD_ADD;
     grad_bases(e, u, i, base);
-    for (int r = 0; r < u->layout.range_count; r++)
-        if (i->reduce >= 0 || i->micro == 0)
-            device_zero(e->dev, base[r], u->layout.ranges[r].count * sizeof(float));
-    gpt_bind_grads(&u->bound, e->h->config.shape, u->unit, &u->layout, base);
+    for (int r = 0; mode == GRAD_SET && r < u->layout.range_count; r++)
+        zero_padding(e, &u->layout.ranges[r], base[r]);
+    gpt_bind_grads(&u->bound, e->h->config.shape, u->unit, &u->layout, base, mode);
 }
 
 static void *input_of(const exec *e, const held_unit *u, int slot) {

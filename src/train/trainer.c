@@ -64,6 +64,20 @@ static trine_status make_programs(trine_trainer *t) {
     return compose_all(&t->eval_spec, &t->eval_stages, NULL);
 }
 
+/* What the windows will have to hold, before the first of them is made. */
+static trine_status expect_memory(trine_trainer *t) {
+    trine_coord at = trine_layout_coord(t->config.parallel.layout, trine_world_rank(t->world));
+    device_kind kind;
+    device *dev;
+    arena plan;
+    TRY(device_find(&kind, t->config.parallel.device));
+    TRY(device_open(&dev, kind, 1));
+    trine_status status = setup_plan(&t->config, t->stages, dev, at, &plan);
+    device_close(&dev);
+    if (status == TRINE_OK) comm_expect(t->world, plan.shared_used);
+    return status;
+}
+
 /* Declares everything, and takes what is this rank's alone. */
 static trine_status plan_memory(trine_trainer *t) {
     trine_coord coord = trine_mesh_coord(t->mesh);
@@ -90,7 +104,6 @@ static trine_status take_memory(trine_trainer *t) {
 /* What each rank makes by itself, before ranks depend on each other. */
 static trine_status build_alone(trine_trainer *t) {
     TRY(open_device(t));
-    TRY(make_programs(t));
     TRY(plan_memory(t));
     TRY(exec_create(&t->interpreter, &t->held, t->mesh, t->dev));
     t->interpreter.serial = t->config.parallel.serial;
@@ -119,7 +132,9 @@ static trine_status find_peak(trine_trainer *t) {
 static trine_status setup_alone(trine_trainer *t) {
     TRY(own_strings(t));
     TRY(trine_config_check(&t->config, trine_world_size(t->world)));
-    return open_data(t);
+    TRY(open_data(t));
+    TRY(make_programs(t));
+    return expect_memory(t);
 }
 
 /* A rank that fails alone fails for all: between two agreements nobody waits for it. */
@@ -128,7 +143,9 @@ static trine_status setup(trine_trainer *t) {
     TRY(trine_world_agree(t->world, status_user(setup_alone(t))));
     trine_world_timeout(t->world, p->timeout);
     trine_world_transport(t->world, p->transport);
-    TRY(trine_mesh_create(&t->mesh, t->world, p->layout, p->ranks_per_node));
+    trine_status made = trine_mesh_create(&t->mesh, t->world, p->layout, p->ranks_per_node);
+    comm_expect(t->world, 0);
+    TRY(made);
     comm_audit(t->world, p->audit);
     TRY(share_threads(t));
     TRY(trine_world_agree(t->world, build_alone(t)));

@@ -66,6 +66,43 @@ static void taking_gives_aligned_pieces_apart(void **state) {
     free(memory);
 }
 
+/* Shared pieces lie in the second memory, the others close up in the first; together they are what
+ * was declared. Without a second memory everything lies in one, in the order of taking. */
+static void shared_pieces_lie_apart(void **state) {
+    (void)state;
+    arena a;
+    char *base = aligned_alloc(ARENA_ALIGN, 8 * ARENA_ALIGN);
+    char *shared = aligned_alloc(ARENA_ALIGN, 8 * ARENA_ALIGN);
+    for (int two = 0; two < 2; two++) {
+        arena_init(&a, NULL, 0);
+        for (int pass = 0; pass < 2; pass++) {
+            char *p[4];
+            p[0] = arena_take(&a, MEM_PARAMS, 300);
+            p[1] = arena_take_shared(&a, MEM_GRADS, 257);
+            p[2] = arena_take(&a, MEM_PARAMS, 256);
+            p[3] = arena_take_shared(&a, MEM_GRADS, 1);
+            assert_null(arena_take_shared(&a, MEM_GRADS, 0));
+            assert_int_equal(a.used, 6 * ARENA_ALIGN);
+            assert_int_equal(a.shared_used, 3 * ARENA_ALIGN);
+            assert_int_equal(a.bytes[MEM_GRADS], 258);
+            assert_int_equal(a.bytes[MEM_PADDING], 512 - 300 + 512 - 257 + 256 - 1);
+            if (pass == 0) assert_null(p[1]);
+            if (pass == 1) {
+                assert_ptr_equal(p[0], base);
+                assert_ptr_equal(p[1], two ? shared : base + 2 * ARENA_ALIGN);
+                assert_ptr_equal(p[2], base + (two ? 2 : 4) * ARENA_ALIGN);
+                assert_ptr_equal(p[3], two ? shared + 2 * ARENA_ALIGN : base + 5 * ARENA_ALIGN);
+                assert_int_equal(a.capacity, 6 * ARENA_ALIGN);
+            }
+            size_t apart = two ? a.shared_used : 0, used = a.used;
+            arena_init(&a, base, used - apart);
+            if (two) arena_share(&a, shared, apart);
+        }
+    }
+    free(base);
+    free(shared);
+}
+
 static void every_kind_has_words(void **state) {
     (void)state;
     for (int kind = 0; kind < MEM_KINDS; kind++)
@@ -78,6 +115,7 @@ static const struct CMUnitTest arena_tests[] = {
     cmocka_unit_test(declaring_counts_and_gives_nothing),
     cmocka_unit_test(kinds_add_up_to_what_is_used),
     cmocka_unit_test(taking_gives_aligned_pieces_apart),
+    cmocka_unit_test(shared_pieces_lie_apart),
     cmocka_unit_test(every_kind_has_words),
 };
 

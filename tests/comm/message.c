@@ -7,16 +7,16 @@
 
 #include "comm/comm.h"
 
-/* How the group exchanges, and where a rank's buffers lie. */
-typedef enum { MESSAGES, PLAIN, WINDOWS, MIXED, MODES } mode;
+/* How the group exchanges, and where a rank's buffers lie. NODES: windows, on nodes of two. */
+typedef enum { MESSAGES, PLAIN, WINDOWS, MIXED, NODES, MODES } mode;
 
 static mode current;
 static char *pool; /* two halves, in a window */
-#define POOL_BYTES ((size_t)4 << 20)
+#define POOL_BYTES ((size_t)8 << 20)
 
 static void *take_buffer(int which, size_t bytes) {
-    bool window =
-        current == WINDOWS || (current == MIXED && trine_world_rank(harness_world) % 2 == 0);
+    bool window = current == WINDOWS || current == NODES ||
+                  (current == MIXED && trine_world_rank(harness_world) % 2 == 0);
     char *p = window ? pool + (size_t)which * POOL_BYTES / 2 : malloc(bytes);
     assert_true(p && bytes <= POOL_BYTES / 2);
     return p;
@@ -28,9 +28,11 @@ static void give_back(void *p) {
 
 static trine_comm *setup_comm(trine_mesh **mesh) {
     trine_layout all_pp = {1, 1, trine_world_size(harness_world)};
-    bool messages = current == MESSAGES;
-    trine_world_transport(harness_world, messages ? TRINE_TRANSPORT_MPI : TRINE_TRANSPORT_SHM);
-    OK(trine_mesh_create(mesh, harness_world, all_pp, 0));
+    bool messages = current == MESSAGES, nodes = current == NODES;
+    trine_world_transport(harness_world, messages ? TRINE_TRANSPORT_MPI
+                                         : nodes  ? TRINE_TRANSPORT_AUTO
+                                                  : TRINE_TRANSPORT_SHM);
+    OK(trine_mesh_create(mesh, harness_world, all_pp, nodes ? 2 : 0));
     OK(trine_mesh_alloc(*mesh, (void **)&pool, POOL_BYTES));
     return trine_mesh_group(*mesh, TRINE_PP);
 }
@@ -164,6 +166,37 @@ static void gathers_in_flight_in(void) {
     trine_mesh_destroy(&mesh);
 }
 
+static void check_all(const int32_t *all, int size, size_t n, int32_t base) {
+    for (size_t i = 0; i < (size_t)size * n; i++)
+        assert_int_equal(all[i], base + 1000000 * (int32_t)(i / n) + (int32_t)(i % n));
+}
+
+/* What was started needs nobody to wait for it: gathers of two groups are waited for in different
+ * orders, and rank 0 first for a message that rank 1 sends after its gathers. */
+static void gathers_in_any_order_in(void) {
+    enum { N = 20000 };
+    trine_mesh *mesh;
+    trine_comm *pp = setup_comm(&mesh), *node = trine_mesh_group(mesh, TRINE_NODE);
+    int rank = trine_comm_rank(pp), size = trine_comm_size(pp);
+    int near = trine_comm_size(node), first_near = comm_world_rank(node, 0);
+    size_t whole = (size_t)size * N * sizeof(int32_t);
+    int32_t *a = take_buffer(0, 2 * whole), *b = take_buffer(1, 2 * whole), word = 7;
+    int32_t *a_all = a + (size_t)size * N, *b_all = b + (size_t)size * N;
+    comm_request first = {0}, second = {0};
+    for (int i = 0; i < N; i++) a[i] = 1000000 * rank + i, b[i] = a[i] + 500000;
+    OK(comm_all_gather_start(pp, a_all, a, (size_t)size * N, TRINE_I32, &first));
+    OK(comm_all_gather_start(node, b_all, b, (size_t)near * N, TRINE_I32, &second));
+    if (rank == 0) OK(trine_recv(pp, &word, 1, TRINE_I32, 1));
+    OK(comm_wait(rank % 2 ? &second : &first));
+    OK(comm_wait(rank % 2 ? &first : &second));
+    if (rank == 1) OK(trine_send(pp, &word, 1, TRINE_I32, 0));
+    check_all(a_all, size, N, 0);
+    check_all(b_all, near, N, 500000 + 1000000 * first_near);
+    give_back(a);
+    give_back(b);
+    trine_mesh_destroy(&mesh);
+}
+
 /* A message of another length than expected is an error, not half a buffer. */
 static void wrong_length(void **state) {
     (void)state;
@@ -209,6 +242,7 @@ IN_ALL_MODES(ring_of_large_messages)
 IN_ALL_MODES(overlap)
 IN_ALL_MODES(many_at_once)
 IN_ALL_MODES(gathers_in_flight)
+IN_ALL_MODES(gathers_in_any_order)
 IN_ALL_MODES(ends_do_nothing)
 
 int main(int argc, char **argv) {
@@ -216,7 +250,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(in_order),          cmocka_unit_test(ring_of_large_messages),
         cmocka_unit_test(overlap),           cmocka_unit_test(wrong_length),
         cmocka_unit_test(ends_do_nothing),   cmocka_unit_test(many_at_once),
-        cmocka_unit_test(gathers_in_flight),
+        cmocka_unit_test(gathers_in_flight), cmocka_unit_test(gathers_in_any_order),
     };
     return HARNESS_RUN(argc, argv, tests);
 }

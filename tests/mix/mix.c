@@ -5,13 +5,13 @@
  * Two comparisons for each. Against one rank, step by step, within the tolerance of
  * docs/numbers.md. And bit by bit (losses, norms, all parameters) against its anchor: the run with
  * the same order of additions on one stage, which dp x tp ranks make in a part of the world. All
- * pipeline depths, schedules, splits and numbers of gather buffers and both ZeRO stages of a pair
- * share an anchor, so they equal each other.
+ * pipeline depths, schedules, splits, nodes and numbers of gather buffers and both ZeRO stages of a
+ * pair share an anchor, so they equal each other.
  *
  * `make check` runs a subset: 5 steps instead of 20; every layout with each ZeRO stage and
- * schedule, but of tied and untied the one or the other in turn; nothing with M = 3. TRINE_FULL=1
- * (make check-full) runs all combinations, 20 steps with M = 5 micro-batches, and 5 with M = 1 and
- * with M = 3 of two samples. */
+ * schedule, but of tied and untied the one or the other in turn, and each ZeRO stage with one size
+ * of node; nothing with M = 3. TRINE_FULL=1 (make check-full) runs all combinations, 20 steps with
+ * M = 5 micro-batches, and 5 with M = 1 and with M = 3 of two samples. */
 #include "training.h"
 
 #include <stdlib.h>
@@ -117,11 +117,12 @@ static const char *describe(const trine_config *c) {
     static char text[256];
     const trine_parallel *p = &c->parallel;
     snprintf(text, sizeof text,
-             "dp %d tp %d pp %d zero %d %s %s, %d samples by %d, split %s, %d gather buffers%s%s",
+             "dp %d tp %d pp %d zero %d %s %s, %d samples by %d, split %s, %d gather buffers, %d "
+             "ranks a node%s%s",
              p->layout.dp, p->layout.tp, p->layout.pp, (int)p->zero, schedule_text[p->schedule],
              c->model.untied ? "untied" : "tied", c->global_batch_size, c->micro_batch_size,
-             p->pp_split ? p->pp_split : "by cost", p->gather_buffers, p->serial ? ", serial" : "",
-             p->audit ? ", audit" : "");
+             p->pp_split ? p->pp_split : "by cost", p->gather_buffers, p->ranks_per_node,
+             p->serial ? ", serial" : "", p->audit ? ", audit" : "");
     return text;
 }
 
@@ -260,11 +261,33 @@ static void splits_by_hand(void **state) {
     report();
 }
 
+/* The ranks dealt out to nodes of two and of three: groups exchange over memory, over messages and
+ * over both, and not a bit changes. */
+static int node_size;
+
+static void stages_on_nodes(trine_layout layout, batch_shape batch) {
+    for (int zero = 0; zero <= 3; zero++) {
+        trine_config c = make_config(layout, batch, zero % 2);
+        if (!full && zero % 2 != node_size % 2) continue;
+        c.parallel.zero = (trine_zero)zero;
+        c.parallel.ranks_per_node = node_size;
+        check(&c);
+    }
+}
+
+static void several_nodes(void **state) {
+    (void)state;
+    for (node_size = 2; node_size <= 3; node_size++)
+        if (node_size < trine_world_size(harness_world))
+            for_each_layout((batch_shape){5, 1}, stages_on_nodes);
+    report();
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_layout),   cmocka_unit_test(knobs),
-        cmocka_unit_test(splits_by_hand), cmocka_unit_test(one_micro_batch),
-        cmocka_unit_test(three_of_two),
+        cmocka_unit_test(several_nodes),   cmocka_unit_test(every_layout),
+        cmocka_unit_test(knobs),           cmocka_unit_test(splits_by_hand),
+        cmocka_unit_test(one_micro_batch), cmocka_unit_test(three_of_two),
     };
     full = getenv("TRINE_FULL") != NULL;
     steps = full ? TRAINING_STEPS : SHORT_STEPS;

@@ -92,6 +92,33 @@ static void backward_adds(void **state) {
     model_close(&twice);
 }
 
+/* GRAD_SET over anything leaves the bits of GRAD_ADD onto zeros, and touches no padding. */
+static void backward_sets(void **state) {
+    (void)state;
+    for (device_kind kind = 0; kind < DEVICE_KINDS; kind++) {
+        model added, set;
+        model_open(&added, small, kind, trine_mesh_group(mesh, TRINE_TP));
+        model_open(&set, small, kind, trine_mesh_group(mesh, TRINE_TP));
+        for (int u = 0; u < set.units; u++) {
+            gpt_bind_grads(&set.unit[u], &set.s, u, &set.layout[u], set.grads[u], GRAD_SET);
+            for (int r = 0; r < set.layout[u].range_count; r++)
+                for (int i = 0; i < set.layout[u].ranges[r].tensor_count; i++) {
+                    const tensor *t = &set.layout[u].ranges[r].tensors[i];
+                    for (size_t e = 0; e < tensor_count(t); e++)
+                        set.grads[u][r][t->offset + e] = NAN;
+                }
+        }
+        model_forward(&added), model_backward(&added);
+        model_forward(&set), model_backward(&set);
+        for (int u = 0; u < set.units; u++)
+            for (int r = 0; r < set.layout[u].range_count; r++)
+                for (size_t i = 0; i < set.layout[u].ranges[r].count; i++)
+                    assert_true(set.grads[u][r][i] == added.grads[u][r][i]);
+        model_close(&added);
+        model_close(&set);
+    }
+}
+
 static int make_mesh(void **state) {
     (void)state;
     OK(trine_mesh_create(&mesh, harness_world, (trine_layout){1, 1, 1}, 0));
@@ -109,6 +136,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup_teardown(tied_model, make_mesh, free_mesh),
         cmocka_unit_test_setup_teardown(untied_model, make_mesh, free_mesh),
         cmocka_unit_test_setup_teardown(backward_adds, make_mesh, free_mesh),
+        cmocka_unit_test_setup_teardown(backward_sets, make_mesh, free_mesh),
     };
     return HARNESS_RUN(argc, argv, tests);
 }

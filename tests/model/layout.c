@@ -99,7 +99,7 @@ static void binding(void **state) {
     gpt_unit u = {0};
     gpt_unit_layout(&shape, 2, 3, &layout);
     gpt_bind_params(&u, &shape, 2, &layout, params);
-    gpt_bind_grads(&u, &shape, 2, &layout, grads);
+    gpt_bind_grads(&u, &shape, 2, &layout, grads, GRAD_ADD);
     assert_int_equal(u.kind, UNIT_BLOCK);
     assert_ptr_equal(u.block.ln1.gain.w, w[0]);
     assert_ptr_equal(u.block.qkv.weight.w, w[0] + 128);
@@ -112,7 +112,7 @@ static void binding(void **state) {
     assert_ptr_equal(u.block.out.bias.dw, g[0] + 768);
     gpt_unit_layout(&shape, 3, 3, &layout);
     gpt_bind_params(&u, &shape, 3, &layout, params);
-    gpt_bind_grads(&u, &shape, 3, &layout, grads);
+    gpt_bind_grads(&u, &shape, 3, &layout, grads, GRAD_ADD);
     assert_int_equal(u.kind, UNIT_HEAD);
     assert_ptr_equal(u.head.token.w, w[0]);
     assert_ptr_equal(u.head.norm.bias.w, w[1] + 64);

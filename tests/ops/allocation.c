@@ -93,13 +93,14 @@ static void kernels(device *d, buffers *b) {
         .lr = 0.1f, .beta1 = 0.9f, .beta2 = 0.9f, .eps = 1e-8f, .scale = 1.0f, .step = 1};
     double sum = 0.0;
     OK(o->embedding_forward(d, b->x, b->y, b->tokens, 0, ROWS, C, V));
-    OK(o->embedding_backward(d, b->z, b->x, b->tokens, 0, ROWS, C, V));
+    OK(o->embedding_backward(d, b->z, b->x, b->tokens, 0, ROWS, C, V, GRAD_ADD));
     OK(o->position_forward(d, b->x, b->y, B, T, C));
-    OK(o->position_backward(d, b->z, b->x, B, T, C));
+    OK(o->position_backward(d, b->z, b->x, B, T, C, GRAD_ADD));
     OK(o->bias_residual(d, b->y, b->gain, b->x, ROWS, C));
-    OK(o->bias_backward(d, b->grad, b->y, ROWS, C));
+    OK(o->bias_backward(d, b->grad, b->y, ROWS, C, GRAD_ADD));
     OK(o->norm_forward(d, b->y, b->stat, b->gain, b->gain, b->x, ROWS, C));
-    OK(o->norm_backward(d, b->z, b->grad, b->grad + C, b->y, b->gain, b->x, b->stat, ROWS, C));
+    OK(o->norm_backward(d, b->z, b->grad, b->grad + C, b->y, b->gain, b->x, b->stat, ROWS, C,
+                        GRAD_ADD, GRAD_ADD));
     OK(o->gelu_forward(d, b->y, b->x, ROWS * C));
     OK(o->gelu_backward(d, b->y, b->z, b->x, ROWS * C));
     OK(o->attention_forward(d, b->y, b->stat, b->x, b->work, B, T, H, D));
@@ -116,7 +117,7 @@ static void kernels(device *d, buffers *b) {
 static void matmuls(device *d, buffers *b) {
     OK(d->ops->linear_forward(d, b->y, b->gain, b->gain, b->x, ROWS, C, C));
     OK(d->ops->linear_backward_input(d, b->z, b->gain, b->y, ROWS, C, C));
-    OK(d->ops->linear_backward_weight(d, b->grad, b->stat, b->y, b->x, ROWS, C, C));
+    OK(d->ops->linear_backward_weight(d, b->grad, b->stat, b->y, b->x, ROWS, C, C, GRAD_ADD));
 }
 
 static void take(device *d, buffers *b) {
@@ -159,7 +160,7 @@ static void a_second_step_allocates_nothing(void **state) {
 static void large_matmuls(device *d, float *x, float *y, float *w, size_t n) {
     OK(d->ops->linear_forward(d, y, w, NULL, x, n, n, n));
     OK(d->ops->linear_backward_input(d, x, w, y, n, n, n));
-    OK(d->ops->linear_backward_weight(d, w, NULL, y, x, n, n, n));
+    OK(d->ops->linear_backward_weight(d, w, NULL, y, x, n, n, n, GRAD_ADD));
 }
 
 static void a_large_product_gives_back_what_it_takes(void **state) {

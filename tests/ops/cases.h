@@ -32,7 +32,7 @@ typedef struct {
     const size_t a = s->n[0], b = s->n[1], c = s->n[2], e = s->n[3];                               \
     (void)a, (void)b, (void)c, (void)e
 
-/* ---- linear ---- */
+/* ---- linear; the last number of gradients: GRAD_ADD or GRAD_SET ---- */
 
 SIZES(linear_y) {
     DIMS(T, N, K, unused);
@@ -63,7 +63,8 @@ SIZES(linear_dw) {
 RUN(linear_dw) {
     DIMS(T, N, K, biased);
     float *dbias = biased ? out + N * K : NULL;
-    OK(d->ops->linear_backward_weight(d, out, dbias, in, in + T * N, T, N, K));
+    grad_mode mode = (grad_mode)s->n[4];
+    OK(d->ops->linear_backward_weight(d, out, dbias, in, in + T * N, T, N, K, mode));
 }
 
 /* ---- bias; the last number says which operands there are ---- */
@@ -84,8 +85,8 @@ SIZES(bias_backward) {
 }
 
 RUN(bias_backward) {
-    DIMS(T, N, unused, unused2);
-    OK(d->ops->bias_backward(d, out, in, T, N));
+    DIMS(T, N, mode, unused);
+    OK(d->ops->bias_backward(d, out, in, T, N, (grad_mode)mode));
 }
 
 /* ---- norm: in = x (T, C), gain, bias, dy (T, C) ---- */
@@ -106,11 +107,12 @@ SIZES(norm_dx) {
 }
 
 RUN(norm_dx) {
-    DIMS(T, C, unused, unused2);
+    DIMS(T, C, stream, mode);
     const float *gain = in + T * C, *bias = gain + C, *dy = bias + C;
     float *stat = fixture_bytes(2 * T * sizeof *stat), *y = fixture_bytes(T * C * sizeof *y);
     OK(d->ops->norm_forward(d, y, stat, gain, bias, in, T, C));
-    OK(d->ops->norm_backward(d, out, out + T * C, out + T * C + C, dy, gain, in, stat, T, C));
+    OK(d->ops->norm_backward(d, out, out + T * C, out + T * C + C, dy, gain, in, stat, T, C,
+                             (grad_mode)stream, (grad_mode)mode));
     free(stat), free(y);
 }
 
@@ -202,7 +204,8 @@ SIZES(embedding_dtable) {
 RUN(embedding_dtable) {
     DIMS(T, C, V, first);
     int32_t *tokens = tokens_of(T, first, V);
-    OK(d->ops->embedding_backward(d, out, in, tokens, (int32_t)first, T, C, V));
+    grad_mode mode = (grad_mode)s->n[4];
+    OK(d->ops->embedding_backward(d, out, in, tokens, (int32_t)first, T, C, V, mode));
     free(tokens);
 }
 
@@ -222,8 +225,8 @@ SIZES(position_dtable) {
 }
 
 RUN(position_dtable) {
-    DIMS(B, T, C, unused);
-    OK(d->ops->position_backward(d, out, in, B, T, C));
+    DIMS(B, T, C, mode);
+    OK(d->ops->position_backward(d, out, in, B, T, C, (grad_mode)mode));
 }
 
 /* ---- cross-entropy: T, V, valid, first; out = max, sums, loss (in front), gradient ---- */
@@ -300,12 +303,16 @@ static const op_case op_cases[] = {
          D(1030, 260, 257), D(0, 4, 4), D(4, 0, 5), D(4, 4, 0)),
     CASE(linear_dw, 1.0, true, D(1, 1, 1, 1), D(5, 7, 3, 0), D(33, 65, 17, 1), D(256, 96, 64, 1),
          D(40, 1, 768, 0), D(1030, 260, 257, 1), D(0, 4, 4, 1), D(4, 0, 5, 1), D(4, 5, 0, 1)),
+    CASE(linear_dw, 1.0, true, D(1, 1, 1, 1, 1), D(5, 7, 3, 0, 1), D(33, 65, 17, 1, 1),
+         D(256, 96, 64, 1, 1), D(1030, 260, 257, 1, 1), D(0, 4, 4, 1, 1), D(4, 0, 5, 1, 1),
+         D(4, 5, 0, 1, 1)),
     CASE(bias_residual, 1.0, false, D(1, 1, 3), D(5, 7, 1), D(6, 33, 2), D(4, 4, 0), D(13, 768, 3),
          D(0, 5, 3), D(5, 0, 3)),
-    CASE(bias_backward, 1.0, false, D(1, 1), D(5, 7), D(300, 130), D(65, 768), D(0, 5), D(5, 0)),
+    CASE(bias_backward, 1.0, false, D(1, 1), D(5, 7), D(300, 130), D(65, 768), D(0, 5), D(5, 0),
+         D(5, 7, 1), D(300, 130, 1), D(0, 5, 1)),
     CASE(norm_y, 2.0, false, D(1, 1), D(3, 2), D(5, 17), D(7, 768), D(2, 1031), D(0, 8)),
     CASE(norm_dx, 2.0, false, D(1, 1), D(3, 2), D(5, 17), D(70, 768), D(2, 1031), D(200, 65),
-         D(0, 8)),
+         D(0, 8), D(5, 17, 1, 0), D(70, 768, 0, 1), D(2, 33, 1, 1)),
     CASE(gelu_y, 12.0, false, D(1), D(17, 1), D(1000, 0), D(1027, 1), D(0)),
     CASE(gelu_dx, 12.0, false, D(1), D(17, 1), D(1000, 0), D(1027, 1), D(0)),
     CASE(attention_y, 2.0, false, D(1, 1, 1, 1), D(2, 7, 3, 5), D(1, 8, 1, 32), D(2, 9, 2, 16),
@@ -315,9 +322,11 @@ static const op_case op_cases[] = {
     CASE(embedding_x, 1.0, false, D(1, 1, 1, 0), D(9, 7, 5, 3), D(50, 130, 20, 1000),
          D(17, 768, 300, 0), D(0, 5, 5, 0), D(5, 4, 0, 3)),
     CASE(embedding_dtable, 1.0, false, D(1, 1, 1, 0), D(9, 7, 5, 3), D(50, 130, 20, 1000),
-         D(170, 768, 30, 0), D(0, 5, 5, 0), D(5, 4, 0, 3)),
+         D(170, 768, 30, 0), D(0, 5, 5, 0), D(5, 4, 0, 3), D(9, 7, 5, 3, 1),
+         D(170, 768, 30, 0, 1), D(0, 5, 5, 0, 1)),
     CASE(position_x, 1.0, false, D(1, 1, 1), D(3, 5, 7), D(2, 9, 768), D(0, 3, 3), D(3, 0, 3)),
-    CASE(position_dtable, 1.0, false, D(1, 1, 1), D(3, 5, 7), D(2, 9, 768), D(0, 3, 3)),
+    CASE(position_dtable, 1.0, false, D(1, 1, 1), D(3, 5, 7), D(2, 9, 768), D(0, 3, 3),
+         D(3, 5, 7, 1), D(0, 3, 3, 1)),
     CASE(xent, 6.0, false, D(1, 1, 1, 0), D(5, 7, 7, 0), D(9, 16, 11, 100), D(9, 16, 0, 50),
          D(6, 1031, 1000, 2000), D(3, 50304, 50257, 0), D(0, 8, 8, 0)),
     CASE(add, 1.0, false, D(1), D(17), D(1000), D(0)),

@@ -11,9 +11,10 @@ struct problem {
     void (*formula)(const problem *p, double *y, const double *in);
     void (*forward)(device *d, const problem *p, float *y, const float *in);
     /* `grad` lies as `in` does and holds the pre-filled values. */
-    void (*backward)(device *d, const problem *p, float *grad, const float *dy, const float *in);
+    void (*backward)(device *d, const problem *p, float *grad, const float *dy, const float *in,
+                     grad_mode mode);
     size_t in, out;
-    size_t sets_before; /* gradients of inputs [0, sets_before) are `=`, the others `+=` */
+    size_t sets_before; /* gradients of inputs [0, sets_before) are `=`, the others `(+)=` */
 };
 
 /* ---- linear: in = x (T, K), w (N, K), bias (N) ---- */
@@ -32,12 +33,12 @@ static void linear_forward(device *d, const problem *p, float *y, const float *x
     OK(d->ops->linear_forward(d, y, x + T * K, x + T * K + N * K, x, T, N, K));
 }
 
-static void linear_backward(device *d, const problem *p, float *dx, const float *dy,
-                            const float *x) {
+static void linear_backward(device *d, const problem *p, float *dx, const float *dy, const float *x,
+                            grad_mode mode) {
     size_t T = p->dims[0], N = p->dims[1], K = p->dims[2];
     float *dw = dx + T * K, *dbias = dw + N * K;
     OK(d->ops->linear_backward_input(d, dx, x + T * K, dy, T, N, K));
-    OK(d->ops->linear_backward_weight(d, dw, dbias, dy, x, T, N, K));
+    OK(d->ops->linear_backward_weight(d, dw, dbias, dy, x, T, N, K, mode));
 }
 
 /* ---- bias: in = bias (N); the rows it is added to hold 0.25 and 0.5 ---- */
@@ -56,9 +57,9 @@ static void bias_forward(device *d, const problem *p, float *y, const float *bia
 }
 
 static void bias_backward(device *d, const problem *p, float *dbias, const float *dy,
-                          const float *bias) {
+                          const float *bias, grad_mode mode) {
     (void)bias;
-    OK(d->ops->bias_backward(d, dbias, dy, p->dims[0], p->dims[1]));
+    OK(d->ops->bias_backward(d, dbias, dy, p->dims[0], p->dims[1], mode));
 }
 
 /* ---- norm: in = x (T, C), gain (C), bias (C) ---- */
@@ -81,11 +82,13 @@ static void norm_forward(device *d, const problem *p, float *y, const float *x) 
     free(stat);
 }
 
-static void norm_backward(device *d, const problem *p, float *dx, const float *dy, const float *x) {
+static void norm_backward(device *d, const problem *p, float *dx, const float *dy, const float *x,
+                          grad_mode mode) {
     size_t T = p->dims[0], C = p->dims[1];
     float *stat = fixture_bytes(2 * T * sizeof(float)), *y = fixture_bytes(T * C * sizeof(float));
     OK(d->ops->norm_forward(d, y, stat, x + T * C, x + T * C + C, x, T, C));
-    OK(d->ops->norm_backward(d, dx, dx + T * C, dx + T * C + C, dy, x + T * C, x, stat, T, C));
+    OK(d->ops->norm_backward(d, dx, dx + T * C, dx + T * C + C, dy, x + T * C, x, stat, T, C, mode,
+                             mode));
     free(stat);
     free(y);
 }
@@ -102,7 +105,9 @@ static void gelu_forward(device *d, const problem *p, float *y, const float *x) 
     OK(d->ops->gelu_forward(d, y, x, p->dims[0]));
 }
 
-static void gelu_backward(device *d, const problem *p, float *dx, const float *dy, const float *x) {
+static void gelu_backward(device *d, const problem *p, float *dx, const float *dy, const float *x,
+                          grad_mode mode) {
+    (void)mode;
     OK(d->ops->gelu_backward(d, dx, dy, x, p->dims[0]));
 }
 
@@ -147,7 +152,8 @@ static void attention_forward(device *d, const problem *p, float *y, const float
 }
 
 static void attention_backward(device *d, const problem *p, float *dqkv, const float *dy,
-                               const float *qkv) {
+                               const float *qkv, grad_mode mode) {
+    (void)mode;
     float *y = fixture_bytes(p->out * sizeof(float));
     attention_both(d, p, y, dqkv, dy, qkv);
     free(y);
@@ -170,9 +176,10 @@ static void embedding_forward(device *d, const problem *p, float *x, const float
 }
 
 static void embedding_backward(device *d, const problem *p, float *dtable, const float *dx,
-                               const float *table) {
+                               const float *table, grad_mode mode) {
     (void)table;
-    OK(d->ops->embedding_backward(d, dtable, dx, tokens, 3, p->dims[0], p->dims[1], p->dims[2]));
+    OK(d->ops->embedding_backward(d, dtable, dx, tokens, 3, p->dims[0], p->dims[1], p->dims[2],
+                                  mode));
 }
 
 /* ---- position: in = table (T, C); added to rows of 0.25 ---- */
@@ -188,9 +195,9 @@ static void position_forward(device *d, const problem *p, float *x, const float 
 }
 
 static void position_backward(device *d, const problem *p, float *dtable, const float *dx,
-                              const float *table) {
+                              const float *table, grad_mode mode) {
     (void)table;
-    OK(d->ops->position_backward(d, dtable, dx, p->dims[0], p->dims[1], p->dims[2]));
+    OK(d->ops->position_backward(d, dtable, dx, p->dims[0], p->dims[1], p->dims[2], mode));
 }
 
 /* ---- cross-entropy: in = logits (T, V), the first `valid` columns real; out = the loss ---- */
@@ -227,7 +234,8 @@ static void xent_forward(device *d, const problem *p, float *y, const float *log
 }
 
 static void xent_backward(device *d, const problem *p, float *dlogits, const float *dloss,
-                          const float *logits) {
+                          const float *logits, grad_mode mode) {
+    (void)mode;
     double loss = 0.0;
     memcpy(dlogits, logits, p->in * sizeof *logits);
     xent_both(d, p, &loss, dlogits, *dloss);
@@ -260,7 +268,8 @@ static double weighted(const problem *p, double *y, const double *in, const floa
 
 /* A step of 2^-12 leaves a truncation error of step^2 / 6 times the third derivative, 1e-8 where
  * that is 1, and a cancellation of 1e-16 / step: both below half an EPS. */
-static void differences(const problem *p, float *grad, const float *in, const float *weight) {
+static void differences(const problem *p, float *grad, const float *in, const float *weight,
+                        grad_mode mode) {
     const double step = 0x1p-12;
     double *x = fixture_bytes(p->in * sizeof *x), *y = fixture_bytes(p->out * sizeof *y);
     for (size_t i = 0; i < p->in; i++) x[i] = (double)in[i];
@@ -270,7 +279,7 @@ static void differences(const problem *p, float *grad, const float *in, const fl
         x[i] = (double)in[i] - step;
         double down = weighted(p, y, x, weight);
         x[i] = (double)in[i];
-        double fill = i < p->sets_before ? 0.0 : 1.0;
+        double fill = i < p->sets_before || mode == GRAD_SET ? 0.0 : 1.0;
         grad[i] = (float)(fill + (up - down) / (2.0 * step));
     }
     free(x);
@@ -295,12 +304,13 @@ static void check_forward(device *d, const problem *p, const float *in, double b
     free(x), free(y), free(want), free(got);
 }
 
-static void check_backward(device *d, const problem *p, const float *in, double bound) {
+static void check_backward(device *d, const problem *p, const float *in, double bound,
+                           grad_mode mode) {
     float *weight = fixture_random(p->out, 2, 1.0);
     float *want = fixture_random(p->in, 0, 0.0), *got = fixture_random(p->in, 0, 0.0);
     for (size_t i = 0; i < p->in; i++) got[i] = 1.0f;
-    differences(p, want, in, weight);
-    p->backward(d, p, got, weight, in);
+    differences(p, want, in, weight, mode);
+    p->backward(d, p, got, weight, in, mode);
     fixture_near(p->name, got, want, p->in, bound * EPS, 1.0);
     free(weight), free(want), free(got);
 }
@@ -311,7 +321,8 @@ static void check(device_kind kind, bounds b) {
     for (size_t i = 0; i < sizeof problems / sizeof *problems; i++) {
         float *in = fixture_random(problems[i].in, i + 10, 1.5);
         check_forward(d, &problems[i], in, b.forward);
-        check_backward(d, &problems[i], in, b.backward);
+        check_backward(d, &problems[i], in, b.backward, GRAD_ADD);
+        check_backward(d, &problems[i], in, b.backward, GRAD_SET);
         free(in);
     }
     device_close(&d);

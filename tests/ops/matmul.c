@@ -33,7 +33,7 @@ static void step(device *d, layer *l) {
     OK(d->ops->linear_forward(d, l->y, l->w, l->bias, l->x, l->T, l->N, l->K));
     OK(d->ops->linear_forward(d, l->y, l->w, NULL, l->x, l->T, l->N, l->K));
     OK(d->ops->linear_backward_input(d, l->dx, l->w, l->dy, l->T, l->N, l->K));
-    OK(d->ops->linear_backward_weight(d, l->dw, NULL, l->dy, l->x, l->T, l->N, l->K));
+    OK(d->ops->linear_backward_weight(d, l->dw, NULL, l->dy, l->x, l->T, l->N, l->K, GRAD_ADD));
 }
 
 static void a_second_step_makes_no_primitives(void **state) {

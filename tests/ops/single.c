@@ -177,9 +177,9 @@ static void embedding_rows_are_added_in_ascending_order(void **state) {
     const float dx[] = {1e8f, 1.0f, -1e8f};
     EACH_DEVICE(d) {
         float dtable[3] = {0}, dposition[1] = {0};
-        OK(d->ops->embedding_backward(d, dtable, dx, tokens, 0, 3, 1, 3));
+        OK(d->ops->embedding_backward(d, dtable, dx, tokens, 0, 3, 1, 3, GRAD_ADD));
         assert_true(dtable[0] == 0.0f && dtable[1] == 0.0f && dtable[2] == 0.0f);
-        OK(d->ops->position_backward(d, dposition, dx, 3, 1, 1));
+        OK(d->ops->position_backward(d, dposition, dx, 3, 1, 1, GRAD_ADD));
         assert_true(dposition[0] == 0.0f);
     }
 }

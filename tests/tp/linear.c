@@ -44,7 +44,8 @@ static void pair_close(pair *p) {
 
 static void pair_run(const tp_region *r, pair *p, const float *x, const float *residual,
                      const float *dy) {
-    tp_linear column = {{p->w1, p->dw1}, {p->b1, p->db1}}, row = {{p->w2, p->dw2}, {p->b2, p->db2}};
+    tp_linear column = {{p->w1, p->dw1, GRAD_ADD}, {p->b1, p->db1, GRAD_ADD}};
+    tp_linear row = {{p->w2, p->dw2, GRAD_ADD}, {p->b2, p->db2, GRAD_ADD}};
     OK(tp_column_forward(r, p->h, &column, x, N, H, I));
     OK(tp_row_forward(r, p->y, &row, p->h, residual, N, O, H));
     OK(tp_row_backward(r, p->dh, &row, dy, p->h, N, O, H));
@@ -87,7 +88,7 @@ static void pair_equals_the_unsharded_product(void **state) {
 static void row_bias_counts_once(void **state) {
     (void)state;
     pair own = pair_open(P, rank);
-    tp_linear row = {{own.w2, own.dw2}, {own.b2, own.db2}};
+    tp_linear row = {{own.w2, own.dw2, GRAD_ADD}, {own.b2, own.db2, GRAD_ADD}};
     OK(tp_row_forward(&tp, own.y, &row, own.h, NULL, N, O, H)); /* h is zero */
     for (size_t i = 0; i < N * O; i++) assert_true(own.y[i] == own.b2[i % O]);
     pair_close(&own);
@@ -100,7 +101,7 @@ static void row_bias_gradient_counts_once(void **state) {
     float *ones = zeros(N * O);
     for (size_t i = 0; i < N * O; i++) ones[i] = 1;
     for (size_t i = 0; i < O; i++) own.db2[i] = 0.5f;
-    tp_linear row = {{own.w2, own.dw2}, {own.b2, own.db2}};
+    tp_linear row = {{own.w2, own.dw2, GRAD_ADD}, {own.b2, own.db2, GRAD_ADD}};
     OK(tp_row_backward(&tp, own.dh, &row, ones, own.h, N, O, H));
     for (size_t i = 0; i < O; i++) assert_true(own.db2[i] == N + 0.5f);
     free(ones);

@@ -52,8 +52,9 @@ static void embedding_of(size_t V) {
     assert_memory_equal(x, want, N * C * sizeof *x);
     for (size_t i = 0; i < N; i++)
         assert_memory_equal(want + i * C, whole + (size_t)ids[i] * C, C * sizeof *x);
-    OK(tp_embedding_backward(&serial, dwhole, dx, ids, N, C, V));
-    OK(tp_embedding_backward(&tp, down, dx, ids, N, C, V));
+    for (size_t i = 0; i < v.valid * C; i++) down[i] = 5.0f; /* what GRAD_SET must not see */
+    OK(tp_embedding_backward(&serial, &(param){NULL, dwhole, GRAD_ADD}, dx, ids, N, C, V));
+    OK(tp_embedding_backward(&tp, &(param){NULL, down, GRAD_SET}, dx, ids, N, C, V));
     float *expected = own_rows(dwhole, v, C, 0);
     assert_memory_equal(down, expected, v.rows * C * sizeof *down);
     float *all[] = {whole, own, x, want, dx, dwhole, down, expected};

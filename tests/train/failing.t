@@ -3,8 +3,6 @@
 # killed or stopped. The job says so once and ends, on every rank; or, if it can, goes on.
 . tests/train/lib.sh
 
-data=$dir/text.bin
-log=$dir/log
 token_file "$data" 20240520 1 641 641 # 40 windows
 cp "$data" "$dir/bad.bin"
 spoil "$dir/bad.bin" 330
@@ -53,46 +51,6 @@ messages 1 && says 1 "[pp0 dp1 tp0]: out of memory: no memory for" && ended && p
 result $? "a rank that alone has too little memory, while the job is set up"
 
 # ---- Ranks
-
-# start ARGUMENTS...: four ranks that would train for ever; returns when they have made some steps
-start() {
-    rm -f "$log"
-    : >"$dir/statuses"
-    # shellcheck disable=SC2086  # words are meant to be split
-    tools/mpirun.sh -np 4 "$TRAIN" $SMALL --data-path "$data" --log "$log" --train-iters 1000000000 \
-        --log-interval 0 "$@" >"$dir/out" 2>"$dir/err" &
-    launcher=$!
-    tries=0
-    until [ -s "$log" ] && [ "$(wc -l <"$log")" -ge 3 ]; do
-        tries=$((tries + 1))
-        [ $tries -lt 600 ] || break
-        sleep 0.1
-    done
-}
-
-# pid_of RANK: among the launcher's children
-pid_of() {
-    for pid in $(pgrep -P "$launcher"); do
-        if tr '\0' '\n' <"/proc/$pid/environ" | grep -qx -e "OMPI_COMM_WORLD_RANK=$1" -e "PMI_RANK=$1"; then
-            echo "$pid"
-            return
-        fi
-    done
-}
-
-# finish: waits for the launcher, which must end by itself; leaves $status
-finish() {
-    tries=0
-    while kill -0 "$launcher" 2>/dev/null; do
-        tries=$((tries + 1))
-        [ $tries -lt 600 ] || break
-        sleep 0.1
-    done
-    [ $tries -lt 600 ] || kill -KILL "$launcher"
-    wait "$launcher"
-    status=$?
-    [ $tries -lt 600 ] || status=124
-}
 
 start --dp 2 --tp 2
 victim=$(pid_of 2)

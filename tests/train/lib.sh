@@ -5,6 +5,8 @@ BUILD=${BUILD:-build}
 TRAIN=$BUILD/train_gpt
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
+data=$dir/text.bin
+log=$dir/log
 number=0
 failed=0
 
@@ -38,6 +40,46 @@ job() {
     timeout -k 5 120 "$@" >"$dir/out" 2>"$dir/err"
     status=$?
     [ $status -ne 137 ] || grep -q "mpirun hangs in its own clean-up" "$dir/err" || status=124
+}
+
+# start ARGUMENTS...: four ranks that would train for ever; returns when they have made some steps
+start() {
+    rm -f "$log"
+    : >"$dir/statuses"
+    # shellcheck disable=SC2086  # words are meant to be split
+    tools/mpirun.sh -np 4 "$TRAIN" $SMALL --data-path "$data" --log "$log" --train-iters 1000000000 \
+        --log-interval 0 "$@" >"$dir/out" 2>"$dir/err" &
+    launcher=$!
+    tries=0
+    until [ -s "$log" ] && [ "$(wc -l <"$log")" -ge 3 ]; do
+        tries=$((tries + 1))
+        [ $tries -lt 600 ] || break
+        sleep 0.1
+    done
+}
+
+# pid_of RANK: among the launcher's children
+pid_of() {
+    for pid in $(pgrep -P "$launcher"); do
+        if tr '\0' '\n' <"/proc/$pid/environ" | grep -qx -e "OMPI_COMM_WORLD_RANK=$1" -e "PMI_RANK=$1"; then
+            echo "$pid"
+            return
+        fi
+    done
+}
+
+# finish: waits for the launcher, which must end by itself; leaves $status
+finish() {
+    tries=0
+    while kill -0 "$launcher" 2>/dev/null; do
+        tries=$((tries + 1))
+        [ $tries -lt 600 ] || break
+        sleep 0.1
+    done
+    [ $tries -lt 600 ] || kill -KILL "$launcher"
+    wait "$launcher"
+    status=$?
+    [ $tries -lt 600 ] || status=124
 }
 
 # gone: no process of this test is left; they have a moment to leave.

@@ -23,7 +23,7 @@ for option in num-layers hidden-size num-attention-heads ffn-hidden-size seq-len
     weight-decay adam-beta1 adam-beta2 adam-eps clip-grad seed data-path val-data-path log-interval \
     eval-interval eval-iters dp tp pp zero schedule gather-buffers device model \
     tensor-model-parallel-size pipeline-model-parallel-size log dry-run ranks explain audit help \
-    timeout ranks-per-node pp-split serial peak-tflops; do
+    timeout ranks-per-node pp-split serial peak-tflops profile profile-json; do
     grep -q -e "--$option\b" "$dir/out" || missing="$missing --$option"
 done
 quiet && [ -z "$missing" ]
@@ -47,6 +47,16 @@ job 4 --data-path "$data" $mixed --train-iters 0
 [ "$status" -eq 0 ] && messages 0 && [ "$(memory "$dir/dry" | wc -l)" -gt 5 ] &&
     [ "$(memory "$dir/dry")" = "$(memory "$dir/out")" ]
 result $? "the memory of --dry-run is the memory of the run's banner, row by row"
+
+# shellcheck disable=SC2086
+job 4 --data-path "$data" $mixed --profile-json "$dir/profile.json"
+[ "$status" -eq 0 ] && messages 0 && prints 1 "profile  steps 3-3" &&
+    [ "$(grep -c '^rank 3 \[pp1 dp0 tp1\]' "$dir/out")" -eq 1 ] && prints 1 "tp all-reduce  " && prints 1 "tokens/s; " && [ "$(wc -l <"$dir/profile.json")" -eq 1 ]
+result $? "--profile-json prints where the time of the third step went, on every rank"
+
+job 0 --data-path "$data" --profile-json "$data"
+[ "$status" -eq 1 ] && messages 1 && says 1 "is a file of the data"
+result $? "a profile does not overwrite the data"
 
 look --dry-run --ranks 4 --tp 3
 [ "$status" -eq 1 ] && messages 1 && says 1 "--num-attention-heads 4 must be a multiple of --tp 3" &&

@@ -1,11 +1,15 @@
 /* TEST np=1,2,4,8 */
 /* Memory that was taken and traffic that was tallied, against the formula to the byte: every layout
- * x ZeRO 0-3 x schedules, tied and untied in turn, one to three gather buffers in turn. And the
+ * x ZeRO 0-3 x schedules, tied and untied in turn, one to three gather buffers in turn; the windows
+ * that MPI was asked for and the banner's figures, with shm and, now and then, mpi. And the
  * pattern that makes the choice of a ZeRO stage: 2, 2, M + 1 and at most 3 M passes over the
  * parameters held. */
 #include "formula.h"
 #include "training.h"
 
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "comm/comm.h"
@@ -38,6 +42,80 @@ static void check_memory(const trine_trainer *t) {
                      mem_kind_text((mem_kind)k), t->memory.bytes[k], want.bytes[k]);
     assert_int_equal(t->memory.used, want.total);
     assert_int_equal(t->memory.capacity, want.total);
+    assert_int_equal(t->memory.shared_used, formula_windows(&r));
+}
+
+/* ---- Windows --------------------------------------------------------------------------------- */
+
+/* What MPI is asked for: first the mesh's control memory, then what the plan has as shared. */
+static struct { size_t bytes[2], count; } asked;
+
+int MPI_Win_allocate_shared(MPI_Aint size, int unit, MPI_Info info, MPI_Comm comm, void *base,
+                            MPI_Win *win) {
+    assert_in_range(asked.count, 0, 1);
+    asked.bytes[asked.count++] = (size_t)size;
+    return PMPI_Win_allocate_shared(size, unit, info, comm, base, win);
+}
+
+/* Whole pages, and one to find the first whole one in. */
+static size_t window(size_t bytes) {
+    return (bytes ? (bytes + 4095) / 4096 * 4096 : 4096) + 4096;
+}
+
+/* The plan, before there is a mesh, is what the mesh has then, and what MPI was asked for. */
+static void check_windows(const trine_trainer *t) {
+    const trine_parallel *p = &t->config.parallel;
+    int ranks = trine_world_size(harness_world);
+    bool shares = ranks > 1 && p->transport != TRINE_TRANSPORT_MPI;
+    size_t plan = comm_transport_bytes(p->layout, trine_mesh_coord(t->mesh), p->transport);
+    size_t control = plan - comm_scratch_bytes(ranks);
+    assert_int_equal(mesh_shares(t->mesh), shares);
+    assert_int_equal(mesh_transport_bytes(t->mesh), plan);
+    assert_int_equal(asked.count, shares ? 2 : 0);
+    if (!shares) assert_int_equal(control, 0);
+    if (!shares) return;
+    assert_int_equal(asked.bytes[0], window(control));
+    assert_int_equal(asked.bytes[1], window(t->memory.shared_used));
+}
+
+/* ---- The report ------------------------------------------------------------------------------ */
+
+/* The number of a stage in the row of that name; what is 0 everywhere has no row. */
+static void check_row(const char *text, const char *name, int stage, int64_t bytes) {
+    char want[32], got[32];
+    const char *row = strstr(text, name);
+    snprintf(want, sizeof want, "%11.3f", (double)bytes / (1024.0 * 1024.0));
+    snprintf(got, sizeof got, "%11.3f", 0.0);
+    if (row) snprintf(got, sizeof got, "%.11s", row + strlen(name) + 11 * (size_t)stage);
+    if (strcmp(want, got) != 0)
+        fail_msg("the banner's%s of stage %d: %s MiB, taken are %s:\n%s", name, stage, got, want,
+                 text);
+}
+
+/* Every stage's column against what its first rank has taken. */
+static void check_report(trine_trainer *t) {
+    trine_layout l = t->config.parallel.layout;
+    trine_comm *world = trine_mesh_group(t->mesh, TRINE_WORLD);
+    size_t transport = mesh_transport_bytes(t->mesh);
+    size_t shared = mesh_shares(t->mesh) ? t->memory.shared_used : 0;
+    int64_t own[3] = {(int64_t)transport, (int64_t)(t->memory.capacity + transport),
+                      (int64_t)shared};
+    int64_t all[8][3];
+    char *text = NULL;
+    size_t size = 0;
+    OK(trine_all_gather(world, all, own, 3 * (size_t)trine_comm_size(world), TRINE_I64));
+    if (trine_comm_rank(world) != 0) return;
+    FILE *out = open_memstream(&text, &size);
+    assert_non_null(out);
+    OK(trine_trainer_banner(t, out));
+    fclose(out);
+    for (int p = 0; p < l.pp; p++) {
+        const int64_t *taken = all[trine_layout_rank(l, (trine_coord){.pp = p})];
+        check_row(text, "         transport        ", p, taken[0]);
+        check_row(text, "         total            ", p, taken[1]);
+        check_row(text, "         of it in windows ", p, taken[2]);
+    }
+    free(text);
 }
 
 /* ---- Traffic --------------------------------------------------------------------------------- */
@@ -129,8 +207,11 @@ static void check_passes(const trine_trainer *t, const traffic *f) {
 static void check(const trine_config *c) {
     trine_trainer *t;
     trine_metrics m;
+    asked.count = 0;
     OK(trine_trainer_create(&t, harness_world, c));
     check_memory(t);
+    check_windows(t);
+    check_report(t);
     OK(trine_trainer_step(t, &m));
     tallies before = tallies_of(t);
     OK(trine_trainer_step(t, &m));
@@ -141,10 +222,10 @@ static void check(const trine_config *c) {
     check_passes(t, &f);
     /* The largest rank's plan, and what the communicators hold beside it. */
     int64_t largest = (int64_t)formula_memory(&r).total;
+    largest += (int64_t)mesh_transport_bytes(t->mesh);
     OK(trine_all_reduce(trine_mesh_group(t->mesh, TRINE_WORLD), &largest, &largest, 1, TRINE_I64,
                         TRINE_MAX));
-    assert_int_equal(m.peak_bytes,
-                     (uint64_t)largest + comm_scratch_bytes(trine_world_size(harness_world)));
+    assert_int_equal(m.peak_bytes, (uint64_t)largest);
     trine_trainer_destroy(&t);
 }
 
@@ -158,6 +239,7 @@ static void check_layout(trine_layout layout) {
         c.parallel.gather_buffers = gather_buffers[(i / 4 + layout.pp) % 4];
         c.model.untied = (i / 4 + i % 2) % 2;
         c.global_batch_size = 3 * layout.dp;
+        c.parallel.transport = i % 5 == 4 ? TRINE_TRANSPORT_MPI : TRINE_TRANSPORT_AUTO;
         check(&c);
     }
 }

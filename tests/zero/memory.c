@@ -55,6 +55,7 @@ static void check_rank(const trine_config *c, const program *stages, trine_coord
                      c->parallel.layout.pp, (int)c->parallel.zero, mem_kind_text((mem_kind)k),
                      plan.bytes[k], want.bytes[k]);
     assert_int_equal(plan.used, want.total);
+    assert_int_equal(plan.shared_used, formula_windows(&r));
     expect_column(&r, &plan);
 }
 

@@ -1,6 +1,6 @@
-/* A task is one (batch, head) pair. It packs its keys and values, whose rows lie 3 H D apart, then
- * walks its queries in blocks of ATTENTION_ROWS. Blocks of one task run in order on one thread, so
- * the sums over queries (dk, dv) have one order too. */
+/* A task is one (batch, head) pair. It walks its queries in blocks of ATTENTION_QUERIES; a block
+ * sees the keys up to its own end. Blocks of one task run in order on one thread, so the sums over
+ * queries (dk, dv) have one order too. */
 #include "device/cpu/attention.h"
 
 #include <math.h>
@@ -11,31 +11,37 @@
 #include "device/cpu/exp.h"
 #include "device/cpu/lanes.h"
 
-#define R ATTENTION_ROWS
+#define Q ATTENTION_QUERIES
+#define STEP                                                                                       \
+    8 /* rows that share the terms below the diagonal; the triangle's rest goes one by one */
 
-/* A thread's scratch; `wide` = D padded, `tall` = T padded. */
+/* A thread's scratch; `wide` = D padded. */
 typedef struct {
-    float *k_transposed, *v_transposed; /* (D, tall) */
-    float *k, *v;                       /* (T, wide) */
-    float *dk, *dv;                     /* (T, wide) */
-    float *p, *ds;                      /* (R, tall) */
-    float *q, *dy, *out;                /* (R, wide) */
+    float *k, *v;                  /* (T, wide) */
+    float *dk, *dv;                /* (T, wide) */
+    float *p, *ds;                 /* (T, Q): a row per key */
+    float *q_columns, *dy_columns; /* (D, Q) */
+    float *q, *dy, *out;           /* (Q, wide) */
 } scratch;
 
 typedef struct {
-    size_t T, D, tall, wide;
+    size_t T, D, wide;
     size_t qkv_stride, y_stride; /* from one row of a head to its next */
     float scale;
 } shape;
 
+/* Queries [t, t + rows) of one head and the keys [0, t + rows) that they see. */
+typedef struct {
+    size_t t, rows, keys;
+} block;
+
 static shape shape_of(size_t T, size_t H, size_t D) {
-    return (shape){T,         D,     attention_padded(T),   attention_padded(D),
-                   3 * H * D, H * D, 1.0f / sqrtf((float)D)};
+    return (shape){T, D, attention_padded(D), 3 * H * D, H * D, 1.0f / sqrtf((float)D)};
 }
 
 /* Floats of one thread's scratch. */
 static size_t scratch_count(const shape *s) {
-    return 2 * s->D * s->tall + 4 * s->T * s->wide + 2 * R * s->tall + 3 * R * s->wide;
+    return 4 * s->T * s->wide + 2 * s->T * Q + 2 * s->D * Q + 3 * Q * s->wide;
 }
 
 static float *take(float **from, size_t count) {
@@ -47,17 +53,17 @@ static float *take(float **from, size_t count) {
 static scratch scratch_of(void *work, const shape *s) {
     float *at = (float *)work + (size_t)omp_get_thread_num() * scratch_count(s);
     scratch f;
-    f.k_transposed = take(&at, s->D * s->tall);
-    f.v_transposed = take(&at, s->D * s->tall);
     f.k = take(&at, s->T * s->wide);
     f.v = take(&at, s->T * s->wide);
     f.dk = take(&at, s->T * s->wide);
     f.dv = take(&at, s->T * s->wide);
-    f.p = take(&at, R * s->tall);
-    f.ds = take(&at, R * s->tall);
-    f.q = take(&at, R * s->wide);
-    f.dy = take(&at, R * s->wide);
-    f.out = take(&at, R * s->wide);
+    f.p = take(&at, s->T * Q);
+    f.ds = take(&at, s->T * Q);
+    f.q_columns = take(&at, s->D * Q);
+    f.dy_columns = take(&at, s->D * Q);
+    f.q = take(&at, Q * s->wide);
+    f.dy = take(&at, Q * s->wide);
+    f.out = take(&at, Q * s->wide);
     return f;
 }
 
@@ -75,12 +81,12 @@ static void pack(float *out, const float *in, size_t stride, size_t rows, const 
     }
 }
 
-/* out (D, tall) = in (T, D) transposed, padded with zeros. */
-static void pack_transposed(float *out, const float *in, size_t stride, const shape *s) {
+/* out (D, Q) = in (rows, D) transposed, padded with zeros. */
+static void pack_columns(float *out, const float *in, size_t stride, size_t rows, const shape *s) {
     for (size_t i = 0; i < s->D; i++) {
-        float *row = out + i * s->tall;
-        for (size_t t = 0; t < s->T; t++) row[t] = in[t * stride + i];
-        memset(row + s->T, 0, (s->tall - s->T) * sizeof(float));
+        float *row = out + i * Q;
+        for (size_t r = 0; r < rows; r++) row[r] = in[r * stride + i];
+        for (size_t r = rows; r < Q; r++) row[r] = 0.0f;
     }
 }
 
@@ -90,29 +96,90 @@ static void unpack(float *out, size_t stride, const float *in, float factor, siz
         for (size_t i = 0; i < s->D; i++) out[t * stride + i] = factor * in[t * s->wide + i];
 }
 
-/* p (n) = exp(scale * p - max), where *max is the maximum of scale * p; returns their sum. */
-static float row_exponentials(float *p, float *max, size_t n, float scale) {
-    float most = scale * lanes_max(p, n);
-#pragma omp simd
-    for (size_t s = 0; s < n; s++) p[s] = exp_fast(scale * p[s] - most);
-    *max = most;
-    return lanes_sum(p, n);
+/* ---- The triangle: row r of a block sees the keys s <= t + r ---- */
+
+/* out (keys, Q) = rows of a head (keys, D) times columns (D, Q). */
+static void scores(float *out, const float *rows, size_t stride, const float *columns,
+                   const block *b, const shape *s) {
+    attention_set(out, Q, (attention_left){rows, stride, 1}, columns, Q, b->keys, s->D, Q);
 }
 
-/* Queries t .. t + rows of one head. */
-static void block_forward(float *y, float *lse, const float *q, const scratch *f, size_t t,
-                          size_t rows, const shape *s) {
-    float sums[R];
-    attention_scores(f->p, q + t * s->qkv_stride, s->qkv_stride, f->k_transposed, rows, t + rows,
-                     s->D, s->tall);
-    for (size_t r = 0; r < rows; r++) {
-        float max;
-        sums[r] = row_exponentials(f->p + r * s->tall, &max, t + r + 1, s->scale);
-        lse[t + r] = max + logf(sums[r]);
+/* out (rows, wide) = p^T a over the keys that each row sees. A key above the diagonal is never
+ * touched: 0 times a NaN is a NaN. */
+static void over_keys(float *out, const float *p, const float *a, const block *b, const shape *s) {
+    for (size_t r = 0; r < b->rows; r += STEP) {
+        size_t rows = b->rows - r < STEP ? b->rows - r : STEP, shared = b->t + r + 1;
+        attention_set(out + r * s->wide, s->wide, (attention_left){p + r, 1, Q}, a, s->wide, rows,
+                      shared, s->wide);
+        for (size_t n = 1; n < rows; n++)
+            attention_add(out + (r + n) * s->wide, s->wide,
+                          (attention_left){p + shared * Q + r + n, 1, Q}, a + shared * s->wide,
+                          s->wide, 1, n, s->wide);
     }
-    attention_combine(f->out, f->p, s->tall, f->v, rows, t, s->wide);
-    for (size_t r = 0; r < rows; r++)
-        unpack(y + (t + r) * s->y_stride, 0, f->out + r * s->wide, 1.0f / sums[r], 1, s);
+}
+
+/* out (keys, wide) += p a over the rows that see each key. */
+static void over_rows(float *out, const float *p, const float *a, const block *b, const shape *s) {
+    attention_add(out, s->wide, (attention_left){p, Q, 1}, a, s->wide, b->t, b->rows, s->wide);
+    for (size_t r = 0; r < b->rows; r += STEP) {
+        size_t keys = b->rows - r < STEP ? b->rows - r : STEP, last = r + keys - 1;
+        float *to = out + (b->t + r) * s->wide;
+        const float *from = p + (b->t + r) * Q;
+        for (size_t n = 0; n + 1 < keys; n++)
+            attention_add(to + n * s->wide, s->wide, (attention_left){from + n * Q + r + n, Q, 1},
+                          a + (r + n) * s->wide, s->wide, 1, last - r - n, s->wide);
+        attention_add(to, s->wide, (attention_left){from + last, Q, 1}, a + last * s->wide, s->wide,
+                      keys, b->rows - last, s->wide);
+    }
+}
+
+/* ---- Forward ---- */
+
+/* max (Q) = the columns' maxima over the keys that each row sees; a NaN shows in the sums. */
+static void column_maxima(float *max, const float *p, const block *b) {
+    for (size_t r = 0; r < Q; r++) max[r] = -INFINITY;
+    for (size_t n = 0; n < b->keys; n++) {
+        size_t first = n > b->t ? n - b->t : 0;
+#pragma omp simd
+        for (size_t r = 0; r < Q; r++) {
+            float next = r < first ? -INFINITY : p[n * Q + r];
+            max[r] = next > max[r] ? next : max[r];
+        }
+    }
+}
+
+/* p (keys, Q) = exp(scale * p - max), sums (Q) = their sums over the keys that each row sees. */
+static void column_exponentials(float *p, float *sums, const float *max, const block *b,
+                                float scale) {
+    for (size_t r = 0; r < Q; r++) sums[r] = 0.0f;
+    for (size_t n = 0; n < b->keys; n++) {
+        size_t first = n > b->t ? n - b->t : 0;
+#pragma omp simd
+        for (size_t r = 0; r < Q; r++) {
+            float e = exp_fast(scale * p[n * Q + r] - scale * max[r]);
+            p[n * Q + r] = e;
+            sums[r] += r < first ? 0.0f : e;
+        }
+    }
+}
+
+static void block_forward(float *y, float *lse, const float *q, const float *k, const scratch *f,
+                          const block *b, const shape *s) {
+    float max[Q], sums[Q];
+    pack_columns(f->q_columns, q + b->t * s->qkv_stride, s->qkv_stride, b->rows, s);
+    scores(f->p, k, s->qkv_stride, f->q_columns, b, s);
+    column_maxima(max, f->p, b);
+    column_exponentials(f->p, sums, max, b, s->scale);
+    over_keys(f->out, f->p, f->v, b, s);
+    for (size_t r = 0; r < b->rows; r++) {
+        lse[b->t + r] = s->scale * max[r] + logf(sums[r]);
+        unpack(y + (b->t + r) * s->y_stride, 0, f->out + r * s->wide, 1.0f / sums[r], 1, s);
+    }
+}
+
+static block block_at(size_t t, const shape *s) {
+    size_t rows = s->T - t < Q ? s->T - t : Q;
+    return (block){t, rows, t + rows};
 }
 
 trine_status cpu_attention_forward(device *d, void *y_, float *lse, const void *qkv_, void *work,
@@ -125,14 +192,16 @@ trine_status cpu_attention_forward(device *d, void *y_, float *lse, const void *
         size_t b = task / H, h = task % H;
         const float *q = qkv + b * T * s.qkv_stride + h * D, *k = q + H * D, *v = k + H * D;
         const scratch f = scratch_of(work, &s);
-        pack_transposed(f.k_transposed, k, s.qkv_stride, &s);
         pack(f.v, v, s.qkv_stride, T, &s);
-        for (size_t t = 0; t < T; t += R)
-            block_forward(y + b * T * s.y_stride + h * D, lse + task * T, q, &f, t,
-                          T - t < R ? T - t : R, &s);
+        for (size_t t = 0; t < T; t += Q) {
+            const block at = block_at(t, &s);
+            block_forward(y + b * T * s.y_stride + h * D, lse + task * T, q, k, &f, &at, &s);
+        }
     }
     return TRINE_OK;
 }
+
+/* ---- Backward ---- */
 
 static float row_dot(const float *a, const float *b, size_t n) {
     lanes sums = {0};
@@ -142,44 +211,52 @@ static float row_dot(const float *a, const float *b, size_t n) {
     return lanes_total(&sums);
 }
 
-/* p (n) holds q k, ds (n) holds dy v: they become the probabilities and the scores' gradients. */
-static void row_gradients(float *p, float *ds, float lse, float dy_y, size_t n, float scale) {
+/* p (keys, Q) holds k q, ds holds v dy: they become the probabilities and the scores' gradients.
+ * Above the diagonal they mean nothing. */
+static void column_gradients(float *p, float *ds, const float *lse, const float *dy_y,
+                             const block *b, float scale) {
+    for (size_t n = 0; n < b->keys; n++)
 #pragma omp simd
-    for (size_t s = 0; s < n; s++) {
-        p[s] = exp_fast(p[s] * scale - lse);
-        ds[s] = p[s] * (ds[s] - dy_y) * scale;
-    }
+        for (size_t r = 0; r < Q; r++) {
+            float e = exp_fast(p[n * Q + r] * scale - lse[r]);
+            p[n * Q + r] = e;
+            ds[n * Q + r] = e * (ds[n * Q + r] - dy_y[r]) * scale;
+        }
 }
 
-static void block_backward(float *dq, const float *dy, const float *q, const float *y,
-                           const float *lse, const scratch *f, size_t t, size_t rows,
+static void block_backward(float *dq, const float *dy, const float *q, const float *v,
+                           const float *y, const float *lse, const scratch *f, const block *b,
                            const shape *s) {
-    pack(f->q, q + t * s->qkv_stride, s->qkv_stride, rows, s);
-    pack(f->dy, dy + t * s->y_stride, s->y_stride, rows, s);
-    attention_scores(f->p, f->q, s->wide, f->k_transposed, rows, t + rows, s->D, s->tall);
-    attention_scores(f->ds, f->dy, s->wide, f->v_transposed, rows, t + rows, s->D, s->tall);
-    for (size_t r = 0; r < rows; r++) {
-        size_t row = (t + r) * s->y_stride;
-        row_gradients(f->p + r * s->tall, f->ds + r * s->tall, lse[t + r],
-                      row_dot(dy + row, y + row, s->D), t + r + 1, s->scale);
+    float log_sums[Q] = {0}, dy_y[Q] = {0};
+    size_t qkv_at = b->t * s->qkv_stride, y_at = b->t * s->y_stride;
+    for (size_t r = 0; r < b->rows; r++) {
+        log_sums[r] = lse[b->t + r];
+        dy_y[r] = row_dot(dy + y_at + r * s->y_stride, y + y_at + r * s->y_stride, s->D);
     }
-    attention_combine(f->out, f->ds, s->tall, f->k, rows, t, s->wide);
-    unpack(dq + t * s->qkv_stride, s->qkv_stride, f->out, 1.0f, rows, s);
-    attention_spread(f->dk, f->ds, s->tall, f->q, rows, t, s->wide);
-    attention_spread(f->dv, f->p, s->tall, f->dy, rows, t, s->wide);
+    pack(f->q, q + qkv_at, s->qkv_stride, b->rows, s);
+    pack(f->dy, dy + y_at, s->y_stride, b->rows, s);
+    pack_columns(f->q_columns, f->q, s->wide, b->rows, s);
+    pack_columns(f->dy_columns, f->dy, s->wide, b->rows, s);
+    scores(f->p, f->k, s->wide, f->q_columns, b, s);
+    scores(f->ds, v, s->qkv_stride, f->dy_columns, b, s);
+    column_gradients(f->p, f->ds, log_sums, dy_y, b, s->scale);
+    over_keys(f->out, f->ds, f->k, b, s);
+    unpack(dq + qkv_at, s->qkv_stride, f->out, 1.0f, b->rows, s);
+    over_rows(f->dk, f->ds, f->q, b, s);
+    over_rows(f->dv, f->p, f->dy, b, s);
 }
 
 static void head_backward(float *dq, const float *dy, const float *q, const float *y,
                           const float *lse, void *work, size_t H, const shape *s) {
     const float *k = q + H * s->D, *v = k + H * s->D;
     const scratch f = scratch_of(work, s);
-    pack_transposed(f.k_transposed, k, s->qkv_stride, s);
-    pack_transposed(f.v_transposed, v, s->qkv_stride, s);
     pack(f.k, k, s->qkv_stride, s->T, s);
     memset(f.dk, 0, s->T * s->wide * sizeof(float));
     memset(f.dv, 0, s->T * s->wide * sizeof(float));
-    for (size_t t = 0; t < s->T; t += R)
-        block_backward(dq, dy, q, y, lse, &f, t, s->T - t < R ? s->T - t : R, s);
+    for (size_t t = 0; t < s->T; t += Q) {
+        const block at = block_at(t, s);
+        block_backward(dq, dy, q, v, y, lse, &f, &at, s);
+    }
     unpack(dq + H * s->D, s->qkv_stride, f.dk, 1.0f, s->T, s);
     unpack(dq + 2 * H * s->D, s->qkv_stride, f.dv, 1.0f, s->T, s);
 }

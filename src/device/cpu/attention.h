@@ -1,34 +1,38 @@
-/* The three small matmuls of attention, on rows that are packed for them: a block of up to
- * ATTENTION_ROWS queries against many keys. Every sum runs in ascending order of its index whatever
- * the size of block or vector, so that neither changes a bit of the result.
+/* The one small product that attention consists of, on rows that are packed for it. Keys stand in
+ * rows and a block of ATTENTION_QUERIES queries in columns, so that the scores (keys, queries) need
+ * no transposed copy of the keys, and maxima, sums and exponentials go down the columns.
  *
- * Packed widths are padded with zeros to ATTENTION_PAD floats. Cost: as many multiplications as the
- * triangle holds, plus at most a block's worth on its diagonal. */
+ *   scores     (keys, queries) = k (keys, D)          q^T (D, queries)      and v with dy
+ *   values     (queries, D)    = p^T (queries, keys)  v (keys, D)           and ds with k
+ *   gradients  (keys, D)      += p (keys, queries)    dy (queries, D)       and ds with q
+ *
+ * Every sum runs in ascending order of its index whatever the size of block or vector, so that
+ * neither changes a bit of the result. Widths are padded with zeros to ATTENTION_PAD floats. Cost:
+ * as many multiplications as the triangle holds, plus half a tile's worth on its diagonal. */
 #ifndef TRINE_DEVICE_CPU_ATTENTION_H
 #define TRINE_DEVICE_CPU_ATTENTION_H
 
 #include <stddef.h>
 
-#define ATTENTION_ROWS 8
-#define ATTENTION_PAD  32
+#define ATTENTION_PAD     32
+#define ATTENTION_QUERIES ATTENTION_PAD /* in a block: a row of scores */
 
 static inline size_t attention_padded(size_t n) {
     return (n + ATTENTION_PAD - 1) / ATTENTION_PAD * ATTENTION_PAD;
 }
 
-/* out (rows, columns' padded) = a (rows, D) b^T (D, columns' padded), for the first `columns`
- * columns rounded up to ATTENTION_PAD; `wide` is the padded width of out and of b^T. */
-void attention_scores(float *out, const float *a, size_t a_stride, const float *b_transposed,
-                      size_t rows, size_t columns, size_t D, size_t wide);
+/* Where the left factor's element (row, term) lies: at[row * row_step + term * term_step]. */
+typedef struct {
+    const float *at;
+    size_t row_step, term_step;
+} attention_left;
 
-/* out (rows, wide) = p a of the causal triangle: row r of out sums p[r][s] * a[s] over
- * s <= diagonal + r. p (rows, p_stride), a (.., wide). */
-void attention_combine(float *out, const float *p, size_t p_stride, const float *a, size_t rows,
-                       size_t diagonal, size_t wide);
-
-/* out[s] (.., wide) += p^T a of the causal triangle: p[r][s] * a[r] for the rows r with
- * s <= diagonal + r. p (rows, p_stride), a (rows, wide). */
-void attention_spread(float *out, const float *p, size_t p_stride, const float *a, size_t rows,
-                      size_t diagonal, size_t wide);
+/* out (rows, columns) = sum over n < terms of left (row, n) * right (n, columns). The steps of out
+ * and right are from row to row; `columns` is a multiple of ATTENTION_PAD. */
+void attention_set(float *out, size_t out_step, attention_left left, const float *right,
+                   size_t right_step, size_t rows, size_t terms, size_t columns);
+/* The same, added to what out holds: its values come first in the sums. */
+void attention_add(float *out, size_t out_step, attention_left left, const float *right,
+                   size_t right_step, size_t rows, size_t terms, size_t columns);
 
 #endif

@@ -1,3 +1,5 @@
+#include <string.h>
+
 #include "device/cpu/columns.h"
 #include "device/cpu/cpu.h"
 
@@ -19,7 +21,9 @@ trine_status cpu_bias_residual(device *d, void *y_, const void *bias, const void
 }
 
 /* Columns of at most COLUMNS: partial sums over ROWS rows each, then onto the total. */
-static void sum_columns(float *dbias, const float *dy, size_t T, size_t N, size_t width) {
+static void sum_columns(float *dbias, const float *dy, size_t T, size_t N, size_t width,
+                        grad_mode mode) {
+    if (mode == GRAD_SET) memset(dbias, 0, width * sizeof *dbias);
     for (size_t start = 0; start < T; start += ROWS) {
         size_t end = T - start < ROWS ? T : start + ROWS;
         float sums[COLUMNS] = {0};
@@ -28,10 +32,11 @@ static void sum_columns(float *dbias, const float *dy, size_t T, size_t N, size_
     }
 }
 
-trine_status cpu_bias_backward(device *d, float *dbias, const void *dy_, size_t T, size_t N) {
+trine_status cpu_bias_backward(device *d, float *dbias, const void *dy_, size_t T, size_t N,
+                               grad_mode mode) {
     const float *dy = dy_; /* (T, N) */
 #pragma omp parallel for num_threads(d->threads) schedule(static)
     for (size_t n = 0; n < N; n += COLUMNS)
-        sum_columns(dbias + n, dy + n, T, N, N - n < COLUMNS ? N - n : COLUMNS);
+        sum_columns(dbias + n, dy + n, T, N, N - n < COLUMNS ? N - n : COLUMNS, mode);
     return TRINE_OK;
 }

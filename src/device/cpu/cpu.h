@@ -21,7 +21,8 @@ void cpu_close(device *d);
 typedef enum {
     MATMUL_Y,  /* out (T, N) = left x (T, K), right w (N, K)^T, plus bias (N) unless NULL */
     MATMUL_DX, /* out (T, K) = left dy (T, N), right w (N, K) */
-    MATMUL_DW  /* out (N, K) += left dy (T, N)^T, right x (T, K) */
+    MATMUL_DW, /* out (N, K) = left dy (T, N)^T, right x (T, K) */
+    MATMUL_DW_ADD /* out (N, K) += the same */
 } matmul_kind;
 
 /* Runs one product; T, N and K are at least 1. Only the first call with (kind, T, N, K, with or

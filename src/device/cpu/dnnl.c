@@ -134,6 +134,7 @@ static void views_of(view v[OPERANDS], const key *k) {
         v[LEFT] = plain(k->T, k->N), v[RIGHT] = plain(k->N, k->K), v[OUT] = plain(k->T, k->K);
         break;
     case MATMUL_DW:
+    case MATMUL_DW_ADD:
         v[LEFT] = transposed(k->N, k->T), v[RIGHT] = plain(k->T, k->K), v[OUT] = plain(k->N, k->K);
         break;
     }
@@ -178,7 +179,7 @@ static trine_status product_choose(cache *c, const key *k, const dnnl_memory_des
 
 static trine_status primitive_create(cache *c, matmul *m, const dnnl_memory_desc_t *desc,
                                      dnnl_primitive_attr_t attr) {
-    if (m->key.kind == MATMUL_DW) TRY(attr_set_sum(attr));
+    if (m->key.kind == MATMUL_DW_ADD) TRY(attr_set_sum(attr));
     dnnl_primitive_desc_t product;
     TRY(product_choose(c, &m->key, desc, attr, &product));
     dnnl_status_t status = dnnl_primitive_create(&m->primitive, product);

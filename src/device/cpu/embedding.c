@@ -33,11 +33,17 @@ static void columns_backward(float *dtable, const float *dx, const int32_t *toke
 /* Threads take columns: two tokens may be the same row. */
 trine_status cpu_embedding_backward(device *d, float *dtable, const void *dx_,
                                     const int32_t *tokens, int32_t first, size_t T, size_t C,
-                                    size_t V) {
+                                    size_t V, grad_mode mode) {
     const float *dx = dx_; /* (T, C) */
-#pragma omp parallel for num_threads(d->threads) schedule(static)
-    for (size_t c = 0; c < C; c += COLUMNS)
-        columns_backward(dtable + c, dx + c, tokens, first, T, C, V,
-                         C - c < COLUMNS ? C - c : COLUMNS);
+    size_t cleared = mode == GRAD_SET ? V : 0;
+#pragma omp parallel num_threads(d->threads)
+    {
+#pragma omp for schedule(static)
+        for (size_t v = 0; v < cleared; v++) memset(dtable + v * C, 0, C * sizeof *dtable);
+#pragma omp for schedule(static)
+        for (size_t c = 0; c < C; c += COLUMNS)
+            columns_backward(dtable + c, dx + c, tokens, first, T, C, V,
+                             C - c < COLUMNS ? C - c : COLUMNS);
+    }
     return TRINE_OK;
 }

@@ -4,15 +4,15 @@
 #include "device/cpu/cpu.h"
 #include "device/cpu/exp.h"
 
-#define TWO_SQRT_2_OVER_PI 1.59576912160573071f
-#define CUBIC              0.044715f
+#define FACTOR 1.59576912160573071f /* 2 sqrt(2 / pi) */
+#define CUBIC  0.044715f
 
 trine_status cpu_gelu_forward(device *d, void *y_, const void *x_, size_t n) {
     float *y = y_;
     const float *x = x_;
 #pragma omp parallel for simd num_threads(d->threads) schedule(static)
     for (size_t i = 0; i < n; i++) {
-        float u = TWO_SQRT_2_OVER_PI * (x[i] + CUBIC * x[i] * x[i] * x[i]);
+        float u = x[i] * fused(x[i] * x[i], FACTOR * CUBIC, FACTOR);
         y[i] = x[i] / (1.0f + exp_fast(-u));
     }
     return TRINE_OK;
@@ -25,9 +25,9 @@ static inline float slope(float x) {
     float cut = x < -8.0f ? -8.0f : x;
     cut = cut > 8.0f ? 8.0f : cut;
     float square = cut * cut;
-    float e = exp_fast(-TWO_SQRT_2_OVER_PI * (cut + CUBIC * square * cut));
+    float e = exp_fast(-cut * fused(square, FACTOR * CUBIC, FACTOR));
     float s = 1.0f / (1.0f + e);
-    return s + cut * (e * s * s) * (TWO_SQRT_2_OVER_PI * (1.0f + 3.0f * CUBIC * square)) + (x - x);
+    return fused(cut * (e * s * s), fused(square, 3.0f * FACTOR * CUBIC, FACTOR), s) + (x - x);
 }
 
 trine_status cpu_gelu_backward(device *d, void *dx_, const void *dy_, const void *x_, size_t n) {

@@ -22,8 +22,10 @@ trine_status cpu_linear_backward_input(device *d, void *dx, const void *w, const
 }
 
 trine_status cpu_linear_backward_weight(device *d, float *dw, float *dbias, const void *dy,
-                                        const void *x, size_t T, size_t N, size_t K) {
-    if (T == 0 || N == 0) return TRINE_OK;
-    if (K > 0) TRY(cpu_matmul(d, MATMUL_DW, dw, dy, x, NULL, T, N, K));
-    return dbias ? cpu_bias_backward(d, dbias, dy, T, N) : TRINE_OK;
+                                        const void *x, size_t T, size_t N, size_t K,
+                                        grad_mode mode) {
+    matmul_kind kind = mode == GRAD_SET ? MATMUL_DW : MATMUL_DW_ADD;
+    if (T > 0 && N > 0 && K > 0) TRY(cpu_matmul(d, kind, dw, dy, x, NULL, T, N, K));
+    if (T == 0 && mode == GRAD_SET) memset(dw, 0, N * K * sizeof(float));
+    return dbias ? cpu_bias_backward(d, dbias, dy, T, N, mode) : TRINE_OK;
 }

@@ -1,4 +1,5 @@
 #include <math.h>
+#include <string.h>
 
 #include "device/cpu/columns.h"
 #include "device/cpu/cpu.h"
@@ -35,9 +36,9 @@ trine_status cpu_norm_forward(device *d, void *y_, float *stat, const void *gain
     return TRINE_OK;
 }
 
-/* dx += rstd * (g - mean(g) - xhat * mean(g * xhat)), g = dy * gain, xhat = (x - mean) * rstd. */
+/* dx (+)= rstd * (g - mean(g) - xhat * mean(g * xhat)), g = dy * gain, xhat = (x - mean) * rstd. */
 static void row_backward(float *dx, const float *dy, const float *gain, const float *x, float mean,
-                         float rstd, size_t C) {
+                         float rstd, size_t C, grad_mode stream) {
     lanes sums = {0}, products = {0};
     size_t c = 0;
     for (; c + LANES <= C; c += LANES) {
@@ -51,13 +52,18 @@ static void row_backward(float *dx, const float *dy, const float *gain, const fl
         products[j] += g * ((x[c + j] - mean) * rstd);
     }
     float g_mean = lanes_total(&sums) / (float)C, gx_mean = lanes_total(&products) / (float)C;
+    if (stream == GRAD_SET) memset(dx, 0, C * sizeof *dx);
 #pragma omp simd
     for (size_t i = 0; i < C; i++)
         dx[i] += rstd * (dy[i] * gain[i] - g_mean - (x[i] - mean) * rstd * gx_mean);
 }
 
 static void columns_backward(float *dgain, float *dbias, const float *dy, const float *x,
-                             const float *stat, size_t T, size_t C, size_t width) {
+                             const float *stat, size_t T, size_t C, size_t width, grad_mode mode) {
+    if (mode == GRAD_SET) {
+        memset(dgain, 0, width * sizeof *dgain);
+        memset(dbias, 0, width * sizeof *dbias);
+    }
     for (size_t start = 0; start < T; start += ROWS) {
         size_t end = T - start < ROWS ? T : start + ROWS;
         float gain[COLUMNS] = {0}, bias[COLUMNS] = {0};
@@ -75,18 +81,19 @@ static void columns_backward(float *dgain, float *dbias, const float *dy, const 
 
 trine_status cpu_norm_backward(device *d, void *dx_, float *dgain, float *dbias, const void *dy_,
                                const void *gain_, const void *x_, const float *stat, size_t T,
-                               size_t C) {
+                               size_t C, grad_mode stream, grad_mode mode) {
     float *dx = dx_;                               /* (T, C) */
     const float *dy = dy_, *gain = gain_, *x = x_; /* (T, C), (C), (T, C) */
 #pragma omp parallel num_threads(d->threads)
     {
 #pragma omp for schedule(static) nowait
         for (size_t t = 0; t < T; t++)
-            row_backward(dx + t * C, dy + t * C, gain, x + t * C, stat[2 * t], stat[2 * t + 1], C);
+            row_backward(dx + t * C, dy + t * C, gain, x + t * C, stat[2 * t], stat[2 * t + 1], C,
+                         stream);
 #pragma omp for schedule(static)
         for (size_t c = 0; c < C; c += COLUMNS)
             columns_backward(dgain + c, dbias + c, dy + c, x + c, stat, T, C,
-                             C - c < COLUMNS ? C - c : COLUMNS);
+                             C - c < COLUMNS ? C - c : COLUMNS, mode);
     }
     return TRINE_OK;
 }

@@ -14,11 +14,12 @@ trine_status ref_bias_residual(device *d, void *y_, const void *bias_, const voi
     return TRINE_OK;
 }
 
-trine_status ref_bias_backward(device *d, float *dbias, const void *dy_, size_t T, size_t N) {
+trine_status ref_bias_backward(device *d, float *dbias, const void *dy_, size_t T, size_t N,
+                               grad_mode mode) {
     (void)d;
     const float *dy = dy_; /* (T, N) */
     for (size_t n = 0; n < N; n++) {
-        double sum = (double)dbias[n];
+        double sum = mode == GRAD_ADD ? (double)dbias[n] : 0.0;
         for (size_t t = 0; t < T; t++) sum += (double)dy[t * N + n];
         dbias[n] = (float)sum;
     }

@@ -1,3 +1,5 @@
+#include <string.h>
+
 #include "device/ref/ref.h"
 
 trine_status ref_embedding_forward(device *d, void *x_, const void *table_, const int32_t *tokens,
@@ -15,9 +17,10 @@ trine_status ref_embedding_forward(device *d, void *x_, const void *table_, cons
 
 trine_status ref_embedding_backward(device *d, float *dtable, const void *dx_,
                                     const int32_t *tokens, int32_t first, size_t T, size_t C,
-                                    size_t V) {
+                                    size_t V, grad_mode mode) {
     (void)d;
     const float *dx = dx_; /* (T, C) */
+    if (mode == GRAD_SET) memset(dtable, 0, V * C * sizeof *dtable);
     for (size_t t = 0; t < T; t++) {
         int64_t row = (int64_t)tokens[t] - first;
         if (row < 0 || row >= (int64_t)V) continue;

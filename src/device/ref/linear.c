@@ -29,13 +29,14 @@ trine_status ref_linear_backward_input(device *d, void *dx_, const void *w_, con
 }
 
 trine_status ref_linear_backward_weight(device *d, float *dw, float *dbias, const void *dy_,
-                                        const void *x_, size_t T, size_t N, size_t K) {
+                                        const void *x_, size_t T, size_t N, size_t K,
+                                        grad_mode mode) {
     const float *dy = dy_, *x = x_; /* (T, N), (T, K) */
     for (size_t n = 0; n < N; n++)
         for (size_t k = 0; k < K; k++) {
-            double sum = (double)dw[n * K + k];
+            double sum = mode == GRAD_ADD ? (double)dw[n * K + k] : 0.0;
             for (size_t t = 0; t < T; t++) sum += (double)dy[t * N + n] * (double)x[t * K + k];
             dw[n * K + k] = (float)sum;
         }
-    return dbias ? ref_bias_backward(d, dbias, dy, T, N) : TRINE_OK;
+    return dbias ? ref_bias_backward(d, dbias, dy, T, N, mode) : TRINE_OK;
 }

@@ -1,4 +1,5 @@
 #include <math.h>
+#include <string.h>
 
 #include "device/ref/ref.h"
 
@@ -42,18 +43,19 @@ static void row_backward(float *dx, const float *dy, const float *gain, const fl
 
 trine_status ref_norm_backward(device *d, void *dx_, float *dgain, float *dbias, const void *dy_,
                                const void *gain_, const void *x_, const float *stat, size_t T,
-                               size_t C) {
+                               size_t C, grad_mode stream, grad_mode mode) {
     float *dx = dx_;                               /* (T, C) */
     const float *dy = dy_, *gain = gain_, *x = x_; /* (T, C), (C), (T, C) */
+    if (stream == GRAD_SET) memset(dx, 0, T * C * sizeof *dx);
     for (size_t t = 0; t < T; t++)
         row_backward(dx + t * C, dy + t * C, gain, x + t * C, (double)stat[2 * t],
                      (double)stat[2 * t + 1], C);
     for (size_t c = 0; c < C; c++) {
-        double sum = (double)dgain[c];
+        double sum = mode == GRAD_ADD ? (double)dgain[c] : 0.0;
         for (size_t t = 0; t < T; t++)
             sum += (double)dy[t * C + c] * ((double)x[t * C + c] - (double)stat[2 * t]) *
                    (double)stat[2 * t + 1];
         dgain[c] = (float)sum;
     }
-    return ref_bias_backward(d, dbias, dy, T, C);
+    return ref_bias_backward(d, dbias, dy, T, C, mode);
 }

@@ -1,0 +1,215 @@
+/* Two ranks of one thread against one rank with two threads, the same model, samples and
+ * micro-batch size: what a dimension costs on one machine. Both jobs live at the same time and
+ * compute in turns (turns.h).
+ *
+ * A pipeline cannot reach 1: its bound is (1 - bubble) x balance. The bubble is the schedule's,
+ * (P-1)/(M+P-1); balance is the mean cost of the stages over the heaviest one's, from measured
+ * times of the units' forward and backward passes on one thread. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/human.h"
+#include "base/status.h"
+#include "knobs.h"
+#include "memory.h"
+#include "tokenfile.h"
+#include "train/setup.h"
+#include "turns.h"
+
+typedef struct {
+    const char *name;
+    trine_layout layout;
+    trine_zero zero;
+} variant;
+
+static const variant variants[] = {
+    {"dp", {2, 1, 1}, TRINE_ZERO_1},
+    {"tp", {1, 2, 1}, TRINE_ZERO_0},
+    {"pp", {1, 1, 2}, TRINE_ZERO_0},
+};
+
+static const bench_column columns[] = {
+    {"layout", "layout", 10, BENCH_TEXT},
+    {"tokens_per_second", "tokens/s", 9, 1},
+    {"one_rank_tokens_per_second", "one rank", 9, 1},
+    {"ratio", "ratio", 6, 3},
+    {"step_seconds", "step s", 8, 3},
+    {"step_best_seconds", "best s", 8, 3},
+    {"one_rank_step_seconds", "one rank", 8, 3},
+    {"one_rank_step_best_seconds", "best s", 8, 3},
+    {"bubble", "bubble", 6, 3},
+    {"balance", "balance", 7, 3},
+    {"bound", "bound", 6, 3},
+    {"share", "of bound", 8, 3},
+};
+
+typedef struct {
+    const knobs *k;
+    bench_report *report;
+    turns *table;
+    tokenfile text;
+} bench;
+
+static trine_config config_of(const bench *b, trine_layout layout, int threads) {
+    trine_config c = trine_config_default();
+    c.model = b->k->model;
+    c.parallel.layout = layout;
+    c.parallel.threads = threads;
+    c.data.data_path = b->text.path;
+    c.micro_batch_size = b->k->batch;
+    c.global_batch_size = b->k->batch * b->k->micros;
+    c.train_iters = 1 << 20;
+    return c;
+}
+
+/* ---- A pipeline's bound ---- */
+
+/* The mean stage over the heaviest one. cost: embedding, block, head. */
+static double balance_of(const program_spec *spec, const double cost[TURNS_VALUES]) {
+    double sum = 0, most = 0;
+    for (int p = 0; p < spec->stages; p++) {
+        double stage = 0;
+        for (int u = spec_first(spec, p); u <= spec_last(spec, p); u++)
+            stage += u == 0 ? cost[0] : u < spec->units - 1 ? cost[1] : cost[2];
+        sum += stage;
+        if (stage > most) most = stage;
+    }
+    return sum / spec->stages / most;
+}
+
+static trine_status measure_balance(bench *b, const trine_config *c, double *balance) {
+    trine_config alone = config_of(b, (trine_layout){1, 1, 1}, 1), checked = *c;
+    program_spec spec;
+    turns_job *job;
+    turns_answer cost;
+    TRY(trine_config_check(&checked, 2));
+    TRY(setup_spec(&checked, &spec));
+    TRY(turns_start(&job, b->table, &alone));
+    trine_status status = turns_give(job, (turns_order){TURNS_UNITS, b->k->reps}, &cost);
+    turns_end(&job);
+    TRY(status);
+    *balance = balance_of(&spec, cost.value);
+    bench_note(b->report,
+               "  a micro-batch on one thread, forward and backward: embedding %.4f s, a block "
+               "%.4f s, head %.4f s",
+               cost.value[0], cost.value[1], cost.value[2]);
+    bench_figure(b->report, "embedding_seconds", cost.value[0]);
+    bench_figure(b->report, "block_seconds", cost.value[1]);
+    bench_figure(b->report, "head_seconds", cost.value[2]);
+    return TRINE_OK;
+}
+
+/* ---- One layout ---- */
+
+static trine_status race(bench *b, const trine_config *one, const trine_config *two,
+                         bench_samples *s) {
+    turns_job *alone, *pair;
+    TRY(turns_start(&alone, b->table, one));
+    trine_status status = turns_start(&pair, b->table, two);
+    if (status == TRINE_OK) status = turns_race(alone, pair, b->k->reps, 1, &s[0], &s[1]);
+    turns_end(&pair);
+    turns_end(&alone);
+    return status;
+}
+
+static void add_row(bench *b, const variant *v, const trine_config *c, const bench_samples *s,
+                    double balance) {
+    double tokens = (double)c->global_batch_size * c->model.seq_length;
+    double one = bench_median(&s[0]), two = bench_median(&s[1]), ratio = one / two;
+    int stages = v->layout.pp, micros = c->global_batch_size / c->micro_batch_size / v->layout.dp;
+    double bubble = stages > 1 ? pp_bubble(TRINE_1F1B, stages, micros) : (double)NAN;
+    double bound = (1 - bubble) * balance;
+    char name[40];
+    snprintf(name, sizeof name, "%s 2%s", v->name, v->zero ? " zero 1" : "");
+    bench_row(b->report, (bench_cell[]){{.text = name},
+                                        {.number = tokens / two},
+                                        {.number = tokens / one},
+                                        {.number = ratio},
+                                        {.number = two},
+                                        {.number = bench_min(&s[1])},
+                                        {.number = one},
+                                        {.number = bench_min(&s[0])},
+                                        {.number = bubble},
+                                        {.number = balance},
+                                        {.number = bound},
+                                        {.number = ratio / bound}});
+}
+
+/* Sets *fits, or says why it does not. */
+static trine_status check_memory(bench *b, const variant *v, const trine_config *one,
+                                 const trine_config *two, bool *fits) {
+    uint64_t first, second, there = memory_available();
+    TRY(memory_planned(one, &first));
+    TRY(memory_planned(two, &second));
+    char need[HUMAN_SIZE], have[HUMAN_SIZE];
+    *fits = first + second < there / 10 * 9;
+    if (!*fits)
+        bench_skip(b->report, "%s: needs %s, and %s are free", v->name,
+                   human_bytes(need, first + second), human_bytes(have, there));
+    return TRINE_OK;
+}
+
+static trine_status measure(bench *b, const variant *v) {
+    trine_config one = config_of(b, (trine_layout){1, 1, 1}, 2), two = config_of(b, v->layout, 1);
+    two.parallel.zero = v->zero;
+    bool fits = false;
+    TRY(check_memory(b, v, &one, &two, &fits));
+    if (!fits) return TRINE_OK;
+    double balance = (double)NAN;
+    if (v->layout.pp > 1) TRY(measure_balance(b, &two, &balance));
+    bench_samples *s = calloc(2, sizeof *s);
+    CHECK(s, TRINE_ENOMEM, "no memory for samples");
+    trine_status status = race(b, &one, &two, s);
+    if (status == TRINE_OK) add_row(b, v, &two, s, balance);
+    free(s);
+    return status;
+}
+
+static trine_status measure_all(bench *b) {
+    char title[160];
+    snprintf(title, sizeof title,
+             "two ranks of one thread against one rank with two, T %d, %d samples a step, medians "
+             "of %d in turns",
+             b->k->model.seq_length, b->k->batch * b->k->micros, b->k->reps);
+    bench_table(b->report, "layouts", title, columns, sizeof columns / sizeof *columns);
+    for (size_t i = 0; i < sizeof variants / sizeof *variants; i++)
+        if (!b->k->only || !strcmp(b->k->only, variants[i].name)) TRY(measure(b, &variants[i]));
+    return TRINE_OK;
+}
+
+static trine_status measure_with_text(bench *b) {
+    const trine_model *m = &b->k->model;
+    size_t tokens = 64 * (size_t)(b->k->batch * b->k->micros) * (size_t)m->seq_length + 1;
+    TRY(tokenfile_create(&b->text, b->k->dir, m->vocab_size, tokens));
+    trine_status status = turns_open(&b->table, b->text.dir);
+    if (status == TRINE_OK) status = measure_all(b);
+    turns_close(&b->table);
+    tokenfile_remove(&b->text);
+    return status;
+}
+
+static trine_status run(const knobs *k) {
+    bench b = {.k = k};
+    TRY(bench_report_open(&b.report, "layouts", k->json, 2, BENCH_LOUD));
+    knobs_report(k, b.report);
+    trine_status status = TRINE_OK;
+    if (k->threads < 2)
+        bench_skip(b.report, "two ranks of one thread need two cores, and this machine gives %d",
+                   k->threads);
+    else
+        status = measure_with_text(&b);
+    if (status == TRINE_OK) return bench_report_close(&b.report);
+    bench_report_drop(&b.report);
+    return status;
+}
+
+int main(int argc, char **argv) {
+    knobs k = knobs_default();
+    k.reps = 3;
+    k.model.seq_length = 512;
+    trine_status status = knobs_parse(&k, argc, argv, "Two ranks against one, by layout.");
+    if (status != TRINE_OK || k.help) return bench_exit(status);
+    return bench_exit(run(&k));
+}

@@ -1,0 +1,48 @@
+#include "memory.h"
+
+#include <inttypes.h>
+
+#include "base/status.h"
+#include "comm/comm.h"
+#include "train/setup.h"
+
+static trine_status add_ranks(const trine_config *c, const program *stages, const device *dev,
+                              uint64_t *bytes) {
+    trine_layout l = c->parallel.layout;
+    int ranks = l.dp * l.tp * l.pp;
+    for (int r = 0; r < ranks; r++) {
+        arena a;
+        TRY(setup_plan(c, stages, dev, trine_layout_coord(l, r), &a));
+        *bytes += a.used + comm_scratch_bytes(ranks);
+    }
+    return TRINE_OK;
+}
+
+trine_status memory_planned(const trine_config *config, uint64_t *bytes) {
+    trine_config c = *config;
+    trine_layout l = c.parallel.layout;
+    program_spec spec;
+    program *stages;
+    device *dev;
+    *bytes = 0;
+    TRY(trine_config_check(&c, l.dp * l.tp * l.pp));
+    TRY(setup_spec(&c, &spec));
+    TRY(compose_all(&spec, &stages, NULL));
+    trine_status status = device_open(&dev, DEVICE_CPU, 1);
+    if (status == TRINE_OK) {
+        status = add_ranks(&c, stages, dev, bytes);
+        device_close(&dev);
+    }
+    compose_destroy(&spec, &stages);
+    return status;
+}
+
+uint64_t memory_available(void) {
+    char line[128];
+    uint64_t kib = UINT64_MAX / 1024;
+    FILE *file = fopen("/proc/meminfo", "r");
+    while (file && fgets(line, sizeof line, file))
+        if (sscanf(line, "MemAvailable: %" SCNu64, &kib) == 1) break;
+    if (file) fclose(file);
+    return kib * 1024;
+}

@@ -1,0 +1,62 @@
+/* Jobs that are measured in turns: each is a trainer on its ranks, alive all the time, and computes
+ * only when it is told to. So two layouts can be compared step by step on a machine whose speed
+ * changes from minute to minute, and none of them pays for starting twice.
+ *
+ * This program listens on a socket in a directory of its own; every rank of a job (worker.c,
+ * started through tools/mpirun.sh, or alone) connects, says who it is, and then answers orders
+ * until it is told to end or its end of the socket closes. Between orders a rank sleeps in a read,
+ * not in MPI. Invariant: when a job cannot start, or dies, that is seen and is an error; when this
+ * program dies, its jobs end. Cost: a message to each rank and back an order, outside the measured
+ * time. */
+#ifndef TRINE_BENCH_TURNS_H
+#define TRINE_BENCH_TURNS_H
+
+#include "bench.h"
+
+/* What goes over the socket. */
+typedef struct {
+    int32_t rank, threads;
+} turns_hello;
+typedef enum {
+    TURNS_END,
+    TURNS_STEPS, /* `count` steps: value[0] = their seconds, by this rank's clock */
+    TURNS_UNITS  /* forward and backward pass of one micro-batch through an embedding, a block and
+                    the head: value[i] = median seconds of `count` runs. One rank only */
+} turns_kind;
+typedef struct {
+    int32_t kind, count;
+} turns_order;
+#define TURNS_VALUES 3
+typedef struct {
+    double value[TURNS_VALUES];
+} turns_answer;
+
+typedef struct turns turns;
+typedef struct turns_job turns_job;
+
+/* Listens in `dir`, which is owned by the caller. Errors: TRINE_EIO, TRINE_ENOMEM. */
+trine_status turns_open(turns **t, const char *dir);
+void turns_close(turns **t);
+
+/* Starts the configured trainer on as many ranks as its layout has (one: without mpirun) and
+ * returns when all of them are ready. One job is started at a time. Errors: TRINE_EIO when it
+ * cannot be started, or ends before. *j is owned by the caller. */
+trine_status turns_start(turns_job **j, turns *t, const trine_config *config);
+/* Gives an order to all ranks; answer: the largest value of any rank, one by one.
+ * Errors: TRINE_EIO when a rank has died. */
+trine_status turns_give(turns_job *j, turns_order order, turns_answer *answer);
+/* Threads of all ranks together. */
+int turns_threads(const turns_job *j);
+/* Ends the job and waits for it. */
+void turns_end(turns_job **j);
+
+/* One after the other, `reps` times `steps` steps of each of two jobs, after one warm turn; seconds
+ * of one step. */
+trine_status turns_race(turns_job *a, turns_job *b, int reps, int steps, bench_samples *sa,
+                        bench_samples *sb);
+
+/* For worker.c: the whole of a message, or TRINE_EIO. */
+trine_status turns_read(int fd, void *message, size_t bytes);
+trine_status turns_write(int fd, const void *message, size_t bytes);
+
+#endif

@@ -1,0 +1,135 @@
+#!/bin/bash
+# TEST timeout=240
+#
+# The benchmarks run, on a model that takes no time; their file is JSON and holds what it promises;
+# flops and bounds are those computed by hand here; nothing stays behind. No time is looked at.
+# shellcheck disable=SC2016
+set -u
+
+build=${BUILD:-build}
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+mkdir "$dir/tmp"
+export TMPDIR=$dir/tmp
+count=0 failed=0
+
+# result STATUS NAME
+result() {
+    count=$((count + 1))
+    if [ "$1" -eq 0 ]; then
+        echo "ok $count - $2"
+    else
+        echo "not ok $count - $2"
+        sed 's/^/# /' "$dir/out" "$dir/err"
+        failed=1
+    fi
+}
+
+# bench PART...: leaves $status, $dir/out and $dir/err
+tiny="--reps 2 --num-layers 2 --hidden-size 32 --num-attention-heads 4 --seq-length 16
+      --vocab-size 256 --micro-batch-size 2"
+bench() {
+    FLAGS="$tiny ${more:-}" JSON=$dir/all.json timeout -k 5 200 bench/run.sh "$build" "$@" \
+        >"$dir/out" 2>"$dir/err"
+    status=$?
+}
+
+# holds EXPRESSION: true of the file, $j; near(a, b) is equality but for rounding
+holds() {
+    perl -MJSON::PP -e '
+        sub near { defined $_[0] && abs($_[0] - $_[1]) <= 1e-9 * abs($_[1]) }
+        sub with { my ($rows, $key, $value) = @_; (grep { $_->{$key} eq $value } @$rows)[0] }
+        local $/;
+        open my $file, "<", $ARGV[0] or die;
+        my $j = decode_json(<$file>);
+        exit !eval $ARGV[1];' "$dir/all.json" "$1"
+}
+
+bench
+[ $status -eq 0 ] && [ ! -s "$dir/err" ]
+result $? "all parts run"
+
+holds '5 == grep { $j->{$_}{bench} eq $_ } qw(matmul kernels step layouts demo)'
+result $? "the file has them all, by name"
+
+holds '! grep { my $m = $_->{machine};
+    !length $m->{cpu} || $m->{cores} < 1 || $m->{threads} < 1 || $m->{last_level_cache} < 1 ||
+        $m->{compiler} !~ /^(gcc|clang) \d/ || $m->{onednn} !~ /^\d+\.\d+/ || !length $m->{mpi}
+    } values %$j'
+result $? "each says which machine it was"
+
+# N = 2 x 12 x 32^2 + 256 x 32 = 32768 weights; 6 N + 6 x 2 x 32 x 16 flops a token; 32 tokens.
+holds 'my $f = $j->{matmul}{figures}; $f->{matmul_weights} == 32768 &&
+    $f->{T16_flops_per_token} == 202752 && $f->{T16_matmul_flops} == 6 * 32768 * 32'
+result $? "flops are 6N + 6LCT"
+
+holds 'my $t = $j->{matmul}{tables}{T16}; @$t == 20 &&
+    !(grep { $_->{best_ms} <= 0 || $_->{best_ms} > $_->{median_ms} ||
+             !near($_->{gflops} * $_->{best_ms}, 1e3 * $_->{gflop}) } @$t) &&
+    with($t, "layer", "fc")->{gflop} == 2 * 32 * 128 * 32 / 1e9 &&
+    with($t, "layer", "logits")->{times} == 1 && with($t, "layer", "out")->{times} == 2'
+result $? "a row for each matmul, its rate of the best run"
+
+holds 'my $f = $j->{matmul}{figures}; my $s = 0; my %best;
+    $best{$_->{product}} += $_->{times} * $_->{best_ms} / 1e3 for @{$j->{matmul}{tables}{T16}};
+    $s += $best{$_} for "y = x w^T", "dx = dy w";
+    near($f->{T16_add_seconds}, $s + $best{"dw += dy^T x"}) &&
+        near($f->{T16_set_seconds}, $s + $best{"dw = dy^T x"})'
+result $? "their sum is that of a step"
+
+holds 'my $k = $j->{kernels}{tables}; @{$k->{memory}} == 17 && @{$k->{attention}} == 2 &&
+    near(with($k->{memory}, "operator", "adamw")->{mib},
+         7 * 4 * (12 * 32 ** 2 + 13 * 32) / 2 ** 20) &&
+    with($k->{attention}, "operator", "attention_forward")->{gflop} == 2 * 2 * 16 ** 2 * 32 / 1e9 &&
+    !(grep { !near($_->{share}, $_->{gbps} / $_->{triad_gbps}) } @{$k->{memory}})'
+result $? "every operator beside its limit, with its bytes"
+
+holds 'my $s = $j->{step}{tables}{steps}; @$s == 1 && $s->[0]{T} == 16 &&
+    near($s->[0]{gflops}, 202752 * $s->[0]{tokens_per_second} / 1e9) &&
+    near($s->[0]{ratio}, $s->[0]{gflops} / $s->[0]{matmul_gflops}) &&
+    near($s->[0]{seconds_over_matmuls}, $s->[0]{step_seconds} / $s->[0]{matmul_seconds})'
+result $? "a step beside its matmuls"
+
+if [ "$(nproc)" -ge 2 ]; then
+    # 4 micro-batches in 2 stages: a fifth is bubble. Stages: embedding and a block, a block and head.
+    holds 'my $l = $j->{layouts}; my $t = $l->{tables}{layouts}; my $f = $l->{figures}; my $p = $t->[2];
+        my @s = ($f->{embedding_seconds} + $f->{block_seconds}, $f->{head_seconds} + $f->{block_seconds});
+        my $most = $s[0] > $s[1] ? $s[0] : $s[1];
+        "@{[map { $_->{layout} } @$t]}" eq "dp 2 zero 1 tp 2 pp 2" &&
+            !(grep { !near($_->{ratio}, $_->{one_rank_step_seconds} / $_->{step_seconds}) } @$t) &&
+            near($p->{bubble}, 0.2) && near($p->{balance}, ($s[0] + $s[1]) / 2 / $most) &&
+            near($p->{bound}, 0.8 * $p->{balance}) && near($p->{share}, $p->{ratio} / $p->{bound}) &&
+            !defined $t->[0]{bound}'
+    result $? "layouts beside one rank, the pipeline beside its bound"
+fi
+
+holds 'my $d = $j->{demo}{tables}{demo}; @$d == 2 && $d->[0]{ranks} == 1 && $d->[1]{ranks} == 8 &&
+    near($d->[1]{ratio}, $d->[0]{step_seconds} / $d->[1]{step_seconds})'
+result $? "the demo's eight ranks beside one"
+
+grep -q "NOT GPT-2 124M" "$dir/out" && holds '$j->{step}{figures}{real_size} == 0'
+result $? "a model of another size is said to be one"
+
+[ -z "$(ls -A "$dir/tmp")" ] && ! pgrep -f "$dir/tmp" >/dev/null
+result $? "no file and no process is left"
+
+bench nonsense
+[ $status -eq 1 ] && grep -q 'there is no part "nonsense"' "$dir/err"
+result $? "a part that is not there is refused"
+
+more="--only dp" MPIRUN=/bin/false bench layouts demo
+if [ "$(nproc)" -ge 2 ]; then
+    [ $status -eq 1 ] && grep -q "did not start" "$dir/err" && grep -q "bench: layouts" "$dir/err" &&
+        grep -q "bench: demo" "$dir/err" && [ -z "$(ls -A "$dir/tmp")" ] && holds '!%$j'
+    result $? "ranks that do not start are an error, and nothing is left"
+fi
+
+if command -v taskset >/dev/null; then
+    FLAGS=$tiny JSON=$dir/all.json timeout -k 5 200 taskset -c "$(taskset -cp $$ | sed 's/.*: \([0-9]*\).*/\1/')" \
+        bench/run.sh "$build" layouts >"$dir/out" 2>"$dir/err" &&
+        holds '$j->{layouts}{skipped}[0] =~ /need two cores/ && !%{$j->{layouts}{tables}}'
+    result $? "what the machine is too small for is skipped, and why is said"
+fi
+
+echo "1..$count"
+exit $failed

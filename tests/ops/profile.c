@@ -1,0 +1,167 @@
+/* TEST np=0 */
+/* The timing device: the same bits as the device inside for every operator and shape, every call
+ * counted, and work as the formulas of device/profile.h have it, by hand. */
+#include "device/limits.h"
+#include "device/profile.h"
+#include "ops/cases.h"
+
+static device *opened(device_kind kind) {
+    device *d;
+    OK(device_open(&d, kind, 2));
+    return d;
+}
+
+/* ---- Results --------------------------------------------------------------------------------- */
+
+static void check_same(device *d, device *timing, const op_case *c, const dims *s) {
+    size_t in, out, terms;
+    c->sizes(s, &in, &out, &terms);
+    float *x = fixture_random(in, 1, c->spread), *want = fixture_random(out, 2, 1.0);
+    float *got = fixture_copy(want, out);
+    c->run(d, s, x, want);
+    c->run(timing, s, x, got);
+    if (out && memcmp(got, want, out * sizeof *got)) fail_msg("%s: other bits", c->name);
+    free(x), free(want), free(got);
+}
+
+static void same_bits_and_every_call_counted(void **state) {
+    (void)state;
+    for (device_kind kind = 0; kind < DEVICE_KINDS; kind++) {
+        device *d = opened(kind);
+        device_profile p;
+        device_profile_init(&p, d);
+        for (size_t i = 0; i < OP_CASES; i++)
+            for (size_t s = 0; s < op_cases[i].count; s++)
+                check_same(d, &p.device, &op_cases[i], &op_cases[i].shapes[s]);
+        uint64_t ns = 0;
+        for (int t = 0; t < DEVICE_TIMED; t++) {
+            bool memory = t == TIMED_copy || t == TIMED_zero;
+            if (!p.times[t].calls != memory)
+                fail_msg("%s: %d calls", device_timed_text((device_timed)t), (int)p.times[t].calls);
+            ns += p.times[t].ns;
+        }
+        assert_true(ns == p.ns);
+        device_close(&d);
+    }
+}
+
+static void memory_goes_through(void **state) {
+    (void)state;
+    device *d = opened(DEVICE_REF);
+    device_profile p;
+    void *x;
+    device_profile_init(&p, d);
+    assert_string_equal(p.device.name, "ref");
+    assert_int_equal(p.device.threads, 2);
+    OK(device_alloc(&p.device, &x, 64));
+    device_copy(&p.device, x, "0123456789", 10);
+    device_zero(&p.device, (char *)x + 4, 3);
+    device_zero(&p.device, x, 0); /* nothing to do is no call */
+    assert_memory_equal(x, "0123\0\0\0", 7);
+    assert_memory_equal((char *)x + 7, "789", 3);
+    device_free(&p.device, x, 64);
+    assert_int_equal(p.times[TIMED_copy].calls, 1);
+    assert_int_equal(p.times[TIMED_copy].work, 20);
+    assert_int_equal(p.times[TIMED_zero].calls, 1);
+    assert_int_equal(p.times[TIMED_zero].work, 3);
+    device_close(&d);
+}
+
+/* ---- Work ------------------------------------------------------------------------------------ */
+
+/* One call of a case, and what its operators' work must be. */
+static void expect(const char *name, dims s, device_timed which, uint64_t work) {
+    device *d = opened(DEVICE_REF);
+    device_profile p;
+    device_profile_init(&p, d);
+    for (size_t i = 0; i < OP_CASES; i++) {
+        size_t in, out, terms;
+        if (strcmp(op_cases[i].name, name) != 0) continue;
+        op_cases[i].sizes(&s, &in, &out, &terms);
+        float *x = fixture_random(in, 1, 1.0), *y = fixture_random(out, 2, 1.0);
+        op_cases[i].run(&p.device, &s, x, y);
+        free(x), free(y);
+        break; /* the cases of a name differ in their sizes only */
+    }
+    assert_int_equal(p.times[which].calls, 1);
+    if (p.times[which].work != work)
+        fail_msg("%s of %s: work %llu instead of %llu", device_timed_text(which), name,
+                 (unsigned long long)p.times[which].work, (unsigned long long)work);
+    device_close(&d);
+}
+
+#define D(...)                                                                                     \
+    (dims) {                                                                                       \
+        { __VA_ARGS__ }                                                                            \
+    }
+
+static void flops_by_hand(void **state) {
+    (void)state;
+    expect("linear_y", D(5, 7, 3, 1), TIMED_linear_forward, 210);
+    expect("linear_dx", D(5, 7, 3), TIMED_linear_backward_input, 210);
+    expect("linear_dw", D(5, 7, 3, 1), TIMED_linear_backward_weight, 210);
+    /* 2 samples, 3 heads: each a (4, 4) triangle of 8 scores of width 5, made and used. */
+    expect("attention_y", D(2, 4, 3, 5), TIMED_attention_forward, 2 * 3 * 8 * 5 * 2 * 2);
+    expect("attention_dqkv", D(2, 4, 3, 5), TIMED_attention_backward, 2 * 3 * 8 * 5 * 2 * 4);
+}
+
+static void bytes_by_hand(void **state) {
+    (void)state;
+    expect("bias_residual", D(5, 7, 3), TIMED_bias_residual, 4 * (35 + 35 + 35 + 7));
+    expect("bias_residual", D(5, 7, 1), TIMED_bias_residual, 4 * (35 + 35 + 7));
+    expect("bias_residual", D(5, 7, 2), TIMED_bias_residual, 4 * (35 + 35 + 35));
+    expect("bias_backward", D(5, 7), TIMED_bias_backward, 4 * (35 + 7 + 7));
+    expect("norm_y", D(5, 7), TIMED_norm_forward, 4 * (35 + 35 + 10 + 14));
+    expect("norm_dx", D(5, 7), TIMED_norm_backward, 4 * (4 * 35 + 10 + 7 + 28));
+    expect("gelu_y", D(11), TIMED_gelu_forward, 4 * 22);
+    expect("gelu_dx", D(11), TIMED_gelu_backward, 4 * 33);
+    expect("embedding_x", D(5, 7, 9, 0), TIMED_embedding_forward, 4 * (35 + 35));
+    expect("embedding_dtable", D(5, 7, 9, 0), TIMED_embedding_backward, 4 * (35 + 35 + 35));
+    expect("position_x", D(3, 5, 7), TIMED_position_forward, 4 * (105 + 105 + 35));
+    expect("position_dtable", D(3, 5, 7), TIMED_position_backward, 4 * (105 + 35 + 35));
+    expect("xent", D(5, 9, 7, 0), TIMED_xent_max, 4 * (35 + 5));
+    expect("xent", D(5, 9, 7, 0), TIMED_xent_sums, 4 * (35 + 5 + 10));
+    expect("xent", D(5, 9, 7, 0), TIMED_xent_loss, 4 * 10);
+    expect("xent", D(5, 9, 7, 0), TIMED_xent_backward, 4 * (35 + 45 + 5 + 10));
+    expect("add", D(11), TIMED_add, 4 * 33);
+    expect("sum_squares", D(11), TIMED_sum_squares, 4 * 11);
+    expect("adamw", D(11, 1), TIMED_adamw, 4 * (4 + 3) * 11);
+}
+
+/* What is set is not read; an embedding that is set writes zeros everywhere first. */
+static void gradients_that_are_set(void **state) {
+    (void)state;
+    expect("bias_backward", D(5, 7, GRAD_SET), TIMED_bias_backward, 4 * (35 + 7));
+    expect("norm_dx", D(5, 7, GRAD_SET, GRAD_ADD), TIMED_norm_backward, 4 * (3 * 35 + 10 + 7 + 28));
+    expect("norm_dx", D(5, 7, GRAD_ADD, GRAD_SET), TIMED_norm_backward, 4 * (4 * 35 + 10 + 7 + 14));
+    expect("embedding_dtable", D(5, 7, 9, 0, GRAD_SET), TIMED_embedding_backward,
+           4 * (35 + 35 + 35 + 63));
+    expect("position_dtable", D(3, 5, 7, GRAD_SET), TIMED_position_backward, 4 * (105 + 35));
+}
+
+static void limits_are_rates(void **state) {
+    (void)state;
+    for (device_kind kind = 0; kind < DEVICE_KINDS; kind++) {
+        device *d = opened(kind);
+        limit_matmul m;
+        double triad;
+        OK(limit_matmul_rates(d, 8, 16, 12, &m));
+        OK(limit_triad_rate(d, 1 << 16, &triad));
+        const double rates[] = {m.forward, m.backward_input, m.backward_weight, triad};
+        for (int i = 0; i < 4; i++) assert_true(rates[i] > 0 && isfinite(rates[i]));
+        REFUSED(limit_triad_rate(d, (size_t)1 << 60, &triad), TRINE_ENOMEM, "no memory");
+        device_close(&d);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(same_bits_and_every_call_counted),
+        cmocka_unit_test(memory_goes_through),
+        cmocka_unit_test(flops_by_hand),
+        cmocka_unit_test(bytes_by_hand),
+        cmocka_unit_test(gradients_that_are_set),
+        cmocka_unit_test(limits_are_rates),
+    };
+    return HARNESS_RUN_ALONE(tests);
+}

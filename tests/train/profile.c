@@ -1,0 +1,470 @@
+/* TEST np=1,2,4 */
+/* A profile: the bits of a run do not change; both views of a step sum to it, to the nanosecond;
+ * calls, flops and bytes are those that formulas and programs predict; what is left out is; and the
+ * tables that are printed say the same. No test asks how long anything takes. */
+#include "training.h"
+
+#include <cjson/cJSON.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "train/traffic.h"
+
+enum { SKIP = 2, STEPS = 5, MEASURED = STEPS - SKIP, MICROS = 2 };
+
+/* All layouts of the job's ranks, with the ZeRO stages in turn. tp divides the vocabulary: the
+ * flops of padding columns are in no formula. */
+static int next_zero;
+
+static trine_config config_of(trine_layout l) {
+    trine_config c = training_config();
+    c.model.vocab_size = 104;
+    c.parallel.layout = l;
+    c.parallel.zero = (trine_zero)(next_zero++ % 4);
+    c.global_batch_size = MICROS * l.dp;
+    return c;
+}
+
+static trine_trainer *trained(const trine_config *c, int skip, const char *path) {
+    trine_trainer *t;
+    trine_metrics m;
+    OK(trine_trainer_create(&t, harness_world, c));
+    OK(trine_trainer_profile_start(t, skip, path));
+    for (int i = 0; i < STEPS; i++) OK(trine_trainer_step(t, &m));
+    return t;
+}
+
+static void with_profile(void (*check)(const trine_trainer *t), trine_layout l) {
+    trine_config c = config_of(l);
+    trine_trainer *t = trained(&c, SKIP, NULL);
+    check(t);
+    trine_trainer_destroy(&t);
+}
+
+/* ---- Bits ------------------------------------------------------------------------------------ */
+
+static void compare_bits(trine_layout l) {
+    trine_config c = config_of(l);
+    training_result want = training_run(harness_world, &c, STEPS), got = {.steps = STEPS};
+    trine_trainer *t;
+    OK(trine_trainer_create(&t, harness_world, &c));
+    OK(trine_trainer_profile_start(t, 1, NULL));
+    for (int i = 0; i < STEPS; i++) {
+        trine_metrics m;
+        OK(trine_trainer_step(t, &m));
+        got.loss[i] = m.loss;
+        got.norm[i] = m.grad_norm;
+        got.params[i] = training_fingerprint(t);
+    }
+    if (!training_same_bits(&got, &want))
+        fail_msg("dp %d tp %d pp %d: other bits", l.dp, l.tp, l.pp);
+    trine_trainer_destroy(&t);
+}
+
+static void same_bits(void **state) {
+    (void)state;
+    training_layouts(compare_bits);
+}
+
+/* ---- Sums ------------------------------------------------------------------------------------ */
+
+static uint64_t part_ns(const profile *p, profile_part part) {
+    uint64_t ns = 0;
+    for (int k = 0; k < PROFILE_KINDS; k++) ns += p->kinds[k].ns[part];
+    return ns;
+}
+
+static uint64_t comm_ns(const profile *p, uint64_t *bytes) {
+    uint64_t ns = 0;
+    *bytes = 0;
+    for (int g = 0; g < TRINE_GROUPS; g++)
+        for (int k = 0; k < TRINE_TALLY_KINDS; k++) {
+            comm_time t = comm_clock_time(p->comm, (trine_group)g, (trine_tally_kind)k);
+            ns += t.ns;
+            *bytes += t.bytes;
+        }
+    return ns;
+}
+
+/* What ran inside an instruction is in both views with the same nanoseconds. */
+static void check_ns(const trine_trainer *t) {
+    const profile *p = t->profile;
+    uint64_t timed = 0, instrs = 0, bytes, comm = comm_ns(p, &bytes);
+    for (int i = 0; i < DEVICE_TIMED; i++) timed += p->ops.times[i].ns;
+    for (int part = 0; part < PROFILE_PARTS; part++) instrs += part_ns(p, (profile_part)part);
+    uint64_t within = part_ns(p, PROFILE_COMMUNICATING);
+    assert_true(timed == p->ops.ns && comm == comm_clock_ns(p->comm));
+    assert_true(part_ns(p, PROFILE_COMPUTING) == timed);
+    assert_true(within <= comm && comm - within <= part_ns(p, PROFILE_WAITING));
+    assert_true(instrs <= p->ns && timed + comm <= p->ns);
+}
+
+/* In doubles, of some dozens of rows: a few roundings. */
+static void near(double got, double want, const char *what) {
+    if (!(fabs(got - want) <= 1e-14 * want * 64)) fail_msg("%s: %.17g not %.17g", what, got, want);
+}
+
+static void check_summary(const trine_trainer *t) {
+    profile_summary s;
+    profile_summarise(t->profile, &s);
+    double rows = s.row_rest, instrs = s.instr_rest, parts = 0;
+    for (int i = 0; i < s.row_count; i++) {
+        rows += s.rows[i].seconds;
+        assert_true(i == 0 || s.rows[i].seconds <= s.rows[i - 1].seconds);
+    }
+    for (int i = 0; i < s.instr_count; i++) {
+        instrs += s.instrs[i].seconds;
+        assert_true(i == 0 || s.instrs[i].seconds <= s.instrs[i - 1].seconds);
+    }
+    for (int part = 0; part < PROFILE_PARTS; part++) parts += s.own.part[part];
+    assert_true(s.row_rest >= 0 && s.instr_rest >= 0 && s.seconds > 0);
+    near(rows, s.seconds, "operators, messages and rest");
+    near(instrs, s.seconds, "instructions and interpreter");
+    near(parts, s.seconds, "the parts");
+}
+
+/* Messages are waited for, not communicated, by whoever uses them. */
+static void check_waiting(const trine_trainer *t) {
+    trine_layout l = t->config.parallel.layout;
+    const profile_kind *f = &t->profile->kinds[FORWARD], *b = &t->profile->kinds[BACKWARD];
+    bool last = t->held.config.coord.pp == l.pp - 1;
+    if (l.tp == 1) assert_true(f->ns[PROFILE_COMMUNICATING] + b->ns[PROFILE_COMMUNICATING] == 0);
+    if (l.tp == 1 && !last) assert_true(b->ns[PROFILE_WAITING] > 0);
+    assert_true(f->ns[PROFILE_COMPUTING] > 0 && b->ns[PROFILE_COMPUTING] > 0);
+}
+
+static void sums_of(trine_layout l) {
+    with_profile(check_ns, l);
+    with_profile(check_summary, l);
+    with_profile(check_waiting, l);
+}
+
+static void sums_are_the_step(void **state) {
+    (void)state;
+    training_layouts(sums_of);
+}
+
+/* ---- Calls and work -------------------------------------------------------------------------- */
+
+static void expect_calls(const trine_trainer *t, device_timed which, uint64_t a_step) {
+    uint64_t got = t->profile->ops.times[which].calls;
+    if (got != a_step * MEASURED)
+        fail_msg("%s: %d calls in %d steps, not %d each", device_timed_text(which), (int)got,
+                 MEASURED, (int)a_step);
+}
+
+/* On the units that this rank has; M micro-batches. */
+static void check_calls(const trine_trainer *t) {
+    const uint64_t M = MICROS;
+    uint64_t blocks = 0, head = 0, embedding = 0;
+    for (int n = 0; n < t->held.count; n++) {
+        unit_kind kind = gpt_unit_kind(&t->shape, t->held.units[n].unit);
+        blocks += kind == UNIT_BLOCK;
+        head += kind == UNIT_HEAD;
+        embedding += kind == UNIT_EMBEDDING;
+    }
+    expect_calls(t, TIMED_linear_forward, M * (4 * blocks + head));
+    expect_calls(t, TIMED_linear_backward_input, M * (4 * blocks + head));
+    expect_calls(t, TIMED_linear_backward_weight, M * (4 * blocks + head));
+    expect_calls(t, TIMED_attention_forward, M * blocks);
+    expect_calls(t, TIMED_attention_backward, M * blocks);
+    expect_calls(t, TIMED_norm_forward, M * (2 * blocks + head));
+    expect_calls(t, TIMED_norm_backward, M * (2 * blocks + head));
+    expect_calls(t, TIMED_gelu_forward, M * blocks);
+    expect_calls(t, TIMED_gelu_backward, M * blocks);
+    expect_calls(t, TIMED_embedding_forward, M * embedding);
+    expect_calls(t, TIMED_embedding_backward, M * embedding);
+    expect_calls(t, TIMED_position_forward, M * embedding);
+    expect_calls(t, TIMED_position_backward, M * embedding);
+    expect_calls(t, TIMED_xent_max, M * head);
+    expect_calls(t, TIMED_xent_sums, M * head);
+    expect_calls(t, TIMED_xent_loss, M * head);
+    expect_calls(t, TIMED_xent_backward, M * head);
+}
+
+/* Each instruction of the program as often as it stands there, and one end. */
+static void check_instrs(const trine_trainer *t) {
+    const program *p = &t->stages[t->held.config.coord.pp];
+    uint64_t want[PROFILE_KINDS] = {[PROFILE_FINISH] = 1};
+    for (int i = 0; i < p->count; i++) want[p->code[i].kind]++;
+    for (int k = 0; k < PROFILE_KINDS; k++)
+        assert_int_equal(t->profile->kinds[k].calls, want[k] * MEASURED);
+}
+
+/* Every operator and message that ran has a row, with a mean of its calls. */
+static void check_rows(const trine_trainer *t) {
+    profile_summary s;
+    const profile *p = t->profile;
+    double calls = 0, shown = 0;
+    profile_summarise(p, &s);
+    for (int i = 0; i < DEVICE_TIMED; i++) calls += (double)p->ops.times[i].calls;
+    for (int g = 0; g < TRINE_GROUPS; g++)
+        for (int k = 0; k < TRINE_TALLY_KINDS; k++)
+            calls += (double)comm_clock_time(p->comm, (trine_group)g, (trine_tally_kind)k).calls;
+    for (int i = 0; i < s.row_count; i++) {
+        shown += s.rows[i].calls;
+        assert_true(s.rows[i].calls > 0);
+    }
+    near(shown * MEASURED, calls, "calls of all rows");
+}
+
+static void check_bytes(const trine_trainer *t) {
+    traffic f = traffic_of(&t->held, &t->stages[t->held.config.coord.pp]);
+    uint64_t bytes, want = f.gather + f.reduce + f.tp + f.act + f.grad + f.tie + f.norm;
+    comm_ns(t->profile, &bytes);
+    assert_int_equal(bytes, want * MEASURED);
+}
+
+static void calls_of(trine_layout l) {
+    with_profile(check_calls, l);
+    with_profile(check_instrs, l);
+    with_profile(check_rows, l);
+    with_profile(check_bytes, l);
+}
+
+static void calls_and_bytes_by_formula(void **state) {
+    (void)state;
+    training_layouts(calls_of);
+}
+
+/* Over all ranks: 6 a weight and 6 L C T a token, as utilisation counts. */
+static void check_flops(const trine_trainer *t) {
+    int64_t flops = 0;
+    for (int i = 0; i < DEVICE_TIMED; i++)
+        if (device_timed_work((device_timed)i) == WORK_FLOPS)
+            flops += (int64_t)t->profile->ops.times[i].work;
+    OK(trine_all_reduce(trine_mesh_group(t->mesh, TRINE_WORLD), &flops, &flops, 1, TRINE_I64,
+                        TRINE_SUM));
+    double count = t->config.global_batch_size * t->config.model.seq_length * MEASURED;
+    double want = setup_flops_per_token(&t->config.model) * count;
+    if ((double)flops != want) fail_msg("%lld flops instead of %.0f", (long long)flops, want);
+}
+
+static void flops_of(trine_layout l) {
+    with_profile(check_flops, l);
+}
+
+static void flops_by_formula(void **state) {
+    (void)state;
+    training_layouts(flops_of);
+}
+
+/* AdamW passes over every parameter once: four numbers read, three written. */
+static void adamw_bytes(void **state) {
+    (void)state;
+    if (trine_world_size(harness_world) > 1) return; /* slices, shards: the same by the bits */
+    trine_config c = config_of((trine_layout){1, 1, 1});
+    trine_trainer *t = trained(&c, SKIP, NULL);
+    uint64_t L = TRAINING_LAYERS, C = 48, T = 8, V = 104;
+    uint64_t parameters = L * (12 * C * C + 13 * C) + V * C + T * C + 2 * C;
+    assert_int_equal(t->profile->ops.times[TIMED_adamw].work, 28 * parameters * MEASURED);
+    trine_trainer_destroy(&t);
+}
+
+/* ---- What is measured ------------------------------------------------------------------------ */
+
+static trine_layout longest(int axis) {
+    int ranks = trine_world_size(harness_world);
+    const trine_layout rows[] = {{ranks, 1, 1}, {1, ranks, 1}, {1, 1, ranks}};
+    return rows[axis];
+}
+
+static uint64_t forwards(const trine_trainer *t) {
+    return t->profile->kinds[FORWARD].calls;
+}
+
+static void steps_and_nothing_else(void **state) {
+    (void)state;
+    for (int axis = 0; axis < 3; axis++) {
+        trine_config c = config_of(longest(axis));
+        c.data.val_data_path = c.data.data_path;
+        c.eval_iters = 2;
+        trine_trainer *t = trained(&c, SKIP, NULL);
+        trine_metrics m;
+        double loss;
+        assert_int_equal(t->profile->first, SKIP + 1);
+        assert_int_equal(t->profile->last, STEPS);
+        assert_int_equal(t->profile->steps, MEASURED);
+        uint64_t calls = forwards(t), ns = t->profile->ns, timed = t->profile->ops.ns;
+        OK(trine_trainer_eval(t, &loss));
+        assert_true(forwards(t) == calls && t->profile->ns == ns && t->profile->ops.ns == timed);
+        OK(trine_trainer_step(t, &m));
+        assert_true(forwards(t) * MEASURED == calls * (MEASURED + 1));
+        OK(trine_trainer_profile_start(t, 0, NULL)); /* anew, and nothing is left out */
+        OK(trine_trainer_step(t, &m));
+        assert_true(t->profile->first == m.step && t->profile->steps == 1);
+        assert_true(forwards(t) * MEASURED == calls);
+        trine_trainer_destroy(&t);
+    }
+}
+
+static void mistakes_are_refused(void **state) {
+    (void)state;
+    trine_config c = config_of(longest(0));
+    trine_trainer *t;
+    FILE *out = tmpfile();
+    assert_non_null(out);
+    bool first = trine_world_rank(harness_world) == 0;
+    OK(trine_trainer_create(&t, harness_world, &c));
+    REFUSED(trine_trainer_profile(t, out), TRINE_EINVAL, "no profile was started");
+    assert_int_equal(trine_trainer_profile_start(t, -1, NULL), TRINE_EINVAL);
+    status_clear();
+    assert_int_equal(trine_trainer_profile_start(t, 0, c.data.data_path), TRINE_EINVAL);
+    if (first) assert_non_null(strstr(status_message(), "is a file of the data"));
+    status_clear();
+    assert_int_equal(trine_trainer_profile_start(t, 0, "/nonexistent/file"), TRINE_EIO);
+    status_clear();
+    assert_null(t->profile);
+    OK(trine_trainer_profile_start(t, 3, NULL));
+    OK(trine_trainer_profile(t, out)); /* nothing yet, and that is no fault */
+    assert_true((ftell(out) > 0) == first);
+    fclose(out);
+    trine_trainer_destroy(&t);
+}
+
+/* ---- What is printed ------------------------------------------------------------------------- */
+
+/* The columns of print_time in profile_table.c. */
+enum { MS_AT = 32, MS_WIDTH = 12, SHARE_WIDTH = 7 };
+
+/* Sums a column of a table from below its heading to its line "step"; *rows counts lines. */
+static double column_sum(FILE *in, const char *heading, size_t at, double *step, int *rows) {
+    char line[256], number[32];
+    double sum = 0;
+    bool inside = false;
+    rewind(in);
+    *rows = 0;
+    while (fgets(line, sizeof line, in)) {
+        if (!inside) {
+            inside = !strncmp(line, heading, strlen(heading));
+            continue;
+        }
+        int width = at == MS_AT ? MS_WIDTH : SHARE_WIDTH;
+        assert_true(strlen(line) >= at + (size_t)width);
+        snprintf(number, sizeof number, "%.*s", width, line + at);
+        if (!strncmp(line, "step ", 5)) {
+            *step = atof(number);
+            return sum;
+        }
+        sum += atof(number);
+        ++*rows;
+    }
+    fail_msg("no table \"%s\" with a line \"step\"", heading);
+    return 0;
+}
+
+/* Every row is rounded to 0.001 ms and 0.1%. */
+static void check_table(FILE *in, const char *heading, int least) {
+    double step;
+    int rows;
+    double sum = column_sum(in, heading, MS_AT, &step, &rows);
+    assert_true(step > 0 && rows >= least);
+    assert_true(fabs(sum - step) <= 0.0005 * (rows + 1) + 1e-9);
+    sum = column_sum(in, heading, MS_AT + MS_WIDTH + 1, &step, &rows);
+    assert_true(step == 100.0 && fabs(sum - 100) <= 0.05 * rows + 1e-9);
+}
+
+static double json_sum(const cJSON *array, const char *name) {
+    double sum = 0;
+    const cJSON *o;
+    assert_true(cJSON_GetArraySize(array) > 0);
+    cJSON_ArrayForEach(o, array) sum += cJSON_GetObjectItem(o, name)->valuedouble;
+    return sum;
+}
+
+static double json_number(const cJSON *o, const char *name) {
+    const cJSON *n = cJSON_GetObjectItem(o, name);
+    if (!n) fail_msg("no \"%s\"", name);
+    return n->valuedouble;
+}
+
+static void check_json(const char *path, const trine_trainer *t) {
+    static char line[1 << 16];
+    int ranks = trine_world_size(harness_world), index = 0;
+    FILE *in = fopen(path, "r");
+    assert_non_null(in);
+    assert_non_null(fgets(line, sizeof line, in));
+    cJSON *root = cJSON_Parse(line);
+    assert_non_null(root);
+    double seconds = json_number(root, "seconds");
+    assert_true(json_number(root, "first_step") == SKIP + 1);
+    assert_true(json_number(root, "last_step") == STEPS);
+    assert_true(json_number(root, "utilisation") > 0);
+    near(json_sum(cJSON_GetObjectItem(root, "instructions"), "seconds") +
+             json_number(root, "interpreter_seconds"),
+         seconds, "instructions of the JSON");
+    const cJSON *messages = cJSON_GetObjectItem(root, "messages"), *rank;
+    double rows = json_sum(cJSON_GetObjectItem(root, "operators"), "seconds");
+    if (ranks > 1) rows += json_sum(messages, "seconds");
+    near(rows + json_number(root, "rest_seconds"), seconds, "operators of the JSON");
+    cJSON_ArrayForEach(rank, cJSON_GetObjectItem(root, "ranks")) {
+        trine_coord at = trine_layout_coord(t->config.parallel.layout, index);
+        assert_true(json_number(rank, "rank") == index++ && json_number(rank, "tp") == at.tp);
+        near(json_number(rank, "waiting") + json_number(rank, "computing") +
+                 json_number(rank, "communicating") + json_number(rank, "other"),
+             json_number(rank, "seconds"), "the parts of a rank");
+        assert_true(json_number(rank, "matmul_limit") > 0 && json_number(rank, "triad_limit") > 0);
+    }
+    assert_int_equal(index, ranks);
+    assert_null(fgets(line, sizeof line, in));
+    cJSON_Delete(root);
+    fclose(in);
+}
+
+static void check_text(FILE *out, const trine_trainer *t) {
+    char line[256], name[64];
+    bool last_rank = false, narrow = true;
+    trine_layout l = t->config.parallel.layout;
+    int rank = trine_world_size(harness_world) - 1;
+    trine_coord at = trine_layout_coord(l, rank);
+    snprintf(name, sizeof name, "rank %d [pp%d dp%d tp%d]", rank, at.pp, at.dp, at.tp);
+    check_table(out, "instruction ", 5);
+    check_table(out, "operator, message ", 15);
+    rewind(out);
+    while (fgets(line, sizeof line, out)) {
+        last_rank |= strstr(line, name) != NULL;
+        narrow &= strlen(line) <= 130 && !strstr(line, " \n");
+    }
+    assert_true(narrow && last_rank == (rank > 0));
+}
+
+static void tables_and_json(void **state) {
+    (void)state;
+    for (int axis = 0; axis < 3; axis++) {
+        char path[] = "/tmp/trine-profile-XXXXXX";
+        bool first = trine_world_rank(harness_world) == 0;
+        trine_config c = config_of(longest(axis));
+        FILE *out = tmpfile();
+        assert_non_null(out);
+        if (first) assert_true(close(mkstemp(path)) == 0);
+        trine_trainer *t = trained(&c, SKIP, path);
+        OK(trine_trainer_profile(t, out));
+        if (first) {
+            check_text(out, t);
+            check_json(path, t);
+            unlink(path);
+        } else {
+            assert_true(ftell(out) == 0);
+        }
+        fclose(out);
+        trine_trainer_destroy(&t);
+        if (trine_world_size(harness_world) == 1) break; /* one layout */
+    }
+}
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(same_bits),
+        cmocka_unit_test(sums_are_the_step),
+        cmocka_unit_test(calls_and_bytes_by_formula),
+        cmocka_unit_test(flops_by_formula),
+        cmocka_unit_test(adamw_bytes),
+        cmocka_unit_test(steps_and_nothing_else),
+        cmocka_unit_test(mistakes_are_refused),
+        cmocka_unit_test(tables_and_json),
+    };
+    return HARNESS_RUN(argc, argv, tests);
+}

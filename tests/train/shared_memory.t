@@ -1,0 +1,164 @@
+#!/bin/sh
+# TEST timeout=600
+# Shared windows and what can go wrong with them: a rank that is killed or stopped while its peers
+# spin or sleep on its counters; what lies in /dev/shm while a job runs, and that nothing does when it
+# has ended, whatever its end; a /dev/shm that is too small, or fills up at the worst moment. All of
+# it in a /dev/shm of the test's own, which only this test and its ranks see: that takes a mount
+# namespace, as root or in a user namespace. Where neither is allowed the rest is tested in the
+# machine's.
+. tests/train/lib.sh
+
+DRIVER=$BUILD/tests/comm/shm_room_driver
+token_file "$data" 20240520 1 641 641 # 40 windows
+cp "$data" "$dir/bad.bin"
+spoil "$dir/bad.bin" 330
+
+# ---- A place of its own
+
+# shellcheck disable=SC2016  # expanded inside
+case ${1:-} in
+    own | shared) place=$1 ;;
+    *)
+        rm -rf "$dir"
+        trap - EXIT
+        for how in -m -rm; do
+            if unshare $how mount -t tmpfs -o size=1m tmpfs /dev/shm 2>/dev/null; then
+                exec unshare $how sh -c 'mount -t tmpfs -o size=1g tmpfs /dev/shm && exec "$0" own' "$0"
+            fi
+        done
+        exec "$0" shared
+        ;;
+esac
+
+# there: the names in /dev/shm
+there() {
+    find /dev/shm -mindepth 1 | sort
+}
+
+there >"$dir/before"
+
+# clean: what is there was there before
+clean() {
+    there >"$dir/after"
+    diff "$dir/before" "$dir/after" >"$dir/left" || {
+        sed 's/^/# left: /' "$dir/left"
+        return 1
+    }
+}
+
+# resize MEBIBYTES: of /dev/shm
+resize() {
+    mount -o remount,size="$1"m /dev/shm
+}
+
+skipped() { # skipped NAME
+    number=$((number + 1))
+    echo "ok $number - $1 # SKIP no mount namespace is permitted here"
+}
+
+# ---- Ends
+
+job 4 --data-path "$data" --tp 2 --transport shm
+[ "$status" -eq 0 ] && messages 0 && prints 1 "transport shm:" && clean
+result $? "a job that ends well leaves nothing"
+
+start --tp 2 --pp 2 --transport shm
+there | sed 's/^/# while it runs: /'
+# Their names go as soon as all ranks have opened them. (What lies there is Open MPI's own.)
+windows=$(grep -c 'rw-s.*/dev/shm/.*(deleted)$' "/proc/$(pid_of 1)/maps")
+named=$(there | grep -c -v -e 'vader_segment' -e 'sm_segment')
+[ "$place" = own ] || named=0
+kill -TERM "$launcher"
+finish
+gone && [ "$windows" -ge 2 ] && [ "$named" -eq 0 ] && clean
+result $? "no window has a name while the job runs; nothing is left when its launcher is told to end"
+
+for layout in "--tp 4" "--dp 4" "--pp 4 --num-layers 4 --global-batch-size 4"; do
+    # shellcheck disable=SC2086  # words are meant to be split
+    start $layout --transport shm --timeout 60
+    victim=$(pid_of 2)
+    kill -KILL "$victim"
+    finish
+    [ -n "$victim" ] && ended && messages 0 && says 1 "on signal 9" && clean
+    result $? "a killed rank takes the job with it and leaves nothing: $layout"
+
+    # shellcheck disable=SC2086
+    start $layout --transport shm --timeout 3
+    victim=$(pid_of 2)
+    kill -STOP "$victim"
+    finish
+    [ -n "$victim" ] && ended && messages 1 &&
+        says 1 "trine: timed out: a rank has waited longer than 3 s" && says 1 "no word from" &&
+        says 1 "no word from rank 2 [" && says 1 "(pid $victim)" && says 3 ", in instruction " && clean
+    result $? "a stopped rank is named by those that wait for its counters, and leaves nothing: $layout"
+done
+
+job 4 --data-path "$dir/bad.bin" --vocab-size 70 --train-iters 10 --transport shm
+messages 1 && says 1 "$dir/bad.bin: token 330" && ended && clean
+result $? "an aborted job leaves nothing"
+
+# Open MPI's own segments keep their names as long as it runs, and whoever kills mpirun keeps them: with
+# any transport. Windows have none to keep.
+start --dp 2 --tp 2 --transport shm
+kill -KILL "$launcher"
+finish
+gone && if [ "$place" = own ]; then rm -f /dev/shm/vader_segment.* /dev/shm/sm_segment.*; clean; fi
+result $? "a killed launcher takes the ranks with it, and no window is left"
+
+# ---- Room
+
+small="--tp 2 --dp 2 --hidden-size 128 --seq-length 64 --log $log"
+if [ "$place" = own ]; then
+    # shellcheck disable=SC2086  # words are meant to be split
+    job 4 --data-path "$data" $small --transport mpi
+    [ "$status" -eq 0 ] && messages 0 && prints 1 "transport mpi:" && clean
+    result $? "with mpi there are no windows"
+    sed 's/.*"loss":\([^,]*\),"grad_norm":\([^,]*\),.*/\1 \2/' "$log" >"$dir/mpi"
+
+    resize 20
+    # shellcheck disable=SC2086
+    job 4 --data-path "$data" $small
+    need=$(sed -n 's|^trine:.* need [0-9]* MiB of /dev/shm, which has [0-9]* MiB free: make it \([0-9]*\) MiB.*--transport mpi.*|\1|p' "$dir/err")
+    messages 1 && [ -n "$need" ] && ended && prints 0 "step" && clean
+    result $? "a /dev/shm that is too small is refused at the start, once, with the size that it would need"
+
+    # shellcheck disable=SC2086
+    job 4 --data-path "$data" $small --transport mpi
+    sed 's/.*"loss":\([^,]*\),"grad_norm":\([^,]*\),.*/\1 \2/' "$log" >"$dir/mpi2"
+    [ "$status" -eq 0 ] && messages 0 && [ -s "$dir/mpi" ] && cmp -s "$dir/mpi" "$dir/mpi2"
+    result $? "it is large enough for mpi, with the same losses"
+
+    resize "${need:-1}"
+    # shellcheck disable=SC2086
+    job 4 --data-path "$data" $small --transport shm
+    sed 's/.*"loss":\([^,]*\),"grad_norm":\([^,]*\),.*/\1 \2/' "$log" >"$dir/shm"
+    [ "$status" -eq 0 ] && messages 0 && prints 1 "transport shm:" && cmp -s "$dir/mpi" "$dir/shm" && clean
+    result $? "the size that was asked for is enough (${need:-none} MiB), with the same losses"
+
+    resize $((${need:-2} - 1))
+    # shellcheck disable=SC2086
+    job 4 --data-path "$data" $small
+    messages 1 && says 1 "make it $need MiB" && ended && clean
+    result $? "one MiB less is not"
+
+    resize 64
+    for window in 1 2; do
+        : >"$dir/statuses"
+        timeout -k 5 120 tools/mpirun.sh -np 4 "$DRIVER" /dev/shm/filler $window >"$dir/out" 2>"$dir/err"
+        status=$?
+        [ "$(stat -c %s /dev/shm/filler)" -gt 1000000 ] && messages 1 && says 1 "no room in /dev/shm" &&
+            says 1 "--transport mpi" && prints 0 "there was room" && ended && says 0 "Bus error" &&
+            rm /dev/shm/filler && clean
+        result $? "a /dev/shm that fills up between the look and the use is a message (window $window)"
+        rm -f /dev/shm/filler
+    done
+else
+    for name in "with mpi there are no windows" "a /dev/shm that is too small is refused" \
+        "it is large enough for mpi" "the size that was asked for is enough" "one MiB less is not" \
+        "a /dev/shm that fills up (window 1)" "a /dev/shm that fills up (window 2)"; do
+        skipped "$name"
+    done
+fi
+
+echo "1..$number"
+exit $failed
