@@ -5,6 +5,8 @@
  * One thread a rank, the mesh {dp = ranks}. comm_ops.h says what is called, comm_measure.h how it is
  * timed, comm_report.h what is printed. */
 #include <ctype.h>
+#include <limits.h>
+#include <malloc.h>
 #include <mpi.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +26,7 @@ typedef struct {
     int factor, batches;
     double seconds;
     trine_transport transport;
-    bool plain, apart, help;
+    bool plain, apart, keep_heap, help;
 } settings;
 
 static const settings defaults = {
@@ -123,6 +125,10 @@ static trine_status parse(settings *s, int argc, char **argv, FILE *out) {
         OPTION_FLAG("plain", NULL, &s->plain, "measures Trine on memory of malloc as well"),
         OPTION_FLAG("apart", NULL, &s->apart,
                     "a barrier before every call, outside its time: no root runs ahead"),
+        OPTION_FLAG(
+            "keep-heap", NULL, &s->keep_heap,
+            "memory that is freed stays with the process: MPI's best case, whose temporaries "
+            "otherwise may be faulted in at every call"),
         OPTION_STRING("json", NULL, &s->json, "FILE", "writes the same numbers there"),
         OPTION_FLAG("help", "h", &s->help, "prints this and exits"),
     };
@@ -261,15 +267,25 @@ static trine_status open_report(run *r) {
     CHECK(report->rows, TRINE_ENOMEM, "no memory for the rows");
     TRY(bench_report_open(&report->report, "comm", r->s->json, r->m.ranks,
                           r->m.rank == 0 ? BENCH_LOUD : BENCH_QUIET));
-    comm_report_job(report, trine_comm_transport(r->m.comm), transports[r->s->transport],
-                    r->s->apart ? "apart" : "together");
+    const comm_job job = {.transport = trine_comm_transport(r->m.comm),
+                          .asked = transports[r->s->transport],
+                          .calls = r->s->apart ? "apart" : "together",
+                          .heap = r->s->keep_heap ? "kept" : "default"};
+    comm_report_job(report, &job);
     return TRINE_OK;
+}
+
+/* The values are the largest; that they only matter to glibc's malloc is all right. */
+static void keep_heap(void) {
+    mallopt(M_MMAP_MAX, 0);
+    mallopt(M_TRIM_THRESHOLD, INT_MAX);
 }
 
 /* A run that fails ends the job: only a good one cleans up. */
 static trine_status bench(trine_world *world, const settings *s) {
     run r = {.s = s};
     int ranks = trine_world_size(world);
+    if (s->keep_heap) keep_heap();
     trine_world_transport(world, s->transport);
     TRY(trine_mesh_create(&r.mesh, world, (trine_layout){.dp = ranks, .tp = 1, .pp = 1}, 0));
     r.m = (measurement){.comm = trine_mesh_group(r.mesh, TRINE_DP),

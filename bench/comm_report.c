@@ -18,6 +18,7 @@ static const bench_column job_columns[] = {
     {"transport", "transport", 9, BENCH_TEXT},
     {"asked", "asked", 5, BENCH_TEXT},
     {"calls", "calls", 8, BENCH_TEXT},
+    {"heap", "heap", 7, BENCH_TEXT},
     {"mpi_yield_when_idle", "mpi_yield_when_idle", 8, BENCH_TEXT},
     {"btl_vader_single_copy_mechanism", "btl_vader_single_copy_mechanism", 8, BENCH_TEXT},
 };
@@ -46,16 +47,17 @@ static void say_units(comm_report *r) {
     for (int i = 0; i < COUNT(lines); i++) bench_note(r->report, "%s", lines[i]);
 }
 
-void comm_report_job(comm_report *r, const char *transport, const char *asked, const char *calls) {
+void comm_report_job(comm_report *r, const comm_job *job) {
     char yield[SETTING_SIZE], single[SETTING_SIZE];
     say_units(r);
     bench_table(r->report, "job", "The job, and what the MPI library was told", job_columns,
                 COUNT(job_columns));
     bench_row(r->report,
               (bench_cell[]){{.number = r->ranks},
-                             {.text = transport},
-                             {.text = asked},
-                             {.text = calls},
+                             {.text = job->transport},
+                             {.text = job->asked},
+                             {.text = job->calls},
+                             {.text = job->heap},
                              {.text = mpi_setting("mpi_yield_when_idle", yield)},
                              {.text = mpi_setting("btl_vader_single_copy_mechanism", single)}});
 }

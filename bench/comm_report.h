@@ -27,9 +27,15 @@ typedef struct {
     int count, capacity;
 } comm_report;
 
-/* What the numbers mean, and what transport and MPI library were told. calls: "together", or "apart"
- * when a barrier stands between them. */
-void comm_report_job(comm_report *r, const char *transport, const char *asked, const char *calls);
+/* How the job was run, in words. */
+typedef struct {
+    const char *transport, *asked; /* the group's own word, and the option's */
+    const char *calls;             /* "together", or "apart" when a barrier stands between them */
+    const char *heap;              /* "default", or "kept" when freed memory stays with the process */
+} comm_job;
+
+/* What the numbers mean, how the job was run, and what the MPI library was told. */
+void comm_report_job(comm_report *r, const comm_job *job);
 void comm_report_copy_table(comm_report *r);
 void comm_report_copy(comm_report *r, size_t bytes, const timing *times);
 void comm_report_table(comm_report *r, const op *o);
