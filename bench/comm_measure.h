@@ -1,7 +1,7 @@
 /* Times of one primitive at one size, as Trine does it and as the MPI library does it, in turn: a busy
  * machine then slows both.
  *
- * A batch is a barrier and k calls; its time is the slowest rank's, divided by k. (Back to back, the
+ * A batch is a barrier, k calls and a barrier; its time is the slowest rank's, divided by k. (Back to back, the
  * root of a broadcast may be some calls ahead of who receives; `apart` puts a barrier between the
  * calls.) k is found for each side, so that a batch takes about its share of the time that a row may
  * take. Reported are median, least and largest of the batches. Before anything is timed each side makes one call into a spoilt

@@ -19,8 +19,10 @@
  * chunk is added while it lies in the second-level cache. */
 #define SCRATCH_BYTES (1024 * 1024)
 #define CHUNK_BYTES   (64 * 1024)
-/* Elements summed in registers and first-level cache before they are stored. */
-#define BLOCK 4096
+/* Elements summed before they are stored: a part of the first-level cache. */
+#define BLOCK 1024
+/* Elements of a cache line. */
+#define LANES(type) (64 / sizeof(type))
 
 /* ---- Additions ------------------------------------------------------------------------------- */
 
@@ -31,17 +33,28 @@ static void store(const ordered_target *to, void *dst, const void *src, size_t b
         memcpy(dst, src, bytes);
 }
 
-/* The sum is kept apart until all addends of a block are read: one of them may be a dst itself. */
+/* The sum of a cache line's elements stays in a register while all addends are read, side by side:
+ * the processor then fetches every addend ahead by itself, and one pass over each is all that the
+ * caches see. A block is kept apart until it is done: one of the addends may be a dst itself. */
 #define DEFINE_REDUCE(name, type, combine)                                                         \
     static void name(const ordered_target *to, const void *const *addends, int ranks,              \
                      size_t count) {                                                               \
         for (size_t at = 0; at < count; at += BLOCK) {                                             \
-            size_t n = count - at < BLOCK ? count - at : BLOCK;                                    \
+            size_t n = count - at < BLOCK ? count - at : BLOCK, i = 0;                             \
             type acc[BLOCK];                                                                       \
-            memcpy(acc, (const type *)addends[0] + at, n * sizeof(type));                          \
-            for (int r = 1; r < ranks; r++) {                                                      \
-                const type *x = (const type *)addends[r] + at;                                     \
-                for (size_t i = 0; i < n; i++) acc[i] = combine(acc[i], x[i]);                     \
+            for (; i + LANES(type) <= n; i += LANES(type)) {                                       \
+                type sum[LANES(type)], x[LANES(type)];                                             \
+                memcpy(sum, (const type *)addends[0] + at + i, sizeof sum);                        \
+                for (int r = 1; r < ranks; r++) {                                                  \
+                    memcpy(x, (const type *)addends[r] + at + i, sizeof x);                        \
+                    for (size_t k = 0; k < LANES(type); k++) sum[k] = combine(sum[k], x[k]);       \
+                }                                                                                  \
+                memcpy(acc + i, sum, sizeof sum);                                                  \
+            }                                                                                      \
+            for (; i < n; i++) {                                                                   \
+                acc[i] = ((const type *)addends[0])[at + i];                                       \
+                for (int r = 1; r < ranks; r++)                                                    \
+                    acc[i] = combine(acc[i], ((const type *)addends[r])[at + i]);                  \
             }                                                                                      \
             for (int c = 0; c < to->copies; c++)                                                   \
                 store(to, (type *)to->dsts[c] + at, acc, n * sizeof(type));                        \
