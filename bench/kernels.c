@@ -163,7 +163,7 @@ static void list_kernels(const place *p, kernel k[KERNELS]) {
         {"embedding_backward", "N x C", embedding_backward, nc, 3 * NC + rows, 1},
         {"position_forward", "N x C", position_forward, nc, 2 * NC + TC, 1},
         {"position_backward", "N x C", position_backward, nc, NC + 2 * TC, 1},
-        {"zero (memset)", "a block", zero, p->block, 2 * block, all + token / block},
+        {"zero (memset)", "a block", zero, p->block, 2 * block, token / block},
         {"add", "a block", add, p->block, 3 * block, token / block},
         {"sum_squares", "a block", sum_squares, p->block, block, all},
         {"adamw", "a block", adamw, p->block, 7 * block, all},

@@ -8,7 +8,8 @@
  *
  * Invariant: backward sets parameter gradients or adds to them, as they were bound, and turns the
  * gradient of the residual stream in place from dy into dx. Cost: 2 flops a parameter and token
- * forward, 4 backward, plus attention. Radford et al. 2019 (GPT-2); Shoeybi et al., "Megatron-LM", 2019, section 3. */
+ * forward, 4 backward, plus attention. Radford et al. 2019 (GPT-2); Shoeybi et al., "Megatron-LM",
+ * 2019, section 3. */
 #ifndef TRINE_MODEL_GPT_H
 #define TRINE_MODEL_GPT_H
 

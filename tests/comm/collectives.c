@@ -342,13 +342,14 @@ static void pieces_in(void) {
 }
 
 /* More than the scratch holds (1 MiB over all ranks, or 64 KiB each): several rounds, the last one
- * shorter. */
+ * shorter. With several nodes what has a root is mpi's business, seen before. */
 static void large_count_in(void) {
     trine_mesh *mesh;
     job j = world_job();
     j.comm = world_comm(&mesh);
     for (size_t k = 0; k < ROWS; k++)
         for (int in_place = 0; in_place < 2; in_place++) {
+            if (per_node && rows[k].rooted) continue;
             j.type = k % 2 ? TRINE_F32 : TRINE_F64;
             j.count = 400007;
             if (rows[k].split) j.count -= j.count % (size_t)j.size;

@@ -41,7 +41,7 @@ named() { # named CULPRIT: ended by the watchdog, one message, the culprit and n
         says 1 "no word from rank $1 [pp$1 dp0 tp0]"
 }
 
-echo "1..7"
+echo "1..8"
 
 job 4 loop 1 2
 named 1 && says 3 "in FORWARD unit 3 micro-batch 1" && says 1 "recv from rank 2 of 8 f32" &&
@@ -70,6 +70,10 @@ job 3 leave 1 2
 ended && says 1 "a rank has waited longer than" && says 1 "no word from rank 1 [pp1 dp0 tp0]" &&
     says 2 "barrier over group world (ranks 0 1 2)"
 result $? "a rank that does not come to free its windows"
+
+job 4 nodes 1 2
+named 1 && says 3 "all-reduce of 100000 f32 over group pp (ranks 0 1 2 3)"
+result $? "over two nodes all ranks are heard, whether they wait in memory or for messages"
 
 job 3 late 1 6
 [ "$status" -eq 0 ] && says 0 "waited"

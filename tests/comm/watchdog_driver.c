@@ -2,7 +2,8 @@
 /* A job in which one rank does not come to an all-reduce; run by watchdog.t. Arguments: what the
  * culprit does, its rank, and the timeout in seconds. It may loop, sleep or stop for ever, or be
  * late, but within the timeout: then the job ends well. "chain" has no culprit: a ring of receives;
- * with "leave" it is the end of the mesh to which it does not come. */
+ * with "leave" it is the end of the mesh to which it does not come; "nodes" sleeps, in a long
+ * all-reduce over nodes of two. */
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +23,7 @@ static void misbehave(const char *how, double timeout) {
     if (strcmp(how, "loop") == 0)
         while (for_ever) continue;
     if (strcmp(how, "stop") == 0) raise(SIGSTOP);
-    if (strcmp(how, "sleep") == 0) nap(1000);
+    if (strcmp(how, "sleep") == 0 || strcmp(how, "nodes") == 0) nap(1000);
     if (strcmp(how, "late") == 0) nap(timeout / 2);
 }
 
@@ -34,9 +35,10 @@ static void describe(const void *context, char *text, size_t size) {
 static trine_status work(trine_mesh *mesh, const char *how, int culprit, double timeout) {
     trine_comm *pp = trine_mesh_group(mesh, TRINE_PP);
     int rank = trine_comm_rank(pp), size = trine_comm_size(pp);
-    float x[8] = {0};
+    static float x[100000];
     if (strcmp(how, "chain") == 0) return trine_recv(pp, x, 8, TRINE_F32, (rank + size - 1) % size);
     if (rank == culprit && strcmp(how, "leave") != 0) misbehave(how, timeout);
+    if (strcmp(how, "nodes") == 0) return trine_all_reduce(pp, x, x, 100000, TRINE_F32, TRINE_SUM);
     if (rank == 3) return trine_recv(pp, x, 8, TRINE_F32, 2);
     return trine_all_reduce(pp, x, x, 8, TRINE_F32, TRINE_SUM);
 }
@@ -46,7 +48,7 @@ static trine_status run(trine_world *world, const char *how, int culprit, double
     trine_layout layout = {1, 1, trine_world_size(world)};
     trine_world_timeout(world, timeout);
     comm_activity(world, describe, "FORWARD unit 3 micro-batch 1");
-    TRY(trine_mesh_create(&mesh, world, layout, 0));
+    TRY(trine_mesh_create(&mesh, world, layout, strcmp(how, "nodes") == 0 ? 2 : 0));
     TRY(work(mesh, how, culprit, timeout));
     if (strcmp(how, "leave") == 0 && trine_world_rank(world) == culprit) nap(1000);
     trine_mesh_destroy(&mesh);

@@ -128,6 +128,17 @@ static void bytes_by_hand(void **state) {
     expect("adamw", D(11, 1), TIMED_adamw, 4 * (4 + 3) * 11);
 }
 
+/* What is set is not read; an embedding that is set writes zeros everywhere first. */
+static void gradients_that_are_set(void **state) {
+    (void)state;
+    expect("bias_backward", D(5, 7, GRAD_SET), TIMED_bias_backward, 4 * (35 + 7));
+    expect("norm_dx", D(5, 7, GRAD_SET, GRAD_ADD), TIMED_norm_backward, 4 * (3 * 35 + 10 + 7 + 28));
+    expect("norm_dx", D(5, 7, GRAD_ADD, GRAD_SET), TIMED_norm_backward, 4 * (4 * 35 + 10 + 7 + 14));
+    expect("embedding_dtable", D(5, 7, 9, 0, GRAD_SET), TIMED_embedding_backward,
+           4 * (35 + 35 + 35 + 63));
+    expect("position_dtable", D(3, 5, 7, GRAD_SET), TIMED_position_backward, 4 * (105 + 35));
+}
+
 static void limits_are_rates(void **state) {
     (void)state;
     for (device_kind kind = 0; kind < DEVICE_KINDS; kind++) {
@@ -149,6 +160,7 @@ int main(void) {
         cmocka_unit_test(memory_goes_through),
         cmocka_unit_test(flops_by_hand),
         cmocka_unit_test(bytes_by_hand),
+        cmocka_unit_test(gradients_that_are_set),
         cmocka_unit_test(limits_are_rates),
     };
     return HARNESS_RUN_ALONE(tests);
