@@ -2,7 +2,9 @@
 
 #include <oneapi/dnnl/dnnl.h>
 #include <oneapi/dnnl/dnnl_debug.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/status.h"
 
@@ -26,6 +28,7 @@ struct product {
     dnnl_memory_desc_t desc[OPERANDS];
     dnnl_memory_t memory[OPERANDS];
     dnnl_primitive_t primitive;
+    char implementation[32];
 };
 
 const char *product_text(product_kind kind) {
@@ -54,10 +57,16 @@ static dnnl_status_t allocate(product *p, int i) {
 }
 
 static dnnl_status_t choose(dnnl_primitive_desc_t *chosen, const product *p,
-                            dnnl_primitive_attr_t attr) {
+                            dnnl_primitive_attr_t attr, int choice) {
     const dnnl_memory_desc_t *d = p->desc;
-    return dnnl_matmul_primitive_desc_create(chosen, p->owner->engine, d[LEFT], d[RIGHT],
-                                             p->operands > BIAS ? d[BIAS] : NULL, d[OUT], attr);
+    dnnl_status_t status =
+        dnnl_matmul_primitive_desc_create(chosen, p->owner->engine, d[LEFT], d[RIGHT],
+                                          p->operands > BIAS ? d[BIAS] : NULL, d[OUT], attr);
+    if (status != dnnl_success) return status;
+    for (int n = 0; status == dnnl_success && n < choice; n++)
+        status = dnnl_primitive_desc_next_impl(*chosen);
+    if (status != dnnl_success) dnnl_primitive_desc_destroy(*chosen);
+    return status;
 }
 
 static dnnl_status_t append_sum(dnnl_post_ops_t post) {
@@ -79,13 +88,23 @@ static dnnl_status_t allocate(product *p, int i) {
 }
 
 static dnnl_status_t choose(dnnl_primitive_desc_t *chosen, const product *p,
-                            dnnl_primitive_attr_t attr) {
+                            dnnl_primitive_attr_t attr, int choice) {
     const dnnl_memory_desc_t *d = p->desc;
     dnnl_matmul_desc_t desc;
     dnnl_status_t status = dnnl_matmul_desc_init(&desc, &d[LEFT], &d[RIGHT],
                                                  p->operands > BIAS ? &d[BIAS] : NULL, &d[OUT]);
     if (status != dnnl_success) return status;
-    return dnnl_primitive_desc_create(chosen, &desc, attr, p->owner->engine, NULL);
+    dnnl_primitive_desc_iterator_t at;
+    status = dnnl_primitive_desc_iterator_create(&at, &desc, attr, p->owner->engine, NULL);
+    if (status != dnnl_success) return status;
+    for (int n = 0; status == dnnl_success && n < choice; n++)
+        status = dnnl_primitive_desc_iterator_next(at);
+    if (status == dnnl_success) {
+        *chosen = dnnl_primitive_desc_iterator_fetch(at);
+        if (!*chosen) status = dnnl_out_of_memory;
+    }
+    dnnl_primitive_desc_iterator_destroy(at);
+    return status;
 }
 
 static dnnl_status_t append_sum(dnnl_post_ops_t post) {
@@ -161,33 +180,44 @@ static trine_status set_sum(dnnl_primitive_attr_t attr) {
     return TRINE_OK;
 }
 
-static trine_status compile(product *p, dnnl_primitive_attr_t attr) {
+/* The end of the list is an error of the library's, but none of ours. */
+static trine_status compile(product *p, dnnl_primitive_attr_t attr, int choice) {
     dnnl_primitive_desc_t chosen;
-    TRY_DNNL(choose(&chosen, p, attr));
-    dnnl_status_t status = dnnl_primitive_create(&p->primitive, chosen);
+    const char *name = NULL;
+    if (choice == 0) TRY_DNNL(choose(&chosen, p, attr, 0));
+    if (choice > 0 && choose(&chosen, p, attr, choice) != dnnl_success) return TRINE_OK;
+    dnnl_status_t status =
+        dnnl_primitive_desc_query(chosen, dnnl_query_impl_info_str, 0, (void *)&name);
+    snprintf(p->implementation, sizeof p->implementation, "%s", name ? name : "?");
+    if (status == dnnl_success && strncmp(p->implementation, "ref", 3) != 0)
+        status = dnnl_primitive_create(&p->primitive, chosen);
     dnnl_primitive_desc_destroy(chosen);
     TRY_DNNL(status);
     return TRINE_OK;
 }
 
-static trine_status fill(product *p, product_kind kind, size_t T, size_t N, size_t K) {
+const char *product_implementation(const product *p) {
+    return p->implementation;
+}
+
+static trine_status fill(product *p, product_kind kind, size_t T, size_t N, size_t K, int choice) {
     TRY(make(p, kind, T, N, K));
     dnnl_primitive_attr_t attr;
     TRY_DNNL(dnnl_primitive_attr_create(&attr));
     trine_status status = kind == PRODUCT_DW_ADD ? set_sum(attr) : TRINE_OK;
-    if (status == TRINE_OK) status = compile(p, attr);
+    if (status == TRINE_OK) status = compile(p, attr, choice);
     dnnl_primitive_attr_destroy(attr);
     return status;
 }
 
 trine_status product_create(product **p, onednn *o, product_kind kind, bool biased, size_t T,
-                            size_t N, size_t K) {
+                            size_t N, size_t K, int choice) {
     *p = calloc(1, sizeof **p);
     CHECK(*p, TRINE_ENOMEM, "no memory for a matmul");
     (*p)->owner = o;
     (*p)->operands = biased ? OPERANDS : BIAS;
-    trine_status status = fill(*p, kind, T, N, K);
-    if (status != TRINE_OK) product_destroy(p);
+    trine_status status = fill(*p, kind, T, N, K, choice);
+    if (status != TRINE_OK || !(*p)->primitive) product_destroy(p);
     return status;
 }
 

@@ -1,7 +1,8 @@
 /* One matmul of a linear layer, by oneDNN alone: the limit of what the trainer can reach. Its own
  * code and not the device's, so that the limit does not follow when the device gets slower or
  * faster. Strides are the model's (dense, row-major), the post-op is the model's accumulation.
- * C API of versions 2 and 3. Cost: what the library takes, and one call. */
+ * The library has several implementations and a favourite, which need not be its fastest: they can
+ * be asked for one by one. C API of versions 2 and 3. Cost: what the library takes, and one call. */
 #ifndef TRINE_BENCH_ONEDNN_H
 #define TRINE_BENCH_ONEDNN_H
 
@@ -28,9 +29,13 @@ typedef struct product product; /* a primitive */
 /* Errors: TRINE_ENOMEM, TRINE_EMATH. What is created is owned by the caller. */
 trine_status onednn_open(onednn **o);
 void onednn_close(onednn **o);
-/* Makes the primitive for the number of threads that OpenMP is set to now. */
+/* Makes the primitive for the number of threads that OpenMP is set to now, by the library's
+ * implementation `choice`, counted from its favourite, 0. *p is NULL when it has no more of them but
+ * plain loops. */
 trine_status product_create(product **p, onednn *o, product_kind kind, bool biased, size_t T,
-                            size_t N, size_t K);
+                            size_t N, size_t K, int choice);
+/* What the library calls the implementation. */
+const char *product_implementation(const product *p);
 void product_destroy(product **p);
 /* Runs it and waits. bias is NULL unless `biased`. Errors: TRINE_EMATH. */
 trine_status product_run(product *p, float *out, const float *left, const float *right,

@@ -9,13 +9,15 @@
 
 enum { LEFT, RIGHT, OUT, POOLS };
 
+#define CHOICES 3 /* implementations, at most */
+
 struct products {
     device *dev; /* its memory is the trainer's kind of memory */
     onednn *library;
     layer_shape layers[LAYERS];
     size_t copies[LAYERS];
-    product *product[LAYERS][PRODUCT_KINDS];
-    bench_samples samples[LAYERS][PRODUCT_KINDS];
+    product *product[LAYERS][PRODUCT_KINDS][CHOICES]; /* NULL behind the library's last */
+    bench_samples samples[LAYERS][PRODUCT_KINDS][CHOICES];
     float *pool[POOLS], *bias; /* each pool holds the operands of one product, all copies */
     size_t count[POOLS], bias_count;
 };
@@ -88,8 +90,9 @@ static trine_status fill(products *p, int threads) {
     for (int l = 0; l < LAYERS; l++)
         for (int k = 0; k < PRODUCT_KINDS; k++) {
             const layer_shape *s = &p->layers[l];
-            TRY(product_create(&p->product[l][k], p->library, (product_kind)k,
-                               s->biased && k == PRODUCT_Y, s->T, s->N, s->K));
+            for (int c = 0; c < CHOICES; c++)
+                TRY(product_create(&p->product[l][k][c], p->library, (product_kind)k,
+                                   s->biased && k == PRODUCT_Y, s->T, s->N, s->K, c));
         }
     return TRINE_OK;
 }
@@ -108,7 +111,8 @@ void products_destroy(products **out) {
     products *p = *out;
     if (!p) return;
     for (int l = 0; l < LAYERS; l++)
-        for (int k = 0; k < PRODUCT_KINDS; k++) product_destroy(&p->product[l][k]);
+        for (int k = 0; k < PRODUCT_KINDS; k++)
+            for (int c = 0; c < CHOICES; c++) product_destroy(&p->product[l][k][c]);
     onednn_close(&p->library);
     for (int i = 0; p->dev && i < POOLS; i++)
         device_free(p->dev, p->pool[i], p->count[i] * sizeof(float));
@@ -120,26 +124,39 @@ void products_destroy(products **out) {
 
 /* ---- Running ---- */
 
-static trine_status run_copies(products *p, layer l, product_kind kind) {
+static trine_status run_copies(products *p, layer l, product_kind kind, int choice) {
     const layer_shape *s = &p->layers[l];
     size_t count[POOLS];
     operand_counts(s, kind, count);
     for (size_t c = 0; c < p->copies[l]; c++)
-        TRY(product_run(p->product[l][kind], p->pool[OUT] + c * count[OUT],
+        TRY(product_run(p->product[l][kind][choice], p->pool[OUT] + c * count[OUT],
                         p->pool[LEFT] + c * count[LEFT], p->pool[RIGHT] + c * count[RIGHT],
                         s->biased && kind == PRODUCT_Y ? p->bias : NULL));
     return TRINE_OK;
 }
 
+static trine_status run_product(products *p, layer l, product_kind kind, products_pass_kind pass) {
+    for (int c = 0; c < CHOICES && p->product[l][kind][c]; c++) {
+        double start = bench_now();
+        TRY(run_copies(p, l, kind, c));
+        double seconds = (bench_now() - start) / (double)p->copies[l];
+        if (pass == PASS_KEEP) bench_add(&p->samples[l][kind][c], seconds);
+    }
+    return TRINE_OK;
+}
+
 trine_status products_pass(products *p, products_pass_kind pass) {
     for (int l = 0; l < LAYERS; l++)
-        for (int k = 0; k < PRODUCT_KINDS; k++) {
-            double start = bench_now();
-            TRY(run_copies(p, (layer)l, (product_kind)k));
-            double seconds = (bench_now() - start) / (double)p->copies[l];
-            if (pass == PASS_KEEP) bench_add(&p->samples[l][k], seconds);
-        }
+        for (int k = 0; k < PRODUCT_KINDS; k++)
+            TRY(run_product(p, (layer)l, (product_kind)k, pass));
     return TRINE_OK;
+}
+
+static int fastest(const products *p, layer l, product_kind kind) {
+    int best = 0;
+    for (int c = 1; c < CHOICES && p->product[l][kind][c]; c++)
+        if (bench_min(&p->samples[l][kind][c]) < bench_min(&p->samples[l][kind][best])) best = c;
+    return best;
 }
 
 /* ---- Sums ---- */
@@ -149,7 +166,11 @@ const layer_shape *products_layer(const products *p, layer l) {
 }
 
 const bench_samples *products_samples(const products *p, layer l, product_kind kind) {
-    return &p->samples[l][kind];
+    return &p->samples[l][kind][fastest(p, l, kind)];
+}
+
+const char *products_implementation(const products *p, layer l, product_kind kind) {
+    return product_implementation(p->product[l][kind][fastest(p, l, kind)]);
 }
 
 double products_flops(const products *p, layer l) {
@@ -160,8 +181,9 @@ double products_flops(const products *p, layer l) {
 static double sum(const products *p, product_kind dw, double (*of)(const bench_samples *)) {
     double seconds = 0;
     for (int l = 0; l < LAYERS; l++)
-        seconds += p->layers[l].times * (of(&p->samples[l][PRODUCT_Y]) +
-                                         of(&p->samples[l][PRODUCT_DX]) + of(&p->samples[l][dw]));
+        seconds += p->layers[l].times * (of(products_samples(p, (layer)l, PRODUCT_Y)) +
+                                         of(products_samples(p, (layer)l, PRODUCT_DX)) +
+                                         of(products_samples(p, (layer)l, dw)));
     return seconds;
 }
 

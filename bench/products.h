@@ -3,13 +3,14 @@
  * A step of a GPT with L layers runs, for each of qkv, proj, fc and out L times and for the logits
  * once: y = x w^T (with the bias where the model fuses it), dx = dy w, and dw from dy and x. The
  * gradients are both added (+=) and set (=), because a step with one micro-batch may do either; the
- * sum takes whichever is faster, so that the limit is a limit.
+ * sum takes whichever is faster, so that the limit is a limit. For the same reason each of the
+ * library's implementations is run, and the one with the best time is the product's.
  *
  * Each product has as many copies of its operands as it takes to be larger than four times the
  * last-level cache (at most L, as in the model): what is read was not touched just before. Numbers
  * are random. A pass runs each of them once over all its copies.
  * Cost: a pass takes about 4/3 of a step's matmuls where all layers have copies of their own, less
- * elsewhere; memory up to the logits, their weight, and both again. */
+ * elsewhere, for each implementation; memory up to the logits, their weight, and both again. */
 #ifndef TRINE_BENCH_PRODUCTS_H
 #define TRINE_BENCH_PRODUCTS_H
 
@@ -45,9 +46,10 @@ void products_destroy(products **p);
 typedef enum { PASS_WARM, PASS_KEEP } products_pass_kind;
 trine_status products_pass(products *p, products_pass_kind kind);
 
-/* Facts and samples: seconds of one execution. */
+/* Facts, and of the fastest implementation its samples, seconds of one execution, and its name. */
 const layer_shape *products_layer(const products *p, layer l);
 const bench_samples *products_samples(const products *p, layer l, product_kind kind);
+const char *products_implementation(const products *p, layer l, product_kind kind);
 double products_flops(const products *p, layer l); /* of one execution of any kind: 2 T N K */
 
 /* Seconds of all matmuls of a step, with dw as said, from the samples' medians or minima. */

@@ -22,6 +22,16 @@
 
 /* ---- The node -------------------------------------------------------------------------------- */
 
+/* What the cores of one such cache share: sysconf tells of all caches of a machine together. */
+static size_t last_level_cache(void) {
+    unsigned long kib = 0;
+    FILE *f = fopen("/sys/devices/system/cpu/cpu0/cache/index3/size", "r");
+    if (!f) return DEFAULT_CACHE;
+    bool known = fscanf(f, "%luK", &kib) == 1;
+    fclose(f);
+    return known ? kib << 10 : DEFAULT_CACHE;
+}
+
 static trine_status fill_node(shm_node *n, const int *members, int size) {
     n->comm = MPI_COMM_NULL;
     n->size = size;
@@ -29,8 +39,7 @@ static trine_status fill_node(shm_node *n, const int *members, int size) {
     CHECK(n->members, TRINE_ENOMEM, "no memory for a node of %d ranks", size);
     memcpy(n->members, members, (size_t)size * sizeof *members);
     while (n->members[n->rank] != n->world->rank) n->rank++;
-    long cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
-    n->cache = cache > 0 ? (size_t)cache : DEFAULT_CACHE;
+    n->cache = last_level_cache();
     n->crowded = size > sysconf(_SC_NPROCESSORS_ONLN);
     return TRINE_OK;
 }

@@ -282,18 +282,6 @@ static void start_gather(stress *s, trine_comm *comm) {
     s->used++;
 }
 
-/* More all-gathers than the ring of a group has places, while one rank hangs back. */
-static void start_burst(stress *s, trine_comm *comm) {
-    const struct timespec nap = {.tv_nsec = 200000};
-    int late = (int)draw(&s->common, (uint64_t)trine_comm_size(comm));
-    finish_all(s);
-    for (int k = 0; k < 12; k++) {
-        if (k == 1 && trine_comm_rank(comm) == late) nanosleep(&nap, NULL);
-        start_gather(s, comm);
-    }
-    finish_all(s);
-}
-
 /* To the next rank of the group, and from the one before. */
 static void start_messages(stress *s, trine_comm *comm) {
     int size = trine_comm_size(comm), rank = trine_comm_rank(comm);
@@ -312,6 +300,23 @@ static void start_messages(stress *s, trine_comm *comm) {
     dawdle(s);
     OK(comm_send_start(comm, out->own, n, TRINE_F32, next, &out->request));
     s->used += 2;
+}
+
+/* More all-gathers than the ring of a group has places, or more messages than an outbox, while one
+ * rank hangs back. */
+static void start_burst(stress *s, trine_comm *comm) {
+    const struct timespec nap = {.tv_nsec = 200000};
+    bool messages = draw(&s->common, 2) == 0;
+    int late = (int)draw(&s->common, (uint64_t)trine_comm_size(comm));
+    finish_all(s);
+    for (int k = 0; k < (messages ? UNDER_WAY / 2 : 12); k++) {
+        if (k == 1 && trine_comm_rank(comm) == late) nanosleep(&nap, NULL);
+        if (messages)
+            start_messages(s, comm);
+        else
+            start_gather(s, comm);
+    }
+    finish_all(s);
 }
 
 /* ---- The test -------------------------------------------------------------------------------- */
