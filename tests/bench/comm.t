@@ -2,6 +2,7 @@
 # TEST timeout=120
 # bench/comm on two ranks with tiny sizes: the file holds what the table shows, for every primitive, and
 # a command line that cannot run is refused. Nothing is said about the times themselves.
+# shellcheck disable=SC2016  # Perl expands what stands in quotation marks
 BUILD=${BUILD:-build}
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
