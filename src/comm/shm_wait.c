@@ -14,7 +14,7 @@
 /* Looks before the first yield: a peer on a processor of its own answers within a microsecond or
  * two; one that shares ours cannot answer while we look. */
 #define SPINS         1000
-#define SPINS_CROWDED 20
+#define SPINS_CROWDED 4
 /* Yields before sleeping. */
 #define YIELDS 8
 /* A sleeper looks at the watchdog's channel this often, in nanoseconds. */
