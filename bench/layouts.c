@@ -167,6 +167,12 @@ static trine_status measure(bench *b, const variant *v) {
     return status;
 }
 
+static trine_status check_only(const char *only) {
+    for (size_t i = 0; i < sizeof variants / sizeof *variants; i++)
+        if (!only || !strcmp(only, variants[i].name)) return TRINE_OK;
+    return status_user(RAISE(TRINE_EINVAL, "--only %s: there are dp, tp and pp", only));
+}
+
 static trine_status measure_all(bench *b) {
     char title[160];
     snprintf(title, sizeof title,
@@ -192,6 +198,7 @@ static trine_status measure_with_text(bench *b) {
 
 static trine_status run(const knobs *k) {
     bench b = {.k = k};
+    TRY(check_only(k->only));
     TRY(bench_report_open(&b.report, "layouts", k->json, 2, BENCH_LOUD));
     knobs_report(k, b.report);
     trine_status status = TRINE_OK;

@@ -45,6 +45,7 @@ typedef struct {
     shm_place dst;
     uint64_t bytes;
     uint64_t waits; /* whether the caller waits for the call at once */
+    shm_counter announced; /* the call's number + 1, once the rest stands here */
 } shm_desc;
 
 /* One rank's control memory of one group; written by that rank, but for the counters of the
@@ -190,6 +191,13 @@ void shm_finished(shm_state *s, uint64_t call);
 trine_status shm_open_call(shm_state *s, const void *src, size_t src_bytes, const void *dst,
                            size_t dst_bytes, uint64_t *call);
 trine_status shm_close_call(shm_state *s, uint64_t call, shm_form form);
+/* shm_open_call where one rank has something for all (src_bytes of it, known to all), or all have
+ * something for one. Short ones do not wait for all: for the root only, or only the root does, so
+ * that as many calls as the ring has places may be under way. */
+trine_status shm_open_from(shm_state *s, const void *src, size_t src_bytes, int root,
+                           uint64_t *call, shm_form *form);
+trine_status shm_open_to(shm_state *s, const void *src, size_t src_bytes, int root,
+                         uint64_t *call, shm_form *form);
 
 /* Whether every member's src can be read and its dst be written where it lies; alike on all. */
 bool shm_reachable(const shm_state *s, uint64_t call);

@@ -56,6 +56,11 @@ void *shm_peer_at(const shm_state *s, int member, shm_place place) {
 
 /* ---- Announcing ------------------------------------------------------------------------------ */
 
+/* Whether a call travels in the ring is known from its size, before anybody has announced it. */
+static bool is_short(const shm_state *s, size_t bytes) {
+    return bytes <= shm_payload_bytes(s->comm->size);
+}
+
 /* Announces the next call. A short src travels along. The ring's entry has to be free: all must
  * have finished the call that had it before. Returns the call's number. */
 trine_status shm_announce(shm_state *s, const void *src, size_t src_bytes, const void *dst,
@@ -68,12 +73,13 @@ trine_status shm_announce(shm_state *s, const void *src, size_t src_bytes, const
     d->dst = shm_find(s->node, dst, dst_bytes);
     d->bytes = src_bytes;
     d->waits = waits;
-    if (src_bytes <= shm_payload_bytes(s->comm->size)) {
+    if (is_short(s, src_bytes)) {
         if (src_bytes) memcpy(shm_payload(s, s->comm->rank, call), src, src_bytes);
         d->src = (shm_place){SHM_PAYLOAD, 0};
     } else {
         d->src = shm_find(s->node, src, src_bytes);
     }
+    atomic_store_explicit(&d->announced, call + 1, memory_order_release);
     tick(s, shm_arrivals(s, call), shm_all_arrived(s, call));
     return TRINE_OK;
 }
@@ -128,6 +134,34 @@ trine_status shm_open_call(shm_state *s, const void *src, size_t src_bytes, cons
     TRY(shm_finish_gathers(s, s->calls));
     TRY(shm_announce(s, src, src_bytes, dst, dst_bytes, true, call));
     return await_arrivals(s, *call);
+}
+
+static shm_form form_of_root(const shm_state *s, uint64_t call, int root) {
+    bool nowhere = shm_desc_of(s, root, call)->src.window == SHM_NOWHERE;
+    return nowhere ? SHM_FORM_STAGED : SHM_FORM_DIRECT;
+}
+
+trine_status shm_open_from(shm_state *s, const void *src, size_t src_bytes, int root,
+                           uint64_t *call, shm_form *form) {
+    bool is_root = s->comm->rank == root, brief = is_short(s, src_bytes);
+    TRY(shm_finish_gathers(s, s->calls));
+    TRY(shm_announce(s, is_root ? src : NULL, is_root ? src_bytes : 0, NULL, 0, true, call));
+    if (!brief) TRY(await_arrivals(s, *call));
+    *form = brief ? SHM_FORM_PAYLOAD : form_of_root(s, *call, root);
+    if (!brief) return TRINE_OK;
+    if (!is_root) return shm_await(s, &shm_desc_of(s, root, *call)->announced, *call + 1);
+    shm_ring_all(s); /* who sleeps may wait for this rank alone */
+    return TRINE_OK;
+}
+
+trine_status shm_open_to(shm_state *s, const void *src, size_t src_bytes, int root, uint64_t *call,
+                         shm_form *form) {
+    bool brief = is_short(s, src_bytes);
+    TRY(shm_finish_gathers(s, s->calls));
+    TRY(shm_announce(s, src, src_bytes, NULL, 0, true, call));
+    if (!brief || s->comm->rank == root) TRY(await_arrivals(s, *call));
+    *form = brief ? SHM_FORM_PAYLOAD : shm_form_of(s, *call, false);
+    return TRINE_OK;
 }
 
 /* Ends it; when others may still read what lies with the caller, after they have. */

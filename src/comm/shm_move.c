@@ -16,20 +16,13 @@ static trine_status from_root_staged(shm_state *s, char *dst, const char *src, s
     return TRINE_OK;
 }
 
-static shm_form form_of_root(const shm_state *s, uint64_t call, int root) {
-    int64_t window = shm_desc_of(s, root, call)->src.window;
-    return window == SHM_PAYLOAD   ? SHM_FORM_PAYLOAD
-           : window == SHM_NOWHERE ? SHM_FORM_STAGED
-                                   : SHM_FORM_DIRECT;
-}
-
 trine_status shm_broadcast(trine_comm *comm, void *buf, size_t bytes, int root) {
     shm_state *s = comm->shm;
     bool is_root = comm->rank == root;
     uint64_t call;
     if (!bytes) return TRINE_OK;
-    TRY(shm_open_call(s, is_root ? buf : NULL, is_root ? bytes : 0, NULL, 0, &call));
-    shm_form f = form_of_root(s, call, root);
+    shm_form f;
+    TRY(shm_open_from(s, buf, bytes, root, &call, &f));
     if (f == SHM_FORM_STAGED)
         TRY(from_root_staged(s, buf, buf, bytes, root));
     else if (!is_root)
@@ -57,8 +50,8 @@ trine_status shm_scatter(trine_comm *comm, void *dst, const void *src, size_t pa
     size_t whole = part * (size_t)comm->size, own = (size_t)comm->rank * part;
     uint64_t call;
     if (!part) return TRINE_OK;
-    TRY(shm_open_call(s, is_root ? src : NULL, is_root ? whole : 0, NULL, 0, &call));
-    shm_form f = form_of_root(s, call, root);
+    shm_form f;
+    TRY(shm_open_from(s, src, whole, root, &call, &f));
     if (f == SHM_FORM_STAGED) {
         TRY(scatter_staged(s, dst, src, part, root));
     } else {
@@ -85,8 +78,8 @@ trine_status shm_gather(trine_comm *comm, void *dst, const void *src, size_t par
     shm_state *s = comm->shm;
     uint64_t call;
     if (!part) return TRINE_OK;
-    TRY(shm_open_call(s, src, part, NULL, 0, &call));
-    shm_form f = shm_form_of(s, call, false);
+    shm_form f;
+    TRY(shm_open_to(s, src, part, root, &call, &f));
     if (f == SHM_FORM_STAGED)
         TRY(gather_to_root_staged(s, dst, src, part, root));
     else if (comm->rank == root)

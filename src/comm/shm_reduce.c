@@ -136,8 +136,8 @@ trine_status shm_reduce(trine_comm *comm, void *dst, const void *src, size_t cou
     shm_state *s = comm->shm;
     uint64_t call;
     if (!count) return TRINE_OK;
-    TRY(shm_open_call(s, src, count * trine_dtype_bytes(type), NULL, 0, &call));
-    shm_form f = shm_form_of(s, call, false);
+    shm_form f;
+    TRY(shm_open_to(s, src, count * trine_dtype_bytes(type), root, &call, &f));
     if (f == SHM_FORM_STAGED)
         TRY(reduce_staged(s, dst, src, count, type, op, root));
     else if (comm->rank == root)
