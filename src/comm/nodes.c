@@ -44,7 +44,7 @@ static void spread_direct(const nodes_state *n, uint64_t call, char *dst, size_t
     const shm_state *s = nodes_shm(n);
     for (int k = 1; k < s->comm->size; k++) {
         int i = (s->comm->rank + k) % s->comm->size, m = part_held(n, i, 0);
-        memcpy(dst + (size_t)m * part, shm_src_of(s, i, call), part);
+        memcpy(dst + (size_t)m * part, shm_src_of(s, i, call, part), part);
         for (int held = 1; (m = part_held(n, i, held)) != NO_PEER; held++)
             memcpy(dst + (size_t)m * part, shm_dst_of(s, i, call) + (size_t)m * part, part);
     }

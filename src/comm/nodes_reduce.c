@@ -154,7 +154,7 @@ static void add(const job *j, char *to, const char *partial, size_t offset, size
     for (int i = 0; i < members; i++) {
         const char *from = !j->s    ? j->src
                            : staged ? shm_stage(j->s, i, *staged)
-                                    : shm_src_of(j->s, i, j->call);
+                                    : shm_src_of(j->s, i, j->call, j->count * j->element);
         addends[k++] = from + offset;
     }
     ordered_combine(to, addends, k, elements, j->type, j->op);

@@ -57,7 +57,8 @@ trine_status shm_attach(trine_comm *comm, shm_node *node) {
     s->dsts = calloc(size, sizeof *s->dsts);
     s->sent = calloc(size, sizeof *s->sent);
     s->received = calloc(size, sizeof *s->received);
-    CHECK(s->index && s->block && s->dsts && s->sent && s->received, TRINE_ENOMEM,
+    s->taken = calloc(size, sizeof *s->taken);
+    CHECK(s->index && s->block && s->dsts && s->sent && s->received && s->taken, TRINE_ENOMEM,
           "no memory for group %s of %zu", comm_group_name(comm->group), size);
     for (int i = 0; i < comm->size; i++) {
         s->index[i] = index_in(node, comm->members[i]);
@@ -82,6 +83,7 @@ void shm_detach(trine_comm *comm) {
     free(s->dsts);
     free(s->sent);
     free(s->received);
+    free(s->taken);
     free(s);
     comm->shm = NULL;
 }

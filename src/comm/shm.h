@@ -22,6 +22,7 @@
 #define SHM_WINDOWS  64
 #define SHM_RING     8 /* collectives of a group under way before a start has to wait */
 #define SHM_PHASES   64
+#define SHM_SHORTS   16 /* short calls of a group under way */
 #define SHM_MESSAGES 4 /* messages from one rank to another before a send has to queue */
 #define SHM_EAGER    4096
 #define SHM_STAGE    ((size_t)128 * 1024) /* half of a rank's staging memory */
@@ -43,10 +44,14 @@ typedef struct {
 typedef struct {
     _Alignas(SHM_LINE) shm_place src;
     shm_place dst;
-    uint64_t bytes;
     uint64_t waits; /* whether the caller waits for the call at once */
-    shm_counter announced; /* the call's number + 1, once the rest stands here */
 } shm_desc;
+
+/* A short call's number + 1, and behind it, on the same line if there is room, what was posted. */
+typedef struct {
+    _Alignas(SHM_LINE) shm_counter posted;
+    char data[SHM_EAGER];
+} shm_short;
 
 /* One rank's control memory of one group; written by that rank, but for the counters of the
  * group's first. Behind it: SHM_RING payloads, then an outbox for every member, then for every
@@ -55,13 +60,23 @@ typedef struct {
     _Alignas(SHM_LINE) shm_counter arrived[SHM_RING];
     _Alignas(SHM_LINE) shm_counter passed[SHM_PHASES];
     shm_desc ring[SHM_RING];
+    /* Of short calls from one to all or from all to one: halves of the ring that this rank has
+     * finished; what it posted. */
+    _Alignas(SHM_LINE) shm_counter halves;
+    shm_short shorts[SHM_SHORTS];
 } shm_block;
+
+/* A message's number + 1, where it lies, and, if it is short, itself. */
+typedef struct {
+    _Alignas(SHM_LINE) shm_counter posted;
+    shm_place src;
+    uint64_t bytes;
+    char data[SHM_EAGER];
+} shm_message;
 
 /* Messages from one rank to another. */
 typedef struct {
-    _Alignas(SHM_LINE) shm_counter posted;
-    shm_desc ring[SHM_MESSAGES];
-    _Alignas(SHM_LINE) char eager[SHM_MESSAGES][SHM_EAGER];
+    shm_message ring[SHM_MESSAGES];
 } shm_outbox;
 
 typedef struct {
@@ -101,8 +116,15 @@ typedef struct shm_state {
     void **dsts;        /* (P) where an all-reduce writes */
     uint64_t calls;     /* collectives started */
     uint64_t phase;     /* phases reached */
-    uint64_t free_at[SHM_RING]; /* the ring's entry is free when all have reached this phase */
+    /* The ring's entry is free when the counter has this value; NULL: it is. */
+    struct {
+        const shm_counter *counter;
+        uint64_t target;
+    } free_at[SHM_RING];
+    uint64_t shorts;    /* short calls from one to all or from all to one, finished */
+    uint64_t half_free; /* the half of their ring that was last seen to be free */
     uint64_t *sent, *received;  /* (P) messages numbered so far */
+    uint64_t *taken;            /* (P) of those sent, as last seen */
     comm_request *first, *last; /* under way, in the order of their start */
     trine_comm *comm;
     struct shm_state *next_busy;
@@ -180,35 +202,42 @@ uint64_t shm_pass(shm_state *s);
 /* Passes, and waits for all. */
 trine_status shm_meet(shm_state *s);
 
-/* Announces the next call: where src and dst lie. A short src travels along. Waits when the ring is
- * full. *call is its number. */
+/* Announces the next call: where src and dst lie (NULL: nowhere). A short src travels along; src_bytes
+ * is the same on all. Waits when the ring is full. *call is its number. */
 trine_status shm_announce(shm_state *s, const void *src, size_t src_bytes, const void *dst,
                           size_t dst_bytes, bool waits, uint64_t *call);
-/* This rank has finished the call: when all are in its last phase the place in the ring is free. */
+/* This rank has finished the call: when all are in its last phase the place in the ring is free.
+ * A blocking call that has no phase of its own leaves its place when all announce the next. */
 void shm_finished(shm_state *s, uint64_t call);
 /* The same for calls that block: announce and wait for all; then, when others may still read what
  * lies with the caller, wait until they have. */
 trine_status shm_open_call(shm_state *s, const void *src, size_t src_bytes, const void *dst,
                            size_t dst_bytes, uint64_t *call);
 trine_status shm_close_call(shm_state *s, uint64_t call, shm_form form);
-/* shm_open_call where one rank has something for all (src_bytes of it, known to all), or all have
- * something for one. Short ones do not wait for all: for the root only, or only the root does, so
- * that as many calls as the ring has places may be under way. */
-trine_status shm_open_from(shm_state *s, const void *src, size_t src_bytes, int root,
-                           uint64_t *call, shm_form *form);
-trine_status shm_open_to(shm_state *s, const void *src, size_t src_bytes, int root,
-                         uint64_t *call, shm_form *form);
 
 /* Whether every member's src can be read and its dst be written where it lies; alike on all. */
 bool shm_reachable(const shm_state *s, uint64_t call);
 const shm_desc *shm_desc_of(const shm_state *s, int member, uint64_t call);
-shm_form shm_form_of(const shm_state *s, uint64_t call, bool dst_too);
-/* Where a member's src and dst lie for this rank; a place of a member's; a half of its staging
- * memory, SHM_STAGE bytes, by turns. */
-const char *shm_src_of(const shm_state *s, int member, uint64_t call);
+shm_form shm_form_of(const shm_state *s, uint64_t call, size_t bytes, bool dst_too);
+/* Where a member's src (`bytes`, as announced) and dst lie for this rank; a place of a member's; a
+ * half of its staging memory, SHM_STAGE bytes, by turns. */
+const char *shm_src_of(const shm_state *s, int member, uint64_t call, size_t bytes);
 char *shm_dst_of(const shm_state *s, int member, uint64_t call);
 void *shm_peer_at(const shm_state *s, int member, shm_place place);
 char *shm_stage(const shm_state *s, int member, uint64_t piece);
+
+/* ---- shm_short.c ----------------------------------------------------------------------------- */
+
+/* Whether a call from one rank to all, or from all to one, with `bytes` of each that has something,
+ * goes this way. Pure, so that all choose alike. */
+bool shm_is_short(size_t bytes);
+/* From the root to all: the root posts src and goes on, the others wait for it. To the root: the
+ * others post and go on, the root waits for all. Then what `member` posted can be read, by those
+ * who waited for it, until shm_short_end. */
+trine_status shm_short_from(shm_state *s, const void *src, size_t bytes, int root);
+trine_status shm_short_to(shm_state *s, const void *src, size_t bytes, int root);
+const char *shm_short_of(const shm_state *s, int member);
+void shm_short_end(shm_state *s);
 
 /* ---- shm_request.c --------------------------------------------------------------------------- */
 
@@ -260,6 +289,10 @@ static inline size_t shm_payload_bytes(int size) {
     size_t bytes = (size_t)64 * 1024 / (size_t)size;
     if (bytes > 16 * 1024) bytes = 16 * 1024;
     return bytes / SHM_LINE * SHM_LINE;
+}
+
+static inline bool shm_fits_payload(const shm_state *s, size_t bytes) {
+    return bytes <= shm_payload_bytes(s->comm->size);
 }
 
 static inline char *shm_payload(const shm_state *s, int member, uint64_t call) {

@@ -56,11 +56,6 @@ void *shm_peer_at(const shm_state *s, int member, shm_place place) {
 
 /* ---- Announcing ------------------------------------------------------------------------------ */
 
-/* Whether a call travels in the ring is known from its size, before anybody has announced it. */
-static bool is_short(const shm_state *s, size_t bytes) {
-    return bytes <= shm_payload_bytes(s->comm->size);
-}
-
 /* Announces the next call. A short src travels along. The ring's entry has to be free: all must
  * have finished the call that had it before. Returns the call's number. */
 trine_status shm_announce(shm_state *s, const void *src, size_t src_bytes, const void *dst,
@@ -68,40 +63,42 @@ trine_status shm_announce(shm_state *s, const void *src, size_t src_bytes, const
     uint64_t call = *number = s->calls++;
     shm_desc *d = &s->block[s->comm->rank]->ring[call % SHM_RING];
     if (call >= SHM_RING) TRY(shm_finish_gathers(s, call - SHM_RING + 1));
-    uint64_t freed = s->free_at[call % SHM_RING];
-    if (freed) TRY(await_phase(s, freed - 1));
+    const shm_counter *freed = s->free_at[call % SHM_RING].counter;
+    if (freed) TRY(shm_await(s, freed, s->free_at[call % SHM_RING].target));
     d->dst = shm_find(s->node, dst, dst_bytes);
-    d->bytes = src_bytes;
     d->waits = waits;
-    if (is_short(s, src_bytes)) {
-        if (src_bytes) memcpy(shm_payload(s, s->comm->rank, call), src, src_bytes);
+    if (shm_fits_payload(s, src_bytes)) {
+        if (src) memcpy(shm_payload(s, s->comm->rank, call), src, src_bytes);
         d->src = (shm_place){SHM_PAYLOAD, 0};
     } else {
         d->src = shm_find(s->node, src, src_bytes);
     }
-    atomic_store_explicit(&d->announced, call + 1, memory_order_release);
     tick(s, shm_arrivals(s, call), shm_all_arrived(s, call));
     return TRINE_OK;
 }
 
-/* This rank has finished a call: when all are in the last phase its place in the ring is free. */
+static void free_at(shm_state *s, uint64_t call, const shm_counter *counter, uint64_t target) {
+    s->free_at[call % SHM_RING].counter = counter;
+    s->free_at[call % SHM_RING].target = target;
+}
+
 void shm_finished(shm_state *s, uint64_t call) {
-    s->free_at[call % SHM_RING] = s->phase;
+    uint64_t last = s->phase - 1;
+    free_at(s, call, shm_passes(s, last), shm_all_passed(s, last));
 }
 
-/* Where `member`'s src lies for this rank. */
-const char *shm_src_of(const shm_state *s, int member, uint64_t call) {
-    shm_place place = shm_desc_of(s, member, call)->src;
-    if (place.window == SHM_PAYLOAD) return shm_payload(s, member, call);
-    return shm_peer_at(s, member, place);
+const char *shm_src_of(const shm_state *s, int member, uint64_t call, size_t bytes) {
+    if (shm_fits_payload(s, bytes)) return shm_payload(s, member, call);
+    return shm_peer_at(s, member, shm_desc_of(s, member, call)->src);
 }
 
-/* What everybody sees alike once all have arrived. */
-shm_form shm_form_of(const shm_state *s, uint64_t call, bool dst_too) {
+/* What everybody sees alike once all have arrived. That a call is short is seen without a look at the
+ * others' descriptors, each of which is a line from another processor's cache. */
+shm_form shm_form_of(const shm_state *s, uint64_t call, size_t bytes, bool dst_too) {
     bool direct = true, waits = true;
+    if (shm_fits_payload(s, bytes)) return SHM_FORM_PAYLOAD;
     for (int i = 0; i < s->comm->size; i++) {
         const shm_desc *d = shm_desc_of(s, i, call);
-        if (d->src.window == SHM_PAYLOAD) return SHM_FORM_PAYLOAD;
         if (d->src.window == SHM_NOWHERE) direct = false;
         if (dst_too && d->dst.window == SHM_NOWHERE) direct = false;
         if (!d->waits) waits = false;
@@ -136,37 +133,14 @@ trine_status shm_open_call(shm_state *s, const void *src, size_t src_bytes, cons
     return await_arrivals(s, *call);
 }
 
-static shm_form form_of_root(const shm_state *s, uint64_t call, int root) {
-    bool nowhere = shm_desc_of(s, root, call)->src.window == SHM_NOWHERE;
-    return nowhere ? SHM_FORM_STAGED : SHM_FORM_DIRECT;
-}
-
-trine_status shm_open_from(shm_state *s, const void *src, size_t src_bytes, int root,
-                           uint64_t *call, shm_form *form) {
-    bool is_root = s->comm->rank == root, brief = is_short(s, src_bytes);
-    TRY(shm_finish_gathers(s, s->calls));
-    TRY(shm_announce(s, is_root ? src : NULL, is_root ? src_bytes : 0, NULL, 0, true, call));
-    if (!brief) TRY(await_arrivals(s, *call));
-    *form = brief ? SHM_FORM_PAYLOAD : form_of_root(s, *call, root);
-    if (!brief) return TRINE_OK;
-    if (!is_root) return shm_await(s, &shm_desc_of(s, root, *call)->announced, *call + 1);
-    shm_ring_all(s); /* who sleeps may wait for this rank alone */
-    return TRINE_OK;
-}
-
-trine_status shm_open_to(shm_state *s, const void *src, size_t src_bytes, int root, uint64_t *call,
-                         shm_form *form) {
-    bool brief = is_short(s, src_bytes);
-    TRY(shm_finish_gathers(s, s->calls));
-    TRY(shm_announce(s, src, src_bytes, NULL, 0, true, call));
-    if (!brief || s->comm->rank == root) TRY(await_arrivals(s, *call));
-    *form = brief ? SHM_FORM_PAYLOAD : shm_form_of(s, *call, false);
-    return TRINE_OK;
-}
-
-/* Ends it; when others may still read what lies with the caller, after they have. */
+/* Ends it. When others may still read what lies with the caller, after they have. What is short lies
+ * in the ring: who announces the next call has read it. */
 trine_status shm_close_call(shm_state *s, uint64_t call, shm_form f) {
+    if (f == SHM_FORM_PAYLOAD) {
+        free_at(s, call, shm_arrivals(s, call + 1), shm_all_arrived(s, call + 1));
+        return TRINE_OK;
+    }
     uint64_t phase = shm_pass(s);
     shm_finished(s, call);
-    return f == SHM_FORM_PAYLOAD ? TRINE_OK : await_phase(s, phase);
+    return await_phase(s, phase);
 }

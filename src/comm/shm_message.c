@@ -7,9 +7,10 @@
 
 #include <string.h>
 
-static shm_outbox *outbox(const trine_comm *comm, const comm_request *r) {
+static shm_message *place_of(const trine_comm *comm, const comm_request *r, uint64_t number) {
     bool sends = r->kind == TRINE_TALLY_SEND;
-    return shm_outbox_of(comm->shm, sends ? comm->rank : r->peer, sends ? r->peer : comm->rank);
+    int from = sends ? comm->rank : r->peer, to = sends ? r->peer : comm->rank;
+    return &shm_outbox_of(comm->shm, from, to)->ring[number % SHM_MESSAGES];
 }
 
 static shm_counter *taken(const trine_comm *comm, const comm_request *r) {
@@ -24,29 +25,44 @@ static uint64_t look(const shm_counter *counter) {
 /* ---- Sending --------------------------------------------------------------------------------- */
 
 static trine_status post(trine_comm *comm, comm_request *r) {
-    shm_outbox *box = outbox(comm, r);
-    uint64_t slot = r->number % SHM_MESSAGES;
-    shm_place at = shm_find(comm->shm->node, r->src, r->bytes);
-    r->state = SHM_POSTED;
+    shm_message *m = place_of(comm, r, r->number);
+    m->bytes = r->bytes;
     if (r->bytes <= SHM_EAGER) {
-        if (r->bytes) memcpy(box->eager[slot], r->src, r->bytes);
-        at.window = SHM_PAYLOAD;
+        m->src = (shm_place){SHM_PAYLOAD, 0};
+        if (r->bytes) memcpy(m->data, r->src, r->bytes);
         r->state = SHM_DONE;
-    } else if (at.window == SHM_NOWHERE) {
+    } else {
+        m->src = shm_find(comm->shm->node, r->src, r->bytes);
+        r->state = SHM_POSTED;
+    }
+    if (m->src.window == SHM_NOWHERE) {
         TRY(mpi_transport.send_start(comm, r->src, r->bytes, r->peer, r));
         r->state = SHM_MPI;
     }
-    box->ring[slot] = (shm_desc){.src = at, .bytes = r->bytes};
-    atomic_store_explicit(&box->posted, r->number + 1, memory_order_release);
+    atomic_store_explicit(&m->posted, r->number + 1, memory_order_release);
     shm_ring_bell(comm->shm, r->peer);
     return TRINE_OK;
 }
 
+/* How many messages the peer has taken, if that is more than `enough`; otherwise what is known. */
+static uint64_t count_taken(trine_comm *comm, const comm_request *r, uint64_t enough) {
+    uint64_t *known = &comm->shm->taken[r->peer];
+    if (*known <= enough) *known = look(taken(comm, r));
+    return *known;
+}
+
+/* In the order of their start. */
+static bool is_next(const trine_comm *comm, const comm_request *r) {
+    return r->number == 0 || look(&place_of(comm, r, r->number - 1)->posted) >= r->number;
+}
+
 static trine_status move_send(trine_comm *comm, comm_request *r) {
-    uint64_t done = look(taken(comm, r));
-    bool next = look(&outbox(comm, r)->posted) == r->number;
-    if (r->state == SHM_QUEUED && next && r->number < done + SHM_MESSAGES) return post(comm, r);
-    if (r->state == SHM_POSTED && done > r->number) r->state = SHM_DONE;
+    if (r->state == SHM_QUEUED && is_next(comm, r)) {
+        uint64_t places = SHM_MESSAGES;
+        if (r->number < places || count_taken(comm, r, r->number - places) > r->number - places)
+            return post(comm, r);
+    }
+    if (r->state == SHM_POSTED && count_taken(comm, r, r->number) > r->number) r->state = SHM_DONE;
     return TRINE_OK;
 }
 
@@ -59,20 +75,19 @@ static void take(trine_comm *comm, comm_request *r, int state) {
 }
 
 static trine_status receive(trine_comm *comm, comm_request *r) {
-    const shm_outbox *box = outbox(comm, r);
-    const shm_desc *d = &box->ring[r->number % SHM_MESSAGES];
-    CHECK(d->bytes == r->bytes, TRINE_EMPI,
+    const shm_message *m = place_of(comm, r, r->number);
+    CHECK(m->bytes == r->bytes, TRINE_EMPI,
           "recv over group %s of %d: rank %d sent %llu bytes, this rank expects %zu",
           comm_group_name(comm->group), comm->size, comm->members[r->peer],
-          (unsigned long long)d->bytes, r->bytes);
-    if (d->src.window == SHM_NOWHERE) {
+          (unsigned long long)m->bytes, r->bytes);
+    if (m->src.window == SHM_NOWHERE) {
         TRY(mpi_transport.recv_start(comm, r->dst, r->bytes, r->peer, r));
         take(comm, r, SHM_MPI);
         return TRINE_OK;
     }
-    const void *from = d->src.window == SHM_PAYLOAD
-                           ? box->eager[r->number % SHM_MESSAGES]
-                           : shm_at(comm->shm->node, comm->shm->index[r->peer], d->src);
+    const void *from = m->src.window == SHM_PAYLOAD
+                           ? m->data
+                           : shm_at(comm->shm->node, comm->shm->index[r->peer], m->src);
     if (r->bytes) memcpy(r->dst, from, r->bytes);
     take(comm, r, SHM_DONE);
     return TRINE_OK;
@@ -81,7 +96,7 @@ static trine_status receive(trine_comm *comm, comm_request *r) {
 /* In the order of their start: an earlier receive from the same rank has another number. */
 static trine_status move_recv(trine_comm *comm, comm_request *r) {
     bool next = look(taken(comm, r)) == r->number;
-    if (next && look(&outbox(comm, r)->posted) > r->number) return receive(comm, r);
+    if (next && look(&place_of(comm, r, r->number)->posted) > r->number) return receive(comm, r);
     return TRINE_OK;
 }
 
@@ -100,7 +115,7 @@ trine_status shm_move_message(trine_comm *comm, comm_request *r) {
 const shm_counter *shm_message_counter(trine_comm *comm, const comm_request *r, uint64_t *target) {
     if (r->state == SHM_MPI) return NULL;
     *target = r->number + 1;
-    if (r->kind == TRINE_TALLY_RECV) return &outbox(comm, r)->posted;
+    if (r->kind == TRINE_TALLY_RECV) return &place_of(comm, r, r->number)->posted;
     if (r->state == SHM_QUEUED) *target = r->number + 1 - SHM_MESSAGES;
     return taken(comm, r);
 }

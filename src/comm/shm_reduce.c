@@ -3,11 +3,13 @@
 
 #include <string.h>
 
-/* The addends of [offset, ...) bytes of everybody's src; this rank's own lies at `own`. */
-static const void *const *addends_of(shm_state *s, uint64_t call, const void *own, size_t offset) {
+/* The addends of [offset, ...) of the bytes of everybody's src; this rank's own lies at `own`. */
+static const void *const *addends_of(shm_state *s, uint64_t call, const void *own, size_t bytes,
+                                     size_t offset) {
     const void **addends = s->comm->world->addends;
     for (int i = 0; i < s->comm->size; i++)
-        addends[i] = (i == s->comm->rank ? (const char *)own : shm_src_of(s, i, call)) + offset;
+        addends[i] =
+            (i == s->comm->rank ? (const char *)own : shm_src_of(s, i, call, bytes)) + offset;
     return addends;
 }
 
@@ -38,7 +40,8 @@ static void all_reduce_direct(shm_state *s, uint64_t call, char *dst, const char
     }
     size_t touched = 2 * (size_t)s->comm->size * count * trine_dtype_bytes(type);
     const ordered_target to = {s->dsts, s->comm->size, touched > s->node->cache};
-    ordered_combine_to(&to, addends_of(s, call, src, offset), s->comm->size, n, type, op);
+    ordered_combine_to(&to, addends_of(s, call, src, count * trine_dtype_bytes(type), offset),
+                       s->comm->size, n, type, op);
 }
 
 /* A piece: everybody's addend into the staging memory, the sum of the own slice over it, and all
@@ -71,10 +74,10 @@ trine_status shm_all_reduce(trine_comm *comm, void *dst, const void *src, size_t
     size_t bytes = count * trine_dtype_bytes(type);
     uint64_t call;
     if (!count) return TRINE_OK;
-    TRY(shm_open_call(s, src, bytes, dst, bytes, &call));
-    shm_form f = shm_form_of(s, call, true);
+    TRY(shm_open_call(s, src, bytes, shm_fits_payload(s, bytes) ? NULL : dst, bytes, &call));
+    shm_form f = shm_form_of(s, call, bytes, true);
     if (f == SHM_FORM_PAYLOAD)
-        ordered_combine(dst, addends_of(s, call, src, 0), comm->size, count, type, op);
+        ordered_combine(dst, addends_of(s, call, src, bytes, 0), comm->size, count, type, op);
     if (f == SHM_FORM_DIRECT) all_reduce_direct(s, call, dst, src, count, type, op);
     if (f == SHM_FORM_STAGED) TRY(all_reduce_staged(s, dst, src, count, type, op));
     return shm_close_call(s, call, f);
@@ -102,15 +105,16 @@ static trine_status reduce_scatter_staged(shm_state *s, char *dst, const char *s
 trine_status shm_reduce_scatter(trine_comm *comm, void *dst, const void *src, size_t count,
                                 trine_dtype type, trine_reduction op) {
     shm_state *s = comm->shm;
-    size_t element = trine_dtype_bytes(type), part = count / (size_t)comm->size;
+    size_t element = trine_dtype_bytes(type), bytes = count * element;
+    size_t part = count / (size_t)comm->size;
     uint64_t call;
     if (!count) return TRINE_OK;
-    TRY(shm_open_call(s, src, count * element, NULL, 0, &call));
-    shm_form f = shm_form_of(s, call, false);
+    TRY(shm_open_call(s, src, bytes, NULL, 0, &call));
+    shm_form f = shm_form_of(s, call, bytes, false);
     if (f == SHM_FORM_STAGED)
         TRY(reduce_scatter_staged(s, dst, src, part, type, op));
     else
-        ordered_combine(dst, addends_of(s, call, src, (size_t)comm->rank * part * element),
+        ordered_combine(dst, addends_of(s, call, src, bytes, (size_t)comm->rank * part * element),
                         comm->size, part, type, op);
     return shm_close_call(s, call, f);
 }
@@ -131,16 +135,28 @@ static trine_status reduce_staged(shm_state *s, char *dst, const char *src, size
     return TRINE_OK;
 }
 
+static trine_status reduce_short(shm_state *s, void *dst, const void *src, size_t count,
+                                 trine_dtype type, trine_reduction op, int root) {
+    const void **addends = s->comm->world->addends;
+    TRY(shm_short_to(s, src, count * trine_dtype_bytes(type), root));
+    for (int i = 0; i < s->comm->size; i++) addends[i] = i == root ? src : shm_short_of(s, i);
+    if (s->comm->rank == root) ordered_combine(dst, addends, s->comm->size, count, type, op);
+    shm_short_end(s);
+    return TRINE_OK;
+}
+
 trine_status shm_reduce(trine_comm *comm, void *dst, const void *src, size_t count,
                         trine_dtype type, trine_reduction op, int root) {
     shm_state *s = comm->shm;
+    size_t bytes = count * trine_dtype_bytes(type);
     uint64_t call;
     if (!count) return TRINE_OK;
-    shm_form f;
-    TRY(shm_open_to(s, src, count * trine_dtype_bytes(type), root, &call, &f));
+    if (shm_is_short(bytes)) return reduce_short(s, dst, src, count, type, op, root);
+    TRY(shm_open_call(s, src, bytes, NULL, 0, &call));
+    shm_form f = shm_form_of(s, call, bytes, false);
     if (f == SHM_FORM_STAGED)
         TRY(reduce_staged(s, dst, src, count, type, op, root));
     else if (comm->rank == root)
-        ordered_combine(dst, addends_of(s, call, src, 0), comm->size, count, type, op);
+        ordered_combine(dst, addends_of(s, call, src, bytes, 0), comm->size, count, type, op);
     return shm_close_call(s, call, f);
 }

@@ -24,7 +24,7 @@ void shm_copy_parts(const shm_state *s, const comm_request *r) {
     for (int k = 0; k < size; k++) {
         int i = (s->comm->rank + k) % size;
         char *to = (char *)r->dst + (size_t)i * r->bytes;
-        const char *from = i == s->comm->rank ? r->src : shm_src_of(s, i, r->number);
+        const char *from = i == s->comm->rank ? r->src : shm_src_of(s, i, r->number, r->bytes);
         if (to != from) memcpy(to, from, r->bytes);
     }
 }
@@ -62,7 +62,7 @@ static trine_status read_parts(shm_state *s, comm_request *r, shm_form f, int *s
 static trine_status move_gather(shm_state *s, comm_request *r, bool waits) {
     if (r->state == SHM_POSTED) {
         if (!counted(shm_arrivals(s, r->number), shm_all_arrived(s, r->number))) return TRINE_OK;
-        shm_form f = shm_form_of(s, r->number, false);
+        shm_form f = shm_form_of(s, r->number, r->bytes, false);
         if (f == SHM_FORM_STAGED && !waits) return TRINE_OK;
         int next;
         TRY(read_parts(s, r, f, &next));

@@ -194,7 +194,7 @@ void shm_window_destroy(shm_node *node, shm_window *w) {
 
 shm_place shm_find(const shm_node *node, const void *p, size_t bytes) {
     uintptr_t at = (uintptr_t)p;
-    for (int w = 0; w < SHM_WINDOWS; w++) {
+    for (int w = 0; p && w < SHM_WINDOWS; w++) {
         const shm_window *x = &node->windows[w];
         uintptr_t own = (uintptr_t)x->own;
         if (!own || x->win == MPI_WIN_NULL || at < own || at - own >= x->bytes) continue;

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "comm/comm.h"
+#include "comm/shm.h"
 
 #define ROUNDS 40
 #define LARGE  ((size_t)16384) /* elements: no payload, no message that is copied aside */
@@ -90,7 +91,21 @@ static void taking(const job *j) {
     if (j->rank == 1) OK(trine_recv(j->comm, j->window, LARGE, TRINE_F32, 0));
 }
 
-static void rings(void (*call)(const job *j)) {
+/* That the other posts what it has for all. */
+static void root_posting(const job *j) {
+    if (j->rank == 1) late();
+    OK(trine_broadcast(j->comm, j->window, 1, TRINE_F32, 1));
+}
+
+/* That the other finishes earlier short calls. */
+static void half_free(const job *j) {
+    if (j->rank == 1) late();
+    for (int k = 0; k < 2 * SHM_SHORTS; k++)
+        OK(trine_broadcast(j->comm, j->window, 1, TRINE_F32, 0));
+}
+
+/* More than `otherwise` of its sleeps, which other bells end, must end by a ring. */
+static void rings(void (*call)(const job *j), int otherwise) {
     trine_mesh *mesh;
     trine_world_transport(harness_world, TRINE_TRANSPORT_SHM);
     OK(trine_mesh_create(&mesh, harness_world, (trine_layout){2, 1, 1}, 0));
@@ -101,7 +116,7 @@ static void rings(void (*call)(const job *j)) {
     if (j.rank == 0) {
         print_message("# of %d sleeps %d ended by a ring\n", counted.slept, counted.rung);
         assert_true(counted.slept > 0);
-        assert_true(counted.rung > 0);
+        assert_true(counted.rung > otherwise);
     }
     OK(trine_barrier(j.comm));
     trine_mesh_destroy(&mesh);
@@ -109,30 +124,40 @@ static void rings(void (*call)(const job *j)) {
 
 static void an_arrival_rings(void **state) {
     (void)state;
-    rings(arrival);
+    rings(arrival, 0);
 }
 
 static void a_departure_rings(void **state) {
     (void)state;
-    rings(departure);
+    rings(departure, 0);
 }
 
 static void a_message_rings(void **state) {
     (void)state;
-    rings(posting);
+    rings(posting, 0);
 }
 
 static void a_message_taken_rings(void **state) {
     (void)state;
-    rings(taking);
+    rings(taking, 0);
+}
+
+static void a_root_rings(void **state) {
+    (void)state;
+    /* Half a ring of them finished rings too. */
+    rings(root_posting, ROUNDS / (SHM_SHORTS / 2));
+}
+
+static void a_half_that_is_free_rings(void **state) {
+    (void)state;
+    rings(half_free, 0);
 }
 
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_arrival_rings),
-        cmocka_unit_test(a_departure_rings),
-        cmocka_unit_test(a_message_rings),
-        cmocka_unit_test(a_message_taken_rings),
+        cmocka_unit_test(an_arrival_rings), cmocka_unit_test(a_departure_rings),
+        cmocka_unit_test(a_message_rings),  cmocka_unit_test(a_message_taken_rings),
+        cmocka_unit_test(a_root_rings),     cmocka_unit_test(a_half_that_is_free_rings),
     };
 #if !defined(__x86_64__)
     return harness_skip("knows the system call of x86-64 only");

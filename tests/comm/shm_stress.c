@@ -189,14 +189,16 @@ static void barrier(stress *s, const job *j) {
 }
 
 typedef enum { WHOLE, SRC_PART, DST_PART } shape;
+typedef enum { TO_ALL, FROM_ONE, TO_ONE } direction;
 
 static const struct {
     void (*run)(stress *s, const job *j);
     shape shape; /* what is a part of the whole: how it lies when in place */
+    direction direction;
 } calls[] = {
-    {all_reduce, WHOLE},    {reduce, WHOLE},     {reduce_scatter, DST_PART},
-    {all_gather, SRC_PART}, {all_to_all, WHOLE}, {broadcast, WHOLE},
-    {scatter, DST_PART},    {gather, SRC_PART},  {barrier, WHOLE},
+    {all_reduce, WHOLE, TO_ALL},    {reduce, WHOLE, TO_ONE},     {reduce_scatter, DST_PART, TO_ALL},
+    {all_gather, SRC_PART, TO_ALL}, {all_to_all, WHOLE, TO_ALL}, {broadcast, WHOLE, FROM_ONE},
+    {scatter, DST_PART, FROM_ONE},  {gather, SRC_PART, TO_ONE},  {barrier, WHOLE, TO_ALL},
 };
 #define KINDS (sizeof calls / sizeof *calls)
 
@@ -208,14 +210,13 @@ static size_t draw_part(stress *s, int size) {
     return 1 + (size_t)draw(&s->common, limit / (size_t)size + 1);
 }
 
-static void block(stress *s, trine_comm *comm) {
+static void call_of(stress *s, trine_comm *comm, size_t kind, size_t part, int root) {
     job j = {.comm = comm, .size = trine_comm_size(comm), .rank = trine_comm_rank(comm)};
-    size_t kind = (size_t)draw(&s->common, KINDS);
     uint64_t where = draw(&s->common, 4);
     bool in_place = draw(&s->common, 4) == 0;
-    j.part = draw_part(s, j.size);
+    j.part = part;
     j.n = j.part * (size_t)j.size;
-    j.root = (int)draw(&s->common, (uint64_t)j.size);
+    j.root = root;
     float *whole = take(s, 0, where), *other = take(s, 1, where);
     size_t own = (size_t)j.rank * j.part;
     spoil(whole, j.n);
@@ -226,6 +227,27 @@ static void block(stress *s, trine_comm *comm) {
     if (!in_place) spoil(other, j.n);
     fill(s, j.src, calls[kind].shape == SRC_PART ? j.part : j.n);
     calls[kind].run(s, &j);
+}
+
+static void block(stress *s, trine_comm *comm) {
+    size_t kind = (size_t)draw(&s->common, KINDS);
+    size_t part = draw_part(s, trine_comm_size(comm));
+    call_of(s, comm, kind, part, (int)draw(&s->common, (uint64_t)trine_comm_size(comm)));
+}
+
+/* More short calls from one root, or to it, than their ring has places, while one rank hangs back:
+ * the others run ahead as far as they may. */
+static void short_burst(stress *s, trine_comm *comm) {
+    const struct timespec nap = {.tv_nsec = 200000};
+    int late = (int)draw(&s->common, (uint64_t)trine_comm_size(comm));
+    int root = (int)draw(&s->common, (uint64_t)trine_comm_size(comm));
+    direction to = draw(&s->common, 2) ? TO_ONE : FROM_ONE;
+    for (int k = 0; k < 40; k++) {
+        size_t kind = 0;
+        while (calls[kind].direction != to) kind = (size_t)draw(&s->common, KINDS);
+        if (k % 20 == 1 && trine_comm_rank(comm) == late) nanosleep(&nap, NULL);
+        call_of(s, comm, kind, 1 + (size_t)draw(&s->common, 8), root);
+    }
 }
 
 /* ---- Calls under way ------------------------------------------------------------------------- */
@@ -358,14 +380,37 @@ static void random_calls(void **state) {
         if (what < 50) block(&s, comm);
         if (what >= 50 && what < 70) start_gather(&s, comm);
         if (what >= 70 && what < 97) start_messages(&s, comm);
-        if (what >= 97) start_burst(&s, comm);
+        if (what == 97) short_burst(&s, comm);
+        if (what >= 98) start_burst(&s, comm);
         if (s.used > UNDER_WAY - 2 || draw(&s.common, 12) == 0) finish_all(&s);
     }
     finish_all(&s);
     trine_mesh_destroy(&s.mesh);
 }
 
+/* Seldom drawn above: parts that are read where their owner writes. */
+static void all_to_all_in_place(void **state) {
+    (void)state;
+    stress s = {.seed = 1};
+    begin(&s);
+    s.mine.seed = scramble((uint64_t)s.rank);
+    for (s.call = 1; s.call <= 100; s.call++) {
+        job j = {.comm = s.groups[s.call % (uint64_t)s.group_count], .part = 4000};
+        j.size = trine_comm_size(j.comm);
+        j.rank = trine_comm_rank(j.comm);
+        j.n = j.part * (size_t)j.size;
+        j.src = j.dst = take(&s, 0, 0);
+        dawdle(&s);
+        fill(&s, j.src, j.n);
+        all_to_all(&s, &j);
+    }
+    trine_mesh_destroy(&s.mesh);
+}
+
 int main(int argc, char **argv) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(random_calls)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(random_calls),
+        cmocka_unit_test(all_to_all_in_place),
+    };
     return HARNESS_RUN(argc, argv, tests);
 }
