@@ -87,6 +87,18 @@ void device_zero(device *d, void *dst, size_t bytes) {
     if (bytes) d->memory->zero(d, dst, bytes);
 }
 
+trine_status device_read(device *d, void *host, const void *src, size_t bytes) {
+    return bytes ? d->memory->read(d, host, src, bytes) : TRINE_OK;
+}
+
+trine_status device_write(device *d, void *dst, const void *host, size_t bytes) {
+    return bytes ? d->memory->write(d, dst, host, bytes) : TRINE_OK;
+}
+
+trine_status device_wait(device *d) {
+    return d->memory->wait(d);
+}
+
 /* The kernel refuses a mask that is narrower than its own, so the mask grows until it is taken. */
 int device_affinity_cpus(void) {
     for (int width = 1024; width <= 1 << 20; width *= 2) {

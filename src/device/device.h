@@ -28,10 +28,14 @@ struct device;
 
 /* Where a device's buffers live; the functions device_alloc and so on call these. */
 typedef struct {
+    bool host; /* the processor may read and write them too: read and write below are memcpy */
     trine_status (*alloc)(struct device *d, void **p, size_t bytes); /* bytes > 0 */
     void (*free)(struct device *d, void *p, size_t bytes);
     void (*copy)(struct device *d, void *dst, const void *src, size_t bytes);
     void (*zero)(struct device *d, void *dst, size_t bytes);
+    trine_status (*read)(struct device *d, void *host, const void *src, size_t bytes);
+    trine_status (*write)(struct device *d, void *dst, const void *host, size_t bytes);
+    trine_status (*wait)(struct device *d);
 } device_memory;
 
 typedef struct device {
@@ -55,9 +59,18 @@ void device_close(device **d);
  * what was asked for. Errors: TRINE_ENOMEM. */
 trine_status device_alloc(device *d, void **p, size_t bytes);
 void device_free(device *d, void *p, size_t bytes);
-/* Blocking copies and fills in device memory. */
+/* A device has one queue: operators, copies and fills are done in the order of their calls, some
+ * time after these return (on a host device before). */
+/* Copies and fills in device memory. */
 void device_copy(device *d, void *dst, const void *src, size_t bytes);
 void device_zero(device *d, void *dst, size_t bytes);
+
+/* From and to the host's memory, in the queue's order; both return when they are done, and with
+ * them all before. Errors: TRINE_EMATH, also those of earlier work in the queue. */
+trine_status device_read(device *d, void *host, const void *src, size_t bytes);
+trine_status device_write(device *d, void *dst, const void *host, size_t bytes);
+/* Returns when the queue is empty. Errors: those of the work in it. */
+trine_status device_wait(device *d);
 
 /* The processors that this process may run on, counted from its affinity mask. */
 int device_affinity_cpus(void);

@@ -31,4 +31,24 @@ static void host_zero(device *d, void *dst, size_t bytes) {
     memset(dst, 0, bytes);
 }
 
-const device_memory host_memory = {host_alloc, host_free, host_copy, host_zero};
+static trine_status host_transfer(device *d, void *dst, const void *src, size_t bytes) {
+    (void)d;
+    memcpy(dst, src, bytes);
+    return TRINE_OK;
+}
+
+static trine_status host_wait(device *d) {
+    (void)d;
+    return TRINE_OK;
+}
+
+const device_memory host_memory = {
+    .host = true,
+    .alloc = host_alloc,
+    .free = host_free,
+    .copy = host_copy,
+    .zero = host_zero,
+    .read = host_transfer,
+    .write = host_transfer,
+    .wait = host_wait,
+};

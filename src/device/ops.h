@@ -4,6 +4,7 @@
  * of a step are set, so that nobody writes zeros first. Outputs do not overlap inputs unless a line
  * says so.
  *
+ * Every pointer is to the device's memory. An operator may return before it is done (device.h).
  * Types: `void *` is the device's compute type, `float *` is always fp32.
  * Numbers: an operator's result does not depend on the number of threads (but for the matmuls of
  * the cpu backend, see docs/numbers.md); a NaN that goes in comes out.
@@ -102,7 +103,7 @@ typedef struct ops {
     trine_status (*xent_sums)(device *d, float *sums, const void *logits, const float *max,
                               const int32_t *targets, int32_t first, size_t T, size_t V,
                               size_t valid);
-    /* *loss += scale * sum over t, ascending, in double, of log(sums[t][0]) - sums[t][1] */
+    /* *loss (in the device's memory) += scale * sum over t, ascending, in double, of log(sums[t][0]) - sums[t][1] */
     trine_status (*xent_loss)(device *d, double *loss, const float *sums, double scale, size_t T);
     /* logits (T, V) becomes its gradient: (softmax - onehot(target)) * scale; padding columns =
      * 0 */
@@ -112,7 +113,8 @@ typedef struct ops {
 
     /* y (n) += x (n), fp32 */
     trine_status (*add)(device *d, float *y, const float *x, size_t n);
-    /* *sum = sum of squares of x (n) in double, by blocks of SUM_SQUARES_BLOCK */
+    /* *sum (in the device's memory) = sum of squares of x (n) in double, by blocks of
+     * SUM_SQUARES_BLOCK */
     trine_status (*sum_squares)(device *d, double *sum, const float *x, size_t n);
     /* One pass over n elements: w, m, v updated from g. w is fp32 (the compute type's master).
      * w -= lr * (decay * w + mhat / (sqrt(vhat) + eps)) */

@@ -242,7 +242,28 @@ static void timed_zero(device *d, void *dst, size_t bytes) {
     note(p, TIMED_zero, since, bytes);
 }
 
-static const device_memory timed_memory = {timed_alloc, timed_free, timed_copy, timed_zero};
+static trine_status timed_read(device *d, void *host, const void *src, size_t bytes) {
+    return device_read(((device_profile *)d->state)->inner, host, src, bytes);
+}
+
+static trine_status timed_write(device *d, void *dst, const void *host, size_t bytes) {
+    return device_write(((device_profile *)d->state)->inner, dst, host, bytes);
+}
+
+static trine_status timed_wait(device *d) {
+    return device_wait(((device_profile *)d->state)->inner);
+}
+
+static const device_memory timed_memory = {
+    .host = true, /* of the devices that there are */
+    .alloc = timed_alloc,
+    .free = timed_free,
+    .copy = timed_copy,
+    .zero = timed_zero,
+    .read = timed_read,
+    .write = timed_write,
+    .wait = timed_wait,
+};
 
 void device_profile_init(device_profile *p, device *inner) {
     *p = (device_profile){.device = *inner, .inner = inner};

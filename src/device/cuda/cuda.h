@@ -1,0 +1,102 @@
+/* What the files of the cuda device share. Each operator is one file, NAME.cu: kernels, and one
+ * function of exactly the type that ops.h asks for (CUDA(op)), which launches them on the device's
+ * compute stream and returns. Compiled by nvcc for GPUs; by the host's compiler against tests/emu's
+ * headers, where the same kernels run on the processor, a thread at a time, for tests.
+ *
+ * Rules that make both work: kernels are launched with LAUNCH only; shared memory whose size is
+ * known at launch is named with SHARED_MEMORY; no other language extension than __global__,
+ * __device__, __shared__, __syncthreads, the *_sync shuffles and the vector types.
+ * Invariants: equal bits from run to run: no atomics on floating-point data, sums in an order that
+ * depends on the shapes alone. Every pointer is 256-byte aligned where a tensor starts; rows need
+ * not be: kernels look before they read several elements at once. A launch that cannot be made is
+ * TRINE_EMATH; what goes wrong in a kernel shows at the next device_wait, read or write. */
+#ifndef TRINE_DEVICE_CUDA_CUDA_H
+#define TRINE_DEVICE_CUDA_CUDA_H
+
+#include <cuda_runtime.h>
+
+#include "base/status.h"
+#include "device/cuda/backend.h"
+
+#define WARP       32
+#define ALL_LANES  0xffffffffu
+
+/* Scratch for sums over rows in two passes (pieces, then their sum), in floats. */
+#define CUDA_SCRATCH ((size_t)4 << 20)
+/* cuBLASLt's workspace; Hopper's kernels want 32 MiB (cuBLAS documentation, cublasSetWorkspace). */
+#define CUDA_WORKSPACE ((size_t)32 << 20)
+
+struct cuda_matmuls;
+
+/* device.state */
+typedef struct {
+    int ordinal, multiprocessors;
+    cudaStream_t compute;
+    float *scratch;  /* (CUDA_SCRATCH), of the compute stream */
+    void *workspace; /* CUDA_WORKSPACE bytes, of the compute stream */
+    struct cuda_matmuls *matmuls; /* matmul.cu's */
+} cuda_state;
+
+static inline cuda_state *cuda_of(const device *d) {
+    return (cuda_state *)d->state;
+}
+
+#define TRY_CUDA(call)                                                                             \
+    do {                                                                                           \
+        cudaError_t try_cuda_ = (call);                                                            \
+        if (try_cuda_ != cudaSuccess)                                                              \
+            return RAISE(TRINE_EMATH, "%s: %s", #call, cudaGetErrorString(try_cuda_));             \
+    } while (0)
+
+/* LAUNCH(d, kernel, grid, block, shared bytes)(arguments...); then return LAUNCHED(kernel). */
+#ifdef __CUDACC__
+#define LAUNCH(d, kernel, grid, block, shared)                                                     \
+    kernel<<<(grid), (block), (shared), cuda_of(d)->compute>>>
+#define SHARED_MEMORY(type, name) extern __shared__ __align__(16) type name[]
+#else
+#define LAUNCH(d, kernel, grid, block, shared)                                                     \
+    emu_launcher(kernel, (grid), (block), (shared), cuda_of(d)->compute)
+#define SHARED_MEMORY(type, name) type *name = (type *)emu_shared_memory()
+#endif
+
+static inline trine_status cuda_launched(const char *kernel, const char *file, int line,
+                                         const char *func) {
+    cudaError_t e = cudaGetLastError();
+    if (e == cudaSuccess) return TRINE_OK;
+    return status_raise(TRINE_EMATH, file, line, func, "launch of %s: %s", kernel,
+                        cudaGetErrorString(e));
+}
+#define LAUNCHED(kernel) cuda_launched(#kernel, __FILE__, __LINE__, __func__)
+
+/* A function of exactly the type that the table asks for. */
+#define CUDA(op) extern "C" __typeof__(*((ops *)0)->op) cuda_##op
+
+CUDA(linear_forward);
+CUDA(linear_backward_input);
+CUDA(linear_backward_weight);
+CUDA(bias_residual);
+CUDA(bias_backward);
+CUDA(norm_forward);
+CUDA(norm_backward);
+CUDA(gelu_forward);
+CUDA(gelu_backward);
+CUDA(attention_forward);
+CUDA(attention_backward);
+CUDA(attention_workspace);
+CUDA(embedding_forward);
+CUDA(embedding_backward);
+CUDA(position_forward);
+CUDA(position_backward);
+CUDA(xent_max);
+CUDA(xent_sums);
+CUDA(xent_loss);
+CUDA(xent_backward);
+CUDA(add);
+CUDA(sum_squares);
+CUDA(adamw);
+
+/* matmul.cu */
+trine_status cuda_matmuls_create(device *d);
+void cuda_matmuls_destroy(device *d);
+
+#endif
