@@ -31,6 +31,12 @@ typedef struct comm_request {
     size_t bytes;
     uint64_t number, phase;
     int state;
+    /* far.c's: what its wait copies to the device, and the hole in it that is there already. */
+    struct {
+        void *to;
+        const void *from;
+        size_t bytes, hole, hole_bytes;
+    } far;
 } comm_request;
 
 /* Starts sending or receiving; the buffer belongs to the transport until comm_wait. Requests on one

@@ -78,6 +78,7 @@ struct trine_comm {
     struct nodes_state *nodes; /* nodes.c's; NULL but in a group over several nodes */
     trine_tally tally[TRINE_TALLY_KINDS];
     comm_clock *clock; /* while it times this group: `transport` is its table then */
+    struct comm_far *far; /* far.c's; NULL: no buffer of the group is far */
 };
 
 typedef struct {
@@ -170,6 +171,9 @@ bool tally_kind_has_root(trine_tally_kind kind);
 
 /* audit.c: compares `call` over the group; one all-gather. Collective over: comm. */
 trine_status audit_compare(trine_comm *comm, const comm_call *call);
+
+/* far.c: whether the host may read what lies at p. */
+bool far_is_host(const trine_comm *comm, const void *p);
 
 /* watchdog.c */
 /* Notes the call that this rank may wait in from now on. */
