@@ -1,6 +1,7 @@
 /* The table in front of a group's own transport (see far.h): buffers in far memory are replaced by
  * their mirrors, and copied on the way in and out. Groups of one copy on the device. */
 #include "comm/far.h"
+#include "comm/gpu.h"
 #include "comm/transport.h"
 #include "base/status.h"
 
@@ -14,7 +15,7 @@ struct comm_far {
     char names[TRINE_GROUPS][24];
 };
 
-static const comm_transport *inner_of(const trine_comm *comm) {
+const comm_transport *far_inner(const trine_comm *comm) {
     return comm->far->inner[comm->group];
 }
 
@@ -81,7 +82,7 @@ static trine_status far_all_reduce(trine_comm *comm, void *dst, const void *src,
     void *to = host_place(comm, dst, bytes);
     const void *from;
     TRY(take_out(comm, src, bytes, &from));
-    TRY(inner_of(comm)->all_reduce(comm, to, from, count, type, op));
+    TRY(far_inner(comm)->all_reduce(comm, to, from, count, type, op));
     return bring_in(comm, dst, to, bytes);
 }
 
@@ -91,7 +92,7 @@ static trine_status far_reduce(trine_comm *comm, void *dst, const void *src, siz
     void *to = host_place(comm, dst, out);
     const void *from;
     TRY(take_out(comm, src, bytes, &from));
-    TRY(inner_of(comm)->reduce(comm, to, from, count, type, op, root));
+    TRY(far_inner(comm)->reduce(comm, to, from, count, type, op, root));
     return bring_in(comm, dst, to, out);
 }
 
@@ -101,7 +102,7 @@ static trine_status far_reduce_scatter(trine_comm *comm, void *dst, const void *
     void *to = host_place(comm, dst, part);
     const void *from;
     TRY(take_out(comm, src, bytes, &from));
-    TRY(inner_of(comm)->reduce_scatter(comm, to, from, count, type, op));
+    TRY(far_inner(comm)->reduce_scatter(comm, to, from, count, type, op));
     return bring_in(comm, dst, to, part);
 }
 
@@ -111,7 +112,7 @@ static trine_status far_broadcast(trine_comm *comm, void *buf, size_t bytes, int
     void *at = host_place(comm, buf, bytes);
     const void *from;
     if (comm->rank == root) TRY(take_out(comm, buf, bytes, &from));
-    TRY(inner_of(comm)->broadcast(comm, at, bytes, root));
+    TRY(far_inner(comm)->broadcast(comm, at, bytes, root));
     return comm->rank == root ? TRINE_OK : bring_in(comm, buf, at, bytes);
 }
 
@@ -121,7 +122,7 @@ static trine_status far_scatter(trine_comm *comm, void *dst, const void *src, si
     void *to = host_place(comm, dst, part);
     const void *from;
     TRY(take_out(comm, src, out, &from));
-    TRY(inner_of(comm)->scatter(comm, to, from, part, root));
+    TRY(far_inner(comm)->scatter(comm, to, from, part, root));
     bool in_place = out && dst == (const char *)src + (size_t)comm->rank * part;
     return in_place ? TRINE_OK : bring_in(comm, dst, to, part);
 }
@@ -133,7 +134,7 @@ static trine_status far_gather(trine_comm *comm, void *dst, const void *src, siz
     void *to = host_place(comm, dst, in);
     const void *from;
     TRY(take_out(comm, src, part, &from));
-    TRY(inner_of(comm)->gather(comm, to, from, part, root));
+    TRY(far_inner(comm)->gather(comm, to, from, part, root));
     if (!in) return TRINE_OK;
     bool in_place = src == (char *)dst + own;
     return bring_in_around(comm, dst, to, in, own, in_place ? part : 0);
@@ -144,7 +145,7 @@ static trine_status far_all_to_all(trine_comm *comm, void *dst, const void *src,
     void *to = host_place(comm, dst, bytes);
     const void *from;
     TRY(take_out(comm, src, bytes, &from));
-    TRY(inner_of(comm)->all_to_all(comm, to, from, part));
+    TRY(far_inner(comm)->all_to_all(comm, to, from, part));
     return bring_in(comm, dst, to, bytes);
 }
 
@@ -176,21 +177,21 @@ static trine_status far_all_gather_start(trine_comm *comm, void *dst, const void
     TRY(take_out(comm, src, part, &from));
     expect(request, dst, to, bytes);
     keep_own_part(comm, dst, src, part, request);
-    return inner_of(comm)->all_gather_start(comm, to, from, part, request);
+    return far_inner(comm)->all_gather_start(comm, to, from, part, request);
 }
 
 static trine_status far_send_start(trine_comm *comm, const void *buf, size_t bytes, int peer,
                                    comm_request *request) {
     const void *from;
     TRY(take_out(comm, buf, bytes, &from));
-    return inner_of(comm)->send_start(comm, from, bytes, peer, request);
+    return far_inner(comm)->send_start(comm, from, bytes, peer, request);
 }
 
 static trine_status far_recv_start(trine_comm *comm, void *buf, size_t bytes, int peer,
                                    comm_request *request) {
     void *to = host_place(comm, buf, bytes);
     expect(request, buf, to, bytes);
-    return inner_of(comm)->recv_start(comm, to, bytes, peer, request);
+    return far_inner(comm)->recv_start(comm, to, bytes, peer, request);
 }
 
 static trine_status arrive(const trine_comm *comm, const comm_request *r) {
@@ -200,12 +201,12 @@ static trine_status arrive(const trine_comm *comm, const comm_request *r) {
 }
 
 static trine_status far_wait(trine_comm *comm, comm_request *request) {
-    TRY(inner_of(comm)->wait(comm, request));
+    TRY(far_inner(comm)->wait(comm, request));
     return arrive(comm, request);
 }
 
 static trine_status far_wait_received(trine_comm *comm, comm_request *request, size_t bytes) {
-    TRY(inner_of(comm)->wait_received(comm, request, bytes));
+    TRY(far_inner(comm)->wait_received(comm, request, bytes));
     return arrive(comm, request);
 }
 
@@ -293,7 +294,9 @@ static void put_before(struct comm_far *f, trine_comm *comm) {
     const comm_transport *inner = f->inner[g] = comm->transport;
     ASSERT(!comm->far && !comm->clock);
     snprintf(f->names[g], sizeof f->names[g], "staged %s", inner->name);
-    f->table[g] = comm->size == 1 ? alone_table(inner) : staged_table(inner, f->names[g]);
+    f->table[g] = comm->size == 1 ? alone_table(inner)
+                  : comm->nccl    ? direct_table(inner)
+                                  : staged_table(inner, f->names[g]);
     comm->far = f;
     comm->transport = &f->table[g];
 }
@@ -308,17 +311,17 @@ static void forget(const trine_mesh *mesh, struct comm_far *f) {
     free(f);
 }
 
-static void check_memory(const far_memory *m) {
+static void check_memory(const far_memory *m, bool mirrored) {
     ASSERT(m->dev && !m->dev->memory->host && m->shared_bytes <= m->bytes);
-    ASSERT(m->shared || m->shared_bytes == 0);
-    ASSERT(m->own || m->shared_bytes == m->bytes);
+    ASSERT(!mirrored || m->shared || m->shared_bytes == 0);
+    ASSERT(!mirrored || m->own || m->shared_bytes == m->bytes);
 }
 
 trine_status comm_far_memory(trine_mesh *mesh, const far_memory *memory) {
     trine_comm *any = trine_mesh_group(mesh, TRINE_DP);
     if (any && any->far) forget(mesh, any->far);
     if (!memory) return TRINE_OK;
-    check_memory(memory);
+    check_memory(memory, comm_gpu_stages(mesh));
     struct comm_far *f = calloc(1, sizeof *f);
     CHECK(f, TRINE_ENOMEM, "no memory for the groups of far memory");
     f->memory = *memory;

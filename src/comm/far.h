@@ -35,7 +35,7 @@ typedef struct {
     size_t rest_bytes;
     char *shared; /* NULL when shared_bytes is 0 */
     size_t shared_bytes;
-    char *own; /* NULL when there is no rest */
+    char *own; /* NULL when there is no rest; both are when no group stages (comm_gpu_stages) */
 } far_memory;
 
 /* From now on the mesh's groups take pointers into the memory, which is copied. NULL: no more; so
