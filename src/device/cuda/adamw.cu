@@ -39,11 +39,16 @@ trine_status cuda_adamw(device *d, float *w, float *m, float *v, const float *g,
     if (n == 0) return TRINE_OK;
     /* What is near 1 is subtracted in double and rounded after. */
     double b1 = (double)args->beta1, b2 = (double)args->beta2, step = (double)args->step;
-    factors f = {args->lr, args->beta1, args->beta2, args->eps, args->decay, args->scale};
-    f.gain1 = (float)(1.0 - b1);
-    f.gain2 = (float)(1.0 - b2);
-    f.unbias1 = (float)(1.0 / (1.0 - pow(b1, step)));
-    f.unbias2 = (float)(1.0 / (1.0 - pow(b2, step)));
+    factors f = {args->lr,
+                 args->beta1,
+                 args->beta2,
+                 args->eps,
+                 args->decay,
+                 args->scale,
+                 (float)(1.0 - b1),
+                 (float)(1.0 - b2),
+                 (float)(1.0 / (1.0 - pow(b1, step))),
+                 (float)(1.0 / (1.0 - pow(b2, step)))};
     bool aligned = cuda_aligned(w) && cuda_aligned(m) && cuda_aligned(v) && cuda_aligned(g);
     size_t fours = aligned ? n / 4 : 0;
     unsigned grid = cuda_grid(d, cuda_ceil(fours ? fours : n, THREADS), THREADS);

@@ -1,35 +1,9 @@
 /* The tables of the cuda device and what opens and closes it. Everything that it does is done in
  * order on one stream, the compute stream. */
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "device/cuda/cuda.h"
-
-/* ---- The library's functions ------------------------------------------------------------------- */
-
-/* The one thing here that outlives a call, set before all others: the trail of errors is a thread's
- * and lies in the library (base/status.h). */
-static const cuda_host *library;
-
-trine_status status_raise(trine_status status, const char *file, int line, const char *func,
-                          const char *format, ...) {
-    char message[1024];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(message, sizeof message, format, arguments);
-    va_end(arguments);
-    return library->raise(status, file, line, func, message);
-}
-
-trine_status status_frame(trine_status status, const char *file, int line, const char *func) {
-    return library->frame(status, file, line, func);
-}
-
-void status_assert_failed(const char *file, int line, const char *expression) {
-    library->assert_failed(file, line, expression);
-    abort();
-}
 
 /* ---- Memory ------------------------------------------------------------------------------------ */
 
@@ -190,7 +164,7 @@ static trine_status gpu_info(const device *d, cuda_info *info) {
     TRY_CUDA(cudaDeviceGetPCIBusId(info->bus, (int)sizeof info->bus, s->ordinal));
     TRY_CUDA(cudaDriverGetVersion(&info->driver));
     TRY_CUDA(cudaRuntimeGetVersion(&info->runtime));
-    snprintf(info->model, sizeof info->model, "%s", properties.name);
+    snprintf(info->model, sizeof info->model, "%.*s", (int)sizeof info->model - 1, properties.name);
     info->bytes = all;
     info->free_bytes = left;
     info->sm = properties.major * 10 + properties.minor;
@@ -220,6 +194,6 @@ static const cuda_backend backend = {
 
 extern "C" __attribute__((visibility("default"))) const cuda_backend *
 trine_cuda_load(const cuda_host *host) {
-    library = host;
+    cuda_host_set(host);
     return &backend;
 }
