@@ -35,6 +35,7 @@ typedef struct {
     float *scratch;  /* (CUDA_SCRATCH), of the compute stream */
     void *workspace; /* CUDA_WORKSPACE bytes, of the compute stream */
     struct cuda_matmuls *matmuls; /* matmul.cu's */
+    cudaError_t failed; /* of a copy or a fill; the next read, write or wait says it */
 } cuda_state;
 
 static inline cuda_state *cuda_of(const device *d) {
@@ -94,6 +95,9 @@ CUDA(xent_backward);
 CUDA(add);
 CUDA(sum_squares);
 CUDA(adamw);
+
+/* host.cu: RAISE, TRY and ASSERT go to the library that opened this object. To be called first. */
+void cuda_host_set(const cuda_host *host);
 
 /* matmul.cu */
 trine_status cuda_matmuls_create(device *d);
