@@ -16,6 +16,10 @@ void gpus_introduce(const trine_trainer *t, const device_config *config);
  */
 trine_status gpus_gather(trine_trainer *t);
 
+/* Chooses which groups go through NCCL, and makes those (comm/gpu.h). After gpus_gather, before
+ * memory_take. Errors: comm_gpu_create's. Collective over: world. */
+trine_status gpus_join(trine_trainer *t);
+
 /* A line for each kind of GPU and versions with the ranks that have it; how many share one;
  * warnings where kinds or versions differ, or a tp group crosses nodes. Not collective. */
 void gpus_print(const trine_trainer *t, FILE *out);
