@@ -190,12 +190,19 @@ static trine_status create(trine_mesh *mesh, const comm_gpu *gpu, const char *na
     return trine_world_agree(world, *g ? join_all(*g, mesh, gpu, names) : TRINE_OK);
 }
 
+/* Without the others, some of which may have failed earlier. */
+static void give_up(trine_mesh *mesh) {
+    struct comm_gpus *g = trine_mesh_group(mesh, TRINE_DP)->gpus;
+    if (g && g->rank) g->nccl->abort(g->rank);
+    comm_gpu_destroy(mesh);
+}
+
 trine_status comm_gpu_create(trine_mesh *mesh, const comm_gpu *gpu) {
     char *names;
     trine_status status = gather_names(mesh, gpu->name, &names);
     if (status == TRINE_OK) status = create(mesh, gpu, names);
     free(names);
-    if (status != TRINE_OK) comm_gpu_destroy(mesh);
+    if (status != TRINE_OK) give_up(mesh);
     TRY(status);
     return TRINE_OK;
 }
