@@ -82,9 +82,10 @@ static trine_status noted(nccl_group *g, ncclResult_t result, const char *call) 
 
 static trine_status check_errors(nccl_rank *r) {
     for (nccl_group *g = r->first; g; g = g->next) {
+        if (!g->comm) continue;
         ncclResult_t state = ncclSuccess, asked = ncclCommGetAsyncError(g->comm, &state);
         if (asked != ncclSuccess) state = asked;
-        TRY_NOTED(g, state);
+        TRY(noted(g, state, "asynchronously"));
     }
     return TRINE_OK;
 }
@@ -553,9 +554,9 @@ static const comm_nccl table = {
     rank_join,       group_all_reduce,     group_reduce,    group_reduce_scatter,
     group_broadcast, group_scatter,        group_gather,    group_all_to_all,
     group_all_gather, group_send,          group_recv,      group_finish,  rank_begin,
-    rank_end,        rank_await,
+    rank_end,        rank_await,           check_errors,
 };
 
-const void *cuda_nccl(void) {
+const void *cuda_nccl_table(void) {
     return &table;
 }

@@ -91,6 +91,8 @@ typedef struct comm_nccl {
 
     /* Returns when the compute stream is empty. */
     trine_status (*await)(nccl_rank *r);
+    /* Looks at the communicators' asynchronous errors. */
+    trine_status (*check)(nccl_rank *r);
 } comm_nccl;
 
 #ifdef __cplusplus

@@ -100,7 +100,7 @@ CUDA(adamw);
 void cuda_host_set(const cuda_host *host);
 
 /* src/comm/nccl.cu: backend.h's `nccl`; nccl_absent.cu: NULL. */
-const void *cuda_nccl(void);
+const void *cuda_nccl_table(void);
 
 /* matmul.cu */
 trine_status cuda_matmuls_create(device *d);
