@@ -19,7 +19,7 @@ static int set_up(void **state) {
     x = new_memory(N * sizeof *x);
     y = new_memory(N * sizeof *y);
     assert_int_equal(cudaHostAlloc((void **)&pinned, N * sizeof *pinned, 0), cudaSuccess);
-    return cudaEventCreateWithFlags(&event, cudaEventDisableTiming);
+    return cudaEventCreateWithFlags(&event, cudaEventDisableTiming) != cudaSuccess;
 }
 
 static int tear_down(void **state) {
