@@ -1,12 +1,10 @@
-/* What the emulated machine has, errors, the seed, and what is said when the process dies. */
+/* What the emulated machine has, errors and the seed. */
 #include "emu.h"
 
-#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static int current;
 static cudaError_t last;
@@ -89,41 +87,6 @@ void emu_fault(const char *format, ...) {
     fprintf(stderr, "emu: %s%s\n", text, where);
     fflush(stderr);
     abort();
-}
-
-/* ---- Signals: who touched what ----------------------------------------------------------------- */
-
-static struct sigaction before[NSIG];
-
-static void say_signal(int signal, siginfo_t *info, void *) {
-    char text[1024], what[256], where[256];
-    emu_describe(info->si_addr, what, sizeof what);
-    emu_where(where, sizeof where);
-    int n = snprintf(text, sizeof text, "emu: %s at %p, %s%s\n",
-                     signal == SIGILL || signal == SIGTRAP
-                         ? "misaligned access or index outside an array"
-                     : *where ? "illegal access"
-                              : "the host touched what it must not",
-                     info->si_addr, what, where);
-    if (*where || emu_is_device(info->si_addr))
-        if (write(STDERR_FILENO, text, (size_t)n) < 0) _exit(134);
-    /* The instruction is tried again, and meets who was there before us. */
-    sigaction(signal, &before[signal], NULL);
-}
-
-/* A kernel may have used up its stack. */
-void emu_catch_signals(void) {
-    static char stack[1 << 16];
-    stack_t alternative = {};
-    alternative.ss_sp = stack;
-    alternative.ss_size = sizeof stack;
-    stack_t old;
-    if (sigaltstack(NULL, &old) == 0 && (old.ss_flags & SS_DISABLE)) sigaltstack(&alternative, NULL);
-    struct sigaction action = {};
-    action.sa_sigaction = say_signal;
-    action.sa_flags = SA_SIGINFO | SA_ONSTACK;
-    const int signals[] = {SIGSEGV, SIGBUS, SIGILL, SIGTRAP};
-    for (int signal : signals) sigaction(signal, &action, &before[signal]);
 }
 
 /* ---- The machine ------------------------------------------------------------------------------- */

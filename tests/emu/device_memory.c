@@ -96,7 +96,7 @@ static void kernels_stay_within_it(void **state) {
     (void)state;
     DIES(kernel_writes_behind, "emu: illegal access", "byte 4096 of 4000 bytes of device memory",
          "in kernel store<<<(1,1,1), (1,1,1), 0>>>, block (0,0,0), thread (0,0,0)");
-    DIES(kernel_writes_slack, "emu: cudaFree(", "byte 4 behind its 4000 was written");
+    DIES(kernel_writes_slack, "emu: cudaFree(", "byte 4004 of its 4000 was written");
     DIES(kernel_writes_freed, "emu: illegal access", "4000 bytes of device memory that were freed");
 }
 
