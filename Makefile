@@ -137,7 +137,7 @@ $(BUILD)/cuda/flags: FORCE
 	@mkdir -p $(@D)
 	@echo '$(NVCC_ALL)' | cmp -s - $@ || echo '$(NVCC_ALL)' >$@
 
-$(BUILD)/cuda/%.o: src/%.cu $(BUILD)/cuda/flags
+$(CUDA_OBJ): $(BUILD)/cuda/%.o: src/%.cu $(BUILD)/cuda/flags
 	@mkdir -p $(@D)
 	$(NVCC_ALL) $(if $(WERROR),-Werror=all-warnings) -MMD -MP -MT $@ -MF $@.d -c $< -o $@
 
@@ -163,19 +163,19 @@ $(BUILD)/emu/flags: FORCE
 	@mkdir -p $(@D)
 	@echo '$(CXX) $(EMU_FLAGS)' | cmp -s - $@ || echo '$(CXX) $(EMU_FLAGS)' >$@
 
-$(BUILD)/emu/%.o: src/%.cu $(BUILD)/emu/flags
+$(EMU_CUDA): $(BUILD)/emu/%.o: src/%.cu $(BUILD)/emu/flags
 	@mkdir -p $(@D)
 	$(EMU_COMPILE) $(EMU_CHECKS) -c $< -o $@
 
-$(BUILD)/emu/%.o: tests/emu/%.cu $(BUILD)/emu/flags
+$(EMU_KERNELS): $(BUILD)/emu/%.o: tests/emu/%.cu $(BUILD)/emu/flags
 	$(EMU_COMPILE) $(EMU_CHECKS) -c $< -o $@
 
-$(BUILD)/emu/%.o: tests/emu/%.cc $(BUILD)/emu/flags
+$(EMU_OBJ): $(BUILD)/emu/%.o: tests/emu/%.cc $(BUILD)/emu/flags
 	$(EMU_COMPILE) $(if $(findstring nccl,$<),$(MPI_CFLAGS)) -c $< -o $@
 
 # Clang keeps the sanitizers' functions in the program.
-$(EMU_LIB): $(EMU_CUDA) $(EMU_OBJ) tools/libtrine_cuda.map
-	$(CXX) -shared $(if $(SAN),,-Wl,--no-undefined) -Wl,--version-script=tools/libtrine_cuda.map -o $@ \
+$(EMU_LIB): $(EMU_CUDA) $(EMU_OBJ) tests/emu/libtrine_cuda.map
+	$(CXX) -shared $(if $(SAN),,-Wl,--no-undefined) -Wl,--version-script=tests/emu/libtrine_cuda.map -o $@ \
 	    $(EMU_CUDA) $(EMU_OBJ) $(if $(findstring nccl,$(EMU_OBJ)),$(MPI_LIBS)) -lm -lpthread $(SAN)
 
 # Tests may open the object; those of the emulation itself are linked with it, and with kernels.

@@ -255,8 +255,10 @@ static trine_status tie_remote(exec *e, float *own, size_t count) {
     for (size_t at = 0; at < count; at += e->h->tie_count) {
         size_t n = count - at < e->h->tie_count ? count - at : e->h->tie_count;
         comm_request send = {0}, recv = {0};
+        TRY(comm_group_begin(e->mesh));
         TRY(comm_recv_start(tie, e->h->tie, n, TRINE_F32, peer, &recv));
         TRY(comm_send_start(tie, own + at, n, TRINE_F32, peer, &send));
+        TRY(comm_group_end(e->mesh));
         TRY(comm_wait(&recv));
         TRY(comm_wait(&send));
         TRY(e->dev->ops->add(e->dev, own + at, e->h->tie, n));
