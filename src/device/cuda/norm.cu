@@ -12,6 +12,7 @@
 
 /* Warps of a team at most. */
 #define WARPS          8
+#define BLOCKS         3 /* of a multiprocessor, at once */
 #define WARPS_BACKWARD TEAM_WARPS
 
 static unsigned least(size_t a, size_t b) {
@@ -42,7 +43,7 @@ static inline __device__ four normalise(four x, float rstd, four gain, four bias
 }
 
 template <bool VECTOR>
-static __global__ LOADS_FIRST(WARPS * WARP, 3) void norm_forward_kernel(real *y, float *stat, const real *gain, const real *bias,
+static __global__ AT_ONCE(WARPS * WARP, BLOCKS) void norm_forward_kernel(real *y, float *stat, const real *gain, const real *bias,
                                            const real *x, size_t T, unsigned C) {
     __shared__ float area[2][WARPS];
     for (size_t first = (size_t)blockIdx.x * blockDim.y; first < T;
@@ -71,7 +72,7 @@ static __global__ LOADS_FIRST(WARPS * WARP, 3) void norm_forward_kernel(real *y,
 
 /* The same for rows that are too wide: one team a block, three passes over the row. */
 template <bool VECTOR>
-static __global__ void norm_forward_wide(real *y, float *stat, const real *gain, const real *bias,
+static __global__ AT_ONCE(WARPS * WARP, BLOCKS) void norm_forward_wide(real *y, float *stat, const real *gain, const real *bias,
                                          const real *x, size_t T, unsigned C) {
     __shared__ float area[2][WARPS];
     const unsigned begin = 4 * threadIdx.x, step = 4 * blockDim.x;
@@ -100,7 +101,7 @@ trine_status cuda_norm_forward(device *d, void *y, float *stat, const void *gain
     bool vector = C % 4 == 0 && cuda_aligned(y) && cuda_aligned(gain) && cuda_aligned(bias) &&
                   cuda_aligned(x);
     dim3 block(warps * WARP, teams);
-    unsigned grid = cuda_grid(d, cuda_ceil(T, teams), block.x * block.y);
+    unsigned grid = cuda_grid(d, cuda_ceil(T, teams), BLOCKS);
     void (*kernel)(real *, float *, const real *, const real *, const real *, size_t, unsigned) =
         wide ? (vector ? norm_forward_wide<true> : norm_forward_wide<false>)
              : (vector ? norm_forward_kernel<true> : norm_forward_kernel<false>);
@@ -138,7 +139,7 @@ static inline __device__ four gradient(four stream, four g, four xhat, const flo
 /* Rows [p * rows, (p + 1) * rows) are block p's, one team; its column sums go to pieces (p, 2 C),
  * dgain's before dbias's. `pieces` is aligned as VECTOR has it. */
 template <bool VECTOR>
-static __global__ LOADS_FIRST(WARPS_BACKWARD * WARP, 1) void norm_backward_kernel(real *dx, float *pieces, const real *dy,
+static __global__ AT_ONCE(WARPS_BACKWARD * WARP, 1) void norm_backward_kernel(real *dx, float *pieces, const real *dy,
                                             const real *gain, const real *x, const float *stat,
                                             size_t T, unsigned C, size_t rows, bool add) {
     __shared__ float area[2][2 * WARPS_BACKWARD];
@@ -178,7 +179,7 @@ static __global__ LOADS_FIRST(WARPS_BACKWARD * WARP, 1) void norm_backward_kerne
 
 /* The same for rows that are too wide: a row is read twice, and the sums stay in the piece. */
 template <bool VECTOR>
-static __global__ void norm_backward_wide(real *dx, float *pieces, const real *dy, const real *gain,
+static __global__ AT_ONCE(WARPS_BACKWARD * WARP, 1) void norm_backward_wide(real *dx, float *pieces, const real *dy, const real *gain,
                                           const real *x, const float *stat, size_t T, unsigned C,
                                           size_t rows, bool add) {
     __shared__ float area[2][2 * WARPS_BACKWARD];
