@@ -226,7 +226,7 @@ static const variant queries_variants[] = {
 
 static trine_status choose(const variant **chosen, const device *d, const variant *variants,
                            size_t count, size_t D) {
-    size_t room;
+    size_t room = 0;
     TRY(attention_room(d, &room));
     for (size_t i = 0; i < count; i++)
         if (variants[i].width >= D && variants[i].bytes <= room) {
