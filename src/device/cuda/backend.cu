@@ -107,9 +107,11 @@ static int gpu_count(char *why, size_t size) {
     return 0;
 }
 
+/* What failed has been heard once it is raised: the next launch shall not find it. */
 #define TRY_OPEN(call)                                                                             \
     do {                                                                                           \
         cudaError_t try_open_ = (call);                                                            \
+        if (try_open_ != cudaSuccess) (void)cudaGetLastError();                                    \
         CHECK(try_open_ != cudaErrorMemoryAllocation, TRINE_ENOMEM,                                \
               "GPU %d has no memory left for the device itself: %s", cuda_of(d)->ordinal,          \
               cudaGetErrorString(try_open_));                                                      \
