@@ -266,17 +266,16 @@ static void exchange(thread *warp, unsigned mask, emu_exchange_kind kind) {
     }
 }
 
-/* Those of the mask that wait must wait for the same. */
+/* Those of the mask that wait must wait for the same. One of them is enough: the others were compared
+ * with it. */
 static void check_same(const thread *t, const thread *warp, unsigned waiting) {
-    for (int lane = 0; lane < 32; lane++) {
-        const thread *other = &warp[lane];
-        if (other == t || !(waiting & t->mask & (1u << lane))) continue;
-        if (other->kind == t->kind && other->mask == t->mask && other->width == t->width) continue;
-        char one[256], two[256];
-        describe(t, one, sizeof one);
-        describe(other, two, sizeof two);
-        emu_fault("lanes of one warp exchange different things: %s, but %s", one, two);
-    }
+    if (!(waiting & t->mask)) return;
+    const thread *other = &warp[__builtin_ctz(waiting & t->mask)];
+    if (other->kind == t->kind && other->mask == t->mask && other->width == t->width) return;
+    char one[256], two[256];
+    describe(t, one, sizeof one);
+    describe(other, two, sizeof two);
+    emu_fault("lanes of one warp exchange different things: %s, but %s", one, two);
 }
 
 uint64_t emu_exchange(emu_exchange_kind kind, unsigned mask, uint64_t value, int operand, int width,
