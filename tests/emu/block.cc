@@ -266,16 +266,18 @@ static void exchange(thread *warp, unsigned mask, emu_exchange_kind kind) {
     }
 }
 
-/* Those of the mask that wait must wait for the same. One of them is enough: the others were compared
- * with it. */
-static void check_same(const thread *t, const thread *warp, unsigned waiting) {
-    if (!(waiting & t->mask)) return;
-    const thread *other = &warp[__builtin_ctz(waiting & t->mask)];
-    if (other->kind == t->kind && other->mask == t->mask && other->width == t->width) return;
-    char one[256], two[256];
-    describe(t, one, sizeof one);
-    describe(other, two, sizeof two);
-    emu_fault("lanes of one warp exchange different things: %s, but %s", one, two);
+/* All of the mask are there; they must be there for the same. */
+static void check_same(const thread *t, const thread *warp) {
+    for (int lane = 0; lane < 32; lane++) {
+        const thread *other = &warp[lane];
+        if (!(t->mask >> lane & 1) ||
+            (other->kind == t->kind && other->mask == t->mask && other->width == t->width))
+            continue;
+        char one[256], two[256];
+        describe(t, one, sizeof one);
+        describe(other, two, sizeof two);
+        emu_fault("lanes of one warp exchange different things: %s, but %s", one, two);
+    }
 }
 
 uint64_t emu_exchange(emu_exchange_kind kind, unsigned mask, uint64_t value, int operand, int width,
@@ -295,9 +297,9 @@ uint64_t emu_exchange(emu_exchange_kind kind, unsigned mask, uint64_t value, int
     if (!(mask >> lane & 1)) emu_fault("mask 0x%08x lacks its own lane %d, %s:%d", mask, lane, file, line);
     if (width < 1 || width > 32 || (width & (width - 1)))
         emu_fault("a shuffle of width %d, %s:%d", width, file, line);
-    check_same(t, warp, *waiting);
     *waiting |= 1u << lane;
     if ((*waiting & mask) == mask) {
+        check_same(t, warp);
         *waiting &= ~mask;
         t->state = RUNNING;
         exchange(warp, mask, kind);

@@ -197,6 +197,16 @@ void launch_other_mask(cudaStream_t stream) {
     GO(other_mask, 1, BLOCK, 0)();
 }
 
+static __global__ void other_kind() {
+    if (threadIdx.x % 32 == 3) __shfl_sync(ALL, 1, 0);
+    else
+        __shfl_xor_sync(ALL, 1, 1);
+}
+
+void launch_other_kind(cudaStream_t stream) {
+    GO(other_kind, 1, BLOCK, 0)();
+}
+
 static __global__ void odd_width() {
     __shfl_sync(ALL, 1, 0, 12);
 }
