@@ -224,7 +224,8 @@ static void properties_are_those_of_a_gpu(void **state) {
     int value;
     assert_int_equal(cudaGetDeviceProperties(&p, 1), cudaSuccess);
     assert_string_equal(p.name, "Emulated GPU");
-    assert_int_equal(cudaDeviceGetAttribute(&value, cudaDevAttrMultiProcessorCount, 1), cudaSuccess);
+    assert_int_equal(cudaDeviceGetAttribute(&value, cudaDevAttrMultiProcessorCount, 1),
+                     cudaSuccess);
     assert_int_equal(value, p.multiProcessorCount);
     assert_int_equal(cudaDeviceGetPCIBusId(bus, sizeof bus, 1), cudaSuccess);
     assert_string_equal(bus, "0000:02:00.0");
@@ -234,16 +235,11 @@ static void properties_are_those_of_a_gpu(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        CASE(new_memory_is_nan),
-        CASE(the_host_may_not_touch_it),
-        CASE(kernels_stay_within_it),
-        CASE(copies_are_looked_at),
-        CASE(rows_are_copied),
-        CASE(copies_of_unpinned_memory_are_counted),
-        CASE(memory_comes_to_an_end),
-        CASE(pointers_are_known),
-        CASE(machines_without_gpus),
-        CASE(properties_are_those_of_a_gpu),
+        CASE(new_memory_is_nan),      CASE(the_host_may_not_touch_it),
+        CASE(kernels_stay_within_it), CASE(copies_are_looked_at),
+        CASE(rows_are_copied),        CASE(copies_of_unpinned_memory_are_counted),
+        CASE(memory_comes_to_an_end), CASE(pointers_are_known),
+        CASE(machines_without_gpus),  CASE(properties_are_those_of_a_gpu),
     };
     return HARNESS_RUN_ALONE(tests);
 }

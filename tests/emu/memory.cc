@@ -125,7 +125,8 @@ static bool map_poison(char *map, size_t bytes) {
 /* The next addresses, with a page between neighbours. */
 static char *give(size_t bytes) {
     if (!space) {
-        void *p = mmap(NULL, ADDRESSES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        void *p =
+            mmap(NULL, ADDRESSES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (p == MAP_FAILED) emu_fault("cannot reserve addresses for the device's memory");
         space = (char *)p;
         given = page_up(1);
@@ -160,8 +161,8 @@ static void check_slack(const allocation *a) {
     for (const char *p = a->map; p < a->map + a->map_bytes; p++) {
         if (p == a->start) p += a->bytes;
         if (p < a->map + a->map_bytes && (unsigned char)*p != POISON)
-            emu_fault("cudaFree(%p): byte %td of its %zu was written", (void *)a->start, p - a->start,
-                      a->bytes);
+            emu_fault("cudaFree(%p): byte %td of its %zu was written", (void *)a->start,
+                      p - a->start, a->bytes);
     }
     emu_memory_close();
 }
@@ -173,8 +174,8 @@ cudaError_t cudaFree(void *p) {
     if (!a) return emu_error(cudaErrorInvalidValue);
     check_slack(a);
     /* The addresses stay ours, without memory. */
-    mmap(a->map, a->map_bytes, PROT_NONE,
-         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    mmap(a->map, a->map_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED,
+         -1, 0);
     taken -= a->map_bytes;
     a->freed = true;
     return error;
@@ -280,8 +281,8 @@ void emu_describe(const void *address, char *text, size_t size) {
         char *from = a->map ? a->map : a->start;
         char *to = a->map ? a->map + a->map_bytes + behind : a->start + a->bytes;
         if (p < from || p >= to) continue;
-        snprintf(text, size, "byte %td of %zu bytes of %s%s", p - a->start, a->bytes, names[a->kind],
-                 a->freed ? " that were freed" : "");
+        snprintf(text, size, "byte %td of %zu bytes of %s%s", p - a->start, a->bytes,
+                 names[a->kind], a->freed ? " that were freed" : "");
         if (!a->freed) return;
     }
 }

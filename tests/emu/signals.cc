@@ -47,7 +47,8 @@ void emu_catch_signals(void) {
     stack_t alternative = {}, old;
     alternative.ss_sp = stack;
     alternative.ss_size = sizeof stack;
-    if (sigaltstack(NULL, &old) == 0 && (old.ss_flags & SS_DISABLE)) sigaltstack(&alternative, NULL);
+    if (sigaltstack(NULL, &old) == 0 && (old.ss_flags & SS_DISABLE))
+        sigaltstack(&alternative, NULL);
     const struct sigaction action = ours();
     for (int signal : caught) sigaction(signal, &action, &before[signal]);
 }
