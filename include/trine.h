@@ -382,6 +382,8 @@ typedef struct {
     double timeout;       /* seconds without progress before the job is ended; 0: never */
     bool audit;           /* compare every collective over its group first; hash replicas */
     bool serial;          /* finish each instruction, but for sends, before the next (bisecting) */
+    bool one_queue;       /* programs for a transport with one in-order queue a device: neighbouring
+                             messages in groups. The others run them, too, and give the same bits */
 } trine_parallel;
 
 typedef enum { TRINE_DECAY_COSINE, TRINE_DECAY_LINEAR, TRINE_DECAY_CONSTANT } trine_lr_decay;
