@@ -221,19 +221,29 @@ static int wait_text(const simulation *sim, const stage_state *s, char *text, si
                     at, where, peer, ended(&sim->stages[peer]) ? ", which has ended" : "");
 }
 
-/* The same in one queue, where each stage that is held up waits for a certain other: the circle, or
- * whoever waits for a stage that has ended. */
+/* In one queue each stage that is held up waits for a certain other: returns the first of those in a
+ * circle, or one that waits for a stage that has ended. */
+static int circle_begin(const simulation *sim) {
+    int at, count = sim->spec->stages, p = 0;
+    while (ended(&sim->stages[p])) p++;
+    for (int n = 0; n < count; n++) {
+        int next = absent(sim, &sim->stages[p], &at);
+        ASSERT(next >= 0 && next < count);
+        if (ended(&sim->stages[next])) return p;
+        p = next;
+    }
+    int first = p;
+    for (int n = 0; n < count; n++) {
+        p = absent(sim, &sim->stages[p], &at);
+        if (p < first) first = p;
+    }
+    return first;
+}
+
 static trine_status circle(const simulation *sim) {
     char text[3072];
-    int at, count = sim->spec->stages, first = 0, last = -1;
-    while (ended(&sim->stages[first])) first++;
-    for (int n = 0; n <= count && !ended(&sim->stages[first]); n++) {
-        last = first;
-        first = absent(sim, &sim->stages[first], &at);
-    }
-    if (ended(&sim->stages[first])) first = last;
+    int at, first = circle_begin(sim), p = first;
     size_t used = 0;
-    int p = first;
     do {
         if (used) used += (size_t)snprintf(text + used, sizeof text - used, "; ");
         used += (size_t)wait_text(sim, &sim->stages[p], text + used, sizeof text - used);

@@ -372,8 +372,8 @@ static const row rows[] = {
     {"another micro-batch in a group", QUEUE, 1, {{PUT, "RECV_ACT m1 s0 g0", "RECV_ACT m2 s0 g0"}},
      0, "SEND_ACT m1 s1 g0", "message 1 of this edge is micro-batch 2 on the other side"},
     {"a tie ahead of a gradient", QUEUE, 1, {{MOVE, "SEND_GRAD m2 d0", "NORM"}}, 1, NULL,
-     "deadlock in one queue: stage 0, instruction 20 (RECV_GRAD m2 d0) waits for stage 1; "
-     "stage 1, instruction 23 (TIE) waits for stage 0"},
+     "deadlock in one queue: stage 0, instruction 18 (RECV_GRAD m2 d0) waits for stage 1; "
+     "stage 1, instruction 22 (TIE) waits for stage 0"},
 };
 /* clang-format on */
 
