@@ -49,12 +49,13 @@ trine_status comm_all_gather_start(trine_comm *comm, void *dst, const void *src,
 /* Blocks until the request is done and makes it idle; an idle request returns at once. */
 trine_status comm_wait(comm_request *request);
 
-/* Messages that are started between the two, all with one peer, go under way together: the peer may
- * start its own in any order. They must not be waited for before the end. (For transports with one
- * queue a device; to the others all is under way at once anyway, and this does nothing.) Errors: the
- * transport's own. Not collective. */
-trine_status comm_group_begin(trine_world *world);
-trine_status comm_group_end(trine_world *world);
+/* Messages that are started between these two go together where the transport can fuse them (NCCL:
+ * one ncclGroup), and are under way when comm_group_end returns; elsewhere each goes when it is
+ * started, and these do nothing. No other call of the mesh's groups may stand between them, no wait
+ * either. They do not nest. Errors: TRINE_ENCCL. Not collective, but the peers of fused messages
+ * must not wait for each other in between (core/check.h proves it for programs). */
+trine_status comm_group_begin(const trine_mesh *mesh);
+trine_status comm_group_end(const trine_mesh *mesh);
 
 /* A world of its own for the ranks that give the same `color`, in their order here: its ranks count
  * from 0, and it has its own meshes and its own watchdog, though an abort still ends the whole job.

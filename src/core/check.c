@@ -159,7 +159,10 @@ static trine_status step(simulation *sim, stage_state *s, bool *done) {
     *done = false;
     if (!s->arrived) {
         TRY(check_fields(s, i));
-        if (!operands_ready(sim, s, i)) return TRINE_OK;
+        if (!operands_ready(sim, s, i)) {
+            REQUIRE(sim->spec->queue != ONE_QUEUE, "works on the buffer of a message of its group");
+            return TRINE_OK;
+        }
         TRY(check_rules(s, i));
         if (check_is_message(kind)) TRY(post(sim, s, i));
     }

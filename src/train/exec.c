@@ -255,10 +255,10 @@ static trine_status tie_remote(exec *e, float *own, size_t count) {
     for (size_t at = 0; at < count; at += e->h->tie_count) {
         size_t n = count - at < e->h->tie_count ? count - at : e->h->tie_count;
         comm_request send = {0}, recv = {0};
-        TRY(comm_group_begin(comm_world(tie)));
+        TRY(comm_group_begin(e->mesh));
         TRY(comm_recv_start(tie, e->h->tie, n, TRINE_F32, peer, &recv));
         TRY(comm_send_start(tie, own + at, n, TRINE_F32, peer, &send));
-        TRY(comm_group_end(comm_world(tie)));
+        TRY(comm_group_end(e->mesh));
         TRY(comm_wait(&recv));
         TRY(comm_wait(&send));
         TRY(e->dev->ops->add(e->dev, own + at, e->h->tie, n));
@@ -355,13 +355,12 @@ static trine_status execute(exec *e, const instr *i) {
 
 /* The first message of a group opens it, the last one closes it. */
 static trine_status execute_in_group(exec *e, const instr *i) {
-    trine_world *world = comm_world(group(e, TRINE_WORLD));
     int first = program_group_first(e->program, e->at),
         last = program_group_last(e->program, e->at);
     if (first == last) return execute(e, i);
-    if (e->at == first) TRY(comm_group_begin(world));
+    if (e->at == first) TRY(comm_group_begin(e->mesh));
     TRY(execute(e, i));
-    return e->at == last ? comm_group_end(world) : TRINE_OK;
+    return e->at == last ? comm_group_end(e->mesh) : TRINE_OK;
 }
 
 static void describe(const void *context, char *text, size_t size) {
