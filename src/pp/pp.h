@@ -39,7 +39,8 @@ trine_status pp_order(program *p);
 
 /* Pass: adds RECV_ACT, SEND_ACT, RECV_GRAD, SEND_GRAD around the stage's computation. For one queue
  * it makes a group, as Megatron-LM does, of the two messages that both stages of an edge send each
- * other at the same time: SEND_ACT RECV_GRAD here, RECV_ACT SEND_GRAD there. Errors: TRINE_ENOMEM. */
+ * other at the same time: SEND_ACT RECV_GRAD here, RECV_ACT SEND_GRAD there.
+ * Errors: TRINE_ENOMEM. */
 trine_status pp_wire_messages(program *p);
 
 /* Pass: appends TIE on the stages that hold a user of a tied token matrix. Errors: TRINE_ENOMEM. */

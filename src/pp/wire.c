@@ -47,15 +47,15 @@ static bool exchanges(const program_spec *s, int edge) {
            pp_slots(s->schedule, s->stages, s->micros, edge + 1);
 }
 
-/* In one queue they would wait for each other. What goes to a neighbour and what comes next from the
- * same one is therefore one group there, on both sides. */
+/* In one queue they would wait for each other. So what goes to a neighbour and what comes next from
+ * the same one are one group there, on both sides. */
 static bool fuse(const program *p, const instr *a, const instr *b) {
     if (a->kind == SEND_ACT && b->kind == RECV_GRAD) return exchanges(p->spec, p->stage);
     return a->kind == SEND_GRAD && b->kind == RECV_ACT && exchanges(p->spec, p->stage - 1);
 }
 
-/* Activations stand first on both sides: if each message is a kernel of its own and one holds up the
- * other, they still meet. */
+/* Activations stand first on both sides: if each message is a kernel of its own and one holds up
+ * the other, they still meet. */
 static trine_status append_group(program *out, instr a, instr b, int group) {
     bool act = a.kind == SEND_ACT || a.kind == RECV_ACT;
     a.group = b.group = group;

@@ -1,6 +1,6 @@
 /* TEST np=0 */
-/* What the checker says of one queue, against all devices of the job. Here each rank of pp x dp x tp
- * has a queue of its own, with everything in it that its program communicates: messages, GATHER and
+/* What the checker says of one queue, against all devices of the job. Here each rank of
+ * pp x dp x tp has a queue of its own, with everything in it that its program communicates: messages, GATHER and
  * REDUCE over dp, tp's sums inside each pass, TIE, the three gathers of NORM. A machine that knows
  * nothing of programs works the queues off in a random order: what is at the head of a queue, an
  * operation or a group of messages, leaves it when all others that it meets have been at the head
@@ -41,7 +41,7 @@ static int came[GROUPS][DEVICES][OPS];
 
 static op *add(queue *q, group g, int place, int *number, int needed) {
     assert_true(q->count < OPS);
-    q->ops[q->count] = (op){g, place, (*number)++, needed, false};
+    q->ops[q->count] = (op){(int)g, place, (*number)++, needed, false};
     return &q->ops[q->count++];
 }
 
@@ -104,7 +104,7 @@ static int *arrivals(const op *o) {
     return &came[o->group][o->place][o->number];
 }
 
-/* The head of the queue, one operation or all messages of a group, comes or goes. Whether it did. */
+/* The head of the queue, one operation or a whole group, comes or goes. Whether it did. */
 static bool advance(queue *q) {
     int last = q->at;
     while (q->ops[last].more) last++;
