@@ -4,7 +4,7 @@
 #include "ops/fixture.h"
 
 #define EACH_DEVICE(d)                                                                             \
-    for (device_kind kind_ = 0; kind_ < DEVICE_KINDS; kind_++)                                     \
+    for (device_kind kind_ = 0; kind_ < DEVICE_HOST_KINDS; kind_++)                                \
         for (device *d = opened(kind_); d; device_close(&d))
 
 static device *opened(device_kind kind) {
