@@ -34,7 +34,8 @@ extern "C" {
     X(TRINE_ETIMEOUT, "timed out")                                                                 \
     X(TRINE_EPROGRAM, "illegal program")                                                           \
     X(TRINE_EAUDIT, "ranks disagree")                                                              \
-    X(TRINE_EUNSUPPORTED, "not supported here")
+    X(TRINE_EUNSUPPORTED, "not supported here")                                                    \
+    X(TRINE_ENCCL, "NCCL failed")
 
 typedef enum {
 #define TRINE_STATUS_ENUM(name, text) name,
@@ -111,12 +112,15 @@ void trine_world_timeout(trine_world *world, double seconds);
  *         share a node is refused (TRINE_EINVAL from trine_mesh_create).
  *   auto  shm for groups on one node; shm+mpi, memory inside a node and messages between, for
  *         groups on several that have consecutive ranks on each and two or more on one; mpi for
- *         the rest; the default
- * The bits of a result do not depend on it. */
+ *         the rest; the default. What lies on GPUs moves through NCCL in groups whose ranks have a
+ *         GPU each; in others it is staged: copied to the host and sent as said before.
+ *   nccl  as auto, and all that lies on GPUs moves through NCCL, or the job is refused
+ * The bits of a result do not depend on it, but for NCCL's own sums (see trine_parallel). */
 #define TRINE_TRANSPORT_LIST(X)                                                                    \
     X(TRINE_TRANSPORT_AUTO, "auto")                                                                \
     X(TRINE_TRANSPORT_MPI, "mpi")                                                                  \
-    X(TRINE_TRANSPORT_SHM, "shm")
+    X(TRINE_TRANSPORT_SHM, "shm")                                                                  \
+    X(TRINE_TRANSPORT_NCCL, "nccl")
 
 typedef enum {
 #define TRINE_TRANSPORT_ENUM(name, text) name,
@@ -195,7 +199,8 @@ int trine_comm_rank(const trine_comm *comm);
 int trine_comm_size(const trine_comm *comm);
 
 /* How the group moves its bytes: "self" (a group of one), "mpi", "shm", or "shm+mpi" for a group
- * over several nodes. Never NULL. Not collective. */
+ * over several nodes; for what lies on GPUs "nccl", or "staged mpi" and so on: through the host.
+ * Never NULL. Not collective. */
 const char *trine_comm_transport(const trine_comm *comm);
 
 /* All collectives below block until this rank's part is done. P is the group's size. `count`
@@ -389,6 +394,8 @@ typedef struct {
     double timeout;       /* seconds without progress before the job is ended; 0: never */
     bool audit;           /* compare every collective over its group first; hash replicas */
     bool serial;          /* finish each instruction, but for sends, before the next (bisecting) */
+    bool ordered_reductions; /* NCCL moves addends, and they are added in rank order: the bits that
+                                any other transport gives; under audit always */
 } trine_parallel;
 
 typedef enum { TRINE_DECAY_COSINE, TRINE_DECAY_LINEAR, TRINE_DECAY_CONSTANT } trine_lr_decay;

@@ -12,7 +12,7 @@
  * collective. */
 void gpus_introduce(const trine_trainer *t, const device_config *config);
 
-/* Sets t->gpus. Errors, on every rank alike: TRINE_ENOMEM, the object's own. Collective over: world.
+/* Sets t->gpus. Errors, on all ranks alike: TRINE_ENOMEM, the object's own. Collective over: world.
  */
 trine_status gpus_gather(trine_trainer *t);
 

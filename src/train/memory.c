@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "comm/far.h"
 #include "train/fit.h"
 
 #define PAGE ((size_t)4096)
@@ -66,12 +67,27 @@ static trine_status take_host(trine_trainer *t, const arena *plan) {
     return TRINE_OK;
 }
 
+/* Groups may be given what lies there. */
+static trine_status tell_groups(const trine_trainer *t, char *base, const arena *plan) {
+    far_memory memory = {.dev = t->dev,
+                         .base = base,
+                         .bytes = memory_mirror(plan),
+                         .rest = t->base,
+                         .rest_bytes = (size_t)(base - (char *)t->base),
+                         .shared = t->shared,
+                         .shared_bytes = plan->shared_used,
+                         .own = t->host};
+    TRY(comm_far_memory(t->mesh, &memory));
+    return TRINE_OK;
+}
+
 /* Own, shared, exchanged, in one piece of the GPU's memory. */
 static trine_status hand_out_far(trine_trainer *t) {
     arena plan = t->memory;
     size_t own = plan.used - plan.shared_used - plan.exchanged.used;
     char *shared = (char *)t->base + own, *exchanged = shared + plan.shared_used;
     TRY(take_host(t, &plan));
+    TRY(tell_groups(t, shared, &plan));
     char *host = (char *)t->host + plan.exchanged.used;
     arena_init(&t->memory, t->base, own);
     arena_share(&t->memory, shared, plan.shared_used);
@@ -92,6 +108,7 @@ trine_status memory_take(trine_trainer *t) {
 }
 
 void memory_free(trine_trainer *t) {
+    if (t->mesh) (void)comm_far_memory(t->mesh, NULL);
     if (t->shared_pinned) device_unpin(t->dev, t->shared);
     if (t->host_pinned) device_unpin(t->dev, t->host);
     free(t->host);

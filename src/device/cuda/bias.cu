@@ -40,7 +40,7 @@ trine_status cuda_bias_residual(device *d, void *y, const void *bias, const void
 
 /* pieces (gridDim.y, N): piece p is the sum, ascending, of `rows` rows from p * rows on. */
 template <bool VECTOR>
-static __global__ void bias_backward_kernel(float *pieces, const real *dy, size_t T, size_t N,
+static __global__ LOADS_FIRST(256, 4) void bias_backward_kernel(float *pieces, const real *dy, size_t T, size_t N,
                                             size_t rows) {
     size_t n = 4 * ((size_t)blockIdx.x * blockDim.x + threadIdx.x);
     size_t begin = blockIdx.y * rows, end = begin + rows < T ? begin + rows : T;

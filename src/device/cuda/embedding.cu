@@ -18,7 +18,7 @@
 #define ROWS 4
 
 template <bool VECTOR>
-static __global__ void embedding_forward_kernel(real *x, const real *table, const int32_t *tokens,
+static __global__ LOADS_FIRST(256, 6) void embedding_forward_kernel(real *x, const real *table, const int32_t *tokens,
                                                 int32_t first, size_t T, size_t C, size_t V) {
     size_t c = 4 * ((size_t)blockIdx.x * blockDim.x + threadIdx.x);
     for (size_t t0 = (size_t)blockIdx.y * ROWS; t0 < T; t0 += (size_t)gridDim.y * ROWS) {
@@ -144,14 +144,15 @@ static inline __device__ void add_row(const problem *p, const list *l, unsigned 
 template <bool VECTOR>
 static inline __device__ void add_list(const problem *p, const list *l, unsigned count, bool set) {
     unsigned across = (unsigned)((p->C + COLUMNS - 1) / COLUMNS);
-    size_t rows = (p->V - blockIdx.x + (1 << p->tile_bits) - 1) >> p->tile_bits;
-    for (size_t item = threadIdx.x / WARP; item < rows * across; item += WARPS)
-        add_row<VECTOR>(p, l, count, (unsigned)(item / across),
-                        item % across * COLUMNS + 4 * (threadIdx.x % WARP), set);
+    unsigned rows = (unsigned)((p->V - blockIdx.x + (1 << p->tile_bits) - 1) >> p->tile_bits);
+    for (unsigned item = threadIdx.x / WARP; item < rows * across; item += WARPS)
+        add_row<VECTOR>(p, l, count, item / across,
+                        (size_t)(item % across) * COLUMNS + 4 * (threadIdx.x % WARP), set);
     __syncthreads();
 }
 
-template <bool VECTOR> static __global__ void embedding_backward_kernel(problem p, bool set) {
+template <bool VECTOR>
+static __global__ LOADS_FIRST(THREADS, 4) void embedding_backward_kernel(problem p, bool set) {
     __shared__ list l;
     unsigned count = 0;
     for (size_t t0 = 0; t0 < p.T; t0 += LOOK) {

@@ -71,6 +71,12 @@ static inline bool cuda_aligned(const void *p) {
     return (uintptr_t)p % 16 == 0;
 }
 
+/* Before `void` of a kernel that reads several elements into registers before it uses one: without
+ * it ptxas saves registers, to run as many threads as there may be, and waits for each load instead.
+ * At most `threads` a block; `blocks` of them per multiprocessor leave 65536 / (threads * blocks)
+ * registers to a thread. */
+#define LOADS_FIRST(threads, blocks) __launch_bounds__(threads, blocks)
+
 /* ---- Sums -------------------------------------------------------------------------------------- */
 
 /* The most warps that a team may have. */

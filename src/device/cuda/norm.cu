@@ -21,22 +21,25 @@ static inline __device__ float sum4(four x) {
     return (x.at[0] + x.at[1]) + (x.at[2] + x.at[3]);
 }
 
-/* sum + the squares of x - mean, of elements [c, c + 4) as far as they lie in the row. */
-static inline __device__ float add_squares(float sum, four x, float mean, unsigned c, unsigned C) {
-    for (unsigned j = 0; j < 4; j++) {
-        float diff = c + j < C ? x.at[j] - mean : 0.0f;
-        sum = fmaf(diff, diff, sum);
-    }
+/* x - mean of elements [c, c + 4), 0 past the row's end. */
+static inline __device__ four centre(four x, float mean, unsigned c, unsigned C) {
+    for (unsigned j = 0; j < 4; j++) x.at[j] = c + j < C ? x.at[j] - mean : 0.0f;
+    return x;
+}
+
+static inline __device__ float add_squares(float sum, four x) {
+    for (int j = 0; j < 4; j++) sum = fmaf(x.at[j], x.at[j], sum);
     return sum;
 }
 
-static inline __device__ four normalise(four x, float mean, float rstd, four gain, four bias) {
-    for (int j = 0; j < 4; j++) x.at[j] = (x.at[j] - mean) * rstd * gain.at[j] + bias.at[j];
+/* Of a centred x. */
+static inline __device__ four normalise(four x, float rstd, four gain, four bias) {
+    for (int j = 0; j < 4; j++) x.at[j] = x.at[j] * rstd * gain.at[j] + bias.at[j];
     return x;
 }
 
 template <bool VECTOR>
-static __global__ void norm_forward_kernel(real *y, float *stat, const real *gain, const real *bias,
+static __global__ LOADS_FIRST(TEAM_WARPS * WARP, 2) void norm_forward_kernel(real *y, float *stat, const real *gain, const real *bias,
                                            const real *x, size_t T, unsigned C) {
     __shared__ float area[2][TEAM_WARPS];
     for (size_t first = (size_t)blockIdx.x * blockDim.y; first < T;
@@ -49,13 +52,15 @@ static __global__ void norm_forward_kernel(real *y, float *stat, const real *gai
             row[k] = load_row<VECTOR>(x + t * C, 4 * (threadIdx.x + k * blockDim.x), bound);
         for (unsigned k = 0; k < KEPT; k++) sum += sum4(row[k]);
         float mean = team_sum(sum, area[0]) / (float)C;
-        for (unsigned k = 0; k < KEPT; k++)
-            squares = add_squares(squares, row[k], mean, 4 * (threadIdx.x + k * blockDim.x), bound);
+        for (unsigned k = 0; k < KEPT; k++) {
+            row[k] = centre(row[k], mean, 4 * (threadIdx.x + k * blockDim.x), bound);
+            squares = add_squares(squares, row[k]);
+        }
         float rstd = 1.0f / sqrtf(team_sum(squares, area[1]) / (float)C + EPS);
         for (unsigned k = 0; k < KEPT; k++) {
             unsigned c = 4 * (threadIdx.x + k * blockDim.x);
             four scale = load_row<VECTOR>(gain, c, bound), shift = load_row<VECTOR>(bias, c, bound);
-            store_row<VECTOR>(y + t * C, c, bound, normalise(row[k], mean, rstd, scale, shift));
+            store_row<VECTOR>(y + t * C, c, bound, normalise(row[k], rstd, scale, shift));
         }
         if (threadIdx.x == 0 && t < T) stat[2 * t] = mean, stat[2 * t + 1] = rstd;
     }
@@ -73,12 +78,12 @@ static __global__ void norm_forward_wide(real *y, float *stat, const real *gain,
         for (unsigned c = begin; c < C; c += step) sum += sum4(load_row<VECTOR>(row, c, C));
         float mean = team_sum(sum, area[0]) / (float)C;
         for (unsigned c = begin; c < C; c += step)
-            squares = add_squares(squares, load_row<VECTOR>(row, c, C), mean, c, C);
+            squares = add_squares(squares, centre(load_row<VECTOR>(row, c, C), mean, c, C));
         float rstd = 1.0f / sqrtf(team_sum(squares, area[1]) / (float)C + EPS);
         for (unsigned c = begin; c < C; c += step) {
             four scale = load_row<VECTOR>(gain, c, C), shift = load_row<VECTOR>(bias, c, C);
-            four out = normalise(load_row<VECTOR>(row, c, C), mean, rstd, scale, shift);
-            store_row<VECTOR>(y + t * C, c, C, out);
+            four x_c = centre(load_row<VECTOR>(row, c, C), mean, c, C);
+            store_row<VECTOR>(y + t * C, c, C, normalise(x_c, rstd, scale, shift));
         }
         if (threadIdx.x == 0) stat[2 * t] = mean, stat[2 * t + 1] = rstd;
     }
@@ -130,7 +135,7 @@ static inline __device__ four gradient(four stream, four g, four xhat, const flo
 /* Rows [p * rows, (p + 1) * rows) are block p's, one team; its column sums go to pieces (p, 2 C),
  * dgain's before dbias's. `pieces` is aligned as VECTOR has it. */
 template <bool VECTOR>
-static __global__ void norm_backward_kernel(real *dx, float *pieces, const real *dy,
+static __global__ LOADS_FIRST(TEAM_WARPS * WARP, 1) void norm_backward_kernel(real *dx, float *pieces, const real *dy,
                                             const real *gain, const real *x, const float *stat,
                                             size_t T, unsigned C, size_t rows, bool add) {
     __shared__ float area[2][2 * TEAM_WARPS];

@@ -10,17 +10,18 @@
 
 /* pieces (count); block p has the elements [p * SUM_SQUARES_BLOCK, ...) of x (n). */
 template <bool VECTOR>
-static __global__ void sum_squares_kernel(double *pieces, const float *x, size_t n, size_t count) {
+static __global__ LOADS_FIRST(THREADS, 8) void sum_squares_kernel(double *pieces, const float *x, size_t n, size_t count) {
     __shared__ double area[2][THREADS / WARP];
     int turn = 0;
     for (size_t p = blockIdx.x; p < count; p += gridDim.x, turn = !turn) {
         size_t begin = p * SUM_SQUARES_BLOCK;
         four part[EACH];
-        for (int k = 0; k < EACH; k++) {
-            size_t i = begin + 4 * (k * THREADS + threadIdx.x);
-            if (VECTOR && i + 4 <= n) part[k] = load4(x + i);
-            else part[k] = load_row<false>(x, i, n);
-        }
+        if (VECTOR && begin + SUM_SQUARES_BLOCK <= n)
+            for (int k = 0; k < EACH; k++)
+                part[k] = load4(x + begin + 4 * (k * THREADS + threadIdx.x));
+        else
+            for (int k = 0; k < EACH; k++)
+                part[k] = load_row<false>(x, begin + 4 * (k * THREADS + threadIdx.x), n);
         double sum = 0.0;
         for (int k = 0; k < EACH; k++)
             for (int j = 0; j < 4; j++) sum += (double)part[k].at[j] * (double)part[k].at[j];

@@ -49,7 +49,7 @@ static inline __device__ float team_max(float x, float *area) {
     return x;
 }
 
-static __global__ void xent_max_kernel(float *max, const real *logits, size_t T, size_t V,
+static __global__ LOADS_FIRST(WARPS * WARP, 6) void xent_max_kernel(float *max, const real *logits, size_t T, size_t V,
                                        size_t valid) {
     __shared__ float area[2][WARPS];
     int turn = 0;
@@ -71,7 +71,7 @@ static inline __device__ size_t target_column(int32_t target, int32_t first, siz
     return column >= 0 && column < (int64_t)valid ? (size_t)column : valid;
 }
 
-static __global__ void xent_sums_kernel(float *sums, const real *logits, const float *max,
+static __global__ LOADS_FIRST(WARPS * WARP, 6) void xent_sums_kernel(float *sums, const real *logits, const float *max,
                                         const int32_t *targets, int32_t first, size_t T, size_t V,
                                         size_t valid) {
     __shared__ float area[2][WARPS];
@@ -93,7 +93,7 @@ static __global__ void xent_sums_kernel(float *sums, const real *logits, const f
     }
 }
 
-static __global__ void xent_backward_kernel(real *logits, const float *max, const float *sums,
+static __global__ LOADS_FIRST(WARPS * WARP, 6) void xent_backward_kernel(real *logits, const float *max, const float *sums,
                                             const int32_t *targets, int32_t first, float scale,
                                             size_t T, size_t V, size_t valid) {
     EACH_ROW(t, bound) {
