@@ -153,6 +153,7 @@ static void check_choices(const trine_parallel *p, fault_list *f) {
     EXPECT(p->timeout >= 0, "--timeout %g must not be negative (0: wait for ever)", p->timeout);
     if (device_find(&kind, p->device) == TRINE_OK) {
         EXPECT(!p->cuda_library || kind == DEVICE_CUDA, "--cuda-library is for --device cuda");
+        EXPECT(!p->tf32 || kind == DEVICE_CUDA, "--tf32 is for --device cuda");
         return;
     }
     complain(f, "--device: %s", status_message());
