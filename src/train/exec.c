@@ -334,6 +334,7 @@ static trine_status read_sums(exec *e, double *squares, double *loss) {
     memset(squares, 0, (size_t)e->program->spec->units * sizeof(double));
     for (int n = 0; n < units; n++) squares[h->units[n].unit] = add_squares(e, &h->units[n], &at);
     *loss = h->sums_read[0];
+    device_zero(e->dev, h->sums, sizeof *h->sums); /* the next run's */
     return TRINE_OK;
 }
 
@@ -438,7 +439,6 @@ trine_status exec_run(exec *e, const program *p, exec_step *step) {
     trine_world *world = comm_world(group(e, TRINE_WORLD));
     e->program = p;
     e->step = step;
-    device_zero(e->dev, e->h->sums, sizeof *e->h->sums);
     e->run = (gpt_run){e->dev, &e->tp, e->h->config.shape, e->h->scratch};
     comm_activity(world, describe, e);
     trine_status status = run_program(e);
