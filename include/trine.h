@@ -17,6 +17,10 @@
 
 #define TRINE_VERSION "0.1.0"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* ---- Status ---------------------------------------------------------------------------------- */
 
 #define TRINE_STATUS_LIST(X)                                                                       \
@@ -133,7 +137,7 @@ trine_status trine_world_agree(trine_world *world, trine_status status);
 /* Prints the error trail with this rank's host and place, and ends every process of the job with
  * exit status 1. Of ranks that come here at about the same time one prints, so that a fault which
  * many of them saw is said once; that takes about a second. Does not return. Not collective. */
-_Noreturn void trine_abort(trine_world *world);
+__attribute__((noreturn)) void trine_abort(trine_world *world);
 
 /* Splits the world into the mesh of `layout` and makes all its groups, in one fixed order.
  * ranks_per_node > 0 overrides what a node is (consecutive ranks); 0 asks MPI. *mesh is owned by
@@ -541,5 +545,9 @@ trine_status trine_dry_run(const trine_config *config, int ranks, FILE *out);
 trine_status trine_draw(const trine_config *config, int ranks, FILE *out);
 /* Prints every stage's program, then the picture. */
 trine_status trine_explain(const trine_config *config, int ranks, FILE *out);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

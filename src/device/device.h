@@ -12,6 +12,10 @@
 
 #include "trine.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 #define DEVICE_LIST(X)                                                                             \
     X(DEVICE_CPU, "cpu")                                                                           \
     X(DEVICE_REF, "ref")
@@ -79,5 +83,9 @@ int device_affinity_cpus(void);
 void device_affinity_mask(uint64_t mask[DEVICE_MASK_WORDS]);
 /* The processors that the node has online. */
 int device_node_cpus(void);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

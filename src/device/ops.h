@@ -14,6 +14,10 @@
 
 #include "device/device.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* AdamW, decoupled weight decay: Loshchilov and Hutter, "Decoupled weight decay regularization",
  * ICLR 2019, algorithm 2. `step` counts from 1. The gradient is multiplied by `scale` (clipping)
  * before it is used. */
@@ -123,5 +127,9 @@ typedef struct ops {
 } ops;
 
 extern const ops ops_ref, ops_cpu;
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

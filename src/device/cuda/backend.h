@@ -10,6 +10,10 @@
 
 #include "device/ops.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 #define CUDA_LIBRARY "libtrine_cuda.so"
 #define CUDA_LOAD    "trine_cuda_load"
 #define CUDA_ABI     1
@@ -32,7 +36,7 @@ typedef struct {
 
 typedef struct {
     int abi; /* CUDA_ABI */
-    const ops *ops;
+    const struct ops *ops;
     const device_memory *memory;
     /* Number of GPUs; 0 with the reason in `why` (size). */
     int (*count)(char *why, size_t size);
@@ -50,5 +54,9 @@ typedef struct {
 } cuda_backend;
 
 typedef const cuda_backend *(*cuda_load)(const cuda_host *host);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

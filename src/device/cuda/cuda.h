@@ -95,6 +95,9 @@ CUDA(add);
 CUDA(sum_squares);
 CUDA(adamw);
 
+/* host.cu: RAISE, TRY and ASSERT go to the library that opened this object. To be called first. */
+void cuda_host_set(const cuda_host *host);
+
 /* matmul.cu */
 trine_status cuda_matmuls_create(device *d);
 void cuda_matmuls_destroy(device *d);
