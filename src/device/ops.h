@@ -107,7 +107,8 @@ typedef struct ops {
     trine_status (*xent_sums)(device *d, float *sums, const void *logits, const float *max,
                               const int32_t *targets, int32_t first, size_t T, size_t V,
                               size_t valid);
-    /* *loss (in the device's memory) += scale * sum over t, ascending, in double, of log(sums[t][0]) - sums[t][1] */
+    /* *loss (in the device's memory) += scale * sum over t, in double and in an order that T alone
+     * decides (ascending on processors), of log(sums[t][0]) - sums[t][1] */
     trine_status (*xent_loss)(device *d, double *loss, const float *sums, double scale, size_t T);
     /* logits (T, V) becomes its gradient: (softmax - onehot(target)) * scale; padding columns =
      * 0 */

@@ -35,6 +35,7 @@ typedef struct {
     float *scratch;  /* (CUDA_SCRATCH), of the compute stream */
     void *workspace; /* CUDA_WORKSPACE bytes, of the compute stream */
     struct cuda_matmuls *matmuls; /* matmul.cu's */
+    cudaError_t failed; /* of a copy or a fill; the next read, write or wait says it */
 } cuda_state;
 
 static inline cuda_state *cuda_of(const device *d) {
