@@ -183,7 +183,8 @@ static cublasStatus_t product_of(algorithm *a, cublasLtMatmulDesc_t o, cublasLtM
                                  cublasLtMatrixLayout_t B, cublasLtMatrixLayout_t C,
                                  cublasLtMatrixLayout_t D) {
     living(o, "operation");
-    for (cublasLtMatrixLayout_t layout : {A, B, C, D}) {
+    const cublasLtMatrixLayout_t layouts[] = {A, B, C, D};
+    for (cublasLtMatrixLayout_t layout : layouts) {
         living(layout, "layout");
         if (layout->type != CUDA_R_32F) return CUBLAS_STATUS_NOT_SUPPORTED;
         if (layout->rows == 0 || layout->columns == 0) return CUBLAS_STATUS_INVALID_VALUE;
@@ -437,6 +438,6 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t oper
           *(const float *)alpha,
           *(const float *)beta};
     check_operands(p, A, B, C, D);
-    emu_enqueue(stream, "cublasLtMatmul", run, p);
+    emu_enqueue(stream, run, p);
     return CUBLAS_STATUS_SUCCESS;
 }

@@ -213,7 +213,7 @@ trine_status cuda_matmul(device *d, matmul_kind kind, void *out, const void *lef
         kind,
         {alignment_of(left), alignment_of(right), alignment_of(out), bias ? alignment_of(bias) : 0},
         T, N, K};
-    matmul_plan *p;
+    matmul_plan *p = NULL;
     TRY(plan_find(&p, state->matmuls, &key, bias));
     /* Other layers of the shape have another bias; the launch copies the pointer. */
     if (bias) TRY(set(p, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias));
