@@ -28,11 +28,17 @@ static void note(device_profile *p, device_timed which, uint64_t since, uint64_t
     p->ns += ns;
 }
 
+/* An operator that may return before it is done is waited for: its time is its own then. */
+static trine_status finish(device_profile *p) {
+    return p->inner->memory->host ? TRINE_OK : device_wait(p->inner);
+}
+
 /* The body of a timed operator: `work_` is what it has to do, the rest its arguments. */
 #define TIMED(op, work_, ...)                                                                      \
     device_profile *p = d->state;                                                                  \
     uint64_t since = clock_ns();                                                                   \
     trine_status status = p->inner->ops->op(p->inner, __VA_ARGS__);                                \
+    if (status == TRINE_OK) status = finish(p);                                                    \
     note(p, TIMED_##op, since, (work_));                                                           \
     return status
 
@@ -232,6 +238,7 @@ static void timed_copy(device *d, void *dst, const void *src, size_t bytes) {
     device_profile *p = d->state;
     uint64_t since = clock_ns();
     device_copy(p->inner, dst, src, bytes);
+    (void)finish(p); /* an error in the queue comes again with the next operator */
     note(p, TIMED_copy, since, 2 * bytes);
 }
 
@@ -239,6 +246,7 @@ static void timed_zero(device *d, void *dst, size_t bytes) {
     device_profile *p = d->state;
     uint64_t since = clock_ns();
     device_zero(p->inner, dst, bytes);
+    (void)finish(p);
     note(p, TIMED_zero, since, bytes);
 }
 
@@ -255,7 +263,6 @@ static trine_status timed_wait(device *d) {
 }
 
 static const device_memory timed_memory = {
-    .host = true, /* of the devices that there are */
     .alloc = timed_alloc,
     .free = timed_free,
     .copy = timed_copy,
@@ -268,6 +275,8 @@ static const device_memory timed_memory = {
 void device_profile_init(device_profile *p, device *inner) {
     *p = (device_profile){.device = *inner, .inner = inner};
     p->device.ops = &timed_ops;
-    p->device.memory = &timed_memory;
+    p->memory = timed_memory;
+    p->memory.host = inner->memory->host;
+    p->device.memory = &p->memory;
     p->device.state = p;
 }

@@ -189,7 +189,7 @@ static void gpu_unpin(device *d, void *p) {
 
 /* ---- The seam ---------------------------------------------------------------------------------- */
 
-static const cuda_backend backend = {
+static cuda_backend backend = {
     CUDA_ABI, &ops_cuda, &memory, gpu_count, gpu_open, gpu_close, gpu_info, gpu_pin, gpu_unpin,
     NULL,
 };
@@ -197,5 +197,6 @@ static const cuda_backend backend = {
 extern "C" __attribute__((visibility("default"))) const cuda_backend *
 trine_cuda_load(const cuda_host *host) {
     cuda_host_set(host);
+    backend.nccl = cuda_nccl_table();
     return &backend;
 }
