@@ -94,6 +94,8 @@ static size_t parallel_rows(option *rows, trine_parallel *p, choices *c) {
                     "compare every collective over its group; hash replicas"),
         OPTION_FLAG("serial", NULL, &p->serial,
                     "finish each instruction before the next (bisecting)"),
+        OPTION_FLAG("one-queue", NULL, &p->one_queue,
+                    "programs that need one queue a device, with messages in groups"),
     };
     memcpy(rows, own, sizeof own);
     return sizeof own / sizeof *own;
