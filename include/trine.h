@@ -390,6 +390,7 @@ typedef struct {
     const char *device;   /* "cpu", "ref", or "cuda": NVIDIA GPUs, one a rank or shared by some */
     const char *cuda_library; /* cuda: the file of its shared object; NULL: looked for beside the
                                  program, in ../lib from there, and where the loader looks */
+    bool tf32;            /* cuda: matrices of fp32 are multiplied in TF32, see docs/numbers.md */
     int threads;          /* per rank; 0: the affinity mask shared by the node's ranks */
     double timeout;       /* seconds without progress before the job is ended; 0: never */
     bool audit;           /* compare every collective over its group first; hash replicas */
