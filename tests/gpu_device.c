@@ -17,12 +17,13 @@ const char *gpu_library(void) {
 }
 
 void gpu_device_open(gpu_device *g, trine_mesh *mesh, const gpu_wish *wish) {
-    const device_config config = {.kind = DEVICE_CUDA,
-                                  .threads = 1,
-                                  .library = gpu_library(),
-                                  .place = wish->place};
-    *g = (gpu_device){.mesh = mesh, .bytes = wish->bytes, .seen = malloc(wish->bytes)};
-    assert_non_null(g->seen);
+    const device_config config = {
+        .kind = DEVICE_CUDA, .threads = 1, .library = gpu_library(), .place = wish->place};
+    *g = (gpu_device){.mesh = mesh,
+                      .bytes = wish->bytes,
+                      .seen = malloc(wish->bytes),
+                      .mirror = malloc(wish->bytes)};
+    assert_true(g->seen && g->mirror);
     OK(device_open_with(&g->dev, &config));
     OK(device_alloc(g->dev, (void **)&g->base, g->bytes));
 }
@@ -37,7 +38,7 @@ trine_status gpu_device_join(gpu_device *g, const gpu_wish *wish) {
 void gpu_device_create(gpu_device *g, trine_mesh *mesh, const gpu_wish *wish) {
     gpu_device_open(g, mesh, wish);
     OK(gpu_device_join(g, wish));
-    const far_memory memory = {.dev = g->dev, .base = g->base, .bytes = g->bytes};
+    const far_memory memory = {.dev = g->dev, .base = g->base, .bytes = g->bytes, .own = g->mirror};
     OK(comm_far_memory(mesh, &memory));
 }
 
@@ -47,6 +48,7 @@ void gpu_device_destroy(gpu_device *g) {
     device_free(g->dev, g->base, g->bytes);
     device_close(&g->dev);
     free(g->seen);
+    free(g->mirror);
     *g = (gpu_device){0};
 }
 

@@ -1,6 +1,6 @@
 /* An emulated GPU (tests/emu) for tests of groups: each rank opens one of its own, so that the
  * groups of a mesh go through NCCL's emulation. The host cannot touch its memory: at `seen` the test
- * has a copy of it, which is sent there and fetched by hand. */
+ * has a copy of it, which is sent there and fetched by hand. Groups whose ranks share a GPU stage it. */
 #ifndef TRINE_TESTS_GPU_DEVICE_H
 #define TRINE_TESTS_GPU_DEVICE_H
 
@@ -10,7 +10,7 @@
 typedef struct {
     device *dev;
     trine_mesh *mesh;
-    char *base, *seen;
+    char *base, *seen, *mirror;
     size_t bytes;
 } gpu_device;
 
