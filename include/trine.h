@@ -390,12 +390,15 @@ typedef struct {
     const char *device;   /* "cpu", "ref", or "cuda": NVIDIA GPUs, one a rank or shared by some */
     const char *cuda_library; /* cuda: the file of its shared object; NULL: looked for beside the
                                  program, in ../lib from there, and where the loader looks */
+    bool tf32;            /* cuda: matrices of fp32 are multiplied in TF32, see docs/numbers.md */
     int threads;          /* per rank; 0: the affinity mask shared by the node's ranks */
     double timeout;       /* seconds without progress before the job is ended; 0: never */
     bool audit;           /* compare every collective over its group first; hash replicas */
     bool serial;          /* finish each instruction, but for sends, before the next (bisecting) */
     bool ordered_reductions; /* NCCL moves addends, and they are added in rank order: the bits that
                                 any other transport gives; under audit always */
+    bool one_queue;       /* programs for a transport with one in-order queue a device: neighbouring
+                             messages in groups. The others run them, too, and give the same bits */
 } trine_parallel;
 
 typedef enum { TRINE_DECAY_COSINE, TRINE_DECAY_LINEAR, TRINE_DECAY_CONSTANT } trine_lr_decay;

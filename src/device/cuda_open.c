@@ -153,3 +153,8 @@ void cuda_unpin(device *d, void *p) {
 const void *cuda_nccl(const device *d) {
     return opened_of(d)->backend->nccl;
 }
+
+const cuda_measure *cuda_measures(const device *d) {
+    const opened *o = opened_of(d);
+    return o ? o->backend->measure : NULL;
+}

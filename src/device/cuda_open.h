@@ -36,5 +36,7 @@ void cuda_unpin(device *d, void *p);
 
 /* The object's nccl table (backend.h), NULL if it has none. Pure. */
 const void *cuda_nccl(const device *d);
+/* The object's table for measuring; NULL for a device that is none of CUDA. Pure. */
+const cuda_measure *cuda_measures(const device *d);
 
 #endif

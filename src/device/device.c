@@ -75,6 +75,7 @@ trine_status device_open_with(device **out, const device_config *config) {
     CHECK(config->threads >= 1, TRINE_EUNSUPPORTED, "a device needs at least 1 thread, not %d",
           config->threads);
     TRY(create(&d, config->kind, config->threads));
+    d->precision = config->precision;
     const backend *b = &backends[config->kind];
     trine_status status = b->open ? b->open(d, config) : TRINE_OK;
     if (status != TRINE_OK) free(d);

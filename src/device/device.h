@@ -32,6 +32,10 @@ typedef enum {
 /* The kinds below this one compute on processors, in the host's memory, and are always there. */
 #define DEVICE_HOST_KINDS DEVICE_CUDA
 
+/* How matrices of fp32 are multiplied: DEVICE_TF32 rounds the factors to 10 bits of mantissa and adds
+ * in fp32 (NVIDIA, "A100 Tensor Core GPU architecture", 2020); cuda only. */
+typedef enum { DEVICE_FP32, DEVICE_TF32 } device_precision;
+
 struct ops;
 struct device;
 
@@ -53,6 +57,7 @@ typedef struct device {
     const struct ops *ops;
     const device_memory *memory;
     trine_dtype compute; /* element type of parameters and activations: TRINE_F32 */
+    device_precision precision;
     int threads;         /* what the operators may use */
     void *state;         /* the backend's own (primitive caches); NULL in ref */
     void *opened;        /* cuda_open.c's; NULL elsewhere, and in a device for sizes */
@@ -64,6 +69,7 @@ typedef struct {
     int threads;         /* what the operators may use, at least 1 */
     const char *library; /* cuda: the object's file; NULL: looked for (cuda_open.h) */
     int place;           /* cuda: this rank's among those of its node, from 0: which GPU is its */
+    device_precision precision;
 } device_config;
 
 /* Finds a kind by its name in the list. Errors: TRINE_EINVAL names all; name may be NULL. Pure. */

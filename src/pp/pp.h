@@ -37,8 +37,9 @@ int pp_slots(trine_schedule schedule, int stages, int micros, int stage);
  * slots and streams. Errors: TRINE_ENOMEM. */
 trine_status pp_order(program *p);
 
-/* Pass: adds RECV_ACT, SEND_ACT, RECV_GRAD, SEND_GRAD around the stage's computation.
- * Errors: TRINE_ENOMEM. */
+/* Pass: adds RECV_ACT, SEND_ACT, RECV_GRAD, SEND_GRAD around the stage's computation. For one queue
+ * it makes groups of two, as Megatron-LM does: SEND_ACT with the RECV_GRAD after it, SEND_GRAD with
+ * the RECV_ACT after it. Errors: TRINE_ENOMEM. */
 trine_status pp_wire_messages(program *p);
 
 /* Pass: appends TIE on the stages that hold a user of a tied token matrix. Errors: TRINE_ENOMEM. */

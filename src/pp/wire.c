@@ -40,8 +40,36 @@ static trine_status wire(const program *p, program *out) {
     return TRINE_OK;
 }
 
+/* In one queue a stage that sends forwards and one that sends back would wait for each other. What
+ * goes to a neighbour and what comes next from the same one is therefore one group. */
+static bool fuse(const instr *a, const instr *b) {
+    return (a->kind == SEND_ACT && b->kind == RECV_GRAD) ||
+           (a->kind == SEND_GRAD && b->kind == RECV_ACT);
+}
+
+/* A LOAD between two messages that are fused comes after them. */
+static trine_status fuse_messages(const program *p, program *out) {
+    int groups = 0;
+    for (int n = 0; n < p->count; n++) {
+        instr a = p->code[n], b = a;
+        int next = n + 1;
+        while (next < p->count && p->code[next].kind == LOAD) next++;
+        bool fused = next < p->count && fuse(&a, &p->code[next]);
+        if (fused) {
+            b = p->code[next];
+            a.group = b.group = groups++;
+        }
+        TRY(program_append(out, a));
+        if (!fused) continue;
+        TRY(program_append(out, b));
+        while (++n < next) TRY(program_append(out, p->code[n]));
+    }
+    return TRINE_OK;
+}
+
 trine_status pp_wire_messages(program *p) {
-    return program_rewrite(p, wire);
+    TRY(program_rewrite(p, wire));
+    return p->spec->queue == ONE_QUEUE ? program_rewrite(p, fuse_messages) : TRINE_OK;
 }
 
 trine_status pp_wire_tie(program *p) {

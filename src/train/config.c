@@ -155,6 +155,7 @@ static void check_choices(const trine_parallel *p, fault_list *f) {
         EXPECT(!p->cuda_library || kind == DEVICE_CUDA, "--cuda-library is for --device cuda");
         EXPECT(p->transport != TRINE_TRANSPORT_NCCL || kind == DEVICE_CUDA,
                "--transport nccl is for --device cuda");
+        EXPECT(!p->tf32 || kind == DEVICE_CUDA, "--tf32 is for --device cuda");
         return;
     }
     complain(f, "--device: %s", status_message());

@@ -58,6 +58,15 @@ static trine_status wait_for_operands(exec *e, const instr *i) {
     return TRINE_OK;
 }
 
+/* All messages of a group are started before anybody waits, so the first waits for all. */
+static trine_status wait_for_group(exec *e) {
+    const program *p = e->program;
+    if (program_group_first(p, e->at) != e->at) return TRINE_OK;
+    for (int n = e->at; n <= program_group_last(p, e->at); n++)
+        TRY(wait_for_operands(e, &p->code[n]));
+    return TRINE_OK;
+}
+
 /* Finishes what is under way: everything, or (under --serial, after each instruction) all but
  * sends, for which the peer may not have come yet. */
 static trine_status drain(exec *e, bool sends) {
@@ -380,6 +389,16 @@ static trine_status execute(exec *e, const instr *i) {
     return RAISE(TRINE_EPROGRAM, "unknown instruction %d", i->kind);
 }
 
+/* The first message of a group opens it, the last one closes it. */
+static trine_status execute_in_group(exec *e, const instr *i) {
+    int first = program_group_first(e->program, e->at),
+        last = program_group_last(e->program, e->at);
+    if (first == last) return execute(e, i);
+    if (e->at == first) TRY(comm_group_begin(e->mesh));
+    TRY(execute(e, i));
+    return e->at == last ? comm_group_end(e->mesh) : TRINE_OK;
+}
+
 static void describe(const void *context, char *text, size_t size) {
     const exec *e = context;
     char what[INSTR_TEXT];
@@ -400,11 +419,11 @@ static trine_status run_program(exec *e) {
     for (e->at = 0; e->at < e->program->count; e->at++) {
         const instr *i = &e->program->code[e->at];
         comm_position(world, e->at);
-        TRY(wait_for_operands(e, i));
+        TRY(wait_for_group(e));
         waited(e, i->kind);
-        TRY(execute(e, i));
+        TRY(execute_in_group(e, i));
         executed(e, i->kind);
-        if (!e->serial) continue;
+        if (!e->serial || program_group_last(e->program, e->at) != e->at) continue;
         TRY(drain(e, false));
         waited(e, i->kind);
     }

@@ -102,7 +102,7 @@ void report_batch(const report *r, FILE *out) {
     fprintf(out, "device   %s", c->parallel.device);
     if (r->threads && r->dev->memory->host)
         fprintf(out, ", %d thread%s a rank", r->threads, r->threads == 1 ? "" : "s");
-    fputc('\n', out);
+    fputs(c->parallel.tf32 ? ", TF32 products\n" : "\n", out);
 }
 
 /* "shm: dp tp node; mpi: pp": the groups of this rank that have peers. */

@@ -55,6 +55,7 @@ static trine_status share_threads(trine_trainer *t) {
 
 static trine_status open_device(trine_trainer *t) {
     device_config config = {.threads = t->threads, .library = t->config.parallel.cuda_library};
+    config.precision = t->config.parallel.tf32 ? DEVICE_TF32 : DEVICE_FP32;
     config.place = trine_comm_rank(trine_mesh_group(t->mesh, TRINE_NODE));
     TRY(device_find(&config.kind, t->config.parallel.device));
     gpus_introduce(t, &config);

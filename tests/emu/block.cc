@@ -134,6 +134,16 @@ static void become(thread *t) {
 }
 
 static fiber *entering;
+static uint64_t switches;
+
+uint64_t emu_switches(void) {
+    return switches;
+}
+
+static void change(void **from, void *to) {
+    switches++;
+    emu_switch(from, to);
+}
 
 /* What a stack does: it lets threads begin, one after the other, as long as those that were not
  * finished wait on other stacks. */
@@ -152,11 +162,11 @@ static void work(void) {
             become(next);
             self->next_idle = b.idle;
             b.idle = self;
-            emu_switch(&self->at, next->on->at);
+            change(&self->at, next->on->at);
         } else {
             self->next_idle = b.idle;
             b.idle = self;
-            emu_switch(&self->at, b.outside);
+            change(&self->at, b.outside);
         }
     }
 }
@@ -189,7 +199,7 @@ static void wait(const char *file, int line, thread_state state) {
     thread *next = choose();
     if (next) become(next);
     fiber *to = next ? next->on : idle_fiber();
-    emu_switch(&t->on->at, to->at);
+    change(&t->on->at, to->at);
 }
 
 /* ---- Barriers and exchanges -------------------------------------------------------------------- */
@@ -339,7 +349,7 @@ void emu_run_block(uint3 index) {
     b.order = (order)emu_random(ORDERS);
     b.offset = (int)emu_random((uint32_t)b.threads);
     for (int i = 0; i < b.threads; i++) threads[i].state = UNSTARTED;
-    emu_switch(&b.outside, idle_fiber()->at);
+    change(&b.outside, idle_fiber()->at);
 }
 
 void emu_end_kernel(void) {

@@ -25,17 +25,21 @@ uint64_t emu_setting(const char *name, uint64_t otherwise) {
 static uint64_t state;
 static bool seeded;
 
+static uint64_t mix(uint64_t z) {
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+}
+
+/* Mixed once more: the sequences of neighbouring seeds would be one, a step apart. */
 void emu_seed(uint64_t seed) {
-    state = seed * 0x9e3779b97f4a7c15u;
+    state = mix(mix(seed + 1) + 0x9e3779b97f4a7c15u);
     seeded = true;
 }
 
 uint32_t emu_random(uint32_t n) {
     if (!seeded) emu_seed(emu_setting("SEED", 1));
-    uint64_t z = state += 0x9e3779b97f4a7c15u;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return (uint32_t)(((z >> 32) * n) >> 32);
+    return (uint32_t)(((mix(state += 0x9e3779b97f4a7c15u) >> 32) * n) >> 32);
 }
 
 /* ---- Errors ------------------------------------------------------------------------------------ */
@@ -108,7 +112,7 @@ static void say_signal(int signal, siginfo_t *info, void *) {
 }
 
 /* A kernel may have used up its stack. */
-static void install_signals(void) {
+void emu_catch_signals(void) {
     static char stack[1 << 16];
     stack_t alternative = {};
     alternative.ss_sp = stack;
@@ -148,7 +152,7 @@ cudaError_t cudaSetDevice(int device) {
     static bool installed;
     cudaError_t error = check_device(device);
     if (error != cudaSuccess) return error;
-    if (!installed) install_signals();
+    if (!installed) emu_catch_signals();
     installed = true;
     current = device;
     return emu_error(emu_sticky());
@@ -182,7 +186,7 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int device) {
     p->major = 9;
     p->multiProcessorCount = (int)emu_setting("PROCESSORS", 6);
     p->maxThreadsPerMultiProcessor = 2048;
-    p->l2CacheSize = 50 << 20;
+    p->l2CacheSize = (int)emu_setting("CACHE", 50 << 20);
     p->pciBusID = device + 1;
     p->unifiedAddressing = p->concurrentKernels = 1;
     p->asyncEngineCount = 3;

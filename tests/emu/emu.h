@@ -50,6 +50,10 @@ size_t emu_pending(void);
 /* Operations run so far; copies to or from host memory that was not pinned, of those. */
 uint64_t emu_operations(void);
 uint64_t emu_unpinned_copies(void);
+/* Changes of stacks so far. */
+uint64_t emu_switches(void);
+/* Says who touched what when the process dies of it; cudaSetDevice does this, once. */
+void emu_catch_signals(void);
 /* The n-th operation from now fails with this error, and everything after it; 0 forgets. */
 void emu_fail(uint64_t n, cudaError_t error);
 

@@ -261,7 +261,7 @@ cudaError_t emu_drain_stream(cudaStream_t stream) {
 }
 
 cudaError_t emu_drain(void) {
-    for (emu_stream *s = streams; s; s = s->next) run_until(s, s->enqueued);
+    for (emu_stream *s; sticky == cudaSuccess && (s = any_stream());) run_until(s, s->enqueued);
     return emu_error(sticky);
 }
 

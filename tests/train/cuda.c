@@ -4,15 +4,18 @@
  * device. Sums over ranks are the host's here, so that layouts promise what they do on processors. */
 #include "training.h"
 
-#define STEPS 3
+#define STEPS 2
 
 /* A kernel adds in another order than ref's plain loops, which costs less than the distance that
  * either may have from the outside reference (tests/golden). */
 #define BETWEEN_DEVICES 1e-5
 
-/* Two micro-batches a rank. */
+/* Two micro-batches a rank; small, since an emulated thread costs as much as a hundred real ones. */
 static trine_config config_of(trine_layout layout, int zero) {
     trine_config c = training_config();
+    c.model.num_layers = 2;
+    c.model.hidden_size = 24;
+    c.model.num_attention_heads = 4;
     c.parallel.layout = layout;
     c.parallel.zero = (trine_zero)zero;
     c.parallel.audit = true;
@@ -36,8 +39,11 @@ static void expect_near_ref(trine_layout layout, int zero, bool untied) {
                  off);
 }
 
+/* Many layouts need not all stages each. */
 static void layout_near_ref(trine_layout layout) {
-    for (int zero = 0; zero <= 3; zero++) expect_near_ref(layout, zero, zero % 2);
+    int step = trine_world_size(harness_world) > 2 ? 2 : 1;
+    for (int zero = (layout.pp + layout.tp / 2) % step; zero <= 3; zero += step)
+        expect_near_ref(layout, zero, zero % 2);
 }
 
 static void every_layout_is_near_ref(void **state) {

@@ -107,9 +107,11 @@ static int gpu_count(char *why, size_t size) {
     return 0;
 }
 
+/* What failed has been heard once it is raised: the next launch shall not find it. */
 #define TRY_OPEN(call)                                                                             \
     do {                                                                                           \
         cudaError_t try_open_ = (call);                                                            \
+        if (try_open_ != cudaSuccess) (void)cudaGetLastError();                                    \
         CHECK(try_open_ != cudaErrorMemoryAllocation, TRINE_ENOMEM,                                \
               "GPU %d has no memory left for the device itself: %s", cuda_of(d)->ordinal,          \
               cudaGetErrorString(try_open_));                                                      \
@@ -167,6 +169,8 @@ static trine_status gpu_info(const device *d, cuda_info *info) {
     snprintf(info->model, sizeof info->model, "%.*s", (int)sizeof info->model - 1, properties.name);
     info->bytes = all;
     info->free_bytes = left;
+    info->own_bytes = CUDA_SCRATCH * sizeof *s->scratch + CUDA_WORKSPACE;
+    info->cache = (uint64_t)properties.l2CacheSize;
     info->sm = properties.major * 10 + properties.minor;
     info->multiprocessors = s->multiprocessors;
     return TRINE_OK;
@@ -189,7 +193,7 @@ static void gpu_unpin(device *d, void *p) {
 
 static cuda_backend backend = {
     CUDA_ABI, &ops_cuda, &memory, gpu_count, gpu_open, gpu_close, gpu_info, gpu_pin, gpu_unpin,
-    NULL,
+    NULL,     &cuda_measures_all,
 };
 
 extern "C" __attribute__((visibility("default"))) const cuda_backend *
