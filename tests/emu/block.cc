@@ -56,7 +56,7 @@ static int number_of(const thread *t) {
     return (int)(t - threads);
 }
 
-/* ---- Faults ------------------------------------------------------------------------------------ */
+/* ---- Faults ---------------------------------------------------------------------------------- */
 
 void emu_where(char *text, size_t size) {
     text[0] = '\0';
@@ -113,7 +113,7 @@ static void report_stuck(void) {
         b.returned, b.threads, b.at_barrier, one, other);
 }
 
-/* ---- Who runs ---------------------------------------------------------------------------------- */
+/* ---- Who runs -------------------------------------------------------------------------------- */
 
 static void make_ready(thread *t) {
     t->state = RUNNING;
@@ -209,7 +209,7 @@ static void wait(const char *file, int line, thread_state state) {
     change(&t->on->at, to->at);
 }
 
-/* ---- Barriers and exchanges -------------------------------------------------------------------- */
+/* ---- Barriers and exchanges ------------------------------------------------------------------ */
 
 static void release_barrier(void) {
     uint32_t from = emu_random((uint32_t)b.threads);
@@ -319,7 +319,7 @@ uint64_t emu_exchange(emu_exchange_kind kind, unsigned mask, uint64_t value, int
     return t->result;
 }
 
-/* ---- A block ----------------------------------------------------------------------------------- */
+/* ---- A block --------------------------------------------------------------------------------- */
 
 /* Threads in any order, or warp by warp. */
 static void shuffle_begin(void) {
