@@ -149,7 +149,7 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int device) {
     p->major = 9;
     p->multiProcessorCount = (int)emu_setting("PROCESSORS", 6);
     p->maxThreadsPerMultiProcessor = 2048;
-    p->l2CacheSize = 50 << 20;
+    p->l2CacheSize = (int)emu_setting("CACHE", 50 << 20);
     p->pciBusID = device + 1;
     p->unifiedAddressing = p->concurrentKernels = 1;
     p->asyncEngineCount = 3;
