@@ -8,9 +8,11 @@
 /* ---- Memory ------------------------------------------------------------------------------------ */
 
 /* Copies and fills return nothing: what they could not do is kept for the next call that can say it.
- * The first one counts, the others follow from it. */
+ * The first one counts, the others follow from it. A launch in between shall not take it for its own. */
 static void keep(device *d, cudaError_t e) {
-    if (e != cudaSuccess && cuda_of(d)->failed == cudaSuccess) cuda_of(d)->failed = e;
+    if (e == cudaSuccess) return;
+    (void)cudaGetLastError();
+    if (cuda_of(d)->failed == cudaSuccess) cuda_of(d)->failed = e;
 }
 
 /* Waits for all that is in the queue; what fails there is the device's end. */
@@ -31,8 +33,9 @@ static trine_status memory_alloc(device *d, void **p, size_t bytes) {
                      bytes, cuda_of(d)->ordinal, left, all);
     }
     CHECK(e == cudaSuccess, TRINE_EMATH, "GPU %d: %s", cuda_of(d)->ordinal, cudaGetErrorString(e));
+    /* Zero for every stream, and not only for those that wait for this one. */
     keep(d, cudaMemsetAsync(*p, 0, bytes, cuda_of(d)->compute));
-    return TRINE_OK;
+    return finish(d);
 }
 
 static void memory_free(device *d, void *p, size_t bytes) {
