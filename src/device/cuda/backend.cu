@@ -5,10 +5,11 @@
 
 #include "device/cuda/cuda.h"
 
-/* ---- Memory ------------------------------------------------------------------------------------ */
+/* ---- Memory ---------------------------------------------------------------------------------- */
 
-/* Copies and fills return nothing: what they could not do is kept for the next call that can say it.
- * The first one counts, the others follow from it. A launch in between shall not take it for its own. */
+/* Copies and fills return nothing: what they could not do is kept for the next call that can say
+ * it. The first one counts, the others follow from it. A launch in between shall not take it for
+ * its own. */
 static void keep(device *d, cudaError_t e) {
     if (e == cudaSuccess) return;
     (void)cudaGetLastError();
@@ -66,7 +67,7 @@ static const device_memory memory = {
     false, memory_alloc, memory_free, memory_copy, memory_zero, memory_read, memory_write, finish,
 };
 
-/* ---- Operators --------------------------------------------------------------------------------- */
+/* ---- Operators ------------------------------------------------------------------------------- */
 
 /* C++ before 20 has no names here: each line sets its own field. */
 static ops operators(void) {
@@ -99,7 +100,7 @@ static ops operators(void) {
 
 static const ops ops_cuda = operators();
 
-/* ---- A GPU ------------------------------------------------------------------------------------- */
+/* ---- A GPU ----------------------------------------------------------------------------------- */
 
 static int gpu_count(char *why, size_t size) {
     int count = 0;
@@ -192,7 +193,7 @@ static void gpu_unpin(device *d, void *p) {
     keep(d, cudaHostUnregister(p));
 }
 
-/* ---- The seam ---------------------------------------------------------------------------------- */
+/* ---- The seam -------------------------------------------------------------------------------- */
 
 static cuda_backend backend = {
     CUDA_ABI, &ops_cuda, &memory, gpu_count, gpu_open, gpu_close, gpu_info, gpu_pin, gpu_unpin,
