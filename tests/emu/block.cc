@@ -230,7 +230,7 @@ void emu_barrier(const char *file, int line) {
         first_file = file;
         first_line = line;
     }
-    if (line != first_line || strcmp(file, first_file) != 0)
+    if (line != first_line || (file != first_file && strcmp(file, first_file) != 0))
         emu_fault("one thread is at __syncthreads at %s:%d, another at %s:%d", first_file,
                   first_line, file, line);
     if (++b.at_barrier == b.threads)
