@@ -173,9 +173,9 @@ $(EMU_KERNELS): $(BUILD)/emu/%.o: tests/emu/%.cu $(BUILD)/emu/flags
 $(EMU_OBJ): $(BUILD)/emu/%.o: tests/emu/%.cc $(BUILD)/emu/flags
 	$(EMU_COMPILE) $(if $(findstring nccl,$<),$(MPI_CFLAGS)) -c $< -o $@
 
-# Clang keeps the sanitizers' functions in the program.
-$(EMU_LIB): $(EMU_CUDA) $(EMU_OBJ) tools/libtrine_cuda.map
-	$(CXX) -shared $(if $(SAN),,-Wl,--no-undefined) -Wl,--version-script=tools/libtrine_cuda.map -o $@ \
+# It shows what steers the emulation too. Clang keeps the sanitizers' functions in the program.
+$(EMU_LIB): $(EMU_CUDA) $(EMU_OBJ) tests/emu/libtrine_cuda.map
+	$(CXX) -shared $(if $(SAN),,-Wl,--no-undefined) -Wl,--version-script=tests/emu/libtrine_cuda.map -o $@ \
 	    $(EMU_CUDA) $(EMU_OBJ) $(if $(findstring nccl,$(EMU_OBJ)),$(MPI_LIBS)) -lm -lpthread $(SAN)
 
 # Tests may open the object; those of the emulation itself are linked with it, and with kernels.
