@@ -48,9 +48,10 @@ static void plans_are_made_once(void **state) {
         uint64_t more;
     } steps[] = {
         {FORWARD, N, K, 0, 1},       {FORWARD, N, K, 0, 0},    {FORWARD_PLAIN, N, K, 0, 1},
-        {FORWARD, N, K, 1, 1},       {FORWARD, N, K + 1, 0, 1}, {FORWARD, N + 1, K, 0, 1},
+        {FORWARD, N, K, 4, 1},       {FORWARD, N, K + 1, 0, 1}, {FORWARD, N + 1, K, 0, 1},
         {INPUT, N, K, 0, 1},         {WEIGHT_SET, N, K, 0, 1}, {WEIGHT_ADD, N, K, 0, 0},
-        {WEIGHT_ADD, N, K, 2, 1},    {WEIGHT_SET, N, K, 2, 0}, {FORWARD, N, K, 1, 0},
+        {WEIGHT_ADD, N, K, 2, 1},    {WEIGHT_SET, N, K, 2, 0}, {FORWARD, N, K, 4, 0},
+        {FORWARD, N, K, 1, 1},       {FORWARD_PLAIN, N, K, 1, 0}, /* added by another kernel */
         {FORWARD_PLAIN, N, K, 0, 0}, {INPUT, N, K, 0, 0},      {FORWARD, 0, K, 0, 0},
     };
     char why[256];
