@@ -40,7 +40,7 @@ static inline uint16_t emu_narrow(mma_type type, float x) {
     if (x >= 65520.0f) return (uint16_t)(sign | 0x7c00);
     int exponent;
     frexpf(x, &exponent); /* x = f 2^exponent, f in [0.5, 1) */
-    if (exponent < -13) exponent = -13;
+    if (x == 0.0f || exponent < -13) exponent = -13;
     /* A multiple of the last place, which nearbyintf rounds as asked; a carry goes into the exponent. */
     uint32_t places = (uint32_t)nearbyintf(ldexpf(x, 11 - exponent));
     return (uint16_t)(sign | (places + ((uint32_t)(exponent + 13) << 10)));
