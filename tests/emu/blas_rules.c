@@ -22,7 +22,7 @@ typedef struct {
     cudaStream_t stream;
 } matmul;
 
-#define FINE(call) assert_int_equal((call), CUBLAS_STATUS_SUCCESS)
+#define FINE(call)  assert_int_equal((call), CUBLAS_STATUS_SUCCESS)
 #define WRONG(call) assert_int_equal((call), CUBLAS_STATUS_INVALID_VALUE)
 
 static void fill(float *to, size_t count) {

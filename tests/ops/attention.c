@@ -11,8 +11,9 @@ typedef struct {
 } head;
 
 static head head_of(const float *qkv, const float *dy) {
-    return (head){fixture_copy(qkv, T * ROW), fixture_copy(dy, T * D), fixture_random(T * D, 3, 1.0),
-                  fixture_random(T, 4, 1.0), fixture_random(T * ROW, 5, 1.0)};
+    return (head){fixture_copy(qkv, T * ROW), fixture_copy(dy, T * D),
+                  fixture_random(T * D, 3, 1.0), fixture_random(T, 4, 1.0),
+                  fixture_random(T * ROW, 5, 1.0)};
 }
 
 static void head_free(head *h) {
@@ -41,7 +42,7 @@ static void a_row_may_begin_with_nothing(void **state) {
     const size_t nothing = 70;
     float *qkv = fixture_random(T * ROW, 1, 2.0), *dy = fixture_random(T * D, 2, 2.0);
     for (size_t t = 0; t < T; t++) {
-        qkv[t * ROW] = 1.0f;                                /* q */
+        qkv[t * ROW] = 1.0f;                           /* q */
         if (t < nothing) qkv[t * ROW + D] = -INFINITY; /* k */
     }
     head want = on_ref(qkv, dy);
@@ -51,8 +52,8 @@ static void a_row_may_begin_with_nothing(void **state) {
         for (size_t t = 0; t < nothing; t++) assert_false(isfinite(got.y[t * D]));
         for (size_t t = nothing; t < T; t++) assert_true(isfinite(want.y[t * D]));
         /* The bound of compare.h for sums of T - nothing terms. */
-        fixture_near(d->name, got.y + nothing * D, want.y + nothing * D, (T - nothing) * D, 16 * EPS,
-                     4.0);
+        fixture_near(d->name, got.y + nothing * D, want.y + nothing * D, (T - nothing) * D,
+                     16 * EPS, 4.0);
         fixture_near(d->name, got.lse + nothing, want.lse + nothing, T - nothing, 16 * EPS, 4.0);
         head_free(&got);
     }

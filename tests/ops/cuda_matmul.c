@@ -35,7 +35,8 @@ static void run(device *d, product p, size_t n, size_t k, size_t off) {
 static uint64_t plans(void) {
     char why[256];
     uint64_t (*asked)(void);
-    *(void **)&asked = dlsym(staged_object(STAGED_EMULATED, why, sizeof why), "emu_blas_heuristics");
+    *(void **)&asked =
+        dlsym(staged_object(STAGED_EMULATED, why, sizeof why), "emu_blas_heuristics");
     assert_non_null(*(void **)&asked);
     return asked();
 }
@@ -47,12 +48,12 @@ static void plans_are_made_once(void **state) {
         size_t n, k, off;
         uint64_t more;
     } steps[] = {
-        {FORWARD, N, K, 0, 1},       {FORWARD, N, K, 0, 0},    {FORWARD_PLAIN, N, K, 0, 1},
-        {FORWARD, N, K, 4, 1},       {FORWARD, N, K + 1, 0, 1}, {FORWARD, N + 1, K, 0, 1},
-        {INPUT, N, K, 0, 1},         {WEIGHT_SET, N, K, 0, 1}, {WEIGHT_ADD, N, K, 0, 0},
-        {WEIGHT_ADD, N, K, 2, 1},    {WEIGHT_SET, N, K, 2, 0}, {FORWARD, N, K, 4, 0},
+        {FORWARD, N, K, 0, 1},       {FORWARD, N, K, 0, 0},       {FORWARD_PLAIN, N, K, 0, 1},
+        {FORWARD, N, K, 4, 1},       {FORWARD, N, K + 1, 0, 1},   {FORWARD, N + 1, K, 0, 1},
+        {INPUT, N, K, 0, 1},         {WEIGHT_SET, N, K, 0, 1},    {WEIGHT_ADD, N, K, 0, 0},
+        {WEIGHT_ADD, N, K, 2, 1},    {WEIGHT_SET, N, K, 2, 0},    {FORWARD, N, K, 4, 0},
         {FORWARD, N, K, 1, 1},       {FORWARD_PLAIN, N, K, 1, 0}, /* added by another kernel */
-        {FORWARD_PLAIN, N, K, 0, 0}, {INPUT, N, K, 0, 0},      {FORWARD, 0, K, 0, 0},
+        {FORWARD_PLAIN, N, K, 0, 0}, {INPUT, N, K, 0, 0},         {FORWARD, 0, K, 0, 0},
     };
     char why[256];
     device *d = staged_open(STAGED_EMULATED, why, sizeof why);
