@@ -1,6 +1,6 @@
 /* TEST np=0 */
-/* The emulated cuBLASLt: it refuses what the library refuses, ends the process where the library would
- * compute something wrong, and lets a scheme that promises no order show that it has none. */
+/* The emulated cuBLASLt: it refuses what the library refuses, ends the process where the library
+ * would compute something wrong, and lets a scheme that promises no order show that it has none. */
 #include "deaths.h"
 
 #include <math.h>

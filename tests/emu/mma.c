@@ -75,8 +75,8 @@ static double row_of(double *y, const float *qkv, size_t t, size_t stride, size_
     return max + log(sum);
 }
 
-/* p and y are rounded to 16 bits: each is off by up to `half` (half a unit in the last place of 1) of
- * the largest v, which is 1; the products' fp32 sums are off by less than a tenth of that. The
+/* p and y are rounded to 16 bits: each is off by up to `half` (half a unit in the last place of 1)
+ * of the largest v, which is 1; the products' fp32 sums are off by less than a tenth of that. The
  * statistics never leave fp32. */
 static void compare(const uint16_t *y, const float *lse, const float *qkv, size_t B, size_t T,
                     size_t H, size_t D, half_type type) {

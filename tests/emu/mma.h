@@ -1,7 +1,7 @@
-/* What src/device/cuda/mma.cuh does with tensor cores, by shuffles and plain loops: each lane fetches
- * the registers that hold its rows of A and columns of B, and adds in fp32 in ascending order. The
- * hardware's order may be another one; the layouts, which lane has which element, are those of the PTX
- * ISA. Blocks have one dimension here. */
+/* What src/device/cuda/mma.cuh does with tensor cores, by shuffles and plain loops: each lane
+ * fetches the registers that hold its rows of A and columns of B, and adds in fp32 in ascending
+ * order. The hardware's order may be another one; the layouts, which lane has which element, are
+ * those of the PTX ISA. Blocks have one dimension here. */
 #ifndef TRINE_TESTS_EMU_MMA_H
 #define TRINE_TESTS_EMU_MMA_H
 
@@ -41,7 +41,8 @@ static inline uint16_t emu_narrow(mma_type type, float x) {
     int exponent;
     frexpf(x, &exponent); /* x = f 2^exponent, f in [0.5, 1) */
     if (x == 0.0f || exponent < -13) exponent = -13;
-    /* A multiple of the last place, which nearbyintf rounds as asked; a carry goes into the exponent. */
+    /* A multiple of the last place, which nearbyintf rounds as asked; a carry goes into the
+     * exponent. */
     uint32_t places = (uint32_t)nearbyintf(ldexpf(x, 11 - exponent));
     return (uint16_t)(sign | (places + ((uint32_t)(exponent + 13) << 10)));
 }
@@ -71,8 +72,8 @@ static inline void mma(float d[4], const uint32_t a[4], const uint32_t b[2]) {
         for (int k = 0; k < 16; k++) d[i] = fmaf(left[i / 2][k], right[i % 2][k], d[i]);
 }
 
-/* The lanes that give the addresses must have written what they point to before: a barrier's matter,
- * as on hardware. */
+/* The lanes that give the addresses must have written what they point to before: a barrier's
+ * matter, as on hardware. */
 static inline void emu_load(uint32_t to[4], const uint16_t *row, bool turned) {
     const int lane = (int)threadIdx.x % 32, g = lane / 4, t = lane % 4;
     for (int i = 0; i < 4; i++) {

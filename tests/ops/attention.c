@@ -36,7 +36,8 @@ static head on_ref(const float *qkv, const float *dy) {
     return h;
 }
 
-/* Rows up to `nothing` have scores of -infinity only; later ones are what they are without these. */
+/* Rows up to `nothing` have scores of -infinity only; later ones are what they are without
+ * these. */
 static void a_row_may_begin_with_nothing(void **state) {
     (void)state;
     const size_t nothing = 70;
@@ -52,9 +53,10 @@ static void a_row_may_begin_with_nothing(void **state) {
         for (size_t t = 0; t < nothing; t++) assert_false(isfinite(got.y[t * D]));
         for (size_t t = nothing; t < T; t++) assert_true(isfinite(want.y[t * D]));
         /* The bound of compare.h for sums of T - nothing terms. */
-        fixture_near(d->name, got.y + nothing * D, want.y + nothing * D, (T - nothing) * D,
-                     16 * EPS, 4.0);
-        fixture_near(d->name, got.lse + nothing, want.lse + nothing, T - nothing, 16 * EPS, 4.0);
+        fixture_near(d->name, got.y + nothing * D, want.y + nothing * D,
+                     ((size_t)T - nothing) * (size_t)D, 16 * EPS, 4.0);
+        fixture_near(d->name, got.lse + nothing, want.lse + nothing, (size_t)T - nothing, 16 * EPS,
+                     4.0);
         head_free(&got);
     }
     head_free(&want);

@@ -3,13 +3,13 @@
  * above the diagonal. It waits here for a 16-bit compute type (ops.h passes none yet).
  *
  * A block is four warps of 16 queries each. Queries stay in registers, scores go from one product's
- * accumulators to the next one's factor without leaving them: no tile of scores in shared memory and
- * one barrier less. Statistics, exponentials and sums are fp32; p is rounded to 16 bits before it
- * meets v, which adds 2^-9 (bf16) or 2^-12 (fp16) of the largest v to the error of y, as much as
+ * accumulators to the next one's factor without leaving them: no tile of scores in shared memory
+ * and one barrier less. Statistics, exponentials and sums are fp32; p is rounded to 16 bits before
+ * it meets v, which adds 2^-9 (bf16) or 2^-12 (fp16) of the largest v to the error of y, as much as
  * rounding y does.
  *
- * What bounds it: at D 64 a warp's tile is 64 products of 2048 multiply-adds and 1024 exponentials. An
- * H100's multiprocessor does 4096 of the former a clock by wgmma, by mma.sync some two thirds of
+ * What bounds it: at D 64 a warp's tile is 64 products of 2048 multiply-adds and 1024 exponentials.
+ * An H100's multiprocessor does 4096 of the former a clock by wgmma, by mma.sync some two thirds of
  * that, and 16 of the latter: 32 to 48 clocks and 64. So exponentials come first, then the tensor
  * cores; wgmma would be the next step, after hardware has seen this one.
  *
@@ -28,7 +28,8 @@ static inline __host__ __device__ constexpr int attention_mma_shared(int width) 
     return 3 * MMA_TILE * (width + MMA_LANES) * (int)sizeof(uint16_t);
 }
 
-/* tile (64, WIDTH) = rows of `from`, zeros from row `left` and column D on. wide: 16 bytes at once. */
+/* tile (64, WIDTH) = rows of `from`, zeros from row `left` and column D on. wide: 16 bytes at
+ * once. */
 template <int WIDTH>
 static __device__ inline void attention_mma_tile(uint16_t *tile, const uint16_t *from,
                                                  size_t stride, size_t left,
@@ -61,9 +62,8 @@ static __device__ inline void attention_mma_queries(uint32_t q[WIDTH / 16][4],
 
 /* scores (16, 64) = q k^T */
 template <int WIDTH, mma_type TYPE>
-static __device__ inline void attention_mma_scores(float scores[8][4],
-                                                   const uint32_t q[WIDTH / 16][4],
-                                                   const uint16_t *keys) {
+static __device__ inline void
+attention_mma_scores(float scores[8][4], const uint32_t q[WIDTH / 16][4], const uint16_t *keys) {
     const int lane = (int)threadIdx.x % WARP;
     const uint16_t *row =
         keys + (lane / 16 * 8 + lane % 8) * (WIDTH + MMA_LANES) + lane / 8 % 2 * 8;
@@ -90,10 +90,10 @@ static __device__ inline void attention_mma_values(float out[WIDTH / 8][4], cons
     const uint16_t *row = values + lane % 16 * (WIDTH + MMA_LANES) + lane / 16 * 8;
 #pragma unroll
     for (int k = 0; k < 4; k++) {
-        const uint32_t left[4] = {
-            mma_pack<TYPE>(p[2 * k][0], p[2 * k][1]), mma_pack<TYPE>(p[2 * k][2], p[2 * k][3]),
-            mma_pack<TYPE>(p[2 * k + 1][0], p[2 * k + 1][1]),
-            mma_pack<TYPE>(p[2 * k + 1][2], p[2 * k + 1][3])};
+        const uint32_t left[4] = {mma_pack<TYPE>(p[2 * k][0], p[2 * k][1]),
+                                  mma_pack<TYPE>(p[2 * k][2], p[2 * k][3]),
+                                  mma_pack<TYPE>(p[2 * k + 1][0], p[2 * k + 1][1]),
+                                  mma_pack<TYPE>(p[2 * k + 1][2], p[2 * k + 1][3])};
 #pragma unroll
         for (int n = 0; n < WIDTH / 8; n += 2) {
             uint32_t both[4]; /* columns 8 n on, and the 8 after them */
@@ -115,8 +115,8 @@ static __device__ inline float attention_mma_sum(float x) {
     return x + __shfl_xor_sync(ALL_LANES, x, 2);
 }
 
-/* Scores to exp2(score - max) for this lane's rows g and g + 8, with max, sums and outputs brought up
- * to date; `ahead` is the warp's first query minus the tile's first key. */
+/* Scores to exp2(score - max) for this lane's rows g and g + 8, with max, sums and outputs brought
+ * up to date; `ahead` is the warp's first query minus the tile's first key. */
 template <int WIDTH>
 static __device__ inline void attention_mma_softmax(float scores[8][4], float out[WIDTH / 8][4],
                                                     float max[2], float sum[2], int ahead,
@@ -147,11 +147,9 @@ static __device__ inline void attention_mma_softmax(float scores[8][4], float ou
 }
 
 template <int WIDTH, mma_type TYPE>
-static __device__ inline void attention_mma_finish(uint16_t *y, float *lse,
-                                                   const float out[WIDTH / 8][4],
-                                                   const float max[2], const float sum[2],
-                                                   size_t head, size_t query,
-                                                   const attention_shape *s) {
+static __device__ inline void
+attention_mma_finish(uint16_t *y, float *lse, const float out[WIDTH / 8][4], const float max[2],
+                     const float sum[2], size_t head, size_t query, const attention_shape *s) {
     const int g = (int)threadIdx.x % WARP / 4, t = (int)threadIdx.x % 4;
 #pragma unroll
     for (int r = 0; r < 2; r++) {
@@ -163,8 +161,7 @@ static __device__ inline void attention_mma_finish(uint16_t *y, float *lse,
 #pragma unroll
         for (int n = 0; n < WIDTH / 8; n++) {
             const size_t c = (size_t)(8 * n + 2 * t);
-            uint32_t both =
-                mma_pack<TYPE>(out[n][2 * r] * factor, out[n][2 * r + 1] * factor);
+            uint32_t both = mma_pack<TYPE>(out[n][2 * r] * factor, out[n][2 * r + 1] * factor);
             if (s->wide && c < s->D) {
                 *(uint32_t *)(to + c) = both;
                 continue;
@@ -176,11 +173,12 @@ static __device__ inline void attention_mma_finish(uint16_t *y, float *lse,
 }
 
 /* Launched with ATTENTION_THREADS threads, attention_mma_shared(WIDTH) bytes, and a block for every
- * 64 queries of each head; s.wide: D is a multiple of 8 and every tensor begins at one of 16 bytes. */
+ * 64 queries of each head; s.wide: D is a multiple of 8 and every tensor begins at one of 16
+ * bytes. */
 template <int WIDTH, mma_type TYPE>
 __global__ void __launch_bounds__(ATTENTION_THREADS, WIDTH <= 64 ? 3 : 2)
-attention_mma_forward(uint16_t *y, float *lse, const uint16_t *qkv, size_t heads,
-                      attention_shape s) {
+    attention_mma_forward(uint16_t *y, float *lse, const uint16_t *qkv, size_t heads,
+                          attention_shape s) {
     SHARED_MEMORY(uint16_t, tiles);
     const int tile = MMA_TILE * (WIDTH + MMA_LANES);
     uint16_t *q = tiles, *k = q + tile, *v = k + tile;

@@ -1,6 +1,7 @@
 #include "device/cuda/matmul.h"
 
-/* What a bias needs to be added in the product's own kernel: the library promises nothing for less. */
+/* What a bias needs to be added in the product's own kernel: the library promises nothing for
+ * less. */
 #define BIAS_ALIGNED 16
 
 /* The library refuses empty matrices. */

@@ -1,7 +1,8 @@
-/* The tensor cores of a warp, for 16-bit types: D (16, 8) += A (16, 16) B (16, 8), A and B in bf16 or
- * fp16, sums in fp32 (PTX ISA, "Matrix fragments for mma.m16n8k16"; sm_80 and later).
+/* The tensor cores of a warp, for 16-bit types: D (16, 8) += A (16, 16) B (16, 8), A and B in bf16
+ * or fp16, sums in fp32 (PTX ISA, "Matrix fragments for mma.m16n8k16"; sm_80 and later).
  *
- * With g = lane / 4 and t = lane % 4, a lane holds, two values a register, the first in the lower half:
+ * With g = lane / 4 and t = lane % 4, a lane holds, two values a register, the first in the lower
+ * half:
  *   a[0..3]  rows g, g + 8, g, g + 8 of A; columns 2t, 2t + 1, in a[2], a[3] 8 more
  *   b[0..1]  column g of B; rows 2t, 2t + 1, in b[1] 8 more
  *   d[0..3]  row g of D, columns 2t, 2t + 1; row g + 8, the same
