@@ -31,6 +31,15 @@ typedef struct comm_request {
     size_t bytes;
     uint64_t number, phase;
     int state;
+    /* far.c's: what its wait copies to the device, and the hole in it that is there already. Or
+     * direct.c's: that NCCL has it, and its ticket there. */
+    struct {
+        void *to;
+        const void *from;
+        size_t bytes, hole, hole_bytes;
+        bool direct;
+        uint64_t ticket;
+    } far;
 } comm_request;
 
 /* Starts sending or receiving; the buffer belongs to the transport until comm_wait. Requests on one
@@ -48,6 +57,14 @@ trine_status comm_all_gather_start(trine_comm *comm, void *dst, const void *src,
                                    trine_dtype type, comm_request *request);
 /* Blocks until the request is done and makes it idle; an idle request returns at once. */
 trine_status comm_wait(comm_request *request);
+
+/* Messages that are started between these two go together where the transport can fuse them (NCCL:
+ * one ncclGroup), and are under way when comm_group_end returns; elsewhere each goes when it is
+ * started, and these do nothing. No other call of the mesh's groups may stand between them, no wait
+ * either. They do not nest. Errors: TRINE_ENCCL. Not collective, but the peers of fused messages
+ * must not wait for each other in between (core/check.h proves it for programs). */
+trine_status comm_group_begin(const trine_mesh *mesh);
+trine_status comm_group_end(const trine_mesh *mesh);
 
 /* A world of its own for the ranks that give the same `color`, in their order here: its ranks count
  * from 0, and it has its own meshes and its own watchdog, though an abort still ends the whole job.

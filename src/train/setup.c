@@ -31,6 +31,7 @@ trine_status setup_spec(const trine_config *c, program_spec *spec) {
                            .units = c->model.num_layers + 2,
                            .zero = p->zero,
                            .schedule = p->schedule,
+                           .queue = p->one_queue ? ONE_QUEUE : QUEUES_PER_EDGE,
                            .gather_buffers = p->gather_buffers,
                            .tied = !c->model.untied};
     TRY(dp_micro_batches(c->global_batch_size, c->micro_batch_size, p->layout.dp, &spec->micros));
@@ -82,6 +83,7 @@ trine_status setup_plan(const trine_config *config, const program *stages, const
     holding_config hc = setup_holding(config, stages, &shape, dev, coord);
     TRY(holding_create(&h, &hc));
     arena_init(a, NULL, 0);
+    if (!dev->memory->host) arena_far(a, (arena_piece){0}, (arena_piece){0});
     holding_take(&h, a);
     holding_destroy(&h);
     return TRINE_OK;

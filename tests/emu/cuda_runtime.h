@@ -1,5 +1,6 @@
-/* The CUDA runtime that the library's .cu files use, on the processor: a test double, never shipped.
- * With -Itests/emu the host's compiler makes of them an object that behaves like a bad-tempered GPU:
+/* The CUDA runtime that the library's .cu files use, on the processor: a test double, never
+ * shipped. With -Itests/emu the host's compiler makes of them an object that behaves like a
+ * bad-tempered GPU:
  *
  *   - device memory is fresh NaNs, ends at a page that nobody may touch, and cannot be read or
  *     written at all but by what runs on the device: a host access crashes and says so;
@@ -10,7 +11,8 @@
  *     the process with a sentence that names kernel, block and thread.
  *
  * Everything random comes from a seed: TRINE_EMU_SEED (1). TRINE_EMU_GPUS (8), TRINE_EMU_MEMORY
- * (bytes, 4 GiB), TRINE_EMU_PROCESSORS (of a GPU, 6), TRINE_EMU_DRIVER (13000; 0 is none) say what
+ * (bytes, 4 GiB), TRINE_EMU_PROCESSORS (of a GPU, 6), TRINE_EMU_CACHE
+ * (bytes of its last level, 50 MiB), TRINE_EMU_DRIVER (13000; 0 is none) say what
  * the machine has; TRINE_EMU_FAIL=N: the N-th operation that runs fails, and the GPU with it.
  * Names and values are the CUDA Runtime API Reference's (NVIDIA); only what we call is here. What
  * is not emulated: time (an event's is the processor's), several host threads at once, peer memory,

@@ -169,6 +169,8 @@ static trine_status gpu_info(const device *d, cuda_info *info) {
     snprintf(info->model, sizeof info->model, "%.*s", (int)sizeof info->model - 1, properties.name);
     info->bytes = all;
     info->free_bytes = left;
+    info->own_bytes = CUDA_SCRATCH * sizeof *s->scratch + CUDA_WORKSPACE;
+    info->cache = (uint64_t)properties.l2CacheSize;
     info->sm = properties.major * 10 + properties.minor;
     info->multiprocessors = s->multiprocessors;
     return TRINE_OK;
@@ -189,13 +191,14 @@ static void gpu_unpin(device *d, void *p) {
 
 /* ---- The seam ---------------------------------------------------------------------------------- */
 
-static const cuda_backend backend = {
+static cuda_backend backend = {
     CUDA_ABI, &ops_cuda, &memory, gpu_count, gpu_open, gpu_close, gpu_info, gpu_pin, gpu_unpin,
-    NULL,
+    NULL,     &cuda_measures_all,
 };
 
 extern "C" __attribute__((visibility("default"))) const cuda_backend *
 trine_cuda_load(const cuda_host *host) {
     cuda_host_set(host);
+    backend.nccl = cuda_nccl_table();
     return &backend;
 }

@@ -19,6 +19,7 @@ enum { A, B, D, MATRICES };
 
 typedef struct matmul_plan {
     matmul_key key;
+    cublasComputeType_t compute;
     cublasLtMatmulDesc_t operation;
     cublasLtMatrixLayout_t layout[MATRICES];
     cublasLtMatmulAlgo_t algo;
@@ -27,6 +28,7 @@ typedef struct matmul_plan {
 
 struct cuda_matmuls {
     cublasLtHandle_t handle;
+    cublasComputeType_t compute; /* the device's precision */
     matmul_plan *buckets[BUCKETS];
 };
 
@@ -92,7 +94,7 @@ static trine_status prefer(const matmul_plan *p, cublasLtMatmulPreference_t pref
 
 /* `bias` is set before the heuristic is asked, which takes its alignment from the pointer. */
 static trine_status operation_create(matmul_plan *p, const blas_operand *of, const void *bias) {
-    TRY_BLAS(&p->key, cublasLtMatmulDescCreate(&p->operation, CUBLAS_COMPUTE_32F, CUDA_R_32F));
+    TRY_BLAS(&p->key, cublasLtMatmulDescCreate(&p->operation, p->compute, CUDA_R_32F));
     TRY(set(p, CUBLASLT_MATMUL_DESC_TRANSA, &of[A].how, sizeof of[A].how));
     TRY(set(p, CUBLASLT_MATMUL_DESC_TRANSB, &of[B].how, sizeof of[B].how));
     if (!bias) return TRINE_OK;
@@ -161,6 +163,7 @@ static trine_status plan_create(struct cuda_matmuls *all, matmul_plan **bucket,
     matmul_plan *p = (matmul_plan *)calloc(1, sizeof *p);
     CHECK(p, TRINE_ENOMEM, "no memory for a matmul's plan");
     p->key = *key;
+    p->compute = all->compute;
     trine_status status = plan_fill(p, all->handle, bias);
     if (status != TRINE_OK) {
         plan_destroy(p);
@@ -234,8 +237,14 @@ trine_status cuda_matmuls_create(device *d) {
         free(all);
         return blas_failed(NULL, "cublasLtCreate", status, __FILE__, __LINE__, __func__);
     }
+    all->compute =
+        d->precision == DEVICE_TF32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
     cuda_of(d)->matmuls = all;
     return TRINE_OK;
+}
+
+void *cuda_matmuls_library(const device *d) {
+    return cuda_of(d)->matmuls->handle;
 }
 
 void cuda_matmuls_destroy(device *d) {

@@ -8,8 +8,9 @@
  * same. The key contains the alignment of every operand, since the heuristic must know it: the same
  * product at a less aligned address may be another algorithm with other rounding.
  *
- * fp32 means fp32: CUBLAS_COMPUTE_32F multiplies and adds in fp32; TF32 and the emulation by
- * several bf16 products are other compute types, which are not asked for.
+ * fp32 means fp32: CUBLAS_COMPUTE_32F multiplies and adds in fp32. A device that was opened with
+ * DEVICE_TF32 rounds the factors to TF32 and adds in fp32; the emulation by several bf16 products
+ * is another compute type, which is not asked for.
  *
  * Invariant: equal bits from run to run. cuBLAS promises them for one version on one kind of GPU if
  * a stream has a workspace of its own (documentation, "Results reproducibility"): the workspace is
