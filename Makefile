@@ -131,7 +131,9 @@ cuda-object: $(if $(CUDA_NVCC),$(CUDA_LIB))
 cuda_files = $(wildcard src/device/cuda/*.cu) $(if $(1),$(filter-out %_absent.cu,$(wildcard src/comm/nccl*.cu)),$(wildcard src/comm/nccl_absent.cu))
 CUDA_OBJ  := $(patsubst src/%.cu,$(BUILD)/cuda/%.o,$(call cuda_files,$(NCCL_LIBS)))
 NVCCFLAGS ?= -O3 -lineinfo
-NVCC_ALL   = $(CUDA_NVCC) -std=c++17 $(CUDA_ARCH) $(NVCCFLAGS) -Xcompiler=-fPIC,-Wall,-Wextra -Isrc -Iinclude $(NCCL_FLAGS)
+# As FLOAT has it: what nvcc contracts in one kernel and not in its twin (whole fours, single elements)
+# would give other bits. Kernels say fmaf where they want it.
+NVCC_ALL   = $(CUDA_NVCC) -std=c++17 -fmad=false $(CUDA_ARCH) $(NVCCFLAGS) -Xcompiler=-fPIC,-Wall,-Wextra -Isrc -Iinclude $(NCCL_FLAGS)
 
 $(BUILD)/cuda/flags: FORCE
 	@mkdir -p $(@D)

@@ -85,7 +85,7 @@ static trine_status measure(bench_report *r, const knobs *k, trine_world *world,
     if (status == TRINE_OK) {
         trine_config c = config_of(k, &m, text.path);
         status = trine_trainer_create(&x->trainer, world, &c);
-        if (status == TRINE_OK) status = products_create(&x->limit, &m, rows, k->threads);
+        if (status == TRINE_OK) status = products_create(&x->limit, &m, rows, &k->device);
         if (status == TRINE_OK) status = run_race(x, k->reps);
         if (status == TRINE_OK) report(r, x, &m, (double)rows);
         products_destroy(&x->limit);

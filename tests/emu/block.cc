@@ -40,6 +40,7 @@ static struct {
     const emu_kernel *kernel; /* NULL: none runs */
     int threads, begun, returned, at_barrier;
     enum order order;
+    bool newest; /* of those that can go on, the one that came last goes first, not the oldest */
     int offset;             /* begin.. are taken from here on, round about */
     int begin[EMU_THREADS]; /* numbers of threads, in the order in which they begin */
     int ready[EMU_THREADS]; /* a ring of those that could go on */
@@ -127,9 +128,10 @@ static thread *choose(void) {
     if (begins &&
         (b.ready_count == 0 || b.order == BEGIN_FIRST || (b.order == EITHER && emu_random(2))))
         return NULL;
+    b.ready_count--;
+    if (b.newest) return &threads[b.ready[(b.first_ready + b.ready_count) % EMU_THREADS]];
     thread *t = &threads[b.ready[b.first_ready]];
     b.first_ready = (b.first_ready + 1) % EMU_THREADS;
-    b.ready_count--;
     return t;
 }
 
@@ -358,6 +360,7 @@ void emu_run_block(uint3 index) {
     blockIdx = index;
     b.begun = b.returned = b.at_barrier = b.first_ready = b.ready_count = 0;
     b.order = (order)emu_random(ORDERS);
+    b.newest = emu_random(2); /* then a warp runs ahead of the others until a barrier stops it */
     b.offset = (int)emu_random((uint32_t)b.threads);
     for (int i = 0; i < b.threads; i++) threads[i].state = UNSTARTED;
     change(&b.outside, idle_fiber()->at);
