@@ -52,13 +52,14 @@ static void abort_all(nccl_rank *r) {
     }
 }
 
+/* `call` may have arguments, which say nothing to a reader. */
 static trine_status fail(nccl_group *g, ncclResult_t result, const char *call) {
     char detail[512];
     const char *last = ncclGetLastError(g->comm);
     snprintf(detail, sizeof detail, "%s", last ? last : "");
     abort_all(g->r);
-    return RAISE(TRINE_ENCCL, "group %s of %d, rank %d of it, on GPU %s: %s: %s%s%s", g->name, g->size,
-                 g->rank, g->r->gpu, call, ncclGetErrorString(result), *detail ? ": " : "", detail);
+    return RAISE(TRINE_ENCCL, "group %s of %d, rank %d of it, on GPU %s: %.*s: %s%s%s", g->name,
+                 g->size, g->rank, g->r->gpu, (int)strcspn(call, "("), call, ncclGetErrorString(result), *detail ? ": " : "", detail);
 }
 
 /* Waits until NCCL has taken what it was given. */
