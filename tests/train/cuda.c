@@ -1,7 +1,7 @@
 /* TEST np=1,2,4 */
 /* Training in memory that the host cannot touch, on a queue that runs late: every layout and ZeRO
  * stage against the same on ref, and the promises of equal bits (docs/numbers.md), which hold on any
- * device. Sums over ranks are the host's here, so that layouts promise what they do on processors. */
+ * device: sums over ranks are in rank order here, NCCL's under audit as well as the host's. */
 #include "training.h"
 
 #include <string.h>
@@ -71,9 +71,13 @@ static void equal_bits(void **state) {
     trine_config naive = config_of(pp, 0);
     naive.parallel.schedule = TRINE_NAIVE;
     expect_equal(config_of(pp, 0), naive, "1f1b and naive");
-    trine_config mpi = config_of(tp, 0);
-    mpi.parallel.transport = TRINE_TRANSPORT_MPI;
-    expect_equal(config_of(tp, 0), mpi, "shm and mpi");
+    for (int zero = 0; zero <= 3; zero += 3) {
+        trine_config own = config_of(dp, zero), mpi = own, shm = own;
+        mpi.parallel.transport = TRINE_TRANSPORT_MPI;
+        shm.parallel.transport = TRINE_TRANSPORT_SHM;
+        expect_equal(own, mpi, "NCCL in order and mpi");
+        expect_equal(mpi, shm, "mpi and shm");
+    }
 }
 
 /* A profile waits for every operator, and changes nothing else. */
@@ -121,12 +125,12 @@ static void evaluation_and_training_take_turns(void **state) {
 /* ---- Through the host, a piece at a time ---- */
 
 /* A tensor longer than one piece: 4 C C elements. */
-static trine_config long_config(trine_layout layout, const char *device) {
+static trine_config long_config(trine_layout layout, const char *where) {
     trine_config c = config_of(layout, 0);
     c.model.hidden_size = 264;
     training_on_gpu(&c);
-    if (strcmp(device, "cuda") == 0) return c;
-    c.parallel.device = device;
+    if (strcmp(where, "cuda") == 0) return c;
+    c.parallel.device = where;
     c.parallel.cuda_library = NULL;
     return c;
 }
@@ -161,9 +165,9 @@ static void audit_reads_every_piece(void **state) {
     float other = 1;
     OK(trine_trainer_create(&t, harness_world, &c));
     OK(replicas_agree(&t->held, t->dev, t->mesh));
-    float *tensor = training_tensor(t, LONG_TENSOR, &count);
+    float *held = training_tensor(t, LONG_TENSOR, &count);
     if (trine_world_rank(harness_world) == ranks - 1)
-        OK(device_write(t->dev, tensor + count - 1, &other, sizeof other));
+        OK(device_write(t->dev, held + count - 1, &other, sizeof other));
     REFUSED(replicas_agree(&t->held, t->dev, t->mesh), TRINE_EAUDIT, LONG_TENSOR " differs");
     trine_trainer_destroy(&t);
 }

@@ -76,7 +76,7 @@ plain
 on GPUS=2 job 4 $gpu --tp 2 --dp 2 --train-iters 1
 [ $status -eq 0 ] && prints 1 "gpu      Emulated GPU, 4.0 GiB" && prints 1 "; ranks 0-3" &&
     prints 1 "fewer GPUs than ranks: 4 ranks share 2 GPUs" && prints 0 "warning" &&
-    prints 1 "transport staged shm: dp tp node"
+    prints 1 "transport nccl: tp; staged shm: dp node"
 result $? "the banner says who shares what"
 plain
 
@@ -114,7 +114,7 @@ plain
 
 # The plan before is what is taken, but for the transport, of which a dry run knows the most only.
 # shellcheck disable=SC2086
-job 2 $gpu --dp 2 --zero 3 --train-iters 0
+on GPUS=1 job 2 $gpu --dp 2 --zero 3 --train-iters 0
 sed -n '/^memory/,/staging/p' "$dir/out" >"$dir/taken"
 # shellcheck disable=SC2086
 on GPUS=0 job 0 $gpu --dp 2 --zero 3 --dry-run

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "comm/comm.h"
+#include "comm/gpu.h"
 #include "device/ops.h"
 
 static formula_rank rank_of(const trine_trainer *t) {
@@ -66,6 +67,11 @@ static size_t window(size_t bytes) {
     return (bytes ? (bytes + 4095) / 4096 * 4096 : 4096) + 4096;
 }
 
+/* Whether what other ranks read lies in the host's memory: not on GPUs whose groups are NCCL's. */
+static bool mirrored(const trine_trainer *t) {
+    return !t->memory.far || comm_gpu_stages(t->mesh);
+}
+
 /* The plan, before there is a mesh, is what the mesh has then, and what MPI was asked for. */
 static void check_windows(const trine_trainer *t) {
     const trine_parallel *p = &t->config.parallel;
@@ -79,7 +85,7 @@ static void check_windows(const trine_trainer *t) {
     if (!shares) assert_int_equal(control, 0);
     if (!shares) return;
     assert_int_equal(asked.bytes[0], window(control));
-    assert_int_equal(asked.bytes[1], window(t->memory.shared_used));
+    assert_int_equal(asked.bytes[1], window(mirrored(t) ? t->memory.shared_used : 0));
 }
 
 /* ---- The report ------------------------------------------------------------------------------ */
@@ -101,12 +107,13 @@ typedef enum { ROW_TRANSPORT, ROW_TOTAL, ROW_WINDOWS, ROW_MIRROR, ROW_STAGING, R
 
 static void taken_rows(const trine_trainer *t, int64_t own[ROWS]) {
     size_t transport = mesh_transport_bytes(t->mesh), exchanged = t->memory.exchanged.capacity;
-    size_t mirror = t->memory.far ? t->memory.shared_capacity + exchanged : 0;
+    size_t shared = mirrored(t) ? t->memory.shared_used : 0;
+    size_t mirror = t->memory.far && mirrored(t) ? shared + exchanged : 0;
     size_t staging = t->memory.host.capacity;
     size_t total = t->memory.capacity + (t->memory.far ? 0 : transport);
     own[ROW_TRANSPORT] = (int64_t)transport;
     own[ROW_TOTAL] = (int64_t)total;
-    own[ROW_WINDOWS] = mesh_shares(t->mesh) ? (int64_t)t->memory.shared_used : 0;
+    own[ROW_WINDOWS] = mesh_shares(t->mesh) ? (int64_t)shared : 0;
     own[ROW_MIRROR] = (int64_t)mirror;
     own[ROW_STAGING] = (int64_t)staging;
     own[ROW_HOST] = (int64_t)(mirror + staging + transport);
@@ -133,8 +140,8 @@ static void check_report(trine_trainer *t) {
     fclose(out);
     for (int p = 0; p < l.pp; p++) {
         const int64_t *taken = all[trine_layout_rank(l, (trine_coord){.pp = p})];
-        for (int row = 0; row < (t->memory.far ? ROWS : ROW_MIRROR); row++)
-            check_row(text, t->memory.far ? far[row] : near[row], p, taken[row]);
+        for (int i = 0; i < (t->memory.far ? ROWS : ROW_MIRROR); i++)
+            check_row(text, t->memory.far ? far[i] : near[i], p, taken[i]);
     }
     free(text);
 }
@@ -270,9 +277,11 @@ static void every_layout(void **state) {
     training_layouts(check_layout);
 }
 
-/* In a GPU's memory, with its mirror in windows or in the host's own: no step is made. */
+/* In a GPU's memory, with its mirror in windows or in the host's own, and with none where each rank
+ * has an (emulated) GPU and groups are NCCL's: no step is made. */
 static void check_layout_on_gpu(trine_layout layout) {
     for (int i = 0; i < 8; i++) {
+        setenv("TRINE_EMU_GPUS", i == 1 || i == 6 ? "8" : "1", 1);
         trine_config c = training_config();
         trine_trainer *t;
         training_on_gpu(&c);
