@@ -1,6 +1,7 @@
 # Trine.
 #
-#   make              build/libtrine.a, the shared library, examples and tools
+#   make              build/libtrine.a, the shared library, examples and tools; where there is CUDA,
+#                     build/libtrine_cuda.so, which they open for --device cuda: see tools/cuda.sh
 #   make check        installs what is missing, builds, checks the layering, runs all tests
 #   make check-full   the same with the long tests (marked "full")
 #   make test T=tp    the tests of one room; T=tp/linear: one file
@@ -12,6 +13,8 @@
 #   make install      PREFIX (/usr/local), DESTDIR
 #   make layers, format-check, deps, clean
 #
+# CUDA=0 does not look for CUDA, CUDA=1 wants it; CUDA_HOME and NCCL_HOME say where it is. Tests need
+# neither: build/emu/libtrine_cuda.so is the same code on the processor (docs/testing.md).
 # All that is built lies under BUILD. Warnings are errors in .ci/run (WERROR=-Werror), not on a machine
 # whose compiler nobody has tried yet. SAN="-fsanitize=address,undefined" adds sanitizers.
 BUILD  ?= build
@@ -37,6 +40,10 @@ OMP    ?= -fopenmp
 WARN   := -Wall -Wextra -Wshadow -Wconversion
 ALL_CFLAGS := -std=c11 -D_GNU_SOURCE $(WARN) $(OMP) -fPIC -fno-semantic-interposition $(CFLAGS) $(FLOAT) \
               -Iinclude -Isrc $(SAN)
+# C++ is needed for the tests only, by the compiler that belongs to CC.
+ifeq ($(origin CXX),default)
+CXX    := $(patsubst gcc%,g++%,$(patsubst clang%,clang++%,$(patsubst cc,c++,$(notdir $(CC)))))
+endif
 LIBS        = -ldnnl -lcjson -lxxhash $(MPI_LIBS) $(OMP) -lm -lpthread
 COMPILE     = $(CC) $(ALL_CFLAGS) $(WERROR) -MMD -MP -MT $@ -MF $@.d
 
@@ -54,9 +61,9 @@ HARNESS  := $(patsubst tests/%.c,$(BUILD)/tests/%.o,$(wildcard tests/*.c))
 BENCH_PARTS := $(patsubst bench/%.h,$(BUILD)/bench/%.o,$(wildcard bench/*.h))
 BENCHES  := $(filter-out $(BENCH_PARTS:.o=),$(patsubst bench/%.c,$(BUILD)/bench/%,$(wildcard bench/*.c)))
 
-.PHONY: all tests benches bench bench-comm layers deps check check-full check-alone test mutants demo install uninstall format-check clean FORCE
+.PHONY: all tests benches bench bench-comm cuda cuda-object layers deps check check-full check-alone test mutants demo install uninstall format-check clean FORCE
 .DELETE_ON_ERROR:
-all: $(LIB) $(SHARED) $(EXAMPLES) $(TOOLS)
+all: $(LIB) $(SHARED) $(EXAMPLES) $(TOOLS) cuda
 tests: $(TESTS) benches
 benches: $(BENCHES)
 
@@ -107,6 +114,77 @@ $(BUILD)/bench/%: bench/%.c $(BENCH_PARTS) $(LIB)
 	@mkdir -p $(@D)
 	$(COMPILE) $(MPI_CFLAGS) -Ibench $< -o $@ $(BENCH_PARTS) $(LIB) $(LIBS)
 
+# ---- The object for GPUs -------------------------------------------------------------------------
+
+# With CUDA found, this file is read again with what tools/cuda.sh says: CUDA_NVCC, CUDA_ARCH, ...
+cuda:
+	@tools/cuda.sh $(BUILD) '$(CUDA)'
+	@$(MAKE) --no-print-directory PROBED=yes cuda-object
+
+ifdef PROBED
+include $(BUILD)/cuda.mk
+endif
+CUDA_LIB  := $(BUILD)/libtrine_cuda.so
+cuda-object: $(if $(CUDA_NVCC),$(CUDA_LIB))
+
+# cuda_files WITH: the sources of the object, with NCCL's transport or what says that it is not there.
+cuda_files = $(wildcard src/device/cuda/*.cu) $(if $(1),$(filter-out %_absent.cu,$(wildcard src/comm/nccl*.cu)),$(wildcard src/comm/nccl_absent.cu))
+CUDA_OBJ  := $(patsubst src/%.cu,$(BUILD)/cuda/%.o,$(call cuda_files,$(NCCL_LIBS)))
+NVCCFLAGS ?= -O3 -lineinfo
+NVCC_ALL   = $(CUDA_NVCC) -std=c++17 $(CUDA_ARCH) $(NVCCFLAGS) -Xcompiler=-fPIC,-Wall,-Wextra -Isrc -Iinclude $(NCCL_FLAGS)
+
+$(BUILD)/cuda/flags: FORCE
+	@mkdir -p $(@D)
+	@echo '$(NVCC_ALL)' | cmp -s - $@ || echo '$(NVCC_ALL)' >$@
+
+$(CUDA_OBJ): $(BUILD)/cuda/%.o: src/%.cu $(BUILD)/cuda/flags
+	@mkdir -p $(@D)
+	$(NVCC_ALL) $(if $(WERROR),-Werror=all-warnings) -MMD -MP -MT $@ -MF $@.d -c $< -o $@
+
+# It shows one function and leaves nothing open: nothing of libtrine is linked to it.
+$(CUDA_LIB): $(CUDA_OBJ) tools/libtrine_cuda.map
+	$(CUDA_NVCC) -shared -cudart static $(CUDA_ARCH) $(CUDA_RPATH) -o $@ $(CUDA_OBJ) -lcublasLt $(NCCL_LIBS) \
+	    -Xlinker=--no-undefined,-soname=libtrine_cuda.so,--version-script=tools/libtrine_cuda.map
+
+# ---- The same on the processor, for tests --------------------------------------------------------
+
+# A misaligned access or an index outside of an array, as the hardware finds them (or not): a trap. A
+# sanitized build finds more.
+EMU_CHECKS  := $(if $(SAN),,-fsanitize=alignment,bounds -fsanitize-undefined-trap-on-error)
+EMU_FLAGS   := -std=c++17 -D_GNU_SOURCE -Wall -Wextra -fPIC -Wno-unknown-pragmas -fno-strict-aliasing $(CFLAGS) $(FLOAT) \
+               -Itests/emu -Isrc -Iinclude $(SAN)
+EMU_COMPILE  = $(CXX) -x c++ $(EMU_FLAGS) $(WERROR) -MMD -MP -MT $@ -MF $@.d
+EMU_LIB     := $(BUILD)/emu/libtrine_cuda.so
+EMU_OBJ     := $(patsubst tests/emu/%.cc,$(BUILD)/emu/%.o,$(wildcard tests/emu/*.cc))
+EMU_CUDA    := $(patsubst src/%.cu,$(BUILD)/emu/%.o,$(call cuda_files,$(wildcard tests/emu/nccl.h)))
+EMU_KERNELS := $(patsubst tests/emu/%.cu,$(BUILD)/emu/%.o,$(wildcard tests/emu/*.cu))
+
+$(BUILD)/emu/flags: FORCE
+	@mkdir -p $(@D)
+	@echo '$(CXX) $(EMU_FLAGS)' | cmp -s - $@ || echo '$(CXX) $(EMU_FLAGS)' >$@
+
+$(EMU_CUDA): $(BUILD)/emu/%.o: src/%.cu $(BUILD)/emu/flags
+	@mkdir -p $(@D)
+	$(EMU_COMPILE) $(EMU_CHECKS) -c $< -o $@
+
+$(EMU_KERNELS): $(BUILD)/emu/%.o: tests/emu/%.cu $(BUILD)/emu/flags
+	$(EMU_COMPILE) $(EMU_CHECKS) -c $< -o $@
+
+$(EMU_OBJ): $(BUILD)/emu/%.o: tests/emu/%.cc $(BUILD)/emu/flags
+	$(EMU_COMPILE) $(if $(findstring nccl,$<),$(MPI_CFLAGS)) -c $< -o $@
+
+# Clang keeps the sanitizers' functions in the program.
+$(EMU_LIB): $(EMU_CUDA) $(EMU_OBJ) tools/libtrine_cuda.map
+	$(CXX) -shared $(if $(SAN),,-Wl,--no-undefined) -Wl,--version-script=tools/libtrine_cuda.map -o $@ \
+	    $(EMU_CUDA) $(EMU_OBJ) $(if $(findstring nccl,$(EMU_OBJ)),$(MPI_LIBS)) -lm -lpthread $(SAN)
+
+# Tests may open the object; those of the emulation itself are linked with it, and with kernels.
+$(TESTS): | $(EMU_LIB)
+
+$(BUILD)/tests/emu/%: tests/emu/%.c $(HARNESS) $(EMU_OBJ) $(EMU_KERNELS) $(LIB)
+	@mkdir -p $(@D)
+	$(COMPILE) $(MPI_CFLAGS) -Itests -Itests/emu $< -o $@ $(HARNESS) $(EMU_KERNELS) $(EMU_OBJ) $(LIB) -lcmocka $(LIBS) -lstdc++
+
 # ---- Checking ------------------------------------------------------------------------------------
 
 layers:
@@ -130,8 +208,9 @@ mutants:
 	@tools/deps.sh build test
 	@tools/mutants.sh $(BUILD) $(M)
 
+# Headers are aligned by hand.
 format-check:
-	clang-format --dry-run -Werror $$(git ls-files '*.c' '*.h')
+	clang-format --dry-run -Werror $$(git ls-files '*.c' '*.cu' '*.cc')
 
 # ---- Benchmarks ----------------------------------------------------------------------------------
 
@@ -170,18 +249,20 @@ ROOT := $(DESTDIR)$(PREFIX)
 $(BUILD)/trine.pc: tools/trine.pc.in $(LIB)
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' -e 's|@PRIVATE@|$(LIBS)|' $< >$@
 
-install: $(LIB) $(SHARED) $(BUILD)/trine.pc
+install: $(LIB) $(SHARED) $(BUILD)/trine.pc cuda
 	install -d $(ROOT)/include $(ROOT)/lib/pkgconfig
 	install -m 644 include/trine.h $(ROOT)/include/
 	install -m 644 $(LIB) $(SHARED) $(ROOT)/lib/
+	if grep -q CUDA_NVCC $(BUILD)/cuda.mk; then install -m 644 $(CUDA_LIB) $(ROOT)/lib/; fi
 	ln -sf libtrine.so.$(VERSION) $(ROOT)/lib/libtrine.so.$(MAJOR)
 	ln -sf libtrine.so.$(MAJOR) $(ROOT)/lib/libtrine.so
 	install -m 644 $(BUILD)/trine.pc $(ROOT)/lib/pkgconfig/
 
 uninstall:
-	rm -f $(ROOT)/include/trine.h $(ROOT)/lib/libtrine.a $(ROOT)/lib/libtrine.so* $(ROOT)/lib/pkgconfig/trine.pc
+	rm -f $(ROOT)/include/trine.h $(ROOT)/lib/libtrine.a $(ROOT)/lib/libtrine.so* $(ROOT)/lib/libtrine_cuda.so $(ROOT)/lib/pkgconfig/trine.pc
 
 clean:
 	rm -rf $(BUILD)
 
--include $(patsubst %,%.d,$(OBJ) $(HARNESS) $(TESTS) $(EXAMPLES) $(TOOLS) $(BENCH_PARTS) $(BENCHES))
+-include $(patsubst %,%.d,$(OBJ) $(HARNESS) $(TESTS) $(EXAMPLES) $(TOOLS) $(BENCH_PARTS) $(BENCHES) \
+    $(EMU_OBJ) $(EMU_CUDA) $(EMU_KERNELS) $(CUDA_OBJ))

@@ -17,6 +17,10 @@
 
 #define TRINE_VERSION "0.1.0"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* ---- Status ---------------------------------------------------------------------------------- */
 
 #define TRINE_STATUS_LIST(X)                                                                       \
@@ -30,7 +34,8 @@
     X(TRINE_ETIMEOUT, "timed out")                                                                 \
     X(TRINE_EPROGRAM, "illegal program")                                                           \
     X(TRINE_EAUDIT, "ranks disagree")                                                              \
-    X(TRINE_EUNSUPPORTED, "not supported here")
+    X(TRINE_EUNSUPPORTED, "not supported here")                                                    \
+    X(TRINE_ENCCL, "NCCL failed")
 
 typedef enum {
 #define TRINE_STATUS_ENUM(name, text) name,
@@ -107,12 +112,15 @@ void trine_world_timeout(trine_world *world, double seconds);
  *         share a node is refused (TRINE_EINVAL from trine_mesh_create).
  *   auto  shm for groups on one node; shm+mpi, memory inside a node and messages between, for
  *         groups on several that have consecutive ranks on each and two or more on one; mpi for
- *         the rest; the default
- * The bits of a result do not depend on it. */
+ *         the rest; the default. What lies on GPUs moves through NCCL in groups whose ranks have a
+ *         GPU each; in others it is staged: copied to the host and sent as said before.
+ *   nccl  as auto, and all that lies on GPUs moves through NCCL, or the job is refused
+ * The bits of a result do not depend on it, but for NCCL's own sums (see trine_parallel). */
 #define TRINE_TRANSPORT_LIST(X)                                                                    \
     X(TRINE_TRANSPORT_AUTO, "auto")                                                                \
     X(TRINE_TRANSPORT_MPI, "mpi")                                                                  \
-    X(TRINE_TRANSPORT_SHM, "shm")
+    X(TRINE_TRANSPORT_SHM, "shm")                                                                  \
+    X(TRINE_TRANSPORT_NCCL, "nccl")
 
 typedef enum {
 #define TRINE_TRANSPORT_ENUM(name, text) name,
@@ -133,7 +141,7 @@ trine_status trine_world_agree(trine_world *world, trine_status status);
 /* Prints the error trail with this rank's host and place, and ends every process of the job with
  * exit status 1. Of ranks that come here at about the same time one prints, so that a fault which
  * many of them saw is said once; that takes about a second. Does not return. Not collective. */
-_Noreturn void trine_abort(trine_world *world);
+__attribute__((noreturn)) void trine_abort(trine_world *world);
 
 /* Splits the world into the mesh of `layout` and makes all its groups, in one fixed order.
  * ranks_per_node > 0 overrides what a node is (consecutive ranks); 0 asks MPI. *mesh is owned by
@@ -191,7 +199,8 @@ int trine_comm_rank(const trine_comm *comm);
 int trine_comm_size(const trine_comm *comm);
 
 /* How the group moves its bytes: "self" (a group of one), "mpi", "shm", or "shm+mpi" for a group
- * over several nodes. Never NULL. Not collective. */
+ * over several nodes; for what lies on GPUs "nccl", or "staged mpi" and so on: through the host.
+ * Never NULL. Not collective. */
 const char *trine_comm_transport(const trine_comm *comm);
 
 /* All collectives below block until this rank's part is done. P is the group's size. `count`
@@ -297,7 +306,7 @@ typedef struct {
     trine_linear_split split;
     size_t in, out;     /* I, O: features of the whole layer; the group divides the split one */
     size_t max_rows;    /* the largest number of rows in one call */
-    const char *device; /* "cpu" or "ref" */
+    const char *device; /* "cpu" or "ref": what follows is the host's memory */
     int threads;        /* of the device; 0 means 1 */
     uint64_t seed;      /* of the initial values */
     const char *name;   /* of the initial values, at most 24 bytes */
@@ -316,7 +325,8 @@ typedef struct {
  * need. Weights are normal with deviation 0.02 as functions of (seed, name, global element), so
  * that the shards together equal the unsharded layer's; biases and gradients are zero.
  * Errors: TRINE_EINVAL, before anything is sent, when a size is 0, when the group does not divide
- * the split features, for an unknown device or a long name; TRINE_ENOMEM, TRINE_EMATH.
+ * the split features, for an unknown device or a long name; TRINE_EUNSUPPORTED for device cuda;
+ * TRINE_ENOMEM, TRINE_EMATH.
  * Not collective, but every rank must give the same configuration. *linear is owned by the
  * caller. */
 trine_status trine_linear_create(trine_linear **linear, trine_comm *tp,
@@ -377,11 +387,16 @@ typedef struct {
     int gather_buffers;   /* ZeRO-3: buffers per class (block; embedding and head), at least 1 */
     int ranks_per_node;   /* 0: as MPI finds it */
     trine_transport transport; /* see trine_world_transport */
-    const char *device;   /* "cpu" or "ref" */
+    const char *device;   /* "cpu", "ref", or "cuda": NVIDIA GPUs, one a rank or shared by some */
+    const char *cuda_library; /* cuda: the file of its shared object; NULL: looked for beside the
+                                 program, in ../lib from there, and where the loader looks */
+    bool tf32;            /* cuda: matrices of fp32 are multiplied in TF32, see docs/numbers.md */
     int threads;          /* per rank; 0: the affinity mask shared by the node's ranks */
     double timeout;       /* seconds without progress before the job is ended; 0: never */
     bool audit;           /* compare every collective over its group first; hash replicas */
     bool serial;          /* finish each instruction, but for sends, before the next (bisecting) */
+    bool ordered_reductions; /* NCCL moves addends, and they are added in rank order: the bits that
+                                any other transport gives; under audit always */
     bool one_queue;       /* programs for a transport with one in-order queue a device: neighbouring
                              messages in groups. The others run them, too, and give the same bits */
 } trine_parallel;
@@ -439,7 +454,7 @@ typedef struct {
     double lr;
     double seconds;      /* on this rank's clock */
     uint64_t tokens;     /* in this step, over all ranks */
-    uint64_t peak_bytes; /* the largest rank's planned memory */
+    uint64_t peak_bytes; /* the largest rank's planned memory; on GPUs that of its GPU */
     bool skipped;        /* the norm was not finite: no parameter was changed */
 } trine_metrics;
 
@@ -466,7 +481,8 @@ void trine_usage(const char *program, FILE *out);
  * proves the program, and sets the initial parameters. `world` must outlive the trainer. A failure
  * of configuration, data or memory on any rank is every rank's (see trine_world_agree). *trainer is
  * owned by the caller; `config` and its strings are copied. Errors: TRINE_EINVAL, TRINE_EDATA,
- * TRINE_EIO, TRINE_ENOMEM, TRINE_EMATH, TRINE_EPROGRAM, TRINE_EAUDIT, TRINE_EMPI.
+ * TRINE_EIO, TRINE_ENOMEM, TRINE_EMATH, TRINE_EPROGRAM, TRINE_EAUDIT, TRINE_EMPI;
+ * TRINE_EUNSUPPORTED when device cuda finds no object or no GPU that it can use.
  * Collective over: world. */
 trine_status trine_trainer_create(trine_trainer **trainer, trine_world *world,
                                   const trine_config *config);
@@ -543,5 +559,9 @@ trine_status trine_dry_run(const trine_config *config, int ranks, FILE *out);
 trine_status trine_draw(const trine_config *config, int ranks, FILE *out);
 /* Prints every stage's program, then the picture. */
 trine_status trine_explain(const trine_config *config, int ranks, FILE *out);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -51,6 +51,7 @@ for group in "$@"; do
             need libxxhash-dev header xxhash.h
             ;;
         test)
+            need g++ has c++
             need libcmocka-dev cmocka_header
             need perl prove_runs
             need pkg-config has pkg-config

@@ -5,5 +5,5 @@ set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
 cd "${1:-$here/..}"
-find src include examples tools bench -name '*.[ch]' 2>/dev/null | sort |
+find src include examples tools bench \( -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' \) 2>/dev/null | sort |
     xargs awk -f "$here/layers.awk"

@@ -13,9 +13,21 @@ void arena_share(arena *a, void *shared, size_t capacity) {
     a->capacity += capacity;
 }
 
+void arena_far(arena *a, arena_piece exchanged, arena_piece host) {
+    ASSERT(a->used == 0 && a->host.used == 0);
+    a->far = true;
+    a->exchanged = exchanged;
+    a->host = host;
+    a->capacity += exchanged.capacity;
+}
+
+static size_t round_up(size_t bytes) {
+    return (bytes + ARENA_ALIGN - 1) / ARENA_ALIGN * ARENA_ALIGN;
+}
+
 /* Counts a piece; returns what it takes with its rounding. */
 static size_t count(arena *a, mem_kind kind, size_t bytes) {
-    size_t rounded = (bytes + ARENA_ALIGN - 1) / ARENA_ALIGN * ARENA_ALIGN;
+    size_t rounded = round_up(bytes);
     a->bytes[kind] += bytes;
     a->bytes[MEM_PADDING] += rounded - bytes;
     a->used += rounded;
@@ -24,7 +36,8 @@ static size_t count(arena *a, mem_kind kind, size_t bytes) {
 }
 
 void *arena_take(arena *a, mem_kind kind, size_t bytes) {
-    size_t elsewhere = a->shared ? a->shared_used : 0;
+    size_t elsewhere =
+        (a->shared ? a->shared_used : 0) + (a->exchanged.base ? a->exchanged.used : 0);
     void *piece = a->base && bytes ? a->base + (a->used - elsewhere) : NULL;
     count(a, kind, bytes);
     return piece;
@@ -36,6 +49,24 @@ void *arena_take_shared(arena *a, mem_kind kind, size_t bytes) {
     a->shared_used += count(a, kind, bytes);
     ASSERT(!a->shared || a->shared_used <= a->shared_capacity);
     return piece;
+}
+
+/* The next bytes of a piece, which takes `rounded` of them. */
+static void *next(arena_piece *p, size_t bytes, size_t rounded) {
+    void *at = p->base && bytes ? p->base + p->used : NULL;
+    p->used += rounded;
+    ASSERT(!p->base || p->used <= p->capacity);
+    return at;
+}
+
+void *arena_take_exchanged(arena *a, mem_kind kind, size_t bytes) {
+    if (!a->far) return arena_take(a, kind, bytes);
+    return next(&a->exchanged, bytes, count(a, kind, bytes));
+}
+
+void *arena_take_host(arena *a, mem_kind kind, size_t bytes) {
+    if (!a->far) return arena_take(a, kind, bytes);
+    return next(&a->host, bytes, round_up(bytes));
 }
 
 const char *mem_kind_text(mem_kind kind) {

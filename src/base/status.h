@@ -10,15 +10,19 @@
 
 #include "trine.h" /* trine_status */
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Starts a new trail with this message; returns `status`. Not collective. */
 trine_status status_raise(trine_status status, const char *file, int line, const char *func,
                           const char *format, ...) __attribute__((format(printf, 5, 6)));
 /* Adds a frame to the trail; returns `status`. Not collective. */
 trine_status status_frame(trine_status status, const char *file, int line, const char *func);
 /* For the places where what the user gave is looked at (options, configuration, files): a fault of
- * the kinds EINVAL, EDATA and EIO is printed as its message alone from here on, because frames and
- * the name of the status tell its reader nothing. Other statuses are left as they are. Returns
- * `status`. */
+ * the kinds EINVAL, EDATA, EIO and EUNSUPPORTED is printed as its message alone from here on,
+ * because frames and the name of the status tell its reader nothing. Other statuses are left as
+ * they are. Returns `status`. */
 trine_status status_user(trine_status status);
 /* The message of the current trail, without frames; "" if there is none. */
 const char *status_message(void);
@@ -27,7 +31,8 @@ void status_clear(void);
 /* What trine_error_print puts before the message, e.g. "host7 [pp1 dp0 tp1]: "; copied. */
 void status_prefix(const char *prefix);
 /* Says that this is a bug of ours, and aborts the process; what ASSERT calls. */
-_Noreturn void status_assert_failed(const char *file, int line, const char *expression);
+__attribute__((noreturn)) void status_assert_failed(const char *file, int line,
+                                                    const char *expression);
 
 #define RAISE(status, ...) status_raise((status), __FILE__, __LINE__, __func__, __VA_ARGS__)
 
@@ -47,5 +52,9 @@ _Noreturn void status_assert_failed(const char *file, int line, const char *expr
     do {                                                                                           \
         if (!(condition)) status_assert_failed(__FILE__, __LINE__, #condition);                    \
     } while (0)
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -31,6 +31,15 @@ typedef struct comm_request {
     size_t bytes;
     uint64_t number, phase;
     int state;
+    /* far.c's: what its wait copies to the device, and the hole in it that is there already. Or
+     * direct.c's: that NCCL has it, and its ticket there. */
+    struct {
+        void *to;
+        const void *from;
+        size_t bytes, hole, hole_bytes;
+        bool direct;
+        uint64_t ticket;
+    } far;
 } comm_request;
 
 /* Starts sending or receiving; the buffer belongs to the transport until comm_wait. Requests on one

@@ -78,6 +78,10 @@ struct trine_comm {
     struct nodes_state *nodes; /* nodes.c's; NULL but in a group over several nodes */
     trine_tally tally[TRINE_TALLY_KINDS];
     comm_clock *clock; /* while it times this group: `transport` is its table then */
+    struct comm_far *far; /* far.c's; NULL: no buffer of the group is far */
+    const struct comm_nccl *nccl; /* gpu.c's: far buffers go this way; NULL: they are staged */
+    struct nccl_group *nccl_group;
+    struct comm_gpus *gpus; /* gpu.c's, in the dp group of a mesh */
 };
 
 typedef struct {
@@ -107,6 +111,8 @@ struct trine_world {
     const trine_comm *waiting; /* the communicator of the call under way, for the watchdog */
     comm_call waiting_call;
     void *watchdog; /* the watchdog's own communicator; NULL in a world of one */
+    void (*look)(void *context); /* gpu.c's, for waits of every kind; NULL: there is nothing to see */
+    void *look_context;
 };
 
 /* group.c: a communicator over members (n, ascending world ranks, this rank among them). `state` is
@@ -170,6 +176,13 @@ bool tally_kind_has_root(trine_tally_kind kind);
 
 /* audit.c: compares `call` over the group; one all-gather. Collective over: comm. */
 trine_status audit_compare(trine_comm *comm, const comm_call *call);
+
+/* far.c: whether the host may read what lies at p; the table behind far.c's own. */
+bool far_is_host(const trine_comm *comm, const void *p);
+const comm_transport *far_inner(const trine_comm *comm);
+
+/* direct.c: the table of a group whose far buffers NCCL moves. */
+comm_transport direct_table(const comm_transport *inner);
 
 /* watchdog.c */
 /* Notes the call that this rank may wait in from now on. */

@@ -8,20 +8,37 @@
 
 #include "base/status.h"
 #include "device/cpu/cpu.h"
+#include "device/cuda/sizes.h"
+#include "device/cuda_open.h"
 #include "device/host_memory.h"
 #include "device/ops.h"
 
 typedef struct {
     const char *name;
-    const ops *ops;
+    const ops *ops; /* before it is open: cuda's are then the object's */
     const device_memory *memory;
-    trine_status (*open)(device *d); /* NULL: nothing to set up */
+    trine_status (*open)(device *d, const device_config *config); /* NULL: nothing to set up */
     void (*close)(device *d);
 } backend;
 
+static trine_status open_cpu(device *d, const device_config *config) {
+    (void)config;
+    return cpu_open(d);
+}
+
+/* What a plan asks of a device that is not open. */
+static size_t cuda_workspace(const device *d, size_t B, size_t T, size_t H, size_t D) {
+    (void)d;
+    return cuda_attention_bytes(B, T, H, D);
+}
+
+static const ops cuda_sizes = {.attention_workspace = cuda_workspace};
+static const device_memory cuda_nowhere = {.host = false};
+
 static const backend backends[DEVICE_KINDS] = {
-    [DEVICE_CPU] = {"cpu", &ops_cpu, &host_memory, cpu_open, cpu_close},
+    [DEVICE_CPU] = {"cpu", &ops_cpu, &host_memory, open_cpu, cpu_close},
     [DEVICE_REF] = {"ref", &ops_ref, &host_memory, NULL, NULL},
+    [DEVICE_CUDA] = {"cuda", &cuda_sizes, &cuda_nowhere, cuda_open, cuda_close},
 };
 
 trine_status device_find(device_kind *kind, const char *name) {
@@ -36,35 +53,49 @@ trine_status device_find(device_kind *kind, const char *name) {
     return RAISE(TRINE_EINVAL, "no device \"%s\"; there are: %s", name ? name : "(null)", known);
 }
 
-static const backend *find(const device *d) {
-    size_t kind = 0;
-    while (backends[kind].ops != d->ops) kind++;
-    return &backends[kind];
-}
-
-trine_status device_open(device **out, device_kind kind, int threads) {
-    *out = NULL;
-    CHECK((unsigned)kind < DEVICE_KINDS, TRINE_EUNSUPPORTED, "there is no device kind %d",
-          (int)kind);
-    CHECK(threads >= 1, TRINE_EUNSUPPORTED, "a device needs at least 1 thread, not %d", threads);
+static trine_status create(device **out, device_kind kind, int threads) {
     const backend *b = &backends[kind];
     device *d = malloc(sizeof *d);
     CHECK(d, TRINE_ENOMEM, "no memory for a %s device", b->name);
-    *d = (device){.name = b->name,
+    *d = (device){.kind = kind,
+                  .name = b->name,
                   .ops = b->ops,
                   .memory = b->memory,
                   .compute = TRINE_F32,
                   .threads = threads};
-    trine_status status = b->open ? b->open(d) : TRINE_OK;
+    *out = d;
+    return TRINE_OK;
+}
+
+trine_status device_open_with(device **out, const device_config *config) {
+    device *d = NULL;
+    *out = NULL;
+    CHECK((unsigned)config->kind < DEVICE_KINDS, TRINE_EUNSUPPORTED, "there is no device kind %d",
+          (int)config->kind);
+    CHECK(config->threads >= 1, TRINE_EUNSUPPORTED, "a device needs at least 1 thread, not %d",
+          config->threads);
+    TRY(create(&d, config->kind, config->threads));
+    d->precision = config->precision;
+    const backend *b = &backends[config->kind];
+    trine_status status = b->open ? b->open(d, config) : TRINE_OK;
     if (status != TRINE_OK) free(d);
     TRY(status);
     *out = d;
     return TRINE_OK;
 }
 
+trine_status device_open(device **out, device_kind kind, int threads) {
+    return device_open_with(out, &(device_config){.kind = kind, .threads = threads});
+}
+
+trine_status device_open_sizes(device **out, device_kind kind) {
+    *out = NULL;
+    return kind == DEVICE_CUDA ? create(out, kind, 1) : device_open(out, kind, 1);
+}
+
 void device_close(device **d) {
     if (!*d) return;
-    const backend *b = find(*d);
+    const backend *b = &backends[(*d)->kind];
     if (b->close) b->close(*d);
     free(*d);
     *d = NULL;
@@ -97,6 +128,14 @@ trine_status device_write(device *d, void *dst, const void *host, size_t bytes) 
 
 trine_status device_wait(device *d) {
     return d->memory->wait(d);
+}
+
+trine_status device_pin(device *d, void *p, size_t bytes) {
+    return d->kind == DEVICE_CUDA && bytes ? cuda_pin(d, p, bytes) : TRINE_OK;
+}
+
+void device_unpin(device *d, void *p) {
+    if (d->kind == DEVICE_CUDA && p) cuda_unpin(d, p);
 }
 
 /* The kernel refuses a mask that is narrower than its own, so the mask grows until it is taken. */

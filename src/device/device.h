@@ -3,8 +3,9 @@
  * compute type (`compute`); statistics, gradients of parameters and everything that accumulates is
  * float.
  *
- * There are two: ref (plain loops, the specification) and cpu (oneDNN and vectorised kernels). To
- * add one: a row in DEVICE_LIST, one in device.c, and a folder with its ops.
+ * There are three: ref (plain loops, the specification), cpu (oneDNN and vectorised kernels) and
+ * cuda, whose tables are in a shared object that is opened with it (cuda_open.h). To add one: a row
+ * in DEVICE_LIST, one in device.c, and a folder with its ops.
  * Invariant: the tables compute the same function; tests/ops holds each against ref.
  * Cost: one indirect call per operator. */
 #ifndef TRINE_DEVICE_DEVICE_H
@@ -12,9 +13,14 @@
 
 #include "trine.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 #define DEVICE_LIST(X)                                                                             \
     X(DEVICE_CPU, "cpu")                                                                           \
-    X(DEVICE_REF, "ref")
+    X(DEVICE_REF, "ref")                                                                           \
+    X(DEVICE_CUDA, "cuda")
 
 typedef enum {
 #define DEVICE_ENUM(name, text) name,
@@ -22,6 +28,13 @@ typedef enum {
 #undef DEVICE_ENUM
     DEVICE_KINDS
 } device_kind;
+
+/* The kinds below this one compute on processors, in the host's memory, and are always there. */
+#define DEVICE_HOST_KINDS DEVICE_CUDA
+
+/* How matrices of fp32 are multiplied: DEVICE_TF32 rounds the factors to 10 bits of mantissa and adds
+ * in fp32 (NVIDIA, "A100 Tensor Core GPU architecture", 2020); cuda only. */
+typedef enum { DEVICE_FP32, DEVICE_TF32 } device_precision;
 
 struct ops;
 struct device;
@@ -39,20 +52,37 @@ typedef struct {
 } device_memory;
 
 typedef struct device {
+    device_kind kind;
     const char *name;
     const struct ops *ops;
     const device_memory *memory;
     trine_dtype compute; /* element type of parameters and activations: TRINE_F32 */
+    device_precision precision;
     int threads;         /* what the operators may use */
     void *state;         /* the backend's own (primitive caches); NULL in ref */
+    void *opened;        /* cuda_open.c's; NULL elsewhere, and in a device for sizes */
 } device;
+
+/* What a device is opened with. */
+typedef struct {
+    device_kind kind;
+    int threads;         /* what the operators may use, at least 1 */
+    const char *library; /* cuda: the object's file; NULL: looked for (cuda_open.h) */
+    int place;           /* cuda: this rank's among those of its node, from 0: which GPU is its */
+    device_precision precision;
+} device_config;
 
 /* Finds a kind by its name in the list. Errors: TRINE_EINVAL names all; name may be NULL. Pure. */
 trine_status device_find(device_kind *kind, const char *name);
 
-/* Opens a device with `threads` threads (>= 1). On success *d is owned by the caller.
- * Errors: TRINE_EUNSUPPORTED, TRINE_ENOMEM. Not collective. */
+/* Opens a device. On success *d is owned by the caller. `config` is not needed afterwards.
+ * Errors: TRINE_EUNSUPPORTED, with the reason why there is no GPU; TRINE_ENOMEM. Not collective. */
+trine_status device_open_with(device **d, const device_config *config);
+/* The same with `threads` threads (>= 1) and nothing else. */
 trine_status device_open(device **d, device_kind kind, int threads);
+/* Opens what plans are made with: of its tables only memory->host and attention_workspace may be
+ * looked at. Needs neither a GPU nor the object. Errors: TRINE_ENOMEM. Not collective. */
+trine_status device_open_sizes(device **d, device_kind kind);
 void device_close(device **d);
 
 /* `bytes` bytes of device memory, zero, aligned to 4096; freed with device_free. `bytes` must be
@@ -72,6 +102,12 @@ trine_status device_write(device *d, void *dst, const void *host, size_t bytes);
 /* Returns when the queue is empty. Errors: those of the work in it. */
 trine_status device_wait(device *d);
 
+/* Host memory [p, p + bytes), whole pages, is read and written by this device from now on, until
+ * device_unpin: transfers are then made without a copy of it. On processors nothing happens, nor
+ * for 0 bytes. Errors: TRINE_ENOMEM. */
+trine_status device_pin(device *d, void *p, size_t bytes);
+void device_unpin(device *d, void *p);
+
 /* The processors that this process may run on, counted from its affinity mask. */
 int device_affinity_cpus(void);
 /* The mask itself, one bit a processor; those from DEVICE_MASK_WORDS * 64 on are left out. */
@@ -79,5 +115,9 @@ int device_affinity_cpus(void);
 void device_affinity_mask(uint64_t mask[DEVICE_MASK_WORDS]);
 /* The processors that the node has online. */
 int device_node_cpus(void);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

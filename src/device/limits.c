@@ -1,8 +1,13 @@
 #include "device/limits.h"
 
+#include <stdlib.h>
+
 #include "base/clock.h"
 #include "base/status.h"
 #include "device/ops.h"
+
+#define QUEUED 8
+#define PIECE  ((size_t)7 << 16) /* floats: whole turns of what is filled in */
 
 /* What is measured: a function of the device, on operands of its own. */
 typedef struct {
@@ -34,11 +39,26 @@ static trine_status run_triad(const task *t) {
     return TRINE_OK;
 }
 
+/* The like of it where the processor cannot touch the memory. */
+static trine_status run_copy(const task *t) {
+    device_copy(t->d, t->a, t->b, t->T * sizeof(float));
+    return TRINE_OK;
+}
+
+/* Between two looks at the clock. A queue is to be busy, so that what is measured is not the way of a
+ * call to it. */
+static trine_status run_some(const task *t, task_run run, uint64_t *calls) {
+    int count = t->d->memory->host ? 1 : QUEUED;
+    for (int i = 0; i < count; i++) TRY(run(t));
+    *calls += (uint64_t)count;
+    return device_wait(t->d);
+}
+
 /* One run: a time and not a number of calls, so that ranks that begin together end together. */
 static trine_status measure_run(const task *t, task_run run, double work, double *rate) {
     uint64_t calls = 0, ns = 0, since = clock_ns();
-    for (; ns < LIMIT_RUN_NS; calls++) {
-        TRY(run(t));
+    while (ns < LIMIT_RUN_NS) {
+        TRY(run_some(t, run, &calls));
         ns = clock_ns() - since;
     }
     double own = work * (double)calls / (1e-9 * (double)ns);
@@ -61,10 +81,23 @@ static void fill(const device *d, float *x, size_t n) {
     for (size_t i = 0; i < n; i++) x[i] = 1e-3f * (float)(i % 7 + 1);
 }
 
+/* The same through a piece of the host's memory. */
+static trine_status write_filled(device *d, float *x, size_t n) {
+    float *piece = malloc(PIECE * sizeof *piece);
+    CHECK(piece, TRINE_ENOMEM, "no memory for the operands of a limit");
+    fill(d, piece, n < PIECE ? n : PIECE);
+    trine_status status = TRINE_OK;
+    for (size_t at = 0; status == TRINE_OK && at < n; at += PIECE)
+        status = device_write(d, x + at, piece, (n - at < PIECE ? n - at : PIECE) * sizeof *x);
+    free(piece);
+    return status;
+}
+
 static trine_status take(device *d, float **x, size_t n) {
     void *p;
     TRY(device_alloc(d, &p, n * sizeof **x));
     *x = p;
+    if (!d->memory->host) return write_filled(d, *x, n);
     fill(d, *x, n);
     return TRINE_OK;
 }
@@ -96,10 +129,12 @@ trine_status limit_matmul_rates(device *d, size_t T, size_t N, size_t K, limit_m
 }
 
 static trine_status measure_triad(const task *t, void *out) {
-    return measure(t, run_triad, 3.0 * sizeof(float) * (double)t->T, out);
+    double bytes = sizeof(float) * (double)t->T;
+    return t->d->memory->host ? measure(t, run_triad, 3 * bytes, out)
+                              : measure(t, run_copy, 2 * bytes, out);
 }
 
 trine_status limit_triad_rate(device *d, size_t bytes, double *rate) {
     task t = {.d = d, .T = bytes / sizeof(float)};
-    return with_operands(&t, t.T, t.T, t.T, measure_triad, rate);
+    return with_operands(&t, t.T, t.T, d->memory->host ? t.T : 0, measure_triad, rate);
 }

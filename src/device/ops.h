@@ -14,6 +14,10 @@
 
 #include "device/device.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* AdamW, decoupled weight decay: Loshchilov and Hutter, "Decoupled weight decay regularization",
  * ICLR 2019, algorithm 2. `step` counts from 1. The gradient is multiplied by `scale` (clipping)
  * before it is used. */
@@ -103,7 +107,8 @@ typedef struct ops {
     trine_status (*xent_sums)(device *d, float *sums, const void *logits, const float *max,
                               const int32_t *targets, int32_t first, size_t T, size_t V,
                               size_t valid);
-    /* *loss (in the device's memory) += scale * sum over t, ascending, in double, of log(sums[t][0]) - sums[t][1] */
+    /* *loss (in the device's memory) += scale * sum over t, in double and in an order that T alone
+     * decides (ascending on processors), of log(sums[t][0]) - sums[t][1] */
     trine_status (*xent_loss)(device *d, double *loss, const float *sums, double scale, size_t T);
     /* logits (T, V) becomes its gradient: (softmax - onehot(target)) * scale; padding columns =
      * 0 */
@@ -123,5 +128,9 @@ typedef struct ops {
 } ops;
 
 extern const ops ops_ref, ops_cpu;
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

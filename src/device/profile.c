@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "device/ops.h"
+#include "device/spans.h"
 
 static const struct {
     const char *text;
@@ -20,19 +21,32 @@ device_work device_timed_work(device_timed which) {
     return timed[which].work;
 }
 
+static uint64_t begin(device_profile *p) {
+    if (p->spans) spans_before(p->spans);
+    return clock_ns();
+}
+
 static void note(device_profile *p, device_timed which, uint64_t since, uint64_t work) {
     uint64_t ns = clock_ns() - since;
+    if (p->spans) spans_behind(p->spans, which);
     p->times[which].calls++;
     p->times[which].ns += ns;
     p->times[which].work += work;
     p->ns += ns;
 }
 
+/* An operator that may return before it is done is waited for, unless there are marks around it: its
+ * time is its own then. */
+static trine_status finish(device_profile *p) {
+    return p->inner->memory->host || p->spans ? TRINE_OK : device_wait(p->inner);
+}
+
 /* The body of a timed operator: `work_` is what it has to do, the rest its arguments. */
 #define TIMED(op, work_, ...)                                                                      \
     device_profile *p = d->state;                                                                  \
-    uint64_t since = clock_ns();                                                                   \
+    uint64_t since = begin(p);                                                                     \
     trine_status status = p->inner->ops->op(p->inner, __VA_ARGS__);                                \
+    if (status == TRINE_OK) status = finish(p);                                                    \
     note(p, TIMED_##op, since, (work_));                                                           \
     return status
 
@@ -230,15 +244,17 @@ static void timed_free(device *d, void *p, size_t bytes) {
 
 static void timed_copy(device *d, void *dst, const void *src, size_t bytes) {
     device_profile *p = d->state;
-    uint64_t since = clock_ns();
+    uint64_t since = begin(p);
     device_copy(p->inner, dst, src, bytes);
+    (void)finish(p); /* an error in the queue comes again with the next operator */
     note(p, TIMED_copy, since, 2 * bytes);
 }
 
 static void timed_zero(device *d, void *dst, size_t bytes) {
     device_profile *p = d->state;
-    uint64_t since = clock_ns();
+    uint64_t since = begin(p);
     device_zero(p->inner, dst, bytes);
+    (void)finish(p);
     note(p, TIMED_zero, since, bytes);
 }
 
@@ -255,7 +271,6 @@ static trine_status timed_wait(device *d) {
 }
 
 static const device_memory timed_memory = {
-    .host = true, /* of the devices that there are */
     .alloc = timed_alloc,
     .free = timed_free,
     .copy = timed_copy,
@@ -268,6 +283,8 @@ static const device_memory timed_memory = {
 void device_profile_init(device_profile *p, device *inner) {
     *p = (device_profile){.device = *inner, .inner = inner};
     p->device.ops = &timed_ops;
-    p->device.memory = &timed_memory;
+    p->memory = timed_memory;
+    p->memory.host = inner->memory->host;
+    p->device.memory = &p->memory;
     p->device.state = p;
 }

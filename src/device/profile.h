@@ -10,7 +10,9 @@
  * in a cache can therefore be faster than memory.
  *
  * Invariant: the results are those of the device inside, bit for bit. A device that nobody profiles
- * has no part of this: it is another table. Cost: two looks at the clock an operator. */
+ * has no part of this: it is another table. Cost: two looks at the clock an operator; where
+ * operators return before they are done a wait for each, so that such a step takes longer than one
+ * that is not profiled. */
 #ifndef TRINE_DEVICE_PROFILE_H
 #define TRINE_DEVICE_PROFILE_H
 
@@ -58,9 +60,11 @@ typedef struct {
 
 typedef struct {
     device device;      /* what the operators are called with */
+    device_memory memory; /* device's: `host` is that of the device inside */
     struct device *inner; /* not owned */
     device_time times[DEVICE_TIMED];
     uint64_t ns; /* of all */
+    struct device_spans *spans; /* NULL: the clock; else marks (spans.h), and ns is the host's calls */
 } device_profile;
 
 /* Sets p->device up as a timing device around `inner`, which must outlive it; all counts are zero.

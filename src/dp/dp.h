@@ -27,11 +27,16 @@ trine_status dp_reduce(program *p);
 /* Pass: appends NORM. Errors: TRINE_ENOMEM. */
 trine_status dp_norm(program *p);
 
-/* *sum = sum of squares of elements [begin, begin + count) of a range, whose gradients start at g
- * for element `begin`, tensor by tensor in blocks of SUM_SQUARES_BLOCK. Tensors that all tp ranks
- * hold count on tp rank 0 only. Errors: the operator's own. Not collective. */
+/* Tensors of a range that count in the norm with elements in [begin, begin + count): those that all
+ * tp ranks hold count on tp rank 0 only. Pure. */
+int dp_norm_count(const flat_range *range, size_t begin, size_t count, int tp_rank);
+/* sums (dp_norm_count of them, in the device's memory) = sums of squares of the gradients of these
+ * tensors in [begin, begin + count), each in blocks of SUM_SQUARES_BLOCK; the gradients start at g
+ * for element `begin`. Errors: the operator's own. Not collective. */
 trine_status dp_norm_local(device *d, const flat_range *range, size_t begin, size_t count,
-                           const float *g, int tp_rank, double *sum);
+                           const float *g, int tp_rank, double *sums);
+/* The sum of n such numbers, read back, in order. Pure. */
+double dp_norm_add(const double *sums, int n);
 
 /* The numbers that leave a step: per unit this rank's sum of squares, and its share of the loss. */
 typedef struct {

@@ -3,19 +3,35 @@
 #include "base/status.h"
 #include "dp/dp.h"
 
+/* Whether a tensor has elements in the slice that count here; [*from, *to) are they. */
+static bool counts(const tensor *t, size_t begin, size_t count, int tp_rank, size_t *from,
+                   size_t *to) {
+    if (t->split == SPLIT_NONE && tp_rank != 0) return false;
+    return flat_overlap(t, begin, count, from, to);
+}
+
+int dp_norm_count(const flat_range *range, size_t begin, size_t count, int tp_rank) {
+    int n = 0;
+    size_t from, to;
+    for (int i = 0; i < range->tensor_count; i++)
+        n += counts(&range->tensors[i], begin, count, tp_rank, &from, &to);
+    return n;
+}
+
 trine_status dp_norm_local(device *d, const flat_range *range, size_t begin, size_t count,
-                           const float *g, int tp_rank, double *sum) {
-    *sum = 0;
+                           const float *g, int tp_rank, double *sums) {
     for (int i = 0; i < range->tensor_count; i++) {
-        const tensor *t = &range->tensors[i];
         size_t from, to;
-        double part;
-        if (t->split == SPLIT_NONE && tp_rank != 0) continue;
-        if (!flat_overlap(t, begin, count, &from, &to)) continue;
-        TRY(d->ops->sum_squares(d, &part, g + (from - begin), to - from));
-        *sum += part;
+        if (!counts(&range->tensors[i], begin, count, tp_rank, &from, &to)) continue;
+        TRY(d->ops->sum_squares(d, sums++, g + (from - begin), to - from));
     }
     return TRINE_OK;
+}
+
+double dp_norm_add(const double *sums, int n) {
+    double sum = 0;
+    for (int i = 0; i < n; i++) sum += sums[i];
+    return sum;
 }
 
 size_t dp_norm_scratch(int units, trine_layout layout) {

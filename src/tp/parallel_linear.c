@@ -80,6 +80,9 @@ static void take_memory(trine_linear *l, arena *a) {
 static trine_status set_up(trine_linear *l) {
     device_kind kind;
     TRY(device_find(&kind, l->config.device));
+    CHECK(kind < DEVICE_HOST_KINDS, TRINE_EUNSUPPORTED,
+          "a linear of its own keeps its matrices in the host's memory: device cpu or ref, not %s",
+          l->config.device);
     TRY(device_open(&l->tp.dev, kind, l->config.threads ? l->config.threads : 1));
     tensor t = weight_tensor(l);
     l->local.rows = t.rows;

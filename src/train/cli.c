@@ -79,8 +79,15 @@ static size_t parallel_rows(option *rows, trine_parallel *p, choices *c) {
                    "what a node is; 0: as MPI finds it"),
         OPTION_CHOICE("transport", NULL, &p->transport, transports,
                       "how ranks of a node exchange: shm reads the peer's memory, mpi sends; auto: "
-                      "shm where two ranks share a node"),
+                      "shm where two ranks share a node, nccl where each has a GPU; nccl: that or "
+                      "nothing"),
+        OPTION_FLAG("ordered-reductions", NULL, &p->ordered_reductions,
+                    "nccl: add in rank order, for the bits of the other transports"),
         OPTION_CHOICE("device", NULL, &c->device, devices, "what computes"),
+        OPTION_STRING("cuda-library", NULL, &p->cuda_library, "FILE",
+                      "the cuda device's shared object; else looked for beside the program"),
+        OPTION_FLAG("tf32", NULL, &p->tf32,
+                    "cuda: round the factors of matrix products to TF32; faster, less exact"),
         OPTION_INT("threads", NULL, &p->threads, "N", 0, 4096,
                    "threads a rank; 0: from the affinity mask and the ranks of the node"),
         OPTION_DOUBLE("timeout", NULL, &p->timeout, "SECONDS", 0, 1e9,

@@ -151,7 +151,13 @@ static void check_choices(const trine_parallel *p, fault_list *f) {
     EXPECT(p->threads >= 0, "--threads %d must not be negative", p->threads);
     EXPECT(p->ranks_per_node >= 0, "--ranks-per-node %d must not be negative", p->ranks_per_node);
     EXPECT(p->timeout >= 0, "--timeout %g must not be negative (0: wait for ever)", p->timeout);
-    if (device_find(&kind, p->device) == TRINE_OK) return;
+    if (device_find(&kind, p->device) == TRINE_OK) {
+        EXPECT(!p->cuda_library || kind == DEVICE_CUDA, "--cuda-library is for --device cuda");
+        EXPECT(p->transport != TRINE_TRANSPORT_NCCL || kind == DEVICE_CUDA,
+               "--transport nccl is for --device cuda");
+        EXPECT(!p->tf32 || kind == DEVICE_CUDA, "--tf32 is for --device cuda");
+        return;
+    }
     complain(f, "--device: %s", status_message());
     status_clear();
 }

@@ -103,6 +103,15 @@ static trine_status run_send(exec *e, trine_group edge, const void *buf, resourc
 
 /* ---- Computation ---- */
 
+/* Brings what LOAD has filled to the device. */
+static trine_status write_batch(exec *e, const held_slot *slot) {
+    const gpt_shape *s = e->h->config.shape;
+    size_t bytes = s->B * s->T * sizeof *slot->tokens;
+    if (slot->host_tokens == slot->tokens) return TRINE_OK;
+    TRY(device_write(e->dev, slot->tokens, slot->host_tokens, bytes));
+    return device_write(e->dev, slot->targets, slot->host_targets, bytes);
+}
+
 static trine_status run_load(exec *e, const instr *i) {
     const gpt_shape *s = e->h->config.shape;
     const held_slot *slot = &e->h->slots[i->slot];
@@ -111,10 +120,10 @@ static trine_status run_load(exec *e, const instr *i) {
     for (size_t b = 0; b < s->B; b++) {
         uint64_t sample =
             e->step->first_sample + dp_sample((int)s->B, l.dp, dp, (int)i->micro, (int)b);
-        TRY(status_user(sampler_load(e->step->samples, sample, slot->tokens + b * s->T,
-                                     slot->targets + b * s->T)));
+        TRY(status_user(sampler_load(e->step->samples, sample, slot->host_tokens + b * s->T,
+                                     slot->host_targets + b * s->T)));
     }
-    return TRINE_OK;
+    return write_batch(e, slot);
 }
 
 /* Points the unit's tensors at the gather buffer or at its parameters at rest. */
@@ -167,7 +176,7 @@ static void *input_of(const exec *e, const held_unit *u, int slot) {
 
 static gpt_batch batch_of(exec *e, int slot) {
     const held_slot *s = &e->h->slots[slot];
-    return (gpt_batch){s->tokens, s->targets, e->step->scale, &e->loss};
+    return (gpt_batch){s->tokens, s->targets, e->step->scale, e->h->sums};
 }
 
 static trine_status run_forward(exec *e, const instr *i) {
@@ -283,29 +292,56 @@ static bool counts_in_norm(const exec *e, const held_unit *u, int range) {
     return !(spec->tied && u->unit == spec->units - 1 && range == 0);
 }
 
-static trine_status unit_squares(exec *e, const held_unit *u, double *sum) {
-    int tp = e->h->config.coord.tp;
-    *sum = 0;
+/* How many sums a range has; 0: it does not count. */
+static int range_sums(const exec *e, const held_unit *u, int r) {
+    flat_part slice = holding_slice(e->h, u, r);
+    if (!counts_in_norm(e, u, r)) return 0;
+    return dp_norm_count(&u->layout.ranges[r], slice.begin, slice.count, e->h->config.coord.tp);
+}
+
+/* The device sums the squares of a unit's tensors into sums from *at on. */
+static trine_status start_squares(exec *e, const held_unit *u, int *at) {
     for (int r = 0; r < u->layout.range_count; r++) {
-        if (!counts_in_norm(e, u, r)) continue;
+        int n = range_sums(e, u, r);
+        if (!n) continue;
         flat_part slice = holding_slice(e->h, u, r);
         const float *g = holding_grad(e->h, u, r, slice);
-        double part;
-        TRY(dp_norm_local(e->dev, &u->layout.ranges[r], slice.begin, slice.count, g, tp, &part));
-        *sum += part;
+        TRY(dp_norm_local(e->dev, &u->layout.ranges[r], slice.begin, slice.count, g,
+                          e->h->config.coord.tp, e->h->sums + *at));
+        *at += n;
     }
+    return TRINE_OK;
+}
+
+/* The same way through the sums that were read back. */
+static double add_squares(const exec *e, const held_unit *u, int *at) {
+    double sum = 0;
+    for (int r = 0; r < u->layout.range_count; r++) {
+        int n = range_sums(e, u, r);
+        sum += dp_norm_add(e->h->sums_read + *at, n);
+        *at += n;
+    }
+    return sum;
+}
+
+/* squares (units) and *loss: this rank's, with one wait for the device. */
+static trine_status read_sums(exec *e, double *squares, double *loss) {
+    const holding *h = e->h;
+    int units = e->program->spec->forward_only ? 0 : h->count;
+    int count = 1, at = 1; /* behind the loss */
+    for (int n = 0; n < units; n++) TRY(start_squares(e, &h->units[n], &count));
+    TRY(device_read(e->dev, h->sums_read, h->sums, (size_t)count * sizeof(double)));
+    memset(squares, 0, (size_t)e->program->spec->units * sizeof(double));
+    for (int n = 0; n < units; n++) squares[h->units[n].unit] = add_squares(e, &h->units[n], &at);
+    *loss = h->sums_read[0];
     return TRINE_OK;
 }
 
 static trine_status run_norm(exec *e) {
     const program_spec *spec = e->program->spec;
     exec_step *step = e->step;
-    memset(e->h->squares, 0, (size_t)spec->units * sizeof(double));
-    for (int n = 0; !spec->forward_only && n < e->h->count; n++) {
-        const held_unit *u = &e->h->units[n];
-        TRY(unit_squares(e, u, &e->h->squares[u->unit]));
-    }
-    dp_sums own = {e->h->squares, e->loss};
+    dp_sums own = {.squares = e->h->squares};
+    TRY(read_sums(e, own.squares, &own.loss));
     double squares;
     TRY(dp_norm_global(e->mesh, &own, spec->units, e->h->norm_scratch, &squares, &step->loss));
     step->norm = sqrt(squares);
@@ -402,11 +438,11 @@ trine_status exec_run(exec *e, const program *p, exec_step *step) {
     trine_world *world = comm_world(group(e, TRINE_WORLD));
     e->program = p;
     e->step = step;
-    e->loss = 0;
+    device_zero(e->dev, e->h->sums, sizeof *e->h->sums);
     e->run = (gpt_run){e->dev, &e->tp, e->h->config.shape, e->h->scratch};
     comm_activity(world, describe, e);
     trine_status status = run_program(e);
     comm_activity(world, NULL, NULL);
     TRY(status);
-    return e->audit && !p->spec->forward_only ? replicas_agree(e->h, e->mesh) : TRINE_OK;
+    return e->audit && !p->spec->forward_only ? replicas_agree(e->h, e->dev, e->mesh) : TRINE_OK;
 }

@@ -48,7 +48,6 @@ typedef struct {
     const program *program;
     exec_step *step;
     int at;
-    double loss; /* this rank's share */
 } exec;
 
 /* Makes an interpreter for programs that fit the holding's (the training program and evaluations).

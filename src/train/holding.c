@@ -30,6 +30,22 @@ static bool make_tables(holding *h) {
     return ok;
 }
 
+/* The loss, and the squares of each tensor. */
+static int sum_count(const holding *h) {
+    int count = 1;
+    for (int n = 0; n < h->count; n++)
+        for (int r = 0; r < h->units[n].layout.range_count; r++)
+            count += h->units[n].layout.ranges[r].tensor_count;
+    return count;
+}
+
+/* Where the device computes in the host's memory these few are no part of the plan. */
+static bool make_sums(holding *h) {
+    if (!h->config.dev->memory->host) return true;
+    return (h->sums = table(h, sum_count(h), sizeof *h->sums)) &&
+           (h->sums_read = table(h, sum_count(h), sizeof *h->sums_read));
+}
+
 static bool is_head(const holding *h, int unit) {
     return unit == h->config.spec->units - 1;
 }
@@ -48,24 +64,29 @@ static void place_in_gather(const holding *h, held_unit *u, size_t *used) {
     }
 }
 
+static void lay_out(holding *h, size_t *used) {
+    const holding_config *c = &h->config;
+    for (int n = 0; n < h->count; n++) {
+        held_unit *u = &h->units[n];
+        u->unit = h->first + n;
+        gpt_unit_layout(c->shape, u->unit, c->layout.dp, &u->layout);
+        u->bound.kind = gpt_unit_kind(c->shape, u->unit);
+        u->borrowed[0] = is_head(h, u->unit) && spec_tied_locally(c->spec);
+        place_in_gather(h, u, used);
+    }
+}
+
 trine_status holding_create(holding *h, const holding_config *config) {
     const program_spec *spec = config->spec;
     *h = (holding){.config = *config, .first = spec_first(spec, config->coord.pp)};
     h->count = spec_last(spec, config->coord.pp) - h->first + 1;
     size_t *used = NULL;
-    if (!make_tables(h) || !(used = table(h, h->count, sizeof *used))) {
-        holding_destroy(h);
-        return RAISE(TRINE_ENOMEM, "no memory for the tables of %d units", h->count);
-    }
-    for (int n = 0; n < h->count; n++) {
-        held_unit *u = &h->units[n];
-        u->unit = h->first + n;
-        gpt_unit_layout(config->shape, u->unit, config->layout.dp, &u->layout);
-        u->bound.kind = gpt_unit_kind(config->shape, u->unit);
-        u->borrowed[0] = is_head(h, u->unit) && spec_tied_locally(spec);
-        place_in_gather(h, u, used);
-    }
-    return TRINE_OK;
+    bool made = make_tables(h) && (used = table(h, h->count, sizeof *used));
+    if (made) lay_out(h, used);
+    if (made && make_sums(h)) return TRINE_OK;
+    int units = h->count;
+    holding_destroy(h);
+    return RAISE(TRINE_ENOMEM, "no memory for the tables of %d units", units);
 }
 
 void holding_destroy(holding *h) {
@@ -104,6 +125,10 @@ typedef void *(*taker)(arena *a, mem_kind kind, size_t bytes);
 
 static taker shared_if(bool read_by_peers) {
     return read_by_peers ? arena_take_shared : arena_take;
+}
+
+static taker exchanged_if(bool arrives_from_peers) {
+    return arrives_from_peers ? arena_take_exchanged : arena_take;
 }
 
 /* Whether the unit has the tied matrix and its other half lies on another stage. */
@@ -146,22 +171,28 @@ static void take_buffers(holding *h, arena *a, unit_class c) {
         if (reduced > reduce) reduce = reduced;
     }
     size_t element = trine_dtype_bytes(h->config.dev->compute);
+    bool dp = h->config.layout.dp > 1;
     for (int b = 0; b < p->gathers[c]; b++)
-        h->gathers[c][b] = arena_take(a, MEM_GATHER, gather * element);
+        h->gathers[c][b] = exchanged_if(dp)(a, MEM_GATHER, gather * element);
     for (int b = 0; b < p->reduces[c]; b++)
-        h->reduces[c][b] =
-            shared_if(h->config.layout.dp > 1)(a, MEM_REDUCE, reduce * sizeof(float));
+        h->reduces[c][b] = shared_if(dp)(a, MEM_REDUCE, reduce * sizeof(float));
+}
+
+/* What LOAD fills; where the host cannot touch the slot's it has its own. */
+static void take_batch(const holding *h, arena *a, held_slot *to) {
+    size_t bytes = h->config.shape->B * h->config.shape->T * sizeof(int32_t);
+    to->tokens = arena_take(a, MEM_DATA, bytes);
+    to->targets = arena_take(a, MEM_DATA, bytes);
+    to->host_tokens = a->far ? arena_take_host(a, MEM_DATA, bytes) : to->tokens;
+    to->host_targets = a->far ? arena_take_host(a, MEM_DATA, bytes) : to->targets;
 }
 
 static void take_slot(holding *h, arena *a, int slot) {
     const gpt_shape *s = h->config.shape;
     held_slot *to = &h->slots[slot];
     bool end = h->first == 0 || is_head(h, h->first + h->count - 1);
-    if (end) {
-        to->tokens = arena_take(a, MEM_DATA, s->B * s->T * sizeof(int32_t));
-        to->targets = arena_take(a, MEM_DATA, s->B * s->T * sizeof(int32_t));
-    }
-    if (h->first > 0) to->input = arena_take(a, MEM_MESSAGES, stream_bytes(h));
+    if (end) take_batch(h, a, to);
+    if (h->first > 0) to->input = arena_take_exchanged(a, MEM_MESSAGES, stream_bytes(h));
     for (int n = 0; n < h->count; n++) {
         held_unit *u = &h->units[n];
         gpt_acts_take(a, s, h->config.dev, u->unit, &u->acts[slot]);
@@ -180,11 +211,24 @@ static void take_tie(holding *h, arena *a) {
     const held_unit *u = holding_unit(h, stage == 0 ? 0 : spec->units - 1);
     size_t owned = holding_owned(h, u, 0).count;
     h->tie_count = owned < HOLDING_TIE_CHUNK ? owned : HOLDING_TIE_CHUNK;
-    h->tie = arena_take(a, MEM_TIE, h->tie_count * sizeof(float));
+    h->tie = arena_take_exchanged(a, MEM_TIE, h->tie_count * sizeof(float));
+}
+
+/* The numbers that leave a step, and what the host needs to handle the device's memory. */
+static void take_numbers(holding *h, arena *a) {
+    size_t units = (size_t)h->config.spec->units, sums = (size_t)sum_count(h) * sizeof(double);
+    h->squares = arena_take_host(a, MEM_WORKSPACE, units * sizeof(double));
+    h->norm_scratch = arena_take_host(
+        a, MEM_WORKSPACE, dp_norm_scratch((int)units, h->config.layout) * sizeof(double));
+    if (!a->far) return;
+    h->sums = arena_take(a, MEM_WORKSPACE, sums);
+    h->sums_read = arena_take_host(a, MEM_WORKSPACE, sums);
+    h->piece = arena_take_host(a, MEM_WORKSPACE, HOLDING_PIECE * sizeof(float));
 }
 
 void holding_take(holding *h, arena *a) {
     const program *p = h->config.program;
+    ASSERT(a->far == !h->config.dev->memory->host);
     for (int n = 0; n < h->count; n++) take_state(h, a, &h->units[n]);
     for (int c = 0; c < CLASSES; c++) take_buffers(h, a, (unit_class)c);
     take_tie(h, a);
@@ -192,15 +236,27 @@ void holding_take(holding *h, arena *a) {
     for (int d = 0; d < p->streams; d++)
         h->streams[d] = shared_if(p->spec->stages > 1)(a, MEM_MESSAGES, stream_bytes(h));
     gpt_scratch_take(a, h->config.shape, h->config.dev, &h->scratch);
-    size_t units = (size_t)h->config.spec->units;
-    h->squares = arena_take(a, MEM_WORKSPACE, units * sizeof(double));
-    h->norm_scratch = arena_take(a, MEM_WORKSPACE,
-                                 dp_norm_scratch((int)units, h->config.layout) * sizeof(double));
+    take_numbers(h, a);
 }
 
 /* ---- Using ---- */
 
-void holding_init(holding *h, uint64_t seed) {
+/* The part of a range: where it lies, or a piece at a time on the host and from there. */
+static trine_status init_part(holding *h, device *dev, uint64_t seed, const flat_range *range,
+                              flat_part part, float *at) {
+    if (!h->piece) {
+        flat_init(range, seed, part.begin, part.count, at);
+        return TRINE_OK;
+    }
+    for (size_t done = 0; done < part.count; done += HOLDING_PIECE) {
+        size_t n = part.count - done < HOLDING_PIECE ? part.count - done : HOLDING_PIECE;
+        flat_init(range, seed, part.begin + done, n, h->piece);
+        TRY(device_write(dev, at + done, h->piece, n * sizeof *at));
+    }
+    return TRINE_OK;
+}
+
+trine_status holding_init(holding *h, device *dev, uint64_t seed) {
     bool sharded = zero_stage(h->config.spec->zero)->params == SHARD;
     for (int n = 0; n < h->count; n++) {
         held_unit *u = &h->units[n];
@@ -208,9 +264,10 @@ void holding_init(holding *h, uint64_t seed) {
             const flat_range *range = &u->layout.ranges[r];
             flat_part all = {0, range->count};
             flat_part part = sharded ? holding_slice(h, u, r) : all;
-            if (!u->borrowed[r]) flat_init(range, seed, part.begin, part.count, u->params[r]);
+            if (!u->borrowed[r]) TRY(init_part(h, dev, seed, range, part, u->params[r]));
         }
     }
+    return TRINE_OK;
 }
 
 held_unit *holding_unit(const holding *h, int unit) {

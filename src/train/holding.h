@@ -40,6 +40,7 @@ typedef struct {
 /* The batch and the boundary activations of one slot; N = B*T. */
 typedef struct {
     int32_t *tokens, *targets; /* (B, T); NULL on stages without embedding and head */
+    int32_t *host_tokens, *host_targets; /* what LOAD fills: the same, or their like on the host */
     void *input;               /* (N, C); NULL on the first stage */
     void **outputs;            /* [units] (N, C) of every unit; NULL for the head */
 } held_slot;
@@ -54,24 +55,32 @@ typedef struct {
     float **reduces[CLASSES];        /* reduce buffers */
     float *tie;                      /* (tie_count) */
     size_t tie_count;
-    double *squares, *norm_scratch;  /* (units), dp_norm_scratch */
+    double *sums; /* (1 + dp_norm_count of all ranges): the loss; squares of every tensor */
+    double *sums_read;               /* the same, in the host's memory */
+    double *squares, *norm_scratch;  /* (units), dp_norm_scratch; the host's */
+    float *piece;                    /* (HOLDING_PIECE) the host's; NULL where it needs none */
     gpt_scratch scratch;
     void **tables; /* host allocations of the tables above */
     int table_count;
 } holding;
 
 #define HOLDING_TIE_CHUNK ((size_t)1 << 18) /* elements exchanged at a time */
+/* Elements that go through the host at a time when parameters are set or compared there, where it
+ * cannot touch them: 1 MiB, with which a transfer is far longer than its start. */
+#define HOLDING_PIECE ((size_t)1 << 18)
 
 /* Lays out all units and makes the tables; no device memory yet.
  * Errors: TRINE_ENOMEM. `h` is ended by holding_destroy. Not collective. */
 trine_status holding_create(holding *h, const holding_config *config);
 void holding_destroy(holding *h);
 
-/* Declares or takes every buffer, in one fixed order. Not collective. */
+/* Declares or takes every buffer, in one fixed order; the arena is far (arena_far) when the
+ * device's memory is. Not collective. */
 void holding_take(holding *h, arena *a);
 
-/* Sets parameters at rest to their initial values; everything else is already zero. */
-void holding_init(holding *h, uint64_t seed);
+/* Sets parameters at rest to their initial values; everything else is already zero.
+ * Errors: those of device_write. Not collective. */
+trine_status holding_init(holding *h, device *dev, uint64_t seed);
 
 held_unit *holding_unit(const holding *h, int unit);
 /* Elements [begin, begin + count) of a range: the own dp slice, or what the optimizer owns here. */

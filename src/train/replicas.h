@@ -1,12 +1,14 @@
 /* Audit: what several ranks hold a copy of must be the same bits everywhere. Parameters at rest
  * over dp (ZeRO-0/1/2), tensors that tp does not split over tp, a tied token matrix over the first
- * and the last stage. Cost: one pass over the parameters and a small all-gather per tensor. */
+ * and the last stage. What the host cannot touch is read a piece at a time, and hashed in these
+ * pieces. Cost: one pass over the parameters and a small all-gather per tensor. */
 #ifndef TRINE_TRAIN_REPLICAS_H
 #define TRINE_TRAIN_REPLICAS_H
 
 #include "train/holding.h"
 
-/* Errors: TRINE_EAUDIT names the tensor and the first rank that differs. Collective over: world. */
-trine_status replicas_agree(const holding *h, const trine_mesh *mesh);
+/* Errors: TRINE_EAUDIT names the tensor and the first rank that differs; those of device_read.
+ * Collective over: world. */
+trine_status replicas_agree(const holding *h, device *dev, const trine_mesh *mesh);
 
 #endif

@@ -6,8 +6,10 @@
 #include "base/human.h"
 #include "base/status.h"
 #include "comm/comm.h"
+#include "comm/gpu.h"
+#include "train/gpus.h"
+#include "train/memory.h"
 #include "train/traffic.h"
-#include "train/trainer.h"
 
 #define MIB (1024.0 * 1024.0)
 
@@ -98,13 +100,15 @@ void report_batch(const report *r, FILE *out) {
             (long long)c->global_batch_size * c->model.seq_length,
             100 * pp_bubble(s->schedule, s->stages, s->micros));
     fprintf(out, "device   %s", c->parallel.device);
-    if (r->threads) fprintf(out, ", %d thread%s a rank", r->threads, r->threads == 1 ? "" : "s");
-    fputc('\n', out);
+    if (r->threads && r->dev->memory->host)
+        fprintf(out, ", %d thread%s a rank", r->threads, r->threads == 1 ? "" : "s");
+    fputs(c->parallel.tf32 ? ", TF32 products\n" : "\n", out);
 }
 
 /* "shm: dp tp node; mpi: pp": the groups of this rank that have peers. */
 static void report_transport(const report *r, FILE *out) {
-    static const char *const names[] = {"shm", "shm+mpi", "mpi"};
+    static const char *const names[] = {
+        "nccl", "shm", "shm+mpi", "mpi", "staged shm", "staged shm+mpi", "staged mpi"};
     bool first = true;
     for (size_t n = 0; n < sizeof names / sizeof *names; n++) {
         bool any = false;
@@ -149,18 +153,45 @@ static size_t transport_bytes(const report *r, int stage) {
     return comm_transport_bytes(p->layout, (trine_coord){.pp = stage}, p->transport);
 }
 
+/* Whether GPUs' memory goes through the host; without a mesh nobody knows which GPUs there are. */
+static bool report_stages(const report *r) {
+    if (r->mesh) return comm_gpu_stages(r->mesh);
+    return r->config->parallel.transport != TRINE_TRANSPORT_NCCL;
+}
+
+/* What lies in the host's memory, where the device has its own. */
+static void host_rows(const report *r, const arena *plans, const size_t *transport, int count,
+                      FILE *out) {
+    size_t mirror[REPORT_COLUMNS], staging[REPORT_COLUMNS], total[REPORT_COLUMNS];
+    for (int n = 0; n < count; n++) {
+        mirror[n] = report_stages(r) ? memory_mirror(&plans[n]) : 0;
+        staging[n] = memory_staging(&plans[n]);
+        total[n] = mirror[n] + staging[n] + transport[n];
+    }
+    memory_row("total on the GPU", plans, MEM_KINDS, NULL, count, out);
+    memory_row("host: mirror", plans, -1, mirror, count, out);
+    memory_row("host: staging", plans, -1, staging, count, out);
+    memory_row("host: transport", plans, -1, transport, count, out);
+    memory_row("total on the host", plans, -1, total, count, out);
+}
+
 static void memory_block(const report *r, const arena *plans, int from, int count, FILE *out) {
-    size_t transport[REPORT_COLUMNS], shared[REPORT_COLUMNS], total[REPORT_COLUMNS];
+    size_t transport[REPORT_COLUMNS], shared[REPORT_COLUMNS];
     bool share = r->config->parallel.transport != TRINE_TRANSPORT_MPI;
+    if (plans[0].far) share = share && report_stages(r);
     stage_header("memory   MiB a rank", from, from + count, out);
     for (int k = 0; k < MEM_KINDS; k++)
         memory_row(mem_kind_text((mem_kind)k), plans, k, NULL, count, out);
     for (int n = 0; n < count; n++) {
-        transport[n] = total[n] = transport_bytes(r, from + n);
+        transport[n] = transport_bytes(r, from + n);
         shared[n] = share ? plans[n].shared_used : 0;
     }
-    memory_row("transport", plans, -1, transport, count, out);
-    memory_row("total", plans, MEM_KINDS, total, count, out);
+    if (plans[0].far) {
+        host_rows(r, plans, transport, count, out);
+    } else {
+        memory_row("transport", plans, -1, transport, count, out);
+        memory_row("total", plans, MEM_KINDS, transport, count, out);
+    }
     memory_row("of it in windows", plans, -1, shared, count, out);
 }
 
@@ -251,6 +282,7 @@ trine_status trine_trainer_banner(trine_trainer *t, FILE *out) {
                 "         warning: this rank may run on %d of the node's %d processors, less than "
                 "its share;\n         mpirun --bind-to none lifts that\n",
                 device_affinity_cpus(), device_node_cpus());
+    gpus_print(t, out);
     report_transport(&r, out);
     TRY(report_memory(&r, out));
     fflush(out);
@@ -288,7 +320,7 @@ static trine_status rehearse(rehearsal *r, const trine_config *config, int ranks
     TRY(compose_all(&r->spec, &r->stages, NULL));
     device_kind kind;
     TRY(device_find(&kind, r->config.parallel.device));
-    return device_open(&r->dev, kind, 1);
+    return device_open_sizes(&r->dev, kind);
 }
 
 static void rehearsal_end(rehearsal *r) {

@@ -83,6 +83,7 @@ trine_status setup_plan(const trine_config *config, const program *stages, const
     holding_config hc = setup_holding(config, stages, &shape, dev, coord);
     TRY(holding_create(&h, &hc));
     arena_init(a, NULL, 0);
+    if (!dev->memory->host) arena_far(a, (arena_piece){0}, (arena_piece){0});
     holding_take(&h, a);
     holding_destroy(&h);
     return TRINE_OK;

@@ -5,6 +5,8 @@
 #include <time.h>
 
 #include "base/status.h"
+#include "train/gpus.h"
+#include "train/memory.h"
 #include "train/threads.h"
 
 /* ---- Creation, in the order in which the parts need each other ---- */
@@ -21,6 +23,7 @@ static trine_status own_string(const char **text, char **owned) {
 static trine_status own_strings(trine_trainer *t) {
     TRY(own_string(&t->config.data.data_path, &t->data_path));
     TRY(own_string(&t->config.data.val_data_path, &t->val_path));
+    TRY(own_string(&t->config.parallel.cuda_library, &t->library));
     return own_string(&t->config.parallel.pp_split, &t->split);
 }
 
@@ -51,9 +54,14 @@ static trine_status share_threads(trine_trainer *t) {
 }
 
 static trine_status open_device(trine_trainer *t) {
-    device_kind kind;
-    TRY(device_find(&kind, t->config.parallel.device));
-    return device_open(&t->dev, kind, t->threads);
+    device_config config = {.threads = t->threads, .library = t->config.parallel.cuda_library};
+    config.precision = t->config.parallel.tf32 ? DEVICE_TF32 : DEVICE_FP32;
+    config.place = trine_comm_rank(trine_mesh_group(t->mesh, TRINE_NODE));
+    TRY(device_find(&config.kind, t->config.parallel.device));
+    gpus_introduce(t, &config);
+    TRY(status_user(device_open_with(&t->dev, &config)));
+    gpus_introduce(t, &config);
+    return TRINE_OK;
 }
 
 static trine_status make_programs(trine_trainer *t) {
@@ -71,40 +79,18 @@ static trine_status expect_memory(trine_trainer *t) {
     device *dev;
     arena plan;
     TRY(device_find(&kind, t->config.parallel.device));
-    TRY(device_open(&dev, kind, 1));
+    TRY(device_open_sizes(&dev, kind));
     trine_status status = setup_plan(&t->config, t->stages, dev, at, &plan);
     device_close(&dev);
-    if (status == TRINE_OK) comm_expect(t->world, plan.shared_used);
+    /* Of GPUs' memory it is not known yet which groups will need windows: memory_take will say. */
+    if (status == TRINE_OK && !plan.far) comm_expect(t->world, plan.shared_used);
     return status;
-}
-
-/* Declares everything, and takes what is this rank's alone. */
-static trine_status plan_memory(trine_trainer *t) {
-    trine_coord coord = trine_mesh_coord(t->mesh);
-    t->shape = setup_shape(&t->config, t->dev, coord.tp);
-    holding_config hc = setup_holding(&t->config, t->stages, &t->shape, t->dev, coord);
-    TRY(holding_create(&t->held, &hc));
-    arena_init(&t->memory, NULL, 0);
-    holding_take(&t->held, &t->memory);
-    t->own_bytes = t->memory.used;
-    if (mesh_shares(t->mesh)) t->own_bytes -= t->memory.shared_used;
-    return device_alloc(t->dev, &t->base, t->own_bytes);
-}
-
-/* Takes what peers of the node read, and hands all of it out. Collective over: world. */
-static trine_status take_memory(trine_trainer *t) {
-    size_t shared = mesh_shares(t->mesh) ? t->memory.shared_used : 0;
-    TRY(trine_mesh_alloc(t->mesh, &t->shared, shared));
-    arena_init(&t->memory, t->base, t->own_bytes);
-    if (mesh_shares(t->mesh)) arena_share(&t->memory, t->shared, shared);
-    holding_take(&t->held, &t->memory);
-    return TRINE_OK;
 }
 
 /* What each rank makes by itself, before ranks depend on each other. */
 static trine_status build_alone(trine_trainer *t) {
     TRY(open_device(t));
-    TRY(plan_memory(t));
+    TRY(memory_plan(t));
     TRY(exec_create(&t->interpreter, &t->held, t->mesh, t->dev));
     t->interpreter.serial = t->config.parallel.serial;
     t->interpreter.audit = t->config.parallel.audit;
@@ -120,8 +106,10 @@ static trine_status compare_programs(const trine_trainer *t) {
     return TRINE_OK;
 }
 
+/* Of the memory that the device computes in. */
 static trine_status find_peak(trine_trainer *t) {
-    int64_t peak = (int64_t)(t->memory.capacity + mesh_transport_bytes(t->mesh));
+    size_t transport = t->memory.far ? 0 : mesh_transport_bytes(t->mesh);
+    int64_t peak = (int64_t)(t->memory.capacity + transport);
     TRY(trine_all_reduce(trine_mesh_group(t->mesh, TRINE_WORLD), &peak, &peak, 1, TRINE_I64,
                          TRINE_MAX));
     t->peak_bytes = (uint64_t)peak;
@@ -149,11 +137,12 @@ static trine_status setup(trine_trainer *t) {
     comm_audit(t->world, p->audit);
     TRY(share_threads(t));
     TRY(trine_world_agree(t->world, build_alone(t)));
-    TRY(take_memory(t));
+    TRY(gpus_gather(t));
+    TRY(status_user(gpus_join(t)));
+    TRY(memory_take(t));
     TRY(compare_programs(t));
     TRY(find_peak(t));
-    holding_init(&t->held, t->config.data.seed);
-    return TRINE_OK;
+    return trine_world_agree(t->world, holding_init(&t->held, t->dev, t->config.data.seed));
 }
 
 trine_status trine_trainer_create(trine_trainer **trainer, trine_world *world,
@@ -180,8 +169,8 @@ void trine_trainer_destroy(trine_trainer **trainer) {
     exec_destroy(&t->interpreter);
     profile_destroy(&t->profile);
     holding_destroy(&t->held);
-    if (t->base) device_free(t->dev, t->base, t->own_bytes);
-    if (t->mesh) trine_mesh_free(t->mesh, &t->shared);
+    memory_free(t);
+    free(t->gpus);
     compose_destroy(&t->spec, &t->stages);
     compose_destroy(&t->eval_spec, &t->eval_stages);
     if (t->dev) device_close(&t->dev);
@@ -191,6 +180,7 @@ void trine_trainer_destroy(trine_trainer **trainer) {
     free(t->data_path);
     free(t->val_path);
     free(t->split);
+    free(t->library);
     free(t);
     *trainer = NULL;
 }

@@ -4,6 +4,7 @@
 
 #include "data/sampler.h"
 #include "data/tokens.h"
+#include "device/cuda_open.h"
 #include "train/exec.h"
 #include "train/setup.h"
 
@@ -29,11 +30,14 @@ struct trine_trainer {
     void *base;       /* own_bytes of the device */
     size_t own_bytes;
     void *shared;     /* from trine_mesh_alloc: what peers of the node read in place */
+    void *host;       /* beside a GPU: the rest of the mirror, and what the host needs (memory.h) */
+    bool host_pinned, shared_pinned;
+    cuda_gpu *gpus; /* (world size) of all ranks; NULL on processors */
     int64_t steps, updates;
     uint64_t peak_bytes; /* the largest rank's plan */
     int threads;
     bool narrow; /* the affinity mask has fewer processors than this rank's share of the node */
-    char *data_path, *val_path, *split; /* owned copies of the configuration's strings */
+    char *data_path, *val_path, *split, *library; /* owned copies of the configuration's strings */
 };
 
 #endif

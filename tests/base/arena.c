@@ -103,6 +103,52 @@ static void shared_pieces_lie_apart(void **state) {
     free(shared);
 }
 
+/* Far memory: own, shared and exchanged pieces apart, and the host's beside them, which is no part
+ * of the kinds. On processors the same calls are plain ones. */
+static void far_pieces_lie_apart(void **state) {
+    (void)state;
+    arena a;
+    char *memory = aligned_alloc(ARENA_ALIGN, 9 * ARENA_ALIGN);
+    char *host = aligned_alloc(ARENA_ALIGN, 8 * ARENA_ALIGN);
+    char *shared = memory + 3 * ARENA_ALIGN, *exchanged = memory + 4 * ARENA_ALIGN;
+    for (int pass = 0; pass < 3; pass++) {
+        bool far = pass < 2;
+        char *p[7];
+        arena_init(&a, pass ? memory : NULL, pass == 1 ? 3 * ARENA_ALIGN : 9 * ARENA_ALIGN);
+        if (pass == 1) arena_share(&a, shared, ARENA_ALIGN);
+        if (pass == 1)
+            arena_far(&a, (arena_piece){exchanged, 0, 3 * ARENA_ALIGN},
+                      (arena_piece){host, 0, 2 * ARENA_ALIGN});
+        if (pass == 0) arena_far(&a, (arena_piece){0}, (arena_piece){0});
+        p[0] = arena_take(&a, MEM_PARAMS, 300);
+        p[1] = arena_take_exchanged(&a, MEM_GATHER, 257);
+        p[2] = arena_take_host(&a, MEM_WORKSPACE, 8);
+        p[3] = arena_take_shared(&a, MEM_GRADS, 1);
+        p[4] = arena_take_exchanged(&a, MEM_TIE, 256);
+        p[5] = arena_take(&a, MEM_PARAMS, 256);
+        p[6] = arena_take_host(&a, MEM_DATA, 256);
+        assert_null(arena_take_host(&a, MEM_DATA, 0));
+        assert_null(arena_take_exchanged(&a, MEM_TIE, 0));
+        assert_int_equal(a.used, (far ? 7 : 9) * ARENA_ALIGN);
+        assert_int_equal(a.bytes[MEM_DATA], far ? 0 : 256);
+        assert_int_equal(a.bytes[MEM_GATHER], 257);
+        assert_int_equal(a.exchanged.used, far ? 3 * ARENA_ALIGN : 0);
+        assert_int_equal(a.host.used, far ? 2 * ARENA_ALIGN : 0);
+        if (pass == 0) assert_null(p[0]), assert_null(p[1]), assert_null(p[2]);
+        if (pass != 1) continue;
+        assert_int_equal(a.capacity, 7 * ARENA_ALIGN);
+        assert_ptr_equal(p[0], memory);
+        assert_ptr_equal(p[1], exchanged);
+        assert_ptr_equal(p[2], host);
+        assert_ptr_equal(p[3], shared);
+        assert_ptr_equal(p[4], exchanged + 2 * ARENA_ALIGN);
+        assert_ptr_equal(p[5], memory + 2 * ARENA_ALIGN);
+        assert_ptr_equal(p[6], host + ARENA_ALIGN);
+    }
+    free(memory);
+    free(host);
+}
+
 static void every_kind_has_words(void **state) {
     (void)state;
     for (int kind = 0; kind < MEM_KINDS; kind++)
@@ -116,6 +162,7 @@ static const struct CMUnitTest arena_tests[] = {
     cmocka_unit_test(kinds_add_up_to_what_is_used),
     cmocka_unit_test(taking_gives_aligned_pieces_apart),
     cmocka_unit_test(shared_pieces_lie_apart),
+    cmocka_unit_test(far_pieces_lie_apart),
     cmocka_unit_test(every_kind_has_words),
 };
 

@@ -3,8 +3,10 @@
  * not, with whole messages and with messages cut into pieces. A row says how long its buffers are,
  * runs the operation and writes what dst must be. Reductions are expected in rank order, with
  * addends for which another order gives other bits. All of it over messages and over shared
- * memory, there with buffers in windows, in plain memory, and in one or the other by rank; and the
- * same again with the ranks dealt out to nodes of 2, 3 and 4. */
+ * memory, there with buffers in windows, in plain memory, and in one or the other by rank; then in a
+ * device's memory that the host cannot touch; and the same again with the ranks dealt out to nodes
+ * of 2, 3 and 4. */
+#include "far_device.h"
 #include "harness.h"
 
 #include <limits.h>
@@ -90,10 +92,67 @@ static void reduced(const job *j, size_t i, bool backwards, void *element) {
     }
 }
 
+/* ---- Where buffers lie ----------------------------------------------------------------------- */
+
+/* How the group exchanges, and where a rank's buffers lie. From FAR_MESSAGES on in a device's
+ * memory: mirrored in windows, beside them, dst beside them, or one of the two is the host's. */
+typedef enum {
+    MESSAGES,
+    PLAIN,
+    WINDOWS,
+    MIXED,
+    DST_PLAIN,
+    FAR_MESSAGES,
+    FAR_SHARED,
+    FAR_OWN,
+    FAR_DST_OWN,
+    FAR_MIXED,
+    MODES
+} mode;
+
+static mode current;
+static int per_node; /* ranks of a node; 0: all are on one */
+static char *pool;   /* two halves, in a window */
+static far_device
+    far; /* its exchanged piece's two parts have the size of the pool, and its halves */
+#define POOL_BYTES ((size_t)8 << 20)
+
+static bool over_messages(void) {
+    return current == MESSAGES || current == FAR_MESSAGES;
+}
+
+/* The address that a call takes for a buffer. */
+static void *addr(const void *p) {
+    return current < FAR_MESSAGES ? (void *)(uintptr_t)p : far_device_at(&far, p);
+}
+
+/* dst is buffer 0, src buffer 1; in place everything is buffer 0. */
+static char *take_buffer(int which, int rank, size_t bytes) {
+    size_t half = (size_t)which * POOL_BYTES / 2;
+    bool plain = current == MESSAGES || current == PLAIN || (current == MIXED && rank % 2) ||
+                 (current == DST_PLAIN && which == 0) ||
+                 (current == FAR_MIXED && rank % 3 == which + 1);
+    bool own = current == FAR_OWN || (current == FAR_DST_OWN && which == 0);
+    char *p = plain                    ? malloc(bytes)
+              : current < FAR_MESSAGES ? pool + half
+                                       : far.seen + (own ? POOL_BYTES : 0) + half;
+    assert_true(p && bytes <= POOL_BYTES / 2);
+    if (current >= FAR_MESSAGES) far_device_poison(&far, p, bytes);
+    return p;
+}
+
+static bool lies_in(const char *p, const char *memory, size_t bytes) {
+    return (uintptr_t)p - (uintptr_t)memory < bytes;
+}
+
+static void give_back(char *p) {
+    if (!lies_in(p, pool, POOL_BYTES) && !lies_in(p, far.seen, far.bytes)) free(p);
+}
+
 /* ---- Rows ------------------------------------------------------------------------------------ */
 
 static trine_status run_all_reduce(const job *j) {
-    return trine_all_reduce(j->comm, j->dst, j->src, j->count, j->type, j->op);
+    return trine_all_reduce(j->comm, addr(j->dst), addr(j->src), j->count, j->type, j->op);
 }
 static bool expect_all_reduce(const job *j, size_t i, void *element) {
     reduced(j, i, false, element);
@@ -101,7 +160,7 @@ static bool expect_all_reduce(const job *j, size_t i, void *element) {
 }
 
 static trine_status run_reduce(const job *j) {
-    return trine_reduce(j->comm, j->dst, j->src, j->count, j->type, j->op, j->root);
+    return trine_reduce(j->comm, addr(j->dst), addr(j->src), j->count, j->type, j->op, j->root);
 }
 static bool expect_reduce(const job *j, size_t i, void *element) {
     reduced(j, i, false, element);
@@ -111,7 +170,7 @@ static bool expect_reduce(const job *j, size_t i, void *element) {
 static trine_status run_broadcast(const job *j) {
     size_t bytes = j->count * trine_dtype_bytes(j->type);
     if (j->dst != j->src) memcpy(j->dst, j->src, bytes);
-    return trine_broadcast(j->comm, j->dst, j->count, j->type, j->root);
+    return trine_broadcast(j->comm, addr(j->dst), j->count, j->type, j->root);
 }
 static bool expect_broadcast(const job *j, size_t i, void *element) {
     value(j->type, j->root, i, element);
@@ -119,7 +178,7 @@ static bool expect_broadcast(const job *j, size_t i, void *element) {
 }
 
 static trine_status run_all_gather(const job *j) {
-    return trine_all_gather(j->comm, j->dst, j->src, j->count, j->type);
+    return trine_all_gather(j->comm, addr(j->dst), addr(j->src), j->count, j->type);
 }
 static bool expect_all_gather(const job *j, size_t i, void *element) {
     value(j->type, (int)(i / j->part), i % j->part, element);
@@ -127,8 +186,8 @@ static bool expect_all_gather(const job *j, size_t i, void *element) {
 }
 
 static trine_status run_scatter(const job *j) {
-    return trine_scatter(j->comm, j->dst, j->rank == j->root ? j->src : NULL, j->count, j->type,
-                         j->root);
+    return trine_scatter(j->comm, addr(j->dst), j->rank == j->root ? addr(j->src) : NULL, j->count,
+                         j->type, j->root);
 }
 static bool expect_scatter(const job *j, size_t i, void *element) {
     value(j->type, j->root, (size_t)j->rank * j->part + i, element);
@@ -136,8 +195,8 @@ static bool expect_scatter(const job *j, size_t i, void *element) {
 }
 
 static trine_status run_gather(const job *j) {
-    return trine_gather(j->comm, j->rank == j->root ? j->dst : NULL, j->src, j->count, j->type,
-                        j->root);
+    return trine_gather(j->comm, j->rank == j->root ? addr(j->dst) : NULL, addr(j->src), j->count,
+                        j->type, j->root);
 }
 static bool expect_gather(const job *j, size_t i, void *element) {
     value(j->type, (int)(i / j->part), i % j->part, element);
@@ -145,7 +204,7 @@ static bool expect_gather(const job *j, size_t i, void *element) {
 }
 
 static trine_status run_reduce_scatter(const job *j) {
-    return trine_reduce_scatter(j->comm, j->dst, j->src, j->count, j->type, j->op);
+    return trine_reduce_scatter(j->comm, addr(j->dst), addr(j->src), j->count, j->type, j->op);
 }
 static bool expect_reduce_scatter(const job *j, size_t i, void *element) {
     reduced(j, (size_t)j->rank * j->part + i, false, element);
@@ -153,7 +212,7 @@ static bool expect_reduce_scatter(const job *j, size_t i, void *element) {
 }
 
 static trine_status run_all_to_all(const job *j) {
-    return trine_all_to_all(j->comm, j->dst, j->src, j->count, j->type);
+    return trine_all_to_all(j->comm, addr(j->dst), addr(j->src), j->count, j->type);
 }
 static bool expect_all_to_all(const job *j, size_t i, void *element) {
     value(j->type, (int)(i / j->part), (size_t)j->rank * j->part + i % j->part, element);
@@ -231,26 +290,6 @@ static void check_rest(const row *r, const job *j, bool in_place) {
     }
 }
 
-/* How the group exchanges, and where a rank's buffers lie. */
-typedef enum { MESSAGES, PLAIN, WINDOWS, MIXED, DST_PLAIN, MODES } mode;
-
-static mode current;
-static int per_node; /* ranks of a node; 0: all are on one */
-static char *pool;   /* two halves, in a window */
-#define POOL_BYTES ((size_t)8 << 20)
-
-static char *take_buffer(int which, int rank, size_t bytes) {
-    bool window = current == WINDOWS || (current == MIXED && rank % 2 == 0) ||
-                  (current == DST_PLAIN && which == 1);
-    char *p = window ? pool + (size_t)which * POOL_BYTES / 2 : malloc(bytes);
-    assert_true(p && bytes <= POOL_BYTES / 2);
-    return p;
-}
-
-static void give_back(char *p) {
-    if (p < pool || p >= pool + POOL_BYTES) free(p);
-}
-
 static void run_case(const row *r, job *j, bool in_place) {
     size_t element = trine_dtype_bytes(j->type), bytes = j->count * element;
     char *a = take_buffer(0, j->rank, bytes + 2 * GUARD);
@@ -264,6 +303,7 @@ static void run_case(const row *r, job *j, bool in_place) {
     for (size_t i = 0; i < (r->src_whole ? j->count : j->part); i++)
         value(j->type, j->rank, i, j->src + i * element);
     OK(r->run(j));
+    if (current >= FAR_MESSAGES) OK(device_wait(&far.device));
     check(r, j, in_place);
     check_rest(r, j, in_place);
     check_guards(r, a, bytes);
@@ -298,16 +338,29 @@ static job world_job(void) {
 
 static trine_comm *world_comm(trine_mesh **mesh) {
     trine_layout all_dp = {trine_world_size(harness_world), 1, 1};
-    bool messages = current == MESSAGES;
-    const char *name = messages ? "mpi" : per_node ? "shm+mpi" : "shm";
+    bool messages = over_messages(), is_far = current >= FAR_MESSAGES;
+    char name[32];
+    snprintf(name, sizeof name, "%s%s", is_far ? "staged " : "",
+             messages   ? "mpi"
+             : per_node ? "shm+mpi"
+                        : "shm");
     trine_world_transport(harness_world, messages   ? TRINE_TRANSPORT_MPI
                                          : per_node ? TRINE_TRANSPORT_AUTO
                                                     : TRINE_TRANSPORT_SHM);
     OK(trine_mesh_create(mesh, harness_world, all_dp, per_node));
-    OK(trine_mesh_alloc(*mesh, (void **)&pool, POOL_BYTES));
+    if (is_far)
+        far_device_create(&far, *mesh, POOL_BYTES, POOL_BYTES, 0);
+    else
+        OK(trine_mesh_alloc(*mesh, (void **)&pool, POOL_BYTES));
     trine_comm *comm = trine_mesh_group(*mesh, TRINE_DP);
-    if (all_dp.dp > 1) assert_string_equal(trine_comm_transport(comm), name);
+    assert_string_equal(trine_comm_transport(comm), all_dp.dp > 1 ? name : "self");
     return comm;
+}
+
+static void leave(trine_mesh **mesh) {
+    if (current >= FAR_MESSAGES) far_device_destroy(&far);
+    pool = NULL;
+    trine_mesh_destroy(mesh);
 }
 
 /* ---- Tests ----------------------------------------------------------------------------------- */
@@ -322,7 +375,7 @@ static void run_counts(const size_t *counts, size_t n) {
             if (rows[k].split) j.count -= j.count % (size_t)j.size;
             run_types(&rows[k], &j);
         }
-    trine_mesh_destroy(&mesh);
+    leave(&mesh);
 }
 
 static void small_counts_in(void) {
@@ -331,8 +384,9 @@ static void small_counts_in(void) {
     run_counts(counts, sizeof counts / sizeof *counts);
 }
 
-/* Chunks between nodes are cut by one limit as by another. */
+/* Chunks between nodes are cut by one limit as by another, and what is staged as anything else. */
 static void pieces_in(void) {
+    if (current > FAR_MESSAGES) return;
     const size_t counts[] = {5001, 1000, 63, 1}, limits[] = {1000, 256, 1};
     for (size_t i = 0; i < (per_node ? 1 : 3); i++) {
         comm_message_limit(harness_world, limits[i]);
@@ -356,7 +410,7 @@ static void large_count_in(void) {
             j.root = j.size - 1;
             run_case(&rows[k], &j, in_place);
         }
-    trine_mesh_destroy(&mesh);
+    leave(&mesh);
 }
 
 /* The step from one exchange to slices: 64 KiB over all ranks' addends, on both sides of it. */
@@ -371,7 +425,7 @@ static void all_reduce_threshold_in(void) {
             j.count = count;
             run_case(&rows[0], &j, in_place);
         }
-    trine_mesh_destroy(&mesh);
+    leave(&mesh);
 }
 
 /* The values above can tell: most sums of three and more have other bits from the other end. */
@@ -399,13 +453,13 @@ static void cancellation_in(void) {
     const size_t counts[] = {1, 60000};
     const float addend = rank == 0 ? 1e8f : rank == size - 1 ? -1e8f : 1.0f;
     for (int c = 0; c < 2 && size >= 3; c++) {
-        float *x = malloc(counts[c] * sizeof *x);
+        float *x = (float *)(void *)take_buffer(0, rank, counts[c] * sizeof *x);
         for (size_t i = 0; i < counts[c]; i++) x[i] = addend;
-        OK(trine_all_reduce(comm, x, x, counts[c], TRINE_F32, TRINE_SUM));
+        OK(trine_all_reduce(comm, addr(x), addr(x), counts[c], TRINE_F32, TRINE_SUM));
         for (size_t i = 0; i < counts[c]; i++) assert_true(x[i] == 0.0f);
-        free(x);
+        give_back((char *)x);
     }
-    trine_mesh_destroy(&mesh);
+    leave(&mesh);
 }
 
 /* A NaN of any one rank reaches everybody, through sums and maxima alike. */
@@ -422,7 +476,7 @@ static void nan_is_seen_in(void) {
             assert_true(f != f);
             assert_true(d != d);
         }
-    trine_mesh_destroy(&mesh);
+    leave(&mesh);
 }
 
 /* Refusals are local and come before anything is sent: ranks may differ in making them. */
@@ -456,21 +510,23 @@ static void refusals(void **state) {
     REFUSED(trine_all_reduce(comm, x, x, SIZE_MAX / 4, TRINE_F32, TRINE_SUM), TRINE_EINVAL,
             "more bytes");
     OK(trine_all_reduce(comm, NULL, NULL, 0, TRINE_F32, TRINE_SUM));
-    trine_mesh_destroy(&mesh);
+    leave(&mesh);
 }
 
 static void barriers_in(void) {
     trine_mesh *mesh;
     trine_comm *comm = world_comm(&mesh);
     for (int i = 0; i < 100; i++) OK(trine_barrier(comm));
-    trine_mesh_destroy(&mesh);
+    leave(&mesh);
 }
 
 /* Over every kind of memory, on one node or on several. */
 static void in_all_modes(void (*run)(void), int ranks_per_node) {
     per_node = ranks_per_node;
     if (per_node >= trine_world_size(harness_world)) return;
-    for (current = per_node ? PLAIN : MESSAGES; current < MODES; current++) run();
+    for (current = MESSAGES; current < MODES; current++)
+        if (!per_node || !(over_messages() || (current > FAR_MESSAGES && current != FAR_DST_OWN)))
+            run();
     current = MESSAGES;
     per_node = 0;
 }

@@ -1,40 +1,90 @@
 /* TEST np=2,3,4,8 */
-/* Point to point: order, overlap, and messages next to collectives on the same communicator. */
+/* Point to point: order, overlap, and messages next to collectives on the same communicator; the
+ * same in a device's memory that the host cannot touch. */
+#include "far_device.h"
 #include "harness.h"
 
 #include <limits.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "comm/comm.h"
 
-/* How the group exchanges, and where a rank's buffers lie. NODES: windows, on nodes of two. */
-typedef enum { MESSAGES, PLAIN, WINDOWS, MIXED, NODES, MODES } mode;
+/* How the group exchanges, and where a rank's buffers lie. NODES: windows, on nodes of two. From
+ * FAR_MESSAGES on in a device's memory, mirrored likewise; FAR_PLAIN: beside the windows. */
+typedef enum {
+    MESSAGES,
+    PLAIN,
+    WINDOWS,
+    MIXED,
+    NODES,
+    FAR_MESSAGES,
+    FAR_PLAIN,
+    FAR_WINDOWS,
+    FAR_MIXED,
+    FAR_NODES,
+    MODES
+} mode;
 
 static mode current;
 static char *pool; /* two halves, in a window */
+static far_device
+    far; /* its exchanged piece's two parts have the size of the pool, and its halves */
 #define POOL_BYTES ((size_t)8 << 20)
 
+static bool odd_rank(void) {
+    return trine_world_rank(harness_world) % 2;
+}
+
+/* The address that a call takes for a buffer. */
+static void *addr(const void *p) {
+    return current < FAR_MESSAGES ? (void *)(uintptr_t)p : far_device_at(&far, p);
+}
+
 static void *take_buffer(int which, size_t bytes) {
-    bool window = current == WINDOWS || current == NODES ||
-                  (current == MIXED && trine_world_rank(harness_world) % 2 == 0);
-    char *p = window ? pool + (size_t)which * POOL_BYTES / 2 : malloc(bytes);
+    size_t half = (size_t)which * POOL_BYTES / 2;
+    bool plain = current == MESSAGES || current == PLAIN || (current == MIXED && odd_rank());
+    bool own = current == FAR_PLAIN || (current == FAR_MIXED && odd_rank());
+    char *p = plain                    ? malloc(bytes)
+              : current < FAR_MESSAGES ? pool + half
+                                       : far.seen + (own ? POOL_BYTES : 0) + half;
     assert_true(p && bytes <= POOL_BYTES / 2);
+    if (current >= FAR_MESSAGES) far_device_poison(&far, p, bytes);
     return p;
 }
 
+static bool lies_in(const void *p, const char *memory, size_t bytes) {
+    return (uintptr_t)p - (uintptr_t)memory < bytes;
+}
+
 static void give_back(void *p) {
-    if ((char *)p < pool || (char *)p >= pool + POOL_BYTES) free(p);
+    if (!lies_in(p, pool, POOL_BYTES) && !lies_in(p, far.seen, far.bytes)) free(p);
 }
 
 static trine_comm *setup_comm(trine_mesh **mesh) {
     trine_layout all_pp = {1, 1, trine_world_size(harness_world)};
-    bool messages = current == MESSAGES, nodes = current == NODES;
+    bool messages = current == MESSAGES || current == FAR_MESSAGES;
+    bool nodes = current == NODES || current == FAR_NODES;
     trine_world_transport(harness_world, messages ? TRINE_TRANSPORT_MPI
                                          : nodes  ? TRINE_TRANSPORT_AUTO
                                                   : TRINE_TRANSPORT_SHM);
     OK(trine_mesh_create(mesh, harness_world, all_pp, nodes ? 2 : 0));
-    OK(trine_mesh_alloc(*mesh, (void **)&pool, POOL_BYTES));
+    if (current >= FAR_MESSAGES)
+        far_device_create(&far, *mesh, POOL_BYTES, POOL_BYTES, 0);
+    else
+        OK(trine_mesh_alloc(*mesh, (void **)&pool, POOL_BYTES));
     return trine_mesh_group(*mesh, TRINE_PP);
+}
+
+static void leave(trine_mesh **mesh) {
+    if (current >= FAR_MESSAGES) far_device_destroy(&far);
+    pool = NULL;
+    trine_mesh_destroy(mesh);
+}
+
+/* Looks at what a device was asked to do. */
+static void settle(void) {
+    if (current >= FAR_MESSAGES) OK(device_wait(&far.device));
 }
 
 /* Messages of growing and shrinking sizes, small ones behind large ones, arrive as sent. */
@@ -46,15 +96,15 @@ static void in_order_in(void) {
     float *x = take_buffer(0, 100000 * sizeof *x);
     for (int m = 0; m < 6; m++) {
         if (rank > 0) {
-            OK(trine_recv(comm, x, counts[m], TRINE_F32, rank - 1));
+            OK(trine_recv(comm, addr(x), counts[m], TRINE_F32, rank - 1));
             for (size_t i = 0; i < counts[m]; i++)
                 assert_true(x[i] == (float)(1000 * (rank - 1) + m));
         }
         for (size_t i = 0; i < counts[m]; i++) x[i] = (float)(1000 * rank + m);
-        if (rank + 1 < size) OK(trine_send(comm, x, counts[m], TRINE_F32, rank + 1));
+        if (rank + 1 < size) OK(trine_send(comm, addr(x), counts[m], TRINE_F32, rank + 1));
     }
     give_back(x);
-    trine_mesh_destroy(&mesh);
+    leave(&mesh);
 }
 
 /* Large messages both ways between all neighbours in a ring: blocking calls would deadlock. */
@@ -64,8 +114,8 @@ static void ring(trine_comm *comm, size_t count) {
     int32_t *out = take_buffer(0, count * sizeof *out), *in = take_buffer(1, count * sizeof *in);
     for (size_t i = 0; i < count; i++) out[i] = rank * 1000000 + (int32_t)i;
     comm_request sent = {0}, received = {0};
-    OK(comm_send_start(comm, out, count, TRINE_I32, next, &sent));
-    OK(comm_recv_start(comm, in, count, TRINE_I32, last, &received));
+    OK(comm_send_start(comm, addr(out), count, TRINE_I32, next, &sent));
+    OK(comm_recv_start(comm, addr(in), count, TRINE_I32, last, &received));
     assert_true(sent.active && received.active);
     OK(comm_wait(&sent));
     OK(comm_wait(&received));
@@ -83,7 +133,7 @@ static void ring_of_large_messages_in(void) {
     comm_message_limit(harness_world, 1000);
     ring(comm, 30001);
     comm_message_limit(harness_world, INT_MAX);
-    trine_mesh_destroy(&mesh);
+    leave(&mesh);
 }
 
 /* A started message and a started gather stay apart from the collectives that pass them by. */
@@ -99,7 +149,7 @@ static void overlap_in(void) {
     for (size_t i = 0; i < count; i++) sum[i] = 1.0f;
     OK(comm_send_start(comm, &own, 1, TRINE_I32, next, &sent));
     OK(comm_all_gather_start(comm, all, &own, (size_t)size, TRINE_I32, &gathered));
-    OK(trine_all_reduce(comm, sum, sum, count, TRINE_F32, TRINE_SUM));
+    OK(trine_all_reduce(comm, addr(sum), addr(sum), count, TRINE_F32, TRINE_SUM));
     OK(comm_recv_start(comm, &from, 1, TRINE_I32, last, &received));
     OK(trine_barrier(comm));
     OK(comm_wait(&received));
@@ -109,7 +159,7 @@ static void overlap_in(void) {
     for (int r = 0; r < size; r++) assert_int_equal(all[r], r);
     for (size_t i = 0; i < count; i++) assert_true(sum[i] == (float)size);
     give_back(sum);
-    trine_mesh_destroy(&mesh);
+    leave(&mesh);
 }
 
 /* More messages both ways than the outbox of a rank holds, long and short, sends waited for last. */
@@ -125,8 +175,8 @@ static void many_at_once_in(void) {
     for (int i = 0; i < MANY * LONG; i++) out[i] = rank * 1000000 + i;
     for (int m = 0; m < MANY; m++) {
         size_t count = m % 3 ? LONG : 5;
-        OK(comm_send_start(comm, out + m * LONG, count, TRINE_I32, next, &sent[m]));
-        OK(comm_recv_start(comm, in + m * LONG, count, TRINE_I32, last, &received[m]));
+        OK(comm_send_start(comm, addr(out + m * LONG), count, TRINE_I32, next, &sent[m]));
+        OK(comm_recv_start(comm, addr(in + m * LONG), count, TRINE_I32, last, &received[m]));
     }
     for (int m = MANY - 1; m >= 0; m--) OK(comm_wait(&sent[m]));
     for (int m = 0; m < MANY; m++) OK(comm_wait(&received[m]));
@@ -135,6 +185,34 @@ static void many_at_once_in(void) {
             assert_int_equal(in[m * LONG + i], last * 1000000 + m * LONG + i);
     give_back(out);
     give_back(in);
+    leave(&mesh);
+}
+
+/* A send that found the outbox full has not moved yet when a place is free again: what is started then
+ * goes behind it. */
+static void turns_are_kept_in(void) {
+    enum { FEW = 4, FIRST = 20000, SECOND = 30000 };
+    const struct timespec nap = {.tv_nsec = 30000000};
+    trine_mesh *mesh;
+    trine_comm *comm = setup_comm(&mesh);
+    int32_t *x = take_buffer(0, (FIRST + SECOND) * sizeof *x), few[FEW];
+    comm_request sent[FEW + 2] = {{0}};
+    for (int i = 0; i < FIRST + SECOND; i++) x[i] = trine_comm_rank(comm) ? -1 : i;
+    if (trine_comm_rank(comm) == 0) {
+        for (int m = 0; m < FEW; m++) OK(comm_send_start(comm, &x[m], 1, TRINE_I32, 1, &sent[m]));
+        OK(comm_send_start(comm, x, FIRST, TRINE_I32, 1, &sent[FEW]));
+        nanosleep(&nap, NULL);
+        OK(comm_send_start(comm, x + FIRST, SECOND, TRINE_I32, 1, &sent[FEW + 1]));
+        for (int m = 0; m < FEW + 2; m++) OK(comm_wait(&sent[m]));
+    }
+    if (trine_comm_rank(comm) == 1) {
+        for (int m = 0; m < FEW; m++) OK(trine_recv(comm, &few[m], 1, TRINE_I32, 0));
+        OK(trine_recv(comm, x, FIRST, TRINE_I32, 0));
+        OK(trine_recv(comm, x + FIRST, SECOND, TRINE_I32, 0));
+        for (int m = 0; m < FEW; m++) assert_int_equal(few[m], m);
+        for (int i = 0; i < FIRST + SECOND; i++) assert_int_equal(x[i], i);
+    }
+    give_back(x);
     trine_mesh_destroy(&mesh);
 }
 
@@ -153,9 +231,10 @@ static void gathers_in_flight_in(void) {
     for (int m = 0; m < MANY; m++) {
         size_t part = m % 5 ? 3 : PART;
         int32_t *to = m % 5 ? few[m] : dst + (size_t)m / 5 * size * PART;
-        OK(comm_all_gather_start(comm, to, src, part * size, TRINE_I32, &requests[m]));
+        OK(comm_all_gather_start(comm, addr(to), addr(src), part * size, TRINE_I32, &requests[m]));
     }
     for (int m = MANY - 1; m >= 0; m--) OK(comm_wait(&requests[m]));
+    settle();
     for (size_t i = 0; i < MANY / 5 * size * PART; i++)
         assert_int_equal(dst[i], (int32_t)(i % (size * PART)));
     for (int m = 0; m < MANY; m++)
@@ -163,7 +242,7 @@ static void gathers_in_flight_in(void) {
             assert_int_equal(few[m][i], (int32_t)(i / 3 * PART + i % 3));
     give_back(src);
     give_back(dst);
-    trine_mesh_destroy(&mesh);
+    leave(&mesh);
 }
 
 static void check_all(const int32_t *all, int size, size_t n, int32_t base) {
@@ -184,17 +263,18 @@ static void gathers_in_any_order_in(void) {
     int32_t *a_all = a + (size_t)size * N, *b_all = b + (size_t)size * N;
     comm_request first = {0}, second = {0};
     for (int i = 0; i < N; i++) a[i] = 1000000 * rank + i, b[i] = a[i] + 500000;
-    OK(comm_all_gather_start(pp, a_all, a, (size_t)size * N, TRINE_I32, &first));
-    OK(comm_all_gather_start(node, b_all, b, (size_t)near * N, TRINE_I32, &second));
+    OK(comm_all_gather_start(pp, addr(a_all), addr(a), (size_t)size * N, TRINE_I32, &first));
+    OK(comm_all_gather_start(node, addr(b_all), addr(b), (size_t)near * N, TRINE_I32, &second));
     if (rank == 0) OK(trine_recv(pp, &word, 1, TRINE_I32, 1));
     OK(comm_wait(rank % 2 ? &second : &first));
     OK(comm_wait(rank % 2 ? &first : &second));
     if (rank == 1) OK(trine_send(pp, &word, 1, TRINE_I32, 0));
+    settle();
     check_all(a_all, size, N, 0);
     check_all(b_all, near, N, 500000 + 1000000 * first_near);
     give_back(a);
     give_back(b);
-    trine_mesh_destroy(&mesh);
+    leave(&mesh);
 }
 
 /* A message of another length than expected is an error, not half a buffer. */
@@ -207,7 +287,7 @@ static void wrong_length(void **state) {
     if (trine_comm_rank(comm) == 1)
         REFUSED(trine_recv(comm, x, 4, TRINE_F32, 0), TRINE_EMPI,
                 "rank 0 sent 8 bytes, this rank expects 16");
-    trine_mesh_destroy(&mesh);
+    leave(&mesh);
 }
 
 /* The ends of the pipeline: no peer, nothing to do, nothing counted. */
@@ -226,7 +306,7 @@ static void ends_do_nothing_in(void) {
     assert_true(x == 7);
     assert_int_equal(trine_comm_tally(end, TRINE_TALLY_RECV).calls, 0);
     REFUSED(trine_send(end, &x, 1, TRINE_F32, 0), TRINE_EINVAL, "this rank itself");
-    trine_mesh_destroy(&mesh);
+    leave(&mesh);
 }
 
 /* Each over every kind of memory. */
@@ -241,6 +321,7 @@ IN_ALL_MODES(in_order)
 IN_ALL_MODES(ring_of_large_messages)
 IN_ALL_MODES(overlap)
 IN_ALL_MODES(many_at_once)
+IN_ALL_MODES(turns_are_kept)
 IN_ALL_MODES(gathers_in_flight)
 IN_ALL_MODES(gathers_in_any_order)
 IN_ALL_MODES(ends_do_nothing)
@@ -251,6 +332,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(overlap),           cmocka_unit_test(wrong_length),
         cmocka_unit_test(ends_do_nothing),   cmocka_unit_test(many_at_once),
         cmocka_unit_test(gathers_in_flight), cmocka_unit_test(gathers_in_any_order),
+        cmocka_unit_test(turns_are_kept),
     };
     return HARNESS_RUN(argc, argv, tests);
 }

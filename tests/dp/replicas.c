@@ -51,9 +51,9 @@ static void expect_caught(trine_layout layout, int zero, const char *name, bool 
     snprintf(text, sizeof text, "%s differs", name);
     OK(trine_trainer_create(&t, harness_world, &c));
     OK(trine_trainer_step(t, &m));
-    OK(replicas_agree(&t->held, t->mesh));
+    OK(replicas_agree(&t->held, t->dev, t->mesh));
     corrupt(t, name, 0);
-    REFUSED(replicas_agree(&t->held, t->mesh), TRINE_EAUDIT, text);
+    REFUSED(replicas_agree(&t->held, t->dev, t->mesh), TRINE_EAUDIT, text);
     corrupt(t, name, 22);
     if (lasts) REFUSED(trine_trainer_step(t, &m), TRINE_EAUDIT, "differs");
     trine_trainer_destroy(&t);

@@ -95,7 +95,7 @@ static void backward_adds(void **state) {
 /* GRAD_SET over anything leaves the bits of GRAD_ADD onto zeros, and touches no padding. */
 static void backward_sets(void **state) {
     (void)state;
-    for (device_kind kind = 0; kind < DEVICE_KINDS; kind++) {
+    for (device_kind kind = 0; kind < DEVICE_HOST_KINDS; kind++) {
         model added, set;
         model_open(&added, small, kind, trine_mesh_group(mesh, TRINE_TP));
         model_open(&set, small, kind, trine_mesh_group(mesh, TRINE_TP));

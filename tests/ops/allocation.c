@@ -135,7 +135,7 @@ static void leave(buffers *b) {
 
 static void a_second_step_allocates_nothing(void **state) {
     (void)state;
-    for (device_kind kind = 0; kind < DEVICE_KINDS; kind++) {
+    for (device_kind kind = 0; kind < DEVICE_HOST_KINDS; kind++) {
         device *d;
         buffers b;
         OK(device_open(&d, kind, 2));

@@ -7,7 +7,7 @@
 static void opening_and_closing(void **state) {
     (void)state;
     device *d;
-    for (device_kind kind = 0; kind < DEVICE_KINDS; kind++) {
+    for (device_kind kind = 0; kind < DEVICE_HOST_KINDS; kind++) {
         OK(device_open(&d, kind, 3));
         assert_int_equal(d->threads, 3);
         assert_int_equal(d->compute, TRINE_F32);
@@ -21,7 +21,7 @@ static void opening_and_closing(void **state) {
         assert_null(d);
         device_close(&d); /* nothing to close */
     }
-    REFUSED(device_open(&d, DEVICE_KINDS, 1), TRINE_EUNSUPPORTED, "device kind 2");
+    REFUSED(device_open(&d, DEVICE_KINDS, 1), TRINE_EUNSUPPORTED, "device kind 3");
     REFUSED(device_open(&d, DEVICE_CPU, 0), TRINE_EUNSUPPORTED, "not 0");
     assert_null(d);
 }

@@ -26,7 +26,7 @@ static void check_same(device *d, device *timing, const op_case *c, const dims *
 
 static void same_bits_and_every_call_counted(void **state) {
     (void)state;
-    for (device_kind kind = 0; kind < DEVICE_KINDS; kind++) {
+    for (device_kind kind = 0; kind < DEVICE_HOST_KINDS; kind++) {
         device *d = opened(kind);
         device_profile p;
         device_profile_init(&p, d);
@@ -141,7 +141,7 @@ static void gradients_that_are_set(void **state) {
 
 static void limits_are_rates(void **state) {
     (void)state;
-    for (device_kind kind = 0; kind < DEVICE_KINDS; kind++) {
+    for (device_kind kind = 0; kind < DEVICE_HOST_KINDS; kind++) {
         device *d = opened(kind);
         limit_matmul m;
         double triad;

@@ -144,7 +144,7 @@ static const fault faults[] = {
     {zero_four, "--zero 4 must be 0, 1, 2 or 3"},
     {no_schedule, "schedule 3 is none"},
     {no_buffers, "--gather-buffers 0 must be at least 1"},
-    {no_device, "--device: no device \"gpu\"; there are: cpu, ref"},
+    {no_device, "--device: no device \"gpu\"; there are: cpu, ref, cuda"},
     {null_device, "--device: no device \"(null)\""},
     {negative_threads, "--threads -1 must not be negative"},
     {negative_node, "--ranks-per-node -2 must not be negative"},

@@ -13,7 +13,7 @@ static trine_trainer *trained(trine_layout layout, trine_zero zero) {
     trine_metrics m;
     OK(trine_trainer_create(&t, harness_world, &c));
     OK(trine_trainer_step(t, &m));
-    OK(replicas_agree(&t->held, t->mesh));
+    OK(replicas_agree(&t->held, t->dev, t->mesh));
     return t;
 }
 
@@ -30,7 +30,7 @@ static void over_dp(void **state) {
     for (int zero = 0; zero < 3; zero++) {
         trine_trainer *t = trained((trine_layout){.dp = 2, .tp = 1, .pp = 1}, (trine_zero)zero);
         flip(holding_unit(&t->held, 3), 0, 4);
-        REFUSED(replicas_agree(&t->held, t->mesh), TRINE_EAUDIT, "h.2.attn.c_proj.weight");
+        REFUSED(replicas_agree(&t->held, t->dev, t->mesh), TRINE_EAUDIT, "h.2.attn.c_proj.weight");
         trine_trainer_destroy(&t);
     }
 }
@@ -41,9 +41,9 @@ static void over_tp(void **state) {
     for (int zero = 0; zero < 4; zero++) {
         trine_trainer *t = trained((trine_layout){.dp = 1, .tp = 2, .pp = 1}, (trine_zero)zero);
         flip(holding_unit(&t->held, 3), 0, 2);
-        OK(replicas_agree(&t->held, t->mesh));
+        OK(replicas_agree(&t->held, t->dev, t->mesh));
         flip(holding_unit(&t->held, 3), 0, 5);
-        REFUSED(replicas_agree(&t->held, t->mesh), TRINE_EAUDIT, "h.2.attn.c_proj.bias");
+        REFUSED(replicas_agree(&t->held, t->dev, t->mesh), TRINE_EAUDIT, "h.2.attn.c_proj.bias");
         trine_trainer_destroy(&t);
     }
 }
@@ -54,7 +54,7 @@ static void over_the_tie(void **state) {
         trine_trainer *t = trained((trine_layout){.dp = 1, .tp = 1, .pp = 2}, (trine_zero)zero);
         const held_unit *u = &t->held.units[t->held.first == 0 ? 0 : t->held.count - 1];
         flip(u, 0, 0);
-        REFUSED(replicas_agree(&t->held, t->mesh), TRINE_EAUDIT, "wte.weight");
+        REFUSED(replicas_agree(&t->held, t->dev, t->mesh), TRINE_EAUDIT, "wte.weight");
         trine_trainer_destroy(&t);
     }
 }

@@ -8,11 +8,16 @@
 #ifndef TRINE_DEVICE_CUDA_BACKEND_H
 #define TRINE_DEVICE_CUDA_BACKEND_H
 
+#include "device/cuda/measure.h"
 #include "device/ops.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 #define CUDA_LIBRARY "libtrine_cuda.so"
 #define CUDA_LOAD    "trine_cuda_load"
-#define CUDA_ABI     1
+#define CUDA_ABI     2
 
 /* What the object calls back (base/status.h). */
 typedef struct {
@@ -25,14 +30,16 @@ typedef struct {
 /* What the banner says of a rank's GPU. */
 typedef struct {
     char model[64], bus[32]; /* "NVIDIA H200", its PCI address */
-    uint64_t bytes, free_bytes; /* of its memory, when it was opened */
+    uint64_t bytes, free_bytes; /* of its memory: all, and free now */
+    uint64_t own_bytes;         /* taken by the device itself: workspace and scratch */
+    uint64_t cache;             /* of its last level */
     int sm, multiprocessors;    /* compute capability: 90 is 9.0 */
     int driver, runtime, cublas, nccl; /* versions: 13000 is 13.0; 0: not there */
 } cuda_info;
 
 typedef struct {
     int abi; /* CUDA_ABI */
-    const ops *ops;
+    const struct ops *ops;
     const device_memory *memory;
     /* Number of GPUs; 0 with the reason in `why` (size). */
     int (*count)(char *why, size_t size);
@@ -47,8 +54,13 @@ typedef struct {
     /* The transport of groups whose ranks have a GPU each (src/comm/nccl.c's), NULL if the object
      * was built without NCCL. Its type is known in src/comm. */
     const void *nccl;
+    const cuda_measure *measure;
 } cuda_backend;
 
 typedef const cuda_backend *(*cuda_load)(const cuda_host *host);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -35,6 +35,7 @@ typedef struct {
     float *scratch;  /* (CUDA_SCRATCH), of the compute stream */
     void *workspace; /* CUDA_WORKSPACE bytes, of the compute stream */
     struct cuda_matmuls *matmuls; /* matmul.cu's */
+    cudaError_t failed; /* of a copy or a fill; the next read, write or wait says it */
 } cuda_state;
 
 static inline cuda_state *cuda_of(const device *d) {
@@ -95,8 +96,23 @@ CUDA(add);
 CUDA(sum_squares);
 CUDA(adamw);
 
+/* host.cu: RAISE, TRY and ASSERT go to the library that opened this object. To be called first. */
+void cuda_host_set(const cuda_host *host);
+
+/* src/comm/nccl.cu: backend.h's `nccl`; nccl_absent.cu: NULL. */
+const void *cuda_nccl_table(void);
+
 /* matmul.cu */
 trine_status cuda_matmuls_create(device *d);
 void cuda_matmuls_destroy(device *d);
+/* The library's handle, for products.cu. */
+void *cuda_matmuls_library(const device *d);
+
+/* marks.cu and products.cu: what measure.h says. */
+extern const cuda_measure cuda_measures_all;
+trine_status cuda_product_create(device *d, cuda_product **p, const cuda_product_config *config);
+void cuda_product_destroy(cuda_product **p);
+trine_status cuda_product_run(cuda_product *p, void *out, const void *left, const void *right,
+                              const void *bias);
 
 #endif

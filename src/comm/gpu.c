@@ -1,0 +1,257 @@
+/* Which groups go through NCCL, making their communicators, and the device's waits. See gpu.h. */
+#include "comm/gpu.h"
+#include "comm/nccl.h"
+#include "comm/transport.h"
+#include "base/status.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define GPU_NAME 128
+
+/* Looks of a wait at NCCL between two at the watchdog's channel. */
+#define CHECK_EVERY 64
+
+struct comm_gpus {
+    device_memory
+        memory; /* the device's, but that waits are watched; first, so that it leads here */
+    const device_memory *inner;
+    device *dev;
+    const comm_nccl *nccl;
+    nccl_rank *rank;
+    trine_world *world;
+    unsigned polls;
+    bool looking; /* NCCL is being waited for: who waits looks */
+};
+
+/* ---- Waiting --------------------------------------------------------------------------------- */
+
+static void waits(void *context, double *since) {
+    struct comm_gpus *g = context;
+    sched_yield();
+    if (++g->polls % CHECK_EVERY) return;
+    g->looking = true;
+    watchdog_check(g->world, since);
+    g->looking = false;
+}
+
+/* While this rank waits for something else, in a transport. An error found there is nobody's answer. */
+static void look(void *context) {
+    struct comm_gpus *g = context;
+    if (!g->looking && g->nccl->check(g->rank) != TRINE_OK) trine_abort(g->world);
+}
+
+static const struct comm_gpus *watched(const device *d) {
+    return (const struct comm_gpus *)(const void *)d->memory;
+}
+
+static trine_status watched_read(device *d, void *host, const void *src, size_t bytes) {
+    const struct comm_gpus *g = watched(d);
+    TRY(g->nccl->await(g->rank));
+    return g->inner->read(d, host, src, bytes);
+}
+
+static trine_status watched_write(device *d, void *dst, const void *host, size_t bytes) {
+    const struct comm_gpus *g = watched(d);
+    TRY(g->nccl->await(g->rank));
+    return g->inner->write(d, dst, host, bytes);
+}
+
+static trine_status watched_wait(device *d) {
+    const struct comm_gpus *g = watched(d);
+    TRY(g->nccl->await(g->rank));
+    return g->inner->wait(d);
+}
+
+/* ---- Which groups ---------------------------------------------------------------------------- */
+
+/* In the order in which their communicators are made. An edge leaves even stages before odd ones:
+ * a rank can make one at a time, and then none waits for a neighbour that waits for another. */
+typedef struct {
+    int count;
+    trine_group groups[7];
+} order;
+
+static void add_edges(order *o, trine_coord at, trine_group before, trine_group after) {
+    for (int parity = 0; parity < 2; parity++)
+        o->groups[o->count++] = at.pp % 2 == parity ? after : before;
+}
+
+static order making_order(const trine_mesh *mesh) {
+    order o = {3, {TRINE_DP, TRINE_TP, TRINE_TIE}};
+    trine_coord at = trine_mesh_coord(mesh);
+    add_edges(&o, at, TRINE_ACT_IN, TRINE_ACT_OUT);
+    add_edges(&o, at, TRINE_GRAD_OUT, TRINE_GRAD_IN);
+    return o;
+}
+
+/* names (world size, GPU_NAME): "host name" of every rank. */
+static bool have_one_each(const trine_comm *comm, const char *names) {
+    for (int i = 0; i < comm->size; i++)
+        for (int j = 0; j < i; j++) {
+            const char *a = names + (size_t)comm->members[i] * GPU_NAME;
+            const char *b = names + (size_t)comm->members[j] * GPU_NAME;
+            if (strcmp(a, b) == 0) return false;
+        }
+    return true;
+}
+
+/* *names (world size, GPU_NAME) is the caller's to free. */
+static trine_status gather_names(const trine_mesh *mesh, const char *own, char **names) {
+    trine_comm *world = trine_mesh_group(mesh, TRINE_WORLD);
+    size_t size = (size_t)world->size;
+    char name[GPU_NAME] = "";
+    snprintf(name, sizeof name, "%s %s", world->world->names[world->rank], own);
+    *names = calloc(size, GPU_NAME);
+    trine_status status = *names ? TRINE_OK : RAISE(TRINE_ENOMEM, "no memory for the GPUs' names");
+    TRY(trine_world_agree(world->world, status));
+    return trine_all_gather(world, *names, name, size * GPU_NAME, TRINE_U8);
+}
+
+/* The same on every rank of the group. */
+static bool wants_nccl(const trine_comm *comm, const comm_gpu *gpu, const char *names) {
+    trine_transport choice = comm->world->choice;
+    if (comm->size == 1 || !gpu->nccl) return false;
+    return choice == TRINE_TRANSPORT_NCCL ||
+           (choice == TRINE_TRANSPORT_AUTO && have_one_each(comm, names));
+}
+
+/* ---- Making them ----------------------------------------------------------------------------- */
+
+/* An id that could not be made is zeros: the others then fail as well, instead of waiting. */
+static trine_status share_id(struct comm_gpus *g, trine_comm *comm, char id[NCCL_ID]) {
+    static const char none[NCCL_ID];
+    trine_status made = TRINE_OK;
+    memset(id, 0, NCCL_ID);
+    if (comm->rank == 0) made = g->nccl->make_id(g->rank, id);
+    TRY(trine_broadcast(comm, id, NCCL_ID, TRINE_U8, 0));
+    TRY(made);
+    CHECK(memcmp(id, none, NCCL_ID) != 0, TRINE_ENCCL, "group %s of %d: rank %d has made no id",
+          comm_group_name(comm->group), comm->size, comm->members[0]);
+    return TRINE_OK;
+}
+
+static trine_status join(struct comm_gpus *g, trine_comm *comm) {
+    char id[NCCL_ID];
+    const nccl_place place = {.name = comm_group_name(comm->group),
+                              .size = comm->size,
+                              .rank = comm->rank,
+                              .adds = comm->group == TRINE_DP || comm->group == TRINE_TP};
+    TRY(share_id(g, comm, id));
+    watchdog_note(comm, &(comm_call){.kind = TRINE_TALLY_BARRIER, .peer = NO_PEER});
+    TRY(g->nccl->join(g->rank, &comm->nccl_group, id, &place));
+    comm->nccl = g->nccl;
+    return TRINE_OK;
+}
+
+static trine_status join_all(struct comm_gpus *g, trine_mesh *mesh, const comm_gpu *gpu,
+                             const char *names) {
+    order o = making_order(mesh);
+    for (int i = 0; i < o.count; i++) {
+        trine_comm *comm = trine_mesh_group(mesh, o.groups[i]);
+        if (wants_nccl(comm, gpu, names)) TRY(join(g, comm));
+    }
+    return TRINE_OK;
+}
+
+static bool any_wants(const trine_mesh *mesh, const comm_gpu *gpu, const char *names) {
+    order o = making_order(mesh);
+    for (int i = 0; i < o.count; i++)
+        if (wants_nccl(trine_mesh_group(mesh, o.groups[i]), gpu, names)) return true;
+    return false;
+}
+
+static trine_status open_rank(struct comm_gpus *g, const comm_gpu *gpu) {
+    const nccl_setting setting = {gpu->dev, gpu->name, gpu->ordered, waits, g};
+    CHECK(g->nccl->abi == NCCL_ABI, TRINE_EUNSUPPORTED,
+          "the CUDA library's NCCL part has version %d, this library wants %d", g->nccl->abi,
+          NCCL_ABI);
+    TRY(g->nccl->open(&g->rank, &setting));
+    g->inner = g->dev->memory;
+    g->memory = *g->inner;
+    g->memory.read = watched_read;
+    g->memory.write = watched_write;
+    g->memory.wait = watched_wait;
+    g->dev->memory = &g->memory;
+    g->world->look = look;
+    g->world->look_context = g;
+    return TRINE_OK;
+}
+
+/* *out stays NULL where no group wants NCCL. */
+static trine_status prepare(struct comm_gpus **out, trine_mesh *mesh, const comm_gpu *gpu,
+                            const char *names) {
+    trine_world *world = trine_mesh_group(mesh, TRINE_WORLD)->world;
+    CHECK(gpu->nccl || world->choice != TRINE_TRANSPORT_NCCL, TRINE_EUNSUPPORTED,
+          "--transport nccl: the CUDA library was built without NCCL; choose auto");
+    if (!any_wants(mesh, gpu, names)) return TRINE_OK;
+    struct comm_gpus *g = *out = calloc(1, sizeof *g);
+    CHECK(g, TRINE_ENOMEM, "no memory for NCCL's groups");
+    g->nccl = gpu->nccl;
+    g->world = world;
+    g->dev = gpu->dev;
+    return open_rank(g, gpu);
+}
+
+static trine_status create(trine_mesh *mesh, const comm_gpu *gpu, const char *names) {
+    struct comm_gpus **g = &trine_mesh_group(mesh, TRINE_DP)->gpus;
+    trine_world *world = trine_mesh_group(mesh, TRINE_WORLD)->world;
+    ASSERT(!*g);
+    TRY(trine_world_agree(world, prepare(g, mesh, gpu, names)));
+    return trine_world_agree(world, *g ? join_all(*g, mesh, gpu, names) : TRINE_OK);
+}
+
+/* Without the others, some of which may have failed earlier. */
+static void give_up(trine_mesh *mesh) {
+    struct comm_gpus *g = trine_mesh_group(mesh, TRINE_DP)->gpus;
+    if (g && g->rank) g->nccl->abort(g->rank);
+    comm_gpu_destroy(mesh);
+}
+
+trine_status comm_gpu_create(trine_mesh *mesh, const comm_gpu *gpu) {
+    char *names;
+    trine_status status = gather_names(mesh, gpu->name, &names);
+    if (status == TRINE_OK) status = create(mesh, gpu, names);
+    free(names);
+    if (status != TRINE_OK) give_up(mesh);
+    TRY(status);
+    return TRINE_OK;
+}
+
+void comm_gpu_destroy(trine_mesh *mesh) {
+    trine_comm *dp = trine_mesh_group(mesh, TRINE_DP);
+    struct comm_gpus *g = dp ? dp->gpus : NULL;
+    if (!g) return;
+    for (int i = 0; i < TRINE_GROUPS; i++) {
+        trine_comm *comm = trine_mesh_group(mesh, (trine_group)i);
+        comm->nccl = NULL;
+        comm->nccl_group = NULL;
+    }
+    if (g->rank) g->nccl->close(&g->rank);
+    if (g->inner) g->dev->memory = g->inner;
+    g->world->look = NULL;
+    free(g);
+    dp->gpus = NULL;
+}
+
+bool comm_gpu_stages(const trine_mesh *mesh) {
+    order o = making_order(mesh);
+    for (int i = 0; i < o.count; i++) {
+        const trine_comm *comm = trine_mesh_group(mesh, o.groups[i]);
+        if (comm->size > 1 && !comm->nccl) return true;
+    }
+    return false;
+}
+
+/* ---- Fused messages -------------------------------------------------------------------------- */
+
+trine_status comm_group_begin(const trine_mesh *mesh) {
+    const struct comm_gpus *g = trine_mesh_group(mesh, TRINE_DP)->gpus;
+    return g ? g->nccl->begin(g->rank) : TRINE_OK;
+}
+
+trine_status comm_group_end(const trine_mesh *mesh) {
+    const struct comm_gpus *g = trine_mesh_group(mesh, TRINE_DP)->gpus;
+    return g ? g->nccl->end(g->rank) : TRINE_OK;
+}

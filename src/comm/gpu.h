@@ -1,0 +1,36 @@
+/* Groups of ranks that compute on GPUs: which of them go through NCCL, and what that needs on the
+ * library's side. A rank says once what its GPU is; then every group that moves device memory (dp,
+ * tp, tie and the four edges) is looked at: if its ranks have a GPU each, it gets a communicator of
+ * NCCL's for that memory; if some share one, which NCCL refuses, the memory is staged (far.h). Host
+ * memory goes through the group's own transport in any case.
+ *
+ * Communicators are made in one order on every rank, that of the mesh's groups, from ids that the
+ * group's first rank makes and broadcasts over its own transport. While they exist the device's
+ * reads, writes and waits do not block: they look at NCCL's errors and at the watchdog.
+ * Invariants: all ranks of an NCCL group call with far pointers, or all with host pointers; far.h's
+ * too. Cost: a communicator takes device memory of its own (tens to hundreds of MiB), and a second
+ * or so to make. */
+#ifndef TRINE_COMM_GPU_H
+#define TRINE_COMM_GPU_H
+
+#include "comm/comm.h"
+#include "device/device.h"
+
+typedef struct {
+    device *dev;      /* must outlive the mesh's gpu */
+    const void *nccl; /* the object's comm_nccl (nccl.h); NULL: it has none */
+    const char *name; /* tells it from all others of its host: its PCI address */
+    bool ordered;     /* NCCL's additions in rank order */
+} comm_gpu;
+
+/* Before comm_far_memory. Errors: TRINE_EUNSUPPORTED when the transport is forced to be nccl and the
+ * object has none; TRINE_ENCCL, TRINE_ENOMEM, TRINE_EMPI; on every rank alike.
+ * Collective over: world. */
+trine_status comm_gpu_create(trine_mesh *mesh, const comm_gpu *gpu);
+/* Ends NCCL's communicators; while the device is still open, when nothing is under way, after
+ * comm_far_memory(mesh, NULL). Does nothing without a GPU. Collective over: world. */
+void comm_gpu_destroy(trine_mesh *mesh);
+/* Whether some group of this rank stages device memory, so that far_memory needs mirrors. */
+bool comm_gpu_stages(const trine_mesh *mesh);
+
+#endif

@@ -1,0 +1,276 @@
+/* What the attention kernels share: tiles of a head's rows in shared memory, and the two products
+ * that attention consists of. Attention never writes the (T, T) matrix: a tile of scores lives in
+ * registers and goes through shared memory once (Dao et al., "FlashAttention", 2022, algorithm 1
+ * and appendix B; Dao, "FlashAttention-2", 2023, section 3: the loop over keys inside). Tiles above
+ * the diagonal are never visited.
+ *
+ * A block of 128 threads is 16 groups (ty) of 8 (tx). Tiles have ROWS * 16 rows and COLS * 8 columns;
+ * a thread has rows ty + 16 i and columns tx + 8 j of the scores, so that what a warp reads at once
+ * is 8 rows of one tile and 4 of the other, and columns 4 tx + 32 g, four each, of an output. Rows
+ * of tiles are WIDTH + 4 floats apart, an odd number of 16-byte pieces: the 8 rows lie in 8
+ * different groups of banks. WIDTH is D, padded with zeros to a multiple of 32.
+ *
+ * What bounds them: fp32 products without tensor cores, 128 a clock and multiprocessor (67 TFLOP/s
+ * on an H200). With 4 x 8 scores a thread, 12 loads of 16 bytes feed 128 fused multiply-adds of a
+ * thread; a warp's load takes one pass of the 32 banks, so that shared memory is busy for 12 of 32
+ * clocks. Global memory matters little: at T 1024 and D 64 a tile of keys and values (32 KiB, mostly
+ * from L2) serves 64 queries, 1 MFLOP.
+ *
+ * Invariants: every sum's order is fixed by the shape, so two runs give equal bits; a score above
+ * the diagonal takes part in nothing, not even multiplied by zero (0 times a NaN is a NaN). */
+#ifndef TRINE_DEVICE_CUDA_ATTENTION_CUH
+#define TRINE_DEVICE_CUDA_ATTENTION_CUH
+
+#include <math.h>
+
+#include "device/cuda/cuda.h"
+
+#define ATTENTION_TX      8
+#define ATTENTION_TY      16
+#define ATTENTION_THREADS (ATTENTION_TX * ATTENTION_TY)
+#define ATTENTION_WIDEST  256 /* D */
+
+#define LOG2_E 1.44269504f
+#define LN_2   0.693147181f
+
+/* Row t of head h of sample b: of q, k, v at (b T + t) 3 H D + {0, 1, 2} H D + h D in qkv, of y at
+ * ((b T + t) H + h) D. */
+typedef struct {
+    size_t T, H, D;
+    float scale; /* 1 / sqrt(D) */
+    int wide;    /* rows may be read and written 16 bytes at a time */
+} attention_shape;
+
+static inline attention_shape attention_shape_of(size_t T, size_t H, size_t D) {
+    return {T, H, D, 1.0f / sqrtf((float)D), D % 4 == 0};
+}
+
+/* Call for every tensor of the kernel. */
+static inline void attention_look(attention_shape *s, const void *tensor) {
+    if ((uintptr_t)tensor % 16 != 0) s->wide = 0;
+}
+
+static inline __host__ __device__ size_t attention_qkv_at(const attention_shape *s, size_t head,
+                                                          size_t t) {
+    return ((head / s->H * s->T + t) * 3 * s->H + head % s->H) * s->D;
+}
+
+static inline __host__ __device__ size_t attention_y_at(const attention_shape *s, size_t head,
+                                                        size_t t) {
+    return ((head / s->H * s->T + t) * s->H + head % s->H) * s->D;
+}
+
+/* Floats of a tile. */
+static inline __host__ __device__ constexpr int attention_tile(int rows, int width) {
+    return rows * (width + 4);
+}
+
+static inline __host__ __device__ constexpr int attention_larger(int a, int b) {
+    return a > b ? a : b;
+}
+
+static __device__ inline int attention_tx(void) {
+    return (int)threadIdx.x % ATTENTION_TX;
+}
+
+static __device__ inline int attention_ty(void) {
+    return (int)threadIdx.x / ATTENTION_TX;
+}
+
+/* ---- Global memory ---- */
+
+/* Elements c to c + 3 of a row, zero from D on. */
+static __device__ inline float4 attention_read(const float *row, size_t c,
+                                               const attention_shape *s) {
+    float4 x = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+    if (c < s->D) x.x = row[c];
+    if (c + 1 < s->D) x.y = row[c + 1];
+    if (c + 2 < s->D) x.z = row[c + 2];
+    if (c + 3 < s->D) x.w = row[c + 3];
+    return x;
+}
+
+static __device__ inline void attention_write(float *row, size_t c, const float x[4], float factor,
+                                              const attention_shape *s) {
+    if (s->wide && c < s->D) {
+        *(float4 *)(row + c) =
+            make_float4(x[0] * factor, x[1] * factor, x[2] * factor, x[3] * factor);
+        return;
+    }
+    for (int i = 0; i < 4; i++)
+        if (c + (size_t)i < s->D) row[c + (size_t)i] = x[i] * factor;
+}
+
+/* Threads that share a row of a tile when it is loaded, 16 bytes each: a power of two. */
+static inline __host__ __device__ constexpr int attention_sharers(int width) {
+    return width <= 32 ? 8 : width <= 64 ? 16 : width <= 128 ? 32 : 64;
+}
+
+/* tile (ROWS, WIDTH) = rows of `from`, zeros from row `left` on. All of a thread's loads are under
+ * way before the first is needed. */
+template <int ROWS, int WIDTH>
+static __device__ inline void attention_load(float *tile, const float *from, size_t stride,
+                                             size_t left, const attention_shape *s) {
+    const int sharers = attention_sharers(WIDTH), step = ATTENTION_THREADS / sharers;
+    const int first = (int)threadIdx.x / sharers, c = (int)threadIdx.x % sharers * 4;
+    const int end = left < ROWS ? (int)left : ROWS;
+    if (c >= WIDTH) return;
+    const float *row = from + (size_t)first * stride;
+    float *to = tile + first * (WIDTH + 4) + c;
+    if (s->wide) {
+        const bool inside = (size_t)c < s->D;
+#pragma unroll 4
+        for (int n = 0; n < ROWS; n += step) {
+            float4 x = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+            if (inside && first + n < end) x = *(const float4 *)(row + c);
+            *(float4 *)(to + n * (WIDTH + 4)) = x;
+            row += (size_t)step * stride;
+        }
+        return;
+    }
+#pragma unroll 1
+    for (int n = 0; n < ROWS; n += step) {
+        float4 x = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+        if (first + n < end) x = attention_read(row, (size_t)c, s);
+        *(float4 *)(to + n * (WIDTH + 4)) = x;
+        row += (size_t)step * stride;
+    }
+}
+
+/* A thread's part of row `row`, times `factor`. */
+template <int WIDTH>
+static __device__ inline void attention_store(float *row, const float out[WIDTH / 8], float factor,
+                                              const attention_shape *s) {
+#pragma unroll
+    for (int g = 0; g < WIDTH / 32; g++)
+        attention_write(row, (size_t)(4 * attention_tx() + 32 * g), out + 4 * g, factor, s);
+}
+
+/* ---- The two products ---- */
+
+/* scores = a b^T over the first D columns, in ascending order: a (16 ROWS, WIDTH), b (8 COLS, WIDTH). */
+template <int WIDTH, int ROWS, int COLS>
+static __device__ inline void attention_scores(float scores[ROWS][COLS], const float *a,
+                                               const float *b, int D) {
+    a += attention_ty() * (WIDTH + 4);
+    b += attention_tx() * (WIDTH + 4);
+#pragma unroll
+    for (int i = 0; i < ROWS; i++)
+#pragma unroll
+        for (int j = 0; j < COLS; j++) scores[i][j] = 0.0f;
+#pragma unroll 2
+    for (int c = 0; c < D; c += 4) {
+        float4 left[ROWS];
+#pragma unroll
+        for (int i = 0; i < ROWS; i++)
+            left[i] = *(const float4 *)(a + i * ATTENTION_TY * (WIDTH + 4) + c);
+#pragma unroll
+        for (int j = 0; j < COLS; j++) {
+            float4 right = *(const float4 *)(b + j * ATTENTION_TX * (WIDTH + 4) + c);
+#pragma unroll
+            for (int i = 0; i < ROWS; i++) {
+                float sum = scores[i][j];
+                sum = fmaf(left[i].x, right.x, sum);
+                sum = fmaf(left[i].y, right.y, sum);
+                sum = fmaf(left[i].z, right.z, sum);
+                scores[i][j] = fmaf(left[i].w, right.w, sum);
+            }
+        }
+    }
+}
+
+/* A thread's scores to shared memory, (16 ROWS, 8 COLS). */
+template <int ROWS, int COLS>
+static __device__ inline void attention_share(float *to, const float scores[ROWS][COLS]) {
+    to += attention_ty() * (8 * COLS + 4) + attention_tx();
+#pragma unroll
+    for (int i = 0; i < ROWS; i++)
+#pragma unroll
+        for (int j = 0; j < COLS; j++)
+            to[i * ATTENTION_TY * (8 * COLS + 4) + j * ATTENTION_TX] = scores[i][j];
+}
+
+/* Row i of a thread takes terms [first[i], end[i]). */
+template <int ROWS> struct attention_terms {
+    int first[ROWS], end[ROWS];
+};
+
+/* Each query sees the keys up to itself; `ahead` is the first query of the tile minus its first key. */
+template <int ROWS>
+static __device__ inline attention_terms<ROWS> attention_up_to_itself(int ahead) {
+    attention_terms<ROWS> terms;
+#pragma unroll
+    for (int i = 0; i < ROWS; i++) {
+        terms.first[i] = 0;
+        terms.end[i] = ahead + attention_ty() + ATTENTION_TY * i + 1;
+    }
+    return terms;
+}
+
+/* out += p v: p (16 ROWS, TERMS), v (TERMS, WIDTH). SEEN: each row takes its `terms` only. */
+template <int WIDTH, int ROWS, int TERMS, bool SEEN>
+static __device__ inline void attention_values(float out[ROWS][WIDTH / 8], const float *p,
+                                               const float *v, const attention_terms<ROWS> &terms) {
+    p += attention_ty() * (TERMS + 4);
+    v += 4 * attention_tx();
+#pragma unroll 1
+    for (int n = 0; n < TERMS; n += 4) {
+        float4 left[ROWS];
+#pragma unroll
+        for (int i = 0; i < ROWS; i++)
+            left[i] = *(const float4 *)(p + i * ATTENTION_TY * (TERMS + 4) + n);
+#pragma unroll
+        for (int m = 0; m < 4; m++)
+#pragma unroll
+            for (int g = 0; g < WIDTH / 32; g++) {
+                float4 right = *(const float4 *)(v + (n + m) * (WIDTH + 4) + 32 * g);
+#pragma unroll
+                for (int i = 0; i < ROWS; i++) {
+                    if (SEEN && (n + m < terms.first[i] || n + m >= terms.end[i])) continue;
+                    float x = m == 0 ? left[i].x : m == 1 ? left[i].y : m == 2 ? left[i].z : left[i].w;
+                    float *sum = out[i] + 4 * g;
+                    sum[0] = fmaf(x, right.x, sum[0]);
+                    sum[1] = fmaf(x, right.y, sum[1]);
+                    sum[2] = fmaf(x, right.z, sum[2]);
+                    sum[3] = fmaf(x, right.w, sum[3]);
+                }
+            }
+    }
+}
+
+/* Sum over the 8 threads of a row, in a fixed order; all get it. */
+static __device__ inline float attention_row_sum(float x) {
+    x += __shfl_xor_sync(ALL_LANES, x, 1);
+    x += __shfl_xor_sync(ALL_LANES, x, 2);
+    return x + __shfl_xor_sync(ALL_LANES, x, 4);
+}
+
+static __device__ inline float attention_row_max(float x) {
+    x = fmaxf(x, __shfl_xor_sync(ALL_LANES, x, 1));
+    x = fmaxf(x, __shfl_xor_sync(ALL_LANES, x, 2));
+    return fmaxf(x, __shfl_xor_sync(ALL_LANES, x, 4));
+}
+
+/* ---- Choosing a kernel ---- */
+
+/* Bytes of shared memory that a block may have. */
+static inline trine_status attention_room(const device *d, size_t *bytes) {
+    int most = 0;
+    TRY_CUDA(cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin,
+                                    cuda_of(d)->ordinal));
+    *bytes = (size_t)most;
+    return TRINE_OK;
+}
+
+/* Blocks of a launch: one for every tile of `rows` rows of every head. */
+static inline trine_status attention_blocks(unsigned *blocks, size_t B, size_t T, size_t H,
+                                            size_t rows) {
+    size_t tiles = (T + rows - 1) / rows;
+    CHECK(T < 0x7fffff00, TRINE_EMATH, "attention on sequences of %zu", T);
+    CHECK(B * H <= 0x7fffffff / tiles, TRINE_EMATH,
+          "attention on B %zu, T %zu, H %zu: more blocks than a GPU takes", B, T, H);
+    *blocks = (unsigned)(tiles * B * H);
+    return TRINE_OK;
+}
+
+#endif

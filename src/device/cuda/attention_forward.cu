@@ -1,0 +1,151 @@
+/* A block has 16 ROWS queries of one head and goes over the keys up to its last query, 8 COLS at a
+ * time. For each query it keeps the maximum so far and the sum of exponentials relative to it, and
+ * scales what it has when the maximum grows. Scores are in units of log 2: exp2f is one instruction
+ * and a few, and max and log add the unit back.
+ *
+ * Arithmetic: 2 products of 2 D flop for each pair below the diagonal, B H (T (T + 1) / 2) 4 D flop,
+ * and half a tile's more on the diagonal; one exponential a pair. Blocks with most keys start first. */
+#include "device/cuda/attention.cuh"
+
+/* scores: from a product to exp2(score - max), with max and sums brought up to date; `factor` is what
+ * sums and outputs so far are to be multiplied by. */
+template <int ROWS, int COLS>
+static __device__ inline void exponentials(float scores[ROWS][COLS], float max[ROWS],
+                                           float sum[ROWS], float factor[ROWS]) {
+#pragma unroll
+    for (int i = 0; i < ROWS; i++) {
+        float next = max[i];
+#pragma unroll
+        for (int j = 0; j < COLS; j++) next = fmaxf(next, scores[i][j]);
+        next = attention_row_max(next);
+        /* A row that has seen nothing but -infinity: they count as zeros so far. */
+        float base = next == -INFINITY ? 0.0f : next;
+        factor[i] = exp2f(max[i] - base);
+        sum[i] *= factor[i];
+        max[i] = next;
+#pragma unroll
+        for (int j = 0; j < COLS; j++) {
+            scores[i][j] = exp2f(scores[i][j] - base);
+            sum[i] += scores[i][j];
+        }
+    }
+}
+
+/* Scores in units of log 2, -infinity where key > query; `ahead` is the first query minus the first
+ * key of the tile. */
+template <int ROWS, int COLS>
+static __device__ inline void mask(float scores[ROWS][COLS], int ahead, float scale) {
+#pragma unroll
+    for (int i = 0; i < ROWS; i++)
+#pragma unroll
+        for (int j = 0; j < COLS; j++) {
+            bool seen = attention_tx() + ATTENTION_TX * j <=
+                        ahead + attention_ty() + ATTENTION_TY * i;
+            scores[i][j] = seen ? scores[i][j] * scale : -INFINITY;
+        }
+}
+
+template <int WIDTH, int ROWS>
+static __device__ inline void rescale(float out[ROWS][WIDTH / 8], const float factor[ROWS]) {
+#pragma unroll
+    for (int i = 0; i < ROWS; i++)
+#pragma unroll
+        for (int n = 0; n < WIDTH / 8; n++) out[i][n] *= factor[i];
+}
+
+template <int WIDTH, int ROWS>
+static __device__ inline void finish(float *y, float *lse, const float out[ROWS][WIDTH / 8],
+                                     const float max[ROWS], float sum[ROWS], size_t head,
+                                     size_t query, const attention_shape *s) {
+#pragma unroll
+    for (int i = 0; i < ROWS; i++) {
+        size_t t = query + (size_t)(attention_ty() + ATTENTION_TY * i);
+        float all = attention_row_sum(sum[i]);
+        if (t >= s->T) continue;
+        attention_store<WIDTH>(y + attention_y_at(s, head, t), out[i], 1.0f / all, s);
+        if (attention_tx() == 0) lse[head * s->T + t] = max[i] * LN_2 + logf(all);
+    }
+}
+
+template <int WIDTH, int ROWS, int COLS> static constexpr int shared_floats() {
+    return attention_tile(16 * ROWS, WIDTH) + attention_tile(8 * COLS, WIDTH) +
+           attention_larger(attention_tile(8 * COLS, WIDTH), attention_tile(16 * ROWS, 8 * COLS));
+}
+
+template <int WIDTH, int ROWS, int COLS, int BLOCKS>
+__global__ void __launch_bounds__(ATTENTION_THREADS, BLOCKS)
+attention_forward(float *y, float *lse, const float *qkv, size_t heads,
+                                  attention_shape s) {
+    SHARED_MEMORY(float, shared);
+    /* The keys have been read when the exponentials are written. */
+    float *q = shared, *v = q + attention_tile(16 * ROWS, WIDTH),
+          *k = v + attention_tile(8 * COLS, WIDTH), *p = k;
+    size_t head = blockIdx.x % heads, tile = (gridDim.x - 1 - blockIdx.x) / heads;
+    size_t query = tile * 16 * ROWS, stride = 3 * s.H * s.D, HD = s.H * s.D;
+    size_t end = query + 16 * ROWS < s.T ? query + 16 * ROWS : s.T;
+    const float *rows = qkv + attention_qkv_at(&s, head, 0);
+    float out[ROWS][WIDTH / 8] = {}, max[ROWS], sum[ROWS], factor[ROWS], scores[ROWS][COLS];
+    for (int i = 0; i < ROWS; i++) max[i] = -INFINITY, sum[i] = 0.0f;
+    attention_load<16 * ROWS, WIDTH>(q, rows + query * stride, stride, end - query, &s);
+    for (size_t key = 0; key < end; key += 8 * COLS) {
+        const float *from = rows + key * stride;
+        __syncthreads();
+        attention_load<8 * COLS, WIDTH>(k, from + HD, stride, s.T - key, &s);
+        attention_load<8 * COLS, WIDTH>(v, from + 2 * HD, stride, s.T - key, &s);
+        __syncthreads();
+        attention_scores<WIDTH, ROWS, COLS>(scores, q, k, (int)s.D);
+        mask<ROWS, COLS>(scores, (int)query - (int)key, s.scale * LOG2_E);
+        exponentials<ROWS, COLS>(scores, max, sum, factor);
+        rescale<WIDTH, ROWS>(out, factor);
+        __syncthreads();
+        attention_share<ROWS, COLS>(p, scores);
+        __syncthreads();
+        attention_terms<ROWS> terms = attention_up_to_itself<ROWS>((int)query - (int)key);
+        if (key + 8 * COLS <= query)
+            attention_values<WIDTH, ROWS, 8 * COLS, false>(out, p, v, terms);
+        else
+            attention_values<WIDTH, ROWS, 8 * COLS, true>(out, p, v, terms);
+    }
+    finish<WIDTH, ROWS>(y, lse, out, max, sum, head, query, &s);
+}
+
+/* ---- The host's part ---- */
+
+typedef struct {
+    size_t width, rows, bytes; /* rows of a tile; bytes of shared memory */
+    void (*kernel)(float *, float *, const float *, size_t, attention_shape);
+} variant;
+
+#define VARIANT(width, rows, cols, blocks)                                                         \
+    {                                                                                              \
+        width, 16 * rows, shared_floats<width, rows, cols>() * sizeof(float),                      \
+            attention_forward<width, rows, cols, blocks>                                           \
+    }
+
+/* By width. All fit the 99 KiB that the smallest of today's GPUs give a block. The last number is
+ * how many an H200's multiprocessor has room for: they wait for memory at different times. */
+static const variant variants[] = {
+    VARIANT(32, 4, 8, 3),  VARIANT(64, 4, 8, 3),  VARIANT(96, 4, 8, 2),
+    VARIANT(128, 4, 8, 2), VARIANT(256, 2, 4, 2),
+};
+
+trine_status cuda_attention_forward(device *d, void *y, float *lse, const void *qkv, void *work,
+                                    size_t B, size_t T, size_t H, size_t D) {
+    (void)work;
+    if (B == 0 || T == 0 || H == 0 || D == 0) return TRINE_OK;
+    CHECK(D <= ATTENTION_WIDEST, TRINE_EUNSUPPORTED,
+          "attention on the cuda device takes heads of width up to %d, not %zu", ATTENTION_WIDEST,
+          D);
+    const variant *v = variants;
+    while (v->width < D) v++;
+    attention_shape s = attention_shape_of(T, H, D);
+    attention_look(&s, y);
+    attention_look(&s, qkv);
+    unsigned blocks = 0;
+    TRY(attention_blocks(&blocks, B, T, H, v->rows));
+    TRY_CUDA(cudaFuncSetAttribute(v->kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                  (int)v->bytes));
+    LAUNCH(d, v->kernel, blocks, ATTENTION_THREADS, v->bytes)
+    ((float *)y, lse, (const float *)qkv, B * H, s);
+    return LAUNCHED(attention_forward);
+}

@@ -1,0 +1,204 @@
+/* The tables of the cuda device and what opens and closes it. Everything that it does is done in
+ * order on one stream, the compute stream. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "device/cuda/cuda.h"
+
+/* ---- Memory ------------------------------------------------------------------------------------ */
+
+/* Copies and fills return nothing: what they could not do is kept for the next call that can say it.
+ * The first one counts, the others follow from it. */
+static void keep(device *d, cudaError_t e) {
+    if (e != cudaSuccess && cuda_of(d)->failed == cudaSuccess) cuda_of(d)->failed = e;
+}
+
+/* Waits for all that is in the queue; what fails there is the device's end. */
+static trine_status finish(device *d) {
+    keep(d, cudaStreamSynchronize(cuda_of(d)->compute));
+    cudaError_t e = cuda_of(d)->failed;
+    CHECK(e == cudaSuccess, TRINE_EMATH, "GPU %d: %s", cuda_of(d)->ordinal, cudaGetErrorString(e));
+    return TRINE_OK;
+}
+
+static trine_status memory_alloc(device *d, void **p, size_t bytes) {
+    size_t left = 0, all = 0;
+    cudaError_t e = cudaMalloc(p, bytes);
+    if (e == cudaErrorMemoryAllocation) {
+        (void)cudaGetLastError(); /* it has been heard */
+        (void)cudaMemGetInfo(&left, &all);
+        return RAISE(TRINE_ENOMEM, "no memory for %zu bytes on GPU %d: %zu of its %zu are free",
+                     bytes, cuda_of(d)->ordinal, left, all);
+    }
+    CHECK(e == cudaSuccess, TRINE_EMATH, "GPU %d: %s", cuda_of(d)->ordinal, cudaGetErrorString(e));
+    keep(d, cudaMemsetAsync(*p, 0, bytes, cuda_of(d)->compute));
+    return TRINE_OK;
+}
+
+static void memory_free(device *d, void *p, size_t bytes) {
+    (void)bytes;
+    keep(d, cudaStreamSynchronize(cuda_of(d)->compute)); /* somebody may still use it */
+    keep(d, cudaFree(p));
+}
+
+static void memory_copy(device *d, void *dst, const void *src, size_t bytes) {
+    keep(d, cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDeviceToDevice, cuda_of(d)->compute));
+}
+
+static void memory_zero(device *d, void *dst, size_t bytes) {
+    keep(d, cudaMemsetAsync(dst, 0, bytes, cuda_of(d)->compute));
+}
+
+static trine_status memory_read(device *d, void *host, const void *src, size_t bytes) {
+    keep(d, cudaMemcpyAsync(host, src, bytes, cudaMemcpyDeviceToHost, cuda_of(d)->compute));
+    return finish(d);
+}
+
+static trine_status memory_write(device *d, void *dst, const void *host, size_t bytes) {
+    keep(d, cudaMemcpyAsync(dst, host, bytes, cudaMemcpyHostToDevice, cuda_of(d)->compute));
+    return finish(d);
+}
+
+static const device_memory memory = {
+    false, memory_alloc, memory_free, memory_copy, memory_zero, memory_read, memory_write, finish,
+};
+
+/* ---- Operators --------------------------------------------------------------------------------- */
+
+/* C++ before 20 has no names here: each line sets its own field. */
+static ops operators(void) {
+    ops table;
+    table.linear_forward = cuda_linear_forward;
+    table.linear_backward_input = cuda_linear_backward_input;
+    table.linear_backward_weight = cuda_linear_backward_weight;
+    table.bias_residual = cuda_bias_residual;
+    table.bias_backward = cuda_bias_backward;
+    table.norm_forward = cuda_norm_forward;
+    table.norm_backward = cuda_norm_backward;
+    table.gelu_forward = cuda_gelu_forward;
+    table.gelu_backward = cuda_gelu_backward;
+    table.attention_forward = cuda_attention_forward;
+    table.attention_backward = cuda_attention_backward;
+    table.attention_workspace = cuda_attention_workspace;
+    table.embedding_forward = cuda_embedding_forward;
+    table.embedding_backward = cuda_embedding_backward;
+    table.position_forward = cuda_position_forward;
+    table.position_backward = cuda_position_backward;
+    table.xent_max = cuda_xent_max;
+    table.xent_sums = cuda_xent_sums;
+    table.xent_loss = cuda_xent_loss;
+    table.xent_backward = cuda_xent_backward;
+    table.add = cuda_add;
+    table.sum_squares = cuda_sum_squares;
+    table.adamw = cuda_adamw;
+    return table;
+}
+
+static const ops ops_cuda = operators();
+
+/* ---- A GPU ------------------------------------------------------------------------------------- */
+
+static int gpu_count(char *why, size_t size) {
+    int count = 0;
+    cudaError_t e = cudaGetDeviceCount(&count);
+    if (e == cudaSuccess && count > 0) return count;
+    (void)cudaGetLastError();
+    snprintf(why, size, "%s", e == cudaSuccess ? "there is none" : cudaGetErrorString(e));
+    return 0;
+}
+
+/* What failed has been heard once it is raised: the next launch shall not find it. */
+#define TRY_OPEN(call)                                                                             \
+    do {                                                                                           \
+        cudaError_t try_open_ = (call);                                                            \
+        if (try_open_ != cudaSuccess) (void)cudaGetLastError();                                    \
+        CHECK(try_open_ != cudaErrorMemoryAllocation, TRINE_ENOMEM,                                \
+              "GPU %d has no memory left for the device itself: %s", cuda_of(d)->ordinal,          \
+              cudaGetErrorString(try_open_));                                                      \
+        CHECK(try_open_ == cudaSuccess, TRINE_EUNSUPPORTED, "GPU %d cannot be used: %s",           \
+              cuda_of(d)->ordinal, cudaGetErrorString(try_open_));                                 \
+    } while (0)
+
+/* The fill is the first work that the GPU gets: a driver or a GPU that cannot run it shows here. */
+static trine_status gpu_set_up(device *d) {
+    cuda_state *s = cuda_of(d);
+    TRY_OPEN(cudaSetDevice(s->ordinal));
+    TRY_OPEN(cudaDeviceGetAttribute(&s->multiprocessors, cudaDevAttrMultiProcessorCount,
+                                    s->ordinal));
+    TRY_OPEN(cudaStreamCreateWithFlags(&s->compute, cudaStreamNonBlocking));
+    TRY_OPEN(cudaMalloc((void **)&s->scratch, CUDA_SCRATCH * sizeof *s->scratch));
+    TRY_OPEN(cudaMalloc(&s->workspace, CUDA_WORKSPACE));
+    TRY_OPEN(cudaMemsetAsync(s->scratch, 0, CUDA_SCRATCH * sizeof *s->scratch, s->compute));
+    TRY_OPEN(cudaStreamSynchronize(s->compute));
+    TRY(cuda_matmuls_create(d));
+    return TRINE_OK;
+}
+
+static void gpu_close(device *d) {
+    cuda_state *s = cuda_of(d);
+    if (s->compute) (void)cudaStreamSynchronize(s->compute);
+    if (s->matmuls) cuda_matmuls_destroy(d);
+    if (s->workspace) (void)cudaFree(s->workspace);
+    if (s->scratch) (void)cudaFree(s->scratch);
+    if (s->compute) (void)cudaStreamDestroy(s->compute);
+    free(s);
+    d->state = NULL;
+}
+
+static trine_status gpu_open(device *d, int ordinal) {
+    cuda_state *s = (cuda_state *)calloc(1, sizeof *s);
+    CHECK(s, TRINE_ENOMEM, "no memory for a cuda device");
+    s->ordinal = ordinal;
+    d->state = s;
+    trine_status status = gpu_set_up(d);
+    if (status != TRINE_OK) gpu_close(d);
+    TRY(status);
+    return TRINE_OK;
+}
+
+static trine_status gpu_info(const device *d, cuda_info *info) {
+    cuda_state *s = cuda_of(d);
+    cudaDeviceProp properties;
+    size_t all = 0, left = 0;
+    *info = {};
+    TRY_CUDA(cudaGetDeviceProperties(&properties, s->ordinal));
+    TRY_CUDA(cudaMemGetInfo(&left, &all));
+    TRY_CUDA(cudaDeviceGetPCIBusId(info->bus, (int)sizeof info->bus, s->ordinal));
+    TRY_CUDA(cudaDriverGetVersion(&info->driver));
+    TRY_CUDA(cudaRuntimeGetVersion(&info->runtime));
+    snprintf(info->model, sizeof info->model, "%.*s", (int)sizeof info->model - 1, properties.name);
+    info->bytes = all;
+    info->free_bytes = left;
+    info->own_bytes = CUDA_SCRATCH * sizeof *s->scratch + CUDA_WORKSPACE;
+    info->cache = (uint64_t)properties.l2CacheSize;
+    info->sm = properties.major * 10 + properties.minor;
+    info->multiprocessors = s->multiprocessors;
+    return TRINE_OK;
+}
+
+static trine_status gpu_pin(device *d, void *p, size_t bytes) {
+    cudaError_t e = cudaHostRegister(p, bytes, cudaHostRegisterDefault);
+    if (e != cudaSuccess) (void)cudaGetLastError();
+    CHECK(e == cudaSuccess, TRINE_ENOMEM, "GPU %d: %zu bytes of host memory cannot be pinned: %s",
+          cuda_of(d)->ordinal, bytes, cudaGetErrorString(e));
+    return TRINE_OK;
+}
+
+static void gpu_unpin(device *d, void *p) {
+    keep(d, cudaStreamSynchronize(cuda_of(d)->compute));
+    keep(d, cudaHostUnregister(p));
+}
+
+/* ---- The seam ---------------------------------------------------------------------------------- */
+
+static cuda_backend backend = {
+    CUDA_ABI, &ops_cuda, &memory, gpu_count, gpu_open, gpu_close, gpu_info, gpu_pin, gpu_unpin,
+    NULL,     &cuda_measures_all,
+};
+
+extern "C" __attribute__((visibility("default"))) const cuda_backend *
+trine_cuda_load(const cuda_host *host) {
+    cuda_host_set(host);
+    backend.nccl = cuda_nccl_table();
+    return &backend;
+}

@@ -1,0 +1,77 @@
+#include "device/cuda/kernel.cuh"
+
+/* ---- y = (y + bias) + residual ----------------------------------------------------------------- */
+
+/* A thread keeps its four columns' bias and goes down the rows. */
+template <bool VECTOR>
+static __global__ void bias_residual_kernel(real *y, const real *bias, const real *residual,
+                                            size_t T, size_t N) {
+    size_t n = 4 * ((size_t)blockIdx.x * blockDim.x + threadIdx.x);
+    four add = {};
+    if (bias) add = load_row<VECTOR>(bias, n, N);
+    for (size_t t = blockIdx.y; t < T; t += gridDim.y) {
+        four out = load_row<VECTOR>(y + t * N, n, N), rest = {};
+        if (residual) rest = load_row<VECTOR>(residual + t * N, n, N);
+        if (bias)
+            for (int j = 0; j < 4; j++) out.at[j] += add.at[j];
+        if (residual)
+            for (int j = 0; j < 4; j++) out.at[j] += rest.at[j];
+        store_row<VECTOR>(y + t * N, n, N, out);
+    }
+}
+
+trine_status cuda_bias_residual(device *d, void *y, const void *bias, const void *residual,
+                                size_t T, size_t N) {
+    if (T == 0 || N == 0 || (!bias && !residual)) return TRINE_OK;
+    cuda_plane p = cuda_plane_of(d, T, N);
+    if (N % 4 == 0 && cuda_aligned(y) && cuda_aligned(bias) && cuda_aligned(residual))
+        LAUNCH(d, bias_residual_kernel<true>, p.grid, p.block, 0)
+        ((real *)y, (const real *)bias, (const real *)residual, T, N);
+    else
+        LAUNCH(d, bias_residual_kernel<false>, p.grid, p.block, 0)
+        ((real *)y, (const real *)bias, (const real *)residual, T, N);
+    return LAUNCHED(bias_residual_kernel);
+}
+
+/* ---- Column sums ------------------------------------------------------------------------------- */
+
+/* Rows that a thread has in flight. */
+#define AHEAD 8
+
+/* pieces (gridDim.y, N): piece p is the sum, ascending, of `rows` rows from p * rows on. */
+template <bool VECTOR>
+static __global__ LOADS_FIRST(256, 4) void bias_backward_kernel(float *pieces, const real *dy, size_t T, size_t N,
+                                            size_t rows) {
+    size_t n = 4 * ((size_t)blockIdx.x * blockDim.x + threadIdx.x);
+    size_t begin = blockIdx.y * rows, end = begin + rows < T ? begin + rows : T;
+    four sum = {};
+    for (size_t t = begin; t < end; t += AHEAD) {
+        four x[AHEAD];
+        for (int u = 0; u < AHEAD; u++)
+            x[u] = load_row<VECTOR>(dy + (t + u) * N, n, t + u < end ? N : 0);
+        for (int u = 0; u < AHEAD; u++)
+            for (int j = 0; j < 4; j++) sum.at[j] += x[u].at[j];
+    }
+    store_row<VECTOR>(pieces + blockIdx.y * N, n, N, sum);
+}
+
+trine_status cuda_bias_backward(device *d, float *dbias, const void *dy, size_t T, size_t N,
+                                grad_mode mode) {
+    if (N == 0) return TRINE_OK;
+    float *pieces = cuda_of(d)->scratch;
+    cuda_cut cut = T ? cuda_cut_of(T, N) : cuda_cut{0, 0};
+    CHECK(cut.count <= CUDA_SCRATCH / N, TRINE_EUNSUPPORTED,
+          "column sums of a matrix of %zu columns; the cuda device has scratch for %zu", N,
+          CUDA_SCRATCH);
+    if (T > 0) {
+        dim3 block = cuda_plane_of(d, 1, N).block, grid(cuda_plane_of(d, 1, N).grid.x, cut.count);
+        if (N % 4 == 0 && cuda_aligned(dy))
+            LAUNCH(d, bias_backward_kernel<true>, grid, block, 0)
+            (pieces, (const real *)dy, T, N, cut.rows);
+        else
+            LAUNCH(d, bias_backward_kernel<false>, grid, block, 0)
+            (pieces, (const real *)dy, T, N, cut.rows);
+        TRY(LAUNCHED(bias_backward_kernel));
+    }
+    return cuda_sum_pieces(d, dbias, NULL, pieces, cut.count, N, N, mode);
+}

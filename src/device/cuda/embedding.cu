@@ -1,0 +1,181 @@
+/* Rows of a table by token, and their gradients.
+ *
+ * The backward pass adds in ascending t without atomics and without an index in memory. Each block
+ * owns the table's rows v with v mod tiles = blockIdx.x (so that frequent tokens, which have low
+ * numbers, spread over blocks). It looks at all tokens in ascending t, lists those that are its own
+ * in shared memory, and when the list is nearly full or all are seen, its warps add: a warp has 128
+ * columns of one row at a time, finds the row's tokens in the list, and keeps the sum in registers.
+ * Every element of the table is owned by one thread at a time.
+ * Cost: every block reads all tokens, from the L2 cache (at most 1024 blocks of 4 T bytes); dx is
+ * read once; a row is written once, and read too when it is added to. A token that occurs n times
+ * makes one warp go through n loads, AHEAD at a time: some n / AHEAD latencies of memory, which shows
+ * when a token makes up more than some 5% of 32768. Scratch: none; 16 KiB of shared memory. */
+#include "device/cuda/kernel.cuh"
+
+/* ---- Forward ----------------------------------------------------------------------------------- */
+
+/* Rows that a thread has in flight. */
+#define ROWS 4
+
+template <bool VECTOR>
+static __global__ LOADS_FIRST(256, 6) void embedding_forward_kernel(real *x, const real *table, const int32_t *tokens,
+                                                int32_t first, size_t T, size_t C, size_t V) {
+    size_t c = 4 * ((size_t)blockIdx.x * blockDim.x + threadIdx.x);
+    for (size_t t0 = (size_t)blockIdx.y * ROWS; t0 < T; t0 += (size_t)gridDim.y * ROWS) {
+        int64_t row[ROWS];
+        four out[ROWS];
+        for (int u = 0; u < ROWS; u++)
+            row[u] = t0 + u < T ? (int64_t)tokens[t0 + u] - first : -1;
+        for (int u = 0; u < ROWS; u++) {
+            bool inside = row[u] >= 0 && row[u] < (int64_t)V;
+            out[u] = load_row<VECTOR>(table + (inside ? row[u] : 0) * C, c, inside ? C : 0);
+        }
+        for (int u = 0; u < ROWS; u++)
+            store_row<VECTOR>(x + (t0 + u) * C, c, t0 + u < T ? C : 0, out[u]);
+    }
+}
+
+trine_status cuda_embedding_forward(device *d, void *x, const void *table, const int32_t *tokens,
+                                    int32_t first, size_t T, size_t C, size_t V) {
+    if (T == 0 || C == 0) return TRINE_OK;
+    cuda_plane p = cuda_plane_of(d, cuda_ceil(T, ROWS), C);
+    if (C % 4 == 0 && cuda_aligned(x) && cuda_aligned(table))
+        LAUNCH(d, embedding_forward_kernel<true>, p.grid, p.block, 0)
+        ((real *)x, (const real *)table, tokens, first, T, C, V);
+    else
+        LAUNCH(d, embedding_forward_kernel<false>, p.grid, p.block, 0)
+        ((real *)x, (const real *)table, tokens, first, T, C, V);
+    return LAUNCHED(embedding_forward_kernel);
+}
+
+/* ---- Backward ---------------------------------------------------------------------------------- */
+
+#define THREADS   256
+#define WARPS     (THREADS / WARP)
+#define TILE_BITS 10            /* of at most 1024 tiles */
+#define LOOKS     4             /* tokens that a thread looks at in one go */
+#define LOOK      (THREADS * LOOKS)
+#define LIST      (2 * LOOK)
+#define AHEAD     8             /* rows of dx that a lane has in flight */
+#define COLUMNS   (4 * WARP)    /* of a warp */
+
+/* The table, and a block's rows of it: row r is v = r * tiles + blockIdx.x. */
+typedef struct {
+    float *dtable;
+    const real *dx;
+    const int32_t *tokens;
+    int32_t first;
+    unsigned tile_bits;
+    size_t T, C, V;
+} problem;
+
+/* A block's tokens, ascending in t; `row` is the block's own number of the table's row. */
+typedef struct {
+    unsigned t[LIST], row[LIST], found[WARPS];
+} list;
+
+/* The row of token t if it is this block's, otherwise -1. */
+static inline __device__ int64_t own_row(const problem *p, size_t t) {
+    int64_t v = t < p->T ? (int64_t)p->tokens[t] - p->first : -1;
+    if (v < 0 || v >= (int64_t)p->V) return -1;
+    return (v & ((1 << p->tile_bits) - 1)) == blockIdx.x ? v >> p->tile_bits : -1;
+}
+
+/* Appends this block's tokens among LOOK from t0 on; returns the new count, the same in all threads.
+ * Order: by warp, by look, by lane, which is ascending t. */
+static inline __device__ unsigned look(const problem *p, list *l, size_t t0, unsigned count) {
+    unsigned warp = threadIdx.x / WARP, lane = threadIdx.x % WARP, mine[LOOKS], found = 0;
+    size_t begin = t0 + warp * (WARP * LOOKS) + lane;
+    int64_t row[LOOKS];
+    for (int j = 0; j < LOOKS; j++) row[j] = own_row(p, begin + j * WARP);
+    for (int j = 0; j < LOOKS; j++) {
+        unsigned hits = __ballot_sync(ALL_LANES, row[j] >= 0);
+        mine[j] = found + __popc(hits & ((1u << lane) - 1));
+        found += __popc(hits);
+    }
+    if (lane == 0) l->found[warp] = found;
+    __syncthreads();
+    for (unsigned w = 0; w < warp; w++) count += l->found[w];
+    for (int j = 0; j < LOOKS; j++)
+        if (row[j] >= 0) {
+            l->t[count + mine[j]] = (unsigned)(begin + j * WARP);
+            l->row[count + mine[j]] = (unsigned)row[j];
+        }
+    for (unsigned w = warp; w < WARPS; w++) count += l->found[w];
+    __syncthreads();
+    return count;
+}
+
+/* sum += the rows of dx at the lanes of `hits`, ascending; lane i holds its entry's t. */
+template <bool VECTOR>
+static inline __device__ four add_hits(four sum, const problem *p, unsigned hits, unsigned t,
+                                       size_t c) {
+    while (hits) {
+        four x[AHEAD];
+        for (int u = 0; u < AHEAD; u++) {
+            unsigned at = __shfl_sync(ALL_LANES, t, (__ffs(hits) - 1) & (WARP - 1));
+            x[u] = load_row<VECTOR>(p->dx + at * p->C, c, hits ? p->C : 0);
+            hits &= hits - 1;
+        }
+        for (int u = 0; u < AHEAD; u++)
+            for (int j = 0; j < 4; j++) sum.at[j] += x[u].at[j];
+    }
+    return sum;
+}
+
+/* Columns [c, c + 4) of the block's row r, from all of the list. A whole warp calls. */
+template <bool VECTOR>
+static inline __device__ void add_row(const problem *p, const list *l, unsigned count, unsigned r,
+                                      size_t c, bool set) {
+    float *out = p->dtable + (((size_t)r << p->tile_bits) + blockIdx.x) * p->C;
+    four sum = {};
+    bool touched = set;
+    for (unsigned e = 0; e < count; e += WARP) {
+        unsigned entry = e + threadIdx.x % WARP;
+        unsigned t = entry < count ? l->t[entry] : 0;
+        unsigned hits = __ballot_sync(ALL_LANES, entry < count && l->row[entry] == r);
+        if (hits && !touched) sum = load_row<VECTOR>(out, c, p->C);
+        touched = touched || hits;
+        sum = add_hits<VECTOR>(sum, p, hits, t, c);
+    }
+    if (touched) store_row<VECTOR>(out, c, p->C, sum);
+}
+
+template <bool VECTOR>
+static inline __device__ void add_list(const problem *p, const list *l, unsigned count, bool set) {
+    unsigned across = (unsigned)((p->C + COLUMNS - 1) / COLUMNS);
+    unsigned rows = (unsigned)((p->V - blockIdx.x + (1 << p->tile_bits) - 1) >> p->tile_bits);
+    for (unsigned item = threadIdx.x / WARP; item < rows * across; item += WARPS)
+        add_row<VECTOR>(p, l, count, item / across,
+                        (size_t)(item % across) * COLUMNS + 4 * (threadIdx.x % WARP), set);
+    __syncthreads();
+}
+
+template <bool VECTOR>
+static __global__ LOADS_FIRST(THREADS, 4) void embedding_backward_kernel(problem p, bool set) {
+    __shared__ list l;
+    unsigned count = 0;
+    for (size_t t0 = 0; t0 < p.T; t0 += LOOK) {
+        count = look(&p, &l, t0, count);
+        if (count <= LIST - LOOK) continue;
+        add_list<VECTOR>(&p, &l, count, set);
+        count = 0;
+        set = false;
+    }
+    if (count > 0 || set) add_list<VECTOR>(&p, &l, count, set);
+}
+
+trine_status cuda_embedding_backward(device *d, float *dtable, const void *dx,
+                                     const int32_t *tokens, int32_t first, size_t T, size_t C,
+                                     size_t V, grad_mode mode) {
+    if (V == 0 || C == 0) return TRINE_OK;
+    CHECK(T <= UINT32_MAX, TRINE_EUNSUPPORTED, "%zu tokens at once on a cuda device", T);
+    problem p = {dtable, (const real *)dx, tokens, first, 0, T, C, V};
+    while (p.tile_bits < TILE_BITS && (size_t)2 << p.tile_bits <= V) p.tile_bits++;
+    unsigned tiles = 1u << p.tile_bits;
+    if (C % 4 == 0 && cuda_aligned(dtable) && cuda_aligned(dx))
+        LAUNCH(d, embedding_backward_kernel<true>, tiles, THREADS, 0)(p, mode == GRAD_SET);
+    else
+        LAUNCH(d, embedding_backward_kernel<false>, tiles, THREADS, 0)(p, mode == GRAD_SET);
+    return LAUNCHED(embedding_backward_kernel);
+}

@@ -1,0 +1,180 @@
+/* What the kernels share: four elements at a time, sums over a row by a team of warps, and the
+ * sizes of grids.
+ *
+ * `real` is the compute type, what a `void *` of ops.h points to. A kernel reads and writes it
+ * through load and store only, and computes in float; a 16-bit type is two more overloads of each.
+ * A kernel with columns is a template over VECTOR: true promises that every row begins at a multiple
+ * of 16 bytes and is a multiple of four long, so that four elements are one load. The same thread
+ * has the same elements either way: addresses change no bit.
+ *
+ * A team is blockDim.x threads, whole warps, that share a row; a block has blockDim.y teams. The
+ * number of warps in a team is a function of the row's length. Invariant: the order of every sum
+ * depends on shapes alone, never on the GPU's size: a block that works on several rows keeps no sum
+ * between them unless the shape says which rows these are. Cost: a sum is five shuffles, and one
+ * barrier where a team has several warps. */
+#ifndef TRINE_DEVICE_CUDA_KERNEL_CUH
+#define TRINE_DEVICE_CUDA_KERNEL_CUH
+
+#include "device/cuda/cuda.h"
+
+typedef float real;
+
+/* ---- Four elements ----------------------------------------------------------------------------- */
+
+typedef struct {
+    float at[4];
+} four;
+
+static inline __device__ four load4(const float *p) {
+    float4 v = *(const float4 *)p;
+    return {{v.x, v.y, v.z, v.w}};
+}
+
+static inline __device__ void store4(float *p, four x) {
+    *(float4 *)p = make_float4(x.at[0], x.at[1], x.at[2], x.at[3]);
+}
+
+static inline __device__ float load(const float *p) {
+    return *p;
+}
+
+static inline __device__ void store(float *p, float x) {
+    *p = x;
+}
+
+/* Elements [c, c + 4) of a row of C; those past its end are 0. */
+template <bool VECTOR, typename T>
+static inline __device__ four load_row(const T *row, size_t c, size_t C) {
+    four x = {};
+    if (VECTOR) {
+        if (c < C) x = load4(row + c);
+    } else {
+        for (int j = 0; j < 4; j++)
+            if (c + j < C) x.at[j] = load(row + c + j);
+    }
+    return x;
+}
+
+/* The same, into it; what lies past its end is left alone. */
+template <bool VECTOR, typename T>
+static inline __device__ void store_row(T *row, size_t c, size_t C, four x) {
+    if (VECTOR) {
+        if (c < C) store4(row + c, x);
+    } else {
+        for (int j = 0; j < 4; j++)
+            if (c + j < C) store(row + c + j, x.at[j]);
+    }
+}
+
+/* Whether p may be read by fours. */
+static inline bool cuda_aligned(const void *p) {
+    return (uintptr_t)p % 16 == 0;
+}
+
+/* Before `void` of a kernel that reads several elements into registers before it uses one: without
+ * it ptxas saves registers, to run as many threads as there may be, and waits for each load instead.
+ * At most `threads` a block; `blocks` of them per multiprocessor leave 65536 / (threads * blocks)
+ * registers to a thread. */
+#define LOADS_FIRST(threads, blocks) __launch_bounds__(threads, blocks)
+
+/* ---- Sums -------------------------------------------------------------------------------------- */
+
+/* The most warps that a team may have. */
+#define TEAM_WARPS 16
+
+/* Over the lanes of a warp; every lane has the same bits, since a + b is b + a. */
+template <typename T> static inline __device__ T warp_sum(T x) {
+    for (int k = WARP / 2; k > 0; k /= 2) x += __shfl_xor_sync(ALL_LANES, x, k);
+    return x;
+}
+
+/* COUNT sums over the threads of a team at once, in the order of warps. `area` is shared, (teams of
+ * the block, warps, COUNT); it may be written again only after another sum with another area.
+ * All threads of the block must call. */
+template <int COUNT> static inline __device__ void team_sums(float *x, float *area) {
+    const unsigned warps = blockDim.x / WARP;
+    for (int i = 0; i < COUNT; i++) x[i] = warp_sum(x[i]);
+    if (warps == 1) return;
+    float *own = area + threadIdx.y * warps * COUNT;
+    for (int i = 0; i < COUNT; i++)
+        if (threadIdx.x % WARP == 0) own[threadIdx.x / WARP * COUNT + i] = x[i];
+    __syncthreads();
+    for (int i = 0; i < COUNT; i++) {
+        x[i] = own[i];
+        for (unsigned w = 1; w < warps; w++) x[i] += own[w * COUNT + i];
+    }
+}
+
+static inline __device__ float team_sum(float x, float *area) {
+    team_sums<1>(&x, area);
+    return x;
+}
+
+/* ---- Grids ------------------------------------------------------------------------------------- */
+
+/* Threads that a multiprocessor runs at once. */
+#define CUDA_RESIDENT 2048
+
+static inline size_t cuda_ceil(size_t n, size_t by) {
+    return (n + by - 1) / by;
+}
+
+/* Blocks for `work` blocks' worth, and no more than run at once. */
+static inline unsigned cuda_grid(const device *d, size_t work, unsigned threads) {
+    size_t most = (size_t)cuda_of(d)->multiprocessors * (CUDA_RESIDENT / threads);
+    return (unsigned)(work < most ? work : most);
+}
+
+/* A (rows, columns) matrix by threads that keep their four columns: blocks of at most 256 threads
+ * side by side over the columns, and above each other over the rows as far as they run at once. */
+typedef struct {
+    dim3 grid, block;
+} cuda_plane;
+
+static inline cuda_plane cuda_plane_of(const device *d, size_t rows, size_t columns) {
+    size_t fours = cuda_ceil(columns, 4), across = cuda_ceil(fours, 256);
+    unsigned threads = (unsigned)(cuda_ceil(cuda_ceil(fours, across), WARP) * WARP);
+    size_t down = cuda_of(d)->multiprocessors * (size_t)(CUDA_RESIDENT / threads) / across;
+    if (down > rows) down = rows;
+    if (down > 65535) down = 65535;
+    if (down == 0) down = 1;
+    return {dim3((unsigned)across, (unsigned)down), dim3(threads)};
+}
+
+/* ---- Sums in two passes (pieces.cu) ------------------------------------------------------------ */
+
+/* How the rows of a (T, N) matrix are cut for column sums whose pieces lie in cuda_state.scratch:
+ * `count` pieces of `rows` rows, the last one shorter. Depends on T and N alone. N >= 1, T >= 1. */
+typedef struct {
+    size_t rows, count;
+} cuda_cut;
+
+static inline cuda_cut cuda_cut_of(size_t T, size_t N) {
+    size_t most = CUDA_SCRATCH / N < 1024 ? CUDA_SCRATCH / N : 1024;
+    size_t rows = cuda_ceil(T, most ? most : 1);
+    if (rows < 32) rows = 32;
+    return {rows, cuda_ceil(T, rows)};
+}
+
+/* first (width), then second (N - width) (+)= sums over p of pieces (count, N). Adds 32 sums, each
+ * over every 32nd piece, ascending. `second` is not read when width is N. */
+trine_status cuda_sum_pieces(device *d, float *first, float *second, const float *pieces,
+                             size_t count, size_t N, size_t width, grad_mode mode);
+
+/* *out (device) (+)= scale * the sum of pieces (count): 1024 sums, each over every 1024th piece,
+ * ascending, then by halves. */
+trine_status cuda_total(device *d, double *out, const double *pieces, size_t count, double scale,
+                        grad_mode mode);
+
+/* Over a block of whole warps, in the order of warps, for thread 0; at most TEAM_WARPS * 2 warps.
+ * `area` is shared, one double for each warp. */
+static inline __device__ double block_sum(double x, double *area) {
+    x = warp_sum(x);
+    if (threadIdx.x % WARP == 0) area[threadIdx.x / WARP] = x;
+    __syncthreads();
+    if (threadIdx.x == 0)
+        for (unsigned w = 1; w < blockDim.x / WARP; w++) x += area[w];
+    return x;
+}
+
+#endif

@@ -1,0 +1,259 @@
+#include "device/cuda/matmul.h"
+
+#include <cublasLt.h>
+#include <stdlib.h>
+
+#define BUCKETS 256
+#define ALIGNED 256 /* bytes; more the library does not ask for */
+
+enum { LEFT, RIGHT, OUT, BIAS, OPERANDS };
+
+typedef struct {
+    matmul_kind kind;
+    uint32_t aligned[OPERANDS]; /* bytes, a power of two up to ALIGNED; BIAS: 0 without one */
+    size_t T, N, K;
+} matmul_key;
+
+/* The library's names: D = A B + beta C, column-major; C is D here. */
+enum { A, B, D, MATRICES };
+
+typedef struct matmul_plan {
+    matmul_key key;
+    cublasComputeType_t compute;
+    cublasLtMatmulDesc_t operation;
+    cublasLtMatrixLayout_t layout[MATRICES];
+    cublasLtMatmulAlgo_t algo;
+    struct matmul_plan *next; /* in the same bucket */
+} matmul_plan;
+
+struct cuda_matmuls {
+    cublasLtHandle_t handle;
+    cublasComputeType_t compute; /* the device's precision */
+    matmul_plan *buckets[BUCKETS];
+};
+
+#define TRY_BLAS(key, call)                                                                        \
+    do {                                                                                           \
+        cublasStatus_t try_blas_ = (call);                                                         \
+        if (try_blas_ != CUBLAS_STATUS_SUCCESS)                                                    \
+            return blas_failed((key), #call, try_blas_, __FILE__, __LINE__, __func__);             \
+    } while (0)
+
+static const char *const kind_names[MATMUL_KINDS] = {"y = x w^T", "dx = dy w", "dw = dy^T x"};
+
+/* `key` may be NULL: no product is meant. */
+static trine_status blas_failed(const matmul_key *key, const char *call, cublasStatus_t status,
+                                const char *file, int line, const char *func) {
+    if (!key)
+        return status_raise(TRINE_EMATH, file, line, func, "cuBLASLt: %s: %s", call,
+                            cublasLtGetStatusName(status));
+    return status_raise(TRINE_EMATH, file, line, func,
+                        "cuBLASLt: matmul %s with T %zu, N %zu, K %zu%s: %s: %s",
+                        kind_names[key->kind], key->T, key->N, key->K,
+                        key->aligned[BIAS] ? " and a bias" : "", call,
+                        cublasLtGetStatusName(status));
+}
+
+/* ---- Plans ---- */
+
+/* One of the library's operands: our matrix (rows, columns) seen column by column. */
+typedef struct {
+    size_t rows, columns; /* of ours */
+    cublasOperation_t how;
+} blas_operand;
+
+/* A is our right factor and B our left one: D^T = right^T left^T. */
+static void operands_of(blas_operand of[MATRICES], const matmul_key *k) {
+    const size_t T = k->T, N = k->N, K = k->K;
+    const blas_operand table[MATMUL_KINDS][MATRICES] = {
+        {{N, K, CUBLAS_OP_T}, {T, K, CUBLAS_OP_N}, {T, N, CUBLAS_OP_N}}, /* w, x, y */
+        {{N, K, CUBLAS_OP_N}, {T, N, CUBLAS_OP_N}, {T, K, CUBLAS_OP_N}}, /* w, dy, dx */
+        {{T, K, CUBLAS_OP_N}, {T, N, CUBLAS_OP_T}, {N, K, CUBLAS_OP_N}}, /* x, dy, dw */
+    };
+    for (int i = 0; i < MATRICES; i++) of[i] = table[k->kind][i];
+}
+
+static trine_status layouts_create(matmul_plan *p, const blas_operand *of) {
+    for (int i = 0; i < MATRICES; i++)
+        TRY_BLAS(&p->key, cublasLtMatrixLayoutCreate(&p->layout[i], CUDA_R_32F, of[i].columns,
+                                                     of[i].rows, (int64_t)of[i].columns));
+    return TRINE_OK;
+}
+
+static trine_status set(matmul_plan *p, cublasLtMatmulDescAttributes_t what, const void *value,
+                        size_t bytes) {
+    TRY_BLAS(&p->key, cublasLtMatmulDescSetAttribute(p->operation, what, value, bytes));
+    return TRINE_OK;
+}
+
+static trine_status prefer(const matmul_plan *p, cublasLtMatmulPreference_t preference,
+                           cublasLtMatmulPreferenceAttributes_t what, const void *value,
+                           size_t bytes) {
+    TRY_BLAS(&p->key, cublasLtMatmulPreferenceSetAttribute(preference, what, value, bytes));
+    return TRINE_OK;
+}
+
+/* `bias` is set before the heuristic is asked, which takes its alignment from the pointer. */
+static trine_status operation_create(matmul_plan *p, const blas_operand *of, const void *bias) {
+    TRY_BLAS(&p->key, cublasLtMatmulDescCreate(&p->operation, p->compute, CUDA_R_32F));
+    TRY(set(p, CUBLASLT_MATMUL_DESC_TRANSA, &of[A].how, sizeof of[A].how));
+    TRY(set(p, CUBLASLT_MATMUL_DESC_TRANSB, &of[B].how, sizeof of[B].how));
+    if (!bias) return TRINE_OK;
+    const cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_BIAS;
+    TRY(set(p, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue));
+    return set(p, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias);
+}
+
+/* What an algorithm may assume and use. */
+static trine_status preference_fill(const matmul_plan *p, cublasLtMatmulPreference_t preference) {
+    const uint64_t workspace = CUDA_WORKSPACE;
+    const uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+    const uint32_t *aligned = p->key.aligned;
+    TRY(prefer(p, preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace,
+               sizeof workspace));
+    TRY(prefer(p, preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &schemes,
+               sizeof schemes));
+    TRY(prefer(p, preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, &aligned[RIGHT],
+               sizeof aligned[RIGHT]));
+    TRY(prefer(p, preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, &aligned[LEFT],
+               sizeof aligned[LEFT]));
+    TRY(prefer(p, preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, &aligned[OUT],
+               sizeof aligned[OUT]));
+    return prefer(p, preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, &aligned[OUT],
+                  sizeof aligned[OUT]);
+}
+
+static trine_status algorithm_find(matmul_plan *p, cublasLtHandle_t handle,
+                                   cublasLtMatmulPreference_t preference) {
+    cublasLtMatmulHeuristicResult_t first;
+    int found = 0;
+    TRY(preference_fill(p, preference));
+    TRY_BLAS(&p->key, cublasLtMatmulAlgoGetHeuristic(handle, p->operation, p->layout[A],
+                                                     p->layout[B], p->layout[D], p->layout[D],
+                                                     preference, 1, &first, &found));
+    CHECK(found == 1, TRINE_EMATH,
+          "cuBLASLt has no algorithm for matmul %s with T %zu, N %zu, K %zu",
+          kind_names[p->key.kind], p->key.T, p->key.N, p->key.K);
+    TRY_BLAS(&p->key, first.state);
+    p->algo = first.algo;
+    return TRINE_OK;
+}
+
+static trine_status plan_fill(matmul_plan *p, cublasLtHandle_t handle, const void *bias) {
+    blas_operand of[MATRICES];
+    operands_of(of, &p->key);
+    TRY(layouts_create(p, of));
+    TRY(operation_create(p, of, bias));
+    cublasLtMatmulPreference_t preference;
+    TRY_BLAS(&p->key, cublasLtMatmulPreferenceCreate(&preference));
+    trine_status status = algorithm_find(p, handle, preference);
+    cublasLtMatmulPreferenceDestroy(preference);
+    return status;
+}
+
+static void plan_destroy(matmul_plan *p) {
+    for (int i = 0; i < MATRICES; i++)
+        if (p->layout[i]) cublasLtMatrixLayoutDestroy(p->layout[i]);
+    if (p->operation) cublasLtMatmulDescDestroy(p->operation);
+    free(p);
+}
+
+static trine_status plan_create(struct cuda_matmuls *all, matmul_plan **bucket,
+                                const matmul_key *key, const void *bias) {
+    matmul_plan *p = (matmul_plan *)calloc(1, sizeof *p);
+    CHECK(p, TRINE_ENOMEM, "no memory for a matmul's plan");
+    p->key = *key;
+    p->compute = all->compute;
+    trine_status status = plan_fill(p, all->handle, bias);
+    if (status != TRINE_OK) {
+        plan_destroy(p);
+        return status;
+    }
+    p->next = *bucket;
+    *bucket = p;
+    return TRINE_OK;
+}
+
+/* ---- Finding them ---- */
+
+static uint32_t alignment_of(const void *p) {
+    uintptr_t address = (uintptr_t)p | ALIGNED;
+    return (uint32_t)(address & (~address + 1));
+}
+
+static bool same(const matmul_key *a, const matmul_key *b) {
+    for (int i = 0; i < OPERANDS; i++)
+        if (a->aligned[i] != b->aligned[i]) return false;
+    return a->kind == b->kind && a->T == b->T && a->N == b->N && a->K == b->K;
+}
+
+static size_t bucket_of(const matmul_key *k) {
+    uint64_t hash = (uint64_t)k->kind;
+    for (int i = 0; i < OPERANDS; i++) hash = hash * (2 * ALIGNED + 1) + k->aligned[i];
+    hash = (hash ^ k->T) * 0x9E3779B97F4A7C15u;
+    hash = (hash ^ k->N) * 0x9E3779B97F4A7C15u;
+    hash = (hash ^ k->K) * 0x9E3779B97F4A7C15u;
+    return (size_t)(hash >> 56) % BUCKETS;
+}
+
+static trine_status plan_find(matmul_plan **plan, struct cuda_matmuls *all, const matmul_key *key,
+                              const void *bias) {
+    matmul_plan **bucket = &all->buckets[bucket_of(key)], *p = *bucket;
+    while (p && !same(&p->key, key)) p = p->next;
+    if (!p) {
+        TRY(plan_create(all, bucket, key, bias));
+        p = *bucket;
+    }
+    *plan = p;
+    return TRINE_OK;
+}
+
+trine_status cuda_matmul(device *d, matmul_kind kind, void *out, const void *left,
+                         const void *right, const void *bias, size_t T, size_t N, size_t K,
+                         grad_mode mode) {
+    cuda_state *state = cuda_of(d);
+    const matmul_key key = {
+        kind,
+        {alignment_of(left), alignment_of(right), alignment_of(out), bias ? alignment_of(bias) : 0},
+        T, N, K};
+    matmul_plan *p = NULL;
+    TRY(plan_find(&p, state->matmuls, &key, bias));
+    /* Other layers of the shape have another bias; the launch copies the pointer. */
+    if (bias) TRY(set(p, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias));
+    const float one = 1.0f, beta = mode == GRAD_ADD ? 1.0f : 0.0f;
+    TRY_BLAS(&key, cublasLtMatmul(state->matmuls->handle, p->operation, &one, right, p->layout[A],
+                                  left, p->layout[B], &beta, out, p->layout[D], out, p->layout[D],
+                                  &p->algo, state->workspace, CUDA_WORKSPACE, state->compute));
+    return TRINE_OK;
+}
+
+trine_status cuda_matmuls_create(device *d) {
+    struct cuda_matmuls *all = (struct cuda_matmuls *)calloc(1, sizeof *all);
+    CHECK(all, TRINE_ENOMEM, "no memory for the cuda device");
+    cublasStatus_t status = cublasLtCreate(&all->handle);
+    if (status != CUBLAS_STATUS_SUCCESS) {
+        free(all);
+        return blas_failed(NULL, "cublasLtCreate", status, __FILE__, __LINE__, __func__);
+    }
+    all->compute =
+        d->precision == DEVICE_TF32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+    cuda_of(d)->matmuls = all;
+    return TRINE_OK;
+}
+
+void *cuda_matmuls_library(const device *d) {
+    return cuda_of(d)->matmuls->handle;
+}
+
+void cuda_matmuls_destroy(device *d) {
+    struct cuda_matmuls *all = cuda_of(d)->matmuls;
+    if (!all) return;
+    for (size_t i = 0; i < BUCKETS; i++)
+        for (matmul_plan *p = all->buckets[i], *next; p; p = next) {
+            next = p->next;
+            plan_destroy(p);
+        }
+    cublasLtDestroy(all->handle);
+    free(all);
+    cuda_of(d)->matmuls = NULL;
+}

@@ -1,0 +1,43 @@
+/* The second pass of sums over rows. The pieces were just written, and lie in the L2 cache. */
+#include "device/cuda/kernel.cuh"
+
+/* A block has WARP columns, and as many warps, which share the pieces. */
+static __global__ void sum_pieces_kernel(float *first, float *second, const float *pieces,
+                                         size_t count, size_t N, size_t width, bool add) {
+    __shared__ float parts[WARP][WARP];
+    size_t n = (size_t)blockIdx.x * WARP + threadIdx.x;
+    float sum = 0.0f;
+    if (n < N)
+        for (size_t p = threadIdx.y; p < count; p += WARP) sum += pieces[p * N + n];
+    parts[threadIdx.y][threadIdx.x] = sum;
+    __syncthreads();
+    if (threadIdx.y > 0 || n >= N) return;
+    for (int w = 1; w < WARP; w++) sum += parts[w][threadIdx.x];
+    float *out = n < width ? first + n : second + (n - width);
+    *out = add ? *out + sum : sum;
+}
+
+trine_status cuda_sum_pieces(device *d, float *first, float *second, const float *pieces,
+                             size_t count, size_t N, size_t width, grad_mode mode) {
+    unsigned grid = (unsigned)cuda_ceil(N, WARP);
+    LAUNCH(d, sum_pieces_kernel, grid, dim3(WARP, WARP), 0)
+    (first, second, pieces, count, N, width, mode == GRAD_ADD);
+    return LAUNCHED(sum_pieces_kernel);
+}
+
+#define TOTAL_THREADS 1024
+
+static __global__ void total_kernel(double *out, const double *pieces, size_t count, double scale,
+                                    bool add) {
+    __shared__ double area[TOTAL_THREADS / WARP];
+    double sum = 0.0;
+    for (size_t i = threadIdx.x; i < count; i += TOTAL_THREADS) sum += pieces[i];
+    sum = block_sum(sum, area);
+    if (threadIdx.x == 0) *out = add ? *out + scale * sum : scale * sum;
+}
+
+trine_status cuda_total(device *d, double *out, const double *pieces, size_t count, double scale,
+                        grad_mode mode) {
+    LAUNCH(d, total_kernel, 1, TOTAL_THREADS, 0)(out, pieces, count, scale, mode == GRAD_ADD);
+    return LAUNCHED(total_kernel);
+}

@@ -1,0 +1,176 @@
+/* Cross-entropy over a shard of the vocabulary. Each kernel goes over the logits once, a team of
+ * warps to a row; probabilities exist in registers only.
+ *
+ * A vocabulary is seldom a multiple of four (GPT-2's is 50257), and then rows begin anywhere. So
+ * threads read single elements, side by side, BATCH of them in flight each. expf is the accurate
+ * one (1 ulp): some 15 instructions an element, where bandwidth leaves room for 27. */
+#include <math.h>
+
+#include "device/cuda/kernel.cuh"
+
+#define BATCH 8
+#define WARPS 8 /* of a block */
+
+static unsigned warps_for(size_t valid) {
+    size_t warps = 1;
+    while (warps < WARPS && warps * WARP * 2 * BATCH < valid) warps *= 2;
+    return (unsigned)warps;
+}
+
+/* A team's row, or a row of no columns past the last one. */
+#define EACH_ROW(t, bound)                                                                         \
+    for (size_t first_ = (size_t)blockIdx.x * blockDim.y, t = first_ + threadIdx.y,                \
+                bound = t < T ? valid : 0;                                                         \
+         first_ < T; first_ += (size_t)gridDim.x * blockDim.y, t = first_ + threadIdx.y,           \
+                bound = t < T ? valid : 0)
+
+/* Elements c, c + threads, ... of the row's valid ones; -inf for those past the end. */
+static inline __device__ void load_batch(float *x, const real *row, size_t c, size_t valid) {
+    for (unsigned u = 0; u < BATCH; u++) {
+        size_t at = c + u * blockDim.x;
+        x[u] = at < valid ? load(row + at) : -INFINITY;
+    }
+}
+
+/* A NaN is taken, and then kept: nothing compares greater. */
+static inline __device__ float larger(float a, float b) {
+    return b > a || b != b ? b : a;
+}
+
+static inline __device__ float team_max(float x, float *area) {
+    const unsigned warps = blockDim.x / WARP;
+    for (int k = WARP / 2; k > 0; k /= 2) x = larger(x, __shfl_xor_sync(ALL_LANES, x, k));
+    if (warps == 1) return x;
+    float *own = area + threadIdx.y * warps;
+    if (threadIdx.x % WARP == 0) own[threadIdx.x / WARP] = x;
+    __syncthreads();
+    x = own[0];
+    for (unsigned w = 1; w < warps; w++) x = larger(x, own[w]);
+    return x;
+}
+
+static __global__ LOADS_FIRST(WARPS * WARP, 6) void xent_max_kernel(float *max, const real *logits, size_t T, size_t V,
+                                       size_t valid) {
+    __shared__ float area[2][WARPS];
+    int turn = 0;
+    EACH_ROW(t, bound) {
+        float most = -INFINITY, x[BATCH];
+        for (size_t c = threadIdx.x; c < bound; c += BATCH * blockDim.x) {
+            load_batch(x, logits + t * V, c, bound);
+            for (int u = 0; u < BATCH; u++) most = larger(most, x[u]);
+        }
+        most = team_max(most, area[turn]);
+        if (threadIdx.x == 0 && t < T) max[t] = most;
+        turn = !turn;
+    }
+}
+
+/* The target's column among the shard's valid ones; `valid` itself if it lies elsewhere. */
+static inline __device__ size_t target_column(int32_t target, int32_t first, size_t valid) {
+    int64_t column = (int64_t)target - first;
+    return column >= 0 && column < (int64_t)valid ? (size_t)column : valid;
+}
+
+static __global__ LOADS_FIRST(WARPS * WARP, 6) void xent_sums_kernel(float *sums, const real *logits, const float *max,
+                                        const int32_t *targets, int32_t first, size_t T, size_t V,
+                                        size_t valid) {
+    __shared__ float area[2][WARPS];
+    int turn = 0;
+    EACH_ROW(t, bound) {
+        const real *row = logits + t * V;
+        float most = bound ? max[t] : 0.0f, sum = 0.0f, x[BATCH];
+        for (size_t c = threadIdx.x; c < bound; c += BATCH * blockDim.x) {
+            load_batch(x, row, c, bound);
+            for (int u = 0; u < BATCH; u++) sum += expf(x[u] - most);
+        }
+        sum = team_sum(sum, area[turn]);
+        if (threadIdx.x == 0 && t < T) {
+            size_t target = target_column(targets[t], first, valid);
+            sums[2 * t] = sum;
+            sums[2 * t + 1] = target < valid ? load(row + target) - most : 0.0f;
+        }
+        turn = !turn;
+    }
+}
+
+static __global__ LOADS_FIRST(WARPS * WARP, 6) void xent_backward_kernel(real *logits, const float *max, const float *sums,
+                                            const int32_t *targets, int32_t first, float scale,
+                                            size_t T, size_t V, size_t valid) {
+    EACH_ROW(t, bound) {
+        if (t >= T) continue;
+        real *row = logits + t * V;
+        float most = max[t], factor = scale / sums[2 * t], x[BATCH];
+        size_t target = target_column(targets[t], first, valid);
+        for (size_t c = threadIdx.x; c < bound; c += BATCH * blockDim.x) {
+            load_batch(x, row, c, bound);
+            for (unsigned u = 0; u < BATCH; u++) {
+                size_t at = c + u * blockDim.x;
+                float p = expf(x[u] - most) * factor;
+                if (at < bound) store(row + at, at == target ? p - scale : p);
+            }
+        }
+        for (size_t c = valid + threadIdx.x; c < V; c += blockDim.x) store(row + c, 0.0f);
+    }
+}
+
+/* How the rows are dealt out, for all three. */
+typedef struct {
+    dim3 block;
+    unsigned grid;
+} shape;
+
+static shape shape_of(const device *d, size_t T, size_t valid) {
+    unsigned warps = warps_for(valid), teams = WARPS / warps;
+    return {dim3(warps * WARP, teams), cuda_grid(d, cuda_ceil(T, teams), WARPS * WARP)};
+}
+
+trine_status cuda_xent_max(device *d, float *max, const void *logits, size_t T, size_t V,
+                           size_t valid) {
+    if (T == 0) return TRINE_OK;
+    shape s = shape_of(d, T, valid);
+    LAUNCH(d, xent_max_kernel, s.grid, s.block, 0)(max, (const real *)logits, T, V, valid);
+    return LAUNCHED(xent_max_kernel);
+}
+
+trine_status cuda_xent_sums(device *d, float *sums, const void *logits, const float *max,
+                            const int32_t *targets, int32_t first, size_t T, size_t V,
+                            size_t valid) {
+    if (T == 0) return TRINE_OK;
+    shape s = shape_of(d, T, valid);
+    LAUNCH(d, xent_sums_kernel, s.grid, s.block, 0)
+    (sums, (const real *)logits, max, targets, first, T, V, valid);
+    return LAUNCHED(xent_sums_kernel);
+}
+
+trine_status cuda_xent_backward(device *d, void *logits, const float *max, const float *sums,
+                                const int32_t *targets, int32_t first, float scale, size_t T,
+                                size_t V, size_t valid) {
+    if (T == 0 || V == 0) return TRINE_OK;
+    shape s = shape_of(d, T, valid);
+    LAUNCH(d, xent_backward_kernel, s.grid, s.block, 0)
+    ((real *)logits, max, sums, targets, first, scale, T, V, valid);
+    return LAUNCHED(xent_backward_kernel);
+}
+
+/* ---- The loss ---------------------------------------------------------------------------------- */
+
+#define TERMS 256
+
+/* pieces: the sum over TERMS rows each, in double. */
+static __global__ void xent_loss_kernel(double *pieces, const float *sums, size_t T) {
+    __shared__ double area[TERMS / WARP];
+    size_t t = (size_t)blockIdx.x * TERMS + threadIdx.x;
+    double term = t < T ? log((double)sums[2 * t]) - (double)sums[2 * t + 1] : 0.0;
+    term = block_sum(term, area);
+    if (threadIdx.x == 0) pieces[blockIdx.x] = term;
+}
+
+trine_status cuda_xent_loss(device *d, double *loss, const float *sums, double scale, size_t T) {
+    if (T == 0) return TRINE_OK;
+    double *pieces = (double *)cuda_of(d)->scratch;
+    size_t count = cuda_ceil(T, TERMS);
+    CHECK(count <= CUDA_SCRATCH / 2, TRINE_EUNSUPPORTED, "a loss over %zu tokens at once", T);
+    LAUNCH(d, xent_loss_kernel, (unsigned)count, TERMS, 0)(pieces, sums, T);
+    TRY(LAUNCHED(xent_loss_kernel));
+    return cuda_total(d, loss, pieces, count, scale, GRAD_ADD);
+}

@@ -1,0 +1,146 @@
+#include "train/gpus.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "comm/comm.h"
+#include "comm/gpu.h"
+
+#define GIB (1024.0 * 1024.0 * 1024.0)
+
+void gpus_introduce(const trine_trainer *t, const device_config *config) {
+    trine_coord c = trine_mesh_coord(t->mesh);
+    int rank = trine_world_rank(t->world);
+    char text[256], own[112] = "";
+    cuda_gpu gpu;
+    if (config->kind != DEVICE_CUDA) return;
+    if (t->dev && cuda_describe(t->dev, &gpu) == TRINE_OK)
+        snprintf(own, sizeof own, " GPU %d (%s)", gpu.ordinal, gpu.info.model);
+    snprintf(text, sizeof text, "%s rank %d [pp%d dp%d tp%d]%s: ", comm_host_names(t->world)[rank],
+             rank, c.pp, c.dp, c.tp, own);
+    status_prefix(text);
+}
+
+trine_status gpus_gather(trine_trainer *t) {
+    size_t ranks = (size_t)trine_world_size(t->world);
+    cuda_gpu own;
+    memset(&own, 0, sizeof own);
+    if (t->dev->kind != DEVICE_CUDA) return TRINE_OK;
+    trine_status status = cuda_describe(t->dev, &own);
+    t->gpus = calloc(ranks, sizeof *t->gpus);
+    if (status == TRINE_OK && !t->gpus)
+        status = RAISE(TRINE_ENOMEM, "no memory for %zu GPUs", ranks);
+    TRY(trine_world_agree(t->world, status));
+    return trine_all_gather(trine_mesh_group(t->mesh, TRINE_WORLD), t->gpus, &own,
+                            ranks * sizeof own, TRINE_U8);
+}
+
+trine_status gpus_join(trine_trainer *t) {
+    const trine_parallel *p = &t->config.parallel;
+    if (!t->gpus) return TRINE_OK;
+    comm_gpu own = {.dev = t->dev,
+                    .nccl = cuda_nccl(t->dev),
+                    .name = t->gpus[trine_world_rank(t->world)].info.bus,
+                    .ordered = p->ordered_reductions || p->audit};
+    TRY(comm_gpu_create(t->mesh, &own));
+    return TRINE_OK;
+}
+
+/* ---- The banner ---- */
+
+/* The same GPU as far as training goes: another one of the same model, with the same versions. */
+static bool same_kind(const cuda_info *a, const cuda_info *b) {
+    return strcmp(a->model, b->model) == 0 && a->bytes == b->bytes && a->driver == b->driver &&
+           a->runtime == b->runtime && a->cublas == b->cublas && a->nccl == b->nccl;
+}
+
+static bool same_gpu(const trine_trainer *t, int a, int b) {
+    const char *const *hosts = comm_host_names(t->world);
+    return strcmp(hosts[a], hosts[b]) == 0 && strcmp(t->gpus[a].info.bus, t->gpus[b].info.bus) == 0;
+}
+
+/* Whether no rank before this one has the same. */
+static bool first_of_kind(const trine_trainer *t, int rank) {
+    for (int r = 0; r < rank; r++)
+        if (same_kind(&t->gpus[r].info, &t->gpus[rank].info)) return false;
+    return true;
+}
+
+static bool first_of_gpu(const trine_trainer *t, int rank) {
+    for (int r = 0; r < rank; r++)
+        if (same_gpu(t, r, rank)) return false;
+    return true;
+}
+
+/* "ranks 0-3, 6" of those with the same kind as `like`. */
+static void print_ranks(const trine_trainer *t, int like, FILE *out) {
+    int size = trine_world_size(t->world), shown = 0;
+    const cuda_info *kind = &t->gpus[like].info;
+    if (size == 1) return;
+    fputs("; ranks", out);
+    for (int r = 0, end; r < size; r = end) {
+        for (end = r + 1; end < size && same_kind(&t->gpus[end].info, kind);) end++;
+        if (!same_kind(&t->gpus[r].info, kind)) continue;
+        fprintf(out, "%s %d", shown++ ? "," : "", r);
+        if (end - 1 > r) fprintf(out, "-%d", end - 1);
+    }
+}
+
+/* 22703 is 2.27.3; 0 is not there. */
+static void print_version(const char *name, int v, FILE *out) {
+    if (v) fprintf(out, ", %s %d.%d.%d", name, v / 10000, v / 100 % 100, v % 100);
+}
+
+static void print_kind(const trine_trainer *t, int rank, FILE *out) {
+    const cuda_info *i = &t->gpus[rank].info;
+    fprintf(out, "gpu      %s, %.1f GiB, sm_%d; driver for CUDA %d.%d, CUDA %d.%d", i->model,
+            (double)i->bytes / GIB, i->sm, i->driver / 1000, i->driver % 1000 / 10,
+            i->runtime / 1000, i->runtime % 1000 / 10);
+    print_version("cuBLAS", i->cublas, out);
+    print_version("NCCL", i->nccl, out);
+    print_ranks(t, rank, out);
+    fputc('\n', out);
+}
+
+static void print_sharing(const trine_trainer *t, FILE *out) {
+    int size = trine_world_size(t->world), gpus = 0;
+    for (int r = 0; r < size; r++) gpus += first_of_gpu(t, r);
+    if (gpus < size)
+        fprintf(out, "         fewer GPUs than ranks: %d ranks share %d GPU%s\n", size, gpus,
+                gpus == 1 ? "" : "s");
+}
+
+/* tp groups are consecutive ranks, each with two collectives a half-block: the place where a slow
+ * link costs most. */
+static void warn_tp(const trine_trainer *t, FILE *out) {
+    int size = trine_world_size(t->world), tp = t->config.parallel.layout.tp, crossing = 0;
+    for (int first = 0; first < size; first += tp)
+        for (int r = first + 1; r < first + tp; r++)
+            if (mesh_node_index(t->mesh, r) != mesh_node_index(t->mesh, first)) {
+                crossing++;
+                break;
+            }
+    if (crossing)
+        fprintf(
+            out,
+            "         warning: %d of %d tp groups cross nodes; --tp that divides the ranks of a "
+            "node keeps their sums inside\n",
+            crossing, size / tp);
+}
+
+void gpus_print(const trine_trainer *t, FILE *out) {
+    int kinds = 0;
+    if (!t->gpus) return;
+    for (int r = 0; r < trine_world_size(t->world); r++) {
+        if (!first_of_kind(t, r)) continue;
+        print_kind(t, r, out);
+        kinds++;
+    }
+    print_sharing(t, out);
+    if (kinds > 1)
+        fputs("         warning: models, memory or versions differ between ranks: the slowest sets "
+              "the pace\n",
+              out);
+    warn_tp(t, out);
+}

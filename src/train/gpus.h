@@ -1,0 +1,27 @@
+/* The ranks' GPUs: who has which, what the banner says of them, and what every message of a rank
+ * with one begins with. On processors all of this does nothing.
+ *
+ * A GPU is told from another by its host and PCI address, not by its number: a launcher may show
+ * each rank a GPU of its own as number 0. Several ranks on one GPU are allowed, and said. */
+#ifndef TRINE_TRAIN_GPUS_H
+#define TRINE_TRAIN_GPUS_H
+
+#include "train/trainer.h"
+
+/* Errors of this rank begin with its host, number and place, and its GPU as soon as it is open. Not
+ * collective. */
+void gpus_introduce(const trine_trainer *t, const device_config *config);
+
+/* Sets t->gpus. Errors, on all ranks alike: TRINE_ENOMEM, the object's own. Collective over: world.
+ */
+trine_status gpus_gather(trine_trainer *t);
+
+/* Chooses which groups go through NCCL, and makes those (comm/gpu.h). After gpus_gather, before
+ * memory_take. Errors: comm_gpu_create's. Collective over: world. */
+trine_status gpus_join(trine_trainer *t);
+
+/* A line for each kind of GPU and versions with the ranks that have it; how many share one;
+ * warnings where kinds or versions differ, or a tp group crosses nodes. Not collective. */
+void gpus_print(const trine_trainer *t, FILE *out);
+
+#endif

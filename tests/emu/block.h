@@ -1,0 +1,21 @@
+/* What a launch (kernel.cc) asks of a block's threads (block.cc). */
+#ifndef TRINE_TESTS_EMU_BLOCK_H
+#define TRINE_TESTS_EMU_BLOCK_H
+
+#include "emu.h"
+
+#define EMU_THREADS 1024 /* of a block, at most */
+
+typedef struct {
+    const char *name;
+    size_t shared;
+    emu_function run; /* one thread */
+    void *context;
+} emu_kernel;
+
+/* Between these, emu_run_block runs all threads of one block. */
+void emu_begin_kernel(const emu_kernel *kernel, dim3 grid, dim3 block);
+void emu_run_block(uint3 index);
+void emu_end_kernel(void);
+
+#endif

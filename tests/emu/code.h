@@ -1,0 +1,203 @@
+/* What may stand in a kernel: CUDA's words, indices, barriers, shuffles and launches, for the host's
+ * compiler (C++ only). One thread of one block runs at a time, on a stack of its own from the first
+ * barrier or shuffle that it meets; before that it is a call. Who comes next is drawn from the seed,
+ * so that a missing __syncthreads shows: the shared memory that it should have waited for holds NaN
+ * or what an earlier block left there.
+ *
+ * Stricter than the hardware, on purpose: a thread that has returned is missed at a barrier and in a
+ * mask, the threads of a block must meet at the same __syncthreads (file and line), and shared
+ * memory is never zero by chance. No atomics on floating-point data: they are not declared. */
+#ifndef TRINE_TESTS_EMU_CODE_H
+#define TRINE_TESTS_EMU_CODE_H
+
+#include <string.h>
+
+#include "cuda_runtime.h"
+#include "maths.h"
+
+#define __global__
+#define __device__
+#define __host__
+#define __forceinline__       inline __attribute__((always_inline))
+#define __launch_bounds__(...)
+#define __grid_constant__
+#define __align__(bytes)      __attribute__((aligned(bytes)))
+/* One block runs at a time. The section is filled with NaN now and then (block.cc). */
+#define __shared__            static __attribute__((section("emu_shared")))
+
+extern uint3 threadIdx, blockIdx;
+extern dim3 blockDim, gridDim;
+static const int warpSize = 32;
+
+/* The memory behind SHARED_MEMORY: exactly as many bytes as the launch asked for, then a page that
+ * nobody may touch. */
+void *emu_shared_memory(void);
+
+/* ---- Barriers, shuffles, votes: mask, then what each does with its lane's value ---------------- */
+
+typedef enum {
+    EMU_SYNC,
+    EMU_INDEX,
+    EMU_XOR,
+    EMU_UP,
+    EMU_DOWN,
+    EMU_ANY,
+    EMU_ALL,
+    EMU_BALLOT
+} emu_exchange_kind;
+
+void emu_barrier(const char *file, int line);
+uint64_t emu_exchange(emu_exchange_kind kind, unsigned mask, uint64_t value, int operand, int width,
+                      const char *file, int line);
+
+/* Where a call stands in the source. */
+#define EMU_PLACE const char *file = __builtin_FILE(), int line = __builtin_LINE()
+
+static inline void __syncthreads(EMU_PLACE) {
+    emu_barrier(file, line);
+}
+
+static inline void __syncwarp(unsigned mask = 0xffffffffu, EMU_PLACE) {
+    emu_exchange(EMU_SYNC, mask, 0, 0, 32, file, line);
+}
+
+template <typename T>
+static inline T emu_shuffle(emu_exchange_kind kind, unsigned mask, T value, int operand, int width,
+                            const char *file, int line) {
+    static_assert(sizeof(T) == 4 || sizeof(T) == 8, "shuffles are of 4 or 8 bytes");
+    uint64_t bits = 0;
+    memcpy(&bits, &value, sizeof value);
+    bits = emu_exchange(kind, mask, bits, operand, width, file, line);
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+template <typename T>
+static inline T __shfl_sync(unsigned mask, T value, int lane, int width = 32, EMU_PLACE) {
+    return emu_shuffle(EMU_INDEX, mask, value, lane, width, file, line);
+}
+
+template <typename T>
+static inline T __shfl_xor_sync(unsigned mask, T value, int lanes, int width = 32, EMU_PLACE) {
+    return emu_shuffle(EMU_XOR, mask, value, lanes, width, file, line);
+}
+
+template <typename T>
+static inline T __shfl_up_sync(unsigned mask, T value, unsigned by, int width = 32, EMU_PLACE) {
+    return emu_shuffle(EMU_UP, mask, value, (int)by, width, file, line);
+}
+
+template <typename T>
+static inline T __shfl_down_sync(unsigned mask, T value, unsigned by, int width = 32, EMU_PLACE) {
+    return emu_shuffle(EMU_DOWN, mask, value, (int)by, width, file, line);
+}
+
+static inline int __any_sync(unsigned mask, int predicate, EMU_PLACE) {
+    return (int)emu_exchange(EMU_ANY, mask, predicate != 0, 0, 32, file, line);
+}
+
+static inline int __all_sync(unsigned mask, int predicate, EMU_PLACE) {
+    return (int)emu_exchange(EMU_ALL, mask, predicate != 0, 0, 32, file, line);
+}
+
+static inline unsigned __ballot_sync(unsigned mask, int predicate, EMU_PLACE) {
+    return (unsigned)emu_exchange(EMU_BALLOT, mask, predicate != 0, 0, 32, file, line);
+}
+
+static inline void __threadfence(void) {
+}
+
+static inline void __threadfence_block(void) {
+}
+
+/* ---- Memory ------------------------------------------------------------------------------------ */
+
+template <typename T> static inline T __ldg(const T *p) {
+    return *p;
+}
+
+template <typename T> static inline T __ldcs(const T *p) {
+    return *p;
+}
+
+template <typename T> static inline T __ldcg(const T *p) {
+    return *p;
+}
+
+template <typename T, typename V> static inline void __stcs(T *p, V value) {
+    *p = value;
+}
+
+template <typename T, typename V> static inline void __stcg(T *p, V value) {
+    *p = value;
+}
+
+/* On integers only: their sums do not depend on an order. */
+#define EMU_ATOMIC(name, type, result)                                                             \
+    static inline type name(type *p, type value) {                                                 \
+        type old = *p;                                                                             \
+        *p = (result);                                                                             \
+        return old;                                                                                \
+    }
+EMU_ATOMIC(atomicAdd, int, old + value)
+EMU_ATOMIC(atomicAdd, unsigned, old + value)
+EMU_ATOMIC(atomicAdd, unsigned long long, old + value)
+EMU_ATOMIC(atomicMax, int, old > value ? old : value)
+EMU_ATOMIC(atomicMax, unsigned, old > value ? old : value)
+EMU_ATOMIC(atomicMin, int, old < value ? old : value)
+EMU_ATOMIC(atomicMin, unsigned, old < value ? old : value)
+EMU_ATOMIC(atomicOr, unsigned, old | value)
+EMU_ATOMIC(atomicExch, int, value)
+EMU_ATOMIC(atomicExch, unsigned, value)
+#undef EMU_ATOMIC
+
+/* ---- Launches ---------------------------------------------------------------------------------- */
+
+typedef void (*emu_function)(void *context);
+
+/* A launch as the stream keeps it: `run` is called once a thread, `drop` when all have run. */
+void emu_launch(const char *name, const void *kernel, dim3 grid, dim3 block, size_t shared,
+                cudaStream_t stream, emu_function run, emu_function drop, void *context);
+
+template <typename F> static void emu_run_thread(void *context) {
+    (*(F *)context)();
+}
+
+template <typename F> static void emu_drop_launch(void *context) {
+    delete (F *)context;
+}
+
+template <typename... P> struct emu_launching {
+    const char *name;
+    void (*kernel)(P...);
+    dim3 grid, block;
+    size_t shared;
+    cudaStream_t stream;
+
+    /* By value, as a launch takes its arguments. */
+    void operator()(P... arguments) const {
+        void (*k)(P...) = kernel;
+        auto thread = [=] { k(arguments...); };
+        typedef decltype(thread) F;
+        emu_launch(name, (const void *)kernel, grid, block, shared, stream, emu_run_thread<F>,
+                   emu_drop_launch<F>, new F(thread));
+    }
+};
+
+template <typename... P>
+static inline emu_launching<P...> emu_make_launcher(const char *name, void (*kernel)(P...), dim3 grid,
+                                                    dim3 block, size_t shared, cudaStream_t stream) {
+    return {name, kernel, grid, block, shared, stream};
+}
+
+/* emu_launcher(kernel, grid, block, shared, stream)(arguments...) is kernel<<<...>>>(arguments...). */
+#define emu_launcher(kernel, grid, block, shared, stream)                                          \
+    emu_make_launcher(#kernel, kernel, grid, block, shared, stream)
+
+template <typename... P>
+static inline cudaError_t cudaFuncSetAttribute(void (*kernel)(P...), enum cudaFuncAttribute attribute,
+                                               int value) {
+    return cudaFuncSetAttribute((const void *)kernel, attribute, value);
+}
+
+#endif

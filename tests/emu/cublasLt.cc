@@ -1,0 +1,443 @@
+#include "cublasLt.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "emu.h"
+
+#define ALIVE      0x616c697665u
+#define SPLIT_FROM 256 /* terms of a sum that is worth splitting */
+#define ALIGNMENTS 4   /* of A, B, C, D */
+
+struct emu_blas {
+    uint64_t alive;
+};
+
+struct emu_blas_layout {
+    uint64_t alive;
+    cudaDataType type;
+    uint64_t rows, columns;
+    int64_t leading;
+};
+
+struct emu_blas_operation {
+    uint64_t alive;
+    cublasComputeType_t compute;
+    cudaDataType_t scale;
+    int32_t how_a, how_b;
+    uint32_t epilogue;
+    const float *bias;
+};
+
+struct emu_blas_preference {
+    uint64_t alive, workspace;
+    uint32_t schemes, aligned[ALIGNMENTS];
+};
+
+/* What an algorithm was found for, and how it goes about it: the contents of cublasLtMatmulAlgo_t. */
+typedef struct {
+    uint32_t rows, columns, terms; /* of D and of each sum */
+    uint8_t how_a, how_b, epilogue, scheme;
+    uint32_t parts, compute;
+    uint16_t aligned[ALIGNMENTS], bias_aligned;
+    uint64_t workspace;
+} algorithm;
+
+static_assert(sizeof(algorithm) <= sizeof(cublasLtMatmulAlgo_t), "an algorithm is 64 bytes");
+
+static uint64_t heuristics;
+
+uint64_t emu_blas_heuristics(void) {
+    return heuristics;
+}
+
+/* ---- Objects ---- */
+
+template <typename T> static cublasStatus_t create(T **p) {
+    *p = (T *)calloc(1, sizeof **p);
+    if (!*p) return CUBLAS_STATUS_ALLOC_FAILED;
+    (*p)->alive = ALIVE;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+template <typename T> static void living(const T *p, const char *what) {
+    if (!p || p->alive != ALIVE) emu_fault("cuBLASLt: no such %s", what);
+}
+
+template <typename T> static cublasStatus_t destroy(T *p, const char *what) {
+    living(p, what);
+    p->alive = 0;
+    free(p);
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+/* Exactly the attribute's size, as the library wants. */
+static cublasStatus_t take(void *to, size_t size, const void *value, size_t bytes) {
+    if (!value || bytes != size) return CUBLAS_STATUS_INVALID_VALUE;
+    memcpy(to, value, size);
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtCreate(cublasLtHandle_t *handle) {
+    return create(handle);
+}
+
+cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) {
+    return destroy(handle, "handle");
+}
+
+const char *cublasLtGetStatusName(cublasStatus_t status) {
+    switch (status) {
+#define NAME(name, value)                                                                          \
+    case name: return #name;
+        EMU_BLAS_STATUSES(NAME)
+#undef NAME
+    }
+    return "unknown status";
+}
+
+const char *cublasLtGetStatusString(cublasStatus_t status) {
+    return cublasLtGetStatusName(status);
+}
+
+size_t cublasLtGetVersion(void) {
+    return 130000;
+}
+
+cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *layout, cudaDataType type,
+                                          uint64_t rows, uint64_t columns, int64_t leading) {
+    cublasStatus_t status = create(layout);
+    if (status != CUBLAS_STATUS_SUCCESS) return status;
+    (*layout)->type = type;
+    (*layout)->rows = rows, (*layout)->columns = columns, (*layout)->leading = leading;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout) {
+    return destroy(layout, "layout");
+}
+
+cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *operation,
+                                        cublasComputeType_t compute, cudaDataType_t scale) {
+    cublasStatus_t status = create(operation);
+    if (status != CUBLAS_STATUS_SUCCESS) return status;
+    (*operation)->compute = compute, (*operation)->scale = scale;
+    (*operation)->epilogue = CUBLASLT_EPILOGUE_DEFAULT;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t operation) {
+    return destroy(operation, "operation");
+}
+
+cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t operation,
+                                              cublasLtMatmulDescAttributes_t what,
+                                              const void *value, size_t bytes) {
+    living(operation, "operation");
+    switch (what) {
+    case CUBLASLT_MATMUL_DESC_TRANSA: return take(&operation->how_a, 4, value, bytes);
+    case CUBLASLT_MATMUL_DESC_TRANSB: return take(&operation->how_b, 4, value, bytes);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE: return take(&operation->epilogue, 4, value, bytes);
+    case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
+        return take(&operation->bias, sizeof operation->bias, value, bytes);
+    }
+    return CUBLAS_STATUS_INVALID_VALUE;
+}
+
+cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t *preference) {
+    cublasStatus_t status = create(preference);
+    if (status != CUBLAS_STATUS_SUCCESS) return status;
+    (*preference)->schemes = CUBLASLT_REDUCTION_SCHEME_MASK;
+    for (uint32_t &bytes : (*preference)->aligned) bytes = 256;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t preference) {
+    return destroy(preference, "preference");
+}
+
+cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t preference,
+                                                    cublasLtMatmulPreferenceAttributes_t what,
+                                                    const void *value, size_t bytes) {
+    living(preference, "preference");
+    switch (what) {
+    case CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES:
+        return take(&preference->workspace, 8, value, bytes);
+    case CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK:
+        return take(&preference->schemes, 4, value, bytes);
+    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES:
+    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES:
+    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES:
+    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES:
+        return take(&preference->aligned[what - CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES], 4,
+                    value, bytes);
+    }
+    return CUBLAS_STATUS_INVALID_VALUE;
+}
+
+/* ---- Algorithms ---- */
+
+/* The product that operation and layouts describe. Errors: as the library's. */
+static cublasStatus_t product_of(algorithm *a, cublasLtMatmulDesc_t o, cublasLtMatrixLayout_t A,
+                                 cublasLtMatrixLayout_t B, cublasLtMatrixLayout_t C,
+                                 cublasLtMatrixLayout_t D) {
+    living(o, "operation");
+    const cublasLtMatrixLayout_t layouts[] = {A, B, C, D};
+    for (cublasLtMatrixLayout_t layout : layouts) {
+        living(layout, "layout");
+        if (layout->type != CUDA_R_32F) return CUBLAS_STATUS_NOT_SUPPORTED;
+        if (layout->rows == 0 || layout->columns == 0) return CUBLAS_STATUS_INVALID_VALUE;
+        if (layout->leading < (int64_t)layout->rows) return CUBLAS_STATUS_INVALID_VALUE;
+    }
+    if (o->scale != CUDA_R_32F) return CUBLAS_STATUS_NOT_SUPPORTED;
+    if (o->how_a > CUBLAS_OP_T || o->how_b > CUBLAS_OP_T) return CUBLAS_STATUS_NOT_SUPPORTED;
+    if (o->epilogue != CUBLASLT_EPILOGUE_DEFAULT && o->epilogue != CUBLASLT_EPILOGUE_BIAS)
+        return CUBLAS_STATUS_NOT_SUPPORTED;
+    uint64_t rows = o->how_a == CUBLAS_OP_N ? A->rows : A->columns;
+    uint64_t terms = o->how_a == CUBLAS_OP_N ? A->columns : A->rows;
+    uint64_t columns = o->how_b == CUBLAS_OP_N ? B->columns : B->rows;
+    if (terms != (o->how_b == CUBLAS_OP_N ? B->rows : B->columns))
+        return CUBLAS_STATUS_INVALID_VALUE;
+    if (C->rows != rows || C->columns != columns || D->rows != rows || D->columns != columns)
+        return CUBLAS_STATUS_INVALID_VALUE;
+    memset(a, 0, sizeof *a);
+    a->rows = (uint32_t)rows, a->columns = (uint32_t)columns, a->terms = (uint32_t)terms;
+    a->how_a = (uint8_t)o->how_a, a->how_b = (uint8_t)o->how_b;
+    a->epilogue = (uint8_t)o->epilogue, a->compute = (uint32_t)o->compute;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+static uint32_t alignment_of(const void *p) {
+    uintptr_t address = (uintptr_t)p | 256;
+    return (uint32_t)(address & (~address + 1));
+}
+
+/* The quickest that is allowed: in two to four parts, INPLACE before COMPUTE_TYPE. Less aligned
+ * operands make other parts, as the library has other kernels for them. */
+static void choose(algorithm *a, const struct emu_blas_preference *preference) {
+    uint32_t least = 256;
+    for (int i = 0; i < ALIGNMENTS; i++) {
+        a->aligned[i] = (uint16_t)preference->aligned[i];
+        if (preference->aligned[i] < least) least = preference->aligned[i];
+    }
+    uint32_t parts = a->terms < SPLIT_FROM ? 1 : least >= 16 ? 4 : 2;
+    uint64_t bytes = (uint64_t)parts * a->rows * a->columns * sizeof(float);
+    a->parts = 1, a->scheme = CUBLASLT_REDUCTION_SCHEME_NONE;
+    if (parts == 1) return;
+    if (preference->schemes & CUBLASLT_REDUCTION_SCHEME_INPLACE) {
+        a->parts = parts, a->scheme = CUBLASLT_REDUCTION_SCHEME_INPLACE;
+    } else if (preference->schemes & CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE &&
+               bytes <= preference->workspace) {
+        a->parts = parts, a->scheme = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE, a->workspace = bytes;
+    }
+}
+
+cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
+    cublasLtHandle_t handle, cublasLtMatmulDesc_t operation, cublasLtMatrixLayout_t A,
+    cublasLtMatrixLayout_t B, cublasLtMatrixLayout_t C, cublasLtMatrixLayout_t D,
+    cublasLtMatmulPreference_t preference, int wanted, cublasLtMatmulHeuristicResult_t *results,
+    int *found) {
+    living(handle, "handle"), living(preference, "preference");
+    if (wanted < 1 || !results || !found) return CUBLAS_STATUS_INVALID_VALUE;
+    *found = 0;
+    algorithm a;
+    cublasStatus_t status = product_of(&a, operation, A, B, C, D);
+    if (status != CUBLAS_STATUS_SUCCESS) return status;
+    for (uint32_t bytes : preference->aligned)
+        if (bytes < sizeof(float) || bytes & (bytes - 1)) return CUBLAS_STATUS_INVALID_VALUE;
+    choose(&a, preference);
+    if (operation->epilogue == CUBLASLT_EPILOGUE_BIAS)
+        a.bias_aligned = (uint16_t)alignment_of(operation->bias);
+    memset(results, 0, sizeof *results);
+    memcpy(&results->algo, &a, sizeof a);
+    results->workspaceSize = a.workspace;
+    results->state = CUBLAS_STATUS_SUCCESS;
+    results->wavesCount = 1.0f;
+    *found = 1;
+    heuristics++;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+/* ---- Products ---- */
+
+typedef struct {
+    const float *at;
+    int64_t leading;
+    uint8_t how;
+} factor;
+
+typedef struct {
+    algorithm how;
+    factor a, b;
+    const float *c, *bias;
+    float *d, *workspace;
+    int64_t c_leading, d_leading;
+    float alpha, beta;
+} product;
+
+/* To 10 bits of fraction, to nearest, ties to even. */
+static float tf32(float x) {
+    uint32_t bits;
+    if (!isfinite(x)) return x;
+    memcpy(&bits, &x, sizeof bits);
+    bits += 0xfff + (bits >> 13 & 1);
+    bits &= ~(uint32_t)0x1fff;
+    memcpy(&x, &bits, sizeof bits);
+    return x;
+}
+
+static float element(const factor *f, uint64_t row, uint64_t column, uint32_t compute) {
+    float x = f->how == CUBLAS_OP_N ? f->at[row + column * (uint64_t)f->leading]
+                                    : f->at[column + row * (uint64_t)f->leading];
+    return compute == CUBLAS_COMPUTE_32F_FAST_TF32 ? tf32(x) : x;
+}
+
+/* sums (rows, columns) = the terms [first, end) of op(A) op(B), added in ascending order. */
+static void sum_up(float *sums, const float *left, const product *p, uint32_t first, uint32_t end) {
+    const uint32_t rows = p->how.rows;
+    for (uint32_t j = 0; j < p->how.columns; j++) {
+        float *out = sums + (uint64_t)j * rows;
+        for (uint32_t i = 0; i < rows; i++) out[i] = 0.0f;
+        for (uint32_t n = first; n < end; n++) {
+            const float *column = left + (uint64_t)n * rows;
+            const float right = element(&p->b, n, j, p->how.compute);
+            for (uint32_t i = 0; i < rows; i++) out[i] = fmaf(column[i], right, out[i]);
+        }
+    }
+}
+
+static void add(float *to, const float *from, uint64_t count) {
+    for (uint64_t i = 0; i < count; i++) to[i] += from[i];
+}
+
+/* sums = op(A) op(B) by parts. */
+static void by_parts(float *sums, const float *left, const product *p) {
+    const algorithm *a = &p->how;
+    const uint64_t count = (uint64_t)a->rows * a->columns;
+    const uint32_t step = (a->terms + a->parts - 1) / a->parts;
+    float *own = a->scheme == CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE
+                     ? p->workspace
+                     : (float *)malloc(a->parts * count * sizeof *own);
+    uint32_t first = a->scheme == CUBLASLT_REDUCTION_SCHEME_INPLACE ? emu_random(a->parts) : 0;
+    for (uint32_t n = 0; n < a->parts; n++) {
+        uint32_t from = n * step, end = from + step < a->terms ? from + step : a->terms;
+        sum_up(own + n * count, left, p, from < end ? from : end, end);
+    }
+    memset(sums, 0, count * sizeof *sums);
+    for (uint32_t n = 0; n < a->parts; n++)
+        add(sums, own + (first + n) % a->parts * count, count);
+    if (own != p->workspace) free(own);
+}
+
+static void store(const product *p, const float *sums) {
+    const algorithm *a = &p->how;
+    for (uint64_t j = 0; j < a->columns; j++)
+        for (uint64_t i = 0; i < a->rows; i++) {
+            float x = p->alpha * sums[i + j * a->rows];
+            if (p->beta != 0.0f) x += p->beta * p->c[i + j * (uint64_t)p->c_leading];
+            if (p->bias) x += p->bias[i];
+            p->d[i + j * (uint64_t)p->d_leading] = x;
+        }
+}
+
+static void run(void *context) {
+    product *p = (product *)context;
+    const algorithm *a = &p->how;
+    const uint64_t rows = a->rows, count = rows * a->columns;
+    float *left = (float *)malloc(rows * a->terms * sizeof *left);
+    float *sums = (float *)malloc(count * sizeof *sums);
+    if (!left || !sums) emu_fault("cuBLASLt: no memory for a product");
+    for (uint64_t n = 0; n < a->terms; n++)
+        for (uint64_t i = 0; i < rows; i++)
+            left[i + n * rows] = element(&p->a, i, n, a->compute);
+    if (a->parts > 1)
+        by_parts(sums, left, p);
+    else
+        sum_up(sums, left, p, 0, a->terms);
+    store(p, sums);
+    free(left), free(sums), free(p);
+}
+
+/* ---- Calls ---- */
+
+static size_t bytes_of(cublasLtMatrixLayout_t layout) {
+    return ((layout->columns - 1) * (uint64_t)layout->leading + layout->rows) * sizeof(float);
+}
+
+static void check_aligned(const char *what, const void *p, uint32_t bytes) {
+    if ((uintptr_t)p % bytes != 0)
+        emu_fault("cuBLASLt: %s at %p: the algorithm was asked for one at a multiple of %u", what,
+                  p, bytes);
+}
+
+static void check_apart(const char *what, const void *p, cublasLtMatrixLayout_t P, const void *d,
+                        cublasLtMatrixLayout_t D) {
+    uintptr_t at = (uintptr_t)p, out = (uintptr_t)d;
+    if (at < out + bytes_of(D) && out < at + bytes_of(P))
+        emu_fault("cuBLASLt: %s overlaps the output", what);
+}
+
+/* Whether the algorithm is one for this product. */
+static bool fits(const algorithm *found, const algorithm *asked) {
+    return found->rows == asked->rows && found->columns == asked->columns &&
+           found->terms == asked->terms && found->how_a == asked->how_a &&
+           found->how_b == asked->how_b && found->epilogue == asked->epilogue &&
+           found->compute == asked->compute;
+}
+
+static void check_operands(const product *p, cublasLtMatrixLayout_t A, cublasLtMatrixLayout_t B,
+                           cublasLtMatrixLayout_t C, cublasLtMatrixLayout_t D) {
+    const algorithm *a = &p->how;
+    emu_check_device("cuBLASLt: A", p->a.at, bytes_of(A));
+    emu_check_device("cuBLASLt: B", p->b.at, bytes_of(B));
+    emu_check_device("cuBLASLt: D", p->d, bytes_of(D));
+    check_aligned("A", p->a.at, a->aligned[0]), check_aligned("B", p->b.at, a->aligned[1]);
+    check_aligned("C", p->c, a->aligned[2]), check_aligned("D", p->d, a->aligned[3]);
+    check_apart("A", p->a.at, A, p->d, D), check_apart("B", p->b.at, B, p->d, D);
+    if (p->c != p->d && p->beta != 0.0f) check_apart("C", p->c, C, p->d, D);
+    if (a->epilogue != CUBLASLT_EPILOGUE_BIAS) return;
+    emu_check_device("cuBLASLt: bias", p->bias, a->rows * sizeof(float));
+    check_aligned("bias", p->bias, a->bias_aligned);
+}
+
+static cublasStatus_t check_workspace(const algorithm *a, const void *workspace, size_t bytes) {
+    if (bytes < a->workspace) return CUBLAS_STATUS_INVALID_VALUE;
+    if (a->workspace == 0) return CUBLAS_STATUS_SUCCESS;
+    if ((uintptr_t)workspace % 256 != 0) return CUBLAS_STATUS_INVALID_VALUE;
+    emu_check_device("cuBLASLt: workspace", workspace, bytes);
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t operation,
+                              const void *alpha, const void *a, cublasLtMatrixLayout_t A,
+                              const void *b, cublasLtMatrixLayout_t B, const void *beta,
+                              const void *c, cublasLtMatrixLayout_t C, void *d,
+                              cublasLtMatrixLayout_t D, const cublasLtMatmulAlgo_t *algo,
+                              void *workspace, size_t workspace_bytes, cudaStream_t stream) {
+    living(handle, "handle");
+    algorithm asked, found;
+    cublasStatus_t status = product_of(&asked, operation, A, B, C, D);
+    if (status != CUBLAS_STATUS_SUCCESS) return status;
+    if (!alpha || !beta || !a || !b || !d || !algo) return CUBLAS_STATUS_INVALID_VALUE;
+    memcpy(&found, algo, sizeof found);
+    if (!fits(&found, &asked)) return CUBLAS_STATUS_INVALID_VALUE;
+    status = check_workspace(&found, workspace, workspace_bytes);
+    if (status != CUBLAS_STATUS_SUCCESS) return status;
+    product *p = (product *)calloc(1, sizeof *p);
+    if (!p) return CUBLAS_STATUS_ALLOC_FAILED;
+    *p = {found,
+          {(const float *)a, A->leading, found.how_a},
+          {(const float *)b, B->leading, found.how_b},
+          (const float *)c,
+          found.epilogue == CUBLASLT_EPILOGUE_BIAS ? operation->bias : NULL,
+          (float *)d,
+          (float *)workspace,
+          C->leading,
+          D->leading,
+          *(const float *)alpha,
+          *(const float *)beta};
+    check_operands(p, A, B, C, D);
+    emu_enqueue(stream, run, p);
+    return CUBLAS_STATUS_SUCCESS;
+}

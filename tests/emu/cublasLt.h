@@ -1,0 +1,128 @@
+/* The functions of cuBLASLt that src/device/cuda/matmul.cu calls, on the processor: a test double,
+ * never shipped. It looks at what the library looks at (sizes of attributes, shapes against leading
+ * dimensions, types, workspace), at what the library must believe (what the caller claims of
+ * alignment, device memory behind every pointer, a bias that is there), and answers with the
+ * library's status, or ends the process where the library would compute something wrong.
+ *
+ * Products are computed when the stream comes to them, in fp32 in an order that is the algorithm's.
+ * An algorithm is a function of the shape and of what the preference allows, as there: a long sum
+ * is split when the workspace holds its parts; parts that are reduced INPLACE are added in a random
+ * order, so that who allows that sees other bits in another run; FAST_TF32 rounds its factors.
+ * Invariant: with the same algorithm and inputs, equal bits. Cost: a multiplication and an addition
+ * of vectors each. Names and values are those of NVIDIA's cuBLAS documentation, "Using the cuBLASLt
+ * API". */
+#ifndef TRINE_TESTS_EMU_CUBLASLT_H
+#define TRINE_TESTS_EMU_CUBLASLT_H
+
+#include "cuda_runtime.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define EMU_BLAS_STATUSES(X)                                                                       \
+    X(CUBLAS_STATUS_SUCCESS, 0)                                                                    \
+    X(CUBLAS_STATUS_NOT_INITIALIZED, 1)                                                            \
+    X(CUBLAS_STATUS_ALLOC_FAILED, 3)                                                               \
+    X(CUBLAS_STATUS_INVALID_VALUE, 7)                                                              \
+    X(CUBLAS_STATUS_EXECUTION_FAILED, 13)                                                          \
+    X(CUBLAS_STATUS_NOT_SUPPORTED, 15)
+
+typedef enum {
+#define EMU_BLAS_ENUM(name, value) name = value,
+    EMU_BLAS_STATUSES(EMU_BLAS_ENUM)
+#undef EMU_BLAS_ENUM
+} cublasStatus_t;
+
+typedef enum { CUBLAS_OP_N = 0, CUBLAS_OP_T = 1, CUBLAS_OP_C = 2 } cublasOperation_t;
+
+typedef enum { CUBLAS_COMPUTE_32F = 68, CUBLAS_COMPUTE_32F_FAST_TF32 = 77 } cublasComputeType_t;
+
+typedef enum cudaDataType_t { CUDA_R_32F = 0, CUDA_R_16F = 2, CUDA_R_16BF = 14 } cudaDataType;
+
+typedef enum {
+    CUBLASLT_MATMUL_DESC_TRANSA = 3,      /* int32_t */
+    CUBLASLT_MATMUL_DESC_TRANSB = 4,      /* int32_t */
+    CUBLASLT_MATMUL_DESC_EPILOGUE = 7,    /* uint32_t */
+    CUBLASLT_MATMUL_DESC_BIAS_POINTER = 8 /* const void * */
+} cublasLtMatmulDescAttributes_t;
+
+typedef enum { CUBLASLT_EPILOGUE_DEFAULT = 1, CUBLASLT_EPILOGUE_BIAS = 4 } cublasLtEpilogue_t;
+
+typedef enum {
+    CUBLASLT_REDUCTION_SCHEME_NONE = 0,
+    CUBLASLT_REDUCTION_SCHEME_INPLACE = 1,
+    CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE = 2,
+    CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE = 4,
+    CUBLASLT_REDUCTION_SCHEME_MASK = 7
+} cublasLtReductionScheme_t;
+
+typedef enum {
+    CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES = 1,     /* uint64_t, 0 */
+    CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK = 3,   /* uint32_t, all */
+    CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES = 5,   /* uint32_t, 256 */
+    CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES = 6,
+    CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES = 7,
+    CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES = 8
+} cublasLtMatmulPreferenceAttributes_t;
+
+typedef struct emu_blas *cublasLtHandle_t;
+typedef struct emu_blas_operation *cublasLtMatmulDesc_t;
+typedef struct emu_blas_layout *cublasLtMatrixLayout_t;
+typedef struct emu_blas_preference *cublasLtMatmulPreference_t;
+
+typedef struct {
+    uint64_t data[8];
+} cublasLtMatmulAlgo_t;
+
+typedef struct {
+    cublasLtMatmulAlgo_t algo;
+    size_t workspaceSize;
+    cublasStatus_t state;
+    float wavesCount;
+    int reserved[4];
+} cublasLtMatmulHeuristicResult_t;
+
+cublasStatus_t cublasLtCreate(cublasLtHandle_t *handle);
+cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle);
+const char *cublasLtGetStatusName(cublasStatus_t status);
+const char *cublasLtGetStatusString(cublasStatus_t status);
+size_t cublasLtGetVersion(void);
+
+cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *layout, cudaDataType type,
+                                          uint64_t rows, uint64_t columns, int64_t leading);
+cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout);
+cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *operation,
+                                        cublasComputeType_t compute, cudaDataType_t scale);
+cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t operation);
+cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t operation,
+                                              cublasLtMatmulDescAttributes_t what,
+                                              const void *value, size_t bytes);
+cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t *preference);
+cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t preference);
+cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t preference,
+                                                    cublasLtMatmulPreferenceAttributes_t what,
+                                                    const void *value, size_t bytes);
+
+cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
+    cublasLtHandle_t handle, cublasLtMatmulDesc_t operation, cublasLtMatrixLayout_t A,
+    cublasLtMatrixLayout_t B, cublasLtMatrixLayout_t C, cublasLtMatrixLayout_t D,
+    cublasLtMatmulPreference_t preference, int wanted, cublasLtMatmulHeuristicResult_t *results,
+    int *found);
+
+/* D = alpha op(A) op(B) + beta C + bias, column-major. */
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t operation,
+                              const void *alpha, const void *a, cublasLtMatrixLayout_t A,
+                              const void *b, cublasLtMatrixLayout_t B, const void *beta,
+                              const void *c, cublasLtMatrixLayout_t C, void *d,
+                              cublasLtMatrixLayout_t D, const cublasLtMatmulAlgo_t *algo,
+                              void *workspace, size_t workspace_bytes, cudaStream_t stream);
+
+/* For tests: plans asked for so far. */
+uint64_t emu_blas_heuristics(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

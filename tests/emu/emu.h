@@ -1,0 +1,82 @@
+/* The emulation from the inside, for its own files, for those that emulate cuBLASLt and NCCL, and
+ * for its tests. cuda_runtime.h says what it is for.
+ *
+ * The engine: every stream is a list of operations. Nothing runs until somebody needs it: a
+ * synchronisation runs its stream's operations up to there and what those wait for; a query runs a
+ * few at random. In between it may, by the seed, run any operation of any stream that is first in its
+ * stream and waits for no event. Invariant: device memory is open (readable, writable) while an
+ * operation runs, and closed at all other times.
+ *
+ * Cost: a kernel's thread without barriers is a call; one with barriers has a stack, and changes it
+ * in some nanoseconds. Opening and closing are a system call for each allocation. */
+#ifndef TRINE_TESTS_EMU_EMU_H
+#define TRINE_TESTS_EMU_EMU_H
+
+#include <stdbool.h>
+
+#include "cuda_runtime.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- For emulated libraries -------------------------------------------------------------------- */
+
+typedef void (*emu_run_fn)(void *context);
+typedef bool (*emu_step_fn)(void *context); /* true: done, not to be called again */
+
+/* Adds an operation to the stream (NULL: the legacy one): some time later run(context) is called,
+ * once, with device memory open. It owns its context: what it needs must be copied there, and freed
+ * by it. */
+void emu_enqueue(cudaStream_t stream, emu_run_fn run, void *context);
+/* The same for what does not end by itself: step(context) is called until it says that it is done,
+ * and other streams go on in between. It must not wait. */
+void emu_enqueue_poll(cudaStream_t stream, emu_step_fn step, void *context);
+/* Ends the process unless [p, p + bytes) lies in one living allocation of the device. */
+void emu_check_device(const char *what, const void *p, size_t bytes);
+bool emu_is_device(const void *p);
+bool emu_is_pinned(const void *p, size_t bytes);
+/* Prints "emu: ..." and aborts. */
+__attribute__((format(printf, 1, 2), noreturn)) void emu_fault(const char *format, ...);
+/* Records what the call returns, for cudaGetLastError. */
+cudaError_t emu_error(cudaError_t error);
+
+/* ---- For tests --------------------------------------------------------------------------------- */
+
+/* From here on everything random is drawn from this. */
+void emu_seed(uint64_t seed);
+/* Operations enqueued and not yet run. */
+size_t emu_pending(void);
+/* Operations run so far; copies to or from host memory that was not pinned, of those. */
+uint64_t emu_operations(void);
+uint64_t emu_unpinned_copies(void);
+/* Changes of stacks so far. */
+uint64_t emu_switches(void);
+/* Says who touched what when the process dies of it; cudaSetDevice does this, once. */
+void emu_catch_signals(void);
+/* The n-th operation from now fails with this error, and everything after it; 0 forgets. */
+void emu_fail(uint64_t n, cudaError_t error);
+
+/* ---- For the engine's own files ---------------------------------------------------------------- */
+
+/* A number in [0, n), n > 0. */
+uint32_t emu_random(uint32_t n);
+/* The machine, from the environment: TRINE_EMU_`name`. */
+uint64_t emu_setting(const char *name, uint64_t otherwise);
+/* memory.cc: see the invariant above. */
+void emu_memory_open(void);
+void emu_memory_close(void);
+/* What the allocation around p is, as part of a sentence; "no allocation" if there is none. */
+void emu_describe(const void *p, char *text, size_t size);
+/* streams.cc: runs all there is; the error that the device has come to. */
+cudaError_t emu_drain(void);
+cudaError_t emu_drain_stream(cudaStream_t stream);
+cudaError_t emu_sticky(void);
+/* block.cc: which thread of which kernel runs, as part of a sentence; "" outside of kernels. */
+void emu_where(char *text, size_t size);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,129 @@
+/* Launches: what CUDA refuses at once, and a grid's blocks in random order when the stream gets
+ * there, one block at a time. Shared memory is full of NaNs when a kernel begins and, now and then,
+ * when a block does. */
+#include "block.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define SHARED_BYTES   ((size_t)227 << 10)
+#define SHARED_DEFAULT ((size_t)48 << 10)
+#define PAGE           ((size_t)4096)
+#define POISON         0xff
+
+/* Where all __shared__ variables lie; the linker makes these names. */
+extern "C" __attribute__((weak, visibility("hidden"))) char __start_emu_shared[], __stop_emu_shared[];
+
+struct launch {
+    emu_kernel kernel;
+    emu_function drop;
+    dim3 grid, block;
+};
+
+/* What cudaFuncSetAttribute said. */
+struct allowed {
+    const void *kernel;
+    size_t shared;
+    allowed *next;
+};
+
+static allowed *all_allowed;
+static char *shared_end, *shared_now;
+
+void *emu_shared_memory(void) {
+    return shared_now;
+}
+
+/* ---- What is refused --------------------------------------------------------------------------- */
+
+static size_t allowed_shared(const void *kernel) {
+    for (allowed *a = all_allowed; a; a = a->next)
+        if (a->kernel == kernel) return a->shared;
+    return SHARED_DEFAULT;
+}
+
+cudaError_t cudaFuncSetAttribute(const void *kernel, enum cudaFuncAttribute attribute, int value) {
+    if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize) return cudaSuccess;
+    if (value < 0 || (size_t)value > SHARED_BYTES) return emu_error(cudaErrorInvalidValue);
+    allowed *a = (allowed *)malloc(sizeof *a);
+    *a = {kernel, (size_t)value, all_allowed};
+    all_allowed = a;
+    return cudaSuccess;
+}
+
+/* A block too large is a fault of the code, never of a shape: that is said at once. */
+static void check_block(const char *name, dim3 block) {
+    if (block.x < 1 || block.y < 1 || block.z < 1 || block.x > 1024 || block.y > 1024 ||
+        block.z > 64 || (uint64_t)block.x * block.y * block.z > EMU_THREADS)
+        emu_fault("launch of %s: a block of (%u,%u,%u) threads", name, block.x, block.y, block.z);
+}
+
+static cudaError_t check_launch(const void *kernel, dim3 grid, size_t shared) {
+    if (emu_sticky() != cudaSuccess) return emu_sticky();
+    if (grid.x < 1 || grid.y < 1 || grid.z < 1 || grid.x > 0x7fffffff || grid.y > 65535 ||
+        grid.z > 65535)
+        return cudaErrorInvalidConfiguration;
+    return shared > allowed_shared(kernel) ? cudaErrorInvalidValue : cudaSuccess;
+}
+
+/* ---- Running ----------------------------------------------------------------------------------- */
+
+static void make_shared(void) {
+    size_t bytes = (SHARED_BYTES + PAGE - 1) / PAGE * PAGE;
+    char *p = (char *)mmap(NULL, bytes + PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED || mprotect(p, bytes, PROT_READ | PROT_WRITE) != 0)
+        emu_fault("no memory for shared memory");
+    shared_end = p + bytes;
+}
+
+/* The sizes of all kernels' variables together may be much for each block of a large grid. */
+static void poison_shared(size_t bytes, bool first) {
+    memset(shared_now, POISON, bytes);
+    if (__start_emu_shared && (first || emu_random(8) == 0))
+        memset(__start_emu_shared, POISON, (size_t)(__stop_emu_shared - __start_emu_shared));
+}
+
+static uint64_t common_divisor(uint64_t a, uint64_t b) {
+    while (b) {
+        uint64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+static void run_launch(void *context) {
+    launch *l = (launch *)context;
+    uint64_t blocks = (uint64_t)l->grid.x * l->grid.y * l->grid.z, stride = 1;
+    if (!shared_end) make_shared();
+    shared_now = shared_end - (l->kernel.shared + 15) / 16 * 16;
+    uint32_t limit = blocks < UINT32_MAX ? (uint32_t)blocks : UINT32_MAX;
+    do stride = 1 + emu_random(limit);
+    while (common_divisor(stride, blocks) != 1);
+    uint64_t at = emu_random(limit);
+    emu_begin_kernel(&l->kernel, l->grid, l->block);
+    for (uint64_t i = 0; i < blocks; i++) {
+        poison_shared(l->kernel.shared, i == 0);
+        emu_run_block(make_uint3((unsigned)(at % l->grid.x),
+                                 (unsigned)(at / l->grid.x % l->grid.y),
+                                 (unsigned)(at / l->grid.x / l->grid.y)));
+        at = (at + stride) % blocks;
+    }
+    emu_end_kernel();
+    l->drop(l->kernel.context);
+    free(l);
+}
+
+void emu_launch(const char *name, const void *kernel, dim3 grid, dim3 block, size_t shared,
+                cudaStream_t stream, emu_function run, emu_function drop, void *context) {
+    check_block(name, block);
+    cudaError_t error = check_launch(kernel, grid, shared);
+    if (emu_error(error) != cudaSuccess) {
+        drop(context);
+        return;
+    }
+    launch *l = (launch *)malloc(sizeof *l);
+    *l = {{name, shared, run, context}, drop, grid, block};
+    emu_enqueue(stream, run_launch, l);
+}

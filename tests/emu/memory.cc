@@ -1,0 +1,257 @@
+/* Memory of the emulated device and pinned memory of the host. An allocation of the device ends,
+ * rounded up to 256 bytes, at a page that is nobody's, and its addresses are never given out again:
+ * what is read or written behind it, or after it was freed, crashes. It is full of NaNs, and closed
+ * to everybody but what runs on the device (emu.h). */
+#include "emu.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define ADDRESSES    ((size_t)1 << 40) /* to give out; only what is given out costs anything */
+#define POISON_BYTES ((size_t)2 << 20)
+#define POISON       0xff /* four of them are a NaN */
+#define ALIGNMENT    ((size_t)256)
+
+enum kind { DEVICE, PINNED, REGISTERED };
+
+struct allocation {
+    enum kind kind;
+    char *start, *map; /* what the caller has; where its pages begin */
+    size_t bytes, map_bytes;
+    bool freed;
+    allocation *next;
+};
+
+static allocation *allocations; /* freed ones too: a crash wants to name them */
+static char *space;
+static size_t given, taken; /* of ADDRESSES; of the device's memory */
+static int poison = -1;     /* a file of POISON_BYTES bytes POISON */
+static bool opened;
+
+static size_t page_up(size_t bytes) {
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    return (bytes + page - 1) / page * page;
+}
+
+static allocation *find(const void *p) {
+    for (allocation *a = allocations; a; a = a->next)
+        if ((char *)p >= a->start && (char *)p < a->start + a->bytes && !a->freed) return a;
+    return NULL;
+}
+
+static allocation *find_start(const void *p, enum kind kind) {
+    allocation *a = find(p);
+    return a && a->kind == kind && a->start == p ? a : NULL;
+}
+
+static allocation *add(enum kind kind, void *start, size_t bytes, char *map, size_t map_bytes) {
+    allocation *a = (allocation *)calloc(1, sizeof *a);
+    *a = {kind, (char *)start, map, bytes, map_bytes, false, allocations};
+    return allocations = a;
+}
+
+/* ---- Open and closed --------------------------------------------------------------------------- */
+
+static void protect(int rights) {
+    for (allocation *a = allocations; a; a = a->next)
+        if (a->kind == DEVICE && !a->freed && mprotect(a->map, a->map_bytes, rights) != 0)
+            emu_fault("mprotect failed");
+}
+
+void emu_memory_open(void) {
+    if (!opened) protect(PROT_READ | PROT_WRITE);
+    opened = true;
+}
+
+void emu_memory_close(void) {
+    if (opened) protect(PROT_NONE);
+    opened = false;
+}
+
+/* ---- Device ------------------------------------------------------------------------------------ */
+
+static void make_poison(void) {
+    poison = memfd_create("emu-poison", MFD_CLOEXEC);
+    if (poison < 0 || ftruncate(poison, (off_t)POISON_BYTES) != 0) emu_fault("no memory for NaNs");
+    void *p = mmap(NULL, POISON_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, poison, 0);
+    if (p == MAP_FAILED) emu_fault("no memory for NaNs");
+    memset(p, POISON, POISON_BYTES);
+    munmap(p, POISON_BYTES);
+}
+
+/* Pages that hold NaNs and cost nothing until they are written to. */
+static bool map_poison(char *map, size_t bytes) {
+    if (poison < 0) make_poison();
+    for (size_t at = 0; at < bytes; at += POISON_BYTES) {
+        size_t n = bytes - at < POISON_BYTES ? bytes - at : POISON_BYTES;
+        if (mmap(map + at, n, opened ? PROT_READ | PROT_WRITE : PROT_NONE, MAP_PRIVATE | MAP_FIXED,
+                 poison, 0) == MAP_FAILED)
+            return false;
+    }
+    return true;
+}
+
+/* The next addresses, with a page between neighbours. */
+static char *give(size_t bytes) {
+    if (!space) {
+        void *p = mmap(NULL, ADDRESSES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (p == MAP_FAILED) emu_fault("cannot reserve addresses for the device's memory");
+        space = (char *)p;
+        given = page_up(1);
+    }
+    if (ADDRESSES - given < bytes + page_up(1)) emu_fault("the device's addresses are used up");
+    char *map = space + given;
+    given += bytes + page_up(1);
+    return map;
+}
+
+static size_t total(void) {
+    return emu_setting("MEMORY", (uint64_t)4 << 30);
+}
+
+cudaError_t cudaMalloc(void **p, size_t bytes) {
+    *p = NULL;
+    if (emu_sticky() != cudaSuccess) return emu_error(emu_sticky());
+    if (bytes == 0) return cudaSuccess;
+    if (bytes > total() || page_up(bytes) > total() - taken)
+        return emu_error(cudaErrorMemoryAllocation);
+    size_t rounded = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT, pages = page_up(bytes);
+    char *map = give(pages);
+    if (!map_poison(map, pages)) return emu_error(cudaErrorMemoryAllocation);
+    taken += pages;
+    *p = add(DEVICE, map + pages - rounded, bytes, map, pages)->start;
+    return cudaSuccess;
+}
+
+/* The up to 255 bytes behind the last one: nobody may have written there. */
+static void check_slack(const allocation *a) {
+    emu_memory_open();
+    for (const char *p = a->start + a->bytes; p < a->map + a->map_bytes; p++)
+        if ((unsigned char)*p != POISON)
+            emu_fault("cudaFree(%p): byte %zu behind its %zu was written", (void *)a->start,
+                      (size_t)(p - a->start) - a->bytes, a->bytes);
+    emu_memory_close();
+}
+
+cudaError_t cudaFree(void *p) {
+    cudaError_t error = emu_drain();
+    if (!p) return error;
+    allocation *a = find_start(p, DEVICE);
+    if (!a) return emu_error(cudaErrorInvalidValue);
+    check_slack(a);
+    /* The addresses stay ours, without memory. */
+    mmap(a->map, a->map_bytes, PROT_NONE,
+         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    taken -= a->map_bytes;
+    a->freed = true;
+    return error;
+}
+
+cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *bytes) {
+    *bytes = total();
+    *free_bytes = total() - taken;
+    return emu_error(emu_sticky());
+}
+
+cudaError_t cudaDeviceReset(void) {
+    return emu_drain();
+}
+
+/* ---- Host -------------------------------------------------------------------------------------- */
+
+/* Pinned, full of NaNs, with a page behind that nobody may touch. */
+cudaError_t cudaHostAlloc(void **p, size_t bytes, unsigned) {
+    *p = NULL;
+    if (emu_sticky() != cudaSuccess) return emu_error(emu_sticky());
+    if (bytes == 0) return cudaSuccess;
+    size_t pages = page_up(bytes);
+    void *map = mmap(NULL, pages + page_up(1), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (map == MAP_FAILED) return emu_error(cudaErrorMemoryAllocation);
+    if (mprotect(map, pages, PROT_READ | PROT_WRITE) != 0) emu_fault("mprotect failed");
+    memset(map, POISON, pages);
+    *p = add(PINNED, map, bytes, (char *)map, pages + page_up(1))->start;
+    return cudaSuccess;
+}
+
+cudaError_t cudaMallocHost(void **p, size_t bytes) {
+    return cudaHostAlloc(p, bytes, cudaHostAllocDefault);
+}
+
+cudaError_t cudaFreeHost(void *p) {
+    cudaError_t error = emu_drain();
+    if (!p) return error;
+    allocation *a = find_start(p, PINNED);
+    if (!a) return emu_error(cudaErrorInvalidValue);
+    munmap(a->map, a->map_bytes);
+    a->freed = true;
+    return error;
+}
+
+cudaError_t cudaHostRegister(void *p, size_t bytes, unsigned) {
+    if (emu_sticky() != cudaSuccess) return emu_error(emu_sticky());
+    if (!p || bytes == 0) return emu_error(cudaErrorInvalidValue);
+    if (emu_is_device(p)) return emu_error(cudaErrorInvalidValue);
+    for (allocation *a = allocations; a; a = a->next)
+        if (!a->freed && (char *)p < a->start + a->bytes && a->start < (char *)p + bytes)
+            return emu_error(cudaErrorHostMemoryAlreadyRegistered);
+    add(REGISTERED, p, bytes, NULL, 0);
+    return cudaSuccess;
+}
+
+cudaError_t cudaHostUnregister(void *p) {
+    cudaError_t error = emu_drain();
+    allocation *a = find_start(p, REGISTERED);
+    if (!a) return emu_error(cudaErrorHostMemoryNotRegistered);
+    a->freed = true;
+    return error;
+}
+
+/* ---- What is where ----------------------------------------------------------------------------- */
+
+bool emu_is_device(const void *p) {
+    return space && (char *)p >= space && (char *)p < space + ADDRESSES;
+}
+
+bool emu_is_pinned(const void *p, size_t bytes) {
+    const allocation *a = find(p);
+    return a && a->kind != DEVICE && bytes <= (size_t)(a->start + a->bytes - (char *)p);
+}
+
+void emu_check_device(const char *what, const void *p, size_t bytes) {
+    if (bytes == 0) return;
+    const allocation *a = find(p);
+    char text[256];
+    emu_describe(p, text, sizeof text);
+    if (!a || a->kind != DEVICE) emu_fault("%s: %p is not the device's: %s", what, p, text);
+    if (bytes > (size_t)(a->start + a->bytes - (char *)p))
+        emu_fault("%s: %zu bytes at %p: %s", what, bytes, p, text);
+}
+
+cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *attributes, const void *p) {
+    const allocation *a = find(p);
+    *attributes = {};
+    attributes->device = -1;
+    if (!a) return cudaSuccess;
+    attributes->type = a->kind == DEVICE ? cudaMemoryTypeDevice : cudaMemoryTypeHost;
+    attributes->devicePointer = (void *)p;
+    attributes->hostPointer = a->kind == DEVICE ? NULL : (void *)p;
+    return cudaGetDevice(&attributes->device);
+}
+
+void emu_describe(const void *address, char *text, size_t size) {
+    static const char *const names[] = {"device memory", "pinned memory", "registered host memory"};
+    char *p = (char *)address;
+    snprintf(text, size, "no allocation");
+    for (allocation *a = allocations; a; a = a->next) {
+        size_t behind = a->kind == DEVICE ? page_up(1) : 0;
+        char *from = a->map ? a->map : a->start;
+        char *to = a->map ? a->map + a->map_bytes + behind : a->start + a->bytes;
+        if (p < from || p >= to) continue;
+        snprintf(text, size, "byte %td of %zu bytes of %s%s", p - a->start, a->bytes, names[a->kind],
+                 a->freed ? " that were freed" : "");
+        if (!a->freed) return;
+    }
+}

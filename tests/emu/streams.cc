@@ -1,0 +1,378 @@
+/* Streams and events: the engine that emu.h describes. */
+#include "emu.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <time.h>
+
+enum op_kind { RUN, POLL, HOST, RECORD, WAIT };
+
+/* What one cudaEventRecord makes: waits are for this, whatever becomes of the event. */
+struct record {
+    bool done;
+    int owners;
+    double seconds; /* when it was reached */
+    emu_stream *stream;
+    uint64_t number; /* its place in the stream */
+};
+
+struct operation {
+    op_kind kind;
+    emu_run_fn run;
+    emu_step_fn step;
+    void *context;
+    record *at; /* of RECORD and WAIT */
+    operation *next;
+};
+
+struct emu_stream {
+    unsigned flags;
+    bool destroyed;
+    operation *first, *last;
+    uint64_t enqueued, done;
+    emu_stream *next;
+};
+
+struct emu_event {
+    unsigned flags;
+    bool destroyed;
+    record *latest; /* NULL before the first cudaEventRecord */
+    emu_event *next;
+};
+
+/* Destroyed ones stay in the lists, so that their use is noticed. */
+static emu_stream legacy;
+static emu_stream *streams = &legacy;
+static emu_event *events;
+static uint64_t operations, fail_at;
+static cudaError_t fail_with, sticky;
+static bool running;
+
+cudaError_t emu_sticky(void) {
+    return sticky;
+}
+
+uint64_t emu_operations(void) {
+    return operations;
+}
+
+size_t emu_pending(void) {
+    size_t n = 0;
+    for (emu_stream *s = streams; s; s = s->next) n += s->enqueued - s->done;
+    return n;
+}
+
+void emu_fail(uint64_t n, cudaError_t error) {
+    fail_at = n ? operations + n : 0;
+    fail_with = error;
+    if (n == 0) sticky = cudaSuccess;
+}
+
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* ---- Adding ------------------------------------------------------------------------------------ */
+
+static void release(record *r) {
+    if (--r->owners == 0) free(r);
+}
+
+static operation *append(emu_stream *s, op_kind kind) {
+    operation *op = (operation *)calloc(1, sizeof *op);
+    op->kind = kind;
+    if (s->last) s->last->next = op;
+    else s->first = op;
+    s->last = op;
+    s->enqueued++;
+    return op;
+}
+
+static record *add_record(emu_stream *s) {
+    record *r = (record *)calloc(1, sizeof *r);
+    operation *op = append(s, RECORD);
+    *r = {false, 1, 0, s, s->enqueued};
+    op->at = r;
+    return r;
+}
+
+static void add_wait(emu_stream *s, record *r) {
+    if (r->done) return;
+    append(s, WAIT)->at = r;
+    r->owners++;
+}
+
+/* The legacy stream and those not made non-blocking do one thing at a time between them. */
+static void order_with_legacy(emu_stream *s) {
+    if (s != &legacy) {
+        if (!(s->flags & cudaStreamNonBlocking) && legacy.first) add_wait(s, add_record(&legacy));
+        return;
+    }
+    for (emu_stream *other = streams; other; other = other->next)
+        if (other != &legacy && !(other->flags & cudaStreamNonBlocking) && other->first)
+            add_wait(&legacy, add_record(other));
+}
+
+static emu_stream *stream_of(cudaStream_t stream) {
+    if (!stream) return &legacy;
+    if (stream->destroyed) emu_fault("a destroyed stream is used");
+    return stream;
+}
+
+static operation *add(cudaStream_t stream, op_kind kind, void *context) {
+    emu_stream *s = stream_of(stream);
+    if (running) emu_fault("a function that a stream runs calls CUDA");
+    order_with_legacy(s);
+    operation *op = append(s, kind);
+    op->context = context;
+    return op;
+}
+
+void emu_enqueue(cudaStream_t stream, emu_run_fn run, void *context) {
+    add(stream, RUN, context)->run = run;
+}
+
+void emu_enqueue_poll(cudaStream_t stream, emu_step_fn step, void *context) {
+    add(stream, POLL, context)->step = step;
+}
+
+cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void *context) {
+    if (sticky != cudaSuccess) return emu_error(sticky);
+    add(stream, HOST, context)->run = function;
+    return cudaSuccess;
+}
+
+/* ---- Running ----------------------------------------------------------------------------------- */
+
+static void call_host(operation *op) {
+    emu_memory_close();
+    op->run(op->context);
+    emu_memory_open();
+}
+
+/* Whether the operation is done now. */
+static bool run(operation *op) {
+    switch (op->kind) {
+        case RUN: op->run(op->context); return true;
+        case POLL: return op->step(op->context);
+        case HOST: call_host(op); return true;
+        case WAIT: return op->at->done;
+        case RECORD:
+            op->at->done = true;
+            op->at->seconds = now();
+            return true;
+    }
+    return true;
+}
+
+static void remove_first(emu_stream *s) {
+    operation *op = s->first;
+    s->first = op->next;
+    if (!s->first) s->last = NULL;
+    s->done++;
+    if (op->at) release(op->at);
+    free(op);
+}
+
+/* The stream whose first operation stands in the way of s's first. */
+static emu_stream *in_the_way(emu_stream *s) {
+    while (s->first && s->first->kind == WAIT && !s->first->at->done) s = s->first->at->stream;
+    return s;
+}
+
+/* Runs the first operation of s, or of what s waits for; false: it is polled, and not done. */
+static bool step(emu_stream *s) {
+    s = in_the_way(s);
+    if (!s->first) return false;
+    if (fail_at && s->first->kind <= HOST && operations + 1 == fail_at) {
+        sticky = fail_with;
+        return true;
+    }
+    running = true;
+    bool done = run(s->first);
+    running = false;
+    if (!done) return false;
+    if (s->first->kind <= HOST) operations++;
+    remove_first(s);
+    return true;
+}
+
+static emu_stream *any_stream(void) {
+    uint32_t n = 0;
+    for (emu_stream *s = streams; s; s = s->next) n += s->first != NULL;
+    if (n == 0) return NULL;
+    uint32_t left = emu_random(n);
+    for (emu_stream *s = streams; s; s = s->next)
+        if (s->first && left-- == 0) return s;
+    return NULL;
+}
+
+/* One step of every stream; whether one of them got further. */
+static bool step_all(void) {
+    bool any = false;
+    for (emu_stream *s = streams; s && sticky == cudaSuccess; s = s->next)
+        if (s->first) any |= step(s);
+    return any;
+}
+
+static void enter(void) {
+    static bool asked;
+    if (!asked && !fail_at && emu_setting("FAIL", 0))
+        emu_fail(emu_setting("FAIL", 0), cudaErrorIllegalAddress);
+    asked = true;
+    emu_memory_open();
+}
+
+/* Runs the stream up to its operation `number`. Half of the times nothing runs that need not,
+ * otherwise whatever comes. Polled operations may depend on each other and on other processes: if
+ * nobody gets further, all others get the processor. */
+static cudaError_t run_until(emu_stream *s, uint64_t number) {
+    if (sticky != cudaSuccess || s->done >= number) return sticky;
+    if (running) emu_fault("a function that a stream runs waits for CUDA");
+    enter();
+    bool wild = emu_random(2);
+    while (s->done < number && sticky == cudaSuccess) {
+        emu_stream *pick = wild && emu_random(2) ? any_stream() : s;
+        if (!step(pick) && !step_all()) sched_yield();
+    }
+    emu_memory_close();
+    return sticky;
+}
+
+/* Who asks again and again must come to an end. */
+static void run_some(void) {
+    if (sticky != cudaSuccess) return;
+    enter();
+    for (uint32_t n = emu_random(4); n > 0 && sticky == cudaSuccess; n--) {
+        emu_stream *s = any_stream();
+        if (!s || (!step(s) && !step_all())) break;
+    }
+    emu_memory_close();
+}
+
+cudaError_t emu_drain_stream(cudaStream_t stream) {
+    emu_stream *s = stream_of(stream);
+    return run_until(s, s->enqueued);
+}
+
+cudaError_t emu_drain(void) {
+    for (emu_stream *s; sticky == cudaSuccess && (s = any_stream());) run_until(s, s->enqueued);
+    return emu_error(sticky);
+}
+
+/* ---- Streams ----------------------------------------------------------------------------------- */
+
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned flags, int) {
+    *stream = NULL;
+    if (sticky != cudaSuccess) return emu_error(sticky);
+    if (flags & ~(unsigned)cudaStreamNonBlocking) return emu_error(cudaErrorInvalidValue);
+    emu_stream *s = (emu_stream *)calloc(1, sizeof *s);
+    s->flags = flags;
+    s->next = legacy.next;
+    legacy.next = s;
+    *stream = s;
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags) {
+    return cudaStreamCreateWithPriority(stream, flags, 0);
+}
+
+cudaError_t cudaStreamCreate(cudaStream_t *stream) {
+    return cudaStreamCreateWithPriority(stream, cudaStreamDefault, 0);
+}
+
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+    if (!stream || stream->destroyed) return emu_error(cudaErrorInvalidResourceHandle);
+    cudaError_t error = emu_drain_stream(stream);
+    stream->destroyed = true;
+    return emu_error(error);
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+    if (!stream) order_with_legacy(&legacy);
+    return emu_error(emu_drain_stream(stream));
+}
+
+cudaError_t cudaStreamQuery(cudaStream_t stream) {
+    emu_stream *s = stream_of(stream);
+    if (s->first) run_some();
+    if (sticky != cudaSuccess) return emu_error(sticky);
+    return emu_error(s->first ? cudaErrorNotReady : cudaSuccess);
+}
+
+cudaError_t cudaDeviceSynchronize(void) {
+    return emu_drain();
+}
+
+/* ---- Events ------------------------------------------------------------------------------------ */
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags) {
+    *event = NULL;
+    if (sticky != cudaSuccess) return emu_error(sticky);
+    emu_event *e = (emu_event *)calloc(1, sizeof *e);
+    e->flags = flags;
+    e->next = events;
+    *event = events = e;
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventCreate(cudaEvent_t *event) {
+    return cudaEventCreateWithFlags(event, cudaEventDefault);
+}
+
+static bool alive(const emu_event *e) {
+    return e && !e->destroyed;
+}
+
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+    if (!alive(event)) return emu_error(cudaErrorInvalidResourceHandle);
+    if (event->latest) release(event->latest);
+    event->latest = NULL;
+    event->destroyed = true;
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+    if (sticky != cudaSuccess) return emu_error(sticky);
+    if (!alive(event)) return emu_error(cudaErrorInvalidResourceHandle);
+    emu_stream *s = stream_of(stream);
+    order_with_legacy(s);
+    if (event->latest) release(event->latest);
+    event->latest = add_record(s);
+    event->latest->owners++;
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
+    if (sticky != cudaSuccess) return emu_error(sticky);
+    if (!alive(event)) return emu_error(cudaErrorInvalidResourceHandle);
+    emu_stream *s = stream_of(stream);
+    if (event->latest) add_wait(s, event->latest);
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventQuery(cudaEvent_t event) {
+    if (!alive(event)) return emu_error(cudaErrorInvalidResourceHandle);
+    record *r = event->latest;
+    if (r && !r->done) run_some();
+    if (sticky != cudaSuccess) return emu_error(sticky);
+    return emu_error(!r || r->done ? cudaSuccess : cudaErrorNotReady);
+}
+
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+    if (!alive(event)) return emu_error(cudaErrorInvalidResourceHandle);
+    record *r = event->latest;
+    return emu_error(!r || r->done ? sticky : run_until(r->stream, r->number));
+}
+
+cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t start, cudaEvent_t end) {
+    if (!alive(start) || !alive(end) || !start->latest || !end->latest ||
+        ((start->flags | end->flags) & cudaEventDisableTiming))
+        return emu_error(cudaErrorInvalidResourceHandle);
+    if (!start->latest->done || !end->latest->done) return emu_error(cudaErrorNotReady);
+    *milliseconds = (float)(1e3 * (end->latest->seconds - start->latest->seconds));
+    return emu_error(sticky);
+}

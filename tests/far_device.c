@@ -1,0 +1,121 @@
+#include "far_device.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "harness.h"
+
+#define POISON 0xa7
+
+/* The device is the first field. */
+static far_device *of(struct device *d) {
+    return (far_device *)(void *)d;
+}
+
+static void *seen(const far_device *f, const void *p, size_t bytes) {
+    size_t at = (uintptr_t)p - (uintptr_t)f->base;
+    if (at >= f->bytes || bytes > f->bytes - at) fail_msg("no memory of the device");
+    return f->seen + at;
+}
+
+static void do_late(far_device *f) {
+    for (int i = 0; i < f->late_count; i++) {
+        const far_work *w = &f->late[i];
+        if (w->src)
+            memmove(w->dst, w->src, w->bytes);
+        else
+            memset(w->dst, 0, w->bytes);
+    }
+    f->late_count = 0;
+}
+
+static void far_copy(struct device *d, void *dst, const void *src, size_t bytes) {
+    far_device *f = of(d);
+    if (f->late_count == FAR_LATE) do_late(f);
+    f->late[f->late_count++] = (far_work){seen(f, dst, bytes), seen(f, src, bytes), bytes};
+    f->copied += bytes;
+}
+
+static void far_zero(struct device *d, void *dst, size_t bytes) {
+    far_device *f = of(d);
+    if (f->late_count == FAR_LATE) do_late(f);
+    f->late[f->late_count++] = (far_work){seen(f, dst, bytes), NULL, bytes};
+}
+
+static trine_status far_read(struct device *d, void *host, const void *src, size_t bytes) {
+    far_device *f = of(d);
+    do_late(f);
+    memcpy(host, seen(f, src, bytes), bytes);
+    f->read += bytes;
+    return TRINE_OK;
+}
+
+static trine_status far_write(struct device *d, void *dst, const void *host, size_t bytes) {
+    far_device *f = of(d);
+    do_late(f);
+    memcpy(seen(f, dst, bytes), host, bytes);
+    f->written += bytes;
+    return TRINE_OK;
+}
+
+static trine_status far_wait(struct device *d) {
+    do_late(of(d));
+    return TRINE_OK;
+}
+
+static const device_memory memory = {
+    .copy = far_copy,
+    .zero = far_zero,
+    .read = far_read,
+    .write = far_write,
+    .wait = far_wait,
+};
+
+static void map_twice(far_device *f, size_t bytes) {
+    int fd = memfd_create("far", 0);
+    assert_true(fd >= 0 && ftruncate(fd, (off_t)bytes) == 0);
+    f->base = mmap(NULL, bytes, PROT_NONE, MAP_SHARED, fd, 0);
+    f->seen = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    assert_true(f->base != MAP_FAILED && f->seen != MAP_FAILED);
+    f->bytes = bytes;
+    close(fd);
+}
+
+void far_device_create(far_device *f, trine_mesh *mesh, size_t shared, size_t own, size_t rest) {
+    *f = (far_device){.mesh = mesh,
+                      .device = {.name = "far", .memory = &memory, .compute = TRINE_F32}};
+    map_twice(f, shared + own + rest);
+    OK(trine_mesh_alloc(mesh, &f->shared, shared));
+    f->memory = (far_memory){.dev = &f->device,
+                             .base = f->base,
+                             .bytes = shared + own,
+                             .rest = f->base,
+                             .rest_bytes = f->bytes,
+                             .shared = f->shared,
+                             .shared_bytes = shared,
+                             .own = malloc(own)};
+    assert_non_null(f->memory.own);
+    OK(comm_far_memory(mesh, &f->memory));
+}
+
+void far_device_destroy(far_device *f) {
+    OK(comm_far_memory(f->mesh, NULL));
+    trine_mesh_free(f->mesh, &f->shared);
+    munmap(f->base, f->bytes);
+    munmap(f->seen, f->bytes);
+    free(f->memory.own);
+    *f = (far_device){0};
+}
+
+void *far_device_at(const far_device *f, const void *p) {
+    size_t at = (uintptr_t)p - (uintptr_t)f->seen;
+    return at < f->bytes ? f->base + at : (void *)(uintptr_t)p;
+}
+
+void far_device_poison(far_device *f, const void *p, size_t bytes) {
+    size_t at = (uintptr_t)p - (uintptr_t)f->seen, shared = f->memory.shared_bytes;
+    if (at >= f->bytes) return;
+    memset(at < shared ? f->memory.shared + at : f->memory.own + (at - shared), POISON, bytes);
+}
