@@ -403,8 +403,9 @@ static void end_job(job *j) {
 }
 
 static bool may_start(const job *j) {
-    if (!emu_setting("NCCL_QUEUE", 0)) return true;
-    return launched->launch == j->launch;
+    uint64_t queue = emu_setting("NCCL_QUEUE", 0);
+    if (queue == 0) return true;
+    return queue == 1 ? launched->launch == j->launch : launched == j;
 }
 
 static void start_job(job *j) {
