@@ -145,7 +145,7 @@ static trine_status measure(bench_report *r, const knobs *k, int seq) {
 static trine_status report_card(bench_report *r, const knobs *k) {
     device *d;
     if (!card_is(&k->device)) return TRINE_OK;
-    TRY(device_open_with(&d, &k->device));
+    TRY(status_user(device_open_with(&d, &k->device)));
     trine_status status = card_report(r, d);
     device_close(&d);
     if (status == TRINE_OK)

@@ -213,7 +213,7 @@ static trine_status take_small(place *p) {
 }
 
 static trine_status fill(place *p, const knobs *k, size_t T) {
-    TRY(device_open_with(&p->dev, &k->device));
+    TRY(status_user(device_open_with(&p->dev, &k->device)));
     set_sizes(p, k, T);
     for (int i = 0; i < POOLS; i++) {
         TRY(take(p, &p->pool[i], p->count[i]));

@@ -102,6 +102,7 @@ void cuda_host_set(const cuda_host *host);
 /* matmul.cu */
 trine_status cuda_matmuls_create(device *d);
 void cuda_matmuls_destroy(device *d);
+int cuda_matmuls_version(void); /* the library's */
 /* The library's handle, for products.cu. */
 void *cuda_matmuls_library(const device *d);
 
