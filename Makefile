@@ -138,7 +138,7 @@ $(BUILD)/cuda/flags: FORCE
 	@mkdir -p $(@D)
 	@echo '$(NVCC_ALL)' | cmp -s - $@ || echo '$(NVCC_ALL)' >$@
 
-$(BUILD)/cuda/%.o: src/%.cu $(BUILD)/cuda/flags
+$(CUDA_OBJ): $(BUILD)/cuda/%.o: src/%.cu $(BUILD)/cuda/flags
 	@mkdir -p $(@D)
 	$(NVCC_ALL) $(if $(WERROR),-Werror=all-warnings) -MMD -MP -MT $@ -MF $@.d -c $< -o $@
 
@@ -152,7 +152,7 @@ $(CUDA_LIB): $(CUDA_OBJ) tools/libtrine_cuda.map
 # A misaligned access or an index outside of an array, as the hardware finds them (or not): a trap. A
 # sanitized build finds more.
 EMU_CHECKS  := $(if $(SAN),,-fsanitize=alignment,bounds -fsanitize-undefined-trap-on-error)
-EMU_FLAGS   := -std=c++17 -D_GNU_SOURCE -Wall -Wextra -fPIC -fno-strict-aliasing $(CFLAGS) $(FLOAT) \
+EMU_FLAGS   := -std=c++17 -D_GNU_SOURCE -Wall -Wextra -fPIC -Wno-unknown-pragmas -fno-strict-aliasing $(CFLAGS) $(FLOAT) \
                -Itests/emu -Isrc -Iinclude $(SAN)
 EMU_COMPILE  = $(CXX) -x c++ $(EMU_FLAGS) $(WERROR) -MMD -MP -MT $@ -MF $@.d
 EMU_LIB     := $(BUILD)/emu/libtrine_cuda.so
@@ -164,19 +164,19 @@ $(BUILD)/emu/flags: FORCE
 	@mkdir -p $(@D)
 	@echo '$(CXX) $(EMU_FLAGS)' | cmp -s - $@ || echo '$(CXX) $(EMU_FLAGS)' >$@
 
-$(BUILD)/emu/%.o: src/%.cu $(BUILD)/emu/flags
+$(EMU_CUDA): $(BUILD)/emu/%.o: src/%.cu $(BUILD)/emu/flags
 	@mkdir -p $(@D)
 	$(EMU_COMPILE) $(EMU_CHECKS) -c $< -o $@
 
-$(BUILD)/emu/%.o: tests/emu/%.cu $(BUILD)/emu/flags
+$(EMU_KERNELS): $(BUILD)/emu/%.o: tests/emu/%.cu $(BUILD)/emu/flags
 	$(EMU_COMPILE) $(EMU_CHECKS) -c $< -o $@
 
-$(BUILD)/emu/%.o: tests/emu/%.cc $(BUILD)/emu/flags
+$(EMU_OBJ): $(BUILD)/emu/%.o: tests/emu/%.cc $(BUILD)/emu/flags
 	$(EMU_COMPILE) $(if $(findstring nccl,$<),$(MPI_CFLAGS)) -c $< -o $@
 
 # Clang keeps the sanitizers' functions in the program.
-$(EMU_LIB): $(EMU_CUDA) $(EMU_OBJ) tools/libtrine_cuda.map
-	$(CXX) -shared $(if $(SAN),,-Wl,--no-undefined) -Wl,--version-script=tools/libtrine_cuda.map -o $@ \
+$(EMU_LIB): $(EMU_CUDA) $(EMU_OBJ) tests/emu/libtrine_cuda.map
+	$(CXX) -shared $(if $(SAN),,-Wl,--no-undefined) -Wl,--version-script=tests/emu/libtrine_cuda.map -o $@ \
 	    $(EMU_CUDA) $(EMU_OBJ) $(if $(findstring nccl,$(EMU_OBJ)),$(MPI_LIBS)) -lm -lpthread $(SAN)
 
 # Tests may open the object; those of the emulation itself are linked with it, and with kernels.

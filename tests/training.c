@@ -23,6 +23,14 @@ trine_config training_config(void) {
     return c;
 }
 
+void training_on_gpu(trine_config *c) {
+    static char path[512];
+    const char *build = getenv("BUILD"), *other = getenv("TRINE_CUDA_LIBRARY");
+    snprintf(path, sizeof path, "%s/emu/libtrine_cuda.so", build ? build : "build");
+    c->parallel.device = "cuda";
+    c->parallel.cuda_library = other ? other : path;
+}
+
 /* ---- The token file -------------------------------------------------------------------------- */
 
 static char token_path[] = "/tmp/trine-training-XXXXXX";
@@ -102,10 +110,13 @@ static uint64_t mix(uint64_t x) {
     return x ^ (x >> 31);
 }
 
-/* The part of one range that is counted here: this dp rank's slice. */
-static uint64_t range_hash(const holding *h, const held_unit *u, int r) {
+/* The part of one range that is counted here: this dp rank's slice, wherever it lies. */
+static uint64_t range_hash(const trine_trainer *t, const held_unit *u, int r) {
+    const holding *h = &t->held;
     flat_part slice = holding_slice(h, u, r);
-    const float *w = holding_param(h, u, r, slice);
+    float *w = malloc((slice.count + 1) * sizeof *w);
+    assert_non_null(w);
+    OK(device_read(t->dev, w, holding_param(h, u, r, slice), slice.count * sizeof *w));
     uint64_t sum = 0, tp = (uint64_t)h->config.coord.tp;
     uint64_t place = mix(((uint64_t)u->unit << 32) + (tp << 8) + (uint64_t)r) + slice.begin;
     for (size_t i = 0; i < slice.count; i++) {
@@ -113,6 +124,7 @@ static uint64_t range_hash(const holding *h, const held_unit *u, int r) {
         memcpy(&bits, &w[i], sizeof bits);
         sum += mix((place + i) * 0x9e3779b97f4a7c15u ^ bits);
     }
+    free(w);
     return sum;
 }
 
@@ -123,7 +135,7 @@ uint64_t training_fingerprint(const trine_trainer *t) {
         const held_unit *u = &t->held.units[n];
         for (int r = 0; r < u->layout.range_count; r++) {
             bool tied_copy = spec->tied && u->unit == spec->units - 1 && r == 0;
-            if (!tied_copy) sum += range_hash(&t->held, u, r);
+            if (!tied_copy) sum += range_hash(t, u, r);
         }
     }
     OK(trine_all_reduce(trine_mesh_group(t->mesh, TRINE_WORLD), &sum, &sum, 1, TRINE_I64,

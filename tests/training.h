@@ -21,6 +21,11 @@
  * with it 2e-7.) */
 trine_config training_config(void);
 
+/* Sets the device to cuda, with the object that runs on the processor (tests/emu), or with the one
+ * that the environment's TRINE_CUDA_LIBRARY names: build/libtrine_cuda.so, on a machine with a GPU.
+ */
+void training_on_gpu(trine_config *config);
+
 /* The path of this process's own token file, which is removed when the process exits. */
 const char *training_tokens(void);
 

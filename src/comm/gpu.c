@@ -22,6 +22,7 @@ struct comm_gpus {
     nccl_rank *rank;
     trine_world *world;
     unsigned polls;
+    bool looking; /* NCCL is being waited for: who waits looks */
 };
 
 /* ---- Waiting --------------------------------------------------------------------------------- */
@@ -29,7 +30,16 @@ struct comm_gpus {
 static void waits(void *context, double *since) {
     struct comm_gpus *g = context;
     sched_yield();
-    if (++g->polls % CHECK_EVERY == 0) watchdog_check(g->world, since);
+    if (++g->polls % CHECK_EVERY) return;
+    g->looking = true;
+    watchdog_check(g->world, since);
+    g->looking = false;
+}
+
+/* While this rank waits for something else, in a transport. An error found there is nobody's answer. */
+static void look(void *context) {
+    struct comm_gpus *g = context;
+    if (!g->looking && g->nccl->check(g->rank) != TRINE_OK) trine_abort(g->world);
 }
 
 static const struct comm_gpus *watched(const device *d) {
@@ -164,6 +174,8 @@ static trine_status open_rank(struct comm_gpus *g, const comm_gpu *gpu) {
     g->memory.write = watched_write;
     g->memory.wait = watched_wait;
     g->dev->memory = &g->memory;
+    g->world->look = look;
+    g->world->look_context = g;
     return TRINE_OK;
 }
 
@@ -190,12 +202,19 @@ static trine_status create(trine_mesh *mesh, const comm_gpu *gpu, const char *na
     return trine_world_agree(world, *g ? join_all(*g, mesh, gpu, names) : TRINE_OK);
 }
 
+/* Without the others, some of which may have failed earlier. */
+static void give_up(trine_mesh *mesh) {
+    struct comm_gpus *g = trine_mesh_group(mesh, TRINE_DP)->gpus;
+    if (g && g->rank) g->nccl->abort(g->rank);
+    comm_gpu_destroy(mesh);
+}
+
 trine_status comm_gpu_create(trine_mesh *mesh, const comm_gpu *gpu) {
     char *names;
     trine_status status = gather_names(mesh, gpu->name, &names);
     if (status == TRINE_OK) status = create(mesh, gpu, names);
     free(names);
-    if (status != TRINE_OK) comm_gpu_destroy(mesh);
+    if (status != TRINE_OK) give_up(mesh);
     TRY(status);
     return TRINE_OK;
 }
@@ -211,6 +230,7 @@ void comm_gpu_destroy(trine_mesh *mesh) {
     }
     if (g->rank) g->nccl->close(&g->rank);
     if (g->inner) g->dev->memory = g->inner;
+    g->world->look = NULL;
     free(g);
     dp->gpus = NULL;
 }

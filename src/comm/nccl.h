@@ -53,13 +53,16 @@ typedef struct {
     bool adds; /* reductions will be made */
 } nccl_place;
 
-/* All return TRINE_ENCCL or TRINE_EMATH with a message that names GPU, rank and group. Buffers and
+/* The functions below return TRINE_ENCCL or TRINE_EMATH with a message that names GPU, rank and group. Buffers and
  * places are those of trine.h's functions; part: elements (or bytes) that one rank has. */
 typedef struct comm_nccl {
     int abi; /* NCCL_ABI */
     /* *r is ended by close, which ends its groups, too. Errors: TRINE_ENOMEM. */
     trine_status (*open)(nccl_rank **r, const nccl_setting *setting);
+    /* Collective over: each of the groups, in the order in which they were joined; after abort not. */
     void (*close)(nccl_rank **r);
+    /* Ends all that is under way; from then on every call fails. */
+    void (*abort)(nccl_rank *r);
     trine_status (*make_id)(nccl_rank *r, char id[NCCL_ID]);
     /* Owned by r. Collective over: those who give this id. */
     trine_status (*join)(nccl_rank *r, nccl_group **g, const char id[NCCL_ID],
@@ -88,6 +91,8 @@ typedef struct comm_nccl {
 
     /* Returns when the compute stream is empty. */
     trine_status (*await)(nccl_rank *r);
+    /* Looks at the communicators' asynchronous errors. */
+    trine_status (*check)(nccl_rank *r);
 } comm_nccl;
 
 #ifdef __cplusplus

@@ -111,6 +111,8 @@ struct trine_world {
     const trine_comm *waiting; /* the communicator of the call under way, for the watchdog */
     comm_call waiting_call;
     void *watchdog; /* the watchdog's own communicator; NULL in a world of one */
+    void (*look)(void *context); /* gpu.c's, for waits of every kind; NULL: there is nothing to see */
+    void *look_context;
 };
 
 /* group.c: a communicator over members (n, ascending world ranks, this rank among them). `state` is

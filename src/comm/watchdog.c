@@ -232,6 +232,7 @@ static _Noreturn void fire(trine_world *world, report *reports, double seconds) 
  * has to be called for messages under way to move. So it is made without a timeout, too. */
 void watchdog_check(trine_world *world, double *since) {
     int alarm = 0;
+    if (world->look) world->look(world->look_context);
     MPI_Iprobe(MPI_ANY_SOURCE, TAG_REPORT, channel(world), &alarm, MPI_STATUS_IGNORE);
     if (world->timeout <= 0) return;
     double time = now();

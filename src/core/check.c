@@ -109,38 +109,64 @@ static trine_status post(simulation *sim, stage_state *s, const instr *i) {
     return TRINE_OK;
 }
 
-static bool is_message(instr_kind kind) {
-    return kind == SEND_ACT || kind == RECV_ACT || kind == SEND_GRAD || kind == RECV_GRAD;
-}
-
 /* ---- Running ---- */
 
 static bool meets(instr_kind kind) {
     return kind == TIE || kind == NORM;
 }
 
-/* TIE and NORM block until the stages that share them have arrived, too. */
-static bool partners_arrived(const simulation *sim, instr_kind kind) {
+/* TIE and NORM block until the stages that share them have arrived, too. Returns one that has not;
+ * -1 if all have. */
+static int absent_partner(const simulation *sim, instr_kind kind) {
     for (int p = 0; p < sim->spec->stages; p++) {
         const stage_state *o = &sim->stages[p];
         bool partner = kind == NORM || p == 0 || p == sim->spec->stages - 1;
-        if (partner && !(kind == NORM ? o->norms : o->ties)) return false;
+        if (partner && !(kind == NORM ? o->norms : o->ties)) return p;
     }
-    return true;
+    return -1;
+}
+
+/* One queue blocks at a message, or at the end of a group, until the other side of each has come, in
+ * whatever order. Returns a stage that has not, and the message (*at) that waits for it; -1 if all
+ * have. */
+static int absent_peer(const simulation *sim, const stage_state *s, int *at) {
+    const program *p = s->p;
+    if (program_group_last(p, s->at) != s->at) return -1;
+    for (int n = program_group_first(p, s->at); n <= s->at; n++) {
+        operand o[PROGRAM_OPERANDS];
+        program_operands(p, &p->code[n], o);
+        if (pending_done(sim, &s->waits[o->what][o->index])) continue;
+        *at = n;
+        return check_neighbour(s, &p->code[n]);
+    }
+    return -1;
+}
+
+/* A stage for which s waits, having done all that it can at its instruction; -1 for none. */
+static int absent(const simulation *sim, const stage_state *s, int *at) {
+    instr_kind kind = (instr_kind)s->p->code[s->at].kind;
+    *at = s->at;
+    if (meets(kind)) return absent_partner(sim, kind);
+    bool blocks = sim->spec->queue == ONE_QUEUE && check_is_message(kind);
+    return blocks ? absent_peer(sim, s, at) : -1;
 }
 
 /* Runs one instruction if nothing holds it up; *done says so. */
 static trine_status step(simulation *sim, stage_state *s, bool *done) {
     const instr *i = &s->p->code[s->at];
     instr_kind kind = (instr_kind)i->kind;
+    int at;
     *done = false;
     if (!s->arrived) {
         TRY(check_fields(s, i));
-        if (!operands_ready(sim, s, i)) return TRINE_OK;
+        if (!operands_ready(sim, s, i)) {
+            REQUIRE(sim->spec->queue != ONE_QUEUE, "works on the buffer of a message of its group");
+            return TRINE_OK;
+        }
         TRY(check_rules(s, i));
-        if (is_message(kind)) TRY(post(sim, s, i));
+        if (check_is_message(kind)) TRY(post(sim, s, i));
     }
-    s->arrived = meets(kind) && !partners_arrived(sim, kind);
+    s->arrived = absent(sim, s, &at) >= 0;
     *done = !s->arrived;
     return TRINE_OK;
 }
@@ -185,13 +211,58 @@ static trine_status deadlock(const simulation *sim) {
     return RAISE(TRINE_EPROGRAM, "deadlock: %s", text);
 }
 
+static bool ended(const stage_state *s) {
+    return s->at == s->p->count;
+}
+
+/* "stage 0, instruction 9 (SEND_ACT m1 s1 g0) waits for stage 1" */
+static int wait_text(const simulation *sim, const stage_state *s, char *text, size_t size) {
+    char where[INSTR_TEXT];
+    int at, peer = absent(sim, s, &at);
+    instr_print(&s->p->code[at], where, sizeof where);
+    return snprintf(text, size, "stage %d, instruction %d (%s) waits for stage %d%s", s->p->stage,
+                    at, where, peer, ended(&sim->stages[peer]) ? ", which has ended" : "");
+}
+
+/* In one queue each stage that is held up waits for a certain other. Returns the first of those in a
+ * circle, or one that waits for a stage that has ended. */
+static int circle_begin(const simulation *sim) {
+    int at, count = sim->spec->stages, p = 0;
+    while (ended(&sim->stages[p])) p++;
+    for (int n = 0; n < count; n++) {
+        int next = absent(sim, &sim->stages[p], &at);
+        ASSERT(next >= 0 && next < count);
+        if (ended(&sim->stages[next])) return p;
+        p = next;
+    }
+    int first = p;
+    for (int n = 0; n < count; n++) {
+        p = absent(sim, &sim->stages[p], &at);
+        if (p < first) first = p;
+    }
+    return first;
+}
+
+static trine_status circle(const simulation *sim) {
+    char text[3072];
+    int at, first = circle_begin(sim), p = first;
+    size_t used = 0;
+    do {
+        if (used) used += (size_t)snprintf(text + used, sizeof text - used, "; ");
+        used += (size_t)wait_text(sim, &sim->stages[p], text + used, sizeof text - used);
+        p = absent(sim, &sim->stages[p], &at);
+    } while (p != first && !ended(&sim->stages[p]) && used < sizeof text - 3);
+    return RAISE(TRINE_EPROGRAM, "deadlock in one queue: %s", text);
+}
+
 static trine_status simulate(simulation *sim) {
     for (bool moved = true; moved;) {
         moved = false;
         for (int p = 0; p < sim->spec->stages; p++) TRY(run_stage(sim, &sim->stages[p], &moved));
     }
     for (int p = 0; p < sim->spec->stages; p++)
-        if (sim->stages[p].at < sim->stages[p].p->count) return deadlock(sim);
+        if (!ended(&sim->stages[p]))
+            return sim->spec->queue == ONE_QUEUE ? circle(sim) : deadlock(sim);
     for (int p = 0; p < sim->spec->stages; p++) TRY(check_end(sim, &sim->stages[p]));
     return TRINE_OK;
 }

@@ -13,8 +13,17 @@
  *     micro-batches are added in another order than theirs
  *   - a program declares buffers that it never uses
  *
+ *   - a group has a member that is no message, stands alone or is with another neighbour
+ *
+ * In a program for ONE_QUEUE a message blocks its stage until the other side has come to its own,
+ * as TIE and NORM do in every program; the messages of a group block together, and are matched in
+ * any order. What would then wait in a circle is refused, and the circle is named.
+ *
  * dp and tp ranks of a stage run the same program, so their collectives agree in order by
- * construction, and none of them can wait for another for ever unless its own stage does.
+ * construction, and none of them can wait for another for ever unless its own stage does. That
+ * holds for one queue, too: whatever order brings all stages to their end does so for all dp and tp
+ * ranks of each stage at once, and which operations meet does not depend on the order. So GATHER,
+ * REDUCE and tp's collectives may stand anywhere but inside a group.
  * Cost: linear in the number of instructions. It runs at every start. */
 #ifndef TRINE_CORE_CHECK_H
 #define TRINE_CORE_CHECK_H

@@ -275,6 +275,28 @@ static trine_status check_gather(stage_state *s, const instr *i) {
     return TRINE_OK;
 }
 
+bool check_is_message(instr_kind kind) {
+    return kind == SEND_ACT || kind == RECV_ACT || kind == SEND_GRAD || kind == RECV_GRAD;
+}
+
+int check_neighbour(const stage_state *s, const instr *message) {
+    bool before = message->kind == RECV_ACT || message->kind == SEND_GRAD;
+    return s->p->stage + (before ? -1 : 1);
+}
+
+/* A group: two or more messages with one neighbour. NCCL moves them at the same time only if they
+ * are operations of one communicator. */
+static trine_status check_group(const stage_state *s, const instr *i) {
+    const program *p = s->p;
+    int first = program_group_first(p, s->at), last = program_group_last(p, s->at);
+    REQUIRE(p->spec->queue == ONE_QUEUE, "is in a group, which only programs for one queue have");
+    REQUIRE(check_is_message((instr_kind)i->kind), "is in a group, and no message");
+    REQUIRE(first < last, "is alone in group %d", i->group);
+    int peer = check_neighbour(s, i), other = check_neighbour(s, &p->code[first]);
+    REQUIRE(peer == other, "is with stage %d, and its group with stage %d", peer, other);
+    return TRINE_OK;
+}
+
 trine_status check_fields(const stage_state *s, const instr *i) {
     const program *p = s->p;
     instr_kind k = (instr_kind)i->kind;
@@ -298,7 +320,8 @@ trine_status check_fields(const stage_state *s, const instr *i) {
     int reduces = k == BACKWARD || k == REDUCE ? p->reduces[c] : 0;
     REQUIRE(i->gather >= -1 && i->gather < gathers, "there are %d gather buffers", gathers);
     REQUIRE(i->reduce >= -1 && i->reduce < reduces, "there are %d reduce buffers", reduces);
-    return TRINE_OK;
+    REQUIRE(i->group >= -1, "there is no group %d", i->group);
+    return i->group < 0 ? TRINE_OK : check_group(s, i);
 }
 
 trine_status check_rules(stage_state *s, const instr *i) {

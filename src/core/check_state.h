@@ -54,7 +54,7 @@ typedef struct {
     pending *waits[RESOURCES];
     int ties, norms;
     int busy_slots, busy_streams;
-    bool arrived; /* at a TIE or NORM, waiting for the other stages */
+    bool arrived; /* at a TIE or NORM, or in one queue at a message, waiting for other stages */
     check_facts facts;
 } stage_state;
 
@@ -67,6 +67,9 @@ trine_status check_fault(const stage_state *s, const char *format, ...)
         if (!(condition)) return check_fault(s, __VA_ARGS__);                                      \
     } while (0)
 
+bool check_is_message(instr_kind kind);
+/* The stage at the other side of a message. */
+int check_neighbour(const stage_state *s, const instr *message);
 /* Whether the fields that the instruction needs are in range, and the others unused. */
 trine_status check_fields(const stage_state *s, const instr *i);
 /* What the instruction requires of its stage, and what it does to it. */

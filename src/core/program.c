@@ -23,7 +23,8 @@ instr program_instr(instr_kind kind, int unit, int micro) {
                    .slot = -1,
                    .stream = -1,
                    .gather = -1,
-                   .reduce = -1};
+                   .reduce = -1,
+                   .group = -1};
 }
 
 trine_status program_insert(program *p, int at, instr i) {
@@ -45,6 +46,20 @@ trine_status program_insert(program *p, int at, instr i) {
 
 trine_status program_append(program *p, instr i) {
     return program_insert(p, p->count, i);
+}
+
+static bool same_group(const instr *a, const instr *b) {
+    return a->group >= 0 && a->group == b->group;
+}
+
+int program_group_first(const program *p, int at) {
+    while (at > 0 && same_group(&p->code[at - 1], &p->code[at])) at--;
+    return at;
+}
+
+int program_group_last(const program *p, int at) {
+    while (at + 1 < p->count && same_group(&p->code[at], &p->code[at + 1])) at++;
+    return at;
 }
 
 trine_status program_rewrite(program *p, trine_status (*pass)(const program *p, program *out)) {
@@ -205,8 +220,8 @@ void instr_print(const instr *i, char *text, size_t size) {
     const struct {
         char letter;
         int value;
-    } fields[] = {{'u', i->unit},   {'m', i->micro},  {'s', i->slot},
-                  {'d', i->stream}, {'b', i->gather}, {'r', i->reduce}};
+    } fields[] = {{'u', i->unit},   {'m', i->micro},  {'s', i->slot}, {'d', i->stream},
+                  {'b', i->gather}, {'r', i->reduce}, {'g', i->group}};
     int used = snprintf(text, size, "%s", instr_text((instr_kind)i->kind));
     for (size_t f = 0; f < sizeof fields / sizeof *fields; f++)
         if (fields[f].value >= 0 && used >= 0 && (size_t)used < size)
@@ -226,6 +241,7 @@ static const char *parse_field(const char *text, instr *i) {
                      : *text == 'd' ? &i->stream
                      : *text == 'b' ? &i->gather
                      : *text == 'r' ? &i->reduce
+                     : *text == 'g' ? &i->group
                                     : NULL;
     if (!field || *field >= 0 || value > INT32_MAX) return NULL;
     *field = (int32_t)value;

@@ -5,7 +5,7 @@
  *
  * What an instruction touches is asked from one function, program_operands: the interpreter waits
  * by it and the checker simulates by it, so the thing proved is the thing run.
- * Invariant: a program depends on the spec and the stage only. Cost: 28 bytes an instruction,
+ * Invariant: a program depends on the spec and the stage only. Cost: 32 bytes an instruction,
  * O(units x micro-batches) of them.
  *
  *   instruction  fields              meaning
@@ -22,6 +22,9 @@
  *   TIE                              add the gradients of a token matrix that two units share
  *   NORM                             global gradient norm and loss
  *   UPDATE       u                   AdamW on the part that this rank owns
+ *
+ * Neighbouring messages with the same number g are a *group*: all are started before anybody waits
+ * for one of them. Only programs for one queue (ONE_QUEUE) have groups.
  *
  * The idea of schedules as instruction lists: DeepSpeed's PipeSchedule, PyTorch's
  * torch.distributed.pipelining. */
@@ -47,9 +50,10 @@ typedef struct {
     int32_t kind; /* instr_kind */
     int32_t unit, micro;
     int32_t slot, stream, gather, reduce;
+    int32_t group;
 } instr;
 
-_Static_assert(sizeof(instr) == 7 * sizeof(int32_t), "an instruction has padding");
+_Static_assert(sizeof(instr) == 8 * sizeof(int32_t), "an instruction has padding");
 
 #define PROGRAM_STAGES 256 /* pipeline stages, at most */
 
@@ -57,12 +61,19 @@ _Static_assert(sizeof(instr) == 7 * sizeof(int32_t), "an instruction has padding
  * embedding and head. */
 typedef enum { CLASS_BLOCK, CLASS_END, CLASSES } unit_class;
 
+/* What a device's communication waits for. MPI and shared memory have a queue for each directed
+ * edge and each group, which move independently. NCCL wants one consistent order of all operations
+ * over all communicators of a device: its programs must not need more than one queue, in which each
+ * operation, or group of messages, holds up all that come after it until its peers have come. */
+typedef enum { QUEUES_PER_EDGE, ONE_QUEUE } program_queue;
+
 /* What all stages' programs are made from. */
 typedef struct {
     int stages, units, micros;     /* P, L + 2, M */
     int first[PROGRAM_STAGES + 1]; /* stage p holds units [first[p], first[p+1]) */
     trine_zero zero;
     trine_schedule schedule;
+    program_queue queue;
     int gather_buffers; /* asked for, per class */
     bool tied;          /* embedding and head share the token matrix */
     bool forward_only;  /* an evaluation: no backward, no update */
@@ -86,6 +97,10 @@ instr program_instr(instr_kind kind, int unit, int micro);
 /* Appends, or inserts before position `at`. Errors: TRINE_ENOMEM. */
 trine_status program_append(program *p, instr i);
 trine_status program_insert(program *p, int at, instr i);
+
+/* The first and the last member of the group that instruction `at` is in; `at` if it is in none. */
+int program_group_first(const program *p, int at);
+int program_group_last(const program *p, int at);
 
 /* A pass: `pass` reads p and appends the rewritten code to an empty program with the same header;
  * on success that becomes p's code, else p stays as it was. Errors: those of `pass`. */

@@ -37,7 +37,9 @@ int pp_slots(trine_schedule schedule, int stages, int micros, int stage);
  * slots and streams. Errors: TRINE_ENOMEM. */
 trine_status pp_order(program *p);
 
-/* Pass: adds RECV_ACT, SEND_ACT, RECV_GRAD, SEND_GRAD around the stage's computation.
+/* Pass: adds RECV_ACT, SEND_ACT, RECV_GRAD, SEND_GRAD around the stage's computation. For one queue
+ * it makes a group, as Megatron-LM does, of the two messages that both stages of an edge send each
+ * other at the same time: SEND_ACT RECV_GRAD here, RECV_ACT SEND_GRAD there.
  * Errors: TRINE_ENOMEM. */
 trine_status pp_wire_messages(program *p);
 

@@ -79,7 +79,10 @@ static size_t parallel_rows(option *rows, trine_parallel *p, choices *c) {
                    "what a node is; 0: as MPI finds it"),
         OPTION_CHOICE("transport", NULL, &p->transport, transports,
                       "how ranks of a node exchange: shm reads the peer's memory, mpi sends; auto: "
-                      "shm where two ranks share a node"),
+                      "shm where two ranks share a node, nccl where each has a GPU; nccl: that or "
+                      "nothing"),
+        OPTION_FLAG("ordered-reductions", NULL, &p->ordered_reductions,
+                    "nccl: add in rank order, for the bits of the other transports"),
         OPTION_CHOICE("device", NULL, &c->device, devices, "what computes"),
         OPTION_STRING("cuda-library", NULL, &p->cuda_library, "FILE",
                       "the cuda device's shared object; else looked for beside the program"),
@@ -93,6 +96,8 @@ static size_t parallel_rows(option *rows, trine_parallel *p, choices *c) {
                     "compare every collective over its group; hash replicas"),
         OPTION_FLAG("serial", NULL, &p->serial,
                     "finish each instruction before the next (bisecting)"),
+        OPTION_FLAG("one-queue", NULL, &p->one_queue,
+                    "programs that need one queue a device, with messages in groups"),
     };
     memcpy(rows, own, sizeof own);
     return sizeof own / sizeof *own;

@@ -58,6 +58,15 @@ static trine_status wait_for_operands(exec *e, const instr *i) {
     return TRINE_OK;
 }
 
+/* All messages of a group are started before anybody waits, so the first waits for all. */
+static trine_status wait_for_group(exec *e) {
+    const program *p = e->program;
+    if (program_group_first(p, e->at) != e->at) return TRINE_OK;
+    for (int n = e->at; n <= program_group_last(p, e->at); n++)
+        TRY(wait_for_operands(e, &p->code[n]));
+    return TRINE_OK;
+}
+
 /* Finishes what is under way: everything, or (under --serial, after each instruction) all but
  * sends, for which the peer may not have come yet. */
 static trine_status drain(exec *e, bool sends) {
@@ -255,8 +264,10 @@ static trine_status tie_remote(exec *e, float *own, size_t count) {
     for (size_t at = 0; at < count; at += e->h->tie_count) {
         size_t n = count - at < e->h->tie_count ? count - at : e->h->tie_count;
         comm_request send = {0}, recv = {0};
+        TRY(comm_group_begin(e->mesh));
         TRY(comm_recv_start(tie, e->h->tie, n, TRINE_F32, peer, &recv));
         TRY(comm_send_start(tie, own + at, n, TRINE_F32, peer, &send));
+        TRY(comm_group_end(e->mesh));
         TRY(comm_wait(&recv));
         TRY(comm_wait(&send));
         TRY(e->dev->ops->add(e->dev, own + at, e->h->tie, n));
@@ -323,6 +334,7 @@ static trine_status read_sums(exec *e, double *squares, double *loss) {
     memset(squares, 0, (size_t)e->program->spec->units * sizeof(double));
     for (int n = 0; n < units; n++) squares[h->units[n].unit] = add_squares(e, &h->units[n], &at);
     *loss = h->sums_read[0];
+    device_zero(e->dev, h->sums, sizeof *h->sums); /* the next run's */
     return TRINE_OK;
 }
 
@@ -378,6 +390,16 @@ static trine_status execute(exec *e, const instr *i) {
     return RAISE(TRINE_EPROGRAM, "unknown instruction %d", i->kind);
 }
 
+/* The first message of a group opens it, the last one closes it. */
+static trine_status execute_in_group(exec *e, const instr *i) {
+    int first = program_group_first(e->program, e->at),
+        last = program_group_last(e->program, e->at);
+    if (first == last) return execute(e, i);
+    if (e->at == first) TRY(comm_group_begin(e->mesh));
+    TRY(execute(e, i));
+    return e->at == last ? comm_group_end(e->mesh) : TRINE_OK;
+}
+
 static void describe(const void *context, char *text, size_t size) {
     const exec *e = context;
     char what[INSTR_TEXT];
@@ -398,11 +420,11 @@ static trine_status run_program(exec *e) {
     for (e->at = 0; e->at < e->program->count; e->at++) {
         const instr *i = &e->program->code[e->at];
         comm_position(world, e->at);
-        TRY(wait_for_operands(e, i));
+        TRY(wait_for_group(e));
         waited(e, i->kind);
-        TRY(execute(e, i));
+        TRY(execute_in_group(e, i));
         executed(e, i->kind);
-        if (!e->serial) continue;
+        if (!e->serial || program_group_last(e->program, e->at) != e->at) continue;
         TRY(drain(e, false));
         waited(e, i->kind);
     }
@@ -417,7 +439,6 @@ trine_status exec_run(exec *e, const program *p, exec_step *step) {
     trine_world *world = comm_world(group(e, TRINE_WORLD));
     e->program = p;
     e->step = step;
-    device_zero(e->dev, e->h->sums, sizeof *e->h->sums);
     e->run = (gpt_run){e->dev, &e->tp, e->h->config.shape, e->h->scratch};
     comm_activity(world, describe, e);
     trine_status status = run_program(e);

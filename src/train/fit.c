@@ -231,8 +231,8 @@ trine_status fit_refuse(const fit_question *q) {
     say(&m, "), and of the GPU's %.1f MiB %.1f were free", (double)q->bytes / MIB,
         (double)q->free_bytes / MIB);
     if (q->sharers > 1) say(&m, " for the %d ranks that share it", q->sharers);
-    say(&m,
-        found.fit ? "; what fits, the cheapest first:" : "; no one or two changes fit, the least is asked for by:");
+    say(&m, found.fit ? "; what fits, the cheapest first:"
+                      : "; no one or two changes fit, the least is asked for by:");
     for (int i = 0; i < found.count; i++)
         say(&m, "\n  - %s saves %.1f MiB a rank: %.1f", found.ways[i].text,
             (double)(now - found.ways[i].bytes) / MIB, (double)found.ways[i].bytes / MIB);

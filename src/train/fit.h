@@ -12,8 +12,8 @@
  *   --zero 2, --zero 3   a reduction (and gathers) for every micro-batch
  *   --dp, --tp, --pp     twice the ranks
  *
- * and where that is not enough two of them together. Cost: a program and a plan for each, once, in a
- * job that ends. */
+ * and where that is not enough two of them together. Cost: a program and a plan for each, once, in
+ * a job that ends. */
 #ifndef TRINE_TRAIN_FIT_H
 #define TRINE_TRAIN_FIT_H
 

@@ -5,6 +5,7 @@
 
 #include "base/status.h"
 #include "comm/comm.h"
+#include "comm/gpu.h"
 
 #define GIB (1024.0 * 1024.0 * 1024.0)
 
@@ -26,13 +27,24 @@ trine_status gpus_gather(trine_trainer *t) {
     cuda_gpu own;
     memset(&own, 0, sizeof own);
     if (t->dev->kind != DEVICE_CUDA) return TRINE_OK;
-    trine_status status = cuda_describe(t->dev, &own);
+    trine_status status = cuda_describe(t->dev, &own); /* every rank's is open */
     t->gpus = calloc(ranks, sizeof *t->gpus);
     if (status == TRINE_OK && !t->gpus)
         status = RAISE(TRINE_ENOMEM, "no memory for %zu GPUs", ranks);
     TRY(trine_world_agree(t->world, status));
     return trine_all_gather(trine_mesh_group(t->mesh, TRINE_WORLD), t->gpus, &own,
                             ranks * sizeof own, TRINE_U8);
+}
+
+trine_status gpus_join(trine_trainer *t) {
+    const trine_parallel *p = &t->config.parallel;
+    if (!t->gpus) return TRINE_OK;
+    comm_gpu own = {.dev = t->dev,
+                    .nccl = cuda_nccl(t->dev),
+                    .name = t->gpus[trine_world_rank(t->world)].info.bus,
+                    .ordered = p->ordered_reductions || p->audit};
+    TRY(comm_gpu_create(t->mesh, &own));
+    return TRINE_OK;
 }
 
 /* ---- The banner ---- */
@@ -46,6 +58,12 @@ static bool same_kind(const cuda_info *a, const cuda_info *b) {
 static bool same_gpu(const trine_trainer *t, int a, int b) {
     const char *const *hosts = comm_host_names(t->world);
     return strcmp(hosts[a], hosts[b]) == 0 && strcmp(t->gpus[a].info.bus, t->gpus[b].info.bus) == 0;
+}
+
+int gpus_sharers(const trine_trainer *t) {
+    int own = trine_world_rank(t->world), n = 0;
+    for (int r = 0; r < trine_world_size(t->world); r++) n += same_gpu(t, r, own);
+    return n;
 }
 
 /* Whether no rank before this one has the same. */
@@ -75,14 +93,20 @@ static void print_ranks(const trine_trainer *t, int like, FILE *out) {
     }
 }
 
+/* 22703 is 2.27.3; 0 is not there. */
+static void print_version(const char *name, int v, FILE *out) {
+    if (v) fprintf(out, ", %s %d.%d.%d", name, v / 10000, v / 100 % 100, v % 100);
+}
+
 static void print_kind(const trine_trainer *t, int rank, FILE *out) {
     const cuda_info *i = &t->gpus[rank].info;
-    fprintf(out, "gpu      %s, %.1f GiB, sm_%d, driver for CUDA %d.%d, CUDA %d.%d, cuBLAS %d.%d.%d",
-            i->model, (double)i->bytes / GIB, i->sm, i->driver / 1000, i->driver % 1000 / 10,
-            i->runtime / 1000, i->runtime % 1000 / 10, i->cublas / 10000, i->cublas / 100 % 100,
-            i->cublas % 100);
-    if (i->nccl)
-        fprintf(out, ", NCCL %d.%d.%d", i->nccl / 10000, i->nccl / 100 % 100, i->nccl % 100);
+    fprintf(out,
+            "gpu      %s, %.1f GiB (%.1f beside contexts and libraries), sm_%d; driver for CUDA "
+            "%d.%d, CUDA %d.%d",
+            i->model, (double)i->bytes / GIB, (double)i->free_bytes / GIB, i->sm, i->driver / 1000,
+            i->driver % 1000 / 10, i->runtime / 1000, i->runtime % 1000 / 10);
+    print_version("cuBLAS", i->cublas, out);
+    print_version("NCCL", i->nccl, out);
     print_ranks(t, rank, out);
     fputc('\n', out);
 }

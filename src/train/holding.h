@@ -55,7 +55,7 @@ typedef struct {
     float **reduces[CLASSES];        /* reduce buffers */
     float *tie;                      /* (tie_count) */
     size_t tie_count;
-    double *sums; /* (1 + dp_norm_count of all ranges): the loss; squares of every tensor */
+    double *sums; /* (1 + tensors): the loss, zero between runs; then squares of what counts */
     double *sums_read;               /* the same, in the host's memory */
     double *squares, *norm_scratch;  /* (units), dp_norm_scratch; the host's */
     float *piece;                    /* (HOLDING_PIECE) the host's; NULL where it needs none */

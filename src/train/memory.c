@@ -5,12 +5,19 @@
 
 #include "base/status.h"
 #include "comm/far.h"
+#include "comm/gpu.h"
 #include "train/fit.h"
+#include "train/gpus.h"
 
 #define PAGE ((size_t)4096)
 
 static bool is_far(const trine_trainer *t) {
     return !t->dev->memory->host;
+}
+
+/* Whether something of this rank's goes through the host's memory on its way to peers. */
+static bool stages(const trine_trainer *t) {
+    return comm_gpu_stages(t->mesh);
 }
 
 size_t memory_mirror(const arena *plan) {
@@ -21,21 +28,14 @@ size_t memory_staging(const arena *plan) {
     return plan->host.used;
 }
 
-/* The node's ranks take its GPUs in turn (cuda_open.h). */
-static int sharers(const trine_trainer *t, const cuda_gpu *gpu) {
-    int ranks = trine_comm_size(trine_mesh_group(t->mesh, TRINE_NODE));
-    return (ranks - 1 - gpu->ordinal) / gpu->count + 1;
-}
-
 static trine_status refuse(const trine_trainer *t) {
-    cuda_gpu gpu;
-    TRY(cuda_describe(t->dev, &gpu));
+    const cuda_info *gpu = &t->gpus[trine_world_rank(t->world)].info;
     fit_question q = {.config = &t->config,
                       .dev = t->dev,
                       .plan = &t->memory,
-                      .free_bytes = gpu.info.free_bytes,
-                      .bytes = gpu.info.bytes,
-                      .sharers = sharers(t, &gpu)};
+                      .free_bytes = gpu->free_bytes,
+                      .bytes = gpu->bytes,
+                      .sharers = gpus_sharers(t)};
     return fit_refuse(&q);
 }
 
@@ -53,15 +53,16 @@ trine_status memory_plan(trine_trainer *t) {
     return status == TRINE_ENOMEM && is_far(t) ? refuse(t) : status;
 }
 
-/* The block of host memory beside a GPU: the mirror of what is exchanged and not shared, then what
- * the host needs itself. */
-static trine_status take_host(trine_trainer *t, const arena *plan) {
-    size_t bytes = (plan->exchanged.used + plan->host.used + PAGE - 1) / PAGE * PAGE;
+/* The block of host memory beside a GPU: `mirror` bytes for what is exchanged and not shared, then
+ * what the host needs itself. */
+static trine_status take_host(trine_trainer *t, const arena *plan, size_t mirror) {
+    size_t bytes = (mirror + plan->host.used + PAGE - 1) / PAGE * PAGE;
     t->host = aligned_alloc(PAGE, bytes);
     CHECK(t->host, TRINE_ENOMEM, "no memory for %zu bytes of host memory beside the GPU's", bytes);
     memset(t->host, 0, bytes);
     TRY(device_pin(t->dev, t->host, bytes));
     t->host_pinned = true;
+    if (!stages(t)) return TRINE_OK;
     TRY(device_pin(t->dev, t->shared, plan->shared_used));
     t->shared_pinned = plan->shared_used > 0;
     return TRINE_OK;
@@ -74,9 +75,9 @@ static trine_status tell_groups(const trine_trainer *t, char *base, const arena 
                          .bytes = memory_mirror(plan),
                          .rest = t->base,
                          .rest_bytes = (size_t)(base - (char *)t->base),
-                         .shared = t->shared,
+                         .shared = stages(t) ? t->shared : NULL,
                          .shared_bytes = plan->shared_used,
-                         .own = t->host};
+                         .own = stages(t) ? t->host : NULL};
     TRY(comm_far_memory(t->mesh, &memory));
     return TRINE_OK;
 }
@@ -85,10 +86,11 @@ static trine_status tell_groups(const trine_trainer *t, char *base, const arena 
 static trine_status hand_out_far(trine_trainer *t) {
     arena plan = t->memory;
     size_t own = plan.used - plan.shared_used - plan.exchanged.used;
+    size_t mirror = stages(t) ? plan.exchanged.used : 0;
     char *shared = (char *)t->base + own, *exchanged = shared + plan.shared_used;
-    TRY(take_host(t, &plan));
+    TRY(take_host(t, &plan, mirror));
     TRY(tell_groups(t, shared, &plan));
-    char *host = (char *)t->host + plan.exchanged.used;
+    char *host = (char *)t->host + mirror;
     arena_init(&t->memory, t->base, own);
     arena_share(&t->memory, shared, plan.shared_used);
     arena_far(&t->memory, (arena_piece){.base = exchanged, .capacity = plan.exchanged.used},
@@ -98,7 +100,8 @@ static trine_status hand_out_far(trine_trainer *t) {
 }
 
 trine_status memory_take(trine_trainer *t) {
-    size_t shared = is_far(t) || mesh_shares(t->mesh) ? t->memory.shared_used : 0;
+    bool wanted = is_far(t) ? stages(t) : mesh_shares(t->mesh);
+    size_t shared = wanted ? t->memory.shared_used : 0;
     TRY(trine_mesh_alloc(t->mesh, &t->shared, shared));
     if (is_far(t)) return trine_world_agree(t->world, hand_out_far(t));
     arena_init(&t->memory, t->base, t->own_bytes);
@@ -109,6 +112,7 @@ trine_status memory_take(trine_trainer *t) {
 
 void memory_free(trine_trainer *t) {
     if (t->mesh) (void)comm_far_memory(t->mesh, NULL);
+    if (t->mesh) comm_gpu_destroy(t->mesh);
     if (t->shared_pinned) device_unpin(t->dev, t->shared);
     if (t->host_pinned) device_unpin(t->dev, t->host);
     free(t->host);

@@ -4,7 +4,8 @@
  *   GPUs (far)   the plan's bytes in one piece of the GPU's memory: what is this rank's alone, then
  *                what goes through groups (base/arena.h). In the host's memory, pinned: a mirror of
  *                the latter (comm/far.h), the shared part of it in a window if the mesh shares, the
- *                rest in one block with what the host needs itself (staged batches, sums)
+ *                rest in one block with what the host needs itself (staged batches, sums). Where
+ *                all groups go through NCCL there is no mirror
  *
  * Invariant: all is taken here, before the first step. Cost: that of the plan. */
 #ifndef TRINE_TRAIN_MEMORY_H
@@ -20,8 +21,8 @@ trine_status memory_take(trine_trainer *t);
 /* Collective over: world, when there is a mesh. */
 void memory_free(trine_trainer *t);
 
-/* Bytes of the host's memory that a far plan takes: the mirror, and what the host needs itself. 0
- * for a plan of processors, whose bytes are all the host's. Pure. */
+/* Bytes of the host's memory that a far plan takes: the mirror, if there is one, and what the host
+ * needs itself. 0 for a plan of processors, whose bytes are all the host's. Pure. */
 size_t memory_mirror(const arena *plan);
 size_t memory_staging(const arena *plan);
 

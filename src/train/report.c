@@ -6,6 +6,7 @@
 #include "base/human.h"
 #include "base/status.h"
 #include "comm/comm.h"
+#include "comm/gpu.h"
 #include "train/gpus.h"
 #include "train/memory.h"
 #include "train/traffic.h"
@@ -106,7 +107,8 @@ void report_batch(const report *r, FILE *out) {
 
 /* "shm: dp tp node; mpi: pp": the groups of this rank that have peers. */
 static void report_transport(const report *r, FILE *out) {
-    static const char *const names[] = {"shm", "shm+mpi", "mpi"};
+    static const char *const names[] = {
+        "nccl", "shm", "shm+mpi", "mpi", "staged shm", "staged shm+mpi", "staged mpi"};
     bool first = true;
     for (size_t n = 0; n < sizeof names / sizeof *names; n++) {
         bool any = false;
@@ -151,11 +153,18 @@ static size_t transport_bytes(const report *r, int stage) {
     return comm_transport_bytes(p->layout, (trine_coord){.pp = stage}, p->transport);
 }
 
+/* Whether GPUs' memory goes through the host; without a mesh nobody knows which GPUs there are. */
+static bool report_stages(const report *r) {
+    if (r->mesh) return comm_gpu_stages(r->mesh);
+    return r->config->parallel.transport != TRINE_TRANSPORT_NCCL;
+}
+
 /* What lies in the host's memory, where the device has its own. */
-static void host_rows(const arena *plans, const size_t *transport, int count, FILE *out) {
+static void host_rows(const report *r, const arena *plans, const size_t *transport, int count,
+                      FILE *out) {
     size_t mirror[REPORT_COLUMNS], staging[REPORT_COLUMNS], total[REPORT_COLUMNS];
     for (int n = 0; n < count; n++) {
-        mirror[n] = memory_mirror(&plans[n]);
+        mirror[n] = report_stages(r) ? memory_mirror(&plans[n]) : 0;
         staging[n] = memory_staging(&plans[n]);
         total[n] = mirror[n] + staging[n] + transport[n];
     }
@@ -169,6 +178,7 @@ static void host_rows(const arena *plans, const size_t *transport, int count, FI
 static void memory_block(const report *r, const arena *plans, int from, int count, FILE *out) {
     size_t transport[REPORT_COLUMNS], shared[REPORT_COLUMNS];
     bool share = r->config->parallel.transport != TRINE_TRANSPORT_MPI;
+    if (plans[0].far) share = share && report_stages(r);
     stage_header("memory   MiB a rank", from, from + count, out);
     for (int k = 0; k < MEM_KINDS; k++)
         memory_row(mem_kind_text((mem_kind)k), plans, k, NULL, count, out);
@@ -177,7 +187,7 @@ static void memory_block(const report *r, const arena *plans, int from, int coun
         shared[n] = share ? plans[n].shared_used : 0;
     }
     if (plans[0].far) {
-        host_rows(plans, transport, count, out);
+        host_rows(r, plans, transport, count, out);
     } else {
         memory_row("transport", plans, -1, transport, count, out);
         memory_row("total", plans, MEM_KINDS, transport, count, out);

@@ -31,6 +31,7 @@ trine_status setup_spec(const trine_config *c, program_spec *spec) {
                            .units = c->model.num_layers + 2,
                            .zero = p->zero,
                            .schedule = p->schedule,
+                           .queue = p->one_queue ? ONE_QUEUE : QUEUES_PER_EDGE,
                            .gather_buffers = p->gather_buffers,
                            .tied = !c->model.untied};
     TRY(dp_micro_batches(c->global_batch_size, c->micro_batch_size, p->layout.dp, &spec->micros));

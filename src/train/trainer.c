@@ -82,13 +82,13 @@ static trine_status expect_memory(trine_trainer *t) {
     TRY(device_open_sizes(&dev, kind));
     trine_status status = setup_plan(&t->config, t->stages, dev, at, &plan);
     device_close(&dev);
-    if (status == TRINE_OK) comm_expect(t->world, plan.shared_used);
+    /* Of GPUs' memory it is not known yet which groups will need windows: memory_take will say. */
+    if (status == TRINE_OK && !plan.far) comm_expect(t->world, plan.shared_used);
     return status;
 }
 
 /* What each rank makes by itself, before ranks depend on each other. */
 static trine_status build_alone(trine_trainer *t) {
-    TRY(open_device(t));
     TRY(memory_plan(t));
     TRY(exec_create(&t->interpreter, &t->held, t->mesh, t->dev));
     t->interpreter.serial = t->config.parallel.serial;
@@ -135,9 +135,11 @@ static trine_status setup(trine_trainer *t) {
     TRY(made);
     comm_audit(t->world, p->audit);
     TRY(share_threads(t));
-    TRY(trine_world_agree(t->world, build_alone(t)));
-    TRY(memory_take(t));
+    TRY(trine_world_agree(t->world, open_device(t)));
     TRY(gpus_gather(t));
+    TRY(trine_world_agree(t->world, build_alone(t)));
+    TRY(status_user(gpus_join(t)));
+    TRY(memory_take(t));
     TRY(compare_programs(t));
     TRY(find_peak(t));
     return trine_world_agree(t->world, holding_init(&t->held, t->dev, t->config.data.seed));

@@ -384,8 +384,9 @@ static void small_counts_in(void) {
     run_counts(counts, sizeof counts / sizeof *counts);
 }
 
-/* Chunks between nodes are cut by one limit as by another. */
+/* Chunks between nodes are cut by one limit as by another, and what is staged as anything else. */
 static void pieces_in(void) {
+    if (current > FAR_MESSAGES) return;
     const size_t counts[] = {5001, 1000, 63, 1}, limits[] = {1000, 256, 1};
     for (size_t i = 0; i < (per_node ? 1 : 3); i++) {
         comm_message_limit(harness_world, limits[i]);
@@ -524,7 +525,8 @@ static void in_all_modes(void (*run)(void), int ranks_per_node) {
     per_node = ranks_per_node;
     if (per_node >= trine_world_size(harness_world)) return;
     for (current = MESSAGES; current < MODES; current++)
-        if (!per_node || !over_messages()) run();
+        if (!per_node || !(over_messages() || (current > FAR_MESSAGES && current != FAR_DST_OWN)))
+            run();
     current = MESSAGES;
     per_node = 0;
 }

@@ -9,7 +9,7 @@
 
 /* ---- The legal programs that are broken ---- */
 
-typedef enum { PIPE, NAIVE, EVAL, ZERO1, ZERO2, ZERO3, UNTIED } base;
+typedef enum { PIPE, NAIVE, EVAL, ZERO1, ZERO2, ZERO3, UNTIED, QUEUE, QUEUE3 } base;
 
 static const program_spec bases[] = {
     [PIPE] = {.stages = 2,
@@ -53,6 +53,19 @@ static const program_spec bases[] = {
                .gather_buffers = 2},
     [UNTIED] =
         {.stages = 3, .units = 6, .micros = 2, .first = {0, 2, 4, 6}, .schedule = TRINE_1F1B},
+    [QUEUE] = {.stages = 2,
+               .units = 4,
+               .micros = 3,
+               .first = {0, 2, 4},
+               .schedule = TRINE_1F1B,
+               .queue = ONE_QUEUE,
+               .tied = true},
+    [QUEUE3] = {.stages = 3,
+                .units = 6,
+                .micros = 2,
+                .first = {0, 2, 4, 6},
+                .schedule = TRINE_1F1B,
+                .queue = ONE_QUEUE},
 };
 
 /* ---- Breaking ---- */
@@ -343,6 +356,26 @@ static const row rows[] = {
     {"update missing", PIPE, 0, {{DROP, "UPDATE u1", 0}}, 0, "", "UPDATE of unit 1 never runs"},
     {"update doubled", PIPE, 0, {{INSERT, "UPDATE u1", "UPDATE u1"}}, 0, "UPDATE u1",
      "unit 1 is updated twice"},
+
+    /* Groups of messages, and one queue for them. */
+    {"a group for queues per edge", PIPE, 0, {{PUT, "SEND_ACT m1 s1", "SEND_ACT m1 s1 g0"}}, 0,
+     "SEND_ACT m1 s1 g0", "is in a group, which only programs for one queue have"},
+    {"a computation in a group", QUEUE, 0, {{PUT, "FORWARD u1 m1 s1", "FORWARD u1 m1 s1 g0"}}, 0,
+     "FORWARD u1 m1 s1 g0", "is in a group, and no message"},
+    {"half a group", QUEUE, 0, {{PUT, "SEND_ACT m1 s1 g0", "SEND_ACT m1 s1"}}, 0,
+     "RECV_GRAD m0 d0 g0", "is alone in group 0"},
+    {"a group cut in two", QUEUE, 1, {{MOVE, "LOAD m2 s0", "SEND_GRAD m1 d1 g1"}}, 1,
+     "RECV_ACT m2 s0 g1", "is alone in group 1"},
+    {"two neighbours in a group", QUEUE3, 1, {{PUT, "SEND_GRAD m0 d0", "SEND_GRAD m0 d0 g1"}, {PUT,
+     "RECV_GRAD m1 d1", "RECV_GRAD m1 d1 g1"}}, 1, "RECV_GRAD m1 d1 g1",
+     "is with stage 2, and its group with stage 0"},
+    {"a buffer twice in a group", QUEUE, 1, {{INSERT, "RECV_ACT m1 s0 g0", "RECV_ACT m1 s0 g0"}}, 1,
+     "RECV_ACT m1 s0 g0", "works on the buffer of a message of its group"},
+    {"another micro-batch in a group", QUEUE, 1, {{PUT, "RECV_ACT m1 s0 g0", "RECV_ACT m2 s0 g0"}},
+     0, "SEND_ACT m1 s1 g0", "message 1 of this edge is micro-batch 2 on the other side"},
+    {"a tie ahead of a gradient", QUEUE, 1, {{MOVE, "SEND_GRAD m2 d0", "NORM"}}, 1, NULL,
+     "deadlock in one queue: stage 0, instruction 18 (RECV_GRAD m2 d0) waits for stage 1; "
+     "stage 1, instruction 22 (TIE) waits for stage 0"},
 };
 /* clang-format on */
 
@@ -377,6 +410,106 @@ static void test_broken_programs_are_refused(void **state) {
     (void)state;
     for (size_t n = 0; n < sizeof rows / sizeof *rows; n++) check_row(&rows[n]);
     print_message("# %zu broken programs\n", sizeof rows / sizeof *rows);
+}
+
+/* ---- One queue ---- */
+
+/* Each stage but the last would send forwards what the next can only receive when it has sent back.
+ */
+static void test_one_queue_is_not_enough_for_plain_programs(void **state) {
+    (void)state;
+    static const struct {
+        base from;
+        const char *text;
+    } table[] = {
+        {PIPE, "deadlock in one queue: stage 0, instruction 7 (SEND_ACT m1 s1) waits for stage 1; "
+               "stage 1, instruction 6 (SEND_GRAD m0 d0) waits for stage 0"},
+        {UNTIED, "deadlock in one queue: stage 1, instruction 7 (SEND_ACT m1 s1) waits for stage 2;"
+                 " stage 2, instruction 6 (SEND_GRAD m0 d0) waits for stage 1"},
+    };
+    for (size_t n = 0; n < sizeof table / sizeof *table; n++) {
+        program_spec s = bases[table[n].from];
+        program *stages;
+        OK(compose_all(&s, &stages, NULL));
+        s.queue = ONE_QUEUE;
+        REFUSED(check_programs(stages, NULL), TRINE_EPROGRAM, table[n].text);
+        compose_destroy(&s, &stages);
+    }
+}
+
+/* A circle has an end: an evaluation whose last stage never comes to NORM. */
+static void test_one_queue_names_who_has_ended(void **state) {
+    (void)state;
+    program_spec s = bases[EVAL];
+    s.queue = ONE_QUEUE;
+    program *stages;
+    OK(compose_all(&s, &stages, NULL));
+    stages[1].count--;
+    REFUSED(check_programs(stages, NULL), TRINE_EPROGRAM,
+            "deadlock in one queue: stage 0, instruction 8 (NORM) waits for stage 1, which has "
+            "ended");
+    compose_destroy(&s, &stages);
+}
+
+/* A group on one of two sides is enough, and its members may come in any order. */
+static void test_other_groups_are_legal(void **state) {
+    (void)state;
+    static const struct {
+        base from;
+        int stage;
+        edit edits[2];
+    } table[] = {
+        {QUEUE, 1, {{SWAP, "RECV_ACT m1 s0 g0", "SEND_GRAD m0 d0 g0"}}},
+        {QUEUE,
+         0,
+         {{PUT, "SEND_ACT m1 s1 g0", "SEND_ACT m1 s1"},
+          {PUT, "RECV_GRAD m0 d0 g0", "RECV_GRAD m0 d0"}}},
+    };
+    for (size_t n = 0; n < sizeof table / sizeof *table; n++) {
+        program *stages;
+        OK(compose_all(&bases[table[n].from], &stages, NULL));
+        for (int e = 0; e < 2; e++) apply(&stages[table[n].stage], &table[n].edits[e]);
+        OK(check_programs(stages, NULL));
+        compose_destroy(&bases[table[n].from], &stages);
+    }
+}
+
+/* Stage 0 receives a gradient together with its last send; stage 1 sends two of them before it
+ * receives. The first meets its receive, but not the send beside it, so the second never does. */
+static void test_a_group_waits_for_all_its_messages(void **state) {
+    (void)state;
+    static const char *const first =
+        "LOAD m0 s0\n FORWARD u0 m0 s0\n SEND_ACT m0 s0\n"
+        "LOAD m1 s1\n FORWARD u0 m1 s1\n SEND_ACT m1 s1\n"
+        "LOAD m2 s2\n FORWARD u0 m2 s2\n SEND_ACT m2 s2 g0\n RECV_GRAD m0 d0 g0\n"
+        "BACKWARD u0 m0 s0 d0\n RECV_GRAD m1 d1\n BACKWARD u0 m1 s1 d1\n"
+        "RECV_GRAD m2 d0\n BACKWARD u0 m2 s2 d0\n REDUCE u0 m2\n NORM\n UPDATE u0\n";
+    static const char *const second =
+        "LOAD m0 s0\n RECV_ACT m0 s0\n FORWARD u1 m0 s0\n BACKWARD u1 m0 s0 d0\n"
+        "LOAD m1 s0\n RECV_ACT m1 s0\n FORWARD u1 m1 s0\n BACKWARD u1 m1 s0 d1\n"
+        "SEND_GRAD m0 d0\n SEND_GRAD m1 d1 %s\n RECV_ACT m2 s0 %s\n LOAD m2 s0\n"
+        "FORWARD u1 m2 s0\n BACKWARD u1 m2 s0 d0\n SEND_GRAD m2 d0\n REDUCE u1 m2\n NORM\n"
+        "UPDATE u1\n";
+    program_spec s = {.stages = 2, .units = 2, .micros = 3, .first = {0, 1, 2}, .queue = ONE_QUEUE};
+    for (int both = 0; both < 2; both++) {
+        char text[1024];
+        program stages[2];
+        const char *with = both ? "g0" : "";
+        snprintf(text, sizeof text, second, with, with);
+        for (int p = 0; p < 2; p++) {
+            program_create(&stages[p], &s, p);
+            stages[p].slots = p ? 1 : 3;
+            stages[p].streams = 2;
+            OK(program_parse(&stages[p], p ? text : first));
+        }
+        if (both)
+            OK(check_programs(stages, NULL));
+        else
+            REFUSED(check_programs(stages, NULL), TRINE_EPROGRAM,
+                    "deadlock in one queue: stage 0, instruction 8 (SEND_ACT m2 s2 g0) waits for "
+                    "stage 1; stage 1, instruction 9 (SEND_GRAD m1 d1) waits for stage 0");
+        for (int p = 0; p < 2; p++) program_destroy(&stages[p]);
+    }
 }
 
 /* With two reduce buffers the sums of two micro-batches could be added in either order; the bits
@@ -432,6 +565,10 @@ static void test_ends_are_complete(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_broken_programs_are_refused),
+        cmocka_unit_test(test_one_queue_is_not_enough_for_plain_programs),
+        cmocka_unit_test(test_one_queue_names_who_has_ended),
+        cmocka_unit_test(test_other_groups_are_legal),
+        cmocka_unit_test(test_a_group_waits_for_all_its_messages),
         cmocka_unit_test(test_sums_are_added_in_order),
         cmocka_unit_test(test_ends_are_complete),
     };

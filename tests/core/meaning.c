@@ -359,6 +359,7 @@ static program_spec spec_number(unsigned n) {
     s.zero = (trine_zero)(n % 4), n /= 4;
     s.tied = n % 2, n /= 2;
     s.forward_only = n % 8 == 0, n /= 8;
+    s.queue = n % 2 ? ONE_QUEUE : QUEUES_PER_EDGE, n /= 2;
     s.gather_buffers = 1 + (int)(n % 3), n /= 3;
     s.micros = 1 + (int)(n % MICROS);
     static const int ends[STAGES][STAGES] = {{5}, {2, 4}, {1, 3, 7}, {1, 2, 5, 6}};
@@ -367,7 +368,7 @@ static program_spec spec_number(unsigned n) {
     return s;
 }
 
-#define SPECS (STAGES * TRINE_SCHEDULES * 4u * 2u * 8u * 3u * MICROS)
+#define SPECS (STAGES * TRINE_SCHEDULES * 4u * 2u * 8u * 2u * 3u * MICROS)
 
 static void test_composed_programs_mean_the_loop(void **state) {
     (void)state;
@@ -400,13 +401,14 @@ static void take_out(program *p, int at) {
 
 static void change_field(instr *i) {
     int by = below(2) ? 1 : -1;
-    switch (below(7)) {
+    switch (below(8)) {
     case 0: i->unit += by; break;
     case 1: i->micro += by; break;
     case 2: i->slot += by; break;
     case 3: i->stream += by; break;
     case 4: i->gather += by; break;
     case 5: i->reduce += by; break;
+    case 6: i->group += by; break;
     default: i->kind = below(INSTR_KINDS); break;
     }
 }

@@ -24,7 +24,7 @@ static void round_trip(const instr *i) {
 static void test_round_trip(void **state) {
     (void)state;
     for (int kind = 0; kind < INSTR_KINDS; kind++)
-        for (int fields = 0; fields < 64; fields++)
+        for (int fields = 0; fields < 128; fields++)
             for (int large = 0; large < 2; large++) {
                 int32_t value = large ? INT32_MAX : 0;
                 instr i = program_instr((instr_kind)kind, -1, -1);
@@ -34,6 +34,7 @@ static void test_round_trip(void **state) {
                 if (fields & 8) i.stream = value;
                 if (fields & 16) i.gather = value;
                 if (fields & 32) i.reduce = value;
+                if (fields & 64) i.group = value;
                 round_trip(&i);
             }
 }
@@ -71,6 +72,7 @@ static void test_bad_texts_are_refused(void **state) {
         {"FORWARD u99999999999999999999", "is no field"},
         {"FORWARD u1 u2", "\"u2\" is no field"},
         {"FORWARD m1 m1", "\"m1\" is no field"},
+        {"SEND_ACT g1 g2", "\"g2\" is no field"},
         {"FORWARD u1 m", "\"m\" is no field"},
         {"FORWARD u1m2", "\"m2\" is no field"},
         {"FORWARD u1, m2", "\", m2\" is no field"},
@@ -164,6 +166,22 @@ static void test_rewrite(void **state) {
     assert_int_equal(p.code[2].unit, 1);
     REFUSED(program_rewrite(&p, fails), TRINE_EINVAL, "this pass fails");
     assert_int_equal(p.count, 4);
+    program_destroy(&p);
+}
+
+/* A group is neighbours of one number. */
+static void test_groups(void **state) {
+    (void)state;
+    static const int ends[][2] = {{0, 0}, {1, 1}, {2, 4}, {2, 4}, {2, 4}, {5, 6}, {5, 6}, {7, 7}};
+    program_spec s = {.stages = 1, .units = 3, .micros = 1, .first = {0, 3}};
+    program p;
+    program_create(&p, &s, 0);
+    OK(program_parse(&p, "LOAD m0 s0\n NORM\n SEND_ACT g0\n RECV_ACT g0\n SEND_GRAD g0\n"
+                         "SEND_ACT g1\n RECV_ACT g1\n SEND_ACT g0\n"));
+    for (int n = 0; n < p.count; n++) {
+        assert_int_equal(program_group_first(&p, n), ends[n][0]);
+        assert_int_equal(program_group_last(&p, n), ends[n][1]);
+    }
     program_destroy(&p);
 }
 
@@ -281,6 +299,7 @@ int main(void) {
         cmocka_unit_test(test_insert_and_append),
         cmocka_unit_test(test_no_more_instructions_than_are_counted),
         cmocka_unit_test(test_rewrite),
+        cmocka_unit_test(test_groups),
         cmocka_unit_test(test_units_of_a_spec),
         cmocka_unit_test(test_tied_on_one_stage),
         cmocka_unit_test(test_operands),

@@ -21,8 +21,10 @@ uint64_t emu_unpinned_copies(void) {
 static void run_copy(void *context) {
     copy *c = (copy *)context;
     for (size_t i = 0; i < c->height; i++) {
-        if (c->src) memmove(c->dst + i * c->dst_pitch, c->src + i * c->src_pitch, c->width);
-        else memset(c->dst + i * c->dst_pitch, c->value, c->width);
+        if (c->src)
+            memmove(c->dst + i * c->dst_pitch, c->src + i * c->src_pitch, c->width);
+        else
+            memset(c->dst + i * c->dst_pitch, c->value, c->width);
     }
     free(c);
 }

@@ -83,8 +83,10 @@ static void release(record *r) {
 static operation *append(emu_stream *s, op_kind kind) {
     operation *op = (operation *)calloc(1, sizeof *op);
     op->kind = kind;
-    if (s->last) s->last->next = op;
-    else s->first = op;
+    if (s->last)
+        s->last->next = op;
+    else
+        s->first = op;
     s->last = op;
     s->enqueued++;
     return op;
@@ -155,14 +157,14 @@ static void call_host(operation *op) {
 /* Whether the operation is done now. */
 static bool run(operation *op) {
     switch (op->kind) {
-        case RUN: op->run(op->context); return true;
-        case POLL: return op->step(op->context);
-        case HOST: call_host(op); return true;
-        case WAIT: return op->at->done;
-        case RECORD:
-            op->at->done = true;
-            op->at->seconds = now();
-            return true;
+    case RUN: op->run(op->context); return true;
+    case POLL: return op->step(op->context);
+    case HOST: call_host(op); return true;
+    case WAIT: return op->at->done;
+    case RECORD:
+        op->at->done = true;
+        op->at->seconds = now();
+        return true;
     }
     return true;
 }
@@ -258,7 +260,7 @@ cudaError_t emu_drain_stream(cudaStream_t stream) {
 }
 
 cudaError_t emu_drain(void) {
-    for (emu_stream *s = streams; s; s = s->next) run_until(s, s->enqueued);
+    for (emu_stream *s; sticky == cudaSuccess && (s = any_stream());) run_until(s, s->enqueued);
     return emu_error(sticky);
 }
 

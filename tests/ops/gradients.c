@@ -2,7 +2,7 @@
 /* Every operator that has a backward pass, on every device: the forward pass against the formula
  * in double, the backward pass against central differences of that formula, both for the scalar
  * L = sum of weight * output. Outputs are pre-filled, so that `=` and `+=` cannot be confused. */
-#include "ops/fixture.h"
+#include "ops/staged.h"
 
 typedef struct problem problem;
 struct problem {
@@ -315,9 +315,7 @@ static void check_backward(device *d, const problem *p, const float *in, double 
     free(weight), free(want), free(got);
 }
 
-static void check(device_kind kind, bounds b) {
-    device *d;
-    OK(device_open(&d, kind, 2));
+static void check(device *d, bounds b) {
     for (size_t i = 0; i < sizeof problems / sizeof *problems; i++) {
         float *in = fixture_random(problems[i].in, i + 10, 1.5);
         check_forward(d, &problems[i], in, b.forward);
@@ -325,24 +323,45 @@ static void check(device_kind kind, bounds b) {
         check_backward(d, &problems[i], in, b.backward, GRAD_SET);
         free(in);
     }
-    device_close(&d);
-    assert_null(d);
 }
 
 static void ref_follows_the_formulas(void **state) {
     (void)state;
-    check(DEVICE_REF, (bounds){1.0, 2.0});
+    device *d;
+    OK(device_open(&d, DEVICE_REF, 2));
+    check(d, (bounds){1.0, 2.0});
+    device_close(&d);
+    assert_null(d);
 }
 
 static void cpu_follows_the_formulas(void **state) {
     (void)state;
-    check(DEVICE_CPU, (bounds){8.0, 20.0});
+    device *d;
+    OK(device_open(&d, DEVICE_CPU, 2));
+    check(d, (bounds){8.0, 20.0});
+    device_close(&d);
+}
+
+/* Both kinds that there are; fp32 sums as on the processor, so its bounds. */
+static void cuda_follows_the_formulas(void **state) {
+    (void)state;
+    for (staged_kind kind = 0; kind < STAGED_KINDS; kind++) {
+        char why[256];
+        device *d = staged_open(kind, why, sizeof why);
+        if (!d) {
+            print_message("# not tried: %s\n", why);
+            continue;
+        }
+        check(d, (bounds){8.0, 20.0});
+        staged_close(&d);
+    }
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ref_follows_the_formulas),
         cmocka_unit_test(cpu_follows_the_formulas),
+        cmocka_unit_test(cuda_follows_the_formulas),
     };
     return HARNESS_RUN_ALONE(tests);
 }

@@ -1,7 +1,7 @@
 /* TEST np=0 */
 /* The approximations of the cpu kernels against the C library in double, over all their range, and
  * the errors that their headers state. */
-#include "ops/fixture.h"
+#include "ops/staged.h"
 
 #include "device/cpu/exp.h"
 
@@ -47,18 +47,17 @@ static void gelu_keeps_its_stated_errors(void **state) {
     float *x = fixture_bytes(COUNT * sizeof *x), *y = fixture_bytes(COUNT * sizeof *y);
     float *one = fixture_bytes(COUNT * sizeof *one), *dx = fixture_bytes(COUNT * sizeof *dx);
     for (size_t i = 0; i < COUNT; i++) x[i] = (float)i * 2e-4f - 20.0f, one[i] = 1.0f;
-    device *d;
-    OK(device_open(&d, DEVICE_CPU, 1));
-    OK(d->ops->gelu_forward(d, y, x, COUNT));
-    OK(d->ops->gelu_backward(d, dx, one, x, COUNT));
-    for (size_t i = 0; i < COUNT; i++) {
-        double at = (double)x[i], error = fabs((double)y[i] - gelu(at));
-        if (error > 1.5e-7 * fmax(fabs(at), 1e-30))
-            fail_msg("gelu(%.9g) is off by %.3g", at, error);
-        error = fabs((double)dx[i] - gelu_slope(at));
-        if (error > 3e-7) fail_msg("gelu'(%.9g) is off by %.3g", at, error);
+    EACH_DEVICE(d) {
+        OK(d->ops->gelu_forward(d, y, x, COUNT));
+        OK(d->ops->gelu_backward(d, dx, one, x, COUNT));
+        for (size_t i = 0; i < COUNT; i++) {
+            double at = (double)x[i], error = fabs((double)y[i] - gelu(at));
+            if (error > 1.5e-7 * fmax(fabs(at), 1e-30))
+                fail_msg("%s: gelu(%.9g) is off by %.3g", d->name, at, error);
+            error = fabs((double)dx[i] - gelu_slope(at));
+            if (error > 3e-7) fail_msg("%s: gelu'(%.9g) is off by %.3g", d->name, at, error);
+        }
     }
-    device_close(&d);
     free(x), free(y), free(one), free(dx);
 }
 
@@ -66,16 +65,13 @@ static void gelu_of_the_extremes(void **state) {
     (void)state;
     const float x[] = {1e20f, 3e38f, -1e20f, -3e38f, INFINITY, -INFINITY, NAN, 0.0f};
     const float one[] = {1.0f, 1.0f, 1.0f, 1.0f, 1.0f, 1.0f, 1.0f, 1.0f};
-    for (device_kind kind = 0; kind < DEVICE_HOST_KINDS; kind++) {
+    EACH_DEVICE(d) {
         float y[8], dx[8];
-        device *d;
-        OK(device_open(&d, kind, 1));
         OK(d->ops->gelu_forward(d, y, x, 8));
         OK(d->ops->gelu_backward(d, dx, one, x, 8));
         assert_true(y[0] == x[0] && y[1] == x[1] && y[2] == 0.0f && y[3] == 0.0f && y[7] == 0.0f);
         assert_true(dx[0] == 1.0f && dx[1] == 1.0f && fabsf(dx[2]) < 1e-17f && dx[7] == 0.5f);
         for (int i = 4; i < 7; i++) assert_true(!isfinite(y[i]) && !isfinite(dx[i]));
-        device_close(&d);
     }
 }
 

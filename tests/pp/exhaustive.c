@@ -1,10 +1,12 @@
 /* TEST np=0 */
 /* Every program that the passes can make is legal: pp <= 8, M <= 32, every schedule, zero 0-3,
- * 1-3 gather buffers, tied and untied, training and evaluation; and its buffers and collectives are
- * as many as the formulas say. */
+ * 1-3 gather buffers, tied and untied, training and evaluation, with a queue for each edge and with
+ * one queue; and its buffers and collectives are as many as the formulas say. What is made for one
+ * queue passes without its groups, too; of what is not, 1f1b deadlocks there, and nothing else. */
 #include "harness.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "pp/pp.h"
 #include "train/compose.h"
@@ -28,6 +30,29 @@ static int count(const program *p, instr_kind kind) {
     return n;
 }
 
+/* The second stage of the edge runs a micro-batch less ahead: they send to each other. */
+static bool exchanges(const program_spec *s, int edge) {
+    if (s->queue != ONE_QUEUE || s->forward_only || edge < 0 || edge >= s->stages - 1) return false;
+    return s->schedule == TRINE_1F1B && s->micros >= s->stages - edge;
+}
+
+/* Each group meets one on the other side of the edge. */
+static void check_groups(const program *p) {
+    const program_spec *s = p->spec;
+    int next = 0, before = 0, turns = s->micros - p->slots;
+    for (int n = 0; n < p->count; n++) {
+        if (p->code[n].group < 0 || program_group_first(p, n) != n) continue;
+        assert_int_equal(program_group_last(p, n), n + 1);
+        bool send = p->code[n].kind == SEND_ACT;
+        assert_int_equal(p->code[n].kind, send ? SEND_ACT : RECV_ACT);
+        assert_int_equal(p->code[n + 1].kind, send ? RECV_GRAD : SEND_GRAD);
+        next += send;
+        before += !send;
+    }
+    assert_int_equal(next, exchanges(s, p->stage) ? turns + 1 : 0);
+    assert_int_equal(before, exchanges(s, p->stage - 1) ? turns : 0);
+}
+
 static void check_stage(const program *p, const check_facts *f) {
     const program_spec *s = p->spec;
     int units = s->first[p->stage + 1] - s->first[p->stage], M = s->micros;
@@ -39,6 +64,7 @@ static void check_stage(const program *p, const check_facts *f) {
     assert_int_equal(count(p, BACKWARD), train ? units * M : 0);
     assert_int_equal(count(p, SEND_ACT), last ? 0 : M);
     assert_int_equal(count(p, SEND_GRAD), p->stage == 0 || !train ? 0 : M);
+    check_groups(p);
     assert_int_equal(count(p, REDUCE), train ? units * (s->zero < TRINE_ZERO_2 ? 1 : M) : 0);
     int held =
         spec_gather_units(s, p->stage, CLASS_BLOCK) + spec_gather_units(s, p->stage, CLASS_END);
@@ -59,12 +85,33 @@ static void check_stage(const program *p, const check_facts *f) {
     }
 }
 
+/* What is made for one queue also passes with each message by itself, in the order of its group. */
+static void check_taken_apart(program *stages) {
+    for (int p = 0; p < stages->spec->stages; p++)
+        for (int n = 0; n < stages[p].count; n++) stages[p].code[n].group = -1;
+    OK(check_programs(stages, NULL));
+}
+
 static void check_spec(const program_spec *s) {
     program *stages;
     check_facts facts[8];
     OK(compose_all(s, &stages, facts));
     for (int p = 0; p < s->stages; p++) check_stage(&stages[p], &facts[p]);
+    if (s->queue == ONE_QUEUE) check_taken_apart(stages);
     compose_destroy(s, &stages);
+}
+
+/* What is made for a queue for each edge, in one. */
+static void check_plain(program_spec s, bool waits) {
+    program *stages;
+    s.queue = QUEUES_PER_EDGE;
+    OK(compose_all(&s, &stages, NULL));
+    s.queue = ONE_QUEUE;
+    if (waits)
+        REFUSED(check_programs(stages, NULL), TRINE_EPROGRAM, "deadlock in one queue: stage ");
+    else
+        OK(check_programs(stages, NULL));
+    compose_destroy(&s, &stages);
 }
 
 static void test_every_program_is_legal(void **state) {
@@ -77,16 +124,45 @@ static void test_every_program_is_legal(void **state) {
             for (int schedule = 0; schedule < TRINE_SCHEDULES; schedule++)
                 for (int zero = 0; zero < 4; zero++)
                     for (s.gather_buffers = 1; s.gather_buffers <= 3; s.gather_buffers++)
-                        for (int flags = 0; flags < 4; flags++) {
+                        for (int flags = 0; flags < 8; flags++) {
                             s.schedule = (trine_schedule)schedule;
                             s.zero = (trine_zero)zero;
                             s.tied = flags & 1;
                             s.forward_only = flags & 2;
+                            s.queue = flags & 4 ? ONE_QUEUE : QUEUES_PER_EDGE;
                             check_spec(&s);
                             programs += s.stages;
                         }
     }
     print_message("# %d programs\n", programs);
+}
+
+/* 1f1b's last two stages wait for each other as soon as there are two micro-batches. */
+static void test_plain_programs_in_one_queue(void **state) {
+    (void)state;
+    int deadlocks[TRINE_SCHEDULES] = {0}, small = 0, shapes = 0;
+    program_spec s = {.gather_buffers = 2};
+    for (s.stages = 1; s.stages <= 8; s.stages++) {
+        split(&s);
+        for (s.micros = 1; s.micros <= 32; s.micros++, shapes++)
+            for (int n = 0; n < 4 * 2 * 2 * TRINE_SCHEDULES; n++) {
+                s.zero = (trine_zero)(n % 4);
+                s.tied = n / 4 % 2;
+                s.forward_only = n / 8 % 2;
+                s.schedule = (trine_schedule)(n / 16);
+                bool waits = s.schedule == TRINE_1F1B && !s.forward_only;
+                waits &= s.stages > 1 && s.micros > 1;
+                check_plain(s, waits);
+                if (n % 16) continue;
+                deadlocks[s.schedule] += waits;
+                small += waits && s.stages >= 2 && s.stages <= 6 && s.micros <= 6;
+            }
+    }
+    print_message("# deadlocks of %d shapes: naive %d, gpipe %d, 1f1b %d; %d of 30 with pp 2-6, "
+                  "M 1-6\n",
+                  shapes, deadlocks[TRINE_NAIVE], deadlocks[TRINE_GPIPE], deadlocks[TRINE_1F1B],
+                  small);
+    assert_int_equal(small, 25);
 }
 
 /* More micro-batches in flight than 16 bits count: gpipe has a slot for each. */
@@ -110,6 +186,7 @@ static void test_text_round_trip(void **state) {
                       .zero = TRINE_ZERO_3,
                       .schedule = TRINE_1F1B,
                       .gather_buffers = 2,
+                      .queue = ONE_QUEUE,
                       .tied = true};
     split(&s);
     program *stages;
@@ -135,6 +212,7 @@ static void test_text_round_trip(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_program_is_legal),
+        cmocka_unit_test(test_plain_programs_in_one_queue),
         cmocka_unit_test(test_many_micro_batches),
         cmocka_unit_test(test_text_round_trip),
     };

@@ -82,7 +82,6 @@ static __device__ inline int attention_ty(void) {
 /* Elements c to c + 3 of a row, zero from D on. */
 static __device__ inline float4 attention_read(const float *row, size_t c,
                                                const attention_shape *s) {
-    if (s->wide && c < s->D) return *(const float4 *)(row + c);
     float4 x = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
     if (c < s->D) x.x = row[c];
     if (c + 1 < s->D) x.y = row[c + 1];
@@ -102,17 +101,39 @@ static __device__ inline void attention_write(float *row, size_t c, const float 
         if (c + (size_t)i < s->D) row[c + (size_t)i] = x[i] * factor;
 }
 
-/* tile (ROWS, WIDTH) = rows of `from`, zeros from row `left` on. */
+/* Threads that share a row of a tile when it is loaded, 16 bytes each: a power of two. */
+static inline __host__ __device__ constexpr int attention_sharers(int width) {
+    return width <= 32 ? 8 : width <= 64 ? 16 : width <= 128 ? 32 : 64;
+}
+
+/* tile (ROWS, WIDTH) = rows of `from`, zeros from row `left` on. All of a thread's loads are under
+ * way before the first is needed. */
 template <int ROWS, int WIDTH>
 static __device__ inline void attention_load(float *tile, const float *from, size_t stride,
                                              size_t left, const attention_shape *s) {
-    const int pieces = WIDTH / 4;
+    const int sharers = attention_sharers(WIDTH), step = ATTENTION_THREADS / sharers;
+    const int first = (int)threadIdx.x / sharers, c = (int)threadIdx.x % sharers * 4;
+    const int end = left < ROWS ? (int)left : ROWS;
+    if (c >= WIDTH) return;
+    const float *row = from + (size_t)first * stride;
+    float *to = tile + first * (WIDTH + 4) + c;
+    if (s->wide) {
+        const bool inside = (size_t)c < s->D;
 #pragma unroll 4
-    for (int n = (int)threadIdx.x; n < ROWS * pieces; n += ATTENTION_THREADS) {
-        int row = n / pieces, c = n % pieces * 4;
+        for (int n = 0; n < ROWS; n += step) {
+            float4 x = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+            if (inside && first + n < end) x = *(const float4 *)(row + c);
+            *(float4 *)(to + n * (WIDTH + 4)) = x;
+            row += (size_t)step * stride;
+        }
+        return;
+    }
+#pragma unroll 1
+    for (int n = 0; n < ROWS; n += step) {
         float4 x = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-        if ((size_t)row < left) x = attention_read(from + (size_t)row * stride, (size_t)c, s);
-        *(float4 *)(tile + row * (WIDTH + 4) + c) = x;
+        if (first + n < end) x = attention_read(row, (size_t)c, s);
+        *(float4 *)(to + n * (WIDTH + 4)) = x;
+        row += (size_t)step * stride;
     }
 }
 
@@ -174,6 +195,18 @@ template <int ROWS> struct attention_terms {
     int first[ROWS], end[ROWS];
 };
 
+/* Each query sees the keys up to itself; `ahead` is the first query of the tile minus its first key. */
+template <int ROWS>
+static __device__ inline attention_terms<ROWS> attention_up_to_itself(int ahead) {
+    attention_terms<ROWS> terms;
+#pragma unroll
+    for (int i = 0; i < ROWS; i++) {
+        terms.first[i] = 0;
+        terms.end[i] = ahead + attention_ty() + ATTENTION_TY * i + 1;
+    }
+    return terms;
+}
+
 /* out += p v: p (16 ROWS, TERMS), v (TERMS, WIDTH). SEEN: each row takes its `terms` only. */
 template <int WIDTH, int ROWS, int TERMS, bool SEEN>
 static __device__ inline void attention_values(float out[ROWS][WIDTH / 8], const float *p,
@@ -233,6 +266,7 @@ static inline trine_status attention_room(const device *d, size_t *bytes) {
 static inline trine_status attention_blocks(unsigned *blocks, size_t B, size_t T, size_t H,
                                             size_t rows) {
     size_t tiles = (T + rows - 1) / rows;
+    CHECK(T < 0x7fffff00, TRINE_EMATH, "attention on sequences of %zu", T);
     CHECK(B * H <= 0x7fffffff / tiles, TRINE_EMATH,
           "attention on B %zu, T %zu, H %zu: more blocks than a GPU takes", B, T, H);
     *blocks = (unsigned)(tiles * B * H);

@@ -41,28 +41,30 @@ template <int ROWS, int COLS>
 static __device__ inline void key_pairs(float scores[ROWS][COLS], float dy_v[ROWS][COLS],
                                         const float *lse, const float *delta, size_t key,
                                         size_t query, const attention_shape *s) {
+    const int ahead = (int)query - (int)key;
 #pragma unroll
     for (int j = 0; j < COLS; j++) {
-        size_t t = query + (size_t)(attention_tx() + ATTENTION_TX * j);
+        int column = attention_tx() + ATTENTION_TX * j;
+        size_t t = query + (size_t)column;
         bool there = t < s->T;
         float row_lse = there ? lse[t] : 0.0f, row_delta = there ? delta[t] : 0.0f;
 #pragma unroll
         for (int i = 0; i < ROWS; i++) {
-            bool seen = there && key + (size_t)(attention_ty() + ATTENTION_TY * i) <= t;
+            bool seen = there && attention_ty() + ATTENTION_TY * i <= ahead + column;
             dy_v[i][j] = pair(&scores[i][j], dy_v[i][j], row_lse, row_delta, s->scale * LOG2_E,
                               seen);
         }
     }
 }
 
-/* Each key is seen by the queries from itself on. */
+/* Each key is seen by the queries from itself on; `ahead` is the first query minus the first key. */
 template <int ROWS>
-static __device__ inline attention_terms<ROWS> from_itself(size_t key, size_t query, int terms_count) {
+static __device__ inline attention_terms<ROWS> from_itself(int ahead, int queries) {
     attention_terms<ROWS> terms;
 #pragma unroll
     for (int i = 0; i < ROWS; i++) {
-        terms.first[i] = (int)key - (int)query + attention_ty() + ATTENTION_TY * i;
-        terms.end[i] = terms_count;
+        terms.first[i] = attention_ty() + ATTENTION_TY * i - ahead;
+        terms.end[i] = queries;
     }
     return terms;
 }
@@ -96,8 +98,9 @@ template <int WIDTH, int ROWS, int COLS> static constexpr int keys_shared() {
            attention_tile(16 * ROWS, 8 * COLS);
 }
 
-template <int WIDTH, int ROWS, int COLS>
-__global__ void attention_keys(float *dqkv, const float *dy, const float *qkv, const float *lse,
+template <int WIDTH, int ROWS, int COLS, int BLOCKS>
+__global__ void __launch_bounds__(ATTENTION_THREADS, BLOCKS)
+attention_keys(float *dqkv, const float *dy, const float *qkv, const float *lse,
                                const float *delta, size_t heads, attention_shape s) {
     SHARED_MEMORY(float, shared);
     float *k = shared, *v = k + attention_tile(16 * ROWS, WIDTH),
@@ -118,7 +121,7 @@ __global__ void attention_keys(float *dqkv, const float *dy, const float *qkv, c
         attention_scores<WIDTH, ROWS, COLS>(ds, v, dy_rows, (int)s.D);
         key_pairs<ROWS, COLS>(scores, ds, lse + head * s.T, delta + head * s.T, key, query, &s);
         bool cut = query < key + 16 * ROWS;
-        attention_terms<ROWS> terms = from_itself<ROWS>(key, query, 8 * COLS);
+        attention_terms<ROWS> terms = from_itself<ROWS>((int)query - (int)key, 8 * COLS);
         add_up<WIDTH, ROWS, COLS>(dv, p, scores, dy_rows, cut, terms);
         add_up<WIDTH, ROWS, COLS>(dk, p, ds, q, cut, terms);
     }
@@ -132,27 +135,15 @@ __global__ void attention_keys(float *dqkv, const float *dy, const float *qkv, c
 template <int ROWS, int COLS>
 static __device__ inline void query_pairs(float scores[ROWS][COLS], float dy_v[ROWS][COLS],
                                           const float lse[ROWS], const float delta[ROWS],
-                                          size_t query, size_t key, float scale) {
+                                          int ahead, float scale) {
 #pragma unroll
     for (int i = 0; i < ROWS; i++)
 #pragma unroll
         for (int j = 0; j < COLS; j++) {
-            bool seen = key + (size_t)(attention_tx() + ATTENTION_TX * j) <=
-                        query + (size_t)(attention_ty() + ATTENTION_TY * i);
+            bool seen = attention_tx() + ATTENTION_TX * j <=
+                        ahead + attention_ty() + ATTENTION_TY * i;
             dy_v[i][j] = pair(&scores[i][j], dy_v[i][j], lse[i], delta[i], scale, seen);
         }
-}
-
-/* Each query sees the keys up to itself. */
-template <int ROWS>
-static __device__ inline attention_terms<ROWS> up_to_itself(size_t query, size_t key) {
-    attention_terms<ROWS> terms;
-#pragma unroll
-    for (int i = 0; i < ROWS; i++) {
-        terms.first[i] = 0;
-        terms.end[i] = (int)query - (int)key + attention_ty() + ATTENTION_TY * i + 1;
-    }
-    return terms;
 }
 
 template <int WIDTH, int ROWS, int COLS> static constexpr int queries_shared() {
@@ -160,8 +151,9 @@ template <int WIDTH, int ROWS, int COLS> static constexpr int queries_shared() {
            attention_larger(attention_tile(8 * COLS, WIDTH), attention_tile(16 * ROWS, 8 * COLS));
 }
 
-template <int WIDTH, int ROWS, int COLS>
-__global__ void attention_queries(float *dqkv, const float *dy, const float *qkv, const float *lse,
+template <int WIDTH, int ROWS, int COLS, int BLOCKS>
+__global__ void __launch_bounds__(ATTENTION_THREADS, BLOCKS)
+attention_queries(float *dqkv, const float *dy, const float *qkv, const float *lse,
                                   const float *delta, size_t heads, attention_shape s) {
     SHARED_MEMORY(float, shared);
     /* The values have been read when ds is written. */
@@ -190,9 +182,10 @@ __global__ void attention_queries(float *dqkv, const float *dy, const float *qkv
         __syncthreads();
         attention_scores<WIDTH, ROWS, COLS>(scores, q, k, (int)s.D);
         attention_scores<WIDTH, ROWS, COLS>(ds, dy_rows, v, (int)s.D);
-        query_pairs<ROWS, COLS>(scores, ds, row_lse, row_delta, query, key, s.scale * LOG2_E);
+        const int ahead = (int)query - (int)key;
+        query_pairs<ROWS, COLS>(scores, ds, row_lse, row_delta, ahead, s.scale * LOG2_E);
         add_up<WIDTH, ROWS, COLS>(dq, p, ds, k, key + 8 * COLS > query,
-                                  up_to_itself<ROWS>(query, key));
+                                  attention_up_to_itself<ROWS>(ahead));
     }
     store_rows<WIDTH, ROWS>(dqkv + at, 3 * HD, dq, s.scale, query, &s);
 }
@@ -207,33 +200,33 @@ typedef struct {
     backward_kernel kernel;
 } variant;
 
-#define KEYS(width, rows, cols)                                                                    \
+#define KEYS(width, rows, cols, blocks)                                                            \
     {                                                                                              \
         width, 16 * rows, keys_shared<width, rows, cols>() * sizeof(float),                        \
-            attention_keys<width, rows, cols>                                                      \
+            attention_keys<width, rows, cols, blocks>                                              \
     }
-#define QUERIES(width, rows, cols)                                                                 \
+#define QUERIES(width, rows, cols, blocks)                                                         \
     {                                                                                              \
         width, 16 * rows, queries_shared<width, rows, cols>() * sizeof(float),                     \
-            attention_queries<width, rows, cols>                                                   \
+            attention_queries<width, rows, cols, blocks>                                           \
     }
 
-/* By width; where there are two, the second is for GPUs that give a block 99 KiB. An H200 gives 227,
- * and its multiprocessor holds 2 blocks or 3 of the widths up to 128. */
+/* By width; where there are two, the second is for GPUs that give a block 99 KiB. The last number is
+ * how many blocks an H200's multiprocessor has room for, in shared memory (228 KiB) and registers. */
 static const variant keys_variants[] = {
-    KEYS(32, 4, 8),  KEYS(64, 4, 8),  KEYS(96, 4, 4),  KEYS(128, 4, 4),
-    KEYS(128, 2, 4), KEYS(256, 2, 4), KEYS(256, 1, 2),
+    KEYS(32, 4, 8, 2),  KEYS(64, 4, 8, 2),  KEYS(96, 4, 4, 2),  KEYS(128, 4, 4, 2),
+    KEYS(128, 2, 4, 2), KEYS(256, 2, 4, 1), KEYS(256, 1, 2, 2),
 };
 static const variant queries_variants[] = {
-    QUERIES(32, 4, 8),  QUERIES(64, 4, 8),  QUERIES(96, 4, 4),
-    QUERIES(128, 4, 4), QUERIES(256, 2, 4), QUERIES(256, 1, 2),
+    QUERIES(32, 4, 8, 3),  QUERIES(64, 4, 8, 3),  QUERIES(96, 4, 4, 2),
+    QUERIES(128, 4, 4, 2), QUERIES(256, 2, 4, 1), QUERIES(256, 1, 2, 2),
 };
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
 static trine_status choose(const variant **chosen, const device *d, const variant *variants,
                            size_t count, size_t D) {
-    size_t room;
+    size_t room = 0;
     TRY(attention_room(d, &room));
     for (size_t i = 0; i < count; i++)
         if (variants[i].width >= D && variants[i].bytes <= room) {
@@ -253,7 +246,7 @@ typedef struct {
 
 static trine_status launch(device *d, const variant *v, const operands *o, size_t B,
                            const attention_shape *s) {
-    unsigned blocks;
+    unsigned blocks = 0;
     TRY(attention_blocks(&blocks, B, s->T, s->H, v->rows));
     TRY_CUDA(cudaFuncSetAttribute(v->kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                   (int)v->bytes));
@@ -265,7 +258,7 @@ static trine_status launch(device *d, const variant *v, const operands *o, size_
 static trine_status launch_delta(device *d, float *delta, const float *dy, const float *y, size_t B,
                                  const attention_shape *s) {
     const size_t rows = B * s->T * s->H, warps = 8;
-    unsigned blocks;
+    unsigned blocks = 0;
     TRY(attention_blocks(&blocks, 1, rows, 1, warps));
     LAUNCH(d, attention_delta, blocks, warps * WARP, 0)(delta, dy, y, rows, *s);
     return LAUNCHED(attention_delta);
@@ -275,7 +268,7 @@ trine_status cuda_attention_backward(device *d, void *dqkv, const void *dy, cons
                                      const void *y, const float *lse, void *work, size_t B,
                                      size_t T, size_t H, size_t D) {
     if (B == 0 || T == 0 || H == 0 || D == 0) return TRINE_OK;
-    const variant *keys, *queries;
+    const variant *keys = NULL, *queries = NULL;
     TRY(choose(&keys, d, keys_variants, COUNT(keys_variants), D));
     TRY(choose(&queries, d, queries_variants, COUNT(queries_variants), D));
     attention_shape s = attention_shape_of(T, H, D);

@@ -31,16 +31,16 @@ static __device__ inline void exponentials(float scores[ROWS][COLS], float max[R
     }
 }
 
-/* Scores in units of log 2, -infinity where key > query. */
+/* Scores in units of log 2, -infinity where key > query; `ahead` is the first query minus the first
+ * key of the tile. */
 template <int ROWS, int COLS>
-static __device__ inline void mask(float scores[ROWS][COLS], size_t query, size_t key,
-                                   float scale) {
+static __device__ inline void mask(float scores[ROWS][COLS], int ahead, float scale) {
 #pragma unroll
     for (int i = 0; i < ROWS; i++)
 #pragma unroll
         for (int j = 0; j < COLS; j++) {
-            bool seen = key + (size_t)(attention_tx() + ATTENTION_TX * j) <=
-                        query + (size_t)(attention_ty() + ATTENTION_TY * i);
+            bool seen = attention_tx() + ATTENTION_TX * j <=
+                        ahead + attention_ty() + ATTENTION_TY * i;
             scores[i][j] = seen ? scores[i][j] * scale : -INFINITY;
         }
 }
@@ -51,18 +51,6 @@ static __device__ inline void rescale(float out[ROWS][WIDTH / 8], const float fa
     for (int i = 0; i < ROWS; i++)
 #pragma unroll
         for (int n = 0; n < WIDTH / 8; n++) out[i][n] *= factor[i];
-}
-
-/* Each row sees the keys up to itself. */
-template <int ROWS>
-static __device__ inline attention_terms<ROWS> up_to_itself(size_t query, size_t key) {
-    attention_terms<ROWS> terms;
-#pragma unroll
-    for (int i = 0; i < ROWS; i++) {
-        terms.first[i] = 0;
-        terms.end[i] = (int)query - (int)key + attention_ty() + ATTENTION_TY * i + 1;
-    }
-    return terms;
 }
 
 template <int WIDTH, int ROWS>
@@ -84,8 +72,9 @@ template <int WIDTH, int ROWS, int COLS> static constexpr int shared_floats() {
            attention_larger(attention_tile(8 * COLS, WIDTH), attention_tile(16 * ROWS, 8 * COLS));
 }
 
-template <int WIDTH, int ROWS, int COLS>
-__global__ void attention_forward(float *y, float *lse, const float *qkv, size_t heads,
+template <int WIDTH, int ROWS, int COLS, int BLOCKS>
+__global__ void __launch_bounds__(ATTENTION_THREADS, BLOCKS)
+attention_forward(float *y, float *lse, const float *qkv, size_t heads,
                                   attention_shape s) {
     SHARED_MEMORY(float, shared);
     /* The keys have been read when the exponentials are written. */
@@ -105,13 +94,13 @@ __global__ void attention_forward(float *y, float *lse, const float *qkv, size_t
         attention_load<8 * COLS, WIDTH>(v, from + 2 * HD, stride, s.T - key, &s);
         __syncthreads();
         attention_scores<WIDTH, ROWS, COLS>(scores, q, k, (int)s.D);
-        mask<ROWS, COLS>(scores, query, key, s.scale * LOG2_E);
+        mask<ROWS, COLS>(scores, (int)query - (int)key, s.scale * LOG2_E);
         exponentials<ROWS, COLS>(scores, max, sum, factor);
         rescale<WIDTH, ROWS>(out, factor);
         __syncthreads();
         attention_share<ROWS, COLS>(p, scores);
         __syncthreads();
-        attention_terms<ROWS> terms = up_to_itself<ROWS>(query, key);
+        attention_terms<ROWS> terms = attention_up_to_itself<ROWS>((int)query - (int)key);
         if (key + 8 * COLS <= query)
             attention_values<WIDTH, ROWS, 8 * COLS, false>(out, p, v, terms);
         else
@@ -127,16 +116,17 @@ typedef struct {
     void (*kernel)(float *, float *, const float *, size_t, attention_shape);
 } variant;
 
-#define VARIANT(width, rows, cols)                                                                 \
+#define VARIANT(width, rows, cols, blocks)                                                         \
     {                                                                                              \
         width, 16 * rows, shared_floats<width, rows, cols>() * sizeof(float),                      \
-            attention_forward<width, rows, cols>                                                   \
+            attention_forward<width, rows, cols, blocks>                                           \
     }
 
-/* By width. All fit the 99 KiB that the smallest of today's GPUs give a block; with D 64 an H200's
- * multiprocessor holds four blocks. */
+/* By width. All fit the 99 KiB that the smallest of today's GPUs give a block. The last number is
+ * how many an H200's multiprocessor has room for: they wait for memory at different times. */
 static const variant variants[] = {
-    VARIANT(32, 4, 8), VARIANT(64, 4, 8), VARIANT(96, 4, 8), VARIANT(128, 4, 8), VARIANT(256, 2, 4),
+    VARIANT(32, 4, 8, 3),  VARIANT(64, 4, 8, 3),  VARIANT(96, 4, 8, 2),
+    VARIANT(128, 4, 8, 2), VARIANT(256, 2, 4, 2),
 };
 
 trine_status cuda_attention_forward(device *d, void *y, float *lse, const void *qkv, void *work,
@@ -151,7 +141,7 @@ trine_status cuda_attention_forward(device *d, void *y, float *lse, const void *
     attention_shape s = attention_shape_of(T, H, D);
     attention_look(&s, y);
     attention_look(&s, qkv);
-    unsigned blocks;
+    unsigned blocks = 0;
     TRY(attention_blocks(&blocks, B, T, H, v->rows));
     TRY_CUDA(cudaFuncSetAttribute(v->kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                   (int)v->bytes));

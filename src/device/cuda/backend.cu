@@ -107,9 +107,11 @@ static int gpu_count(char *why, size_t size) {
     return 0;
 }
 
+/* What failed has been heard once it is raised: the next launch shall not find it. */
 #define TRY_OPEN(call)                                                                             \
     do {                                                                                           \
         cudaError_t try_open_ = (call);                                                            \
+        if (try_open_ != cudaSuccess) (void)cudaGetLastError();                                    \
         CHECK(try_open_ != cudaErrorMemoryAllocation, TRINE_ENOMEM,                                \
               "GPU %d has no memory left for the device itself: %s", cuda_of(d)->ordinal,          \
               cudaGetErrorString(try_open_));                                                      \
@@ -190,7 +192,7 @@ static void gpu_unpin(device *d, void *p) {
 
 /* ---- The seam ---------------------------------------------------------------------------------- */
 
-static const cuda_backend backend = {
+static cuda_backend backend = {
     CUDA_ABI, &ops_cuda, &memory, gpu_count, gpu_open, gpu_close, gpu_info, gpu_pin, gpu_unpin,
     NULL,     &cuda_measures_all,
 };
@@ -198,5 +200,6 @@ static const cuda_backend backend = {
 extern "C" __attribute__((visibility("default"))) const cuda_backend *
 trine_cuda_load(const cuda_host *host) {
     cuda_host_set(host);
+    backend.nccl = cuda_nccl_table();
     return &backend;
 }

@@ -99,6 +99,9 @@ CUDA(adamw);
 /* host.cu: RAISE, TRY and ASSERT go to the library that opened this object. To be called first. */
 void cuda_host_set(const cuda_host *host);
 
+/* src/comm/nccl.cu: backend.h's `nccl`; nccl_absent.cu: NULL. */
+const void *cuda_nccl_table(void);
+
 /* matmul.cu */
 trine_status cuda_matmuls_create(device *d);
 void cuda_matmuls_destroy(device *d);

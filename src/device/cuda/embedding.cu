@@ -15,10 +15,11 @@
 /* ---- Forward ----------------------------------------------------------------------------------- */
 
 /* Rows that a thread has in flight. */
-#define ROWS 4
+#define ROWS   4
+#define BLOCKS 6 /* of a multiprocessor, at once */
 
 template <bool VECTOR>
-static __global__ LOADS_FIRST(256, 6) void embedding_forward_kernel(real *x, const real *table, const int32_t *tokens,
+static __global__ AT_ONCE(PLANE, BLOCKS) void embedding_forward_kernel(real *x, const real *table, const int32_t *tokens,
                                                 int32_t first, size_t T, size_t C, size_t V) {
     size_t c = 4 * ((size_t)blockIdx.x * blockDim.x + threadIdx.x);
     for (size_t t0 = (size_t)blockIdx.y * ROWS; t0 < T; t0 += (size_t)gridDim.y * ROWS) {
@@ -38,7 +39,7 @@ static __global__ LOADS_FIRST(256, 6) void embedding_forward_kernel(real *x, con
 trine_status cuda_embedding_forward(device *d, void *x, const void *table, const int32_t *tokens,
                                     int32_t first, size_t T, size_t C, size_t V) {
     if (T == 0 || C == 0) return TRINE_OK;
-    cuda_plane p = cuda_plane_of(d, cuda_ceil(T, ROWS), C);
+    cuda_plane p = cuda_plane_of(d, cuda_ceil(T, ROWS), C, BLOCKS);
     if (C % 4 == 0 && cuda_aligned(x) && cuda_aligned(table))
         LAUNCH(d, embedding_forward_kernel<true>, p.grid, p.block, 0)
         ((real *)x, (const real *)table, tokens, first, T, C, V);
@@ -152,7 +153,7 @@ static inline __device__ void add_list(const problem *p, const list *l, unsigned
 }
 
 template <bool VECTOR>
-static __global__ LOADS_FIRST(THREADS, 4) void embedding_backward_kernel(problem p, bool set) {
+static __global__ AT_ONCE(THREADS, 4) void embedding_backward_kernel(problem p, bool set) {
     __shared__ list l;
     unsigned count = 0;
     for (size_t t0 = 0; t0 < p.T; t0 += LOOK) {

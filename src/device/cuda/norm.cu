@@ -10,9 +10,13 @@
 #define KEPT          8
 #define KEPT_BACKWARD 4
 
-static unsigned warps_for(size_t C, size_t kept) {
-    size_t warps = cuda_ceil(C, 4 * WARP * kept);
-    return warps < TEAM_WARPS ? (unsigned)warps : TEAM_WARPS;
+/* Warps of a team at most. */
+#define WARPS          8
+#define BLOCKS         3 /* of a multiprocessor, at once */
+#define WARPS_BACKWARD TEAM_WARPS
+
+static unsigned least(size_t a, size_t b) {
+    return (unsigned)(a < b ? a : b);
 }
 
 /* ---- Forward ----------------------------------------------------------------------------------- */
@@ -39,9 +43,9 @@ static inline __device__ four normalise(four x, float rstd, four gain, four bias
 }
 
 template <bool VECTOR>
-static __global__ LOADS_FIRST(TEAM_WARPS * WARP, 2) void norm_forward_kernel(real *y, float *stat, const real *gain, const real *bias,
+static __global__ AT_ONCE(WARPS * WARP, BLOCKS) void norm_forward_kernel(real *y, float *stat, const real *gain, const real *bias,
                                            const real *x, size_t T, unsigned C) {
-    __shared__ float area[2][TEAM_WARPS];
+    __shared__ float area[2][WARPS];
     for (size_t first = (size_t)blockIdx.x * blockDim.y; first < T;
          first += (size_t)gridDim.x * blockDim.y) {
         size_t t = first + threadIdx.y;
@@ -68,9 +72,9 @@ static __global__ LOADS_FIRST(TEAM_WARPS * WARP, 2) void norm_forward_kernel(rea
 
 /* The same for rows that are too wide: one team a block, three passes over the row. */
 template <bool VECTOR>
-static __global__ void norm_forward_wide(real *y, float *stat, const real *gain, const real *bias,
+static __global__ AT_ONCE(WARPS * WARP, BLOCKS) void norm_forward_wide(real *y, float *stat, const real *gain, const real *bias,
                                          const real *x, size_t T, unsigned C) {
-    __shared__ float area[2][TEAM_WARPS];
+    __shared__ float area[2][WARPS];
     const unsigned begin = 4 * threadIdx.x, step = 4 * blockDim.x;
     for (size_t t = blockIdx.x; t < T; t += gridDim.x) {
         const real *row = x + t * C;
@@ -92,12 +96,12 @@ static __global__ void norm_forward_wide(real *y, float *stat, const real *gain,
 trine_status cuda_norm_forward(device *d, void *y, float *stat, const void *gain, const void *bias,
                                const void *x, size_t T, size_t C) {
     if (T == 0 || C == 0) return TRINE_OK;
-    unsigned warps = warps_for(C, KEPT), teams = warps < 8 ? 8 / warps : 1;
-    bool wide = C > (size_t)TEAM_WARPS * WARP * 4 * KEPT;
+    unsigned warps = least(cuda_ceil(C, 4 * WARP * KEPT), WARPS), teams = WARPS / warps;
+    bool wide = C > (size_t)WARPS * WARP * 4 * KEPT;
     bool vector = C % 4 == 0 && cuda_aligned(y) && cuda_aligned(gain) && cuda_aligned(bias) &&
                   cuda_aligned(x);
     dim3 block(warps * WARP, teams);
-    unsigned grid = cuda_grid(d, cuda_ceil(T, teams), block.x * block.y);
+    unsigned grid = cuda_grid(d, cuda_ceil(T, teams), BLOCKS);
     void (*kernel)(real *, float *, const real *, const real *, const real *, size_t, unsigned) =
         wide ? (vector ? norm_forward_wide<true> : norm_forward_wide<false>)
              : (vector ? norm_forward_kernel<true> : norm_forward_kernel<false>);
@@ -135,10 +139,10 @@ static inline __device__ four gradient(four stream, four g, four xhat, const flo
 /* Rows [p * rows, (p + 1) * rows) are block p's, one team; its column sums go to pieces (p, 2 C),
  * dgain's before dbias's. `pieces` is aligned as VECTOR has it. */
 template <bool VECTOR>
-static __global__ LOADS_FIRST(TEAM_WARPS * WARP, 1) void norm_backward_kernel(real *dx, float *pieces, const real *dy,
+static __global__ AT_ONCE(WARPS_BACKWARD * WARP, 1) void norm_backward_kernel(real *dx, float *pieces, const real *dy,
                                             const real *gain, const real *x, const float *stat,
                                             size_t T, unsigned C, size_t rows, bool add) {
-    __shared__ float area[2][2 * TEAM_WARPS];
+    __shared__ float area[2][2 * WARPS_BACKWARD];
     size_t begin = blockIdx.x * rows, end = begin + rows < T ? begin + rows : T;
     four dgain[KEPT_BACKWARD] = {}, dbias[KEPT_BACKWARD] = {};
     for (size_t t = begin; t < end; t++) {
@@ -175,10 +179,10 @@ static __global__ LOADS_FIRST(TEAM_WARPS * WARP, 1) void norm_backward_kernel(re
 
 /* The same for rows that are too wide: a row is read twice, and the sums stay in the piece. */
 template <bool VECTOR>
-static __global__ void norm_backward_wide(real *dx, float *pieces, const real *dy, const real *gain,
+static __global__ AT_ONCE(WARPS_BACKWARD * WARP, 1) void norm_backward_wide(real *dx, float *pieces, const real *dy, const real *gain,
                                           const real *x, const float *stat, size_t T, unsigned C,
                                           size_t rows, bool add) {
-    __shared__ float area[2][2 * TEAM_WARPS];
+    __shared__ float area[2][2 * WARPS_BACKWARD];
     const unsigned first = 4 * threadIdx.x, step = 4 * blockDim.x;
     size_t begin = blockIdx.x * rows, end = begin + rows < T ? begin + rows : T;
     float *dgain = pieces + blockIdx.x * (size_t)C * 2, *dbias = dgain + C;
@@ -215,14 +219,15 @@ trine_status cuda_norm_backward(device *d, void *dx, float *dgain, float *dbias,
     CHECK(cut.count <= CUDA_SCRATCH / (2 * C), TRINE_EUNSUPPORTED,
           "a layer norm of %zu columns; the cuda device has scratch for %zu", C, CUDA_SCRATCH / 2);
     if (T > 0) {
-        bool wide = C > (size_t)TEAM_WARPS * WARP * 4 * KEPT_BACKWARD;
+        unsigned warps = least(cuda_ceil(C, 4 * WARP * KEPT_BACKWARD), WARPS_BACKWARD);
+        bool wide = C > (size_t)WARPS_BACKWARD * WARP * 4 * KEPT_BACKWARD;
         bool vector = C % 4 == 0 && cuda_aligned(dx) && cuda_aligned(dy) && cuda_aligned(gain) &&
                       cuda_aligned(x);
         void (*kernel)(real *, float *, const real *, const real *, const real *, const float *,
                        size_t, unsigned, size_t, bool) =
             wide ? (vector ? norm_backward_wide<true> : norm_backward_wide<false>)
                  : (vector ? norm_backward_kernel<true> : norm_backward_kernel<false>);
-        LAUNCH(d, kernel, (unsigned)cut.count, warps_for(C, KEPT_BACKWARD) * WARP, 0)
+        LAUNCH(d, kernel, (unsigned)cut.count, warps * WARP, 0)
         ((real *)dx, pieces, (const real *)dy, (const real *)gain, (const real *)x, stat, T,
          (unsigned)C, cut.rows, stream == GRAD_ADD);
         TRY(LAUNCHED(norm_backward_kernel));

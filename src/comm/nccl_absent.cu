@@ -1,0 +1,6 @@
+/* In the place of nccl.cu where the object is built without NCCL. */
+#include "device/cuda/cuda.h"
+
+const void *cuda_nccl_table(void) {
+    return NULL;
+}

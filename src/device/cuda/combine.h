@@ -1,0 +1,24 @@
+/* Sums and maxima of several ranks' addends on the device, in rank order: element by element
+ * ((r0 + r1) + r2) + ..., as comm/ordered.c adds on the host, so the bits are the same. A maximum is
+ * NaN when one of them is; integers wrap.
+ *
+ * Invariant: the result depends on the addends alone, not on the grid. Cost: each addend is read
+ * once, the result written once. */
+#ifndef TRINE_DEVICE_CUDA_COMBINE_H
+#define TRINE_DEVICE_CUDA_COMBINE_H
+
+#include "device/cuda/cuda.h"
+
+/* Addend r (count elements) lies r * stride elements behind `others`, but for that of `rank`, which
+ * lies at `own`. */
+typedef struct {
+    const void *others, *own;
+    size_t stride;
+    int rank, size;
+} combine_addends;
+
+/* dst (count) = the addends, on `stream`; dst may be own. Errors: TRINE_EMATH. */
+trine_status cuda_combine(device *d, cudaStream_t stream, void *dst, const combine_addends *addends,
+                          size_t count, trine_dtype type, trine_reduction op);
+
+#endif

@@ -1,0 +1,69 @@
+/* Kernels for the emulation's own tests, right ones and wrong ones; kernels.cu has them. Each launch
+ * is one kernel on `stream`; x and y are the device's. */
+#ifndef TRINE_TESTS_EMU_KERNELS_H
+#define TRINE_TESTS_EMU_KERNELS_H
+
+#include "emu.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define BLOCK 256
+
+/* y[i] = value, i < n */
+void launch_fill(cudaStream_t stream, float *y, float value, int n);
+/* y[i] += x[i], i < n */
+void launch_add(cudaStream_t stream, float *y, const float *x, int n);
+/* y[i] = where the i-th thread of the grid is: its index in the block, the block's in the grid. */
+typedef struct {
+    unsigned thread[3], block[3];
+} place;
+void launch_places(cudaStream_t stream, place *y, dim3 grid, dim3 block);
+
+/* Each BLOCK elements of x reversed, through shared memory; with its barrier, or without. */
+typedef enum { BARRIER, NO_BARRIER } barriers;
+void launch_reverse(cudaStream_t stream, float *y, const float *x, int blocks, barriers which);
+/* The same twice through one array: the second round overwrites what the first still reads. */
+void launch_rounds(cudaStream_t stream, float *y, const float *x, int blocks, barriers which);
+/* The same within a warp, with __syncwarp or without. */
+void launch_warps(cudaStream_t stream, float *y, const float *x, int blocks, barriers which);
+/* y[block] = the sum of its BLOCK elements of x, by shuffles and dynamic shared memory. */
+void launch_sum(cudaStream_t stream, float *y, const float *x, int blocks);
+/* y[i], i < n floats: dynamic shared memory as a kernel finds it. */
+void launch_shared(cudaStream_t stream, float *y, int n);
+
+/* One warp: y[lane] = what a shuffle of x[lane] gives. */
+typedef enum { INDEX, XOR, UP, DOWN } shuffles;
+void launch_shuffle_int(cudaStream_t stream, int *y, const int *x, shuffles which, int operand,
+                        int width);
+void launch_shuffle_double(cudaStream_t stream, double *y, const double *x, shuffles which,
+                           int operand, int width);
+/* The odd and the even lanes add up separately, the odd ones more often: y[lane] = sum. */
+void launch_halves(cudaStream_t stream, int *y, const int *x);
+/* y[3 * lane + 0, 1, 2] = any, all, ballot of x[lane] != 0 */
+void launch_votes(cudaStream_t stream, unsigned *y, const int *x);
+
+/* Wrong ones, each of BLOCK threads unless `threads` says how many. */
+void launch_early_return(cudaStream_t stream);    /* thread 7 returns before the barrier */
+void launch_two_barriers(cudaStream_t stream);    /* thread 7 is at another one */
+void launch_missing_lane(cudaStream_t stream);    /* lane 5 does not come to the shuffle */
+void launch_foreign_mask(cudaStream_t stream);    /* lane 31 is not in its mask */
+void launch_other_mask(cudaStream_t stream);      /* two masks that have lanes in common */
+void launch_other_kind(cudaStream_t stream);       /* lane 3 is at another shuffle */
+void launch_odd_width(cudaStream_t stream);       /* a width of 12 */
+void launch_short_warp(cudaStream_t stream);      /* 40 threads, all lanes of the second warp */
+void launch_threads(cudaStream_t stream, int threads);
+void launch_misaligned(cudaStream_t stream, float *y);      /* a float4 at y + 1 */
+void launch_outside_array(cudaStream_t stream, int index);  /* of a shared array of BLOCK */
+void launch_outside_shared(cudaStream_t stream, int bytes); /* writes behind its dynamic memory */
+void launch_store(cudaStream_t stream, float *y, long at);  /* y[at] = 1 */
+/* Asks for so much dynamic shared memory; `allow` it with cudaFuncSetAttribute before. */
+cudaError_t launch_much_shared(cudaStream_t stream, int bytes);
+cudaError_t allow_much_shared(int bytes);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

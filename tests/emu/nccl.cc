@@ -1,0 +1,593 @@
+/* NCCL's calls as operations of the emulated streams, over MPI; nccl.h says what it is like. */
+#include "nccl.h"
+
+/* Only its C functions. */
+#define OMPI_SKIP_MPICXX 1
+#define MPICH_SKIP_MPICXX 1
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "emu.h"
+
+/* A GPU works on while the host asks for errors: so many looks at the stream. */
+#define LOOKS 4
+
+enum kind { ALL_REDUCE, REDUCE, REDUCE_SCATTER, BROADCAST, ALL_GATHER, SEND, RECV };
+
+static const char *const names[] = {"ncclAllReduce", "ncclReduce", "ncclReduceScatter", "ncclBroadcast",
+                                    "ncclAllGather", "ncclSend",   "ncclRecv"};
+
+/* What must agree between the two ends of a message; in front of its data. */
+struct header {
+    int kind, type, op, root;
+    uint64_t count;
+};
+
+struct wire {
+    char *data; /* header, then bytes */
+    size_t bytes;
+    int peer;
+    bool sends;
+};
+
+/* One call. */
+struct part {
+    kind what;
+    const char *src;
+    char *dst;
+    size_t count; /* of a send or receive, or of the whole; of one rank's part where it is split */
+    ncclDataType_t type;
+    ncclRedOp_t op;
+    int root; /* or peer */
+    wire *wires;
+    int wire_count;
+};
+
+/* Calls on one communicator that start together: an operation of a stream. */
+struct job {
+    ncclComm *comm;
+    cudaStream_t stream;
+    part *parts;
+    int count;
+    uint64_t launch; /* its place among the ncclGroups of this process */
+    bool started, done;
+    MPI_Request *requests;
+    int request_count;
+    job *next; /* of those not done, or of those not yet on a stream */
+};
+
+struct ncclComm {
+    int size, rank;
+    int *members; /* (size) ranks in MPI_COMM_WORLD */
+    int tag;
+    bool blocking, aborted, destroyed;
+    ncclResult_t state; /* what ncclCommGetAsyncError says */
+    job *open, *waiting; /* in the ncclGroup that is open; launched, not yet on the stream */
+    int pending;         /* jobs on the stream */
+    cudaStream_t stream; /* of those */
+    struct join *joining; /* NULL when all have come */
+    ncclComm *next;
+};
+
+static ncclComm *comms;
+static job *launched; /* not done, in order */
+static uint64_t launches, operations;
+static int depth;
+static char last_error[256];
+
+static ncclResult_t refuse(ncclResult_t result, const char *why) {
+    snprintf(last_error, sizeof last_error, "%s", why);
+    return result;
+}
+
+const char *ncclGetLastError(ncclComm_t) {
+    return last_error;
+}
+
+const char *ncclGetErrorString(ncclResult_t result) {
+    switch (result) {
+        case ncclSuccess: return "no error";
+        case ncclUnhandledCudaError: return "unhandled cuda error";
+        case ncclSystemError: return "unhandled system error";
+        case ncclInternalError: return "internal error";
+        case ncclInvalidArgument: return "invalid argument";
+        case ncclInvalidUsage: return "invalid usage";
+        case ncclRemoteError: return "remote process exited or there was a network error";
+        case ncclInProgress: return "NCCL operation in progress";
+    }
+    return "unknown result code";
+}
+
+ncclResult_t ncclGetVersion(int *version) {
+    *version = NCCL_MAJOR * 10000 + NCCL_MINOR * 100 + NCCL_PATCH;
+    return ncclSuccess;
+}
+
+/* ---- Joining ----------------------------------------------------------------------------------- */
+
+struct identity {
+    int magic, root, number;
+};
+
+/* What the first rank hears of each, and tells all. */
+struct member {
+    int rank, world, gpu;
+    char host[32];
+};
+
+struct join {
+    member *members; /* (size) by rank, on the root as they come */
+    member own;
+    int came;
+    MPI_Request request;
+    bool told;
+};
+
+static int world_rank(void) {
+    int rank = 0;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    return rank;
+}
+
+ncclResult_t ncclGetUniqueId(ncclUniqueId *id) {
+    static int number;
+    identity own = {0x6e63636c, world_rank(), number++};
+    memset(id, 0, sizeof *id);
+    memcpy(id, &own, sizeof own);
+    return ncclSuccess;
+}
+
+static member self(int rank) {
+    member own = {};
+    const char *host = getenv("TRINE_EMU_HOSTID");
+    own.rank = rank;
+    own.world = world_rank();
+    cudaGetDevice(&own.gpu);
+    if (host && *host)
+        snprintf(own.host, sizeof own.host, "%s-%d", host, own.world);
+    else
+        snprintf(own.host, sizeof own.host, "one");
+    return own;
+}
+
+static bool duplicates(const member *members, int size) {
+    for (int i = 0; i < size; i++)
+        for (int j = 0; j < i; j++)
+            if (members[i].gpu == members[j].gpu && strcmp(members[i].host, members[j].host) == 0)
+                return true;
+    return false;
+}
+
+/* The root receives from all, then tells all; the others tell and receive. */
+static void start_join(ncclComm *c) {
+    join *j = c->joining;
+    size_t bytes = (size_t)c->size * sizeof *j->members;
+    j->members[c->rank] = j->own;
+    j->came = 1;
+    if (c->rank == 0) return;
+    MPI_Send(&j->own, (int)sizeof j->own, MPI_BYTE, c->members[0], c->tag, MPI_COMM_WORLD);
+    MPI_Irecv(j->members, (int)bytes, MPI_BYTE, c->members[0], c->tag + 1, MPI_COMM_WORLD, &j->request);
+}
+
+static void hear(ncclComm *c) {
+    join *j = c->joining;
+    int there = 0;
+    MPI_Status status;
+    MPI_Iprobe(MPI_ANY_SOURCE, c->tag, MPI_COMM_WORLD, &there, &status);
+    if (!there) return;
+    member m;
+    MPI_Recv(&m, (int)sizeof m, MPI_BYTE, status.MPI_SOURCE, c->tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    j->members[m.rank] = m;
+    j->came++;
+}
+
+static bool has_joined(ncclComm *c) {
+    join *j = c->joining;
+    int done = 0;
+    if (c->rank != 0) {
+        MPI_Test(&j->request, &done, MPI_STATUS_IGNORE);
+        return done;
+    }
+    hear(c);
+    if (j->came < c->size) return false;
+    int bytes = c->size * (int)sizeof *j->members;
+    for (int r = 1; r < c->size; r++)
+        MPI_Send(j->members, bytes, MPI_BYTE, j->members[r].world, c->tag + 1, MPI_COMM_WORLD);
+    return true;
+}
+
+static void go_on_joining(ncclComm *c) {
+    if (!c->joining || !has_joined(c)) return;
+    join *j = c->joining;
+    for (int r = 0; r < c->size; r++) c->members[r] = j->members[r].world;
+    c->state = duplicates(j->members, c->size)
+                   ? refuse(ncclInvalidUsage, "two ranks of a communicator are on one GPU")
+                   : ncclSuccess;
+    c->joining = NULL;
+    free(j->members);
+    free(j);
+}
+
+ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int nranks, ncclUniqueId id, int rank,
+                                    ncclConfig_t *config) {
+    identity name;
+    int world = 1;
+    memcpy(&name, &id, sizeof name);
+    *comm = NULL;
+    if (name.magic != 0x6e63636c || nranks < 1 || rank < 0 || rank >= nranks)
+        return refuse(ncclInvalidArgument, "no id, or no rank of the communicator");
+    MPI_Comm_size(MPI_COMM_WORLD, &world);
+    ncclComm *c = (ncclComm *)calloc(1, sizeof *c);
+    c->size = nranks;
+    c->rank = rank;
+    c->members = (int *)calloc((size_t)nranks, sizeof *c->members);
+    c->members[0] = name.root;
+    c->tag = (name.number * world + name.root) * 3;
+    c->blocking = config->blocking;
+    c->state = ncclInProgress;
+    c->joining = (join *)calloc(1, sizeof *c->joining);
+    c->joining->members = (member *)calloc((size_t)nranks, sizeof(member));
+    c->joining->own = self(rank);
+    c->next = comms;
+    *comm = comms = c;
+    start_join(c);
+    while (c->blocking && c->joining) go_on_joining(c);
+    return c->state;
+}
+
+/* ---- Wires ------------------------------------------------------------------------------------- */
+
+static size_t element(ncclDataType_t type) {
+    switch (type) {
+        case ncclUint8: return 1;
+        case ncclInt32:
+        case ncclFloat32: return 4;
+        case ncclInt64:
+        case ncclFloat64: return 8;
+    }
+    emu_fault("NCCL has no type %d", (int)type);
+}
+
+/* A send and a receive are the two ends of one message. */
+static header header_of(const part *p) {
+    bool message = p->what == SEND || p->what == RECV;
+    return {message ? SEND : p->what, p->type, p->op, message ? 0 : p->root, p->count};
+}
+
+static wire *add_wire(part *p, int peer, bool sends, const char *from, size_t bytes) {
+    wire *w = &p->wires[p->wire_count++];
+    *w = {(char *)malloc(sizeof(header) + bytes), bytes, peer, sends};
+    header h = header_of(p);
+    if (sends) memcpy(w->data, &h, sizeof h);
+    if (sends && bytes) memcpy(w->data + sizeof h, from, bytes);
+    return w;
+}
+
+/* To and from every other rank: part r of src (`stride` apart), as many bytes from each. */
+static void everybody(const ncclComm *c, part *p, size_t stride, size_t bytes) {
+    for (int r = 0; r < c->size; r++)
+        if (r != c->rank) {
+            add_wire(p, r, true, p->src + (size_t)r * stride, bytes);
+            add_wire(p, r, false, NULL, bytes);
+        }
+}
+
+static void make_wires(const ncclComm *c, part *p) {
+    size_t bytes = p->count * element(p->type);
+    bool root = c->rank == p->root;
+    p->wires = (wire *)calloc(2 * (size_t)c->size, sizeof *p->wires);
+    switch (p->what) {
+        case ALL_REDUCE:
+        case ALL_GATHER: everybody(c, p, 0, bytes); return;
+        case REDUCE_SCATTER: everybody(c, p, bytes, bytes); return;
+        case SEND: add_wire(p, p->root, true, p->src, bytes); return;
+        case RECV: add_wire(p, p->root, false, NULL, bytes); return;
+        case REDUCE:
+        case BROADCAST: break;
+    }
+    bool sends = (p->what == BROADCAST) == root;
+    for (int r = 0; r < c->size; r++)
+        if (r != c->rank && (root || r == p->root)) add_wire(p, r, sends, p->src, bytes);
+}
+
+static void start_wires(job *j, const part *p) {
+    const ncclComm *c = j->comm;
+    for (int i = 0; i < p->wire_count; i++) {
+        wire *w = &p->wires[i];
+        int bytes = (int)(sizeof(header) + w->bytes), to = c->members[w->peer];
+        MPI_Request *request = &j->requests[j->request_count++];
+        if (w->sends)
+            MPI_Isend(w->data, bytes, MPI_BYTE, to, c->tag + 2, MPI_COMM_WORLD, request);
+        else
+            MPI_Irecv(w->data, bytes, MPI_BYTE, to, c->tag + 2, MPI_COMM_WORLD, request);
+    }
+}
+
+/* ---- Results ----------------------------------------------------------------------------------- */
+
+static void check_header(const job *j, const part *p, const wire *w) {
+    header theirs, own = header_of(p);
+    memcpy(&theirs, w->data, sizeof theirs);
+    if (memcmp(&theirs, &own, sizeof own) == 0) return;
+    emu_fault("rank %d of a communicator of %d calls %s of %llu, but rank %d %s of %llu", j->comm->rank,
+              j->comm->size, names[p->what], (unsigned long long)own.count, w->peer, names[theirs.kind],
+              (unsigned long long)theirs.count);
+}
+
+static const char *arrived(const part *p, int peer) {
+    for (int i = 0; i < p->wire_count; i++)
+        if (!p->wires[i].sends && p->wires[i].peer == peer) return p->wires[i].data + sizeof(header);
+    return NULL;
+}
+
+#define COMBINE(type)                                                                              \
+    {                                                                                              \
+        type a, b;                                                                                 \
+        memcpy(&a, acc, sizeof a);                                                                 \
+        memcpy(&b, x, sizeof b);                                                                   \
+        a = op == ncclSum ? (type)(a + b) : b > a ? b : a;                                         \
+        memcpy(acc, &a, sizeof a);                                                                 \
+        return;                                                                                    \
+    }
+
+static void combine(ncclDataType_t type, ncclRedOp_t op, char *acc, const char *x) {
+    switch (type) {
+        case ncclUint8: COMBINE(uint8_t);
+        case ncclInt32: COMBINE(int32_t);
+        case ncclInt64: COMBINE(int64_t);
+        case ncclFloat32: COMBINE(float);
+        case ncclFloat64: COMBINE(double);
+    }
+}
+
+/* Around the ring: slice s begins with rank s + 1. A rank that has only its own slice says which. */
+static void add_up(const ncclComm *c, const part *p, const char *own, int only) {
+    size_t size = element(p->type), slice = (p->count + (size_t)c->size - 1) / (size_t)c->size;
+    char *sums = (char *)malloc(p->count * size + 1);
+    for (size_t i = 0; i < p->count; i++) {
+        int s = only >= 0 ? only : (int)(i / slice);
+        for (int k = 1; k <= c->size; k++) {
+            int r = (s + k) % c->size;
+            const char *x = (r == c->rank ? own : arrived(p, r)) + i * size;
+            if (k == 1)
+                memcpy(sums + i * size, x, size);
+            else
+                combine(p->type, p->op, sums + i * size, x);
+        }
+    }
+    memcpy(p->dst, sums, p->count * size);
+    free(sums);
+}
+
+static void finish_part(const job *j, part *p) {
+    const ncclComm *c = j->comm;
+    size_t bytes = p->count * element(p->type);
+    for (int i = 0; i < p->wire_count; i++)
+        if (!p->wires[i].sends) check_header(j, p, &p->wires[i]);
+    switch (p->what) {
+        case ALL_REDUCE: add_up(c, p, p->src, -1); break;
+        case REDUCE_SCATTER: add_up(c, p, p->src + (size_t)c->rank * bytes, c->rank); break;
+        case REDUCE:
+            if (c->rank == p->root) add_up(c, p, p->src, p->root);
+            break;
+        case BROADCAST: memmove(p->dst, c->rank == p->root ? p->src : arrived(p, p->root), bytes); break;
+        case ALL_GATHER:
+            memmove(p->dst + (size_t)c->rank * bytes, p->src, bytes);
+            for (int r = 0; r < c->size; r++)
+                if (r != c->rank) memcpy(p->dst + (size_t)r * bytes, arrived(p, r), bytes);
+            break;
+        case RECV: memcpy(p->dst, arrived(p, p->root), bytes); break;
+        case SEND: break;
+    }
+}
+
+/* ---- Operations of a stream -------------------------------------------------------------------- */
+
+static void end_job(job *j) {
+    for (int i = 0; i < j->count; i++) {
+        for (int w = 0; w < j->parts[i].wire_count; w++) free(j->parts[i].wires[w].data);
+        free(j->parts[i].wires);
+    }
+    free(j->parts);
+    free(j->requests);
+    j->comm->pending--;
+    for (job **at = &launched; *at; at = &(*at)->next)
+        if (*at == j) {
+            *at = j->next;
+            break;
+        }
+    free(j);
+}
+
+static bool may_start(const job *j) {
+    if (!emu_setting("NCCL_QUEUE", 0)) return true;
+    return launched->launch == j->launch;
+}
+
+static void start_job(job *j) {
+    if (++operations == emu_setting("NCCL_FAIL", 0)) {
+        j->comm->state = refuse(ncclRemoteError, "TRINE_EMU_NCCL_FAIL");
+        return;
+    }
+    j->started = true;
+    j->requests = (MPI_Request *)calloc(2 * (size_t)j->comm->size * (size_t)j->count, sizeof(MPI_Request));
+    for (int i = 0; i < j->count; i++) {
+        make_wires(j->comm, &j->parts[i]);
+        start_wires(j, &j->parts[i]);
+    }
+}
+
+static bool step(void *context) {
+    job *j = (job *)context;
+    int done = 0;
+    if (j->comm->aborted) {
+        /* MPI may still have its requests: their memory stays. */
+        j->count = j->started ? 0 : j->count;
+        end_job(j);
+        return true;
+    }
+    if (j->comm->state != ncclSuccess && j->comm->state != ncclInProgress) return false;
+    if (!j->started && may_start(j)) start_job(j);
+    if (!j->started) return false;
+    MPI_Testall(j->request_count, j->requests, &done, MPI_STATUSES_IGNORE);
+    if (!done) return false;
+    for (int i = 0; i < j->count; i++) finish_part(j, &j->parts[i]);
+    end_job(j);
+    return true;
+}
+
+static void put_on_stream(job *j) {
+    ncclComm *c = j->comm;
+    if (c->pending && c->stream != j->stream)
+        emu_fault("a communicator is used on two streams at once");
+    c->stream = j->stream;
+    c->pending++;
+    emu_enqueue_poll(j->stream, step, j);
+}
+
+/* ---- Launching --------------------------------------------------------------------------------- */
+
+static void launch(job *j) {
+    job **at = &launched;
+    while (*at) at = &(*at)->next;
+    *at = j;
+    j->launch = launches;
+}
+
+/* From a non-blocking communicator the work comes later, every other time. */
+static ncclResult_t hand_over(ncclComm *c) {
+    job *j = c->open;
+    c->open = NULL;
+    if (!j) return ncclSuccess;
+    launch(j);
+    if (!c->blocking && emu_random(2)) {
+        c->waiting = j;
+        return c->state = ncclInProgress;
+    }
+    put_on_stream(j);
+    return ncclSuccess;
+}
+
+ncclResult_t ncclGroupStart(void) {
+    depth++;
+    return ncclSuccess;
+}
+
+ncclResult_t ncclGroupEnd(void) {
+    ncclResult_t result = ncclSuccess;
+    if (depth == 0) return refuse(ncclInvalidUsage, "ncclGroupEnd without a start");
+    if (--depth > 0) return ncclSuccess;
+    launches++;
+    for (ncclComm *c = comms; c; c = c->next)
+        if (hand_over(c) == ncclInProgress) result = ncclInProgress;
+    return result;
+}
+
+static void check_buffers(const ncclComm *c, const part *p) {
+    size_t bytes = p->count * element(p->type), size = (size_t)c->size;
+    bool root = c->rank == p->root;
+    size_t from = p->what == RECV || (p->what == BROADCAST && !root) ? 0
+                  : p->what == REDUCE_SCATTER                       ? bytes * size
+                                                                    : bytes;
+    size_t to = p->what == SEND || (p->what == REDUCE && !root) ? 0
+                : p->what == ALL_GATHER                         ? bytes * size
+                                                                : bytes;
+    emu_check_device(names[p->what], p->src, from);
+    emu_check_device(names[p->what], p->dst, to);
+}
+
+static ncclResult_t call(part p, ncclComm *c, cudaStream_t stream) {
+    if (!c || c->destroyed) emu_fault("%s on no communicator", names[p.what]);
+    if (c->state == ncclInProgress) emu_fault("%s on a communicator in progress", names[p.what]);
+    if (c->state != ncclSuccess) return c->state;
+    if (p.root < 0 || p.root >= c->size) return refuse(ncclInvalidArgument, "no such rank");
+    check_buffers(c, &p);
+    ncclGroupStart();
+    if (!c->open) c->open = (job *)calloc(1, sizeof *c->open);
+    job *j = c->open;
+    if (j->count && j->stream != stream) emu_fault("an ncclGroup uses a communicator on two streams");
+    j->comm = c;
+    j->stream = stream;
+    j->parts = (part *)realloc(j->parts, (size_t)(j->count + 1) * sizeof *j->parts);
+    j->parts[j->count++] = p;
+    return ncclGroupEnd();
+}
+
+ncclResult_t ncclAllReduce(const void *src, void *dst, size_t count, ncclDataType_t type,
+                           ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
+    return call({ALL_REDUCE, (const char *)src, (char *)dst, count, type, op, 0, NULL, 0}, comm, stream);
+}
+
+ncclResult_t ncclReduce(const void *src, void *dst, size_t count, ncclDataType_t type,
+                        ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream) {
+    return call({REDUCE, (const char *)src, (char *)dst, count, type, op, root, NULL, 0}, comm, stream);
+}
+
+ncclResult_t ncclReduceScatter(const void *src, void *dst, size_t part, ncclDataType_t type,
+                               ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
+    return call({REDUCE_SCATTER, (const char *)src, (char *)dst, part, type, op, 0, NULL, 0}, comm,
+                stream);
+}
+
+ncclResult_t ncclBroadcast(const void *src, void *dst, size_t count, ncclDataType_t type, int root,
+                           ncclComm_t comm, cudaStream_t stream) {
+    return call({BROADCAST, (const char *)src, (char *)dst, count, type, ncclSum, root, NULL, 0}, comm,
+                stream);
+}
+
+ncclResult_t ncclAllGather(const void *src, void *dst, size_t part, ncclDataType_t type,
+                           ncclComm_t comm, cudaStream_t stream) {
+    return call({ALL_GATHER, (const char *)src, (char *)dst, part, type, ncclSum, 0, NULL, 0}, comm,
+                stream);
+}
+
+ncclResult_t ncclSend(const void *src, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
+                      cudaStream_t stream) {
+    return call({SEND, (const char *)src, NULL, count, type, ncclSum, peer, NULL, 0}, comm, stream);
+}
+
+ncclResult_t ncclRecv(void *dst, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
+                      cudaStream_t stream) {
+    return call({RECV, NULL, (char *)dst, count, type, ncclSum, peer, NULL, 0}, comm, stream);
+}
+
+/* ---- Asking and ending ------------------------------------------------------------------------- */
+
+ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error) {
+    if (!comm || comm->destroyed) return refuse(ncclInvalidArgument, "no communicator");
+    go_on_joining(comm);
+    if (comm->waiting && emu_random(3) == 0) {
+        comm->state = ncclSuccess;
+        put_on_stream(comm->waiting);
+        comm->waiting = NULL;
+    } else if (!comm->waiting && !comm->joining && comm->state == ncclInProgress) {
+        comm->state = ncclSuccess;
+    }
+    for (int i = 0; i < LOOKS && comm->pending; i++) (void)cudaStreamQuery(comm->stream);
+    (void)cudaGetLastError();
+    *error = comm->state;
+    return ncclSuccess;
+}
+
+ncclResult_t ncclCommFinalize(ncclComm_t comm) {
+    if (comm->state != ncclSuccess) return comm->state;
+    if (comm->pending) return refuse(ncclInvalidUsage, "finalized with work under way");
+    return comm->blocking ? ncclSuccess : (comm->state = ncclInProgress);
+}
+
+/* A destroyed communicator stays in the list, so that its use is noticed. */
+ncclResult_t ncclCommDestroy(ncclComm_t comm) {
+    if (comm->pending || comm->waiting) emu_fault("a communicator with work under way is destroyed");
+    comm->destroyed = true;
+    return ncclSuccess;
+}
+
+ncclResult_t ncclCommAbort(ncclComm_t comm) {
+    comm->aborted = comm->destroyed = true;
+    if (comm->waiting) put_on_stream(comm->waiting);
+    comm->waiting = NULL;
+    return ncclSuccess;
+}

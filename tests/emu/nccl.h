@@ -1,0 +1,102 @@
+/* What the library calls of NCCL, over MPI, for the emulated device (cuda_runtime.h): a test double.
+ * Every process has one emulated GPU, as it has one device; data travels between processes by
+ * messages on MPI_COMM_WORLD, which the library itself does not use. It is as bad-tempered as the
+ * rest:
+ *
+ *   - a call's work is an operation of its stream, and runs when that does;
+ *   - communicators that were asked to be non-blocking often answer ncclInProgress, and the work is
+ *     on the stream only when ncclCommGetAsyncError says ncclSuccess;
+ *   - sums are added around a ring, from another rank on for each slice: not in rank order;
+ *   - two ranks of a communicator on one GPU are refused, but for TRINE_EMU_HOSTID, in which they
+ *     say that they are on different hosts (as with NCCL_HOSTID);
+ *   - ranks whose calls do not match, and calls on a communicator that is in progress, end the
+ *     process with a sentence.
+ *
+ * ncclCommGetAsyncError also lets the streams run a little: a GPU works while the host waits.
+ * TRINE_EMU_NCCL_FAIL=N: the N-th operation of the process fails, asynchronously, and stays on its
+ * stream until its communicator is aborted. TRINE_EMU_NCCL_QUEUE=1: operations start only when all
+ * that were launched before them have ended, whatever their stream (the checker's model).
+ * Names and values are those of the NCCL user guide (NVIDIA); only what we call is here. */
+#ifndef TRINE_TESTS_EMU_NCCL_H
+#define TRINE_TESTS_EMU_NCCL_H
+
+#include "cuda_runtime.h"
+
+#define NCCL_MAJOR 2
+#define NCCL_MINOR 28
+#define NCCL_PATCH 0
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define NCCL_UNIQUE_ID_BYTES 128
+
+typedef struct ncclComm *ncclComm_t;
+
+typedef struct {
+    char internal[NCCL_UNIQUE_ID_BYTES];
+} ncclUniqueId;
+
+typedef enum {
+    ncclSuccess = 0,
+    ncclUnhandledCudaError = 1,
+    ncclSystemError = 2,
+    ncclInternalError = 3,
+    ncclInvalidArgument = 4,
+    ncclInvalidUsage = 5,
+    ncclRemoteError = 6,
+    ncclInProgress = 7
+} ncclResult_t;
+
+typedef enum {
+    ncclUint8 = 1,
+    ncclInt32 = 2,
+    ncclInt64 = 4,
+    ncclFloat32 = 7,
+    ncclFloat64 = 8
+} ncclDataType_t;
+
+typedef enum { ncclSum = 0, ncclMax = 2 } ncclRedOp_t;
+
+typedef struct {
+    size_t size;
+    int blocking;
+} ncclConfig_t;
+
+#define NCCL_CONFIG_INITIALIZER {sizeof(ncclConfig_t), 1}
+
+ncclResult_t ncclGetVersion(int *version);
+ncclResult_t ncclGetUniqueId(ncclUniqueId *id);
+ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int nranks, ncclUniqueId id, int rank,
+                                    ncclConfig_t *config);
+ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error);
+ncclResult_t ncclCommFinalize(ncclComm_t comm);
+ncclResult_t ncclCommDestroy(ncclComm_t comm);
+ncclResult_t ncclCommAbort(ncclComm_t comm);
+const char *ncclGetErrorString(ncclResult_t result);
+const char *ncclGetLastError(ncclComm_t comm);
+
+ncclResult_t ncclGroupStart(void);
+ncclResult_t ncclGroupEnd(void);
+
+ncclResult_t ncclAllReduce(const void *src, void *dst, size_t count, ncclDataType_t type,
+                           ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream);
+ncclResult_t ncclReduce(const void *src, void *dst, size_t count, ncclDataType_t type,
+                        ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream);
+ncclResult_t ncclReduceScatter(const void *src, void *dst, size_t part, ncclDataType_t type,
+                               ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream);
+ncclResult_t ncclBroadcast(const void *src, void *dst, size_t count, ncclDataType_t type, int root,
+                           ncclComm_t comm, cudaStream_t stream);
+ncclResult_t ncclAllGather(const void *src, void *dst, size_t part, ncclDataType_t type,
+                           ncclComm_t comm, cudaStream_t stream);
+ncclResult_t ncclSend(const void *src, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
+                      cudaStream_t stream);
+ncclResult_t ncclRecv(void *dst, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
+                      cudaStream_t stream);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,149 @@
+/* A device against ref, row by row of cases.h: values, NaNs and infinities; the same for every
+ * backend. */
+#ifndef TRINE_TESTS_OPS_COMPARE_H
+#define TRINE_TESTS_OPS_COMPARE_H
+
+#include "ops/cases.h"
+
+/* Input with seed 1, output pre-filled with seed 2, and the operator run over them. `poison` is put
+ * at input element poison_at (skipped when that is SIZE_MAX). */
+static inline float *output_of(device *d, const op_case *c, const dims *s, size_t poison_at,
+                               float poison) {
+    size_t in_count, out_count, terms;
+    c->sizes(s, &in_count, &out_count, &terms);
+    float *in = fixture_random(in_count, 1, c->spread), *out = fixture_random(out_count, 2, 1.0);
+    if (poison_at != SIZE_MAX) in[poison_at] = poison;
+    c->run(d, s, in, out);
+    free(in);
+    return out;
+}
+
+static inline void label(char *text, size_t size, const op_case *c, const dims *s) {
+    snprintf(text, size, "%s (%zu, %zu, %zu, %zu)", c->name, s->n[0], s->n[1], s->n[2], s->n[3]);
+}
+
+/* A sum of K products of numbers of size 1 is of size sqrt(K) / 3. Its K roundings, each up to half
+ * an EPS of the sum so far, walk at random: sqrt(K) times that. Beside sums, up to 16 roundings
+ * (an exponential, a division, stored statistics) of values of the size of the result or of 1. */
+static inline void near_in(const op_case *c, const dims *s, const float *got, const float *want) {
+    size_t in_count, out_count, terms;
+    char text[128];
+    c->sizes(s, &in_count, &out_count, &terms);
+    label(text, sizeof text, c, s);
+    double root = sqrt((double)terms);
+    fixture_near(text, got, want, out_count, EPS * (8.0 + root), 1.0 + root / 3.0);
+}
+
+static inline size_t count_nan(const float *x, size_t n) {
+    size_t count = 0;
+    for (size_t i = 0; i < n; i++)
+        if (isnan(x[i])) count++;
+    return count;
+}
+
+/* One NaN at several places of the input: the same outputs are NaN as in ref, and no others.
+ * Returns how many there were. */
+static inline size_t check_nan(device *d, device *ref, const op_case *c, const dims *s) {
+    size_t in_count, out_count, terms, seen = 0;
+    c->sizes(s, &in_count, &out_count, &terms);
+    if (in_count == 0 || in_count > 200000) return 0;
+    for (size_t k = 0; k < 7; k++) {
+        size_t at = k * (in_count - 1) / 6;
+        float *got = output_of(d, c, s, at, NAN), *want = output_of(ref, c, s, at, NAN);
+        near_in(c, s, got, want);
+        seen += count_nan(want, out_count);
+        free(got), free(want);
+    }
+    return seen;
+}
+
+/* Infinities: an element that ref leaves finite is finite and near, any other is not finite. */
+static inline void check_infinity(device *d, device *ref, const op_case *c, const dims *s,
+                                  float what) {
+    size_t in_count, out_count, terms;
+    c->sizes(s, &in_count, &out_count, &terms);
+    if (in_count == 0 || in_count > 200000) return;
+    for (size_t k = 0; k < 3; k++) {
+        size_t at = k * (in_count - 1) / 2;
+        float *got = output_of(d, c, s, at, what), *want = output_of(ref, c, s, at, what);
+        for (size_t i = 0; i < out_count; i++)
+            if (!isfinite(want[i]) && !isfinite(got[i])) got[i] = want[i] = 0.0f;
+        near_in(c, s, got, want);
+        free(got), free(want);
+    }
+}
+
+/* ---- All rows ---------------------------------------------------------------------------------- */
+
+#define EACH_SHAPE(c, s)                                                                           \
+    for (const op_case *c = op_cases; c < op_cases + OP_CASES; c++)                                \
+        for (const dims *s = c->shapes; s < c->shapes + c->count; s++)
+
+static inline void all_equal_ref(device *d) {
+    device *ref;
+    OK(device_open(&ref, DEVICE_REF, 1));
+    EACH_SHAPE(c, s) {
+        float *got = output_of(d, c, s, SIZE_MAX, 0.0f);
+        float *want = output_of(ref, c, s, SIZE_MAX, 0.0f);
+        near_in(c, s, got, want);
+        free(got), free(want);
+    }
+    device_close(&ref);
+}
+
+static inline void all_nans_come_out(device *d) {
+    device *ref;
+    OK(device_open(&ref, DEVICE_REF, 1));
+    for (const op_case *c = op_cases; c < op_cases + OP_CASES; c++) {
+        size_t seen = 0;
+        for (size_t j = 0; j < c->count; j++) seen += check_nan(d, ref, c, &c->shapes[j]);
+        if (seen == 0) fail_msg("%s: no NaN came out", c->name);
+    }
+    device_close(&ref);
+}
+
+static inline void all_infinities_come_out(device *d) {
+    device *ref;
+    OK(device_open(&ref, DEVICE_REF, 1));
+    EACH_SHAPE(c, s) {
+        check_infinity(d, ref, c, s, INFINITY);
+        check_infinity(d, ref, c, s, -INFINITY);
+    }
+    device_close(&ref);
+}
+
+/* Fails unless a and b are the case's output with the same bits; frees both. */
+static inline void same_bits(const op_case *c, const dims *s, float *a, float *b,
+                             const char *what) {
+    size_t in_count, out_count, terms;
+    char text[128];
+    c->sizes(s, &in_count, &out_count, &terms);
+    label(text, sizeof text, c, s);
+    if (memcmp(a, b, out_count * sizeof *a) != 0) fail_msg("%s: other bits %s", text, what);
+    free(a), free(b);
+}
+
+/* The output with all numbers at other addresses, 4 bytes off every vector's alignment. */
+static inline float *output_elsewhere(device *d, const op_case *c, const dims *s) {
+    size_t in_count, out_count, terms;
+    c->sizes(s, &in_count, &out_count, &terms);
+    float *in = fixture_random(in_count, 1, c->spread), *out = fixture_random(out_count, 2, 1.0);
+    float *in_off = fixture_bytes((in_count + 1) * sizeof *in_off);
+    float *out_off = fixture_bytes((out_count + 3) * sizeof *out_off);
+    memcpy(in_off + 1, in, in_count * sizeof *in);
+    memcpy(out_off + 3, out, out_count * sizeof *out);
+    c->run(d, s, in_off + 1, out_off + 3);
+    memcpy(out, out_off + 3, out_count * sizeof *out);
+    free(in), free(in_off), free(out_off);
+    return out;
+}
+
+static inline void no_address_changes_a_bit(device *d) {
+    EACH_SHAPE(c, s) {
+        if (c->matmul) continue;
+        same_bits(c, s, output_of(d, c, s, SIZE_MAX, 0.0f), output_elsewhere(d, c, s),
+                  "at another address");
+    }
+}
+
+#endif

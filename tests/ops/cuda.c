@@ -1,0 +1,31 @@
+/* TEST np=0 */
+/* The cuda table against ref, row by row of cases.h, with the same kernels on the processor: memory
+ * that the host cannot touch, a queue that runs late, threads in random order (tests/emu). */
+#include "ops/cuda_tests.h"
+
+static device *opened_with(const char *processors) {
+    assert_int_equal(setenv("TRINE_EMU_PROCESSORS", processors, 1), 0);
+    device *d = opened();
+    assert_int_equal(unsetenv("TRINE_EMU_PROCESSORS"), 0);
+    return d;
+}
+
+static void the_size_of_the_gpu_changes_no_bit(void **state) {
+    (void)state;
+    device *one = opened_with("1"), *many = opened_with("132");
+    EACH_SHAPE(c, s)
+    if (!c->matmul)
+        same_bits(c, s, output_of(one, c, s, SIZE_MAX, 0.0f), output_of(many, c, s, SIZE_MAX, 0.0f),
+                  "on a larger GPU");
+    staged_close(&one);
+    staged_close(&many);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {CUDA_TESTS,
+                                       cmocka_unit_test(the_size_of_the_gpu_changes_no_bit)};
+    static char why[256];
+    kind = STAGED_EMULATED;
+    if (!staged_backend(kind, why, sizeof why)) return harness_skip(why);
+    return HARNESS_RUN_ALONE(tests);
+}

@@ -1,0 +1,368 @@
+/* The cuda device for tests whose data lie in the host's memory: a device whose operators copy what
+ * they are given to the GPU's memory, run the cuda device's operator there, and copy back what it may
+ * write. So the same rows and the same tests hold for processors and GPUs, though the host cannot
+ * touch the GPU's memory.
+ *
+ * There are two: `emulated`, the object of build/emu, whose kernels run on the processor, and `gpu`,
+ * build/libtrine_cuda.so, where there is a GPU. Invariants: a buffer on the device begins at the
+ * same distance from a multiple of 256 bytes as the host's, and ends where its allocation ends; the
+ * same host buffer is the same buffer there (in place stays in place); what an operator only reads
+ * has the same bytes afterwards. Cost: an allocation, two copies and a comparison a buffer and call. */
+#ifndef TRINE_TESTS_OPS_STAGED_H
+#define TRINE_TESTS_OPS_STAGED_H
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include "device/cuda/backend.h"
+#include "ops/fixture.h"
+
+#define STAGED_PIECES 12
+
+typedef enum { STAGED_EMULATED, STAGED_GPU, STAGED_KINDS } staged_kind;
+
+typedef struct {
+    char *host, *base; /* the buffer lies at base + lead */
+    size_t bytes, lead;
+    bool written;
+} staged_piece;
+
+typedef struct {
+    device device; /* what tests call; its state is this struct */
+    device inner;  /* the cuda device */
+    const cuda_backend *backend;
+    staged_piece pieces[STAGED_PIECES];
+    size_t count;
+} staged;
+
+/* ---- Buffers ----------------------------------------------------------------------------------- */
+
+static inline void *staged_buffer(device *d, const void *host, size_t bytes, bool written) {
+    staged *s = d->state;
+    if (!host) return NULL;
+    for (staged_piece *p = s->pieces; p < s->pieces + s->count; p++)
+        if ((const char *)host >= p->host && (const char *)host + bytes <= p->host + p->bytes) {
+            p->written = p->written || written;
+            return p->base + p->lead + ((const char *)host - p->host);
+        }
+    assert_true(s->count < STAGED_PIECES);
+    staged_piece *p = &s->pieces[s->count++];
+    *p = (staged_piece){.bytes = bytes, .lead = (uintptr_t)host % 256, .written = written};
+    memcpy(&p->host, &host, sizeof host);
+    void *base;
+    OK(device_alloc(&s->inner, &base, p->lead + bytes + 1));
+    p->base = base;
+    OK(device_write(&s->inner, p->base + p->lead, host, bytes));
+    return p->base + p->lead;
+}
+
+static inline trine_status staged_end(device *d, trine_status status) {
+    staged *s = d->state;
+    for (staged_piece *p = s->pieces; p < s->pieces + s->count; p++) {
+        char *back = fixture_bytes(p->bytes);
+        if (status == TRINE_OK) OK(device_read(&s->inner, back, p->base + p->lead, p->bytes));
+        if (status == TRINE_OK && p->written && p->bytes) memcpy(p->host, back, p->bytes);
+        if (status == TRINE_OK && p->bytes && memcmp(p->host, back, p->bytes) != 0)
+            fail_msg("an operator wrote to what it should only read");
+        device_free(&s->inner, p->base, p->lead + p->bytes + 1);
+        free(back);
+    }
+    s->count = 0;
+    return status;
+}
+
+/* ---- Operators --------------------------------------------------------------------------------- */
+
+#define STAGED_INNER         device *inner = &((staged *)d->state)->inner
+#define STAGED_IN(p, n)      p = staged_buffer(d, p, (n) * sizeof(float), false)
+#define STAGED_OUT(p, n)     p = staged_buffer(d, p, (n) * sizeof(float), true)
+#define STAGED_CALL(op, ...) return staged_end(d, inner->ops->op(inner, __VA_ARGS__))
+
+static trine_status staged_linear_forward(device *d, void *y, const void *w, const void *bias,
+                                          const void *x, size_t T, size_t N, size_t K) {
+    STAGED_INNER;
+    STAGED_OUT(y, T * N), STAGED_IN(w, N * K), STAGED_IN(bias, N), STAGED_IN(x, T * K);
+    STAGED_CALL(linear_forward, y, w, bias, x, T, N, K);
+}
+
+static trine_status staged_linear_backward_input(device *d, void *dx, const void *w, const void *dy,
+                                                 size_t T, size_t N, size_t K) {
+    STAGED_INNER;
+    STAGED_OUT(dx, T * K), STAGED_IN(w, N * K), STAGED_IN(dy, T * N);
+    STAGED_CALL(linear_backward_input, dx, w, dy, T, N, K);
+}
+
+static trine_status staged_linear_backward_weight(device *d, float *dw, float *dbias,
+                                                  const void *dy, const void *x, size_t T, size_t N,
+                                                  size_t K, grad_mode mode) {
+    STAGED_INNER;
+    STAGED_OUT(dw, N * K), STAGED_OUT(dbias, N), STAGED_IN(dy, T * N), STAGED_IN(x, T * K);
+    STAGED_CALL(linear_backward_weight, dw, dbias, dy, x, T, N, K, mode);
+}
+
+static trine_status staged_bias_residual(device *d, void *y, const void *bias, const void *residual,
+                                         size_t T, size_t N) {
+    STAGED_INNER;
+    STAGED_OUT(y, T * N), STAGED_IN(bias, N), STAGED_IN(residual, T * N);
+    STAGED_CALL(bias_residual, y, bias, residual, T, N);
+}
+
+static trine_status staged_bias_backward(device *d, float *dbias, const void *dy, size_t T,
+                                         size_t N, grad_mode mode) {
+    STAGED_INNER;
+    STAGED_OUT(dbias, N), STAGED_IN(dy, T * N);
+    STAGED_CALL(bias_backward, dbias, dy, T, N, mode);
+}
+
+static trine_status staged_norm_forward(device *d, void *y, float *stat, const void *gain,
+                                        const void *bias, const void *x, size_t T, size_t C) {
+    STAGED_INNER;
+    STAGED_OUT(y, T * C), STAGED_OUT(stat, 2 * T);
+    STAGED_IN(gain, C), STAGED_IN(bias, C), STAGED_IN(x, T * C);
+    STAGED_CALL(norm_forward, y, stat, gain, bias, x, T, C);
+}
+
+static trine_status staged_norm_backward(device *d, void *dx, float *dgain, float *dbias,
+                                         const void *dy, const void *gain, const void *x,
+                                         const float *stat, size_t T, size_t C, grad_mode stream,
+                                         grad_mode mode) {
+    STAGED_INNER;
+    STAGED_OUT(dx, T * C), STAGED_OUT(dgain, C), STAGED_OUT(dbias, C);
+    STAGED_IN(dy, T * C), STAGED_IN(gain, C), STAGED_IN(x, T * C), STAGED_IN(stat, 2 * T);
+    STAGED_CALL(norm_backward, dx, dgain, dbias, dy, gain, x, stat, T, C, stream, mode);
+}
+
+static trine_status staged_gelu_forward(device *d, void *y, const void *x, size_t n) {
+    STAGED_INNER;
+    STAGED_OUT(y, n), STAGED_IN(x, n);
+    STAGED_CALL(gelu_forward, y, x, n);
+}
+
+static trine_status staged_gelu_backward(device *d, void *dx, const void *dy, const void *x,
+                                         size_t n) {
+    STAGED_INNER;
+    STAGED_OUT(dx, n), STAGED_IN(dy, n), STAGED_IN(x, n);
+    STAGED_CALL(gelu_backward, dx, dy, x, n);
+}
+
+static size_t staged_attention_workspace(const device *d, size_t B, size_t T, size_t H, size_t D) {
+    const staged *s = d->state;
+    return s->inner.ops->attention_workspace(&s->inner, B, T, H, D);
+}
+
+static void *staged_work(device *d, void *work, size_t B, size_t T, size_t H, size_t D) {
+    return staged_buffer(d, work, staged_attention_workspace(d, B, T, H, D), true);
+}
+
+static trine_status staged_attention_forward(device *d, void *y, float *lse, const void *qkv,
+                                             void *work, size_t B, size_t T, size_t H, size_t D) {
+    STAGED_INNER;
+    size_t n = B * T * H * D;
+    STAGED_OUT(y, n), STAGED_OUT(lse, B * H * T), STAGED_IN(qkv, 3 * n);
+    work = staged_work(d, work, B, T, H, D);
+    STAGED_CALL(attention_forward, y, lse, qkv, work, B, T, H, D);
+}
+
+static trine_status staged_attention_backward(device *d, void *dqkv, const void *dy,
+                                              const void *qkv, const void *y, const float *lse,
+                                              void *work, size_t B, size_t T, size_t H, size_t D) {
+    STAGED_INNER;
+    size_t n = B * T * H * D;
+    STAGED_OUT(dqkv, 3 * n), STAGED_IN(dy, n), STAGED_IN(qkv, 3 * n), STAGED_IN(y, n);
+    STAGED_IN(lse, B * H * T);
+    work = staged_work(d, work, B, T, H, D);
+    STAGED_CALL(attention_backward, dqkv, dy, qkv, y, lse, work, B, T, H, D);
+}
+
+static trine_status staged_embedding_forward(device *d, void *x, const void *table,
+                                             const int32_t *tokens, int32_t first, size_t T,
+                                             size_t C, size_t V) {
+    STAGED_INNER;
+    STAGED_OUT(x, T * C), STAGED_IN(table, V * C), STAGED_IN(tokens, T);
+    STAGED_CALL(embedding_forward, x, table, tokens, first, T, C, V);
+}
+
+static trine_status staged_embedding_backward(device *d, float *dtable, const void *dx,
+                                              const int32_t *tokens, int32_t first, size_t T,
+                                              size_t C, size_t V, grad_mode mode) {
+    STAGED_INNER;
+    STAGED_OUT(dtable, V * C), STAGED_IN(dx, T * C), STAGED_IN(tokens, T);
+    STAGED_CALL(embedding_backward, dtable, dx, tokens, first, T, C, V, mode);
+}
+
+static trine_status staged_position_forward(device *d, void *x, const void *table, size_t B,
+                                            size_t T, size_t C) {
+    STAGED_INNER;
+    STAGED_OUT(x, B * T * C), STAGED_IN(table, T * C);
+    STAGED_CALL(position_forward, x, table, B, T, C);
+}
+
+static trine_status staged_position_backward(device *d, float *dtable, const void *dx, size_t B,
+                                             size_t T, size_t C, grad_mode mode) {
+    STAGED_INNER;
+    STAGED_OUT(dtable, T * C), STAGED_IN(dx, B * T * C);
+    STAGED_CALL(position_backward, dtable, dx, B, T, C, mode);
+}
+
+static trine_status staged_xent_max(device *d, float *max, const void *logits, size_t T, size_t V,
+                                    size_t valid) {
+    STAGED_INNER;
+    STAGED_OUT(max, T), STAGED_IN(logits, T * V);
+    STAGED_CALL(xent_max, max, logits, T, V, valid);
+}
+
+static trine_status staged_xent_sums(device *d, float *sums, const void *logits, const float *max,
+                                     const int32_t *targets, int32_t first, size_t T, size_t V,
+                                     size_t valid) {
+    STAGED_INNER;
+    STAGED_OUT(sums, 2 * T), STAGED_IN(logits, T * V), STAGED_IN(max, T), STAGED_IN(targets, T);
+    STAGED_CALL(xent_sums, sums, logits, max, targets, first, T, V, valid);
+}
+
+static trine_status staged_xent_loss(device *d, double *loss, const float *sums, double scale,
+                                     size_t T) {
+    STAGED_INNER;
+    STAGED_OUT(loss, 2), STAGED_IN(sums, 2 * T);
+    STAGED_CALL(xent_loss, loss, sums, scale, T);
+}
+
+static trine_status staged_xent_backward(device *d, void *logits, const float *max,
+                                         const float *sums, const int32_t *targets, int32_t first,
+                                         float scale, size_t T, size_t V, size_t valid) {
+    STAGED_INNER;
+    STAGED_OUT(logits, T * V), STAGED_IN(max, T), STAGED_IN(sums, 2 * T), STAGED_IN(targets, T);
+    STAGED_CALL(xent_backward, logits, max, sums, targets, first, scale, T, V, valid);
+}
+
+static trine_status staged_add(device *d, float *y, const float *x, size_t n) {
+    STAGED_INNER;
+    STAGED_OUT(y, n), STAGED_IN(x, n);
+    STAGED_CALL(add, y, x, n);
+}
+
+static trine_status staged_sum_squares(device *d, double *sum, const float *x, size_t n) {
+    STAGED_INNER;
+    STAGED_OUT(sum, 2), STAGED_IN(x, n);
+    STAGED_CALL(sum_squares, sum, x, n);
+}
+
+static trine_status staged_adamw(device *d, float *w, float *m, float *v, const float *g, size_t n,
+                                 const adamw_args *args) {
+    STAGED_INNER;
+    STAGED_OUT(w, n), STAGED_OUT(m, n), STAGED_OUT(v, n), STAGED_IN(g, n);
+    STAGED_CALL(adamw, w, m, v, g, n, args);
+}
+
+static const ops staged_ops = {
+    .linear_forward = staged_linear_forward,
+    .linear_backward_input = staged_linear_backward_input,
+    .linear_backward_weight = staged_linear_backward_weight,
+    .bias_residual = staged_bias_residual,
+    .bias_backward = staged_bias_backward,
+    .norm_forward = staged_norm_forward,
+    .norm_backward = staged_norm_backward,
+    .gelu_forward = staged_gelu_forward,
+    .gelu_backward = staged_gelu_backward,
+    .attention_forward = staged_attention_forward,
+    .attention_backward = staged_attention_backward,
+    .attention_workspace = staged_attention_workspace,
+    .embedding_forward = staged_embedding_forward,
+    .embedding_backward = staged_embedding_backward,
+    .position_forward = staged_position_forward,
+    .position_backward = staged_position_backward,
+    .xent_max = staged_xent_max,
+    .xent_sums = staged_xent_sums,
+    .xent_loss = staged_xent_loss,
+    .xent_backward = staged_xent_backward,
+    .add = staged_add,
+    .sum_squares = staged_sum_squares,
+    .adamw = staged_adamw,
+};
+
+/* ---- Opening ----------------------------------------------------------------------------------- */
+
+static inline trine_status staged_raise(trine_status status, const char *file, int line,
+                                        const char *func, const char *message) {
+    return status_raise(status, file, line, func, "%s", message);
+}
+
+/* The object beside this program's folder: build/tests/ops/NAME is in build. */
+static inline void *staged_object(staged_kind kind, char *why, size_t size) {
+    char path[4096] = "";
+    const char *name = kind == STAGED_EMULATED ? "emu/" CUDA_LIBRARY : CUDA_LIBRARY;
+    ssize_t length = readlink("/proc/self/exe", path, sizeof path - 64);
+    for (int up = 0; up < 3 && length > 0; up++) *strrchr(path, '/') = '\0';
+    snprintf(path + strlen(path), 64, "/%s", name);
+    if (access(path, R_OK) != 0) {
+        snprintf(why, size, "no build/%s", name);
+        return NULL;
+    }
+    void *object = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!object) snprintf(why, size, "%s", dlerror());
+    return object;
+}
+
+static inline const cuda_backend *staged_backend(staged_kind kind, char *why, size_t size) {
+    static const cuda_host host = {staged_raise, status_frame, status_assert_failed};
+    void *object = staged_object(kind, why, size);
+    if (!object) return NULL;
+    cuda_load entry;
+    *(void **)&entry = dlsym(object, CUDA_LOAD);
+    assert_non_null(*(void **)&entry);
+    const cuda_backend *backend = entry(&host);
+    assert_int_equal(backend->abi, CUDA_ABI);
+    char none[256] = "";
+    if (backend->count(none, sizeof none) > 0) return backend;
+    snprintf(why, size, "no GPU: %.200s", none);
+    return NULL;
+}
+
+/* NULL with the reason if there is no such device. */
+static inline device *staged_open(staged_kind kind, char *why, size_t size) {
+    const cuda_backend *backend = staged_backend(kind, why, size);
+    if (!backend) return NULL;
+    staged *s = calloc(1, sizeof *s);
+    assert_non_null(s);
+    s->backend = backend;
+    s->inner = (device){.name = "cuda", .compute = TRINE_F32, .threads = 1};
+    s->inner.ops = backend->ops, s->inner.memory = backend->memory;
+    OK(backend->open(&s->inner, 0));
+    s->device = s->inner;
+    s->device.name = kind == STAGED_EMULATED ? "cuda, emulated" : "cuda";
+    s->device.ops = &staged_ops, s->device.memory = NULL, s->device.state = s;
+    return &s->device;
+}
+
+static inline void staged_close(device **d) {
+    staged *s = (*d)->state;
+    s->backend->close(&s->inner);
+    free(s);
+    *d = NULL;
+}
+
+/* ---- All devices: cpu, ref, and what there is of the two above ----------------------------------- */
+
+#define EACH_DEVICE(d)                                                                             \
+    for (int each_ = 0; each_ < 2 + STAGED_KINDS; each_++)                                         \
+        for (device *d = each_open(each_); d; each_close(&d))
+
+static inline device *each_open(int which) {
+    char why[256];
+    device *d;
+    if (which >= 2) return staged_open((staged_kind)(which - 2), why, sizeof why);
+    OK(device_open(&d, which ? DEVICE_REF : DEVICE_CPU, 2));
+    return d;
+}
+
+static inline bool is_staged(const device *d) {
+    return d->ops == &staged_ops;
+}
+
+static inline void each_close(device **d) {
+    if (is_staged(*d))
+        staged_close(d);
+    else
+        device_close(d);
+}
+
+#endif
