@@ -1,5 +1,5 @@
-/* What card_step.c has measured of a model, and its tables: a row a model where they are compared, a
- * table a model where its operators are. */
+/* What card_step.c has measured of a model, and its tables: a row a model where they are compared,
+ * a table a model where its operators are. */
 #ifndef TRINE_BENCH_CARD_TABLES_H
 #define TRINE_BENCH_CARD_TABLES_H
 

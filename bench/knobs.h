@@ -1,7 +1,7 @@
 /* The command line of the benchmark programs, and the model that they measure: GPT-2 124M with a
- * micro-batch of 4 samples, unless the knobs make it another, or smaller for a quick look (the report
- * then says so). Knobs are in options' words; a program that has no use for one accepts and ignores
- * it. */
+ * micro-batch of 4 samples, unless the knobs make it another, or smaller for a quick look (the
+ * report then says so). Knobs are in options' words; a program that has no use for one accepts and
+ * ignores it. */
 #ifndef TRINE_BENCH_KNOBS_H
 #define TRINE_BENCH_KNOBS_H
 
