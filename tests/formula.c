@@ -268,7 +268,7 @@ size_t formula_exchanged(const formula_rank *r) {
 
 size_t formula_host(const formula_rank *r) {
     sizes s = sizes_of(r);
-    size_t batches = s.first || s.last ? 2 * slots(r, &s) * piece(4 * s.N) : 0;
+    size_t batches = s.first || s.last ? 2 * s.M * piece(4 * s.N) : 0;
     if (!r->far) return 0;
     return batches + piece(8 * (s.L + 2)) + piece(8 * norm_numbers(&s)) + piece(8 * sums(r, &s)) +
            (1 << 20);

@@ -266,6 +266,10 @@ static trine_status timed_write(device *d, void *dst, const void *host, size_t b
     return device_write(((device_profile *)d->state)->inner, dst, host, bytes);
 }
 
+static trine_status timed_write_start(device *d, void *dst, const void *host, size_t bytes) {
+    return device_write_start(((device_profile *)d->state)->inner, dst, host, bytes);
+}
+
 static trine_status timed_wait(device *d) {
     return device_wait(((device_profile *)d->state)->inner);
 }
@@ -277,6 +281,7 @@ static const device_memory timed_memory = {
     .zero = timed_zero,
     .read = timed_read,
     .write = timed_write,
+    .write_start = timed_write_start,
     .wait = timed_wait,
 };
 

@@ -40,16 +40,22 @@ typedef struct {
 /* The batch and the boundary activations of one slot; N = B*T. */
 typedef struct {
     int32_t *tokens, *targets; /* (B, T); NULL on stages without embedding and head */
-    int32_t *host_tokens, *host_targets; /* what LOAD fills: the same, or their like on the host */
     void *input;               /* (N, C); NULL on the first stage */
     void **outputs;            /* [units] (N, C) of every unit; NULL for the head */
 } held_slot;
+
+/* What LOAD fills where the host cannot touch a slot. Each micro-batch has one of its own, so that
+ * none is filled anew before the device has read it: NORM waits for all of a run. */
+typedef struct {
+    int32_t *tokens, *targets; /* (B, T); NULL on stages without embedding and head */
+} held_batch;
 
 typedef struct {
     holding_config config;
     int first, count; /* units */
     held_unit *units; /* [count] */
     held_slot *slots;
+    held_batch *batches; /* [micros] the host's; NULL where it fills the slots themselves */
     void **streams;                  /* [streams] (N, C) */
     float **gathers[CLASSES];        /* gather buffers */
     float **reduces[CLASSES];        /* reduce buffers */

@@ -6,6 +6,7 @@
 
 #include <limits.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "comm/comm.h"
 
@@ -187,6 +188,34 @@ static void many_at_once_in(void) {
     leave(&mesh);
 }
 
+/* A send that found the outbox full has not moved yet when a place is free again: what is started then
+ * goes behind it. */
+static void turns_are_kept_in(void) {
+    enum { FEW = 4, FIRST = 20000, SECOND = 30000 };
+    const struct timespec nap = {.tv_nsec = 30000000};
+    trine_mesh *mesh;
+    trine_comm *comm = setup_comm(&mesh);
+    int32_t *x = take_buffer(0, (FIRST + SECOND) * sizeof *x), few[FEW];
+    comm_request sent[FEW + 2] = {{0}};
+    for (int i = 0; i < FIRST + SECOND; i++) x[i] = trine_comm_rank(comm) ? -1 : i;
+    if (trine_comm_rank(comm) == 0) {
+        for (int m = 0; m < FEW; m++) OK(comm_send_start(comm, &x[m], 1, TRINE_I32, 1, &sent[m]));
+        OK(comm_send_start(comm, x, FIRST, TRINE_I32, 1, &sent[FEW]));
+        nanosleep(&nap, NULL);
+        OK(comm_send_start(comm, x + FIRST, SECOND, TRINE_I32, 1, &sent[FEW + 1]));
+        for (int m = 0; m < FEW + 2; m++) OK(comm_wait(&sent[m]));
+    }
+    if (trine_comm_rank(comm) == 1) {
+        for (int m = 0; m < FEW; m++) OK(trine_recv(comm, &few[m], 1, TRINE_I32, 0));
+        OK(trine_recv(comm, x, FIRST, TRINE_I32, 0));
+        OK(trine_recv(comm, x + FIRST, SECOND, TRINE_I32, 0));
+        for (int m = 0; m < FEW; m++) assert_int_equal(few[m], m);
+        for (int i = 0; i < FIRST + SECOND; i++) assert_int_equal(x[i], i);
+    }
+    give_back(x);
+    trine_mesh_destroy(&mesh);
+}
+
 /* More gathers under way than the group's ring has places; the last is waited for first. */
 static void gathers_in_flight_in(void) {
     trine_mesh *mesh;
@@ -292,6 +321,7 @@ IN_ALL_MODES(in_order)
 IN_ALL_MODES(ring_of_large_messages)
 IN_ALL_MODES(overlap)
 IN_ALL_MODES(many_at_once)
+IN_ALL_MODES(turns_are_kept)
 IN_ALL_MODES(gathers_in_flight)
 IN_ALL_MODES(gathers_in_any_order)
 IN_ALL_MODES(ends_do_nothing)
@@ -302,6 +332,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(overlap),           cmocka_unit_test(wrong_length),
         cmocka_unit_test(ends_do_nothing),   cmocka_unit_test(many_at_once),
         cmocka_unit_test(gathers_in_flight), cmocka_unit_test(gathers_in_any_order),
+        cmocka_unit_test(turns_are_kept),
     };
     return HARNESS_RUN(argc, argv, tests);
 }

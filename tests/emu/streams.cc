@@ -5,6 +5,9 @@
 #include <stdlib.h>
 #include <time.h>
 
+/* Operations that a query may run. */
+#define MANY 200
+
 enum op_kind { RUN, POLL, HOST, RECORD, WAIT };
 
 /* What one cudaEventRecord makes: waits are for this, whatever becomes of the event. */
@@ -243,11 +246,11 @@ static cudaError_t run_until(emu_stream *s, uint64_t number) {
     return sticky;
 }
 
-/* Who asks again and again must come to an end. */
+/* Who asks again and again must come to an end, and not too late: a few operations, or many. */
 static void run_some(void) {
     if (sticky != cudaSuccess) return;
     enter();
-    for (uint32_t n = emu_random(4); n > 0 && sticky == cudaSuccess; n--) {
+    for (uint32_t n = emu_random(2) ? emu_random(4) : MANY; n > 0 && sticky == cudaSuccess; n--) {
         emu_stream *s = any_stream();
         if (!s || (!step(s) && !step_all())) break;
     }

@@ -59,8 +59,14 @@ static trine_status memory_write(device *d, void *dst, const void *host, size_t 
     return finish(d);
 }
 
+static trine_status memory_write_start(device *d, void *dst, const void *host, size_t bytes) {
+    keep(d, cudaMemcpyAsync(dst, host, bytes, cudaMemcpyHostToDevice, cuda_of(d)->compute));
+    return TRINE_OK;
+}
+
 static const device_memory memory = {
-    false, memory_alloc, memory_free, memory_copy, memory_zero, memory_read, memory_write, finish,
+    false,       memory_alloc, memory_free, memory_copy,        memory_zero,
+    memory_read, memory_write, finish,      memory_write_start,
 };
 
 /* ---- Operators --------------------------------------------------------------------------------- */
