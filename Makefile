@@ -9,7 +9,8 @@
 #   make bench-comm   collectives beside MPI's own on 2 and 8 ranks; RANKS=8 BENCH_COMM="--only reduce ..."
 #   make demo         trains on 8 ranks on this machine
 #   make bench        how fast, each figure beside its limit (bench/README.md); B="matmul step": some
-#                     parts; REPS=3 LAYERS=2: a quick look; JSON=FILE: the same numbers there
+#                     parts; REPS=3 LAYERS=2: a quick look; JSON=FILE: the same numbers there;
+#                     DEVICE=cuda [MODEL=gpt2-xl] [TF32=1]: on the GPU
 #   make install      PREFIX (/usr/local), DESTDIR
 #   make layers, format-check, deps, clean
 #
@@ -220,8 +221,9 @@ format-check:
 # FLAGS are handed to the programs (build/bench/step --help).
 bench:
 	@tools/deps.sh build
-	@$(MAKE) --no-print-directory benches
-	@JSON='$(JSON)' FLAGS='$(if $(REPS),--reps $(REPS)) $(if $(LAYERS),--num-layers $(LAYERS)) $(FLAGS)' \
+	@$(MAKE) --no-print-directory benches $(if $(filter cuda,$(DEVICE)),cuda)
+	@JSON='$(JSON)' DEVICE='$(DEVICE)' CUDA_LIBRARY='$(CUDA_LIBRARY)' \
+		FLAGS='$(if $(REPS),--reps $(REPS)) $(if $(LAYERS),--num-layers $(LAYERS)) $(if $(MODEL),--model $(MODEL)) $(if $(TF32),--tf32) $(FLAGS)' \
 		bench/run.sh $(BUILD) $(B)
 
 # The program's own options go into BENCH_COMM.

@@ -181,6 +181,7 @@ static trine_status gpu_info(const device *d, cuda_info *info) {
     info->free_bytes = left;
     info->own_bytes = CUDA_SCRATCH * sizeof *s->scratch + CUDA_WORKSPACE;
     info->cache = (uint64_t)properties.l2CacheSize;
+    info->cublas = cuda_matmuls_version();
     info->sm = properties.major * 10 + properties.minor;
     info->multiprocessors = s->multiprocessors;
     return TRINE_OK;

@@ -243,6 +243,10 @@ trine_status cuda_matmuls_create(device *d) {
     return TRINE_OK;
 }
 
+int cuda_matmuls_version(void) {
+    return (int)cublasLtGetVersion();
+}
+
 void *cuda_matmuls_library(const device *d) {
     return cuda_of(d)->matmuls->handle;
 }
