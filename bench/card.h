@@ -1,18 +1,18 @@
-/* What differs between measuring processors and a GPU: how memory is filled that the processor cannot
- * touch, how long work takes that is done some time after its call, how large a cache is, and what the
- * card is. Where there is no GPU the host's clock and the machine's cache are meant.
+/* What differs between measuring processors and a GPU: how memory is filled that the processor
+ * cannot touch, how long work takes that is done some time after its call, how large a cache is,
+ * and what the card is. Where there is no GPU the host's clock and the machine's cache are meant.
  *
- * On a GPU a time is that between two marks in the device's queue (device/cuda/measure.h). It contains
- * the host's way to the first call when the queue is empty, so there is work in front and many calls
- * are timed at once. Cost: two marks a time. */
+ * On a GPU a time is that between two marks in the device's queue (device/cuda/measure.h). It
+ * contains the host's way to the first call when the queue is empty, so there is work in front and
+ * many calls are timed at once. Cost: two marks a time. */
 #ifndef TRINE_BENCH_CARD_H
 #define TRINE_BENCH_CARD_H
 
 #include "bench.h"
 #include "device/cuda_open.h"
 
-/* Dense peaks of an H100 SXM and an H200, flops a second (NVIDIA H100 Tensor Core GPU data sheet): what
- * utilisation is stated against, whatever the card. */
+/* Dense peaks of an H100 SXM and an H200, flops a second (NVIDIA H100 Tensor Core GPU data sheet):
+ * what utilisation is stated against, whatever the card. */
 #define CARD_PEAK_BF16 989e12
 #define CARD_PEAK_TF32 494.5e12
 #define CARD_PEAK_FP32 67e12
@@ -28,8 +28,8 @@ size_t card_cache(const device *d);
  * device's. */
 trine_status card_report(bench_report *r, const device *d);
 
-/* x (n) = number(0), number(1), ...; on a GPU again from 0 after some millions. Errors: TRINE_ENOMEM;
- * the device's. */
+/* x (n) = number(0), number(1), ...; on a GPU again from 0 after some millions. Errors:
+ * TRINE_ENOMEM; the device's. */
 trine_status card_fill(device *d, float *x, size_t n, float (*number)(size_t i));
 
 /* A stopwatch; one time at a time. */

@@ -1,10 +1,11 @@
 /* Everything in a step that is no matmul, operator by operator, on the model's own sizes
  * (operators.h), beside its limit, measured in between.
  *
- * What is bound by memory is held, on processors, against the triad a = b + s c (McCalpin, "STREAM",
- * 1995) with the same threads; it has 16 bytes an element, not STREAM's 12, because what is only
- * written is read first. On a GPU it is held against the device's own copy, bytes read and written.
- * Who reads an operand twice comes out below 1, who writes around the cache (as memset may) above.
+ * What is bound by memory is held, on processors, against the triad a = b + s c (McCalpin,
+ * "STREAM", 1995) with the same threads; it has 16 bytes an element, not STREAM's 12, because what
+ * is only written is read first. On a GPU it is held against the device's own copy, bytes read and
+ * written. Who reads an operand twice comes out below 1, who writes around the cache (as memset
+ * may) above.
  *
  * Attention is bound by arithmetic: flops of the triangle, 2 B T^2 C forward, twice that backward
  * (the recomputation is not counted), against the library's rate on a block's matmuls. */

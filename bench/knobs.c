@@ -113,8 +113,7 @@ double knobs_matmul_weights(const trine_model *m) {
     return m->num_layers * (4 * C * C + 2 * C * F) + V * C;
 }
 
-/* Of a name; NULL: they are nobody's. */
-static const char *known(const trine_model *m) {
+const char *knobs_known(const trine_model *m) {
     for (size_t n = 0; n < sizeof sizes / sizeof *sizes; n++) {
         trine_model u = *m;
         if (knobs_preset(&u, sizes[n].preset) == TRINE_OK && m->num_layers == u.num_layers &&
@@ -125,17 +124,16 @@ static const char *known(const trine_model *m) {
     return NULL;
 }
 
-const char *knobs_model_text(const trine_model *m) {
-    const char *text = known(m);
-    return text ? text : "NOT GPT-2 124M, a quick look only";
-}
-
 void knobs_report(const knobs *k, bench_report *r) {
     const trine_model *m = &k->model;
-    bench_note(r, "   %s: %d layer%s, hidden %d, heads %d, vocabulary %d, micro-batch %d samples",
-               knobs_model_text(m), m->num_layers, m->num_layers == 1 ? "" : "s", m->hidden_size,
-               m->num_attention_heads, m->vocab_size, k->batch);
-    bench_figure(r, "real_size", known(m) != NULL);
+    const char *known = knobs_known(m);
+    char batch[64] = "";
+    if (k->batch) snprintf(batch, sizeof batch, ", micro-batch %d samples", k->batch);
+    bench_note(r, "   %s: %d layer%s, hidden %d, heads %d, vocabulary %d%s",
+               known ? known : "NOT GPT-2 124M, a quick look only", m->num_layers,
+               m->num_layers == 1 ? "" : "s", m->hidden_size, m->num_attention_heads, m->vocab_size,
+               batch);
+    bench_figure(r, "real_size", known != NULL);
     bench_figure(r, "layers", m->num_layers);
     bench_figure(r, "matmul_weights", knobs_matmul_weights(m));
 }

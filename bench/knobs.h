@@ -1,7 +1,7 @@
 /* The command line of the benchmark programs, and the model that they measure: GPT-2 124M with a
- * micro-batch of 4 samples, unless the knobs make it another, or smaller for a quick look (the report
- * then says so). Knobs are in options' words; a program that has no use for one accepts and ignores
- * it. */
+ * micro-batch of 4 samples, unless the knobs make it another, or smaller for a quick look (the
+ * report then says so). Knobs are in options' words; a program that has no use for one accepts and
+ * ignores it. */
 #ifndef TRINE_BENCH_KNOBS_H
 #define TRINE_BENCH_KNOBS_H
 
@@ -31,8 +31,8 @@ trine_status knobs_parse(knobs *k, int argc, char **argv, const char *about);
 trine_status knobs_host_only(const knobs *k, const char *what);
 /* Says which model it is, and when it has no name. */
 void knobs_report(const knobs *k, bench_report *r);
-/* "GPT-2 124M", or that it is none. Pure. */
-const char *knobs_model_text(const trine_model *m);
+/* "GPT-2 124M"; NULL for sizes that have no name. Pure. */
+const char *knobs_known(const trine_model *m);
 /* Sets the sizes but seq_length. Errors: TRINE_EINVAL. */
 trine_status knobs_preset(trine_model *m, const char *name);
 /* N of 6N + 6LCT: the weights of all matmuls, the head's too (embeddings are no matmul). Pure. */

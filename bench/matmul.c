@@ -1,11 +1,11 @@
-/* The limit: the library's rate on every matmul of a training step, product by product, and summed as
- * often as a step runs each. products.h says how it is measured. The library is oneDNN on processors,
- * cuBLASLt on a GPU, where the device's own operators stand beside it.
+/* The limit: the library's rate on every matmul of a training step, product by product, and summed
+ * as often as a step runs each. products.h says how it is measured. The library is oneDNN on
+ * processors, cuBLASLt on a GPU, where the device's own operators stand beside it.
  *
  * Flops of a training step are counted 6N + 6LCT a token: N the weights of all matmuls (the head's
- * too, the embeddings' not), two flops each in the forward pass and four in the backward pass; 6LCT
- * what causal attention needs, the triangle only (Narayanan et al. 2021, appendix). The matmuls of
- * this table are the 6N. */
+ * too, the embeddings' not), two flops each in the forward pass and four in the backward pass;
+ * 6LCT what causal attention needs, the triangle only (Narayanan et al. 2021, appendix). The
+ * matmuls of this table are the 6N. */
 #include <stdio.h>
 
 #include "base/status.h"
@@ -145,7 +145,7 @@ static trine_status measure(bench_report *r, const knobs *k, int seq) {
 static trine_status report_card(bench_report *r, const knobs *k) {
     device *d;
     if (!card_is(&k->device)) return TRINE_OK;
-    TRY(device_open_with(&d, &k->device));
+    TRY(status_user(device_open_with(&d, &k->device)));
     trine_status status = card_report(r, d);
     device_close(&d);
     if (status == TRINE_OK)

@@ -103,14 +103,14 @@ trine_status operators_attention_backward(place *p, size_t at) {
                                    p->B, p->T, p->H, p->C / p->H);
 }
 
-/* Elements: read (what is updated in place too), written, and of these the fresh ones, which were not
- * read. */
+/* Elements: read (what is updated in place too), written, and of these the fresh ones, which were
+ * not read. */
 typedef struct {
     double read, written, fresh;
 } moved;
 
-/* Memory's part of it: where a line is read before it is written (write-allocate), all that is fresh
- * counts twice. GPUs write without reading. */
+/* Memory's part of it: where a line is read before it is written (write-allocate), all that is
+ * fresh counts twice. GPUs write without reading. */
 static double touched(const place *p, moved m) {
     return m.read + m.written + (p->dev->memory->host ? m.fresh : 0);
 }
@@ -213,7 +213,7 @@ static trine_status take_small(place *p) {
 }
 
 static trine_status fill(place *p, const knobs *k, size_t T) {
-    TRY(device_open_with(&p->dev, &k->device));
+    TRY(status_user(device_open_with(&p->dev, &k->device)));
     set_sizes(p, k, T);
     for (int i = 0; i < POOLS; i++) {
         TRY(take(p, &p->pool[i], p->count[i]));

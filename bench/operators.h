@@ -1,11 +1,11 @@
-/* Everything in a step that is no matmul, operator by operator, ready to be called again and again on
- * the model's own sizes: buffers in the device's memory, and what each call has to move.
+/* Everything in a step that is no matmul, operator by operator, ready to be called again and again
+ * on the model's own sizes: buffers in the device's memory, and what each call has to move.
  *
- * Buffers are pools of at least four times the last-level cache (the GPU's own on a GPU): an operator
- * is called with operands that begin at some element of them, so that each call finds others than the
- * one before. Bytes are those that memory must move when each operand is read or written once; on a
- * processor what is only written counts twice, because its line is read first (write-allocate), on a
- * GPU it does not. */
+ * Buffers are pools of at least four times the last-level cache (the GPU's own on a GPU): an
+ * operator is called with operands that begin at some element of them, so that each call finds
+ * others than the one before. Bytes are those that memory must move when each operand is read or
+ * written once; on a processor what is only written counts twice, because its line is read first
+ * (write-allocate), on a GPU it does not. */
 #ifndef TRINE_BENCH_OPERATORS_H
 #define TRINE_BENCH_OPERATORS_H
 

@@ -12,7 +12,6 @@
  *   - REDUCE, TIE, NORM, UPDATE, GATHER break the order at the end of a step, or the sums of
  *     micro-batches are added in another order than theirs
  *   - a program declares buffers that it never uses
- *
  *   - a group has a member that is no message, stands alone or is with another neighbour
  *
  * In a program for ONE_QUEUE a message blocks its stage until the other side has come to its own,

@@ -32,8 +32,8 @@ typedef enum {
 /* The kinds below this one compute on processors, in the host's memory, and are always there. */
 #define DEVICE_HOST_KINDS DEVICE_CUDA
 
-/* How matrices of fp32 are multiplied: DEVICE_TF32 rounds the factors to 10 bits of mantissa and adds
- * in fp32 (NVIDIA, "A100 Tensor Core GPU architecture", 2020); cuda only. */
+/* How matrices of fp32 are multiplied: DEVICE_TF32 rounds the factors to 10 bits of mantissa and
+ * adds in fp32 (NVIDIA, "A100 Tensor Core GPU architecture", 2020); cuda only. */
 typedef enum { DEVICE_FP32, DEVICE_TF32 } device_precision;
 
 struct ops;

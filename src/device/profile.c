@@ -35,8 +35,8 @@ static void note(device_profile *p, device_timed which, uint64_t since, uint64_t
     p->ns += ns;
 }
 
-/* An operator that may return before it is done is waited for, unless there are marks around it: its
- * time is its own then. */
+/* An operator that may return before it is done is waited for, unless there are marks around it:
+ * its time is its own then. */
 static trine_status finish(device_profile *p) {
     return p->inner->memory->host || p->spans ? TRINE_OK : device_wait(p->inner);
 }

@@ -260,12 +260,6 @@ static void check_layout(const trine_config *c, bool dp_left, int ranks, fault_l
     check_ranks(l, dp_left, ranks, f);
 }
 
-/* NCCL's calls go into one queue a device; whether there will be any only the GPUs know. */
-static bool may_use_nccl(const trine_parallel *p) {
-    return p->device && strcmp(p->device, "cuda") == 0 &&
-           (p->transport == TRINE_TRANSPORT_AUTO || p->transport == TRINE_TRANSPORT_NCCL);
-}
-
 /* dp 0 becomes what is left of the ranks; sizes left at 0 get their defaults. */
 static void fill_in(trine_config *c, int ranks) {
     trine_layout *l = &c->parallel.layout;
@@ -280,7 +274,6 @@ static void fill_in(trine_config *c, int ranks) {
         (long long)c->micro_batch_size * l->dp <= INT32_MAX)
         c->global_batch_size = c->micro_batch_size * l->dp;
     if (!c->optimizer.lr_decay_iters) c->optimizer.lr_decay_iters = c->train_iters;
-    c->parallel.one_queue |= may_use_nccl(&c->parallel);
 }
 
 /* ---- The nearest layouts that work ---- */

@@ -445,6 +445,7 @@ trine_status exec_run(exec *e, const program *p, exec_step *step) {
     comm_activity(world, describe, e);
     trine_status status = run_program(e);
     comm_activity(world, NULL, NULL);
+    comm_position(world, COMM_NOWHERE);
     TRY(status);
     return e->audit && !p->spec->forward_only ? replicas_agree(e->h, e->dev, e->mesh) : TRINE_OK;
 }

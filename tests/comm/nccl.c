@@ -61,7 +61,7 @@ static void groups_are_chosen(void **state) {
     int n = trine_world_size(harness_world), own = trine_world_rank(harness_world);
     (void)enter_apart(false, BYTES);
     expect_transport(TRINE_DP, "nccl");
-    expect_transport(TRINE_NODE, "staged shm");
+    expect_transport(TRINE_NODE, "shm");
     expect_transport(TRINE_TP, "self");
     assert_false(comm_gpu_stages(mesh));
     leave();

@@ -40,6 +40,7 @@ static struct {
     const emu_kernel *kernel; /* NULL: none runs */
     int threads, begun, returned, at_barrier;
     enum order order;
+    bool newest; /* of those that can go on, the one that came last goes first, not the oldest */
     int offset;             /* begin.. are taken from here on, round about */
     int begin[EMU_THREADS]; /* numbers of threads, in the order in which they begin */
     int ready[EMU_THREADS]; /* a ring of those that could go on */
@@ -56,7 +57,7 @@ static int number_of(const thread *t) {
     return (int)(t - threads);
 }
 
-/* ---- Faults ------------------------------------------------------------------------------------ */
+/* ---- Faults ---------------------------------------------------------------------------------- */
 
 void emu_where(char *text, size_t size) {
     text[0] = '\0';
@@ -113,7 +114,7 @@ static void report_stuck(void) {
         b.returned, b.threads, b.at_barrier, one, other);
 }
 
-/* ---- Who runs ---------------------------------------------------------------------------------- */
+/* ---- Who runs -------------------------------------------------------------------------------- */
 
 static void make_ready(thread *t) {
     t->state = RUNNING;
@@ -127,9 +128,10 @@ static thread *choose(void) {
     if (begins &&
         (b.ready_count == 0 || b.order == BEGIN_FIRST || (b.order == EITHER && emu_random(2))))
         return NULL;
+    b.ready_count--;
+    if (b.newest) return &threads[b.ready[(b.first_ready + b.ready_count) % EMU_THREADS]];
     thread *t = &threads[b.ready[b.first_ready]];
     b.first_ready = (b.first_ready + 1) % EMU_THREADS;
-    b.ready_count--;
     return t;
 }
 
@@ -209,7 +211,7 @@ static void wait(const char *file, int line, thread_state state) {
     change(&t->on->at, to->at);
 }
 
-/* ---- Barriers and exchanges -------------------------------------------------------------------- */
+/* ---- Barriers and exchanges ------------------------------------------------------------------ */
 
 static void release_barrier(void) {
     uint32_t from = emu_random((uint32_t)b.threads);
@@ -228,7 +230,7 @@ void emu_barrier(const char *file, int line) {
         first_file = file;
         first_line = line;
     }
-    if (line != first_line || strcmp(file, first_file) != 0)
+    if (line != first_line || (file != first_file && strcmp(file, first_file) != 0))
         emu_fault("one thread is at __syncthreads at %s:%d, another at %s:%d", first_file,
                   first_line, file, line);
     if (++b.at_barrier == b.threads)
@@ -319,7 +321,7 @@ uint64_t emu_exchange(emu_exchange_kind kind, unsigned mask, uint64_t value, int
     return t->result;
 }
 
-/* ---- A block ----------------------------------------------------------------------------------- */
+/* ---- A block --------------------------------------------------------------------------------- */
 
 /* Threads in any order, or warp by warp. */
 static void shuffle_begin(void) {
@@ -358,6 +360,7 @@ void emu_run_block(uint3 index) {
     blockIdx = index;
     b.begun = b.returned = b.at_barrier = b.first_ready = b.ready_count = 0;
     b.order = (order)emu_random(ORDERS);
+    b.newest = emu_random(2); /* then a warp runs ahead of the others until a barrier stops it */
     b.offset = (int)emu_random((uint32_t)b.threads);
     for (int i = 0; i < b.threads; i++) threads[i].state = UNSTARTED;
     change(&b.outside, idle_fiber()->at);

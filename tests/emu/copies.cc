@@ -1,5 +1,6 @@
 /* Copies and fills, as operations of a stream: both ends are read and written when the operation
- * runs, those of the host too. (CUDA may copy from memory that is not pinned at once; it need not.) */
+ * runs, those of the host too. (CUDA may copy from memory that is not pinned at once; it need
+ * not.) */
 #include "emu.h"
 
 #include <stdlib.h>

@@ -9,7 +9,7 @@
 static int current;
 static cudaError_t last;
 
-/* ---- Settings and random numbers --------------------------------------------------------------- */
+/* ---- Settings and random numbers ------------------------------------------------------------- */
 
 uint64_t emu_setting(const char *name, uint64_t otherwise) {
     char full[64];
@@ -40,7 +40,7 @@ uint32_t emu_random(uint32_t n) {
     return (uint32_t)(((mix(state += 0x9e3779b97f4a7c15u) >> 32) * n) >> 32);
 }
 
-/* ---- Errors ------------------------------------------------------------------------------------ */
+/* ---- Errors ---------------------------------------------------------------------------------- */
 
 cudaError_t emu_error(cudaError_t error) {
     if (error != cudaSuccess) last = error;
@@ -89,7 +89,7 @@ void emu_fault(const char *format, ...) {
     abort();
 }
 
-/* ---- The machine ------------------------------------------------------------------------------- */
+/* ---- The machine ----------------------------------------------------------------------------- */
 
 /* What a program is told that has no GPU, or a driver that is too old. */
 static cudaError_t machine(int *count) {

@@ -1,6 +1,6 @@
 /* TEST np=0 */
-/* Memory under the emulation, and the machine that it pretends to be: what only a GPU may touch, what
- * nobody may touch, and what a program is refused. */
+/* Memory under the emulation, and the machine that it pretends to be: what only a GPU may touch,
+ * what nobody may touch, and what a program is refused. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -38,7 +38,7 @@ static void new_memory_is_nan(void **state) {
     free(host);
 }
 
-/* ---- Who may touch it -------------------------------------------------------------------------- */
+/* ---- Who may touch it ------------------------------------------------------------------------ */
 
 static volatile float seen;
 
@@ -100,7 +100,7 @@ static void kernels_stay_within_it(void **state) {
     DIES(kernel_writes_freed, "emu: illegal access", "4000 bytes of device memory that were freed");
 }
 
-/* ---- Copies ------------------------------------------------------------------------------------ */
+/* ---- Copies ---------------------------------------------------------------------------------- */
 
 static float host[2 * N];
 
@@ -167,7 +167,7 @@ static void copies_of_unpinned_memory_are_counted(void **state) {
     assert_int_equal(cudaDeviceSynchronize(), cudaSuccess);
 }
 
-/* ---- The machine ------------------------------------------------------------------------------- */
+/* ---- The machine ----------------------------------------------------------------------------- */
 
 static void memory_comes_to_an_end(void **state) {
     (void)state;

@@ -3,8 +3,8 @@
  *
  * The engine: every stream is a list of operations. Nothing runs until somebody needs it: a
  * synchronisation runs its stream's operations up to there and what those wait for; a query runs a
- * few at random. In between it may, by the seed, run any operation of any stream that is first in its
- * stream and waits for no event. Invariant: device memory is open (readable, writable) while an
+ * few at random. In between it may, by the seed, run any operation of any stream that is first in
+ * its stream and waits for no event. Invariant: device memory is open (readable, writable) while an
  * operation runs, and closed at all other times.
  *
  * Cost: a kernel's thread without barriers is a call; one with barriers has a stack, and changes it
@@ -21,7 +21,7 @@
 extern "C" {
 #endif
 
-/* ---- For emulated libraries -------------------------------------------------------------------- */
+/* ---- For emulated libraries ------------------------------------------------------------------ */
 
 typedef void (*emu_run_fn)(void *context);
 typedef bool (*emu_step_fn)(void *context); /* true: done, not to be called again */
@@ -44,7 +44,7 @@ __attribute__((format(printf, 1, 2), noreturn)) void emu_fault(const char *forma
 /* Records what the call returns, for cudaGetLastError. */
 cudaError_t emu_error(cudaError_t error);
 
-/* ---- For tests --------------------------------------------------------------------------------- */
+/* ---- For tests ------------------------------------------------------------------------------- */
 
 /* From here on everything random is drawn from this. */
 void emu_seed(uint64_t seed);
@@ -60,13 +60,14 @@ void emu_catch_signals(void);
 /* The n-th operation from now fails with this error, and everything after it; 0 forgets. */
 void emu_fail(uint64_t n, cudaError_t error);
 
-/* ---- For the engine's own files ---------------------------------------------------------------- */
+/* ---- For the engine's own files -------------------------------------------------------------- */
 
 /* A number in [0, n), n > 0. */
 uint32_t emu_random(uint32_t n);
 /* The machine, from the environment: TRINE_EMU_`name`. */
 uint64_t emu_setting(const char *name, uint64_t otherwise);
-/* memory.cc: see the invariant above. Between these two a piece of it is opened when it is touched. */
+/* memory.cc: see the invariant above. Between these two a piece of it is opened when it is
+ * touched. */
 void emu_memory_open(void);
 void emu_memory_close(void);
 /* Opens the piece around p if there is one that may be opened; for signals.cc. */

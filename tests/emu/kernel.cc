@@ -36,7 +36,7 @@ void *emu_shared_memory(void) {
     return shared_now;
 }
 
-/* ---- What is refused --------------------------------------------------------------------------- */
+/* ---- What is refused ------------------------------------------------------------------------- */
 
 static size_t allowed_shared(const void *kernel) {
     for (allowed *a = all_allowed; a; a = a->next)
@@ -68,7 +68,7 @@ static cudaError_t check_launch(const void *kernel, dim3 grid, size_t shared) {
     return shared > allowed_shared(kernel) ? cudaErrorInvalidValue : cudaSuccess;
 }
 
-/* ---- Running ----------------------------------------------------------------------------------- */
+/* ---- Running --------------------------------------------------------------------------------- */
 
 static void make_shared(void) {
     size_t bytes = (SHARED_BYTES + PAGE - 1) / PAGE * PAGE;

@@ -31,7 +31,7 @@ static int tear_down(void **state) {
     return cudaFree(x) || cudaFree(y) || cudaStreamDestroy(stream);
 }
 
-/* ---- Indices ----------------------------------------------------------------------------------- */
+/* ---- Indices --------------------------------------------------------------------------------- */
 
 static void every_thread_runs_once_at_its_place(void **state) {
     (void)state;
@@ -48,7 +48,7 @@ static void every_thread_runs_once_at_its_place(void **state) {
     cudaFree(places);
 }
 
-/* ---- Barriers ---------------------------------------------------------------------------------- */
+/* ---- Barriers -------------------------------------------------------------------------------- */
 
 /* The number of seeds for which the result is not the one that a GPU must give. */
 static int wrong(launch_fn launch, barriers which, unsigned flip, float plus) {
@@ -72,8 +72,8 @@ static void barriers_order(void **state) {
     assert_int_equal(wrong(launch_warps, BARRIER, 31, 0), 0);
 }
 
-/* Unwritten shared memory is NaN, or what another block left: the first is wrong whatever the order,
- * the others in most. */
+/* Unwritten shared memory is NaN, or what another block left: the first is wrong whatever the
+ * order, the others in most. */
 static void missing_barriers_show(void **state) {
     (void)state;
     assert_int_equal(wrong(launch_reverse, NO_BARRIER, BLOCK - 1, 0), SEEDS);
@@ -104,7 +104,7 @@ static void shared_memory_is_nan_at_first(void **state) {
     }
 }
 
-/* ---- Shuffles ---------------------------------------------------------------------------------- */
+/* ---- Shuffles -------------------------------------------------------------------------------- */
 
 /* CUDA C++ Programming Guide, "Warp shuffle functions". */
 static int source(int lane, shuffles which, int operand, int width) {
@@ -172,7 +172,7 @@ static void votes_are_counted(void **state) {
     }
 }
 
-/* ---- What it costs ----------------------------------------------------------------------------- */
+/* ---- What it costs --------------------------------------------------------------------------- */
 
 /* Into the block and out of it. */
 static void threads_without_barriers_change_no_stack(void **state) {
@@ -183,7 +183,7 @@ static void threads_without_barriers_change_no_stack(void **state) {
     assert_int_equal(emu_switches() - before, 2 * BLOCKS);
 }
 
-/* ---- What ends the process --------------------------------------------------------------------- */
+/* ---- What ends the process ------------------------------------------------------------------- */
 
 #define CHILD(name, ...)                                                                           \
     static void name(void) {                                                                       \
@@ -238,7 +238,7 @@ static void accesses_that_the_hardware_refuses(void **state) {
     DIES(outside_shared, "kernel outside_shared");
 }
 
-/* ---- What a launch is refused ------------------------------------------------------------------ */
+/* ---- What a launch is refused ---------------------------------------------------------------- */
 
 static void refused_launches_are_errors(void **state) {
     (void)state;

@@ -32,7 +32,7 @@ void launch_places(cudaStream_t stream, place *y, dim3 grid, dim3 block) {
     GO(places, grid, block, 0)(y);
 }
 
-/* ---- Shared memory ----------------------------------------------------------------------------- */
+/* ---- Shared memory --------------------------------------------------------------------------- */
 
 static __global__ void reverse(float *y, const float *x, barriers which) {
     __shared__ float s[BLOCK];
@@ -101,7 +101,7 @@ void launch_shared(cudaStream_t stream, float *y, int n) {
     GO(shared, 1, n, (size_t)n * sizeof(float))(y);
 }
 
-/* ---- Shuffles and votes ------------------------------------------------------------------------ */
+/* ---- Shuffles and votes ---------------------------------------------------------------------- */
 
 template <typename T>
 static __device__ T shuffled(T value, shuffles which, int operand, int width) {
@@ -152,7 +152,7 @@ void launch_votes(cudaStream_t stream, unsigned *y, const int *x) {
     GO(votes, 1, 32, 0)(y, x);
 }
 
-/* ---- Wrong ones -------------------------------------------------------------------------------- */
+/* ---- Wrong ones ------------------------------------------------------------------------------ */
 
 static __global__ void early_return() {
     if (threadIdx.x == 7) return;

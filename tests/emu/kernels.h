@@ -1,5 +1,5 @@
-/* Kernels for the emulation's own tests, right ones and wrong ones; kernels.cu has them. Each launch
- * is one kernel on `stream`; x and y are the device's. */
+/* Kernels for the emulation's own tests, right ones and wrong ones; kernels.cu has them. Each
+ * launch is one kernel on `stream`; x and y are the device's. */
 #ifndef TRINE_TESTS_EMU_KERNELS_H
 #define TRINE_TESTS_EMU_KERNELS_H
 

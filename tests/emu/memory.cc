@@ -53,7 +53,7 @@ static allocation *add(enum kind kind, void *start, size_t bytes, char *map, siz
     return allocations = a;
 }
 
-/* ---- Open and closed --------------------------------------------------------------------------- */
+/* ---- Open and closed ------------------------------------------------------------------------- */
 
 /* Piece i of an allocation is [map + i * POISON_BYTES, ...), the last one may be shorter. */
 static struct {
@@ -100,7 +100,7 @@ void emu_memory_close(void) {
     emu_signals_end();
 }
 
-/* ---- Device ------------------------------------------------------------------------------------ */
+/* ---- Device ---------------------------------------------------------------------------------- */
 
 static void make_poison(void) {
     poison = memfd_create("emu-poison", MFD_CLOEXEC);
@@ -191,7 +191,7 @@ cudaError_t cudaDeviceReset(void) {
     return emu_drain();
 }
 
-/* ---- Host -------------------------------------------------------------------------------------- */
+/* ---- Host ------------------------------------------------------------------------------------ */
 
 /* Pinned, full of NaNs, with a page behind that nobody may touch. */
 cudaError_t cudaHostAlloc(void **p, size_t bytes, unsigned) {
@@ -240,7 +240,7 @@ cudaError_t cudaHostUnregister(void *p) {
     return error;
 }
 
-/* ---- What is where ----------------------------------------------------------------------------- */
+/* ---- What is where --------------------------------------------------------------------------- */
 
 bool emu_is_device(const void *p) {
     return space && (char *)p >= space && (char *)p < space + ADDRESSES;

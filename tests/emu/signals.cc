@@ -1,5 +1,5 @@
-/* Faults of memory: those that open a piece of the device's memory when something on the device first
- * touches it, and those that end the process, after a sentence about who touched what. */
+/* Faults of memory: those that open a piece of the device's memory when something on the device
+ * first touches it, and those that end the process, after a sentence about who touched what. */
 #include "emu.h"
 
 #include <signal.h>

@@ -77,7 +77,7 @@ static double now(void) {
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* ---- Adding ------------------------------------------------------------------------------------ */
+/* ---- Adding ---------------------------------------------------------------------------------- */
 
 static void release(record *r) {
     if (--r->owners == 0) free(r);
@@ -149,7 +149,7 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void 
     return cudaSuccess;
 }
 
-/* ---- Running ----------------------------------------------------------------------------------- */
+/* ---- Running --------------------------------------------------------------------------------- */
 
 static void call_host(operation *op) {
     emu_memory_close();
@@ -267,7 +267,7 @@ cudaError_t emu_drain(void) {
     return emu_error(sticky);
 }
 
-/* ---- Streams ----------------------------------------------------------------------------------- */
+/* ---- Streams --------------------------------------------------------------------------------- */
 
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned flags, int) {
     *stream = NULL;
@@ -312,7 +312,7 @@ cudaError_t cudaDeviceSynchronize(void) {
     return emu_drain();
 }
 
-/* ---- Events ------------------------------------------------------------------------------------ */
+/* ---- Events ---------------------------------------------------------------------------------- */
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags) {
     *event = NULL;

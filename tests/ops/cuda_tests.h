@@ -53,7 +53,7 @@ static void repeated_runs_change_no_bit(void **state) {
     staged_close(&d);
 }
 
-/* ---- Memory ------------------------------------------------------------------------------------ */
+/* ---- Memory ---------------------------------------------------------------------------------- */
 
 static void memory_is_zero_and_aligned(void **state) {
     (void)state;

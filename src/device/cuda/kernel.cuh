@@ -3,9 +3,9 @@
  *
  * `real` is the compute type, what a `void *` of ops.h points to. A kernel reads and writes it
  * through load and store only, and computes in float; a 16-bit type is two more overloads of each.
- * A kernel with columns is a template over VECTOR: true promises that every row begins at a multiple
- * of 16 bytes and is a multiple of four long, so that four elements are one load. The same thread
- * has the same elements either way: addresses change no bit.
+ * A kernel with columns is a template over VECTOR: true promises that every row begins at a
+ * multiple of 16 bytes and is a multiple of four long, so that four elements are one load. The same
+ * thread has the same elements either way: addresses change no bit.
  *
  * A team is blockDim.x threads, whole warps, that share a row; a block has blockDim.y teams. The
  * number of warps in a team is a function of the row's length. Invariant: the order of every sum
@@ -19,7 +19,7 @@
 
 typedef float real;
 
-/* ---- Four elements ----------------------------------------------------------------------------- */
+/* ---- Four elements --------------------------------------------------------------------------- */
 
 typedef struct {
     float at[4];
@@ -77,7 +77,7 @@ static inline bool cuda_aligned(const void *p) {
  * registers and waits for each load instead. The grids below are made of the same `blocks`. */
 #define AT_ONCE(threads, blocks) __launch_bounds__(threads, blocks)
 
-/* ---- Sums -------------------------------------------------------------------------------------- */
+/* ---- Sums ------------------------------------------------------------------------------------ */
 
 /* The most warps that a team may have. */
 #define TEAM_WARPS 16
@@ -110,7 +110,7 @@ static inline __device__ float team_sum(float x, float *area) {
     return x;
 }
 
-/* ---- Grids ------------------------------------------------------------------------------------- */
+/* ---- Grids ----------------------------------------------------------------------------------- */
 
 static inline size_t cuda_ceil(size_t n, size_t by) {
     return (n + by - 1) / by;
@@ -143,7 +143,7 @@ static inline cuda_plane cuda_plane_of(const device *d, size_t rows, size_t colu
     return {dim3((unsigned)across, (unsigned)down), dim3(threads)};
 }
 
-/* ---- Sums in two passes (pieces.cu) ------------------------------------------------------------ */
+/* ---- Sums in two passes (pieces.cu) ---------------------------------------------------------- */
 
 /* How the rows of a (T, N) matrix are cut for column sums whose pieces lie in cuda_state.scratch:
  * `count` pieces of `rows` rows, the last one shorter. Depends on T and N alone. N >= 1, T >= 1. */

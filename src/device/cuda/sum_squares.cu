@@ -1,5 +1,5 @@
-/* In double: blocks of SUM_SQUARES_BLOCK, then the sum of the blocks' sums. A thread block takes one
- * such block at a time, all of it in flight at once. */
+/* In double: blocks of SUM_SQUARES_BLOCK, then the sum of the blocks' sums. A thread block takes
+ * one such block at a time, all of it in flight at once. */
 #include "device/cuda/kernel.cuh"
 
 #define THREADS 128
@@ -11,7 +11,8 @@
 
 /* pieces (count); block p has the elements [p * SUM_SQUARES_BLOCK, ...) of x (n). */
 template <bool VECTOR>
-static __global__ AT_ONCE(THREADS, BLOCKS) void sum_squares_kernel(double *pieces, const float *x, size_t n, size_t count) {
+static __global__ AT_ONCE(THREADS, BLOCKS)
+void sum_squares_kernel(double *pieces, const float *x, size_t n, size_t count) {
     __shared__ double area[2][THREADS / WARP];
     int turn = 0;
     for (size_t p = blockIdx.x; p < count; p += gridDim.x, turn = !turn) {

@@ -2,8 +2,8 @@
  * warps to a row; probabilities exist in registers only.
  *
  * A vocabulary is seldom a multiple of four (GPT-2's is 50257), and then rows begin anywhere. So
- * threads read single elements, side by side, BATCH of them in flight each; the team's size is known
- * to the compiler, so that they are at fixed distances. expf is the accurate one (1 ulp): 13
+ * threads read single elements, side by side, BATCH of them in flight each; the team's size is
+ * known to the compiler, so that they are at fixed distances. expf is the accurate one (1 ulp): 13
  * instructions an element in xent_sums, where an H200's bandwidth leaves room for some 28. */
 #include <math.h>
 
@@ -56,9 +56,8 @@ static inline __device__ float team_max(float x, float *area) {
 }
 
 template <unsigned TEAM>
-static __global__ AT_ONCE(THREADS, BLOCKS) void xent_max_kernel(float *max, const real *logits,
-                                                                    size_t T, size_t V,
-                                                                    unsigned valid) {
+static __global__ AT_ONCE(THREADS, BLOCKS)
+void xent_max_kernel(float *max, const real *logits, size_t T, size_t V, unsigned valid) {
     __shared__ float area[2][THREADS / WARP];
     int turn = 0;
     EACH_ROW(t, bound) {
@@ -84,9 +83,9 @@ static inline __device__ unsigned target_column(int32_t target, int32_t first, u
 }
 
 template <unsigned TEAM>
-static __global__ AT_ONCE(THREADS, BLOCKS) void xent_sums_kernel(
-    float *sums, const real *logits, const float *max, const int32_t *targets, int32_t first,
-    size_t T, size_t V, unsigned valid) {
+static __global__ AT_ONCE(THREADS, BLOCKS)
+void xent_sums_kernel(float *sums, const real *logits, const float *max, const int32_t *targets,
+                      int32_t first, size_t T, size_t V, unsigned valid) {
     __shared__ float area[2][THREADS / WARP];
     int turn = 0;
     EACH_ROW(t, bound) {
@@ -112,9 +111,9 @@ static __global__ AT_ONCE(THREADS, BLOCKS) void xent_sums_kernel(
 }
 
 template <unsigned TEAM>
-static __global__ AT_ONCE(THREADS, BLOCKS) void xent_backward_kernel(
-    real *logits, const float *max, const float *sums, const int32_t *targets, int32_t first,
-    float scale, size_t T, size_t V, unsigned valid) {
+static __global__ AT_ONCE(THREADS, BLOCKS)
+void xent_backward_kernel(real *logits, const float *max, const float *sums, const int32_t *targets,
+                          int32_t first, float scale, size_t T, size_t V, unsigned valid) {
     EACH_ROW(t, bound) {
         if (t >= T) continue;
         real *row = logits + t * V;
@@ -154,12 +153,8 @@ trine_status cuda_xent_max(device *d, float *max, const void *logits, size_t T, 
                            size_t valid) {
     if (T == 0) return TRINE_OK;
     shape s = shape_of(d, T, valid);
-    if (s.warps)
-        LAUNCH(d, xent_max_kernel<WARP>, s.grid, s.block, 0)
-        (max, (const real *)logits, T, V, (unsigned)valid);
-    else
-        LAUNCH(d, xent_max_kernel<THREADS>, s.grid, s.block, 0)
-        (max, (const real *)logits, T, V, (unsigned)valid);
+    auto kernel = s.warps ? xent_max_kernel<WARP> : xent_max_kernel<THREADS>;
+    LAUNCH(d, kernel, s.grid, s.block, 0)(max, (const real *)logits, T, V, (unsigned)valid);
     return LAUNCHED(xent_max_kernel);
 }
 
@@ -168,12 +163,9 @@ trine_status cuda_xent_sums(device *d, float *sums, const void *logits, const fl
                             size_t valid) {
     if (T == 0) return TRINE_OK;
     shape s = shape_of(d, T, valid);
-    if (s.warps)
-        LAUNCH(d, xent_sums_kernel<WARP>, s.grid, s.block, 0)
-        (sums, (const real *)logits, max, targets, first, T, V, (unsigned)valid);
-    else
-        LAUNCH(d, xent_sums_kernel<THREADS>, s.grid, s.block, 0)
-        (sums, (const real *)logits, max, targets, first, T, V, (unsigned)valid);
+    auto kernel = s.warps ? xent_sums_kernel<WARP> : xent_sums_kernel<THREADS>;
+    LAUNCH(d, kernel, s.grid, s.block, 0)
+    (sums, (const real *)logits, max, targets, first, T, V, (unsigned)valid);
     return LAUNCHED(xent_sums_kernel);
 }
 
@@ -182,16 +174,13 @@ trine_status cuda_xent_backward(device *d, void *logits, const float *max, const
                                 size_t V, size_t valid) {
     if (T == 0 || V == 0) return TRINE_OK;
     shape s = shape_of(d, T, valid);
-    if (s.warps)
-        LAUNCH(d, xent_backward_kernel<WARP>, s.grid, s.block, 0)
-        ((real *)logits, max, sums, targets, first, scale, T, V, (unsigned)valid);
-    else
-        LAUNCH(d, xent_backward_kernel<THREADS>, s.grid, s.block, 0)
-        ((real *)logits, max, sums, targets, first, scale, T, V, (unsigned)valid);
+    auto kernel = s.warps ? xent_backward_kernel<WARP> : xent_backward_kernel<THREADS>;
+    LAUNCH(d, kernel, s.grid, s.block, 0)
+    ((real *)logits, max, sums, targets, first, scale, T, V, (unsigned)valid);
     return LAUNCHED(xent_backward_kernel);
 }
 
-/* ---- The loss ---------------------------------------------------------------------------------- */
+/* ---- The loss -------------------------------------------------------------------------------- */
 
 #define TERMS 256
 
