@@ -303,7 +303,7 @@ static void start_wires(job *j, const part *p) {
         int bytes = (int)(sizeof(header) + w->bytes), to = c->members[w->peer];
         MPI_Request *request = &j->requests[j->request_count++];
         if (w->sends)
-            MPI_Isend(w->data, bytes, MPI_BYTE, to, c->tag + 2, MPI_COMM_WORLD, request);
+            MPI_Issend(w->data, bytes, MPI_BYTE, to, c->tag + 2, MPI_COMM_WORLD, request);
         else
             MPI_Irecv(w->data, bytes, MPI_BYTE, to, c->tag + 2, MPI_COMM_WORLD, request);
     }
