@@ -397,8 +397,8 @@ typedef struct {
     bool serial;          /* finish each instruction, but for sends, before the next (bisecting) */
     bool ordered_reductions; /* NCCL moves addends, and they are added in rank order: the bits that
                                 any other transport gives; under audit always */
-    bool one_queue;       /* programs for a transport with one in-order queue a device: neighbouring
-                             messages in groups. The others run them, too, and give the same bits */
+    bool one_queue;       /* the programs that NCCL gets, which need one in-order queue a device:
+                             messages in groups. Other transports run them, too, to the same bits */
 } trine_parallel;
 
 typedef enum { TRINE_DECAY_COSINE, TRINE_DECAY_LINEAR, TRINE_DECAY_CONSTANT } trine_lr_decay;

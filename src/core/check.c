@@ -126,9 +126,9 @@ static int absent_partner(const simulation *sim, instr_kind kind) {
     return -1;
 }
 
-/* One queue blocks at a message, or at the end of a group, until the other side of each has come; in
- * which order they come does not matter. Returns a stage that has not, and the message (*at) that
- * waits for it; -1 if all have. */
+/* One queue blocks at a message, or at the end of a group, until the other side of each has come,
+ * in whatever order. Returns a stage that has not, and the message (*at) that waits for it; -1 if
+ * all have. */
 static int absent_peer(const simulation *sim, const stage_state *s, int *at) {
     const program *p = s->p;
     if (program_group_last(p, s->at) != s->at) return -1;
@@ -159,7 +159,10 @@ static trine_status step(simulation *sim, stage_state *s, bool *done) {
     *done = false;
     if (!s->arrived) {
         TRY(check_fields(s, i));
-        if (!operands_ready(sim, s, i)) return TRINE_OK;
+        if (!operands_ready(sim, s, i)) {
+            REQUIRE(sim->spec->queue != ONE_QUEUE, "works on the buffer of a message of its group");
+            return TRINE_OK;
+        }
         TRY(check_rules(s, i));
         if (check_is_message(kind)) TRY(post(sim, s, i));
     }
@@ -221,8 +224,8 @@ static int wait_text(const simulation *sim, const stage_state *s, char *text, si
                     at, where, peer, ended(&sim->stages[peer]) ? ", which has ended" : "");
 }
 
-/* In one queue each stage that is held up waits for a certain other: returns the first of those in a
- * circle, or one that waits for a stage that has ended. */
+/* In one queue each stage that is held up waits for a certain other. Returns the first of those in
+ * a circle, or one that waits for a stage that has ended. */
 static int circle_begin(const simulation *sim) {
     int at, count = sim->spec->stages, p = 0;
     while (ended(&sim->stages[p])) p++;

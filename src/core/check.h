@@ -12,12 +12,11 @@
  *   - REDUCE, TIE, NORM, UPDATE, GATHER break the order at the end of a step, or the sums of
  *     micro-batches are added in another order than theirs
  *   - a program declares buffers that it never uses
- *
  *   - a group has a member that is no message, stands alone or is with another neighbour
  *
- * In a program for ONE_QUEUE a message blocks its stage until the other side has come to its own, as
- * TIE and NORM do in every program; the messages of a group block together, and are matched in any
- * order. What would then wait in a circle is refused, and the circle is named.
+ * In a program for ONE_QUEUE a message blocks its stage until the other side has come to its own,
+ * as TIE and NORM do in every program; the messages of a group block together, and are matched in
+ * any order. What would then wait in a circle is refused, and the circle is named.
  *
  * dp and tp ranks of a stage run the same program, so their collectives agree in order by
  * construction, and none of them can wait for another for ever unless its own stage does. That

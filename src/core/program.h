@@ -61,9 +61,9 @@ _Static_assert(sizeof(instr) == 8 * sizeof(int32_t), "an instruction has padding
  * embedding and head. */
 typedef enum { CLASS_BLOCK, CLASS_END, CLASSES } unit_class;
 
-/* What a device's communication waits for. MPI and shared memory have a queue for each directed edge
- * and each group, which move independently. NCCL wants one consistent order of all operations over
- * all communicators of a device: its programs must not need more than one queue, in which each
+/* What a device's communication waits for. MPI and shared memory have a queue for each directed
+ * edge and each group, which move independently. NCCL wants one consistent order of all operations
+ * over all communicators of a device: its programs must not need more than one queue, in which each
  * operation, or group of messages, holds up all that come after it until its peers have come. */
 typedef enum { QUEUES_PER_EDGE, ONE_QUEUE } program_queue;
 

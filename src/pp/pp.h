@@ -38,8 +38,9 @@ int pp_slots(trine_schedule schedule, int stages, int micros, int stage);
 trine_status pp_order(program *p);
 
 /* Pass: adds RECV_ACT, SEND_ACT, RECV_GRAD, SEND_GRAD around the stage's computation. For one queue
- * it makes groups of two, as Megatron-LM does: SEND_ACT with the RECV_GRAD after it, SEND_GRAD with
- * the RECV_ACT after it. Errors: TRINE_ENOMEM. */
+ * it makes a group, as Megatron-LM does, of the two messages that both stages of an edge send each
+ * other at the same time: SEND_ACT RECV_GRAD here, RECV_ACT SEND_GRAD there.
+ * Errors: TRINE_ENOMEM. */
 trine_status pp_wire_messages(program *p);
 
 /* Pass: appends TIE on the stages that hold a user of a tied token matrix. Errors: TRINE_ENOMEM. */

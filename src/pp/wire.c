@@ -40,28 +40,40 @@ static trine_status wire(const program *p, program *out) {
     return TRINE_OK;
 }
 
-/* In one queue a stage that sends forwards and one that sends back would wait for each other. What
- * goes to a neighbour and what comes next from the same one is therefore one group. */
-static bool fuse(const instr *a, const instr *b) {
-    return (a->kind == SEND_ACT && b->kind == RECV_GRAD) ||
-           (a->kind == SEND_GRAD && b->kind == RECV_ACT);
+/* Whether the stages of an edge send to each other at the same time: where the second runs fewer
+ * micro-batches ahead, it sends a gradient back while the first sends the next activation. */
+static bool exchanges(const program_spec *s, int edge) {
+    return pp_slots(s->schedule, s->stages, s->micros, edge) >
+           pp_slots(s->schedule, s->stages, s->micros, edge + 1);
+}
+
+/* In one queue they would wait for each other. So what goes to a neighbour and what comes next from
+ * the same one are one group there, on both sides. */
+static bool fuse(const program *p, const instr *a, const instr *b) {
+    if (a->kind == SEND_ACT && b->kind == RECV_GRAD) return exchanges(p->spec, p->stage);
+    return a->kind == SEND_GRAD && b->kind == RECV_ACT && exchanges(p->spec, p->stage - 1);
+}
+
+/* Activations stand first on both sides: if each message is a kernel of its own and one holds up
+ * the other, they still meet. */
+static trine_status append_group(program *out, instr a, instr b, int group) {
+    bool act = a.kind == SEND_ACT || a.kind == RECV_ACT;
+    a.group = b.group = group;
+    TRY(program_append(out, act ? a : b));
+    return program_append(out, act ? b : a);
 }
 
 /* A LOAD between two messages that are fused comes after them. */
 static trine_status fuse_messages(const program *p, program *out) {
     int groups = 0;
     for (int n = 0; n < p->count; n++) {
-        instr a = p->code[n], b = a;
         int next = n + 1;
         while (next < p->count && p->code[next].kind == LOAD) next++;
-        bool fused = next < p->count && fuse(&a, &p->code[next]);
-        if (fused) {
-            b = p->code[next];
-            a.group = b.group = groups++;
+        if (next == p->count || !fuse(p, &p->code[n], &p->code[next])) {
+            TRY(program_append(out, p->code[n]));
+            continue;
         }
-        TRY(program_append(out, a));
-        if (!fused) continue;
-        TRY(program_append(out, b));
+        TRY(append_group(out, p->code[n], p->code[next], groups++));
         while (++n < next) TRY(program_append(out, p->code[n]));
     }
     return TRINE_OK;

@@ -97,7 +97,7 @@ static size_t parallel_rows(option *rows, trine_parallel *p, choices *c) {
         OPTION_FLAG("serial", NULL, &p->serial,
                     "finish each instruction before the next (bisecting)"),
         OPTION_FLAG("one-queue", NULL, &p->one_queue,
-                    "programs that need one queue a device, with messages in groups"),
+                    "run the programs that NCCL gets: one queue a device, messages in groups"),
     };
     memcpy(rows, own, sizeof own);
     return sizeof own / sizeof *own;

@@ -25,13 +25,22 @@ trine_status setup_vocabulary(trine_config *config, int ranks) {
     return trine_config_check(config, ranks);
 }
 
+/* Groups on GPUs may go through NCCL, which of them is found out when all have met. */
+static bool may_use_nccl(trine_transport transport, device_kind kind) {
+    bool automatic = transport == TRINE_TRANSPORT_AUTO && kind == DEVICE_CUDA;
+    return transport == TRINE_TRANSPORT_NCCL || automatic;
+}
+
 trine_status setup_spec(const trine_config *c, program_spec *spec) {
     const trine_parallel *p = &c->parallel;
+    device_kind kind;
+    TRY(device_find(&kind, p->device));
+    bool one_queue = p->one_queue || may_use_nccl(p->transport, kind);
     *spec = (program_spec){.stages = p->layout.pp,
                            .units = c->model.num_layers + 2,
                            .zero = p->zero,
                            .schedule = p->schedule,
-                           .queue = p->one_queue ? ONE_QUEUE : QUEUES_PER_EDGE,
+                           .queue = one_queue ? ONE_QUEUE : QUEUES_PER_EDGE,
                            .gather_buffers = p->gather_buffers,
                            .tied = !c->model.untied};
     TRY(dp_micro_batches(c->global_batch_size, c->micro_batch_size, p->layout.dp, &spec->micros));

@@ -364,11 +364,13 @@ static const row rows[] = {
      "FORWARD u1 m1 s1 g0", "is in a group, and no message"},
     {"half a group", QUEUE, 0, {{PUT, "SEND_ACT m1 s1 g0", "SEND_ACT m1 s1"}}, 0,
      "RECV_GRAD m0 d0 g0", "is alone in group 0"},
-    {"a group cut in two", QUEUE, 1, {{MOVE, "LOAD m2 s0", "RECV_ACT m2 s0 g1"}}, 1,
-     "SEND_GRAD m1 d1 g1", "is alone in group 1"},
+    {"a group cut in two", QUEUE, 1, {{MOVE, "LOAD m2 s0", "SEND_GRAD m1 d1 g1"}}, 1,
+     "RECV_ACT m2 s0 g1", "is alone in group 1"},
     {"two neighbours in a group", QUEUE3, 1, {{PUT, "SEND_GRAD m0 d0", "SEND_GRAD m0 d0 g1"}, {PUT,
      "RECV_GRAD m1 d1", "RECV_GRAD m1 d1 g1"}}, 1, "RECV_GRAD m1 d1 g1",
      "is with stage 2, and its group with stage 0"},
+    {"a buffer twice in a group", QUEUE, 1, {{INSERT, "RECV_ACT m1 s0 g0", "RECV_ACT m1 s0 g0"}}, 1,
+     "RECV_ACT m1 s0 g0", "works on the buffer of a message of its group"},
     {"another micro-batch in a group", QUEUE, 1, {{PUT, "RECV_ACT m1 s0 g0", "RECV_ACT m2 s0 g0"}},
      0, "SEND_ACT m1 s1 g0", "message 1 of this edge is micro-batch 2 on the other side"},
     {"a tie ahead of a gradient", QUEUE, 1, {{MOVE, "SEND_GRAD m2 d0", "NORM"}}, 1, NULL,
@@ -412,30 +414,26 @@ static void test_broken_programs_are_refused(void **state) {
 
 /* ---- One queue ---- */
 
-static void ungroup(program *stages) {
-    for (int p = 0; p < stages->spec->stages; p++)
-        for (int n = 0; n < stages[p].count; n++) stages[p].code[n].group = -1;
-}
-
-/* Without groups each stage but the last would send forwards what the next can only receive when it
- * has sent back. */
-static void test_one_queue_names_the_circle(void **state) {
+/* Each stage but the last would send forwards what the next can only receive when it has sent back.
+ */
+static void test_one_queue_is_not_enough_for_plain_programs(void **state) {
     (void)state;
     static const struct {
         base from;
         const char *text;
     } table[] = {
-        {QUEUE, "deadlock in one queue: stage 0, instruction 7 (SEND_ACT m1 s1) waits for stage 1; "
-                "stage 1, instruction 6 (SEND_GRAD m0 d0) waits for stage 0"},
-        {QUEUE3, "deadlock in one queue: stage 1, instruction 7 (SEND_ACT m1 s1) waits for stage 2;"
+        {PIPE, "deadlock in one queue: stage 0, instruction 7 (SEND_ACT m1 s1) waits for stage 1; "
+               "stage 1, instruction 6 (SEND_GRAD m0 d0) waits for stage 0"},
+        {UNTIED, "deadlock in one queue: stage 1, instruction 7 (SEND_ACT m1 s1) waits for stage 2;"
                  " stage 2, instruction 6 (SEND_GRAD m0 d0) waits for stage 1"},
     };
     for (size_t n = 0; n < sizeof table / sizeof *table; n++) {
+        program_spec s = bases[table[n].from];
         program *stages;
-        OK(compose_all(&bases[table[n].from], &stages, NULL));
-        ungroup(stages);
+        OK(compose_all(&s, &stages, NULL));
+        s.queue = ONE_QUEUE;
         REFUSED(check_programs(stages, NULL), TRINE_EPROGRAM, table[n].text);
-        compose_destroy(&bases[table[n].from], &stages);
+        compose_destroy(&s, &stages);
     }
 }
 
@@ -461,7 +459,7 @@ static void test_other_groups_are_legal(void **state) {
         int stage;
         edit edits[2];
     } table[] = {
-        {QUEUE, 1, {{SWAP, "SEND_GRAD m0 d0 g0", "RECV_ACT m1 s0 g0"}}},
+        {QUEUE, 1, {{SWAP, "RECV_ACT m1 s0 g0", "SEND_GRAD m0 d0 g0"}}},
         {QUEUE,
          0,
          {{PUT, "SEND_ACT m1 s1 g0", "SEND_ACT m1 s1"},
@@ -567,7 +565,7 @@ static void test_ends_are_complete(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_broken_programs_are_refused),
-        cmocka_unit_test(test_one_queue_names_the_circle),
+        cmocka_unit_test(test_one_queue_is_not_enough_for_plain_programs),
         cmocka_unit_test(test_one_queue_names_who_has_ended),
         cmocka_unit_test(test_other_groups_are_legal),
         cmocka_unit_test(test_a_group_waits_for_all_its_messages),

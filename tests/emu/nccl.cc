@@ -302,8 +302,10 @@ static void start_wires(job *j, const part *p) {
         wire *w = &p->wires[i];
         int bytes = (int)(sizeof(header) + w->bytes), to = c->members[w->peer];
         MPI_Request *request = &j->requests[j->request_count++];
-        if (w->sends)
+        if (w->sends && emu_setting("NCCL_QUEUE", 0))
             MPI_Issend(w->data, bytes, MPI_BYTE, to, c->tag + 2, MPI_COMM_WORLD, request);
+        else if (w->sends)
+            MPI_Isend(w->data, bytes, MPI_BYTE, to, c->tag + 2, MPI_COMM_WORLD, request);
         else
             MPI_Irecv(w->data, bytes, MPI_BYTE, to, c->tag + 2, MPI_COMM_WORLD, request);
     }
@@ -409,8 +411,9 @@ static void end_job(job *j) {
 }
 
 static bool may_start(const job *j) {
-    if (!emu_setting("NCCL_QUEUE", 0)) return true;
-    return launched->launch == j->launch;
+    uint64_t queue = emu_setting("NCCL_QUEUE", 0);
+    if (queue == 0) return true;
+    return queue == 1 ? launched->launch == j->launch : launched == j;
 }
 
 static void start_job(job *j) {

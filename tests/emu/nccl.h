@@ -15,7 +15,9 @@
  * ncclCommGetAsyncError also lets the streams run a little: a GPU works while the host waits.
  * TRINE_EMU_NCCL_FAIL=N: the N-th operation of the process fails, asynchronously, and stays on its
  * stream until its communicator is aborted. TRINE_EMU_NCCL_QUEUE=1: operations start only when all
- * that were launched before them have ended, whatever their stream (the checker's model).
+ * that were launched before them have ended, whatever their stream, and a send ends only when its
+ * receive has started (the checker's model); =2: those of one ncclGroup do not start together,
+ * either, where they are on different communicators.
  * Names and values are those of the NCCL user guide (NVIDIA); only what we call is here. */
 #ifndef TRINE_TESTS_EMU_NCCL_H
 #define TRINE_TESTS_EMU_NCCL_H

@@ -77,7 +77,7 @@ static double now(void) {
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* ---- Adding ------------------------------------------------------------------------------------ */
+/* ---- Adding ---------------------------------------------------------------------------------- */
 
 static void release(record *r) {
     if (--r->owners == 0) free(r);
@@ -86,8 +86,10 @@ static void release(record *r) {
 static operation *append(emu_stream *s, op_kind kind) {
     operation *op = (operation *)calloc(1, sizeof *op);
     op->kind = kind;
-    if (s->last) s->last->next = op;
-    else s->first = op;
+    if (s->last)
+        s->last->next = op;
+    else
+        s->first = op;
     s->last = op;
     s->enqueued++;
     return op;
@@ -147,7 +149,7 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void 
     return cudaSuccess;
 }
 
-/* ---- Running ----------------------------------------------------------------------------------- */
+/* ---- Running --------------------------------------------------------------------------------- */
 
 static void call_host(operation *op) {
     emu_memory_close();
@@ -158,14 +160,14 @@ static void call_host(operation *op) {
 /* Whether the operation is done now. */
 static bool run(operation *op) {
     switch (op->kind) {
-        case RUN: op->run(op->context); return true;
-        case POLL: return op->step(op->context);
-        case HOST: call_host(op); return true;
-        case WAIT: return op->at->done;
-        case RECORD:
-            op->at->done = true;
-            op->at->seconds = now();
-            return true;
+    case RUN: op->run(op->context); return true;
+    case POLL: return op->step(op->context);
+    case HOST: call_host(op); return true;
+    case WAIT: return op->at->done;
+    case RECORD:
+        op->at->done = true;
+        op->at->seconds = now();
+        return true;
     }
     return true;
 }
@@ -265,7 +267,7 @@ cudaError_t emu_drain(void) {
     return emu_error(sticky);
 }
 
-/* ---- Streams ----------------------------------------------------------------------------------- */
+/* ---- Streams --------------------------------------------------------------------------------- */
 
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned flags, int) {
     *stream = NULL;
@@ -310,7 +312,7 @@ cudaError_t cudaDeviceSynchronize(void) {
     return emu_drain();
 }
 
-/* ---- Events ------------------------------------------------------------------------------------ */
+/* ---- Events ---------------------------------------------------------------------------------- */
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags) {
     *event = NULL;

@@ -62,6 +62,36 @@ static void a_layout_of_too_many_ranks_is_not_looked_at(void **state) {
     REFUSED(trine_explain(&c, 0, stdout), TRINE_EINVAL, "are 4295032832 ranks");
 }
 
+/* Programs for NCCL, whether it is named or may be chosen, and for whoever asks for them. */
+static void who_gets_one_queue(void **state) {
+    (void)state;
+    static const struct {
+        trine_transport transport;
+        const char *device;
+        bool asked;
+        program_queue queue;
+    } table[] = {
+        {TRINE_TRANSPORT_AUTO, "cpu", false, QUEUES_PER_EDGE},
+        {TRINE_TRANSPORT_AUTO, "cpu", true, ONE_QUEUE},
+        {TRINE_TRANSPORT_MPI, "ref", true, ONE_QUEUE},
+        {TRINE_TRANSPORT_AUTO, "cuda", false, ONE_QUEUE},
+        {TRINE_TRANSPORT_NCCL, "cuda", false, ONE_QUEUE},
+        {TRINE_TRANSPORT_MPI, "cuda", false, QUEUES_PER_EDGE},
+        {TRINE_TRANSPORT_SHM, "cuda", false, QUEUES_PER_EDGE},
+    };
+    for (size_t n = 0; n < sizeof table / sizeof *table; n++) {
+        trine_config c = legal();
+        program_spec spec;
+        c.model.vocab_size = 256;
+        OK(trine_config_check(&c, 1));
+        c.parallel.transport = table[n].transport;
+        c.parallel.device = table[n].device;
+        c.parallel.one_queue = table[n].asked;
+        OK(setup_spec(&c, &spec));
+        assert_int_equal(spec.queue, table[n].queue);
+    }
+}
+
 /* One fault a row, on 12 ranks; the words that the message must have. */
 typedef struct {
     void (*spoil)(trine_config *c);
@@ -127,6 +157,8 @@ FAULT(split_typo, c->parallel.layout.pp = 3; c->parallel.pp_split = "4,x,4")
 FAULT(split_empty, c->parallel.layout.pp = 3; c->parallel.pp_split = "6,,6")
 FAULT(split_head_first, c->parallel.layout.pp = 3; c->parallel.pp_split = "h,6,6")
 FAULT(split_late_embedding, c->parallel.layout.pp = 3; c->parallel.pp_split = "6,e,6")
+FAULT(idle_library, c->parallel.cuda_library = "libtrine_cuda.so")
+FAULT(nccl_on_cpu, c->parallel.transport = TRINE_TRANSPORT_NCCL)
 FAULT(split_idle, c->parallel.layout.pp = 3; c->parallel.pp_split = "6,0,6")
 
 static const fault faults[] = {
@@ -186,6 +218,8 @@ static const fault faults[] = {
     {split_empty, "\"\" is no stage"},
     {split_head_first, "the head (h) belongs to the last stage"},
     {split_late_embedding, "the embedding (e) belongs to the first stage"},
+    {idle_library, "--cuda-library is for --device cuda"},
+    {nccl_on_cpu, "--transport nccl is for --device cuda"},
     {split_idle, "stage 1 is empty"},
 };
 
@@ -465,6 +499,7 @@ static const struct CMUnitTest config_tests[] = {
     cmocka_unit_test(dp_is_what_is_left_of_the_ranks),
     cmocka_unit_test(a_refused_configuration_is_left_as_it_was),
     cmocka_unit_test(a_layout_of_too_many_ranks_is_not_looked_at),
+    cmocka_unit_test(who_gets_one_queue),
     cmocka_unit_test(every_fault_is_named_with_its_numbers),
     cmocka_unit_test(all_faults_stand_in_one_message),
     cmocka_unit_test(suggested_layouts_work),

@@ -20,20 +20,20 @@ static void forget_calls(void) {
     memset(&calls, 0, sizeof calls);
 }
 
-static trine_status record_begin(trine_world *world) {
+static trine_status record_begin(const trine_mesh *mesh) {
     assert_false(calls.open);
     calls.open = true;
     calls.started = 0;
-    return comm_group_begin(world);
+    return comm_group_begin(mesh);
 }
 
-static trine_status record_end(trine_world *world) {
+static trine_status record_end(const trine_mesh *mesh) {
     assert_true(calls.open);
     assert_in_range(calls.started, 1, 7);
     calls.open = false;
     calls.groups++;
     calls.of_size[calls.started]++;
-    return comm_group_end(world);
+    return comm_group_end(mesh);
 }
 
 static void record_start(void) {
