@@ -9,7 +9,8 @@
 #   make bench-comm   collectives beside MPI's own on 2 and 8 ranks; RANKS=8 BENCH_COMM="--only reduce ..."
 #   make demo         trains on 8 ranks on this machine
 #   make bench        how fast, each figure beside its limit (bench/README.md); B="matmul step": some
-#                     parts; REPS=3 LAYERS=2: a quick look; JSON=FILE: the same numbers there
+#                     parts; REPS=3 LAYERS=2: a quick look; JSON=FILE: the same numbers there;
+#                     DEVICE=cuda [MODEL=gpt2-xl] [TF32=1]: on the GPU
 #   make install      PREFIX (/usr/local), DESTDIR
 #   make layers, format-check, deps, clean
 #
@@ -131,7 +132,9 @@ cuda-object: $(if $(CUDA_NVCC),$(CUDA_LIB))
 cuda_files = $(wildcard src/device/cuda/*.cu) $(if $(1),$(filter-out %_absent.cu,$(wildcard src/comm/nccl*.cu)),$(wildcard src/comm/nccl_absent.cu))
 CUDA_OBJ  := $(patsubst src/%.cu,$(BUILD)/cuda/%.o,$(call cuda_files,$(NCCL_LIBS)))
 NVCCFLAGS ?= -O3 -lineinfo
-NVCC_ALL   = $(CUDA_NVCC) -std=c++17 $(CUDA_ARCH) $(NVCCFLAGS) -Xcompiler=-fPIC,-Wall,-Wextra -Isrc -Iinclude $(NCCL_FLAGS)
+# As FLOAT has it: what nvcc contracts in one kernel and not in its twin (whole fours, single elements)
+# would give other bits. Kernels say fmaf where they want it.
+NVCC_ALL   = $(CUDA_NVCC) -std=c++17 -fmad=false $(CUDA_ARCH) $(NVCCFLAGS) -Xcompiler=-fPIC,-Wall,-Wextra -Isrc -Iinclude $(NCCL_FLAGS)
 
 $(BUILD)/cuda/flags: FORCE
 	@mkdir -p $(@D)
@@ -151,8 +154,9 @@ $(CUDA_LIB): $(CUDA_OBJ) tools/libtrine_cuda.map
 # A misaligned access or an index outside of an array, as the hardware finds them (or not): a trap. A
 # sanitized build finds more.
 EMU_CHECKS  := $(if $(SAN),,-fsanitize=alignment,bounds -fsanitize-undefined-trap-on-error)
-EMU_FLAGS   := -std=c++17 -D_GNU_SOURCE -Wall -Wextra -fPIC -Wno-unknown-pragmas -fno-strict-aliasing $(CFLAGS) $(FLOAT) \
-               -Itests/emu -Isrc -Iinclude $(SAN)
+# Not -O3: unrolled kernels with a check at every access take minutes, and run no faster.
+EMU_FLAGS   := -std=c++17 -D_GNU_SOURCE -Wall -Wextra -fPIC -Wno-unknown-pragmas -fno-strict-aliasing $(patsubst -O3,-O2,$(CFLAGS)) \
+               $(FLOAT) -Itests/emu -Isrc -Iinclude $(SAN)
 EMU_COMPILE  = $(CXX) -x c++ $(EMU_FLAGS) $(WERROR) -MMD -MP -MT $@ -MF $@.d
 EMU_LIB     := $(BUILD)/emu/libtrine_cuda.so
 EMU_OBJ     := $(patsubst tests/emu/%.cc,$(BUILD)/emu/%.o,$(wildcard tests/emu/*.cc))
@@ -174,8 +178,8 @@ $(EMU_OBJ): $(BUILD)/emu/%.o: tests/emu/%.cc $(BUILD)/emu/flags
 	$(EMU_COMPILE) $(if $(findstring nccl,$<),$(MPI_CFLAGS)) -c $< -o $@
 
 # Clang keeps the sanitizers' functions in the program.
-$(EMU_LIB): $(EMU_CUDA) $(EMU_OBJ) tools/libtrine_cuda.map
-	$(CXX) -shared $(if $(SAN),,-Wl,--no-undefined) -Wl,--version-script=tools/libtrine_cuda.map -o $@ \
+$(EMU_LIB): $(EMU_CUDA) $(EMU_OBJ) tests/emu/libtrine_cuda.map
+	$(CXX) -shared $(if $(SAN),,-Wl,--no-undefined) -Wl,--version-script=tests/emu/libtrine_cuda.map -o $@ \
 	    $(EMU_CUDA) $(EMU_OBJ) $(if $(findstring nccl,$(EMU_OBJ)),$(MPI_LIBS)) -lm -lpthread $(SAN)
 
 # Tests may open the object; those of the emulation itself are linked with it, and with kernels.
@@ -217,8 +221,9 @@ format-check:
 # FLAGS are handed to the programs (build/bench/step --help).
 bench:
 	@tools/deps.sh build
-	@$(MAKE) --no-print-directory benches
-	@JSON='$(JSON)' FLAGS='$(if $(REPS),--reps $(REPS)) $(if $(LAYERS),--num-layers $(LAYERS)) $(FLAGS)' \
+	@$(MAKE) --no-print-directory benches $(if $(filter cuda,$(DEVICE)),cuda)
+	@JSON='$(JSON)' DEVICE='$(DEVICE)' CUDA_LIBRARY='$(CUDA_LIBRARY)' \
+		FLAGS='$(if $(REPS),--reps $(REPS)) $(if $(LAYERS),--num-layers $(LAYERS)) $(if $(MODEL),--model $(MODEL)) $(if $(TF32),--tf32) $(FLAGS)' \
 		bench/run.sh $(BUILD) $(B)
 
 # The program's own options go into BENCH_COMM.

@@ -200,6 +200,10 @@ void bench_figure(bench_report *r, const char *key, double value) {
     add_number(r, r->figures, key, value);
 }
 
+void bench_fact(bench_report *r, const char *key, const char *text) {
+    add_text(r, cJSON_GetObjectItem(r->root, "machine"), key, text);
+}
+
 void bench_note(bench_report *r, const char *format, ...) {
     if (r->voice == BENCH_QUIET) return;
     va_list args;
@@ -244,5 +248,5 @@ trine_status bench_report_close(bench_report **r) {
 int bench_exit(trine_status status) {
     if (status == TRINE_OK) return 0;
     trine_error_print();
-    return 1;
+    return status == TRINE_EUNSUPPORTED ? 2 : 1;
 }

@@ -75,6 +75,8 @@ void bench_table(bench_report *r, const char *key, const char *title, const benc
 void bench_row(bench_report *r, const bench_cell *cells);
 /* One number under "figures". Prints nothing: say it with bench_note, in words. */
 void bench_figure(bench_report *r, const char *key, double value);
+/* One word or two under "machine". Prints nothing. */
+void bench_fact(bench_report *r, const char *key, const char *text);
 /* A line for the reader. */
 void bench_note(bench_report *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Says that something is not measured here, and why: printed, and under "skipped" in the file. */
@@ -86,7 +88,7 @@ void bench_report_drop(bench_report **r);
 
 /* ---- The end of main ---- */
 
-/* The program's exit status; prints the error trail if there is one. */
+/* The program's exit status; prints the error trail if there is one. 2: the device is not there. */
 int bench_exit(trine_status status);
 
 #endif

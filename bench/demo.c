@@ -83,6 +83,7 @@ static trine_status run(const knobs *k) {
     const trine_model *m = &k->model;
     bench_report *r;
     char title[160];
+    TRY(status_user(knobs_host_only(k, "demo")));
     TRY(bench_report_open(&r, "demo", k->json, k->threads, BENCH_LOUD));
     bench_note(r,
                "   %d layers, hidden %d, heads %d, T %d, vocabulary %d; %d samples a step in "

@@ -1,28 +1,40 @@
 /* The command line of the benchmark programs, and the model that they measure: GPT-2 124M with a
- * micro-batch of 4 samples, unless the knobs make it smaller for a quick look (the report then says
- * so). Knobs are in options' words; a program that has no use for one accepts and ignores it. */
+ * micro-batch of 4 samples, unless the knobs make it another, or smaller for a quick look (the
+ * report then says so). Knobs are in options' words; a program that has no use for one accepts and
+ * ignores it. */
 #ifndef TRINE_BENCH_KNOBS_H
 #define TRINE_BENCH_KNOBS_H
 
 #include "bench.h"
+#include "device/device.h"
 
 typedef struct {
-    trine_model model;     /* seq_length 0: what the program measures by itself */
-    int batch;             /* samples of a micro-batch */
-    int micros;            /* micro-batches of a step over all ranks */
-    int reps;              /* measured runs of everything */
-    int threads;           /* of all ranks together; filled in from the affinity mask */
+    trine_model model;      /* seq_length 0: what the program measures by itself */
+    const char *preset;     /* the model's name, if it was given */
+    const char *device_name;
+    device_config device;   /* filled in from these */
+    bool tf32;
+    int batch;              /* samples of a micro-batch; on a GPU 0: the program's own */
+    int micros;             /* micro-batches of a step over all ranks */
+    int reps;               /* measured runs of everything */
+    int threads;            /* of all ranks together; filled in from the affinity mask */
     const char *json, *dir; /* dir: for temporary files, which are gone afterwards */
-    const char *only;      /* NULL: everything */
-    bool help;             /* was printed */
+    const char *only;       /* NULL: everything */
+    bool help;              /* was printed */
 } knobs;
 
 /* Defaults: GPT-2's sizes with the vocabulary 50257, 5 runs. Not collective. */
 knobs knobs_default(void);
 /* Fills *k from argv. Errors: TRINE_EINVAL. Not collective. */
 trine_status knobs_parse(knobs *k, int argc, char **argv, const char *about);
-/* Says which model it is, and when it is not GPT-2 124M. */
+/* TRINE_EINVAL when a GPU was asked for. */
+trine_status knobs_host_only(const knobs *k, const char *what);
+/* Says which model it is, and when it has no name. */
 void knobs_report(const knobs *k, bench_report *r);
+/* "GPT-2 124M"; NULL for sizes that have no name. Pure. */
+const char *knobs_known(const trine_model *m);
+/* Sets the sizes but seq_length. Errors: TRINE_EINVAL. */
+trine_status knobs_preset(trine_model *m, const char *name);
 /* N of 6N + 6LCT: the weights of all matmuls, the head's too (embeddings are no matmul). Pure. */
 double knobs_matmul_weights(const trine_model *m);
 

@@ -198,6 +198,7 @@ static trine_status measure_with_text(bench *b) {
 
 static trine_status run(const knobs *k) {
     bench b = {.k = k};
+    TRY(status_user(knobs_host_only(k, "layouts")));
     TRY(check_only(k->only));
     TRY(bench_report_open(&b.report, "layouts", k->json, 2, BENCH_LOUD));
     knobs_report(k, b.report);

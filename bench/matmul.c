@@ -1,16 +1,21 @@
-/* The limit: oneDNN's rate on every matmul of a training step, product by product, and summed as
- * often as a step runs each. products.h says how it is measured.
+/* The limit: the library's rate on every matmul of a training step, product by product, and summed
+ * as often as a step runs each. products.h says how it is measured. The library is oneDNN on
+ * processors, cuBLASLt on a GPU, where the device's own operators stand beside it.
  *
  * Flops of a training step are counted 6N + 6LCT a token: N the weights of all matmuls (the head's
- * too, the embeddings' not), two flops each in the forward pass and four in the backward pass; 6LCT
- * what causal attention needs, the triangle only (Narayanan et al. 2021, appendix). The matmuls of
- * this table are the 6N. */
+ * too, the embeddings' not), two flops each in the forward pass and four in the backward pass;
+ * 6LCT what causal attention needs, the triangle only (Narayanan et al. 2021, appendix). The
+ * matmuls of this table are the 6N. */
 #include <stdio.h>
 
 #include "base/status.h"
+#include "card.h"
 #include "knobs.h"
 #include "products.h"
 #include "train/setup.h"
+
+#define CARD_T     1024
+#define CARD_BATCH 16
 
 static const bench_column columns[] = {
     {"layer", "matmul", 6, BENCH_TEXT},
@@ -42,6 +47,45 @@ static void add_row(bench_report *r, const products *p, layer l, product_kind ki
                                 {.number = 1e-9 * products_flops(p, l) / bench_min(t)}});
 }
 
+static const bench_column card_columns[] = {
+    {"layer", "matmul", 6, BENCH_TEXT},
+    {"product", "product", 12, BENCH_TEXT},
+    {"shape", "T x N x K", 20, BENCH_TEXT},
+    {"bias", "bias", 4, BENCH_TEXT},
+    {"by", "limit by", 11, BENCH_TEXT},
+    {"times", "times", 5, 0},
+    {"gflop", "GFLOP", 8, 1},
+    {"best_ms", "best ms", 9, 4},
+    {"tflops", "TFLOP/s", 7, 1},
+    {"peak_share", "of peak", 7, 2},
+    {"own_ms", "ours ms", 9, 4},
+    {"own_tflops", "TFLOP/s", 7, 1},
+    {"ratio", "of limit", 8, 3},
+};
+
+/* The device's best beside the library's best. */
+static void add_card_row(bench_report *r, const products *p, double peak, layer l,
+                         product_kind kind) {
+    const layer_shape *s = products_layer(p, l);
+    double best = bench_min(products_samples(p, l, kind)), flops = products_flops(p, l);
+    double own = bench_min(products_own(p, l, kind));
+    char shape[64];
+    snprintf(shape, sizeof shape, "%zu x %zu x %zu", s->T, s->N, s->K);
+    bench_row(r, (bench_cell[]){{.text = s->name},
+                                {.text = product_text(kind)},
+                                {.text = shape},
+                                {.text = s->biased && kind == PRODUCT_Y ? "yes" : ""},
+                                {.text = products_implementation(p, l, kind)},
+                                {.number = s->times},
+                                {.number = 1e-9 * flops},
+                                {.number = 1e3 * best},
+                                {.number = 1e-12 * flops / best},
+                                {.number = flops / best / peak},
+                                {.number = 1e3 * own},
+                                {.number = 1e-12 * flops / own},
+                                {.number = best / own}});
+}
+
 static void add_sum(bench_report *r, const products *p, int seq, product_kind dw) {
     double flops = products_step_flops(p), best = products_best(p, dw);
     char key[64];
@@ -66,20 +110,27 @@ static void say_flops(bench_report *r, const trine_model *m, int seq, double row
 
 static trine_status measure(bench_report *r, const knobs *k, int seq) {
     trine_model m = k->model;
+    bool card = card_is(&k->device);
     m.seq_length = seq;
     size_t rows = (size_t)k->batch * (size_t)seq;
     products *p;
-    TRY(products_create(&p, &m, rows, k->threads));
+    TRY(products_create(&p, &m, rows, &k->device));
     trine_status status = products_pass(p, PASS_WARM);
     for (int i = 0; status == TRINE_OK && i < k->reps; i++) status = products_pass(p, PASS_KEEP);
     char key[32], title[96];
     snprintf(key, sizeof key, "T%d", seq);
-    snprintf(title, sizeof title, "oneDNN alone, B %d T %d; rates are of the best of %d runs",
-             k->batch, seq, k->reps);
-    bench_table(r, key, title, columns, sizeof columns / sizeof *columns);
+    snprintf(title, sizeof title, "%s, B %d T %d; rates are of the best of %d runs",
+             card ? "cuBLASLt alone, then the device's operators" : "oneDNN alone", k->batch, seq,
+             k->reps);
+    bench_table(r, key, title, card ? card_columns : columns,
+                card ? sizeof card_columns / sizeof *card_columns
+                     : sizeof columns / sizeof *columns);
     for (int l = 0; status == TRINE_OK && l < LAYERS; l++)
         for (int kind = 0; kind < PRODUCT_KINDS; kind++)
-            add_row(r, p, (layer)l, (product_kind)kind);
+            if (card)
+                add_card_row(r, p, card_peak(&k->device), (layer)l, (product_kind)kind);
+            else
+                add_row(r, p, (layer)l, (product_kind)kind);
     add_sum(r, p, seq, PRODUCT_DW_ADD);
     add_sum(r, p, seq, PRODUCT_DW_SET);
     double rate = 1e-9 * products_step_flops(p) / products_limit(p, products_best);
@@ -90,12 +141,32 @@ static trine_status measure(bench_report *r, const knobs *k, int seq) {
     return status;
 }
 
+/* Opened for what it says of itself. */
+static trine_status report_card(bench_report *r, const knobs *k) {
+    device *d;
+    if (!card_is(&k->device)) return TRINE_OK;
+    TRY(status_user(device_open_with(&d, &k->device)));
+    trine_status status = card_report(r, d);
+    device_close(&d);
+    if (status == TRINE_OK)
+        bench_note(r, "   \"of peak\": %.4g TFLOP/s, an H100's and H200's for this type",
+                   1e-12 * card_peak(&k->device));
+    return status;
+}
+
+static trine_status measure_all(bench_report *r, const knobs *k) {
+    TRY(report_card(r, k));
+    if (k->model.seq_length) return measure(r, k, k->model.seq_length);
+    if (card_is(&k->device)) return measure(r, k, CARD_T);
+    TRY(measure(r, k, 512));
+    return measure(r, k, 64);
+}
+
 static trine_status run(const knobs *k) {
     bench_report *r;
     TRY(bench_report_open(&r, "matmul", k->json, k->threads, BENCH_LOUD));
     knobs_report(k, r);
-    trine_status status = measure(r, k, k->model.seq_length ? k->model.seq_length : 512);
-    if (status == TRINE_OK && !k->model.seq_length) status = measure(r, k, 64);
+    trine_status status = measure_all(r, k);
     if (status == TRINE_OK) return bench_report_close(&r);
     bench_report_drop(&r);
     return status;
@@ -103,8 +174,9 @@ static trine_status run(const knobs *k) {
 
 int main(int argc, char **argv) {
     knobs k = knobs_default();
-    trine_status status =
-        knobs_parse(&k, argc, argv, "oneDNN's rate on the matmuls of a training step: the limit.");
+    trine_status status = knobs_parse(
+        &k, argc, argv, "The library's rate on the matmuls of a training step: the limit.");
     if (status != TRINE_OK || k.help) return bench_exit(status);
+    if (!k.batch) k.batch = CARD_BATCH;
     return bench_exit(run(&k));
 }

@@ -13,28 +13,42 @@ static trine_status add_ranks(const trine_config *c, const program *stages, cons
     for (int r = 0; r < ranks; r++) {
         arena a;
         TRY(setup_plan(c, stages, dev, trine_layout_coord(l, r), &a));
-        *bytes += a.used + comm_scratch_bytes(ranks);
+        *bytes += a.used;
     }
     return TRINE_OK;
 }
 
-trine_status memory_planned(const trine_config *config, uint64_t *bytes) {
+static trine_status planned(const trine_config *config, uint64_t *bytes) {
     trine_config c = *config;
     trine_layout l = c.parallel.layout;
     program_spec spec;
     program *stages;
+    device_kind kind;
     device *dev;
     *bytes = 0;
     TRY(trine_config_check(&c, l.dp * l.tp * l.pp));
+    TRY(device_find(&kind, c.parallel.device));
     TRY(setup_spec(&c, &spec));
     TRY(compose_all(&spec, &stages, NULL));
-    trine_status status = device_open(&dev, DEVICE_CPU, 1);
+    trine_status status = device_open_sizes(&dev, kind);
     if (status == TRINE_OK) {
         status = add_ranks(&c, stages, dev, bytes);
         device_close(&dev);
     }
     compose_destroy(&spec, &stages);
     return status;
+}
+
+trine_status memory_planned(const trine_config *config, uint64_t *bytes) {
+    trine_layout l = config->parallel.layout;
+    uint64_t ranks = (uint64_t)(l.dp * l.tp * l.pp);
+    TRY(planned(config, bytes));
+    *bytes += ranks * comm_scratch_bytes((int)ranks);
+    return TRINE_OK;
+}
+
+trine_status memory_planned_alone(const trine_config *config, uint64_t *bytes) {
+    return planned(config, bytes);
 }
 
 uint64_t memory_available(void) {

@@ -4,20 +4,31 @@
 #include <stdlib.h>
 
 #include "base/status.h"
-#include "device/device.h"
-#include "machine.h"
+#include "card.h"
+#include "device/ops.h"
 
 enum { LEFT, RIGHT, OUT, POOLS };
 
-#define CHOICES 3 /* implementations, at most */
+#define CHOICES      8 /* implementations, at most */
+#define HOST_CHOICES 3
+
+/* One of a product's implementations: oneDNN's or cuBLASLt's. */
+typedef struct {
+    product *host;
+    cuda_product *card;
+    char name[24];
+} implementation;
 
 struct products {
     device *dev; /* its memory is the trainer's kind of memory */
     onednn *library;
     layer_shape layers[LAYERS];
     size_t copies[LAYERS];
-    product *product[LAYERS][PRODUCT_KINDS][CHOICES]; /* NULL behind the library's last */
+    const cuda_measure *measure; /* NULL: processors */
+    card_watch watch;
+    implementation product[LAYERS][PRODUCT_KINDS][CHOICES]; /* none behind the library's last */
     bench_samples samples[LAYERS][PRODUCT_KINDS][CHOICES];
+    bench_samples own[LAYERS][PRODUCT_KINDS]; /* of the device's operators */
     float *pool[POOLS], *bias; /* each pool holds the operands of one product, all copies */
     size_t count[POOLS], bias_count;
 };
@@ -44,12 +55,17 @@ static void operand_counts(const layer_shape *s, product_kind kind, size_t count
     count[OUT] = forward ? y : back ? x : w;
 }
 
+/* Operands begin at multiples of 256 bytes, as in the model. */
+static size_t padded(size_t count) {
+    return (count + 63) / 64 * 64;
+}
+
 static size_t larger(size_t a, size_t b) {
     return a > b ? a : b;
 }
 
 static void set_copies(products *p) {
-    size_t enough = 4 * machine_of()->cache / sizeof(float);
+    size_t enough = 4 * card_cache(p->dev) / sizeof(float);
     for (int l = 0; l < LAYERS; l++) {
         const layer_shape *s = &p->layers[l];
         size_t one = s->T * s->K + s->N * s->K + s->T * s->N;
@@ -60,51 +76,92 @@ static void set_copies(products *p) {
             size_t count[POOLS];
             operand_counts(s, (product_kind)k, count);
             for (int i = 0; i < POOLS; i++)
-                p->count[i] = larger(p->count[i], count[i] * p->copies[l]);
+                p->count[i] = larger(p->count[i], padded(count[i]) * p->copies[l]);
         }
     }
 }
 
-/* A few bits of a linear congruence are random enough for a multiplication. */
-static void randomise(float *x, size_t n) {
-    uint32_t state = 12345;
-    for (size_t i = 0; i < n; i++) {
-        state = state * 1664525u + 1013904223u;
-        x[i] = (float)(int32_t)state * 0x1p-31f;
-    }
+/* A few bits of a product are random enough for a multiplication. */
+static float number(size_t i) {
+    uint32_t state = ((uint32_t)i + 12345u) * 2654435761u;
+    state ^= state >> 15;
+    return (float)(int32_t)(state * 2246822519u) * 0x1p-31f;
 }
 
 static trine_status take(products *p, float **to, size_t count) {
     void *memory;
     TRY(device_alloc(p->dev, &memory, count * sizeof(float)));
     *to = memory;
-    randomise(*to, count);
-    return TRINE_OK;
+    return card_fill(p->dev, *to, count, number);
 }
 
-static trine_status fill(products *p, int threads) {
-    TRY(device_open(&p->dev, DEVICE_CPU, threads));
-    TRY(onednn_open(&p->library));
+static bool there(const implementation *i) {
+    return i->host || i->card;
+}
+
+static bool has_bias(const layer_shape *s, product_kind kind) {
+    return s->biased && kind == PRODUCT_Y;
+}
+
+static trine_status make_card(products *p, implementation *i, product_kind kind,
+                              const layer_shape *s, int choice) {
+    static const cuda_product_kind kinds[PRODUCT_KINDS] = {
+        [PRODUCT_Y] = CUDA_PRODUCT_Y,
+        [PRODUCT_DX] = CUDA_PRODUCT_DX,
+        [PRODUCT_DW_ADD] = CUDA_PRODUCT_DW_ADD,
+        [PRODUCT_DW_SET] = CUDA_PRODUCT_DW_SET,
+    };
+    const cuda_product_config config = {.kind = kinds[kind],
+                                        .biased = has_bias(s, kind),
+                                        .T = s->T,
+                                        .N = s->N,
+                                        .K = s->K,
+                                        .choice = choice};
+    snprintf(i->name, sizeof i->name, "cuBLASLt %d", choice);
+    return p->measure->product_create(p->dev, &i->card, &config);
+}
+
+static trine_status make(products *p, layer l, product_kind kind, int choice) {
+    const layer_shape *s = &p->layers[l];
+    implementation *i = &p->product[l][kind][choice];
+    if (p->measure) return make_card(p, i, kind, s, choice);
+    if (choice >= HOST_CHOICES) return TRINE_OK;
+    return product_create(&i->host, p->library, kind, has_bias(s, kind), s->T, s->N, s->K, choice);
+}
+
+static trine_status fill(products *p, const device_config *config) {
+    TRY(device_open_with(&p->dev, config));
+    TRY(card_watch_open(&p->watch, p->dev));
+    p->measure = cuda_measures(p->dev);
+    if (!p->measure) TRY(onednn_open(&p->library));
+    set_copies(p);
     for (int i = 0; i < POOLS; i++) TRY(take(p, &p->pool[i], p->count[i]));
     TRY(take(p, &p->bias, p->bias_count));
     for (int l = 0; l < LAYERS; l++)
-        for (int k = 0; k < PRODUCT_KINDS; k++) {
-            const layer_shape *s = &p->layers[l];
-            for (int c = 0; c < CHOICES; c++)
-                TRY(product_create(&p->product[l][k][c], p->library, (product_kind)k,
-                                   s->biased && k == PRODUCT_Y, s->T, s->N, s->K, c));
-        }
+        for (int k = 0; k < PRODUCT_KINDS; k++)
+            for (int c = 0; c < CHOICES; c++) TRY(make(p, (layer)l, (product_kind)k, c));
     return TRINE_OK;
 }
 
-trine_status products_create(products **out, const trine_model *model, size_t rows, int threads) {
+trine_status products_create(products **out, const trine_model *model, size_t rows,
+                             const device_config *config) {
     products *p = *out = calloc(1, sizeof *p);
     CHECK(p, TRINE_ENOMEM, "no memory for the matmuls of a step");
     set_layers(p, model, rows);
-    set_copies(p);
-    trine_status status = fill(p, threads);
+    trine_status status = fill(p, config);
     if (status != TRINE_OK) products_destroy(out);
     return status;
+}
+
+uint64_t products_bytes(const products *p) {
+    size_t count = p->bias_count;
+    for (int i = 0; i < POOLS; i++) count += p->count[i];
+    return count * sizeof(float);
+}
+
+static void drop(const products *p, implementation *i) {
+    if (i->card) p->measure->product_destroy(&i->card);
+    product_destroy(&i->host);
 }
 
 void products_destroy(products **out) {
@@ -112,36 +169,84 @@ void products_destroy(products **out) {
     if (!p) return;
     for (int l = 0; l < LAYERS; l++)
         for (int k = 0; k < PRODUCT_KINDS; k++)
-            for (int c = 0; c < CHOICES; c++) product_destroy(&p->product[l][k][c]);
+            for (int c = 0; c < CHOICES; c++) drop(p, &p->product[l][k][c]);
     onednn_close(&p->library);
+    card_watch_close(&p->watch);
     for (int i = 0; p->dev && i < POOLS; i++)
         device_free(p->dev, p->pool[i], p->count[i] * sizeof(float));
     if (p->dev) device_free(p->dev, p->bias, p->bias_count * sizeof(float));
-    device_close(&p->dev);
+    if (p->dev) device_close(&p->dev);
     free(p);
     *out = NULL;
 }
 
 /* ---- Running ---- */
 
-static trine_status run_copies(products *p, layer l, product_kind kind, int choice) {
+typedef struct {
+    float *out;
+    const float *left, *right, *bias;
+} operands;
+
+static operands operands_of(const products *p, layer l, product_kind kind, size_t copy) {
     const layer_shape *s = &p->layers[l];
     size_t count[POOLS];
     operand_counts(s, kind, count);
+    return (operands){.out = p->pool[OUT] + copy * padded(count[OUT]),
+                      .left = p->pool[LEFT] + copy * padded(count[LEFT]),
+                      .right = p->pool[RIGHT] + copy * padded(count[RIGHT]),
+                      .bias = has_bias(s, kind) ? p->bias : NULL};
+}
+
+static trine_status run_library(products *p, layer l, product_kind kind, int choice, size_t copy) {
+    const implementation *i = &p->product[l][kind][choice];
+    operands o = operands_of(p, l, kind, copy);
+    return i->card ? p->measure->product_run(i->card, o.out, o.left, o.right, o.bias)
+                   : product_run(i->host, o.out, o.left, o.right, o.bias);
+}
+
+/* As the model calls it. */
+static trine_status run_device(products *p, layer l, product_kind kind, size_t copy) {
+    const layer_shape *s = &p->layers[l];
+    const struct ops *table = p->dev->ops;
+    operands o = operands_of(p, l, kind, copy);
+    switch (kind) {
+    case PRODUCT_Y:
+        return table->linear_forward(p->dev, o.out, o.right, o.bias, o.left, s->T, s->N, s->K);
+    case PRODUCT_DX:
+        return table->linear_backward_input(p->dev, o.out, o.right, o.left, s->T, s->N, s->K);
+    case PRODUCT_DW_ADD:
+    case PRODUCT_DW_SET: break;
+    case PRODUCT_KINDS: return TRINE_OK;
+    }
+    return table->linear_backward_weight(p->dev, o.out, NULL, o.left, o.right, s->T, s->N, s->K,
+                                         kind == PRODUCT_DW_ADD ? GRAD_ADD : GRAD_SET);
+}
+
+#define OWN (-1) /* the device's, as a choice */
+
+/* Over all copies; on a GPU one call in front, so that the host is ahead of the queue. */
+static trine_status run_copies(products *p, layer l, product_kind kind, int choice,
+                               double *seconds) {
+    size_t first = p->measure ? p->copies[l] - 1 : p->copies[l];
+    if (p->measure && choice == OWN) TRY(run_device(p, l, kind, first));
+    if (p->measure && choice != OWN) TRY(run_library(p, l, kind, choice, first));
+    TRY(card_watch_start(&p->watch));
     for (size_t c = 0; c < p->copies[l]; c++)
-        TRY(product_run(p->product[l][kind][choice], p->pool[OUT] + c * count[OUT],
-                        p->pool[LEFT] + c * count[LEFT], p->pool[RIGHT] + c * count[RIGHT],
-                        s->biased && kind == PRODUCT_Y ? p->bias : NULL));
+        TRY(choice == OWN ? run_device(p, l, kind, c) : run_library(p, l, kind, choice, c));
+    TRY(card_watch_stop(&p->watch, seconds));
+    *seconds /= (double)p->copies[l];
     return TRINE_OK;
 }
 
 static trine_status run_product(products *p, layer l, product_kind kind, products_pass_kind pass) {
-    for (int c = 0; c < CHOICES && p->product[l][kind][c]; c++) {
-        double start = bench_now();
-        TRY(run_copies(p, l, kind, c));
-        double seconds = (bench_now() - start) / (double)p->copies[l];
+    double seconds;
+    for (int c = 0; c < CHOICES && there(&p->product[l][kind][c]); c++) {
+        TRY(run_copies(p, l, kind, c, &seconds));
         if (pass == PASS_KEEP) bench_add(&p->samples[l][kind][c], seconds);
     }
+    if (!p->measure) return TRINE_OK;
+    TRY(run_copies(p, l, kind, OWN, &seconds));
+    if (pass == PASS_KEEP) bench_add(&p->own[l][kind], seconds);
     return TRINE_OK;
 }
 
@@ -154,7 +259,7 @@ trine_status products_pass(products *p, products_pass_kind pass) {
 
 static int fastest(const products *p, layer l, product_kind kind) {
     int best = 0;
-    for (int c = 1; c < CHOICES && p->product[l][kind][c]; c++)
+    for (int c = 1; c < CHOICES && there(&p->product[l][kind][c]); c++)
         if (bench_min(&p->samples[l][kind][c]) < bench_min(&p->samples[l][kind][best])) best = c;
     return best;
 }
@@ -170,7 +275,12 @@ const bench_samples *products_samples(const products *p, layer l, product_kind k
 }
 
 const char *products_implementation(const products *p, layer l, product_kind kind) {
-    return product_implementation(p->product[l][kind][fastest(p, l, kind)]);
+    const implementation *i = &p->product[l][kind][fastest(p, l, kind)];
+    return i->card ? i->name : product_implementation(i->host);
+}
+
+const bench_samples *products_own(const products *p, layer l, product_kind kind) {
+    return &p->own[l][kind];
 }
 
 double products_flops(const products *p, layer l) {

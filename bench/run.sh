@@ -1,12 +1,21 @@
 #!/bin/bash
 # Runs the benchmarks: bench/run.sh BUILD [PART...], parts matmul, kernels, step, layouts, demo (all, if
 # none is named), from the top of the tree. JSON=FILE writes all numbers there, FLAGS are handed to every
-# part (build/bench/PART --help). A part that cannot run fails the script; no figure does.
+# part (build/bench/PART --help). DEVICE=cuda: on the GPU, without layouts and demo, by the object that
+# was built in BUILD unless CUDA_LIBRARY names another; without a GPU that is an error. A part that cannot
+# run fails the script; no figure does.
 set -euo pipefail
 
 build=$1
 shift
-[ $# -gt 0 ] || set -- matmul kernels step layouts demo
+if [ "${DEVICE:-cpu}" = cuda ]; then
+    [ $# -gt 0 ] || set -- matmul kernels step
+    library=${CUDA_LIBRARY:-$build/libtrine_cuda.so}
+    FLAGS="--device cuda $([ ! -e "$library" ] && [ -z "${CUDA_LIBRARY:-}" ] || echo "--cuda-library $library") ${FLAGS:-}"
+else
+    [ $# -gt 0 ] || set -- matmul kernels step layouts demo
+    FLAGS="${DEVICE:+--device $DEVICE} ${FLAGS:-}"
+fi
 
 # Before anything is measured.
 for part in "$@"; do
@@ -24,11 +33,13 @@ trap 'exit 143' TERM
 failed=
 for part in "$@"; do
     # shellcheck disable=SC2086  # flags are several words
-    if ! "$build/bench/$part" --dir "$work" --json "$work/$part.json" ${FLAGS:-}; then
-        echo "bench: $part did not run to its end" >&2
-        failed="$failed $part"
-        rm -f "$work/$part.json"
-    fi
+    "$build/bench/$part" --dir "$work" --json "$work/$part.json" $FLAGS && continue
+    status=$?
+    echo "bench: $part did not run to its end" >&2
+    failed="$failed $part"
+    rm -f "$work/$part.json"
+    # 2: what was asked for is not on this machine, nor for the parts to come.
+    [ $status -ne 2 ] || break
 done
 
 # The parts' files as one object, by name.

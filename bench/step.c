@@ -5,6 +5,8 @@
 #include <stdlib.h>
 
 #include "base/status.h"
+#include "card.h"
+#include "card_step.h"
 #include "knobs.h"
 #include "products.h"
 #include "tokenfile.h"
@@ -85,7 +87,7 @@ static trine_status measure(bench_report *r, const knobs *k, trine_world *world,
     if (status == TRINE_OK) {
         trine_config c = config_of(k, &m, text.path);
         status = trine_trainer_create(&x->trainer, world, &c);
-        if (status == TRINE_OK) status = products_create(&x->limit, &m, rows, k->threads);
+        if (status == TRINE_OK) status = products_create(&x->limit, &m, rows, &k->device);
         if (status == TRINE_OK) status = run_race(x, k->reps);
         if (status == TRINE_OK) report(r, x, &m, (double)rows);
         products_destroy(&x->limit);
@@ -113,8 +115,8 @@ static trine_status run(const knobs *k, int *argc, char ***argv) {
     TRY(trine_world_create(&world, argc, argv));
     trine_status status = bench_report_open(&r, "step", k->json, k->threads, BENCH_LOUD);
     if (status == TRINE_OK) {
-        knobs_report(k, r);
-        status = measure_all(r, k, world);
+        if (!card_is(&k->device)) knobs_report(k, r);
+        status = card_is(&k->device) ? card_step(r, k, world) : measure_all(r, k, world);
         if (status == TRINE_OK) status = bench_report_close(&r);
         bench_report_drop(&r);
     }

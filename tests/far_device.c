@@ -70,6 +70,7 @@ static const device_memory memory = {
     .zero = far_zero,
     .read = far_read,
     .write = far_write,
+    .write_start = far_write,
     .wait = far_wait,
 };
 

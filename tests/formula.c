@@ -170,13 +170,27 @@ static void slot(formula_bytes *f, const formula_rank *r, const sizes *s, size_t
     pieces(f, MEM_DATA, 2 * n * (s->first || s->last), 4 * N);
 }
 
+/* What a norm is gathered from: own, over dp, over tp and over pp. */
+static size_t norm_numbers(const sizes *s) {
+    return (s->L + 3) * (1 + s->dp + s->dp * s->tp + s->P);
+}
+
+/* The loss, and a sum for each tensor: 12 of a block, two of an embedding, three of a head. */
+static size_t sums(const formula_rank *r, const sizes *s) {
+    return 1 + 12 * blocks(r) + 2 * (size_t)s->first + 3 * (size_t)s->last;
+}
+
 static void workspace(formula_bytes *f, const formula_rank *r, const sizes *s) {
     size_t widest = 3 * s->C > s->F ? 3 * s->C : s->F, units = s->L + 2;
     pieces(f, MEM_WORKSPACE, 1, 4 * s->N * widest / s->tp);
     pieces(f, MEM_WORKSPACE, 1, 4 * s->N * s->C);
     pieces(f, MEM_WORKSPACE, 1, r->attention);
+    if (r->far) {
+        pieces(f, MEM_WORKSPACE, 1, 8 * sums(r, s));
+        return;
+    }
     pieces(f, MEM_WORKSPACE, 1, 8 * units);
-    pieces(f, MEM_WORKSPACE, 1, 8 * (units + 1) * (1 + s->dp + s->dp * s->tp + s->P));
+    pieces(f, MEM_WORKSPACE, 1, 8 * norm_numbers(s));
 }
 
 formula_bytes formula_memory(const formula_rank *r) {
@@ -239,6 +253,25 @@ static size_t read_by_tp(const formula_rank *r, const sizes *s) {
 size_t formula_windows(const formula_rank *r) {
     sizes s = sizes_of(r);
     return read_by_dp(r, &s) + read_by_tie(&s) + read_by_pp(r, &s) + read_by_tp(r, &s);
+}
+
+/* ---- Far memory ------------------------------------------------------------------------------ */
+
+size_t formula_exchanged(const formula_rank *r) {
+    sizes s = sizes_of(r);
+    formula_bytes own = {0};
+    if (!r->far) return 0;
+    if (s.dp > 1) gathers(&own, r, &s);
+    tie(&own, &s);
+    return own.total + (s.first ? 0 : slots(r, &s) * piece(4 * s.N * s.C));
+}
+
+size_t formula_host(const formula_rank *r) {
+    sizes s = sizes_of(r);
+    size_t batches = s.first || s.last ? 2 * s.M * piece(4 * s.N) : 0;
+    if (!r->far) return 0;
+    return batches + piece(8 * (s.L + 2)) + piece(8 * norm_numbers(&s)) + piece(8 * sums(r, &s)) +
+           (1 << 20);
 }
 
 /* ---- Traffic --------------------------------------------------------------------------------- */

@@ -15,6 +15,7 @@ typedef struct {
     const program_spec *spec;
     trine_coord at;
     size_t attention; /* bytes of the device's attention workspace */
+    bool far;         /* the host cannot touch the device's memory, which is what is counted */
 } formula_rank;
 
 /* Elements, padded, of the ranges that a stage holds: as parameters, as gradients (a tied matrix
@@ -30,6 +31,11 @@ formula_bytes formula_memory(const formula_rank *r);
 
 /* Of it, what other ranks read where it lies, if they share a node: what goes into windows. */
 size_t formula_windows(const formula_rank *r);
+
+/* Of far memory, what arrives from other ranks: with what they read, the size of the mirror. And
+ * what the host takes beside it. 0 on processors. */
+size_t formula_exchanged(const formula_rank *r);
+size_t formula_host(const formula_rank *r);
 
 /* Bytes handed to the transport in one training step. */
 traffic formula_traffic(const formula_rank *r);

@@ -29,6 +29,11 @@ cmocka_header() {
     printf '#include <%s>\n' stdarg.h stddef.h stdint.h setjmp.h cmocka.h | cc -E -x c -
 }
 
+# Clang takes the C++ library of the newest GCC that it finds.
+clang_cxx() {
+    echo '#include <cstdlib>' | clang++ -E -x c++ -
+}
+
 openmp_clang() {
     echo 'int main(void) { return 0; }' | clang -fopenmp -x c - -o /dev/null
 }
@@ -64,6 +69,7 @@ for group in "$@"; do
         clang)
             need clang has clang
             need libomp-dev openmp_clang
+            need g++ clang_cxx
             ;;
         *)
             echo "tools/deps.sh: no group \"$group\": build, test, full, demo or clang" >&2

@@ -97,6 +97,7 @@ void comm_activity(trine_world *world, comm_describe describe, const void *conte
  * one small all-gather per collective. Its own messages are not tallied. */
 void comm_audit(trine_world *world, bool on);
 void comm_position(trine_world *world, int64_t position);
+#define COMM_NOWHERE (-1) /* outside of programs, and at first */
 
 /* Says whether data (bytes) is the same on all ranks of the group, by its hash: TRINE_EAUDIT, on
  * all of them, names `what` and the first rank that differs from the group's first. Not tallied.

@@ -289,11 +289,12 @@ static comm_transport staged_table(const comm_transport *inner, const char *name
     return t;
 }
 
-static void put_before(struct comm_far *f, trine_comm *comm) {
+/* Where no group stages, those without NCCL have host memory only. */
+static void put_before(struct comm_far *f, trine_comm *comm, bool mirrored) {
     trine_group g = comm->group;
     const comm_transport *inner = f->inner[g] = comm->transport;
     ASSERT(!comm->far && !comm->clock);
-    snprintf(f->names[g], sizeof f->names[g], "staged %s", inner->name);
+    snprintf(f->names[g], sizeof f->names[g], "%s%s", mirrored ? "staged " : "", inner->name);
     f->table[g] = comm->size == 1 ? alone_table(inner)
                   : comm->nccl    ? direct_table(inner)
                                   : staged_table(inner, f->names[g]);
@@ -321,10 +322,12 @@ trine_status comm_far_memory(trine_mesh *mesh, const far_memory *memory) {
     trine_comm *any = trine_mesh_group(mesh, TRINE_DP);
     if (any && any->far) forget(mesh, any->far);
     if (!memory) return TRINE_OK;
-    check_memory(memory, comm_gpu_stages(mesh));
+    bool mirrored = comm_gpu_stages(mesh);
+    check_memory(memory, mirrored);
     struct comm_far *f = calloc(1, sizeof *f);
     CHECK(f, TRINE_ENOMEM, "no memory for the groups of far memory");
     f->memory = *memory;
-    for (int g = 0; g < TRINE_GROUPS; g++) put_before(f, trine_mesh_group(mesh, (trine_group)g));
+    for (int g = 0; g < TRINE_GROUPS; g++)
+        put_before(f, trine_mesh_group(mesh, (trine_group)g), mirrored);
     return TRINE_OK;
 }

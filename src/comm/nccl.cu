@@ -52,13 +52,15 @@ static void abort_all(nccl_rank *r) {
     }
 }
 
+/* `call` may have arguments, which say nothing to a reader. */
 static trine_status fail(nccl_group *g, ncclResult_t result, const char *call) {
     char detail[512];
     const char *last = ncclGetLastError(g->comm);
     snprintf(detail, sizeof detail, "%s", last ? last : "");
     abort_all(g->r);
-    return RAISE(TRINE_ENCCL, "group %s of %d, rank %d of it, on GPU %s: %s: %s%s%s", g->name, g->size,
-                 g->rank, g->r->gpu, call, ncclGetErrorString(result), *detail ? ": " : "", detail);
+    return RAISE(TRINE_ENCCL, "group %s of %d, rank %d of it, on GPU %s: %.*s: %s%s%s", g->name,
+                 g->size, g->rank, g->r->gpu, (int)strcspn(call, "("), call,
+                 ncclGetErrorString(result), *detail ? ": " : "", detail);
 }
 
 /* Waits until NCCL has taken what it was given. */
@@ -77,8 +79,8 @@ static trine_status noted(nccl_group *g, ncclResult_t result, const char *call) 
     return result == ncclSuccess || result == ncclInProgress ? TRINE_OK : fail(g, result, call);
 }
 
-#define TRY_NCCL(g, call)   TRY(settle((g), (call), #call))
-#define TRY_NOTED(g, call)  TRY(noted((g), (call), #call))
+#define TRY_NCCL(g, call)  TRY(settle((g), (call), #call))
+#define TRY_NOTED(g, call) TRY(noted((g), (call), #call))
 
 static trine_status check_errors(nccl_rank *r) {
     for (nccl_group *g = r->first; g; g = g->next) {
@@ -142,7 +144,8 @@ static trine_status give_ticket(nccl_group *g, uint64_t *ticket) {
 
 static trine_status group_finish(nccl_group *g, uint64_t ticket) {
     ASSERT(!g->r->fusing && g->started - ticket < NCCL_TICKETS);
-    TRY_CUDA(cudaStreamWaitEvent(cuda_of(g->r->dev)->compute, g->tickets[ticket % NCCL_TICKETS], 0));
+    TRY_CUDA(
+        cudaStreamWaitEvent(cuda_of(g->r->dev)->compute, g->tickets[ticket % NCCL_TICKETS], 0));
     return TRINE_OK;
 }
 
@@ -278,11 +281,11 @@ static trine_status ordered_reduce(nccl_group *g, char *dst, const char *src, si
 
 static ncclDataType_t type_of(trine_dtype type) {
     switch (type) {
-        case TRINE_F32: return ncclFloat32;
-        case TRINE_F64: return ncclFloat64;
-        case TRINE_I32: return ncclInt32;
-        case TRINE_I64: return ncclInt64;
-        case TRINE_U8: break;
+    case TRINE_F32: return ncclFloat32;
+    case TRINE_F64: return ncclFloat64;
+    case TRINE_I32: return ncclInt32;
+    case TRINE_I64: return ncclInt64;
+    case TRINE_U8: break;
     }
     return ncclUint8;
 }
@@ -309,7 +312,8 @@ static trine_status group_reduce(nccl_group *g, void *dst, const void *src, size
     if (keeps_order(g, type, op))
         TRY(ordered_reduce(g, (char *)dst, (const char *)src, count, type, op, root));
     else
-        TRY_NCCL(g, ncclReduce(src, dst, count, type_of(type), op_of(op), root, g->comm, g->stream));
+        TRY_NCCL(g,
+                 ncclReduce(src, dst, count, type_of(type), op_of(op), root, g->comm, g->stream));
     return after(g);
 }
 
@@ -321,7 +325,8 @@ static trine_status group_reduce_scatter(nccl_group *g, void *dst, const void *s
     if (keeps_order(g, type, op))
         TRY(reduce_slices(g, (char *)dst, (const char *)src, count, part, type, op));
     else
-        TRY_NCCL(g, ncclReduceScatter(src, dst, part, type_of(type), op_of(op), g->comm, g->stream));
+        TRY_NCCL(g,
+                 ncclReduceScatter(src, dst, part, type_of(type), op_of(op), g->comm, g->stream));
     return after(g);
 }
 
@@ -333,7 +338,8 @@ static trine_status group_broadcast(nccl_group *g, void *buf, size_t bytes, int 
     return after(g);
 }
 
-static trine_status group_scatter(nccl_group *g, void *dst, const void *src, size_t part, int root) {
+static trine_status group_scatter(nccl_group *g, void *dst, const void *src, size_t part,
+                                  int root) {
     const char *parts = (const char *)src;
     TRY(before(g));
     TRY(open_exchange(g));
@@ -405,7 +411,8 @@ static trine_status group_all_gather(nccl_group *g, void *dst, const void *src, 
 /* ---- Messages ---------------------------------------------------------------------------------- */
 
 /* Alone, or one of those that travel together. */
-static trine_status message(nccl_group *g, ncclResult_t result, const char *call, uint64_t *ticket) {
+static trine_status message(nccl_group *g, ncclResult_t result, const char *call,
+                            uint64_t *ticket) {
     if (g->r->fusing) {
         g->fused = true;
         TRY(noted(g, result, call));
@@ -418,12 +425,14 @@ static trine_status message(nccl_group *g, ncclResult_t result, const char *call
 static trine_status group_send(nccl_group *g, const void *buf, size_t bytes, int peer,
                                uint64_t *ticket) {
     TRY(before(g));
-    return message(g, ncclSend(buf, bytes, ncclUint8, peer, g->comm, g->stream), "ncclSend", ticket);
+    return message(g, ncclSend(buf, bytes, ncclUint8, peer, g->comm, g->stream), "ncclSend",
+                   ticket);
 }
 
 static trine_status group_recv(nccl_group *g, void *buf, size_t bytes, int peer, uint64_t *ticket) {
     TRY(before(g));
-    return message(g, ncclRecv(buf, bytes, ncclUint8, peer, g->comm, g->stream), "ncclRecv", ticket);
+    return message(g, ncclRecv(buf, bytes, ncclUint8, peer, g->comm, g->stream), "ncclRecv",
+                   ticket);
 }
 
 static trine_status rank_begin(nccl_rank *r) {
@@ -550,11 +559,13 @@ static trine_status rank_join(nccl_rank *r, nccl_group **out, const char id[NCCL
 /* ---- The table --------------------------------------------------------------------------------- */
 
 static const comm_nccl table = {
-    NCCL_ABI,        rank_open,            rank_close,      abort_all,     rank_make_id,
-    rank_join,       group_all_reduce,     group_reduce,    group_reduce_scatter,
-    group_broadcast, group_scatter,        group_gather,    group_all_to_all,
-    group_all_gather, group_send,          group_recv,      group_finish,  rank_begin,
-    rank_end,        rank_await,           check_errors,
+    NCCL_ABI,         rank_open,        rank_close,
+    abort_all,        rank_make_id,     rank_join,
+    group_all_reduce, group_reduce,     group_reduce_scatter,
+    group_broadcast,  group_scatter,    group_gather,
+    group_all_to_all, group_all_gather, group_send,
+    group_recv,       group_finish,     rank_begin,
+    rank_end,         rank_await,       check_errors,
 };
 
 const void *cuda_nccl_table(void) {

@@ -29,7 +29,7 @@ extern "C" {
 #define NCCL_ABI 1
 #define NCCL_ID  128 /* bytes of a communicator's name */
 /* Addends that arrive, of all members of a group together. */
-#define NCCL_SCRATCH ((size_t)32 << 20)
+#define NCCL_SCRATCH ((size_t)8 << 20)
 /* Calls of a group that may be started and not finished. */
 #define NCCL_TICKETS 128
 

@@ -82,6 +82,7 @@ static trine_world *new_world(void) {
     trine_world *w = calloc(1, sizeof *w);
     if (!w) return NULL;
     w->timeout = DEFAULT_TIMEOUT;
+    w->position = COMM_NOWHERE;
     w->message_limit = INT_MAX / ARENA_ALIGN * ARENA_ALIGN;
     return w;
 }

@@ -126,6 +126,10 @@ trine_status device_write(device *d, void *dst, const void *host, size_t bytes) 
     return bytes ? d->memory->write(d, dst, host, bytes) : TRINE_OK;
 }
 
+trine_status device_write_start(device *d, void *dst, const void *host, size_t bytes) {
+    return bytes ? d->memory->write_start(d, dst, host, bytes) : TRINE_OK;
+}
+
 trine_status device_wait(device *d) {
     return d->memory->wait(d);
 }

@@ -32,8 +32,8 @@ typedef enum {
 /* The kinds below this one compute on processors, in the host's memory, and are always there. */
 #define DEVICE_HOST_KINDS DEVICE_CUDA
 
-/* How matrices of fp32 are multiplied: DEVICE_TF32 rounds the factors to 10 bits of mantissa and adds
- * in fp32 (NVIDIA, "A100 Tensor Core GPU architecture", 2020); cuda only. */
+/* How matrices of fp32 are multiplied: DEVICE_TF32 rounds the factors to 10 bits of mantissa and
+ * adds in fp32 (NVIDIA, "A100 Tensor Core GPU architecture", 2020); cuda only. */
 typedef enum { DEVICE_FP32, DEVICE_TF32 } device_precision;
 
 struct ops;
@@ -49,6 +49,7 @@ typedef struct {
     trine_status (*read)(struct device *d, void *host, const void *src, size_t bytes);
     trine_status (*write)(struct device *d, void *dst, const void *host, size_t bytes);
     trine_status (*wait)(struct device *d);
+    trine_status (*write_start)(struct device *d, void *dst, const void *host, size_t bytes);
 } device_memory;
 
 typedef struct device {
@@ -99,6 +100,10 @@ void device_zero(device *d, void *dst, size_t bytes);
  * them all before. Errors: TRINE_EMATH, also those of earlier work in the queue. */
 trine_status device_read(device *d, void *host, const void *src, size_t bytes);
 trine_status device_write(device *d, void *dst, const void *host, size_t bytes);
+/* As device_write, but returns at once. The host's memory must stay as it is until a device_read,
+ * device_write or device_wait after it has returned, which have its errors, too. Pinned memory is
+ * read by the device itself, so that the host does not wait for the queue. */
+trine_status device_write_start(device *d, void *dst, const void *host, size_t bytes);
 /* Returns when the queue is empty. Errors: those of the work in it. */
 trine_status device_wait(device *d);
 

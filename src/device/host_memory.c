@@ -50,5 +50,6 @@ const device_memory host_memory = {
     .zero = host_zero,
     .read = host_transfer,
     .write = host_transfer,
+    .write_start = host_transfer,
     .wait = host_wait,
 };

@@ -45,8 +45,8 @@ static trine_status run_copy(const task *t) {
     return TRINE_OK;
 }
 
-/* Between two looks at the clock. A queue is to be busy, so that what is measured is not the way of a
- * call to it. */
+/* Between two looks at the clock. A queue is to be busy, so that what is measured is not the way
+ * of a call to it. */
 static trine_status run_some(const task *t, task_run run, uint64_t *calls) {
     int count = t->d->memory->host ? 1 : QUEUED;
     for (int i = 0; i < count; i++) TRY(run(t));

@@ -25,8 +25,9 @@ typedef struct {
 trine_status limit_matmul_rates(device *d, size_t T, size_t N, size_t K, limit_matmul *rates);
 
 /* Bytes a second of a = b + s c over fp32 arrays of `bytes` bytes each (12 bytes an element are
- * counted, as STREAM does), with the device's threads; where the processor cannot touch the memory,
- * of device_copy from one such array to another (8 bytes an element). Errors: TRINE_ENOMEM. Not collective. */
+ * counted, as STREAM does), with the device's threads; where the processor cannot touch the
+ * memory, of device_copy from one such array to another (8 bytes an element). Errors:
+ * TRINE_ENOMEM. Not collective. */
 trine_status limit_triad_rate(device *d, size_t bytes, double *rate);
 
 #endif

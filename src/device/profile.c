@@ -35,8 +35,8 @@ static void note(device_profile *p, device_timed which, uint64_t since, uint64_t
     p->ns += ns;
 }
 
-/* An operator that may return before it is done is waited for, unless there are marks around it: its
- * time is its own then. */
+/* An operator that may return before it is done is waited for, unless there are marks around it:
+ * its time is its own then. */
 static trine_status finish(device_profile *p) {
     return p->inner->memory->host || p->spans ? TRINE_OK : device_wait(p->inner);
 }
@@ -266,6 +266,10 @@ static trine_status timed_write(device *d, void *dst, const void *host, size_t b
     return device_write(((device_profile *)d->state)->inner, dst, host, bytes);
 }
 
+static trine_status timed_write_start(device *d, void *dst, const void *host, size_t bytes) {
+    return device_write_start(((device_profile *)d->state)->inner, dst, host, bytes);
+}
+
 static trine_status timed_wait(device *d) {
     return device_wait(((device_profile *)d->state)->inner);
 }
@@ -277,6 +281,7 @@ static const device_memory timed_memory = {
     .zero = timed_zero,
     .read = timed_read,
     .write = timed_write,
+    .write_start = timed_write_start,
     .wait = timed_wait,
 };
 

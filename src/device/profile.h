@@ -64,7 +64,8 @@ typedef struct {
     struct device *inner; /* not owned */
     device_time times[DEVICE_TIMED];
     uint64_t ns; /* of all */
-    struct device_spans *spans; /* NULL: the clock; else marks (spans.h), and ns is the host's calls */
+    /* NULL: the clock; else marks (spans.h), and ns is the time of the host's calls. */
+    struct device_spans *spans;
 } device_profile;
 
 /* Sets p->device up as a timing device around `inner`, which must outlive it; all counts are zero.

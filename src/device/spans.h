@@ -1,16 +1,16 @@
-/* When the queue of a cuda device worked, and when it was idle: a mark before and a mark behind each
- * operator of a step (cuda/measure.h), set through a timing device (profile.h) that waits for
+/* When the queue of a cuda device worked, and when it was idle: a mark before and a mark behind
+ * each operator of a step (cuda/measure.h), set through a timing device (profile.h) that waits for
  * nothing. All marks are made once; they are read after the step.
  *
  *   step    begin |gap| operator |gap| operator ... |gap| end
  *
- * A gap is time in which no operator ran: the host was late, or a transfer was under way. Each gap is
- * counted for the operator behind it. Invariant: operators and gaps together are the step.
+ * A gap is time in which no operator ran: the host was late, or a transfer was under way. Each gap
+ * is counted for the operator behind it. Invariant: operators and gaps together are the step.
  *
  * What this cannot see: the time from a mark in an empty queue to the operator that the host sends
  * next, some microseconds, counts as the operator's; `starved` says how often that was. Cost: two
- * marks and a question an operator; the marks' own time in the queue stands in the gaps, so that these
- * are rather too large. */
+ * marks and a question an operator; the marks' own time in the queue stands in the gaps, so that
+ * these are rather too large. */
 #ifndef TRINE_DEVICE_SPANS_H
 #define TRINE_DEVICE_SPANS_H
 

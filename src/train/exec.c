@@ -103,27 +103,29 @@ static trine_status run_send(exec *e, trine_group edge, const void *buf, resourc
 
 /* ---- Computation ---- */
 
-/* Brings what LOAD has filled to the device. */
-static trine_status write_batch(exec *e, const held_slot *slot) {
+/* Sends what LOAD has filled to its slot, if that is not where it was filled. */
+static trine_status write_batch(exec *e, const held_slot *slot, const held_batch *batch) {
     const gpt_shape *s = e->h->config.shape;
     size_t bytes = s->B * s->T * sizeof *slot->tokens;
-    if (slot->host_tokens == slot->tokens) return TRINE_OK;
-    TRY(device_write(e->dev, slot->tokens, slot->host_tokens, bytes));
-    return device_write(e->dev, slot->targets, slot->host_targets, bytes);
+    if (batch->tokens == slot->tokens) return TRINE_OK;
+    TRY(device_write_start(e->dev, slot->tokens, batch->tokens, bytes));
+    return device_write_start(e->dev, slot->targets, batch->targets, bytes);
 }
 
 static trine_status run_load(exec *e, const instr *i) {
     const gpt_shape *s = e->h->config.shape;
     const held_slot *slot = &e->h->slots[i->slot];
+    held_batch batch = {slot->tokens, slot->targets};
+    if (e->h->batches) batch = e->h->batches[i->micro];
     trine_layout l = e->h->config.layout;
     int dp = e->h->config.coord.dp;
     for (size_t b = 0; b < s->B; b++) {
         uint64_t sample =
             e->step->first_sample + dp_sample((int)s->B, l.dp, dp, (int)i->micro, (int)b);
-        TRY(status_user(sampler_load(e->step->samples, sample, slot->host_tokens + b * s->T,
-                                     slot->host_targets + b * s->T)));
+        TRY(status_user(sampler_load(e->step->samples, sample, batch.tokens + b * s->T,
+                                     batch.targets + b * s->T)));
     }
-    return write_batch(e, slot);
+    return write_batch(e, slot, &batch);
 }
 
 /* Points the unit's tensors at the gather buffer or at its parameters at rest. */
@@ -334,6 +336,7 @@ static trine_status read_sums(exec *e, double *squares, double *loss) {
     memset(squares, 0, (size_t)e->program->spec->units * sizeof(double));
     for (int n = 0; n < units; n++) squares[h->units[n].unit] = add_squares(e, &h->units[n], &at);
     *loss = h->sums_read[0];
+    device_zero(e->dev, h->sums, sizeof *h->sums); /* the next run's */
     return TRINE_OK;
 }
 
@@ -438,11 +441,11 @@ trine_status exec_run(exec *e, const program *p, exec_step *step) {
     trine_world *world = comm_world(group(e, TRINE_WORLD));
     e->program = p;
     e->step = step;
-    device_zero(e->dev, e->h->sums, sizeof *e->h->sums);
     e->run = (gpt_run){e->dev, &e->tp, e->h->config.shape, e->h->scratch};
     comm_activity(world, describe, e);
     trine_status status = run_program(e);
     comm_activity(world, NULL, NULL);
+    comm_position(world, COMM_NOWHERE);
     TRY(status);
     return e->audit && !p->spec->forward_only ? replicas_agree(e->h, e->dev, e->mesh) : TRINE_OK;
 }

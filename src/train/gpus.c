@@ -27,7 +27,7 @@ trine_status gpus_gather(trine_trainer *t) {
     cuda_gpu own;
     memset(&own, 0, sizeof own);
     if (t->dev->kind != DEVICE_CUDA) return TRINE_OK;
-    trine_status status = cuda_describe(t->dev, &own);
+    trine_status status = cuda_describe(t->dev, &own); /* every rank's is open */
     t->gpus = calloc(ranks, sizeof *t->gpus);
     if (status == TRINE_OK && !t->gpus)
         status = RAISE(TRINE_ENOMEM, "no memory for %zu GPUs", ranks);
@@ -58,6 +58,12 @@ static bool same_kind(const cuda_info *a, const cuda_info *b) {
 static bool same_gpu(const trine_trainer *t, int a, int b) {
     const char *const *hosts = comm_host_names(t->world);
     return strcmp(hosts[a], hosts[b]) == 0 && strcmp(t->gpus[a].info.bus, t->gpus[b].info.bus) == 0;
+}
+
+int gpus_sharers(const trine_trainer *t) {
+    int own = trine_world_rank(t->world), n = 0;
+    for (int r = 0; r < trine_world_size(t->world); r++) n += same_gpu(t, r, own);
+    return n;
 }
 
 /* Whether no rank before this one has the same. */
@@ -94,9 +100,11 @@ static void print_version(const char *name, int v, FILE *out) {
 
 static void print_kind(const trine_trainer *t, int rank, FILE *out) {
     const cuda_info *i = &t->gpus[rank].info;
-    fprintf(out, "gpu      %s, %.1f GiB, sm_%d; driver for CUDA %d.%d, CUDA %d.%d", i->model,
-            (double)i->bytes / GIB, i->sm, i->driver / 1000, i->driver % 1000 / 10,
-            i->runtime / 1000, i->runtime % 1000 / 10);
+    fprintf(out,
+            "gpu      %s, %.1f GiB (%.1f beside contexts and libraries), sm_%d; driver for CUDA "
+            "%d.%d, CUDA %d.%d",
+            i->model, (double)i->bytes / GIB, (double)i->free_bytes / GIB, i->sm, i->driver / 1000,
+            i->driver % 1000 / 10, i->runtime / 1000, i->runtime % 1000 / 10);
     print_version("cuBLAS", i->cublas, out);
     print_version("NCCL", i->nccl, out);
     print_ranks(t, rank, out);

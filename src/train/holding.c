@@ -23,6 +23,8 @@ static bool make_tables(holding *h) {
     for (int c = 0; ok && c < CLASSES; c++)
         ok = (h->gathers[c] = table(h, p->gathers[c], sizeof *h->gathers[c])) &&
              (h->reduces[c] = table(h, p->reduces[c], sizeof *h->reduces[c]));
+    if (ok && !h->config.dev->memory->host)
+        ok = (h->batches = table(h, h->config.spec->micros, sizeof *h->batches));
     for (int s = 0; ok && s < p->slots; s++)
         ok = (h->slots[s].outputs = table(h, h->count, sizeof(void *)));
     for (int u = 0; ok && u < h->count; u++)
@@ -178,20 +180,29 @@ static void take_buffers(holding *h, arena *a, unit_class c) {
         h->reduces[c][b] = shared_if(dp)(a, MEM_REDUCE, reduce * sizeof(float));
 }
 
-/* What LOAD fills; where the host cannot touch the slot's it has its own. */
-static void take_batch(const holding *h, arena *a, held_slot *to) {
-    size_t bytes = h->config.shape->B * h->config.shape->T * sizeof(int32_t);
-    to->tokens = arena_take(a, MEM_DATA, bytes);
-    to->targets = arena_take(a, MEM_DATA, bytes);
-    to->host_tokens = a->far ? arena_take_host(a, MEM_DATA, bytes) : to->tokens;
-    to->host_targets = a->far ? arena_take_host(a, MEM_DATA, bytes) : to->targets;
+/* Only the first and the last stage read batches. */
+static bool reads_batches(const holding *h) {
+    return h->first == 0 || is_head(h, h->first + h->count - 1);
+}
+
+static size_t batch_bytes(const holding *h) {
+    return h->config.shape->B * h->config.shape->T * sizeof(int32_t);
+}
+
+static void take_batches(holding *h, arena *a) {
+    for (int m = 0; h->batches && reads_batches(h) && m < h->config.spec->micros; m++) {
+        h->batches[m].tokens = arena_take_host(a, MEM_DATA, batch_bytes(h));
+        h->batches[m].targets = arena_take_host(a, MEM_DATA, batch_bytes(h));
+    }
 }
 
 static void take_slot(holding *h, arena *a, int slot) {
     const gpt_shape *s = h->config.shape;
     held_slot *to = &h->slots[slot];
-    bool end = h->first == 0 || is_head(h, h->first + h->count - 1);
-    if (end) take_batch(h, a, to);
+    if (reads_batches(h)) {
+        to->tokens = arena_take(a, MEM_DATA, batch_bytes(h));
+        to->targets = arena_take(a, MEM_DATA, batch_bytes(h));
+    }
     if (h->first > 0) to->input = arena_take_exchanged(a, MEM_MESSAGES, stream_bytes(h));
     for (int n = 0; n < h->count; n++) {
         held_unit *u = &h->units[n];
@@ -232,6 +243,7 @@ void holding_take(holding *h, arena *a) {
     for (int n = 0; n < h->count; n++) take_state(h, a, &h->units[n]);
     for (int c = 0; c < CLASSES; c++) take_buffers(h, a, (unit_class)c);
     take_tie(h, a);
+    take_batches(h, a);
     for (int s = 0; s < p->slots; s++) take_slot(h, a, s);
     for (int d = 0; d < p->streams; d++)
         h->streams[d] = shared_if(p->spec->stages > 1)(a, MEM_MESSAGES, stream_bytes(h));

@@ -40,22 +40,28 @@ typedef struct {
 /* The batch and the boundary activations of one slot; N = B*T. */
 typedef struct {
     int32_t *tokens, *targets; /* (B, T); NULL on stages without embedding and head */
-    int32_t *host_tokens, *host_targets; /* what LOAD fills: the same, or their like on the host */
     void *input;               /* (N, C); NULL on the first stage */
     void **outputs;            /* [units] (N, C) of every unit; NULL for the head */
 } held_slot;
+
+/* What LOAD fills where the host cannot touch a slot. Each micro-batch has one of its own, so that
+ * none is filled anew before the device has read it: NORM waits for all of a run. */
+typedef struct {
+    int32_t *tokens, *targets; /* (B, T); NULL on stages without embedding and head */
+} held_batch;
 
 typedef struct {
     holding_config config;
     int first, count; /* units */
     held_unit *units; /* [count] */
     held_slot *slots;
+    held_batch *batches; /* [micros] the host's; NULL where it fills the slots themselves */
     void **streams;                  /* [streams] (N, C) */
     float **gathers[CLASSES];        /* gather buffers */
     float **reduces[CLASSES];        /* reduce buffers */
     float *tie;                      /* (tie_count) */
     size_t tie_count;
-    double *sums; /* (1 + dp_norm_count of all ranges): the loss; squares of every tensor */
+    double *sums; /* (1 + tensors): the loss, zero between runs; then squares of what counts */
     double *sums_read;               /* the same, in the host's memory */
     double *squares, *norm_scratch;  /* (units), dp_norm_scratch; the host's */
     float *piece;                    /* (HOLDING_PIECE) the host's; NULL where it needs none */

@@ -7,6 +7,7 @@
 #include "comm/far.h"
 #include "comm/gpu.h"
 #include "train/fit.h"
+#include "train/gpus.h"
 
 #define PAGE ((size_t)4096)
 
@@ -27,21 +28,14 @@ size_t memory_staging(const arena *plan) {
     return plan->host.used;
 }
 
-/* The node's ranks take its GPUs in turn (cuda_open.h). */
-static int sharers(const trine_trainer *t, const cuda_gpu *gpu) {
-    int ranks = trine_comm_size(trine_mesh_group(t->mesh, TRINE_NODE));
-    return (ranks - 1 - gpu->ordinal) / gpu->count + 1;
-}
-
 static trine_status refuse(const trine_trainer *t) {
-    cuda_gpu gpu;
-    TRY(cuda_describe(t->dev, &gpu));
+    const cuda_info *gpu = &t->gpus[trine_world_rank(t->world)].info;
     fit_question q = {.config = &t->config,
                       .dev = t->dev,
                       .plan = &t->memory,
-                      .free_bytes = gpu.info.free_bytes,
-                      .bytes = gpu.info.bytes,
-                      .sharers = sharers(t, &gpu)};
+                      .free_bytes = gpu->free_bytes,
+                      .bytes = gpu->bytes,
+                      .sharers = gpus_sharers(t)};
     return fit_refuse(&q);
 }
 

@@ -2,6 +2,7 @@
 #include "train/profile.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* All ranks are listed up to here; beyond it the extremes and the median speak for them. */
 #define LISTED_RANKS 16
@@ -36,9 +37,10 @@ static void print_head(const profile_report *r, FILE *out) {
     fprintf(out, "         %-22s %7.1f %15.1f %16.1f   the head, so many columns of it\n", shape,
             1e-9 * l->head.forward, 1e-9 * l->head.backward_input, 1e-9 * l->head.backward_weight);
     fprintf(out,
-            "         the limits: matmul %.1f GFLOP/s; memory %.2f GB/s, a triad's: what works in "
+            "         the limits: matmul %.1f GFLOP/s; memory %.2f GB/s, a %s's: what works in "
             "place or\n         in a cache can do better\n",
-            1e-9 * l->matmul, 1e-9 * l->triad);
+            1e-9 * l->matmul, 1e-9 * l->triad,
+            strcmp(r->config->parallel.device, "cuda") ? "triad" : "copy");
 }
 
 static void print_instrs(const profile_summary *s, FILE *out) {

@@ -89,7 +89,6 @@ static trine_status expect_memory(trine_trainer *t) {
 
 /* What each rank makes by itself, before ranks depend on each other. */
 static trine_status build_alone(trine_trainer *t) {
-    TRY(open_device(t));
     TRY(memory_plan(t));
     TRY(exec_create(&t->interpreter, &t->held, t->mesh, t->dev));
     t->interpreter.serial = t->config.parallel.serial;
@@ -136,8 +135,9 @@ static trine_status setup(trine_trainer *t) {
     TRY(made);
     comm_audit(t->world, p->audit);
     TRY(share_threads(t));
-    TRY(trine_world_agree(t->world, build_alone(t)));
+    TRY(trine_world_agree(t->world, open_device(t)));
     TRY(gpus_gather(t));
+    TRY(trine_world_agree(t->world, build_alone(t)));
     TRY(status_user(gpus_join(t)));
     TRY(memory_take(t));
     TRY(compare_programs(t));

@@ -58,6 +58,11 @@ only_ours() {
     [ -z "$others" ] || { echo "$others"; return 1; }
 }
 
+# The object for GPUs, where there was CUDA to make it.
+object_too() {
+    ! grep -q CUDA_NVCC "$build/cuda.mk" || [ -e "$root/usr/lib/libtrine_cuda.so" ]
+}
+
 version() {
     [ "$(with --modversion)" = "$(sed -n 's/.*TRINE_VERSION "\(.*\)"/\1/p' include/trine.h)" ]
 }
@@ -75,6 +80,7 @@ check "make install" make_install install
 check "a program with the shared library" shared
 check "a program with the archive" archive
 check "the shared library shows trine_* only" only_ours
+check "the object for GPUs is there if CUDA was" object_too
 check "pkg-config knows the version" version
 check "make uninstall leaves nothing" make_install uninstall
 check "no file is left" nothing_left

@@ -72,6 +72,7 @@ include "cuBLAS in ref" src/device/ref/planted.c "<cublas_v2.h> belongs" '#inclu
 include "oneDNN in ref" src/device/ref/planted.c "<oneapi/dnnl/dnnl.h> belongs" '#include <oneapi/dnnl/dnnl.h>'
 include "model names a communicator" src/model/planted.c "names trine_comm" 'static trine_comm *group;'
 include "model asks the mesh" src/model/planted.h "names trine_mesh_group" 'int f(void) { return !trine_mesh_group(m, 0); }'
+include "comm in the object for GPUs" src/device/cuda/planted.cu "device must not include comm" '#include "comm/comm.h"'
 include "getenv in train" src/train/planted.c "getenv belongs" 'const char *f(void) { return getenv("HOME"); }'
 
 refused "#ifdef in a function" src/base/planted.c "#if in a function body" <<'END'
@@ -117,5 +118,6 @@ const char *f(void) { return getenv("HOME"); }
 END
 echo '#include <mpi.h>' | accepted "mpi.h in comm" src/comm/planted.c
 printf '#include <nccl.h>\n#include <cuda_runtime.h>\n' | accepted "nccl.h in its file" src/comm/nccl.c
+printf '#include <cublasLt.h>\n' | accepted "cuBLASLt in the cuda device" src/device/cuda/planted.cu
 
 echo "1..$count"

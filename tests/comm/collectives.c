@@ -4,9 +4,10 @@
  * runs the operation and writes what dst must be. Reductions are expected in rank order, with
  * addends for which another order gives other bits. All of it over messages and over shared
  * memory, there with buffers in windows, in plain memory, and in one or the other by rank; then in a
- * device's memory that the host cannot touch; and the same again with the ranks dealt out to nodes
- * of 2, 3 and 4. */
+ * device's memory that the host cannot touch; through NCCL (emulated) with sums in rank order; and
+ * the same again with the ranks dealt out to nodes of 2, 3 and 4. */
 #include "far_device.h"
+#include "gpu_device.h"
 #include "harness.h"
 
 #include <limits.h>
@@ -95,7 +96,8 @@ static void reduced(const job *j, size_t i, bool backwards, void *element) {
 /* ---- Where buffers lie ----------------------------------------------------------------------- */
 
 /* How the group exchanges, and where a rank's buffers lie. From FAR_MESSAGES on in a device's
- * memory: mirrored in windows, beside them, dst beside them, or one of the two is the host's. */
+ * memory: mirrored in windows, beside them, dst beside them, or one of the two is the host's. NCCL:
+ * in that of a GPU. */
 typedef enum {
     MESSAGES,
     PLAIN,
@@ -107,6 +109,7 @@ typedef enum {
     FAR_OWN,
     FAR_DST_OWN,
     FAR_MIXED,
+    NCCL,
     MODES
 } mode;
 
@@ -115,7 +118,12 @@ static int per_node; /* ranks of a node; 0: all are on one */
 static char *pool;   /* two halves, in a window */
 static far_device
     far; /* its exchanged piece's two parts have the size of the pool, and its halves */
+static gpu_device gpu; /* has the two halves */
 #define POOL_BYTES ((size_t)8 << 20)
+
+static bool is_far(void) {
+    return current >= FAR_MESSAGES && current < NCCL;
+}
 
 static bool over_messages(void) {
     return current == MESSAGES || current == FAR_MESSAGES;
@@ -123,7 +131,9 @@ static bool over_messages(void) {
 
 /* The address that a call takes for a buffer. */
 static void *addr(const void *p) {
-    return current < FAR_MESSAGES ? (void *)(uintptr_t)p : far_device_at(&far, p);
+    return current == NCCL ? gpu_device_at(&gpu, p)
+           : is_far()      ? far_device_at(&far, p)
+                           : (void *)(uintptr_t)p;
 }
 
 /* dst is buffer 0, src buffer 1; in place everything is buffer 0. */
@@ -135,9 +145,10 @@ static char *take_buffer(int which, int rank, size_t bytes) {
     bool own = current == FAR_OWN || (current == FAR_DST_OWN && which == 0);
     char *p = plain                    ? malloc(bytes)
               : current < FAR_MESSAGES ? pool + half
+              : current == NCCL        ? gpu.seen + half
                                        : far.seen + (own ? POOL_BYTES : 0) + half;
     assert_true(p && bytes <= POOL_BYTES / 2);
-    if (current >= FAR_MESSAGES) far_device_poison(&far, p, bytes);
+    if (is_far()) far_device_poison(&far, p, bytes);
     return p;
 }
 
@@ -146,7 +157,19 @@ static bool lies_in(const char *p, const char *memory, size_t bytes) {
 }
 
 static void give_back(char *p) {
-    if (!lies_in(p, pool, POOL_BYTES) && !lies_in(p, far.seen, far.bytes)) free(p);
+    if (!lies_in(p, pool, POOL_BYTES) && !lies_in(p, far.seen, far.bytes) &&
+        !lies_in(p, gpu.seen, gpu.bytes))
+        free(p);
+}
+
+/* Before a call: what the test has written. After it: what the device has. */
+static void send_out(const char *p, size_t bytes) {
+    if (current == NCCL) gpu_device_send(&gpu, p, bytes);
+}
+
+static void fetch(char *p, size_t bytes) {
+    if (is_far()) OK(device_wait(&far.device));
+    if (current == NCCL) gpu_device_fetch(&gpu, p, bytes);
 }
 
 /* ---- Rows ------------------------------------------------------------------------------------ */
@@ -170,6 +193,7 @@ static bool expect_reduce(const job *j, size_t i, void *element) {
 static trine_status run_broadcast(const job *j) {
     size_t bytes = j->count * trine_dtype_bytes(j->type);
     if (j->dst != j->src) memcpy(j->dst, j->src, bytes);
+    send_out(j->dst, bytes);
     return trine_broadcast(j->comm, addr(j->dst), j->count, j->type, j->root);
 }
 static bool expect_broadcast(const job *j, size_t i, void *element) {
@@ -302,8 +326,11 @@ static void run_case(const row *r, job *j, bool in_place) {
     if (in_place) place(r, j, a + GUARD);
     for (size_t i = 0; i < (r->src_whole ? j->count : j->part); i++)
         value(j->type, j->rank, i, j->src + i * element);
+    send_out(a, bytes + 2 * GUARD);
+    send_out(b, bytes + 2 * GUARD);
     OK(r->run(j));
-    if (current >= FAR_MESSAGES) OK(device_wait(&far.device));
+    fetch(a, bytes + 2 * GUARD);
+    fetch(b, bytes + 2 * GUARD);
     check(r, j, in_place);
     check_rest(r, j, in_place);
     check_guards(r, a, bytes);
@@ -338,17 +365,22 @@ static job world_job(void) {
 
 static trine_comm *world_comm(trine_mesh **mesh) {
     trine_layout all_dp = {trine_world_size(harness_world), 1, 1};
-    bool messages = over_messages(), is_far = current >= FAR_MESSAGES;
+    bool messages = over_messages(), nccl = current == NCCL;
+    const gpu_wish wish = {trine_world_rank(harness_world), POOL_BYTES, true};
     char name[32];
-    snprintf(name, sizeof name, "%s%s", is_far ? "staged " : "",
-             messages   ? "mpi"
+    snprintf(name, sizeof name, "%s%s", is_far() ? "staged " : "",
+             nccl       ? "nccl"
+             : messages ? "mpi"
              : per_node ? "shm+mpi"
                         : "shm");
-    trine_world_transport(harness_world, messages   ? TRINE_TRANSPORT_MPI
+    trine_world_transport(harness_world, nccl       ? TRINE_TRANSPORT_NCCL
+                                         : messages ? TRINE_TRANSPORT_MPI
                                          : per_node ? TRINE_TRANSPORT_AUTO
                                                     : TRINE_TRANSPORT_SHM);
     OK(trine_mesh_create(mesh, harness_world, all_dp, per_node));
-    if (is_far)
+    if (nccl)
+        gpu_device_create(&gpu, *mesh, &wish);
+    else if (is_far())
         far_device_create(&far, *mesh, POOL_BYTES, POOL_BYTES, 0);
     else
         OK(trine_mesh_alloc(*mesh, (void **)&pool, POOL_BYTES));
@@ -358,7 +390,8 @@ static trine_comm *world_comm(trine_mesh **mesh) {
 }
 
 static void leave(trine_mesh **mesh) {
-    if (current >= FAR_MESSAGES) far_device_destroy(&far);
+    if (is_far()) far_device_destroy(&far);
+    if (current == NCCL) gpu_device_destroy(&gpu);
     pool = NULL;
     trine_mesh_destroy(mesh);
 }
@@ -380,8 +413,11 @@ static void run_counts(const size_t *counts, size_t n) {
 
 static void small_counts_in(void) {
     size_t p = (size_t)trine_world_size(harness_world);
-    const size_t counts[] = {0, 1, p - 1, p, 2 * p + 1, 63, 1000};
-    run_counts(counts, sizeof counts / sizeof *counts);
+    const size_t counts[] = {0, 1, p - 1, p, 2 * p + 1, 63, 1000}, few[] = {0, p, 63};
+    if (current == NCCL)
+        run_counts(few, sizeof few / sizeof *few);
+    else
+        run_counts(counts, sizeof counts / sizeof *counts);
 }
 
 /* Chunks between nodes are cut by one limit as by another, and what is staged as anything else. */
@@ -455,7 +491,9 @@ static void cancellation_in(void) {
     for (int c = 0; c < 2 && size >= 3; c++) {
         float *x = (float *)(void *)take_buffer(0, rank, counts[c] * sizeof *x);
         for (size_t i = 0; i < counts[c]; i++) x[i] = addend;
+        send_out((char *)x, counts[c] * sizeof *x);
         OK(trine_all_reduce(comm, addr(x), addr(x), counts[c], TRINE_F32, TRINE_SUM));
+        fetch((char *)x, counts[c] * sizeof *x);
         for (size_t i = 0; i < counts[c]; i++) assert_true(x[i] == 0.0f);
         give_back((char *)x);
     }

@@ -40,9 +40,10 @@ static struct {
     const emu_kernel *kernel; /* NULL: none runs */
     int threads, begun, returned, at_barrier;
     enum order order;
-    int offset;                /* begin.. are taken from here on, round about */
-    int begin[EMU_THREADS];    /* numbers of threads, in the order in which they begin */
-    int ready[EMU_THREADS];    /* a ring of those that could go on */
+    bool newest; /* of those that can go on, the one that came last goes first, not the oldest */
+    int offset;             /* begin.. are taken from here on, round about */
+    int begin[EMU_THREADS]; /* numbers of threads, in the order in which they begin */
+    int ready[EMU_THREADS]; /* a ring of those that could go on */
     int first_ready, ready_count;
     unsigned waiting[EMU_THREADS / 32]; /* lanes at an exchange, by warp */
     thread *current;
@@ -56,32 +57,35 @@ static int number_of(const thread *t) {
     return (int)(t - threads);
 }
 
-/* ---- Faults ------------------------------------------------------------------------------------ */
+/* ---- Faults ---------------------------------------------------------------------------------- */
 
 void emu_where(char *text, size_t size) {
     text[0] = '\0';
     if (!b.kernel) return;
-    snprintf(text, size, ", in kernel %s<<<(%u,%u,%u), (%u,%u,%u), %zu>>>, block (%u,%u,%u), thread "
-                         "(%u,%u,%u)",
+    snprintf(text, size,
+             ", in kernel %s<<<(%u,%u,%u), (%u,%u,%u), %zu>>>, block (%u,%u,%u), thread "
+             "(%u,%u,%u)",
              b.kernel->name, gridDim.x, gridDim.y, gridDim.z, blockDim.x, blockDim.y, blockDim.z,
              b.kernel->shared, blockIdx.x, blockIdx.y, blockIdx.z, threadIdx.x, threadIdx.y,
              threadIdx.z);
 }
 
 static void describe(const thread *t, char *text, size_t size) {
-    static const char *const kinds[] = {"__syncwarp",      "__shfl_sync",     "__shfl_xor_sync",
-                                        "__shfl_up_sync",  "__shfl_down_sync", "__any_sync",
-                                        "__all_sync",      "__ballot_sync"};
+    static const char *const kinds[] = {"__syncwarp",     "__shfl_sync",      "__shfl_xor_sync",
+                                        "__shfl_up_sync", "__shfl_down_sync", "__any_sync",
+                                        "__all_sync",     "__ballot_sync"};
     int n = snprintf(text, size, "thread %d (%u,%u,%u) ", number_of(t), t->index.x, t->index.y,
                      t->index.z);
     if (n < 0 || (size_t)n >= size) return;
     text += n;
     size -= (size_t)n;
-    if (t->state == AT_BARRIER) snprintf(text, size, "is at __syncthreads, %s:%d", t->file, t->line);
+    if (t->state == AT_BARRIER)
+        snprintf(text, size, "is at __syncthreads, %s:%d", t->file, t->line);
     else if (t->state == AT_EXCHANGE)
         snprintf(text, size, "is at %s with mask 0x%08x, %s:%d", kinds[t->kind], t->mask, t->file,
                  t->line);
-    else snprintf(text, size, "%s", t->state == RETURNED ? "has returned" : "runs");
+    else
+        snprintf(text, size, "%s", t->state == RETURNED ? "has returned" : "runs");
 }
 
 /* Nobody can go on. One of those who wait, and one of those who do not come, tell what happened. */
@@ -95,7 +99,8 @@ static void report_stuck(void) {
         if (threads[i].state == AT_BARRIER) waits = &threads[i];
     for (int i = 0; i < b.threads && !missing; i++) {
         const thread *t = &threads[i];
-        if (waits->state == AT_BARRIER) missing = t->state != AT_BARRIER ? t : NULL;
+        if (waits->state == AT_BARRIER)
+            missing = t->state != AT_BARRIER ? t : NULL;
         else if (i / 32 == number_of(waits) / 32 && (waits->mask >> (i % 32) & 1) &&
                  t->state != AT_EXCHANGE)
             missing = t;
@@ -104,11 +109,12 @@ static void report_stuck(void) {
     describe(waits, one, sizeof one);
     if (missing) describe(missing, other, sizeof other);
     threadIdx = waits->index;
-    emu_fault("%d of %d threads have returned, %d are at a barrier, and nobody can go on: %s, but %s",
-              b.returned, b.threads, b.at_barrier, one, other);
+    emu_fault(
+        "%d of %d threads have returned, %d are at a barrier, and nobody can go on: %s, but %s",
+        b.returned, b.threads, b.at_barrier, one, other);
 }
 
-/* ---- Who runs ---------------------------------------------------------------------------------- */
+/* ---- Who runs -------------------------------------------------------------------------------- */
 
 static void make_ready(thread *t) {
     t->state = RUNNING;
@@ -119,12 +125,13 @@ static void make_ready(thread *t) {
 static thread *choose(void) {
     bool begins = b.begun < b.threads;
     if (!begins && b.ready_count == 0) report_stuck();
-    if (begins && (b.ready_count == 0 || b.order == BEGIN_FIRST ||
-                   (b.order == EITHER && emu_random(2))))
+    if (begins &&
+        (b.ready_count == 0 || b.order == BEGIN_FIRST || (b.order == EITHER && emu_random(2))))
         return NULL;
+    b.ready_count--;
+    if (b.newest) return &threads[b.ready[(b.first_ready + b.ready_count) % EMU_THREADS]];
     thread *t = &threads[b.ready[b.first_ready]];
     b.first_ready = (b.first_ready + 1) % EMU_THREADS;
-    b.ready_count--;
     return t;
 }
 
@@ -184,8 +191,10 @@ static fiber *new_fiber(void) {
 
 static fiber *idle_fiber(void) {
     fiber *f = b.idle;
-    if (!f) f = new_fiber();
-    else b.idle = f->next_idle;
+    if (!f)
+        f = new_fiber();
+    else
+        b.idle = f->next_idle;
     entering = f;
     return f;
 }
@@ -202,7 +211,7 @@ static void wait(const char *file, int line, thread_state state) {
     change(&t->on->at, to->at);
 }
 
-/* ---- Barriers and exchanges -------------------------------------------------------------------- */
+/* ---- Barriers and exchanges ------------------------------------------------------------------ */
 
 static void release_barrier(void) {
     uint32_t from = emu_random((uint32_t)b.threads);
@@ -221,22 +230,24 @@ void emu_barrier(const char *file, int line) {
         first_file = file;
         first_line = line;
     }
-    if (line != first_line || strcmp(file, first_file) != 0)
-        emu_fault("one thread is at __syncthreads at %s:%d, another at %s:%d", first_file, first_line,
-                  file, line);
-    if (++b.at_barrier == b.threads) release_barrier();
-    else wait(file, line, AT_BARRIER);
+    if (line != first_line || (file != first_file && strcmp(file, first_file) != 0))
+        emu_fault("one thread is at __syncthreads at %s:%d, another at %s:%d", first_file,
+                  first_line, file, line);
+    if (++b.at_barrier == b.threads)
+        release_barrier();
+    else
+        wait(file, line, AT_BARRIER);
 }
 
 /* The lane that `lane` reads from; itself, where the hardware leaves the value as it was. */
 static int source(const thread *t, int lane) {
     int first = lane & ~(t->width - 1), within = lane - first, from;
     switch (t->kind) {
-        case EMU_INDEX: return first + (t->operand & (t->width - 1));
-        case EMU_XOR: from = within ^ t->operand; break;
-        case EMU_UP: from = within - t->operand; break;
-        case EMU_DOWN: from = within + t->operand; break;
-        default: return lane;
+    case EMU_INDEX: return first + (t->operand & (t->width - 1));
+    case EMU_XOR: from = within ^ t->operand; break;
+    case EMU_UP: from = within - t->operand; break;
+    case EMU_DOWN: from = within + t->operand; break;
+    default: return lane;
     }
     /* xor may read from groups before its own, but not behind. */
     if (t->kind == EMU_XOR) return from < t->width ? first + from : lane;
@@ -266,12 +277,13 @@ static void exchange(thread *warp, unsigned mask, emu_exchange_kind kind) {
     }
 }
 
-/* Those of the mask that wait must wait for the same. */
-static void check_same(const thread *t, const thread *warp, unsigned waiting) {
+/* All of the mask are there; they must be there for the same. */
+static void check_same(const thread *t, const thread *warp) {
     for (int lane = 0; lane < 32; lane++) {
         const thread *other = &warp[lane];
-        if (other == t || !(waiting & t->mask & (1u << lane))) continue;
-        if (other->kind == t->kind && other->mask == t->mask && other->width == t->width) continue;
+        if (!(t->mask >> lane & 1) ||
+            (other->kind == t->kind && other->mask == t->mask && other->width == t->width))
+            continue;
         char one[256], two[256];
         describe(t, one, sizeof one);
         describe(other, two, sizeof two);
@@ -293,12 +305,13 @@ uint64_t emu_exchange(emu_exchange_kind kind, unsigned mask, uint64_t value, int
     t->file = file;
     t->line = line;
     t->state = AT_EXCHANGE;
-    if (!(mask >> lane & 1)) emu_fault("mask 0x%08x lacks its own lane %d, %s:%d", mask, lane, file, line);
+    if (!(mask >> lane & 1))
+        emu_fault("mask 0x%08x lacks its own lane %d, %s:%d", mask, lane, file, line);
     if (width < 1 || width > 32 || (width & (width - 1)))
         emu_fault("a shuffle of width %d, %s:%d", width, file, line);
-    check_same(t, warp, *waiting);
     *waiting |= 1u << lane;
     if ((*waiting & mask) == mask) {
+        check_same(t, warp);
         *waiting &= ~mask;
         t->state = RUNNING;
         exchange(warp, mask, kind);
@@ -308,7 +321,7 @@ uint64_t emu_exchange(emu_exchange_kind kind, unsigned mask, uint64_t value, int
     return t->result;
 }
 
-/* ---- A block ----------------------------------------------------------------------------------- */
+/* ---- A block --------------------------------------------------------------------------------- */
 
 /* Threads in any order, or warp by warp. */
 static void shuffle_begin(void) {
@@ -347,6 +360,7 @@ void emu_run_block(uint3 index) {
     blockIdx = index;
     b.begun = b.returned = b.at_barrier = b.first_ready = b.ready_count = 0;
     b.order = (order)emu_random(ORDERS);
+    b.newest = emu_random(2); /* then a warp runs ahead of the others until a barrier stops it */
     b.offset = (int)emu_random((uint32_t)b.threads);
     for (int i = 0; i < b.threads; i++) threads[i].state = UNSTARTED;
     change(&b.outside, idle_fiber()->at);

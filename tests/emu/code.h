@@ -1,11 +1,11 @@
-/* What may stand in a kernel: CUDA's words, indices, barriers, shuffles and launches, for the host's
- * compiler (C++ only). One thread of one block runs at a time, on a stack of its own from the first
- * barrier or shuffle that it meets; before that it is a call. Who comes next is drawn from the seed,
- * so that a missing __syncthreads shows: the shared memory that it should have waited for holds NaN
- * or what an earlier block left there.
+/* What may stand in a kernel: CUDA's words, indices, barriers, shuffles and launches, for the
+ * host's compiler (C++ only). One thread of one block runs at a time, on a stack of its own from
+ * the first barrier or shuffle that it meets; before that it is a call. Who comes next is drawn
+ * from the seed, so that a missing __syncthreads shows: the shared memory that it should have
+ * waited for holds NaN or what an earlier block left there.
  *
- * Stricter than the hardware, on purpose: a thread that has returned is missed at a barrier and in a
- * mask, the threads of a block must meet at the same __syncthreads (file and line), and shared
+ * Stricter than the hardware, on purpose: a thread that has returned is missed at a barrier and in
+ * a mask, the threads of a block must meet at the same __syncthreads (file and line), and shared
  * memory is never zero by chance. No atomics on floating-point data: they are not declared. */
 #ifndef TRINE_TESTS_EMU_CODE_H
 #define TRINE_TESTS_EMU_CODE_H
@@ -33,7 +33,7 @@ static const int warpSize = 32;
  * nobody may touch. */
 void *emu_shared_memory(void);
 
-/* ---- Barriers, shuffles, votes: mask, then what each does with its lane's value ---------------- */
+/* ---- Barriers, shuffles, votes: mask, then what each does with its lane's value -------------- */
 
 typedef enum {
     EMU_SYNC,
@@ -110,7 +110,7 @@ static inline void __threadfence(void) {
 static inline void __threadfence_block(void) {
 }
 
-/* ---- Memory ------------------------------------------------------------------------------------ */
+/* ---- Memory ---------------------------------------------------------------------------------- */
 
 template <typename T> static inline T __ldg(const T *p) {
     return *p;
@@ -151,7 +151,7 @@ EMU_ATOMIC(atomicExch, int, value)
 EMU_ATOMIC(atomicExch, unsigned, value)
 #undef EMU_ATOMIC
 
-/* ---- Launches ---------------------------------------------------------------------------------- */
+/* ---- Launches -------------------------------------------------------------------------------- */
 
 typedef void (*emu_function)(void *context);
 
@@ -185,18 +185,20 @@ template <typename... P> struct emu_launching {
 };
 
 template <typename... P>
-static inline emu_launching<P...> emu_make_launcher(const char *name, void (*kernel)(P...), dim3 grid,
-                                                    dim3 block, size_t shared, cudaStream_t stream) {
+static inline emu_launching<P...> emu_make_launcher(const char *name, void (*kernel)(P...),
+                                                    dim3 grid, dim3 block, size_t shared,
+                                                    cudaStream_t stream) {
     return {name, kernel, grid, block, shared, stream};
 }
 
-/* emu_launcher(kernel, grid, block, shared, stream)(arguments...) is kernel<<<...>>>(arguments...). */
+/* emu_launcher(kernel, grid, block, shared, stream)(arguments...) is
+ * kernel<<<...>>>(arguments...). */
 #define emu_launcher(kernel, grid, block, shared, stream)                                          \
     emu_make_launcher(#kernel, kernel, grid, block, shared, stream)
 
 template <typename... P>
-static inline cudaError_t cudaFuncSetAttribute(void (*kernel)(P...), enum cudaFuncAttribute attribute,
-                                               int value) {
+static inline cudaError_t cudaFuncSetAttribute(void (*kernel)(P...),
+                                               enum cudaFuncAttribute attribute, int value) {
     return cudaFuncSetAttribute((const void *)kernel, attribute, value);
 }
 

@@ -1,5 +1,6 @@
 /* Copies and fills, as operations of a stream: both ends are read and written when the operation
- * runs, those of the host too. (CUDA may copy from memory that is not pinned at once; it need not.) */
+ * runs, those of the host too. (CUDA may copy from memory that is not pinned at once; it need
+ * not.) */
 #include "emu.h"
 
 #include <stdlib.h>
@@ -21,8 +22,10 @@ uint64_t emu_unpinned_copies(void) {
 static void run_copy(void *context) {
     copy *c = (copy *)context;
     for (size_t i = 0; i < c->height; i++) {
-        if (c->src) memmove(c->dst + i * c->dst_pitch, c->src + i * c->src_pitch, c->width);
-        else memset(c->dst + i * c->dst_pitch, c->value, c->width);
+        if (c->src)
+            memmove(c->dst + i * c->dst_pitch, c->src + i * c->src_pitch, c->width);
+        else
+            memset(c->dst + i * c->dst_pitch, c->value, c->width);
     }
     free(c);
 }

@@ -35,7 +35,8 @@ struct emu_blas_preference {
     uint32_t schemes, aligned[ALIGNMENTS];
 };
 
-/* What an algorithm was found for, and how it goes about it: the contents of cublasLtMatmulAlgo_t. */
+/* What an algorithm was found for, and how it goes about it: the contents of
+ * cublasLtMatmulAlgo_t. */
 typedef struct {
     uint32_t rows, columns, terms; /* of D and of each sum */
     uint8_t how_a, how_b, epilogue, scheme;
@@ -233,11 +234,13 @@ static void choose(algorithm *a, const struct emu_blas_preference *preference) {
     }
 }
 
-cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
-    cublasLtHandle_t handle, cublasLtMatmulDesc_t operation, cublasLtMatrixLayout_t A,
-    cublasLtMatrixLayout_t B, cublasLtMatrixLayout_t C, cublasLtMatrixLayout_t D,
-    cublasLtMatmulPreference_t preference, int wanted, cublasLtMatmulHeuristicResult_t *results,
-    int *found) {
+cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle,
+                                              cublasLtMatmulDesc_t operation,
+                                              cublasLtMatrixLayout_t A, cublasLtMatrixLayout_t B,
+                                              cublasLtMatrixLayout_t C, cublasLtMatrixLayout_t D,
+                                              cublasLtMatmulPreference_t preference, int wanted,
+                                              cublasLtMatmulHeuristicResult_t *results,
+                                              int *found) {
     living(handle, "handle"), living(preference, "preference");
     if (wanted < 1 || !results || !found) return CUBLAS_STATUS_INVALID_VALUE;
     *found = 0;
@@ -325,8 +328,7 @@ static void by_parts(float *sums, const float *left, const product *p) {
         sum_up(own + n * count, left, p, from < end ? from : end, end);
     }
     memset(sums, 0, count * sizeof *sums);
-    for (uint32_t n = 0; n < a->parts; n++)
-        add(sums, own + (first + n) % a->parts * count, count);
+    for (uint32_t n = 0; n < a->parts; n++) add(sums, own + (first + n) % a->parts * count, count);
     if (own != p->workspace) free(own);
 }
 
@@ -349,8 +351,7 @@ static void run(void *context) {
     float *sums = (float *)malloc(count * sizeof *sums);
     if (!left || !sums) emu_fault("cuBLASLt: no memory for a product");
     for (uint64_t n = 0; n < a->terms; n++)
-        for (uint64_t i = 0; i < rows; i++)
-            left[i + n * rows] = element(&p->a, i, n, a->compute);
+        for (uint64_t i = 0; i < rows; i++) left[i + n * rows] = element(&p->a, i, n, a->compute);
     if (a->parts > 1)
         by_parts(sums, left, p);
     else

@@ -1,5 +1,6 @@
-/* The CUDA runtime that the library's .cu files use, on the processor: a test double, never shipped.
- * With -Itests/emu the host's compiler makes of them an object that behaves like a bad-tempered GPU:
+/* The CUDA runtime that the library's .cu files use, on the processor: a test double, never
+ * shipped. With -Itests/emu the host's compiler makes of them an object that behaves like a
+ * bad-tempered GPU:
  *
  *   - device memory is fresh NaNs, ends at a page that nobody may touch, and cannot be read or
  *     written at all but by what runs on the device: a host access crashes and says so;

@@ -12,7 +12,7 @@
 #include "kernels.h"
 
 /* Not cmocka's signal handlers: in a child they would go on with the next test. */
-static void be_a_child(int out) {
+static inline void be_a_child(int out) {
     const struct rlimit none = {0, 0};
     setrlimit(RLIMIT_CORE, &none);
     signal(SIGABRT, SIG_DFL);
@@ -24,7 +24,7 @@ static void be_a_child(int out) {
 }
 
 /* f must end the process, and what it prints must contain each of the words (up to NULL). */
-static void dies(void (*f)(void), const char *const words[]) {
+static inline void dies(void (*f)(void), const char *const words[]) {
     int ends[2], status;
     char said[8192];
     size_t n = 0;

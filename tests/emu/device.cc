@@ -1,17 +1,15 @@
-/* What the emulated machine has, errors, the seed, and what is said when the process dies. */
+/* What the emulated machine has, errors and the seed. */
 #include "emu.h"
 
-#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static int current;
 static cudaError_t last;
 
-/* ---- Settings and random numbers --------------------------------------------------------------- */
+/* ---- Settings and random numbers ------------------------------------------------------------- */
 
 uint64_t emu_setting(const char *name, uint64_t otherwise) {
     char full[64];
@@ -42,7 +40,7 @@ uint32_t emu_random(uint32_t n) {
     return (uint32_t)(((mix(state += 0x9e3779b97f4a7c15u) >> 32) * n) >> 32);
 }
 
-/* ---- Errors ------------------------------------------------------------------------------------ */
+/* ---- Errors ---------------------------------------------------------------------------------- */
 
 cudaError_t emu_error(cudaError_t error) {
     if (error != cudaSuccess) last = error;
@@ -91,42 +89,7 @@ void emu_fault(const char *format, ...) {
     abort();
 }
 
-/* ---- Signals: who touched what ----------------------------------------------------------------- */
-
-static struct sigaction before[NSIG];
-
-static void say_signal(int signal, siginfo_t *info, void *) {
-    char text[1024], what[256], where[256];
-    emu_describe(info->si_addr, what, sizeof what);
-    emu_where(where, sizeof where);
-    int n = snprintf(text, sizeof text, "emu: %s at %p, %s%s\n",
-                     signal == SIGILL || signal == SIGTRAP
-                         ? "misaligned access or index outside an array"
-                     : *where ? "illegal access"
-                              : "the host touched what it must not",
-                     info->si_addr, what, where);
-    if (*where || emu_is_device(info->si_addr))
-        if (write(STDERR_FILENO, text, (size_t)n) < 0) _exit(134);
-    /* The instruction is tried again, and meets who was there before us. */
-    sigaction(signal, &before[signal], NULL);
-}
-
-/* A kernel may have used up its stack. */
-void emu_catch_signals(void) {
-    static char stack[1 << 16];
-    stack_t alternative = {};
-    alternative.ss_sp = stack;
-    alternative.ss_size = sizeof stack;
-    stack_t old;
-    if (sigaltstack(NULL, &old) == 0 && (old.ss_flags & SS_DISABLE)) sigaltstack(&alternative, NULL);
-    struct sigaction action = {};
-    action.sa_sigaction = say_signal;
-    action.sa_flags = SA_SIGINFO | SA_ONSTACK;
-    const int signals[] = {SIGSEGV, SIGBUS, SIGILL, SIGTRAP};
-    for (int signal : signals) sigaction(signal, &action, &before[signal]);
-}
-
-/* ---- The machine ------------------------------------------------------------------------------- */
+/* ---- The machine ----------------------------------------------------------------------------- */
 
 /* What a program is told that has no GPU, or a driver that is too old. */
 static cudaError_t machine(int *count) {
@@ -200,19 +163,19 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, in
     cudaError_t error = cudaGetDeviceProperties(&p, device);
     if (error != cudaSuccess) return error;
     switch (attribute) {
-        case cudaDevAttrMaxThreadsPerBlock: *value = p.maxThreadsPerBlock; break;
-        case cudaDevAttrMaxSharedMemoryPerBlock: *value = (int)p.sharedMemPerBlock; break;
-        case cudaDevAttrWarpSize: *value = p.warpSize; break;
-        case cudaDevAttrMultiProcessorCount: *value = p.multiProcessorCount; break;
-        case cudaDevAttrL2CacheSize: *value = p.l2CacheSize; break;
-        case cudaDevAttrMaxThreadsPerMultiProcessor: *value = p.maxThreadsPerMultiProcessor; break;
-        case cudaDevAttrComputeCapabilityMajor: *value = p.major; break;
-        case cudaDevAttrComputeCapabilityMinor: *value = p.minor; break;
-        case cudaDevAttrMaxSharedMemoryPerMultiprocessor:
-            *value = (int)p.sharedMemPerMultiprocessor;
-            break;
-        case cudaDevAttrMaxSharedMemoryPerBlockOptin: *value = (int)p.sharedMemPerBlockOptin; break;
-        default: return emu_error(cudaErrorInvalidValue);
+    case cudaDevAttrMaxThreadsPerBlock: *value = p.maxThreadsPerBlock; break;
+    case cudaDevAttrMaxSharedMemoryPerBlock: *value = (int)p.sharedMemPerBlock; break;
+    case cudaDevAttrWarpSize: *value = p.warpSize; break;
+    case cudaDevAttrMultiProcessorCount: *value = p.multiProcessorCount; break;
+    case cudaDevAttrL2CacheSize: *value = p.l2CacheSize; break;
+    case cudaDevAttrMaxThreadsPerMultiProcessor: *value = p.maxThreadsPerMultiProcessor; break;
+    case cudaDevAttrComputeCapabilityMajor: *value = p.major; break;
+    case cudaDevAttrComputeCapabilityMinor: *value = p.minor; break;
+    case cudaDevAttrMaxSharedMemoryPerMultiprocessor:
+        *value = (int)p.sharedMemPerMultiprocessor;
+        break;
+    case cudaDevAttrMaxSharedMemoryPerBlockOptin: *value = (int)p.sharedMemPerBlockOptin; break;
+    default: return emu_error(cudaErrorInvalidValue);
     }
     return cudaSuccess;
 }

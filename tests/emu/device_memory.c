@@ -1,6 +1,6 @@
 /* TEST np=0 */
-/* Memory under the emulation, and the machine that it pretends to be: what only a GPU may touch, what
- * nobody may touch, and what a program is refused. */
+/* Memory under the emulation, and the machine that it pretends to be: what only a GPU may touch,
+ * what nobody may touch, and what a program is refused. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -38,7 +38,7 @@ static void new_memory_is_nan(void **state) {
     free(host);
 }
 
-/* ---- Who may touch it -------------------------------------------------------------------------- */
+/* ---- Who may touch it ------------------------------------------------------------------------ */
 
 static volatile float seen;
 
@@ -96,11 +96,11 @@ static void kernels_stay_within_it(void **state) {
     (void)state;
     DIES(kernel_writes_behind, "emu: illegal access", "byte 4096 of 4000 bytes of device memory",
          "in kernel store<<<(1,1,1), (1,1,1), 0>>>, block (0,0,0), thread (0,0,0)");
-    DIES(kernel_writes_slack, "emu: cudaFree(", "byte 4 behind its 4000 was written");
+    DIES(kernel_writes_slack, "emu: cudaFree(", "byte 4004 of its 4000 was written");
     DIES(kernel_writes_freed, "emu: illegal access", "4000 bytes of device memory that were freed");
 }
 
-/* ---- Copies ------------------------------------------------------------------------------------ */
+/* ---- Copies ---------------------------------------------------------------------------------- */
 
 static float host[2 * N];
 
@@ -167,7 +167,7 @@ static void copies_of_unpinned_memory_are_counted(void **state) {
     assert_int_equal(cudaDeviceSynchronize(), cudaSuccess);
 }
 
-/* ---- The machine ------------------------------------------------------------------------------- */
+/* ---- The machine ----------------------------------------------------------------------------- */
 
 static void memory_comes_to_an_end(void **state) {
     (void)state;
@@ -224,7 +224,8 @@ static void properties_are_those_of_a_gpu(void **state) {
     int value;
     assert_int_equal(cudaGetDeviceProperties(&p, 1), cudaSuccess);
     assert_string_equal(p.name, "Emulated GPU");
-    assert_int_equal(cudaDeviceGetAttribute(&value, cudaDevAttrMultiProcessorCount, 1), cudaSuccess);
+    assert_int_equal(cudaDeviceGetAttribute(&value, cudaDevAttrMultiProcessorCount, 1),
+                     cudaSuccess);
     assert_int_equal(value, p.multiProcessorCount);
     assert_int_equal(cudaDeviceGetPCIBusId(bus, sizeof bus, 1), cudaSuccess);
     assert_string_equal(bus, "0000:02:00.0");
@@ -234,16 +235,11 @@ static void properties_are_those_of_a_gpu(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        CASE(new_memory_is_nan),
-        CASE(the_host_may_not_touch_it),
-        CASE(kernels_stay_within_it),
-        CASE(copies_are_looked_at),
-        CASE(rows_are_copied),
-        CASE(copies_of_unpinned_memory_are_counted),
-        CASE(memory_comes_to_an_end),
-        CASE(pointers_are_known),
-        CASE(machines_without_gpus),
-        CASE(properties_are_those_of_a_gpu),
+        CASE(new_memory_is_nan),      CASE(the_host_may_not_touch_it),
+        CASE(kernels_stay_within_it), CASE(copies_are_looked_at),
+        CASE(rows_are_copied),        CASE(copies_of_unpinned_memory_are_counted),
+        CASE(memory_comes_to_an_end), CASE(pointers_are_known),
+        CASE(machines_without_gpus),  CASE(properties_are_those_of_a_gpu),
     };
     return HARNESS_RUN_ALONE(tests);
 }

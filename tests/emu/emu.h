@@ -3,12 +3,13 @@
  *
  * The engine: every stream is a list of operations. Nothing runs until somebody needs it: a
  * synchronisation runs its stream's operations up to there and what those wait for; a query runs a
- * few at random. In between it may, by the seed, run any operation of any stream that is first in its
- * stream and waits for no event. Invariant: device memory is open (readable, writable) while an
+ * few at random. In between it may, by the seed, run any operation of any stream that is first in
+ * its stream and waits for no event. Invariant: device memory is open (readable, writable) while an
  * operation runs, and closed at all other times.
  *
  * Cost: a kernel's thread without barriers is a call; one with barriers has a stack, and changes it
- * in some nanoseconds. Opening and closing are a system call for each allocation. */
+ * in some nanoseconds. A fault and two system calls for each 2 MiB that a synchronisation's
+ * operations touch. */
 #ifndef TRINE_TESTS_EMU_EMU_H
 #define TRINE_TESTS_EMU_EMU_H
 
@@ -20,7 +21,7 @@
 extern "C" {
 #endif
 
-/* ---- For emulated libraries -------------------------------------------------------------------- */
+/* ---- For emulated libraries ------------------------------------------------------------------ */
 
 typedef void (*emu_run_fn)(void *context);
 typedef bool (*emu_step_fn)(void *context); /* true: done, not to be called again */
@@ -32,6 +33,8 @@ void emu_enqueue(cudaStream_t stream, emu_run_fn run, void *context);
 /* The same for what does not end by itself: step(context) is called until it says that it is done,
  * and other streams go on in between. It must not wait. */
 void emu_enqueue_poll(cudaStream_t stream, emu_step_fn step, void *context);
+/* Opens [p, p + bytes) for a step that hands it to the operating system, which opens nothing. */
+void emu_memory_need(const void *p, size_t bytes);
 /* Ends the process unless [p, p + bytes) lies in one living allocation of the device. */
 void emu_check_device(const char *what, const void *p, size_t bytes);
 bool emu_is_device(const void *p);
@@ -41,7 +44,7 @@ __attribute__((format(printf, 1, 2), noreturn)) void emu_fault(const char *forma
 /* Records what the call returns, for cudaGetLastError. */
 cudaError_t emu_error(cudaError_t error);
 
-/* ---- For tests --------------------------------------------------------------------------------- */
+/* ---- For tests ------------------------------------------------------------------------------- */
 
 /* From here on everything random is drawn from this. */
 void emu_seed(uint64_t seed);
@@ -57,15 +60,21 @@ void emu_catch_signals(void);
 /* The n-th operation from now fails with this error, and everything after it; 0 forgets. */
 void emu_fail(uint64_t n, cudaError_t error);
 
-/* ---- For the engine's own files ---------------------------------------------------------------- */
+/* ---- For the engine's own files -------------------------------------------------------------- */
 
 /* A number in [0, n), n > 0. */
 uint32_t emu_random(uint32_t n);
 /* The machine, from the environment: TRINE_EMU_`name`. */
 uint64_t emu_setting(const char *name, uint64_t otherwise);
-/* memory.cc: see the invariant above. */
+/* memory.cc: see the invariant above. Between these two a piece of it is opened when it is
+ * touched. */
 void emu_memory_open(void);
 void emu_memory_close(void);
+/* Opens the piece around p if there is one that may be opened; for signals.cc. */
+bool emu_memory_touch(const void *p);
+/* signals.cc: faults go to emu_memory_touch first. */
+void emu_signals_begin(void);
+void emu_signals_end(void);
 /* What the allocation around p is, as part of a sentence; "no allocation" if there is none. */
 void emu_describe(const void *p, char *text, size_t size);
 /* streams.cc: runs all there is; the error that the device has come to. */

@@ -13,7 +13,8 @@
 #define POISON         0xff
 
 /* Where all __shared__ variables lie; the linker makes these names. */
-extern "C" __attribute__((weak, visibility("hidden"))) char __start_emu_shared[], __stop_emu_shared[];
+extern "C" __attribute__((weak, visibility("hidden"))) char __start_emu_shared[],
+    __stop_emu_shared[];
 
 struct launch {
     emu_kernel kernel;
@@ -35,7 +36,7 @@ void *emu_shared_memory(void) {
     return shared_now;
 }
 
-/* ---- What is refused --------------------------------------------------------------------------- */
+/* ---- What is refused ------------------------------------------------------------------------- */
 
 static size_t allowed_shared(const void *kernel) {
     for (allowed *a = all_allowed; a; a = a->next)
@@ -67,7 +68,7 @@ static cudaError_t check_launch(const void *kernel, dim3 grid, size_t shared) {
     return shared > allowed_shared(kernel) ? cudaErrorInvalidValue : cudaSuccess;
 }
 
-/* ---- Running ----------------------------------------------------------------------------------- */
+/* ---- Running --------------------------------------------------------------------------------- */
 
 static void make_shared(void) {
     size_t bytes = (SHARED_BYTES + PAGE - 1) / PAGE * PAGE;
@@ -105,8 +106,7 @@ static void run_launch(void *context) {
     emu_begin_kernel(&l->kernel, l->grid, l->block);
     for (uint64_t i = 0; i < blocks; i++) {
         poison_shared(l->kernel.shared, i == 0);
-        emu_run_block(make_uint3((unsigned)(at % l->grid.x),
-                                 (unsigned)(at / l->grid.x % l->grid.y),
+        emu_run_block(make_uint3((unsigned)(at % l->grid.x), (unsigned)(at / l->grid.x % l->grid.y),
                                  (unsigned)(at / l->grid.x / l->grid.y)));
         at = (at + stride) % blocks;
     }

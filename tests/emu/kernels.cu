@@ -1,6 +1,6 @@
 #include "kernels.h"
 
-#define ALL 0xffffffffu
+#define ALL                             0xffffffffu
 #define GO(kernel, grid, block, shared) emu_launcher(kernel, (grid), (block), (shared), stream)
 
 static __global__ void fill(float *y, float value, int n) {
@@ -32,7 +32,7 @@ void launch_places(cudaStream_t stream, place *y, dim3 grid, dim3 block) {
     GO(places, grid, block, 0)(y);
 }
 
-/* ---- Shared memory ----------------------------------------------------------------------------- */
+/* ---- Shared memory --------------------------------------------------------------------------- */
 
 static __global__ void reverse(float *y, const float *x, barriers which) {
     __shared__ float s[BLOCK];
@@ -73,7 +73,8 @@ void launch_warps(cudaStream_t stream, float *y, const float *x, int blocks, bar
 }
 
 static __device__ float warp_sum(float value) {
-    for (int lanes = warpSize / 2; lanes > 0; lanes /= 2) value += __shfl_xor_sync(ALL, value, lanes);
+    for (int lanes = warpSize / 2; lanes > 0; lanes /= 2)
+        value += __shfl_xor_sync(ALL, value, lanes);
     return value;
 }
 
@@ -100,15 +101,15 @@ void launch_shared(cudaStream_t stream, float *y, int n) {
     GO(shared, 1, n, (size_t)n * sizeof(float))(y);
 }
 
-/* ---- Shuffles and votes ------------------------------------------------------------------------ */
+/* ---- Shuffles and votes ---------------------------------------------------------------------- */
 
 template <typename T>
 static __device__ T shuffled(T value, shuffles which, int operand, int width) {
     switch (which) {
-        case INDEX: return __shfl_sync(ALL, value, operand, width);
-        case XOR: return __shfl_xor_sync(ALL, value, operand, width);
-        case UP: return __shfl_up_sync(ALL, value, (unsigned)operand, width);
-        case DOWN: return __shfl_down_sync(ALL, value, (unsigned)operand, width);
+    case INDEX: return __shfl_sync(ALL, value, operand, width);
+    case XOR: return __shfl_xor_sync(ALL, value, operand, width);
+    case UP: return __shfl_up_sync(ALL, value, (unsigned)operand, width);
+    case DOWN: return __shfl_down_sync(ALL, value, (unsigned)operand, width);
     }
     return value;
 }
@@ -151,7 +152,7 @@ void launch_votes(cudaStream_t stream, unsigned *y, const int *x) {
     GO(votes, 1, 32, 0)(y, x);
 }
 
-/* ---- Wrong ones -------------------------------------------------------------------------------- */
+/* ---- Wrong ones ------------------------------------------------------------------------------ */
 
 static __global__ void early_return() {
     if (threadIdx.x == 7) return;
@@ -163,7 +164,8 @@ void launch_early_return(cudaStream_t stream) {
 }
 
 static __global__ void two_barriers() {
-    if (threadIdx.x == 7) __syncthreads();
+    if (threadIdx.x == 7)
+        __syncthreads();
     else
         __syncthreads();
 }
@@ -195,6 +197,17 @@ static __global__ void other_mask() {
 
 void launch_other_mask(cudaStream_t stream) {
     GO(other_mask, 1, BLOCK, 0)();
+}
+
+static __global__ void other_kind() {
+    if (threadIdx.x % 32 == 3)
+        __shfl_sync(ALL, 1, 0);
+    else
+        __shfl_xor_sync(ALL, 1, 1);
+}
+
+void launch_other_kind(cudaStream_t stream) {
+    GO(other_kind, 1, BLOCK, 0)();
 }
 
 static __global__ void odd_width() {

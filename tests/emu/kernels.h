@@ -1,5 +1,5 @@
-/* Kernels for the emulation's own tests, right ones and wrong ones; kernels.cu has them. Each launch
- * is one kernel on `stream`; x and y are the device's. */
+/* Kernels for the emulation's own tests, right ones and wrong ones; kernels.cu has them. Each
+ * launch is one kernel on `stream`; x and y are the device's. */
 #ifndef TRINE_TESTS_EMU_KERNELS_H
 #define TRINE_TESTS_EMU_KERNELS_H
 
@@ -50,6 +50,7 @@ void launch_two_barriers(cudaStream_t stream);    /* thread 7 is at another one 
 void launch_missing_lane(cudaStream_t stream);    /* lane 5 does not come to the shuffle */
 void launch_foreign_mask(cudaStream_t stream);    /* lane 31 is not in its mask */
 void launch_other_mask(cudaStream_t stream);      /* two masks that have lanes in common */
+void launch_other_kind(cudaStream_t stream);       /* lane 3 is at another shuffle */
 void launch_odd_width(cudaStream_t stream);       /* a width of 12 */
 void launch_short_warp(cudaStream_t stream);      /* 40 threads, all lanes of the second warp */
 void launch_threads(cudaStream_t stream, int threads);

@@ -1,7 +1,7 @@
 /* CUDA's mathematical functions that C's library lacks, for kernels on the processor. Those that
- * are only roughly right on a GPU (__expf, __logf, ...) are the exact ones here; what a fast one does
- * to the numbers is seen on hardware only. Like CUDA's, min and max of floating-point numbers give
- * the one that is no NaN. (CUDA Math API Reference, NVIDIA.) */
+ * are only roughly right on a GPU (__expf, __logf, ...) are the exact ones here; what a fast one
+ * does to the numbers is seen on hardware only. Like CUDA's, min and max of floating-point numbers
+ * give the one that is no NaN. (CUDA Math API Reference, NVIDIA.) */
 #ifndef TRINE_TESTS_EMU_MATHS_H
 #define TRINE_TESTS_EMU_MATHS_H
 
@@ -99,7 +99,7 @@ static inline double __fma_rn(double x, double y, double z) {
     return fma(x, y, z);
 }
 
-/* ---- The same bits as another type ------------------------------------------------------------- */
+/* ---- The same bits as another type ----------------------------------------------------------- */
 
 #define EMU_BITS(name, to, from)                                                                   \
     static inline to name(from value) {                                                            \
@@ -132,7 +132,7 @@ static inline int __float2int_rn(float x) {
     return (int)rintf(x);
 }
 
-/* ---- Bits -------------------------------------------------------------------------------------- */
+/* ---- Bits ------------------------------------------------------------------------------------ */
 
 static inline int __popc(unsigned x) {
     return __builtin_popcount(x);
@@ -168,7 +168,7 @@ static inline unsigned __brev(unsigned x) {
     return y;
 }
 
-/* ---- min and max, as CUDA overloads them ------------------------------------------------------- */
+/* ---- min and max, as CUDA overloads them ----------------------------------------------------- */
 
 #define EMU_MIN_MAX(result, a, b)                                                                  \
     static inline result min(a x, b y) {                                                           \

@@ -53,25 +53,54 @@ static allocation *add(enum kind kind, void *start, size_t bytes, char *map, siz
     return allocations = a;
 }
 
-/* ---- Open and closed --------------------------------------------------------------------------- */
+/* ---- Open and closed ------------------------------------------------------------------------- */
 
-static void protect(int rights) {
-    for (allocation *a = allocations; a; a = a->next)
-        if (a->kind == DEVICE && !a->freed && mprotect(a->map, a->map_bytes, rights) != 0)
-            emu_fault("mprotect failed");
+/* Piece i of an allocation is [map + i * POISON_BYTES, ...), the last one may be shorter. */
+static struct {
+    char *start;
+    size_t bytes;
+} open_pieces[ADDRESSES / POISON_BYTES / 16];
+static size_t open_count;
+
+bool emu_memory_touch(const void *p) {
+    if (!opened || !emu_is_device(p)) return false;
+    for (allocation *a = allocations; a; a = a->next) {
+        if (a->freed || a->kind != DEVICE || (char *)p < a->map) continue;
+        size_t at = (size_t)((char *)p - a->map) / POISON_BYTES * POISON_BYTES;
+        if (at >= a->map_bytes || (char *)p >= a->map + a->map_bytes) continue;
+        char *start = a->map + at;
+        size_t bytes = a->map_bytes - at < POISON_BYTES ? a->map_bytes - at : POISON_BYTES;
+        for (size_t i = 0; i < open_count; i++)
+            if (open_pieces[i].start == start) return false; /* it was open: another fault */
+        if (open_count == sizeof open_pieces / sizeof *open_pieces) return false;
+        open_pieces[open_count].start = start;
+        open_pieces[open_count++].bytes = bytes;
+        return mprotect(start, bytes, PROT_READ | PROT_WRITE) == 0;
+    }
+    return false;
+}
+
+void emu_memory_need(const void *p, size_t bytes) {
+    for (size_t at = 0; at < bytes; at += POISON_BYTES) emu_memory_touch((char *)p + at);
+    if (bytes) emu_memory_touch((char *)p + bytes - 1);
 }
 
 void emu_memory_open(void) {
-    if (!opened) protect(PROT_READ | PROT_WRITE);
+    if (!opened) emu_signals_begin();
     opened = true;
 }
 
 void emu_memory_close(void) {
-    if (opened) protect(PROT_NONE);
+    if (!opened) return;
+    for (size_t i = 0; i < open_count; i++)
+        if (mprotect(open_pieces[i].start, open_pieces[i].bytes, PROT_NONE) != 0)
+            emu_fault("mprotect failed");
+    open_count = 0;
     opened = false;
+    emu_signals_end();
 }
 
-/* ---- Device ------------------------------------------------------------------------------------ */
+/* ---- Device ---------------------------------------------------------------------------------- */
 
 static void make_poison(void) {
     poison = memfd_create("emu-poison", MFD_CLOEXEC);
@@ -87,8 +116,7 @@ static bool map_poison(char *map, size_t bytes) {
     if (poison < 0) make_poison();
     for (size_t at = 0; at < bytes; at += POISON_BYTES) {
         size_t n = bytes - at < POISON_BYTES ? bytes - at : POISON_BYTES;
-        if (mmap(map + at, n, opened ? PROT_READ | PROT_WRITE : PROT_NONE, MAP_PRIVATE | MAP_FIXED,
-                 poison, 0) == MAP_FAILED)
+        if (mmap(map + at, n, PROT_NONE, MAP_PRIVATE | MAP_FIXED, poison, 0) == MAP_FAILED)
             return false;
     }
     return true;
@@ -97,7 +125,8 @@ static bool map_poison(char *map, size_t bytes) {
 /* The next addresses, with a page between neighbours. */
 static char *give(size_t bytes) {
     if (!space) {
-        void *p = mmap(NULL, ADDRESSES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        void *p =
+            mmap(NULL, ADDRESSES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (p == MAP_FAILED) emu_fault("cannot reserve addresses for the device's memory");
         space = (char *)p;
         given = page_up(1);
@@ -126,13 +155,15 @@ cudaError_t cudaMalloc(void **p, size_t bytes) {
     return cudaSuccess;
 }
 
-/* The up to 255 bytes behind the last one: nobody may have written there. */
+/* The rest of its first and last page: nobody may have written there. */
 static void check_slack(const allocation *a) {
     emu_memory_open();
-    for (const char *p = a->start + a->bytes; p < a->map + a->map_bytes; p++)
-        if ((unsigned char)*p != POISON)
-            emu_fault("cudaFree(%p): byte %zu behind its %zu was written", (void *)a->start,
-                      (size_t)(p - a->start) - a->bytes, a->bytes);
+    for (const char *p = a->map; p < a->map + a->map_bytes; p++) {
+        if (p == a->start) p += a->bytes;
+        if (p < a->map + a->map_bytes && (unsigned char)*p != POISON)
+            emu_fault("cudaFree(%p): byte %td of its %zu was written", (void *)a->start,
+                      p - a->start, a->bytes);
+    }
     emu_memory_close();
 }
 
@@ -143,8 +174,8 @@ cudaError_t cudaFree(void *p) {
     if (!a) return emu_error(cudaErrorInvalidValue);
     check_slack(a);
     /* The addresses stay ours, without memory. */
-    mmap(a->map, a->map_bytes, PROT_NONE,
-         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    mmap(a->map, a->map_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED,
+         -1, 0);
     taken -= a->map_bytes;
     a->freed = true;
     return error;
@@ -160,7 +191,7 @@ cudaError_t cudaDeviceReset(void) {
     return emu_drain();
 }
 
-/* ---- Host -------------------------------------------------------------------------------------- */
+/* ---- Host ------------------------------------------------------------------------------------ */
 
 /* Pinned, full of NaNs, with a page behind that nobody may touch. */
 cudaError_t cudaHostAlloc(void **p, size_t bytes, unsigned) {
@@ -209,7 +240,7 @@ cudaError_t cudaHostUnregister(void *p) {
     return error;
 }
 
-/* ---- What is where ----------------------------------------------------------------------------- */
+/* ---- What is where --------------------------------------------------------------------------- */
 
 bool emu_is_device(const void *p) {
     return space && (char *)p >= space && (char *)p < space + ADDRESSES;
@@ -250,8 +281,8 @@ void emu_describe(const void *address, char *text, size_t size) {
         char *from = a->map ? a->map : a->start;
         char *to = a->map ? a->map + a->map_bytes + behind : a->start + a->bytes;
         if (p < from || p >= to) continue;
-        snprintf(text, size, "byte %td of %zu bytes of %s%s", p - a->start, a->bytes, names[a->kind],
-                 a->freed ? " that were freed" : "");
+        snprintf(text, size, "byte %td of %zu bytes of %s%s", p - a->start, a->bytes,
+                 names[a->kind], a->freed ? " that were freed" : "");
         if (!a->freed) return;
     }
 }

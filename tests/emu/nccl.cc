@@ -2,7 +2,7 @@
 #include "nccl.h"
 
 /* Only its C functions. */
-#define OMPI_SKIP_MPICXX 1
+#define OMPI_SKIP_MPICXX  1
 #define MPICH_SKIP_MPICXX 1
 #include <mpi.h>
 #include <stdio.h>
@@ -17,8 +17,9 @@
 
 enum kind { ALL_REDUCE, REDUCE, REDUCE_SCATTER, BROADCAST, ALL_GATHER, SEND, RECV };
 
-static const char *const names[] = {"ncclAllReduce", "ncclReduce", "ncclReduceScatter", "ncclBroadcast",
-                                    "ncclAllGather", "ncclSend",   "ncclRecv"};
+static const char *const names[] = {"ncclAllReduce", "ncclReduce",    "ncclReduceScatter",
+                                    "ncclBroadcast", "ncclAllGather", "ncclSend",
+                                    "ncclRecv"};
 
 /* What must agree between the two ends of a message; in front of its data. */
 struct header {
@@ -64,10 +65,10 @@ struct ncclComm {
     int *members; /* (size) ranks in MPI_COMM_WORLD */
     int tag;
     bool blocking, aborted, destroyed;
-    ncclResult_t state; /* what ncclCommGetAsyncError says */
-    job *open, *waiting; /* in the ncclGroup that is open; launched, not yet on the stream */
-    int pending;         /* jobs on the stream */
-    cudaStream_t stream; /* of those */
+    ncclResult_t state;   /* what ncclCommGetAsyncError says */
+    job *open, *waiting;  /* in the ncclGroup that is open; launched, not yet on the stream */
+    int pending;          /* jobs on the stream */
+    cudaStream_t stream;  /* of those */
     struct join *joining; /* NULL when all have come */
     ncclComm *next;
 };
@@ -89,14 +90,14 @@ const char *ncclGetLastError(ncclComm_t) {
 
 const char *ncclGetErrorString(ncclResult_t result) {
     switch (result) {
-        case ncclSuccess: return "no error";
-        case ncclUnhandledCudaError: return "unhandled cuda error";
-        case ncclSystemError: return "unhandled system error";
-        case ncclInternalError: return "internal error";
-        case ncclInvalidArgument: return "invalid argument";
-        case ncclInvalidUsage: return "invalid usage";
-        case ncclRemoteError: return "remote process exited or there was a network error";
-        case ncclInProgress: return "NCCL operation in progress";
+    case ncclSuccess: return "no error";
+    case ncclUnhandledCudaError: return "unhandled cuda error";
+    case ncclSystemError: return "unhandled system error";
+    case ncclInternalError: return "internal error";
+    case ncclInvalidArgument: return "invalid argument";
+    case ncclInvalidUsage: return "invalid usage";
+    case ncclRemoteError: return "remote process exited or there was a network error";
+    case ncclInProgress: return "NCCL operation in progress";
     }
     return "unknown result code";
 }
@@ -169,7 +170,8 @@ static void start_join(ncclComm *c) {
     j->came = 1;
     if (c->rank == 0) return;
     MPI_Send(&j->own, (int)sizeof j->own, MPI_BYTE, c->members[0], c->tag, MPI_COMM_WORLD);
-    MPI_Irecv(j->members, (int)bytes, MPI_BYTE, c->members[0], c->tag + 1, MPI_COMM_WORLD, &j->request);
+    MPI_Irecv(j->members, (int)bytes, MPI_BYTE, c->members[0], c->tag + 1, MPI_COMM_WORLD,
+              &j->request);
 }
 
 static void hear(ncclComm *c) {
@@ -179,7 +181,8 @@ static void hear(ncclComm *c) {
     MPI_Iprobe(MPI_ANY_SOURCE, c->tag, MPI_COMM_WORLD, &there, &status);
     if (!there) return;
     member m;
-    MPI_Recv(&m, (int)sizeof m, MPI_BYTE, status.MPI_SOURCE, c->tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPI_Recv(&m, (int)sizeof m, MPI_BYTE, status.MPI_SOURCE, c->tag, MPI_COMM_WORLD,
+             MPI_STATUS_IGNORE);
     j->members[m.rank] = m;
     j->came++;
 }
@@ -242,11 +245,11 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int nranks, ncclUniqueId i
 
 static size_t element(ncclDataType_t type) {
     switch (type) {
-        case ncclUint8: return 1;
-        case ncclInt32:
-        case ncclFloat32: return 4;
-        case ncclInt64:
-        case ncclFloat64: return 8;
+    case ncclUint8: return 1;
+    case ncclInt32:
+    case ncclFloat32: return 4;
+    case ncclInt64:
+    case ncclFloat64: return 8;
     }
     emu_fault("NCCL has no type %d", (int)type);
 }
@@ -280,13 +283,13 @@ static void make_wires(const ncclComm *c, part *p) {
     bool root = c->rank == p->root;
     p->wires = (wire *)calloc(2 * (size_t)c->size, sizeof *p->wires);
     switch (p->what) {
-        case ALL_REDUCE:
-        case ALL_GATHER: everybody(c, p, 0, bytes); return;
-        case REDUCE_SCATTER: everybody(c, p, bytes, bytes); return;
-        case SEND: add_wire(p, p->root, true, p->src, bytes); return;
-        case RECV: add_wire(p, p->root, false, NULL, bytes); return;
-        case REDUCE:
-        case BROADCAST: break;
+    case ALL_REDUCE:
+    case ALL_GATHER: everybody(c, p, 0, bytes); return;
+    case REDUCE_SCATTER: everybody(c, p, bytes, bytes); return;
+    case SEND: add_wire(p, p->root, true, p->src, bytes); return;
+    case RECV: add_wire(p, p->root, false, NULL, bytes); return;
+    case REDUCE:
+    case BROADCAST: break;
     }
     bool sends = (p->what == BROADCAST) == root;
     for (int r = 0; r < c->size; r++)
@@ -314,14 +317,15 @@ static void check_header(const job *j, const part *p, const wire *w) {
     header theirs, own = header_of(p);
     memcpy(&theirs, w->data, sizeof theirs);
     if (memcmp(&theirs, &own, sizeof own) == 0) return;
-    emu_fault("rank %d of a communicator of %d calls %s of %llu, but rank %d %s of %llu", j->comm->rank,
-              j->comm->size, names[p->what], (unsigned long long)own.count, w->peer, names[theirs.kind],
-              (unsigned long long)theirs.count);
+    emu_fault("rank %d of a communicator of %d calls %s of %llu, but rank %d %s of %llu",
+              j->comm->rank, j->comm->size, names[p->what], (unsigned long long)own.count, w->peer,
+              names[theirs.kind], (unsigned long long)theirs.count);
 }
 
 static const char *arrived(const part *p, int peer) {
     for (int i = 0; i < p->wire_count; i++)
-        if (!p->wires[i].sends && p->wires[i].peer == peer) return p->wires[i].data + sizeof(header);
+        if (!p->wires[i].sends && p->wires[i].peer == peer)
+            return p->wires[i].data + sizeof(header);
     return NULL;
 }
 
@@ -337,11 +341,11 @@ static const char *arrived(const part *p, int peer) {
 
 static void combine(ncclDataType_t type, ncclRedOp_t op, char *acc, const char *x) {
     switch (type) {
-        case ncclUint8: COMBINE(uint8_t);
-        case ncclInt32: COMBINE(int32_t);
-        case ncclInt64: COMBINE(int64_t);
-        case ncclFloat32: COMBINE(float);
-        case ncclFloat64: COMBINE(double);
+    case ncclUint8: COMBINE(uint8_t);
+    case ncclInt32: COMBINE(int32_t);
+    case ncclInt64: COMBINE(int64_t);
+    case ncclFloat32: COMBINE(float);
+    case ncclFloat64: COMBINE(double);
     }
 }
 
@@ -370,19 +374,21 @@ static void finish_part(const job *j, part *p) {
     for (int i = 0; i < p->wire_count; i++)
         if (!p->wires[i].sends) check_header(j, p, &p->wires[i]);
     switch (p->what) {
-        case ALL_REDUCE: add_up(c, p, p->src, -1); break;
-        case REDUCE_SCATTER: add_up(c, p, p->src + (size_t)c->rank * bytes, c->rank); break;
-        case REDUCE:
-            if (c->rank == p->root) add_up(c, p, p->src, p->root);
-            break;
-        case BROADCAST: memmove(p->dst, c->rank == p->root ? p->src : arrived(p, p->root), bytes); break;
-        case ALL_GATHER:
-            memmove(p->dst + (size_t)c->rank * bytes, p->src, bytes);
-            for (int r = 0; r < c->size; r++)
-                if (r != c->rank) memcpy(p->dst + (size_t)r * bytes, arrived(p, r), bytes);
-            break;
-        case RECV: memcpy(p->dst, arrived(p, p->root), bytes); break;
-        case SEND: break;
+    case ALL_REDUCE: add_up(c, p, p->src, -1); break;
+    case REDUCE_SCATTER: add_up(c, p, p->src + (size_t)c->rank * bytes, c->rank); break;
+    case REDUCE:
+        if (c->rank == p->root) add_up(c, p, p->src, p->root);
+        break;
+    case BROADCAST:
+        memmove(p->dst, c->rank == p->root ? p->src : arrived(p, p->root), bytes);
+        break;
+    case ALL_GATHER:
+        memmove(p->dst + (size_t)c->rank * bytes, p->src, bytes);
+        for (int r = 0; r < c->size; r++)
+            if (r != c->rank) memcpy(p->dst + (size_t)r * bytes, arrived(p, r), bytes);
+        break;
+    case RECV: memcpy(p->dst, arrived(p, p->root), bytes); break;
+    case SEND: break;
     }
 }
 
@@ -416,7 +422,8 @@ static void start_job(job *j) {
         return;
     }
     j->started = true;
-    j->requests = (MPI_Request *)calloc(2 * (size_t)j->comm->size * (size_t)j->count, sizeof(MPI_Request));
+    j->requests =
+        (MPI_Request *)calloc(2 * (size_t)j->comm->size * (size_t)j->count, sizeof(MPI_Request));
     for (int i = 0; i < j->count; i++) {
         make_wires(j->comm, &j->parts[i]);
         start_wires(j, &j->parts[i]);
@@ -493,8 +500,8 @@ static void check_buffers(const ncclComm *c, const part *p) {
     size_t bytes = p->count * element(p->type), size = (size_t)c->size;
     bool root = c->rank == p->root;
     size_t from = p->what == RECV || (p->what == BROADCAST && !root) ? 0
-                  : p->what == REDUCE_SCATTER                       ? bytes * size
-                                                                    : bytes;
+                  : p->what == REDUCE_SCATTER                        ? bytes * size
+                                                                     : bytes;
     size_t to = p->what == SEND || (p->what == REDUCE && !root) ? 0
                 : p->what == ALL_GATHER                         ? bytes * size
                                                                 : bytes;
@@ -511,7 +518,8 @@ static ncclResult_t call(part p, ncclComm *c, cudaStream_t stream) {
     ncclGroupStart();
     if (!c->open) c->open = (job *)calloc(1, sizeof *c->open);
     job *j = c->open;
-    if (j->count && j->stream != stream) emu_fault("an ncclGroup uses a communicator on two streams");
+    if (j->count && j->stream != stream)
+        emu_fault("an ncclGroup uses a communicator on two streams");
     j->comm = c;
     j->stream = stream;
     j->parts = (part *)realloc(j->parts, (size_t)(j->count + 1) * sizeof *j->parts);
@@ -521,12 +529,14 @@ static ncclResult_t call(part p, ncclComm *c, cudaStream_t stream) {
 
 ncclResult_t ncclAllReduce(const void *src, void *dst, size_t count, ncclDataType_t type,
                            ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
-    return call({ALL_REDUCE, (const char *)src, (char *)dst, count, type, op, 0, NULL, 0}, comm, stream);
+    return call({ALL_REDUCE, (const char *)src, (char *)dst, count, type, op, 0, NULL, 0}, comm,
+                stream);
 }
 
 ncclResult_t ncclReduce(const void *src, void *dst, size_t count, ncclDataType_t type,
                         ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream) {
-    return call({REDUCE, (const char *)src, (char *)dst, count, type, op, root, NULL, 0}, comm, stream);
+    return call({REDUCE, (const char *)src, (char *)dst, count, type, op, root, NULL, 0}, comm,
+                stream);
 }
 
 ncclResult_t ncclReduceScatter(const void *src, void *dst, size_t part, ncclDataType_t type,
@@ -537,8 +547,8 @@ ncclResult_t ncclReduceScatter(const void *src, void *dst, size_t part, ncclData
 
 ncclResult_t ncclBroadcast(const void *src, void *dst, size_t count, ncclDataType_t type, int root,
                            ncclComm_t comm, cudaStream_t stream) {
-    return call({BROADCAST, (const char *)src, (char *)dst, count, type, ncclSum, root, NULL, 0}, comm,
-                stream);
+    return call({BROADCAST, (const char *)src, (char *)dst, count, type, ncclSum, root, NULL, 0},
+                comm, stream);
 }
 
 ncclResult_t ncclAllGather(const void *src, void *dst, size_t part, ncclDataType_t type,
@@ -583,7 +593,8 @@ ncclResult_t ncclCommFinalize(ncclComm_t comm) {
 
 /* A destroyed communicator stays in the list, so that its use is noticed. */
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
-    if (comm->pending || comm->waiting) emu_fault("a communicator with work under way is destroyed");
+    if (comm->pending || comm->waiting)
+        emu_fault("a communicator with work under way is destroyed");
     comm->destroyed = true;
     return ncclSuccess;
 }

@@ -1,6 +1,6 @@
 /* TEST np=0 */
-/* Streams under the emulation: they run late, and in an order that only events settle. Each case that
- * is right for all seeds has one beside it that lacks something and is wrong for some. */
+/* Streams under the emulation: they run late, and in an order that only events settle. Each case
+ * that is right for all seeds has one beside it that lacks something and is wrong for some. */
 #include <stdlib.h>
 
 #include "deaths.h"
@@ -34,7 +34,7 @@ static float first(const float *p) {
     return value;
 }
 
-/* ---- Late -------------------------------------------------------------------------------------- */
+/* ---- Late ------------------------------------------------------------------------------------ */
 
 static void nothing_runs_before_it_is_needed(void **state) {
     (void)state;
@@ -74,7 +74,7 @@ static void host_memory_is_written_when_the_copy_runs(void **state) {
     assert_true(pinned[0] == 5);
 }
 
-/* ---- Events ------------------------------------------------------------------------------------ */
+/* ---- Events ---------------------------------------------------------------------------------- */
 
 typedef enum { WAITS, DOES_NOT } waiting;
 
@@ -172,7 +172,7 @@ static void time_passes_between_events(void **state) {
     cudaEventDestroy(end);
 }
 
-/* ---- The legacy stream ------------------------------------------------------------------------- */
+/* ---- The legacy stream ----------------------------------------------------------------------- */
 
 /* How often a fill of `stream` is not seen by a copy of the legacy one, made after it. */
 static int unseen(cudaStream_t stream) {
@@ -205,7 +205,7 @@ static void the_legacy_stream_waits_for_blocking_ones(void **state) {
     cudaStreamDestroy(blocking);
 }
 
-/* ---- Functions of the host, and what is polled ------------------------------------------------- */
+/* ---- Functions of the host, and what is polled ----------------------------------------------- */
 
 static void note(void *context) {
     float **p = context;
@@ -257,7 +257,7 @@ static void polled_operations_let_others_go_on(void **state) {
     }
 }
 
-/* ---- Errors ------------------------------------------------------------------------------------ */
+/* ---- Errors ---------------------------------------------------------------------------------- */
 
 /* What happens to a GPU happens to all that comes after. */
 static void a_failed_operation_is_the_end(void **state) {

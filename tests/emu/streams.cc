@@ -5,6 +5,9 @@
 #include <stdlib.h>
 #include <time.h>
 
+/* Operations that a query may run. */
+#define MANY 200
+
 enum op_kind { RUN, POLL, HOST, RECORD, WAIT };
 
 /* What one cudaEventRecord makes: waits are for this, whatever becomes of the event. */
@@ -74,7 +77,7 @@ static double now(void) {
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* ---- Adding ------------------------------------------------------------------------------------ */
+/* ---- Adding ---------------------------------------------------------------------------------- */
 
 static void release(record *r) {
     if (--r->owners == 0) free(r);
@@ -83,8 +86,10 @@ static void release(record *r) {
 static operation *append(emu_stream *s, op_kind kind) {
     operation *op = (operation *)calloc(1, sizeof *op);
     op->kind = kind;
-    if (s->last) s->last->next = op;
-    else s->first = op;
+    if (s->last)
+        s->last->next = op;
+    else
+        s->first = op;
     s->last = op;
     s->enqueued++;
     return op;
@@ -144,7 +149,7 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void 
     return cudaSuccess;
 }
 
-/* ---- Running ----------------------------------------------------------------------------------- */
+/* ---- Running --------------------------------------------------------------------------------- */
 
 static void call_host(operation *op) {
     emu_memory_close();
@@ -155,14 +160,14 @@ static void call_host(operation *op) {
 /* Whether the operation is done now. */
 static bool run(operation *op) {
     switch (op->kind) {
-        case RUN: op->run(op->context); return true;
-        case POLL: return op->step(op->context);
-        case HOST: call_host(op); return true;
-        case WAIT: return op->at->done;
-        case RECORD:
-            op->at->done = true;
-            op->at->seconds = now();
-            return true;
+    case RUN: op->run(op->context); return true;
+    case POLL: return op->step(op->context);
+    case HOST: call_host(op); return true;
+    case WAIT: return op->at->done;
+    case RECORD:
+        op->at->done = true;
+        op->at->seconds = now();
+        return true;
     }
     return true;
 }
@@ -241,11 +246,11 @@ static cudaError_t run_until(emu_stream *s, uint64_t number) {
     return sticky;
 }
 
-/* Who asks again and again must come to an end. */
+/* Who asks again and again must come to an end, and not too late: a few operations, or many. */
 static void run_some(void) {
     if (sticky != cudaSuccess) return;
     enter();
-    for (uint32_t n = emu_random(4); n > 0 && sticky == cudaSuccess; n--) {
+    for (uint32_t n = emu_random(2) ? emu_random(4) : MANY; n > 0 && sticky == cudaSuccess; n--) {
         emu_stream *s = any_stream();
         if (!s || (!step(s) && !step_all())) break;
     }
@@ -262,7 +267,7 @@ cudaError_t emu_drain(void) {
     return emu_error(sticky);
 }
 
-/* ---- Streams ----------------------------------------------------------------------------------- */
+/* ---- Streams --------------------------------------------------------------------------------- */
 
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned flags, int) {
     *stream = NULL;
@@ -307,7 +312,7 @@ cudaError_t cudaDeviceSynchronize(void) {
     return emu_drain();
 }
 
-/* ---- Events ------------------------------------------------------------------------------------ */
+/* ---- Events ---------------------------------------------------------------------------------- */
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags) {
     *event = NULL;

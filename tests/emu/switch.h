@@ -1,7 +1,7 @@
-/* Changing stacks: emu_switch saves the registers that a function must preserve on the stack that it
- * is called on, stores that stack's pointer in *from, and goes on where `to` was saved. A system call
- * less than ucontext, which also saves the signal mask; kernels change stacks millions of times.
- * (System V ABI, AMD64 supplement, figure 3.4; Procedure Call Standard for the Arm 64-bit
+/* Changing stacks: emu_switch saves the registers that a function must preserve on the stack that
+ * it is called on, stores that stack's pointer in *from, and goes on where `to` was saved. A system
+ * call less than ucontext, which also saves the signal mask; kernels change stacks millions of
+ * times. (System V ABI, AMD64 supplement, figure 3.4; Procedure Call Standard for the Arm 64-bit
  * Architecture, section 6.1. The floating-point modes are the same everywhere here.) */
 #ifndef TRINE_TESTS_EMU_SWITCH_H
 #define TRINE_TESTS_EMU_SWITCH_H

@@ -73,7 +73,7 @@ static inline void check_infinity(device *d, device *ref, const op_case *c, cons
     }
 }
 
-/* ---- All rows ---------------------------------------------------------------------------------- */
+/* ---- All rows -------------------------------------------------------------------------------- */
 
 #define EACH_SHAPE(c, s)                                                                           \
     for (const op_case *c = op_cases; c < op_cases + OP_CASES; c++)                                \

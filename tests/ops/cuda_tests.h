@@ -46,14 +46,14 @@ static void alignment_changes_no_bit(void **state) {
 static void repeated_runs_change_no_bit(void **state) {
     (void)state;
     device *d = opened();
-    EACH_SHAPE(c, s)
-    for (int run = 0; run < 2; run++)
+    EACH_SHAPE(c, s) {
         same_bits(c, s, output_of(d, c, s, SIZE_MAX, 0.0f), output_of(d, c, s, SIZE_MAX, 0.0f),
                   "in another run");
+    }
     staged_close(&d);
 }
 
-/* ---- Memory ------------------------------------------------------------------------------------ */
+/* ---- Memory ---------------------------------------------------------------------------------- */
 
 static void memory_is_zero_and_aligned(void **state) {
     (void)state;

@@ -153,8 +153,10 @@ static void squares_are_summed_block_by_block(void **state) {
                                    N - i < SUM_SQUARES_BLOCK ? N - i : SUM_SQUARES_BLOCK));
             sum += block;
         }
-        if (is_staged(d)) assert_true(fabs(whole - sum) <= 3e-14 * sum);
-        else assert_memory_equal(&whole, &sum, sizeof sum);
+        if (is_staged(d))
+            assert_true(fabs(whole - sum) <= 3e-14 * sum);
+        else
+            assert_memory_equal(&whole, &sum, sizeof sum);
         /* x is uniform in [-1, 1): the mean square is 1/3 with a deviation of 0.3 / sqrt(N). */
         assert_true(fabs(whole / N - 1.0 / 3.0) < 5 * 0.3 / sqrt((double)N));
     }

@@ -1,13 +1,13 @@
 /* The cuda device for tests whose data lie in the host's memory: a device whose operators copy what
- * they are given to the GPU's memory, run the cuda device's operator there, and copy back what it may
- * write. So the same rows and the same tests hold for processors and GPUs, though the host cannot
- * touch the GPU's memory.
+ * they are given to the GPU's memory, run the cuda device's operator there, and copy back what it
+ * may write. So the same rows and the same tests hold for processors and GPUs, though the host
+ * cannot touch the GPU's memory.
  *
- * There are two: `emulated`, the object of build/emu, whose kernels run on the processor, and `gpu`,
- * build/libtrine_cuda.so, where there is a GPU. Invariants: a buffer on the device begins at the
- * same distance from a multiple of 256 bytes as the host's, and ends where its allocation ends; the
- * same host buffer is the same buffer there (in place stays in place); what an operator only reads
- * has the same bytes afterwards. Cost: an allocation, two copies and a comparison a buffer and call. */
+ * There are two: `emulated`, the object of build/emu, whose kernels run on the processor, and
+ * `gpu`, build/libtrine_cuda.so, where there is a GPU. Invariants: a buffer on the device begins at
+ * the same distance from a multiple of 256 bytes as the host's, and ends where its allocation ends;
+ * the same host buffer is the same buffer there (in place stays in place); what an operator only
+ * reads has the same bytes afterwards. Cost: an allocation, two copies and a comparison for each. */
 #ifndef TRINE_TESTS_OPS_STAGED_H
 #define TRINE_TESTS_OPS_STAGED_H
 
@@ -35,7 +35,7 @@ typedef struct {
     size_t count;
 } staged;
 
-/* ---- Buffers ----------------------------------------------------------------------------------- */
+/* ---- Buffers --------------------------------------------------------------------------------- */
 
 static inline void *staged_buffer(device *d, const void *host, size_t bytes, bool written) {
     staged *s = d->state;
@@ -71,7 +71,7 @@ static inline trine_status staged_end(device *d, trine_status status) {
     return status;
 }
 
-/* ---- Operators --------------------------------------------------------------------------------- */
+/* ---- Operators ------------------------------------------------------------------------------- */
 
 #define STAGED_INNER         device *inner = &((staged *)d->state)->inner
 #define STAGED_IN(p, n)      p = staged_buffer(d, p, (n) * sizeof(float), false)
@@ -279,7 +279,7 @@ static const ops staged_ops = {
     .adamw = staged_adamw,
 };
 
-/* ---- Opening ----------------------------------------------------------------------------------- */
+/* ---- Opening --------------------------------------------------------------------------------- */
 
 static inline trine_status staged_raise(trine_status status, const char *file, int line,
                                         const char *func, const char *message) {
@@ -340,7 +340,7 @@ static inline void staged_close(device **d) {
     *d = NULL;
 }
 
-/* ---- All devices: cpu, ref, and what there is of the two above ----------------------------------- */
+/* ---- All devices: cpu, ref, and what there is of the two above ------------------------------- */
 
 #define EACH_DEVICE(d)                                                                             \
     for (int each_ = 0; each_ < 2 + STAGED_KINDS; each_++)                                         \

@@ -179,6 +179,10 @@ static void refusals(void **state) {
     c.device = "abacus";
     REFUSED(trine_linear_create(&l, tp.comm, &c), TRINE_EINVAL, "no device \"abacus\"");
     c = config(TRINE_ROW);
+    c.device = "cuda"; /* whether there is a GPU or not */
+    REFUSED(trine_linear_create(&l, tp.comm, &c), TRINE_EUNSUPPORTED,
+            "device cpu or ref, not cuda");
+    c = config(TRINE_ROW);
     c.name = "a name of more than two dozen letters";
     REFUSED(trine_linear_create(&l, tp.comm, &c), TRINE_EINVAL, "at most 24 bytes");
     l = open_layer(tp.comm, TRINE_ROW);

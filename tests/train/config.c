@@ -157,6 +157,8 @@ FAULT(split_typo, c->parallel.layout.pp = 3; c->parallel.pp_split = "4,x,4")
 FAULT(split_empty, c->parallel.layout.pp = 3; c->parallel.pp_split = "6,,6")
 FAULT(split_head_first, c->parallel.layout.pp = 3; c->parallel.pp_split = "h,6,6")
 FAULT(split_late_embedding, c->parallel.layout.pp = 3; c->parallel.pp_split = "6,e,6")
+FAULT(idle_library, c->parallel.cuda_library = "libtrine_cuda.so")
+FAULT(nccl_on_cpu, c->parallel.transport = TRINE_TRANSPORT_NCCL)
 FAULT(split_idle, c->parallel.layout.pp = 3; c->parallel.pp_split = "6,0,6")
 
 static const fault faults[] = {
@@ -216,6 +218,8 @@ static const fault faults[] = {
     {split_empty, "\"\" is no stage"},
     {split_head_first, "the head (h) belongs to the last stage"},
     {split_late_embedding, "the embedding (e) belongs to the first stage"},
+    {idle_library, "--cuda-library is for --device cuda"},
+    {nccl_on_cpu, "--transport nccl is for --device cuda"},
     {split_idle, "stage 1 is empty"},
 };
 

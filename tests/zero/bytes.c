@@ -13,13 +13,15 @@
 #include <string.h>
 
 #include "comm/comm.h"
+#include "comm/gpu.h"
 #include "device/ops.h"
 
 static formula_rank rank_of(const trine_trainer *t) {
     const gpt_shape *s = &t->shape;
     size_t heads = s->H / (size_t)s->tp, D = s->C / s->H;
     return (formula_rank){&t->config, &t->spec, trine_mesh_coord(t->mesh),
-                          t->dev->ops->attention_workspace(t->dev, s->B, s->T, heads, D)};
+                          t->dev->ops->attention_workspace(t->dev, s->B, s->T, heads, D),
+                          !t->dev->memory->host};
 }
 
 static const char *describe(const trine_config *c) {
@@ -43,6 +45,9 @@ static void check_memory(const trine_trainer *t) {
     assert_int_equal(t->memory.used, want.total);
     assert_int_equal(t->memory.capacity, want.total);
     assert_int_equal(t->memory.shared_used, formula_windows(&r));
+    assert_int_equal(t->memory.exchanged.used, formula_exchanged(&r));
+    assert_int_equal(t->memory.host.used, formula_host(&r));
+    if (r.far) assert_int_equal(t->own_bytes, want.total);
 }
 
 /* ---- Windows --------------------------------------------------------------------------------- */
@@ -62,6 +67,11 @@ static size_t window(size_t bytes) {
     return (bytes ? (bytes + 4095) / 4096 * 4096 : 4096) + 4096;
 }
 
+/* Whether what other ranks read lies in the host's memory: not on GPUs whose groups are NCCL's. */
+static bool mirrored(const trine_trainer *t) {
+    return !t->memory.far || comm_gpu_stages(t->mesh);
+}
+
 /* The plan, before there is a mesh, is what the mesh has then, and what MPI was asked for. */
 static void check_windows(const trine_trainer *t) {
     const trine_parallel *p = &t->config.parallel;
@@ -75,7 +85,7 @@ static void check_windows(const trine_trainer *t) {
     if (!shares) assert_int_equal(control, 0);
     if (!shares) return;
     assert_int_equal(asked.bytes[0], window(control));
-    assert_int_equal(asked.bytes[1], window(t->memory.shared_used));
+    assert_int_equal(asked.bytes[1], window(mirrored(t) ? t->memory.shared_used : 0));
 }
 
 /* ---- The report ------------------------------------------------------------------------------ */
@@ -92,18 +102,37 @@ static void check_row(const char *text, const char *name, int stage, int64_t byt
                  text);
 }
 
+/* What the rows of a rank's stage say, by the memory that it has. */
+typedef enum { ROW_TRANSPORT, ROW_TOTAL, ROW_WINDOWS, ROW_MIRROR, ROW_STAGING, ROW_HOST, ROWS } row;
+
+static void taken_rows(const trine_trainer *t, int64_t own[ROWS]) {
+    size_t transport = mesh_transport_bytes(t->mesh), exchanged = t->memory.exchanged.capacity;
+    size_t shared = mirrored(t) ? t->memory.shared_used : 0;
+    size_t mirror = t->memory.far && mirrored(t) ? shared + exchanged : 0;
+    size_t staging = t->memory.host.capacity;
+    size_t total = t->memory.capacity + (t->memory.far ? 0 : transport);
+    own[ROW_TRANSPORT] = (int64_t)transport;
+    own[ROW_TOTAL] = (int64_t)total;
+    own[ROW_WINDOWS] = mesh_shares(t->mesh) ? (int64_t)shared : 0;
+    own[ROW_MIRROR] = (int64_t)mirror;
+    own[ROW_STAGING] = (int64_t)staging;
+    own[ROW_HOST] = (int64_t)(mirror + staging + transport);
+}
+
 /* Every stage's column against what its first rank has taken. */
 static void check_report(trine_trainer *t) {
+    static const char *const near[ROWS] = {
+        "         transport        ", "         total            ", "         of it in windows "};
+    static const char *const far[ROWS] = {
+        "         host: transport  ", "         total on the GPU ", "         of it in windows ",
+        "         host: mirror     ", "         host: staging    ", "         total on the host"};
     trine_layout l = t->config.parallel.layout;
     trine_comm *world = trine_mesh_group(t->mesh, TRINE_WORLD);
-    size_t transport = mesh_transport_bytes(t->mesh);
-    size_t shared = mesh_shares(t->mesh) ? t->memory.shared_used : 0;
-    int64_t own[3] = {(int64_t)transport, (int64_t)(t->memory.capacity + transport),
-                      (int64_t)shared};
-    int64_t all[8][3];
+    int64_t own[ROWS], all[8][ROWS];
+    taken_rows(t, own);
     char *text = NULL;
     size_t size = 0;
-    OK(trine_all_gather(world, all, own, 3 * (size_t)trine_comm_size(world), TRINE_I64));
+    OK(trine_all_gather(world, all, own, ROWS * (size_t)trine_comm_size(world), TRINE_I64));
     if (trine_comm_rank(world) != 0) return;
     FILE *out = open_memstream(&text, &size);
     assert_non_null(out);
@@ -111,9 +140,8 @@ static void check_report(trine_trainer *t) {
     fclose(out);
     for (int p = 0; p < l.pp; p++) {
         const int64_t *taken = all[trine_layout_rank(l, (trine_coord){.pp = p})];
-        check_row(text, "         transport        ", p, taken[0]);
-        check_row(text, "         total            ", p, taken[1]);
-        check_row(text, "         of it in windows ", p, taken[2]);
+        for (int i = 0; i < (t->memory.far ? ROWS : ROW_MIRROR); i++)
+            check_row(text, t->memory.far ? far[i] : near[i], p, taken[i]);
     }
     free(text);
 }
@@ -249,6 +277,34 @@ static void every_layout(void **state) {
     training_layouts(check_layout);
 }
 
+/* In a GPU's memory, with its mirror in windows or in the host's own, and with none where each rank
+ * has an (emulated) GPU and groups are NCCL's: no step is made. */
+static void check_layout_on_gpu(trine_layout layout) {
+    for (int i = 0; i < 8; i++) {
+        setenv("TRINE_EMU_GPUS", i == 1 || i == 6 ? "8" : "1", 1);
+        trine_config c = training_config();
+        trine_trainer *t;
+        training_on_gpu(&c);
+        c.parallel.layout = layout;
+        c.parallel.zero = (trine_zero)(i % 4);
+        c.parallel.schedule = (trine_schedule)(i % 3);
+        c.model.untied = i / 4;
+        c.global_batch_size = 3 * layout.dp;
+        c.parallel.transport = i % 3 ? TRINE_TRANSPORT_AUTO : TRINE_TRANSPORT_MPI;
+        asked.count = 0;
+        OK(trine_trainer_create(&t, harness_world, &c));
+        check_memory(t);
+        check_windows(t);
+        check_report(t);
+        trine_trainer_destroy(&t);
+    }
+}
+
+static void every_layout_on_gpu(void **state) {
+    (void)state;
+    training_layouts(check_layout_on_gpu);
+}
+
 /* All-reduces of activations large enough for the other algorithm. */
 static void large_activations(void **state) {
     (void)state;
@@ -263,6 +319,7 @@ static void large_activations(void **state) {
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_layout),
+        cmocka_unit_test(every_layout_on_gpu),
         cmocka_unit_test(large_activations),
     };
     return HARNESS_RUN(argc, argv, tests);

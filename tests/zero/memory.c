@@ -9,17 +9,19 @@
 #include "train/compose.h"
 #include "train/setup.h"
 
-static device *dev;
+static device *dev, *gpu; /* gpu: for sizes */
 
 static int open_device(void **state) {
     (void)state;
     OK(device_open(&dev, DEVICE_REF, 1));
+    OK(device_open_sizes(&gpu, DEVICE_CUDA));
     return 0;
 }
 
 static int close_device(void **state) {
     (void)state;
     device_close(&dev);
+    device_close(&gpu);
     return 0;
 }
 
@@ -41,13 +43,11 @@ static void expect_column(const formula_rank *r, const arena *plan) {
                      state_bytes(zero, formula_params(r), d) + second);
 }
 
-static void check_rank(const trine_config *c, const program *stages, trine_coord at) {
-    size_t T = (size_t)c->model.seq_length;
-    size_t D = (size_t)(c->model.hidden_size / c->model.num_attention_heads);
-    formula_rank r = {c, stages[0].spec, at, 3 * D * T * sizeof(double)};
+static void check_plan(const trine_config *c, const program *stages, trine_coord at,
+                       const device *d, formula_rank r) {
     formula_bytes want = formula_memory(&r);
     arena plan;
-    OK(setup_plan(c, stages, dev, at, &plan));
+    OK(setup_plan(c, stages, d, at, &plan));
     for (int k = 0; k < MEM_KINDS; k++)
         if (plan.bytes[k] != want.bytes[k])
             fail_msg("dp %d/%d tp %d/%d pp %d/%d zero %d: %s %zu bytes, the formula says %zu",
@@ -56,7 +56,21 @@ static void check_rank(const trine_config *c, const program *stages, trine_coord
                      plan.bytes[k], want.bytes[k]);
     assert_int_equal(plan.used, want.total);
     assert_int_equal(plan.shared_used, formula_windows(&r));
+    assert_int_equal(plan.exchanged.used, formula_exchanged(&r));
+    assert_int_equal(plan.host.used, formula_host(&r));
     expect_column(&r, &plan);
+}
+
+/* On a processor and on a GPU, whose attention keeps a number a row. */
+static void check_rank(const trine_config *c, const program *stages, trine_coord at) {
+    size_t T = (size_t)c->model.seq_length, heads = (size_t)c->model.num_attention_heads;
+    size_t D = (size_t)c->model.hidden_size / heads;
+    size_t rows = (size_t)c->micro_batch_size * T * (heads / (size_t)c->parallel.layout.tp);
+    formula_rank r = {c, stages[0].spec, at, 3 * D * T * sizeof(double), false};
+    check_plan(c, stages, at, dev, r);
+    r.attention = rows * sizeof(float);
+    r.far = true;
+    check_plan(c, stages, at, gpu, r);
 }
 
 /* Every rank of one configuration. */

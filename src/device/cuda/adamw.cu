@@ -4,6 +4,7 @@
 #include "device/cuda/kernel.cuh"
 
 #define THREADS 256
+#define BLOCKS  6 /* of a multiprocessor, at once */
 
 typedef struct {
     float lr, beta1, beta2, eps, decay, scale, gain1, gain2, unbias1, unbias2;
@@ -20,8 +21,8 @@ static inline __device__ void update(float *w, float *m, float *v, float g, cons
     *v = second;
 }
 
-static __global__ void adamw_kernel(float *w, float *m, float *v, const float *g, size_t n,
-                                    size_t fours, factors f) {
+static __global__ AT_ONCE(THREADS, BLOCKS)
+void adamw_kernel(float *w, float *m, float *v, const float *g, size_t n, size_t fours, factors f) {
     size_t first = (size_t)blockIdx.x * THREADS + threadIdx.x, step = (size_t)gridDim.x * THREADS;
     for (size_t k = first; k < fours; k += step) {
         four a = load4(w + 4 * k), b = load4(m + 4 * k), c = load4(v + 4 * k);
@@ -51,7 +52,7 @@ trine_status cuda_adamw(device *d, float *w, float *m, float *v, const float *g,
                  (float)(1.0 / (1.0 - pow(b2, step)))};
     bool aligned = cuda_aligned(w) && cuda_aligned(m) && cuda_aligned(v) && cuda_aligned(g);
     size_t fours = aligned ? n / 4 : 0;
-    unsigned grid = cuda_grid(d, cuda_ceil(fours ? fours : n, THREADS), THREADS);
+    unsigned grid = cuda_grid(d, cuda_ceil(fours ? fours : n, THREADS), BLOCKS);
     LAUNCH(d, adamw_kernel, grid, THREADS, 0)(w, m, v, g, n, fours, f);
     return LAUNCHED(adamw_kernel);
 }

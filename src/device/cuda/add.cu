@@ -1,8 +1,10 @@
 #include "device/cuda/kernel.cuh"
 
 #define THREADS 256
+#define BLOCKS  8 /* of a multiprocessor, at once */
 
-static __global__ void add_kernel(float *y, const float *x, size_t n, size_t fours) {
+static __global__ AT_ONCE(THREADS, BLOCKS)
+void add_kernel(float *y, const float *x, size_t n, size_t fours) {
     size_t first = (size_t)blockIdx.x * THREADS + threadIdx.x, step = (size_t)gridDim.x * THREADS;
     for (size_t k = first; k < fours; k += step) {
         four a = load4(y + 4 * k), b = load4(x + 4 * k);
@@ -15,7 +17,7 @@ static __global__ void add_kernel(float *y, const float *x, size_t n, size_t fou
 trine_status cuda_add(device *d, float *y, const float *x, size_t n) {
     if (n == 0) return TRINE_OK;
     size_t fours = cuda_aligned(y) && cuda_aligned(x) ? n / 4 : 0;
-    unsigned grid = cuda_grid(d, cuda_ceil(fours ? fours : n, THREADS), THREADS);
+    unsigned grid = cuda_grid(d, cuda_ceil(fours ? fours : n, THREADS), BLOCKS);
     LAUNCH(d, add_kernel, grid, THREADS, 0)(y, x, n, fours);
     return LAUNCHED(add_kernel);
 }

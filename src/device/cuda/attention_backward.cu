@@ -1,6 +1,6 @@
-/* Three kernels. The first computes delta = sum over D of dy y, the work's (B, H, T). The second has
- * a tile of keys and goes over the queries that see them, the third a tile of queries and goes over
- * the keys that they see; both compute the scores again from lse (FlashAttention, appendix B):
+/* Three kernels. The first computes delta = sum over D of dy y, the work's (B, H, T). The second
+ * has a tile of keys and goes over the queries that see them, the third a tile of queries and goes
+ * over the keys that they see; both compute the scores again from lse (FlashAttention, appendix B):
  *
  *   p = exp(q k / sqrt(D) - lse)    ds = p (dy v - delta)
  *   dv = p^T dy    dk = ds^T q / sqrt(D)    dq = ds k / sqrt(D)
@@ -20,13 +20,13 @@ __global__ void attention_delta(float *delta, const float *dy, const float *y, s
     float sum = 0.0f;
     for (size_t c = threadIdx.x % WARP; c < s.D; c += WARP)
         sum = fmaf(dy[row * s.D + c], y[row * s.D + c], sum);
-    for (int lanes = WARP / 2; lanes > 0; lanes /= 2)
-        sum += __shfl_xor_sync(ALL_LANES, sum, lanes);
+    for (int lanes = WARP / 2; lanes > 0; lanes /= 2) sum += __shfl_xor_sync(ALL_LANES, sum, lanes);
     size_t h = row % s.H, t = row / s.H % s.T, b = row / s.H / s.T;
     if (threadIdx.x % WARP == 0) delta[(b * s.H + h) * s.T + t] = sum;
 }
 
-/* Of one pair: the score becomes p, in place; ds is returned. Both are zero where nothing is seen. */
+/* Of one pair: the score becomes p, in place; ds is returned. Both are zero where nothing is
+ * seen. */
 static __device__ inline float pair(float *score, float dy_v, float lse, float delta, float scale,
                                     bool seen) {
     float p = exp2f(fmaf(*score, scale, -lse * LOG2_E));
@@ -51,13 +51,14 @@ static __device__ inline void key_pairs(float scores[ROWS][COLS], float dy_v[ROW
 #pragma unroll
         for (int i = 0; i < ROWS; i++) {
             bool seen = there && attention_ty() + ATTENTION_TY * i <= ahead + column;
-            dy_v[i][j] = pair(&scores[i][j], dy_v[i][j], row_lse, row_delta, s->scale * LOG2_E,
-                              seen);
+            dy_v[i][j] =
+                pair(&scores[i][j], dy_v[i][j], row_lse, row_delta, s->scale * LOG2_E, seen);
         }
     }
 }
 
-/* Each key is seen by the queries from itself on; `ahead` is the first query minus the first key. */
+/* Each key is seen by the queries from itself on; `ahead` is the first query minus the first
+ * key. */
 template <int ROWS>
 static __device__ inline attention_terms<ROWS> from_itself(int ahead, int queries) {
     attention_terms<ROWS> terms;
@@ -100,8 +101,8 @@ template <int WIDTH, int ROWS, int COLS> static constexpr int keys_shared() {
 
 template <int WIDTH, int ROWS, int COLS, int BLOCKS>
 __global__ void __launch_bounds__(ATTENTION_THREADS, BLOCKS)
-attention_keys(float *dqkv, const float *dy, const float *qkv, const float *lse,
-                               const float *delta, size_t heads, attention_shape s) {
+    attention_keys(float *dqkv, const float *dy, const float *qkv, const float *lse,
+                   const float *delta, size_t heads, attention_shape s) {
     SHARED_MEMORY(float, shared);
     float *k = shared, *v = k + attention_tile(16 * ROWS, WIDTH),
           *q = v + attention_tile(16 * ROWS, WIDTH), *dy_rows = q + attention_tile(8 * COLS, WIDTH),
@@ -134,14 +135,14 @@ attention_keys(float *dqkv, const float *dy, const float *qkv, const float *lse,
 /* Scores (queries, keys) and dy_v become p and ds; lse and delta of this thread's rows. */
 template <int ROWS, int COLS>
 static __device__ inline void query_pairs(float scores[ROWS][COLS], float dy_v[ROWS][COLS],
-                                          const float lse[ROWS], const float delta[ROWS],
-                                          int ahead, float scale) {
+                                          const float lse[ROWS], const float delta[ROWS], int ahead,
+                                          float scale) {
 #pragma unroll
     for (int i = 0; i < ROWS; i++)
 #pragma unroll
         for (int j = 0; j < COLS; j++) {
-            bool seen = attention_tx() + ATTENTION_TX * j <=
-                        ahead + attention_ty() + ATTENTION_TY * i;
+            bool seen =
+                attention_tx() + ATTENTION_TX * j <= ahead + attention_ty() + ATTENTION_TY * i;
             dy_v[i][j] = pair(&scores[i][j], dy_v[i][j], lse[i], delta[i], scale, seen);
         }
 }
@@ -153,13 +154,13 @@ template <int WIDTH, int ROWS, int COLS> static constexpr int queries_shared() {
 
 template <int WIDTH, int ROWS, int COLS, int BLOCKS>
 __global__ void __launch_bounds__(ATTENTION_THREADS, BLOCKS)
-attention_queries(float *dqkv, const float *dy, const float *qkv, const float *lse,
-                                  const float *delta, size_t heads, attention_shape s) {
+    attention_queries(float *dqkv, const float *dy, const float *qkv, const float *lse,
+                      const float *delta, size_t heads, attention_shape s) {
     SHARED_MEMORY(float, shared);
     /* The values have been read when ds is written. */
     float *q = shared, *dy_rows = q + attention_tile(16 * ROWS, WIDTH),
-          *k = dy_rows + attention_tile(16 * ROWS, WIDTH),
-          *v = k + attention_tile(8 * COLS, WIDTH), *p = v;
+          *k = dy_rows + attention_tile(16 * ROWS, WIDTH), *v = k + attention_tile(8 * COLS, WIDTH),
+          *p = v;
     const size_t head = blockIdx.x % heads;
     const size_t query = (gridDim.x - 1 - blockIdx.x) / heads * 16 * ROWS;
     const size_t HD = s.H * s.D, at = attention_qkv_at(&s, head, 0);
@@ -192,8 +193,8 @@ attention_queries(float *dqkv, const float *dy, const float *qkv, const float *l
 
 /* ---- The host's part ---- */
 
-typedef void (*backward_kernel)(float *, const float *, const float *, const float *,
-                                const float *, size_t, attention_shape);
+typedef void (*backward_kernel)(float *, const float *, const float *, const float *, const float *,
+                                size_t, attention_shape);
 
 typedef struct {
     size_t width, rows, bytes; /* rows of a tile; bytes of shared memory */
@@ -211,8 +212,9 @@ typedef struct {
             attention_queries<width, rows, cols, blocks>                                           \
     }
 
-/* By width; where there are two, the second is for GPUs that give a block 99 KiB. The last number is
- * how many blocks an H200's multiprocessor has room for, in shared memory (228 KiB) and registers. */
+/* By width; where there are two, the second is for GPUs that give a block 99 KiB. The last number
+ * is how many blocks an H200's multiprocessor has room for, in shared memory (228 KiB) and
+ * registers. */
 static const variant keys_variants[] = {
     KEYS(32, 4, 8, 2),  KEYS(64, 4, 8, 2),  KEYS(96, 4, 4, 2),  KEYS(128, 4, 4, 2),
     KEYS(128, 2, 4, 2), KEYS(256, 2, 4, 1), KEYS(256, 1, 2, 2),

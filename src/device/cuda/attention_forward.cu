@@ -3,12 +3,13 @@
  * scales what it has when the maximum grows. Scores are in units of log 2: exp2f is one instruction
  * and a few, and max and log add the unit back.
  *
- * Arithmetic: 2 products of 2 D flop for each pair below the diagonal, B H (T (T + 1) / 2) 4 D flop,
- * and half a tile's more on the diagonal; one exponential a pair. Blocks with most keys start first. */
+ * Arithmetic: 2 products of 2 D flop for each pair below the diagonal, B H (T (T + 1) / 2) 4 D
+ * flop, and half a tile's more on the diagonal; one exponential a pair. Blocks with most keys start
+ * first. */
 #include "device/cuda/attention.cuh"
 
-/* scores: from a product to exp2(score - max), with max and sums brought up to date; `factor` is what
- * sums and outputs so far are to be multiplied by. */
+/* scores: from a product to exp2(score - max), with max and sums brought up to date; `factor` is
+ * what sums and outputs so far are to be multiplied by. */
 template <int ROWS, int COLS>
 static __device__ inline void exponentials(float scores[ROWS][COLS], float max[ROWS],
                                            float sum[ROWS], float factor[ROWS]) {
@@ -39,8 +40,8 @@ static __device__ inline void mask(float scores[ROWS][COLS], int ahead, float sc
     for (int i = 0; i < ROWS; i++)
 #pragma unroll
         for (int j = 0; j < COLS; j++) {
-            bool seen = attention_tx() + ATTENTION_TX * j <=
-                        ahead + attention_ty() + ATTENTION_TY * i;
+            bool seen =
+                attention_tx() + ATTENTION_TX * j <= ahead + attention_ty() + ATTENTION_TY * i;
             scores[i][j] = seen ? scores[i][j] * scale : -INFINITY;
         }
 }
@@ -74,8 +75,7 @@ template <int WIDTH, int ROWS, int COLS> static constexpr int shared_floats() {
 
 template <int WIDTH, int ROWS, int COLS, int BLOCKS>
 __global__ void __launch_bounds__(ATTENTION_THREADS, BLOCKS)
-attention_forward(float *y, float *lse, const float *qkv, size_t heads,
-                                  attention_shape s) {
+    attention_forward(float *y, float *lse, const float *qkv, size_t heads, attention_shape s) {
     SHARED_MEMORY(float, shared);
     /* The keys have been read when the exponentials are written. */
     float *q = shared, *v = q + attention_tile(16 * ROWS, WIDTH),

@@ -5,12 +5,15 @@
 
 #include "device/cuda/cuda.h"
 
-/* ---- Memory ------------------------------------------------------------------------------------ */
+/* ---- Memory ---------------------------------------------------------------------------------- */
 
-/* Copies and fills return nothing: what they could not do is kept for the next call that can say it.
- * The first one counts, the others follow from it. */
+/* Copies and fills return nothing: what they could not do is kept for the next call that can say
+ * it. The first one counts, the others follow from it. A launch in between shall not take it for
+ * its own. */
 static void keep(device *d, cudaError_t e) {
-    if (e != cudaSuccess && cuda_of(d)->failed == cudaSuccess) cuda_of(d)->failed = e;
+    if (e == cudaSuccess) return;
+    (void)cudaGetLastError();
+    if (cuda_of(d)->failed == cudaSuccess) cuda_of(d)->failed = e;
 }
 
 /* Waits for all that is in the queue; what fails there is the device's end. */
@@ -31,8 +34,9 @@ static trine_status memory_alloc(device *d, void **p, size_t bytes) {
                      bytes, cuda_of(d)->ordinal, left, all);
     }
     CHECK(e == cudaSuccess, TRINE_EMATH, "GPU %d: %s", cuda_of(d)->ordinal, cudaGetErrorString(e));
+    /* Zero for every stream, and not only for those that wait for this one. */
     keep(d, cudaMemsetAsync(*p, 0, bytes, cuda_of(d)->compute));
-    return TRINE_OK;
+    return finish(d);
 }
 
 static void memory_free(device *d, void *p, size_t bytes) {
@@ -59,11 +63,17 @@ static trine_status memory_write(device *d, void *dst, const void *host, size_t 
     return finish(d);
 }
 
+static trine_status memory_write_start(device *d, void *dst, const void *host, size_t bytes) {
+    keep(d, cudaMemcpyAsync(dst, host, bytes, cudaMemcpyHostToDevice, cuda_of(d)->compute));
+    return TRINE_OK;
+}
+
 static const device_memory memory = {
-    false, memory_alloc, memory_free, memory_copy, memory_zero, memory_read, memory_write, finish,
+    false,       memory_alloc, memory_free, memory_copy,        memory_zero,
+    memory_read, memory_write, finish,      memory_write_start,
 };
 
-/* ---- Operators --------------------------------------------------------------------------------- */
+/* ---- Operators ------------------------------------------------------------------------------- */
 
 /* C++ before 20 has no names here: each line sets its own field. */
 static ops operators(void) {
@@ -96,7 +106,7 @@ static ops operators(void) {
 
 static const ops ops_cuda = operators();
 
-/* ---- A GPU ------------------------------------------------------------------------------------- */
+/* ---- A GPU ----------------------------------------------------------------------------------- */
 
 static int gpu_count(char *why, size_t size) {
     int count = 0;
@@ -171,6 +181,7 @@ static trine_status gpu_info(const device *d, cuda_info *info) {
     info->free_bytes = left;
     info->own_bytes = CUDA_SCRATCH * sizeof *s->scratch + CUDA_WORKSPACE;
     info->cache = (uint64_t)properties.l2CacheSize;
+    info->cublas = cuda_matmuls_version();
     info->sm = properties.major * 10 + properties.minor;
     info->multiprocessors = s->multiprocessors;
     return TRINE_OK;
@@ -189,7 +200,7 @@ static void gpu_unpin(device *d, void *p) {
     keep(d, cudaHostUnregister(p));
 }
 
-/* ---- The seam ---------------------------------------------------------------------------------- */
+/* ---- The seam -------------------------------------------------------------------------------- */
 
 static cuda_backend backend = {
     CUDA_ABI, &ops_cuda, &memory, gpu_count, gpu_open, gpu_close, gpu_info, gpu_pin, gpu_unpin,

@@ -1,11 +1,13 @@
 #include "device/cuda/kernel.cuh"
 
-/* ---- y = (y + bias) + residual ----------------------------------------------------------------- */
+/* ---- y = (y + bias) + residual --------------------------------------------------------------- */
+
+#define BLOCKS 8 /* of a multiprocessor, at once */
 
 /* A thread keeps its four columns' bias and goes down the rows. */
 template <bool VECTOR>
-static __global__ void bias_residual_kernel(real *y, const real *bias, const real *residual,
-                                            size_t T, size_t N) {
+static __global__ AT_ONCE(PLANE, BLOCKS)
+void bias_residual_kernel(real *y, const real *bias, const real *residual, size_t T, size_t N) {
     size_t n = 4 * ((size_t)blockIdx.x * blockDim.x + threadIdx.x);
     four add = {};
     if (bias) add = load_row<VECTOR>(bias, n, N);
@@ -23,25 +25,23 @@ static __global__ void bias_residual_kernel(real *y, const real *bias, const rea
 trine_status cuda_bias_residual(device *d, void *y, const void *bias, const void *residual,
                                 size_t T, size_t N) {
     if (T == 0 || N == 0 || (!bias && !residual)) return TRINE_OK;
-    cuda_plane p = cuda_plane_of(d, T, N);
-    if (N % 4 == 0 && cuda_aligned(y) && cuda_aligned(bias) && cuda_aligned(residual))
-        LAUNCH(d, bias_residual_kernel<true>, p.grid, p.block, 0)
-        ((real *)y, (const real *)bias, (const real *)residual, T, N);
-    else
-        LAUNCH(d, bias_residual_kernel<false>, p.grid, p.block, 0)
-        ((real *)y, (const real *)bias, (const real *)residual, T, N);
+    cuda_plane p = cuda_plane_of(d, T, N, BLOCKS);
+    bool vector = N % 4 == 0 && cuda_aligned(y) && cuda_aligned(bias) && cuda_aligned(residual);
+    auto kernel = vector ? bias_residual_kernel<true> : bias_residual_kernel<false>;
+    LAUNCH(d, kernel, p.grid, p.block, 0)
+    ((real *)y, (const real *)bias, (const real *)residual, T, N);
     return LAUNCHED(bias_residual_kernel);
 }
 
-/* ---- Column sums ------------------------------------------------------------------------------- */
+/* ---- Column sums ----------------------------------------------------------------------------- */
 
 /* Rows that a thread has in flight. */
 #define AHEAD 8
 
 /* pieces (gridDim.y, N): piece p is the sum, ascending, of `rows` rows from p * rows on. */
 template <bool VECTOR>
-static __global__ LOADS_FIRST(256, 4) void bias_backward_kernel(float *pieces, const real *dy, size_t T, size_t N,
-                                            size_t rows) {
+static __global__ AT_ONCE(PLANE, 4)
+void bias_backward_kernel(float *pieces, const real *dy, size_t T, size_t N, size_t rows) {
     size_t n = 4 * ((size_t)blockIdx.x * blockDim.x + threadIdx.x);
     size_t begin = blockIdx.y * rows, end = begin + rows < T ? begin + rows : T;
     four sum = {};
@@ -64,13 +64,11 @@ trine_status cuda_bias_backward(device *d, float *dbias, const void *dy, size_t 
           "column sums of a matrix of %zu columns; the cuda device has scratch for %zu", N,
           CUDA_SCRATCH);
     if (T > 0) {
-        dim3 block = cuda_plane_of(d, 1, N).block, grid(cuda_plane_of(d, 1, N).grid.x, cut.count);
-        if (N % 4 == 0 && cuda_aligned(dy))
-            LAUNCH(d, bias_backward_kernel<true>, grid, block, 0)
-            (pieces, (const real *)dy, T, N, cut.rows);
-        else
-            LAUNCH(d, bias_backward_kernel<false>, grid, block, 0)
-            (pieces, (const real *)dy, T, N, cut.rows);
+        cuda_plane p = cuda_plane_of(d, 1, N, BLOCKS);
+        dim3 grid(p.grid.x, (unsigned)cut.count);
+        bool vector = N % 4 == 0 && cuda_aligned(dy);
+        auto kernel = vector ? bias_backward_kernel<true> : bias_backward_kernel<false>;
+        LAUNCH(d, kernel, grid, p.block, 0)(pieces, (const real *)dy, T, N, cut.rows);
         TRY(LAUNCHED(bias_backward_kernel));
     }
     return cuda_sum_pieces(d, dbias, NULL, pieces, cut.count, N, N, mode);

@@ -39,22 +39,22 @@ DEFINE_COMBINE(max_i64, int64_t, LARGER)
 static void launch_sum(device *d, unsigned grid, void *dst, const combine_addends *a, size_t count,
                        trine_dtype type) {
     switch (type) {
-        case TRINE_F32: RUN(sum_f32, float); return;
-        case TRINE_F64: RUN(sum_f64, double); return;
-        case TRINE_I32: RUN(sum_i32, uint32_t); return;
-        case TRINE_I64: RUN(sum_i64, uint64_t); return;
-        case TRINE_U8: return; /* has no reductions */
+    case TRINE_F32: RUN(sum_f32, float); return;
+    case TRINE_F64: RUN(sum_f64, double); return;
+    case TRINE_I32: RUN(sum_i32, uint32_t); return;
+    case TRINE_I64: RUN(sum_i64, uint64_t); return;
+    case TRINE_U8: return; /* has no reductions */
     }
 }
 
 static void launch_max(device *d, unsigned grid, void *dst, const combine_addends *a, size_t count,
                        trine_dtype type) {
     switch (type) {
-        case TRINE_F32: RUN(max_f32, float); return;
-        case TRINE_F64: RUN(max_f64, double); return;
-        case TRINE_I32: RUN(max_i32, int32_t); return;
-        case TRINE_I64: RUN(max_i64, int64_t); return;
-        case TRINE_U8: return;
+    case TRINE_F32: RUN(max_f32, float); return;
+    case TRINE_F64: RUN(max_f64, double); return;
+    case TRINE_I32: RUN(max_i32, int32_t); return;
+    case TRINE_I64: RUN(max_i64, int64_t); return;
+    case TRINE_U8: return;
     }
 }
 

@@ -105,6 +105,7 @@ const void *cuda_nccl_table(void);
 /* matmul.cu */
 trine_status cuda_matmuls_create(device *d);
 void cuda_matmuls_destroy(device *d);
+int cuda_matmuls_version(void); /* the library's */
 /* The library's handle, for products.cu. */
 void *cuda_matmuls_library(const device *d);
 

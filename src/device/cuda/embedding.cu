@@ -8,18 +8,21 @@
  * Every element of the table is owned by one thread at a time.
  * Cost: every block reads all tokens, from the L2 cache (at most 1024 blocks of 4 T bytes); dx is
  * read once; a row is written once, and read too when it is added to. A token that occurs n times
- * makes one warp go through n loads, AHEAD at a time: some n / AHEAD latencies of memory, which shows
- * when a token makes up more than some 5% of 32768. Scratch: none; 16 KiB of shared memory. */
+ * makes one warp go through n loads, AHEAD at a time: some n / AHEAD latencies of memory, which
+ * shows when a token makes up more than some 5% of 32768. Scratch: none but 16 KiB of shared memory
+ * for each block. */
 #include "device/cuda/kernel.cuh"
 
-/* ---- Forward ----------------------------------------------------------------------------------- */
+/* ---- Forward --------------------------------------------------------------------------------- */
 
 /* Rows that a thread has in flight. */
-#define ROWS 4
+#define ROWS   4
+#define BLOCKS 6 /* of a multiprocessor, at once */
 
 template <bool VECTOR>
-static __global__ LOADS_FIRST(256, 6) void embedding_forward_kernel(real *x, const real *table, const int32_t *tokens,
-                                                int32_t first, size_t T, size_t C, size_t V) {
+static __global__ AT_ONCE(PLANE, BLOCKS)
+void embedding_forward_kernel(real *x, const real *table, const int32_t *tokens, int32_t first,
+                              size_t T, size_t C, size_t V) {
     size_t c = 4 * ((size_t)blockIdx.x * blockDim.x + threadIdx.x);
     for (size_t t0 = (size_t)blockIdx.y * ROWS; t0 < T; t0 += (size_t)gridDim.y * ROWS) {
         int64_t row[ROWS];
@@ -38,17 +41,14 @@ static __global__ LOADS_FIRST(256, 6) void embedding_forward_kernel(real *x, con
 trine_status cuda_embedding_forward(device *d, void *x, const void *table, const int32_t *tokens,
                                     int32_t first, size_t T, size_t C, size_t V) {
     if (T == 0 || C == 0) return TRINE_OK;
-    cuda_plane p = cuda_plane_of(d, cuda_ceil(T, ROWS), C);
-    if (C % 4 == 0 && cuda_aligned(x) && cuda_aligned(table))
-        LAUNCH(d, embedding_forward_kernel<true>, p.grid, p.block, 0)
-        ((real *)x, (const real *)table, tokens, first, T, C, V);
-    else
-        LAUNCH(d, embedding_forward_kernel<false>, p.grid, p.block, 0)
-        ((real *)x, (const real *)table, tokens, first, T, C, V);
+    cuda_plane p = cuda_plane_of(d, cuda_ceil(T, ROWS), C, BLOCKS);
+    bool vector = C % 4 == 0 && cuda_aligned(x) && cuda_aligned(table);
+    auto kernel = vector ? embedding_forward_kernel<true> : embedding_forward_kernel<false>;
+    LAUNCH(d, kernel, p.grid, p.block, 0)((real *)x, (const real *)table, tokens, first, T, C, V);
     return LAUNCHED(embedding_forward_kernel);
 }
 
-/* ---- Backward ---------------------------------------------------------------------------------- */
+/* ---- Backward -------------------------------------------------------------------------------- */
 
 #define THREADS   256
 #define WARPS     (THREADS / WARP)
@@ -81,8 +81,8 @@ static inline __device__ int64_t own_row(const problem *p, size_t t) {
     return (v & ((1 << p->tile_bits) - 1)) == blockIdx.x ? v >> p->tile_bits : -1;
 }
 
-/* Appends this block's tokens among LOOK from t0 on; returns the new count, the same in all threads.
- * Order: by warp, by look, by lane, which is ascending t. */
+/* Appends this block's tokens among LOOK from t0 on; returns the new count, the same in all
+ * threads. Order: by warp, by look, by lane, which is ascending t. */
 static inline __device__ unsigned look(const problem *p, list *l, size_t t0, unsigned count) {
     unsigned warp = threadIdx.x / WARP, lane = threadIdx.x % WARP, mine[LOOKS], found = 0;
     size_t begin = t0 + warp * (WARP * LOOKS) + lane;
@@ -152,7 +152,8 @@ static inline __device__ void add_list(const problem *p, const list *l, unsigned
 }
 
 template <bool VECTOR>
-static __global__ LOADS_FIRST(THREADS, 4) void embedding_backward_kernel(problem p, bool set) {
+static __global__ AT_ONCE(THREADS, 4)
+void embedding_backward_kernel(problem p, bool set) {
     __shared__ list l;
     unsigned count = 0;
     for (size_t t0 = 0; t0 < p.T; t0 += LOOK) {
@@ -173,9 +174,8 @@ trine_status cuda_embedding_backward(device *d, float *dtable, const void *dx,
     problem p = {dtable, (const real *)dx, tokens, first, 0, T, C, V};
     while (p.tile_bits < TILE_BITS && (size_t)2 << p.tile_bits <= V) p.tile_bits++;
     unsigned tiles = 1u << p.tile_bits;
-    if (C % 4 == 0 && cuda_aligned(dtable) && cuda_aligned(dx))
-        LAUNCH(d, embedding_backward_kernel<true>, tiles, THREADS, 0)(p, mode == GRAD_SET);
-    else
-        LAUNCH(d, embedding_backward_kernel<false>, tiles, THREADS, 0)(p, mode == GRAD_SET);
+    bool vector = C % 4 == 0 && cuda_aligned(dtable) && cuda_aligned(dx);
+    auto kernel = vector ? embedding_backward_kernel<true> : embedding_backward_kernel<false>;
+    LAUNCH(d, kernel, tiles, THREADS, 0)(p, mode == GRAD_SET);
     return LAUNCHED(embedding_backward_kernel);
 }

@@ -5,6 +5,7 @@
 #include "device/cuda/kernel.cuh"
 
 #define THREADS 256
+#define BLOCKS  6 /* of a multiprocessor, at once */
 #define FACTOR  1.59576912160573071f /* 2 sqrt(2 / pi) */
 #define CUBIC   0.044715f
 
@@ -26,7 +27,8 @@ static inline __device__ float slope(float x) {
 }
 
 /* y may be x. */
-static __global__ void gelu_forward_kernel(real *y, const real *x, size_t n, size_t fours) {
+static __global__ AT_ONCE(THREADS, BLOCKS)
+void gelu_forward_kernel(real *y, const real *x, size_t n, size_t fours) {
     size_t first = (size_t)blockIdx.x * THREADS + threadIdx.x, step = (size_t)gridDim.x * THREADS;
     for (size_t k = first; k < fours; k += 2 * step) {
         bool two = k + step < fours;
@@ -42,14 +44,14 @@ static __global__ void gelu_forward_kernel(real *y, const real *x, size_t n, siz
 trine_status cuda_gelu_forward(device *d, void *y, const void *x, size_t n) {
     if (n == 0) return TRINE_OK;
     size_t fours = cuda_aligned(y) && cuda_aligned(x) ? n / 4 : 0;
-    unsigned grid = cuda_grid(d, cuda_ceil(fours ? fours : n, THREADS), THREADS);
+    unsigned grid = cuda_grid(d, cuda_ceil(fours ? fours : n, THREADS), BLOCKS);
     LAUNCH(d, gelu_forward_kernel, grid, THREADS, 0)((real *)y, (const real *)x, n, fours);
     return LAUNCHED(gelu_forward_kernel);
 }
 
 /* dx may be dy. */
-static __global__ void gelu_backward_kernel(real *dx, const real *dy, const real *x, size_t n,
-                                            size_t fours) {
+static __global__ AT_ONCE(THREADS, BLOCKS)
+void gelu_backward_kernel(real *dx, const real *dy, const real *x, size_t n, size_t fours) {
     size_t first = (size_t)blockIdx.x * THREADS + threadIdx.x, step = (size_t)gridDim.x * THREADS;
     for (size_t k = first; k < fours; k += step) {
         four a = load4(x + 4 * k), b = load4(dy + 4 * k);
@@ -63,7 +65,7 @@ static __global__ void gelu_backward_kernel(real *dx, const real *dy, const real
 trine_status cuda_gelu_backward(device *d, void *dx, const void *dy, const void *x, size_t n) {
     if (n == 0) return TRINE_OK;
     size_t fours = cuda_aligned(dx) && cuda_aligned(dy) && cuda_aligned(x) ? n / 4 : 0;
-    unsigned grid = cuda_grid(d, cuda_ceil(fours ? fours : n, THREADS), THREADS);
+    unsigned grid = cuda_grid(d, cuda_ceil(fours ? fours : n, THREADS), BLOCKS);
     LAUNCH(d, gelu_backward_kernel, grid, THREADS, 0)
     ((real *)dx, (const real *)dy, (const real *)x, n, fours);
     return LAUNCHED(gelu_backward_kernel);

@@ -3,9 +3,9 @@
  *
  * `real` is the compute type, what a `void *` of ops.h points to. A kernel reads and writes it
  * through load and store only, and computes in float; a 16-bit type is two more overloads of each.
- * A kernel with columns is a template over VECTOR: true promises that every row begins at a multiple
- * of 16 bytes and is a multiple of four long, so that four elements are one load. The same thread
- * has the same elements either way: addresses change no bit.
+ * A kernel with columns is a template over VECTOR: true promises that every row begins at a
+ * multiple of 16 bytes and is a multiple of four long, so that four elements are one load. The same
+ * thread has the same elements either way: addresses change no bit.
  *
  * A team is blockDim.x threads, whole warps, that share a row; a block has blockDim.y teams. The
  * number of warps in a team is a function of the row's length. Invariant: the order of every sum
@@ -19,7 +19,7 @@
 
 typedef float real;
 
-/* ---- Four elements ----------------------------------------------------------------------------- */
+/* ---- Four elements --------------------------------------------------------------------------- */
 
 typedef struct {
     float at[4];
@@ -71,13 +71,13 @@ static inline bool cuda_aligned(const void *p) {
     return (uintptr_t)p % 16 == 0;
 }
 
-/* Before `void` of a kernel that reads several elements into registers before it uses one: without
- * it ptxas saves registers, to run as many threads as there may be, and waits for each load instead.
- * At most `threads` a block; `blocks` of them per multiprocessor leave 65536 / (threads * blocks)
- * registers to a thread. */
-#define LOADS_FIRST(threads, blocks) __launch_bounds__(threads, blocks)
+/* Before `void` of every kernel: at most `threads` a block, and `blocks` of these at once on a
+ * multiprocessor, which leaves 65536 / (threads * blocks) registers to a thread. What reads several
+ * elements before it uses one must leave room for them: where it is not told to, ptxas saves
+ * registers and waits for each load instead. The grids below are made of the same `blocks`. */
+#define AT_ONCE(threads, blocks) __launch_bounds__(threads, blocks)
 
-/* ---- Sums -------------------------------------------------------------------------------------- */
+/* ---- Sums ------------------------------------------------------------------------------------ */
 
 /* The most warps that a team may have. */
 #define TEAM_WARPS 16
@@ -110,38 +110,40 @@ static inline __device__ float team_sum(float x, float *area) {
     return x;
 }
 
-/* ---- Grids ------------------------------------------------------------------------------------- */
-
-/* Threads that a multiprocessor runs at once. */
-#define CUDA_RESIDENT 2048
+/* ---- Grids ----------------------------------------------------------------------------------- */
 
 static inline size_t cuda_ceil(size_t n, size_t by) {
     return (n + by - 1) / by;
 }
 
-/* Blocks for `work` blocks' worth, and no more than run at once. */
-static inline unsigned cuda_grid(const device *d, size_t work, unsigned threads) {
-    size_t most = (size_t)cuda_of(d)->multiprocessors * (CUDA_RESIDENT / threads);
+/* Blocks for `work` blocks' worth, and no more than run at once, `blocks` on a multiprocessor: one
+ * more would run alone after all others, on an empty GPU. */
+static inline unsigned cuda_grid(const device *d, size_t work, unsigned blocks) {
+    size_t most = (size_t)cuda_of(d)->multiprocessors * blocks;
     return (unsigned)(work < most ? work : most);
 }
 
-/* A (rows, columns) matrix by threads that keep their four columns: blocks of at most 256 threads
- * side by side over the columns, and above each other over the rows as far as they run at once. */
+/* A (rows, columns) matrix by threads that keep their four columns: blocks of at most PLANE threads
+ * side by side over the columns, and above each other over the rows as far as they run at once, if
+ * `blocks` of PLANE threads do. */
+#define PLANE 256
+
 typedef struct {
     dim3 grid, block;
 } cuda_plane;
 
-static inline cuda_plane cuda_plane_of(const device *d, size_t rows, size_t columns) {
-    size_t fours = cuda_ceil(columns, 4), across = cuda_ceil(fours, 256);
+static inline cuda_plane cuda_plane_of(const device *d, size_t rows, size_t columns,
+                                       unsigned blocks) {
+    size_t fours = cuda_ceil(columns, 4), across = cuda_ceil(fours, PLANE);
     unsigned threads = (unsigned)(cuda_ceil(cuda_ceil(fours, across), WARP) * WARP);
-    size_t down = cuda_of(d)->multiprocessors * (size_t)(CUDA_RESIDENT / threads) / across;
+    size_t down = cuda_of(d)->multiprocessors * (size_t)(blocks * PLANE / threads) / across;
     if (down > rows) down = rows;
     if (down > 65535) down = 65535;
     if (down == 0) down = 1;
     return {dim3((unsigned)across, (unsigned)down), dim3(threads)};
 }
 
-/* ---- Sums in two passes (pieces.cu) ------------------------------------------------------------ */
+/* ---- Sums in two passes (pieces.cu) ---------------------------------------------------------- */
 
 /* How the rows of a (T, N) matrix are cut for column sums whose pieces lie in cuda_state.scratch:
  * `count` pieces of `rows` rows, the last one shorter. Depends on T and N alone. N >= 1, T >= 1. */
@@ -152,7 +154,7 @@ typedef struct {
 static inline cuda_cut cuda_cut_of(size_t T, size_t N) {
     size_t most = CUDA_SCRATCH / N < 1024 ? CUDA_SCRATCH / N : 1024;
     size_t rows = cuda_ceil(T, most ? most : 1);
-    if (rows < 32) rows = 32;
+    if (rows < 8) rows = 8;
     return {rows, cuda_ceil(T, rows)};
 }
 

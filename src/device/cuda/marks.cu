@@ -54,6 +54,6 @@ static trine_status between(const cuda_marks *m, int from, int to, double *secon
 }
 
 const cuda_measure cuda_measures_all = {
-    marks_create,        marks_destroy,        mark,             passed, between,
-    cuda_product_create, cuda_product_destroy, cuda_product_run,
+    marks_create,         marks_destroy,    mark, passed, between, cuda_product_create,
+    cuda_product_destroy, cuda_product_run,
 };

@@ -47,11 +47,10 @@ static trine_status blas_failed(const matmul_key *key, const char *call, cublasS
     if (!key)
         return status_raise(TRINE_EMATH, file, line, func, "cuBLASLt: %s: %s", call,
                             cublasLtGetStatusName(status));
-    return status_raise(TRINE_EMATH, file, line, func,
-                        "cuBLASLt: matmul %s with T %zu, N %zu, K %zu%s: %s: %s",
-                        kind_names[key->kind], key->T, key->N, key->K,
-                        key->aligned[BIAS] ? " and a bias" : "", call,
-                        cublasLtGetStatusName(status));
+    return status_raise(
+        TRINE_EMATH, file, line, func, "cuBLASLt: matmul %s with T %zu, N %zu, K %zu%s: %s: %s",
+        kind_names[key->kind], key->T, key->N, key->K, key->aligned[BIAS] ? " and a bias" : "",
+        call, cublasLtGetStatusName(status));
 }
 
 /* ---- Plans ---- */
@@ -107,7 +106,8 @@ static trine_status operation_create(matmul_plan *p, const blas_operand *of, con
 /* What an algorithm may assume and use. */
 static trine_status preference_fill(const matmul_plan *p, cublasLtMatmulPreference_t preference) {
     const uint64_t workspace = CUDA_WORKSPACE;
-    const uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+    const uint32_t schemes =
+        CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
     const uint32_t *aligned = p->key.aligned;
     TRY(prefer(p, preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace,
                sizeof workspace));
@@ -215,7 +215,9 @@ trine_status cuda_matmul(device *d, matmul_kind kind, void *out, const void *lef
     const matmul_key key = {
         kind,
         {alignment_of(left), alignment_of(right), alignment_of(out), bias ? alignment_of(bias) : 0},
-        T, N, K};
+        T,
+        N,
+        K};
     matmul_plan *p = NULL;
     TRY(plan_find(&p, state->matmuls, &key, bias));
     /* Other layers of the shape have another bias; the launch copies the pointer. */
@@ -239,6 +241,10 @@ trine_status cuda_matmuls_create(device *d) {
         d->precision == DEVICE_TF32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
     cuda_of(d)->matmuls = all;
     return TRINE_OK;
+}
+
+int cuda_matmuls_version(void) {
+    return (int)cublasLtGetVersion();
 }
 
 void *cuda_matmuls_library(const device *d) {

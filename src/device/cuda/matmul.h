@@ -1,16 +1,16 @@
 /* The products of a linear layer by cuBLASLt. Our matrices are row-major and dense, the library's
- * column-major: each of ours is its own transpose there, with the row's length as leading dimension,
- * and the factors change places.
+ * column-major: each of ours is its own transpose there, with the row's length as leading
+ * dimension, and the factors change places.
  *
  * A plan (operation, layouts, algorithm) is made in the first call with its key and kept: later
  * calls allocate nothing. The algorithm is the first answer of the library's heuristic, a function
- * of the key, the GPU and the library's version; nothing is ever timed, so every run takes the same.
- * The key contains the alignment of every operand, since the heuristic must know it: the same
+ * of the key, the GPU and the library's version; nothing is ever timed, so every run takes the
+ * same. The key contains the alignment of every operand, since the heuristic must know it: the same
  * product at a less aligned address may be another algorithm with other rounding.
  *
  * fp32 means fp32: CUBLAS_COMPUTE_32F multiplies and adds in fp32. A device that was opened with
- * DEVICE_TF32 rounds the factors to TF32 and adds in fp32; the emulation by several bf16 products is
- * another compute type, which is not asked for.
+ * DEVICE_TF32 rounds the factors to TF32 and adds in fp32; the emulation by several bf16 products
+ * is another compute type, which is not asked for.
  *
  * Invariant: equal bits from run to run. cuBLAS promises them for one version on one kind of GPU if
  * a stream has a workspace of its own (documentation, "Results reproducibility"): the workspace is
@@ -32,7 +32,8 @@ typedef enum {
 } matmul_kind;
 
 /* Runs one product on the compute stream; T, N and K are at least 1; GRAD_SET does not read `out`,
- * GRAD_ADD is for MATMUL_DW. Errors: TRINE_EMATH with shape and the library's status, TRINE_ENOMEM. */
+ * GRAD_ADD is for MATMUL_DW. Errors: TRINE_EMATH with shape and the library's status,
+ * TRINE_ENOMEM. */
 trine_status cuda_matmul(device *d, matmul_kind kind, void *out, const void *left,
                          const void *right, const void *bias, size_t T, size_t N, size_t K,
                          grad_mode mode);

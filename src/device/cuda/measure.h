@@ -1,15 +1,15 @@
-/* What measuring asks of the cuda device beside its tables (bench, and src/device/spans.h): when the
- * queue came where, and what the maths library itself can do. Part of the seam: no CUDA type stands
- * here. Nothing of it is called in a run that is not measured.
+/* What measuring asks of the cuda device beside its tables (bench, and src/device/spans.h): when
+ * the queue came where, and what the maths library itself can do. Part of the seam: no CUDA type
+ * stands here. Nothing of it is called in a run that is not measured.
  *
- * Marks are events of the compute stream, made once and used again. A mark's time is the GPU's own,
- * to half a microsecond (CUDA Runtime API, cudaEventElapsedTime); setting one costs the host about a
- * microsecond, and the queue as much, which a benchmark measures (bench/idle.h).
+ * Marks are events of the compute stream, made once and used again. A mark's time is the GPU's
+ * own, to half a microsecond (CUDA Runtime API, cudaEventElapsedTime); setting one costs the host
+ * about a microsecond, and the queue as much, which a benchmark measures (bench/card_step.c).
  *
- * A library product is one of a linear layer's matmuls by cuBLASLt alone, by the heuristic's answer
- * number `choice`: the limit of what the device's own products reach. It is not their code, it may
- * split sums as the library likes, and its fastest choice is found by timing, which the device never
- * does. It computes in the device's precision, and uses its workspace. */
+ * A library product is one of a linear layer's matmuls by cuBLASLt alone, by the heuristic's
+ * answer number `choice`: the limit of what the device's own products reach. It is not their code,
+ * it may split sums as the library likes, and its fastest choice is found by timing, which the
+ * device never does. It computes in the device's precision, and uses its workspace. */
 #ifndef TRINE_DEVICE_CUDA_MEASURE_H
 #define TRINE_DEVICE_CUDA_MEASURE_H
 

@@ -1,7 +1,7 @@
 /* Layer norm. A team of warps has a row and keeps it in registers between its sums, so that every
- * number is read once. The backward pass also keeps the column sums of its rows there, writes them as
- * pieces to scratch, and a second kernel adds the pieces. Rows that are too wide for registers are
- * read again, from the caches. */
+ * number is read once. The backward pass also keeps the column sums of its rows there, writes them
+ * as pieces to scratch, and a second kernel adds the pieces. Rows that are too wide for registers
+ * are read again, from the caches. */
 #include "device/cuda/kernel.cuh"
 
 #define EPS 1e-5f
@@ -12,13 +12,14 @@
 
 /* Warps of a team at most. */
 #define WARPS          8
+#define BLOCKS         3 /* of a multiprocessor, at once */
 #define WARPS_BACKWARD TEAM_WARPS
 
 static unsigned least(size_t a, size_t b) {
     return (unsigned)(a < b ? a : b);
 }
 
-/* ---- Forward ----------------------------------------------------------------------------------- */
+/* ---- Forward --------------------------------------------------------------------------------- */
 
 static inline __device__ float sum4(four x) {
     return (x.at[0] + x.at[1]) + (x.at[2] + x.at[3]);
@@ -42,8 +43,9 @@ static inline __device__ four normalise(four x, float rstd, four gain, four bias
 }
 
 template <bool VECTOR>
-static __global__ LOADS_FIRST(WARPS * WARP, 3) void norm_forward_kernel(real *y, float *stat, const real *gain, const real *bias,
-                                           const real *x, size_t T, unsigned C) {
+static __global__ AT_ONCE(WARPS * WARP, BLOCKS)
+void norm_forward_kernel(real *y, float *stat, const real *gain, const real *bias, const real *x,
+                         size_t T, unsigned C) {
     __shared__ float area[2][WARPS];
     for (size_t first = (size_t)blockIdx.x * blockDim.y; first < T;
          first += (size_t)gridDim.x * blockDim.y) {
@@ -71,8 +73,9 @@ static __global__ LOADS_FIRST(WARPS * WARP, 3) void norm_forward_kernel(real *y,
 
 /* The same for rows that are too wide: one team a block, three passes over the row. */
 template <bool VECTOR>
-static __global__ void norm_forward_wide(real *y, float *stat, const real *gain, const real *bias,
-                                         const real *x, size_t T, unsigned C) {
+static __global__ AT_ONCE(WARPS * WARP, BLOCKS)
+void norm_forward_wide(real *y, float *stat, const real *gain, const real *bias, const real *x,
+                       size_t T, unsigned C) {
     __shared__ float area[2][WARPS];
     const unsigned begin = 4 * threadIdx.x, step = 4 * blockDim.x;
     for (size_t t = blockIdx.x; t < T; t += gridDim.x) {
@@ -100,7 +103,7 @@ trine_status cuda_norm_forward(device *d, void *y, float *stat, const void *gain
     bool vector = C % 4 == 0 && cuda_aligned(y) && cuda_aligned(gain) && cuda_aligned(bias) &&
                   cuda_aligned(x);
     dim3 block(warps * WARP, teams);
-    unsigned grid = cuda_grid(d, cuda_ceil(T, teams), block.x * block.y);
+    unsigned grid = cuda_grid(d, cuda_ceil(T, teams), BLOCKS);
     void (*kernel)(real *, float *, const real *, const real *, const real *, size_t, unsigned) =
         wide ? (vector ? norm_forward_wide<true> : norm_forward_wide<false>)
              : (vector ? norm_forward_kernel<true> : norm_forward_kernel<false>);
@@ -138,9 +141,9 @@ static inline __device__ four gradient(four stream, four g, four xhat, const flo
 /* Rows [p * rows, (p + 1) * rows) are block p's, one team; its column sums go to pieces (p, 2 C),
  * dgain's before dbias's. `pieces` is aligned as VECTOR has it. */
 template <bool VECTOR>
-static __global__ LOADS_FIRST(WARPS_BACKWARD * WARP, 1) void norm_backward_kernel(real *dx, float *pieces, const real *dy,
-                                            const real *gain, const real *x, const float *stat,
-                                            size_t T, unsigned C, size_t rows, bool add) {
+static __global__ AT_ONCE(WARPS_BACKWARD * WARP, 1)
+void norm_backward_kernel(real *dx, float *pieces, const real *dy, const real *gain, const real *x,
+                          const float *stat, size_t T, unsigned C, size_t rows, bool add) {
     __shared__ float area[2][2 * WARPS_BACKWARD];
     size_t begin = blockIdx.x * rows, end = begin + rows < T ? begin + rows : T;
     four dgain[KEPT_BACKWARD] = {}, dbias[KEPT_BACKWARD] = {};
@@ -178,9 +181,9 @@ static __global__ LOADS_FIRST(WARPS_BACKWARD * WARP, 1) void norm_backward_kerne
 
 /* The same for rows that are too wide: a row is read twice, and the sums stay in the piece. */
 template <bool VECTOR>
-static __global__ void norm_backward_wide(real *dx, float *pieces, const real *dy, const real *gain,
-                                          const real *x, const float *stat, size_t T, unsigned C,
-                                          size_t rows, bool add) {
+static __global__ AT_ONCE(WARPS_BACKWARD * WARP, 1)
+void norm_backward_wide(real *dx, float *pieces, const real *dy, const real *gain, const real *x,
+                        const float *stat, size_t T, unsigned C, size_t rows, bool add) {
     __shared__ float area[2][2 * WARPS_BACKWARD];
     const unsigned first = 4 * threadIdx.x, step = 4 * blockDim.x;
     size_t begin = blockIdx.x * rows, end = begin + rows < T ? begin + rows : T;

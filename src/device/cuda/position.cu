@@ -11,8 +11,8 @@ trine_status cuda_position_forward(device *d, void *x, const void *table, size_t
 #define AHEAD 4
 
 template <bool VECTOR>
-static __global__ LOADS_FIRST(THREADS, 4) void position_backward_kernel(float *dtable, const real *dx, size_t B, size_t n,
-                                                bool add) {
+static __global__ AT_ONCE(THREADS, 4)
+void position_backward_kernel(float *dtable, const real *dx, size_t B, size_t n, bool add) {
     size_t i = 4 * ((size_t)blockIdx.x * THREADS + threadIdx.x);
     four sum = {};
     if (add) sum = load_row<VECTOR>(dtable, i, n);
@@ -32,11 +32,8 @@ trine_status cuda_position_backward(device *d, float *dtable, const void *dx, si
     if (n == 0) return TRINE_OK;
     unsigned grid = (unsigned)cuda_ceil(n, 4 * THREADS);
     bool add = mode == GRAD_ADD;
-    if (n % 4 == 0 && cuda_aligned(dtable) && cuda_aligned(dx))
-        LAUNCH(d, position_backward_kernel<true>, grid, THREADS, 0)
-        (dtable, (const real *)dx, B, n, add);
-    else
-        LAUNCH(d, position_backward_kernel<false>, grid, THREADS, 0)
-        (dtable, (const real *)dx, B, n, add);
+    bool vector = n % 4 == 0 && cuda_aligned(dtable) && cuda_aligned(dx);
+    auto kernel = vector ? position_backward_kernel<true> : position_backward_kernel<false>;
+    LAUNCH(d, kernel, grid, THREADS, 0)(dtable, (const real *)dx, B, n, add);
     return LAUNCHED(position_backward_kernel);
 }

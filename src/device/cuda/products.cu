@@ -72,9 +72,8 @@ static trine_status make_operation(cuda_product *p, const cuda_product_config *c
     const bool forward = c->kind == CUDA_PRODUCT_Y, weight = !forward && c->kind != CUDA_PRODUCT_DX;
     const cublasOperation_t a = forward ? CUBLAS_OP_T : CUBLAS_OP_N;
     const cublasOperation_t b = weight ? CUBLAS_OP_T : CUBLAS_OP_N;
-    const cublasComputeType_t compute = p->d->precision == DEVICE_TF32
-                                            ? CUBLAS_COMPUTE_32F_FAST_TF32
-                                            : CUBLAS_COMPUTE_32F;
+    const cublasComputeType_t compute =
+        p->d->precision == DEVICE_TF32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
     TRY_LIBRARY(cublasLtMatmulDescCreate(&p->operation, compute, CUDA_R_32F));
     TRY(set(p, CUBLASLT_MATMUL_DESC_TRANSA, &a, sizeof a));
     TRY(set(p, CUBLASLT_MATMUL_DESC_TRANSB, &b, sizeof b));
@@ -90,9 +89,8 @@ static trine_status ask(cuda_product *p, cublasLtMatmulPreference_t preference, 
     cublasLtMatmulHeuristicResult_t results[CHOICES];
     const uint64_t workspace = CUDA_WORKSPACE;
     int found = 0;
-    TRY_LIBRARY(cublasLtMatmulPreferenceSetAttribute(preference,
-                                                     CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
-                                                     &workspace, sizeof workspace));
+    TRY_LIBRARY(cublasLtMatmulPreferenceSetAttribute(
+        preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace, sizeof workspace));
     TRY_LIBRARY(cublasLtMatmulAlgoGetHeuristic(p->handle, p->operation, p->A, p->B, p->D, p->D,
                                                preference, CHOICES, results, &found));
     *there = choice < found && results[choice].state == CUBLAS_STATUS_SUCCESS;

@@ -1,8 +1,9 @@
-/* In double: blocks of SUM_SQUARES_BLOCK, then the sum of the blocks' sums. A thread block takes one
- * such block at a time, all of it in flight at once. */
+/* In double: blocks of SUM_SQUARES_BLOCK, then the sum of the blocks' sums. A thread block takes
+ * one such block at a time, all of it in flight at once. */
 #include "device/cuda/kernel.cuh"
 
 #define THREADS 128
+#define BLOCKS  8 /* of a multiprocessor, at once */
 #define EACH    (SUM_SQUARES_BLOCK / (4 * THREADS)) /* fours that a thread has of a block */
 
 /* Blocks whose sums the scratch has room for. */
@@ -10,7 +11,8 @@
 
 /* pieces (count); block p has the elements [p * SUM_SQUARES_BLOCK, ...) of x (n). */
 template <bool VECTOR>
-static __global__ LOADS_FIRST(THREADS, 8) void sum_squares_kernel(double *pieces, const float *x, size_t n, size_t count) {
+static __global__ AT_ONCE(THREADS, BLOCKS)
+void sum_squares_kernel(double *pieces, const float *x, size_t n, size_t count) {
     __shared__ double area[2][THREADS / WARP];
     int turn = 0;
     for (size_t p = blockIdx.x; p < count; p += gridDim.x, turn = !turn) {
@@ -36,7 +38,7 @@ trine_status cuda_sum_squares(device *d, double *sum, const float *x, size_t n) 
     do {
         size_t part = n - start < whole ? n - start : whole;
         size_t count = cuda_ceil(part, SUM_SQUARES_BLOCK);
-        unsigned grid = cuda_grid(d, count, THREADS);
+        unsigned grid = cuda_grid(d, count, BLOCKS);
         if (count > 0 && cuda_aligned(x))
             LAUNCH(d, sum_squares_kernel<true>, grid, THREADS, 0)(pieces, x + start, part, count);
         else if (count > 0)

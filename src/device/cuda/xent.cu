@@ -2,20 +2,16 @@
  * warps to a row; probabilities exist in registers only.
  *
  * A vocabulary is seldom a multiple of four (GPT-2's is 50257), and then rows begin anywhere. So
- * threads read single elements, side by side, BATCH of them in flight each. expf is the accurate
- * one (1 ulp): some 15 instructions an element, where bandwidth leaves room for 27. */
+ * threads read single elements, side by side, BATCH of them in flight each; the team's size is
+ * known to the compiler, so that they are at fixed distances. expf is the accurate one (1 ulp): 13
+ * instructions an element in xent_sums, where an H200's bandwidth leaves room for some 28. */
 #include <math.h>
 
 #include "device/cuda/kernel.cuh"
 
-#define BATCH 8
-#define WARPS 8 /* of a block */
-
-static unsigned warps_for(size_t valid) {
-    size_t warps = 1;
-    while (warps < WARPS && warps * WARP * 2 * BATCH < valid) warps *= 2;
-    return (unsigned)warps;
-}
+#define BATCH   8
+#define THREADS 256 /* of a block: one team, or eight for a vocabulary of less than two batches */
+#define BLOCKS  6   /* of a multiprocessor, at once */
 
 /* A team's row, or a row of no columns past the last one. */
 #define EACH_ROW(t, bound)                                                                         \
@@ -24,12 +20,22 @@ static unsigned warps_for(size_t valid) {
          first_ < T; first_ += (size_t)gridDim.x * blockDim.y, t = first_ + threadIdx.y,           \
                 bound = t < T ? valid : 0)
 
-/* Elements c, c + threads, ... of the row's valid ones; -inf for those past the end. */
-static inline __device__ void load_batch(float *x, const real *row, size_t c, size_t valid) {
-    for (unsigned u = 0; u < BATCH; u++) {
-        size_t at = c + u * blockDim.x;
-        x[u] = at < valid ? load(row + at) : -INFINITY;
-    }
+/* Elements c, c + TEAM, ... of a row; all lie in it. */
+template <unsigned TEAM>
+static inline __device__ void load_whole(float *x, const real *row, unsigned c) {
+    for (unsigned u = 0; u < BATCH; u++) x[u] = load(row + c + u * TEAM);
+}
+
+/* -inf for those past the end. */
+template <unsigned TEAM>
+static inline __device__ void load_rest(float *x, const real *row, unsigned c, unsigned bound) {
+    for (unsigned u = 0; u < BATCH; u++)
+        x[u] = c + u * TEAM < bound ? load(row + c + u * TEAM) : -INFINITY;
+}
+
+/* Whether all of a thread's batch from c on lies in the row. */
+template <unsigned TEAM> static inline __device__ bool whole(unsigned c, unsigned bound) {
+    return c + (BATCH - 1) * TEAM < bound;
 }
 
 /* A NaN is taken, and then kept: nothing compares greater. */
@@ -49,16 +55,21 @@ static inline __device__ float team_max(float x, float *area) {
     return x;
 }
 
-static __global__ LOADS_FIRST(WARPS * WARP, 6) void xent_max_kernel(float *max, const real *logits, size_t T, size_t V,
-                                       size_t valid) {
-    __shared__ float area[2][WARPS];
+template <unsigned TEAM>
+static __global__ AT_ONCE(THREADS, BLOCKS)
+void xent_max_kernel(float *max, const real *logits, size_t T, size_t V, unsigned valid) {
+    __shared__ float area[2][THREADS / WARP];
     int turn = 0;
     EACH_ROW(t, bound) {
+        const real *row = logits + t * V;
+        unsigned c = threadIdx.x;
         float most = -INFINITY, x[BATCH];
-        for (size_t c = threadIdx.x; c < bound; c += BATCH * blockDim.x) {
-            load_batch(x, logits + t * V, c, bound);
+        for (; whole<TEAM>(c, bound); c += BATCH * TEAM) {
+            load_whole<TEAM>(x, row, c);
             for (int u = 0; u < BATCH; u++) most = larger(most, x[u]);
         }
+        load_rest<TEAM>(x, row, c, bound);
+        for (int u = 0; u < BATCH; u++) most = larger(most, x[u]);
         most = team_max(most, area[turn]);
         if (threadIdx.x == 0 && t < T) max[t] = most;
         turn = !turn;
@@ -66,26 +77,32 @@ static __global__ LOADS_FIRST(WARPS * WARP, 6) void xent_max_kernel(float *max, 
 }
 
 /* The target's column among the shard's valid ones; `valid` itself if it lies elsewhere. */
-static inline __device__ size_t target_column(int32_t target, int32_t first, size_t valid) {
+static inline __device__ unsigned target_column(int32_t target, int32_t first, unsigned valid) {
     int64_t column = (int64_t)target - first;
-    return column >= 0 && column < (int64_t)valid ? (size_t)column : valid;
+    return column >= 0 && column < (int64_t)valid ? (unsigned)column : valid;
 }
 
-static __global__ LOADS_FIRST(WARPS * WARP, 6) void xent_sums_kernel(float *sums, const real *logits, const float *max,
-                                        const int32_t *targets, int32_t first, size_t T, size_t V,
-                                        size_t valid) {
-    __shared__ float area[2][WARPS];
+template <unsigned TEAM>
+static __global__ AT_ONCE(THREADS, BLOCKS)
+void xent_sums_kernel(float *sums, const real *logits, const float *max, const int32_t *targets,
+                      int32_t first, size_t T, size_t V, unsigned valid) {
+    __shared__ float area[2][THREADS / WARP];
     int turn = 0;
     EACH_ROW(t, bound) {
         const real *row = logits + t * V;
-        float most = bound ? max[t] : 0.0f, sum = 0.0f, x[BATCH];
-        for (size_t c = threadIdx.x; c < bound; c += BATCH * blockDim.x) {
-            load_batch(x, row, c, bound);
+        unsigned c = threadIdx.x;
+        float most = t < T ? max[t] : 0.0f, sum = 0.0f, x[BATCH];
+        for (; whole<TEAM>(c, bound); c += BATCH * TEAM) {
+            load_whole<TEAM>(x, row, c);
             for (int u = 0; u < BATCH; u++) sum += expf(x[u] - most);
         }
+        /* Where the maximum is -inf there are no columns, or NaNs that must come out. */
+        load_rest<TEAM>(x, row, c, bound);
+        for (unsigned u = 0; u < BATCH; u++)
+            if (c + u * TEAM < bound) sum += expf(x[u] - most);
         sum = team_sum(sum, area[turn]);
         if (threadIdx.x == 0 && t < T) {
-            size_t target = target_column(targets[t], first, valid);
+            unsigned target = target_column(targets[t], first, valid);
             sums[2 * t] = sum;
             sums[2 * t + 1] = target < valid ? load(row + target) - most : 0.0f;
         }
@@ -93,42 +110,51 @@ static __global__ LOADS_FIRST(WARPS * WARP, 6) void xent_sums_kernel(float *sums
     }
 }
 
-static __global__ LOADS_FIRST(WARPS * WARP, 6) void xent_backward_kernel(real *logits, const float *max, const float *sums,
-                                            const int32_t *targets, int32_t first, float scale,
-                                            size_t T, size_t V, size_t valid) {
+template <unsigned TEAM>
+static __global__ AT_ONCE(THREADS, BLOCKS)
+void xent_backward_kernel(real *logits, const float *max, const float *sums, const int32_t *targets,
+                          int32_t first, float scale, size_t T, size_t V, unsigned valid) {
     EACH_ROW(t, bound) {
         if (t >= T) continue;
         real *row = logits + t * V;
+        unsigned c = threadIdx.x, target = target_column(targets[t], first, valid);
         float most = max[t], factor = scale / sums[2 * t], x[BATCH];
-        size_t target = target_column(targets[t], first, valid);
-        for (size_t c = threadIdx.x; c < bound; c += BATCH * blockDim.x) {
-            load_batch(x, row, c, bound);
+        for (; whole<TEAM>(c, bound); c += BATCH * TEAM) {
+            load_whole<TEAM>(x, row, c);
             for (unsigned u = 0; u < BATCH; u++) {
-                size_t at = c + u * blockDim.x;
                 float p = expf(x[u] - most) * factor;
-                if (at < bound) store(row + at, at == target ? p - scale : p);
+                store(row + c + u * TEAM, c + u * TEAM == target ? p - scale : p);
             }
         }
-        for (size_t c = valid + threadIdx.x; c < V; c += blockDim.x) store(row + c, 0.0f);
+        load_rest<TEAM>(x, row, c, bound);
+        for (unsigned u = 0; u < BATCH; u++) {
+            float p = expf(x[u] - most) * factor;
+            if (c + u * TEAM < bound)
+                store(row + c + u * TEAM, c + u * TEAM == target ? p - scale : p);
+        }
+        for (c = valid + threadIdx.x; c < V; c += TEAM) store(row + c, 0.0f);
     }
 }
 
 /* How the rows are dealt out, for all three. */
 typedef struct {
+    bool warps; /* a team is a warp, and not all of the block */
     dim3 block;
     unsigned grid;
 } shape;
 
 static shape shape_of(const device *d, size_t T, size_t valid) {
-    unsigned warps = warps_for(valid), teams = WARPS / warps;
-    return {dim3(warps * WARP, teams), cuda_grid(d, cuda_ceil(T, teams), WARPS * WARP)};
+    bool warps = valid < 2 * BATCH * WARP;
+    unsigned teams = warps ? THREADS / WARP : 1;
+    return {warps, dim3(THREADS / teams, teams), cuda_grid(d, cuda_ceil(T, teams), BLOCKS)};
 }
 
 trine_status cuda_xent_max(device *d, float *max, const void *logits, size_t T, size_t V,
                            size_t valid) {
     if (T == 0) return TRINE_OK;
     shape s = shape_of(d, T, valid);
-    LAUNCH(d, xent_max_kernel, s.grid, s.block, 0)(max, (const real *)logits, T, V, valid);
+    auto kernel = s.warps ? xent_max_kernel<WARP> : xent_max_kernel<THREADS>;
+    LAUNCH(d, kernel, s.grid, s.block, 0)(max, (const real *)logits, T, V, (unsigned)valid);
     return LAUNCHED(xent_max_kernel);
 }
 
@@ -137,8 +163,9 @@ trine_status cuda_xent_sums(device *d, float *sums, const void *logits, const fl
                             size_t valid) {
     if (T == 0) return TRINE_OK;
     shape s = shape_of(d, T, valid);
-    LAUNCH(d, xent_sums_kernel, s.grid, s.block, 0)
-    (sums, (const real *)logits, max, targets, first, T, V, valid);
+    auto kernel = s.warps ? xent_sums_kernel<WARP> : xent_sums_kernel<THREADS>;
+    LAUNCH(d, kernel, s.grid, s.block, 0)
+    (sums, (const real *)logits, max, targets, first, T, V, (unsigned)valid);
     return LAUNCHED(xent_sums_kernel);
 }
 
@@ -147,12 +174,13 @@ trine_status cuda_xent_backward(device *d, void *logits, const float *max, const
                                 size_t V, size_t valid) {
     if (T == 0 || V == 0) return TRINE_OK;
     shape s = shape_of(d, T, valid);
-    LAUNCH(d, xent_backward_kernel, s.grid, s.block, 0)
-    ((real *)logits, max, sums, targets, first, scale, T, V, valid);
+    auto kernel = s.warps ? xent_backward_kernel<WARP> : xent_backward_kernel<THREADS>;
+    LAUNCH(d, kernel, s.grid, s.block, 0)
+    ((real *)logits, max, sums, targets, first, scale, T, V, (unsigned)valid);
     return LAUNCHED(xent_backward_kernel);
 }
 
-/* ---- The loss ---------------------------------------------------------------------------------- */
+/* ---- The loss -------------------------------------------------------------------------------- */
 
 #define TERMS 256
 

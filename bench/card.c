@@ -1,0 +1,97 @@
+#include "card.h"
+
+#include <stdlib.h>
+
+#include "base/human.h"
+#include "base/status.h"
+#include "machine.h"
+
+#define PIECE ((size_t)4 << 20) /* floats */
+#define TEXT  160
+
+bool card_is(const device_config *config) {
+    return config->kind == DEVICE_CUDA;
+}
+
+double card_peak(const device_config *config) {
+    return config->precision == DEVICE_TF32 ? CARD_PEAK_TF32 : CARD_PEAK_FP32;
+}
+
+size_t card_cache(const device *d) {
+    cuda_gpu gpu;
+    if (d->kind != DEVICE_CUDA || cuda_describe(d, &gpu) != TRINE_OK) return machine_of()->cache;
+    return (size_t)gpu.info.cache;
+}
+
+static void version(char text[TEXT], const cuda_info *i) {
+    snprintf(text, TEXT, "driver for CUDA %d.%d, CUDA %d.%d, cuBLAS %d.%d.%d", i->driver / 1000,
+             i->driver % 1000 / 10, i->runtime / 1000, i->runtime % 1000 / 10, i->cublas / 10000,
+             i->cublas / 100 % 100, i->cublas % 100);
+}
+
+trine_status card_report(bench_report *r, const device *d) {
+    cuda_gpu gpu;
+    char memory[HUMAN_SIZE], cache[HUMAN_SIZE], versions[TEXT];
+    const cuda_info *i = &gpu.info;
+    if (d->kind != DEVICE_CUDA) return TRINE_OK;
+    TRY(cuda_describe(d, &gpu));
+    version(versions, i);
+    bench_note(r, "   GPU %d: %s, %s, sm_%d, %d multiprocessors, last-level cache %s", gpu.ordinal,
+               i->model, human_bytes(memory, i->bytes), i->sm, i->multiprocessors,
+               human_bytes(cache, i->cache));
+    bench_note(r, "   %s; fp32 matrices are multiplied in %s", versions,
+               d->precision == DEVICE_TF32 ? "TF32" : "fp32");
+    bench_fact(r, "gpu", i->model);
+    bench_fact(r, "gpu_versions", versions);
+    bench_fact(r, "precision", d->precision == DEVICE_TF32 ? "TF32" : "fp32");
+    bench_figure(r, "gpu_bytes", (double)i->bytes);
+    bench_figure(r, "gpu_multiprocessors", i->multiprocessors);
+    return TRINE_OK;
+}
+
+/* Written by the threads that will read it, so that pages lie near. */
+static void make(float *x, size_t n, float (*number)(size_t i), int threads) {
+#pragma omp parallel for num_threads(threads) schedule(static)
+    for (size_t i = 0; i < n; i++) x[i] = number(i);
+}
+
+trine_status card_fill(device *d, float *x, size_t n, float (*number)(size_t i)) {
+    size_t most = n < PIECE ? n : PIECE;
+    if (d->memory->host) return make(x, n, number, d->threads), TRINE_OK;
+    float *piece = malloc(most * sizeof *piece);
+    CHECK(piece, TRINE_ENOMEM, "no memory to fill the GPU's from");
+    make(piece, most, number, d->threads);
+    trine_status status = TRINE_OK;
+    for (size_t at = 0; status == TRINE_OK && at < n; at += most)
+        status = device_write(d, x + at, piece, (n - at < most ? n - at : most) * sizeof *x);
+    free(piece);
+    return status;
+}
+
+/* ---- The stopwatch ---- */
+
+trine_status card_watch_open(card_watch *w, device *d) {
+    *w = (card_watch){.dev = d, .measure = cuda_measures(d)};
+    return w->measure ? w->measure->marks_create(d, &w->marks, 2) : TRINE_OK;
+}
+
+void card_watch_close(card_watch *w) {
+    if (w->measure) w->measure->marks_destroy(&w->marks);
+    *w = (card_watch){0};
+}
+
+trine_status card_watch_start(card_watch *w) {
+    if (w->measure) return w->measure->mark(w->marks, 0);
+    w->since = bench_now();
+    return TRINE_OK;
+}
+
+trine_status card_watch_stop(card_watch *w, double *seconds) {
+    if (w->measure) {
+        TRY(w->measure->mark(w->marks, 1));
+        TRY(w->measure->between(w->marks, 0, 1, seconds));
+        return device_wait(w->dev);
+    }
+    *seconds = bench_now() - w->since;
+    return TRINE_OK;
+}

@@ -1,0 +1,245 @@
+#include "operators.h"
+
+#include <stdlib.h>
+
+#include "base/status.h"
+#include "card.h"
+#include "device/ops.h"
+
+#define LR    1e-4f
+#define TEXTS 32 /* sets of tokens, so that not the same rows of the table come again and again */
+
+/* ---- The operators: one call on the operands at element `at` of the pools ---- */
+
+#define POOL(i) (p->pool[i] + at)
+#define OPS     p->dev->ops
+
+static trine_status norm_forward(place *p, size_t at) {
+    return OPS->norm_forward(p->dev, POOL(1), p->stat, p->pool[3], p->pool[4], POOL(2), p->rows,
+                             p->C);
+}
+
+static trine_status norm_backward(place *p, size_t at) {
+    return OPS->norm_backward(p->dev, POOL(1), p->pool[4], p->pool[4] + p->C, POOL(2), p->pool[0],
+                              POOL(3), p->stat, p->rows, p->C, GRAD_ADD, GRAD_ADD);
+}
+
+static trine_status gelu_forward(place *p, size_t at) {
+    return OPS->gelu_forward(p->dev, POOL(1), POOL(2), p->rows * p->F);
+}
+
+static trine_status gelu_backward(place *p, size_t at) {
+    return OPS->gelu_backward(p->dev, POOL(1), POOL(1), POOL(2), p->rows * p->F);
+}
+
+static trine_status bias_residual(place *p, size_t at) {
+    return OPS->bias_residual(p->dev, POOL(1), p->pool[3], POOL(2), p->rows, p->C);
+}
+
+static trine_status bias_backward(place *p, size_t at) {
+    return OPS->bias_backward(p->dev, p->pool[3], POOL(1), p->rows, p->F, GRAD_ADD);
+}
+
+static trine_status xent_max(place *p, size_t at) {
+    return OPS->xent_max(p->dev, p->max, POOL(0), p->rows, p->V, p->V);
+}
+
+static trine_status xent_sums(place *p, size_t at) {
+    return OPS->xent_sums(p->dev, p->sums, POOL(0), p->max, p->tokens, 0, p->rows, p->V, p->V);
+}
+
+static trine_status xent_backward(place *p, size_t at) {
+    return OPS->xent_backward(p->dev, POOL(0), p->max, p->sums, p->tokens, 0, 1.0f, p->rows, p->V,
+                              p->V);
+}
+
+static const int32_t *tokens_at(const place *p, size_t at) {
+    return p->tokens + at / (p->rows * p->C) % TEXTS * p->rows;
+}
+
+static trine_status embedding_forward(place *p, size_t at) {
+    return OPS->embedding_forward(p->dev, POOL(1), p->pool[0], tokens_at(p, at), 0, p->rows, p->C,
+                                  p->V);
+}
+
+static trine_status embedding_backward(place *p, size_t at) {
+    return OPS->embedding_backward(p->dev, p->pool[0], POOL(1), tokens_at(p, at), 0, p->rows, p->C,
+                                   p->V, GRAD_ADD);
+}
+
+static trine_status position_forward(place *p, size_t at) {
+    return OPS->position_forward(p->dev, POOL(1), p->pool[2], p->B, p->T, p->C);
+}
+
+static trine_status position_backward(place *p, size_t at) {
+    return OPS->position_backward(p->dev, p->pool[2], POOL(1), p->B, p->T, p->C, GRAD_ADD);
+}
+
+static trine_status zero(place *p, size_t at) {
+    device_zero(p->dev, POOL(0), p->block * sizeof(float));
+    return TRINE_OK;
+}
+
+static trine_status add(place *p, size_t at) {
+    return OPS->add(p->dev, POOL(1), POOL(2), p->block);
+}
+
+static trine_status sum_squares(place *p, size_t at) {
+    return OPS->sum_squares(p->dev, p->sum, POOL(1), p->block);
+}
+
+static trine_status adamw(place *p, size_t at) {
+    const adamw_args args = {LR, 0.9f, 0.95f, 1e-8f, 0.1f, 1.0f, 10};
+    return OPS->adamw(p->dev, POOL(1), POOL(2), POOL(3), POOL(4), p->block, &args);
+}
+
+trine_status operators_attention_forward(place *p, size_t at) {
+    return OPS->attention_forward(p->dev, POOL(1), p->lse, POOL(2), p->work, p->B, p->T, p->H,
+                                  p->C / p->H);
+}
+
+trine_status operators_attention_backward(place *p, size_t at) {
+    return OPS->attention_backward(p->dev, POOL(1), POOL(2), POOL(3), POOL(4), p->lse, p->work,
+                                   p->B, p->T, p->H, p->C / p->H);
+}
+
+/* Elements: read (what is updated in place too), written, and of these the fresh ones, which were
+ * not read. */
+typedef struct {
+    double read, written, fresh;
+} moved;
+
+/* Memory's part of it: where a line is read before it is written (write-allocate), all that is
+ * fresh counts twice. GPUs write without reading. */
+static double touched(const place *p, moved m) {
+    return m.read + m.written + (p->dev->memory->host ? m.fresh : 0);
+}
+
+void operators_list(const place *p, kernel list[OPERATORS]) {
+    double L = (double)p->L, N = (double)p->rows, C = (double)p->C, V = (double)p->V;
+    double NC = N * C, NF = N * (double)p->F, NV = N * V, TC = (double)p->T * C;
+    double block = (double)p->block, token = V * C;
+    double all = (L * block + token + TC + 2 * C) / block;
+    size_t nc = p->rows * p->C, nf = p->rows * p->F, nv = p->rows * p->V;
+    const struct {
+        const char *name, *shape;
+        run_kernel *run;
+        size_t stride;
+        moved m;
+        double times;
+    } rows[OPERATORS] = {
+        {"norm_forward", "N x C", norm_forward, nc, {NC, NC + 2 * N, NC + 2 * N}, 2 * L + 1},
+        {"norm_backward", "N x C", norm_backward, nc, {3 * NC + 2 * N, NC, 0}, 2 * L + 1},
+        {"gelu_forward", "N x F", gelu_forward, nf, {NF, NF, NF}, L},
+        {"gelu_backward", "N x F", gelu_backward, nf, {2 * NF, NF, 0}, L},
+        {"bias_residual", "N x C", bias_residual, nc, {2 * NC, NC, 0}, 2 * L},
+        {"bias_backward", "N x F", bias_backward, nf, {NF, 0, 0}, L * (5 * C / (double)p->F + 1)},
+        {"xent_max", "N x V", xent_max, nv, {NV, 0, 0}, 1},
+        {"xent_sums", "N x V", xent_sums, nv, {NV, 0, 0}, 1},
+        {"xent_backward", "N x V", xent_backward, nv, {NV, NV, 0}, 1},
+        {"embedding_forward", "N x C", embedding_forward, nc, {NC + N, NC, NC}, 1},
+        {"embedding_backward", "N x C", embedding_backward, nc, {2 * NC + N, NC, 0}, 1},
+        {"position_forward", "N x C", position_forward, nc, {NC + TC, NC, 0}, 1},
+        {"position_backward", "N x C", position_backward, nc, {NC + TC, TC, 0}, 1},
+        {"zero (memset)", "a block", zero, p->block, {0, block, block}, token / block},
+        {"add", "a block", add, p->block, {2 * block, block, 0}, token / block},
+        {"sum_squares", "a block", sum_squares, p->block, {block, 0, 0}, all},
+        {"adamw", "a block", adamw, p->block, {4 * block, 3 * block, 0}, all},
+    };
+    for (int i = 0; i < OPERATORS; i++)
+        list[i] = (kernel){.name = rows[i].name,
+                           .shape = rows[i].shape,
+                           .run = rows[i].run,
+                           .stride = rows[i].stride,
+                           .touched = touched(p, rows[i].m),
+                           .times = rows[i].times};
+}
+
+/* ---- Memory ---- */
+
+static size_t larger(size_t a, size_t b) {
+    return a > b ? a : b;
+}
+
+static void set_sizes(place *p, const knobs *k, size_t T) {
+    const trine_model *m = &k->model;
+    p->B = (size_t)k->batch, p->T = T, p->C = (size_t)m->hidden_size;
+    p->H = (size_t)m->num_attention_heads, p->F = (size_t)m->ffn_hidden_size;
+    p->V = (size_t)m->vocab_size, p->L = (size_t)m->num_layers;
+    p->rows = p->B * T;
+    p->block = 4 * p->C * p->C + 2 * p->C * p->F + 9 * p->C + p->F;
+    size_t most = 4 * card_cache(p->dev) / sizeof(float);
+    most = larger(most, larger(p->block, p->rows * larger(p->F, 3 * p->C)));
+    for (int i = 0; i < POOLS; i++) p->count[i] = most;
+    p->count[0] = larger(most, larger(p->rows, p->C) * p->V);
+}
+
+/* From 0.5 to 1.5: whatever is done to them repeatedly, they do not become denormal or negative. */
+static float number(size_t i) {
+    uint32_t hash = (uint32_t)i * 2654435761u;
+    return 0.5f + (float)(hash >> 8) * 0x1p-24f;
+}
+
+static trine_status take(place *p, float **to, size_t count) {
+    void *memory;
+    TRY(device_alloc(p->dev, &memory, count * sizeof(float)));
+    *to = memory;
+    return TRINE_OK;
+}
+
+static trine_status take_tokens(place *p) {
+    size_t count = TEXTS * p->rows, bytes = count * sizeof(int32_t);
+    void *memory;
+    TRY(device_alloc(p->dev, &memory, bytes));
+    p->tokens = memory;
+    int32_t *tokens = malloc(bytes);
+    CHECK(tokens, TRINE_ENOMEM, "no memory for %zu tokens", count);
+    for (size_t t = 0; t < count; t++)
+        tokens[t] = (int32_t)((uint32_t)t * 2654435761u % (uint32_t)p->V);
+    trine_status status = device_write(p->dev, p->tokens, tokens, bytes);
+    free(tokens);
+    return status;
+}
+
+static trine_status take_small(place *p) {
+    void *memory;
+    TRY(take_tokens(p));
+    TRY(device_alloc(p->dev, &memory, sizeof *p->sum));
+    p->sum = memory;
+    TRY(take(p, &p->max, p->rows));
+    TRY(take(p, &p->sums, 2 * p->rows));
+    TRY(take(p, &p->stat, 2 * p->rows));
+    return take(p, &p->lse, p->rows * p->H);
+}
+
+static trine_status fill(place *p, const knobs *k, size_t T) {
+    TRY(status_user(device_open_with(&p->dev, &k->device)));
+    set_sizes(p, k, T);
+    for (int i = 0; i < POOLS; i++) {
+        TRY(take(p, &p->pool[i], p->count[i]));
+        TRY(card_fill(p->dev, p->pool[i], p->count[i], number));
+    }
+    p->work_bytes = OPS->attention_workspace(p->dev, p->B, p->T, p->H, p->C / p->H);
+    TRY(device_alloc(p->dev, &p->work, p->work_bytes));
+    return take_small(p);
+}
+
+trine_status operators_open(place *p, const knobs *k, size_t T) {
+    *p = (place){0};
+    trine_status status = fill(p, k, T);
+    if (status != TRINE_OK) operators_close(p);
+    return status;
+}
+
+void operators_close(place *p) {
+    if (!p->dev) return;
+    for (int i = 0; i < POOLS; i++) device_free(p->dev, p->pool[i], p->count[i] * sizeof(float));
+    device_free(p->dev, p->work, p->work_bytes);
+    device_free(p->dev, p->tokens, TEXTS * p->rows * sizeof *p->tokens);
+    device_free(p->dev, p->sum, sizeof *p->sum);
+    device_free(p->dev, p->max, p->rows * sizeof(float));
+    device_free(p->dev, p->sums, 2 * p->rows * sizeof(float));
+    device_free(p->dev, p->stat, 2 * p->rows * sizeof(float));
+    device_free(p->dev, p->lse, p->rows * p->H * sizeof(float));
+    device_close(&p->dev);
+}

@@ -1,0 +1,51 @@
+/* Everything in a step that is no matmul, operator by operator, ready to be called again and again
+ * on the model's own sizes: buffers in the device's memory, and what each call has to move.
+ *
+ * Buffers are pools of at least four times the last-level cache (the GPU's own on a GPU): an
+ * operator is called with operands that begin at some element of them, so that each call finds
+ * others than the one before. Bytes are those that memory must move when each operand is read or
+ * written once; on a processor what is only written counts twice, because its line is read first
+ * (write-allocate), on a GPU it does not. */
+#ifndef TRINE_BENCH_OPERATORS_H
+#define TRINE_BENCH_OPERATORS_H
+
+#include "knobs.h"
+
+#define POOLS 5 /* of floats; the first holds the logits too */
+
+typedef struct {
+    device *dev;
+    size_t B, T, C, H, F, V, L, rows; /* rows = B T */
+    size_t block;                     /* parameters of a block */
+    float *pool[POOLS];
+    size_t count[POOLS];
+    int32_t *tokens; /* several texts of (rows) */
+    float *max, *sums, *stat, *lse;
+    double *sum;
+    void *work; /* of attention */
+    size_t work_bytes;
+} place;
+
+/* One call, on the operands at element `at` of the pools. */
+typedef trine_status run_kernel(place *p, size_t at);
+
+typedef struct {
+    const char *name, *shape;
+    run_kernel *run;
+    size_t stride;  /* elements from one copy of the operands to the next */
+    double touched; /* elements that memory moves: see above */
+    double times;   /* calls in a step of one micro-batch; for other sizes, as many elements */
+} kernel;
+
+#define OPERATORS 17 /* that are bound by memory */
+
+/* Opens the device and makes the buffers for k->batch samples of T tokens. *p is closed with
+ * operators_close. Errors: the device's; TRINE_ENOMEM. */
+trine_status operators_open(place *p, const knobs *k, size_t T);
+void operators_close(place *p);
+
+void operators_list(const place *p, kernel list[OPERATORS]);
+/* Bound by arithmetic: 2 B T^2 C flops, and twice that; their operands are 3 rows C elements. */
+run_kernel operators_attention_forward, operators_attention_backward;
+
+#endif

@@ -1,0 +1,210 @@
+/* Attention's forward pass in bf16 or fp16 on the tensor cores, beside attention_forward.cu, whose
+ * method it shares: tiles of 64 queries and 64 keys, maximum and sum kept for each query, nothing
+ * above the diagonal. It waits here for a 16-bit compute type (ops.h passes none yet).
+ *
+ * A block is four warps of 16 queries each. Queries stay in registers, scores go from one product's
+ * accumulators to the next one's factor without leaving them: no tile of scores in shared memory
+ * and one barrier less. Statistics, exponentials and sums are fp32; p is rounded to 16 bits before
+ * it meets v, which adds 2^-9 (bf16) or 2^-12 (fp16) of the largest v to the error of y, as much as
+ * rounding y does.
+ *
+ * What bounds it: at D 64 a warp's tile is 64 products of 2048 multiply-adds and 1024 exponentials.
+ * An H100's multiprocessor does 4096 of the former a clock by wgmma, by mma.sync some two thirds of
+ * that, and 16 of the latter: 32 to 48 clocks and 64. So exponentials come first, then the tensor
+ * cores; wgmma would be the next step, after hardware has seen this one.
+ *
+ * Invariants: equal bits from run to run. Unlike in fp32, p above the diagonal is multiplied as a
+ * zero, so a NaN or infinity in v reaches the rows of its own tile that come before it. */
+#ifndef TRINE_DEVICE_CUDA_ATTENTION_MMA_CUH
+#define TRINE_DEVICE_CUDA_ATTENTION_MMA_CUH
+
+#include "device/cuda/attention.cuh"
+#include "device/cuda/mma.cuh"
+
+#define MMA_TILE  64 /* queries, and keys, of a block */
+#define MMA_LANES 8  /* of pitch, in elements: rows lie in different groups of banks */
+
+static inline __host__ __device__ constexpr int attention_mma_shared(int width) {
+    return 3 * MMA_TILE * (width + MMA_LANES) * (int)sizeof(uint16_t);
+}
+
+/* tile (64, WIDTH) = rows of `from`, zeros from row `left` and column D on. wide: 16 bytes at
+ * once. */
+template <int WIDTH>
+static __device__ inline void attention_mma_tile(uint16_t *tile, const uint16_t *from,
+                                                 size_t stride, size_t left,
+                                                 const attention_shape *s) {
+    const int pieces = WIDTH / 8;
+    for (int n = (int)threadIdx.x; n < MMA_TILE * pieces; n += ATTENTION_THREADS) {
+        const int row = n / pieces, c = n % pieces * 8;
+        const uint16_t *at = from + (size_t)row * stride + c;
+        uint16_t *to = tile + row * (WIDTH + MMA_LANES) + c;
+        float4 x = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+        if (s->wide) {
+            if ((size_t)row < left && (size_t)c < s->D) x = *(const float4 *)at;
+            *(float4 *)to = x;
+        } else {
+            for (int i = 0; i < 8; i++)
+                to[i] = (size_t)row < left && (size_t)(c + i) < s->D ? at[i] : (uint16_t)0;
+        }
+    }
+}
+
+/* A's fragments of a warp's 16 queries. */
+template <int WIDTH>
+static __device__ inline void attention_mma_queries(uint32_t q[WIDTH / 16][4],
+                                                    const uint16_t *tile) {
+    const int lane = (int)threadIdx.x % WARP, warp = (int)threadIdx.x / WARP;
+    const uint16_t *row = tile + (16 * warp + lane % 16) * (WIDTH + MMA_LANES) + lane / 16 * 8;
+#pragma unroll
+    for (int k = 0; k < WIDTH / 16; k++) mma_load(q[k], row + 16 * k);
+}
+
+/* scores (16, 64) = q k^T */
+template <int WIDTH, mma_type TYPE>
+static __device__ inline void
+attention_mma_scores(float scores[8][4], const uint32_t q[WIDTH / 16][4], const uint16_t *keys) {
+    const int lane = (int)threadIdx.x % WARP;
+    const uint16_t *row =
+        keys + (lane / 16 * 8 + lane % 8) * (WIDTH + MMA_LANES) + lane / 8 % 2 * 8;
+#pragma unroll
+    for (int n = 0; n < 8; n++)
+#pragma unroll
+        for (int i = 0; i < 4; i++) scores[n][i] = 0.0f;
+#pragma unroll
+    for (int n = 0; n < 8; n += 2)
+#pragma unroll
+        for (int k = 0; k < WIDTH / 16; k++) {
+            uint32_t both[4]; /* keys 8 n on, and the 8 after them */
+            mma_load(both, row + 8 * n * (WIDTH + MMA_LANES) + 16 * k);
+            mma<TYPE>(scores[n], q[k], both);
+            mma<TYPE>(scores[n + 1], q[k], both + 2);
+        }
+}
+
+/* out (16, WIDTH) += p v; p is packed from the exponentials on the way. */
+template <int WIDTH, mma_type TYPE>
+static __device__ inline void attention_mma_values(float out[WIDTH / 8][4], const float p[8][4],
+                                                   const uint16_t *values) {
+    const int lane = (int)threadIdx.x % WARP;
+    const uint16_t *row = values + lane % 16 * (WIDTH + MMA_LANES) + lane / 16 * 8;
+#pragma unroll
+    for (int k = 0; k < 4; k++) {
+        const uint32_t left[4] = {mma_pack<TYPE>(p[2 * k][0], p[2 * k][1]),
+                                  mma_pack<TYPE>(p[2 * k][2], p[2 * k][3]),
+                                  mma_pack<TYPE>(p[2 * k + 1][0], p[2 * k + 1][1]),
+                                  mma_pack<TYPE>(p[2 * k + 1][2], p[2 * k + 1][3])};
+#pragma unroll
+        for (int n = 0; n < WIDTH / 8; n += 2) {
+            uint32_t both[4]; /* columns 8 n on, and the 8 after them */
+            mma_load_turned(both, row + 16 * k * (WIDTH + MMA_LANES) + 8 * n);
+            mma<TYPE>(out[n], left, both);
+            mma<TYPE>(out[n + 1], left, both + 2);
+        }
+    }
+}
+
+/* Over the 4 lanes of a row. */
+static __device__ inline float attention_mma_max(float x) {
+    x = fmaxf(x, __shfl_xor_sync(ALL_LANES, x, 1));
+    return fmaxf(x, __shfl_xor_sync(ALL_LANES, x, 2));
+}
+
+static __device__ inline float attention_mma_sum(float x) {
+    x += __shfl_xor_sync(ALL_LANES, x, 1);
+    return x + __shfl_xor_sync(ALL_LANES, x, 2);
+}
+
+/* Scores to exp2(score - max) for this lane's rows g and g + 8, with max, sums and outputs brought
+ * up to date; `ahead` is the warp's first query minus the tile's first key. */
+template <int WIDTH>
+static __device__ inline void attention_mma_softmax(float scores[8][4], float out[WIDTH / 8][4],
+                                                    float max[2], float sum[2], int ahead,
+                                                    float scale) {
+    const int g = (int)threadIdx.x % WARP / 4, t = (int)threadIdx.x % 4;
+#pragma unroll
+    for (int r = 0; r < 2; r++) {
+        float next = max[r];
+#pragma unroll
+        for (int n = 0; n < 8; n++)
+#pragma unroll
+            for (int i = 2 * r; i < 2 * r + 2; i++) {
+                bool seen = 8 * n + 2 * t + i % 2 <= ahead + g + 8 * r;
+                scores[n][i] = seen ? scores[n][i] * scale : -INFINITY;
+                next = fmaxf(next, scores[n][i]);
+            }
+        next = attention_mma_max(next);
+        float base = next == -INFINITY ? 0.0f : next, factor = exp2f(max[r] - base);
+        max[r] = next, sum[r] *= factor;
+#pragma unroll
+        for (int n = 0; n < 8; n++)
+#pragma unroll
+            for (int i = 2 * r; i < 2 * r + 2; i++)
+                sum[r] += scores[n][i] = exp2f(scores[n][i] - base);
+#pragma unroll
+        for (int n = 0; n < WIDTH / 8; n++) out[n][2 * r] *= factor, out[n][2 * r + 1] *= factor;
+    }
+}
+
+template <int WIDTH, mma_type TYPE>
+static __device__ inline void
+attention_mma_finish(uint16_t *y, float *lse, const float out[WIDTH / 8][4], const float max[2],
+                     const float sum[2], size_t head, size_t query, const attention_shape *s) {
+    const int g = (int)threadIdx.x % WARP / 4, t = (int)threadIdx.x % 4;
+#pragma unroll
+    for (int r = 0; r < 2; r++) {
+        const size_t row = query + (size_t)(g + 8 * r);
+        const float all = attention_mma_sum(sum[r]), factor = 1.0f / all;
+        if (row >= s->T) continue;
+        uint16_t *to = y + attention_y_at(s, head, row);
+        if (t == 0) lse[head * s->T + row] = max[r] * LN_2 + logf(all);
+#pragma unroll
+        for (int n = 0; n < WIDTH / 8; n++) {
+            const size_t c = (size_t)(8 * n + 2 * t);
+            uint32_t both = mma_pack<TYPE>(out[n][2 * r] * factor, out[n][2 * r + 1] * factor);
+            if (s->wide && c < s->D) {
+                *(uint32_t *)(to + c) = both;
+                continue;
+            }
+            if (c < s->D) to[c] = (uint16_t)both;
+            if (c + 1 < s->D) to[c + 1] = (uint16_t)(both >> 16);
+        }
+    }
+}
+
+/* Launched with ATTENTION_THREADS threads, attention_mma_shared(WIDTH) bytes, and a block for every
+ * 64 queries of each head; s.wide: D is a multiple of 8 and every tensor begins at one of 16
+ * bytes. */
+template <int WIDTH, mma_type TYPE>
+__global__ void __launch_bounds__(ATTENTION_THREADS, WIDTH <= 64 ? 3 : 2)
+    attention_mma_forward(uint16_t *y, float *lse, const uint16_t *qkv, size_t heads,
+                          attention_shape s) {
+    SHARED_MEMORY(uint16_t, tiles);
+    const int tile = MMA_TILE * (WIDTH + MMA_LANES);
+    uint16_t *q = tiles, *k = q + tile, *v = k + tile;
+    const size_t head = blockIdx.x % heads, HD = s.H * s.D, stride = 3 * HD;
+    const size_t query = (gridDim.x - 1 - blockIdx.x) / heads * MMA_TILE;
+    const size_t end = query + MMA_TILE < s.T ? query + MMA_TILE : s.T;
+    const int warp_query = (int)query + 16 * ((int)threadIdx.x / WARP);
+    const uint16_t *rows = qkv + attention_qkv_at(&s, head, 0);
+    uint32_t left[WIDTH / 16][4];
+    float out[WIDTH / 8][4] = {}, scores[8][4], sum[2] = {0.0f, 0.0f};
+    float max[2] = {-INFINITY, -INFINITY};
+    attention_mma_tile<WIDTH>(q, rows + query * stride, stride, end - query, &s);
+    __syncthreads();
+    attention_mma_queries<WIDTH>(left, q);
+    for (size_t key = 0; key < end; key += MMA_TILE) {
+        const uint16_t *from = rows + key * stride;
+        __syncthreads();
+        attention_mma_tile<WIDTH>(k, from + HD, stride, s.T - key, &s);
+        attention_mma_tile<WIDTH>(v, from + 2 * HD, stride, s.T - key, &s);
+        __syncthreads();
+        attention_mma_scores<WIDTH, TYPE>(scores, left, k);
+        attention_mma_softmax<WIDTH>(scores, out, max, sum, warp_query - (int)key,
+                                     s.scale * LOG2_E);
+        attention_mma_values<WIDTH, TYPE>(out, scores, v);
+    }
+    attention_mma_finish<WIDTH, TYPE>(y, lse, out, max, sum, head, (size_t)warp_query, &s);
+}
+
+#endif

@@ -1,0 +1,352 @@
+/* TEST np=2,3,4,8 */
+/* Groups of ranks with a GPU each, on the emulated GPU and NCCL (tests/emu), where streams run late
+ * and in any order that events permit: a wait that is missing gives wrong results. Which groups go
+ * through NCCL; NCCL's own sums; what is started, fused and finished, and how that stands in the
+ * device's order. That ordered collectives are right, collectives.c asks. */
+#include "gpu_device.h"
+#include "harness.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "comm/comm.h"
+#include "comm/gpu.h"
+#include "comm/nccl.h"
+
+enum { BYTES = 1 << 20 };
+
+static trine_mesh *mesh;
+static gpu_device gpu;
+static int size, rank;
+
+static void make_mesh(trine_layout l, trine_transport transport) {
+    size = trine_world_size(harness_world);
+    rank = trine_world_rank(harness_world);
+    trine_world_transport(harness_world, transport);
+    OK(trine_mesh_create(&mesh, harness_world, l, 0));
+}
+
+static trine_comm *enter(trine_layout l, trine_transport transport, gpu_wish wish) {
+    make_mesh(l, transport);
+    gpu_device_create(&gpu, mesh, &wish);
+    return trine_mesh_group(mesh, l.pp > 1 ? TRINE_PP : TRINE_DP);
+}
+
+/* Each rank on its own GPU. */
+static trine_comm *enter_apart(bool ordered, size_t bytes) {
+    int n = trine_world_size(harness_world);
+    const gpu_wish wish = {trine_world_rank(harness_world), bytes, ordered};
+    return enter((trine_layout){n, 1, 1}, TRINE_TRANSPORT_AUTO, wish);
+}
+
+static void leave(void) {
+    gpu_device_destroy(&gpu);
+    trine_mesh_destroy(&mesh);
+}
+
+static void *addr(const void *p) {
+    return gpu_device_at(&gpu, p);
+}
+
+/* ---- Which groups ---------------------------------------------------------------------------- */
+
+static void expect_transport(trine_group group, const char *name) {
+    const char *own = trine_comm_transport(trine_mesh_group(mesh, group));
+    if (strcmp(own, name) != 0) fail_msg("group %s: %s", comm_group_name(group), own);
+}
+
+static void groups_are_chosen(void **state) {
+    (void)state;
+    int n = trine_world_size(harness_world), own = trine_world_rank(harness_world);
+    (void)enter_apart(false, BYTES);
+    expect_transport(TRINE_DP, "nccl");
+    expect_transport(TRINE_NODE, "shm");
+    expect_transport(TRINE_TP, "self");
+    assert_false(comm_gpu_stages(mesh));
+    leave();
+    (void)enter((trine_layout){1, 1, n}, TRINE_TRANSPORT_AUTO, (gpu_wish){own, BYTES, false});
+    expect_transport(TRINE_ACT_IN, own > 0 ? "nccl" : "self");
+    expect_transport(TRINE_GRAD_IN, own < n - 1 ? "nccl" : "self");
+    expect_transport(TRINE_TIE, own == 0 || own == n - 1 ? "nccl" : "self");
+    leave();
+    (void)enter((trine_layout){n, 1, 1}, TRINE_TRANSPORT_AUTO, (gpu_wish){0, BYTES, false});
+    expect_transport(TRINE_DP, "staged shm");
+    assert_true(comm_gpu_stages(mesh));
+    leave();
+    (void)enter((trine_layout){n, 1, 1}, TRINE_TRANSPORT_MPI, (gpu_wish){own, BYTES, false});
+    expect_transport(TRINE_DP, "staged mpi");
+    leave();
+}
+
+/* Of the groups of one rank some may have a GPU for each rank and others not. */
+static void groups_differ(void **state) {
+    (void)state;
+    int n = trine_world_size(harness_world), own = trine_world_rank(harness_world);
+    if (n % 2 || n == 2) return;
+    trine_layout l = {2, n / 2, 1};
+    trine_comm *dp = enter(l, TRINE_TRANSPORT_AUTO, (gpu_wish){own % l.tp, BYTES, true});
+    trine_comm *tp = trine_mesh_group(mesh, TRINE_TP);
+    expect_transport(TRINE_TP, "nccl");
+    expect_transport(TRINE_DP, "staged shm");
+    float *x = (float *)(void *)gpu.seen;
+    for (int i = 0; i < 100; i++) x[i] = (float)(own + i);
+    gpu_device_send(&gpu, x, 100 * sizeof *x);
+    OK(trine_all_reduce(tp, addr(x), addr(x), 100, TRINE_F32, TRINE_SUM));
+    OK(trine_all_reduce(dp, addr(x), addr(x), 100, TRINE_F32, TRINE_SUM));
+    gpu_device_fetch(&gpu, x, 100 * sizeof *x);
+    for (int i = 0; i < 100; i++) assert_true(x[i] == (float)(n * (n - 1) / 2 + n * i));
+    leave();
+}
+
+/* Forced, ranks that share a GPU are refused by NCCL, on every rank, and nobody hangs. */
+static void shared_gpus_are_refused_when_forced(void **state) {
+    (void)state;
+    int n = trine_world_size(harness_world);
+    const gpu_wish wish = {0, BYTES, false};
+    make_mesh((trine_layout){n, 1, 1}, TRINE_TRANSPORT_NCCL);
+    gpu_device_open(&gpu, mesh, &wish);
+    assert_int_equal(gpu_device_join(&gpu, &wish), TRINE_ENCCL);
+    if (rank == 0) {
+        assert_non_null(strstr(status_message(), "group dp of "));
+        assert_non_null(strstr(status_message(), "on one GPU"));
+    }
+    status_clear();
+    leave();
+}
+
+/* ---- Sums ------------------------------------------------------------------------------------ */
+
+static float value(int r, size_t i) {
+    uint32_t h = ((uint32_t)r * 7919u + (uint32_t)i) * 2654435761u;
+    return ((float)(h >> 8) / 8388608.0f - 1.0f) * (float)(1 << (h % 13));
+}
+
+static void fill(float *x, size_t count) {
+    for (size_t i = 0; i < count; i++) x[i] = value(rank, i);
+    gpu_device_send(&gpu, x, count * sizeof *x);
+}
+
+/* NCCL adds in an order of its own: as near as any order is, the same on all ranks, and the same
+ * again. */
+static void own_sums_are_near(void **state) {
+    (void)state;
+    enum { COUNT = 30030 };
+    trine_comm *comm = enter_apart(false, BYTES);
+    float *x = (float *)(void *)gpu.seen;
+    static float first[COUNT];
+    for (int again = 0; again < 2; again++) {
+        fill(x, COUNT);
+        OK(trine_all_reduce(comm, addr(x), addr(x), COUNT, TRINE_F32, TRINE_SUM));
+        gpu_device_fetch(&gpu, x, COUNT * sizeof *x);
+        if (again) assert_memory_equal(x, first, sizeof first);
+        memcpy(first, x, sizeof first);
+    }
+    for (size_t i = 0; i < COUNT; i++) {
+        double sum = 0, all = 0;
+        for (int r = 0; r < size; r++) sum += value(r, i), all += fabs((double)value(r, i));
+        assert_true(fabs(x[i] - sum) <= size * 6e-8 * all);
+    }
+    OK(comm_hash_agree(comm, first, sizeof first, "a sum"));
+    leave();
+}
+
+/* In other bits than the ordered ones, where three and more are added: it is NCCL that adds. */
+static void own_sums_are_not_ordered(void **state) {
+    (void)state;
+    enum { COUNT = 30030 };
+    static float sums[2][COUNT];
+    for (int ordered = 0; ordered < 2; ordered++) {
+        trine_comm *comm = enter_apart(ordered, BYTES);
+        float *x = (float *)(void *)gpu.seen;
+        fill(x, COUNT);
+        OK(trine_all_reduce(comm, addr(x), addr(x), COUNT, TRINE_F32, TRINE_SUM));
+        gpu_device_fetch(&gpu, x, COUNT * sizeof *x);
+        memcpy(sums[ordered], x, sizeof sums[ordered]);
+        leave();
+    }
+    assert_int_equal(memcmp(sums[0], sums[1], sizeof sums[0]) != 0, size > 2);
+}
+
+/* A maximum has NaN where one rank has, whoever adds. */
+static void maxima_see_nan(void **state) {
+    (void)state;
+    trine_comm *comm = enter_apart(false, BYTES);
+    float *x = (float *)(void *)gpu.seen;
+    for (int who = 0; who < size; who++) {
+        for (int i = 0; i < 8; i++) x[i] = i == 3 && rank == who ? NAN : (float)(rank - i);
+        gpu_device_send(&gpu, x, 8 * sizeof *x);
+        OK(trine_all_reduce(comm, addr(x), addr(x), 8, TRINE_F32, TRINE_MAX));
+        gpu_device_fetch(&gpu, x, 8 * sizeof *x);
+        for (int i = 0; i < 8; i++)
+            assert_true(i == 3 ? isnan(x[i]) : x[i] == (float)(size - 1 - i));
+    }
+    leave();
+}
+
+/* More than the scratch takes at a time: the ordered sum of the host's transport, bit for bit. */
+static void ordered_sums_in_chunks(void **state) {
+    (void)state;
+    const size_t count = NCCL_SCRATCH / sizeof(float) + 12345;
+    trine_comm *comm = enter_apart(true, count * sizeof(float));
+    float *x = (float *)(void *)gpu.seen, *host = malloc(count * sizeof *host);
+    assert_non_null(host);
+    fill(x, count);
+    memcpy(host, x, count * sizeof *x);
+    OK(trine_all_reduce(comm, addr(x), addr(x), count, TRINE_F32, TRINE_SUM));
+    OK(trine_all_reduce(comm, host, host, count, TRINE_F32, TRINE_SUM));
+    gpu_device_fetch(&gpu, x, count * sizeof *x);
+    assert_memory_equal(x, host, count * sizeof *x);
+    OK(trine_reduce(comm, addr(x), addr(x), count, TRINE_F32, TRINE_SUM, size - 1));
+    OK(trine_reduce(comm, host, host, count, TRINE_F32, TRINE_SUM, size - 1));
+    gpu_device_fetch(&gpu, x, count * sizeof *x);
+    assert_memory_equal(x, host, count * sizeof *x);
+    free(host);
+    leave();
+}
+
+/* ---- In the device's order ------------------------------------------------------------------- */
+
+enum { N = 1000, PLACE = N * (int)sizeof(int32_t) };
+
+static int32_t *buffer(int which) {
+    return (int32_t *)(void *)(gpu.seen + (size_t)which * PLACE * 8);
+}
+
+static void put(int which, size_t count, int32_t base) {
+    for (size_t i = 0; i < count; i++) buffer(which)[i] = base + (int32_t)i;
+    gpu_device_send(&gpu, buffer(which), count * sizeof(int32_t));
+}
+
+static void expect(int which, size_t from, int32_t base) {
+    gpu_device_fetch(&gpu, buffer(which) + from, PLACE);
+    for (size_t i = 0; i < N; i++) assert_int_equal(buffer(which)[from + i], base + (int32_t)i);
+}
+
+static void late_copy(int to, int from) {
+    device_copy(gpu.dev, addr(buffer(to)), addr(buffer(from)), PLACE);
+}
+
+/* What is sent was written by work that has not run yet; what was sent is overwritten, and what was
+ * received is used, by work that is given to the device at once. */
+static void messages_stand_in_the_queue(void **state) {
+    (void)state;
+    trine_comm *comm = enter_apart(false, BYTES);
+    int next = (rank + 1) % size, last = (rank + size - 1) % size;
+    for (int turn = 0; turn < 20; turn++) {
+        comm_request sent = {0}, received = {0};
+        put(0, N, 1000000 * rank + turn);
+        put(3, N, -1);
+        late_copy(1, 0);
+        OK(comm_group_begin(mesh));
+        OK(comm_send_start(comm, addr(buffer(1)), N, TRINE_I32, next, &sent));
+        OK(comm_recv_start(comm, addr(buffer(2)), N, TRINE_I32, last, &received));
+        OK(comm_group_end(mesh));
+        OK(comm_wait(&sent));
+        device_zero(gpu.dev, addr(buffer(1)), PLACE);
+        OK(comm_wait(&received));
+        late_copy(3, 2);
+        device_zero(gpu.dev, addr(buffer(2)), PLACE);
+        expect(3, 0, 1000000 * last + turn);
+    }
+    leave();
+}
+
+/* The same of a started gather and of a reduction, which blocks nobody but the device. */
+static void collectives_stand_in_the_queue(void **state) {
+    (void)state;
+    trine_comm *comm = enter_apart(false, BYTES);
+    for (int turn = 0; turn < 10; turn++) {
+        comm_request gathered = {0};
+        put(0, N, 1000000 * rank + turn);
+        put(4, N, 1 << rank);
+        late_copy(1, 0);
+        OK(comm_all_gather_start(comm, addr(buffer(2)), addr(buffer(1)), (size_t)size * N,
+                                 TRINE_I32, &gathered));
+        late_copy(5, 4);
+        OK(trine_all_reduce(comm, addr(buffer(5)), addr(buffer(5)), N, TRINE_I32, TRINE_SUM));
+        late_copy(6, 5);
+        device_zero(gpu.dev, addr(buffer(5)), PLACE);
+        OK(comm_wait(&gathered));
+        device_zero(gpu.dev, addr(buffer(1)), PLACE);
+        gpu_device_fetch(&gpu, buffer(6), PLACE);
+        for (int i = 0; i < N; i++) assert_int_equal(buffer(6)[i], (1 << size) - 1 + size * i);
+        for (int r = 0; r < size; r++) expect(2, (size_t)r * N, 1000000 * r + turn);
+    }
+    leave();
+}
+
+/* Gathers under way together, waited for in another order. */
+static void gathers_in_flight(void **state) {
+    (void)state;
+    enum { MANY = 6 };
+    trine_comm *comm = enter_apart(false, BYTES);
+    comm_request requests[MANY] = {{0}};
+    for (int m = 0; m < MANY; m++) put(2 * m, N, 1000000 * rank + m);
+    for (int m = 0; m < MANY; m++)
+        OK(comm_all_gather_start(comm, addr(buffer(2 * m + 1)), addr(buffer(2 * m)),
+                                 (size_t)size * N, TRINE_I32, &requests[m]));
+    for (int m = 0; m < MANY; m++) OK(comm_wait(&requests[(m + 3) % MANY]));
+    for (int m = 0; m < MANY; m++)
+        for (int r = 0; r < size; r++) expect(2 * m + 1, (size_t)r * N, 1000000 * r + m);
+    leave();
+}
+
+/* Along a pipeline, each edge with a stream of its own; more messages than there are tickets. */
+static void edges_have_their_own_streams(void **state) {
+    (void)state;
+    int n = trine_world_size(harness_world);
+    const gpu_wish wish = {trine_world_rank(harness_world), BYTES, false};
+    (void)enter((trine_layout){1, 1, n}, TRINE_TRANSPORT_AUTO, wish);
+    trine_comm *in = trine_mesh_group(mesh, TRINE_ACT_IN);
+    trine_comm *out = trine_mesh_group(mesh, TRINE_ACT_OUT);
+    for (int turn = 0; turn < NCCL_TICKETS + 20; turn++) {
+        comm_request received = {0}, sent = {0};
+        if (rank == 0) put(0, N, turn);
+        OK(comm_recv_start(in, addr(buffer(0)), N, TRINE_I32, 0, &received));
+        OK(comm_wait(&received));
+        OK(comm_send_start(out, addr(buffer(0)), N, TRINE_I32, 1, &sent));
+        OK(comm_wait(&sent));
+        if (turn % 16 == 0) expect(0, 0, turn);
+    }
+    leave();
+}
+
+/* Host memory in the same group goes the host's way, side by side with the device's. */
+static void host_memory_goes_through_the_host(void **state) {
+    (void)state;
+    trine_comm *comm = enter_apart(false, BYTES);
+    int32_t own = rank, all[8];
+    double sum = 1;
+    comm_request gathered = {0}, far = {0};
+    put(0, N, rank);
+    OK(comm_all_gather_start(comm, addr(buffer(1)), addr(buffer(0)), (size_t)size * N, TRINE_I32,
+                             &far));
+    OK(comm_all_gather_start(comm, all, &own, (size_t)size, TRINE_I32, &gathered));
+    OK(trine_all_reduce(comm, &sum, &sum, 1, TRINE_F64, TRINE_SUM));
+    OK(trine_barrier(comm));
+    OK(comm_wait(&gathered));
+    OK(comm_wait(&far));
+    assert_true(sum == size);
+    for (int r = 0; r < size; r++) assert_int_equal(all[r], r);
+    for (int r = 0; r < size; r++) expect(1, (size_t)r * N, r);
+    leave();
+}
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(groups_are_chosen),
+        cmocka_unit_test(groups_differ),
+        cmocka_unit_test(shared_gpus_are_refused_when_forced),
+        cmocka_unit_test(own_sums_are_near),
+        cmocka_unit_test(own_sums_are_not_ordered),
+        cmocka_unit_test(maxima_see_nan),
+        cmocka_unit_test(ordered_sums_in_chunks),
+        cmocka_unit_test(messages_stand_in_the_queue),
+        cmocka_unit_test(collectives_stand_in_the_queue),
+        cmocka_unit_test(gathers_in_flight),
+        cmocka_unit_test(edges_have_their_own_streams),
+        cmocka_unit_test(host_memory_goes_through_the_host),
+    };
+    return HARNESS_RUN(argc, argv, tests);
+}

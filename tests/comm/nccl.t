@@ -1,0 +1,67 @@
+#!/bin/sh
+# What goes wrong in NCCL, or keeps a rank from coming to it, ends the job with one message that names
+# the GPU, the rank and the group; nobody hangs. On the emulated GPU. Run from the top of the tree,
+# after the tests are built; BUILD may be set.
+BUILD=${BUILD:-build}
+export BUILD
+out=$(mktemp)
+trap 'rm -f "$out"' EXIT
+number=0
+failed=0
+
+result() { # result STATUS NAME: prints one TAP line, and the job's output when it is a failure
+    number=$((number + 1))
+    if [ "$1" -eq 0 ]; then
+        echo "ok $number - $2"
+    else
+        echo "not ok $number - $2"
+        echo "# status $status"
+        sed 's/^/# /' "$out"
+        failed=1
+    fi
+}
+
+job() { # job RANKS ARGUMENTS: leaves the exit status in $status, all output in $out
+    n=$1
+    shift
+    timeout -k 5 120 tools/mpirun.sh -np "$n" "$BUILD/tests/comm/nccl_driver" "$@" >"$out" 2>&1
+    status=$?
+}
+
+ended() { # with a failure, before the outer limit; that mpirun may have had to be ended is not ours
+    [ "$status" -ne 0 ] && [ "$status" -ne 124 ] &&
+        { [ "$status" -ne 137 ] || grep -q "mpirun hangs in its own clean-up" "$out"; }
+}
+
+says() { # says COUNT TEXT: the output has exactly COUNT lines with TEXT
+    [ "$(grep -c -F -- "$2" "$out")" -eq "$1" ]
+}
+
+fault() { # fault RANKS: of the last rank's communicator
+    says 1 "NCCL failed: group dp of $1, rank $(($1 - 1)) of it, on GPU 0000:0$1:00.0:" &&
+        says 1 "remote process exited"
+}
+
+echo "1..5"
+
+job 3 nothing device 60
+[ "$status" -eq 0 ]
+result $? "a job in which nothing goes wrong"
+
+job 3 fails device 60
+ended && fault 3 && says 1 "[pp0 dp2 tp0]" && says 0 "a rank has waited longer"
+result $? "an asynchronous error, seen where the host waits for the device"
+
+job 3 fails host 60
+ended && fault 3 && says 0 "a rank has waited longer"
+result $? "an asynchronous error, seen where the host waits for its peers"
+
+job 3 sleeps device 3
+ended && says 1 "a rank has waited longer than" && says 1 "no word from rank 2 [pp0 dp2 tp0]"
+result $? "a rank that does not come, while the others wait for their devices"
+
+job 2 sleeps host 3
+ended && says 1 "no word from rank 1 [pp0 dp1 tp0]"
+result $? "a rank that does not come, while the other waits in a transport"
+
+exit $failed

@@ -1,0 +1,179 @@
+/* TEST np=0 */
+/* The emulated cuBLASLt: it refuses what the library refuses, ends the process where the library
+ * would compute something wrong, and lets a scheme that promises no order show that it has none. */
+#include "deaths.h"
+
+#include <math.h>
+
+#include "cublasLt.h"
+#include "emu.h"
+
+enum { M = 4, N = 3, K = 600, A_BYTES = M * K * 4, B_BYTES = K * N * 4, D_BYTES = M * N * 4 };
+#define WORKSPACE ((size_t)1 << 16)
+
+/* D (M, N) = A (M, K) B (K, N), column-major, all at the beginning of their allocations. */
+typedef struct {
+    cublasLtHandle_t handle;
+    cublasLtMatmulDesc_t operation;
+    cublasLtMatrixLayout_t a, b, d;
+    cublasLtMatmulPreference_t preference;
+    cublasLtMatmulHeuristicResult_t result;
+    float *A, *B, *D, *workspace;
+    cudaStream_t stream;
+} matmul;
+
+#define FINE(call)  assert_int_equal((call), CUBLAS_STATUS_SUCCESS)
+#define WRONG(call) assert_int_equal((call), CUBLAS_STATUS_INVALID_VALUE)
+
+static void fill(float *to, size_t count) {
+    float host[M * K];
+    for (size_t i = 0; i < count; i++) host[i] = sinf((float)(i * i));
+    put(to, host, count * sizeof *host);
+}
+
+static matmul new_matmul(void) {
+    matmul m = {.stream = new_stream()};
+    FINE(cublasLtCreate(&m.handle));
+    FINE(cublasLtMatmulDescCreate(&m.operation, CUBLAS_COMPUTE_32F, CUDA_R_32F));
+    FINE(cublasLtMatrixLayoutCreate(&m.a, CUDA_R_32F, M, K, M));
+    FINE(cublasLtMatrixLayoutCreate(&m.b, CUDA_R_32F, K, N, K));
+    FINE(cublasLtMatrixLayoutCreate(&m.d, CUDA_R_32F, M, N, M));
+    FINE(cublasLtMatmulPreferenceCreate(&m.preference));
+    m.A = new_memory(A_BYTES + 4), m.B = new_memory(B_BYTES), m.D = new_memory(D_BYTES);
+    m.workspace = new_memory(WORKSPACE);
+    fill(m.A, M * K), fill(m.B, K * N);
+    return m;
+}
+
+static void free_matmul(matmul *m) {
+    assert_int_equal(cudaDeviceSynchronize(), cudaSuccess);
+    FINE(cublasLtMatmulPreferenceDestroy(m->preference));
+    FINE(cublasLtMatrixLayoutDestroy(m->a));
+    FINE(cublasLtMatrixLayoutDestroy(m->b));
+    FINE(cublasLtMatrixLayoutDestroy(m->d));
+    FINE(cublasLtMatmulDescDestroy(m->operation));
+    FINE(cublasLtDestroy(m->handle));
+    cudaFree(m->A), cudaFree(m->B), cudaFree(m->D), cudaFree(m->workspace);
+    cudaStreamDestroy(m->stream);
+}
+
+static void prefer(matmul *m, cublasLtMatmulPreferenceAttributes_t what, uint32_t value) {
+    FINE(cublasLtMatmulPreferenceSetAttribute(m->preference, what, &value, sizeof value));
+}
+
+static cublasStatus_t ask(matmul *m) {
+    int found = 0;
+    return cublasLtMatmulAlgoGetHeuristic(m->handle, m->operation, m->a, m->b, m->d, m->d,
+                                          m->preference, 1, &m->result, &found);
+}
+
+static cublasStatus_t multiply(matmul *m, const float *a, size_t workspace) {
+    const float one = 1.0f, zero = 0.0f;
+    return cublasLtMatmul(m->handle, m->operation, &one, a, m->a, m->B, m->b, &zero, m->D, m->d,
+                          m->D, m->d, &m->result.algo, workspace ? m->workspace : NULL, workspace,
+                          m->stream);
+}
+
+/* With a workspace, and these schemes. */
+static void ask_with(matmul *m, uint32_t schemes) {
+    const uint64_t bytes = WORKSPACE;
+    FINE(cublasLtMatmulPreferenceSetAttribute(
+        m->preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &bytes, sizeof bytes));
+    prefer(m, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, schemes);
+    FINE(ask(m));
+}
+
+static void attributes_have_their_sizes(void **state) {
+    (void)state;
+    matmul m = new_matmul();
+    const uint64_t value = 1;
+    WRONG(cublasLtMatmulDescSetAttribute(m.operation, CUBLASLT_MATMUL_DESC_TRANSA, &value, 8));
+    WRONG(cublasLtMatmulDescSetAttribute(m.operation, CUBLASLT_MATMUL_DESC_TRANSA, NULL, 4));
+    WRONG(cublasLtMatmulPreferenceSetAttribute(
+        m.preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &value, 4));
+    free_matmul(&m);
+}
+
+static void shapes_must_agree(void **state) {
+    (void)state;
+    matmul m = new_matmul();
+    const int32_t how = CUBLAS_OP_T;
+    FINE(ask(&m));
+    FINE(cublasLtMatmulDescSetAttribute(m.operation, CUBLASLT_MATMUL_DESC_TRANSA, &how, 4));
+    WRONG(ask(&m));
+    WRONG(multiply(&m, m.A, 0));
+    FINE(cublasLtMatrixLayoutDestroy(m.a));
+    FINE(cublasLtMatrixLayoutCreate(&m.a, CUDA_R_32F, K, M, K - 1)); /* leading dimension */
+    WRONG(ask(&m));
+    free_matmul(&m);
+}
+
+static void an_algorithm_is_for_its_product(void **state) {
+    (void)state;
+    matmul m = new_matmul();
+    ask_with(&m, CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE);
+    assert_true(m.result.workspaceSize > 0);
+    FINE(multiply(&m, m.A, WORKSPACE));
+    WRONG(multiply(&m, m.A, 0));
+    WRONG(multiply(&m, m.A, m.result.workspaceSize - 1));
+    const uint32_t epilogue = CUBLASLT_EPILOGUE_BIAS;
+    FINE(cublasLtMatmulDescSetAttribute(m.operation, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, 4));
+    WRONG(multiply(&m, m.A, WORKSPACE));
+    free_matmul(&m);
+}
+
+static void the_product_of_an_address_less_aligned_than_said(void) {
+    matmul m = new_matmul();
+    FINE(ask(&m));
+    multiply(&m, m.A + 1, 0);
+}
+
+static void the_product_of_host_memory(void) {
+    static float host[M * K] __attribute__((aligned(256)));
+    matmul m = new_matmul();
+    FINE(ask(&m));
+    multiply(&m, host, 0);
+}
+
+static void false_claims_end_the_process(void **state) {
+    (void)state;
+    DIES(the_product_of_an_address_less_aligned_than_said, "cuBLASLt: A at", "256");
+    DIES(the_product_of_host_memory, "cuBLASLt: A");
+}
+
+/* Fills `products` with the same product computed `count` times. */
+static void repeat(matmul *m, float products[][M * N], size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        FINE(multiply(m, m->A, WORKSPACE));
+        look(products[i], m->D, D_BYTES);
+    }
+}
+
+static void only_inplace_has_other_bits(void **state) {
+    (void)state;
+    enum { RUNS = 20 };
+    static float ordered[RUNS][M * N], in_place[RUNS][M * N];
+    size_t differ = 0;
+    matmul m = new_matmul();
+    ask_with(&m, CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE);
+    repeat(&m, ordered, RUNS);
+    ask_with(&m, CUBLASLT_REDUCTION_SCHEME_INPLACE);
+    repeat(&m, in_place, RUNS);
+    for (size_t i = 1; i < RUNS; i++) {
+        assert_memory_equal(ordered[i], ordered[0], D_BYTES);
+        if (memcmp(in_place[i], in_place[0], D_BYTES) != 0) differ++;
+    }
+    assert_true(differ > 0);
+    free_matmul(&m);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(attributes_have_their_sizes),
+        cmocka_unit_test(shapes_must_agree),
+        cmocka_unit_test(an_algorithm_is_for_its_product),
+        cmocka_unit_test(false_claims_end_the_process),
+        cmocka_unit_test(only_inplace_has_other_bits),
+    };
+    return HARNESS_RUN_ALONE(tests);
+}

@@ -1,0 +1,140 @@
+/* TEST np=0 */
+/* Tensor cores as they are emulated, against plain loops: which lane holds which element, and
+ * attention in bf16 and fp16, whose kernels wait for a 16-bit compute type. */
+#include "deaths.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "mma_kernels.h"
+
+static float spread(size_t i) {
+    return sinf((float)(i * i % 9973));
+}
+
+static void numbers_survive_narrowing(void **state) {
+    (void)state;
+    const float exact[] = {0.0f, 1.0f, -2.5f, 0.09375f, 65280.0f, INFINITY, -INFINITY};
+    for (int type = BF16; type <= FP16; type++) {
+        for (size_t i = 0; i < sizeof exact / sizeof *exact; i++)
+            assert_true(half_widen(type, half_narrow(type, exact[i])) == exact[i]);
+        assert_true(isnan(half_widen(type, half_narrow(type, NAN))));
+        for (uint32_t bits = 0; bits < 0x7c00; bits++)
+            assert_int_equal(half_narrow(type, half_widen(type, (uint16_t)bits)), bits);
+    }
+    assert_int_equal(half_narrow(FP16, 65520.0f), 0x7c00);        /* infinity */
+    assert_int_equal(half_narrow(FP16, 0x1p-24f), 1);             /* the least number */
+    assert_int_equal(half_narrow(FP16, 1.0f + 0x1p-11f), 0x3c00); /* ties to even */
+    assert_int_equal(half_narrow(FP16, 1.0f + 0x3p-11f), 0x3c02);
+    assert_int_equal(half_narrow(BF16, 1.0f + 0x1p-8f), 0x3f80);
+}
+
+/* Every element differs, so a layout that is wrong anywhere shows. */
+static void a_product_has_its_elements_in_place(void **state) {
+    (void)state;
+    for (int type = BF16; type <= FP16; type++) {
+        uint16_t a[16][16], b[16][8];
+        float d[16][8], got[16][8];
+        for (size_t i = 0; i < 256; i++) a[i / 16][i % 16] = half_narrow(type, spread(i + 1));
+        for (size_t i = 0; i < 128; i++) b[i / 8][i % 8] = half_narrow(type, spread(i + 500));
+        for (size_t i = 0; i < 128; i++) d[i / 8][i % 8] = (float)i;
+        cudaStream_t stream = new_stream();
+        void *da = new_memory(sizeof a), *db = new_memory(sizeof b), *dd = new_memory(sizeof d);
+        put(da, a, sizeof a), put(db, b, sizeof b), put(dd, d, sizeof d);
+        launch_mma(stream, dd, da, db, type);
+        look(got, dd, sizeof got);
+        for (int i = 0; i < 16; i++)
+            for (int j = 0; j < 8; j++) {
+                double sum = (double)d[i][j];
+                for (int k = 0; k < 16; k++)
+                    sum += (double)half_widen(type, a[i][k]) * (double)half_widen(type, b[k][j]);
+                assert_true(fabs((double)got[i][j] - sum) <= 16 * 6e-8 * 130.0);
+            }
+        cudaFree(da), cudaFree(db), cudaFree(dd);
+        cudaStreamDestroy(stream);
+    }
+}
+
+/* One head's row t in double, from what 16 bits hold. Returns log of the sum of exponentials. */
+static double row_of(double *y, const float *qkv, size_t t, size_t stride, size_t HD, size_t D) {
+    double max = -INFINITY, sum = 0.0, *p = calloc(t + 1, sizeof *p);
+    for (size_t s = 0; s <= t; s++) {
+        for (size_t i = 0; i < D; i++)
+            p[s] += (double)qkv[t * stride + i] * (double)qkv[s * stride + HD + i];
+        p[s] /= sqrt((double)D);
+        max = p[s] > max ? p[s] : max;
+    }
+    for (size_t i = 0; i < D; i++) y[i] = 0.0;
+    for (size_t s = 0; s <= t; s++) {
+        double e = exp(p[s] - max);
+        sum += e;
+        for (size_t i = 0; i < D; i++) y[i] += e * (double)qkv[s * stride + 2 * HD + i];
+    }
+    for (size_t i = 0; i < D; i++) y[i] /= sum;
+    free(p);
+    return max + log(sum);
+}
+
+/* p and y are rounded to 16 bits: each is off by up to `half` (half a unit in the last place of 1)
+ * of the largest v, which is 1; the products' fp32 sums are off by less than a tenth of that. The
+ * statistics never leave fp32. */
+static void compare(const uint16_t *y, const float *lse, const float *qkv, size_t B, size_t T,
+                    size_t H, size_t D, half_type type) {
+    const double half = type == BF16 ? 0x1p-9 : 0x1p-12;
+    double *want = malloc(D * sizeof *want);
+    for (size_t b = 0; b < B; b++)
+        for (size_t h = 0; h < H; h++)
+            for (size_t t = 0; t < T; t++) {
+                double log_sum =
+                    row_of(want, qkv + b * T * 3 * H * D + h * D, t, 3 * H * D, H * D, D);
+                if (!(fabs((double)lse[(b * H + h) * T + t] - log_sum) <= 4e-6))
+                    fail_msg("lse of row %zu is %.9g, not %.9g", t,
+                             (double)lse[(b * H + h) * T + t], log_sum);
+                for (size_t i = 0; i < D; i++) {
+                    double got = (double)half_widen(type, y[((b * T + t) * H + h) * D + i]);
+                    if (!(fabs(got - want[i]) <= 2.2 * half))
+                        fail_msg("T %zu, D %zu: y of row %zu, column %zu is %.9g, not %.9g", T, D,
+                                 t, i, got, want[i]);
+                }
+            }
+    free(want);
+}
+
+static void attention(size_t B, size_t T, size_t H, size_t D, half_type type) {
+    const size_t n = B * T * H * D;
+    uint16_t *bits = malloc(3 * n * sizeof *bits), *y = malloc(n * sizeof *y);
+    float *qkv = malloc(3 * n * sizeof *qkv), *lse = malloc(B * H * T * sizeof *lse);
+    for (size_t i = 0; i < 3 * n; i++)
+        bits[i] = half_narrow(type, spread(i + 1)), qkv[i] = half_widen(type, bits[i]);
+    cudaStream_t stream = new_stream();
+    void *in = new_memory(3 * n * sizeof *bits), *out = new_memory(n * sizeof *y),
+         *sums = new_memory(B * H * T * sizeof *lse);
+    put(in, bits, 3 * n * sizeof *bits);
+    launch_attention(stream, out, sums, in, B, T, H, D, type);
+    look(y, out, n * sizeof *y), look(lse, sums, B * H * T * sizeof *lse);
+    compare(y, lse, qkv, B, T, H, D, type);
+    cudaFree(in), cudaFree(out), cudaFree(sums);
+    cudaStreamDestroy(stream);
+    free(bits), free(y), free(qkv), free(lse);
+}
+
+static void attention_in_16_bits(void **state) {
+    (void)state;
+    for (int type = BF16; type <= FP16; type++) {
+        attention(1, 1, 1, 1, type);
+        attention(2, 7, 3, 5, type);
+        attention(1, 130, 2, 64, type);
+        attention(1, 65, 1, 80, type);
+        attention(1, 70, 1, 128, type);
+        attention(1, 33, 2, 33, type);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(numbers_survive_narrowing),
+        cmocka_unit_test(a_product_has_its_elements_in_place),
+        cmocka_unit_test(attention_in_16_bits),
+    };
+    return HARNESS_RUN_ALONE(tests);
+}

@@ -1,0 +1,98 @@
+/* What src/device/cuda/mma.cuh does with tensor cores, by shuffles and plain loops: each lane
+ * fetches the registers that hold its rows of A and columns of B, and adds in fp32 in ascending
+ * order. The hardware's order may be another one; the layouts, which lane has which element, are
+ * those of the PTX ISA. Blocks have one dimension here. */
+#ifndef TRINE_TESTS_EMU_MMA_H
+#define TRINE_TESTS_EMU_MMA_H
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "cuda_runtime.h"
+
+static inline float emu_float_of(uint32_t bits) {
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+static inline float emu_widen(mma_type type, uint16_t bits) {
+    if (type == MMA_BF16) return emu_float_of((uint32_t)bits << 16);
+    const float sign = bits >> 15 ? -1.0f : 1.0f;
+    const int exponent = bits >> 10 & 31, fraction = bits & 1023;
+    if (exponent == 31) return fraction ? NAN : sign * INFINITY;
+    if (exponent == 0) return sign * ldexpf((float)fraction, -24);
+    return sign * ldexpf((float)(1024 + fraction), exponent - 25);
+}
+
+/* To nearest, ties to even. */
+static inline uint16_t emu_narrow(mma_type type, float x) {
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    if (type == MMA_BF16) {
+        if (isnan(x)) return 0x7fff;
+        return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+    }
+    const uint16_t sign = (uint16_t)(bits >> 16 & 0x8000);
+    x = fabsf(x);
+    if (isnan(x)) return 0x7fff;
+    if (x >= 65520.0f) return (uint16_t)(sign | 0x7c00);
+    int exponent;
+    frexpf(x, &exponent); /* x = f 2^exponent, f in [0.5, 1) */
+    if (x == 0.0f || exponent < -13) exponent = -13;
+    /* A multiple of the last place, which nearbyintf rounds as asked; a carry goes into the
+     * exponent. */
+    uint32_t places = (uint32_t)nearbyintf(ldexpf(x, 11 - exponent));
+    return (uint16_t)(sign | (places + ((uint32_t)(exponent + 13) << 10)));
+}
+
+template <mma_type TYPE> static inline uint32_t mma_pack(float low, float high) {
+    return (uint32_t)emu_narrow(TYPE, high) << 16 | emu_narrow(TYPE, low);
+}
+
+static inline void emu_unpack(mma_type type, float to[2], uint32_t both) {
+    to[0] = emu_widen(type, (uint16_t)both), to[1] = emu_widen(type, (uint16_t)(both >> 16));
+}
+
+template <mma_type TYPE>
+static inline void mma(float d[4], const uint32_t a[4], const uint32_t b[2]) {
+    const int lane = (int)threadIdx.x % 32, g = lane / 4, t = lane % 4;
+    float left[2][16], right[2][16]; /* this lane's rows of A and columns of B */
+    for (int from = 0; from < 4; from++) {
+        for (int r = 0; r < 4; r++)
+            emu_unpack(TYPE, &left[r % 2][2 * from + r / 2 * 8],
+                       __shfl_sync(0xffffffffu, a[r], 4 * g + from));
+        for (int column = 0; column < 2; column++)
+            for (int r = 0; r < 2; r++)
+                emu_unpack(TYPE, &right[column][2 * from + 8 * r],
+                           __shfl_sync(0xffffffffu, b[r], 4 * (2 * t + column) + from));
+    }
+    for (int i = 0; i < 4; i++)
+        for (int k = 0; k < 16; k++) d[i] = fmaf(left[i / 2][k], right[i % 2][k], d[i]);
+}
+
+/* The lanes that give the addresses must have written what they point to before: a barrier's
+ * matter, as on hardware. */
+static inline void emu_load(uint32_t to[4], const uint16_t *row, bool turned) {
+    const int lane = (int)threadIdx.x % 32, g = lane / 4, t = lane % 4;
+    for (int i = 0; i < 4; i++) {
+        uint16_t half[2];
+        for (int n = 0; n < 2; n++) {
+            int r = turned ? 2 * t + n : g, c = turned ? g : 2 * t + n;
+            uint64_t at = __shfl_sync(0xffffffffu, (uint64_t)(uintptr_t)row, 8 * i + r);
+            half[n] = ((const uint16_t *)(uintptr_t)at)[c];
+        }
+        to[i] = (uint32_t)half[1] << 16 | half[0];
+    }
+}
+
+static inline void mma_load(uint32_t to[4], const uint16_t *row) {
+    emu_load(to, row, false);
+}
+
+static inline void mma_load_turned(uint32_t to[4], const uint16_t *row) {
+    emu_load(to, row, true);
+}
+
+#endif

@@ -1,0 +1,29 @@
+/* Kernels on tensor cores for the emulation's tests: one product of a warp, and attention in 16
+ * bits, which waits in src/device/cuda/attention_mma.cuh for a compute type to be called with. */
+#ifndef TRINE_TESTS_EMU_MMA_KERNELS_H
+#define TRINE_TESTS_EMU_MMA_KERNELS_H
+
+#include "cuda_runtime.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum { BF16, FP16 } half_type;
+
+/* The number that 16 bits are, and back, to nearest. */
+float half_widen(half_type type, uint16_t bits);
+uint16_t half_narrow(half_type type, float x);
+
+/* d (16, 8) += a (16, 16) b (16, 8), all row-major; b is read turned, a is not. */
+void launch_mma(cudaStream_t stream, float *d, const uint16_t *a, const uint16_t *b,
+                half_type type);
+/* As ops.h's attention_forward, D up to 128. */
+void launch_attention(cudaStream_t stream, uint16_t *y, float *lse, const uint16_t *qkv, size_t B,
+                      size_t T, size_t H, size_t D, half_type type);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

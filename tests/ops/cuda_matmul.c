@@ -1,0 +1,93 @@
+/* TEST np=0 */
+/* The plans of the cuda device's products: made once for a product, a shape and an alignment, from
+ * the heuristic of the emulated cuBLASLt, which counts what it is asked. Values are compared in
+ * cuda.c. */
+#include "ops/staged.h"
+
+enum { T = 6, N = 10, K = 8, ROOM = 512 };
+
+typedef enum { FORWARD, FORWARD_PLAIN, INPUT, WEIGHT_SET, WEIGHT_ADD } product;
+
+/* Runs one on tensors that begin `off` floats behind a multiple of 256 bytes. */
+static void run(device *d, product p, size_t n, size_t k, size_t off) {
+    float *x, *w, *y, *b;
+    void **const all[] = {(void **)&x, (void **)&w, (void **)&y, (void **)&b};
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(posix_memalign(all[i], 256, ROOM * sizeof(float)), 0);
+        memset(*all[i], 0, ROOM * sizeof(float));
+    }
+    const grad_mode mode = p == WEIGHT_SET ? GRAD_SET : GRAD_ADD;
+    switch (p) {
+    case FORWARD:
+    case FORWARD_PLAIN:
+        OK(d->ops->linear_forward(d, y + off, w + off, p == FORWARD ? b + off : NULL, x + off, T, n,
+                                  k));
+        break;
+    case INPUT: OK(d->ops->linear_backward_input(d, x + off, w + off, y + off, T, n, k)); break;
+    case WEIGHT_SET:
+    case WEIGHT_ADD:
+        OK(d->ops->linear_backward_weight(d, w + off, b + off, y + off, x + off, T, n, k, mode));
+        break;
+    }
+    free(x), free(w), free(y), free(b);
+}
+
+static uint64_t plans(void) {
+    char why[256];
+    uint64_t (*asked)(void);
+    *(void **)&asked =
+        dlsym(staged_object(STAGED_EMULATED, why, sizeof why), "emu_blas_heuristics");
+    assert_non_null(*(void **)&asked);
+    return asked();
+}
+
+static void plans_are_made_once(void **state) {
+    (void)state;
+    static const struct {
+        product p;
+        size_t n, k, off;
+        uint64_t more;
+    } steps[] = {
+        {FORWARD, N, K, 0, 1},       {FORWARD, N, K, 0, 0},       {FORWARD_PLAIN, N, K, 0, 1},
+        {FORWARD, N, K, 4, 1},       {FORWARD, N, K + 1, 0, 1},   {FORWARD, N + 1, K, 0, 1},
+        {INPUT, N, K, 0, 1},         {WEIGHT_SET, N, K, 0, 1},    {WEIGHT_ADD, N, K, 0, 0},
+        {WEIGHT_ADD, N, K, 2, 1},    {WEIGHT_SET, N, K, 2, 0},    {FORWARD, N, K, 4, 0},
+        {FORWARD, N, K, 1, 1},       {FORWARD_PLAIN, N, K, 1, 0}, /* added by another kernel */
+        {FORWARD_PLAIN, N, K, 0, 0}, {INPUT, N, K, 0, 0},         {FORWARD, 0, K, 0, 0},
+    };
+    char why[256];
+    device *d = staged_open(STAGED_EMULATED, why, sizeof why);
+    assert_non_null(d);
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+        uint64_t before = plans();
+        run(d, steps[i].p, steps[i].n, steps[i].k, steps[i].off);
+        if (plans() - before != steps[i].more)
+            fail_msg("step %zu: %d plans more", i, (int)(plans() - before));
+    }
+    staged_close(&d);
+}
+
+/* More shapes than the table has buckets: the chains hold them all, and tell them apart. */
+static void many_shapes_are_told_apart(void **state) {
+    (void)state;
+    char why[256];
+    device *d = staged_open(STAGED_EMULATED, why, sizeof why);
+    assert_non_null(d);
+    uint64_t before = plans();
+    for (size_t n = 1; n <= 17; n++)
+        for (size_t k = 1; k <= 17; k++) run(d, FORWARD_PLAIN, n, k, 0);
+    assert_int_equal(plans() - before, 17 * 17);
+    for (size_t n = 1; n <= 17; n++) run(d, FORWARD_PLAIN, n, n, 0);
+    assert_int_equal(plans() - before, 17 * 17);
+    staged_close(&d);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(plans_are_made_once),
+        cmocka_unit_test(many_shapes_are_told_apart),
+    };
+    static char why[256];
+    if (!staged_backend(STAGED_EMULATED, why, sizeof why)) return harness_skip(why);
+    return HARNESS_RUN_ALONE(tests);
+}

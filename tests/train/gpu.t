@@ -1,0 +1,141 @@
+#!/bin/sh
+# What a user of GPUs meets before the first step and in a bad one: no object, no GPU, an old driver,
+# too little memory, a GPU that fails. One message from the whole job, which names host, rank and GPU;
+# no rank ends well. And what the banner says. The machine is the emulation's (tests/emu).
+. tests/train/lib.sh
+
+data=$dir/text.bin
+token_file "$data" 20240520 1 4096 4096
+object=$BUILD/emu/libtrine_cuda.so
+gpu="--device cuda --cuda-library $object --data-path $data"
+host=$(hostname)
+
+# on SETTING COMMAND...: on an emulated machine that is so; plain: as it is of itself
+on() {
+    export "TRINE_EMU_${1?}"
+    shift
+    "$@"
+}
+plain() {
+    unset TRINE_EMU_GPUS TRINE_EMU_DRIVER TRINE_EMU_MEMORY TRINE_EMU_FAIL
+}
+
+# refused RANKS TEXT ARGUMENTS...: one message, with TEXT
+refused() {
+    ranks=$1 text=$2
+    shift 2
+    job "$ranks" "$@"
+    messages 1 && says 1 "$text" && ended
+}
+
+# ---- The object
+
+# Nothing of ours lies beside a copy of the program. (The machine's loader might know another.)
+TRAIN=$dir/bin/train_gpt
+mkdir -p "$dir/bin" "$dir/lib"
+cp "$BUILD/train_gpt" "$TRAIN"
+refused 2 "there is no libtrine_cuda.so beside the program" --device cuda --data-path "$data" --dp 2 &&
+    says 1 "--device cpu needs none" && says 1 "$host rank 0 [pp0 dp0 tp0]: " && says 0 "    at "
+result $? "no object: one line says what to do"
+
+cp "$object" "$dir/lib/"
+job 0 --device cuda --data-path "$data" --train-iters 1
+[ $status -eq 0 ] && prints 1 "step    1/1 | loss"
+result $? "the object in ../lib is found"
+
+echo "no object" >"$dir/bin/libtrine_cuda.so"
+refused 0 "bin/libtrine_cuda.so: " --device cuda --data-path "$data"
+result $? "what lies beside the program is not avoided when it is broken"
+
+TRAIN=$BUILD/train_gpt
+refused 0 "--cuda-library $dir/none.so: No such file" --device cuda --data-path "$data" \
+    --cuda-library "$dir/none.so"
+result $? "a named object that is not there"
+
+refused 0 "is not Trine's" --device cuda --data-path "$data" \
+    --cuda-library "$(ldd "$BUILD/train_gpt" | sed -n 's/.*libdnnl[^ ]* => \([^ ]*\).*/\1/p')"
+result $? "a named object that is another library"
+
+refused 0 "--cuda-library is for --device cuda" --device cpu --cuda-library "$object" \
+    --data-path "$data"
+result $? "an object for a device without one"
+
+# ---- The GPUs
+
+# shellcheck disable=SC2086  # words are meant to be split
+on GPUS=0 refused 2 "no GPU can be used: " $gpu --dp 2 && says 1 "$host rank 0 [pp0 dp0 tp0]: "
+result $? "no GPU"
+plain
+
+# shellcheck disable=SC2086
+on DRIVER=11000 refused 0 "driver version is insufficient" $gpu
+result $? "a driver that is too old"
+plain
+
+# shellcheck disable=SC2086
+on GPUS=2 job 4 $gpu --tp 2 --dp 2 --train-iters 1
+[ $status -eq 0 ] && prints 1 "gpu      Emulated GPU, 4.0 GiB" && prints 1 "; ranks 0-3" &&
+    prints 1 "fewer GPUs than ranks: 4 ranks share 2 GPUs" && prints 0 "warning" &&
+    prints 1 "transport nccl: tp; staged shm: dp node"
+result $? "the banner says who shares what"
+plain
+
+# On nodes of one rank each a tp group spans two.
+# shellcheck disable=SC2086
+job 2 $gpu --tp 2 --train-iters 1 --ranks-per-node 1
+[ $status -eq 0 ] && prints 1 "warning: 1 of 1 tp groups cross nodes"
+result $? "the banner warns of a tp group that crosses nodes"
+
+# ---- Memory
+
+# What the device itself takes, and 9 MiB.
+large="--hidden-size 64 --seq-length 64 --micro-batch-size 8 --global-batch-size 32 --schedule gpipe"
+# shellcheck disable=SC2086
+on MEMORY=$((57 << 20)) refused 2 "out of memory: this rank asks its GPU for" $gpu $large --dp 2 &&
+    says 1 "$host rank 0 [pp0 dp0 tp0] GPU 0 (Emulated GPU): " && says 1 "activations" &&
+    says 3 " MiB a rank: "
+result $? "too little memory: who asked for what, and three ways out"
+sed -n 's/^  - \(.*\) saves.*/\1/p' "$dir/err" >"$dir/ways"
+while read -r way; do
+    case $way in *ranks) continue ;; esac
+    # shellcheck disable=SC2086
+    job 2 $gpu $large --dp 2 $way --train-iters 0
+    [ $status -eq 0 ] && prints 1 "total on the GPU"
+    result $? "the way out that the message names fits: $way"
+done <"$dir/ways"
+[ -s "$dir/ways" ]
+result $? "there are ways to try"
+plain
+
+# shellcheck disable=SC2086
+on MEMORY=$((30 << 20)) refused 0 "GPU 0 has no memory left for the device itself" $gpu
+result $? "a GPU that is too small for the device itself"
+plain
+
+# The plan before is what is taken, but for the transport, of which a dry run knows the most only.
+# shellcheck disable=SC2086
+on GPUS=1 job 2 $gpu --dp 2 --zero 3 --train-iters 0
+sed -n '/^memory/,/staging/p' "$dir/out" >"$dir/taken"
+# shellcheck disable=SC2086
+on GPUS=0 job 0 $gpu --dp 2 --zero 3 --dry-run
+[ $status -eq 0 ] && sed -n '/^memory/,/staging/p' "$dir/out" | cmp -s - "$dir/taken" &&
+    grep -q "total on the GPU" "$dir/taken" && grep -q "host: mirror" "$dir/taken"
+result $? "--dry-run without a GPU prints what is taken with one"
+job 0 --device cuda --pp 2 --global-batch-size 4 --explain
+[ $status -eq 0 ] && prints 2 "stage 1"
+result $? "--explain needs neither GPU nor object"
+plain
+
+# ---- A GPU that fails
+
+for after in 60 400 900; do
+    # shellcheck disable=SC2086
+    on FAIL=$after job 4 $gpu --dp 2 --tp 2 --train-iters 50 --global-batch-size 8
+    messages 1 && grep -q "^trine: $host rank [0-3] \[.*\] GPU [0-3] (Emulated GPU): maths" "$dir/err" &&
+        ended
+    result $? "a GPU fails after $after operations: the job ends, and says whose"
+    plain
+done
+
+echo "1..$number"
+exit $failed
