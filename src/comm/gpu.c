@@ -66,24 +66,27 @@ static trine_status watched_wait(device *d) {
 
 /* ---- Which groups ---------------------------------------------------------------------------- */
 
-/* In the order in which their communicators are made. An edge leaves even stages before odd ones:
- * a rank can make one at a time, and then none waits for a neighbour that waits for another. */
+/* The groups with device memory, in the order in which their communicators are made. The edges that
+ * leave even stages come first: a rank can make one at a time, and so none waits for a neighbour
+ * that waits for another. Both lanes of an edge share a communicator, since NCCL moves messages side
+ * by side, without one holding up the other, only in one (core/check.h, programs for one queue). */
+enum { MADE = 5 };
 typedef struct {
-    int count;
-    trine_group groups[7];
+    trine_group groups[MADE];
 } order;
 
-static void add_edges(order *o, trine_coord at, trine_group before, trine_group after) {
-    for (int parity = 0; parity < 2; parity++)
-        o->groups[o->count++] = at.pp % 2 == parity ? after : before;
+static order making_order(const trine_mesh *mesh) {
+    bool even = trine_mesh_coord(mesh).pp % 2 == 0;
+    return (order){{TRINE_DP, TRINE_TP, TRINE_TIE, even ? TRINE_ACT_OUT : TRINE_ACT_IN,
+                    even ? TRINE_ACT_IN : TRINE_ACT_OUT}};
 }
 
-static order making_order(const trine_mesh *mesh) {
-    order o = {3, {TRINE_DP, TRINE_TP, TRINE_TIE}};
-    trine_coord at = trine_mesh_coord(mesh);
-    add_edges(&o, at, TRINE_ACT_IN, TRINE_ACT_OUT);
-    add_edges(&o, at, TRINE_GRAD_OUT, TRINE_GRAD_IN);
-    return o;
+/* The same ranks in the same order. */
+static void share_edge(trine_mesh *mesh, trine_group gradients, trine_group activations) {
+    const trine_comm *from = trine_mesh_group(mesh, activations);
+    trine_comm *to = trine_mesh_group(mesh, gradients);
+    to->nccl = from->nccl;
+    to->nccl_group = from->nccl_group;
 }
 
 /* names (world size, GPU_NAME): "host name" of every rank. */
@@ -148,16 +151,18 @@ static trine_status join(struct comm_gpus *g, trine_comm *comm) {
 static trine_status join_all(struct comm_gpus *g, trine_mesh *mesh, const comm_gpu *gpu,
                              const char *names) {
     order o = making_order(mesh);
-    for (int i = 0; i < o.count; i++) {
+    for (int i = 0; i < MADE; i++) {
         trine_comm *comm = trine_mesh_group(mesh, o.groups[i]);
         if (wants_nccl(comm, gpu, names)) TRY(join(g, comm));
     }
+    share_edge(mesh, TRINE_GRAD_IN, TRINE_ACT_OUT);
+    share_edge(mesh, TRINE_GRAD_OUT, TRINE_ACT_IN);
     return TRINE_OK;
 }
 
 static bool any_wants(const trine_mesh *mesh, const comm_gpu *gpu, const char *names) {
     order o = making_order(mesh);
-    for (int i = 0; i < o.count; i++)
+    for (int i = 0; i < MADE; i++)
         if (wants_nccl(trine_mesh_group(mesh, o.groups[i]), gpu, names)) return true;
     return false;
 }
@@ -237,7 +242,7 @@ void comm_gpu_destroy(trine_mesh *mesh) {
 
 bool comm_gpu_stages(const trine_mesh *mesh) {
     order o = making_order(mesh);
-    for (int i = 0; i < o.count; i++) {
+    for (int i = 0; i < MADE; i++) {
         const trine_comm *comm = trine_mesh_group(mesh, o.groups[i]);
         if (comm->size > 1 && !comm->nccl) return true;
     }

@@ -292,6 +292,34 @@ static void gathers_in_flight(void **state) {
     leave();
 }
 
+/* Where a stage turns, a message goes each way over an edge, and they travel together. */
+static void turn(trine_group out, trine_group in, int peer) {
+    comm_request sent = {0}, received = {0};
+    put(0, N, rank);
+    OK(comm_group_begin(mesh));
+    OK(comm_send_start(trine_mesh_group(mesh, out), addr(buffer(0)), N, TRINE_I32, peer, &sent));
+    OK(comm_recv_start(trine_mesh_group(mesh, in), addr(buffer(1)), N, TRINE_I32, peer, &received));
+    OK(comm_group_end(mesh));
+    OK(comm_wait(&received));
+    OK(comm_wait(&sent));
+}
+
+static void lanes_of_an_edge_travel_together(void **state) {
+    (void)state;
+    int n = trine_world_size(harness_world);
+    const gpu_wish wish = {trine_world_rank(harness_world), BYTES, false};
+    (void)enter((trine_layout){1, 1, n}, TRINE_TRANSPORT_AUTO, wish);
+    if (rank > 0) {
+        turn(TRINE_GRAD_OUT, TRINE_ACT_IN, 0);
+        expect(1, 0, rank - 1);
+    }
+    if (rank < n - 1) {
+        turn(TRINE_ACT_OUT, TRINE_GRAD_IN, 1);
+        expect(1, 0, rank + 1);
+    }
+    leave();
+}
+
 /* Along a pipeline, each edge with a stream of its own; more messages than there are tickets. */
 static void edges_have_their_own_streams(void **state) {
     (void)state;
@@ -345,6 +373,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(messages_stand_in_the_queue),
         cmocka_unit_test(collectives_stand_in_the_queue),
         cmocka_unit_test(gathers_in_flight),
+        cmocka_unit_test(lanes_of_an_edge_travel_together),
         cmocka_unit_test(edges_have_their_own_streams),
         cmocka_unit_test(host_memory_goes_through_the_host),
     };
