@@ -29,6 +29,8 @@ typedef struct {
     bool card;
     int reps;
     bench_samples call, limit;
+    double least; /* share of the limit */
+    const char *least_name;
     double step, bound; /* seconds of all calls in a step, and of their bytes at the limit */
 } bench_place;
 
@@ -161,6 +163,10 @@ static trine_status measure_kernel(bench_report *r, bench_place *b, const kernel
                                 {.number = bytes / seconds / limit},
                                 {.number = k->times},
                                 {.number = 1e3 * k->times * seconds}});
+    if (!b->least_name || bytes / seconds / limit < b->least) {
+        b->least = bytes / seconds / limit;
+        b->least_name = k->name;
+    }
     b->step += k->times * seconds;
     b->bound += k->times * bytes / limit;
     return TRINE_OK;
@@ -191,6 +197,8 @@ static trine_status measure_memory(bench_report *r, bench_place *b) {
     for (int i = 0; i < OPERATORS; i++) TRY(measure_kernel(r, b, &list[i]));
     bench_note(r, "  all of them in a step: %.3f s; at the %s's rate %.3f s", b->step,
                b->card ? "copy" : "triad", b->bound);
+    bench_note(r, "  the least of their limit: %s, %.2f", b->least_name, b->least);
+    bench_figure(r, "least_share", b->least);
     bench_figure(r, "step_seconds", b->step);
     bench_figure(r, b->card ? "step_seconds_at_copy" : "step_seconds_at_triad", b->bound);
     return TRINE_OK;

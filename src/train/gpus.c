@@ -22,12 +22,25 @@ void gpus_introduce(const trine_trainer *t, const device_config *config) {
     status_prefix(text);
 }
 
-trine_status gpus_gather(trine_trainer *t) {
+/* Which groups go through NCCL. */
+static trine_status make_groups(trine_trainer *t) {
+    const trine_parallel *p = &t->config.parallel;
+    cuda_gpu gpu;
+    TRY(trine_world_agree(t->world, cuda_describe(t->dev, &gpu)));
+    comm_gpu own = {.dev = t->dev,
+                    .nccl = cuda_nccl(t->dev),
+                    .name = gpu.info.bus,
+                    .ordered = p->ordered_reductions || p->audit};
+    TRY(comm_gpu_create(t->mesh, &own));
+    return TRINE_OK;
+}
+
+/* comm_gpu_create ends when all ranks have what NCCL takes. */
+static trine_status gather(trine_trainer *t) {
     size_t ranks = (size_t)trine_world_size(t->world);
     cuda_gpu own;
     memset(&own, 0, sizeof own);
-    if (t->dev->kind != DEVICE_CUDA) return TRINE_OK;
-    trine_status status = cuda_describe(t->dev, &own); /* every rank's is open */
+    trine_status status = cuda_describe(t->dev, &own);
     t->gpus = calloc(ranks, sizeof *t->gpus);
     if (status == TRINE_OK && !t->gpus)
         status = RAISE(TRINE_ENOMEM, "no memory for %zu GPUs", ranks);
@@ -37,13 +50,9 @@ trine_status gpus_gather(trine_trainer *t) {
 }
 
 trine_status gpus_join(trine_trainer *t) {
-    const trine_parallel *p = &t->config.parallel;
-    if (!t->gpus) return TRINE_OK;
-    comm_gpu own = {.dev = t->dev,
-                    .nccl = cuda_nccl(t->dev),
-                    .name = t->gpus[trine_world_rank(t->world)].info.bus,
-                    .ordered = p->ordered_reductions || p->audit};
-    TRY(comm_gpu_create(t->mesh, &own));
+    if (t->dev->kind != DEVICE_CUDA) return TRINE_OK;
+    TRY(make_groups(t));
+    TRY(gather(t));
     return TRINE_OK;
 }
 

@@ -12,16 +12,13 @@
  * collective. */
 void gpus_introduce(const trine_trainer *t, const device_config *config);
 
-/* Sets t->gpus, with all ranks' devices open and nothing of their plans taken, so that what is free
- * on a GPU is free for the plans. Errors, on all ranks alike: TRINE_ENOMEM, the object's own.
- * Collective over: world. */
-trine_status gpus_gather(trine_trainer *t);
-
 /* Ranks on this rank's GPU, itself among them. Not collective. */
 int gpus_sharers(const trine_trainer *t);
 
-/* Chooses which groups go through NCCL, and makes those (comm/gpu.h). After gpus_gather, before
- * memory_take. Errors: comm_gpu_create's. Collective over: world. */
+/* With all ranks' devices open and nothing of their plans taken: chooses which groups go through
+ * NCCL, makes those (comm/gpu.h), and sets t->gpus, so that what is free on a GPU then is free for
+ * the plans. Errors, on all ranks alike: TRINE_ENOMEM, comm_gpu_create's, the object's own.
+ * Collective over: world. */
 trine_status gpus_join(trine_trainer *t);
 
 /* A line for each kind of GPU and versions with the ranks that have it; how many share one;

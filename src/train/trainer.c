@@ -136,9 +136,8 @@ static trine_status setup(trine_trainer *t) {
     comm_audit(t->world, p->audit);
     TRY(share_threads(t));
     TRY(trine_world_agree(t->world, open_device(t)));
-    TRY(gpus_gather(t));
-    TRY(trine_world_agree(t->world, build_alone(t)));
     TRY(status_user(gpus_join(t)));
+    TRY(trine_world_agree(t->world, build_alone(t)));
     TRY(memory_take(t));
     TRY(compare_programs(t));
     TRY(find_peak(t));

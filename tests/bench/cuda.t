@@ -81,6 +81,7 @@ holds 'my $k = $j->{kernels}{tables}; @{$k->{memory}} == 17 && @{$k->{attention}
     near(with($k->{memory}, "operator", "zero (memset)")->{mib}, 4 * 12704 / 2 ** 20) &&
     near(with($k->{memory}, "operator", "adamw")->{mib}, 7 * 4 * 12704 / 2 ** 20) &&
     with($k->{attention}, "operator", "attention_backward")->{gflop} == 4 * 16 ** 2 * 32 / 1e9 &&
+    $j->{kernels}{figures}{least_share} == (sort { $a <=> $b } map { $_->{share} } @{$k->{memory}})[0] &&
     !grep { $_->{copy_gbps} <= 0 || !near($_->{share}, $_->{gbps} / $_->{copy_gbps}) ||
             !near($_->{gbps} * $_->{median_ms} * 1e6, $_->{mib} * 2 ** 20) } @{$k->{memory}}'
 result $? "every operator beside a copy, with the bytes that a GPU moves"

@@ -1,11 +1,11 @@
 /* TEST np=0 */
 /* What the checker says of one queue, against all devices of the job. Here each rank of
  * pp x dp x tp has a queue of its own, with everything in it that its program communicates:
- * messages, GATHER and REDUCE over dp, tp's sums inside each pass, TIE, the three gathers of NORM. A
- * machine that knows nothing of programs works the queues off in a random order: what is at the head
- * of a queue, an operation or a group of messages, leaves it when all others that it meets have been
- * at the head of theirs. That all queues become empty must be what the checker says of the stages
- * alone. */
+ * messages, GATHER and REDUCE over dp, tp's sums inside each pass, TIE, the three gathers of NORM.
+ * A machine that knows nothing of programs works the queues off in a random order: what is at the
+ * head of a queue, an operation or a group of messages, leaves it when all others that it meets
+ * have been at the head of theirs. That all queues become empty must be what the checker says of
+ * the stages alone. */
 #include "harness.h"
 
 #include <string.h>

@@ -89,7 +89,7 @@ result $? "the banner warns of a tp group that crosses nodes"
 # ---- Memory
 
 # What the device itself takes, and 9 MiB.
-large="--hidden-size 64 --seq-length 64 --micro-batch-size 8 --global-batch-size 32 --schedule gpipe"
+large="--hidden-size 64 --seq-length 64 --micro-batch-size 8 --global-batch-size 32 --schedule gpipe --transport shm"
 # shellcheck disable=SC2086
 on MEMORY=$((57 << 20)) refused 2 "out of memory: this rank asks its GPU for" $gpu $large --dp 2 &&
     says 1 "$host rank 0 [pp0 dp0 tp0] GPU 0 (Emulated GPU): " && says 1 "activations" &&
