@@ -571,3 +571,8 @@ static const comm_nccl table = {
 const void *cuda_nccl_table(void) {
     return &table;
 }
+
+int cuda_nccl_version(void) {
+    int version = 0;
+    return ncclGetVersion(&version) == ncclSuccess ? version : 0;
+}
