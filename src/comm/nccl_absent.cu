@@ -4,3 +4,7 @@
 const void *cuda_nccl_table(void) {
     return NULL;
 }
+
+int cuda_nccl_version(void) {
+    return 0;
+}

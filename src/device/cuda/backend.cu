@@ -179,6 +179,7 @@ static trine_status gpu_info(const device *d, cuda_info *info) {
     snprintf(info->model, sizeof info->model, "%.*s", (int)sizeof info->model - 1, properties.name);
     info->bytes = all;
     info->free_bytes = left;
+    info->nccl = cuda_nccl_version();
     info->own_bytes = CUDA_SCRATCH * sizeof *s->scratch + CUDA_WORKSPACE;
     info->cache = (uint64_t)properties.l2CacheSize;
     info->cublas = cuda_matmuls_version();

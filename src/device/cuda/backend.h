@@ -34,7 +34,8 @@ typedef struct {
     uint64_t own_bytes;         /* taken by the device itself: workspace and scratch */
     uint64_t cache;             /* of its last level */
     int sm, multiprocessors;    /* compute capability: 90 is 9.0 */
-    int driver, runtime, cublas, nccl; /* versions: 13000 is 13.0; 0: not there */
+    /* Versions: 13000 is 13.0, NCCL's 22703 is 2.27.3; 0: not there. */
+    int driver, runtime, cublas, nccl;
 } cuda_info;
 
 typedef struct {

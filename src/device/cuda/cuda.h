@@ -101,6 +101,8 @@ void cuda_host_set(const cuda_host *host);
 
 /* src/comm/nccl.cu: backend.h's `nccl`; nccl_absent.cu: NULL. */
 const void *cuda_nccl_table(void);
+/* NCCL's version code; 0: it is not there. */
+int cuda_nccl_version(void);
 
 /* matmul.cu */
 trine_status cuda_matmuls_create(device *d);
