@@ -41,7 +41,7 @@ static struct {
     int threads, begun, returned, at_barrier;
     enum order order;
     bool newest; /* of those that can go on, the one that came last goes first, not the oldest */
-    int offset;             /* begin.. are taken from here on, round about */
+    int offset;  /* begin.. are taken from here on, round about */
     int begin[EMU_THREADS]; /* numbers of threads, in the order in which they begin */
     int ready[EMU_THREADS]; /* a ring of those that could go on */
     int first_ready, ready_count;

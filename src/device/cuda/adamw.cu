@@ -21,8 +21,9 @@ static inline __device__ void update(float *w, float *m, float *v, float g, cons
     *v = second;
 }
 
-static __global__ AT_ONCE(THREADS, BLOCKS)
-void adamw_kernel(float *w, float *m, float *v, const float *g, size_t n, size_t fours, factors f) {
+static __global__ AT_ONCE(THREADS, BLOCKS) void adamw_kernel(float *w, float *m, float *v,
+                                                             const float *g, size_t n, size_t fours,
+                                                             factors f) {
     size_t first = (size_t)blockIdx.x * THREADS + threadIdx.x, step = (size_t)gridDim.x * THREADS;
     for (size_t k = first; k < fours; k += step) {
         four a = load4(w + 4 * k), b = load4(m + 4 * k), c = load4(v + 4 * k);

@@ -3,8 +3,8 @@
 #define THREADS 256
 #define BLOCKS  8 /* of a multiprocessor, at once */
 
-static __global__ AT_ONCE(THREADS, BLOCKS)
-void add_kernel(float *y, const float *x, size_t n, size_t fours) {
+static __global__ AT_ONCE(THREADS, BLOCKS) void add_kernel(float *y, const float *x, size_t n,
+                                                           size_t fours) {
     size_t first = (size_t)blockIdx.x * THREADS + threadIdx.x, step = (size_t)gridDim.x * THREADS;
     for (size_t k = first; k < fours; k += step) {
         four a = load4(y + 4 * k), b = load4(x + 4 * k);

@@ -133,8 +133,8 @@ static int gpu_count(char *why, size_t size) {
 static trine_status gpu_set_up(device *d) {
     cuda_state *s = cuda_of(d);
     TRY_OPEN(cudaSetDevice(s->ordinal));
-    TRY_OPEN(cudaDeviceGetAttribute(&s->multiprocessors, cudaDevAttrMultiProcessorCount,
-                                    s->ordinal));
+    TRY_OPEN(
+        cudaDeviceGetAttribute(&s->multiprocessors, cudaDevAttrMultiProcessorCount, s->ordinal));
     TRY_OPEN(cudaStreamCreateWithFlags(&s->compute, cudaStreamNonBlocking));
     TRY_OPEN(cudaMalloc((void **)&s->scratch, CUDA_SCRATCH * sizeof *s->scratch));
     TRY_OPEN(cudaMalloc(&s->workspace, CUDA_WORKSPACE));
@@ -204,8 +204,8 @@ static void gpu_unpin(device *d, void *p) {
 /* ---- The seam -------------------------------------------------------------------------------- */
 
 static cuda_backend backend = {
-    CUDA_ABI, &ops_cuda, &memory, gpu_count, gpu_open, gpu_close, gpu_info, gpu_pin, gpu_unpin,
-    NULL,     &cuda_measures_all,
+    CUDA_ABI, &ops_cuda, &memory,   gpu_count, gpu_open,           gpu_close,
+    gpu_info, gpu_pin,   gpu_unpin, NULL,      &cuda_measures_all,
 };
 
 extern "C" __attribute__((visibility("default"))) const cuda_backend *

@@ -6,8 +6,9 @@
 
 /* A thread keeps its four columns' bias and goes down the rows. */
 template <bool VECTOR>
-static __global__ AT_ONCE(PLANE, BLOCKS)
-void bias_residual_kernel(real *y, const real *bias, const real *residual, size_t T, size_t N) {
+static __global__ AT_ONCE(PLANE, BLOCKS) void bias_residual_kernel(real *y, const real *bias,
+                                                                   const real *residual, size_t T,
+                                                                   size_t N) {
     size_t n = 4 * ((size_t)blockIdx.x * blockDim.x + threadIdx.x);
     four add = {};
     if (bias) add = load_row<VECTOR>(bias, n, N);
@@ -40,8 +41,8 @@ trine_status cuda_bias_residual(device *d, void *y, const void *bias, const void
 
 /* pieces (gridDim.y, N): piece p is the sum, ascending, of `rows` rows from p * rows on. */
 template <bool VECTOR>
-static __global__ AT_ONCE(PLANE, 4)
-void bias_backward_kernel(float *pieces, const real *dy, size_t T, size_t N, size_t rows) {
+static __global__ AT_ONCE(PLANE, 4) void bias_backward_kernel(float *pieces, const real *dy,
+                                                              size_t T, size_t N, size_t rows) {
     size_t n = 4 * ((size_t)blockIdx.x * blockDim.x + threadIdx.x);
     size_t begin = blockIdx.y * rows, end = begin + rows < T ? begin + rows : T;
     four sum = {};

@@ -20,15 +20,15 @@
 #define BLOCKS 6 /* of a multiprocessor, at once */
 
 template <bool VECTOR>
-static __global__ AT_ONCE(PLANE, BLOCKS)
-void embedding_forward_kernel(real *x, const real *table, const int32_t *tokens, int32_t first,
-                              size_t T, size_t C, size_t V) {
+static __global__ AT_ONCE(PLANE, BLOCKS) void embedding_forward_kernel(real *x, const real *table,
+                                                                       const int32_t *tokens,
+                                                                       int32_t first, size_t T,
+                                                                       size_t C, size_t V) {
     size_t c = 4 * ((size_t)blockIdx.x * blockDim.x + threadIdx.x);
     for (size_t t0 = (size_t)blockIdx.y * ROWS; t0 < T; t0 += (size_t)gridDim.y * ROWS) {
         int64_t row[ROWS];
         four out[ROWS];
-        for (int u = 0; u < ROWS; u++)
-            row[u] = t0 + u < T ? (int64_t)tokens[t0 + u] - first : -1;
+        for (int u = 0; u < ROWS; u++) row[u] = t0 + u < T ? (int64_t)tokens[t0 + u] - first : -1;
         for (int u = 0; u < ROWS; u++) {
             bool inside = row[u] >= 0 && row[u] < (int64_t)V;
             out[u] = load_row<VECTOR>(table + (inside ? row[u] : 0) * C, c, inside ? C : 0);
@@ -52,12 +52,12 @@ trine_status cuda_embedding_forward(device *d, void *x, const void *table, const
 
 #define THREADS   256
 #define WARPS     (THREADS / WARP)
-#define TILE_BITS 10            /* of at most 1024 tiles */
-#define LOOKS     4             /* tokens that a thread looks at in one go */
+#define TILE_BITS 10 /* of at most 1024 tiles */
+#define LOOKS     4  /* tokens that a thread looks at in one go */
 #define LOOK      (THREADS * LOOKS)
 #define LIST      (2 * LOOK)
-#define AHEAD     8             /* rows of dx that a lane has in flight */
-#define COLUMNS   (4 * WARP)    /* of a warp */
+#define AHEAD     8          /* rows of dx that a lane has in flight */
+#define COLUMNS   (4 * WARP) /* of a warp */
 
 /* The table, and a block's rows of it: row r is v = r * tiles + blockIdx.x. */
 typedef struct {
@@ -152,8 +152,7 @@ static inline __device__ void add_list(const problem *p, const list *l, unsigned
 }
 
 template <bool VECTOR>
-static __global__ AT_ONCE(THREADS, 4)
-void embedding_backward_kernel(problem p, bool set) {
+static __global__ AT_ONCE(THREADS, 4) void embedding_backward_kernel(problem p, bool set) {
     __shared__ list l;
     unsigned count = 0;
     for (size_t t0 = 0; t0 < p.T; t0 += LOOK) {

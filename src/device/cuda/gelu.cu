@@ -5,7 +5,7 @@
 #include "device/cuda/kernel.cuh"
 
 #define THREADS 256
-#define BLOCKS  6 /* of a multiprocessor, at once */
+#define BLOCKS  6                    /* of a multiprocessor, at once */
 #define FACTOR  1.59576912160573071f /* 2 sqrt(2 / pi) */
 #define CUBIC   0.044715f
 
@@ -27,8 +27,8 @@ static inline __device__ float slope(float x) {
 }
 
 /* y may be x. */
-static __global__ AT_ONCE(THREADS, BLOCKS)
-void gelu_forward_kernel(real *y, const real *x, size_t n, size_t fours) {
+static __global__ AT_ONCE(THREADS, BLOCKS) void gelu_forward_kernel(real *y, const real *x,
+                                                                    size_t n, size_t fours) {
     size_t first = (size_t)blockIdx.x * THREADS + threadIdx.x, step = (size_t)gridDim.x * THREADS;
     for (size_t k = first; k < fours; k += 2 * step) {
         bool two = k + step < fours;
@@ -50,8 +50,9 @@ trine_status cuda_gelu_forward(device *d, void *y, const void *x, size_t n) {
 }
 
 /* dx may be dy. */
-static __global__ AT_ONCE(THREADS, BLOCKS)
-void gelu_backward_kernel(real *dx, const real *dy, const real *x, size_t n, size_t fours) {
+static __global__ AT_ONCE(THREADS, BLOCKS) void gelu_backward_kernel(real *dx, const real *dy,
+                                                                     const real *x, size_t n,
+                                                                     size_t fours) {
     size_t first = (size_t)blockIdx.x * THREADS + threadIdx.x, step = (size_t)gridDim.x * THREADS;
     for (size_t k = first; k < fours; k += step) {
         four a = load4(x + 4 * k), b = load4(dy + 4 * k);

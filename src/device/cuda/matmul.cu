@@ -237,8 +237,7 @@ trine_status cuda_matmuls_create(device *d) {
         free(all);
         return blas_failed(NULL, "cublasLtCreate", status, __FILE__, __LINE__, __func__);
     }
-    all->compute =
-        d->precision == DEVICE_TF32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+    all->compute = d->precision == DEVICE_TF32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
     cuda_of(d)->matmuls = all;
     return TRINE_OK;
 }

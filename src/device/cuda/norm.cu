@@ -43,9 +43,10 @@ static inline __device__ four normalise(four x, float rstd, four gain, four bias
 }
 
 template <bool VECTOR>
-static __global__ AT_ONCE(WARPS * WARP, BLOCKS)
-void norm_forward_kernel(real *y, float *stat, const real *gain, const real *bias, const real *x,
-                         size_t T, unsigned C) {
+static __global__ AT_ONCE(WARPS *WARP,
+                          BLOCKS) void norm_forward_kernel(real *y, float *stat, const real *gain,
+                                                           const real *bias, const real *x,
+                                                           size_t T, unsigned C) {
     __shared__ float area[2][WARPS];
     for (size_t first = (size_t)blockIdx.x * blockDim.y; first < T;
          first += (size_t)gridDim.x * blockDim.y) {
@@ -73,9 +74,10 @@ void norm_forward_kernel(real *y, float *stat, const real *gain, const real *bia
 
 /* The same for rows that are too wide: one team a block, three passes over the row. */
 template <bool VECTOR>
-static __global__ AT_ONCE(WARPS * WARP, BLOCKS)
-void norm_forward_wide(real *y, float *stat, const real *gain, const real *bias, const real *x,
-                       size_t T, unsigned C) {
+static __global__ AT_ONCE(WARPS *WARP,
+                          BLOCKS) void norm_forward_wide(real *y, float *stat, const real *gain,
+                                                         const real *bias, const real *x, size_t T,
+                                                         unsigned C) {
     __shared__ float area[2][WARPS];
     const unsigned begin = 4 * threadIdx.x, step = 4 * blockDim.x;
     for (size_t t = blockIdx.x; t < T; t += gridDim.x) {
@@ -133,17 +135,18 @@ static inline __device__ four plus(four x, four y) {
 /* stream + rstd * (g - means[0] - xhat * means[1]) */
 static inline __device__ four gradient(four stream, four g, four xhat, const float *means,
                                        float rstd) {
-    for (int j = 0; j < 4; j++)
-        stream.at[j] += rstd * (g.at[j] - means[0] - xhat.at[j] * means[1]);
+    for (int j = 0; j < 4; j++) stream.at[j] += rstd * (g.at[j] - means[0] - xhat.at[j] * means[1]);
     return stream;
 }
 
 /* Rows [p * rows, (p + 1) * rows) are block p's, one team; its column sums go to pieces (p, 2 C),
  * dgain's before dbias's. `pieces` is aligned as VECTOR has it. */
 template <bool VECTOR>
-static __global__ AT_ONCE(WARPS_BACKWARD * WARP, 1)
-void norm_backward_kernel(real *dx, float *pieces, const real *dy, const real *gain, const real *x,
-                          const float *stat, size_t T, unsigned C, size_t rows, bool add) {
+static __global__ AT_ONCE(WARPS_BACKWARD *WARP,
+                          1) void norm_backward_kernel(real *dx, float *pieces, const real *dy,
+                                                       const real *gain, const real *x,
+                                                       const float *stat, size_t T, unsigned C,
+                                                       size_t rows, bool add) {
     __shared__ float area[2][2 * WARPS_BACKWARD];
     size_t begin = blockIdx.x * rows, end = begin + rows < T ? begin + rows : T;
     four dgain[KEPT_BACKWARD] = {}, dbias[KEPT_BACKWARD] = {};
@@ -181,9 +184,11 @@ void norm_backward_kernel(real *dx, float *pieces, const real *dy, const real *g
 
 /* The same for rows that are too wide: a row is read twice, and the sums stay in the piece. */
 template <bool VECTOR>
-static __global__ AT_ONCE(WARPS_BACKWARD * WARP, 1)
-void norm_backward_wide(real *dx, float *pieces, const real *dy, const real *gain, const real *x,
-                        const float *stat, size_t T, unsigned C, size_t rows, bool add) {
+static __global__ AT_ONCE(WARPS_BACKWARD *WARP,
+                          1) void norm_backward_wide(real *dx, float *pieces, const real *dy,
+                                                     const real *gain, const real *x,
+                                                     const float *stat, size_t T, unsigned C,
+                                                     size_t rows, bool add) {
     __shared__ float area[2][2 * WARPS_BACKWARD];
     const unsigned first = 4 * threadIdx.x, step = 4 * blockDim.x;
     size_t begin = blockIdx.x * rows, end = begin + rows < T ? begin + rows : T;

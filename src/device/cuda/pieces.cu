@@ -2,9 +2,9 @@
 #include "device/cuda/kernel.cuh"
 
 /* A block has WARP columns, and as many warps, which share the pieces. */
-static __global__ AT_ONCE(WARP * WARP, 1)
-void sum_pieces_kernel(float *first, float *second, const float *pieces, size_t count, size_t N,
-                       size_t width, bool add) {
+static __global__ AT_ONCE(WARP *WARP, 1) void sum_pieces_kernel(float *first, float *second,
+                                                                const float *pieces, size_t count,
+                                                                size_t N, size_t width, bool add) {
     __shared__ float parts[WARP][WARP];
     size_t n = (size_t)blockIdx.x * WARP + threadIdx.x;
     float sum = 0.0f;
@@ -28,8 +28,9 @@ trine_status cuda_sum_pieces(device *d, float *first, float *second, const float
 
 #define TOTAL_THREADS 1024
 
-static __global__ AT_ONCE(TOTAL_THREADS, 1)
-void total_kernel(double *out, const double *pieces, size_t count, double scale, bool add) {
+static __global__ AT_ONCE(TOTAL_THREADS, 1) void total_kernel(double *out, const double *pieces,
+                                                              size_t count, double scale,
+                                                              bool add) {
     __shared__ double area[TOTAL_THREADS / WARP];
     double sum = 0.0;
     for (size_t i = threadIdx.x; i < count; i += TOTAL_THREADS) sum += pieces[i];

@@ -11,8 +11,8 @@ trine_status cuda_position_forward(device *d, void *x, const void *table, size_t
 #define AHEAD 4
 
 template <bool VECTOR>
-static __global__ AT_ONCE(THREADS, 4)
-void position_backward_kernel(float *dtable, const real *dx, size_t B, size_t n, bool add) {
+static __global__ AT_ONCE(THREADS, 4) void position_backward_kernel(float *dtable, const real *dx,
+                                                                    size_t B, size_t n, bool add) {
     size_t i = 4 * ((size_t)blockIdx.x * THREADS + threadIdx.x);
     four sum = {};
     if (add) sum = load_row<VECTOR>(dtable, i, n);

@@ -3,7 +3,7 @@
 #include "device/cuda/kernel.cuh"
 
 #define THREADS 128
-#define BLOCKS  8 /* of a multiprocessor, at once */
+#define BLOCKS  8                                   /* of a multiprocessor, at once */
 #define EACH    (SUM_SQUARES_BLOCK / (4 * THREADS)) /* fours that a thread has of a block */
 
 /* Blocks whose sums the scratch has room for. */
@@ -11,8 +11,8 @@
 
 /* pieces (count); block p has the elements [p * SUM_SQUARES_BLOCK, ...) of x (n). */
 template <bool VECTOR>
-static __global__ AT_ONCE(THREADS, BLOCKS)
-void sum_squares_kernel(double *pieces, const float *x, size_t n, size_t count) {
+static __global__ AT_ONCE(THREADS, BLOCKS) void sum_squares_kernel(double *pieces, const float *x,
+                                                                   size_t n, size_t count) {
     __shared__ double area[2][THREADS / WARP];
     int turn = 0;
     for (size_t p = blockIdx.x; p < count; p += gridDim.x, turn = !turn) {

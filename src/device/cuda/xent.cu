@@ -56,8 +56,9 @@ static inline __device__ float team_max(float x, float *area) {
 }
 
 template <unsigned TEAM>
-static __global__ AT_ONCE(THREADS, BLOCKS)
-void xent_max_kernel(float *max, const real *logits, size_t T, size_t V, unsigned valid) {
+static __global__ AT_ONCE(THREADS, BLOCKS) void xent_max_kernel(float *max, const real *logits,
+                                                                size_t T, size_t V,
+                                                                unsigned valid) {
     __shared__ float area[2][THREADS / WARP];
     int turn = 0;
     EACH_ROW(t, bound) {
@@ -83,9 +84,10 @@ static inline __device__ unsigned target_column(int32_t target, int32_t first, u
 }
 
 template <unsigned TEAM>
-static __global__ AT_ONCE(THREADS, BLOCKS)
-void xent_sums_kernel(float *sums, const real *logits, const float *max, const int32_t *targets,
-                      int32_t first, size_t T, size_t V, unsigned valid) {
+static __global__
+AT_ONCE(THREADS, BLOCKS) void xent_sums_kernel(float *sums, const real *logits, const float *max,
+                                               const int32_t *targets, int32_t first, size_t T,
+                                               size_t V, unsigned valid) {
     __shared__ float area[2][THREADS / WARP];
     int turn = 0;
     EACH_ROW(t, bound) {
@@ -111,9 +113,9 @@ void xent_sums_kernel(float *sums, const real *logits, const float *max, const i
 }
 
 template <unsigned TEAM>
-static __global__ AT_ONCE(THREADS, BLOCKS)
-void xent_backward_kernel(real *logits, const float *max, const float *sums, const int32_t *targets,
-                          int32_t first, float scale, size_t T, size_t V, unsigned valid) {
+static __global__ AT_ONCE(THREADS, BLOCKS) void xent_backward_kernel(
+    real *logits, const float *max, const float *sums, const int32_t *targets, int32_t first,
+    float scale, size_t T, size_t V, unsigned valid) {
     EACH_ROW(t, bound) {
         if (t >= T) continue;
         real *row = logits + t * V;
