@@ -129,7 +129,7 @@ static void name(const trine_config *c, change which, char text[FIT_NAME]) {
 static way make_way(const fit_question *q, change a, change b) {
     trine_config c = *q->config;
     trine_layout had = c.parallel.layout, *l = &c.parallel.layout;
-    way w = {.parts = {a, b}};
+    way w = {.parts = {(int)a, (int)b}};
     char text[2][FIT_NAME];
     change first = a == SMALLER_MICRO ? b : a, last = a == SMALLER_MICRO ? a : b;
     if (!apply(q, &c, first) || (a != b && !apply(q, &c, last))) return w;
@@ -215,7 +215,7 @@ static void say(message *m, const char *format, ...) {
 static void say_plan(message *m, const arena *plan) {
     const char *before = "";
     for (int k = 0; k < MEM_KINDS; k++) {
-        if (plan->bytes[k] < MIB / 10) continue;
+        if ((double)plan->bytes[k] < MIB / 10) continue;
         say(m, "%s%s %.1f", before, mem_kind_text((mem_kind)k), (double)plan->bytes[k] / MIB);
         before = ", ";
     }

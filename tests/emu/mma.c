@@ -15,7 +15,7 @@ static float spread(size_t i) {
 static void numbers_survive_narrowing(void **state) {
     (void)state;
     const float exact[] = {0.0f, 1.0f, -2.5f, 0.09375f, 65280.0f, INFINITY, -INFINITY};
-    for (int type = BF16; type <= FP16; type++) {
+    for (half_type type = BF16; type <= FP16; type++) {
         for (size_t i = 0; i < sizeof exact / sizeof *exact; i++)
             assert_true(half_widen(type, half_narrow(type, exact[i])) == exact[i]);
         assert_true(isnan(half_widen(type, half_narrow(type, NAN))));
@@ -32,7 +32,7 @@ static void numbers_survive_narrowing(void **state) {
 /* Every element differs, so a layout that is wrong anywhere shows. */
 static void a_product_has_its_elements_in_place(void **state) {
     (void)state;
-    for (int type = BF16; type <= FP16; type++) {
+    for (half_type type = BF16; type <= FP16; type++) {
         uint16_t a[16][16], b[16][8];
         float d[16][8], got[16][8];
         for (size_t i = 0; i < 256; i++) a[i / 16][i % 16] = half_narrow(type, spread(i + 1));
@@ -120,7 +120,7 @@ static void attention(size_t B, size_t T, size_t H, size_t D, half_type type) {
 
 static void attention_in_16_bits(void **state) {
     (void)state;
-    for (int type = BF16; type <= FP16; type++) {
+    for (half_type type = BF16; type <= FP16; type++) {
         attention(1, 1, 1, 1, type);
         attention(2, 7, 3, 5, type);
         attention(1, 130, 2, 64, type);
