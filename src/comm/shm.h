@@ -3,7 +3,9 @@
  * counters and small payloads for every group, and the windows that trine_mesh_alloc made. Who
  * wants to give something publishes where it lies; who wants it waits for a counter and reads it
  * there. Two counters steer a group, both kept by its first rank: arrivals of a call, and phases
- * (what lies between two points that all ranks must have reached before one may go on).
+ * (what lies between two points that all ranks must have reached before one may go on). Messages,
+ * and short calls from one rank to all or to one, need neither: each is a slot with its number in
+ * front, which the reader waits for.
  *
  * Waiting: a short spin, some yields, then sleep on the rank's own futex ("bell"), which the last
  * to arrive rings. So eight ranks on two cores do not burn the time of those that compute.

@@ -86,8 +86,8 @@ trine_status device_open(device **d, device_kind kind, int threads);
 trine_status device_open_sizes(device **d, device_kind kind);
 void device_close(device **d);
 
-/* `bytes` bytes of device memory, zero, aligned to 4096; freed with device_free. `bytes` must be
- * what was asked for. Errors: TRINE_ENOMEM. */
+/* `bytes` bytes of device memory, zero, aligned to 4096 (a GPU's to 256); freed with device_free.
+ * `bytes` must be what was asked for. Errors: TRINE_ENOMEM. */
 trine_status device_alloc(device *d, void **p, size_t bytes);
 void device_free(device *d, void *p, size_t bytes);
 /* A device has one queue: operators, copies and fills are done in the order of their calls, some
