@@ -23,17 +23,17 @@ static trine_status planned(const trine_config *config, uint64_t *bytes) {
     trine_layout l = c.parallel.layout;
     program_spec spec;
     program *stages;
-    device_kind kind;
+    device_config wanted;
     device *dev;
     *bytes = 0;
     TRY(trine_config_check(&c, l.dp * l.tp * l.pp));
-    TRY(device_find(&kind, c.parallel.device));
+    TRY(setup_device(&c, &wanted));
     TRY(setup_spec(&c, &spec));
     TRY(compose_all(&spec, &stages, NULL));
-    trine_status status = device_open_sizes(&dev, kind);
+    trine_status status = device_open_sizes(&dev, &wanted);
     if (status == TRINE_OK) {
         status = add_ranks(&c, stages, dev, bytes);
-        device_close(&dev);
+        device_close_sizes(&dev);
     }
     compose_destroy(&spec, &stages);
     return status;

@@ -68,11 +68,12 @@ static trine_status embedding_backward(place *p, size_t at) {
 }
 
 static trine_status position_forward(place *p, size_t at) {
-    return OPS->position_forward(p->dev, POOL(1), p->pool[2], p->B, p->T, p->C);
+    return OPS->position_forward(p->dev, POOL(1), p->pool[2], 0, p->B * p->T, p->T, p->C);
 }
 
 static trine_status position_backward(place *p, size_t at) {
-    return OPS->position_backward(p->dev, p->pool[2], POOL(1), p->B, p->T, p->C, GRAD_ADD);
+    return OPS->position_backward(p->dev, p->pool[2], POOL(1), 0, p->B * p->T, p->T, p->C,
+                                  GRAD_ADD);
 }
 
 static trine_status zero(place *p, size_t at) {
@@ -90,17 +91,17 @@ static trine_status sum_squares(place *p, size_t at) {
 
 static trine_status adamw(place *p, size_t at) {
     const adamw_args args = {LR, 0.9f, 0.95f, 1e-8f, 0.1f, 1.0f, 10};
-    return OPS->adamw(p->dev, POOL(1), POOL(2), POOL(3), POOL(4), p->block, &args);
+    return OPS->adamw(p->dev, POOL(1), POOL(2), POOL(3), NULL, POOL(4), p->block, &args);
 }
 
 trine_status operators_attention_forward(place *p, size_t at) {
-    return OPS->attention_forward(p->dev, POOL(1), p->lse, POOL(2), p->work, p->B, p->T, p->H,
+    return OPS->attention_forward(p->dev, POOL(1), p->lse, POOL(2), p->work, NULL, p->B, p->T, p->H,
                                   p->C / p->H);
 }
 
 trine_status operators_attention_backward(place *p, size_t at) {
     return OPS->attention_backward(p->dev, POOL(1), POOL(2), POOL(3), POOL(4), p->lse, p->work,
-                                   p->B, p->T, p->H, p->C / p->H);
+                                   NULL, p->B, p->T, p->H, p->C / p->H);
 }
 
 /* Elements: read (what is updated in place too), written, and of these the fresh ones, which were

@@ -181,7 +181,9 @@ trine_comm *trine_mesh_group(const trine_mesh *mesh, trine_group group);
     X(TRINE_F64, "f64", 8)                                                                         \
     X(TRINE_I32, "i32", 4)                                                                         \
     X(TRINE_I64, "i64", 8)                                                                         \
-    X(TRINE_U8, "u8", 1)
+    X(TRINE_U8, "u8", 1)                                                                           \
+    X(TRINE_BF16, "bf16", 2)                                                                       \
+    X(TRINE_F16, "fp16", 2)
 
 typedef enum {
 #define TRINE_DTYPE_ENUM(name, text, bytes) name,
@@ -189,7 +191,8 @@ typedef enum {
 #undef TRINE_DTYPE_ENUM
 } trine_dtype;
 
-/* Integers wrap; a maximum of floats is NaN when one of them is. */
+/* Integers wrap; a maximum of floats is NaN when one of them is. bf16 and fp16 are added in fp32, in
+ * rank order, and the sum is rounded once, to the nearest, ties to even. */
 typedef enum { TRINE_SUM, TRINE_MAX } trine_reduction;
 
 /* Bytes of one element; 0 for what is no type. Pure. */
@@ -361,6 +364,8 @@ typedef struct {
     int seq_length;          /* T, tokens per sample */
     int vocab_size;          /* V; 0 means the token file's; padded to tp inside, never outside */
     bool untied;             /* true: the output head has a matrix of its own */
+    double hidden_dropout;    /* in [0, 1): of the embeddings' sum and of what joins the residual */
+    double attention_dropout; /* in [0, 1): of the attention's probabilities */
 } trine_model;
 
 typedef enum { TRINE_ZERO_0, TRINE_ZERO_1, TRINE_ZERO_2, TRINE_ZERO_3 } trine_zero;
@@ -377,6 +382,25 @@ typedef enum {
     TRINE_SCHEDULES
 } trine_schedule;
 
+/* What a unit keeps between forward and backward (Korthikanti et al., "Reducing activation
+ * recomputation in large transformer models", MLSys 2023). Attention's scores and probabilities, which
+ * that paper's selective recomputation drops, are never kept here.
+ *   none        what backward reads
+ *   selective   not what a norm or GELU can rebuild from what is kept: no product is done again
+ *   full        the unit's input alone
+ * No bit depends on it. */
+#define TRINE_RECOMPUTE_LIST(X)                                                                    \
+    X(TRINE_RECOMPUTE_NONE, "none")                                                                \
+    X(TRINE_RECOMPUTE_SELECTIVE, "selective")                                                      \
+    X(TRINE_RECOMPUTE_FULL, "full")
+
+typedef enum {
+#define TRINE_RECOMPUTE_ENUM(name, text) name,
+    TRINE_RECOMPUTE_LIST(TRINE_RECOMPUTE_ENUM)
+#undef TRINE_RECOMPUTE_ENUM
+    TRINE_RECOMPUTES
+} trine_recompute;
+
 typedef struct {
     trine_layout layout;  /* dp 0: what is left of the ranks */
     trine_zero zero;      /* what dp ranks share: Rajbhandari et al., "ZeRO", SC 2020, section 5 */
@@ -385,6 +409,11 @@ typedef struct {
                              one of the head; embedding and head join the first and last stage that
                              has a number when they are not named */
     int gather_buffers;   /* ZeRO-3: buffers per class (block; embedding and head), at least 1 */
+    bool sequence_parallel; /* between the tp regions a tp rank has its share of a micro-batch's rows
+                               only (Korthikanti et al. 2023, section 4.2.2); tp must divide
+                               micro-batch x sequence */
+    trine_recompute recompute;
+    int loss_chunk; /* rows whose logits exist at one time; 0: as many as take some tens of MiB */
     int ranks_per_node;   /* 0: as MPI finds it */
     trine_transport transport; /* see trine_world_transport */
     const char *device;   /* "cpu", "ref", or "cuda": NVIDIA GPUs, one a rank or shared by some */
@@ -400,6 +429,21 @@ typedef struct {
     bool one_queue;       /* the programs that NCCL gets, which need one in-order queue a device:
                              messages in groups. Other transports run them, too, to the same bits */
 } trine_parallel;
+
+/* Mixed precision (Micikevicius et al., "Mixed precision training", ICLR 2018): 16-bit weights,
+ * activations and their gradients; fp32 master weights, moments and sums of weight gradients; the
+ * update is done on the master and cast back. fp16 scales the loss, so that small gradients are
+ * numbers: a step whose gradients are not all finite is skipped by every rank, after `hysteresis` of
+ * them the scale is halved, and after loss_scale_window good ones in a row doubled (Megatron-LM's
+ * DynamicGradScaler). bf16 has fp32's range and no scale. */
+typedef struct {
+    bool bf16, fp16;         /* at most one; none: fp32 */
+    trine_dtype grads;       /* of weight gradients: TRINE_F32, or the 16-bit type in use, in which
+                                they are then added up and reduced, too */
+    double loss_scale;         /* fp16: fixed at this; 0: dynamic */
+    double initial_loss_scale, min_loss_scale; /* overflow at the minimum ends the job */
+    int loss_scale_window, hysteresis;
+} trine_precision;
 
 typedef enum { TRINE_DECAY_COSINE, TRINE_DECAY_LINEAR, TRINE_DECAY_CONSTANT } trine_lr_decay;
 
@@ -423,6 +467,7 @@ typedef struct {
 typedef struct {
     trine_model model;
     trine_parallel parallel;
+    trine_precision precision;
     trine_optimizer optimizer;
     trine_data data;
     int micro_batch_size;  /* samples per forward pass and rank */
@@ -456,6 +501,8 @@ typedef struct {
     uint64_t tokens;     /* in this step, over all ranks */
     uint64_t peak_bytes; /* the largest rank's planned memory; on GPUs that of its GPU */
     bool skipped;        /* the norm was not finite: no parameter was changed */
+    int64_t skips;       /* steps skipped so far */
+    double loss_scale;   /* that this step was done with; 1 but for fp16 */
 } trine_metrics;
 
 /* A trainer's command line: the example trainers' options, Megatron-LM's words where it has one.

@@ -142,6 +142,8 @@ static ncclDataType_t type_of(trine_dtype type) {
     case TRINE_F64: return ncclFloat64;
     case TRINE_I32: return ncclInt32;
     case TRINE_I64: return ncclInt64;
+    case TRINE_BF16: return ncclBfloat16;
+    case TRINE_F16: return ncclFloat16;
     case TRINE_U8: break;
     }
     return ncclUint8;

@@ -7,6 +7,7 @@
  * slices and a gather of the slices (Rabenseifner, "Optimization of Collective Reduction
  * Operations", 2004, with direct exchanges instead of halving). reduce: the root receives. */
 #include "comm/transport.h"
+#include "base/half.h"
 #include "base/status.h"
 #include "comm/stream.h"
 
@@ -77,6 +78,30 @@ DEFINE_REDUCE(max_f64, double, LARGER_OR_NAN)
 DEFINE_REDUCE(max_i32, int32_t, LARGER)
 DEFINE_REDUCE(max_i64, int64_t, LARGER)
 
+/* 16-bit numbers are combined in fp32, and rounded when all are in. */
+#define DEFINE_REDUCE_HALF(name, load, round, combine)                                             \
+    static void name(const ordered_target *to, const void *const *addends, int ranks,              \
+                     size_t count) {                                                               \
+        for (size_t at = 0; at < count; at += BLOCK) {                                             \
+            size_t n = count - at < BLOCK ? count - at : BLOCK;                                    \
+            float acc[BLOCK];                                                                      \
+            uint16_t out[BLOCK];                                                                   \
+            for (size_t i = 0; i < n; i++) acc[i] = load(((const uint16_t *)addends[0])[at + i]);  \
+            for (int r = 1; r < ranks; r++)                                                        \
+                for (size_t i = 0; i < n; i++)                                                     \
+                    acc[i] = combine(acc[i], load(((const uint16_t *)addends[r])[at + i]));        \
+            for (size_t i = 0; i < n; i++) out[i] = round(acc[i]);                                 \
+            for (int c = 0; c < to->copies; c++)                                                   \
+                store(to, (uint16_t *)to->dsts[c] + at, out, n * sizeof *out);                     \
+        }                                                                                          \
+        if (to->streamed) stream_fence();                                                          \
+    }
+
+DEFINE_REDUCE_HALF(sum_bf16, bf16_load, bf16_store, ADD)
+DEFINE_REDUCE_HALF(sum_f16, f16_load, f16_store, ADD)
+DEFINE_REDUCE_HALF(max_bf16, bf16_load, bf16_store, LARGER_OR_NAN)
+DEFINE_REDUCE_HALF(max_f16, f16_load, f16_store, LARGER_OR_NAN)
+
 void ordered_combine_to(const ordered_target *to, const void *const *addends, int ranks,
                         size_t count, trine_dtype type, trine_reduction op) {
     bool sum = op == TRINE_SUM;
@@ -95,6 +120,8 @@ void ordered_combine_to(const ordered_target *to, const void *const *addends, in
         else
             max_i64(to, addends, ranks, count);
         return;
+    case TRINE_BF16: (sum ? sum_bf16 : max_bf16)(to, addends, ranks, count); return;
+    case TRINE_F16: (sum ? sum_f16 : max_f16)(to, addends, ranks, count); return;
     case TRINE_U8: break;
     }
     ASSERT(type != TRINE_U8); /* comm.c refuses it */

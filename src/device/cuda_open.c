@@ -111,6 +111,8 @@ static trine_status open_gpu(device *d, opened *o, int place) {
 }
 
 trine_status cuda_open(device *d, const device_config *config) {
+    CHECK(config->compute == TRINE_F32, TRINE_EUNSUPPORTED,
+          "the cuda device computes in fp32 (and --tf32) only");
     opened *o = calloc(1, sizeof *o);
     CHECK(o, TRINE_ENOMEM, "no memory for a cuda device");
     trine_status status = load_object(&o->object, config->library);

@@ -22,7 +22,7 @@ typedef struct {
 } backend;
 
 static trine_status open_cpu(device *d, const device_config *config) {
-    (void)config;
+    CHECK(config->compute == TRINE_F32, TRINE_EUNSUPPORTED, "the cpu device computes in fp32 only");
     return cpu_open(d);
 }
 
@@ -53,17 +53,27 @@ trine_status device_find(device_kind *kind, const char *name) {
     return RAISE(TRINE_EINVAL, "no device \"%s\"; there are: %s", name ? name : "(null)", known);
 }
 
-static trine_status create(device **out, device_kind kind, int threads) {
-    const backend *b = &backends[kind];
+static trine_status create(device **out, const device_config *config) {
+    const backend *b = &backends[config->kind];
     device *d = malloc(sizeof *d);
     CHECK(d, TRINE_ENOMEM, "no memory for a %s device", b->name);
-    *d = (device){.kind = kind,
+    *d = (device){.kind = config->kind,
                   .name = b->name,
                   .ops = b->ops,
                   .memory = b->memory,
-                  .compute = TRINE_F32,
-                  .threads = threads};
+                  .compute = config->compute,
+                  .grads = config->grads,
+                  .precision = config->precision,
+                  .threads = config->threads};
     *out = d;
+    return TRINE_OK;
+}
+
+static trine_status check_types(const device_config *c) {
+    bool compute = c->compute == TRINE_F32 || c->compute == TRINE_BF16 || c->compute == TRINE_F16;
+    CHECK(compute, TRINE_EUNSUPPORTED, "no device computes in type %d", (int)c->compute);
+    CHECK(c->grads == TRINE_F32 || c->grads == c->compute, TRINE_EUNSUPPORTED,
+          "gradients of type %d beside type %d", (int)c->grads, (int)c->compute);
     return TRINE_OK;
 }
 
@@ -74,8 +84,8 @@ trine_status device_open_with(device **out, const device_config *config) {
           (int)config->kind);
     CHECK(config->threads >= 1, TRINE_EUNSUPPORTED, "a device needs at least 1 thread, not %d",
           config->threads);
-    TRY(create(&d, config->kind, config->threads));
-    d->precision = config->precision;
+    TRY(check_types(config));
+    TRY(create(&d, config));
     const backend *b = &backends[config->kind];
     trine_status status = b->open ? b->open(d, config) : TRINE_OK;
     if (status != TRINE_OK) free(d);
@@ -88,9 +98,15 @@ trine_status device_open(device **out, device_kind kind, int threads) {
     return device_open_with(out, &(device_config){.kind = kind, .threads = threads});
 }
 
-trine_status device_open_sizes(device **out, device_kind kind) {
+trine_status device_open_sizes(device **out, const device_config *config) {
     *out = NULL;
-    return kind == DEVICE_CUDA ? create(out, kind, 1) : device_open(out, kind, 1);
+    TRY(check_types(config));
+    return create(out, config);
+}
+
+void device_close_sizes(device **d) {
+    free(*d);
+    *d = NULL;
 }
 
 void device_close(device **d) {

@@ -1,7 +1,6 @@
 /* A device is two tables: memory (here) and maths operators (ops.h). The model sees nothing else:
  * it names no backend and no element type. Activations and parameters are `void *` in the device's
- * compute type (`compute`); statistics, gradients of parameters and everything that accumulates is
- * float.
+ * compute type (`compute`), gradients of parameters in the type `grads`; statistics are float.
  *
  * There are three: ref (plain loops, the specification), cpu (oneDNN and vectorised kernels) and
  * cuda, whose tables are in a shared object that is opened with it (cuda_open.h). To add one: a row
@@ -57,7 +56,8 @@ typedef struct device {
     const char *name;
     const struct ops *ops;
     const device_memory *memory;
-    trine_dtype compute; /* element type of parameters and activations: TRINE_F32 */
+    trine_dtype compute; /* element type of parameters and activations: TRINE_F32, BF16 or F16 */
+    trine_dtype grads;   /* of gradients of parameters: TRINE_F32, or `compute` */
     device_precision precision;
     int threads;         /* what the operators may use */
     void *state;         /* the backend's own (primitive caches); NULL in ref */
@@ -71,6 +71,7 @@ typedef struct {
     const char *library; /* cuda: the object's file; NULL: looked for (cuda_open.h) */
     int place;           /* cuda: this rank's among those of its node, from 0: which GPU is its */
     device_precision precision;
+    trine_dtype compute, grads; /* 0: TRINE_F32 */
 } device_config;
 
 /* Finds a kind by its name in the list. Errors: TRINE_EINVAL names all; name may be NULL. Pure. */
@@ -81,9 +82,11 @@ trine_status device_find(device_kind *kind, const char *name);
 trine_status device_open_with(device **d, const device_config *config);
 /* The same with `threads` threads (>= 1) and nothing else. */
 trine_status device_open(device **d, device_kind kind, int threads);
-/* Opens what plans are made with: of its tables only memory->host and attention_workspace may be
- * looked at. Needs neither a GPU nor the object. Errors: TRINE_ENOMEM. Not collective. */
-trine_status device_open_sizes(device **d, device_kind kind);
+/* What plans are made with, of kind, types and threads as configured: of its tables only memory->host
+ * and attention_workspace may be looked at. Needs neither a GPU nor the object, nor a processor that
+ * can do it. Ended by device_close_sizes. Errors: TRINE_ENOMEM. Not collective. */
+trine_status device_open_sizes(device **d, const device_config *config);
+void device_close_sizes(device **d);
 void device_close(device **d);
 
 /* `bytes` bytes of device memory, zero, aligned to 4096 (a GPU's to 256); freed with device_free.

@@ -5,7 +5,10 @@
  * says so.
  *
  * Every pointer is to the device's memory. An operator may return before it is done (device.h).
- * Types: `void *` is the device's compute type, `float *` is always fp32.
+ * Types: `void *` is the device's compute type (d->compute), but for gradients of parameters and what
+ * is done with them (dw, dbias, dgain, dtable, add, sum_squares, g of adamw): there it is d->grads.
+ * `float *` is always fp32. Whatever the type, an operator computes in fp32 or better, and rounds
+ * where it stores, to the nearest, ties to even; 16-bit sums are not rounded on the way.
  * Numbers: an operator's result does not depend on the number of threads (but for the matmuls of
  * the cpu backend, see docs/numbers.md); a NaN that goes in comes out.
  * Errors: TRINE_EMATH from a maths library; the plain loops cannot fail. */
@@ -26,6 +29,32 @@ typedef struct {
     int64_t step;
 } adamw_args;
 
+/* Which elements a dropout drops (Srivastava et al., "Dropout", JMLR 2014, section 10 for what is kept
+ * being scaled up): a function of names and global places alone, so that no layout, micro-batch size
+ * or recomputation changes it.
+ *
+ *   sample    of row i of a micro-batch's (B, T, C): sample + i / T, numbered through the whole run
+ *   element   in its sample's tensor: t C + c; of attention's probabilities (h T + q) T + k, h being
+ *             the head among all tp ranks'
+ *   word      Philox4x32-10 (base/rng.h) of key `key` and counter {element / 4, low and high half,
+ *             sample, low and high half}, lane element % 4
+ *   kept      if word >= dropout_threshold(p), and then multiplied by 1 / (1 - p), in fp32 */
+typedef struct {
+    float p;         /* in (0, 1) */
+    uint64_t key;    /* rng_key(seed, the dropout's name) */
+    uint64_t sample; /* of the micro-batch's row 0 */
+    size_t first;    /* what the call's row 0 (attention: head 0) is, counted in the micro-batch (among
+                        all heads) */
+    size_t T;        /* rows a sample; attention has it as an argument */
+} dropout_args;
+
+static inline uint32_t dropout_threshold(float p) {
+    return (uint32_t)((double)p * 4294967296.0);
+}
+static inline float dropout_scale(float p) {
+    return (float)(1.0 / (1.0 - (double)p));
+}
+
 /* What happens to the values that a gradient's buffer holds; GRAD_SET does not read them. */
 typedef enum { GRAD_ADD, GRAD_SET } grad_mode;
 
@@ -41,7 +70,7 @@ typedef struct ops {
     trine_status (*linear_backward_input)(device *d, void *dx, const void *w, const void *dy,
                                           size_t T, size_t N, size_t K);
     /* dw (N, K) (+)= dy (T, N)^T x (T, K);  dbias (N) (+)= column sums of dy, may be NULL */
-    trine_status (*linear_backward_weight)(device *d, float *dw, float *dbias, const void *dy,
+    trine_status (*linear_backward_weight)(device *d, void *dw, void *dbias, const void *dy,
                                            const void *x, size_t T, size_t N, size_t K,
                                            grad_mode mode);
 
@@ -49,8 +78,14 @@ typedef struct ops {
      * in shape but not y itself */
     trine_status (*bias_residual)(device *d, void *y, const void *bias, const void *residual,
                                   size_t T, size_t N);
+    /* y (T, N) = dropout(y + bias (N)) + residual (T, N);  bias may be NULL;  y is not residual */
+    trine_status (*dropout_residual)(device *d, void *y, const void *bias, const void *residual,
+                                     const dropout_args *drop, size_t T, size_t N);
+    /* y (T, N) = dropout(x (T, N)), forwards and backwards;  y may be x */
+    trine_status (*dropout)(device *d, void *y, const void *x, const dropout_args *drop, size_t T,
+                            size_t N);
     /* dbias (N) (+)= column sums of dy (T, N) */
-    trine_status (*bias_backward)(device *d, float *dbias, const void *dy, size_t T, size_t N,
+    trine_status (*bias_backward)(device *d, void *dbias, const void *dy, size_t T, size_t N,
                                   grad_mode mode);
 
     /* y (T, C) = (x - mean) * rstd * gain + bias;  stat (T, 2) = {mean, rstd};  eps 1e-5.
@@ -58,7 +93,7 @@ typedef struct ops {
     trine_status (*norm_forward)(device *d, void *y, float *stat, const void *gain,
                                  const void *bias, const void *x, size_t T, size_t C);
     /* dx (T, C) (+)= ... by `stream`;  dgain (C) (+)= ...;  dbias (C) (+)= ... by `mode` */
-    trine_status (*norm_backward)(device *d, void *dx, float *dgain, float *dbias, const void *dy,
+    trine_status (*norm_backward)(device *d, void *dx, void *dgain, void *dbias, const void *dy,
                                   const void *gain, const void *x, const float *stat, size_t T,
                                   size_t C, grad_mode stream, grad_mode mode);
 
@@ -70,16 +105,19 @@ typedef struct ops {
 
     /* Causal attention of H heads of width D on qkv (B, T, 3, H, D): y (B, T, H, D) =
      * softmax(q k^T / sqrt(D)) v;  lse (B, H, T) = log of the softmax's denominator (with the
-     * maximum folded in), kept for the backward pass. No (T, T) matrix outlives the call.
+     * maximum folded in), kept for the backward pass. No (T, T) matrix outlives the call. `drop`
+     * (NULL: none) is of the probabilities, that is after the division by the softmax's denominator.
      * `work` holds attention_workspace() bytes.
      * Vaswani et al., "Attention is all you need", 2017, section 3.2.1; the recomputation from lse
      * is Dao et al., "FlashAttention", 2022, section 3.1 */
     trine_status (*attention_forward)(device *d, void *y, float *lse, const void *qkv, void *work,
-                                      size_t B, size_t T, size_t H, size_t D);
+                                      const dropout_args *drop, size_t B, size_t T, size_t H,
+                                      size_t D);
     /* dqkv (B, T, 3, H, D) = ... */
     trine_status (*attention_backward)(device *d, void *dqkv, const void *dy, const void *qkv,
-                                       const void *y, const float *lse, void *work, size_t B,
-                                       size_t T, size_t H, size_t D);
+                                       const void *y, const float *lse, void *work,
+                                       const dropout_args *drop, size_t B, size_t T, size_t H,
+                                       size_t D);
     /* Bytes of scratch that both directions need. Pure. */
     size_t (*attention_workspace)(const device *d, size_t B, size_t T, size_t H, size_t D);
 
@@ -87,15 +125,17 @@ typedef struct ops {
     trine_status (*embedding_forward)(device *d, void *x, const void *table, const int32_t *tokens,
                                       int32_t first, size_t T, size_t C, size_t V);
     /* dtable (V, C) (+)= rows of dx (T, C), added in ascending t; GRAD_SET starts from zeros */
-    trine_status (*embedding_backward)(device *d, float *dtable, const void *dx,
+    trine_status (*embedding_backward)(device *d, void *dtable, const void *dx,
                                        const int32_t *tokens, int32_t first, size_t T, size_t C,
                                        size_t V, grad_mode mode);
-    /* x (B, T, C) += table (T, C) */
-    trine_status (*position_forward)(device *d, void *x, const void *table, size_t B, size_t T,
-                                     size_t C);
-    /* dtable (T, C) (+)= sum over b, ascending, of dx (B, T, C) */
-    trine_status (*position_backward)(device *d, float *dtable, const void *dx, size_t B, size_t T,
-                                      size_t C, grad_mode mode);
+    /* x (rows, C), rows [first, first + rows) of a micro-batch's (B, T, C): row i += row
+     * (first + i) % T of table (T, C) */
+    trine_status (*position_forward)(device *d, void *x, const void *table, size_t first,
+                                     size_t rows, size_t T, size_t C);
+    /* dtable (T, C) (+)= sum over the rows of dx (rows, C) with each position, ascending; where there
+     * is none GRAD_SET sets zero */
+    trine_status (*position_backward)(device *d, void *dtable, const void *dx, size_t first,
+                                      size_t rows, size_t T, size_t C, grad_mode mode);
 
     /* Cross-entropy over one shard of the vocabulary: the shard's V columns, of which the first
      * `valid` are real and the rest padding that must not count; column v is token first + v.
@@ -116,15 +156,16 @@ typedef struct ops {
                                   const int32_t *targets, int32_t first, float scale, size_t T,
                                   size_t V, size_t valid);
 
-    /* y (n) += x (n), fp32 */
-    trine_status (*add)(device *d, float *y, const float *x, size_t n);
+    /* y (n) += x (n), gradients */
+    trine_status (*add)(device *d, void *y, const void *x, size_t n);
     /* *sum (in the device's memory) = sum of squares of x (n) in double, by blocks of
-     * SUM_SQUARES_BLOCK */
-    trine_status (*sum_squares)(device *d, double *sum, const float *x, size_t n);
-    /* One pass over n elements: w, m, v updated from g. w is fp32 (the compute type's master).
+     * SUM_SQUARES_BLOCK; x are gradients */
+    trine_status (*sum_squares)(device *d, double *sum, const void *x, size_t n);
+    /* One pass over n elements: w, m, v updated from g. w is fp32; where the compute type is not, it is
+     * the master, and copy (n) = w, rounded to the compute type. Else copy is NULL.
      * w -= lr * (decay * w + mhat / (sqrt(vhat) + eps)) */
-    trine_status (*adamw)(device *d, float *w, float *m, float *v, const float *g, size_t n,
-                          const adamw_args *args);
+    trine_status (*adamw)(device *d, float *w, float *m, float *v, void *copy, const void *g,
+                          size_t n, const adamw_args *args);
 } ops;
 
 extern const ops ops_ref, ops_cpu;

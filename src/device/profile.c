@@ -51,7 +51,7 @@ static trine_status finish(device_profile *p) {
     return status
 
 /* ---- Work --------------------------------------------------------------------------------------
- * Bytes of `n` numbers of the compute type, and of fp32. */
+ * Bytes of `n` numbers of the compute type, and of others. */
 
 static uint64_t numbers(const device *d, size_t n) {
     return n * trine_dtype_bytes(d->compute);
@@ -59,6 +59,11 @@ static uint64_t numbers(const device *d, size_t n) {
 
 static uint64_t floats(size_t n) {
     return n * sizeof(float);
+}
+
+/* Of the type of gradients of parameters. */
+static uint64_t gradients(const device *d, size_t n) {
+    return n * trine_dtype_bytes(d->grads);
 }
 
 /* Half of the (T, T) scores, twice: q k^T and p v. */
@@ -78,22 +83,24 @@ static trine_status timed_linear_backward_input(device *d, void *dx, const void 
     TIMED(linear_backward_input, 2 * T * N * K, dx, w, dy, T, N, K);
 }
 
-static trine_status timed_linear_backward_weight(device *d, float *dw, float *dbias, const void *dy,
+static trine_status timed_linear_backward_weight(device *d, void *dw, void *dbias, const void *dy,
                                                  const void *x, size_t T, size_t N, size_t K,
                                                  grad_mode mode) {
     TIMED(linear_backward_weight, 2 * T * N * K, dw, dbias, dy, x, T, N, K, mode);
 }
 
 static trine_status timed_attention_forward(device *d, void *y, float *lse, const void *qkv,
-                                            void *work, size_t B, size_t T, size_t H, size_t D) {
-    TIMED(attention_forward, attention_flops(B, T, H, D), y, lse, qkv, work, B, T, H, D);
+                                            void *work, const dropout_args *drop, size_t B,
+                                            size_t T, size_t H, size_t D) {
+    TIMED(attention_forward, attention_flops(B, T, H, D), y, lse, qkv, work, drop, B, T, H, D);
 }
 
 static trine_status timed_attention_backward(device *d, void *dqkv, const void *dy, const void *qkv,
-                                             const void *y, const float *lse, void *work, size_t B,
-                                             size_t T, size_t H, size_t D) {
-    TIMED(attention_backward, 2 * attention_flops(B, T, H, D), dqkv, dy, qkv, y, lse, work, B, T, H,
-          D);
+                                             const void *y, const float *lse, void *work,
+                                             const dropout_args *drop, size_t B, size_t T, size_t H,
+                                             size_t D) {
+    TIMED(attention_backward, 2 * attention_flops(B, T, H, D), dqkv, dy, qkv, y, lse, work, drop, B,
+          T, H, D);
 }
 
 static size_t timed_attention_workspace(const device *d, size_t B, size_t T, size_t H, size_t D) {
@@ -114,9 +121,20 @@ static trine_status timed_bias_residual(device *d, void *y, const void *bias, co
           T, N);
 }
 
-static trine_status timed_bias_backward(device *d, float *dbias, const void *dy, size_t T, size_t N,
+static trine_status timed_dropout_residual(device *d, void *y, const void *bias,
+                                           const void *residual, const dropout_args *drop, size_t T,
+                                           size_t N) {
+    TIMED(dropout_residual, numbers(d, 3 * T * N + (bias ? N : 0)), y, bias, residual, drop, T, N);
+}
+
+static trine_status timed_dropout(device *d, void *y, const void *x, const dropout_args *drop,
+                                  size_t T, size_t N) {
+    TIMED(dropout, numbers(d, 2 * T * N), y, x, drop, T, N);
+}
+
+static trine_status timed_bias_backward(device *d, void *dbias, const void *dy, size_t T, size_t N,
                                         grad_mode mode) {
-    TIMED(bias_backward, numbers(d, T * N) + floats(moves(mode) * N), dbias, dy, T, N, mode);
+    TIMED(bias_backward, numbers(d, T * N) + gradients(d, moves(mode) * N), dbias, dy, T, N, mode);
 }
 
 static trine_status timed_norm_forward(device *d, void *y, float *stat, const void *gain,
@@ -125,13 +143,14 @@ static trine_status timed_norm_forward(device *d, void *y, float *stat, const vo
           C);
 }
 
-static trine_status timed_norm_backward(device *d, void *dx, float *dgain, float *dbias,
+static trine_status timed_norm_backward(device *d, void *dx, void *dgain, void *dbias,
                                         const void *dy, const void *gain, const void *x,
                                         const float *stat, size_t T, size_t C, grad_mode stream,
                                         grad_mode mode) {
     TIMED(norm_backward,
-          numbers(d, (2 + moves(stream)) * T * C + C) + floats(2 * moves(mode) * C + 2 * T), dx,
-          dgain, dbias, dy, gain, x, stat, T, C, stream, mode);
+          numbers(d, (2 + moves(stream)) * T * C + C) + gradients(d, 2 * moves(mode) * C) +
+              floats(2 * T),
+          dx, dgain, dbias, dy, gain, x, stat, T, C, stream, mode);
 }
 
 static trine_status timed_gelu_forward(device *d, void *y, const void *x, size_t n) {
@@ -150,23 +169,23 @@ static trine_status timed_embedding_forward(device *d, void *x, const void *tabl
     TIMED(embedding_forward, numbers(d, 2 * T * C), x, table, tokens, first, T, C, V);
 }
 
-static trine_status timed_embedding_backward(device *d, float *dtable, const void *dx,
+static trine_status timed_embedding_backward(device *d, void *dtable, const void *dx,
                                              const int32_t *tokens, int32_t first, size_t T,
                                              size_t C, size_t V, grad_mode mode) {
     size_t zeroed = mode == GRAD_SET ? V * C : 0;
-    TIMED(embedding_backward, numbers(d, T * C) + floats(2 * T * C + zeroed), dtable, dx, tokens,
-          first, T, C, V, mode);
+    TIMED(embedding_backward, numbers(d, T * C) + gradients(d, 2 * T * C + zeroed), dtable, dx,
+          tokens, first, T, C, V, mode);
 }
 
-static trine_status timed_position_forward(device *d, void *x, const void *table, size_t B,
-                                           size_t T, size_t C) {
-    TIMED(position_forward, numbers(d, 2 * B * T * C + T * C), x, table, B, T, C);
+static trine_status timed_position_forward(device *d, void *x, const void *table, size_t first,
+                                           size_t rows, size_t T, size_t C) {
+    TIMED(position_forward, numbers(d, 2 * rows * C + T * C), x, table, first, rows, T, C);
 }
 
-static trine_status timed_position_backward(device *d, float *dtable, const void *dx, size_t B,
-                                            size_t T, size_t C, grad_mode mode) {
-    TIMED(position_backward, numbers(d, B * T * C) + floats(moves(mode) * T * C), dtable, dx, B, T,
-          C, mode);
+static trine_status timed_position_backward(device *d, void *dtable, const void *dx, size_t first,
+                                            size_t rows, size_t T, size_t C, grad_mode mode) {
+    TIMED(position_backward, numbers(d, rows * C) + gradients(d, moves(mode) * T * C), dtable, dx,
+          first, rows, T, C, mode);
 }
 
 static trine_status timed_xent_max(device *d, float *max, const void *logits, size_t T, size_t V,
@@ -193,17 +212,18 @@ static trine_status timed_xent_backward(device *d, void *logits, const float *ma
           first, scale, T, V, valid);
 }
 
-static trine_status timed_add(device *d, float *y, const float *x, size_t n) {
-    TIMED(add, floats(3 * n), y, x, n);
+static trine_status timed_add(device *d, void *y, const void *x, size_t n) {
+    TIMED(add, gradients(d, 3 * n), y, x, n);
 }
 
-static trine_status timed_sum_squares(device *d, double *sum, const float *x, size_t n) {
-    TIMED(sum_squares, floats(n), sum, x, n);
+static trine_status timed_sum_squares(device *d, double *sum, const void *x, size_t n) {
+    TIMED(sum_squares, gradients(d, n), sum, x, n);
 }
 
-static trine_status timed_adamw(device *d, float *w, float *m, float *v, const float *g, size_t n,
-                                const adamw_args *args) {
-    TIMED(adamw, floats(7 * n), w, m, v, g, n, args);
+static trine_status timed_adamw(device *d, float *w, float *m, float *v, void *copy, const void *g,
+                                size_t n, const adamw_args *args) {
+    uint64_t copied = copy ? numbers(d, n) : 0;
+    TIMED(adamw, floats(6 * n) + gradients(d, n) + copied, w, m, v, copy, g, n, args);
 }
 
 static const ops timed_ops = {
@@ -211,6 +231,8 @@ static const ops timed_ops = {
     .linear_backward_input = timed_linear_backward_input,
     .linear_backward_weight = timed_linear_backward_weight,
     .bias_residual = timed_bias_residual,
+    .dropout_residual = timed_dropout_residual,
+    .dropout = timed_dropout,
     .bias_backward = timed_bias_backward,
     .norm_forward = timed_norm_forward,
     .norm_backward = timed_norm_backward,

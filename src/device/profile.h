@@ -24,6 +24,8 @@
     X(linear_backward_input, WORK_FLOPS)                                                           \
     X(linear_backward_weight, WORK_FLOPS)                                                          \
     X(bias_residual, WORK_BYTES)                                                                   \
+    X(dropout_residual, WORK_BYTES)                                                                \
+    X(dropout, WORK_BYTES)                                                                         \
     X(bias_backward, WORK_BYTES)                                                                   \
     X(norm_forward, WORK_BYTES)                                                                    \
     X(norm_backward, WORK_BYTES)                                                                   \

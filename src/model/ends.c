@@ -9,14 +9,14 @@ trine_status embedding_forward(const gpt_run *r, const gpt_embedding *e, void *x
     const gpt_shape *s = r->shape;
     TRY(tp_embedding_forward(r->tp, x, e->token.w, batch->tokens, s->B * s->T, s->C, s->V));
     /* After the sum over tp, which would count the positions tp times. */
-    TRY(r->dev->ops->position_forward(r->dev, x, e->position.w, s->B, s->T, s->C));
+    TRY(r->dev->ops->position_forward(r->dev, x, e->position.w, 0, s->B * s->T, s->T, s->C));
     return TRINE_OK;
 }
 
 trine_status embedding_backward(const gpt_run *r, const gpt_embedding *e, const void *dx,
                                 const gpt_batch *batch) {
     const gpt_shape *s = r->shape;
-    TRY(r->dev->ops->position_backward(r->dev, e->position.dw, dx, s->B, s->T, s->C,
+    TRY(r->dev->ops->position_backward(r->dev, e->position.dw, dx, 0, s->B * s->T, s->T, s->C,
                                        e->position.mode));
     TRY(tp_embedding_backward(r->tp, &e->token, dx, batch->tokens, s->B * s->T, s->C, s->V));
     return TRINE_OK;

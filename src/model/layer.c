@@ -20,8 +20,8 @@ trine_status norm_backward(const gpt_run *r, void *dx, const gpt_norm *n, const 
 
 trine_status attention_forward(const gpt_run *r, void *att, float *lse, const void *qkv) {
     const gpt_shape *s = r->shape;
-    TRY(r->dev->ops->attention_forward(r->dev, att, lse, qkv, r->scratch.attention, s->B, s->T,
-                                       s->H / (size_t)s->tp, s->C / s->H));
+    TRY(r->dev->ops->attention_forward(r->dev, att, lse, qkv, r->scratch.attention, NULL, s->B,
+                                       s->T, s->H / (size_t)s->tp, s->C / s->H));
     return TRINE_OK;
 }
 
@@ -29,7 +29,7 @@ trine_status attention_backward(const gpt_run *r, void *dqkv, const void *datt, 
                                 const void *att, const float *lse) {
     const gpt_shape *s = r->shape;
     TRY(r->dev->ops->attention_backward(r->dev, dqkv, datt, qkv, att, lse, r->scratch.attention,
-                                        s->B, s->T, s->H / (size_t)s->tp, s->C / s->H));
+                                        NULL, s->B, s->T, s->H / (size_t)s->tp, s->C / s->H));
     return TRINE_OK;
 }
 

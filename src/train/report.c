@@ -318,14 +318,14 @@ static trine_status rehearse(rehearsal *r, const trine_config *config, int ranks
     if (!r->config.model.vocab_size) TRY(setup_vocabulary(&r->config, r->ranks));
     TRY(setup_spec(&r->config, &r->spec));
     TRY(compose_all(&r->spec, &r->stages, NULL));
-    device_kind kind;
-    TRY(device_find(&kind, r->config.parallel.device));
-    return device_open_sizes(&r->dev, kind);
+    device_config dev;
+    TRY(setup_device(&r->config, &dev));
+    return device_open_sizes(&r->dev, &dev);
 }
 
 static void rehearsal_end(rehearsal *r) {
     compose_destroy(&r->spec, &r->stages);
-    if (r->dev) device_close(&r->dev);
+    if (r->dev) device_close_sizes(&r->dev);
 }
 
 static trine_status print_dry_run(const rehearsal *h, FILE *out) {

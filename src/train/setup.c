@@ -49,6 +49,14 @@ trine_status setup_spec(const trine_config *c, program_spec *spec) {
     return pp_split_by_cost(spec->first, spec->stages, spec->units, &cost);
 }
 
+trine_status setup_device(const trine_config *c, device_config *out) {
+    const trine_precision *p = &c->precision;
+    trine_dtype compute = p->bf16 ? TRINE_BF16 : p->fp16 ? TRINE_F16 : TRINE_F32;
+    *out = (device_config){.threads = 1, .compute = compute, .grads = p->grads};
+    if (c->parallel.tf32) out->precision = DEVICE_TF32;
+    return device_find(&out->kind, c->parallel.device);
+}
+
 gpt_shape setup_shape(const trine_config *c, const device *dev, int tp_rank) {
     const trine_model *m = &c->model;
     return (gpt_shape){.B = (size_t)c->micro_batch_size,

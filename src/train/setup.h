@@ -23,6 +23,10 @@ trine_status setup_vocabulary(trine_config *config, int ranks);
  * Errors: TRINE_EINVAL, TRINE_ENOMEM. */
 trine_status setup_spec(const trine_config *config, program_spec *spec);
 
+/* The device that the configuration asks for: its kind and types. A sizes device needs no more.
+ * Errors: TRINE_EINVAL. Pure. */
+trine_status setup_device(const trine_config *config, device_config *out);
+
 /* The model as tp rank `tp_rank` sees it. */
 gpt_shape setup_shape(const trine_config *config, const device *dev, int tp_rank);
 

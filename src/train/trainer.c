@@ -54,10 +54,11 @@ static trine_status share_threads(trine_trainer *t) {
 }
 
 static trine_status open_device(trine_trainer *t) {
-    device_config config = {.threads = t->threads, .library = t->config.parallel.cuda_library};
-    config.precision = t->config.parallel.tf32 ? DEVICE_TF32 : DEVICE_FP32;
+    device_config config;
+    TRY(setup_device(&t->config, &config));
+    config.threads = t->threads;
+    config.library = t->config.parallel.cuda_library;
     config.place = trine_comm_rank(trine_mesh_group(t->mesh, TRINE_NODE));
-    TRY(device_find(&config.kind, t->config.parallel.device));
     gpus_introduce(t, &config);
     TRY(status_user(device_open_with(&t->dev, &config)));
     gpus_introduce(t, &config);
@@ -75,13 +76,13 @@ static trine_status make_programs(trine_trainer *t) {
 /* What the windows will have to hold, before the first of them is made. */
 static trine_status expect_memory(trine_trainer *t) {
     trine_coord at = trine_layout_coord(t->config.parallel.layout, trine_world_rank(t->world));
-    device_kind kind;
+    device_config config;
     device *dev;
     arena plan;
-    TRY(device_find(&kind, t->config.parallel.device));
-    TRY(device_open_sizes(&dev, kind));
+    TRY(setup_device(&t->config, &config));
+    TRY(device_open_sizes(&dev, &config));
     trine_status status = setup_plan(&t->config, t->stages, dev, at, &plan);
-    device_close(&dev);
+    device_close_sizes(&dev);
     /* Of GPUs' memory it is not known yet which groups will need windows: memory_take will say. */
     if (status == TRINE_OK && !plan.far) comm_expect(t->world, plan.shared_used);
     return status;

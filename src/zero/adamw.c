@@ -12,7 +12,7 @@ trine_status zero_adamw(device *d, const flat_range *range, size_t begin, size_t
         adamw_args own = *args;
         if (!t->matrix && !decay_all) own.decay = 0;
         size_t at = from - begin;
-        TRY(d->ops->adamw(d, w + at, m + at, v + at, g + at, to - from, &own));
+        TRY(d->ops->adamw(d, w + at, m + at, v + at, NULL, g + at, to - from, &own));
     }
     return TRINE_OK;
 }

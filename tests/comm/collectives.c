@@ -60,6 +60,8 @@ static void value(trine_dtype type, int rank, size_t i, void *element) {
     case TRINE_F64: memcpy(element, &x, sizeof x); return;
     case TRINE_I32: memcpy(element, &w, sizeof w); return;
     case TRINE_I64: memcpy(element, &d, sizeof d); return;
+    case TRINE_BF16:
+    case TRINE_F16: return;
     case TRINE_U8: memcpy(element, &b, sizeof b); return;
     }
 }
@@ -79,6 +81,8 @@ static void combine(trine_dtype type, trine_reduction op, void *acc, const void 
     case TRINE_F64: COMBINE(double); return;
     case TRINE_I32: COMBINE(int32_t); return;
     case TRINE_I64: COMBINE(int64_t); return;
+    case TRINE_BF16:
+    case TRINE_F16:
     case TRINE_U8: return;
     }
 }

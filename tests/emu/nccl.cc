@@ -246,6 +246,8 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int nranks, ncclUniqueId i
 static size_t element(ncclDataType_t type) {
     switch (type) {
     case ncclUint8: return 1;
+    case ncclFloat16:
+    case ncclBfloat16: return 2;
     case ncclInt32:
     case ncclFloat32: return 4;
     case ncclInt64:
@@ -342,6 +344,8 @@ static const char *arrived(const part *p, int peer) {
 static void combine(ncclDataType_t type, ncclRedOp_t op, char *acc, const char *x) {
     switch (type) {
     case ncclUint8: COMBINE(uint8_t);
+    case ncclFloat16:
+    case ncclBfloat16: emu_fault("no sums of 16-bit numbers yet");
     case ncclInt32: COMBINE(int32_t);
     case ncclInt64: COMBINE(int64_t);
     case ncclFloat32: COMBINE(float);

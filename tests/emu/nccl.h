@@ -55,8 +55,10 @@ typedef enum {
     ncclUint8 = 1,
     ncclInt32 = 2,
     ncclInt64 = 4,
+    ncclFloat16 = 6,
     ncclFloat32 = 7,
-    ncclFloat64 = 8
+    ncclFloat64 = 8,
+    ncclBfloat16 = 9
 } ncclDataType_t;
 
 typedef enum { ncclSum = 0, ncclMax = 2 } ncclRedOp_t;

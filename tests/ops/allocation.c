@@ -94,8 +94,8 @@ static void kernels(device *d, buffers *b) {
     double sum = 0.0;
     OK(o->embedding_forward(d, b->x, b->y, b->tokens, 0, ROWS, C, V));
     OK(o->embedding_backward(d, b->z, b->x, b->tokens, 0, ROWS, C, V, GRAD_ADD));
-    OK(o->position_forward(d, b->x, b->y, B, T, C));
-    OK(o->position_backward(d, b->z, b->x, B, T, C, GRAD_ADD));
+    OK(o->position_forward(d, b->x, b->y, 0, B * T, T, C));
+    OK(o->position_backward(d, b->z, b->x, 0, B * T, T, C, GRAD_ADD));
     OK(o->bias_residual(d, b->y, b->gain, b->x, ROWS, C));
     OK(o->bias_backward(d, b->grad, b->y, ROWS, C, GRAD_ADD));
     OK(o->norm_forward(d, b->y, b->stat, b->gain, b->gain, b->x, ROWS, C));
@@ -103,15 +103,15 @@ static void kernels(device *d, buffers *b) {
                         GRAD_ADD, GRAD_ADD));
     OK(o->gelu_forward(d, b->y, b->x, ROWS * C));
     OK(o->gelu_backward(d, b->y, b->z, b->x, ROWS * C));
-    OK(o->attention_forward(d, b->y, b->stat, b->x, b->work, B, T, H, D));
-    OK(o->attention_backward(d, b->z, b->y, b->x, b->y, b->stat, b->work, B, T, H, D));
+    OK(o->attention_forward(d, b->y, b->stat, b->x, b->work, NULL, B, T, H, D));
+    OK(o->attention_backward(d, b->z, b->y, b->x, b->y, b->stat, b->work, NULL, B, T, H, D));
     OK(o->xent_max(d, b->stat, b->logits, ROWS, V, V));
     OK(o->xent_sums(d, b->m, b->logits, b->stat, b->tokens, 0, ROWS, V, V));
     OK(o->xent_loss(d, &sum, b->m, 1.0, ROWS));
     OK(o->xent_backward(d, b->logits, b->stat, b->m, b->tokens, 0, 1.0f, ROWS, V, V));
     OK(o->add(d, b->x, b->y, ROWS * C));
     OK(o->sum_squares(d, &sum, b->x, ROWS * C));
-    OK(o->adamw(d, b->x, b->m, b->v, b->y, ROWS * C, &args));
+    OK(o->adamw(d, b->x, b->m, b->v, NULL, b->y, ROWS * C, &args));
 }
 
 static void matmuls(device *d, buffers *b) {

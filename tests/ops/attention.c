@@ -22,8 +22,8 @@ static void head_free(head *h) {
 
 static void run(device *d, head *h) {
     void *work = fixture_bytes(d->ops->attention_workspace(d, 1, T, 1, D));
-    OK(d->ops->attention_forward(d, h->y, h->lse, h->qkv, work, 1, T, 1, D));
-    OK(d->ops->attention_backward(d, h->dqkv, h->dy, h->qkv, h->y, h->lse, work, 1, T, 1, D));
+    OK(d->ops->attention_forward(d, h->y, h->lse, h->qkv, work, NULL, 1, T, 1, D));
+    OK(d->ops->attention_backward(d, h->dqkv, h->dy, h->qkv, h->y, h->lse, work, NULL, 1, T, 1, D));
     free(work);
 }
 
@@ -91,9 +91,9 @@ static void heads_too_wide_for_a_gpu_are_refused(void **state) {
     float *p = fixture_random(5 * 257, 1, 1.0);
     EACH_DEVICE(d) {
         if (!is_staged(d)) continue;
-        REFUSED(d->ops->attention_forward(d, p + 771, p, p, p, 1, 1, 1, 257), TRINE_EUNSUPPORTED,
-                "257");
-        REFUSED(d->ops->attention_backward(d, p, p + 771, p, p, p, p, 1, 1, 1, 257),
+        REFUSED(d->ops->attention_forward(d, p + 771, p, p, p, NULL, 1, 1, 1, 257),
+                TRINE_EUNSUPPORTED, "257");
+        REFUSED(d->ops->attention_backward(d, p, p + 771, p, p, p, p, NULL, 1, 1, 1, 257),
                 TRINE_EUNSUPPORTED, "257");
     }
     free(p);

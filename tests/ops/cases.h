@@ -146,9 +146,9 @@ static inline void attention_both(device *d, const dims *s, const float *qkv, fl
     size_t bytes = d->ops->attention_workspace(d, B, T, H, D);
     void *work = fixture_bytes(bytes);
     memset(work, 0xff, bytes); /* NaNs: what is read before it is written shows */
-    OK(d->ops->attention_forward(d, y, lse, qkv, work, B, T, H, D));
+    OK(d->ops->attention_forward(d, y, lse, qkv, work, NULL, B, T, H, D));
     memset(work, 0xff, bytes);
-    if (dqkv) OK(d->ops->attention_backward(d, dqkv, dy, qkv, y, lse, work, B, T, H, D));
+    if (dqkv) OK(d->ops->attention_backward(d, dqkv, dy, qkv, y, lse, work, NULL, B, T, H, D));
     free(work);
 }
 
@@ -216,7 +216,7 @@ SIZES(position_x) {
 
 RUN(position_x) {
     DIMS(B, T, C, unused);
-    OK(d->ops->position_forward(d, out, in, B, T, C));
+    OK(d->ops->position_forward(d, out, in, 0, B * T, T, C));
 }
 
 SIZES(position_dtable) {
@@ -226,7 +226,7 @@ SIZES(position_dtable) {
 
 RUN(position_dtable) {
     DIMS(B, T, C, mode);
-    OK(d->ops->position_backward(d, out, in, B, T, C, (grad_mode)mode));
+    OK(d->ops->position_backward(d, out, in, 0, B * T, T, C, (grad_mode)mode));
 }
 
 /* ---- cross-entropy: T, V, valid, first; out = max, sums, loss (in front), gradient ---- */
@@ -284,7 +284,7 @@ RUN(adamw) {
                              .scale = 0.7f,
                              .step = (int64_t)s->n[1]};
     for (size_t i = 2 * n; i < 3 * n; i++) out[i] = fabsf(out[i]); /* a mean of squares */
-    OK(d->ops->adamw(d, out, out + n, out + 2 * n, in, n, &args));
+    OK(d->ops->adamw(d, out, out + n, out + 2 * n, NULL, in, n, &args));
 }
 
 #define LIST(...) {__VA_ARGS__}, sizeof((dims[]){__VA_ARGS__}) / sizeof(dims)

@@ -141,8 +141,8 @@ static void attention_both(device *d, const problem *p, float *y, float *dqkv, c
     size_t B = p->dims[0], T = p->dims[1], H = p->dims[2], D = p->dims[3];
     float *lse = fixture_bytes(B * H * T * sizeof(float));
     void *work = fixture_bytes(d->ops->attention_workspace(d, B, T, H, D));
-    OK(d->ops->attention_forward(d, y, lse, qkv, work, B, T, H, D));
-    if (dqkv) OK(d->ops->attention_backward(d, dqkv, dy, qkv, y, lse, work, B, T, H, D));
+    OK(d->ops->attention_forward(d, y, lse, qkv, work, NULL, B, T, H, D));
+    if (dqkv) OK(d->ops->attention_backward(d, dqkv, dy, qkv, y, lse, work, NULL, B, T, H, D));
     free(lse);
     free(work);
 }
@@ -191,13 +191,14 @@ static void position_formula(const problem *p, double *x, const double *table) {
 
 static void position_forward(device *d, const problem *p, float *x, const float *table) {
     for (size_t i = 0; i < p->out; i++) x[i] = 0.25f;
-    OK(d->ops->position_forward(d, x, table, p->dims[0], p->dims[1], p->dims[2]));
+    OK(d->ops->position_forward(d, x, table, 0, p->dims[0] * p->dims[1], p->dims[1], p->dims[2]));
 }
 
 static void position_backward(device *d, const problem *p, float *dtable, const float *dx,
                               const float *table, grad_mode mode) {
     (void)table;
-    OK(d->ops->position_backward(d, dtable, dx, p->dims[0], p->dims[1], p->dims[2], mode));
+    OK(d->ops->position_backward(d, dtable, dx, 0, p->dims[0] * p->dims[1], p->dims[1], p->dims[2],
+                                 mode));
 }
 
 /* ---- cross-entropy: in = logits (T, V), the first `valid` columns real; out = the loss ---- */

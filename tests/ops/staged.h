@@ -92,7 +92,7 @@ static trine_status staged_linear_backward_input(device *d, void *dx, const void
     STAGED_CALL(linear_backward_input, dx, w, dy, T, N, K);
 }
 
-static trine_status staged_linear_backward_weight(device *d, float *dw, float *dbias,
+static trine_status staged_linear_backward_weight(device *d, void *dw, void *dbias,
                                                   const void *dy, const void *x, size_t T, size_t N,
                                                   size_t K, grad_mode mode) {
     STAGED_INNER;
@@ -107,7 +107,22 @@ static trine_status staged_bias_residual(device *d, void *y, const void *bias, c
     STAGED_CALL(bias_residual, y, bias, residual, T, N);
 }
 
-static trine_status staged_bias_backward(device *d, float *dbias, const void *dy, size_t T,
+static trine_status staged_dropout_residual(device *d, void *y, const void *bias,
+                                            const void *residual, const dropout_args *drop,
+                                            size_t T, size_t N) {
+    STAGED_INNER;
+    STAGED_OUT(y, T * N), STAGED_IN(bias, N), STAGED_IN(residual, T * N);
+    STAGED_CALL(dropout_residual, y, bias, residual, drop, T, N);
+}
+
+static trine_status staged_dropout(device *d, void *y, const void *x, const dropout_args *drop,
+                                   size_t T, size_t N) {
+    STAGED_INNER;
+    STAGED_OUT(y, T * N), STAGED_IN(x, T * N);
+    STAGED_CALL(dropout, y, x, drop, T, N);
+}
+
+static trine_status staged_bias_backward(device *d, void *dbias, const void *dy, size_t T,
                                          size_t N, grad_mode mode) {
     STAGED_INNER;
     STAGED_OUT(dbias, N), STAGED_IN(dy, T * N);
@@ -122,7 +137,7 @@ static trine_status staged_norm_forward(device *d, void *y, float *stat, const v
     STAGED_CALL(norm_forward, y, stat, gain, bias, x, T, C);
 }
 
-static trine_status staged_norm_backward(device *d, void *dx, float *dgain, float *dbias,
+static trine_status staged_norm_backward(device *d, void *dx, void *dgain, void *dbias,
                                          const void *dy, const void *gain, const void *x,
                                          const float *stat, size_t T, size_t C, grad_mode stream,
                                          grad_mode mode) {
@@ -155,23 +170,25 @@ static void *staged_work(device *d, void *work, size_t B, size_t T, size_t H, si
 }
 
 static trine_status staged_attention_forward(device *d, void *y, float *lse, const void *qkv,
-                                             void *work, size_t B, size_t T, size_t H, size_t D) {
+                                             void *work,
+        const dropout_args *drop, size_t B, size_t T, size_t H, size_t D) {
     STAGED_INNER;
     size_t n = B * T * H * D;
     STAGED_OUT(y, n), STAGED_OUT(lse, B * H * T), STAGED_IN(qkv, 3 * n);
     work = staged_work(d, work, B, T, H, D);
-    STAGED_CALL(attention_forward, y, lse, qkv, work, B, T, H, D);
+    STAGED_CALL(attention_forward, y, lse, qkv, work, drop, B, T, H, D);
 }
 
 static trine_status staged_attention_backward(device *d, void *dqkv, const void *dy,
                                               const void *qkv, const void *y, const float *lse,
-                                              void *work, size_t B, size_t T, size_t H, size_t D) {
+                                              void *work,
+        const dropout_args *drop, size_t B, size_t T, size_t H, size_t D) {
     STAGED_INNER;
     size_t n = B * T * H * D;
     STAGED_OUT(dqkv, 3 * n), STAGED_IN(dy, n), STAGED_IN(qkv, 3 * n), STAGED_IN(y, n);
     STAGED_IN(lse, B * H * T);
     work = staged_work(d, work, B, T, H, D);
-    STAGED_CALL(attention_backward, dqkv, dy, qkv, y, lse, work, B, T, H, D);
+    STAGED_CALL(attention_backward, dqkv, dy, qkv, y, lse, work, drop, B, T, H, D);
 }
 
 static trine_status staged_embedding_forward(device *d, void *x, const void *table,
@@ -182,7 +199,7 @@ static trine_status staged_embedding_forward(device *d, void *x, const void *tab
     STAGED_CALL(embedding_forward, x, table, tokens, first, T, C, V);
 }
 
-static trine_status staged_embedding_backward(device *d, float *dtable, const void *dx,
+static trine_status staged_embedding_backward(device *d, void *dtable, const void *dx,
                                               const int32_t *tokens, int32_t first, size_t T,
                                               size_t C, size_t V, grad_mode mode) {
     STAGED_INNER;
@@ -190,18 +207,18 @@ static trine_status staged_embedding_backward(device *d, float *dtable, const vo
     STAGED_CALL(embedding_backward, dtable, dx, tokens, first, T, C, V, mode);
 }
 
-static trine_status staged_position_forward(device *d, void *x, const void *table, size_t B,
-                                            size_t T, size_t C) {
+static trine_status staged_position_forward(device *d, void *x, const void *table, size_t first,
+                                            size_t rows, size_t T, size_t C) {
     STAGED_INNER;
-    STAGED_OUT(x, B * T * C), STAGED_IN(table, T * C);
-    STAGED_CALL(position_forward, x, table, B, T, C);
+    STAGED_OUT(x, rows * C), STAGED_IN(table, T * C);
+    STAGED_CALL(position_forward, x, table, first, rows, T, C);
 }
 
-static trine_status staged_position_backward(device *d, float *dtable, const void *dx, size_t B,
-                                             size_t T, size_t C, grad_mode mode) {
+static trine_status staged_position_backward(device *d, void *dtable, const void *dx, size_t first,
+                                             size_t rows, size_t T, size_t C, grad_mode mode) {
     STAGED_INNER;
-    STAGED_OUT(dtable, T * C), STAGED_IN(dx, B * T * C);
-    STAGED_CALL(position_backward, dtable, dx, B, T, C, mode);
+    STAGED_OUT(dtable, T * C), STAGED_IN(dx, rows * C);
+    STAGED_CALL(position_backward, dtable, dx, first, rows, T, C, mode);
 }
 
 static trine_status staged_xent_max(device *d, float *max, const void *logits, size_t T, size_t V,
@@ -234,23 +251,23 @@ static trine_status staged_xent_backward(device *d, void *logits, const float *m
     STAGED_CALL(xent_backward, logits, max, sums, targets, first, scale, T, V, valid);
 }
 
-static trine_status staged_add(device *d, float *y, const float *x, size_t n) {
+static trine_status staged_add(device *d, void *y, const void *x, size_t n) {
     STAGED_INNER;
     STAGED_OUT(y, n), STAGED_IN(x, n);
     STAGED_CALL(add, y, x, n);
 }
 
-static trine_status staged_sum_squares(device *d, double *sum, const float *x, size_t n) {
+static trine_status staged_sum_squares(device *d, double *sum, const void *x, size_t n) {
     STAGED_INNER;
     STAGED_OUT(sum, 2), STAGED_IN(x, n);
     STAGED_CALL(sum_squares, sum, x, n);
 }
 
-static trine_status staged_adamw(device *d, float *w, float *m, float *v, const float *g, size_t n,
-                                 const adamw_args *args) {
+static trine_status staged_adamw(device *d, float *w, float *m, float *v, void *copy, const void *g,
+                                 size_t n, const adamw_args *args) {
     STAGED_INNER;
-    STAGED_OUT(w, n), STAGED_OUT(m, n), STAGED_OUT(v, n), STAGED_IN(g, n);
-    STAGED_CALL(adamw, w, m, v, g, n, args);
+    STAGED_OUT(w, n), STAGED_OUT(m, n), STAGED_OUT(v, n), STAGED_OUT(copy, n), STAGED_IN(g, n);
+    STAGED_CALL(adamw, w, m, v, copy, g, n, args);
 }
 
 static const ops staged_ops = {
@@ -258,6 +275,8 @@ static const ops staged_ops = {
     .linear_backward_input = staged_linear_backward_input,
     .linear_backward_weight = staged_linear_backward_weight,
     .bias_residual = staged_bias_residual,
+    .dropout_residual = staged_dropout_residual,
+    .dropout = staged_dropout,
     .bias_backward = staged_bias_backward,
     .norm_forward = staged_norm_forward,
     .norm_backward = staged_norm_backward,

@@ -14,14 +14,14 @@ static device *dev, *gpu; /* gpu: for sizes */
 static int open_device(void **state) {
     (void)state;
     OK(device_open(&dev, DEVICE_REF, 1));
-    OK(device_open_sizes(&gpu, DEVICE_CUDA));
+    OK(device_open_sizes(&gpu, &(device_config){.kind = DEVICE_CUDA, .threads = 1}));
     return 0;
 }
 
 static int close_device(void **state) {
     (void)state;
     device_close(&dev);
-    device_close(&gpu);
+    device_close_sizes(&gpu);
     return 0;
 }
 

@@ -2,8 +2,10 @@
 
 #include "device/cpu/cpu.h"
 
-trine_status cpu_adamw(device *d, float *w, float *m, float *v, const float *g, size_t n,
-                       const adamw_args *args) {
+trine_status cpu_adamw(device *d, float *w, float *m, float *v, void *copy, const void *g_,
+                       size_t n, const adamw_args *args) {
+    const float *g = g_;
+    (void)copy;
     /* What is near 1 is subtracted in double and rounded after. */
     double b1 = (double)args->beta1, b2 = (double)args->beta2;
     const float beta1 = args->beta1, beta2 = args->beta2;

@@ -1,6 +1,8 @@
 #include "device/cpu/cpu.h"
 
-trine_status cpu_add(device *d, float *y, const float *x, size_t n) {
+trine_status cpu_add(device *d, void *y_, const void *x_, size_t n) {
+    float *y = y_;
+    const float *x = x_;
 #pragma omp parallel for simd num_threads(d->threads) schedule(static)
     for (size_t i = 0; i < n; i++) y[i] += x[i];
     return TRINE_OK;

@@ -7,6 +7,7 @@
 #include <omp.h>
 #include <string.h>
 
+#include "base/status.h"
 #include "device/cpu/cpu.h"
 #include "device/cpu/exp.h"
 #include "device/cpu/lanes.h"
@@ -183,7 +184,9 @@ static block block_at(size_t t, const shape *s) {
 }
 
 trine_status cpu_attention_forward(device *d, void *y_, float *lse, const void *qkv_, void *work,
-                                   size_t B, size_t T, size_t H, size_t D) {
+                                   const dropout_args *drop, size_t B, size_t T, size_t H,
+                                   size_t D) {
+    ASSERT(!drop);
     float *y = y_;           /* (B, T, H, D) */
     const float *qkv = qkv_; /* (B, T, 3, H, D) */
     const shape s = shape_of(T, H, D);
@@ -262,8 +265,10 @@ static void head_backward(float *dq, const float *dy, const float *q, const floa
 }
 
 trine_status cpu_attention_backward(device *d, void *dqkv_, const void *dy_, const void *qkv_,
-                                    const void *y_, const float *lse, void *work, size_t B,
-                                    size_t T, size_t H, size_t D) {
+                                    const void *y_, const float *lse, void *work,
+                                    const dropout_args *drop, size_t B, size_t T, size_t H,
+                                    size_t D) {
+    ASSERT(!drop);
     float *dqkv = dqkv_;                         /* (B, T, 3, H, D) */
     const float *dy = dy_, *qkv = qkv_, *y = y_; /* (B, T, H, D), as dqkv, as dy */
     const shape s = shape_of(T, H, D);

@@ -32,8 +32,9 @@ static void sum_columns(float *dbias, const float *dy, size_t T, size_t N, size_
     }
 }
 
-trine_status cpu_bias_backward(device *d, float *dbias, const void *dy_, size_t T, size_t N,
+trine_status cpu_bias_backward(device *d, void *dbias_, const void *dy_, size_t T, size_t N,
                                grad_mode mode) {
+    float *dbias = dbias_;
     const float *dy = dy_; /* (T, N) */
 #pragma omp parallel for num_threads(d->threads) schedule(static)
     for (size_t n = 0; n < N; n += COLUMNS)

@@ -39,6 +39,8 @@ CPU(linear_forward);
 CPU(linear_backward_input);
 CPU(linear_backward_weight);
 CPU(bias_residual);
+CPU(dropout_residual);
+CPU(dropout);
 CPU(bias_backward);
 CPU(norm_forward);
 CPU(norm_backward);

@@ -31,9 +31,10 @@ static void columns_backward(float *dtable, const float *dx, const int32_t *toke
 }
 
 /* Threads take columns: two tokens may be the same row. */
-trine_status cpu_embedding_backward(device *d, float *dtable, const void *dx_,
+trine_status cpu_embedding_backward(device *d, void *dtable_, const void *dx_,
                                     const int32_t *tokens, int32_t first, size_t T, size_t C,
                                     size_t V, grad_mode mode) {
+    float *dtable = dtable_;
     const float *dx = dx_; /* (T, C) */
     size_t cleared = mode == GRAD_SET ? V : 0;
 #pragma omp parallel num_threads(d->threads)

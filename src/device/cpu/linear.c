@@ -21,9 +21,11 @@ trine_status cpu_linear_backward_input(device *d, void *dx, const void *w, const
     return TRINE_OK;
 }
 
-trine_status cpu_linear_backward_weight(device *d, float *dw, float *dbias, const void *dy,
+trine_status cpu_linear_backward_weight(device *d, void *dw_, void *dbias_, const void *dy,
                                         const void *x, size_t T, size_t N, size_t K,
                                         grad_mode mode) {
+    float *dw = dw_;
+    float *dbias = dbias_;
     matmul_kind kind = mode == GRAD_SET ? MATMUL_DW : MATMUL_DW_ADD;
     if (T > 0 && N > 0 && K > 0) TRY(cpu_matmul(d, kind, dw, dy, x, NULL, T, N, K));
     if (T == 0 && mode == GRAD_SET) memset(dw, 0, N * K * sizeof(float));

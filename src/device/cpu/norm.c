@@ -79,9 +79,11 @@ static void columns_backward(float *dgain, float *dbias, const float *dy, const 
     }
 }
 
-trine_status cpu_norm_backward(device *d, void *dx_, float *dgain, float *dbias, const void *dy_,
+trine_status cpu_norm_backward(device *d, void *dx_, void *dgain_, void *dbias_, const void *dy_,
                                const void *gain_, const void *x_, const float *stat, size_t T,
                                size_t C, grad_mode stream, grad_mode mode) {
+    float *dgain = dgain_;
+    float *dbias = dbias_;
     float *dx = dx_;                               /* (T, C) */
     const float *dy = dy_, *gain = gain_, *x = x_; /* (T, C), (C), (T, C) */
 #pragma omp parallel num_threads(d->threads)

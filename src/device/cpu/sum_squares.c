@@ -32,7 +32,8 @@ static double block_sum(const float *x, size_t n) {
 }
 
 /* Blocks in parallel, their sums added in ascending order. */
-trine_status cpu_sum_squares(device *d, double *sum, const float *x, size_t n) {
+trine_status cpu_sum_squares(device *d, double *sum, const void *x_, size_t n) {
+    const float *x = x_;
     size_t blocks = (n + SUM_SQUARES_BLOCK - 1) / SUM_SQUARES_BLOCK;
     *sum = 0.0;
     for (size_t start = 0; start < blocks; start += BATCH) {

@@ -36,8 +36,10 @@ static __global__ AT_ONCE(THREADS, BLOCKS) void adamw_kernel(float *w, float *m,
     for (size_t i = 4 * fours + first; i < n; i += step) update(w + i, m + i, v + i, g[i], &f);
 }
 
-trine_status cuda_adamw(device *d, float *w, float *m, float *v, const float *g, size_t n,
-                        const adamw_args *args) {
+trine_status cuda_adamw(device *d, float *w, float *m, float *v, void *copy, const void *g_,
+                        size_t n, const adamw_args *args) {
+    const float *g = (const float *)g_;
+    (void)copy;
     if (n == 0) return TRINE_OK;
     /* What is near 1 is subtracted in double and rounded after. */
     double b1 = (double)args->beta1, b2 = (double)args->beta2, step = (double)args->step;

@@ -14,7 +14,9 @@ static __global__ AT_ONCE(THREADS, BLOCKS) void add_kernel(float *y, const float
     for (size_t i = 4 * fours + first; i < n; i += step) y[i] += x[i];
 }
 
-trine_status cuda_add(device *d, float *y, const float *x, size_t n) {
+trine_status cuda_add(device *d, void *y_, const void *x_, size_t n) {
+    float *y = (float *)y_;
+    const float *x = (const float *)x_;
     if (n == 0) return TRINE_OK;
     size_t fours = cuda_aligned(y) && cuda_aligned(x) ? n / 4 : 0;
     unsigned grid = cuda_grid(d, cuda_ceil(fours ? fours : n, THREADS), BLOCKS);

@@ -267,8 +267,10 @@ static trine_status launch_delta(device *d, float *delta, const float *dy, const
 }
 
 trine_status cuda_attention_backward(device *d, void *dqkv, const void *dy, const void *qkv,
-                                     const void *y, const float *lse, void *work, size_t B,
-                                     size_t T, size_t H, size_t D) {
+                                     const void *y, const float *lse, void *work,
+                                     const dropout_args *drop, size_t B, size_t T, size_t H,
+                                     size_t D) {
+    ASSERT(!drop);
     if (B == 0 || T == 0 || H == 0 || D == 0) return TRINE_OK;
     const variant *keys = NULL, *queries = NULL;
     TRY(choose(&keys, d, keys_variants, COUNT(keys_variants), D));

@@ -130,7 +130,9 @@ static const variant variants[] = {
 };
 
 trine_status cuda_attention_forward(device *d, void *y, float *lse, const void *qkv, void *work,
-                                    size_t B, size_t T, size_t H, size_t D) {
+                                    const dropout_args *drop, size_t B, size_t T, size_t H,
+                                    size_t D) {
+    ASSERT(!drop);
     (void)work;
     if (B == 0 || T == 0 || H == 0 || D == 0) return TRINE_OK;
     CHECK(D <= ATTENTION_WIDEST, TRINE_EUNSUPPORTED,

@@ -82,6 +82,8 @@ static ops operators(void) {
     table.linear_backward_input = cuda_linear_backward_input;
     table.linear_backward_weight = cuda_linear_backward_weight;
     table.bias_residual = cuda_bias_residual;
+    table.dropout_residual = cuda_dropout_residual;
+    table.dropout = cuda_dropout;
     table.bias_backward = cuda_bias_backward;
     table.norm_forward = cuda_norm_forward;
     table.norm_backward = cuda_norm_backward;

@@ -34,6 +34,18 @@ trine_status cuda_bias_residual(device *d, void *y, const void *bias, const void
     return LAUNCHED(bias_residual_kernel);
 }
 
+trine_status cuda_dropout_residual(device *d, void *y, const void *bias, const void *residual,
+                                   const dropout_args *drop, size_t T, size_t N) {
+    (void)d, (void)y, (void)bias, (void)residual, (void)drop, (void)T, (void)N;
+    return RAISE(TRINE_EUNSUPPORTED, "dropout on the cuda device");
+}
+
+trine_status cuda_dropout(device *d, void *y, const void *x, const dropout_args *drop, size_t T,
+                          size_t N) {
+    (void)d, (void)y, (void)x, (void)drop, (void)T, (void)N;
+    return RAISE(TRINE_EUNSUPPORTED, "dropout on the cuda device");
+}
+
 /* ---- Column sums ----------------------------------------------------------------------------- */
 
 /* Rows that a thread has in flight. */
@@ -56,8 +68,9 @@ static __global__ AT_ONCE(PLANE, 4) void bias_backward_kernel(float *pieces, con
     store_row<VECTOR>(pieces + blockIdx.y * N, n, N, sum);
 }
 
-trine_status cuda_bias_backward(device *d, float *dbias, const void *dy, size_t T, size_t N,
+trine_status cuda_bias_backward(device *d, void *dbias_, const void *dy, size_t T, size_t N,
                                 grad_mode mode) {
+    float *dbias = (float *)dbias_;
     if (N == 0) return TRINE_OK;
     float *pieces = cuda_of(d)->scratch;
     cuda_cut cut = T ? cuda_cut_of(T, N) : cuda_cut{0, 0};

@@ -43,6 +43,8 @@ static void launch_sum(device *d, unsigned grid, void *dst, const combine_addend
     case TRINE_F64: RUN(sum_f64, double); return;
     case TRINE_I32: RUN(sum_i32, uint32_t); return;
     case TRINE_I64: RUN(sum_i64, uint64_t); return;
+    case TRINE_BF16:
+    case TRINE_F16: /* the device refuses them */
     case TRINE_U8: return; /* has no reductions */
     }
 }
@@ -54,6 +56,8 @@ static void launch_max(device *d, unsigned grid, void *dst, const combine_addend
     case TRINE_F64: RUN(max_f64, double); return;
     case TRINE_I32: RUN(max_i32, int32_t); return;
     case TRINE_I64: RUN(max_i64, int64_t); return;
+    case TRINE_BF16:
+    case TRINE_F16:
     case TRINE_U8: return;
     }
 }

@@ -76,6 +76,8 @@ CUDA(linear_forward);
 CUDA(linear_backward_input);
 CUDA(linear_backward_weight);
 CUDA(bias_residual);
+CUDA(dropout_residual);
+CUDA(dropout);
 CUDA(bias_backward);
 CUDA(norm_forward);
 CUDA(norm_backward);

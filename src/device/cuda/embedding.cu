@@ -165,9 +165,10 @@ static __global__ AT_ONCE(THREADS, 4) void embedding_backward_kernel(problem p, 
     if (count > 0 || set) add_list<VECTOR>(&p, &l, count, set);
 }
 
-trine_status cuda_embedding_backward(device *d, float *dtable, const void *dx,
+trine_status cuda_embedding_backward(device *d, void *dtable_, const void *dx,
                                      const int32_t *tokens, int32_t first, size_t T, size_t C,
                                      size_t V, grad_mode mode) {
+    float *dtable = (float *)dtable_;
     if (V == 0 || C == 0) return TRINE_OK;
     CHECK(T <= UINT32_MAX, TRINE_EUNSUPPORTED, "%zu tokens at once on a cuda device", T);
     problem p = {dtable, (const real *)dx, tokens, first, 0, T, C, V};

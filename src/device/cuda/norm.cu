@@ -217,9 +217,11 @@ static __global__ AT_ONCE(WARPS_BACKWARD *WARP,
     }
 }
 
-trine_status cuda_norm_backward(device *d, void *dx, float *dgain, float *dbias, const void *dy,
+trine_status cuda_norm_backward(device *d, void *dx, void *dgain_, void *dbias_, const void *dy,
                                 const void *gain, const void *x, const float *stat, size_t T,
                                 size_t C, grad_mode stream, grad_mode mode) {
+    float *dgain = (float *)dgain_;
+    float *dbias = (float *)dbias_;
     if (C == 0) return TRINE_OK;
     float *pieces = cuda_of(d)->scratch;
     cuda_cut cut = T ? cuda_cut_of(T, 2 * C) : cuda_cut{0, 0};

@@ -1,9 +1,10 @@
 #include "device/cuda/kernel.cuh"
 
 /* Adding one row to each of B. */
-trine_status cuda_position_forward(device *d, void *x, const void *table, size_t B, size_t T,
-                                   size_t C) {
-    return cuda_bias_residual(d, x, table, NULL, B, T * C);
+trine_status cuda_position_forward(device *d, void *x, const void *table, size_t first, size_t rows,
+                                   size_t T, size_t C) {
+    ASSERT(first == 0 && (T == 0 || rows % T == 0));
+    return T ? cuda_bias_residual(d, x, table, NULL, rows / T, T * C) : TRINE_OK;
 }
 
 #define THREADS 256
@@ -26,9 +27,11 @@ static __global__ AT_ONCE(THREADS, 4) void position_backward_kernel(float *dtabl
     store_row<VECTOR>(dtable, i, n, sum);
 }
 
-trine_status cuda_position_backward(device *d, float *dtable, const void *dx, size_t B, size_t T,
-                                    size_t C, grad_mode mode) {
-    size_t n = T * C;
+trine_status cuda_position_backward(device *d, void *dtable_, const void *dx, size_t first,
+                                    size_t rows, size_t T, size_t C, grad_mode mode) {
+    float *dtable = (float *)dtable_;
+    size_t n = T * C, B = T ? rows / T : 0;
+    ASSERT(first == 0 && (T == 0 || rows % T == 0));
     if (n == 0) return TRINE_OK;
     unsigned grid = (unsigned)cuda_ceil(n, 4 * THREADS);
     bool add = mode == GRAD_ADD;

@@ -32,7 +32,8 @@ static __global__ AT_ONCE(THREADS, BLOCKS) void sum_squares_kernel(double *piece
     }
 }
 
-trine_status cuda_sum_squares(device *d, double *sum, const float *x, size_t n) {
+trine_status cuda_sum_squares(device *d, double *sum, const void *x_, size_t n) {
+    const float *x = (const float *)x_;
     double *pieces = (double *)cuda_of(d)->scratch;
     size_t whole = ROOM * SUM_SQUARES_BLOCK, start = 0;
     do {

@@ -2,8 +2,10 @@
 
 #include "device/ref/ref.h"
 
-trine_status ref_adamw(device *d, float *w, float *m, float *v, const float *g, size_t n,
-                       const adamw_args *args) {
+trine_status ref_adamw(device *d, float *w, float *m, float *v, void *copy, const void *g_,
+                       size_t n, const adamw_args *args) {
+    const float *g = g_;
+    (void)copy;
     (void)d;
     double beta1 = (double)args->beta1, beta2 = (double)args->beta2;
     double m_unbias = 1.0 / (1.0 - pow(beta1, (double)args->step));

@@ -1,6 +1,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "device/dropout.h"
 #include "device/ref/ref.h"
 
 /* One head's rows inside the (T, 3, H, D) and (T, H, D) layouts: row t of q, k, v starts at
@@ -12,16 +13,32 @@ static double dot(const float *a, const float *b, size_t D) {
     return sum;
 }
 
-/* Row t of one head: p (t + 1) = scores, then their exponentials; y = sum of p v / sum of p.
- * Returns the log of the denominator. */
+/* The scores of row t of a head: what its dropout's elements are counted from; drop NULL: none. */
+typedef struct {
+    const dropout_args *drop;
+    uint64_t sample, first;
+} dropped_row;
+
+static dropped_row row_at(const dropout_args *drop, size_t b, size_t h, size_t t, size_t T) {
+    if (!drop) return (dropped_row){0};
+    return (dropped_row){drop, drop->sample + b, ((drop->first + h) * T + t) * T};
+}
+
+static double factor(const dropped_row *row, size_t s) {
+    return row->drop ? (double)dropout_factor(row->drop, row->sample, row->first + s) : 1.0;
+}
+
+/* Row t of one head: p (t + 1) = scores, then their exponentials, then those that are kept;
+ * y = sum of p v / sum of exponentials. Returns the log of the denominator. */
 static double row_forward(float *y, double *p, const float *q, const float *k, const float *v,
-                          size_t t, size_t stride, size_t D) {
+                          const dropped_row *row, size_t t, size_t stride, size_t D) {
     double max = -INFINITY, sum = 0.0;
     for (size_t s = 0; s <= t; s++) {
         p[s] = dot(q, k + s * stride, D) / sqrt((double)D);
         if (p[s] > max) max = p[s];
     }
     for (size_t s = 0; s <= t; s++) sum += p[s] = exp(p[s] - max);
+    for (size_t s = 0; s <= t; s++) p[s] *= factor(row, s);
     for (size_t i = 0; i < D; i++) {
         double out = 0.0;
         for (size_t s = 0; s <= t; s++) out += p[s] * (double)v[s * stride + i];
@@ -31,7 +48,8 @@ static double row_forward(float *y, double *p, const float *q, const float *k, c
 }
 
 trine_status ref_attention_forward(device *d, void *y_, float *lse, const void *qkv_, void *work,
-                                   size_t B, size_t T, size_t H, size_t D) {
+                                   const dropout_args *drop, size_t B, size_t T, size_t H,
+                                   size_t D) {
     (void)d;
     float *y = y_;           /* (B, T, H, D) */
     const float *qkv = qkv_; /* (B, T, 3, H, D) */
@@ -40,26 +58,28 @@ trine_status ref_attention_forward(device *d, void *y_, float *lse, const void *
         for (size_t h = 0; h < H; h++)
             for (size_t t = 0; t < T; t++) {
                 const float *q = qkv + b * T * stride + h * D, *k = q + H * D, *v = k + H * D;
+                const dropped_row row = row_at(drop, b, h, t, T);
                 double log_sum = row_forward(y + ((b * T + t) * H + h) * D, work, q + t * stride, k,
-                                             v, t, stride, D);
+                                             v, &row, t, stride, D);
                 lse[(b * H + h) * T + t] = (float)log_sum;
             }
     return TRINE_OK;
 }
 
-/* What row t adds to its head's gradients: with p = exp(q k / sqrt(D) - lse) and
- * ds = p * (dy v - dy y) / sqrt(D):  dq += ds k,  dk += ds q,  dv += p dy. */
+/* What row t adds to its head's gradients: with p = exp(q k / sqrt(D) - lse), f what the dropout
+ * multiplies p by (y is the sum of f p v) and ds = p * (f dy v - dy y) / sqrt(D):
+ * dq += ds k,  dk += ds q,  dv += f p dy. */
 static void row_backward(double *dq, double *dk, double *dv, const float *dy, const float *y,
-                         double lse, const float *q, const float *k, const float *v, size_t t,
-                         size_t stride, size_t D) {
+                         double lse, const float *q, const float *k, const float *v,
+                         const dropped_row *row, size_t t, size_t stride, size_t D) {
     double scale = 1.0 / sqrt((double)D), dy_y = dot(dy, y, D);
     for (size_t s = 0; s <= t; s++, k += stride, v += stride, dk += D, dv += D) {
-        double p = exp(dot(q, k, D) * scale - lse);
-        double ds = p * (dot(dy, v, D) - dy_y) * scale;
+        double p = exp(dot(q, k, D) * scale - lse), f = factor(row, s);
+        double ds = p * (f * dot(dy, v, D) - dy_y) * scale;
         for (size_t i = 0; i < D; i++) {
             dq[i] += ds * (double)k[i];
             dk[i] += ds * (double)q[i];
-            dv[i] += p * (double)dy[i];
+            dv[i] += f * p * (double)dy[i];
         }
     }
 }
@@ -70,8 +90,9 @@ static void store(float *out, const double *rows, size_t T, size_t stride, size_
 }
 
 trine_status ref_attention_backward(device *d, void *dqkv_, const void *dy_, const void *qkv_,
-                                    const void *y_, const float *lse, void *work, size_t B,
-                                    size_t T, size_t H, size_t D) {
+                                    const void *y_, const float *lse, void *work,
+                                    const dropout_args *drop, size_t B, size_t T, size_t H,
+                                    size_t D) {
     (void)d;
     float *dqkv = dqkv_; /* (B, T, 3, H, D) */
     const float *dy = dy_, *qkv = qkv_, *y = y_;
@@ -83,9 +104,11 @@ trine_status ref_attention_backward(device *d, void *dqkv_, const void *dy_, con
             const float *q = qkv + at, *k = q + H * D, *v = k + H * D;
             memset(work, 0, 3 * T * D * sizeof(double));
             for (size_t t = 0; t < T; t++) {
-                size_t row = ((b * T + t) * H + h) * D;
-                row_backward(dq + t * D, dk, dv, dy + row, y + row,
-                             (double)lse[(b * H + h) * T + t], q + t * stride, k, v, t, stride, D);
+                const dropped_row row = row_at(drop, b, h, t, T);
+                size_t out = ((b * T + t) * H + h) * D;
+                row_backward(dq + t * D, dk, dv, dy + out, y + out,
+                             (double)lse[(b * H + h) * T + t], q + t * stride, k, v, &row, t,
+                             stride, D);
             }
             store(dqkv + at, dq, T, stride, D);
             store(dqkv + at + H * D, dk, T, stride, D);

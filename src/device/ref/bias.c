@@ -14,8 +14,9 @@ trine_status ref_bias_residual(device *d, void *y_, const void *bias_, const voi
     return TRINE_OK;
 }
 
-trine_status ref_bias_backward(device *d, float *dbias, const void *dy_, size_t T, size_t N,
+trine_status ref_bias_backward(device *d, void *dbias_, const void *dy_, size_t T, size_t N,
                                grad_mode mode) {
+    float *dbias = dbias_;
     (void)d;
     const float *dy = dy_; /* (T, N) */
     for (size_t n = 0; n < N; n++) {

@@ -15,9 +15,10 @@ trine_status ref_embedding_forward(device *d, void *x_, const void *table_, cons
     return TRINE_OK;
 }
 
-trine_status ref_embedding_backward(device *d, float *dtable, const void *dx_,
+trine_status ref_embedding_backward(device *d, void *dtable_, const void *dx_,
                                     const int32_t *tokens, int32_t first, size_t T, size_t C,
                                     size_t V, grad_mode mode) {
+    float *dtable = dtable_;
     (void)d;
     const float *dx = dx_; /* (T, C) */
     if (mode == GRAD_SET) memset(dtable, 0, V * C * sizeof *dtable);

@@ -28,9 +28,11 @@ trine_status ref_linear_backward_input(device *d, void *dx_, const void *w_, con
     return TRINE_OK;
 }
 
-trine_status ref_linear_backward_weight(device *d, float *dw, float *dbias, const void *dy_,
+trine_status ref_linear_backward_weight(device *d, void *dw_, void *dbias_, const void *dy_,
                                         const void *x_, size_t T, size_t N, size_t K,
                                         grad_mode mode) {
+    float *dw = dw_;
+    float *dbias = dbias_;
     const float *dy = dy_, *x = x_; /* (T, N), (T, K) */
     for (size_t n = 0; n < N; n++)
         for (size_t k = 0; k < K; k++) {

@@ -41,9 +41,11 @@ static void row_backward(float *dx, const float *dy, const float *gain, const fl
     }
 }
 
-trine_status ref_norm_backward(device *d, void *dx_, float *dgain, float *dbias, const void *dy_,
+trine_status ref_norm_backward(device *d, void *dx_, void *dgain_, void *dbias_, const void *dy_,
                                const void *gain_, const void *x_, const float *stat, size_t T,
                                size_t C, grad_mode stream, grad_mode mode) {
+    float *dgain = dgain_;
+    float *dbias = dbias_;
     float *dx = dx_;                               /* (T, C) */
     const float *dy = dy_, *gain = gain_, *x = x_; /* (T, C), (C), (T, C) */
     if (stream == GRAD_SET) memset(dx, 0, T * C * sizeof *dx);

@@ -18,6 +18,8 @@ REF(linear_forward);
 REF(linear_backward_input);
 REF(linear_backward_weight);
 REF(bias_residual);
+REF(dropout_residual);
+REF(dropout);
 REF(bias_backward);
 REF(norm_forward);
 REF(norm_backward);

@@ -1,6 +1,7 @@
 #include "device/ref/ref.h"
 
-trine_status ref_sum_squares(device *d, double *sum, const float *x, size_t n) {
+trine_status ref_sum_squares(device *d, double *sum, const void *x_, size_t n) {
+    const float *x = x_;
     (void)d;
     *sum = 0.0;
     for (size_t start = 0; start < n; start += SUM_SQUARES_BLOCK) {
