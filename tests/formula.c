@@ -463,6 +463,37 @@ static size_t chunks(const sizes *s) {
     return bytes;
 }
 
+/* Bytes that a norm's gain and bias are summed with, from element `at` of a range of `range` on, or a
+ * tensor without bias: what lies in the own slice, in one call if it has something of both. */
+static size_t summed(const formula_rank *r, const sizes *s, size_t range, size_t at, size_t count,
+                     bool bias) {
+    size_t slice = s->zero ? range / s->dp : range, begin = s->zero ? slice * (size_t)r->at.dp : 0;
+    size_t from = range, to = 0;
+    for (size_t n = 0; n <= bias; n++) {
+        size_t start = at + n * up(count, 64), end = start + count;
+        if (start < begin) start = begin;
+        if (end > begin + slice) end = begin + slice;
+        if (start >= end) continue;
+        from = least(from, start);
+        to = end;
+    }
+    return from < to ? all_reduced(to - from, 4, s->tp) : 0;
+}
+
+/* Of a block the first norm stands at its start, the second behind qkv, the projection and its bias.
+ */
+static size_t by_rows(const formula_rank *r, const sizes *s) {
+    size_t C = s->C, one = up(C, 64), tp = s->tp, block = block_elements(s), bytes = 0;
+    size_t second =
+        2 * one + up(3 * C / tp * C, 64) + up(3 * C / tp, 64) + up(C * C / tp, 64) + one;
+    if (!s->split) return 0;
+    bytes += blocks(r) * summed(r, s, block, 0, C, true);
+    bytes += blocks(r) * summed(r, s, block, second, C, true);
+    if (s->first) bytes += summed(r, s, position_elements(s), 0, s->T * C, false);
+    if (s->last) bytes += summed(r, s, norm_elements(s), 0, C, true);
+    return bytes;
+}
+
 /* A block's backward gathers its two inputs again; with full recomputation its forward pass but for
  * the last sum runs again. Norms and positions are summed once a step, on the own slice. */
 static size_t tensor_parallel(const formula_rank *r, const sizes *s) {
@@ -470,13 +501,13 @@ static size_t tensor_parallel(const formula_rank *r, const sizes *s) {
     size_t micro = blocks(r) * (crossings(s, 4, 6) + (full ? crossings(s, 1, 2) : 0));
     if (s->first) micro += crossings(s, 1, 1);
     if (s->last) micro += crossings(s, 1, 1) + chunks(s);
-    return s->M * micro;
+    return s->M * micro + by_rows(r, s);
 }
 
 traffic formula_traffic(const formula_rank *r) {
     sizes s = sizes_of(r);
     size_t params = formula_params(r), grads = formula_grads(r), each = s.L + 3;
-    size_t message = s.M * s.N * s.C * 4, owned = matrix_elements(&s) / (s.zero ? s.dp : 1);
+    size_t message = s.M * s.R * s.C * s.e, owned = matrix_elements(&s) / (s.zero ? s.dp : 1);
     /* ZeRO-0: an all-reduce is a reduce-scatter and an all-gather. */
     const size_t gather[] = {0, params, params, s.zero == 3 ? gathered_before_use(r) : 0};
     const size_t reduce[] = {2 * grads, grads, s.M * grads, s.M * grads};
