@@ -13,9 +13,10 @@ static size_t least(size_t a, size_t b) {
 /* ---- Sizes ----------------------------------------------------------------------------------- */
 
 /* In the words of docs/glossary.md; N rows a micro-batch, R of them outside of tp regions, K in a chunk
- * of logits; W vocabulary rows a tp rank; e bytes an activation. */
+ * of logits; W vocabulary rows a tp rank; x and g bytes of an activation or parameter, and of a gradient
+ * of a parameter. */
 typedef struct {
-    size_t B, T, C, H, F, N, R, K, W, M, P, p, dp, tp, L, zero, e;
+    size_t B, T, C, H, F, N, R, K, W, M, P, p, dp, tp, L, zero, x, g;
     bool tied, first, last, split; /* split: R is less than N */
     trine_recompute recompute;
 } sizes;
@@ -49,8 +50,9 @@ static sizes sizes_of(const formula_rank *r) {
     s.split = c->parallel.sequence_parallel && s.tp > 1;
     s.R = s.split ? s.N / s.tp : s.N;
     s.K = least(s.N, chunk(c, r->far));
-    s.e = c->precision.bf16 || c->precision.fp16 ? 2 : 4;
     s.recompute = c->parallel.recompute;
+    s.x = c->precision.bf16 || c->precision.fp16 ? 2 : 4;
+    s.g = c->precision.grads == TRINE_F32 ? 4 : 2;
     s.first = s.p == 0;
     s.last = s.p == s.P - 1;
     return s;
@@ -115,13 +117,35 @@ static void pieces(formula_bytes *f, mem_kind kind, size_t count, size_t bytes) 
     f->total += count * up(bytes, 256);
 }
 
-/* 16, 8 + 8/d, 4 + 12/d, 16/d bytes a parameter: parameters 4, gradients 4, moments 8. */
+/* A piece for each range, of `bytes` an element and a share of 1 / share. A tied matrix on one stage
+ * is the head's, too, as gradients only. */
+static void ranges(formula_bytes *f, const formula_rank *r, mem_kind kind, bool gradients,
+                   size_t bytes, size_t share) {
+    sizes s = sizes_of(r);
+    pieces(f, kind, blocks(r), bytes * block_elements(&s) / share);
+    pieces(f, kind, s.first, bytes * matrix_elements(&s) / share);
+    pieces(f, kind, s.first, bytes * position_elements(&s) / share);
+    pieces(f, kind, s.last && (gradients || !shared_here(&s)), bytes * matrix_elements(&s) / share);
+    pieces(f, kind, s.last, bytes * norm_elements(&s) / share);
+}
+
+static void params(formula_bytes *f, const formula_rank *r, const sizes *s) {
+    ranges(f, r, MEM_PARAMS, false, s->x, s->zero == 3 ? s->dp : 1);
+}
+
+static void grads(formula_bytes *f, const formula_rank *r, const sizes *s) {
+    ranges(f, r, MEM_GRADS, true, s->g, s->zero >= 2 ? s->dp : 1);
+}
+
+/* A parameter of fp32: parameter 4, gradient 4, moments 8. Of 16 bits: 2, 4 (or 2), a master of 4,
+ * moments 8. d-ths of them as ZeRO says, the master's as the moments'. */
 static void state(formula_bytes *f, const formula_rank *r, const sizes *s) {
-    const size_t params[] = {1, 1, 1, s->dp}, grads[] = {1, 1, s->dp, s->dp},
-                 moments[] = {1, s->dp, s->dp, s->dp};
-    pieces(f, MEM_PARAMS, 1, 4 * formula_params(r) / params[s->zero]);
-    pieces(f, MEM_GRADS, 1, 4 * formula_grads(r) / grads[s->zero]);
-    pieces(f, MEM_OPTIMIZER, 1, 8 * formula_params(r) / moments[s->zero]);
+    size_t moments = s->zero == 0 ? 1 : s->dp;
+    params(f, r, s);
+    grads(f, r, s);
+    if (s->x == 2) ranges(f, r, MEM_MASTER, false, 4, moments);
+    ranges(f, r, MEM_OPTIMIZER, false, 4, moments);
+    ranges(f, r, MEM_OPTIMIZER, false, 4, moments);
 }
 
 /* Elements that come with a GATHER of the embedding or of the head, whichever is larger here. */
@@ -137,22 +161,22 @@ static void gathers(formula_bytes *f, const formula_rank *r, const sizes *s) {
     size_t asked = (size_t)r->config->parallel.gather_buffers;
     size_t edges = (size_t)s->first + s->last - shared_here(s);
     if (s->zero < 3) return;
-    pieces(f, MEM_GATHER, least(asked, blocks(r)), 4 * block_elements(s));
-    pieces(f, MEM_GATHER, least(asked, edges), 4 * largest_edge(s));
+    pieces(f, MEM_GATHER, least(asked, blocks(r)), s->x * block_elements(s));
+    pieces(f, MEM_GATHER, least(asked, edges), s->x * largest_edge(s));
 }
 
 static void reduces(formula_bytes *f, const formula_rank *r, const sizes *s) {
     size_t embedding = s->first ? matrix_elements(s) + position_elements(s) : 0;
     size_t head = s->last ? matrix_elements(s) + norm_elements(s) : 0;
     if (s->zero < 2) return;
-    pieces(f, MEM_REDUCE, blocks(r) > 0, 4 * block_elements(s));
-    pieces(f, MEM_REDUCE, 1, 4 * (embedding > head ? embedding : head));
+    pieces(f, MEM_REDUCE, blocks(r) > 0, s->g * block_elements(s));
+    pieces(f, MEM_REDUCE, 1, s->g * (embedding > head ? embedding : head));
 }
 
 static void tie(formula_bytes *f, const sizes *s) {
     bool sends = s->tied && s->P > 1 && (s->first || s->last);
     size_t owned = matrix_elements(s) / (s->zero == 0 ? 1 : s->dp);
-    if (sends) pieces(f, MEM_TIE, 1, 4 * least(owned, (size_t)1 << 18));
+    if (sends) pieces(f, MEM_TIE, 1, s->g * least(owned, (size_t)1 << 18));
 }
 
 static size_t slots(const formula_rank *r, const sizes *s) {
@@ -167,26 +191,26 @@ static size_t slots(const formula_rank *r, const sizes *s) {
  * once. */
 static void products(formula_bytes *f, mem_kind kind, const sizes *s, size_t n) {
     size_t N = s->N, C = s->C, tp = s->tp;
-    pieces(f, kind, n, s->e * N * 3 * C / tp); /* q, k, v */
-    pieces(f, kind, n, s->e * N * C / tp);     /* attention */
+    pieces(f, kind, n, s->x * N * 3 * C / tp); /* q, k, v */
+    pieces(f, kind, n, s->x * N * C / tp);     /* attention */
     pieces(f, kind, n, 4 * N * s->H / tp);     /* log-sum-exp */
-    pieces(f, kind, n, s->e * s->R * C);       /* between the halves */
-    pieces(f, kind, n, s->e * N * s->F / tp);  /* before GELU */
+    pieces(f, kind, n, s->x * s->R * C);       /* between the halves */
+    pieces(f, kind, n, s->x * N * s->F / tp);  /* before GELU */
 }
 
 static void norms(formula_bytes *f, mem_kind kind, const sizes *s, size_t n) {
-    pieces(f, kind, n, s->e * s->R * s->C);
+    pieces(f, kind, n, s->x * s->R * s->C);
     pieces(f, kind, n, 4 * s->R * 2); /* mean and deviation */
 }
 
 static void gelus(formula_bytes *f, mem_kind kind, const sizes *s, size_t n) {
-    pieces(f, kind, n, s->e * s->N * s->F / s->tp);
+    pieces(f, kind, n, s->x * s->N * s->F / s->tp);
 }
 
 /* What one slot keeps. */
 static void slot(formula_bytes *f, const formula_rank *r, const sizes *s, size_t n) {
     size_t b = n * blocks(r), outputs = (size_t)(end(r) - begin(r)) - 1,
-           stream = s->e * s->R * s->C;
+           stream = s->x * s->R * s->C;
     if (s->recompute != TRINE_RECOMPUTE_FULL) products(f, MEM_ACTIVATIONS, s, b);
     if (s->recompute == TRINE_RECOMPUTE_NONE) {
         norms(f, MEM_ACTIVATIONS, s, 2 * b);
@@ -220,22 +244,22 @@ static size_t sums(const formula_rank *r, const sizes *s) {
 
 /* A norm's gradient, (R, C), or the attention's, (N, C/tp). */
 static size_t stream_scratch(const sizes *s) {
-    size_t attention = s->e * s->N * s->C / s->tp, norm = s->e * s->R * s->C;
+    size_t attention = s->x * s->N * s->C / s->tp, norm = s->x * s->R * s->C;
     return attention > norm ? attention : norm;
 }
 
 static void workspace(formula_bytes *f, const formula_rank *r, const sizes *s) {
     size_t widest = 3 * s->C > s->F ? 3 * s->C : s->F, units = s->L + 2;
     bool drops = r->config->model.hidden_dropout > 0;
-    pieces(f, MEM_WORKSPACE, 1, s->e * s->N * widest / s->tp);
+    pieces(f, MEM_WORKSPACE, 1, s->x * s->N * widest / s->tp);
     pieces(f, MEM_WORKSPACE, 1, stream_scratch(s));
-    pieces(f, MEM_WORKSPACE, s->split, s->e * s->N * s->C); /* what enters and leaves, whole */
-    pieces(f, MEM_WORKSPACE, drops, s->e * s->R * s->C);
+    pieces(f, MEM_WORKSPACE, s->split, s->x * s->N * s->C); /* what enters and leaves, whole */
+    pieces(f, MEM_WORKSPACE, drops, s->x * s->R * s->C);
     pieces(f, MEM_WORKSPACE, 1, r->attention);
     rebuilt(f, r, s);
     if (s->last) {
         pieces(f, MEM_WORKSPACE, 1, 4 * s->R * 2);       /* final norm */
-        pieces(f, MEM_WORKSPACE, 1, s->e * s->K * s->W); /* logits */
+        pieces(f, MEM_WORKSPACE, 1, s->x * s->K * s->W); /* logits */
         pieces(f, MEM_WORKSPACE, 1, 4 * s->K);           /* their maxima */
         pieces(f, MEM_WORKSPACE, 1, 4 * s->K * 2);       /* sums of exponentials, targets */
     }
@@ -255,7 +279,7 @@ formula_bytes formula_memory(const formula_rank *r) {
     reduces(&f, r, &s);
     tie(&f, &s);
     slot(&f, r, &s, slots(r, &s));
-    pieces(&f, MEM_MESSAGES, least(s.M, 2), s.e * s.R * s.C); /* gradient streams */
+    pieces(&f, MEM_MESSAGES, least(s.M, 2), s.x * s.R * s.C); /* gradient streams */
     workspace(&f, r, &s);
     return f;
 }
@@ -269,25 +293,25 @@ static size_t piece(size_t bytes) {
 /* dp ranks read parameters where ZeRO gathers them (1 to 3), and full gradients where they are
  * accumulated (0 and 1), or a unit's in its reduce buffer (2 and 3). */
 static size_t read_by_dp(const formula_rank *r, const sizes *s) {
-    formula_bytes buffers = {0};
-    size_t params = 4 * formula_params(r) / (s->zero == 3 ? s->dp : 1);
+    formula_bytes read = {0};
     if (s->dp == 1) return 0;
-    reduces(&buffers, r, s);
-    return (s->zero > 0 ? params : 0) + (s->zero < 2 ? 4 * formula_grads(r) : 0) + buffers.total;
+    reduces(&read, r, s);
+    if (s->zero > 0) params(&read, r, s);
+    if (s->zero < 2) grads(&read, r, s);
+    return read.total;
 }
 
 /* The other end of the pipeline reads a tied matrix's gradient; it lies with its unit's others. */
 static size_t read_by_tie(const sizes *s) {
-    size_t share = s->zero < 2 ? 1 : s->dp, unit = 0;
+    size_t share = s->zero < 2 ? 1 : s->dp, matrix = s->g * matrix_elements(s) / share;
     if (!s->tied || s->P == 1 || (s->dp > 1 && s->zero < 2)) return 0;
-    if (s->first) unit = matrix_elements(s) + position_elements(s);
-    if (s->last) unit = matrix_elements(s) + norm_elements(s);
-    return 4 * unit / share;
+    if (s->first) return piece(matrix) + piece(s->g * position_elements(s) / share);
+    return s->last ? piece(matrix) + piece(s->g * norm_elements(s) / share) : 0;
 }
 
 /* Neighbouring stages read what is sent to them; what they receive is read by nobody else. */
 static size_t read_by_pp(const formula_rank *r, const sizes *s) {
-    size_t stream = piece(s->e * s->R * s->C);
+    size_t stream = piece(s->x * s->R * s->C);
     if (s->P == 1) return 0;
     return (s->last ? 0 : slots(r, s) * stream) + least(s->M, 2) * stream;
 }
@@ -304,7 +328,7 @@ static void norms_kept(const sizes *s, size_t blocks, size_t *slot, size_t *scra
  * are split, also what is gathered: norms, gradient streams, what a dropout leaves of them, and the
  * buffer that addends lie in. */
 static size_t read_by_tp(const formula_rank *r, const sizes *s) {
-    size_t stream = piece(s->e * s->R * s->C), norms, scratch;
+    size_t stream = piece(s->x * s->R * s->C), norms, scratch;
     size_t mids = s->recompute == TRINE_RECOMPUTE_FULL ? 0 : blocks(r);
     size_t slot = (mids + blocks(r)) * stream, once = piece(stream_scratch(s));
     if (s->tp == 1) return 0;
@@ -312,7 +336,7 @@ static size_t read_by_tp(const formula_rank *r, const sizes *s) {
     if (s->recompute == TRINE_RECOMPUTE_FULL && blocks(r)) once += stream;
     if (s->split) {
         slot += norms * stream;
-        once += scratch * stream + piece(s->e * s->N * s->C);
+        once += scratch * stream + piece(s->x * s->N * s->C);
         if (r->config->model.hidden_dropout > 0) once += stream;
         if (s->P == 1) once += least(s->M, 2) * stream;
     }
@@ -336,7 +360,7 @@ size_t formula_exchanged(const formula_rank *r) {
     if (!r->far) return 0;
     if (s.dp > 1) gathers(&own, r, &s);
     tie(&own, &s);
-    return own.total + (s.first ? 0 : slots(r, &s) * piece(s.e * s.R * s.C));
+    return own.total + (s.first ? 0 : slots(r, &s) * piece(s.x * s.R * s.C));
 }
 
 size_t formula_host(const formula_rank *r) {
@@ -450,8 +474,8 @@ static size_t all_reduced(size_t count, size_t element, size_t d) {
 /* Sums (N, C), or where rows are split a reduce-scatter for each and `gathers` all-gathers. */
 static size_t crossings(const sizes *s, size_t sums, size_t gathers) {
     size_t count = s->N * s->C;
-    if (!s->split) return sums * all_reduced(count, s->e, s->tp);
-    return (sums + gathers) * passed(count, s->e, s->tp);
+    if (!s->split) return sums * all_reduced(count, s->x, s->tp);
+    return (sums + gathers) * passed(count, s->x, s->tp);
 }
 
 static size_t chunks(const sizes *s) {
@@ -477,7 +501,7 @@ static size_t summed(const formula_rank *r, const sizes *s, size_t range, size_t
         from = least(from, start);
         to = end;
     }
-    return from < to ? all_reduced(to - from, 4, s->tp) : 0;
+    return from < to ? all_reduced(to - from, s->g, s->tp) : 0;
 }
 
 /* Of a block the first norm stands at its start, the second behind qkv, the projection and its bias.
@@ -507,16 +531,16 @@ static size_t tensor_parallel(const formula_rank *r, const sizes *s) {
 traffic formula_traffic(const formula_rank *r) {
     sizes s = sizes_of(r);
     size_t params = formula_params(r), grads = formula_grads(r), each = s.L + 3;
-    size_t message = s.M * s.R * s.C * s.e, owned = matrix_elements(&s) / (s.zero ? s.dp : 1);
+    size_t message = s.M * s.R * s.C * s.x, owned = matrix_elements(&s) / (s.zero ? s.dp : 1);
     /* ZeRO-0: an all-reduce is a reduce-scatter and an all-gather. */
     const size_t gather[] = {0, params, params, s.zero == 3 ? gathered_before_use(r) : 0};
     const size_t reduce[] = {2 * grads, grads, s.M * grads, s.M * grads};
-    return (traffic){.gather = passed(gather[s.zero], 4, s.dp),
-                     .reduce = passed(reduce[s.zero], 4, s.dp),
+    return (traffic){.gather = passed(gather[s.zero], s.x, s.dp),
+                     .reduce = passed(reduce[s.zero], s.g, s.dp),
                      .tp = tensor_parallel(r, &s),
                      .act = s.last ? 0 : message,
                      .grad = s.first ? 0 : message,
-                     .tie = s.tied && s.P > 1 && (s.first || s.last) ? 4 * owned : 0,
+                     .tie = s.tied && s.P > 1 && (s.first || s.last) ? s.g * owned : 0,
                      .norm = passed(s.dp * each, 8, s.dp) + passed(s.tp * s.dp * each, 8, s.tp) +
                              passed(s.P * each, 8, s.P)};
 }
