@@ -73,22 +73,28 @@ static inline trine_status staged_end(device *d, trine_status status) {
 
 /* ---- Operators ------------------------------------------------------------------------------- */
 
+/* n elements that are only read, or written: of four bytes (float, int32_t), of the compute type, of
+ * gradients of parameters. */
 #define STAGED_INNER         device *inner = &((staged *)d->state)->inner
 #define STAGED_IN(p, n)      p = staged_buffer(d, p, (n) * sizeof(float), false)
 #define STAGED_OUT(p, n)     p = staged_buffer(d, p, (n) * sizeof(float), true)
+#define REAL_IN(p, n)        p = staged_buffer(d, p, (n) * trine_dtype_bytes(d->compute), false)
+#define REAL_OUT(p, n)       p = staged_buffer(d, p, (n) * trine_dtype_bytes(d->compute), true)
+#define GRAD_IN(p, n)        p = staged_buffer(d, p, (n) * trine_dtype_bytes(d->grads), false)
+#define GRAD_OUT(p, n)       p = staged_buffer(d, p, (n) * trine_dtype_bytes(d->grads), true)
 #define STAGED_CALL(op, ...) return staged_end(d, inner->ops->op(inner, __VA_ARGS__))
 
 static trine_status staged_linear_forward(device *d, void *y, const void *w, const void *bias,
                                           const void *x, size_t T, size_t N, size_t K) {
     STAGED_INNER;
-    STAGED_OUT(y, T * N), STAGED_IN(w, N * K), STAGED_IN(bias, N), STAGED_IN(x, T * K);
+    REAL_OUT(y, T * N), REAL_IN(w, N * K), REAL_IN(bias, N), REAL_IN(x, T * K);
     STAGED_CALL(linear_forward, y, w, bias, x, T, N, K);
 }
 
 static trine_status staged_linear_backward_input(device *d, void *dx, const void *w, const void *dy,
                                                  size_t T, size_t N, size_t K) {
     STAGED_INNER;
-    STAGED_OUT(dx, T * K), STAGED_IN(w, N * K), STAGED_IN(dy, T * N);
+    REAL_OUT(dx, T * K), REAL_IN(w, N * K), REAL_IN(dy, T * N);
     STAGED_CALL(linear_backward_input, dx, w, dy, T, N, K);
 }
 
@@ -96,14 +102,14 @@ static trine_status staged_linear_backward_weight(device *d, void *dw, void *dbi
                                                   const void *dy, const void *x, size_t T, size_t N,
                                                   size_t K, grad_mode mode) {
     STAGED_INNER;
-    STAGED_OUT(dw, N * K), STAGED_OUT(dbias, N), STAGED_IN(dy, T * N), STAGED_IN(x, T * K);
+    GRAD_OUT(dw, N * K), GRAD_OUT(dbias, N), REAL_IN(dy, T * N), REAL_IN(x, T * K);
     STAGED_CALL(linear_backward_weight, dw, dbias, dy, x, T, N, K, mode);
 }
 
 static trine_status staged_bias_residual(device *d, void *y, const void *bias, const void *residual,
                                          size_t T, size_t N) {
     STAGED_INNER;
-    STAGED_OUT(y, T * N), STAGED_IN(bias, N), STAGED_IN(residual, T * N);
+    REAL_OUT(y, T * N), REAL_IN(bias, N), REAL_IN(residual, T * N);
     STAGED_CALL(bias_residual, y, bias, residual, T, N);
 }
 
@@ -111,29 +117,29 @@ static trine_status staged_dropout_residual(device *d, void *y, const void *bias
                                             const void *residual, const dropout_args *drop,
                                             size_t T, size_t N) {
     STAGED_INNER;
-    STAGED_OUT(y, T * N), STAGED_IN(bias, N), STAGED_IN(residual, T * N);
+    REAL_OUT(y, T * N), REAL_IN(bias, N), REAL_IN(residual, T * N);
     STAGED_CALL(dropout_residual, y, bias, residual, drop, T, N);
 }
 
 static trine_status staged_dropout(device *d, void *y, const void *x, const dropout_args *drop,
                                    size_t T, size_t N) {
     STAGED_INNER;
-    STAGED_OUT(y, T * N), STAGED_IN(x, T * N);
+    REAL_OUT(y, T * N), REAL_IN(x, T * N);
     STAGED_CALL(dropout, y, x, drop, T, N);
 }
 
 static trine_status staged_bias_backward(device *d, void *dbias, const void *dy, size_t T,
                                          size_t N, grad_mode mode) {
     STAGED_INNER;
-    STAGED_OUT(dbias, N), STAGED_IN(dy, T * N);
+    GRAD_OUT(dbias, N), REAL_IN(dy, T * N);
     STAGED_CALL(bias_backward, dbias, dy, T, N, mode);
 }
 
 static trine_status staged_norm_forward(device *d, void *y, float *stat, const void *gain,
                                         const void *bias, const void *x, size_t T, size_t C) {
     STAGED_INNER;
-    STAGED_OUT(y, T * C), STAGED_OUT(stat, 2 * T);
-    STAGED_IN(gain, C), STAGED_IN(bias, C), STAGED_IN(x, T * C);
+    REAL_OUT(y, T * C), STAGED_OUT(stat, 2 * T);
+    REAL_IN(gain, C), REAL_IN(bias, C), REAL_IN(x, T * C);
     STAGED_CALL(norm_forward, y, stat, gain, bias, x, T, C);
 }
 
@@ -142,21 +148,21 @@ static trine_status staged_norm_backward(device *d, void *dx, void *dgain, void 
                                          const float *stat, size_t T, size_t C, grad_mode stream,
                                          grad_mode mode) {
     STAGED_INNER;
-    STAGED_OUT(dx, T * C), STAGED_OUT(dgain, C), STAGED_OUT(dbias, C);
-    STAGED_IN(dy, T * C), STAGED_IN(gain, C), STAGED_IN(x, T * C), STAGED_IN(stat, 2 * T);
+    REAL_OUT(dx, T * C), GRAD_OUT(dgain, C), GRAD_OUT(dbias, C);
+    REAL_IN(dy, T * C), REAL_IN(gain, C), REAL_IN(x, T * C), STAGED_IN(stat, 2 * T);
     STAGED_CALL(norm_backward, dx, dgain, dbias, dy, gain, x, stat, T, C, stream, mode);
 }
 
 static trine_status staged_gelu_forward(device *d, void *y, const void *x, size_t n) {
     STAGED_INNER;
-    STAGED_OUT(y, n), STAGED_IN(x, n);
+    REAL_OUT(y, n), REAL_IN(x, n);
     STAGED_CALL(gelu_forward, y, x, n);
 }
 
 static trine_status staged_gelu_backward(device *d, void *dx, const void *dy, const void *x,
                                          size_t n) {
     STAGED_INNER;
-    STAGED_OUT(dx, n), STAGED_IN(dy, n), STAGED_IN(x, n);
+    REAL_OUT(dx, n), REAL_IN(dy, n), REAL_IN(x, n);
     STAGED_CALL(gelu_backward, dx, dy, x, n);
 }
 
@@ -174,7 +180,7 @@ static trine_status staged_attention_forward(device *d, void *y, float *lse, con
         const dropout_args *drop, size_t B, size_t T, size_t H, size_t D) {
     STAGED_INNER;
     size_t n = B * T * H * D;
-    STAGED_OUT(y, n), STAGED_OUT(lse, B * H * T), STAGED_IN(qkv, 3 * n);
+    REAL_OUT(y, n), STAGED_OUT(lse, B * H * T), REAL_IN(qkv, 3 * n);
     work = staged_work(d, work, B, T, H, D);
     STAGED_CALL(attention_forward, y, lse, qkv, work, drop, B, T, H, D);
 }
@@ -185,7 +191,7 @@ static trine_status staged_attention_backward(device *d, void *dqkv, const void 
         const dropout_args *drop, size_t B, size_t T, size_t H, size_t D) {
     STAGED_INNER;
     size_t n = B * T * H * D;
-    STAGED_OUT(dqkv, 3 * n), STAGED_IN(dy, n), STAGED_IN(qkv, 3 * n), STAGED_IN(y, n);
+    REAL_OUT(dqkv, 3 * n), REAL_IN(dy, n), REAL_IN(qkv, 3 * n), REAL_IN(y, n);
     STAGED_IN(lse, B * H * T);
     work = staged_work(d, work, B, T, H, D);
     STAGED_CALL(attention_backward, dqkv, dy, qkv, y, lse, work, drop, B, T, H, D);
@@ -195,7 +201,7 @@ static trine_status staged_embedding_forward(device *d, void *x, const void *tab
                                              const int32_t *tokens, int32_t first, size_t T,
                                              size_t C, size_t V) {
     STAGED_INNER;
-    STAGED_OUT(x, T * C), STAGED_IN(table, V * C), STAGED_IN(tokens, T);
+    REAL_OUT(x, T * C), REAL_IN(table, V * C), STAGED_IN(tokens, T);
     STAGED_CALL(embedding_forward, x, table, tokens, first, T, C, V);
 }
 
@@ -203,28 +209,28 @@ static trine_status staged_embedding_backward(device *d, void *dtable, const voi
                                               const int32_t *tokens, int32_t first, size_t T,
                                               size_t C, size_t V, grad_mode mode) {
     STAGED_INNER;
-    STAGED_OUT(dtable, V * C), STAGED_IN(dx, T * C), STAGED_IN(tokens, T);
+    GRAD_OUT(dtable, V * C), REAL_IN(dx, T * C), STAGED_IN(tokens, T);
     STAGED_CALL(embedding_backward, dtable, dx, tokens, first, T, C, V, mode);
 }
 
 static trine_status staged_position_forward(device *d, void *x, const void *table, size_t first,
                                             size_t rows, size_t T, size_t C) {
     STAGED_INNER;
-    STAGED_OUT(x, rows * C), STAGED_IN(table, T * C);
+    REAL_OUT(x, rows * C), REAL_IN(table, T * C);
     STAGED_CALL(position_forward, x, table, first, rows, T, C);
 }
 
 static trine_status staged_position_backward(device *d, void *dtable, const void *dx, size_t first,
                                              size_t rows, size_t T, size_t C, grad_mode mode) {
     STAGED_INNER;
-    STAGED_OUT(dtable, T * C), STAGED_IN(dx, rows * C);
+    GRAD_OUT(dtable, T * C), REAL_IN(dx, rows * C);
     STAGED_CALL(position_backward, dtable, dx, first, rows, T, C, mode);
 }
 
 static trine_status staged_xent_max(device *d, float *max, const void *logits, size_t T, size_t V,
                                     size_t valid) {
     STAGED_INNER;
-    STAGED_OUT(max, T), STAGED_IN(logits, T * V);
+    STAGED_OUT(max, T), REAL_IN(logits, T * V);
     STAGED_CALL(xent_max, max, logits, T, V, valid);
 }
 
@@ -232,7 +238,7 @@ static trine_status staged_xent_sums(device *d, float *sums, const void *logits,
                                      const int32_t *targets, int32_t first, size_t T, size_t V,
                                      size_t valid) {
     STAGED_INNER;
-    STAGED_OUT(sums, 2 * T), STAGED_IN(logits, T * V), STAGED_IN(max, T), STAGED_IN(targets, T);
+    STAGED_OUT(sums, 2 * T), REAL_IN(logits, T * V), STAGED_IN(max, T), STAGED_IN(targets, T);
     STAGED_CALL(xent_sums, sums, logits, max, targets, first, T, V, valid);
 }
 
@@ -247,26 +253,26 @@ static trine_status staged_xent_backward(device *d, void *logits, const float *m
                                          const float *sums, const int32_t *targets, int32_t first,
                                          float scale, size_t T, size_t V, size_t valid) {
     STAGED_INNER;
-    STAGED_OUT(logits, T * V), STAGED_IN(max, T), STAGED_IN(sums, 2 * T), STAGED_IN(targets, T);
+    REAL_OUT(logits, T * V), STAGED_IN(max, T), STAGED_IN(sums, 2 * T), STAGED_IN(targets, T);
     STAGED_CALL(xent_backward, logits, max, sums, targets, first, scale, T, V, valid);
 }
 
 static trine_status staged_add(device *d, void *y, const void *x, size_t n) {
     STAGED_INNER;
-    STAGED_OUT(y, n), STAGED_IN(x, n);
+    GRAD_OUT(y, n), GRAD_IN(x, n);
     STAGED_CALL(add, y, x, n);
 }
 
 static trine_status staged_sum_squares(device *d, double *sum, const void *x, size_t n) {
     STAGED_INNER;
-    STAGED_OUT(sum, 2), STAGED_IN(x, n);
+    STAGED_OUT(sum, 2), GRAD_IN(x, n);
     STAGED_CALL(sum_squares, sum, x, n);
 }
 
 static trine_status staged_adamw(device *d, float *w, float *m, float *v, void *copy, const void *g,
                                  size_t n, const adamw_args *args) {
     STAGED_INNER;
-    STAGED_OUT(w, n), STAGED_OUT(m, n), STAGED_OUT(v, n), STAGED_OUT(copy, n), STAGED_IN(g, n);
+    STAGED_OUT(w, n), STAGED_OUT(m, n), STAGED_OUT(v, n), REAL_OUT(copy, n), GRAD_IN(g, n);
     STAGED_CALL(adamw, w, m, v, copy, g, n, args);
 }
 
@@ -337,19 +343,24 @@ static inline const cuda_backend *staged_backend(staged_kind kind, char *why, si
 }
 
 /* NULL with the reason if there is no such device. */
-static inline device *staged_open(staged_kind kind, char *why, size_t size) {
+static inline device *staged_open_typed(staged_kind kind, trine_dtype compute, trine_dtype grads,
+                                        char *why, size_t size) {
     const cuda_backend *backend = staged_backend(kind, why, size);
     if (!backend) return NULL;
     staged *s = calloc(1, sizeof *s);
     assert_non_null(s);
     s->backend = backend;
-    s->inner = (device){.name = "cuda", .compute = TRINE_F32, .threads = 1};
-    s->inner.ops = backend->ops, s->inner.memory = backend->memory;
+    s->inner = (device){.name = "cuda", .compute = compute, .grads = grads, .threads = 1};
+    s->inner.ops = backend->ops_of(compute, grads), s->inner.memory = backend->memory;
     OK(backend->open(&s->inner, 0));
     s->device = s->inner;
     s->device.name = kind == STAGED_EMULATED ? "cuda, emulated" : "cuda";
     s->device.ops = &staged_ops, s->device.memory = NULL, s->device.state = s;
     return &s->device;
+}
+
+static inline device *staged_open(staged_kind kind, char *why, size_t size) {
+    return staged_open_typed(kind, TRINE_F32, TRINE_F32, why, size);
 }
 
 static inline void staged_close(device **d) {
