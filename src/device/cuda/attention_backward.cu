@@ -67,14 +67,13 @@ static __device__ inline void key_pairs(float scores[ROWS][COLS], float dy_v[ROW
 
 /* A thread's keys are rows here: the group that shares words is four neighbouring ones, a warp's
  * ty. */
-template <bool DROP, int ROWS, int COLS>
+template <int ROWS, int COLS>
 static __device__ inline void key_factors(float factors[ROWS][COLS], const cuda_drop *drop,
                                           const attention_shape *s, size_t head, size_t key,
                                           size_t query) {
     const unsigned ty = (unsigned)attention_ty();
     uint64_t sample;
     uint64_t base = attention_drop_at(drop, s, head, query + (size_t)attention_tx(), &sample) + key;
-    if (!DROP) return;
 #pragma unroll
     for (int i = 0; i < ROWS; i++)
         attention_factors<COLS, ATTENTION_TX>(factors[i], drop, sample,
@@ -146,7 +145,7 @@ static __global__ void __launch_bounds__(ATTENTION_THREADS, BLOCKS)
         __syncthreads();
         attention_scores<WIDTH, ROWS, COLS>(scores, k, q, (int)s.D);
         attention_scores<WIDTH, ROWS, COLS>(ds, v, dy_rows, (int)s.D);
-        key_factors<DROP, ROWS, COLS>(factors, &drop, &s, head, key, query);
+        if (DROP) key_factors<ROWS, COLS>(factors, &drop, &s, head, key, query);
         key_pairs<DROP, ROWS, COLS>(scores, ds, factors, lse + head * s.T, delta + head * s.T, key,
                                     query, &s);
         bool cut = query < key + 16 * ROWS;
