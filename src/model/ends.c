@@ -45,7 +45,8 @@ trine_status head_backward(const gpt_run *r, const gpt_head *h, const gpt_head_a
     tp_linear logits = {.weight = h->token};
     size_t N = s->B * s->T, Vp = padded_vocab(s);
     void *dnorm = r->scratch.stream; /* (N, C) */
-    TRY(tp_xent_backward(r->tp, a->logits, a->max, a->sums, batch->targets, batch->scale, N, s->V));
+    TRY(tp_xent_backward(r->tp, a->logits, a->max, a->sums, batch->targets, batch->grad_scale, N,
+                         s->V));
     TRY(tp_column_backward(r->tp, dnorm, &logits, a->logits, a->norm, N, Vp, s->C));
     TRY(norm_backward(r, dx, &h->norm, dnorm, x, a->stat, GRAD_SET));
     return TRINE_OK;

@@ -24,7 +24,7 @@ typedef struct {
     size_t V;                /* vocabulary, without padding */
     bool untied;
     int tp, tp_rank;
-    trine_dtype compute; /* of bound parameters: the device's */
+    trine_dtype compute, grads; /* of bound parameters and their gradients: the device's */
 } gpt_shape;
 
 typedef enum { UNIT_EMBEDDING, UNIT_BLOCK, UNIT_HEAD } unit_kind;
@@ -74,7 +74,7 @@ typedef struct {
 void gpt_bind_params(gpt_unit *u, const gpt_shape *s, int unit, const flat_unit *layout,
                      void *const base[FLAT_RANGES]);
 void gpt_bind_grads(gpt_unit *u, const gpt_shape *s, int unit, const flat_unit *layout,
-                    float *const base[FLAT_RANGES], grad_mode mode);
+                    void *const base[FLAT_RANGES], grad_mode mode);
 
 /* What one unit's forward pass keeps for its backward pass, for one micro-batch; N = B*T rows. */
 typedef struct {
@@ -118,6 +118,7 @@ void gpt_scratch_take(arena *a, const gpt_shape *s, const device *d, gpt_scratch
 typedef struct {
     const int32_t *tokens, *targets; /* (B, T); only the embedding reads tokens, the head targets */
     double scale;                    /* 1 / tokens in the global batch */
+    double grad_scale;               /* what gradients begin with: the same, times the loss scale */
     double *loss; /* += this micro-batch's share of the mean loss; the same on every tp rank */
 } gpt_batch;
 

@@ -24,7 +24,7 @@ typedef struct {
 /* A parameter and its gradient, pointed at memory by whoever runs the layer. */
 typedef struct {
     const void *w; /* the device's compute type */
-    float *dw;
+    void *dw;      /* the device's type of gradients */
     grad_mode mode; /* whether the next backward pass sets dw or adds to it: `(+)=` below */
 } param;
 

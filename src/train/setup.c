@@ -69,7 +69,8 @@ gpt_shape setup_shape(const trine_config *c, const device *dev, int tp_rank) {
                        .untied = m->untied,
                        .tp = c->parallel.layout.tp,
                        .tp_rank = tp_rank,
-                       .compute = dev->compute};
+                       .compute = dev->compute,
+                       .grads = dev->grads};
 }
 
 double setup_learning_rate(const trine_optimizer *o, int64_t step) {

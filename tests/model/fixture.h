@@ -76,14 +76,19 @@ static inline void model_open(model *m, gpt_shape s, device_kind kind, trine_com
     assert_int_equal(a.used, bytes);
     for (int u = 0; u < m->units; u++) {
         gpt_bind_params(&m->unit[u], &m->s, u, &m->layout[u], (void *const *)m->params[u]);
-        gpt_bind_grads(&m->unit[u], &m->s, u, &m->layout[u], m->grads[u], GRAD_ADD);
+        gpt_bind_grads(&m->unit[u], &m->s, u, &m->layout[u], (void *const *)m->grads[u],
+                       GRAD_ADD);
     }
     size_t N = s.B * s.T;
     for (size_t i = 0; i < N; i++) {
         m->tokens[i] = (int32_t)((7 * i + 3) % s.V);
         m->targets[i] = (int32_t)((5 * i + i * i) % s.V);
     }
-    m->batch = (gpt_batch){m->tokens, m->targets, 1.0 / (double)N, &m->loss};
+    m->batch = (gpt_batch){.tokens = m->tokens,
+                           .targets = m->targets,
+                           .scale = 1.0 / (double)N,
+                           .grad_scale = 1.0 / (double)N,
+                           .loss = &m->loss};
     m->run.dev = m->dev;
     m->run.tp = &m->tp;
     m->run.shape = &m->s;

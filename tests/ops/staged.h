@@ -1,11 +1,14 @@
-/* The cuda device for tests whose data lie in the host's memory: a device whose operators copy what
- * they are given to the GPU's memory, run the cuda device's operator there, and copy back what it
- * may write. So the same rows and the same tests hold for processors and GPUs, though the host
- * cannot touch the GPU's memory.
+/* Devices for tests, in front of another one whose memory the test's data do not lie in: operators
+ * copy what they are given to memory of the inner device, run its operator there, and copy back what
+ * it may write. So the same rows and the same tests hold for all.
  *
- * There are two: `emulated`, the object of build/emu, whose kernels run on the processor, and
- * `gpu`, build/libtrine_cuda.so, where there is a GPU. Invariants: a buffer on the device begins at
- * the same distance from a multiple of 256 bytes as the host's, and ends where its allocation ends;
+ *   emulated, gpu  the cuda device: the object of build/emu, whose kernels run on the processor, and
+ *                  build/libtrine_cuda.so, where there is a GPU. The host cannot touch its memory.
+ *   floats         of any device that computes in 16 bits: the test's elements and gradients are
+ *                  floats, which are rounded on the way in and exact on the way out.
+ *
+ * Invariants: a buffer on the device begins at the same distance from a multiple of 256 bytes as the
+ * host's (in floats: as many elements behind it), and on a GPU ends where its allocation ends;
  * the same host buffer is the same buffer there (in place stays in place); what an operator only
  * reads has the same bytes afterwards. Cost: an allocation, two copies and a comparison for each. */
 #ifndef TRINE_TESTS_OPS_STAGED_H
@@ -14,6 +17,8 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
+#include "base/half.h"
+#include "base/status.h"
 #include "device/cuda/backend.h"
 #include "ops/fixture.h"
 
@@ -23,50 +28,102 @@ typedef enum { STAGED_EMULATED, STAGED_GPU, STAGED_KINDS } staged_kind;
 
 typedef struct {
     char *host, *base; /* the buffer lies at base + lead */
-    size_t bytes, lead;
+    size_t count, lead;
+    trine_dtype type;
     bool written;
 } staged_piece;
 
 typedef struct {
     device device; /* what tests call; its state is this struct */
-    device inner;  /* the cuda device */
-    const cuda_backend *backend;
+    device inner;
+    device *opened;              /* inner's own, of a device on the processor */
+    const cuda_backend *backend; /* of a cuda device */
+    bool floats;                 /* the host's elements of 16 bits are floats */
     staged_piece pieces[STAGED_PIECES];
     size_t count;
 } staged;
 
 /* ---- Buffers --------------------------------------------------------------------------------- */
 
-static inline void *staged_buffer(device *d, const void *host, size_t bytes, bool written) {
+static inline bool staged_converts(const staged *s, trine_dtype type) {
+    return s->floats && (type == TRINE_BF16 || type == TRINE_F16);
+}
+
+/* Bytes of n of the host's elements that are of `type` on the device. */
+static inline size_t staged_host_bytes(const staged *s, trine_dtype type, size_t n) {
+    return n * (staged_converts(s, type) ? sizeof(float) : trine_dtype_bytes(type));
+}
+
+/* The host's elements as the device has them; freed with free. */
+static inline void *staged_pack(const staged *s, const void *host, trine_dtype type, size_t n) {
+    uint16_t *packed = fixture_bytes(n * trine_dtype_bytes(type));
+    if (n && !staged_converts(s, type)) memcpy(packed, host, n * trine_dtype_bytes(type));
+    const float *x = host;
+    for (size_t i = 0; staged_converts(s, type) && i < n; i++)
+        packed[i] = type == TRINE_BF16 ? bf16_store(x[i]) : f16_store(x[i]);
+    return packed;
+}
+
+static inline void staged_unpack(const staged *s, void *host, const void *packed, trine_dtype type,
+                                 size_t n) {
+    if (n && !staged_converts(s, type)) memcpy(host, packed, n * trine_dtype_bytes(type));
+    float *x = host;
+    const uint16_t *bits = packed;
+    for (size_t i = 0; staged_converts(s, type) && i < n; i++)
+        x[i] = type == TRINE_BF16 ? bf16_load(bits[i]) : f16_load(bits[i]);
+}
+
+/* Where `host` lies in a piece, or NULL. */
+static inline char *staged_place(const staged *s, staged_piece *p, const char *host,
+                                 trine_dtype type, size_t n) {
+    const char *end = p->host + staged_host_bytes(s, p->type, p->count);
+    if (host < p->host || host + staged_host_bytes(s, type, n) > end) return NULL;
+    assert_true(n == 0 || type == p->type);
+    size_t at = (size_t)(host - p->host) / staged_host_bytes(s, p->type, 1);
+    return p->base + p->lead + at * trine_dtype_bytes(p->type);
+}
+
+static inline void *staged_buffer(device *d, const void *host, size_t n, trine_dtype type,
+                                  bool written) {
     staged *s = d->state;
     if (!host) return NULL;
-    for (staged_piece *p = s->pieces; p < s->pieces + s->count; p++)
-        if ((const char *)host >= p->host && (const char *)host + bytes <= p->host + p->bytes) {
-            p->written = p->written || written;
-            return p->base + p->lead + ((const char *)host - p->host);
-        }
+    for (staged_piece *p = s->pieces; p < s->pieces + s->count; p++) {
+        char *place = staged_place(s, p, host, type, n);
+        if (!place) continue;
+        p->written = p->written || written;
+        return place;
+    }
     assert_true(s->count < STAGED_PIECES);
+    size_t unit = trine_dtype_bytes(type);
+    size_t lead = (uintptr_t)host % 256 / staged_host_bytes(s, type, 1) * unit;
     staged_piece *p = &s->pieces[s->count++];
-    *p = (staged_piece){.bytes = bytes, .lead = (uintptr_t)host % 256, .written = written};
+    *p = (staged_piece){.count = n, .lead = lead, .type = type, .written = written};
     memcpy(&p->host, &host, sizeof host);
-    void *base;
-    OK(device_alloc(&s->inner, &base, p->lead + bytes + 1));
+    void *base, *packed = staged_pack(s, host, type, n);
+    OK(device_alloc(&s->inner, &base, lead + n * unit + 1));
     p->base = base;
-    OK(device_write(&s->inner, p->base + p->lead, host, bytes));
-    return p->base + p->lead;
+    OK(device_write(&s->inner, p->base + lead, packed, n * unit));
+    free(packed);
+    return p->base + lead;
+}
+
+static inline void staged_piece_end(staged *s, staged_piece *p, trine_status status) {
+    size_t bytes = p->count * trine_dtype_bytes(p->type);
+    char *back = fixture_bytes(bytes), *before = staged_pack(s, p->host, p->type, p->count);
+    if (status == TRINE_OK) {
+        OK(device_read(&s->inner, back, p->base + p->lead, bytes));
+        if (p->written)
+            staged_unpack(s, p->host, back, p->type, p->count);
+        else if (bytes && memcmp(before, back, bytes) != 0)
+            fail_msg("an operator wrote to what it should only read");
+    }
+    device_free(&s->inner, p->base, p->lead + bytes + 1);
+    free(back), free(before);
 }
 
 static inline trine_status staged_end(device *d, trine_status status) {
     staged *s = d->state;
-    for (staged_piece *p = s->pieces; p < s->pieces + s->count; p++) {
-        char *back = fixture_bytes(p->bytes);
-        if (status == TRINE_OK) OK(device_read(&s->inner, back, p->base + p->lead, p->bytes));
-        if (status == TRINE_OK && p->written && p->bytes) memcpy(p->host, back, p->bytes);
-        if (status == TRINE_OK && p->bytes && memcmp(p->host, back, p->bytes) != 0)
-            fail_msg("an operator wrote to what it should only read");
-        device_free(&s->inner, p->base, p->lead + p->bytes + 1);
-        free(back);
-    }
+    for (size_t i = 0; i < s->count; i++) staged_piece_end(s, &s->pieces[i], status);
     s->count = 0;
     return status;
 }
@@ -76,12 +133,12 @@ static inline trine_status staged_end(device *d, trine_status status) {
 /* n elements that are only read, or written: of four bytes (float, int32_t), of the compute type, of
  * gradients of parameters. */
 #define STAGED_INNER         device *inner = &((staged *)d->state)->inner
-#define STAGED_IN(p, n)      p = staged_buffer(d, p, (n) * sizeof(float), false)
-#define STAGED_OUT(p, n)     p = staged_buffer(d, p, (n) * sizeof(float), true)
-#define REAL_IN(p, n)        p = staged_buffer(d, p, (n) * trine_dtype_bytes(d->compute), false)
-#define REAL_OUT(p, n)       p = staged_buffer(d, p, (n) * trine_dtype_bytes(d->compute), true)
-#define GRAD_IN(p, n)        p = staged_buffer(d, p, (n) * trine_dtype_bytes(d->grads), false)
-#define GRAD_OUT(p, n)       p = staged_buffer(d, p, (n) * trine_dtype_bytes(d->grads), true)
+#define STAGED_IN(p, n)      p = staged_buffer(d, p, n, TRINE_F32, false)
+#define STAGED_OUT(p, n)     p = staged_buffer(d, p, n, TRINE_F32, true)
+#define REAL_IN(p, n)        p = staged_buffer(d, p, n, d->compute, false)
+#define REAL_OUT(p, n)       p = staged_buffer(d, p, n, d->compute, true)
+#define GRAD_IN(p, n)        p = staged_buffer(d, p, n, d->grads, false)
+#define GRAD_OUT(p, n)       p = staged_buffer(d, p, n, d->grads, true)
 #define STAGED_CALL(op, ...) return staged_end(d, inner->ops->op(inner, __VA_ARGS__))
 
 static trine_status staged_linear_forward(device *d, void *y, const void *w, const void *bias,
@@ -172,7 +229,7 @@ static size_t staged_attention_workspace(const device *d, size_t B, size_t T, si
 }
 
 static void *staged_work(device *d, void *work, size_t B, size_t T, size_t H, size_t D) {
-    return staged_buffer(d, work, staged_attention_workspace(d, B, T, H, D), true);
+    return staged_buffer(d, work, staged_attention_workspace(d, B, T, H, D), TRINE_U8, true);
 }
 
 static trine_status staged_attention_forward(device *d, void *y, float *lse, const void *qkv,
@@ -363,9 +420,37 @@ static inline device *staged_open(staged_kind kind, char *why, size_t size) {
     return staged_open_typed(kind, TRINE_F32, TRINE_F32, why, size);
 }
 
+/* The floats of a cuda device of these types. */
+static inline device *staged_open_floats(staged_kind kind, trine_dtype compute, trine_dtype grads,
+                                         char *why, size_t size) {
+    device *d = staged_open_typed(kind, compute, grads, why, size);
+    if (d) ((staged *)d->state)->floats = true;
+    return d;
+}
+
+/* And of one on the processor; NULL with the reason if that cannot do it. */
+static inline device *staged_open_host(const device_config *config, char *why, size_t size) {
+    device *opened;
+    trine_status status = device_open_with(&opened, config);
+    if (status == TRINE_EUNSUPPORTED) {
+        snprintf(why, size, "%s", status_message());
+        status_clear();
+        return NULL;
+    }
+    OK(status);
+    staged *s = calloc(1, sizeof *s);
+    assert_non_null(s);
+    s->opened = opened, s->inner = *opened, s->device = *opened, s->floats = true;
+    s->device.ops = &staged_ops, s->device.memory = NULL, s->device.state = s;
+    return &s->device;
+}
+
 static inline void staged_close(device **d) {
     staged *s = (*d)->state;
-    s->backend->close(&s->inner);
+    if (s->opened)
+        device_close(&s->opened);
+    else
+        s->backend->close(&s->inner);
     free(s);
     *d = NULL;
 }
@@ -393,6 +478,18 @@ static inline void each_close(device **d) {
         staged_close(d);
     else
         device_close(d);
+}
+
+/* ref with d's types, taking floats where d does; closed by each_close. */
+static inline device *ref_of(const device *d) {
+    const device_config config = {
+        .kind = DEVICE_REF, .threads = 1, .compute = d->compute, .grads = d->grads};
+    char why[256];
+    device *ref;
+    if (is_staged(d) && ((const staged *)d->state)->floats)
+        return staged_open_host(&config, why, sizeof why);
+    OK(device_open_with(&ref, &config));
+    return ref;
 }
 
 #endif

@@ -6,7 +6,7 @@
 #ifndef TRINE_DEVICE_CPU_MASK_H
 #define TRINE_DEVICE_CPU_MASK_H
 
-#include "device/dropout.h"
+#include "device/ops.h"
 
 /* factors (n): what elements [element, element + n) of sample number `sample` are multiplied by, 0 or
  * 1 / (1 - p). */

@@ -272,35 +272,48 @@ static __device__ inline float attention_row_max(float x) {
 
 /* ---- Dropout ---- */
 
+/* The block of words of a thread that is number m of four, lanes STRIDE apart, becomes word m of each
+ * of their blocks, in order: in round r it trades with the one whose number differs from its own in
+ * the bits of r. A whole warp calls. */
+template <int STRIDE>
+static __device__ inline cuda_words attention_trade(cuda_words own, unsigned m) {
+    cuda_words out = {};
+#pragma unroll
+    for (unsigned r = 0; r < 4; r++) {
+        uint32_t word = own.at[0];
+#pragma unroll
+        for (unsigned i = 1; i < 4; i++)
+            if ((m ^ r) == i) word = own.at[i];
+        word = __shfl_xor_sync(ALL_LANES, word, (int)r * STRIDE);
+#pragma unroll
+        for (unsigned i = 0; i < 4; i++)
+            if ((m ^ r) == i) out.at[i] = word;
+    }
+    return out;
+}
+
 /* factors[j] = what element base + j step + m of `sample` is multiplied by, j < COLS: this thread is
  * number m of a group of four, lanes STRIDE apart, which have four neighbouring elements for each j.
- * Where these begin at a multiple of four, each thread computes the words of every fourth j, and they
- * trade them: in round r with the thread whose number differs by r, which asks for word m of its j. A
- * whole warp calls. */
+ * Where these begin at a multiple of four, each thread computes the words of every fourth j, and
+ * they trade. A whole warp calls. */
 template <int COLS, int STRIDE>
 static __device__ inline void attention_factors(float factors[COLS], const cuda_drop *drop,
                                                 uint64_t sample, uint64_t base, uint64_t step,
                                                 unsigned m) {
-    if (COLS % 4 != 0 || drop->T % 4 != 0) {
-        for (int j = 0; j < COLS; j++)
-            factors[j] = cuda_drop_one(drop, sample, base + (unsigned)j * step + m);
-        return;
-    }
+    if constexpr (COLS % 4 == 0)
+        if (drop->T % 4 == 0) {
 #pragma unroll
-    for (unsigned j = 0; j < COLS; j += 4) {
-        cuda_words own = cuda_dropout_block(drop->key, sample, (base + (j + m) * step) / 4);
+            for (unsigned j = 0; j < COLS; j += 4) {
+                cuda_words own = cuda_dropout_block(drop->key, sample, (base + (j + m) * step) / 4);
+                own = attention_trade<STRIDE>(own, m);
 #pragma unroll
-        for (unsigned r = 0; r < 4; r++) {
-            uint32_t word = own.at[0];
-#pragma unroll
-            for (unsigned i = 1; i < 4; i++)
-                if ((m ^ r) == i) word = own.at[i];
-            word = __shfl_xor_sync(ALL_LANES, word, (int)r * STRIDE);
-#pragma unroll
-            for (unsigned i = 0; i < 4; i++)
-                if ((m ^ r) == i && j + i < COLS) factors[j + i] = cuda_drop_factor(drop, word);
+                for (unsigned i = 0; i < 4; i++)
+                    factors[j + i] = cuda_drop_factor(drop, own.at[i]);
+            }
+            return;
         }
-    }
+    for (unsigned j = 0; j < COLS; j++)
+        factors[j] = cuda_drop_one(drop, sample, base + j * step + m);
 }
 
 /* The kernels' arguments; T is the whole sample's, `first` the first head. */

@@ -13,7 +13,7 @@
  * (T / 64) partial sums of its size. Two products more are the cheaper way to equal bits.
  *
  * Arithmetic: 7 products of 2 D flop for each pair below the diagonal, B H (T (T + 1) / 2) 14 D. */
-#include "device/cuda/attention.cuh"
+#include "device/cuda/attention_mma_backward.cuh"
 #include "device/cuda/sizes.h"
 
 /* delta (B, H, T): a warp for each row of y (B, T, H, D). */
@@ -67,14 +67,13 @@ static __device__ inline void key_pairs(float scores[ROWS][COLS], float dy_v[ROW
 
 /* A thread's keys are rows here: the group that shares words is four neighbouring ones, a warp's
  * ty. */
-template <bool DROP, int ROWS, int COLS>
+template <int ROWS, int COLS>
 static __device__ inline void key_factors(float factors[ROWS][COLS], const cuda_drop *drop,
                                           const attention_shape *s, size_t head, size_t key,
                                           size_t query) {
     const unsigned ty = (unsigned)attention_ty();
     uint64_t sample;
     uint64_t base = attention_drop_at(drop, s, head, query + (size_t)attention_tx(), &sample) + key;
-    if (!DROP) return;
 #pragma unroll
     for (int i = 0; i < ROWS; i++)
         attention_factors<COLS, ATTENTION_TX>(factors[i], drop, sample,
@@ -146,7 +145,7 @@ static __global__ void __launch_bounds__(ATTENTION_THREADS, BLOCKS)
         __syncthreads();
         attention_scores<WIDTH, ROWS, COLS>(scores, k, q, (int)s.D);
         attention_scores<WIDTH, ROWS, COLS>(ds, v, dy_rows, (int)s.D);
-        key_factors<DROP, ROWS, COLS>(factors, &drop, &s, head, key, query);
+        if (DROP) key_factors<ROWS, COLS>(factors, &drop, &s, head, key, query);
         key_pairs<DROP, ROWS, COLS>(scores, ds, factors, lse + head * s.T, delta + head * s.T, key,
                                     query, &s);
         bool cut = query < key + 16 * ROWS;
@@ -233,26 +232,48 @@ static __global__ void __launch_bounds__(ATTENTION_THREADS, BLOCKS)
 /* ---- The host's part ---- */
 
 template <typename real> struct variant {
-    size_t width, rows, bytes; /* rows of a tile; bytes of shared memory */
+    size_t width, rows, lanes, bytes; /* rows of a tile; elements at once; shared memory */
     void (*kernel)(real *, const real *, const real *, const float *, const float *, size_t,
                    attention_shape, cuda_drop);
 };
 
 #define KEYS(width, rows, cols, blocks)                                                            \
     {                                                                                              \
-        width, 16 * rows, keys_shared<width, rows, cols>() * sizeof(float),                        \
+        width, 16 * rows, 4, keys_shared<width, rows, cols>() * sizeof(float),                        \
             attention_keys<real, DROP, width, rows, cols, blocks>                                  \
     }
 #define QUERIES(width, rows, cols, blocks)                                                         \
     {                                                                                              \
-        width, 16 * rows, queries_shared<width, rows, cols>() * sizeof(float),                     \
+        width, 16 * rows, 4, queries_shared<width, rows, cols>() * sizeof(float),                     \
             attention_queries<real, DROP, width, rows, cols, blocks>                               \
+    }
+
+#define MMA_KEYS(width)                                                                            \
+    {                                                                                              \
+        width, MMA_TILE, MMA_LANES, (size_t)attention_mma_keys_shared(width),                      \
+            attention_mma_keys<width, real, DROP>                                                  \
+    }
+#define MMA_QUERIES(width)                                                                         \
+    {                                                                                              \
+        width, MMA_TILE, MMA_LANES, (size_t)attention_mma_queries_shared(width),                   \
+            attention_mma_dq<width, real, DROP>                                                    \
     }
 
 /* By width; where there are two, the second is for GPUs that give a block 99 KiB. The last number
  * is how many blocks an H200's multiprocessor has room for, in shared memory (228 KiB) and
- * registers. */
+ * registers. 16-bit heads are for the tensor cores, but for the widest. */
 template <typename real, bool DROP> struct variants {
+    static constexpr variant<real> keys[] = {
+        MMA_KEYS(64), MMA_KEYS(96), MMA_KEYS(128), KEYS(256, 2, 4, 1), KEYS(256, 1, 2, 2),
+    };
+    static constexpr variant<real> queries[] = {
+        MMA_QUERIES(64),       MMA_QUERIES(96),       MMA_QUERIES(128),
+        QUERIES(256, 2, 4, 1), QUERIES(256, 1, 2, 2),
+    };
+};
+
+template <bool DROP> struct variants<float, DROP> {
+    typedef float real;
     static constexpr variant<real> keys[] = {
         KEYS(32, 4, 8, 2),  KEYS(64, 4, 8, 2),  KEYS(96, 4, 4, 2),  KEYS(128, 4, 4, 2),
         KEYS(128, 2, 4, 2), KEYS(256, 2, 4, 1), KEYS(256, 1, 2, 2),
@@ -315,10 +336,11 @@ static trine_status all_three(device *d, const operands<real> *o, const real *y,
     const variant<real> *keys = NULL, *queries = NULL;
     TRY(choose(&keys, d, variants<real, DROP>::keys, D));
     TRY(choose(&queries, d, variants<real, DROP>::queries, D));
-    attention_shape s = attention_shape_of(T, H, D, 4);
-    attention_look(&s, o->dqkv, 4);
-    attention_look(&s, o->dy, 4);
-    attention_look(&s, o->qkv, 4);
+    const size_t lanes = keys->lanes; /* and the queries' */
+    attention_shape s = attention_shape_of(T, H, D, lanes);
+    attention_look(&s, o->dqkv, lanes);
+    attention_look(&s, o->dy, lanes);
+    attention_look(&s, o->qkv, lanes);
     TRY(launch_delta(d, o->delta, o->dy, y, B, &s));
     TRY(launch(d, keys, o, B, &s));
     return launch(d, queries, o, B, &s);

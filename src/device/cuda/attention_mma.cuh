@@ -24,6 +24,7 @@
 
 #define MMA_TILE  64 /* queries, and keys, of a block */
 #define MMA_LANES 8  /* of pitch, in elements: rows lie in different groups of banks */
+#define MMA_ROOM  (MMA_TILE + MMA_LANES) /* pitch of a warp's scores in shared memory */
 
 static inline __host__ __device__ constexpr int attention_mma_shared(int width) {
     return 3 * MMA_TILE * (width + MMA_LANES) * (int)sizeof(uint16_t);
@@ -158,6 +159,19 @@ static __device__ inline void attention_mma_softmax(float scores[8][4], float ou
     }
 }
 
+/* Elements c and c + 1 of a row; D may end between them. */
+template <mma_type TYPE>
+static __device__ inline void attention_mma_put(uint16_t *row, size_t c, float low, float high,
+                                                const attention_shape *s) {
+    uint32_t both = mma_pack<TYPE>(low, high);
+    if (s->wide && c < s->D) {
+        *(uint32_t *)(row + c) = both;
+        return;
+    }
+    if (c < s->D) row[c] = (uint16_t)both;
+    if (c + 1 < s->D) row[c + 1] = (uint16_t)(both >> 16);
+}
+
 template <int WIDTH, mma_type TYPE>
 static __device__ inline void
 attention_mma_finish(uint16_t *y, float *lse, const float out[WIDTH / 8][4], const float max[2],
@@ -171,45 +185,46 @@ attention_mma_finish(uint16_t *y, float *lse, const float out[WIDTH / 8][4], con
         uint16_t *to = y + attention_y_at(s, head, row);
         if (t == 0) lse[head * s->T + row] = max[r] * LN_2 + logf(all);
 #pragma unroll
-        for (int n = 0; n < WIDTH / 8; n++) {
-            const size_t c = (size_t)(8 * n + 2 * t);
-            uint32_t both = mma_pack<TYPE>(out[n][2 * r] * factor, out[n][2 * r + 1] * factor);
-            if (s->wide && c < s->D) {
-                *(uint32_t *)(to + c) = both;
-                continue;
-            }
-            if (c < s->D) to[c] = (uint16_t)both;
-            if (c + 1 < s->D) to[c + 1] = (uint16_t)(both >> 16);
-        }
+        for (int n = 0; n < WIDTH / 8; n++)
+            attention_mma_put<TYPE>(to, (size_t)(8 * n + 2 * t), out[n][2 * r] * factor,
+                                    out[n][2 * r + 1] * factor, s);
     }
 }
 
-/* scores = what the dropout leaves of them, the query of row 0 being `query`, the key of column 0
- * `key`. Where blocks of words begin at a multiple of four, two neighbouring lanes share one: the even
- * lane computes that of row g, the odd one that of row g + 8, and they trade the halves. */
+/* What the dropout multiplies scores[n] by: `first` is the element of row 0 (a query) of the warp and
+ * column 0. Where blocks of words begin at a multiple of four, two neighbouring lanes share one: the
+ * even lane computes that of row g, the odd one that of row g + 8, and they trade halves. */
+static __device__ inline void attention_mma_factors(float factors[4], const cuda_drop *drop,
+                                                    uint64_t sample, uint64_t first, unsigned n) {
+    const unsigned lane = threadIdx.x % WARP, g = lane / 4, t = lane % 4;
+    const uint64_t low = first + g * drop->T + 8 * n, high = low + 8 * drop->T;
+    if (drop->T % 4 != 0) {
+#pragma unroll
+        for (unsigned i = 0; i < 4; i++)
+            factors[i] = cuda_drop_one(drop, sample, (i < 2 ? low : high) + 2 * t + i % 2);
+        return;
+    }
+    const bool odd = t % 2 != 0;
+    cuda_words w =
+        cuda_dropout_block(drop->key, sample, ((odd ? high : low) + t / 2 * 4) / 4);
+    uint32_t one = __shfl_xor_sync(ALL_LANES, odd ? w.at[0] : w.at[2], 1);
+    uint32_t two = __shfl_xor_sync(ALL_LANES, odd ? w.at[1] : w.at[3], 1);
+    factors[0] = cuda_drop_factor(drop, odd ? one : w.at[0]);
+    factors[1] = cuda_drop_factor(drop, odd ? two : w.at[1]);
+    factors[2] = cuda_drop_factor(drop, odd ? w.at[2] : one);
+    factors[3] = cuda_drop_factor(drop, odd ? w.at[3] : two);
+}
+
 static __device__ inline void attention_mma_drop(float scores[8][4], const cuda_drop *drop,
                                                  const attention_shape *s, size_t head,
                                                  size_t query, size_t key) {
-    const unsigned lane = threadIdx.x % WARP, g = lane / 4, t = lane % 4;
-    const bool odd = t % 2 != 0, whole = s->T % 4 == 0;
-    uint64_t sample, first = attention_drop_at(drop, s, head, query + g, &sample) + key;
-    const uint64_t second = first + 8 * s->T, own = (odd ? second : first) + t / 2 * 4;
+    uint64_t sample, first = attention_drop_at(drop, s, head, query, &sample) + key;
 #pragma unroll
     for (unsigned n = 0; n < 8; n++) {
-        if (whole) {
-            cuda_words w = cuda_dropout_block(drop->key, sample, (own + 8 * n) / 4);
-            uint32_t low = __shfl_xor_sync(ALL_LANES, odd ? w.at[0] : w.at[2], 1);
-            uint32_t high = __shfl_xor_sync(ALL_LANES, odd ? w.at[1] : w.at[3], 1);
-            scores[n][0] *= cuda_drop_factor(drop, odd ? low : w.at[0]);
-            scores[n][1] *= cuda_drop_factor(drop, odd ? high : w.at[1]);
-            scores[n][2] *= cuda_drop_factor(drop, odd ? w.at[2] : low);
-            scores[n][3] *= cuda_drop_factor(drop, odd ? w.at[3] : high);
-        } else {
+        float factors[4];
+        attention_mma_factors(factors, drop, sample, first, n);
 #pragma unroll
-            for (unsigned i = 0; i < 4; i++)
-                scores[n][i] *= cuda_drop_one(drop, sample,
-                                              (i < 2 ? first : second) + 8 * n + 2 * t + i % 2);
-        }
+        for (int i = 0; i < 4; i++) scores[n][i] *= factors[i];
     }
 }
 
@@ -227,34 +242,46 @@ static __device__ inline bool attention_mma_finite(const uint16_t *tile) {
     return __all_sync(ALL_LANES, finite);
 }
 
-/* out (16, WIDTH) += p v over the keys that each query sees, by plain loops. p goes through `room`,
- * (16, 64) of the warp's own. */
-template <int WIDTH, typename real>
+/* out (16, WIDTH) += p times rows of a tile on the diagonal, of which a row of the warp takes those up
+ * to itself, or (FROM) from itself on, by plain loops. p goes through `room`, 16 * MMA_ROOM elements
+ * of the warp's own. */
+template <int WIDTH, typename real, bool FROM>
 static __device__ inline void attention_mma_seen(float out[WIDTH / 8][4], const float p[8][4],
-                                                 uint16_t *room, const uint16_t *values,
-                                                 int ahead) {
+                                                 uint16_t *room, const uint16_t *tile) {
     const int g = (int)threadIdx.x % WARP / 4, t = (int)threadIdx.x % 4;
-    const int pitch = WIDTH + MMA_LANES;
+    const int first = (int)threadIdx.x / WARP * 16 + g;
+    __syncwarp();
 #pragma unroll
     for (int n = 0; n < 8; n++)
 #pragma unroll
         for (int r = 0; r < 2; r++)
-            *(uint32_t *)(room + (g + 8 * r) * pitch + 8 * n + 2 * t) =
+            *(uint32_t *)(room + (g + 8 * r) * MMA_ROOM + 8 * n + 2 * t) =
                 mma_pack<attention_mma_of<real>::type>(p[n][2 * r], p[n][2 * r + 1]);
     __syncwarp();
 #pragma unroll 1
-    for (int key = 0; key < MMA_TILE; key++)
+    for (int k = 0; k < MMA_TILE; k++)
 #pragma unroll
         for (int r = 0; r < 2; r++) {
-            if (key > ahead + g + 8 * r) continue;
-            const float x = load((const real *)room + (g + 8 * r) * pitch + key);
-            const real *row = (const real *)values + key * pitch + 2 * t;
+            if (FROM ? k < first + 8 * r : k > first + 8 * r) continue;
+            const float x = load((const real *)room + (g + 8 * r) * MMA_ROOM + k);
+            const real *row = (const real *)tile + k * (WIDTH + MMA_LANES) + 2 * t;
 #pragma unroll
             for (int n = 0; n < WIDTH / 8; n++) {
                 out[n][2 * r] = fmaf(x, load(row + 8 * n), out[n][2 * r]);
                 out[n][2 * r + 1] = fmaf(x, load(row + 8 * n + 1), out[n][2 * r + 1]);
             }
         }
+}
+
+/* out (16, WIDTH) += p times rows of a tile, which lies on the diagonal or not. */
+template <int WIDTH, typename real, bool FROM>
+static __device__ inline void attention_mma_add(float out[WIDTH / 8][4], const float p[8][4],
+                                                uint16_t *room, const uint16_t *tile,
+                                                bool diagonal) {
+    if (diagonal && !attention_mma_finite<WIDTH, real>(tile))
+        attention_mma_seen<WIDTH, real, FROM>(out, p, room, tile);
+    else
+        attention_mma_values<WIDTH, attention_mma_of<real>::type>(out, p, tile);
 }
 
 /* Launched with ATTENTION_THREADS threads, attention_mma_shared(WIDTH) bytes, and a block for every
@@ -288,12 +315,9 @@ static __global__ void __launch_bounds__(ATTENTION_THREADS, WIDTH <= 64 ? 3 : 2)
         attention_mma_scores<WIDTH, TYPE>(scores, left, k);
         attention_mma_softmax<WIDTH>(scores, out, max, sum, ahead, s.scale * LOG2_E);
         if (DROP) attention_mma_drop(scores, &drop, &s, head, (size_t)warp_query, key);
-        /* The warp has its queries in registers. */
-        if (key == query && !attention_mma_finite<WIDTH, real>(v))
-            attention_mma_seen<WIDTH, real>(out, scores, q + 16 * warp * (WIDTH + MMA_LANES), v,
-                                            ahead);
-        else
-            attention_mma_values<WIDTH, TYPE>(out, scores, v);
+        /* The warp has its queries in registers: they leave room. */
+        attention_mma_add<WIDTH, real, false>(out, scores, q + 16 * warp * (WIDTH + MMA_LANES), v,
+                                              key == query);
     }
     attention_mma_finish<WIDTH, TYPE>((uint16_t *)y, lse, out, max, sum, head, (size_t)warp_query,
                                       &s);
