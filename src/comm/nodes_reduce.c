@@ -339,8 +339,8 @@ trine_status nodes_all_reduce(trine_comm *comm, void *dst, const void *src, size
     const nodes_use *use = &comm->nodes->use[ordered_widens(type, op)];
     if (!use->all_reduces || ordered_is_small(count * trine_dtype_bytes(type), comm->size))
         return ordered_all_reduce(comm, dst, src, count, type, op);
-    return run(&(job){
-        .comm = comm, .dst = dst, .src = src, .count = count, .type = type, .op = op});
+    return run(
+        &(job){.comm = comm, .dst = dst, .src = src, .count = count, .type = type, .op = op});
 }
 
 trine_status nodes_reduce_scatter(trine_comm *comm, void *dst, const void *src, size_t count,

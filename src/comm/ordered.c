@@ -48,7 +48,7 @@
                     acc[i] = combine(acc[i], ((const type *)addends[r])[at + i]);                  \
             }                                                                                      \
             for (int c = 0; c < to->copies; c++)                                                   \
-                ordered_store(to, (type *)to->dsts[c] + at, acc, n * sizeof(type));                     \
+                ordered_store(to, (type *)to->dsts[c] + at, acc, n * sizeof(type));                \
         }                                                                                          \
         if (to->streamed) stream_fence();                                                          \
     }
