@@ -1,7 +1,7 @@
 /* TEST np=1,2,4 */
-/* Training in 16 bits: bf16 and fp16, with gradients in fp32 and in 16 bits, on ref, which does them
- * on any processor. The parameters are the master's rounding from the start on; the pairs that have
- * equal bits in fp32 have them here; audit, profile and evaluation change nothing. */
+/* Training in 16 bits: bf16 and fp16, with gradients in fp32 and in 16 bits, on ref, which does
+ * them on any processor. The parameters are the master's rounding from the start on; the pairs that
+ * have equal bits in fp32 have them here; audit, profile and evaluation change nothing. */
 #include "training.h"
 
 #include <math.h>
@@ -216,8 +216,8 @@ static void evaluation(void **state) {
 
 /* Rounding to 8 bits (bf16: 2^-9 each) or 11 (fp16: 2^-12), over a few layers: loss and norm differ
  * by a few roundings, and never by none. Scaling by a power of two changes no bit that stays in
- * range, so the norm is comparable as it stands: a scale that were left in it, or divided out twice,
- * would be off by 1024. */
+ * range, so the norm is comparable as it stands: a scale that were left in it, or divided out
+ * twice, would be off by 1024. */
 static void near_fp32(void **state) {
     (void)state;
     for (int type = 0; type < TYPES; type++) {
