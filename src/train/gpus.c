@@ -58,7 +58,8 @@ static trine_status no_room_for_groups(const trine_trainer *t) {
     TRY(cuda_describe(t->dev, &own));
     TRY(setup_plan(&t->config, t->stages, t->dev, trine_mesh_coord(t->mesh), &plan));
     trine_layout l = t->config.parallel.layout;
-    size_t groups = ((l.dp > 1) + (l.tp > 1)) * NCCL_SCRATCH, left = own.info.free_bytes;
+    size_t adding = (size_t)(l.dp > 1) + (size_t)(l.tp > 1);
+    size_t groups = adding * NCCL_SCRATCH, left = own.info.free_bytes;
     fit_question q = {.config = &t->config,
                       .dev = t->dev,
                       .plan = &plan,
