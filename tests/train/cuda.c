@@ -59,39 +59,38 @@ static void every_layout_is_near_ref(void **state) {
     training_layouts(layout_near_ref);
 }
 
-/* What the run loses to 16 bits on the way is no device's own: ref rounds at the same places but
- * within attention and sums, where some numbers in a hundred fall to a neighbour, and losses and norms
- * are sums over all of them. Half a unit of bf16 is 2e-3 of a number. Seen were X. */
-#define BETWEEN_TYPES 1e-3
-
-static void precise(trine_config *c, bool bf16, trine_dtype grads) {
-    c->precision.bf16 = bf16, c->precision.fp16 = !bf16;
-    c->precision.grads = grads;
-    c->precision.loss_scale = bf16 ? 0 : 1024; /* fixed: no step is skipped to find it */
+/* ref rounds to 16 bits at the same places, but within attention (whose probabilities a GPU rounds,
+ * too), and elsewhere a few numbers in a hundred fall to a neighbour because a sum has another order.
+ * Half a unit of bf16 is 2e-3 of a number, of fp16 2.4e-4; losses and norms are sums over all of
+ * them. Seen were 4e-4 and 8e-5. */
+static double between_types(trine_dtype type) {
+    return type == TRINE_BF16 ? 1e-3 : 2e-4;
 }
 
-/* The same layouts as in fp32, at most once each. */
-static void layout_in_16_bits_is_near_ref(trine_layout layout) {
-    for (int bf16 = 0; bf16 < 2; bf16++) {
-        int zero = (layout.pp + 2 * layout.tp + 3 * bf16) % 4;
-        trine_config c = config_of(layout, zero);
-        trine_dtype type = bf16 ? TRINE_BF16 : TRINE_F16;
-        precise(&c, bf16, zero % 2 ? type : TRINE_F32);
-        c.parallel.device = "ref";
-        training_result ref = training_run(harness_world, &c, STEPS), gpu = run_on_gpu(c);
-        double off = training_distance(&gpu, &ref);
-        print_message("# dp %d tp %d pp %d zero %d bf16 %d: %.2g from ref\n", layout.dp, layout.tp, layout.pp, zero, bf16, off);
-        if (!(off <= BETWEEN_TYPES))
-            fail_msg("dp %d tp %d pp %d zero %d, %s: %.2g from ref", layout.dp, layout.tp,
-                     layout.pp, zero, bf16 ? "bf16" : "fp16", off);
-    }
+static void in_16_bits_near_ref(trine_layout layout, trine_dtype type) {
+    const int zero = (layout.pp + 2 * layout.tp + (type == TRINE_BF16)) % 4;
+    trine_config c = config_of(layout, zero);
+    c.precision.bf16 = type == TRINE_BF16, c.precision.fp16 = type == TRINE_F16;
+    c.precision.grads = zero % 2 ? type : TRINE_F32;
+    c.precision.loss_scale = c.precision.fp16 ? 1024 : 0; /* fixed: no step is skipped */
+    c.parallel.device = "ref";
+    training_result ref = training_run(harness_world, &c, STEPS), gpu = run_on_gpu(c);
+    double off = training_distance(&gpu, &ref);
+    if (!(off <= between_types(type)))
+        fail_msg("dp %d tp %d pp %d zero %d, type %d: %.2g from ref", layout.dp, layout.tp,
+                 layout.pp, zero, (int)type, off);
+}
+
+/* Many layouts need not both types each. */
+static void layout_in_16_bits(trine_layout layout) {
+    const bool both = trine_world_size(harness_world) <= 2;
+    if (both || layout.pp == 1) in_16_bits_near_ref(layout, TRINE_BF16);
+    if (both || layout.pp > 1) in_16_bits_near_ref(layout, TRINE_F16);
 }
 
 static void sixteen_bits_are_near_ref(void **state) {
     (void)state;
-    setenv("TRINE_EMU_GPUS", "1", 1);
-    training_layouts(layout_in_16_bits_is_near_ref);
-    unsetenv("TRINE_EMU_GPUS");
+    training_layouts(layout_in_16_bits);
 }
 
 static void expect_equal(trine_config a, trine_config b, const char *what) {
