@@ -28,6 +28,7 @@ typedef struct {
     const sampler *samples;
     uint64_t first_sample; /* of the global batch, in the order of samples */
     double scale;          /* 1 / tokens in the global batch */
+    double loss_scale;     /* that gradients carry until UPDATE; 1 but for fp16 */
     adamw_args adamw;      /* scale is set by NORM, from clip */
     double clip;           /* 0: no clipping */
     bool decay_all;
@@ -43,6 +44,7 @@ typedef struct {
     gpt_run run;
     exec_pending *waits[RESOURCES];
     bool serial, audit;
+    uint64_t seed; /* of dropout */
     profile *profile; /* of the steps that are measured; NULL: nobody is */
     /* while running */
     const program *program;
