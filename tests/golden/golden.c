@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "harness.h"
+#include "training.h"
 
 #define MAX_STEPS 64
 
@@ -163,12 +163,12 @@ static const precision fp32 = {"fp32", false, false, 1e-5, 1e-5};
 static const precision bf16 = {"bf16", true, false, 1e-3, 1e-2};
 static const precision fp16 = {"fp16", false, true, 1e-4, 1e-3};
 
-static trine_config configure(const golden *g, const char *tokens, const char *device,
+static trine_config configure(const golden *g, const char *path, const char *on,
                               const precision *p) {
     trine_config c = g->config;
-    c.data.data_path = tokens;
+    c.data.data_path = path;
     c.parallel.layout = (trine_layout){1, 1, 1};
-    c.parallel.device = device;
+    c.parallel.device = on;
     c.parallel.threads = 1;
     c.precision.bf16 = p->bf16;
     c.precision.fp16 = p->fp16;
@@ -177,8 +177,7 @@ static trine_config configure(const golden *g, const char *tokens, const char *d
     return c;
 }
 
-static void compare(trine_trainer *trainer, const golden *g, const char *what,
-                    const precision *p) {
+static void compare(trine_trainer *trainer, const golden *g, const char *what, const precision *p) {
     double worst_loss = 0, worst_norm = 0;
     for (int i = 0; i < g->steps; i++) {
         trine_metrics m;
@@ -195,26 +194,14 @@ static void compare(trine_trainer *trainer, const golden *g, const char *what,
                   worst_loss, worst_norm);
 }
 
-/* Whether the processor has a flag, as Linux spells it. */
-static bool processor_has(const char *flag) {
-    static char line[1 << 14];
-    bool found = false;
-    FILE *in = fopen("/proc/cpuinfo", "r");
-    assert_non_null(in);
-    while (!found && fgets(line, sizeof line, in))
-        found = strncmp(line, "flags", 5) == 0 && strstr(line, flag);
-    fclose(in);
-    return found;
-}
-
 /* bf16 on cpu is oneDNN's, which wants the instructions; ref does it anywhere. */
-static bool possible(const char *device, const precision *p) {
-    if (!p->bf16 || strcmp(device, "ref") == 0) return true;
-    return processor_has(" avx512_bf16") || processor_has(" amx_bf16");
+static bool possible(const char *on, const precision *p) {
+    if (!p->bf16 || strcmp(on, "ref") == 0) return true;
+    return training_has_bf16();
 }
 
-static void run(const char *text, const char *device, const precision *p) {
-    if (!possible(device, p)) {
+static void run(const char *text, const char *on, const precision *p) {
+    if (!possible(on, p)) {
         print_message("# skipped: this processor has neither AVX-512 BF16 nor AMX\n");
         return;
     }
@@ -224,10 +211,10 @@ static void run(const char *text, const char *device, const precision *p) {
     assert_true(file >= 0);
     close(file);
     write_tokens(&g, path);
-    trine_config c = configure(&g, path, device, p);
+    trine_config c = configure(&g, path, on, p);
     trine_trainer *trainer;
     OK(trine_trainer_create(&trainer, harness_world, &c));
-    snprintf(what, sizeof what, "%s on %s", text, device);
+    snprintf(what, sizeof what, "%s on %s", text, on);
     compare(trainer, &g, what, p);
     trine_trainer_destroy(&trainer);
     unlink(path);
@@ -253,17 +240,17 @@ static void run(const char *text, const char *device, const precision *p) {
     X(untied_on_cpu_fp16, "untied", "cpu", fp16)                                                   \
     X(dropout_on_cpu_fp16, "dropout", "cpu", fp16)
 
-#define CASE(name, text, device, type)                                                             \
+#define CASE(name, text, on, type)                                                                 \
     static void name(void **state) {                                                               \
         (void)state;                                                                               \
-        run("tests/golden/" text ".txt", device, &type);                                           \
+        run("tests/golden/" text ".txt", on, &type);                                               \
     }
 EACH(CASE)
 #undef CASE
 
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
-#define CASE(name, text, device, type) cmocka_unit_test(name),
+#define CASE(name, text, on, type) cmocka_unit_test(name),
         EACH(CASE)
 #undef CASE
     };
