@@ -21,6 +21,11 @@ void report_layout(const report *r, FILE *out);
 void report_batch(const report *r, FILE *out);
 /* MiB by kind and stage. Errors: TRINE_ENOMEM. */
 trine_status report_memory(const report *r, FILE *out);
+/* Names the ranks that need most: those of one stage hold the same, whatever their place in dp and tp
+ * (tests/train/plan.c). Errors: TRINE_ENOMEM. */
+trine_status report_heaviest(const report *r, FILE *out);
+/* The transport's own bytes of a rank of that stage, as the table has them. */
+size_t report_transport_bytes(const report *r, int stage);
 /* MiB a rank and step by group and stage. Errors: TRINE_ENOMEM. */
 trine_status report_traffic(const report *r, FILE *out);
 
