@@ -413,7 +413,8 @@ typedef struct {
                                only (Korthikanti et al. 2023, section 4.2.2); tp must divide
                                micro-batch x sequence */
     trine_recompute recompute;
-    int loss_chunk; /* rows whose logits exist at one time; 0: as many as take some tens of MiB */
+    int loss_chunk; /* rows whose logits exist at one time; 0: as many as make 2^25 logits over
+                       all tp ranks, on GPUs 2^28 */
     int ranks_per_node;   /* 0: as MPI finds it */
     trine_transport transport; /* see trine_world_transport */
     const char *device;   /* "cpu", "ref", or "cuda": NVIDIA GPUs, one a rank or shared by some */
