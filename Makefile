@@ -52,7 +52,12 @@ VERSION  := $(shell sed -n 's/.*define TRINE_VERSION "\(.*\)"/\1/p' include/trin
 MAJOR    := $(firstword $(subst ., ,$(VERSION)))
 LIB      := $(BUILD)/libtrine.a
 SHARED   := $(BUILD)/libtrine.so.$(VERSION)
-OBJ      := $(patsubst src/%.c,$(BUILD)/obj/%.o,$(wildcard src/*/*.c src/device/*/*.c))
+# Kernels of the cpu device that see elements: once for each pair of types, compute_gradients.
+CPU_PAIRS   := f32_f32 bf16_f32 bf16_bf16 f16_f32 f16_f16
+CPU_KERNELS := $(addprefix src/device/cpu/,adamw.c add.c attention.c bias.c cpu.c dropout.c embedding.c gelu.c linear.c \
+                 norm.c position.c sum_squares.c xent.c)
+OBJ      := $(patsubst src/%.c,$(BUILD)/obj/%.o,$(filter-out $(CPU_KERNELS),$(wildcard src/*/*.c src/device/*/*.c))) \
+            $(foreach pair,$(CPU_PAIRS),$(patsubst src/%.c,$(BUILD)/obj/%.$(pair).o,$(CPU_KERNELS)))
 EXAMPLES := $(patsubst examples/%.c,$(BUILD)/%,$(wildcard examples/*.c))
 # tools/trine_tokens.c becomes build/trine-tokens: C has the underscore, commands have the dash.
 TOOLS    := $(addprefix $(BUILD)/,$(subst _,-,$(patsubst tools/%.c,%,$(wildcard tools/*.c))))
@@ -78,6 +83,14 @@ $(BUILD)/flags: FORCE
 $(BUILD)/obj/%.o: src/%.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(COMPILE) $(if $(filter src/comm/%,$<),$(MPI_CFLAGS)) -c $< -o $@
+
+# src/device/cpu/element.h says what is made of these two words.
+define CPU_PAIR
+$(BUILD)/obj/%.$(1).o: src/%.c $(BUILD)/flags
+	@mkdir -p $$(@D)
+	$$(COMPILE) -DELEMENT=$(firstword $(subst _, ,$(1))) -DGRAD=$(lastword $(subst _, ,$(1))) -c $$< -o $$@
+endef
+$(foreach pair,$(CPU_PAIRS),$(eval $(call CPU_PAIR,$(pair))))
 
 $(LIB): $(OBJ)
 	@rm -f $@

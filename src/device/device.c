@@ -15,14 +15,14 @@
 
 typedef struct {
     const char *name;
-    const ops *ops; /* before it is open: cuda's are then the object's */
+    const ops *ops; /* before it is open: cuda's are then the object's, cpu's those of its types */
     const device_memory *memory;
     trine_status (*open)(device *d, const device_config *config); /* NULL: nothing to set up */
     void (*close)(device *d);
 } backend;
 
 static trine_status open_cpu(device *d, const device_config *config) {
-    CHECK(config->compute == TRINE_F32, TRINE_EUNSUPPORTED, "the cpu device computes in fp32 only");
+    (void)config;
     return cpu_open(d);
 }
 
@@ -36,7 +36,7 @@ static const ops cuda_sizes = {.attention_workspace = cuda_workspace};
 static const device_memory cuda_nowhere = {.host = false};
 
 static const backend backends[DEVICE_KINDS] = {
-    [DEVICE_CPU] = {"cpu", &ops_cpu, &host_memory, open_cpu, cpu_close},
+    [DEVICE_CPU] = {"cpu", NULL, &host_memory, open_cpu, cpu_close},
     [DEVICE_REF] = {"ref", &ops_ref, &host_memory, NULL, NULL},
     [DEVICE_CUDA] = {"cuda", &cuda_sizes, &cuda_nowhere, cuda_open, cuda_close},
 };
@@ -59,7 +59,7 @@ static trine_status create(device **out, const device_config *config) {
     CHECK(d, TRINE_ENOMEM, "no memory for a %s device", b->name);
     *d = (device){.kind = config->kind,
                   .name = b->name,
-                  .ops = b->ops,
+                  .ops = b->ops ? b->ops : cpu_table(config->compute, config->grads),
                   .memory = b->memory,
                   .compute = config->compute,
                   .grads = config->grads,

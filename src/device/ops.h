@@ -168,7 +168,7 @@ typedef struct ops {
                           size_t n, const adamw_args *args);
 } ops;
 
-extern const ops ops_ref, ops_cpu;
+extern const ops ops_ref; /* cpu has a table for each pair of types: cpu_table of cpu/cpu.h */
 
 #ifdef __cplusplus
 }

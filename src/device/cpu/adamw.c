@@ -1,27 +1,52 @@
 #include <math.h>
 
-#include "device/cpu/cpu.h"
+#include "device/cpu/element.h"
 
-trine_status cpu_adamw(device *d, float *w, float *m, float *v, void *copy, const void *g_,
-                       size_t n, const adamw_args *args) {
-    const float *g = g_;
-    (void)copy;
-    /* What is near 1 is subtracted in double and rounded after. */
+/* What does not depend on the element. What is near 1 is subtracted in double and rounded after. */
+typedef struct {
+    float beta1, beta2, gain1, gain2, unbias1, unbias2, scale, lr, decay, eps;
+} factors;
+
+static factors factors_of(const adamw_args *args) {
     double b1 = (double)args->beta1, b2 = (double)args->beta2;
-    const float beta1 = args->beta1, beta2 = args->beta2;
-    const float gain1 = (float)(1.0 - b1), gain2 = (float)(1.0 - b2);
-    const float unbias1 = (float)(1.0 / (1.0 - pow(b1, (double)args->step)));
-    const float unbias2 = (float)(1.0 / (1.0 - pow(b2, (double)args->step)));
-    const float scale = args->scale, lr = args->lr, decay = args->decay, eps = args->eps;
+    return (factors){.beta1 = args->beta1,
+                     .beta2 = args->beta2,
+                     .gain1 = (float)(1.0 - b1),
+                     .gain2 = (float)(1.0 - b2),
+                     .unbias1 = (float)(1.0 / (1.0 - pow(b1, (double)args->step))),
+                     .unbias2 = (float)(1.0 / (1.0 - pow(b2, (double)args->step))),
+                     .scale = args->scale,
+                     .lr = args->lr,
+                     .decay = args->decay,
+                     .eps = args->eps};
+}
+
+/* The new weight. */
+static inline float update(float w, float *m, float *v, float g, const factors *f) {
+    float scaled = g * f->scale;
+    float first = f->beta1 * *m + f->gain1 * scaled;
+    float second = f->beta2 * *v + f->gain2 * scaled * scaled;
+    float step = first * f->unbias1 / (sqrtf(second * f->unbias2) + f->eps);
+    *m = first;
+    *v = second;
+    return w - f->lr * (f->decay * w + step);
+}
+
+trine_status CPU(adamw)(device *d, float *w, float *m, float *v, void *copy_, const void *g_,
+                        size_t n, const adamw_args *args) {
+    const factors f = factors_of(args);
+    const grad *g = g_;
+    element *copy = copy_;
+    if (copy) {
 #pragma omp parallel for simd num_threads(d->threads) schedule(static)
-    for (size_t i = 0; i < n; i++) {
-        float grad = g[i] * scale;
-        float first = beta1 * m[i] + gain1 * grad;
-        float second = beta2 * v[i] + gain2 * grad * grad;
-        float step = first * unbias1 / (sqrtf(second * unbias2) + eps);
-        w[i] -= lr * (decay * w[i] + step);
-        m[i] = first;
-        v[i] = second;
+        for (size_t i = 0; i < n; i++) {
+            float weight = update(w[i], &m[i], &v[i], grad_get(g[i]), &f);
+            w[i] = weight;
+            copy[i] = element_put(weight);
+        }
+        return TRINE_OK;
     }
+#pragma omp parallel for simd num_threads(d->threads) schedule(static)
+    for (size_t i = 0; i < n; i++) w[i] = update(w[i], &m[i], &v[i], grad_get(g[i]), &f);
     return TRINE_OK;
 }

@@ -1,6 +1,6 @@
-#include "device/cpu/cpu.h"
+#include "device/cpu/element.h"
 
-trine_status cpu_add(device *d, void *y_, const void *x_, size_t n) {
+trine_status CPU(add)(device *d, void *y_, const void *x_, size_t n) {
     float *y = y_;
     const float *x = x_;
 #pragma omp parallel for simd num_threads(d->threads) schedule(static)

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/status.h"
-#include "device/cpu/cpu.h"
+#include "device/cpu/element.h"
 #include "device/cpu/exp.h"
 #include "device/cpu/lanes.h"
 
@@ -68,7 +68,7 @@ static scratch scratch_of(void *work, const shape *s) {
     return f;
 }
 
-size_t cpu_attention_workspace(const device *d, size_t B, size_t T, size_t H, size_t D) {
+size_t CPU(attention_workspace)(const device *d, size_t B, size_t T, size_t H, size_t D) {
     (void)B;
     shape s = shape_of(T, H, D);
     return (size_t)d->threads * scratch_count(&s) * sizeof(float);
@@ -183,9 +183,9 @@ static block block_at(size_t t, const shape *s) {
     return (block){t, rows, t + rows};
 }
 
-trine_status cpu_attention_forward(device *d, void *y_, float *lse, const void *qkv_, void *work,
-                                   const dropout_args *drop, size_t B, size_t T, size_t H,
-                                   size_t D) {
+trine_status CPU(attention_forward)(device *d, void *y_, float *lse, const void *qkv_, void *work,
+                                    const dropout_args *drop, size_t B, size_t T, size_t H,
+                                    size_t D) {
     ASSERT(!drop);
     float *y = y_;           /* (B, T, H, D) */
     const float *qkv = qkv_; /* (B, T, 3, H, D) */
@@ -264,10 +264,10 @@ static void head_backward(float *dq, const float *dy, const float *q, const floa
     unpack(dq + 2 * H * s->D, s->qkv_stride, f.dv, 1.0f, s->T, s);
 }
 
-trine_status cpu_attention_backward(device *d, void *dqkv_, const void *dy_, const void *qkv_,
-                                    const void *y_, const float *lse, void *work,
-                                    const dropout_args *drop, size_t B, size_t T, size_t H,
-                                    size_t D) {
+trine_status CPU(attention_backward)(device *d, void *dqkv_, const void *dy_, const void *qkv_,
+                                     const void *y_, const float *lse, void *work,
+                                     const dropout_args *drop, size_t B, size_t T, size_t H,
+                                     size_t D) {
     ASSERT(!drop);
     float *dqkv = dqkv_;                         /* (B, T, 3, H, D) */
     const float *dy = dy_, *qkv = qkv_, *y = y_; /* (B, T, H, D), as dqkv, as dy */

@@ -1,15 +1,15 @@
 #include <string.h>
 
 #include "device/cpu/columns.h"
-#include "device/cpu/cpu.h"
+#include "device/cpu/element.h"
 
 static void add_row(float *y, const float *x, size_t N) {
 #pragma omp simd
     for (size_t n = 0; n < N; n++) y[n] += x[n];
 }
 
-trine_status cpu_bias_residual(device *d, void *y_, const void *bias, const void *residual_,
-                               size_t T, size_t N) {
+trine_status CPU(bias_residual)(device *d, void *y_, const void *bias, const void *residual_,
+                                size_t T, size_t N) {
     float *y = y_;                     /* (T, N) */
     const float *residual = residual_; /* (T, N) */
 #pragma omp parallel for num_threads(d->threads) schedule(static)
@@ -32,8 +32,8 @@ static void sum_columns(float *dbias, const float *dy, size_t T, size_t N, size_
     }
 }
 
-trine_status cpu_bias_backward(device *d, void *dbias_, const void *dy_, size_t T, size_t N,
-                               grad_mode mode) {
+trine_status CPU(bias_backward)(device *d, void *dbias_, const void *dy_, size_t T, size_t N,
+                                grad_mode mode) {
     float *dbias = dbias_;
     const float *dy = dy_; /* (T, N) */
 #pragma omp parallel for num_threads(d->threads) schedule(static)

@@ -12,8 +12,16 @@
 
 #include "device/ops.h"
 
+/* The operators for a pair of types that device.h allows (element.h says how they are made). Pure. */
+const ops *cpu_table(trine_dtype compute, trine_dtype grads);
+/* Whether the processor multiplies bf16: AVX-512 BF16, or AMX. Pure. */
+bool cpu_has_bf16(void);
+/* Errors: TRINE_EUNSUPPORTED if a processor with or without bf16 should not compute in this type.
+ * Pure. */
+trine_status cpu_check_type(trine_dtype compute, bool has_bf16);
+
 /* device_open's and device_close's part: the primitive cache, and OpenMP's thread count.
- * Errors: TRINE_ENOMEM, TRINE_EMATH. */
+ * Errors: TRINE_EUNSUPPORTED, TRINE_ENOMEM, TRINE_EMATH. */
 trine_status cpu_open(device *d);
 void cpu_close(device *d);
 
@@ -31,36 +39,5 @@ trine_status cpu_matmul(device *d, matmul_kind kind, float *out, const float *le
                         const float *right, const float *bias, size_t T, size_t N, size_t K);
 /* How many primitives the device has made so far. */
 size_t cpu_matmul_count(const device *d);
-
-/* A function of exactly the type that the table asks for. */
-#define CPU(op) __typeof__(*((ops *)0)->op) cpu_##op
-
-CPU(linear_forward);
-CPU(linear_backward_input);
-CPU(linear_backward_weight);
-CPU(bias_residual);
-CPU(dropout_residual);
-CPU(dropout);
-CPU(bias_backward);
-CPU(norm_forward);
-CPU(norm_backward);
-CPU(gelu_forward);
-CPU(gelu_backward);
-CPU(attention_forward);
-CPU(attention_backward);
-CPU(attention_workspace);
-CPU(embedding_forward);
-CPU(embedding_backward);
-CPU(position_forward);
-CPU(position_backward);
-CPU(xent_max);
-CPU(xent_sums);
-CPU(xent_loss);
-CPU(xent_backward);
-CPU(add);
-CPU(sum_squares);
-CPU(adamw);
-
-#undef CPU
 
 #endif

@@ -281,6 +281,7 @@ static trine_status cache_fill(cache *c) {
 }
 
 trine_status cpu_open(device *d) {
+    TRY(cpu_check_type(d->compute, cpu_has_bf16()));
     cache *c = calloc(1, sizeof *c);
     CHECK(c, TRINE_ENOMEM, "no memory for the cpu device");
     d->state = c;

@@ -1,6 +1,6 @@
 #include "device/dropout.h"
 
-#include "device/cpu/cpu.h"
+#include "device/cpu/element.h"
 
 /* Of element c of the call's row i, in rows of N. */
 static float factor(const dropout_args *drop, size_t i, size_t c, size_t N) {
@@ -8,8 +8,8 @@ static float factor(const dropout_args *drop, size_t i, size_t c, size_t N) {
     return dropout_factor(drop, drop->sample + row / drop->T, row % drop->T * N + c);
 }
 
-trine_status cpu_dropout_residual(device *d, void *y_, const void *bias_, const void *residual_,
-                                  const dropout_args *drop, size_t T, size_t N) {
+trine_status CPU(dropout_residual)(device *d, void *y_, const void *bias_, const void *residual_,
+                                   const dropout_args *drop, size_t T, size_t N) {
     float *y = y_;                                    /* (T, N) */
     const float *bias = bias_, *residual = residual_; /* (N), (T, N) */
 #pragma omp parallel for num_threads(d->threads) schedule(static)
@@ -21,8 +21,8 @@ trine_status cpu_dropout_residual(device *d, void *y_, const void *bias_, const 
     return TRINE_OK;
 }
 
-trine_status cpu_dropout(device *d, void *y_, const void *x_, const dropout_args *drop, size_t T,
-                         size_t N) {
+trine_status CPU(dropout)(device *d, void *y_, const void *x_, const dropout_args *drop, size_t T,
+                          size_t N) {
     float *y = y_;       /* (T, N) */
     const float *x = x_; /* (T, N) */
 #pragma omp parallel for num_threads(d->threads) schedule(static)

@@ -1,10 +1,10 @@
 #include <string.h>
 
 #include "device/cpu/columns.h"
-#include "device/cpu/cpu.h"
+#include "device/cpu/element.h"
 
-trine_status cpu_embedding_forward(device *d, void *x_, const void *table_, const int32_t *tokens,
-                                   int32_t first, size_t T, size_t C, size_t V) {
+trine_status CPU(embedding_forward)(device *d, void *x_, const void *table_, const int32_t *tokens,
+                                    int32_t first, size_t T, size_t C, size_t V) {
     float *x = x_;               /* (T, C) */
     const float *table = table_; /* (V, C) */
     if (C == 0) return TRINE_OK;
@@ -31,9 +31,9 @@ static void columns_backward(float *dtable, const float *dx, const int32_t *toke
 }
 
 /* Threads take columns: two tokens may be the same row. */
-trine_status cpu_embedding_backward(device *d, void *dtable_, const void *dx_,
-                                    const int32_t *tokens, int32_t first, size_t T, size_t C,
-                                    size_t V, grad_mode mode) {
+trine_status CPU(embedding_backward)(device *d, void *dtable_, const void *dx_,
+                                     const int32_t *tokens, int32_t first, size_t T, size_t C,
+                                     size_t V, grad_mode mode) {
     float *dtable = dtable_;
     const float *dx = dx_; /* (T, C) */
     size_t cleared = mode == GRAD_SET ? V : 0;

@@ -1,13 +1,13 @@
 /* 0.5 (1 + tanh u) = 1 / (1 + e^(-2 u)), so one exponential does for both passes. Errors against
  * the exact formula: forward below 1.5e-7 |x|, backward below 3e-7 |dy|; tests/ops/precision.c
  * measures them. */
-#include "device/cpu/cpu.h"
+#include "device/cpu/element.h"
 #include "device/cpu/exp.h"
 
 #define FACTOR 1.59576912160573071f /* 2 sqrt(2 / pi) */
 #define CUBIC  0.044715f
 
-trine_status cpu_gelu_forward(device *d, void *y_, const void *x_, size_t n) {
+trine_status CPU(gelu_forward)(device *d, void *y_, const void *x_, size_t n) {
     float *y = y_;
     const float *x = x_;
 #pragma omp parallel for simd num_threads(d->threads) schedule(static)
@@ -30,7 +30,7 @@ static inline float slope(float x) {
     return fused(cut * (e * s * s), fused(square, 3.0f * FACTOR * CUBIC, FACTOR), s) + (x - x);
 }
 
-trine_status cpu_gelu_backward(device *d, void *dx_, const void *dy_, const void *x_, size_t n) {
+trine_status CPU(gelu_backward)(device *d, void *dx_, const void *dy_, const void *x_, size_t n) {
     float *dx = dx_;
     const float *dy = dy_, *x = x_;
 #pragma omp parallel for simd num_threads(d->threads) schedule(static)

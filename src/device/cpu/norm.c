@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "device/cpu/columns.h"
-#include "device/cpu/cpu.h"
+#include "device/cpu/element.h"
 #include "device/cpu/lanes.h"
 
 #define EPS 1e-5f
@@ -18,8 +18,8 @@ static float sum_of_squared_differences(const float *x, float mean, size_t C) {
     return lanes_total(&sums);
 }
 
-trine_status cpu_norm_forward(device *d, void *y_, float *stat, const void *gain_,
-                              const void *bias_, const void *x_, size_t T, size_t C) {
+trine_status CPU(norm_forward)(device *d, void *y_, float *stat, const void *gain_,
+                               const void *bias_, const void *x_, size_t T, size_t C) {
     float *y = y_;                                     /* (T, C) */
     const float *gain = gain_, *bias = bias_, *x = x_; /* (C), (C), (T, C) */
 #pragma omp parallel for num_threads(d->threads) schedule(static)
@@ -79,9 +79,9 @@ static void columns_backward(float *dgain, float *dbias, const float *dy, const 
     }
 }
 
-trine_status cpu_norm_backward(device *d, void *dx_, void *dgain_, void *dbias_, const void *dy_,
-                               const void *gain_, const void *x_, const float *stat, size_t T,
-                               size_t C, grad_mode stream, grad_mode mode) {
+trine_status CPU(norm_backward)(device *d, void *dx_, void *dgain_, void *dbias_, const void *dy_,
+                                const void *gain_, const void *x_, const float *stat, size_t T,
+                                size_t C, grad_mode stream, grad_mode mode) {
     float *dgain = dgain_;
     float *dbias = dbias_;
     float *dx = dx_;                               /* (T, C) */

@@ -1,9 +1,9 @@
 #include <string.h>
 
-#include "device/cpu/cpu.h"
+#include "device/cpu/element.h"
 
-trine_status cpu_position_forward(device *d, void *x_, const void *table_, size_t first,
-                                  size_t rows, size_t T, size_t C) {
+trine_status CPU(position_forward)(device *d, void *x_, const void *table_, size_t first,
+                                   size_t rows, size_t T, size_t C) {
     float *x = x_;               /* (rows, C) */
     const float *table = table_; /* (T, C) */
 #pragma omp parallel for num_threads(d->threads) schedule(static)
@@ -20,8 +20,8 @@ static size_t first_with(size_t t, size_t first, size_t T) {
     return (t + T - first % T) % T;
 }
 
-trine_status cpu_position_backward(device *d, void *dtable_, const void *dx_, size_t first,
-                                   size_t rows, size_t T, size_t C, grad_mode mode) {
+trine_status CPU(position_backward)(device *d, void *dtable_, const void *dx_, size_t first,
+                                    size_t rows, size_t T, size_t C, grad_mode mode) {
     float *dtable = dtable_; /* (T, C) */
     const float *dx = dx_;   /* (rows, C) */
 #pragma omp parallel for num_threads(d->threads) schedule(static)

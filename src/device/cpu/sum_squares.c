@@ -1,6 +1,6 @@
 #include <string.h>
 
-#include "device/cpu/cpu.h"
+#include "device/cpu/element.h"
 
 #define WIDTH 16  /* partial sums within a block, whatever the processor's vectors */
 #define BATCH 256 /* blocks between two serial additions */
@@ -32,7 +32,7 @@ static double block_sum(const float *x, size_t n) {
 }
 
 /* Blocks in parallel, their sums added in ascending order. */
-trine_status cpu_sum_squares(device *d, double *sum, const void *x_, size_t n) {
+trine_status CPU(sum_squares)(device *d, double *sum, const void *x_, size_t n) {
     const float *x = x_;
     size_t blocks = (n + SUM_SQUARES_BLOCK - 1) / SUM_SQUARES_BLOCK;
     *sum = 0.0;

@@ -1,6 +1,6 @@
 #include <math.h>
 
-#include "device/cpu/cpu.h"
+#include "device/cpu/element.h"
 #include "device/cpu/exp.h"
 #include "device/cpu/lanes.h"
 
@@ -10,8 +10,8 @@ static size_t target_column(int32_t target, int32_t first, size_t valid) {
     return column >= 0 && column < (int64_t)valid ? (size_t)column : valid;
 }
 
-trine_status cpu_xent_max(device *d, float *max, const void *logits_, size_t T, size_t V,
-                          size_t valid) {
+trine_status CPU(xent_max)(device *d, float *max, const void *logits_, size_t T, size_t V,
+                           size_t valid) {
     const float *logits = logits_; /* (T, V) */
 #pragma omp parallel for num_threads(d->threads) schedule(static)
     for (size_t t = 0; t < T; t++) max[t] = lanes_max(logits + t * V, valid);
@@ -33,9 +33,9 @@ static double row_sum(const float *row, float max, size_t valid) {
     return sum;
 }
 
-trine_status cpu_xent_sums(device *d, float *sums, const void *logits_, const float *max,
-                           const int32_t *targets, int32_t first, size_t T, size_t V,
-                           size_t valid) {
+trine_status CPU(xent_sums)(device *d, float *sums, const void *logits_, const float *max,
+                            const int32_t *targets, int32_t first, size_t T, size_t V,
+                            size_t valid) {
     const float *logits = logits_; /* (T, V) */
 #pragma omp parallel for num_threads(d->threads) schedule(static)
     for (size_t t = 0; t < T; t++) {
@@ -47,7 +47,7 @@ trine_status cpu_xent_sums(device *d, float *sums, const void *logits_, const fl
 }
 
 /* T logarithms, added in order: nothing to split. */
-trine_status cpu_xent_loss(device *d, double *loss, const float *sums, double scale, size_t T) {
+trine_status CPU(xent_loss)(device *d, double *loss, const float *sums, double scale, size_t T) {
     (void)d;
     double sum = 0.0;
     for (size_t t = 0; t < T; t++) sum += log((double)sums[2 * t]) - (double)sums[2 * t + 1];
@@ -55,9 +55,9 @@ trine_status cpu_xent_loss(device *d, double *loss, const float *sums, double sc
     return TRINE_OK;
 }
 
-trine_status cpu_xent_backward(device *d, void *logits_, const float *max, const float *sums,
-                               const int32_t *targets, int32_t first, float scale, size_t T,
-                               size_t V, size_t valid) {
+trine_status CPU(xent_backward)(device *d, void *logits_, const float *max, const float *sums,
+                                const int32_t *targets, int32_t first, float scale, size_t T,
+                                size_t V, size_t valid) {
     float *logits = logits_; /* (T, V) */
 #pragma omp parallel for num_threads(d->threads) schedule(static)
     for (size_t t = 0; t < T; t++) {

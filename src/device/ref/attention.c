@@ -4,115 +4,117 @@
 #include "device/dropout.h"
 #include "device/ref/ref.h"
 
-/* One head's rows inside the (T, 3, H, D) and (T, H, D) layouts: row t of q, k, v starts at
- * t * 3 * H * D, row t of y at t * H * D. */
+/* One head of one sample. Row t of q, k, v lies t * stride elements behind row 0, row t of y and dy
+ * behind row 0 t * H * D. */
+typedef struct {
+    trine_dtype type;
+    const void *qkv; /* (B, T, 3, H, D) */
+    size_t q, k, v;  /* row 0 of each, in qkv */
+    size_t y;        /* in y and dy (B, T, H, D) */
+    size_t stride, width, D;
+    const dropout_args *drop; /* NULL: none */
+    uint64_t sample, element; /* of the dropout: the score of row 0 and key 0 */
+} head;
 
-static double dot(const float *a, const float *b, size_t D) {
+static head head_at(const device *d, const void *qkv, const dropout_args *drop, size_t b, size_t h,
+                    size_t T, size_t H, size_t D) {
+    size_t q = b * T * 3 * H * D + h * D;
+    return (head){.type = d->compute,
+                  .qkv = qkv,
+                  .q = q,
+                  .k = q + H * D,
+                  .v = q + 2 * H * D,
+                  .y = b * T * H * D + h * D,
+                  .stride = 3 * H * D,
+                  .width = H * D,
+                  .D = D,
+                  .drop = drop,
+                  .sample = drop ? drop->sample + b : 0,
+                  .element = drop ? (drop->first + h) * T * T : 0};
+}
+
+/* Of D elements, from a[i] and from b[j] on. */
+static double dot(const head *x, const void *a, size_t i, const void *b, size_t j) {
     double sum = 0.0;
-    for (size_t i = 0; i < D; i++) sum += (double)a[i] * (double)b[i];
+    for (size_t n = 0; n < x->D; n++)
+        sum += ref_load(x->type, a, i + n) * ref_load(x->type, b, j + n);
     return sum;
 }
 
-/* The scores of row t of a head: what its dropout's elements are counted from; drop NULL: none. */
-typedef struct {
-    const dropout_args *drop;
-    uint64_t sample, first;
-} dropped_row;
-
-static dropped_row row_at(const dropout_args *drop, size_t b, size_t h, size_t t, size_t T) {
-    if (!drop) return (dropped_row){0};
-    return (dropped_row){drop, drop->sample + b, ((drop->first + h) * T + t) * T};
+static double factor(const head *x, size_t t, size_t s, size_t T) {
+    return x->drop ? (double)dropout_factor(x->drop, x->sample, x->element + t * T + s) : 1.0;
 }
 
-static double factor(const dropped_row *row, size_t s) {
-    return row->drop ? (double)dropout_factor(row->drop, row->sample, row->first + s) : 1.0;
-}
-
-/* Row t of one head: p (t + 1) = scores, then their exponentials, then those that are kept;
- * y = sum of p v / sum of exponentials. Returns the log of the denominator. */
-static double row_forward(float *y, double *p, const float *q, const float *k, const float *v,
-                          const dropped_row *row, size_t t, size_t stride, size_t D) {
+/* Row t: p (t + 1) = scores, then their exponentials, then those that are kept; y = sum of
+ * p v / sum of exponentials. Returns the log of the denominator. */
+static double row_forward(const head *x, void *y, double *p, size_t t, size_t T) {
     double max = -INFINITY, sum = 0.0;
     for (size_t s = 0; s <= t; s++) {
-        p[s] = dot(q, k + s * stride, D) / sqrt((double)D);
+        p[s] =
+            dot(x, x->qkv, x->q + t * x->stride, x->qkv, x->k + s * x->stride) / sqrt((double)x->D);
         if (p[s] > max) max = p[s];
     }
     for (size_t s = 0; s <= t; s++) sum += p[s] = exp(p[s] - max);
-    for (size_t s = 0; s <= t; s++) p[s] *= factor(row, s);
-    for (size_t i = 0; i < D; i++) {
+    for (size_t s = 0; s <= t; s++) p[s] *= factor(x, t, s, T);
+    for (size_t i = 0; i < x->D; i++) {
         double out = 0.0;
-        for (size_t s = 0; s <= t; s++) out += p[s] * (double)v[s * stride + i];
-        y[i] = (float)(out / sum);
+        for (size_t s = 0; s <= t; s++)
+            out += p[s] * ref_load(x->type, x->qkv, x->v + s * x->stride + i);
+        ref_store(x->type, y, x->y + t * x->width + i, out / sum);
     }
     return max + log(sum);
 }
 
-trine_status ref_attention_forward(device *d, void *y_, float *lse, const void *qkv_, void *work,
+trine_status ref_attention_forward(device *d, void *y, float *lse, const void *qkv, void *work,
                                    const dropout_args *drop, size_t B, size_t T, size_t H,
                                    size_t D) {
-    (void)d;
-    float *y = y_;           /* (B, T, H, D) */
-    const float *qkv = qkv_; /* (B, T, 3, H, D) */
-    size_t stride = 3 * H * D;
     for (size_t b = 0; b < B; b++)
-        for (size_t h = 0; h < H; h++)
-            for (size_t t = 0; t < T; t++) {
-                const float *q = qkv + b * T * stride + h * D, *k = q + H * D, *v = k + H * D;
-                const dropped_row row = row_at(drop, b, h, t, T);
-                double log_sum = row_forward(y + ((b * T + t) * H + h) * D, work, q + t * stride, k,
-                                             v, &row, t, stride, D);
-                lse[(b * H + h) * T + t] = (float)log_sum;
-            }
+        for (size_t h = 0; h < H; h++) {
+            const head x = head_at(d, qkv, drop, b, h, T, H, D);
+            for (size_t t = 0; t < T; t++)
+                lse[(b * H + h) * T + t] = (float)row_forward(&x, y, work, t, T);
+        }
     return TRINE_OK;
 }
 
 /* What row t adds to its head's gradients: with p = exp(q k / sqrt(D) - lse), f what the dropout
  * multiplies p by (y is the sum of f p v) and ds = p * (f dy v - dy y) / sqrt(D):
  * dq += ds k,  dk += ds q,  dv += f p dy. */
-static void row_backward(double *dq, double *dk, double *dv, const float *dy, const float *y,
-                         double lse, const float *q, const float *k, const float *v,
-                         const dropped_row *row, size_t t, size_t stride, size_t D) {
-    double scale = 1.0 / sqrt((double)D), dy_y = dot(dy, y, D);
-    for (size_t s = 0; s <= t; s++, k += stride, v += stride, dk += D, dv += D) {
-        double p = exp(dot(q, k, D) * scale - lse), f = factor(row, s);
-        double ds = p * (f * dot(dy, v, D) - dy_y) * scale;
-        for (size_t i = 0; i < D; i++) {
-            dq[i] += ds * (double)k[i];
-            dk[i] += ds * (double)q[i];
-            dv[i] += f * p * (double)dy[i];
+static void row_backward(const head *x, double *dq, double *dk, double *dv, const void *dy,
+                         const void *y, double lse, size_t t, size_t T) {
+    size_t q = x->q + t * x->stride, k = x->k, v = x->v, out = x->y + t * x->width;
+    double scale = 1.0 / sqrt((double)x->D), dy_y = dot(x, dy, out, y, out);
+    for (size_t s = 0; s <= t; s++, k += x->stride, v += x->stride, dk += x->D, dv += x->D) {
+        double p = exp(dot(x, x->qkv, q, x->qkv, k) * scale - lse), f = factor(x, t, s, T);
+        double ds = p * (f * dot(x, dy, out, x->qkv, v) - dy_y) * scale;
+        for (size_t i = 0; i < x->D; i++) {
+            dq[i] += ds * ref_load(x->type, x->qkv, k + i);
+            dk[i] += ds * ref_load(x->type, x->qkv, q + i);
+            dv[i] += f * p * ref_load(x->type, dy, out + i);
         }
     }
 }
 
-static void store(float *out, const double *rows, size_t T, size_t stride, size_t D) {
+static void store(const head *x, void *dqkv, size_t at, const double *rows, size_t T) {
     for (size_t t = 0; t < T; t++)
-        for (size_t i = 0; i < D; i++) out[t * stride + i] = (float)rows[t * D + i];
+        for (size_t i = 0; i < x->D; i++)
+            ref_store(x->type, dqkv, at + t * x->stride + i, rows[t * x->D + i]);
 }
 
-trine_status ref_attention_backward(device *d, void *dqkv_, const void *dy_, const void *qkv_,
-                                    const void *y_, const float *lse, void *work,
+trine_status ref_attention_backward(device *d, void *dqkv, const void *dy, const void *qkv,
+                                    const void *y, const float *lse, void *work,
                                     const dropout_args *drop, size_t B, size_t T, size_t H,
                                     size_t D) {
-    (void)d;
-    float *dqkv = dqkv_; /* (B, T, 3, H, D) */
-    const float *dy = dy_, *qkv = qkv_, *y = y_;
     double *dq = work, *dk = dq + T * D, *dv = dk + T * D; /* (T, D) each, of one head */
-    size_t stride = 3 * H * D;
     for (size_t b = 0; b < B; b++)
         for (size_t h = 0; h < H; h++) {
-            size_t at = b * T * stride + h * D;
-            const float *q = qkv + at, *k = q + H * D, *v = k + H * D;
+            const head x = head_at(d, qkv, drop, b, h, T, H, D);
             memset(work, 0, 3 * T * D * sizeof(double));
-            for (size_t t = 0; t < T; t++) {
-                const dropped_row row = row_at(drop, b, h, t, T);
-                size_t out = ((b * T + t) * H + h) * D;
-                row_backward(dq + t * D, dk, dv, dy + out, y + out,
-                             (double)lse[(b * H + h) * T + t], q + t * stride, k, v, &row, t,
-                             stride, D);
-            }
-            store(dqkv + at, dq, T, stride, D);
-            store(dqkv + at + H * D, dk, T, stride, D);
-            store(dqkv + at + 2 * H * D, dv, T, stride, D);
+            for (size_t t = 0; t < T; t++)
+                row_backward(&x, dq + t * D, dk, dv, dy, y, (double)lse[(b * H + h) * T + t], t, T);
+            store(&x, dqkv, x.q, dq, T);
+            store(&x, dqkv, x.k, dk, T);
+            store(&x, dqkv, x.v, dv, T);
         }
     return TRINE_OK;
 }

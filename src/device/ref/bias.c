@@ -1,28 +1,25 @@
 #include "device/ref/ref.h"
 
-trine_status ref_bias_residual(device *d, void *y_, const void *bias_, const void *residual_,
-                               size_t T, size_t N) {
-    (void)d;
-    float *y = y_;                                    /* (T, N) */
-    const float *bias = bias_, *residual = residual_; /* (N), (T, N) */
-    for (size_t t = 0; t < T; t++)
-        for (size_t n = 0; n < N; n++) {
-            float *out = &y[t * N + n];
-            if (bias) *out += bias[n];
-            if (residual) *out += residual[t * N + n];
-        }
+/* y (T, N), bias (N), residual (T, N) */
+trine_status ref_bias_residual(device *d, void *y, const void *bias, const void *residual, size_t T,
+                               size_t N) {
+    trine_dtype type = d->compute;
+    for (size_t i = 0; i < T * N; i++) {
+        float sum = (float)ref_load(type, y, i);
+        if (bias) sum += (float)ref_load(type, bias, i % N);
+        if (residual) sum += (float)ref_load(type, residual, i);
+        ref_store(type, y, i, (double)sum);
+    }
     return TRINE_OK;
 }
 
-trine_status ref_bias_backward(device *d, void *dbias_, const void *dy_, size_t T, size_t N,
+/* dy (T, N) */
+trine_status ref_bias_backward(device *d, void *dbias, const void *dy, size_t T, size_t N,
                                grad_mode mode) {
-    float *dbias = dbias_;
-    (void)d;
-    const float *dy = dy_; /* (T, N) */
     for (size_t n = 0; n < N; n++) {
-        double sum = mode == GRAD_ADD ? (double)dbias[n] : 0.0;
-        for (size_t t = 0; t < T; t++) sum += (double)dy[t * N + n];
-        dbias[n] = (float)sum;
+        double sum = ref_old(d->grads, dbias, n, mode);
+        for (size_t t = 0; t < T; t++) sum += ref_load(d->compute, dy, t * N + n);
+        ref_store(d->grads, dbias, n, sum);
     }
     return TRINE_OK;
 }

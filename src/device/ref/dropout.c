@@ -1,31 +1,30 @@
 #include "device/dropout.h"
 #include "device/ref/ref.h"
 
-/* Of element c of the call's row i, in rows of N. */
-static float factor(const dropout_args *drop, size_t i, size_t c, size_t N) {
-    size_t row = drop->first + i;
-    return dropout_factor(drop, drop->sample + row / drop->T, row % drop->T * N + c);
+/* Of element i of the call's rows of N. */
+static float factor(const dropout_args *drop, size_t i, size_t N) {
+    size_t row = drop->first + i / N;
+    return dropout_factor(drop, drop->sample + row / drop->T, row % drop->T * N + i % N);
 }
 
-trine_status ref_dropout_residual(device *d, void *y_, const void *bias_, const void *residual_,
+/* y (T, N), bias (N), residual (T, N) */
+trine_status ref_dropout_residual(device *d, void *y, const void *bias, const void *residual,
                                   const dropout_args *drop, size_t T, size_t N) {
-    (void)d;
-    float *y = y_;                                    /* (T, N) */
-    const float *bias = bias_, *residual = residual_; /* (N), (T, N) */
-    for (size_t t = 0; t < T; t++)
-        for (size_t n = 0; n < N; n++) {
-            float *out = &y[t * N + n], x = bias ? *out + bias[n] : *out;
-            *out = x * factor(drop, t, n, N) + residual[t * N + n];
-        }
+    trine_dtype type = d->compute;
+    for (size_t i = 0; i < T * N; i++) {
+        float x = (float)ref_load(type, y, i);
+        if (bias) x += (float)ref_load(type, bias, i % N);
+        ref_store(type, y, i,
+                  (double)(x * factor(drop, i, N) + (float)ref_load(type, residual, i)));
+    }
     return TRINE_OK;
 }
 
-trine_status ref_dropout(device *d, void *y_, const void *x_, const dropout_args *drop, size_t T,
+trine_status ref_dropout(device *d, void *y, const void *x, const dropout_args *drop, size_t T,
                          size_t N) {
-    (void)d;
-    float *y = y_;       /* (T, N) */
-    const float *x = x_; /* (T, N) */
-    for (size_t t = 0; t < T; t++)
-        for (size_t n = 0; n < N; n++) y[t * N + n] = x[t * N + n] * factor(drop, t, n, N);
+    for (size_t i = 0; i < T * N; i++) {
+        float value = (float)ref_load(d->compute, x, i);
+        ref_store(d->compute, y, i, (double)(value * factor(drop, i, N)));
+    }
     return TRINE_OK;
 }

@@ -1,44 +1,44 @@
 #include "device/ref/ref.h"
 
-trine_status ref_linear_forward(device *d, void *y_, const void *w_, const void *bias_,
-                                const void *x_, size_t T, size_t N, size_t K) {
-    (void)d;
-    float *y = y_;                               /* (T, N) */
-    const float *w = w_, *bias = bias_, *x = x_; /* (N, K), (N), (T, K) */
+/* y (T, N), w (N, K), bias (N), x (T, K) */
+trine_status ref_linear_forward(device *d, void *y, const void *w, const void *bias, const void *x,
+                                size_t T, size_t N, size_t K) {
+    const trine_dtype type = d->compute;
     for (size_t t = 0; t < T; t++)
         for (size_t n = 0; n < N; n++) {
-            double sum = bias ? (double)bias[n] : 0.0;
-            for (size_t k = 0; k < K; k++) sum += (double)x[t * K + k] * (double)w[n * K + k];
-            y[t * N + n] = (float)sum;
+            double sum = bias ? ref_load(type, bias, n) : 0.0;
+            for (size_t k = 0; k < K; k++)
+                sum += ref_load(type, x, t * K + k) * ref_load(type, w, n * K + k);
+            ref_store(type, y, t * N + n, sum);
         }
     return TRINE_OK;
 }
 
-trine_status ref_linear_backward_input(device *d, void *dx_, const void *w_, const void *dy_,
-                                       size_t T, size_t N, size_t K) {
-    (void)d;
-    float *dx = dx_;                /* (T, K) */
-    const float *w = w_, *dy = dy_; /* (N, K), (T, N) */
+/* dx (T, K), w (N, K), dy (T, N) */
+trine_status ref_linear_backward_input(device *d, void *dx, const void *w, const void *dy, size_t T,
+                                       size_t N, size_t K) {
+    const trine_dtype type = d->compute;
     for (size_t t = 0; t < T; t++)
         for (size_t k = 0; k < K; k++) {
             double sum = 0.0;
-            for (size_t n = 0; n < N; n++) sum += (double)dy[t * N + n] * (double)w[n * K + k];
-            dx[t * K + k] = (float)sum;
+            for (size_t n = 0; n < N; n++)
+                sum += ref_load(type, dy, t * N + n) * ref_load(type, w, n * K + k);
+            ref_store(type, dx, t * K + k, sum);
         }
     return TRINE_OK;
 }
 
-trine_status ref_linear_backward_weight(device *d, void *dw_, void *dbias_, const void *dy_,
-                                        const void *x_, size_t T, size_t N, size_t K,
+/* dw (N, K), dy (T, N), x (T, K) */
+trine_status ref_linear_backward_weight(device *d, void *dw, void *dbias, const void *dy,
+                                        const void *x, size_t T, size_t N, size_t K,
                                         grad_mode mode) {
-    float *dw = dw_;
-    float *dbias = dbias_;
-    const float *dy = dy_, *x = x_; /* (T, N), (T, K) */
+    const trine_dtype type = d->compute;
     for (size_t n = 0; n < N; n++)
         for (size_t k = 0; k < K; k++) {
-            double sum = mode == GRAD_ADD ? (double)dw[n * K + k] : 0.0;
-            for (size_t t = 0; t < T; t++) sum += (double)dy[t * N + n] * (double)x[t * K + k];
-            dw[n * K + k] = (float)sum;
+            double sum = ref_old(d->grads, dw, n * K + k, mode);
+            for (size_t t = 0; t < T; t++)
+                sum += ref_load(type, dy, t * N + n) * ref_load(type, x, t * K + k);
+            ref_store(d->grads, dw, n * K + k, sum);
         }
     return dbias ? ref_bias_backward(d, dbias, dy, T, N, mode) : TRINE_OK;
 }
