@@ -123,25 +123,20 @@ static uint64_t mix(uint64_t x) {
     return x ^ (x >> 31);
 }
 
-/* The bits of element i of an array in the device's compute type. */
-static uint64_t bits_of(const void *elements, size_t bytes, size_t i) {
-    uint64_t bits = 0;
-    memcpy(&bits, (const char *)elements + i * bytes, bytes);
-    return bits;
-}
-
 /* The part of one range that is counted here: this dp rank's slice, wherever it lies. */
 static uint64_t range_hash(const trine_trainer *t, const held_unit *u, int r) {
     const holding *h = &t->held;
     flat_part slice = holding_slice(h, u, r);
-    size_t bytes = trine_dtype_bytes(t->dev->compute);
-    void *w = malloc((slice.count + 1) * bytes);
+    float *w = malloc((slice.count + 1) * sizeof *w);
     assert_non_null(w);
-    OK(device_read(t->dev, w, holding_param(h, u, r, slice), slice.count * bytes));
+    OK(device_read(t->dev, w, holding_param(h, u, r, slice), slice.count * sizeof *w));
     uint64_t sum = 0, tp = (uint64_t)h->config.coord.tp;
     uint64_t place = mix(((uint64_t)u->unit << 32) + (tp << 8) + (uint64_t)r) + slice.begin;
-    for (size_t i = 0; i < slice.count; i++)
-        sum += mix((place + i) * 0x9e3779b97f4a7c15u ^ bits_of(w, bytes, i));
+    for (size_t i = 0; i < slice.count; i++) {
+        uint32_t bits;
+        memcpy(&bits, &w[i], sizeof bits);
+        sum += mix((place + i) * 0x9e3779b97f4a7c15u ^ bits);
+    }
     free(w);
     return sum;
 }
