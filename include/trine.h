@@ -35,7 +35,8 @@ extern "C" {
     X(TRINE_EPROGRAM, "illegal program")                                                           \
     X(TRINE_EAUDIT, "ranks disagree")                                                              \
     X(TRINE_EUNSUPPORTED, "not supported here")                                                    \
-    X(TRINE_ENCCL, "NCCL failed")
+    X(TRINE_ENCCL, "NCCL failed")                                                                  \
+    X(TRINE_EOVERFLOW, "gradients overflow")
 
 typedef enum {
 #define TRINE_STATUS_ENUM(name, text) name,
@@ -539,6 +540,8 @@ void trine_trainer_destroy(trine_trainer **trainer);
 /* One optimizer step on the next global batch. Allocates nothing, but for the maths library's
  * primitives in the first one. Errors: TRINE_EDATA for a token outside the vocabulary; TRINE_EMATH,
  * TRINE_EMPI; TRINE_EAUDIT under audit. An error is this rank's alone: trine_abort ends the job.
+ * TRINE_EOVERFLOW, on every rank: the loss scale would have to be less than its minimum; names the
+ * step, the last finite norm, and the tensor, unit and rank that overflowed first.
  * Collective over: world. */
 trine_status trine_trainer_step(trine_trainer *trainer, trine_metrics *metrics);
 /* Mean loss over eval_iters global batches of the validation file, always the same ones.
@@ -589,8 +592,9 @@ trine_status trine_log_create(trine_log **log, const trine_trainer *trainer, FIL
 /* Not collective. */
 void trine_log_destroy(trine_log **log);
 /* {"step", "loss", "grad_norm", "lr", "tokens" (so far), "seconds", "tokens_per_second",
- * "peak_bytes"}, numbers with 17 significant digits, null where a number is not finite; on `out`
- * every `interval` steps, and whenever a step was skipped. Errors: TRINE_EIO, TRINE_ENOMEM. */
+ * "peak_bytes", "loss_scale", "skips" (so far)}, numbers with 17 significant digits, null where a
+ * number is not finite; on `out` every `interval` steps, and whenever a step was skipped.
+ * Errors: TRINE_EIO, TRINE_ENOMEM. */
 trine_status trine_log_step(trine_log *log, const trine_metrics *metrics, int interval);
 /* {"step", "val_loss"}. Errors: TRINE_EIO, TRINE_ENOMEM. */
 trine_status trine_log_val(trine_log *log, int64_t step, double loss);

@@ -25,6 +25,7 @@
 #define MEM_KIND_LIST(X)                                                                           \
     X(MEM_PARAMS, "parameters")                                                                    \
     X(MEM_GRADS, "gradients")                                                                      \
+    X(MEM_MASTER, "master weights")                                                                \
     X(MEM_OPTIMIZER, "optimizer")                                                                  \
     X(MEM_GATHER, "gather buffers")                                                                \
     X(MEM_REDUCE, "reduce buffers")                                                                \

@@ -34,7 +34,7 @@ int dp_norm_count(const flat_range *range, size_t begin, size_t count, int tp_ra
  * tensors in [begin, begin + count), each in blocks of SUM_SQUARES_BLOCK; the gradients start at g
  * for element `begin`. Errors: the operator's own. Not collective. */
 trine_status dp_norm_local(device *d, const flat_range *range, size_t begin, size_t count,
-                           const float *g, int tp_rank, double *sums);
+                           const void *g, int tp_rank, double *sums);
 /* The sum of n such numbers, read back, in order. Pure. */
 double dp_norm_add(const double *sums, int n);
 

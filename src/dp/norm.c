@@ -19,11 +19,13 @@ int dp_norm_count(const flat_range *range, size_t begin, size_t count, int tp_ra
 }
 
 trine_status dp_norm_local(device *d, const flat_range *range, size_t begin, size_t count,
-                           const float *g, int tp_rank, double *sums) {
+                           const void *g, int tp_rank, double *sums) {
+    size_t element = trine_dtype_bytes(d->grads);
     for (int i = 0; i < range->tensor_count; i++) {
         size_t from, to;
         if (!counts(&range->tensors[i], begin, count, tp_rank, &from, &to)) continue;
-        TRY(d->ops->sum_squares(d, sums++, g + (from - begin), to - from));
+        const void *at = (const char *)g + (from - begin) * element;
+        TRY(d->ops->sum_squares(d, sums++, at, to - from));
     }
     return TRINE_OK;
 }

@@ -181,7 +181,7 @@ void gpt_bind_params(gpt_unit *u, const gpt_shape *s, int unit, const flat_unit 
 }
 
 void gpt_bind_grads(gpt_unit *u, const gpt_shape *s, int unit, const flat_unit *layout,
-                    float *const base[FLAT_RANGES], grad_mode mode) {
+                    void *const base[FLAT_RANGES], grad_mode mode) {
     tensor_table table = unit_tensors(s, unit);
     cursor c = {0};
     u->kind = gpt_unit_kind(s, unit);
@@ -189,7 +189,8 @@ void gpt_bind_grads(gpt_unit *u, const gpt_shape *s, int unit, const flat_unit *
     for (size_t i = 0; i < table.count; i++) {
         const tensor_row *row = &table.rows[i];
         param *p = param_of(u, row);
-        p->dw = base[row->range] + next_offset(&c, layout, row);
+        size_t offset = next_offset(&c, layout, row) * trine_dtype_bytes(s->grads);
+        p->dw = (char *)base[row->range] + offset;
         p->mode = mode;
     }
 }

@@ -32,7 +32,7 @@ typedef struct {
     size_t V;                /* vocabulary, without padding */
     bool untied;
     int tp, tp_rank;
-    trine_dtype compute; /* of bound parameters: the device's */
+    trine_dtype compute, grads; /* of bound parameters and their gradients: the device's */
     bool sequence;       /* parallelism: between the tp regions a rank has its share of the rows */
     trine_recompute recompute;
     size_t loss_rows;    /* rows whose logits exist at one time, 1 .. B T; 0: all */
@@ -92,7 +92,7 @@ typedef struct {
 void gpt_bind_params(gpt_unit *u, const gpt_shape *s, int unit, const flat_unit *layout,
                      void *const base[FLAT_RANGES]);
 void gpt_bind_grads(gpt_unit *u, const gpt_shape *s, int unit, const flat_unit *layout,
-                    float *const base[FLAT_RANGES], grad_mode mode);
+                    void *const base[FLAT_RANGES], grad_mode mode);
 
 /* What one block's forward pass keeps for its backward pass, for one micro-batch; N = B T rows, of
  * which R are this rank's outside of the tp regions. */

@@ -37,7 +37,7 @@ typedef struct {
 /* A parameter and its gradient, pointed at memory by whoever runs the layer. */
 typedef struct {
     const void *w; /* the device's compute type */
-    void *dw;      /* its type of gradients */
+    void *dw;      /* the device's type of gradients */
     grad_mode mode; /* whether the next backward pass sets dw or adds to it: `(+)=` below */
 } param;
 

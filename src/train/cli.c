@@ -29,12 +29,22 @@ static const char *const transports[] = {
 #undef TRANSPORT_TEXT
 };
 
+static const char *const recomputes[] = {
+#define RECOMPUTE_TEXT(id, text) text,
+    TRINE_RECOMPUTE_LIST(RECOMPUTE_TEXT) NULL
+#undef RECOMPUTE_TEXT
+};
+
+/* Types of gradients, and what they are in the struct. */
+static const char *const grad_dtypes[] = {"fp32", "bf16", "fp16", NULL};
+static const trine_dtype grad_types[] = {TRINE_F32, TRINE_BF16, TRINE_F16};
+
 /* What the rows fill beside the caller's structs. */
 typedef struct {
-    int model, device; /* indices of names */
+    int model, device, grads; /* indices of names */
 } choices;
 
-#define CLI_ROWS 60
+#define CLI_ROWS 80
 
 static size_t model_rows(option *rows, trine_model *m, choices *c) {
     const option own[] = {
@@ -54,6 +64,10 @@ static size_t model_rows(option *rows, trine_model *m, choices *c) {
                    "tokens in the vocabulary; 0: the token file's"),
         OPTION_FLAG("untied", "untie-embeddings-and-output-weights", &m->untied,
                     "give the output head a matrix of its own"),
+        OPTION_DOUBLE("hidden-dropout", NULL, &m->hidden_dropout, "P", 0, 1,
+                      "dropout of the embeddings and of what joins the residual stream"),
+        OPTION_DOUBLE("attention-dropout", NULL, &m->attention_dropout, "P", 0, 1,
+                      "dropout of attention's probabilities"),
     };
     memcpy(rows, own, sizeof own);
     return sizeof own / sizeof *own;
@@ -75,6 +89,12 @@ static size_t parallel_rows(option *rows, trine_parallel *p, choices *c) {
                       "layers of each stage by hand, e.g. e,5,5,h"),
         OPTION_INT("gather-buffers", NULL, &p->gather_buffers, "N", 1, 30000,
                    "ZeRO-3: buffers for gathered parameters, per class of units"),
+        OPTION_FLAG("sequence-parallel", NULL, &p->sequence_parallel,
+                    "between its sums each tp rank has its share of the rows only"),
+        OPTION_CHOICE("recompute-granularity", NULL, &p->recompute, recomputes,
+                      "what backward makes again: nothing; norms and GELUs; the whole unit"),
+        OPTION_INT("loss-chunk", NULL, &p->loss_chunk, "N", 0, INT_MAX,
+                   "rows whose logits exist at a time; 0: as many as take some tens of MiB"),
         OPTION_INT("ranks-per-node", NULL, &p->ranks_per_node, "N", 0, INT_MAX,
                    "what a node is; 0: as MPI finds it"),
         OPTION_CHOICE("transport", NULL, &p->transport, transports,
@@ -98,6 +118,28 @@ static size_t parallel_rows(option *rows, trine_parallel *p, choices *c) {
                     "finish each instruction before the next (bisecting)"),
         OPTION_FLAG("one-queue", NULL, &p->one_queue,
                     "run the programs that NCCL gets: one queue a device, messages in groups"),
+    };
+    memcpy(rows, own, sizeof own);
+    return sizeof own / sizeof *own;
+}
+
+static size_t precision_rows(option *rows, trine_precision *p, choices *c) {
+    const option own[] = {
+        OPTION_HEADING("Precision"),
+        OPTION_FLAG("bf16", NULL, &p->bf16, "weights and activations in bf16, master in fp32"),
+        OPTION_FLAG("fp16", NULL, &p->fp16, "the same in fp16, with a loss scale"),
+        OPTION_CHOICE("grad-dtype", NULL, &c->grads, grad_dtypes,
+                      "weight gradients: fp32, or the 16-bit type in use"),
+        OPTION_DOUBLE("loss-scale", NULL, &p->loss_scale, "X", 0, INFINITY,
+                      "fp16: fixed at this; 0: dynamic"),
+        OPTION_DOUBLE("initial-loss-scale", NULL, &p->initial_loss_scale, "X", 0, INFINITY,
+                      "dynamic: what it begins with"),
+        OPTION_DOUBLE("min-loss-scale", NULL, &p->min_loss_scale, "X", 0, INFINITY,
+                      "dynamic: an overflow at this ends the job"),
+        OPTION_INT("loss-scale-window", NULL, &p->loss_scale_window, "N", 1, INT_MAX,
+                   "dynamic: steps in a row without overflow that double it"),
+        OPTION_INT("hysteresis", NULL, &p->hysteresis, "N", 1, INT_MAX,
+                   "dynamic: overflows until it is halved"),
     };
     memcpy(rows, own, sizeof own);
     return sizeof own / sizeof *own;
@@ -167,6 +209,7 @@ static options make_table(const char *program, option rows[CLI_ROWS], trine_conf
                           trine_run *run, choices *c) {
     size_t count = model_rows(rows, &config->model, c);
     count += parallel_rows(rows + count, &config->parallel, c);
+    count += precision_rows(rows + count, &config->precision, c);
     count += training_rows(rows + count, config);
     count += run_rows(rows + count, config, run);
     ASSERT(count <= CLI_ROWS);
@@ -194,6 +237,7 @@ static trine_status parse(int argc, char **argv, trine_config *config, trine_run
     if (c.model) TRY(trine_model_preset(&config->model, models[c.model]));
     TRY(options_parse(&table, argc, argv));
     config->parallel.device = devices[c.device];
+    config->precision.grads = grad_types[c.grads];
     run->profile |= run->profile_json != NULL;
     return TRINE_OK;
 }

@@ -147,10 +147,76 @@ static void check_optimizer(const trine_optimizer *o, fault_list *f) {
     EXPECT(o->clip_grad >= 0, "--clip-grad %g must not be negative (0: no clipping)", o->clip_grad);
 }
 
+static const char *type_text(trine_dtype type) {
+    return type == TRINE_BF16 ? "bf16" : type == TRINE_F16 ? "fp16" : "fp32";
+}
+
+/* A scale that the operators, which take fp32, can multiply by and divide by. */
+static bool is_scale(double scale) {
+    return scale >= (double)FLT_MIN && scale <= (double)FLT_MAX;
+}
+
+static void check_scale(const trine_precision *p, fault_list *f) {
+    EXPECT(p->loss_scale == 0 || is_scale(p->loss_scale),
+           "--loss-scale %g must be 0 (dynamic) or greater than 0, in fp32 too", p->loss_scale);
+    EXPECT(is_scale(p->initial_loss_scale),
+           "--initial-loss-scale %g must be greater than 0, in fp32 too", p->initial_loss_scale);
+    EXPECT(is_scale(p->min_loss_scale), "--min-loss-scale %g must be greater than 0, in fp32 too",
+           p->min_loss_scale);
+    EXPECT(!(p->min_loss_scale > p->initial_loss_scale),
+           "--min-loss-scale %g is more than --initial-loss-scale %g", p->min_loss_scale,
+           p->initial_loss_scale);
+    EXPECT(p->loss_scale_window >= 1, "--loss-scale-window %d must be at least 1",
+           p->loss_scale_window);
+    EXPECT(p->hysteresis >= 1, "--hysteresis %d must be at least 1", p->hysteresis);
+}
+
+/* Options that would change nothing are a misunderstanding. */
+static void check_idle_scale(const trine_precision *p, fault_list *f) {
+    trine_config d = trine_config_default();
+    const trine_precision *own = &d.precision;
+    bool dynamic = p->initial_loss_scale != own->initial_loss_scale ||
+                   p->min_loss_scale != own->min_loss_scale ||
+                   p->loss_scale_window != own->loss_scale_window ||
+                   p->hysteresis != own->hysteresis;
+    EXPECT(p->fp16 || p->loss_scale == 0, "--loss-scale is for --fp16");
+    EXPECT(p->fp16 || !dynamic,
+           "--initial-loss-scale, --min-loss-scale, --loss-scale-window and --hysteresis are for "
+           "--fp16");
+    EXPECT(!p->fp16 || p->loss_scale == 0 || !dynamic,
+           "--loss-scale %g is fixed: --initial-loss-scale, --min-loss-scale, --loss-scale-window "
+           "and --hysteresis are for a dynamic one",
+           p->loss_scale);
+}
+
+static void check_precision(const trine_config *c, fault_list *f) {
+    const trine_precision *p = &c->precision;
+    const trine_model *m = &c->model;
+    trine_dtype compute = p->bf16 ? TRINE_BF16 : p->fp16 ? TRINE_F16 : TRINE_F32;
+    bool known = p->grads == TRINE_F32 || p->grads == TRINE_BF16 || p->grads == TRINE_F16;
+    EXPECT(!p->bf16 || !p->fp16, "--bf16 and --fp16 are two types, and there can be one");
+    EXPECT(known, "type %d is none that gradients can have", (int)p->grads);
+    EXPECT(!known || p->grads == TRINE_F32 || p->grads == compute,
+           "--grad-dtype %s must be fp32 or the type in use, which is %s", type_text(p->grads),
+           type_text(compute));
+    EXPECT(!c->parallel.tf32 || compute == TRINE_F32, "--tf32 is for fp32, not for --%s",
+           type_text(compute));
+    EXPECT(is_fraction(m->hidden_dropout), "--hidden-dropout %.10g must be in [0, 1), in fp32 too",
+           m->hidden_dropout);
+    EXPECT(is_fraction(m->attention_dropout),
+           "--attention-dropout %.10g must be in [0, 1), in fp32 too", m->attention_dropout);
+    check_scale(p, f);
+    check_idle_scale(p, f);
+}
+
 static void check_choices(const trine_parallel *p, fault_list *f) {
     device_kind kind;
     EXPECT((unsigned)p->zero <= TRINE_ZERO_3, "--zero %d must be 0, 1, 2 or 3", (int)p->zero);
     EXPECT((unsigned)p->schedule < TRINE_SCHEDULES, "schedule %d is none", (int)p->schedule);
+    EXPECT((unsigned)p->recompute < TRINE_RECOMPUTES, "recomputation %d is none",
+           (int)p->recompute);
+    EXPECT(p->loss_chunk >= 0, "--loss-chunk %d must not be negative (0: by their bytes)",
+           p->loss_chunk);
     EXPECT(p->gather_buffers >= 1, "--gather-buffers %d must be at least 1", p->gather_buffers);
     EXPECT(p->threads >= 0, "--threads %d must not be negative", p->threads);
     EXPECT(p->ranks_per_node >= 0, "--ranks-per-node %d must not be negative", p->ranks_per_node);
@@ -180,6 +246,15 @@ static void check_heads(const trine_model *m, int tp, fault_list *f) {
            m->num_attention_heads, tp);
     EXPECT(m->ffn_hidden_size % tp == 0, "--ffn-hidden-size %d must be a multiple of --tp %d",
            m->ffn_hidden_size, tp);
+}
+
+/* Between tp's sums a rank has its share of a micro-batch's rows. */
+static void check_rows(const trine_config *c, fault_list *f) {
+    int tp = c->parallel.layout.tp, B = c->micro_batch_size, T = c->model.seq_length;
+    if (!c->parallel.sequence_parallel || B < 1 || T < 1) return;
+    EXPECT((long long)B * T % tp == 0,
+           "--sequence-parallel: --tp %d must divide --micro-batch-size %d x --seq-length %d", tp,
+           B, T);
 }
 
 /* The words for a batch that can be cut: the multiples of `each` around it. */
@@ -258,6 +333,7 @@ static void check_layout(const trine_config *c, bool dp_left, int ranks, fault_l
         return;
     }
     if (m->num_attention_heads >= 1 && m->ffn_hidden_size >= 1) check_heads(m, l.tp, f);
+    check_rows(c, f);
     check_micros(c, f);
     check_program(c, f);
     if (m->num_layers >= 1 && m->num_layers <= 32000) check_stages(c, f);
@@ -357,6 +433,7 @@ trine_status trine_config_check(trine_config *config, int ranks) {
     fill_in(&c, ranks);
     check_model(&c, f);
     check_choices(&c.parallel, f);
+    check_precision(&c, f);
     check_batch(&c, f);
     check_optimizer(&c.optimizer, f);
     int others = f->count;

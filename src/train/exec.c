@@ -138,34 +138,35 @@ static void bind_params(exec *e, held_unit *u, const instr *i) {
     for (int r = 0; r < u->layout.range_count; r++)
         base[r] = i->gather < 0 ? u->params[r]
                                 : (char *)e->h->gathers[c][i->gather] +
-                                      u->gather_offset[r] * trine_dtype_bytes(e->dev->compute);
+                                      u->gather_offset[r] * holding_param_bytes(e->h);
     gpt_bind_params(&u->bound, e->h->config.shape, u->unit, &u->layout, base);
 }
 
 /* Where a unit's ranges lie in reduce buffer i->reduce, or at rest without one. */
-static void grad_bases(const exec *e, const held_unit *u, const instr *i, float **base) {
+static void grad_bases(const exec *e, const held_unit *u, const instr *i, void **base) {
     unit_class c = spec_class(e->program->spec, i->unit);
     size_t offset = 0;
     for (int r = 0; r < u->layout.range_count; r++) {
-        base[r] = i->reduce < 0 ? u->grads[r] : e->h->reduces[c][i->reduce] + offset;
-        offset += u->layout.ranges[r].count;
+        base[r] = i->reduce < 0 ? u->grads[r] : (char *)e->h->reduces[c][i->reduce] + offset;
+        offset += u->layout.ranges[r].count * holding_grad_bytes(e->h);
     }
 }
 
 /* What backward does not write: padding rows, and what lies between tensors and behind them. Units
  * of other layouts share a buffer, and a NaN would stay. */
-static void zero_padding(exec *e, const flat_range *range, float *base) {
+static void zero_padding(exec *e, const flat_range *range, char *base) {
+    size_t element = holding_grad_bytes(e->h);
     for (int n = 0; n < range->tensor_count; n++) {
         const tensor *t = &range->tensors[n];
         bool last = n == range->tensor_count - 1;
         size_t from = t->offset + tensor_real(t), to = last ? range->count : t[1].offset;
-        device_zero(e->dev, base + from, (to - from) * sizeof(float));
+        device_zero(e->dev, base + from * element, (to - from) * element);
     }
 }
 
 /* The first gradients are set: of the first micro-batch at rest, of every one in a buffer. */
 static void bind_grads(exec *e, held_unit *u, const instr *i) {
-    float *base[FLAT_RANGES];
+    void *base[FLAT_RANGES];
     grad_mode mode = i->reduce >= 0 || i->micro == 0 ? GRAD_SET : GRAD_ADD;
     grad_bases(e, u, i, base);
     for (int r = 0; mode == GRAD_SET && r < u->layout.range_count; r++)
@@ -185,7 +186,7 @@ static gpt_batch batch_of(const exec *e, const instr *i) {
                        .targets = s->targets,
                        .sample = sample_of(e, i->micro, 0),
                        .scale = e->step->scale,
-                       .grad_scale = e->step->scale,
+                       .grad_scale = e->step->scale * e->step->loss_scale,
                        .loss = e->h->sums};
 }
 
@@ -240,19 +241,20 @@ static trine_status run_gather(exec *e, const instr *i) {
 
 /* PARTIAL -> the placement at rest. Full gradients are reduced where they lie; those in a buffer
  * end in their own slice of it, which is then added to the shard. */
-static trine_status reduce_range(exec *e, held_unit *u, int r, float *base, bool first) {
+static trine_status reduce_range(exec *e, held_unit *u, int r, void *base, bool first) {
     trine_comm *dp = group(e, TRINE_DP);
+    trine_dtype type = e->dev->grads;
     const zero_row *zero = zero_stage(e->program->spec->zero);
     size_t count = u->layout.ranges[r].count;
     if (zero->grads == REPLICATE)
-        return flat_redistribute(dp, PARTIAL, REPLICATE, base, base, count, TRINE_F32);
+        return flat_redistribute(dp, PARTIAL, REPLICATE, base, base, count, type);
     flat_part slice = holding_slice(e->h, u, r);
-    float *own = base + slice.begin;
-    TRY(flat_redistribute(dp, PARTIAL, SHARD, own, base, count, TRINE_F32));
+    void *own = (char *)base + slice.begin * holding_grad_bytes(e->h);
+    TRY(flat_redistribute(dp, PARTIAL, SHARD, own, base, count, type));
     if (zero->full_grads) return TRINE_OK;
-    float *shard = holding_grad(e->h, u, r, slice);
+    void *shard = holding_grad(e->h, u, r, slice);
     if (!first) return e->dev->ops->add(e->dev, shard, own, slice.count);
-    device_copy(e->dev, shard, own, slice.count * sizeof *own);
+    device_copy(e->dev, shard, own, slice.count * holding_grad_bytes(e->h));
     return TRINE_OK;
 }
 
@@ -265,7 +267,7 @@ static trine_status run_reduce_tp(exec *e, const instr *i) {
         int next = 0;
         while (tp_run_next(&u->layout.ranges[r], own.begin, own.count, &next, &from, &to)) {
             void *g = holding_grad(e->h, u, r, (flat_part){from, to - from});
-            TRY(trine_all_reduce(e->tp.comm, g, g, to - from, TRINE_F32, TRINE_SUM));
+            TRY(trine_all_reduce(e->tp.comm, g, g, to - from, e->dev->grads, TRINE_SUM));
         }
     }
     return TRINE_OK;
@@ -273,7 +275,7 @@ static trine_status run_reduce_tp(exec *e, const instr *i) {
 
 static trine_status run_reduce(exec *e, const instr *i) {
     held_unit *u = holding_unit(e->h, i->unit);
-    float *base[FLAT_RANGES];
+    void *base[FLAT_RANGES];
     grad_bases(e, u, i, base);
     for (int r = 0; r < u->layout.range_count; r++)
         TRY(reduce_range(e, u, r, base[r], i->micro == 0));
@@ -283,19 +285,21 @@ static trine_status run_reduce(exec *e, const instr *i) {
 /* ---- The end of a step ---- */
 
 /* Both stages add the other's gradient to their own; a + b = b + a, so both get the same bits. */
-static trine_status tie_remote(exec *e, float *own, size_t count) {
+static trine_status tie_remote(exec *e, char *own, size_t count) {
     trine_comm *tie = group(e, TRINE_TIE);
+    trine_dtype type = e->dev->grads;
     int peer = 1 - trine_comm_rank(tie);
     for (size_t at = 0; at < count; at += e->h->tie_count) {
         size_t n = count - at < e->h->tie_count ? count - at : e->h->tie_count;
+        char *chunk = own + at * holding_grad_bytes(e->h);
         comm_request send = {0}, recv = {0};
         TRY(comm_group_begin(e->mesh));
-        TRY(comm_recv_start(tie, e->h->tie, n, TRINE_F32, peer, &recv));
-        TRY(comm_send_start(tie, own + at, n, TRINE_F32, peer, &send));
+        TRY(comm_recv_start(tie, e->h->tie, n, type, peer, &recv));
+        TRY(comm_send_start(tie, chunk, n, type, peer, &send));
         TRY(comm_group_end(e->mesh));
         TRY(comm_wait(&recv));
         TRY(comm_wait(&send));
-        TRY(e->dev->ops->add(e->dev, own + at, e->h->tie, n));
+        TRY(e->dev->ops->add(e->dev, chunk, e->h->tie, n));
     }
     return TRINE_OK;
 }
@@ -305,7 +309,7 @@ static trine_status run_tie(exec *e) {
     int stage = e->h->config.coord.pp;
     held_unit *u = holding_unit(e->h, stage == 0 ? 0 : spec->units - 1);
     flat_part owned = holding_owned(e->h, u, 0);
-    float *own = holding_grad(e->h, u, 0, owned);
+    void *own = holding_grad(e->h, u, 0, owned);
     if (!spec_tied_locally(spec)) return tie_remote(e, own, owned.count);
     const held_unit *head = holding_unit(e->h, spec->units - 1);
     return e->dev->ops->add(e->dev, own, holding_grad(e->h, head, 0, owned), owned.count);
@@ -330,7 +334,7 @@ static trine_status start_squares(exec *e, const held_unit *u, int *at) {
         int n = range_sums(e, u, r);
         if (!n) continue;
         flat_part slice = holding_slice(e->h, u, r);
-        const float *g = holding_grad(e->h, u, r, slice);
+        const void *g = holding_grad(e->h, u, r, slice);
         TRY(dp_norm_local(e->dev, &u->layout.ranges[r], slice.begin, slice.count, g,
                           e->h->config.coord.tp, e->h->sums + *at));
         *at += n;
@@ -370,10 +374,11 @@ static trine_status run_norm(exec *e) {
     TRY(read_sums(e, own.squares, &own.loss));
     double squares;
     TRY(dp_norm_global(e->mesh, &own, spec->units, e->h->norm_scratch, &squares, &step->loss));
-    step->norm = sqrt(squares);
+    step->norm = sqrt(squares) / step->loss_scale;
     step->skipped = !isfinite(step->norm);
     bool clip = step->clip > 0 && step->norm > step->clip;
-    step->adamw.scale = clip ? (float)(step->clip / step->norm) : 1.0f;
+    double factor = clip ? step->clip / step->norm : 1.0;
+    step->adamw.scale = (float)(factor / step->loss_scale);
     return TRINE_OK;
 }
 
@@ -383,9 +388,13 @@ static trine_status run_update(exec *e, const instr *i) {
     for (int r = 0; r < u->layout.range_count; r++) {
         if (u->borrowed[r]) continue;
         flat_part own = holding_owned(e->h, u, r);
-        TRY(zero_adamw(e->dev, &u->layout.ranges[r], own.begin, own.count,
-                       holding_param(e->h, u, r, own), u->moment1[r], u->moment2[r],
-                       holding_grad(e->h, u, r, own), &e->step->adamw, e->step->decay_all));
+        zero_state state = {.w = holding_master(e->h, u, r, own),
+                            .m = u->moment1[r],
+                            .v = u->moment2[r],
+                            .g = holding_grad(e->h, u, r, own)};
+        if (holding_has_master(e->h)) state.copy = holding_param(e->h, u, r, own);
+        TRY(zero_adamw(e->dev, &u->layout.ranges[r], own.begin, own.count, &state, &e->step->adamw,
+                       e->step->decay_all));
     }
     return TRINE_OK;
 }

@@ -28,6 +28,7 @@ typedef struct {
     const sampler *samples;
     uint64_t first_sample; /* of the global batch, in the order of samples */
     double scale;          /* 1 / tokens in the global batch */
+    double loss_scale;     /* that gradients carry until UPDATE; 1 but for fp16 */
     adamw_args adamw;      /* scale is set by NORM, from clip */
     double clip;           /* 0: no clipping */
     bool decay_all;

@@ -1,7 +1,9 @@
 #include "train/holding.h"
 
 #include <stdlib.h>
+#include <string.h>
 
+#include "base/half.h"
 #include "base/status.h"
 
 /* ---- Tables ---- */
@@ -99,13 +101,25 @@ void holding_destroy(holding *h) {
 
 /* ---- Sizes ---- */
 
+size_t holding_param_bytes(const holding *h) {
+    return trine_dtype_bytes(h->config.dev->compute);
+}
+
+size_t holding_grad_bytes(const holding *h) {
+    return trine_dtype_bytes(h->config.dev->grads);
+}
+
+bool holding_has_master(const holding *h) {
+    return h->config.dev->compute != TRINE_F32;
+}
+
 static size_t share(const holding *h, size_t count, placement p) {
     return p == SHARD ? count / (size_t)h->config.layout.dp : count;
 }
 
 static size_t stream_bytes(const holding *h) {
     const gpt_shape *s = h->config.shape;
-    return gpt_rows(s).count * s->C * trine_dtype_bytes(h->config.dev->compute);
+    return gpt_rows(s).count * s->C * holding_param_bytes(h);
 }
 
 /* Elements that the GATHER of a unit brings; 0 for a unit that comes with another. */
@@ -142,7 +156,6 @@ static bool sends_tie(const holding *h, const held_unit *u) {
 
 static void take_state(holding *h, arena *a, held_unit *u) {
     const zero_row *zero = zero_stage(h->config.spec->zero);
-    size_t element = trine_dtype_bytes(h->config.dev->compute);
     bool dp = h->config.layout.dp > 1;
     /* Accumulated gradients are summed over dp where they lie, a tied matrix's over two stages. */
     taker take_grads = shared_if((dp && zero->full_grads) || sends_tie(h, u));
@@ -150,13 +163,15 @@ static void take_state(holding *h, arena *a, held_unit *u) {
     for (int r = 0; r < u->layout.range_count; r++) {
         size_t count = u->layout.ranges[r].count;
         size_t grads = zero->full_grads ? count : share(h, count, zero->grads);
-        u->grads[r] = take_grads(a, MEM_GRADS, grads * sizeof(float));
+        u->grads[r] = take_grads(a, MEM_GRADS, grads * holding_grad_bytes(h));
         if (u->borrowed[r]) {
             u->params[r] = h->units[0].params[r];
             continue;
         }
         size_t moments = share(h, count, zero->optimizer);
-        u->params[r] = take_params(a, MEM_PARAMS, share(h, count, zero->params) * element);
+        size_t params = share(h, count, zero->params), master = holding_has_master(h) ? moments : 0;
+        u->params[r] = take_params(a, MEM_PARAMS, params * holding_param_bytes(h));
+        u->master[r] = arena_take(a, MEM_MASTER, master * sizeof(float));
         u->moment1[r] = arena_take(a, MEM_OPTIMIZER, moments * sizeof(float));
         u->moment2[r] = arena_take(a, MEM_OPTIMIZER, moments * sizeof(float));
     }
@@ -172,12 +187,11 @@ static void take_buffers(holding *h, arena *a, unit_class c) {
         if (gathered > gather) gather = gathered;
         if (reduced > reduce) reduce = reduced;
     }
-    size_t element = trine_dtype_bytes(h->config.dev->compute);
     bool dp = h->config.layout.dp > 1;
     for (int b = 0; b < p->gathers[c]; b++)
-        h->gathers[c][b] = exchanged_if(dp)(a, MEM_GATHER, gather * element);
+        h->gathers[c][b] = exchanged_if(dp)(a, MEM_GATHER, gather * holding_param_bytes(h));
     for (int b = 0; b < p->reduces[c]; b++)
-        h->reduces[c][b] = shared_if(dp)(a, MEM_REDUCE, reduce * sizeof(float));
+        h->reduces[c][b] = shared_if(dp)(a, MEM_REDUCE, reduce * holding_grad_bytes(h));
 }
 
 /* Only the first and the last stage read batches. */
@@ -222,7 +236,7 @@ static void take_tie(holding *h, arena *a) {
     const held_unit *u = holding_unit(h, stage == 0 ? 0 : spec->units - 1);
     size_t owned = holding_owned(h, u, 0).count;
     h->tie_count = owned < HOLDING_TIE_CHUNK ? owned : HOLDING_TIE_CHUNK;
-    h->tie = arena_take_exchanged(a, MEM_TIE, h->tie_count * sizeof(float));
+    h->tie = arena_take_exchanged(a, MEM_TIE, h->tie_count * holding_grad_bytes(h));
 }
 
 /* The numbers that leave a step, and what the host needs to handle the device's memory. */
@@ -255,33 +269,62 @@ void holding_take(holding *h, arena *a) {
 
 /* ---- Using ---- */
 
-/* The part of a range: where it lies, or a piece at a time on the host and from there. */
-static trine_status init_part(holding *h, device *dev, uint64_t seed, const flat_range *range,
-                              flat_part part, float *at) {
-    if (!h->piece) {
-        flat_init(range, seed, part.begin, part.count, at);
+/* x (n) becomes its rounding, in place: a half is behind no float that is still to be read. */
+static void round_values(float *x, size_t n, trine_dtype type) {
+    for (size_t i = 0; i < n; i++) {
+        uint16_t half = type == TRINE_BF16 ? bf16_store(x[i]) : f16_store(x[i]);
+        memcpy((char *)x + i * sizeof half, &half, sizeof half);
+    }
+}
+
+/* Who makes initial values. */
+typedef struct {
+    device *dev;
+    uint64_t seed;
+    float *piece; /* (HOLDING_PIECE); NULL: they are fp32, and made where they lie */
+} maker;
+
+/* Initial values, in `type`, of the part of a range that lies at `at`. */
+static trine_status init_part(const maker *m, const flat_range *range, flat_part part, void *at,
+                              trine_dtype type) {
+    if (!m->piece) {
+        flat_init(range, m->seed, part.begin, part.count, at);
         return TRINE_OK;
     }
     for (size_t done = 0; done < part.count; done += HOLDING_PIECE) {
         size_t n = part.count - done < HOLDING_PIECE ? part.count - done : HOLDING_PIECE;
-        flat_init(range, seed, part.begin + done, n, h->piece);
-        TRY(device_write(dev, at + done, h->piece, n * sizeof *at));
+        char *to = (char *)at + done * trine_dtype_bytes(type);
+        flat_init(range, m->seed, part.begin + done, n, m->piece);
+        if (type != TRINE_F32) round_values(m->piece, n, type);
+        TRY(device_write(m->dev, to, m->piece, n * trine_dtype_bytes(type)));
     }
     return TRINE_OK;
 }
 
-trine_status holding_init(holding *h, device *dev, uint64_t seed) {
+static trine_status init_range(const holding *h, const maker *m, const held_unit *u, int r) {
+    const flat_range *range = &u->layout.ranges[r];
     bool sharded = zero_stage(h->config.spec->zero)->params == SHARD;
-    for (int n = 0; n < h->count; n++) {
-        held_unit *u = &h->units[n];
-        for (int r = 0; r < u->layout.range_count; r++) {
-            const flat_range *range = &u->layout.ranges[r];
-            flat_part all = {0, range->count};
-            flat_part part = sharded ? holding_slice(h, u, r) : all;
-            if (!u->borrowed[r]) TRY(init_part(h, dev, seed, range, part, u->params[r]));
-        }
+    flat_part held = sharded ? holding_slice(h, u, r) : (flat_part){0, range->count};
+    trine_dtype type = h->config.dev->compute;
+    TRY(init_part(m, range, held, u->params[r], type));
+    if (!holding_has_master(h)) return TRINE_OK;
+    return init_part(m, range, holding_owned(h, u, r), u->master[r], TRINE_F32);
+}
+
+trine_status holding_init(holding *h, device *dev, uint64_t seed) {
+    maker m = {dev, seed, h->piece};
+    float *own = NULL;
+    if (!m.piece && holding_has_master(h)) {
+        m.piece = own = malloc(HOLDING_PIECE * sizeof *own);
+        CHECK(own, TRINE_ENOMEM, "no memory to round initial values in");
     }
-    return TRINE_OK;
+    trine_status status = TRINE_OK;
+    for (int n = 0; n < h->count; n++)
+        for (int r = 0; r < h->units[n].layout.range_count; r++)
+            if (status == TRINE_OK && !h->units[n].borrowed[r])
+                status = init_range(h, &m, &h->units[n], r);
+    free(own);
+    return status;
 }
 
 held_unit *holding_unit(const holding *h, int unit) {
@@ -303,13 +346,19 @@ void *holding_param(const holding *h, const held_unit *u, int range, flat_part p
     bool sharded = zero_stage(h->config.spec->zero)->params == SHARD;
     size_t skip = sharded ? holding_slice(h, u, range).begin : 0;
     ASSERT(part.begin >= skip);
-    return (char *)u->params[range] +
-           (part.begin - skip) * trine_dtype_bytes(h->config.dev->compute);
+    return (char *)u->params[range] + (part.begin - skip) * holding_param_bytes(h);
 }
 
-float *holding_grad(const holding *h, const held_unit *u, int range, flat_part part) {
+void *holding_grad(const holding *h, const held_unit *u, int range, flat_part part) {
     bool full = zero_stage(h->config.spec->zero)->full_grads;
     size_t skip = full ? 0 : holding_slice(h, u, range).begin;
     ASSERT(part.begin >= skip);
-    return u->grads[range] + (part.begin - skip);
+    return (char *)u->grads[range] + (part.begin - skip) * holding_grad_bytes(h);
+}
+
+float *holding_master(const holding *h, const held_unit *u, int range, flat_part part) {
+    if (!holding_has_master(h)) return holding_param(h, u, range, part);
+    size_t skip = holding_owned(h, u, range).begin;
+    ASSERT(part.begin >= skip);
+    return u->master[range] + (part.begin - skip);
 }

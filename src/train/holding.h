@@ -2,6 +2,11 @@
  * their placements, and every buffer that its program names. One function walks it all, first to
  * declare (the memory plan, --dry-run), then to take the pointers.
  *
+ * Mixed precision (Micikevicius et al., ICLR 2018): parameters are of the device's compute type,
+ * gradients of its type of gradients; beside the moments the optimizer has the fp32 master, whose
+ * rounding the parameters are at every step's end. Where the compute type is fp32 the parameters
+ * are the master.
+ *
  * Invariant: nothing else in a training step owns memory. Cost: stated by the plan, to the byte. */
 #ifndef TRINE_TRAIN_HOLDING_H
 #define TRINE_TRAIN_HOLDING_H
@@ -31,7 +36,8 @@ typedef struct {
     gpt_unit bound;              /* tensors as the next instruction will see them */
     bool borrowed[FLAT_RANGES];  /* parameters are another unit's (tied, one stage) */
     void *params[FLAT_RANGES];   /* (count) or (count / d) */
-    float *grads[FLAT_RANGES];   /* the same; full while they accumulate with ZeRO-0/1 */
+    void *grads[FLAT_RANGES];    /* the same; full while they accumulate with ZeRO-0/1 */
+    float *master[FLAT_RANGES];  /* NULL with fp32, and where borrowed */
     float *moment1[FLAT_RANGES], *moment2[FLAT_RANGES]; /* NULL where borrowed */
     size_t gather_offset[FLAT_RANGES]; /* elements, in a gather buffer of its gather unit */
     gpt_block_acts *acts;              /* [slots] of a block */
@@ -57,9 +63,9 @@ typedef struct {
     held_slot *slots;
     held_batch *batches; /* [micros] the host's; NULL where it fills the slots themselves */
     void **streams;                  /* [streams] (R, C) */
-    float **gathers[CLASSES];        /* gather buffers */
-    float **reduces[CLASSES];        /* reduce buffers */
-    float *tie;                      /* (tie_count) */
+    void **gathers[CLASSES];         /* gather buffers */
+    void **reduces[CLASSES];         /* reduce buffers */
+    void *tie;                       /* (tie_count) */
     size_t tie_count;
     double *sums; /* (1 + tensors): the loss, zero between runs; then squares of what counts */
     double *sums_read;               /* the same, in the host's memory */
@@ -84,8 +90,8 @@ void holding_destroy(holding *h);
  * device's memory is. Not collective. */
 void holding_take(holding *h, arena *a);
 
-/* Sets parameters at rest to their initial values; everything else is already zero.
- * Errors: those of device_write. Not collective. */
+/* Sets parameters at rest to their initial values, and the master to what they are the rounding of;
+ * everything else is already zero. Errors: TRINE_ENOMEM; those of device_write. Not collective. */
 trine_status holding_init(holding *h, device *dev, uint64_t seed);
 
 held_unit *holding_unit(const holding *h, int unit);
@@ -95,8 +101,15 @@ typedef struct {
 } flat_part;
 flat_part holding_slice(const holding *h, const held_unit *u, int range);
 flat_part holding_owned(const holding *h, const held_unit *u, int range);
+/* Bytes of a parameter and of a gradient. */
+size_t holding_param_bytes(const holding *h);
+size_t holding_grad_bytes(const holding *h);
+/* Whether there is a master beside the parameters. */
+bool holding_has_master(const holding *h);
 /* Where element `part.begin` lies in the parameters or gradients at rest. */
 void *holding_param(const holding *h, const held_unit *u, int range, flat_part part);
-float *holding_grad(const holding *h, const held_unit *u, int range, flat_part part);
+void *holding_grad(const holding *h, const held_unit *u, int range, flat_part part);
+/* The same of what the optimizer updates, in fp32: the master, or the parameters themselves. */
+float *holding_master(const holding *h, const held_unit *u, int range, flat_part part);
 
 #endif

@@ -109,7 +109,9 @@ static trine_status write_step(trine_log *l, const trine_metrics *m) {
               add_number(o, "grad_norm", m->grad_norm) && add_number(o, "lr", m->lr) &&
               add_count(o, "tokens", l->tokens) && add_number(o, "seconds", m->seconds) &&
               add_number(o, "tokens_per_second", (double)m->tokens / m->seconds) &&
-              add_count(o, "peak_bytes", m->peak_bytes);
+              add_count(o, "peak_bytes", m->peak_bytes) &&
+              add_number(o, "loss_scale", m->loss_scale) &&
+              add_count(o, "skips", (uint64_t)m->skips);
     return write_line(l, o, ok);
 }
 
@@ -122,6 +124,16 @@ static char *time_left(char text[HUMAN_SIZE], const trine_log *l, int64_t step) 
 /* printf shows the sign of a NaN, which means nothing. */
 static double shown(double x) {
     return isnan(x) ? (double)NAN : x;
+}
+
+/* The trainer has been told what the step has done to the scale already. */
+static void print_skip(const trine_log *l, const trine_metrics *m) {
+    const trine_trainer *t = l->trainer;
+    fprintf(l->out, "step %" PRId64 ": the gradient norm is not finite; no parameter was changed",
+            m->step);
+    if (t->overflow[0]) fprintf(l->out, "; the first: %s", t->overflow);
+    if (t->scale.scale < m->loss_scale) fprintf(l->out, "; loss scale now %g", t->scale.scale);
+    fputc('\n', l->out);
 }
 
 static void print_step(trine_log *l, const trine_metrics *m) {
@@ -137,13 +149,12 @@ static void print_step(trine_log *l, const trine_metrics *m) {
         fprintf(l->out, " | util %.1f%%", 100 * flops / peak);
     else
         fputs(" | util -", l->out);
+    if (c->precision.fp16) fprintf(l->out, " | loss scale %g", m->loss_scale);
+    if (m->skips) fprintf(l->out, " | skips %" PRId64, m->skips);
     bool more = m->step < c->train_iters;
     fprintf(l->out, " | %s | ETA %s\n", human_bytes(bytes, m->peak_bytes),
             more ? time_left(left, l, m->step) : "-");
-    if (m->skipped)
-        fprintf(l->out,
-                "step %" PRId64 ": the gradient norm is not finite; no parameter was changed\n",
-                m->step);
+    if (m->skipped) print_skip(l, m);
 }
 
 static void print_bar(trine_log *l, int64_t step) {

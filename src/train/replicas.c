@@ -25,15 +25,22 @@ static trine_status read_hash(const audit *a, const char *p, size_t bytes, uint6
     return TRINE_OK;
 }
 
-/* The part of a tensor that lies in `part` of its range, over one group. */
-static trine_status tensor_agrees(const audit *a, const held_unit *u, int r, const tensor *t,
-                                  flat_part part, trine_group group) {
+/* Values of a range that several ranks may hold: its parameters, or the master's. */
+typedef struct {
+    const char *at;  /* element held.begin */
+    size_t element;  /* bytes */
+    flat_part held;
+    bool sharded;    /* over dp */
+} values;
+
+/* The part of a tensor that is held here, over one group. */
+static trine_status tensor_agrees(const audit *a, const values *v, const tensor *t,
+                                  trine_group group) {
     size_t from, to;
     trine_comm *over = trine_mesh_group(a->mesh, group);
-    if (!flat_overlap(t, part.begin, part.count, &from, &to)) from = to = part.begin;
-    flat_part own = {from, to - from};
-    size_t bytes = own.count * trine_dtype_bytes(a->h->config.dev->compute);
-    const void *at = holding_param(a->h, u, r, own);
+    if (!flat_overlap(t, v->held.begin, v->held.count, &from, &to)) from = to = v->held.begin;
+    size_t bytes = (to - from) * v->element;
+    const char *at = v->at + (from - v->held.begin) * v->element;
     uint64_t hash;
     if (!a->h->piece) return comm_hash_agree(over, at, bytes, t->name);
     if (trine_comm_size(over) == 1) return TRINE_OK;
@@ -41,21 +48,30 @@ static trine_status tensor_agrees(const audit *a, const held_unit *u, int r, con
     return comm_hash_agree(over, &hash, sizeof hash, t->name);
 }
 
-static trine_status range_agrees(const audit *a, const held_unit *u, int r) {
-    const holding *h = a->h;
+static trine_status values_agree(const audit *a, const held_unit *u, int r, const values *v) {
     const flat_range *range = &u->layout.ranges[r];
-    const program_spec *spec = h->config.spec;
-    bool sharded = zero_stage(spec->zero)->params == SHARD;
-    bool end = spec_class(spec, u->unit) == CLASS_END;
-    flat_part part = sharded ? holding_slice(h, u, r) : (flat_part){0, range->count};
+    const program_spec *spec = a->h->config.spec;
+    bool end = spec_class(spec, u->unit) == CLASS_END, sharded = v->sharded;
     for (int n = 0; n < range->tensor_count; n++) {
         const tensor *t = &range->tensors[n];
-        if (!sharded) TRY(tensor_agrees(a, u, r, t, part, TRINE_DP));
-        if (t->split == SPLIT_NONE) TRY(tensor_agrees(a, u, r, t, part, TRINE_TP));
+        if (!sharded) TRY(tensor_agrees(a, v, t, TRINE_DP));
+        if (t->split == SPLIT_NONE) TRY(tensor_agrees(a, v, t, TRINE_TP));
         if (spec->tied && spec->stages > 1 && end && r == 0)
-            TRY(tensor_agrees(a, u, r, t, part, TRINE_TIE));
+            TRY(tensor_agrees(a, v, t, TRINE_TIE));
     }
     return TRINE_OK;
+}
+
+static trine_status range_agrees(const audit *a, const held_unit *u, int r) {
+    const holding *h = a->h;
+    const zero_row *zero = zero_stage(h->config.spec->zero);
+    flat_part all = {0, u->layout.ranges[r].count}, slice = holding_slice(h, u, r);
+    values params = {u->params[r], holding_param_bytes(h), zero->params == SHARD ? slice : all,
+                     zero->params == SHARD};
+    values master = {(const char *)u->master[r], sizeof *u->master[r], holding_owned(h, u, r),
+                     zero->optimizer == SHARD};
+    TRY(values_agree(a, u, r, &params));
+    return u->master[r] ? values_agree(a, u, r, &master) : TRINE_OK;
 }
 
 trine_status replicas_agree(const holding *h, device *dev, const trine_mesh *mesh) {

@@ -89,6 +89,19 @@ void report_layout(const report *r, FILE *out) {
     }
 }
 
+/* Nothing of fp32, which has one type. */
+static void report_precision(const trine_precision *p, FILE *out) {
+    const char *type = p->bf16 ? "bf16" : "fp16";
+    if (!p->bf16 && !p->fp16) return;
+    fprintf(out, "numbers  %s; gradients of weights %s; master weights and moments fp32", type,
+            p->grads == TRINE_F32 ? "fp32" : type);
+    if (p->fp16 && p->loss_scale > 0) fprintf(out, "; loss scale %g", p->loss_scale);
+    if (p->fp16 && p->loss_scale <= 0)
+        fprintf(out, "; loss scale dynamic: %g, at least %g", p->initial_loss_scale,
+                p->min_loss_scale);
+    fputc('\n', out);
+}
+
 void report_batch(const report *r, FILE *out) {
     const trine_config *c = r->config;
     const program_spec *s = r->stages[0].spec;
@@ -103,6 +116,7 @@ void report_batch(const report *r, FILE *out) {
     if (r->threads && r->dev->memory->host)
         fprintf(out, ", %d thread%s a rank", r->threads, r->threads == 1 ? "" : "s");
     fputs(c->parallel.tf32 ? ", TF32 products\n" : "\n", out);
+    report_precision(&c->precision, out);
 }
 
 /* "shm: dp tp node; mpi: pp": the groups of this rank that have peers. */

@@ -86,6 +86,7 @@ gpt_shape setup_shape(const trine_config *c, const device *dev, int tp_rank) {
                        .tp = c->parallel.layout.tp,
                        .tp_rank = tp_rank,
                        .compute = dev->compute,
+                       .grads = dev->grads,
                        .sequence = c->parallel.sequence_parallel,
                        .recompute = c->parallel.recompute,
                        .loss_rows = loss_rows(c, dev),

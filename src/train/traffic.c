@@ -31,8 +31,8 @@ static uint64_t reduce_bytes(const holding *h, const instr *i) {
     uint64_t bytes = 0;
     for (int r = 0; r < u->layout.range_count; r++) {
         size_t count = u->layout.ranges[r].count;
-        bytes += dp_bytes(h, TRINE_TALLY_REDUCE_SCATTER, count, TRINE_F32);
-        if (all) bytes += dp_bytes(h, TRINE_TALLY_ALL_GATHER, count, TRINE_F32);
+        bytes += dp_bytes(h, TRINE_TALLY_REDUCE_SCATTER, count, h->config.dev->grads);
+        if (all) bytes += dp_bytes(h, TRINE_TALLY_ALL_GATHER, count, h->config.dev->grads);
     }
     return bytes;
 }
@@ -104,7 +104,7 @@ static uint64_t reduce_tp_bytes(const holding *h, const instr *i) {
         flat_part own = holding_owned(h, u, r);
         int next = 0;
         while (tp_run_next(&u->layout.ranges[r], own.begin, own.count, &next, &from, &to))
-            bytes += tp_bytes(h, TRINE_TALLY_ALL_REDUCE, to - from, TRINE_F32);
+            bytes += tp_bytes(h, TRINE_TALLY_ALL_REDUCE, to - from, h->config.dev->grads);
     }
     return bytes;
 }
@@ -113,7 +113,7 @@ static uint64_t tie_bytes(const holding *h) {
     const program_spec *spec = h->config.spec;
     if (spec_tied_locally(spec)) return 0;
     const held_unit *u = holding_unit(h, h->config.coord.pp == 0 ? 0 : spec->units - 1);
-    return holding_owned(h, u, 0).count * sizeof(float);
+    return holding_owned(h, u, 0).count * holding_grad_bytes(h);
 }
 
 static uint64_t norm_bytes(const holding *h) {

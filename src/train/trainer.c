@@ -155,6 +155,7 @@ trine_status trine_trainer_create(trine_trainer **trainer, trine_world *world,
     if (status == TRINE_OK) {
         t->world = world;
         t->config = *config;
+        t->scale = scaler_of(&config->precision);
         status = setup(t);
     }
     if (status == TRINE_OK)
@@ -212,6 +213,7 @@ static exec_step make_step(const trine_trainer *t, const trainer_data *data, int
         .samples = &data->order,
         .first_sample = (uint64_t)index * (uint64_t)t->config.global_batch_size,
         .scale = 1.0 / (double)tokens_per_step(t),
+        .loss_scale = t->scale.scale,
         .adamw = {.lr = (float)setup_learning_rate(o, index + 1),
                   .beta1 = (float)o->adam_beta1,
                   .beta2 = (float)o->adam_beta2,
@@ -234,12 +236,36 @@ static trine_status run_step(trine_trainer *t, exec_step *step) {
     return status;
 }
 
+static trine_status stuck(const trine_trainer *t) {
+    char last[80] = "no step had a finite gradient norm";
+    if (t->finite_step)
+        snprintf(last, sizeof last, "the last finite gradient norm was %.6g, of step %lld",
+                 t->finite_norm, (long long)t->finite_step);
+    return RAISE(TRINE_EOVERFLOW,
+                 "step %lld: gradients overflow at a loss scale of %g, and --min-loss-scale allows "
+                 "no smaller one; the first: %s; %s",
+                 (long long)t->steps, t->scale.scale, t->overflow, last);
+}
+
+/* What the step's norm means for the next one. It is global, so all ranks do the same. */
+static trine_status conclude(trine_trainer *t, const exec_step *step) {
+    t->steps++;
+    if (!step->skipped) {
+        t->updates++;
+        t->finite_step = t->steps;
+        t->finite_norm = step->norm;
+    } else {
+        TRY(overflow_find(&t->held, t->dev, t->mesh, t->overflow));
+    }
+    scaler_verdict verdict = scaler_update(&t->scale, step->skipped);
+    return verdict == SCALER_STUCK ? status_user(stuck(t)) : TRINE_OK;
+}
+
 trine_status trine_trainer_step(trine_trainer *t, trine_metrics *metrics) {
     double start = now();
     exec_step step = make_step(t, &t->train, t->steps);
     TRY(run_step(t, &step));
-    t->steps++;
-    if (!step.skipped) t->updates++;
+    TRY(conclude(t, &step));
     *metrics = (trine_metrics){.step = t->steps,
                                .loss = step.loss,
                                .grad_norm = step.norm,
@@ -247,7 +273,9 @@ trine_status trine_trainer_step(trine_trainer *t, trine_metrics *metrics) {
                                .seconds = now() - start,
                                .tokens = tokens_per_step(t),
                                .peak_bytes = t->peak_bytes,
-                               .skipped = step.skipped};
+                               .skipped = step.skipped,
+                               .skips = t->steps - t->updates,
+                               .loss_scale = step.loss_scale};
     return TRINE_OK;
 }
 

@@ -6,6 +6,8 @@
 #include "data/tokens.h"
 #include "device/cuda_open.h"
 #include "train/exec.h"
+#include "train/overflow.h"
+#include "train/scaler.h"
 #include "train/setup.h"
 
 /* A token file and an order of its samples. */
@@ -34,6 +36,10 @@ struct trine_trainer {
     bool host_pinned, shared_pinned;
     cuda_gpu *gpus; /* (world size) of all ranks; NULL on processors */
     int64_t steps, updates;
+    scaler scale;
+    int64_t finite_step; /* the last step with a finite norm, and that; 0: none yet */
+    double finite_norm;
+    char overflow[OVERFLOW_TEXT]; /* of the last step, if it was skipped */
     uint64_t peak_bytes; /* the largest rank's plan */
     int threads;
     bool narrow; /* the affinity mask has fewer processors than this rank's share of the node */

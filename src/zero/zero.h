@@ -11,7 +11,15 @@
  * its shard inside that buffer, 2 and 3 in a buffer of a d-th.)
  * gather.c is the pass that puts GATHERs into a program, adamw.c updates the part that a rank owns.
  * Invariant: no stage changes the order of any addition that another stage of the same pair (0, 1)
- * or (2, 3) makes. Cost in bytes a parameter, fp32: 16, 8 + 8/d, 4 + 12/d, 16/d, plus buffers. */
+ * or (2, 3) makes. Cost in bytes a parameter, plus buffers:
+ *
+ *   zero   fp32       16 bits, fp32 gradients   16 bits throughout
+ *   0      16         18                        16
+ *   1      8 + 8/d    6 + 12/d                  4 + 12/d
+ *   2      4 + 12/d   2 + 16/d                  2 + 14/d
+ *   3      16/d       18/d                      16/d
+ *
+ * (the optimizer's placement is that of the fp32 master weights, too, which fp32 has not). */
 #ifndef TRINE_ZERO_ZERO_H
 #define TRINE_ZERO_ZERO_H
 
@@ -40,11 +48,17 @@ trine_status zero_gather(program *p);
 /* Pass: appends the UPDATEs. Errors: TRINE_ENOMEM. */
 trine_status zero_update(program *p);
 
-/* AdamW on elements [begin, begin + count) of a range: w, m, v, g point at element `begin`.
+/* What an update reads and writes, all from the same element on. */
+typedef struct {
+    float *w, *m, *v; /* the master, its moments */
+    void *copy;       /* the device's compute type: becomes w's rounding; NULL where w is that type */
+    const void *g;    /* the device's type of gradients */
+} zero_state;
+
+/* AdamW on elements [begin, begin + count) of a range: the state points at element `begin`.
  * args->decay applies to matrices, or to everything with decay_all. Errors: the operator's own.
  * Not collective. */
-trine_status zero_adamw(device *d, const flat_range *range, size_t begin, size_t count, float *w,
-                        float *m, float *v, const float *g, const adamw_args *args,
-                        bool decay_all);
+trine_status zero_adamw(device *d, const flat_range *range, size_t begin, size_t count,
+                        const zero_state *state, const adamw_args *args, bool decay_all);
 
 #endif

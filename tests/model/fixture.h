@@ -76,7 +76,8 @@ static inline void model_open(model *m, gpt_shape s, device_kind kind, trine_com
     assert_int_equal(a.used, bytes);
     for (int u = 0; u < m->units; u++) {
         gpt_bind_params(&m->unit[u], &m->s, u, &m->layout[u], (void *const *)m->params[u]);
-        gpt_bind_grads(&m->unit[u], &m->s, u, &m->layout[u], m->grads[u], GRAD_ADD);
+        gpt_bind_grads(&m->unit[u], &m->s, u, &m->layout[u], (void *const *)m->grads[u],
+                       GRAD_ADD);
     }
     size_t N = s.B * s.T;
     for (size_t i = 0; i < N; i++) {

@@ -94,7 +94,7 @@ static void binding(void **state) {
     (void)state;
     static float w[2][1024], g[2][1024];
     void *const params[FLAT_RANGES] = {w[0], w[1]};
-    float *const grads[FLAT_RANGES] = {g[0], g[1]};
+    void *const grads[FLAT_RANGES] = {g[0], g[1]};
     flat_unit layout;
     gpt_unit u = {0};
     gpt_unit_layout(&shape, 2, 3, &layout);

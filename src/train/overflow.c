@@ -1,0 +1,97 @@
+#include "train/overflow.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "base/status.h"
+#include "device/ops.h"
+
+/* Tensors of a unit, in the order in which backward makes their gradients: the head begins with its
+ * matrix, all others end with what stands first in their layout. */
+#define PLACES (FLAT_RANGES * FLAT_TENSORS)
+
+typedef struct {
+    const tensor *t;
+    int r; /* its range */
+} place;
+
+static int list_places(const flat_unit *layout, bool head, place *out) {
+    int count = 0;
+    for (int r = 0; r < layout->range_count; r++)
+        for (int n = 0; n < layout->ranges[r].tensor_count; n++)
+            out[count++] = (place){&layout->ranges[r].tensors[n], r};
+    for (int a = 0, b = count - 1; !head && a < b; a++, b--) {
+        place kept = out[a];
+        out[a] = out[b];
+        out[b] = kept;
+    }
+    return count;
+}
+
+static bool is_head(const holding *h, int unit) {
+    return unit == h->config.spec->units - 1;
+}
+
+/* *first = the first place of a unit whose gradient is not finite here; -1: none. The sums go where
+ * NORM's have been, behind the loss. */
+static trine_status look_at(const holding *h, device *dev, const held_unit *u, int *first) {
+    place places[PLACES];
+    int count = list_places(&u->layout, is_head(h, u->unit), places), held[PLACES], looked = 0;
+    double *sums = h->sums + 1, *seen = h->sums_read + 1;
+    for (int n = 0; n < count; n++) {
+        size_t from, to;
+        flat_part slice = holding_slice(h, u, places[n].r);
+        if (!flat_overlap(places[n].t, slice.begin, slice.count, &from, &to)) continue;
+        const void *g = holding_grad(h, u, places[n].r, (flat_part){from, to - from});
+        TRY(dev->ops->sum_squares(dev, &sums[looked], g, to - from));
+        held[looked++] = n;
+    }
+    TRY(device_read(dev, seen, sums, (size_t)looked * sizeof *seen));
+    *first = -1;
+    for (int n = looked - 1; n >= 0; n--)
+        if (!isfinite(seen[n])) *first = held[n];
+    return TRINE_OK;
+}
+
+/* What comes first in the order (unit descending, place, rank) is the largest; 0: nothing. */
+static int64_t rate(int unit, int at, int rank, int ranks) {
+    return (((int64_t)unit + 1) * PLACES - 1 - at) * ranks + ranks - rank;
+}
+
+static trine_status find_own(const holding *h, device *dev, int rank, int ranks, int64_t *found) {
+    *found = 0;
+    for (int n = h->count - 1; n >= 0 && !*found; n--) {
+        int at;
+        TRY(look_at(h, dev, &h->units[n], &at));
+        if (at >= 0) *found = rate(h->units[n].unit, at, rank, ranks);
+    }
+    return TRINE_OK;
+}
+
+static void describe(const holding *h, int64_t found, int ranks, char *text) {
+    int rank = ranks - 1 - (int)((found - 1) % ranks);
+    int64_t order = (found - 1) / ranks;
+    int unit = (int)(order / PLACES), at = PLACES - 1 - (int)(order % PLACES);
+    flat_unit layout;
+    place places[PLACES];
+    char where[32] = "embedding";
+    gpt_unit_layout(h->config.shape, unit, h->config.layout.dp, &layout);
+    list_places(&layout, is_head(h, unit), places);
+    if (is_head(h, unit)) snprintf(where, sizeof where, "head");
+    if (unit > 0 && !is_head(h, unit)) snprintf(where, sizeof where, "layer %d", unit - 1);
+    trine_coord c = trine_layout_coord(h->config.layout, rank);
+    snprintf(text, OVERFLOW_TEXT, "%s (%s) on rank %d [pp%d dp%d tp%d]", places[at].t->name, where,
+             rank, c.pp, c.dp, c.tp);
+}
+
+trine_status overflow_find(const holding *h, device *dev, const trine_mesh *mesh,
+                           char text[OVERFLOW_TEXT]) {
+    trine_comm *world = trine_mesh_group(mesh, TRINE_WORLD);
+    int rank = trine_comm_rank(world), ranks = trine_comm_size(world);
+    int64_t found;
+    TRY(find_own(h, dev, rank, ranks, &found));
+    TRY(trine_all_reduce(world, &found, &found, 1, TRINE_I64, TRINE_MAX));
+    text[0] = '\0';
+    if (found > 0) describe(h, found, ranks, text);
+    return TRINE_OK;
+}
