@@ -5,6 +5,7 @@
  * datatype: still one MPI message and one request, but no count or displacement that an int could
  * not hold. Posted messages and pieces have tags of their own, so that a reduction never meets a
  * message that comm_send_start left under way on the same communicator. */
+#include "comm/ordered.h"
 #include "comm/shm.h"
 #include "comm/try_mpi.h"
 
