@@ -34,7 +34,13 @@ typedef struct {
 /* Queries [t, t + rows) of one head and the keys [0, t + rows) that they see. */
 typedef struct {
     size_t t, rows, keys;
+    attention_mask mask;
 } block;
+
+/* The dropout's factors of four keys, which the columns' walks ask for in ascending order. */
+typedef struct {
+    float row[4][Q];
+} factors;
 
 static shape shape_of(size_t T, size_t H, size_t D) {
     return (shape){T, D, attention_padded(D), 3 * H * D, H * D, 1.0f / sqrtf((float)D)};
@@ -75,34 +81,36 @@ size_t CPU(attention_workspace)(const device *d, size_t B, size_t T, size_t H, s
 }
 
 /* out (rows, wide) = in (rows, D), padded with zeros. */
-static void pack(float *out, const float *in, size_t stride, size_t rows, const shape *s) {
+static void pack(float *out, const element *in, size_t stride, size_t rows, const shape *s) {
     for (size_t t = 0; t < rows; t++) {
-        memcpy(out + t * s->wide, in + t * stride, s->D * sizeof(float));
-        memset(out + t * s->wide + s->D, 0, (s->wide - s->D) * sizeof(float));
+        float *row = out + t * s->wide;
+        for (size_t i = 0; i < s->D; i++) row[i] = element_get(in[t * stride + i]);
+        memset(row + s->D, 0, (s->wide - s->D) * sizeof(float));
     }
 }
 
-/* out (D, Q) = in (rows, D) transposed, padded with zeros. */
-static void pack_columns(float *out, const float *in, size_t stride, size_t rows, const shape *s) {
+/* out (D, Q) = in (rows, wide) transposed, padded with zeros. */
+static void pack_columns(float *out, const float *in, size_t rows, const shape *s) {
     for (size_t i = 0; i < s->D; i++) {
         float *row = out + i * Q;
-        for (size_t r = 0; r < rows; r++) row[r] = in[r * stride + i];
+        for (size_t r = 0; r < rows; r++) row[r] = in[r * s->wide + i];
         for (size_t r = rows; r < Q; r++) row[r] = 0.0f;
     }
 }
 
-static void unpack(float *out, size_t stride, const float *in, float factor, size_t rows,
+static void unpack(element *out, size_t stride, const float *in, float factor, size_t rows,
                    const shape *s) {
     for (size_t t = 0; t < rows; t++)
-        for (size_t i = 0; i < s->D; i++) out[t * stride + i] = factor * in[t * s->wide + i];
+        for (size_t i = 0; i < s->D; i++)
+            out[t * stride + i] = element_put(factor * in[t * s->wide + i]);
 }
 
 /* ---- The triangle: row r of a block sees the keys s <= t + r ---- */
 
 /* out (keys, Q) = rows of a head (keys, D) times columns (D, Q). */
-static void scores(float *out, const float *rows, size_t stride, const float *columns,
-                   const block *b, const shape *s) {
-    attention_set(out, Q, (attention_left){rows, stride, 1}, columns, Q, b->keys, s->D, Q);
+static void scores(float *out, const float *rows, const float *columns, const block *b,
+                   const shape *s) {
+    attention_set(out, Q, (attention_left){rows, s->wide, 1}, columns, Q, b->keys, s->D, Q);
 }
 
 /* out (rows, wide) = p^T a over the keys that each row sees. A key above the diagonal is never
@@ -149,26 +157,40 @@ static void column_maxima(float *max, const float *p, const block *b) {
     }
 }
 
-/* p (keys, Q) = exp(scale * p - max), sums (Q) = their sums over the keys that each row sees. */
+static void factors_set(factors *f) {
+    for (size_t r = 0; r < 4 * Q; r++) f->row[r / Q][r % Q] = 1.0f;
+}
+
+static const float *factors_at(factors *f, const block *b, size_t key) {
+    if (b->mask.drop && key % 4 == 0) attention_factors(f->row, &b->mask, key);
+    return f->row[key % 4];
+}
+
+/* p (keys, Q) = exp(scale * p - max), sums (Q) = their sums over the keys that each row sees; then
+ * those that the dropout drops become zeros. */
 static void column_exponentials(float *p, float *sums, const float *max, const block *b,
                                 float scale) {
+    factors f;
+    factors_set(&f);
     for (size_t r = 0; r < Q; r++) sums[r] = 0.0f;
     for (size_t n = 0; n < b->keys; n++) {
         size_t first = n > b->t ? n - b->t : 0;
+        const float *kept = factors_at(&f, b, n);
 #pragma omp simd
         for (size_t r = 0; r < Q; r++) {
             float e = exp_fast(scale * p[n * Q + r] - scale * max[r]);
-            p[n * Q + r] = e;
+            p[n * Q + r] = e * kept[r];
             sums[r] += r < first ? 0.0f : e;
         }
     }
 }
 
-static void block_forward(float *y, float *lse, const float *q, const float *k, const scratch *f,
+static void block_forward(element *y, float *lse, const element *q, const scratch *f,
                           const block *b, const shape *s) {
     float max[Q], sums[Q];
-    pack_columns(f->q_columns, q + b->t * s->qkv_stride, s->qkv_stride, b->rows, s);
-    scores(f->p, k, s->qkv_stride, f->q_columns, b, s);
+    pack(f->q, q + b->t * s->qkv_stride, s->qkv_stride, b->rows, s);
+    pack_columns(f->q_columns, f->q, b->rows, s);
+    scores(f->p, f->k, f->q_columns, b, s);
     column_maxima(max, f->p, b);
     column_exponentials(f->p, sums, max, b, s->scale);
     over_keys(f->out, f->p, f->v, b, s);
@@ -178,27 +200,48 @@ static void block_forward(float *y, float *lse, const float *q, const float *k, 
     }
 }
 
-static block block_at(size_t t, const shape *s) {
+/* ---- Tasks ---- */
+
+/* One head of one sample: where it lies, and the dropout of its first query. */
+typedef struct {
+    size_t qkv, y, lse; /* of row 0 in (B, T, 3, H, D), (B, T, H, D) and (B, H, T) */
+    attention_mask mask;
+} head;
+
+static head head_at(size_t task, const dropout_args *drop, size_t H, const shape *s) {
+    size_t b = task / H, h = task % H;
+    head at = {.qkv = b * s->T * s->qkv_stride + h * s->D,
+               .y = b * s->T * s->y_stride + h * s->D,
+               .lse = task * s->T};
+    if (drop)
+        at.mask = (attention_mask){drop, drop->sample + b,
+                                   ((uint64_t)drop->first + h) * s->T * s->T, s->T};
+    return at;
+}
+
+static block block_at(size_t t, const head *h, const shape *s) {
     size_t rows = s->T - t < Q ? s->T - t : Q;
-    return (block){t, rows, t + rows};
+    block b = {t, rows, t + rows, h->mask};
+    b.mask.element += (uint64_t)t * s->T;
+    return b;
 }
 
 trine_status CPU(attention_forward)(device *d, void *y_, float *lse, const void *qkv_, void *work,
                                     const dropout_args *drop, size_t B, size_t T, size_t H,
                                     size_t D) {
-    ASSERT(!drop);
-    float *y = y_;           /* (B, T, H, D) */
-    const float *qkv = qkv_; /* (B, T, 3, H, D) */
+    element *y = y_;           /* (B, T, H, D) */
+    const element *qkv = qkv_; /* (B, T, 3, H, D) */
     const shape s = shape_of(T, H, D);
 #pragma omp parallel for num_threads(d->threads) schedule(static)
     for (size_t task = 0; task < B * H; task++) {
-        size_t b = task / H, h = task % H;
-        const float *q = qkv + b * T * s.qkv_stride + h * D, *k = q + H * D, *v = k + H * D;
+        const head h = head_at(task, drop, H, &s);
+        const element *q = qkv + h.qkv;
         const scratch f = scratch_of(work, &s);
-        pack(f.v, v, s.qkv_stride, T, &s);
+        pack(f.k, q + H * D, s.qkv_stride, T, &s);
+        pack(f.v, q + 2 * H * D, s.qkv_stride, T, &s);
         for (size_t t = 0; t < T; t += Q) {
-            const block at = block_at(t, &s);
-            block_forward(y + b * T * s.y_stride + h * D, lse + task * T, q, k, &f, &at, &s);
+            const block b = block_at(t, &h, &s);
+            block_forward(y + h.y, lse + h.lse, q, &f, &b, &s);
         }
     }
     return TRINE_OK;
@@ -214,34 +257,38 @@ static float row_dot(const float *a, const float *b, size_t n) {
     return lanes_total(&sums);
 }
 
-/* p (keys, Q) holds k q, ds holds v dy: they become the probabilities and the scores' gradients.
- * Above the diagonal they mean nothing. */
+/* p (keys, Q) holds k q, ds holds v dy: they become the probabilities, with their dropout, and the
+ * scores' gradients. Above the diagonal they mean nothing. */
 static void column_gradients(float *p, float *ds, const float *lse, const float *dy_y,
                              const block *b, float scale) {
-    for (size_t n = 0; n < b->keys; n++)
+    factors f;
+    factors_set(&f);
+    for (size_t n = 0; n < b->keys; n++) {
+        const float *kept = factors_at(&f, b, n);
 #pragma omp simd
         for (size_t r = 0; r < Q; r++) {
             float e = exp_fast(p[n * Q + r] * scale - lse[r]);
-            p[n * Q + r] = e;
-            ds[n * Q + r] = e * (ds[n * Q + r] - dy_y[r]) * scale;
+            p[n * Q + r] = e * kept[r];
+            ds[n * Q + r] = e * (ds[n * Q + r] * kept[r] - dy_y[r]) * scale;
         }
+    }
 }
 
-static void block_backward(float *dq, const float *dy, const float *q, const float *v,
-                           const float *y, const float *lse, const scratch *f, const block *b,
-                           const shape *s) {
+static void block_backward(element *dq, const element *dy, const element *q, const element *y,
+                           const float *lse, const scratch *f, const block *b, const shape *s) {
     float log_sums[Q] = {0}, dy_y[Q] = {0};
     size_t qkv_at = b->t * s->qkv_stride, y_at = b->t * s->y_stride;
-    for (size_t r = 0; r < b->rows; r++) {
-        log_sums[r] = lse[b->t + r];
-        dy_y[r] = row_dot(dy + y_at + r * s->y_stride, y + y_at + r * s->y_stride, s->D);
-    }
     pack(f->q, q + qkv_at, s->qkv_stride, b->rows, s);
     pack(f->dy, dy + y_at, s->y_stride, b->rows, s);
-    pack_columns(f->q_columns, f->q, s->wide, b->rows, s);
-    pack_columns(f->dy_columns, f->dy, s->wide, b->rows, s);
-    scores(f->p, f->k, s->wide, f->q_columns, b, s);
-    scores(f->ds, v, s->qkv_stride, f->dy_columns, b, s);
+    pack(f->out, y + y_at, s->y_stride, b->rows, s);
+    for (size_t r = 0; r < b->rows; r++) {
+        log_sums[r] = lse[b->t + r];
+        dy_y[r] = row_dot(f->dy + r * s->wide, f->out + r * s->wide, s->D);
+    }
+    pack_columns(f->q_columns, f->q, b->rows, s);
+    pack_columns(f->dy_columns, f->dy, b->rows, s);
+    scores(f->p, f->k, f->q_columns, b, s);
+    scores(f->ds, f->v, f->dy_columns, b, s);
     column_gradients(f->p, f->ds, log_sums, dy_y, b, s->scale);
     over_keys(f->out, f->ds, f->k, b, s);
     unpack(dq + qkv_at, s->qkv_stride, f->out, 1.0f, b->rows, s);
@@ -249,34 +296,33 @@ static void block_backward(float *dq, const float *dy, const float *q, const flo
     over_rows(f->dv, f->p, f->dy, b, s);
 }
 
-static void head_backward(float *dq, const float *dy, const float *q, const float *y,
-                          const float *lse, void *work, size_t H, const shape *s) {
-    const float *k = q + H * s->D, *v = k + H * s->D;
-    const scratch f = scratch_of(work, s);
-    pack(f.k, k, s->qkv_stride, s->T, s);
-    memset(f.dk, 0, s->T * s->wide * sizeof(float));
-    memset(f.dv, 0, s->T * s->wide * sizeof(float));
+static void head_backward(element *dq, const element *dy, const element *q, const element *y,
+                          const float *lse, const scratch *f, const head *h, size_t H,
+                          const shape *s) {
+    pack(f->k, q + H * s->D, s->qkv_stride, s->T, s);
+    pack(f->v, q + 2 * H * s->D, s->qkv_stride, s->T, s);
+    memset(f->dk, 0, s->T * s->wide * sizeof(float));
+    memset(f->dv, 0, s->T * s->wide * sizeof(float));
     for (size_t t = 0; t < s->T; t += Q) {
-        const block at = block_at(t, s);
-        block_backward(dq, dy, q, v, y, lse, &f, &at, s);
+        const block b = block_at(t, h, s);
+        block_backward(dq, dy, q, y, lse, f, &b, s);
     }
-    unpack(dq + H * s->D, s->qkv_stride, f.dk, 1.0f, s->T, s);
-    unpack(dq + 2 * H * s->D, s->qkv_stride, f.dv, 1.0f, s->T, s);
+    unpack(dq + H * s->D, s->qkv_stride, f->dk, 1.0f, s->T, s);
+    unpack(dq + 2 * H * s->D, s->qkv_stride, f->dv, 1.0f, s->T, s);
 }
 
 trine_status CPU(attention_backward)(device *d, void *dqkv_, const void *dy_, const void *qkv_,
                                      const void *y_, const float *lse, void *work,
                                      const dropout_args *drop, size_t B, size_t T, size_t H,
                                      size_t D) {
-    ASSERT(!drop);
-    float *dqkv = dqkv_;                         /* (B, T, 3, H, D) */
-    const float *dy = dy_, *qkv = qkv_, *y = y_; /* (B, T, H, D), as dqkv, as dy */
+    element *dqkv = dqkv_;                         /* (B, T, 3, H, D) */
+    const element *dy = dy_, *qkv = qkv_, *y = y_; /* (B, T, H, D), as dqkv, as dy */
     const shape s = shape_of(T, H, D);
 #pragma omp parallel for num_threads(d->threads) schedule(static)
     for (size_t task = 0; task < B * H; task++) {
-        size_t in = task / H * T * s.qkv_stride + task % H * D;
-        size_t out = task / H * T * s.y_stride + task % H * D;
-        head_backward(dqkv + in, dy + out, qkv + in, y + out, lse + task * T, work, H, &s);
+        const head h = head_at(task, drop, H, &s);
+        const scratch f = scratch_of(work, &s);
+        head_backward(dqkv + h.qkv, dy + h.y, qkv + h.qkv, y + h.y, lse + h.lse, &f, &h, H, &s);
     }
     return TRINE_OK;
 }

@@ -1,4 +1,5 @@
-/* The one small product that attention consists of, on rows that are packed for it. Keys stand in
+/* The one small product that attention consists of, on rows that are packed for it as fp32, whatever
+ * the device's type: nothing is rounded to 16 bits but what is stored for others. Keys stand in
  * rows and a block of ATTENTION_QUERIES queries in columns, so that the scores (keys, queries) need
  * no transposed copy of the keys, and maxima, sums and exponentials go down the columns.
  *
@@ -12,7 +13,7 @@
 #ifndef TRINE_DEVICE_CPU_ATTENTION_H
 #define TRINE_DEVICE_CPU_ATTENTION_H
 
-#include <stddef.h>
+#include "device/ops.h"
 
 #define ATTENTION_PAD     32
 #define ATTENTION_QUERIES ATTENTION_PAD /* in a block: a row of scores */
@@ -34,5 +35,17 @@ void attention_set(float *out, size_t out_step, attention_left left, const float
 /* The same, added to what out holds: its values come first in the sums. */
 void attention_add(float *out, size_t out_step, attention_left left, const float *right,
                    size_t right_step, size_t rows, size_t terms, size_t columns);
+
+/* What a block's probabilities are multiplied by: row r of the block is the query whose key 0 is
+ * element `element` + r T of the dropout. */
+typedef struct {
+    const dropout_args *drop; /* NULL: by ones, which change nothing */
+    uint64_t sample, element;
+    size_t T;
+} attention_mask;
+
+/* factors = those of keys [key, key + 4), a column for each query; key is a multiple of 4. drop is
+ * not NULL. Numbers behind the last key or query mean nothing. */
+void attention_factors(float factors[4][ATTENTION_QUERIES], const attention_mask *mask, size_t key);
 
 #endif

@@ -33,11 +33,18 @@ typedef enum {
     MATMUL_DW_ADD /* out (N, K) += the same */
 } matmul_kind;
 
-/* Runs one product; T, N and K are at least 1. Only the first call with (kind, T, N, K, with or
- * without bias) allocates. Errors: TRINE_EMATH, TRINE_ENOMEM. */
-trine_status cpu_matmul(device *d, matmul_kind kind, float *out, const float *left,
-                        const float *right, const float *bias, size_t T, size_t N, size_t K);
-/* How many primitives the device has made so far. */
+/* Runs one product of the device's types; T, N and K are at least 1. Only the first call with (kind,
+ * T, N, K, with or without bias) allocates. Errors: TRINE_EMATH, TRINE_ENOMEM. */
+trine_status cpu_matmul(device *d, matmul_kind kind, void *out, const void *left, const void *right,
+                        const void *bias, size_t T, size_t N, size_t K);
+/* How many primitives the device has made so far; fp16 needs none. */
 size_t cpu_matmul_count(const device *d);
+
+/* The same for fp16, in `scratch`, which the device takes when it is opened: bytes of it. */
+#define CPU_F16_BLOCK   512
+#define CPU_F16_SCRATCH ((size_t)3 << 20)
+trine_status cpu_matmul_f16(const device *d, float *scratch, matmul_kind kind, void *out,
+                            const void *left, const void *right, const void *bias, size_t T,
+                            size_t N, size_t K);
 
 #endif

@@ -1,5 +1,7 @@
-/* Matmuls by oneDNN, C API of versions 2 and 3. Everything that differs between the two stands in
- * the adapters below. */
+/* Matmuls by oneDNN in fp32 and bf16, C API of versions 2 and 3. Everything that differs between the
+ * two stands in the adapters below. In bf16 factors are multiplied and added in fp32 (pairs of
+ * products by the processor's instruction, which takes numbers below 2^-126 for zero), and a sum is
+ * rounded once, behind the bias or the gradient that was there before. */
 #include <omp.h>
 #include <oneapi/dnnl/dnnl.h>
 #include <oneapi/dnnl/dnnl_debug.h>
@@ -18,15 +20,16 @@
 
 enum { LEFT, RIGHT, OUT, BIAS, OPERANDS };
 
-/* One operand: a two-dimensional view of a dense matrix, possibly transposed. */
+/* One operand: a two-dimensional view of a matrix, possibly transposed. */
 typedef struct {
+    dnnl_data_type_t type;
     dnnl_dims_t dims, strides;
 } view;
 
 #if DNNL_VERSION_MAJOR >= 3
 
 static dnnl_status_t desc_create(dnnl_memory_desc_t *desc, const view *v) {
-    return dnnl_memory_desc_create_with_strides(desc, 2, v->dims, dnnl_f32, v->strides);
+    return dnnl_memory_desc_create_with_strides(desc, 2, v->dims, v->type, v->strides);
 }
 
 static void desc_destroy(dnnl_memory_desc_t *desc) {
@@ -52,13 +55,13 @@ static dnnl_status_t product_create(dnnl_primitive_desc_t *product, dnnl_engine_
 }
 
 static dnnl_status_t append_sum(dnnl_post_ops_t post) {
-    return dnnl_post_ops_append_sum(post, 1.0f, 0, dnnl_f32);
+    return dnnl_post_ops_append_sum(post, 1.0f, 0, dnnl_data_type_undef); /* OUT's */
 }
 
 #else
 
 static dnnl_status_t desc_create(dnnl_memory_desc_t *desc, const view *v) {
-    return dnnl_memory_desc_init_by_strides(desc, 2, v->dims, dnnl_f32, v->strides);
+    return dnnl_memory_desc_init_by_strides(desc, 2, v->dims, v->type, v->strides);
 }
 
 static void desc_destroy(dnnl_memory_desc_t *desc) {
@@ -97,6 +100,7 @@ typedef struct {
     matmul_kind kind;
     bool biased;
     size_t T, N, K;
+    size_t dy_step; /* DW: from one row of dy to its next; else 0 */
 } key;
 
 typedef struct matmul matmul;
@@ -112,33 +116,39 @@ struct matmul {
 typedef struct {
     dnnl_engine_t engine;
     dnnl_stream_t stream;
+    dnnl_data_type_t compute, grads;
+    float *f16_scratch; /* NULL unless the device computes in fp16 */
     size_t count;
     matmul *buckets[BUCKETS];
 } cache;
 
-static view plain(size_t rows, size_t columns) {
-    return (view){{(dnnl_dim_t)rows, (dnnl_dim_t)columns}, {(dnnl_dim_t)columns, 1}};
+static view plain(dnnl_data_type_t type, size_t rows, size_t columns) {
+    return (view){type, {(dnnl_dim_t)rows, (dnnl_dim_t)columns}, {(dnnl_dim_t)columns, 1}};
 }
 
-/* The (rows, columns) view of a (columns, rows) matrix. */
-static view transposed(size_t rows, size_t columns) {
-    return (view){{(dnnl_dim_t)rows, (dnnl_dim_t)columns}, {1, (dnnl_dim_t)rows}};
+/* The (rows, columns) view of a (columns, rows) matrix whose rows begin `step` elements apart. */
+static view transposed(dnnl_data_type_t type, size_t rows, size_t columns, size_t step) {
+    return (view){type, {(dnnl_dim_t)rows, (dnnl_dim_t)columns}, {1, (dnnl_dim_t)step}};
 }
 
-static void views_of(view v[OPERANDS], const key *k) {
+static void views_of(view v[OPERANDS], const cache *c, const key *k) {
+    dnnl_data_type_t t = c->compute;
     switch (k->kind) {
     case MATMUL_Y:
-        v[LEFT] = plain(k->T, k->K), v[RIGHT] = transposed(k->K, k->N), v[OUT] = plain(k->T, k->N);
+        v[LEFT] = plain(t, k->T, k->K), v[RIGHT] = transposed(t, k->K, k->N, k->K);
+        v[OUT] = plain(t, k->T, k->N);
         break;
     case MATMUL_DX:
-        v[LEFT] = plain(k->T, k->N), v[RIGHT] = plain(k->N, k->K), v[OUT] = plain(k->T, k->K);
+        v[LEFT] = plain(t, k->T, k->N), v[RIGHT] = plain(t, k->N, k->K);
+        v[OUT] = plain(t, k->T, k->K);
         break;
     case MATMUL_DW:
     case MATMUL_DW_ADD:
-        v[LEFT] = transposed(k->N, k->T), v[RIGHT] = plain(k->T, k->K), v[OUT] = plain(k->N, k->K);
+        v[LEFT] = transposed(t, k->N, k->T, k->dy_step), v[RIGHT] = plain(t, k->T, k->K);
+        v[OUT] = plain(c->grads, k->N, k->K);
         break;
     }
-    v[BIAS] = plain(1, k->N);
+    v[BIAS] = plain(t, 1, k->N);
 }
 
 static trine_status attr_set_sum(dnnl_primitive_attr_t attr) {
@@ -152,12 +162,15 @@ static trine_status attr_set_sum(dnnl_primitive_attr_t attr) {
 }
 
 /* The library's favourite works on the matrices as they lie; its GEMM repacks both operands first,
- * which pays when each is used often enough. Measured on Zen 5 with the shapes of GPT-2: DX and DW
- * by GEMM are 5 to 30% faster from 2^26 products on, Y only from about a thousand rows on. A
- * function of the shape alone, as the two do not round alike. */
-static bool prefers_gemm(const key *k) {
+ * which pays when each is used often enough. Measured on Zen 5 with the shapes of GPT-2: in fp32 DX
+ * and DW by GEMM are 5 to 30% faster from 2^26 products on, Y only from about a thousand rows on; in
+ * bf16 DW the same, DX where dy is larger than a cache (the logits: 20%), and Y not at all, though
+ * GEMM would take fp32 scratch as large as the logits. A function of the shape alone, as the two do
+ * not round alike. */
+static bool prefers_gemm(const cache *c, const key *k) {
     if (k->T * k->N < ((size_t)1 << 26) / k->K) return false;
-    return k->kind != MATMUL_Y || k->T >= 1024;
+    if (k->kind == MATMUL_Y) return c->compute == dnnl_f32 && k->T >= 1024;
+    return k->kind != MATMUL_DX || c->compute == dnnl_f32 || k->T * k->N >= (size_t)1 << 21;
 }
 
 static bool is_gemm(const_dnnl_primitive_desc_t product) {
@@ -168,7 +181,7 @@ static bool is_gemm(const_dnnl_primitive_desc_t product) {
 
 static trine_status product_choose(cache *c, const key *k, const dnnl_memory_desc_t *desc,
                                    dnnl_primitive_attr_t attr, dnnl_primitive_desc_t *product) {
-    for (int n = 0; prefers_gemm(k); n++) {
+    for (int n = 0; prefers_gemm(c, k); n++) {
         if (product_create(product, c->engine, desc, k->biased, attr, n) != dnnl_success) break;
         if (is_gemm(*product)) return TRINE_OK;
         dnnl_primitive_desc_destroy(*product);
@@ -190,7 +203,7 @@ static trine_status primitive_create(cache *c, matmul *m, const dnnl_memory_desc
 
 static trine_status matmul_fill(cache *c, matmul *m, dnnl_memory_desc_t *desc) {
     view views[OPERANDS];
-    views_of(views, &m->key);
+    views_of(views, c, &m->key);
     int operands = m->key.biased ? OPERANDS : BIAS;
     for (int i = 0; i < operands; i++) {
         TRY_DNNL(desc_create(&desc[i], &views[i]));
@@ -232,27 +245,29 @@ static size_t bucket_of(const key *k) {
     uint64_t hash = (uint64_t)k->kind * 2 + k->biased;
     hash = (hash ^ k->T) * 0x9E3779B97F4A7C15u;
     hash = (hash ^ k->N) * 0x9E3779B97F4A7C15u;
-    hash = (hash ^ k->K) * 0x9E3779B97F4A7C15u;
+    hash = (hash ^ k->K ^ k->dy_step << 32) * 0x9E3779B97F4A7C15u;
     return (size_t)(hash >> 56) % BUCKETS;
 }
 
 static bool same(const key *a, const key *b) {
     return a->kind == b->kind && a->biased == b->biased && a->T == b->T && a->N == b->N &&
-           a->K == b->K;
+           a->K == b->K && a->dy_step == b->dy_step;
 }
 
-trine_status cpu_matmul(device *d, matmul_kind kind, float *out, const float *left,
-                        const float *right, const float *bias, size_t T, size_t N, size_t K) {
-    cache *c = d->state;
-    const key k = {kind, bias != NULL, T, N, K};
-    matmul **bucket = &c->buckets[bucket_of(&k)], *m = *bucket;
-    while (m && !same(&m->key, &k)) m = m->next;
-    /* A primitive is made for a number of threads; another open device may have set another. */
-    if (omp_get_max_threads() != d->threads) omp_set_num_threads(d->threads);
-    if (!m) {
-        TRY(matmul_create(c, bucket, &k));
-        m = *bucket;
-    }
+/* Finds the product or makes it. */
+static trine_status matmul_of(matmul **m, cache *c, const key *k) {
+    matmul **bucket = &c->buckets[bucket_of(k)];
+    for (*m = *bucket; *m; *m = (*m)->next)
+        if (same(&(*m)->key, k)) return TRINE_OK;
+    TRY(matmul_create(c, bucket, k));
+    *m = *bucket;
+    return TRINE_OK;
+}
+
+static trine_status run(cache *c, const key *k, void *out, const void *left, const void *right,
+                        const void *bias) {
+    matmul *m;
+    TRY(matmul_of(&m, c, k));
     /* The library's handles are not const, but it only reads the inputs. */
     void *const handles[OPERANDS] = {(void *)(uintptr_t)left, (void *)(uintptr_t)right, out,
                                      (void *)(uintptr_t)bias};
@@ -269,12 +284,64 @@ trine_status cpu_matmul(device *d, matmul_kind kind, float *out, const float *le
     return TRINE_OK;
 }
 
+/* GEMM adds in fp32: into OUT itself when that is fp32, else into scratch of the library's, of 4
+ * bytes for each element and thread, kept until the last primitive goes. So a 16-bit gradient, and a
+ * 16-bit DX, is made in bands of rows of at most this many elements (8 MiB). */
+#define BAND ((size_t)1 << 21)
+
+/* Rows of a band, near equal ones; `rows` if the product need not be cut. */
+static size_t band_rows(const cache *c, const key *k) {
+    bool dx = k->kind == MATMUL_DX;
+    size_t rows = dx ? k->T : k->N, most = BAND / k->K ? BAND / k->K : 1;
+    if ((dx ? c->compute : c->grads) == dnnl_f32 || k->kind == MATMUL_Y) return rows;
+    if (!prefers_gemm(c, k)) return rows;
+    size_t bands = (rows + most - 1) / most;
+    return (rows + bands - 1) / bands;
+}
+
+static trine_status run_bands(cache *c, const key *k, void *out, const void *left,
+                              const void *right, size_t band) {
+    bool dx = k->kind == MATMUL_DX;
+    size_t rows = dx ? k->T : k->N, left_step = sizeof(uint16_t) * (dx ? k->N : 1);
+    for (size_t r = 0; r < rows; r += band) {
+        key part = *k;
+        *(dx ? &part.T : &part.N) = rows - r < band ? rows - r : band;
+        TRY(run(c, &part, (uint16_t *)out + r * k->K, (const char *)left + r * left_step, right,
+                NULL));
+    }
+    return TRINE_OK;
+}
+
+trine_status cpu_matmul(device *d, matmul_kind kind, void *out, const void *left, const void *right,
+                        const void *bias, size_t T, size_t N, size_t K) {
+    cache *c = d->state;
+    bool dw = kind == MATMUL_DW || kind == MATMUL_DW_ADD;
+    const key k = {kind, bias != NULL, T, N, K, dw ? N : 0};
+    /* A primitive is made for a number of threads; another open device may have set another. */
+    if (omp_get_max_threads() != d->threads) omp_set_num_threads(d->threads);
+    if (d->compute == TRINE_F16)
+        return cpu_matmul_f16(d, c->f16_scratch, kind, out, left, right, bias, T, N, K);
+    size_t rows = kind == MATMUL_DX ? T : N, band = band_rows(c, &k);
+    if (band < rows) return run_bands(c, &k, out, left, right, band);
+    return run(c, &k, out, left, right, bias);
+}
+
 size_t cpu_matmul_count(const device *d) {
     const cache *c = d->state;
     return c->count;
 }
 
-static trine_status cache_fill(cache *c) {
+static dnnl_data_type_t type_of(trine_dtype type) {
+    return type == TRINE_BF16 ? dnnl_bf16 : dnnl_f32;
+}
+
+static trine_status cache_fill(cache *c, const device *d) {
+    c->compute = type_of(d->compute);
+    c->grads = type_of(d->grads);
+    if (d->compute == TRINE_F16) {
+        c->f16_scratch = aligned_alloc(4096, CPU_F16_SCRATCH);
+        CHECK(c->f16_scratch, TRINE_ENOMEM, "no memory for products of fp16");
+    }
     TRY_DNNL(dnnl_engine_create(&c->engine, dnnl_cpu, 0));
     TRY_DNNL(dnnl_stream_create(&c->stream, c->engine, dnnl_stream_default_flags));
     return TRINE_OK;
@@ -286,7 +353,7 @@ trine_status cpu_open(device *d) {
     CHECK(c, TRINE_ENOMEM, "no memory for the cpu device");
     d->state = c;
     omp_set_num_threads(d->threads);
-    trine_status status = cache_fill(c);
+    trine_status status = cache_fill(c, d);
     if (status != TRINE_OK) cpu_close(d);
     return status;
 }
@@ -300,6 +367,7 @@ void cpu_close(device *d) {
         }
     if (c->stream) dnnl_stream_destroy(c->stream);
     if (c->engine) dnnl_engine_destroy(c->engine);
+    free(c->f16_scratch);
     free(c);
     d->state = NULL;
 }

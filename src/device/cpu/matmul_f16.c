@@ -1,0 +1,133 @@
+/* Products of fp16 without a processor or library that multiplies fp16: blocks of both factors are
+ * loaded into fp32, multiplied by the library's fp32 GEMM, and the sums, in fp32 to their end, are
+ * rounded once where they are stored. Three blocks of BLOCK x BLOCK floats are all the memory it
+ * takes. Cost: the fp32 matmul's and about a third of it, for loading each factor once for each block
+ * of the other. */
+#include <oneapi/dnnl/dnnl.h>
+#include <oneapi/dnnl/dnnl_debug.h>
+
+#include "base/half.h"
+#include "base/status.h"
+#include "device/cpu/cpu.h"
+
+#define BLOCK CPU_F16_BLOCK
+
+_Static_assert(3 * BLOCK * BLOCK * sizeof(float) == CPU_F16_SCRATCH, "left, right and out");
+
+/* A factor of fp16 as it lies, rows `step` elements apart, or to be read as its transpose. */
+typedef struct {
+    const uint16_t *at;
+    size_t step;
+    bool transposed;
+} factor;
+
+/* out (rows, columns) = left (rows, terms) right (terms, columns) */
+typedef struct {
+    factor left, right;
+    size_t rows, columns, terms;
+} product;
+
+static product product_of(matmul_kind kind, const uint16_t *left, const uint16_t *right, size_t T,
+                          size_t N, size_t K) {
+    switch (kind) {
+    case MATMUL_Y: return (product){{left, K, false}, {right, K, true}, T, N, K};
+    case MATMUL_DX: return (product){{left, N, false}, {right, K, false}, T, K, N};
+    case MATMUL_DW:
+    case MATMUL_DW_ADD: break;
+    }
+    return (product){{left, N, true}, {right, K, false}, N, K, T};
+}
+
+/* to (rows, columns) = the factor from (row, column) on, as it lies. */
+static void load(float *to, const factor *f, size_t row, size_t column, size_t rows, size_t columns,
+                 int threads) {
+    const uint16_t *from = f->at + row * f->step + column;
+#pragma omp parallel for num_threads(threads) schedule(static)
+    for (size_t r = 0; r < rows; r++)
+        for (size_t i = 0; i < columns; i++) to[r * columns + i] = f16_load(from[r * f->step + i]);
+}
+
+/* The same of the factor as it is read. */
+static void load_block(float *to, const factor *f, size_t row, size_t column, size_t rows,
+                       size_t columns, int threads) {
+    if (f->transposed)
+        load(to, f, column, row, columns, rows, threads);
+    else
+        load(to, f, row, column, rows, columns, threads);
+}
+
+/* A block of sums, (rows, columns), and where it goes: from `at` on in rows of `step`. */
+typedef struct {
+    float *sums;
+    size_t at, step, rows, columns;
+    const uint16_t *bias; /* the block's columns of it, or NULL */
+    bool add;
+    int threads;
+} result;
+
+static void store_f16(uint16_t *out, const result *o) {
+#pragma omp parallel for num_threads(o->threads) schedule(static)
+    for (size_t r = 0; r < o->rows; r++)
+        for (size_t i = 0; i < o->columns; i++) {
+            uint16_t *to = out + o->at + r * o->step + i;
+            float sum = o->sums[r * o->columns + i];
+            if (o->bias) sum += f16_load(o->bias[i]);
+            if (o->add) sum += f16_load(*to);
+            *to = f16_store(sum);
+        }
+}
+
+static void store_f32(float *out, const result *o) {
+#pragma omp parallel for num_threads(o->threads) schedule(static)
+    for (size_t r = 0; r < o->rows; r++)
+        for (size_t i = 0; i < o->columns; i++) {
+            float *to = out + o->at + r * o->step + i, sum = o->sums[r * o->columns + i];
+            *to = o->add ? *to + sum : sum;
+        }
+}
+
+static size_t at_most(size_t n) {
+    return n < BLOCK ? n : BLOCK;
+}
+
+/* sums = all terms of the block that begins at (row, column). */
+static trine_status multiply(const product *p, const result *o, size_t row, size_t column) {
+    float *left = o->sums + BLOCK * BLOCK, *right = left + BLOCK * BLOCK;
+    for (size_t k = 0; k < p->terms; k += BLOCK) {
+        size_t terms = at_most(p->terms - k);
+        load_block(left, &p->left, row, k, o->rows, terms, o->threads);
+        load_block(right, &p->right, k, column, terms, o->columns, o->threads);
+        dnnl_status_t status =
+            dnnl_sgemm(p->left.transposed ? 'T' : 'N', p->right.transposed ? 'T' : 'N',
+                       (dnnl_dim_t)o->rows, (dnnl_dim_t)o->columns, (dnnl_dim_t)terms, 1.0f, left,
+                       (dnnl_dim_t)(p->left.transposed ? o->rows : terms), right,
+                       (dnnl_dim_t)(p->right.transposed ? terms : o->columns), k ? 1.0f : 0.0f,
+                       o->sums, (dnnl_dim_t)o->columns);
+        CHECK(status == dnnl_success, TRINE_EMATH, "oneDNN: sgemm: %s", dnnl_status2str(status));
+    }
+    return TRINE_OK;
+}
+
+trine_status cpu_matmul_f16(const device *d, float *scratch, matmul_kind kind, void *out,
+                            const void *left, const void *right, const void *bias, size_t T,
+                            size_t N, size_t K) {
+    const product p = product_of(kind, left, right, T, N, K);
+    bool dw = kind == MATMUL_DW || kind == MATMUL_DW_ADD;
+    for (size_t r = 0; r < p.rows; r += BLOCK)
+        for (size_t c = 0; c < p.columns; c += BLOCK) {
+            const result o = {scratch,
+                              r * p.columns + c,
+                              p.columns,
+                              at_most(p.rows - r),
+                              at_most(p.columns - c),
+                              bias ? (const uint16_t *)bias + c : NULL,
+                              kind == MATMUL_DW_ADD,
+                              d->threads};
+            TRY(multiply(&p, &o, r, c));
+            if (dw && d->grads == TRINE_F32)
+                store_f32(out, &o);
+            else
+                store_f16(out, &o);
+        }
+    return TRINE_OK;
+}
