@@ -74,9 +74,15 @@ static inline trine_status staged_end(device *d, trine_status status) {
 /* ---- Operators ------------------------------------------------------------------------------- */
 
 #define STAGED_INNER         device *inner = &((staged *)d->state)->inner
-#define STAGED_IN(p, n)      p = staged_buffer(d, p, (n) * sizeof(float), false)
-#define STAGED_OUT(p, n)     p = staged_buffer(d, p, (n) * sizeof(float), true)
 #define STAGED_CALL(op, ...) return staged_end(d, inner->ops->op(inner, __VA_ARGS__))
+
+/* n elements of the compute type, of the gradients' type, or of four bytes. */
+#define STAGED_IN(p, n)        p = staged_buffer(d, p, (n) * trine_dtype_bytes(d->compute), false)
+#define STAGED_OUT(p, n)       p = staged_buffer(d, p, (n) * trine_dtype_bytes(d->compute), true)
+#define STAGED_GRAD_IN(p, n)   p = staged_buffer(d, p, (n) * trine_dtype_bytes(d->grads), false)
+#define STAGED_GRAD_OUT(p, n)  p = staged_buffer(d, p, (n) * trine_dtype_bytes(d->grads), true)
+#define STAGED_WORDS_IN(p, n)  p = staged_buffer(d, p, (n) * sizeof(float), false)
+#define STAGED_WORDS_OUT(p, n) p = staged_buffer(d, p, (n) * sizeof(float), true)
 
 static trine_status staged_linear_forward(device *d, void *y, const void *w, const void *bias,
                                           const void *x, size_t T, size_t N, size_t K) {
@@ -96,7 +102,8 @@ static trine_status staged_linear_backward_weight(device *d, void *dw, void *dbi
                                                   const void *dy, const void *x, size_t T, size_t N,
                                                   size_t K, grad_mode mode) {
     STAGED_INNER;
-    STAGED_OUT(dw, N * K), STAGED_OUT(dbias, N), STAGED_IN(dy, T * N), STAGED_IN(x, T * K);
+    STAGED_GRAD_OUT(dw, N * K), STAGED_GRAD_OUT(dbias, N);
+    STAGED_IN(dy, T * N), STAGED_IN(x, T * K);
     STAGED_CALL(linear_backward_weight, dw, dbias, dy, x, T, N, K, mode);
 }
 
@@ -125,14 +132,14 @@ static trine_status staged_dropout(device *d, void *y, const void *x, const drop
 static trine_status staged_bias_backward(device *d, void *dbias, const void *dy, size_t T,
                                          size_t N, grad_mode mode) {
     STAGED_INNER;
-    STAGED_OUT(dbias, N), STAGED_IN(dy, T * N);
+    STAGED_GRAD_OUT(dbias, N), STAGED_IN(dy, T * N);
     STAGED_CALL(bias_backward, dbias, dy, T, N, mode);
 }
 
 static trine_status staged_norm_forward(device *d, void *y, float *stat, const void *gain,
                                         const void *bias, const void *x, size_t T, size_t C) {
     STAGED_INNER;
-    STAGED_OUT(y, T * C), STAGED_OUT(stat, 2 * T);
+    STAGED_OUT(y, T * C), STAGED_WORDS_OUT(stat, 2 * T);
     STAGED_IN(gain, C), STAGED_IN(bias, C), STAGED_IN(x, T * C);
     STAGED_CALL(norm_forward, y, stat, gain, bias, x, T, C);
 }
@@ -142,8 +149,8 @@ static trine_status staged_norm_backward(device *d, void *dx, void *dgain, void 
                                          const float *stat, size_t T, size_t C, grad_mode stream,
                                          grad_mode mode) {
     STAGED_INNER;
-    STAGED_OUT(dx, T * C), STAGED_OUT(dgain, C), STAGED_OUT(dbias, C);
-    STAGED_IN(dy, T * C), STAGED_IN(gain, C), STAGED_IN(x, T * C), STAGED_IN(stat, 2 * T);
+    STAGED_OUT(dx, T * C), STAGED_GRAD_OUT(dgain, C), STAGED_GRAD_OUT(dbias, C);
+    STAGED_IN(dy, T * C), STAGED_IN(gain, C), STAGED_IN(x, T * C), STAGED_WORDS_IN(stat, 2 * T);
     STAGED_CALL(norm_backward, dx, dgain, dbias, dy, gain, x, stat, T, C, stream, mode);
 }
 
@@ -170,23 +177,23 @@ static void *staged_work(device *d, void *work, size_t B, size_t T, size_t H, si
 }
 
 static trine_status staged_attention_forward(device *d, void *y, float *lse, const void *qkv,
-                                             void *work,
-        const dropout_args *drop, size_t B, size_t T, size_t H, size_t D) {
+                                             void *work, const dropout_args *drop, size_t B,
+                                             size_t T, size_t H, size_t D) {
     STAGED_INNER;
     size_t n = B * T * H * D;
-    STAGED_OUT(y, n), STAGED_OUT(lse, B * H * T), STAGED_IN(qkv, 3 * n);
+    STAGED_OUT(y, n), STAGED_WORDS_OUT(lse, B * H * T), STAGED_IN(qkv, 3 * n);
     work = staged_work(d, work, B, T, H, D);
     STAGED_CALL(attention_forward, y, lse, qkv, work, drop, B, T, H, D);
 }
 
 static trine_status staged_attention_backward(device *d, void *dqkv, const void *dy,
                                               const void *qkv, const void *y, const float *lse,
-                                              void *work,
-        const dropout_args *drop, size_t B, size_t T, size_t H, size_t D) {
+                                              void *work, const dropout_args *drop, size_t B,
+                                              size_t T, size_t H, size_t D) {
     STAGED_INNER;
     size_t n = B * T * H * D;
     STAGED_OUT(dqkv, 3 * n), STAGED_IN(dy, n), STAGED_IN(qkv, 3 * n), STAGED_IN(y, n);
-    STAGED_IN(lse, B * H * T);
+    STAGED_WORDS_IN(lse, B * H * T);
     work = staged_work(d, work, B, T, H, D);
     STAGED_CALL(attention_backward, dqkv, dy, qkv, y, lse, work, drop, B, T, H, D);
 }
@@ -195,7 +202,7 @@ static trine_status staged_embedding_forward(device *d, void *x, const void *tab
                                              const int32_t *tokens, int32_t first, size_t T,
                                              size_t C, size_t V) {
     STAGED_INNER;
-    STAGED_OUT(x, T * C), STAGED_IN(table, V * C), STAGED_IN(tokens, T);
+    STAGED_OUT(x, T * C), STAGED_IN(table, V * C), STAGED_WORDS_IN(tokens, T);
     STAGED_CALL(embedding_forward, x, table, tokens, first, T, C, V);
 }
 
@@ -203,7 +210,7 @@ static trine_status staged_embedding_backward(device *d, void *dtable, const voi
                                               const int32_t *tokens, int32_t first, size_t T,
                                               size_t C, size_t V, grad_mode mode) {
     STAGED_INNER;
-    STAGED_OUT(dtable, V * C), STAGED_IN(dx, T * C), STAGED_IN(tokens, T);
+    STAGED_GRAD_OUT(dtable, V * C), STAGED_IN(dx, T * C), STAGED_WORDS_IN(tokens, T);
     STAGED_CALL(embedding_backward, dtable, dx, tokens, first, T, C, V, mode);
 }
 
@@ -217,14 +224,14 @@ static trine_status staged_position_forward(device *d, void *x, const void *tabl
 static trine_status staged_position_backward(device *d, void *dtable, const void *dx, size_t first,
                                              size_t rows, size_t T, size_t C, grad_mode mode) {
     STAGED_INNER;
-    STAGED_OUT(dtable, T * C), STAGED_IN(dx, rows * C);
+    STAGED_GRAD_OUT(dtable, T * C), STAGED_IN(dx, rows * C);
     STAGED_CALL(position_backward, dtable, dx, first, rows, T, C, mode);
 }
 
 static trine_status staged_xent_max(device *d, float *max, const void *logits, size_t T, size_t V,
                                     size_t valid) {
     STAGED_INNER;
-    STAGED_OUT(max, T), STAGED_IN(logits, T * V);
+    STAGED_WORDS_OUT(max, T), STAGED_IN(logits, T * V);
     STAGED_CALL(xent_max, max, logits, T, V, valid);
 }
 
@@ -232,14 +239,15 @@ static trine_status staged_xent_sums(device *d, float *sums, const void *logits,
                                      const int32_t *targets, int32_t first, size_t T, size_t V,
                                      size_t valid) {
     STAGED_INNER;
-    STAGED_OUT(sums, 2 * T), STAGED_IN(logits, T * V), STAGED_IN(max, T), STAGED_IN(targets, T);
+    STAGED_WORDS_OUT(sums, 2 * T), STAGED_IN(logits, T * V);
+    STAGED_WORDS_IN(max, T), STAGED_WORDS_IN(targets, T);
     STAGED_CALL(xent_sums, sums, logits, max, targets, first, T, V, valid);
 }
 
 static trine_status staged_xent_loss(device *d, double *loss, const float *sums, double scale,
                                      size_t T) {
     STAGED_INNER;
-    STAGED_OUT(loss, 2), STAGED_IN(sums, 2 * T);
+    STAGED_WORDS_OUT(loss, 2), STAGED_WORDS_IN(sums, 2 * T);
     STAGED_CALL(xent_loss, loss, sums, scale, T);
 }
 
@@ -247,26 +255,28 @@ static trine_status staged_xent_backward(device *d, void *logits, const float *m
                                          const float *sums, const int32_t *targets, int32_t first,
                                          float scale, size_t T, size_t V, size_t valid) {
     STAGED_INNER;
-    STAGED_OUT(logits, T * V), STAGED_IN(max, T), STAGED_IN(sums, 2 * T), STAGED_IN(targets, T);
+    STAGED_OUT(logits, T * V), STAGED_WORDS_IN(max, T), STAGED_WORDS_IN(sums, 2 * T);
+    STAGED_WORDS_IN(targets, T);
     STAGED_CALL(xent_backward, logits, max, sums, targets, first, scale, T, V, valid);
 }
 
 static trine_status staged_add(device *d, void *y, const void *x, size_t n) {
     STAGED_INNER;
-    STAGED_OUT(y, n), STAGED_IN(x, n);
+    STAGED_GRAD_OUT(y, n), STAGED_GRAD_IN(x, n);
     STAGED_CALL(add, y, x, n);
 }
 
 static trine_status staged_sum_squares(device *d, double *sum, const void *x, size_t n) {
     STAGED_INNER;
-    STAGED_OUT(sum, 2), STAGED_IN(x, n);
+    STAGED_WORDS_OUT(sum, 2), STAGED_GRAD_IN(x, n);
     STAGED_CALL(sum_squares, sum, x, n);
 }
 
 static trine_status staged_adamw(device *d, float *w, float *m, float *v, void *copy, const void *g,
                                  size_t n, const adamw_args *args) {
     STAGED_INNER;
-    STAGED_OUT(w, n), STAGED_OUT(m, n), STAGED_OUT(v, n), STAGED_OUT(copy, n), STAGED_IN(g, n);
+    STAGED_WORDS_OUT(w, n), STAGED_WORDS_OUT(m, n), STAGED_WORDS_OUT(v, n);
+    STAGED_OUT(copy, n), STAGED_GRAD_IN(g, n);
     STAGED_CALL(adamw, w, m, v, copy, g, n, args);
 }
 
@@ -337,19 +347,24 @@ static inline const cuda_backend *staged_backend(staged_kind kind, char *why, si
 }
 
 /* NULL with the reason if there is no such device. */
-static inline device *staged_open(staged_kind kind, char *why, size_t size) {
+static inline device *staged_open_types(staged_kind kind, trine_dtype compute, trine_dtype grads,
+                                        char *why, size_t size) {
     const cuda_backend *backend = staged_backend(kind, why, size);
     if (!backend) return NULL;
     staged *s = calloc(1, sizeof *s);
     assert_non_null(s);
     s->backend = backend;
-    s->inner = (device){.name = "cuda", .compute = TRINE_F32, .threads = 1};
+    s->inner = (device){.name = "cuda", .compute = compute, .grads = grads, .threads = 1};
     s->inner.ops = backend->ops, s->inner.memory = backend->memory;
     OK(backend->open(&s->inner, 0));
     s->device = s->inner;
     s->device.name = kind == STAGED_EMULATED ? "cuda, emulated" : "cuda";
     s->device.ops = &staged_ops, s->device.memory = NULL, s->device.state = s;
     return &s->device;
+}
+
+static inline device *staged_open(staged_kind kind, char *why, size_t size) {
+    return staged_open_types(kind, TRINE_F32, TRINE_F32, why, size);
 }
 
 static inline void staged_close(device **d) {

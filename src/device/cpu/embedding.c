@@ -1,32 +1,64 @@
-#include <string.h>
-
 #include "device/cpu/columns.h"
-#include "device/cpu/element.h"
 
 trine_status CPU(embedding_forward)(device *d, void *x_, const void *table_, const int32_t *tokens,
                                     int32_t first, size_t T, size_t C, size_t V) {
-    float *x = x_;               /* (T, C) */
-    const float *table = table_; /* (V, C) */
+    element *x = x_;               /* (T, C) */
+    const element *table = table_; /* (V, C) */
     if (C == 0) return TRINE_OK;
 #pragma omp parallel for num_threads(d->threads) schedule(static)
     for (size_t t = 0; t < T; t++) {
         int64_t row = (int64_t)tokens[t] - first;
         if (row >= 0 && row < (int64_t)V)
-            memcpy(x + t * C, table + (size_t)row * C, C * sizeof(float));
+            memcpy(x + t * C, table + (size_t)row * C, C * sizeof *x);
         else
-            memset(x + t * C, 0, C * sizeof(float));
+            memset(x + t * C, 0, C * sizeof *x);
     }
     return TRINE_OK;
 }
 
-static void columns_backward(float *dtable, const float *dx, const int32_t *tokens, int32_t first,
-                             size_t T, size_t C, size_t V, size_t width) {
+/* Each row of dx onto its token's, one after the other: of gradients in fp32. */
+static void add_rows(grad *dtable, const element *dx, const int32_t *tokens, int32_t first,
+                     size_t T, size_t C, size_t V, size_t width) {
     for (size_t t = 0; t < T; t++) {
         int64_t row = (int64_t)tokens[t] - first;
         if (row < 0 || row >= (int64_t)V) continue;
-        float *out = dtable + (size_t)row * C;
+        grad *out = dtable + (size_t)row * C;
 #pragma omp simd
-        for (size_t c = 0; c < width; c++) out[c] += dx[t * C + c];
+        for (size_t c = 0; c < width; c++)
+            out[c] = grad_put(grad_get(out[c]) + element_get(dx[t * C + c]));
+    }
+}
+
+#define SPAN 256 /* tokens that are looked through at a time */
+
+static bool holds(const int32_t *tokens, size_t n, int32_t token) {
+    int found = 0;
+#pragma omp simd reduction(| : found)
+    for (size_t i = 0; i < n; i++) found |= tokens[i] == token;
+    return found;
+}
+
+/* All rows of dx from row t on that have its token. */
+static void sum_token(float *sums, const element *dx, const int32_t *tokens, size_t t, size_t T,
+                      size_t C, size_t width) {
+    for (size_t start = t; start < T; start += SPAN) {
+        size_t n = T - start < SPAN ? T - start : SPAN;
+        if (!holds(tokens + start, n, tokens[t])) continue;
+        for (size_t i = start; i < start + n; i++)
+            if (tokens[i] == tokens[t]) columns_add(sums, dx + i * C, width);
+    }
+}
+
+/* The same sums in the same order, but in floats until they are whole: of gradients in 16 bits. */
+static void add_sums(grad *dtable, const element *dx, const int32_t *tokens, int32_t first,
+                     size_t T, size_t C, size_t V, size_t width) {
+    for (size_t t = 0; t < T; t++) {
+        int64_t row = (int64_t)tokens[t] - first;
+        if (row < 0 || row >= (int64_t)V || holds(tokens, t, tokens[t])) continue;
+        float sums[COLUMNS];
+        columns_start(sums, dtable + (size_t)row * C, width, GRAD_ADD);
+        sum_token(sums, dx, tokens, t, T, C, width);
+        columns_end(dtable + (size_t)row * C, sums, width);
     }
 }
 
@@ -34,17 +66,21 @@ static void columns_backward(float *dtable, const float *dx, const int32_t *toke
 trine_status CPU(embedding_backward)(device *d, void *dtable_, const void *dx_,
                                      const int32_t *tokens, int32_t first, size_t T, size_t C,
                                      size_t V, grad_mode mode) {
-    float *dtable = dtable_;
-    const float *dx = dx_; /* (T, C) */
+    grad *dtable = dtable_;
+    const element *dx = dx_; /* (T, C) */
     size_t cleared = mode == GRAD_SET ? V : 0;
 #pragma omp parallel num_threads(d->threads)
     {
 #pragma omp for schedule(static)
         for (size_t v = 0; v < cleared; v++) memset(dtable + v * C, 0, C * sizeof *dtable);
 #pragma omp for schedule(static)
-        for (size_t c = 0; c < C; c += COLUMNS)
-            columns_backward(dtable + c, dx + c, tokens, first, T, C, V,
-                             C - c < COLUMNS ? C - c : COLUMNS);
+        for (size_t c = 0; c < C; c += COLUMNS) {
+            size_t width = C - c < COLUMNS ? C - c : COLUMNS;
+            if (sizeof(grad) == sizeof(float))
+                add_rows(dtable + c, dx + c, tokens, first, T, C, V, width);
+            else
+                add_sums(dtable + c, dx + c, tokens, first, T, C, V, width);
+        }
     }
     return TRINE_OK;
 }

@@ -8,12 +8,13 @@
 #define CUBIC  0.044715f
 
 trine_status CPU(gelu_forward)(device *d, void *y_, const void *x_, size_t n) {
-    float *y = y_;
-    const float *x = x_;
+    element *y = y_;
+    const element *x_in = x_;
 #pragma omp parallel for simd num_threads(d->threads) schedule(static)
     for (size_t i = 0; i < n; i++) {
-        float u = x[i] * fused(x[i] * x[i], FACTOR * CUBIC, FACTOR);
-        y[i] = x[i] / (1.0f + exp_fast(-u));
+        float x = element_get(x_in[i]);
+        float u = x * fused(x * x, FACTOR * CUBIC, FACTOR);
+        y[i] = element_put(x / (1.0f + exp_fast(-u)));
     }
     return TRINE_OK;
 }
@@ -31,9 +32,10 @@ static inline float slope(float x) {
 }
 
 trine_status CPU(gelu_backward)(device *d, void *dx_, const void *dy_, const void *x_, size_t n) {
-    float *dx = dx_;
-    const float *dy = dy_, *x = x_;
+    element *dx = dx_;
+    const element *dy = dy_, *x = x_;
 #pragma omp parallel for simd num_threads(d->threads) schedule(static)
-    for (size_t i = 0; i < n; i++) dx[i] = dy[i] * slope(x[i]);
+    for (size_t i = 0; i < n; i++)
+        dx[i] = element_put(element_get(dy[i]) * slope(element_get(x[i])));
     return TRINE_OK;
 }

@@ -8,6 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "device/cpu/element.h"
+
 #define LANES 16
 
 typedef float lanes __attribute__((vector_size(LANES * sizeof(float))));
@@ -17,8 +19,29 @@ typedef float lanes_at
 
 typedef int32_t lanes_mask __attribute__((vector_size(LANES * sizeof(int32_t))));
 
+typedef uint32_t lanes_bits __attribute__((vector_size(LANES * sizeof(uint32_t))));
+typedef uint16_t lanes_halves
+    __attribute__((vector_size(LANES * sizeof(uint16_t)), aligned(sizeof(uint16_t)), may_alias));
+
 static inline const lanes_at *lanes_load(const float *x) {
     return (const lanes_at *)x;
+}
+
+/* LANES numbers of each type. */
+static inline void f32_lanes(lanes *out, const float *x) {
+    *out = *lanes_load(x);
+}
+static inline void bf16_lanes(lanes *out, const uint16_t *x) {
+    *out = (lanes)(__builtin_convertvector(*(const lanes_halves *)x, lanes_bits) << 16);
+}
+static inline void f16_lanes(lanes *out, const uint16_t *x) {
+    float numbers[LANES];
+#pragma omp simd
+    for (size_t j = 0; j < LANES; j++) numbers[j] = f16_load(x[j]);
+    f32_lanes(out, numbers);
+}
+static inline void element_lanes(lanes *out, const element *x) {
+    TYPE_NAME(ELEMENT, lanes)(out, x);
 }
 
 /* Lane j + width onto lane j, for width 8, 4, 2, 1. */
@@ -37,18 +60,32 @@ static inline float lanes_sum(const float *x, size_t n) {
     return lanes_total(&sums);
 }
 
-/* The maximum, -inf if n is 0, NaN if one of them is: nothing compares greater than a NaN, so a
- * lane that has taken one keeps it. */
-static inline float lanes_max(const float *x, size_t n) {
-    lanes most = (lanes){0} - INFINITY;
+static inline float lanes_sum_elements(const element *x, size_t n) {
+    lanes sums = {0}, next;
     size_t i = 0;
     for (; i + LANES <= n; i += LANES) {
-        lanes next = *lanes_load(x + i);
+        element_lanes(&next, x + i);
+        sums += next;
+    }
+    for (size_t j = 0; i + j < n; j++) sums[j] += element_get(x[i + j]);
+    return lanes_total(&sums);
+}
+
+/* The maximum, -inf if n is 0, NaN if one of them is: nothing compares greater than a NaN, so a
+ * lane that has taken one keeps it. */
+static inline float lanes_max(const element *x, size_t n) {
+    lanes most = (lanes){0} - INFINITY, next;
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES) {
+        element_lanes(&next, x + i);
         lanes_mask take = (next > most) | (next != next);
         most = (lanes)((take & (lanes_mask)next) | (~take & (lanes_mask)most));
     }
     float max = -INFINITY;
-    for (; i < n; i++) max = x[i] > max || isnan(x[i]) ? x[i] : max;
+    for (; i < n; i++) {
+        float last = element_get(x[i]);
+        max = last > max || isnan(last) ? last : max;
+    }
     for (size_t j = 0; j < LANES; j++) max = most[j] > max || isnan(most[j]) ? most[j] : max;
     return max;
 }

@@ -1,16 +1,16 @@
-#include <string.h>
-
-#include "device/cpu/element.h"
+#include "device/cpu/columns.h"
 
 trine_status CPU(position_forward)(device *d, void *x_, const void *table_, size_t first,
                                    size_t rows, size_t T, size_t C) {
-    float *x = x_;               /* (rows, C) */
-    const float *table = table_; /* (T, C) */
+    element *x = x_;               /* (rows, C) */
+    const element *table = table_; /* (T, C) */
 #pragma omp parallel for num_threads(d->threads) schedule(static)
     for (size_t i = 0; i < rows; i++) {
-        const float *add = table + (first + i) % T * C;
+        element *row = x + i * C;
+        const element *add = table + (first + i) % T * C;
 #pragma omp simd
-        for (size_t c = 0; c < C; c++) x[i * C + c] += add[c];
+        for (size_t c = 0; c < C; c++)
+            row[c] = element_put(element_get(row[c]) + element_get(add[c]));
     }
     return TRINE_OK;
 }
@@ -22,15 +22,17 @@ static size_t first_with(size_t t, size_t first, size_t T) {
 
 trine_status CPU(position_backward)(device *d, void *dtable_, const void *dx_, size_t first,
                                     size_t rows, size_t T, size_t C, grad_mode mode) {
-    float *dtable = dtable_; /* (T, C) */
-    const float *dx = dx_;   /* (rows, C) */
+    grad *dtable = dtable_;  /* (T, C) */
+    const element *dx = dx_; /* (rows, C) */
 #pragma omp parallel for num_threads(d->threads) schedule(static)
-    for (size_t t = 0; t < T; t++) {
-        float *sum = dtable + t * C;
-        if (mode == GRAD_SET) memset(sum, 0, C * sizeof *sum);
-        for (size_t i = first_with(t, first, T); i < rows; i += T)
-#pragma omp simd
-            for (size_t c = 0; c < C; c++) sum[c] += dx[i * C + c];
-    }
+    for (size_t t = 0; t < T; t++)
+        for (size_t c = 0; c < C; c += COLUMNS) {
+            size_t width = C - c < COLUMNS ? C - c : COLUMNS;
+            float sums[COLUMNS];
+            columns_start(sums, dtable + t * C + c, width, mode);
+            for (size_t i = first_with(t, first, T); i < rows; i += T)
+                columns_add(sums, dx + i * C + c, width);
+            columns_end(dtable + t * C + c, sums, width);
+        }
     return TRINE_OK;
 }

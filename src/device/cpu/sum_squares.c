@@ -16,24 +16,30 @@ static void add_squares(half64 *sums, const float *x) {
     *sums += wide * wide;
 }
 
-static double block_sum(const float *x, size_t n) {
+static double block_sum(const grad *x, size_t n) {
     half64 low = {0}, high = {0};
     size_t i = 0;
     for (; i + WIDTH <= n; i += WIDTH) {
-        add_squares(&low, x + i);
-        add_squares(&high, x + i + HALF);
+        float part[WIDTH];
+#pragma omp simd
+        for (size_t j = 0; j < WIDTH; j++) part[j] = grad_get(x[i + j]);
+        add_squares(&low, part);
+        add_squares(&high, part + HALF);
     }
     double sums[WIDTH], sum = 0.0;
     memcpy(sums, &low, sizeof low);
     memcpy(sums + HALF, &high, sizeof high);
-    for (size_t j = 0; i + j < n; j++) sums[j] += (double)x[i + j] * (double)x[i + j];
+    for (size_t j = 0; i + j < n; j++) {
+        double last = (double)grad_get(x[i + j]);
+        sums[j] += last * last;
+    }
     for (size_t j = 0; j < WIDTH; j++) sum += sums[j];
     return sum;
 }
 
 /* Blocks in parallel, their sums added in ascending order. */
 trine_status CPU(sum_squares)(device *d, double *sum, const void *x_, size_t n) {
-    const float *x = x_;
+    const grad *x = x_;
     size_t blocks = (n + SUM_SQUARES_BLOCK - 1) / SUM_SQUARES_BLOCK;
     *sum = 0.0;
     for (size_t start = 0; start < blocks; start += BATCH) {

@@ -1,4 +1,5 @@
 #include <math.h>
+#include <string.h>
 
 #include "device/cpu/element.h"
 #include "device/cpu/exp.h"
@@ -12,7 +13,7 @@ static size_t target_column(int32_t target, int32_t first, size_t valid) {
 
 trine_status CPU(xent_max)(device *d, float *max, const void *logits_, size_t T, size_t V,
                            size_t valid) {
-    const float *logits = logits_; /* (T, V) */
+    const element *logits = logits_; /* (T, V) */
 #pragma omp parallel for num_threads(d->threads) schedule(static)
     for (size_t t = 0; t < T; t++) max[t] = lanes_max(logits + t * V, valid);
     return TRINE_OK;
@@ -21,13 +22,13 @@ trine_status CPU(xent_max)(device *d, float *max, const void *logits_, size_t T,
 /* Pieces of CHUNK: their exponentials to the stack, then their sum in lanes, onto a double. */
 #define CHUNK 512
 
-static double row_sum(const float *row, float max, size_t valid) {
+static double row_sum(const element *row, float max, size_t valid) {
     float powers[CHUNK];
     double sum = 0.0;
     for (size_t start = 0; start < valid; start += CHUNK) {
         size_t n = valid - start < CHUNK ? valid - start : CHUNK;
 #pragma omp simd
-        for (size_t i = 0; i < n; i++) powers[i] = exp_fast(row[start + i] - max);
+        for (size_t i = 0; i < n; i++) powers[i] = exp_fast(element_get(row[start + i]) - max);
         sum += (double)lanes_sum(powers, n);
     }
     return sum;
@@ -36,12 +37,12 @@ static double row_sum(const float *row, float max, size_t valid) {
 trine_status CPU(xent_sums)(device *d, float *sums, const void *logits_, const float *max,
                             const int32_t *targets, int32_t first, size_t T, size_t V,
                             size_t valid) {
-    const float *logits = logits_; /* (T, V) */
+    const element *logits = logits_; /* (T, V) */
 #pragma omp parallel for num_threads(d->threads) schedule(static)
     for (size_t t = 0; t < T; t++) {
         size_t target = target_column(targets[t], first, valid);
         sums[2 * t] = (float)row_sum(logits + t * V, max[t], valid);
-        sums[2 * t + 1] = target < valid ? logits[t * V + target] - max[t] : 0.0f;
+        sums[2 * t + 1] = target < valid ? element_get(logits[t * V + target]) - max[t] : 0.0f;
     }
     return TRINE_OK;
 }
@@ -58,15 +59,18 @@ trine_status CPU(xent_loss)(device *d, double *loss, const float *sums, double s
 trine_status CPU(xent_backward)(device *d, void *logits_, const float *max, const float *sums,
                                 const int32_t *targets, int32_t first, float scale, size_t T,
                                 size_t V, size_t valid) {
-    float *logits = logits_; /* (T, V) */
+    element *logits = logits_; /* (T, V) */
 #pragma omp parallel for num_threads(d->threads) schedule(static)
     for (size_t t = 0; t < T; t++) {
-        float *row = logits + t * V, most = max[t], factor = scale / sums[2 * t];
-#pragma omp simd
-        for (size_t v = 0; v < valid; v++) row[v] = exp_fast(row[v] - most) * factor;
+        element *row = logits + t * V;
+        float most = max[t], factor = scale / sums[2 * t];
         size_t target = target_column(targets[t], first, valid);
-        if (target < valid) row[target] -= scale;
-        for (size_t v = valid; v < V; v++) row[v] = 0.0f;
+        float own = target < valid ? element_get(row[target]) : 0.0f;
+#pragma omp simd
+        for (size_t v = 0; v < valid; v++)
+            row[v] = element_put(exp_fast(element_get(row[v]) - most) * factor);
+        if (target < valid) row[target] = element_put(exp_fast(own - most) * factor - scale);
+        memset(row + valid, 0, (V - valid) * sizeof *row);
     }
     return TRINE_OK;
 }
