@@ -12,9 +12,10 @@ static size_t least(size_t a, size_t b) {
 
 /* ---- Sizes ----------------------------------------------------------------------------------- */
 
-/* In the words of docs/glossary.md; N rows a micro-batch, W vocabulary rows a tp rank. */
+/* In the words of docs/glossary.md; N rows a micro-batch, W vocabulary rows a tp rank; x and g bytes
+ * of an activation or parameter, and of a gradient of a parameter. */
 typedef struct {
-    size_t B, T, C, H, F, N, W, M, P, p, dp, tp, L, zero;
+    size_t B, T, C, H, F, N, W, M, P, p, dp, tp, L, zero, x, g;
     bool tied, first, last;
 } sizes;
 
@@ -37,6 +38,8 @@ static sizes sizes_of(const formula_rank *r) {
                .tied = !m->untied};
     s.N = s.B * s.T;
     s.W = up((size_t)m->vocab_size, s.tp) / s.tp;
+    s.x = c->precision.bf16 || c->precision.fp16 ? 2 : 4;
+    s.g = c->precision.grads == TRINE_F32 ? 4 : 2;
     s.first = s.p == 0;
     s.last = s.p == s.P - 1;
     return s;
@@ -101,13 +104,35 @@ static void pieces(formula_bytes *f, mem_kind kind, size_t count, size_t bytes) 
     f->total += count * up(bytes, 256);
 }
 
-/* 16, 8 + 8/d, 4 + 12/d, 16/d bytes a parameter: parameters 4, gradients 4, moments 8. */
+/* A piece for each range, of `bytes` an element and a share of 1 / share. A tied matrix on one stage
+ * is the head's, too, as gradients only. */
+static void ranges(formula_bytes *f, const formula_rank *r, mem_kind kind, bool gradients,
+                   size_t bytes, size_t share) {
+    sizes s = sizes_of(r);
+    pieces(f, kind, blocks(r), bytes * block_elements(&s) / share);
+    pieces(f, kind, s.first, bytes * matrix_elements(&s) / share);
+    pieces(f, kind, s.first, bytes * position_elements(&s) / share);
+    pieces(f, kind, s.last && (gradients || !shared_here(&s)), bytes * matrix_elements(&s) / share);
+    pieces(f, kind, s.last, bytes * norm_elements(&s) / share);
+}
+
+static void params(formula_bytes *f, const formula_rank *r, const sizes *s) {
+    ranges(f, r, MEM_PARAMS, false, s->x, s->zero == 3 ? s->dp : 1);
+}
+
+static void grads(formula_bytes *f, const formula_rank *r, const sizes *s) {
+    ranges(f, r, MEM_GRADS, true, s->g, s->zero >= 2 ? s->dp : 1);
+}
+
+/* A parameter of fp32: parameter 4, gradient 4, moments 8. Of 16 bits: 2, 4 (or 2), a master of 4,
+ * moments 8. d-ths of them as ZeRO says, the master's as the moments'. */
 static void state(formula_bytes *f, const formula_rank *r, const sizes *s) {
-    const size_t params[] = {1, 1, 1, s->dp}, grads[] = {1, 1, s->dp, s->dp},
-                 moments[] = {1, s->dp, s->dp, s->dp};
-    pieces(f, MEM_PARAMS, 1, 4 * formula_params(r) / params[s->zero]);
-    pieces(f, MEM_GRADS, 1, 4 * formula_grads(r) / grads[s->zero]);
-    pieces(f, MEM_OPTIMIZER, 1, 8 * formula_params(r) / moments[s->zero]);
+    size_t moments = s->zero == 0 ? 1 : s->dp;
+    params(f, r, s);
+    grads(f, r, s);
+    if (s->x == 2) ranges(f, r, MEM_MASTER, false, 4, moments);
+    ranges(f, r, MEM_OPTIMIZER, false, 4, moments);
+    ranges(f, r, MEM_OPTIMIZER, false, 4, moments);
 }
 
 /* Elements that come with a GATHER of the embedding or of the head, whichever is larger here. */
@@ -123,22 +148,22 @@ static void gathers(formula_bytes *f, const formula_rank *r, const sizes *s) {
     size_t asked = (size_t)r->config->parallel.gather_buffers;
     size_t edges = (size_t)s->first + s->last - shared_here(s);
     if (s->zero < 3) return;
-    pieces(f, MEM_GATHER, least(asked, blocks(r)), 4 * block_elements(s));
-    pieces(f, MEM_GATHER, least(asked, edges), 4 * largest_edge(s));
+    pieces(f, MEM_GATHER, least(asked, blocks(r)), s->x * block_elements(s));
+    pieces(f, MEM_GATHER, least(asked, edges), s->x * largest_edge(s));
 }
 
 static void reduces(formula_bytes *f, const formula_rank *r, const sizes *s) {
     size_t embedding = s->first ? matrix_elements(s) + position_elements(s) : 0;
     size_t head = s->last ? matrix_elements(s) + norm_elements(s) : 0;
     if (s->zero < 2) return;
-    pieces(f, MEM_REDUCE, blocks(r) > 0, 4 * block_elements(s));
-    pieces(f, MEM_REDUCE, 1, 4 * (embedding > head ? embedding : head));
+    pieces(f, MEM_REDUCE, blocks(r) > 0, s->g * block_elements(s));
+    pieces(f, MEM_REDUCE, 1, s->g * (embedding > head ? embedding : head));
 }
 
 static void tie(formula_bytes *f, const sizes *s) {
     bool sends = s->tied && s->P > 1 && (s->first || s->last);
     size_t owned = matrix_elements(s) / (s->zero == 0 ? 1 : s->dp);
-    if (sends) pieces(f, MEM_TIE, 1, 4 * least(owned, (size_t)1 << 18));
+    if (sends) pieces(f, MEM_TIE, 1, s->g * least(owned, (size_t)1 << 18));
 }
 
 static size_t slots(const formula_rank *r, const sizes *s) {
@@ -152,21 +177,21 @@ static size_t slots(const formula_rank *r, const sizes *s) {
 /* What one slot keeps. */
 static void slot(formula_bytes *f, const formula_rank *r, const sizes *s, size_t n) {
     size_t N = s->N, C = s->C, F = s->F, tp = s->tp, b = n * blocks(r), h = n * s->last;
-    size_t outputs = (size_t)(end(r) - begin(r)) - 1;
-    pieces(f, MEM_ACTIVATIONS, 3 * b, 4 * N * C);      /* ln1, mid, ln2 */
+    size_t outputs = (size_t)(end(r) - begin(r)) - 1, x = s->x;
+    pieces(f, MEM_ACTIVATIONS, 3 * b, x * N * C);      /* ln1, mid, ln2 */
     pieces(f, MEM_ACTIVATIONS, 2 * b, 4 * N * 2);      /* mean and deviation, twice */
-    pieces(f, MEM_ACTIVATIONS, b, 4 * N * 3 * C / tp); /* q, k, v */
-    pieces(f, MEM_ACTIVATIONS, b, 4 * N * C / tp);     /* attention */
+    pieces(f, MEM_ACTIVATIONS, b, x * N * 3 * C / tp); /* q, k, v */
+    pieces(f, MEM_ACTIVATIONS, b, x * N * C / tp);     /* attention */
     pieces(f, MEM_ACTIVATIONS, b, 4 * N * s->H / tp);  /* log-sum-exp */
-    pieces(f, MEM_ACTIVATIONS, 2 * b, 4 * N * F / tp); /* before and after GELU */
-    pieces(f, MEM_ACTIVATIONS, h, 4 * N * C);          /* final norm */
+    pieces(f, MEM_ACTIVATIONS, 2 * b, x * N * F / tp); /* before and after GELU */
+    pieces(f, MEM_ACTIVATIONS, h, x * N * C);          /* final norm */
     pieces(f, MEM_ACTIVATIONS, h, 4 * N * 2);
-    pieces(f, MEM_ACTIVATIONS, h, 4 * N * s->W);        /* logits */
+    pieces(f, MEM_ACTIVATIONS, h, x * N * s->W);        /* logits */
     pieces(f, MEM_ACTIVATIONS, h, 4 * N);               /* their maxima */
     pieces(f, MEM_ACTIVATIONS, h, 4 * N * 2);           /* sums of exponentials, targets */
-    pieces(f, MEM_ACTIVATIONS, n * outputs, 4 * N * C); /* between units */
-    pieces(f, MEM_MESSAGES, n * !s->last, 4 * N * C);   /* to the next stage */
-    pieces(f, MEM_MESSAGES, n * !s->first, 4 * N * C);  /* from the stage before */
+    pieces(f, MEM_ACTIVATIONS, n * outputs, x * N * C); /* between units */
+    pieces(f, MEM_MESSAGES, n * !s->last, x * N * C);   /* to the next stage */
+    pieces(f, MEM_MESSAGES, n * !s->first, x * N * C);  /* from the stage before */
     pieces(f, MEM_DATA, 2 * n * (s->first || s->last), 4 * N);
 }
 
@@ -182,8 +207,8 @@ static size_t sums(const formula_rank *r, const sizes *s) {
 
 static void workspace(formula_bytes *f, const formula_rank *r, const sizes *s) {
     size_t widest = 3 * s->C > s->F ? 3 * s->C : s->F, units = s->L + 2;
-    pieces(f, MEM_WORKSPACE, 1, 4 * s->N * widest / s->tp);
-    pieces(f, MEM_WORKSPACE, 1, 4 * s->N * s->C);
+    pieces(f, MEM_WORKSPACE, 1, s->x * s->N * widest / s->tp);
+    pieces(f, MEM_WORKSPACE, 1, s->x * s->N * s->C);
     pieces(f, MEM_WORKSPACE, 1, r->attention);
     if (r->far) {
         pieces(f, MEM_WORKSPACE, 1, 8 * sums(r, s));
@@ -201,7 +226,7 @@ formula_bytes formula_memory(const formula_rank *r) {
     reduces(&f, r, &s);
     tie(&f, &s);
     slot(&f, r, &s, slots(r, &s));
-    pieces(&f, MEM_MESSAGES, least(s.M, 2), 4 * s.N * s.C); /* gradient streams */
+    pieces(&f, MEM_MESSAGES, least(s.M, 2), s.x * s.N * s.C); /* gradient streams */
     workspace(&f, r, &s);
     return f;
 }
@@ -215,25 +240,25 @@ static size_t piece(size_t bytes) {
 /* dp ranks read parameters where ZeRO gathers them (1 to 3), and full gradients where they are
  * accumulated (0 and 1), or a unit's in its reduce buffer (2 and 3). */
 static size_t read_by_dp(const formula_rank *r, const sizes *s) {
-    formula_bytes buffers = {0};
-    size_t params = 4 * formula_params(r) / (s->zero == 3 ? s->dp : 1);
+    formula_bytes read = {0};
     if (s->dp == 1) return 0;
-    reduces(&buffers, r, s);
-    return (s->zero > 0 ? params : 0) + (s->zero < 2 ? 4 * formula_grads(r) : 0) + buffers.total;
+    reduces(&read, r, s);
+    if (s->zero > 0) params(&read, r, s);
+    if (s->zero < 2) grads(&read, r, s);
+    return read.total;
 }
 
 /* The other end of the pipeline reads a tied matrix's gradient; it lies with its unit's others. */
 static size_t read_by_tie(const sizes *s) {
-    size_t share = s->zero < 2 ? 1 : s->dp, unit = 0;
+    size_t share = s->zero < 2 ? 1 : s->dp, matrix = s->g * matrix_elements(s) / share;
     if (!s->tied || s->P == 1 || (s->dp > 1 && s->zero < 2)) return 0;
-    if (s->first) unit = matrix_elements(s) + position_elements(s);
-    if (s->last) unit = matrix_elements(s) + norm_elements(s);
-    return 4 * unit / share;
+    if (s->first) return piece(matrix) + piece(s->g * position_elements(s) / share);
+    return s->last ? piece(matrix) + piece(s->g * norm_elements(s) / share) : 0;
 }
 
 /* Neighbouring stages read what is sent to them; what they receive is read by nobody else. */
 static size_t read_by_pp(const formula_rank *r, const sizes *s) {
-    size_t stream = piece(4 * s->N * s->C);
+    size_t stream = piece(s->x * s->N * s->C);
     if (s->P == 1) return 0;
     return (s->last ? 0 : slots(r, s) * stream) + least(s->M, 2) * stream;
 }
@@ -241,7 +266,7 @@ static size_t read_by_pp(const formula_rank *r, const sizes *s) {
 /* tp ranks read each other's addends: two sums a block forward, the second of which is its output,
  * the embedding's output, the maxima and sums of the logits; backward all in one buffer. */
 static size_t read_by_tp(const formula_rank *r, const sizes *s) {
-    size_t stream = piece(4 * s->N * s->C), slot = blocks(r) * 2 * stream;
+    size_t stream = piece(s->x * s->N * s->C), slot = blocks(r) * 2 * stream;
     if (s->tp == 1) return 0;
     if (s->first) slot += stream;
     if (s->last) slot += piece(4 * s->N) + piece(8 * s->N);
@@ -263,7 +288,7 @@ size_t formula_exchanged(const formula_rank *r) {
     if (!r->far) return 0;
     if (s.dp > 1) gathers(&own, r, &s);
     tie(&own, &s);
-    return own.total + (s.first ? 0 : slots(r, &s) * piece(4 * s.N * s.C));
+    return own.total + (s.first ? 0 : slots(r, &s) * piece(s.x * s.N * s.C));
 }
 
 size_t formula_host(const formula_rank *r) {
@@ -366,33 +391,33 @@ static size_t passed(size_t count, size_t element, size_t d) {
 
 /* Up to 64 KiB over all ranks everything goes everywhere; above, a reduce-scatter and an
  * all-gather. */
-static size_t all_reduced(size_t count, size_t d) {
+static size_t all_reduced(size_t count, size_t element, size_t d) {
     if (d == 1) return 0;
-    if (4 * count <= 65536 / d) return 4 * count * (d - 1);
+    if (element * count <= 65536 / d) return element * count * (d - 1);
     assert_int_equal(count % d, 0);
-    return 2 * passed(count, 4, d);
+    return 2 * passed(count, element, d);
 }
 
 static size_t tensor_parallel(const formula_rank *r, const sizes *s) {
-    size_t stream = all_reduced(s->N * s->C, s->tp);
+    size_t stream = all_reduced(s->N * s->C, s->x, s->tp);
     size_t micro = 4 * blocks(r) * stream + s->first * stream;
-    if (s->last) micro += stream + all_reduced(s->N, s->tp) + all_reduced(2 * s->N, s->tp);
+    if (s->last) micro += stream + all_reduced(s->N, 4, s->tp) + all_reduced(2 * s->N, 4, s->tp);
     return s->M * micro;
 }
 
 traffic formula_traffic(const formula_rank *r) {
     sizes s = sizes_of(r);
     size_t params = formula_params(r), grads = formula_grads(r), each = s.L + 3;
-    size_t message = s.M * s.N * s.C * 4, owned = matrix_elements(&s) / (s.zero ? s.dp : 1);
+    size_t message = s.M * s.N * s.C * s.x, owned = matrix_elements(&s) / (s.zero ? s.dp : 1);
     /* ZeRO-0: an all-reduce is a reduce-scatter and an all-gather. */
     const size_t gather[] = {0, params, params, s.zero == 3 ? gathered_before_use(r) : 0};
     const size_t reduce[] = {2 * grads, grads, s.M * grads, s.M * grads};
-    return (traffic){.gather = passed(gather[s.zero], 4, s.dp),
-                     .reduce = passed(reduce[s.zero], 4, s.dp),
+    return (traffic){.gather = passed(gather[s.zero], s.x, s.dp),
+                     .reduce = passed(reduce[s.zero], s.g, s.dp),
                      .tp = tensor_parallel(r, &s),
                      .act = s.last ? 0 : message,
                      .grad = s.first ? 0 : message,
-                     .tie = s.tied && s.P > 1 && (s.first || s.last) ? 4 * owned : 0,
+                     .tie = s.tied && s.P > 1 && (s.first || s.last) ? s.g * owned : 0,
                      .norm = passed(s.dp * each, 8, s.dp) + passed(s.tp * s.dp * each, 8, s.tp) +
                              passed(s.P * each, 8, s.P)};
 }

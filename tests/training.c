@@ -123,22 +123,33 @@ static uint64_t mix(uint64_t x) {
     return x ^ (x >> 31);
 }
 
-/* The part of one range that is counted here: this dp rank's slice, wherever it lies. */
-static uint64_t range_hash(const trine_trainer *t, const held_unit *u, int r) {
-    const holding *h = &t->held;
-    flat_part slice = holding_slice(h, u, r);
-    float *w = malloc((slice.count + 1) * sizeof *w);
+/* `count` values of `bytes` each that lie at `at` in the device's memory. */
+static uint64_t values_hash(const trine_trainer *t, uint64_t place, const void *at, size_t count,
+                            size_t bytes) {
+    uint64_t sum = 0;
+    char *w = malloc(count * bytes + 1);
     assert_non_null(w);
-    OK(device_read(t->dev, w, holding_param(h, u, r, slice), slice.count * sizeof *w));
-    uint64_t sum = 0, tp = (uint64_t)h->config.coord.tp;
-    uint64_t place = mix(((uint64_t)u->unit << 32) + (tp << 8) + (uint64_t)r) + slice.begin;
-    for (size_t i = 0; i < slice.count; i++) {
-        uint32_t bits;
-        memcpy(&bits, &w[i], sizeof bits);
+    OK(device_read(t->dev, w, at, count * bytes));
+    for (size_t i = 0; i < count; i++) {
+        uint32_t bits = 0;
+        memcpy(&bits, w + i * bytes, bytes);
         sum += mix((place + i) * 0x9e3779b97f4a7c15u ^ bits);
     }
     free(w);
     return sum;
+}
+
+/* The part of one range that is counted here: this dp rank's slice, wherever it lies; of 16-bit
+ * parameters the master's, too. */
+static uint64_t range_hash(const trine_trainer *t, const held_unit *u, int r) {
+    const holding *h = &t->held;
+    flat_part slice = holding_slice(h, u, r);
+    uint64_t tp = (uint64_t)h->config.coord.tp;
+    uint64_t place = mix(((uint64_t)u->unit << 32) + (tp << 8) + (uint64_t)r) + slice.begin;
+    uint64_t sum = values_hash(t, place, holding_param(h, u, r, slice), slice.count,
+                               holding_param_bytes(h));
+    if (!holding_has_master(h) || u->borrowed[r]) return sum;
+    return sum + values_hash(t, mix(place), holding_master(h, u, r, slice), slice.count, 4);
 }
 
 uint64_t training_fingerprint(const trine_trainer *t) {

@@ -32,9 +32,8 @@ bool training_has_bf16(void);
 /* The path of this process's own token file, which is removed when the process exits. */
 const char *training_tokens(void);
 
-/* The parameters at rest of the named tensor: the first element that this rank holds, and how many
- * follow
- * (*count, which may be NULL); NULL if it holds none. A tied head counts as "wte.weight". */
+/* Of fp32, the parameters at rest of the named tensor: the first element that this rank holds, and
+ * how many follow (*count, which may be NULL); NULL if it holds none. A tied head counts as "wte.weight". */
 float *training_tensor(const trine_trainer *trainer, const char *name, size_t *count);
 
 /* Calls `visit` for all layouts with as many ranks as the job has. */
@@ -48,8 +47,8 @@ typedef struct {
         params[TRAINING_STEPS]; /* fingerprints after the step; comparable for equal dp and tp */
 } training_result;
 
-/* Sums a hash of (place in the model, bits) over all parameters of the job, each once, whatever pp,
- * the schedule and the ZeRO stage are. Collective over: the trainer's world. */
+/* Sums a hash of (place in the model, bits) over all parameters of the job, and the master weights
+ * of 16-bit ones, each once, whatever pp, the schedule and the ZeRO stage are. Collective over: the trainer's world. */
 uint64_t training_fingerprint(const trine_trainer *trainer);
 
 /* Creates a trainer, makes `steps` steps and destroys it; fails the test on any error.

@@ -3,17 +3,18 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/half.h"
 #include "base/status.h"
 #include "device/ops.h"
 
 #define QUEUED 8
-#define PIECE  ((size_t)7 << 16) /* floats: whole turns of what is filled in */
+#define PIECE  ((size_t)7 << 16) /* elements: whole turns of what is filled in */
 
 /* What is measured: a function of the device, on operands of its own. */
 typedef struct {
     device *d;
-    float *a, *b, *c;
-    size_t T, N, K; /* of a matmul; n = T in a triad */
+    void *a, *b, *c, *g; /* g: gradients, of a matmul only */
+    size_t T, N, K;      /* of a matmul; n = T in a triad */
 } task;
 
 typedef trine_status (*task_run)(const task *t);
@@ -27,7 +28,7 @@ static trine_status run_backward_input(const task *t) {
 }
 
 static trine_status run_backward_weight(const task *t) {
-    return t->d->ops->linear_backward_weight(t->d, t->b, NULL, t->a, t->c, t->T, t->N, t->K,
+    return t->d->ops->linear_backward_weight(t->d, t->g, NULL, t->a, t->c, t->T, t->N, t->K,
                                              GRAD_ADD);
 }
 
@@ -74,44 +75,61 @@ static trine_status measure(const task *t, task_run run, double work, double *ra
     return TRINE_OK;
 }
 
+static void store(void *x, size_t i, float value, trine_dtype type) {
+    if (type == TRINE_F32)
+        ((float *)x)[i] = value;
+    else
+        ((uint16_t *)x)[i] = type == TRINE_BF16 ? bf16_store(value) : f16_store(value);
+}
+
 /* Written by the threads that will use it, so that it lies near them. Small: what is added up over
  * all the calls stays finite. */
-static void fill(const device *d, float *x, size_t n) {
+static void fill(const device *d, void *x, size_t n, trine_dtype type) {
 #pragma omp parallel for num_threads(d->threads) schedule(static)
-    for (size_t i = 0; i < n; i++) x[i] = 1e-3f * (float)(i % 7 + 1);
+    for (size_t i = 0; i < n; i++) store(x, i, 1e-3f * (float)(i % 7 + 1), type);
 }
 
 /* The same through a piece of the host's memory. */
-static trine_status write_filled(device *d, float *x, size_t n) {
-    float *piece = malloc(PIECE * sizeof *piece);
+static trine_status write_filled(device *d, char *x, size_t n, trine_dtype type) {
+    size_t element = trine_dtype_bytes(type);
+    void *piece = malloc(PIECE * element);
     CHECK(piece, TRINE_ENOMEM, "no memory for the operands of a limit");
-    fill(d, piece, n < PIECE ? n : PIECE);
+    fill(d, piece, n < PIECE ? n : PIECE, type);
     trine_status status = TRINE_OK;
-    for (size_t at = 0; status == TRINE_OK && at < n; at += PIECE)
-        status = device_write(d, x + at, piece, (n - at < PIECE ? n - at : PIECE) * sizeof *x);
+    for (size_t at = 0; status == TRINE_OK && at < n; at += PIECE) {
+        size_t count = n - at < PIECE ? n - at : PIECE;
+        status = device_write(d, x + at * element, piece, count * element);
+    }
     free(piece);
     return status;
 }
 
-static trine_status take(device *d, float **x, size_t n) {
-    void *p;
-    TRY(device_alloc(d, &p, n * sizeof **x));
-    *x = p;
-    if (!d->memory->host) return write_filled(d, *x, n);
-    fill(d, *x, n);
+static trine_status take(device *d, void **x, size_t n, trine_dtype type) {
+    TRY(device_alloc(d, x, n * trine_dtype_bytes(type)));
+    if (!d->memory->host) return write_filled(d, *x, n, type);
+    fill(d, *x, n, type);
     return TRINE_OK;
 }
 
-/* Runs `body` with operands of a, b and c elements. */
-static trine_status with_operands(task *t, size_t a, size_t b, size_t c,
+/* How many elements each operand has, and of which type; g is of the device's gradients. */
+typedef struct {
+    size_t a, b, c, g;
+    trine_dtype type;
+} operands;
+
+/* Runs `body` with them. */
+static trine_status with_operands(task *t, const operands *n,
                                   trine_status (*body)(const task *t, void *out), void *out) {
-    trine_status status = take(t->d, &t->a, a);
-    if (status == TRINE_OK) status = take(t->d, &t->b, b);
-    if (status == TRINE_OK) status = take(t->d, &t->c, c);
+    size_t element = trine_dtype_bytes(n->type);
+    trine_status status = take(t->d, &t->a, n->a, n->type);
+    if (status == TRINE_OK) status = take(t->d, &t->b, n->b, n->type);
+    if (status == TRINE_OK) status = take(t->d, &t->c, n->c, n->type);
+    if (status == TRINE_OK) status = take(t->d, &t->g, n->g, t->d->grads);
     if (status == TRINE_OK) status = body(t, out);
-    device_free(t->d, t->a, a * sizeof(float));
-    device_free(t->d, t->b, b * sizeof(float));
-    device_free(t->d, t->c, c * sizeof(float));
+    device_free(t->d, t->a, n->a * element);
+    device_free(t->d, t->b, n->b * element);
+    device_free(t->d, t->c, n->c * element);
+    device_free(t->d, t->g, n->g * trine_dtype_bytes(t->d->grads));
     return status;
 }
 
@@ -125,7 +143,8 @@ static trine_status measure_matmuls(const task *t, void *out) {
 
 trine_status limit_matmul_rates(device *d, size_t T, size_t N, size_t K, limit_matmul *rates) {
     task t = {.d = d, .T = T, .N = N, .K = K};
-    return with_operands(&t, T * N, N * K, T * K, measure_matmuls, rates);
+    operands n = {T * N, N * K, T * K, N * K, d->compute};
+    return with_operands(&t, &n, measure_matmuls, rates);
 }
 
 static trine_status measure_triad(const task *t, void *out) {
@@ -136,5 +155,6 @@ static trine_status measure_triad(const task *t, void *out) {
 
 trine_status limit_triad_rate(device *d, size_t bytes, double *rate) {
     task t = {.d = d, .T = bytes / sizeof(float)};
-    return with_operands(&t, t.T, t.T, d->memory->host ? t.T : 0, measure_triad, rate);
+    operands n = {t.T, t.T, d->memory->host ? t.T : 0, 0, TRINE_F32};
+    return with_operands(&t, &n, measure_triad, rate);
 }

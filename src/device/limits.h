@@ -15,8 +15,8 @@
 #define LIMIT_RUNS   5
 #define LIMIT_RUN_NS 50000000u
 
-/* Flops a second of a linear layer y (T, N) = x (T, K) w (N, K)^T and of its two backward products.
- */
+/* Flops a second of a linear layer y (T, N) = x (T, K) w (N, K)^T and of its two backward products,
+ * in the device's types. */
 typedef struct {
     double forward, backward_input, backward_weight;
 } limit_matmul;

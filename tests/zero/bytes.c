@@ -27,7 +27,8 @@ static formula_rank rank_of(const trine_trainer *t) {
 static const char *describe(const trine_config *c) {
     static char text[128];
     const trine_parallel *p = &c->parallel;
-    snprintf(text, sizeof text, "dp %d tp %d pp %d zero %d schedule %d %s, %d gather buffers",
+    snprintf(text, sizeof text, "%s: dp %d tp %d pp %d zero %d schedule %d %s, %d gather buffers",
+             c->precision.bf16 ? "bf16" : c->precision.fp16 ? "fp16" : "fp32",
              p->layout.dp, p->layout.tp, p->layout.pp, (int)p->zero, (int)p->schedule,
              c->model.untied ? "untied" : "tied", p->gather_buffers);
     return text;
@@ -216,6 +217,7 @@ static void check_passes(const trine_trainer *t, const traffic *f) {
     formula_rank r = rank_of(t);
     size_t d = (size_t)t->config.parallel.layout.dp, M = (size_t)t->spec.micros;
     uint64_t pass = formula_params(&r) / d * (d - 1) * 4, got = f->gather + f->reduce;
+    if (t->config.precision.bf16 || t->config.precision.fp16) return; /* two sizes of pass */
     if (formula_grads(&r) != formula_params(&r)) return;
     switch (t->config.parallel.zero) {
     case TRINE_ZERO_0:
@@ -257,6 +259,16 @@ static void check(const trine_config *c) {
     trine_trainer_destroy(&t);
 }
 
+/* The same in 16 bits, with gradients in fp32 and in 16 bits in turn. */
+static void check_16_bits(trine_config c, int which) {
+    c.parallel.device = "ref";
+    c.precision.bf16 = which % 2 == 0;
+    c.precision.fp16 = which % 2 == 1;
+    if (c.precision.fp16) c.precision.initial_loss_scale = 1024;
+    if (which / 2) c.precision.grads = c.precision.bf16 ? TRINE_BF16 : TRINE_F16;
+    check(&c);
+}
+
 static void check_layout(trine_layout layout) {
     const int gather_buffers[] = {2, 1, 3, 9};
     for (int i = 0; i < 12; i++) {
@@ -269,6 +281,7 @@ static void check_layout(trine_layout layout) {
         c.global_batch_size = 3 * layout.dp;
         c.parallel.transport = i % 5 == 4 ? TRINE_TRANSPORT_MPI : TRINE_TRANSPORT_AUTO;
         check(&c);
+        check_16_bits(c, (i + layout.pp) % 4);
     }
 }
 

@@ -9,38 +9,61 @@
 #include "train/compose.h"
 #include "train/setup.h"
 
-static device *dev, *gpu; /* gpu: for sizes */
+/* fp32; 16 bits with fp32 gradients; 16 bits throughout. */
+enum { WHOLE, MIXED, HALF, TYPES };
 
-static int open_device(void **state) {
+static device *dev[TYPES], *gpu[TYPES]; /* gpu: for sizes */
+
+static int open_devices(void **state) {
     (void)state;
-    OK(device_open(&dev, DEVICE_REF, 1));
-    OK(device_open_sizes(&gpu, &(device_config){.kind = DEVICE_CUDA, .threads = 1}));
-    return 0;
-}
-
-static int close_device(void **state) {
-    (void)state;
-    device_close(&dev);
-    device_close_sizes(&gpu);
-    return 0;
-}
-
-/* docs/design.md's column, for elements that are no second accumulator of a tied matrix. */
-static size_t state_bytes(trine_zero zero, size_t elements, size_t d) {
-    switch (zero) {
-    case TRINE_ZERO_0: return 16 * elements;
-    case TRINE_ZERO_1: return 8 * elements + 8 * elements / d;
-    case TRINE_ZERO_2: return 4 * elements + 12 * elements / d;
-    default: return 16 * elements / d;
+    for (int t = 0; t < TYPES; t++) {
+        device_config c = {.kind = DEVICE_REF,
+                           .threads = 1,
+                           .compute = t == WHOLE ? TRINE_F32 : TRINE_BF16,
+                           .grads = t == HALF ? TRINE_BF16 : TRINE_F32};
+        OK(device_open_with(&dev[t], &c));
+        c.kind = DEVICE_CUDA;
+        OK(device_open_sizes(&gpu[t], &c));
     }
+    return 0;
+}
+
+static int close_devices(void **state) {
+    (void)state;
+    for (int t = 0; t < TYPES; t++) {
+        device_close(&dev[t]);
+        device_close_sizes(&gpu[t]);
+    }
+    return 0;
+}
+
+static void set_type(trine_config *c, int type) {
+    c->precision.bf16 = type != WHOLE;
+    c->precision.grads = type == HALF ? TRINE_BF16 : TRINE_F32;
+}
+
+static int type_of(const trine_config *c) {
+    if (!c->precision.bf16) return WHOLE;
+    return c->precision.grads == TRINE_F32 ? MIXED : HALF;
+}
+
+/* The columns of zero/zero.h: bytes of an element that are whole on every rank, and those that are
+ * shared. For elements that are no second accumulator of a tied matrix. */
+static size_t state_bytes(int type, trine_zero zero, size_t elements, size_t d) {
+    static const size_t whole[TYPES][4] = {{16, 8, 4, 0}, {18, 6, 2, 0}, {16, 4, 2, 0}},
+                        shared[TYPES][4] = {{0, 8, 12, 16}, {0, 12, 16, 18}, {0, 12, 14, 16}};
+    return whole[type][zero] * elements + shared[type][zero] * elements / d;
 }
 
 static void expect_column(const formula_rank *r, const arena *plan) {
     trine_zero zero = r->config->parallel.zero;
     size_t d = (size_t)r->config->parallel.layout.dp;
-    size_t second = 4 * (formula_grads(r) - formula_params(r)) / (zero >= TRINE_ZERO_2 ? d : 1);
-    assert_int_equal(plan->bytes[MEM_PARAMS] + plan->bytes[MEM_GRADS] + plan->bytes[MEM_OPTIMIZER],
-                     state_bytes(zero, formula_params(r), d) + second);
+    int type = type_of(r->config);
+    size_t second = formula_grads(r) - formula_params(r);
+    second = (type == HALF ? 2 : 4) * second / (zero >= TRINE_ZERO_2 ? d : 1);
+    assert_int_equal(plan->bytes[MEM_PARAMS] + plan->bytes[MEM_GRADS] + plan->bytes[MEM_MASTER] +
+                         plan->bytes[MEM_OPTIMIZER],
+                     state_bytes(type, zero, formula_params(r), d) + second);
 }
 
 static void check_plan(const trine_config *c, const program *stages, trine_coord at,
@@ -67,10 +90,10 @@ static void check_rank(const trine_config *c, const program *stages, trine_coord
     size_t D = (size_t)c->model.hidden_size / heads;
     size_t rows = (size_t)c->micro_batch_size * T * (heads / (size_t)c->parallel.layout.tp);
     formula_rank r = {c, stages[0].spec, at, 3 * D * T * sizeof(double), false};
-    check_plan(c, stages, at, dev, r);
+    check_plan(c, stages, at, dev[type_of(c)], r);
     r.attention = rows * sizeof(float);
     r.far = true;
-    check_plan(c, stages, at, gpu, r);
+    check_plan(c, stages, at, gpu[type_of(c)], r);
 }
 
 /* Every rank of one configuration. */
@@ -107,6 +130,7 @@ static void check_choices(trine_layout layout, int micros) {
         c.parallel.gather_buffers = choice / 24 + 1;
         c.micro_batch_size = 3;
         c.global_batch_size = 3 * layout.dp * micros;
+        set_type(&c, (choice + layout.dp + layout.tp + layout.pp) % TYPES);
         check_config(c);
     }
 }
@@ -135,35 +159,46 @@ static void plan_of_gpt2(void **state) {
         c.parallel.layout = (trine_layout){4, 2, 3};
         c.parallel.zero = (trine_zero)zero;
         c.global_batch_size = 32;
-        check_config(c);
+        for (int type = 0; type < TYPES; type++) {
+            set_type(&c, type);
+            check_config(c);
+        }
     }
 }
 
-/* One rank holds 16 bytes for each of GPT-2's parameters, 4 for the second accumulator of its token
+/* One rank holds 16 bytes for each of GPT-2's parameters (18 in 16 bits, of which the master and the
+ * gradients are fp32; 16 with 16-bit gradients), a gradient's for the second accumulator of its token
  * matrix, and little else. */
-static void bytes_of_gpt2(void **state) {
-    (void)state;
+static void check_gpt2(int type) {
+    static const size_t weight[] = {4, 2, 2}, grad[] = {4, 4, 2}, master[] = {0, 4, 4};
     trine_config c = gpt2_config();
     program_spec spec;
     program *stages;
     arena plan;
     c.parallel.layout = (trine_layout){1, 1, 1};
+    set_type(&c, type);
     OK(trine_config_check(&c, 1));
     OK(setup_spec(&c, &spec));
     OK(compose_all(&spec, &stages, NULL));
-    OK(setup_plan(&c, stages, dev, (trine_coord){0, 0, 0}, &plan));
+    OK(setup_plan(&c, stages, dev[type], (trine_coord){0, 0, 0}, &plan));
     size_t known = 124439808; /* GPT-2's count: 50257 x 768 + 1024 x 768 + 12 blocks + final norm */
-    assert_int_equal(plan.bytes[MEM_PARAMS], 4 * known);
+    assert_int_equal(plan.bytes[MEM_PARAMS], weight[type] * known);
+    assert_int_equal(plan.bytes[MEM_MASTER], master[type] * known);
     assert_int_equal(plan.bytes[MEM_OPTIMIZER], 8 * known);
-    assert_int_equal(plan.bytes[MEM_GRADS], 4 * (known + 50257 * 768));
+    assert_int_equal(plan.bytes[MEM_GRADS], grad[type] * (known + 50257 * 768));
     compose_destroy(&spec, &stages);
+}
+
+static void bytes_of_gpt2(void **state) {
+    (void)state;
+    for (int type = 0; type < TYPES; type++) check_gpt2(type);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(plan_of_every_layout, open_device, close_device),
-        cmocka_unit_test_setup_teardown(plan_of_gpt2, open_device, close_device),
-        cmocka_unit_test_setup_teardown(bytes_of_gpt2, open_device, close_device),
+        cmocka_unit_test_setup_teardown(plan_of_every_layout, open_devices, close_devices),
+        cmocka_unit_test_setup_teardown(plan_of_gpt2, open_devices, close_devices),
+        cmocka_unit_test_setup_teardown(bytes_of_gpt2, open_devices, close_devices),
     };
     return HARNESS_RUN_ALONE(tests);
 }
