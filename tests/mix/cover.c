@@ -29,12 +29,13 @@ static int steps; /* 4; in the full array 10 */
  * fp32: the promise of docs/numbers.md; seen are 7e-9 and 8e-8.
  *
  * bf16 without tp: the same numbers are rounded, but where a weight's fp32 master lies so near the
- * middle of two bf16 numbers that another order of additions takes it over; seen are 2e-16 and 1e-9.
- * One weight of some thousand that rounds the other way is 2^-8 of one gradient: 1e-5 of the norm.
+ * middle of two bf16 numbers that another order of additions takes it over. In four steps none was
+ * seen to (2e-16 and 1e-9), in ten some are: then a loss is 3e-6 and a norm 4e-4 away. A norm's gain,
+ * which is near 1, moves one feature of 32 by 2^-8 or 2^-7: 2e-4.
  *
  * bf16 with tp: t addends are rounded where one rank rounds their sum, so that two layouts round
  * independently. Each is then as far from exact arithmetic as tests/golden sees (9e-5 of the loss,
- * 2.8e-3 of the norm), and the two at most twice as far from each other; seen are 1.0e-4 and 1.7e-3. A
+ * 2.8e-3 of the norm), and the two at most twice as far from each other; seen are 1.3e-4 and 2.3e-3. A
  * mask that is another one moves the loss by 1e-3 and the norm by 1e-2 and more. */
 typedef struct {
     double loss, norm;
@@ -43,7 +44,7 @@ typedef struct {
 enum { WITHOUT_TP, WITH_TP, TP_KINDS };
 
 static const distance in_fp32_at_most[TP_KINDS] = {{1e-6, 1e-6}, {1e-6, 1e-6}};
-static const distance in_bf16_at_most[TP_KINDS] = {{1e-6, 1e-5}, {2e-4, 5.6e-3}};
+static const distance in_bf16_at_most[TP_KINDS] = {{1e-5, 1e-3}, {2e-4, 5.6e-3}};
 
 /* ---- What is run ----------------------------------------------------------------------------- */
 
