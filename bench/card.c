@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "base/half.h"
 #include "base/human.h"
 #include "base/status.h"
 #include "machine.h"
@@ -49,18 +50,23 @@ trine_status card_report(bench_report *r, const device *d) {
     return TRINE_OK;
 }
 
+static float twice(float x) {
+    uint32_t bits = bf16_store(x);
+    return half_float(bits << 16 | bits);
+}
+
 /* Written by the threads that will read it, so that pages lie near. */
-static void make(float *x, size_t n, float (*number)(size_t i), int threads) {
-#pragma omp parallel for num_threads(threads) schedule(static)
-    for (size_t i = 0; i < n; i++) x[i] = number(i);
+static void make(float *x, size_t n, float (*number)(size_t i), const device *d) {
+#pragma omp parallel for num_threads(d->threads) schedule(static)
+    for (size_t i = 0; i < n; i++) x[i] = d->compute == TRINE_BF16 ? twice(number(i)) : number(i);
 }
 
 trine_status card_fill(device *d, float *x, size_t n, float (*number)(size_t i)) {
     size_t most = n < PIECE ? n : PIECE;
-    if (d->memory->host) return make(x, n, number, d->threads), TRINE_OK;
+    if (d->memory->host) return make(x, n, number, d), TRINE_OK;
     float *piece = malloc(most * sizeof *piece);
     CHECK(piece, TRINE_ENOMEM, "no memory to fill the GPU's from");
-    make(piece, most, number, d->threads);
+    make(piece, most, number, d);
     trine_status status = TRINE_OK;
     for (size_t at = 0; status == TRINE_OK && at < n; at += most)
         status = device_write(d, x + at, piece, (n - at < most ? n - at : most) * sizeof *x);

@@ -28,8 +28,9 @@ size_t card_cache(const device *d);
  * device's. */
 trine_status card_report(bench_report *r, const device *d);
 
-/* x (n) = number(0), number(1), ...; on a GPU again from 0 after some millions. Errors:
- * TRINE_ENOMEM; the device's. */
+/* x (n) = number(0), number(1), ...; on a GPU again from 0 after some millions. On a device of bf16
+ * a float has the bf16 number nearest to it twice, in either half: so it is nearly itself as a float
+ * and twice that number for who reads bf16. Errors: TRINE_ENOMEM; the device's. */
 trine_status card_fill(device *d, float *x, size_t n, float (*number)(size_t i));
 
 /* A stopwatch; one time at a time. */

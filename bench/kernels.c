@@ -8,8 +8,11 @@
  * may) above.
  *
  * Attention is bound by arithmetic: flops of the triangle, 2 B T^2 C forward, twice that backward
- * (the recomputation is not counted), against the library's rate on a block's matmuls. */
-#include <math.h>
+ * (the recomputation is not counted), against the library's rate on a block's matmuls.
+ *
+ * In fp32 and then in bf16, whose weight gradients and optimizer stay fp32. Attention also has rows
+ * with dropout, of the same flops: what the mask costs is their difference. */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/status.h"
@@ -24,6 +27,7 @@
 #define LIMIT_RUNS 3  /* before an operator, and after it */
 
 typedef struct {
+    const knobs *knobs;
     place at;
     card_watch watch;
     bool card;
@@ -116,6 +120,29 @@ static trine_status time_calls(bench_place *b, run_kernel *run, size_t stride) {
     return b->card ? time_rows(b, run, stride) : time_each(b, run, stride);
 }
 
+/* ---- Names ---- */
+
+#define KEY 64
+
+/* What is not fp32 says so behind its name. */
+static const char *key_of(char key[KEY], const bench_place *b, const char *name) {
+    snprintf(key, KEY, "%s%s", name, b->at.dev->compute == TRINE_BF16 ? "_bf16" : "");
+    return key;
+}
+
+static void start_table(bench_report *r, const bench_place *b, const char *name, const char *what,
+                        const bench_column *columns, size_t count) {
+    char key[KEY], title[160];
+    snprintf(title, sizeof title, "%s, %s", b->at.dev->compute == TRINE_BF16 ? "bf16" : "fp32",
+             what);
+    bench_table(r, key_of(key, b, name), title, columns, (int)count);
+}
+
+static void figure(bench_report *r, const bench_place *b, const char *name, double value) {
+    char key[KEY];
+    bench_figure(r, key_of(key, b, name), value);
+}
+
 /* ---- Bound by memory ---- */
 
 static const bench_column memory_columns[] = {
@@ -151,7 +178,7 @@ static trine_status measure_kernel(bench_report *r, bench_place *b, const kernel
     TRY(measure_limit(b));
     TRY(time_calls(b, k->run, k->stride));
     TRY(measure_limit(b));
-    double bytes = k->touched * sizeof(float), seconds = bench_median(&b->call);
+    double bytes = k->touched, seconds = bench_median(&b->call);
     double limit = bench_median(&b->limit);
     bench_row(r, (bench_cell[]){{.text = k->name},
                                 {.text = k->shape},
@@ -180,12 +207,14 @@ static void start_memory(bench_report *r, const bench_place *b) {
                p->rows, p->C, p->F, p->V, p->block);
     if (b->card) {
         bench_note(r, "   move: read once, written once.");
-        bench_table(r, "memory", "bound by memory: against a copy in the GPU's memory, around each",
+        start_table(r, b, "memory",
+                    "bound by memory: against a copy in the GPU's memory, around each",
                     card_memory_columns, MEMORY_COLUMNS);
     } else {
         bench_note(r, "   move: read once, written once, and what is only written is read first "
                       "(write-allocate), so in the triad.");
-        bench_table(r, "memory", "bound by memory: against the triad a = b + s c around each call",
+        start_table(r, b, "memory",
+                    "bound by memory: against the triad a = b + s c around each call",
                     memory_columns, MEMORY_COLUMNS);
     }
 }
@@ -198,9 +227,9 @@ static trine_status measure_memory(bench_report *r, bench_place *b) {
     bench_note(r, "  all of them in a step: %.3f s; at the %s's rate %.3f s", b->step,
                b->card ? "copy" : "triad", b->bound);
     bench_note(r, "  the least of their limit: %s, %.2f", b->least_name, b->least);
-    bench_figure(r, "least_share", b->least);
-    bench_figure(r, "step_seconds", b->step);
-    bench_figure(r, b->card ? "step_seconds_at_copy" : "step_seconds_at_triad", b->bound);
+    figure(r, b, "least_share", b->least);
+    figure(r, b, "step_seconds", b->step);
+    figure(r, b, b->card ? "step_seconds_at_copy" : "step_seconds_at_triad", b->bound);
     return TRINE_OK;
 }
 
@@ -218,16 +247,26 @@ static const bench_column attention_columns[] = {
     {"step_ms", "ms a step", 9, 2},
 };
 
-static trine_status measure_direction(bench_report *r, bench_place *b, const char *name,
-                                      run_kernel *run, double flops, products *limit) {
+/* Flops in triangles, B T^2 C. */
+static const struct attention {
+    const char *name;
+    run_kernel *run;
+    double triangles;
+} attentions[] = {{"attention_forward", operators_attention_forward, 2},
+                  {"attention_backward", operators_attention_backward, 4},
+                  {"forward, dropout", operators_attention_forward_dropout, 2},
+                  {"backward, dropout", operators_attention_backward_dropout, 4}};
+
+static trine_status measure_direction(bench_report *r, bench_place *b, const struct attention *a,
+                                      double triangle, products *limit) {
     place *p = &b->at;
     b->call.count = 0;
     TRY(products_pass(limit, PASS_KEEP));
-    TRY(time_calls(b, run, 3 * p->rows * p->C));
+    TRY(time_calls(b, a->run, 3 * p->rows * p->C));
     TRY(products_pass(limit, PASS_KEEP));
-    double seconds = bench_median(&b->call), times = (double)p->L;
+    double seconds = bench_median(&b->call), times = (double)p->L, flops = a->triangles * triangle;
     double rate = products_step_flops(limit) / products_limit(limit, products_median);
-    bench_row(r, (bench_cell[]){{.text = name},
+    bench_row(r, (bench_cell[]){{.text = a->name},
                                 {.number = 1e-9 * flops},
                                 {.number = 1e3 * seconds},
                                 {.number = 1e3 * bench_min(&b->call)},
@@ -242,22 +281,21 @@ static trine_status measure_direction(bench_report *r, bench_place *b, const cha
 static trine_status race_attention(bench_report *r, bench_place *b, products *limit) {
     const place *p = &b->at;
     double triangle = (double)p->B * (double)p->T * (double)p->T * (double)p->C;
-    bench_table(r, "attention",
+    start_table(r, b, "attention",
                 "bound by arithmetic: flops of the triangle, against a block's matmuls",
                 attention_columns, sizeof attention_columns / sizeof *attention_columns);
     TRY(products_pass(limit, PASS_WARM));
-    TRY(measure_direction(r, b, "attention_forward", operators_attention_forward, 2 * triangle,
-                          limit));
-    return measure_direction(r, b, "attention_backward", operators_attention_backward, 4 * triangle,
-                             limit);
+    for (size_t i = 0; i < sizeof attentions / sizeof *attentions; i++)
+        TRY(measure_direction(r, b, &attentions[i], triangle, limit));
+    return TRINE_OK;
 }
 
 /* The block's matmuls: a model whose head is next to nothing. */
-static trine_status measure_attention(bench_report *r, bench_place *b, const knobs *k) {
-    trine_model m = k->model;
+static trine_status measure_attention(bench_report *r, bench_place *b) {
+    trine_model m = b->knobs->model;
     m.vocab_size = 1;
     products *limit;
-    TRY(products_create(&limit, &m, b->at.rows, &k->device));
+    TRY(products_create(&limit, &m, b->at.rows, &b->knobs->device));
     trine_status status = race_attention(r, b, limit);
     products_destroy(&limit);
     return status;
@@ -265,11 +303,11 @@ static trine_status measure_attention(bench_report *r, bench_place *b, const kno
 
 /* ---- All ---- */
 
-static trine_status measure(bench_report *r, bench_place *b, const knobs *k) {
+static trine_status measure(bench_report *r, bench_place *b) {
     TRY(card_report(r, b->at.dev));
     TRY(card_watch_open(&b->watch, b->at.dev));
     trine_status status = measure_memory(r, b);
-    if (status == TRINE_OK) status = measure_attention(r, b, k);
+    if (status == TRINE_OK) status = measure_attention(r, b);
     card_watch_close(&b->watch);
     return status;
 }
@@ -277,20 +315,28 @@ static trine_status measure(bench_report *r, bench_place *b, const knobs *k) {
 static trine_status measure_placed(bench_report *r, const knobs *k) {
     bench_place *b = calloc(1, sizeof *b);
     CHECK(b, TRINE_ENOMEM, "no memory for samples");
+    b->knobs = k;
     b->reps = k->reps;
     b->card = card_is(&k->device);
     trine_status status = operators_open(&b->at, k, (size_t)k->model.seq_length);
-    if (status == TRINE_OK) status = measure(r, b, k);
+    if (status == TRINE_OK) status = measure(r, b);
     operators_close(&b->at);
     free(b);
     return status;
+}
+
+static trine_status measure_types(bench_report *r, const knobs *k) {
+    knobs typed;
+    if (knobs_with(k, r, TRINE_F32, &typed)) TRY(measure_placed(r, &typed));
+    if (knobs_with(k, r, TRINE_BF16, &typed)) TRY(measure_placed(r, &typed));
+    return TRINE_OK;
 }
 
 static trine_status run(const knobs *k) {
     bench_report *r;
     TRY(bench_report_open(&r, "kernels", k->json, k->threads, BENCH_LOUD));
     knobs_report(k, r);
-    trine_status status = measure_placed(r, k);
+    trine_status status = measure_types(r, k);
     if (status == TRINE_OK) return bench_report_close(&r);
     bench_report_drop(&r);
     return status;

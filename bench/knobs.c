@@ -6,6 +6,7 @@
 #include "base/options.h"
 #include "base/status.h"
 #include "card.h"
+#include "device/cpu/cpu.h"
 
 #define GPT2_VOCABULARY 50257
 #define HOST_BATCH      4
@@ -44,15 +45,25 @@ static trine_status parse(knobs *k, const options *o, int argc, char **argv) {
     return TRINE_OK;
 }
 
+static trine_status set_type(knobs *k) {
+    bool bf16 = k->type && strcmp(k->type, "bf16") == 0;
+    CHECK(!k->type || bf16 || strcmp(k->type, "fp32") == 0, TRINE_EINVAL,
+          "--type %s: there are fp32 and bf16", k->type);
+    k->device.compute = bf16 ? TRINE_BF16 : TRINE_F32;
+    return TRINE_OK;
+}
+
 static trine_status fill_in(knobs *k) {
     trine_model *m = &k->model;
     if (!k->threads) k->threads = device_affinity_cpus();
     k->device.threads = k->threads;
     k->device.precision = k->tf32 ? DEVICE_TF32 : DEVICE_FP32;
+    TRY(set_type(k));
     TRY(device_find(&k->device.kind, k->device_name ? k->device_name : "cpu"));
     bool card = card_is(&k->device);
     CHECK(card || (!k->device.library && !k->tf32), TRINE_EINVAL,
           "--cuda-library and --tf32 are for --device cuda");
+    CHECK(!card || k->device.compute == TRINE_F32, TRINE_EINVAL, "--type is for processors");
     if (!k->batch && !card) k->batch = HOST_BATCH;
     if (!k->micros) k->micros = card ? CARD_MICROS : HOST_MICROS;
     CHECK(m->hidden_size % m->num_attention_heads == 0, TRINE_EINVAL,
@@ -71,6 +82,8 @@ trine_status knobs_parse(knobs *k, int argc, char **argv, const char *about) {
         OPTION_STRING("cuda-library", NULL, &k->device.library, "FILE",
                       "cuda: the device's shared object; else looked for beside the program"),
         OPTION_FLAG("tf32", NULL, &k->tf32, "cuda: matrices are multiplied in TF32"),
+        OPTION_STRING("type", NULL, &k->type, "NAME",
+                      "fp32 or bf16; else matmul, kernels and step measure both, in turns"),
         OPTION_INT("reps", NULL, &k->reps, "N", 1, BENCH_SAMPLES, "measured runs of everything"),
         OPTION_INT("threads", NULL, &k->threads, "N", 0, 4096,
                    "threads of all ranks together; 0: the affinity mask's"),
@@ -106,6 +119,18 @@ trine_status knobs_host_only(const knobs *k, const char *what) {
     CHECK(!card_is(&k->device), TRINE_EINVAL,
           "%s is measured on processors only: on a GPU there are matmul, kernels and step", what);
     return TRINE_OK;
+}
+
+bool knobs_with(const knobs *k, bench_report *r, trine_dtype type, knobs *out) {
+    *out = *k;
+    out->device.compute = type;
+    if (k->type || type == TRINE_F32) return k->device.compute == type;
+    if (card_is(&k->device)) return false;
+    if (k->device.kind == DEVICE_CPU && !cpu_has_bf16()) {
+        bench_skip(r, "bf16: this processor has neither AVX-512 BF16 nor AMX");
+        return false;
+    }
+    return true;
 }
 
 double knobs_matmul_weights(const trine_model *m) {

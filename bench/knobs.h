@@ -12,8 +12,9 @@ typedef struct {
     trine_model model;      /* seq_length 0: what the program measures by itself */
     const char *preset;     /* the model's name, if it was given */
     const char *device_name;
-    device_config device;   /* filled in from these */
+    device_config device;   /* filled in from these; its type is fp32 unless one was named */
     bool tf32;
+    const char *type;       /* "fp32" or "bf16"; NULL: both, beside each other, where there are both */
     int batch;              /* samples of a micro-batch; on a GPU 0: the program's own */
     int micros;             /* micro-batches of a step over all ranks */
     int reps;               /* measured runs of everything */
@@ -29,6 +30,9 @@ knobs knobs_default(void);
 trine_status knobs_parse(knobs *k, int argc, char **argv, const char *about);
 /* TRINE_EINVAL when a GPU was asked for. */
 trine_status knobs_host_only(const knobs *k, const char *what);
+/* The knobs for one of the types that are measured beside each other, fp32 and bf16. False: it is not
+ * to be measured, because another was named, or there is no bf16, which the report then says. */
+bool knobs_with(const knobs *k, bench_report *r, trine_dtype type, knobs *out);
 /* Says which model it is, and when it has no name. */
 void knobs_report(const knobs *k, bench_report *r);
 /* "GPT-2 124M"; NULL for sizes that have no name. Pure. */

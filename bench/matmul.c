@@ -22,7 +22,7 @@ static const bench_column columns[] = {
     {"product", "product", 12, BENCH_TEXT},
     {"shape", "T x N x K", 18, BENCH_TEXT},
     {"bias", "bias", 4, BENCH_TEXT},
-    {"by", "by", 16, BENCH_TEXT},
+    {"by", "by", 20, BENCH_TEXT},
     {"times", "a step", 6, 0},
     {"gflop", "GFLOP", 8, 3},
     {"best_ms", "best ms", 9, 3},
@@ -86,13 +86,13 @@ static void add_card_row(bench_report *r, const products *p, double peak, layer 
                                 {.number = best / own}});
 }
 
-static void add_sum(bench_report *r, const products *p, int seq, product_kind dw) {
+static void add_sum(bench_report *r, const products *p, const char *key, product_kind dw) {
     double flops = products_step_flops(p), best = products_best(p, dw);
-    char key[64];
+    char name[64];
     bench_note(r, "  matmuls of a step, %s: best %.3f s, median %.3f s, %.1f GFLOP/s",
                product_text(dw), best, products_median(p, dw), 1e-9 * flops / best);
-    snprintf(key, sizeof key, "T%d_%s_seconds", seq, dw == PRODUCT_DW_ADD ? "add" : "set");
-    bench_figure(r, key, best);
+    snprintf(name, sizeof name, "%s_%s_seconds", key, dw == PRODUCT_DW_ADD ? "add" : "set");
+    bench_figure(r, name, best);
 }
 
 static void say_flops(bench_report *r, const trine_model *m, int seq, double rows) {
@@ -108,36 +108,83 @@ static void say_flops(bench_report *r, const trine_model *m, int seq, double row
     bench_figure(r, key, 6 * N * rows);
 }
 
-static trine_status measure(bench_report *r, const knobs *k, int seq) {
-    trine_model m = k->model;
+/* The types that are measured beside each other. */
+enum { FP32, BF16, TYPES };
+
+typedef struct {
+    products *of[TYPES]; /* NULL: not measured */
+    knobs knobs[TYPES];
+} pair;
+
+static trine_status make(bench_report *r, pair *x, const knobs *k, const trine_model *m) {
+    static const trine_dtype types[TYPES] = {[FP32] = TRINE_F32, [BF16] = TRINE_BF16};
+    size_t rows = (size_t)k->batch * (size_t)m->seq_length;
+    for (int t = 0; t < TYPES; t++)
+        if (knobs_with(k, r, types[t], &x->knobs[t]))
+            TRY(products_create(&x->of[t], m, rows, &x->knobs[t].device));
+    return TRINE_OK;
+}
+
+static trine_status pass(pair *x, products_pass_kind kind) {
+    for (int t = 0; t < TYPES; t++)
+        if (x->of[t]) TRY(products_pass(x->of[t], kind));
+    return TRINE_OK;
+}
+
+/* T512, T512_bf16. */
+static void key_of(char *key, size_t size, int seq, int type) {
+    snprintf(key, size, "T%d%s", seq, type == BF16 ? "_bf16" : "");
+}
+
+static void report(bench_report *r, const knobs *k, const products *p, int seq, int type) {
     bool card = card_is(&k->device);
-    m.seq_length = seq;
-    size_t rows = (size_t)k->batch * (size_t)seq;
-    products *p;
-    TRY(products_create(&p, &m, rows, &k->device));
-    trine_status status = products_pass(p, PASS_WARM);
-    for (int i = 0; status == TRINE_OK && i < k->reps; i++) status = products_pass(p, PASS_KEEP);
-    char key[32], title[96];
-    snprintf(key, sizeof key, "T%d", seq);
-    snprintf(title, sizeof title, "%s, B %d T %d; rates are of the best of %d runs",
-             card ? "cuBLASLt alone, then the device's operators" : "oneDNN alone", k->batch, seq,
-             k->reps);
+    char key[32], figure[48], title[128];
+    key_of(key, sizeof key, seq, type);
+    snprintf(title, sizeof title, "%s, %s, B %d T %d; rates are of the best of %d runs",
+             card ? "cuBLASLt alone, then the device's operators" : "oneDNN alone",
+             type == BF16 ? "bf16" : "fp32", k->batch, seq, k->reps);
     bench_table(r, key, title, card ? card_columns : columns,
                 card ? sizeof card_columns / sizeof *card_columns
                      : sizeof columns / sizeof *columns);
-    for (int l = 0; status == TRINE_OK && l < LAYERS; l++)
+    for (int l = 0; l < LAYERS; l++)
         for (int kind = 0; kind < PRODUCT_KINDS; kind++)
             if (card)
                 add_card_row(r, p, card_peak(&k->device), (layer)l, (product_kind)kind);
             else
                 add_row(r, p, (layer)l, (product_kind)kind);
-    add_sum(r, p, seq, PRODUCT_DW_ADD);
-    add_sum(r, p, seq, PRODUCT_DW_SET);
-    double rate = 1e-9 * products_step_flops(p) / products_limit(p, products_best);
-    snprintf(key, sizeof key, "T%d_gflops", seq);
-    bench_figure(r, key, rate);
-    say_flops(r, &m, seq, (double)rows);
-    products_destroy(&p);
+    add_sum(r, p, key, PRODUCT_DW_ADD);
+    add_sum(r, p, key, PRODUCT_DW_SET);
+    snprintf(figure, sizeof figure, "%s_gflops", key);
+    bench_figure(r, figure, 1e-9 * products_step_flops(p) / products_limit(p, products_best));
+}
+
+/* Medians, which the machine's speed in the same minutes made. */
+static void compare(bench_report *r, const pair *x, int seq) {
+    char key[32];
+    double ratio =
+        products_limit(x->of[FP32], products_median) / products_limit(x->of[BF16], products_median);
+    bench_note(r, "  bf16 over fp32, the matmuls of a step, medians: %.2f times as fast", ratio);
+    snprintf(key, sizeof key, "T%d_bf16_over_fp32", seq);
+    bench_figure(r, key, ratio);
+}
+
+static trine_status race(bench_report *r, const knobs *k, pair *x, const trine_model *m) {
+    TRY(make(r, x, k, m));
+    TRY(pass(x, PASS_WARM));
+    for (int i = 0; i < k->reps; i++) TRY(pass(x, PASS_KEEP));
+    for (int t = 0; t < TYPES; t++)
+        if (x->of[t]) report(r, &x->knobs[t], x->of[t], m->seq_length, t);
+    if (x->of[FP32] && x->of[BF16]) compare(r, x, m->seq_length);
+    say_flops(r, m, m->seq_length, (double)k->batch * m->seq_length);
+    return TRINE_OK;
+}
+
+static trine_status measure(bench_report *r, const knobs *k, int seq) {
+    trine_model m = k->model;
+    pair x = {0};
+    m.seq_length = seq;
+    trine_status status = race(r, k, &x, &m);
+    for (int t = 0; t < TYPES; t++) products_destroy(&x.of[t]);
     return status;
 }
 

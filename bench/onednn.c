@@ -44,8 +44,9 @@ const char *product_text(product_kind kind) {
 
 #if DNNL_VERSION_MAJOR >= 3
 
-static dnnl_status_t describe(dnnl_memory_desc_t *desc, dnnl_dims_t dims, dnnl_dims_t strides) {
-    return dnnl_memory_desc_create_with_strides(desc, 2, dims, dnnl_f32, strides);
+static dnnl_status_t describe(dnnl_memory_desc_t *desc, dnnl_data_type_t type, dnnl_dims_t dims,
+                              dnnl_dims_t strides) {
+    return dnnl_memory_desc_create_with_strides(desc, 2, dims, type, strides);
 }
 
 static void forget(dnnl_memory_desc_t *desc) {
@@ -75,8 +76,9 @@ static dnnl_status_t append_sum(dnnl_post_ops_t post) {
 
 #else
 
-static dnnl_status_t describe(dnnl_memory_desc_t *desc, dnnl_dims_t dims, dnnl_dims_t strides) {
-    return dnnl_memory_desc_init_by_strides(desc, 2, dims, dnnl_f32, strides);
+static dnnl_status_t describe(dnnl_memory_desc_t *desc, dnnl_data_type_t type, dnnl_dims_t dims,
+                              dnnl_dims_t strides) {
+    return dnnl_memory_desc_init_by_strides(desc, 2, dims, type, strides);
 }
 
 static void forget(dnnl_memory_desc_t *desc) {
@@ -143,30 +145,32 @@ typedef struct {
     bool transposed;
 } view;
 
-static trine_status add_operand(product *p, int i, view v) {
+static trine_status add_operand(product *p, int i, dnnl_data_type_t type, view v) {
     dnnl_dims_t dims = {(dnnl_dim_t)v.rows, (dnnl_dim_t)v.columns};
     dnnl_dims_t strides = {v.transposed ? 1 : (dnnl_dim_t)v.columns,
                            v.transposed ? (dnnl_dim_t)v.rows : 1};
-    TRY_DNNL(describe(&p->desc[i], dims, strides));
+    TRY_DNNL(describe(&p->desc[i], type, dims, strides));
     TRY_DNNL(allocate(p, i));
     return TRINE_OK;
 }
 
-static trine_status make(product *p, product_kind kind, size_t T, size_t N, size_t K) {
-    bool y = kind == PRODUCT_Y, dx = kind == PRODUCT_DX;
-    TRY(add_operand(p, LEFT,
+static trine_status make(product *p, const product_config *c) {
+    size_t T = c->T, N = c->N, K = c->K;
+    bool y = c->kind == PRODUCT_Y, dx = c->kind == PRODUCT_DX;
+    dnnl_data_type_t type = c->type == TRINE_BF16 ? dnnl_bf16 : dnnl_f32;
+    TRY(add_operand(p, LEFT, type,
                     y    ? (view){T, K, false}
                     : dx ? (view){T, N, false}
                          : (view){N, T, true}));
-    TRY(add_operand(p, RIGHT,
+    TRY(add_operand(p, RIGHT, type,
                     y    ? (view){K, N, true}
                     : dx ? (view){N, K, false}
                          : (view){T, K, false}));
-    TRY(add_operand(p, OUT,
+    TRY(add_operand(p, OUT, y || dx ? type : dnnl_f32,
                     y    ? (view){T, N, false}
                     : dx ? (view){T, K, false}
                          : (view){N, K, false}));
-    if (p->operands > BIAS) TRY(add_operand(p, BIAS, (view){1, N, false}));
+    if (p->operands > BIAS) TRY(add_operand(p, BIAS, type, (view){1, N, false}));
     return TRINE_OK;
 }
 
@@ -200,23 +204,22 @@ const char *product_implementation(const product *p) {
     return p->implementation;
 }
 
-static trine_status fill(product *p, product_kind kind, size_t T, size_t N, size_t K, int choice) {
-    TRY(make(p, kind, T, N, K));
+static trine_status fill(product *p, const product_config *c, int choice) {
+    TRY(make(p, c));
     dnnl_primitive_attr_t attr;
     TRY_DNNL(dnnl_primitive_attr_create(&attr));
-    trine_status status = kind == PRODUCT_DW_ADD ? set_sum(attr) : TRINE_OK;
+    trine_status status = c->kind == PRODUCT_DW_ADD ? set_sum(attr) : TRINE_OK;
     if (status == TRINE_OK) status = compile(p, attr, choice);
     dnnl_primitive_attr_destroy(attr);
     return status;
 }
 
-trine_status product_create(product **p, onednn *o, product_kind kind, bool biased, size_t T,
-                            size_t N, size_t K, int choice) {
+trine_status product_create(product **p, onednn *o, const product_config *config, int choice) {
     *p = calloc(1, sizeof **p);
     CHECK(*p, TRINE_ENOMEM, "no memory for a matmul");
     (*p)->owner = o;
-    (*p)->operands = biased ? OPERANDS : BIAS;
-    trine_status status = fill(*p, kind, T, N, K, choice);
+    (*p)->operands = config->biased ? OPERANDS : BIAS;
+    trine_status status = fill(*p, config, choice);
     if (status != TRINE_OK || !(*p)->primitive) product_destroy(p);
     return status;
 }
@@ -234,8 +237,8 @@ void product_destroy(product **p) {
 
 /* ---- Running ---- */
 
-trine_status product_run(product *p, float *out, const float *left, const float *right,
-                         const float *bias) {
+trine_status product_run(product *p, void *out, const void *left, const void *right,
+                         const void *bias) {
     /* The library's handles are not const, but it only reads the inputs. */
     void *const handles[OPERANDS] = {(void *)(uintptr_t)left, (void *)(uintptr_t)right, out,
                                      (void *)(uintptr_t)bias};

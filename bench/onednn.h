@@ -29,16 +29,24 @@ typedef struct product product; /* a primitive */
 /* Errors: TRINE_ENOMEM, TRINE_EMATH. What is created is owned by the caller. */
 trine_status onednn_open(onednn **o);
 void onednn_close(onednn **o);
+/* What a primitive is made for. The type, fp32 or bf16, is that of all operands but dw, which is
+ * fp32: so the model adds weight gradients unless it is told to do it in 16 bits. */
+typedef struct {
+    product_kind kind;
+    trine_dtype type;
+    bool biased;
+    size_t T, N, K;
+} product_config;
+
 /* Makes the primitive for the number of threads that OpenMP is set to now, by the library's
  * implementation `choice`, counted from its favourite, 0. *p is NULL when it has no more of them but
  * plain loops. */
-trine_status product_create(product **p, onednn *o, product_kind kind, bool biased, size_t T,
-                            size_t N, size_t K, int choice);
+trine_status product_create(product **p, onednn *o, const product_config *config, int choice);
 /* What the library calls the implementation. */
 const char *product_implementation(const product *p);
 void product_destroy(product **p);
 /* Runs it and waits. bias is NULL unless `biased`. Errors: TRINE_EMATH. */
-trine_status product_run(product *p, float *out, const float *left, const float *right,
-                         const float *bias);
+trine_status product_run(product *p, void *out, const void *left, const void *right,
+                         const void *bias);
 
 #endif

@@ -6,13 +6,15 @@
 #include "card.h"
 #include "device/ops.h"
 
-#define LR    1e-4f
-#define TEXTS 32 /* sets of tokens, so that not the same rows of the table come again and again */
+#define LR      1e-4f
+#define DROPPED 0.1f
+#define TEXTS   32 /* sets of tokens, so that not the same rows of the table come again and again */
 
 /* ---- The operators: one call on the operands at element `at` of the pools ---- */
 
-#define POOL(i) (p->pool[i] + at)
-#define OPS     p->dev->ops
+#define POOL(i)  ((void *)((char *)p->pool[i] + at * p->element))
+#define FLOAT(i) (p->pool[i] + at)
+#define OPS      p->dev->ops
 
 static trine_status norm_forward(place *p, size_t at) {
     return OPS->norm_forward(p->dev, POOL(1), p->stat, p->pool[3], p->pool[4], POOL(2), p->rows,
@@ -77,31 +79,48 @@ static trine_status position_backward(place *p, size_t at) {
 }
 
 static trine_status zero(place *p, size_t at) {
-    device_zero(p->dev, POOL(0), p->block * sizeof(float));
+    device_zero(p->dev, FLOAT(0), p->block * sizeof(float));
     return TRINE_OK;
 }
 
 static trine_status add(place *p, size_t at) {
-    return OPS->add(p->dev, POOL(1), POOL(2), p->block);
+    return OPS->add(p->dev, FLOAT(1), FLOAT(2), p->block);
 }
 
 static trine_status sum_squares(place *p, size_t at) {
-    return OPS->sum_squares(p->dev, p->sum, POOL(1), p->block);
+    return OPS->sum_squares(p->dev, p->sum, FLOAT(1), p->block);
 }
 
 static trine_status adamw(place *p, size_t at) {
     const adamw_args args = {LR, 0.9f, 0.95f, 1e-8f, 0.1f, 1.0f, 10};
-    return OPS->adamw(p->dev, POOL(1), POOL(2), POOL(3), NULL, POOL(4), p->block, &args);
+    void *copy = p->dev->compute == TRINE_F32 ? NULL : POOL(0);
+    return OPS->adamw(p->dev, FLOAT(1), FLOAT(2), FLOAT(3), copy, FLOAT(4), p->block, &args);
 }
 
-trine_status operators_attention_forward(place *p, size_t at) {
-    return OPS->attention_forward(p->dev, POOL(1), p->lse, POOL(2), p->work, NULL, p->B, p->T, p->H,
+static trine_status forward(place *p, size_t at, const dropout_args *drop) {
+    return OPS->attention_forward(p->dev, POOL(1), p->lse, POOL(2), p->work, drop, p->B, p->T, p->H,
                                   p->C / p->H);
 }
 
-trine_status operators_attention_backward(place *p, size_t at) {
+static trine_status backward(place *p, size_t at, const dropout_args *drop) {
     return OPS->attention_backward(p->dev, POOL(1), POOL(2), POOL(3), POOL(4), p->lse, p->work,
-                                   NULL, p->B, p->T, p->H, p->C / p->H);
+                                   drop, p->B, p->T, p->H, p->C / p->H);
+}
+
+trine_status operators_attention_forward(place *p, size_t at) {
+    return forward(p, at, NULL);
+}
+
+trine_status operators_attention_backward(place *p, size_t at) {
+    return backward(p, at, NULL);
+}
+
+trine_status operators_attention_forward_dropout(place *p, size_t at) {
+    return forward(p, at, &(dropout_args){.p = DROPPED, .key = 1});
+}
+
+trine_status operators_attention_backward_dropout(place *p, size_t at) {
+    return backward(p, at, &(dropout_args){.p = DROPPED, .key = 1});
 }
 
 /* Elements: read (what is updated in place too), written, and of these the fresh ones, which were
@@ -121,38 +140,46 @@ void operators_list(const place *p, kernel list[OPERATORS]) {
     double NC = N * C, NF = N * (double)p->F, NV = N * V, TC = (double)p->T * C;
     double block = (double)p->block, token = V * C;
     double all = (L * block + token + TC + 2 * C) / block;
+    double copied = p->dev->compute == TRINE_F32 ? 0 : block;
     size_t nc = p->rows * p->C, nf = p->rows * p->F, nv = p->rows * p->V;
     const struct {
         const char *name, *shape;
         run_kernel *run;
         size_t stride;
-        moved m;
+        moved m, f; /* of the device's type; of 4 bytes */
         double times;
     } rows[OPERATORS] = {
-        {"norm_forward", "N x C", norm_forward, nc, {NC, NC + 2 * N, NC + 2 * N}, 2 * L + 1},
-        {"norm_backward", "N x C", norm_backward, nc, {3 * NC + 2 * N, NC, 0}, 2 * L + 1},
-        {"gelu_forward", "N x F", gelu_forward, nf, {NF, NF, NF}, L},
-        {"gelu_backward", "N x F", gelu_backward, nf, {2 * NF, NF, 0}, L},
-        {"bias_residual", "N x C", bias_residual, nc, {2 * NC, NC, 0}, 2 * L},
-        {"bias_backward", "N x F", bias_backward, nf, {NF, 0, 0}, L * (5 * C / (double)p->F + 1)},
-        {"xent_max", "N x V", xent_max, nv, {NV, 0, 0}, 1},
-        {"xent_sums", "N x V", xent_sums, nv, {NV, 0, 0}, 1},
-        {"xent_backward", "N x V", xent_backward, nv, {NV, NV, 0}, 1},
-        {"embedding_forward", "N x C", embedding_forward, nc, {NC + N, NC, NC}, 1},
-        {"embedding_backward", "N x C", embedding_backward, nc, {2 * NC + N, NC, 0}, 1},
-        {"position_forward", "N x C", position_forward, nc, {NC + TC, NC, 0}, 1},
-        {"position_backward", "N x C", position_backward, nc, {NC + TC, TC, 0}, 1},
-        {"zero (memset)", "a block", zero, p->block, {0, block, block}, token / block},
-        {"add", "a block", add, p->block, {2 * block, block, 0}, token / block},
-        {"sum_squares", "a block", sum_squares, p->block, {block, 0, 0}, all},
-        {"adamw", "a block", adamw, p->block, {4 * block, 3 * block, 0}, all},
+        {"norm_forward", "N x C", norm_forward, nc, {NC, NC, NC}, {0, 2 * N, 2 * N}, 2 * L + 1},
+        {"norm_backward", "N x C", norm_backward, nc, {3 * NC, NC, 0}, {2 * N, 0, 0}, 2 * L + 1},
+        {"gelu_forward", "N x F", gelu_forward, nf, {NF, NF, NF}, {0, 0, 0}, L},
+        {"gelu_backward", "N x F", gelu_backward, nf, {2 * NF, NF, 0}, {0, 0, 0}, L},
+        {"bias_residual", "N x C", bias_residual, nc, {2 * NC, NC, 0}, {0, 0, 0}, 2 * L},
+        {"bias_backward",
+         "N x F",
+         bias_backward,
+         nf,
+         {NF, 0, 0},
+         {0, 0, 0},
+         L * (5 * C / (double)p->F + 1)},
+        {"xent_max", "N x V", xent_max, nv, {NV, 0, 0}, {0, 0, 0}, 1},
+        {"xent_sums", "N x V", xent_sums, nv, {NV, 0, 0}, {0, 0, 0}, 1},
+        {"xent_backward", "N x V", xent_backward, nv, {NV, NV, 0}, {0, 0, 0}, 1},
+        {"embedding_forward", "N x C", embedding_forward, nc, {NC, NC, NC}, {N, 0, 0}, 1},
+        {"embedding_backward", "N x C", embedding_backward, nc, {NC, 0, 0}, {NC + N, NC, 0}, 1},
+        {"position_forward", "N x C", position_forward, nc, {NC + TC, NC, 0}, {0, 0, 0}, 1},
+        {"position_backward", "N x C", position_backward, nc, {NC, 0, 0}, {TC, TC, 0}, 1},
+        {"zero (memset)", "a block", zero, p->block, {0, 0, 0}, {0, block, block}, token / block},
+        {"add", "a block", add, p->block, {0, 0, 0}, {2 * block, block, 0}, token / block},
+        {"sum_squares", "a block", sum_squares, p->block, {0, 0, 0}, {block, 0, 0}, all},
+        {"adamw", "a block", adamw, p->block, {0, copied, copied}, {4 * block, 3 * block, 0}, all},
     };
     for (int i = 0; i < OPERATORS; i++)
         list[i] = (kernel){.name = rows[i].name,
                            .shape = rows[i].shape,
                            .run = rows[i].run,
                            .stride = rows[i].stride,
-                           .touched = touched(p, rows[i].m),
+                           .touched = (double)p->element * touched(p, rows[i].m) +
+                                      (double)sizeof(float) * touched(p, rows[i].f),
                            .times = rows[i].times};
 }
 
@@ -169,7 +196,8 @@ static void set_sizes(place *p, const knobs *k, size_t T) {
     p->V = (size_t)m->vocab_size, p->L = (size_t)m->num_layers;
     p->rows = p->B * T;
     p->block = 4 * p->C * p->C + 2 * p->C * p->F + 9 * p->C + p->F;
-    size_t most = 4 * card_cache(p->dev) / sizeof(float);
+    p->element = trine_dtype_bytes(p->dev->compute);
+    size_t most = 4 * card_cache(p->dev) / p->element;
     most = larger(most, larger(p->block, p->rows * larger(p->F, 3 * p->C)));
     for (int i = 0; i < POOLS; i++) p->count[i] = most;
     p->count[0] = larger(most, larger(p->rows, p->C) * p->V);

@@ -11,14 +11,15 @@
 
 #include "knobs.h"
 
-#define POOLS 5 /* of floats; the first holds the logits too */
+#define POOLS 5 /* the first holds the logits too */
 
 typedef struct {
     device *dev;
     size_t B, T, C, H, F, V, L, rows; /* rows = B T */
     size_t block;                     /* parameters of a block */
-    float *pool[POOLS];
-    size_t count[POOLS];
+    size_t element;                   /* bytes of one of the device's type */
+    float *pool[POOLS];               /* of either type: see card_fill */
+    size_t count[POOLS];              /* elements of 4 bytes */
     int32_t *tokens; /* several texts of (rows) */
     float *max, *sums, *stat, *lse;
     double *sum;
@@ -26,14 +27,15 @@ typedef struct {
     size_t work_bytes;
 } place;
 
-/* One call, on the operands at element `at` of the pools. */
+/* One call, on the operands at element `at` of the pools. Activations and parameters are of the
+ * device's type, gradients of parameters, moments and statistics fp32. */
 typedef trine_status run_kernel(place *p, size_t at);
 
 typedef struct {
     const char *name, *shape;
     run_kernel *run;
     size_t stride;  /* elements from one copy of the operands to the next */
-    double touched; /* elements that memory moves: see above */
+    double touched; /* bytes that memory moves: see above */
     double times;   /* calls in a step of one micro-batch; for other sizes, as many elements */
 } kernel;
 
@@ -47,5 +49,7 @@ void operators_close(place *p);
 void operators_list(const place *p, kernel list[OPERATORS]);
 /* Bound by arithmetic: 2 B T^2 C flops, and twice that; their operands are 3 rows C elements. */
 run_kernel operators_attention_forward, operators_attention_backward;
+/* With a dropout of 0.1. */
+run_kernel operators_attention_forward_dropout, operators_attention_backward_dropout;
 
 #endif

@@ -29,8 +29,8 @@ struct products {
     implementation product[LAYERS][PRODUCT_KINDS][CHOICES]; /* none behind the library's last */
     bench_samples samples[LAYERS][PRODUCT_KINDS][CHOICES];
     bench_samples own[LAYERS][PRODUCT_KINDS]; /* of the device's operators */
-    float *pool[POOLS], *bias; /* each pool holds the operands of one product, all copies */
-    size_t count[POOLS], bias_count;
+    char *pool[POOLS], *bias; /* each pool holds the operands of one product, all copies */
+    size_t bytes[POOLS], bias_bytes;
 };
 
 static void set_layers(products *p, const trine_model *m, size_t rows) {
@@ -46,18 +46,19 @@ static void set_layers(products *p, const trine_model *m, size_t rows) {
     for (int l = 0; l < LAYERS; l++) p->layers[l] = shapes[l];
 }
 
-/* Elements of the operands of one product. */
-static void operand_counts(const layer_shape *s, product_kind kind, size_t count[POOLS]) {
-    size_t x = s->T * s->K, w = s->N * s->K, y = s->T * s->N;
-    bool forward = kind == PRODUCT_Y, back = kind == PRODUCT_DX;
-    count[LEFT] = forward ? x : y;
-    count[RIGHT] = forward || back ? w : x;
-    count[OUT] = forward ? y : back ? x : w;
+/* Bytes from one copy of an operand to the next; they begin at multiples of 256, as in the model. */
+static size_t padded(size_t count, size_t element) {
+    return (count * element + 255) / 256 * 256;
 }
 
-/* Operands begin at multiples of 256 bytes, as in the model. */
-static size_t padded(size_t count) {
-    return (count + 63) / 64 * 64;
+static void operand_bytes(const products *p, layer l, product_kind kind, size_t bytes[POOLS]) {
+    const layer_shape *s = &p->layers[l];
+    size_t x = s->T * s->K, w = s->N * s->K, y = s->T * s->N;
+    size_t element = trine_dtype_bytes(p->dev->compute);
+    bool forward = kind == PRODUCT_Y, back = kind == PRODUCT_DX;
+    bytes[LEFT] = padded(forward ? x : y, element);
+    bytes[RIGHT] = padded(forward || back ? w : x, element);
+    bytes[OUT] = padded(forward ? y : back ? x : w, forward || back ? element : sizeof(float));
 }
 
 static size_t larger(size_t a, size_t b) {
@@ -65,18 +66,18 @@ static size_t larger(size_t a, size_t b) {
 }
 
 static void set_copies(products *p) {
-    size_t enough = 4 * card_cache(p->dev) / sizeof(float);
+    size_t element = trine_dtype_bytes(p->dev->compute), enough = 4 * card_cache(p->dev) / element;
     for (int l = 0; l < LAYERS; l++) {
         const layer_shape *s = &p->layers[l];
         size_t one = s->T * s->K + s->N * s->K + s->T * s->N;
         size_t copies = (enough + one - 1) / one, most = (size_t)s->times;
         p->copies[l] = copies < most ? copies : most;
-        if (s->N > p->bias_count) p->bias_count = s->N;
+        p->bias_bytes = larger(p->bias_bytes, padded(s->N, element));
         for (int k = 0; k < PRODUCT_KINDS; k++) {
-            size_t count[POOLS];
-            operand_counts(s, (product_kind)k, count);
+            size_t bytes[POOLS];
+            operand_bytes(p, (layer)l, (product_kind)k, bytes);
             for (int i = 0; i < POOLS; i++)
-                p->count[i] = larger(p->count[i], padded(count[i]) * p->copies[l]);
+                p->bytes[i] = larger(p->bytes[i], bytes[i] * p->copies[l]);
         }
     }
 }
@@ -88,11 +89,11 @@ static float number(size_t i) {
     return (float)(int32_t)(state * 2246822519u) * 0x1p-31f;
 }
 
-static trine_status take(products *p, float **to, size_t count) {
+static trine_status take(products *p, char **to, size_t bytes) {
     void *memory;
-    TRY(device_alloc(p->dev, &memory, count * sizeof(float)));
+    TRY(device_alloc(p->dev, &memory, bytes));
     *to = memory;
-    return card_fill(p->dev, *to, count, number);
+    return card_fill(p->dev, memory, bytes / sizeof(float), number);
 }
 
 static bool there(const implementation *i) {
@@ -126,7 +127,8 @@ static trine_status make(products *p, layer l, product_kind kind, int choice) {
     implementation *i = &p->product[l][kind][choice];
     if (p->measure) return make_card(p, i, kind, s, choice);
     if (choice >= HOST_CHOICES) return TRINE_OK;
-    return product_create(&i->host, p->library, kind, has_bias(s, kind), s->T, s->N, s->K, choice);
+    const product_config config = {kind, p->dev->compute, has_bias(s, kind), s->T, s->N, s->K};
+    return product_create(&i->host, p->library, &config, choice);
 }
 
 static trine_status fill(products *p, const device_config *config) {
@@ -135,8 +137,8 @@ static trine_status fill(products *p, const device_config *config) {
     p->measure = cuda_measures(p->dev);
     if (!p->measure) TRY(onednn_open(&p->library));
     set_copies(p);
-    for (int i = 0; i < POOLS; i++) TRY(take(p, &p->pool[i], p->count[i]));
-    TRY(take(p, &p->bias, p->bias_count));
+    for (int i = 0; i < POOLS; i++) TRY(take(p, &p->pool[i], p->bytes[i]));
+    TRY(take(p, &p->bias, p->bias_bytes));
     for (int l = 0; l < LAYERS; l++)
         for (int k = 0; k < PRODUCT_KINDS; k++)
             for (int c = 0; c < CHOICES; c++) TRY(make(p, (layer)l, (product_kind)k, c));
@@ -154,9 +156,9 @@ trine_status products_create(products **out, const trine_model *model, size_t ro
 }
 
 uint64_t products_bytes(const products *p) {
-    size_t count = p->bias_count;
-    for (int i = 0; i < POOLS; i++) count += p->count[i];
-    return count * sizeof(float);
+    size_t bytes = p->bias_bytes;
+    for (int i = 0; i < POOLS; i++) bytes += p->bytes[i];
+    return bytes;
 }
 
 static void drop(const products *p, implementation *i) {
@@ -172,9 +174,8 @@ void products_destroy(products **out) {
             for (int c = 0; c < CHOICES; c++) drop(p, &p->product[l][k][c]);
     onednn_close(&p->library);
     card_watch_close(&p->watch);
-    for (int i = 0; p->dev && i < POOLS; i++)
-        device_free(p->dev, p->pool[i], p->count[i] * sizeof(float));
-    if (p->dev) device_free(p->dev, p->bias, p->bias_count * sizeof(float));
+    for (int i = 0; p->dev && i < POOLS; i++) device_free(p->dev, p->pool[i], p->bytes[i]);
+    if (p->dev) device_free(p->dev, p->bias, p->bias_bytes);
     if (p->dev) device_close(&p->dev);
     free(p);
     *out = NULL;
@@ -183,18 +184,17 @@ void products_destroy(products **out) {
 /* ---- Running ---- */
 
 typedef struct {
-    float *out;
-    const float *left, *right, *bias;
+    void *out;
+    const void *left, *right, *bias;
 } operands;
 
 static operands operands_of(const products *p, layer l, product_kind kind, size_t copy) {
-    const layer_shape *s = &p->layers[l];
-    size_t count[POOLS];
-    operand_counts(s, kind, count);
-    return (operands){.out = p->pool[OUT] + copy * padded(count[OUT]),
-                      .left = p->pool[LEFT] + copy * padded(count[LEFT]),
-                      .right = p->pool[RIGHT] + copy * padded(count[RIGHT]),
-                      .bias = has_bias(s, kind) ? p->bias : NULL};
+    size_t bytes[POOLS];
+    operand_bytes(p, l, kind, bytes);
+    return (operands){.out = p->pool[OUT] + copy * bytes[OUT],
+                      .left = p->pool[LEFT] + copy * bytes[LEFT],
+                      .right = p->pool[RIGHT] + copy * bytes[RIGHT],
+                      .bias = has_bias(&p->layers[l], kind) ? p->bias : NULL};
 }
 
 static trine_status run_library(products *p, layer l, product_kind kind, int choice, size_t copy) {

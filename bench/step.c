@@ -1,5 +1,6 @@
-/* A training step of one rank against its matmuls alone (products.h), both in this process, in
- * turns: matmuls, step, matmuls, step, ... A machine that is slower for a minute is so for both.
+/* A training step of one rank against its matmuls alone (products.h), in fp32 and in bf16, all four
+ * in this process, in turns: matmuls, step, matmuls, step, ... A machine that is slower for a minute
+ * is so for all.
  * Flops are counted 6N + 6LCT a token, as matmul.c says. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +17,7 @@
 
 static const bench_column columns[] = {
     {"T", "T", 5, 0},
+    {"type", "type", 4, BENCH_TEXT},
     {"tokens_per_second", "tokens/s", 9, 1},
     {"step_seconds", "step s", 8, 3},
     {"step_best_seconds", "best s", 8, 3},
@@ -28,16 +30,27 @@ static const bench_column columns[] = {
     {"seconds_over_matmuls", "step/matmuls", 12, 3},
 };
 
+enum { FP32, BF16, TYPES };
+
+static const trine_dtype types[TYPES] = {[FP32] = TRINE_F32, [BF16] = TRINE_BF16};
+static const char *const type_names[TYPES] = {[FP32] = "fp32", [BF16] = "bf16"};
+
+/* Of one type; trainer and limit are NULL if it is not measured. */
 typedef struct {
     trine_trainer *trainer;
     products *limit;
     bench_samples steps;
+} runner;
+
+typedef struct {
+    runner of[TYPES];
 } race;
 
 static trine_config config_of(const knobs *k, const trine_model *m, const char *path) {
     trine_config c = trine_config_default();
     c.model = *m;
     c.parallel.threads = k->threads;
+    c.precision.bf16 = k->device.compute == TRINE_BF16;
     c.data.data_path = path;
     c.micro_batch_size = k->batch;
     c.global_batch_size = k->batch;
@@ -45,25 +58,40 @@ static trine_config config_of(const knobs *k, const trine_model *m, const char *
     return c;
 }
 
-static trine_status run_race(race *x, int reps) {
+static trine_status warm(runner *x) {
     trine_metrics metrics;
     for (int i = 0; i < WARM_STEPS; i++) TRY(trine_trainer_step(x->trainer, &metrics));
-    TRY(products_pass(x->limit, PASS_WARM));
-    for (int i = 0; i < reps; i++) {
-        TRY(products_pass(x->limit, PASS_KEEP));
-        TRY(trine_trainer_step(x->trainer, &metrics));
-        bench_add(&x->steps, metrics.seconds);
-    }
-    return products_pass(x->limit, PASS_KEEP);
+    return products_pass(x->limit, PASS_WARM);
 }
 
-static void report(bench_report *r, const race *x, const trine_model *m, double rows) {
+static trine_status run_turn(runner *x) {
+    trine_metrics metrics;
+    TRY(products_pass(x->limit, PASS_KEEP));
+    TRY(trine_trainer_step(x->trainer, &metrics));
+    bench_add(&x->steps, metrics.seconds);
+    return TRINE_OK;
+}
+
+static trine_status run_race(race *x, int reps) {
+    for (int t = 0; t < TYPES; t++)
+        if (x->of[t].trainer) TRY(warm(&x->of[t]));
+    for (int i = 0; i < reps; i++)
+        for (int t = 0; t < TYPES; t++)
+            if (x->of[t].trainer) TRY(run_turn(&x->of[t]));
+    for (int t = 0; t < TYPES; t++)
+        if (x->of[t].trainer) TRY(products_pass(x->of[t].limit, PASS_KEEP));
+    return TRINE_OK;
+}
+
+static void report(bench_report *r, const runner *x, const char *type, const trine_model *m,
+                   double rows) {
     double flops = setup_flops_per_token(m) * rows, matmuls = products_step_flops(x->limit);
     double step = bench_median(&x->steps);
     double median = products_limit(x->limit, products_median);
     double best = products_limit(x->limit, products_best);
     double achieved = flops / step;
     bench_row(r, (bench_cell[]){{.number = m->seq_length},
+                                {.text = type},
                                 {.number = rows / step},
                                 {.number = step},
                                 {.number = bench_min(&x->steps)},
@@ -76,6 +104,42 @@ static void report(bench_report *r, const race *x, const trine_model *m, double 
                                 {.number = step / median}});
 }
 
+static void compare(bench_report *r, const race *x, int seq) {
+    const runner *fp32 = &x->of[FP32], *bf16 = &x->of[BF16];
+    if (!fp32->trainer || !bf16->trainer) return;
+    double step = bench_median(&fp32->steps) / bench_median(&bf16->steps);
+    double matmuls =
+        products_limit(fp32->limit, products_median) / products_limit(bf16->limit, products_median);
+    char key[48];
+    bench_note(r, "  T %d, bf16 over fp32: the step %.2f times as fast, its matmuls alone %.2f",
+               seq, step, matmuls);
+    snprintf(key, sizeof key, "T%d_bf16_over_fp32", seq);
+    bench_figure(r, key, step);
+    snprintf(key, sizeof key, "T%d_matmuls_bf16_over_fp32", seq);
+    bench_figure(r, key, matmuls);
+}
+
+static trine_status make(bench_report *r, race *x, const knobs *k, trine_world *world,
+                         const trine_model *m, const char *path) {
+    for (int t = 0; t < TYPES; t++) {
+        knobs typed;
+        if (!knobs_with(k, r, types[t], &typed)) continue;
+        trine_config c = config_of(&typed, m, path);
+        TRY(trine_trainer_create(&x->of[t].trainer, world, &c));
+        TRY(products_create(&x->of[t].limit, m, (size_t)k->batch * (size_t)m->seq_length,
+                            &typed.device));
+    }
+    return TRINE_OK;
+}
+
+static void destroy(race *x) {
+    for (int t = 0; t < TYPES; t++) {
+        products_destroy(&x->of[t].limit);
+        trine_trainer_destroy(&x->of[t].trainer);
+    }
+    free(x);
+}
+
 static trine_status measure(bench_report *r, const knobs *k, trine_world *world, int seq) {
     trine_model m = k->model;
     m.seq_length = seq;
@@ -85,16 +149,14 @@ static trine_status measure(bench_report *r, const knobs *k, trine_world *world,
     CHECK(x, TRINE_ENOMEM, "no memory for samples");
     trine_status status = tokenfile_create(&text, k->dir, m.vocab_size, 64 * rows + 1);
     if (status == TRINE_OK) {
-        trine_config c = config_of(k, &m, text.path);
-        status = trine_trainer_create(&x->trainer, world, &c);
-        if (status == TRINE_OK) status = products_create(&x->limit, &m, rows, &k->device);
+        status = make(r, x, k, world, &m, text.path);
         if (status == TRINE_OK) status = run_race(x, k->reps);
-        if (status == TRINE_OK) report(r, x, &m, (double)rows);
-        products_destroy(&x->limit);
-        trine_trainer_destroy(&x->trainer);
+        for (int t = 0; status == TRINE_OK && t < TYPES; t++)
+            if (x->of[t].trainer) report(r, &x->of[t], type_names[t], &m, (double)rows);
+        if (status == TRINE_OK) compare(r, x, seq);
         tokenfile_remove(&text);
     }
-    free(x);
+    destroy(x);
     return status;
 }
 

@@ -258,7 +258,8 @@ trine_status trine_barrier(trine_comm *comm);
  * is the plain exchange's number whatever the transport: shm sends none of it, and over K nodes
  * shm+mpi sends 2 (K-1) n between nodes for an all-reduce, (K-1) n for an all-gather and less than
  * K n for a reduce-scatter, all ranks together, where the plain exchange sends about as many times
- * more as a node has ranks. */
+ * more as a node has ranks; partial sums of 16-bit numbers are fp32 there, which makes it 3 (K-1) n
+ * and less than 2 K n. */
 #define TRINE_TALLY_LIST(X)                                                                        \
     X(TRINE_TALLY_ALL_REDUCE, "all-reduce")                                                        \
     X(TRINE_TALLY_REDUCE, "reduce")                                                                \

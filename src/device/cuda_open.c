@@ -103,7 +103,9 @@ static trine_status open_gpu(device *d, opened *o, int place) {
     o->count = o->backend->count(why, sizeof why);
     CHECK(o->count > 0, TRINE_EUNSUPPORTED, "--device cuda: no GPU can be used: %s", why);
     o->ordinal = place % o->count;
-    d->ops = o->backend->ops;
+    d->ops = o->backend->ops_of(d->compute, d->grads);
+    CHECK(d->ops, TRINE_EUNSUPPORTED, "--device cuda: no operators in type %d with gradients in %d",
+          (int)d->compute, (int)d->grads);
     d->memory = o->backend->memory;
     d->opened = o;
     TRY(o->backend->open(d, o->ordinal));
@@ -111,8 +113,6 @@ static trine_status open_gpu(device *d, opened *o, int place) {
 }
 
 trine_status cuda_open(device *d, const device_config *config) {
-    CHECK(config->compute == TRINE_F32, TRINE_EUNSUPPORTED,
-          "the cuda device computes in fp32 (and --tf32) only");
     opened *o = calloc(1, sizeof *o);
     CHECK(o, TRINE_ENOMEM, "no memory for a cuda device");
     trine_status status = load_object(&o->object, config->library);

@@ -33,9 +33,9 @@ typedef struct {
     bool untied;
     int tp, tp_rank;
     trine_dtype compute, grads; /* of bound parameters and their gradients: the device's */
-    bool sequence;       /* parallelism: between the tp regions a rank has its share of the rows */
+    bool sequence; /* parallelism: between the tp regions a rank has its share of the rows */
     trine_recompute recompute;
-    size_t loss_rows;    /* rows whose logits exist at one time, 1 .. B T; 0: all */
+    size_t loss_rows; /* rows whose logits exist at one time, 1 .. B T; 0: all */
     double hidden_dropout, attention_dropout;
 } gpt_shape;
 

@@ -1,4 +1,5 @@
 #include <float.h>
+#include <limits.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -6,6 +7,7 @@
 
 #include "base/status.h"
 #include "core/program.h"
+#include "device/cuda/sizes.h"
 #include "device/device.h"
 #include "dp/dp.h"
 #include "pp/pp.h"
@@ -91,6 +93,12 @@ static double numbers(const trine_model *m, double samples) {
            rows * (blocks * (8 * C + 2 * F) + V);
 }
 
+/* That the device takes. */
+static int widest_head(const trine_config *c) {
+    const char *name = c->parallel.device;
+    return name && strcmp(name, "cuda") == 0 ? CUDA_WIDEST_HEAD : INT_MAX;
+}
+
 static void check_model(const trine_config *c, fault_list *f) {
     const trine_model *m = &c->model;
     EXPECT(m->num_layers >= 1 && m->num_layers <= 32000, "--num-layers %d must be 1 to 32000",
@@ -106,6 +114,10 @@ static void check_model(const trine_config *c, fault_list *f) {
     EXPECT(m->num_attention_heads < 1 || m->hidden_size % m->num_attention_heads == 0,
            "--hidden-size %d must be a multiple of --num-attention-heads %d", m->hidden_size,
            m->num_attention_heads);
+    EXPECT(m->num_attention_heads < 1 || m->hidden_size / m->num_attention_heads <= widest_head(c),
+           "--device %s takes heads up to %d wide, not %d: --hidden-size %d, --num-attention-heads %d",
+           c->parallel.device, widest_head(c), m->hidden_size / m->num_attention_heads,
+           m->hidden_size, m->num_attention_heads);
     double size = numbers(m, samples_in_flight(c));
     EXPECT(f->count || size < MOST_NUMBERS,
            "parameters and activations of these sizes are %.2g numbers; no machine holds them",

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/half.h"
 #include "emu.h"
 
 #define ALIVE      0x616c697665u
@@ -27,7 +28,7 @@ struct emu_blas_operation {
     cudaDataType_t scale;
     int32_t how_a, how_b;
     uint32_t epilogue;
-    const float *bias;
+    const void *bias;
 };
 
 struct emu_blas_preference {
@@ -39,7 +40,7 @@ struct emu_blas_preference {
  * cublasLtMatmulAlgo_t. */
 typedef struct {
     uint32_t rows, columns, terms; /* of D and of each sum */
-    uint8_t how_a, how_b, epilogue, scheme;
+    uint8_t how_a, how_b, epilogue, scheme, factor, output; /* the last two: types */
     uint32_t parts, compute;
     uint16_t aligned[ALIGNMENTS], bias_aligned;
     uint64_t workspace;
@@ -179,6 +180,21 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p
 
 /* ---- Algorithms ---- */
 
+/* Of an element. */
+static size_t size_of(cudaDataType type) {
+    return type == CUDA_R_32F ? sizeof(float) : sizeof(uint16_t);
+}
+
+/* Table of the documentation for CUBLAS_COMPUTE_32F and regular layouts: C and D have one type, which
+ * is that of both factors, or fp32. FAST_TF32 is for fp32 alone. */
+static bool types_go_together(cublasComputeType_t compute, cudaDataType a, cudaDataType b,
+                              cudaDataType c, cudaDataType d) {
+    if (a != b || c != d) return false;
+    if (a != CUDA_R_32F && a != CUDA_R_16F && a != CUDA_R_16BF) return false;
+    if (compute == CUBLAS_COMPUTE_32F_FAST_TF32) return a == CUDA_R_32F && d == CUDA_R_32F;
+    return compute == CUBLAS_COMPUTE_32F && (d == a || d == CUDA_R_32F);
+}
+
 /* The product that operation and layouts describe. Errors: as the library's. */
 static cublasStatus_t product_of(algorithm *a, cublasLtMatmulDesc_t o, cublasLtMatrixLayout_t A,
                                  cublasLtMatrixLayout_t B, cublasLtMatrixLayout_t C,
@@ -187,11 +203,11 @@ static cublasStatus_t product_of(algorithm *a, cublasLtMatmulDesc_t o, cublasLtM
     const cublasLtMatrixLayout_t layouts[] = {A, B, C, D};
     for (cublasLtMatrixLayout_t layout : layouts) {
         living(layout, "layout");
-        if (layout->type != CUDA_R_32F) return CUBLAS_STATUS_NOT_SUPPORTED;
         if (layout->rows == 0 || layout->columns == 0) return CUBLAS_STATUS_INVALID_VALUE;
         if (layout->leading < (int64_t)layout->rows) return CUBLAS_STATUS_INVALID_VALUE;
     }
-    if (o->scale != CUDA_R_32F) return CUBLAS_STATUS_NOT_SUPPORTED;
+    if (o->scale != CUDA_R_32F || !types_go_together(o->compute, A->type, B->type, C->type, D->type))
+        return CUBLAS_STATUS_NOT_SUPPORTED;
     if (o->how_a > CUBLAS_OP_T || o->how_b > CUBLAS_OP_T) return CUBLAS_STATUS_NOT_SUPPORTED;
     if (o->epilogue != CUBLASLT_EPILOGUE_DEFAULT && o->epilogue != CUBLASLT_EPILOGUE_BIAS)
         return CUBLAS_STATUS_NOT_SUPPORTED;
@@ -206,6 +222,7 @@ static cublasStatus_t product_of(algorithm *a, cublasLtMatmulDesc_t o, cublasLtM
     a->rows = (uint32_t)rows, a->columns = (uint32_t)columns, a->terms = (uint32_t)terms;
     a->how_a = (uint8_t)o->how_a, a->how_b = (uint8_t)o->how_b;
     a->epilogue = (uint8_t)o->epilogue, a->compute = (uint32_t)o->compute;
+    a->factor = (uint8_t)A->type, a->output = (uint8_t)D->type;
     return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -214,8 +231,9 @@ static uint32_t alignment_of(const void *p) {
     return (uint32_t)(address & (~address + 1));
 }
 
-/* The quickest that is allowed: in two to four parts, INPLACE before COMPUTE_TYPE. Less aligned
- * operands make other parts, as the library has other kernels for them. */
+/* The quickest that is allowed: in two to four parts, INPLACE before OUTPUT_TYPE (which is another
+ * for 16 bits only) before COMPUTE_TYPE. Less aligned operands make other parts, as the library has
+ * other kernels for them. */
 static void choose(algorithm *a, const struct emu_blas_preference *preference) {
     uint32_t least = 256;
     for (int i = 0; i < ALIGNMENTS; i++) {
@@ -228,9 +246,15 @@ static void choose(algorithm *a, const struct emu_blas_preference *preference) {
     if (parts == 1) return;
     if (preference->schemes & CUBLASLT_REDUCTION_SCHEME_INPLACE) {
         a->parts = parts, a->scheme = CUBLASLT_REDUCTION_SCHEME_INPLACE;
-    } else if (preference->schemes & CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE &&
-               bytes <= preference->workspace) {
-        a->parts = parts, a->scheme = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE, a->workspace = bytes;
+        return;
+    }
+    const bool rounded = preference->schemes & CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE &&
+                         a->output != CUDA_R_32F;
+    if (bytes <= preference->workspace &&
+        (rounded || preference->schemes & CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE)) {
+        a->parts = parts, a->workspace = bytes;
+        a->scheme = (uint8_t)(rounded ? CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE
+                                      : CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE);
     }
 }
 
@@ -247,8 +271,12 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle,
     algorithm a;
     cublasStatus_t status = product_of(&a, operation, A, B, C, D);
     if (status != CUBLAS_STATUS_SUCCESS) return status;
-    for (uint32_t bytes : preference->aligned)
-        if (bytes < sizeof(float) || bytes & (bytes - 1)) return CUBLAS_STATUS_INVALID_VALUE;
+    const size_t sizes[ALIGNMENTS] = {size_of(A->type), size_of(B->type), size_of(C->type),
+                                      size_of(D->type)};
+    for (int i = 0; i < ALIGNMENTS; i++) {
+        uint32_t bytes = preference->aligned[i];
+        if (bytes < sizes[i] || bytes & (bytes - 1)) return CUBLAS_STATUS_INVALID_VALUE;
+    }
     choose(&a, preference);
     if (operation->epilogue == CUBLASLT_EPILOGUE_BIAS)
         a.bias_aligned = (uint16_t)alignment_of(operation->bias);
@@ -265,16 +293,17 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle,
 /* ---- Products ---- */
 
 typedef struct {
-    const float *at;
+    const void *at;
     int64_t leading;
-    uint8_t how;
+    uint8_t how, type;
 } factor;
 
 typedef struct {
     algorithm how;
     factor a, b;
-    const float *c, *bias;
-    float *d, *workspace;
+    const void *c, *bias;
+    void *d;
+    float *workspace;
     int64_t c_leading, d_leading;
     float alpha, beta;
 } product;
@@ -290,9 +319,29 @@ static float tf32(float x) {
     return x;
 }
 
+static float load(const void *from, uint64_t i, uint8_t type) {
+    if (type == CUDA_R_32F) return ((const float *)from)[i];
+    const uint16_t bits = ((const uint16_t *)from)[i];
+    return type == CUDA_R_16BF ? bf16_load(bits) : f16_load(bits);
+}
+
+static float rounded(float x, uint8_t type) {
+    return type == CUDA_R_32F    ? x
+           : type == CUDA_R_16BF ? bf16_load(bf16_store(x))
+                                 : f16_load(f16_store(x));
+}
+
+static void put(void *to, uint64_t i, uint8_t type, float x) {
+    if (type == CUDA_R_32F)
+        ((float *)to)[i] = x;
+    else
+        ((uint16_t *)to)[i] = type == CUDA_R_16BF ? bf16_store(x) : f16_store(x);
+}
+
 static float element(const factor *f, uint64_t row, uint64_t column, uint32_t compute) {
-    float x = f->how == CUBLAS_OP_N ? f->at[row + column * (uint64_t)f->leading]
-                                    : f->at[column + row * (uint64_t)f->leading];
+    const uint64_t leading = (uint64_t)f->leading;
+    float x =
+        load(f->at, f->how == CUBLAS_OP_N ? row + column * leading : column + row * leading, f->type);
     return compute == CUBLAS_COMPUTE_32F_FAST_TF32 ? tf32(x) : x;
 }
 
@@ -319,13 +368,16 @@ static void by_parts(float *sums, const float *left, const product *p) {
     const algorithm *a = &p->how;
     const uint64_t count = (uint64_t)a->rows * a->columns;
     const uint32_t step = (a->terms + a->parts - 1) / a->parts;
-    float *own = a->scheme == CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE
-                     ? p->workspace
-                     : (float *)malloc(a->parts * count * sizeof *own);
+    float *own = a->scheme == CUBLASLT_REDUCTION_SCHEME_INPLACE
+                     ? (float *)malloc(a->parts * count * sizeof *own)
+                     : p->workspace;
     uint32_t first = a->scheme == CUBLASLT_REDUCTION_SCHEME_INPLACE ? emu_random(a->parts) : 0;
     for (uint32_t n = 0; n < a->parts; n++) {
         uint32_t from = n * step, end = from + step < a->terms ? from + step : a->terms;
         sum_up(own + n * count, left, p, from < end ? from : end, end);
+        if (a->scheme == CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE)
+            for (uint64_t i = n * count; i < (n + 1) * count; i++)
+                own[i] = rounded(own[i], a->output);
     }
     memset(sums, 0, count * sizeof *sums);
     for (uint32_t n = 0; n < a->parts; n++) add(sums, own + (first + n) % a->parts * count, count);
@@ -337,9 +389,10 @@ static void store(const product *p, const float *sums) {
     for (uint64_t j = 0; j < a->columns; j++)
         for (uint64_t i = 0; i < a->rows; i++) {
             float x = p->alpha * sums[i + j * a->rows];
-            if (p->beta != 0.0f) x += p->beta * p->c[i + j * (uint64_t)p->c_leading];
-            if (p->bias) x += p->bias[i];
-            p->d[i + j * (uint64_t)p->d_leading] = x;
+            if (p->beta != 0.0f)
+                x += p->beta * load(p->c, i + j * (uint64_t)p->c_leading, a->output);
+            if (p->bias) x += load(p->bias, i, a->output);
+            put(p->d, i + j * (uint64_t)p->d_leading, a->output, x);
         }
 }
 
@@ -363,7 +416,8 @@ static void run(void *context) {
 /* ---- Calls ---- */
 
 static size_t bytes_of(cublasLtMatrixLayout_t layout) {
-    return ((layout->columns - 1) * (uint64_t)layout->leading + layout->rows) * sizeof(float);
+    return ((layout->columns - 1) * (uint64_t)layout->leading + layout->rows) *
+           size_of(layout->type);
 }
 
 static void check_aligned(const char *what, const void *p, uint32_t bytes) {
@@ -384,7 +438,8 @@ static bool fits(const algorithm *found, const algorithm *asked) {
     return found->rows == asked->rows && found->columns == asked->columns &&
            found->terms == asked->terms && found->how_a == asked->how_a &&
            found->how_b == asked->how_b && found->epilogue == asked->epilogue &&
-           found->compute == asked->compute;
+           found->compute == asked->compute && found->factor == asked->factor &&
+           found->output == asked->output;
 }
 
 static void check_operands(const product *p, cublasLtMatrixLayout_t A, cublasLtMatrixLayout_t B,
@@ -398,7 +453,7 @@ static void check_operands(const product *p, cublasLtMatrixLayout_t A, cublasLtM
     check_apart("A", p->a.at, A, p->d, D), check_apart("B", p->b.at, B, p->d, D);
     if (p->c != p->d && p->beta != 0.0f) check_apart("C", p->c, C, p->d, D);
     if (a->epilogue != CUBLASLT_EPILOGUE_BIAS) return;
-    emu_check_device("cuBLASLt: bias", p->bias, a->rows * sizeof(float));
+    emu_check_device("cuBLASLt: bias", p->bias, a->rows * size_of((cudaDataType)a->output));
     check_aligned("bias", p->bias, a->bias_aligned);
 }
 
@@ -428,11 +483,11 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t oper
     product *p = (product *)calloc(1, sizeof *p);
     if (!p) return CUBLAS_STATUS_ALLOC_FAILED;
     *p = {found,
-          {(const float *)a, A->leading, found.how_a},
-          {(const float *)b, B->leading, found.how_b},
-          (const float *)c,
+          {a, A->leading, found.how_a, found.factor},
+          {b, B->leading, found.how_b, found.factor},
+          c,
           found.epilogue == CUBLASLT_EPILOGUE_BIAS ? operation->bias : NULL,
-          (float *)d,
+          d,
           (float *)workspace,
           C->leading,
           D->leading,

@@ -1,6 +1,6 @@
 /* TEST np=0 */
 /* Tensor cores as they are emulated, against plain loops: which lane holds which element, and
- * attention in bf16 and fp16, whose kernels wait for a 16-bit compute type. */
+ * attention in bf16 and fp16. */
 #include "deaths.h"
 
 #include <math.h>

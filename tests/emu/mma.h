@@ -7,44 +7,17 @@
 
 #include <math.h>
 #include <stdint.h>
-#include <string.h>
 
+#include "base/half.h"
 #include "cuda_runtime.h"
 
-static inline float emu_float_of(uint32_t bits) {
-    float x;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
-
 static inline float emu_widen(mma_type type, uint16_t bits) {
-    if (type == MMA_BF16) return emu_float_of((uint32_t)bits << 16);
-    const float sign = bits >> 15 ? -1.0f : 1.0f;
-    const int exponent = bits >> 10 & 31, fraction = bits & 1023;
-    if (exponent == 31) return fraction ? NAN : sign * INFINITY;
-    if (exponent == 0) return sign * ldexpf((float)fraction, -24);
-    return sign * ldexpf((float)(1024 + fraction), exponent - 25);
+    return type == MMA_BF16 ? bf16_load(bits) : f16_load(bits);
 }
 
 /* To nearest, ties to even. */
 static inline uint16_t emu_narrow(mma_type type, float x) {
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    if (type == MMA_BF16) {
-        if (isnan(x)) return 0x7fff;
-        return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-    }
-    const uint16_t sign = (uint16_t)(bits >> 16 & 0x8000);
-    x = fabsf(x);
-    if (isnan(x)) return 0x7fff;
-    if (x >= 65520.0f) return (uint16_t)(sign | 0x7c00);
-    int exponent;
-    frexpf(x, &exponent); /* x = f 2^exponent, f in [0.5, 1) */
-    if (x == 0.0f || exponent < -13) exponent = -13;
-    /* A multiple of the last place, which nearbyintf rounds as asked; a carry goes into the
-     * exponent. */
-    uint32_t places = (uint32_t)nearbyintf(ldexpf(x, 11 - exponent));
-    return (uint16_t)(sign | (places + ((uint32_t)(exponent + 13) << 10)));
+    return type == MMA_BF16 ? bf16_store(x) : f16_store(x);
 }
 
 template <mma_type TYPE> static inline uint32_t mma_pack(float low, float high) {

@@ -34,25 +34,39 @@ void launch_mma(cudaStream_t stream, float *d, const uint16_t *a, const uint16_t
         emu_launcher(product<MMA_FP16>, 1, WARP, 0, stream)(d, a, b);
 }
 
-typedef void (*attention_kernel)(uint16_t *, float *, const uint16_t *, size_t, attention_shape);
+typedef struct {
+    uint16_t *y;
+    float *lse;
+    const uint16_t *qkv;
+    size_t B, T, H, D;
+} operands;
 
-static const attention_kernel kernels[2][3] = {
-    {attention_mma_forward<64, MMA_BF16>, attention_mma_forward<96, MMA_BF16>,
-     attention_mma_forward<128, MMA_BF16>},
-    {attention_mma_forward<64, MMA_FP16>, attention_mma_forward<96, MMA_FP16>,
-     attention_mma_forward<128, MMA_FP16>},
-};
+template <int WIDTH, typename real>
+static void launch_width(cudaStream_t stream, const operands *o) {
+    const size_t bytes = (size_t)attention_mma_shared(WIDTH);
+    attention_shape s = attention_shape_of(o->T, o->H, o->D, MMA_LANES);
+    attention_look(&s, o->y, MMA_LANES), attention_look(&s, o->qkv, MMA_LANES);
+    auto kernel = attention_mma_forward<WIDTH, real, false>;
+    cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
+    const unsigned blocks = (unsigned)((o->T + MMA_TILE - 1) / MMA_TILE * o->B * o->H);
+    emu_launcher(kernel, blocks, ATTENTION_THREADS, bytes, stream)(
+        (real *)o->y, o->lse, (const real *)o->qkv, o->B * o->H, s, {});
+}
+
+template <typename real> static void launch_type(cudaStream_t stream, const operands *o) {
+    if (o->D <= 64)
+        launch_width<64, real>(stream, o);
+    else if (o->D <= 96)
+        launch_width<96, real>(stream, o);
+    else
+        launch_width<128, real>(stream, o);
+}
 
 void launch_attention(cudaStream_t stream, uint16_t *y, float *lse, const uint16_t *qkv, size_t B,
                       size_t T, size_t H, size_t D, half_type type) {
-    static const int widths[] = {64, 96, 128};
-    const int which = D <= 64 ? 0 : D <= 96 ? 1 : 2;
-    const size_t bytes = (size_t)attention_mma_shared(widths[which]);
-    attention_shape s = attention_shape_of(T, H, D);
-    s.wide = D % 8 == 0;
-    attention_look(&s, y), attention_look(&s, qkv);
-    attention_kernel kernel = kernels[type][which];
-    cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
-    const unsigned blocks = (unsigned)((T + MMA_TILE - 1) / MMA_TILE * B * H);
-    emu_launcher(kernel, blocks, ATTENTION_THREADS, bytes, stream)(y, lse, qkv, B * H, s);
+    const operands o = {y, lse, qkv, B, T, H, D};
+    if (type == BF16)
+        launch_type<bf16>(stream, &o);
+    else
+        launch_type<fp16>(stream, &o);
 }

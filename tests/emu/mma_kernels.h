@@ -1,5 +1,5 @@
 /* Kernels on tensor cores for the emulation's tests: one product of a warp, and attention in 16
- * bits, which waits in src/device/cuda/attention_mma.cuh for a compute type to be called with. */
+ * bits (src/device/cuda/attention_mma.cuh), without the operator around it. */
 #ifndef TRINE_TESTS_EMU_MMA_KERNELS_H
 #define TRINE_TESTS_EMU_MMA_KERNELS_H
 

@@ -6,7 +6,7 @@
 #ifndef TRINE_TESTS_OPS_CASES_H
 #define TRINE_TESTS_OPS_CASES_H
 
-#include "ops/fixture.h"
+#include "ops/staged.h"
 
 #define MAX_SHAPES 20
 
@@ -79,6 +79,41 @@ RUN(bias_residual) {
     OK(d->ops->bias_residual(d, out, which & 1 ? in : NULL, which & 2 ? in + N : NULL, T, N));
 }
 
+/* ---- dropout: rows, N, rows a sample, first row; the last number of dropout: in place, of
+ * dropout_residual: with a bias ---- */
+
+static inline dropout_args drop_of(size_t first, size_t T) {
+    return (dropout_args){.p = 0.3f,
+                          .key = UINT64_C(0x9E3779B97F4A7C15),
+                          .sample = UINT64_C(0x100000002), /* both halves of its word */
+                          .first = first,
+                          .T = T};
+}
+
+SIZES(dropout_residual) {
+    DIMS(rows, N, T, first);
+    *in = N + rows * N, *out = rows * N, *terms = 1;
+}
+
+RUN(dropout_residual) {
+    DIMS(rows, N, T, first);
+    const dropout_args drop = drop_of(first, T);
+    OK(d->ops->dropout_residual(d, out, s->n[4] ? in : NULL, in + N, &drop, rows, N));
+}
+
+SIZES(dropout) {
+    DIMS(rows, N, T, first);
+    *in = *out = rows * N, *terms = 1;
+}
+
+RUN(dropout) {
+    DIMS(rows, N, T, first);
+    const dropout_args drop = drop_of(first, T);
+    bool in_place = s->n[4];
+    if (in_place && rows > 0 && N > 0) memcpy(out, in, rows * N * sizeof *in);
+    OK(d->ops->dropout(d, out, in_place ? out : in, &drop, rows, N));
+}
+
 SIZES(bias_backward) {
     DIMS(T, N, unused, unused2);
     *in = T * N, *out = N, *terms = T;
@@ -138,17 +173,16 @@ RUN(gelu_dx) {
     OK(d->ops->gelu_backward(d, out, in_place ? out : in + n, in, n));
 }
 
-/* ---- attention: in = qkv (B, T, 3, H, D), dy (B, T, H, D) ---- */
+/* ---- attention: in = qkv (B, T, 3, H, D), dy (B, T, H, D); the last number: with dropout ---- */
 
-static inline void attention_both(device *d, const dims *s, const float *qkv, float *y, float *lse,
-                                  const float *dy, float *dqkv) {
+static inline void attention_forward(device *d, const dims *s, const float *qkv, float *y,
+                                     float *lse) {
     DIMS(B, T, H, D);
+    const dropout_args drop = drop_of(5, 0); /* heads in front of these */
     size_t bytes = d->ops->attention_workspace(d, B, T, H, D);
     void *work = fixture_bytes(bytes);
     memset(work, 0xff, bytes); /* NaNs: what is read before it is written shows */
-    OK(d->ops->attention_forward(d, y, lse, qkv, work, NULL, B, T, H, D));
-    memset(work, 0xff, bytes);
-    if (dqkv) OK(d->ops->attention_backward(d, dqkv, dy, qkv, y, lse, work, NULL, B, T, H, D));
+    OK(d->ops->attention_forward(d, y, lse, qkv, work, s->n[4] ? &drop : NULL, B, T, H, D));
     free(work);
 }
 
@@ -159,7 +193,7 @@ SIZES(attention_y) {
 
 RUN(attention_y) {
     DIMS(B, T, H, D);
-    attention_both(d, s, in, out, out + B * T * H * D, NULL, NULL);
+    attention_forward(d, s, in, out, out + B * T * H * D);
 }
 
 SIZES(attention_dqkv) {
@@ -167,12 +201,20 @@ SIZES(attention_dqkv) {
     *in = B * T * 4 * H * D, *out = B * T * 3 * H * D, *terms = T > D ? T : D;
 }
 
+/* y and lse are ref's: where y is rounded to 16 bits, another y is a whole unit away. */
 RUN(attention_dqkv) {
     DIMS(B, T, H, D);
-    size_t n = B * T * H * D;
+    const dropout_args drop = drop_of(5, 0);
+    size_t n = B * T * H * D, bytes = d->ops->attention_workspace(d, B, T, H, D);
     float *y = fixture_bytes(n * sizeof *y), *lse = fixture_bytes(B * H * T * sizeof *lse);
-    attention_both(d, s, in, y, lse, in + 3 * n, out);
-    free(y), free(lse);
+    void *work = fixture_bytes(bytes);
+    device *ref = ref_of(d);
+    attention_forward(ref, s, in, y, lse);
+    each_close(&ref);
+    memset(work, 0xff, bytes);
+    OK(d->ops->attention_backward(d, out, in + 3 * n, in, y, lse, work, s->n[4] ? &drop : NULL, B,
+                                  T, H, D));
+    free(y), free(lse), free(work);
 }
 
 /* ---- embedding; tokens run over twice the shard, which starts at `first` ---- */
@@ -229,6 +271,28 @@ RUN(position_dtable) {
     OK(d->ops->position_backward(d, out, in, 0, B * T, T, C, (grad_mode)mode));
 }
 
+/* Rows of a micro-batch: how many, T, C, first. */
+
+SIZES(position_rows_x) {
+    DIMS(rows, T, C, first);
+    *in = T * C, *out = rows * C, *terms = 1;
+}
+
+RUN(position_rows_x) {
+    DIMS(rows, T, C, first);
+    OK(d->ops->position_forward(d, out, in, first, rows, T, C));
+}
+
+SIZES(position_rows_dtable) {
+    DIMS(rows, T, C, first);
+    *in = rows * C, *out = T * C, *terms = rows;
+}
+
+RUN(position_rows_dtable) {
+    DIMS(rows, T, C, first);
+    OK(d->ops->position_backward(d, out, in, first, rows, T, C, (grad_mode)s->n[4]));
+}
+
 /* ---- cross-entropy: T, V, valid, first; out = max, sums, loss (in front), gradient ---- */
 
 SIZES(xent) {
@@ -270,8 +334,9 @@ RUN(sum_squares) {
     *out = (float)sum;
 }
 
+/* out = w, m, v, and the copy, which a device that computes in fp32 leaves as it is */
 SIZES(adamw) {
-    *in = s->n[0], *out = 3 * s->n[0], *terms = 1;
+    *in = s->n[0], *out = 4 * s->n[0], *terms = 1;
 }
 
 RUN(adamw) {
@@ -284,7 +349,8 @@ RUN(adamw) {
                              .scale = 0.7f,
                              .step = (int64_t)s->n[1]};
     for (size_t i = 2 * n; i < 3 * n; i++) out[i] = fabsf(out[i]); /* a mean of squares */
-    OK(d->ops->adamw(d, out, out + n, out + 2 * n, NULL, in, n, &args));
+    float *copy = d->compute == TRINE_F32 ? NULL : out + 3 * n;
+    OK(d->ops->adamw(d, out, out + n, out + 2 * n, copy, in, n, &args));
 }
 
 #define LIST(...) {__VA_ARGS__}, sizeof((dims[]){__VA_ARGS__}) / sizeof(dims)
@@ -308,6 +374,11 @@ static const op_case op_cases[] = {
          D(4, 5, 0, 1, 1)),
     CASE(bias_residual, 1.0, false, D(1, 1, 3), D(5, 7, 1), D(6, 33, 2), D(4, 4, 0), D(13, 768, 3),
          D(0, 5, 3), D(5, 0, 3), D(40, 1600, 3), D(3, 2048, 1), D(3, 1030, 2)),
+    CASE(dropout_residual, 1.0, false, D(1, 1, 1, 0, 1), D(5, 7, 3, 0), D(6, 33, 4, 3, 1),
+         D(13, 768, 512, 1000, 1), D(0, 5, 3, 0, 1), D(5, 0, 3, 0, 1), D(40, 1600, 9, 4),
+         D(3, 1030, 2, 1, 1)),
+    CASE(dropout, 1.0, false, D(1, 1, 1, 0), D(5, 7, 3, 0, 1), D(6, 33, 4, 3), D(13, 768, 512, 1000),
+         D(0, 5, 3, 0), D(5, 0, 3, 0), D(40, 1600, 9, 4, 1), D(3, 1030, 2, 1)),
     CASE(bias_backward, 1.0, false, D(1, 1), D(5, 7), D(300, 130), D(65, 768), D(0, 5), D(5, 0),
          D(5, 7, 1), D(300, 130, 1), D(0, 5, 1), D(33, 2304, 1), D(40000, 3), D(1, 1600)),
     CASE(norm_y, 2.0, false, D(1, 1), D(3, 2), D(5, 17), D(7, 768), D(2, 1031), D(0, 8), D(9, 1600),
@@ -320,11 +391,13 @@ static const op_case op_cases[] = {
     CASE(attention_y, 2.0, false, D(1, 1, 1, 1), D(2, 7, 3, 5), D(1, 8, 1, 32), D(2, 9, 2, 16),
          D(1, 33, 2, 33), D(2, 65, 3, 64), D(1, 100, 1, 80), D(0, 4, 2, 4), D(2, 0, 2, 4),
          D(2, 1, 3, 64), D(1, 150, 1, 64), D(1, 24, 12, 64), D(1, 70, 1, 96), D(1, 130, 1, 128),
-         D(1, 67, 1, 130), D(1, 40, 1, 256)),
+         D(1, 67, 1, 130), D(1, 40, 1, 256), D(2, 7, 3, 5, 1), D(1, 65, 2, 64, 1),
+         D(2, 40, 2, 16, 1)),
     CASE(attention_dqkv, 2.0, false, D(1, 1, 1, 1), D(2, 7, 3, 5), D(1, 8, 1, 32), D(2, 9, 2, 16),
          D(1, 33, 2, 33), D(2, 65, 3, 64), D(1, 100, 1, 80), D(0, 4, 2, 4), D(2, 0, 2, 4),
          D(2, 1, 3, 64), D(1, 150, 1, 64), D(1, 24, 12, 64), D(1, 70, 1, 96), D(1, 130, 1, 128),
-         D(1, 67, 1, 130), D(1, 40, 1, 256)),
+         D(1, 67, 1, 130), D(1, 40, 1, 256), D(2, 7, 3, 5, 1), D(1, 65, 2, 64, 1),
+         D(2, 40, 2, 16, 1)),
     CASE(embedding_x, 1.0, false, D(1, 1, 1, 0), D(9, 7, 5, 3), D(50, 130, 20, 1000),
          D(17, 768, 300, 0), D(0, 5, 5, 0), D(5, 4, 0, 3), D(101, 64, 40, 7), D(6, 2052, 9, 0)),
     CASE(embedding_dtable, 1.0, false, D(1, 1, 1, 0), D(9, 7, 5, 3), D(50, 130, 20, 1000),
@@ -335,6 +408,9 @@ static const op_case op_cases[] = {
          D(9, 4, 1600)),
     CASE(position_dtable, 1.0, false, D(1, 1, 1), D(3, 5, 7), D(2, 9, 768), D(0, 3, 3),
          D(3, 5, 7, 1), D(0, 3, 3, 1), D(9, 4, 8), D(6, 3, 1600, 1)),
+    CASE(position_rows_x, 1.0, false, D(4, 5, 7, 3), D(9, 4, 66, 11), D(1, 6, 5, 5)),
+    CASE(position_rows_dtable, 1.0, false, D(4, 5, 7, 3), D(9, 4, 66, 11), D(1, 6, 5, 5),
+         D(4, 5, 7, 3, 1), D(9, 4, 66, 11, 1), D(0, 4, 5, 2, 1), D(1, 6, 5, 5, 1)),
     CASE(xent, 6.0, false, D(1, 1, 1, 0), D(5, 7, 7, 0), D(9, 16, 11, 100), D(9, 16, 0, 50),
          D(6, 1031, 1000, 2000), D(3, 50304, 50257, 0), D(0, 8, 8, 0), D(2, 50257, 50257, 0),
          D(1, 31, 30, 3), D(17, 520, 513, 0), D(700, 6, 5, 0)),

@@ -2,6 +2,7 @@
 /* Every operator that has a backward pass, on every device: the forward pass against the formula
  * in double, the backward pass against central differences of that formula, both for the scalar
  * L = sum of weight * output. Outputs are pre-filled, so that `=` and `+=` cannot be confused. */
+#include "base/rng.h"
 #include "ops/staged.h"
 
 typedef struct problem problem;
@@ -119,7 +120,21 @@ static double attention_score(const double *q, const double *k, size_t D) {
     return exp(sum / sqrt((double)D));
 }
 
-static void attention_formula(const problem *p, double *y, const double *qkv) {
+/* As ops.h words it: of sample `sample` and head `head` among all tp ranks'. */
+static double attention_kept(const dropout_args *drop, uint64_t sample, uint64_t head, size_t t,
+                             size_t s, size_t T) {
+    const uint64_t element = (head * T + t) * T + s, block = element / 4;
+    const uint32_t counter[4] = {(uint32_t)block, (uint32_t)(block >> 32), (uint32_t)sample,
+                                 (uint32_t)(sample >> 32)};
+    const uint32_t key[2] = {(uint32_t)drop->key, (uint32_t)(drop->key >> 32)};
+    uint32_t words[4];
+    rng_philox4x32(words, counter, key);
+    double p = (double)drop->p;
+    return (double)words[element % 4] >= floor(p * 0x1p32) ? 1.0 / (1.0 - p) : 0.0;
+}
+
+static void attention_rows(const problem *p, double *y, const double *qkv,
+                           const dropout_args *drop) {
     size_t B = p->dims[0], T = p->dims[1], H = p->dims[2], D = p->dims[3], row = 3 * H * D;
     for (size_t b = 0; b < B; b++)
         for (size_t t = 0; t < T; t++)
@@ -130,6 +145,7 @@ static void attention_formula(const problem *p, double *y, const double *qkv) {
                 for (size_t s = 0; s <= t; s++) {
                     double e = attention_score(q, head + s * row + H * D, D);
                     denominator += e;
+                    if (drop) e *= attention_kept(drop, drop->sample + b, drop->first + h, t, s, T);
                     for (size_t i = 0; i < D; i++) y[i] += e * head[s * row + 2 * H * D + i];
                 }
                 for (size_t i = 0; i < D; i++) y[i] /= denominator;
@@ -137,26 +153,53 @@ static void attention_formula(const problem *p, double *y, const double *qkv) {
 }
 
 static void attention_both(device *d, const problem *p, float *y, float *dqkv, const float *dy,
-                           const float *qkv) {
+                           const float *qkv, const dropout_args *drop) {
     size_t B = p->dims[0], T = p->dims[1], H = p->dims[2], D = p->dims[3];
     float *lse = fixture_bytes(B * H * T * sizeof(float));
     void *work = fixture_bytes(d->ops->attention_workspace(d, B, T, H, D));
-    OK(d->ops->attention_forward(d, y, lse, qkv, work, NULL, B, T, H, D));
-    if (dqkv) OK(d->ops->attention_backward(d, dqkv, dy, qkv, y, lse, work, NULL, B, T, H, D));
+    OK(d->ops->attention_forward(d, y, lse, qkv, work, drop, B, T, H, D));
+    if (dqkv) OK(d->ops->attention_backward(d, dqkv, dy, qkv, y, lse, work, drop, B, T, H, D));
     free(lse);
     free(work);
 }
 
+static void attention_dqkv(device *d, const problem *p, float *dqkv, const float *dy,
+                           const float *qkv, const dropout_args *drop) {
+    float *y = fixture_bytes(p->out * sizeof(float));
+    attention_both(d, p, y, dqkv, dy, qkv, drop);
+    free(y);
+}
+
+static void attention_formula(const problem *p, double *y, const double *qkv) {
+    attention_rows(p, y, qkv, NULL);
+}
+
 static void attention_forward(device *d, const problem *p, float *y, const float *qkv) {
-    attention_both(d, p, y, NULL, NULL, qkv);
+    attention_both(d, p, y, NULL, NULL, qkv, NULL);
 }
 
 static void attention_backward(device *d, const problem *p, float *dqkv, const float *dy,
                                const float *qkv, grad_mode mode) {
     (void)mode;
-    float *y = fixture_bytes(p->out * sizeof(float));
-    attention_both(d, p, y, dqkv, dy, qkv);
-    free(y);
+    attention_dqkv(d, p, dqkv, dy, qkv, NULL);
+}
+
+/* All halves of key and sample have bits, and the heads are not the first. p is a float. */
+static const dropout_args dropped = {
+    .p = 0.25f, .key = UINT64_C(0x0123456789ABCDEF), .sample = UINT64_C(0x5000000003), .first = 7};
+
+static void attention_dropout_formula(const problem *p, double *y, const double *qkv) {
+    attention_rows(p, y, qkv, &dropped);
+}
+
+static void attention_dropout_forward(device *d, const problem *p, float *y, const float *qkv) {
+    attention_both(d, p, y, NULL, NULL, qkv, &dropped);
+}
+
+static void attention_dropout_backward(device *d, const problem *p, float *dqkv, const float *dy,
+                                       const float *qkv, grad_mode mode) {
+    (void)mode;
+    attention_dqkv(d, p, dqkv, dy, qkv, &dropped);
 }
 
 /* ---- embedding: in = table (V, C); a shard that starts at token 3 ---- */
@@ -255,6 +298,18 @@ static const problem problems[] = {
     {"gelu", {37}, NAMED(gelu), 37, 37, 37},
     {"attention", {2, 6, 2, 5}, NAMED(attention), 2 * 6 * 3 * 10, 2 * 6 * 10, 2 * 6 * 3 * 10},
     {"attention, longer", {1, 19, 1, 4}, NAMED(attention), 19 * 12, 19 * 4, 19 * 12},
+    {"attention, dropout",
+     {2, 6, 2, 5},
+     NAMED(attention_dropout),
+     2 * 6 * 3 * 10,
+     2 * 6 * 10,
+     2 * 6 * 3 * 10},
+    {"attention, dropout, longer",
+     {1, 36, 1, 4},
+     NAMED(attention_dropout),
+     36 * 12,
+     36 * 4,
+     36 * 12},
     {"embedding", {11, 3, 3}, NAMED(embedding), 3 * 3, 11 * 3, 0},
     {"position", {3, 2, 5}, NAMED(position), 2 * 5, 3 * 2 * 5, 0},
     {"cross-entropy", {7, 9, 5}, NAMED(xent), 7 * 9, 1, 7 * 9},

@@ -110,6 +110,9 @@ static void bytes_by_hand(void **state) {
     expect("bias_residual", D(5, 7, 3), TIMED_bias_residual, 4 * (35 + 35 + 35 + 7));
     expect("bias_residual", D(5, 7, 1), TIMED_bias_residual, 4 * (35 + 35 + 7));
     expect("bias_residual", D(5, 7, 2), TIMED_bias_residual, 4 * (35 + 35 + 35));
+    expect("dropout_residual", D(5, 7, 3, 0, 1), TIMED_dropout_residual, 4 * (35 + 35 + 35 + 7));
+    expect("dropout_residual", D(5, 7, 3, 0), TIMED_dropout_residual, 4 * (35 + 35 + 35));
+    expect("dropout", D(5, 7, 3, 0), TIMED_dropout, 4 * (35 + 35));
     expect("bias_backward", D(5, 7), TIMED_bias_backward, 4 * (35 + 7 + 7));
     expect("norm_y", D(5, 7), TIMED_norm_forward, 4 * (35 + 35 + 10 + 14));
     expect("norm_dx", D(5, 7), TIMED_norm_backward, 4 * (4 * 35 + 10 + 7 + 28));

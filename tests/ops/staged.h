@@ -1,11 +1,14 @@
-/* The cuda device for tests whose data lie in the host's memory: a device whose operators copy what
- * they are given to the GPU's memory, run the cuda device's operator there, and copy back what it
- * may write. So the same rows and the same tests hold for processors and GPUs, though the host
- * cannot touch the GPU's memory.
+/* Devices for tests, in front of another one whose memory the test's data do not lie in: operators
+ * copy what they are given to memory of the inner device, run its operator there, and copy back what
+ * it may write. So the same rows and the same tests hold for all.
  *
- * There are two: `emulated`, the object of build/emu, whose kernels run on the processor, and
- * `gpu`, build/libtrine_cuda.so, where there is a GPU. Invariants: a buffer on the device begins at
- * the same distance from a multiple of 256 bytes as the host's, and ends where its allocation ends;
+ *   emulated, gpu  the cuda device: the object of build/emu, whose kernels run on the processor, and
+ *                  build/libtrine_cuda.so, where there is a GPU. The host cannot touch its memory.
+ *   floats         of any device that computes in 16 bits: the test's elements and gradients are
+ *                  floats, which are rounded on the way in and exact on the way out.
+ *
+ * Invariants: a buffer on the device begins at the same distance from a multiple of 256 bytes as the
+ * host's (in floats: as many elements behind it), and on a GPU ends where its allocation ends;
  * the same host buffer is the same buffer there (in place stays in place); what an operator only
  * reads has the same bytes afterwards. Cost: an allocation, two copies and a comparison for each. */
 #ifndef TRINE_TESTS_OPS_STAGED_H
@@ -14,6 +17,8 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
+#include "base/half.h"
+#include "base/status.h"
 #include "device/cuda/backend.h"
 #include "ops/fixture.h"
 
@@ -23,78 +28,130 @@ typedef enum { STAGED_EMULATED, STAGED_GPU, STAGED_KINDS } staged_kind;
 
 typedef struct {
     char *host, *base; /* the buffer lies at base + lead */
-    size_t bytes, lead;
+    size_t count, lead;
+    trine_dtype type;
     bool written;
 } staged_piece;
 
 typedef struct {
     device device; /* what tests call; its state is this struct */
-    device inner;  /* the cuda device */
-    const cuda_backend *backend;
+    device inner;
+    device *opened;              /* inner's own, of a device on the processor */
+    const cuda_backend *backend; /* of a cuda device */
+    bool floats;                 /* the host's elements of 16 bits are floats */
     staged_piece pieces[STAGED_PIECES];
     size_t count;
 } staged;
 
 /* ---- Buffers --------------------------------------------------------------------------------- */
 
-static inline void *staged_buffer(device *d, const void *host, size_t bytes, bool written) {
+static inline bool staged_converts(const staged *s, trine_dtype type) {
+    return s->floats && (type == TRINE_BF16 || type == TRINE_F16);
+}
+
+/* Bytes of n of the host's elements that are of `type` on the device. */
+static inline size_t staged_host_bytes(const staged *s, trine_dtype type, size_t n) {
+    return n * (staged_converts(s, type) ? sizeof(float) : trine_dtype_bytes(type));
+}
+
+/* The host's elements as the device has them; freed with free. */
+static inline void *staged_pack(const staged *s, const void *host, trine_dtype type, size_t n) {
+    uint16_t *packed = fixture_bytes(n * trine_dtype_bytes(type));
+    if (n && !staged_converts(s, type)) memcpy(packed, host, n * trine_dtype_bytes(type));
+    const float *x = host;
+    for (size_t i = 0; staged_converts(s, type) && i < n; i++)
+        packed[i] = type == TRINE_BF16 ? bf16_store(x[i]) : f16_store(x[i]);
+    return packed;
+}
+
+static inline void staged_unpack(const staged *s, void *host, const void *packed, trine_dtype type,
+                                 size_t n) {
+    if (n && !staged_converts(s, type)) memcpy(host, packed, n * trine_dtype_bytes(type));
+    float *x = host;
+    const uint16_t *bits = packed;
+    for (size_t i = 0; staged_converts(s, type) && i < n; i++)
+        x[i] = type == TRINE_BF16 ? bf16_load(bits[i]) : f16_load(bits[i]);
+}
+
+/* Where `host` lies in a piece, or NULL. */
+static inline char *staged_place(const staged *s, staged_piece *p, const char *host,
+                                 trine_dtype type, size_t n) {
+    const char *end = p->host + staged_host_bytes(s, p->type, p->count);
+    if (host < p->host || host + staged_host_bytes(s, type, n) > end) return NULL;
+    assert_true(n == 0 || type == p->type);
+    size_t at = (size_t)(host - p->host) / staged_host_bytes(s, p->type, 1);
+    return p->base + p->lead + at * trine_dtype_bytes(p->type);
+}
+
+static inline void *staged_buffer(device *d, const void *host, size_t n, trine_dtype type,
+                                  bool written) {
     staged *s = d->state;
     if (!host) return NULL;
-    for (staged_piece *p = s->pieces; p < s->pieces + s->count; p++)
-        if ((const char *)host >= p->host && (const char *)host + bytes <= p->host + p->bytes) {
-            p->written = p->written || written;
-            return p->base + p->lead + ((const char *)host - p->host);
-        }
+    for (staged_piece *p = s->pieces; p < s->pieces + s->count; p++) {
+        char *place = staged_place(s, p, host, type, n);
+        if (!place) continue;
+        p->written = p->written || written;
+        return place;
+    }
     assert_true(s->count < STAGED_PIECES);
+    size_t unit = trine_dtype_bytes(type);
+    size_t lead = (uintptr_t)host % 256 / staged_host_bytes(s, type, 1) * unit;
     staged_piece *p = &s->pieces[s->count++];
-    *p = (staged_piece){.bytes = bytes, .lead = (uintptr_t)host % 256, .written = written};
+    *p = (staged_piece){.count = n, .lead = lead, .type = type, .written = written};
     memcpy(&p->host, &host, sizeof host);
-    void *base;
-    OK(device_alloc(&s->inner, &base, p->lead + bytes + 1));
+    void *base, *packed = staged_pack(s, host, type, n);
+    OK(device_alloc(&s->inner, &base, lead + n * unit + 1));
     p->base = base;
-    OK(device_write(&s->inner, p->base + p->lead, host, bytes));
-    return p->base + p->lead;
+    OK(device_write(&s->inner, p->base + lead, packed, n * unit));
+    free(packed);
+    return p->base + lead;
+}
+
+static inline void staged_piece_end(staged *s, staged_piece *p, trine_status status) {
+    size_t bytes = p->count * trine_dtype_bytes(p->type);
+    char *back = fixture_bytes(bytes), *before = staged_pack(s, p->host, p->type, p->count);
+    if (status == TRINE_OK) {
+        OK(device_read(&s->inner, back, p->base + p->lead, bytes));
+        if (p->written)
+            staged_unpack(s, p->host, back, p->type, p->count);
+        else if (bytes && memcmp(before, back, bytes) != 0)
+            fail_msg("an operator wrote to what it should only read");
+    }
+    device_free(&s->inner, p->base, p->lead + bytes + 1);
+    free(back), free(before);
 }
 
 static inline trine_status staged_end(device *d, trine_status status) {
     staged *s = d->state;
-    for (staged_piece *p = s->pieces; p < s->pieces + s->count; p++) {
-        char *back = fixture_bytes(p->bytes);
-        if (status == TRINE_OK) OK(device_read(&s->inner, back, p->base + p->lead, p->bytes));
-        if (status == TRINE_OK && p->written && p->bytes) memcpy(p->host, back, p->bytes);
-        if (status == TRINE_OK && p->bytes && memcmp(p->host, back, p->bytes) != 0)
-            fail_msg("an operator wrote to what it should only read");
-        device_free(&s->inner, p->base, p->lead + p->bytes + 1);
-        free(back);
-    }
+    for (size_t i = 0; i < s->count; i++) staged_piece_end(s, &s->pieces[i], status);
     s->count = 0;
     return status;
 }
 
 /* ---- Operators ------------------------------------------------------------------------------- */
 
+/* n elements that are only read, or written: of four bytes (float, int32_t), of the compute type, of
+ * gradients of parameters. */
 #define STAGED_INNER         device *inner = &((staged *)d->state)->inner
+#define STAGED_IN(p, n)      p = staged_buffer(d, p, n, TRINE_F32, false)
+#define STAGED_OUT(p, n)     p = staged_buffer(d, p, n, TRINE_F32, true)
+#define REAL_IN(p, n)        p = staged_buffer(d, p, n, d->compute, false)
+#define REAL_OUT(p, n)       p = staged_buffer(d, p, n, d->compute, true)
+#define GRAD_IN(p, n)        p = staged_buffer(d, p, n, d->grads, false)
+#define GRAD_OUT(p, n)       p = staged_buffer(d, p, n, d->grads, true)
 #define STAGED_CALL(op, ...) return staged_end(d, inner->ops->op(inner, __VA_ARGS__))
-
-/* n elements of the compute type, of the gradients' type, or of four bytes. */
-#define STAGED_IN(p, n)        p = staged_buffer(d, p, (n) * trine_dtype_bytes(d->compute), false)
-#define STAGED_OUT(p, n)       p = staged_buffer(d, p, (n) * trine_dtype_bytes(d->compute), true)
-#define STAGED_GRAD_IN(p, n)   p = staged_buffer(d, p, (n) * trine_dtype_bytes(d->grads), false)
-#define STAGED_GRAD_OUT(p, n)  p = staged_buffer(d, p, (n) * trine_dtype_bytes(d->grads), true)
-#define STAGED_WORDS_IN(p, n)  p = staged_buffer(d, p, (n) * sizeof(float), false)
-#define STAGED_WORDS_OUT(p, n) p = staged_buffer(d, p, (n) * sizeof(float), true)
 
 static trine_status staged_linear_forward(device *d, void *y, const void *w, const void *bias,
                                           const void *x, size_t T, size_t N, size_t K) {
     STAGED_INNER;
-    STAGED_OUT(y, T * N), STAGED_IN(w, N * K), STAGED_IN(bias, N), STAGED_IN(x, T * K);
+    REAL_OUT(y, T * N), REAL_IN(w, N * K), REAL_IN(bias, N), REAL_IN(x, T * K);
     STAGED_CALL(linear_forward, y, w, bias, x, T, N, K);
 }
 
 static trine_status staged_linear_backward_input(device *d, void *dx, const void *w, const void *dy,
                                                  size_t T, size_t N, size_t K) {
     STAGED_INNER;
-    STAGED_OUT(dx, T * K), STAGED_IN(w, N * K), STAGED_IN(dy, T * N);
+    REAL_OUT(dx, T * K), REAL_IN(w, N * K), REAL_IN(dy, T * N);
     STAGED_CALL(linear_backward_input, dx, w, dy, T, N, K);
 }
 
@@ -102,15 +159,14 @@ static trine_status staged_linear_backward_weight(device *d, void *dw, void *dbi
                                                   const void *dy, const void *x, size_t T, size_t N,
                                                   size_t K, grad_mode mode) {
     STAGED_INNER;
-    STAGED_GRAD_OUT(dw, N * K), STAGED_GRAD_OUT(dbias, N);
-    STAGED_IN(dy, T * N), STAGED_IN(x, T * K);
+    GRAD_OUT(dw, N * K), GRAD_OUT(dbias, N), REAL_IN(dy, T * N), REAL_IN(x, T * K);
     STAGED_CALL(linear_backward_weight, dw, dbias, dy, x, T, N, K, mode);
 }
 
 static trine_status staged_bias_residual(device *d, void *y, const void *bias, const void *residual,
                                          size_t T, size_t N) {
     STAGED_INNER;
-    STAGED_OUT(y, T * N), STAGED_IN(bias, N), STAGED_IN(residual, T * N);
+    REAL_OUT(y, T * N), REAL_IN(bias, N), REAL_IN(residual, T * N);
     STAGED_CALL(bias_residual, y, bias, residual, T, N);
 }
 
@@ -118,29 +174,29 @@ static trine_status staged_dropout_residual(device *d, void *y, const void *bias
                                             const void *residual, const dropout_args *drop,
                                             size_t T, size_t N) {
     STAGED_INNER;
-    STAGED_OUT(y, T * N), STAGED_IN(bias, N), STAGED_IN(residual, T * N);
+    REAL_OUT(y, T * N), REAL_IN(bias, N), REAL_IN(residual, T * N);
     STAGED_CALL(dropout_residual, y, bias, residual, drop, T, N);
 }
 
 static trine_status staged_dropout(device *d, void *y, const void *x, const dropout_args *drop,
                                    size_t T, size_t N) {
     STAGED_INNER;
-    STAGED_OUT(y, T * N), STAGED_IN(x, T * N);
+    REAL_OUT(y, T * N), REAL_IN(x, T * N);
     STAGED_CALL(dropout, y, x, drop, T, N);
 }
 
 static trine_status staged_bias_backward(device *d, void *dbias, const void *dy, size_t T,
                                          size_t N, grad_mode mode) {
     STAGED_INNER;
-    STAGED_GRAD_OUT(dbias, N), STAGED_IN(dy, T * N);
+    GRAD_OUT(dbias, N), REAL_IN(dy, T * N);
     STAGED_CALL(bias_backward, dbias, dy, T, N, mode);
 }
 
 static trine_status staged_norm_forward(device *d, void *y, float *stat, const void *gain,
                                         const void *bias, const void *x, size_t T, size_t C) {
     STAGED_INNER;
-    STAGED_OUT(y, T * C), STAGED_WORDS_OUT(stat, 2 * T);
-    STAGED_IN(gain, C), STAGED_IN(bias, C), STAGED_IN(x, T * C);
+    REAL_OUT(y, T * C), STAGED_OUT(stat, 2 * T);
+    REAL_IN(gain, C), REAL_IN(bias, C), REAL_IN(x, T * C);
     STAGED_CALL(norm_forward, y, stat, gain, bias, x, T, C);
 }
 
@@ -149,21 +205,21 @@ static trine_status staged_norm_backward(device *d, void *dx, void *dgain, void 
                                          const float *stat, size_t T, size_t C, grad_mode stream,
                                          grad_mode mode) {
     STAGED_INNER;
-    STAGED_OUT(dx, T * C), STAGED_GRAD_OUT(dgain, C), STAGED_GRAD_OUT(dbias, C);
-    STAGED_IN(dy, T * C), STAGED_IN(gain, C), STAGED_IN(x, T * C), STAGED_WORDS_IN(stat, 2 * T);
+    REAL_OUT(dx, T * C), GRAD_OUT(dgain, C), GRAD_OUT(dbias, C);
+    REAL_IN(dy, T * C), REAL_IN(gain, C), REAL_IN(x, T * C), STAGED_IN(stat, 2 * T);
     STAGED_CALL(norm_backward, dx, dgain, dbias, dy, gain, x, stat, T, C, stream, mode);
 }
 
 static trine_status staged_gelu_forward(device *d, void *y, const void *x, size_t n) {
     STAGED_INNER;
-    STAGED_OUT(y, n), STAGED_IN(x, n);
+    REAL_OUT(y, n), REAL_IN(x, n);
     STAGED_CALL(gelu_forward, y, x, n);
 }
 
 static trine_status staged_gelu_backward(device *d, void *dx, const void *dy, const void *x,
                                          size_t n) {
     STAGED_INNER;
-    STAGED_OUT(dx, n), STAGED_IN(dy, n), STAGED_IN(x, n);
+    REAL_OUT(dx, n), REAL_IN(dy, n), REAL_IN(x, n);
     STAGED_CALL(gelu_backward, dx, dy, x, n);
 }
 
@@ -173,27 +229,27 @@ static size_t staged_attention_workspace(const device *d, size_t B, size_t T, si
 }
 
 static void *staged_work(device *d, void *work, size_t B, size_t T, size_t H, size_t D) {
-    return staged_buffer(d, work, staged_attention_workspace(d, B, T, H, D), true);
+    return staged_buffer(d, work, staged_attention_workspace(d, B, T, H, D), TRINE_U8, true);
 }
 
 static trine_status staged_attention_forward(device *d, void *y, float *lse, const void *qkv,
-                                             void *work, const dropout_args *drop, size_t B,
-                                             size_t T, size_t H, size_t D) {
+                                             void *work,
+        const dropout_args *drop, size_t B, size_t T, size_t H, size_t D) {
     STAGED_INNER;
     size_t n = B * T * H * D;
-    STAGED_OUT(y, n), STAGED_WORDS_OUT(lse, B * H * T), STAGED_IN(qkv, 3 * n);
+    REAL_OUT(y, n), STAGED_OUT(lse, B * H * T), REAL_IN(qkv, 3 * n);
     work = staged_work(d, work, B, T, H, D);
     STAGED_CALL(attention_forward, y, lse, qkv, work, drop, B, T, H, D);
 }
 
 static trine_status staged_attention_backward(device *d, void *dqkv, const void *dy,
                                               const void *qkv, const void *y, const float *lse,
-                                              void *work, const dropout_args *drop, size_t B,
-                                              size_t T, size_t H, size_t D) {
+                                              void *work,
+        const dropout_args *drop, size_t B, size_t T, size_t H, size_t D) {
     STAGED_INNER;
     size_t n = B * T * H * D;
-    STAGED_OUT(dqkv, 3 * n), STAGED_IN(dy, n), STAGED_IN(qkv, 3 * n), STAGED_IN(y, n);
-    STAGED_WORDS_IN(lse, B * H * T);
+    REAL_OUT(dqkv, 3 * n), REAL_IN(dy, n), REAL_IN(qkv, 3 * n), REAL_IN(y, n);
+    STAGED_IN(lse, B * H * T);
     work = staged_work(d, work, B, T, H, D);
     STAGED_CALL(attention_backward, dqkv, dy, qkv, y, lse, work, drop, B, T, H, D);
 }
@@ -202,7 +258,7 @@ static trine_status staged_embedding_forward(device *d, void *x, const void *tab
                                              const int32_t *tokens, int32_t first, size_t T,
                                              size_t C, size_t V) {
     STAGED_INNER;
-    STAGED_OUT(x, T * C), STAGED_IN(table, V * C), STAGED_WORDS_IN(tokens, T);
+    REAL_OUT(x, T * C), REAL_IN(table, V * C), STAGED_IN(tokens, T);
     STAGED_CALL(embedding_forward, x, table, tokens, first, T, C, V);
 }
 
@@ -210,28 +266,28 @@ static trine_status staged_embedding_backward(device *d, void *dtable, const voi
                                               const int32_t *tokens, int32_t first, size_t T,
                                               size_t C, size_t V, grad_mode mode) {
     STAGED_INNER;
-    STAGED_GRAD_OUT(dtable, V * C), STAGED_IN(dx, T * C), STAGED_WORDS_IN(tokens, T);
+    GRAD_OUT(dtable, V * C), REAL_IN(dx, T * C), STAGED_IN(tokens, T);
     STAGED_CALL(embedding_backward, dtable, dx, tokens, first, T, C, V, mode);
 }
 
 static trine_status staged_position_forward(device *d, void *x, const void *table, size_t first,
                                             size_t rows, size_t T, size_t C) {
     STAGED_INNER;
-    STAGED_OUT(x, rows * C), STAGED_IN(table, T * C);
+    REAL_OUT(x, rows * C), REAL_IN(table, T * C);
     STAGED_CALL(position_forward, x, table, first, rows, T, C);
 }
 
 static trine_status staged_position_backward(device *d, void *dtable, const void *dx, size_t first,
                                              size_t rows, size_t T, size_t C, grad_mode mode) {
     STAGED_INNER;
-    STAGED_GRAD_OUT(dtable, T * C), STAGED_IN(dx, rows * C);
+    GRAD_OUT(dtable, T * C), REAL_IN(dx, rows * C);
     STAGED_CALL(position_backward, dtable, dx, first, rows, T, C, mode);
 }
 
 static trine_status staged_xent_max(device *d, float *max, const void *logits, size_t T, size_t V,
                                     size_t valid) {
     STAGED_INNER;
-    STAGED_WORDS_OUT(max, T), STAGED_IN(logits, T * V);
+    STAGED_OUT(max, T), REAL_IN(logits, T * V);
     STAGED_CALL(xent_max, max, logits, T, V, valid);
 }
 
@@ -239,15 +295,14 @@ static trine_status staged_xent_sums(device *d, float *sums, const void *logits,
                                      const int32_t *targets, int32_t first, size_t T, size_t V,
                                      size_t valid) {
     STAGED_INNER;
-    STAGED_WORDS_OUT(sums, 2 * T), STAGED_IN(logits, T * V);
-    STAGED_WORDS_IN(max, T), STAGED_WORDS_IN(targets, T);
+    STAGED_OUT(sums, 2 * T), REAL_IN(logits, T * V), STAGED_IN(max, T), STAGED_IN(targets, T);
     STAGED_CALL(xent_sums, sums, logits, max, targets, first, T, V, valid);
 }
 
 static trine_status staged_xent_loss(device *d, double *loss, const float *sums, double scale,
                                      size_t T) {
     STAGED_INNER;
-    STAGED_WORDS_OUT(loss, 2), STAGED_WORDS_IN(sums, 2 * T);
+    STAGED_OUT(loss, 2), STAGED_IN(sums, 2 * T);
     STAGED_CALL(xent_loss, loss, sums, scale, T);
 }
 
@@ -255,28 +310,26 @@ static trine_status staged_xent_backward(device *d, void *logits, const float *m
                                          const float *sums, const int32_t *targets, int32_t first,
                                          float scale, size_t T, size_t V, size_t valid) {
     STAGED_INNER;
-    STAGED_OUT(logits, T * V), STAGED_WORDS_IN(max, T), STAGED_WORDS_IN(sums, 2 * T);
-    STAGED_WORDS_IN(targets, T);
+    REAL_OUT(logits, T * V), STAGED_IN(max, T), STAGED_IN(sums, 2 * T), STAGED_IN(targets, T);
     STAGED_CALL(xent_backward, logits, max, sums, targets, first, scale, T, V, valid);
 }
 
 static trine_status staged_add(device *d, void *y, const void *x, size_t n) {
     STAGED_INNER;
-    STAGED_GRAD_OUT(y, n), STAGED_GRAD_IN(x, n);
+    GRAD_OUT(y, n), GRAD_IN(x, n);
     STAGED_CALL(add, y, x, n);
 }
 
 static trine_status staged_sum_squares(device *d, double *sum, const void *x, size_t n) {
     STAGED_INNER;
-    STAGED_WORDS_OUT(sum, 2), STAGED_GRAD_IN(x, n);
+    STAGED_OUT(sum, 2), GRAD_IN(x, n);
     STAGED_CALL(sum_squares, sum, x, n);
 }
 
 static trine_status staged_adamw(device *d, float *w, float *m, float *v, void *copy, const void *g,
                                  size_t n, const adamw_args *args) {
     STAGED_INNER;
-    STAGED_WORDS_OUT(w, n), STAGED_WORDS_OUT(m, n), STAGED_WORDS_OUT(v, n);
-    STAGED_OUT(copy, n), STAGED_GRAD_IN(g, n);
+    STAGED_OUT(w, n), STAGED_OUT(m, n), STAGED_OUT(v, n), REAL_OUT(copy, n), GRAD_IN(g, n);
     STAGED_CALL(adamw, w, m, v, copy, g, n, args);
 }
 
@@ -347,7 +400,7 @@ static inline const cuda_backend *staged_backend(staged_kind kind, char *why, si
 }
 
 /* NULL with the reason if there is no such device. */
-static inline device *staged_open_types(staged_kind kind, trine_dtype compute, trine_dtype grads,
+static inline device *staged_open_typed(staged_kind kind, trine_dtype compute, trine_dtype grads,
                                         char *why, size_t size) {
     const cuda_backend *backend = staged_backend(kind, why, size);
     if (!backend) return NULL;
@@ -355,7 +408,7 @@ static inline device *staged_open_types(staged_kind kind, trine_dtype compute, t
     assert_non_null(s);
     s->backend = backend;
     s->inner = (device){.name = "cuda", .compute = compute, .grads = grads, .threads = 1};
-    s->inner.ops = backend->ops, s->inner.memory = backend->memory;
+    s->inner.ops = backend->ops_of(compute, grads), s->inner.memory = backend->memory;
     OK(backend->open(&s->inner, 0));
     s->device = s->inner;
     s->device.name = kind == STAGED_EMULATED ? "cuda, emulated" : "cuda";
@@ -364,12 +417,40 @@ static inline device *staged_open_types(staged_kind kind, trine_dtype compute, t
 }
 
 static inline device *staged_open(staged_kind kind, char *why, size_t size) {
-    return staged_open_types(kind, TRINE_F32, TRINE_F32, why, size);
+    return staged_open_typed(kind, TRINE_F32, TRINE_F32, why, size);
+}
+
+/* The floats of a cuda device of these types. */
+static inline device *staged_open_floats(staged_kind kind, trine_dtype compute, trine_dtype grads,
+                                         char *why, size_t size) {
+    device *d = staged_open_typed(kind, compute, grads, why, size);
+    if (d) ((staged *)d->state)->floats = true;
+    return d;
+}
+
+/* And of one on the processor; NULL with the reason if that cannot do it. */
+static inline device *staged_open_host(const device_config *config, char *why, size_t size) {
+    device *opened;
+    trine_status status = device_open_with(&opened, config);
+    if (status == TRINE_EUNSUPPORTED) {
+        snprintf(why, size, "%s", status_message());
+        status_clear();
+        return NULL;
+    }
+    OK(status);
+    staged *s = calloc(1, sizeof *s);
+    assert_non_null(s);
+    s->opened = opened, s->inner = *opened, s->device = *opened, s->floats = true;
+    s->device.ops = &staged_ops, s->device.memory = NULL, s->device.state = s;
+    return &s->device;
 }
 
 static inline void staged_close(device **d) {
     staged *s = (*d)->state;
-    s->backend->close(&s->inner);
+    if (s->opened)
+        device_close(&s->opened);
+    else
+        s->backend->close(&s->inner);
     free(s);
     *d = NULL;
 }
@@ -397,6 +478,18 @@ static inline void each_close(device **d) {
         staged_close(d);
     else
         device_close(d);
+}
+
+/* ref with d's types, taking floats where d does; closed by each_close. */
+static inline device *ref_of(const device *d) {
+    const device_config config = {
+        .kind = DEVICE_REF, .threads = 1, .compute = d->compute, .grads = d->grads};
+    char why[256];
+    device *ref;
+    if (is_staged(d) && ((const staged *)d->state)->floats)
+        return staged_open_host(&config, why, sizeof why);
+    OK(device_open_with(&ref, &config));
+    return ref;
 }
 
 #endif

@@ -158,6 +158,7 @@ FAULT(split_empty, c->parallel.layout.pp = 3; c->parallel.pp_split = "6,,6")
 FAULT(split_head_first, c->parallel.layout.pp = 3; c->parallel.pp_split = "h,6,6")
 FAULT(split_late_embedding, c->parallel.layout.pp = 3; c->parallel.pp_split = "6,e,6")
 FAULT(idle_library, c->parallel.cuda_library = "libtrine_cuda.so")
+FAULT(wide_heads, c->parallel.device = "cuda"; c->model.num_attention_heads = 2)
 FAULT(nccl_on_cpu, c->parallel.transport = TRINE_TRANSPORT_NCCL)
 FAULT(split_idle, c->parallel.layout.pp = 3; c->parallel.pp_split = "6,0,6")
 
@@ -219,6 +220,7 @@ static const fault faults[] = {
     {split_head_first, "the head (h) belongs to the last stage"},
     {split_late_embedding, "the embedding (e) belongs to the first stage"},
     {idle_library, "--cuda-library is for --device cuda"},
+    {wide_heads, "--device cuda takes heads up to 256 wide, not 384: --hidden-size 768"},
     {nccl_on_cpu, "--transport nccl is for --device cuda"},
     {split_idle, "stage 1 is empty"},
 };

@@ -1,8 +1,8 @@
-/* Dropout masks by the vector: Philox of base/rng.h, WIDE blocks side by side, each word in the low half
- * of 64 bits, where one instruction multiplies it into all 64 and the halves need no shuffling.
+/* Dropout masks along a row of elements, by the vector (philox.h).
  *
- * Invariant: the factors are dropout.h's, bit for bit, wherever a row is cut.
- * Cost: about an instruction and a half an element with AVX-512, twice that with AVX2. */
+ * Invariant: the factors are dropout.h's, bit for bit, wherever a row is cut: a block that a cut runs
+ * through is made on both sides of it. Cost: about an instruction and a half an element with
+ * AVX-512. */
 #ifndef TRINE_DEVICE_CPU_MASK_H
 #define TRINE_DEVICE_CPU_MASK_H
 

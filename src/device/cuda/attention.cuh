@@ -18,6 +18,9 @@
  * memory matters little: a tile of keys and values at D 64 (32 KiB, mostly from L2) serves 64
  * queries, a million flop.
  *
+ * Tiles are fp32 whatever the tensors are: `real` is loaded and stored, nothing else. With DROP the
+ * probabilities go through a dropout, whose words a group of four threads computes together.
+ *
  * Invariants: every sum's order is fixed by the shape, so two runs give equal bits; a score above
  * the diagonal takes part in nothing, not even multiplied by zero (0 times a NaN is a NaN). */
 #ifndef TRINE_DEVICE_CUDA_ATTENTION_CUH
@@ -25,12 +28,11 @@
 
 #include <math.h>
 
-#include "device/cuda/cuda.h"
+#include "device/cuda/dropout.cuh"
 
 #define ATTENTION_TX      8
 #define ATTENTION_TY      16
 #define ATTENTION_THREADS (ATTENTION_TX * ATTENTION_TY)
-#define ATTENTION_WIDEST  256 /* D */
 
 #define LOG2_E 1.44269504f
 #define LN_2   0.693147181f
@@ -40,16 +42,18 @@
 typedef struct {
     size_t T, H, D;
     float scale; /* 1 / sqrt(D) */
-    int wide;    /* rows may be read and written 16 bytes at a time */
+    int wide;    /* rows may be read and written `lanes` elements at a time */
 } attention_shape;
 
-static inline attention_shape attention_shape_of(size_t T, size_t H, size_t D) {
-    return {T, H, D, 1.0f / sqrtf((float)D), D % 4 == 0};
+/* Of a kernel that reads `lanes` elements at once where it may. */
+static inline attention_shape attention_shape_of(size_t T, size_t H, size_t D, size_t lanes) {
+    return {T, H, D, 1.0f / sqrtf((float)D), D % lanes == 0};
 }
 
 /* Call for every tensor of the kernel. */
-static inline void attention_look(attention_shape *s, const void *tensor) {
-    if ((uintptr_t)tensor % 16 != 0) s->wide = 0;
+template <typename real>
+static inline void attention_look(attention_shape *s, const real *tensor, size_t lanes) {
+    if ((uintptr_t)tensor % (lanes * sizeof *tensor) != 0) s->wide = 0;
 }
 
 static inline __host__ __device__ size_t attention_qkv_at(const attention_shape *s, size_t head,
@@ -81,50 +85,60 @@ static __device__ inline int attention_ty(void) {
 
 /* ---- Global memory ---- */
 
+static __device__ inline float4 attention_read4(const float *p) {
+    return *(const float4 *)p;
+}
+
+template <typename real> static __device__ inline float4 attention_read4(const real *p) {
+    four x = load4(p);
+    return make_float4(x.at[0], x.at[1], x.at[2], x.at[3]);
+}
+
 /* Elements c to c + 3 of a row, zero from D on. */
-static __device__ inline float4 attention_read(const float *row, size_t c,
+template <typename real>
+static __device__ inline float4 attention_read(const real *row, size_t c,
                                                const attention_shape *s) {
     float4 x = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-    if (c < s->D) x.x = row[c];
-    if (c + 1 < s->D) x.y = row[c + 1];
-    if (c + 2 < s->D) x.z = row[c + 2];
-    if (c + 3 < s->D) x.w = row[c + 3];
+    if (c < s->D) x.x = load(row + c);
+    if (c + 1 < s->D) x.y = load(row + c + 1);
+    if (c + 2 < s->D) x.z = load(row + c + 2);
+    if (c + 3 < s->D) x.w = load(row + c + 3);
     return x;
 }
 
-static __device__ inline void attention_write(float *row, size_t c, const float x[4], float factor,
+template <typename real>
+static __device__ inline void attention_write(real *row, size_t c, const float x[4], float factor,
                                               const attention_shape *s) {
     if (s->wide && c < s->D) {
-        *(float4 *)(row + c) =
-            make_float4(x[0] * factor, x[1] * factor, x[2] * factor, x[3] * factor);
+        store4(row + c, {{x[0] * factor, x[1] * factor, x[2] * factor, x[3] * factor}});
         return;
     }
     for (int i = 0; i < 4; i++)
-        if (c + (size_t)i < s->D) row[c + (size_t)i] = x[i] * factor;
+        if (c + (size_t)i < s->D) store(row + c + (size_t)i, x[i] * factor);
 }
 
-/* Threads that share a row of a tile when it is loaded, 16 bytes each: a power of two. */
+/* Threads that share a row of a tile when it is loaded, four elements each: a power of two. */
 static inline __host__ __device__ constexpr int attention_sharers(int width) {
     return width <= 32 ? 8 : width <= 64 ? 16 : width <= 128 ? 32 : 64;
 }
 
 /* tile (ROWS, WIDTH) = rows of `from`, zeros from row `left` on. All of a thread's loads are under
  * way before the first is needed. */
-template <int ROWS, int WIDTH>
-static __device__ inline void attention_load(float *tile, const float *from, size_t stride,
+template <int ROWS, int WIDTH, typename real>
+static __device__ inline void attention_load(float *tile, const real *from, size_t stride,
                                              size_t left, const attention_shape *s) {
     const int sharers = attention_sharers(WIDTH), step = ATTENTION_THREADS / sharers;
     const int first = (int)threadIdx.x / sharers, c = (int)threadIdx.x % sharers * 4;
     const int end = left < ROWS ? (int)left : ROWS;
     if (c >= WIDTH) return;
-    const float *row = from + (size_t)first * stride;
+    const real *row = from + (size_t)first * stride;
     float *to = tile + first * (WIDTH + 4) + c;
     if (s->wide) {
         const bool inside = (size_t)c < s->D;
 #pragma unroll 4
         for (int n = 0; n < ROWS; n += step) {
             float4 x = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-            if (inside && first + n < end) x = *(const float4 *)(row + c);
+            if (inside && first + n < end) x = attention_read4(row + c);
             *(float4 *)(to + n * (WIDTH + 4)) = x;
             row += (size_t)step * stride;
         }
@@ -140,8 +154,8 @@ static __device__ inline void attention_load(float *tile, const float *from, siz
 }
 
 /* A thread's part of row `row`, times `factor`. */
-template <int WIDTH>
-static __device__ inline void attention_store(float *row, const float out[WIDTH / 8], float factor,
+template <int WIDTH, typename real>
+static __device__ inline void attention_store(real *row, const float out[WIDTH / 8], float factor,
                                               const attention_shape *s) {
 #pragma unroll
     for (int g = 0; g < WIDTH / 32; g++)
@@ -254,6 +268,68 @@ static __device__ inline float attention_row_max(float x) {
     x = fmaxf(x, __shfl_xor_sync(ALL_LANES, x, 1));
     x = fmaxf(x, __shfl_xor_sync(ALL_LANES, x, 2));
     return fmaxf(x, __shfl_xor_sync(ALL_LANES, x, 4));
+}
+
+/* ---- Dropout ---- */
+
+/* The block of words of a thread that is number m of four, lanes STRIDE apart, becomes word m of each
+ * of their blocks, in order: in round r it trades with the one whose number differs from its own in
+ * the bits of r. A whole warp calls. */
+template <int STRIDE>
+static __device__ inline cuda_words attention_trade(cuda_words own, unsigned m) {
+    cuda_words out = {};
+#pragma unroll
+    for (unsigned r = 0; r < 4; r++) {
+        uint32_t word = own.at[0];
+#pragma unroll
+        for (unsigned i = 1; i < 4; i++)
+            if ((m ^ r) == i) word = own.at[i];
+        word = __shfl_xor_sync(ALL_LANES, word, (int)r * STRIDE);
+#pragma unroll
+        for (unsigned i = 0; i < 4; i++)
+            if ((m ^ r) == i) out.at[i] = word;
+    }
+    return out;
+}
+
+/* factors[j] = what element base + j step + m of `sample` is multiplied by, j < COLS: this thread is
+ * number m of a group of four, lanes STRIDE apart, which have four neighbouring elements for each j.
+ * Where these begin at a multiple of four, each thread computes the words of every fourth j, and
+ * they trade. A whole warp calls. */
+template <int COLS, int STRIDE>
+static __device__ inline void attention_factors(float factors[COLS], const cuda_drop *drop,
+                                                uint64_t sample, uint64_t base, uint64_t step,
+                                                unsigned m) {
+    if constexpr (COLS % 4 == 0)
+        if (drop->T % 4 == 0) {
+#pragma unroll
+            for (unsigned j = 0; j < COLS; j += 4) {
+                cuda_words own = cuda_dropout_block(drop->key, sample, (base + (j + m) * step) / 4);
+                own = attention_trade<STRIDE>(own, m);
+#pragma unroll
+                for (unsigned i = 0; i < 4; i++)
+                    factors[j + i] = cuda_drop_factor(drop, own.at[i]);
+            }
+            return;
+        }
+    for (unsigned j = 0; j < COLS; j++)
+        factors[j] = cuda_drop_one(drop, sample, base + j * step + m);
+}
+
+/* The kernels' arguments; T is the whole sample's, `first` the first head. */
+static inline cuda_drop attention_drop_of(const dropout_args *args, size_t T) {
+    if (!args) return {};
+    cuda_drop drop = cuda_drop_of(args);
+    drop.T = T;
+    return drop;
+}
+
+/* The first element of query t of `head` (counted through the call's samples), and its sample. */
+static __device__ inline uint64_t attention_drop_at(const cuda_drop *drop,
+                                                    const attention_shape *s, size_t head, size_t t,
+                                                    uint64_t *sample) {
+    *sample = drop->sample + head / s->H;
+    return ((drop->first + head % s->H) * s->T + t) * s->T;
 }
 
 /* ---- Choosing a kernel ---- */

@@ -5,42 +5,50 @@
  *   p = exp(q k / sqrt(D) - lse)    ds = p (dy v - delta)
  *   dv = p^T dy    dk = ds^T q / sqrt(D)    dq = ds k / sqrt(D)
  *
+ * With a dropout, f being what it multiplies p by, ds = p (f dy v - delta) and dv = (f p)^T dy: y has
+ * f in it, and so has delta.
+ *
  * One kernel for all three would compute p and ds once, 5 products in place of 7, but dq would be
  * summed over blocks that run in any order: by atomics, so with other bits from run to run, or in
  * (T / 64) partial sums of its size. Two products more are the cheaper way to equal bits.
  *
  * Arithmetic: 7 products of 2 D flop for each pair below the diagonal, B H (T (T + 1) / 2) 14 D. */
-#include "device/cuda/attention.cuh"
+#include "device/cuda/attention_mma_backward.cuh"
+#include "device/cuda/sizes.h"
 
 /* delta (B, H, T): a warp for each row of y (B, T, H, D). */
-__global__ void attention_delta(float *delta, const float *dy, const float *y, size_t rows,
-                                attention_shape s) {
+template <typename real>
+static __global__ void attention_delta(float *delta, const real *dy, const real *y, size_t rows,
+                                       attention_shape s) {
     size_t row = (size_t)blockIdx.x * (blockDim.x / WARP) + threadIdx.x / WARP;
     if (row >= rows) return;
     float sum = 0.0f;
     for (size_t c = threadIdx.x % WARP; c < s.D; c += WARP)
-        sum = fmaf(dy[row * s.D + c], y[row * s.D + c], sum);
+        sum = fmaf(load(dy + row * s.D + c), load(y + row * s.D + c), sum);
     for (int lanes = WARP / 2; lanes > 0; lanes /= 2) sum += __shfl_xor_sync(ALL_LANES, sum, lanes);
     size_t h = row % s.H, t = row / s.H % s.T, b = row / s.H / s.T;
     if (threadIdx.x % WARP == 0) delta[(b * s.H + h) * s.T + t] = sum;
 }
 
 /* Of one pair: the score becomes p, in place; ds is returned. Both are zero where nothing is
- * seen. */
+ * seen. `factor` is the dropout's. */
+template <bool DROP>
 static __device__ inline float pair(float *score, float dy_v, float lse, float delta, float scale,
-                                    bool seen) {
+                                    bool seen, float factor) {
     float p = exp2f(fmaf(*score, scale, -lse * LOG2_E));
-    *score = seen ? p : 0.0f;
+    if (DROP) dy_v *= factor;
+    *score = seen ? (DROP ? p * factor : p) : 0.0f;
     return seen ? p * (dy_v - delta) : 0.0f;
 }
 
 /* ---- dk, dv ---- */
 
 /* Scores (keys, queries) become p, dy_v becomes ds. */
-template <int ROWS, int COLS>
+template <bool DROP, int ROWS, int COLS>
 static __device__ inline void key_pairs(float scores[ROWS][COLS], float dy_v[ROWS][COLS],
-                                        const float *lse, const float *delta, size_t key,
-                                        size_t query, const attention_shape *s) {
+                                        float factors[ROWS][COLS], const float *lse,
+                                        const float *delta, size_t key, size_t query,
+                                        const attention_shape *s) {
     const int ahead = (int)query - (int)key;
 #pragma unroll
     for (int j = 0; j < COLS; j++) {
@@ -51,10 +59,26 @@ static __device__ inline void key_pairs(float scores[ROWS][COLS], float dy_v[ROW
 #pragma unroll
         for (int i = 0; i < ROWS; i++) {
             bool seen = there && attention_ty() + ATTENTION_TY * i <= ahead + column;
-            dy_v[i][j] =
-                pair(&scores[i][j], dy_v[i][j], row_lse, row_delta, s->scale * LOG2_E, seen);
+            dy_v[i][j] = pair<DROP>(&scores[i][j], dy_v[i][j], row_lse, row_delta,
+                                    s->scale * LOG2_E, seen, factors[i][j]);
         }
     }
+}
+
+/* A thread's keys are rows here: the group that shares words is four neighbouring ones, a warp's
+ * ty. */
+template <int ROWS, int COLS>
+static __device__ inline void key_factors(float factors[ROWS][COLS], const cuda_drop *drop,
+                                          const attention_shape *s, size_t head, size_t key,
+                                          size_t query) {
+    const unsigned ty = (unsigned)attention_ty();
+    uint64_t sample;
+    uint64_t base = attention_drop_at(drop, s, head, query + (size_t)attention_tx(), &sample) + key;
+#pragma unroll
+    for (int i = 0; i < ROWS; i++)
+        attention_factors<COLS, ATTENTION_TX>(factors[i], drop, sample,
+                                              base + ty / 4 * 4 + (unsigned)(ATTENTION_TY * i),
+                                              ATTENTION_TX * s->T, ty % 4);
 }
 
 /* Each key is seen by the queries from itself on; `ahead` is the first query minus the first
@@ -84,8 +108,8 @@ static __device__ inline void add_up(float out[ROWS][WIDTH / 8], float *shared,
         attention_values<WIDTH, ROWS, 8 * COLS, false>(out, shared, rows, terms);
 }
 
-template <int WIDTH, int ROWS>
-static __device__ inline void store_rows(float *to, size_t stride, const float out[ROWS][WIDTH / 8],
+template <int WIDTH, int ROWS, typename real>
+static __device__ inline void store_rows(real *to, size_t stride, const float out[ROWS][WIDTH / 8],
                                          float factor, size_t first, const attention_shape *s) {
 #pragma unroll
     for (int i = 0; i < ROWS; i++) {
@@ -99,18 +123,19 @@ template <int WIDTH, int ROWS, int COLS> static constexpr int keys_shared() {
            attention_tile(16 * ROWS, 8 * COLS);
 }
 
-template <int WIDTH, int ROWS, int COLS, int BLOCKS>
-__global__ void __launch_bounds__(ATTENTION_THREADS, BLOCKS)
-    attention_keys(float *dqkv, const float *dy, const float *qkv, const float *lse,
-                   const float *delta, size_t heads, attention_shape s) {
+template <typename real, bool DROP, int WIDTH, int ROWS, int COLS, int BLOCKS>
+static __global__ void __launch_bounds__(ATTENTION_THREADS, BLOCKS)
+    attention_keys(real *dqkv, const real *dy, const real *qkv, const float *lse,
+                   const float *delta, size_t heads, attention_shape s, cuda_drop drop) {
     SHARED_MEMORY(float, shared);
     float *k = shared, *v = k + attention_tile(16 * ROWS, WIDTH),
           *q = v + attention_tile(16 * ROWS, WIDTH), *dy_rows = q + attention_tile(8 * COLS, WIDTH),
           *p = dy_rows + attention_tile(8 * COLS, WIDTH);
     const size_t head = blockIdx.x % heads, key = blockIdx.x / heads * 16 * ROWS;
     const size_t HD = s.H * s.D, at = attention_qkv_at(&s, head, 0);
-    const float *rows = qkv + at, *dys = dy + attention_y_at(&s, head, 0);
+    const real *rows = qkv + at, *dys = dy + attention_y_at(&s, head, 0);
     float dk[ROWS][WIDTH / 8] = {}, dv[ROWS][WIDTH / 8] = {}, scores[ROWS][COLS], ds[ROWS][COLS];
+    float factors[ROWS][COLS];
     attention_load<16 * ROWS, WIDTH>(k, rows + HD + key * 3 * HD, 3 * HD, s.T - key, &s);
     attention_load<16 * ROWS, WIDTH>(v, rows + 2 * HD + key * 3 * HD, 3 * HD, s.T - key, &s);
     for (size_t query = key / (8 * COLS) * (8 * COLS); query < s.T; query += 8 * COLS) {
@@ -120,7 +145,9 @@ __global__ void __launch_bounds__(ATTENTION_THREADS, BLOCKS)
         __syncthreads();
         attention_scores<WIDTH, ROWS, COLS>(scores, k, q, (int)s.D);
         attention_scores<WIDTH, ROWS, COLS>(ds, v, dy_rows, (int)s.D);
-        key_pairs<ROWS, COLS>(scores, ds, lse + head * s.T, delta + head * s.T, key, query, &s);
+        if (DROP) key_factors<ROWS, COLS>(factors, &drop, &s, head, key, query);
+        key_pairs<DROP, ROWS, COLS>(scores, ds, factors, lse + head * s.T, delta + head * s.T, key,
+                                    query, &s);
         bool cut = query < key + 16 * ROWS;
         attention_terms<ROWS> terms = from_itself<ROWS>((int)query - (int)key, 8 * COLS);
         add_up<WIDTH, ROWS, COLS>(dv, p, scores, dy_rows, cut, terms);
@@ -133,18 +160,30 @@ __global__ void __launch_bounds__(ATTENTION_THREADS, BLOCKS)
 /* ---- dq ---- */
 
 /* Scores (queries, keys) and dy_v become p and ds; lse and delta of this thread's rows. */
-template <int ROWS, int COLS>
+template <bool DROP, int ROWS, int COLS>
 static __device__ inline void query_pairs(float scores[ROWS][COLS], float dy_v[ROWS][COLS],
-                                          const float lse[ROWS], const float delta[ROWS], int ahead,
-                                          float scale) {
+                                          const float lse[ROWS], const float delta[ROWS],
+                                          const cuda_drop *drop, const attention_shape *s,
+                                          size_t head, size_t query, size_t key) {
+    const unsigned tx = (unsigned)attention_tx();
+    const int ahead = (int)query - (int)key;
+    uint64_t sample;
+    uint64_t base = attention_drop_at(drop, s, head, query + (size_t)attention_ty(), &sample) + key;
 #pragma unroll
-    for (int i = 0; i < ROWS; i++)
+    for (int i = 0; i < ROWS; i++) {
+        float factors[COLS];
+        if (DROP)
+            attention_factors<COLS, 1>(factors, drop, sample,
+                                       base + (size_t)(ATTENTION_TY * i) * s->T + tx / 4 * 4,
+                                       ATTENTION_TX, tx % 4);
 #pragma unroll
         for (int j = 0; j < COLS; j++) {
             bool seen =
                 attention_tx() + ATTENTION_TX * j <= ahead + attention_ty() + ATTENTION_TY * i;
-            dy_v[i][j] = pair(&scores[i][j], dy_v[i][j], lse[i], delta[i], scale, seen);
+            dy_v[i][j] = pair<DROP>(&scores[i][j], dy_v[i][j], lse[i], delta[i], s->scale * LOG2_E,
+                                    seen, factors[j]);
         }
+    }
 }
 
 template <int WIDTH, int ROWS, int COLS> static constexpr int queries_shared() {
@@ -152,10 +191,10 @@ template <int WIDTH, int ROWS, int COLS> static constexpr int queries_shared() {
            attention_larger(attention_tile(8 * COLS, WIDTH), attention_tile(16 * ROWS, 8 * COLS));
 }
 
-template <int WIDTH, int ROWS, int COLS, int BLOCKS>
-__global__ void __launch_bounds__(ATTENTION_THREADS, BLOCKS)
-    attention_queries(float *dqkv, const float *dy, const float *qkv, const float *lse,
-                      const float *delta, size_t heads, attention_shape s) {
+template <typename real, bool DROP, int WIDTH, int ROWS, int COLS, int BLOCKS>
+static __global__ void __launch_bounds__(ATTENTION_THREADS, BLOCKS)
+    attention_queries(real *dqkv, const real *dy, const real *qkv, const float *lse,
+                      const float *delta, size_t heads, attention_shape s, cuda_drop drop) {
     SHARED_MEMORY(float, shared);
     /* The values have been read when ds is written. */
     float *q = shared, *dy_rows = q + attention_tile(16 * ROWS, WIDTH),
@@ -165,7 +204,7 @@ __global__ void __launch_bounds__(ATTENTION_THREADS, BLOCKS)
     const size_t query = (gridDim.x - 1 - blockIdx.x) / heads * 16 * ROWS;
     const size_t HD = s.H * s.D, at = attention_qkv_at(&s, head, 0);
     const size_t end = query + 16 * ROWS < s.T ? query + 16 * ROWS : s.T;
-    const float *rows = qkv + at, *dys = dy + attention_y_at(&s, head, query);
+    const real *rows = qkv + at, *dys = dy + attention_y_at(&s, head, query);
     float dq[ROWS][WIDTH / 8] = {}, scores[ROWS][COLS], ds[ROWS][COLS];
     float row_lse[ROWS], row_delta[ROWS];
     for (int i = 0; i < ROWS; i++) {
@@ -176,61 +215,81 @@ __global__ void __launch_bounds__(ATTENTION_THREADS, BLOCKS)
     attention_load<16 * ROWS, WIDTH>(q, rows + query * 3 * HD, 3 * HD, end - query, &s);
     attention_load<16 * ROWS, WIDTH>(dy_rows, dys, HD, end - query, &s);
     for (size_t key = 0; key < end; key += 8 * COLS) {
-        const float *from = rows + key * 3 * HD;
+        const real *from = rows + key * 3 * HD;
         __syncthreads();
         attention_load<8 * COLS, WIDTH>(k, from + HD, 3 * HD, s.T - key, &s);
         attention_load<8 * COLS, WIDTH>(v, from + 2 * HD, 3 * HD, s.T - key, &s);
         __syncthreads();
         attention_scores<WIDTH, ROWS, COLS>(scores, q, k, (int)s.D);
         attention_scores<WIDTH, ROWS, COLS>(ds, dy_rows, v, (int)s.D);
-        const int ahead = (int)query - (int)key;
-        query_pairs<ROWS, COLS>(scores, ds, row_lse, row_delta, ahead, s.scale * LOG2_E);
+        query_pairs<DROP, ROWS, COLS>(scores, ds, row_lse, row_delta, &drop, &s, head, query, key);
         add_up<WIDTH, ROWS, COLS>(dq, p, ds, k, key + 8 * COLS > query,
-                                  attention_up_to_itself<ROWS>(ahead));
+                                  attention_up_to_itself<ROWS>((int)query - (int)key));
     }
     store_rows<WIDTH, ROWS>(dqkv + at, 3 * HD, dq, s.scale, query, &s);
 }
 
 /* ---- The host's part ---- */
 
-typedef void (*backward_kernel)(float *, const float *, const float *, const float *, const float *,
-                                size_t, attention_shape);
-
-typedef struct {
-    size_t width, rows, bytes; /* rows of a tile; bytes of shared memory */
-    backward_kernel kernel;
-} variant;
+template <typename real> struct variant {
+    size_t width, rows, lanes, bytes; /* rows of a tile; elements at once; shared memory */
+    void (*kernel)(real *, const real *, const real *, const float *, const float *, size_t,
+                   attention_shape, cuda_drop);
+};
 
 #define KEYS(width, rows, cols, blocks)                                                            \
     {                                                                                              \
-        width, 16 * rows, keys_shared<width, rows, cols>() * sizeof(float),                        \
-            attention_keys<width, rows, cols, blocks>                                              \
+        width, 16 * rows, 4, keys_shared<width, rows, cols>() * sizeof(float),                        \
+            attention_keys<real, DROP, width, rows, cols, blocks>                                  \
     }
 #define QUERIES(width, rows, cols, blocks)                                                         \
     {                                                                                              \
-        width, 16 * rows, queries_shared<width, rows, cols>() * sizeof(float),                     \
-            attention_queries<width, rows, cols, blocks>                                           \
+        width, 16 * rows, 4, queries_shared<width, rows, cols>() * sizeof(float),                     \
+            attention_queries<real, DROP, width, rows, cols, blocks>                               \
+    }
+
+#define MMA_KEYS(width)                                                                            \
+    {                                                                                              \
+        width, MMA_TILE, MMA_LANES, (size_t)attention_mma_keys_shared(width),                      \
+            attention_mma_keys<width, real, DROP>                                                  \
+    }
+#define MMA_QUERIES(width)                                                                         \
+    {                                                                                              \
+        width, MMA_TILE, MMA_LANES, (size_t)attention_mma_queries_shared(width),                   \
+            attention_mma_dq<width, real, DROP>                                                    \
     }
 
 /* By width; where there are two, the second is for GPUs that give a block 99 KiB. The last number
  * is how many blocks an H200's multiprocessor has room for, in shared memory (228 KiB) and
- * registers. */
-static const variant keys_variants[] = {
-    KEYS(32, 4, 8, 2),  KEYS(64, 4, 8, 2),  KEYS(96, 4, 4, 2),  KEYS(128, 4, 4, 2),
-    KEYS(128, 2, 4, 2), KEYS(256, 2, 4, 1), KEYS(256, 1, 2, 2),
-};
-static const variant queries_variants[] = {
-    QUERIES(32, 4, 8, 3),  QUERIES(64, 4, 8, 3),  QUERIES(96, 4, 4, 2),
-    QUERIES(128, 4, 4, 2), QUERIES(256, 2, 4, 1), QUERIES(256, 1, 2, 2),
+ * registers. 16-bit heads are for the tensor cores, but for the widest. */
+template <typename real, bool DROP> struct variants {
+    static constexpr variant<real> keys[] = {
+        MMA_KEYS(64), MMA_KEYS(96), MMA_KEYS(128), KEYS(256, 2, 4, 1), KEYS(256, 1, 2, 2),
+    };
+    static constexpr variant<real> queries[] = {
+        MMA_QUERIES(64),       MMA_QUERIES(96),       MMA_QUERIES(128),
+        QUERIES(256, 2, 4, 1), QUERIES(256, 1, 2, 2),
+    };
 };
 
-#define COUNT(array) (sizeof(array) / sizeof *(array))
+template <bool DROP> struct variants<float, DROP> {
+    typedef float real;
+    static constexpr variant<real> keys[] = {
+        KEYS(32, 4, 8, 2),  KEYS(64, 4, 8, 2),  KEYS(96, 4, 4, 2),  KEYS(128, 4, 4, 2),
+        KEYS(128, 2, 4, 2), KEYS(256, 2, 4, 1), KEYS(256, 1, 2, 2),
+    };
+    static constexpr variant<real> queries[] = {
+        QUERIES(32, 4, 8, 3),  QUERIES(64, 4, 8, 3),  QUERIES(96, 4, 4, 2),
+        QUERIES(128, 4, 4, 2), QUERIES(256, 2, 4, 1), QUERIES(256, 1, 2, 2),
+    };
+};
 
-static trine_status choose(const variant **chosen, const device *d, const variant *variants,
-                           size_t count, size_t D) {
+template <typename real, size_t COUNT>
+static trine_status choose(const variant<real> **chosen, const device *d,
+                           const variant<real> (&variants)[COUNT], size_t D) {
     size_t room = 0;
     TRY(attention_room(d, &room));
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < COUNT; i++)
         if (variants[i].width >= D && variants[i].bytes <= room) {
             *chosen = &variants[i];
             return TRINE_OK;
@@ -238,55 +297,73 @@ static trine_status choose(const variant **chosen, const device *d, const varian
     return RAISE(TRINE_EUNSUPPORTED,
                  "attention on heads of width %zu: the cuda device takes %d, and this GPU gives a "
                  "block %zu bytes of shared memory",
-                 D, ATTENTION_WIDEST, room);
+                 D, CUDA_WIDEST_HEAD, room);
 }
 
-typedef struct {
-    float *dqkv;
-    const float *dy, *qkv, *lse, *delta;
-} operands;
+template <typename real> struct operands {
+    real *dqkv;
+    const real *dy, *qkv;
+    const float *lse;
+    float *delta;
+    cuda_drop drop;
+};
 
-static trine_status launch(device *d, const variant *v, const operands *o, size_t B,
+template <typename real>
+static trine_status launch(device *d, const variant<real> *v, const operands<real> *o, size_t B,
                            const attention_shape *s) {
     unsigned blocks = 0;
     TRY(attention_blocks(&blocks, B, s->T, s->H, v->rows));
     TRY_CUDA(cudaFuncSetAttribute(v->kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                   (int)v->bytes));
     LAUNCH(d, v->kernel, blocks, ATTENTION_THREADS, v->bytes)
-    (o->dqkv, o->dy, o->qkv, o->lse, o->delta, B * s->H, *s);
+    (o->dqkv, o->dy, o->qkv, o->lse, o->delta, B * s->H, *s, o->drop);
     return LAUNCHED(attention_backward);
 }
 
-static trine_status launch_delta(device *d, float *delta, const float *dy, const float *y, size_t B,
+template <typename real>
+static trine_status launch_delta(device *d, float *delta, const real *dy, const real *y, size_t B,
                                  const attention_shape *s) {
     const size_t rows = B * s->T * s->H, warps = 8;
     unsigned blocks = 0;
     TRY(attention_blocks(&blocks, 1, rows, 1, warps));
-    LAUNCH(d, attention_delta, blocks, warps * WARP, 0)(delta, dy, y, rows, *s);
+    LAUNCH(d, attention_delta<real>, blocks, warps * WARP, 0)(delta, dy, y, rows, *s);
     return LAUNCHED(attention_delta);
 }
 
-trine_status cuda_attention_backward(device *d, void *dqkv, const void *dy, const void *qkv,
-                                     const void *y, const float *lse, void *work,
-                                     const dropout_args *drop, size_t B, size_t T, size_t H,
-                                     size_t D) {
-    ASSERT(!drop);
-    if (B == 0 || T == 0 || H == 0 || D == 0) return TRINE_OK;
-    const variant *keys = NULL, *queries = NULL;
-    TRY(choose(&keys, d, keys_variants, COUNT(keys_variants), D));
-    TRY(choose(&queries, d, queries_variants, COUNT(queries_variants), D));
-    attention_shape s = attention_shape_of(T, H, D);
-    attention_look(&s, dqkv);
-    attention_look(&s, dy);
-    attention_look(&s, qkv);
-    const operands o = {(float *)dqkv, (const float *)dy, (const float *)qkv, lse, (float *)work};
-    TRY(launch_delta(d, (float *)work, o.dy, (const float *)y, B, &s));
-    TRY(launch(d, keys, &o, B, &s));
-    return launch(d, queries, &o, B, &s);
+template <typename real, bool DROP>
+static trine_status all_three(device *d, const operands<real> *o, const real *y, size_t B, size_t T,
+                              size_t H, size_t D) {
+    const variant<real> *keys = NULL, *queries = NULL;
+    TRY(choose(&keys, d, variants<real, DROP>::keys, D));
+    TRY(choose(&queries, d, variants<real, DROP>::queries, D));
+    const size_t lanes = keys->lanes; /* and the queries' */
+    attention_shape s = attention_shape_of(T, H, D, lanes);
+    attention_look(&s, o->dqkv, lanes);
+    attention_look(&s, o->dy, lanes);
+    attention_look(&s, o->qkv, lanes);
+    TRY(launch_delta(d, o->delta, o->dy, y, B, &s));
+    TRY(launch(d, keys, o, B, &s));
+    return launch(d, queries, o, B, &s);
 }
 
-/* delta */
-size_t cuda_attention_workspace(const device *d, size_t B, size_t T, size_t H, size_t D) {
-    (void)d, (void)D;
-    return B * H * T * sizeof(float);
+template <typename real>
+static trine_status attention_backward(device *d, void *dqkv, const void *dy, const void *qkv,
+                                       const void *y, const float *lse, void *work,
+                                       const dropout_args *drop, size_t B, size_t T, size_t H,
+                                       size_t D) {
+    if (B == 0 || T == 0 || H == 0 || D == 0) return TRINE_OK;
+    const operands<real> o = {(real *)dqkv, (const real *)dy, (const real *)qkv,
+                              lse,          (float *)work,    attention_drop_of(drop, T)};
+    const real *rows = (const real *)y;
+    return drop ? all_three<real, true>(d, &o, rows, B, T, H, D)
+                : all_three<real, false>(d, &o, rows, B, T, H, D);
 }
+
+CUDA_OF_COMPUTE(attention_backward);
+
+static size_t attention_workspace(const device *d, size_t B, size_t T, size_t H, size_t D) {
+    (void)d;
+    return cuda_attention_bytes(B, T, H, D); /* delta */
+}
+
+CUDA_OF_ALL(attention_workspace);

@@ -6,7 +6,8 @@
  * Arithmetic: 2 products of 2 D flop for each pair below the diagonal, B H (T (T + 1) / 2) 4 D
  * flop, and half a tile's more on the diagonal; one exponential a pair. Blocks with most keys start
  * first. */
-#include "device/cuda/attention.cuh"
+#include "device/cuda/attention_mma.cuh"
+#include "device/cuda/sizes.h"
 
 /* scores: from a product to exp2(score - max), with max and sums brought up to date; `factor` is
  * what sums and outputs so far are to be multiplied by. */
@@ -54,8 +55,26 @@ static __device__ inline void rescale(float out[ROWS][WIDTH / 8], const float fa
         for (int n = 0; n < WIDTH / 8; n++) out[i][n] *= factor[i];
 }
 
-template <int WIDTH, int ROWS>
-static __device__ inline void finish(float *y, float *lse, const float out[ROWS][WIDTH / 8],
+template <int ROWS, int COLS>
+static __device__ inline void drop_some(float scores[ROWS][COLS], const cuda_drop *drop,
+                                        const attention_shape *s, size_t head, size_t query,
+                                        size_t key) {
+    const unsigned tx = (unsigned)attention_tx();
+    uint64_t sample;
+    uint64_t base = attention_drop_at(drop, s, head, query + (size_t)attention_ty(), &sample) + key;
+#pragma unroll
+    for (int i = 0; i < ROWS; i++) {
+        float factors[COLS];
+        attention_factors<COLS, 1>(factors, drop, sample,
+                                   base + (size_t)(ATTENTION_TY * i) * s->T + tx / 4 * 4,
+                                   ATTENTION_TX, tx % 4);
+#pragma unroll
+        for (int j = 0; j < COLS; j++) scores[i][j] *= factors[j];
+    }
+}
+
+template <int WIDTH, int ROWS, typename real>
+static __device__ inline void finish(real *y, float *lse, const float out[ROWS][WIDTH / 8],
                                      const float max[ROWS], float sum[ROWS], size_t head,
                                      size_t query, const attention_shape *s) {
 #pragma unroll
@@ -73,9 +92,10 @@ template <int WIDTH, int ROWS, int COLS> static constexpr int shared_floats() {
            attention_larger(attention_tile(8 * COLS, WIDTH), attention_tile(16 * ROWS, 8 * COLS));
 }
 
-template <int WIDTH, int ROWS, int COLS, int BLOCKS>
-__global__ void __launch_bounds__(ATTENTION_THREADS, BLOCKS)
-    attention_forward(float *y, float *lse, const float *qkv, size_t heads, attention_shape s) {
+template <typename real, bool DROP, int WIDTH, int ROWS, int COLS, int BLOCKS>
+static __global__ void __launch_bounds__(ATTENTION_THREADS, BLOCKS)
+    attention_forward_kernel(real *y, float *lse, const real *qkv, size_t heads, attention_shape s,
+                             cuda_drop drop) {
     SHARED_MEMORY(float, shared);
     /* The keys have been read when the exponentials are written. */
     float *q = shared, *v = q + attention_tile(16 * ROWS, WIDTH),
@@ -83,12 +103,12 @@ __global__ void __launch_bounds__(ATTENTION_THREADS, BLOCKS)
     size_t head = blockIdx.x % heads, tile = (gridDim.x - 1 - blockIdx.x) / heads;
     size_t query = tile * 16 * ROWS, stride = 3 * s.H * s.D, HD = s.H * s.D;
     size_t end = query + 16 * ROWS < s.T ? query + 16 * ROWS : s.T;
-    const float *rows = qkv + attention_qkv_at(&s, head, 0);
+    const real *rows = qkv + attention_qkv_at(&s, head, 0);
     float out[ROWS][WIDTH / 8] = {}, max[ROWS], sum[ROWS], factor[ROWS], scores[ROWS][COLS];
     for (int i = 0; i < ROWS; i++) max[i] = -INFINITY, sum[i] = 0.0f;
     attention_load<16 * ROWS, WIDTH>(q, rows + query * stride, stride, end - query, &s);
     for (size_t key = 0; key < end; key += 8 * COLS) {
-        const float *from = rows + key * stride;
+        const real *from = rows + key * stride;
         __syncthreads();
         attention_load<8 * COLS, WIDTH>(k, from + HD, stride, s.T - key, &s);
         attention_load<8 * COLS, WIDTH>(v, from + 2 * HD, stride, s.T - key, &s);
@@ -97,6 +117,7 @@ __global__ void __launch_bounds__(ATTENTION_THREADS, BLOCKS)
         mask<ROWS, COLS>(scores, (int)query - (int)key, s.scale * LOG2_E);
         exponentials<ROWS, COLS>(scores, max, sum, factor);
         rescale<WIDTH, ROWS>(out, factor);
+        if (DROP) drop_some<ROWS, COLS>(scores, &drop, &s, head, query, key);
         __syncthreads();
         attention_share<ROWS, COLS>(p, scores);
         __syncthreads();
@@ -111,43 +132,60 @@ __global__ void __launch_bounds__(ATTENTION_THREADS, BLOCKS)
 
 /* ---- The host's part ---- */
 
-typedef struct {
-    size_t width, rows, bytes; /* rows of a tile; bytes of shared memory */
-    void (*kernel)(float *, float *, const float *, size_t, attention_shape);
-} variant;
+template <typename real> struct variant {
+    size_t width, rows, lanes, bytes; /* rows of a tile; elements at once; shared memory */
+    void (*kernel)(real *, float *, const real *, size_t, attention_shape, cuda_drop);
+};
 
 #define VARIANT(width, rows, cols, blocks)                                                         \
     {                                                                                              \
-        width, 16 * rows, shared_floats<width, rows, cols>() * sizeof(float),                      \
-            attention_forward<width, rows, cols, blocks>                                           \
+        width, 16 * rows, 4, shared_floats<width, rows, cols>() * sizeof(float),                      \
+            attention_forward_kernel<real, DROP, width, rows, cols, blocks>                        \
+    }
+#define MMA_VARIANT(width)                                                                         \
+    {                                                                                              \
+        width, MMA_TILE, MMA_LANES, (size_t)attention_mma_shared(width),                                      \
+            attention_mma_forward<width, real, DROP>                                               \
     }
 
 /* By width. All fit the 99 KiB that the smallest of today's GPUs give a block. The last number is
- * how many an H200's multiprocessor has room for: they wait for memory at different times. */
-static const variant variants[] = {
-    VARIANT(32, 4, 8, 3),  VARIANT(64, 4, 8, 3),  VARIANT(96, 4, 8, 2),
-    VARIANT(128, 4, 8, 2), VARIANT(256, 2, 4, 2),
+ * how many an H200's multiprocessor has room for: they wait for memory at different times. 16-bit
+ * heads are for the tensor cores, but for the widest. */
+template <typename real, bool DROP> struct variants {
+    static constexpr variant<real> list[] = {MMA_VARIANT(64), MMA_VARIANT(96), MMA_VARIANT(128),
+                                             VARIANT(256, 2, 4, 2)};
 };
 
-trine_status cuda_attention_forward(device *d, void *y, float *lse, const void *qkv, void *work,
-                                    const dropout_args *drop, size_t B, size_t T, size_t H,
-                                    size_t D) {
-    ASSERT(!drop);
+template <bool DROP> struct variants<float, DROP> {
+    typedef float real;
+    static constexpr variant<real> list[] = {VARIANT(32, 4, 8, 3), VARIANT(64, 4, 8, 3),
+                                             VARIANT(96, 4, 8, 2), VARIANT(128, 4, 8, 2),
+                                             VARIANT(256, 2, 4, 2)};
+};
+
+template <typename real>
+static trine_status attention_forward(device *d, void *y_, float *lse, const void *qkv_, void *work,
+                                      const dropout_args *drop, size_t B, size_t T, size_t H,
+                                      size_t D) {
+    real *y = (real *)y_;
+    const real *qkv = (const real *)qkv_;
     (void)work;
     if (B == 0 || T == 0 || H == 0 || D == 0) return TRINE_OK;
-    CHECK(D <= ATTENTION_WIDEST, TRINE_EUNSUPPORTED,
-          "attention on the cuda device takes heads of width up to %d, not %zu", ATTENTION_WIDEST,
+    CHECK(D <= CUDA_WIDEST_HEAD, TRINE_EUNSUPPORTED,
+          "attention on the cuda device takes heads of width up to %d, not %zu", CUDA_WIDEST_HEAD,
           D);
-    const variant *v = variants;
+    const variant<real> *v = drop ? variants<real, true>::list : variants<real, false>::list;
     while (v->width < D) v++;
-    attention_shape s = attention_shape_of(T, H, D);
-    attention_look(&s, y);
-    attention_look(&s, qkv);
+    attention_shape s = attention_shape_of(T, H, D, v->lanes);
+    attention_look(&s, y, v->lanes);
+    attention_look(&s, qkv, v->lanes);
     unsigned blocks = 0;
     TRY(attention_blocks(&blocks, B, T, H, v->rows));
     TRY_CUDA(cudaFuncSetAttribute(v->kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                   (int)v->bytes));
     LAUNCH(d, v->kernel, blocks, ATTENTION_THREADS, v->bytes)
-    ((float *)y, lse, (const float *)qkv, B * H, s);
-    return LAUNCHED(attention_forward);
+    (y, lse, qkv, B * H, s, attention_drop_of(drop, T));
+    return LAUNCHED(attention_forward_kernel);
 }
+
+CUDA_OF_COMPUTE(attention_forward);

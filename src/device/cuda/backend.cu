@@ -76,37 +76,52 @@ static const device_memory memory = {
 /* ---- Operators ------------------------------------------------------------------------------- */
 
 /* C++ before 20 has no names here: each line sets its own field. */
-static ops operators(void) {
+static ops operators(int types) {
     ops table;
-    table.linear_forward = cuda_linear_forward;
-    table.linear_backward_input = cuda_linear_backward_input;
-    table.linear_backward_weight = cuda_linear_backward_weight;
-    table.bias_residual = cuda_bias_residual;
-    table.dropout_residual = cuda_dropout_residual;
-    table.dropout = cuda_dropout;
-    table.bias_backward = cuda_bias_backward;
-    table.norm_forward = cuda_norm_forward;
-    table.norm_backward = cuda_norm_backward;
-    table.gelu_forward = cuda_gelu_forward;
-    table.gelu_backward = cuda_gelu_backward;
-    table.attention_forward = cuda_attention_forward;
-    table.attention_backward = cuda_attention_backward;
-    table.attention_workspace = cuda_attention_workspace;
-    table.embedding_forward = cuda_embedding_forward;
-    table.embedding_backward = cuda_embedding_backward;
-    table.position_forward = cuda_position_forward;
-    table.position_backward = cuda_position_backward;
-    table.xent_max = cuda_xent_max;
-    table.xent_sums = cuda_xent_sums;
-    table.xent_loss = cuda_xent_loss;
-    table.xent_backward = cuda_xent_backward;
-    table.add = cuda_add;
-    table.sum_squares = cuda_sum_squares;
-    table.adamw = cuda_adamw;
+    table.linear_forward = cuda_linear_forward[types];
+    table.linear_backward_input = cuda_linear_backward_input[types];
+    table.linear_backward_weight = cuda_linear_backward_weight[types];
+    table.bias_residual = cuda_bias_residual[types];
+    table.dropout_residual = cuda_dropout_residual[types];
+    table.dropout = cuda_dropout[types];
+    table.bias_backward = cuda_bias_backward[types];
+    table.norm_forward = cuda_norm_forward[types];
+    table.norm_backward = cuda_norm_backward[types];
+    table.gelu_forward = cuda_gelu_forward[types];
+    table.gelu_backward = cuda_gelu_backward[types];
+    table.attention_forward = cuda_attention_forward[types];
+    table.attention_backward = cuda_attention_backward[types];
+    table.attention_workspace = cuda_attention_workspace[types];
+    table.embedding_forward = cuda_embedding_forward[types];
+    table.embedding_backward = cuda_embedding_backward[types];
+    table.position_forward = cuda_position_forward[types];
+    table.position_backward = cuda_position_backward[types];
+    table.xent_max = cuda_xent_max[types];
+    table.xent_sums = cuda_xent_sums[types];
+    table.xent_loss = cuda_xent_loss[types];
+    table.xent_backward = cuda_xent_backward[types];
+    table.add = cuda_add[types];
+    table.sum_squares = cuda_sum_squares[types];
+    table.adamw = cuda_adamw[types];
     return table;
 }
 
-static const ops ops_cuda = operators();
+static const ops tables[CUDA_TYPES] = {operators(CUDA_F32), operators(CUDA_BF16_F32),
+                                       operators(CUDA_BF16_BF16), operators(CUDA_F16_F32),
+                                       operators(CUDA_F16_F16)};
+
+static const ops *ops_of(trine_dtype compute, trine_dtype grads) {
+    switch (compute) {
+    case TRINE_F32: return grads == TRINE_F32 ? &tables[CUDA_F32] : NULL;
+    case TRINE_BF16:
+        if (grads == TRINE_F32) return &tables[CUDA_BF16_F32];
+        return grads == TRINE_BF16 ? &tables[CUDA_BF16_BF16] : NULL;
+    case TRINE_F16:
+        if (grads == TRINE_F32) return &tables[CUDA_F16_F32];
+        return grads == TRINE_F16 ? &tables[CUDA_F16_F16] : NULL;
+    default: return NULL;
+    }
+}
 
 /* ---- A GPU ----------------------------------------------------------------------------------- */
 
@@ -206,7 +221,7 @@ static void gpu_unpin(device *d, void *p) {
 /* ---- The seam -------------------------------------------------------------------------------- */
 
 static cuda_backend backend = {
-    CUDA_ABI, &ops_cuda, &memory,   gpu_count, gpu_open,           gpu_close,
+    CUDA_ABI, ops_of, &memory,   gpu_count, gpu_open,           gpu_close,
     gpu_info, gpu_pin,   gpu_unpin, NULL,      &cuda_measures_all,
 };
 

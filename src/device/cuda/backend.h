@@ -17,7 +17,7 @@ extern "C" {
 
 #define CUDA_LIBRARY "libtrine_cuda.so"
 #define CUDA_LOAD    "trine_cuda_load"
-#define CUDA_ABI     4
+#define CUDA_ABI     5
 
 /* What the object calls back (base/status.h). */
 typedef struct {
@@ -40,7 +40,8 @@ typedef struct {
 
 typedef struct {
     int abi; /* CUDA_ABI */
-    const struct ops *ops;
+    /* The operators of a device of these types; NULL: there are none. Pure. */
+    const struct ops *(*ops_of)(trine_dtype compute, trine_dtype grads);
     const device_memory *memory;
     /* Number of GPUs; 0 with the reason in `why` (size). */
     int (*count)(char *why, size_t size);

@@ -5,7 +5,7 @@
 #define BLOCKS 8 /* of a multiprocessor, at once */
 
 /* A thread keeps its four columns' bias and goes down the rows. */
-template <bool VECTOR>
+template <bool VECTOR, typename real>
 static __global__ AT_ONCE(PLANE, BLOCKS) void bias_residual_kernel(real *y, const real *bias,
                                                                    const real *residual, size_t T,
                                                                    size_t N) {
@@ -23,28 +23,20 @@ static __global__ AT_ONCE(PLANE, BLOCKS) void bias_residual_kernel(real *y, cons
     }
 }
 
-trine_status cuda_bias_residual(device *d, void *y, const void *bias, const void *residual,
-                                size_t T, size_t N) {
+template <typename real>
+static trine_status bias_residual(device *d, void *y_, const void *bias_, const void *residual_,
+                                  size_t T, size_t N) {
+    real *y = (real *)y_;
+    const real *bias = (const real *)bias_, *residual = (const real *)residual_;
     if (T == 0 || N == 0 || (!bias && !residual)) return TRINE_OK;
     cuda_plane p = cuda_plane_of(d, T, N, BLOCKS);
     bool vector = N % 4 == 0 && cuda_aligned(y) && cuda_aligned(bias) && cuda_aligned(residual);
-    auto kernel = vector ? bias_residual_kernel<true> : bias_residual_kernel<false>;
-    LAUNCH(d, kernel, p.grid, p.block, 0)
-    ((real *)y, (const real *)bias, (const real *)residual, T, N);
+    auto kernel = vector ? bias_residual_kernel<true, real> : bias_residual_kernel<false, real>;
+    LAUNCH(d, kernel, p.grid, p.block, 0)(y, bias, residual, T, N);
     return LAUNCHED(bias_residual_kernel);
 }
 
-trine_status cuda_dropout_residual(device *d, void *y, const void *bias, const void *residual,
-                                   const dropout_args *drop, size_t T, size_t N) {
-    (void)d, (void)y, (void)bias, (void)residual, (void)drop, (void)T, (void)N;
-    return RAISE(TRINE_EUNSUPPORTED, "dropout on the cuda device");
-}
-
-trine_status cuda_dropout(device *d, void *y, const void *x, const dropout_args *drop, size_t T,
-                          size_t N) {
-    (void)d, (void)y, (void)x, (void)drop, (void)T, (void)N;
-    return RAISE(TRINE_EUNSUPPORTED, "dropout on the cuda device");
-}
+CUDA_OF_COMPUTE(bias_residual);
 
 /* ---- Column sums ----------------------------------------------------------------------------- */
 
@@ -52,7 +44,7 @@ trine_status cuda_dropout(device *d, void *y, const void *x, const dropout_args 
 #define AHEAD 8
 
 /* pieces (gridDim.y, N): piece p is the sum, ascending, of `rows` rows from p * rows on. */
-template <bool VECTOR>
+template <bool VECTOR, typename real>
 static __global__ AT_ONCE(PLANE, 4) void bias_backward_kernel(float *pieces, const real *dy,
                                                               size_t T, size_t N, size_t rows) {
     size_t n = 4 * ((size_t)blockIdx.x * blockDim.x + threadIdx.x);
@@ -68,9 +60,11 @@ static __global__ AT_ONCE(PLANE, 4) void bias_backward_kernel(float *pieces, con
     store_row<VECTOR>(pieces + blockIdx.y * N, n, N, sum);
 }
 
-trine_status cuda_bias_backward(device *d, void *dbias_, const void *dy, size_t T, size_t N,
-                                grad_mode mode) {
-    float *dbias = (float *)dbias_;
+template <typename real, typename grad>
+static trine_status bias_backward(device *d, void *dbias, const void *dy_, size_t T, size_t N,
+                                  grad_mode mode) {
+    const real *dy = (const real *)dy_;
+    grad *none = NULL;
     if (N == 0) return TRINE_OK;
     float *pieces = cuda_of(d)->scratch;
     cuda_cut cut = T ? cuda_cut_of(T, N) : cuda_cut{0, 0};
@@ -81,9 +75,11 @@ trine_status cuda_bias_backward(device *d, void *dbias_, const void *dy, size_t 
         cuda_plane p = cuda_plane_of(d, 1, N, BLOCKS);
         dim3 grid(p.grid.x, (unsigned)cut.count);
         bool vector = N % 4 == 0 && cuda_aligned(dy);
-        auto kernel = vector ? bias_backward_kernel<true> : bias_backward_kernel<false>;
-        LAUNCH(d, kernel, grid, p.block, 0)(pieces, (const real *)dy, T, N, cut.rows);
+        auto kernel = vector ? bias_backward_kernel<true, real> : bias_backward_kernel<false, real>;
+        LAUNCH(d, kernel, grid, p.block, 0)(pieces, dy, T, N, cut.rows);
         TRY(LAUNCHED(bias_backward_kernel));
     }
-    return cuda_sum_pieces(d, dbias, NULL, pieces, cut.count, N, N, mode);
+    return cuda_sum_pieces(d, (grad *)dbias, none, pieces, cut.count, N, N, mode);
 }
+
+CUDA_OF_BOTH(bias_backward);

@@ -1,6 +1,7 @@
 /* What the files of the cuda device share. Each operator is one file, NAME.cu: kernels, and one
- * function of exactly the type that ops.h asks for (CUDA(op)), which launches them on the device's
- * compute stream and returns. Compiled by nvcc for GPUs; by the host's compiler against tests/emu's
+ * function of exactly the type that ops.h asks for, which launches them on the device's compute
+ * stream and returns; both are templates over the device's types, and cuda_OP has the function of
+ * each table (CUDA(op)). Compiled by nvcc for GPUs; by the host's compiler against tests/emu's
  * headers, where the same kernels run on the processor, a thread at a time, for tests.
  *
  * Rules that make both work: kernels are launched with LAUNCH only; shared memory whose size is
@@ -13,10 +14,16 @@
 #ifndef TRINE_DEVICE_CUDA_CUDA_H
 #define TRINE_DEVICE_CUDA_CUDA_H
 
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
 #include "base/status.h"
 #include "device/cuda/backend.h"
+
+/* A `void *` of ops.h is one of these or float. */
+typedef __nv_bfloat16 bf16;
+typedef __half fp16;
 
 #define WARP       32
 #define ALL_LANES  0xffffffffu
@@ -69,8 +76,24 @@ static inline trine_status cuda_launched(const char *kernel, const char *file, i
 }
 #define LAUNCHED(kernel) cuda_launched(#kernel, __FILE__, __LINE__, __func__)
 
-/* A function of exactly the type that the table asks for. */
-#define CUDA(op) extern "C" __typeof__(*((ops *)0)->op) cuda_##op
+/* What the tables are made for, {compute, grads}; a file's functions are templates over what they
+ * must know of it. */
+enum { CUDA_F32, CUDA_BF16_F32, CUDA_BF16_BF16, CUDA_F16_F32, CUDA_F16_F16, CUDA_TYPES };
+
+/* Functions of exactly the type that the tables ask for, one a table. */
+#define CUDA_FUNCTIONS(op)  const __typeof__(((ops *)0)->op) cuda_##op[CUDA_TYPES]
+#define CUDA_OF_ALL(op)     CUDA_FUNCTIONS(op) = {op, op, op, op, op}
+#define CUDA_OF_COMPUTE(op) CUDA_FUNCTIONS(op) = {op<float>, op<bf16>, op<bf16>, op<fp16>, op<fp16>}
+#define CUDA_OF_GRADS(op)   CUDA_FUNCTIONS(op) = {op<float>, op<float>, op<bf16>, op<float>, op<fp16>}
+#define CUDA_OF_BOTH(op)                                                                           \
+    CUDA_FUNCTIONS(op) = {op<float, float>, op<bf16, float>, op<bf16, bf16>, op<fp16, float>,      \
+                          op<fp16, fp16>}
+#define CUDA(op) extern CUDA_FUNCTIONS(op)
+
+/* Bytes of an element. */
+static inline size_t cuda_bytes(trine_dtype type) {
+    return type == TRINE_F32 ? sizeof(float) : sizeof(uint16_t);
+}
 
 CUDA(linear_forward);
 CUDA(linear_backward_input);

@@ -10,7 +10,10 @@
  * read once; a row is written once, and read too when it is added to. A token that occurs n times
  * makes one warp go through n loads, AHEAD at a time: some n / AHEAD latencies of memory, which
  * shows when a token makes up more than some 5% of 32768. Scratch: none but 16 KiB of shared memory
- * for each block. */
+ * for each block.
+ * A row is rounded once: where it has 16 bits and the list does not hold all of a block's tokens, the
+ * block's warps look at all tokens for each of its rows instead, T / 32 steps a row and 128 columns.
+ * That takes more than 1024 tokens in 1/1024 of the vocabulary. */
 #include "device/cuda/kernel.cuh"
 
 /* ---- Forward --------------------------------------------------------------------------------- */
@@ -19,7 +22,7 @@
 #define ROWS   4
 #define BLOCKS 6 /* of a multiprocessor, at once */
 
-template <bool VECTOR>
+template <bool VECTOR, typename real>
 static __global__ AT_ONCE(PLANE, BLOCKS) void embedding_forward_kernel(real *x, const real *table,
                                                                        const int32_t *tokens,
                                                                        int32_t first, size_t T,
@@ -38,15 +41,22 @@ static __global__ AT_ONCE(PLANE, BLOCKS) void embedding_forward_kernel(real *x, 
     }
 }
 
-trine_status cuda_embedding_forward(device *d, void *x, const void *table, const int32_t *tokens,
-                                    int32_t first, size_t T, size_t C, size_t V) {
+template <typename real>
+static trine_status embedding_forward(device *d, void *x_, const void *table_,
+                                      const int32_t *tokens, int32_t first, size_t T, size_t C,
+                                      size_t V) {
+    real *x = (real *)x_;
+    const real *table = (const real *)table_;
     if (T == 0 || C == 0) return TRINE_OK;
     cuda_plane p = cuda_plane_of(d, cuda_ceil(T, ROWS), C, BLOCKS);
     bool vector = C % 4 == 0 && cuda_aligned(x) && cuda_aligned(table);
-    auto kernel = vector ? embedding_forward_kernel<true> : embedding_forward_kernel<false>;
-    LAUNCH(d, kernel, p.grid, p.block, 0)((real *)x, (const real *)table, tokens, first, T, C, V);
+    auto kernel =
+        vector ? embedding_forward_kernel<true, real> : embedding_forward_kernel<false, real>;
+    LAUNCH(d, kernel, p.grid, p.block, 0)(x, table, tokens, first, T, C, V);
     return LAUNCHED(embedding_forward_kernel);
 }
+
+CUDA_OF_COMPUTE(embedding_forward);
 
 /* ---- Backward -------------------------------------------------------------------------------- */
 
@@ -61,13 +71,16 @@ trine_status cuda_embedding_forward(device *d, void *x, const void *table, const
 
 /* The table, and a block's rows of it: row r is v = r * tiles + blockIdx.x. */
 typedef struct {
-    float *dtable;
-    const real *dx;
     const int32_t *tokens;
     int32_t first;
     unsigned tile_bits;
     size_t T, C, V;
-} problem;
+} places;
+
+template <typename real, typename grad> struct problem : places {
+    grad *dtable;
+    const real *dx;
+};
 
 /* A block's tokens, ascending in t; `row` is the block's own number of the table's row. */
 typedef struct {
@@ -75,7 +88,7 @@ typedef struct {
 } list;
 
 /* The row of token t if it is this block's, otherwise -1. */
-static inline __device__ int64_t own_row(const problem *p, size_t t) {
+static inline __device__ int64_t own_row(const places *p, size_t t) {
     int64_t v = t < p->T ? (int64_t)p->tokens[t] - p->first : -1;
     if (v < 0 || v >= (int64_t)p->V) return -1;
     return (v & ((1 << p->tile_bits) - 1)) == blockIdx.x ? v >> p->tile_bits : -1;
@@ -83,7 +96,7 @@ static inline __device__ int64_t own_row(const problem *p, size_t t) {
 
 /* Appends this block's tokens among LOOK from t0 on; returns the new count, the same in all
  * threads. Order: by warp, by look, by lane, which is ascending t. */
-static inline __device__ unsigned look(const problem *p, list *l, size_t t0, unsigned count) {
+static inline __device__ unsigned look(const places *p, list *l, size_t t0, unsigned count) {
     unsigned warp = threadIdx.x / WARP, lane = threadIdx.x % WARP, mine[LOOKS], found = 0;
     size_t begin = t0 + warp * (WARP * LOOKS) + lane;
     int64_t row[LOOKS];
@@ -107,9 +120,9 @@ static inline __device__ unsigned look(const problem *p, list *l, size_t t0, uns
 }
 
 /* sum += the rows of dx at the lanes of `hits`, ascending; lane i holds its entry's t. */
-template <bool VECTOR>
-static inline __device__ four add_hits(four sum, const problem *p, unsigned hits, unsigned t,
-                                       size_t c) {
+template <bool VECTOR, typename real, typename grad>
+static inline __device__ four add_hits(four sum, const problem<real, grad> *p,
+                                       unsigned hits, unsigned t, size_t c) {
     while (hits) {
         four x[AHEAD];
         for (int u = 0; u < AHEAD; u++) {
@@ -123,17 +136,27 @@ static inline __device__ four add_hits(four sum, const problem *p, unsigned hits
     return sum;
 }
 
-/* Columns [c, c + 4) of the block's row r, from all of the list. A whole warp calls. */
-template <bool VECTOR>
-static inline __device__ void add_row(const problem *p, const list *l, unsigned count, unsigned r,
-                                      size_t c, bool set) {
-    float *out = p->dtable + (((size_t)r << p->tile_bits) + blockIdx.x) * p->C;
+/* Whether entry number `entry` is a token of the block's row r, and which one: of the list, or, where
+ * there is none, of all tokens. */
+template <bool LISTED>
+static inline __device__ bool is_of_row(const places *p, const list *l, unsigned count,
+                                        unsigned entry, unsigned r, unsigned *t) {
+    *t = LISTED ? (entry < count ? l->t[entry] : 0) : entry;
+    return LISTED ? entry < count && l->row[entry] == r : own_row(p, entry) == (int64_t)r;
+}
+
+/* Columns [c, c + 4) of the block's row r, from all of the list, or all tokens. A whole warp
+ * calls. */
+template <bool VECTOR, bool LISTED, typename real, typename grad>
+static inline __device__ void add_row(const problem<real, grad> *p, const list *l, unsigned count,
+                                      unsigned r, size_t c, bool set) {
+    grad *out = p->dtable + (((size_t)r << p->tile_bits) + blockIdx.x) * p->C;
     four sum = {};
     bool touched = set;
     for (unsigned e = 0; e < count; e += WARP) {
-        unsigned entry = e + threadIdx.x % WARP;
-        unsigned t = entry < count ? l->t[entry] : 0;
-        unsigned hits = __ballot_sync(ALL_LANES, entry < count && l->row[entry] == r);
+        unsigned entry = e + threadIdx.x % WARP, t;
+        bool hit = is_of_row<LISTED>(p, l, count, entry, r, &t);
+        unsigned hits = __ballot_sync(ALL_LANES, hit);
         if (hits && !touched) sum = load_row<VECTOR>(out, c, p->C);
         touched = touched || hits;
         sum = add_hits<VECTOR>(sum, p, hits, t, c);
@@ -141,41 +164,50 @@ static inline __device__ void add_row(const problem *p, const list *l, unsigned 
     if (touched) store_row<VECTOR>(out, c, p->C, sum);
 }
 
-template <bool VECTOR>
-static inline __device__ void add_list(const problem *p, const list *l, unsigned count, bool set) {
+template <bool VECTOR, bool LISTED, typename real, typename grad>
+static inline __device__ void add_rows(const problem<real, grad> *p, const list *l, unsigned count,
+                                       bool set) {
     unsigned across = (unsigned)((p->C + COLUMNS - 1) / COLUMNS);
     unsigned rows = (unsigned)((p->V - blockIdx.x + (1 << p->tile_bits) - 1) >> p->tile_bits);
     for (unsigned item = threadIdx.x / WARP; item < rows * across; item += WARPS)
-        add_row<VECTOR>(p, l, count, item / across,
-                        (size_t)(item % across) * COLUMNS + 4 * (threadIdx.x % WARP), set);
+        add_row<VECTOR, LISTED>(p, l, count, item / across,
+                                (size_t)(item % across) * COLUMNS + 4 * (threadIdx.x % WARP), set);
     __syncthreads();
 }
 
-template <bool VECTOR>
-static __global__ AT_ONCE(THREADS, 4) void embedding_backward_kernel(problem p, bool set) {
+template <bool VECTOR, typename real, typename grad>
+static __global__ AT_ONCE(THREADS, 4) void embedding_backward_kernel(problem<real, grad> p,
+                                                                        bool set) {
     __shared__ list l;
     unsigned count = 0;
     for (size_t t0 = 0; t0 < p.T; t0 += LOOK) {
         count = look(&p, &l, t0, count);
         if (count <= LIST - LOOK) continue;
-        add_list<VECTOR>(&p, &l, count, set);
+        if (sizeof(grad) < sizeof(float)) {
+            add_rows<VECTOR, false>(&p, &l, (unsigned)p.T, set);
+            return;
+        }
+        add_rows<VECTOR, true>(&p, &l, count, set);
         count = 0;
         set = false;
     }
-    if (count > 0 || set) add_list<VECTOR>(&p, &l, count, set);
+    if (count > 0 || set) add_rows<VECTOR, true>(&p, &l, count, set);
 }
 
-trine_status cuda_embedding_backward(device *d, void *dtable_, const void *dx,
-                                     const int32_t *tokens, int32_t first, size_t T, size_t C,
-                                     size_t V, grad_mode mode) {
-    float *dtable = (float *)dtable_;
+template <typename real, typename grad>
+static trine_status embedding_backward(device *d, void *dtable, const void *dx,
+                                       const int32_t *tokens, int32_t first, size_t T, size_t C,
+                                       size_t V, grad_mode mode) {
     if (V == 0 || C == 0) return TRINE_OK;
     CHECK(T <= UINT32_MAX, TRINE_EUNSUPPORTED, "%zu tokens at once on a cuda device", T);
-    problem p = {dtable, (const real *)dx, tokens, first, 0, T, C, V};
+    problem<real, grad> p = {{tokens, first, 0, T, C, V}, (grad *)dtable, (const real *)dx};
     while (p.tile_bits < TILE_BITS && (size_t)2 << p.tile_bits <= V) p.tile_bits++;
     unsigned tiles = 1u << p.tile_bits;
-    bool vector = C % 4 == 0 && cuda_aligned(dtable) && cuda_aligned(dx);
-    auto kernel = vector ? embedding_backward_kernel<true> : embedding_backward_kernel<false>;
+    bool vector = C % 4 == 0 && cuda_aligned(p.dtable) && cuda_aligned(p.dx);
+    auto kernel = vector ? embedding_backward_kernel<true, real, grad>
+                         : embedding_backward_kernel<false, real, grad>;
     LAUNCH(d, kernel, tiles, THREADS, 0)(p, mode == GRAD_SET);
     return LAUNCHED(embedding_backward_kernel);
 }
+
+CUDA_OF_BOTH(embedding_backward);

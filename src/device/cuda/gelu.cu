@@ -27,8 +27,9 @@ static inline __device__ float slope(float x) {
 }
 
 /* y may be x. */
-static __global__ AT_ONCE(THREADS, BLOCKS) void gelu_forward_kernel(real *y, const real *x,
-                                                                    size_t n, size_t fours) {
+template <typename real>
+static __global__ AT_ONCE(THREADS, BLOCKS) void gelu_forward_kernel(real *y, const real *x, size_t n,
+                                                                    size_t fours) {
     size_t first = (size_t)blockIdx.x * THREADS + threadIdx.x, step = (size_t)gridDim.x * THREADS;
     for (size_t k = first; k < fours; k += 2 * step) {
         bool two = k + step < fours;
@@ -41,18 +42,23 @@ static __global__ AT_ONCE(THREADS, BLOCKS) void gelu_forward_kernel(real *y, con
     for (size_t i = 4 * fours + first; i < n; i += step) store(y + i, forward(load(x + i)));
 }
 
-trine_status cuda_gelu_forward(device *d, void *y, const void *x, size_t n) {
+template <typename real>
+static trine_status gelu_forward(device *d, void *y_, const void *x_, size_t n) {
+    real *y = (real *)y_;
+    const real *x = (const real *)x_;
     if (n == 0) return TRINE_OK;
     size_t fours = cuda_aligned(y) && cuda_aligned(x) ? n / 4 : 0;
     unsigned grid = cuda_grid(d, cuda_ceil(fours ? fours : n, THREADS), BLOCKS);
-    LAUNCH(d, gelu_forward_kernel, grid, THREADS, 0)((real *)y, (const real *)x, n, fours);
+    LAUNCH(d, gelu_forward_kernel<real>, grid, THREADS, 0)(y, x, n, fours);
     return LAUNCHED(gelu_forward_kernel);
 }
 
+CUDA_OF_COMPUTE(gelu_forward);
+
 /* dx may be dy. */
-static __global__ AT_ONCE(THREADS, BLOCKS) void gelu_backward_kernel(real *dx, const real *dy,
-                                                                     const real *x, size_t n,
-                                                                     size_t fours) {
+template <typename real>
+static __global__ AT_ONCE(THREADS, BLOCKS) void gelu_backward_kernel(real *dx, const real *dy, const real *x,
+                                                                     size_t n, size_t fours) {
     size_t first = (size_t)blockIdx.x * THREADS + threadIdx.x, step = (size_t)gridDim.x * THREADS;
     for (size_t k = first; k < fours; k += step) {
         four a = load4(x + 4 * k), b = load4(dy + 4 * k);
@@ -63,11 +69,15 @@ static __global__ AT_ONCE(THREADS, BLOCKS) void gelu_backward_kernel(real *dx, c
         store(dx + i, load(dy + i) * slope(load(x + i)));
 }
 
-trine_status cuda_gelu_backward(device *d, void *dx, const void *dy, const void *x, size_t n) {
+template <typename real>
+static trine_status gelu_backward(device *d, void *dx_, const void *dy_, const void *x_, size_t n) {
+    real *dx = (real *)dx_;
+    const real *dy = (const real *)dy_, *x = (const real *)x_;
     if (n == 0) return TRINE_OK;
     size_t fours = cuda_aligned(dx) && cuda_aligned(dy) && cuda_aligned(x) ? n / 4 : 0;
     unsigned grid = cuda_grid(d, cuda_ceil(fours ? fours : n, THREADS), BLOCKS);
-    LAUNCH(d, gelu_backward_kernel, grid, THREADS, 0)
-    ((real *)dx, (const real *)dy, (const real *)x, n, fours);
+    LAUNCH(d, gelu_backward_kernel<real>, grid, THREADS, 0)(dx, dy, x, n, fours);
     return LAUNCHED(gelu_backward_kernel);
 }
+
+CUDA_OF_COMPUTE(gelu_backward);

@@ -1,11 +1,12 @@
 /* What the kernels share: four elements at a time, sums over a row by a team of warps, and the
  * sizes of grids.
  *
- * `real` is the compute type, what a `void *` of ops.h points to. A kernel reads and writes it
- * through load and store only, and computes in float; a 16-bit type is two more overloads of each.
+ * Kernels are templates over the types of what a `void *` of ops.h points to: `real` the compute type,
+ * `grad` that of gradients of parameters. They read and write both through load and store only, and compute
+ * in float: a 16-bit type is an overload of each, which rounds once, where it stores.
  * A kernel with columns is a template over VECTOR: true promises that every row begins at a
- * multiple of 16 bytes and is a multiple of four long, so that four elements are one load. The same
- * thread has the same elements either way: addresses change no bit.
+ * multiple of four elements and is a multiple of four long, so that four elements are one load (16
+ * bytes, or 8). The same thread has the same elements either way: addresses change no bit.
  *
  * A team is blockDim.x threads, whole warps, that share a row; a block has blockDim.y teams. The
  * number of warps in a team is a function of the row's length. Invariant: the order of every sum
@@ -17,7 +18,23 @@
 
 #include "device/cuda/cuda.h"
 
-typedef float real;
+/* ---- Types ----------------------------------------------------------------------------------- */
+
+static inline __device__ float bf16_of(unsigned short bits) {
+    return __bfloat162float(__ushort_as_bfloat16(bits));
+}
+
+static inline __device__ unsigned short to_bf16(float x) {
+    return __bfloat16_as_ushort(__float2bfloat16_rn(x));
+}
+
+static inline __device__ float fp16_of(unsigned short bits) {
+    return __half2float(__ushort_as_half(bits));
+}
+
+static inline __device__ unsigned short to_fp16(float x) {
+    return __half_as_ushort(__float2half_rn(x));
+}
 
 /* ---- Four elements --------------------------------------------------------------------------- */
 
@@ -40,6 +57,42 @@ static inline __device__ float load(const float *p) {
 
 static inline __device__ void store(float *p, float x) {
     *p = x;
+}
+
+static inline __device__ four load4(const bf16 *p) {
+    ushort4 v = *(const ushort4 *)p;
+    return {{bf16_of(v.x), bf16_of(v.y), bf16_of(v.z), bf16_of(v.w)}};
+}
+
+static inline __device__ void store4(bf16 *p, four x) {
+    *(ushort4 *)p = make_ushort4(to_bf16(x.at[0]), to_bf16(x.at[1]), to_bf16(x.at[2]),
+                                 to_bf16(x.at[3]));
+}
+
+static inline __device__ float load(const bf16 *p) {
+    return __bfloat162float(*p);
+}
+
+static inline __device__ void store(bf16 *p, float x) {
+    *p = __float2bfloat16_rn(x);
+}
+
+static inline __device__ four load4(const fp16 *p) {
+    ushort4 v = *(const ushort4 *)p;
+    return {{fp16_of(v.x), fp16_of(v.y), fp16_of(v.z), fp16_of(v.w)}};
+}
+
+static inline __device__ void store4(fp16 *p, four x) {
+    *(ushort4 *)p = make_ushort4(to_fp16(x.at[0]), to_fp16(x.at[1]), to_fp16(x.at[2]),
+                                 to_fp16(x.at[3]));
+}
+
+static inline __device__ float load(const fp16 *p) {
+    return __half2float(*p);
+}
+
+static inline __device__ void store(fp16 *p, float x) {
+    *p = __float2half_rn(x);
 }
 
 /* Elements [c, c + 4) of a row of C; those past its end are 0. */
@@ -67,8 +120,8 @@ static inline __device__ void store_row(T *row, size_t c, size_t C, four x) {
 }
 
 /* Whether p may be read by fours. */
-static inline bool cuda_aligned(const void *p) {
-    return (uintptr_t)p % 16 == 0;
+template <typename T> static inline bool cuda_aligned(const T *p) {
+    return (uintptr_t)p % (4 * sizeof(T)) == 0;
 }
 
 /* Before `void` of every kernel: at most `threads` a block, and `blocks` of these at once on a
@@ -160,7 +213,8 @@ static inline cuda_cut cuda_cut_of(size_t T, size_t N) {
 
 /* first (width), then second (N - width) (+)= sums over p of pieces (count, N). Adds 32 sums, each
  * over every 32nd piece, ascending. `second` is not read when width is N. */
-trine_status cuda_sum_pieces(device *d, float *first, float *second, const float *pieces,
+template <typename grad>
+trine_status cuda_sum_pieces(device *d, grad *first, grad *second, const float *pieces,
                              size_t count, size_t N, size_t width, grad_mode mode);
 
 /* *out (device) (+)= scale * the sum of pieces (count): 1024 sums, each over every 1024th piece,

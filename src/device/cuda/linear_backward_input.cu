@@ -1,10 +1,12 @@
 #include "device/cuda/matmul.h"
 
 /* The library refuses empty matrices. */
-trine_status cuda_linear_backward_input(device *d, void *dx, const void *w, const void *dy,
-                                        size_t T, size_t N, size_t K) {
+static trine_status linear_backward_input(device *d, void *dx, const void *w, const void *dy,
+                                          size_t T, size_t N, size_t K) {
     if (T == 0 || K == 0) return TRINE_OK;
     if (N > 0) return cuda_matmul(d, MATMUL_DX, dx, dy, w, NULL, T, N, K, GRAD_SET);
-    TRY_CUDA(cudaMemsetAsync(dx, 0, T * K * sizeof(float), cuda_of(d)->compute));
+    TRY_CUDA(cudaMemsetAsync(dx, 0, T * K * cuda_bytes(d->compute), cuda_of(d)->compute));
     return TRINE_OK;
 }
+
+CUDA_OF_ALL(linear_backward_input);

@@ -1,6 +1,5 @@
 #include "device/cuda/matmul.h"
 
-#include <cublasLt.h>
 #include <stdlib.h>
 
 #define BUCKETS 256
@@ -20,6 +19,7 @@ enum { A, B, D, MATRICES };
 typedef struct matmul_plan {
     matmul_key key;
     cublasComputeType_t compute;
+    cudaDataType type[MATRICES];
     cublasLtMatmulDesc_t operation;
     cublasLtMatrixLayout_t layout[MATRICES];
     cublasLtMatmulAlgo_t algo;
@@ -29,6 +29,7 @@ typedef struct matmul_plan {
 struct cuda_matmuls {
     cublasLtHandle_t handle;
     cublasComputeType_t compute; /* the device's precision */
+    cudaDataType type, weight;   /* of its tensors, and of weight gradients */
     matmul_plan *buckets[BUCKETS];
 };
 
@@ -74,7 +75,7 @@ static void operands_of(blas_operand of[MATRICES], const matmul_key *k) {
 
 static trine_status layouts_create(matmul_plan *p, const blas_operand *of) {
     for (int i = 0; i < MATRICES; i++)
-        TRY_BLAS(&p->key, cublasLtMatrixLayoutCreate(&p->layout[i], CUDA_R_32F, of[i].columns,
+        TRY_BLAS(&p->key, cublasLtMatrixLayoutCreate(&p->layout[i], p->type[i], of[i].columns,
                                                      of[i].rows, (int64_t)of[i].columns));
     return TRINE_OK;
 }
@@ -92,7 +93,8 @@ static trine_status prefer(const matmul_plan *p, cublasLtMatmulPreference_t pref
     return TRINE_OK;
 }
 
-/* `bias` is set before the heuristic is asked, which takes its alignment from the pointer. */
+/* `bias` is set before the heuristic is asked, which takes its alignment from the pointer. Its type
+ * is D's, as nothing else was set. */
 static trine_status operation_create(matmul_plan *p, const blas_operand *of, const void *bias) {
     TRY_BLAS(&p->key, cublasLtMatmulDescCreate(&p->operation, p->compute, CUDA_R_32F));
     TRY(set(p, CUBLASLT_MATMUL_DESC_TRANSA, &of[A].how, sizeof of[A].how));
@@ -164,6 +166,8 @@ static trine_status plan_create(struct cuda_matmuls *all, matmul_plan **bucket,
     CHECK(p, TRINE_ENOMEM, "no memory for a matmul's plan");
     p->key = *key;
     p->compute = all->compute;
+    p->type[A] = p->type[B] = all->type;
+    p->type[D] = key->kind == MATMUL_DW ? all->weight : all->type;
     trine_status status = plan_fill(p, all->handle, bias);
     if (status != TRINE_OK) {
         plan_destroy(p);
@@ -229,6 +233,15 @@ trine_status cuda_matmul(device *d, matmul_kind kind, void *out, const void *lef
     return TRINE_OK;
 }
 
+cudaDataType cuda_matmul_type(trine_dtype type) {
+    return type == TRINE_BF16 ? CUDA_R_16BF : type == TRINE_F16 ? CUDA_R_16F : CUDA_R_32F;
+}
+
+cublasComputeType_t cuda_matmul_compute(const device *d) {
+    return d->compute == TRINE_F32 && d->precision == DEVICE_TF32 ? CUBLAS_COMPUTE_32F_FAST_TF32
+                                                                  : CUBLAS_COMPUTE_32F;
+}
+
 trine_status cuda_matmuls_create(device *d) {
     struct cuda_matmuls *all = (struct cuda_matmuls *)calloc(1, sizeof *all);
     CHECK(all, TRINE_ENOMEM, "no memory for the cuda device");
@@ -237,7 +250,8 @@ trine_status cuda_matmuls_create(device *d) {
         free(all);
         return blas_failed(NULL, "cublasLtCreate", status, __FILE__, __LINE__, __func__);
     }
-    all->compute = d->precision == DEVICE_TF32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+    all->compute = cuda_matmul_compute(d);
+    all->type = cuda_matmul_type(d->compute), all->weight = cuda_matmul_type(d->grads);
     cuda_of(d)->matmuls = all;
     return TRINE_OK;
 }

@@ -9,7 +9,7 @@
  * A library product is one of a linear layer's matmuls by cuBLASLt alone, by the heuristic's
  * answer number `choice`: the limit of what the device's own products reach. It is not their code,
  * it may split sums as the library likes, and its fastest choice is found by timing, which the
- * device never does. It computes in the device's precision, and uses its workspace. */
+ * device never does. It computes in the device's types and precision, and uses its workspace. */
 #ifndef TRINE_DEVICE_CUDA_MEASURE_H
 #define TRINE_DEVICE_CUDA_MEASURE_H
 

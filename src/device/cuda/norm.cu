@@ -42,7 +42,7 @@ static inline __device__ four normalise(four x, float rstd, four gain, four bias
     return x;
 }
 
-template <bool VECTOR>
+template <bool VECTOR, typename real>
 static __global__ AT_ONCE(WARPS *WARP,
                           BLOCKS) void norm_forward_kernel(real *y, float *stat, const real *gain,
                                                            const real *bias, const real *x,
@@ -73,7 +73,7 @@ static __global__ AT_ONCE(WARPS *WARP,
 }
 
 /* The same for rows that are too wide: one team a block, three passes over the row. */
-template <bool VECTOR>
+template <bool VECTOR, typename real>
 static __global__ AT_ONCE(WARPS *WARP,
                           BLOCKS) void norm_forward_wide(real *y, float *stat, const real *gain,
                                                          const real *bias, const real *x, size_t T,
@@ -97,8 +97,11 @@ static __global__ AT_ONCE(WARPS *WARP,
     }
 }
 
-trine_status cuda_norm_forward(device *d, void *y, float *stat, const void *gain, const void *bias,
-                               const void *x, size_t T, size_t C) {
+template <typename real>
+static trine_status norm_forward(device *d, void *y_, float *stat, const void *gain_,
+                                 const void *bias_, const void *x_, size_t T, size_t C) {
+    real *y = (real *)y_;
+    const real *gain = (const real *)gain_, *bias = (const real *)bias_, *x = (const real *)x_;
     if (T == 0 || C == 0) return TRINE_OK;
     unsigned warps = least(cuda_ceil(C, 4 * WARP * KEPT), WARPS), teams = WARPS / warps;
     bool wide = C > (size_t)WARPS * WARP * 4 * KEPT;
@@ -107,12 +110,13 @@ trine_status cuda_norm_forward(device *d, void *y, float *stat, const void *gain
     dim3 block(warps * WARP, teams);
     unsigned grid = cuda_grid(d, cuda_ceil(T, teams), BLOCKS);
     void (*kernel)(real *, float *, const real *, const real *, const real *, size_t, unsigned) =
-        wide ? (vector ? norm_forward_wide<true> : norm_forward_wide<false>)
-             : (vector ? norm_forward_kernel<true> : norm_forward_kernel<false>);
-    LAUNCH(d, kernel, grid, block, 0)
-    ((real *)y, stat, (const real *)gain, (const real *)bias, (const real *)x, T, (unsigned)C);
+        wide ? (vector ? norm_forward_wide<true, real> : norm_forward_wide<false, real>)
+             : (vector ? norm_forward_kernel<true, real> : norm_forward_kernel<false, real>);
+    LAUNCH(d, kernel, grid, block, 0)(y, stat, gain, bias, x, T, (unsigned)C);
     return LAUNCHED(norm_forward_kernel);
 }
+
+CUDA_OF_COMPUTE(norm_forward);
 
 /* ---- Backward: with xhat = (x - mean) * rstd and g = dy * gain,
  * dx (+)= rstd * (g - mean(g) - xhat * mean(g * xhat)), dgain += dy * xhat, dbias += dy ---- */
@@ -141,7 +145,7 @@ static inline __device__ four gradient(four stream, four g, four xhat, const flo
 
 /* Rows [p * rows, (p + 1) * rows) are block p's, one team; its column sums go to pieces (p, 2 C),
  * dgain's before dbias's. `pieces` is aligned as VECTOR has it. */
-template <bool VECTOR>
+template <bool VECTOR, typename real>
 static __global__ AT_ONCE(WARPS_BACKWARD *WARP,
                           1) void norm_backward_kernel(real *dx, float *pieces, const real *dy,
                                                        const real *gain, const real *x,
@@ -183,7 +187,7 @@ static __global__ AT_ONCE(WARPS_BACKWARD *WARP,
 }
 
 /* The same for rows that are too wide: a row is read twice, and the sums stay in the piece. */
-template <bool VECTOR>
+template <bool VECTOR, typename real>
 static __global__ AT_ONCE(WARPS_BACKWARD *WARP,
                           1) void norm_backward_wide(real *dx, float *pieces, const real *dy,
                                                      const real *gain, const real *x,
@@ -217,11 +221,12 @@ static __global__ AT_ONCE(WARPS_BACKWARD *WARP,
     }
 }
 
-trine_status cuda_norm_backward(device *d, void *dx, void *dgain_, void *dbias_, const void *dy,
-                                const void *gain, const void *x, const float *stat, size_t T,
-                                size_t C, grad_mode stream, grad_mode mode) {
-    float *dgain = (float *)dgain_;
-    float *dbias = (float *)dbias_;
+template <typename real, typename grad>
+static trine_status norm_backward(device *d, void *dx_, void *dgain, void *dbias, const void *dy_,
+                                  const void *gain_, const void *x_, const float *stat, size_t T,
+                                  size_t C, grad_mode stream, grad_mode mode) {
+    real *dx = (real *)dx_;
+    const real *dy = (const real *)dy_, *gain = (const real *)gain_, *x = (const real *)x_;
     if (C == 0) return TRINE_OK;
     float *pieces = cuda_of(d)->scratch;
     cuda_cut cut = T ? cuda_cut_of(T, 2 * C) : cuda_cut{0, 0};
@@ -234,12 +239,13 @@ trine_status cuda_norm_backward(device *d, void *dx, void *dgain_, void *dbias_,
                       cuda_aligned(x);
         void (*kernel)(real *, float *, const real *, const real *, const real *, const float *,
                        size_t, unsigned, size_t, bool) =
-            wide ? (vector ? norm_backward_wide<true> : norm_backward_wide<false>)
-                 : (vector ? norm_backward_kernel<true> : norm_backward_kernel<false>);
+            wide ? (vector ? norm_backward_wide<true, real> : norm_backward_wide<false, real>)
+                 : (vector ? norm_backward_kernel<true, real> : norm_backward_kernel<false, real>);
         LAUNCH(d, kernel, (unsigned)cut.count, warps * WARP, 0)
-        ((real *)dx, pieces, (const real *)dy, (const real *)gain, (const real *)x, stat, T,
-         (unsigned)C, cut.rows, stream == GRAD_ADD);
+        (dx, pieces, dy, gain, x, stat, T, (unsigned)C, cut.rows, stream == GRAD_ADD);
         TRY(LAUNCHED(norm_backward_kernel));
     }
-    return cuda_sum_pieces(d, dgain, dbias, pieces, cut.count, 2 * C, C, mode);
+    return cuda_sum_pieces(d, (grad *)dgain, (grad *)dbias, pieces, cut.count, 2 * C, C, mode);
 }
+
+CUDA_OF_BOTH(norm_backward);

@@ -2,7 +2,8 @@
 #include "device/cuda/kernel.cuh"
 
 /* A block has WARP columns, and as many warps, which share the pieces. */
-static __global__ AT_ONCE(WARP *WARP, 1) void sum_pieces_kernel(float *first, float *second,
+template <typename grad>
+static __global__ AT_ONCE(WARP *WARP, 1) void sum_pieces_kernel(grad *first, grad *second,
                                                                 const float *pieces, size_t count,
                                                                 size_t N, size_t width, bool add) {
     __shared__ float parts[WARP][WARP];
@@ -14,17 +15,26 @@ static __global__ AT_ONCE(WARP *WARP, 1) void sum_pieces_kernel(float *first, fl
     __syncthreads();
     if (threadIdx.y > 0 || n >= N) return;
     for (int w = 1; w < WARP; w++) sum += parts[w][threadIdx.x];
-    float *out = n < width ? first + n : second + (n - width);
-    *out = add ? *out + sum : sum;
+    grad *out = n < width ? first + n : second + (n - width);
+    store(out, add ? load(out) + sum : sum);
 }
 
-trine_status cuda_sum_pieces(device *d, float *first, float *second, const float *pieces,
+template <typename grad>
+trine_status cuda_sum_pieces(device *d, grad *first, grad *second, const float *pieces,
                              size_t count, size_t N, size_t width, grad_mode mode) {
     unsigned grid = (unsigned)cuda_ceil(N, WARP);
-    LAUNCH(d, sum_pieces_kernel, grid, dim3(WARP, WARP), 0)
+    LAUNCH(d, sum_pieces_kernel<grad>, grid, dim3(WARP, WARP), 0)
     (first, second, pieces, count, N, width, mode == GRAD_ADD);
     return LAUNCHED(sum_pieces_kernel);
 }
+
+#define FOR_GRADS(grad)                                                                               \
+    template trine_status cuda_sum_pieces(device *d, grad *first, grad *second, const float *pieces,     \
+                                          size_t count, size_t N, size_t width, grad_mode mode)
+
+FOR_GRADS(float);
+FOR_GRADS(bf16);
+FOR_GRADS(fp16);
 
 #define TOTAL_THREADS 1024
 

@@ -1,9 +1,8 @@
 /* Library products (measure.h): code of its own, so that the limit does not follow when matmul.cu
  * gets slower or faster. */
-#include <cublasLt.h>
-#include <stdlib.h>
+#include "device/cuda/matmul.h"
 
-#include "device/cuda/cuda.h"
+#include <stdlib.h>
 
 #define CHOICES 16 /* that the heuristic is asked for */
 
@@ -37,28 +36,31 @@ void cuda_product_destroy(cuda_product **out) {
 }
 
 /* Our row-major matrix (rows, columns) is the library's (columns, rows). */
-static trine_status layout(cublasLtMatrixLayout_t *to, size_t rows, size_t columns) {
-    TRY_LIBRARY(cublasLtMatrixLayoutCreate(to, CUDA_R_32F, columns, rows, (int64_t)columns));
+static trine_status layout(cublasLtMatrixLayout_t *to, trine_dtype type, size_t rows,
+                           size_t columns) {
+    TRY_LIBRARY(cublasLtMatrixLayoutCreate(to, cuda_matmul_type(type), columns, rows,
+                                           (int64_t)columns));
     return TRINE_OK;
 }
 
 /* D^T = right^T left^T: A is the right factor, B the left one. */
 static trine_status make_layouts(cuda_product *p, const cuda_product_config *c) {
+    const trine_dtype type = p->d->compute;
     switch (c->kind) {
     case CUDA_PRODUCT_Y:
-        TRY(layout(&p->A, c->N, c->K));
-        TRY(layout(&p->B, c->T, c->K));
-        return layout(&p->D, c->T, c->N);
+        TRY(layout(&p->A, type, c->N, c->K));
+        TRY(layout(&p->B, type, c->T, c->K));
+        return layout(&p->D, type, c->T, c->N);
     case CUDA_PRODUCT_DX:
-        TRY(layout(&p->A, c->N, c->K));
-        TRY(layout(&p->B, c->T, c->N));
-        return layout(&p->D, c->T, c->K);
+        TRY(layout(&p->A, type, c->N, c->K));
+        TRY(layout(&p->B, type, c->T, c->N));
+        return layout(&p->D, type, c->T, c->K);
     case CUDA_PRODUCT_DW_ADD:
     case CUDA_PRODUCT_DW_SET: break;
     }
-    TRY(layout(&p->A, c->T, c->K));
-    TRY(layout(&p->B, c->T, c->N));
-    return layout(&p->D, c->N, c->K);
+    TRY(layout(&p->A, type, c->T, c->K));
+    TRY(layout(&p->B, type, c->T, c->N));
+    return layout(&p->D, p->d->grads, c->N, c->K);
 }
 
 static trine_status set(cuda_product *p, cublasLtMatmulDescAttributes_t what, const void *value,
@@ -72,9 +74,8 @@ static trine_status make_operation(cuda_product *p, const cuda_product_config *c
     const bool forward = c->kind == CUDA_PRODUCT_Y, weight = !forward && c->kind != CUDA_PRODUCT_DX;
     const cublasOperation_t a = forward ? CUBLAS_OP_T : CUBLAS_OP_N;
     const cublasOperation_t b = weight ? CUBLAS_OP_T : CUBLAS_OP_N;
-    const cublasComputeType_t compute =
-        p->d->precision == DEVICE_TF32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
-    TRY_LIBRARY(cublasLtMatmulDescCreate(&p->operation, compute, CUDA_R_32F));
+    TRY_LIBRARY(
+        cublasLtMatmulDescCreate(&p->operation, cuda_matmul_compute(p->d), CUDA_R_32F));
     TRY(set(p, CUBLASLT_MATMUL_DESC_TRANSA, &a, sizeof a));
     TRY(set(p, CUBLASLT_MATMUL_DESC_TRANSB, &b, sizeof b));
     if (!p->biased) return TRINE_OK;

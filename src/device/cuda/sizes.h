@@ -9,6 +9,9 @@
 
 #include <stddef.h>
 
+/* The widest head (D) that attention takes; a configuration with wider ones is refused before it runs. */
+#define CUDA_WIDEST_HEAD 256
+
 /* Bytes of ops.attention_workspace. Pure. */
 static inline size_t cuda_attention_bytes(size_t B, size_t T, size_t H, size_t D) {
     (void)D;

@@ -10,8 +10,8 @@
 #define ROOM (CUDA_SCRATCH * sizeof(float) / sizeof(double))
 
 /* pieces (count); block p has the elements [p * SUM_SQUARES_BLOCK, ...) of x (n). */
-template <bool VECTOR>
-static __global__ AT_ONCE(THREADS, BLOCKS) void sum_squares_kernel(double *pieces, const float *x,
+template <bool VECTOR, typename grad>
+static __global__ AT_ONCE(THREADS, BLOCKS) void sum_squares_kernel(double *pieces, const grad *x,
                                                                    size_t n, size_t count) {
     __shared__ double area[2][THREADS / WARP];
     int turn = 0;
@@ -32,21 +32,22 @@ static __global__ AT_ONCE(THREADS, BLOCKS) void sum_squares_kernel(double *piece
     }
 }
 
-trine_status cuda_sum_squares(device *d, double *sum, const void *x_, size_t n) {
-    const float *x = (const float *)x_;
+template <typename grad>
+static trine_status sum_squares(device *d, double *sum, const void *x_, size_t n) {
+    const grad *x = (const grad *)x_;
+    auto kernel = cuda_aligned(x) ? sum_squares_kernel<true, grad> : sum_squares_kernel<false, grad>;
     double *pieces = (double *)cuda_of(d)->scratch;
     size_t whole = ROOM * SUM_SQUARES_BLOCK, start = 0;
     do {
         size_t part = n - start < whole ? n - start : whole;
         size_t count = cuda_ceil(part, SUM_SQUARES_BLOCK);
         unsigned grid = cuda_grid(d, count, BLOCKS);
-        if (count > 0 && cuda_aligned(x))
-            LAUNCH(d, sum_squares_kernel<true>, grid, THREADS, 0)(pieces, x + start, part, count);
-        else if (count > 0)
-            LAUNCH(d, sum_squares_kernel<false>, grid, THREADS, 0)(pieces, x + start, part, count);
+        if (count > 0) LAUNCH(d, kernel, grid, THREADS, 0)(pieces, x + start, part, count);
         TRY(LAUNCHED(sum_squares_kernel));
         TRY(cuda_total(d, sum, pieces, count, 1.0, start ? GRAD_ADD : GRAD_SET));
         start += part;
     } while (start < n);
     return TRINE_OK;
 }
+
+CUDA_OF_GRADS(sum_squares);

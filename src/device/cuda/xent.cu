@@ -21,13 +21,13 @@
                 bound = t < T ? valid : 0)
 
 /* Elements c, c + TEAM, ... of a row; all lie in it. */
-template <unsigned TEAM>
+template <unsigned TEAM, typename real>
 static inline __device__ void load_whole(float *x, const real *row, unsigned c) {
     for (unsigned u = 0; u < BATCH; u++) x[u] = load(row + c + u * TEAM);
 }
 
 /* -inf for those past the end. */
-template <unsigned TEAM>
+template <unsigned TEAM, typename real>
 static inline __device__ void load_rest(float *x, const real *row, unsigned c, unsigned bound) {
     for (unsigned u = 0; u < BATCH; u++)
         x[u] = c + u * TEAM < bound ? load(row + c + u * TEAM) : -INFINITY;
@@ -55,7 +55,7 @@ static inline __device__ float team_max(float x, float *area) {
     return x;
 }
 
-template <unsigned TEAM>
+template <unsigned TEAM, typename real>
 static __global__ AT_ONCE(THREADS, BLOCKS) void xent_max_kernel(float *max, const real *logits,
                                                                 size_t T, size_t V,
                                                                 unsigned valid) {
@@ -83,7 +83,7 @@ static inline __device__ unsigned target_column(int32_t target, int32_t first, u
     return column >= 0 && column < (int64_t)valid ? (unsigned)column : valid;
 }
 
-template <unsigned TEAM>
+template <unsigned TEAM, typename real>
 static __global__
 AT_ONCE(THREADS, BLOCKS) void xent_sums_kernel(float *sums, const real *logits, const float *max,
                                                const int32_t *targets, int32_t first, size_t T,
@@ -112,7 +112,7 @@ AT_ONCE(THREADS, BLOCKS) void xent_sums_kernel(float *sums, const real *logits, 
     }
 }
 
-template <unsigned TEAM>
+template <unsigned TEAM, typename real>
 static __global__ AT_ONCE(THREADS, BLOCKS) void xent_backward_kernel(
     real *logits, const float *max, const float *sums, const int32_t *targets, int32_t first,
     float scale, size_t T, size_t V, unsigned valid) {
@@ -151,36 +151,45 @@ static shape shape_of(const device *d, size_t T, size_t valid) {
     return {warps, dim3(THREADS / teams, teams), cuda_grid(d, cuda_ceil(T, teams), BLOCKS)};
 }
 
-trine_status cuda_xent_max(device *d, float *max, const void *logits, size_t T, size_t V,
+template <typename real>
+static trine_status xent_max(device *d, float *max, const void *logits, size_t T, size_t V,
                            size_t valid) {
     if (T == 0) return TRINE_OK;
     shape s = shape_of(d, T, valid);
-    auto kernel = s.warps ? xent_max_kernel<WARP> : xent_max_kernel<THREADS>;
+    auto kernel = s.warps ? xent_max_kernel<WARP, real> : xent_max_kernel<THREADS, real>;
     LAUNCH(d, kernel, s.grid, s.block, 0)(max, (const real *)logits, T, V, (unsigned)valid);
     return LAUNCHED(xent_max_kernel);
 }
 
-trine_status cuda_xent_sums(device *d, float *sums, const void *logits, const float *max,
+CUDA_OF_COMPUTE(xent_max);
+
+template <typename real>
+static trine_status xent_sums(device *d, float *sums, const void *logits, const float *max,
                             const int32_t *targets, int32_t first, size_t T, size_t V,
                             size_t valid) {
     if (T == 0) return TRINE_OK;
     shape s = shape_of(d, T, valid);
-    auto kernel = s.warps ? xent_sums_kernel<WARP> : xent_sums_kernel<THREADS>;
+    auto kernel = s.warps ? xent_sums_kernel<WARP, real> : xent_sums_kernel<THREADS, real>;
     LAUNCH(d, kernel, s.grid, s.block, 0)
     (sums, (const real *)logits, max, targets, first, T, V, (unsigned)valid);
     return LAUNCHED(xent_sums_kernel);
 }
 
-trine_status cuda_xent_backward(device *d, void *logits, const float *max, const float *sums,
+CUDA_OF_COMPUTE(xent_sums);
+
+template <typename real>
+static trine_status xent_backward(device *d, void *logits, const float *max, const float *sums,
                                 const int32_t *targets, int32_t first, float scale, size_t T,
                                 size_t V, size_t valid) {
     if (T == 0 || V == 0) return TRINE_OK;
     shape s = shape_of(d, T, valid);
-    auto kernel = s.warps ? xent_backward_kernel<WARP> : xent_backward_kernel<THREADS>;
+    auto kernel = s.warps ? xent_backward_kernel<WARP, real> : xent_backward_kernel<THREADS, real>;
     LAUNCH(d, kernel, s.grid, s.block, 0)
     ((real *)logits, max, sums, targets, first, scale, T, V, (unsigned)valid);
     return LAUNCHED(xent_backward_kernel);
 }
+
+CUDA_OF_COMPUTE(xent_backward);
 
 /* ---- The loss -------------------------------------------------------------------------------- */
 
@@ -195,7 +204,7 @@ static __global__ void xent_loss_kernel(double *pieces, const float *sums, size_
     if (threadIdx.x == 0) pieces[blockIdx.x] = term;
 }
 
-trine_status cuda_xent_loss(device *d, double *loss, const float *sums, double scale, size_t T) {
+static trine_status xent_loss(device *d, double *loss, const float *sums, double scale, size_t T) {
     if (T == 0) return TRINE_OK;
     double *pieces = (double *)cuda_of(d)->scratch;
     size_t count = cuda_ceil(T, TERMS);
@@ -204,3 +213,5 @@ trine_status cuda_xent_loss(device *d, double *loss, const float *sums, double s
     TRY(LAUNCHED(xent_loss_kernel));
     return cuda_total(d, loss, pieces, count, scale, GRAD_ADD);
 }
+
+CUDA_OF_ALL(xent_loss);

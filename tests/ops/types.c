@@ -1,0 +1,132 @@
+/* TEST np=0 */
+/* Every operator in 16 bits, on every device, against ref in the same types: row by row of cases.h,
+ * as ops/cpu.c and ops/cuda.c do it in fp32, through devices that take floats and round them
+ * (staged.h). What is stored beside it in fp32 has fp32's bounds. */
+#include "ops/compare.h"
+
+typedef struct {
+    trine_dtype compute, grads;
+} types;
+
+static const types pairs[] = {{TRINE_BF16, TRINE_F32},
+                              {TRINE_BF16, TRINE_BF16},
+                              {TRINE_F16, TRINE_F32},
+                              {TRINE_F16, TRINE_F16}};
+
+#define PAIRS   (sizeof pairs / sizeof *pairs)
+#define DEVICES (1 + STAGED_KINDS)
+
+static device *open_cpu(types t, int threads) {
+    const device_config config = {
+        .kind = DEVICE_CPU, .threads = threads, .compute = t.compute, .grads = t.grads};
+    char why[256];
+    device *d = staged_open_host(&config, why, sizeof why);
+    if (!d) print_message("# not tried: %s\n", why);
+    return d;
+}
+
+static device *open_one(int which, types t) {
+    char why[256];
+    if (which == 0) return open_cpu(t, 2);
+    return staged_open_floats((staged_kind)(which - 1), t.compute, t.grads, why, sizeof why);
+}
+
+/* Of each device that there is, in each pair of types. */
+static void on_all(void (*check)(device *d)) {
+    for (int which = 0; which < DEVICES; which++)
+        for (size_t p = 0; p < PAIRS; p++) {
+            device *d = open_one(which, pairs[p]);
+            if (!d) continue;
+            check(d);
+            each_close(&d);
+        }
+}
+
+static void all_types_equal_ref(void **state) {
+    (void)state;
+    on_all(all_equal_ref);
+}
+
+static void nan_comes_out_where_ref_says(void **state) {
+    (void)state;
+    on_all(all_nans_come_out);
+}
+
+static void infinity_is_not_lost(void **state) {
+    (void)state;
+    on_all(all_infinities_come_out);
+}
+
+static void alignment_changes_no_bit(void **state) {
+    (void)state;
+    on_all(no_address_changes_a_bit);
+}
+
+/* What is added and multiplied one by one, in an order that ops.h gives, in floats: then the same
+ * floats are stored by all, and the same 16 bits. */
+static void check_bits_of_ref(device *d) {
+    static const char *const names[] = {"bias_residual",
+                                        "dropout_residual",
+                                        "dropout",
+                                        "embedding_x",
+                                        "embedding_dtable",
+                                        "position_x",
+                                        "position_dtable",
+                                        "position_rows_x",
+                                        "position_rows_dtable",
+                                        "add"};
+    device *ref = ref_of(d);
+    for (size_t n = 0; n < sizeof names / sizeof *names; n++) {
+        size_t seen = 0;
+        EACH_SHAPE(c, s) {
+            if (strcmp(c->name, names[n]) != 0) continue;
+            same_bits(c, s, output_of(d, c, s, SIZE_MAX, 0.0f),
+                      output_of(ref, c, s, SIZE_MAX, 0.0f), "than ref");
+            seen++;
+        }
+        assert_true(seen > 0);
+    }
+    each_close(&ref);
+}
+
+static void what_is_added_one_by_one_has_the_bits_of_ref(void **state) {
+    (void)state;
+    on_all(check_bits_of_ref);
+    device *cpu;
+    OK(device_open(&cpu, DEVICE_CPU, 2));
+    check_bits_of_ref(cpu); /* and in fp32 */
+    device_close(&cpu);
+}
+
+static float *output_with(types t, int threads, const op_case *c, const dims *s) {
+    device *d = open_cpu(t, threads);
+    float *out = output_of(d, c, s, SIZE_MAX, 0.0f);
+    each_close(&d);
+    return out;
+}
+
+static void threads_change_no_bit(void **state) {
+    (void)state;
+    for (size_t p = 0; p < PAIRS; p++) {
+        device *d = open_cpu(pairs[p], 1);
+        if (!d) continue;
+        each_close(&d);
+        EACH_SHAPE(c, s) {
+            if (c->matmul) continue;
+            same_bits(c, s, output_with(pairs[p], 1, c, s), output_with(pairs[p], 3, c, s),
+                      "with 3 threads");
+        }
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_types_equal_ref),
+        cmocka_unit_test(nan_comes_out_where_ref_says),
+        cmocka_unit_test(infinity_is_not_lost),
+        cmocka_unit_test(alignment_changes_no_bit),
+        cmocka_unit_test(what_is_added_one_by_one_has_the_bits_of_ref),
+        cmocka_unit_test(threads_change_no_bit),
+    };
+    return HARNESS_RUN_ALONE(tests);
+}
