@@ -203,7 +203,8 @@ int trine_comm_rank(const trine_comm *comm);
 int trine_comm_size(const trine_comm *comm);
 
 /* How the group moves its bytes: "self" (a group of one), "mpi", "shm", or "shm+mpi" for a group
- * over several nodes; for what lies on GPUs "nccl", or "staged mpi" and so on: through the host.
+ * over several nodes; for what lies on GPUs "nccl", "gpu mpi" (a CUDA-aware MPI sends from there), or
+ * "staged mpi" and so on: through the host.
  * Never NULL. Not collective. */
 const char *trine_comm_transport(const trine_comm *comm);
 
@@ -429,6 +430,8 @@ typedef struct {
     bool serial;          /* finish each instruction, but for sends, before the next (bisecting) */
     bool ordered_reductions; /* NCCL moves addends, and they are added in rank order: the bits that
                                 any other transport gives; under audit always */
+    bool stage_messages;  /* cuda: messages that NCCL does not move go through host memory, also
+                             where MPI is CUDA-aware */
     bool one_queue;       /* the programs that NCCL gets, which need one in-order queue a device:
                              messages in groups. Other transports run them, too, to the same bits */
 } trine_parallel;

@@ -6,6 +6,7 @@
 #include "base/status.h"
 #include "comm/comm.h"
 #include "comm/gpu.h"
+#include "comm/nccl.h"
 #include "train/fit.h"
 
 #define GIB (1024.0 * 1024.0 * 1024.0)
@@ -56,10 +57,13 @@ static trine_status no_room_for_groups(const trine_trainer *t) {
     arena plan;
     TRY(cuda_describe(t->dev, &own));
     TRY(setup_plan(&t->config, t->stages, t->dev, trine_mesh_coord(t->mesh), &plan));
+    trine_layout l = t->config.parallel.layout;
+    size_t adding = (size_t)(l.dp > 1) + (size_t)(l.tp > 1);
+    size_t groups = adding * NCCL_SCRATCH, left = own.info.free_bytes;
     fit_question q = {.config = &t->config,
                       .dev = t->dev,
                       .plan = &plan,
-                      .free_bytes = own.info.free_bytes,
+                      .free_bytes = left > groups ? left - groups : 0,
                       .bytes = own.info.bytes,
                       .sharers = 1,
                       .beside = ", beside what NCCL's groups take,"};
@@ -71,6 +75,8 @@ trine_status gpus_join(trine_trainer *t) {
     trine_status status = make_groups(t);
     if (status == TRINE_ENOMEM && *status_message()) return no_room_for_groups(t);
     TRY(status);
+    TRY(comm_mpi_reaches(t->world, &t->mpi_reaches));
+    if (t->config.parallel.stage_messages) t->mpi_reaches = false;
     TRY(gather(t));
     return TRINE_OK;
 }

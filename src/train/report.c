@@ -121,8 +121,8 @@ void report_batch(const report *r, FILE *out) {
 
 /* "shm: dp tp node; mpi: pp": the groups of this rank that have peers. */
 static void report_transport(const report *r, FILE *out) {
-    static const char *const names[] = {
-        "nccl", "shm", "shm+mpi", "mpi", "staged shm", "staged shm+mpi", "staged mpi"};
+    static const char *const names[] = {"nccl",    "shm",        "shm+mpi",        "mpi",
+                                        "gpu mpi", "staged shm", "staged shm+mpi", "staged mpi"};
     bool first = true;
     for (size_t n = 0; n < sizeof names / sizeof *names; n++) {
         bool any = false;
