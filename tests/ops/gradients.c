@@ -9,7 +9,7 @@
 typedef struct problem problem;
 struct problem {
     const char *name;
-    size_t dims[5];
+    size_t dims[4];
     void (*formula)(const problem *p, double *y, const double *in);
     void (*forward)(device *d, const problem *p, float *y, const float *in);
     /* `grad` lies as `in` does and holds the pre-filled values. */
@@ -147,17 +147,6 @@ static void gelu_backward(device *d, const problem *p, float *dx, const float *d
 
 /* ---- attention: in = qkv (B, T, 3, H, D) ---- */
 
-/* The fifth dimension of a problem, 1: with dropout. */
-static const dropout_args attention_drop = {.p = 0.4f, .key = 77, .sample = 3, .first = 2};
-
-static double attention_factor(const problem *p, size_t b, size_t h, size_t t, size_t s) {
-    size_t T = p->dims[1];
-    const dropout_args *drop = &attention_drop;
-    return p->dims[4]
-               ? (double)dropout_factor(drop, drop->sample + b, ((drop->first + h) * T + t) * T + s)
-               : 1.0;
-}
-
 static double attention_score(const double *q, const double *k, size_t D) {
     double sum = 0.0;
     for (size_t i = 0; i < D; i++) sum += q[i] * k[i];
@@ -189,7 +178,6 @@ static void attention_rows(const problem *p, double *y, const double *qkv,
                 for (size_t s = 0; s <= t; s++) {
                     double e = attention_score(q, head + s * row + H * D, D);
                     denominator += e;
-                    e *= attention_factor(p, b, h, t, s);
                     if (drop) e *= attention_kept(drop, drop->sample + b, drop->first + h, t, s, T);
                     for (size_t i = 0; i < D; i++) y[i] += e * head[s * row + 2 * H * D + i];
                 }
@@ -356,7 +344,6 @@ static const problem problems[] = {
      36 * 12,
      36 * 4,
      36 * 12},
-    {"attention, dropped", {2, 6, 2, 5, 1}, NAMED(attention), 2 * 6 * 30, 2 * 6 * 10, 2 * 6 * 30},
     {"embedding", {11, 3, 3}, NAMED(embedding), 3 * 3, 11 * 3, 0},
     {"position", {3, 2, 5}, NAMED(position), 2 * 5, 3 * 2 * 5, 0},
     {"cross-entropy", {7, 9, 5}, NAMED(xent), 7 * 9, 1, 7 * 9},
