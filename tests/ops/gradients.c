@@ -383,6 +383,16 @@ typedef struct {
     double forward, backward;
 } bounds;
 
+/* n random numbers of the device's type. */
+static float *numbers(const device *d, size_t n, uint64_t seed, double spread) {
+    float *x = fixture_random(n, seed, spread);
+    for (size_t i = 0; i < n; i++) {
+        if (d->compute == TRINE_BF16) x[i] = bf16_load(bf16_store(x[i]));
+        if (d->compute == TRINE_F16) x[i] = f16_load(f16_store(x[i]));
+    }
+    return x;
+}
+
 static void check_forward(device *d, const problem *p, const float *in, double bound) {
     double *x = fixture_bytes(p->in * sizeof *x), *y = fixture_bytes(p->out * sizeof *y);
     float *want = fixture_random(p->out, 0, 0.0), *got = fixture_random(p->out, 1, 1.0);
@@ -396,7 +406,7 @@ static void check_forward(device *d, const problem *p, const float *in, double b
 
 static void check_backward(device *d, const problem *p, const float *in, double bound,
                            grad_mode mode) {
-    float *weight = fixture_random(p->out, 2, 1.0);
+    float *weight = numbers(d, p->out, 2, 1.0);
     float *want = fixture_random(p->in, 0, 0.0), *got = fixture_random(p->in, 0, 0.0);
     for (size_t i = 0; i < p->in; i++) got[i] = 1.0f;
     differences(p, want, in, weight, mode);
@@ -407,7 +417,7 @@ static void check_backward(device *d, const problem *p, const float *in, double 
 
 static void check(device *d, bounds b) {
     for (size_t i = 0; i < sizeof problems / sizeof *problems; i++) {
-        float *in = fixture_random(problems[i].in, i + 10, 1.5);
+        float *in = numbers(d, problems[i].in, i + 10, 1.5);
         check_forward(d, &problems[i], in, b.forward);
         check_backward(d, &problems[i], in, b.backward, GRAD_ADD);
         check_backward(d, &problems[i], in, b.backward, GRAD_SET);
@@ -422,6 +432,25 @@ static void ref_follows_the_formulas(void **state) {
     check(d, (bounds){1.0, 2.0});
     device_close(&d);
     assert_null(d);
+}
+
+/* Half a unit in the last place is at most 2^-8 of a number in bf16, 2^-11 in fp16, and of 1 + |want|
+ * less than that; beside it what there is in fp32. Attention's backward pass reads a rounded y, whose
+ * product with dy (T terms of at most 1.5 with factors of up to 1) goes into all that it writes, and
+ * dropout's bias adds T rounded rows: four halves. */
+static void ref_follows_the_formulas_in_16_bits(void **state) {
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        trine_dtype type = i < 2 ? TRINE_BF16 : TRINE_F16;
+        const device_config config = {
+            .kind = DEVICE_REF, .threads = 1, .compute = type, .grads = i % 2 ? type : TRINE_F32};
+        double half = (type == TRINE_BF16 ? 0x1p-8 : 0x1p-11) / EPS;
+        char why[256];
+        device *d = staged_open_host(&config, why, sizeof why);
+        assert_non_null(d);
+        check(d, (bounds){1.0 + half, 2.0 + 4.0 * half});
+        staged_close(&d);
+    }
 }
 
 static void cpu_follows_the_formulas(void **state) {
@@ -450,6 +479,7 @@ static void cuda_follows_the_formulas(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ref_follows_the_formulas),
+        cmocka_unit_test(ref_follows_the_formulas_in_16_bits),
         cmocka_unit_test(cpu_follows_the_formulas),
         cmocka_unit_test(cuda_follows_the_formulas),
     };
