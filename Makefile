@@ -10,6 +10,7 @@
 #   make demo         trains on 8 ranks on this machine
 #   make bench        how fast, each figure beside its limit (bench/README.md); B="matmul step": some
 #                     parts; REPS=3 LAYERS=2: a quick look; JSON=FILE: the same numbers there;
+#                     TYPE=fp32 or bf16: that alone, else both where the processor has bf16;
 #                     DEVICE=cuda [MODEL=gpt2-xl] [TF32=1]: on the GPU
 #   make install      PREFIX (/usr/local), DESTDIR
 #   make layers, format-check, deps, clean
@@ -236,7 +237,7 @@ bench:
 	@tools/deps.sh build
 	@$(MAKE) --no-print-directory benches $(if $(filter cuda,$(DEVICE)),cuda)
 	@JSON='$(JSON)' DEVICE='$(DEVICE)' CUDA_LIBRARY='$(CUDA_LIBRARY)' \
-		FLAGS='$(if $(REPS),--reps $(REPS)) $(if $(LAYERS),--num-layers $(LAYERS)) $(if $(MODEL),--model $(MODEL)) $(if $(TF32),--tf32) $(FLAGS)' \
+		FLAGS='$(if $(REPS),--reps $(REPS)) $(if $(LAYERS),--num-layers $(LAYERS)) $(if $(MODEL),--model $(MODEL)) $(if $(TF32),--tf32) $(if $(TYPE),--type $(TYPE)) $(FLAGS)' \
 		bench/run.sh $(BUILD) $(B)
 
 # The program's own options go into BENCH_COMM.
