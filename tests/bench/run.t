@@ -97,7 +97,7 @@ if [ "$types" = fp32 ]; then
     holds '!(grep { $j->{$_}{skipped}[0] !~ /bf16/ } qw(matmul kernels step))'
     result $? "what is not measured in bf16 is said"
 else
-    # A parameter has a copy of 2 bytes, which is written without being read before.
+    # A parameter has a copy of 2 bytes; its line is read before it is written.
     holds 'my $f = $j->{step}{figures}; my $s = $j->{step}{tables}{steps}; my $k = $j->{kernels}{tables};
         near($f->{T16_bf16_over_fp32}, $s->[0]{step_seconds} / $s->[1]{step_seconds}) &&
             near($f->{T16_matmuls_bf16_over_fp32}, $s->[0]{matmul_seconds} / $s->[1]{matmul_seconds}) &&
