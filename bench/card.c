@@ -15,6 +15,7 @@ bool card_is(const device_config *config) {
 }
 
 double card_peak(const device_config *config) {
+    if (config->compute == TRINE_BF16) return CARD_PEAK_BF16;
     return config->precision == DEVICE_TF32 ? CARD_PEAK_TF32 : CARD_PEAK_FP32;
 }
 
@@ -30,6 +31,11 @@ static void version(char text[TEXT], const cuda_info *i) {
              i->cublas / 100 % 100, i->cublas % 100);
 }
 
+static const char *multiplied_in(const device *d) {
+    if (d->compute == TRINE_BF16) return "bf16";
+    return d->precision == DEVICE_TF32 ? "TF32" : "fp32";
+}
+
 trine_status card_report(bench_report *r, const device *d) {
     cuda_gpu gpu;
     char memory[HUMAN_SIZE], cache[HUMAN_SIZE], versions[TEXT];
@@ -40,11 +46,10 @@ trine_status card_report(bench_report *r, const device *d) {
     bench_note(r, "   GPU %d: %s, %s, sm_%d, %d multiprocessors, last-level cache %s", gpu.ordinal,
                i->model, human_bytes(memory, i->bytes), i->sm, i->multiprocessors,
                human_bytes(cache, i->cache));
-    bench_note(r, "   %s; fp32 matrices are multiplied in %s", versions,
-               d->precision == DEVICE_TF32 ? "TF32" : "fp32");
+    bench_note(r, "   %s; matrices are multiplied in %s", versions, multiplied_in(d));
     bench_fact(r, "gpu", i->model);
     bench_fact(r, "gpu_versions", versions);
-    bench_fact(r, "precision", d->precision == DEVICE_TF32 ? "TF32" : "fp32");
+    bench_fact(r, "precision", multiplied_in(d));
     bench_figure(r, "gpu_bytes", (double)i->bytes);
     bench_figure(r, "gpu_multiprocessors", i->multiprocessors);
     return TRINE_OK;

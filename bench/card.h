@@ -19,7 +19,7 @@
 
 /* "cuda" is one. */
 bool card_is(const device_config *config);
-/* CARD_PEAK_FP32, or of TF32 where products are computed in that. */
+/* CARD_PEAK_FP32, or of bf16 or TF32 where products are computed in that. */
 double card_peak(const device_config *config);
 
 /* Bytes of the last-level cache. */

@@ -43,6 +43,7 @@ static trine_config config_of(const knobs *k, const card_result *x, const char *
     c.parallel.device = "cuda";
     c.parallel.cuda_library = k->device.library;
     c.parallel.tf32 = k->tf32;
+    c.precision.bf16 = k->device.compute == TRINE_BF16;
     c.data.data_path = path;
     c.micro_batch_size = x->batch;
     c.global_batch_size = x->batch * x->micros;

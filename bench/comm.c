@@ -113,7 +113,8 @@ static trine_status parse(settings *s, int argc, char **argv, FILE *out) {
         OPTION_STRING(
             "only", NULL, &s->only, "NAME,...",
             "these primitives: all-reduce, reduce, reduce-scatter, all-gather, broadcast, "
-            "scatter, gather, all-to-all, send-recv, barrier"),
+            "scatter, gather, all-to-all, send-recv, barrier; two-halves is a reduce-scatter and "
+            "an all-gather of its parts, in place of an all-reduce"),
         OPTION_STRING("min-bytes", NULL, &s->min_text, "N", "smallest size; K, M and G are known"),
         OPTION_STRING("max-bytes", NULL, &s->max_text, "N", "largest size"),
         OPTION_INT("factor", NULL, &s->factor, "N", 2, 1024, "from one size to the next"),

@@ -49,6 +49,11 @@ static double touched_others(int ranks) {
     return 2.0 * (ranks - 1);
 }
 
+/* A reduce-scatter, then each part is read once and written to the others. */
+static double touched_two_halves(int ranks) {
+    return touched_reduced(ranks) + ranks;
+}
+
 /* The whole is read once and written once. */
 static double touched_once(int ranks) {
     (void)ranks;
@@ -156,6 +161,13 @@ static trine_status reduce_scatter_by_trine(const op_call *c) {
     return trine_reduce_scatter(c->comm, c->dst, c->src, c->count, TRINE_F32, TRINE_SUM);
 }
 
+/* An all-reduce in two calls, as sequence parallelism makes it (with work on the parts in between). */
+static trine_status two_halves_by_trine(const op_call *c) {
+    float *own = c->dst + (size_t)c->rank * part_of(c);
+    TRY(trine_reduce_scatter(c->comm, own, c->src, c->count, TRINE_F32, TRINE_SUM));
+    return trine_all_gather(c->comm, c->dst, own, c->count, TRINE_F32);
+}
+
 static trine_status all_gather_by_trine(const op_call *c) {
     return trine_all_gather(c->comm, c->dst, c->src, c->count, TRINE_F32);
 }
@@ -208,6 +220,12 @@ static void reduce_scatter_by_mpi(const op_call *c) {
     MPI_Reduce_scatter_block(c->src, c->dst, part(c), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
 }
 
+static void two_halves_by_mpi(const op_call *c) {
+    float *own = c->dst + (size_t)c->rank * part_of(c);
+    MPI_Reduce_scatter_block(c->src, own, part(c), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+    MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, c->dst, part(c), MPI_FLOAT, MPI_COMM_WORLD);
+}
+
 static void all_gather_by_mpi(const op_call *c) {
     MPI_Allgather(c->src, part(c), MPI_FLOAT, c->dst, part(c), MPI_FLOAT, MPI_COMM_WORLD);
 }
@@ -250,6 +268,8 @@ const op ops[] = {
      reduce_scatter_by_trine, reduce_scatter_by_mpi, own_part_summed},
     {"all-reduce", false, false, 1, "2(n-1)/n", bus_twice_others, touched_all, all_reduce_by_trine,
      all_reduce_by_mpi, everything_summed},
+    {"two-halves", true, false, 1, "2(n-1)/n", bus_twice_others, touched_two_halves,
+     two_halves_by_trine, two_halves_by_mpi, everything_summed},
     {"reduce", false, false, 1, "1", bus_one, touched_reduced, reduce_by_trine, reduce_by_mpi,
      everything_summed_on_root},
     {"all-gather", true, false, 1, "(n-1)/n", bus_others, touched_all, all_gather_by_trine,

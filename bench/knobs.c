@@ -63,7 +63,7 @@ static trine_status fill_in(knobs *k) {
     bool card = card_is(&k->device);
     CHECK(card || (!k->device.library && !k->tf32), TRINE_EINVAL,
           "--cuda-library and --tf32 are for --device cuda");
-    CHECK(!card || k->device.compute == TRINE_F32, TRINE_EINVAL, "--type is for processors");
+    CHECK(!k->tf32 || k->device.compute == TRINE_F32, TRINE_EINVAL, "--tf32 is for --type fp32");
     if (!k->batch && !card) k->batch = HOST_BATCH;
     if (!k->micros) k->micros = card ? CARD_MICROS : HOST_MICROS;
     CHECK(m->hidden_size % m->num_attention_heads == 0, TRINE_EINVAL,
@@ -83,7 +83,8 @@ trine_status knobs_parse(knobs *k, int argc, char **argv, const char *about) {
                       "cuda: the device's shared object; else looked for beside the program"),
         OPTION_FLAG("tf32", NULL, &k->tf32, "cuda: matrices are multiplied in TF32"),
         OPTION_STRING("type", NULL, &k->type, "NAME",
-                      "fp32 or bf16; else matmul, kernels and step measure both, in turns"),
+                      "fp32 or bf16; else matmul, kernels and step measure both, in turns, on "
+                      "processors, and fp32 on a GPU"),
         OPTION_INT("reps", NULL, &k->reps, "N", 1, BENCH_SAMPLES, "measured runs of everything"),
         OPTION_INT("threads", NULL, &k->threads, "N", 0, 4096,
                    "threads of all ranks together; 0: the affinity mask's"),

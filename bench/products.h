@@ -7,7 +7,7 @@
  * sum takes whichever is faster, so that the limit is a limit. For the same reason each of the
  * library's implementations is run, and the one with the best time is the product's.
  *
- * All of it in the device's type, fp32 or (on processors) bf16, but for dw, which is fp32.
+ * All of it in the device's type, fp32 or bf16, but for dw, which is fp32.
  * Each product has as many copies of its operands as it takes to be larger than four times the
  * last-level cache (at most L, as in the model): what is read was not touched just before. Numbers
  * are random. A pass runs each of them once over all its copies; on a GPU the device's own linear

@@ -203,7 +203,8 @@ int trine_comm_rank(const trine_comm *comm);
 int trine_comm_size(const trine_comm *comm);
 
 /* How the group moves its bytes: "self" (a group of one), "mpi", "shm", or "shm+mpi" for a group
- * over several nodes; for what lies on GPUs "nccl", or "staged mpi" and so on: through the host.
+ * over several nodes; for what lies on GPUs "nccl", "gpu mpi" (a CUDA-aware MPI sends from there), or
+ * "staged mpi" and so on: through the host.
  * Never NULL. Not collective. */
 const char *trine_comm_transport(const trine_comm *comm);
 
@@ -258,7 +259,8 @@ trine_status trine_barrier(trine_comm *comm);
  * is the plain exchange's number whatever the transport: shm sends none of it, and over K nodes
  * shm+mpi sends 2 (K-1) n between nodes for an all-reduce, (K-1) n for an all-gather and less than
  * K n for a reduce-scatter, all ranks together, where the plain exchange sends about as many times
- * more as a node has ranks. */
+ * more as a node has ranks; partial sums of 16-bit numbers are fp32 there, which makes it 3 (K-1) n
+ * and less than 2 K n. */
 #define TRINE_TALLY_LIST(X)                                                                        \
     X(TRINE_TALLY_ALL_REDUCE, "all-reduce")                                                        \
     X(TRINE_TALLY_REDUCE, "reduce")                                                                \
@@ -414,7 +416,8 @@ typedef struct {
                                only (Korthikanti et al. 2023, section 4.2.2); tp must divide
                                micro-batch x sequence */
     trine_recompute recompute;
-    int loss_chunk; /* rows whose logits exist at one time; 0: as many as take some tens of MiB */
+    int loss_chunk; /* rows whose logits exist at one time; 0: as many as make 2^25 logits over
+                       all tp ranks, on GPUs 2^28 */
     int ranks_per_node;   /* 0: as MPI finds it */
     trine_transport transport; /* see trine_world_transport */
     const char *device;   /* "cpu", "ref", or "cuda": NVIDIA GPUs, one a rank or shared by some */
@@ -427,6 +430,8 @@ typedef struct {
     bool serial;          /* finish each instruction, but for sends, before the next (bisecting) */
     bool ordered_reductions; /* NCCL moves addends, and they are added in rank order: the bits that
                                 any other transport gives; under audit always */
+    bool stage_messages;  /* cuda: messages that NCCL does not move go through host memory, also
+                             where MPI is CUDA-aware */
     bool one_queue;       /* the programs that NCCL gets, which need one in-order queue a device:
                              messages in groups. Other transports run them, too, to the same bits */
 } trine_parallel;

@@ -12,12 +12,21 @@ static size_t least(size_t a, size_t b) {
 
 /* ---- Sizes ----------------------------------------------------------------------------------- */
 
-/* In the words of docs/glossary.md; N rows a micro-batch, W vocabulary rows a tp rank; x and g bytes
- * of an activation or parameter, and of a gradient of a parameter. */
+/* In the words of docs/glossary.md; N rows a micro-batch, R of them outside of tp regions, K in a chunk
+ * of logits; W vocabulary rows a tp rank; x and g bytes of an activation or parameter, and of a gradient
+ * of a parameter. */
 typedef struct {
-    size_t B, T, C, H, F, N, W, M, P, p, dp, tp, L, zero, x, g;
-    bool tied, first, last;
+    size_t B, T, C, H, F, N, R, K, W, M, P, p, dp, tp, L, zero, x, g;
+    bool tied, first, last, split; /* split: R is less than N */
+    trine_recompute recompute;
 } sizes;
+
+/* As many rows as make 2^25 logits, 2^28 on a GPU, in steps of 64. */
+static size_t chunk(const trine_config *c, bool far) {
+    size_t rows = ((size_t)1 << (far ? 28 : 25)) / (size_t)c->model.vocab_size / 64 * 64;
+    if (c->parallel.loss_chunk) return (size_t)c->parallel.loss_chunk;
+    return rows ? rows : 64;
+}
 
 static sizes sizes_of(const formula_rank *r) {
     const trine_config *c = r->config;
@@ -38,6 +47,10 @@ static sizes sizes_of(const formula_rank *r) {
                .tied = !m->untied};
     s.N = s.B * s.T;
     s.W = up((size_t)m->vocab_size, s.tp) / s.tp;
+    s.split = c->parallel.sequence_parallel && s.tp > 1;
+    s.R = s.split ? s.N / s.tp : s.N;
+    s.K = least(s.N, chunk(c, r->far));
+    s.recompute = c->parallel.recompute;
     s.x = c->precision.bf16 || c->precision.fp16 ? 2 : 4;
     s.g = c->precision.grads == TRINE_F32 ? 4 : 2;
     s.first = s.p == 0;
@@ -174,25 +187,49 @@ static size_t slots(const formula_rank *r, const sizes *s) {
     }
 }
 
+/* What `n` blocks need of one micro-batch for their backward pass; each kind of a block's activations
+ * once. */
+static void products(formula_bytes *f, mem_kind kind, const sizes *s, size_t n) {
+    size_t N = s->N, C = s->C, tp = s->tp;
+    pieces(f, kind, n, s->x * N * 3 * C / tp); /* q, k, v */
+    pieces(f, kind, n, s->x * N * C / tp);     /* attention */
+    pieces(f, kind, n, 4 * N * s->H / tp);     /* log-sum-exp */
+    pieces(f, kind, n, s->x * s->R * C);       /* between the halves */
+    pieces(f, kind, n, s->x * N * s->F / tp);  /* before GELU */
+}
+
+static void norms(formula_bytes *f, mem_kind kind, const sizes *s, size_t n) {
+    pieces(f, kind, n, s->x * s->R * s->C);
+    pieces(f, kind, n, 4 * s->R * 2); /* mean and deviation */
+}
+
+static void gelus(formula_bytes *f, mem_kind kind, const sizes *s, size_t n) {
+    pieces(f, kind, n, s->x * s->N * s->F / s->tp);
+}
+
 /* What one slot keeps. */
 static void slot(formula_bytes *f, const formula_rank *r, const sizes *s, size_t n) {
-    size_t N = s->N, C = s->C, F = s->F, tp = s->tp, b = n * blocks(r), h = n * s->last;
-    size_t outputs = (size_t)(end(r) - begin(r)) - 1, x = s->x;
-    pieces(f, MEM_ACTIVATIONS, 3 * b, x * N * C);      /* ln1, mid, ln2 */
-    pieces(f, MEM_ACTIVATIONS, 2 * b, 4 * N * 2);      /* mean and deviation, twice */
-    pieces(f, MEM_ACTIVATIONS, b, x * N * 3 * C / tp); /* q, k, v */
-    pieces(f, MEM_ACTIVATIONS, b, x * N * C / tp);     /* attention */
-    pieces(f, MEM_ACTIVATIONS, b, 4 * N * s->H / tp);  /* log-sum-exp */
-    pieces(f, MEM_ACTIVATIONS, 2 * b, x * N * F / tp); /* before and after GELU */
-    pieces(f, MEM_ACTIVATIONS, h, x * N * C);          /* final norm */
-    pieces(f, MEM_ACTIVATIONS, h, 4 * N * 2);
-    pieces(f, MEM_ACTIVATIONS, h, x * N * s->W);        /* logits */
-    pieces(f, MEM_ACTIVATIONS, h, 4 * N);               /* their maxima */
-    pieces(f, MEM_ACTIVATIONS, h, 4 * N * 2);           /* sums of exponentials, targets */
-    pieces(f, MEM_ACTIVATIONS, n * outputs, x * N * C); /* between units */
-    pieces(f, MEM_MESSAGES, n * !s->last, x * N * C);   /* to the next stage */
-    pieces(f, MEM_MESSAGES, n * !s->first, x * N * C);  /* from the stage before */
-    pieces(f, MEM_DATA, 2 * n * (s->first || s->last), 4 * N);
+    size_t b = n * blocks(r), outputs = (size_t)(end(r) - begin(r)) - 1,
+           stream = s->x * s->R * s->C;
+    if (s->recompute != TRINE_RECOMPUTE_FULL) products(f, MEM_ACTIVATIONS, s, b);
+    if (s->recompute == TRINE_RECOMPUTE_NONE) {
+        norms(f, MEM_ACTIVATIONS, s, 2 * b);
+        gelus(f, MEM_ACTIVATIONS, s, b);
+    }
+    pieces(f, MEM_ACTIVATIONS, n * outputs, stream); /* between units */
+    pieces(f, MEM_MESSAGES, n * !s->last, stream);   /* to the next stage */
+    pieces(f, MEM_MESSAGES, n * !s->first, stream);  /* from the stage before */
+    pieces(f, MEM_DATA, 2 * n * (s->first || s->last), 4 * s->N);
+}
+
+/* What a backward pass makes again, of one block: both norms in one place, unless all is made before
+ * any is used. */
+static void rebuilt(formula_bytes *f, const formula_rank *r, const sizes *s) {
+    bool full = s->recompute == TRINE_RECOMPUTE_FULL;
+    if (s->recompute == TRINE_RECOMPUTE_NONE || !blocks(r)) return;
+    norms(f, MEM_WORKSPACE, s, full ? 2 : 1);
+    gelus(f, MEM_WORKSPACE, s, 1);
+    if (full) products(f, MEM_WORKSPACE, s, 1);
 }
 
 /* What a norm is gathered from: own, over dp, over tp and over pp. */
@@ -205,11 +242,27 @@ static size_t sums(const formula_rank *r, const sizes *s) {
     return 1 + 12 * blocks(r) + 2 * (size_t)s->first + 3 * (size_t)s->last;
 }
 
+/* A norm's gradient, (R, C), or the attention's, (N, C/tp). */
+static size_t stream_scratch(const sizes *s) {
+    size_t attention = s->x * s->N * s->C / s->tp, norm = s->x * s->R * s->C;
+    return attention > norm ? attention : norm;
+}
+
 static void workspace(formula_bytes *f, const formula_rank *r, const sizes *s) {
     size_t widest = 3 * s->C > s->F ? 3 * s->C : s->F, units = s->L + 2;
+    bool drops = r->config->model.hidden_dropout > 0;
     pieces(f, MEM_WORKSPACE, 1, s->x * s->N * widest / s->tp);
-    pieces(f, MEM_WORKSPACE, 1, s->x * s->N * s->C);
+    pieces(f, MEM_WORKSPACE, 1, stream_scratch(s));
+    pieces(f, MEM_WORKSPACE, s->split, s->x * s->N * s->C); /* what enters and leaves, whole */
+    pieces(f, MEM_WORKSPACE, drops, s->x * s->R * s->C);
     pieces(f, MEM_WORKSPACE, 1, r->attention);
+    rebuilt(f, r, s);
+    if (s->last) {
+        pieces(f, MEM_WORKSPACE, 1, 4 * s->R * 2);       /* final norm */
+        pieces(f, MEM_WORKSPACE, 1, s->x * s->K * s->W); /* logits */
+        pieces(f, MEM_WORKSPACE, 1, 4 * s->K);           /* their maxima */
+        pieces(f, MEM_WORKSPACE, 1, 4 * s->K * 2);       /* sums of exponentials, targets */
+    }
     if (r->far) {
         pieces(f, MEM_WORKSPACE, 1, 8 * sums(r, s));
         return;
@@ -226,7 +279,7 @@ formula_bytes formula_memory(const formula_rank *r) {
     reduces(&f, r, &s);
     tie(&f, &s);
     slot(&f, r, &s, slots(r, &s));
-    pieces(&f, MEM_MESSAGES, least(s.M, 2), s.x * s.N * s.C); /* gradient streams */
+    pieces(&f, MEM_MESSAGES, least(s.M, 2), s.x * s.R * s.C); /* gradient streams */
     workspace(&f, r, &s);
     return f;
 }
@@ -258,21 +311,40 @@ static size_t read_by_tie(const sizes *s) {
 
 /* Neighbouring stages read what is sent to them; what they receive is read by nobody else. */
 static size_t read_by_pp(const formula_rank *r, const sizes *s) {
-    size_t stream = piece(s->x * s->N * s->C);
+    size_t stream = piece(s->x * s->R * s->C);
     if (s->P == 1) return 0;
     return (s->last ? 0 : slots(r, s) * stream) + least(s->M, 2) * stream;
 }
 
+/* How many norms' outputs lie in a slot, and in the workspace. */
+static void norms_kept(const sizes *s, size_t blocks, size_t *slot, size_t *scratch) {
+    const size_t kept[] = {2, 0, 0}, rebuilt[] = {0, 1, 2};
+    *slot = kept[s->recompute] * blocks;
+    *scratch = blocks ? rebuilt[s->recompute] : 0;
+}
+
 /* tp ranks read each other's addends: two sums a block forward, the second of which is its output,
- * the embedding's output, the maxima and sums of the logits; backward all in one buffer. */
+ * the embedding's output, the maxima and sums of the logits; backward all in one buffer. Where rows
+ * are split, also what is gathered: norms, gradient streams, what a dropout leaves of them, and the
+ * buffer that addends lie in. */
 static size_t read_by_tp(const formula_rank *r, const sizes *s) {
-    size_t stream = piece(s->x * s->N * s->C), slot = blocks(r) * 2 * stream;
+    size_t stream = piece(s->x * s->R * s->C), norms, scratch;
+    size_t mids = s->recompute == TRINE_RECOMPUTE_FULL ? 0 : blocks(r);
+    size_t slot = (mids + blocks(r)) * stream, once = piece(stream_scratch(s));
     if (s->tp == 1) return 0;
+    norms_kept(s, blocks(r), &norms, &scratch);
+    if (s->recompute == TRINE_RECOMPUTE_FULL && blocks(r)) once += stream;
+    if (s->split) {
+        slot += norms * stream;
+        once += scratch * stream + piece(s->x * s->N * s->C);
+        if (r->config->model.hidden_dropout > 0) once += stream;
+        if (s->P == 1) once += least(s->M, 2) * stream;
+    }
     if (s->first) slot += stream;
-    if (s->last) slot += piece(4 * s->N) + piece(8 * s->N);
+    if (s->last) once += piece(4 * s->K) + piece(8 * s->K);
     /* What the last unit of a stage makes is sent on: counted there. */
     if (!s->last) slot -= stream;
-    return slots(r, s) * slot + stream;
+    return slots(r, s) * slot + once;
 }
 
 size_t formula_windows(const formula_rank *r) {
@@ -288,7 +360,7 @@ size_t formula_exchanged(const formula_rank *r) {
     if (!r->far) return 0;
     if (s.dp > 1) gathers(&own, r, &s);
     tie(&own, &s);
-    return own.total + (s.first ? 0 : slots(r, &s) * piece(s.x * s.N * s.C));
+    return own.total + (s.first ? 0 : slots(r, &s) * piece(s.x * s.R * s.C));
 }
 
 size_t formula_host(const formula_rank *r) {
@@ -394,21 +466,72 @@ static size_t passed(size_t count, size_t element, size_t d) {
 static size_t all_reduced(size_t count, size_t element, size_t d) {
     if (d == 1) return 0;
     if (element * count <= 65536 / d) return element * count * (d - 1);
-    assert_int_equal(count % d, 0);
+    size_t slice = up(count, d) / d;
+    assert_true(count % d == 0 || slice * d >= count);
     return 2 * passed(count, element, d);
 }
 
+/* Sums (N, C), or where rows are split a reduce-scatter for each and `gathers` all-gathers. */
+static size_t crossings(const sizes *s, size_t sums, size_t gathers) {
+    size_t count = s->N * s->C;
+    if (!s->split) return sums * all_reduced(count, s->x, s->tp);
+    return (sums + gathers) * passed(count, s->x, s->tp);
+}
+
+static size_t chunks(const sizes *s) {
+    size_t bytes = 0;
+    for (size_t at = 0; at < s->N; at += s->K) {
+        size_t n = least(s->K, s->N - at);
+        bytes += all_reduced(n, 4, s->tp) + all_reduced(2 * n, 4, s->tp);
+    }
+    return bytes;
+}
+
+/* Bytes that a norm's gain and bias are summed with, from element `at` of a range of `range` on, or a
+ * tensor without bias: what lies in the own slice, in one call if it has something of both. */
+static size_t summed(const formula_rank *r, const sizes *s, size_t range, size_t at, size_t count,
+                     bool bias) {
+    size_t slice = s->zero ? range / s->dp : range, begin = s->zero ? slice * (size_t)r->at.dp : 0;
+    size_t from = range, to = 0;
+    for (size_t n = 0; n <= bias; n++) {
+        size_t start = at + n * up(count, 64), end = start + count;
+        if (start < begin) start = begin;
+        if (end > begin + slice) end = begin + slice;
+        if (start >= end) continue;
+        from = least(from, start);
+        to = end;
+    }
+    return from < to ? all_reduced(to - from, s->g, s->tp) : 0;
+}
+
+/* Of a block the first norm stands at its start, the second behind qkv, the projection and its bias.
+ */
+static size_t by_rows(const formula_rank *r, const sizes *s) {
+    size_t C = s->C, one = up(C, 64), tp = s->tp, block = block_elements(s), bytes = 0;
+    size_t second =
+        2 * one + up(3 * C / tp * C, 64) + up(3 * C / tp, 64) + up(C * C / tp, 64) + one;
+    if (!s->split) return 0;
+    bytes += blocks(r) * summed(r, s, block, 0, C, true);
+    bytes += blocks(r) * summed(r, s, block, second, C, true);
+    if (s->first) bytes += summed(r, s, position_elements(s), 0, s->T * C, false);
+    if (s->last) bytes += summed(r, s, norm_elements(s), 0, C, true);
+    return bytes;
+}
+
+/* A block's backward gathers its two inputs again; with full recomputation its forward pass but for
+ * the last sum runs again. Norms and positions are summed once a step, on the own slice. */
 static size_t tensor_parallel(const formula_rank *r, const sizes *s) {
-    size_t stream = all_reduced(s->N * s->C, s->x, s->tp);
-    size_t micro = 4 * blocks(r) * stream + s->first * stream;
-    if (s->last) micro += stream + all_reduced(s->N, 4, s->tp) + all_reduced(2 * s->N, 4, s->tp);
-    return s->M * micro;
+    bool full = s->recompute == TRINE_RECOMPUTE_FULL;
+    size_t micro = blocks(r) * (crossings(s, 4, 6) + (full ? crossings(s, 1, 2) : 0));
+    if (s->first) micro += crossings(s, 1, 1);
+    if (s->last) micro += crossings(s, 1, 1) + chunks(s);
+    return s->M * micro + by_rows(r, s);
 }
 
 traffic formula_traffic(const formula_rank *r) {
     sizes s = sizes_of(r);
     size_t params = formula_params(r), grads = formula_grads(r), each = s.L + 3;
-    size_t message = s.M * s.N * s.C * s.x, owned = matrix_elements(&s) / (s.zero ? s.dp : 1);
+    size_t message = s.M * s.R * s.C * s.x, owned = matrix_elements(&s) / (s.zero ? s.dp : 1);
     /* ZeRO-0: an all-reduce is a reduce-scatter and an all-gather. */
     const size_t gather[] = {0, params, params, s.zero == 3 ? gathered_before_use(r) : 0};
     const size_t reduce[] = {2 * grads, grads, s.M * grads, s.M * grads};

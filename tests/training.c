@@ -31,6 +31,19 @@ void training_on_gpu(trine_config *c) {
     c->parallel.cuda_library = other ? other : path;
 }
 
+/* As Linux spells the processor's flags. */
+bool training_has_bf16(void) {
+    static char line[1 << 14];
+    bool found = false;
+    FILE *in = fopen("/proc/cpuinfo", "r");
+    assert_non_null(in);
+    while (!found && fgets(line, sizeof line, in))
+        found = strncmp(line, "flags", 5) == 0 &&
+                (strstr(line, " avx512_bf16") || strstr(line, " amx_bf16"));
+    fclose(in);
+    return found;
+}
+
 /* ---- The token file -------------------------------------------------------------------------- */
 
 static char token_path[] = "/tmp/trine-training-XXXXXX";
@@ -133,8 +146,8 @@ static uint64_t range_hash(const trine_trainer *t, const held_unit *u, int r) {
     flat_part slice = holding_slice(h, u, r);
     uint64_t tp = (uint64_t)h->config.coord.tp;
     uint64_t place = mix(((uint64_t)u->unit << 32) + (tp << 8) + (uint64_t)r) + slice.begin;
-    uint64_t sum = values_hash(t, place, holding_param(h, u, r, slice), slice.count,
-                               holding_param_bytes(h));
+    uint64_t sum =
+        values_hash(t, place, holding_param(h, u, r, slice), slice.count, holding_param_bytes(h));
     if (!holding_has_master(h) || u->borrowed[r]) return sum;
     return sum + values_hash(t, mix(place), holding_master(h, u, r, slice), slice.count, 4);
 }

@@ -10,25 +10,32 @@
 #include <stdint.h>
 #include <string.h>
 
-static inline uint32_t half_bits(float x) {
+/* For kernels, too. */
+#if defined(__CUDACC__)
+#define HALF_FUNCTION static inline __host__ __device__
+#else
+#define HALF_FUNCTION static inline
+#endif
+
+HALF_FUNCTION uint32_t half_bits(float x) {
     uint32_t bits;
     memcpy(&bits, &x, sizeof bits);
     return bits;
 }
 
-static inline float half_float(uint32_t bits) {
+HALF_FUNCTION float half_float(uint32_t bits) {
     float x;
     memcpy(&x, &bits, sizeof x);
     return x;
 }
 
-static inline float bf16_load(uint16_t h) {
+HALF_FUNCTION float bf16_load(uint16_t h) {
     return half_float((uint32_t)h << 16);
 }
 
 /* Adding half a unit in the last place, less one bit where the last kept bit is 0, rounds ties to
  * even, and carries into the exponent where it must. */
-static inline uint16_t bf16_store(float x) {
+HALF_FUNCTION uint16_t bf16_store(float x) {
     uint32_t bits = half_bits(x);
     uint32_t rounded = (bits + 0x7FFFu + ((bits >> 16) & 1u)) >> 16;
     uint32_t nan = (bits >> 16) | 0x40u;
@@ -37,7 +44,7 @@ static inline uint16_t bf16_store(float x) {
 
 /* The exponent is moved by multiplying with 2^112, which normalises subnormals; infinities and NaNs
  * get the largest exponent instead. */
-static inline float f16_load(uint16_t h) {
+HALF_FUNCTION float f16_load(uint16_t h) {
     uint32_t sign = (uint32_t)(h & 0x8000u) << 16, rest = (uint32_t)(h & 0x7FFFu) << 13;
     float finite = half_float(rest) * half_float(0x77800000u);
     uint32_t bits = rest >= 0x0F800000u ? rest | 0x7F800000u : half_bits(finite);
@@ -46,7 +53,7 @@ static inline float f16_load(uint16_t h) {
 
 /* Below 2^-14 the number is added to 0.5, whose last bit is fp16's smallest step, so that the adder
  * rounds; from there on as bf16_store does, 13 bits shorter, the exponent moved by 112. */
-static inline uint16_t f16_store(float x) {
+HALF_FUNCTION uint16_t f16_store(float x) {
     uint32_t bits = half_bits(x), sign = bits >> 16 & 0x8000u, rest = bits & 0x7FFFFFFFu;
     uint32_t small = half_bits(half_float(rest) + 0.5f) - 0x3F000000u;
     uint32_t normal = (rest - 0x38000000u + 0x0FFFu + ((rest >> 13) & 1u)) >> 13;

@@ -50,8 +50,8 @@ static size_t element_bytes(trine_dtype type) {
 }
 
 static bool keeps_order(const nccl_group *g, trine_dtype type, trine_reduction op) {
-    bool floats = type == TRINE_F32 || type == TRINE_F64;
-    return floats && (g->r->ordered || op == TRINE_MAX);
+    bool integers = type == TRINE_I32 || type == TRINE_I64;
+    return !integers && (g->r->ordered || op == TRINE_MAX);
 }
 
 /* Elements of rank's slice in [at, at + limit) of it. */

@@ -1,6 +1,7 @@
 /* The transport of groups over several nodes: which groups those are, the gather, and the table.
  * What gains little from shared memory, and what is short, goes through mpi's own functions. */
 #include "comm/nodes.h"
+#include "comm/ordered.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -115,11 +116,13 @@ bool nodes_fit(const trine_comm *comm, const int *shares) {
     return nodes > 1 && nodes < comm->size;
 }
 
-/* In units of a P-th of the vector; see nodes.h. */
-static bool chain_scatters(const nodes_state *n) {
-    int64_t size = n->first[n->nodes], plain = 0;
+/* `carried`: bytes of a sum on its way to the last node for each byte of its addends. In units of a
+ * P-th of the vector; see nodes.h. */
+static nodes_use use_of(const nodes_state *n, int64_t carried) {
+    int64_t size = n->first[n->nodes], plain = 0, there = carried * (n->nodes - 1) * size;
     for (int k = 0; k < n->nodes; k++) plain += nodes_size(n, k) * (size - nodes_size(n, k));
-    return (n->nodes - 1) * size + size - nodes_size(n, n->nodes - 1) < plain;
+    return (nodes_use){.all_reduces = there + (n->nodes - 1) * size < 2 * plain,
+                       .scatters = there + size - nodes_size(n, n->nodes - 1) < plain};
 }
 
 /* ---- Making it ------------------------------------------------------------------------------- */
@@ -136,7 +139,7 @@ static trine_status find_nodes(nodes_state *n, const trine_comm *comm, const int
     n->lanes = comm->size;
     for (int k = 0; k < n->nodes; k++)
         if (nodes_size(n, k) < n->lanes) n->lanes = nodes_size(n, k);
-    n->scatters = chain_scatters(n);
+    for (int widens = 0; widens < 2; widens++) n->use[widens] = use_of(n, 1 + widens);
     return TRINE_OK;
 }
 

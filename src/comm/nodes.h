@@ -13,7 +13,9 @@
  * chunks lie in the world's scratch.
  * Cost between K nodes, for a vector of V bytes of P members: all-reduce 2 (K-1) V, reduce-scatter
  * (K-1) V and what the last node does not keep, all-gather (K-1) V; the plain exchange costs about
- * as many times more as a node has members. */
+ * as many times more as a node has members. Of 16-bit numbers the sums on their way to the last node
+ * are fp32: all-reduce 3 (K-1) V, reduce-scatter 2 (K-1) V and what the last node does not keep.
+ * Where a chain sends no less than the plain exchange, that is made. */
 #ifndef TRINE_COMM_NODES_H
 #define TRINE_COMM_NODES_H
 
@@ -24,13 +26,18 @@
 /* Chunks whose result is on its way: a chain of K nodes is busy throughout with 2 (K-1). */
 #define NODES_LAG 8
 
+/* Which reductions the chain makes, because it sends less than a plain exchange would. */
+typedef struct {
+    bool all_reduces, scatters;
+} nodes_use;
+
 typedef struct nodes_state {
     comm_transport table;
     trine_comm *local; /* the group's members on this node; NULL: this rank alone */
     int nodes, own;    /* how many there are, and which is this rank's */
     int *first;        /* (nodes + 1) each node's first member; at the end P */
     int lanes;         /* members of the smallest node */
-    bool scatters;     /* a reduce-scatter by the chain sends less than a plain one */
+    nodes_use use[2];  /* of numbers that are handed on as they are; that widen (ordered.h) */
     comm_request partial_in[NODES_PARTIALS], partial_out[NODES_PARTIALS];
     comm_request result_in[NODES_LAG], result_out[NODES_LAG];
 } nodes_state;

@@ -5,8 +5,9 @@
  * the rank works on the chunks behind it, so that all nodes of the chain are busy. Where a result
  * goes is the only difference between the two reductions: that of an all-reduce travels back along
  * the chain, node by node; that of a reduce-scatter goes from the last node straight to the one
- * whose members own it. */
+ * whose members own it. A sum of 16-bit numbers is fp32 until the last node has rounded it. */
 #include "comm/nodes.h"
+#include "comm/ordered.h"
 
 #include <string.h>
 
@@ -23,6 +24,7 @@ typedef struct {
     const char *src;
     size_t count, part; /* part: count/P */
     size_t element, step;
+    size_t carried; /* bytes of an element of a sum that is not complete */
     trine_dtype type;
     trine_reduction op;
 } job;
@@ -93,15 +95,14 @@ static trine_status finish(comm_request *r) {
 }
 
 /* To the same lane of another node. */
-static trine_status send(const job *j, const char *from, size_t elements, int node,
-                         comm_request *r) {
+static trine_status send(const job *j, const char *from, size_t bytes, int node, comm_request *r) {
     *r = (comm_request){.active = true, .comm = j->comm};
-    return mpi_piece_send(j->comm, from, elements * j->element, j->n->first[node] + j->lane, r);
+    return mpi_piece_send(j->comm, from, bytes, j->n->first[node] + j->lane, r);
 }
 
-static trine_status receive(const job *j, char *to, size_t elements, int node, comm_request *r) {
+static trine_status receive(const job *j, char *to, size_t bytes, int node, comm_request *r) {
     *r = (comm_request){.active = true, .comm = j->comm};
-    return mpi_piece_recv(j->comm, to, elements * j->element, j->n->first[node] + j->lane, r);
+    return mpi_piece_recv(j->comm, to, bytes, j->n->first[node] + j->lane, r);
 }
 
 /* Starts to receive what the nodes before have added of a chunk. */
@@ -113,7 +114,8 @@ static trine_status expect_partial(const job *j, const chunk *c) {
     size_t elements = own_piece(j, c, &begin);
     if (!elements) return TRINE_OK;
     TRY(finish(&n->partial_out[slot]));
-    return receive(j, partial_buffer(j, c->index), elements, n->own - 1, &n->partial_in[slot]);
+    return receive(j, partial_buffer(j, c->index), elements * j->carried, n->own - 1,
+                   &n->partial_in[slot]);
 }
 
 /* Whether this node's members want the result. */
@@ -126,8 +128,8 @@ static trine_status expect_result(const job *j, const chunk *c, size_t begin, si
     uint64_t slot = c->index % NODES_LAG;
     if (!wanted(j, c)) return TRINE_OK;
     TRY(finish(&n->result_out[slot]));
-    return receive(j, result_buffer(j, c, begin), elements, j->scatter ? n->nodes - 1 : n->own + 1,
-                   &n->result_in[slot]);
+    return receive(j, result_buffer(j, c, begin), elements * j->element,
+                   j->scatter ? n->nodes - 1 : n->own + 1, &n->result_in[slot]);
 }
 
 /* The next node that has to have a result; this one if there is none. */
@@ -139,25 +141,37 @@ static int result_next(const job *j, const chunk *c) {
 static trine_status pass_result(const job *j, const chunk *c, const char *from, size_t elements) {
     int to = result_next(j, c);
     if (to == j->n->own) return TRINE_OK;
-    return send(j, from, elements, to, &j->n->result_out[c->index % NODES_LAG]);
+    return send(j, from, elements * j->element, to, &j->n->result_out[c->index % NODES_LAG]);
 }
 
 /* ---- Adding ---------------------------------------------------------------------------------- */
+
+static void add_half(const job *j, void *to, const ordered_terms *terms, size_t elements) {
+    const ordered_target complete = {.dsts = &to, .copies = 1};
+    if (j->last)
+        ordered_half_to(&complete, terms, elements, j->type, j->op);
+    else
+        ordered_partial(to, terms, elements, j->type);
+}
 
 /* to = what came before (if anything), then every member's addend. Members' addends lie `offset`
  * bytes from their src, or in their staging memory. */
 static void add(const job *j, char *to, const char *partial, size_t offset, size_t elements,
                 const uint64_t *staged) {
-    const void **addends = j->comm->world->addends;
+    const void **addends = j->comm->world->addends, *before = j->n->own > 0 ? partial : NULL;
     int k = 0, members = nodes_size(j->n, j->n->own);
-    if (j->n->own > 0) addends[k++] = partial;
+    bool widens = ordered_widens(j->type, j->op);
+    if (before && !widens) addends[k++] = before;
     for (int i = 0; i < members; i++) {
         const char *from = !j->s    ? j->src
                            : staged ? shm_stage(j->s, i, *staged)
                                     : shm_src_of(j->s, i, j->call, j->count * j->element);
         addends[k++] = from + offset;
     }
-    ordered_combine(to, addends, k, elements, j->type, j->op);
+    if (widens)
+        add_half(j, to, &(ordered_terms){before, addends, k}, elements);
+    else
+        ordered_combine(to, addends, k, elements, j->type, j->op);
 }
 
 /* Elements of one lane that a turn through the staging memory takes, and of those from `at` on that
@@ -187,8 +201,8 @@ static trine_status add_staged(job *j, const chunk *c, char *to, const char *par
         uint64_t phase = j->phases++;
         fill_stage(j, c, at, shm_stage(j->s, j->s->comm->rank, phase));
         TRY(shm_meet(j->s));
-        size_t n = stage_piece(j, elements, at), before = at * j->element;
-        if (n) add(j, to + before, partial + before, offset, n, &phase);
+        size_t n = stage_piece(j, elements, at), done = at * (j->last ? j->element : j->carried);
+        if (n) add(j, to + done, partial + at * j->carried, offset, n, &phase);
     }
     return TRINE_OK;
 }
@@ -215,7 +229,8 @@ static trine_status add_chunk(job *j, const chunk *c) {
         add(j, to, partial, begin * j->element, elements, NULL);
     if (!elements) return TRINE_OK;
     if (j->last) return pass_result(j, c, to, elements);
-    TRY(send(j, partial, elements, n->own + 1, &n->partial_out[c->index % NODES_PARTIALS]));
+    TRY(send(j, partial, elements * j->carried, n->own + 1,
+             &n->partial_out[c->index % NODES_PARTIALS]));
     return expect_result(j, c, begin, elements);
 }
 
@@ -272,12 +287,14 @@ static trine_status settle_chunk(job *j, const chunk *c) {
 /* ---- The loop -------------------------------------------------------------------------------- */
 
 static trine_status open_job(job *j) {
-    size_t bytes = j->count * j->element;
+    size_t bytes = j->count * trine_dtype_bytes(j->type);
     nodes_state *n = j->n = j->comm->nodes;
     int place = j->comm->rank - n->first[n->own];
     j->s = nodes_shm(n);
     j->part = j->count / (size_t)j->comm->size;
-    j->step = NODES_CHUNK / j->element;
+    j->element = trine_dtype_bytes(j->type);
+    j->carried = ordered_widens(j->type, j->op) ? sizeof(float) : j->element;
+    j->step = NODES_CHUNK / j->carried;
     j->lane = place < n->lanes ? place : NO_PEER;
     j->last = n->own == n->nodes - 1;
     j->direct = true;
@@ -319,29 +336,23 @@ static trine_status run(job *j) {
 
 trine_status nodes_all_reduce(trine_comm *comm, void *dst, const void *src, size_t count,
                               trine_dtype type, trine_reduction op) {
-    size_t element = trine_dtype_bytes(type);
-    if (ordered_is_small(count * element, comm->size))
+    const nodes_use *use = &comm->nodes->use[ordered_widens(type, op)];
+    if (!use->all_reduces || ordered_is_small(count * trine_dtype_bytes(type), comm->size))
         return ordered_all_reduce(comm, dst, src, count, type, op);
-    return run(&(job){.comm = comm,
-                      .dst = dst,
-                      .src = src,
-                      .count = count,
-                      .element = element,
-                      .type = type,
-                      .op = op});
+    return run(
+        &(job){.comm = comm, .dst = dst, .src = src, .count = count, .type = type, .op = op});
 }
 
 trine_status nodes_reduce_scatter(trine_comm *comm, void *dst, const void *src, size_t count,
                                   trine_dtype type, trine_reduction op) {
-    size_t element = trine_dtype_bytes(type);
-    if (!comm->nodes->scatters || ordered_is_small(count * element, comm->size))
+    const nodes_use *use = &comm->nodes->use[ordered_widens(type, op)];
+    if (!use->scatters || ordered_is_small(count * trine_dtype_bytes(type), comm->size))
         return ordered_reduce_scatter(comm, dst, src, count, type, op);
     return run(&(job){.comm = comm,
                       .scatter = true,
                       .dst = dst,
                       .src = src,
                       .count = count,
-                      .element = element,
                       .type = type,
                       .op = op});
 }

@@ -1,15 +1,12 @@
-/* Reductions in a fixed order. The transport moves the addends; they are added here, element by
- * element, ((r0 + r1) + r2) + ..., so that the bits of a sum depend neither on the algorithm nor on
- * the size of the message nor on who owns which slice.
+/* Reductions in a fixed order: the additions, and how the addends come to who adds them.
  *
  * reduce-scatter: each rank receives everybody's addends for its own part, a chunk at a time.
  * all-reduce: small, everything goes everywhere in one exchange; large, a reduce-scatter over
  * slices and a gather of the slices (Rabenseifner, "Optimization of Collective Reduction
  * Operations", 2004, with direct exchanges instead of halving). reduce: the root receives. */
-#include "comm/transport.h"
-#include "base/half.h"
+#include "comm/ordered.h"
 #include "base/status.h"
-#include "comm/stream.h"
+#include "comm/transport.h"
 
 #include <string.h>
 
@@ -26,13 +23,6 @@
 #define LANES(type) (64 / sizeof(type))
 
 /* ---- Additions ------------------------------------------------------------------------------- */
-
-static void store(const ordered_target *to, void *dst, const void *src, size_t bytes) {
-    if (to->streamed)
-        stream_copy(dst, src, bytes);
-    else
-        memcpy(dst, src, bytes);
-}
 
 /* The sum of a cache line's elements stays in a register while all addends are read, side by side:
  * the processor then fetches every addend ahead by itself, and one pass over each is all that the
@@ -58,49 +48,22 @@ static void store(const ordered_target *to, void *dst, const void *src, size_t b
                     acc[i] = combine(acc[i], ((const type *)addends[r])[at + i]);                  \
             }                                                                                      \
             for (int c = 0; c < to->copies; c++)                                                   \
-                store(to, (type *)to->dsts[c] + at, acc, n * sizeof(type));                        \
+                ordered_store(to, (type *)to->dsts[c] + at, acc, n * sizeof(type));                \
         }                                                                                          \
         if (to->streamed) stream_fence();                                                          \
     }
 
-#define ADD(a, b) ((a) + (b))
-/* A NaN on either side wins: it must be seen. */
-#define LARGER_OR_NAN(a, b) ((b) > (a) || (b) != (b) ? (b) : (a))
-#define LARGER(a, b)        ((b) > (a) ? (b) : (a))
+#define LARGER(a, b) ((b) > (a) ? (b) : (a))
 
-DEFINE_REDUCE(sum_f32, float, ADD)
-DEFINE_REDUCE(sum_f64, double, ADD)
+DEFINE_REDUCE(sum_f32, float, ORDERED_ADD)
+DEFINE_REDUCE(sum_f64, double, ORDERED_ADD)
 /* Unsigned, so that an overflow wraps instead of being undefined. */
-DEFINE_REDUCE(sum_i32, uint32_t, ADD)
-DEFINE_REDUCE(sum_i64, uint64_t, ADD)
-DEFINE_REDUCE(max_f32, float, LARGER_OR_NAN)
-DEFINE_REDUCE(max_f64, double, LARGER_OR_NAN)
+DEFINE_REDUCE(sum_i32, uint32_t, ORDERED_ADD)
+DEFINE_REDUCE(sum_i64, uint64_t, ORDERED_ADD)
+DEFINE_REDUCE(max_f32, float, ORDERED_LARGER_OR_NAN)
+DEFINE_REDUCE(max_f64, double, ORDERED_LARGER_OR_NAN)
 DEFINE_REDUCE(max_i32, int32_t, LARGER)
 DEFINE_REDUCE(max_i64, int64_t, LARGER)
-
-/* 16-bit numbers are combined in fp32, and rounded when all are in. */
-#define DEFINE_REDUCE_HALF(name, load, round, combine)                                             \
-    static void name(const ordered_target *to, const void *const *addends, int ranks,              \
-                     size_t count) {                                                               \
-        for (size_t at = 0; at < count; at += BLOCK) {                                             \
-            size_t n = count - at < BLOCK ? count - at : BLOCK;                                    \
-            float acc[BLOCK];                                                                      \
-            uint16_t out[BLOCK];                                                                   \
-            for (size_t i = 0; i < n; i++) acc[i] = load(((const uint16_t *)addends[0])[at + i]);  \
-            for (int r = 1; r < ranks; r++)                                                        \
-                for (size_t i = 0; i < n; i++)                                                     \
-                    acc[i] = combine(acc[i], load(((const uint16_t *)addends[r])[at + i]));        \
-            for (size_t i = 0; i < n; i++) out[i] = round(acc[i]);                                 \
-            for (int c = 0; c < to->copies; c++)                                                   \
-                store(to, (uint16_t *)to->dsts[c] + at, out, n * sizeof *out);                     \
-        }                                                                                          \
-        if (to->streamed) stream_fence();                                                          \
-    }
-
-DEFINE_REDUCE_HALF(sum_bf16, bf16_load, bf16_store, ADD)
-DEFINE_REDUCE_HALF(sum_f16, f16_load, f16_store, ADD)
-DEFINE_REDUCE_HALF(max_bf16, bf16_load, bf16_store, LARGER_OR_NAN)
-DEFINE_REDUCE_HALF(max_f16, f16_load, f16_store, LARGER_OR_NAN)
 
 void ordered_combine_to(const ordered_target *to, const void *const *addends, int ranks,
                         size_t count, trine_dtype type, trine_reduction op) {
@@ -120,8 +83,10 @@ void ordered_combine_to(const ordered_target *to, const void *const *addends, in
         else
             max_i64(to, addends, ranks, count);
         return;
-    case TRINE_BF16: (sum ? sum_bf16 : max_bf16)(to, addends, ranks, count); return;
-    case TRINE_F16: (sum ? sum_f16 : max_f16)(to, addends, ranks, count); return;
+    case TRINE_BF16:
+    case TRINE_F16:
+        ordered_half_to(to, &(ordered_terms){NULL, addends, ranks}, count, type, op);
+        return;
     case TRINE_U8: break;
     }
     ASSERT(type != TRINE_U8); /* comm.c refuses it */

@@ -186,7 +186,7 @@ trine_status shm_progress(trine_world *world);
 
 /* Three forms of a call, which everybody sees alike in the ring once all have arrived.
  *   PAYLOAD  short data lies in the ring; one arrival, nothing to wait for afterwards
- *   DIRECT   the buffers lie in windows and are read there
+ *   DIRECT   the buffers lie in windows and are read there, or written where every dst does, too
  *   STAGED   somebody's buffer does not: all copy through their staging memory, a piece at a time,
  *            in two halves, so that a piece is filled while the one before may still be read
  *   MPI      so it is, but somebody only starts the call and does something else: staging takes the

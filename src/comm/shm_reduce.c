@@ -1,4 +1,5 @@
 /* Reductions: each rank adds what falls to it, in rank order, from where the addends lie. */
+#include "comm/ordered.h"
 #include "comm/shm.h"
 
 #include <string.h>

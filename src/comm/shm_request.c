@@ -1,6 +1,7 @@
 /* What is under way in a group: messages, and all-gathers that were started. Whoever waits, for
  * whatever, moves all of them, so that nobody waits for a rank that waits for something else. */
 #include "comm/shm.h"
+#include "comm/stream.h"
 
 #include <string.h>
 
@@ -29,6 +30,24 @@ void shm_copy_parts(const shm_state *s, const comm_request *r) {
     }
 }
 
+/* The own part to everybody, where their dst can be reached: what this rank has just made lies in its
+ * own cache, and leaves it once. */
+static void give_part(const shm_state *s, const comm_request *r) {
+    int size = s->comm->size;
+    size_t own = (size_t)s->comm->rank * r->bytes, all = (size_t)size * r->bytes;
+    const bool streamed = 2 * (size_t)size * all > s->node->cache;
+    for (int k = 0; k < size; k++) {
+        int i = (s->comm->rank + k) % size;
+        char *to = (k == 0 ? (char *)r->dst : shm_dst_of(s, i, r->number)) + own;
+        if (to == r->src) continue;
+        if (streamed)
+            stream_copy(to, r->src, r->bytes);
+        else
+            memcpy(to, r->src, r->bytes);
+    }
+    if (streamed) stream_fence();
+}
+
 static trine_status gather_staged(shm_state *s, const comm_request *r) {
     int size = s->comm->size;
     uint64_t piece = 0;
@@ -52,7 +71,10 @@ static trine_status read_parts(shm_state *s, comm_request *r, shm_form f, int *s
     if (f == SHM_FORM_STAGED) return gather_staged(s, r);
     if (f == SHM_FORM_MPI)
         return mpi_transport.all_gather_start(s->comm, r->dst, r->src, r->bytes, r);
-    shm_copy_parts(s, r);
+    if (f == SHM_FORM_DIRECT && shm_reachable(s, r->number))
+        give_part(s, r);
+    else
+        shm_copy_parts(s, r);
     return TRINE_OK;
 }
 
@@ -173,7 +195,7 @@ trine_status shm_all_gather_start(trine_comm *comm, void *dst, const void *src, 
     r->src = src;
     r->bytes = part;
     r->state = SHM_POSTED;
-    TRY(shm_announce(s, src, part, NULL, 0, r->waits, &r->number));
+    TRY(shm_announce(s, src, part, dst, part * (size_t)comm->size, r->waits, &r->number));
     shm_enlist(s, r);
     return TRINE_OK;
 }

@@ -1,7 +1,8 @@
 /* Counts calls and bytes by kind, and says in closed form how many bytes an operation takes. The
  * tally *is* the closed form; tests/comm/tally.c holds both against what really goes into MPI. */
-#include "comm/transport.h"
+#include "comm/ordered.h"
 #include "base/status.h"
+#include "comm/transport.h"
 
 #include <string.h>
 

@@ -136,39 +136,16 @@ trine_status mpi_piece_send(trine_comm *comm, const void *buf, size_t bytes, int
                             comm_request *request);
 trine_status mpi_piece_recv(trine_comm *comm, void *buf, size_t bytes, int peer,
                             comm_request *request);
+/* The same for buffers in a GPU's memory, which MPI must be able to reach; they meet neither. */
+trine_status mpi_gpu_send(trine_comm *comm, const void *buf, size_t bytes, int peer,
+                          comm_request *request);
+trine_status mpi_gpu_recv(trine_comm *comm, void *buf, size_t bytes, int peer,
+                          comm_request *request);
+/* Whether MPI says that it is CUDA-aware: it sends from GPUs' memory and receives there. */
+bool mpi_reaches_gpus(void);
 /* The lowest world rank on this rank's node. Collective over: world. */
 trine_status mpi_node_leader(trine_world *world, int *leader);
 void mpi_free(void **state);
-
-/* ordered.c */
-/* dst (count) = the addends (ranks pointers to count elements), in order; dst may be one of them. */
-void ordered_combine(void *dst, const void *const *addends, int ranks, size_t count,
-                     trine_dtype type, trine_reduction op);
-/* Several places for one result, and whether it is too large for any cache (stream.h). */
-typedef struct {
-    void *const *dsts;
-    int copies;
-    bool streamed;
-} ordered_target;
-void ordered_combine_to(const ordered_target *to, const void *const *addends, int ranks,
-                        size_t count, trine_dtype type, trine_reduction op);
-/* Elements of a slice when `count` are dealt out to `size` ranks: the last slices may be shorter. */
-size_t ordered_slice_size(size_t count, int size);
-/* The reductions of transports that only move. Scratch is the world's. */
-trine_status ordered_all_reduce(trine_comm *comm, void *dst, const void *src, size_t count,
-                                trine_dtype type, trine_reduction op);
-trine_status ordered_reduce(trine_comm *comm, void *dst, const void *src, size_t count,
-                            trine_dtype type, trine_reduction op, int root);
-trine_status ordered_reduce_scatter(trine_comm *comm, void *dst, const void *src, size_t count,
-                                    trine_dtype type, trine_reduction op);
-/* Whether an all-reduce of `bytes` bytes over `size` ranks gathers everything everywhere (one
- * exchange) instead of reducing slices and gathering those (two, but less to move). */
-bool ordered_is_small(uint64_t bytes, int size);
-/* How much of `count`, dealt out in slices of `slice`, falls to `rank` in [at, at + limit) of its
- * slice: the last slices are shorter, or empty. */
-size_t ordered_piece(size_t count, size_t slice, int rank, size_t at, size_t limit);
-/* Elements of the slice that `rank` reduces in a large all-reduce of `count`. */
-size_t ordered_slice(size_t count, int size, int rank);
 
 /* tally.c */
 void tally_count(trine_comm *comm, const comm_call *call);

@@ -9,7 +9,7 @@
  *   - a buffer is overwritten before its content was used
  *   - a send and a receive of one edge do not meet, or meet for different micro-batches
  *   - stages wait for each other in a circle
- *   - REDUCE, TIE, NORM, UPDATE, GATHER break the order at the end of a step, or the sums of
+ *   - REDUCE, REDUCE_TP, TIE, NORM, UPDATE, GATHER break the order at the end of a step, or the sums of
  *     micro-batches are added in another order than theirs
  *   - a program declares buffers that it never uses
  *   - a group has a member that is no message, stands alone or is with another neighbour

@@ -207,6 +207,16 @@ static int reduces_due(const program_spec *spec) {
     return spec->zero < TRINE_ZERO_2 ? 1 : spec->micros;
 }
 
+static trine_status check_reduce_tp(stage_state *s, const instr *i) {
+    unit_state *unit = &s->units[i->unit];
+    REQUIRE(s->p->spec->by_rows, "no gradient is made from a tp rank's own rows");
+    REQUIRE(!s->ties && !s->norms, "gradients are summed over tp after TIE or NORM");
+    REQUIRE(unit->reduces == reduces_due(s->p->spec), "unit %d is not reduced", i->unit);
+    REQUIRE(!unit->tp_reduces, "unit %d is summed over tp twice", i->unit);
+    unit->tp_reduces++;
+    return TRINE_OK;
+}
+
 static bool ties(const stage_state *s) {
     const program_spec *spec = s->p->spec;
     bool user = s->p->stage == 0 || s->p->stage == spec->stages - 1;
@@ -232,6 +242,8 @@ static trine_status check_norm(stage_state *s) {
                 s->units[u].forwards, spec->micros);
         REQUIRE(spec->forward_only || s->units[u].reduces == reduces_due(spec),
                 "unit %d is reduced %d times, not %d", u, s->units[u].reduces, reduces_due(spec));
+        REQUIRE(spec->forward_only || !spec->by_rows || s->units[u].tp_reduces,
+                "unit %d is not summed over tp", u);
     }
     REQUIRE(!ties(s) || s->ties, "TIE has not run");
     s->norms++;
@@ -303,10 +315,11 @@ trine_status check_fields(const stage_state *s, const instr *i) {
     bool compute = k == FORWARD || k == BACKWARD;
     bool act = k == LOAD || compute || k == RECV_ACT || k == SEND_ACT;
     bool grad = k == BACKWARD || k == RECV_GRAD || k == SEND_GRAD;
-    bool unit = compute || k == GATHER || k == REDUCE || k == UPDATE;
+    bool unit = compute || k == GATHER || k == REDUCE || k == REDUCE_TP || k == UPDATE;
     bool micro = act || grad || k == REDUCE;
     int c = unit && i->unit >= 0 ? (int)spec_class(p->spec, i->unit) : 0;
-    REQUIRE(!p->spec->forward_only || !(grad || k == REDUCE || k == TIE || k == UPDATE),
+    REQUIRE(!p->spec->forward_only ||
+                !(grad || k == REDUCE || k == REDUCE_TP || k == TIE || k == UPDATE),
             "an evaluation runs no backward pass");
     REQUIRE(unit ? i->unit >= 0 && spec_holds(p->spec, p->stage, i->unit) : i->unit == -1,
             "unit %d is not on this stage", i->unit);
@@ -335,6 +348,7 @@ trine_status check_rules(stage_state *s, const instr *i) {
     case SEND_GRAD: return check_send_grad(s, i);
     case GATHER: return check_gather(s, i);
     case REDUCE: return check_reduce(s, i);
+    case REDUCE_TP: return check_reduce_tp(s, i);
     case TIE: return check_tie(s);
     case NORM: return check_norm(s);
     case UPDATE: return check_update(s, i);

@@ -28,7 +28,7 @@ typedef struct {
 } buffer_state;
 
 typedef struct {
-    int forwards, backwards, reduces, updates, gathers;
+    int forwards, backwards, reduces, tp_reduces, updates, gathers;
 } unit_state;
 
 /* A message under way on a buffer: done when the other end of the edge has posted its own. */

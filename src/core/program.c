@@ -178,6 +178,7 @@ int program_operands(const program *p, const instr *i, operand out[PROGRAM_OPERA
         add(&l, RES_GRADS, i->unit, true);
         if (i->reduce >= 0) add(&l, reduce_resource(p->spec, i->unit), i->reduce, true);
         break;
+    case REDUCE_TP: add(&l, RES_GRADS, i->unit, true); break;
     case UPDATE:
         add(&l, RES_PARAMS, i->unit, true);
         add(&l, RES_GRADS, i->unit, false);

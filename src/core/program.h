@@ -19,6 +19,7 @@
  *   SEND_GRAD    m d                 gradient of the stage's input, from stream d
  *   GATHER       u [b]               dp: SHARD -> REPLICATE of the unit's parameters
  *   REDUCE       u m [r]             dp: PARTIAL -> the placement at rest, of its gradients
+ *   REDUCE_TP    u                   tp: sum of the gradients that each rank made from its own rows
  *   TIE                              add the gradients of a token matrix that two units share
  *   NORM                             global gradient norm and loss
  *   UPDATE       u                   AdamW on the part that this rank owns
@@ -35,7 +36,7 @@
 
 #define INSTR_LIST(X)                                                                              \
     X(LOAD) X(FORWARD) X(BACKWARD) X(RECV_ACT) X(SEND_ACT) X(RECV_GRAD) X(SEND_GRAD) X(GATHER)     \
-    X(REDUCE) X(TIE) X(NORM) X(UPDATE)
+    X(REDUCE) X(REDUCE_TP) X(TIE) X(NORM) X(UPDATE)
 
 typedef enum {
 #define INSTR_ENUM(name) name,
@@ -76,6 +77,7 @@ typedef struct {
     program_queue queue;
     int gather_buffers; /* asked for, per class */
     bool tied;          /* embedding and head share the token matrix */
+    bool by_rows;       /* sequence parallelism: some gradients are addends over tp */
     bool forward_only;  /* an evaluation: no backward, no update */
 } program_spec;
 

@@ -17,6 +17,10 @@ unit_kind gpt_unit_kind(const gpt_shape *s, int unit) {
     return unit <= (int)s->L ? UNIT_BLOCK : UNIT_HEAD;
 }
 
+static bool by_rows(const gpt_shape *s) {
+    return s->sequence && s->tp > 1;
+}
+
 /* ---- The tensors, as one table ------------------------------------------------------------------
  * Layout and binding walk the same rows, so that neither can mean another tensor than the other. */
 
@@ -34,40 +38,44 @@ typedef struct {
     dim rows, cols;
     tensor_split split;
     value value;
+    bool by_rows; /* its gradient comes from the rows that a tp rank has between the regions */
 } tensor_row;
 
 #define AT(member) offsetof(gpt_unit, member)
 
 static const tensor_row embedding_rows[] = {
-    {AT(embedding.token), "wte.weight", 0, 1, DIM_V, DIM_C, SPLIT_ROWS, VALUE_NORMAL},
-    {AT(embedding.position), "wpe.weight", 1, 1, DIM_T, DIM_C, SPLIT_NONE, VALUE_POSITION},
+    {AT(embedding.token), "wte.weight", 0, 1, DIM_V, DIM_C, SPLIT_ROWS, VALUE_NORMAL, false},
+    {AT(embedding.position), "wpe.weight", 1, 1, DIM_T, DIM_C, SPLIT_NONE, VALUE_POSITION, true},
 };
 
 static const tensor_row block_rows[] = {
-    {AT(block.ln1.gain), "ln_1.weight", 0, 1, DIM_C, DIM_1, SPLIT_NONE, VALUE_ONE},
-    {AT(block.ln1.bias), "ln_1.bias", 0, 1, DIM_C, DIM_1, SPLIT_NONE, VALUE_ZERO},
-    {AT(block.qkv.weight), "attn.c_attn.weight", 0, 3, DIM_C, DIM_C, SPLIT_ROWS, VALUE_NORMAL},
-    {AT(block.qkv.bias), "attn.c_attn.bias", 0, 3, DIM_C, DIM_1, SPLIT_ROWS, VALUE_ZERO},
-    {AT(block.proj.weight), "attn.c_proj.weight", 0, 1, DIM_C, DIM_C, SPLIT_COLS, VALUE_RESIDUAL},
-    {AT(block.proj.bias), "attn.c_proj.bias", 0, 1, DIM_C, DIM_1, SPLIT_NONE, VALUE_ZERO},
-    {AT(block.ln2.gain), "ln_2.weight", 0, 1, DIM_C, DIM_1, SPLIT_NONE, VALUE_ONE},
-    {AT(block.ln2.bias), "ln_2.bias", 0, 1, DIM_C, DIM_1, SPLIT_NONE, VALUE_ZERO},
-    {AT(block.fc.weight), "mlp.c_fc.weight", 0, 1, DIM_F, DIM_C, SPLIT_ROWS, VALUE_NORMAL},
-    {AT(block.fc.bias), "mlp.c_fc.bias", 0, 1, DIM_F, DIM_1, SPLIT_ROWS, VALUE_ZERO},
-    {AT(block.out.weight), "mlp.c_proj.weight", 0, 1, DIM_C, DIM_F, SPLIT_COLS, VALUE_RESIDUAL},
-    {AT(block.out.bias), "mlp.c_proj.bias", 0, 1, DIM_C, DIM_1, SPLIT_NONE, VALUE_ZERO},
+    {AT(block.ln1.gain), "ln_1.weight", 0, 1, DIM_C, DIM_1, SPLIT_NONE, VALUE_ONE, true},
+    {AT(block.ln1.bias), "ln_1.bias", 0, 1, DIM_C, DIM_1, SPLIT_NONE, VALUE_ZERO, true},
+    {AT(block.qkv.weight), "attn.c_attn.weight", 0, 3, DIM_C, DIM_C, SPLIT_ROWS, VALUE_NORMAL,
+     false},
+    {AT(block.qkv.bias), "attn.c_attn.bias", 0, 3, DIM_C, DIM_1, SPLIT_ROWS, VALUE_ZERO, false},
+    {AT(block.proj.weight), "attn.c_proj.weight", 0, 1, DIM_C, DIM_C, SPLIT_COLS, VALUE_RESIDUAL,
+     false},
+    {AT(block.proj.bias), "attn.c_proj.bias", 0, 1, DIM_C, DIM_1, SPLIT_NONE, VALUE_ZERO, false},
+    {AT(block.ln2.gain), "ln_2.weight", 0, 1, DIM_C, DIM_1, SPLIT_NONE, VALUE_ONE, true},
+    {AT(block.ln2.bias), "ln_2.bias", 0, 1, DIM_C, DIM_1, SPLIT_NONE, VALUE_ZERO, true},
+    {AT(block.fc.weight), "mlp.c_fc.weight", 0, 1, DIM_F, DIM_C, SPLIT_ROWS, VALUE_NORMAL, false},
+    {AT(block.fc.bias), "mlp.c_fc.bias", 0, 1, DIM_F, DIM_1, SPLIT_ROWS, VALUE_ZERO, false},
+    {AT(block.out.weight), "mlp.c_proj.weight", 0, 1, DIM_C, DIM_F, SPLIT_COLS, VALUE_RESIDUAL,
+     false},
+    {AT(block.out.bias), "mlp.c_proj.bias", 0, 1, DIM_C, DIM_1, SPLIT_NONE, VALUE_ZERO, false},
 };
 
 static const tensor_row tied_head_rows[] = {
-    {AT(head.token), "wte.weight", 0, 1, DIM_V, DIM_C, SPLIT_ROWS, VALUE_NORMAL},
-    {AT(head.norm.gain), "ln_f.weight", 1, 1, DIM_C, DIM_1, SPLIT_NONE, VALUE_ONE},
-    {AT(head.norm.bias), "ln_f.bias", 1, 1, DIM_C, DIM_1, SPLIT_NONE, VALUE_ZERO},
+    {AT(head.token), "wte.weight", 0, 1, DIM_V, DIM_C, SPLIT_ROWS, VALUE_NORMAL, false},
+    {AT(head.norm.gain), "ln_f.weight", 1, 1, DIM_C, DIM_1, SPLIT_NONE, VALUE_ONE, true},
+    {AT(head.norm.bias), "ln_f.bias", 1, 1, DIM_C, DIM_1, SPLIT_NONE, VALUE_ZERO, true},
 };
 
 static const tensor_row untied_head_rows[] = {
-    {AT(head.token), "lm_head.weight", 0, 1, DIM_V, DIM_C, SPLIT_ROWS, VALUE_NORMAL},
-    {AT(head.norm.gain), "ln_f.weight", 1, 1, DIM_C, DIM_1, SPLIT_NONE, VALUE_ONE},
-    {AT(head.norm.bias), "ln_f.bias", 1, 1, DIM_C, DIM_1, SPLIT_NONE, VALUE_ZERO},
+    {AT(head.token), "lm_head.weight", 0, 1, DIM_V, DIM_C, SPLIT_ROWS, VALUE_NORMAL, false},
+    {AT(head.norm.gain), "ln_f.weight", 1, 1, DIM_C, DIM_1, SPLIT_NONE, VALUE_ONE, true},
+    {AT(head.norm.bias), "ln_f.bias", 1, 1, DIM_C, DIM_1, SPLIT_NONE, VALUE_ZERO, true},
 };
 
 typedef struct {
@@ -125,6 +133,7 @@ static tensor unit_tensor(const gpt_shape *s, int unit, const tensor_row *row) {
     t.rows = t.global_rows = dim_size(s, row->rows);
     t.cols = t.global_cols = dim_size(s, row->cols);
     split_over_tp(&t, s);
+    t.by_rows = row->by_rows && by_rows(s);
     set_value(&t, row->value, s->L);
     if (gpt_unit_kind(s, unit) == UNIT_BLOCK)
         snprintf(t.name, sizeof t.name, "h.%d.%s", unit - 1, row->name);
@@ -163,6 +172,7 @@ void gpt_bind_params(gpt_unit *u, const gpt_shape *s, int unit, const flat_unit 
     tensor_table table = unit_tensors(s, unit);
     cursor c = {0};
     u->kind = gpt_unit_kind(s, unit);
+    u->index = unit;
     for (size_t i = 0; i < table.count; i++) {
         const tensor_row *row = &table.rows[i];
         size_t offset = next_offset(&c, layout, row) * trine_dtype_bytes(s->compute);
@@ -175,6 +185,7 @@ void gpt_bind_grads(gpt_unit *u, const gpt_shape *s, int unit, const flat_unit *
     tensor_table table = unit_tensors(s, unit);
     cursor c = {0};
     u->kind = gpt_unit_kind(s, unit);
+    u->index = unit;
     for (size_t i = 0; i < table.count; i++) {
         const tensor_row *row = &table.rows[i];
         param *p = param_of(u, row);
@@ -186,78 +197,140 @@ void gpt_bind_grads(gpt_unit *u, const gpt_shape *s, int unit, const flat_unit *
 
 /* ---- Activations and scratch ----------------------------------------------------------------- */
 
-static void *take(arena *a, mem_kind kind, const device *d, size_t count) {
-    return arena_take(a, kind, count * trine_dtype_bytes(d->compute));
+tp_rows gpt_rows(const gpt_shape *s) {
+    size_t N = s->B * s->T, tp = (size_t)s->tp;
+    if (!s->sequence || tp == 1) return (tp_rows){0, N};
+    return (tp_rows){(size_t)s->tp_rank * (N / tp), N / tp};
 }
 
-/* What tp ranks sum: peers of the node read it where it lies. */
-static void *take_summed(arena *a, mem_kind kind, const gpt_shape *s, size_t bytes) {
-    return s->tp > 1 ? arena_take_shared(a, kind, bytes) : arena_take(a, kind, bytes);
-}
-
-static float *take_floats(arena *a, size_t count) {
-    return arena_take(a, MEM_ACTIVATIONS, count * sizeof(float));
-}
-
-static void block_acts_take(arena *a, const gpt_shape *s, const device *d, gpt_block_acts *out) {
-    size_t tp = (size_t)s->tp, N = s->B * s->T;
-    out->ln1 = take(a, MEM_ACTIVATIONS, d, N * s->C);
-    out->ln1_stat = take_floats(a, N * 2);
-    out->qkv = take(a, MEM_ACTIVATIONS, d, N * 3 * s->C / tp);
-    out->att = take(a, MEM_ACTIVATIONS, d, N * s->C / tp);
-    out->lse = take_floats(a, N * s->H / tp);
-    out->mid = take_summed(a, MEM_ACTIVATIONS, s, N * s->C * trine_dtype_bytes(d->compute));
-    out->ln2 = take(a, MEM_ACTIVATIONS, d, N * s->C);
-    out->ln2_stat = take_floats(a, N * 2);
-    out->fc = take(a, MEM_ACTIVATIONS, d, N * s->F / tp);
-    out->gelu = take(a, MEM_ACTIVATIONS, d, N * s->F / tp);
-}
-
-static void head_acts_take(arena *a, const gpt_shape *s, const device *d, gpt_head_acts *out) {
+size_t gpt_loss_rows(const gpt_shape *s) {
     size_t N = s->B * s->T;
-    out->norm = take(a, MEM_ACTIVATIONS, d, N * s->C);
-    out->stat = take_floats(a, N * 2);
-    out->logits = take(a, MEM_ACTIVATIONS, d, N * tp_vocab_of(s->V, s->tp, s->tp_rank).rows);
-    out->max = take_summed(a, MEM_ACTIVATIONS, s, N * sizeof(float));
-    out->sums = take_summed(a, MEM_ACTIVATIONS, s, N * 2 * sizeof(float));
+    return s->loss_rows && s->loss_rows < N ? s->loss_rows : N;
 }
 
-void gpt_acts_take(arena *a, const gpt_shape *s, const device *d, int unit, gpt_acts *out) {
-    *out = (gpt_acts){0};
-    switch (gpt_unit_kind(s, unit)) {
-    case UNIT_EMBEDDING: return;
-    case UNIT_BLOCK: block_acts_take(a, s, d, &out->block); return;
-    case UNIT_HEAD: head_acts_take(a, s, d, &out->head); return;
-    }
+typedef struct {
+    arena *arena;
+    const gpt_shape *s;
+    const device *d;
+    mem_kind kind;
+} taker;
+
+static void *take(const taker *t, size_t count) {
+    return arena_take(t->arena, t->kind, count * trine_dtype_bytes(t->d->compute));
 }
 
-void gpt_scratch_take(arena *a, const gpt_shape *s, const device *d, gpt_scratch *out) {
+static float *take_floats(const taker *t, size_t count) {
+    return arena_take(t->arena, t->kind, count * sizeof(float));
+}
+
+/* What tp ranks read of each other, in place where they can. */
+static void *take_read(const taker *t, size_t bytes) {
+    return t->s->tp > 1 ? arena_take_shared(t->arena, t->kind, bytes)
+                        : arena_take(t->arena, t->kind, bytes);
+}
+
+/* (R, C): summed over tp where it lies, or with sequence parallelism gathered from there. */
+static void *take_rows(const taker *t) {
+    return take_read(t, gpt_rows(t->s).count * t->s->C * trine_dtype_bytes(t->d->compute));
+}
+
+/* The output of a norm, which enters a tp region: peers read it only if each has its share. */
+static void *take_norm(const taker *t) {
+    return by_rows(t->s) ? take_rows(t) : take(t, gpt_rows(t->s).count * t->s->C);
+}
+
+static void take_norms(const taker *t, gpt_block_acts *out) {
+    out->ln1 = take_norm(t);
+    out->ln1_stat = take_floats(t, gpt_rows(t->s).count * 2);
+}
+
+static void *take_mlp(const taker *t) {
+    return take(t, t->s->B * t->s->T * t->s->F / (size_t)t->s->tp);
+}
+
+/* What no norm and no GELU makes. */
+static void take_products(const taker *t, gpt_block_acts *out) {
+    const gpt_shape *s = t->s;
     size_t tp = (size_t)s->tp, N = s->B * s->T;
-    size_t widest = 3 * s->C > s->F ? 3 * s->C : s->F;
-    out->hidden = take(a, MEM_WORKSPACE, d, N * widest / tp);
-    out->stream = take_summed(a, MEM_WORKSPACE, s, N * s->C * trine_dtype_bytes(d->compute));
+    out->qkv = take(t, N * 3 * s->C / tp);
+    out->att = take(t, N * s->C / tp);
+    out->lse = take_floats(t, N * s->H / tp);
+    out->mid = take_rows(t);
+    out->fc = take_mlp(t);
+}
+
+/* Selective: each of the two norms is rebuilt when it is needed, so they share their memory. */
+static void take_rebuilt(const taker *t, gpt_block_acts *out) {
+    if (t->s->recompute == TRINE_RECOMPUTE_NONE) return;
+    take_norms(t, out);
+    out->gelu = take_mlp(t);
+    out->ln2 = out->ln1;
+    out->ln2_stat = out->ln1_stat;
+    if (t->s->recompute == TRINE_RECOMPUTE_SELECTIVE) return;
+    take_products(t, out);
+    out->ln2 = take_norm(t);
+    out->ln2_stat = take_floats(t, gpt_rows(t->s).count * 2);
+}
+
+static void take_head(const taker *t, gpt_head_acts *out) {
+    const gpt_shape *s = t->s;
+    size_t K = gpt_loss_rows(s);
+    out->stat = take_floats(t, gpt_rows(s).count * 2);
+    out->logits = take(t, K * tp_vocab_of(s->V, s->tp, s->tp_rank).rows);
+    out->max = take_read(t, K * sizeof(float));
+    out->sums = take_read(t, K * 2 * sizeof(float));
+}
+
+void gpt_scratch_take(arena *a, const gpt_shape *s, const device *d, int first, int last,
+                      gpt_scratch *out) {
+    const taker t = {a, s, d, MEM_WORKSPACE};
+    size_t tp = (size_t)s->tp, N = s->B * s->T, R = gpt_rows(s).count;
+    size_t widest = 3 * s->C > s->F ? 3 * s->C : s->F, element = trine_dtype_bytes(d->compute);
+    *out = (gpt_scratch){0};
+    out->hidden = take(&t, N * widest / tp);
+    out->stream = take_read(&t, (R * s->C > N * s->C / tp ? R * s->C : N * s->C / tp) * element);
+    if (by_rows(s)) out->whole = take_read(&t, N * s->C * element);
+    if (s->hidden_dropout > 0) out->dropped = take_norm(&t);
     out->attention = arena_take(a, MEM_WORKSPACE,
                                 d->ops->attention_workspace(d, s->B, s->T, s->H / tp, s->C / s->H));
+    int blocks = (last < (int)s->L ? last : (int)s->L) - (first > 1 ? first : 1) + 1;
+    if (blocks > 0) take_rebuilt(&t, &out->block);
+    if (last == gpt_unit_count(s) - 1) take_head(&t, &out->head);
+}
+
+void gpt_acts_take(arena *a, const gpt_shape *s, const device *d, int unit,
+                   const gpt_scratch *scratch, gpt_block_acts *out) {
+    const taker t = {a, s, d, MEM_ACTIVATIONS};
+    *out = scratch->block;
+    if (gpt_unit_kind(s, unit) != UNIT_BLOCK || s->recompute == TRINE_RECOMPUTE_FULL) return;
+    take_products(&t, out);
+    if (s->recompute != TRINE_RECOMPUTE_NONE) return;
+    take_norms(&t, out);
+    out->ln2 = take_norm(&t);
+    out->ln2_stat = take_floats(&t, gpt_rows(s).count * 2);
+    out->gelu = take_mlp(&t);
 }
 
 /* ---- Running a unit -------------------------------------------------------------------------- */
 
-trine_status gpt_forward(const gpt_run *r, const gpt_unit *u, const gpt_acts *a, void *y,
+trine_status gpt_forward(const gpt_run *r, const gpt_unit *u, const gpt_block_acts *a, void *y,
                          const void *x, const gpt_batch *batch) {
     switch (u->kind) {
-    case UNIT_EMBEDDING: TRY(embedding_forward(r, &u->embedding, y, batch)); break;
-    case UNIT_BLOCK: TRY(block_forward(r, &u->block, &a->block, y, x)); break;
-    case UNIT_HEAD: TRY(head_forward(r, &u->head, &a->head, x, batch)); break;
+    case UNIT_EMBEDDING: TRY(embedding_forward(r, u, y, batch)); break;
+    case UNIT_BLOCK: TRY(block_forward(r, u, a, y, x, batch)); break;
+    case UNIT_HEAD:
+        if (!r->training) TRY(head_loss(r, &u->head, x, batch));
+        break;
     }
     return TRINE_OK;
 }
 
-trine_status gpt_backward(const gpt_run *r, const gpt_unit *u, const gpt_acts *a, void *d,
+trine_status gpt_backward(const gpt_run *r, const gpt_unit *u, const gpt_block_acts *a, void *d,
                           const void *x, const gpt_batch *batch) {
     switch (u->kind) {
-    case UNIT_EMBEDDING: TRY(embedding_backward(r, &u->embedding, d, batch)); break;
-    case UNIT_BLOCK: TRY(block_backward(r, &u->block, &a->block, d, x)); break;
-    case UNIT_HEAD: TRY(head_backward(r, &u->head, &a->head, d, x, batch)); break;
+    case UNIT_EMBEDDING: TRY(embedding_backward(r, u, d, batch)); break;
+    case UNIT_BLOCK: TRY(block_backward(r, u, a, d, x, batch)); break;
+    case UNIT_HEAD: TRY(head_backward(r, &u->head, d, x, batch)); break;
     }
     return TRINE_OK;
 }

@@ -6,10 +6,18 @@
  * before the call (gpt_bind_params, gpt_bind_grads). Nor does it know the element type: activations
  * and parameters are `void *` in the device's compute type.
  *
+ * Outside of the tp regions an activation has R rows: the micro-batch's N = B T, or with sequence
+ * parallelism this tp rank's share of them (tp/tp.h). The head computes its loss where its gradient is
+ * made, a chunk of rows at a time, so that no more than a chunk of logits ever exists, and none
+ * outlives the call.
+ *
  * Invariant: backward sets parameter gradients or adds to them, as they were bound, and turns the
- * gradient of the residual stream in place from dy into dx. Cost: 2 flops a parameter and token
- * forward, 4 backward, plus attention. Radford et al. 2019 (GPT-2); Shoeybi et al., "Megatron-LM",
- * 2019, section 3. */
+ * gradient of the residual stream in place from dy into dx. Recomputation changes no bit: what is
+ * rebuilt is made by the same calls from the same numbers. Cost: 2 flops a parameter and token
+ * forward, 4 backward, plus attention; recomputation full: the forward pass of the blocks again, but
+ * for the last product of each. Radford et al. 2019 (GPT-2); Shoeybi et al., "Megatron-LM", 2019,
+ * section 3; Korthikanti et al., "Reducing activation recomputation in large transformer models",
+ * MLSys 2023. */
 #ifndef TRINE_MODEL_GPT_H
 #define TRINE_MODEL_GPT_H
 
@@ -25,7 +33,16 @@ typedef struct {
     bool untied;
     int tp, tp_rank;
     trine_dtype compute, grads; /* of bound parameters and their gradients: the device's */
+    bool sequence; /* parallelism: between the tp regions a rank has its share of the rows */
+    trine_recompute recompute;
+    size_t loss_rows; /* rows whose logits exist at one time, 1 .. B T; 0: all */
+    double hidden_dropout, attention_dropout;
 } gpt_shape;
+
+/* K: rows of a chunk of logits. Pure. */
+size_t gpt_loss_rows(const gpt_shape *s);
+/* The rows that this tp rank has between the tp regions: R of them. Pure. */
+tp_rows gpt_rows(const gpt_shape *s);
 
 typedef enum { UNIT_EMBEDDING, UNIT_BLOCK, UNIT_HEAD } unit_kind;
 
@@ -61,6 +78,7 @@ typedef struct {
 /* A unit with its tensors bound to memory. */
 typedef struct {
     unit_kind kind;
+    int index;
     union {
         gpt_embedding embedding;
         gpt_block block;
@@ -76,49 +94,53 @@ void gpt_bind_params(gpt_unit *u, const gpt_shape *s, int unit, const flat_unit 
 void gpt_bind_grads(gpt_unit *u, const gpt_shape *s, int unit, const flat_unit *layout,
                     void *const base[FLAT_RANGES], grad_mode mode);
 
-/* What one unit's forward pass keeps for its backward pass, for one micro-batch; N = B*T rows. */
+/* What one block's forward pass keeps for its backward pass, for one micro-batch; N = B T rows, of
+ * which R are this rank's outside of the tp regions. */
 typedef struct {
-    void *ln1;       /* (N, C) */
-    float *ln1_stat; /* (N, 2) */
+    void *ln1;       /* (R, C) */
+    float *ln1_stat; /* (R, 2) */
     void *qkv;       /* (N, 3C/tp) */
     void *att;       /* (N, C/tp) */
     float *lse;      /* (B, H/tp, T) */
-    void *mid;       /* (N, C) */
-    void *ln2;       /* (N, C) */
-    float *ln2_stat; /* (N, 2) */
+    void *mid;       /* (R, C) */
+    void *ln2;       /* (R, C) */
+    float *ln2_stat; /* (R, 2) */
     void *fc, *gelu; /* (N, F/tp) */
 } gpt_block_acts;
 
+/* The head's, of a chunk of K = loss_rows rows but for the first; nothing is kept between passes. */
 typedef struct {
-    void *norm;        /* (N, C) */
-    float *stat;       /* (N, 2) */
-    void *logits;      /* (N, Vp/tp) */
-    float *max, *sums; /* (N), (N, 2) */
+    float *stat;       /* (R, 2) */
+    void *logits;      /* (K, Vp/tp) */
+    float *max, *sums; /* (K), (K, 2) */
 } gpt_head_acts;
-
-typedef union {
-    gpt_block_acts block;
-    gpt_head_acts head;
-} gpt_acts;
-
-/* Declares or takes the unit's activations from the arena (MEM_ACTIVATIONS). */
-void gpt_acts_take(arena *a, const gpt_shape *s, const device *d, int unit, gpt_acts *out);
 
 /* Buffers that one call uses and none needs afterwards, shared by all units of a rank. */
 typedef struct {
     void *hidden;    /* (N, max(3C, F)/tp): gradients inside a half-block */
-    void *stream;    /* (N, C): gradient of a norm's output, or (N, C/tp) of the attention's */
+    void *stream;    /* (R, C): a norm's output or its gradient; (N, C/tp): the attention's gradient */
+    void *whole;     /* (N, C): tp_region's; NULL without sequence parallelism */
+    void *dropped;   /* (R, C): a gradient behind a dropout; NULL without */
     void *attention; /* ops->attention_workspace bytes */
+    gpt_block_acts block; /* what recomputation rebuilds, one block's; NULL what is kept */
+    gpt_head_acts head;   /* NULLs where the rank has no head */
 } gpt_scratch;
 
-/* Declares or takes the scratch from the arena (MEM_WORKSPACE). */
-void gpt_scratch_take(arena *a, const gpt_shape *s, const device *d, gpt_scratch *out);
+/* Declares or takes the scratch of a rank that holds units [first, last] (MEM_WORKSPACE). */
+void gpt_scratch_take(arena *a, const gpt_shape *s, const device *d, int first, int last,
+                      gpt_scratch *out);
+
+/* Declares or takes what the unit keeps of one micro-batch (MEM_ACTIVATIONS): of a block what is not
+ * in scratch->block, whose pointers complete *out; nothing of embedding and head. */
+void gpt_acts_take(arena *a, const gpt_shape *s, const device *d, int unit,
+                   const gpt_scratch *scratch, gpt_block_acts *out);
 
 /* One micro-batch. */
 typedef struct {
     const int32_t *tokens, *targets; /* (B, T); only the embedding reads tokens, the head targets */
-    double scale;                    /* 1 / tokens in the global batch */
-    double grad_scale;               /* what gradients begin with: the same, times the loss scale */
+    uint64_t sample;   /* number of its first sample in the whole run: what dropout is keyed by */
+    double scale;      /* of the loss: 1 / tokens in the global batch */
+    double grad_scale; /* of its gradient: the same times the loss scale */
     double *loss; /* += this micro-batch's share of the mean loss; the same on every tp rank */
 } gpt_batch;
 
@@ -128,17 +150,20 @@ typedef struct {
     const tp_region *tp;
     const gpt_shape *shape;
     gpt_scratch scratch;
+    uint64_t seed; /* of dropout */
+    bool training; /* with dropout; the head's loss comes with its gradient */
 } gpt_run;
 
-/* y (N, C) = unit(x (N, C)). The embedding ignores x, the head ignores y and adds to *batch->loss.
- * Collective over: tp. */
-trine_status gpt_forward(const gpt_run *r, const gpt_unit *u, const gpt_acts *a, void *y,
+/* y (R, C) = unit(x (R, C)). The embedding ignores x. The head ignores y: it adds to *batch->loss in
+ * an evaluation, and does nothing in training, where gpt_backward will. a: a block's. Collective
+ * over: tp. */
+trine_status gpt_forward(const gpt_run *r, const gpt_unit *u, const gpt_block_acts *a, void *y,
                          const void *x, const gpt_batch *batch);
 
-/* d (N, C) is dy on entry and dx on return (the head only sets it, the embedding only reads it);
- * parameter gradients (+)=. x is the forward pass's input. The head's logits are consumed.
+/* d (R, C) is dy on entry and dx on return (the head only sets it, the embedding uses it up);
+ * parameter gradients (+)=. x is the forward pass's input. The head adds to *batch->loss.
  * Collective over: tp. */
-trine_status gpt_backward(const gpt_run *r, const gpt_unit *u, const gpt_acts *a, void *d,
+trine_status gpt_backward(const gpt_run *r, const gpt_unit *u, const gpt_block_acts *a, void *d,
                           const void *x, const gpt_batch *batch);
 
 #endif

@@ -11,28 +11,36 @@ static size_t share(const tp_region *r, size_t features) {
 trine_status tp_column_forward(const tp_region *r, void *y, const tp_linear *l, const void *x,
                                size_t N, size_t O, size_t I) {
     device *d = r->dev;
-    TRY(d->ops->linear_forward(d, y, l->weight.w, l->bias.w, x, N, share(r, O), I));
+    const void *whole;
+    TRY(tp_enter_forward(r, &whole, x, N, I));
+    TRY(d->ops->linear_forward(d, y, l->weight.w, l->bias.w, whole, N, share(r, O), I));
     return TRINE_OK;
 }
 
+/* The addend of dx is gone from r->whole before x is gathered there. */
 trine_status tp_column_backward(const tp_region *r, void *dx, const tp_linear *l, const void *dy,
                                 const void *x, size_t N, size_t O, size_t I) {
     device *d = r->dev;
     size_t own = share(r, O);
-    TRY(d->ops->linear_backward_weight(d, l->weight.dw, l->bias.dw, dy, x, N, own, I,
+    const void *whole;
+    TRY(d->ops->linear_backward_input(d, tp_addend(r, dx), l->weight.w, dy, N, own, I));
+    TRY(tp_enter_backward(r, dx, N, I));
+    TRY(tp_enter_forward(r, &whole, x, N, I));
+    TRY(d->ops->linear_backward_weight(d, l->weight.dw, l->bias.dw, dy, whole, N, own, I,
                                        l->weight.mode));
-    TRY(d->ops->linear_backward_input(d, dx, l->weight.w, dy, N, own, I));
-    TRY(tp_enter_backward(r, dx, N * I));
     return TRINE_OK;
 }
 
 trine_status tp_row_forward(const tp_region *r, void *y, const tp_linear *l, const void *x,
-                            const void *residual, size_t N, size_t O, size_t I) {
+                            const void *residual, const dropout_args *drop, size_t N, size_t O,
+                            size_t I) {
     device *d = r->dev;
-    TRY(d->ops->linear_forward(d, y, l->weight.w, NULL, x, N, O, share(r, I)));
-    TRY(tp_leave_forward(r, y, N * O));
+    size_t rows = tp_rows_of(r, N).count;
+    TRY(d->ops->linear_forward(d, tp_addend(r, y), l->weight.w, NULL, x, N, O, share(r, I)));
+    TRY(tp_leave_forward(r, y, N, O));
     /* After the sum: a bias inside the addends would be counted tp times. */
-    TRY(d->ops->bias_residual(d, y, l->bias.w, residual, N, O));
+    if (drop) return d->ops->dropout_residual(d, y, l->bias.w, residual, drop, rows, O);
+    TRY(d->ops->bias_residual(d, y, l->bias.w, residual, rows, O));
     return TRINE_OK;
 }
 
@@ -40,8 +48,10 @@ trine_status tp_row_backward(const tp_region *r, void *dx, const tp_linear *l, c
                              const void *x, size_t N, size_t O, size_t I) {
     device *d = r->dev;
     size_t own = share(r, I);
-    TRY(d->ops->linear_backward_weight(d, l->weight.dw, l->bias.dw, dy, x, N, O, own,
+    const void *whole;
+    TRY(tp_leave_backward(r, &whole, dy, N, O));
+    TRY(d->ops->linear_backward_weight(d, l->weight.dw, l->bias.dw, whole, x, N, O, own,
                                        l->weight.mode));
-    TRY(d->ops->linear_backward_input(d, dx, l->weight.w, dy, N, O, own));
+    TRY(d->ops->linear_backward_input(d, dx, l->weight.w, whole, N, O, own));
     return TRINE_OK;
 }

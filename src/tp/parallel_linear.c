@@ -187,7 +187,7 @@ static trine_status row_forward(trine_linear *l, float *y, const float *x, size_
     size_t I = l->config.in, O = l->config.out;
     if (l->rank == 0) pack(l, x, rows, I);
     TRY(trine_scatter(l->tp.comm, l->x, l->packed, rows * I, TRINE_F32, 0));
-    TRY(tp_row_forward(&l->tp, y, &l->params, l->x, NULL, rows, O, I));
+    TRY(tp_row_forward(&l->tp, y, &l->params, l->x, NULL, NULL, rows, O, I));
     return TRINE_OK;
 }
 

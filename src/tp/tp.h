@@ -2,14 +2,25 @@
  * column-parallel linear splits the output features, a row-parallel one the input features; between
  * the two nothing is sent. All communication sits in one conjugate pair:
  *
- *   enter   forward: identity,            backward: all-reduce     (Megatron's f)
- *   leave   forward: all-reduce,          backward: identity       (Megatron's g)
+ *   enter   forward: identity,            backward: all-reduce        (Megatron's f)
+ *   leave   forward: all-reduce,          backward: identity          (Megatron's g)
  *
- * Sequence parallelism will be a property of this pair, not of the layers that use it. The group is
- * known here and nowhere above. A group of one costs nothing: its all-reduce is self.c's.
+ * With sequence parallelism (Korthikanti et al., "Reducing activation recomputation in large
+ * transformer models", MLSys 2023, section 4.2.2) a rank has only its share of the rows outside of
+ * that pair, [rank N/tp, (rank + 1) N/tp) of the micro-batch's N = B T, and the pair is
  *
- * Invariant: what is SPLIT_NONE is computed bit-identically on every tp rank, so that its gradient
- * needs no sum over tp. Cost per half-block and direction: one all-reduce of (N, C). */
+ *   enter   forward: all-gather,          backward: reduce-scatter    (g of that paper)
+ *   leave   forward: reduce-scatter,      backward: all-gather        (its g bar)
+ *
+ * at the traffic of an all-reduce each. What enters is kept as a share and gathered once more for the
+ * weight's gradient. It is a property of the region, not of the layers that use it: a linear is given
+ * the sizes of the whole. The group is known here and nowhere above. A group of one costs nothing:
+ * its collectives are self.c's.
+ *
+ * Invariant: what is SPLIT_NONE is computed bit-identically on every tp rank, or marked `by_rows`
+ * (core/flat.h): made from own rows, so that its gradients are addends. Either form gives an
+ * activation the same bits. Cost per half-block and direction: one all-reduce of (N, C), or a
+ * reduce-scatter and an all-gather; backwards one all-gather more. */
 #ifndef TRINE_TP_TP_H
 #define TRINE_TP_TP_H
 
@@ -19,6 +30,8 @@
 typedef struct {
     trine_comm *comm; /* the tp group */
     device *dev;
+    void *whole; /* sequence parallelism: room for (N, C) of the widest that enters or leaves, which
+                    one call uses and none needs afterwards. NULL: without, or tp 1 */
 } tp_region;
 
 /* A parameter and its gradient, pointed at memory by whoever runs the layer. */
@@ -34,21 +47,40 @@ typedef struct {
     param weight, bias;
 } tp_linear;
 
-/* dx or y (count) = sum over tp, in place, in rank order. Collective over: tp. */
-trine_status tp_enter_backward(const tp_region *r, void *dx, size_t count);
-trine_status tp_leave_forward(const tp_region *r, void *y, size_t count);
+/* Rows [first, first + count) of N that a rank has outside of the pair; all without sequence
+ * parallelism. Called R below. Pure. */
+typedef struct {
+    size_t first, count;
+} tp_rows;
+tp_rows tp_rows_of(const tp_region *r, size_t N);
 
-/* y (N, O/tp) = x (N, I) w^T + bias. N rows; O and I are the unsharded layer's sizes, tp divides
- * the split one. Not collective (enter is the identity). */
+/* *whole (N, C) = the ranks' x (R, C): x itself, or gathered into r->whole. Collective over: tp. */
+trine_status tp_enter_forward(const tp_region *r, const void **whole, const void *x, size_t N,
+                              size_t C);
+trine_status tp_leave_backward(const tp_region *r, const void **whole, const void *dy, size_t N,
+                               size_t C);
+/* Where a rank writes its addend (N, C) of a sum that ends in `sum` (R, C): there, or in r->whole. */
+void *tp_addend(const tp_region *r, void *sum);
+/* dx or y (R, C) = own rows of the sum over tp of what lies at tp_addend(r, dx or y), in rank order.
+ * Collective over: tp. */
+trine_status tp_enter_backward(const tp_region *r, void *dx, size_t N, size_t C);
+trine_status tp_leave_forward(const tp_region *r, void *y, size_t N, size_t C);
+
+/* y (N, O/tp) = x (N, I) w^T + bias, of the ranks' x (R, I). O and I are the unsharded layer's sizes,
+ * tp divides the split one. Collective over: tp. */
 trine_status tp_column_forward(const tp_region *r, void *y, const tp_linear *l, const void *x,
                                size_t N, size_t O, size_t I);
-/* dx (N, I) = sum over tp of dy (N, O/tp) w; dweight, dbias (+)=. Collective over: tp. */
+/* dx (R, I) = own rows of the sum over tp of dy (N, O/tp) w; dweight, dbias (+)=. x (R, I) is the
+ * forward pass's. Collective over: tp. */
 trine_status tp_column_backward(const tp_region *r, void *dx, const tp_linear *l, const void *dy,
                                 const void *x, size_t N, size_t O, size_t I);
-/* y (N, O) = (sum over tp of x (N, I/tp) w^T + bias) + residual. Collective over: tp. */
+/* y (R, O) = dropout(own rows of the sum over tp of x (N, I/tp) w^T + bias) + residual (R, O); drop
+ * NULL: none, else drop->first is R's first row. Collective over: tp. */
 trine_status tp_row_forward(const tp_region *r, void *y, const tp_linear *l, const void *x,
-                            const void *residual, size_t N, size_t O, size_t I);
-/* dx (N, I/tp) = dy (N, O) w; dweight, dbias (+)=. Not collective. */
+                            const void *residual, const dropout_args *drop, size_t N, size_t O,
+                            size_t I);
+/* dx (N, I/tp) = dy (N, O) w, of the ranks' dy (R, O), the gradient of what the dropout was given;
+ * dweight, dbias (+)=: dbias is the whole one on every rank. Collective over: tp. */
 trine_status tp_row_backward(const tp_region *r, void *dx, const tp_linear *l, const void *dy,
                              const void *x, size_t N, size_t O, size_t I);
 
@@ -58,13 +90,23 @@ typedef struct {
 } tp_vocab;
 tp_vocab tp_vocab_of(size_t V, int tp, int tp_rank);
 
-/* x (N, C) = table[tokens]: each rank looks up its own rows, then leave. Collective over: tp. */
+/* x (R, C) = own rows of table[tokens (N)]: each rank looks up its own part of the vocabulary, then
+ * leave. Collective over: tp. */
 trine_status tp_embedding_forward(const tp_region *r, void *x, const void *table,
                                   const int32_t *tokens, size_t N, size_t C, size_t V);
-/* table's gradient (rows, C) (+)= rows of dx (N, C), for the tokens that this rank holds; padding
- * rows are never touched. Not collective. */
+/* table's gradient (rows, C) (+)= rows of the ranks' dx (R, C), for the tokens that this rank holds;
+ * padding rows are never touched. Collective over: tp. */
 trine_status tp_embedding_backward(const tp_region *r, const param *table, const void *dx,
                                    const int32_t *tokens, size_t N, size_t C, size_t V);
+
+/* logits (N, Vp/tp) = x (N, C) table^T of this rank's rows: a column-parallel linear whose input has
+ * entered. Not collective. */
+trine_status tp_logits_forward(const tp_region *r, void *logits, const param *table, const void *x,
+                               size_t N, size_t C, size_t V);
+/* x (N, C), the forward pass's, becomes this rank's addend of its gradient (tp_enter_backward adds
+ * them up); table's gradient (+)=. Not collective. */
+trine_status tp_logits_backward(const tp_region *r, void *x, const param *table, const void *dlogits,
+                                size_t N, size_t C, size_t V);
 
 /* *loss += scale * sum of the cross-entropies of logits (N, Vp/tp), without gathering them: one
  * all-reduce of the maxima, one of {denominator, target logit}. max (N), sums (N, 2) are kept for

@@ -17,8 +17,9 @@ trine_status tp_embedding_forward(const tp_region *r, void *x, const void *table
                                   const int32_t *tokens, size_t N, size_t C, size_t V) {
     device *d = r->dev;
     tp_vocab own = own_vocab(r, V);
-    TRY(d->ops->embedding_forward(d, x, table, tokens, (int32_t)own.first, N, C, own.valid));
-    TRY(tp_leave_forward(r, x, N * C));
+    TRY(d->ops->embedding_forward(d, tp_addend(r, x), table, tokens, (int32_t)own.first, N, C,
+                                  own.valid));
+    TRY(tp_leave_forward(r, x, N, C));
     return TRINE_OK;
 }
 
@@ -26,8 +27,26 @@ trine_status tp_embedding_backward(const tp_region *r, const param *table, const
                                    const int32_t *tokens, size_t N, size_t C, size_t V) {
     device *d = r->dev;
     tp_vocab own = own_vocab(r, V);
-    TRY(d->ops->embedding_backward(d, table->dw, dx, tokens, (int32_t)own.first, N, C, own.valid,
+    const void *whole;
+    TRY(tp_leave_backward(r, &whole, dx, N, C));
+    TRY(d->ops->embedding_backward(d, table->dw, whole, tokens, (int32_t)own.first, N, C, own.valid,
                                    table->mode));
+    return TRINE_OK;
+}
+
+trine_status tp_logits_forward(const tp_region *r, void *logits, const param *table, const void *x,
+                               size_t N, size_t C, size_t V) {
+    device *d = r->dev;
+    TRY(d->ops->linear_forward(d, logits, table->w, NULL, x, N, own_vocab(r, V).rows, C));
+    return TRINE_OK;
+}
+
+trine_status tp_logits_backward(const tp_region *r, void *x, const param *table,
+                                const void *dlogits, size_t N, size_t C, size_t V) {
+    device *d = r->dev;
+    size_t rows = own_vocab(r, V).rows;
+    TRY(d->ops->linear_backward_weight(d, table->dw, NULL, dlogits, x, N, rows, C, table->mode));
+    TRY(d->ops->linear_backward_input(d, x, table->w, dlogits, N, rows, C));
     return TRINE_OK;
 }
 

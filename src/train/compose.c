@@ -5,12 +5,14 @@
 #include "base/status.h"
 #include "dp/dp.h"
 #include "pp/pp.h"
+#include "tp/reduce.h"
 #include "zero/zero.h"
 
 trine_status compose_program(program *p) {
     TRY(pp_order(p));
     TRY(pp_wire_messages(p));
     TRY(dp_reduce(p));
+    TRY(tp_reduce(p));
     TRY(pp_wire_tie(p));
     TRY(dp_norm(p));
     TRY(zero_update(p));

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "tp/reduce.h"
 #include "train/replicas.h"
 
 trine_status exec_create(exec *e, holding *h, const trine_mesh *mesh, device *dev) {
@@ -85,7 +86,7 @@ static trine_comm *group(const exec *e, trine_group g) {
 
 static size_t stream_count(const exec *e) {
     const gpt_shape *s = e->h->config.shape;
-    return s->B * s->T * s->C;
+    return gpt_rows(s).count * s->C;
 }
 
 /* Receives into, or sends from, a buffer of (N, C); the peer is the other rank of the edge. */
@@ -103,6 +104,13 @@ static trine_status run_send(exec *e, trine_group edge, const void *buf, resourc
 
 /* ---- Computation ---- */
 
+/* The number of a sample of a micro-batch in the whole run. */
+static uint64_t sample_of(const exec *e, int micro, size_t b) {
+    const holding_config *c = &e->h->config;
+    return e->step->first_sample +
+           dp_sample((int)c->shape->B, c->layout.dp, c->coord.dp, micro, (int)b);
+}
+
 /* Sends what LOAD has filled to its slot, if that is not where it was filled. */
 static trine_status write_batch(exec *e, const held_slot *slot, const held_batch *batch) {
     const gpt_shape *s = e->h->config.shape;
@@ -117,14 +125,9 @@ static trine_status run_load(exec *e, const instr *i) {
     const held_slot *slot = &e->h->slots[i->slot];
     held_batch batch = {slot->tokens, slot->targets};
     if (e->h->batches) batch = e->h->batches[i->micro];
-    trine_layout l = e->h->config.layout;
-    int dp = e->h->config.coord.dp;
-    for (size_t b = 0; b < s->B; b++) {
-        uint64_t sample =
-            e->step->first_sample + dp_sample((int)s->B, l.dp, dp, (int)i->micro, (int)b);
-        TRY(status_user(sampler_load(e->step->samples, sample, batch.tokens + b * s->T,
-                                     batch.targets + b * s->T)));
-    }
+    for (size_t b = 0; b < s->B; b++)
+        TRY(status_user(sampler_load(e->step->samples, sample_of(e, i->micro, b),
+                                     batch.tokens + b * s->T, batch.targets + b * s->T)));
     return write_batch(e, slot, &batch);
 }
 
@@ -177,10 +180,11 @@ static void *input_of(const exec *e, const held_unit *u, int slot) {
     return n == 0 ? s->input : s->outputs[n - 1];
 }
 
-static gpt_batch batch_of(exec *e, int slot) {
-    const held_slot *s = &e->h->slots[slot];
+static gpt_batch batch_of(const exec *e, const instr *i) {
+    const held_slot *s = &e->h->slots[i->slot];
     return (gpt_batch){.tokens = s->tokens,
                        .targets = s->targets,
+                       .sample = sample_of(e, i->micro, 0),
                        .scale = e->step->scale,
                        .grad_scale = e->step->scale * e->step->loss_scale,
                        .loss = e->h->sums};
@@ -188,7 +192,7 @@ static gpt_batch batch_of(exec *e, int slot) {
 
 static trine_status run_forward(exec *e, const instr *i) {
     held_unit *u = holding_unit(e->h, i->unit);
-    gpt_batch batch = batch_of(e, i->slot);
+    gpt_batch batch = batch_of(e, i);
     bind_params(e, u, i);
     return gpt_forward(&e->run, &u->bound, &u->acts[i->slot],
                        e->h->slots[i->slot].outputs[i->unit - e->h->first], input_of(e, u, i->slot),
@@ -197,7 +201,7 @@ static trine_status run_forward(exec *e, const instr *i) {
 
 static trine_status run_backward(exec *e, const instr *i) {
     held_unit *u = holding_unit(e->h, i->unit);
-    gpt_batch batch = batch_of(e, i->slot);
+    gpt_batch batch = batch_of(e, i);
     bind_params(e, u, i);
     bind_grads(e, u, i);
     return gpt_backward(&e->run, &u->bound, &u->acts[i->slot], e->h->streams[i->stream],
@@ -251,6 +255,21 @@ static trine_status reduce_range(exec *e, held_unit *u, int r, void *base, bool 
     void *shard = holding_grad(e->h, u, r, slice);
     if (!first) return e->dev->ops->add(e->dev, shard, own, slice.count);
     device_copy(e->dev, shard, own, slice.count * holding_grad_bytes(e->h));
+    return TRINE_OK;
+}
+
+/* On the part that is whole over dp. */
+static trine_status run_reduce_tp(exec *e, const instr *i) {
+    held_unit *u = holding_unit(e->h, i->unit);
+    size_t from, to;
+    for (int r = 0; r < u->layout.range_count; r++) {
+        flat_part own = holding_owned(e->h, u, r);
+        int next = 0;
+        while (tp_run_next(&u->layout.ranges[r], own.begin, own.count, &next, &from, &to)) {
+            void *g = holding_grad(e->h, u, r, (flat_part){from, to - from});
+            TRY(trine_all_reduce(e->tp.comm, g, g, to - from, e->dev->grads, TRINE_SUM));
+        }
+    }
     return TRINE_OK;
 }
 
@@ -397,6 +416,7 @@ static trine_status execute(exec *e, const instr *i) {
         return run_send(e, TRINE_GRAD_OUT, h->streams[i->stream], RES_STREAM, i->stream);
     case GATHER: return run_gather(e, i);
     case REDUCE: return run_reduce(e, i);
+    case REDUCE_TP: return run_reduce_tp(e, i);
     case TIE: return run_tie(e);
     case NORM: return run_norm(e);
     case UPDATE: return run_update(e, i);
@@ -454,7 +474,13 @@ trine_status exec_run(exec *e, const program *p, exec_step *step) {
     trine_world *world = comm_world(group(e, TRINE_WORLD));
     e->program = p;
     e->step = step;
-    e->run = (gpt_run){e->dev, &e->tp, e->h->config.shape, e->h->scratch};
+    e->tp.whole = e->h->scratch.whole;
+    e->run = (gpt_run){.dev = e->dev,
+                       .tp = &e->tp,
+                       .shape = e->h->config.shape,
+                       .scratch = e->h->scratch,
+                       .seed = e->seed,
+                       .training = !p->spec->forward_only};
     comm_activity(world, describe, e);
     trine_status status = run_program(e);
     comm_activity(world, NULL, NULL);

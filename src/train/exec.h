@@ -44,6 +44,7 @@ typedef struct {
     gpt_run run;
     exec_pending *waits[RESOURCES];
     bool serial, audit;
+    uint64_t seed; /* of dropout */
     profile *profile; /* of the steps that are measured; NULL: nobody is */
     /* while running */
     const program *program;

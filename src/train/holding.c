@@ -119,7 +119,7 @@ static size_t share(const holding *h, size_t count, placement p) {
 
 static size_t stream_bytes(const holding *h) {
     const gpt_shape *s = h->config.shape;
-    return s->B * s->T * s->C * holding_param_bytes(h);
+    return gpt_rows(s).count * s->C * holding_param_bytes(h);
 }
 
 /* Elements that the GATHER of a unit brings; 0 for a unit that comes with another. */
@@ -220,7 +220,7 @@ static void take_slot(holding *h, arena *a, int slot) {
     if (h->first > 0) to->input = arena_take_exchanged(a, MEM_MESSAGES, stream_bytes(h));
     for (int n = 0; n < h->count; n++) {
         held_unit *u = &h->units[n];
-        gpt_acts_take(a, s, h->config.dev, u->unit, &u->acts[slot]);
+        gpt_acts_take(a, s, h->config.dev, u->unit, &h->scratch, &u->acts[slot]);
         if (is_head(h, u->unit)) continue;
         bool last = n == h->count - 1;
         taker take = shared_if(last || s->tp > 1); /* sent on, or summed over tp */
@@ -258,10 +258,12 @@ void holding_take(holding *h, arena *a) {
     for (int c = 0; c < CLASSES; c++) take_buffers(h, a, (unit_class)c);
     take_tie(h, a);
     take_batches(h, a);
+    gpt_scratch_take(a, h->config.shape, h->config.dev, h->first, h->first + h->count - 1,
+                     &h->scratch);
     for (int s = 0; s < p->slots; s++) take_slot(h, a, s);
+    taker take_stream = shared_if(p->spec->stages > 1 || p->spec->by_rows); /* sent, or gathered */
     for (int d = 0; d < p->streams; d++)
-        h->streams[d] = shared_if(p->spec->stages > 1)(a, MEM_MESSAGES, stream_bytes(h));
-    gpt_scratch_take(a, h->config.shape, h->config.dev, &h->scratch);
+        h->streams[d] = take_stream(a, MEM_MESSAGES, stream_bytes(h));
     take_numbers(h, a);
 }
 

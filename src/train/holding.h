@@ -40,14 +40,14 @@ typedef struct {
     float *master[FLAT_RANGES];  /* NULL with fp32, and where borrowed */
     float *moment1[FLAT_RANGES], *moment2[FLAT_RANGES]; /* NULL where borrowed */
     size_t gather_offset[FLAT_RANGES]; /* elements, in a gather buffer of its gather unit */
-    gpt_acts *acts;                    /* [slots] */
+    gpt_block_acts *acts;              /* [slots] of a block */
 } held_unit;
 
-/* The batch and the boundary activations of one slot; N = B*T. */
+/* The batch and the boundary activations of one slot; N = B*T, R as in model/gpt.h. */
 typedef struct {
     int32_t *tokens, *targets; /* (B, T); NULL on stages without embedding and head */
-    void *input;               /* (N, C); NULL on the first stage */
-    void **outputs;            /* [units] (N, C) of every unit; NULL for the head */
+    void *input;               /* (R, C); NULL on the first stage */
+    void **outputs;            /* [units] (R, C) of every unit; NULL for the head */
 } held_slot;
 
 /* What LOAD fills where the host cannot touch a slot. Each micro-batch has one of its own, so that
@@ -62,7 +62,7 @@ typedef struct {
     held_unit *units; /* [count] */
     held_slot *slots;
     held_batch *batches; /* [micros] the host's; NULL where it fills the slots themselves */
-    void **streams;                  /* [streams] (N, C) */
+    void **streams;                  /* [streams] (R, C) */
     void **gathers[CLASSES];         /* gather buffers */
     void **reduces[CLASSES];         /* reduce buffers */
     void *tie;                       /* (tie_count) */

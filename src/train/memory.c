@@ -35,7 +35,8 @@ static trine_status refuse(const trine_trainer *t) {
                       .plan = &t->memory,
                       .free_bytes = gpu->free_bytes,
                       .bytes = gpu->bytes,
-                      .sharers = gpus_sharers(t)};
+                      .sharers = gpus_sharers(t),
+                      .beside = ""};
     return fit_refuse(&q);
 }
 
@@ -77,7 +78,8 @@ static trine_status tell_groups(const trine_trainer *t, char *base, const arena 
                          .rest_bytes = (size_t)(base - (char *)t->base),
                          .shared = stages(t) ? t->shared : NULL,
                          .shared_bytes = plan->shared_used,
-                         .own = stages(t) ? t->host : NULL};
+                         .own = stages(t) ? t->host : NULL,
+                         .reached = t->mpi_reaches};
     TRY(comm_far_memory(t->mesh, &memory));
     return TRINE_OK;
 }

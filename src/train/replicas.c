@@ -27,10 +27,10 @@ static trine_status read_hash(const audit *a, const char *p, size_t bytes, uint6
 
 /* Values of a range that several ranks may hold: its parameters, or the master's. */
 typedef struct {
-    const char *at;  /* element held.begin */
-    size_t element;  /* bytes */
+    const char *at; /* element held.begin */
+    size_t element; /* bytes */
     flat_part held;
-    bool sharded;    /* over dp */
+    bool sharded; /* over dp */
 } values;
 
 /* The part of a tensor that is held here, over one group. */
@@ -56,8 +56,7 @@ static trine_status values_agree(const audit *a, const held_unit *u, int r, cons
         const tensor *t = &range->tensors[n];
         if (!sharded) TRY(tensor_agrees(a, v, t, TRINE_DP));
         if (t->split == SPLIT_NONE) TRY(tensor_agrees(a, v, t, TRINE_TP));
-        if (spec->tied && spec->stages > 1 && end && r == 0)
-            TRY(tensor_agrees(a, v, t, TRINE_TIE));
+        if (spec->tied && spec->stages > 1 && end && r == 0) TRY(tensor_agrees(a, v, t, TRINE_TIE));
     }
     return TRINE_OK;
 }

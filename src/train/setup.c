@@ -42,7 +42,8 @@ trine_status setup_spec(const trine_config *c, program_spec *spec) {
                            .schedule = p->schedule,
                            .queue = one_queue ? ONE_QUEUE : QUEUES_PER_EDGE,
                            .gather_buffers = p->gather_buffers,
-                           .tied = !c->model.untied};
+                           .tied = !c->model.untied,
+                           .by_rows = p->sequence_parallel && p->layout.tp > 1};
     TRY(dp_micro_batches(c->global_batch_size, c->micro_batch_size, p->layout.dp, &spec->micros));
     if (p->pp_split) return pp_split_by_hand(spec->first, spec->stages, spec->units, p->pp_split);
     pp_cost cost = setup_cost(&c->model);
@@ -55,6 +56,21 @@ trine_status setup_device(const trine_config *c, device_config *out) {
     *out = (device_config){.threads = 1, .compute = compute, .grads = p->grads};
     if (c->parallel.tf32) out->precision = DEVICE_TF32;
     return device_find(&out->kind, c->parallel.device);
+}
+
+/* Logits that exist at one time, of all tp ranks, unless the user says otherwise: products of some
+ * hundred rows run at full rate, and each chunk adds to the whole token gradient once. A GPU needs
+ * more rows for that, and has the memory. */
+#define LOSS_LOGITS_HOST (1 << 25)
+#define LOSS_LOGITS_GPU  (1 << 28)
+#define LOSS_ROWS_ALIGN  64
+
+/* A function of the model and the device alone: the layout changes no bit of the loss. */
+static size_t loss_rows(const trine_config *c, const device *dev) {
+    if (c->parallel.loss_chunk) return (size_t)c->parallel.loss_chunk;
+    size_t logits = dev->memory->host ? LOSS_LOGITS_HOST : LOSS_LOGITS_GPU;
+    size_t rows = logits / (size_t)c->model.vocab_size / LOSS_ROWS_ALIGN * LOSS_ROWS_ALIGN;
+    return rows ? rows : LOSS_ROWS_ALIGN;
 }
 
 gpt_shape setup_shape(const trine_config *c, const device *dev, int tp_rank) {
@@ -70,7 +86,12 @@ gpt_shape setup_shape(const trine_config *c, const device *dev, int tp_rank) {
                        .tp = c->parallel.layout.tp,
                        .tp_rank = tp_rank,
                        .compute = dev->compute,
-                       .grads = dev->grads};
+                       .grads = dev->grads,
+                       .sequence = c->parallel.sequence_parallel,
+                       .recompute = c->parallel.recompute,
+                       .loss_rows = loss_rows(c, dev),
+                       .hidden_dropout = m->hidden_dropout,
+                       .attention_dropout = m->attention_dropout};
 }
 
 double setup_learning_rate(const trine_optimizer *o, int64_t step) {

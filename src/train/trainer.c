@@ -94,6 +94,7 @@ static trine_status build_alone(trine_trainer *t) {
     TRY(exec_create(&t->interpreter, &t->held, t->mesh, t->dev));
     t->interpreter.serial = t->config.parallel.serial;
     t->interpreter.audit = t->config.parallel.audit;
+    t->interpreter.seed = t->config.data.seed;
     return TRINE_OK;
 }
 

@@ -89,6 +89,17 @@ static void other_root_and_reduction(void **state) {
     end(&mesh);
 }
 
+static void other_half(void **state) {
+    (void)state;
+    trine_mesh *mesh;
+    trine_comm *comm = setup_comm(&mesh);
+    uint16_t x[8] = {0};
+    OK(trine_all_reduce(comm, x, x, 8, TRINE_BF16, TRINE_SUM));
+    REFUSED(trine_all_reduce(comm, x, x, 8, is_last() ? TRINE_F16 : TRINE_BF16, TRINE_SUM),
+            TRINE_EAUDIT, "calls all-reduce of 8 fp16");
+    end(&mesh);
+}
+
 /* Inside a stage positions must agree; over groups that join stages programs differ. */
 static void other_position(void **state) {
     (void)state;
@@ -116,11 +127,30 @@ static void replicas(void **state) {
     end(&mesh);
 }
 
+/* The last bit of one 16-bit number of many, after a sum and a gather that made them alike. */
+static void a_bit_of_a_half(void **state) {
+    (void)state;
+    enum { COUNT = 40000 };
+    trine_mesh *mesh;
+    trine_comm *comm = setup_comm(&mesh);
+    static uint16_t x[COUNT];
+    size_t part = COUNT / (size_t)trine_comm_size(comm), own = part * (size_t)trine_comm_rank(comm);
+    for (int i = 0; i < COUNT; i++) x[i] = (uint16_t)(0x3c00 + i % 500);
+    OK(trine_reduce_scatter(comm, x + own, x, COUNT, TRINE_F16, TRINE_SUM));
+    OK(trine_all_gather(comm, x, x + own, COUNT, TRINE_F16));
+    OK(comm_hash_agree(comm, x, sizeof x, "parameters of block 3"));
+    if (is_last()) x[COUNT - 1] ^= 1;
+    REFUSED(comm_hash_agree(comm, x, sizeof x, "parameters of block 3"), TRINE_EAUDIT,
+            "parameters of block 3 differs between rank 0 [pp0 dp0 tp0]");
+    end(&mesh);
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(equal_calls_pass),    cmocka_unit_test(other_count),
         cmocka_unit_test(other_kind_and_type), cmocka_unit_test(other_root_and_reduction),
         cmocka_unit_test(other_position),      cmocka_unit_test(replicas),
+        cmocka_unit_test(other_half),          cmocka_unit_test(a_bit_of_a_half),
     };
     return HARNESS_RUN(argc, argv, tests);
 }

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/half.h"
 #include "comm/comm.h"
 
 #define GUARD 64 /* bytes on both sides of a buffer that nothing may touch */
@@ -45,8 +46,20 @@ static uint64_t scramble(uint64_t x) {
     return x ^ (x >> 31);
 }
 
+static float widened(trine_dtype type, const void *element) {
+    uint16_t h;
+    memcpy(&h, element, sizeof h);
+    return type == TRINE_BF16 ? bf16_load(h) : f16_load(h);
+}
+
+static void rounded(trine_dtype type, float x, void *element) {
+    uint16_t h = type == TRINE_BF16 ? bf16_store(x) : f16_store(x);
+    memcpy(element, &h, sizeof h);
+}
+
 /* Element i of rank's src. Floats span 2^-12 to 2^12 times the full mantissa, with both signs, so
- * that almost every sum of three depends on the order. */
+ * that almost every sum of three depends on the order. So do those of 16 bits, of which some are
+ * subnormal in fp16 and a sum of three has other bits when it is rounded on the way. */
 static void value(trine_dtype type, int rank, size_t i, void *element) {
     uint64_t h = scramble(((uint64_t)rank << 40) + i + 1);
     double scale = (double)(1 << (h % 25)) / 4096.0 * (h & 64 ? 1 : -1);
@@ -61,7 +74,7 @@ static void value(trine_dtype type, int rank, size_t i, void *element) {
     case TRINE_I32: memcpy(element, &w, sizeof w); return;
     case TRINE_I64: memcpy(element, &d, sizeof d); return;
     case TRINE_BF16:
-    case TRINE_F16: return;
+    case TRINE_F16: rounded(type, h % 7 == 0 ? f / 4096 : f, element); return;
     case TRINE_U8: memcpy(element, &b, sizeof b); return;
     }
 }
@@ -87,9 +100,25 @@ static void combine(trine_dtype type, trine_reduction op, void *acc, const void 
     }
 }
 
+/* In fp32, rounded once. */
+static void reduced_half(const job *j, size_t i, void *element) {
+    char x[8];
+    float acc = 0;
+    for (int r = 0; r < j->size; r++) {
+        value(j->type, r, i, x);
+        float f = widened(j->type, x);
+        acc = r == 0 ? f : j->op == TRINE_SUM ? acc + f : f > acc ? f : acc;
+    }
+    rounded(j->type, acc, element);
+}
+
 /* ((r0 + r1) + r2) + ..., or from the last rank on: the order that must not be. */
 static void reduced(const job *j, size_t i, bool backwards, void *element) {
     char x[8];
+    if (j->type == TRINE_BF16 || j->type == TRINE_F16) {
+        reduced_half(j, i, element);
+        return;
+    }
     value(j->type, backwards ? j->size - 1 : 0, i, element);
     for (int r = 1; r < j->size; r++) {
         value(j->type, backwards ? j->size - 1 - r : r, i, x);
@@ -352,7 +381,7 @@ static void run_row(const row *r, job *j) {
 }
 
 static void run_types(const row *r, job *j) {
-    for (trine_dtype type = TRINE_F32; type <= TRINE_U8; type++) {
+    for (trine_dtype type = TRINE_F32; type <= TRINE_F16; type++) {
         if (type == TRINE_U8 && r->reduces) continue;
         for (trine_reduction op = TRINE_SUM; op <= (r->reduces ? TRINE_MAX : TRINE_SUM); op++) {
             j->type = type;

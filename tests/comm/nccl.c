@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/half.h"
 #include "comm/comm.h"
 #include "comm/gpu.h"
 #include "comm/nccl.h"
@@ -151,6 +152,29 @@ static void own_sums_are_near(void **state) {
     leave();
 }
 
+/* 16-bit sums are NCCL's, too, rounded as often as it likes: P-1 roundings to 8 bits, each of
+ * what is no larger than all addends' sizes together. */
+static void own_sums_of_halves_are_near(void **state) {
+    (void)state;
+    enum { COUNT = 30030 };
+    trine_comm *comm = enter_apart(false, BYTES);
+    uint16_t *x = (uint16_t *)(void *)gpu.seen;
+    for (size_t i = 0; i < COUNT; i++) x[i] = bf16_store(value(rank, i));
+    gpu_device_send(&gpu, x, COUNT * sizeof *x);
+    OK(trine_all_reduce(comm, addr(x), addr(x), COUNT, TRINE_BF16, TRINE_SUM));
+    gpu_device_fetch(&gpu, x, COUNT * sizeof *x);
+    for (size_t i = 0; i < COUNT; i++) {
+        double sum = 0, all = 0, addend;
+        for (int r = 0; r < size; r++) {
+            addend = (double)bf16_load(bf16_store(value(r, i)));
+            sum += addend, all += fabs(addend);
+        }
+        assert_true(fabs((double)bf16_load(x[i]) - sum) <= (size - 1) * 0x1p-8 * all);
+    }
+    OK(comm_hash_agree(comm, x, COUNT * sizeof *x, "a sum"));
+    leave();
+}
+
 /* In other bits than the ordered ones, where three and more are added: it is NCCL that adds. */
 static void own_sums_are_not_ordered(void **state) {
     (void)state;
@@ -181,6 +205,23 @@ static void maxima_see_nan(void **state) {
         for (int i = 0; i < 8; i++)
             assert_true(i == 3 ? isnan(x[i]) : x[i] == (float)(size - 1 - i));
     }
+    leave();
+}
+
+/* And of 16-bit numbers. */
+static void ordered_halves_in_chunks(void **state) {
+    (void)state;
+    const size_t count = NCCL_SCRATCH / sizeof(uint16_t) + 12345;
+    trine_comm *comm = enter_apart(true, count * sizeof(uint16_t));
+    uint16_t *x = (uint16_t *)(void *)gpu.seen, *host = malloc(count * sizeof *host);
+    assert_non_null(host);
+    for (size_t i = 0; i < count; i++) x[i] = host[i] = f16_store(value(rank, i));
+    gpu_device_send(&gpu, x, count * sizeof *x);
+    OK(trine_all_reduce(comm, addr(x), addr(x), count, TRINE_F16, TRINE_SUM));
+    OK(trine_all_reduce(comm, host, host, count, TRINE_F16, TRINE_SUM));
+    gpu_device_fetch(&gpu, x, count * sizeof *x);
+    assert_memory_equal(x, host, count * sizeof *x);
+    free(host);
     leave();
 }
 
@@ -367,9 +408,11 @@ int main(int argc, char **argv) {
         cmocka_unit_test(groups_differ),
         cmocka_unit_test(shared_gpus_are_refused_when_forced),
         cmocka_unit_test(own_sums_are_near),
+        cmocka_unit_test(own_sums_of_halves_are_near),
         cmocka_unit_test(own_sums_are_not_ordered),
         cmocka_unit_test(maxima_see_nan),
         cmocka_unit_test(ordered_sums_in_chunks),
+        cmocka_unit_test(ordered_halves_in_chunks),
         cmocka_unit_test(messages_stand_in_the_queue),
         cmocka_unit_test(collectives_stand_in_the_queue),
         cmocka_unit_test(gathers_in_flight),

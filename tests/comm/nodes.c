@@ -77,61 +77,73 @@ typedef struct {
     uint64_t all_reduce, reduce_scatter, all_gather;
 } traffic;
 
-/* A whole of `part` floats a rank over the group of everybody, in windows or not. */
-static traffic measure(trine_transport transport, size_t part, bool windows) {
+/* A whole of `part` elements a rank over the group of everybody, in windows or not. */
+static traffic measure(trine_transport transport, size_t part, trine_dtype type, bool windows) {
     trine_mesh *mesh;
-    size_t count = part * (size_t)world_size(), bytes = count * sizeof(float);
-    float *a, *b;
+    size_t count = part * (size_t)world_size(), element = trine_dtype_bytes(type);
+    char *a, *b;
     traffic t;
     trine_world_transport(harness_world, transport);
     OK(trine_mesh_create(&mesh, harness_world, (trine_layout){world_size(), 1, 1}, per_node));
-    OK(trine_mesh_alloc(mesh, (void **)&a, bytes));
-    OK(trine_mesh_alloc(mesh, (void **)&b, bytes));
-    float *src = windows ? a : calloc(count, sizeof *src), *dst = windows ? b : src;
+    OK(trine_mesh_alloc(mesh, (void **)&a, count * element));
+    OK(trine_mesh_alloc(mesh, (void **)&b, count * element));
+    char *src = windows ? a : calloc(count, element), *dst = windows ? b : src;
     trine_comm *comm = trine_mesh_group(mesh, TRINE_DP);
-    size_t own = (size_t)trine_comm_rank(comm) * part;
+    size_t own = (size_t)trine_comm_rank(comm) * part * element;
     (void)crossed_by_all();
-    OK(trine_all_reduce(comm, dst, src, count, TRINE_F32, TRINE_SUM));
+    OK(trine_all_reduce(comm, dst, src, count, type, TRINE_SUM));
     t.all_reduce = crossed_by_all();
-    OK(trine_reduce_scatter(comm, dst + own, src, count, TRINE_F32, TRINE_SUM));
+    OK(trine_reduce_scatter(comm, dst + own, src, count, type, TRINE_SUM));
     t.reduce_scatter = crossed_by_all();
-    OK(trine_all_gather(comm, dst, src + own, count, TRINE_F32));
+    OK(trine_all_gather(comm, dst, src + own, count, type));
     t.all_gather = crossed_by_all();
     for (trine_tally_kind k = 0; k < TRINE_TALLY_KINDS; k++)
         assert_int_equal(trine_comm_tally(comm, k).bytes,
                          k == TRINE_TALLY_ALL_REDUCE || k == TRINE_TALLY_REDUCE_SCATTER ||
                                  k == TRINE_TALLY_ALL_GATHER
-                             ? comm_bytes(k, count, TRINE_F32, world_size(), own_rank(), -1)
+                             ? comm_bytes(k, count, type, world_size(), own_rank(), -1)
                              : 0);
     if (!windows) free(src);
     trine_mesh_destroy(&mesh);
     return t;
 }
 
+static uint64_t less(uint64_t a, uint64_t b) {
+    return a < b ? a : b;
+}
+
 /* Bytes for a vector of V: the partial sums cross K-1 times, and the results as often in an
  * all-reduce; in a reduce-scatter those cross once that are not the last node's own, unless the
- * plain exchange is cheaper than that. */
-static void check_traffic(size_t part) {
+ * plain exchange is cheaper than that. Partial sums of 16-bit numbers are fp32. */
+static void check_traffic_of(size_t part, trine_dtype type) {
     int size = world_size(), nodes = (size + per_node - 1) / per_node;
     int last = size - (nodes - 1) * per_node;
-    uint64_t p = part * sizeof(float), v = p * (uint64_t)size, links = (uint64_t)nodes - 1;
-    traffic plain = measure(TRINE_TRANSPORT_MPI, part, false);
+    size_t element = trine_dtype_bytes(type), carried = element < 4 ? 4 : element;
+    uint64_t p = part * element, v = p * (uint64_t)size, links = (uint64_t)nodes - 1;
+    uint64_t there = links * v / element * carried;
+    traffic plain = measure(TRINE_TRANSPORT_MPI, part, type, false);
     for (int windows = 0; windows < 2; windows++) {
-        traffic t = measure(TRINE_TRANSPORT_AUTO, part, windows);
-        uint64_t chain = links * v + (uint64_t)(size - last) * p;
-        assert_int_equal(t.all_reduce, 2 * links * v);
+        traffic t = measure(TRINE_TRANSPORT_AUTO, part, type, windows);
+        uint64_t chain = there + (uint64_t)(size - last) * p;
+        assert_int_equal(t.all_reduce, less(there + links * v, plain.all_reduce));
         assert_int_equal(t.all_gather, links * v);
-        assert_int_equal(t.reduce_scatter,
-                         chain < plain.reduce_scatter ? chain : plain.reduce_scatter);
-        assert_true(t.all_reduce < plain.all_reduce && t.all_gather < plain.all_gather);
-        assert_true(t.reduce_scatter < plain.reduce_scatter || last == 1);
-        print_message("# %d ranks, %d a node, vectors: all-reduce %.2f (mpi %.2f), reduce-scatter "
-                      "%.2f (%.2f), all-gather %.2f (%.2f)\n",
-                      size, per_node, (double)t.all_reduce / (double)v,
-                      (double)plain.all_reduce / (double)v, (double)t.reduce_scatter / (double)v,
+        assert_int_equal(t.reduce_scatter, less(chain, plain.reduce_scatter));
+        assert_true(t.all_reduce < plain.all_reduce || (carried > element && last == 1));
+        assert_true(t.all_gather < plain.all_gather);
+        assert_true(t.reduce_scatter < plain.reduce_scatter || last == 1 || carried > element);
+        print_message("# %d ranks, %d a node, %s, vectors: all-reduce %.2f (mpi %.2f), "
+                      "reduce-scatter %.2f (%.2f), all-gather %.2f (%.2f)\n",
+                      size, per_node, type == TRINE_F32 ? "fp32" : "bf16",
+                      (double)t.all_reduce / (double)v, (double)plain.all_reduce / (double)v,
+                      (double)t.reduce_scatter / (double)v,
                       (double)plain.reduce_scatter / (double)v, (double)t.all_gather / (double)v,
                       (double)plain.all_gather / (double)v);
     }
+}
+
+static void check_traffic(size_t part) {
+    check_traffic_of(part, TRINE_F32);
+    check_traffic_of(2 * part, TRINE_BF16);
 }
 
 static void less_crosses(void **state) {

@@ -138,7 +138,8 @@ static void check_kinds(size_t message_limit) {
     int size = trine_world_size(harness_world);
     trine_world_transport(harness_world, TRINE_TRANSPORT_MPI);
     OK(trine_mesh_create(&mesh, harness_world, (trine_layout){size, 1, 1}, 0));
-    const size_t counts[] = {0, 1, 63, 1000, 30001}, most = 30001 + 8;
+    const size_t counts[] = {0, 1, 63, 1000, 30001, 30001, 30001, 30001}, most = 30001 + 8;
+    const trine_dtype types[] = {TRINE_F32, TRINE_I64, TRINE_BF16, TRINE_F16};
     job j = {.comm = trine_mesh_group(mesh, TRINE_DP), .type = TRINE_F32, .root = size - 1};
     j.dst = calloc(most, 8);
     j.src = calloc(most, 8);
@@ -149,7 +150,7 @@ static void check_kinds(size_t message_limit) {
             bool whole = kind == TRINE_TALLY_ALL_REDUCE || kind == TRINE_TALLY_REDUCE ||
                          kind == TRINE_TALLY_BROADCAST;
             j.count = whole ? counts[c] : counts[c] - counts[c] % (size_t)size;
-            j.type = c % 2 ? TRINE_F32 : TRINE_I64;
+            j.type = types[c % 4];
             check_kind(kind, &j);
         }
     comm_message_limit(harness_world, INT_MAX);
@@ -202,6 +203,8 @@ static void formulas(void **state) {
         assert_int_equal(comm_bytes(TRINE_TALLY_ALL_GATHER, n, TRINE_F32, p, 0, -1), most);
         assert_int_equal(comm_bytes(TRINE_TALLY_REDUCE_SCATTER, n, TRINE_F32, p, p - 1, -1), most);
         assert_int_equal(comm_bytes(TRINE_TALLY_ALL_REDUCE, n, TRINE_F32, p, 0, -1), 2 * most);
+        assert_int_equal(comm_bytes(TRINE_TALLY_ALL_REDUCE, n, TRINE_BF16, p, 0, -1), most);
+        assert_int_equal(comm_bytes(TRINE_TALLY_REDUCE_SCATTER, n, TRINE_F16, p, 0, -1), most / 2);
         assert_int_equal(comm_bytes(TRINE_TALLY_BROADCAST, n, TRINE_F32, p, 0, 0),
                          bytes * ((uint64_t)p - 1));
         assert_int_equal(comm_bytes(TRINE_TALLY_BROADCAST, n, TRINE_F32, p, 0, p), 0);

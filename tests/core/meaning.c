@@ -57,6 +57,10 @@ static value summed(value grads) {
     return mix(16, grads);
 }
 
+static value summed_over_tp(value grads) {
+    return mix(17, grads);
+}
+
 /* ---- The loop ---- */
 
 typedef struct {
@@ -84,6 +88,8 @@ static meaning loop(const program_spec *s) {
     int head = s->units - 1;
     for (int u = 0; u < s->units && !s->forward_only; u++)
         if (s->zero < TRINE_ZERO_2) grads[u] = summed(grads[u]);
+    for (int u = 0; u < s->units && !s->forward_only; u++)
+        if (s->by_rows) grads[u] = summed_over_tp(grads[u]);
     if (s->tied && !s->forward_only) grads[0] = grads[head] = mix(grads[0], grads[head]);
     out.norm = loss;
     for (int u = 0; u < s->units; u++) out.norm = mix(out.norm, grads[u]);
@@ -281,6 +287,7 @@ static bool run_next(machine *k, machine_stage *s) {
     case SEND_GRAD: message(k, s, i); break;
     case GATHER: gather(k, s, i); break;
     case REDUCE: reduce(s, i); break;
+    case REDUCE_TP: s->grads[i->unit] = summed_over_tp(s->grads[i->unit]); break;
     case TIE:
     case NORM:
         if (!meet(k, s, i->kind == NORM)) return false;
@@ -360,6 +367,7 @@ static program_spec spec_number(unsigned n) {
     s.tied = n % 2, n /= 2;
     s.forward_only = n % 8 == 0, n /= 8;
     s.queue = n % 2 ? ONE_QUEUE : QUEUES_PER_EDGE, n /= 2;
+    s.by_rows = n % 2, n /= 2;
     s.gather_buffers = 1 + (int)(n % 3), n /= 3;
     s.micros = 1 + (int)(n % MICROS);
     static const int ends[STAGES][STAGES] = {{5}, {2, 4}, {1, 3, 7}, {1, 2, 5, 6}};
@@ -368,7 +376,7 @@ static program_spec spec_number(unsigned n) {
     return s;
 }
 
-#define SPECS (STAGES * TRINE_SCHEDULES * 4u * 2u * 8u * 2u * 3u * MICROS)
+#define SPECS (STAGES * TRINE_SCHEDULES * 4u * 2u * 8u * 2u * 2u * 3u * MICROS)
 
 static void test_composed_programs_mean_the_loop(void **state) {
     (void)state;

@@ -66,7 +66,8 @@ static void fill(queue *q, const program *p, int d, int t) {
         const instr *i = &p->code[n];
         switch ((instr_kind)i->kind) {
         case FORWARD:
-        case BACKWARD: add_collective(q, OVER_TP, tp_place, TP); break;
+        case BACKWARD:
+        case REDUCE_TP: add_collective(q, OVER_TP, tp_place, TP); break;
         case GATHER:
         case REDUCE: add_collective(q, OVER_DP, dp_place, DP); break;
         case RECV_ACT:
@@ -157,6 +158,7 @@ static program_spec random_spec(void) {
     s.zero = (trine_zero)below(4);
     s.gather_buffers = 1 + below(3);
     s.tied = below(2);
+    s.by_rows = below(2);
     s.forward_only = below(8) == 0;
     return s;
 }

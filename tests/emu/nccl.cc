@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/half.h"
 #include "emu.h"
 
 /* A GPU works on while the host asks for errors: so many looks at the stream. */
@@ -341,11 +342,23 @@ static const char *arrived(const part *p, int peer) {
         return;                                                                                    \
     }
 
+/* Rounded at every hop. */
+#define COMBINE_HALF(load, store)                                                                  \
+    {                                                                                              \
+        uint16_t h[2];                                                                             \
+        memcpy(&h[0], acc, sizeof h[0]);                                                           \
+        memcpy(&h[1], x, sizeof h[1]);                                                             \
+        float a = load(h[0]), b = load(h[1]);                                                      \
+        h[0] = store(op == ncclSum ? a + b : b > a ? b : a);                                       \
+        memcpy(acc, &h[0], sizeof h[0]);                                                           \
+        return;                                                                                    \
+    }
+
 static void combine(ncclDataType_t type, ncclRedOp_t op, char *acc, const char *x) {
     switch (type) {
     case ncclUint8: COMBINE(uint8_t);
-    case ncclFloat16:
-    case ncclBfloat16: emu_fault("no sums of 16-bit numbers yet");
+    case ncclFloat16: COMBINE_HALF(f16_load, f16_store);
+    case ncclBfloat16: COMBINE_HALF(bf16_load, bf16_store);
     case ncclInt32: COMBINE(int32_t);
     case ncclInt64: COMBINE(int64_t);
     case ncclFloat32: COMBINE(float);

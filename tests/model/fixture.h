@@ -23,16 +23,17 @@ typedef struct {
     int units;
     flat_unit layout[MAX_UNITS];
     gpt_unit unit[MAX_UNITS];
-    gpt_acts acts[MAX_UNITS];
+    gpt_block_acts acts[MAX_UNITS];
     float *params[MAX_UNITS][FLAT_RANGES], *grads[MAX_UNITS][FLAT_RANGES];
-    float *x[MAX_UNITS]; /* input of each unit, (N, C); x[0] is unused */
-    float *d;            /* (N, C) */
+    float *x[MAX_UNITS]; /* input of each unit, (R, C); x[0] is unused */
+    float *d;            /* (R, C) */
     int32_t *tokens, *targets;
     double loss;
     void *memory;
 } model;
 
 static inline void model_take(model *m, arena *a) {
+    gpt_scratch_take(a, &m->s, m->dev, 0, m->units - 1, &m->run.scratch);
     for (int u = 0; u < m->units; u++) {
         for (int r = 0; r < m->layout[u].range_count; r++) {
             size_t bytes = m->layout[u].ranges[r].count * sizeof(float);
@@ -40,13 +41,12 @@ static inline void model_take(model *m, arena *a) {
             m->params[u][r] = shared ? m->params[0][0] : arena_take(a, MEM_PARAMS, bytes);
             m->grads[u][r] = arena_take(a, MEM_GRADS, bytes);
         }
-        gpt_acts_take(a, &m->s, m->dev, u, &m->acts[u]);
-        m->x[u] = arena_take(a, MEM_MESSAGES, m->s.B * m->s.T * m->s.C * sizeof(float));
+        gpt_acts_take(a, &m->s, m->dev, u, &m->run.scratch, &m->acts[u]);
+        m->x[u] = arena_take(a, MEM_MESSAGES, gpt_rows(&m->s).count * m->s.C * sizeof(float));
     }
-    m->d = arena_take(a, MEM_MESSAGES, m->s.B * m->s.T * m->s.C * sizeof(float));
+    m->d = arena_take(a, MEM_MESSAGES, gpt_rows(&m->s).count * m->s.C * sizeof(float));
     m->tokens = arena_take(a, MEM_DATA, m->s.B * m->s.T * sizeof(int32_t));
     m->targets = arena_take(a, MEM_DATA, m->s.B * m->s.T * sizeof(int32_t));
-    gpt_scratch_take(a, &m->s, m->dev, &m->run.scratch);
 }
 
 static inline void model_init(model *m, uint64_t seed) {
@@ -84,11 +84,11 @@ static inline void model_open(model *m, gpt_shape s, device_kind kind, trine_com
         m->tokens[i] = (int32_t)((7 * i + 3) % s.V);
         m->targets[i] = (int32_t)((5 * i + i * i) % s.V);
     }
-    m->batch = (gpt_batch){.tokens = m->tokens,
-                           .targets = m->targets,
-                           .scale = 1.0 / (double)N,
-                           .grad_scale = 1.0 / (double)N,
-                           .loss = &m->loss};
+    double scale = 1.0 / (double)N;
+    m->batch = (gpt_batch){m->tokens, m->targets, 5, scale, scale, &m->loss};
+    m->tp.whole = m->run.scratch.whole;
+    m->run.seed = 17;
+    m->run.training = true;
     m->run.dev = m->dev;
     m->run.tp = &m->tp;
     m->run.shape = &m->s;
@@ -104,12 +104,14 @@ static inline void model_close(model *m) {
     device_close(&m->dev);
 }
 
-/* Sets and returns the loss of the batch. */
+/* Sets and returns the loss of the batch, with the run's dropout. */
 static inline double model_forward(model *m) {
     m->loss = 0;
     for (int u = 0; u < m->units; u++) {
+        gpt_run run = m->run;
         void *y = u + 1 < m->units ? m->x[u + 1] : NULL;
-        OK(gpt_forward(&m->run, &m->unit[u], &m->acts[u], y, m->x[u], &m->batch));
+        if (u == m->units - 1) run.training = false; /* where the head says its loss by itself */
+        OK(gpt_forward(&run, &m->unit[u], &m->acts[u], y, m->x[u], &m->batch));
     }
     return m->loss;
 }
@@ -120,7 +122,7 @@ static inline void model_zero_grads(model *m) {
             memset(m->grads[u][r], 0, m->layout[u].ranges[r].count * sizeof(float));
 }
 
-/* Gradients +=. */
+/* Gradients +=; the loss is added once more. */
 static inline void model_backward(model *m) {
     for (int u = m->units - 1; u >= 0; u--)
         OK(gpt_backward(&m->run, &m->unit[u], &m->acts[u], m->d, m->x[u], &m->batch));

@@ -198,23 +198,24 @@ static void initial_deviations(void **state) {
 static void activation_bytes(void **state) {
     (void)state;
     device *d;
-    gpt_acts acts;
-    gpt_scratch scratch;
+    gpt_block_acts acts;
+    gpt_scratch scratch = {0};
     arena a;
     OK(device_open(&d, DEVICE_REF, 1));
     arena_init(&a, NULL, 0);
-    gpt_acts_take(&a, &shape, d, 0, &acts);
+    gpt_acts_take(&a, &shape, d, 0, &scratch, &acts);
+    gpt_acts_take(&a, &shape, d, 3, &scratch, &acts);
     assert_int_equal(a.bytes[MEM_ACTIVATIONS], 0);
-    gpt_acts_take(&a, &shape, d, 1, &acts);
+    gpt_acts_take(&a, &shape, d, 1, &scratch, &acts);
     /*                             ln1 stat  qkv att lse mid ln2 stat fc gelu */
     size_t block = 4 * (size_t)(80 + 20 + 120 + 40 + 10 + 80 + 80 + 20 + 60 + 60);
     assert_int_equal(a.bytes[MEM_ACTIVATIONS], block);
-    gpt_acts_take(&a, &shape, d, 3, &acts);
-    /*                                              norm stat logits max sums */
-    assert_int_equal(a.bytes[MEM_ACTIVATIONS], block + 4 * (80 + 20 + 60 + 10 + 20));
-    gpt_scratch_take(&a, &shape, d, &scratch);
-    assert_int_equal(a.bytes[MEM_WORKSPACE],
-                     4 * (120 + 80) + d->ops->attention_workspace(d, 2, 5, 1, 4));
+    size_t blocks = 4 * (120 + 80) + d->ops->attention_workspace(d, 2, 5, 1, 4);
+    gpt_scratch_take(&a, &shape, d, 1, 2, &scratch);
+    assert_int_equal(a.bytes[MEM_WORKSPACE], blocks);
+    gpt_scratch_take(&a, &shape, d, 2, 3, &scratch);
+    /*                                                stat logits max sums */
+    assert_int_equal(a.bytes[MEM_WORKSPACE], 2 * blocks + 4 * (20 + 60 + 10 + 20));
     device_close(&d);
 }
 

@@ -47,7 +47,7 @@ static void pair_run(const tp_region *r, pair *p, const float *x, const float *r
     tp_linear column = {{p->w1, p->dw1, GRAD_ADD}, {p->b1, p->db1, GRAD_ADD}};
     tp_linear row = {{p->w2, p->dw2, GRAD_ADD}, {p->b2, p->db2, GRAD_ADD}};
     OK(tp_column_forward(r, p->h, &column, x, N, H, I));
-    OK(tp_row_forward(r, p->y, &row, p->h, residual, N, O, H));
+    OK(tp_row_forward(r, p->y, &row, p->h, residual, NULL, N, O, H));
     OK(tp_row_backward(r, p->dh, &row, dy, p->h, N, O, H));
     OK(tp_column_backward(r, p->dx, &column, p->dh, x, N, H, I));
 }
@@ -89,7 +89,7 @@ static void row_bias_counts_once(void **state) {
     (void)state;
     pair own = pair_open(P, rank);
     tp_linear row = {{own.w2, own.dw2, GRAD_ADD}, {own.b2, own.db2, GRAD_ADD}};
-    OK(tp_row_forward(&tp, own.y, &row, own.h, NULL, N, O, H)); /* h is zero */
+    OK(tp_row_forward(&tp, own.y, &row, own.h, NULL, NULL, N, O, H)); /* h is zero */
     for (size_t i = 0; i < N * O; i++) assert_true(own.y[i] == own.b2[i % O]);
     pair_close(&own);
 }

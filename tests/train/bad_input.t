@@ -36,6 +36,22 @@ result $? "all mistakes of a command line in one message, once"
 alone 'unexpected argument "text.bin"' "a file without its option" text.bin
 alone "--data-path is missing" "no data"
 
+# ---- Precision
+
+refused 2 "--bf16 and --fp16 are two types, and there can be one" --data-path "$data" --bf16 --fp16 \
+    --hidden-dropout 1 --attention-dropout 0.99999999999 --min-loss-scale 8 --initial-loss-scale 4 &&
+    says 1 "--hidden-dropout 1 must be in [0, 1)" && says 1 "--attention-dropout 1 must be in [0, 1)" &&
+    says 1 "--min-loss-scale 8 is more than --initial-loss-scale 4"
+result $? "two types, dropouts of everything and a minimum above the start, in one message"
+
+alone "--grad-dtype bf16 must be fp32 or the type in use, which is fp32" "16-bit gradients of fp32" \
+    --data-path "$data" --grad-dtype bf16
+alone "--loss-scale is for --fp16" "a loss scale without fp16" --data-path "$data" --bf16 \
+    --loss-scale 1024
+refused 4 "--sequence-parallel: --tp 4 must divide --micro-batch-size 1 x --seq-length 18" \
+    --data-path "$data" --tp 4 --sequence-parallel --seq-length 18
+result $? "rows that tp does not divide"
+
 # ---- Layouts
 
 refused 4 "dp 3 x tp 3 x pp 1 = 9, but there are 4 ranks" --data-path "$data" --dp 3 --tp 3 \

@@ -160,6 +160,32 @@ FAULT(split_late_embedding, c->parallel.layout.pp = 3; c->parallel.pp_split = "6
 FAULT(idle_library, c->parallel.cuda_library = "libtrine_cuda.so")
 FAULT(wide_heads, c->parallel.device = "cuda"; c->model.num_attention_heads = 2)
 FAULT(nccl_on_cpu, c->parallel.transport = TRINE_TRANSPORT_NCCL)
+FAULT(two_types, c->precision.bf16 = c->precision.fp16 = true)
+FAULT(other_grads, c->precision.bf16 = true; c->precision.grads = TRINE_F16)
+FAULT(grads_of_fp32, c->precision.grads = TRINE_BF16)
+FAULT(wide_grads, c->precision.grads = TRINE_F64)
+FAULT(tf32_of_bf16, c->precision.bf16 = c->parallel.tf32 = true; c->parallel.device = "cuda")
+FAULT(all_dropped, c->model.hidden_dropout = 1)
+FAULT(all_dropped_in_fp32, c->model.attention_dropout = 0.999999999)
+FAULT(negative_dropout, c->model.attention_dropout = -0.1)
+FAULT(nan_dropout, c->model.hidden_dropout = NAN)
+FAULT(idle_scale, c->precision.loss_scale = 1024)
+FAULT(idle_scaler, c->precision.bf16 = true; c->precision.loss_scale_window = 10)
+FAULT(two_scales, c->precision.fp16 = true; c->precision.loss_scale = 64;
+      c->precision.hysteresis = 1)
+FAULT(negative_scale, c->precision.fp16 = true; c->precision.loss_scale = -1)
+FAULT(infinite_scale, c->precision.fp16 = true; c->precision.loss_scale = 1e39)
+FAULT(no_initial_scale, c->precision.fp16 = true; c->precision.initial_loss_scale = 0)
+FAULT(nan_min_scale, c->precision.fp16 = true; c->precision.min_loss_scale = NAN)
+FAULT(high_min_scale, c->precision.fp16 = true; c->precision.min_loss_scale = 64;
+      c->precision.initial_loss_scale = 32)
+FAULT(no_window, c->precision.fp16 = true; c->precision.loss_scale_window = 0)
+FAULT(no_hysteresis, c->precision.fp16 = true; c->precision.hysteresis = 0)
+FAULT(no_recomputation, c->parallel.recompute = TRINE_RECOMPUTES)
+FAULT(negative_chunk, c->parallel.loss_chunk = -1)
+FAULT(uneven_rows, c->parallel.sequence_parallel = true;
+      c->parallel.layout = (trine_layout){3, 4, 1}; c->model.seq_length = 7;
+      c->micro_batch_size = 2)
 FAULT(split_idle, c->parallel.layout.pp = 3; c->parallel.pp_split = "6,0,6")
 
 static const fault faults[] = {
@@ -223,6 +249,28 @@ static const fault faults[] = {
     {wide_heads, "--device cuda takes heads up to 256 wide, not 384: --hidden-size 768"},
     {nccl_on_cpu, "--transport nccl is for --device cuda"},
     {split_idle, "stage 1 is empty"},
+    {two_types, "--bf16 and --fp16 are two types"},
+    {other_grads, "--grad-dtype fp16 must be fp32 or the type in use, which is bf16"},
+    {grads_of_fp32, "--grad-dtype bf16 must be fp32 or the type in use, which is fp32"},
+    {wide_grads, "type 1 is none that gradients can have"},
+    {tf32_of_bf16, "--tf32 is for fp32, not for --bf16"},
+    {all_dropped, "--hidden-dropout 1 must be in [0, 1)"},
+    {all_dropped_in_fp32, "--attention-dropout 0.999999999 must be in [0, 1), in fp32 too"},
+    {negative_dropout, "--attention-dropout -0.1 must be in [0, 1)"},
+    {nan_dropout, "--hidden-dropout nan must be in [0, 1)"},
+    {idle_scale, "--loss-scale is for --fp16"},
+    {idle_scaler, "--loss-scale-window and --hysteresis are for --fp16"},
+    {two_scales, "--loss-scale 64 is fixed: --initial-loss-scale"},
+    {negative_scale, "--loss-scale -1 must be 0 (dynamic) or greater than 0"},
+    {infinite_scale, "--loss-scale 1e+39 must be 0 (dynamic) or greater than 0, in fp32 too"},
+    {no_initial_scale, "--initial-loss-scale 0 must be greater than 0"},
+    {nan_min_scale, "--min-loss-scale nan must be greater than 0"},
+    {high_min_scale, "--min-loss-scale 64 is more than --initial-loss-scale 32"},
+    {no_window, "--loss-scale-window 0 must be at least 1"},
+    {no_hysteresis, "--hysteresis 0 must be at least 1"},
+    {no_recomputation, "recomputation 3 is none"},
+    {negative_chunk, "--loss-chunk -1 must not be negative"},
+    {uneven_rows, "--sequence-parallel: --tp 4 must divide --micro-batch-size 2 x --seq-length 7"},
 };
 
 static void every_fault_is_named_with_its_numbers(void **state) {
@@ -246,6 +294,27 @@ static void all_faults_stand_in_one_message(void **state) {
         assert_non_null(strstr(status_message(), "this configuration cannot run:\n  - "));
         assert_non_null(strstr(status_message(), "\n  - --lr-decay-iters -3 must not be negative"));
         REFUSED(TRINE_EINVAL, TRINE_EINVAL, faults[i].says);
+    }
+}
+
+/* What is not refused: each type with its gradients, a scale at its own minimum, and sequence
+ * parallelism that has nothing to split. */
+static void legal_precisions(void **state) {
+    (void)state;
+    for (int i = 0; i < 6; i++) {
+        trine_config c = legal();
+        c.precision.bf16 = i / 2 == 1;
+        c.precision.fp16 = i / 2 == 2;
+        if (i % 2 && i > 1) c.precision.grads = i / 2 == 1 ? TRINE_BF16 : TRINE_F16;
+        if (c.precision.fp16) c.precision.initial_loss_scale = c.precision.min_loss_scale;
+        c.parallel.sequence_parallel = true;
+        c.model.seq_length = 7;
+        c.model.hidden_dropout = c.model.attention_dropout = 0.1;
+        OK(trine_config_check(&c, 12));
+        device_config d;
+        OK(setup_device(&c, &d));
+        assert_int_equal(d.compute, i / 2 == 1 ? TRINE_BF16 : i / 2 == 2 ? TRINE_F16 : TRINE_F32);
+        assert_int_equal(d.grads, c.precision.grads);
     }
 }
 
@@ -294,6 +363,18 @@ static void suggestions_respect_the_batch(void **state) {
     c.global_batch_size = 6; /* so that neither dp 4 nor dp 8 works */
     c.parallel.layout = (trine_layout){8, 1, 1};
     assert_true(suggested(c, 8, 8) > 0);
+}
+
+/* Three rows a micro-batch: tp 3 splits them, tp 2 and 4 do not. */
+static void suggestions_can_split_the_rows(void **state) {
+    (void)state;
+    trine_config c = legal();
+    c.parallel.sequence_parallel = true;
+    c.parallel.layout = (trine_layout){0, 4, 1};
+    c.model.seq_length = 3;
+    REFUSED(trine_config_check(&c, 12), TRINE_EINVAL,
+            "layouts that work on 12 ranks: --dp 4 --tp 3");
+    assert_true(suggested(c, 12, 12) > 0);
 }
 
 static void suggestions_respect_a_split_by_hand(void **state) {
@@ -364,6 +445,31 @@ static void megatrons_words_and_ours_mean_the_same(void **state) {
     assert_true(c.model.untied);
 }
 
+/* The words of the precision, and those of the model's that only fill structs here. */
+static void words_of_the_precision(void **state) {
+    (void)state;
+    trine_config c;
+    trine_run r;
+    OK(parse(WORDS("--fp16", "--grad-dtype", "fp16", "--initial-loss-scale", "65536",
+                   "--min-loss-scale=2", "--loss-scale-window", "200", "--hysteresis", "3",
+                   "--hidden-dropout", "0.1", "--attention-dropout=0.2", "--sequence-parallel",
+                   "--recompute-granularity", "selective", "--loss-chunk", "64"),
+             &c, &r));
+    const trine_precision *p = &c.precision;
+    assert_true(p->fp16 && !p->bf16 && p->grads == TRINE_F16 && p->loss_scale == 0);
+    assert_true(p->initial_loss_scale == 65536 && p->min_loss_scale == 2);
+    assert_true(p->loss_scale_window == 200 && p->hysteresis == 3);
+    assert_true(c.model.hidden_dropout == 0.1 && c.model.attention_dropout == 0.2);
+    assert_true(c.parallel.sequence_parallel && c.parallel.loss_chunk == 64);
+    assert_int_equal(c.parallel.recompute, TRINE_RECOMPUTE_SELECTIVE);
+    OK(parse(WORDS("--bf16", "--grad-dtype=bf16", "--recompute-granularity=full"), &c, &r));
+    assert_true(c.precision.bf16 && c.precision.grads == TRINE_BF16);
+    assert_int_equal(c.parallel.recompute, TRINE_RECOMPUTE_FULL);
+    OK(parse(WORDS("--fp16", "--loss-scale", "128"), &c, &r));
+    assert_true(c.precision.loss_scale == 128 && c.precision.grads == TRINE_F32);
+    assert_true(c.precision.initial_loss_scale == 4294967296.0 && c.precision.hysteresis == 2);
+}
+
 static void a_preset_gives_way_to_options_on_either_side(void **state) {
     (void)state;
     trine_config before, after;
@@ -415,6 +521,9 @@ static void bad_lines_are_refused_whole(void **state) {
     REFUSED(parse(WORDS("--gather-buffers", "0"), &c, &r), TRINE_EINVAL, "not \"0\"");
     REFUSED(parse(WORDS("--lr", "fast"), &c, &r), TRINE_EINVAL, "--lr must be");
     REFUSED(parse(WORDS("--train-iters", "1e3"), &c, &r), TRINE_EINVAL, "not \"1e3\"");
+    REFUSED(parse(WORDS("--grad-dtype", "fp64"), &c, &r), TRINE_EINVAL,
+            "--grad-dtype must be fp32, bf16 or fp16, not \"fp64\"");
+    REFUSED(parse(WORDS("--hidden-dropout", "1.5"), &c, &r), TRINE_EINVAL, "--hidden-dropout must");
     REFUSED(parse(WORDS("--tp"), &c, &r), TRINE_EINVAL, "--tp needs a value");
     REFUSED(parse(WORDS("text.bin"), &c, &r), TRINE_EINVAL, "unexpected argument \"text.bin\"");
     REFUSED(parse(WORDS("--tp", "0", "--layers", "3", "--seed", "-1"), &c, &r), TRINE_EINVAL,
@@ -504,12 +613,15 @@ static const struct CMUnitTest config_tests[] = {
     cmocka_unit_test(who_gets_one_queue),
     cmocka_unit_test(every_fault_is_named_with_its_numbers),
     cmocka_unit_test(all_faults_stand_in_one_message),
+    cmocka_unit_test(legal_precisions),
     cmocka_unit_test(suggested_layouts_work),
     cmocka_unit_test(suggestions_respect_the_batch),
     cmocka_unit_test(suggestions_respect_a_split_by_hand),
+    cmocka_unit_test(suggestions_can_split_the_rows),
     cmocka_unit_test(without_mpirun_the_layout_says_how_many_ranks),
     cmocka_unit_test(where_nothing_works_the_message_says_what_stands_in_the_way),
     cmocka_unit_test(megatrons_words_and_ours_mean_the_same),
+    cmocka_unit_test(words_of_the_precision),
     cmocka_unit_test(a_preset_gives_way_to_options_on_either_side),
     cmocka_unit_test(the_last_of_several_wins),
     cmocka_unit_test(an_empty_line_is_the_default),

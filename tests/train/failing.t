@@ -33,6 +33,15 @@ job 2 --data-path "$data" --val-data-path "$data" --eval-iters 1 --train-iters 4
     [ "$(grep -c '"val_loss":null' "$log")" -eq 1 ]
 result $? "a run that diverges says which steps it skips, and goes on; the log has null"
 
+job 4 --data-path "$data" --val-data-path "$data" --eval-iters 1 --train-iters 9 --device ref --fp16 \
+    --initial-loss-scale 2e30 --min-loss-scale 1e30 --dp 2 --pp 2 --zero 1 --global-batch-size 4 \
+    --log "$log"
+messages 1 && ended && steps 3 3 && prints 1 "; loss scale now 1e+30" &&
+    says 1 "step 3: gradients overflow at a loss scale of 1e+30, and --min-loss-scale allows no smaller" &&
+    says 1 "; the first: wte.weight (head) on rank 2 [pp1 dp0 tp0]; no step had a finite gradient norm" &&
+    [ "$(grep -c '"loss_scale":2e+30,"skips":[12]}' "$log")" -eq 2 ]
+result $? "a loss scale that reached its minimum and is too large there"
+
 # ---- The disk
 
 job 2 --data-path "$data" --log /dev/full

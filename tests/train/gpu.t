@@ -76,9 +76,20 @@ plain
 on GPUS=2 job 4 $gpu --tp 2 --dp 2 --train-iters 1
 [ $status -eq 0 ] && prints 1 "gpu      Emulated GPU, 4.0 GiB" && prints 1 "; ranks 0-3" &&
     prints 1 "fewer GPUs than ranks: 4 ranks share 2 GPUs" && prints 0 "warning" &&
-    prints 1 "transport nccl: tp; staged shm: dp node"
+    prints 1 "transport nccl: tp; staged shm: dp node" && prints 1 "links    dp host memory, tp NVLink"
 result $? "the banner says who shares what"
 plain
+
+# GPUs of the emulation are paired by NVLink, fours of them share a switch.
+# shellcheck disable=SC2086
+job 4 $gpu --tp 2 --dp 2 --train-iters 1
+[ $status -eq 0 ] && prints 1 "transport nccl: dp tp; shm: node" &&
+    prints 1 "links    dp PCIe, tp NVLink"
+result $? "the banner says what links the GPUs of a group"
+# shellcheck disable=SC2086
+job 5 $gpu --dp 5 --global-batch-size 5 --train-iters 1
+[ $status -eq 0 ] && prints 1 "links    dp host memory"
+result $? "the slowest of a group's links counts"
 
 # On nodes of one rank each a tp group spans two.
 # shellcheck disable=SC2086
@@ -105,6 +116,13 @@ while read -r way; do
 done <"$dir/ways"
 [ -s "$dir/ways" ]
 result $? "there are ways to try"
+plain
+
+# What the device itself takes, and half of what a group of NCCL's adds in.
+# shellcheck disable=SC2086
+on MEMORY=$((52 << 20)) refused 2 "out of memory: this rank asks its GPU for" $gpu --dp 2 &&
+    says 1 ", beside what NCCL's groups take," && says 3 " MiB a rank: " && says 0 "maths"
+result $? "too little memory for NCCL's groups: the same"
 plain
 
 # shellcheck disable=SC2086

@@ -28,7 +28,9 @@ static const char *describe(const trine_config *c) {
     static char text[128];
     const trine_parallel *p = &c->parallel;
     snprintf(text, sizeof text, "%s: dp %d tp %d pp %d zero %d schedule %d %s, %d gather buffers",
-             c->precision.bf16 ? "bf16" : c->precision.fp16 ? "fp16" : "fp32",
+             c->precision.bf16   ? "bf16"
+             : c->precision.fp16 ? "fp16"
+                                 : "fp32",
              p->layout.dp, p->layout.tp, p->layout.pp, (int)p->zero, (int)p->schedule,
              c->model.untied ? "untied" : "tied", p->gather_buffers);
     return text;
@@ -168,6 +170,25 @@ static uint64_t norm_over(const trine_trainer *t, int size, int blocks) {
     return (uint64_t)(size - 1) * (uint64_t)blocks * (uint64_t)(t->spec.units + 1) * 8;
 }
 
+/* Sums of activations are reduce-scatters, one for each of a block's half and direction, and one at
+ * each end of the model; the rest of what they take are all-gathers. (Recomputation runs the first
+ * half of a block again.) */
+static void split_rows(const trine_trainer *t, const traffic *f, uint64_t *bytes) {
+    formula_rank r = rank_of(t);
+    trine_config whole = t->config;
+    size_t N = (size_t)whole.micro_batch_size * (size_t)whole.model.seq_length;
+    size_t C = (size_t)whole.model.hidden_size, tp = (size_t)whole.parallel.layout.tp;
+    size_t one = N * C * trine_dtype_bytes(t->dev->compute) / tp * (tp - 1), units = (size_t)t->held.count;
+    size_t ends = (size_t)(r.at.pp == 0) + (size_t)(r.at.pp == whole.parallel.layout.pp - 1);
+    size_t blocks = units - ends, full = whole.parallel.recompute == TRINE_RECOMPUTE_FULL;
+    uint64_t micros = (uint64_t)t->spec.micros;
+    uint64_t scattered = micros * (blocks * (4 + full) + ends) * one;
+    uint64_t gathered = micros * (blocks * (6 + 2 * full) + ends) * one;
+    bytes[TRINE_TALLY_REDUCE_SCATTER] = scattered;
+    bytes[TRINE_TALLY_ALL_GATHER] += gathered;
+    bytes[TRINE_TALLY_ALL_REDUCE] = f->tp - scattered - gathered;
+}
+
 /* All that a step may send, by group and kind; what is not named here is zero. */
 static tallies expected(const trine_trainer *t, const traffic *f) {
     trine_layout l = t->config.parallel.layout;
@@ -178,6 +199,7 @@ static tallies expected(const trine_trainer *t, const traffic *f) {
         f->gather + all_reduce_gathers + norm_over(t, l.dp, 1);
     want.bytes[TRINE_TP][TRINE_TALLY_ALL_REDUCE] = f->tp;
     want.bytes[TRINE_TP][TRINE_TALLY_ALL_GATHER] = norm_over(t, l.tp, l.dp);
+    if (t->spec.by_rows) split_rows(t, f, want.bytes[TRINE_TP]);
     want.bytes[TRINE_PP][TRINE_TALLY_ALL_GATHER] = norm_over(t, l.pp, 1);
     want.bytes[TRINE_ACT_OUT][TRINE_TALLY_SEND] = f->act;
     want.bytes[TRINE_GRAD_OUT][TRINE_TALLY_SEND] = f->grad;
@@ -259,6 +281,15 @@ static void check(const trine_config *c) {
     trine_trainer_destroy(&t);
 }
 
+/* What is kept, split, dropped and done in chunks. */
+static void choose_activations(trine_config *c, int i) {
+    c->parallel.recompute = (trine_recompute)(i % 3);
+    c->parallel.sequence_parallel = i / 3 % 2;
+    c->model.hidden_dropout = i / 2 % 2 * 0.1;
+    c->parallel.loss_chunk = i % 4 * 5;
+    c->micro_batch_size = c->parallel.sequence_parallel ? 3 : 1; /* tp divides 3 x 8 rows */
+}
+
 /* The same in 16 bits, with gradients in fp32 and in 16 bits in turn. */
 static void check_16_bits(trine_config c, int which) {
     c.parallel.device = "ref";
@@ -278,7 +309,8 @@ static void check_layout(trine_layout layout) {
         c.parallel.schedule = (trine_schedule)(i / 4);
         c.parallel.gather_buffers = gather_buffers[(i / 4 + layout.pp) % 4];
         c.model.untied = (i / 4 + i % 2) % 2;
-        c.global_batch_size = 3 * layout.dp;
+        choose_activations(&c, i + layout.tp);
+        c.global_batch_size = 3 * layout.dp * c.micro_batch_size;
         c.parallel.transport = i % 5 == 4 ? TRINE_TRANSPORT_MPI : TRINE_TRANSPORT_AUTO;
         check(&c);
         check_16_bits(c, (i + layout.pp) % 4);
@@ -302,7 +334,8 @@ static void check_layout_on_gpu(trine_layout layout) {
         c.parallel.zero = (trine_zero)(i % 4);
         c.parallel.schedule = (trine_schedule)(i % 3);
         c.model.untied = i / 4;
-        c.global_batch_size = 3 * layout.dp;
+        choose_activations(&c, i + layout.pp);
+        c.global_batch_size = 3 * layout.dp * c.micro_batch_size;
         c.parallel.transport = i % 3 ? TRINE_TRANSPORT_AUTO : TRINE_TRANSPORT_MPI;
         asked.count = 0;
         OK(trine_trainer_create(&t, harness_world, &c));

@@ -128,8 +128,12 @@ static void check_choices(trine_layout layout, int micros) {
         c.parallel.schedule = (trine_schedule)(choice / 4 % 3);
         c.model.untied = choice / 12 % 2;
         c.parallel.gather_buffers = choice / 24 + 1;
-        c.micro_batch_size = 3;
-        c.global_batch_size = 3 * layout.dp * micros;
+        c.parallel.recompute = (trine_recompute)(choice % 5 % 3);
+        c.parallel.sequence_parallel = choice / 5 % 2;
+        c.model.hidden_dropout = choice % 7 % 2 * 0.1;
+        c.parallel.loss_chunk = choice % 11 % 3 * 7;
+        c.micro_batch_size = c.parallel.sequence_parallel ? 8 : 3; /* tp divides 8 x 9 rows */
+        c.global_batch_size = c.micro_batch_size * layout.dp * micros;
         set_type(&c, (choice + layout.dp + layout.tp + layout.pp) % TYPES);
         check_config(c);
     }
@@ -166,9 +170,9 @@ static void plan_of_gpt2(void **state) {
     }
 }
 
-/* One rank holds 16 bytes for each of GPT-2's parameters (18 in 16 bits, of which the master and the
- * gradients are fp32; 16 with 16-bit gradients), a gradient's for the second accumulator of its token
- * matrix, and little else. */
+/* One rank holds 16 bytes for each of GPT-2's parameters (18 in 16 bits, of which the master and
+ * the gradients are fp32; 16 with 16-bit gradients), a gradient's for the second accumulator of its
+ * token matrix, and little else. */
 static void check_gpt2(int type) {
     static const size_t weight[] = {4, 2, 2}, grad[] = {4, 4, 2}, master[] = {0, 4, 4};
     trine_config c = gpt2_config();

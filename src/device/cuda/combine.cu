@@ -1,4 +1,5 @@
 #include "device/cuda/combine.h"
+#include "base/half.h"
 
 #define THREADS 256
 #define BLOCKS  2048 /* fill any GPU; a thread then has several elements */
@@ -23,6 +24,25 @@
         }                                                                                          \
     }
 
+/* 16-bit numbers are combined in fp32, and rounded when all are in. */
+#define DEFINE_COMBINE_HALF(name, load, round, combine)                                            \
+    static __global__ void name(uint16_t *dst, const uint16_t *others, const uint16_t *own,        \
+                                size_t stride, int rank, int size, size_t count) {                 \
+        size_t threads = (size_t)gridDim.x * blockDim.x;                                           \
+        for (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += threads) {  \
+            float sum = load(rank == 0 ? own[i] : others[i]);                                      \
+            for (int r = 1; r < size; r++) {                                                       \
+                float x = load(r == rank ? own[i] : others[(size_t)r * stride + i]);               \
+                sum = combine(sum, x);                                                             \
+            }                                                                                      \
+            dst[i] = round(sum);                                                                   \
+        }                                                                                          \
+    }
+
+DEFINE_COMBINE_HALF(sum_bf16, bf16_load, bf16_store, ADD)
+DEFINE_COMBINE_HALF(sum_f16, f16_load, f16_store, ADD)
+DEFINE_COMBINE_HALF(max_bf16, bf16_load, bf16_store, LARGER_OR_NAN)
+DEFINE_COMBINE_HALF(max_f16, f16_load, f16_store, LARGER_OR_NAN)
 DEFINE_COMBINE(sum_f32, float, ADD)
 DEFINE_COMBINE(sum_f64, double, ADD)
 DEFINE_COMBINE(sum_i32, uint32_t, ADD)
@@ -43,8 +63,8 @@ static void launch_sum(device *d, unsigned grid, void *dst, const combine_addend
     case TRINE_F64: RUN(sum_f64, double); return;
     case TRINE_I32: RUN(sum_i32, uint32_t); return;
     case TRINE_I64: RUN(sum_i64, uint64_t); return;
-    case TRINE_BF16:
-    case TRINE_F16: /* the device refuses them */
+    case TRINE_BF16: RUN(sum_bf16, uint16_t); return;
+    case TRINE_F16: RUN(sum_f16, uint16_t); return;
     case TRINE_U8: return; /* has no reductions */
     }
 }
@@ -56,8 +76,8 @@ static void launch_max(device *d, unsigned grid, void *dst, const combine_addend
     case TRINE_F64: RUN(max_f64, double); return;
     case TRINE_I32: RUN(max_i32, int32_t); return;
     case TRINE_I64: RUN(max_i64, int64_t); return;
-    case TRINE_BF16:
-    case TRINE_F16:
+    case TRINE_BF16: RUN(max_bf16, uint16_t); return;
+    case TRINE_F16: RUN(max_f16, uint16_t); return;
     case TRINE_U8: return;
     }
 }

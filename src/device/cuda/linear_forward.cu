@@ -1,13 +1,27 @@
 #include "device/cuda/matmul.h"
 
 /* What a bias needs to be added in the product's own kernel: the library promises nothing for
- * less. A bias that is added by a kernel of its own comes after a 16-bit product was rounded. */
+ * less. */
 #define BIAS_ALIGNED 16
+
+/* A 16-bit product is not to be rounded before its bias is added: one that lies elsewhere is copied to
+ * where the product's own kernel can add it. */
+static trine_status align(device *d, const void **bias, size_t N) {
+    const size_t bytes = N * cuda_bytes(d->compute);
+    CHECK(bytes <= CUDA_SCRATCH * sizeof(float), TRINE_EUNSUPPORTED,
+          "a bias of %zu elements that does not lie at a multiple of %d bytes", N, BIAS_ALIGNED);
+    TRY_CUDA(cudaMemcpyAsync(cuda_of(d)->scratch, *bias, bytes, cudaMemcpyDeviceToDevice,
+                             cuda_of(d)->compute));
+    *bias = cuda_of(d)->scratch;
+    return TRINE_OK;
+}
 
 /* The library refuses empty matrices. */
 static trine_status linear_forward(device *d, void *y, const void *w, const void *bias,
                                    const void *x, size_t T, size_t N, size_t K) {
     if (T == 0 || N == 0) return TRINE_OK;
+    if (K > 0 && (uintptr_t)bias % BIAS_ALIGNED != 0 && d->compute != TRINE_F32)
+        TRY(align(d, &bias, N));
     const bool fused = K > 0 && (uintptr_t)bias % BIAS_ALIGNED == 0;
     if (K > 0)
         TRY(cuda_matmul(d, MATMUL_Y, y, x, w, fused ? bias : NULL, T, N, K, GRAD_SET));

@@ -1,0 +1,105 @@
+/* Sixteen 16-bit numbers at a time to fp32 and back, for loops over long arrays: half.h's
+ * conversions in vectors, by the processor's own instructions where it has such (fp16, F16C). Vectors
+ * are handed over by address: the compiler keeps them in as many registers as the processor needs.
+ *
+ * Invariant: the numbers are half.h's, element by element; only a NaN may become quiet already when
+ * it is loaded. bf16 is rounded in integers, since the instruction for it (AVX512_BF16) takes what is
+ * below 2^-126 for 0. Cost: bf16 two operations to load and eight to store, fp16 one with F16C; else
+ * some fifteen, and not in vectors. Intel 64 and IA-32 Architectures SDM, volume 1, 14.4 (F16C). */
+#ifndef TRINE_BASE_HALF_LINE_H
+#define TRINE_BASE_HALF_LINE_H
+
+#include "base/half.h"
+
+#if defined(__F16C__)
+#include <immintrin.h>
+#endif
+
+#define HALF_LINE 16 /* elements */
+
+typedef float half_line __attribute__((vector_size(HALF_LINE * sizeof(float))));
+typedef uint32_t half_words __attribute__((vector_size(HALF_LINE * sizeof(uint32_t))));
+/* Numbers of 16 bits in words of 32, and back. `from` and `to` (HALF_LINE) may lie anywhere. */
+#if defined(__AVX512F__)
+
+static inline void half_widen(half_words *to, const uint16_t *from) {
+    const __m256i packed = _mm256_loadu_si256((const __m256i *)(const void *)from);
+    *to = (half_words)_mm512_cvtepu16_epi32(packed);
+}
+
+static inline void half_narrow(uint16_t *to, const half_words *from) {
+    _mm256_storeu_si256((__m256i *)(void *)to, _mm512_cvtepi32_epi16((__m512i)*from));
+}
+
+#else
+
+typedef uint16_t half_packed __attribute__((vector_size(HALF_LINE * sizeof(uint16_t))));
+
+static inline void half_widen(half_words *to, const uint16_t *from) {
+    half_packed packed;
+    memcpy(&packed, from, sizeof packed);
+    *to = __builtin_convertvector(packed, half_words);
+}
+
+static inline void half_narrow(uint16_t *to, const half_words *from) {
+    const half_packed packed = __builtin_convertvector(*from, half_packed);
+    memcpy(to, &packed, sizeof packed);
+}
+
+#endif
+
+static inline void bf16_load_line(half_line *to, const uint16_t *from) {
+    half_words words;
+    half_widen(&words, from);
+    *to = (half_line)(words << 16);
+}
+
+static inline void bf16_store_line(uint16_t *to, const half_line *from) {
+    const half_words bits = (half_words)*from;
+    const half_words rounded = (bits + 0x7FFFu + ((bits >> 16) & 1u)) >> 16;
+    const half_words is_nan = (half_words)(*from != *from);
+    const half_words words = (is_nan & ((bits >> 16) | 0x40u)) | (~is_nan & rounded);
+    half_narrow(to, &words);
+}
+
+#if defined(__AVX512F__)
+
+static inline void f16_load_line(half_line *to, const uint16_t *from) {
+    *to = (half_line)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)from));
+}
+
+static inline void f16_store_line(uint16_t *to, const half_line *from) {
+    _mm256_storeu_si256((__m256i *)(void *)to,
+                        _mm512_cvtps_ph((__m512)*from, _MM_FROUND_TO_NEAREST_INT));
+}
+
+#elif defined(__F16C__)
+
+static inline void f16_load_line(half_line *to, const uint16_t *from) {
+    const __m128i *packed = (const __m128i *)(const void *)from;
+    const __m256 x[2] = {_mm256_cvtph_ps(_mm_loadu_si128(packed)),
+                         _mm256_cvtph_ps(_mm_loadu_si128(packed + 1))};
+    memcpy(to, x, sizeof x);
+}
+
+static inline void f16_store_line(uint16_t *to, const half_line *from) {
+    __m128i *packed = (__m128i *)(void *)to;
+    __m256 x[2];
+    memcpy(x, from, sizeof x);
+    _mm_storeu_si128(packed, _mm256_cvtps_ph(x[0], _MM_FROUND_TO_NEAREST_INT));
+    _mm_storeu_si128(packed + 1, _mm256_cvtps_ph(x[1], _MM_FROUND_TO_NEAREST_INT));
+}
+
+#else
+
+static inline void f16_load_line(half_line *to, const uint16_t *from) {
+    for (int k = 0; k < HALF_LINE; k++) (*to)[k] = f16_load(from[k]);
+}
+
+static inline void f16_store_line(uint16_t *to, const half_line *from) {
+    for (int k = 0; k < HALF_LINE; k++) to[k] = f16_store((*from)[k]);
+}
+
+#endif
+
+#endif

@@ -1,0 +1,176 @@
+/* TEST np=1 */
+/* What a unit keeps, drops and does in pieces changes no bit, or only the order of a stated sum:
+ * recomputation, chunks of logits, dropout's mask in other micro-batches. */
+#include "model/fixture.h"
+
+static trine_mesh *mesh;
+
+static const gpt_shape small = {.B = 4,
+                                .T = 6,
+                                .C = 8,
+                                .H = 2,
+                                .F = 12,
+                                .L = 2,
+                                .V = 11,
+                                .loss_rows = 9,
+                                .hidden_dropout = 0.3,
+                                .attention_dropout = 0.2};
+
+static void run(model *m, gpt_shape s, device_kind kind) {
+    model_open(m, s, kind, trine_mesh_group(mesh, TRINE_TP));
+    model_roughen(m, 0.2);
+    for (int u = 0; u + 1 < m->units; u++)
+        OK(gpt_forward(&m->run, &m->unit[u], &m->acts[u], m->x[u + 1], m->x[u], &m->batch));
+    model_backward(m);
+}
+
+static void expect_same_gradients(const model *a, const model *b) {
+    for (int u = 0; u < a->units; u++)
+        for (int r = 0; r < a->layout[u].range_count; r++)
+            assert_memory_equal(a->grads[u][r], b->grads[u][r],
+                                a->layout[u].ranges[r].count * sizeof(float));
+}
+
+/* The largest difference of two gradients, against the largest gradient of its tensor. */
+static double gradients_apart(const model *a, const model *b) {
+    double worst = 0;
+    for (int u = 0; u < a->units; u++)
+        for (int r = 0; r < a->layout[u].range_count; r++) {
+            double largest = 0, apart = 0;
+            for (size_t i = 0; i < a->layout[u].ranges[r].count; i++) {
+                double g = (double)a->grads[u][r][i];
+                largest = fmax(largest, fabs(g));
+                apart = fmax(apart, fabs((double)b->grads[u][r][i] - g));
+            }
+            worst = fmax(worst, apart / largest);
+        }
+    return worst;
+}
+
+static void recomputation_changes_no_bit(void **state) {
+    (void)state;
+    for (device_kind kind = 0; kind < DEVICE_HOST_KINDS; kind++) {
+        model kept;
+        run(&kept, small, kind);
+        gpt_shape s = small;
+        for (s.recompute = TRINE_RECOMPUTE_SELECTIVE; s.recompute < TRINE_RECOMPUTES;
+             s.recompute++) {
+            model rebuilt;
+            run(&rebuilt, s, kind);
+            assert_true(rebuilt.loss == kept.loss);
+            assert_memory_equal(rebuilt.d, kept.d, s.B * s.T * s.C * sizeof(float));
+            expect_same_gradients(&kept, &rebuilt);
+            model_close(&rebuilt);
+        }
+        model_close(&kept);
+    }
+}
+
+static size_t kept_bytes(trine_recompute recompute) {
+    gpt_shape s = small;
+    gpt_scratch scratch;
+    gpt_block_acts acts;
+    device *d;
+    arena a;
+    s.recompute = recompute;
+    s.tp = 1;
+    OK(device_open(&d, DEVICE_REF, 1));
+    arena_init(&a, NULL, 0);
+    gpt_scratch_take(&a, &s, d, 0, 3, &scratch);
+    gpt_acts_take(&a, &s, d, 1, &scratch, &acts);
+    device_close(&d);
+    return a.bytes[MEM_ACTIVATIONS];
+}
+
+/* Of N = 24 rows, four bytes a value: norms 2 x (8 + 2), gelu 12; qkv 24, att 8, lse 2, mid 8, fc 12.
+ */
+static void recomputation_keeps_less(void **state) {
+    (void)state;
+    assert_int_equal(kept_bytes(TRINE_RECOMPUTE_NONE), 4 * 24 * (20 + 12 + 54));
+    assert_int_equal(kept_bytes(TRINE_RECOMPUTE_SELECTIVE), 4 * 24 * 54);
+    assert_int_equal(kept_bytes(TRINE_RECOMPUTE_FULL), 0);
+}
+
+/* The order of a weight's sum over rows changes, and nothing else: sums of 24 products. */
+static void chunks_change_one_order(void **state) {
+    (void)state;
+    const size_t rows[] = {1, 5, 23, 24, 1000};
+    model whole;
+    gpt_shape s = small;
+    s.loss_rows = 0;
+    run(&whole, s, DEVICE_REF);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        model cut;
+        s.loss_rows = rows[i];
+        run(&cut, s, DEVICE_REF);
+        assert_true(fabs(cut.loss - whole.loss) < 1e-14); /* doubles, in another order */
+        assert_memory_equal(cut.d, whole.d, s.B * s.T * s.C * sizeof(float));
+        double apart = gradients_apart(&whole, &cut);
+        print_message("# chunks of %zu rows: gradients %.1e apart\n", rows[i], apart);
+        assert_true(apart < 24 * 6e-8);
+        model_close(&cut);
+    }
+    model_close(&whole);
+}
+
+/* Samples 2 and 3 by themselves have the mask that they have behind 0 and 1; samples 3 and 4 do not.
+ */
+static void masks_follow_the_sample(void **state) {
+    (void)state;
+    model four, two;
+    gpt_shape s = small;
+    run(&four, s, DEVICE_REF);
+    s.B = 2;
+    size_t count = s.B * s.T;
+    for (uint64_t first = 2; first < 4; first++) {
+        model_open(&two, s, DEVICE_REF, trine_mesh_group(mesh, TRINE_TP));
+        model_roughen(&two, 0.2);
+        memcpy(two.tokens, four.tokens + count, count * sizeof *two.tokens);
+        two.batch.sample = four.batch.sample + first;
+        model_forward(&two);
+        const float *want = four.x[3] + count * s.C;
+        bool same = memcmp(two.x[3], want, count * s.C * sizeof *want) == 0;
+        assert_int_equal(same, first == 2);
+        model_close(&two);
+    }
+    model_close(&four);
+}
+
+/* An evaluation drops nothing, and says the loss of a model without dropout. */
+static void evaluation_drops_nothing(void **state) {
+    (void)state;
+    model with, without;
+    gpt_shape s = small;
+    run(&with, s, DEVICE_REF);
+    s.hidden_dropout = s.attention_dropout = 0;
+    run(&without, s, DEVICE_REF);
+    double trained = with.loss, plain = without.loss;
+    assert_true(fabs(trained - plain) > 1e-3);
+    with.run.training = false;
+    assert_true(model_forward(&with) == plain);
+    model_close(&with);
+    model_close(&without);
+}
+
+static int setup(void **state) {
+    (void)state;
+    OK(trine_mesh_create(&mesh, harness_world, (trine_layout){1, 1, 1}, 0));
+    return 0;
+}
+
+static int teardown(void **state) {
+    (void)state;
+    trine_mesh_destroy(&mesh);
+    return 0;
+}
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(recomputation_changes_no_bit, setup, teardown),
+        cmocka_unit_test_setup_teardown(recomputation_keeps_less, setup, teardown),
+        cmocka_unit_test_setup_teardown(chunks_change_one_order, setup, teardown),
+        cmocka_unit_test_setup_teardown(masks_follow_the_sample, setup, teardown),
+        cmocka_unit_test_setup_teardown(evaluation_drops_nothing, setup, teardown),
+    };
+    return HARNESS_RUN(argc, argv, tests);
+}

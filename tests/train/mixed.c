@@ -1,0 +1,273 @@
+/* TEST np=1,2,4 */
+/* Training in 16 bits: bf16 and fp16, with gradients in fp32 and in 16 bits, on ref, which does
+ * them on any processor. The parameters are the master's rounding from the start on; the pairs that
+ * have equal bits in fp32 have them here; audit, profile and evaluation change nothing. */
+#include "training.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/half.h"
+#include "train/replicas.h"
+
+enum { STEPS = 3, TYPES = 4 };
+
+static const struct {
+    bool fp16;
+    trine_dtype grads;
+    const char *name;
+} types[TYPES] = {{false, TRINE_F32, "bf16"},
+                  {false, TRINE_BF16, "bf16, gradients too"},
+                  {true, TRINE_F32, "fp16"},
+                  {true, TRINE_F16, "fp16, gradients too"}};
+
+static trine_config config_of(trine_layout l, int zero, int type) {
+    trine_config c = training_config();
+    c.model.num_layers = 3;
+    c.parallel.device = "ref";
+    c.parallel.layout = l;
+    c.parallel.zero = (trine_zero)zero;
+    c.precision.bf16 = !types[type].fp16;
+    c.precision.fp16 = types[type].fp16;
+    c.precision.grads = types[type].grads;
+    if (types[type].fp16) c.precision.initial_loss_scale = 1024;
+    c.global_batch_size = 2 * l.dp;
+    return c;
+}
+
+static trine_layout along(int axis) {
+    int ranks = trine_world_size(harness_world);
+    const trine_layout layouts[] = {{.dp = ranks, .tp = 1, .pp = 1},
+                                    {.dp = 1, .tp = ranks, .pp = 1},
+                                    {.dp = 1, .tp = 1, .pp = ranks}};
+    return layouts[axis];
+}
+
+static void expect_equal(trine_config a, trine_config b, int type, const char *what) {
+    training_result x = training_run(harness_world, &a, STEPS);
+    training_result y = training_run(harness_world, &b, STEPS);
+    if (!training_same_bits(&x, &y)) fail_msg("%s, %s: other bits", types[type].name, what);
+}
+
+/* ---- The state ------------------------------------------------------------------------------- */
+
+/* Every 16-bit weight that is also mastered here is its master's rounding, and not all masters are
+ * 16-bit numbers themselves. */
+static void expect_rounded(const trine_trainer *t) {
+    size_t differ = 0;
+    const holding *h = &t->held;
+    bool bf16 = t->config.precision.bf16;
+    for (int n = 0; n < h->count; n++)
+        for (int r = 0; r < h->units[n].layout.range_count; r++) {
+            const held_unit *u = &h->units[n];
+            flat_part own = holding_owned(h, u, r);
+            if (u->borrowed[r]) continue;
+            const float *w = holding_master(h, u, r, own);
+            const uint16_t *half = holding_param(h, u, r, own);
+            for (size_t i = 0; i < own.count; i++) {
+                assert_int_equal(half[i], bf16 ? bf16_store(w[i]) : f16_store(w[i]));
+                differ += (bf16 ? bf16_load(half[i]) : f16_load(half[i])) != w[i];
+            }
+        }
+    assert_true(differ > 0);
+}
+
+static void round_layout(trine_layout l) {
+    for (int zero = 0; zero <= 3; zero++)
+        for (int type = zero % 2; type < TYPES; type += 2) {
+            trine_config c = config_of(l, zero, type);
+            trine_trainer *t;
+            trine_metrics m;
+            OK(trine_trainer_create(&t, harness_world, &c));
+            expect_rounded(t);
+            OK(replicas_agree(&t->held, t->dev, t->mesh));
+            for (int i = 0; i < 2; i++) OK(trine_trainer_step(t, &m));
+            assert_false(m.skipped);
+            expect_rounded(t);
+            trine_trainer_destroy(&t);
+        }
+}
+
+/* After the start, and after steps. */
+static void weights_are_the_masters_rounding(void **state) {
+    (void)state;
+    training_layouts(round_layout);
+}
+
+/* Rounded before it is stored, and not after: the master is fp32's start, to the bit. */
+static void the_master_starts_as_fp32_does(void **state) {
+    (void)state;
+    trine_config mixed = config_of(along(0), 1, 0), whole = mixed;
+    trine_trainer *a, *b;
+    whole.precision.bf16 = false;
+    OK(trine_trainer_create(&a, harness_world, &mixed));
+    OK(trine_trainer_create(&b, harness_world, &whole));
+    for (int n = 0; n < a->held.count; n++)
+        for (int r = 0; r < a->held.units[n].layout.range_count; r++) {
+            const held_unit *u = &a->held.units[n], *v = &b->held.units[n];
+            flat_part own = holding_owned(&a->held, u, r);
+            if (u->borrowed[r]) continue;
+            assert_memory_equal(holding_master(&a->held, u, r, own),
+                                holding_master(&b->held, v, r, own), own.count * sizeof(float));
+        }
+    trine_trainer_destroy(&a);
+    trine_trainer_destroy(&b);
+}
+
+/* ---- Equal bits ------------------------------------------------------------------------------ */
+
+static void zero_pairs(void **state) {
+    (void)state;
+    trine_layout mixed = along(0);
+    if (mixed.dp == 4) mixed = (trine_layout){.dp = 2, .tp = 1, .pp = 2};
+    for (int type = 0; type < TYPES; type++) {
+        trine_layout l = type % 2 ? mixed : along(0);
+        expect_equal(config_of(l, 0, type), config_of(l, 1, type), type, "zero 0 and 1");
+        expect_equal(config_of(l, 2, type), config_of(l, 3, type), type, "zero 2 and 3");
+        trine_config one = config_of(l, 1, type), two = config_of(l, 2, type);
+        one.global_batch_size = two.global_batch_size = l.dp;
+        expect_equal(one, two, type, "zero 1 and 2 with one micro-batch");
+    }
+}
+
+/* A tied matrix has a master on the first and on the last stage. */
+static void depth_and_schedule(void **state) {
+    (void)state;
+    trine_world *part;
+    trine_layout deep = along(2);
+    bool first = trine_world_rank(harness_world) == 0;
+    OK(comm_world_split(&part, harness_world, first ? 0 : -1));
+    for (int type = 0; type < TYPES; type++)
+        for (int untied = 0; untied < 2; untied++) {
+            trine_config c = config_of(deep, 0, type), one = c;
+            c.model.untied = one.model.untied = untied;
+            c.parallel.schedule = untied ? TRINE_GPIPE : TRINE_1F1B;
+            one.parallel.layout = (trine_layout){1, 1, 1};
+            training_result x = training_run(harness_world, &c, STEPS), y = {0};
+            if (part) y = training_run(part, &one, STEPS);
+            if (part && !training_same_bits(&x, &y))
+                fail_msg("%s, %d stages: other bits", types[type].name, deep.pp);
+        }
+    if (part) trine_world_destroy(&part);
+}
+
+static void audit_and_profile(void **state) {
+    (void)state;
+    for (int axis = 0; axis < 3; axis++) {
+        int type = (axis + 1) % TYPES;
+        trine_config c = config_of(along(axis), axis, type), audited = c;
+        audited.parallel.audit = true;
+        expect_equal(c, audited, type, "audit");
+        training_result plain = training_run(harness_world, &c, STEPS);
+        trine_trainer *t;
+        OK(trine_trainer_create(&t, harness_world, &c));
+        OK(trine_trainer_profile_start(t, 0, NULL));
+        for (int i = 0; i < STEPS; i++) {
+            trine_metrics m;
+            OK(trine_trainer_step(t, &m));
+            assert_true(m.loss == plain.loss[i] && m.grad_norm == plain.norm[i]);
+            assert_true(training_fingerprint(t) == plain.params[i]);
+        }
+        trine_trainer_destroy(&t);
+    }
+}
+
+/* One wrong bit of a master is found before it reaches a weight. */
+static void audit_sees_the_master(void **state) {
+    (void)state;
+    if (trine_world_size(harness_world) == 1) return;
+    bool last = trine_world_rank(harness_world) == trine_world_size(harness_world) - 1;
+    trine_config c = config_of(along(0), 0, 0);
+    trine_trainer *t;
+    OK(trine_trainer_create(&t, harness_world, &c));
+    const held_unit *u = holding_unit(&t->held, 2);
+    unsigned char *w = (void *)(u->master[0] + u->layout.ranges[0].tensors[4].offset);
+    if (last) *w ^= 1;
+    REFUSED(replicas_agree(&t->held, t->dev, t->mesh), TRINE_EAUDIT, "h.1.attn.c_proj.weight");
+    trine_trainer_destroy(&t);
+}
+
+/* An evaluation carries no loss scale, and leaves training alone. */
+static void evaluation(void **state) {
+    (void)state;
+    for (int type = 0; type < TYPES; type += 2) {
+        trine_config c = config_of(along(2), 0, type);
+        c.data.val_data_path = training_tokens();
+        c.eval_iters = 2;
+        trine_trainer *t;
+        trine_metrics m;
+        double before, again, after;
+        OK(trine_trainer_create(&t, harness_world, &c));
+        OK(trine_trainer_eval(t, &before));
+        OK(trine_trainer_eval(t, &again));
+        assert_true(before == again);
+        assert_true(fabs(before - log(TRAINING_VOCAB)) < 0.1);
+        training_result want = training_run(harness_world, &c, 1);
+        OK(trine_trainer_step(t, &m));
+        assert_true(m.loss == want.loss[0] && m.grad_norm == want.norm[0]);
+        OK(trine_trainer_eval(t, &after));
+        assert_true(after != before);
+        trine_trainer_destroy(&t);
+    }
+}
+
+/* ---- Near fp32 ------------------------------------------------------------------------------- */
+
+/* Rounding to 8 bits (bf16: 2^-9 each) or 11 (fp16: 2^-12), over a few layers: loss and norm differ
+ * by a few roundings, and never by none. Scaling by a power of two changes no bit that stays in
+ * range, so the norm is comparable as it stands: a scale that were left in it, or divided out
+ * twice, would be off by 1024. */
+static void near_fp32(void **state) {
+    (void)state;
+    for (int type = 0; type < TYPES; type++) {
+        trine_config c = config_of(along(1), 0, type), whole = c;
+        whole.precision = trine_config_default().precision;
+        training_result x = training_run(harness_world, &c, STEPS);
+        training_result y = training_run(harness_world, &whole, STEPS);
+        double off = training_distance(&x, &y), most = types[type].fp16 ? 0x1p-8 : 0x1p-5;
+        if (!(off > 0 && off <= most)) fail_msg("%s: %.2g from fp32", types[type].name, off);
+    }
+}
+
+/* A scale that is a power of two is exact but for what underflows: two of them differ by little. */
+static void the_scale_is_divided_out(void **state) {
+    (void)state;
+    trine_config a = config_of(along(1), 0, 2), b = a;
+    b.precision.initial_loss_scale = 4096;
+    a.precision.initial_loss_scale = 2048;
+    trine_trainer *t[2];
+    trine_metrics m[2];
+    OK(trine_trainer_create(&t[0], harness_world, &a));
+    OK(trine_trainer_create(&t[1], harness_world, &b));
+    for (int i = 0; i < STEPS; i++) {
+        for (int k = 0; k < 2; k++) OK(trine_trainer_step(t[k], &m[k]));
+        assert_true(m[0].loss_scale == 2048 && m[1].loss_scale == 4096);
+        assert_true(fabs(m[0].grad_norm / m[1].grad_norm - 1) < 1e-4);
+        assert_true(fabs(m[0].loss / m[1].loss - 1) < 1e-4);
+    }
+    /* AdamW's steps would hide it: they do not depend on the size of gradients, its moments do. */
+    const held_unit *u = &t[0]->held.units[0], *v = &t[1]->held.units[0];
+    double moment[2] = {0};
+    for (size_t i = 0; i < u->layout.ranges[0].count; i++) {
+        moment[0] += fabs((double)u->moment1[0][i]);
+        moment[1] += fabs((double)v->moment1[0][i]);
+    }
+    assert_true(moment[0] > 0 && fabs(moment[0] / moment[1] - 1) < 1e-2);
+    for (int k = 0; k < 2; k++) trine_trainer_destroy(&t[k]);
+}
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(weights_are_the_masters_rounding),
+        cmocka_unit_test(the_master_starts_as_fp32_does),
+        cmocka_unit_test(zero_pairs),
+        cmocka_unit_test(depth_and_schedule),
+        cmocka_unit_test(audit_and_profile),
+        cmocka_unit_test(audit_sees_the_master),
+        cmocka_unit_test(evaluation),
+        cmocka_unit_test(near_fp32),
+        cmocka_unit_test(the_scale_is_divided_out),
+    };
+    return HARNESS_RUN(argc, argv, tests);
+}

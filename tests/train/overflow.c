@@ -1,0 +1,302 @@
+/* TEST np=1,2,4 */
+/* What the loss scale is for, and what happens when it is too large. A table of operators stands in
+ * front of the device's: it puts an infinity into one rank's gradient, or makes the loss so light
+ * that fp16 has no numbers for its gradients. */
+#include "training.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "device/ops.h"
+
+/* ---- A device with a table of its own -------------------------------------------------------- */
+
+static struct {
+    ops table;
+    device device;
+    const ops *real;
+    int poisoned; /* which of this rank's next gradients of a matrix is infinite; 0: none */
+    float weight; /* of the loss */
+} fake;
+
+/* One number of the gradient becomes infinite, as an overflow leaves it. */
+static trine_status poison(device *d, void *dw, void *dbias, const void *dy, const void *x,
+                           size_t T, size_t N, size_t K, grad_mode mode) {
+    trine_status status = fake.real->linear_backward_weight(d, dw, dbias, dy, x, T, N, K, mode);
+    uint16_t half = d->grads == TRINE_F16 ? 0x7C00 : 0x7F80;
+    float inf = INFINITY;
+    if (fake.poisoned == 1)
+        memcpy(dw, d->grads == TRINE_F32 ? (void *)&inf : &half, trine_dtype_bytes(d->grads));
+    if (fake.poisoned > 0) fake.poisoned--;
+    return status;
+}
+
+static trine_status lighten(device *d, void *logits, const float *max, const float *sums,
+                            const int32_t *targets, int32_t first, float scale, size_t T, size_t V,
+                            size_t valid) {
+    return fake.real->xent_backward(d, logits, max, sums, targets, first, scale * fake.weight, T, V,
+                                    valid);
+}
+
+static trine_trainer *create(const trine_config *c) {
+    trine_trainer *t;
+    OK(trine_trainer_create(&t, harness_world, c));
+    fake.real = t->dev->ops;
+    fake.table = *fake.real;
+    fake.table.linear_backward_weight = poison;
+    fake.table.xent_backward = lighten;
+    fake.poisoned = 0;
+    fake.weight = 1;
+    fake.device = *t->dev;
+    fake.device.ops = &fake.table;
+    exec_measure(&t->interpreter, &fake.device, NULL);
+    return t;
+}
+
+static trine_config config_of(trine_layout l, int zero) {
+    trine_config c = training_config();
+    c.model.num_layers = 3;
+    c.parallel.device = "ref";
+    c.parallel.layout = l;
+    c.parallel.zero = (trine_zero)zero;
+    c.precision.fp16 = true;
+    c.precision.initial_loss_scale = 1024;
+    c.precision.hysteresis = 1;
+    c.global_batch_size = 2 * l.dp;
+    return c;
+}
+
+static bool is_last_rank(void) {
+    return trine_world_rank(harness_world) == trine_world_size(harness_world) - 1;
+}
+
+/* Whether all ranks have the same number. */
+static bool same_everywhere(const trine_trainer *t, double x) {
+    double most[2] = {x, -x};
+    OK(trine_all_reduce(trine_mesh_group(t->mesh, TRINE_WORLD), most, most, 2, TRINE_F64,
+                        TRINE_MAX));
+    return most[0] == x && most[1] == -x;
+}
+
+/* ---- One infinity ---------------------------------------------------------------------------- */
+
+/* The last rank alone has it; the step is everybody's. A step further it is as if the skipped one
+ * had not been, but for the scale, which is a power of two. */
+static void expect_skipped(trine_trainer *t, double scale, double next) {
+    trine_metrics m;
+    uint64_t before = training_fingerprint(t);
+    int64_t updates = t->updates, skips = t->steps - t->updates;
+    fake.poisoned = is_last_rank();
+    OK(trine_trainer_step(t, &m));
+    assert_true(m.skipped && !isfinite(m.grad_norm));
+    assert_int_equal(m.skips, skips + 1);
+    assert_int_equal(t->updates, updates);
+    assert_true(m.loss_scale == scale && t->scale.scale == next);
+    assert_true(same_everywhere(t, t->scale.scale));
+    assert_true(training_fingerprint(t) == before);
+    OK(trine_trainer_step(t, &m));
+    assert_false(m.skipped);
+    assert_true(m.loss_scale == next);
+    assert_int_equal(m.skips, skips + 1);
+    assert_true(training_fingerprint(t) != before);
+}
+
+static void poison_layout(trine_layout l) {
+    for (int zero = 0; zero <= 3; zero++) {
+        trine_config c = config_of(l, zero);
+        trine_metrics m;
+        c.model.untied = zero % 2;
+        if (zero >= 2) c.precision.grads = TRINE_F16;
+        if (zero == 1) c.precision.hysteresis = 2;
+        trine_trainer *t = create(&c);
+        OK(trine_trainer_step(t, &m));
+        assert_false(m.skipped);
+        expect_skipped(t, 1024, zero == 1 ? 1024 : 512);
+        expect_skipped(t, zero == 1 ? 1024 : 512, zero == 1 ? 512 : 256);
+        trine_trainer_destroy(&t);
+    }
+}
+
+static void one_ranks_infinity_skips_the_step_everywhere(void **state) {
+    (void)state;
+    training_layouts(poison_layout);
+}
+
+/* Two scales that are powers of two: the update divides by the one that the step had. */
+static void training_goes_on_with_half_the_scale(void **state) {
+    (void)state;
+    trine_config c = config_of((trine_layout){trine_world_size(harness_world), 1, 1}, 0), b = c;
+    b.precision.loss_scale = 512;
+    b.precision.initial_loss_scale = trine_config_default().precision.initial_loss_scale;
+    b.precision.hysteresis = 2;
+    training_result want = training_run(harness_world, &b, 2);
+    trine_trainer *t = create(&c);
+    trine_metrics m;
+    fake.poisoned = is_last_rank();
+    OK(trine_trainer_step(t, &m));
+    assert_true(m.skipped);
+    t->steps = 0; /* the same samples and learning rate again */
+    for (int i = 0; i < 2; i++) {
+        OK(trine_trainer_step(t, &m));
+        assert_true(m.loss == want.loss[i] && m.grad_norm == want.norm[i]);
+        assert_true(training_fingerprint(t) == want.params[i]);
+    }
+    trine_trainer_destroy(&t);
+}
+
+/* ---- Which was first ------------------------------------------------------------------------- */
+
+/* The place that is named when the last rank's n-th gradient of a matrix is infinite. */
+static trine_coord named(const trine_config *c, int n, const char *want) {
+    trine_metrics m;
+    trine_trainer *t = create(c);
+    fake.poisoned = is_last_rank() ? n : 0;
+    OK(trine_trainer_step(t, &m));
+    assert_true(m.skipped);
+    if (strncmp(t->overflow, want, strlen(want)) != 0) fail_msg("named: %s", t->overflow);
+    int rank = atoi(t->overflow + strlen(want));
+    trine_coord at = trine_layout_coord(c->parallel.layout, rank);
+    char place[32];
+    snprintf(place, sizeof place, "[pp%d dp%d tp%d]", at.pp, at.dp, at.tp);
+    assert_non_null(strstr(t->overflow, place));
+    trine_trainer_destroy(&t);
+    return at;
+}
+
+/* Backward begins with the head's matrix, whose first number lies in the first dp slice; of a tied
+ * one the embedding has the sum, and is not named. Then come the last layer's, its end first. */
+static void name_layout(trine_layout l) {
+    for (int zero = 0; zero <= 3; zero++) {
+        trine_config c = config_of(l, zero);
+        c.model.untied = zero % 2;
+        trine_coord at = named(
+            &c, 1, zero % 2 ? "lm_head.weight (head) on rank " : "wte.weight (head) on rank ");
+        assert_int_equal(at.pp, l.pp - 1);
+        assert_int_equal(at.dp, 0);
+        assert_int_equal(at.tp, l.tp - 1);
+        if (l.pp > 1) continue;
+        at = named(&c, 4, "h.2.attn.c_proj.weight (layer 2) on rank ");
+        assert_int_equal(at.tp, l.tp - 1);
+    }
+}
+
+static void the_first_tensor_is_named(void **state) {
+    (void)state;
+    training_layouts(name_layout);
+}
+
+/* Too large a scale overflows in the logits' gradient, so the head's matrix is the first. */
+static void an_overflow_begins_at_the_logits(void **state) {
+    (void)state;
+    for (int untied = 0; untied < 2; untied++) {
+        trine_config c = config_of((trine_layout){1, 1, trine_world_size(harness_world)}, 0);
+        trine_metrics m;
+        c.model.untied = untied;
+        c.precision.initial_loss_scale = 0x1p32;
+        trine_trainer *t = create(&c);
+        OK(trine_trainer_step(t, &m));
+        assert_true(m.skipped);
+        const char *want = untied ? "lm_head.weight (head)" : "wte.weight (head)";
+        if (strncmp(t->overflow, want, strlen(want)) != 0) fail_msg("named: %s", t->overflow);
+        trine_trainer_destroy(&t);
+    }
+}
+
+/* ---- The minimum ----------------------------------------------------------------------------- */
+
+static void stop_layout(trine_layout l) {
+    trine_config c = config_of(l, l.tp % 2 ? 3 : 0);
+    trine_metrics m;
+    c.precision.initial_loss_scale = 512;
+    c.precision.min_loss_scale = 256;
+    trine_trainer *t = create(&c);
+    for (int i = 0; i < 2; i++) OK(trine_trainer_step(t, &m));
+    fake.poisoned = is_last_rank();
+    OK(trine_trainer_step(t, &m));
+    assert_true(m.skipped && t->scale.scale == 256);
+    fake.poisoned = is_last_rank();
+    char text[128];
+    snprintf(text, sizeof text, "the last finite gradient norm was %.6g, of step 2",
+             t->finite_norm);
+    assert_int_equal(trine_trainer_step(t, &m), TRINE_EOVERFLOW);
+    assert_non_null(strstr(status_message(), "step 4: gradients overflow at a loss scale of 256"));
+    assert_non_null(strstr(status_message(), "the first: wte.weight (head) on rank "));
+    REFUSED(TRINE_EOVERFLOW, TRINE_EOVERFLOW, text);
+    trine_trainer_destroy(&t);
+}
+
+/* Every rank has the error, with the same words. */
+static void an_overflow_at_the_minimum_stops(void **state) {
+    (void)state;
+    training_layouts(stop_layout);
+}
+
+/* ---- What it is for -------------------------------------------------------------------------- */
+
+/* A loss of this weight is what a batch of 2^28 tokens would make of each token's: gradients of
+ * some 1e-10, where fp16's smallest number is 6e-8. AdamW does not care for the size of gradients,
+ * if eps is less than they are. */
+#define LIGHT 0x1p-24f
+
+enum { LEARNT = 12 };
+
+/* What the loss of the same tokens falls by, and the largest norm. */
+static double learn(trine_config c, double *norm) {
+    trine_metrics m;
+    double before, after;
+    c.optimizer.lr = 2e-3;
+    c.optimizer.lr_warmup_iters = 0;
+    c.optimizer.adam_eps = 1e-16;
+    c.optimizer.weight_decay = 0;
+    c.data.val_data_path = training_tokens();
+    c.eval_iters = 2;
+    trine_trainer *t = create(&c);
+    uint64_t start = training_fingerprint(t);
+    fake.weight = LIGHT;
+    *norm = 0;
+    OK(trine_trainer_eval(t, &before));
+    for (int i = 0; i < LEARNT; i++) {
+        OK(trine_trainer_step(t, &m));
+        assert_false(m.skipped);
+        *norm = fmax(*norm, m.grad_norm);
+    }
+    OK(trine_trainer_eval(t, &after));
+    assert_true((training_fingerprint(t) != start) == (*norm > 0));
+    trine_trainer_destroy(&t);
+    return before - after;
+}
+
+static void small_gradients_need_the_scale(void **state) {
+    (void)state;
+    trine_config scaled = config_of((trine_layout){trine_world_size(harness_world), 1, 1}, 1);
+    trine_config off = scaled, whole = scaled;
+    scaled.precision.initial_loss_scale = 0x1p28;
+    off.precision = (trine_config_default()).precision;
+    off.precision.fp16 = true;
+    off.precision.loss_scale = 1;
+    whole.precision = (trine_config_default()).precision;
+    double norm[3];
+    double with = learn(scaled, &norm[0]), without = learn(off, &norm[1]),
+           fp32 = learn(whole, &norm[2]);
+    if (trine_world_rank(harness_world) == 0)
+        print_message("# the loss fell by %.3f with the scale, %.3f without, %.3f in fp32\n", with,
+                      without, fp32);
+    assert_true(norm[1] == 0 && without == 0);
+    assert_true(fp32 > 0.1);
+    /* Each of the two rounds otherwise; a tenth of what is learnt is far more than that. */
+    assert_true(fabs(with / fp32 - 1) < 0.1);
+    assert_true(fabs(norm[0] / norm[2] - 1) < 0.01);
+}
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_ranks_infinity_skips_the_step_everywhere),
+        cmocka_unit_test(training_goes_on_with_half_the_scale),
+        cmocka_unit_test(the_first_tensor_is_named),
+        cmocka_unit_test(an_overflow_begins_at_the_logits),
+        cmocka_unit_test(an_overflow_at_the_minimum_stops),
+        cmocka_unit_test(small_gradients_need_the_scale),
+    };
+    return HARNESS_RUN(argc, argv, tests);
+}
