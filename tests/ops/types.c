@@ -13,8 +13,10 @@ static const types pairs[] = {{TRINE_BF16, TRINE_F32},
                               {TRINE_F16, TRINE_F32},
                               {TRINE_F16, TRINE_F16}};
 
-#define PAIRS   (sizeof pairs / sizeof *pairs)
-#define DEVICES (1 + STAGED_KINDS)
+#define PAIRS    (sizeof pairs / sizeof *pairs)
+#define DEVICES  (1 + STAGED_KINDS)
+#define NONE     (-1)
+#define EMULATED (1 + STAGED_EMULATED)
 
 static device *open_cpu(types t, int threads) {
     const device_config config = {
@@ -31,11 +33,12 @@ static device *open_one(int which, types t) {
     return staged_open_floats((staged_kind)(which - 1), t.compute, t.grads, why, sizeof why);
 }
 
-/* Of each device that there is, in each pair of types. */
-static void on_all(void (*check)(device *d)) {
+/* Of each device that there is, in each pair of types. The emulation is slow, and what the last of its
+ * checks find, ops/cuda.c does in fp32: loads and stores are all that differs. */
+static void on_all(void (*check)(device *d), int skip) {
     for (int which = 0; which < DEVICES; which++)
         for (size_t p = 0; p < PAIRS; p++) {
-            device *d = open_one(which, pairs[p]);
+            device *d = which == skip ? NULL : open_one(which, pairs[p]);
             if (!d) continue;
             check(d);
             each_close(&d);
@@ -44,22 +47,22 @@ static void on_all(void (*check)(device *d)) {
 
 static void all_types_equal_ref(void **state) {
     (void)state;
-    on_all(all_equal_ref);
+    on_all(all_equal_ref, NONE);
 }
 
 static void nan_comes_out_where_ref_says(void **state) {
     (void)state;
-    on_all(all_nans_come_out);
+    on_all(all_nans_come_out, EMULATED);
 }
 
 static void infinity_is_not_lost(void **state) {
     (void)state;
-    on_all(all_infinities_come_out);
+    on_all(all_infinities_come_out, EMULATED);
 }
 
 static void alignment_changes_no_bit(void **state) {
     (void)state;
-    on_all(no_address_changes_a_bit);
+    on_all(no_address_changes_a_bit, EMULATED);
 }
 
 /* What is added and multiplied one by one, in an order that ops.h gives, in floats: then the same
@@ -91,7 +94,7 @@ static void check_bits_of_ref(device *d) {
 
 static void what_is_added_one_by_one_has_the_bits_of_ref(void **state) {
     (void)state;
-    on_all(check_bits_of_ref);
+    on_all(check_bits_of_ref, NONE);
     device *cpu;
     OK(device_open(&cpu, DEVICE_CPU, 2));
     check_bits_of_ref(cpu); /* and in fp32 */
