@@ -133,8 +133,8 @@ static uint64_t range_hash(const trine_trainer *t, const held_unit *u, int r) {
     flat_part slice = holding_slice(h, u, r);
     uint64_t tp = (uint64_t)h->config.coord.tp;
     uint64_t place = mix(((uint64_t)u->unit << 32) + (tp << 8) + (uint64_t)r) + slice.begin;
-    uint64_t sum = values_hash(t, place, holding_param(h, u, r, slice), slice.count,
-                               holding_param_bytes(h));
+    uint64_t sum =
+        values_hash(t, place, holding_param(h, u, r, slice), slice.count, holding_param_bytes(h));
     if (!holding_has_master(h) || u->borrowed[r]) return sum;
     return sum + values_hash(t, mix(place), holding_master(h, u, r, slice), slice.count, 4);
 }

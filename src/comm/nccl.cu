@@ -218,6 +218,17 @@ static trine_status rank_make_id(nccl_rank *r, char id[NCCL_ID]) {
     return TRINE_OK;
 }
 
+/* The caller knows what would make room. */
+static trine_status take_scratch(nccl_group *g) {
+    cudaError_t e = cudaMalloc((void **)&g->scratch, NCCL_SCRATCH);
+    if (e != cudaSuccess) (void)cudaGetLastError(); /* it has been heard */
+    CHECK(e != cudaErrorMemoryAllocation, TRINE_ENOMEM,
+          "no memory for the %zu bytes in which group %s of %d adds, on GPU %s", NCCL_SCRATCH,
+          g->name, g->size, g->r->gpu);
+    CHECK(e == cudaSuccess, TRINE_EMATH, "GPU %s: %s", g->r->gpu, cudaGetErrorString(e));
+    return TRINE_OK;
+}
+
 /* The highest priority: what peers wait for comes before what only this rank waits for. */
 static trine_status take_from_device(nccl_group *g, bool adds) {
     int least, greatest;
@@ -226,8 +237,7 @@ static trine_status take_from_device(nccl_group *g, bool adds) {
     for (int i = 0; i < NCCL_TICKETS; i++)
         TRY_CUDA(cudaEventCreateWithFlags(&g->tickets[i], cudaEventDisableTiming));
     g->chunk = NCCL_SCRATCH / (size_t)g->size / 256 * 256;
-    if (adds) TRY_CUDA(cudaMalloc((void **)&g->scratch, NCCL_SCRATCH));
-    return TRINE_OK;
+    return adds ? take_scratch(g) : TRINE_OK;
 }
 
 static void append(nccl_rank *r, nccl_group *g) {

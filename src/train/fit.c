@@ -226,7 +226,7 @@ trine_status fit_refuse(const fit_question *q) {
     message m = {.used = 0};
     size_t now = bytes_of(q, *q->config);
     choice found = choose(q, now);
-    say(&m, "this rank asks its GPU for %.1f MiB (", (double)q->plan->used / MIB);
+    say(&m, "this rank asks its GPU for %.1f MiB%s (", (double)q->plan->used / MIB, q->beside);
     say_plan(&m, q->plan);
     say(&m, "), and of the GPU's %.1f MiB %.1f were free", (double)q->bytes / MIB,
         (double)q->free_bytes / MIB);

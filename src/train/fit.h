@@ -26,6 +26,7 @@ typedef struct {
     const arena *plan;          /* of the rank that asks */
     size_t free_bytes, bytes;   /* of its GPU */
     int sharers;                /* ranks on that GPU, this one among them */
+    const char *beside;         /* what else was asked for: " beside ...", or "" */
 } fit_question;
 
 /* Raises TRINE_ENOMEM with the message, and returns it. Not collective. */

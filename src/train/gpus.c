@@ -6,6 +6,7 @@
 #include "base/status.h"
 #include "comm/comm.h"
 #include "comm/gpu.h"
+#include "train/fit.h"
 
 #define GIB (1024.0 * 1024.0 * 1024.0)
 
@@ -49,9 +50,27 @@ static trine_status gather(trine_trainer *t) {
                             ranks * sizeof own, TRINE_U8);
 }
 
+/* The plan is not made yet, but what it will be is known. Only the rank that says it asks. */
+static trine_status no_room_for_groups(const trine_trainer *t) {
+    cuda_gpu own;
+    arena plan;
+    TRY(cuda_describe(t->dev, &own));
+    TRY(setup_plan(&t->config, t->stages, t->dev, trine_mesh_coord(t->mesh), &plan));
+    fit_question q = {.config = &t->config,
+                      .dev = t->dev,
+                      .plan = &plan,
+                      .free_bytes = own.info.free_bytes,
+                      .bytes = own.info.bytes,
+                      .sharers = 1,
+                      .beside = ", beside what NCCL's groups take,"};
+    return fit_refuse(&q);
+}
+
 trine_status gpus_join(trine_trainer *t) {
     if (t->dev->kind != DEVICE_CUDA) return TRINE_OK;
-    TRY(make_groups(t));
+    trine_status status = make_groups(t);
+    if (status == TRINE_ENOMEM && *status_message()) return no_room_for_groups(t);
+    TRY(status);
     TRY(gather(t));
     return TRINE_OK;
 }

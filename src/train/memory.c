@@ -35,7 +35,8 @@ static trine_status refuse(const trine_trainer *t) {
                       .plan = &t->memory,
                       .free_bytes = gpu->free_bytes,
                       .bytes = gpu->bytes,
-                      .sharers = gpus_sharers(t)};
+                      .sharers = gpus_sharers(t),
+                      .beside = ""};
     return fit_refuse(&q);
 }
 

@@ -1,6 +1,8 @@
 /* TEST np=0 */
 /* Attention where the values are unusual, on every device that there is: a softmax that is put
  * together from tiles must not show where they end. */
+#include "base/half.h"
+#include "device/cpu/cpu.h"
 #include "ops/staged.h"
 
 enum { T = 130, D = 16, ROW = 3 * D };
@@ -99,11 +101,169 @@ static void heads_too_wide_for_a_gpu_are_refused(void **state) {
     free(p);
 }
 
+/* ---- What the cpu device promises in bits, in each of its types ---- */
+
+static const trine_dtype all_types[] = {TRINE_F32, TRINE_BF16, TRINE_F16};
+
+#define TYPES (sizeof all_types / sizeof *all_types)
+
+/* NULL where the processor has no bf16. */
+static device *open_type(trine_dtype type) {
+    const device_config config = {.kind = DEVICE_CPU, .threads = 2, .compute = type};
+    device *d = NULL;
+    if (type == TRINE_BF16 && !cpu_has_bf16())
+        print_message("# not tried: bf16, which this processor has not\n");
+    else
+        OK(device_open_with(&d, &config));
+    return d;
+}
+
+/* n numbers of a type, uniform in [-2, 2). */
+static void *typed_random(trine_dtype type, size_t n, uint64_t seed) {
+    float *x = fixture_random(n, seed, 2.0);
+    uint16_t *halves = (uint16_t *)x; /* in place: written behind what is read */
+    for (size_t i = 0; i < n && type != TRINE_F32; i++) {
+        float one;
+        memcpy(&one, x + i, sizeof one);
+        uint16_t half = type == TRINE_BF16 ? bf16_store(one) : f16_store(one);
+        memcpy(halves + i, &half, sizeof half);
+    }
+    return x;
+}
+
+/* Sizes of a call, and what it reads and writes, in bytes of the device's type. */
+typedef struct {
+    size_t B, T, H, D;
+    char *qkv, *dy, *y, *dqkv;
+    float *lse;
+} call;
+
+static call call_of(const device *d, size_t B, size_t T_, size_t H, size_t D_) {
+    size_t n = B * T_ * H * D_;
+    return (call){B,
+                  T_,
+                  H,
+                  D_,
+                  typed_random(d->compute, 3 * n, 1),
+                  typed_random(d->compute, n, 2),
+                  typed_random(d->compute, n, 3),
+                  typed_random(d->compute, 3 * n, 4),
+                  fixture_random(B * H * T_, 5, 1.0)};
+}
+
+static void call_free(call *c) {
+    free(c->qkv), free(c->dy), free(c->y), free(c->dqkv), free(c->lse);
+}
+
+static void run_call(device *d, call *c, const dropout_args *drop) {
+    void *work = fixture_bytes(d->ops->attention_workspace(d, c->B, c->T, c->H, c->D));
+    OK(d->ops->attention_forward(d, c->y, c->lse, c->qkv, work, drop, c->B, c->T, c->H, c->D));
+    OK(d->ops->attention_backward(d, c->dqkv, c->dy, c->qkv, c->y, c->lse, work, drop, c->B, c->T,
+                                  c->H, c->D));
+    free(work);
+}
+
+static const dropout_args dropped = {.p = 0.2f, .key = 11, .sample = 100, .first = 3};
+
+/* Rows [0, before) of one head's queries: y, lse, and dq, which no later key or row has a part in. */
+static void same_rows(const device *d, const call *a, const call *b, size_t before) {
+    size_t bytes = trine_dtype_bytes(d->compute) * a->D;
+    assert_memory_equal(a->y, b->y, before * bytes);
+    assert_memory_equal(a->lse, b->lse, before * sizeof *a->lse);
+    for (size_t t = 0; t < before; t++)
+        assert_memory_equal(a->dqkv + t * 3 * bytes, b->dqkv + t * 3 * bytes, bytes);
+}
+
+static void rows_do_not_depend_on_the_length(void **state) {
+    (void)state;
+    for (size_t i = 0; i < TYPES; i++) {
+        device *d = open_type(all_types[i]);
+        if (!d) continue;
+        call longer = call_of(d, 1, 130, 1, 24), shorter = call_of(d, 1, 101, 1, 24);
+        run_call(d, &longer, NULL);
+        run_call(d, &shorter, NULL);
+        same_rows(d, &shorter, &longer, 101);
+        call_free(&longer), call_free(&shorter);
+        device_close(&d);
+    }
+}
+
+/* NaNs in all later rows: nothing of them may arrive, whatever the dropout drops. */
+static void no_row_sees_what_comes_later(void **state) {
+    (void)state;
+    enum { LENGTH = 92, BEFORE = 41, WIDTH = 24 };
+    for (size_t i = 0; i < 2 * TYPES; i++) {
+        device *d = open_type(all_types[i / 2]);
+        if (!d) continue;
+        size_t element = trine_dtype_bytes(d->compute);
+        const dropout_args *drop = i % 2 ? &dropped : NULL;
+        call all = call_of(d, 1, LENGTH, 1, WIDTH), poisoned = call_of(d, 1, LENGTH, 1, WIDTH);
+        memset(poisoned.qkv + BEFORE * 3 * WIDTH * element, 0xff,
+               (LENGTH - BEFORE) * 3 * WIDTH * element);
+        run_call(d, &all, drop);
+        run_call(d, &poisoned, drop);
+        same_rows(d, &all, &poisoned, BEFORE);
+        call_free(&all), call_free(&poisoned);
+        device_close(&d);
+    }
+}
+
+/* Heads [first, first + some) of sample b of a call, with their part of its operands. */
+static call part_of(const device *d, const call *c, size_t b, size_t first, size_t some) {
+    size_t bytes = trine_dtype_bytes(d->compute) * c->D;
+    call part = call_of(d, 1, c->T, some, c->D);
+    for (size_t t = 0; t < c->T; t++) {
+        size_t row = b * c->T + t;
+        for (size_t k = 0; k < 3; k++)
+            memcpy(part.qkv + (t * 3 + k) * some * bytes,
+                   c->qkv + ((row * 3 + k) * c->H + first) * bytes, some * bytes);
+        memcpy(part.dy + t * some * bytes, c->dy + (row * c->H + first) * bytes, some * bytes);
+    }
+    return part;
+}
+
+static void same_part(const device *d, const call *c, const call *part, size_t b, size_t first) {
+    size_t bytes = trine_dtype_bytes(d->compute) * c->D, some = part->H;
+    for (size_t t = 0; t < c->T; t++) {
+        size_t row = b * c->T + t;
+        assert_memory_equal(part->y + t * some * bytes, c->y + (row * c->H + first) * bytes,
+                            some * bytes);
+        for (size_t k = 0; k < 3; k++)
+            assert_memory_equal(part->dqkv + (t * 3 + k) * some * bytes,
+                                c->dqkv + ((row * 3 + k) * c->H + first) * bytes, some * bytes);
+    }
+}
+
+/* As tp cuts heads and smaller micro-batches cut samples, for lengths that are a multiple of four
+ * (whose rows begin with a block of the mask) and others. */
+static void heads_and_samples_have_their_own_masks(void **state) {
+    (void)state;
+    for (size_t i = 0; i < 2 * TYPES; i++) {
+        device *d = open_type(all_types[i / 2]);
+        if (!d) continue;
+        call all = call_of(d, 2, i % 2 ? 47 : 44, 3, 20);
+        run_call(d, &all, &dropped);
+        for (size_t b = 0; b < 2; b++) {
+            dropout_args drop = dropped;
+            drop.sample += b, drop.first += 1;
+            call part = part_of(d, &all, b, 1, 2);
+            run_call(d, &part, &drop);
+            same_part(d, &all, &part, b, 1);
+            call_free(&part);
+        }
+        call_free(&all);
+        device_close(&d);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_row_may_begin_with_nothing),
         cmocka_unit_test(the_largest_score_takes_all),
         cmocka_unit_test(heads_too_wide_for_a_gpu_are_refused),
+        cmocka_unit_test(rows_do_not_depend_on_the_length),
+        cmocka_unit_test(no_row_sees_what_comes_later),
+        cmocka_unit_test(heads_and_samples_have_their_own_masks),
     };
     return HARNESS_RUN_ALONE(tests);
 }

@@ -183,8 +183,9 @@ FAULT(no_window, c->precision.fp16 = true; c->precision.loss_scale_window = 0)
 FAULT(no_hysteresis, c->precision.fp16 = true; c->precision.hysteresis = 0)
 FAULT(no_recomputation, c->parallel.recompute = TRINE_RECOMPUTES)
 FAULT(negative_chunk, c->parallel.loss_chunk = -1)
-FAULT(uneven_rows, c->parallel.sequence_parallel = true; c->parallel.layout = (trine_layout){3, 4, 1};
-      c->model.seq_length = 7; c->micro_batch_size = 2)
+FAULT(uneven_rows, c->parallel.sequence_parallel = true;
+      c->parallel.layout = (trine_layout){3, 4, 1}; c->model.seq_length = 7;
+      c->micro_batch_size = 2)
 FAULT(split_idle, c->parallel.layout.pp = 3; c->parallel.pp_split = "6,0,6")
 
 static const fault faults[] = {
@@ -371,7 +372,8 @@ static void suggestions_can_split_the_rows(void **state) {
     c.parallel.sequence_parallel = true;
     c.parallel.layout = (trine_layout){0, 4, 1};
     c.model.seq_length = 3;
-    REFUSED(trine_config_check(&c, 12), TRINE_EINVAL, "layouts that work on 12 ranks: --dp 4 --tp 3");
+    REFUSED(trine_config_check(&c, 12), TRINE_EINVAL,
+            "layouts that work on 12 ranks: --dp 4 --tp 3");
     assert_true(suggested(c, 12, 12) > 0);
 }
 

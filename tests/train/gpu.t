@@ -107,6 +107,13 @@ done <"$dir/ways"
 result $? "there are ways to try"
 plain
 
+# What the device itself takes, and half of what a group of NCCL's adds in.
+# shellcheck disable=SC2086
+on MEMORY=$((52 << 20)) refused 2 "out of memory: this rank asks its GPU for" $gpu --dp 2 &&
+    says 1 ", beside what NCCL's groups take," && says 3 " MiB a rank: " && says 0 "maths"
+result $? "too little memory for NCCL's groups: the same"
+plain
+
 # shellcheck disable=SC2086
 on MEMORY=$((30 << 20)) refused 0 "GPU 0 has no memory left for the device itself" $gpu
 result $? "a GPU that is too small for the device itself"

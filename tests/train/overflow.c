@@ -23,8 +23,7 @@ static struct {
 /* One number of the gradient becomes infinite, as an overflow leaves it. */
 static trine_status poison(device *d, void *dw, void *dbias, const void *dy, const void *x,
                            size_t T, size_t N, size_t K, grad_mode mode) {
-    trine_status status =
-        fake.real->linear_backward_weight(d, dw, dbias, dy, x, T, N, K, mode);
+    trine_status status = fake.real->linear_backward_weight(d, dw, dbias, dy, x, T, N, K, mode);
     uint16_t half = d->grads == TRINE_F16 ? 0x7C00 : 0x7F80;
     float inf = INFINITY;
     if (fake.poisoned == 1)
@@ -171,8 +170,8 @@ static void name_layout(trine_layout l) {
     for (int zero = 0; zero <= 3; zero++) {
         trine_config c = config_of(l, zero);
         c.model.untied = zero % 2;
-        trine_coord at = named(&c, 1, zero % 2 ? "lm_head.weight (head) on rank "
-                                               : "wte.weight (head) on rank ");
+        trine_coord at = named(
+            &c, 1, zero % 2 ? "lm_head.weight (head) on rank " : "wte.weight (head) on rank ");
         assert_int_equal(at.pp, l.pp - 1);
         assert_int_equal(at.dp, 0);
         assert_int_equal(at.tp, l.tp - 1);
@@ -235,9 +234,9 @@ static void an_overflow_at_the_minimum_stops(void **state) {
 
 /* ---- What it is for -------------------------------------------------------------------------- */
 
-/* A loss of this weight is what a batch of 2^28 tokens would make of each token's: gradients of some
- * 1e-10, where fp16's smallest number is 6e-8. AdamW does not care for the size of gradients, if eps
- * is less than they are. */
+/* A loss of this weight is what a batch of 2^28 tokens would make of each token's: gradients of
+ * some 1e-10, where fp16's smallest number is 6e-8. AdamW does not care for the size of gradients,
+ * if eps is less than they are. */
 #define LIGHT 0x1p-24f
 
 enum { LEARNT = 12 };

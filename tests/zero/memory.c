@@ -170,9 +170,9 @@ static void plan_of_gpt2(void **state) {
     }
 }
 
-/* One rank holds 16 bytes for each of GPT-2's parameters (18 in 16 bits, of which the master and the
- * gradients are fp32; 16 with 16-bit gradients), a gradient's for the second accumulator of its token
- * matrix, and little else. */
+/* One rank holds 16 bytes for each of GPT-2's parameters (18 in 16 bits, of which the master and
+ * the gradients are fp32; 16 with 16-bit gradients), a gradient's for the second accumulator of its
+ * token matrix, and little else. */
 static void check_gpt2(int type) {
     static const size_t weight[] = {4, 2, 2}, grad[] = {4, 4, 2}, master[] = {0, 4, 4};
     trine_config c = gpt2_config();

@@ -1,7 +1,10 @@
 /* TEST np=1,2,4 */
 /* What lies between tensors, behind the last one and in vocabulary rows that only tp needs is zero
- * and stays zero, in parameters, gradients and moments, with every layout and ZeRO stage. */
+ * and stays zero, in parameters, gradients, master and moments, with every layout and ZeRO stage, in
+ * fp32 and in 16 bits. */
 #include "training.h"
+
+#include <string.h>
 
 /* Whether a tensor of the range has a value at this element. */
 static bool is_value(const flat_range *range, size_t element) {
@@ -16,32 +19,40 @@ static bool is_value(const flat_range *range, size_t element) {
 
 static size_t gaps;
 
-/* x holds elements [part.begin, part.begin + part.count). */
+/* x holds elements [part.begin, part.begin + part.count), of `bytes` bytes each. */
 static void expect_zero_gaps(const char *what, const held_unit *u, int r, flat_part part,
-                             const float *x) {
+                             const void *x, size_t bytes) {
     for (size_t i = 0; i < part.count; i++) {
+        uint32_t bits = 0;
         if (is_value(&u->layout.ranges[r], part.begin + i)) continue;
         gaps++;
-        if (x[i] != 0)
-            fail_msg("%s of unit %d, range %d, element %zu: %g in the padding", what, u->unit, r,
-                     part.begin + i, (double)x[i]);
+        memcpy(&bits, (const char *)x + i * bytes, bytes);
+        if (bits & ~(UINT32_C(1) << (8 * bytes - 1))) /* zero has two signs */
+            fail_msg("%s of unit %d, range %d, element %zu: bits %x in the padding", what, u->unit,
+                     r, part.begin + i, (unsigned)bits);
     }
 }
 
 static void check_range(const holding *h, const held_unit *u, int r) {
     const zero_row *row = zero_stage(h->config.spec->zero);
     flat_part all = {0, u->layout.ranges[r].count}, slice = holding_slice(h, u, r);
-    expect_zero_gaps("gradients", u, r, row->full_grads ? all : slice, u->grads[r]);
+    expect_zero_gaps("gradients", u, r, row->full_grads ? all : slice, u->grads[r],
+                     holding_grad_bytes(h));
     if (u->borrowed[r]) return;
-    expect_zero_gaps("parameters", u, r, row->params == SHARD ? slice : all, u->params[r]);
-    expect_zero_gaps("moments", u, r, holding_owned(h, u, r), u->moment1[r]);
-    expect_zero_gaps("moments", u, r, holding_owned(h, u, r), u->moment2[r]);
+    expect_zero_gaps("parameters", u, r, row->params == SHARD ? slice : all, u->params[r],
+                     holding_param_bytes(h));
+    flat_part own = holding_owned(h, u, r);
+    expect_zero_gaps("moments", u, r, own, u->moment1[r], sizeof(float));
+    expect_zero_gaps("moments", u, r, own, u->moment2[r], sizeof(float));
+    if (u->master[r]) expect_zero_gaps("master", u, r, own, u->master[r], sizeof(float));
 }
 
-static void check(trine_layout layout, int zero, bool untied) {
+static void check(trine_layout layout, int zero, bool untied, trine_precision precision) {
     trine_config c = training_config();
     trine_trainer *t;
     trine_metrics m;
+    c.precision = precision;
+    if (precision.bf16) c.parallel.device = "ref";
     c.parallel.layout = layout;
     c.parallel.zero = (trine_zero)zero;
     c.model.untied = untied;
@@ -57,8 +68,12 @@ static void check(trine_layout layout, int zero, bool untied) {
 
 static void visit(trine_layout layout) {
     for (int zero = 0; zero <= 3; zero++) {
-        check(layout, zero, false);
-        check(layout, zero, true);
+        trine_precision fp32 = trine_config_default().precision, mixed = fp32;
+        mixed.bf16 = true;
+        if (zero % 2 == layout.pp % 2) mixed.grads = TRINE_BF16;
+        check(layout, zero, false, fp32);
+        check(layout, zero, true, fp32);
+        check(layout, zero, zero / 2, mixed);
     }
 }
 
