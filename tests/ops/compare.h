@@ -43,7 +43,7 @@ static inline double unit_in(trine_dtype type, double x) {
 
 /* What a GPU rounds to 16 bits on the way, as the size of those numbers: tensor cores take factors of
  * 16 bits, so that attention's probabilities and their gradients (times values of up to 2, and keys)
- * are rounded before they are multiplied. Half a unit of each. */
+ * are rounded before they are multiplied. Half a unit of each; their sums are of the size of one. */
 static inline double rounded_on_the_way(const device *d, const op_case *c) {
     if (!is_staged(d) || !((const staged *)d->state)->backend || d->compute == TRINE_F32)
         return 0.0;
