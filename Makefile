@@ -10,12 +10,8 @@
 #   make demo         trains on 8 ranks on this machine
 #   make bench        how fast, each figure beside its limit (bench/README.md); B="matmul step": some
 #                     parts; REPS=3 LAYERS=2: a quick look; JSON=FILE: the same numbers there;
-<<<<<<< HEAD
-#                     TYPE=fp32 or bf16: that alone, else both where the processor has bf16;
-#                     DEVICE=cuda [MODEL=gpt2-xl] [TF32=1]: on the GPU
-=======
+#                     BF16=1: bf16 alone, else fp32 and bf16 where the processor has it;
 #                     DEVICE=cuda [MODEL=gpt2-xl] [TF32=1 or BF16=1]: on the GPU
->>>>>>> contract
 #   make install      PREFIX (/usr/local), DESTDIR
 #   make layers, format-check, deps, clean
 #
@@ -241,11 +237,7 @@ bench:
 	@tools/deps.sh build
 	@$(MAKE) --no-print-directory benches $(if $(filter cuda,$(DEVICE)),cuda)
 	@JSON='$(JSON)' DEVICE='$(DEVICE)' CUDA_LIBRARY='$(CUDA_LIBRARY)' \
-<<<<<<< HEAD
-		FLAGS='$(if $(REPS),--reps $(REPS)) $(if $(LAYERS),--num-layers $(LAYERS)) $(if $(MODEL),--model $(MODEL)) $(if $(TF32),--tf32) $(if $(TYPE),--type $(TYPE)) $(FLAGS)' \
-=======
 		FLAGS='$(if $(REPS),--reps $(REPS)) $(if $(LAYERS),--num-layers $(LAYERS)) $(if $(MODEL),--model $(MODEL)) $(if $(TF32),--tf32) $(if $(BF16),--type bf16) $(FLAGS)' \
->>>>>>> contract
 		bench/run.sh $(BUILD) $(B)
 
 # The program's own options go into BENCH_COMM.
