@@ -434,10 +434,10 @@ static void ref_follows_the_formulas(void **state) {
     assert_null(d);
 }
 
-/* Half a unit in the last place is at most 2^-8 of a number in bf16, 2^-11 in fp16, and of 1 + |want|
- * less than that; beside it what there is in fp32. Attention's backward pass reads a rounded y, whose
- * product with dy (T terms of at most 1.5 with factors of up to 1) goes into all that it writes, and
- * dropout's bias adds T rounded rows: four halves. */
+/* Half a unit in the last place is at most 2^-8 of a number in bf16, 2^-11 in fp16, and of 1 +
+ * |want| less than that; beside it what there is in fp32. Attention's backward pass reads a
+ * rounded y, whose product with dy (T terms of at most 1.5 with factors of up to 1) goes into all
+ * that it writes, and dropout's bias adds T rounded rows: four halves. */
 static void ref_follows_the_formulas_in_16_bits(void **state) {
     (void)state;
     for (int i = 0; i < 4; i++) {

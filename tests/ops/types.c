@@ -43,8 +43,8 @@ static void on_all(void (*check)(device *d)) {
         }
 }
 
-/* In two pairs that have each load and most stores, and not on the emulation, which is slow: what is
- * asked here ops/cuda.c asks it in fp32, and loads and stores are all that differs. */
+/* In two pairs that have each load and most stores, and not on the emulation, which is slow: what
+ * is asked here ops/cuda.c asks it in fp32, and loads and stores are all that differs. */
 static void on_some(void (*check)(device *d)) {
     for (int which = 0; which < DEVICES; which++)
         for (size_t p = 1; p <= 2 && which != EMULATED; p++) {

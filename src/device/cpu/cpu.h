@@ -16,7 +16,7 @@
 
 #include "device/ops.h"
 
-/* The operators for a pair of types that device.h allows (element.h says how they are made). Pure. */
+/* The operators for a pair of types that device.h allows (element.h: how they are made). Pure. */
 const ops *cpu_table(trine_dtype compute, trine_dtype grads);
 /* Whether the processor multiplies bf16: AVX-512 BF16, or AMX. Pure. */
 bool cpu_has_bf16(void);
