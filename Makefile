@@ -10,6 +10,7 @@
 #   make demo         trains on 8 ranks on this machine
 #   make bench        how fast, each figure beside its limit (bench/README.md); B="matmul step": some
 #                     parts; REPS=3 LAYERS=2: a quick look; JSON=FILE: the same numbers there;
+#                     BF16=1: bf16 alone, else fp32 and bf16 where the processor has it;
 #                     DEVICE=cuda [MODEL=gpt2-xl] [TF32=1 or BF16=1]: on the GPU
 #   make install      PREFIX (/usr/local), DESTDIR
 #   make layers, format-check, deps, clean

@@ -26,8 +26,8 @@ static inline const char *type_text(trine_dtype type) {
     return type == TRINE_F32 ? "fp32" : type == TRINE_BF16 ? "bf16" : "fp16";
 }
 
-/* Whether x is a number of a 16-bit type. Floats of statistics and of gradients in fp32 hardly ever are,
- * so that this tells them from what is stored in 16 bits, where one output has both. */
+/* Whether x is a number of a 16-bit type. Floats of statistics and of gradients in fp32 hardly
+ * ever are, so that this tells them from what is stored in 16 bits, where one output has both. */
 static inline bool held_in(trine_dtype type, float x) {
     if (type == TRINE_BF16) return bf16_load(bf16_store(x)) == x;
     return type == TRINE_F16 && f16_load(f16_store(x)) == x;
@@ -41,22 +41,22 @@ static inline double unit_in(trine_dtype type, double x) {
     return ldexp(1.0, (exponent < -13 ? -13 : exponent) - 11);
 }
 
-/* What a GPU rounds to 16 bits on the way, as the size of those numbers: tensor cores take factors of
- * 16 bits, so that attention's probabilities and their gradients (times values of up to 2, and keys)
- * are rounded before they are multiplied; and a bias whose address its library does not take is added
- * to a product that was stored, of the size of the result. Half a unit of each. */
-static inline double rounded_on_the_way(const device *d, const op_case *c, double size) {
+/* What a GPU rounds to 16 bits on the way, as the size of those numbers: tensor cores take factors
+ * of 16 bits, so that attention's probabilities and their gradients (times values of up to 2, and
+ * keys) are rounded before they are multiplied. Half a unit of each; their sums are of the size of
+ * one. */
+static inline double rounded_on_the_way(const device *d, const op_case *c) {
     if (!is_staged(d) || !((const staged *)d->state)->backend || d->compute == TRINE_F32)
         return 0.0;
     if (strcmp(c->name, "attention_y") == 0) return 1.0;
-    if (strcmp(c->name, "attention_dqkv") == 0) return 4.0;
-    return strcmp(c->name, "linear_y") == 0 ? size : 0.0;
+    return strcmp(c->name, "attention_dqkv") == 0 ? 4.0 : 0.0;
 }
 
-/* Beside the bound for floats, by type. Two floats that are near each other are rounded to the same 16
- * bits, or, where the point between two numbers lies between them, to neighbours: one unit apart.
- * How often is the floats' distance in units: a few EPS of values up to 1, and more of them where a
- * sum's terms cancel. Rounding otherwise (cutting off, twice) shows in every other or fourth value. */
+/* Beside the bound for floats, by type. Two floats that are near each other are rounded to the
+ * same 16 bits, or, where the point between two numbers lies between them, to neighbours: one unit
+ * apart. How often is the floats' distance in units: a few EPS of values up to 1, and more of them
+ * where a sum's terms cancel. Rounding otherwise (cutting off, twice) shows in every other or
+ * fourth value. */
 typedef struct {
     double units, share;
 } type_bound;
@@ -69,8 +69,8 @@ static inline type_bound bound_of(trine_dtype type) {
     }
 }
 
-/* Fails unless in every element |got - want| <= bound * (size + |want|), and the type's units, or both
- * are NaN. `way` is what rounded_on_the_way says. */
+/* Fails unless in every element |got - want| <= bound * (size + |want|), and the type's units, or
+ * both are NaN. `way` is what rounded_on_the_way says. */
 static inline void near_typed(const char *text, trine_dtype type, const float *got,
                               const float *want, size_t n, double bound, double size, double way) {
     const type_bound b = bound_of(type);
@@ -104,7 +104,7 @@ static inline void near_in(const device *d, const op_case *c, const dims *s, con
     label(text + strlen(text), sizeof text - strlen(text), c, s);
     double root = sqrt((double)terms), size = 1.0 + root / 3.0;
     near_typed(text, d->compute, got, want, out_count, EPS * (8.0 + root), size,
-               rounded_on_the_way(d, c, size));
+               rounded_on_the_way(d, c));
 }
 
 static inline size_t count_nan(const float *x, size_t n) {
