@@ -5,6 +5,7 @@
 
 #include <math.h>
 
+#include "base/half.h"
 #include "cublasLt.h"
 #include "emu.h"
 
@@ -108,6 +109,68 @@ static void shapes_must_agree(void **state) {
     free_matmul(&m);
 }
 
+static cublasStatus_t ask_types(matmul *m, cublasComputeType_t compute, cudaDataType a,
+                                cudaDataType b, cudaDataType d) {
+    FINE(cublasLtMatmulDescDestroy(m->operation));
+    FINE(cublasLtMatrixLayoutDestroy(m->a));
+    FINE(cublasLtMatrixLayoutDestroy(m->b));
+    FINE(cublasLtMatrixLayoutDestroy(m->d));
+    FINE(cublasLtMatmulDescCreate(&m->operation, compute, CUDA_R_32F));
+    FINE(cublasLtMatrixLayoutCreate(&m->a, a, M, K, M));
+    FINE(cublasLtMatrixLayoutCreate(&m->b, b, K, N, K));
+    FINE(cublasLtMatrixLayoutCreate(&m->d, d, M, N, M));
+    return ask(m);
+}
+
+static void types_must_go_together(void **state) {
+    (void)state;
+    static const struct {
+        cublasComputeType_t compute;
+        cudaDataType a, b, d;
+        cublasStatus_t status;
+    } table[] = {
+        {CUBLAS_COMPUTE_32F, CUDA_R_16BF, CUDA_R_16BF, CUDA_R_16BF, CUBLAS_STATUS_SUCCESS},
+        {CUBLAS_COMPUTE_32F, CUDA_R_16BF, CUDA_R_16BF, CUDA_R_32F, CUBLAS_STATUS_SUCCESS},
+        {CUBLAS_COMPUTE_32F, CUDA_R_16F, CUDA_R_16F, CUDA_R_32F, CUBLAS_STATUS_SUCCESS},
+        {CUBLAS_COMPUTE_32F, CUDA_R_32F, CUDA_R_32F, CUDA_R_16F, CUBLAS_STATUS_NOT_SUPPORTED},
+        {CUBLAS_COMPUTE_32F, CUDA_R_16F, CUDA_R_16BF, CUDA_R_32F, CUBLAS_STATUS_NOT_SUPPORTED},
+        {CUBLAS_COMPUTE_32F, CUDA_R_16F, CUDA_R_16F, CUDA_R_16BF, CUBLAS_STATUS_NOT_SUPPORTED},
+        {CUBLAS_COMPUTE_32F_FAST_TF32, CUDA_R_16BF, CUDA_R_16BF, CUDA_R_16BF,
+         CUBLAS_STATUS_NOT_SUPPORTED},
+    };
+    matmul m = new_matmul();
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+        assert_int_equal(
+            ask_types(&m, table[i].compute, table[i].a, table[i].b, table[i].d), table[i].status);
+    free_matmul(&m);
+}
+
+/* In bf16: of a sum whose parts cancel, what a reduction in fp32 stores, and one of rounded parts. */
+static void parts_in_the_output_type_are_rounded(void **state) {
+    (void)state;
+    uint16_t a[M * K], b[K * N], whole[M * N], rounded[M * N];
+    for (size_t i = 0; i < M * K; i++) /* 1 to 1.5, the second half negative */
+        a[i] = (uint16_t)((i < M * K / 2 ? 0x3f80 : 0xbf80) + i % 61);
+    for (size_t i = 0; i < K * N; i++) b[i] = (uint16_t)(0x3f80 + i % 3);
+    matmul m = new_matmul();
+    put(m.A, a, sizeof a), put(m.B, b, sizeof b);
+    FINE(ask_types(&m, CUBLAS_COMPUTE_32F, CUDA_R_16BF, CUDA_R_16BF, CUDA_R_16BF));
+    ask_with(&m, CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE);
+    FINE(multiply(&m, m.A, WORKSPACE));
+    look(whole, m.D, sizeof whole);
+    ask_with(&m, CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE | CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE);
+    FINE(multiply(&m, m.A, WORKSPACE));
+    look(rounded, m.D, sizeof rounded);
+    for (int i = 0; i < M * N; i++) {
+        double sum = 0.0;
+        for (int k = 0; k < K; k++)
+            sum += (double)bf16_load(a[i % M + k * M]) * (double)bf16_load(b[k + i / M * K]);
+        assert_int_equal(whole[i], bf16_store((float)sum));
+    }
+    assert_memory_not_equal(whole, rounded, sizeof whole);
+    free_matmul(&m);
+}
+
 static void an_algorithm_is_for_its_product(void **state) {
     (void)state;
     matmul m = new_matmul();
@@ -171,6 +234,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(attributes_have_their_sizes),
         cmocka_unit_test(shapes_must_agree),
+        cmocka_unit_test(types_must_go_together),
+        cmocka_unit_test(parts_in_the_output_type_are_rounded),
         cmocka_unit_test(an_algorithm_is_for_its_product),
         cmocka_unit_test(false_claims_end_the_process),
         cmocka_unit_test(only_inplace_has_other_bits),

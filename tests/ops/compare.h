@@ -43,14 +43,12 @@ static inline double unit_in(trine_dtype type, double x) {
 
 /* What a GPU rounds to 16 bits on the way, as the size of those numbers: tensor cores take factors of
  * 16 bits, so that attention's probabilities and their gradients (times values of up to 2, and keys)
- * are rounded before they are multiplied; and a bias whose address its library does not take is added
- * to a product that was stored, of the size of the result. Half a unit of each. */
-static inline double rounded_on_the_way(const device *d, const op_case *c, double size) {
+ * are rounded before they are multiplied. Half a unit of each; their sums are of the size of one. */
+static inline double rounded_on_the_way(const device *d, const op_case *c) {
     if (!is_staged(d) || !((const staged *)d->state)->backend || d->compute == TRINE_F32)
         return 0.0;
     if (strcmp(c->name, "attention_y") == 0) return 1.0;
-    if (strcmp(c->name, "attention_dqkv") == 0) return 4.0;
-    return strcmp(c->name, "linear_y") == 0 ? size : 0.0;
+    return strcmp(c->name, "attention_dqkv") == 0 ? 4.0 : 0.0;
 }
 
 /* Beside the bound for floats, by type. Two floats that are near each other are rounded to the same 16
@@ -104,7 +102,7 @@ static inline void near_in(const device *d, const op_case *c, const dims *s, con
     label(text + strlen(text), sizeof text - strlen(text), c, s);
     double root = sqrt((double)terms), size = 1.0 + root / 3.0;
     near_typed(text, d->compute, got, want, out_count, EPS * (8.0 + root), size,
-               rounded_on_the_way(d, c, size));
+               rounded_on_the_way(d, c));
 }
 
 static inline size_t count_nan(const float *x, size_t n) {

@@ -111,6 +111,27 @@ static void what_is_added_one_by_one_has_the_bits_of_ref(void **state) {
     device_close(&cpu);
 }
 
+/* What goes into the next forward pass is the master, rounded once, to the last bit. */
+static void check_copy(device *d) {
+    enum { COUNT = 5003 };
+    float *w = fixture_random(COUNT, 1, 1.0), *m = fixture_random(COUNT, 2, 1.0);
+    float *v = fixture_random(COUNT, 3, 1.0), *g = fixture_random(COUNT, 4, 1.0);
+    float *copy = fixture_random(COUNT, 5, 1.0);
+    const adamw_args args = {
+        .lr = 0.1f, .beta1 = 0.9f, .beta2 = 0.95f, .eps = 1e-6f, .scale = 1.0f, .step = 2};
+    for (size_t i = 0; i < COUNT; i++) v[i] = fabsf(v[i]);
+    OK(d->ops->adamw(d, w, m, v, copy, g, COUNT, &args));
+    for (size_t i = 0; i < COUNT; i++)
+        assert_true(copy[i] == (d->compute == TRINE_BF16 ? bf16_load(bf16_store(w[i]))
+                                                         : f16_load(f16_store(w[i]))));
+    free(w), free(m), free(v), free(g), free(copy);
+}
+
+static void the_copy_is_the_master_rounded(void **state) {
+    (void)state;
+    on_all(check_copy);
+}
+
 static float *output_with(types t, int threads, const op_case *c, const dims *s) {
     device *d = open_cpu(t, threads);
     float *out = output_of(d, c, s, SIZE_MAX, 0.0f);
@@ -139,6 +160,7 @@ int main(void) {
         cmocka_unit_test(infinity_is_not_lost),
         cmocka_unit_test(alignment_changes_no_bit),
         cmocka_unit_test(what_is_added_one_by_one_has_the_bits_of_ref),
+        cmocka_unit_test(the_copy_is_the_master_rounded),
         cmocka_unit_test(threads_change_no_bit),
     };
     return HARNESS_RUN_ALONE(tests);

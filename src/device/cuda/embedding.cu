@@ -172,7 +172,6 @@ static inline __device__ void add_rows(const problem<real, grad> *p, const list 
     for (unsigned item = threadIdx.x / WARP; item < rows * across; item += WARPS)
         add_row<VECTOR, LISTED>(p, l, count, item / across,
                                 (size_t)(item % across) * COLUMNS + 4 * (threadIdx.x % WARP), set);
-    __syncthreads();
 }
 
 template <bool VECTOR, typename real, typename grad>
@@ -187,6 +186,7 @@ static __global__ AT_ONCE(THREADS, 4) void embedding_backward_kernel(problem<rea
             add_rows<VECTOR, false>(&p, &l, (unsigned)p.T, set);
             return;
         }
+        /* Nobody writes to the list before all have come to the next look's first barrier. */
         add_rows<VECTOR, true>(&p, &l, count, set);
         count = 0;
         set = false;
