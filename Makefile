@@ -269,7 +269,7 @@ $(BUILD)/trine.pc: tools/trine.pc.in $(LIB)
 
 install: $(LIB) $(SHARED) $(BUILD)/trine.pc cuda
 	install -d $(ROOT)/include $(ROOT)/lib/pkgconfig
-	install -m 644 include/trine.h $(ROOT)/include/
+	install -m 644 include/trine.h include/trine_linear.h $(ROOT)/include/
 	install -m 644 $(LIB) $(SHARED) $(ROOT)/lib/
 	if grep -q CUDA_NVCC $(BUILD)/cuda.mk; then install -m 644 $(CUDA_LIB) $(ROOT)/lib/; fi
 	ln -sf libtrine.so.$(VERSION) $(ROOT)/lib/libtrine.so.$(MAJOR)
@@ -277,7 +277,7 @@ install: $(LIB) $(SHARED) $(BUILD)/trine.pc cuda
 	install -m 644 $(BUILD)/trine.pc $(ROOT)/lib/pkgconfig/
 
 uninstall:
-	rm -f $(ROOT)/include/trine.h $(ROOT)/lib/libtrine.a $(ROOT)/lib/libtrine.so* $(ROOT)/lib/libtrine_cuda.so $(ROOT)/lib/pkgconfig/trine.pc
+	rm -f $(ROOT)/include/trine.h $(ROOT)/include/trine_linear.h $(ROOT)/lib/libtrine.a $(ROOT)/lib/libtrine.so* $(ROOT)/lib/libtrine_cuda.so $(ROOT)/lib/pkgconfig/trine.pc
 
 clean:
 	rm -rf $(BUILD)

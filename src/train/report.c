@@ -298,6 +298,7 @@ trine_status trine_trainer_banner(trine_trainer *t, FILE *out) {
                 device_affinity_cpus(), device_node_cpus());
     gpus_print(t, out);
     report_transport(&r, out);
+    gpus_print_links(t, out);
     TRY(report_memory(&r, out));
     fflush(out);
     return TRINE_OK;

@@ -354,9 +354,9 @@ static void messages_leave_the_device(void **state) {
     comm_request sent = {0}, received = {0};
     for (int i = 0; i < N; i++) out[i] = rank * N + i, out[N + i] = in[i] = -1;
     taken = 0;
-    device_copy(&far.device, addr(out + N), addr(out), BYTES);
     device_zero(&far.device, addr(in), BYTES);
     OK(comm_recv_start(comm, addr(in), N, TRINE_I32, last, &received));
+    device_copy(&far.device, addr(out + N), addr(out), BYTES);
     device_zero(&far.device, addr(out), BYTES);
     OK(comm_send_start(comm, addr(out + N), N, TRINE_I32, next, &sent));
     OK(comm_wait(&received));

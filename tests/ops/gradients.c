@@ -3,12 +3,13 @@
  * in double, the backward pass against central differences of that formula, both for the scalar
  * L = sum of weight * output. Outputs are pre-filled, so that `=` and `+=` cannot be confused. */
 #include "base/rng.h"
+#include "device/dropout.h"
 #include "ops/staged.h"
 
 typedef struct problem problem;
 struct problem {
     const char *name;
-    size_t dims[4];
+    size_t dims[5];
     void (*formula)(const problem *p, double *y, const double *in);
     void (*forward)(device *d, const problem *p, float *y, const float *in);
     /* `grad` lies as `in` does and holds the pre-filled values. */
@@ -63,6 +64,38 @@ static void bias_backward(device *d, const problem *p, float *dbias, const float
     OK(d->ops->bias_backward(d, dbias, dy, p->dims[0], p->dims[1], mode));
 }
 
+/* ---- dropout of (y + bias), and a residual: in = y (T, N), bias (N), residual (T, N) ---- */
+
+static const dropout_args residual_drop = {.p = 0.4f, .key = 78, .sample = 4, .first = 1, .T = 2};
+
+static void dropout_formula(const problem *p, double *y, const double *x) {
+    size_t T = p->dims[0], N = p->dims[1];
+    const double *bias = x + T * N, *residual = bias + N;
+    for (size_t i = 0; i < T * N; i++) {
+        size_t row = residual_drop.first + i / N;
+        double f = (double)dropout_factor(&residual_drop, residual_drop.sample + row / 2,
+                                          row % 2 * N + i % N);
+        y[i] = (x[i] + bias[i % N]) * f + residual[i];
+    }
+}
+
+static void dropout_forward(device *d, const problem *p, float *y, const float *x) {
+    size_t T = p->dims[0], N = p->dims[1];
+    memcpy(y, x, T * N * sizeof *y);
+    OK(d->ops->dropout_residual(d, y, x + T * N, x + T * N + N, &residual_drop, T, N));
+}
+
+/* As a model does it: the residual's gradient is dy itself, the bias's that of what was dropped. */
+static void dropout_backward(device *d, const problem *p, float *dx, const float *dy,
+                             const float *x, grad_mode mode) {
+    size_t T = p->dims[0], N = p->dims[1];
+    float *dbias = dx + T * N, *residual = dbias + N;
+    (void)x;
+    OK(d->ops->dropout(d, dx, dy, &residual_drop, T, N));
+    OK(d->ops->bias_backward(d, dbias, dx, T, N, mode));
+    for (size_t i = 0; i < T * N; i++) residual[i] = dy[i] + (mode == GRAD_SET ? 0.0f : 1.0f);
+}
+
 /* ---- norm: in = x (T, C), gain (C), bias (C) ---- */
 
 static void norm_formula(const problem *p, double *y, const double *x) {
@@ -114,6 +147,17 @@ static void gelu_backward(device *d, const problem *p, float *dx, const float *d
 
 /* ---- attention: in = qkv (B, T, 3, H, D) ---- */
 
+/* The fifth dimension of a problem, 1: with dropout. */
+static const dropout_args attention_drop = {.p = 0.4f, .key = 77, .sample = 3, .first = 2};
+
+static double attention_factor(const problem *p, size_t b, size_t h, size_t t, size_t s) {
+    size_t T = p->dims[1];
+    const dropout_args *drop = &attention_drop;
+    return p->dims[4]
+               ? (double)dropout_factor(drop, drop->sample + b, ((drop->first + h) * T + t) * T + s)
+               : 1.0;
+}
+
 static double attention_score(const double *q, const double *k, size_t D) {
     double sum = 0.0;
     for (size_t i = 0; i < D; i++) sum += q[i] * k[i];
@@ -145,6 +189,7 @@ static void attention_rows(const problem *p, double *y, const double *qkv,
                 for (size_t s = 0; s <= t; s++) {
                     double e = attention_score(q, head + s * row + H * D, D);
                     denominator += e;
+                    e *= attention_factor(p, b, h, t, s);
                     if (drop) e *= attention_kept(drop, drop->sample + b, drop->first + h, t, s, T);
                     for (size_t i = 0; i < D; i++) y[i] += e * head[s * row + 2 * H * D + i];
                 }
@@ -293,6 +338,7 @@ static const problem problems[] = {
     {"linear", {5, 7, 3}, NAMED(linear), 5 * 3 + 7 * 3 + 7, 5 * 7, 5 * 3},
     {"linear of one", {1, 1, 1}, NAMED(linear), 3, 1, 1},
     {"bias", {6, 5}, NAMED(bias), 5, 6 * 5, 0},
+    {"dropout", {5, 6}, NAMED(dropout), 2 * 5 * 6 + 6, 5 * 6, 5 * 6},
     {"norm", {4, 19}, NAMED(norm), 6 * 19, 4 * 19, 0},
     {"norm of two columns", {3, 2}, NAMED(norm), 5 * 2, 3 * 2, 0},
     {"gelu", {37}, NAMED(gelu), 37, 37, 37},
@@ -310,6 +356,7 @@ static const problem problems[] = {
      36 * 12,
      36 * 4,
      36 * 12},
+    {"attention, dropped", {2, 6, 2, 5, 1}, NAMED(attention), 2 * 6 * 30, 2 * 6 * 10, 2 * 6 * 30},
     {"embedding", {11, 3, 3}, NAMED(embedding), 3 * 3, 11 * 3, 0},
     {"position", {3, 2, 5}, NAMED(position), 2 * 5, 3 * 2 * 5, 0},
     {"cross-entropy", {7, 9, 5}, NAMED(xent), 7 * 9, 1, 7 * 9},

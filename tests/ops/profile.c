@@ -142,6 +142,26 @@ static void gradients_that_are_set(void **state) {
     expect("position_dtable", D(3, 5, 7, GRAD_SET), TIMED_position_backward, 4 * (105 + 35));
 }
 
+/* Operands are of the device's types: a whole step of 16-bit products is finite, and leaves what lies
+ * behind its operands alone (the sanitizers look). */
+static void limits_of_every_type(void **state) {
+    (void)state;
+    const trine_dtype types[][2] = {{TRINE_BF16, TRINE_F32},
+                                    {TRINE_BF16, TRINE_BF16},
+                                    {TRINE_F16, TRINE_F32},
+                                    {TRINE_F16, TRINE_F16}};
+    for (int i = 0; i < 4; i++) {
+        device *d;
+        limit_matmul m;
+        device_config c = {
+            .kind = DEVICE_REF, .threads = 1, .compute = types[i][0], .grads = types[i][1]};
+        OK(device_open_with(&d, &c));
+        OK(limit_matmul_rates(d, 8, 16, 12, &m));
+        assert_true(m.forward > 0 && m.backward_input > 0 && m.backward_weight > 0);
+        device_close(&d);
+    }
+}
+
 static void limits_are_rates(void **state) {
     (void)state;
     for (device_kind kind = 0; kind < DEVICE_HOST_KINDS; kind++) {
@@ -164,6 +184,7 @@ int main(void) {
         cmocka_unit_test(flops_by_hand),
         cmocka_unit_test(bytes_by_hand),
         cmocka_unit_test(gradients_that_are_set),
+        cmocka_unit_test(limits_of_every_type),
         cmocka_unit_test(limits_are_rates),
     };
     return HARNESS_RUN_ALONE(tests);
