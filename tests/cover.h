@@ -1,9 +1,9 @@
-/* Covering arrays: few rows of option values in which all combinations of some options' values occur
- * (Cohen, Dalal, Fredman, Patton, "The AETG system", IEEE Trans. Software Engineering 1997).
+/* Covering arrays: few rows of option values in which all combinations of some options' values
+ * occur (Cohen, Dalal, Fredman, Patton, "The AETG system", IEEE Trans. Software Engineering 1997).
  *
- * Greedy and deterministic: each row starts from a combination that is still missing, and the best of
- * some candidates, whose other values are chosen one after the other, is taken. cover_missing counts
- * again what is claimed, from the rows alone. */
+ * Greedy and deterministic: each row starts from a combination that is still missing, and the best
+ * of some candidates, whose other values are chosen one after the other, is taken. cover_missing
+ * counts again what is claimed, from the rows alone. */
 #ifndef TRINE_TESTS_COVER_H
 #define TRINE_TESTS_COVER_H
 

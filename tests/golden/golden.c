@@ -142,17 +142,18 @@ static void expect_relative(const char *what, int step, double got, double want,
 
 /* How far a step's loss and gradient norm may be from the reference's, relative.
  *
- * fp32 rounds by 6e-8, and the losses of ten steps are good to a few of those; 1e-5 is the promise of
- * the library.
+ * fp32 rounds by 6e-8, and the losses of ten steps are good to a few of those; 1e-5 is the promise
+ * of the library.
  *
- * A 16-bit run rounds its weights, and all that it stores on the way forwards and backwards, by up to
- * u = 2^-8 of the number (bf16) or 2^-11 (fp16), independently of each other. A loss is a mean over a
- * hundred tokens, whose logits, of size 0.1, are each off by some u of themselves: of the loss 1e-4 and
- * 1e-5 are left. The norm sums squares of gradients that are off by a few u each, with either sign, and
- * by what the logits' errors have in common: u/2. Eight seeds of each model, on ref and on cpu, were at
- * most 9e-5 of the loss and 2.8e-3 of the norm away in bf16, 1.6e-5 and 7e-4 in fp16; the mean seed is
- * two thirds of that. The tolerances are three and a half times the worst. Cutting bits off instead of
- * rounding takes the loss of every model on ref 3.3e-4 to 5.7e-4 away: it is seen. */
+ * A 16-bit run rounds its weights, and all that it stores on the way forwards and backwards, by up
+ * to u = 2^-8 of the number (bf16) or 2^-11 (fp16), independently of each other. A loss is a mean
+ * over a hundred tokens, whose logits, of size 0.1, are each off by some u of themselves: of the
+ * loss 1e-4 and 1e-5 are left. The norm sums squares of gradients that are off by a few u each,
+ * with either sign, and by what the logits' errors have in common: u/2. Eight seeds of each model,
+ * on ref and on cpu, were at most 9e-5 of the loss and 2.8e-3 of the norm away in bf16, 1.6e-5 and
+ * 7e-4 in fp16; the mean seed is two thirds of that. The tolerances are three and a half times the
+ * worst. Cutting bits off instead of rounding takes the loss of every model on ref 3.3e-4 to
+ * 5.7e-4 away: it is seen. */
 typedef struct {
     const char *name;
     bool bf16, fp16;
@@ -172,7 +173,8 @@ static trine_config configure(const golden *g, const char *path, const char *on,
     c.parallel.threads = 1;
     c.precision.bf16 = p->bf16;
     c.precision.fp16 = p->fp16;
-    /* The reference skips no step: a scale that ten steps do not change, and that overflows nothing. */
+    /* The reference skips no step: a scale that ten steps do not change, and that overflows
+     * nothing. */
     if (p->fp16) c.precision.initial_loss_scale = 4096;
     return c;
 }

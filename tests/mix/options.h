@@ -3,8 +3,8 @@
  *
  *   short   every pair of values of two options; and of the ranks of each dimension, and of which
  *           dimensions are in use, every triple with ZeRO stage and recomputation: `make check`
- *   full    every triple of values of three options, and so of layout, ZeRO stage and recomputation:
- *           `make check-full`
+ *   full    every triple of values of three options, and so of layout, ZeRO stage and
+ *           recomputation: `make check-full`
  *
  * A layout is one option: all (dp, tp, pp) with 1, 2, 4 or 8 ranks. */
 #ifndef TRINE_TESTS_MIX_OPTIONS_H

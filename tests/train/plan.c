@@ -1,8 +1,8 @@
 /* TEST np=0 */
-/* What --dry-run says below its tables: the heaviest ranks are those whose plan is the largest of all
- * ranks', and a layer's activations are what the plan takes for one more layer and micro-batch; beside
- * them stand the published formulas. docs/memory.md explains the terms in which they differ; each is
- * counted here, in a closed form. */
+/* What --dry-run says below its tables: the heaviest ranks are those whose plan is the largest of
+ * all ranks', and a layer's activations are what the plan takes for one more layer and
+ * micro-batch; beside them stand the published formulas. docs/memory.md explains the terms in
+ * which they differ; each is counted here, in a closed form. */
 #include "harness.h"
 
 #include <stdlib.h>
@@ -222,8 +222,8 @@ static void layer_of_gpt3(void **state) {
     }
 }
 
-/* The paper's own figures: 34 + 5 a s / h of its 22B model (a 64, s 2048, h 6144), and what is left of
- * it selectively: 34. */
+/* The paper's own figures: 34 + 5 a s / h of its 22B model (a 64, s 2048, h 6144), and what is
+ * left of it selectively: 34. */
 static void published_formula(void **state) {
     (void)state;
     trine_config c = model_config(48, 6144, 64, 2048);

@@ -2,8 +2,8 @@
 /* The plan is the truth: one rank of GPT-2 124M (B = 1, T = 64) in training has, at its peak,
  * resident anonymous and shared memory within 10% of the plan, over what it had after start-up and
  * one matmul. A thread of the test looks every few milliseconds. ZeRO-0 in `make check` (2.2 GB);
- * all four stages with TRINE_FULL=1. On two ranks a third of the model's layers, and shared windows:
- * there the sum over the ranks is compared with the sum of the plans.
+ * all four stages with TRINE_FULL=1. On two ranks a third of the model's layers, and shared
+ * windows: there the sum over the ranks is compared with the sum of the plans.
  *
  * With TRINE_FULL=1 one rank also trains it with B = 4, T = 512, in fp32 and bf16: within 2% of
  * the plan, or 50 MB. What it had before, the start-up overhead, is printed by name.
