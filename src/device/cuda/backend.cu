@@ -221,8 +221,8 @@ static void gpu_unpin(device *d, void *p) {
 /* ---- The seam -------------------------------------------------------------------------------- */
 
 static cuda_backend backend = {
-    CUDA_ABI, ops_of, &memory,   gpu_count, gpu_open,           gpu_close,
-    gpu_info, gpu_pin,   gpu_unpin, NULL,      &cuda_measures_all,
+    CUDA_ABI, ops_of,  &memory,   gpu_count, gpu_open,           gpu_close,
+    gpu_info, gpu_pin, gpu_unpin, NULL,      &cuda_measures_all,
 };
 
 extern "C" __attribute__((visibility("default"))) const cuda_backend *
