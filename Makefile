@@ -10,6 +10,7 @@
 #   make demo         trains on 8 ranks on this machine
 #   make bench        how fast, each figure beside its limit (bench/README.md); B="matmul step": some
 #                     parts; REPS=3 LAYERS=2: a quick look; JSON=FILE: the same numbers there;
+#                     BF16=1: bf16 alone, else fp32 and bf16 where the processor has it;
 #                     DEVICE=cuda [MODEL=gpt2-xl] [TF32=1 or BF16=1]: on the GPU
 #   make install      PREFIX (/usr/local), DESTDIR
 #   make layers, format-check, deps, clean
@@ -269,7 +270,7 @@ $(BUILD)/trine.pc: tools/trine.pc.in $(LIB)
 
 install: $(LIB) $(SHARED) $(BUILD)/trine.pc cuda
 	install -d $(ROOT)/include $(ROOT)/lib/pkgconfig
-	install -m 644 include/trine.h $(ROOT)/include/
+	install -m 644 include/trine.h include/trine_linear.h $(ROOT)/include/
 	install -m 644 $(LIB) $(SHARED) $(ROOT)/lib/
 	if grep -q CUDA_NVCC $(BUILD)/cuda.mk; then install -m 644 $(CUDA_LIB) $(ROOT)/lib/; fi
 	ln -sf libtrine.so.$(VERSION) $(ROOT)/lib/libtrine.so.$(MAJOR)
@@ -277,7 +278,7 @@ install: $(LIB) $(SHARED) $(BUILD)/trine.pc cuda
 	install -m 644 $(BUILD)/trine.pc $(ROOT)/lib/pkgconfig/
 
 uninstall:
-	rm -f $(ROOT)/include/trine.h $(ROOT)/lib/libtrine.a $(ROOT)/lib/libtrine.so* $(ROOT)/lib/libtrine_cuda.so $(ROOT)/lib/pkgconfig/trine.pc
+	rm -f $(ROOT)/include/trine.h $(ROOT)/include/trine_linear.h $(ROOT)/lib/libtrine.a $(ROOT)/lib/libtrine.so* $(ROOT)/lib/libtrine_cuda.so $(ROOT)/lib/pkgconfig/trine.pc
 
 clean:
 	rm -rf $(BUILD)

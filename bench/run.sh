@@ -1,7 +1,7 @@
 #!/bin/bash
-# Runs the benchmarks: bench/run.sh BUILD [PART...], parts matmul, kernels, step, layouts, demo (all, if
+# Runs the benchmarks: bench/run.sh BUILD [PART...], parts matmul, kernels, step, settings, layouts, demo (all, if
 # none is named), from the top of the tree. JSON=FILE writes all numbers there, FLAGS are handed to every
-# part (build/bench/PART --help). DEVICE=cuda: on the GPU, without layouts and demo, by the object that
+# part (build/bench/PART --help). DEVICE=cuda: on the GPU, without settings, layouts and demo, by the object that
 # was built in BUILD unless CUDA_LIBRARY names another; without a GPU that is an error. A part that cannot
 # run fails the script; no figure does.
 set -euo pipefail
@@ -13,14 +13,14 @@ if [ "${DEVICE:-cpu}" = cuda ]; then
     library=${CUDA_LIBRARY:-$build/libtrine_cuda.so}
     FLAGS="--device cuda $([ ! -e "$library" ] && [ -z "${CUDA_LIBRARY:-}" ] || echo "--cuda-library $library") ${FLAGS:-}"
 else
-    [ $# -gt 0 ] || set -- matmul kernels step layouts demo
+    [ $# -gt 0 ] || set -- matmul kernels step settings layouts demo
     FLAGS="${DEVICE:+--device $DEVICE} ${FLAGS:-}"
 fi
 
 # Before anything is measured.
 for part in "$@"; do
     [ "$part" != worker ] && [ -x "$build/bench/$part" ] && continue
-    echo "bench: there is no part \"$part\": matmul, kernels, step, layouts, demo" >&2
+    echo "bench: there is no part \"$part\": matmul, kernels, step, settings, layouts, demo" >&2
     exit 1
 done
 if [ -n "${JSON:-}" ]; then : >"$JSON"; fi

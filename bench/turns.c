@@ -111,7 +111,15 @@ static void add_model(command *c, const trine_model *m) {
     add(c, "--num-attention-heads=%d", m->num_attention_heads);
     add(c, "--seq-length=%d", m->seq_length);
     add(c, "--vocab-size=%d", m->vocab_size);
+    add(c, "--hidden-dropout=%.17g", m->hidden_dropout);
+    add(c, "--attention-dropout=%.17g", m->attention_dropout);
 }
+
+static const char *const recomputes[] = {
+#define RECOMPUTE_TEXT(id, text) text,
+    TRINE_RECOMPUTE_LIST(RECOMPUTE_TEXT)
+#undef RECOMPUTE_TEXT
+};
 
 static void add_config(command *c, const trine_config *config) {
     const trine_parallel *p = &config->parallel;
@@ -121,6 +129,9 @@ static void add_config(command *c, const trine_config *config) {
     add(c, "--pp=%d", p->layout.pp);
     add(c, "--zero=%d", (int)p->zero);
     add(c, "--threads=%d", p->threads);
+    add(c, "--recompute-granularity=%s", recomputes[p->recompute]);
+    if (p->sequence_parallel) add(c, "--sequence-parallel");
+    if (config->precision.bf16) add(c, "--bf16");
     add(c, "--micro-batch-size=%d", config->micro_batch_size);
     add(c, "--global-batch-size=%d", config->global_batch_size);
     add(c, "--train-iters=%d", config->train_iters);

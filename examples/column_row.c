@@ -9,7 +9,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "trine.h"
+#include "trine_linear.h"
 
 enum { ROWS = 8, IN = 64, HIDDEN = 256, OUT = 64 };
 

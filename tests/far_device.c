@@ -101,6 +101,16 @@ void far_device_create(far_device *f, trine_mesh *mesh, size_t shared, size_t ow
     OK(comm_far_memory(mesh, &f->memory));
 }
 
+void far_device_reached(far_device *f) {
+    f->memory.reached = true;
+    OK(comm_far_memory(f->mesh, &f->memory));
+}
+
+void *far_device_seen(const far_device *f, const void *p) {
+    size_t at = (uintptr_t)p - (uintptr_t)f->base;
+    return at < f->bytes ? f->seen + at : (void *)(uintptr_t)p;
+}
+
 void far_device_destroy(far_device *f) {
     OK(comm_far_memory(f->mesh, NULL));
     trine_mesh_free(f->mesh, &f->shared);

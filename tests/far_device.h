@@ -33,6 +33,11 @@ typedef struct {
  * beside, and `rest` bytes that groups must not see; all multiples of 4096. The mesh's groups take
  * it from now on. `f` must stay where it is. Collective over: world. */
 void far_device_create(far_device *f, trine_mesh *mesh, size_t shared, size_t own, size_t rest);
+/* From now on the groups' messages may be handed to MPI where they lie; who sends them there must
+ * know both addresses (far_device_seen). Collective over: world. */
+void far_device_reached(far_device *f);
+/* The second address of the device's p; p itself where that is other memory. */
+void *far_device_seen(const far_device *f, const void *p);
 /* Before the mesh ends. Collective over: world. */
 void far_device_destroy(far_device *f);
 

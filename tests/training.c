@@ -31,6 +31,19 @@ void training_on_gpu(trine_config *c) {
     c->parallel.cuda_library = other ? other : path;
 }
 
+/* As Linux spells the processor's flags. */
+bool training_has_bf16(void) {
+    static char line[1 << 14];
+    bool found = false;
+    FILE *in = fopen("/proc/cpuinfo", "r");
+    assert_non_null(in);
+    while (!found && fgets(line, sizeof line, in))
+        found = strncmp(line, "flags", 5) == 0 &&
+                (strstr(line, " avx512_bf16") || strstr(line, " amx_bf16"));
+    fclose(in);
+    return found;
+}
+
 /* ---- The token file -------------------------------------------------------------------------- */
 
 static char token_path[] = "/tmp/trine-training-XXXXXX";

@@ -26,6 +26,9 @@ trine_config training_config(void);
  */
 void training_on_gpu(trine_config *config);
 
+/* Whether device cpu computes in bf16 here: the processor has AVX-512 BF16 or AMX. */
+bool training_has_bf16(void);
+
 /* The path of this process's own token file, which is removed when the process exits. */
 const char *training_tokens(void);
 

@@ -210,6 +210,38 @@ static trine_status far_wait_received(trine_comm *comm, comm_request *request, s
     return arrive(comm, request);
 }
 
+/* ---- Messages of a CUDA-aware MPI ------------------------------------------------------------ */
+
+static bool goes_direct(const trine_comm *comm, const void *p, size_t bytes) {
+    return bytes && !far_is_host(comm, p);
+}
+
+static trine_status reached_send_start(trine_comm *comm, const void *buf, size_t bytes, int peer,
+                                       comm_request *request) {
+    request->far.direct = goes_direct(comm, buf, bytes);
+    if (!request->far.direct) return far_inner(comm)->send_start(comm, buf, bytes, peer, request);
+    TRY(device_wait(comm->far->memory.dev));
+    return mpi_gpu_send(comm, buf, bytes, peer, request);
+}
+
+/* What the buffer had before may still be in use. */
+static trine_status reached_recv_start(trine_comm *comm, void *buf, size_t bytes, int peer,
+                                       comm_request *request) {
+    request->far.direct = goes_direct(comm, buf, bytes);
+    if (!request->far.direct) return far_inner(comm)->recv_start(comm, buf, bytes, peer, request);
+    TRY(device_wait(comm->far->memory.dev));
+    return mpi_gpu_recv(comm, buf, bytes, peer, request);
+}
+
+static trine_status reached_wait(trine_comm *comm, comm_request *request) {
+    return request->far.direct ? mpi_transport.wait(comm, request) : far_wait(comm, request);
+}
+
+static trine_status reached_wait_received(trine_comm *comm, comm_request *request, size_t bytes) {
+    if (!request->far.direct) return far_wait_received(comm, request, bytes);
+    return mpi_transport.wait_received(comm, request, bytes);
+}
+
 /* ---- Groups of one --------------------------------------------------------------------------- */
 
 static trine_status copy(const trine_comm *comm, void *dst, const void *src, size_t bytes) {
@@ -289,15 +321,34 @@ static comm_transport staged_table(const comm_transport *inner, const char *name
     return t;
 }
 
+/* Reductions and gathers stay staged. */
+static comm_transport reached_table(const comm_transport *inner, const char *name) {
+    comm_transport t = staged_table(inner, name);
+    t.send_start = reached_send_start;
+    t.recv_start = reached_recv_start;
+    t.wait = reached_wait;
+    t.wait_received = reached_wait_received;
+    return t;
+}
+
+/* Those that make nothing but messages of what is far. */
+static bool only_sends(trine_group g) {
+    return g == TRINE_TIE || g == TRINE_ACT_IN || g == TRINE_ACT_OUT || g == TRINE_GRAD_IN ||
+           g == TRINE_GRAD_OUT;
+}
+
 /* Where no group stages, those without NCCL have host memory only. */
 static void put_before(struct comm_far *f, trine_comm *comm, bool mirrored) {
     trine_group g = comm->group;
     const comm_transport *inner = f->inner[g] = comm->transport;
     ASSERT(!comm->far && !comm->clock);
+    bool reached = mirrored && f->memory.reached;
     snprintf(f->names[g], sizeof f->names[g], "%s%s", mirrored ? "staged " : "", inner->name);
+    const char *name = reached && only_sends(g) ? "gpu mpi" : f->names[g];
     f->table[g] = comm->size == 1 ? alone_table(inner)
                   : comm->nccl    ? direct_table(inner)
-                                  : staged_table(inner, f->names[g]);
+                  : reached       ? reached_table(inner, name)
+                                  : staged_table(inner, name);
     comm->far = f;
     comm->transport = &f->table[g];
 }

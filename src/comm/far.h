@@ -10,6 +10,11 @@
  * started; a received message and a gather come to it in their wait. A group of one copies on the
  * device, in its queue, and waits for nothing.
  *
+ * Where MPI is CUDA-aware, messages are not staged but sent from the device and received there: once
+ * its queue is empty, as MPI does not wait for that. (Of device pointers MPI promises sends, receives
+ * and blocking collectives only; reductions would be in its order, and a gather that is started is
+ * none of these.) Then both ends of a message are far, or both are the host's.
+ *
  * Invariants: a buffer lies wholly in the shared part, wholly in the own part, or wholly in host
  * memory; a far pointer elsewhere, in a group of several, is our bug (ASSERT). While a request is
  * under way the mirror of its buffer belongs to the transport, like the buffer. Tally, watchdog,
@@ -36,6 +41,7 @@ typedef struct {
     char *shared; /* NULL when shared_bytes is 0 */
     size_t shared_bytes;
     char *own; /* NULL when there is no rest; both are when no group stages (comm_gpu_stages) */
+    bool reached; /* MPI takes pointers into it (comm_mpi_reaches), the same on all ranks */
 } far_memory;
 
 /* From now on the mesh's groups take pointers into the memory, which is copied. NULL: no more; so

@@ -240,6 +240,13 @@ void comm_gpu_destroy(trine_mesh *mesh) {
     dp->gpus = NULL;
 }
 
+trine_status comm_mpi_reaches(trine_world *world, bool *all) {
+    int32_t lacks = !mpi_reaches_gpus();
+    TRY(trine_all_reduce(world->comm, &lacks, &lacks, 1, TRINE_I32, TRINE_MAX));
+    *all = !lacks;
+    return TRINE_OK;
+}
+
 bool comm_gpu_stages(const trine_mesh *mesh) {
     order o = making_order(mesh);
     for (int i = 0; i < MADE; i++) {

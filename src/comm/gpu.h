@@ -30,6 +30,9 @@ trine_status comm_gpu_create(trine_mesh *mesh, const comm_gpu *gpu);
 /* Ends NCCL's communicators; while the device is still open, when nothing is under way, after
  * comm_far_memory(mesh, NULL). Does nothing without a GPU. Collective over: world. */
 void comm_gpu_destroy(trine_mesh *mesh);
+/* *all: whether every rank's MPI says that it is CUDA-aware, so that messages may leave GPUs' memory
+ * without a copy (far_memory.reached). Errors: TRINE_EMPI. Collective over: world. */
+trine_status comm_mpi_reaches(trine_world *world, bool *all);
 /* Whether some group of this rank stages device memory, so that far_memory needs mirrors. */
 bool comm_gpu_stages(const trine_mesh *mesh);
 

@@ -17,6 +17,7 @@
 #define TAG_MESSAGE 0
 #define TAG_POSTED  1
 #define TAG_PIECE   2
+#define TAG_GPU     3
 
 /* Polls before the first yield: enough for a peer that is already there. */
 #define SPINS 64
@@ -192,6 +193,23 @@ trine_status mpi_piece_send(trine_comm *comm, const void *buf, size_t bytes, int
 trine_status mpi_piece_recv(trine_comm *comm, void *buf, size_t bytes, int peer,
                             comm_request *request) {
     return recv_start(comm, buf, bytes, peer, TAG_PIECE, request);
+}
+
+trine_status mpi_gpu_send(trine_comm *comm, const void *buf, size_t bytes, int peer,
+                          comm_request *request) {
+    return send_start(comm, buf, bytes, peer, TAG_GPU, request);
+}
+
+trine_status mpi_gpu_recv(trine_comm *comm, void *buf, size_t bytes, int peer,
+                          comm_request *request) {
+    return recv_start(comm, buf, bytes, peer, TAG_GPU, request);
+}
+
+/* Open MPI's and MPICH's; in a library without it the address is NULL. */
+extern int MPIX_Query_cuda_support(void) __attribute__((weak));
+
+bool mpi_reaches_gpus(void) {
+    return MPIX_Query_cuda_support && MPIX_Query_cuda_support() == 1;
 }
 
 static trine_status mpi_post_send(trine_comm *comm, const void *buf, size_t bytes, int peer) {

@@ -136,6 +136,13 @@ trine_status mpi_piece_send(trine_comm *comm, const void *buf, size_t bytes, int
                             comm_request *request);
 trine_status mpi_piece_recv(trine_comm *comm, void *buf, size_t bytes, int peer,
                             comm_request *request);
+/* The same for buffers in a GPU's memory, which MPI must be able to reach; they meet neither. */
+trine_status mpi_gpu_send(trine_comm *comm, const void *buf, size_t bytes, int peer,
+                          comm_request *request);
+trine_status mpi_gpu_recv(trine_comm *comm, void *buf, size_t bytes, int peer,
+                          comm_request *request);
+/* Whether MPI says that it is CUDA-aware: it sends from GPUs' memory and receives there. */
+bool mpi_reaches_gpus(void);
 /* The lowest world rank on this rank's node. Collective over: world. */
 trine_status mpi_node_leader(trine_world *world, int *leader);
 void mpi_free(void **state);

@@ -152,6 +152,10 @@ void cuda_unpin(device *d, void *p) {
     opened_of(d)->backend->unpin(d, p);
 }
 
+cuda_link cuda_link_with(const device *d, const char *bus) {
+    return opened_of(d)->backend->link(d, bus);
+}
+
 const void *cuda_nccl(const device *d) {
     return opened_of(d)->backend->nccl;
 }

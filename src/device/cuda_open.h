@@ -30,6 +30,9 @@ typedef struct {
 /* `d` is an open cuda device. Errors: the object's own. Not collective. */
 trine_status cuda_describe(const device *d, cuda_gpu *gpu);
 
+/* From this rank's GPU to another of its host. */
+cuda_link cuda_link_with(const device *d, const char *bus);
+
 /* device_pin's and device_unpin's part. */
 trine_status cuda_pin(device *d, void *p, size_t bytes);
 void cuda_unpin(device *d, void *p);

@@ -8,6 +8,7 @@
 #include "core/flat.h"
 #include "device/ops.h"
 #include "tp/tp.h"
+#include "trine_linear.h"
 
 struct trine_linear {
     tp_region tp;

@@ -103,6 +103,8 @@ static size_t parallel_rows(option *rows, trine_parallel *p, choices *c) {
                       "nothing"),
         OPTION_FLAG("ordered-reductions", NULL, &p->ordered_reductions,
                     "nccl: add in rank order, for the bits of the other transports"),
+        OPTION_FLAG("stage-messages", NULL, &p->stage_messages,
+                    "cuda: send through host memory, though MPI be CUDA-aware"),
         OPTION_CHOICE("device", NULL, &c->device, devices, "what computes"),
         OPTION_STRING("cuda-library", NULL, &p->cuda_library, "FILE",
                       "the cuda device's shared object; else looked for beside the program"),

@@ -6,6 +6,7 @@
 #include "base/status.h"
 #include "comm/comm.h"
 #include "comm/gpu.h"
+#include "comm/nccl.h"
 #include "train/fit.h"
 
 #define GIB (1024.0 * 1024.0 * 1024.0)
@@ -56,10 +57,13 @@ static trine_status no_room_for_groups(const trine_trainer *t) {
     arena plan;
     TRY(cuda_describe(t->dev, &own));
     TRY(setup_plan(&t->config, t->stages, t->dev, trine_mesh_coord(t->mesh), &plan));
+    trine_layout l = t->config.parallel.layout;
+    size_t adding = (size_t)(l.dp > 1) + (size_t)(l.tp > 1);
+    size_t groups = adding * NCCL_SCRATCH, left = own.info.free_bytes;
     fit_question q = {.config = &t->config,
                       .dev = t->dev,
                       .plan = &plan,
-                      .free_bytes = own.info.free_bytes,
+                      .free_bytes = left > groups ? left - groups : 0,
                       .bytes = own.info.bytes,
                       .sharers = 1,
                       .beside = ", beside what NCCL's groups take,"};
@@ -71,6 +75,8 @@ trine_status gpus_join(trine_trainer *t) {
     trine_status status = make_groups(t);
     if (status == TRINE_ENOMEM && *status_message()) return no_room_for_groups(t);
     TRY(status);
+    TRY(comm_mpi_reaches(t->world, &t->mpi_reaches));
+    if (t->config.parallel.stage_messages) t->mpi_reaches = false;
     TRY(gather(t));
     return TRINE_OK;
 }
@@ -179,4 +185,51 @@ void gpus_print(const trine_trainer *t, FILE *out) {
               "the pace\n",
               out);
     warn_tp(t, out);
+}
+
+/* ---- Links ---- */
+
+/* The later, the slower. */
+typedef enum { LINK_NONE, LINK_NVLINK, LINK_PCIE, LINK_UNSEEN, LINK_HOST, LINK_NETWORK } link_kind;
+
+static link_kind link_to(const trine_trainer *t, int rank) {
+    int own = trine_world_rank(t->world);
+    const char *const *hosts = comm_host_names(t->world);
+    if (strcmp(hosts[own], hosts[rank]) != 0) return LINK_NETWORK;
+    switch (cuda_link_with(t->dev, t->gpus[rank].info.bus)) {
+    case CUDA_LINK_SAME: return LINK_NONE;
+    case CUDA_LINK_NVLINK: return LINK_NVLINK;
+    case CUDA_LINK_PCIE: return LINK_PCIE;
+    case CUDA_LINK_HOST: return LINK_HOST;
+    case CUDA_LINK_UNKNOWN: break;
+    }
+    return LINK_UNSEEN;
+}
+
+/* What is staged goes through the host's memory in any case. */
+static link_kind slowest_link(const trine_trainer *t, const trine_comm *comm) {
+    bool staged = strncmp(trine_comm_transport(comm), "staged", strlen("staged")) == 0;
+    link_kind slowest = staged ? LINK_HOST : LINK_NONE;
+    for (int i = 0; i < trine_comm_size(comm); i++) {
+        int rank = comm_world_rank(comm, i);
+        link_kind link = rank == trine_world_rank(t->world) ? LINK_NONE : link_to(t, rank);
+        if (link > slowest) slowest = link;
+    }
+    return slowest;
+}
+
+void gpus_print_links(const trine_trainer *t, FILE *out) {
+    static const char *const words[] = {"the same GPU",       "NVLink",      "PCIe",
+                                        "not seen from here", "host memory", "network"};
+    static const trine_group groups[] = {TRINE_DP,      TRINE_TP,      TRINE_TIE,     TRINE_ACT_IN,
+                                         TRINE_ACT_OUT, TRINE_GRAD_IN, TRINE_GRAD_OUT};
+    const char *before = "links    ";
+    if (!t->gpus) return;
+    for (size_t g = 0; g < sizeof groups / sizeof *groups; g++) {
+        const trine_comm *comm = trine_mesh_group(t->mesh, groups[g]);
+        if (trine_comm_size(comm) == 1) continue;
+        fprintf(out, "%s%s %s", before, comm_group_name(groups[g]), words[slowest_link(t, comm)]);
+        before = ", ";
+    }
+    if (*before == ',') fputc('\n', out);
 }

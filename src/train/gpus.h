@@ -21,6 +21,10 @@ int gpus_sharers(const trine_trainer *t);
  * Collective over: world. */
 trine_status gpus_join(trine_trainer *t);
 
+/* How this rank's GPU reaches the others of each group: NVLink, PCIe, the host's memory or a
+ * network, the slowest of them. Not collective. */
+void gpus_print_links(const trine_trainer *t, FILE *out);
+
 /* A line for each kind of GPU and versions with the ranks that have it; how many share one;
  * warnings where kinds or versions differ, or a tp group crosses nodes. Not collective. */
 void gpus_print(const trine_trainer *t, FILE *out);

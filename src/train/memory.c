@@ -78,7 +78,8 @@ static trine_status tell_groups(const trine_trainer *t, char *base, const arena 
                          .rest_bytes = (size_t)(base - (char *)t->base),
                          .shared = stages(t) ? t->shared : NULL,
                          .shared_bytes = plan->shared_used,
-                         .own = stages(t) ? t->host : NULL};
+                         .own = stages(t) ? t->host : NULL,
+                         .reached = t->mpi_reaches};
     TRY(comm_far_memory(t->mesh, &memory));
     return TRINE_OK;
 }

@@ -121,8 +121,8 @@ void report_batch(const report *r, FILE *out) {
 
 /* "shm: dp tp node; mpi: pp": the groups of this rank that have peers. */
 static void report_transport(const report *r, FILE *out) {
-    static const char *const names[] = {
-        "nccl", "shm", "shm+mpi", "mpi", "staged shm", "staged shm+mpi", "staged mpi"};
+    static const char *const names[] = {"nccl",    "shm",        "shm+mpi",        "mpi",
+                                        "gpu mpi", "staged shm", "staged shm+mpi", "staged mpi"};
     bool first = true;
     for (size_t n = 0; n < sizeof names / sizeof *names; n++) {
         bool any = false;
@@ -161,7 +161,7 @@ static void memory_row(const char *name, const arena *plans, int kind, const siz
 }
 
 /* The transport's own bytes, of ranks that share one node; what a mesh has may be less. */
-static size_t transport_bytes(const report *r, int stage) {
+size_t report_transport_bytes(const report *r, int stage) {
     const trine_parallel *p = &r->config->parallel;
     if (r->mesh && stage == trine_mesh_coord(r->mesh).pp) return mesh_transport_bytes(r->mesh);
     return comm_transport_bytes(p->layout, (trine_coord){.pp = stage}, p->transport);
@@ -197,7 +197,7 @@ static void memory_block(const report *r, const arena *plans, int from, int coun
     for (int k = 0; k < MEM_KINDS; k++)
         memory_row(mem_kind_text((mem_kind)k), plans, k, NULL, count, out);
     for (int n = 0; n < count; n++) {
-        transport[n] = transport_bytes(r, from + n);
+        transport[n] = report_transport_bytes(r, from + n);
         shared[n] = share ? plans[n].shared_used : 0;
     }
     if (plans[0].far) {
@@ -298,6 +298,7 @@ trine_status trine_trainer_banner(trine_trainer *t, FILE *out) {
                 device_affinity_cpus(), device_node_cpus());
     gpus_print(t, out);
     report_transport(&r, out);
+    gpus_print_links(t, out);
     TRY(report_memory(&r, out));
     fflush(out);
     return TRINE_OK;
@@ -348,6 +349,8 @@ static trine_status print_dry_run(const rehearsal *h, FILE *out) {
     report_layout(&r, out);
     report_batch(&r, out);
     TRY(report_memory(&r, out));
+    TRY(report_heaviest(&r, out));
+    report_layer(&r, out);
     return report_traffic(&r, out);
 }
 

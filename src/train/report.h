@@ -21,6 +21,20 @@ void report_layout(const report *r, FILE *out);
 void report_batch(const report *r, FILE *out);
 /* MiB by kind and stage. Errors: TRINE_ENOMEM. */
 trine_status report_memory(const report *r, FILE *out);
+/* Names the ranks that need most: those of one stage hold the same, whatever their place in dp and tp
+ * (tests/train/plan.c). Errors: TRINE_ENOMEM. */
+trine_status report_heaviest(const report *r, FILE *out);
+/* The transport's own bytes of a rank of that stage, as the table has them. */
+size_t report_transport_bytes(const report *r, int stage);
+/* What a layer keeps of one micro-batch between its forward and its backward pass on a rank, its output
+ * (the next layer's input) among it: bytes, without padding, from the declaring pass. Pure. */
+size_t report_layer_bytes(const trine_config *config, const device *dev);
+/* The same by Korthikanti et al., "Reducing activation recomputation in large transformer models", MLSys
+ * 2023, sections 4 and 5 and table 2: in 16 bits, all of attention stored when nothing is recomputed;
+ * for any width of the MLP. Pure. */
+double report_layer_published(const trine_config *config);
+/* The two beside each other. */
+void report_layer(const report *r, FILE *out);
 /* MiB a rank and step by group and stage. Errors: TRINE_ENOMEM. */
 trine_status report_traffic(const report *r, FILE *out);
 

@@ -37,8 +37,9 @@ pp_cost setup_cost(const trine_model *model);
  * (Narayanan et al. 2021, appendix, without recomputation). */
 double setup_flops_per_token(const trine_model *model);
 
-/* The learning rate of step 1, 2, ... (Megatron-LM, OptimizerParamScheduler): linear warm-up, then
- * decay to min_lr at lr_decay_iters, then min_lr. */
+/* The learning rate of update 1, 2, ... (Megatron-LM, OptimizerParamScheduler): linear warm-up, then
+ * decay to min_lr at lr_decay_iters, then min_lr. A skipped step is no update: the next one has its
+ * rate. */
 double setup_learning_rate(const trine_optimizer *o, int64_t step);
 
 /* What the holding of the rank at `coord` is made from; `stages` are all programs, and everything

@@ -214,7 +214,7 @@ static exec_step make_step(const trine_trainer *t, const trainer_data *data, int
         .first_sample = (uint64_t)index * (uint64_t)t->config.global_batch_size,
         .scale = 1.0 / (double)tokens_per_step(t),
         .loss_scale = t->scale.scale,
-        .adamw = {.lr = (float)setup_learning_rate(o, index + 1),
+        .adamw = {.lr = (float)setup_learning_rate(o, t->updates + 1),
                   .beta1 = (float)o->adam_beta1,
                   .beta2 = (float)o->adam_beta2,
                   .eps = (float)o->adam_eps,
@@ -264,12 +264,13 @@ static trine_status conclude(trine_trainer *t, const exec_step *step) {
 trine_status trine_trainer_step(trine_trainer *t, trine_metrics *metrics) {
     double start = now();
     exec_step step = make_step(t, &t->train, t->steps);
+    double lr = setup_learning_rate(&t->config.optimizer, t->updates + 1);
     TRY(run_step(t, &step));
     TRY(conclude(t, &step));
     *metrics = (trine_metrics){.step = t->steps,
                                .loss = step.loss,
                                .grad_norm = step.norm,
-                               .lr = setup_learning_rate(&t->config.optimizer, t->steps),
+                               .lr = lr,
                                .seconds = now() - start,
                                .tokens = tokens_per_step(t),
                                .peak_bytes = t->peak_bytes,

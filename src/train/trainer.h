@@ -34,6 +34,7 @@ struct trine_trainer {
     void *shared;     /* from trine_mesh_alloc: what peers of the node read in place */
     void *host;       /* beside a GPU: the rest of the mirror, and what the host needs (memory.h) */
     bool host_pinned, shared_pinned;
+    bool mpi_reaches; /* MPI sends from GPUs' memory, and may */
     cuda_gpu *gpus; /* (world size) of all ranks; NULL on processors */
     int64_t steps, updates;
     scaler scale;

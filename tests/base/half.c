@@ -1,6 +1,6 @@
 /* TEST np=0 */
-/* Every 16-bit number, and what lies between two of them, against a conversion that knows nothing of
- * bits but what IEEE 754 says they mean, in double. */
+/* Every 16-bit number, and what lies between two of them, against a conversion that knows nothing
+ * of bits but what IEEE 754 says they mean, in double. */
 #include "base/half.h"
 
 #include <math.h>
@@ -47,8 +47,8 @@ static void every_number_is_loaded_and_stored_again(void **state) {
     }
 }
 
-/* Between neighbours the nearer one is stored; half way the even one, whose last bit is 0. Behind the
- * largest stands, for rounding, what the next number would be: an infinity. */
+/* Between neighbours the nearer one is stored; half way the even one, whose last bit is 0. Behind
+ * the largest stands, for rounding, what the next number would be: an infinity. */
 static void what_lies_between_goes_to_the_nearest(void **state) {
     (void)state;
     EACH_FORMAT(f)

@@ -77,18 +77,37 @@ holds 'my $f = $j->{matmul}{figures}; my $s = 0; my %best;
         near($f->{T16_set_seconds}, $s + $best{"dw = dy^T x"})'
 result $? "their sum is that of a step"
 
-holds 'my $k = $j->{kernels}{tables}; @{$k->{memory}} == 17 && @{$k->{attention}} == 2 &&
+holds 'my $k = $j->{kernels}{tables}; @{$k->{memory}} == 17 && @{$k->{attention}} == 4 &&
     near(with($k->{memory}, "operator", "adamw")->{mib},
          7 * 4 * (12 * 32 ** 2 + 13 * 32) / 2 ** 20) &&
     with($k->{attention}, "operator", "attention_forward")->{gflop} == 2 * 2 * 16 ** 2 * 32 / 1e9 &&
     !(grep { !near($_->{share}, $_->{gbps} / $_->{triad_gbps}) } @{$k->{memory}})'
 result $? "every operator beside its limit, with its bytes"
 
-holds 'my $s = $j->{step}{tables}{steps}; @$s == 1 && $s->[0]{T} == 16 &&
-    near($s->[0]{gflops}, 202752 * $s->[0]{tokens_per_second} / 1e9) &&
-    near($s->[0]{ratio}, $s->[0]{gflops} / $s->[0]{matmul_gflops}) &&
-    near($s->[0]{seconds_over_matmuls}, $s->[0]{step_seconds} / $s->[0]{matmul_seconds})'
+# Where there is bf16 a step of it stands beside that of fp32; elsewhere it is said that there is none.
+types=fp32
+if grep -qE 'avx512_bf16|amx_bf16' /proc/cpuinfo; then types="fp32 bf16"; fi
+holds 'my $s = $j->{step}{tables}{steps}; "@{[map { $_->{type} } @$s]}" eq "'"$types"'" && !(grep {
+    $_->{T} != 16 || !near($_->{gflops}, 202752 * $_->{tokens_per_second} / 1e9) ||
+    !near($_->{ratio}, $_->{gflops} / $_->{matmul_gflops}) ||
+    !near($_->{seconds_over_matmuls}, $_->{step_seconds} / $_->{matmul_seconds}) } @$s)'
 result $? "a step beside its matmuls"
+
+if [ "$types" = fp32 ]; then
+    holds '!(grep { $j->{$_}{skipped}[0] !~ /bf16/ } qw(matmul kernels step))'
+    result $? "what is not measured in bf16 is said"
+else
+    # A parameter has a copy of 2 bytes; its line is read before it is written.
+    holds 'my $f = $j->{step}{figures}; my $s = $j->{step}{tables}{steps}; my $k = $j->{kernels}{tables};
+        near($f->{T16_bf16_over_fp32}, $s->[0]{step_seconds} / $s->[1]{step_seconds}) &&
+            near($f->{T16_matmuls_bf16_over_fp32}, $s->[0]{matmul_seconds} / $s->[1]{matmul_seconds}) &&
+            near(with($k->{memory_bf16}, "operator", "adamw")->{mib},
+                 (7 * 4 + 2 * 2) * (12 * 32 ** 2 + 13 * 32) / 2 ** 20) &&
+            near(with($k->{memory_bf16}, "operator", "gelu_backward")->{mib} * 2,
+                 with($k->{memory}, "operator", "gelu_backward")->{mib}) &&
+            @{$j->{matmul}{tables}{T16_bf16}} == 20 && $j->{matmul}{figures}{T16_bf16_over_fp32} > 0'
+    result $? "bf16 beside fp32, in each part"
+fi
 
 if [ "$(nproc)" -ge 2 ]; then
     # 4 micro-batches in 2 stages: a fifth is bubble. Stages: embedding and a block, a block and head.
@@ -119,6 +138,17 @@ result $? "no file and no process is left"
 bench nonsense
 [ $status -eq 1 ] && grep -q 'there is no part "nonsense"' "$dir/err"
 result $? "a part that is not there is refused"
+
+more="--type bf16" bench step
+if [ "$types" = fp32 ]; then
+    [ $status -ne 0 ] && grep -q "bf16" "$dir/err"
+else
+    [ $status -eq 0 ] && holds 'my $s = $j->{step}{tables}{steps}; @$s == 1 && $s->[0]{type} eq "bf16"'
+fi
+result $? "one type alone, when it is named"
+more="--type fp64" bench step
+[ $status -ne 0 ] && grep -q "fp64" "$dir/err"
+result $? "a type that is not there is refused"
 
 more="--only dp" MPIRUN=/bin/false bench layouts demo
 if [ "$(nproc)" -ge 2 ]; then

@@ -5,13 +5,16 @@
 #include "harness.h"
 
 #include <limits.h>
+#include <mpi.h>
 #include <stdlib.h>
 #include <time.h>
 
 #include "comm/comm.h"
+#include "comm/gpu.h"
 
 /* How the group exchanges, and where a rank's buffers lie. NODES: windows, on nodes of two. From
- * FAR_MESSAGES on in a device's memory, mirrored likewise; FAR_PLAIN: beside the windows. */
+ * FAR_MESSAGES on in a device's memory, mirrored likewise; FAR_PLAIN: beside the windows. REACHED:
+ * MPI is CUDA-aware. */
 typedef enum {
     MESSAGES,
     PLAIN,
@@ -23,14 +26,42 @@ typedef enum {
     FAR_WINDOWS,
     FAR_MIXED,
     FAR_NODES,
+    REACHED,
+    REACHED_NODES,
     MODES
 } mode;
+
+/* A CUDA-aware MPI: it takes a device's addresses (the profiling interface, MPI 3.1 chapter 14).
+ * Nothing waits for the device here, so bytes that are late go out wrong. */
+static int taken; /* of the device's */
+static int aware;
+
+int MPIX_Query_cuda_support(void);
+int MPIX_Query_cuda_support(void) {
+    return aware;
+}
 
 static mode current;
 static char *pool; /* two halves, in a window */
 static far_device
     far; /* its exchanged piece's two parts have the size of the pool, and its halves */
 #define POOL_BYTES ((size_t)8 << 20)
+
+static void *translated(const void *p) {
+    void *seen = far_device_seen(&far, p);
+    taken += seen != p;
+    return seen;
+}
+
+int MPI_Isend(const void *buf, int count, MPI_Datatype type, int peer, int tag, MPI_Comm comm,
+              MPI_Request *request) {
+    return PMPI_Isend(translated(buf), count, type, peer, tag, comm, request);
+}
+
+int MPI_Irecv(void *buf, int count, MPI_Datatype type, int peer, int tag, MPI_Comm comm,
+              MPI_Request *request) {
+    return PMPI_Irecv(translated(buf), count, type, peer, tag, comm, request);
+}
 
 static bool odd_rank(void) {
     return trine_world_rank(harness_world) % 2;
@@ -64,7 +95,7 @@ static void give_back(void *p) {
 static trine_comm *setup_comm(trine_mesh **mesh) {
     trine_layout all_pp = {1, 1, trine_world_size(harness_world)};
     bool messages = current == MESSAGES || current == FAR_MESSAGES;
-    bool nodes = current == NODES || current == FAR_NODES;
+    bool nodes = current == NODES || current == FAR_NODES || current == REACHED_NODES;
     trine_world_transport(harness_world, messages ? TRINE_TRANSPORT_MPI
                                          : nodes  ? TRINE_TRANSPORT_AUTO
                                                   : TRINE_TRANSPORT_SHM);
@@ -73,6 +104,7 @@ static trine_comm *setup_comm(trine_mesh **mesh) {
         far_device_create(&far, *mesh, POOL_BYTES, POOL_BYTES, 0);
     else
         OK(trine_mesh_alloc(*mesh, (void **)&pool, POOL_BYTES));
+    if (current >= REACHED) far_device_reached(&far);
     return trine_mesh_group(*mesh, TRINE_PP);
 }
 
@@ -309,6 +341,48 @@ static void ends_do_nothing_in(void) {
     leave(&mesh);
 }
 
+/* Nothing is copied, and what the device has still to do with a buffer is done before MPI has it. */
+static void messages_leave_the_device(void **state) {
+    (void)state;
+    enum { N = 5000, BYTES = N * 4 };
+    trine_mesh *mesh;
+    current = REACHED;
+    trine_comm *comm = setup_comm(&mesh);
+    int rank = trine_comm_rank(comm), size = trine_comm_size(comm);
+    int next = (rank + 1) % size, last = (rank + size - 1) % size;
+    int32_t *out = take_buffer(0, 2 * BYTES), *in = take_buffer(1, BYTES);
+    comm_request sent = {0}, received = {0};
+    for (int i = 0; i < N; i++) out[i] = rank * N + i, out[N + i] = in[i] = -1;
+    taken = 0;
+    device_zero(&far.device, addr(in), BYTES);
+    OK(comm_recv_start(comm, addr(in), N, TRINE_I32, last, &received));
+    device_copy(&far.device, addr(out + N), addr(out), BYTES);
+    device_zero(&far.device, addr(out), BYTES);
+    OK(comm_send_start(comm, addr(out + N), N, TRINE_I32, next, &sent));
+    OK(comm_wait(&received));
+    OK(comm_wait(&sent));
+    for (int i = 0; i < N; i++) assert_int_equal(in[i], last * N + i);
+    assert_true(taken == 2 && far.read == 0 && far.written == 0);
+    trine_comm *edge = trine_mesh_group(mesh, rank > 0 ? TRINE_ACT_IN : TRINE_ACT_OUT);
+    assert_string_equal(trine_comm_transport(edge), "gpu mpi");
+    assert_string_equal(trine_comm_transport(comm), "staged shm");
+    leave(&mesh);
+    current = MESSAGES;
+}
+
+/* The same answer for all ranks, and yes only if all say so. */
+static void all_must_be_aware(void **state) {
+    (void)state;
+    int first = trine_world_rank(harness_world) == 0;
+    const int answers[] = {0, 1, !first, first, 0};
+    for (int i = 0; i < 5; i++) {
+        bool all = i != 1;
+        aware = answers[i];
+        OK(comm_mpi_reaches(harness_world, &all));
+        assert_true(all == (i == 1));
+    }
+}
+
 /* Each over every kind of memory. */
 #define IN_ALL_MODES(name)                                                                         \
     static void name(void **state) {                                                               \
@@ -332,7 +406,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(overlap),           cmocka_unit_test(wrong_length),
         cmocka_unit_test(ends_do_nothing),   cmocka_unit_test(many_at_once),
         cmocka_unit_test(gathers_in_flight), cmocka_unit_test(gathers_in_any_order),
-        cmocka_unit_test(turns_are_kept),
+        cmocka_unit_test(turns_are_kept),    cmocka_unit_test(messages_leave_the_device),
+        cmocka_unit_test(all_must_be_aware),
     };
     return HARNESS_RUN(argc, argv, tests);
 }

@@ -188,6 +188,37 @@ cudaError_t cudaDeviceGetPCIBusId(char *id, int size, int device) {
     return cudaSuccess;
 }
 
+cudaError_t cudaDeviceGetByPCIBusId(int *device, const char *id) {
+    int count = 0;
+    char own[16];
+    cudaError_t error = cudaGetDeviceCount(&count);
+    if (error != cudaSuccess) return error;
+    for (*device = 0; *device < count; ++*device) {
+        cudaDeviceGetPCIBusId(own, sizeof own, *device);
+        if (strcmp(own, id) == 0) return cudaSuccess;
+    }
+    return emu_error(cudaErrorInvalidValue);
+}
+
+/* Fours of GPUs on a switch each, in pairs with NVLink. */
+cudaError_t cudaDeviceCanAccessPeer(int *can, int device, int peer) {
+    cudaError_t error = check_device(device);
+    if (error == cudaSuccess) error = check_device(peer);
+    if (error != cudaSuccess) return error;
+    *can = device != peer && device / 4 == peer / 4;
+    return cudaSuccess;
+}
+
+cudaError_t cudaDeviceGetP2PAttribute(int *value, enum cudaDeviceP2PAttr attribute, int device,
+                                      int peer) {
+    cudaError_t error = cudaDeviceCanAccessPeer(value, device, peer);
+    if (error != cudaSuccess) return error;
+    if (attribute == cudaDevP2PAttrPerformanceRank) *value = device / 2 == peer / 2 ? 0 : 1;
+    if (attribute == cudaDevP2PAttrNativeAtomicSupported)
+        *value = device != peer && device / 2 == peer / 2;
+    return cudaSuccess;
+}
+
 /* Smaller numbers come first. */
 cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest) {
     if (least) *least = 0;

@@ -228,6 +228,9 @@ static void properties_are_those_of_a_gpu(void **state) {
                      cudaSuccess);
     assert_int_equal(value, p.multiProcessorCount);
     assert_int_equal(cudaDeviceGetPCIBusId(bus, sizeof bus, 1), cudaSuccess);
+    int again = -1;
+    assert_int_equal(cudaDeviceGetByPCIBusId(&again, bus), cudaSuccess);
+    assert_int_equal(again, 1);
     assert_string_equal(bus, "0000:02:00.0");
 }
 

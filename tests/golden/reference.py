@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Writes tied.txt and untied.txt: ten training steps of two small GPTs in float64.
+"""Writes tied.txt, untied.txt and dropout.txt: ten training steps of three small GPTs in float64.
 
 Independent of the library: the formulas are written again here from the papers and from the headers
-(rng.h, flat.h, sampler.h, trine.h), and the derivatives are JAX's own. golden.c compares a trainer
+(rng.h, flat.h, sampler.h, ops.h, trine.h), and the derivatives are JAX's own. golden.c compares a trainer
 with what stands in the text files, so the test itself needs no Python.
 
     pip install jax xxhash
-    python3 tests/golden/reference.py        # rewrites the two files beside it
+    python3 tests/golden/reference.py        # rewrites the three files beside it
 
 Only the initial values are rounded to float32, as the library's are; everything after is float64.
 """
@@ -33,6 +33,12 @@ CONFIGS = {
         num_layers=3, hidden_size=24, num_attention_heads=4, ffn_hidden_size=40, seq_length=12,
         vocab_size=61, untied=1, seed=77, tokens=400, micro_batch_size=1, global_batch_size=6,
         clip_grad=1.3, lr_decay_iters=8, **COMMON),
+    # An odd length, so that blocks of four random words lie across rows; two rates, so that none can
+    # stand for the other; micro-batches of two, so that a sample's number is not a micro-batch's.
+    "dropout": dict(
+        num_layers=2, hidden_size=24, num_attention_heads=4, ffn_hidden_size=96, seq_length=13,
+        vocab_size=47, untied=0, seed=4711, tokens=500, micro_batch_size=2, global_batch_size=6,
+        hidden_dropout=0.1, attention_dropout=0.2, clip_grad=1.0, lr_decay_iters=10, **COMMON),
 }
 
 # ---- Random numbers: Salmon et al. 2011, Philox4x32-10; Box and Muller 1958 ------------------------
@@ -87,6 +93,40 @@ def permute(key, n, i):
         i = left << half | right
         if i < n:
             return i
+
+
+# ---- Dropout: Srivastava et al. 2014; the mask is ops.h's dropout_args ---------------------------
+
+def kept(c, rate, name, samples, shape):
+    """(len(samples), *shape): 0 or 1 / (1 - rate). `shape` is that of one sample's tensor."""
+    count = math.prod(shape)
+    rate = float(np.float32(rate))
+    block = np.arange((count + 3) // 4, dtype=np.uint64)[None, :]
+    sample = np.asarray(samples, dtype=np.uint64)[:, None]
+    block, sample = np.broadcast_arrays(block, sample)
+    words = philox((block & LOW, block >> HALF, sample & LOW, sample >> HALF),
+                   key_of(c["seed"], name))
+    words = np.stack(words, axis=-1).reshape(len(samples), -1)[:, :count]
+    factor = np.where(words >= np.uint64(int(rate * 2.0**32)), 1 / (1 - rate), 0.0)
+    return factor.reshape(len(samples), *shape)
+
+
+def masks(c, step):
+    """All of a step, by name; none for a rate of 0. Samples are numbered through the whole run."""
+    T, C, H, G = (c["seq_length"], c["hidden_size"], c["num_attention_heads"],
+                  c["global_batch_size"])
+    samples = range((step - 1) * G, step * G)
+    names = {"wte.dropout": ("hidden_dropout", (T, C))}
+    for i in range(c["num_layers"]):
+        names[f"h.{i}.attn.dropout"] = ("attention_dropout", (H, T, T))
+        names[f"h.{i}.attn.resid_dropout"] = ("hidden_dropout", (T, C))
+        names[f"h.{i}.mlp.dropout"] = ("hidden_dropout", (T, C))
+    return {name: kept(c, c[rate], name, samples, shape)
+            for name, (rate, shape) in names.items() if c.get(rate, 0)}
+
+
+def dropout(mask, name, x):
+    return x * mask[name] if name in mask else x
 
 
 # ---- Data ------------------------------------------------------------------------------------------
@@ -164,14 +204,14 @@ def linear(p, name, x):
     return x @ p[name + ".weight"].T + p[name + ".bias"]
 
 
-def attention(c, p, h, x):
+def attention(c, p, mask, h, x):
     B, T, C = x.shape
     H = c["num_attention_heads"]
     q, k, v = (z.reshape(B, T, H, C // H).transpose(0, 2, 1, 3)
                for z in jnp.split(linear(p, h + "attn.c_attn", x), 3, axis=-1))
     scores = q @ k.transpose(0, 1, 3, 2) / math.sqrt(C // H)
     scores = jnp.where(jnp.tril(jnp.ones((T, T), bool)), scores, -jnp.inf)
-    y = jax.nn.softmax(scores, axis=-1) @ v
+    y = dropout(mask, h + "attn.dropout", jax.nn.softmax(scores, axis=-1)) @ v
     return linear(p, h + "attn.c_proj", y.transpose(0, 2, 1, 3).reshape(B, T, C))
 
 
@@ -179,14 +219,16 @@ def gelu(x):
     return 0.5 * x * (1 + jnp.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
 
 
-def loss_of(c, p, tokens, targets):
+def loss_of(c, p, mask, tokens, targets):
     """Mean cross-entropy over the global batch: what micro-batches make of it must not matter."""
-    x = p["wte.weight"][tokens] + p["wpe.weight"]
+    x = dropout(mask, "wte.dropout", p["wte.weight"][tokens] + p["wpe.weight"])
     for i in range(c["num_layers"]):
         h = f"h.{i}."
-        x = x + attention(c, p, h, layer_norm(p, h + "ln_1", x))
-        x = x + linear(p, h + "mlp.c_proj",
-                       gelu(linear(p, h + "mlp.c_fc", layer_norm(p, h + "ln_2", x))))
+        y = attention(c, p, mask, h, layer_norm(p, h + "ln_1", x))
+        x = x + dropout(mask, h + "attn.resid_dropout", y)
+        y = linear(p, h + "mlp.c_proj",
+                   gelu(linear(p, h + "mlp.c_fc", layer_norm(p, h + "ln_2", x))))
+        x = x + dropout(mask, h + "mlp.dropout", y)
     logits = layer_norm(p, "ln_f", x) @ p["lm_head.weight" if c["untied"] else "wte.weight"].T
     chosen = jnp.take_along_axis(logits, targets[..., None], axis=-1)[..., 0]
     return (jax.nn.logsumexp(logits, axis=-1) - chosen).mean()
@@ -221,10 +263,10 @@ def train(c):
     stream, p = token_stream(c), initial(c)
     m = {name: np.zeros_like(x) for name, x in p.items()}
     v = {name: np.zeros_like(x) for name, x in p.items()}
-    value_and_grad = jax.jit(jax.value_and_grad(lambda q, a, b: loss_of(c, q, a, b)))
+    value_and_grad = jax.jit(jax.value_and_grad(lambda q, k, a, b: loss_of(c, q, k, a, b)))
     rows = []
     for step in range(1, c["train_iters"] + 1):
-        loss, g = value_and_grad(p, *global_batch(c, stream, step))
+        loss, g = value_and_grad(p, masks(c, step), *global_batch(c, stream, step))
         g = {name: np.asarray(x) for name, x in g.items()}
         norm = math.sqrt(sum(float((x**2).sum()) for x in g.values()))
         scale = min(1.0, c["clip_grad"] / norm)

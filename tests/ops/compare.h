@@ -26,8 +26,8 @@ static inline const char *type_text(trine_dtype type) {
     return type == TRINE_F32 ? "fp32" : type == TRINE_BF16 ? "bf16" : "fp16";
 }
 
-/* Whether x is a number of a 16-bit type. Floats of statistics and of gradients in fp32 hardly ever are,
- * so that this tells them from what is stored in 16 bits, where one output has both. */
+/* Whether x is a number of a 16-bit type. Floats of statistics and of gradients in fp32 hardly
+ * ever are, so that this tells them from what is stored in 16 bits, where one output has both. */
 static inline bool held_in(trine_dtype type, float x) {
     if (type == TRINE_BF16) return bf16_load(bf16_store(x)) == x;
     return type == TRINE_F16 && f16_load(f16_store(x)) == x;
@@ -41,9 +41,10 @@ static inline double unit_in(trine_dtype type, double x) {
     return ldexp(1.0, (exponent < -13 ? -13 : exponent) - 11);
 }
 
-/* What a GPU rounds to 16 bits on the way, as the size of those numbers: tensor cores take factors of
- * 16 bits, so that attention's probabilities and their gradients (times values of up to 2, and keys)
- * are rounded before they are multiplied. Half a unit of each; their sums are of the size of one. */
+/* What a GPU rounds to 16 bits on the way, as the size of those numbers: tensor cores take factors
+ * of 16 bits, so that attention's probabilities and their gradients (times values of up to 2, and
+ * keys) are rounded before they are multiplied. Half a unit of each; their sums are of the size of
+ * one. */
 static inline double rounded_on_the_way(const device *d, const op_case *c) {
     if (!is_staged(d) || !((const staged *)d->state)->backend || d->compute == TRINE_F32)
         return 0.0;
@@ -51,10 +52,11 @@ static inline double rounded_on_the_way(const device *d, const op_case *c) {
     return strcmp(c->name, "attention_dqkv") == 0 ? 4.0 : 0.0;
 }
 
-/* Beside the bound for floats, by type. Two floats that are near each other are rounded to the same 16
- * bits, or, where the point between two numbers lies between them, to neighbours: one unit apart.
- * How often is the floats' distance in units: a few EPS of values up to 1, and more of them where a
- * sum's terms cancel. Rounding otherwise (cutting off, twice) shows in every other or fourth value. */
+/* Beside the bound for floats, by type. Two floats that are near each other are rounded to the
+ * same 16 bits, or, where the point between two numbers lies between them, to neighbours: one unit
+ * apart. How often is the floats' distance in units: a few EPS of values up to 1, and more of them
+ * where a sum's terms cancel. Rounding otherwise (cutting off, twice) shows in every other or
+ * fourth value. */
 typedef struct {
     double units, share;
 } type_bound;
@@ -67,8 +69,8 @@ static inline type_bound bound_of(trine_dtype type) {
     }
 }
 
-/* Fails unless in every element |got - want| <= bound * (size + |want|), and the type's units, or both
- * are NaN. `way` is what rounded_on_the_way says. */
+/* Fails unless in every element |got - want| <= bound * (size + |want|), and the type's units, or
+ * both are NaN. `way` is what rounded_on_the_way says. */
 static inline void near_typed(const char *text, trine_dtype type, const float *got,
                               const float *want, size_t n, double bound, double size, double way) {
     const type_bound b = bound_of(type);

@@ -27,6 +27,49 @@ static void opening_and_closing(void **state) {
     assert_null(d);
 }
 
+static trine_status open_types(device **d, device_kind kind, trine_dtype compute,
+                               trine_dtype grads) {
+    const device_config config = {.kind = kind, .threads = 1, .compute = compute, .grads = grads};
+    return device_open_with(d, &config);
+}
+
+static void types_are_kept_or_refused(void **state) {
+    (void)state;
+    device *d;
+    for (trine_dtype type = TRINE_BF16; type <= TRINE_F16; type++)
+        for (int wide = 0; wide < 2; wide++) {
+            OK(open_types(&d, DEVICE_REF, type, wide ? TRINE_F32 : type));
+            assert_int_equal(d->compute, type);
+            assert_int_equal(d->grads, wide ? TRINE_F32 : type);
+            device_close(&d);
+        }
+    REFUSED(open_types(&d, DEVICE_REF, TRINE_F64, TRINE_F32), TRINE_EUNSUPPORTED, "no device");
+    REFUSED(open_types(&d, DEVICE_REF, TRINE_F16, TRINE_BF16), TRINE_EUNSUPPORTED, "gradients");
+    REFUSED(open_types(&d, DEVICE_CPU, TRINE_F32, TRINE_BF16), TRINE_EUNSUPPORTED, "gradients");
+    assert_null(d);
+}
+
+/* What a processor has is asked apart from what follows, so that this can be seen on any. */
+static void a_processor_without_bf16_names_ref(void **state) {
+    (void)state;
+    REFUSED(cpu_check_type(TRINE_BF16, false), TRINE_EUNSUPPORTED, "--device ref");
+    OK(cpu_check_type(TRINE_BF16, true));
+    OK(cpu_check_type(TRINE_F16, false));
+    OK(cpu_check_type(TRINE_F32, false));
+    device *d;
+    if (cpu_has_bf16())
+        OK(open_types(&d, DEVICE_CPU, TRINE_BF16, TRINE_F32));
+    else
+        REFUSED(open_types(&d, DEVICE_CPU, TRINE_BF16, TRINE_F32), TRINE_EUNSUPPORTED,
+                "--device ref");
+    device_close(&d);
+    /* A plan for another machine can be made here. */
+    const device_config config = {.kind = DEVICE_CPU, .threads = 1, .compute = TRINE_BF16};
+    OK(device_open_sizes(&d, &config));
+    assert_ptr_equal(d->ops, cpu_table(TRINE_BF16, TRINE_F32));
+    device_close_sizes(&d);
+}
+
 static void memory_is_zero_and_aligned(void **state) {
     (void)state;
     device *d;
@@ -85,6 +128,8 @@ static void processors_are_counted_from_the_mask(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(opening_and_closing),
+        cmocka_unit_test(types_are_kept_or_refused),
+        cmocka_unit_test(a_processor_without_bf16_names_ref),
         cmocka_unit_test(memory_is_zero_and_aligned),
         cmocka_unit_test(copies),
         cmocka_unit_test(processors_are_counted_from_the_mask),

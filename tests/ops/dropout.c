@@ -1,6 +1,6 @@
 /* TEST np=0 */
-/* Dropout masks on every device: the words that ops.h says, how many elements go, and that no cut of a
- * micro-batch, of rows or of heads changes which. */
+/* Dropout masks on every device: the words that ops.h says, how many elements go, and that no cut
+ * of a micro-batch, of rows or of heads changes which. */
 #include "base/rng.h"
 #include "ops/staged.h"
 
@@ -50,8 +50,8 @@ static void each_element_has_the_word_of_its_place(void **state) {
     free(y);
 }
 
-/* The share of n draws with probability p is off by sqrt(p (1 - p) / n), its deviation; five of them
- * are passed once in two million runs, and the runs are all the same. */
+/* The share of n draws with probability p is off by sqrt(p (1 - p) / n), its deviation; five of
+ * them are passed once in two million runs, and the runs are all the same. */
 static void p_of_them_go(void **state) {
     (void)state;
     enum { WIDTH = 4096, COUNT = ROWS * WIDTH };

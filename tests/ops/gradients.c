@@ -3,6 +3,7 @@
  * in double, the backward pass against central differences of that formula, both for the scalar
  * L = sum of weight * output. Outputs are pre-filled, so that `=` and `+=` cannot be confused. */
 #include "base/rng.h"
+#include "device/dropout.h"
 #include "ops/staged.h"
 
 typedef struct problem problem;
@@ -61,6 +62,38 @@ static void bias_backward(device *d, const problem *p, float *dbias, const float
                           const float *bias, grad_mode mode) {
     (void)bias;
     OK(d->ops->bias_backward(d, dbias, dy, p->dims[0], p->dims[1], mode));
+}
+
+/* ---- dropout of (y + bias), and a residual: in = y (T, N), bias (N), residual (T, N) ---- */
+
+static const dropout_args residual_drop = {.p = 0.4f, .key = 78, .sample = 4, .first = 1, .T = 2};
+
+static void dropout_formula(const problem *p, double *y, const double *x) {
+    size_t T = p->dims[0], N = p->dims[1];
+    const double *bias = x + T * N, *residual = bias + N;
+    for (size_t i = 0; i < T * N; i++) {
+        size_t row = residual_drop.first + i / N;
+        double f = (double)dropout_factor(&residual_drop, residual_drop.sample + row / 2,
+                                          row % 2 * N + i % N);
+        y[i] = (x[i] + bias[i % N]) * f + residual[i];
+    }
+}
+
+static void dropout_forward(device *d, const problem *p, float *y, const float *x) {
+    size_t T = p->dims[0], N = p->dims[1];
+    memcpy(y, x, T * N * sizeof *y);
+    OK(d->ops->dropout_residual(d, y, x + T * N, x + T * N + N, &residual_drop, T, N));
+}
+
+/* As a model does it: the residual's gradient is dy itself, the bias's that of what was dropped. */
+static void dropout_backward(device *d, const problem *p, float *dx, const float *dy,
+                             const float *x, grad_mode mode) {
+    size_t T = p->dims[0], N = p->dims[1];
+    float *dbias = dx + T * N, *residual = dbias + N;
+    (void)x;
+    OK(d->ops->dropout(d, dx, dy, &residual_drop, T, N));
+    OK(d->ops->bias_backward(d, dbias, dx, T, N, mode));
+    for (size_t i = 0; i < T * N; i++) residual[i] = dy[i] + (mode == GRAD_SET ? 0.0f : 1.0f);
 }
 
 /* ---- norm: in = x (T, C), gain (C), bias (C) ---- */
@@ -293,6 +326,7 @@ static const problem problems[] = {
     {"linear", {5, 7, 3}, NAMED(linear), 5 * 3 + 7 * 3 + 7, 5 * 7, 5 * 3},
     {"linear of one", {1, 1, 1}, NAMED(linear), 3, 1, 1},
     {"bias", {6, 5}, NAMED(bias), 5, 6 * 5, 0},
+    {"dropout", {5, 6}, NAMED(dropout), 2 * 5 * 6 + 6, 5 * 6, 5 * 6},
     {"norm", {4, 19}, NAMED(norm), 6 * 19, 4 * 19, 0},
     {"norm of two columns", {3, 2}, NAMED(norm), 5 * 2, 3 * 2, 0},
     {"gelu", {37}, NAMED(gelu), 37, 37, 37},
@@ -349,6 +383,16 @@ typedef struct {
     double forward, backward;
 } bounds;
 
+/* n random numbers of the device's type. */
+static float *numbers(const device *d, size_t n, uint64_t seed, double spread) {
+    float *x = fixture_random(n, seed, spread);
+    for (size_t i = 0; i < n; i++) {
+        if (d->compute == TRINE_BF16) x[i] = bf16_load(bf16_store(x[i]));
+        if (d->compute == TRINE_F16) x[i] = f16_load(f16_store(x[i]));
+    }
+    return x;
+}
+
 static void check_forward(device *d, const problem *p, const float *in, double bound) {
     double *x = fixture_bytes(p->in * sizeof *x), *y = fixture_bytes(p->out * sizeof *y);
     float *want = fixture_random(p->out, 0, 0.0), *got = fixture_random(p->out, 1, 1.0);
@@ -362,7 +406,7 @@ static void check_forward(device *d, const problem *p, const float *in, double b
 
 static void check_backward(device *d, const problem *p, const float *in, double bound,
                            grad_mode mode) {
-    float *weight = fixture_random(p->out, 2, 1.0);
+    float *weight = numbers(d, p->out, 2, 1.0);
     float *want = fixture_random(p->in, 0, 0.0), *got = fixture_random(p->in, 0, 0.0);
     for (size_t i = 0; i < p->in; i++) got[i] = 1.0f;
     differences(p, want, in, weight, mode);
@@ -373,7 +417,7 @@ static void check_backward(device *d, const problem *p, const float *in, double 
 
 static void check(device *d, bounds b) {
     for (size_t i = 0; i < sizeof problems / sizeof *problems; i++) {
-        float *in = fixture_random(problems[i].in, i + 10, 1.5);
+        float *in = numbers(d, problems[i].in, i + 10, 1.5);
         check_forward(d, &problems[i], in, b.forward);
         check_backward(d, &problems[i], in, b.backward, GRAD_ADD);
         check_backward(d, &problems[i], in, b.backward, GRAD_SET);
@@ -388,6 +432,25 @@ static void ref_follows_the_formulas(void **state) {
     check(d, (bounds){1.0, 2.0});
     device_close(&d);
     assert_null(d);
+}
+
+/* Half a unit in the last place is at most 2^-8 of a number in bf16, 2^-11 in fp16, and of 1 +
+ * |want| less than that; beside it what there is in fp32. Attention's backward pass reads a
+ * rounded y, whose product with dy (T terms of at most 1.5 with factors of up to 1) goes into all
+ * that it writes, and dropout's bias adds T rounded rows: four halves. */
+static void ref_follows_the_formulas_in_16_bits(void **state) {
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        trine_dtype type = i < 2 ? TRINE_BF16 : TRINE_F16;
+        const device_config config = {
+            .kind = DEVICE_REF, .threads = 1, .compute = type, .grads = i % 2 ? type : TRINE_F32};
+        double half = (type == TRINE_BF16 ? 0x1p-8 : 0x1p-11) / EPS;
+        char why[256];
+        device *d = staged_open_host(&config, why, sizeof why);
+        assert_non_null(d);
+        check(d, (bounds){1.0 + half, 2.0 + 4.0 * half});
+        staged_close(&d);
+    }
 }
 
 static void cpu_follows_the_formulas(void **state) {
@@ -416,6 +479,7 @@ static void cuda_follows_the_formulas(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ref_follows_the_formulas),
+        cmocka_unit_test(ref_follows_the_formulas_in_16_bits),
         cmocka_unit_test(cpu_follows_the_formulas),
         cmocka_unit_test(cuda_follows_the_formulas),
     };

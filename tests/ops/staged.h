@@ -1,16 +1,17 @@
 /* Devices for tests, in front of another one whose memory the test's data do not lie in: operators
- * copy what they are given to memory of the inner device, run its operator there, and copy back what
- * it may write. So the same rows and the same tests hold for all.
+ * copy what they are given to memory of the inner device, run its operator there, and copy back
+ * what it may write. So the same rows and the same tests hold for all.
  *
- *   emulated, gpu  the cuda device: the object of build/emu, whose kernels run on the processor, and
- *                  build/libtrine_cuda.so, where there is a GPU. The host cannot touch its memory.
+ *   emulated, gpu  the cuda device: the object of build/emu, whose kernels run on the processor,
+ *                  and build/libtrine_cuda.so, where there is a GPU. The host cannot touch its
+ *                  memory.
  *   floats         of any device that computes in 16 bits: the test's elements and gradients are
  *                  floats, which are rounded on the way in and exact on the way out.
  *
- * Invariants: a buffer on the device begins at the same distance from a multiple of 256 bytes as the
- * host's (in floats: as many elements behind it), and on a GPU ends where its allocation ends;
+ * Invariants: a buffer on the device begins at the same distance from a multiple of 256 bytes as
+ * the host's (in floats: as many elements behind it), and on a GPU ends where its allocation ends;
  * the same host buffer is the same buffer there (in place stays in place); what an operator only
- * reads has the same bytes afterwards. Cost: an allocation, two copies and a comparison for each. */
+ * reads has the same bytes afterwards. Cost: an allocation, two copies, a comparison for each. */
 #ifndef TRINE_TESTS_OPS_STAGED_H
 #define TRINE_TESTS_OPS_STAGED_H
 
@@ -130,8 +131,8 @@ static inline trine_status staged_end(device *d, trine_status status) {
 
 /* ---- Operators ------------------------------------------------------------------------------- */
 
-/* n elements that are only read, or written: of four bytes (float, int32_t), of the compute type, of
- * gradients of parameters. */
+/* n elements that are only read, or written: of four bytes (float, int32_t), of the compute type,
+ * of gradients of parameters. */
 #define STAGED_INNER         device *inner = &((staged *)d->state)->inner
 #define STAGED_IN(p, n)      p = staged_buffer(d, p, n, TRINE_F32, false)
 #define STAGED_OUT(p, n)     p = staged_buffer(d, p, n, TRINE_F32, true)

@@ -123,8 +123,10 @@ static void dropout(void **state) {
     gpt_shape s = shape;
     s.hidden_dropout = 0.3, s.attention_dropout = 0.2;
     compare(s, DEVICE_REF);
+    compare(s, DEVICE_CPU);
     s.sequence = true;
     compare(s, DEVICE_REF);
+    compare(s, DEVICE_CPU);
 }
 
 /* Rows are computed as they were, wherever they lie: all bits but those of gradients that are summed

@@ -2,6 +2,7 @@
 /* The public column- and row-parallel linear: forward and backward against the unsharded layer,
  * which is the same layer on a group of one. */
 #include "tp/fixture.h"
+#include "trine_linear.h"
 
 #define ROWS 5u
 #define IN   24u

@@ -76,9 +76,20 @@ plain
 on GPUS=2 job 4 $gpu --tp 2 --dp 2 --train-iters 1
 [ $status -eq 0 ] && prints 1 "gpu      Emulated GPU, 4.0 GiB" && prints 1 "; ranks 0-3" &&
     prints 1 "fewer GPUs than ranks: 4 ranks share 2 GPUs" && prints 0 "warning" &&
-    prints 1 "transport nccl: tp; staged shm: dp node"
+    prints 1 "transport nccl: tp; staged shm: dp node" && prints 1 "links    dp host memory, tp NVLink"
 result $? "the banner says who shares what"
 plain
+
+# GPUs of the emulation are paired by NVLink, fours of them share a switch.
+# shellcheck disable=SC2086
+job 4 $gpu --tp 2 --dp 2 --train-iters 1
+[ $status -eq 0 ] && prints 1 "transport nccl: dp tp; shm: node" &&
+    prints 1 "links    dp PCIe, tp NVLink"
+result $? "the banner says what links the GPUs of a group"
+# shellcheck disable=SC2086
+job 5 $gpu --dp 5 --global-batch-size 5 --train-iters 1
+[ $status -eq 0 ] && prints 1 "links    dp host memory"
+result $? "the slowest of a group's links counts"
 
 # On nodes of one rank each a tp group spans two.
 # shellcheck disable=SC2086

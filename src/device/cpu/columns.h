@@ -1,7 +1,7 @@
-/* Sums over rows are split among threads by columns, so that no thread count changes them: a thread
- * takes COLUMNS columns (a few cache lines of a row), and adds up ROWS rows before it adds to the
- * total, so that the rounding grows with ROWS + T / ROWS and not with T. The total is held in floats
- * and stored once. */
+/* Sums over rows are split among threads by columns, so that no thread count changes them: a
+ * thread takes COLUMNS columns (a few cache lines of a row), and adds up ROWS rows before it adds
+ * to the total, so that the rounding grows with ROWS + T / ROWS and not with T. The total is held
+ * in floats and stored once. */
 #ifndef TRINE_DEVICE_CPU_COLUMNS_H
 #define TRINE_DEVICE_CPU_COLUMNS_H
 

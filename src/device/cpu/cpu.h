@@ -5,14 +5,18 @@
  * the vectors. Threads take whole rows, columns or (batch, head) pairs; sums within a row run in
  * LANES partial sums (lanes.h) that are added in a fixed order. Nothing is allocated but
  * primitives, and those only in the first call with a shape; the library itself packs the operands
- * of a large product into a few MiB that it takes and gives back in each call. Cost: the matmuls'
- * rate is the library's; the rest is bound by memory, attention by arithmetic. */
+ * of a large product into a few MiB that it takes and gives back in each call. With the primitives
+ * it keeps scratch, one piece for all of them: below 2 MiB in fp32; where GEMM makes a 16-bit result,
+ * 4 bytes for each element of a band of it, at most 8 MiB used (dnnl.c), and as much address space for
+ * each thread. A device of fp16 takes CPU_F16_SCRATCH when it is opened. Cost: the matmuls' rate is
+ * the library's (fp16: the fp32 rate and a third more time); the rest is bound by memory, attention
+ * by arithmetic: in every type it multiplies in fp32. */
 #ifndef TRINE_DEVICE_CPU_CPU_H
 #define TRINE_DEVICE_CPU_CPU_H
 
 #include "device/ops.h"
 
-/* The operators for a pair of types that device.h allows (element.h says how they are made). Pure. */
+/* The operators for a pair of types that device.h allows (element.h: how they are made). Pure. */
 const ops *cpu_table(trine_dtype compute, trine_dtype grads);
 /* Whether the processor multiplies bf16: AVX-512 BF16, or AMX. Pure. */
 bool cpu_has_bf16(void);

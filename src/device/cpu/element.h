@@ -1,5 +1,6 @@
-/* How one file serves every pair of types. The kernels that see elements are compiled once for each
- * pair that device.h allows (the Makefile's CPU_PAIRS), with ELEMENT and GRAD as f32, bf16 or f16:
+/* How one file serves every pair of types. The kernels that see elements are compiled once for
+ * each pair that device.h allows (the Makefile's CPU_PAIRS), with ELEMENT and GRAD as f32, bf16 or
+ * f16:
  *
  *   element, element_get, element_put   the compute type, and what loads and stores one
  *   grad, grad_get, grad_put            the same of gradients of parameters
@@ -8,8 +9,8 @@
  *
  * A kernel loads floats, computes as it would with floats alone, and stores floats; it names no
  * type. Where a sum goes into a gradient, it is held in floats until it is whole.
- * Invariant: of the same float, all backends store the same 16 bits (base/half.h). For f32 loads and
- * stores are nothing, and the code is that of plain floats.
+ * Invariant: of the same float, all backends store the same 16 bits (base/half.h). For f32 loads
+ * and stores are nothing, and the code is that of plain floats.
  * Cost: bf16 a shift to load, five integer operations to store; fp16, by arithmetic, some ten. */
 #ifndef TRINE_DEVICE_CPU_ELEMENT_H
 #define TRINE_DEVICE_CPU_ELEMENT_H

@@ -6,8 +6,8 @@
 
 #define PACK (4 * PHILOX_WIDE) /* elements of PHILOX_WIDE blocks */
 
-/* low_pairs {a0, b0, a2, b2, ...}, high_pairs {a1, b1, a3, b3, ...}; ORDER is that of the blocks in a
- * vector for which the pairs of both, one behind the other, are in the blocks' own. */
+/* low_pairs {a0, b0, a2, b2, ...}, high_pairs {a1, b1, a3, b3, ...}; ORDER is that of the blocks
+ * in a vector for which the pairs of both, one behind the other, are in the blocks' own. */
 #if defined(__AVX512F__)
 #define ORDER 0, 4, 1, 5, 2, 6, 3, 7
 static inline philox_wide low_pairs(philox_wide a, philox_wide b) {

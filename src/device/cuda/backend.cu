@@ -222,7 +222,7 @@ static void gpu_unpin(device *d, void *p) {
 
 static cuda_backend backend = {
     CUDA_ABI, ops_of,  &memory,   gpu_count, gpu_open,           gpu_close,
-    gpu_info, gpu_pin, gpu_unpin, NULL,      &cuda_measures_all,
+    gpu_info, gpu_pin, gpu_unpin, NULL,      &cuda_measures_all, cuda_link_to,
 };
 
 extern "C" __attribute__((visibility("default"))) const cuda_backend *

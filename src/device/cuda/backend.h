@@ -38,6 +38,16 @@ typedef struct {
     int driver, runtime, cublas, nccl;
 } cuda_info;
 
+/* How one GPU of a host reaches another: itself, directly, or through the host's memory. UNKNOWN:
+ * this process does not see it. */
+typedef enum {
+    CUDA_LINK_UNKNOWN,
+    CUDA_LINK_SAME,
+    CUDA_LINK_NVLINK,
+    CUDA_LINK_PCIE,
+    CUDA_LINK_HOST
+} cuda_link;
+
 typedef struct {
     int abi; /* CUDA_ABI */
     /* The operators of a device of these types; NULL: there are none. Pure. */
@@ -57,6 +67,8 @@ typedef struct {
      * was built without NCCL. Its type is known in src/comm. */
     const void *nccl;
     const cuda_measure *measure;
+    /* From d's GPU to that with this PCI address, on the same host. */
+    cuda_link (*link)(const device *d, const char *bus);
 } cuda_backend;
 
 typedef const cuda_backend *(*cuda_load)(const cuda_host *host);

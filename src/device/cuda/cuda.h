@@ -130,6 +130,9 @@ const void *cuda_nccl_table(void);
 /* NCCL's version code; 0: it is not there. */
 int cuda_nccl_version(void);
 
+/* link.cu: backend.h's `link`. */
+cuda_link cuda_link_to(const device *d, const char *bus);
+
 /* matmul.cu */
 trine_status cuda_matmuls_create(device *d);
 void cuda_matmuls_destroy(device *d);

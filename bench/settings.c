@@ -1,0 +1,198 @@
+/* What a setting of a training costs: the same model, samples and threads with it and without it,
+ * two jobs in turns (turns.h). fp32 unless the row says bf16.
+ *
+ * bf16's limit is what it does for the matmuls alone (`matmul`'s tables). Full recomputation runs the
+ * blocks' forward passes again but for the last product of each: beside its row stands the share of
+ * the matmuls' flops that are then done twice. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/human.h"
+#include "base/status.h"
+#include "knobs.h"
+#include "memory.h"
+#include "tokenfile.h"
+#include "train/setup.h"
+#include "turns.h"
+
+typedef struct {
+    const char *name, *title;
+    int tp; /* ranks; all threads together are the same */
+    bool bf16;
+    trine_recompute recompute;
+    bool sequence;
+    double dropout;
+    bool base_bf16;
+} setting;
+
+static const setting settings[] = {
+    {.name = "bf16", .title = "bf16", .tp = 1, .bf16 = true},
+    {.name = "selective", .title = "recompute selective", .tp = 1, .recompute = 1},
+    {.name = "full", .title = "recompute full", .tp = 1, .recompute = 2},
+    {.name = "full-bf16",
+     .title = "recompute full, bf16",
+     .tp = 1,
+     .recompute = 2,
+     .bf16 = true,
+     .base_bf16 = true},
+    {.name = "sequence", .title = "sequence parallel, tp 2", .tp = 2, .sequence = true},
+    {.name = "dropout", .title = "dropout 0.1", .tp = 1, .dropout = 0.1},
+};
+
+static const bench_column columns[] = {
+    {"setting", "setting", 24, BENCH_TEXT},
+    {"step_seconds", "step s", 8, 3},
+    {"step_best_seconds", "best s", 8, 3},
+    {"without_seconds", "without", 8, 3},
+    {"without_best_seconds", "best s", 8, 3},
+    {"slower", "time with/without", 17, 3},
+    {"faster", "faster by", 9, 3},
+    {"again", "flops again", 11, 3},
+};
+
+typedef struct {
+    const knobs *k;
+    bench_report *report;
+    turns *table;
+    tokenfile text;
+} bench;
+
+static trine_config config_of(const bench *b, int tp) {
+    trine_config c = trine_config_default();
+    c.model = b->k->model;
+    c.parallel.layout = (trine_layout){1, tp, 1};
+    c.parallel.threads = b->k->threads / tp;
+    c.data.data_path = b->text.path;
+    c.micro_batch_size = c.global_batch_size = b->k->batch;
+    c.train_iters = 1 << 20;
+    return c;
+}
+
+static void apply(trine_config *c, const setting *s) {
+    c->precision.bf16 = s->bf16;
+    c->parallel.recompute = s->recompute;
+    c->parallel.sequence_parallel = s->sequence;
+    c->model.hidden_dropout = c->model.attention_dropout = s->dropout;
+}
+
+/* Of the step's matmul flops (forward once, backward twice) those that recomputation in full does
+ * again: the blocks' forward but for the product that makes the output. */
+static double flops_again(const trine_config *c) {
+    const trine_model *m = &c->model;
+    double C = m->hidden_size, F = m->ffn_hidden_size ? m->ffn_hidden_size : 4 * C;
+    double T = m->seq_length, head = (double)m->vocab_size * C;
+    double block = 4 * C * C + 2 * C * F + T * C, layers = m->num_layers;
+    if (c->parallel.recompute != TRINE_RECOMPUTE_FULL) return (double)NAN;
+    return layers * (block - C * F) / (3 * (layers * block + head));
+}
+
+static void add_row(bench *b, const setting *v, const trine_config *c, const bench_samples *s) {
+    double without = bench_median(&s[0]), with = bench_median(&s[1]);
+    bench_row(b->report, (bench_cell[]){{.text = v->title},
+                                        {.number = with},
+                                        {.number = bench_min(&s[1])},
+                                        {.number = without},
+                                        {.number = bench_min(&s[0])},
+                                        {.number = with / without},
+                                        {.number = without / with},
+                                        {.number = flops_again(c)}});
+}
+
+static trine_status race(bench *b, const trine_config *without, const trine_config *with,
+                         bench_samples *s) {
+    turns_job *first, *second;
+    TRY(turns_start(&first, b->table, without));
+    trine_status status = turns_start(&second, b->table, with);
+    if (status == TRINE_OK) status = turns_race(first, second, b->k->reps, 1, &s[0], &s[1]);
+    turns_end(&second);
+    turns_end(&first);
+    return status;
+}
+
+/* Why the setting cannot be measured here; NULL if it can. */
+static const char *obstacle(const bench *b, const setting *v) {
+    knobs one;
+    if (v->tp > b->k->threads) return "two ranks of one thread need two cores";
+    bool half = v->bf16 || v->base_bf16;
+    if (half && !knobs_with(b->k, b->report, TRINE_BF16, &one)) return "no bf16 here";
+    return NULL;
+}
+
+static trine_status measure(bench *b, const setting *v) {
+    trine_config without = config_of(b, v->tp), with = without;
+    uint64_t first, second, there = memory_available();
+    const char *why = obstacle(b, v);
+    without.precision.bf16 = v->base_bf16;
+    apply(&with, v);
+    if (!why) {
+        TRY(memory_planned(&without, &first));
+        TRY(memory_planned(&with, &second));
+        if (first + second >= there / 10 * 9) why = "two jobs do not fit into the free memory";
+    }
+    if (why) {
+        bench_skip(b->report, "%s: %s", v->name, why);
+        return TRINE_OK;
+    }
+    bench_samples *s = calloc(2, sizeof *s);
+    CHECK(s, TRINE_ENOMEM, "no memory for samples");
+    trine_status status = race(b, &without, &with, s);
+    if (status == TRINE_OK) add_row(b, v, &with, s);
+    free(s);
+    return status;
+}
+
+static trine_status check_only(const char *only) {
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
+        if (!only || !strcmp(only, settings[i].name)) return TRINE_OK;
+    return status_user(RAISE(TRINE_EINVAL,
+                             "--only %s: there are bf16, selective, full, full-bf16, "
+                             "sequence and dropout",
+                             only));
+}
+
+static trine_status measure_all(bench *b) {
+    char title[160];
+    snprintf(
+        title, sizeof title,
+        "a step with a setting and without, T %d, %d samples, %d threads in all, medians of %d "
+        "in turns",
+        b->k->model.seq_length, b->k->batch, b->k->threads, b->k->reps);
+    bench_table(b->report, "settings", title, columns, sizeof columns / sizeof *columns);
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
+        if (!b->k->only || !strcmp(b->k->only, settings[i].name)) TRY(measure(b, &settings[i]));
+    return TRINE_OK;
+}
+
+static trine_status measure_with_text(bench *b) {
+    const trine_model *m = &b->k->model;
+    size_t tokens = 64 * (size_t)b->k->batch * (size_t)m->seq_length + 1;
+    TRY(tokenfile_create(&b->text, b->k->dir, m->vocab_size, tokens));
+    trine_status status = turns_open(&b->table, b->text.dir);
+    if (status == TRINE_OK) status = measure_all(b);
+    turns_close(&b->table);
+    tokenfile_remove(&b->text);
+    return status;
+}
+
+static trine_status run(const knobs *k) {
+    bench b = {.k = k};
+    TRY(status_user(knobs_host_only(k, "settings")));
+    TRY(check_only(k->only));
+    TRY(bench_report_open(&b.report, "settings", k->json, 2, BENCH_LOUD));
+    knobs_report(k, b.report);
+    trine_status status = measure_with_text(&b);
+    if (status == TRINE_OK) return bench_report_close(&b.report);
+    bench_report_drop(&b.report);
+    return status;
+}
+
+int main(int argc, char **argv) {
+    knobs k = knobs_default();
+    k.reps = 3;
+    k.model.seq_length = 512;
+    trine_status status = knobs_parse(&k, argc, argv, "A step with a setting and without it.");
+    if (status != TRINE_OK || k.help) return bench_exit(status);
+    return bench_exit(run(&k));
+}

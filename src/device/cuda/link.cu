@@ -1,0 +1,23 @@
+#include "device/cuda/cuda.h"
+
+/* CUDA does not name the link. Of those between two GPUs only NVLink carries atomics (CUDA Runtime
+ * API, cudaDevP2PAttrNativeAtomicSupported). */
+static cuda_link link_between(int own, int other) {
+    int reaches = 0, atomics = 0;
+    if (cudaDeviceCanAccessPeer(&reaches, own, other) != cudaSuccess) return CUDA_LINK_UNKNOWN;
+    if (!reaches) return CUDA_LINK_HOST;
+    if (cudaDeviceGetP2PAttribute(&atomics, cudaDevP2PAttrNativeAtomicSupported, own, other) !=
+        cudaSuccess)
+        return CUDA_LINK_UNKNOWN;
+    return atomics ? CUDA_LINK_NVLINK : CUDA_LINK_PCIE;
+}
+
+/* A failure is an answer, not an error for the next launch to find. */
+cuda_link cuda_link_to(const device *d, const char *bus) {
+    int own = cuda_of(d)->ordinal, other = own;
+    cuda_link link = CUDA_LINK_UNKNOWN;
+    if (cudaDeviceGetByPCIBusId(&other, bus) == cudaSuccess)
+        link = other == own ? CUDA_LINK_SAME : link_between(own, other);
+    if (link == CUDA_LINK_UNKNOWN) (void)cudaGetLastError();
+    return link;
+}

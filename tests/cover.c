@@ -1,0 +1,160 @@
+#include "cover.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness.h"
+
+/* Candidates for a row: more hardly save rows. */
+#define CANDIDATES 24
+
+/* ---- Combinations ---------------------------------------------------------------------------- */
+
+static int column_value(const cover_problem *p, int column, const cover_row *row) {
+    const cover_column *c = &p->columns[column];
+    int own = row->value[c->option];
+    return c->value ? c->value[own] : own;
+}
+
+static size_t combinations(const cover_problem *p, const cover_demand *d) {
+    size_t product = 1;
+    for (int i = 0; i < d->count; i++) product *= (size_t)p->columns[d->column[i]].size;
+    return product;
+}
+
+/* The number of the combination that the row has of a demand's columns. */
+static size_t combination(const cover_problem *p, const cover_demand *d, const cover_row *row) {
+    size_t number = 0;
+    for (int i = 0; i < d->count; i++)
+        number = number * (size_t)p->columns[d->column[i]].size +
+                 (size_t)column_value(p, d->column[i], row);
+    return number;
+}
+
+size_t cover_asked(const cover_problem *p) {
+    size_t sum = 0;
+    for (int n = 0; n < p->demand_count; n++) sum += combinations(p, &p->demands[n]);
+    return sum;
+}
+
+size_t cover_missing(const cover_problem *p, const cover_row *rows, int count) {
+    size_t missing = 0;
+    for (int n = 0; n < p->demand_count; n++)
+        for (size_t k = 0; k < combinations(p, &p->demands[n]); k++) {
+            bool found = false;
+            for (int i = 0; i < count && !found; i++)
+                found = combination(p, &p->demands[n], &rows[i]) == k;
+            missing += !found;
+        }
+    return missing;
+}
+
+/* ---- Making ---------------------------------------------------------------------------------- */
+
+typedef struct {
+    const cover_problem *p;
+    bool *seen[128]; /* [demand][combination] */
+    size_t left;
+    uint32_t random;
+} making;
+
+/* Marsaglia, "Xorshift RNGs", 2003. */
+static int draw(making *m, int n) {
+    m->random ^= m->random << 13;
+    m->random ^= m->random >> 17;
+    m->random ^= m->random << 5;
+    return (int)(m->random % (uint32_t)n);
+}
+
+static int gain(const making *m, const cover_row *row) {
+    int fresh = 0;
+    for (int n = 0; n < m->p->demand_count; n++)
+        fresh += !m->seen[n][combination(m->p, &m->p->demands[n], row)];
+    return fresh;
+}
+
+/* Gives the row the columns of combination k of demand n. */
+static void impose(making *m, cover_row *row, bool *fixed, int n, size_t k) {
+    const cover_demand *d = &m->p->demands[n];
+    for (int i = d->count - 1; i >= 0; i--) {
+        const cover_column *c = &m->p->columns[d->column[i]];
+        int want = (int)(k % (size_t)c->size);
+        k /= (size_t)c->size;
+        fixed[c->option] = true;
+        do row->value[c->option] = draw(m, m->p->sizes[c->option]);
+        while (column_value(m->p, d->column[i], row) != want);
+    }
+}
+
+/* Some combination that is missing. */
+static void begin_row(making *m, cover_row *row, bool *fixed) {
+    int n = draw(m, m->p->demand_count);
+    for (;; n = (n + 1) % m->p->demand_count) {
+        size_t count = combinations(m->p, &m->p->demands[n]);
+        size_t k = (size_t)draw(m, (int)count);
+        for (size_t tried = 0; tried < count; tried++, k = (k + 1) % count)
+            if (!m->seen[n][k]) {
+                impose(m, row, fixed, n, k);
+                return;
+            }
+    }
+}
+
+static void choose(making *m, cover_row *row, int option) {
+    int size = m->p->sizes[option], from = draw(m, size), best = -1, value = 0;
+    for (int i = 0; i < size; i++) {
+        row->value[option] = (from + i) % size;
+        int fresh = gain(m, row);
+        if (fresh > best) best = fresh, value = row->value[option];
+    }
+    row->value[option] = value;
+}
+
+static cover_row candidate(making *m) {
+    cover_row row = {{0}};
+    bool fixed[COVER_OPTIONS] = {false};
+    for (int i = 0; i < m->p->options; i++) row.value[i] = draw(m, m->p->sizes[i]);
+    begin_row(m, &row, fixed);
+    int from = draw(m, m->p->options);
+    for (int i = 0; i < m->p->options; i++) {
+        int option = (from + i) % m->p->options;
+        if (!fixed[option]) choose(m, &row, option);
+    }
+    return row;
+}
+
+static cover_row best_candidate(making *m) {
+    cover_row best = candidate(m);
+    for (int i = 1; i < CANDIDATES; i++) {
+        cover_row other = candidate(m);
+        if (gain(m, &other) > gain(m, &best)) best = other;
+    }
+    return best;
+}
+
+static void mark(making *m, const cover_row *row) {
+    for (int n = 0; n < m->p->demand_count; n++) {
+        bool *seen = &m->seen[n][combination(m->p, &m->p->demands[n], row)];
+        m->left -= !*seen;
+        *seen = true;
+    }
+}
+
+int cover_make(const cover_problem *p, cover_row *rows, int most) {
+    making m = {.p = p, .left = cover_asked(p), .random = 2463534242u};
+    int count = 0;
+    assert_in_range(p->demand_count, 1, sizeof m.seen / sizeof *m.seen);
+    for (int n = 0; n < p->demand_count; n++) {
+        m.seen[n] = calloc(combinations(p, &p->demands[n]), sizeof *m.seen[n]);
+        assert_non_null(m.seen[n]);
+    }
+    while (m.left > 0) {
+        if (count == most) fail_msg("%d rows leave %zu combinations out", most, m.left);
+        rows[count] = best_candidate(&m);
+        mark(&m, &rows[count++]);
+    }
+    for (int n = 0; n < p->demand_count; n++) free(m.seen[n]);
+    return count;
+}

@@ -1,0 +1,247 @@
+/* TEST np=0 */
+/* What --dry-run says below its tables: the heaviest ranks are those whose plan is the largest of all
+ * ranks', and a layer's activations are what the plan takes for one more layer and micro-batch; beside
+ * them stand the published formulas. docs/memory.md explains the terms in which they differ; each is
+ * counted here, in a closed form. */
+#include "harness.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "train/report.h"
+
+#define MIB (1024.0 * 1024.0)
+
+static trine_config model_config(int layers, int hidden, int heads, int length) {
+    trine_config c = trine_config_default();
+    c.model.num_layers = layers;
+    c.model.hidden_size = hidden;
+    c.model.num_attention_heads = heads;
+    c.model.seq_length = length;
+    c.model.vocab_size = 51200;
+    c.parallel.device = "cuda";
+    c.parallel.transport = TRINE_TRANSPORT_NCCL;
+    c.data.data_path = "not opened";
+    return c;
+}
+
+/* Brown et al., "Language models are few-shot learners", 2020, table 2.1. */
+static trine_config gpt3_config(void) {
+    return model_config(96, 12288, 96, 2048);
+}
+
+typedef struct {
+    trine_config config;
+    program_spec spec;
+    program *stages;
+    device *dev;
+} setting;
+
+static void open_setting(setting *s, trine_config c) {
+    trine_layout l = c.parallel.layout;
+    device_config d;
+    *s = (setting){.config = c};
+    OK(trine_config_check(&s->config, l.dp * l.tp * l.pp));
+    OK(setup_spec(&s->config, &s->spec));
+    OK(compose_all(&s->spec, &s->stages, NULL));
+    OK(setup_device(&s->config, &d));
+    OK(device_open_sizes(&s->dev, &d));
+}
+
+static void close_setting(setting *s) {
+    compose_destroy(&s->spec, &s->stages);
+    device_close_sizes(&s->dev);
+}
+
+static size_t plan_bytes(const setting *s, trine_coord at, int kind) {
+    arena plan;
+    OK(setup_plan(&s->config, s->stages, s->dev, at, &plan));
+    return kind < MEM_KINDS ? plan.bytes[kind] : plan.used;
+}
+
+static char *dry_run(const trine_config *c) {
+    static char *text;
+    static size_t size;
+    trine_layout l = c->parallel.layout;
+    FILE *out = open_memstream(&text, &size);
+    assert_non_null(out);
+    OK(trine_dry_run(c, l.dp * l.tp * l.pp, out));
+    fclose(out);
+    return text;
+}
+
+static const char *line_of(const char *text, const char *begin) {
+    const char *at = strstr(text, begin);
+    if (!at) fail_msg("no line \"%s...\" in:\n%s", begin, text);
+    return at;
+}
+
+/* ---- The heaviest ranks ---------------------------------------------------------------------- */
+
+/* All ranks, one by one, in the order of their numbers. */
+static void check_heaviest(trine_config c) {
+    setting s;
+    trine_layout l = c.parallel.layout;
+    int each = l.dp * l.tp, heaviest = 0, first, last;
+    size_t most = 0;
+    double mib;
+    open_setting(&s, c);
+    for (int rank = 0; rank < each * l.pp; rank++) {
+        size_t bytes = plan_bytes(&s, trine_layout_coord(l, rank), MEM_KINDS);
+        if (bytes > most) most = bytes, heaviest = rank;
+        /* Said once for all ranks of a stage. */
+        int stage = rank / each * each;
+        assert_int_equal(bytes, plan_bytes(&s, trine_layout_coord(l, stage), MEM_KINDS));
+    }
+    char *text = dry_run(&s.config);
+    const char *line = line_of(text, "\nheaviest ");
+    assert_int_equal(sscanf(line, "\nheaviest ranks %d-%d (stage %*d): %lf", &first, &last, &mib),
+                     3);
+    assert_int_equal(first, heaviest);
+    assert_int_equal(last, heaviest + each - 1);
+    assert_true(mib > (double)most / MIB - 0.001 && mib < (double)most / MIB + 0.001);
+    free(text);
+    close_setting(&s);
+}
+
+static void heaviest_ranks(void **state) {
+    (void)state;
+    for (int zero = 0; zero <= 3; zero++) {
+        trine_config c = model_config(9, 96, 8, 64);
+        c.parallel.zero = (trine_zero)zero;
+        c.parallel.layout = (trine_layout){2, 2, 4};
+        c.global_batch_size = 16;
+        check_heaviest(c);
+        c.parallel.pp_split = "e+1,1,6,1+h"; /* not the first stage */
+        c.model.vocab_size = 101;
+        c.parallel.schedule = TRINE_NAIVE;
+        check_heaviest(c);
+    }
+}
+
+/* 175 billion parameters on 1024 ranks. */
+static void gpt3_on_1024_ranks(void **state) {
+    (void)state;
+    trine_config c = gpt3_config();
+    c.parallel.layout = (trine_layout){8, 8, 16};
+    c.parallel.zero = TRINE_ZERO_1;
+    c.parallel.sequence_parallel = true;
+    c.precision.bf16 = true;
+    c.global_batch_size = 1536;
+    char *text = dry_run(&c);
+    line_of(text, "174.6 B parameters");
+    line_of(text, "\nheaviest ranks 0-63 (stage 0): ");
+    free(text);
+}
+
+/* ---- A layer's activations ------------------------------------------------------------------- */
+
+static trine_config layer_config(int tp, bool sequence, trine_recompute recompute) {
+    trine_config c = gpt3_config();
+    c.model.num_layers = 4;
+    c.parallel.layout = (trine_layout){1, tp, 1};
+    c.parallel.sequence_parallel = sequence;
+    c.parallel.recompute = recompute;
+    c.precision.bf16 = true;
+    return c;
+}
+
+/* Bytes in 16 bits, term by term: s b rows of h, r of them outside of the tp regions. */
+static double closed_form(const trine_config *c) {
+    double h = c->model.hidden_size, a = c->model.num_attention_heads, t = c->parallel.layout.tp;
+    double n = (double)c->model.seq_length * c->micro_batch_size;
+    double r = c->parallel.sequence_parallel ? n / t : n;
+    double output = 2 * r * h, mid = 2 * r * h, norms = 4 * r * h, statistics = 16 * r;
+    double attention = 8 * n * h / t, denominators = 4 * n * a / t, mlp = 8 * n * h / t;
+    switch (c->parallel.recompute) {
+    case TRINE_RECOMPUTE_NONE:
+        return output + mid + norms + statistics + attention + denominators + 2 * mlp;
+    case TRINE_RECOMPUTE_SELECTIVE: return output + mid + attention + denominators + mlp;
+    default: return output;
+    }
+}
+
+/* What ours lacks and has beside the published set. */
+static double difference(const trine_config *c) {
+    double h = c->model.hidden_size, a = c->model.num_attention_heads, t = c->parallel.layout.tp;
+    double s = c->model.seq_length, n = s * c->micro_batch_size;
+    double r = c->parallel.sequence_parallel ? n / t : n;
+    double masks = 2 * r * h, core = 5 * a * s * n / t, statistics = 16 * r;
+    double denominators = 4 * n * a / t, norms = 4 * r * h, gelu = 8 * n * h / t;
+    switch (c->parallel.recompute) {
+    case TRINE_RECOMPUTE_NONE: return statistics + denominators - masks - core;
+    case TRINE_RECOMPUTE_SELECTIVE: return denominators - masks - norms - gelu;
+    default: return 2 * r * h - 2 * n * h;
+    }
+}
+
+/* One more layer on one stage, one micro-batch in flight: its activations and nothing else. */
+static double planned(trine_config c) {
+    setting s, more;
+    open_setting(&s, c);
+    c.model.num_layers++;
+    open_setting(&more, c);
+    size_t bytes = plan_bytes(&more, (trine_coord){0}, MEM_ACTIVATIONS) -
+                   plan_bytes(&s, (trine_coord){0}, MEM_ACTIVATIONS);
+    close_setting(&s);
+    close_setting(&more);
+    return (double)bytes;
+}
+
+static void check_layer(int tp, bool sequence, trine_recompute recompute) {
+    setting s;
+    double ours, published;
+    open_setting(&s, layer_config(tp, sequence, recompute));
+    double bytes = (double)report_layer_bytes(&s.config, s.dev);
+    assert_true(bytes == planned(s.config));
+    assert_true(bytes == closed_form(&s.config));
+    assert_true(bytes - report_layer_published(&s.config) == difference(&s.config));
+    char *text = dry_run(&s.config);
+    const char *line = line_of(text, "\nlayer ");
+    assert_int_equal(sscanf(line,
+                            "\nlayer %lf MiB of activations a micro-batch; published, for 16 "
+                            "bits: %lf",
+                            &ours, &published),
+                     2);
+    assert_true(ours > bytes / MIB - 0.001 && ours < bytes / MIB + 0.001);
+    double want = report_layer_published(&s.config) / MIB;
+    assert_true(published > want - 0.001 && published < want + 0.001);
+    static const char *const names[] = {"none", "selective", "full"};
+    print_message("# tp %d%-20s %-9s  %9.3f MiB, published %9.3f\n", tp,
+                  sequence ? ", sequence-parallel" : "", names[recompute], ours, published);
+    free(text);
+    close_setting(&s);
+}
+
+static void layer_of_gpt3(void **state) {
+    (void)state;
+    for (int recompute = 0; recompute < TRINE_RECOMPUTES; recompute++) {
+        check_layer(1, false, (trine_recompute)recompute);
+        check_layer(8, false, (trine_recompute)recompute);
+        check_layer(8, true, (trine_recompute)recompute);
+    }
+}
+
+/* The paper's own figures: 34 + 5 a s / h of its 22B model (a 64, s 2048, h 6144), and what is left of
+ * it selectively: 34. */
+static void published_formula(void **state) {
+    (void)state;
+    trine_config c = model_config(48, 6144, 64, 2048);
+    OK(trine_config_check(&c, 1));
+    double sbh = 2048.0 * 6144 * c.micro_batch_size;
+    assert_true(report_layer_published(&c) == sbh * (34 + 5 * 64 * 2048.0 / 6144));
+    c.parallel.recompute = TRINE_RECOMPUTE_SELECTIVE;
+    assert_true(report_layer_published(&c) == 34 * sbh);
+    c.parallel.recompute = TRINE_RECOMPUTE_FULL;
+    assert_true(report_layer_published(&c) == 2 * sbh);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(heaviest_ranks),
+        cmocka_unit_test(gpt3_on_1024_ranks),
+        cmocka_unit_test(layer_of_gpt3),
+        cmocka_unit_test(published_formula),
+    };
+    return HARNESS_RUN_ALONE(tests);
+}
