@@ -9,7 +9,8 @@
 #include "comm/nccl.h"
 #include "train/fit.h"
 
-#define GIB (1024.0 * 1024.0 * 1024.0)
+#define MIB (1024.0 * 1024.0)
+#define GIB (1024.0 * MIB)
 
 void gpus_introduce(const trine_trainer *t, const device_config *config) {
     trine_coord c = trine_mesh_coord(t->mesh);
@@ -72,12 +73,17 @@ static trine_status no_room_for_groups(const trine_trainer *t) {
 
 trine_status gpus_join(trine_trainer *t) {
     if (t->dev->kind != DEVICE_CUDA) return TRINE_OK;
+    cuda_gpu before, after;
+    TRY(trine_world_agree(t->world, cuda_describe(t->dev, &before)));
     trine_status status = make_groups(t);
     if (status == TRINE_ENOMEM && *status_message()) return no_room_for_groups(t);
     TRY(status);
     TRY(comm_mpi_reaches(t->world, &t->mpi_reaches));
     if (t->config.parallel.stage_messages) t->mpi_reaches = false;
     TRY(gather(t));
+    after = t->gpus[trine_world_rank(t->world)];
+    if (before.info.free_bytes > after.info.free_bytes)
+        t->nccl_bytes = before.info.free_bytes - after.info.free_bytes;
     return TRINE_OK;
 }
 
@@ -145,6 +151,18 @@ static void print_kind(const trine_trainer *t, int rank, FILE *out) {
     fputc('\n', out);
 }
 
+/* Of this rank's GPU. What nobody here has asked for: contexts and code of the ranks that share it,
+ * and whoever else is there. */
+static void print_taken(const trine_trainer *t, FILE *out) {
+    const cuda_info *i = &t->gpus[trine_world_rank(t->world)].info;
+    uint64_t own = i->own_bytes * (uint64_t)gpus_sharers(t), taken = i->bytes - i->free_bytes;
+    uint64_t known = own + t->nccl_bytes, others = taken > known ? taken - known : 0;
+    fprintf(out,
+            "         before the plan rank 0's GPU has given %.1f MiB to workspaces, %.1f to NCCL, "
+            "%.1f to contexts and other processes\n",
+            (double)own / MIB, (double)t->nccl_bytes / MIB, (double)others / MIB);
+}
+
 static void print_sharing(const trine_trainer *t, FILE *out) {
     int size = trine_world_size(t->world), gpus = 0;
     for (int r = 0; r < size; r++) gpus += first_of_gpu(t, r);
@@ -179,6 +197,7 @@ void gpus_print(const trine_trainer *t, FILE *out) {
         print_kind(t, r, out);
         kinds++;
     }
+    print_taken(t, out);
     print_sharing(t, out);
     if (kinds > 1)
         fputs("         warning: models, memory or versions differ between ranks: the slowest sets "

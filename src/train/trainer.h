@@ -35,6 +35,7 @@ struct trine_trainer {
     void *host;       /* beside a GPU: the rest of the mirror, and what the host needs (memory.h) */
     bool host_pinned, shared_pinned;
     bool mpi_reaches; /* MPI sends from GPUs' memory, and may */
+    uint64_t nccl_bytes; /* that NCCL's groups have taken of this rank's GPU, as far as can be seen */
     cuda_gpu *gpus; /* (world size) of all ranks; NULL on processors */
     int64_t steps, updates;
     scaler scale;

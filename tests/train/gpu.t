@@ -76,7 +76,8 @@ plain
 on GPUS=2 job 4 $gpu --tp 2 --dp 2 --train-iters 1
 [ $status -eq 0 ] && prints 1 "gpu      Emulated GPU, 4.0 GiB" && prints 1 "; ranks 0-3" &&
     prints 1 "fewer GPUs than ranks: 4 ranks share 2 GPUs" && prints 0 "warning" &&
-    prints 1 "transport nccl: tp; staged shm: dp node" && prints 1 "links    dp host memory, tp NVLink"
+    prints 1 "transport nccl: tp; staged shm: dp node" && prints 1 "links    dp host memory, tp NVLink" &&
+    prints 1 "has given 96.0 MiB to workspaces, 8.0 to NCCL, 0.0 to contexts"
 result $? "the banner says who shares what"
 plain
 
@@ -84,8 +85,9 @@ plain
 # shellcheck disable=SC2086
 job 4 $gpu --tp 2 --dp 2 --train-iters 1
 [ $status -eq 0 ] && prints 1 "transport nccl: dp tp; shm: node" &&
-    prints 1 "links    dp PCIe, tp NVLink"
-result $? "the banner says what links the GPUs of a group"
+    prints 1 "links    dp PCIe, tp NVLink" &&
+    prints 1 "has given 48.0 MiB to workspaces, 16.0 to NCCL, 0.0 to contexts"
+result $? "the banner says what links the GPUs of a group, and what is gone before the plan"
 # shellcheck disable=SC2086
 job 5 $gpu --dp 5 --global-batch-size 5 --train-iters 1
 [ $status -eq 0 ] && prints 1 "links    dp host memory"
