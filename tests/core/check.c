@@ -9,7 +9,7 @@
 
 /* ---- The legal programs that are broken ---- */
 
-typedef enum { PIPE, NAIVE, EVAL, ZERO1, ZERO2, ZERO3, UNTIED, QUEUE, QUEUE3 } base;
+typedef enum { PIPE, NAIVE, EVAL, ZERO1, ZERO2, ZERO3, UNTIED, QUEUE, QUEUE3, ROWS } base;
 
 static const program_spec bases[] = {
     [PIPE] = {.stages = 2,
@@ -66,6 +66,13 @@ static const program_spec bases[] = {
                 .first = {0, 2, 4, 6},
                 .schedule = TRINE_1F1B,
                 .queue = ONE_QUEUE},
+    [ROWS] = {.stages = 1,
+              .units = 3,
+              .micros = 2,
+              .first = {0, 3},
+              .schedule = TRINE_1F1B,
+              .tied = true,
+              .by_rows = true},
 };
 
 /* ---- Breaking ---- */
@@ -264,6 +271,18 @@ static const row rows[] = {
     {"two stages wait for each other", NAIVE, 1, {{MOVE, "SEND_GRAD m0 d0", "FORWARD u3 m1 s0"}}, 1,
      NULL, "deadlock: stage 0, instruction 5 (BACKWARD u1 m0 s0 d0); "
      "stage 1, instruction 8 (FORWARD u2 m1 s0)"},
+
+    /* Gradients of a tp rank's own rows. */
+    {"not summed over tp", ROWS, 0, {{DROP, "REDUCE_TP u1", 0}}, 0, "NORM",
+     "unit 1 is not summed over tp"},
+    {"summed over tp twice", ROWS, 0, {{INSERT, "REDUCE_TP u1", "REDUCE_TP u1"}}, 0,
+     "REDUCE_TP u1", "unit 1 is summed over tp twice"},
+    {"summed over tp before dp", ROWS, 0, {{MOVE, "REDUCE_TP u2", "LOAD m1 s0"}}, 0, "REDUCE_TP u2",
+     "unit 2 is not reduced"},
+    {"summed over tp after TIE", ROWS, 0, {{MOVE, "REDUCE_TP u0", "NORM"}}, 0, "REDUCE_TP u0",
+     "gradients are summed over tp after TIE or NORM"},
+    {"summed over tp for nothing", PIPE, 0, {{INSERT, "REDUCE u1 m2", "REDUCE_TP u1"}}, 0,
+     "REDUCE_TP u1", "no gradient is made from a tp rank's own rows"},
 
     /* Gather buffers. */
     {"gather missing", ZERO3, 0, {{DROP, "GATHER u2 b1", 0}}, 0, "FORWARD u2 m0 s0 b1",

@@ -19,6 +19,8 @@ static const gpt_shape small = {.B = 4,
 static void run(model *m, gpt_shape s, device_kind kind) {
     model_open(m, s, kind, trine_mesh_group(mesh, TRINE_TP));
     model_roughen(m, 0.2);
+    for (int u = 0; u < m->units; u++)
+        gpt_bind_grads(&m->unit[u], &m->s, u, &m->layout[u], (void *const *)m->grads[u], GRAD_SET);
     for (int u = 0; u + 1 < m->units; u++)
         OK(gpt_forward(&m->run, &m->unit[u], &m->acts[u], m->x[u + 1], m->x[u], &m->batch));
     model_backward(m);

@@ -90,12 +90,14 @@ static void the_largest_score_takes_all(void **state) {
 
 static void heads_too_wide_for_a_gpu_are_refused(void **state) {
     (void)state;
-    float *p = fixture_random(5 * 257, 1, 1.0);
+    enum { WIDE = 257 };
+    float *p = fixture_random(8 * WIDE, 1, 1.0), *y = p + 3 * WIDE, *dqkv = y + WIDE;
+    float lse[1] = {0}, work[1] = {0};
     EACH_DEVICE(d) {
         if (!is_staged(d)) continue;
-        REFUSED(d->ops->attention_forward(d, p + 771, p, p, p, NULL, 1, 1, 1, 257),
+        REFUSED(d->ops->attention_forward(d, y, lse, p, work, NULL, 1, 1, 1, WIDE),
                 TRINE_EUNSUPPORTED, "257");
-        REFUSED(d->ops->attention_backward(d, p, p + 771, p, p, p, p, NULL, 1, 1, 1, 257),
+        REFUSED(d->ops->attention_backward(d, dqkv, y, p, y, lse, work, NULL, 1, 1, 1, WIDE),
                 TRINE_EUNSUPPORTED, "257");
     }
     free(p);
