@@ -114,10 +114,11 @@ static void check_model(const trine_config *c, fault_list *f) {
     EXPECT(m->num_attention_heads < 1 || m->hidden_size % m->num_attention_heads == 0,
            "--hidden-size %d must be a multiple of --num-attention-heads %d", m->hidden_size,
            m->num_attention_heads);
-    EXPECT(m->num_attention_heads < 1 || m->hidden_size / m->num_attention_heads <= widest_head(c),
-           "--device %s takes heads up to %d wide, not %d: --hidden-size %d, --num-attention-heads %d",
-           c->parallel.device, widest_head(c), m->hidden_size / m->num_attention_heads,
-           m->hidden_size, m->num_attention_heads);
+    EXPECT(
+        m->num_attention_heads < 1 || m->hidden_size / m->num_attention_heads <= widest_head(c),
+        "--device %s takes heads up to %d wide, not %d: --hidden-size %d, --num-attention-heads %d",
+        c->parallel.device, widest_head(c), m->hidden_size / m->num_attention_heads, m->hidden_size,
+        m->num_attention_heads);
     double size = numbers(m, samples_in_flight(c));
     EXPECT(f->count || size < MOST_NUMBERS,
            "parameters and activations of these sizes are %.2g numbers; no machine holds them",

@@ -140,8 +140,8 @@ static void types_must_go_together(void **state) {
     };
     matmul m = new_matmul();
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
-        assert_int_equal(
-            ask_types(&m, table[i].compute, table[i].a, table[i].b, table[i].d), table[i].status);
+        assert_int_equal(ask_types(&m, table[i].compute, table[i].a, table[i].b, table[i].d),
+                         table[i].status);
     free_matmul(&m);
 }
 

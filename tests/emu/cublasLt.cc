@@ -39,7 +39,7 @@ struct emu_blas_preference {
 /* What an algorithm was found for, and how it goes about it: the contents of
  * cublasLtMatmulAlgo_t. */
 typedef struct {
-    uint32_t rows, columns, terms; /* of D and of each sum */
+    uint32_t rows, columns, terms;                          /* of D and of each sum */
     uint8_t how_a, how_b, epilogue, scheme, factor, output; /* the last two: types */
     uint32_t parts, compute;
     uint16_t aligned[ALIGNMENTS], bias_aligned;
@@ -185,8 +185,8 @@ static size_t size_of(cudaDataType type) {
     return type == CUDA_R_32F ? sizeof(float) : sizeof(uint16_t);
 }
 
-/* Table of the documentation for CUBLAS_COMPUTE_32F and regular layouts: C and D have one type, which
- * is that of both factors, or fp32. FAST_TF32 is for fp32 alone. */
+/* Table of the documentation for CUBLAS_COMPUTE_32F and regular layouts: C and D have one type,
+ * which is that of both factors, or fp32. FAST_TF32 is for fp32 alone. */
 static bool types_go_together(cublasComputeType_t compute, cudaDataType a, cudaDataType b,
                               cudaDataType c, cudaDataType d) {
     if (a != b || c != d) return false;
@@ -206,7 +206,8 @@ static cublasStatus_t product_of(algorithm *a, cublasLtMatmulDesc_t o, cublasLtM
         if (layout->rows == 0 || layout->columns == 0) return CUBLAS_STATUS_INVALID_VALUE;
         if (layout->leading < (int64_t)layout->rows) return CUBLAS_STATUS_INVALID_VALUE;
     }
-    if (o->scale != CUDA_R_32F || !types_go_together(o->compute, A->type, B->type, C->type, D->type))
+    if (o->scale != CUDA_R_32F ||
+        !types_go_together(o->compute, A->type, B->type, C->type, D->type))
         return CUBLAS_STATUS_NOT_SUPPORTED;
     if (o->how_a > CUBLAS_OP_T || o->how_b > CUBLAS_OP_T) return CUBLAS_STATUS_NOT_SUPPORTED;
     if (o->epilogue != CUBLASLT_EPILOGUE_DEFAULT && o->epilogue != CUBLASLT_EPILOGUE_BIAS)
@@ -248,8 +249,8 @@ static void choose(algorithm *a, const struct emu_blas_preference *preference) {
         a->parts = parts, a->scheme = CUBLASLT_REDUCTION_SCHEME_INPLACE;
         return;
     }
-    const bool rounded = preference->schemes & CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE &&
-                         a->output != CUDA_R_32F;
+    const bool rounded =
+        preference->schemes & CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE && a->output != CUDA_R_32F;
     if (bytes <= preference->workspace &&
         (rounded || preference->schemes & CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE)) {
         a->parts = parts, a->workspace = bytes;
@@ -340,8 +341,8 @@ static void put(void *to, uint64_t i, uint8_t type, float x) {
 
 static float element(const factor *f, uint64_t row, uint64_t column, uint32_t compute) {
     const uint64_t leading = (uint64_t)f->leading;
-    float x =
-        load(f->at, f->how == CUBLAS_OP_N ? row + column * leading : column + row * leading, f->type);
+    float x = load(f->at, f->how == CUBLAS_OP_N ? row + column * leading : column + row * leading,
+                   f->type);
     return compute == CUBLAS_COMPUTE_32F_FAST_TF32 ? tf32(x) : x;
 }
 

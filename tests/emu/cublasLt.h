@@ -7,12 +7,12 @@
  * Products are computed when the stream comes to them, in fp32 in an order that is the algorithm's.
  * An algorithm is a function of the shape and of what the preference allows, as there: a long sum
  * is split when the workspace holds its parts; parts that are reduced INPLACE are added in a random
- * order, so that who allows that sees other bits in another run; parts reduced in the OUTPUT_TYPE are
- * rounded to its 16 bits; FAST_TF32 rounds its factors. Types go together as in the documentation's
- * table: both factors fp32, bf16 or fp16, the output of their type or fp32, the bias of the output's.
- * Invariant: with the same algorithm and inputs, equal bits. Cost: a multiplication and an addition
- * of vectors each. Names and values are those of NVIDIA's cuBLAS documentation, "Using the cuBLASLt
- * API". */
+ * order, so that who allows that sees other bits in another run; parts reduced in the OUTPUT_TYPE
+ * are rounded to its 16 bits; FAST_TF32 rounds its factors. Types go together as in the
+ * documentation's table: both factors fp32, bf16 or fp16, the output of their type or fp32, the
+ * bias of the output's. Invariant: with the same algorithm and inputs, equal bits. Cost: a
+ * multiplication and an addition of vectors each. Names and values are those of NVIDIA's cuBLAS
+ * documentation, "Using the cuBLASLt API". */
 #ifndef TRINE_TESTS_EMU_CUBLASLT_H
 #define TRINE_TESTS_EMU_CUBLASLT_H
 

@@ -49,8 +49,8 @@ static void launch_width(cudaStream_t stream, const operands *o) {
     auto kernel = attention_mma_forward<WIDTH, real, false>;
     cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
     const unsigned blocks = (unsigned)((o->T + MMA_TILE - 1) / MMA_TILE * o->B * o->H);
-    emu_launcher(kernel, blocks, ATTENTION_THREADS, bytes, stream)(
-        (real *)o->y, o->lse, (const real *)o->qkv, o->B * o->H, s, {});
+    emu_launcher(kernel, blocks, ATTENTION_THREADS, bytes,
+                 stream)((real *)o->y, o->lse, (const real *)o->qkv, o->B * o->H, s, {});
 }
 
 template <typename real> static void launch_type(cudaStream_t stream, const operands *o) {

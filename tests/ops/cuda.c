@@ -6,9 +6,8 @@
 static device *opened_with(const char *processors, trine_dtype compute, trine_dtype grads) {
     char why[256];
     assert_int_equal(setenv("TRINE_EMU_PROCESSORS", processors, 1), 0);
-    device *d = compute == TRINE_F32
-                    ? staged_open(kind, why, sizeof why)
-                    : staged_open_floats(kind, compute, grads, why, sizeof why);
+    device *d = compute == TRINE_F32 ? staged_open(kind, why, sizeof why)
+                                     : staged_open_floats(kind, compute, grads, why, sizeof why);
     assert_non_null(d);
     assert_int_equal(unsetenv("TRINE_EMU_PROCESSORS"), 0);
     return d;

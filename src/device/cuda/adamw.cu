@@ -1,5 +1,5 @@
-/* One pass: four streams in, three out, 28 bytes an element; with 16-bit weights one more out, and 30,
- * or 28 where gradients have 16 bits, too. */
+/* One pass: four streams in, three out, 28 bytes an element; with 16-bit weights one more out, and
+ * 30, or 28 where gradients have 16 bits, too. */
 #include <math.h>
 
 #include "device/cuda/kernel.cuh"
@@ -28,9 +28,9 @@ template <typename real> static inline __host__ __device__ constexpr bool copied
 }
 
 template <typename real, typename grad>
-static __global__ AT_ONCE(THREADS, BLOCKS) void adamw_kernel(float *w, float *m, float *v, real *copy,
-                                                             const grad *g, size_t n, size_t fours,
-                                                             factors f) {
+static __global__ AT_ONCE(THREADS, BLOCKS) void adamw_kernel(float *w, float *m, float *v,
+                                                             real *copy, const grad *g, size_t n,
+                                                             size_t fours, factors f) {
     size_t first = (size_t)blockIdx.x * THREADS + threadIdx.x, step = (size_t)gridDim.x * THREADS;
     for (size_t k = first; k < fours; k += step) {
         four a = load4(w + 4 * k), b = load4(m + 4 * k), c = load4(v + 4 * k);

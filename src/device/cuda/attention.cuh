@@ -272,9 +272,9 @@ static __device__ inline float attention_row_max(float x) {
 
 /* ---- Dropout ---- */
 
-/* The block of words of a thread that is number m of four, lanes STRIDE apart, becomes word m of each
- * of their blocks, in order: in round r it trades with the one whose number differs from its own in
- * the bits of r. A whole warp calls. */
+/* The block of words of a thread that is number m of four, lanes STRIDE apart, becomes word m of
+ * each of their blocks, in order: in round r it trades with the one whose number differs from its
+ * own in the bits of r. A whole warp calls. */
 template <int STRIDE>
 static __device__ inline cuda_words attention_trade(cuda_words own, unsigned m) {
     cuda_words out = {};
@@ -292,10 +292,10 @@ static __device__ inline cuda_words attention_trade(cuda_words own, unsigned m) 
     return out;
 }
 
-/* factors[j] = what element base + j step + m of `sample` is multiplied by, j < COLS: this thread is
- * number m of a group of four, lanes STRIDE apart, which have four neighbouring elements for each j.
- * Where these begin at a multiple of four, each thread computes the words of every fourth j, and
- * they trade. A whole warp calls. */
+/* factors[j] = what element base + j step + m of `sample` is multiplied by, j < COLS: this thread
+ * is number m of a group of four, lanes STRIDE apart, which have four neighbouring elements for
+ * each j. Where these begin at a multiple of four, each thread computes the words of every fourth
+ * j, and they trade. A whole warp calls. */
 template <int COLS, int STRIDE>
 static __device__ inline void attention_factors(float factors[COLS], const cuda_drop *drop,
                                                 uint64_t sample, uint64_t base, uint64_t step,

@@ -5,8 +5,8 @@
  *   p = exp(q k / sqrt(D) - lse)    ds = p (dy v - delta)
  *   dv = p^T dy    dk = ds^T q / sqrt(D)    dq = ds k / sqrt(D)
  *
- * With a dropout, f being what it multiplies p by, ds = p (f dy v - delta) and dv = (f p)^T dy: y has
- * f in it, and so has delta.
+ * With a dropout, f being what it multiplies p by, ds = p (f dy v - delta) and dv = (f p)^T dy: y
+ * has f in it, and so has delta.
  *
  * One kernel for all three would compute p and ds once, 5 products in place of 7, but dq would be
  * summed over blocks that run in any order: by atomics, so with other bits from run to run, or in
@@ -239,12 +239,12 @@ template <typename real> struct variant {
 
 #define KEYS(width, rows, cols, blocks)                                                            \
     {                                                                                              \
-        width, 16 * rows, 4, keys_shared<width, rows, cols>() * sizeof(float),                        \
+        width, 16 * rows, 4, keys_shared<width, rows, cols>() * sizeof(float),                     \
             attention_keys<real, DROP, width, rows, cols, blocks>                                  \
     }
 #define QUERIES(width, rows, cols, blocks)                                                         \
     {                                                                                              \
-        width, 16 * rows, 4, queries_shared<width, rows, cols>() * sizeof(float),                     \
+        width, 16 * rows, 4, queries_shared<width, rows, cols>() * sizeof(float),                  \
             attention_queries<real, DROP, width, rows, cols, blocks>                               \
     }
 

@@ -139,12 +139,12 @@ template <typename real> struct variant {
 
 #define VARIANT(width, rows, cols, blocks)                                                         \
     {                                                                                              \
-        width, 16 * rows, 4, shared_floats<width, rows, cols>() * sizeof(float),                      \
+        width, 16 * rows, 4, shared_floats<width, rows, cols>() * sizeof(float),                   \
             attention_forward_kernel<real, DROP, width, rows, cols, blocks>                        \
     }
 #define MMA_VARIANT(width)                                                                         \
     {                                                                                              \
-        width, MMA_TILE, MMA_LANES, (size_t)attention_mma_shared(width),                                      \
+        width, MMA_TILE, MMA_LANES, (size_t)attention_mma_shared(width),                           \
             attention_mma_forward<width, real, DROP>                                               \
     }
 

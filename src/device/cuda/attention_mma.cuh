@@ -14,8 +14,8 @@
  * cores; wgmma would be the next step, after hardware has seen this one.
  *
  * Invariants: equal bits from run to run. The tensor cores multiply p above the diagonal as a zero,
- * and zero times a NaN or an infinity is a NaN: where a tile of values on the diagonal has one, plain
- * loops multiply it, each query by what it sees. */
+ * and zero times a NaN or an infinity is a NaN: where a tile of values on the diagonal has one,
+ * plain loops multiply it, each query by what it sees. */
 #ifndef TRINE_DEVICE_CUDA_ATTENTION_MMA_CUH
 #define TRINE_DEVICE_CUDA_ATTENTION_MMA_CUH
 
@@ -191,9 +191,9 @@ attention_mma_finish(uint16_t *y, float *lse, const float out[WIDTH / 8][4], con
     }
 }
 
-/* What the dropout multiplies scores[n] by: `first` is the element of row 0 (a query) of the warp and
- * column 0. Where blocks of words begin at a multiple of four, two neighbouring lanes share one: the
- * even lane computes that of row g, the odd one that of row g + 8, and they trade halves. */
+/* What the dropout multiplies scores[n] by: `first` is the element of row 0 (a query) of the warp
+ * and column 0. Where blocks of words begin at a multiple of four, two neighbouring lanes share
+ * one: the even lane computes that of row g, the odd one that of row g + 8; they trade halves. */
 static __device__ inline void attention_mma_factors(float factors[4], const cuda_drop *drop,
                                                     uint64_t sample, uint64_t first, unsigned n) {
     const unsigned lane = threadIdx.x % WARP, g = lane / 4, t = lane % 4;
@@ -242,9 +242,9 @@ static __device__ inline bool attention_mma_finite(const uint16_t *tile) {
     return __all_sync(ALL_LANES, finite);
 }
 
-/* out (16, WIDTH) += p times rows of a tile on the diagonal, of which a row of the warp takes those up
- * to itself, or (FROM) from itself on, by plain loops. p goes through `room`, 16 * MMA_ROOM elements
- * of the warp's own. */
+/* out (16, WIDTH) += p times rows of a tile on the diagonal, of which a row of the warp takes those
+ * up to itself, or (FROM) from itself on, by plain loops. p goes through `room`, 16 * MMA_ROOM
+ * elements of the warp's own. */
 template <int WIDTH, typename real, bool FROM>
 static __device__ inline void attention_mma_seen(float out[WIDTH / 8][4], const float p[8][4],
                                                  uint16_t *room, const uint16_t *tile) {

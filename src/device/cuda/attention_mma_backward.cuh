@@ -1,14 +1,14 @@
 /* Attention's backward pass in bf16 or fp16 on the tensor cores: the two kernels of
- * attention_backward.cu, whose formulas and order they have, with the tiles of attention_mma.cuh. Four
- * warps have 16 keys (or queries) each and go over tiles of 64 queries (or keys); a tile of scores
- * becomes p and ds in the registers that it was summed in, and is the next product's left factor from
- * there. All four tiles lie in shared memory; the left factors are read from it again for each
- * tile, since two outputs of 128 columns leave no registers for them.
+ * attention_backward.cu, whose formulas and order they have, with the tiles of attention_mma.cuh.
+ * Four warps have 16 keys (or queries) each and go over tiles of 64 queries (or keys); a tile of
+ * scores becomes p and ds in the registers that it was summed in, and is the next product's left
+ * factor from there. All four tiles lie in shared memory; the left factors are read from it again
+ * for each tile, since two outputs of 128 columns leave no registers for them.
  *
  * p and ds are rounded to 16 bits before they meet dy, q and k: an error of half a unit in the last
  * place of each, beside the one that storing the gradient makes. Sums and exponentials are fp32.
- * What bounds it at D 64: 5 and 3 products of 64 x 64 x 64 a pair of tiles, twice the exponentials of
- * the forward pass; the tensor cores come first here.
+ * What bounds it at D 64: 4 and 3 products of 64 x 64 x 64 a pair of tiles beside twice the
+ * exponentials of the forward pass; the tensor cores come first here.
  *
  * Invariants: as attention_mma.cuh: equal bits from run to run, and what is not seen reaches
  * nothing. */
@@ -59,8 +59,8 @@ static __device__ inline void attention_mma_store(uint16_t *to, size_t stride,
     }
 }
 
-/* Of one pair: the score becomes p as the dropout leaves it, dy_v becomes ds; zeros where nothing is
- * seen. `shift` is lse in units of log 2. */
+/* Of one pair: the score becomes p as the dropout leaves it, dy_v becomes ds; zeros where nothing
+ * is seen. `shift` is lse in units of log 2. */
 static __device__ inline void attention_mma_pair(float *score, float *dy_v, float shift,
                                                  float delta, float scale, float factor,
                                                  bool seen) {
@@ -215,7 +215,7 @@ static __global__ void __launch_bounds__(ATTENTION_THREADS, WIDTH <= 64 ? 3 : 2)
         attention_mma_product<WIDTH, TYPE>(scores, q, k);
         attention_mma_product<WIDTH, TYPE>(ds, dy_rows, v);
         attention_mma_query_pairs<DROP>(scores, ds, shift, row_delta, &drop, &s, head, query, key);
-        /* On the diagonal, which comes last, the warp has done with its queries: they leave room. */
+        /* On the diagonal, which comes last, the warp needs its queries no more. */
         attention_mma_add<WIDTH, real, false>(dq, ds, q + 16 * warp * (WIDTH + MMA_LANES), k,
                                               key == query);
     }

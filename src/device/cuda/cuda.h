@@ -84,7 +84,8 @@ enum { CUDA_F32, CUDA_BF16_F32, CUDA_BF16_BF16, CUDA_F16_F32, CUDA_F16_F16, CUDA
 #define CUDA_FUNCTIONS(op)  const __typeof__(((ops *)0)->op) cuda_##op[CUDA_TYPES]
 #define CUDA_OF_ALL(op)     CUDA_FUNCTIONS(op) = {op, op, op, op, op}
 #define CUDA_OF_COMPUTE(op) CUDA_FUNCTIONS(op) = {op<float>, op<bf16>, op<bf16>, op<fp16>, op<fp16>}
-#define CUDA_OF_GRADS(op)   CUDA_FUNCTIONS(op) = {op<float>, op<float>, op<bf16>, op<float>, op<fp16>}
+#define CUDA_OF_GRADS(op)                                                                          \
+    CUDA_FUNCTIONS(op) = {op<float>, op<float>, op<bf16>, op<float>, op<fp16>}
 #define CUDA_OF_BOTH(op)                                                                           \
     CUDA_FUNCTIONS(op) = {op<float, float>, op<bf16, float>, op<bf16, bf16>, op<fp16, float>,      \
                           op<fp16, fp16>}

@@ -5,15 +5,14 @@
  * numbers, spread over blocks). It looks at all tokens in ascending t, lists those that are its own
  * in shared memory, and when the list is nearly full or all are seen, its warps add: a warp has 128
  * columns of one row at a time, finds the row's tokens in the list, and keeps the sum in registers.
- * Every element of the table is owned by one thread at a time.
- * Cost: every block reads all tokens, from the L2 cache (at most 1024 blocks of 4 T bytes); dx is
- * read once; a row is written once, and read too when it is added to. A token that occurs n times
- * makes one warp go through n loads, AHEAD at a time: some n / AHEAD latencies of memory, which
- * shows when a token makes up more than some 5% of 32768. Scratch: none but 16 KiB of shared memory
- * for each block.
- * A row is rounded once: where it has 16 bits and the list does not hold all of a block's tokens, the
- * block's warps look at all tokens for each of its rows instead, T / 32 steps a row and 128 columns.
- * That takes more than 1024 tokens in 1/1024 of the vocabulary. */
+ * Every element of the table is owned by one thread at a time. Cost: every block reads all tokens,
+ * from the L2 cache (at most 1024 blocks of 4 T bytes); dx is read once; a row is written once, and
+ * read too when it is added to. A token that occurs n times makes one warp go through n loads,
+ * AHEAD at a time: some n / AHEAD latencies of memory, which shows when a token makes up more than
+ * some 5% of 32768. Scratch: none but 16 KiB of shared memory for each block. A row is rounded
+ * once: where it has 16 bits and the list does not hold all of a block's tokens, the block's warps
+ * look at all tokens for each of its rows instead, T / 32 steps a row and 128 columns. That takes
+ * more than 1024 tokens in 1/1024 of the vocabulary. */
 #include "device/cuda/kernel.cuh"
 
 /* ---- Forward --------------------------------------------------------------------------------- */
@@ -121,8 +120,8 @@ static inline __device__ unsigned look(const places *p, list *l, size_t t0, unsi
 
 /* sum += the rows of dx at the lanes of `hits`, ascending; lane i holds its entry's t. */
 template <bool VECTOR, typename real, typename grad>
-static inline __device__ four add_hits(four sum, const problem<real, grad> *p,
-                                       unsigned hits, unsigned t, size_t c) {
+static inline __device__ four add_hits(four sum, const problem<real, grad> *p, unsigned hits,
+                                       unsigned t, size_t c) {
     while (hits) {
         four x[AHEAD];
         for (int u = 0; u < AHEAD; u++) {
@@ -136,8 +135,8 @@ static inline __device__ four add_hits(four sum, const problem<real, grad> *p,
     return sum;
 }
 
-/* Whether entry number `entry` is a token of the block's row r, and which one: of the list, or, where
- * there is none, of all tokens. */
+/* Whether entry number `entry` is a token of the block's row r, and which one: of the list, or,
+ * where there is none, of all tokens. */
 template <bool LISTED>
 static inline __device__ bool is_of_row(const places *p, const list *l, unsigned count,
                                         unsigned entry, unsigned r, unsigned *t) {
@@ -176,7 +175,7 @@ static inline __device__ void add_rows(const problem<real, grad> *p, const list 
 
 template <bool VECTOR, typename real, typename grad>
 static __global__ AT_ONCE(THREADS, 4) void embedding_backward_kernel(problem<real, grad> p,
-                                                                        bool set) {
+                                                                     bool set) {
     __shared__ list l;
     unsigned count = 0;
     for (size_t t0 = 0; t0 < p.T; t0 += LOOK) {

@@ -28,8 +28,8 @@ static inline __device__ float slope(float x) {
 
 /* y may be x. */
 template <typename real>
-static __global__ AT_ONCE(THREADS, BLOCKS) void gelu_forward_kernel(real *y, const real *x, size_t n,
-                                                                    size_t fours) {
+static __global__ AT_ONCE(THREADS, BLOCKS) void gelu_forward_kernel(real *y, const real *x,
+                                                                    size_t n, size_t fours) {
     size_t first = (size_t)blockIdx.x * THREADS + threadIdx.x, step = (size_t)gridDim.x * THREADS;
     for (size_t k = first; k < fours; k += 2 * step) {
         bool two = k + step < fours;
@@ -57,8 +57,9 @@ CUDA_OF_COMPUTE(gelu_forward);
 
 /* dx may be dy. */
 template <typename real>
-static __global__ AT_ONCE(THREADS, BLOCKS) void gelu_backward_kernel(real *dx, const real *dy, const real *x,
-                                                                     size_t n, size_t fours) {
+static __global__ AT_ONCE(THREADS, BLOCKS) void gelu_backward_kernel(real *dx, const real *dy,
+                                                                     const real *x, size_t n,
+                                                                     size_t fours) {
     size_t first = (size_t)blockIdx.x * THREADS + threadIdx.x, step = (size_t)gridDim.x * THREADS;
     for (size_t k = first; k < fours; k += step) {
         four a = load4(x + 4 * k), b = load4(dy + 4 * k);

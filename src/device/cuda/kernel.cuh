@@ -1,9 +1,10 @@
 /* What the kernels share: four elements at a time, sums over a row by a team of warps, and the
  * sizes of grids.
  *
- * Kernels are templates over the types of what a `void *` of ops.h points to: `real` the compute type,
- * `grad` that of gradients of parameters. They read and write both through load and store only, and compute
- * in float: a 16-bit type is an overload of each, which rounds once, where it stores.
+ * Kernels are templates over the types of what a `void *` of ops.h points to: `real` the compute
+ * type, `grad` that of gradients of parameters. They read and write both through load and store
+ * only, and compute in float: a 16-bit type is an overload of each, which rounds once, where it
+ * stores.
  * A kernel with columns is a template over VECTOR: true promises that every row begins at a
  * multiple of four elements and is a multiple of four long, so that four elements are one load (16
  * bytes, or 8). The same thread has the same elements either way: addresses change no bit.

@@ -4,8 +4,8 @@
  * less. */
 #define BIAS_ALIGNED 16
 
-/* A 16-bit product is not to be rounded before its bias is added: one that lies elsewhere is copied to
- * where the product's own kernel can add it. */
+/* A 16-bit product is not to be rounded before its bias is added: one that lies elsewhere is copied
+ * to where the product's own kernel can add it. */
 static trine_status align(device *d, const void **bias, size_t N) {
     const size_t bytes = N * cuda_bytes(d->compute);
     CHECK(bytes <= CUDA_SCRATCH * sizeof(float), TRINE_EUNSUPPORTED,

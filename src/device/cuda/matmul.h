@@ -10,18 +10,19 @@
  *
  * fp32 means fp32: CUBLAS_COMPUTE_32F multiplies and adds in fp32. A device that was opened with
  * DEVICE_TF32 rounds the factors to TF32 and adds in fp32; the emulation by several bf16 products
- * is another compute type, which is not asked for. bf16 and fp16 are multiplied on tensor cores and
- * added in fp32 (CUBLAS_COMPUTE_32F too), and rounded once; weight gradients go to fp32 straight from
- * the sums where the device keeps them so. The library takes all of it as one product: factors of 16
- * bits with an output of the same type and a bias of that, or of fp32 (documentation, cublasLtMatmul,
- * table of regular layouts).
+ * is another compute type, which is not asked for. bf16 and fp16 are multiplied on tensor cores,
+ * added in fp32 (CUBLAS_COMPUTE_32F too), and rounded once; weight gradients go to fp32 straight
+ * from the sums where the device keeps them so. The library takes all of it as one product: factors
+ * of 16 bits with an output and a bias of the same type, or an output of fp32 (documentation,
+ * cublasLtMatmul, table of regular layouts).
  *
  * Invariant: equal bits from run to run. cuBLAS promises them for one version on one kind of GPU if
  * a stream has a workspace of its own (documentation, "Results reproducibility"): the workspace is
  * the compute stream's. Of the ways to add up a product that is split along its sum we allow two:
  * not to split (NONE), and parts that are stored in fp32 in the workspace and added by a second
- * kernel (COMPUTE_TYPE). OUTPUT_TYPE would round the parts of a 16-bit output; INPLACE adds parts to the output one after the other, under counters, and
- * no order is documented. Cost: a hash and a call of the library; none of the host's waiting. */
+ * kernel (COMPUTE_TYPE). OUTPUT_TYPE would round the parts of a 16-bit output; INPLACE adds parts
+ * to the output one after the other, under counters, and no order is documented. Cost: a hash and a
+ * call of the library; none of the host's waiting. */
 #ifndef TRINE_DEVICE_CUDA_MATMUL_H
 #define TRINE_DEVICE_CUDA_MATMUL_H
 

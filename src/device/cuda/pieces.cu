@@ -28,9 +28,10 @@ trine_status cuda_sum_pieces(device *d, grad *first, grad *second, const float *
     return LAUNCHED(sum_pieces_kernel);
 }
 
-#define FOR_GRADS(grad)                                                                               \
-    template trine_status cuda_sum_pieces(device *d, grad *first, grad *second, const float *pieces,     \
-                                          size_t count, size_t N, size_t width, grad_mode mode)
+#define FOR_GRADS(grad)                                                                            \
+    template trine_status cuda_sum_pieces(device *d, grad *first, grad *second,                    \
+                                          const float *pieces, size_t count, size_t N,             \
+                                          size_t width, grad_mode mode)
 
 FOR_GRADS(float);
 FOR_GRADS(bf16);

@@ -28,7 +28,8 @@ static trine_status position_forward(device *d, void *x_, const void *table_, si
         return d->ops->bias_residual(d, x, table, NULL, rows / T, T * C);
     cuda_plane p = cuda_plane_of(d, rows, C, BLOCKS);
     bool vector = C % 4 == 0 && cuda_aligned(x) && cuda_aligned(table);
-    auto kernel = vector ? position_forward_kernel<true, real> : position_forward_kernel<false, real>;
+    auto kernel =
+        vector ? position_forward_kernel<true, real> : position_forward_kernel<false, real>;
     LAUNCH(d, kernel, p.grid, p.block, 0)(x, table, first % T, rows, T, C);
     return LAUNCHED(position_forward_kernel);
 }

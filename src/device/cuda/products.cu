@@ -38,8 +38,8 @@ void cuda_product_destroy(cuda_product **out) {
 /* Our row-major matrix (rows, columns) is the library's (columns, rows). */
 static trine_status layout(cublasLtMatrixLayout_t *to, trine_dtype type, size_t rows,
                            size_t columns) {
-    TRY_LIBRARY(cublasLtMatrixLayoutCreate(to, cuda_matmul_type(type), columns, rows,
-                                           (int64_t)columns));
+    TRY_LIBRARY(
+        cublasLtMatrixLayoutCreate(to, cuda_matmul_type(type), columns, rows, (int64_t)columns));
     return TRINE_OK;
 }
 
@@ -74,8 +74,7 @@ static trine_status make_operation(cuda_product *p, const cuda_product_config *c
     const bool forward = c->kind == CUDA_PRODUCT_Y, weight = !forward && c->kind != CUDA_PRODUCT_DX;
     const cublasOperation_t a = forward ? CUBLAS_OP_T : CUBLAS_OP_N;
     const cublasOperation_t b = weight ? CUBLAS_OP_T : CUBLAS_OP_N;
-    TRY_LIBRARY(
-        cublasLtMatmulDescCreate(&p->operation, cuda_matmul_compute(p->d), CUDA_R_32F));
+    TRY_LIBRARY(cublasLtMatmulDescCreate(&p->operation, cuda_matmul_compute(p->d), CUDA_R_32F));
     TRY(set(p, CUBLASLT_MATMUL_DESC_TRANSA, &a, sizeof a));
     TRY(set(p, CUBLASLT_MATMUL_DESC_TRANSB, &b, sizeof b));
     if (!p->biased) return TRINE_OK;

@@ -9,7 +9,8 @@
 
 #include <stddef.h>
 
-/* The widest head (D) that attention takes; a configuration with wider ones is refused before it runs. */
+/* The widest head (D) that attention takes; a configuration with wider ones is refused before it
+ * runs. */
 #define CUDA_WIDEST_HEAD 256
 
 /* Bytes of ops.attention_workspace. Pure. */

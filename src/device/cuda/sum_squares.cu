@@ -35,7 +35,8 @@ static __global__ AT_ONCE(THREADS, BLOCKS) void sum_squares_kernel(double *piece
 template <typename grad>
 static trine_status sum_squares(device *d, double *sum, const void *x_, size_t n) {
     const grad *x = (const grad *)x_;
-    auto kernel = cuda_aligned(x) ? sum_squares_kernel<true, grad> : sum_squares_kernel<false, grad>;
+    auto kernel =
+        cuda_aligned(x) ? sum_squares_kernel<true, grad> : sum_squares_kernel<false, grad>;
     double *pieces = (double *)cuda_of(d)->scratch;
     size_t whole = ROOM * SUM_SQUARES_BLOCK, start = 0;
     do {

@@ -153,7 +153,7 @@ static shape shape_of(const device *d, size_t T, size_t valid) {
 
 template <typename real>
 static trine_status xent_max(device *d, float *max, const void *logits, size_t T, size_t V,
-                           size_t valid) {
+                             size_t valid) {
     if (T == 0) return TRINE_OK;
     shape s = shape_of(d, T, valid);
     auto kernel = s.warps ? xent_max_kernel<WARP, real> : xent_max_kernel<THREADS, real>;
@@ -165,8 +165,8 @@ CUDA_OF_COMPUTE(xent_max);
 
 template <typename real>
 static trine_status xent_sums(device *d, float *sums, const void *logits, const float *max,
-                            const int32_t *targets, int32_t first, size_t T, size_t V,
-                            size_t valid) {
+                              const int32_t *targets, int32_t first, size_t T, size_t V,
+                              size_t valid) {
     if (T == 0) return TRINE_OK;
     shape s = shape_of(d, T, valid);
     auto kernel = s.warps ? xent_sums_kernel<WARP, real> : xent_sums_kernel<THREADS, real>;
@@ -179,8 +179,8 @@ CUDA_OF_COMPUTE(xent_sums);
 
 template <typename real>
 static trine_status xent_backward(device *d, void *logits, const float *max, const float *sums,
-                                const int32_t *targets, int32_t first, float scale, size_t T,
-                                size_t V, size_t valid) {
+                                  const int32_t *targets, int32_t first, float scale, size_t T,
+                                  size_t V, size_t valid) {
     if (T == 0 || V == 0) return TRINE_OK;
     shape s = shape_of(d, T, valid);
     auto kernel = s.warps ? xent_backward_kernel<WARP, real> : xent_backward_kernel<THREADS, real>;
