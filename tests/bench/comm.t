@@ -74,7 +74,7 @@ result $? "rates are those of nccl-tests for two ranks, the ratio is MPI's time 
 holds 'my @small = grep { $_->{sizes} eq "up to 4 KiB" } rows "summary";
        my ($s) = grep { $_->{primitive} eq "all-gather" } @small;
        my @ratios = sort { $a <=> $b } map { $_->{ratio} } rows "all-gather";
-       @small == 10 && $s->{smallest} == $ratios[0] && $s->{asked} == 1'
+       @small == 11 && $s->{smallest} == $ratios[0] && $s->{asked} == 1'
 result $? "the summary names the smallest ratio"
 
 ! job --only all-gathre && grep -q "did you mean all-gather" "$dir/err"
