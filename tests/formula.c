@@ -242,6 +242,51 @@ static size_t sums(const formula_rank *r, const sizes *s) {
     return 1 + 12 * blocks(r) + 2 * (size_t)s->first + 3 * (size_t)s->last;
 }
 
+/* Elements of a norm's gain and bias from element `at` of a range of `range` on, or of a tensor without
+ * bias, that lie in the own slice: one run if it has something of both. */
+static size_t run(const formula_rank *r, const sizes *s, size_t range, size_t at, size_t count,
+                  bool bias) {
+    size_t slice = s->zero ? range / s->dp : range, begin = s->zero ? slice * (size_t)r->at.dp : 0;
+    size_t from = range, to = 0;
+    for (size_t n = 0; n <= bias; n++) {
+        size_t start = at + n * up(count, 64), end = start + count;
+        if (start < begin) start = begin;
+        if (end > begin + slice) end = begin + slice;
+        if (start >= end) continue;
+        from = least(from, start);
+        to = end;
+    }
+    return from < to ? to - from : 0;
+}
+
+/* Runs of gradients that tp ranks make from their own rows: a block's two norms, the first at its start,
+ * the second behind qkv, the projection and its bias; positions; the last norm. */
+typedef struct {
+    size_t first, second, positions, last;
+} runs;
+
+static runs runs_of(const formula_rank *r, const sizes *s) {
+    size_t C = s->C, one = up(C, 64), tp = s->tp, block = block_elements(s);
+    size_t second =
+        2 * one + up(3 * C / tp * C, 64) + up(3 * C / tp, 64) + up(C * C / tp, 64) + one;
+    runs n = {0};
+    if (!s->split) return n;
+    if (blocks(r)) n.first = run(r, s, block, 0, C, true);
+    if (blocks(r)) n.second = run(r, s, block, second, C, true);
+    if (s->first) n.positions = run(r, s, position_elements(s), 0, s->T * C, false);
+    if (s->last) n.last = run(r, s, norm_elements(s), 0, C, true);
+    return n;
+}
+
+/* What the longest of them goes through. */
+static size_t rows_buffer(const formula_rank *r, const sizes *s) {
+    runs n = runs_of(r, s);
+    size_t most = n.first > n.second ? n.first : n.second;
+    if (n.positions > most) most = n.positions;
+    if (n.last > most) most = n.last;
+    return s->g * least(most, (size_t)1 << 18);
+}
+
 /* A norm's gradient, (R, C), or the attention's, (N, C/tp). */
 static size_t stream_scratch(const sizes *s) {
     size_t attention = s->x * s->N * s->C / s->tp, norm = s->x * s->R * s->C;
@@ -257,6 +302,7 @@ static void workspace(formula_bytes *f, const formula_rank *r, const sizes *s) {
     pieces(f, MEM_WORKSPACE, drops, s->x * s->R * s->C);
     pieces(f, MEM_WORKSPACE, 1, r->attention);
     rebuilt(f, r, s);
+    pieces(f, MEM_WORKSPACE, 1, rows_buffer(r, s));
     if (s->last) {
         pieces(f, MEM_WORKSPACE, 1, 4 * s->R * 2);       /* final norm */
         pieces(f, MEM_WORKSPACE, 1, s->x * s->K * s->W); /* logits */
@@ -339,6 +385,7 @@ static size_t read_by_tp(const formula_rank *r, const sizes *s) {
         once += scratch * stream + piece(s->x * s->N * s->C);
         if (r->config->model.hidden_dropout > 0) once += stream;
         if (s->P == 1) once += least(s->M, 2) * stream;
+        once += piece(rows_buffer(r, s));
     }
     if (s->first) slot += stream;
     if (s->last) once += piece(4 * s->K) + piece(8 * s->K);
@@ -487,35 +534,18 @@ static size_t chunks(const sizes *s) {
     return bytes;
 }
 
-/* Bytes that a norm's gain and bias are summed with, from element `at` of a range of `range` on, or a
- * tensor without bias: what lies in the own slice, in one call if it has something of both. */
-static size_t summed(const formula_rank *r, const sizes *s, size_t range, size_t at, size_t count,
-                     bool bias) {
-    size_t slice = s->zero ? range / s->dp : range, begin = s->zero ? slice * (size_t)r->at.dp : 0;
-    size_t from = range, to = 0;
-    for (size_t n = 0; n <= bias; n++) {
-        size_t start = at + n * up(count, 64), end = start + count;
-        if (start < begin) start = begin;
-        if (end > begin + slice) end = begin + slice;
-        if (start >= end) continue;
-        from = least(from, start);
-        to = end;
-    }
-    return from < to ? all_reduced(to - from, s->g, s->tp) : 0;
+/* A run goes 2^18 elements at a time. */
+static size_t run_sums(const sizes *s, size_t run) {
+    size_t piece = (size_t)1 << 18, bytes = 0;
+    for (size_t at = 0; at < run; at += piece)
+        bytes += all_reduced(least(piece, run - at), s->g, s->tp);
+    return bytes;
 }
 
-/* Of a block the first norm stands at its start, the second behind qkv, the projection and its bias.
- */
 static size_t by_rows(const formula_rank *r, const sizes *s) {
-    size_t C = s->C, one = up(C, 64), tp = s->tp, block = block_elements(s), bytes = 0;
-    size_t second =
-        2 * one + up(3 * C / tp * C, 64) + up(3 * C / tp, 64) + up(C * C / tp, 64) + one;
-    if (!s->split) return 0;
-    bytes += blocks(r) * summed(r, s, block, 0, C, true);
-    bytes += blocks(r) * summed(r, s, block, second, C, true);
-    if (s->first) bytes += summed(r, s, position_elements(s), 0, s->T * C, false);
-    if (s->last) bytes += summed(r, s, norm_elements(s), 0, C, true);
-    return bytes;
+    runs n = runs_of(r, s);
+    return blocks(r) * (run_sums(s, n.first) + run_sums(s, n.second)) + run_sums(s, n.positions) +
+           run_sums(s, n.last);
 }
 
 /* A block's backward gathers its two inputs again; with full recomputation its forward pass but for

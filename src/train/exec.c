@@ -258,6 +258,18 @@ static trine_status reduce_range(exec *e, held_unit *u, int r, void *base, bool 
     return TRINE_OK;
 }
 
+/* A run of n gradients at g, through memory that peers may read. */
+static trine_status sum_over_tp(exec *e, char *g, size_t n) {
+    size_t element = holding_grad_bytes(e->h), piece = e->h->rows_count;
+    for (size_t at = 0; at < n; at += piece) {
+        size_t count = n - at < piece ? n - at : piece;
+        device_copy(e->dev, e->h->rows, g + at * element, count * element);
+        TRY(trine_all_reduce(e->tp.comm, e->h->rows, e->h->rows, count, e->dev->grads, TRINE_SUM));
+        device_copy(e->dev, g + at * element, e->h->rows, count * element);
+    }
+    return TRINE_OK;
+}
+
 /* On the part that is whole over dp. */
 static trine_status run_reduce_tp(exec *e, const instr *i) {
     held_unit *u = holding_unit(e->h, i->unit);
@@ -265,10 +277,8 @@ static trine_status run_reduce_tp(exec *e, const instr *i) {
     for (int r = 0; r < u->layout.range_count; r++) {
         flat_part own = holding_owned(e->h, u, r);
         int next = 0;
-        while (tp_run_next(&u->layout.ranges[r], own.begin, own.count, &next, &from, &to)) {
-            void *g = holding_grad(e->h, u, r, (flat_part){from, to - from});
-            TRY(trine_all_reduce(e->tp.comm, g, g, to - from, e->dev->grads, TRINE_SUM));
-        }
+        while (tp_run_next(&u->layout.ranges[r], own.begin, own.count, &next, &from, &to))
+            TRY(sum_over_tp(e, holding_grad(e->h, u, r, (flat_part){from, to - from}), to - from));
     }
     return TRINE_OK;
 }

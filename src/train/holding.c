@@ -5,6 +5,7 @@
 
 #include "base/half.h"
 #include "base/status.h"
+#include "tp/reduce.h"
 
 /* ---- Tables ---- */
 
@@ -239,6 +240,27 @@ static void take_tie(holding *h, arena *a) {
     h->tie = arena_take_exchanged(a, MEM_TIE, h->tie_count * holding_grad_bytes(h));
 }
 
+/* The longest run of gradients that are made from own rows, on the part that this rank owns. */
+static size_t longest_run(const holding *h) {
+    size_t longest = 0, from, to;
+    for (int n = 0; n < h->count; n++)
+        for (int r = 0; r < h->units[n].layout.range_count; r++) {
+            flat_part own = holding_owned(h, &h->units[n], r);
+            const flat_range *range = &h->units[n].layout.ranges[r];
+            int next = 0;
+            while (tp_run_next(range, own.begin, own.count, &next, &from, &to))
+                if (to - from > longest) longest = to - from;
+        }
+    return longest;
+}
+
+/* Gradients lie where no tp peer reads; what is summed over tp goes through here. */
+static void take_rows(holding *h, arena *a) {
+    size_t longest = longest_run(h);
+    h->rows_count = longest < HOLDING_ROWS_CHUNK ? longest : HOLDING_ROWS_CHUNK;
+    h->rows = arena_take_shared(a, MEM_WORKSPACE, h->rows_count * holding_grad_bytes(h));
+}
+
 /* The numbers that leave a step, and what the host needs to handle the device's memory. */
 static void take_numbers(holding *h, arena *a) {
     size_t units = (size_t)h->config.spec->units, sums = (size_t)sum_count(h) * sizeof(double);
@@ -257,6 +279,7 @@ void holding_take(holding *h, arena *a) {
     for (int n = 0; n < h->count; n++) take_state(h, a, &h->units[n]);
     for (int c = 0; c < CLASSES; c++) take_buffers(h, a, (unit_class)c);
     take_tie(h, a);
+    take_rows(h, a);
     take_batches(h, a);
     gpt_scratch_take(a, h->config.shape, h->config.dev, h->first, h->first + h->count - 1,
                      &h->scratch);

@@ -67,6 +67,8 @@ typedef struct {
     void **reduces[CLASSES];         /* reduce buffers */
     void *tie;                       /* (tie_count) */
     size_t tie_count;
+    void *rows; /* (rows_count) gradients that REDUCE_TP sums, a piece at a time, where peers read it */
+    size_t rows_count;
     double *sums; /* (1 + tensors): the loss, zero between runs; then squares of what counts */
     double *sums_read;               /* the same, in the host's memory */
     double *squares, *norm_scratch;  /* (units), dp_norm_scratch; the host's */
@@ -76,7 +78,8 @@ typedef struct {
     int table_count;
 } holding;
 
-#define HOLDING_TIE_CHUNK ((size_t)1 << 18) /* elements exchanged at a time */
+#define HOLDING_TIE_CHUNK  ((size_t)1 << 18) /* elements exchanged at a time */
+#define HOLDING_ROWS_CHUNK ((size_t)1 << 18) /* elements summed over tp at a time */
 /* Elements that go through the host at a time when parameters are set or compared there, where it
  * cannot touch them: 1 MiB, with which a transfer is far longer than its start. */
 #define HOLDING_PIECE ((size_t)1 << 18)

@@ -95,6 +95,16 @@ static uint64_t layer_bytes(const holding *h, const program *p, const instr *i) 
     return 0;
 }
 
+/* A run of gradients goes a piece at a time. */
+static uint64_t run_bytes(const holding *h, size_t n) {
+    uint64_t bytes = 0;
+    for (size_t at = 0; at < n; at += HOLDING_ROWS_CHUNK) {
+        size_t count = n - at < HOLDING_ROWS_CHUNK ? n - at : HOLDING_ROWS_CHUNK;
+        bytes += tp_bytes(h, TRINE_TALLY_ALL_REDUCE, count, h->config.dev->grads);
+    }
+    return bytes;
+}
+
 /* Of the gradients that each tp rank made from its own rows. */
 static uint64_t reduce_tp_bytes(const holding *h, const instr *i) {
     const held_unit *u = holding_unit(h, i->unit);
@@ -104,7 +114,7 @@ static uint64_t reduce_tp_bytes(const holding *h, const instr *i) {
         flat_part own = holding_owned(h, u, r);
         int next = 0;
         while (tp_run_next(&u->layout.ranges[r], own.begin, own.count, &next, &from, &to))
-            bytes += tp_bytes(h, TRINE_TALLY_ALL_REDUCE, to - from, h->config.dev->grads);
+            bytes += run_bytes(h, to - from);
     }
     return bytes;
 }
