@@ -114,8 +114,8 @@ static void backward_sets(void **state) {
         model_open(&added, small, kind, trine_mesh_group(mesh, TRINE_TP));
         model_open(&set, small, kind, trine_mesh_group(mesh, TRINE_TP));
         for (int u = 0; u < set.units; u++) {
-            gpt_bind_grads(&set.unit[u], &set.s, u, &set.layout[u],
-                           (void *const *)set.grads[u], GRAD_SET);
+            gpt_bind_grads(&set.unit[u], &set.s, u, &set.layout[u], (void *const *)set.grads[u],
+                           GRAD_SET);
             for (int r = 0; r < set.layout[u].range_count; r++)
                 for (int i = 0; i < set.layout[u].ranges[r].tensor_count; i++) {
                     const tensor *t = &set.layout[u].ranges[r].tensors[i];

@@ -178,7 +178,8 @@ static void split_rows(const trine_trainer *t, const traffic *f, uint64_t *bytes
     trine_config whole = t->config;
     size_t N = (size_t)whole.micro_batch_size * (size_t)whole.model.seq_length;
     size_t C = (size_t)whole.model.hidden_size, tp = (size_t)whole.parallel.layout.tp;
-    size_t one = N * C * trine_dtype_bytes(t->dev->compute) / tp * (tp - 1), units = (size_t)t->held.count;
+    size_t one = N * C * trine_dtype_bytes(t->dev->compute) / tp * (tp - 1),
+           units = (size_t)t->held.count;
     size_t ends = (size_t)(r.at.pp == 0) + (size_t)(r.at.pp == whole.parallel.layout.pp - 1);
     size_t blocks = units - ends, full = whole.parallel.recompute == TRINE_RECOMPUTE_FULL;
     uint64_t micros = (uint64_t)t->spec.micros;
