@@ -48,7 +48,8 @@ typedef struct {
 } training_result;
 
 /* Sums a hash of (place in the model, bits) over all parameters of the job, and the master weights
- * of 16-bit ones, each once, whatever pp, the schedule and the ZeRO stage are. Collective over: the trainer's world. */
+ * of 16-bit ones, each once, whatever pp, the schedule and the ZeRO stage are. Collective over: the
+ * trainer's world. */
 uint64_t training_fingerprint(const trine_trainer *trainer);
 
 /* Creates a trainer, makes `steps` steps and destroys it; fails the test on any error.

@@ -5,8 +5,9 @@
  * memory goes through the group's own transport in any case.
  *
  * Communicators are made in one order on every rank, that of the mesh's groups, from ids that the
- * group's first rank makes and broadcasts over its own transport; the two lanes of an edge share one. While they exist the device's
- * reads, writes and waits do not block: they look at NCCL's errors and at the watchdog.
+ * group's first rank makes and broadcasts over its own transport; the two lanes of an edge share
+ * one. While they exist the device's reads, writes and waits do not block: they look at NCCL's errors
+ * and at the watchdog.
  * Invariants: all ranks of an NCCL group call with far pointers, or all with host pointers; far.h's
  * too. Cost: a communicator takes device memory of its own (tens to hundreds of MiB), and a second
  * or so to make. */

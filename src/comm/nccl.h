@@ -53,9 +53,9 @@ typedef struct {
     bool adds; /* reductions will be made */
 } nccl_place;
 
-/* The functions below return TRINE_ENCCL, TRINE_EMATH or, from join, TRINE_ENOMEM with a message that names GPU, rank and
- * group. Buffers and places are those of trine.h's functions; part: elements (or bytes) that one
- * rank has. */
+/* The functions below return TRINE_ENCCL, TRINE_EMATH or, from join, TRINE_ENOMEM with a message that
+ * names GPU, rank and group. Buffers and places are those of trine.h's functions; part: elements (or
+ * bytes) that one rank has. */
 typedef struct comm_nccl {
     int abi; /* NCCL_ABI */
     /* *r is ended by close, which ends its groups, too. Errors: TRINE_ENOMEM. */
