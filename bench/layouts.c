@@ -103,17 +103,6 @@ static trine_status measure_balance(bench *b, const trine_config *c, double *bal
 
 /* ---- One layout ---- */
 
-static trine_status race(bench *b, const trine_config *one, const trine_config *two,
-                         bench_samples *s) {
-    turns_job *alone, *pair;
-    TRY(turns_start(&alone, b->table, one));
-    trine_status status = turns_start(&pair, b->table, two);
-    if (status == TRINE_OK) status = turns_race(alone, pair, b->k->reps, 1, &s[0], &s[1]);
-    turns_end(&pair);
-    turns_end(&alone);
-    return status;
-}
-
 static void add_row(bench *b, const variant *v, const trine_config *c, const bench_samples *s,
                     double balance) {
     double tokens = (double)c->global_batch_size * c->model.seq_length;
@@ -161,7 +150,7 @@ static trine_status measure(bench *b, const variant *v) {
     if (v->layout.pp > 1) TRY(measure_balance(b, &two, &balance));
     bench_samples *s = calloc(2, sizeof *s);
     CHECK(s, TRINE_ENOMEM, "no memory for samples");
-    trine_status status = race(b, &one, &two, s);
+    trine_status status = turns_compare(b->table, &one, &two, b->k->reps, &s[0], &s[1]);
     if (status == TRINE_OK) add_row(b, v, &two, s, balance);
     free(s);
     return status;

@@ -80,12 +80,11 @@ static void apply(trine_config *c, const setting *s) {
 /* Of the step's matmul flops (forward once, backward twice) those that recomputation in full does
  * again: the blocks' forward but for the product that makes the output. */
 static double flops_again(const trine_config *c) {
-    const trine_model *m = &c->model;
-    double C = m->hidden_size, F = m->ffn_hidden_size ? m->ffn_hidden_size : 4 * C;
-    double T = m->seq_length, head = (double)m->vocab_size * C;
-    double block = 4 * C * C + 2 * C * F + T * C, layers = m->num_layers;
+    trine_model m = c->model;
     if (c->parallel.recompute != TRINE_RECOMPUTE_FULL) return (double)NAN;
-    return layers * (block - C * F) / (3 * (layers * block + head));
+    if (!m.ffn_hidden_size) m.ffn_hidden_size = 4 * m.hidden_size;
+    double last = 2.0 * m.hidden_size * m.ffn_hidden_size;
+    return m.num_layers * (setup_cost(&m).block - last) / setup_flops_per_token(&m);
 }
 
 static void add_row(bench *b, const setting *v, const trine_config *c, const bench_samples *s) {
@@ -98,17 +97,6 @@ static void add_row(bench *b, const setting *v, const trine_config *c, const ben
                                         {.number = with / without},
                                         {.number = without / with},
                                         {.number = flops_again(c)}});
-}
-
-static trine_status race(bench *b, const trine_config *without, const trine_config *with,
-                         bench_samples *s) {
-    turns_job *first, *second;
-    TRY(turns_start(&first, b->table, without));
-    trine_status status = turns_start(&second, b->table, with);
-    if (status == TRINE_OK) status = turns_race(first, second, b->k->reps, 1, &s[0], &s[1]);
-    turns_end(&second);
-    turns_end(&first);
-    return status;
 }
 
 /* Why the setting cannot be measured here; NULL if it can. */
@@ -137,7 +125,7 @@ static trine_status measure(bench *b, const setting *v) {
     }
     bench_samples *s = calloc(2, sizeof *s);
     CHECK(s, TRINE_ENOMEM, "no memory for samples");
-    trine_status status = race(b, &without, &with, s);
+    trine_status status = turns_compare(b->table, &without, &with, b->k->reps, &s[0], &s[1]);
     if (status == TRINE_OK) add_row(b, v, &with, s);
     free(s);
     return status;

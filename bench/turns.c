@@ -285,3 +285,14 @@ trine_status turns_race(turns_job *a, turns_job *b, int reps, int steps, bench_s
     }
     return TRINE_OK;
 }
+
+trine_status turns_compare(turns *t, const trine_config *a, const trine_config *b, int reps,
+                           bench_samples *sa, bench_samples *sb) {
+    turns_job *first, *second;
+    TRY(turns_start(&first, t, a));
+    trine_status status = turns_start(&second, t, b);
+    if (status == TRINE_OK) status = turns_race(first, second, reps, 1, sa, sb);
+    turns_end(&second);
+    turns_end(&first);
+    return status;
+}

@@ -55,6 +55,11 @@ void turns_end(turns_job **j);
 trine_status turns_race(turns_job *a, turns_job *b, int reps, int steps, bench_samples *sa,
                         bench_samples *sb);
 
+/* turns_race of one step between two jobs that are started for it. Errors: those of turns_start and
+ * turns_give. */
+trine_status turns_compare(turns *t, const trine_config *a, const trine_config *b, int reps,
+                           bench_samples *sa, bench_samples *sb);
+
 /* For worker.c: the whole of a message, or TRINE_EIO. */
 trine_status turns_read(int fd, void *message, size_t bytes);
 trine_status turns_write(int fd, const void *message, size_t bytes);
