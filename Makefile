@@ -6,13 +6,14 @@
 #   make check-full   the same with the long tests (marked "full")
 #   make test T=tp    the tests of one room; T=tp/linear: one file
 #   make mutants      plants faults in a copy; each must make its test fail; M="tie-skipped ...": some
+#   make fuzz         readers of files against libFuzzer under sanitizers, MINUTES=1 each; T=manifest: one
 #   make bench-comm   collectives beside MPI's own on 2 and 8 ranks; RANKS=8 BENCH_COMM="--only reduce ..."
 #   make demo         trains on 8 ranks on this machine
 #   make bench        how fast, each figure beside its limit (bench/README.md); B="matmul step": some
 #                     parts; REPS=3 LAYERS=2: a quick look; JSON=FILE: the same numbers there;
 #                     BF16=1: bf16 alone, else fp32 and bf16 where the processor has it;
 #                     DEVICE=cuda [MODEL=gpt2-xl] [TF32=1 or BF16=1]: on the GPU
-#   make install      PREFIX (/usr/local), DESTDIR
+#   make install      PREFIX (/usr/local), DESTDIR; make uninstall takes it away
 #   make layers, format-check, deps, clean
 #
 # CUDA=0 does not look for CUDA, CUDA=1 wants it; CUDA_HOME and NCCL_HOME say where it is. Tests need
@@ -68,7 +69,7 @@ HARNESS  := $(patsubst tests/%.c,$(BUILD)/tests/%.o,$(wildcard tests/*.c))
 BENCH_PARTS := $(patsubst bench/%.h,$(BUILD)/bench/%.o,$(wildcard bench/*.h))
 BENCHES  := $(filter-out $(BENCH_PARTS:.o=),$(patsubst bench/%.c,$(BUILD)/bench/%,$(wildcard bench/*.c)))
 
-.PHONY: all tests benches bench bench-comm cuda cuda-object layers deps check check-full check-alone test mutants demo install uninstall format-check clean FORCE
+.PHONY: all tests benches bench bench-comm cuda cuda-object layers deps check check-full check-alone test mutants fuzz fuzzers demo install uninstall format-check clean FORCE
 .DELETE_ON_ERROR:
 all: $(LIB) $(SHARED) $(EXAMPLES) $(TOOLS) cuda
 tests: $(TESTS) benches
@@ -226,6 +227,28 @@ mutants:
 	@tools/deps.sh build test
 	@tools/mutants.sh $(BUILD) $(M)
 
+# The programs of tests/fuzz, as libFuzzer's: a build of its own, by Clang. What fuzzing finds worth keeping
+# lies in build-fuzz/corpus, what fails in build-fuzz/.
+FUZZERS := $(if $(T),$(T),$(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/*.c)))
+MINUTES ?= 1
+
+fuzz:
+	@tools/deps.sh build clang
+	@$(MAKE) --no-print-directory CC=clang BUILD=build-fuzz WERROR= OPT="-O1 -march=native -fno-omit-frame-pointer -Wno-pass-failed" \
+	    SAN="-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all" T='$(T)' MINUTES='$(MINUTES)' fuzzers
+
+fuzzers: $(FUZZERS:%=$(BUILD)/fuzz/%)
+	@set -e; for t in $(FUZZERS); do \
+	    mkdir -p $(BUILD)/corpus/$$t; \
+	    $(BUILD)/fuzz/$$t -max_total_time=$$(($(MINUTES) * 60)) -max_len=65536 -timeout=10 -malloc_limit_mb=16 \
+	        -len_control=10 -use_value_profile=1 -print_final_stats=1 -dict=tests/fuzz/json.dict \
+	        -artifact_prefix=$(BUILD)/ $(BUILD)/corpus/$$t tests/fuzz/corpus/$$t; \
+	done
+
+$(BUILD)/fuzz/%: tests/fuzz/%.c $(LIB)
+	@mkdir -p $(@D)
+	$(COMPILE) -DFUZZING -fsanitize=fuzzer -Itests $< -o $@ $(LIB) $(LIBS)
+
 # Headers are aligned by hand.
 format-check:
 	clang-format --dry-run -Werror $$(git ls-files '*.c' '*.cu' '*.cc')
@@ -263,14 +286,15 @@ demo:
 
 # ---- Installing ----------------------------------------------------------------------------------
 
-ROOT := $(DESTDIR)$(PREFIX)
+ROOT   := $(DESTDIR)$(PREFIX)
+PUBLIC := $(wildcard include/*.h)
 
 $(BUILD)/trine.pc: tools/trine.pc.in $(LIB)
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' -e 's|@PRIVATE@|$(LIBS)|' $< >$@
 
 install: $(LIB) $(SHARED) $(BUILD)/trine.pc cuda
 	install -d $(ROOT)/include $(ROOT)/lib/pkgconfig
-	install -m 644 include/trine.h include/trine_linear.h $(ROOT)/include/
+	install -m 644 $(PUBLIC) $(ROOT)/include/
 	install -m 644 $(LIB) $(SHARED) $(ROOT)/lib/
 	if grep -q CUDA_NVCC $(BUILD)/cuda.mk; then install -m 644 $(CUDA_LIB) $(ROOT)/lib/; fi
 	ln -sf libtrine.so.$(VERSION) $(ROOT)/lib/libtrine.so.$(MAJOR)
@@ -278,7 +302,7 @@ install: $(LIB) $(SHARED) $(BUILD)/trine.pc cuda
 	install -m 644 $(BUILD)/trine.pc $(ROOT)/lib/pkgconfig/
 
 uninstall:
-	rm -f $(ROOT)/include/trine.h $(ROOT)/include/trine_linear.h $(ROOT)/lib/libtrine.a $(ROOT)/lib/libtrine.so* $(ROOT)/lib/libtrine_cuda.so $(ROOT)/lib/pkgconfig/trine.pc
+	rm -f $(PUBLIC:%=$(ROOT)/%) $(ROOT)/lib/libtrine.a $(ROOT)/lib/libtrine.so* $(ROOT)/lib/libtrine_cuda.so $(ROOT)/lib/pkgconfig/trine.pc
 
 clean:
 	rm -rf $(BUILD)

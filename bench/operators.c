@@ -42,12 +42,8 @@ static trine_status bias_backward(place *p, size_t at) {
     return OPS->bias_backward(p->dev, p->pool[3], POOL(1), p->rows, p->F, GRAD_ADD);
 }
 
-static trine_status xent_max(place *p, size_t at) {
-    return OPS->xent_max(p->dev, p->max, POOL(0), p->rows, p->V, p->V);
-}
-
-static trine_status xent_sums(place *p, size_t at) {
-    return OPS->xent_sums(p->dev, p->sums, POOL(0), p->max, p->tokens, 0, p->rows, p->V, p->V);
+static trine_status xent_forward(place *p, size_t at) {
+    return OPS->xent_forward(p->dev, p->max, p->sums, POOL(0), p->tokens, 0, p->rows, p->V, p->V);
 }
 
 static trine_status xent_backward(place *p, size_t at) {
@@ -161,8 +157,7 @@ void operators_list(const place *p, kernel list[OPERATORS]) {
          {NF, 0, 0},
          {0, 0, 0},
          L * (5 * C / (double)p->F + 1)},
-        {"xent_max", "N x V", xent_max, nv, {NV, 0, 0}, {0, 0, 0}, 1},
-        {"xent_sums", "N x V", xent_sums, nv, {NV, 0, 0}, {0, 0, 0}, 1},
+        {"xent_forward", "N x V", xent_forward, nv, {NV, 0, 0}, {0, 0, 0}, 1},
         {"xent_backward", "N x V", xent_backward, nv, {NV, NV, 0}, {0, 0, 0}, 1},
         {"embedding_forward", "N x C", embedding_forward, nc, {NC, NC, NC}, {N, 0, 0}, 1},
         {"embedding_backward", "N x C", embedding_backward, nc, {NC, 0, 0}, {NC + N, NC, 0}, 1},

@@ -39,7 +39,7 @@ typedef struct {
     double times;   /* calls in a step of one micro-batch; for other sizes, as many elements */
 } kernel;
 
-#define OPERATORS 17 /* that are bound by memory */
+#define OPERATORS 16 /* that are bound by memory */
 
 /* Opens the device and makes the buffers for k->batch samples of T tokens. *p is closed with
  * operators_close. Errors: the device's; TRINE_ENOMEM. */

@@ -1,8 +1,8 @@
 #!/bin/bash
-# Runs the benchmarks: bench/run.sh BUILD [PART...], parts matmul, kernels, step, settings, layouts, demo (all, if
-# none is named), from the top of the tree. JSON=FILE writes all numbers there, FLAGS are handed to every
-# part (build/bench/PART --help). DEVICE=cuda: on the GPU, without settings, layouts and demo, by the object that
-# was built in BUILD unless CUDA_LIBRARY names another; without a GPU that is an error. A part that cannot
+# Runs the benchmarks: bench/run.sh BUILD [PART...], parts matmul, kernels, step, settings, layouts, demo,
+# checkpoint, generate (all, if none is named), from the top of the tree. JSON=FILE writes all numbers there, FLAGS are
+# handed to every part (build/bench/PART --help). DEVICE=cuda: on the GPU, matmul, kernels and step alone, by the object
+# that was built in BUILD unless CUDA_LIBRARY names another; without a GPU that is an error. A part that cannot
 # run fails the script; no figure does.
 set -euo pipefail
 
@@ -13,27 +13,31 @@ if [ "${DEVICE:-cpu}" = cuda ]; then
     library=${CUDA_LIBRARY:-$build/libtrine_cuda.so}
     FLAGS="--device cuda $([ ! -e "$library" ] && [ -z "${CUDA_LIBRARY:-}" ] || echo "--cuda-library $library") ${FLAGS:-}"
 else
-    [ $# -gt 0 ] || set -- matmul kernels step settings layouts demo
+    [ $# -gt 0 ] || set -- matmul kernels step settings layouts demo checkpoint generate
     FLAGS="${DEVICE:+--device $DEVICE} ${FLAGS:-}"
 fi
 
 # Before anything is measured.
 for part in "$@"; do
     [ "$part" != worker ] && [ -x "$build/bench/$part" ] && continue
-    echo "bench: there is no part \"$part\": matmul, kernels, step, settings, layouts, demo" >&2
+    echo "bench: there is no part \"$part\": matmul, kernels, step, settings, layouts, demo, checkpoint, generate" >&2
     exit 1
 done
 if [ -n "${JSON:-}" ]; then : >"$JSON"; fi
 
+# Checkpoints want a disk: /tmp may be memory.
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+disk=$(mktemp -d "$build/bench-XXXXXX")
+trap 'rm -rf "$work" "$disk"' EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
 failed=
 for part in "$@"; do
+    dir=$work
+    [ "$part" != checkpoint ] || dir=$disk
     # shellcheck disable=SC2086  # flags are several words
-    "$build/bench/$part" --dir "$work" --json "$work/$part.json" $FLAGS && continue
+    "$build/bench/$part" --dir "$dir" --json "$work/$part.json" $FLAGS && continue
     status=$?
     echo "bench: $part did not run to its end" >&2
     failed="$failed $part"

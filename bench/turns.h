@@ -20,9 +20,13 @@ typedef struct {
 typedef enum {
     TURNS_END,
     TURNS_STEPS, /* `count` steps: value[0] = their seconds, by this rank's clock */
-    TURNS_UNITS  /* forward and backward pass of one micro-batch through an embedding, a block and
+    TURNS_UNITS, /* forward and backward pass of one micro-batch through an embedding, a block and
                     the head: value[i] = median seconds of `count` runs. One rank only */
+    TURNS_SAVE,  /* a checkpoint in folder TURNS_FOLDER beside the socket, verified: value[0] = its
+                    seconds, value[1] = bytes by which this rank's resident memory grew for it */
+    TURNS_LOAD   /* the newest one from there, verified: value[0] = its seconds */
 } turns_kind;
+#define TURNS_FOLDER "checkpoint"
 typedef struct {
     int32_t kind, count;
 } turns_order;

@@ -1,6 +1,7 @@
 /* One rank of a job that is measured in turns (turns.h): a trainer that computes when told to.
  *
  *     worker SOCKET [train_gpt's options] */
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -8,6 +9,7 @@
 
 #include "base/status.h"
 #include "train/trainer.h"
+#include "trine_checkpoint.h"
 #include "turns.h"
 
 static trine_status connect_to(const char *path, int *fd) {
@@ -67,7 +69,43 @@ static trine_status run_units(trine_trainer *t, int count, turns_answer *a) {
     return TRINE_OK;
 }
 
-static trine_status serve(trine_trainer *t, trine_world *world, int fd) {
+/* A line of /proc/self/status in bytes; 0 where there is none. */
+static double memory_line(const char *name) {
+    char line[256];
+    double bytes = 0;
+    FILE *f = fopen("/proc/self/status", "r");
+    while (f && fgets(line, sizeof line, f))
+        if (strncmp(line, name, strlen(name)) == 0) bytes = 1024 * atof(line + strlen(name));
+    if (f) fclose(f);
+    return bytes;
+}
+
+/* The peak of resident memory counts from here (Linux, Documentation/filesystems/proc.rst). */
+static void forget_peak(void) {
+    FILE *f = fopen("/proc/self/clear_refs", "w");
+    if (!f) return;
+    fputs("5", f);
+    fclose(f);
+}
+
+static trine_status run_save(trine_trainer *t, const trine_checkpoint *c, turns_answer *a) {
+    forget_peak();
+    double before = memory_line("VmRSS:"), start = bench_now();
+    TRY(trine_trainer_save(t, c, NULL));
+    a->value[0] = bench_now() - start;
+    a->value[1] = memory_line("VmHWM:") - before;
+    return TRINE_OK;
+}
+
+static trine_status run_load(trine_trainer *t, const trine_checkpoint *c, turns_answer *a) {
+    double start = bench_now();
+    TRY(trine_trainer_load(t, c, NULL, NULL));
+    a->value[0] = bench_now() - start;
+    return TRINE_OK;
+}
+
+static trine_status serve(trine_trainer *t, trine_world *world, const char *folder, int fd) {
+    trine_checkpoint c = {.save = folder, .load = "auto"};
     turns_hello hello = {trine_world_rank(world), t->threads};
     TRY(turns_write(fd, &hello, sizeof hello));
     for (;;) {
@@ -77,14 +115,19 @@ static trine_status serve(trine_trainer *t, trine_world *world, int fd) {
         if (order.kind == TURNS_END) return TRINE_OK;
         if (order.kind == TURNS_STEPS) TRY(run_steps(t, order.count, &answer));
         if (order.kind == TURNS_UNITS) TRY(run_units(t, order.count, &answer));
+        if (order.kind == TURNS_SAVE) TRY(run_save(t, &c, &answer));
+        if (order.kind == TURNS_LOAD) TRY(run_load(t, &c, &answer));
         TRY(turns_write(fd, &answer, sizeof answer));
     }
 }
 
 static trine_status work(trine_trainer *t, trine_world *world, const char *path) {
     int fd = -1;
+    char folder[sizeof(struct sockaddr_un) + sizeof TURNS_FOLDER];
     trine_status status = connect_to(path, &fd);
-    if (status == TRINE_OK) status = serve(t, world, fd);
+    const char *end = strrchr(path, '/');
+    snprintf(folder, sizeof folder, "%.*s" TURNS_FOLDER, end ? (int)(end + 1 - path) : 0, path);
+    if (status == TRINE_OK) status = serve(t, world, folder, fd);
     if (fd >= 0) close(fd);
     return status;
 }

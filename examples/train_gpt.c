@@ -4,6 +4,7 @@
  *
  * Everything is configured by the structs of trine.h; the command line only fills them (--help). */
 #include "trine.h"
+#include "trine_checkpoint.h"
 
 /* --dry-run and --explain: no job is started. */
 static trine_status look(const trine_config *config, const trine_run *run) {
@@ -17,18 +18,24 @@ static trine_status validate(trine_trainer *trainer, trine_log *log, int64_t ste
     return status == TRINE_OK ? trine_log_val(log, step, loss) : status;
 }
 
-static trine_status train(trine_trainer *trainer, trine_log *log, const trine_run *run) {
+/* Step `step` is done. *stop: the run has been told to end, and has saved. */
+static trine_status train(trine_trainer *trainer, trine_log *log, const trine_run *run,
+                          int64_t step, bool *stop) {
     const trine_config *config = trine_trainer_config(trainer);
     bool val = config->data.val_data_path;
-    trine_status status = val ? validate(trainer, log, 0) : TRINE_OK;
-    for (int step = 1; status == TRINE_OK && step <= config->train_iters; step++) {
+    trine_status status = val && step == 0 ? validate(trainer, log, 0) : TRINE_OK;
+    while (status == TRINE_OK && !*stop && step < config->train_iters) {
         trine_metrics metrics;
         status = trine_trainer_step(trainer, &metrics);
+        step++;
         if (status == TRINE_OK) status = trine_log_step(log, &metrics, run->log_interval);
         bool due =
             step == config->train_iters || (run->eval_interval && step % run->eval_interval == 0);
         if (status == TRINE_OK && val && due) status = validate(trainer, log, step);
+        if (status == TRINE_OK)
+            status = trine_trainer_checkpoint(trainer, &run->checkpoint, stdout, stop);
     }
+    *stop = *stop && step < config->train_iters;
     return status;
 }
 
@@ -45,26 +52,31 @@ int main(int argc, char **argv) {
     trine_world *world;
     trine_trainer *trainer;
     trine_log *log;
+    int64_t step; /* done by an earlier run */
+    bool stop = false;
     trine_status parsed = trine_parse(argc, argv, &config, &run);
     if (parsed == TRINE_OK && run.help) return trine_usage(argv[0], stdout), 0;
     if (run.help || run.dry_run || run.explain) { /* a mistake beside them starts no job, either */
         if (parsed == TRINE_OK && look(&config, &run) == TRINE_OK) return 0;
         return trine_error_print(), 1;
     }
+    if (run.checkpoint.save) trine_stop_catch(); /* else a signal ends the process, as ever */
     if (trine_world_create(&world, &argc, &argv) != TRINE_OK) return trine_error_print(), 1;
     if (trine_world_agree(world, parsed) != TRINE_OK) return leave(world);
     if (trine_trainer_create(&trainer, world, &config) != TRINE_OK) return leave(world);
+    if (trine_trainer_load(trainer, &run.checkpoint, stdout, &step) != TRINE_OK)
+        return leave(world);
     trine_status opened = trine_log_create(&log, trainer, stdout, run.log, run.peak_tflops);
     if (trine_world_agree(world, opened) != TRINE_OK) return leave(world);
     if (run.profile &&
         trine_trainer_profile_start(trainer, TRINE_PROFILE_SKIP, run.profile_json) != TRINE_OK)
         return leave(world);
     trine_status status = trine_trainer_banner(trainer, stdout);
-    if (status == TRINE_OK) status = train(trainer, log, &run);
+    if (status == TRINE_OK) status = train(trainer, log, &run, step, &stop);
     trine_log_destroy(&log);
     if (status == TRINE_OK && run.profile) status = trine_trainer_profile(trainer, stdout);
     if (status != TRINE_OK) trine_abort(world);
     trine_trainer_destroy(&trainer);
     trine_world_destroy(&world);
-    return 0;
+    return stop ? TRINE_EXIT_REQUEUE : 0;
 }

@@ -1,6 +1,7 @@
 /* Trine: distributed training of GPT-style transformers over data, tensor and pipeline parallel
- * ranks with ZeRO-0/1/2/3, started by mpirun. This header is the whole public API, but for a linear
- * layer of its own (trine_linear.h).
+ * ranks with ZeRO-0/1/2/3, started by mpirun. This header is the whole public API, but for
+ * checkpoints (trine_checkpoint.h), text from a trained model (trine_generate.h) and a linear layer
+ * by itself (trine_linear.h).
  *
  * Conventions. Every function that can fail returns a trine_status; on failure a trail of
  * file:line frames is kept and trine_error_print() shows it once. "Collective over: G" means that
@@ -445,6 +446,17 @@ typedef struct {
     double loss_scale;   /* that this step was done with; 1 but for fp16 */
 } trine_metrics;
 
+/* When to save and what to begin with; used by trine_checkpoint.h. */
+typedef struct {
+    const char *save;  /* folder for checkpoints; NULL: none are saved */
+    int save_interval; /* steps; 0: when the run ends or is told to stop */
+    int keep;          /* the newest so many stay; 0: all */
+    const char *load;  /* a checkpoint, a folder of them, a Hugging Face folder; "auto": the newest
+                          whole one of `save`, a fresh start if it has none; NULL: a fresh start */
+    bool load_weights_only; /* fine-tuning: step 0 and a new optimizer */
+    double max_minutes;     /* save and stop after that long; 0: never */
+} trine_checkpoint;
+
 /* A trainer's command line: the example trainers' options, Megatron-LM's words where it has one.
  * They fill the structs and nothing else. */
 typedef struct {
@@ -455,6 +467,7 @@ typedef struct {
     double peak_tflops;              /* of one rank; 0: unknown */
     bool profile;                    /* measure the steps, print where their time went */
     const char *profile_json;        /* the same as JSON; NULL: none. Sets profile */
+    trine_checkpoint checkpoint;
 } trine_run;
 
 /* Fills config (trine_config_default, or a preset with --model, changed by the options) and run
@@ -521,10 +534,13 @@ trine_status trine_trainer_banner(trine_trainer *trainer, FILE *out);
 typedef struct trine_log trine_log;
 
 /* What a run says while it goes: a line a step (and a progress bar where `out` is a terminal), and
- * JSON lines in the file `path` (NULL: none), which is begun anew. Only world rank 0 writes; the
- * others may call and nothing happens. peak_tflops is one rank's, for the utilisation; 0: unknown.
- * The log must not outlive the trainer. Errors: TRINE_EIO, TRINE_ENOMEM; TRINE_EINVAL when `path`
- * is one of the token files. Not collective. */
+ * JSON lines in the file `path` (NULL: none). The file is begun anew by a trainer that has made no
+ * step; one that goes on from a checkpoint (load it before) continues it behind the lines of the
+ * steps that are done, and later ones, which an earlier run made after that checkpoint, are cut off:
+ * the file is then that of one run. Only world rank 0 writes; the others may call and nothing
+ * happens. peak_tflops is one rank's, for the utilisation; 0: unknown. The log must not outlive the
+ * trainer. Errors: TRINE_EIO, TRINE_ENOMEM; TRINE_EINVAL when `path` is one of the token files. Not
+ * collective. */
 trine_status trine_log_create(trine_log **log, const trine_trainer *trainer, FILE *out,
                               const char *path, double peak_tflops);
 /* Not collective. */

@@ -52,6 +52,13 @@ static trine_status far_read(struct device *d, void *host, const void *src, size
     return TRINE_OK;
 }
 
+static trine_status far_read_rows(struct device *d, void *host, const void *src, size_t stride,
+                                  size_t bytes, size_t rows) {
+    for (size_t r = 0; r < rows; r++)
+        OK(far_read(d, (char *)host + r * bytes, (const char *)src + r * stride, bytes));
+    return TRINE_OK;
+}
+
 static trine_status far_write(struct device *d, void *dst, const void *host, size_t bytes) {
     far_device *f = of(d);
     do_late(f);
@@ -69,6 +76,7 @@ static const device_memory memory = {
     .copy = far_copy,
     .zero = far_zero,
     .read = far_read,
+    .read_rows = far_read_rows,
     .write = far_write,
     .write_start = far_write,
     .wait = far_wait,

@@ -308,6 +308,7 @@ static void workspace(formula_bytes *f, const formula_rank *r, const sizes *s) {
         pieces(f, MEM_WORKSPACE, 1, s->x * s->K * s->W); /* logits */
         pieces(f, MEM_WORKSPACE, 1, 4 * s->K);           /* their maxima */
         pieces(f, MEM_WORKSPACE, 1, 4 * s->K * 2);       /* sums of exponentials, targets */
+        pieces(f, MEM_WORKSPACE, s->tp > 1, 4 * s->K);   /* the maxima of the rank's columns */
     }
     if (r->far) {
         pieces(f, MEM_WORKSPACE, 1, 8 * sums(r, s));
@@ -370,9 +371,9 @@ static void norms_kept(const sizes *s, size_t blocks, size_t *slot, size_t *scra
 }
 
 /* tp ranks read each other's addends: two sums a block forward, the second of which is its output,
- * the embedding's output, the maxima and sums of the logits; backward all in one buffer. Where rows
- * are split, also what is gathered: norms, gradient streams, what a dropout leaves of them, and the
- * buffer that addends lie in. */
+ * the embedding's output, the logits' maxima (a rank's and all ranks') and sums; backward all in one
+ * buffer. Where rows are split, also what is gathered: norms, gradient streams, what a dropout leaves
+ * of them, and the buffer that addends lie in. */
 static size_t read_by_tp(const formula_rank *r, const sizes *s) {
     size_t stream = piece(s->x * s->R * s->C), norms, scratch;
     size_t mids = s->recompute == TRINE_RECOMPUTE_FULL ? 0 : blocks(r);
@@ -388,7 +389,7 @@ static size_t read_by_tp(const formula_rank *r, const sizes *s) {
         once += piece(rows_buffer(r, s));
     }
     if (s->first) slot += stream;
-    if (s->last) once += piece(4 * s->K) + piece(8 * s->K);
+    if (s->last) once += 2 * piece(4 * s->K) + piece(8 * s->K);
     /* What the last unit of a stage makes is sent on: counted there. */
     if (!s->last) slot -= stream;
     return slots(r, s) * slot + once;

@@ -1,7 +1,8 @@
 #!/bin/sh
 # Trains a small GPT on the King James text on 8 ranks of this machine: two data-parallel replicas, each
 # cut in two by tensor parallelism and in two by the pipeline, the optimizer state sharded (ZeRO-1). Run
-# by make demo, which has built everything. Fails unless the validation loss ends below LIMIT.
+# by make demo, which has built everything. Fails unless the validation loss ends below LIMIT. Then one
+# rank loads what the eight have saved, and writes.
 # Any of the variables may be set from outside; arguments are handed to the trainer, after its own.
 set -eu
 
@@ -16,9 +17,12 @@ micro=${MICRO:-8} global=${GLOBAL:-32}
 steps=${STEPS:-900} warmup=${WARMUP:-50} lr=${LR:-3e-3} min_lr=${MIN_LR:-3e-4}
 eval_interval=${EVAL_INTERVAL:-100} eval_iters=${EVAL_ITERS:-8}
 
+prompt=${PROMPT:-And the LORD } sample=${SAMPLE:-400}
+
 log=$out/log.jsonl
+saved=$out/checkpoints
 mkdir -p "$out"
-rm -f "$log"
+rm -rf "$log" "$saved"
 
 # shellcheck disable=SC2086  # the layout is several words
 tools/mpirun.sh -np "$ranks" "$build/train_gpt" $layout \
@@ -27,7 +31,8 @@ tools/mpirun.sh -np "$ranks" "$build/train_gpt" $layout \
     --train-iters "$steps" --lr "$lr" --min-lr "$min_lr" --lr-warmup-iters "$warmup" \
     --lr-decay-style cosine --weight-decay 0.1 --clip-grad 1.0 --seed 1 \
     --data-path "$build/corpus/kjv_train.bin" --val-data-path "$build/corpus/kjv_val.bin" \
-    --log-interval 10 --eval-interval "$eval_interval" --eval-iters "$eval_iters" --log "$log" "$@"
+    --log-interval 10 --eval-interval "$eval_interval" --eval-iters "$eval_iters" --log "$log" \
+    --save "$saved" "$@"
 
 # The validation losses of the log, one "STEP LOSS" a line.
 losses() {
@@ -48,3 +53,10 @@ losses | awk -v limit="$limit" -v log_file="$log" '
             exit 1
         }
     }'
+
+printf '\nwhat it writes (%s/trine-generate %s --prompt "%s" --tokens %s --temperature 0.8):\n\n' \
+    "$build" "$saved" "$prompt" "$sample"
+"$build/trine-generate" "$saved" --prompt "$prompt" --tokens "$sample" --temperature 0.8 2>"$out/said" || {
+    cat "$out/said" >&2
+    exit 1
+}

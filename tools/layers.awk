@@ -1,6 +1,7 @@
 # The rules of the tree, checked line by line (tools/layers.sh runs this over all sources).
 #
 #   train -> {model -> tp, dp, zero, pp, ckpt, data} -> core -> comm -> device -> base
+#   generate -> {model -> tp, pp, ckpt} -> core
 #
 # A room may include itself and what stands beside it in the table, nothing else. Foreign headers, names
 # that a room must not know, getenv, #if in a function body and sizes have a rule each below. The sources
@@ -18,6 +19,7 @@ BEGIN {
     allowed["zero"] = "core comm device base"
     allowed["pp"] = "core comm device base"
     allowed["model"] = "tp core device base"
+    allowed["generate"] = "model tp pp ckpt core comm device base"
     allowed["train"] = "model tp dp zero pp data ckpt core comm device base"
     for (room in allowed) {
         count = split(allowed[room], names, " ")

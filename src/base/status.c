@@ -36,12 +36,19 @@ trine_status status_frame(trine_status status, const char *file, int line, const
     return status;
 }
 
+/* Names out of files are in messages: they must not steer the terminal that shows them. */
+static void make_plain(char *text) {
+    for (; *text; text++)
+        if (((unsigned char)*text < ' ' && *text != '\n') || *text == 0x7f) *text = '?';
+}
+
 trine_status status_raise(trine_status status, const char *file, int line, const char *func,
                           const char *format, ...) {
     va_list args;
     va_start(args, format);
     vsnprintf(trail.message, sizeof trail.message, format, args);
     va_end(args);
+    make_plain(trail.message);
     trail.status = status;
     trail.printed = trail.user = false;
     trail.count = 0;

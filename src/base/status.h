@@ -14,7 +14,8 @@
 extern "C" {
 #endif
 
-/* Starts a new trail with this message; returns `status`. Not collective. */
+/* Starts a new trail with this message; returns `status`. Control characters but line ends become
+ * "?": names out of files do not steer the terminal that shows them. Not collective. */
 trine_status status_raise(trine_status status, const char *file, int line, const char *func,
                           const char *format, ...) __attribute__((format(printf, 5, 6)));
 /* Adds a frame to the trail; returns `status`. Not collective. */

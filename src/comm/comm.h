@@ -125,6 +125,10 @@ size_t mesh_transport_bytes(const trine_mesh *mesh);
 /* Bytes that this rank will ask trine_mesh_alloc for: where they will not fit, trine_mesh_create
  * already says so, with the sum. Not collective. */
 void comm_expect(trine_world *world, size_t bytes);
+/* Where rank `rank` of group node has what this rank has at p, in memory of trine_mesh_alloc: in its
+ * own piece of the same allocation, at the same place. NULL when they share no memory. What one of
+ * them stores the other one sees behind a barrier. */
+void *mesh_peer_memory(const trine_mesh *mesh, const void *p, int rank);
 /* Whether ranks of the mesh exchange through shared windows, so that trine_mesh_alloc pays. */
 bool mesh_shares(const trine_mesh *mesh);
 

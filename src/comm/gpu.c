@@ -58,6 +58,13 @@ static trine_status watched_write(device *d, void *dst, const void *host, size_t
     return g->inner->write(d, dst, host, bytes);
 }
 
+static trine_status watched_read_rows(device *d, void *host, const void *src, size_t stride,
+                                      size_t bytes, size_t rows) {
+    const struct comm_gpus *g = watched(d);
+    TRY(g->nccl->await(g->rank));
+    return g->inner->read_rows(d, host, src, stride, bytes, rows);
+}
+
 static trine_status watched_wait(device *d) {
     const struct comm_gpus *g = watched(d);
     TRY(g->nccl->await(g->rank));
@@ -176,6 +183,7 @@ static trine_status open_rank(struct comm_gpus *g, const comm_gpu *gpu) {
     g->inner = g->dev->memory;
     g->memory = *g->inner;
     g->memory.read = watched_read;
+    g->memory.read_rows = watched_read_rows;
     g->memory.write = watched_write;
     g->memory.wait = watched_wait;
     g->dev->memory = &g->memory;

@@ -271,6 +271,15 @@ void trine_mesh_free(trine_mesh *mesh, void **p) {
     *p = NULL;
 }
 
+void *mesh_peer_memory(const trine_mesh *mesh, const void *p, int rank) {
+    const trine_comm *node = mesh->groups[TRINE_NODE];
+    if (rank == node->rank) return (void *)(uintptr_t)p;
+    if (!node->shm) return NULL;
+    shm_place place = shm_find(mesh->node, p, 1);
+    ASSERT(place.window != SHM_NOWHERE);
+    return shm_at(mesh->node, node->shm->index[rank], place);
+}
+
 bool mesh_shares(const trine_mesh *mesh) {
     return mesh->node != NULL;
 }

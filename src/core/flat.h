@@ -42,6 +42,7 @@ typedef struct {
     tensor_init init;
     double std; /* of INIT_NORMAL */
     bool matrix; /* weight decay applies by default */
+    bool turned; /* files have its transpose, as GPT-2's "Conv1D" (ckpt/slice.h) */
     bool by_rows; /* SPLIT_NONE, and each tp rank makes its gradient from its own rows: an addend over
                      tp until REDUCE_TP (sequence parallelism) */
     size_t offset; /* elements from the start of the range; set by flat_add */

@@ -138,6 +138,11 @@ trine_status device_read(device *d, void *host, const void *src, size_t bytes) {
     return bytes ? d->memory->read(d, host, src, bytes) : TRINE_OK;
 }
 
+trine_status device_read_rows(device *d, void *host, const void *src, size_t stride, size_t bytes,
+                              size_t rows) {
+    return bytes && rows ? d->memory->read_rows(d, host, src, stride, bytes, rows) : TRINE_OK;
+}
+
 trine_status device_write(device *d, void *dst, const void *host, size_t bytes) {
     return bytes ? d->memory->write(d, dst, host, bytes) : TRINE_OK;
 }

@@ -46,6 +46,8 @@ typedef struct {
     void (*copy)(struct device *d, void *dst, const void *src, size_t bytes);
     void (*zero)(struct device *d, void *dst, size_t bytes);
     trine_status (*read)(struct device *d, void *host, const void *src, size_t bytes);
+    trine_status (*read_rows)(struct device *d, void *host, const void *src, size_t stride,
+                              size_t bytes, size_t rows);
     trine_status (*write)(struct device *d, void *dst, const void *host, size_t bytes);
     trine_status (*wait)(struct device *d);
     trine_status (*write_start)(struct device *d, void *dst, const void *host, size_t bytes);
@@ -103,6 +105,10 @@ void device_zero(device *d, void *dst, size_t bytes);
  * them all before. Errors: TRINE_EMATH, also those of earlier work in the queue. */
 trine_status device_read(device *d, void *host, const void *src, size_t bytes);
 trine_status device_write(device *d, void *dst, const void *host, size_t bytes);
+/* `rows` runs of `bytes` bytes of device memory, each `stride` >= bytes behind the one before, side
+ * by side into the host's memory. Errors: as above. */
+trine_status device_read_rows(device *d, void *host, const void *src, size_t stride, size_t bytes,
+                              size_t rows);
 /* As device_write, but returns at once. The host's memory must stay as it is until a device_read,
  * device_write or device_wait after it has returned, which have its errors, too. Pinned memory is
  * read by the device itself, so that the host does not wait for the queue. */

@@ -37,6 +37,14 @@ static trine_status host_transfer(device *d, void *dst, const void *src, size_t 
     return TRINE_OK;
 }
 
+static trine_status host_read_rows(device *d, void *host, const void *src, size_t stride,
+                                   size_t bytes, size_t rows) {
+    (void)d;
+    for (size_t r = 0; r < rows; r++)
+        memcpy((char *)host + r * bytes, (const char *)src + r * stride, bytes);
+    return TRINE_OK;
+}
+
 static trine_status host_wait(device *d) {
     (void)d;
     return TRINE_OK;
@@ -49,6 +57,7 @@ const device_memory host_memory = {
     .copy = host_copy,
     .zero = host_zero,
     .read = host_transfer,
+    .read_rows = host_read_rows,
     .write = host_transfer,
     .write_start = host_transfer,
     .wait = host_wait,

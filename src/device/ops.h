@@ -139,17 +139,21 @@ typedef struct ops {
 
     /* Cross-entropy over one shard of the vocabulary: the shard's V columns, of which the first
      * `valid` are real and the rest padding that must not count; column v is token first + v.
-     * max (T) = maximum over the valid columns of logits (T, V), -inf if valid is 0 */
-    trine_status (*xent_max)(device *d, float *max, const void *logits, size_t T, size_t V,
-                             size_t valid);
-    /* sums (T, 2) = {sum over the valid columns of exp(logit - max), the target's logit - max if
-     * the target lies in this shard, else 0} */
-    trine_status (*xent_sums)(device *d, float *sums, const void *logits, const float *max,
-                              const int32_t *targets, int32_t first, size_t T, size_t V,
-                              size_t valid);
+     * In one pass over logits (T, V): max (T) = maximum over the valid columns, -inf if there is
+     * none; sums (T, 2) = {sum over the valid columns of exp(logit - max), 0 if max is -inf; the
+     * target's logit if the target lies in this shard, else 0}.
+     * Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018, algorithm 3 */
+    trine_status (*xent_forward)(device *d, float *max, float *sums, const void *logits,
+                                 const int32_t *targets, int32_t first, size_t T, size_t V,
+                                 size_t valid);
+    /* sums[t][0] *= exp(own[t] - max[t]): what was summed below the shard's own maximum then counts
+     * below the vocabulary's, which is not smaller. own (T), max (T) */
+    trine_status (*xent_rescale)(device *d, float *sums, const float *own, const float *max,
+                                 size_t T);
     /* *loss (in the device's memory) += scale * sum over t, in double and in an order that T alone
-     * decides (ascending on processors), of log(sums[t][0]) - sums[t][1] */
-    trine_status (*xent_loss)(device *d, double *loss, const float *sums, double scale, size_t T);
+     * decides (ascending on processors), of log(sums[t][0]) + (max[t] - sums[t][1]) */
+    trine_status (*xent_loss)(device *d, double *loss, const float *max, const float *sums,
+                              double scale, size_t T);
     /* logits (T, V) becomes its gradient: (softmax - onehot(target)) * scale; padding columns =
      * 0 */
     trine_status (*xent_backward)(device *d, void *logits, const float *max, const float *sums,
@@ -166,6 +170,17 @@ typedef struct ops {
      * w -= lr * (decay * w + mhat / (sqrt(vhat) + eps)) */
     trine_status (*adamw)(device *d, float *w, float *m, float *v, void *copy, const void *g,
                           size_t n, const adamw_args *args);
+
+    /* Attention of n new rows, qkv (n, 3, H, D), at positions [past, past + n) of one sequence, whose
+     * earlier keys and values are kept: keys (H, D, M), turned, so that a new query meets them in
+     * vectors, values (H, M, D); past + n <= M. The new rows' k and v are put there, then y (n, H, D)
+     * = softmax(q k^T / sqrt(D)) v over the positions up to each row's own. What lies behind them is
+     * not read. y is what attention_forward gives in these rows, on processors to the bit, however
+     * many rows come at a time. `work` holds attention_workspace(1, M, H, D) bytes.
+     * Pope et al., "Efficiently scaling transformer inference", MLSys 2023, section 2 */
+    trine_status (*attention_cached)(device *d, void *y, void *keys, void *values, const void *qkv,
+                                     void *work, size_t past, size_t n, size_t M, size_t H,
+                                     size_t D);
 } ops;
 
 extern const ops ops_ref; /* cpu has a table for each pair of types: cpu_table of cpu/cpu.h */

@@ -108,6 +108,14 @@ static size_t timed_attention_workspace(const device *d, size_t B, size_t T, siz
     return p->inner->ops->attention_workspace(p->inner, B, T, H, D);
 }
 
+/* Each new row with all earlier ones, and half of the new ones with each other. */
+static trine_status timed_attention_cached(device *d, void *y, void *keys, void *values,
+                                           const void *qkv, void *work, size_t past, size_t n,
+                                           size_t M, size_t H, size_t D) {
+    TIMED(attention_cached, (4 * past + 2 * n) * n * H * D, y, keys, values, qkv, work, past, n, M,
+          H, D);
+}
+
 /* ---- Bytes; operands that `+=` are read and written ------------------------------------------ */
 
 /* How often a gradient's numbers are moved. */
@@ -188,21 +196,21 @@ static trine_status timed_position_backward(device *d, void *dtable, const void 
           first, rows, T, C, mode);
 }
 
-static trine_status timed_xent_max(device *d, float *max, const void *logits, size_t T, size_t V,
-                                   size_t valid) {
-    TIMED(xent_max, numbers(d, T * valid) + floats(T), max, logits, T, V, valid);
+static trine_status timed_xent_forward(device *d, float *max, float *sums, const void *logits,
+                                       const int32_t *targets, int32_t first, size_t T, size_t V,
+                                       size_t valid) {
+    TIMED(xent_forward, numbers(d, T * valid) + floats(3 * T), max, sums, logits, targets, first, T,
+          V, valid);
 }
 
-static trine_status timed_xent_sums(device *d, float *sums, const void *logits, const float *max,
-                                    const int32_t *targets, int32_t first, size_t T, size_t V,
-                                    size_t valid) {
-    TIMED(xent_sums, numbers(d, T * valid) + floats(3 * T), sums, logits, max, targets, first, T, V,
-          valid);
+static trine_status timed_xent_rescale(device *d, float *sums, const float *own, const float *max,
+                                       size_t T) {
+    TIMED(xent_rescale, floats(4 * T), sums, own, max, T);
 }
 
-static trine_status timed_xent_loss(device *d, double *loss, const float *sums, double scale,
-                                    size_t T) {
-    TIMED(xent_loss, floats(2 * T), loss, sums, scale, T);
+static trine_status timed_xent_loss(device *d, double *loss, const float *max, const float *sums,
+                                    double scale, size_t T) {
+    TIMED(xent_loss, floats(3 * T), loss, max, sums, scale, T);
 }
 
 static trine_status timed_xent_backward(device *d, void *logits, const float *max,
@@ -245,13 +253,14 @@ static const ops timed_ops = {
     .embedding_backward = timed_embedding_backward,
     .position_forward = timed_position_forward,
     .position_backward = timed_position_backward,
-    .xent_max = timed_xent_max,
-    .xent_sums = timed_xent_sums,
+    .xent_forward = timed_xent_forward,
+    .xent_rescale = timed_xent_rescale,
     .xent_loss = timed_xent_loss,
     .xent_backward = timed_xent_backward,
     .add = timed_add,
     .sum_squares = timed_sum_squares,
     .adamw = timed_adamw,
+    .attention_cached = timed_attention_cached,
 };
 
 /* ---- Memory ---------------------------------------------------------------------------------- */
@@ -284,6 +293,11 @@ static trine_status timed_read(device *d, void *host, const void *src, size_t by
     return device_read(((device_profile *)d->state)->inner, host, src, bytes);
 }
 
+static trine_status timed_read_rows(device *d, void *host, const void *src, size_t stride,
+                                    size_t bytes, size_t rows) {
+    return device_read_rows(((device_profile *)d->state)->inner, host, src, stride, bytes, rows);
+}
+
 static trine_status timed_write(device *d, void *dst, const void *host, size_t bytes) {
     return device_write(((device_profile *)d->state)->inner, dst, host, bytes);
 }
@@ -302,6 +316,7 @@ static const device_memory timed_memory = {
     .copy = timed_copy,
     .zero = timed_zero,
     .read = timed_read,
+    .read_rows = timed_read_rows,
     .write = timed_write,
     .write_start = timed_write_start,
     .wait = timed_wait,

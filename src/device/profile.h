@@ -37,13 +37,14 @@
     X(embedding_backward, WORK_BYTES)                                                              \
     X(position_forward, WORK_BYTES)                                                                \
     X(position_backward, WORK_BYTES)                                                               \
-    X(xent_max, WORK_BYTES)                                                                        \
-    X(xent_sums, WORK_BYTES)                                                                       \
+    X(xent_forward, WORK_BYTES)                                                                    \
+    X(xent_rescale, WORK_BYTES)                                                                    \
     X(xent_loss, WORK_BYTES)                                                                       \
     X(xent_backward, WORK_BYTES)                                                                   \
     X(add, WORK_BYTES)                                                                             \
     X(sum_squares, WORK_BYTES)                                                                     \
     X(adamw, WORK_BYTES)                                                                           \
+    X(attention_cached, WORK_FLOPS)                                                                \
     X(copy, WORK_BYTES)                                                                            \
     X(zero, WORK_BYTES)
 

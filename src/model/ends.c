@@ -63,7 +63,7 @@ static trine_status chunk_loss(const gpt_run *r, const gpt_head *h, const gpt_ba
     const gpt_shape *s = r->shape;
     const gpt_head_acts *a = &r->scratch.head;
     TRY(tp_logits_forward(r->tp, a->logits, &h->token, row_of(r, c.at), c.n, s->C, s->V));
-    return tp_xent_forward(r->tp, batch->loss, a->max, a->sums, a->logits, batch->targets + c.at,
+    return tp_xent_forward(r->tp, batch->loss, &a->xent, a->logits, batch->targets + c.at,
                            batch->scale, c.n, s->V);
 }
 
@@ -74,8 +74,8 @@ static trine_status chunk_backward(const gpt_run *r, const gpt_head *h, const gp
     const gpt_head_acts *a = &r->scratch.head;
     param token = h->token;
     if (c.at > 0) token.mode = GRAD_ADD;
-    TRY(tp_xent_backward(r->tp, a->logits, a->max, a->sums, batch->targets + c.at,
-                         batch->grad_scale, c.n, s->V));
+    TRY(tp_xent_backward(r->tp, a->logits, &a->xent, batch->targets + c.at, batch->grad_scale, c.n,
+                         s->V));
     return tp_logits_backward(r->tp, row_of(r, c.at), &token, a->logits, c.n, s->C, s->V);
 }
 

@@ -135,6 +135,7 @@ static tensor unit_tensor(const gpt_shape *s, int unit, const tensor_row *row) {
     split_over_tp(&t, s);
     t.by_rows = row->by_rows && by_rows(s);
     set_value(&t, row->value, s->L);
+    t.turned = t.matrix && gpt_unit_kind(s, unit) == UNIT_BLOCK;
     if (gpt_unit_kind(s, unit) == UNIT_BLOCK)
         snprintf(t.name, sizeof t.name, "h.%d.%s", unit - 1, row->name);
     else
@@ -277,8 +278,9 @@ static void take_head(const taker *t, gpt_head_acts *out) {
     size_t K = gpt_loss_rows(s);
     out->stat = take_floats(t, gpt_rows(s).count * 2);
     out->logits = take(t, K * tp_vocab_of(s->V, s->tp, s->tp_rank).rows);
-    out->max = take_read(t, K * sizeof(float));
-    out->sums = take_read(t, K * 2 * sizeof(float));
+    out->xent.max = take_read(t, K * sizeof(float));
+    out->xent.sums = take_read(t, K * 2 * sizeof(float));
+    if (s->tp > 1) out->xent.own = take_read(t, K * sizeof(float));
 }
 
 void gpt_scratch_take(arena *a, const gpt_shape *s, const device *d, int first, int last,

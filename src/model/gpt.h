@@ -110,9 +110,9 @@ typedef struct {
 
 /* The head's, of a chunk of K = loss_rows rows but for the first; nothing is kept between passes. */
 typedef struct {
-    float *stat;       /* (R, 2) */
-    void *logits;      /* (K, Vp/tp) */
-    float *max, *sums; /* (K), (K, 2) */
+    float *stat;  /* (R, 2) */
+    void *logits; /* (K, Vp/tp) */
+    tp_xent xent; /* (K), (K, 2), (K) */
 } gpt_head_acts;
 
 /* Buffers that one call uses and none needs afterwards, shared by all units of a rank. */

@@ -103,19 +103,26 @@ trine_status tp_embedding_backward(const tp_region *r, const param *table, const
  * entered. Not collective. */
 trine_status tp_logits_forward(const tp_region *r, void *logits, const param *table, const void *x,
                                size_t N, size_t C, size_t V);
+/* all (tp, N, Vp/tp) = the ranks' logits (N, Vp/tp), in rank order; with a group of one, all may be
+ * logits. Collective over: tp. */
+trine_status tp_logits_gather(const tp_region *r, void *all, const void *logits, size_t N, size_t V);
 /* x (N, C), the forward pass's, becomes this rank's addend of its gradient (tp_enter_backward adds
  * them up); table's gradient (+)=. Not collective. */
 trine_status tp_logits_backward(const tp_region *r, void *x, const param *table, const void *dlogits,
                                 size_t N, size_t C, size_t V);
 
-/* *loss += scale * sum of the cross-entropies of logits (N, Vp/tp), without gathering them: one
- * all-reduce of the maxima, one of {denominator, target logit}. max (N), sums (N, 2) are kept for
- * the backward pass. Collective over: tp. */
-trine_status tp_xent_forward(const tp_region *r, double *loss, float *max, float *sums,
-                             const void *logits, const int32_t *targets, double scale, size_t N,
-                             size_t V);
+/* A cross-entropy's rows. max (N) and sums (N, 2), xent_forward's of the whole vocabulary, are kept
+ * for the backward pass; own (N), the shard's maxima, is scratch, and not used if tp is 1. */
+typedef struct {
+    float *max, *sums, *own;
+} tp_xent;
+
+/* *loss += scale * sum of the cross-entropies of logits (N, Vp/tp), which are read once and never
+ * gathered: one all-reduce of the maxima, one of {denominator, target logit}. Collective over: tp. */
+trine_status tp_xent_forward(const tp_region *r, double *loss, const tp_xent *x, const void *logits,
+                             const int32_t *targets, double scale, size_t N, size_t V);
 /* logits becomes its gradient. Not collective. */
-trine_status tp_xent_backward(const tp_region *r, void *logits, const float *max, const float *sums,
+trine_status tp_xent_backward(const tp_region *r, void *logits, const tp_xent *x,
                               const int32_t *targets, double scale, size_t N, size_t V);
 
 #endif

@@ -41,6 +41,13 @@ trine_status tp_logits_forward(const tp_region *r, void *logits, const param *ta
     return TRINE_OK;
 }
 
+trine_status tp_logits_gather(const tp_region *r, void *all, const void *logits, size_t N,
+                              size_t V) {
+    size_t tp = (size_t)trine_comm_size(r->comm);
+    TRY(trine_all_gather(r->comm, all, logits, tp * N * own_vocab(r, V).rows, r->dev->compute));
+    return TRINE_OK;
+}
+
 trine_status tp_logits_backward(const tp_region *r, void *x, const param *table,
                                 const void *dlogits, size_t N, size_t C, size_t V) {
     device *d = r->dev;
@@ -50,25 +57,32 @@ trine_status tp_logits_backward(const tp_region *r, void *x, const param *table,
     return TRINE_OK;
 }
 
-trine_status tp_xent_forward(const tp_region *r, double *loss, float *max, float *sums,
-                             const void *logits, const int32_t *targets, double scale, size_t N,
-                             size_t V) {
+/* The ranks' sums, each below its own maximum, become one below the largest. */
+static trine_status combine(const tp_region *r, const tp_xent *x, size_t N) {
     device *d = r->dev;
-    tp_vocab own = own_vocab(r, V);
-    TRY(d->ops->xent_max(d, max, logits, N, own.rows, own.valid));
-    TRY(trine_all_reduce(r->comm, max, max, N, TRINE_F32, TRINE_MAX));
-    TRY(d->ops->xent_sums(d, sums, logits, max, targets, (int32_t)own.first, N, own.rows,
-                          own.valid));
-    TRY(trine_all_reduce(r->comm, sums, sums, N * 2, TRINE_F32, TRINE_SUM));
-    TRY(d->ops->xent_loss(d, loss, sums, scale, N));
+    TRY(trine_all_reduce(r->comm, x->max, x->own, N, TRINE_F32, TRINE_MAX));
+    TRY(d->ops->xent_rescale(d, x->sums, x->own, x->max, N));
+    TRY(trine_all_reduce(r->comm, x->sums, x->sums, N * 2, TRINE_F32, TRINE_SUM));
     return TRINE_OK;
 }
 
-trine_status tp_xent_backward(const tp_region *r, void *logits, const float *max, const float *sums,
+trine_status tp_xent_forward(const tp_region *r, double *loss, const tp_xent *x, const void *logits,
+                             const int32_t *targets, double scale, size_t N, size_t V) {
+    device *d = r->dev;
+    tp_vocab own = own_vocab(r, V);
+    bool split = trine_comm_size(r->comm) > 1;
+    TRY(d->ops->xent_forward(d, split ? x->own : x->max, x->sums, logits, targets,
+                             (int32_t)own.first, N, own.rows, own.valid));
+    if (split) TRY(combine(r, x, N));
+    TRY(d->ops->xent_loss(d, loss, x->max, x->sums, scale, N));
+    return TRINE_OK;
+}
+
+trine_status tp_xent_backward(const tp_region *r, void *logits, const tp_xent *x,
                               const int32_t *targets, double scale, size_t N, size_t V) {
     device *d = r->dev;
     tp_vocab own = own_vocab(r, V);
-    TRY(d->ops->xent_backward(d, logits, max, sums, targets, (int32_t)own.first, (float)scale, N,
-                              own.rows, own.valid));
+    TRY(d->ops->xent_backward(d, logits, x->max, x->sums, targets, (int32_t)own.first, (float)scale,
+                              N, own.rows, own.valid));
     return TRINE_OK;
 }

@@ -44,7 +44,7 @@ typedef struct {
     int model, device, grads; /* indices of names */
 } choices;
 
-#define CLI_ROWS 80
+#define CLI_ROWS 96
 
 static size_t model_rows(option *rows, trine_model *m, choices *c) {
     const option own[] = {
@@ -177,6 +177,27 @@ static size_t training_rows(option *rows, trine_config *config) {
     return sizeof own / sizeof *own;
 }
 
+static size_t checkpoint_rows(option *rows, trine_checkpoint *c) {
+    const option own[] = {
+        OPTION_HEADING("Checkpoints"),
+        OPTION_STRING("save", NULL, &c->save, "DIR",
+                      "save here when the run ends, also by SIGTERM or SIGUSR1 to a rank: then the "
+                      "exit status is 75"),
+        OPTION_INT("save-interval", NULL, &c->save_interval, "N", 0, INT_MAX,
+                   "and every N steps; 0: not before the end"),
+        OPTION_INT("keep", NULL, &c->keep, "N", 0, INT_MAX, "the newest N stay; 0: all"),
+        OPTION_STRING("load", NULL, &c->load, "PATH",
+                      "begin with this checkpoint, folder of them or Hugging Face folder, of any "
+                      "layout; auto: the newest of --save, if it has one"),
+        OPTION_FLAG("load-weights-only", "finetune", &c->load_weights_only,
+                    "from step 0, with a new optimizer"),
+        OPTION_DOUBLE("max-minutes", "exit-duration-in-mins", &c->max_minutes, "X", 0, INFINITY,
+                      "save and end after that long, with status 75; 0: never"),
+    };
+    memcpy(rows, own, sizeof own);
+    return sizeof own / sizeof *own;
+}
+
 static size_t run_rows(option *rows, trine_config *config, trine_run *r) {
     const option own[] = {
         OPTION_HEADING("Data and output"),
@@ -188,7 +209,8 @@ static size_t run_rows(option *rows, trine_config *config, trine_run *r) {
                    "steps between validations; 0: before the first and after the last"),
         OPTION_INT("eval-iters", NULL, &config->eval_iters, "N", 1, INT_MAX,
                    "global batches a validation"),
-        OPTION_STRING("log", NULL, &r->log, "FILE", "metrics as JSON lines; begun anew"),
+        OPTION_STRING("log", NULL, &r->log, "FILE",
+                      "metrics as JSON lines; continued where --load goes on with a run"),
         OPTION_DOUBLE("peak-tflops", NULL, &r->peak_tflops, "X", 0, INFINITY,
                       "of one rank, for the utilisation"),
         OPTION_FLAG("profile", NULL, &r->profile,
@@ -213,6 +235,7 @@ static options make_table(const char *program, option rows[CLI_ROWS], trine_conf
     count += parallel_rows(rows + count, &config->parallel, c);
     count += precision_rows(rows + count, &config->precision, c);
     count += training_rows(rows + count, config);
+    count += checkpoint_rows(rows + count, &run->checkpoint);
     count += run_rows(rows + count, config, run);
     ASSERT(count <= CLI_ROWS);
     return (options){.program = program,
@@ -220,6 +243,31 @@ static options make_table(const char *program, option rows[CLI_ROWS], trine_conf
                      .about = "Trains a GPT over data, tensor and pipeline parallel ranks.",
                      .rows = rows,
                      .count = count};
+}
+
+/* What would do nothing, or something else than was meant. All such mistakes in one message. */
+static trine_status check_checkpoint(const trine_checkpoint *c) {
+    bool automatic = c->load && strcmp(c->load, "auto") == 0;
+    const struct {
+        bool wrong;
+        const char *text;
+    } rules[] = {
+        {automatic && !c->save, "--load auto is the newest checkpoint of --save, which is missing"},
+        {automatic && c->load_weights_only,
+         "--load auto goes on with a run, --load-weights-only begins one: name the checkpoint"},
+        {c->load_weights_only && !c->load, "--load-weights-only is for --load"},
+        {c->save_interval && !c->save, "--save-interval is for --save"},
+        {c->keep && !c->save, "--keep is for --save"},
+        {c->max_minutes > 0 && !c->save, "--max-minutes without --save would lose the run"},
+    };
+    char text[600] = "";
+    size_t used = 0;
+    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
+        if (rules[i].wrong)
+            used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", used ? "\n  - " : "",
+                                     rules[i].text);
+    CHECK(!used, TRINE_EINVAL, "%s", text);
+    return TRINE_OK;
 }
 
 static trine_run default_run(void) {
@@ -241,7 +289,7 @@ static trine_status parse(int argc, char **argv, trine_config *config, trine_run
     config->parallel.device = devices[c.device];
     config->precision.grads = grad_types[c.grads];
     run->profile |= run->profile_json != NULL;
-    return TRINE_OK;
+    return check_checkpoint(&run->checkpoint);
 }
 
 trine_status trine_parse(int argc, char **argv, trine_config *config, trine_run *run) {

@@ -4,10 +4,12 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/human.h"
 #include "base/status.h"
+#include "train/terminal.h"
 #include "train/trainer.h"
 
 #define BAR_WIDTH 40
@@ -23,15 +25,37 @@ struct trine_log {
     uint64_t tokens;
 };
 
-/* mpirun gives its ranks a pseudo-terminal whatever its own output is; what our parent writes to
- * tells the truth there, and agrees with isatty under a shell. */
-static bool is_terminal(FILE *out) {
-    char link[64], target[64];
-    snprintf(link, sizeof link, "/proc/%d/fd/1", (int)getppid());
-    ssize_t n = readlink(link, target, sizeof target - 1);
-    if (n < 0 || !isatty(fileno(out))) return false;
-    target[n] = '\0';
-    return !strncmp(target, "/dev/pts/", 9) || !strncmp(target, "/dev/tty", 8);
+/* Whether a line, its end included, is one of this log's, of a step that is done. */
+static bool is_kept(const char *line, ssize_t length, int64_t steps) {
+    if (length < 1 || line[length - 1] != '\n') return false; /* the writer was killed here */
+    cJSON *o = cJSON_Parse(line);
+    const cJSON *step = cJSON_GetObjectItemCaseSensitive(o, "step");
+    bool kept = cJSON_IsNumber(step) && step->valuedouble <= (double)steps;
+    cJSON_Delete(o);
+    return kept;
+}
+
+/* Ends the file behind the steps that are done: the lines of those that a run has made after its last
+ * checkpoint are written anew, by this one. */
+static bool cut(FILE *file, int64_t steps) {
+    char *line = NULL;
+    size_t room = 0;
+    off_t end = 0;
+    for (ssize_t n; (n = getline(&line, &room, file)) >= 0 && is_kept(line, n, steps);) end += n;
+    free(line);
+    return !ferror(file) && fseeko(file, end, SEEK_SET) == 0 && ftruncate(fileno(file), end) == 0;
+}
+
+/* Begun anew with step 0, and what is no file; else continued. */
+static FILE *open_lines(const char *path, int64_t steps) {
+    struct stat is;
+    if (!steps || stat(path, &is) != 0 || !S_ISREG(is.st_mode)) return fopen(path, "w");
+    FILE *file = fopen(path, "r+");
+    if (!file || cut(file, steps)) return file;
+    int error = errno;
+    fclose(file);
+    errno = error;
+    return NULL;
 }
 
 /* A log under the name of a token file would be the end of that. */
@@ -42,7 +66,7 @@ static trine_status open_file(trine_log *l, const char *path) {
           TRINE_EINVAL, "--log %s is a file of the data", path);
     l->path = strdup(path);
     CHECK(l->path, TRINE_ENOMEM, "no memory for a file name");
-    l->file = fopen(path, "w");
+    l->file = open_lines(path, t->steps);
     CHECK(l->file, TRINE_EIO, "--log %s: %s", path, strerror(errno));
     return TRINE_OK;
 }
@@ -55,7 +79,8 @@ trine_status trine_log_create(trine_log **log, const trine_trainer *trainer, FIL
     l->writes = trine_world_rank(trainer->world) == 0;
     l->out = out;
     l->peak_flops = 1e12 * peak_tflops;
-    l->terminal = l->writes && is_terminal(out);
+    l->tokens = trainer->samples * (uint64_t)trainer->config.model.seq_length;
+    l->terminal = l->writes && terminal_is(out);
     if (!path || !l->writes) return TRINE_OK;
     trine_status status = open_file(l, path);
     if (status != TRINE_OK) trine_log_destroy(log);

@@ -2,12 +2,12 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "base/status.h"
+#include "comm/threads.h"
 #include "train/gpus.h"
 #include "train/memory.h"
-#include "train/threads.h"
 
 /* ---- Creation, in the order in which the parts need each other ---- */
 
@@ -172,6 +172,7 @@ void trine_trainer_destroy(trine_trainer **trainer) {
     profile_destroy(&t->profile);
     holding_destroy(&t->held);
     memory_free(t);
+    blocks_writer_destroy(&t->writer);
     free(t->gpus);
     compose_destroy(&t->spec, &t->stages);
     compose_destroy(&t->eval_spec, &t->eval_stages);
@@ -197,21 +198,15 @@ const trine_mesh *trine_trainer_mesh(const trine_trainer *trainer) {
 
 /* ---- Steps ---- */
 
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static uint64_t tokens_per_step(const trine_trainer *t) {
     return (uint64_t)t->config.global_batch_size * (uint64_t)t->config.model.seq_length;
 }
 
-static exec_step make_step(const trine_trainer *t, const trainer_data *data, int64_t index) {
+static exec_step make_step(const trine_trainer *t, const trainer_data *data, uint64_t first) {
     const trine_optimizer *o = &t->config.optimizer;
     return (exec_step){
         .samples = &data->order,
-        .first_sample = (uint64_t)index * (uint64_t)t->config.global_batch_size,
+        .first_sample = first,
         .scale = 1.0 / (double)tokens_per_step(t),
         .loss_scale = t->scale.scale,
         .adamw = {.lr = (float)setup_learning_rate(o, t->updates + 1),
@@ -250,6 +245,7 @@ static trine_status stuck(const trine_trainer *t) {
 /* What the step's norm means for the next one. It is global, so all ranks do the same. */
 static trine_status conclude(trine_trainer *t, const exec_step *step) {
     t->steps++;
+    t->samples += (uint64_t)t->config.global_batch_size;
     if (!step->skipped) {
         t->updates++;
         t->finite_step = t->steps;
@@ -262,8 +258,8 @@ static trine_status conclude(trine_trainer *t, const exec_step *step) {
 }
 
 trine_status trine_trainer_step(trine_trainer *t, trine_metrics *metrics) {
-    double start = now();
-    exec_step step = make_step(t, &t->train, t->steps);
+    uint64_t start = clock_ns();
+    exec_step step = make_step(t, &t->train, t->samples);
     double lr = setup_learning_rate(&t->config.optimizer, t->updates + 1);
     TRY(run_step(t, &step));
     TRY(conclude(t, &step));
@@ -271,7 +267,7 @@ trine_status trine_trainer_step(trine_trainer *t, trine_metrics *metrics) {
                                .loss = step.loss,
                                .grad_norm = step.norm,
                                .lr = lr,
-                               .seconds = now() - start,
+                               .seconds = 1e-9 * (double)(clock_ns() - start),
                                .tokens = tokens_per_step(t),
                                .peak_bytes = t->peak_bytes,
                                .skipped = step.skipped,
@@ -282,9 +278,10 @@ trine_status trine_trainer_step(trine_trainer *t, trine_metrics *metrics) {
 
 trine_status trine_trainer_eval(trine_trainer *t, double *loss) {
     CHECK(t->val.source, TRINE_EINVAL, "there is no validation file (--val-data-path)");
+    uint64_t batch = (uint64_t)t->config.global_batch_size;
     double sum = 0;
     for (int i = 0; i < t->config.eval_iters; i++) {
-        exec_step step = make_step(t, &t->val, i);
+        exec_step step = make_step(t, &t->val, (uint64_t)i * batch);
         TRY(exec_run(&t->interpreter, &t->eval_stages[trine_mesh_coord(t->mesh).pp], &step));
         sum += step.loss;
     }

@@ -2,6 +2,7 @@
 #ifndef TRINE_TRAIN_TRAINER_H
 #define TRINE_TRAIN_TRAINER_H
 
+#include "ckpt/blocks.h"
 #include "data/sampler.h"
 #include "data/tokens.h"
 #include "device/cuda_open.h"
@@ -20,6 +21,7 @@ struct trine_trainer {
     trine_world *world; /* not owned */
     trine_config config;
     trine_mesh *mesh;
+    blocks_writer writer; /* of checkpoints; made by the first save */
     device *dev;
     trainer_data train, val; /* val.source NULL: no validation */
     program_spec spec, eval_spec;
@@ -38,6 +40,7 @@ struct trine_trainer {
     uint64_t nccl_bytes; /* that NCCL's groups have taken of this rank's GPU, as far as can be seen */
     cuda_gpu *gpus; /* (world size) of all ranks; NULL on processors */
     int64_t steps, updates;
+    uint64_t samples; /* consumed by the steps so far: the first of the next one */
     scaler scale;
     int64_t finite_step; /* the last step with a finite norm, and that; 0: none yet */
     double finite_norm;

@@ -141,6 +141,14 @@ static void long_messages_and_deep_trails_are_cut(void **state) {
     status_clear();
 }
 
+/* A name in a file may be "\033[2J", which clears the terminal of who reads about it. */
+static void a_message_steers_no_terminal(void **state) {
+    (void)state;
+    RAISE(TRINE_EDATA, "%s: a\nb", "\033[2J\177\r\xc3\xa9");
+    assert_string_equal(status_message(), "?[2J??\xc3\xa9: a\nb");
+    status_clear();
+}
+
 static void a_new_fault_replaces_the_old_one(void **state) {
     (void)state;
     assert_int_equal(outer(0), TRINE_EINVAL);
@@ -173,6 +181,7 @@ static const struct CMUnitTest status_tests[] = {
     cmocka_unit_test(the_trail_is_printed_once),
     cmocka_unit_test(a_users_mistake_has_no_frames),
     cmocka_unit_test(long_messages_and_deep_trails_are_cut),
+    cmocka_unit_test(a_message_steers_no_terminal),
     cmocka_unit_test(a_new_fault_replaces_the_old_one),
     cmocka_unit_test(assert_names_the_expression_and_aborts),
     cmocka_unit_test(every_status_has_words),

@@ -49,7 +49,7 @@ bench
 [ $status -eq 0 ] && [ ! -s "$dir/err" ]
 result $? "all parts run"
 
-holds '5 == grep { $j->{$_}{bench} eq $_ } qw(matmul kernels step layouts demo)'
+holds '7 == grep { $j->{$_}{bench} eq $_ } qw(matmul kernels step layouts demo checkpoint generate)'
 result $? "the file has them all, by name"
 
 holds '! grep { my $m = $_->{machine};
@@ -77,7 +77,7 @@ holds 'my $f = $j->{matmul}{figures}; my $s = 0; my %best;
         near($f->{T16_set_seconds}, $s + $best{"dw = dy^T x"})'
 result $? "their sum is that of a step"
 
-holds 'my $k = $j->{kernels}{tables}; @{$k->{memory}} == 17 && @{$k->{attention}} == 4 &&
+holds 'my $k = $j->{kernels}{tables}; @{$k->{memory}} == 16 && @{$k->{attention}} == 4 &&
     near(with($k->{memory}, "operator", "adamw")->{mib},
          7 * 4 * (12 * 32 ** 2 + 13 * 32) / 2 ** 20) &&
     with($k->{attention}, "operator", "attention_forward")->{gflop} == 2 * 2 * 16 ** 2 * 32 / 1e9 &&
@@ -125,6 +125,22 @@ fi
 holds 'my $d = $j->{demo}{tables}{demo}; @$d == 2 && $d->[0]{ranks} == 1 && $d->[1]{ranks} == 8 &&
     near($d->[1]{ratio}, $d->[0]{step_seconds} / $d->[1]{step_seconds})'
 result $? "the demo's eight ranks beside one"
+
+# 34176 parameters, three numbers of four bytes each, and two headers.
+holds 'my $t = $j->{checkpoint}{tables}{checkpoint}; my $f = $j->{checkpoint}{figures};
+    my $headers = $f->{bytes} - 12 * 34176;
+    @$t == 3 && $headers > 0 && $headers < 32768 && $headers % 256 == 0 &&
+    3 == grep { near($_->{ratio}, $_->{dd_seconds} / $_->{seconds}) &&
+                near($_->{gb_per_second}, 1e-9 * $f->{bytes} / $_->{seconds}) } @$t' &&
+    ! ls -d "$build"/bench-* 2>/dev/null
+result $? "a checkpoint's bytes, beside dd; nothing is left of them"
+
+# The weights that a token is multiplied with: two blocks of 12 C^2, the head V C.
+holds 'my $t = $j->{generate}{tables}{generate};
+    @$t >= 1 && @$t == grep { near($_->{ratio}, $_->{tokens_per_second} / $_->{plain_tokens_per_second}) &&
+        near($_->{gigabytes_per_second}, 1e-9 * $_->{tokens_per_second} * ($_->{type} eq "fp32" ? 4 : 2) *
+            (2 * 12 * 32 * 32 + 256 * 32)) } @$t'
+result $? "text, with a cache and without"
 
 grep -q "NOT GPT-2 124M" "$dir/out" && holds '$j->{step}{figures}{real_size} == 0'
 result $? "a model of another size is said to be one"

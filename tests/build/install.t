@@ -21,6 +21,9 @@ check() {
 cat >"$root/program.c" <<'END'
 #include <string.h>
 #include <trine.h>
+#include <trine_checkpoint.h>
+#include <trine_generate.h>
+#include <trine_linear.h>
 
 int main(void) {
     trine_config config = trine_config_default();

@@ -42,7 +42,7 @@ fault() { # fault RANKS: of the last rank's communicator
         says 1 "remote process exited"
 }
 
-echo "1..5"
+echo "1..7"
 
 job 3 nothing device 60
 [ "$status" -eq 0 ]
@@ -59,6 +59,14 @@ result $? "an asynchronous error, seen where the host waits for its peers"
 job 3 sleeps device 3
 ended && says 1 "a rank has waited longer than" && says 1 "no word from rank 2 [pp0 dp2 tp0]"
 result $? "a rank that does not come, while the others wait for their devices"
+
+job 3 fails rows 60
+ended && fault 3 && says 1 "[pp0 dp2 tp0]" && says 0 "a rank has waited longer"
+result $? "an asynchronous error, seen where the host reads rows from the device"
+
+job 3 sleeps rows 3
+ended && says 1 "a rank has waited longer than" && says 1 "no word from rank 2 [pp0 dp2 tp0]"
+result $? "a rank that does not come, while the others read rows from their devices"
 
 job 2 sleeps host 3
 ended && says 1 "no word from rank 1 [pp0 dp1 tp0]"

@@ -1,7 +1,7 @@
 /* TEST np=none */
 /* A job on emulated GPUs in which something goes wrong on the last rank; run by nccl.t. Arguments:
  * what ("fails": an operation of NCCL's; "sleeps": the rank), where the others wait ("device",
- * "host"), and the timeout in seconds. */
+ * "rows" that are read from it, "host"), and the timeout in seconds. */
 #include "gpu_device.h"
 #include "harness.h"
 
@@ -19,6 +19,10 @@ static void job_step(trine_comm *dp, gpu_device *gpu, const char *where) {
     if (trine_all_reduce(dp, x, x, COUNT, TRINE_F32, TRINE_SUM) != TRINE_OK)
         trine_abort(harness_world);
     if (strcmp(where, "device") == 0 && device_wait(gpu->dev) != TRINE_OK)
+        trine_abort(harness_world);
+    float rows[4];
+    if (strcmp(where, "rows") == 0 &&
+        device_read_rows(gpu->dev, rows, x, 2 * sizeof *rows, sizeof *rows, 4) != TRINE_OK)
         trine_abort(harness_world);
     if (trine_all_reduce(dp, &sum, &sum, 1, TRINE_F64, TRINE_SUM) != TRINE_OK)
         trine_abort(harness_world);

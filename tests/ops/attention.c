@@ -3,7 +3,7 @@
  * together from tiles must not show where they end. */
 #include "base/half.h"
 #include "device/cpu/cpu.h"
-#include "ops/staged.h"
+#include "ops/compare.h"
 
 enum { T = 130, D = 16, ROW = 3 * D };
 
@@ -86,6 +86,53 @@ static void the_largest_score_takes_all(void **state) {
         head_free(&got);
     }
     free(qkv), free(dy);
+}
+
+/* Elements are finite where ref's are, and near them by the bounds of compare.h. */
+static void same_where_finite(const device *d, const char *what, float *got, float *want, size_t n,
+                              double way) {
+    const double root = sqrt((double)T);
+    for (size_t i = 0; i < n; i++) {
+        if (isfinite(got[i]) != isfinite(want[i]))
+            fail_msg("%s, %s: element %zu is %.9g, not %.9g", type_text(d->compute), what, i,
+                     (double)got[i], (double)want[i]);
+        if (!isfinite(got[i])) got[i] = want[i] = 0.0f;
+    }
+    near_typed(what, d->compute, got, want, n, EPS * (8.0 + root), 1.0 + root / 3.0, way);
+}
+
+/* A NaN in column `at` of q, k, v, dy side by side, in a row in the middle of a tile. */
+static void poison_one(device *d, const char *what, size_t at) {
+    const size_t row = 70;
+    float *qkv = fixture_random(T * ROW, 1, 2.0), *dy = fixture_random(T * D, 2, 2.0);
+    *(at < ROW ? &qkv[row * ROW + at] : &dy[row * D + at - ROW]) = NAN;
+    head got = head_of(qkv, dy), want = head_of(qkv, dy);
+    device *ref = ref_of(d);
+    run(d, &got);
+    run(ref, &want);
+    each_close(&ref);
+    same_where_finite(d, what, got.y, want.y, T * D, 1.0);
+    same_where_finite(d, what, got.dqkv, want.dqkv, T * ROW, 4.0);
+    head_free(&got), head_free(&want);
+    free(qkv), free(dy);
+}
+
+/* Tensor cores multiply whole tiles, and what a query does not see by zero; a NaN there would
+ * reach it still. */
+static void tiles_of_a_gpu_hide_what_is_not_seen(void **state) {
+    (void)state;
+    const trine_dtype types[] = {TRINE_BF16, TRINE_F16};
+    for (int i = 0; i < 2 * STAGED_KINDS; i++) {
+        char why[256];
+        device *d =
+            staged_open_floats((staged_kind)(i / 2), types[i % 2], TRINE_F32, why, sizeof why);
+        if (!d) continue;
+        poison_one(d, "NaN in v", 2 * D + 3);
+        poison_one(d, "NaN in q", 3);
+        poison_one(d, "NaN in k", D + 3);
+        poison_one(d, "NaN in dy", 3 * D + 3);
+        each_close(&d);
+    }
 }
 
 static void heads_too_wide_for_a_gpu_are_refused(void **state) {
@@ -258,14 +305,84 @@ static void heads_and_samples_have_their_own_masks(void **state) {
     }
 }
 
+/* ---- With a cache ---- */
+
+/* y of a call's rows, `step` at a time (the last fewer), with a cache of `room` positions which holds
+ * NaNs where nothing was put yet. One sample. */
+static char *cached_rows(device *d, const call *c, size_t step, size_t room) {
+    size_t bytes = trine_dtype_bytes(d->compute) * c->H * c->D;
+    char *y = fixture_bytes(c->T * bytes), *keys = fixture_bytes(room * bytes);
+    char *values = fixture_bytes(room * bytes);
+    void *work = fixture_bytes(d->ops->attention_workspace(d, 1, room, c->H, c->D));
+    memset(keys, 0xff, room * bytes), memset(values, 0xff, room * bytes);
+    for (size_t t = 0; t < c->T; t += step)
+        OK(d->ops->attention_cached(d, y + t * bytes, keys, values, c->qkv + 3 * t * bytes, work, t,
+                                    c->T - t < step ? c->T - t : step, room, c->H, c->D));
+    free(keys), free(values), free(work);
+    return y;
+}
+
+static void check_cached(device *d, const call *c) {
+    static const size_t steps[] = {1, 5, 8, 33, 150};
+    size_t bytes = trine_dtype_bytes(d->compute) * c->T * c->H * c->D;
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+        char *y = cached_rows(d, c, steps[i], c->T + 11 * (i % 2));
+        if (memcmp(y, c->y, bytes) != 0)
+            fail_msg("%s, D %zu: %zu rows at a time differ", d->name, c->D, steps[i]);
+        free(y);
+    }
+}
+
+/* Whatever the width's padding and the number of rows. */
+static void a_cache_changes_no_bit(void **state) {
+    (void)state;
+    static const size_t widths[] = {24, 64};
+    for (size_t i = 0; i < 2 * TYPES; i++) {
+        const device_config config = {
+            .kind = DEVICE_REF, .threads = 1, .compute = all_types[i / 2]};
+        device *cpu = open_type(all_types[i / 2]), *ref;
+        OK(device_open_with(&ref, &config));
+        for (int which = 0; which < 2; which++) {
+            device *d = which ? ref : cpu;
+            if (!d) continue;
+            call c = call_of(d, 1, which ? 40 : 131, 2, widths[i % 2]);
+            run_call(d, &c, NULL);
+            check_cached(d, &c);
+            call_free(&c);
+        }
+        if (cpu) device_close(&cpu);
+        device_close(&ref);
+    }
+}
+
+/* On a GPU rows may come in any number, too; attention_forward's own sums have another order. */
+static void nor_do_rows_at_a_time_on_a_gpu(void **state) {
+    (void)state;
+    EACH_DEVICE(d) {
+        if (!is_staged(d) || d->compute != TRINE_F32) continue;
+        call c = call_of(d, 1, 140, 1, 20);
+        run_call(d, &c, NULL);
+        char *all = cached_rows(d, &c, 140, 150), *some = cached_rows(d, &c, 47, 140);
+        assert_memory_equal(all, some, c.T * c.D * sizeof(float));
+        /* The bound of compare.h for sums of T terms. */
+        fixture_near(d->name, (float *)(void *)all, (float *)(void *)c.y, c.T * c.D,
+                     EPS * (8 + sqrt(140.0)), 1 + sqrt(140.0) / 3);
+        free(all), free(some);
+        call_free(&c);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_row_may_begin_with_nothing),
         cmocka_unit_test(the_largest_score_takes_all),
+        cmocka_unit_test(tiles_of_a_gpu_hide_what_is_not_seen),
         cmocka_unit_test(heads_too_wide_for_a_gpu_are_refused),
         cmocka_unit_test(rows_do_not_depend_on_the_length),
         cmocka_unit_test(no_row_sees_what_comes_later),
         cmocka_unit_test(heads_and_samples_have_their_own_masks),
+        cmocka_unit_test(a_cache_changes_no_bit),
+        cmocka_unit_test(nor_do_rows_at_a_time_on_a_gpu),
     };
     return HARNESS_RUN_ALONE(tests);
 }

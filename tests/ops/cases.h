@@ -217,6 +217,27 @@ RUN(attention_dqkv) {
     free(y), free(lse), free(work);
 }
 
+/* ---- attention with a cache: n, past, H, D, M; in = qkv (n, 3, H, D), keys (H, D, M), values
+ * (H, M, D); out = y (n, H, D), and both caches ---- */
+
+SIZES(attention_cached) {
+    DIMS(n, past, H, D);
+    size_t kept = 2 * s->n[4] * H * D;
+    *in = 3 * n * H * D + kept, *out = n * H * D + kept, *terms = past + n;
+}
+
+RUN(attention_cached) {
+    DIMS(n, past, H, D);
+    const size_t M = s->n[4], kept = M * H * D;
+    float *keys = out + n * H * D;
+    size_t bytes = d->ops->attention_workspace(d, 1, M, H, D);
+    void *work = fixture_bytes(bytes);
+    memset(work, 0xff, bytes);
+    if (kept) memcpy(keys, in + 3 * n * H * D, 2 * kept * sizeof *keys);
+    OK(d->ops->attention_cached(d, out, keys, keys + kept, in, work, past, n, M, H, D));
+    free(work);
+}
+
 /* ---- embedding; tokens run over twice the shard, which starts at `first` ---- */
 
 static inline int32_t *tokens_of(size_t T, size_t first, size_t V) {
@@ -306,12 +327,24 @@ RUN(xent) {
     int32_t *targets = tokens_of(T, first, V);
     double loss = (double)*out;
     if (T && V) memcpy(logits, in, T * V * sizeof *in);
-    OK(d->ops->xent_max(d, max, in, T, V, valid));
-    OK(d->ops->xent_sums(d, sums, in, max, targets, (int32_t)first, T, V, valid));
-    OK(d->ops->xent_loss(d, &loss, sums, T ? 1.0 / (double)T : 1.0, T));
+    OK(d->ops->xent_forward(d, max, sums, in, targets, (int32_t)first, T, V, valid));
+    OK(d->ops->xent_loss(d, &loss, max, sums, T ? 1.0 / (double)T : 1.0, T));
     OK(d->ops->xent_backward(d, logits, max, sums, targets, (int32_t)first, 0.5f, T, V, valid));
     *out = (float)loss;
     free(targets);
+}
+
+/* T; in = own, and how far below max that is; out = sums */
+SIZES(xent_rescale) {
+    *in = 2 * s->n[0], *out = 2 * s->n[0], *terms = 1;
+}
+
+RUN(xent_rescale) {
+    size_t T = s->n[0];
+    float *max = fixture_copy(in, T);
+    for (size_t t = 0; t < T; t++) max[t] += fabsf(in[T + t]);
+    OK(d->ops->xent_rescale(d, out, in, max, T));
+    free(max);
 }
 
 /* ---- flat: n, and for adamw the step ---- */
@@ -399,6 +432,10 @@ static const op_case op_cases[] = {
          D(2, 1, 3, 64), D(1, 150, 1, 64), D(1, 24, 12, 64), D(1, 70, 1, 96), D(1, 130, 1, 128),
          D(1, 67, 1, 130), D(1, 40, 1, 256), D(2, 7, 3, 5, 1), D(1, 65, 2, 64, 1),
          D(2, 40, 2, 16, 1)),
+    CASE(attention_cached, 2.0, false, D(1, 0, 1, 1, 1), D(1, 6, 3, 5, 7), D(1, 64, 2, 32, 100),
+         D(1, 200, 2, 64, 256), D(7, 0, 3, 5, 9), D(9, 3, 2, 16, 12), D(33, 0, 2, 33, 33),
+         D(40, 61, 1, 64, 101), D(3, 150, 1, 80, 160), D(0, 4, 2, 4, 8), D(2, 131, 1, 130, 140),
+         D(1, 40, 1, 256, 41), D(8, 129, 2, 64, 137), D(70, 0, 1, 96, 70)),
     CASE(embedding_x, 1.0, false, D(1, 1, 1, 0), D(9, 7, 5, 3), D(50, 130, 20, 1000),
          D(17, 768, 300, 0), D(0, 5, 5, 0), D(5, 4, 0, 3), D(101, 64, 40, 7), D(6, 2052, 9, 0)),
     CASE(embedding_dtable, 1.0, false, D(1, 1, 1, 0), D(9, 7, 5, 3), D(50, 130, 20, 1000),
@@ -415,6 +452,7 @@ static const op_case op_cases[] = {
     CASE(xent, 6.0, false, D(1, 1, 1, 0), D(5, 7, 7, 0), D(9, 16, 11, 100), D(9, 16, 0, 50),
          D(6, 1031, 1000, 2000), D(3, 50304, 50257, 0), D(0, 8, 8, 0), D(2, 50257, 50257, 0),
          D(1, 31, 30, 3), D(17, 520, 513, 0), D(700, 6, 5, 0)),
+    CASE(xent_rescale, 6.0, false, D(1), D(17), D(300), D(0)),
     CASE(add, 1.0, false, D(1), D(17), D(1000), D(0), D(20003)),
     CASE(sum_squares, 1.0, false, D(1), D(17), D(4096), D(4097), D(5 * 4096 + 11),
          D(300 * 4096 + 5), D(0)),

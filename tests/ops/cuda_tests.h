@@ -99,6 +99,26 @@ static void memory_is_read_in_the_order_of_the_queue(void **state) {
     staged_close(&d);
 }
 
+/* Rows of a matrix, side by side, behind what the queue has done before. */
+static void rows_are_read(void **state) {
+    (void)state;
+    enum { ROWS = 7, COLS = 13, PART = 5, AT = 3 };
+    device *d = opened(), *inner = &((staged *)d->state)->inner;
+    float *x = fixture_random(ROWS * COLS, 1, 1.0), back[ROWS * PART];
+    const size_t bytes = ROWS * COLS * sizeof *x;
+    void *a, *b;
+    OK(device_alloc(inner, &a, bytes));
+    OK(device_alloc(inner, &b, bytes));
+    OK(device_write(inner, a, x, bytes));
+    device_copy(inner, b, a, bytes);
+    OK(device_read_rows(inner, back, (float *)b + AT, COLS * sizeof *x, PART * sizeof *x, ROWS));
+    for (size_t r = 0; r < ROWS; r++)
+        assert_memory_equal(back + r * PART, x + r * COLS + AT, PART * sizeof *x);
+    device_free(inner, a, bytes), device_free(inner, b, bytes);
+    free(x);
+    staged_close(&d);
+}
+
 static void too_much_memory_is_refused(void **state) {
     (void)state;
     device *d = opened(), *inner = &((staged *)d->state)->inner;
@@ -158,7 +178,8 @@ static void a_gpu_that_is_not_there_is_refused(void **state) {
         cmocka_unit_test(repeated_runs_change_no_bit),                                             \
         cmocka_unit_test(memory_is_zero_and_aligned),                                              \
         cmocka_unit_test(memory_is_read_in_the_order_of_the_queue),                                \
-        cmocka_unit_test(too_much_memory_is_refused), cmocka_unit_test(a_gpu_says_what_it_is),     \
+        cmocka_unit_test(rows_are_read), cmocka_unit_test(too_much_memory_is_refused),             \
+        cmocka_unit_test(a_gpu_says_what_it_is),                                                   \
         cmocka_unit_test(host_memory_is_pinned_and_let_go),                                        \
         cmocka_unit_test(a_gpu_that_is_not_there_is_refused)
 

@@ -103,6 +103,11 @@ static void copies(void **state) {
     device_copy(d, text, NULL, 0);
     device_zero(d, text + 5, 1);
     assert_string_equal(text, "abc45");
+    char rows[5] = "";
+    const char *matrix = "ab..cd..";
+    OK(device_read_rows(d, rows, matrix, 4, 2, 2));
+    OK(device_read_rows(d, rows, NULL, 4, 2, 0));
+    assert_string_equal(rows, "abcd");
     device_close(&d);
 }
 

@@ -294,9 +294,8 @@ static void xent_formula(const problem *p, double *loss, const double *logits) {
 static void xent_both(device *d, const problem *p, double *loss, float *logits, float scale) {
     size_t T = p->dims[0], V = p->dims[1], valid = p->dims[2];
     float *max = fixture_bytes(T * sizeof(float)), *sums = fixture_bytes(2 * T * sizeof(float));
-    OK(d->ops->xent_max(d, max, logits, T, V, valid));
-    OK(d->ops->xent_sums(d, sums, logits, max, targets, 4, T, V, valid));
-    OK(d->ops->xent_loss(d, loss, sums, 1.0, T));
+    OK(d->ops->xent_forward(d, max, sums, logits, targets, 4, T, V, valid));
+    OK(d->ops->xent_loss(d, loss, max, sums, 1.0, T));
     OK(d->ops->xent_backward(d, logits, max, sums, targets, 4, scale, T, V, valid));
     free(max);
     free(sums);

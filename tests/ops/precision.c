@@ -32,6 +32,20 @@ static void exp_has_the_right_ends(void **state) {
         assert_true(fabs((double)exp_fast((float)x) - exp((double)(float)x)) <= 1.5e-45);
 }
 
+/* The one-step form: the same error down to -86, and nothing below. */
+static void exp_below_keeps_its_stated_error(void **state) {
+    (void)state;
+    for (double x = -86.0; x <= 0.0; x += 1.0 / 8192.0) {
+        double want = exp((double)(float)x), got = (double)exp_below((float)x);
+        if (fabs(got - want) > 1e-7 * want)
+            fail_msg("exp_below(%.9g) is off by %.3g of its value", x, fabs(got - want) / want);
+    }
+    assert_true(exp_below(0.0f) == 1.0f && exp_below(-0.0f) == 1.0f);
+    assert_true(exp_below(-86.01f) == 0.0f && exp_below(-1e30f) == 0.0f);
+    assert_true(exp_below(-INFINITY) == 0.0f);
+    assert_true(isnan(exp_below(NAN)) && isnan(exp_below(-NAN)));
+}
+
 static double gelu(double x) {
     return 0.5 * x * (1.0 + tanh(sqrt(2.0 / acos(-1.0)) * (x + 0.044715 * x * x * x)));
 }
@@ -79,6 +93,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(exp_keeps_its_stated_error),
         cmocka_unit_test(exp_has_the_right_ends),
+        cmocka_unit_test(exp_below_keeps_its_stated_error),
         cmocka_unit_test(gelu_keeps_its_stated_errors),
         cmocka_unit_test(gelu_of_the_extremes),
     };

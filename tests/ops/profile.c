@@ -103,6 +103,8 @@ static void flops_by_hand(void **state) {
     /* 2 samples, 3 heads: each a (4, 4) triangle of 8 scores of width 5, made and used. */
     expect("attention_y", D(2, 4, 3, 5), TIMED_attention_forward, 2 * 3 * 8 * 5 * 2 * 2);
     expect("attention_dqkv", D(2, 4, 3, 5), TIMED_attention_backward, 2 * 3 * 8 * 5 * 2 * 4);
+    /* Two rows with seven before them, and half of two with two: q k and p v, 3 heads of 5. */
+    expect("attention_cached", D(2, 7, 3, 5, 10), TIMED_attention_cached, 3 * 5 * 2 * 2 * (14 + 2));
 }
 
 static void bytes_by_hand(void **state) {
@@ -122,9 +124,9 @@ static void bytes_by_hand(void **state) {
     expect("embedding_dtable", D(5, 7, 9, 0), TIMED_embedding_backward, 4 * (35 + 35 + 35));
     expect("position_x", D(3, 5, 7), TIMED_position_forward, 4 * (105 + 105 + 35));
     expect("position_dtable", D(3, 5, 7), TIMED_position_backward, 4 * (105 + 35 + 35));
-    expect("xent", D(5, 9, 7, 0), TIMED_xent_max, 4 * (35 + 5));
-    expect("xent", D(5, 9, 7, 0), TIMED_xent_sums, 4 * (35 + 5 + 10));
-    expect("xent", D(5, 9, 7, 0), TIMED_xent_loss, 4 * 10);
+    expect("xent", D(5, 9, 7, 0), TIMED_xent_forward, 4 * (35 + 5 + 10));
+    expect("xent_rescale", D(5), TIMED_xent_rescale, 4 * (2 * 5 + 5 + 5));
+    expect("xent", D(5, 9, 7, 0), TIMED_xent_loss, 4 * (5 + 10));
     expect("xent", D(5, 9, 7, 0), TIMED_xent_backward, 4 * (35 + 45 + 5 + 10));
     expect("add", D(11), TIMED_add, 4 * 33);
     expect("sum_squares", D(11), TIMED_sum_squares, 4 * 11);

@@ -15,32 +15,40 @@ static void shard_of(float *shard, const float *full, size_t first) {
     }
 }
 
+/* Each shard's sums below its own maximum, then below `max`, the whole's; added up. */
+static void shards_forward(device *d, float sums[2 * T], float *const shard[2],
+                           const size_t valid[2], const float *max, const int32_t *targets) {
+    float own[2][T], part[2][2 * T];
+    for (size_t s = 0; s < 2; s++) {
+        OK(d->ops->xent_forward(d, own[s], part[s], shard[s], targets, (int32_t)(s * SHARD), T,
+                                SHARD, valid[s]));
+        OK(d->ops->xent_rescale(d, part[s], own[s], max, T));
+    }
+    for (size_t t = 0; t < T; t++) assert_true(fmaxf(own[0][t], own[1][t]) == max[t]);
+    for (size_t i = 0; i < 2 * T; i++) sums[i] = part[0][i] + part[1][i];
+}
+
 static void vocabulary_shards_add_up(void **state) {
     (void)state;
     EACH_DEVICE(d) {
         float *full = fixture_random(T * V, 3, 5.0), shard[2][T * SHARD];
-        float max[T], sums[2 * T], part_max[2][T], part_sums[2][2 * T];
+        float max[T], sums[2 * T], added[2 * T];
         int32_t targets[T];
         const size_t valid[2] = {SHARD, V - SHARD};
         for (size_t t = 0; t < T; t++) targets[t] = (int32_t)(t * 11 % V);
-        OK(d->ops->xent_max(d, max, full, T, V, V));
-        OK(d->ops->xent_sums(d, sums, full, max, targets, 0, T, V, V));
-        for (size_t s = 0; s < 2; s++) {
-            shard_of(shard[s], full, s * SHARD);
-            OK(d->ops->xent_max(d, part_max[s], shard[s], T, SHARD, valid[s]));
-        }
-        for (size_t t = 0; t < T; t++) assert_true(fmaxf(part_max[0][t], part_max[1][t]) == max[t]);
-        for (size_t s = 0; s < 2; s++)
-            OK(d->ops->xent_sums(d, part_sums[s], shard[s], max, targets, (int32_t)(s * SHARD), T,
-                                 SHARD, valid[s]));
-        for (size_t i = 0; i < 2 * T; i++) part_sums[0][i] += part_sums[1][i];
+        for (size_t s = 0; s < 2; s++) shard_of(shard[s], full, s * SHARD);
+        OK(d->ops->xent_forward(d, max, sums, full, targets, 0, T, V, V));
+        shards_forward(d, added, (float *[]){shard[0], shard[1]}, valid, max, targets);
         /* Sums of at most 30 numbers up to 1: a few roundings of either. */
-        fixture_near("sums", part_sums[0], sums, 2 * T, 4 * EPS, 1.0);
+        for (size_t t = 0; t < T; t++) {
+            fixture_near("sum", added + 2 * t, sums + 2 * t, 1, 4 * EPS, 1.0);
+            assert_true(added[2 * t + 1] == full[t * V + (size_t)targets[t]]);
+        }
         double loss = 1.0;
-        OK(d->ops->xent_loss(d, &loss, sums, 0.25, T));
+        OK(d->ops->xent_loss(d, &loss, max, sums, 0.25, T));
         double want = 1.0;
         for (size_t t = 0; t < T; t++)
-            want += 0.25 * (log((double)sums[2 * t]) - (double)sums[2 * t + 1]);
+            want += 0.25 * (log((double)sums[2 * t]) + (double)max[t] - (double)sums[2 * t + 1]);
         assert_true(fabs(loss - want) < 1e-13); /* doubles on either side */
         OK(d->ops->xent_backward(d, full, max, sums, targets, 0, 0.5f, T, V, V));
         for (size_t s = 0; s < 2; s++) {
@@ -63,14 +71,81 @@ static void logits_of_any_size_are_harmless(void **state) {
         const int32_t targets[] = {0, 3};
         float max[2], sums[4];
         double loss = 0.0;
-        OK(d->ops->xent_max(d, max, logits, 2, 4, 4));
-        OK(d->ops->xent_sums(d, sums, logits, max, targets, 0, 2, 4, 4));
-        OK(d->ops->xent_loss(d, &loss, sums, 1.0, 2));
+        OK(d->ops->xent_forward(d, max, sums, logits, targets, 0, 2, 4, 4));
+        OK(d->ops->xent_loss(d, &loss, max, sums, 1.0, 2));
         assert_true(fabs(loss - log(4.0)) < 1e-12);
         OK(d->ops->xent_backward(d, logits, max, sums, targets, 0, 1.0f, 2, 4, 4));
         const float want[2][4] = {{0.0f, 0.0f, 0.0f, 0.0f}, {0.25f, 0.25f, 0.25f, -0.75f}};
         assert_memory_equal(logits, want, sizeof want);
     }
+}
+
+/* One pass learns its maximum on the way: wherever the largest logits stand, and however far above
+ * what came before, the sum is that of the definition. */
+enum { COLUMNS = 5000, ORDERS = 5 };
+
+static float ordered_logit(int order, size_t v) {
+    float rise = (float)v * (60.0f / COLUMNS);
+    switch (order) {
+    case 0: return rise;
+    case 1: return -rise;
+    case 2: return v < COLUMNS - 1 ? -200.0f : 200.0f;
+    case 3: return v < 3000 ? -INFINITY : 3.0f;
+    default: return v == 0 ? 500.0f : rise;
+    }
+}
+
+static void the_maximum_may_stand_anywhere(void **state) {
+    (void)state;
+    float *logits = fixture_bytes(ORDERS * COLUMNS * sizeof *logits), want[2 * ORDERS],
+          most[ORDERS];
+    int32_t targets[ORDERS];
+    for (int o = 0; o < ORDERS; o++) {
+        double sum = 0.0;
+        most[o] = -INFINITY;
+        for (size_t v = 0; v < COLUMNS; v++) most[o] = fmaxf(most[o], ordered_logit(o, v));
+        for (size_t v = 0; v < COLUMNS; v++) {
+            logits[(size_t)o * COLUMNS + v] = ordered_logit(o, v);
+            sum += exp((double)ordered_logit(o, v) - (double)most[o]);
+        }
+        targets[o] = 4000 + o;
+        want[2 * o] = (float)sum, want[2 * o + 1] = ordered_logit(o, 4000 + (size_t)o);
+    }
+    EACH_DEVICE(d) {
+        float max[ORDERS], sums[2 * ORDERS];
+        OK(d->ops->xent_forward(d, max, sums, logits, targets, 0, ORDERS, COLUMNS, COLUMNS));
+        assert_memory_equal(max, most, sizeof max);
+        /* Roundings of logits less the maximum (up to 60: 32 EPS of the exponential) and of
+         * positive numbers' sum. */
+        fixture_near("sums", sums, want, 2 * ORDERS, 40 * EPS, 0.0);
+    }
+    free(logits);
+}
+
+/* No column, or none but -inf: nothing is added to what other shards have. A NaN comes out of either
+ * way, and an infinity out of the sum. */
+static void a_shard_may_have_nothing_to_add(void **state) {
+    (void)state;
+    enum { WIDTH = 1100 };
+    const float inf = INFINITY;
+    float *row = fixture_bytes(WIDTH * sizeof *row), max, sums[2];
+    const int32_t target = -1;
+    EACH_DEVICE(d) {
+        for (size_t v = 0; v < WIDTH; v++) row[v] = -inf;
+        OK(d->ops->xent_forward(d, &max, sums, row, &target, 0, 1, WIDTH, WIDTH));
+        assert_true(max == -inf && sums[0] == 0.0f && sums[1] == 0.0f);
+        row[0] = NAN; /* behind `valid` */
+        OK(d->ops->xent_forward(d, &max, sums, row, &target, 0, 1, WIDTH, 0));
+        assert_true(max == -inf && sums[0] == 0.0f && sums[1] == 0.0f);
+        OK(d->ops->xent_rescale(d, sums, &max, (float[]){2.0f}, 1));
+        assert_true(sums[0] == 0.0f);
+        OK(d->ops->xent_forward(d, &max, sums, row, &target, 0, 1, WIDTH, WIDTH));
+        assert_true(isnan(max) && isnan(sums[0]));
+        row[0] = 1.0f, row[WIDTH - 1] = inf;
+        OK(d->ops->xent_forward(d, &max, sums, row, &target, 0, 1, WIDTH, WIDTH));
+        assert_true(max == inf && isnan(sums[0]));
+    }
+    free(row);
 }
 
 /* ---- AdamW ---- */
@@ -244,6 +319,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(vocabulary_shards_add_up),
         cmocka_unit_test(logits_of_any_size_are_harmless),
+        cmocka_unit_test(the_maximum_may_stand_anywhere),
+        cmocka_unit_test(a_shard_may_have_nothing_to_add),
         cmocka_unit_test(adamw_follows_its_algorithm),
         cmocka_unit_test(adamw_leaves_padding_zero),
         cmocka_unit_test(squares_are_summed_block_by_block),

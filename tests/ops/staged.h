@@ -285,26 +285,26 @@ static trine_status staged_position_backward(device *d, void *dtable, const void
     STAGED_CALL(position_backward, dtable, dx, first, rows, T, C, mode);
 }
 
-static trine_status staged_xent_max(device *d, float *max, const void *logits, size_t T, size_t V,
-                                    size_t valid) {
+static trine_status staged_xent_forward(device *d, float *max, float *sums, const void *logits,
+                                        const int32_t *targets, int32_t first, size_t T, size_t V,
+                                        size_t valid) {
     STAGED_INNER;
-    STAGED_OUT(max, T), REAL_IN(logits, T * V);
-    STAGED_CALL(xent_max, max, logits, T, V, valid);
+    STAGED_OUT(max, T), STAGED_OUT(sums, 2 * T), REAL_IN(logits, T * V), STAGED_IN(targets, T);
+    STAGED_CALL(xent_forward, max, sums, logits, targets, first, T, V, valid);
 }
 
-static trine_status staged_xent_sums(device *d, float *sums, const void *logits, const float *max,
-                                     const int32_t *targets, int32_t first, size_t T, size_t V,
-                                     size_t valid) {
+static trine_status staged_xent_rescale(device *d, float *sums, const float *own, const float *max,
+                                        size_t T) {
     STAGED_INNER;
-    STAGED_OUT(sums, 2 * T), REAL_IN(logits, T * V), STAGED_IN(max, T), STAGED_IN(targets, T);
-    STAGED_CALL(xent_sums, sums, logits, max, targets, first, T, V, valid);
+    STAGED_OUT(sums, 2 * T), STAGED_IN(own, T), STAGED_IN(max, T);
+    STAGED_CALL(xent_rescale, sums, own, max, T);
 }
 
-static trine_status staged_xent_loss(device *d, double *loss, const float *sums, double scale,
-                                     size_t T) {
+static trine_status staged_xent_loss(device *d, double *loss, const float *max, const float *sums,
+                                     double scale, size_t T) {
     STAGED_INNER;
-    STAGED_OUT(loss, 2), STAGED_IN(sums, 2 * T);
-    STAGED_CALL(xent_loss, loss, sums, scale, T);
+    STAGED_OUT(loss, 2), STAGED_IN(max, T), STAGED_IN(sums, 2 * T);
+    STAGED_CALL(xent_loss, loss, max, sums, scale, T);
 }
 
 static trine_status staged_xent_backward(device *d, void *logits, const float *max,
@@ -334,6 +334,16 @@ static trine_status staged_adamw(device *d, float *w, float *m, float *v, void *
     STAGED_CALL(adamw, w, m, v, copy, g, n, args);
 }
 
+static trine_status staged_attention_cached(device *d, void *y, void *keys, void *values,
+                                            const void *qkv, void *work, size_t past, size_t n,
+                                            size_t M, size_t H, size_t D) {
+    STAGED_INNER;
+    size_t kept = M * H * D, rows = n * H * D;
+    REAL_OUT(y, rows), REAL_OUT(keys, kept), REAL_OUT(values, kept), REAL_IN(qkv, 3 * rows);
+    work = staged_work(d, work, 1, M, H, D);
+    STAGED_CALL(attention_cached, y, keys, values, qkv, work, past, n, M, H, D);
+}
+
 static const ops staged_ops = {
     .linear_forward = staged_linear_forward,
     .linear_backward_input = staged_linear_backward_input,
@@ -353,13 +363,14 @@ static const ops staged_ops = {
     .embedding_backward = staged_embedding_backward,
     .position_forward = staged_position_forward,
     .position_backward = staged_position_backward,
-    .xent_max = staged_xent_max,
-    .xent_sums = staged_xent_sums,
+    .xent_forward = staged_xent_forward,
+    .xent_rescale = staged_xent_rescale,
     .xent_loss = staged_xent_loss,
     .xent_backward = staged_xent_backward,
     .add = staged_add,
     .sum_squares = staged_sum_squares,
     .adamw = staged_adamw,
+    .attention_cached = staged_attention_cached,
 };
 
 /* ---- Opening --------------------------------------------------------------------------------- */

@@ -193,10 +193,10 @@ static void train(model *m) {
 }
 
 /* Each half-block sums once in each direction; the embedding once; the head once for its gradient
- * and for each of three chunks twice for the cross-entropy. */
+ * and for each of three chunks twice for the cross-entropy, if there is another rank. */
 static void sums_per_pass(void **state) {
     (void)state;
-    const uint64_t L = shape.L, chunks = 3;
+    const uint64_t L = shape.L, chunks = P > 1 ? 3 : 0;
     model own;
     model_open(&own, shape, DEVICE_REF, tp.comm);
     sent before = tallied();

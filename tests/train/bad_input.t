@@ -120,5 +120,28 @@ refused 2 "--log $dir/link is a file of the data" --data-path "$data" --log "$di
     cmp -s "$data" "$dir/copy.bin"
 result $? "a log that would overwrite the data, by another name"
 
+# ---- Checkpoints
+
+alone "--save-interval is for --save" "what is for --save, without it, in one message" \
+    --data-path "$data" --save-interval 5 --keep 2 --max-minutes 3 --load auto --load-weights-only
+says 1 "  - --keep is for --save" && says 1 "  - --max-minutes without --save would lose the run" &&
+    says 1 "--load auto is the newest checkpoint of --save, which is missing" &&
+    says 1 "--load auto goes on with a run, --load-weights-only begins one: name the checkpoint"
+result $? "all of it"
+alone "--load-weights-only is for --load" "weights of what?" --data-path "$data" --load-weights-only
+
+job 2 --data-path "$data" --save "$dir/saved" --train-iters 2 && [ -d "$dir/saved/step-2" ]
+result $? "a checkpoint to go wrong with"
+refused 2 "$dir/saved/step-2 is of another model: num-layers is 2 there, 3 here, vocab-size is 256 there, 300 here" \
+    --data-path "$data" --num-layers 3 --vocab-size 300 --load "$dir/saved"
+result $? "another model, by name and with both numbers, once"
+refused 2 "--save $dir/saved has a step-2, and this run begins at step 0: --load auto goes on from there" \
+    --data-path "$data" --save "$dir/saved"
+result $? "a new run into the folder of an old one"
+refused 2 "$dir/none" --data-path "$data" --load "$dir/none"
+result $? "a checkpoint that is not there"
+refused 2 "$dir/text.bin/x: " --data-path "$data" --save "$dir/text.bin/x"
+result $? "a folder that cannot be made, before the first step"
+
 echo "1..$number"
 exit $failed

@@ -179,8 +179,8 @@ static void check_calls(const trine_trainer *t) {
     expect_calls(t, TIMED_embedding_backward, M * embedding);
     expect_calls(t, TIMED_position_forward, M * embedding);
     expect_calls(t, TIMED_position_backward, M * embedding);
-    expect_calls(t, TIMED_xent_max, M * head);
-    expect_calls(t, TIMED_xent_sums, M * head);
+    expect_calls(t, TIMED_xent_forward, M * head);
+    expect_calls(t, TIMED_xent_rescale, t->held.config.layout.tp > 1 ? M * head : 0);
     expect_calls(t, TIMED_xent_loss, M * head);
     expect_calls(t, TIMED_xent_backward, M * head);
 }

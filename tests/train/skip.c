@@ -37,6 +37,7 @@ static void make_bad_step(trine_trainer *t) {
     assert_true(training_fingerprint(t) == params);
     if (w) *w = good;
     t->steps--;
+    t->samples -= (uint64_t)t->config.global_batch_size;
 }
 
 static void check(const trine_config *c) {

@@ -10,6 +10,7 @@
 #include "base/status.h"
 #include "device/cpu/element.h"
 #include "device/cpu/exp.h"
+#include "device/cpu/fused.h"
 #include "device/cpu/lanes.h"
 
 #define Q ATTENTION_QUERIES
@@ -107,10 +108,15 @@ static void unpack(element *out, size_t stride, const float *in, float factor, s
 
 /* ---- The triangle: row r of a block sees the keys s <= t + r ---- */
 
+/* Packed keys or values (keys, wide) as the left factor of a product. */
+static attention_left packed(const float *rows, const shape *s) {
+    return (attention_left){rows, s->wide, 1};
+}
+
 /* out (keys, Q) = rows of a head (keys, D) times columns (D, Q). */
-static void scores(float *out, const float *rows, const float *columns, const block *b,
+static void scores(float *out, attention_left rows, const float *columns, const block *b,
                    const shape *s) {
-    attention_set(out, Q, (attention_left){rows, s->wide, 1}, columns, Q, b->keys, s->D, Q);
+    attention_set(out, Q, rows, columns, Q, b->keys, s->D, Q);
 }
 
 /* out (rows, wide) = p^T a over the keys that each row sees. A key above the diagonal is never
@@ -185,19 +191,19 @@ static void column_exponentials(float *p, float *sums, const float *max, const b
     }
 }
 
-static void block_forward(element *y, float *lse, const element *q, const scratch *f,
-                          const block *b, const shape *s) {
-    float max[Q], sums[Q];
-    pack(f->q, q + b->t * s->qkv_stride, s->qkv_stride, b->rows, s);
+/* q and y begin at the block's first row; keys, v (keys, wide) at position 0. Leaves the rows' maxima
+ * and denominators. */
+static void block_forward(element *y, float max[Q], float sums[Q], const element *q,
+                          attention_left keys, const float *v, const scratch *f, const block *b,
+                          const shape *s) {
+    pack(f->q, q, s->qkv_stride, b->rows, s);
     pack_columns(f->q_columns, f->q, b->rows, s);
-    scores(f->p, f->k, f->q_columns, b, s);
+    scores(f->p, keys, f->q_columns, b, s);
     column_maxima(max, f->p, b);
     column_exponentials(f->p, sums, max, b, s->scale);
-    over_keys(f->out, f->p, f->v, b, s);
-    for (size_t r = 0; r < b->rows; r++) {
-        lse[b->t + r] = s->scale * max[r] + logf(sums[r]);
-        unpack(y + (b->t + r) * s->y_stride, 0, f->out + r * s->wide, 1.0f / sums[r], 1, s);
-    }
+    over_keys(f->out, f->p, v, b, s);
+    for (size_t r = 0; r < b->rows; r++)
+        unpack(y + r * s->y_stride, 0, f->out + r * s->wide, 1.0f / sums[r], 1, s);
 }
 
 /* ---- Tasks ---- */
@@ -240,8 +246,12 @@ trine_status CPU(attention_forward)(device *d, void *y_, float *lse, const void 
         pack(f.k, q + H * D, s.qkv_stride, T, &s);
         pack(f.v, q + 2 * H * D, s.qkv_stride, T, &s);
         for (size_t t = 0; t < T; t += Q) {
+            float max[Q], sums[Q];
             const block b = block_at(t, &h, &s);
-            block_forward(y + h.y, lse + h.lse, q, &f, &b, &s);
+            block_forward(y + h.y + t * s.y_stride, max, sums, q + t * s.qkv_stride,
+                          packed(f.k, &s), f.v, &f, &b, &s);
+            for (size_t r = 0; r < b.rows; r++)
+                lse[h.lse + t + r] = s.scale * max[r] + logf(sums[r]);
         }
     }
     return TRINE_OK;
@@ -287,8 +297,8 @@ static void block_backward(element *dq, const element *dy, const element *q, con
     }
     pack_columns(f->q_columns, f->q, b->rows, s);
     pack_columns(f->dy_columns, f->dy, b->rows, s);
-    scores(f->p, f->k, f->q_columns, b, s);
-    scores(f->ds, f->v, f->dy_columns, b, s);
+    scores(f->p, packed(f->k, s), f->q_columns, b, s);
+    scores(f->ds, packed(f->v, s), f->dy_columns, b, s);
     column_gradients(f->p, f->ds, log_sums, dy_y, b, s->scale);
     over_keys(f->out, f->ds, f->k, b, s);
     unpack(dq + qkv_at, s->qkv_stride, f->out, 1.0f, b->rows, s);
@@ -323,6 +333,114 @@ trine_status CPU(attention_backward)(device *d, void *dqkv_, const void *dy_, co
         const head h = head_at(task, drop, H, &s);
         const scratch f = scratch_of(work, &s);
         head_backward(dqkv + h.qkv, dy + h.y, qkv + h.qkv, y + h.y, lse + h.lse, &f, &h, H, &s);
+    }
+    return TRINE_OK;
+}
+
+/* ---- Forward with a cache: the sums above, in their order ---- */
+
+#define FEW 8 /* rows that are done one by one: a block would be mostly padding */
+
+/* One head's cache in fp32: keys (D, key_step), values (M, wide). Where the cache is fp32 and needs
+ * no padding it is the cache itself, else it lies in the thread's scratch. */
+typedef struct {
+    const float *keys, *values;
+    size_t key_step;
+} kept_head;
+
+static const float *as_floats(const element *x) {
+    return (const float *)(const void *)x;
+}
+
+/* Positions [0, end). */
+static kept_head kept_at(const element *keys, const element *values, size_t end, const scratch *f,
+                         const shape *s) {
+    const bool fp32 = sizeof(element) == sizeof(float);
+    kept_head kept = {as_floats(keys), as_floats(values), s->T};
+    for (size_t i = 0; !fp32 && i < s->D; i++)
+        for (size_t n = 0; n < end; n++) f->k[i * s->T + n] = element_get(keys[i * s->T + n]);
+    if (!fp32) kept.keys = f->k;
+    if (fp32 && s->wide == s->D) return kept;
+    pack(f->v, values, s->D, end, s);
+    kept.values = f->v;
+    return kept;
+}
+
+/* p (keys) = keys (D, step) times q (D), in ascending order. */
+static void row_scores(float *p, const float *q, const kept_head *kept, size_t keys,
+                       const shape *s) {
+    size_t n = 0;
+    for (; n + 2 * VEC <= keys; n += 2 * VEC) {
+        vec sums[2] = {{0}, {0}};
+        for (size_t i = 0; i < s->D; i++) {
+            const float *k = kept->keys + i * kept->key_step + n;
+            vec a = vec_of(q[i]);
+            sums[0] = fused_vec(*(const vec_at *)k, a, sums[0]);
+            sums[1] = fused_vec(*(const vec_at *)(k + VEC), a, sums[1]);
+        }
+        *(vec_at *)(p + n) = sums[0];
+        *(vec_at *)(p + n + VEC) = sums[1];
+    }
+    for (; n < keys; n++) {
+        p[n] = 0.0f;
+        for (size_t i = 0; i < s->D; i++)
+            p[n] = fused(kept->keys[i * kept->key_step + n], q[i], p[n]);
+    }
+}
+
+static void row_forward(element *y, const element *q, const kept_head *kept, const scratch *f,
+                        size_t keys, const shape *s) {
+    float *p = f->p, max = -INFINITY, sum = 0.0f;
+    pack(f->q, q, 0, 1, s);
+    row_scores(p, f->q, kept, keys, s);
+    for (size_t n = 0; n < keys; n++) max = p[n] > max ? p[n] : max;
+#pragma omp simd
+    for (size_t n = 0; n < keys; n++) p[n] = exp_fast(s->scale * p[n] - s->scale * max);
+    for (size_t n = 0; n < keys; n++) sum += p[n];
+    attention_set(f->out, s->wide, (attention_left){p, 0, 1}, kept->values, s->wide, 1, keys,
+                  s->wide);
+    unpack(y, 0, f->out, 1.0f / sum, 1, s);
+}
+
+/* Row r of `rows` is at position t + r. */
+static void rows_forward(element *y, const element *q, const kept_head *kept, const scratch *f,
+                         size_t t, size_t rows, const shape *s) {
+    float max[Q], sums[Q];
+    const block b = {.t = t, .rows = rows, .keys = t + rows};
+    for (size_t r = 0; rows < FEW && r < rows; r++)
+        row_forward(y + r * s->y_stride, q + r * s->qkv_stride, kept, f, t + r + 1, s);
+    if (rows >= FEW)
+        block_forward(y, max, sums, q, (attention_left){kept->keys, 1, kept->key_step},
+                      kept->values, f, &b, s);
+}
+
+/* The new rows' k and v, which lie behind q. */
+static void keep(element *keys, element *values, const element *q, size_t past, size_t n, size_t H,
+                 const shape *s) {
+    for (size_t r = 0; r < n; r++) {
+        const element *k = q + r * s->qkv_stride + H * s->D, *v = k + H * s->D;
+        for (size_t i = 0; i < s->D; i++) keys[i * s->T + past + r] = k[i];
+        memcpy(values + (past + r) * s->D, v, s->D * sizeof *v);
+    }
+}
+
+trine_status CPU(attention_cached)(device *d, void *y_, void *keys_, void *values_,
+                                   const void *qkv_, void *work, size_t past, size_t n, size_t M,
+                                   size_t H, size_t D) {
+    element *y = y_, *keys = keys_, *values = values_; /* (n, H, D), (H, D, M), (H, M, D) */
+    const element *qkv = qkv_;                         /* (n, 3, H, D) */
+    const shape s = shape_of(M, H, D);
+    if (n == 0 || D == 0) return TRINE_OK;
+#pragma omp parallel for num_threads(d->threads) schedule(static)
+    for (size_t h = 0; h < H; h++) {
+        const scratch f = scratch_of(work, &s);
+        const element *q = qkv + h * D;
+        element *k = keys + h * D * M, *v = values + h * D * M;
+        keep(k, v, q, past, n, H, &s);
+        const kept_head kept = kept_at(k, v, past + n, &f, &s);
+        for (size_t r = 0; r < n; r += Q)
+            rows_forward(y + r * s.y_stride + h * D, q + r * s.qkv_stride, &kept, &f, past + r,
+                         n - r < Q ? n - r : Q, &s);
     }
     return TRINE_OK;
 }

@@ -14,8 +14,10 @@ typedef uint32_t narrow __attribute__((vector_size(PHILOX_WIDE * sizeof(uint32_t
 static void words_of(uint32_t words[4][Q], const dropout_args *drop, uint64_t sample,
                      uint64_t element, size_t step) {
     for (size_t r = 0; r < Q; r += PHILOX_WIDE) {
+        uint64_t blocks[PHILOX_WIDE];
         philox_wide c[4];
-        for (size_t j = 0; j < PHILOX_WIDE; j++) c[0][j] = (element + (r + j) * step) / 4;
+        for (size_t j = 0; j < PHILOX_WIDE; j++) blocks[j] = (element + (r + j) * step) / 4;
+        memcpy(&c[0], blocks, sizeof blocks);
         c[1] = c[0] >> 32;
         c[2] = (philox_wide){0} + sample;
         c[3] = (philox_wide){0} + (sample >> 32);

@@ -72,13 +72,14 @@ KERNEL(embedding_forward);
 KERNEL(embedding_backward);
 KERNEL(position_forward);
 KERNEL(position_backward);
-KERNEL(xent_max);
-KERNEL(xent_sums);
+KERNEL(xent_forward);
+KERNEL(xent_rescale);
 KERNEL(xent_loss);
 KERNEL(xent_backward);
 KERNEL(add);
 KERNEL(sum_squares);
 KERNEL(adamw);
+KERNEL(attention_cached);
 
 #undef KERNEL
 

@@ -14,6 +14,9 @@
 
 #include "device/cpu/fused.h"
 
+/* Adding 1.5 * 2^23 rounds to the nearest integer and leaves it in the low bits. */
+#define EXP_SHIFT 12582912.0f
+
 static inline float exp_power_of_two(uint32_t n) {
     uint32_t bits = (n + 127u) << 23;
     float power;
@@ -21,14 +24,21 @@ static inline float exp_power_of_two(uint32_t n) {
     return power;
 }
 
-static inline float exp_fast(float x) {
-    /* Adding 1.5 * 2^23 rounds to the nearest integer and leaves it in the low bits. A NaN fails
-     * both comparisons, stays a NaN in the series, and a NaN times anything is one. */
-    const float shift = 12582912.0f;
-    x = x < -104.0f ? -104.0f : x;
-    x = x > 89.0f ? 89.0f : x;
-    float shifted = fused(x, 1.44269504088896341f, shift);
-    float n = shifted - shift;
+/* n + EXP_SHIFT. */
+static inline float exp_shifted(float x) {
+    return fused(x, 1.44269504088896341f, EXP_SHIFT);
+}
+
+/* n, in two's complement. */
+static inline uint32_t exp_integer(float shifted) {
+    uint32_t bits;
+    memcpy(&bits, &shifted, sizeof bits);
+    return bits - 0x4B400000u;
+}
+
+/* e^r */
+static inline float exp_rest(float x, float shifted) {
+    float n = shifted - EXP_SHIFT;
     float r = fused(n, -0.693145751953125f, x); /* ln 2, high and low */
     r = fused(n, -1.42860682030941723e-6f, r);
     float e = 1.0f / 5040.0f;
@@ -37,12 +47,26 @@ static inline float exp_fast(float x) {
     e = fused(e, r, 1.0f / 24.0f);
     e = fused(e, r, 1.0f / 6.0f);
     e = fused(e, r, 0.5f);
-    e = fused(e * r, r, r) + 1.0f;
-    uint32_t bits;
-    memcpy(&bits, &shifted, sizeof bits);
-    uint32_t power = bits - 0x4B400000u; /* n, in two's complement */
+    return fused(e * r, r, r) + 1.0f;
+}
+
+static inline float exp_fast(float x) {
+    /* A NaN fails both comparisons, stays a NaN in the series, and a NaN times anything is one. */
+    x = x < -104.0f ? -104.0f : x;
+    x = x > 89.0f ? 89.0f : x;
+    float shifted = exp_shifted(x);
+    float e = exp_rest(x, shifted);
+    uint32_t power = exp_integer(shifted);
     uint32_t half = (uint32_t)((int32_t)power >> 1);
     return e * exp_power_of_two(half) * exp_power_of_two(power - half);
+}
+
+/* e^x of x <= 0, for what is added to numbers near 1 or multiplied by them: 0 below -86, where 2^n
+ * would need the second step. Some 16 operations. */
+static inline float exp_below(float x) {
+    float shifted = exp_shifted(x);
+    float e = exp_rest(x, shifted) * exp_power_of_two(exp_integer(shifted));
+    return x < -86.0f ? 0.0f : e;
 }
 
 #endif

@@ -52,14 +52,6 @@ static inline float lanes_total(const lanes *sums) {
     return s[0];
 }
 
-static inline float lanes_sum(const float *x, size_t n) {
-    lanes sums = {0};
-    size_t i = 0;
-    for (; i + LANES <= n; i += LANES) sums += *lanes_load(x + i);
-    for (size_t j = 0; i + j < n; j++) sums[j] += x[i + j];
-    return lanes_total(&sums);
-}
-
 static inline float lanes_sum_elements(const element *x, size_t n) {
     lanes sums = {0}, next;
     size_t i = 0;
@@ -71,22 +63,27 @@ static inline float lanes_sum_elements(const element *x, size_t n) {
     return lanes_total(&sums);
 }
 
-/* The maximum, -inf if n is 0, NaN if one of them is: nothing compares greater than a NaN, so a
- * lane that has taken one keeps it. */
-static inline float lanes_max(const element *x, size_t n) {
-    lanes most = (lanes){0} - INFINITY, next;
+static inline void lanes_larger(lanes *most, const lanes *x) {
+    lanes_mask take = *x > *most;
+    *most = (lanes)((take & (lanes_mask)*x) | (~take & (lanes_mask)*most));
+}
+
+/* The maximum but for NaNs, which are passed over; -inf if there is nothing else. As a comparison's
+ * result takes cycles, several vectors are compared at a time. */
+static inline float lanes_max(const float *x, size_t n) {
+    enum { AT_ONCE = 4 };
+    lanes most[AT_ONCE];
+    for (size_t k = 0; k < AT_ONCE; k++) most[k] = (lanes){0} - INFINITY;
     size_t i = 0;
-    for (; i + LANES <= n; i += LANES) {
-        element_lanes(&next, x + i);
-        lanes_mask take = (next > most) | (next != next);
-        most = (lanes)((take & (lanes_mask)next) | (~take & (lanes_mask)most));
-    }
+    for (; i + AT_ONCE * LANES <= n; i += AT_ONCE * LANES)
+        for (size_t k = 0; k < AT_ONCE; k++) {
+            lanes next = *lanes_load(x + i + k * LANES);
+            lanes_larger(&most[k], &next);
+        }
+    for (size_t k = 1; k < AT_ONCE; k++) lanes_larger(&most[0], &most[k]);
     float max = -INFINITY;
-    for (; i < n; i++) {
-        float last = element_get(x[i]);
-        max = last > max || isnan(last) ? last : max;
-    }
-    for (size_t j = 0; j < LANES; j++) max = most[j] > max || isnan(most[j]) ? most[j] : max;
+    for (; i < n; i++) max = x[i] > max ? x[i] : max;
+    for (size_t j = 0; j < LANES; j++) max = most[0][j] > max ? most[0][j] : max;
     return max;
 }
 

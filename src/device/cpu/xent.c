@@ -11,47 +11,75 @@ static size_t target_column(int32_t target, int32_t first, size_t valid) {
     return column >= 0 && column < (int64_t)valid ? (size_t)column : valid;
 }
 
-trine_status CPU(xent_max)(device *d, float *max, const void *logits_, size_t T, size_t V,
-                           size_t valid) {
-    const element *logits = logits_; /* (T, V) */
-#pragma omp parallel for num_threads(d->threads) schedule(static)
-    for (size_t t = 0; t < T; t++) max[t] = lanes_max(logits + t * V, valid);
-    return TRINE_OK;
-}
+/* A row goes by blocks, which stay in the first cache: a block's maximum, then the sum of its
+ * exponentials below the maximum so far. */
+#define BLOCK 1024
 
-/* Pieces of CHUNK: their exponentials to the stack, then their sum in lanes, onto a double. */
-#define CHUNK 512
-
-static double row_sum(const element *row, float max, size_t valid) {
-    float powers[CHUNK];
-    double sum = 0.0;
-    for (size_t start = 0; start < valid; start += CHUNK) {
-        size_t n = valid - start < CHUNK ? valid - start : CHUNK;
+/* The block's n logits: where they lie, or in `room` (BLOCK). */
+static const float *floats_of(float *room, const element *block, size_t n) {
+    if (sizeof *block == sizeof *room) return (const void *)block;
 #pragma omp simd
-        for (size_t i = 0; i < n; i++) powers[i] = exp_fast(element_get(row[start + i]) - max);
-        sum += (double)lanes_sum(powers, n);
-    }
-    return sum;
+    for (size_t i = 0; i < n; i++) room[i] = element_get(block[i]);
+    return room;
 }
 
-trine_status CPU(xent_sums)(device *d, float *sums, const void *logits_, const float *max,
-                            const int32_t *targets, int32_t first, size_t T, size_t V,
-                            size_t valid) {
+static float sum_below(float max, const float *x, size_t n) {
+    lanes sums = {0};
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES) {
+        float next[LANES];
+#pragma omp simd
+        for (size_t j = 0; j < LANES; j++) next[j] = exp_below(x[i + j] - max);
+        sums += *lanes_load(next);
+    }
+    for (size_t j = 0; i + j < n; j++) sums[j] += exp_below(x[i + j] - max);
+    return lanes_total(&sums);
+}
+
+/* The maximum passes NaNs over, the sum does not. */
+static void pass_row(float *max, float *sum, const element *row, size_t valid) {
+    float room[BLOCK], most = -INFINITY;
+    double total = 0.0;
+    for (size_t start = 0; start < valid; start += BLOCK) {
+        size_t n = valid - start < BLOCK ? valid - start : BLOCK;
+        const float *x = floats_of(room, row + start, n);
+        float before = most, next = lanes_max(x, n);
+        if (next > most) most = next;
+        float base = most == -INFINITY ? 0.0f : most; /* -inf less -inf would be NaN */
+        if (most > before) total *= exp((double)before - (double)base);
+        total += (double)sum_below(base, x, n);
+    }
+    *max = isnan(total) && most < INFINITY ? NAN : most;
+    *sum = (float)total;
+}
+
+trine_status CPU(xent_forward)(device *d, float *max, float *sums, const void *logits_,
+                               const int32_t *targets, int32_t first, size_t T, size_t V,
+                               size_t valid) {
     const element *logits = logits_; /* (T, V) */
 #pragma omp parallel for num_threads(d->threads) schedule(static)
     for (size_t t = 0; t < T; t++) {
         size_t target = target_column(targets[t], first, valid);
-        sums[2 * t] = (float)row_sum(logits + t * V, max[t], valid);
-        sums[2 * t + 1] = target < valid ? element_get(logits[t * V + target]) - max[t] : 0.0f;
+        pass_row(&max[t], &sums[2 * t], logits + t * V, valid);
+        sums[2 * t + 1] = target < valid ? element_get(logits[t * V + target]) : 0.0f;
     }
     return TRINE_OK;
 }
 
-/* T logarithms, added in order: nothing to split. */
-trine_status CPU(xent_loss)(device *d, double *loss, const float *sums, double scale, size_t T) {
+/* T exponentials, and below T logarithms that are added in order: nothing to split. */
+trine_status CPU(xent_rescale)(device *d, float *sums, const float *own, const float *max,
+                               size_t T) {
+    (void)d;
+    for (size_t t = 0; t < T; t++) sums[2 * t] *= exp_fast(own[t] - max[t]);
+    return TRINE_OK;
+}
+
+trine_status CPU(xent_loss)(device *d, double *loss, const float *max, const float *sums,
+                            double scale, size_t T) {
     (void)d;
     double sum = 0.0;
-    for (size_t t = 0; t < T; t++) sum += log((double)sums[2 * t]) - (double)sums[2 * t + 1];
+    for (size_t t = 0; t < T; t++)
+        sum += log((double)sums[2 * t]) + ((double)max[t] - (double)sums[2 * t + 1]);
     *loss += scale * sum;
     return TRINE_OK;
 }
@@ -68,8 +96,8 @@ trine_status CPU(xent_backward)(device *d, void *logits_, const float *max, cons
         float own = target < valid ? element_get(row[target]) : 0.0f;
 #pragma omp simd
         for (size_t v = 0; v < valid; v++)
-            row[v] = element_put(exp_fast(element_get(row[v]) - most) * factor);
-        if (target < valid) row[target] = element_put(exp_fast(own - most) * factor - scale);
+            row[v] = element_put(exp_below(element_get(row[v]) - most) * factor);
+        if (target < valid) row[target] = element_put(exp_below(own - most) * factor - scale);
         memset(row + valid, 0, (V - valid) * sizeof *row);
     }
     return TRINE_OK;

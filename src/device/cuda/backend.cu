@@ -58,6 +58,13 @@ static trine_status memory_read(device *d, void *host, const void *src, size_t b
     return finish(d);
 }
 
+static trine_status memory_read_rows(device *d, void *host, const void *src, size_t stride,
+                                     size_t bytes, size_t rows) {
+    keep(d, cudaMemcpy2DAsync(host, bytes, src, stride, bytes, rows, cudaMemcpyDeviceToHost,
+                              cuda_of(d)->compute));
+    return finish(d);
+}
+
 static trine_status memory_write(device *d, void *dst, const void *host, size_t bytes) {
     keep(d, cudaMemcpyAsync(dst, host, bytes, cudaMemcpyHostToDevice, cuda_of(d)->compute));
     return finish(d);
@@ -69,8 +76,8 @@ static trine_status memory_write_start(device *d, void *dst, const void *host, s
 }
 
 static const device_memory memory = {
-    false,       memory_alloc, memory_free, memory_copy,        memory_zero,
-    memory_read, memory_write, finish,      memory_write_start,
+    false,       memory_alloc,     memory_free,  memory_copy, memory_zero,
+    memory_read, memory_read_rows, memory_write, finish,      memory_write_start,
 };
 
 /* ---- Operators ------------------------------------------------------------------------------- */
@@ -96,13 +103,14 @@ static ops operators(int types) {
     table.embedding_backward = cuda_embedding_backward[types];
     table.position_forward = cuda_position_forward[types];
     table.position_backward = cuda_position_backward[types];
-    table.xent_max = cuda_xent_max[types];
-    table.xent_sums = cuda_xent_sums[types];
+    table.xent_forward = cuda_xent_forward[types];
+    table.xent_rescale = cuda_xent_rescale[types];
     table.xent_loss = cuda_xent_loss[types];
     table.xent_backward = cuda_xent_backward[types];
     table.add = cuda_add[types];
     table.sum_squares = cuda_sum_squares[types];
     table.adamw = cuda_adamw[types];
+    table.attention_cached = cuda_attention_cached[types];
     return table;
 }
 

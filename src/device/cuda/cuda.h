@@ -114,13 +114,14 @@ CUDA(embedding_forward);
 CUDA(embedding_backward);
 CUDA(position_forward);
 CUDA(position_backward);
-CUDA(xent_max);
-CUDA(xent_sums);
+CUDA(xent_forward);
+CUDA(xent_rescale);
 CUDA(xent_loss);
 CUDA(xent_backward);
 CUDA(add);
 CUDA(sum_squares);
 CUDA(adamw);
+CUDA(attention_cached);
 
 /* host.cu: RAISE, TRY and ASSERT go to the library that opened this object. To be called first. */
 void cuda_host_set(const cuda_host *host);

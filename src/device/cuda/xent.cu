@@ -3,8 +3,12 @@
  *
  * A vocabulary is seldom a multiple of four (GPT-2's is 50257), and then rows begin anywhere. So
  * threads read single elements, side by side, BATCH of them in flight each; the team's size is
- * known to the compiler, so that they are at fixed distances. expf is the accurate one (1 ulp): 13
- * instructions an element in xent_sums, where an H200's bandwidth leaves room for some 28. */
+ * known to the compiler, so that they are at fixed distances.
+ *
+ * Forwards each thread follows the maximum of its own columns, a batch at a time; a team's maxima
+ * and sums meet once, at the row's end. expf is the accurate one (1 ulp): with the maximum that
+ * makes 15 instructions an element (sm_90), where an H200's bandwidth leaves room for some 28, and
+ * 16 in 16 bits, where it leaves room for 14. */
 #include <math.h>
 
 #include "device/cuda/kernel.cuh"
@@ -38,43 +42,36 @@ template <unsigned TEAM> static inline __device__ bool whole(unsigned c, unsigne
     return c + (BATCH - 1) * TEAM < bound;
 }
 
-/* A NaN is taken, and then kept: nothing compares greater. */
-static inline __device__ float larger(float a, float b) {
-    return b > a || b != b ? b : a;
-}
-
 static inline __device__ float team_max(float x, float *area) {
     const unsigned warps = blockDim.x / WARP;
-    for (int k = WARP / 2; k > 0; k /= 2) x = larger(x, __shfl_xor_sync(ALL_LANES, x, k));
+    for (int k = WARP / 2; k > 0; k /= 2) x = fmaxf(x, __shfl_xor_sync(ALL_LANES, x, k));
     if (warps == 1) return x;
     float *own = area + threadIdx.y * warps;
     if (threadIdx.x % WARP == 0) own[threadIdx.x / WARP] = x;
     __syncthreads();
     x = own[0];
-    for (unsigned w = 1; w < warps; w++) x = larger(x, own[w]);
+    for (unsigned w = 1; w < warps; w++) x = fmaxf(x, own[w]);
     return x;
 }
 
-template <unsigned TEAM, typename real>
-static __global__ AT_ONCE(THREADS, BLOCKS) void xent_max_kernel(float *max, const real *logits,
-                                                                size_t T, size_t V,
-                                                                unsigned valid) {
-    __shared__ float area[2][THREADS / WARP];
-    int turn = 0;
-    EACH_ROW(t, bound) {
-        const real *row = logits + t * V;
-        unsigned c = threadIdx.x;
-        float most = -INFINITY, x[BATCH];
-        for (; whole<TEAM>(c, bound); c += BATCH * TEAM) {
-            load_whole<TEAM>(x, row, c);
-            for (int u = 0; u < BATCH; u++) most = larger(most, x[u]);
-        }
-        load_rest<TEAM>(x, row, c, bound);
-        for (int u = 0; u < BATCH; u++) most = larger(most, x[u]);
-        most = team_max(most, area[turn]);
-        if (threadIdx.x == 0 && t < T) max[t] = most;
-        turn = !turn;
-    }
+/* Of the columns that a thread has seen: their maximum, which passes NaNs over, and the sum of
+ * their exponentials below it, which does not. */
+typedef struct {
+    float max, sum;
+} online;
+
+/* What is subtracted from logits: -inf less -inf would be NaN, where exp shall be 0. */
+static inline __device__ float base_of(float max) {
+    return max == -INFINITY ? 0.0f : max;
+}
+
+static inline __device__ void take(online *o, const float *x) {
+    float max = o->max;
+    for (int u = 0; u < BATCH; u++) max = fmaxf(max, x[u]);
+    float base = base_of(max);
+    o->sum *= expf(o->max - base);
+    for (int u = 0; u < BATCH; u++) o->sum += expf(x[u] - base);
+    o->max = max;
 }
 
 /* The target's column among the shard's valid ones; `valid` itself if it lies elsewhere. */
@@ -85,30 +82,29 @@ static inline __device__ unsigned target_column(int32_t target, int32_t first, u
 
 template <unsigned TEAM, typename real>
 static __global__
-AT_ONCE(THREADS, BLOCKS) void xent_sums_kernel(float *sums, const real *logits, const float *max,
-                                               const int32_t *targets, int32_t first, size_t T,
-                                               size_t V, unsigned valid) {
+AT_ONCE(THREADS, BLOCKS) void xent_forward_kernel(float *max, float *sums, const real *logits,
+                                                  const int32_t *targets, int32_t first, size_t T,
+                                                  size_t V, unsigned valid) {
     __shared__ float area[2][THREADS / WARP];
-    int turn = 0;
     EACH_ROW(t, bound) {
         const real *row = logits + t * V;
         unsigned c = threadIdx.x;
-        float most = t < T ? max[t] : 0.0f, sum = 0.0f, x[BATCH];
+        online o = {-INFINITY, 0.0f};
+        float x[BATCH];
         for (; whole<TEAM>(c, bound); c += BATCH * TEAM) {
             load_whole<TEAM>(x, row, c);
-            for (int u = 0; u < BATCH; u++) sum += expf(x[u] - most);
+            take(&o, x);
         }
-        /* Where the maximum is -inf there are no columns, or NaNs that must come out. */
         load_rest<TEAM>(x, row, c, bound);
-        for (unsigned u = 0; u < BATCH; u++)
-            if (c + u * TEAM < bound) sum += expf(x[u] - most);
-        sum = team_sum(sum, area[turn]);
+        take(&o, x);
+        float most = team_max(o.max, area[0]);
+        float sum = team_sum(o.sum * expf(o.max - base_of(most)), area[1]);
         if (threadIdx.x == 0 && t < T) {
             unsigned target = target_column(targets[t], first, valid);
+            max[t] = isnan(sum) && most < INFINITY ? sum : most;
             sums[2 * t] = sum;
-            sums[2 * t + 1] = target < valid ? load(row + target) - most : 0.0f;
+            sums[2 * t + 1] = target < valid ? load(row + target) : 0.0f;
         }
-        turn = !turn;
     }
 }
 
@@ -138,7 +134,7 @@ static __global__ AT_ONCE(THREADS, BLOCKS) void xent_backward_kernel(
     }
 }
 
-/* How the rows are dealt out, for all three. */
+/* How the rows are dealt out, for both. */
 typedef struct {
     bool warps; /* a team is a warp, and not all of the block */
     dim3 block;
@@ -152,30 +148,18 @@ static shape shape_of(const device *d, size_t T, size_t valid) {
 }
 
 template <typename real>
-static trine_status xent_max(device *d, float *max, const void *logits, size_t T, size_t V,
-                             size_t valid) {
+static trine_status xent_forward(device *d, float *max, float *sums, const void *logits,
+                                 const int32_t *targets, int32_t first, size_t T, size_t V,
+                                 size_t valid) {
     if (T == 0) return TRINE_OK;
     shape s = shape_of(d, T, valid);
-    auto kernel = s.warps ? xent_max_kernel<WARP, real> : xent_max_kernel<THREADS, real>;
-    LAUNCH(d, kernel, s.grid, s.block, 0)(max, (const real *)logits, T, V, (unsigned)valid);
-    return LAUNCHED(xent_max_kernel);
-}
-
-CUDA_OF_COMPUTE(xent_max);
-
-template <typename real>
-static trine_status xent_sums(device *d, float *sums, const void *logits, const float *max,
-                              const int32_t *targets, int32_t first, size_t T, size_t V,
-                              size_t valid) {
-    if (T == 0) return TRINE_OK;
-    shape s = shape_of(d, T, valid);
-    auto kernel = s.warps ? xent_sums_kernel<WARP, real> : xent_sums_kernel<THREADS, real>;
+    auto kernel = s.warps ? xent_forward_kernel<WARP, real> : xent_forward_kernel<THREADS, real>;
     LAUNCH(d, kernel, s.grid, s.block, 0)
-    (sums, (const real *)logits, max, targets, first, T, V, (unsigned)valid);
-    return LAUNCHED(xent_sums_kernel);
+    (max, sums, (const real *)logits, targets, first, T, V, (unsigned)valid);
+    return LAUNCHED(xent_forward_kernel);
 }
 
-CUDA_OF_COMPUTE(xent_sums);
+CUDA_OF_COMPUTE(xent_forward);
 
 template <typename real>
 static trine_status xent_backward(device *d, void *logits, const float *max, const float *sums,
@@ -191,25 +175,43 @@ static trine_status xent_backward(device *d, void *logits, const float *max, con
 
 CUDA_OF_COMPUTE(xent_backward);
 
-/* ---- The loss -------------------------------------------------------------------------------- */
+/* ---- A number or two of each row ------------------------------------------------------------- */
 
 #define TERMS 256
 
+static __global__ void xent_rescale_kernel(float *sums, const float *own, const float *max,
+                                           size_t T) {
+    size_t t = (size_t)blockIdx.x * TERMS + threadIdx.x;
+    if (t < T) sums[2 * t] *= expf(own[t] - max[t]);
+}
+
+static trine_status xent_rescale(device *d, float *sums, const float *own, const float *max,
+                                 size_t T) {
+    if (T == 0) return TRINE_OK;
+    LAUNCH(d, xent_rescale_kernel, (unsigned)cuda_ceil(T, TERMS), TERMS, 0)(sums, own, max, T);
+    return LAUNCHED(xent_rescale_kernel);
+}
+
+CUDA_OF_ALL(xent_rescale);
+
 /* pieces: the sum over TERMS rows each, in double. */
-static __global__ void xent_loss_kernel(double *pieces, const float *sums, size_t T) {
+static __global__ void xent_loss_kernel(double *pieces, const float *max, const float *sums,
+                                        size_t T) {
     __shared__ double area[TERMS / WARP];
     size_t t = (size_t)blockIdx.x * TERMS + threadIdx.x;
-    double term = t < T ? log((double)sums[2 * t]) - (double)sums[2 * t + 1] : 0.0;
+    double term = 0.0;
+    if (t < T) term = log((double)sums[2 * t]) + ((double)max[t] - (double)sums[2 * t + 1]);
     term = block_sum(term, area);
     if (threadIdx.x == 0) pieces[blockIdx.x] = term;
 }
 
-static trine_status xent_loss(device *d, double *loss, const float *sums, double scale, size_t T) {
+static trine_status xent_loss(device *d, double *loss, const float *max, const float *sums,
+                              double scale, size_t T) {
     if (T == 0) return TRINE_OK;
     double *pieces = (double *)cuda_of(d)->scratch;
     size_t count = cuda_ceil(T, TERMS);
     CHECK(count <= CUDA_SCRATCH / 2, TRINE_EUNSUPPORTED, "a loss over %zu tokens at once", T);
-    LAUNCH(d, xent_loss_kernel, (unsigned)count, TERMS, 0)(pieces, sums, T);
+    LAUNCH(d, xent_loss_kernel, (unsigned)count, TERMS, 0)(pieces, max, sums, T);
     TRY(LAUNCHED(xent_loss_kernel));
     return cuda_total(d, loss, pieces, count, scale, GRAD_ADD);
 }

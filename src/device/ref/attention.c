@@ -124,3 +124,63 @@ size_t ref_attention_workspace(const device *d, size_t B, size_t T, size_t H, si
     (void)d, (void)B, (void)H;
     return (D ? 3 * D : 1) * T * sizeof(double);
 }
+
+/* ---- With a cache ---- */
+
+/* Sizes and operands of attention_cached. */
+typedef struct {
+    trine_dtype type;
+    void *keys, *values; /* (H, D, M), (H, M, D) */
+    const void *qkv;     /* (n, 3, H, D) */
+    size_t past, M, H, D;
+} cached;
+
+static size_t key_at(const cached *c, size_t h, size_t s, size_t i) {
+    return (h * c->D + i) * c->M + s;
+}
+
+static size_t value_at(const cached *c, size_t h, size_t s, size_t i) {
+    return (h * c->M + s) * c->D + i;
+}
+
+/* Element i of new row r's q (0), k (1) or v (2). */
+static double new_row(const cached *c, size_t r, size_t which, size_t h, size_t i) {
+    return ref_load(c->type, c->qkv, ((r * 3 + which) * c->H + h) * c->D + i);
+}
+
+static void keep(const cached *c, size_t r, size_t h) {
+    for (size_t i = 0; i < c->D; i++) {
+        ref_store(c->type, c->keys, key_at(c, h, c->past + r, i), new_row(c, r, 1, h, i));
+        ref_store(c->type, c->values, value_at(c, h, c->past + r, i), new_row(c, r, 2, h, i));
+    }
+}
+
+static void cached_row(const cached *c, void *y, double *p, size_t r, size_t h) {
+    size_t end = c->past + r + 1;
+    double max = -INFINITY, sum = 0.0;
+    for (size_t s = 0; s < end; s++) {
+        p[s] = 0.0;
+        for (size_t i = 0; i < c->D; i++)
+            p[s] += new_row(c, r, 0, h, i) * ref_load(c->type, c->keys, key_at(c, h, s, i));
+        p[s] /= sqrt((double)c->D);
+        if (p[s] > max) max = p[s];
+    }
+    for (size_t s = 0; s < end; s++) sum += p[s] = exp(p[s] - max);
+    for (size_t i = 0; i < c->D; i++) {
+        double out = 0.0;
+        for (size_t s = 0; s < end; s++)
+            out += p[s] * ref_load(c->type, c->values, value_at(c, h, s, i));
+        ref_store(c->type, y, (r * c->H + h) * c->D + i, out / sum);
+    }
+}
+
+trine_status ref_attention_cached(device *d, void *y, void *keys, void *values, const void *qkv,
+                                  void *work, size_t past, size_t n, size_t M, size_t H, size_t D) {
+    const cached c = {d->compute, keys, values, qkv, past, M, H, D};
+    for (size_t r = 0; r < n; r++)
+        for (size_t h = 0; h < H; h++) {
+            keep(&c, r, h);
+            cached_row(&c, y, work, r, h);
+        }
+    return TRINE_OK;
+}

@@ -62,13 +62,14 @@ REF(embedding_forward);
 REF(embedding_backward);
 REF(position_forward);
 REF(position_backward);
-REF(xent_max);
-REF(xent_sums);
+REF(xent_forward);
+REF(xent_rescale);
 REF(xent_loss);
 REF(xent_backward);
 REF(add);
 REF(sum_squares);
 REF(adamw);
+REF(attention_cached);
 
 #undef REF
 

@@ -8,40 +8,53 @@ static size_t target_column(int32_t target, int32_t first, size_t valid) {
     return column >= 0 && column < (int64_t)valid ? (size_t)column : valid;
 }
 
-/* logits (T, V) */
-trine_status ref_xent_max(device *d, float *max, const void *logits, size_t T, size_t V,
-                          size_t valid) {
-    for (size_t t = 0; t < T; t++) {
-        max[t] = -INFINITY;
-        for (size_t v = 0; v < valid; v++) {
-            float logit = (float)ref_load(d->compute, logits, t * V + v);
-            /* A NaN is taken, and then kept: nothing compares greater. */
-            if (logit > max[t] || isnan(logit)) max[t] = logit;
-        }
+static double row_max(trine_dtype type, const void *logits, size_t start, size_t valid) {
+    double max = -INFINITY;
+    for (size_t v = 0; v < valid; v++) {
+        double logit = ref_load(type, logits, start + v);
+        /* A NaN is taken, and then kept: nothing compares greater. */
+        if (logit > max || isnan(logit)) max = logit;
     }
-    return TRINE_OK;
+    return max;
 }
 
-trine_status ref_xent_sums(device *d, float *sums, const void *logits, const float *max,
-                           const int32_t *targets, int32_t first, size_t T, size_t V,
-                           size_t valid) {
+static double row_sum(trine_dtype type, const void *logits, size_t start, size_t valid,
+                      double max) {
+    double sum = 0.0;
+    if (max == -INFINITY) return sum;
+    for (size_t v = 0; v < valid; v++) sum += exp(ref_load(type, logits, start + v) - max);
+    return sum;
+}
+
+/* logits (T, V) */
+trine_status ref_xent_forward(device *d, float *max, float *sums, const void *logits,
+                              const int32_t *targets, int32_t first, size_t T, size_t V,
+                              size_t valid) {
     const trine_dtype type = d->compute;
     for (size_t t = 0; t < T; t++) {
         size_t target = target_column(targets[t], first, valid);
-        double sum = 0.0;
-        for (size_t v = 0; v < valid; v++)
-            sum += exp(ref_load(type, logits, t * V + v) - (double)max[t]);
-        sums[2 * t] = (float)sum;
-        sums[2 * t + 1] =
-            target < valid ? (float)ref_load(type, logits, t * V + target) - max[t] : 0.0f;
+        double most = row_max(type, logits, t * V, valid);
+        max[t] = (float)most;
+        sums[2 * t] = (float)row_sum(type, logits, t * V, valid, most);
+        sums[2 * t + 1] = target < valid ? (float)ref_load(type, logits, t * V + target) : 0.0f;
     }
     return TRINE_OK;
 }
 
-trine_status ref_xent_loss(device *d, double *loss, const float *sums, double scale, size_t T) {
+trine_status ref_xent_rescale(device *d, float *sums, const float *own, const float *max,
+                              size_t T) {
+    (void)d;
+    for (size_t t = 0; t < T; t++)
+        sums[2 * t] = (float)((double)sums[2 * t] * exp((double)own[t] - (double)max[t]));
+    return TRINE_OK;
+}
+
+trine_status ref_xent_loss(device *d, double *loss, const float *max, const float *sums,
+                           double scale, size_t T) {
     (void)d;
     double sum = 0.0;
-    for (size_t t = 0; t < T; t++) sum += log((double)sums[2 * t]) - (double)sums[2 * t + 1];
+    for (size_t t = 0; t < T; t++)
+        sum += log((double)sums[2 * t]) + ((double)max[t] - (double)sums[2 * t + 1]);
     *loss += scale * sum;
     return TRINE_OK;
 }

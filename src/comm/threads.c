@@ -1,4 +1,4 @@
-#include "train/threads.h"
+#include "comm/threads.h"
 
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 /* Threads for a rank. Every processor in its affinity mask is divided among the ranks of the node
  * that may run on it, too: whether mpirun binds ranks or not, no processor is promised twice. */
-#ifndef TRINE_TRAIN_THREADS_H
-#define TRINE_TRAIN_THREADS_H
+#ifndef TRINE_COMM_THREADS_H
+#define TRINE_COMM_THREADS_H
 
 #include "trine.h"
 

@@ -1,0 +1,50 @@
+/* Checkpoints of a trainer. A checkpoint is a folder step-N of safetensors files (Hugging Face's
+ * GPT-2 names and shapes) and a manifest; it is loaded under any layout, precision and ZeRO stage,
+ * and under its own the run goes on in equal bits. The conventions are those of trine.h. */
+#ifndef TRINE_CHECKPOINT_H
+#define TRINE_CHECKPOINT_H
+
+#include "trine.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Exit status of a job that saved and stopped before its end, by a signal or by its time: queue it
+ * again (sysexits.h calls it EX_TEMPFAIL). */
+#define TRINE_EXIT_REQUEUE 75
+
+/* Begins with what c->load names, and looks whether c->save can be written to. On `out` (NULL:
+ * nothing) world rank 0 says from where, what was passed over, and how the checkpoint's
+ * configuration differs. *step (may be NULL) = steps that are done. Call it before the first step,
+ * also without c->load. Errors, on every rank alike: TRINE_EINVAL for another model, "auto" without
+ * c->save, and when c->save already has a later step than the run begins with, which would be taken
+ * for its newest (but with "auto"); TRINE_EDATA, TRINE_EIO for broken files and folders, of which
+ * it says which and how; TRINE_ENOMEM, TRINE_EMATH; the collectives' own. Collective over: world. */
+trine_status trine_trainer_load(trine_trainer *trainer, const trine_checkpoint *c, FILE *out,
+                                int64_t *step);
+
+/* Saves the trainer's state in c->save (the folder must be one that all ranks see) and removes all
+ * but the c->keep newest checkpoints. Beside the state it takes less than 64 MB a rank. Whatever
+ * happens, what was saved before stays whole. Errors, on every rank alike: TRINE_EINVAL without
+ * c->save; TRINE_EIO names rank, file and cause (space is looked for before the first byte);
+ * TRINE_EDATA when the disk did not keep what was written; TRINE_ENOMEM. Collective over: world. */
+trine_status trine_trainer_save(trine_trainer *trainer, const trine_checkpoint *c, FILE *out);
+
+/* After a step: saves when c says so, and *stop = whether the run is to end: by SIGTERM or SIGUSR1
+ * to any rank since trine_stop_catch, or by c->max_minutes. Where it stops, and at the last step,
+ * it has saved (with c->save). Errors: those of trine_trainer_save. Collective over: world. */
+trine_status trine_trainer_checkpoint(trine_trainer *trainer, const trine_checkpoint *c, FILE *out,
+                                      bool *stop);
+
+/* From now on SIGTERM and SIGUSR1 do not end this process: they are kept for
+ * trine_trainer_checkpoint. A second SIGTERM ends it. Minutes count from here. Every rank calls it
+ * or none: where none has, and there is no c->max_minutes, the ranks do not compare after a step. Not
+ * collective. */
+void trine_stop_catch(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

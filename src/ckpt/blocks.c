@@ -1,0 +1,306 @@
+#include "ckpt/blocks.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+
+#include "base/status.h"
+#include "ckpt/file.h"
+
+/* What is sent to the disk in one go. In smaller pieces a save took up to twice as long. */
+#define SENT_BYTES ((uint64_t)16 << 20)
+
+/* Rows that a block has at least, if it may be as large as that. */
+#define ROWS 16
+
+static size_t tests_block;
+
+void blocks_size(size_t bytes) {
+    ASSERT(bytes % 8 == 0 && bytes <= BLOCKS_MOST);
+    tests_block = bytes;
+}
+
+static size_t choose_block(uint64_t row) {
+    size_t block = BLOCKS_LEAST;
+    while (block < BLOCKS_MOST && block / ROWS < row) block *= 2;
+    return tests_block ? tests_block : block;
+}
+
+/* ---- The memory ------------------------------------------------------------------------------ */
+
+/* All ranks of a node come to the same answer. */
+static bool shares_memory(const blocks_writer *w) {
+    const trine_comm *node = trine_mesh_group(w->mesh, TRINE_NODE);
+    bool all = !w->own && trine_comm_size(node) > 1;
+    for (int r = 0; all && r < trine_comm_size(node); r++)
+        all = mesh_peer_memory(w->mesh, w->slots, r) != NULL;
+    return all;
+}
+
+static trine_status find_peers(blocks_writer *w) {
+    if (shares_memory(w)) w->node = trine_mesh_group(w->mesh, TRINE_NODE);
+    w->rank = w->node ? trine_comm_rank(w->node) : 0;
+    w->size = w->node ? trine_comm_size(w->node) : 1;
+    w->peers = calloc((size_t)w->size, sizeof *w->peers);
+    CHECK(w->peers, TRINE_ENOMEM, "no memory for a list of %d ranks", w->size);
+    for (int r = 0; r < w->size; r++)
+        w->peers[r] = w->node ? mesh_peer_memory(w->mesh, w->slots, r) : w->slots;
+    return TRINE_OK;
+}
+
+static trine_status take_own(void **p, size_t bytes) {
+    *p = malloc(bytes);
+    CHECK(*p, TRINE_ENOMEM, "no memory for a buffer of %zu bytes", bytes);
+    return TRINE_OK;
+}
+
+/* Where the mesh had no memory, the slots are this rank's own. */
+static trine_status take_rest(blocks_writer *w) {
+    if (!w->slots) {
+        TRY(take_own(&w->own, 2 * w->block));
+        w->slots = w->own;
+    }
+    if (!w->dev->memory->host) TRY(take_own(&w->buffer, SLICE_BYTES));
+    return find_peers(w);
+}
+
+trine_status blocks_writer_create(blocks_writer *w, trine_mesh *mesh, device *dev, uint64_t row) {
+    *w = (blocks_writer){.mesh = mesh, .dev = dev, .block = choose_block(row)};
+    trine_status status = trine_mesh_alloc(mesh, &w->slots, 2 * w->block);
+    if (status == TRINE_ENOMEM) { /* as on every rank */
+        status_clear();
+        status = TRINE_OK;
+    }
+    if (status == TRINE_OK)
+        status = trine_world_agree(comm_world(trine_mesh_group(mesh, TRINE_WORLD)), take_rest(w));
+    if (status != TRINE_OK) blocks_writer_destroy(w);
+    return status;
+}
+
+bool blocks_writer_ready(const blocks_writer *w) {
+    return w->mesh;
+}
+
+bool blocks_writer_alone(const blocks_writer *w) {
+    return w->own;
+}
+
+void blocks_writer_destroy(blocks_writer *w) {
+    if (w->mesh && !w->own) trine_mesh_free(w->mesh, &w->slots);
+    free(w->own);
+    free(w->peers);
+    free(w->buffer);
+    *w = (blocks_writer){0};
+}
+
+/* ---- One file -------------------------------------------------------------------------------- */
+
+typedef struct {
+    const blocks_writer *w;
+    int fd;
+    const char *path;
+    const st_header *header;
+    const slice_list *list;
+    uint64_t sum;
+    size_t blocks;
+    bool *own;            /* [blocks] whether this rank has anything of it */
+    int64_t *has;         /* [blocks] bytes of it that the group has */
+    size_t *whole;        /* [wholes] blocks that the group has all of */
+    size_t wholes, share; /* of which a rank writes so many, one behind the other */
+    size_t *next; /* [size] of each rank's stretch: where in the list its next block begins */
+    uint64_t ready, end; /* bytes of this rank's stretch that have yet to be sent to the disk */
+} job;
+
+typedef struct {
+    uint64_t begin, end;
+} span;
+
+/* The tensors' bytes in a block; none of one that has the header only. */
+static span span_of(const job *j, size_t block) {
+    span s = {block * j->w->block, (block + 1) * j->w->block};
+    if (s.begin < j->header->data) s.begin = j->header->data;
+    if (s.end > j->header->bytes) s.end = j->header->bytes;
+    if (s.end < s.begin) s.end = s.begin;
+    return s;
+}
+
+static uint64_t end_of(const slice_rect *r) {
+    return r->place + ((uint64_t)(r->rows - 1) * r->stride + r->cols) * trine_dtype_bytes(r->type);
+}
+
+/* What is done with every part of a rectangle that stands in a span. */
+typedef trine_status (*part_visit)(job *j, const slice_rect *part, span s, char *to);
+
+/* *next moves on to the first rectangle that does not end before the span. */
+static trine_status visit_span(job *j, span s, size_t *next, part_visit visit, char *to) {
+    const slice_list *list = j->list;
+    while (*next < list->count && end_of(&list->rects[*next]) <= s.begin) *next += 1;
+    for (size_t i = *next; i < list->count && list->rects[i].place < s.end; i++) {
+        slice_rect parts[SLICE_PARTS];
+        int n = slice_clip(parts, &list->rects[i], s.begin, s.end);
+        for (int p = 0; p < n; p++) TRY(visit(j, &parts[p], s, to));
+    }
+    return TRINE_OK;
+}
+
+/* ---- Who has what ---- */
+
+static trine_status count_part(job *j, const slice_rect *part, span s, char *to) {
+    (void)to;
+    size_t block = (size_t)(s.begin / j->w->block);
+    j->own[block] = true;
+    j->has[block] += (int64_t)(part->rows * part->cols * trine_dtype_bytes(part->type));
+    return TRINE_OK;
+}
+
+static trine_status take_lists(job *j) {
+    j->blocks = (size_t)((j->header->bytes + j->w->block - 1) / j->w->block);
+    j->own = calloc(j->blocks, sizeof *j->own);
+    j->has = calloc(j->blocks, sizeof *j->has);
+    j->whole = calloc(j->blocks, sizeof *j->whole);
+    j->next = calloc((size_t)j->w->size, sizeof *j->next);
+    CHECK(j->own && j->has && j->whole && j->next, TRINE_ENOMEM,
+          "no memory for the list of %zu blocks of %s", j->blocks, j->path);
+    return TRINE_OK;
+}
+
+static void drop_lists(job *j) {
+    free(j->own);
+    free(j->has);
+    free(j->whole);
+    free(j->next);
+}
+
+static trine_status count(job *j) {
+    size_t next = 0;
+    for (size_t b = 0; b < j->blocks; b++)
+        TRY(visit_span(j, span_of(j, b), &next, count_part, NULL));
+    if (j->w->node)
+        TRY(trine_all_reduce(j->w->node, j->has, j->has, j->blocks, TRINE_I64, TRINE_SUM));
+    for (size_t b = 0; b < j->blocks; b++) {
+        span s = span_of(j, b);
+        if (s.end > s.begin && j->has[b] == (int64_t)(s.end - s.begin)) j->whole[j->wholes++] = b;
+    }
+    j->share = (j->wholes + (size_t)j->w->size - 1) / (size_t)j->w->size;
+    return TRINE_OK;
+}
+
+/* ---- Writing ---- */
+
+/* Stores a part where it belongs in the span, which `to` is the memory of. */
+static trine_status store_part(job *j, const slice_rect *part, span s, char *to) {
+    size_t width = trine_dtype_bytes(part->type);
+    char *at = to + (part->place - s.begin);
+    TRY(slice_move(j->w->dev, at, part, j->w->buffer));
+    for (size_t r = 0; r < part->rows; r++)
+        j->sum += slice_sum(at + r * part->stride * width, part->cols, width,
+                            part->place + (uint64_t)(r * part->stride) * width);
+    return TRINE_OK;
+}
+
+static trine_status write_part(job *j, const slice_rect *part, span s, char *to) {
+    size_t width = trine_dtype_bytes(part->type), row = part->stride * width;
+    const char *at = to + (part->place - s.begin);
+    TRY(store_part(j, part, s, to));
+    if (part->cols == part->stride)
+        return file_write(j->fd, j->path, at, part->rows * row, part->place);
+    for (size_t r = 0; r < part->rows; r++)
+        TRY(file_write(j->fd, j->path, at + r * row, part->cols * width,
+                       part->place + (uint64_t)(r * row)));
+    return TRINE_OK;
+}
+
+/* ---- Rounds ---- */
+
+/* The block that a rank of the group writes in a round. */
+static bool block_of(const job *j, int rank, size_t round, size_t *block) {
+    size_t i = (size_t)rank * j->share + round;
+    if (round >= j->share || i >= j->wholes) return false;
+    *block = j->whole[i];
+    return true;
+}
+
+static char *slot_of(const job *j, int rank, size_t round) {
+    return j->w->peers[rank] + round % 2 * j->w->block;
+}
+
+/* Each rank begins with its own. */
+static trine_status store_round(job *j, size_t round) {
+    for (int i = 0; i < j->w->size; i++) {
+        int r = (j->w->rank + i) % j->w->size;
+        size_t block;
+        if (block_of(j, r, round, &block))
+            TRY(visit_span(j, span_of(j, block), &j->next[r], store_part, slot_of(j, r, round)));
+    }
+    return TRINE_OK;
+}
+
+/* Nobody will touch these blocks any more, so they can go to the disk while the next ones are
+ * written. That is a hint: what comes of it the sync at the end will say. What lies between them,
+ * and is written later, is not sent. */
+static void send(job *j, span s) {
+    if (s.begin != j->end) j->ready = s.begin;
+    j->end = s.end;
+    if (j->end - j->ready < SENT_BYTES) return;
+    (void)sync_file_range(j->fd, (off_t)j->ready, (off_t)(j->end - j->ready),
+                          SYNC_FILE_RANGE_WRITE);
+    j->ready = j->end;
+}
+
+static trine_status write_round(job *j, size_t round) {
+    size_t block;
+    if (!block_of(j, j->w->rank, round, &block)) return TRINE_OK;
+    span s = span_of(j, block);
+    TRY(file_write(j->fd, j->path, slot_of(j, j->w->rank, round), (size_t)(s.end - s.begin),
+                   s.begin));
+    send(j, s);
+    return TRINE_OK;
+}
+
+static trine_status both(job *j, size_t round) {
+    bool writes_first = j->w->rank % 2 == 0;
+    if (writes_first) TRY(write_round(j, round));
+    TRY(store_round(j, round + 1));
+    return writes_first ? TRINE_OK : write_round(j, round);
+}
+
+static trine_status write_wholes(job *j) {
+    trine_status status = store_round(j, 0);
+    for (size_t round = 0; round < j->share; round++) {
+        if (j->w->node) TRY(trine_barrier(j->w->node));
+        if (status == TRINE_OK) status = both(j, round);
+    }
+    return status;
+}
+
+/* In this rank's own slot, into which nobody stores any more. */
+static trine_status write_rest(job *j) {
+    size_t next = 0;
+    for (size_t b = 0; b < j->blocks; b++) {
+        span s = span_of(j, b);
+        if (j->own[b] && j->has[b] != (int64_t)(s.end - s.begin))
+            TRY(visit_span(j, s, &next, write_part, j->w->slots));
+    }
+    return TRINE_OK;
+}
+
+/* Whether nobody has failed yet; this rank's own failure stays one. */
+static trine_status all_ready(const blocks_writer *w, trine_status status, bool *ready) {
+    int64_t failed = status != TRINE_OK;
+    *ready = false;
+    if (w->node) TRY(trine_all_reduce(w->node, &failed, &failed, 1, TRINE_I64, TRINE_MAX));
+    *ready = !failed;
+    return status;
+}
+
+trine_status blocks_write(blocks_writer *w, int fd, const char *path, const st_header *h,
+                          const slice_list *list, uint64_t *sum) {
+    job j = {.w = w, .fd = fd, .path = path, .header = h, .list = list};
+    bool ready;
+    trine_status status = all_ready(w, take_lists(&j), &ready);
+    if (ready) status = count(&j);
+    if (ready && status == TRINE_OK) status = write_wholes(&j);
+    if (ready && status == TRINE_OK) status = write_rest(&j);
+    *sum += j.sum;
+    drop_lists(&j);
+    return status;
+}

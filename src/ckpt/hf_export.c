@@ -1,0 +1,199 @@
+/* Writing a Hugging Face folder. It is made under another name beside the one that is wanted, and
+ * renamed when both files are on the disk. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/status.h"
+#include "ckpt/file.h"
+#include "ckpt/folder.h"
+#include "ckpt/hf.h"
+#include "ckpt/source.h"
+
+/* One tensor: the entry that the new file has, and where its bytes are. */
+typedef struct {
+    st_entry entry;
+    const unsigned char *data; /* borrowed from the source's map */
+} exported;
+
+typedef struct {
+    char *out, *making; /* the folder's name, and what it is called until it is whole; owned */
+    exported *tensors;  /* [count] in the file's order; owned */
+    size_t count;
+    trine_model model;
+} job;
+
+/* ---- What is written ---- */
+
+/* The master where there is one: what a run in 16 bits computes with is its rounding. */
+static trine_status choose(const ckpt_source *source, const tensor *t, exported *e) {
+    const st_file *file = NULL;
+    const st_entry *from = source_find(source, t->name, CKPT_MASTER, &file);
+    if (!from) from = source_find(source, t->name, CKPT_WEIGHT, &file);
+    CHECK(from, TRINE_EDATA, "%s: %s is missing", source->path, t->name);
+    TRY(slice_fits(t, from, file->path));
+    e->entry = slice_entry(t, CKPT_WEIGHT, from->type);
+    e->data = file->map + from->begin;
+    return TRINE_OK;
+}
+
+static trine_status choose_all(job *j, const ckpt_source *source) {
+    TRY(ckpt_model(source, &j->model));
+    j->count = hf_tensor_count(&j->model);
+    j->tensors = calloc(j->count, sizeof *j->tensors);
+    CHECK(j->tensors, TRINE_ENOMEM, "no memory for %zu tensors' names", j->count);
+    for (size_t i = 0; i < j->count; i++) {
+        tensor t = hf_tensor(&j->model, i);
+        TRY(choose(source, &t, &j->tensors[i]));
+    }
+    return TRINE_OK;
+}
+
+/* Where they differ, the one that holds all of them. */
+static trine_dtype common_type(const job *j) {
+    for (size_t i = 1; i < j->count; i++)
+        if (j->tensors[i].entry.type != j->tensors[0].entry.type) return TRINE_F32;
+    return j->tensors[0].entry.type;
+}
+
+/* ---- Files ---- */
+
+static trine_status write_config(const job *j, int fd, const char *path) {
+    char *text;
+    TRY(hf_config_print(&j->model, common_type(j), &text));
+    trine_status status = file_write(fd, path, text, strlen(text), 0);
+    free(text);
+    return status;
+}
+
+static trine_status write_data(const job *j, const st_header *h, int fd, const char *path) {
+    for (size_t i = 0; i < j->count; i++) {
+        const st_entry *e = st_find(h, j->tensors[i].entry.name);
+        ASSERT(e);
+        TRY(file_write(fd, path, j->tensors[i].data, e->end - e->begin, e->begin));
+    }
+    return TRINE_OK;
+}
+
+static trine_status write_model(const job *j, int fd, const char *path) {
+    st_entry *entries = calloc(j->count, sizeof *entries);
+    CHECK(entries, TRINE_ENOMEM, "no memory for %zu tensors' names", j->count);
+    for (size_t i = 0; i < j->count; i++) entries[i] = j->tensors[i].entry;
+    st_header h;
+    char *text;
+    size_t bytes;
+    trine_status status = st_build(&h, entries, j->count, &text, &bytes);
+    free(entries);
+    TRY(status);
+    status = file_write(fd, path, text, bytes, 0);
+    if (status == TRINE_OK) status = write_data(j, &h, fd, path);
+    free(text);
+    st_free(&h);
+    return status;
+}
+
+typedef trine_status (*content)(const job *j, int fd, const char *path);
+
+static trine_status write_synced(const job *j, const char *path, content write) {
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    CHECK(fd >= 0, TRINE_EIO, "%s: %s", path, strerror(errno));
+    trine_status status = write(j, fd, path);
+    if (status == TRINE_OK && fsync(fd)) status = RAISE(TRINE_EIO, "%s: %s", path, strerror(errno));
+    if (close(fd) && status == TRINE_OK) status = RAISE(TRINE_EIO, "%s: %s", path, strerror(errno));
+    return status;
+}
+
+static trine_status write_file(const job *j, const char *name, content write) {
+    char *path = folder_join(j->making, name);
+    CHECK(path, TRINE_ENOMEM, "no memory for a path");
+    trine_status status = write_synced(j, path, write);
+    free(path);
+    return status;
+}
+
+/* ---- The folder ---- */
+
+/* Of what this file makes, what is there. */
+static void remove_making(const job *j) {
+    static const char *const names[] = {HF_CONFIG_FILE, CKPT_MODEL_FILE};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char *path = folder_join(j->making, names[i]);
+        if (path) unlink(path);
+        free(path);
+    }
+    rmdir(j->making);
+}
+
+/* "out.writing" stands beside out, however many slashes its name ends with. */
+static trine_status name_folders(job *j, const char *out) {
+    static const char ending[] = ".writing";
+    size_t length = strlen(out);
+    while (length > 1 && out[length - 1] == '/') length--;
+    CHECK(length && strcmp(out, "/"), TRINE_EINVAL, "\"%s\" is no name of a new folder", out);
+    j->out = strndup(out, length);
+    j->making = malloc(length + sizeof ending);
+    CHECK(j->out && j->making, TRINE_ENOMEM, "no memory for a path");
+    snprintf(j->making, length + sizeof ending, "%s%s", j->out, ending);
+    return TRINE_OK;
+}
+
+static bool is_empty(const char *folder) {
+    DIR *d = opendir(folder);
+    int found = 0;
+    while (d && readdir(d)) found++; /* "." and ".." are two */
+    if (d) closedir(d);
+    return d && found <= 2;
+}
+
+/* An empty folder of that name gives way to the rename; anything else was somebody's. */
+static trine_status expect_free(const job *j) {
+    struct stat st;
+    if (lstat(j->out, &st)) {
+        CHECK(errno == ENOENT, TRINE_EIO, "%s: %s", j->out, strerror(errno));
+        return TRINE_OK;
+    }
+    CHECK(S_ISDIR(st.st_mode) && is_empty(j->out), TRINE_EIO,
+          "%s is there already: name a folder that is new or empty", j->out);
+    return TRINE_OK;
+}
+
+static trine_status sync_parent(const char *path) {
+    const char *slash = strrchr(path, '/');
+    char *parent = slash ? strndup(path, slash == path ? 1 : (size_t)(slash - path)) : strdup(".");
+    CHECK(parent, TRINE_ENOMEM, "no memory for a path");
+    trine_status status = file_sync_folder(parent);
+    free(parent);
+    return status;
+}
+
+static trine_status write_folder(const job *j) {
+    TRY(write_file(j, CKPT_MODEL_FILE, write_model));
+    TRY(write_file(j, HF_CONFIG_FILE, write_config));
+    TRY(file_sync_folder(j->making));
+    CHECK(!rename(j->making, j->out), TRINE_EIO, "%s: %s", j->out, strerror(errno));
+    return sync_parent(j->out);
+}
+
+static trine_status export_to(job *j, const ckpt_source *source, const char *out) {
+    TRY(name_folders(j, out));
+    TRY(expect_free(j));
+    TRY(choose_all(j, source));
+    remove_making(j); /* what an export left that was killed */
+    CHECK(!mkdir(j->making, 0777), TRINE_EIO, "%s: %s", j->making, strerror(errno));
+    trine_status status = write_folder(j);
+    if (status != TRINE_OK) remove_making(j);
+    return status;
+}
+
+trine_status hf_export(const ckpt_source *source, const char *out) {
+    job j = {0};
+    trine_status status = export_to(&j, source, out);
+    free(j.tensors);
+    free(j.making);
+    free(j.out);
+    return status;
+}

@@ -1,0 +1,444 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include "base/status.h"
+#include "ckpt/folder.h"
+#include "ckpt/source.h"
+
+#define REASON_BYTES  1024
+#define REASONS_BYTES 3072 /* of all candidates together: what a message holds */
+
+/* ---- What one rank finds is what all have found ---------------------------------------------- */
+
+typedef struct {
+    trine_comm *world;
+    char reason[REASON_BYTES]; /* why the last one failed; the same on every rank */
+} council;
+
+static int rank_of(const council *c) {
+    return trine_comm_rank(c->world);
+}
+
+/* A rank other than 0 is named, with its host: the lower ones did not see what it saw. */
+static void keep_reason(council *c) {
+    int rank = rank_of(c);
+    int used = snprintf(c->reason, sizeof c->reason, "%s", status_message());
+    if (rank && used >= 0 && (size_t)used < sizeof c->reason)
+        snprintf(c->reason + used, sizeof c->reason - (size_t)used, " (rank %d, on %s)", rank,
+                 comm_host_names(comm_world(c->world))[rank]);
+    status_clear();
+}
+
+/* *all = the status of the lowest rank that failed, whose message is in c->reason; that is no trail
+ * yet (raise_agreed). Errors: the collectives' own. Collective over: world. */
+static trine_status agree(council *c, trine_status mine, trine_status *all) {
+    int size = trine_comm_size(c->world);
+    int64_t fault = mine == TRINE_OK ? 0 : (int64_t)(size - rank_of(c)) << 8 | (int64_t)mine;
+    if (mine != TRINE_OK) keep_reason(c);
+    TRY(trine_all_reduce(c->world, &fault, &fault, 1, TRINE_I64, TRINE_MAX));
+    *all = (trine_status)(fault & 0xff);
+    if (*all == TRINE_OK) return TRINE_OK;
+    return trine_broadcast(c->world, c->reason, sizeof c->reason, TRINE_U8,
+                           size - (int)(fault >> 8));
+}
+
+/* Makes what was agreed an error, on rank 0 with its message: all have it, one says it. */
+static trine_status raise_agreed(const council *c, trine_status status) {
+    if (rank_of(c)) return status;
+    return status_user(RAISE(status, "%s", c->reason));
+}
+
+/* ---- One candidate --------------------------------------------------------------------------- */
+
+/* What is looked at: the folder `path`, or (`inside`) checkpoint `step` in it. */
+typedef struct {
+    council *council;
+    const char *path;
+    bool inside;
+    int64_t step; /* that its name says; -1: it has a name of its own */
+    ckpt_source *source;
+    char *text; /* the manifest's (bytes) */
+    uint64_t bytes;
+    uint64_t print; /* of what must be the same on all ranks */
+} candidate;
+
+/* "folder/name", owned by the caller. */
+static trine_status join(char **path, const char *folder, const char *name) {
+    *path = folder_join(folder, name);
+    CHECK(*path, TRINE_ENOMEM, "no memory for the name of a file");
+    return TRINE_OK;
+}
+
+static trine_status make_source(candidate *k) {
+    ckpt_source *s = k->source = calloc(1, sizeof *s);
+    CHECK(s, TRINE_ENOMEM, "no memory for a checkpoint");
+    s->path = k->inside ? folder_path(k->path, k->step) : strdup(k->path);
+    CHECK(s->path, TRINE_ENOMEM, "no memory for the name of a folder");
+    return TRINE_OK;
+}
+
+static trine_status check_folder(const council *c, const char *path) {
+    struct stat st;
+    int cause = stat(path, &st) ? errno : 0;
+    if (!cause && S_ISDIR(st.st_mode)) return TRINE_OK;
+    CHECK(!rank_of(c), TRINE_EIO, "%s is not seen here: it must be a folder that all ranks see",
+          path);
+    CHECK(!cause, TRINE_EIO, "%s: %s", path, strerror(cause));
+    return RAISE(TRINE_EIO, "%s is no folder", path);
+}
+
+static trine_status file_size(const char *path, uint64_t *bytes) {
+    struct stat st;
+    if (stat(path, &st) != 0) {
+        CHECK(errno != ENOENT, TRINE_EIO, "%s is missing", path);
+        return RAISE(TRINE_EIO, "%s: %s", path, strerror(errno));
+    }
+    CHECK(S_ISREG(st.st_mode), TRINE_EIO, "%s is no file", path);
+    *bytes = (uint64_t)st.st_size;
+    return TRINE_OK;
+}
+
+/* Fills text (bytes) from the file. */
+static trine_status read_text(const char *path, char *text, uint64_t bytes) {
+    FILE *in = fopen(path, "rb");
+    CHECK(in, TRINE_EIO, "%s: %s", path, strerror(errno));
+    size_t got = fread(text, 1, bytes, in);
+    fclose(in);
+    CHECK(got == bytes, TRINE_EIO, "%s ends after %zu of %llu bytes", path, got,
+          (unsigned long long)bytes);
+    return TRINE_OK;
+}
+
+static trine_status take_text(candidate *k, const char *path) {
+    TRY(file_size(path, &k->bytes));
+    k->text = malloc(k->bytes + 1);
+    CHECK(k->text, TRINE_ENOMEM, "%s: no memory for %llu bytes", path,
+          (unsigned long long)k->bytes);
+    TRY(read_text(path, k->text, k->bytes));
+    k->print = XXH3_64bits(k->text, k->bytes);
+    return TRINE_OK;
+}
+
+/* The first stage; each ends with all ranks' agreement. */
+static trine_status read_manifest(candidate *k) {
+    char *path;
+    TRY(make_source(k));
+    TRY(check_folder(k->council, k->source->path));
+    TRY(join(&path, k->source->path, MANIFEST_FILE));
+    trine_status status = take_text(k, path);
+    free(path);
+    return status;
+}
+
+/* Ranks of nodes with a folder each, of the same name, must not take it for one. */
+static trine_status compare_ranks(candidate *k) {
+    uint64_t first = k->print;
+    TRY(trine_broadcast(k->council->world, &first, 1, TRINE_I64, 0));
+    CHECK(first == k->print, TRINE_EIO,
+          "%s is another one than rank 0 sees: it must be a folder that all ranks see",
+          k->source->path);
+    return TRINE_OK;
+}
+
+static trine_status check_size(const char *path, const manifest_file *file) {
+    uint64_t bytes = 0;
+    TRY(file_size(path, &bytes));
+    CHECK(bytes == file->bytes, TRINE_EDATA, "%s has %llu bytes instead of %llu", path,
+          (unsigned long long)bytes, (unsigned long long)file->bytes);
+    return TRINE_OK;
+}
+
+static trine_status parse(candidate *k) {
+    ckpt_source *s = k->source;
+    char *path;
+    TRY(join(&path, s->path, MANIFEST_FILE));
+    trine_status status = manifest_parse(&s->written, k->text, k->bytes, path);
+    s->has_state = status == TRINE_OK;
+    free(path);
+    TRY(status);
+    int64_t step = s->written.state.step;
+    CHECK(k->step < 0 || step == k->step, TRINE_EDATA, "%s/%s is that of step %lld", s->path,
+          MANIFEST_FILE, (long long)step);
+    return TRINE_OK;
+}
+
+static trine_status check_sizes(candidate *k) {
+    const manifest *m = &k->source->written;
+    TRY(compare_ranks(k));
+    TRY(parse(k));
+    for (int i = 0; i < m->count; i++) {
+        char *path;
+        TRY(join(&path, k->source->path, m->files[i].name));
+        trine_status status = check_size(path, &m->files[i]);
+        free(path);
+        TRY(status);
+    }
+    return TRINE_OK;
+}
+
+/* Blocks first, first + stride ... (`count` of them) against the manifest. */
+static trine_status compare_blocks(const char *path, const manifest_file *file, size_t first,
+                                   size_t stride, size_t count, uint64_t *hashes) {
+    uint64_t unused = 0;
+    TRY(manifest_hash(path, file->bytes, first, stride, count, hashes, 0, 0, &unused));
+    for (size_t i = 0; i < count; i++) {
+        size_t block = first + i * stride;
+        uint64_t begin = block * CKPT_BLOCK, rest = file->bytes - begin;
+        CHECK(hashes[i] == file->blocks[block], TRINE_EDATA,
+              "%s: the checksum of bytes %llu to %llu (block %zu of %zu) is not the manifest's",
+              path, (unsigned long long)begin,
+              (unsigned long long)(begin + (rest < CKPT_BLOCK ? rest : CKPT_BLOCK) - 1), block,
+              manifest_blocks(file->bytes));
+    }
+    return TRINE_OK;
+}
+
+/* This rank's share of a file of which `before` blocks stand in other files before it: every P-th
+ * block of all. */
+static trine_status verify_file(const candidate *k, const manifest_file *file, size_t before) {
+    size_t P = (size_t)trine_comm_size(k->council->world), rank = (size_t)rank_of(k->council);
+    size_t blocks = manifest_blocks(file->bytes), first = (rank + P - before % P) % P;
+    if (first >= blocks) return TRINE_OK;
+    size_t count = (blocks - 1 - first) / P + 1;
+    uint64_t *hashes = malloc(count * sizeof *hashes);
+    CHECK(hashes, TRINE_ENOMEM, "no memory for %zu checksums", count);
+    char *path = NULL;
+    trine_status status = join(&path, k->source->path, file->name);
+    if (status == TRINE_OK) status = compare_blocks(path, file, first, P, count, hashes);
+    free(path);
+    free(hashes);
+    return status;
+}
+
+static trine_status verify_share(candidate *k) {
+    const manifest *m = &k->source->written;
+    size_t before = 0;
+    for (int i = 0; i < m->count; i++) {
+        TRY(verify_file(k, &m->files[i], before));
+        before += manifest_blocks(m->files[i].bytes);
+    }
+    return TRINE_OK;
+}
+
+static trine_status open_files(candidate *k) {
+    ckpt_source *s = k->source;
+    s->files = calloc((size_t)s->written.count + 1, sizeof *s->files);
+    CHECK(s->files, TRINE_ENOMEM, "no memory for %d files", s->written.count);
+    for (int i = 0; i < s->written.count; i++) {
+        char *path;
+        TRY(join(&path, s->path, s->written.files[i].name));
+        trine_status status = st_open(&s->files[i], path);
+        free(path);
+        TRY(status);
+        s->file_count++;
+    }
+    return TRINE_OK;
+}
+
+static trine_status open_hugging_face(candidate *k) {
+    TRY(make_source(k));
+    TRY(check_folder(k->council, k->source->path));
+    TRY(hf_open(k->source, k->source->path));
+    for (int i = 0; i < k->source->file_count; i++)
+        k->print = k->print * 31 + k->source->files[i].header.bytes;
+    return TRINE_OK;
+}
+
+typedef trine_status (*stage)(candidate *k);
+
+/* Opens a candidate in stages (ended by NULL). *verdict, the same on every rank, says whether it is
+ * whole; if so, *source is it. Collective over: world. */
+static trine_status open_candidate(candidate *k, const stage *stages, ckpt_source **source,
+                                   trine_status *verdict) {
+    trine_status status = TRINE_OK;
+    *verdict = TRINE_OK;
+    for (int i = 0; stages[i] && status == TRINE_OK && *verdict == TRINE_OK; i++)
+        status = agree(k->council, stages[i](k), verdict);
+    free(k->text);
+    if (status == TRINE_OK && *verdict == TRINE_OK)
+        *source = k->source;
+    else
+        ckpt_close(&k->source);
+    return status;
+}
+
+static const stage of_checkpoint[] = {read_manifest, check_sizes, verify_share, open_files, NULL};
+static const stage of_hugging_face[] = {open_hugging_face, compare_ranks, NULL};
+
+/* N where the last part of the path is step-N; else -1. */
+static int64_t named_step(const char *path) {
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    long long step;
+    int length = 0;
+    if (sscanf(name, "step-%18lld%n", &step, &length) != 1 || name[length] || step < 0) return -1;
+    return step;
+}
+
+/* `path` and nothing else. */
+static trine_status open_one(ckpt_source **source, council *c, const char *path,
+                             const stage *stages) {
+    candidate k = {.council = c, .path = path, .step = named_step(path)};
+    trine_status verdict;
+    TRY(open_candidate(&k, stages, source, &verdict));
+    return verdict == TRINE_OK ? TRINE_OK : raise_agreed(c, verdict);
+}
+
+/* ---- The newest whole one -------------------------------------------------------------------- */
+
+/* A fault of this checkpoint, where an older one may do. */
+static bool passes_over(trine_status verdict) {
+    return verdict == TRINE_EIO || verdict == TRINE_EDATA;
+}
+
+/* Adds to `reasons`, and says so. Messages begin with the file's path, which is said already. */
+static void pass_over(const council *c, const char *dir, int64_t step, char *reasons, FILE *out) {
+    char path[64];
+    const char *reason = c->reason;
+    size_t used = strlen(reasons), skip = strlen(dir);
+    int length = snprintf(path, sizeof path, "/step-%lld/", (long long)step);
+    if (!strncmp(reason, dir, skip) && !strncmp(reason + skip, path, (size_t)length))
+        reason += skip + (size_t)length;
+    snprintf(reasons + used, REASONS_BYTES - used, "\n    step-%lld: %s", (long long)step, reason);
+    if (out) fprintf(out, "passed over %s/step-%lld: %s\n", dir, (long long)step, reason);
+}
+
+/* Tries rank 0's `steps`, newest first. Collective over: world. */
+static trine_status open_first_whole(ckpt_source **source, council *c, const char *dir,
+                                     const int64_t *steps, size_t count, FILE *out) {
+    char reasons[REASONS_BYTES] = "";
+    trine_status verdict = TRINE_EDATA;
+    for (size_t i = 0; verdict != TRINE_OK; i++) {
+        int64_t step = rank_of(c) == 0 && i < count ? steps[i] : -1;
+        TRY(trine_broadcast(c->world, &step, 1, TRINE_I64, 0));
+        if (step < 0) break;
+        candidate k = {.council = c, .path = dir, .inside = true, .step = step};
+        TRY(open_candidate(&k, of_checkpoint, source, &verdict));
+        if (verdict == TRINE_OK) return TRINE_OK;
+        if (!passes_over(verdict)) return raise_agreed(c, verdict);
+        if (rank_of(c) == 0) pass_over(c, dir, step, reasons, out);
+    }
+    if (rank_of(c)) return TRINE_EDATA;
+    return status_user(RAISE(TRINE_EDATA, "%s has no whole checkpoint:%s", dir, reasons));
+}
+
+/* `latest` is for people and need not be believed; that it speaks of something that is gone is worth
+ * a word. Rank 0's. */
+static void check_latest(const char *dir, const int64_t *steps, size_t count, FILE *out) {
+    char *path, name[64] = "";
+    long long step;
+    if (!out || join(&path, dir, "latest") != TRINE_OK) return status_clear();
+    FILE *in = fopen(path, "r");
+    bool named = in && fgets(name, sizeof name, in) && sscanf(name, "step-%lld", &step) == 1;
+    for (size_t i = 0; named && i < count; i++) named = steps[i] != step;
+    if (named) fprintf(out, "%s names step-%lld, which is not there\n", path, step);
+    if (in) fclose(in);
+    free(path);
+}
+
+/* `path` without slashes at its end, owned by the caller. */
+static trine_status trim(char **name, const char *path) {
+    size_t length = strlen(path);
+    while (length > 1 && path[length - 1] == '/') length--;
+    *name = strndup(path, length);
+    CHECK(*name, TRINE_ENOMEM, "no memory for the name of a folder");
+    return TRINE_OK;
+}
+
+/* What this rank sees of a folder. */
+typedef struct {
+    char *name;
+    int64_t *steps; /* newest first */
+    size_t count;
+} seen_folder;
+
+static trine_status look_into(seen_folder *f, const char *path) {
+    TRY(trim(&f->name, path));
+    return folder_list(f->name, &f->steps, &f->count);
+}
+
+/* Who sees checkpoints: nobody (*source stays NULL), rank 0, or others alone, whose run would be lost
+ * by a fresh start. Collective over: world. */
+static trine_status open_seen(ckpt_source **source, council *c, const seen_folder *f, FILE *out) {
+    int size = trine_comm_size(c->world), rank = rank_of(c);
+    int64_t seen = f->count ? size - rank : 0; /* the largest is the lowest rank's that sees some */
+    TRY(trine_all_reduce(c->world, &seen, &seen, 1, TRINE_I64, TRINE_MAX));
+    if (!seen) return TRINE_OK;
+    if (seen == size) {
+        if (rank == 0) check_latest(f->name, f->steps, f->count, out);
+        return open_first_whole(source, c, f->name, f->steps, f->count, out);
+    }
+    if (rank) return TRINE_EIO;
+    return status_user(
+        RAISE(TRINE_EIO,
+              "rank %d sees checkpoints in %s, rank 0 sees none: it must be a folder "
+              "that all ranks see",
+              size - (int)seen, f->name));
+}
+
+trine_status ckpt_open_newest(ckpt_source **source, trine_comm *world, const char *dir, FILE *out) {
+    council c = {.world = world};
+    seen_folder f = {0};
+    trine_status verdict, status = agree(&c, look_into(&f, dir), &verdict);
+    *source = NULL;
+    if (status == TRINE_OK && verdict != TRINE_OK) status = raise_agreed(&c, verdict);
+    if (status == TRINE_OK) status = open_seen(source, &c, &f, out);
+    free(f.steps);
+    free(f.name);
+    return status;
+}
+
+/* ---- What a path names ----------------------------------------------------------------------- */
+
+enum { A_CHECKPOINT, A_FOLDER_OF_THEM, HUGGING_FACE };
+
+/* Rank 0's. */
+static trine_status classify(seen_folder *f, int64_t *kind) {
+    char *inside;
+    struct stat st;
+    CHECK(stat(f->name, &st) == 0, TRINE_EIO, "%s: %s", f->name, strerror(errno));
+    CHECK(S_ISDIR(st.st_mode), TRINE_EIO, "%s is a file; what is loaded is a folder", f->name);
+    TRY(join(&inside, f->name, MANIFEST_FILE));
+    bool whole = stat(inside, &st) == 0;
+    free(inside);
+    *kind = whole || named_step(f->name) >= 0 ? A_CHECKPOINT : A_FOLDER_OF_THEM;
+    if (whole) return TRINE_OK;
+    TRY(folder_list(f->name, &f->steps, &f->count));
+    if (f->count == 0 && hf_is(f->name)) *kind = HUGGING_FACE;
+    CHECK(f->count || *kind != A_FOLDER_OF_THEM, TRINE_EIO,
+          "%s has no checkpoint (step-N or manifest.json) and is no folder of Hugging Face "
+          "(config.json)",
+          f->name);
+    return TRINE_OK;
+}
+
+static trine_status look_at(seen_folder *f, const char *path, bool first, int64_t *kind) {
+    TRY(trim(&f->name, path));
+    return first ? classify(f, kind) : TRINE_OK;
+}
+
+static trine_status open_kind(ckpt_source **source, council *c, const seen_folder *f, int64_t kind,
+                              FILE *out) {
+    TRY(trine_broadcast(c->world, &kind, 1, TRINE_I64, 0));
+    if (kind == A_CHECKPOINT) return open_one(source, c, f->name, of_checkpoint);
+    if (kind == HUGGING_FACE) return open_one(source, c, f->name, of_hugging_face);
+    if (rank_of(c) == 0) check_latest(f->name, f->steps, f->count, out);
+    return open_first_whole(source, c, f->name, f->steps, f->count, out);
+}
+
+trine_status ckpt_open(ckpt_source **source, trine_comm *world, const char *path, FILE *out) {
+    council c = {.world = world};
+    seen_folder f = {0};
+    int64_t kind = 0;
+    trine_status verdict, status = agree(&c, look_at(&f, path, rank_of(&c) == 0, &kind), &verdict);
+    *source = NULL;
+    if (status == TRINE_OK && verdict != TRINE_OK) status = raise_agreed(&c, verdict);
+    if (status == TRINE_OK) status = open_kind(source, &c, &f, kind, out);
+    free(f.steps);
+    free(f.name);
+    return status;
+}

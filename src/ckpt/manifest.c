@@ -1,0 +1,349 @@
+#include "ckpt/manifest.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <xxhash.h> /* XXH3_64bits */
+
+#include "base/status.h"
+#include "ckpt/json.h"
+#include "ckpt/slice.h" /* slice_sum */
+
+/* The last line: what stands before the sixteen digits of the hash, and after. */
+#define SEAL_BEFORE "\"xxh3\": \""
+#define SEAL_AFTER  "\"}\n"
+#define SEAL_BYTES  (sizeof SEAL_BEFORE - 1 + 16 + sizeof SEAL_AFTER - 1)
+
+void manifest_free(manifest *m) {
+    for (int i = 0; i < m->count; i++) free(m->files[i].blocks);
+    free(m->files);
+    free(m->config);
+    *m = (manifest){0};
+}
+
+/* ---- Printing ---- */
+
+static bool put_text(cJSON *o, const char *name, const char *value) {
+    return cJSON_AddStringToObject(o, name, value);
+}
+
+static bool put_unsigned(cJSON *o, const char *name, uint64_t value) {
+    char text[24];
+    snprintf(text, sizeof text, "%" PRIu64, value);
+    return put_text(o, name, text);
+}
+
+static bool put_count(cJSON *o, const char *name, int64_t value) {
+    ASSERT(value >= 0);
+    return put_unsigned(o, name, (uint64_t)value);
+}
+
+static bool put_double(cJSON *o, const char *name, double value) {
+    char text[JSON_NUMBER];
+    ASSERT(isfinite(value));
+    return cJSON_AddRawToObject(o, name, json_number(text, value));
+}
+
+static bool put_state(cJSON *root, const ckpt_state *s) {
+    cJSON *o = cJSON_AddObjectToObject(root, "state");
+    return o && put_count(o, "step", s->step) && put_count(o, "updates", s->updates) &&
+           put_unsigned(o, "samples", s->samples) && put_unsigned(o, "seed", s->seed) &&
+           put_double(o, "loss_scale", s->loss_scale) &&
+           cJSON_AddNumberToObject(o, "good", s->good) &&
+           cJSON_AddNumberToObject(o, "left", s->left) &&
+           put_count(o, "finite_step", s->finite_step) &&
+           put_double(o, "finite_norm", s->finite_norm);
+}
+
+static bool put_block(cJSON *blocks, uint64_t hash) {
+    char text[17];
+    snprintf(text, sizeof text, "%016" PRIx64, hash);
+    cJSON *item = cJSON_CreateString(text);
+    if (item && cJSON_AddItemToArray(blocks, item)) return true;
+    cJSON_Delete(item);
+    return false;
+}
+
+static bool put_file(cJSON *files, const manifest_file *f) {
+    cJSON *o = cJSON_CreateObject();
+    if (!o || !cJSON_AddItemToArray(files, o)) {
+        cJSON_Delete(o);
+        return false;
+    }
+    bool ok = put_text(o, "name", f->name) && put_unsigned(o, "bytes", f->bytes);
+    cJSON *blocks = ok ? cJSON_AddArrayToObject(o, "blocks") : NULL;
+    for (size_t i = 0; blocks && i < manifest_blocks(f->bytes); i++)
+        if (!put_block(blocks, f->blocks[i])) return false;
+    return blocks;
+}
+
+/* `config` becomes part of the tree, or is freed. */
+static bool put_config(cJSON *root, cJSON *config) {
+    if (cJSON_AddItemToObject(root, "config", config)) return true;
+    cJSON_Delete(config);
+    return false;
+}
+
+/* All but the seal, to be freed by cJSON_free; NULL without memory. */
+static char *print_body(const manifest *m, cJSON *config) {
+    cJSON *root = cJSON_CreateObject();
+    bool ok = cJSON_AddNumberToObject(root, "version", MANIFEST_VERSION) &&
+              put_text(root, "library", m->library) && put_state(root, &m->state);
+    ok = put_config(root, config) && ok; /* in any case: it is owned from here on */
+    ok = ok && json_exact(config);
+    cJSON *files = ok ? cJSON_AddArrayToObject(root, "files") : NULL;
+    ok = files;
+    for (int i = 0; ok && i < m->count; i++) ok = put_file(files, &m->files[i]);
+    char *body = ok ? cJSON_Print(root) : NULL;
+    cJSON_Delete(root);
+    return body;
+}
+
+/* The body's last brace goes to the end of a line of its own, behind the hash of what is before. */
+static char *seal(const char *body, size_t *bytes) {
+    size_t kept = strlen(body) - strlen("\n}");
+    char *text = malloc(kept + strlen(",\n") + SEAL_BYTES + 1);
+    if (!text) return NULL;
+    memcpy(text, body, kept);
+    memcpy(text + kept, ",\n", 2);
+    kept += 2;
+    snprintf(text + kept, SEAL_BYTES + 1, SEAL_BEFORE "%016" PRIx64 SEAL_AFTER,
+             XXH3_64bits(text, kept));
+    *bytes = kept + SEAL_BYTES;
+    return text;
+}
+
+trine_status manifest_print(const manifest *m, char **text, size_t *bytes) {
+    cJSON *config;
+    *text = NULL;
+    TRY(json_read(&config, m->config, strlen(m->config), "the configuration"));
+    char *body = print_body(m, config);
+    *text = body ? seal(body, bytes) : NULL;
+    cJSON_free(body);
+    CHECK(*text, TRINE_ENOMEM, "no memory for a manifest");
+    return TRINE_OK;
+}
+
+/* ---- Parsing ---- */
+
+/* Digits of `base` alone, and as many as that. */
+static bool digits(const char *text, int base, uint64_t *value) {
+    static const char all[] = "0123456789abcdef";
+    *value = 0;
+    if (!text || !*text) return false;
+    for (; *text; text++) {
+        const char *digit = memchr(all, *text, (size_t)base);
+        if (!digit || __builtin_mul_overflow(*value, (uint64_t)base, value) ||
+            __builtin_add_overflow(*value, (uint64_t)(digit - all), value))
+            return false;
+    }
+    return true;
+}
+
+static trine_status get_unsigned(const cJSON *o, const char *name, uint64_t limit, uint64_t *value,
+                                 const char *path) {
+    CHECK(digits(json_text(json_member(o, name)), 10, value) && *value <= limit, TRINE_EDATA,
+          "%s: \"%s\" is missing or no number in quotation marks, at most %" PRIu64, path, name,
+          limit);
+    return TRINE_OK;
+}
+
+static trine_status get_count(const cJSON *o, const char *name, int64_t *value, const char *path) {
+    uint64_t x;
+    TRY(get_unsigned(o, name, INT64_MAX, &x, path));
+    *value = (int64_t)x;
+    return TRINE_OK;
+}
+
+static trine_status get_int(const cJSON *o, const char *name, int *value, const char *path) {
+    uint64_t x;
+    CHECK(json_whole(json_member(o, name), &x) && x <= INT_MAX, TRINE_EDATA,
+          "%s: \"%s\" is missing or no number, at most %d", path, name, INT_MAX);
+    *value = (int)x;
+    return TRINE_OK;
+}
+
+static trine_status get_double(const cJSON *o, const char *name, double *value, const char *path) {
+    const cJSON *item = json_member(o, name);
+    CHECK(cJSON_IsNumber(item) && isfinite(item->valuedouble), TRINE_EDATA,
+          "%s: \"%s\" is missing or no number", path, name);
+    *value = item->valuedouble;
+    return TRINE_OK;
+}
+
+static trine_status get_state(const cJSON *o, ckpt_state *s, const char *path) {
+    CHECK(cJSON_IsObject(o), TRINE_EDATA, "%s: \"state\" is missing or no object", path);
+    TRY(get_count(o, "step", &s->step, path));
+    TRY(get_count(o, "updates", &s->updates, path));
+    TRY(get_unsigned(o, "samples", UINT64_MAX, &s->samples, path));
+    TRY(get_unsigned(o, "seed", UINT64_MAX, &s->seed, path));
+    TRY(get_double(o, "loss_scale", &s->loss_scale, path));
+    TRY(get_int(o, "good", &s->good, path));
+    TRY(get_int(o, "left", &s->left, path));
+    TRY(get_count(o, "finite_step", &s->finite_step, path));
+    TRY(get_double(o, "finite_norm", &s->finite_norm, path));
+    return TRINE_OK;
+}
+
+/* A name that stays in the folder. */
+static bool file_name(const char *name) {
+    return name && *name && strlen(name) < sizeof((manifest_file *)0)->name && json_plain(name) &&
+           !strchr(name, '/') && strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
+}
+
+static trine_status get_blocks(const cJSON *array, manifest_file *f, const char *path) {
+    size_t count = 0, want = manifest_blocks(f->bytes), i = 0;
+    CHECK(cJSON_IsArray(array), TRINE_EDATA, "%s: file %s has no \"blocks\"", path, f->name);
+    for (const cJSON *item = array->child; item; item = item->next) count++;
+    CHECK(count == want, TRINE_EDATA,
+          "%s: file %s of %" PRIu64 " bytes has %zu hashes of blocks, there should be %zu", path,
+          f->name, f->bytes, count, want);
+    f->blocks = malloc((count ? count : 1) * sizeof *f->blocks);
+    CHECK(f->blocks, TRINE_ENOMEM, "no memory for the hashes of %zu blocks", count);
+    for (const cJSON *item = array->child; item; item = item->next, i++) {
+        const char *text = json_text(item);
+        CHECK(text && strlen(text) == 16 && digits(text, 16, &f->blocks[i]), TRINE_EDATA,
+              "%s: file %s: the hash of block %zu is no 16 digits", path, f->name, i);
+    }
+    return TRINE_OK;
+}
+
+static trine_status get_file(const cJSON *o, manifest_file *f, const char *path) {
+    const char *name = json_text(json_member(o, "name"));
+    CHECK(file_name(name), TRINE_EDATA, "%s: a file has no name, or one that is no file's", path);
+    memcpy(f->name, name, strlen(name) + 1);
+    /* A limit where nobody has to think of overflow. */
+    TRY(get_unsigned(o, "bytes", INT64_MAX, &f->bytes, path));
+    TRY(get_blocks(json_member(o, "blocks"), f, path));
+    return TRINE_OK;
+}
+
+static trine_status get_files(const cJSON *array, manifest *m, const char *path) {
+    size_t count = 0;
+    CHECK(cJSON_IsArray(array), TRINE_EDATA, "%s: \"files\" is missing or no array", path);
+    for (const cJSON *item = array->child; item; item = item->next) count++;
+    CHECK(count <= MANIFEST_FILES, TRINE_EDATA, "%s: %zu files are more than %d", path, count,
+          MANIFEST_FILES);
+    m->files = calloc(count ? count : 1, sizeof *m->files);
+    CHECK(m->files, TRINE_ENOMEM, "no memory for the names of %zu files", count);
+    for (const cJSON *item = array->child; item; item = item->next) {
+        manifest_file *f = &m->files[m->count++];
+        TRY(get_file(item, f, path));
+        for (int i = 0; i + 1 < m->count; i++)
+            CHECK(strcmp(m->files[i].name, f->name) != 0, TRINE_EDATA, "%s: file %s is there twice",
+                  path, f->name);
+    }
+    return TRINE_OK;
+}
+
+static trine_status get_config(cJSON *config, char **text, const char *path) {
+    CHECK(cJSON_IsObject(config), TRINE_EDATA, "%s: \"config\" is missing or no object", path);
+    *text = json_exact(config) ? cJSON_PrintUnformatted(config) : NULL;
+    CHECK(*text, TRINE_ENOMEM, "no memory for a configuration");
+    return TRINE_OK;
+}
+
+static trine_status get_all(manifest *m, const cJSON *root, const char *path) {
+    uint64_t version;
+    CHECK(json_whole(json_member(root, "version"), &version), TRINE_EDATA,
+          "%s: \"version\" is missing or no number", path);
+    CHECK(version == MANIFEST_VERSION, TRINE_EDATA,
+          "%s: it has version %" PRIu64 ", this library reads version %d", path, version,
+          MANIFEST_VERSION);
+    const char *library = json_text(json_member(root, "library"));
+    CHECK(library && json_plain(library) && strlen(library) < sizeof m->library, TRINE_EDATA,
+          "%s: \"library\" is missing or no version", path);
+    memcpy(m->library, library, strlen(library) + 1);
+    TRY(get_config(json_member(root, "config"), &m->config, path));
+    TRY(get_state(json_member(root, "state"), &m->state, path));
+    TRY(get_files(json_member(root, "files"), m, path));
+    return TRINE_OK;
+}
+
+/* What was cut has no last line; one that was changed or extended has another hash. */
+static trine_status check_seal(const char *text, size_t bytes, const char *path) {
+    size_t body = bytes >= SEAL_BYTES ? bytes - SEAL_BYTES : 0;
+    const char *line = text + body, *before = SEAL_BEFORE, *after = SEAL_AFTER;
+    bool sealed = bytes >= SEAL_BYTES && memcmp(line, before, strlen(before)) == 0 &&
+                  memcmp(text + bytes - strlen(after), after, strlen(after)) == 0;
+    CHECK(sealed, TRINE_EDATA,
+          "%s: its last line, a hash, is missing: it was cut short or added to", path);
+    char hash[17];
+    uint64_t said, found = XXH3_64bits(text, body);
+    memcpy(hash, line + strlen(before), 16);
+    hash[16] = '\0';
+    CHECK(digits(hash, 16, &said) && said == found, TRINE_EDATA,
+          "%s: it was changed: its bytes have hash %016" PRIx64 ", its last line says %s", path,
+          found, json_plain(hash) ? hash : "something else");
+    return TRINE_OK;
+}
+
+trine_status manifest_parse(manifest *m, const char *text, size_t bytes, const char *path) {
+    cJSON *root;
+    *m = (manifest){0};
+    TRY(check_seal(text, bytes, path));
+    TRY(json_read(&root, text, bytes, path));
+    trine_status status = get_all(m, root, path);
+    cJSON_Delete(root);
+    if (status != TRINE_OK) manifest_free(m);
+    TRY(status);
+    return TRINE_OK;
+}
+
+/* ---- Hashing ---- */
+
+static trine_status read_at(int fd, char *to, size_t count, uint64_t at, const char *path) {
+    while (count) {
+        ssize_t n = pread(fd, to, count, (off_t)at);
+        if (n < 0 && errno == EINTR) continue;
+        CHECK(n >= 0, TRINE_EIO, "%s: %s at byte %" PRIu64, path, strerror(errno), at);
+        CHECK(n > 0, TRINE_EIO, "%s: it ends at byte %" PRIu64 ": it was cut", path, at);
+        to += n;
+        count -= (size_t)n;
+        at += (uint64_t)n;
+    }
+    return TRINE_OK;
+}
+
+/* The part of a block's sum that is data; the block stands at byte `at` of the file. */
+static uint64_t sum_block(const char *block, size_t bytes, uint64_t at, uint64_t data,
+                          size_t width) {
+    size_t skip = data > at ? (size_t)(data - at) : 0;
+    if (skip >= bytes) return 0;
+    ASSERT(skip % width == 0 && bytes % width == 0);
+    return slice_sum(block + skip, (bytes - skip) / width, width, at + skip);
+}
+
+static trine_status hash_blocks(int fd, char *buffer, const char *path, uint64_t bytes,
+                                size_t first, size_t stride, size_t count, uint64_t *hashes,
+                                uint64_t data, size_t width, uint64_t *sum) {
+    for (size_t i = 0; i < count; i++) {
+        uint64_t at = (first + i * stride) * CKPT_BLOCK;
+        ASSERT(at < bytes);
+        size_t n = (size_t)(bytes - at < CKPT_BLOCK ? bytes - at : CKPT_BLOCK);
+        TRY(read_at(fd, buffer, n, at, path));
+        hashes[i] = XXH3_64bits(buffer, n);
+        if (width) *sum += sum_block(buffer, n, at, data, width);
+    }
+    return TRINE_OK;
+}
+
+trine_status manifest_hash(const char *path, uint64_t bytes, size_t first, size_t stride,
+                           size_t count, uint64_t *hashes, uint64_t data, size_t width,
+                           uint64_t *sum) {
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    CHECK(fd >= 0, TRINE_EIO, "%s: %s", path, strerror(errno));
+    char *buffer = malloc(CKPT_BLOCK);
+    trine_status status = buffer ? hash_blocks(fd, buffer, path, bytes, first, stride, count,
+                                               hashes, data, width, sum)
+                                 : RAISE(TRINE_ENOMEM, "no memory for a block of a file");
+    free(buffer);
+    close(fd);
+    TRY(status);
+    return TRINE_OK;
+}

@@ -1,0 +1,420 @@
+#include "ckpt/ckpt.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/human.h"
+#include "base/status.h"
+#include "ckpt/blocks.h"
+#include "ckpt/file.h"
+#include "ckpt/folder.h"
+
+#define FILES 2
+
+/* A file of tensors, as every rank knows it. */
+typedef struct {
+    const char *name;
+    char *path;
+    st_header header;
+    char *text; /* the header as it stands in the file */
+    size_t text_bytes;
+    size_t width;            /* bytes of an element: all tensors of a file have the same type */
+    uint64_t written, found; /* slice_sum of what this rank wrote, of what it then found there */
+    uint64_t *hashes;        /* of this rank's blocks; on rank 0, once gathered, of all */
+    slice_list list;         /* what this rank has of it */
+    int fd;                  /* that this rank writes through, until it is synced; else -1 */
+    pthread_t syncer;        /* that syncs it */
+    bool syncing;
+    int sync_failed; /* errno of that */
+} save_file;
+
+typedef struct {
+    trine_mesh *mesh;
+    trine_comm *comm;
+    trine_world *world;
+    int rank, size;
+    const ckpt_image *image;
+    const char *dir;
+    char *folder; /* that is written to */
+    save_file files[FILES];
+    int count;
+} save;
+
+static bool in_file(ckpt_kind kind, int file) {
+    return (kind == CKPT_WEIGHT) == (file == 0);
+}
+
+/* ---- What the files will be ---- */
+
+/* Lays out the tensors of one file; none: there is no such file. */
+static trine_status plan_tensors(save *s, st_entry *entries, int which) {
+    const ckpt_image *image = s->image;
+    save_file *f = &s->files[s->count];
+    size_t count = 0;
+    for (size_t i = 0; i < image->tensor_count; i++)
+        if (in_file(image->kinds[i], which)) entries[count++] = image->tensors[i];
+    if (count == 0) return TRINE_OK;
+    TRY(st_build(&f->header, entries, count, &f->text, &f->text_bytes));
+    s->count++;
+    f->width = trine_dtype_bytes(entries[0].type);
+    for (size_t i = 0; i < count; i++) ASSERT(entries[i].type == entries[0].type);
+    f->name = which == 0 ? CKPT_MODEL_FILE : CKPT_OPTIMIZER_FILE;
+    f->path = folder_join(s->folder, f->name);
+    CHECK(f->path, TRINE_ENOMEM, "no memory for a file name");
+    return TRINE_OK;
+}
+
+static size_t share_of(const save *s, const save_file *f) {
+    size_t blocks = manifest_blocks(f->header.bytes), ranks = (size_t)s->size;
+    return (blocks + ranks - 1) / ranks;
+}
+
+static trine_status plan_hashes(save *s, save_file *f) {
+    size_t share = share_of(s, f);
+    f->hashes = calloc(s->rank == 0 ? share * (size_t)s->size : share, sizeof *f->hashes);
+    CHECK(f->hashes, TRINE_ENOMEM, "no memory for the hashes of %s", f->name);
+    return TRINE_OK;
+}
+
+static trine_status plan(save *s) {
+    s->folder = folder_writing(s->dir, s->image->state.step);
+    st_entry *entries = calloc(s->image->tensor_count + 1, sizeof *entries);
+    trine_status status = TRINE_OK;
+    if (!s->folder || !entries) status = RAISE(TRINE_ENOMEM, "no memory for a list of tensors");
+    for (int i = 0; i < FILES && status == TRINE_OK; i++) status = plan_tensors(s, entries, i);
+    for (int i = 0; i < s->count && status == TRINE_OK; i++) status = plan_hashes(s, &s->files[i]);
+    free(entries);
+    return status;
+}
+
+/* ---- Writing ---- */
+
+static trine_status close_file(int fd, const char *path, trine_status status) {
+    int failed = close(fd);
+    if (status != TRINE_OK) return status;
+    CHECK(!failed, TRINE_EIO, "%s: %s", path, strerror(errno));
+    return TRINE_OK;
+}
+
+/* Takes the blocks where the file system can, so that a full disk shows now. */
+static trine_status size_file(int fd, const char *path, uint64_t bytes) {
+    int failed;
+    do {
+        failed = fallocate(fd, 0, 0, (off_t)bytes);
+    } while (failed && errno == EINTR);
+    if (failed && errno != ENOSPC && errno != EDQUOT && errno != EFBIG && errno != EIO)
+        failed = ftruncate(fd, (off_t)bytes);
+    CHECK(!failed, TRINE_EIO, "%s: cannot get %" PRIu64 " bytes: %s", path, bytes, strerror(errno));
+    return TRINE_OK;
+}
+
+static trine_status make_file(const save_file *f) {
+    int fd = open(f->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    CHECK(fd >= 0, TRINE_EIO, "%s: %s", f->path, strerror(errno));
+    trine_status status = size_file(fd, f->path, f->header.bytes);
+    if (status == TRINE_OK) status = file_write(fd, f->path, f->text, f->text_bytes, 0);
+    return close_file(fd, f->path, status);
+}
+
+/* Rank 0: the folder, and files of full size with their headers. */
+static trine_status prepare(const save *s) {
+    uint64_t need = 64 << 10; /* of the manifest, beside a line for each block */
+    for (int i = 0; i < s->count; i++)
+        need += s->files[i].header.bytes + 32 * manifest_blocks(s->files[i].header.bytes);
+    TRY(folder_begin(s->dir, s->image->state.step, need));
+    for (int i = 0; i < s->count; i++) TRY(make_file(&s->files[i]));
+    return TRINE_OK;
+}
+
+static trine_status list_pieces(const save *s, save_file *f) {
+    bool weights = strcmp(f->name, CKPT_MODEL_FILE) == 0;
+    for (size_t i = 0; i < s->image->piece_count; i++) {
+        const ckpt_piece *p = &s->image->pieces[i];
+        if ((p->kind == CKPT_WEIGHT) == weights) TRY(slice_add(&f->list, &f->header, p));
+    }
+    slice_sort(&f->list);
+    return TRINE_OK;
+}
+
+static trine_status open_file(const save *s, save_file *f) {
+    struct stat is;
+    f->fd = open(f->path, O_WRONLY | O_CLOEXEC);
+    CHECK(f->fd >= 0, TRINE_EIO,
+          "%s, which rank 0 has made, cannot be opened here: %s; checkpoints go to a folder that "
+          "all nodes share",
+          f->path, strerror(errno));
+    CHECK(fstat(f->fd, &is) == 0 && (uint64_t)is.st_size == f->header.bytes, TRINE_EIO,
+          "%s has not the %" PRIu64 " bytes here that rank 0 gave it; checkpoints go to a folder "
+          "that all nodes share",
+          f->path, f->header.bytes);
+    return list_pieces(s, f);
+}
+
+static trine_status open_files(save *s) {
+    for (int i = 0; i < s->count; i++) TRY(open_file(s, &s->files[i]));
+    return TRINE_OK;
+}
+
+/* What this node has of a file, where every node can read it: a network file system hands over what
+ * a node holds when something is closed. Collective over: node. */
+static trine_status write_file(save *s, save_file *f) {
+    TRY(blocks_write(s->image->writer, f->fd, f->path, &f->header, &f->list, &f->written));
+    int again = dup(f->fd);
+    CHECK(again >= 0 && close(again) == 0, TRINE_EIO, "%s: %s", f->path, strerror(errno));
+    return TRINE_OK;
+}
+
+/* ---- Syncing and verifying ---- */
+
+static void *sync_file(void *context) {
+    save_file *f = context;
+    if (fsync(f->fd) != 0) f->sync_failed = errno;
+    return NULL;
+}
+
+/* The disk is at work for most of a save: meanwhile the next file is written, or they are hashed. All
+ * ranks have written their part, so that no block goes to the disk half full and again. */
+static void sync_start(save_file *f) {
+    f->syncing = pthread_create(&f->syncer, NULL, sync_file, f) == 0;
+    if (!f->syncing) sync_file(f);
+}
+
+static void sync_end(save_file *f) {
+    if (f->syncing) pthread_join(f->syncer, NULL);
+    f->syncing = false;
+}
+
+static trine_status close_files(save *s) {
+    for (int i = 0; i < s->count; i++) {
+        save_file *f = &s->files[i];
+        sync_end(f);
+        int fd = f->fd;
+        f->fd = -1;
+        TRY(close_file(fd, f->path, TRINE_OK));
+        CHECK(!f->sync_failed, TRINE_EIO, "%s: cannot sync: %s", f->path, strerror(f->sync_failed));
+    }
+    return TRINE_OK;
+}
+
+static void forget(save *s) {
+    for (int i = 0; i < FILES; i++) {
+        save_file *f = &s->files[i];
+        sync_end(f);
+        if (f->fd >= 0) close(f->fd);
+        st_free(&f->header);
+        slice_list_free(&f->list);
+        free(f->text);
+        free(f->path);
+        free(f->hashes);
+    }
+    free(s->folder);
+}
+
+/* Tensors are verified by their sums, a header by itself. */
+static trine_status check_header(const save_file *f) {
+    char *there = malloc(f->text_bytes);
+    CHECK(there, TRINE_ENOMEM, "no memory for a header of %zu bytes", f->text_bytes);
+    int fd = open(f->path, O_RDONLY | O_CLOEXEC);
+    bool same = fd >= 0 && pread(fd, there, f->text_bytes, 0) == (ssize_t)f->text_bytes &&
+                memcmp(there, f->text, f->text_bytes) == 0;
+    if (fd >= 0) close(fd);
+    free(there);
+    CHECK(same, TRINE_EDATA, "%s: the header is not what was written", f->path);
+    return TRINE_OK;
+}
+
+/* Hashes this rank's run of blocks of every file, as they are there. */
+static trine_status hash_share(save *s) {
+    for (int i = 0; i < s->count; i++) {
+        save_file *f = &s->files[i];
+        size_t blocks = manifest_blocks(f->header.bytes), share = share_of(s, f);
+        size_t first = share * (size_t)s->rank;
+        if (first > blocks) first = blocks;
+        size_t count = share < blocks - first ? share : blocks - first;
+        TRY(manifest_hash(f->path, f->header.bytes, first, 1, count, f->hashes, f->header.data,
+                          f->width, &f->found));
+        if (s->rank == 0) TRY(check_header(f));
+    }
+    return TRINE_OK;
+}
+
+static trine_status hash_and_sync(save *s) {
+    TRY(hash_share(s));
+    return close_files(s);
+}
+
+/* Whether the files have what all ranks wrote, each element once. Collective over: world. */
+static trine_status compare_sums(const save *s) {
+    uint64_t sums[2 * FILES] = {0};
+    for (int i = 0; i < s->count; i++) {
+        sums[2 * i] = s->files[i].written;
+        sums[2 * i + 1] = s->files[i].found;
+    }
+    TRY(trine_all_reduce(s->comm, sums, sums, 2 * FILES, TRINE_I64, TRINE_SUM));
+    for (int i = 0; i < s->count; i++)
+        CHECK(sums[2 * i] == sums[2 * i + 1], TRINE_EDATA,
+              "%s: read again it is not what the ranks have written; the file system has lost some "
+              "of it",
+              s->files[i].path);
+    return TRINE_OK;
+}
+
+/* Rank 0 has the hashes of all blocks. Collective over: world. */
+static trine_status gather_hashes(save *s) {
+    for (int i = 0; i < s->count; i++) {
+        save_file *f = &s->files[i];
+        TRY(trine_gather(s->comm, f->hashes, f->hashes, share_of(s, f) * (size_t)s->size, TRINE_I64,
+                         0));
+    }
+    return TRINE_OK;
+}
+
+/* ---- Publishing ---- */
+
+static trine_status write_manifest_to(const char *path, const char *text, size_t bytes) {
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    CHECK(fd >= 0, TRINE_EIO, "%s: %s", path, strerror(errno));
+    trine_status status = file_write(fd, path, text, bytes, 0);
+    if (status == TRINE_OK && fsync(fd) != 0)
+        status = RAISE(TRINE_EIO, "%s: cannot sync: %s", path, strerror(errno));
+    return close_file(fd, path, status);
+}
+
+static trine_status write_manifest(const save *s) {
+    manifest_file files[FILES] = {0};
+    manifest m = {.state = s->image->state,
+                  .config = (char *)(uintptr_t)s->image->config,
+                  .library = TRINE_VERSION,
+                  .files = files,
+                  .count = s->count};
+    char *text, *path = folder_join(s->folder, MANIFEST_FILE);
+    size_t bytes;
+    CHECK(path, TRINE_ENOMEM, "no memory for a file name");
+    for (int i = 0; i < s->count; i++) {
+        snprintf(files[i].name, sizeof files[i].name, "%s", s->files[i].name);
+        files[i].bytes = s->files[i].header.bytes;
+        files[i].blocks = s->files[i].hashes;
+    }
+    trine_status status = manifest_print(&m, &text, &bytes);
+    if (status == TRINE_OK) {
+        status = write_manifest_to(path, text, bytes);
+        free(text);
+    }
+    free(path);
+    return status;
+}
+
+static trine_status publish(const save *s) {
+    TRY(write_manifest(s));
+    return folder_publish(s->dir, s->image->state.step);
+}
+
+/* ---- All together ---- */
+
+/* Says who failed, and what there still is. */
+static trine_status explain(const save *s, trine_status status) {
+    char cause[2048], newest[64] = "no checkpoint";
+    int64_t *steps;
+    size_t count;
+    if (status == TRINE_OK) return TRINE_OK;
+    snprintf(cause, sizeof cause, "%s", status_message());
+    if (folder_list(s->dir, &steps, &count) == TRINE_OK) {
+        if (count) snprintf(newest, sizeof newest, "step-%" PRId64 " as the newest one", steps[0]);
+        free(steps);
+    } else {
+        snprintf(newest, sizeof newest, "what cannot be listed now");
+    }
+    return status_user(RAISE(status, "rank %d on %s, saving step %" PRId64 ": %s. %s has %s",
+                             s->rank, comm_host_names(s->world)[comm_world_rank(s->comm, s->rank)],
+                             s->image->state.step, cause, s->dir, newest));
+}
+
+/* One rank's failure becomes everybody's. Collective over: world. */
+static trine_status agree(const save *s, trine_status status) {
+    return trine_world_agree(s->world, explain(s, status));
+}
+
+static uint64_t longest_row(const save *s) {
+    uint64_t most = 0;
+    for (int i = 0; i < s->count; i++)
+        for (size_t n = 0; n < s->files[i].header.count; n++) {
+            const st_entry *e = &s->files[i].header.entries[n];
+            uint64_t row = e->shape[e->dims - 1] * s->files[i].width;
+            if (row > most) most = row;
+        }
+    return most;
+}
+
+/* The first save makes it. */
+static trine_status make_writer(const save *s, FILE *out) {
+    TRY(blocks_writer_create(s->image->writer, s->mesh, s->image->dev, longest_row(s)));
+    if (out && s->rank == 0 && blocks_writer_alone(s->image->writer))
+        fprintf(out,
+                "there is no room for shared memory (/dev/shm): each rank writes its own rows, "
+                "which takes longer\n");
+    return TRINE_OK;
+}
+
+/* Between two agreements nobody waits for anybody, but while files are written for ranks of its own
+ * node. Collective over: world. */
+static trine_status save_all(save *s, FILE *out) {
+    TRY(agree(s, plan(s)));
+    TRY(agree(s, s->rank == 0 ? prepare(s) : TRINE_OK));
+    TRY(agree(s, open_files(s)));
+    if (!blocks_writer_ready(s->image->writer)) TRY(make_writer(s, out));
+    for (int i = 0; i < s->count; i++) {
+        TRY(agree(s, write_file(s, &s->files[i])));
+        sync_start(&s->files[i]);
+    }
+    TRY(agree(s, hash_and_sync(s)));
+    TRY(agree(s, compare_sums(s)));
+    TRY(gather_hashes(s));
+    return agree(s, s->rank == 0 ? publish(s) : TRINE_OK);
+}
+
+static void say_saved(const save *s, uint64_t begin, FILE *out) {
+    char size[HUMAN_SIZE], time[HUMAN_SIZE];
+    uint64_t bytes = 0;
+    double seconds = 1e-9 * (double)(clock_ns() - begin);
+    for (int i = 0; i < s->count; i++) bytes += s->files[i].header.bytes;
+    fprintf(out, "saved %s/step-%" PRId64 ": %s in %s, %.2f GB/s\n", s->dir, s->image->state.step,
+            human_bytes(size, bytes), human_duration(time, seconds),
+            1e-9 * (double)bytes / seconds);
+    fflush(out); /* whoever is killed has said what is safe */
+}
+
+/* What is saved is saved: an old one that stays costs room, and is no reason to end a run. */
+static void clean(const save *s, int keep, FILE *out) {
+    if (folder_clean(s->dir, keep, s->image->state.step) == TRINE_OK) return;
+    if (out) fprintf(out, "an old checkpoint stays for now: %s\n", status_message());
+    status_clear();
+}
+
+trine_status ckpt_save(trine_mesh *mesh, const ckpt_image *image, const char *dir, int keep,
+                       FILE *out) {
+    trine_comm *world = trine_mesh_group(mesh, TRINE_WORLD);
+    save s = {.mesh = mesh,
+              .comm = world,
+              .world = comm_world(world),
+              .rank = trine_comm_rank(world),
+              .size = trine_comm_size(world),
+              .image = image,
+              .dir = dir};
+    for (int i = 0; i < FILES; i++) s.files[i].fd = -1;
+    uint64_t begin = clock_ns();
+    trine_status status = save_all(&s, out);
+    if (s.rank == 0 && status != TRINE_OK) folder_abandon(dir, image->state.step);
+    if (s.rank == 0 && status == TRINE_OK) {
+        if (out) say_saved(&s, begin, out);
+        clean(&s, keep, out);
+    }
+    forget(&s);
+    return status;
+}

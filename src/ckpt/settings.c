@@ -1,0 +1,288 @@
+#include "ckpt/settings.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "ckpt/json.h"
+
+/* ---- The table ------------------------------------------------------------------------------- */
+
+typedef enum { KIND_INT, KIND_U64, KIND_DOUBLE, KIND_FLAG, KIND_WORD, KIND_TEXT } setting_kind;
+
+/* What it means that a setting differs: another model; another run; the same run in another
+ * order of additions. */
+typedef enum { ROLE_SIZE, ROLE_NUMBERS, ROLE_LAYOUT } setting_role;
+
+typedef struct {
+    const char *name; /* the command line's */
+    setting_role role;
+    setting_kind kind;
+    size_t at;                /* in trine_config */
+    const char *const *words; /* of KIND_WORD, by the enum's number */
+} setting;
+
+static const char *const schedules[] = {
+#define SCHEDULE_TEXT(id, text) text,
+    TRINE_SCHEDULE_LIST(SCHEDULE_TEXT)
+#undef SCHEDULE_TEXT
+};
+static const char *const recomputes[] = {
+#define RECOMPUTE_TEXT(id, text) text,
+    TRINE_RECOMPUTE_LIST(RECOMPUTE_TEXT)
+#undef RECOMPUTE_TEXT
+};
+static const char *const decays[] = {"cosine", "linear", "constant"};
+/* Those that gradients can have. */
+static const char *const types[] = {
+    [TRINE_F32] = "fp32", [TRINE_BF16] = "bf16", [TRINE_F16] = "fp16"};
+
+_Static_assert(sizeof(trine_dtype) == sizeof(int) && sizeof(trine_zero) == sizeof(int),
+               "enums are read as int");
+
+#define AT(member) offsetof(trine_config, member)
+
+static const setting settings[] = {
+    {"num-layers", ROLE_SIZE, KIND_INT, AT(model.num_layers), NULL},
+    {"hidden-size", ROLE_SIZE, KIND_INT, AT(model.hidden_size), NULL},
+    {"num-attention-heads", ROLE_SIZE, KIND_INT, AT(model.num_attention_heads), NULL},
+    {"ffn-hidden-size", ROLE_SIZE, KIND_INT, AT(model.ffn_hidden_size), NULL},
+    {"seq-length", ROLE_SIZE, KIND_INT, AT(model.seq_length), NULL},
+    {"vocab-size", ROLE_SIZE, KIND_INT, AT(model.vocab_size), NULL},
+    {"untied", ROLE_SIZE, KIND_FLAG, AT(model.untied), NULL},
+
+    {"hidden-dropout", ROLE_NUMBERS, KIND_DOUBLE, AT(model.hidden_dropout), NULL},
+    {"attention-dropout", ROLE_NUMBERS, KIND_DOUBLE, AT(model.attention_dropout), NULL},
+    {"bf16", ROLE_NUMBERS, KIND_FLAG, AT(precision.bf16), NULL},
+    {"fp16", ROLE_NUMBERS, KIND_FLAG, AT(precision.fp16), NULL},
+    {"grad-dtype", ROLE_NUMBERS, KIND_WORD, AT(precision.grads), types},
+    {"loss-scale", ROLE_NUMBERS, KIND_DOUBLE, AT(precision.loss_scale), NULL},
+    {"initial-loss-scale", ROLE_NUMBERS, KIND_DOUBLE, AT(precision.initial_loss_scale), NULL},
+    {"min-loss-scale", ROLE_NUMBERS, KIND_DOUBLE, AT(precision.min_loss_scale), NULL},
+    {"loss-scale-window", ROLE_NUMBERS, KIND_INT, AT(precision.loss_scale_window), NULL},
+    {"hysteresis", ROLE_NUMBERS, KIND_INT, AT(precision.hysteresis), NULL},
+    {"tf32", ROLE_NUMBERS, KIND_FLAG, AT(parallel.tf32), NULL},
+    {"global-batch-size", ROLE_NUMBERS, KIND_INT, AT(global_batch_size), NULL},
+    {"train-iters", ROLE_NUMBERS, KIND_INT, AT(train_iters), NULL},
+    {"lr", ROLE_NUMBERS, KIND_DOUBLE, AT(optimizer.lr), NULL},
+    {"min-lr", ROLE_NUMBERS, KIND_DOUBLE, AT(optimizer.min_lr), NULL},
+    {"lr-warmup-iters", ROLE_NUMBERS, KIND_INT, AT(optimizer.lr_warmup_iters), NULL},
+    {"lr-decay-iters", ROLE_NUMBERS, KIND_INT, AT(optimizer.lr_decay_iters), NULL},
+    {"lr-decay-style", ROLE_NUMBERS, KIND_WORD, AT(optimizer.lr_decay_style), decays},
+    {"weight-decay", ROLE_NUMBERS, KIND_DOUBLE, AT(optimizer.weight_decay), NULL},
+    {"decay-all", ROLE_NUMBERS, KIND_FLAG, AT(optimizer.decay_all), NULL},
+    {"adam-beta1", ROLE_NUMBERS, KIND_DOUBLE, AT(optimizer.adam_beta1), NULL},
+    {"adam-beta2", ROLE_NUMBERS, KIND_DOUBLE, AT(optimizer.adam_beta2), NULL},
+    {"adam-eps", ROLE_NUMBERS, KIND_DOUBLE, AT(optimizer.adam_eps), NULL},
+    {"clip-grad", ROLE_NUMBERS, KIND_DOUBLE, AT(optimizer.clip_grad), NULL},
+    {"seed", ROLE_NUMBERS, KIND_U64, AT(data.seed), NULL},
+
+    {"dp", ROLE_LAYOUT, KIND_INT, AT(parallel.layout.dp), NULL},
+    {"tp", ROLE_LAYOUT, KIND_INT, AT(parallel.layout.tp), NULL},
+    {"pp", ROLE_LAYOUT, KIND_INT, AT(parallel.layout.pp), NULL},
+    {"zero", ROLE_LAYOUT, KIND_INT, AT(parallel.zero), NULL},
+    {"schedule", ROLE_LAYOUT, KIND_WORD, AT(parallel.schedule), schedules},
+    {"pp-split", ROLE_LAYOUT, KIND_TEXT, AT(parallel.pp_split), NULL},
+    {"sequence-parallel", ROLE_LAYOUT, KIND_FLAG, AT(parallel.sequence_parallel), NULL},
+    {"recompute-granularity", ROLE_LAYOUT, KIND_WORD, AT(parallel.recompute), recomputes},
+    {"micro-batch-size", ROLE_LAYOUT, KIND_INT, AT(micro_batch_size), NULL},
+    {"loss-chunk", ROLE_LAYOUT, KIND_INT, AT(parallel.loss_chunk), NULL},
+    {"device", ROLE_LAYOUT, KIND_TEXT, AT(parallel.device), NULL},
+};
+
+#define SETTINGS (sizeof settings / sizeof *settings)
+
+/* ---- Printing -------------------------------------------------------------------------------- */
+
+static cJSON *make_item(const setting *s, const trine_config *config) {
+    const void *at = (const char *)config + s->at;
+    char text[JSON_NUMBER];
+    const char *words;
+    int number;
+    switch (s->kind) {
+    case KIND_DOUBLE: return cJSON_CreateRaw(json_number(text, *(const double *)at));
+    case KIND_FLAG: return cJSON_CreateBool(*(const bool *)at);
+    case KIND_U64:
+        snprintf(text, sizeof text, "%" PRIu64, *(const uint64_t *)at);
+        return cJSON_CreateString(text);
+    case KIND_TEXT:
+        words = *(const char *const *)at;
+        return words ? cJSON_CreateString(words) : cJSON_CreateNull();
+    case KIND_INT:
+    case KIND_WORD: break;
+    }
+    memcpy(&number, at, sizeof number);
+    return s->words ? cJSON_CreateString(s->words[number]) : cJSON_CreateNumber(number);
+}
+
+static cJSON *make_object(const trine_config *config) {
+    cJSON *object = cJSON_CreateObject();
+    for (size_t i = 0; object && i < SETTINGS; i++) {
+        cJSON *item = make_item(&settings[i], config);
+        if (item && cJSON_AddItemToObject(object, settings[i].name, item)) continue;
+        cJSON_Delete(item);
+        cJSON_Delete(object);
+        object = NULL;
+    }
+    return object;
+}
+
+trine_status settings_print(const trine_config *config, char **json) {
+    cJSON *object = make_object(config);
+    *json = object ? cJSON_PrintUnformatted(object) : NULL;
+    cJSON_Delete(object);
+    CHECK(*json, TRINE_ENOMEM, "no memory for a configuration's text");
+    return TRINE_OK;
+}
+
+/* ---- Reading --------------------------------------------------------------------------------- */
+
+static trine_status parse(const char *json, cJSON **object) {
+    *object = cJSON_Parse(json);
+    bool is = cJSON_IsObject(*object);
+    if (!is) cJSON_Delete(*object);
+    CHECK(is, TRINE_EDATA, "the configuration is no JSON object");
+    return TRINE_OK;
+}
+
+/* A size of the model into its place. */
+static trine_status read_size(const setting *s, const cJSON *object, trine_config *config) {
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, s->name);
+    void *at = (char *)config + s->at;
+    CHECK(item, TRINE_EDATA, "the configuration has no \"%s\"", s->name);
+    if (s->kind == KIND_FLAG) {
+        CHECK(cJSON_IsBool(item), TRINE_EDATA,
+              "the configuration's \"%s\" is neither true nor false", s->name);
+        *(bool *)at = cJSON_IsTrue(item);
+        return TRINE_OK;
+    }
+    double x = cJSON_IsNumber(item) ? item->valuedouble : 0;
+    CHECK(x >= 1 && x <= INT_MAX && x == floor(x), TRINE_EDATA,
+          "the configuration's \"%s\" is no number that a size can be", s->name);
+    *(int *)at = (int)x;
+    return TRINE_OK;
+}
+
+static trine_status read_sizes(const cJSON *object, trine_model *model) {
+    trine_config config = {0};
+    for (size_t i = 0; i < SETTINGS; i++)
+        if (settings[i].role == ROLE_SIZE) TRY(read_size(&settings[i], object, &config));
+    *model = config.model;
+    CHECK(model->hidden_size % model->num_attention_heads == 0, TRINE_EDATA,
+          "the configuration's \"hidden-size\" %d is no multiple of its \"num-attention-heads\" %d",
+          model->hidden_size, model->num_attention_heads);
+    return TRINE_OK;
+}
+
+trine_status settings_model(const char *json, trine_model *model) {
+    cJSON *object;
+    TRY(parse(json, &object));
+    trine_status status = read_sizes(object, model);
+    cJSON_Delete(object);
+    return status;
+}
+
+trine_status settings_scale_moves(const char *json, bool *moves) {
+    cJSON *object;
+    TRY(parse(json, &object));
+    const cJSON *fixed = cJSON_GetObjectItemCaseSensitive(object, "loss-scale");
+    *moves = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(object, "fp16")) &&
+             cJSON_IsNumber(fixed) && fixed->valuedouble == 0;
+    cJSON_Delete(object);
+    return TRINE_OK;
+}
+
+/* ---- Comparing ------------------------------------------------------------------------------- */
+
+static bool same(const cJSON *a, const cJSON *b) {
+    if ((a->type & 0xff) != (b->type & 0xff)) return false;
+    if (cJSON_IsNumber(a)) return a->valuedouble == b->valuedouble;
+    return !cJSON_IsString(a) || strcmp(a->valuestring, b->valuestring) == 0;
+}
+
+static const char *item_text(char text[JSON_NUMBER], const cJSON *item) {
+    if (!item) return "nothing";
+    if (cJSON_IsNumber(item)) return json_number(text, item->valuedouble);
+    if (cJSON_IsString(item)) return json_plain(item->valuestring) ? item->valuestring : "(text)";
+    if (cJSON_IsBool(item)) return cJSON_IsTrue(item) ? "on" : "off";
+    return cJSON_IsNull(item) ? "none" : "something else";
+}
+
+static const setting *find_setting(const char *name) {
+    for (size_t i = 0; i < SETTINGS; i++)
+        if (strcmp(settings[i].name, name) == 0) return &settings[i];
+    return NULL;
+}
+
+/* Rows of one kind of meaning: the layout's on one line, others on one each. */
+static void say(const cJSON *saved, const cJSON *now, bool layout, FILE *out) {
+    char a[JSON_NUMBER], b[JSON_NUMBER];
+    int said = 0;
+    for (const cJSON *n = now->child; n; n = n->next) {
+        const cJSON *s = cJSON_GetObjectItemCaseSensitive(saved, n->string);
+        if ((find_setting(n->string)->role == ROLE_LAYOUT) != layout || (s && same(s, n))) continue;
+        const char *before = item_text(a, s), *after = item_text(b, n);
+        if (layout)
+            fprintf(out, "%s%s %s -> %s", said ? ", " : "  the layout differs: ", n->string, before,
+                    after);
+        else
+            fprintf(out, "  %s: %s in the checkpoint, %s now\n", n->string, before, after);
+        said++;
+    }
+    if (layout && said) fputc('\n', out);
+}
+
+/* What another version wrote and this one does not know may matter. */
+static void say_unknown(const cJSON *saved, FILE *out) {
+    char text[JSON_NUMBER];
+    for (const cJSON *s = saved->child; s; s = s->next)
+        if (!find_setting(s->string))
+            fprintf(out, "  %s: %s in the checkpoint, unknown to this version\n",
+                    json_plain(s->string) ? s->string : "(a name)", item_text(text, s));
+}
+
+/* The present configuration goes through its text, so that both have been read. */
+static trine_status compare(const cJSON *saved, const trine_config *config, FILE *out) {
+    char *json;
+    cJSON *now;
+    TRY(settings_print(config, &json));
+    trine_status status = parse(json, &now);
+    free(json);
+    TRY(status);
+    say(saved, now, true, out);
+    say(saved, now, false, out);
+    say_unknown(saved, out);
+    cJSON_Delete(now);
+    return TRINE_OK;
+}
+
+trine_status settings_compare(const char *json, const trine_config *config, FILE *out) {
+    cJSON *saved;
+    TRY(parse(json, &saved));
+    trine_status status = compare(saved, config, out);
+    cJSON_Delete(saved);
+    return status;
+}
+
+trine_status settings_same_model(const trine_model *saved, const trine_model *model,
+                                 const char *path) {
+    const trine_config a = {.model = *saved}, b = {.model = *model};
+    char text[600], before[JSON_NUMBER], after[JSON_NUMBER];
+    size_t used = 0;
+    for (const setting *s = settings; s->role == ROLE_SIZE; s++) {
+        cJSON *x = make_item(s, &a), *y = make_item(s, &b);
+        bool made = x && y;
+        if (made && !same(x, y))
+            used += (size_t)snprintf(text + used, sizeof text - used, "%s %s is %s there, %s here",
+                                     used ? "," : "", s->name, item_text(before, x),
+                                     item_text(after, y));
+        cJSON_Delete(x);
+        cJSON_Delete(y);
+        CHECK(made, TRINE_ENOMEM, "no memory to compare two models");
+    }
+    CHECK(!used, TRINE_EINVAL, "%s is of another model:%s", path, text);
+    return TRINE_OK;
+}

@@ -1,0 +1,326 @@
+#include "ckpt/slice.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "ckpt/convert.h"
+
+/* ---- Names and shapes ---- */
+
+void slice_name(char name[ST_NAME], const char *of, ckpt_kind kind) {
+    static const char *const ending[CKPT_KINDS] = {"", ".master", ".exp_avg", ".exp_avg_sq"};
+    const char *prefix = strcmp(of, "lm_head.weight") == 0 ? "" : "transformer.";
+    snprintf(name, ST_NAME, "%s%s%s", prefix, of, ending[kind]);
+}
+
+st_entry slice_entry(const tensor *t, ckpt_kind kind, trine_dtype type) {
+    st_entry e = {.known = true, .type = type};
+    uint64_t rows = t->parts * t->global_rows, cols = t->global_cols;
+    slice_name(e.name, t->name, kind);
+    e.dims = cols == 1 && !t->matrix ? 1 : 2;
+    e.shape[0] = t->turned ? cols : rows;
+    e.shape[1] = t->turned ? rows : cols;
+    if (e.dims == 1) e.shape[1] = 0;
+    return e;
+}
+
+static void print_shape(char text[64], const st_entry *e) {
+    int at = snprintf(text, 64, "(");
+    for (int i = 0; i < e->dims && at < 40; i++)
+        at += snprintf(text + at, 64 - (size_t)at, "%s%llu", i ? ", " : "",
+                       (unsigned long long)e->shape[i]);
+    snprintf(text + at, 64 - (size_t)at, ")");
+}
+
+static bool same_shape(const st_entry *a, const st_entry *b) {
+    bool same = a->dims == b->dims;
+    for (int i = 0; same && i < a->dims; i++) same = a->shape[i] == b->shape[i];
+    return same;
+}
+
+trine_status slice_fits(const tensor *t, const st_entry *entry, const char *path) {
+    st_entry want = slice_entry(t, CKPT_WEIGHT, TRINE_F32);
+    char has[64], should[64];
+    print_shape(has, entry);
+    print_shape(should, &want);
+    CHECK(same_shape(entry, &want), TRINE_EDATA, "%s: %s has shape %s, the model wants %s", path,
+          entry->name, has, should);
+    bool real = entry->known &&
+                (entry->type == TRINE_F32 || entry->type == TRINE_BF16 || entry->type == TRINE_F16);
+    CHECK(real, TRINE_EDATA, "%s: the elements of %s are not F32, BF16 or F16", path, entry->name);
+    return TRINE_OK;
+}
+
+/* ---- Sums ---- */
+
+/* Of at most RUN elements: with S the sum of bits_i + 1 and W that of i (bits_i + 1), the sum of
+ * (bits_i + 1) (2 (place + i width) + 1) is (2 place + 1) S + 2 width W, so that an element costs a
+ * product of 32 bits and not of 64. */
+#define RUN  ((size_t)4096)
+#define RUN2 ((size_t)256) /* of 16-bit elements: both sums fit into 32 bits */
+
+static uint64_t sum_of_run(const void *data, size_t count, size_t width, uint64_t place) {
+    const uint16_t *half = data;
+    const uint32_t *word = data;
+    uint64_t s = count, w = (uint64_t)count * (count - 1) / 2;
+    uint32_t s2 = 0, w2 = 0;
+    if (width == 2)
+        for (uint32_t i = 0; i < count; i++) s2 += half[i], w2 += i * half[i];
+    else
+        for (uint32_t i = 0; i < count; i++) s += word[i], w += (uint64_t)i * word[i];
+    return (2 * place + 1) * (s + s2) + 2 * (uint64_t)width * (w + w2);
+}
+
+uint64_t slice_sum(const void *data, size_t count, size_t width, uint64_t place) {
+    const char *at = data;
+    uint64_t sum = 0;
+    size_t run = width == 2 ? RUN2 : RUN;
+    ASSERT(width == 2 || width == 4);
+    for (size_t n; count; count -= n) {
+        n = count < run ? count : run;
+        sum += sum_of_run(at, n, width, place);
+        at += n * width;
+        place += n * width;
+    }
+    return sum;
+}
+
+/* ---- Pieces as tiles -----------------------------------------------------------------------------
+ * A piece may begin and end within a row of a tensor. Of each part it holds up to three rectangles:
+ * the rest of a row, whole rows, the beginning of a row. To be read they are cut into tiles that fit a
+ * buffer. */
+
+/* Rows [row, row + rows) and columns [col, col + cols) of part `part` as held, none of them padding. */
+typedef struct {
+    size_t part, row, rows, col, cols;
+} tile;
+
+/* Where a tile stands in the file's matrix. */
+typedef struct {
+    size_t row, rows, col, cols;
+    size_t stride; /* columns of the whole */
+} file_tile;
+
+static file_tile in_file(const tensor *t, const tile *x) {
+    size_t row = x->part * t->global_rows + t->first_row + x->row, col = t->first_col + x->col;
+    if (t->turned) return (file_tile){col, x->cols, row, x->rows, t->parts * t->global_rows};
+    return (file_tile){row, x->rows, col, x->cols, t->global_cols};
+}
+
+/* What is done with every tile. */
+typedef trine_status (*tile_visit)(void *context, const tensor *t, const tile *x);
+
+/* Tiles of a rectangle, of at most `limit` elements. Of what is turned, and may be read in any order
+ * (`host`), they are as many rows as there are: those are the runs in the file. */
+static trine_status cut(const tensor *t, const tile *whole, size_t limit, bool host,
+                        tile_visit visit, void *context) {
+    size_t rows = whole->rows, cols = whole->cols;
+    if (t->turned && host) {
+        if (rows > limit) rows = limit;
+        if (cols > limit / rows) cols = limit / rows;
+    } else {
+        if (cols > limit) cols = limit;
+        if (rows > limit / cols) rows = limit / cols;
+    }
+    for (size_t r = 0; r < whole->rows; r += rows)
+        for (size_t c = 0; c < whole->cols; c += cols) {
+            tile x = {whole->part, whole->row + r, rows, whole->col + c, cols};
+            if (x.rows > whole->rows - r) x.rows = whole->rows - r;
+            if (x.cols > whole->cols - c) x.cols = whole->cols - c;
+            TRY(visit(context, t, &x));
+        }
+    return TRINE_OK;
+}
+
+/* Elements [begin, end) of one part, which has rows x cols of which `real` rows are no padding. */
+static trine_status cut_part(const tensor *t, size_t part, size_t begin, size_t end, size_t limit,
+                             bool host, tile_visit visit, void *context) {
+    size_t real = t->global_rows > t->first_row ? t->global_rows - t->first_row : 0;
+    if (end > real * t->cols) end = real * t->cols;
+    while (begin < end) {
+        tile x = {.part = part, .row = begin / t->cols, .col = begin % t->cols, .rows = 1};
+        if (x.col || end - begin < t->cols) {
+            size_t rest = t->cols - x.col;
+            x.cols = rest < end - begin ? rest : end - begin;
+        } else {
+            x.rows = (end - begin) / t->cols;
+            x.cols = t->cols;
+        }
+        TRY(cut(t, &x, limit, host, visit, context));
+        begin += x.rows * x.cols;
+    }
+    return TRINE_OK;
+}
+
+/* Every tile that a piece holds of a tensor. */
+static trine_status visit_tiles(const ckpt_piece *p, const tensor *t, size_t limit, bool host,
+                                tile_visit visit, void *context) {
+    size_t from, to, size = t->rows * t->cols;
+    if (!flat_overlap(t, p->begin, p->count, &from, &to)) return TRINE_OK;
+    from -= t->offset;
+    to -= t->offset;
+    for (size_t part = from / size; part * size < to; part++) {
+        size_t begin = from > part * size ? from - part * size : 0;
+        size_t end = to < (part + 1) * size ? to - part * size : size;
+        TRY(cut_part(t, part, begin, end, limit, host, visit, context));
+    }
+    return TRINE_OK;
+}
+
+/* Where a tile's first element lies in the device's memory. */
+static char *held_at(const ckpt_piece *p, const tensor *t, const tile *x) {
+    size_t element = t->offset + (x->part * t->rows + x->row) * t->cols + x->col;
+    return (char *)p->at + (element - p->begin) * trine_dtype_bytes(p->type);
+}
+
+/* ---- Rectangles in a file ---- */
+
+typedef struct {
+    slice_list *list;
+    const ckpt_piece *piece;
+    const st_entry *entry;
+} adder;
+
+static trine_status add_tile(void *context, const tensor *t, const tile *x) {
+    const adder *a = context;
+    slice_list *list = a->list;
+    file_tile f = in_file(t, x);
+    if (list->count == list->room) {
+        size_t room = list->room ? 2 * list->room : 64;
+        slice_rect *rects = realloc(list->rects, room * sizeof *rects);
+        CHECK(rects, TRINE_ENOMEM, "no memory for a list of %zu rectangles", room);
+        list->rects = rects;
+        list->room = room;
+    }
+    trine_dtype type = a->piece->type;
+    list->rects[list->count++] = (slice_rect){
+        .place = a->entry->begin + (uint64_t)(f.row * f.stride + f.col) * trine_dtype_bytes(type),
+        .rows = f.rows,
+        .cols = f.cols,
+        .stride = f.stride,
+        .held = held_at(a->piece, t, x),
+        .held_stride = t->cols,
+        .type = type,
+        .turned = t->turned,
+    };
+    return TRINE_OK;
+}
+
+trine_status slice_add(slice_list *list, const st_header *h, const ckpt_piece *piece) {
+    adder a = {.list = list, .piece = piece};
+    for (int i = 0; i < piece->range->tensor_count; i++) {
+        const tensor *t = &piece->range->tensors[i];
+        char name[ST_NAME];
+        if (t->split == SPLIT_NONE && !piece->first) continue;
+        slice_name(name, t->name, piece->kind);
+        a.entry = st_find(h, name);
+        ASSERT(a.entry && a.entry->type == piece->type);
+        TRY(visit_tiles(piece, t, SIZE_MAX, true, add_tile, &a));
+    }
+    return TRINE_OK;
+}
+
+static int by_place(const void *a, const void *b) {
+    uint64_t x = ((const slice_rect *)a)->place, y = ((const slice_rect *)b)->place;
+    return (x > y) - (x < y);
+}
+
+void slice_sort(slice_list *list) {
+    if (list->count) qsort(list->rects, list->count, sizeof *list->rects, by_place);
+}
+
+void slice_list_free(slice_list *list) {
+    free(list->rects);
+    *list = (slice_list){0};
+}
+
+/* Rows [row, row + rows) and columns [col, col + cols) of a rectangle. */
+static slice_rect part_of(const slice_rect *r, size_t row, size_t rows, size_t col, size_t cols) {
+    slice_rect p = *r;
+    size_t width = trine_dtype_bytes(r->type);
+    size_t major = r->turned ? col : row, minor = r->turned ? row : col;
+    p.place += (uint64_t)(row * r->stride + col) * width;
+    p.held += (major * r->held_stride + minor) * width;
+    p.rows = rows;
+    p.cols = cols;
+    return p;
+}
+
+/* The first element of the rectangle at or behind byte `at` of the file, or its end. */
+static void find(const slice_rect *r, uint64_t at, size_t *row, size_t *col) {
+    size_t element = at > r->place ? (size_t)(at - r->place) / trine_dtype_bytes(r->type) : 0;
+    *row = element / r->stride;
+    *col = element % r->stride;
+    if (*col >= r->cols) *row += 1, *col = 0;
+    if (*row >= r->rows) *row = r->rows, *col = 0;
+}
+
+int slice_clip(slice_rect parts[SLICE_PARTS], const slice_rect *r, uint64_t begin, uint64_t end) {
+    size_t row, col, end_row, end_col;
+    int n = 0;
+    find(r, begin, &row, &col);
+    find(r, end, &end_row, &end_col);
+    if (row < end_row && col > 0) {
+        parts[n++] = part_of(r, row, 1, col, r->cols - col);
+        row++;
+        col = 0;
+    }
+    if (row < end_row) {
+        parts[n++] = part_of(r, row, end_row - row, 0, r->cols);
+        row = end_row;
+    }
+    if (row == end_row && col < end_col) parts[n++] = part_of(r, row, 1, col, end_col - col);
+    return n;
+}
+
+trine_status slice_move(device *d, void *to, const slice_rect *r, void *buffer) {
+    size_t rows = r->turned ? r->cols : r->rows, cols = r->turned ? r->rows : r->cols;
+    size_t width = trine_dtype_bytes(r->type);
+    convert_place held = {(void *)(uintptr_t)r->held, r->type, r->held_stride};
+    convert_place file = {to, r->type, r->stride};
+    if (!d->memory->host) {
+        ASSERT(rows * cols * width <= SLICE_BYTES);
+        TRY(device_read_rows(d, buffer, r->held, r->held_stride * width, cols * width, rows));
+        held = (convert_place){buffer, r->type, cols};
+    }
+    if (r->turned)
+        convert_turn(file, held, rows, cols);
+    else
+        convert_copy(file, held, rows, cols);
+    return TRINE_OK;
+}
+
+/* ---- Reading ---- */
+
+typedef struct {
+    device *dev;
+    const ckpt_piece *piece;
+    const st_entry *entry;
+    const void *data;
+    void *buffer;
+} reader;
+
+static trine_status read_tile(void *context, const tensor *t, const tile *x) {
+    const reader *r = context;
+    trine_dtype type = r->piece->type;
+    file_tile f = in_file(t, x);
+    size_t skip = (f.row * f.stride + f.col) * trine_dtype_bytes(r->entry->type);
+    convert_place file = {(char *)(uintptr_t)r->data + skip, r->entry->type, f.stride};
+    void *at = held_at(r->piece, t, x);
+    bool host = r->dev->memory->host;
+    convert_place held = {host ? at : r->buffer, type, host ? t->cols : x->cols};
+    if (t->turned)
+        convert_turn(held, file, f.rows, f.cols);
+    else
+        convert_copy(held, file, f.rows, f.cols);
+    if (host) return TRINE_OK;
+    return device_write(r->dev, at, held.at, x->rows * x->cols * trine_dtype_bytes(type));
+}
+
+trine_status slice_read(device *d, const ckpt_piece *piece, const tensor *t, const st_entry *entry,
+                        const void *data, void *buffer) {
+    reader r = {.dev = d, .piece = piece, .entry = entry, .data = data, .buffer = buffer};
+    size_t limit = SLICE_BYTES / trine_dtype_bytes(piece->type);
+    return visit_tiles(piece, t, limit, d->memory->host, read_tile, &r);
+}

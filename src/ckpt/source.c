@@ -1,0 +1,100 @@
+#include "ckpt/source.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "ckpt/settings.h"
+
+void ckpt_close(ckpt_source **source) {
+    ckpt_source *s = *source;
+    if (!s) return;
+    for (int i = 0; i < s->file_count; i++) st_close(&s->files[i]);
+    free(s->files);
+    if (s->has_state) manifest_free(&s->written);
+    free(s->path);
+    free(s);
+    *source = NULL;
+}
+
+const char *ckpt_path(const ckpt_source *source) {
+    return source->path;
+}
+
+trine_status ckpt_model(const ckpt_source *source, trine_model *model) {
+    if (source->has_state) return settings_model(source->written.config, model);
+    *model = source->model;
+    return TRINE_OK;
+}
+
+const ckpt_state *ckpt_saved_state(const ckpt_source *source) {
+    return source->has_state ? &source->written.state : NULL;
+}
+
+const char *ckpt_saved_config(const ckpt_source *source) {
+    return source->has_state ? source->written.config : NULL;
+}
+
+/* ---- Tensors --------------------------------------------------------------------------------- */
+
+static const st_entry *find_in_files(const ckpt_source *s, const char *name, const st_file **file) {
+    const st_entry *found = NULL;
+    for (int i = 0; !found && i < s->file_count; i++) {
+        *file = &s->files[i];
+        found = st_find(&s->files[i].header, name);
+    }
+    return found;
+}
+
+const st_entry *source_find(const ckpt_source *source, const char *name, ckpt_kind kind,
+                            const st_file **file) {
+    char full[ST_NAME];
+    slice_name(full, name, kind);
+    const st_entry *found = find_in_files(source, full, file);
+    if (found || source->has_state || kind != CKPT_WEIGHT) return found;
+    return find_in_files(source, name, file); /* saved from GPT2Model, which has no prefix */
+}
+
+/* What a piece of this kind is made from. */
+static const st_entry *find_made_from(const ckpt_source *s, const char *name, ckpt_kind kind,
+                                      const st_file **file) {
+    bool weight = kind == CKPT_WEIGHT || kind == CKPT_MASTER;
+    const st_entry *found = source_find(s, name, weight ? CKPT_MASTER : kind, file);
+    return found || !weight ? found : source_find(s, name, CKPT_WEIGHT, file);
+}
+
+static trine_status read_tensor(const ckpt_source *s, device *dev, const ckpt_piece *piece,
+                                const tensor *t, void *buffer) {
+    const st_file *file;
+    const st_entry *entry = find_made_from(s, t->name, piece->kind, &file);
+    char name[ST_NAME];
+    slice_name(name, t->name, piece->kind == CKPT_MASTER ? CKPT_WEIGHT : piece->kind);
+    CHECK(entry, TRINE_EDATA, "%s has no tensor %s", s->path, name);
+    TRY(slice_fits(t, entry, file->path));
+    return slice_read(dev, piece, t, entry, file->map + entry->begin, buffer);
+}
+
+static trine_status read_piece(const ckpt_source *s, device *dev, const ckpt_piece *piece,
+                               void *buffer) {
+    for (int i = 0; i < piece->range->tensor_count; i++) {
+        const tensor *t = &piece->range->tensors[i];
+        size_t from, to;
+        if (flat_overlap(t, piece->begin, piece->count, &from, &to))
+            TRY(read_tensor(s, dev, piece, t, buffer));
+    }
+    return TRINE_OK;
+}
+
+trine_status ckpt_read(const ckpt_source *source, device *dev, const ckpt_piece *pieces,
+                       size_t count) {
+    void *buffer = NULL;
+    trine_status status = TRINE_OK;
+    if (!dev->memory->host) {
+        buffer = malloc(SLICE_BYTES);
+        CHECK(buffer, TRINE_ENOMEM, "no memory for a buffer of %zu bytes", SLICE_BYTES);
+    }
+    for (size_t i = 0; status == TRINE_OK && i < count; i++)
+        status = read_piece(source, dev, &pieces[i], buffer);
+    free(buffer);
+    return status;
+}

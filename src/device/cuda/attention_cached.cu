@@ -1,0 +1,108 @@
+/* Attention with a cache of keys and values: a block for each new row and head. It goes over the
+ * positions THREADS at a time: a score a thread, whose keys lie side by side; then the softmax so far
+ * is rescaled and the values of these positions are added, a column or two a thread (Milakov and
+ * Gimelshein, "Online normalizer calculation for softmax", 2018). Every row reads all of its
+ * head's cache, so a long prompt costs more than attention_forward; a single row, for which this is
+ * made, reads each number once. */
+#include <math.h>
+
+#include "device/cuda/kernel.cuh"
+#include "device/cuda/sizes.h"
+
+#define THREADS 128
+#define COLUMNS (CUDA_WIDEST_HEAD / THREADS) /* of the values, a thread's */
+
+/* Sizes and operands of attention_cached. */
+template <typename real> struct cached {
+    real *y, *keys, *values;
+    const real *qkv;
+    size_t past, M, H, D;
+};
+
+template <typename real> static __global__ void keep_kernel(cached<real> c) {
+    size_t r = blockIdx.x / c.H, h = blockIdx.x % c.H, HD = c.H * c.D;
+    const real *k = c.qkv + 3 * r * HD + HD + h * c.D;
+    for (size_t i = threadIdx.x; i < c.D; i += THREADS) {
+        c.keys[(h * c.D + i) * c.M + c.past + r] = k[i];
+        c.values[(h * c.M + c.past + r) * c.D + i] = k[HD + i];
+    }
+}
+
+/* Over the block, in one order; `area` has a float for each warp. All get it. A NaN is passed over by
+ * the maximum, and shows in the sum. */
+static __device__ inline float block_max(float x, float *area) {
+    for (int k = WARP / 2; k > 0; k /= 2) x = fmaxf(x, __shfl_xor_sync(ALL_LANES, x, k));
+    __syncthreads();
+    if (threadIdx.x % WARP == 0) area[threadIdx.x / WARP] = x;
+    __syncthreads();
+    x = area[0];
+    for (int w = 1; w < THREADS / WARP; w++) x = fmaxf(x, area[w]);
+    return x;
+}
+
+static __device__ inline float block_total(float x, float *area) {
+    x = warp_sum(x);
+    __syncthreads();
+    if (threadIdx.x % WARP == 0) area[threadIdx.x / WARP] = x;
+    __syncthreads();
+    x = area[0];
+    for (int w = 1; w < THREADS / WARP; w++) x += area[w];
+    return x;
+}
+
+template <typename real>
+static __global__ void __launch_bounds__(THREADS) attend_kernel(cached<real> c, float scale) {
+    __shared__ float q[CUDA_WIDEST_HEAD], p[THREADS], area[THREADS / WARP];
+    size_t r = blockIdx.x / c.H, h = blockIdx.x % c.H, HD = c.H * c.D, end = c.past + r + 1;
+    const real *keys = c.keys + h * c.D * c.M, *values = c.values + h * c.M * c.D;
+    float out[COLUMNS] = {}, max = -INFINITY, sum = 0.0f;
+    for (size_t i = threadIdx.x; i < c.D; i += THREADS)
+        q[i] = load(c.qkv + 3 * r * HD + h * c.D + i) * scale;
+    __syncthreads();
+    for (size_t first = 0; first < end; first += THREADS) {
+        size_t s = first + threadIdx.x, last = end - first < THREADS ? end - first : THREADS;
+        float score = 0.0f;
+        for (size_t i = 0; s < end && i < c.D; i++)
+            score = fmaf(q[i], load(keys + i * c.M + s), score);
+        float most = fmaxf(max, block_max(s < end ? score : -INFINITY, area));
+        /* As long as there were only -infinities there is nothing to rescale. */
+        float factor = max == most ? 1.0f : expf(max - most),
+              e = s < end ? expf(score - most) : 0.0f;
+        sum = sum * factor + block_total(e, area);
+        p[threadIdx.x] = e;
+        __syncthreads();
+        for (int j = 0; j < COLUMNS; j++) {
+            size_t i = threadIdx.x + (size_t)j * THREADS;
+            out[j] *= factor;
+            for (size_t n = 0; i < c.D && n < last; n++)
+                out[j] = fmaf(p[n], load(values + (first + n) * c.D + i), out[j]);
+        }
+        max = most;
+        __syncthreads();
+    }
+    for (int j = 0; j < COLUMNS; j++) {
+        size_t i = threadIdx.x + (size_t)j * THREADS;
+        if (i < c.D) store(c.y + r * HD + h * c.D + i, out[j] / sum);
+    }
+}
+
+template <typename real>
+static trine_status attention_cached(device *d, void *y, void *keys, void *values, const void *qkv,
+                                     void *work, size_t past, size_t n, size_t M, size_t H,
+                                     size_t D) {
+    (void)work;
+    if (n == 0 || H == 0 || D == 0) return TRINE_OK;
+    CHECK(D <= CUDA_WIDEST_HEAD, TRINE_EUNSUPPORTED,
+          "attention on the cuda device takes heads of width up to %d, not %zu", CUDA_WIDEST_HEAD,
+          D);
+    CHECK(n <= 0x7fffffff / H, TRINE_EMATH,
+          "attention on n %zu, H %zu: more blocks than a GPU takes", n, H);
+    const cached<real> c = {(real *)y, (real *)keys, (real *)values, (const real *)qkv, past, M, H,
+                            D};
+    LAUNCH(d, keep_kernel<real>, (unsigned)(n * H), THREADS, 0)(c);
+    TRY(LAUNCHED(keep_kernel));
+    LAUNCH(d, attend_kernel<real>, (unsigned)(n * H), THREADS, 0)(c, 1.0f / sqrtf((float)D));
+    return LAUNCHED(attend_kernel);
+}
+
+CUDA_OF_COMPUTE(attention_cached);

@@ -1,0 +1,185 @@
+/* Rows through the stages, and what follows them. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/half.h"
+#include "base/status.h"
+#include "generate/generator.h"
+#include "generate/sample.h"
+
+/* ---- One chunk through this stage ---- */
+
+static bool is_first(const trine_generator *g) {
+    return g->first == 0;
+}
+
+static bool is_last(const trine_generator *g) {
+    return g->first + g->count == gpt_unit_count(&g->shape);
+}
+
+/* x (n, C) from the stage before, or from the tokens at positions past, past + 1, ... */
+static trine_status enter(trine_generator *g, const int32_t *tokens, size_t past, size_t n) {
+    size_t count = n * g->shape.C;
+    if (!is_first(g))
+        return trine_recv(trine_mesh_group(g->mesh, TRINE_ACT_IN), g->x, count, g->dev->compute, 0);
+    TRY(device_write(g->dev, g->tokens, tokens, n * sizeof *tokens));
+    return decode_embedding(&g->run, &g->units[0].bound.embedding, g->x, g->tokens, past, n);
+}
+
+static trine_status leave(trine_generator *g, size_t n) {
+    if (is_last(g)) return TRINE_OK;
+    return trine_send(trine_mesh_group(g->mesh, TRINE_ACT_OUT), g->x, n * g->shape.C,
+                      g->dev->compute, 1);
+}
+
+static trine_status run_chunk(trine_generator *g, const int32_t *tokens, size_t past, size_t n) {
+    TRY(enter(g, tokens, past, n));
+    for (int i = 0; i < g->count; i++) {
+        generate_unit *u = &g->units[i];
+        if (u->bound.kind != UNIT_BLOCK) continue;
+        TRY(decode_block(&g->run, &u->bound.block, &u->cache, g->x, past, n));
+    }
+    return leave(g, n);
+}
+
+/* ---- Logits, on the last stage ---- */
+
+static float number(trine_dtype type, const void *p, size_t i) {
+    if (type == TRINE_F32) return ((const float *)p)[i];
+    uint16_t bits = ((const uint16_t *)p)[i];
+    return type == TRINE_BF16 ? bf16_load(bits) : f16_load(bits);
+}
+
+/* logits (n, V), without the vocabulary's padding, from g->raw (tp, n, Vp/tp). */
+static void unshard(const trine_generator *g, float *logits, size_t n) {
+    size_t V = g->shape.V;
+    for (int t = 0; t < g->shape.tp; t++) {
+        tp_vocab part = tp_vocab_of(V, g->shape.tp, t);
+        for (size_t r = 0; r < n; r++)
+            for (size_t v = 0; v < part.valid; v++)
+                logits[r * V + part.first + v] =
+                    number(g->dev->compute, g->raw, ((size_t)t * n + r) * part.rows + v);
+    }
+}
+
+/* logits (n, V) of rows [at, at + n) of the chunk; nothing on other stages. */
+static trine_status head_rows(trine_generator *g, float *logits, size_t at, size_t n) {
+    const gpt_shape *s = &g->shape;
+    if (!is_last(g)) return TRINE_OK;
+    size_t element = trine_dtype_bytes(g->dev->compute);
+    size_t vocab = tp_vocab_of(s->V, s->tp, s->tp_rank).rows;
+    TRY(decode_head(&g->run, &g->units[g->count - 1].bound.head,
+                    (const char *)g->x + at * s->C * element, n));
+    TRY(device_read(g->dev, g->raw, g->run.scratch.all, (size_t)s->tp * n * vocab * element));
+    unshard(g, logits, n);
+    return TRINE_OK;
+}
+
+static trine_status all_rows(trine_generator *g, float *logits, size_t n) {
+    for (size_t at = 0; at < n; at += GENERATE_HEAD_ROWS)
+        TRY(head_rows(g, logits + at * g->shape.V, at,
+                      n - at < GENERATE_HEAD_ROWS ? n - at : GENERATE_HEAD_ROWS));
+    return TRINE_OK;
+}
+
+/* The rank that everybody has logits and tokens from: the first of the last stage. */
+static int speaker(const trine_generator *g) {
+    trine_coord at = {.dp = 0, .tp = 0, .pp = g->stages - 1};
+    return trine_layout_rank(g->config.layout, at);
+}
+
+/* ---- The sequence ---- */
+
+typedef enum { EVERY_ROW, LAST_ROW } wanted_rows;
+
+/* Runs the history from the cache's end up to `end`; logits (rows, V) = of all these rows, or (V) of
+ * the last of them, on the last stage. */
+static trine_status advance(trine_generator *g, int end, float *logits, wanted_rows which) {
+    size_t most = g->run.scratch.rows, row = 0;
+    while (g->length < end) {
+        size_t left = (size_t)(end - g->length), n = left < most ? left : most;
+        TRY(run_chunk(g, g->history + g->length, (size_t)g->length, n));
+        g->length += (int)n;
+        if (which == EVERY_ROW) TRY(all_rows(g, logits + row * g->shape.V, n));
+        if (which == LAST_ROW && n == left) TRY(head_rows(g, logits, n - 1, 1));
+        row += n;
+    }
+    return TRINE_OK;
+}
+
+static trine_status check_tokens(const trine_generator *g, const int32_t *tokens, int count) {
+    int V = g->model.vocab_size;
+    CHECK(count >= 0, TRINE_EINVAL, "%d tokens to append", count);
+    for (int i = 0; i < count; i++)
+        CHECK(tokens[i] >= 0 && tokens[i] < V, TRINE_EINVAL,
+              "token %d is %d, and the vocabulary has ids from 0 to %d", i, tokens[i], V - 1);
+    CHECK(count <= g->model.seq_length, TRINE_EINVAL,
+          "%d tokens are more than the model's sequence of %d", count, g->model.seq_length);
+    return TRINE_OK;
+}
+
+static trine_status check_room(const trine_generator *g, int count) {
+    CHECK(count <= g->model.seq_length - g->length, TRINE_EINVAL,
+          "%d tokens behind %d are more than the model's sequence of %d", count, g->length,
+          g->model.seq_length);
+    return TRINE_OK;
+}
+
+static void append(trine_generator *g, int at, const int32_t *tokens, int count) {
+    if (count) memcpy(g->history + at, tokens, (size_t)count * sizeof *tokens);
+    g->total += count;
+}
+
+trine_status trine_generator_logits(trine_generator *g, const int32_t *tokens, int count,
+                                    float *logits) {
+    TRY(status_user(check_tokens(g, tokens, count)));
+    TRY(status_user(check_room(g, count)));
+    append(g, g->length, tokens, count);
+    TRY(advance(g, g->length + count, logits, EVERY_ROW));
+    return trine_broadcast(trine_mesh_group(g->mesh, TRINE_WORLD), logits,
+                           (size_t)count * g->shape.V, TRINE_F32, speaker(g));
+}
+
+/* Puts `count` tokens behind the history, of which the last seq_length / 2 stay where there would be
+ * more than seq_length. Returns how many there are, and sets the cache's end to what is still true of
+ * it. */
+static int extend(trine_generator *g, const int32_t *tokens, int count) {
+    int T = g->model.seq_length, end = g->length + count, keep = T > 1 ? T / 2 : 1;
+    if (g->config.no_cache) g->length = 0;
+    if (end <= T) {
+        append(g, end - count, tokens, count);
+        return end;
+    }
+    int from_new = count < keep ? count : keep, from_old = keep - from_new;
+    memmove(g->history, g->history + (end - count - from_old),
+            (size_t)from_old * sizeof *g->history);
+    append(g, from_old, tokens + (count - from_new), from_new);
+    g->total += count - from_new;
+    g->length = 0;
+    return keep;
+}
+
+/* *token = the choice, or -1 where the logits are no numbers. */
+static trine_status choose(trine_generator *g, const trine_sampling *s, int32_t *token) {
+    *token = -1;
+    if (trine_world_rank(g->world) != speaker(g)) return TRINE_OK;
+    return sample_token(g->logits, g->shape.V, s, (uint64_t)g->total, g->ids, token);
+}
+
+/* The last row's logits were used up by the call before: with no new token it is made again. What the
+ * speaker finds wrong it tells by a token that is none. */
+trine_status trine_generator_next(trine_generator *g, const int32_t *tokens, int count,
+                                  const trine_sampling *sampling, int32_t *token) {
+    TRY(status_user(sample_check(sampling)));
+    TRY(status_user(check_tokens(g, tokens, count)));
+    CHECK(count + g->length > 0, TRINE_EINVAL, "there is no token yet that another could follow");
+    int end = extend(g, tokens, count);
+    if (g->length == end) g->length = end - 1;
+    TRY(advance(g, end, g->logits, LAST_ROW));
+    char why[96] = "";
+    if (choose(g, sampling, token) != TRINE_OK) snprintf(why, sizeof why, ": %s", status_message());
+    TRY(trine_broadcast(trine_mesh_group(g->mesh, TRINE_WORLD), token, 1, TRINE_I32, speaker(g)));
+    CHECK(*token >= 0, TRINE_EMATH, "what follows token %lld has logits that are no numbers%s",
+          (long long)g->total, why);
+    return TRINE_OK;
+}

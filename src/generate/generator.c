@@ -1,0 +1,198 @@
+#include "generate/generator.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "comm/comm.h"
+#include "comm/gpu.h"
+#include "comm/threads.h"
+#include "device/cuda_open.h"
+#include "pp/pp.h"
+
+trine_generate_config trine_generate_config_default(void) {
+    return (trine_generate_config){
+        .layout = {1, 1, 1}, .type = TRINE_F32, .device = "cpu", .timeout = 600};
+}
+
+/* ---- Creation, in the order in which the parts need each other ---- */
+
+static trine_status check_config(const trine_generator *g, device_config *config) {
+    const trine_generate_config *c = &g->config;
+    const trine_layout *l = &c->layout;
+    int size = trine_world_size(g->world);
+    CHECK(l->tp > 0 && l->pp > 0 && l->dp == 1, TRINE_EINVAL,
+          "generation wants tp and pp of 1 or more, and dp 1, not tp %d, pp %d, dp %d", l->tp,
+          l->pp, l->dp);
+    CHECK(l->tp * l->pp == size, TRINE_EINVAL,
+          "tp %d x pp %d are %d ranks, and there are %d: start as many with mpirun", l->tp, l->pp,
+          l->tp * l->pp, size);
+    CHECK(c->type == TRINE_F32 || c->type == TRINE_BF16 || c->type == TRINE_F16, TRINE_EINVAL,
+          "weights are fp32, bf16 or fp16");
+    *config = (device_config){.compute = c->type,
+                              .library = c->cuda_library,
+                              .precision = c->tf32 ? DEVICE_TF32 : DEVICE_FP32};
+    return device_find(&config->kind, c->device);
+}
+
+/* Collective over: node. */
+static trine_status share_threads(const trine_generator *g, int *threads) {
+    bool narrow;
+    TRY(threads_share(trine_mesh_group(g->mesh, TRINE_NODE), threads, &narrow));
+    if (g->config.threads) *threads = g->config.threads;
+    return TRINE_OK;
+}
+
+/* Which groups go through NCCL. Collective over: world. */
+static trine_status join_gpus(trine_generator *g) {
+    cuda_gpu gpu;
+    if (g->dev->kind != DEVICE_CUDA) return TRINE_OK;
+    TRY(trine_world_agree(g->world, cuda_describe(g->dev, &gpu)));
+    comm_gpu own = {.dev = g->dev, .nccl = cuda_nccl(g->dev), .name = gpu.info.bus};
+    TRY(comm_gpu_create(g->mesh, &own));
+    return comm_mpi_reaches(g->world, &g->mpi_reaches);
+}
+
+/* Mesh and device, which do not depend on the model. Collective over: world. */
+static trine_status setup_world(trine_generator *g) {
+    device_config config;
+    TRY(trine_world_agree(g->world, status_user(check_config(g, &config))));
+    trine_world_timeout(g->world, g->config.timeout);
+    trine_world_transport(g->world, g->config.transport);
+    TRY(trine_mesh_create(&g->mesh, g->world, g->config.layout, 0));
+    TRY(share_threads(g, &config.threads));
+    config.place = trine_comm_rank(trine_mesh_group(g->mesh, TRINE_NODE));
+    TRY(trine_world_agree(g->world, status_user(device_open_with(&g->dev, &config))));
+    TRY(join_gpus(g));
+    g->tp = (tp_region){.comm = trine_mesh_group(g->mesh, TRINE_TP), .dev = g->dev};
+    return TRINE_OK;
+}
+
+static trine_status check_model(const trine_model *m, const trine_layout *l) {
+    int ffn = m->ffn_hidden_size;
+    CHECK(m->num_attention_heads % l->tp == 0 && ffn % l->tp == 0, TRINE_EINVAL,
+          "tp %d does not divide the model's %d heads and its MLP's width of %d", l->tp,
+          m->num_attention_heads, ffn);
+    CHECK(
+        l->pp <= m->num_layers + 2, TRINE_EINVAL,
+        "pp %d: the model has %d units (embedding, %d blocks, head), and a stage has at least one",
+        l->pp, m->num_layers + 2, m->num_layers);
+    CHECK(l->pp <= PROGRAM_STAGES, TRINE_EINVAL, "pp %d: at most %d stages", l->pp, PROGRAM_STAGES);
+    return TRINE_OK;
+}
+
+/* For one row all a unit costs is its weights' way from memory. */
+static trine_status split(trine_generator *g) {
+    double C = g->model.hidden_size, F = g->model.ffn_hidden_size, V = g->model.vocab_size;
+    const pp_cost cost = {.embedding = C, .block = 4 * C * C + 2 * C * F, .head = V * C};
+    int first[PROGRAM_STAGES + 1], pp = trine_mesh_coord(g->mesh).pp;
+    g->stages = g->config.layout.pp;
+    TRY(pp_split_by_cost(first, g->stages, g->model.num_layers + 2, &cost));
+    g->first = first[pp];
+    g->count = first[pp + 1] - first[pp];
+    return TRINE_OK;
+}
+
+static gpt_shape shape_of(const trine_generator *g) {
+    const trine_model *m = &g->model;
+    return (gpt_shape){.B = 1,
+                       .T = (size_t)m->seq_length,
+                       .C = (size_t)m->hidden_size,
+                       .H = (size_t)m->num_attention_heads,
+                       .F = (size_t)m->ffn_hidden_size,
+                       .L = (size_t)m->num_layers,
+                       .V = (size_t)m->vocab_size,
+                       .untied = m->untied,
+                       .tp = g->config.layout.tp,
+                       .tp_rank = trine_mesh_coord(g->mesh).tp,
+                       .compute = g->dev->compute,
+                       .grads = g->dev->grads};
+}
+
+/* What depends on the model. Not collective. */
+static trine_status setup_model(trine_generator *g) {
+    if (!g->model.ffn_hidden_size) g->model.ffn_hidden_size = 4 * g->model.hidden_size;
+    TRY(check_model(&g->model, &g->config.layout));
+    TRY(split(g));
+    g->shape = shape_of(g);
+    g->run = (decode_run){.dev = g->dev, .tp = &g->tp, .shape = &g->shape};
+    return generate_memory_create(g);
+}
+
+static trine_status load(trine_generator *g, const ckpt_source *source) {
+    trine_status status = ckpt_model(source, &g->model);
+    if (status == TRINE_OK) status = setup_model(g);
+    TRY(trine_world_agree(g->world, status_user(status)));
+    return trine_world_agree(g->world, status_user(generate_weights_load(g, source)));
+}
+
+static trine_status open_and_load(trine_generator *g, const char *path, FILE *out) {
+    ckpt_source *source;
+    TRY(setup_world(g));
+    TRY(status_user(ckpt_open(&source, trine_mesh_group(g->mesh, TRINE_WORLD), path, out)));
+    trine_status status = load(g, source);
+    ckpt_close(&source);
+    return status;
+}
+
+static trine_status make_random(trine_generator *g, uint64_t seed) {
+    TRY(setup_world(g));
+    TRY(trine_world_agree(g->world, status_user(setup_model(g))));
+    return trine_world_agree(g->world, generate_weights_init(g, seed));
+}
+
+/* Room for one, on every rank or on none. */
+static trine_status begin(trine_generator **g, trine_world *world,
+                          const trine_generate_config *config) {
+    *g = calloc(1, sizeof **g);
+    TRY(trine_world_agree(world, *g ? TRINE_OK : RAISE(TRINE_ENOMEM, "no memory for a generator")));
+    (*g)->world = world;
+    (*g)->config = *config;
+    return TRINE_OK;
+}
+
+trine_status trine_generator_create(trine_generator **generator, trine_world *world,
+                                    const char *path, const trine_generate_config *config,
+                                    FILE *out) {
+    trine_status status = begin(generator, world, config);
+    if (status == TRINE_OK) status = open_and_load(*generator, path, out);
+    if (status != TRINE_OK) trine_generator_destroy(generator);
+    return status;
+}
+
+trine_status generator_create_random(trine_generator **generator, trine_world *world,
+                                     const trine_model *model, const trine_generate_config *config,
+                                     uint64_t seed) {
+    trine_status status = begin(generator, world, config);
+    if (status == TRINE_OK) {
+        (*generator)->model = *model;
+        status = make_random(*generator, seed);
+    }
+    if (status != TRINE_OK) trine_generator_destroy(generator);
+    return status;
+}
+
+void trine_generator_destroy(trine_generator **generator) {
+    trine_generator *g = *generator;
+    if (!g) return;
+    generate_memory_destroy(g);
+    if (g->dev) device_close(&g->dev);
+    if (g->mesh) trine_mesh_destroy(&g->mesh);
+    free(g);
+    *generator = NULL;
+}
+
+/* ---- What it is ---- */
+
+const trine_model *trine_generator_model(const trine_generator *g) {
+    return &g->model;
+}
+
+int64_t trine_generator_length(const trine_generator *g) {
+    return g->total;
+}
+
+void trine_generator_reset(trine_generator *g) {
+    g->length = 0;
+    g->total = 0;
+}

@@ -1,0 +1,102 @@
+#include "generate/sample.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/rng.h"
+#include "base/status.h"
+
+trine_status sample_check(const trine_sampling *s) {
+    CHECK(s->temperature >= 0 && isfinite(s->temperature), TRINE_EINVAL,
+          "a temperature of %g: it is a number from 0 (always the most likely token) on",
+          s->temperature);
+    CHECK(s->top_k >= 0, TRINE_EINVAL, "top-k %d: it is a number from 1 on, or 0 for all tokens",
+          s->top_k);
+    return TRINE_OK;
+}
+
+/* *best = the largest logit's id, of equals the lowest. */
+static trine_status find_largest(const float *logits, size_t V, int32_t *best) {
+    size_t at = 0;
+    for (size_t v = 0; v < V; v++) {
+        CHECK(!isnan(logits[v]), TRINE_EMATH, "the logit of token %zu is NaN", v);
+        if (logits[v] > logits[at]) at = v;
+    }
+    CHECK(isfinite(logits[at]), TRINE_EMATH, "the largest logit, of token %zu, is %g", at,
+          (double)logits[at]);
+    *best = (int32_t)at;
+    return TRINE_OK;
+}
+
+/* ---- The k largest: a heap whose root is the one to go first ---- */
+
+/* Whether a goes before b when there is one too many. */
+static bool worse(const float *logits, int32_t a, int32_t b) {
+    return logits[a] < logits[b] || (logits[a] == logits[b] && a > b);
+}
+
+static void sink(const float *logits, int32_t *heap, size_t k, size_t at) {
+    for (;;) {
+        size_t least = at, child = 2 * at + 1;
+        for (size_t c = child; c < child + 2 && c < k; c++)
+            if (worse(logits, heap[c], heap[least])) least = c;
+        if (least == at) return;
+        int32_t id = heap[at];
+        heap[at] = heap[least], heap[least] = id;
+        at = least;
+    }
+}
+
+static int ascending(const void *a, const void *b) {
+    int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* ids (k) = those of the k largest logits, ascending; k <= V. */
+static void keep_largest(const float *logits, size_t V, size_t k, int32_t *ids) {
+    for (size_t v = 0; v < k; v++) ids[v] = (int32_t)v;
+    if (k == V) return;
+    for (size_t at = k / 2; at-- > 0;) sink(logits, ids, k, at);
+    for (size_t v = k; v < V; v++) {
+        if (!worse(logits, ids[0], (int32_t)v)) continue;
+        ids[0] = (int32_t)v;
+        sink(logits, ids, k, 0);
+    }
+    qsort(ids, k, sizeof *ids, ascending);
+}
+
+/* ---- The choice ---- */
+
+/* In [0, 1). */
+static double uniform(uint64_t seed, uint64_t place) {
+    uint32_t words[4];
+    rng_philox(words, rng_key(seed, "generate.sample"), place);
+    return (double)((uint64_t)words[0] << 21 | words[1] >> 11) * 0x1p-53;
+}
+
+/* In (0, 1], or 0 where it is too small for a number. */
+static double weight(float logit, float max, double temperature) {
+    return exp(((double)logit - (double)max) / temperature);
+}
+
+trine_status sample_token(const float *logits, size_t V, const trine_sampling *s, uint64_t place,
+                          int32_t *ids, int32_t *token) {
+    int32_t best = 0;
+    TRY(find_largest(logits, V, &best));
+    *token = best;
+    if (s->temperature == 0) return TRINE_OK;
+    size_t k = s->top_k && (size_t)s->top_k < V ? (size_t)s->top_k : V;
+    float max = logits[best];
+    double total = 0, sum = 0;
+    keep_largest(logits, V, k, ids);
+    for (size_t i = 0; i < k; i++) total += weight(logits[ids[i]], max, s->temperature);
+    double wanted = uniform(s->seed, place) * total;
+    /* The same additions in the same order: the last sum is the total, above what is wanted. */
+    for (size_t i = 0; i < k; i++) {
+        sum += weight(logits[ids[i]], max, s->temperature);
+        if (sum <= wanted) continue;
+        *token = ids[i];
+        break;
+    }
+    return TRINE_OK;
+}

@@ -1,0 +1,64 @@
+#include <stdlib.h>
+
+#include "base/half.h"
+#include "base/status.h"
+#include "generate/generator.h"
+
+static trine_status load_unit(trine_generator *g, const ckpt_source *source, generate_unit *u) {
+    ckpt_piece pieces[FLAT_RANGES];
+    size_t count = 0;
+    for (int r = 0; r < u->layout.range_count; r++)
+        if (!u->borrowed[r])
+            pieces[count++] = (ckpt_piece){.kind = CKPT_WEIGHT,
+                                           .range = &u->layout.ranges[r],
+                                           .count = u->layout.ranges[r].count,
+                                           .at = u->base[r],
+                                           .type = g->dev->compute};
+    return ckpt_read(source, g->dev, pieces, count);
+}
+
+trine_status generate_weights_load(trine_generator *g, const ckpt_source *source) {
+    for (int n = 0; n < g->count; n++) TRY(load_unit(g, source, &g->units[n]));
+    return TRINE_OK;
+}
+
+/* ---- Initial values ---- */
+
+enum { PIECE = 1 << 16 }; /* elements made at a time */
+
+typedef struct {
+    float values[PIECE];
+    uint16_t halves[PIECE];
+} piece;
+
+/* The piece's first `count` values in the device's type. */
+static const void *rounded(piece *p, trine_dtype type, size_t count) {
+    if (type == TRINE_F32) return p->values;
+    for (size_t i = 0; i < count; i++)
+        p->halves[i] = type == TRINE_BF16 ? bf16_store(p->values[i]) : f16_store(p->values[i]);
+    return p->halves;
+}
+
+static trine_status init_range(device *d, piece *p, const flat_range *range, char *to,
+                               uint64_t seed) {
+    size_t element = trine_dtype_bytes(d->compute);
+    for (size_t at = 0; at < range->count; at += PIECE) {
+        size_t count = range->count - at < PIECE ? range->count - at : PIECE;
+        flat_init(range, seed, at, count, p->values);
+        TRY(device_write(d, to + at * element, rounded(p, d->compute, count), count * element));
+    }
+    return TRINE_OK;
+}
+
+trine_status generate_weights_init(trine_generator *g, uint64_t seed) {
+    piece *p = malloc(sizeof *p);
+    CHECK(p, TRINE_ENOMEM, "no memory to make initial values in");
+    trine_status status = TRINE_OK;
+    for (int n = 0; n < g->count; n++)
+        for (int r = 0; r < g->units[n].layout.range_count; r++)
+            if (status == TRINE_OK && !g->units[n].borrowed[r])
+                status =
+                    init_range(g->dev, p, &g->units[n].layout.ranges[r], g->units[n].base[r], seed);
+    free(p);
+    return status;
+}

@@ -1,0 +1,165 @@
+/* TEST np=1,2,4 */
+/* However a node's ranks put blocks together, and whatever they cannot, the files are the same; and
+ * where they can, no rank writes a row. */
+#include <stdio.h>
+#include <sys/statvfs.h>
+#include <sys/vfs.h>
+
+#include "calls.h"
+#include "ckpt/blocks.h"
+#include "image.h"
+
+#define BLOCK 1024 /* so that every rank has some of them to write */
+
+/* ---- Room for shared memory ---- */
+
+static bool no_room;
+
+int statvfs(const char *path, struct statvfs *is) {
+    struct statfs real;
+    if (statfs(path, &real) != 0) return -1;
+    *is =
+        (struct statvfs){.f_frsize = (unsigned long)real.f_bsize,
+                         .f_blocks = real.f_blocks,
+                         .f_bavail = no_room && strcmp(path, "/dev/shm") == 0 ? 0 : real.f_bavail};
+    return 0;
+}
+
+/* ---- Saving ---- */
+
+static int64_t pwrites;
+
+/* Nothing is synced: that takes its time. */
+static int count_pwrites(const char *call, const char *path) {
+    (void)path;
+    pwrites += strcmp(call, "pwrite") == 0;
+    return strcmp(call, "fsync") == 0 ? CALL_PRETEND : CALL_REAL;
+}
+
+static cutting cut_for(int dp, int tp, trine_dtype type) {
+    return (cutting){.shape = small_shape(false), .dp = dp, .tp = tp, .type = type};
+}
+
+static void begin_case(void) {
+    make_test_dir();
+    calls_under = test_dir;
+    calls_hook = count_pwrites;
+    blocks_size(BLOCK);
+}
+
+static void end_case(void) {
+    calls_hook = NULL;
+    shell("rm -rf %s%s", test_dir, "");
+}
+
+static void expect_same(const char *a, const char *b) {
+    char both[1024];
+    snprintf(both, sizeof both, "%s/step-1 %s/step-1", in_dir(a), in_dir(b));
+    shell("diff -r %s%s", both, "");
+}
+
+/* ---- Cases ---- */
+
+/* On nodes of so many ranks (0: all), with or without room. */
+static void save_on_nodes(const cutting *c, int ranks_per_node, bool room) {
+    trine_mesh *all = world_mesh;
+    OK(trine_mesh_create(&world_mesh, harness_world, (trine_layout){ranks, 1, 1}, ranks_per_node));
+    no_room = !room;
+    image_save(c, in_dir("other"), 1);
+    no_room = false;
+    expect_same("other", "first");
+    trine_mesh_destroy(&world_mesh);
+    world_mesh = all;
+}
+
+static void each_way(const cutting *c) {
+    static const size_t blocks[] = {200, 1000, 1 << 16, 0};
+    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) {
+        blocks_size(blocks[i]);
+        for (int per_node = 0; per_node < ranks; per_node++) save_on_nodes(c, per_node, true);
+    }
+    blocks_size(BLOCK);
+    save_on_nodes(c, 0, false);
+}
+
+static void however_they_are_put_together_files_are_the_same(void **state) {
+    (void)state;
+    static const int sizes[][2] = {{1, 1}, {1, 2}, {2, 2}, {1, 3}, {3, 2}};
+    begin_case();
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        cutting plain = cut_for(1, 1, i == 3 ? TRINE_BF16 : TRINE_F32), c = plain;
+        c.dp = sizes[i][0], c.tp = sizes[i][1];
+        blocks_size(0);
+        no_room = true;
+        image_save(&plain, in_dir("first"), 1); /* by one rank */
+        no_room = false;
+        /* The layout stands in the manifest, for information. */
+        image_save(&c, in_dir("again"), 1);
+        shell("cp %s %s", in_dir("again/step-1/manifest.json"), in_dir("first/step-1/"));
+        expect_same("again", "first");
+        each_way(&c);
+    }
+    end_case();
+}
+
+static int64_t blocks_in(const char *file) {
+    st_file f;
+    OK(st_open(&f, in_dir(file)));
+    int64_t count = (int64_t)((f.header.bytes + BLOCK - 1) / BLOCK - f.header.data / BLOCK);
+    st_close(&f);
+    return count;
+}
+
+static void ranks_of_a_node_write_whole_ones(void **state) {
+    (void)state;
+    cutting c = cut_for(ranks > 1 ? ranks / 2 : 1, ranks > 1 ? 2 : 1, TRINE_F32);
+    int64_t calls[2] = {0};
+    begin_case();
+    for (int alone = 0; alone < 2; alone++) {
+        pwrites = 0;
+        no_room = alone;
+        image_save(&c, in_dir("a"), 1);
+        OK(trine_all_reduce(world, &calls[alone], &pwrites, 1, TRINE_I64, TRINE_SUM));
+    }
+    no_room = false;
+    if (rank == 0) {
+        int64_t rest = 3; /* two headers, the manifest */
+        assert_int_equal(calls[0], rest + blocks_in("a/step-1/" CKPT_MODEL_FILE) +
+                                       blocks_in("a/step-1/" CKPT_OPTIMIZER_FILE));
+        if (ranks > 1) assert_true(calls[1] > 2 * calls[0]);
+    }
+    end_case();
+}
+
+/* What is turned is read in runs as long as a block has rows; a block has 16 of them or 4 MiB. */
+static void blocks_grow_with_the_rows(void **state) {
+    static const struct {
+        uint64_t row;
+        size_t block;
+    } want[] = {{4, 1 << 20},
+                {1 << 16, 1 << 20},
+                {(1 << 16) + 4, 2 << 20},
+                {1 << 18, 4 << 20},
+                {1 << 30, 4 << 20}};
+    (void)state;
+    blocks_size(0);
+    for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
+        blocks_writer w;
+        OK(blocks_writer_create(&w, world_mesh, dev, want[i].row));
+        assert_int_equal(w.block, want[i].block);
+        assert_int_equal(w.size, ranks);
+        assert_false(blocks_writer_alone(&w));
+        blocks_writer_destroy(&w);
+    }
+}
+
+#define CASE(test) cmocka_unit_test_setup_teardown(test, image_setup, image_teardown)
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {
+        CASE(however_they_are_put_together_files_are_the_same),
+        CASE(ranks_of_a_node_write_whole_ones),
+        CASE(blocks_grow_with_the_rows),
+    };
+    return HARNESS_RUN(argc, argv, tests);
+}

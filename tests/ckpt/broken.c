@@ -1,0 +1,369 @@
+/* TEST np=3 */
+/* What is not whole is not loaded: every fault of a folder is found, by whichever rank reads the
+ * place, all ranks hear of it, and an older checkpoint is taken. Faults of one rank alone, which
+ * sees another folder or cannot open files, are all ranks'. */
+#include "image.h"
+
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "ckpt/source.h"
+
+/* Files of one block and of two, the last ones not full. */
+static cutting large_model(void) {
+    gpt_shape shape = {.B = 1, .T = 16, .C = 256, .H = 4, .F = 256, .L = 1, .V = 1201, .tp = 1};
+    return (cutting){.shape = shape, .dp = 3, .tp = 1};
+}
+
+static int setup(void **state) {
+    cutting small = {.shape = small_shape(false), .dp = 1, .tp = 1}, large = large_model();
+    image_setup(state);
+    make_test_dir();
+    image_save(&small, in_dir("kept"), 20);
+    image_save(&large, in_dir("kept"), 40);
+    return 0;
+}
+
+static int teardown(void **state) {
+    shell("rm -r %s%s", test_dir, "");
+    return image_teardown(state);
+}
+
+/* ---- What is said ---------------------------------------------------------------------------- */
+
+/* What an opening returned, and wrote. */
+typedef struct {
+    trine_status status;
+    int64_t step; /* -1: nothing was opened */
+    char message[4096], said[4096];
+} opening;
+
+typedef trine_status open_function(ckpt_source **source, trine_comm *world, const char *path,
+                                   FILE *out);
+
+/* Collective over: world. */
+static opening try_open(open_function *function, const char *path) {
+    static char text[4096];
+    ckpt_source *source = NULL;
+    opening o = {.step = -1};
+    memset(text, 0, sizeof text);
+    FILE *out = fmemopen(text, sizeof text - 1, "w");
+    assert_non_null(out);
+    o.status = function(&source, world, path, out);
+    fclose(out);
+    memcpy(o.said, text, sizeof text);
+    snprintf(o.message, sizeof o.message, "%s", status_message());
+    if (source) o.step = ckpt_saved_state(source)->step;
+    status_clear();
+    ckpt_close(&source);
+    return o;
+}
+
+static void expect_text(const char *text, const char *part) {
+    if (!strstr(text, part)) fail_msg("no \"%s\" in: %s", part, text);
+}
+
+/* All ranks got `status`; rank 0 has the message, the others none. */
+static void expect_error(const opening *o, trine_status status, const char *text) {
+    if (o->status != status)
+        fail_msg("%s instead of %s: %s", trine_status_text(o->status), trine_status_text(status),
+                 o->message);
+    assert_int_equal(o->step, -1);
+    if (rank == 0)
+        expect_text(o->message, text);
+    else
+        assert_string_equal(o->message, "");
+}
+
+static void expect_opened(const opening *o, int64_t step, const char *said) {
+    if (o->status != TRINE_OK) fail_msg("%s: %s", trine_status_text(o->status), o->message);
+    assert_int_equal(o->step, step);
+    if (rank == 0 && said)
+        expect_text(o->said, said);
+    else
+        assert_string_equal(o->said, "");
+}
+
+/* ---- Faults of a folder ---------------------------------------------------------------------- */
+
+/* step-40 of a copy of both has the fault: refused by its name; passed over for step-20; refused
+ * when it is the only one. */
+static void expect_found(const char *fault, const char *reason) {
+    const char *dir = in_dir("tried");
+    char text[1024], passed[1024];
+    shell("cp -r %s %s", in_dir("kept"), dir);
+    shell("cd %s/step-40 && %s", dir, fault);
+    opening o = try_open(ckpt_open, in_dir("tried/step-40"));
+    expect_error(&o, o.status == TRINE_EIO ? TRINE_EIO : TRINE_EDATA, reason);
+    snprintf(passed, sizeof passed, "passed over %s/step-40: %s", dir, reason);
+    o = try_open(ckpt_open, dir);
+    expect_opened(&o, 20, passed);
+    o = try_open(ckpt_open_newest, dir);
+    expect_opened(&o, 20, passed);
+    shell("rm -r %s/step-20%s", dir, "");
+    snprintf(text, sizeof text, "%s has no whole checkpoint:\n    step-40: %s", dir, reason);
+    o = try_open(ckpt_open, dir);
+    expect_error(&o, TRINE_EDATA, text);
+    o = try_open(ckpt_open_newest, dir);
+    expect_error(&o, TRINE_EDATA, text);
+    shell("rm -r %s%s", dir, "");
+}
+
+static uint64_t size_of(const char *path) {
+    struct stat st;
+    assert_int_equal(stat(path, &st), 0);
+    return (uint64_t)st.st_size;
+}
+
+/* Changes one bit of the byte. */
+static void expect_flip_found(const char *file, uint64_t place, uint64_t bytes) {
+    char fault[512], reason[256];
+    snprintf(fault, sizeof fault,
+             "perl -e 'open F, \"+<\", \"%s\" or die; seek F, %llu, 0; read F, $b, 1; "
+             "seek F, %llu, 0; print F chr(ord($b) ^ 64)'",
+             file, (unsigned long long)place, (unsigned long long)place);
+    uint64_t block = place / CKPT_BLOCK, end = (block + 1) * CKPT_BLOCK;
+    snprintf(reason, sizeof reason,
+             "%s: the checksum of bytes %llu to %llu (block %llu of %zu) is not the manifest's",
+             file, (unsigned long long)(block * CKPT_BLOCK),
+             (unsigned long long)((end < bytes ? end : bytes) - 1), (unsigned long long)block,
+             manifest_blocks(bytes));
+    expect_found(fault, reason);
+}
+
+static void flip_bit(const char *path, uint64_t bit) {
+    unsigned char byte;
+    int fd = open(path, O_RDWR);
+    assert_int_equal(pread(fd, &byte, 1, (off_t)(bit / 8)), 1);
+    byte ^= (unsigned char)(1u << bit % 8);
+    assert_int_equal(pwrite(fd, &byte, 1, (off_t)(bit / 8)), 1);
+    close(fd);
+}
+
+static uint64_t data_of(const char *path) {
+    st_file f;
+    OK(st_open(&f, path));
+    uint64_t data = f.header.data;
+    st_close(&f);
+    return data;
+}
+
+/* The header's length, its text, what is between it and the data, the data, every block's ends. */
+static void finds_a_flipped_bit(void **state) {
+    static const char *const files[] = {CKPT_MODEL_FILE, CKPT_OPTIMIZER_FILE};
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        char path[512];
+        snprintf(path, sizeof path, "%s/%s", in_dir("kept/step-40"), files[i]);
+        uint64_t bytes = size_of(path), data = data_of(path);
+        assert_int_equal(manifest_blocks(bytes), i == 0 ? 1 : 2);
+        const uint64_t places[] = {0,
+                                   7,
+                                   9,
+                                   data - 1,
+                                   data,
+                                   bytes - 1,
+                                   CKPT_BLOCK - 1,
+                                   CKPT_BLOCK,
+                                   bytes - bytes % CKPT_BLOCK - 1};
+        for (size_t n = 0; n < sizeof places / sizeof *places; n++)
+            if (places[n] < bytes && (n < 6 || i == 1))
+                expect_flip_found(files[i], places[n], bytes);
+    }
+}
+
+/* Any bit of any file, the manifest's too. */
+static void finds_any_flipped_bit(void **state) {
+    static const char *const files[] = {MANIFEST_FILE, CKPT_MODEL_FILE, CKPT_OPTIMIZER_FILE};
+    uint64_t seed = rng_key(1, "flips");
+    (void)state;
+    for (uint64_t i = 0; i < (getenv("TRINE_FULL") ? 3000 : 90); i++) {
+        char path[512];
+        uint64_t random = rng_key(seed + i, "bit");
+        snprintf(path, sizeof path, "%s/%s", in_dir("kept/step-40"), files[i % 3]);
+        uint64_t bit = random % (8 * size_of(path));
+        OK(trine_barrier(world));
+        if (rank == 0) flip_bit(path, bit);
+        OK(trine_barrier(world));
+        opening o = try_open(ckpt_open, in_dir("kept/step-40"));
+        if (o.status != TRINE_EDATA) fail_msg("bit %llu of %s", (unsigned long long)bit, path);
+        OK(trine_barrier(world));
+        if (rank == 0) flip_bit(path, bit);
+    }
+    OK(trine_barrier(world));
+    opening o = try_open(ckpt_open, in_dir("kept/step-40"));
+    expect_opened(&o, 40, NULL);
+}
+
+static void finds_other_lengths(void **state) {
+    (void)state;
+    expect_found("truncate -s -1 model.safetensors", "model.safetensors has ");
+    expect_found("truncate -s +1 optimizer.safetensors", "optimizer.safetensors has ");
+    expect_found("truncate -s 0 optimizer.safetensors",
+                 "optimizer.safetensors has 0 bytes instead");
+    expect_found("rm model.safetensors", "model.safetensors is missing");
+    expect_found("rm optimizer.safetensors && mkdir optimizer.safetensors",
+                 "optimizer.safetensors is no file");
+}
+
+/* Cut anywhere, extended, changed, or gone. */
+static void finds_a_broken_manifest(void **state) {
+    (void)state;
+    expect_found("rm manifest.json", "manifest.json is missing");
+    expect_found("truncate -s 0 manifest.json", "manifest.json");
+    expect_found("truncate -s 1 manifest.json", "manifest.json");
+    expect_found("truncate -s 200 manifest.json", "manifest.json");
+    expect_found("truncate -s -1 manifest.json", "manifest.json");
+    expect_found("truncate -s -20 manifest.json", "manifest.json");
+    expect_found("truncate -s +1 manifest.json", "manifest.json");
+    expect_found("echo >>manifest.json", "manifest.json");
+    expect_found("sed -i s/40/41/ manifest.json", "manifest.json");
+}
+
+/* Files of the same sizes, each good by itself. */
+static void finds_files_of_another_checkpoint(void **state) {
+    (void)state;
+    expect_found("cp ../step-20/manifest.json .", "manifest.json is that of step 20");
+    expect_found("cp ../step-20/* .", "manifest.json is that of step 20");
+    expect_found("dd if=optimizer.safetensors of=model.safetensors bs=1000 count=1 conv=notrunc "
+                 "2>/dev/null",
+                 "model.safetensors: the checksum of bytes 0 to ");
+}
+
+/* ---- What is not there ----------------------------------------------------------------------- */
+
+static void starts_afresh_only_without_any(void **state) {
+    (void)state;
+    opening o = try_open(ckpt_open_newest, in_dir("nowhere"));
+    expect_opened(&o, -1, NULL);
+    shell("mkdir -p %s/.step-40.writing %s", in_dir("empty"), "");
+    o = try_open(ckpt_open_newest, in_dir("empty"));
+    expect_opened(&o, -1, NULL);
+    o = try_open(ckpt_open, in_dir("nowhere"));
+    expect_error(&o, TRINE_EIO, "nowhere: No such file or directory");
+    o = try_open(ckpt_open, in_dir("empty"));
+    expect_error(&o, TRINE_EIO, "empty has no checkpoint (step-N or manifest.json)");
+    o = try_open(ckpt_open, in_dir("kept/step-30"));
+    expect_error(&o, TRINE_EIO, "step-30: No such file or directory");
+    o = try_open(ckpt_open, in_dir("kept/step-40/model.safetensors"));
+    expect_error(&o, TRINE_EIO, "model.safetensors is a file; what is loaded is a folder");
+}
+
+/* A checkpoint may have another name, if it is asked for by it. */
+static void takes_the_newest_or_the_named(void **state) {
+    (void)state;
+    opening o = try_open(ckpt_open, in_dir("kept/"));
+    expect_opened(&o, 40, NULL);
+    o = try_open(ckpt_open, in_dir("kept/step-20//"));
+    expect_opened(&o, 20, NULL);
+    shell("cp -r %s/step-20 %s/best", in_dir("kept"), test_dir);
+    o = try_open(ckpt_open, in_dir("best"));
+    expect_opened(&o, 20, NULL);
+    shell("mv %s/step-40 %s/step-9", in_dir("kept"), in_dir("kept"));
+    o = try_open(ckpt_open_newest, in_dir("kept"));
+    expect_opened(&o, 20, "kept/latest names step-40, which is not there");
+}
+
+/* ---- One rank alone -------------------------------------------------------------------------- */
+
+/* The last rank's current folder is another one, so that "seen" is not what the others see. */
+static void enter(const char *mine, const char *others) {
+    OK(trine_barrier(world));
+    assert_int_equal(chdir(rank == ranks - 1 ? mine : others), 0);
+}
+
+/* A rank that sees no folder of that name, or one with other files. */
+static void a_rank_that_sees_another_folder(void **state) {
+    char other[512], whole[512], named[128];
+    (void)state;
+    snprintf(whole, sizeof whole, "%s", test_dir);
+    snprintf(other, sizeof other, "%s/other", test_dir);
+    snprintf(named, sizeof named, " (rank %d, on ", ranks - 1);
+    shell("mkdir %s%s", other, "");
+    enter(other, whole);
+    opening o = try_open(ckpt_open, "kept/step-40");
+    expect_error(&o, TRINE_EIO,
+                 "kept/step-40 is not seen here: it must be a folder that all ranks see (rank ");
+    if (rank == 0) expect_text(o.message, named);
+    o = try_open(ckpt_open_newest, "kept");
+    expect_error(&o, TRINE_EDATA, "is not seen here");
+    /* The other way round: a fresh start would be the end of an old run. */
+    enter(whole, other);
+    o = try_open(ckpt_open_newest, "kept");
+    expect_error(&o, TRINE_EIO, "sees checkpoints in kept, rank 0 sees none");
+    shell("cp -r %s/kept %s", whole, other);
+    cutting c = large_model();
+    c.shape.H = 8;
+    image_save(&c, in_dir("other/kept"), 40);
+    enter(other, whole);
+    o = try_open(ckpt_open, "kept/step-40");
+    expect_error(&o, TRINE_EIO, "kept/step-40 is another one than rank 0 sees");
+    o = try_open(ckpt_open, "kept");
+    expect_opened(&o, 20, "passed over kept/step-40: kept/step-40 is another one than rank 0 sees");
+    /* A fault that only the last rank's copy has, in whichever block. */
+    shell("cp -r %s/kept/step-40 %s/kept", whole, other);
+    shell("rm %s/kept/step-40/optimizer.safetensors%s", other, "");
+    o = try_open(ckpt_open, "kept/step-40");
+    expect_error(&o, TRINE_EIO, "kept/step-40/optimizer.safetensors is missing (rank ");
+    assert_int_equal(chdir("/"), 0);
+}
+
+static void export_model(const char *from, const char *to) {
+    ckpt_source *source;
+    OK(ckpt_open(&source, world, from, NULL));
+    if (rank == 0) OK(hf_export(source, to));
+    ckpt_close(&source);
+    OK(trine_barrier(world));
+}
+
+/* The same with a folder of Hugging Face. */
+static void a_rank_that_sees_another_model(void **state) {
+    (void)state;
+    shell("mkdir %s/other%s", test_dir, "");
+    export_model(in_dir("kept/step-20"), in_dir("model"));
+    enter(in_dir("other"), test_dir);
+    opening o = try_open(ckpt_open, "model");
+    expect_error(&o, TRINE_EIO, "model is not seen here: it must be a folder that all ranks see");
+    shell("cp -r %s %s", in_dir("model"), in_dir("other"));
+    shell("sed -i s/n_positions/n_position_/ %s/config.json%s", in_dir("other/model"), "");
+    o = try_open(ckpt_open, "model");
+    expect_error(&o, TRINE_EDATA, "model/config.json: n_positions is missing (rank ");
+    shell("rm -r %s%s", in_dir("other/model"), "");
+    export_model(in_dir("kept/step-40"), in_dir("other/model"));
+    o = try_open(ckpt_open, "model");
+    expect_error(&o, TRINE_EIO, "model is another one than rank 0 sees");
+    assert_int_equal(chdir("/"), 0);
+}
+
+/* A rank that may not open a file more. */
+static void a_rank_without_descriptors(void **state) {
+    struct rlimit limit, none;
+    (void)state;
+    OK(trine_barrier(world));
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    none = limit;
+    none.rlim_cur = 3;
+    if (rank == ranks - 1) assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    opening o = try_open(ckpt_open, in_dir("kept/step-40"));
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    expect_error(&o, TRINE_EIO, "manifest.json: Too many open files");
+    o = try_open(ckpt_open, in_dir("kept/step-40"));
+    expect_opened(&o, 40, NULL);
+}
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(finds_a_flipped_bit, setup, teardown),
+        cmocka_unit_test_setup_teardown(finds_any_flipped_bit, setup, teardown),
+        cmocka_unit_test_setup_teardown(finds_other_lengths, setup, teardown),
+        cmocka_unit_test_setup_teardown(finds_a_broken_manifest, setup, teardown),
+        cmocka_unit_test_setup_teardown(finds_files_of_another_checkpoint, setup, teardown),
+        cmocka_unit_test_setup_teardown(starts_afresh_only_without_any, setup, teardown),
+        cmocka_unit_test_setup_teardown(takes_the_newest_or_the_named, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_rank_that_sees_another_folder, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_rank_that_sees_another_model, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_rank_without_descriptors, setup, teardown),
+    };
+    return HARNESS_RUN(argc, argv, tests);
+}

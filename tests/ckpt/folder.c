@@ -1,0 +1,382 @@
+/* TEST np=0 */
+/* The folder of checkpoints: what appears and disappears in which order, what is synced before what,
+ * and that a process which ends at any call that changes the folder leaves the newest checkpoint
+ * where folder_list finds it, whole. A checkpoint is one file here, which says its step and who
+ * wrote it. */
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "ckpt/folder.h"
+#include "harness.h"
+#include "calls.h"
+
+static char base[64]; /* holds DIR and what is beside it */
+static char dir[80];
+
+/* ---- A folder of its own for every case ---- */
+
+static int make_base(void **state) {
+    (void)state;
+    snprintf(base, sizeof base, "/tmp/trine-folder-XXXXXX");
+    if (!mkdtemp(base)) return -1;
+    snprintf(dir, sizeof dir, "%s/ckpt", base);
+    calls_under = base;
+    return 0;
+}
+
+static int remove_base(void **state) {
+    char command[128];
+    (void)state;
+    calls_hook = NULL;
+    snprintf(command, sizeof command, "rm -rf %s", base);
+    return system(command);
+}
+
+static char *in_dir(const char *name) {
+    static char path[4][512];
+    static int turn;
+    char *at = path[turn++ % 4];
+    snprintf(at, 512, "%s/%s", dir, name);
+    return at;
+}
+
+static bool there(const char *name) {
+    struct stat is;
+    return lstat(in_dir(name), &is) == 0;
+}
+
+static void put(const char *name, const char *text) {
+    FILE *f = fopen(in_dir(name), "w");
+    assert_non_null(f);
+    fputs(text, f);
+    assert_int_equal(fclose(f), 0);
+}
+
+/* What a file says; "" if it is not there. */
+static const char *text_of(const char *name) {
+    static char text[256];
+    FILE *f = fopen(in_dir(name), "r");
+    text[0] = '\0';
+    if (!f) return text;
+    text[fread(text, 1, sizeof text - 1, f)] = '\0';
+    fclose(f);
+    return text;
+}
+
+/* As a save does it; `by` ends up in the file. */
+static trine_status save(int64_t step, const char *by) {
+    char name[64], text[64];
+    TRY(folder_begin(dir, step, 1000));
+    snprintf(name, sizeof name, ".step-%lld.writing/file", (long long)step);
+    snprintf(text, sizeof text, "%lld by %s", (long long)step, by);
+    put(name, text);
+    return folder_publish(dir, step);
+}
+
+/* The list as words, newest first. */
+static const char *listed(void) {
+    static char text[256];
+    int64_t *steps;
+    size_t count, at = 0;
+    OK(folder_list(dir, &steps, &count));
+    text[0] = '\0';
+    for (size_t i = 0; i < count; i++)
+        at += (size_t)snprintf(text + at, sizeof text - at, "%s%lld", i ? " " : "",
+                               (long long)steps[i]);
+    free(steps);
+    return text;
+}
+
+/* Names in DIR beside those of whole checkpoints and `latest`. */
+static int leftovers(void) {
+    char command[256];
+    snprintf(command, sizeof command,
+             "exit $(ls -A %s | grep -v -x -e 'step-[0-9]*' -e latest | wc -l)", dir);
+    return WEXITSTATUS(system(command));
+}
+
+/* ---- What is there ---- */
+
+static void saved_ones_are_listed_newest_first(void **state) {
+    (void)state;
+    assert_string_equal(listed(), "");
+    OK(save(9, "a"));
+    OK(save(100, "a"));
+    OK(save(0, "a"));
+    OK(save(20, "a"));
+    assert_string_equal(listed(), "100 20 9 0");
+    assert_string_equal(text_of("latest"), "step-20\n");
+    assert_string_equal(text_of("step-100/file"), "100 by a");
+    assert_int_equal(leftovers(), 0);
+}
+
+static void other_names_are_no_checkpoints(void **state) {
+    (void)state;
+    OK(save(3, "a"));
+    static const char *const names[] = {"step-007", "step-",   "step-1x",
+                                        "step--4",  "step-+5", "step-99999999999999999999",
+                                        ".step-8",  "astep-8", "step-8.old"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        assert_int_equal(mkdir(in_dir(names[i]), 0777), 0);
+    put("step-50", "a file");
+    assert_string_equal(listed(), "3");
+    OK(save(4, "a"));
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) assert_true(there(names[i]));
+    assert_string_equal(text_of("step-50"), "a file");
+}
+
+/* Not listed, it would be a reason to begin anew. */
+static void one_on_storage_that_is_away_is_listed(void **state) {
+    (void)state;
+    OK(save(3, "a"));
+    assert_int_equal(symlink("/nowhere/step-9", in_dir("step-9")), 0);
+    assert_string_equal(listed(), "9 3");
+}
+
+static void leftovers_of_killed_jobs_go_and_nothing_else(void **state) {
+    (void)state;
+    OK(save(1, "a"));
+    static const char *const left[] = {".step-5.writing", ".step-6.writing", ".step-1.removing"};
+    static const char *const others[] = {".step-x.writing", ".step-5.writing.old", "notes"};
+    for (int i = 0; i < 3; i++) {
+        char name[64];
+        mkdir(in_dir(left[i]), 0777);
+        mkdir(in_dir(others[i]), 0777);
+        snprintf(name, sizeof name, "%s/file", left[i]);
+        put(name, "half of it");
+    }
+    put(".latest.writing", "ste");
+    OK(folder_begin(dir, 6, 1000));
+    assert_true(there(".step-6.writing") && !there(".step-6.writing/file"));
+    assert_false(there(".step-5.writing") || there(".step-1.removing") || there(".latest.writing"));
+    for (int i = 0; i < 3; i++) assert_true(there(others[i]));
+    assert_string_equal(listed(), "1");
+    folder_abandon(dir, 6);
+    assert_false(there(".step-6.writing"));
+    assert_string_equal(text_of("step-1/file"), "1 by a");
+}
+
+static void the_newest_are_kept_and_the_one_just_saved(void **state) {
+    (void)state;
+    for (int step = 10; step <= 50; step += 10) OK(save(step, "a"));
+    OK(folder_clean(dir, 0, 50));
+    assert_string_equal(listed(), "50 40 30 20 10");
+    OK(folder_clean(dir, 3, 50));
+    assert_string_equal(listed(), "50 40 30");
+    OK(save(20, "b")); /* a run that began again further back */
+    OK(folder_clean(dir, 2, 20));
+    assert_string_equal(listed(), "50 40 20");
+    OK(folder_clean(dir, 1, 50));
+    assert_string_equal(listed(), "50");
+    assert_int_equal(leftovers(), 0);
+}
+
+static void folders_above_are_made(void **state) {
+    char deep[128];
+    (void)state;
+    snprintf(deep, sizeof deep, "%s/a//b/c/", base);
+    OK(folder_begin(deep, 7, 0));
+    snprintf(dir, sizeof dir, "%s/a/b/c", base);
+    assert_true(there(".step-7.writing"));
+}
+
+/* ---- Refusals ---- */
+
+static void want_of_space_is_said_before_anything_is_made(void **state) {
+    (void)state;
+    REFUSED(folder_begin(dir, 5, UINT64_MAX / 4), TRINE_EIO, "no room for a checkpoint");
+    REFUSED(folder_begin(dir, 5, UINT64_MAX / 4), TRINE_EIO, "4611686018427387903 bytes");
+    assert_false(there(".step-5.writing"));
+}
+
+static void a_file_in_the_way_is_named(void **state) {
+    (void)state;
+    assert_int_equal(mkdir(dir, 0777), 0);
+    put("x", "no folder");
+    REFUSED(folder_begin(in_dir("x"), 1, 0), TRINE_EIO,
+            "ckpt/x: cannot make the folder: Not a dir");
+    REFUSED(folder_begin(in_dir("x/y"), 1, 0), TRINE_EIO, "Not a directory");
+    REFUSED(folder_publish(dir, 3), TRINE_EIO, ".step-3.writing: No such file");
+}
+
+/* ---- Order: what is durable before what ---- */
+
+static char log_text[2048];
+
+/* Names without the folder, which is "." */
+static int note(const char *call, const char *path) {
+    const char *name = strstr(path, "/ckpt");
+    size_t at = strlen(log_text);
+    name = !name ? "above" : name[5] == '/' ? name + 6 : ".";
+    snprintf(log_text + at, sizeof log_text - at, "%s %s; ", call, name);
+    return CALL_REAL;
+}
+
+static const char *calls_of(trine_status status) {
+    calls_hook = NULL;
+    OK(status);
+    return log_text;
+}
+
+static void start_notes(void) {
+    log_text[0] = '\0';
+    calls_hook = note;
+}
+
+static void every_rename_is_synced_before_the_next(void **state) {
+    (void)state;
+    start_notes();
+    assert_string_equal(calls_of(folder_begin(dir, 3, 0)),
+                        "mkdir .; fsync above; mkdir .step-3.writing; ");
+    start_notes();
+    assert_string_equal(
+        calls_of(folder_publish(dir, 3)),
+        "fsync .step-3.writing; rename .step-3.writing; fsync .; write .latest.writing; "
+        "fsync .latest.writing; rename .latest.writing; fsync .; ");
+    OK(folder_begin(dir, 3, 0));
+    start_notes();
+    assert_string_equal(
+        calls_of(folder_publish(dir, 3)),
+        "fsync .step-3.writing; renameat2 .step-3.writing; fsync .; rmdir .step-3.writing; "
+        "write .latest.writing; fsync .latest.writing; rename .latest.writing; fsync .; ");
+    OK(save(4, "a"));
+    start_notes();
+    assert_string_equal(calls_of(folder_clean(dir, 1, 4)),
+                        "rename step-3; fsync .; rmdir .step-3.removing; ");
+}
+
+/* ---- Ends at any moment ---- */
+
+static int calls_left; /* until the process ends */
+static bool no_exchange;
+
+static int end_at(const char *call, const char *path) {
+    (void)path;
+    if (calls_left-- == 0) _exit(77);
+    if (no_exchange && strcmp(call, "renameat2") == 0) return EINVAL;
+    return strcmp(call, "fsync") == 0 ? CALL_PRETEND : CALL_REAL;
+}
+
+/* Syncing is a matter of power cuts; thousands of them would take their time. */
+static int never_sync(const char *call, const char *path) {
+    (void)path;
+    return strcmp(call, "fsync") == 0 ? CALL_PRETEND : CALL_REAL;
+}
+
+/* A job that saves steps 3 (which is there) and 4, and keeps two. */
+static trine_status job(void) {
+    TRY(save(3, "b"));
+    TRY(folder_clean(dir, 2, 3));
+    TRY(save(4, "b"));
+    return folder_clean(dir, 2, 4);
+}
+
+/* Runs it in a process of its own, which ends at call n; says whether it got through. */
+static bool job_that_ends(int n) {
+    int status;
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        calls_left = n;
+        calls_hook = end_at;
+        _exit(job() == TRINE_OK ? 0 : 1);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status) && (WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == 77));
+    return WEXITSTATUS(status) == 0;
+}
+
+/* Every checkpoint there is whole, none that was not due to go is missing. */
+static void nothing_is_lost(int n) {
+    char name[64], a[64], b[64];
+    const char *has = listed();
+    bool expected = !strcmp(has, "3 2 1") || !strcmp(has, "3 2") || !strcmp(has, "4 3 2") ||
+                    !strcmp(has, "4 3");
+    if (!expected) fail_msg("ended at call %d: there is \"%s\"", n, has);
+    for (int step = 1; step <= 4; step++) {
+        snprintf(name, sizeof name, "step-%d", step);
+        if (!there(name)) continue;
+        snprintf(name, sizeof name, "step-%d/file", step);
+        snprintf(a, sizeof a, "%d by a", step);
+        snprintf(b, sizeof b, "%d by b", step);
+        const char *text = text_of(name);
+        if (strcmp(text, a) != 0 && strcmp(text, b) != 0)
+            fail_msg("ended at call %d: %s says \"%s\"", n, name, text);
+    }
+}
+
+static void clear(void) {
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf %s", dir);
+    assert_int_equal(system(command), 0);
+}
+
+/* The number of moments that there are. */
+static int end_everywhere(void) {
+    int n = 0;
+    calls_hook = never_sync;
+    for (bool through = false; !through; n++) {
+        clear();
+        for (int step = 1; step <= 3; step++) OK(save(step, "a"));
+        through = job_that_ends(n);
+        nothing_is_lost(n);
+        OK(job()); /* the next one comes through, and leaves nothing behind */
+        assert_string_equal(listed(), "4 3");
+        assert_string_equal(text_of("step-3/file"), "3 by b");
+        assert_int_equal(leftovers(), 0);
+    }
+    return n;
+}
+
+static void a_job_that_ends_at_any_call_loses_nothing(void **state) {
+    (void)state;
+    no_exchange = false;
+    assert_in_range(end_everywhere(), 20, 60);
+}
+
+static void nor_where_names_cannot_be_exchanged(void **state) {
+    (void)state;
+    no_exchange = true;
+    assert_in_range(end_everywhere(), 20, 60);
+}
+
+/* Killed between the two renames, and nobody may write there any more: said, not passed over. */
+static int refuse_rename(const char *call, const char *path) {
+    (void)path;
+    return strcmp(call, "rename") == 0 ? EROFS : CALL_REAL;
+}
+
+static void one_that_cannot_get_its_name_back_is_said(void **state) {
+    int64_t *steps;
+    size_t count;
+    (void)state;
+    OK(save(2, "a"));
+    OK(save(3, "a"));
+    assert_int_equal(rename(in_dir("step-3"), in_dir(".step-3.replaced")), 0);
+    calls_hook = refuse_rename;
+    REFUSED(folder_list(dir, &steps, &count), TRINE_EIO,
+            ".step-3.replaced is a whole checkpoint that was about to be replaced");
+    calls_hook = NULL;
+    assert_string_equal(listed(), "3 2");
+}
+
+#define CASE(test) cmocka_unit_test_setup_teardown(test, make_base, remove_base)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        CASE(saved_ones_are_listed_newest_first),
+        CASE(other_names_are_no_checkpoints),
+        CASE(one_on_storage_that_is_away_is_listed),
+        CASE(leftovers_of_killed_jobs_go_and_nothing_else),
+        CASE(the_newest_are_kept_and_the_one_just_saved),
+        CASE(folders_above_are_made),
+        CASE(want_of_space_is_said_before_anything_is_made),
+        CASE(a_file_in_the_way_is_named),
+        CASE(every_rename_is_synced_before_the_next),
+        CASE(a_job_that_ends_at_any_call_loses_nothing),
+        CASE(nor_where_names_cannot_be_exchanged),
+        CASE(one_that_cannot_get_its_name_back_is_said),
+    };
+    return HARNESS_RUN_ALONE(tests);
+}

@@ -1,0 +1,494 @@
+/* TEST np=0 */
+/* Hugging Face folders: what a config.json may say and what is refused, by name; which files and
+ * tensors there must be; what hf_export leaves. What the numbers mean is hf_logits.c's. */
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/resource.h>
+
+#include "ckpt/hf_folder.h"
+
+static const trine_model small = {.num_layers = 2,
+                                  .hidden_size = 8,
+                                  .num_attention_heads = 2,
+                                  .ffn_hidden_size = 32,
+                                  .seq_length = 5,
+                                  .vocab_size = 11};
+
+/* ---- config.json ---- */
+
+static trine_status parse(trine_model *m, const char *text) {
+    return hf_config_parse(m, text, strlen(text), "config.json");
+}
+
+/* A configuration as transformers writes it, that ends with `more`: of an entry that is there twice
+ * the last counts. */
+static trine_status parse_with(trine_model *m, const char *more) {
+    char text[2048];
+    hf_config_text(text, &small, more);
+    return parse(m, text);
+}
+
+static void sizes_are_read(void **state) {
+    (void)state;
+    trine_model m;
+    OK(parse(&m, "{\"model_type\": \"gpt2\", \"n_layer\": 3, \"n_embd\": 12, \"n_head\": 4,\n"
+                 "\"n_positions\": 7, \"vocab_size\": 50257, \"n_inner\": 20}\n"));
+    assert_int_equal(m.num_layers, 3);
+    assert_int_equal(m.hidden_size, 12);
+    assert_int_equal(m.num_attention_heads, 4);
+    assert_int_equal(m.seq_length, 7);
+    assert_int_equal(m.vocab_size, 50257);
+    assert_int_equal(m.ffn_hidden_size, 20);
+    assert_false(m.untied);
+    assert_true(m.hidden_dropout == 0 && m.attention_dropout == 0);
+    OK(parse_with(&m, ", \"n_inner\": null, \"tie_word_embeddings\": false, \"resid_pdrop\": 0.1"));
+    assert_int_equal(m.ffn_hidden_size, 32);
+    assert_true(m.untied);
+    assert_true(m.hidden_dropout == 0);
+    OK(parse_with(&m, ", \"n_embd\": null, \"hidden_size\": 16"));
+    assert_int_equal(m.hidden_size, 16);
+}
+
+/* What says nothing else than what is computed here. */
+static void harmless_entries_pass(void **state) {
+    (void)state;
+    static const char *const more[] = {
+        ", \"activation_function\": \"gelu_pytorch_tanh\"",
+        ", \"architectures\": [\"GPT2Model\"]",
+        ", \"architectures\": null",
+        ", \"layer_norm_epsilon\": 0.00001",
+        ", \"reorder_and_upcast_attn\": true",
+        ", \"pruned_heads\": {}",
+        ", \"quantization_config\": null",
+        ", \"n_ctx\": 1024",
+        ", \"hidden_size\": 8",
+        ", \"torch_dtype\": \"float16\", \"task_specific_params\": {\"x\": {\"do_sample\": true}}",
+    };
+    trine_model m;
+    for (size_t i = 0; i < sizeof more / sizeof *more; i++) OK(parse_with(&m, more[i]));
+}
+
+static void other_models_are_refused(void **state) {
+    (void)state;
+    static const struct {
+        const char *more, *message;
+    } rows[] = {
+        {", \"model_type\": \"gpt_neox\"", "config.json: model_type is gpt_neox, and what can be"},
+        {", \"model_type\": null", "model_type is missing"},
+        {", \"architectures\": [\"GPT2ForSequenceClassification\"]",
+         "architectures is GPT2ForSequenceClassification"},
+        {", \"architectures\": [\"GPT2LMHeadModel\", 3]", "architectures is no text"},
+        {", \"architectures\": \"GPT2Model\"", "architectures is no list"},
+        {", \"activation_function\": \"gelu\"",
+         "activation_function is gelu, and what can be run here is gelu_new or gelu_pytorch_tanh"},
+        {", \"activation_function\": \"relu\"", "activation_function is relu"},
+        {", \"layer_norm_epsilon\": 1e-06", "layer_norm_epsilon is 1e-06"},
+        {", \"layer_norm_epsilon\": \"1e-05\"", "layer_norm_epsilon is no number"},
+        {", \"scale_attn_weights\": false",
+         "scale_attn_weights is false, and what can be run here"},
+        {", \"scale_attn_weights\": null", "scale_attn_weights must be true or false"},
+        {", \"scale_attn_by_inverse_layer_idx\": true", "scale_attn_by_inverse_layer_idx is true"},
+        {", \"add_cross_attention\": true", "add_cross_attention is true"},
+        {", \"is_encoder_decoder\": true", "is_encoder_decoder is true"},
+        {", \"quantization_config\": {\"bits\": 4}", "quantization_config: its weights are"},
+        {", \"pruned_heads\": {\"0\": [1]}", "pruned_heads: some of its"},
+        {", \"auto_map\": {\"AutoModel\": \"x.Y\"}", "auto_map: it brings code"},
+        {", \"tie_word_embeddings\": \"no\"", "tie_word_embeddings must be true or false"},
+    };
+    trine_model m;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        REFUSED(parse_with(&m, rows[i].more), TRINE_EINVAL, rows[i].message);
+}
+
+static void bad_sizes_are_refused(void **state) {
+    (void)state;
+    static const struct {
+        const char *more, *message;
+    } rows[] = {
+        {", \"n_layer\": null", "config.json: n_layer is missing"},
+        {", \"n_embd\": null", "n_embd is missing"},
+        {", \"n_head\": null", "n_head is missing"},
+        {", \"n_positions\": null", "n_positions is missing"},
+        {", \"vocab_size\": null", "vocab_size is missing"},
+        {", \"n_layer\": 0", "n_layer must be a whole number from 1 to 2147483647"},
+        {", \"n_layer\": 2.5", "n_layer must be a whole number"},
+        {", \"n_layer\": 1e300", "n_layer must be a whole number"},
+        {", \"n_positions\": \"5\"", "n_positions must be a whole number"},
+        {", \"n_inner\": -4", "n_inner must be a whole number"},
+        {", \"n_head\": 3", "n_embd 8 is no multiple of n_head 3"},
+        {", \"n_embd\": 1073741824, \"n_inner\": null", "n_embd 1073741824 is too large"},
+        {", \"hidden_size\": 16", "n_embd is 8 and hidden_size, another name of the same, is 16"},
+    };
+    trine_model m;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        REFUSED(parse_with(&m, rows[i].more), TRINE_EDATA, rows[i].message);
+    REFUSED(parse(&m, "{\"model_type\": \"gpt2\","), TRINE_EDATA, "config.json");
+    REFUSED(parse(&m, "[1]"), TRINE_EDATA, "config.json");
+    REFUSED(parse(&m, ""), TRINE_EDATA, "config.json");
+}
+
+/* What we write we read; transformers.t asks transformers. */
+static void configurations_are_printed(void **state) {
+    (void)state;
+    trine_model m = small, back;
+    char *text;
+    OK(hf_config_print(&m, TRINE_BF16, &text));
+    OK(parse(&back, text));
+    assert_memory_equal(&back, &m, sizeof m);
+    assert_non_null(strstr(text, "\"torch_dtype\":\t\"bfloat16\""));
+    assert_non_null(strstr(text, "\"eos_token_id\":\tnull"));
+    assert_non_null(strstr(text, "\"attn_pdrop\":\t0.0"));
+    free(text);
+    m = (trine_model){.num_layers = 1, .hidden_size = 6, .num_attention_heads = 3, .seq_length = 9};
+    m.vocab_size = 50257;
+    m.untied = true;
+    OK(hf_config_print(&m, TRINE_F32, &text));
+    OK(parse(&back, text));
+    assert_int_equal(back.ffn_hidden_size, 24);
+    assert_true(back.untied);
+    assert_non_null(strstr(text, "\"torch_dtype\":\t\"float32\""));
+    assert_non_null(strstr(text, "\"eos_token_id\":\t50256"));
+    free(text);
+}
+
+/* ---- Folders ---- */
+
+static ckpt_source *new_source(void) {
+    ckpt_source *source = calloc(1, sizeof *source);
+    assert_non_null(source);
+    return source;
+}
+
+static hf_folder folder_of(void) {
+    return (hf_folder){.model = small, .type = TRINE_F32};
+}
+
+/* Opens the folder and closes it. */
+static trine_status look(const char *path) {
+    ckpt_source *source = new_source();
+    trine_status status = hf_open(source, path);
+    ckpt_close(&source);
+    return status;
+}
+
+/* The same of a new folder. */
+static trine_status look_at(const hf_folder *f) {
+    char *path = hf_temporary();
+    hf_write(path, f);
+    trine_status status = look(path);
+    hf_remove(path);
+    free(path);
+    return status;
+}
+
+static void folders_are_told_apart(void **state) {
+    (void)state;
+    char *path = hf_temporary();
+    assert_false(hf_is(path));
+    hf_write_text(path, HF_CONFIG_FILE, "{}");
+    assert_true(hf_is(path));
+    hf_write_text(path, MANIFEST_FILE, "{}");
+    assert_false(hf_is(path));
+    hf_remove(path);
+    assert_false(hf_is(path));
+    free(path);
+}
+
+/* Every tensor is where source_find looks for it, with its values. */
+static void expect_values(const hf_folder *f, const char *path) {
+    ckpt_source *source = new_source();
+    OK(hf_open(source, path));
+    trine_model m;
+    OK(ckpt_model(source, &m));
+    assert_memory_equal(&m, &f->model, sizeof m);
+    assert_null(ckpt_saved_state(source));
+    assert_int_equal(source->file_count, f->shards ? f->shards : 1);
+    for (size_t i = 0; i < hf_tensor_count(&m); i++) {
+        tensor t = hf_tensor(&m, i);
+        st_entry want = slice_entry(&t, CKPT_WEIGHT, TRINE_F32);
+        const st_file *file;
+        const st_entry *e = source_find(source, t.name, CKPT_WEIGHT, &file);
+        assert_non_null(e);
+        for (uint64_t n = 0; n < hf_elements(&want); n++) {
+            float x = hf_value(want.name, n), got;
+            memcpy(&got, file->map + e->begin + 4 * n, 4);
+            assert_memory_equal(&got, &x, 4);
+        }
+    }
+    ckpt_close(&source);
+}
+
+static void whole_folders_open(void **state) {
+    (void)state;
+    hf_folder kinds[] = {folder_of(), folder_of(), folder_of(), folder_of()};
+    kinds[1].shards = 4;
+    kinds[2].bare = kinds[2].buffers = true;
+    kinds[3].model.untied = true;
+    kinds[3].shards = 2;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        char *path = hf_temporary();
+        hf_write(path, &kinds[i]);
+        expect_values(&kinds[i], path);
+        hf_remove(path);
+        free(path);
+    }
+}
+
+static void tensors_that_are_not_the_models_are_refused(void **state) {
+    (void)state;
+    hf_folder f = folder_of();
+    f.skip = "h.1.mlp.c_proj.bias";
+    REFUSED(look_at(&f), TRINE_EDATA, "h.1.mlp.c_proj.bias is missing");
+    f = folder_of();
+    f.more = ", \"n_layer\": 2000000000"; /* found before anything is as large */
+    REFUSED(look_at(&f), TRINE_EDATA,
+            "h.2.ln_1.weight is missing; config.json speaks of 2000000000");
+    f = folder_of();
+    f.more = ", \"n_layer\": 1";
+    REFUSED(look_at(&f), TRINE_EINVAL,
+            "transformer.h.1.attn.c_attn.bias is no tensor of the GPT-2");
+    f = folder_of();
+    f.more = ", \"n_inner\": 16";
+    REFUSED(look_at(&f), TRINE_EDATA, "transformer.h.0.mlp.c_fc.weight has shape (8, 32)");
+    f = folder_of();
+    f.more = ", \"tie_word_embeddings\": false";
+    REFUSED(look_at(&f), TRINE_EDATA, "lm_head.weight is missing");
+    static const char *const strangers[] = {
+        "score.weight", "transformer.h.0.crossattention.c_attn.weight",
+        "transformer.lm_head.weight", "transformer.h.00.ln_1.weight",
+        "transformer.h.0.attn.masked"};
+    for (size_t i = 0; i < sizeof strangers / sizeof *strangers; i++) {
+        st_entry extra = {.known = true, .type = TRINE_F32, .dims = 2, .shape = {11, 8}};
+        snprintf(extra.name, sizeof extra.name, "%s", strangers[i]);
+        f = folder_of();
+        f.extra = &extra;
+        REFUSED(look_at(&f), TRINE_EINVAL, strangers[i]);
+    }
+    st_entry twice = {
+        .name = "ln_f.bias", .known = true, .type = TRINE_F32, .dims = 1, .shape = {8}};
+    f = folder_of();
+    f.extra = &twice;
+    REFUSED(look_at(&f), TRINE_EDATA, "ln_f.bias is there 2 times");
+    st_entry whole = {.known = true, .type = TRINE_I32, .dims = 1, .shape = {8}};
+    snprintf(whole.name, sizeof whole.name, "transformer.ln_f.bias");
+    f = folder_of();
+    f.skip = "ln_f.bias";
+    f.extra = &whole;
+    REFUSED(look_at(&f), TRINE_EDATA, "transformer.ln_f.bias");
+}
+
+static void a_tied_head_may_be_there_again(void **state) {
+    (void)state;
+    hf_folder f = folder_of();
+    f.head = true;
+    OK(look_at(&f));
+    f.shards = 3;
+    OK(look_at(&f));
+    st_entry other = {.name = "lm_head.weight", .known = true, .type = TRINE_F32, .dims = 2};
+    other.shape[0] = 11;
+    other.shape[1] = 8;
+    f = folder_of();
+    f.extra = &other; /* zeros */
+    REFUSED(look_at(&f), TRINE_EDATA,
+            "lm_head.weight is not wte.weight, though tie_word_embeddings");
+    other.type = TRINE_BF16;
+    REFUSED(look_at(&f), TRINE_EDATA, "lm_head.weight is not wte.weight");
+}
+
+static void files_are_demanded(void **state) {
+    (void)state;
+    char *path = hf_temporary(), text[2048];
+    REFUSED(look(path), TRINE_EIO, "config.json: No such file");
+    hf_config_text(text, &small, NULL);
+    hf_write_text(path, HF_CONFIG_FILE, text);
+    REFUSED(look(path), TRINE_EDATA, "neither model.safetensors nor model.safetensors.index.json");
+    hf_write_text(path, "pytorch_model.bin", "");
+    REFUSED(look(path), TRINE_EDATA, "is code and is not read; transformers makes a folder with");
+    hf_write_text(path, CKPT_MODEL_FILE, "cut");
+    REFUSED(look(path), TRINE_EDATA, "model.safetensors");
+    char *many = malloc((2 << 20) + 1);
+    memset(many, ' ', 2 << 20);
+    many[2 << 20] = '\0';
+    hf_write_text(path, HF_CONFIG_FILE, many);
+    REFUSED(look(path), TRINE_EDATA, "config.json has more than 1048576 bytes");
+    free(many);
+    hf_remove(path);
+    free(path);
+}
+
+/* An index may not lead out of its folder, nor to what is not there. */
+static void an_index_is_not_believed(void **state) {
+    (void)state;
+    static const struct {
+        trine_status status;
+        const char *index, *message;
+    } rows[] = {
+        {TRINE_EDATA, "{\"weight_map\": {\"wte.weight\": \"../up.safetensors\"}}",
+         "the file of wte.weight is no plain file name"},
+        {TRINE_EDATA, "{\"weight_map\": {\"wte.weight\": \"/etc/passwd\"}}",
+         "is no plain file name"},
+        {TRINE_EDATA, "{\"weight_map\": {\"wte.weight\": \"..\"}}", "is no plain file name"},
+        {TRINE_EDATA, "{\"weight_map\": {\"wte.weight\": \"\"}}", "is no plain file name"},
+        {TRINE_EDATA, "{\"weight_map\": {\"wte.weight\": 3}}", "is no plain file name"},
+        {TRINE_EDATA, "{\"weight_map\": {}}", "has no weight_map"},
+        {TRINE_EDATA, "{\"metadata\": {}}", "has no weight_map"},
+        {TRINE_EDATA, "{\"weight_map\": {\"a\": \"b\"}", HF_INDEX_FILE},
+        {TRINE_EIO, "{\"weight_map\": {\"wte.weight\": \"gone.safetensors\"}}", "gone.safetensors"},
+        {TRINE_EDATA,
+         "{\"weight_map\": {\"transformer.wte.bias\": \"model-00001-of-00002.safetensors\"}}",
+         "transformer.wte.bias should be in model-00001-of-00002.safetensors, and is not"},
+        {TRINE_EDATA,
+         "{\"weight_map\": {\"transformer.wte.weight\": \"model-00001-of-00002.safetensors\"}}",
+         "is missing"},
+    };
+    hf_folder f = folder_of();
+    char *path = hf_temporary();
+    f.shards = 2;
+    hf_write(path, &f);
+    OK(look(path));
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        hf_write_text(path, HF_INDEX_FILE, rows[i].index);
+        REFUSED(look(path), rows[i].status, rows[i].message);
+    }
+    hf_remove(path);
+    free(path);
+}
+
+/* ---- Exports ---- */
+
+static trine_status export_folder(const char *from, const char *to) {
+    ckpt_source *source = new_source();
+    OK(hf_open(source, from));
+    trine_status status = hf_export(source, to);
+    ckpt_close(&source);
+    return status;
+}
+
+static void exports_have_the_values(void **state) {
+    (void)state;
+    char *path = hf_temporary(), *from = folder_join(path, "from"), *to = folder_join(path, "to/");
+    hf_folder f = folder_of();
+    assert_int_equal(mkdir(from, 0777), 0);
+    assert_int_equal(mkdir(to, 0777), 0); /* an empty folder is as good as none */
+    f.shards = 5;
+    f.bare = f.buffers = f.head = true;
+    hf_write(from, &f);
+    OK(export_folder(from, to));
+    f = folder_of();
+    expect_values(&f, to);
+    ckpt_source *source = new_source();
+    OK(hf_open(source, to));
+    assert_int_equal(source->files[0].header.count, hf_tensor_count(&small)); /* and nothing else */
+    assert_non_null(st_find(&source->files[0].header, "transformer.h.1.attn.c_attn.weight"));
+    ckpt_close(&source);
+    hf_remove(path);
+    free(from);
+    free(to);
+    free(path);
+}
+
+/* What a run in bf16 saves: weights, and masters beside them that are not their roundings here, so
+ * that it shows which were taken. */
+static void masters_are_exported(void **state) {
+    (void)state;
+    static st_entry masters[HF_MAX];
+    static char names[HF_MAX][ST_NAME];
+    char *path = hf_temporary(), *to = folder_join(path, "to"),
+         *file = folder_join(path, "masters");
+    hf_folder f = folder_of();
+    f.type = TRINE_BF16;
+    hf_write(path, &f);
+    for (size_t i = 0; i < hf_tensor_count(&small); i++) {
+        tensor t = hf_tensor(&small, i);
+        masters[i] = slice_entry(&t, CKPT_MASTER, TRINE_F32);
+        st_entry weight = slice_entry(&t, CKPT_WEIGHT, TRINE_F32);
+        memcpy(names[i], weight.name, ST_NAME);
+        names[i][0] = 'T'; /* other values */
+    }
+    hf_write_file(path, "masters", masters, (const char(*)[ST_NAME])names, hf_tensor_count(&small));
+    ckpt_source *source = new_source();
+    OK(hf_open(source, path));
+    source->files = realloc(source->files, 2 * sizeof *source->files);
+    OK(st_open(&source->files[1], file));
+    source->file_count = 2;
+    OK(hf_export(source, to));
+    ckpt_close(&source);
+    source = new_source();
+    OK(hf_open(source, to));
+    const st_header *h = &source->files[0].header;
+    const st_entry *e = st_find(h, "transformer.h.0.mlp.c_fc.weight");
+    assert_int_equal(e->type, TRINE_F32);
+    for (size_t n = 0; n < 8 * 32; n++) {
+        float want = hf_value("Transformer.h.0.mlp.c_fc.weight", n), got;
+        memcpy(&got, source->files[0].map + e->begin + 4 * n, 4);
+        assert_true(got == want);
+    }
+    ckpt_close(&source);
+    hf_remove(path);
+    free(file);
+    free(to);
+    free(path);
+}
+
+static bool exists(const char *path) {
+    struct stat st;
+    return !stat(path, &st);
+}
+
+/* A folder that somebody has filled, a name that is a file, a folder that nobody made, a disk that
+ * ends in the middle: nothing is there then that was not there before. */
+static void exports_are_whole_or_nothing(void **state) {
+    (void)state;
+    char *path = hf_temporary(), *to = folder_join(path, "to"),
+         *making = folder_join(path, "to.writing");
+    char *file = folder_join(path, HF_CONFIG_FILE), *deep = folder_join(path, "no/such/folder");
+    hf_folder f = folder_of();
+    hf_write(path, &f);
+    REFUSED(export_folder(path, path), TRINE_EIO, "is there already: name a folder that is new");
+    REFUSED(export_folder(path, file), TRINE_EIO, "is there already");
+    REFUSED(export_folder(path, deep), TRINE_EIO, "No such file or directory");
+    REFUSED(export_folder(path, ""), TRINE_EINVAL, "is no name of a new folder");
+    struct rlimit before, little;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    little = before;
+    little.rlim_cur = 6000; /* of 9 KB */
+    void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &little), 0);
+    REFUSED(export_folder(path, to), TRINE_EIO, "to.writing/model.safetensors: File too large");
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    signal(SIGXFSZ, handler);
+    assert_false(exists(to));
+    assert_false(exists(making));
+    assert_int_equal(mkdir(making, 0777), 0); /* of one that was killed */
+    hf_write_text(making, CKPT_MODEL_FILE, "half of it");
+    OK(export_folder(path, to));
+    assert_false(exists(making));
+    expect_values(&f, to);
+    REFUSED(export_folder(path, to), TRINE_EIO, "is there already");
+    hf_remove(path);
+    free(deep);
+    free(file);
+    free(making);
+    free(to);
+    free(path);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sizes_are_read),
+        cmocka_unit_test(harmless_entries_pass),
+        cmocka_unit_test(other_models_are_refused),
+        cmocka_unit_test(bad_sizes_are_refused),
+        cmocka_unit_test(configurations_are_printed),
+        cmocka_unit_test(folders_are_told_apart),
+        cmocka_unit_test(whole_folders_open),
+        cmocka_unit_test(tensors_that_are_not_the_models_are_refused),
+        cmocka_unit_test(a_tied_head_may_be_there_again),
+        cmocka_unit_test(files_are_demanded),
+        cmocka_unit_test(an_index_is_not_believed),
+        cmocka_unit_test(exports_have_the_values),
+        cmocka_unit_test(masters_are_exported),
+        cmocka_unit_test(exports_are_whole_or_nothing),
+    };
+    return HARNESS_RUN_ALONE(tests);
+}

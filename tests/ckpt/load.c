@@ -1,0 +1,226 @@
+/* TEST np=1,3 */
+/* What was saved under one dp and tp is read under another, in every type: each element is what its
+ * name and place say, nothing else is touched. */
+#include "image.h"
+
+#include "ckpt/source.h"
+
+/* ---- One reading ----------------------------------------------------------------------------- */
+
+/* What should be read for x of a kind by a piece of `type`. */
+static uint32_t expected(const cutting *saved, ckpt_kind kind, trine_dtype type, float x) {
+    bool weight = kind == CKPT_WEIGHT || kind == CKPT_MASTER;
+    bool master = saved->type != TRINE_F32 && !saved->weights_only;
+    return to_bits(weight && !master ? rounded(x, saved->type) : x, type);
+}
+
+static void expect_piece(const cutting *saved, const ckpt_piece *p) {
+    uint32_t poison = p->type == TRINE_F32 ? POISON * 0x01010101u : POISON * 0x0101u;
+    for (size_t i = 0; i < p->count; i++) {
+        float x;
+        bool real = element(p->range, p->kind, p->begin + i, &x);
+        uint32_t want = real ? expected(saved, p->kind, p->type, x) : poison;
+        if (bits(p->at, p->type, i) != want)
+            fail_msg("%s ... kind %d, element %zu: %08x instead of %08x", p->range->tensors[0].name,
+                     (int)p->kind, p->begin + i, bits(p->at, p->type, i), want);
+    }
+}
+
+static void expect_read(const ckpt_source *source, const cutting *saved, const cutting *now) {
+    held_pieces h = held_make(now);
+    OK(ckpt_read(source, dev, h.pieces, h.count));
+    for (size_t i = 0; i < h.count; i++) expect_piece(saved, &h.pieces[i]);
+    held_free(&h);
+}
+
+/* ---- Cases ----------------------------------------------------------------------------------- */
+
+static const int cuts[][2] = {{1, 1}, {1, 2}, {2, 1}, {3, 1}, {2, 3}, {6, 2}, {3, 6}};
+#define CUTS (sizeof cuts / sizeof *cuts)
+
+static cutting cut(size_t i, bool untied, trine_dtype type) {
+    return (cutting){
+        .shape = small_shape(untied), .dp = cuts[i][0], .tp = cuts[i][1], .type = type};
+}
+
+static void every_cut_into_every_other(void **state) {
+    (void)state;
+    for (size_t from = 0; from < CUTS; from++) {
+        cutting saved = cut(from, from % 2, TRINE_F32);
+        ckpt_source *source;
+        image_save(&saved, test_dir, 10 + (int64_t)from);
+        OK(ckpt_open(&source, world, test_dir, NULL));
+        assert_int_equal(ckpt_saved_state(source)->step, 10 + (int64_t)from);
+        for (size_t to = 0; to < CUTS; to++) {
+            cutting now = cut(to, from % 2, TRINE_F32);
+            expect_read(source, &saved, &now);
+        }
+        ckpt_close(&source);
+        assert_null(source);
+    }
+}
+
+/* Weights of 16 bits with their masters, or alone; fp32; read as each of the three. */
+static void every_type_into_every_other(void **state) {
+    static const trine_dtype types[] = {TRINE_F32, TRINE_BF16, TRINE_F16};
+    (void)state;
+    for (int i = 0; i < 6; i++) {
+        cutting saved = cut(4, i % 2, types[i % 3]);
+        ckpt_source *source;
+        saved.weights_only = i >= 3;
+        image_save(&saved, test_dir, 30 + i);
+        OK(ckpt_open(&source, world, test_dir, NULL));
+        for (int j = 0; j < 3; j++) {
+            cutting now = cut(5, i % 2, types[j]);
+            now.weights_only = saved.weights_only;
+            expect_read(source, &saved, &now);
+        }
+        ckpt_close(&source);
+    }
+}
+
+static trine_dtype other_type(trine_dtype type) {
+    return type == TRINE_BF16 ? TRINE_F16 : TRINE_BF16;
+}
+
+/* Masters are made from whatever there is: of weights alone they are the weights. */
+static void masters_of_weights_alone(void **state) {
+    static const trine_dtype types[] = {TRINE_F32, TRINE_BF16, TRINE_F16};
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        cutting saved = cut(1, false, types[i]), now = cut(2, false, other_type(types[i]));
+        ckpt_source *source;
+        saved.weights_only = true;
+        image_save(&saved, test_dir, 40 + i);
+        OK(ckpt_open(&source, world, test_dir, NULL));
+        held_pieces h = held_make(&now);
+        for (size_t n = 0; n < h.count; n++)
+            if (h.pieces[n].kind == CKPT_MASTER) {
+                OK(ckpt_read(source, dev, &h.pieces[n], 1));
+                expect_piece(&saved, &h.pieces[n]);
+            }
+        held_free(&h);
+        ckpt_close(&source);
+    }
+}
+
+static void expect_same_config(const char *json, const cutting *c) {
+    trine_config config = image_config(c);
+    char *text = NULL;
+    size_t bytes;
+    FILE *out = open_memstream(&text, &bytes);
+    OK(settings_compare(json, &config, out));
+    fclose(out);
+    assert_string_equal(text, "");
+    free(text);
+}
+
+static void says_where_the_run_stood(void **state) {
+    cutting saved = cut(2, true, TRINE_BF16);
+    ckpt_source *source;
+    trine_model model;
+    (void)state;
+    image_save(&saved, test_dir, 50);
+    OK(ckpt_open(&source, world, in_dir("step-50/"), NULL));
+    ckpt_state want = image_state(50), got = *ckpt_saved_state(source);
+    assert_true(got.step == want.step && got.updates == want.updates &&
+                got.samples == want.samples && got.seed == want.seed && got.good == want.good &&
+                got.left == want.left && got.finite_step == want.finite_step);
+    assert_true(got.loss_scale == want.loss_scale && got.finite_norm == want.finite_norm);
+    expect_same_config(ckpt_saved_config(source), &saved);
+    OK(ckpt_model(source, &model));
+    assert_int_equal(model.num_layers, 2);
+    assert_int_equal(model.hidden_size, 24);
+    assert_int_equal(model.num_attention_heads, 6);
+    assert_int_equal(model.ffn_hidden_size, 60);
+    assert_int_equal(model.seq_length, 7);
+    assert_int_equal(model.vocab_size, 101);
+    assert_true(model.untied);
+    assert_string_equal(ckpt_path(source), in_dir("step-50"));
+    ckpt_close(&source);
+}
+
+/* ---- Tensors that are not there, or are others ------------------------------------------------ */
+
+/* Reads the pieces of `now` from what `saved` left until one is refused: that must be with `text`.
+ * A rank that plays none of the layout's ranks has nothing to be refused. */
+static void expect_refused(const cutting *saved, const cutting *now, int64_t step,
+                           const char *text) {
+    ckpt_source *source;
+    image_save(saved, test_dir, step);
+    OK(ckpt_open(&source, world, test_dir, NULL));
+    held_pieces h = held_make(now);
+    if (h.count) REFUSED(ckpt_read(source, dev, h.pieces, h.count), TRINE_EDATA, text);
+    held_free(&h);
+    ckpt_close(&source);
+}
+
+static void refuses_other_models(void **state) {
+    cutting saved = cut(0, false, TRINE_F32), now = cut(4, true, TRINE_F32);
+    (void)state;
+    expect_refused(&saved, &now, 60, "step-60 has no tensor lm_head.weight");
+    now = cut(4, false, TRINE_F32);
+    now.shape.V = 102;
+    expect_refused(&saved, &now, 61,
+                   "step-61/model.safetensors: transformer.wte.weight has shape (101, 24), the "
+                   "model wants (102, 24)");
+    now = cut(4, false, TRINE_F32);
+    now.shape.L = 3;
+    expect_refused(&saved, &now, 62, "step-62 has no tensor transformer.h.2.ln_1.weight");
+    saved.weights_only = true;
+    now = cut(4, false, TRINE_F32);
+    expect_refused(&saved, &now, 63, "step-63 has no tensor transformer.wte.weight.exp_avg");
+}
+
+/* ---- Hugging Face ----------------------------------------------------------------------------- */
+
+/* Weights alone, of masters where there were some, under the same path for all ranks. */
+static void opens_a_folder_of_hugging_face(void **state) {
+    cutting saved = cut(1, true, TRINE_BF16), now = cut(4, true, TRINE_F32);
+    ckpt_source *source;
+    trine_model model;
+    (void)state;
+    image_save(&saved, test_dir, 70);
+    OK(ckpt_open(&source, world, test_dir, NULL));
+    if (rank == 0) OK(hf_export(source, in_dir("exported")));
+    ckpt_close(&source);
+    OK(trine_barrier(world));
+    OK(ckpt_open(&source, world, in_dir("exported/"), NULL));
+    assert_null(ckpt_saved_state(source));
+    assert_null(ckpt_saved_config(source));
+    OK(ckpt_model(source, &model));
+    assert_int_equal(model.vocab_size, 101);
+    assert_true(model.untied);
+    now.weights_only = true;
+    expect_read(source, &saved, &now);
+    now.weights_only = false;
+    held_pieces h = held_make(&now);
+    if (h.count)
+        REFUSED(ckpt_read(source, dev, h.pieces, h.count), TRINE_EDATA,
+                "exported has no tensor transformer.wte.weight.exp_avg");
+    held_free(&h);
+    ckpt_close(&source);
+}
+
+static int setup(void **state) {
+    image_setup(state);
+    make_test_dir();
+    return 0;
+}
+
+static int teardown(void **state) {
+    shell("rm -r %s%s", test_dir, "");
+    return image_teardown(state);
+}
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(every_cut_into_every_other, setup, teardown),
+        cmocka_unit_test_setup_teardown(every_type_into_every_other, setup, teardown),
+        cmocka_unit_test_setup_teardown(masters_of_weights_alone, setup, teardown),
+        cmocka_unit_test_setup_teardown(says_where_the_run_stood, setup, teardown),
+        cmocka_unit_test_setup_teardown(refuses_other_models, setup, teardown),
+        cmocka_unit_test_setup_teardown(opens_a_folder_of_hugging_face, setup, teardown),
+    };
+    return HARNESS_RUN(argc, argv, tests);
+}

@@ -1,0 +1,300 @@
+#!/bin/bash
+# TEST timeout=3600
+# A training on four ranks that saves after every step, keeps two, and goes on with --load auto is
+# ended again and again: a rank is killed, or all, or one is stopped, at some call of a save, a rename
+# or a cleanup, or at some time; then the disk is full, the folder read-only, a bit flipped, a file cut
+# or gone, a manifest cut. After each, what is there must be whole and include what was said to be
+# saved, and the next run must begin with the newest of it and go on in equal bits: its losses, norms
+# and checkpoints are compared with those of a run that nobody disturbed.
+# Moments come from TRINE_SEED (47); there are TRINE_MOMENTS of them (5; in the full tests 200).
+. tests/train/lib.sh
+
+# ---- A place of its own, for a small disk
+
+case ${1:-} in
+    own | shared) place=$1 ;;
+    *)
+        rm -rf "$dir"
+        trap - EXIT
+        for how in -m -rm; do
+            if unshare $how mount -t tmpfs -o size=1m tmpfs /mnt 2>/dev/null; then
+                exec unshare $how "$0" own
+            fi
+        done
+        exec "$0" shared
+        ;;
+esac
+
+DRIVER=$BUILD/tests/ckpt/crash_driver
+seed=${TRINE_SEED:-47}
+moments=${TRINE_MOMENTS:-$([ -n "${TRINE_FULL:-}" ] && echo 200 || echo 5)}
+last=12 # the run's steps
+limit=60 # seconds that a rank may wait; few where one is to be stopped
+ckpt=$dir/ckpt
+token_file "$data" 20240520 1 641 641
+layouts=("--dp 2 --tp 2 --zero 1" "--dp 2 --pp 2 --zero 3" "--tp 4 --hidden-dropout 0.1" "--dp 4 --zero 2")
+
+# draw N: $r is from 0 to N - 1
+draw() {
+    seed=$(((seed * 1103515245 + 12345) & 0x7fffffff))
+    r=$(((seed >> 12) % $1))
+}
+
+# run WHOLE SAVE RANK CALL N HOW ARGUMENTS...: in the background; leaves $launcher
+run() {
+    rm -f "$log"
+    : >"$dir/statuses"
+    local save=$1
+    shift
+    # shellcheck disable=SC2086  # words are meant to be split
+    tools/mpirun.sh -np 4 "$DRIVER" "$save" "$1" "$2" "$3" "$4" $SMALL --data-path "$data" --log "$log" \
+        $layout --train-iters $last --save "$save" --save-interval 1 --timeout $limit "${@:5}" \
+        >"$dir/out" 2>"$dir/err" &
+    launcher=$!
+}
+
+# undisturbed: the run that all others of this layout are compared with, in $whole
+undisturbed() {
+    whole=$dir/whole-$1
+    layout=${layouts[$1]}
+    [ -e "$whole.log" ] && return
+    run "$whole" -1 any 1 kill
+    finish
+    [ "$status" -eq 0 ] && numbers >"$whole.log" && [ "$(wc -l <"$whole.log")" -eq $last ]
+}
+
+# numbers: step, loss and norm of every whole line of the log
+numbers() {
+    sed -n 's/^{"step":\([0-9]*\),"loss":\([^,]*\),"grad_norm":\([^,]*\),.*}$/\1 \2 \3/p' "$log" 2>/dev/null
+}
+
+# newest: the step of the newest checkpoint that is there, 0 for none
+newest() {
+    local n=0 path
+    for path in "$ckpt"/step-*; do
+        if [ -d "$path" ] && [ "${path##*-}" -gt $n ]; then n=${path##*-}; fi
+    done
+    echo $n
+}
+
+# same STEP: the checkpoint is that of the undisturbed run, byte for byte
+same() {
+    diff -r -q "$ckpt/step-$1" "$whole/step-$1" >/dev/null
+}
+
+# wrong TEXT: says what is wrong
+wrong() {
+    echo "# $1"
+    return 1
+}
+
+# intact BEGAN: all that a run owes, however it has ended, that found step BEGAN as the newest whole one
+intact() {
+    local step path said
+    for path in "$ckpt"/step-*; do
+        [ -d "$path" ] || continue
+        same "${path##*-}" || wrong "${path##*/} is not what it should be" || return 1
+    done
+    said=$(sed -n 's|^saved .*/step-\([0-9]*\): .*|\1|p' "$dir/out" | tail -n 1)
+    step=$(newest)
+    [ "$step" -ge "${said:-0}" ] || wrong "step-$said was saved, the newest is step-$step" || return 1
+    [ "$step" -ge "$1" ] || wrong "step-$1 was there, the newest is step-$step" || return 1
+    numbers | grep -v -x -F -f "$whole.log" | sed 's/^/# other bits: /' | grep . && return 1
+    # A run that came as far as a step began where it should.
+    said=$(sed -n 's|^begins with .*/step-\([0-9]*\): .*|\1|p' "$dir/out")
+    [ -z "$(numbers)" ] || [ "${said:-0}" -eq "$1" ] || wrong "began with step ${said:-0}, not $1"
+}
+
+# to_the_end BEGINS: what is in $ckpt is gone on with from step BEGINS, to the same end
+to_the_end() {
+    run "$ckpt" -1 any 1 kill --load auto
+    finish
+    [ "$status" -eq 0 ] && prints 1 "begins with $ckpt/step-$1: " && [ "$(newest)" -eq $last ] &&
+        same $last && [ -z "$(numbers | grep -v -x -F -f "$whole.log")" ]
+}
+
+# ---- Killed
+
+# Which call, how often at most in two saves, and of which rank: 0 alone makes most of them.
+calls=("mkdir 2 0" "unlink 6 0" "rmdir 2 0" "rename 6 0" "fsync 16 0" "fsync 4 4" "fallocate 4 0"
+    "write 2 0" "pwrite 60 0" "pwrite 300 4" "any 100 4" "time 0 4" "time 0 4")
+
+# choose: $call $count $rank $how, $wait (ms) of kills by time
+choose() {
+    local most who
+    draw ${#calls[@]}
+    read -r call most who <<<"${calls[r]}"
+    draw "$((most > 0 ? most : 1))"
+    count=$((r + 1))
+    draw "$((who > 0 ? who : 1))"
+    rank=$r
+    draw $((moments > 20 ? 12 : 11)) # a stop takes its time; there is a case for it below
+    how=kill
+    [ "$r" -ge 4 ] || how=all
+    [ "$r" -ne 11 ] || how=stop
+    limit=$([ $how = stop ] && echo 5 || echo 60)
+    draw 900
+    wait=$((r + 300))
+}
+
+# strike: a run that meets what was chosen
+strike() {
+    local pid
+    if [ "$call" != time ]; then
+        run "$ckpt" "$rank" "$call" "$count" "$how" --keep 2 --load auto
+        finish
+        return
+    fi
+    run "$ckpt" -1 any 1 kill --keep 2 --load auto
+    sleep "$((wait / 1000)).$(printf %03d $((wait % 1000)))"
+    for pid in $(if [ "$how" = all ]; then pgrep -P "$launcher"; else pid_of "$rank"; fi); do
+        tr '\0' ' ' <"/proc/$pid/cmdline" | grep -q "$dir" || continue
+        if [ "$how" = stop ]; then kill -STOP "$pid"; else kill -KILL "$pid"; fi
+    done
+    finish
+}
+
+# A run that comes to its end is none of the moments; the next one begins afresh. Where it had something
+# to save, nothing is left of those before.
+afresh() {
+    local left
+    left=$(ls -A "$ckpt" | tr '\n' ' ')
+    rm -rf "$ckpt"
+    [ "$began" -eq $last ] || [ "$left" = "latest step-11 step-12 " ] || wrong "there is: $left" || return 1
+    draw "$([ "$moments" -gt 20 ] && echo ${#layouts[@]} || echo 1)"
+    undisturbed "$r"
+}
+
+undisturbed 0
+result $? "an undisturbed run"
+done=0
+lost=0
+attempts=0
+declare -A kinds
+while [ $done -lt "$moments" ] && [ $attempts -lt $((3 * moments + 20)) ]; do
+    attempts=$((attempts + 1))
+    began=$(newest)
+    choose
+    strike
+    [ -z "${TRINE_FULL:-}" ] || [ $((attempts % 10)) -ne 0 ] || echo "# $attempts runs, $done moments, $lost losses"
+    intact "$began" || { lost=$((lost + 1)) && result 1 "moment $done: $call $count of rank $rank, $how"; }
+    if [ "$status" -eq 0 ]; then
+        afresh || { lost=$((lost + 1)) && result 1 "run $attempts: $call $count of rank $rank, $how"; }
+    elif [ "$call" = time ] || says 1 "crash_driver: $how before"; then
+        done=$((done + 1))
+        kinds[$call/$how]=$((${kinds[$call/$how]:-0} + 1))
+    else
+        result 1 "run $attempts ended by itself: $call $count of rank $rank, $how"
+        break
+    fi
+done
+echo "# $done moments, $lost losses; $(for k in "${!kinds[@]}"; do echo "$k ${kinds[$k]}"; done | sort | tr '\n' ',')"
+[ $lost -eq 0 ] && [ $done -eq "$moments" ]
+result $? "$moments moments, nothing lost"
+
+# to_the_end BEGINS: what is in $ckpt is gone on with from step BEGINS, to the same end
+to_the_end() {
+    run "$ckpt" -1 any 1 kill --load auto
+    finish
+    [ "$status" -eq 0 ] && prints 1 "begins with $ckpt/step-$1: " && [ "$(newest)" -eq $last ] &&
+        same $last && [ -z "$(numbers | grep -v -x -F -f "$whole.log")" ]
+}
+
+limit=5
+rm -rf "$ckpt"
+cp -r "$whole" "$ckpt"
+rm -rf "$ckpt"/step-1[12]
+run "$ckpt" 3 fsync 2 stop --load auto
+finish
+[ "$status" -ne 0 ] && says 1 "trine: timed out: a rank has waited longer than 5 s" && intact 10 && to_the_end 10
+result $? "a rank that stops while all save is named, and nothing is lost"
+limit=60
+
+# ---- Damaged
+
+flip() { # flip FILE BYTE: its lowest bit
+    local byte
+    byte=$(od -A n -t u1 -j "$2" -N 1 "$1")
+    # shellcheck disable=SC2059  # the format is the point
+    printf "\\$(printf %03o $((byte ^ 1)))" | dd of="$1" bs=1 seek="$2" conv=notrunc status=none
+}
+
+# damaged: four checkpoints, of which the three newest are to be spoiled; passed STEP WHY: said
+damaged() {
+    rm -rf "$ckpt"
+    mkdir "$ckpt"
+    cp -r "$whole"/step-9 "$whole"/step-1[012] "$ckpt"
+}
+passed() {
+    prints 1 "passed over $ckpt/step-$1: $2"
+}
+
+damaged
+size=$(stat -c %s "$whole/step-10/optimizer.safetensors")
+draw $((size - 20000))
+flip "$ckpt/step-10/optimizer.safetensors" $((r + 20000))
+truncate -s $((size - 5)) "$ckpt/step-11/optimizer.safetensors"
+truncate -s -20 "$ckpt/step-12/manifest.json"
+to_the_end 9 && passed 10 "optimizer.safetensors: the checksum of bytes" &&
+    passed 11 "optimizer.safetensors has $((size - 5)) bytes instead of $size" &&
+    passed 12 "manifest.json: " && same 10 && same 11
+result $? "a flipped bit, a file cut short, a manifest cut short: said, passed over, and made again"
+
+damaged
+flip "$ckpt/step-10/model.safetensors" 100
+rm "$ckpt/step-11/model.safetensors" "$ckpt/step-12/manifest.json"
+to_the_end 9 && passed 10 "model.safetensors: the checksum of bytes" && passed 11 "model.safetensors is missing" &&
+    passed 12 "manifest.json is missing" && same 10 && same 11
+result $? "a flipped bit in a header, a file gone, a manifest gone: said, passed over, and made again"
+
+# A step that is saved again takes the place of a broken one: killed before that, and just after. In
+# full only: tests/ckpt/folder.c ends a process at each of these calls.
+if [ -n "${TRINE_FULL:-}" ]; then
+    for at in "renameat2 1" "rmdir 2"; do # the first rmdir is that of a try at the start
+        damaged
+        flip "$ckpt/step-10/model.safetensors" 100
+        rm -rf "$ckpt"/step-1[12]
+        # shellcheck disable=SC2086  # words are meant to be split
+        run "$ckpt" 0 $at kill --load auto
+        finish
+        [ "$status" -ne 0 ] && says 1 "crash_driver: kill before ${at% *} of /.step-10." && same 9 &&
+            to_the_end "$([ "$at" = "rmdir 2" ] && echo 10 || echo 9)" && same 10
+        result $? "a broken step is made again, by a job that is killed: $at"
+    done
+fi
+
+# ---- No room, no right
+
+if [ "$place" = own ]; then
+    rm -rf "$ckpt"
+    mkdir "$ckpt"
+    each=$(du -s -k "$whole/step-10" | cut -f 1)
+    mount -t tmpfs -o size=$((4 * each + 1200))k tmpfs "$ckpt"
+    run "$ckpt" -1 any 1 kill
+    finish
+    [ "$status" -ne 0 ] && messages 1 && says 1 "no room for a checkpoint: it takes " &&
+        says 1 "saving step 5: " && says 1 "has step-4 as the newest one" && intact 0
+    result $? "a disk that fills up ends the run, says what it would need, and keeps what it has"
+    mount -o remount,size=64m "$ckpt"
+    to_the_end 4
+    result $? "with more room the run goes on"
+
+    rm -rf "$ckpt"/step-1[012]
+    mount -o remount,ro "$ckpt"
+    run "$ckpt" -1 any 1 kill --load auto
+    finish
+    [ "$status" -ne 0 ] && messages 1 && says 1 "Read-only file system" && prints 0 "step   10/" && intact 9
+    result $? "a read-only folder is said before the first step"
+    mount -o remount,rw "$ckpt"
+    to_the_end 9
+    result $? "once it may be written to, the run goes on"
+    umount "$ckpt"
+else
+    for name in "a disk that fills up" "with more room" "a read-only folder" "once it may be written to"; do
+        number=$((number + 1))
+        echo "ok $number - $name # SKIP no mount namespace is permitted here"
+    done
+fi
+
+echo "1..$number"
+exit $failed

@@ -1,0 +1,207 @@
+"""Logits of transformers' GPT2LMHeadModel and of Trine, from the same folder; run by transformers.t.
+
+In: what save_pretrained writes (one file, shards, fp32, bf16, fp16, tied, untied, GPT2Model without its
+head) is loaded here. Out: what trine-export makes of checkpoints that train_gpt saved, and of those
+folders, is loaded by from_pretrained. Both compute in fp32 from the same weights, so that logits differ by
+rounding only: by 1e-5 at most, where the largest are about 3 (a step of fp32 is 2.4e-7 there).
+"""
+import json
+import os
+import random
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+
+import torch
+from transformers import GPT2Config, GPT2LMHeadModel, GPT2Model
+from transformers.utils import logging
+
+logging.set_verbosity_error()
+logging.disable_progress_bar()
+torch.set_num_threads(1)
+
+BUILD = os.environ.get("BUILD", "build")
+TOLERANCE = 1e-5
+SIZES = dict(n_layer=3, n_embd=48, n_head=4, n_positions=24, vocab_size=101, bos_token_id=None,
+             eos_token_id=None)
+number = failed = 0
+largest = {}
+
+
+def result(good, name, *remarks):
+    global number, failed
+    number += 1
+    failed += not good
+    print("%s %d - %s" % ("ok" if good else "not ok", number, name))
+    for remark in remarks:
+        for line in str(remark).splitlines():
+            print("#", line)
+    sys.stdout.flush()
+
+
+def call(*command, ranks=0):
+    """Output goes into files: what looks after mpirun holds the other end of a pipe until mpirun has been
+    waited for, and whoever reads a pipe to its end waits later."""
+    words = [os.path.join(BUILD, command[0]), *command[1:]]
+    if ranks:
+        words = ["tools/mpirun.sh", "-np", str(ranks)] + words
+    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
+        done = subprocess.run(words, stdin=subprocess.DEVNULL, stdout=out, stderr=err)
+        out.seek(0)
+        err.seek(0)
+        if done.returncode:
+            raise RuntimeError("%s\n%s%s" % (" ".join(words), out.read(), err.read()))
+        return out.read()
+
+
+def ours(folder, tp=1, pp=1):
+    ranks = tp * pp if tp * pp > 1 else 0
+    lines = call("tests/ckpt/logits_driver", folder, str(tp), str(pp), ranks=ranks).splitlines()
+    rows = [[float(x) for x in line.split()[1:]] for line in lines if line.startswith("logits")]
+    return torch.tensor(rows, dtype=torch.float64)
+
+
+def their_model(folder):
+    """Every tensor must be found, and none be left over: from_pretrained would only say so."""
+    model, said = GPT2LMHeadModel.from_pretrained(folder, dtype=torch.float32, output_loading_info=True)
+    complaints = {key: value for key, value in said.items() if value}
+    if complaints:
+        raise RuntimeError("from_pretrained(%s): %s" % (folder, complaints))
+    return model.eval()
+
+
+def theirs(folder):
+    model = their_model(folder)
+    T, V = min(model.config.n_positions, 256), model.config.vocab_size
+    ids = torch.tensor([[(7 * i + i * i) % V for i in range(T)]])
+    with torch.no_grad():
+        return model(ids).logits[0].double()
+
+
+def compare(way, name, mine, other):
+    if mine.shape != other.shape:
+        return result(False, name, "shapes %s, %s" % (mine.shape, other.shape))
+    off = (mine - other).abs().max().item()
+    largest[way] = max(largest.get(way, 0), off)
+    result(off <= TOLERANCE, "%s: largest difference %.1e of %.1f" % (name, off, other.abs().max()))
+
+
+def check(name, what):
+    try:
+        what()
+    except Exception as error:
+        result(False, name, error)
+
+
+# ---- In -------------------------------------------------------------------------------------------
+
+def spread(model):
+    """Gains and biases are 1 and 0 in a new model, and weights small: what confuses them would pass."""
+    with torch.no_grad():
+        for name, p in model.named_parameters():
+            p.add_(torch.randn_like(p) * (0.2 if "ln_" in name or "bias" in name else 0.1))
+
+
+def load(dir, name, model, layout=(1, 1), spreading=True, type=torch.float32, **saving):
+    folder = os.path.join(dir, "in")
+    if spreading:
+        spread(model)
+    model.to(type).save_pretrained(folder, **saving)
+    compare("in", "in: " + name, ours(folder, *layout), theirs(folder))
+    out = os.path.join(dir, "out")
+    call("trine-export", folder, out)
+    compare("out", "out again: " + name, ours(folder), theirs(out))
+    with open(os.path.join(out, "config.json")) as file:
+        stored = json.load(file)["torch_dtype"]
+    result(stored == str(type).split(".")[1] and os.path.getsize(out + "/model.safetensors") > 0,
+           "out again: %s: the type is %s" % (name, stored))
+    shutil.rmtree(folder)
+    shutil.rmtree(out)
+
+
+def write_text(dir):
+    """The most likely token each time, to the end of the positions. Embeddings are large, and the head is
+    another matrix, so that it is not always the same one."""
+    folder = os.path.join(dir, "text")
+    torch.manual_seed(11)
+    model = GPT2LMHeadModel(GPT2Config(tie_word_embeddings=False, **SIZES))
+    spread(model)
+    with torch.no_grad():
+        model.transformer.wte.weight.normal_(0, 1)
+        model.transformer.wpe.weight.normal_(0, 1)
+    model.save_pretrained(folder)
+    begin, more = [5, 17, 90], SIZES["n_positions"] - 3
+    said = call("trine-generate", folder, "--ids", " ".join(map(str, begin)), "--tokens", str(more),
+                "--temperature", "0").split()
+    ids = torch.tensor([begin])
+    want = their_model(folder).generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=more,
+                                        do_sample=False, pad_token_id=0)[0, 3:].tolist()
+    result([int(x) for x in said[-more:]] == want and len(set(want)) > 3,
+           "in: trine-generate writes what generate does", said, want)
+
+
+def models(dir):
+    def new(kind=GPT2LMHeadModel, **more):
+        torch.manual_seed(7)
+        return kind(GPT2Config(**{**SIZES, **more}))
+
+    untied = dict(tie_word_embeddings=False, n_inner=80)
+    for name, model, saving in [
+            ("a new model", new(), dict(spreading=False)),
+            ("one file", new(), {}),
+            ("one file, by tp 2 and pp 2", new(), dict(layout=(2, 2))),
+            ("shards", new(), dict(max_shard_size="50KB")),
+            ("untied, an MLP of its own width", new(**untied), {}),
+            ("untied, shards, bf16", new(**untied), dict(max_shard_size="30KB", type=torch.bfloat16)),
+            ("bf16", new(), dict(type=torch.bfloat16)),
+            ("fp16", new(), dict(type=torch.float16)),
+            ("GPT2Model", new(GPT2Model), {}),
+            ("gelu_pytorch_tanh", new(activation_function="gelu_pytorch_tanh"), {})]:
+        check(name, lambda: load(dir, name, model, **saving))
+
+
+# ---- Out ------------------------------------------------------------------------------------------
+
+def write_tokens(path, count, vocabulary):
+    chooser = random.Random(5)
+    with open(path, "wb") as out:
+        out.write(struct.pack("<256i", 20240520, 1, count, vocabulary, *[0] * 252))
+        out.write(struct.pack("<%dH" % count, *[chooser.randrange(vocabulary) for _ in range(count)]))
+
+
+def export(dir, name, ranks, *options):
+    """Some steps with a large learning rate, so that no tensor is what it was."""
+    run, out = os.path.join(dir, "run"), os.path.join(dir, "out")
+    call("train_gpt", "--data-path", os.path.join(dir, "tokens.bin"), "--num-layers", "3",
+         "--hidden-size", "48", "--num-attention-heads", "4", "--seq-length", "24", "--vocab-size",
+         "101", "--train-iters", "4", "--lr", "0.01", "--decay-all", "--global-batch-size", "4",
+         "--threads", "1", "--save", run, *options, ranks=ranks)
+    call("trine-export", run, out)
+    step = os.path.join(run, "step-4")
+    compare("out", "out: " + name, ours(step), theirs(out))
+    compare("in", "in: " + name, ours(out), theirs(out))
+    shutil.rmtree(run)
+    shutil.rmtree(out)
+
+
+def checkpoints(dir):
+    write_tokens(os.path.join(dir, "tokens.bin"), 2000, 101)
+    for name, ranks, options in [
+            ("a checkpoint of one rank", 1, []),
+            ("untied, of dp 1, tp 2, pp 2", 4, ["--tp", "2", "--pp", "2", "--untied"]),
+            ("bf16 with masters, ZeRO-3", 2, ["--dp", "2", "--zero", "3", "--bf16"])]:
+        check(name, lambda: export(dir, name, ranks, *options))
+
+
+with tempfile.TemporaryDirectory() as dir:
+    models(dir)
+    check("in: trine-generate", lambda: write_text(dir))
+    checkpoints(dir)
+for way in sorted(largest):
+    print("# largest difference, %s: %.1e" % (way, largest[way]))
+print("1..%d" % number)
+sys.exit(failed > 0)

@@ -1,0 +1,37 @@
+/* TEST np=0 */
+/* config.json of a Hugging Face folder. */
+#include "fuzz/fuzz.h"
+
+#include "ckpt/hf.h"
+
+static void check_model(const trine_model *m) {
+    fuzz_demand(m->num_layers > 0 && m->hidden_size > 0 && m->num_attention_heads > 0);
+    fuzz_demand(m->ffn_hidden_size > 0 && m->seq_length > 0 && m->vocab_size > 0);
+    fuzz_demand(m->hidden_size % m->num_attention_heads == 0);
+    const size_t tensors = hf_tensor_count(m);
+    fuzz_demand(tensors == (size_t)m->num_layers * 12 + (m->untied ? 5 : 4));
+    fuzz_demand(*hf_tensor(m, 0).name && *hf_tensor(m, tensors - 1).name);
+}
+
+/* What was read can be written, and is read again. */
+static void check_again(const trine_model *m) {
+    trine_model again;
+    char *text;
+    fuzz_demand(hf_config_print(m, TRINE_F32, &text) == TRINE_OK);
+    fuzz_demand(hf_config_parse(&again, text, strlen(text), FUZZ_PATH) == TRINE_OK);
+    fuzz_demand(memcmp(&again, m, sizeof again) == 0);
+    free(text);
+}
+
+static trine_status read_hf_config(const uint8_t *data, size_t size) {
+    trine_model model;
+    trine_status status = hf_config_parse(&model, (const char *)data, size, FUZZ_PATH);
+    if (status != TRINE_OK) return status;
+    fuzz_pause();
+    check_model(&model);
+    check_again(&model);
+    fuzz_go_on();
+    return TRINE_OK;
+}
+
+FUZZ(hf_config, 28)

@@ -1,0 +1,416 @@
+/* TEST np=1,2,3,4 */
+/* A generator against the trainer's evaluation of the same weights: the model is the same one,
+ * whether rows come together or one by one, in whatever layout. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "comm/comm.h"
+#include "generate/generator.h"
+#include "training.h"
+#include "trine_checkpoint.h"
+
+enum { T = 20, V = TRAINING_VOCAB, SEED = 5, SAMPLES = 4 };
+
+/* tests/training.h's model, but for its length. */
+static trine_config config_of(trine_layout layout) {
+    trine_config c = training_config();
+    c.model.seq_length = T;
+    c.parallel.layout = layout;
+    c.data.val_data_path = training_tokens();
+    c.data.seed = SEED;
+    c.eval_iters = SAMPLES;
+    return c;
+}
+
+static trine_generate_config generate_config_of(const trine_config *c) {
+    trine_generate_config g = trine_generate_config_default();
+    g.layout = c->parallel.layout;
+    g.device = c->parallel.device;
+    g.cuda_library = c->parallel.cuda_library;
+    g.threads = c->parallel.threads;
+    g.timeout = c->parallel.timeout;
+    g.type = c->precision.bf16 ? TRINE_BF16 : c->precision.fp16 ? TRINE_F16 : TRINE_F32;
+    return g;
+}
+
+static trine_generator *generator_of(trine_world *world, const trine_config *c) {
+    trine_generate_config config = generate_config_of(c);
+    trine_generator *g;
+    OK(generator_create_random(&g, world, &c->model, &config, c->data.seed));
+    return g;
+}
+
+static double cross_entropy(const float *logits, int32_t target) {
+    double sum = 0;
+    for (int v = 0; v < V; v++) sum += exp((double)logits[v]);
+    return log(sum) - (double)logits[target];
+}
+
+/* What an evaluation saw, and said. */
+typedef struct {
+    int32_t ids[SAMPLES][T], targets[SAMPLES][T];
+    double loss;
+} evaluation;
+
+/* After `steps` steps, whose result is saved (NULL: not). The trainer is gone before there is a
+ * generator: groups know of one device's memory at a time. */
+static evaluation evaluate(const trine_config *c, int steps, const char *save) {
+    evaluation e;
+    trine_trainer *t;
+    trine_metrics metrics;
+    const trine_checkpoint checkpoint = {.save = save};
+    OK(trine_trainer_create(&t, harness_world, c));
+    for (int i = 0; i < steps; i++) OK(trine_trainer_step(t, &metrics));
+    if (save) OK(trine_trainer_save(t, &checkpoint, NULL));
+    for (int i = 0; i < SAMPLES; i++)
+        OK(sampler_load(&t->val.order, (uint64_t)i, e.ids[i], e.targets[i]));
+    OK(trine_trainer_eval(t, &e.loss));
+    trine_trainer_destroy(&t);
+    return e;
+}
+
+/* The generator's mean, relative to the trainer's. Ends the generator. */
+static double distance_from(const evaluation *e, trine_generator *g) {
+    static float logits[T * V];
+    double sum = 0;
+    for (int i = 0; i < SAMPLES; i++) {
+        trine_generator_reset(g);
+        OK(trine_generator_logits(g, e->ids[i], T, logits));
+        for (int n = 0; n < T; n++) sum += cross_entropy(logits + n * V, e->targets[i][n]);
+    }
+    trine_generator_destroy(&g);
+    return fabs(sum / SAMPLES / T - e->loss) / e->loss;
+}
+
+/* Of the model that training starts with. */
+static double loss_distance(const trine_config *c) {
+    evaluation e = evaluate(c, 0, NULL);
+    return distance_from(&e, generator_of(harness_world, c));
+}
+
+/* Calls `visit` for all tp x pp of the job's size. */
+static void each_layout(void (*visit)(trine_layout layout)) {
+    int size = trine_world_size(harness_world);
+    for (int tp = 1; tp <= size; tp++)
+        if (size % tp == 0) visit((trine_layout){1, tp, size / tp});
+}
+
+/* A float's rounding of the loss of each token, and of a mean of 60: 1e-7 each. */
+static void check_loss(trine_layout layout) {
+    trine_config c = config_of(layout);
+    double distance = loss_distance(&c);
+    if (!(distance < 1e-6)) fail_msg("tp %d, pp %d: off by %.2g", layout.tp, layout.pp, distance);
+    c.model.untied = true;
+    distance = loss_distance(&c);
+    if (!(distance < 1e-6)) fail_msg("untied, tp %d: off by %.2g", layout.tp, distance);
+}
+
+static void logits_give_the_loss_of_an_evaluation(void **state) {
+    (void)state;
+    each_layout(check_loss);
+}
+
+/* Both round where the other does, but for logits, whose loss the trainer takes from the same 16
+ * bits: the distance is again that of additions. An activation that falls on the other side between
+ * two of its neighbours, 2^-8 or 2^-11 of it, is a 1000th of what makes a logit. */
+static void the_same_in_16_bits(void **state) {
+    (void)state;
+    trine_config c = config_of((trine_layout){1, trine_world_size(harness_world), 1});
+    c.precision.fp16 = true;
+    assert_true(loss_distance(&c) < 2e-6);
+    if (!training_has_bf16()) return;
+    c.precision.fp16 = false, c.precision.bf16 = true;
+    assert_true(loss_distance(&c) < 2e-5);
+}
+
+static void the_same_on_other_devices(void **state) {
+    (void)state;
+    int size = trine_world_size(harness_world);
+    trine_config c = config_of((trine_layout){1, size == 4 ? 2 : size, size == 4 ? 2 : 1});
+    c.parallel.device = "ref";
+    assert_true(loss_distance(&c) < 1e-6);
+    if (size == 3) return;
+    c.model.num_layers = 2;
+    training_on_gpu(&c);
+    assert_true(loss_distance(&c) < 1e-6);
+}
+
+/* Trained and saved by stages, read by tp ranks, where the learning has made the logits unequal. */
+static void a_checkpoint_says_what_its_trainer_said(void **state) {
+    (void)state;
+    int size = trine_world_size(harness_world), rank = trine_world_rank(harness_world);
+    trine_config c = config_of((trine_layout){1, 1, size});
+    char dir[] = "/tmp/trine-generate-XXXXXX", command[64];
+    c.optimizer.lr = 1e-2;
+    c.global_batch_size = 4, c.eval_iters = SAMPLES / 4;
+    if (rank == 0) assert_non_null(mkdtemp(dir));
+    trine_mesh *mesh;
+    OK(trine_mesh_create(&mesh, harness_world, c.parallel.layout, 0));
+    OK(trine_broadcast(trine_mesh_group(mesh, TRINE_WORLD), dir, sizeof dir, TRINE_U8, 0));
+    trine_mesh_destroy(&mesh);
+    evaluation e = evaluate(&c, 25, dir);
+    if (!(e.loss < 4)) fail_msg("a loss of %g", e.loss); /* from log 101 = 4.6 */
+    trine_generate_config config = generate_config_of(&c);
+    trine_generator *g;
+    config.layout = (trine_layout){1, size, 1};
+    OK(trine_generator_create(&g, harness_world, dir, &config, NULL));
+    assert_int_equal(trine_generator_model(g)->seq_length, T);
+    double off = distance_from(&e, g);
+    if (!(off < 1e-6)) fail_msg("off by %.2g of %g", off, e.loss);
+    snprintf(command, sizeof command, "rm -rf %s", dir);
+    if (rank == 0) assert_int_equal(system(command), 0);
+}
+
+/* ---- One by one, in pieces, at once ---- */
+
+static void fill_tokens(int32_t *ids, int count, int vocab) {
+    for (int i = 0; i < count; i++) ids[i] = (int32_t)((i * 37 + i * i / 3) % vocab);
+}
+
+/* logits (count, V) of tokens that come `step` at a time. */
+static float *logits_by(trine_generator *g, const int32_t *ids, int count, int step) {
+    size_t width = (size_t)trine_generator_model(g)->vocab_size;
+    float *logits = malloc((size_t)count * width * sizeof *logits);
+    assert_non_null(logits);
+    trine_generator_reset(g);
+    for (int at = 0; at < count; at += step)
+        OK(trine_generator_logits(g, ids + at, count - at < step ? count - at : step,
+                                  logits + (size_t)at * width));
+    assert_int_equal(trine_generator_length(g), count);
+    return logits;
+}
+
+static double distance(const float *a, const float *b, size_t n) {
+    double most = 0;
+    for (size_t i = 0; i < n; i++) {
+        double d = fabs((double)a[i] - (double)b[i]);
+        if (!(d <= most)) most = d;
+    }
+    return most;
+}
+
+/* On ref every number of rows gives the same bits. On cpu products of another number of rows may add
+ * in another order: logits of size 1 are sums of 48 terms behind 14 layers of such, 1e-7 each. */
+static void check_steps(trine_layout layout) {
+    trine_config c = config_of(layout);
+    int32_t ids[T];
+    fill_tokens(ids, T, V);
+    for (int ref = 0; ref < 2; ref++) {
+        c.parallel.device = ref ? "ref" : "cpu";
+        trine_generator *g = generator_of(harness_world, &c);
+        float *all = logits_by(g, ids, T, T);
+        for (int step = 1; step < T; step += 6) {
+            float *some = logits_by(g, ids, T, step);
+            double off = distance(all, some, (size_t)T * V);
+            if (!(off <= (ref ? 0 : 2e-6))) fail_msg("%d at a time: off by %.2g", step, off);
+            free(some);
+        }
+        free(all);
+        trine_generator_destroy(&g);
+    }
+}
+
+static void rows_may_come_in_any_number(void **state) {
+    (void)state;
+    each_layout(check_steps);
+}
+
+/* More rows than go through the stages at a time, and positions up to the last. */
+static void a_sequence_of_several_chunks(void **state) {
+    (void)state;
+    enum { LONG = 2 * GENERATE_ROWS + 90, VOCAB = 30 };
+    trine_config c = config_of((trine_layout){1, 1, trine_world_size(harness_world)});
+    c.model = (trine_model){.num_layers = 2,
+                            .hidden_size = 8,
+                            .num_attention_heads = 2,
+                            .seq_length = LONG,
+                            .vocab_size = VOCAB};
+    int32_t ids[LONG];
+    fill_tokens(ids, LONG, VOCAB);
+    trine_generator *g = generator_of(harness_world, &c);
+    float *all = logits_by(g, ids, LONG, LONG), *some = logits_by(g, ids, LONG, 100);
+    assert_true(distance(all, some, (size_t)LONG * VOCAB) < 1e-6);
+    REFUSED(trine_generator_logits(g, ids, 1, all), TRINE_EINVAL, "602");
+    free(all), free(some);
+    trine_generator_destroy(&g);
+}
+
+/* ---- Layouts against one rank ---- */
+
+static float *alone(const trine_config *c, const int32_t *ids, int step) {
+    trine_world *own;
+    trine_config one = *c;
+    one.parallel.layout = (trine_layout){1, 1, 1};
+    OK(comm_world_split(&own, harness_world, trine_world_rank(harness_world)));
+    trine_generator *g = generator_of(own, &one);
+    float *logits = logits_by(g, ids, T, step);
+    trine_generator_destroy(&g);
+    trine_world_destroy(&own);
+    return logits;
+}
+
+static void check_layout(trine_layout layout) {
+    trine_config c = config_of(layout);
+    int32_t ids[T];
+    fill_tokens(ids, T, V);
+    trine_generator *g = generator_of(harness_world, &c);
+    for (int step = 1; step <= T; step += T - 1) {
+        float *got = logits_by(g, ids, T, step), *want = alone(&c, ids, step);
+        double off = distance(got, want, (size_t)T * V);
+        /* Stages change no bit; over tp sums have another order (rows_may_come_in_any_number). */
+        if (!(off <= (layout.tp > 1 ? 2e-6 : 0)))
+            fail_msg("tp %d, pp %d: off by %.2g", layout.tp, layout.pp, off);
+        free(got), free(want);
+    }
+    trine_generator_destroy(&g);
+}
+
+static void stages_change_no_bit(void **state) {
+    (void)state;
+    each_layout(check_layout);
+}
+
+/* ---- Texts ---- */
+
+enum { TEXT = 3 * T };
+
+static void write_text(trine_world *world, trine_config c, const trine_sampling *s, bool no_cache,
+                       int32_t text[TEXT]) {
+    trine_generate_config config = generate_config_of(&c);
+    trine_generator *g;
+    const int32_t prompt[] = {3, 1, 4, 1, 5};
+    config.no_cache = no_cache;
+    OK(generator_create_random(&g, world, &c.model, &config, SEED));
+    OK(trine_generator_next(g, prompt, 5, s, &text[0]));
+    for (int i = 1; i < TEXT; i++) OK(trine_generator_next(g, &text[i - 1], 1, s, &text[i]));
+    assert_int_equal(trine_generator_length(g), 5 + TEXT - 1);
+    trine_generator_destroy(&g);
+}
+
+/* Longer than the sequence, so that the text is cut on its way. */
+static void check_text(trine_layout layout) {
+    static const trine_sampling ways[] = {
+        {.temperature = 0}, {.temperature = 1, .seed = 9}, {.temperature = 2, .top_k = 5}};
+    trine_world *own;
+    trine_config c = config_of(layout), one = config_of((trine_layout){1, 1, 1});
+    OK(comm_world_split(&own, harness_world, trine_world_rank(harness_world)));
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        int32_t text[TEXT], again[TEXT], plain[TEXT];
+        write_text(harness_world, c, &ways[i], false, text);
+        write_text(own, one, &ways[i], false, again);
+        write_text(own, one, &ways[i], true, plain);
+        assert_memory_equal(text, again, sizeof text);
+        assert_memory_equal(text, plain, sizeof text);
+    }
+    trine_world_destroy(&own);
+}
+
+static void a_text_is_the_same_in_every_layout_and_without_a_cache(void **state) {
+    (void)state;
+    each_layout(check_text);
+}
+
+/* By the definition: what follows the last T / 2 tokens, as soon as there would be T + 1. */
+static void a_long_text_is_cut_to_its_last_half(void **state) {
+    (void)state;
+    trine_config c = config_of((trine_layout){1, trine_world_size(harness_world), 1});
+    trine_generator *g = generator_of(harness_world, &c);
+    const trine_sampling greedy = {.temperature = 0};
+    int32_t ids[T + 1], cut, want;
+    float logits[V]; /* of rank 0, the one that chooses */
+    fill_tokens(ids, T + 1, V);
+    OK(trine_generator_next(g, ids, T, &greedy, &cut));
+    OK(trine_generator_next(g, ids + T, 1, &greedy, &cut));
+    memcpy(logits, g->logits, sizeof logits);
+    trine_generator_reset(g);
+    OK(trine_generator_next(g, ids + T + 1 - T / 2, T / 2, &greedy, &want));
+    assert_int_equal(cut, want);
+    assert_true(distance(logits, g->logits, V) == 0);
+    /* Asked again without a new token the answer is the same. */
+    OK(trine_generator_next(g, NULL, 0, &greedy, &cut));
+    assert_int_equal(cut, want);
+    trine_generator_destroy(&g);
+}
+
+/* ---- Mistakes ---- */
+
+static void mistakes_are_refused_and_change_nothing(void **state) {
+    (void)state;
+    trine_config c = config_of((trine_layout){1, trine_world_size(harness_world), 1});
+    trine_generator *g = generator_of(harness_world, &c);
+    static float logits[(T + 1) * V];
+    int32_t ids[T + 1] = {0}, token;
+    const trine_sampling s = {.temperature = 1}, cold = {.temperature = -1};
+    REFUSED(trine_generator_next(g, ids, 0, &s, &token), TRINE_EINVAL, "no token yet");
+    REFUSED(trine_generator_next(g, ids, 1, &cold, &token), TRINE_EINVAL, "temperature");
+    REFUSED(trine_generator_next(g, ids, T + 1, &s, &token), TRINE_EINVAL, "sequence of 20");
+    ids[2] = V;
+    REFUSED(trine_generator_logits(g, ids, 3, logits), TRINE_EINVAL, "token 2 is 101");
+    ids[2] = -1;
+    REFUSED(trine_generator_logits(g, ids, 3, logits), TRINE_EINVAL, "token 2 is -1");
+    ids[2] = 0;
+    assert_int_equal(trine_generator_length(g), 0);
+    OK(trine_generator_logits(g, ids, T - 1, logits));
+    REFUSED(trine_generator_logits(g, ids, 2, logits), TRINE_EINVAL, "2 tokens behind 19");
+    assert_int_equal(trine_generator_length(g), T - 1);
+    OK(trine_generator_logits(g, ids, 1, logits));
+    trine_generator_destroy(&g);
+}
+
+/* As training leaves it when it has diverged. */
+static void a_model_of_nans_writes_nothing(void **state) {
+    (void)state;
+    trine_config c = config_of((trine_layout){1, trine_world_size(harness_world), 1});
+    trine_generator *g = generator_of(harness_world, &c);
+    int32_t token = 1;
+    float *weights = g->units[1].base[0];
+    weights[0] = NAN;
+    REFUSED(trine_generator_next(g, &token, 1, &(trine_sampling){.temperature = 1}, &token),
+            TRINE_EMATH, "no numbers");
+    trine_generator_destroy(&g);
+}
+
+static void refused(trine_config c, trine_layout layout, const char *text) {
+    trine_generate_config config = generate_config_of(&c);
+    trine_generator *g;
+    config.layout = layout;
+    trine_status status = generator_create_random(&g, harness_world, &c.model, &config, SEED);
+    assert_null(g);
+    if (trine_world_rank(harness_world) == 0)
+        REFUSED(status, TRINE_EINVAL, text);
+    else
+        assert_int_equal(status, TRINE_EINVAL);
+}
+
+static void layouts_that_cannot_be_are_refused(void **state) {
+    (void)state;
+    int size = trine_world_size(harness_world);
+    trine_config c = config_of((trine_layout){1, 1, 1});
+    refused(c, (trine_layout){1, size + 1, 1}, "start as many with mpirun");
+    refused(c, (trine_layout){2, 1, 1}, "dp 1");
+    if (size == 1) return;
+    c.model.hidden_size = 35, c.model.num_attention_heads = 5;
+    refused(c, (trine_layout){1, size, 1}, "does not divide the model's 5 heads");
+    c = config_of((trine_layout){1, 1, 1});
+    c.model.num_layers = 1;
+    if (size == 4) refused(c, (trine_layout){1, 1, size}, "3 units");
+}
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(logits_give_the_loss_of_an_evaluation),
+        cmocka_unit_test(the_same_in_16_bits),
+        cmocka_unit_test(the_same_on_other_devices),
+        cmocka_unit_test(a_checkpoint_says_what_its_trainer_said),
+        cmocka_unit_test(rows_may_come_in_any_number),
+        cmocka_unit_test(a_sequence_of_several_chunks),
+        cmocka_unit_test(stages_change_no_bit),
+        cmocka_unit_test(a_text_is_the_same_in_every_layout_and_without_a_cache),
+        cmocka_unit_test(a_long_text_is_cut_to_its_last_half),
+        cmocka_unit_test(mistakes_are_refused_and_change_nothing),
+        cmocka_unit_test(a_model_of_nans_writes_nothing),
+        cmocka_unit_test(layouts_that_cannot_be_are_refused),
+    };
+    return HARNESS_RUN(argc, argv, tests);
+}

@@ -1,0 +1,146 @@
+/* TEST np=0 */
+/* Choosing a token: what the options mean, how often each token comes, and that nothing but logits,
+ * options and place has a say. */
+#include "generate/sample.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness.h"
+
+enum { V = 11 };
+
+static const float logits[V] = {0.5f,  -1.0f, 2.0f, 2.0f, -INFINITY, 1.0f,
+                                -3.0f, 0.0f,  2.0f, 1.5f, -0.25f};
+
+static int32_t token_at(const trine_sampling *s, uint64_t place) {
+    int32_t ids[V], token = -1;
+    OK(sample_token(logits, V, s, place, ids, &token));
+    assert_in_range(token, 0, V - 1);
+    return token;
+}
+
+static void zero_takes_the_first_of_the_largest(void **state) {
+    (void)state;
+    for (uint64_t place = 0; place < 50; place++)
+        for (int k = 0; k < 13; k++)
+            assert_int_equal(token_at(&(trine_sampling){.top_k = k, .seed = place}, place), 2);
+}
+
+/* Of the three twos the lowest ids. */
+static void top_k_keeps_the_k_largest(void **state) {
+    (void)state;
+    static const int32_t order[] = {2, 3, 8, 9, 5, 0, 7, 10, 1, 6, 4};
+    for (int k = 1; k <= V; k++) {
+        int seen[V] = {0};
+        trine_sampling s = {.temperature = 50.0, .top_k = k, .seed = 3};
+        for (uint64_t place = 0; place < 2000; place++) seen[token_at(&s, place)]++;
+        for (int i = 0; i < V; i++) assert_int_equal(seen[order[i]] > 0, i < k && i < V - 1);
+    }
+}
+
+/* Pearson's test of `draws` draws with the softmax's probabilities: with ten tokens of nine degrees
+ * of freedom, 27.9 is passed once in a thousand. The draws are the same in every run. */
+static void check_frequencies(double temperature, int top_k, int kept) {
+    enum { DRAWS = 50000 };
+    trine_sampling s = {.temperature = temperature, .top_k = top_k, .seed = 7};
+    double p[V], total = 0, distance = 0;
+    int seen[V] = {0};
+    for (int v = 0; v < V; v++) {
+        bool in = top_k == 0 || logits[v] >= 1.5f;
+        total += p[v] = in ? exp((double)logits[v] / temperature) : 0;
+    }
+    for (uint64_t place = 0; place < DRAWS; place++) seen[token_at(&s, place)]++;
+    for (int v = 0; v < V; v++) {
+        double wanted = p[v] / total * DRAWS;
+        if (wanted == 0)
+            assert_int_equal(seen[v], 0);
+        else
+            distance += (seen[v] - wanted) * (seen[v] - wanted) / wanted;
+        kept -= wanted > 0;
+    }
+    assert_int_equal(kept, 0);
+    if (!(distance < 27.9)) fail_msg("temperature %g: chi-square %g", temperature, distance);
+}
+
+static void tokens_come_as_often_as_the_softmax_says(void **state) {
+    (void)state;
+    check_frequencies(1.0, 0, 10);
+    check_frequencies(0.5, 0, 10);
+    check_frequencies(3.0, 0, 10);
+    check_frequencies(1.0, 4, 4);
+}
+
+/* Changing any of the three changes the draws; nothing else does. */
+static void a_choice_is_a_function(void **state) {
+    (void)state;
+    trine_sampling a = {.temperature = 1.0, .seed = 1}, b = a;
+    int same = 0;
+    b.seed = 2;
+    for (uint64_t place = 0; place < 1000; place++) {
+        assert_int_equal(token_at(&a, place), token_at(&a, place));
+        same += token_at(&a, place) == token_at(&b, place);
+    }
+    assert_in_range(same, 50, 400); /* two independent draws agree in a fifth of the places */
+}
+
+/* One that is never to be changed: texts are reproduced by it. */
+static void choices_are_those_of_the_first_release(void **state) {
+    (void)state;
+    static const int32_t first[] = {5, 7, 3, 3, 3, 9, 3, 2, 3, 10, 2, 0};
+    trine_sampling s = {.temperature = 1.0, .seed = 42};
+    for (size_t i = 0; i < sizeof first / sizeof *first; i++)
+        assert_int_equal(token_at(&s, i + (i > 7 ? UINT64_C(1) << 33 : 0)), first[i]);
+}
+
+/* Logits of hundreds overflow no exponential, and a tiny temperature is the limit. */
+static void large_logits_and_small_temperatures(void **state) {
+    (void)state;
+    const float large[3] = {-1e30f, 3e30f, 2.9e30f};
+    int32_t ids[3], token;
+    for (uint64_t place = 0; place < 20; place++) {
+        OK(sample_token(large, 3, &(trine_sampling){.temperature = 1.0}, place, ids, &token));
+        assert_int_equal(token, 1);
+        int32_t cold = token_at(&(trine_sampling){.temperature = 1e-300}, place);
+        assert_true(cold == 2 || cold == 3 || cold == 8);
+    }
+}
+
+static void what_is_no_number_is_refused(void **state) {
+    (void)state;
+    float bad[V];
+    int32_t ids[V], token;
+    trine_sampling s = {.temperature = 1.0};
+    memcpy(bad, logits, sizeof bad);
+    bad[6] = NAN;
+    REFUSED(sample_token(bad, V, &s, 0, ids, &token), TRINE_EMATH, "token 6 is NaN");
+    s.temperature = 0;
+    REFUSED(sample_token(bad, V, &s, 0, ids, &token), TRINE_EMATH, "NaN");
+    bad[6] = INFINITY;
+    REFUSED(sample_token(bad, V, &s, 0, ids, &token), TRINE_EMATH, "inf");
+    for (int v = 0; v < V; v++) bad[v] = -INFINITY;
+    REFUSED(sample_token(bad, V, &s, 0, ids, &token), TRINE_EMATH, "-inf");
+}
+
+static void senseless_options_are_refused(void **state) {
+    (void)state;
+    OK(sample_check(&(trine_sampling){0}));
+    REFUSED(sample_check(&(trine_sampling){.temperature = -1}), TRINE_EINVAL, "temperature of -1");
+    REFUSED(sample_check(&(trine_sampling){.temperature = NAN}), TRINE_EINVAL, "temperature");
+    REFUSED(sample_check(&(trine_sampling){.top_k = -1}), TRINE_EINVAL, "top-k -1");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(zero_takes_the_first_of_the_largest),
+        cmocka_unit_test(top_k_keeps_the_k_largest),
+        cmocka_unit_test(tokens_come_as_often_as_the_softmax_says),
+        cmocka_unit_test(a_choice_is_a_function),
+        cmocka_unit_test(choices_are_those_of_the_first_release),
+        cmocka_unit_test(large_logits_and_small_temperatures),
+        cmocka_unit_test(what_is_no_number_is_refused),
+        cmocka_unit_test(senseless_options_are_refused),
+    };
+    return HARNESS_RUN_ALONE(tests);
+}

@@ -1,0 +1,143 @@
+#!/bin/sh
+# A run that is told to end, by a signal to any one rank, to mpirun, or by its time: every rank ends with
+# the same step, which is saved, and the job's status is 75. Begun again it comes to the same losses and
+# the same files as one that nobody disturbed, in one log.
+. tests/train/lib.sh
+
+token_file "$data" 20240520 1 4096 4096
+steps=200
+RUN="--data-path $data --val-data-path $data --eval-iters 1 --eval-interval 50 --train-iters $steps --num-layers 3
+     --hidden-size 64 --global-batch-size 16 --hidden-dropout 0.1 --attention-dropout 0.1 --dp 2 --pp 2 --zero 1"
+
+# plain LOG: without times
+plain() {
+    sed 's/"seconds":[^,]*,"tokens_per_second":[^,]*,//' "$1"
+}
+
+# same: what is in $dir/part is what the undisturbed run left, and so is the log
+same() {
+    for file in manifest.json model.safetensors optimizer.safetensors; do
+        cmp "$dir/whole/step-$steps/$file" "$dir/part/step-$steps/$file" >>"$dir/out" || return 1
+    done
+    plain "$dir/whole.log" >"$dir/a"
+    plain "$log" >"$dir/b"
+    cmp "$dir/a" "$dir/b" >>"$dir/out"
+}
+
+# told TEXT: the job has ended with status 75 because of TEXT, and saved; $at is the step. (A shell between
+# mpirun and the ranks makes them think of a terminal, with a progress bar.)
+told() {
+    at=$(sed -n "s/^.*$1: the run ends with step \([0-9]*\)\$/\1/p" "$dir/out")
+    [ "$status" -eq 75 ] && [ -n "$at" ] && [ "$at" -lt "$steps" ] && gone &&
+        [ "$(cat "$dir/part/latest")" = "step-$at" ] && [ -f "$dir/part/step-$at/manifest.json" ]
+}
+
+# again ARGUMENTS...: begins again with the newest, to the end
+again() {
+    # shellcheck disable=SC2086  # words are meant to be split
+    job 4 $RUN --save "$dir/part" --log "$log" --load auto "$@"
+    [ "$status" -eq 0 ] && prints 1 "begins with $dir/part/step-$at: $at steps, "
+}
+
+# shellcheck disable=SC2086  # words are meant to be split
+job 4 $RUN --save "$dir/whole" --log "$dir/whole.log"
+[ "$status" -eq 0 ] && [ "$(cat "$dir/whole/latest")" = "step-$steps" ] &&
+    [ "$(ls "$dir/whole")" = "latest
+step-$steps" ]
+result $? "a run that nobody disturbs saves its last step, and ends with status 0"
+
+# disturb SIGNAL WHOM COMMAND...: to a rank, or to the command, which begins with the newest checkpoint, once
+# there are some steps more. A run that was over before is none: once more.
+at=0
+disturb() {
+    signal=$1 whom=$2
+    shift 2
+    for _ in 1 2 3 4 5; do
+        rm -rf "$dir/part/step-$steps"
+        # shellcheck disable=SC2086  # words are meant to be split
+        "$@" $RUN --save "$dir/part" --load auto --log "$log" --log-interval 0 >"$dir/out" 2>"$dir/err" &
+        launcher=$!
+        tries=0
+        until [ -s "$log" ] && [ "$(wc -l <"$log")" -ge $((at + at / 50 + 4)) ]; do
+            tries=$((tries + 1))
+            [ $tries -lt 1200 ] || break
+            sleep 0.05
+        done
+        if [ "$whom" = all ]; then pid=$launcher; else pid=$(pid_of "$whom"); fi
+        kill -s "$signal" "$pid"
+        finish
+        [ "$status" -eq 0 ] || break
+    done
+}
+
+# shellcheck disable=SC2086  # words are meant to be split
+disturb USR1 3 tools/mpirun.sh -np 4 "$TRAIN" $SMALL
+told "SIGUSR1 to rank 3"
+result $? "SIGUSR1 to one rank: all end with the same step, saved, status 75"
+
+echo '{"step":9999,"loss":1}' >>"$log" # of a run that went on, and was then lost
+printf '{"step":1' >>"$log"
+# shellcheck disable=SC2086  # words are meant to be split
+disturb TERM 0 tools/mpirun.sh -np 4 "$TRAIN" $SMALL
+told "SIGTERM to rank 0"
+result $? "begun again; SIGTERM to the rank that speaks for all"
+
+# As Slurm would have it: the script is told, and tells mpirun, which passes it on to every rank.
+mkdir "$dir/bin"
+printf '#!/bin/sh\necho "$@" >>%s/requeued\n' "$dir" >"$dir/bin/scontrol"
+chmod +x "$dir/bin/scontrol"
+slurm() {
+    PATH=$dir/bin:$PATH SLURM_JOB_ID=17 LAUNCH="tools/mpirun.sh -np 4" TRAIN="$TRAIN $SMALL" \
+        exec examples/train_gpt.sbatch "$@"
+}
+disturb USR1 all slurm
+told "SIGUSR1 to rank 0" && [ "$(cat "$dir/requeued")" = "requeue 17" ]
+result $? "begun again by the Slurm script; SIGUSR1 to it, and it queues itself again"
+(slurm $RUN --save "$dir/part" --log "$log") >"$dir/out" 2>"$dir/err"
+status=$?
+[ "$status" -eq 0 ] && same && [ "$(cat "$dir/requeued")" = "requeue 17" ] &&
+    [ "$(find "$dir/part" -name 'step-*' | wc -l)" -eq 3 ]
+result $? "begun again, to its end: equal bits, one log, the newest three are kept"
+
+# So short that each run makes one step.
+rm -rf "$dir/part" "$log"
+for run in 1 2 3; do
+    # shellcheck disable=SC2086  # words are meant to be split
+    job 4 $RUN --save "$dir/part" --log "$log" --load auto --max-minutes 0.0001
+    told "--max-minutes 0.0001 are over" && [ "$at" -eq "$run" ] || break
+done
+[ "$at" = 3 ]
+result $? "a run whose time is over, again and again"
+again --max-minutes 100 && same
+result $? "begun again with time enough: equal bits, one log"
+
+# Steps of seconds: the second signal comes in the middle of the first one.
+# shellcheck disable=SC2086  # words are meant to be split
+"$TRAIN" $SMALL --data-path "$data" --save "$dir/never" --num-layers 8 --hidden-size 256 \
+    --global-batch-size 4096 >"$dir/out" 2>"$dir/err" &
+launcher=$!
+sleep 2
+kill -s TERM $launcher
+sleep 0.2
+kill -s TERM $launcher
+finish
+[ "$status" -eq 143 ] && ! [ -e "$dir/never/latest" ]
+result $? "a second SIGTERM ends a process at once"
+
+# shellcheck disable=SC2086  # words are meant to be split
+start $RUN
+kill -s TERM "$(pid_of 1)"
+finish
+[ "$status" -ne 0 ] && [ "$status" -ne 75 ] && [ "$status" -ne 124 ] && gone
+result $? "without --save a signal ends the job as ever"
+
+# Whether a rank could be told to stop or not: what it waits for has a name.
+start --tp 2 --pp 2 --timeout 3 --save "$dir/stopped"
+victim=$(pid_of 2)
+kill -STOP "$victim"
+finish
+[ -n "$victim" ] && ended && messages 1 && says 1 "no word from rank 2 [pp1 dp0 tp0]" && says 3 " s, in "
+result $? "a stopped rank in a run with --save: the others say what they are at"
+
+echo "1..$number"
+exit $failed

@@ -1,0 +1,97 @@
+/* trine-export: a checkpoint becomes a folder that transformers loads.
+ *
+ *     trine-export run/step-1000 gpt       gpt/config.json, gpt/model.safetensors
+ *     trine-export run gpt                 of the newest whole one in run
+ *
+ *     transformers.GPT2LMHeadModel.from_pretrained("gpt")
+ *
+ * Weights are written in fp32 where the checkpoint has fp32 (its masters), else as they are. A
+ * Hugging Face folder can be exported, too: shards become one file. Nothing is there under the new
+ * name before it is whole. The source is mapped, not read into memory. */
+#include <stdlib.h>
+
+#include "base/options.h"
+#include "base/status.h"
+#include "ckpt/source.h"
+
+typedef struct {
+    const char **folders; /* from and to; owned */
+    int count;
+    bool help;
+} settings;
+
+static trine_status write_out(const ckpt_source *source, const char *out) {
+    TRY(hf_export(source, out));
+    printf("%s: %s, for transformers.GPT2LMHeadModel.from_pretrained\n", out, ckpt_path(source));
+    return TRINE_OK;
+}
+
+static trine_status export_from(trine_mesh *mesh, const settings *s) {
+    ckpt_source *source = NULL;
+    TRY(ckpt_open(&source, trine_mesh_group(mesh, TRINE_WORLD), s->folders[0], stdout));
+    trine_status status = write_out(source, s->folders[1]);
+    ckpt_close(&source);
+    return status;
+}
+
+static trine_status expect_alone(const trine_world *world) {
+    CHECK(trine_world_size(world) == 1, TRINE_EINVAL,
+          "this is %d processes, and one is enough: start trine-export without mpirun",
+          trine_world_size(world));
+    return TRINE_OK;
+}
+
+static trine_status with_mesh(trine_world *world, const settings *s) {
+    trine_mesh *mesh = NULL;
+    TRY(trine_world_agree(world, expect_alone(world))); /* one of them says it */
+    TRY(trine_mesh_create(&mesh, world, (trine_layout){.dp = 1, .tp = 1, .pp = 1}, 0));
+    trine_status status = export_from(mesh, s);
+    trine_mesh_destroy(&mesh);
+    return status;
+}
+
+/* Opening a checkpoint is a collective; here of one process. */
+static trine_status convert(const settings *s) {
+    trine_world *world = NULL;
+    TRY(trine_world_create(&world, NULL, NULL));
+    trine_status status = with_mesh(world, s);
+    trine_world_destroy(&world);
+    return status;
+}
+
+static trine_status run(settings *s, int argc, char **argv) {
+    const option rows[] = {OPTION_FLAG("help", "h", &s->help, "prints this and exits")};
+    const options o = {
+        .program = "trine-export",
+        .usage = "FROM OUT",
+        .about =
+            "Writes FROM (a checkpoint step-N, a folder of them, of which the newest whole one "
+            "is taken, or a Hugging Face folder) as a new Hugging Face folder OUT, which "
+            "transformers.GPT2LMHeadModel.from_pretrained loads.",
+        .rows = rows,
+        .count = sizeof rows / sizeof *rows,
+        .arguments = s->folders,
+        .argument_count = &s->count,
+    };
+    trine_status status = options_parse(&o, argc, argv);
+    if (s->help) { /* whatever else is wrong */
+        status_clear();
+        s->help = false; /* its default */
+        options_help(stdout, &o);
+        return TRINE_OK;
+    }
+    TRY(status);
+    CHECK(s->count == 2, TRINE_EINVAL, "two folders are wanted, FROM and OUT (see --help), not %d",
+          s->count);
+    return convert(s);
+}
+
+int main(int argc, char **argv) {
+    settings s = {.folders = calloc((size_t)argc + 1, sizeof(char *))};
+    trine_status status = s.folders ? run(&s, argc, argv) : RAISE(TRINE_ENOMEM, "no memory");
+    free(s.folders);
+    if (status == TRINE_OK && fflush(stdout)) status = RAISE(TRINE_EIO, "standard output");
+    (void)status_user(status);
+    trine_error_print();
+    return status == TRINE_OK ? 0 : 1;
+}

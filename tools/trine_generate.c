@@ -1,0 +1,233 @@
+/* trine-generate: what a model writes, from a checkpoint or a Hugging Face GPT-2 folder.
+ *
+ *     trine-generate run --prompt "In the beginning" --tokens 200 --temperature 0.8
+ *     mpirun -np 4 trine-generate gpt2 --ids "15496 11 995" --tokens 20 --tp 2 --pp 2
+ *
+ * A vocabulary of 256 is that of bytes (tools/trine_tokens.c), text in and text out. Of others the
+ * tokenizer is not ours: ids in, ids out. Standard output has the prompt and what follows it, as it
+ * is made, and nothing else; what is to be said about it goes to standard error. */
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/options.h"
+#include "base/status.h"
+#include "trine_generate.h"
+
+enum { BYTES = 256 };
+
+#define TRANSPORT_NAME(name, text) text,
+static const char *const transport_names[] = {TRINE_TRANSPORT_LIST(TRANSPORT_NAME) NULL};
+
+typedef struct {
+    const char *path, *prompt, *ids;
+    int tokens;
+    trine_sampling sampling;
+    trine_generate_config config;
+    bool bf16, fp16, help;
+} settings;
+
+static settings default_settings(void) {
+    return (settings){.tokens = 100,
+                      .sampling = {.temperature = 1.0, .seed = 1},
+                      .config = trine_generate_config_default()};
+}
+
+/* ---- The command line ---- */
+
+static trine_status parse(settings *s, int argc, char **argv, const char **arguments) {
+    int count = 0;
+    trine_generate_config *c = &s->config;
+    const option rows[] = {
+        OPTION_HEADING("What to write"),
+        OPTION_STRING(
+            "prompt", NULL, &s->prompt, "TEXT",
+            "the text to go on from, its bytes being tokens; without --ids and --prompt a "
+            "line's end"),
+        OPTION_STRING("ids", NULL, &s->ids, "\"N N ...\"",
+                      "the tokens to go on from, and ids come out: for any vocabulary"),
+        OPTION_INT("tokens", NULL, &s->tokens, "N", 0, INT_MAX,
+                   "how many follow; a text longer than the model's sequence is cut to its last "
+                   "half each time it is full"),
+        OPTION_DOUBLE("temperature", NULL, &s->sampling.temperature, "X", 0, INFINITY,
+                      "logits are divided by it; 0: always the most likely token"),
+        OPTION_INT("top-k", NULL, &s->sampling.top_k, "K", 0, INT_MAX,
+                   "chooses among the K most likely tokens; 0: among all"),
+        OPTION_U64("seed", NULL, &s->sampling.seed, "N", "of the choices"),
+        OPTION_HEADING("How"),
+        OPTION_INT("tp", "tensor-model-parallel-size", &c->layout.tp, "N", 1, INT_MAX,
+                   "tensor-parallel ranks"),
+        OPTION_INT("pp", "pipeline-model-parallel-size", &c->layout.pp, "N", 1, INT_MAX,
+                   "pipeline stages"),
+        OPTION_STRING("device", NULL, &c->device, "NAME", "cpu, ref (plain loops) or cuda"),
+        OPTION_FLAG("bf16", NULL, &s->bf16,
+                    "weights and activations in bf16, whatever they are in the files"),
+        OPTION_FLAG("fp16", NULL, &s->fp16, "the same in fp16"),
+        OPTION_FLAG("tf32", NULL, &c->tf32, "cuda: matrices of fp32 are multiplied in TF32"),
+        OPTION_STRING("cuda-library", NULL, &c->cuda_library, "FILE", "cuda: its shared object"),
+        OPTION_INT("threads", NULL, &c->threads, "N", 0, INT_MAX,
+                   "of a rank; 0: its share of the processors that it may use"),
+        OPTION_CHOICE("transport", NULL, &c->transport, transport_names,
+                      "how ranks exchange; see train_gpt --help"),
+        OPTION_DOUBLE("timeout", NULL, &c->timeout, "SECONDS", 0, INFINITY,
+                      "a rank that waits longer for another ends the job; 0: never"),
+        OPTION_FLAG("no-cache", NULL, &c->no_cache,
+                    "evaluates all tokens for each new one: slower, to compare"),
+        OPTION_FLAG("help", "h", &s->help, "prints this and exits"),
+    };
+    const options o = {
+        .program = "trine-generate",
+        .usage = "PATH [options]",
+        .about =
+            "Writes text with the model at PATH: a checkpoint, a folder of them (the newest "
+            "whole one), or a Hugging Face GPT-2 folder. Runs alone, or under mpirun with tp x "
+            "pp ranks.",
+        .rows = rows,
+        .count = sizeof rows / sizeof *rows,
+        .arguments = arguments,
+        .argument_count = &count,
+    };
+    trine_status status = options_parse(&o, argc, argv);
+    if (s->help) { /* whatever else is wrong */
+        status_clear();
+        *s = default_settings();
+        options_help(stdout, &o);
+        s->help = true;
+        return TRINE_OK;
+    }
+    TRY(status);
+    CHECK(count == 1, TRINE_EINVAL,
+          "one PATH is wanted, a checkpoint or a Hugging Face folder, and "
+          "there are %d (see --help)",
+          count);
+    CHECK(!s->prompt || !s->ids, TRINE_EINVAL, "--prompt and --ids: give one of them");
+    CHECK(!s->bf16 || !s->fp16, TRINE_EINVAL, "--bf16 and --fp16: give one of them");
+    s->path = arguments[0];
+    c->type = s->bf16 ? TRINE_BF16 : s->fp16 ? TRINE_F16 : TRINE_F32;
+    return TRINE_OK;
+}
+
+/* ---- Tokens ---- */
+
+typedef struct {
+    int32_t *ids; /* owned */
+    int count;
+    bool text; /* of bytes */
+} prompt;
+
+static trine_status read_ids(prompt *p, const char *text) {
+    p->ids = malloc((strlen(text) / 2 + 1) * sizeof *p->ids);
+    CHECK(p->ids, TRINE_ENOMEM, "no memory for the prompt");
+    for (const char *at = text;;) {
+        at += strspn(at, " \t\n,");
+        if (!*at) break;
+        char *end;
+        errno = 0;
+        long id = strtol(at, &end, 10);
+        bool ends = end != at && (!*end || strchr(" \t\n,", *end));
+        CHECK(ends && !errno && id >= 0 && id <= INT32_MAX, TRINE_EINVAL,
+              "--ids: \"%.20s\" does not begin with a token's id, a number from 0 on", at);
+        p->ids[p->count++] = (int32_t)id;
+        at = end;
+    }
+    CHECK(p->count, TRINE_EINVAL, "--ids: there is no id in \"%s\"", text);
+    return TRINE_OK;
+}
+
+static trine_status read_text(prompt *p, const char *text) {
+    size_t length = strlen(text);
+    CHECK(length <= INT_MAX, TRINE_EINVAL, "a prompt of %zu bytes", length);
+    p->ids = malloc((length + 1) * sizeof *p->ids);
+    CHECK(p->ids, TRINE_ENOMEM, "no memory for the prompt");
+    p->text = true;
+    p->count = (int)length;
+    for (size_t i = 0; i < length; i++) p->ids[i] = (unsigned char)text[i];
+    return TRINE_OK;
+}
+
+/* The same on every rank, and so are its errors. */
+static trine_status read_prompt(prompt *p, const settings *s, const trine_model *m) {
+    int V = m->vocab_size;
+    if (s->ids)
+        TRY(read_ids(p, s->ids));
+    else
+        TRY(read_text(p, s->prompt ? s->prompt : "\n"));
+    CHECK(s->ids || V == BYTES, TRINE_EINVAL,
+          "the model's vocabulary has %d tokens, whose text only its tokenizer knows: give --ids, "
+          "ids come out",
+          V);
+    for (int i = 0; i < p->count; i++)
+        CHECK(p->ids[i] < V, TRINE_EINVAL, "--ids: %d, and the model's ids go from 0 to %d",
+              p->ids[i], V - 1);
+    CHECK(p->count <= m->seq_length, TRINE_EINVAL,
+          "the prompt has %d tokens, the model's sequence %d", p->count, m->seq_length);
+    return TRINE_OK;
+}
+
+static trine_status write_token(bool text, bool first, int32_t id) {
+    if (text)
+        putchar(id);
+    else
+        printf(first ? "%d" : " %d", id);
+    CHECK(!fflush(stdout), TRINE_EIO, "standard output: %s", strerror(errno));
+    return TRINE_OK;
+}
+
+/* ---- The text ---- */
+
+/* Tokens and seconds, without the first, which waits for the prompt and for products to be made. */
+static void report(const settings *s, double first, double rest) {
+    double rate = rest > 0 ? (s->tokens - 1) / rest : 0;
+    fprintf(stderr, "trine-generate: first token after %.3f s", first);
+    if (s->tokens > 1) fprintf(stderr, ", then %.1f tokens/s", rate);
+    fputc('\n', stderr);
+}
+
+static trine_status generate(trine_generator *g, const settings *s, const prompt *p, bool speaks) {
+    uint64_t begin = clock_ns(), first = begin;
+    for (int i = 0; speaks && i < p->count; i++) TRY(write_token(p->text, i == 0, p->ids[i]));
+    int32_t token = 0;
+    for (int i = 0; i < s->tokens; i++) {
+        TRY(trine_generator_next(g, i ? &token : p->ids, i ? 1 : p->count, &s->sampling, &token));
+        if (speaks) TRY(write_token(p->text, false, token));
+        if (i == 0) first = clock_ns();
+    }
+    if (speaks) putchar('\n');
+    if (speaks && s->tokens)
+        report(s, 1e-9 * (double)(first - begin), 1e-9 * (double)(clock_ns() - first));
+    return TRINE_OK;
+}
+
+/* Errors before the first token are every rank's alike, and are printed by one of them. */
+static trine_status run(trine_world *world, const settings *s) {
+    trine_generator *g;
+    prompt p = {0};
+    TRY(trine_generator_create(&g, world, s->path, &s->config, stderr));
+    trine_status status =
+        trine_world_agree(world, status_user(read_prompt(&p, s, trine_generator_model(g))));
+    if (status == TRINE_OK &&
+        status_user(generate(g, s, &p, trine_world_rank(world) == 0)) != TRINE_OK)
+        trine_abort(world);
+    free(p.ids);
+    trine_generator_destroy(&g);
+    return status;
+}
+
+int main(int argc, char **argv) {
+    settings s = default_settings();
+    trine_world *world;
+    const char **arguments = calloc((size_t)argc + 1, sizeof *arguments);
+    trine_status status =
+        arguments ? parse(&s, argc, argv, arguments) : RAISE(TRINE_ENOMEM, "no memory");
+    if (status == TRINE_OK && s.help) return free(arguments), 0;
+    if (trine_world_create(&world, &argc, &argv) != TRINE_OK) return trine_error_print(), 1;
+    status = trine_world_agree(world, status_user(status));
+    if (status == TRINE_OK) status = run(world, &s);
+    trine_error_print();
+    trine_world_destroy(&world);
+    free(arguments);
+    return status == TRINE_OK ? 0 : 1;
+}
