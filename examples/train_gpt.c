@@ -60,7 +60,8 @@ int main(int argc, char **argv) {
         if (parsed == TRINE_OK && look(&config, &run) == TRINE_OK) return 0;
         return trine_error_print(), 1;
     }
-    if (run.checkpoint.save) trine_stop_catch(); /* else a signal ends the process, as ever */
+    /* Without --save a signal ends the process, as ever. */
+    if (parsed == TRINE_OK && run.checkpoint.save) parsed = trine_stop_catch();
     if (trine_world_create(&world, &argc, &argv) != TRINE_OK) return trine_error_print(), 1;
     if (trine_world_agree(world, parsed) != TRINE_OK) return leave(world);
     if (trine_trainer_create(&trainer, world, &config) != TRINE_OK) return leave(world);

@@ -38,10 +38,14 @@ trine_status trine_trainer_checkpoint(trine_trainer *trainer, const trine_checkp
                                       bool *stop);
 
 /* From now on SIGTERM and SIGUSR1 do not end this process: they are kept for
- * trine_trainer_checkpoint. A second SIGTERM ends it. Minutes count from here. Every rank calls it
- * or none: where none has, and there is no c->max_minutes, the ranks do not compare after a step. Not
- * collective. */
-void trine_stop_catch(void);
+ * trine_trainer_checkpoint. A second SIGTERM ends it. Minutes count from here. Call it before
+ * trine_world_create, in the thread that trains: the two signals are blocked there and in every
+ * thread that it begins later, and a thread of Trine's waits for them. (Handlers of your own want
+ * the same: on a processor without AVX-512 one that runs in a thread that computes destroys memory,
+ * docs/checkpoints.md says why.) Every rank calls it or none: where none has, and there is no
+ * c->max_minutes, the ranks do not compare after a step. Errors: TRINE_ENOMEM, where there can be no
+ * further thread; then signals do what they did. Not collective. */
+trine_status trine_stop_catch(void);
 
 #ifdef __cplusplus
 }

@@ -1,6 +1,9 @@
 #include "train/stop.h"
 
+#include <pthread.h>
 #include <signal.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/status.h"
@@ -24,12 +27,46 @@ static void catch_signal(int number, int flags) {
     sigaction(number, &action, NULL);
 }
 
-void trine_stop_catch(void) {
+static void mask_signals(int how) {
+    sigset_t both;
+    sigemptyset(&both);
+    sigaddset(&both, SIGTERM);
+    sigaddset(&both, SIGUSR1);
+    pthread_sigmask(how, &both, NULL);
+}
+
+static void *hear(void *unused) {
+    mask_signals(SIG_UNBLOCK);
+    while (true) pause();
+    return unused;
+}
+
+/* No handler may run in a thread that computes: oneDNN's GEMM for processors without AVX-512
+ * (jit_avx_gemm_f32.cpp of 2.6 to 3.7) points the stack pointer into its workspace on the heap, and the
+ * kernel puts a signal's frame below it, into whatever lies there. So one thread is for signals; this
+ * one, and those that it begins later, leave them alone. */
+static trine_status begin_hearing(void) {
+    pthread_t thread;
+    mask_signals(SIG_BLOCK);
+    int error = pthread_create(&thread, NULL, hear, NULL);
+    if (error) mask_signals(SIG_UNBLOCK);
+    CHECK(!error, TRINE_ENOMEM, "no thread for signals: %s", strerror(error));
+    pthread_detach(thread);
+    return TRINE_OK;
+}
+
+trine_status trine_stop_catch(void) {
+    if (!catching) TRY(begin_hearing());
     caught = 0;
     catching = true;
     began = now();
     catch_signal(SIGTERM, (int)SA_RESETHAND);
     catch_signal(SIGUSR1, 0);
+    return TRINE_OK;
+}
+
+bool stop_heard(void) {
+    return caught != 0;
 }
 
 /* A reason and the rank that has it as one number, of which all ranks find the largest: 0 is none, 1

@@ -1,6 +1,6 @@
 /* When a run has to end before its last step: SIGTERM or SIGUSR1 to any one rank, or its time. The
- * handler keeps the signal's number and nothing else; after each step the ranks compare, so that all
- * of them end behind the same step.
+ * handler, in a thread of its own, keeps the signal's number and nothing else; after each step the
+ * ranks compare, so that all of them end behind the same step.
  *
  * Invariant: the answer is the same on every rank. Signals arrive at any time and clocks differ, so no
  * rank may act on its own flag. Cost: an all-reduce of one number a step, while all ranks stand at the
@@ -20,5 +20,8 @@ typedef struct {
  * since then (or, without it, since the first call of this). *why is set only then.
  * Errors: the collectives' own. Collective over: world, if there is anything that could stop it. */
 trine_status stop_asked(trine_comm *world, double max_minutes, bool *stop, stop_reason *why);
+
+/* Whether this process has been sent one of the signals since trine_stop_catch. Not collective. */
+bool stop_heard(void);
 
 #endif

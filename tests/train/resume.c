@@ -13,6 +13,7 @@
 
 #include "ckpt/source.h"
 #include "train/replicas.h"
+#include "train/stop.h"
 #include "trine_checkpoint.h"
 
 enum { STEPS = 6, HALF = 3 };
@@ -539,12 +540,15 @@ static int64_t run(const trine_config *c, const trine_checkpoint *when, int sign
     trine_trainer *t = create(c);
     bool stop = false;
     int64_t done = 0;
-    trine_stop_catch();
+    OK(trine_stop_catch());
     while (!stop && done < c->train_iters) {
         trine_metrics m;
         step(t, &m);
         done++;
-        if (done == 2 && trine_world_rank(harness_world) == rank) raise(signal);
+        if (done == 2 && trine_world_rank(harness_world) == rank) {
+            kill(getpid(), signal);
+            while (!stop_heard()) usleep(100); /* another thread hears it */
+        }
         OK(trine_trainer_checkpoint(t, when, NULL, &stop));
     }
     trine_trainer_destroy(&t);

@@ -124,6 +124,30 @@ finish
 [ "$status" -eq 143 ] && ! [ -e "$dir/never/latest" ]
 result $? "a second SIGTERM ends a process at once"
 
+# Where the stack pointer is on the heap in the middle of a product (docs/checkpoints.md), on whatever
+# processor this is: signals all the time, and the step's bytes are those of a step that had none.
+DNNL_MAX_CPU_ISA=AVX2
+export DNNL_MAX_CPU_ISA
+alone() { # alone FOLDER
+    # shellcheck disable=SC2086  # words are meant to be split
+    exec "$TRAIN" $SMALL --data-path "$data" --hidden-size 256 --global-batch-size 1024 --train-iters 2 \
+        --save "$dir/$1" --save-interval 1
+}
+(alone quiet) >"$dir/out" 2>"$dir/err"
+(alone flood) >"$dir/out" 2>"$dir/err" &
+launcher=$!
+sleep 1
+sent=0
+while ! [ -e "$dir/flood/latest" ] && [ $sent -lt 1000000 ] && kill -s USR1 $launcher 2>>"$dir/err"; do
+    sent=$((sent + 1))
+done
+finish
+echo "$sent signals" >>"$dir/out"
+unset DNNL_MAX_CPU_ISA
+cmp "$dir/quiet/step-1/model.safetensors" "$dir/flood/step-1/model.safetensors" >>"$dir/out" &&
+    [ "$status" -eq 75 ] && [ $sent -gt 100 ]
+result $? "thousands of signals in the middle of products change no byte"
+
 # shellcheck disable=SC2086  # words are meant to be split
 start $RUN
 kill -s TERM "$(pid_of 1)"
