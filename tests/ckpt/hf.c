@@ -454,7 +454,8 @@ static void exports_are_whole_or_nothing(void **state) {
     little.rlim_cur = 6000; /* of 9 KB */
     void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &little), 0);
-    REFUSED(export_folder(path, to), TRINE_EIO, "to.writing/model.safetensors: File too large");
+    REFUSED(export_folder(path, to), TRINE_EIO,
+            "to.writing/model.safetensors: cannot write 592 bytes at 6000: File too large");
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
     signal(SIGXFSZ, handler);
     assert_false(exists(to));
