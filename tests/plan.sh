@@ -25,7 +25,12 @@ fail() {
 wrapper() {
     file=$dir/$1.t seconds=$2
     shift 2
-    printf '#!/bin/sh\nexport BUILD=%s\nexec timeout -k 10 %s %s\n' "$build" "$seconds" "$*" >"$file"
+    printf '#!/bin/sh\nexport BUILD=%s\n' "$build" >"$file"
+    # A folder for Open MPI's jobs: the one in /tmp is all jobs', and who thinks that he is the last one
+    # removes it, even while another is about to go into it. Scripts run beside each other.
+    mkdir "${file%.t}.tmp"
+    printf 'export OMPI_MCA_orte_tmpdir_base="%s"\n' "$(realpath "${file%.t}.tmp")" >>"$file"
+    printf 'exec timeout -k 10 %s %s\n' "$seconds" "$*" >>"$file"
     chmod +x "$file"
     echo "$file"
 }

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Plans the tests (the same arguments as tests/plan.sh) and runs them with prove; all must pass, and
-# there must be some. PROVE_JOBS runs several at a time: wise only where there are cores for all their
-# ranks. PROVE_FLAGS are handed on (-v shows every case).
+# there must be some. Of those that tests/rules.yml lets run beside each other PROVE_JOBS do, one more
+# than there are cores if not said. PROVE_FLAGS are handed on (-v shows every case).
 set -eu
 
 tests=$(tests/plan.sh "$@")
@@ -11,4 +11,5 @@ tests=$(tests/plan.sh "$@")
 }
 if [ "${2:-all}" = full ]; then export TRINE_FULL=1; fi
 # shellcheck disable=SC2086  # words are meant to be split: paths without spaces
-exec prove --exec '' --timer --failures --comments --jobs "${PROVE_JOBS:-1}" ${PROVE_FLAGS:-} $tests
+exec prove --exec '' --timer --failures --comments --rulesfile tests/rules.yml \
+    --jobs "${PROVE_JOBS:-$(($(nproc) + 1))}" ${PROVE_FLAGS:-} $tests

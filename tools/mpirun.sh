@@ -77,8 +77,9 @@ bury() {
 case $("$mpirun" --version 2>&1) in
     *"Open MPI"* | *PRRTE* | *OpenRTE*)
         open_mpi
-        # Through a process in between, so that it is no child of what this shell becomes.
-        (bury $$ </dev/null >/dev/null &)
+        # Through a process in between, so that it is no child of what this shell becomes. It must not
+        # hold the output open, or who reads that from a pipe waits for its next look at the ranks.
+        (exec </dev/null >/dev/null; bury $$ &)
         exec "$mpirun" --oversubscribe --bind-to none "$@"
         ;;
     *"Intel(R) MPI"*) I_MPI_PIN=${I_MPI_PIN:-0} exec "$mpirun" "$@" ;;

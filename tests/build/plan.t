@@ -6,7 +6,7 @@ set -eu
 tree=$(mktemp -d)
 trap 'rm -rf "$tree"' EXIT
 mkdir -p "$tree/tests/room" "$tree/tests/other" "$tree/build/tests/room"
-cp tests/plan.sh tests/run.sh "$tree/tests/"
+cp tests/plan.sh tests/run.sh tests/rules.yml "$tree/tests/"
 cd "$tree"
 count=0
 
