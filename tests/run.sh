@@ -10,6 +10,7 @@ tests=$(tests/plan.sh "$@")
     exit 1
 }
 if [ "${2:-all}" = full ]; then export TRINE_FULL=1; fi
+export HARNESS_RULESFILE=tests/rules.yml
 # shellcheck disable=SC2086  # words are meant to be split: paths without spaces
-exec prove --exec '' --timer --failures --comments --rulesfile tests/rules.yml \
-    --jobs "${PROVE_JOBS:-$(($(nproc) + 1))}" ${PROVE_FLAGS:-} $tests
+exec prove --exec '' --timer --failures --comments --jobs "${PROVE_JOBS:-$(($(nproc) + 1))}" \
+    ${PROVE_FLAGS:-} $tests

@@ -69,7 +69,8 @@ bury() {
         sleep 1
         if dead_job "$1"; then dead=$((dead + 1)); else dead=0; fi
         [ $dead -lt 10 ] && continue
-        echo "tools/mpirun.sh: all ranks have ended and mpirun hangs in its own clean-up; ending it" >&2
+        echo "tools/mpirun.sh: all ranks have ended and mpirun hangs in its own clean-up; ending it" \
+            2>/dev/null >>"/proc/$1/fd/2"
         kill -KILL "$1"
     done
 }
@@ -78,8 +79,8 @@ case $("$mpirun" --version 2>&1) in
     *"Open MPI"* | *PRRTE* | *OpenRTE*)
         open_mpi
         # Through a process in between, so that it is no child of what this shell becomes. It must not
-        # hold the output open, or who reads that from a pipe waits for its next look at the ranks.
-        (exec </dev/null >/dev/null; bury $$ &)
+        # hold the outputs open, or who reads them from a pipe waits for its next look at the ranks.
+        (exec </dev/null >/dev/null 2>&1; bury $$ &)
         exec "$mpirun" --oversubscribe --bind-to none "$@"
         ;;
     *"Intel(R) MPI"*) I_MPI_PIN=${I_MPI_PIN:-0} exec "$mpirun" "$@" ;;
