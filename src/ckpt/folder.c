@@ -312,20 +312,34 @@ static trine_status exchange(const char *dir, const char *a, const char *b, bool
     return status;
 }
 
+/* The same by two renames. Between them a reader may give `old` its name back (give_back): again. */
+static trine_status rename_twice(const char *dir, const char *writing, const char *whole,
+                                 const char *old) {
+    trine_status status;
+    int tries = 0;
+    do {
+        TRY(rename_in(dir, whole, old));
+        status = rename_in(dir, writing, whole);
+    } while (status != TRINE_OK && exists(dir, whole) && exists(dir, writing) && ++tries < 10);
+    return status;
+}
+
 /* `writing` becomes `whole`, which is there. What was there is removed; where it cannot be, the next
- * folder_begin tries again. */
+ * folder_begin tries again. Where this fails, what was there has its name still, or again: under that
+ * of `writing` it would be removed. */
 static trine_status replace(const char *dir, int64_t step, const char *writing, const char *whole) {
     char replaced[NAME_BYTES];
     const char *old = writing;
-    bool done;
+    bool done, back;
     TRY(exchange(dir, writing, whole, &done));
     if (done) {
-        TRY(file_sync_folder(dir));
+        trine_status status = file_sync_folder(dir);
+        if (status != TRINE_OK) TRY(exchange(dir, writing, whole, &back));
+        TRY(status);
     } else {
         print_name(replaced, step, REPLACED);
         old = replaced;
-        TRY(rename_in(dir, whole, old));
-        TRY(rename_in(dir, writing, whole));
+        TRY(rename_twice(dir, writing, whole, old));
     }
     if (remove_tree(dir, old) != TRINE_OK) status_clear();
     return TRINE_OK;
@@ -379,10 +393,8 @@ static trine_status remove_whole(const char *dir, int64_t step) {
 }
 
 /* The oldest first: whenever this ends, what is left is the newest. */
-static trine_status remove_old(const char *dir, const int64_t *steps, size_t count, size_t keep,
-                               int64_t step) {
-    for (size_t i = count; i-- > keep;)
-        if (steps[i] != step) TRY(remove_whole(dir, steps[i]));
+static trine_status remove_old(const char *dir, const int64_t *steps, size_t count, size_t keep) {
+    for (size_t i = count; i-- > keep;) TRY(remove_whole(dir, steps[i]));
     return TRINE_OK;
 }
 
@@ -391,7 +403,9 @@ trine_status folder_clean(const char *dir, int keep, int64_t step) {
     size_t count;
     if (keep <= 0) return TRINE_OK;
     TRY(folder_list(dir, &steps, &count));
-    trine_status status = remove_old(dir, steps, count, (size_t)keep, step);
+    size_t later = 0;
+    while (later < count && steps[later] > step) later++;
+    trine_status status = remove_old(dir, steps + later, count - later, (size_t)keep);
     free(steps);
     return status;
 }

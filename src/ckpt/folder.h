@@ -33,10 +33,10 @@ trine_status folder_publish(const char *dir, int64_t step);
  * collective. */
 void folder_abandon(const char *dir, int64_t step);
 
-/* Removes checkpoints older than the `keep` newest ones (0: keeps all); that of `step` is never
- * removed. What cannot be removed any more (a file that somebody still reads, on some network file
- * systems) stays as .step-N.removing for the next folder_begin. Errors: TRINE_EIO, TRINE_ENOMEM.
- * Not collective. */
+/* Of the checkpoints up to that of `step`, which was just saved, removes all but the `keep` newest
+ * (0: keeps all). Later ones were passed over as broken, and stay. What cannot be removed any more
+ * (a file that somebody still reads, on some network file systems) stays as .step-N.removing for
+ * the next folder_begin. Errors: TRINE_EIO, TRINE_ENOMEM. Not collective. */
 trine_status folder_clean(const char *dir, int keep, int64_t step);
 
 /* The steps of the checkpoints in DIR, newest first; *steps is owned by the caller. No DIR: none.

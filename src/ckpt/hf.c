@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <xxhash.h>
 
 #include "base/status.h"
 #include "ckpt/folder.h"
@@ -52,7 +53,10 @@ static trine_status with_text(ckpt_source *source, const char *name, size_t limi
     CHECK(path, TRINE_ENOMEM, "no memory for a path");
     size_t bytes = 0;
     trine_status status = read_file(path, limit, &text, &bytes);
-    if (status == TRINE_OK) status = use(source, text, bytes, path);
+    if (status == TRINE_OK) {
+        source->print = XXH3_64bits_withSeed(text, bytes, source->print);
+        status = use(source, text, bytes, path);
+    }
     free(text);
     free(path);
     return status;

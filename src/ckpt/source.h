@@ -12,6 +12,7 @@ struct ckpt_source {
     trine_model model;
     bool has_state;   /* a checkpoint, not weights alone */
     manifest written; /* where has_state */
+    uint64_t print;   /* of a Hugging Face folder's JSON: XXH3 of all that was read */
 };
 
 /* Whether `path` is a Hugging Face folder: it has a config.json, and no manifest. Not

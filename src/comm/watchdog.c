@@ -199,6 +199,10 @@ static int lowest_fault(const trine_world *world, double seconds) {
 bool watchdog_speaks(const trine_world *world) {
     MPI_Request unused;
     if (!world->watchdog) return true;
+    if (!*status_message()) { /* a fault that another rank has seen, and tells of */
+        nap_for(MARGIN);
+        return false;
+    }
     bool first = lowest_fault(world, LOOK) == world->size;
     for (int r = 0; first && r < world->size; r++)
         if (r != world->rank) MPI_Isend(NULL, 0, MPI_BYTE, r, TAG_FAULT, channel(world), &unused);

@@ -2,6 +2,7 @@
  * the few numbers beside them that say where a run stands. */
 #include "ckpt/ckpt.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <signal.h>
@@ -175,14 +176,35 @@ static trine_status check_outside(const char *dir) {
     return TRINE_OK;
 }
 
-/* What would fail at the first save is said before the first step. */
-static trine_status check_folder(const trine_trainer *t, const trine_checkpoint *c) {
-    if (!c->save || trine_world_rank(t->world) != 0) return TRINE_OK;
+/* Rank 0's part: makes the folder that the others look for. */
+static trine_status begin_folder(const trine_trainer *t, const trine_checkpoint *c) {
+    if (trine_world_rank(t->world) != 0) return TRINE_OK;
     TRY(check_outside(c->save));
     if (!is_auto(c)) TRY(check_newest(c->save, t->steps));
-    TRY(folder_begin(c->save, t->steps, 0));
-    folder_abandon(c->save, t->steps);
-    return TRINE_OK;
+    return folder_begin(c->save, t->steps, 0);
+}
+
+static trine_status see_folder(const trine_trainer *t, const trine_checkpoint *c) {
+    char *path = folder_writing(c->save, t->steps);
+    CHECK(path, TRINE_ENOMEM, "no memory for a file name");
+    int cause = access(path, W_OK | X_OK) == 0 ? 0 : errno;
+    trine_status status = TRINE_OK;
+    if (cause)
+        status = RAISE(TRINE_EIO,
+                       "--save %s: rank 0 has made %s, and here: %s; it must be a folder that all "
+                       "ranks see and may write in",
+                       c->save, path, strerror(cause));
+    free(path);
+    return status;
+}
+
+/* What would fail at the first save is said before the first step. Collective over: world. */
+static trine_status check_folder(const trine_trainer *t, const trine_checkpoint *c) {
+    if (!c->save) return TRINE_OK;
+    TRY(trine_world_agree(t->world, status_user(begin_folder(t, c))));
+    trine_status status = trine_world_agree(t->world, status_user(see_folder(t, c)));
+    if (trine_world_rank(t->world) == 0) folder_abandon(c->save, t->steps);
+    return status;
 }
 
 static trine_status check_request(const trine_checkpoint *c) {
@@ -198,7 +220,7 @@ trine_status trine_trainer_load(trine_trainer *t, const trine_checkpoint *c, FIL
     TRY(status_user(check_request(c)));
     busy_with(t, "loading a checkpoint");
     trine_status status = c->load ? status_user(load(t, c, out)) : TRINE_OK;
-    if (status == TRINE_OK) status = trine_world_agree(t->world, status_user(check_folder(t, c)));
+    if (status == TRINE_OK) status = check_folder(t, c);
     if (step && status == TRINE_OK) *step = t->steps;
     return done_with(t, status);
 }

@@ -9,7 +9,7 @@
 #include "base/status.h"
 
 /* Of this process: a signal is sent to no trainer in particular. */
-static volatile sig_atomic_t caught; /* the last signal's number; 0: none */
+static _Atomic int caught; /* the last signal's number; 0: none */
 static bool catching;
 static double began; /* on the monotonic clock; 0: nobody has said so yet */
 

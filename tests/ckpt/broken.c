@@ -54,7 +54,7 @@ static opening try_open(open_function *function, const char *path) {
     fclose(out);
     memcpy(o.said, text, sizeof text);
     snprintf(o.message, sizeof o.message, "%s", status_message());
-    if (source) o.step = ckpt_saved_state(source)->step;
+    if (source && ckpt_saved_state(source)) o.step = ckpt_saved_state(source)->step;
     status_clear();
     ckpt_close(&source);
     return o;
@@ -333,6 +333,17 @@ static void a_rank_that_sees_another_model(void **state) {
     export_model(in_dir("kept/step-40"), in_dir("other/model"));
     o = try_open(ckpt_open, "model");
     expect_error(&o, TRINE_EIO, "model is another one than rank 0 sees");
+    /* Another training of the same model: names and sizes are the same. */
+    shell("cp %s/* %s", in_dir("model"), in_dir("other/model"));
+    ckpt_source *same;
+    OK(ckpt_open(&same, world, "model", NULL));
+    ckpt_close(&same);
+    shell("cd %s%s; truncate -s -1 model.safetensors; printf Z >>model.safetensors",
+          in_dir("other/model"), "");
+    o = try_open(ckpt_open, "model");
+    expect_error(&o, TRINE_EIO, "model is another one than rank 0 sees");
+    shell("cp %s/* %s", in_dir("model"), in_dir("other/model"));
+    shell("echo >>%s/config.json%s", in_dir("other/model"), "");
     assert_int_equal(chdir("/"), 0);
 }
 

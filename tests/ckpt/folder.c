@@ -166,7 +166,10 @@ static void the_newest_are_kept_and_the_one_just_saved(void **state) {
     assert_string_equal(listed(), "50 40 30");
     OK(save(20, "b")); /* a run that began again further back */
     OK(folder_clean(dir, 2, 20));
-    assert_string_equal(listed(), "50 40 20");
+    assert_string_equal(listed(), "50 40 30 20"); /* later ones are broken, and do not count */
+    OK(save(25, "b"));
+    OK(folder_clean(dir, 1, 25));
+    assert_string_equal(listed(), "50 40 30 25");
     OK(folder_clean(dir, 1, 50));
     assert_string_equal(listed(), "50");
     assert_int_equal(leftovers(), 0);
@@ -361,6 +364,49 @@ static void one_that_cannot_get_its_name_back_is_said(void **state) {
     assert_string_equal(listed(), "3 2");
 }
 
+/* The new one has the old one's name, and nobody knows whether the disk has it. */
+static int refuse_sync(const char *call, const char *path) {
+    return strcmp(call, "fsync") == 0 && strcmp(path, dir) == 0 ? EIO : CALL_REAL;
+}
+
+static void one_whose_place_is_not_on_the_disk_stays(void **state) {
+    (void)state;
+    OK(save(3, "a"));
+    OK(folder_begin(dir, 3, 1000));
+    put(".step-3.writing/file", "3 by b");
+    calls_hook = refuse_sync;
+    REFUSED(folder_publish(dir, 3), TRINE_EIO, "Input/output error");
+    calls_hook = NULL;
+    folder_abandon(dir, 3);
+    assert_string_equal(listed(), "3");
+    assert_string_equal(text_of("step-3/file"), "3 by a");
+}
+
+/* Somebody lists the checkpoints between the two renames, and takes the job for one that was killed. */
+static int reads_left;
+
+static int read_between(const char *call, const char *path) {
+    if (strcmp(call, "renameat2") == 0) return EINVAL;
+    if (strcmp(call, "rename") == 0 && strstr(path, ".step-3.writing") && reads_left-- > 0) {
+        calls_hook = NULL;
+        assert_string_equal(listed(), "3");
+        calls_hook = read_between;
+    }
+    return CALL_REAL;
+}
+
+static void a_reader_between_two_renames_stops_no_save(void **state) {
+    (void)state;
+    OK(save(3, "a"));
+    calls_hook = read_between;
+    reads_left = 2;
+    OK(save(3, "b"));
+    calls_hook = NULL;
+    assert_in_range(reads_left + 10, 0, 9); /* they have read */
+    assert_string_equal(text_of("step-3/file"), "3 by b");
+    assert_int_equal(leftovers(), 0);
+}
+
 #define CASE(test) cmocka_unit_test_setup_teardown(test, make_base, remove_base)
 
 int main(void) {
@@ -377,6 +423,8 @@ int main(void) {
         CASE(a_job_that_ends_at_any_call_loses_nothing),
         CASE(nor_where_names_cannot_be_exchanged),
         CASE(one_that_cannot_get_its_name_back_is_said),
+        CASE(one_whose_place_is_not_on_the_disk_stays),
+        CASE(a_reader_between_two_renames_stops_no_save),
     };
     return HARNESS_RUN_ALONE(tests);
 }

@@ -41,7 +41,7 @@ named() { # named CULPRIT: ended by the watchdog, one message, the culprit and n
         says 1 "no word from rank $1 [pp$1 dp0 tp0]"
 }
 
-echo "1..8"
+echo "1..9"
 
 job 4 loop 1 2
 named 1 && says 3 "in FORWARD unit 3 micro-batch 1" && says 1 "recv from rank 2 of 8 f32" &&
@@ -78,5 +78,13 @@ result $? "over two nodes all ranks are heard, whether they wait in memory or fo
 job 3 late 1 6
 [ "$status" -eq 0 ] && says 0 "waited"
 result $? "a rank that comes late but within the timeout is let in"
+
+# Who is first to end the job is chance: the ranks that have nothing to tell must not be it.
+silent=0
+for culprit in 0 1 2 3; do
+    job 4 fault $culprit 20
+    if ! { ended && says 1 "the disk of rank $culprit" && says 1 "trine: "; }; then silent=1 && break; fi
+done
+result $silent "the rank that knows what went wrong is the one that says it"
 
 exit $failed

@@ -3,7 +3,7 @@
  * culprit does, its rank, and the timeout in seconds. It may loop, sleep or stop for ever, or be
  * late, but within the timeout: then the job ends well. "chain" has no culprit: a ring of receives;
  * with "leave" it is the end of the mesh to which it does not come; "nodes" sleeps, in a long
- * all-reduce over nodes of two. */
+ * all-reduce over nodes of two. With "fault" it comes, and all agree on what went wrong there. */
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,13 +43,19 @@ static trine_status work(trine_mesh *mesh, const char *how, int culprit, double 
     return trine_all_reduce(pp, x, x, 8, TRINE_F32, TRINE_SUM);
 }
 
+static trine_status fault_of(trine_world *world, int culprit) {
+    trine_status own = TRINE_OK;
+    if (trine_world_rank(world) == culprit) own = RAISE(TRINE_EIO, "the disk of rank %d", culprit);
+    return trine_world_agree(world, own);
+}
+
 static trine_status run(trine_world *world, const char *how, int culprit, double timeout) {
     trine_mesh *mesh;
     trine_layout layout = {1, 1, trine_world_size(world)};
     trine_world_timeout(world, timeout);
     comm_activity(world, describe, "FORWARD unit 3 micro-batch 1");
     TRY(trine_mesh_create(&mesh, world, layout, strcmp(how, "nodes") == 0 ? 2 : 0));
-    TRY(work(mesh, how, culprit, timeout));
+    TRY(strcmp(how, "fault") == 0 ? fault_of(world, culprit) : work(mesh, how, culprit, timeout));
     if (strcmp(how, "leave") == 0 && trine_world_rank(world) == culprit) nap(1000);
     trine_mesh_destroy(&mesh);
     return TRINE_OK;
