@@ -344,6 +344,8 @@ static void a_rank_that_sees_another_model(void **state) {
     expect_error(&o, TRINE_EIO, "model is another one than rank 0 sees");
     shell("cp %s/* %s", in_dir("model"), in_dir("other/model"));
     shell("echo >>%s/config.json%s", in_dir("other/model"), "");
+    o = try_open(ckpt_open, "model");
+    expect_error(&o, TRINE_EIO, "model is another one than rank 0 sees");
     assert_int_equal(chdir("/"), 0);
 }
 
