@@ -6,7 +6,7 @@
 #   make check-full   the same with the long tests (marked "full")
 #   make test T=tp    the tests of one room; T=tp/linear: one file
 #   make mutants      plants faults in a copy; each must make its test fail; M="tie-skipped ...": some
-#   make fuzz         readers of files against libFuzzer under sanitizers, MINUTES=1 each; T=manifest: one
+#   make fuzz         readers of files against libFuzzer under sanitizers, MINUTES=1 each (whole ones); T=manifest: one
 #   make bench-comm   collectives beside MPI's own on 2 and 8 ranks; RANKS=8 BENCH_COMM="--only reduce ..."
 #   make demo         trains on 8 ranks on this machine
 #   make bench        how fast, each figure beside its limit (bench/README.md); B="matmul step": some

@@ -143,7 +143,9 @@ trine_status trine_world_agree(trine_world *world, trine_status status);
 
 /* Prints the error trail with this rank's host and place, and ends every process of the job with
  * exit status 1. Of ranks that come here at about the same time one prints, so that a fault which
- * many of them saw is said once; that takes about a second. Does not return. Not collective. */
+ * many of them saw is said once; that takes about a second. A rank without a trail (the fault was
+ * another's, see trine_world_agree) leaves the word to those that have one. Does not return. Not
+ * collective. */
 __attribute__((noreturn)) void trine_abort(trine_world *world);
 
 /* Splits the world into the mesh of `layout` and makes all its groups, in one fixed order.
