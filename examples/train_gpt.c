@@ -62,6 +62,7 @@ int main(int argc, char **argv) {
     }
     /* Without --save a signal ends the process, as ever. */
     if (parsed == TRINE_OK && run.checkpoint.save) parsed = trine_stop_catch();
+    if (parsed == TRINE_OK) trine_world_timeout(NULL, config.parallel.timeout);
     if (trine_world_create(&world, &argc, &argv) != TRINE_OK) return trine_error_print(), 1;
     if (trine_world_agree(world, parsed) != TRINE_OK) return leave(world);
     if (trine_trainer_create(&trainer, world, &config) != TRINE_OK) return leave(world);

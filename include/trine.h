@@ -104,9 +104,16 @@ void trine_world_destroy(trine_world **world);
 int trine_world_rank(const trine_world *world);
 int trine_world_size(const trine_world *world);
 
-/* Seconds that a rank may wait in one communication before it reports who it waits for and ends
- * the job; 0 waits for ever. The default is 600. Not collective. */
+/* Seconds that a rank may wait in one communication, or in a call of MPI's that blocks, before it reports
+ * where every rank is and ends the job with status 1; 0 waits for ever. Time in which the process did not
+ * run (a job that is suspended) does not count. Without this it is the environment's TRINE_TIMEOUT, or 600.
+ * `world` NULL: for trine_world_create, and for worlds that it makes. Not collective. */
 void trine_world_timeout(trine_world *world, double seconds);
+
+/* Seconds that one call of the file system (an fsync, a rename) may take while checkpoints are written or
+ * verified, before the job is ended; meanwhile the other ranks wait, whatever their timeout. 0: for ever. The
+ * default is 1800. Not collective. */
+void trine_world_io_timeout(trine_world *world, double seconds);
 
 /* How the groups of the meshes made from now on move their bytes:
  *   mpi   messages, and local additions in rank order
@@ -363,6 +370,7 @@ typedef struct {
     bool tf32;            /* cuda: matrices of fp32 are multiplied in TF32, see docs/numbers.md */
     int threads;          /* per rank; 0: the affinity mask shared by the node's ranks */
     double timeout;       /* seconds without progress before the job is ended; 0: never */
+    double io_timeout;    /* the same of one call of the file system; 0: never */
     bool audit;           /* compare every collective over its group first; hash replicas */
     bool serial;          /* finish each instruction, but for sends, before the next (bisecting) */
     bool ordered_reductions; /* NCCL moves addends, and they are added in rank order: the bits that

@@ -223,6 +223,7 @@ int main(int argc, char **argv) {
     trine_status status =
         arguments ? parse(&s, argc, argv, arguments) : RAISE(TRINE_ENOMEM, "no memory");
     if (status == TRINE_OK && s.help) return free(arguments), 0;
+    if (status == TRINE_OK) trine_world_timeout(NULL, s.config.timeout);
     if (trine_world_create(&world, &argc, &argv) != TRINE_OK) return trine_error_print(), 1;
     status = trine_world_agree(world, status_user(status));
     if (status == TRINE_OK) status = run(world, &s);

@@ -199,6 +199,15 @@ static bool read_double(const option *row, const char *text) {
     return true;
 }
 
+const char *options_environment(const char *name) {
+    return getenv(name);
+}
+
+bool options_seconds(const char *text, double *seconds) {
+    const option row = {.kind = OPTION_KIND_DOUBLE, .to.real = seconds, .min = 0, .max = HUGE_VAL};
+    return read_double(&row, text);
+}
+
 static bool read_choice(const option *row, const char *text) {
     for (int i = 0; row->choices[i]; i++)
         if (!strcmp(row->choices[i], text)) {

@@ -104,6 +104,13 @@ typedef struct {
  * Strings and arguments point into argv. Errors: TRINE_EINVAL. Not collective. */
 trine_status options_parse(const options *o, int argc, char *const argv[]);
 
+/* A variable of the environment; NULL if it is not set. The one place that asks for one: a launcher says
+ * there who a process is, before MPI does. Not collective. */
+const char *options_environment(const char *name);
+
+/* Reads a finite number of seconds, 0 or more. False, and *seconds as it was, for any other text. Pure. */
+bool options_seconds(const char *text, double *seconds);
+
 /* Prints usage and rows, at most 100 columns wide; the values that the destinations hold now stand
  * as defaults. */
 void options_help(FILE *out, const options *o);

@@ -4,20 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_FRAMES 24
-
-typedef struct {
-    const char *file, *func;
-    int line;
-} frame;
-
-static _Thread_local struct {
-    trine_status status;
-    bool printed, user;
-    char message[4096];
-    frame frames[MAX_FRAMES];
-    int count;
-} trail;
+static _Thread_local status_trail trail;
 
 static char prefix[256];
 
@@ -32,7 +19,10 @@ const char *trine_status_text(trine_status status) {
 }
 
 trine_status status_frame(trine_status status, const char *file, int line, const char *func) {
-    if (trail.count < MAX_FRAMES) trail.frames[trail.count++] = (frame){file, func, line};
+    if (trail.count == STATUS_FRAMES) return status;
+    trail.frames[trail.count].file = file;
+    trail.frames[trail.count].func = func;
+    trail.frames[trail.count++].line = line;
     return status;
 }
 
@@ -72,6 +62,15 @@ void status_clear(void) {
     trail.count = 0;
 }
 
+void status_take(status_trail *out) {
+    *out = trail;
+    status_clear();
+}
+
+void status_give(const status_trail *in) {
+    trail = *in;
+}
+
 void status_prefix(const char *text) {
     snprintf(prefix, sizeof prefix, "%s", text);
 }
@@ -91,9 +90,8 @@ void trine_error_print(void) {
     char text[8192];
     size_t used = (size_t)print_message(text, sizeof text);
     for (int i = 0; !trail.user && i < trail.count && used < sizeof text; i++) {
-        const frame *f = &trail.frames[i];
-        used += (size_t)snprintf(text + used, sizeof text - used, "    at %s:%d (%s)\n", f->file,
-                                 f->line, f->func);
+        used += (size_t)snprintf(text + used, sizeof text - used, "    at %s:%d (%s)\n",
+                                 trail.frames[i].file, trail.frames[i].line, trail.frames[i].func);
     }
     fputs(text, stderr);
     fflush(stderr);

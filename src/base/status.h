@@ -14,6 +14,8 @@
 extern "C" {
 #endif
 
+#define STATUS_FRAMES 24
+
 /* Starts a new trail with this message; returns `status`. Control characters but line ends become
  * "?": names out of files do not steer the terminal that shows them. Not collective. */
 trine_status status_raise(trine_status status, const char *file, int line, const char *func,
@@ -29,6 +31,20 @@ trine_status status_user(trine_status status);
 const char *status_message(void);
 /* Forgets the trail: for callers that have handled the error. */
 void status_clear(void);
+/* An error's message and frames, taken out of one thread and given to another. */
+typedef struct {
+    trine_status status;
+    bool printed, user;
+    char message[4096];
+    struct {
+        const char *file, *func;
+        int line;
+    } frames[STATUS_FRAMES];
+    int count;
+} status_trail;
+/* Moves this thread's trail to *trail, or *trail to this thread's. */
+void status_take(status_trail *trail);
+void status_give(const status_trail *trail);
 /* What trine_error_print puts before the message, e.g. "host7 [pp1 dp0 tp1]: "; copied. */
 void status_prefix(const char *prefix);
 /* Says that this is a bug of ours, and aborts the process; what ASSERT calls. */

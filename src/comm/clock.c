@@ -35,7 +35,7 @@ static visit enter(trine_comm *comm) {
     comm_clock *c = comm->clock;
     if (c->inside) return (visit){0};
     c->inside = true;
-    return (visit){true, comm->world->waiting_call.kind, clock_ns()};
+    return (visit){true, comm->world->noted, clock_ns()};
 }
 
 static trine_status leave(trine_comm *comm, const visit *v, trine_status status) {

@@ -72,6 +72,7 @@ static trine_status check_buffer(const trine_comm *comm, const comm_call *call, 
 
 /* After the checks, before the transport. */
 static trine_status enter(trine_comm *comm, const comm_call *call) {
+    comm->calls++;
     watchdog_note(comm, call);
     if (comm->world->audit && comm->size > 1 && !is_message(call->kind))
         TRY(audit_compare(comm, call));
@@ -163,7 +164,8 @@ static void request_begin(comm_request *request, trine_comm *comm, const comm_ca
                               .kind = call->kind,
                               .type = call->type,
                               .count = call->count,
-                              .peer = call->peer};
+                              .peer = call->peer,
+                              .call = comm->calls};
 }
 
 /* A failed start leaves the request idle. */
@@ -221,8 +223,10 @@ trine_status comm_wait(comm_request *request) {
     if (!request->active) return TRINE_OK;
     trine_comm *comm = request->comm;
     request->active = false;
-    watchdog_note(comm, CALL(.kind = request->kind, .count = request->count, .type = request->type,
-                             .peer = request->peer));
+    watchdog_note_number(comm,
+                         CALL(.kind = request->kind, .count = request->count, .type = request->type,
+                              .peer = request->peer),
+                         request->call);
     if (request->kind == TRINE_TALLY_RECV)
         return comm->transport->wait_received(comm, request,
                                               request->count * trine_dtype_bytes(request->type));

@@ -22,6 +22,7 @@ typedef struct comm_request {
     trine_dtype type;
     size_t count;
     int peer;
+    uint64_t call; /* its number in the group */
     bool waits; /* whoever started it waits for it at once */
     /* The transport's. */
     void *handle; /* an MPI_Request fits */
@@ -79,16 +80,30 @@ trine_world *comm_world(const trine_comm *comm);
 /* The world rank of a member. */
 int comm_world_rank(const trine_comm *comm, int rank);
 
-/* The watchdog. A rank that has waited in one call for longer than trine_world_timeout sends a
- * report to all ranks; those that are in a wait themselves answer with theirs. After a grace of 3
- * s the lowest rank that reported prints one message to stderr (the ranks without a word, then who
- * waits for whom in what) and ends the job with status 1. It looks from inside the library's own
- * waits: trine_mesh_create's splits, which block in MPI, are not watched. */
+/* The watchdog. A rank that has waited in one call for longer than trine_world_timeout ends the job with
+ * status 1 and one report of where every rank is (watchdog.c, for the library's own waits; watch.h, for
+ * MPI's calls that block). What follows is what such a report says beside the call. */
 
-/* What this rank is doing, for the watchdog's report: `describe` writes at most `size` bytes into
- * `text`. Called only when the watchdog fires. NULL forgets it. */
-typedef void (*comm_describe)(const void *context, char *text, size_t size);
-void comm_activity(trine_world *world, comm_describe describe, const void *context);
+/* What this rank is doing outside of programs, "saving a checkpoint"; copied, cut to 63 bytes. NULL
+ * forgets it. */
+void comm_doing(const char *what);
+
+/* This rank runs instruction `at` of a program of `count`; `words` is that instruction. It is also the
+ * position that audit mode compares. Until comm_program_end. */
+#define COMM_WORDS 8
+void comm_instruction(trine_world *world, int at, int count, const int32_t words[COMM_WORDS]);
+void comm_program_end(trine_world *world);
+
+/* How an instruction is written: into `text`, at most `size` bytes. Of the whole process. It is called when
+ * a report is printed, for other ranks' instructions too, by a thread of its own perhaps. */
+typedef void (*comm_words)(const int32_t words[COMM_WORDS], char *text, size_t size);
+void comm_describe(comm_words words);
+
+/* Does `work`, which waits for the file system, calls no MPI and no device, in another thread, and answers
+ * other ranks meanwhile: they do not take this one for dead, however long it takes. A single call of the
+ * file system (base/files.h) that takes longer than trine_world_io_timeout ends the job. Returns what work
+ * returns, with its trail. Not collective. */
+trine_status comm_with_files(trine_world *world, trine_status (*work)(void *context), void *context);
 
 /* Audit mode: before each collective its kind, count, type, root and `position` (the program index
  * of the instruction that issues it, set by comm_position) are compared over the group; a mismatch

@@ -27,12 +27,12 @@ struct comm_gpus {
 
 /* ---- Waiting --------------------------------------------------------------------------------- */
 
-static void waits(void *context, double *since) {
+static void waits(void *context, double *waited) {
     struct comm_gpus *g = context;
     sched_yield();
     if (++g->polls % CHECK_EVERY) return;
     g->looking = true;
-    watchdog_check(g->world, since);
+    watchdog_check(g->world, waited);
     g->looking = false;
 }
 

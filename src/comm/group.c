@@ -42,6 +42,14 @@ static int place_among(const int *members, int n, int rank) {
     return -1;
 }
 
+/* 0: the members are not evenly apart. */
+static int stride_of(const int *members, int n) {
+    int stride = n > 1 ? members[1] - members[0] : 1;
+    for (int i = 1; i < n; i++)
+        if (members[i] - members[i - 1] != stride) return 0;
+    return stride;
+}
+
 trine_status group_create(trine_comm **comm, trine_world *world, trine_group group,
                           const int *members, int n, void *state) {
     trine_comm *c = calloc(1, sizeof *c);
@@ -61,6 +69,7 @@ trine_status group_create(trine_comm **comm, trine_world *world, trine_group gro
     c->rank = place_among(members, n, world->rank);
     c->size = n;
     c->members = copy;
+    c->stride = stride_of(copy, n);
     c->state = state;
     ASSERT(c->rank >= 0);
     *comm = c;

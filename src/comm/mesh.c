@@ -191,7 +191,7 @@ static trine_status make_control(trine_mesh *mesh, int sizes[TRINE_GROUPS]) {
     if (!mesh->node) return TRINE_OK;
     mesh->node->control = window;
     shm_layout(mesh->node, sizes);
-    TRY_MPI(MPI_Barrier(mesh->node->comm));
+    TRY_MPI_BLOCKING(MPI_Barrier(mesh->node->comm));
     return TRINE_OK;
 }
 
@@ -357,6 +357,7 @@ trine_status trine_mesh_create(trine_mesh **mesh, trine_world *world, trine_layo
     m->coord = trine_layout_coord(layout, world->rank);
     world->layout = layout;
     introduce(world, m->coord);
+    watchdog_note_mesh(world);
     trine_status status = build(m, ranks_per_node);
     *mesh = m;
     if (status != TRINE_OK) trine_mesh_destroy(mesh);

@@ -41,7 +41,7 @@ static mpi_state *state_of(const trine_comm *comm) {
 
 static trine_status poll_all(trine_world *world, int count, MPI_Request *requests,
                              MPI_Status *statuses) {
-    double since = 0;
+    double waited = 0;
     for (unsigned polls = 1;; polls++) {
         int done = 0;
         TRY_MPI(MPI_Testall(count, requests, &done, statuses));
@@ -49,7 +49,7 @@ static trine_status poll_all(trine_world *world, int count, MPI_Request *request
         if (polls < SPINS) continue;
         TRY(shm_progress(world));
         sched_yield();
-        if (polls % CHECK_EVERY == 0) watchdog_check(world, &since);
+        if (polls % CHECK_EVERY == 0) watchdog_check(world, &waited);
     }
 }
 
@@ -350,7 +350,7 @@ static trine_status state_create(void **state, MPI_Comm comm) {
 
 trine_status mpi_duplicate(void **state) {
     MPI_Comm comm;
-    TRY_MPI(MPI_Comm_dup(MPI_COMM_WORLD, &comm));
+    TRY_MPI_BLOCKING(MPI_Comm_dup(MPI_COMM_WORLD, &comm));
     return state_create(state, comm);
 }
 
@@ -358,8 +358,8 @@ trine_status mpi_split(trine_world *world, int color, void **state) {
     *state = NULL;
     if (world->size == 1) return TRINE_OK;
     MPI_Comm comm;
-    TRY_MPI(MPI_Comm_split(state_of(world->comm)->comm, color < 0 ? MPI_UNDEFINED : color,
-                           world->rank, &comm));
+    TRY_MPI_BLOCKING(MPI_Comm_split(state_of(world->comm)->comm, color < 0 ? MPI_UNDEFINED : color,
+                                    world->rank, &comm));
     return comm == MPI_COMM_NULL ? TRINE_OK : state_create(state, comm);
 }
 
@@ -367,17 +367,19 @@ trine_status mpi_node_leader(trine_world *world, int *leader) {
     *leader = world->rank;
     if (world->size == 1) return TRINE_OK;
     MPI_Comm node;
-    TRY_MPI(MPI_Comm_split_type(state_of(world->comm)->comm, MPI_COMM_TYPE_SHARED, world->rank,
-                                MPI_INFO_NULL, &node));
-    TRY_MPI(MPI_Bcast(leader, 1, MPI_INT, 0, node));
-    TRY_MPI(MPI_Comm_free(&node));
+    TRY_MPI_BLOCKING(MPI_Comm_split_type(state_of(world->comm)->comm, MPI_COMM_TYPE_SHARED,
+                                         world->rank, MPI_INFO_NULL, &node));
+    TRY_MPI_BLOCKING(MPI_Bcast(leader, 1, MPI_INT, 0, node));
+    TRY_MPI_BLOCKING(MPI_Comm_free(&node));
     return TRINE_OK;
 }
 
 void mpi_free(void **state) {
     mpi_state *s = *state;
     if (!s) return;
+    watch_enter("MPI_Comm_free");
     MPI_Comm_free(&s->comm);
+    watch_leave();
     free(s->requests);
     free(s->statuses);
     free(s);

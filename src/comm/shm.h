@@ -172,7 +172,7 @@ void shm_ring_all(const shm_state *s);
 /* How long a wait has lasted. */
 typedef struct {
     unsigned polls;
-    double since;
+    double waited; /* seconds that were watched */
 } shm_patience;
 
 /* Called after a look in vain: spins, yields or sleeps until *counter may have reached `target`.

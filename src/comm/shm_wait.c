@@ -86,7 +86,7 @@ trine_status shm_pause(shm_node *n, const shm_counter *counter, uint64_t target,
         TRY(sleep_for(n, counter, target));
     else
         sched_yield();
-    if (sleeps || p->polls % CHECK_EVERY == 0) watchdog_check(n->world, &p->since);
+    if (sleeps || p->polls % CHECK_EVERY == 0) watchdog_check(n->world, &p->waited);
     return TRINE_OK;
 }
 

@@ -73,6 +73,8 @@ struct trine_comm {
     trine_group group;
     int rank, size;
     int *members; /* (size) world ranks, ascending */
+    int stride;   /* between them; 0: they are not evenly apart */
+    uint64_t calls; /* so far, messages included: the same number on all ranks of a collective */
     void *state;  /* mpi.c's; NULL in a group of one */
     struct shm_state *shm; /* shm.c's; NULL when the group does not share a node */
     struct nodes_state *nodes; /* nodes.c's; NULL but in a group over several nodes */
@@ -84,19 +86,27 @@ struct trine_comm {
     struct comm_gpus *gpus; /* gpu.c's, in the dp group of a mesh */
 };
 
+/* What every rank knows of every other. */
 typedef struct {
     char name[HOST_BYTES];
     int32_t pid;
+    int32_t job;    /* its rank in MPI's world, which is that of its place */
+    uint64_t board; /* what tells its board from others (board.h) */
 } comm_host;
 
 struct trine_world {
     int rank, size;
     bool finalise; /* we initialised MPI */
+    bool watched;  /* has started the watch, and ends it */
     bool audit;
     trine_transport choice; /* how groups are made from now on */
     size_t expected;        /* comm_expect */
     int64_t position;     /* comm_position */
     double timeout;       /* seconds; 0 is for ever */
+    double io_timeout;    /* of one call of the file system */
+    double looked;        /* watchdog_check's last look */
+    trine_tally_kind noted; /* of the call under way (watchdog_note) */
+    uint64_t alarm;       /* the last one that this rank has sent */
     size_t message_limit; /* bytes */
     trine_comm *comm;     /* TRINE_WORLD */
     trine_layout layout;  /* of the last mesh made; zeros before one */
@@ -106,10 +116,6 @@ struct trine_world {
     const void **addends; /* (size) where each rank's addend lies */
     int mpi_pending;           /* requests that only MPI's own progress can finish */
     struct shm_state *shm_busy; /* groups with requests under way in shared memory */
-    comm_describe describe;
-    const void *describe_context;
-    const trine_comm *waiting; /* the communicator of the call under way, for the watchdog */
-    comm_call waiting_call;
     void *watchdog; /* the watchdog's own communicator; NULL in a world of one */
     void (*look)(void *context); /* gpu.c's, for waits of every kind; NULL: there is nothing to see */
     void *look_context;
@@ -162,11 +168,15 @@ const comm_transport *far_inner(const trine_comm *comm);
 comm_transport direct_table(const comm_transport *inner);
 
 /* watchdog.c */
-/* Notes the call that this rank may wait in from now on. */
+/* Notes the call that this rank may wait in from now on, the last of its group or another one. */
 void watchdog_note(const trine_comm *comm, const comm_call *call);
-/* Called from inside a wait now and then; *since is 0 when the wait starts. Does not return when
- * the wait has become too long, here or on another rank. */
-void watchdog_check(trine_world *world, double *since);
+void watchdog_note_number(const trine_comm *comm, const comm_call *call, uint64_t number);
+/* Notes this rank's place in the mesh that was made last. */
+void watchdog_note_mesh(const trine_world *world);
+/* Called from inside a wait now and then; *waited is 0 when the wait starts, and the seconds that were
+ * watched of it. Does not return when the wait has become too long and no rank is found that waits for
+ * its file system. */
+void watchdog_check(trine_world *world, double *waited);
 
 /* Of ranks that fail at about the same time (all ranks of a tp group read the same bad token, say)
  * the first to come speaks, or the lowest of those who come together; it returns true there. False

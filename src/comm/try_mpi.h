@@ -8,6 +8,7 @@
 #include <mpi.h>
 
 #include "base/status.h"
+#include "comm/watch.h"
 
 /* Raises TRINE_EMPI with MPI's text for `code`. */
 trine_status mpi_raise(int code, const char *file, int line, const char *func, const char *call);
@@ -15,6 +16,16 @@ trine_status mpi_raise(int code, const char *file, int line, const char *func, c
 #define TRY_MPI(call)                                                                              \
     do {                                                                                           \
         int mpi_code_ = (call);                                                                    \
+        if (mpi_code_ != MPI_SUCCESS)                                                              \
+            return mpi_raise(mpi_code_, __FILE__, __LINE__, __func__, #call);                      \
+    } while (0)
+
+/* For calls that may block: the thread of watch.h looks at the clock meanwhile. */
+#define TRY_MPI_BLOCKING(call)                                                                     \
+    do {                                                                                           \
+        watch_enter(#call);                                                                        \
+        int mpi_code_ = (call);                                                                    \
+        watch_leave();                                                                             \
         if (mpi_code_ != MPI_SUCCESS)                                                              \
             return mpi_raise(mpi_code_, __FILE__, __LINE__, __func__, #call);                      \
     } while (0)

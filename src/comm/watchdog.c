@@ -1,62 +1,47 @@
-/* When a wait has lasted too long, the job says who waits for whom, once, and ends.
+/* When a wait has lasted too long, the job says where every rank is, once, and ends.
  *
- * The rank whose wait exceeds the timeout sends a report of it to every rank, on a communicator
- * that carries nothing else. Whoever gets one while it waits, however short that wait is yet,
- * reports as well; so after a short grace the silent ranks are those that are in no communication
- * at all: computing, stopped, or dead. The lowest rank that has reported prints everything in one
- * message and aborts the job; the others abort a little later, without a word, should it not.
- * Nobody waits for a message that might not come, and sends are never waited for, so one stuck rank
- * is enough to be named but not to hold this up. Without a fault it costs a look at the clock and a
- * probe every few polls of a wait that is long already. */
+ * Ranks of one node see each other's places on their board (board.h), without a message. The rank whose
+ * wait exceeds the timeout speaks for its board, and sends an alarm to the ranks of the others, on a
+ * communicator that carries nothing else. Of those that wait on another board, however short that wait
+ * is yet, the first answers with what its board shows; a board that nobody answers for is named. Of
+ * several that speak at once the lowest rank goes on. It prints the report (places.h) and ends the job.
+ * If a rank is found that waits for its file system, the alarm is called off: that has a limit of its
+ * own (comm_with_files), and everybody waits on from zero.
+ *
+ * Nobody waits for a message that might not come. Only what was watched is waited: a look counts
+ * WATCH_LOOK seconds at most. Without a fault it costs a look at the clock and a probe every few polls
+ * of a wait that is long already. */
 #include "comm/transport.h"
 #include "comm/try_mpi.h"
+#include "comm/watch.h"
 
-#include <stdarg.h>
+#include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-/* Seconds for the reports to arrive: eight ranks on two cores answer within tens of milliseconds;
- * the rest is for ranks that are just about to enter a wait. */
+#include "base/files.h"
+
+/* Seconds for which places are looked at: in 1 s a rank that lives has given many signs. */
+#define SIGHT 1.0
+/* Seconds for the other boards' answers: they look for as long as we do, and are on their way then. */
 #define GRACE 3.0
-/* How long the others leave the lowest rank for printing. */
+/* How long the others leave the one that speaks for printing. */
 #define MARGIN     10.0
-#define TAG_REPORT 0
+#define TAG_ALARM  0
 #define TAG_FAULT  1
+#define TAG_PLACES 2
 /* Seconds for the notices of ranks that fail together: one is under way only while its sender
  * stands between its first look for others and its sending. */
 #define TOGETHER 1.0
 /* A look: the first probe of an idle MPI may only start to move what has arrived. */
-#define LOOK        0.02
-#define SHOWN_PEERS 16
-/* Longer lists are cut: the message must stay one write. */
-#define SHOWN_RANKS 64
-#define TEXT_BYTES  65536
-
-typedef struct {
-    int32_t present;
-    int32_t kind, type, group, size; /* the call and its group */
-    int32_t peer;                    /* world rank; -1 if the kind has none */
-    int32_t members[SHOWN_PEERS];    /* world ranks; the first ones of a large group */
-    uint64_t count;
-    double seconds;
-    char activity[256];
-} report;
-
-typedef struct {
-    char *text;
-    size_t used, size;
-} writer;
-
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
+#define LOOK 0.02
 
 static void nap_for(double seconds) {
-    struct timespec t = {.tv_sec = (time_t)seconds};
+    struct timespec t = {.tv_sec = (time_t)seconds,
+                         .tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9)};
     nanosleep(&t, NULL);
 }
 
@@ -64,129 +49,211 @@ static MPI_Comm channel(const trine_world *world) {
     return ((const mpi_state *)world->watchdog)->comm;
 }
 
+/* ---- This rank's place ----------------------------------------------------------------------- */
+
 void watchdog_note(const trine_comm *comm, const comm_call *call) {
-    comm->world->waiting = comm;
-    comm->world->waiting_call = *call;
+    watchdog_note_number(comm, call, comm->calls);
 }
 
-/* ---- Reports --------------------------------------------------------------------------------- */
-
-static void write_report(const trine_world *world, double seconds, report *own) {
-    const trine_comm *comm = world->waiting;
-    const comm_call *call = &world->waiting_call;
-    memset(own, 0, sizeof *own);
-    own->present = 1;
-    own->kind = (int32_t)call->kind;
-    own->type = (int32_t)call->type;
-    own->count = call->count;
-    own->group = (int32_t)comm->group;
-    own->size = comm->size;
-    own->peer = call->peer < 0 ? -1 : comm->members[call->peer];
-    own->seconds = seconds;
-    for (int i = 0; i < comm->size && i < SHOWN_PEERS; i++) own->members[i] = comm->members[i];
-    if (world->describe)
-        world->describe(world->describe_context, own->activity, sizeof own->activity);
-    own->activity[sizeof own->activity - 1] = '\0';
+void watchdog_note_number(const trine_comm *comm, const comm_call *call, uint64_t number) {
+    comm->world->noted = call->kind;
+    rank_place *p = board_write();
+    p->kind = (int32_t)call->kind;
+    p->type = (int32_t)call->type;
+    p->elements = call->count;
+    p->group = (int32_t)comm->group;
+    p->members = comm->size;
+    p->first = comm->members[0];
+    p->stride = comm->stride;
+    p->peer = call->peer < 0 ? -1 : comm->members[call->peer];
+    p->number = number;
+    p->waited = 0;
+    board_written();
 }
 
-static void send_report(const trine_world *world, const report *own) {
-    MPI_Request unused;
-    for (int r = 0; r < world->size; r++)
-        if (r != world->rank)
-            MPI_Isend(own, (int)sizeof *own, MPI_BYTE, r, TAG_REPORT, channel(world), &unused);
+void watchdog_note_mesh(const trine_world *world) {
+    const trine_coord at = trine_layout_coord(world->layout, world->rank);
+    rank_place *p = board_write();
+    p->meshed = 1;
+    p->pp = at.pp;
+    p->dp = at.dp;
+    p->tp = at.tp;
+    board_written();
 }
 
-static bool receive_report(const trine_world *world, report *reports) {
-    MPI_Status status;
-    report one;
-    int there = 0;
-    MPI_Iprobe(MPI_ANY_SOURCE, TAG_REPORT, channel(world), &there, &status);
-    if (!there) return false;
-    int source = status.MPI_SOURCE;
-    MPI_Recv(&one, (int)sizeof one, MPI_BYTE, source, TAG_REPORT, channel(world),
-             MPI_STATUS_IGNORE);
-    reports[source] = one;
+static void note_waited(double waited) {
+    board_write()->waited = waited;
+    board_written();
+    board_look();
+}
+
+/* ---- What is seen ---------------------------------------------------------------------------- */
+
+/* Of all boards, as far as they are known. Owned. */
+typedef struct {
+    sighting *ranks;
+    int count;
+} view;
+
+static bool view_add(view *v, const sighting *ranks, int count) {
+    sighting *more = realloc(v->ranks, (size_t)(v->count + count + 1) * sizeof *more);
+    if (!more) return false;
+    v->ranks = more;
+    memcpy(more + v->count, ranks, (size_t)count * sizeof *ranks);
+    v->count += count;
     return true;
 }
 
-static void collect(const trine_world *world, report *reports, double seconds) {
-    const struct timespec nap = {.tv_nsec = 1000000};
-    double end = now() + seconds;
-    while (now() < end)
-        if (!receive_report(world, reports)) nanosleep(&nap, NULL);
+static void see_own(view *v, double seconds, rank_state self) {
+    sighting *own;
+    int count;
+    if (board_sight(seconds, self, &own, &count)) view_add(v, own, count);
+    free(own);
 }
 
-/* ---- The message ----------------------------------------------------------------------------- */
-
-static void put(writer *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void put(writer *w, const char *format, ...) {
-    va_list args;
-    if (w->used + 1 >= w->size) return;
-    va_start(args, format);
-    int n = vsnprintf(w->text + w->used, w->size - w->used, format, args);
-    va_end(args);
-    w->used += n < 0 ? 0 : (size_t)n;
-    if (w->used >= w->size) w->used = w->size - 1;
+static bool knows(const view *v, int job_rank) {
+    for (int i = 0; i < v->count; i++)
+        if (v->ranks[i].at.rank == job_rank) return true;
+    return false;
 }
 
-static void put_wait(writer *w, const trine_world *world, int rank, const report *x) {
-    char place[192];
-    world_place(world, rank, place, sizeof place);
-    put(w, "    %s: %s", place, tally_kind_text((trine_tally_kind)x->kind));
-    if (x->kind == TRINE_TALLY_SEND) put(w, " to rank %d", x->peer);
-    if (x->kind == TRINE_TALLY_RECV) put(w, " from rank %d", x->peer);
-    if (tally_kind_has_root((trine_tally_kind)x->kind)) put(w, " with root rank %d", x->peer);
-    if (x->count)
-        put(w, " of %llu %s", (unsigned long long)x->count, comm_dtype_text((trine_dtype)x->type));
-    put(w, " over group %s (ranks", comm_group_name((trine_group)x->group));
-    for (int i = 0; i < x->size && i < SHOWN_PEERS; i++) put(w, " %d", x->members[i]);
-    put(w, "%s), for %.1f s", x->size > SHOWN_PEERS ? " ..." : "", x->seconds);
-    if (x->activity[0]) put(w, ", in %s", x->activity);
-    put(w, "\n");
-}
-
-static int put_silent(writer *w, const trine_world *world, const report *reports) {
-    char place[192];
-    int silent = 0;
-    for (int r = 0; r < world->size; r++) {
-        if (reports[r].present || ++silent > SHOWN_RANKS) continue;
-        world_place(world, r, place, sizeof place);
-        put(w, "    no word from %s: it is in no communication; look there first\n", place);
-    }
-    if (silent > SHOWN_RANKS) put(w, "    ... and from %d more\n", silent - SHOWN_RANKS);
-    return silent;
-}
-
-static void print_reports(const trine_world *world, const report *reports) {
-    static const char all_wait[] =
-        "    every rank waits, in calls that do not meet; audit mode names the first that differ\n";
-    char text[TEXT_BYTES];
-    writer w = {text, 0, sizeof text};
-    int waiting = 0;
-    put(&w, "trine: %s: a rank has waited longer than %g s, the job ends. Who waits for whom:\n",
-        trine_status_text(TRINE_ETIMEOUT), world->timeout);
-    if (put_silent(&w, world, reports) == 0) put(&w, "%s", all_wait);
+static bool has_rank(const trine_world *world, int job_rank) {
     for (int r = 0; r < world->size; r++)
-        if (reports[r].present && ++waiting <= SHOWN_RANKS) put_wait(&w, world, r, &reports[r]);
-    if (waiting > SHOWN_RANKS) put(&w, "    ... and %d more that wait\n", waiting - SHOWN_RANKS);
-    fflush(stdout);
-    fputs(text, stderr);
-    fflush(stderr);
+        if (world->hosts[r].job == job_rank) return true;
+    return false;
+}
+
+/* Leaves the ranks of this world, each once, and adds those of which nothing is known. */
+static void complete(const trine_world *world, view *v) {
+    int all = v->count;
+    v->count = 0;
+    for (int i = 0; i < all; i++)
+        if (has_rank(world, v->ranks[i].at.rank) && !knows(v, v->ranks[i].at.rank))
+            v->ranks[v->count++] = v->ranks[i];
+    for (int r = 0; r < world->size; r++) {
+        const comm_host *host = &world->hosts[r];
+        sighting silent = {.at = {.rank = host->job, .size = 1, .pid = host->pid, .group = -1},
+                           .state = RANK_ABSENT};
+        snprintf(silent.at.host, sizeof silent.at.host, "%s", host->name);
+        if (!knows(v, host->job)) view_add(v, &silent, 1);
+    }
+}
+
+static bool in_files(const view *v) {
+    for (int i = 0; i < v->count; i++)
+        if (v->ranks[i].state == RANK_FILES) return true;
+    return false;
+}
+
+/* ---- Alarms and answers ---------------------------------------------------------------------- */
+
+static bool is_elsewhere(const trine_world *world, int rank) {
+    return world->hosts[rank].board != world->hosts[world->rank].board;
+}
+
+/* Boards of this world but the own one. */
+static int other_boards(const trine_world *world) {
+    int n = 0;
+    for (int r = 0; r < world->size; r++) {
+        bool first = is_elsewhere(world, r);
+        for (int q = 0; first && q < r; q++) first = world->hosts[q].board != world->hosts[r].board;
+        n += first;
+    }
+    return n;
+}
+
+static void send_alarms(trine_world *world) {
+    MPI_Request unused;
+    world->alarm = (uint64_t)(world->rank + 1) << 32 | ((world->alarm + 1) & UINT32_MAX);
+    for (int r = 0; r < world->size; r++)
+        if (is_elsewhere(world, r))
+            MPI_Isend(&world->alarm, (int)sizeof world->alarm, MPI_BYTE, r, TAG_ALARM,
+                      channel(world), &unused);
+}
+
+/* The next alarm that has come, and who sent it. */
+static bool take_alarm(const trine_world *world, uint64_t *alarm, int *source) {
+    MPI_Status status;
+    int there = 0;
+    MPI_Iprobe(MPI_ANY_SOURCE, TAG_ALARM, channel(world), &there, &status);
+    if (!there) return false;
+    *source = status.MPI_SOURCE;
+    MPI_Recv(alarm, (int)sizeof *alarm, MPI_BYTE, *source, TAG_ALARM, channel(world),
+             MPI_STATUS_IGNORE);
+    return true;
+}
+
+/* What is sent stays where it is until it has left, or for good: who asked for it may be gone. */
+static void send_places(const trine_world *world, const view *v, int to) {
+    MPI_Request request;
+    size_t bytes = (size_t)v->count * sizeof *v->ranks;
+    sighting *copy = malloc(bytes + 1);
+    if (!copy) return;
+    if (bytes) memcpy(copy, v->ranks, bytes);
+    MPI_Isend(copy, (int)bytes, MPI_BYTE, to, TAG_PLACES, channel(world), &request);
+    double last = 0;
+    int done = 0;
+    for (double left = GRACE; left > 0 && !done; left -= watch_step(&last)) {
+        MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+        if (!done) nap_for(0.001);
+    }
+    if (done) free(copy);
+}
+
+/* For the whole board, if no other rank of it does. */
+static void answer(const trine_world *world, uint64_t alarm, int source, rank_state self) {
+    view v = {0};
+    if (!board_answers(alarm)) return;
+    see_own(&v, SIGHT, self);
+    send_places(world, &v, source);
+    free(v.ranks);
+}
+
+static bool receive_places(const trine_world *world, view *v) {
+    MPI_Status status;
+    int there = 0, bytes = 0;
+    MPI_Iprobe(MPI_ANY_SOURCE, TAG_PLACES, channel(world), &there, &status);
+    if (!there) return false;
+    MPI_Get_count(&status, MPI_BYTE, &bytes);
+    sighting *ranks = malloc((size_t)bytes + 1);
+    if (!ranks) return false;
+    MPI_Recv(ranks, bytes, MPI_BYTE, status.MPI_SOURCE, TAG_PLACES, channel(world),
+             MPI_STATUS_IGNORE);
+    view_add(v, ranks, bytes / (int)sizeof *ranks);
+    free(ranks);
+    return true;
+}
+
+/* Until all other boards have answered, or the time is over. False: a lower rank speaks. */
+static bool collect(const trine_world *world, view *v) {
+    int boards = other_boards(world), source;
+    uint64_t alarm;
+    double last = 0;
+    for (double left = GRACE; boards > 0 && left > 0; left -= watch_step(&last)) {
+        if (receive_places(world, v)) boards--;
+        while (take_alarm(world, &alarm, &source)) {
+            if (source > world->rank) continue;
+            send_places(world, v, source); /* what this board shows is in there */
+            return false;
+        }
+        board_look();
+        nap_for(0.001);
+    }
+    return true;
 }
 
 /* ---- Several ranks that fail at once --------------------------------------------------------- */
 
 /* The lowest rank that has said, for `seconds` from now, that it failed; world->size if none. */
 static int lowest_fault(const trine_world *world, double seconds) {
-    const struct timespec nap = {.tv_nsec = 1000000};
-    double end = now() + seconds;
     int lowest = world->size;
-    while (now() < end) {
+    double last = 0;
+    for (double left = seconds; left > 0; left -= watch_step(&last)) {
         MPI_Status status;
         int there = 0;
         MPI_Iprobe(MPI_ANY_SOURCE, TAG_FAULT, channel(world), &there, &status);
         if (!there) {
-            nanosleep(&nap, NULL);
+            nap_for(0.001);
             continue;
         }
         MPI_Recv(NULL, 0, MPI_BYTE, status.MPI_SOURCE, TAG_FAULT, channel(world),
@@ -213,36 +280,152 @@ bool watchdog_speaks(const trine_world *world) {
 
 /* ---- Firing ---------------------------------------------------------------------------------- */
 
-static int lowest_present(const report *reports) {
-    int r = 0;
-    while (!reports[r].present) r++;
-    return r;
+static void print(const trine_world *world, const view *v, double waited) {
+    static char text[PLACES_BYTES];
+    rank_place own = *board_write();
+    board_written();
+    const places_head head = {
+        .who = &own, .seconds = waited, .limit = world->timeout, .limit_name = "timeout"};
+    watch_say(text, places_print(text, sizeof text, &head, v->ranks, v->count, watch_words_of()));
 }
 
-static _Noreturn void fire(trine_world *world, report *reports, double seconds) {
-    report *own = &reports[world->rank];
-    write_report(world, seconds, own);
-    send_report(world, own);
-    collect(world, reports, GRACE);
-    if (lowest_present(reports) == world->rank) {
-        print_reports(world, reports);
+/* Another rank of this board speaks, or of another one: it ends the job, or calls the alarm off. */
+static void stand_by(bool leave) {
+    double last = 0;
+    for (double left = MARGIN; left > 0 && board_spoken(); left -= watch_step(&last)) {
+        board_look();
+        nap_for(0.02);
+    }
+    if (leave && board_spoken()) world_leave();
+}
+
+/* Returns when the alarm is called off. */
+static void fire(trine_world *world, double waited) {
+    view v = {0};
+    if (!board_speak()) {
+        stand_by(true);
+        return;
+    }
+    send_alarms(world);
+    see_own(&v, SIGHT, RANK_WAITS);
+    if (!collect(world, &v)) {
+        stand_by(false);
+    } else if (!in_files(&v)) {
+        complete(world, &v);
+        print(world, &v, waited);
         world_end();
     }
-    collect(world, reports, MARGIN);
-    world_leave();
+    free(v.ranks);
+    board_yield();
 }
 
 /* The probe is more than a look: a rank that waits in shared memory calls nothing else of MPI, which
  * has to be called for messages under way to move. So it is made without a timeout, too. */
-void watchdog_check(trine_world *world, double *since) {
-    int alarm = 0;
+static void take_alarms(trine_world *world, rank_state self) {
+    uint64_t alarm;
+    int source;
     if (world->look) world->look(world->look_context);
-    MPI_Iprobe(MPI_ANY_SOURCE, TAG_REPORT, channel(world), &alarm, MPI_STATUS_IGNORE);
-    if (world->timeout <= 0) return;
-    double time = now();
-    if (*since == 0) *since = time;
-    if (!alarm && time - *since <= world->timeout) return;
-    report *reports = calloc((size_t)world->size, sizeof *reports);
-    if (!reports) world_end();
-    fire(world, reports, time - *since);
+    while (take_alarm(world, &alarm, &source)) answer(world, alarm, source, self);
+}
+
+void watchdog_check(trine_world *world, double *waited) {
+    const double begun = 1e-9; /* not 0: there was a look */
+    take_alarms(world, RANK_WAITS);
+    if (!(*waited > 0)) world->looked = 0;
+    *waited += watch_step(&world->looked);
+    if (!(*waited > 0)) *waited = begun;
+    note_waited(*waited);
+    if (world->timeout <= 0 || *waited <= world->timeout) return;
+    fire(world, *waited);
+    *waited = 0;
+}
+
+/* ---- Files ----------------------------------------------------------------------------------- */
+
+typedef struct {
+    trine_status (*work)(void *context);
+    void *context;
+    trine_status status;
+    status_trail trail; /* what the work has raised */
+    pthread_mutex_t lock;
+    pthread_cond_t ends;
+    bool done; /* under the lock */
+} files_job;
+
+static void *work_on(void *context) {
+    files_job *job = context;
+    job->status = job->work(job->context);
+    status_take(&job->trail);
+    pthread_mutex_lock(&job->lock);
+    job->done = true;
+    pthread_cond_signal(&job->ends);
+    pthread_mutex_unlock(&job->lock);
+    return NULL;
+}
+
+static bool wait_a_moment(files_job *job) {
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += 20000000;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    pthread_mutex_lock(&job->lock);
+    if (!job->done) pthread_cond_timedwait(&job->ends, &job->lock, &until);
+    bool done = job->done;
+    pthread_mutex_unlock(&job->lock);
+    return done;
+}
+
+/* A call of the file system that does not come back cannot be taken back either: the job ends. */
+static _Noreturn void end_in_files(const trine_world *world, const files_call *call,
+                                   double waited) {
+    char text[512], name[192];
+    rank_place own = *board_write();
+    board_written();
+    place_name(&own, name, sizeof name);
+    int n =
+        snprintf(text, sizeof text,
+                 "trine: %s: %s has waited for %.1f s in %s (io-timeout %g); the job ends\n",
+                 trine_status_text(TRINE_ETIMEOUT), name, waited, call->text, world->io_timeout);
+    watch_say(text, n > 0 ? (size_t)n : 0);
+    world_end();
+}
+
+static void note_file(const files_call *call, double waited) {
+    rank_place *p = board_write();
+    snprintf(p->file, sizeof p->file, "%s", call ? call->text : "");
+    p->file_waited = waited;
+    board_written();
+    board_look();
+}
+
+/* The main thread's part while another one waits for the file system. */
+static void answer_meanwhile(trine_world *world, files_job *job) {
+    files_call call = {0};
+    double waited = 0, last = 0;
+    while (!wait_a_moment(job)) {
+        uint64_t before = call.number;
+        files_now(&call);
+        double step = watch_step(&last);
+        waited = call.number == before ? waited + step : 0;
+        note_file(&call, waited);
+        take_alarms(world, RANK_FILES);
+        if (world->io_timeout > 0 && waited > world->io_timeout) end_in_files(world, &call, waited);
+    }
+    note_file(NULL, 0);
+}
+
+trine_status comm_with_files(trine_world *world, trine_status (*work)(void *context),
+                             void *context) {
+    pthread_t thread;
+    if (world->size == 1) return work(context);
+    files_job job = {.work = work,
+                     .context = context,
+                     .lock = PTHREAD_MUTEX_INITIALIZER,
+                     .ends = PTHREAD_COND_INITIALIZER};
+    if (pthread_create(&thread, NULL, work_on, &job) != 0) return work(context);
+    answer_meanwhile(world, &job);
+    pthread_join(thread, NULL);
+    if (job.status != TRINE_OK) status_give(&job.trail);
+    return job.status;
 }

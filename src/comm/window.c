@@ -55,7 +55,7 @@ trine_status shm_node_create(shm_node **node, trine_world *world, const int *mem
     *node = n;
     TRY(trine_world_agree(world, status));
     MPI_Comm all = ((const mpi_state *)world->comm->state)->comm;
-    TRY_MPI(MPI_Comm_split(all, n ? members[0] : MPI_UNDEFINED, world->rank, &comm));
+    TRY_MPI_BLOCKING(MPI_Comm_split(all, n ? members[0] : MPI_UNDEFINED, world->rank, &comm));
     if (!n) return TRINE_OK;
     n->comm = comm;
     TRY_MPI(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN));
@@ -82,7 +82,7 @@ void shm_node_destroy(shm_node **node) {
 static trine_status check_room(shm_node *n, size_t bytes) {
     uint64_t sum = 0, own = bytes + MPI_OWN + (n->control ? 0 : n->world->expected);
     struct statvfs at;
-    TRY_MPI(MPI_Allreduce(&own, &sum, 1, MPI_UINT64_T, MPI_SUM, n->comm));
+    TRY_MPI_BLOCKING(MPI_Allreduce(&own, &sum, 1, MPI_UINT64_T, MPI_SUM, n->comm));
     if (statvfs(PLACE, &at) != 0) return TRINE_OK; /* MPI has another place for them */
     uint64_t free_bytes = (uint64_t)at.f_bavail * at.f_frsize;
     uint64_t taken = (uint64_t)at.f_blocks * at.f_frsize - free_bytes;
@@ -127,7 +127,9 @@ static trine_status open_window(shm_node *n, shm_window *w, size_t bytes) {
     TRY_MPI(MPI_Info_create(&info));
     /* Every rank's part starts on a page of its own. */
     TRY_MPI(MPI_Info_set(info, "alloc_shared_noncontig", "true"));
+    watch_enter("MPI_Win_allocate_shared");
     int code = MPI_Win_allocate_shared((MPI_Aint)(bytes + PAGE), 1, info, n->comm, &base, &w->win);
+    watch_leave();
     MPI_Info_free(&info);
     TRY_MPI(code);
     w->own = base;
@@ -141,7 +143,7 @@ static trine_status open_window(shm_node *n, shm_window *w, size_t bytes) {
     }
     w->own = w->base[n->rank];
     /* All stores and loads are ours; MPI only has to know that they happen. */
-    TRY_MPI(MPI_Win_lock_all(MPI_MODE_NOCHECK, w->win));
+    TRY_MPI_BLOCKING(MPI_Win_lock_all(MPI_MODE_NOCHECK, w->win));
     return populate(n, w);
 }
 
@@ -182,8 +184,10 @@ trine_status shm_window_create(shm_node *node, trine_world *world, size_t bytes,
 
 void shm_window_destroy(shm_node *node, shm_window *w) {
     if (w->win != MPI_WIN_NULL) {
+        watch_enter("MPI_Win_free");
         MPI_Win_unlock_all(w->win);
         MPI_Win_free(&w->win);
+        watch_leave();
     } else {
         munmap(w->own, w->bytes);
     }

@@ -10,7 +10,7 @@
 
 #include "base/arena.h"
 
-#define DEFAULT_TIMEOUT 600.0
+#define DEFAULT_IO_TIMEOUT 1800.0
 
 /* ---- Joining --------------------------------------------------------------------------------- */
 
@@ -18,7 +18,7 @@ static trine_status start_mpi(trine_world *world, int *argc, char ***argv) {
     int running = 0, level = 0;
     TRY_MPI(MPI_Initialized(&running));
     if (!running) {
-        TRY_MPI(MPI_Init_thread(argc, argv, MPI_THREAD_FUNNELED, &level));
+        TRY_MPI_BLOCKING(MPI_Init_thread(argc, argv, MPI_THREAD_FUNNELED, &level));
         world->finalise = true;
     }
     TRY_MPI(MPI_Comm_rank(MPI_COMM_WORLD, &world->rank));
@@ -53,7 +53,7 @@ static trine_status make_world_group(trine_world *world, void *state) {
 }
 
 static trine_status learn_hosts(trine_world *world) {
-    comm_host own = {.pid = (int32_t)getpid()};
+    comm_host own = {.pid = (int32_t)getpid(), .job = board_rank(), .board = board_token()};
     comm_request request = {0};
     if (gethostname(own.name, sizeof own.name - 1) != 0) strcpy(own.name, "unknown");
     watchdog_note(world->comm, &(comm_call){.kind = TRINE_TALLY_ALL_GATHER, .peer = NO_PEER});
@@ -67,12 +67,16 @@ static trine_status learn_hosts(trine_world *world) {
 static trine_status join(trine_world *world, int *argc, char ***argv) {
     char prefix[160];
     void *state = NULL;
+    world->watched = true;
+    watch_start();
     TRY(start_mpi(world, argc, argv));
+    board_settle(world->rank, world->size);
     TRY(take_memory(world));
     if (world->size > 1) TRY(mpi_duplicate(&world->watchdog));
     if (world->size > 1) TRY(mpi_duplicate(&state));
     TRY(make_world_group(world, state));
     TRY(learn_hosts(world));
+    board_seal(); /* all have come */
     snprintf(prefix, sizeof prefix, "%s rank %d: ", world->names[world->rank], world->rank);
     if (world->size > 1) status_prefix(prefix);
     return TRINE_OK;
@@ -81,7 +85,8 @@ static trine_status join(trine_world *world, int *argc, char ***argv) {
 static trine_world *new_world(void) {
     trine_world *w = calloc(1, sizeof *w);
     if (!w) return NULL;
-    w->timeout = DEFAULT_TIMEOUT;
+    w->timeout = watch_limit();
+    w->io_timeout = DEFAULT_IO_TIMEOUT;
     w->position = COMM_NOWHERE;
     w->message_limit = INT_MAX / ARENA_ALIGN * ARENA_ALIGN;
     return w;
@@ -135,6 +140,7 @@ trine_status comm_world_split(trine_world **part, trine_world *world, int color)
     trine_world *w = new_world();
     CHECK(w, TRINE_ENOMEM, "no memory for a part of the world");
     w->timeout = world->timeout;
+    w->io_timeout = world->io_timeout;
     w->message_limit = world->message_limit;
     w->choice = world->choice;
     trine_status status = join_part(w, world, color);
@@ -149,7 +155,12 @@ void trine_world_destroy(trine_world **world) {
     if (!w) return;
     group_destroy(&w->comm);
     mpi_free(&w->watchdog);
-    if (w->finalise) MPI_Finalize();
+    if (w->finalise) {
+        watch_enter("MPI_Finalize");
+        MPI_Finalize();
+        watch_leave();
+    }
+    if (w->watched) watch_stop();
     free(w->hosts);
     free(w->names);
     free(w->addends);
@@ -184,6 +195,7 @@ static void end_mpi(void) {
         return;
     }
     nanosleep(&linger, NULL);
+    watch_enter("MPI_Abort");
     MPI_Abort(MPI_COMM_WORLD, 1);
 }
 
@@ -216,7 +228,12 @@ int trine_world_size(const trine_world *world) {
 }
 
 void trine_world_timeout(trine_world *world, double seconds) {
-    world->timeout = seconds;
+    watch_timeout(seconds);
+    if (world) world->timeout = seconds;
+}
+
+void trine_world_io_timeout(trine_world *world, double seconds) {
+    world->io_timeout = seconds;
 }
 
 void trine_world_transport(trine_world *world, trine_transport transport) {
@@ -227,9 +244,29 @@ void comm_expect(trine_world *world, size_t bytes) {
     world->expected = bytes;
 }
 
-void comm_activity(trine_world *world, comm_describe describe, const void *context) {
-    world->describe = describe;
-    world->describe_context = context;
+void comm_doing(const char *what) {
+    rank_place *p = board_write();
+    snprintf(p->doing, sizeof p->doing, "%s", what ? what : "");
+    board_written();
+}
+
+void comm_instruction(trine_world *world, int at, int count, const int32_t words[COMM_WORDS]) {
+    world->position = at;
+    rank_place *p = board_write();
+    p->at = at;
+    p->count = count;
+    memcpy(p->words, words, sizeof p->words);
+    board_written();
+}
+
+void comm_program_end(trine_world *world) {
+    world->position = COMM_NOWHERE;
+    board_write()->count = 0;
+    board_written();
+}
+
+void comm_describe(comm_words words) {
+    watch_words(words);
 }
 
 void comm_audit(trine_world *world, bool on) {

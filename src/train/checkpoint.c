@@ -31,15 +31,12 @@ static FILE *voice(const trine_trainer *t, FILE *out) {
 }
 
 /* What the watchdog's report says of waits from here to done_with: outside of a program no
- * instruction does. `what` is kept. */
-static void describe(const void *what, char *text, size_t size) {
-    snprintf(text, size, "%s", (const char *)what);
+ * instruction does. */
+static void busy_with(const char *what) {
+    comm_doing(what);
 }
-static void busy_with(const trine_trainer *t, const char *what) {
-    comm_activity(t->world, describe, what);
-}
-static trine_status done_with(const trine_trainer *t, trine_status status) {
-    comm_activity(t->world, NULL, NULL);
+static trine_status done_with(trine_status status) {
+    comm_doing(NULL);
     return status;
 }
 
@@ -218,11 +215,11 @@ static trine_status check_request(const trine_checkpoint *c) {
 trine_status trine_trainer_load(trine_trainer *t, const trine_checkpoint *c, FILE *out,
                                 int64_t *step) {
     TRY(status_user(check_request(c)));
-    busy_with(t, "loading a checkpoint");
+    busy_with("loading a checkpoint");
     trine_status status = c->load ? status_user(load(t, c, out)) : TRINE_OK;
     if (status == TRINE_OK) status = check_folder(t, c);
     if (step && status == TRINE_OK) *step = t->steps;
-    return done_with(t, status);
+    return done_with(status);
 }
 
 /* ---- Saving ---------------------------------------------------------------------------------- */
@@ -236,7 +233,7 @@ trine_status trine_trainer_save(trine_trainer *t, const trine_checkpoint *c, FIL
     CHECK(c->save, TRINE_EINVAL, "there is no folder to save in (--save)");
     char *config = NULL;
     pieces p;
-    busy_with(t, "saving a checkpoint");
+    busy_with("saving a checkpoint");
     trine_status status = trine_world_agree(t->world, prepare(t, &p, &config));
     ckpt_image image = {.dev = t->dev,
                         .tensors = p.tensors,
@@ -250,7 +247,7 @@ trine_status trine_trainer_save(trine_trainer *t, const trine_checkpoint *c, FIL
     if (status == TRINE_OK) status = ckpt_save(t->mesh, &image, c->save, c->keep, voice(t, out));
     free(config);
     pieces_free(&p);
-    return done_with(t, status_user(status));
+    return done_with(status_user(status));
 }
 
 /* ---- After a step ---------------------------------------------------------------------------- */
@@ -270,8 +267,8 @@ static void say_stop(const trine_trainer *t, const trine_checkpoint *c, const st
 trine_status trine_trainer_checkpoint(trine_trainer *t, const trine_checkpoint *c, FILE *out,
                                       bool *stop) {
     stop_reason why;
-    busy_with(t, "the question behind a step whether to stop");
-    TRY(done_with(t, stop_asked(world_of(t), c->max_minutes, stop, &why)));
+    busy_with("the question behind a step whether to stop");
+    TRY(done_with(stop_asked(world_of(t), c->max_minutes, stop, &why)));
     if (*stop) say_stop(t, c, &why, out);
     bool due = *stop || t->steps == t->config.train_iters ||
                (c->save_interval > 0 && t->steps % c->save_interval == 0);

@@ -114,6 +114,10 @@ static size_t parallel_rows(option *rows, trine_parallel *p, choices *c) {
                    "threads a rank; 0: from the affinity mask and the ranks of the node"),
         OPTION_DOUBLE("timeout", NULL, &p->timeout, "SECONDS", 0, 1e9,
                       "end the job when a rank has waited that long; 0: never"),
+        OPTION_DOUBLE(
+            "io-timeout", NULL, &p->io_timeout, "SECONDS", 0, 1e9,
+            "end the job when one call of the file system, an fsync, has taken that long; "
+            "0: never"),
         OPTION_FLAG("audit", NULL, &p->audit,
                     "compare every collective over its group; hash replicas"),
         OPTION_FLAG("serial", NULL, &p->serial,

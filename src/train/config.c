@@ -19,7 +19,8 @@ trine_config trine_config_default(void) {
                      .schedule = TRINE_1F1B,
                      .gather_buffers = 2,
                      .device = "cpu",
-                     .timeout = 600},
+                     .timeout = 600,
+                     .io_timeout = 1800},
         .precision = {.initial_loss_scale = 4294967296.0,
                       .min_loss_scale = 1,
                       .loss_scale_window = 1000,
@@ -233,6 +234,8 @@ static void check_choices(const trine_parallel *p, fault_list *f) {
     EXPECT(p->gather_buffers >= 1, "--gather-buffers %d must be at least 1", p->gather_buffers);
     EXPECT(p->threads >= 0, "--threads %d must not be negative", p->threads);
     EXPECT(p->ranks_per_node >= 0, "--ranks-per-node %d must not be negative", p->ranks_per_node);
+    EXPECT(p->io_timeout >= 0, "--io-timeout %g must not be negative (0: wait for ever)",
+           p->io_timeout);
     EXPECT(p->timeout >= 0, "--timeout %g must not be negative (0: wait for ever)", p->timeout);
     if (device_find(&kind, p->device) == TRINE_OK) {
         EXPECT(!p->cuda_library || kind == DEVICE_CUDA, "--cuda-library is for --device cuda");

@@ -445,11 +445,18 @@ static trine_status execute_in_group(exec *e, const instr *i) {
     return e->at == last ? comm_group_end(e->mesh) : TRINE_OK;
 }
 
-static void describe(const void *context, char *text, size_t size) {
-    const exec *e = context;
-    char what[INSTR_TEXT];
-    instr_print(&e->program->code[e->at], what, sizeof what);
-    snprintf(text, size, "instruction %d of %d, %s", e->at, e->program->count, what);
+_Static_assert(sizeof(instr) == COMM_WORDS * sizeof(int32_t), "an instruction is so many words");
+
+static void describe(const int32_t words[COMM_WORDS], char *text, size_t size) {
+    instr i;
+    memcpy(&i, words, sizeof i);
+    if (i.kind >= 0 && i.kind < INSTR_KINDS) instr_print(&i, text, size);
+}
+
+static void note(const exec *e, trine_world *world) {
+    int32_t words[COMM_WORDS];
+    memcpy(words, &e->program->code[e->at], sizeof words);
+    comm_instruction(world, e->at, e->program->count, words);
 }
 
 static void waited(exec *e, int kind) {
@@ -464,7 +471,7 @@ static trine_status run_program(exec *e) {
     trine_world *world = comm_world(group(e, TRINE_WORLD));
     for (e->at = 0; e->at < e->program->count; e->at++) {
         const instr *i = &e->program->code[e->at];
-        comm_position(world, e->at);
+        note(e, world);
         TRY(wait_for_group(e));
         waited(e, i->kind);
         TRY(execute_in_group(e, i));
@@ -491,10 +498,9 @@ trine_status exec_run(exec *e, const program *p, exec_step *step) {
                        .scratch = e->h->scratch,
                        .seed = e->seed,
                        .training = !p->spec->forward_only};
-    comm_activity(world, describe, e);
+    comm_describe(describe);
     trine_status status = run_program(e);
-    comm_activity(world, NULL, NULL);
-    comm_position(world, COMM_NOWHERE);
+    comm_program_end(world);
     TRY(status);
     return e->audit && !p->spec->forward_only ? replicas_agree(e->h, e->dev, e->mesh) : TRINE_OK;
 }

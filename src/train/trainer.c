@@ -131,6 +131,7 @@ static trine_status setup(trine_trainer *t) {
     const trine_parallel *p = &t->config.parallel;
     TRY(trine_world_agree(t->world, status_user(setup_alone(t))));
     trine_world_timeout(t->world, p->timeout);
+    trine_world_io_timeout(t->world, p->io_timeout);
     trine_world_transport(t->world, p->transport);
     trine_status made = trine_mesh_create(&t->mesh, t->world, p->layout, p->ranks_per_node);
     comm_expect(t->world, 0);

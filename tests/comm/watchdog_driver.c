@@ -27,10 +27,6 @@ static void misbehave(const char *how, double timeout) {
     if (strcmp(how, "late") == 0) nap(timeout / 2);
 }
 
-static void describe(const void *context, char *text, size_t size) {
-    snprintf(text, size, "%s", (const char *)context);
-}
-
 /* Of four ranks the last does not wait for the culprit itself, but for one that does. */
 static trine_status work(trine_mesh *mesh, const char *how, int culprit, double timeout) {
     trine_comm *pp = trine_mesh_group(mesh, TRINE_PP);
@@ -53,7 +49,7 @@ static trine_status run(trine_world *world, const char *how, int culprit, double
     trine_mesh *mesh;
     trine_layout layout = {1, 1, trine_world_size(world)};
     trine_world_timeout(world, timeout);
-    comm_activity(world, describe, "FORWARD unit 3 micro-batch 1");
+    comm_doing("thinking of nothing");
     TRY(trine_mesh_create(&mesh, world, layout, strcmp(how, "nodes") == 0 ? 2 : 0));
     TRY(strcmp(how, "fault") == 0 ? fault_of(world, culprit) : work(mesh, how, culprit, timeout));
     if (strcmp(how, "leave") == 0 && trine_world_rank(world) == culprit) nap(1000);
