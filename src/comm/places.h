@@ -9,7 +9,7 @@
 #include "comm/board.h"
 
 /* Lines of sets that are printed, and the width that a line seldom passes. */
-#define PLACES_LINES 18
+#define PLACES_LINES 12
 #define PLACES_BYTES 8192
 
 /* Writes the words of an instruction as text. */

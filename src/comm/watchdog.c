@@ -28,8 +28,10 @@
 #define SIGHT 1.0
 /* Seconds for the other boards' answers: they look for as long as we do, and are on their way then. */
 #define GRACE 3.0
-/* How long the others leave the one that speaks for printing. */
-#define MARGIN     10.0
+/* A lower rank that speaks has ended the job by then, or called the alarm off. */
+#define DECISION (SIGHT + GRACE + 2.0)
+/* How long the others of a board leave the one that speaks. */
+#define MARGIN     (DECISION + 4.0)
 #define TAG_ALARM  0
 #define TAG_FAULT  1
 #define TAG_PLACES 2
@@ -289,27 +291,27 @@ static void print(const trine_world *world, const view *v, double waited) {
     watch_say(text, places_print(text, sizeof text, &head, v->ranks, v->count, watch_words_of()));
 }
 
-/* Another rank of this board speaks, or of another one: it ends the job, or calls the alarm off. */
-static void stand_by(bool leave) {
+/* Another rank speaks, for `seconds` at most: it ends the job meanwhile, or calls the alarm off. */
+static void stand_by(double seconds) {
     double last = 0;
-    for (double left = MARGIN; left > 0 && board_spoken(); left -= watch_step(&last)) {
+    for (double left = seconds; left > 0 && board_spoken(); left -= watch_step(&last)) {
         board_look();
         nap_for(0.02);
     }
-    if (leave && board_spoken()) world_leave();
 }
 
 /* Returns when the alarm is called off. */
 static void fire(trine_world *world, double waited) {
     view v = {0};
     if (!board_speak()) {
-        stand_by(true);
+        stand_by(MARGIN);
+        if (board_spoken()) world_leave();
         return;
     }
     send_alarms(world);
     see_own(&v, SIGHT, RANK_WAITS);
     if (!collect(world, &v)) {
-        stand_by(false);
+        stand_by(DECISION);
     } else if (!in_files(&v)) {
         complete(world, &v);
         print(world, &v, waited);

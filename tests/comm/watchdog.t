@@ -23,7 +23,7 @@ result() { # result STATUS NAME: prints one TAP line, and the job's output when 
 
 job() { # job RANKS HOW CULPRIT TIMEOUT: leaves the exit status in $status, all output in $out
     # The outer limit only ends a broken test; it is far above anything that is waited for.
-    timeout -k 5 120 $MPIRUN -np "$1" "$DRIVER" "$2" "$3" "$4" >"$out" 2>&1
+    eval "timeout -k 5 120 $MPIRUN -np $1 $DRIVER $2 $3 $4" >"$out" 2>&1
     status=$?
 }
 
@@ -36,48 +36,80 @@ says() { # says COUNT TEXT: the output has exactly COUNT lines with TEXT
     [ "$(grep -c -F -- "$2" "$out")" -eq "$1" ]
 }
 
-named() { # named CULPRIT: ended by the watchdog, one message, the culprit and nobody else in it
-    ended && says 1 "a rank has waited longer than" && says 1 "no word from" &&
-        says 1 "no word from rank $1 [pp$1 dp0 tp0]"
+named() { # named CULPRIT TEXT: ended by the watchdog, one report, whose first rank is the culprit, with TEXT
+    ended && says 1 "trine: timed out: " && says 0 "no answer" &&
+        sed -n '/^trine: timed out/{n;p;}' "$out" | grep -q "^    rank $1 \[pp$1 dp0 tp0\] on .*: .*$2"
 }
 
-echo "1..9"
+echo "1..15"
 
 job 4 loop 1 2
-named 1 && says 3 "in FORWARD unit 3 micro-batch 1" && says 1 "recv from rank 2 of 8 f32" &&
-    says 2 "all-reduce of 8 f32 over group pp (ranks 0 1 2 3)"
+named 1 "in no communication, after all-reduce .* over group world; thinking of nothing" &&
+    says 1 "waiting in recv 1 of 8 f32 over group pp from rank 2 (ranks 0 1 2 3), for " &&
+    says 1 "    2 ranks 0, 2: waiting in all-reduce 1 of 8 f32 over group pp (ranks 0 1 2 3), for "
 result $? "a rank in an endless loop is named, and who waits for whom"
 
 job 3 loop 0 2
-named 0
+named 0 "in no communication"
 result $? "the lowest rank is the culprit: the next one speaks"
 
 job 2 sleep 1 2
-named 1
+named 1 "in no communication"
 result $? "two ranks, one asleep"
 
 job 3 stop 2 2
-named 2
+named 2 "stopped by a signal or a debugger"
 result $? "a stopped process does not hold up the end"
 
 job 3 chain 0 2
-ended && says 1 "a rank has waited longer than" &&
-    says 0 "no word from" && says 1 "every rank waits, in calls that do not meet" &&
-    says 1 "recv from rank 2" && says 1 "recv from rank 0" && says 1 "recv from rank 1"
+ended && says 1 "trine: timed out: " && says 1 "every rank waits, in calls that do not meet" &&
+    says 1 "    3 ranks 0-2: waiting in recv 1 of 8 f32 over group pp, for "
 result $? "a ring of receives: every rank is heard, none is accused"
 
 job 3 leave 1 2
-ended && says 1 "a rank has waited longer than" && says 1 "no word from rank 1 [pp1 dp0 tp0]" &&
-    says 2 "barrier over group world (ranks 0 1 2)"
+named 1 "in no communication" &&
+    says 1 "    2 ranks 0, 2: waiting in barrier 5 over group world (ranks 0 1 2), for "
 result $? "a rank that does not come to free its windows"
 
 job 4 nodes 1 2
-named 1 && says 3 "all-reduce of 100000 f32 over group pp (ranks 0 1 2 3)"
+named 1 "in no communication" &&
+    says 1 "    3 ranks 0, 2-3: waiting in all-reduce 1 of 100000 f32 over group pp (ranks 0 1 2 3), for "
 result $? "over two nodes all ranks are heard, whether they wait in memory or for messages"
+
+# Ranks 0 and 1 have a board, and 2 and 3 another one, as on two nodes.
+BOARDS='SLURM_STEP_ID=$((${OMPI_COMM_WORLD_RANK:-$PMI_RANK} / 2)) exec "$@"'
+DRIVER="/bin/sh -c '$BOARDS' sh $DRIVER"
+
+job 4 loop 1 2
+named 1 "in no communication" && says 1 "waiting in recv 1 of 8 f32 over group pp from rank 2" &&
+    says 1 "    2 ranks 0, 2: waiting in all-reduce 1"
+result $? "two boards: the one on which nothing is wrong is asked"
+
+job 4 stop 2 2
+named 2 "stopped by a signal or a debugger" && says 1 "    2 ranks 0-1: waiting in all-reduce 1"
+result $? "two boards: a stopped rank on the other one is known as stopped"
+
+job 4 both 0 2
+ended && says 1 "trine: timed out: " &&     says 1 "    2 ranks 0-1: no answer: look at the node first" &&
+    says 1 "    2 ranks 2-3: waiting in all-reduce 1"
+result $? "two boards: one of which nobody can answer is named first"
+
+job 4 files 1 2
+[ "$status" -eq 0 ] && says 0 "timed out"
+result $? "two boards: a rank that waits for its file system answers the other one, too"
+DRIVER=$BUILD/tests/comm/watchdog_driver
 
 job 3 late 1 6
 [ "$status" -eq 0 ] && says 0 "waited"
 result $? "a rank that comes late but within the timeout is let in"
+
+job 3 files 1 2
+[ "$status" -eq 0 ] && says 0 "timed out"
+result $? "a rank that waits for its file system for longer than the timeout is not taken for dead"
+
+job 3 hung 1 2
+ended && says 1 "trine: timed out: rank 1 " && says 1 "in fsync of some/file (io-timeout 1); the job ends"
+result $? "a call of the file system that never comes back has a limit of its own"
 
 # Who is first to end the job is chance: the ranks that have nothing to tell must not be it.
 silent=0

@@ -3,12 +3,15 @@
  * culprit does, its rank, and the timeout in seconds. It may loop, sleep or stop for ever, or be
  * late, but within the timeout: then the job ends well. "chain" has no culprit: a ring of receives;
  * with "leave" it is the end of the mesh to which it does not come; "nodes" sleeps, in a long
- * all-reduce over nodes of two. With "fault" it comes, and all agree on what went wrong there. */
+ * all-reduce over nodes of two; with "both" it sleeps and so does the next one. With "files" it waits for
+ * its file system for twice the timeout, with "hung" for ever. With "fault" it comes, and all agree on
+ * what went wrong there. */
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "base/files.h"
 #include "base/status.h"
 #include "comm/comm.h"
 
@@ -23,8 +26,21 @@ static void misbehave(const char *how, double timeout) {
     if (strcmp(how, "loop") == 0)
         while (for_ever) continue;
     if (strcmp(how, "stop") == 0) raise(SIGSTOP);
-    if (strcmp(how, "sleep") == 0 || strcmp(how, "nodes") == 0) nap(1000);
+    if (strcmp(how, "sleep") == 0 || strcmp(how, "nodes") == 0 || strcmp(how, "both") == 0)
+        nap(1000);
     if (strcmp(how, "late") == 0) nap(timeout / 2);
+}
+
+static trine_status slow_sync(void *seconds) {
+    files_begin("fsync", "some/file");
+    nap(*(const double *)seconds);
+    return TRINE_OK;
+}
+
+static trine_status misbehave_in_files(trine_world *world, const char *how, double timeout) {
+    double seconds = strcmp(how, "hung") == 0 ? 1000 : 2 * timeout;
+    if (seconds > 100) trine_world_io_timeout(world, 1);
+    return comm_with_files(world, slow_sync, &seconds);
 }
 
 /* Of four ranks the last does not wait for the culprit itself, but for one that does. */
@@ -33,9 +49,13 @@ static trine_status work(trine_mesh *mesh, const char *how, int culprit, double 
     int rank = trine_comm_rank(pp), size = trine_comm_size(pp);
     static float x[100000];
     if (strcmp(how, "chain") == 0) return trine_recv(pp, x, 8, TRINE_F32, (rank + size - 1) % size);
-    if (rank == culprit && strcmp(how, "leave") != 0) misbehave(how, timeout);
+    bool culprits = rank == culprit || (strcmp(how, "both") == 0 && rank == culprit + 1);
+    if (culprits && strcmp(how, "leave") != 0) misbehave(how, timeout);
+    if (culprits && (strcmp(how, "files") == 0 || strcmp(how, "hung") == 0))
+        TRY(misbehave_in_files(comm_world(pp), how, timeout));
     if (strcmp(how, "nodes") == 0) return trine_all_reduce(pp, x, x, 100000, TRINE_F32, TRINE_SUM);
-    if (rank == 3) return trine_recv(pp, x, 8, TRINE_F32, 2);
+    bool chained = strcmp(how, "loop") == 0 || strcmp(how, "stop") == 0;
+    if (rank == 3 && chained) return trine_recv(pp, x, 8, TRINE_F32, 2);
     return trine_all_reduce(pp, x, x, 8, TRINE_F32, TRINE_SUM);
 }
 
