@@ -96,6 +96,12 @@ says() {
     [ "$(grep -c -F -- "$2" "$dir/err")" -eq "$1" ]
 }
 
+# reported RANK STATE: one report of a wait that was too long, and RANK is the first in it, in that state
+reported() {
+    says 1 "trine: timed out: " &&
+        case $(sed -n '/^trine: timed out/{n;p;}' "$dir/err") in "    rank $1 "*": $2"*) true ;; *) false ;; esac
+}
+
 # prints COUNT TEXT: the same of standard output
 prints() {
     [ "$(grep -c -F -- "$2" "$dir/out")" -eq "$1" ]

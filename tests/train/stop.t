@@ -160,7 +160,8 @@ start --tp 2 --pp 2 --timeout 3 --save "$dir/stopped"
 victim=$(pid_of 2)
 kill -STOP "$victim"
 finish
-[ -n "$victim" ] && ended && messages 1 && says 1 "no word from rank 2 [pp1 dp0 tp0]" && says 3 " s, in "
+[ -n "$victim" ] && ended && messages 1 && reported 2 "stopped by a signal or a debugger" &&
+    grep -q "    .* ranks .*waiting in .*; \(instruction\|the question\)" "$dir/err"
 result $? "a stopped rank in a run with --save: the others say what they are at"
 
 echo "1..$number"

@@ -1,0 +1,53 @@
+#!/bin/sh
+# TEST timeout=1500
+# A job that is suspended as a whole, for longer than its --timeout, as Slurm's suspend does it (SIGSTOP to all
+# of its processes), goes on when it is resumed: time that nobody watched is no waiting. Twenty such jobs, two
+# suspensions each, in make check-full.
+. tests/train/lib.sh
+
+token_file "$data" 20240520 1 4096 4096
+jobs=2
+[ -z "${TRINE_FULL:-}" ] || jobs=20
+
+lines() {
+    wc -l <"$log"
+}
+
+# grows: the run makes steps
+grows() {
+    before=$(lines) tries=0
+    until [ "$(lines)" -gt $((before + 2)) ]; do
+        tries=$((tries + 1))
+        [ $tries -lt 300 ] || return 1
+        kill -0 "$launcher" 2>/dev/null || return 1
+        sleep 0.1
+    done
+}
+
+# suspend SECONDS: mpirun and all ranks; the ranks in the other order, so that each is stopped last once
+suspend() {
+    pids="$launcher $(pgrep -P "$launcher")"
+    # shellcheck disable=SC2086  # words are meant to be split
+    kill -STOP $pids
+    sleep "$1"
+    # shellcheck disable=SC2086
+    kill -CONT $pids
+}
+
+echo "1..$jobs"
+job=0
+while [ $job -lt $jobs ]; do
+    job=$((job + 1))
+    rm -rf "$dir/run"
+    start --save "$dir/run" --timeout 2 --dp 2 --pp 2 --zero $((job % 4))
+    suspend 5
+    good=0
+    grows || good=1
+    suspend 4
+    grows || good=1
+    kill -USR1 "$(pid_of 1)"
+    finish
+    [ $good -eq 0 ] && [ "$status" -eq 75 ] && says 0 "timed out" && prints 1 "saved "
+    result $? "a job that was suspended twice for longer than its timeout trains, and saves when it is told to"
+done
+exit $failed
