@@ -48,8 +48,8 @@ trine_status input_read(int fd, const char *path, void *to, size_t bytes, uint64
 
 static trine_status read_whole(int fd, char **text, size_t *bytes, uint64_t size, uint64_t limit,
                                const char *path) {
-    CHECK(size <= limit, TRINE_EDATA, "%s has %" PRIu64 " bytes, at most %" PRIu64 " are allowed",
-          path, size, limit);
+    CHECK(size <= limit, TRINE_EDATA,
+          "%s has more than %" PRIu64 " bytes, the most that such a file may have", path, limit);
     *bytes = (size_t)size;
     *text = malloc(*bytes + 1);
     CHECK(*text, TRINE_ENOMEM, "%s: no memory for %" PRIu64 " bytes", path, size);
