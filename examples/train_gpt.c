@@ -65,6 +65,7 @@ int main(int argc, char **argv) {
     if (parsed == TRINE_OK) trine_world_timeout(NULL, config.parallel.timeout);
     if (trine_world_create(&world, &argc, &argv) != TRINE_OK) return trine_error_print(), 1;
     if (trine_world_agree(world, parsed) != TRINE_OK) return leave(world);
+    if (trine_run_agree(world, &run) != TRINE_OK) return leave(world);
     if (trine_trainer_create(&trainer, world, &config) != TRINE_OK) return leave(world);
     if (trine_trainer_load(trainer, &run.checkpoint, stdout, &step) != TRINE_OK)
         return leave(world);

@@ -484,13 +484,21 @@ typedef struct {
  * from argv, whose strings they will point to. All mistakes stand in one message.
  * Errors: TRINE_EINVAL. Not collective. */
 trine_status trine_parse(int argc, char **argv, trine_config *config, trine_run *run);
+/* Whether all ranks were given the same of what a training loop does together (eval_interval,
+ * profile): a rank that does otherwise would wait for ever. trine_trainer_create compares the
+ * configuration, trine_trainer_load the checkpoint's part. Errors: TRINE_EINVAL, on every rank, names
+ * each option that differs, its values and the ranks that have them, on the lowest; TRINE_ENOMEM; the
+ * collectives' own. Collective over: world. */
+trine_status trine_run_agree(trine_world *world, const trine_run *run);
 /* Prints the options with their defaults. Not collective. */
 void trine_usage(const char *program, FILE *out);
 
 /* Checks the configuration, opens the data, builds the mesh, plans and takes all memory, makes and
  * proves the program, and sets the initial parameters. `world` must outlive the trainer. A failure
- * of configuration, data or memory on any rank is every rank's (see trine_world_agree). *trainer is
- * owned by the caller; `config` and its strings are copied. Errors: TRINE_EINVAL, TRINE_EDATA,
+ * of configuration, data or memory on any rank is every rank's (see trine_world_agree). Ranks that
+ * were given different configurations, or see different data (by fingerprints of the files), are
+ * refused with who has what; threads, timeout and paths may differ. *trainer is owned by the caller;
+ * `config` and its strings are copied. Errors: TRINE_EINVAL, TRINE_EDATA,
  * TRINE_EIO, TRINE_ENOMEM, TRINE_EMATH, TRINE_EPROGRAM, TRINE_EAUDIT, TRINE_EMPI;
  * TRINE_EUNSUPPORTED when device cuda finds no object or no GPU that it can use.
  * Collective over: world. */

@@ -17,10 +17,11 @@ extern "C" {
 /* Begins with what c->load names, and looks whether c->save can be written to. On `out` (NULL:
  * nothing) world rank 0 says from where, what was passed over, and how the checkpoint's
  * configuration differs. *step (may be NULL) = steps that are done. Call it before the first step,
- * also without c->load. Errors, on every rank alike: TRINE_EINVAL for another model, "auto" without
- * c->save, and when c->save already has a later step than the run begins with, which would be taken
- * for its newest (but with "auto"); TRINE_EDATA, TRINE_EIO for broken files and folders, of which
- * it says which and how; TRINE_ENOMEM, TRINE_EMATH; the collectives' own. Collective over: world. */
+ * also without c->load. Errors, on every rank alike: TRINE_EINVAL when ranks ask for different things
+ * (paths may differ by node), for another model, "auto" without c->save, and when c->save already has
+ * a later step than the run begins with, which would be taken for its newest (but with "auto");
+ * TRINE_EDATA, TRINE_EIO for broken files and folders, of which it says which and how; TRINE_ENOMEM,
+ * TRINE_EMATH; the collectives' own. Collective over: world. */
 trine_status trine_trainer_load(trine_trainer *trainer, const trine_checkpoint *c, FILE *out,
                                 int64_t *step);
 

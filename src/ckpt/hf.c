@@ -1,12 +1,12 @@
 /* Opening a Hugging Face folder: its files, and that they have the tensors of its configuration. */
 #include "ckpt/hf.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <xxhash.h>
 
+#include "base/input.h"
 #include "base/status.h"
 #include "ckpt/folder.h"
 #include "ckpt/json.h"
@@ -14,6 +14,8 @@
 
 /* Bytes; what is longer is no configuration and no index of a GPT-2, whose largest has 50 KB. */
 enum { CONFIG_LIMIT = 1 << 20, INDEX_LIMIT = 4 << 20 };
+
+#define PIECE_BYTES ((size_t)1 << 20) /* of a tensor that are compared at a time */
 
 /* ---- Files ---- */
 
@@ -25,25 +27,6 @@ static bool is_file(const char *folder, const char *name) {
     return there;
 }
 
-static trine_status read_stream(FILE *in, size_t limit, char **text, size_t *bytes,
-                                const char *path) {
-    *text = malloc(limit + 1);
-    CHECK(*text, TRINE_ENOMEM, "%s: no memory to read it", path);
-    *bytes = fread(*text, 1, limit + 1, in);
-    CHECK(!ferror(in), TRINE_EIO, "%s: %s", path, strerror(errno));
-    CHECK(*bytes <= limit, TRINE_EDATA, "%s has more than %zu bytes, which none of a GPT-2 has",
-          path, limit);
-    return TRINE_OK;
-}
-
-static trine_status read_file(const char *path, size_t limit, char **text, size_t *bytes) {
-    FILE *in = fopen(path, "rb");
-    CHECK(in, TRINE_EIO, "%s: %s", path, strerror(errno));
-    trine_status status = read_stream(in, limit, text, bytes, path);
-    fclose(in);
-    return status;
-}
-
 /* Reads one of the folder's files of JSON, whole, and lets `use` see its text. */
 typedef trine_status (*text_use)(ckpt_source *source, const char *text, size_t bytes,
                                  const char *path);
@@ -52,7 +35,7 @@ static trine_status with_text(ckpt_source *source, const char *name, size_t limi
     char *path = folder_join(source->path, name), *text = NULL;
     CHECK(path, TRINE_ENOMEM, "no memory for a path");
     size_t bytes = 0;
-    trine_status status = read_file(path, limit, &text, &bytes);
+    trine_status status = input_text(&text, &bytes, limit, path);
     if (status == TRINE_OK) {
         source->print = XXH3_64bits_withSeed(text, bytes, source->print);
         status = use(source, text, bytes, path);
@@ -250,17 +233,39 @@ static bool is_tensor(const trine_model *model, const char *name) {
     return false;
 }
 
+/* *same = whether two runs of `bytes` bytes are equal. Both buffers have PIECE_BYTES. */
+static trine_status same_bytes(const st_file *a, uint64_t at_a, const st_file *b, uint64_t at_b,
+                               uint64_t bytes, char *buffers, bool *same) {
+    for (uint64_t i = 0; *same && i < bytes; i += PIECE_BYTES) {
+        size_t n = bytes - i < PIECE_BYTES ? (size_t)(bytes - i) : PIECE_BYTES;
+        TRY(st_read(a, buffers, n, at_a + i));
+        TRY(st_read(b, buffers + PIECE_BYTES, n, at_b + i));
+        *same = !memcmp(buffers, buffers + PIECE_BYTES, n);
+    }
+    return TRINE_OK;
+}
+
+/* Whether the entry of one file is a copy of that of another. */
+static trine_status is_copy(const st_file *a, const st_entry *x, const st_file *b,
+                            const st_entry *y, bool *same) {
+    *same = x->known && x->type == y->type && x->dims == y->dims &&
+            !memcmp(x->shape, y->shape, sizeof x->shape);
+    char *buffers = malloc(2 * PIECE_BYTES);
+    CHECK(buffers, TRINE_ENOMEM, "no memory to compare two tensors");
+    trine_status status = same_bytes(a, x->begin, b, y->begin, x->end - x->begin, buffers, same);
+    free(buffers);
+    return status;
+}
+
 /* A tied model's head may be there again, as it is in files that PyTorch's state_dict was written
  * to. */
 static trine_status expect_copy(const ckpt_source *source, const st_file *file,
                                 const st_entry *head) {
     const st_file *at = NULL;
     const st_entry *token = NULL;
+    bool same;
     find_all(source, "wte.weight", &at, &token);
-    uint64_t bytes = token->end - token->begin;
-    bool same = head->known && head->type == token->type && head->dims == 2 &&
-                head->shape[0] == token->shape[0] && head->shape[1] == token->shape[1] &&
-                !memcmp(file->map + head->begin, at->map + token->begin, bytes);
+    TRY(is_copy(file, head, at, token, &same));
     CHECK(same, TRINE_EDATA,
           "%s: lm_head.weight is not wte.weight, though tie_word_embeddings of %s is true (or "
           "absent): if the head is meant, set that to false",

@@ -14,10 +14,13 @@
 #include "ckpt/hf.h"
 #include "ckpt/source.h"
 
+#define PIECE_BYTES ((size_t)1 << 20) /* of a tensor that are copied at a time */
+
 /* One tensor: the entry that the new file has, and where its bytes are. */
 typedef struct {
     st_entry entry;
-    const unsigned char *data; /* borrowed from the source's map */
+    const st_file *file; /* the source's */
+    uint64_t begin;
 } exported;
 
 typedef struct {
@@ -37,7 +40,8 @@ static trine_status choose(const ckpt_source *source, const tensor *t, exported 
     CHECK(from, TRINE_EDATA, "%s: %s is missing", source->path, t->name);
     TRY(slice_fits(t, from, file->path));
     e->entry = slice_entry(t, CKPT_WEIGHT, from->type);
-    e->data = file->map + from->begin;
+    e->file = file;
+    e->begin = from->begin;
     return TRINE_OK;
 }
 
@@ -70,13 +74,28 @@ static trine_status write_config(const job *j, int fd, const char *path) {
     return status;
 }
 
-static trine_status write_data(const job *j, const st_header *h, int fd, const char *path) {
-    for (size_t i = 0; i < j->count; i++) {
-        const st_entry *e = st_find(h, j->tensors[i].entry.name);
-        ASSERT(e);
-        TRY(file_write(fd, path, j->tensors[i].data, e->end - e->begin, e->begin));
+static trine_status copy_tensor(const exported *x, const st_entry *to, int fd, const char *path,
+                                char *buffer) {
+    uint64_t bytes = to->end - to->begin;
+    for (uint64_t i = 0; i < bytes; i += PIECE_BYTES) {
+        size_t n = bytes - i < PIECE_BYTES ? (size_t)(bytes - i) : PIECE_BYTES;
+        TRY(st_read(x->file, buffer, n, x->begin + i));
+        TRY(file_write(fd, path, buffer, n, to->begin + i));
     }
     return TRINE_OK;
+}
+
+static trine_status write_data(const job *j, const st_header *h, int fd, const char *path) {
+    char *buffer = malloc(PIECE_BYTES);
+    CHECK(buffer, TRINE_ENOMEM, "no memory for a buffer of %zu bytes", PIECE_BYTES);
+    trine_status status = TRINE_OK;
+    for (size_t i = 0; status == TRINE_OK && i < j->count; i++) {
+        const st_entry *e = st_find(h, j->tensors[i].entry.name);
+        ASSERT(e);
+        status = copy_tensor(&j->tensors[i], e, fd, path, buffer);
+    }
+    free(buffer);
+    return status;
 }
 
 static trine_status write_model(const job *j, int fd, const char *path) {

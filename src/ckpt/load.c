@@ -6,6 +6,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include "base/input.h"
 #include "base/status.h"
 #include "ckpt/folder.h"
 #include "ckpt/source.h"
@@ -13,6 +14,10 @@
 #define REASON_BYTES  1024
 #define REASONS_BYTES 3072 /* of all candidates together: what a message holds */
 #define PRINT_BYTES   4096 /* looked at at each end of a tensor */
+
+/* Of a manifest, at most: that of 50 TB has as many, some 20 for every 4 MiB. */
+#define MANIFEST_BYTES ((uint64_t)256 << 20)
+#define LATEST_BYTES   64
 
 /* ---- What one rank finds is what all have found ---------------------------------------------- */
 
@@ -64,7 +69,7 @@ typedef struct {
     int64_t step; /* that its name says; -1: it has a name of its own */
     ckpt_source *source;
     char *text; /* the manifest's (bytes) */
-    uint64_t bytes;
+    size_t bytes;
     uint64_t print; /* of what must be the same on all ranks */
 } candidate;
 
@@ -104,23 +109,10 @@ static trine_status file_size(const char *path, uint64_t *bytes) {
     return TRINE_OK;
 }
 
-/* Fills text (bytes) from the file. */
-static trine_status read_text(const char *path, char *text, uint64_t bytes) {
-    FILE *in = fopen(path, "rb");
-    CHECK(in, TRINE_EIO, "%s: %s", path, strerror(errno));
-    size_t got = fread(text, 1, bytes, in);
-    fclose(in);
-    CHECK(got == bytes, TRINE_EIO, "%s ends after %zu of %llu bytes", path, got,
-          (unsigned long long)bytes);
-    return TRINE_OK;
-}
-
 static trine_status take_text(candidate *k, const char *path) {
-    TRY(file_size(path, &k->bytes));
-    k->text = malloc(k->bytes + 1);
-    CHECK(k->text, TRINE_ENOMEM, "%s: no memory for %llu bytes", path,
-          (unsigned long long)k->bytes);
-    TRY(read_text(path, k->text, k->bytes));
+    uint64_t there;
+    TRY(file_size(path, &there)); /* whose words are for a checkpoint's files */
+    TRY(input_text(&k->text, &k->bytes, MANIFEST_BYTES, path));
     k->print = XXH3_64bits(k->text, k->bytes);
     return TRINE_OK;
 }
@@ -244,15 +236,18 @@ static trine_status open_files(candidate *k) {
 /* There is no manifest that says what the data are, and another training of the same model has files
  * of the same names and sizes. So the header and both ends of every tensor: a rank reads no more of
  * them than that, and a training leaves no tensor as it was. */
-static uint64_t print_file(const st_file *f, uint64_t print) {
-    print = XXH3_64bits_withSeed(f->map, f->header.data, print);
+static trine_status print_file(const st_file *f, uint64_t *print) {
+    char piece[PRINT_BYTES];
+    *print = XXH3_64bits_withSeed(&f->print, sizeof f->print, *print);
     for (size_t i = 0; i < f->header.count; i++) {
         const st_entry *e = &f->header.entries[i];
-        uint64_t bytes = e->end - e->begin < PRINT_BYTES ? e->end - e->begin : PRINT_BYTES;
-        print = XXH3_64bits_withSeed(f->map + e->begin, bytes, print);
-        print = XXH3_64bits_withSeed(f->map + e->end - bytes, bytes, print);
+        size_t bytes = e->end - e->begin < PRINT_BYTES ? (size_t)(e->end - e->begin) : PRINT_BYTES;
+        TRY(st_read(f, piece, bytes, e->begin));
+        *print = XXH3_64bits_withSeed(piece, bytes, *print);
+        TRY(st_read(f, piece, bytes, e->end - bytes));
+        *print = XXH3_64bits_withSeed(piece, bytes, *print);
     }
-    return print;
+    return TRINE_OK;
 }
 
 static trine_status open_hugging_face(candidate *k) {
@@ -261,7 +256,7 @@ static trine_status open_hugging_face(candidate *k) {
     TRY(hf_open(k->source, k->source->path));
     k->print = k->source->print;
     for (int i = 0; i < k->source->file_count; i++)
-        k->print = print_file(&k->source->files[i], k->print);
+        TRY(print_file(&k->source->files[i], &k->print));
     return TRINE_OK;
 }
 
@@ -345,14 +340,17 @@ static trine_status open_first_whole(ckpt_source **source, council *c, const cha
 /* `latest` is for people and need not be believed; that it speaks of something that is gone is worth
  * a word. Rank 0's. */
 static void check_latest(const char *dir, const int64_t *steps, size_t count, FILE *out) {
-    char *path, name[64] = "";
+    char *path, *text = NULL, name[LATEST_BYTES + 1] = "";
+    size_t bytes;
     long long step;
     if (!out || join(&path, dir, "latest") != TRINE_OK) return status_clear();
-    FILE *in = fopen(path, "r");
-    bool named = in && fgets(name, sizeof name, in) && sscanf(name, "step-%lld", &step) == 1;
+    bool named = input_text(&text, &bytes, LATEST_BYTES, path) == TRINE_OK;
+    if (named) memcpy(name, text, bytes);
+    named = named && sscanf(name, "step-%lld", &step) == 1;
     for (size_t i = 0; named && i < count; i++) named = steps[i] != step;
     if (named) fprintf(out, "%s names step-%lld, which is not there\n", path, step);
-    if (in) fclose(in);
+    status_clear();
+    free(text);
     free(path);
 }
 

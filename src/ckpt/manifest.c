@@ -1,7 +1,5 @@
 #include "ckpt/manifest.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <math.h>
@@ -10,6 +8,7 @@
 #include <unistd.h>
 #include <xxhash.h> /* XXH3_64bits */
 
+#include "base/input.h"
 #include "base/status.h"
 #include "ckpt/json.h"
 #include "ckpt/slice.h" /* slice_sum */
@@ -297,19 +296,6 @@ trine_status manifest_parse(manifest *m, const char *text, size_t bytes, const c
 
 /* ---- Hashing ---- */
 
-static trine_status read_at(int fd, char *to, size_t count, uint64_t at, const char *path) {
-    while (count) {
-        ssize_t n = pread(fd, to, count, (off_t)at);
-        if (n < 0 && errno == EINTR) continue;
-        CHECK(n >= 0, TRINE_EIO, "%s: %s at byte %" PRIu64, path, strerror(errno), at);
-        CHECK(n > 0, TRINE_EIO, "%s: it ends at byte %" PRIu64 ": it was cut", path, at);
-        to += n;
-        count -= (size_t)n;
-        at += (uint64_t)n;
-    }
-    return TRINE_OK;
-}
-
 /* The part of a block's sum that is data; the block stands at byte `at` of the file. */
 static uint64_t sum_block(const char *block, size_t bytes, uint64_t at, uint64_t data,
                           size_t width) {
@@ -326,7 +312,7 @@ static trine_status hash_blocks(int fd, char *buffer, const char *path, uint64_t
         uint64_t at = (first + i * stride) * CKPT_BLOCK;
         ASSERT(at < bytes);
         size_t n = (size_t)(bytes - at < CKPT_BLOCK ? bytes - at : CKPT_BLOCK);
-        TRY(read_at(fd, buffer, n, at, path));
+        TRY(input_read(fd, path, buffer, n, at));
         hashes[i] = XXH3_64bits(buffer, n);
         if (width) *sum += sum_block(buffer, n, at, data, width);
     }
@@ -336,8 +322,9 @@ static trine_status hash_blocks(int fd, char *buffer, const char *path, uint64_t
 trine_status manifest_hash(const char *path, uint64_t bytes, size_t first, size_t stride,
                            size_t count, uint64_t *hashes, uint64_t data, size_t width,
                            uint64_t *sum) {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    CHECK(fd >= 0, TRINE_EIO, "%s: %s", path, strerror(errno));
+    int fd;
+    uint64_t there;
+    TRY(input_open(&fd, &there, path));
     char *buffer = malloc(CKPT_BLOCK);
     trine_status status = buffer ? hash_blocks(fd, buffer, path, bytes, first, stride, count,
                                                hashes, data, width, sum)

@@ -1,14 +1,12 @@
 #include "ckpt/safetensors.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
+#include <xxhash.h>
 
+#include "base/input.h"
 #include "base/status.h"
 #include "ckpt/json.h"
 
@@ -191,7 +189,7 @@ static trine_status read_entries(st_header *h, const cJSON *root, const char *pa
 }
 
 /* *length = bytes of the JSON. */
-static trine_status read_length(const unsigned char *text, size_t available, uint64_t bytes,
+static trine_status read_length(const unsigned char *text, uint64_t available, uint64_t bytes,
                                 uint64_t *length, const char *path) {
     CHECK(bytes >= LENGTH_BYTES && available >= LENGTH_BYTES, TRINE_EDATA,
           "%s: %" PRIu64 " bytes are too few for a safetensors file", path, bytes);
@@ -202,7 +200,7 @@ static trine_status read_length(const unsigned char *text, size_t available, uin
           path, *length, HEADER_LIMIT);
     CHECK(*length <= bytes - LENGTH_BYTES && *length <= available - LENGTH_BYTES, TRINE_EDATA,
           "%s: its header has %" PRIu64 " bytes, of which %" PRIu64 " are there: the file was cut",
-          path, *length, (bytes < available ? bytes : (uint64_t)available) - LENGTH_BYTES);
+          path, *length, (bytes < available ? bytes : available) - LENGTH_BYTES);
     return TRINE_OK;
 }
 
@@ -302,38 +300,43 @@ trine_status st_build(st_header *h, const st_entry *tensors, size_t count, char 
 
 /* ---- Files ---- */
 
-static trine_status map_file(st_file *f, int fd) {
-    struct stat info;
-    CHECK(fstat(fd, &info) == 0, TRINE_EIO, "%s: %s", f->path, strerror(errno));
-    CHECK(S_ISREG(info.st_mode), TRINE_EIO, "%s: no file", f->path);
-    size_t bytes = (size_t)info.st_size;
-    CHECK(bytes >= LENGTH_BYTES, TRINE_EDATA, "%s: %zu bytes are too few for a safetensors file",
-          f->path, bytes);
-    void *map = mmap(NULL, bytes, PROT_READ, MAP_SHARED, fd, 0);
-    CHECK(map != MAP_FAILED, TRINE_EIO, "%s: it cannot be mapped: %s", f->path, strerror(errno));
-    f->map = map;
-    trine_status status = st_parse(&f->header, map, bytes, bytes, f->path);
-    if (status != TRINE_OK) munmap(map, bytes);
+static trine_status read_header(st_file *f, uint64_t bytes) {
+    unsigned char first[LENGTH_BYTES] = {0};
+    uint64_t length = 0;
+    if (bytes >= LENGTH_BYTES) TRY(st_read(f, first, sizeof first, 0));
+    TRY(read_length(first, bytes, bytes, &length, f->path));
+    size_t size = LENGTH_BYTES + (size_t)length;
+    char *text = malloc(size);
+    CHECK(text, TRINE_ENOMEM, "%s: no memory for a header of %zu bytes", f->path, size);
+    trine_status status = st_read(f, text, size, 0);
+    if (status == TRINE_OK) status = st_parse(&f->header, text, size, bytes, f->path);
+    f->print = XXH3_64bits(text, size);
+    free(text);
     return status;
 }
 
-trine_status st_open(st_file *f, const char *path) {
-    *f = (st_file){.path = strdup(path)};
+static trine_status open_file(st_file *f, const char *path) {
+    uint64_t bytes;
+    f->path = strdup(path);
     CHECK(f->path, TRINE_ENOMEM, "no memory for a file name");
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    trine_status status =
-        fd < 0 ? RAISE(TRINE_EIO, "%s: %s", path, strerror(errno)) : map_file(f, fd);
-    if (fd >= 0) close(fd);
-    if (status != TRINE_OK) {
-        free(f->path);
-        *f = (st_file){0};
-    }
+    TRY(input_open(&f->fd, &bytes, path));
+    return read_header(f, bytes);
+}
+
+trine_status st_open(st_file *f, const char *path) {
+    *f = (st_file){.fd = -1};
+    trine_status status = open_file(f, path);
+    if (status != TRINE_OK) st_close(f);
     TRY(status);
     return TRINE_OK;
 }
 
+trine_status st_read(const st_file *f, void *to, size_t bytes, uint64_t place) {
+    return input_read(f->fd, f->path, to, bytes, place);
+}
+
 void st_close(st_file *f) {
-    if (f->map) munmap((void *)f->map, f->header.bytes);
+    if (f->path && f->fd >= 0) close(f->fd);
     st_free(&f->header);
     free(f->path);
     *f = (st_file){0};

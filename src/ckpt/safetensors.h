@@ -48,15 +48,20 @@ trine_status st_parse(st_header *h, const void *text, size_t available, uint64_t
 const st_entry *st_find(const st_header *h, const char *name);
 void st_free(st_header *h);
 
-/* A file mapped into memory, to read. */
+/* A file that is open to be read. */
 typedef struct {
     char *path;
-    const unsigned char *map; /* (header.bytes) */
+    int fd;
     st_header header;
+    uint64_t print; /* XXH3 of the header's bytes */
 } st_file;
 
-/* Errors: TRINE_EIO, TRINE_EDATA, TRINE_ENOMEM. Ended by st_close. Not collective. */
+/* Reads the header. Errors: TRINE_EIO, TRINE_EDATA, TRINE_ENOMEM; *f is empty then. Ended by
+ * st_close. Not collective. */
 trine_status st_open(st_file *f, const char *path);
+/* `bytes` bytes of the file from byte `place` on. Errors: TRINE_EIO names file and byte, also of a
+ * file that was cut since st_open. Not collective. */
+trine_status st_read(const st_file *f, void *to, size_t bytes, uint64_t place);
 void st_close(st_file *f);
 
 #endif

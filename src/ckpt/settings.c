@@ -17,28 +17,32 @@ typedef enum { KIND_INT, KIND_U64, KIND_DOUBLE, KIND_FLAG, KIND_WORD, KIND_TEXT 
  * order of additions. */
 typedef enum { ROLE_SIZE, ROLE_NUMBERS, ROLE_LAYOUT } setting_role;
 
+/* Of an enum, by its numbers; NULL for one that is none of them. */
+typedef struct {
+    size_t count;
+    const char *const *texts;
+} word_list;
+
+#define WORDS(name, ...)                                                                           \
+    static const char *const name##_texts[] = {__VA_ARGS__};                                       \
+    static const word_list name = {sizeof name##_texts / sizeof *name##_texts, name##_texts}
+
 typedef struct {
     const char *name; /* the command line's */
     setting_role role;
     setting_kind kind;
-    size_t at;                /* in trine_config */
-    const char *const *words; /* of KIND_WORD, by the enum's number */
+    size_t at;              /* in trine_config */
+    const word_list *words; /* of KIND_WORD */
 } setting;
 
-static const char *const schedules[] = {
-#define SCHEDULE_TEXT(id, text) text,
-    TRINE_SCHEDULE_LIST(SCHEDULE_TEXT)
-#undef SCHEDULE_TEXT
-};
-static const char *const recomputes[] = {
-#define RECOMPUTE_TEXT(id, text) text,
-    TRINE_RECOMPUTE_LIST(RECOMPUTE_TEXT)
-#undef RECOMPUTE_TEXT
-};
-static const char *const decays[] = {"cosine", "linear", "constant"};
+#define TEXT(id, text) text,
+WORDS(schedules, TRINE_SCHEDULE_LIST(TEXT));
+WORDS(recomputes, TRINE_RECOMPUTE_LIST(TEXT));
+WORDS(transports, TRINE_TRANSPORT_LIST(TEXT));
+#undef TEXT
+WORDS(decays, "cosine", "linear", "constant");
 /* Those that gradients can have. */
-static const char *const types[] = {
-    [TRINE_F32] = "fp32", [TRINE_BF16] = "bf16", [TRINE_F16] = "fp16"};
+WORDS(types, [TRINE_F32] = "fp32", [TRINE_BF16] = "bf16", [TRINE_F16] = "fp16");
 
 _Static_assert(sizeof(trine_dtype) == sizeof(int) && sizeof(trine_zero) == sizeof(int),
                "enums are read as int");
@@ -58,7 +62,7 @@ static const setting settings[] = {
     {"attention-dropout", ROLE_NUMBERS, KIND_DOUBLE, AT(model.attention_dropout), NULL},
     {"bf16", ROLE_NUMBERS, KIND_FLAG, AT(precision.bf16), NULL},
     {"fp16", ROLE_NUMBERS, KIND_FLAG, AT(precision.fp16), NULL},
-    {"grad-dtype", ROLE_NUMBERS, KIND_WORD, AT(precision.grads), types},
+    {"grad-dtype", ROLE_NUMBERS, KIND_WORD, AT(precision.grads), &types},
     {"loss-scale", ROLE_NUMBERS, KIND_DOUBLE, AT(precision.loss_scale), NULL},
     {"initial-loss-scale", ROLE_NUMBERS, KIND_DOUBLE, AT(precision.initial_loss_scale), NULL},
     {"min-loss-scale", ROLE_NUMBERS, KIND_DOUBLE, AT(precision.min_loss_scale), NULL},
@@ -71,7 +75,7 @@ static const setting settings[] = {
     {"min-lr", ROLE_NUMBERS, KIND_DOUBLE, AT(optimizer.min_lr), NULL},
     {"lr-warmup-iters", ROLE_NUMBERS, KIND_INT, AT(optimizer.lr_warmup_iters), NULL},
     {"lr-decay-iters", ROLE_NUMBERS, KIND_INT, AT(optimizer.lr_decay_iters), NULL},
-    {"lr-decay-style", ROLE_NUMBERS, KIND_WORD, AT(optimizer.lr_decay_style), decays},
+    {"lr-decay-style", ROLE_NUMBERS, KIND_WORD, AT(optimizer.lr_decay_style), &decays},
     {"weight-decay", ROLE_NUMBERS, KIND_DOUBLE, AT(optimizer.weight_decay), NULL},
     {"decay-all", ROLE_NUMBERS, KIND_FLAG, AT(optimizer.decay_all), NULL},
     {"adam-beta1", ROLE_NUMBERS, KIND_DOUBLE, AT(optimizer.adam_beta1), NULL},
@@ -84,16 +88,32 @@ static const setting settings[] = {
     {"tp", ROLE_LAYOUT, KIND_INT, AT(parallel.layout.tp), NULL},
     {"pp", ROLE_LAYOUT, KIND_INT, AT(parallel.layout.pp), NULL},
     {"zero", ROLE_LAYOUT, KIND_INT, AT(parallel.zero), NULL},
-    {"schedule", ROLE_LAYOUT, KIND_WORD, AT(parallel.schedule), schedules},
+    {"schedule", ROLE_LAYOUT, KIND_WORD, AT(parallel.schedule), &schedules},
     {"pp-split", ROLE_LAYOUT, KIND_TEXT, AT(parallel.pp_split), NULL},
     {"sequence-parallel", ROLE_LAYOUT, KIND_FLAG, AT(parallel.sequence_parallel), NULL},
-    {"recompute-granularity", ROLE_LAYOUT, KIND_WORD, AT(parallel.recompute), recomputes},
+    {"recompute-granularity", ROLE_LAYOUT, KIND_WORD, AT(parallel.recompute), &recomputes},
     {"micro-batch-size", ROLE_LAYOUT, KIND_INT, AT(micro_batch_size), NULL},
     {"loss-chunk", ROLE_LAYOUT, KIND_INT, AT(parallel.loss_chunk), NULL},
     {"device", ROLE_LAYOUT, KIND_TEXT, AT(parallel.device), NULL},
 };
 
 #define SETTINGS (sizeof settings / sizeof *settings)
+
+/* What does not belong to a run's numbers, but to how its ranks work together. (A rank that works
+ * serially waits where others go on, which the program's proof knows nothing of.) */
+static const setting joint[] = {
+    {"gather-buffers", ROLE_LAYOUT, KIND_INT, AT(parallel.gather_buffers), NULL},
+    {"ranks-per-node", ROLE_LAYOUT, KIND_INT, AT(parallel.ranks_per_node), NULL},
+    {"transport", ROLE_LAYOUT, KIND_WORD, AT(parallel.transport), &transports},
+    {"audit", ROLE_LAYOUT, KIND_FLAG, AT(parallel.audit), NULL},
+    {"serial", ROLE_LAYOUT, KIND_FLAG, AT(parallel.serial), NULL},
+    {"ordered-reductions", ROLE_LAYOUT, KIND_FLAG, AT(parallel.ordered_reductions), NULL},
+    {"stage-messages", ROLE_LAYOUT, KIND_FLAG, AT(parallel.stage_messages), NULL},
+    {"one-queue", ROLE_LAYOUT, KIND_FLAG, AT(parallel.one_queue), NULL},
+    {"eval-iters", ROLE_LAYOUT, KIND_INT, AT(eval_iters), NULL},
+};
+
+#define JOINT (sizeof joint / sizeof *joint)
 
 /* ---- Printing -------------------------------------------------------------------------------- */
 
@@ -115,7 +135,7 @@ static cJSON *make_item(const setting *s, const trine_config *config) {
     case KIND_WORD: break;
     }
     memcpy(&number, at, sizeof number);
-    return s->words ? cJSON_CreateString(s->words[number]) : cJSON_CreateNumber(number);
+    return s->words ? cJSON_CreateString(s->words->texts[number]) : cJSON_CreateNumber(number);
 }
 
 static cJSON *make_object(const trine_config *config) {
@@ -135,6 +155,50 @@ trine_status settings_print(const trine_config *config, char **json) {
     *json = object ? cJSON_PrintUnformatted(object) : NULL;
     cJSON_Delete(object);
     CHECK(*json, TRINE_ENOMEM, "no memory for a configuration's text");
+    return TRINE_OK;
+}
+
+/* ---- Comparing ranks ------------------------------------------------------------------------- */
+
+static void add_setting(alike_list *list, const setting *s, const trine_config *config) {
+    const void *at = (const char *)config + s->at;
+    char text[24];
+    const char *words;
+    int number;
+    switch (s->kind) {
+    case KIND_DOUBLE: alike_number(list, s->name, *(const double *)at); return;
+    case KIND_FLAG: alike_flag(list, s->name, *(const bool *)at); return;
+    case KIND_U64:
+        snprintf(text, sizeof text, "%" PRIu64, *(const uint64_t *)at);
+        alike_text(list, s->name, text);
+        return;
+    case KIND_TEXT:
+        words = *(const char *const *)at;
+        alike_text(list, s->name, words ? words : "not given");
+        return;
+    case KIND_INT:
+    case KIND_WORD: break;
+    }
+    memcpy(&number, at, sizeof number);
+    /* The configuration may be one that cannot run: then a number stands for no word. */
+    bool known = s->words && number >= 0 && (size_t)number < s->words->count;
+    words = known ? s->words->texts[number] : NULL;
+    if (words)
+        alike_text(list, s->name, words);
+    else
+        alike_number(list, s->name, number);
+}
+
+static void add_given(alike_list *list, const char *name, const char *path) {
+    alike_text(list, name, path ? "given" : "not given");
+}
+
+trine_status settings_alike(const trine_config *config, alike_list *list) {
+    TRY(alike_begin(list, SETTINGS + JOINT + 2));
+    for (size_t i = 0; i < SETTINGS; i++) add_setting(list, &settings[i], config);
+    for (size_t i = 0; i < JOINT; i++) add_setting(list, &joint[i], config);
+    add_given(list, "data-path", config->data.data_path);
+    add_given(list, "val-data-path", config->data.val_data_path);
     return TRINE_OK;
 }
 

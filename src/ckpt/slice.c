@@ -1,5 +1,6 @@
 #include "ckpt/slice.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -293,34 +294,103 @@ trine_status slice_move(device *d, void *to, const slice_rect *r, void *buffer) 
 
 /* ---- Reading ---- */
 
+/* Two rows of a tile are read together where at most so many bytes lie between them: to copy these
+ * takes no longer than another call. */
+#define NEAR_BYTES ((size_t)4096)
+/* What is not near is asked for ahead, in steps that the kernel takes whole: a disk is then read in
+ * its order, and not row by row. */
+#define AHEAD_BYTES ((uint64_t)128 << 10)
+
 typedef struct {
     device *dev;
     const ckpt_piece *piece;
     const st_entry *entry;
-    const void *data;
-    void *buffer;
+    const st_file *file;
+    slice_buffer *buffer;
 } reader;
+
+static void ask_ahead(const st_file *f, uint64_t begin, uint64_t end) {
+    for (; begin < end; begin += AHEAD_BYTES)
+        posix_fadvise(f->fd, (off_t)begin, (off_t)AHEAD_BYTES, POSIX_FADV_WILLNEED);
+}
+
+/* Rows of `run` bytes, `stride` bytes apart in the file, one behind the other into the buffer. */
+static trine_status read_rows(const reader *r, uint64_t place, size_t rows, size_t run,
+                              size_t stride) {
+    char *to = r->buffer->file;
+    if (run == stride) return st_read(r->file, to, rows * run, place);
+    ask_ahead(r->file, place, place + (rows - 1) * stride + run);
+    for (size_t i = 0; i < rows; i++)
+        TRY(st_read(r->file, to + i * run, run, place + (uint64_t)i * stride));
+    return TRINE_OK;
+}
+
+/* Where an element of tile `x` goes: into the piece, or into the buffer that the whole tile is made
+ * in before it goes to the device. */
+static convert_place place_of(const reader *r, const tensor *t, const tile *x, const tile *part) {
+    trine_dtype type = r->piece->type;
+    if (r->dev->memory->host) return (convert_place){held_at(r->piece, t, part), type, t->cols};
+    size_t element = (part->row - x->row) * x->cols + (part->col - x->col);
+    return (convert_place){r->buffer->held + element * trine_dtype_bytes(type), type, x->cols};
+}
+
+/* A part of tile `x` that is in the buffer, rows `stride` elements apart. */
+static void take_part(const reader *r, const tensor *t, const tile *x, const tile *part,
+                      size_t stride) {
+    file_tile f = in_file(t, part);
+    convert_place file = {r->buffer->file, r->entry->type, stride};
+    if (t->turned)
+        convert_turn(place_of(r, t, x, part), file, f.rows, f.cols);
+    else
+        convert_copy(place_of(r, t, x, part), file, f.rows, f.cols);
+}
+
+/* `rows` rows of a tile as it stands in the file, from row `first` of it on. */
+static tile rows_of(const tensor *t, const tile *x, size_t first, size_t rows) {
+    tile part = *x;
+    if (t->turned)
+        part.col += first, part.cols = rows;
+    else
+        part.row += first, part.rows = rows;
+    return part;
+}
+
+/* Rows of a tile (`run` bytes each) with all that is between them, as many at a time as have room. */
+static trine_status read_near(const reader *r, const tensor *t, const tile *x, size_t run) {
+    size_t width = trine_dtype_bytes(r->entry->type);
+    file_tile f = in_file(t, x);
+    for (size_t i = 0, n; i < f.rows; i += n) {
+        n = (SLICE_READ_BYTES - run) / (f.stride * width) + 1;
+        if (n > f.rows - i) n = f.rows - i;
+        tile part = rows_of(t, x, i, n);
+        uint64_t element = (uint64_t)(f.row + i) * f.stride + f.col;
+        TRY(st_read(r->file, r->buffer->file, (n - 1) * f.stride * width + run,
+                    r->entry->begin + element * width));
+        take_part(r, t, x, &part, f.stride);
+    }
+    return TRINE_OK;
+}
 
 static trine_status read_tile(void *context, const tensor *t, const tile *x) {
     const reader *r = context;
-    trine_dtype type = r->piece->type;
     file_tile f = in_file(t, x);
-    size_t skip = (f.row * f.stride + f.col) * trine_dtype_bytes(r->entry->type);
-    convert_place file = {(char *)(uintptr_t)r->data + skip, r->entry->type, f.stride};
-    void *at = held_at(r->piece, t, x);
-    bool host = r->dev->memory->host;
-    convert_place held = {host ? at : r->buffer, type, host ? t->cols : x->cols};
-    if (t->turned)
-        convert_turn(held, file, f.rows, f.cols);
-    else
-        convert_copy(held, file, f.rows, f.cols);
-    if (host) return TRINE_OK;
-    return device_write(r->dev, at, held.at, x->rows * x->cols * trine_dtype_bytes(type));
+    size_t width = trine_dtype_bytes(r->entry->type), run = f.cols * width;
+    size_t between = f.stride * width - run;
+    if (f.rows > 1 && between > 0 && between <= NEAR_BYTES) {
+        TRY(read_near(r, t, x, run));
+    } else {
+        uint64_t place = r->entry->begin + ((uint64_t)f.row * f.stride + f.col) * width;
+        TRY(read_rows(r, place, f.rows, run, f.stride * width));
+        take_part(r, t, x, x, f.cols);
+    }
+    if (r->dev->memory->host) return TRINE_OK;
+    return device_write(r->dev, held_at(r->piece, t, x), r->buffer->held,
+                        x->rows * x->cols * trine_dtype_bytes(r->piece->type));
 }
 
 trine_status slice_read(device *d, const ckpt_piece *piece, const tensor *t, const st_entry *entry,
-                        const void *data, void *buffer) {
-    reader r = {.dev = d, .piece = piece, .entry = entry, .data = data, .buffer = buffer};
-    size_t limit = SLICE_BYTES / trine_dtype_bytes(piece->type);
+                        const st_file *file, slice_buffer *buffer) {
+    reader r = {.dev = d, .piece = piece, .entry = entry, .file = file, .buffer = buffer};
+    size_t limit = SLICE_READ_BYTES / sizeof(float);
     return visit_tiles(piece, t, limit, d->memory->host, read_tile, &r);
 }

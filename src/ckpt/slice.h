@@ -83,12 +83,20 @@ trine_status slice_move(device *d, void *to, const slice_rect *r, void *buffer);
  * when, but for chance, every element was written once and is there. Pure. */
 uint64_t slice_sum(const void *data, size_t count, size_t width, uint64_t place);
 
-/* Sets what the piece holds of a tensor from the file's `data`, which is all of that tensor as
- * `entry` says, converting F32, BF16 and F16 into the piece's type (rounded to nearest even). Other
- * elements of the piece stay. The entry's shape has been compared (slice_fits). `buffer`
- * (SLICE_BYTES) is used as in slice_move. Errors: the device's. Not collective. */
+/* Memory that slice_read works with: what is read from a file, and, of a device whose memory the host
+ * cannot touch, what goes there. */
+#define SLICE_READ_BYTES ((size_t)1 << 20)
+typedef struct {
+    char file[SLICE_READ_BYTES], held[SLICE_READ_BYTES];
+} slice_buffer;
+
+/* Sets what the piece holds of a tensor, which stands in the file as `entry` says, converting F32,
+ * BF16 and F16 into the piece's type (rounded to nearest even). Other elements of the piece stay. The
+ * entry's shape has been compared (slice_fits). Rows that lie near each other in the file are read
+ * together with what is between them. Errors: TRINE_EIO names file and byte; the device's. Not
+ * collective. */
 trine_status slice_read(device *d, const ckpt_piece *piece, const tensor *t, const st_entry *entry,
-                        const void *data, void *buffer);
+                        const st_file *file, slice_buffer *buffer);
 
 /* Whether the entry has the tensor's shape and a type that can be read. Errors: TRINE_EDATA says
  * what it has and what it should have, and begins with `path`. Pure. */

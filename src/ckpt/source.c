@@ -64,18 +64,18 @@ static const st_entry *find_made_from(const ckpt_source *s, const char *name, ck
 }
 
 static trine_status read_tensor(const ckpt_source *s, device *dev, const ckpt_piece *piece,
-                                const tensor *t, void *buffer) {
+                                const tensor *t, slice_buffer *buffer) {
     const st_file *file;
     const st_entry *entry = find_made_from(s, t->name, piece->kind, &file);
     char name[ST_NAME];
     slice_name(name, t->name, piece->kind == CKPT_MASTER ? CKPT_WEIGHT : piece->kind);
     CHECK(entry, TRINE_EDATA, "%s has no tensor %s", s->path, name);
     TRY(slice_fits(t, entry, file->path));
-    return slice_read(dev, piece, t, entry, file->map + entry->begin, buffer);
+    return slice_read(dev, piece, t, entry, file, buffer);
 }
 
 static trine_status read_piece(const ckpt_source *s, device *dev, const ckpt_piece *piece,
-                               void *buffer) {
+                               slice_buffer *buffer) {
     for (int i = 0; i < piece->range->tensor_count; i++) {
         const tensor *t = &piece->range->tensors[i];
         size_t from, to;
@@ -87,12 +87,9 @@ static trine_status read_piece(const ckpt_source *s, device *dev, const ckpt_pie
 
 trine_status ckpt_read(const ckpt_source *source, device *dev, const ckpt_piece *pieces,
                        size_t count) {
-    void *buffer = NULL;
+    slice_buffer *buffer = malloc(sizeof *buffer);
     trine_status status = TRINE_OK;
-    if (!dev->memory->host) {
-        buffer = malloc(SLICE_BYTES);
-        CHECK(buffer, TRINE_ENOMEM, "no memory for a buffer of %zu bytes", SLICE_BYTES);
-    }
+    CHECK(buffer, TRINE_ENOMEM, "no memory for a buffer of %zu bytes", sizeof *buffer);
     for (size_t i = 0; status == TRINE_OK && i < count; i++)
         status = read_piece(source, dev, &pieces[i], buffer);
     free(buffer);

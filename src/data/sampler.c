@@ -1,7 +1,7 @@
 #include "data/sampler.h"
 
 #include <inttypes.h>
-#include <string.h>
+#include <stdio.h>
 
 #include "base/rng.h"
 #include "base/status.h"
@@ -27,8 +27,5 @@ uint64_t sampler_window(const sampler *s, uint64_t g) {
 }
 
 trine_status sampler_load(const sampler *s, uint64_t g, int32_t *inputs, int32_t *targets) {
-    uint64_t first = sampler_window(s, g) * s->T;
-    TRY(tokens_read(s->source, first, s->T, inputs, s->vocab));
-    memcpy(targets, inputs + 1, (s->T - 1) * sizeof *targets);
-    return tokens_read(s->source, first + s->T, 1, targets + s->T - 1, s->vocab);
+    return tokens_sample(s->source, sampler_window(s, g) * s->T, s->T, inputs, targets, s->vocab);
 }

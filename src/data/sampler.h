@@ -5,7 +5,7 @@
  *
  *   epoch g / N, place g mod N, window rng_permute(rng_key(seed, "data.epoch.<epoch>"), N, place)
  *
- * with N = (tokens - 1) / T. Cost: one permutation step and T + 1 reads a sample; no state. */
+ * with N = (tokens - 1) / T. Cost: one permutation step and one read a sample; no state. */
 #ifndef TRINE_DATA_SAMPLER_H
 #define TRINE_DATA_SAMPLER_H
 

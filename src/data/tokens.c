@@ -6,18 +6,23 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <xxhash.h>
 
+#include "base/input.h"
 #include "base/status.h"
 #include "data/format.h"
 
+#define HELD_OPEN 128         /* files; further ones are opened for each read */
+#define BUFFER    (32u << 10) /* bytes that are read at a time, at most */
+
 typedef struct {
     char *path;
-    const unsigned char *map; /* the whole file */
-    size_t bytes;
-    uint64_t count;
+    int fd; /* -1 where it is not held open */
+    dev_t device;
+    ino_t inode;
+    uint64_t bytes, count;
     size_t width; /* bytes a token */
     uint32_t vocab;
 } shard;
@@ -31,12 +36,8 @@ struct tokens {
 
 /* ---- Opening ---- */
 
-static trine_status check_header(shard *s) {
-    int32_t header[FORMAT_HEADER];
-    CHECK(s->bytes >= sizeof header, TRINE_EDATA,
-          "%s: %zu bytes are too few for the header of %zu bytes of a token file", s->path,
-          s->bytes, sizeof header);
-    memcpy(header, s->map, sizeof header);
+static trine_status check_header(shard *s, const int32_t header[FORMAT_HEADER]) {
+    size_t header_bytes = FORMAT_HEADER * sizeof *header;
     const token_format *f = format_of(header[0]);
     CHECK(f, TRINE_EDATA, "%s: magic %d is not a token file's (%d: uint16, %d: uint32)", s->path,
           header[0], FORMAT_U16.magic, FORMAT_U32.magic);
@@ -48,38 +49,54 @@ static trine_status check_header(shard *s) {
     s->width = f->width;
     s->count = (uint64_t)header[2];
     s->vocab = (uint32_t)header[3];
-    uint64_t expected = sizeof header + s->count * s->width;
+    uint64_t expected = header_bytes + s->count * s->width;
     CHECK(s->bytes >= expected, TRINE_EDATA,
-          "%s: truncated: %zu bytes, but the header's %" PRIu64 " tokens need %" PRIu64, s->path,
-          s->bytes, s->count, expected);
+          "%s: truncated: %" PRIu64 " bytes, but the header's %" PRIu64 " tokens need %" PRIu64,
+          s->path, s->bytes, s->count, expected);
     CHECK(s->bytes == expected, TRINE_EDATA,
           "%s: %" PRIu64 " bytes behind the header's %" PRIu64 " tokens", s->path,
-          (uint64_t)s->bytes - expected, s->count);
+          s->bytes - expected, s->count);
     return TRINE_OK;
 }
 
-static trine_status map_file(shard *s) {
-    /* Without O_NONBLOCK a pipe would be waited for here, instead of being refused below. */
-    int fd = open(s->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    CHECK(fd >= 0, TRINE_EIO, "%s: %s", s->path, strerror(errno));
-    struct stat info;
-    bool regular = !fstat(fd, &info) && S_ISREG(info.st_mode);
-    s->bytes = regular ? (size_t)info.st_size : 0;
-    void *map = s->bytes ? mmap(NULL, s->bytes, PROT_READ, MAP_SHARED, fd, 0) : MAP_FAILED;
-    int error = errno;
-    close(fd);
-    CHECK(regular, TRINE_EIO, "%s: not a file", s->path);
+static trine_status read_header(shard *s) {
+    int32_t header[FORMAT_HEADER];
     CHECK(s->bytes, TRINE_EDATA, "%s: the file is empty", s->path);
-    CHECK(map != MAP_FAILED, TRINE_EIO, "%s: %s", s->path, strerror(error));
-    s->map = map;
-    return TRINE_OK;
+    CHECK(s->bytes >= sizeof header, TRINE_EDATA,
+          "%s: %" PRIu64 " bytes are too few for the header of %zu bytes of a token file", s->path,
+          s->bytes, sizeof header);
+    TRY(input_read(s->fd, s->path, header, sizeof header, 0));
+    return check_header(s, header);
 }
 
-static trine_status open_shard(shard *s, const char *path) {
+/* By its name a file can be another one by now. */
+static trine_status open_again(const shard *s, int *fd) {
+    struct stat info;
+    uint64_t bytes;
+    TRY(input_open(fd, &bytes, s->path));
+    bool same = !fstat(*fd, &info) && info.st_dev == s->device && info.st_ino == s->inode;
+    if (same) return TRINE_OK;
+    close(*fd);
+    return RAISE(TRINE_EIO, "%s: another file has taken its place while it was in use", s->path);
+}
+
+static void close_shard(shard *s) {
+    if (s->fd >= 0) close(s->fd);
+    s->fd = -1;
+}
+
+static trine_status open_shard(shard *s, const char *path, bool hold) {
+    struct stat info;
+    s->fd = -1;
     s->path = strdup(path);
     CHECK(s->path, TRINE_ENOMEM, "no memory for a file name");
-    TRY(map_file(s));
-    return check_header(s);
+    TRY(input_open(&s->fd, &s->bytes, path));
+    CHECK(fstat(s->fd, &info) == 0, TRINE_EIO, "%s: %s", path, strerror(errno));
+    s->device = info.st_dev;
+    s->inode = info.st_ino;
+    TRY(read_header(s));
+    if (!hold) close_shard(s);
+    return TRINE_OK;
 }
 
 static trine_status open_shards(tokens *t, const char *path, const glob_t *files) {
@@ -88,7 +105,7 @@ static trine_status open_shards(tokens *t, const char *path, const glob_t *files
     CHECK(t->path && t->shards, TRINE_ENOMEM, "no memory for %zu token files", files->gl_pathc);
     for (size_t i = 0; i < files->gl_pathc; i++) {
         t->shard_count++;
-        TRY(open_shard(&t->shards[i], files->gl_pathv[i]));
+        TRY(open_shard(&t->shards[i], files->gl_pathv[i], i < HELD_OPEN));
         t->count += t->shards[i].count;
     }
     return TRINE_OK;
@@ -112,9 +129,8 @@ trine_status tokens_open(tokens **out, const char *path) {
 void tokens_close(tokens **t) {
     if (!*t) return;
     for (size_t i = 0; i < (*t)->shard_count; i++) {
-        shard *s = &(*t)->shards[i];
-        if (s->map) munmap((void *)s->map, s->bytes);
-        free(s->path);
+        close_shard(&(*t)->shards[i]);
+        free((*t)->shards[i].path);
     }
     free((*t)->shards);
     free((*t)->path);
@@ -132,6 +148,14 @@ const char *tokens_path(const tokens *t) {
     return t->path;
 }
 
+size_t tokens_files(const tokens *t) {
+    return t->shard_count;
+}
+
+const char *tokens_file(const tokens *t, size_t i) {
+    return t->shards[i].path;
+}
+
 bool tokens_has_file(const tokens *t, const char *path) {
     struct stat asked, own;
     if (stat(path, &asked)) return false;
@@ -142,29 +166,75 @@ bool tokens_has_file(const tokens *t, const char *path) {
     return false;
 }
 
-static size_t offset_of(const shard *s, uint64_t i) {
-    return FORMAT_HEADER * sizeof(int32_t) + (size_t)i * s->width;
+static uint64_t offset_of(const shard *s, uint64_t i) {
+    return FORMAT_HEADER * sizeof(int32_t) + i * s->width;
 }
 
-static uint32_t token_at(const shard *s, uint64_t i) {
+static uint32_t token_at(const shard *s, const unsigned char *bytes, size_t i) {
     uint16_t narrow;
     uint32_t wide;
     if (s->width == sizeof narrow) {
-        memcpy(&narrow, s->map + offset_of(s, i), sizeof narrow);
+        memcpy(&narrow, bytes + i * sizeof narrow, sizeof narrow);
         return narrow;
     }
-    memcpy(&wide, s->map + offset_of(s, i), sizeof wide);
+    memcpy(&wide, bytes + i * sizeof wide, sizeof wide);
     return wide;
 }
 
-static trine_status read_shard(const shard *s, uint64_t first, size_t count, int32_t *out,
-                               uint32_t vocab) {
-    for (size_t i = 0; i < count; i++) {
-        uint32_t id = token_at(s, first + i);
-        CHECK(id < vocab, TRINE_EDATA,
-              "%s: token %" PRIu64 " (byte %zu) is %" PRIu32 ", beyond the vocabulary of %" PRIu32,
-              s->path, first + i, offset_of(s, first + i), id, vocab);
-        out[i] = (int32_t)id;
+/* What is done with `count` tokens of a shard, from token `first` on. */
+typedef trine_status (*token_visit)(void *context, const shard *s, const unsigned char *bytes,
+                                    uint64_t first, size_t count);
+
+static trine_status visit_open(const shard *s, int fd, uint64_t first, uint64_t count,
+                               token_visit visit, void *context) {
+    unsigned char buffer[BUFFER];
+    for (size_t n; count; first += n, count -= n) {
+        n = count < BUFFER / s->width ? (size_t)count : BUFFER / s->width;
+        TRY(input_read(fd, s->path, buffer, n * s->width, offset_of(s, first)));
+        TRY(visit(context, s, buffer, first, n));
+    }
+    return TRINE_OK;
+}
+
+static trine_status visit_shard(const shard *s, uint64_t first, uint64_t count, token_visit visit,
+                                void *context) {
+    int fd = s->fd;
+    if (fd < 0) TRY(open_again(s, &fd));
+    trine_status status = visit_open(s, fd, first, count, visit, context);
+    if (s->fd < 0) close(fd);
+    return status;
+}
+
+static trine_status visit_tokens(const tokens *t, uint64_t first, uint64_t count, token_visit visit,
+                                 void *context) {
+    for (const shard *s = t->shards; count; first -= s->count, s++) {
+        if (first >= s->count) continue;
+        uint64_t here = s->count - first < count ? s->count - first : count;
+        TRY(visit_shard(s, first, here, visit, context));
+        count -= here;
+        first = s->count; /* the next shard from its start */
+    }
+    return TRINE_OK;
+}
+
+/* Where tokens go: all but the last of a sample are inputs, all but the first targets. */
+typedef struct {
+    int32_t *inputs, *targets; /* targets NULL: inputs alone */
+    size_t count, done;        /* inputs; tokens so far */
+    uint32_t vocab;
+} window;
+
+static trine_status take_tokens(void *context, const shard *s, const unsigned char *bytes,
+                                uint64_t first, size_t count) {
+    window *w = context;
+    for (size_t i = 0; i < count; i++, w->done++) {
+        uint32_t id = token_at(s, bytes, i);
+        CHECK(id < w->vocab, TRINE_EDATA,
+              "%s: token %" PRIu64 " (byte %" PRIu64 ") is %" PRIu32
+              ", beyond the vocabulary of %" PRIu32,
+              s->path, first + i, offset_of(s, first + i), id, w->vocab);
+        if (w->done < w->count) w->inputs[w->done] = (int32_t)id;
+        if (w->targets && w->done) w->targets[w->done - 1] = (int32_t)id;
     }
     return TRINE_OK;
 }
@@ -172,13 +242,25 @@ static trine_status read_shard(const shard *s, uint64_t first, size_t count, int
 trine_status tokens_read(const tokens *t, uint64_t first, size_t count, int32_t *out,
                          uint32_t vocab) {
     ASSERT(first + count <= t->count && vocab <= INT32_MAX);
-    for (const shard *s = t->shards; count; first -= s->count, s++) {
-        if (first >= s->count) continue;
-        size_t here = s->count - first < count ? (size_t)(s->count - first) : count;
-        TRY(read_shard(s, first, here, out, vocab));
-        out += here;
-        count -= here;
-        first = s->count; /* the next shard from its start */
+    window w = {.inputs = out, .count = count, .vocab = vocab};
+    return visit_tokens(t, first, count, take_tokens, &w);
+}
+
+trine_status tokens_sample(const tokens *t, uint64_t first, size_t T, int32_t *inputs,
+                           int32_t *targets, uint32_t vocab) {
+    ASSERT(first + T < t->count && vocab <= INT32_MAX);
+    window w = {.inputs = inputs, .targets = targets, .count = T, .vocab = vocab};
+    return visit_tokens(t, first, T + 1, take_tokens, &w);
+}
+
+static trine_status find_largest(void *context, const shard *s, const unsigned char *bytes,
+                                 uint64_t first, size_t count) {
+    uint32_t *vocab = context;
+    for (size_t i = 0; i < count; i++) {
+        uint32_t id = token_at(s, bytes, i);
+        CHECK(id < INT32_MAX, TRINE_EDATA, "%s: token %" PRIu64 " (byte %" PRIu64 ") is %" PRIu32,
+              s->path, first + i, offset_of(s, first + i), id);
+        if (id >= *vocab) *vocab = id + 1;
     }
     return TRINE_OK;
 }
@@ -188,14 +270,59 @@ trine_status tokens_vocab(const tokens *t, int *vocab) {
     for (size_t n = 0; n < t->shard_count; n++) {
         const shard *s = &t->shards[n];
         uint32_t own = s->vocab;
-        for (uint64_t i = 0; !s->vocab && i < s->count; i++) {
-            uint32_t id = token_at(s, i);
-            CHECK(id < INT32_MAX, TRINE_EDATA, "%s: token %" PRIu64 " (byte %zu) is %" PRIu32,
-                  s->path, i, offset_of(s, i), id);
-            if (id >= own) own = id + 1;
-        }
+        if (!own) TRY(visit_shard(s, 0, s->count, find_largest, &own));
         if (own > largest) largest = own;
     }
     *vocab = (int)largest;
+    return TRINE_OK;
+}
+
+/* ---- Fingerprints ---- */
+
+#define PLACES 64 /* of a file that are looked at */
+#define PLACE  ((uint64_t)4096)
+
+/* The i-th place that is looked at, and the number of bytes there; 0: there is none any more. */
+static uint64_t place_of(uint64_t bytes, uint64_t i, size_t *count) {
+    uint64_t at = i * PLACE;
+    if (bytes > PLACES * PLACE) at = i * (bytes - PLACE) / (PLACES - 1);
+    *count = i >= PLACES || at >= bytes ? 0 : (size_t)(bytes - at < PLACE ? bytes - at : PLACE);
+    return at;
+}
+
+static trine_status hash_places(const shard *s, int fd, uint64_t *hash) {
+    char buffer[PLACE];
+    size_t n;
+    uint64_t at;
+    for (uint64_t i = 0; at = place_of(s->bytes, i, &n), n; i++)
+        posix_fadvise(fd, (off_t)at, (off_t)n, POSIX_FADV_WILLNEED); /* together, not in turns */
+    *hash = s->bytes;
+    for (uint64_t i = 0; at = place_of(s->bytes, i, &n), n; i++) {
+        TRY(input_read(fd, s->path, buffer, n, at));
+        *hash = XXH3_64bits_withSeed(buffer, n, *hash);
+    }
+    return TRINE_OK;
+}
+
+static trine_status print_shard(const shard *s, tokens_print *print) {
+    int fd = s->fd;
+    if (fd < 0) TRY(open_again(s, &fd));
+    *print = (tokens_print){.files = 1, .tokens = s->count, .bytes = s->bytes};
+    trine_status status = hash_places(s, fd, &print->hash);
+    if (s->fd < 0) close(fd);
+    return status;
+}
+
+trine_status tokens_fingerprint(const tokens *t, tokens_print *all, tokens_print *each) {
+    *all = (tokens_print){0};
+    for (size_t i = 0; i < t->shard_count; i++) {
+        tokens_print one;
+        TRY(print_shard(&t->shards[i], &one));
+        all->files++;
+        all->tokens += one.tokens;
+        all->bytes += one.bytes;
+        all->hash = XXH3_64bits_withSeed(&one, sizeof one, all->hash);
+        if (each) each[i] = one;
+    }
     return TRINE_OK;
 }

@@ -14,6 +14,7 @@
 #include "ckpt/folder.h"
 #include "ckpt/settings.h"
 #include "train/pieces.h"
+#include "train/ranks.h"
 #include "train/stop.h"
 #include "train/terminal.h"
 #include "train/trainer.h"
@@ -214,6 +215,7 @@ static trine_status check_request(const trine_checkpoint *c) {
 
 trine_status trine_trainer_load(trine_trainer *t, const trine_checkpoint *c, FILE *out,
                                 int64_t *step) {
+    TRY(ranks_agree_checkpoint(t->world, c));
     TRY(status_user(check_request(c)));
     busy_with("loading a checkpoint");
     trine_status status = c->load ? status_user(load(t, c, out)) : TRINE_OK;

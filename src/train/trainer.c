@@ -8,6 +8,7 @@
 #include "comm/threads.h"
 #include "train/gpus.h"
 #include "train/memory.h"
+#include "train/ranks.h"
 
 /* ---- Creation, in the order in which the parts need each other ---- */
 
@@ -31,6 +32,7 @@ static trine_status open_file(trine_trainer *t, trainer_data *d, const char *pat
                               sampler_order order) {
     const trine_config *c = &t->config;
     TRY(tokens_open(&d->source, path));
+    TRY(tokens_fingerprint(d->source, &d->print, NULL));
     return sampler_create(&d->order, d->source, (size_t)c->model.seq_length,
                           (uint32_t)c->model.vocab_size, c->data.seed, order);
 }
@@ -129,7 +131,9 @@ static trine_status setup_alone(trine_trainer *t) {
 /* A rank that fails alone fails for all: between two agreements nobody waits for it. */
 static trine_status setup(trine_trainer *t) {
     const trine_parallel *p = &t->config.parallel;
+    TRY(ranks_agree_config(t->world, &t->config));
     TRY(trine_world_agree(t->world, status_user(setup_alone(t))));
+    TRY(ranks_agree_data(t));
     trine_world_timeout(t->world, p->timeout);
     trine_world_io_timeout(t->world, p->io_timeout);
     trine_world_transport(t->world, p->transport);

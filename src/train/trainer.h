@@ -15,6 +15,7 @@
 typedef struct {
     tokens *source;
     sampler order;
+    tokens_print print;
 } trainer_data;
 
 struct trine_trainer {

@@ -175,6 +175,7 @@ static bool same_order(const job *a, const job *b) {
 
 typedef struct {
     st_file files[2]; /* weights; masters and moments */
+    char *bytes[2];   /* all of them */
     manifest written;
 } checkpoint;
 
@@ -208,19 +209,22 @@ static checkpoint open_checkpoint(const char *folder) {
     OK(manifest_parse(&c.written, text, bytes, path));
     OK(st_open(&c.files[0], path_of(folder, CKPT_MODEL_FILE)));
     OK(st_open(&c.files[1], path_of(folder, CKPT_OPTIMIZER_FILE)));
+    for (int i = 0; i < 2; i++) c.bytes[i] = bytes_of(c.files[i].path, &bytes);
     free(text);
     return c;
 }
 
 static void close_checkpoint(checkpoint *c) {
-    st_close(&c->files[0]);
-    st_close(&c->files[1]);
+    for (int i = 0; i < 2; i++) {
+        st_close(&c->files[i]);
+        free(c->bytes[i]);
+    }
     manifest_free(&c->written);
 }
 
 /* A tensor's elements in the files. */
 typedef struct {
-    const unsigned char *data;
+    const char *data;
     trine_dtype type;
     bool turned;       /* the file has the transpose */
     size_t rows, cols; /* of all parts, in the model's orientation */
@@ -234,7 +238,7 @@ static saved_tensor find_saved(const checkpoint *c, const tensor *t, const char 
         const st_entry *e = st_find(&c->files[i].header, name);
         bool turned = t->name[0] == 'h' && t->global_cols > 1;
         if (e)
-            return (saved_tensor){c->files[i].map + e->begin, e->type, turned,
+            return (saved_tensor){c->bytes[i] + e->begin, e->type, turned,
                                   t->parts * t->global_rows, t->global_cols};
     }
     return (saved_tensor){0};

@@ -114,7 +114,7 @@ static void expect_tensor(void *context, const tensor *t) {
             size_t at = t->turned ? col * rows + row : row * cols + col;
             uint32_t want = image_bits(image_value(t->name, x->kind, x->s->salt, row, col), type);
             uint32_t got = 0;
-            memcpy(&got, x->f->map + e->begin + at * width, width);
+            OK(st_read(x->f, &got, width, e->begin + at * width));
             if (got != want) fail_msg("%s (%zu, %zu): %08x, not %08x", name, row, col, got, want);
         }
 }

@@ -120,7 +120,8 @@ typedef struct {
     int fd;
     unsigned char *data; /* what should stand there */
     void *buffer;        /* only of a device whose memory is far */
-    size_t span;         /* bytes that are written in one go */
+    slice_buffer *read;
+    size_t span; /* bytes that are written in one go */
     uint64_t sum;
 } whole;
 
@@ -177,6 +178,7 @@ static void make_whole(whole *w, const setting *s, ckpt_kind kind, trine_dtype t
     qsort(w->header.entries, w->header.count, sizeof(st_entry), by_name);
     assert_int_equal(ftruncate(w->fd, (off_t)w->header.bytes), 0);
     if (!s->dev->memory->host) w->buffer = malloc(SLICE_BYTES);
+    w->read = malloc(sizeof *w->read);
 }
 
 static void free_whole(whole *w) {
@@ -184,6 +186,7 @@ static void free_whole(whole *w) {
     free(w->data);
     free(w->header.entries);
     free(w->buffer);
+    free(w->read);
 }
 
 /* ---- Writing ---- */
@@ -268,7 +271,8 @@ static void read_piece(void *context, const ckpt_piece *piece) {
             if (strcmp(w->header.entries[n].name, name) == 0) e = &w->header.entries[n];
         assert_non_null(e);
         OK(slice_fits(t, e, "file"));
-        OK(slice_read(w->setting->dev, &p, t, e, w->data + e->begin, w->buffer));
+        st_file file = {.path = name, .fd = w->fd};
+        OK(slice_read(w->setting->dev, &p, t, e, &file, w->read));
     }
     trine_dtype file = w->header.entries[0].type;
     for (size_t i = 0; i < p.count; i++) {
@@ -287,6 +291,7 @@ static void read_piece(void *context, const ckpt_piece *piece) {
 static void expect_read(const setting *s, ckpt_kind kind, trine_dtype file) {
     whole w;
     make_whole(&w, s, kind, file);
+    assert_int_equal(pwrite(w.fd, w.data, w.header.bytes, 0), (ssize_t)w.header.bytes);
     pieces(s, kind, read_piece, &w);
     free_whole(&w);
 }
@@ -353,6 +358,52 @@ static void cuts_into_tiles(void **state) {
     expect_read(&row, CKPT_WEIGHT, TRINE_F32);
 }
 
+/* Rows that are near each other, and more of them than are read at a time; and rows that are not. */
+static void reads_rows_near_and_apart(void **state) {
+    (void)state;
+    for (size_t F = 1024; F <= 4096; F *= 4) {
+        gpt_shape shape = {.B = 1, .T = 2, .C = 512, .H = 2, .F = F, .L = 1, .V = 3, .tp = 1};
+        setting s = {shape, 2, 3, TRINE_F32, &near_device};
+        expect_read(&s, CKPT_WEIGHT, TRINE_F32);
+        s.dev = &far_dev;
+        s.type = TRINE_BF16;
+        expect_read(&s, CKPT_WEIGHT, TRINE_F32);
+    }
+}
+
+/* What is not there any more is an error with a name, whichever way rows are read. */
+static void a_file_that_was_cut_is_named(void **state) {
+    (void)state;
+    gpt_shape shape = {.B = 1, .T = 2, .C = 512, .H = 2, .F = 512, .L = 1, .V = 3, .tp = 2};
+    static const char *const names[] = {"attn.c_attn.weight", "mlp.c_fc.weight", "mlp.c_fc.bias"};
+    char path[] = "/tmp/trine_slice_XXXXXX";
+    st_file file = {.path = path, .fd = mkstemp(path)};
+    slice_buffer *buffer = malloc(sizeof *buffer);
+    void *memory = malloc((size_t)16 << 20);
+    unlink(path);
+    flat_unit layout;
+    gpt_unit_layout(&shape, 1, 1, &layout);
+    for (int i = 0; i < layout.ranges[0].tensor_count; i++) {
+        const tensor *t = &layout.ranges[0].tensors[i];
+        char want[128];
+        int which = 0;
+        while (which < 3 && strcmp(t->name + strlen("h.0."), names[which]) != 0) which++;
+        if (which == 3) continue;
+        st_entry e = slice_entry(t, CKPT_WEIGHT, TRINE_F32);
+        ckpt_piece p = {.range = &layout.ranges[0], .count = layout.ranges[0].count, .at = memory};
+        e.begin = 256;
+        e.end = 256 + tensor_count(t) * 2 * sizeof(float);
+        assert_int_equal(ftruncate(file.fd, (off_t)e.end), 0);
+        OK(slice_read(&near_device, &p, t, &e, &file, buffer));
+        assert_int_equal(ftruncate(file.fd, 777), 0);
+        snprintf(want, sizeof want, "%s: the file ends at byte ", path);
+        REFUSED(slice_read(&near_device, &p, t, &e, &file, buffer), TRINE_EIO, want);
+    }
+    free(memory);
+    free(buffer);
+    close(file.fd);
+}
+
 /* Another shape, another type: both are said. */
 static void refuses_other_tensors(void **state) {
     (void)state;
@@ -393,6 +444,8 @@ int main(void) {
         cmocka_unit_test(reads_its_part),
         cmocka_unit_test(reads_into_far_memory),
         cmocka_unit_test(cuts_into_tiles),
+        cmocka_unit_test(reads_rows_near_and_apart),
+        cmocka_unit_test(a_file_that_was_cut_is_named),
         cmocka_unit_test(refuses_other_tensors),
         cmocka_unit_test(sums_tell),
     };

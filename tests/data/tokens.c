@@ -1,6 +1,7 @@
 /* TEST np=0 */
 #include "harness.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -242,6 +243,150 @@ static void an_id_beyond_the_vocabulary_is_found(void **state) {
     tokens_close(&t);
 }
 
+/* ---- Files that change while they are used ---- */
+
+static void a_file_that_is_cut_is_an_error_with_its_name(void **state) {
+    (void)state;
+    write_tokens("cut_0.bin", 100, 10, 1, 5);
+    write_tokens("cut_1.bin", 70000, 0, 1, 30000); /* more than is read at a time */
+    tokens *t;
+    static int32_t ids[30005], next[30004];
+    OK(tokens_open(&t, "cut_?.bin"));
+    assert_int_equal(truncate("cut_1.bin", HEADER_BYTES + 4 * 20000), 0);
+    OK(tokens_read(t, 0, 20005, ids, 70000)); /* what is there can be read */
+    REFUSED(tokens_read(t, 0, 30005, ids, 70000), TRINE_EIO,
+            "cut_1.bin: the file ends at byte 81024, it was cut while it was in use");
+    REFUSED(tokens_sample(t, 20004, 1, ids, next, 70000), TRINE_EIO, "cut_1.bin: the file ends at");
+    assert_int_equal(truncate("cut_1.bin", 0), 0);
+    REFUSED(tokens_sample(t, 3, 2, ids, next, 70000), TRINE_EIO,
+            "cut_1.bin: the file ends at byte 1024, it was cut while it was in use");
+    tokens_print print;
+    REFUSED(tokens_fingerprint(t, &print, NULL), TRINE_EIO, "cut_1.bin: the file ends at byte 0");
+    tokens_close(&t);
+    write_tokens("cut_1.bin", 70000, 0, 1, 30000);
+    int32_t header[256] = {20240801, 7, 30000}; /* no vocabulary: all is read for it */
+    int fd = open("cut_1.bin", O_WRONLY);
+    assert_int_equal(pwrite(fd, header, sizeof header, 0), sizeof header);
+    close(fd);
+    OK(tokens_open(&t, "cut_?.bin"));
+    assert_int_equal(truncate("cut_1.bin", HEADER_BYTES + 4 * 20000), 0);
+    int vocab;
+    REFUSED(tokens_vocab(t, &vocab), TRINE_EIO, "cut_1.bin: the file ends at byte 81024");
+    tokens_close(&t);
+}
+
+/* More files than are held open: the last ones are opened for each read. */
+static void a_file_that_is_exchanged_is_not_taken_for_the_old_one(void **state) {
+    (void)state;
+    enum { FILES = 200 };
+    char path[32];
+    for (int i = 0; i < FILES; i++) {
+        snprintf(path, sizeof path, "many_%03d.bin", i);
+        write_tokens(path, 1000, i, 0, 3);
+    }
+    tokens *t;
+    int32_t ids[3 * FILES];
+    OK(tokens_open(&t, "many_*.bin"));
+    assert_int_equal(tokens_files(t), FILES);
+    assert_string_equal(tokens_file(t, FILES - 1), "many_199.bin");
+    OK(tokens_read(t, 0, 3 * FILES, ids, 1000));
+    for (int i = 0; i < 3 * FILES; i++) assert_int_equal(ids[i], i / 3);
+    write_tokens("many_000.bin", 1000, 7, 0, 3); /* by another file's rename */
+    write_tokens("many_199.bin", 1000, 7, 0, 3);
+    OK(tokens_read(t, 0, 3, ids, 1000));
+    assert_int_equal(ids[0], 0); /* held open, it is the old one */
+    REFUSED(tokens_read(t, 3 * FILES - 1, 1, ids, 1000), TRINE_EIO,
+            "many_199.bin: another file has taken its place while it was in use");
+    tokens_close(&t);
+}
+
+/* ---- Fingerprints ---- */
+
+static tokens_print print_of(const char *path) {
+    tokens *t;
+    tokens_print print;
+    OK(tokens_open(&t, path));
+    OK(tokens_fingerprint(t, &print, NULL));
+    tokens_close(&t);
+    return print;
+}
+
+/* Tokens first, first + 1 ... below 251: a text in which no two neighbours are alike. */
+static void write_text(const char *path, int first, size_t count) {
+    tokens_writer *w;
+    OK(tokens_writer_open(&w, path, 256));
+    for (size_t i = 0; i < count; i++) {
+        int32_t id = (int32_t)((first + (int)i) % 251);
+        OK(tokens_writer_add(w, &id, 1));
+    }
+    OK(tokens_writer_close(&w));
+}
+
+static void spoil_byte(const char *path, off_t at) {
+    unsigned char byte;
+    int fd = open(path, O_RDWR);
+    assert_int_equal(pread(fd, &byte, 1, at), 1);
+    byte ^= 1;
+    assert_int_equal(pwrite(fd, &byte, 1, at), 1);
+    close(fd);
+}
+
+static void what_is_not_the_same_has_another_fingerprint(void **state) {
+    (void)state;
+    enum { SMALL = 120000, LARGE = 400000 }; /* all of it is looked at, or places */
+    for (int i = 0; i < 2; i++) {
+        size_t count = i ? LARGE : SMALL;
+        off_t last = (off_t)(HEADER_BYTES + 2 * count - 1);
+        write_text("a.bin", 0, count);
+        write_text("b.bin", 0, count);
+        tokens_print a = print_of("a.bin"), b = print_of("b.bin");
+        assert_memory_equal(&a, &b, sizeof a); /* whatever it is called */
+        assert_int_equal(a.files, 1);
+        assert_int_equal(a.tokens, count);
+        assert_int_equal(a.bytes, HEADER_BYTES + 2 * count);
+        write_text("b.bin", 7, count); /* shifted */
+        assert_true(print_of("b.bin").hash != a.hash);
+        write_text("b.bin", 0, count - 1);
+        assert_true(print_of("b.bin").hash != a.hash);
+        const off_t places[] = {12, 4095, last - 4095, last};
+        for (size_t n = 0; n < sizeof places / sizeof *places; n++) {
+            write_text("b.bin", 0, count);
+            spoil_byte("b.bin", places[n]);
+            assert_true(print_of("b.bin").hash != a.hash);
+        }
+    }
+    write_text("small.bin", 0, SMALL);
+    tokens_print a = print_of("small.bin");
+    for (off_t at = HEADER_BYTES; at < HEADER_BYTES + 2 * SMALL; at += 1009) {
+        spoil_byte("small.bin", at);
+        assert_true(print_of("small.bin").hash != a.hash);
+        spoil_byte("small.bin", at);
+    }
+}
+
+static void shards_are_told_apart_too(void **state) {
+    (void)state;
+    write_text("x_0.bin", 0, 100);
+    write_text("x_1.bin", 5, 100);
+    tokens_print all, each[2], alone, second;
+    tokens *t;
+    OK(tokens_open(&t, "x_1.bin"));
+    OK(tokens_fingerprint(t, &alone, &second));
+    tokens_close(&t);
+    OK(tokens_open(&t, "x_?.bin"));
+    OK(tokens_fingerprint(t, &all, each));
+    tokens_close(&t);
+    assert_memory_equal(&each[1], &second, sizeof second);
+    assert_true(each[0].hash != each[1].hash);
+    assert_int_equal(all.files, 2);
+    assert_int_equal(all.tokens, 200);
+    assert_int_equal(all.bytes, each[0].bytes + each[1].bytes);
+    assert_true(all.hash != alone.hash);
+    write_text("x_0.bin", 5, 100);
+    write_text("x_1.bin", 0, 100);
+    assert_true(print_of("x_?.bin").hash != all.hash); /* the order of files counts */
+}
+
 /* ---- Bad files ---- */
 
 static void files_that_are_not_there(void **state) {
@@ -254,9 +399,9 @@ static void files_that_are_not_there(void **state) {
 static void things_that_are_no_files(void **state) {
     (void)state;
     assert_int_equal(mkdir("folder", 0700), 0);
-    open_refused("folder", TRINE_EIO, "folder: not a file");
+    open_refused("folder", TRINE_EIO, "folder: not a regular file");
     assert_int_equal(mkfifo("pipe", 0600), 0);
-    open_refused("pipe", TRINE_EIO, "pipe: not a file"); /* and is not waited for */
+    open_refused("pipe", TRINE_EIO, "pipe: not a regular file"); /* and is not waited for */
     assert_int_equal(symlink("nowhere", "broken.bin"), 0);
     open_refused("broken.bin", TRINE_EIO, "broken.bin: No such file or directory");
 }
@@ -402,6 +547,10 @@ static const struct CMUnitTest tokens_tests[] = {
     cmocka_unit_test(or_from_the_tokens),
     cmocka_unit_test(an_id_without_successor_is_refused),
     cmocka_unit_test(an_id_beyond_the_vocabulary_is_found),
+    cmocka_unit_test(a_file_that_is_cut_is_an_error_with_its_name),
+    cmocka_unit_test(a_file_that_is_exchanged_is_not_taken_for_the_old_one),
+    cmocka_unit_test(what_is_not_the_same_has_another_fingerprint),
+    cmocka_unit_test(shards_are_told_apart_too),
     cmocka_unit_test(files_that_are_not_there),
     cmocka_unit_test(things_that_are_no_files),
     cmocka_unit_test(headers_that_are_too_short),

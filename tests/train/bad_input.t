@@ -91,7 +91,7 @@ unset OMPI_MCA_orte_abort_on_non_zero_status
 
 alone "$dir/none.bin: no such file" "a missing validation file" --data-path "$data" \
     --val-data-path "$dir/none.bin"
-alone "$dir: not a file" "a folder" --data-path "$dir"
+alone "$dir: not a regular file" "a folder" --data-path "$dir"
 
 bad() { # bad TEXT NAME: $dir/bad.bin is refused, with its name
     alone "$dir/bad.bin: $1" "$2" --data-path "$dir/bad.bin"

@@ -374,7 +374,7 @@ static int64_t negative(const ckpt_source *source, const char *name, ckpt_kind k
     int64_t found = 0;
     for (uint64_t at = e->begin; at < e->end; at += sizeof(float)) {
         float x;
-        memcpy(&x, file->map + at, sizeof x);
+        OK(st_read(file, &x, sizeof x, at));
         found += x < 0;
     }
     return e->type == TRINE_F32 ? found : -1;

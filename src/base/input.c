@@ -1,0 +1,72 @@
+#include "base/input.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/status.h"
+
+static trine_status look_at(int fd, uint64_t *bytes, const char *path) {
+    struct stat info;
+    CHECK(fstat(fd, &info) == 0, TRINE_EIO, "%s: %s", path, strerror(errno));
+    CHECK(S_ISREG(info.st_mode), TRINE_EIO, "%s: not a regular file", path);
+    *bytes = (uint64_t)info.st_size;
+    return TRINE_OK;
+}
+
+trine_status input_open(int *fd, uint64_t *bytes, const char *path) {
+    /* Without O_NONBLOCK the writer of a pipe would be waited for here. */
+    *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    CHECK(*fd >= 0, TRINE_EIO, "%s: %s", path, strerror(errno));
+    trine_status status = look_at(*fd, bytes, path);
+    if (status != TRINE_OK) {
+        close(*fd);
+        *fd = -1;
+    }
+    return status;
+}
+
+trine_status input_read(int fd, const char *path, void *to, size_t bytes, uint64_t place) {
+    char *at = to;
+    while (bytes) {
+        ssize_t n = pread(fd, at, bytes, (off_t)place);
+        if (n < 0 && errno == EINTR) continue;
+        CHECK(n >= 0, TRINE_EIO, "%s: cannot read byte %" PRIu64 ": %s", path, place,
+              strerror(errno));
+        CHECK(n > 0, TRINE_EIO,
+              "%s: the file ends at byte %" PRIu64 ", it was cut while it was in use", path, place);
+        at += n;
+        place += (uint64_t)n;
+        bytes -= (size_t)n;
+    }
+    return TRINE_OK;
+}
+
+static trine_status read_whole(int fd, char **text, size_t *bytes, uint64_t size, uint64_t limit,
+                               const char *path) {
+    CHECK(size <= limit, TRINE_EDATA,
+          "%s has more than %" PRIu64 " bytes, the most that such a file may have", path, limit);
+    *bytes = (size_t)size;
+    *text = malloc(*bytes + 1);
+    CHECK(*text, TRINE_ENOMEM, "%s: no memory for %" PRIu64 " bytes", path, size);
+    trine_status status = input_read(fd, path, *text, *bytes, 0);
+    if (status != TRINE_OK) {
+        free(*text);
+        *text = NULL;
+    }
+    return status;
+}
+
+trine_status input_text(char **text, size_t *bytes, uint64_t limit, const char *path) {
+    int fd;
+    uint64_t size;
+    *text = NULL;
+    TRY(input_open(&fd, &size, path));
+    trine_status status = read_whole(fd, text, bytes, size, limit, path);
+    close(fd);
+    return status;
+}

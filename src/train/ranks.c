@@ -1,0 +1,136 @@
+#include "train/ranks.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "ckpt/settings.h"
+
+static const char options_differ[] = "the ranks of this job were started with different options";
+
+/* ---- Options --------------------------------------------------------------------------------- */
+
+/* Makes a list on every rank, or on none. */
+static trine_status agree(trine_world *world, trine_status made, alike_list *list) {
+    trine_status status = trine_world_agree(world, made);
+    if (status == TRINE_OK) status = alike_agree(world, list, options_differ);
+    alike_end(list);
+    return status;
+}
+
+trine_status ranks_agree_config(trine_world *world, const trine_config *config) {
+    trine_config c = *config;
+    alike_list list;
+    /* With what is left open filled in: a rank that says --dp 2 where 2 are left says the same. */
+    if (trine_config_check(&c, trine_world_size(world)) != TRINE_OK) status_clear();
+    return agree(world, settings_alike(&c, &list), &list);
+}
+
+static trine_status list_checkpoint(alike_list *list, const trine_checkpoint *c) {
+    bool automatic = c->load && strcmp(c->load, "auto") == 0;
+    TRY(alike_begin(list, 6));
+    alike_text(list, "save", c->save ? "given" : "not given");
+    alike_number(list, "save-interval", c->save_interval);
+    alike_number(list, "keep", c->keep);
+    alike_text(list, "load", automatic ? "auto" : c->load ? "a path" : "not given");
+    alike_flag(list, "load-weights-only", c->load_weights_only);
+    alike_number(list, "max-minutes", c->max_minutes);
+    return TRINE_OK;
+}
+
+trine_status ranks_agree_checkpoint(trine_world *world, const trine_checkpoint *c) {
+    alike_list list;
+    return agree(world, list_checkpoint(&list, c), &list);
+}
+
+static trine_status list_run(alike_list *list, const trine_run *run) {
+    TRY(alike_begin(list, 2));
+    alike_number(list, "eval-interval", run->eval_interval);
+    alike_flag(list, "profile", run->profile);
+    return TRINE_OK;
+}
+
+trine_status trine_run_agree(trine_world *world, const trine_run *run) {
+    alike_list list;
+    return agree(world, list_run(&list, run), &list);
+}
+
+/* ---- Data ------------------------------------------------------------------------------------ */
+
+/* A file as one line of a message; files that only other ranks have are lines, too. */
+static void add_file(alike_list *list, const char *name, const tokens *source, size_t i,
+                     const tokens_print *all, const tokens_print *each) {
+    char text[ALIKE_TEXT];
+    if (i >= all->files) {
+        snprintf(text, sizeof text, "no file %zu: %" PRIu64 " files, %" PRIu64 " tokens in all",
+                 i + 1, all->files, all->tokens);
+        alike_text(list, name, text);
+        return;
+    }
+    const tokens_print *f = &each[i];
+    snprintf(text, sizeof text,
+             "%.300s: %" PRIu64 " tokens, %" PRIu64 " bytes, hash %016" PRIx64
+             "; file %zu of %" PRIu64 ", %" PRIu64 " tokens in all",
+             tokens_file(source, i), f->tokens, f->bytes, f->hash, i + 1, all->files, all->tokens);
+    alike_data(list, name, text, f, sizeof *f);
+}
+
+/* `count` files; a rank may have fewer. No source (no validation) has none. */
+static trine_status list_files(alike_list *list, const char *name, const tokens *source,
+                               size_t count) {
+    tokens_print all = {0};
+    TRY(alike_begin(list, count));
+    tokens_print *each = calloc(count ? count : 1, sizeof *each);
+    CHECK(each, TRINE_ENOMEM, "no memory to compare %zu files", count);
+    trine_status status = source ? tokens_fingerprint(source, &all, each) : TRINE_OK;
+    for (size_t i = 0; status == TRINE_OK && i < count; i++)
+        add_file(list, name, source, i, &all, each);
+    free(each);
+    return status;
+}
+
+/* The first file that differs. Collective over: world. */
+static trine_status explain_files(trine_world *world, const char *name, const tokens *source,
+                                  char *text, size_t size) {
+    alike_list list = {0};
+    size_t count, differ;
+    TRY(alike_most(world, source ? tokens_files(source) : 0, &count));
+    trine_status status = trine_world_agree(world, list_files(&list, name, source, count));
+    if (status == TRINE_OK) status = alike_explain(world, &list, 1, text, size, &differ);
+    alike_end(&list);
+    return status;
+}
+
+static trine_status list_data(alike_list *list, const trine_trainer *t) {
+    TRY(alike_begin(list, 3));
+    alike_number(list, "vocab-size", t->config.model.vocab_size);
+    alike_data(list, "data-path", "", &t->train.print, sizeof t->train.print);
+    alike_data(list, "val-data-path", "", &t->val.print, sizeof t->val.print);
+    return TRINE_OK;
+}
+
+/* Collective over: world. */
+static trine_status explain_data(const trine_trainer *t, alike_list *list) {
+    char text[3500] = "";
+    size_t differ;
+    TRY(explain_files(t->world, "data-path", t->train.source, text, sizeof text));
+    TRY(explain_files(t->world, "val-data-path", t->val.source, text, sizeof text));
+    list->count = 1; /* the vocabulary */
+    TRY(alike_explain(t->world, list, 1, text, sizeof text, &differ));
+    trine_status own = TRINE_OK;
+    if (trine_world_rank(t->world) == 0)
+        own =
+            status_user(RAISE(TRINE_EINVAL, "the ranks of this job have different data:%s", text));
+    return trine_world_agree(t->world, own);
+}
+
+trine_status ranks_agree_data(const trine_trainer *t) {
+    alike_list list;
+    bool same = true;
+    trine_status status = trine_world_agree(t->world, list_data(&list, t));
+    if (status == TRINE_OK) status = alike_compare(t->world, &list, &same);
+    if (!same) status = explain_data(t, &list);
+    alike_end(&list);
+    return status;
+}
