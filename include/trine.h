@@ -38,7 +38,8 @@ extern "C" {
     X(TRINE_EAUDIT, "ranks disagree")                                                              \
     X(TRINE_EUNSUPPORTED, "not supported here")                                                    \
     X(TRINE_ENCCL, "NCCL failed")                                                                  \
-    X(TRINE_EOVERFLOW, "gradients overflow")
+    X(TRINE_EOVERFLOW, "gradients overflow")                                                       \
+    X(TRINE_EBUSY, "in use by another job")
 
 typedef enum {
 #define TRINE_STATUS_ENUM(name, text) name,

@@ -418,3 +418,14 @@ void options_help(FILE *out, const options *o) {
             print_row(out, &o->rows[i], column);
     }
 }
+
+/* ---- The environment ---- */
+
+const char *options_job_name(void) {
+    static const char *const names[] = {"SLURM_JOB_ID", "PMIX_NAMESPACE"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const char *job = getenv(names[i]);
+        if (job && *job) return job;
+    }
+    return "";
+}

@@ -115,6 +115,10 @@ bool options_seconds(const char *text, double *seconds);
  * as defaults. */
 void options_help(FILE *out, const options *o);
 
+/* The name that the batch system, or else the launcher, has given this job (SLURM_JOB_ID,
+ * PMIX_NAMESPACE), as it stands in the environment; "" if there is none. Not collective. */
+const char *options_job_name(void);
+
 /* The name (of `count`, NULLs passed over) which `word` was probably meant to be; NULL if none is
  * near: the first one with the fewest letters inserted, left out, changed or swapped with the next
  * (at most a third of the word, but two), else the first one of which word is a part. */

@@ -47,7 +47,8 @@ trine_status status_raise(trine_status status, const char *file, int line, const
 
 trine_status status_user(trine_status status) {
     trail.user |= status == TRINE_EINVAL || status == TRINE_EDATA || status == TRINE_EIO ||
-                  status == TRINE_EUNSUPPORTED || status == TRINE_EOVERFLOW;
+                  status == TRINE_EUNSUPPORTED || status == TRINE_EOVERFLOW ||
+                  status == TRINE_EBUSY;
     return status;
 }
 

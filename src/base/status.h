@@ -23,8 +23,8 @@ trine_status status_raise(trine_status status, const char *file, int line, const
 /* Adds a frame to the trail; returns `status`. Not collective. */
 trine_status status_frame(trine_status status, const char *file, int line, const char *func);
 /* For the places where what the user gave is looked at (options, configuration, files): a fault of
- * the kinds EINVAL, EDATA, EIO, EUNSUPPORTED and EOVERFLOW is printed as its message alone from
- * here on, because frames and the name of the status tell its reader nothing. Other statuses are
+ * the kinds EINVAL, EDATA, EIO, EUNSUPPORTED, EOVERFLOW and EBUSY is printed as its message alone
+ * from here on, because frames and the name of the status tell its reader nothing. Other statuses are
  * left as they are. Returns `status`. */
 trine_status status_user(trine_status status);
 /* The message of the current trail, without frames; "" if there is none. */

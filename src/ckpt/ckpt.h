@@ -17,6 +17,8 @@
 #define TRINE_CKPT_CKPT_H
 
 #include "ckpt/blocks.h"
+#include "ckpt/lease.h"
+#include "ckpt/lease_record.h"
 #include "ckpt/manifest.h"
 #include "ckpt/slice.h"
 #include "comm/comm.h"
@@ -35,12 +37,23 @@ typedef struct {
     /* All zero, or as an earlier save of these tensors has left it. The caller ends it before the
      * mesh: making and ending one blocks inside MPI, where the watchdog does not see. */
     blocks_writer *writer;
+    /* NULL in it, or as ckpt_hold or an earlier save has left it; the caller gives it back. */
+    lease **lease;
 } ckpt_image;
 
-/* Saves to DIR/step-N, N being state.step, and removes all but the `keep` newest (0: none); an old
- * one that cannot be removed stays, and is no error. On `out` (NULL: nothing) rank 0 says what was
- * done. Errors, on every rank: TRINE_EIO names rank, file and cause; TRINE_ENOMEM; TRINE_EDATA when
- * a file does not have what was written; the collectives' own. What was saved before is still
+/* Takes the lease of DIR for this job, unless it is held already; rank 0 has it then in *l (NULL, or as
+ * an earlier call has left it; that of another folder is given back). Makes DIR if need be. `token` =
+ * what stands in the names of files that this job is writing. On `out` (NULL: nothing) rank 0 says
+ * for whose end it waits. Errors, on every rank: TRINE_EBUSY names the job that saves there, or that has
+ * taken this one's lease over; TRINE_EIO, TRINE_ENOMEM; the collectives' own. Collective over:
+ * world. */
+trine_status ckpt_hold(trine_comm *world, lease **l, const char *dir, FILE *out,
+                       char token[LEASE_TOKEN]);
+
+/* Saves to DIR/step-N, N being state.step, under the folder's lease, and removes all but the `keep`
+ * newest (0: none); an old one that cannot be removed stays, and is no error. On `out` (NULL:
+ * nothing) rank 0 says what was done. Errors, on every rank: TRINE_EIO names rank, file and cause; TRINE_ENOMEM; TRINE_EDATA when
+ * a file does not have what was written; those of ckpt_hold. What was saved before is still
  * there. Collective over: world. */
 trine_status ckpt_save(trine_mesh *mesh, const ckpt_image *image, const char *dir, int keep,
                        FILE *out);

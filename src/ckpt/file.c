@@ -1,11 +1,23 @@
 #include "ckpt/file.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/status.h"
+
+/* ---- Files ---- */
+
+trine_status file_create(const char *path, int *fd) {
+    *fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    CHECK(*fd >= 0, TRINE_EIO, "%s: %s", path, strerror(errno));
+    return TRINE_OK;
+}
 
 trine_status file_write(int fd, const char *path, const void *data, size_t bytes, uint64_t place) {
     const char *from = data;
@@ -21,6 +33,20 @@ trine_status file_write(int fd, const char *path, const void *data, size_t bytes
     return TRINE_OK;
 }
 
+trine_status file_sync(int fd, const char *path) {
+    CHECK(fsync(fd) == 0, TRINE_EIO, "%s: cannot sync: %s", path, strerror(errno));
+    return TRINE_OK;
+}
+
+trine_status file_close(int fd, const char *path, trine_status status) {
+    int failed = close(fd);
+    if (status != TRINE_OK) return status;
+    CHECK(!failed, TRINE_EIO, "%s: %s", path, strerror(errno));
+    return TRINE_OK;
+}
+
+/* ---- Folders ---- */
+
 trine_status file_sync_folder(const char *path) {
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     CHECK(fd >= 0, TRINE_EIO, "%s: %s", path, strerror(errno));
@@ -30,4 +56,62 @@ trine_status file_sync_folder(const char *path) {
     CHECK(!failed || cause == EINVAL, TRINE_EIO, "%s: cannot sync the folder: %s", path,
           strerror(cause));
     return TRINE_OK;
+}
+
+trine_status file_make_folder(const char *path, bool *made) {
+    struct stat is;
+    *made = mkdir(path, 0777) == 0;
+    if (*made) return TRINE_OK;
+    int cause = errno;
+    if (stat(path, &is) == 0) cause = S_ISDIR(is.st_mode) ? 0 : ENOTDIR;
+    CHECK(!cause, TRINE_EIO, "%s: cannot make the folder: %s", path, strerror(cause));
+    return TRINE_OK;
+}
+
+trine_status file_rename(const char *from, const char *to) {
+    CHECK(rename(from, to) == 0, TRINE_EIO, "%s: cannot be renamed to %s: %s", from, to,
+          strerror(errno));
+    return TRINE_OK;
+}
+
+trine_status file_exchange(const char *a, const char *b, bool *done) {
+    *done = renameat2(AT_FDCWD, a, AT_FDCWD, b, RENAME_EXCHANGE) == 0;
+    bool impossible = errno == EINVAL || errno == ENOSYS || errno == ENOTSUP;
+    CHECK(*done || impossible, TRINE_EIO, "%s: cannot take the place of %s: %s", a, b,
+          strerror(errno));
+    return TRINE_OK;
+}
+
+static int remove_one(const char *path, const struct stat *is, int flag, struct FTW *at) {
+    (void)is;
+    (void)at;
+    int failed = flag == FTW_DP ? rmdir(path) : unlink(path);
+    return failed && errno != ENOENT;
+}
+
+bool file_discard(const char *path) {
+    struct stat is;
+    if (lstat(path, &is) != 0 && errno == ENOENT) return true;
+    return nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS) == 0 || errno == ENOENT;
+}
+
+trine_status file_remove(const char *path) {
+    CHECK(file_discard(path), TRINE_EIO, "%s: cannot be removed: %s", path, strerror(errno));
+    return TRINE_OK;
+}
+
+static trine_status visit_entries(DIR *folder, const char *path, file_visit visit, void *context) {
+    struct dirent *entry;
+    while (errno = 0, (entry = readdir(folder)) != NULL) TRY(visit(context, path, entry->d_name));
+    CHECK(!errno, TRINE_EIO, "%s: %s", path, strerror(errno));
+    return TRINE_OK;
+}
+
+trine_status file_each(const char *path, file_visit visit, void *context) {
+    DIR *folder = opendir(path);
+    if (!folder && errno == ENOENT) return TRINE_OK;
+    CHECK(folder, TRINE_EIO, "%s: %s", path, strerror(errno));
+    trine_status status = visit_entries(folder, path, visit, context);
+    closedir(folder);
+    return status;
 }

@@ -1,9 +1,7 @@
 #include "ckpt/folder.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,34 +12,73 @@
 #include "base/human.h"
 #include "base/status.h"
 #include "ckpt/file.h"
+#include "ckpt/lease_record.h"
 
-#define NAME_BYTES 64
+#define NAME_BYTES 96
+#define LATEST     ".latest."
+#define WRITTEN    "writing"
 
 /* Beside the files: the folder itself, `latest`, blocks of the file system that are not full. */
 #define LITTLE ((uint64_t)1 << 20)
 
 /* ---- Names ---- */
 
-/* What a name in DIR says: a step of one of these kinds. */
+/* What a name in DIR says: a step of one of these kinds, and whose. */
 typedef enum { WHOLE, WRITING, REMOVING, REPLACED, KINDS } name_kind;
 
-static const struct {
-    const char *before, *after;
-} names[KINDS] = {
-    {"step-", ""}, {".step-", ".writing"}, {".step-", ".removing"}, {".step-", ".replaced"}};
+typedef struct {
+    int64_t step;
+    name_kind kind;
+    char token[LEASE_TOKEN]; /* "": a whole one, or one from before there were leases */
+} step_name;
 
-static void print_name(char name[NAME_BYTES], int64_t step, name_kind kind) {
-    snprintf(name, NAME_BYTES, "%s%" PRId64 "%s", names[kind].before, step, names[kind].after);
+static const char *const endings[KINDS] = {"", WRITTEN, "removing", "replaced"};
+
+static step_name name_of(int64_t step, name_kind kind, const char *token) {
+    step_name n = {.step = step, .kind = kind};
+    snprintf(n.token, sizeof n.token, "%s", token);
+    return n;
+}
+
+static void print_name(char name[NAME_BYTES], step_name n) {
+    if (n.kind == WHOLE)
+        snprintf(name, NAME_BYTES, "step-%" PRId64, n.step);
+    else
+        snprintf(name, NAME_BYTES, ".step-%" PRId64 ".%s%s%s", n.step, n.token,
+                 n.token[0] ? "." : "", endings[n.kind]);
+}
+
+/* "<token>." at the beginning, if there is one; what is behind it. */
+static const char *read_token(const char *name, char token[LEASE_TOKEN]) {
+    size_t digits = strspn(name, "0123456789abcdef");
+    token[0] = '\0';
+    if (digits != LEASE_TOKEN - 1 || name[digits] != '.') return name;
+    memcpy(token, name, digits);
+    token[digits] = '\0';
+    return name + digits + 1;
 }
 
 /* A name is ours when it is the one that we would print. */
-static bool read_name(const char *name, int64_t *step, name_kind kind) {
-    char again[NAME_BYTES];
-    size_t before = strlen(names[kind].before);
-    if (strncmp(name, names[kind].before, before) != 0) return false;
-    *step = strtoll(name + before, NULL, 10);
-    print_name(again, *step, kind);
-    return *step >= 0 && strcmp(name, again) == 0;
+static bool read_name(const char *name, step_name *n) {
+    char again[NAME_BYTES], *end;
+    bool hidden = name[0] == '.';
+    if (strncmp(name + hidden, "step-", 5) != 0) return false;
+    *n = (step_name){.step = strtoll(name + hidden + 5, &end, 10)};
+    const char *ending = hidden ? read_token(end + (*end == '.'), n->token) : "";
+    while (n->kind < KINDS && strcmp(ending, endings[n->kind]) != 0) n->kind++;
+    if (n->kind == KINDS) return false;
+    print_name(again, *n);
+    return n->step >= 0 && strcmp(name, again) == 0;
+}
+
+/* The text that will be `latest`, and anybody's. */
+static void print_latest(char name[NAME_BYTES], const lease *l) {
+    snprintf(name, NAME_BYTES, LATEST "%s." WRITTEN, lease_token(l));
+}
+static bool is_latest(const char *name) {
+    char token[LEASE_TOKEN];
+    size_t before = strlen(LATEST);
+    return strncmp(name, LATEST, before) == 0 && !strcmp(read_token(name + before, token), WRITTEN);
 }
 
 char *folder_join(const char *folder, const char *name) {
@@ -53,35 +90,25 @@ char *folder_join(const char *folder, const char *name) {
 
 char *folder_path(const char *dir, int64_t step) {
     char name[NAME_BYTES];
-    print_name(name, step, WHOLE);
+    print_name(name, name_of(step, WHOLE, ""));
     return folder_join(dir, name);
 }
 
-char *folder_writing(const char *dir, int64_t step) {
+char *folder_writing(const char *dir, const char *token, int64_t step) {
     char name[NAME_BYTES];
-    print_name(name, step, WRITING);
+    print_name(name, name_of(step, WRITING, token));
     return folder_join(dir, name);
 }
 
 /* ---- Single steps ---- */
 
-static trine_status sync_in(const char *dir, const char *name) {
+/* file_* of DIR/name. */
+static trine_status do_in(const char *dir, const char *name, trine_status (*what)(const char *)) {
     char *path = folder_join(dir, name);
     CHECK(path, TRINE_ENOMEM, "no memory for a file name");
-    trine_status status = file_sync_folder(path);
+    trine_status status = what(path);
     free(path);
     return status;
-}
-
-/* Makes a folder whose parent is there; *made = it was not there. */
-static trine_status make_one(const char *path, bool *made) {
-    struct stat is;
-    *made = mkdir(path, 0777) == 0;
-    if (*made) return TRINE_OK;
-    int cause = errno;
-    if (stat(path, &is) == 0) cause = S_ISDIR(is.st_mode) ? 0 : ENOTDIR;
-    CHECK(!cause, TRINE_EIO, "%s: cannot make the folder: %s", path, strerror(cause));
-    return TRINE_OK;
 }
 
 /* Makes the folder and those above it, and sees that what it made outlives a power cut. Cuts `path`
@@ -99,7 +126,7 @@ static trine_status make_all(char *path) {
         status = make_all(path);
         *slash = '/';
     }
-    if (status == TRINE_OK) status = make_one(path, &made);
+    if (status == TRINE_OK) status = file_make_folder(path, &made);
     if (status != TRINE_OK || !made) return status;
     if (above) *slash = '\0';
     status = file_sync_folder(above ? path : slash ? "/" : ".");
@@ -107,7 +134,7 @@ static trine_status make_all(char *path) {
     return status;
 }
 
-static trine_status make_dir(const char *dir) {
+trine_status folder_make(const char *dir) {
     char *path = strdup(dir);
     CHECK(path, TRINE_ENOMEM, "no memory for a file name");
     size_t end = strlen(path);
@@ -120,69 +147,39 @@ static trine_status make_dir(const char *dir) {
 /* All renames are within DIR, which is synced. */
 static trine_status rename_in(const char *dir, const char *from, const char *to) {
     char *a = folder_join(dir, from), *b = folder_join(dir, to);
-    trine_status status = TRINE_OK;
-    if (!a || !b)
-        status = RAISE(TRINE_ENOMEM, "no memory for a file name");
-    else if (rename(a, b) != 0)
-        status = RAISE(TRINE_EIO, "%s: cannot be renamed to %s: %s", a, to, strerror(errno));
+    trine_status status =
+        a && b ? file_rename(a, b) : RAISE(TRINE_ENOMEM, "no memory for a file name");
     if (status == TRINE_OK) status = file_sync_folder(dir);
     free(a);
     free(b);
     return status;
 }
 
-static bool exists(const char *dir, const char *name) {
-    struct stat is;
+static trine_status remove_in(const char *dir, const char *name) {
+    return do_in(dir, name, file_remove);
+}
+
+static bool look_in(const char *dir, const char *name, struct stat *is) {
     char *path = folder_join(dir, name);
-    bool there = path && lstat(path, &is) == 0;
+    bool there = path && lstat(path, is) == 0;
     free(path);
     return there;
 }
 
-static int remove_one(const char *path, const struct stat *is, int flag, struct FTW *at) {
-    (void)is;
-    (void)at;
-    return flag == FTW_DP ? rmdir(path) : unlink(path);
-}
-
-/* Removes DIR/name and what is in it; nothing there is as well. */
-static trine_status remove_tree(const char *dir, const char *name) {
-    char *path = folder_join(dir, name);
-    CHECK(path, TRINE_ENOMEM, "no memory for a file name");
-    trine_status status = TRINE_OK;
-    if (exists(dir, name) && nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS) != 0)
-        status = RAISE(TRINE_EIO, "%s: cannot be removed: %s", path, strerror(errno));
-    free(path);
-    return status;
+static bool exists(const char *dir, const char *name) {
+    struct stat is;
+    return look_in(dir, name, &is);
 }
 
 /* ---- What is there ---- */
 
-typedef trine_status (*name_visit)(void *context, const char *dir, const char *name);
-
-static trine_status visit_entries(DIR *folder, const char *dir, name_visit visit, void *context) {
-    struct dirent *entry;
-    while (errno = 0, (entry = readdir(folder)) != NULL) TRY(visit(context, dir, entry->d_name));
-    CHECK(!errno, TRINE_EIO, "%s: %s", dir, strerror(errno));
-    return TRINE_OK;
-}
-
-static trine_status visit_names(const char *dir, name_visit visit, void *context) {
-    DIR *folder = opendir(dir);
-    if (!folder && errno == ENOENT) return TRINE_OK;
-    CHECK(folder, TRINE_EIO, "%s: %s", dir, strerror(errno));
-    trine_status status = visit_entries(folder, dir, visit, context);
-    closedir(folder);
-    return status;
-}
-
 /* A job was killed between the two renames of a file system that has no exchange. */
 static trine_status give_back(void *context, const char *dir, const char *name) {
     char whole[NAME_BYTES];
-    int64_t step;
+    step_name n;
     (void)context;
-    if (!read_name(name, &step, REPLACED)) return TRINE_OK;
-    print_name(whole, step, WHOLE);
+    if (!read_name(name, &n) || n.kind != REPLACED) return TRINE_OK;
+    print_name(whole, name_of(n.step, WHOLE, ""));
     if (exists(dir, whole)) return TRINE_OK;
     trine_status status = rename_in(dir, name, whole);
     if (status != TRINE_OK && exists(dir, whole)) { /* another rank was faster */
@@ -213,8 +210,8 @@ static bool is_other(const char *dir, const char *name) {
 
 static trine_status add_step(void *context, const char *dir, const char *name) {
     step_list *list = context;
-    int64_t step;
-    if (!read_name(name, &step, WHOLE) || is_other(dir, name)) return TRINE_OK;
+    step_name n;
+    if (!read_name(name, &n) || n.kind != WHOLE || is_other(dir, name)) return TRINE_OK;
     if (list->count == list->room) {
         size_t room = 2 * list->room + 16;
         int64_t *more = realloc(list->steps, room * sizeof *more);
@@ -222,7 +219,7 @@ static trine_status add_step(void *context, const char *dir, const char *name) {
         list->steps = more;
         list->room = room;
     }
-    list->steps[list->count++] = step;
+    list->steps[list->count++] = n.step;
     return TRINE_OK;
 }
 
@@ -235,8 +232,8 @@ trine_status folder_list(const char *dir, int64_t **steps, size_t *count) {
     step_list list = {0};
     *steps = NULL;
     *count = 0;
-    TRY(visit_names(dir, give_back, NULL));
-    trine_status status = visit_names(dir, add_step, &list);
+    TRY(file_each(dir, give_back, NULL));
+    trine_status status = file_each(dir, add_step, &list);
     if (status != TRINE_OK) {
         free(list.steps);
         return status;
@@ -247,17 +244,83 @@ trine_status folder_list(const char *dir, int64_t **steps, size_t *count) {
     return TRINE_OK;
 }
 
-/* ---- Beginning ---- */
+/* ---- What owners before have left ---- */
 
-static trine_status remove_leftover(void *context, const char *dir, const char *name) {
-    int64_t step;
-    (void)context;
-    bool left = read_name(name, &step, WRITING) || read_name(name, &step, REMOVING) ||
-                read_name(name, &step, REPLACED) || strcmp(name, ".latest.writing") == 0;
-    /* What stays is in nobody's way but by its size, and that is looked at next. */
-    if (left && remove_tree(dir, name) != TRINE_OK) status_clear();
+typedef struct {
+    char (*names)[NAME_BYTES];
+    size_t count, room;
+} name_list;
+
+static trine_status add_leftover(void *context, const char *dir, const char *name) {
+    name_list *list = context;
+    step_name n;
+    (void)dir;
+    if (!is_latest(name) && (!read_name(name, &n) || n.kind == WHOLE)) return TRINE_OK;
+    if (list->count == list->room) {
+        size_t room = 2 * list->room + 16;
+        void *more = realloc(list->names, room * sizeof *list->names);
+        CHECK(more, TRINE_ENOMEM, "no memory for a list of files");
+        list->names = more;
+        list->room = room;
+    }
+    snprintf(list->names[list->count++], NAME_BYTES, "%s", name);
     return TRINE_OK;
 }
+
+/* What was listed when the lease is held still is this owner's or an earlier one's. */
+static trine_status list_leftovers(lease *l, name_list *list) {
+    *list = (name_list){0};
+    TRY(file_each(lease_dir(l), add_leftover, list));
+    return lease_check(l);
+}
+
+/* Whoever was about to publish it cannot any more, nor is it whole for anybody: its name says that it
+ * goes. Clears the list's entry where it is the one to remove. */
+static trine_status unpublish(const char *dir, char name[NAME_BYTES]) {
+    step_name n;
+    if (!read_name(name, &n) || n.kind == REMOVING) return TRINE_OK;
+    char removing[NAME_BYTES];
+    print_name(removing, name_of(n.step, REMOVING, n.token));
+    TRY(remove_in(dir, removing));
+    TRY(rename_in(dir, name, removing));
+    snprintf(name, NAME_BYTES, "%s", removing);
+    return TRINE_OK;
+}
+
+static trine_status take_all(lease *l, name_list *list) {
+    TRY(list_leftovers(l, list));
+    for (size_t i = 0; i < list->count; i++) {
+        step_name n;
+        if (!read_name(list->names[i], &n) || n.kind != WRITING || !n.token[0]) continue;
+        trine_status status = unpublish(lease_dir(l), list->names[i]);
+        if (status == TRINE_OK) continue;
+        if (exists(lease_dir(l), list->names[i])) return status;
+        status_clear(); /* its owner has published or abandoned it */
+    }
+    return TRINE_OK;
+}
+
+trine_status folder_take(lease *l) {
+    name_list list;
+    trine_status status = take_all(l, &list);
+    free(list.names);
+    return status;
+}
+
+static trine_status remove_leftovers(lease *l) {
+    name_list list;
+    trine_status status = list_leftovers(l, &list);
+    for (size_t i = 0; i < list.count && status == TRINE_OK; i++) {
+        /* What stays is in nobody's way but by its size, and that is looked at next. */
+        if (unpublish(lease_dir(l), list.names[i]) != TRINE_OK ||
+            remove_in(lease_dir(l), list.names[i]) != TRINE_OK)
+            status_clear();
+    }
+    free(list.names);
+    return status;
+}
+
+/* ---- Beginning ---- */
 
 static trine_status check_space(const char *dir, uint64_t need) {
     struct statvfs at;
@@ -271,25 +334,27 @@ static trine_status check_space(const char *dir, uint64_t need) {
     return TRINE_OK;
 }
 
-trine_status folder_begin(const char *dir, int64_t step, uint64_t need) {
-    char name[NAME_BYTES];
+trine_status folder_try(lease *l, int64_t step, uint64_t need) {
     bool made;
-    print_name(name, step, WRITING);
-    TRY(make_dir(dir));
-    TRY(visit_names(dir, give_back, NULL));
-    TRY(visit_names(dir, remove_leftover, NULL));
-    TRY(remove_tree(dir, name));
-    TRY(check_space(dir, need));
-    char *path = folder_join(dir, name);
+    TRY(lease_check(l));
+    TRY(check_space(lease_dir(l), need));
+    char *path = folder_writing(lease_dir(l), lease_token(l), step);
     CHECK(path, TRINE_ENOMEM, "no memory for a file name");
-    trine_status status = make_one(path, &made);
+    trine_status status = file_make_folder(path, &made);
     free(path);
     return status;
 }
 
-void folder_abandon(const char *dir, int64_t step) {
-    char *path = folder_writing(dir, step);
-    if (path) nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+trine_status folder_begin(lease *l, int64_t step, uint64_t need) {
+    TRY(lease_check(l));
+    TRY(file_each(lease_dir(l), give_back, NULL));
+    TRY(remove_leftovers(l));
+    return folder_try(l, step, need);
+}
+
+void folder_abandon(const lease *l, int64_t step) {
+    char *path = folder_writing(lease_dir(l), lease_token(l), step);
+    if (path) file_discard(path);
     free(path);
 }
 
@@ -298,15 +363,9 @@ void folder_abandon(const char *dir, int64_t step) {
 /* Gives two names to each other's folders in one call; *done is false where that cannot be. */
 static trine_status exchange(const char *dir, const char *a, const char *b, bool *done) {
     char *from = folder_join(dir, a), *to = folder_join(dir, b);
-    trine_status status = TRINE_OK;
     *done = false;
-    if (!from || !to)
-        status = RAISE(TRINE_ENOMEM, "no memory for a file name");
-    else
-        *done = renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_EXCHANGE) == 0;
-    bool impossible = errno == EINVAL || errno == ENOSYS || errno == ENOTSUP;
-    if (status == TRINE_OK && !*done && !impossible)
-        status = RAISE(TRINE_EIO, "%s: cannot take the place of %s: %s", from, b, strerror(errno));
+    trine_status status = from && to ? file_exchange(from, to, done)
+                                     : RAISE(TRINE_ENOMEM, "no memory for a file name");
     free(from);
     free(to);
     return status;
@@ -327,8 +386,8 @@ static trine_status rename_twice(const char *dir, const char *writing, const cha
 /* `writing` becomes `whole`, which is there. What was there is removed; where it cannot be, the next
  * folder_begin tries again. Where this fails, what was there has its name still, or again: under that
  * of `writing` it would be removed. */
-static trine_status replace(const char *dir, int64_t step, const char *writing, const char *whole) {
-    char replaced[NAME_BYTES];
+static trine_status replace(const char *dir, const char *writing, const char *whole,
+                            const char *replaced) {
     const char *old = writing;
     bool done, back;
     TRY(exchange(dir, writing, whole, &done));
@@ -337,75 +396,107 @@ static trine_status replace(const char *dir, int64_t step, const char *writing, 
         if (status != TRINE_OK) TRY(exchange(dir, writing, whole, &back));
         TRY(status);
     } else {
-        print_name(replaced, step, REPLACED);
         old = replaced;
         TRY(rename_twice(dir, writing, whole, old));
     }
-    if (remove_tree(dir, old) != TRINE_OK) status_clear();
+    if (remove_in(dir, old) != TRINE_OK) status_clear();
     return TRINE_OK;
 }
 
 static trine_status write_text(const char *path, const char *text) {
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    CHECK(fd >= 0, TRINE_EIO, "%s: %s", path, strerror(errno));
-    size_t bytes = strlen(text);
-    errno = ENOSPC; /* what a short write means */
-    bool written = write(fd, text, bytes) == (ssize_t)bytes && fsync(fd) == 0;
-    int cause = errno;
-    written = close(fd) == 0 && written;
-    CHECK(written, TRINE_EIO, "%s: %s", path, strerror(cause));
-    return TRINE_OK;
+    int fd;
+    TRY(file_remove(path));
+    TRY(file_create(path, &fd));
+    trine_status status = file_write(fd, path, text, strlen(text), 0);
+    if (status == TRINE_OK) status = file_sync(fd, path);
+    return file_close(fd, path, status);
 }
 
 /* Readers of `latest` see the old text or the new one. */
-static trine_status write_latest(const char *dir, const char *whole) {
-    char text[NAME_BYTES + 1];
-    char *path = folder_join(dir, ".latest.writing");
+static trine_status write_latest(const lease *l, const char *whole) {
+    char text[NAME_BYTES + 1], name[NAME_BYTES];
+    print_latest(name, l);
+    char *path = folder_join(lease_dir(l), name);
     CHECK(path, TRINE_ENOMEM, "no memory for a file name");
     snprintf(text, sizeof text, "%s\n", whole);
     trine_status status = write_text(path, text);
     free(path);
     TRY(status);
-    return rename_in(dir, ".latest.writing", "latest");
+    return rename_in(lease_dir(l), name, "latest");
 }
 
-trine_status folder_publish(const char *dir, int64_t step) {
-    char writing[NAME_BYTES], whole[NAME_BYTES];
-    print_name(writing, step, WRITING);
-    print_name(whole, step, WHOLE);
-    TRY(sync_in(dir, writing));
+/* Another one there is another owner's, and that is found by the check of the lease; or that of somebody
+ * who does not know leases. */
+static trine_status expect(const char *dir, const char *whole, const struct stat *made) {
+    struct stat is = {0};
+    bool there = look_in(dir, whole, &is);
+    CHECK(there && is.st_dev == made->st_dev && is.st_ino == made->st_ino, TRINE_EIO,
+          "%s/%s is not the checkpoint that was just saved, but somebody else's who writes there "
+          "without asking",
+          dir, whole);
+    return TRINE_OK;
+}
+
+static trine_status publish(lease *l, const char *writing, const char *whole,
+                            const char *replaced) {
+    const char *dir = lease_dir(l);
+    struct stat made;
+    TRY(do_in(dir, writing, file_sync_folder));
+    CHECK(look_in(dir, writing, &made), TRINE_EIO, "%s/%s: %s", dir, writing, strerror(errno));
+    TRY(lease_check(l));
     if (exists(dir, whole))
-        TRY(replace(dir, step, writing, whole));
+        TRY(replace(dir, writing, whole, replaced));
     else
         TRY(rename_in(dir, writing, whole));
-    return write_latest(dir, whole);
+    TRY(lease_check(l));
+    TRY(write_latest(l, whole));
+    TRY(expect(dir, whole, &made));
+    return lease_check(l);
+}
+
+/* What fails because the folder has another owner is said to be that. */
+static trine_status blame(lease *l, trine_status status) {
+    char cause[2048];
+    if (status == TRINE_OK || status == TRINE_EBUSY) return status;
+    snprintf(cause, sizeof cause, "%s", status_message());
+    if (lease_check(l) == TRINE_EBUSY) return TRINE_EBUSY;
+    return RAISE(status, "%s", cause);
+}
+
+trine_status folder_publish(lease *l, int64_t step) {
+    char writing[NAME_BYTES], whole[NAME_BYTES], replaced[NAME_BYTES];
+    print_name(writing, name_of(step, WRITING, lease_token(l)));
+    print_name(whole, name_of(step, WHOLE, ""));
+    print_name(replaced, name_of(step, REPLACED, lease_token(l)));
+    return blame(l, publish(l, writing, whole, replaced));
 }
 
 /* ---- Cleaning ---- */
 
-static trine_status remove_whole(const char *dir, int64_t step) {
+static trine_status remove_whole(lease *l, int64_t step) {
     char whole[NAME_BYTES], removing[NAME_BYTES];
-    print_name(whole, step, WHOLE);
-    print_name(removing, step, REMOVING);
-    TRY(remove_tree(dir, removing));
-    TRY(rename_in(dir, whole, removing));
-    return remove_tree(dir, removing);
+    print_name(whole, name_of(step, WHOLE, ""));
+    print_name(removing, name_of(step, REMOVING, lease_token(l)));
+    TRY(remove_in(lease_dir(l), removing));
+    TRY(lease_check(l));
+    TRY(rename_in(lease_dir(l), whole, removing));
+    return remove_in(lease_dir(l), removing);
 }
 
 /* The oldest first: whenever this ends, what is left is the newest. */
-static trine_status remove_old(const char *dir, const int64_t *steps, size_t count, size_t keep) {
-    for (size_t i = count; i-- > keep;) TRY(remove_whole(dir, steps[i]));
+static trine_status remove_old(lease *l, const int64_t *steps, size_t count, size_t keep) {
+    for (size_t i = count; i-- > keep;) TRY(remove_whole(l, steps[i]));
     return TRINE_OK;
 }
 
-trine_status folder_clean(const char *dir, int keep, int64_t step) {
+trine_status folder_clean(lease *l, int keep, int64_t step) {
     int64_t *steps;
     size_t count;
     if (keep <= 0) return TRINE_OK;
-    TRY(folder_list(dir, &steps, &count));
+    TRY(folder_list(lease_dir(l), &steps, &count));
     size_t later = 0;
     while (later < count && steps[later] > step) later++;
-    trine_status status = remove_old(dir, steps + later, count - later, (size_t)keep);
+    trine_status status = remove_old(l, steps + later, count - later, (size_t)keep);
     free(steps);
-    return status;
+    return blame(l, status);
 }

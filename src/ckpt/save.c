@@ -15,6 +15,7 @@
 #include "ckpt/blocks.h"
 #include "ckpt/file.h"
 #include "ckpt/folder.h"
+#include "ckpt/lease_record.h"
 
 #define FILES 2
 
@@ -42,7 +43,8 @@ typedef struct {
     int rank, size;
     const ckpt_image *image;
     const char *dir;
-    char *folder; /* that is written to */
+    char token[LEASE_TOKEN]; /* of the lease that rank 0 holds */
+    char *folder;            /* that is written to */
     save_file files[FILES];
     int count;
 } save;
@@ -84,7 +86,7 @@ static trine_status plan_hashes(save *s, save_file *f) {
 }
 
 static trine_status plan(save *s) {
-    s->folder = folder_writing(s->dir, s->image->state.step);
+    s->folder = folder_writing(s->dir, s->token, s->image->state.step);
     st_entry *entries = calloc(s->image->tensor_count + 1, sizeof *entries);
     trine_status status = TRINE_OK;
     if (!s->folder || !entries) status = RAISE(TRINE_ENOMEM, "no memory for a list of tensors");
@@ -95,13 +97,6 @@ static trine_status plan(save *s) {
 }
 
 /* ---- Writing ---- */
-
-static trine_status close_file(int fd, const char *path, trine_status status) {
-    int failed = close(fd);
-    if (status != TRINE_OK) return status;
-    CHECK(!failed, TRINE_EIO, "%s: %s", path, strerror(errno));
-    return TRINE_OK;
-}
 
 /* Takes the blocks where the file system can, so that a full disk shows now. */
 static trine_status size_file(int fd, const char *path, uint64_t bytes) {
@@ -116,11 +111,11 @@ static trine_status size_file(int fd, const char *path, uint64_t bytes) {
 }
 
 static trine_status make_file(const save_file *f) {
-    int fd = open(f->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    CHECK(fd >= 0, TRINE_EIO, "%s: %s", f->path, strerror(errno));
+    int fd;
+    TRY(file_create(f->path, &fd));
     trine_status status = size_file(fd, f->path, f->header.bytes);
     if (status == TRINE_OK) status = file_write(fd, f->path, f->text, f->text_bytes, 0);
-    return close_file(fd, f->path, status);
+    return file_close(fd, f->path, status);
 }
 
 /* Rank 0: the folder, and files of full size with their headers. */
@@ -128,7 +123,7 @@ static trine_status prepare(const save *s) {
     uint64_t need = 64 << 10; /* of the manifest, beside a line for each block */
     for (int i = 0; i < s->count; i++)
         need += s->files[i].header.bytes + 32 * manifest_blocks(s->files[i].header.bytes);
-    TRY(folder_begin(s->dir, s->image->state.step, need));
+    TRY(folder_begin(*s->image->lease, s->image->state.step, need));
     for (int i = 0; i < s->count; i++) TRY(make_file(&s->files[i]));
     return TRINE_OK;
 }
@@ -197,7 +192,7 @@ static trine_status close_files(save *s) {
         sync_end(f);
         int fd = f->fd;
         f->fd = -1;
-        TRY(close_file(fd, f->path, TRINE_OK));
+        TRY(file_close(fd, f->path, TRINE_OK));
         CHECK(!f->sync_failed, TRINE_EIO, "%s: cannot sync: %s", f->path, strerror(f->sync_failed));
     }
     return TRINE_OK;
@@ -279,12 +274,11 @@ static trine_status gather_hashes(save *s) {
 /* ---- Publishing ---- */
 
 static trine_status write_manifest_to(const char *path, const char *text, size_t bytes) {
-    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    CHECK(fd >= 0, TRINE_EIO, "%s: %s", path, strerror(errno));
+    int fd;
+    TRY(file_create(path, &fd));
     trine_status status = file_write(fd, path, text, bytes, 0);
-    if (status == TRINE_OK && fsync(fd) != 0)
-        status = RAISE(TRINE_EIO, "%s: cannot sync: %s", path, strerror(errno));
-    return close_file(fd, path, status);
+    if (status == TRINE_OK) status = file_sync(fd, path);
+    return file_close(fd, path, status);
 }
 
 static trine_status write_manifest(const save *s) {
@@ -313,7 +307,7 @@ static trine_status write_manifest(const save *s) {
 
 static trine_status publish(const save *s) {
     TRY(write_manifest(s));
-    return folder_publish(s->dir, s->image->state.step);
+    return folder_publish(*s->image->lease, s->image->state.step);
 }
 
 /* ---- All together ---- */
@@ -375,7 +369,7 @@ static trine_status save_all(save *s, FILE *out) {
     }
     TRY(agree(s, hash_and_sync(s)));
     TRY(agree(s, compare_sums(s)));
-    TRY(gather_hashes(s));
+    TRY(agree(s, gather_hashes(s)));
     return agree(s, s->rank == 0 ? publish(s) : TRINE_OK);
 }
 
@@ -392,10 +386,49 @@ static void say_saved(const save *s, uint64_t begin, FILE *out) {
 
 /* What is saved is saved: an old one that stays costs room, and is no reason to end a run. */
 static void clean(const save *s, int keep, FILE *out) {
-    if (folder_clean(s->dir, keep, s->image->state.step) == TRINE_OK) return;
+    if (folder_clean(*s->image->lease, keep, s->image->state.step) == TRINE_OK) return;
     if (out) fprintf(out, "an old checkpoint stays for now: %s\n", status_message());
     status_clear();
 }
+
+/* ---- Whose folder it is ---- */
+
+/* Rank 0: one look at the lease. */
+static trine_status look(lease **l, const char *dir, FILE *out, bool *held) {
+    if (*l && strcmp(lease_dir(*l), dir) != 0) lease_give_back(l);
+    if (!*l) {
+        TRY(folder_make(dir));
+        TRY(lease_begin(l, dir));
+    }
+    bool had = lease_is_held(*l);
+    TRY(lease_try(*l, out, held));
+    trine_status status = *held && !had ? folder_take(*l) : TRINE_OK;
+    if (status != TRINE_OK) lease_give_back(l);
+    return status;
+}
+
+/* Between two looks the ranks meet, so that none takes rank 0 for dead. */
+trine_status ckpt_hold(trine_comm *world, lease **l, const char *dir, FILE *out,
+                       char token[LEASE_TOKEN]) {
+    struct {
+        bool held;
+        char token[LEASE_TOKEN];
+    } all = {0};
+    bool first = trine_comm_rank(world) == 0;
+    trine_status status = TRINE_OK;
+    while (status == TRINE_OK && !all.held) {
+        status = first ? status_user(look(l, dir, out, &all.held)) : TRINE_OK;
+        status = trine_world_agree(comm_world(world), status);
+        if (first) snprintf(all.token, sizeof all.token, "%s", *l ? lease_token(*l) : "");
+        if (status == TRINE_OK) status = trine_broadcast(world, &all, sizeof all, TRINE_U8, 0);
+    }
+    /* One that was lost stays, and says so again. */
+    if (status != TRINE_OK && *l && !lease_is_held(*l)) lease_give_back(l);
+    memcpy(token, all.token, LEASE_TOKEN);
+    return status;
+}
+
+/* ---- From outside ---- */
 
 trine_status ckpt_save(trine_mesh *mesh, const ckpt_image *image, const char *dir, int keep,
                        FILE *out) {
@@ -408,9 +441,10 @@ trine_status ckpt_save(trine_mesh *mesh, const ckpt_image *image, const char *di
               .image = image,
               .dir = dir};
     for (int i = 0; i < FILES; i++) s.files[i].fd = -1;
+    TRY(ckpt_hold(world, image->lease, dir, out, s.token));
     uint64_t begin = clock_ns();
     trine_status status = save_all(&s, out);
-    if (s.rank == 0 && status != TRINE_OK) folder_abandon(dir, image->state.step);
+    if (s.rank == 0 && status != TRINE_OK) folder_abandon(*image->lease, image->state.step);
     if (s.rank == 0 && status == TRINE_OK) {
         if (out) say_saved(&s, begin, out);
         clean(&s, keep, out);

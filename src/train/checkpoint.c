@@ -175,15 +175,15 @@ static trine_status check_outside(const char *dir) {
 }
 
 /* Rank 0's part: makes the folder that the others look for. */
-static trine_status begin_folder(const trine_trainer *t, const trine_checkpoint *c) {
+static trine_status try_folder(const trine_trainer *t, const trine_checkpoint *c) {
     if (trine_world_rank(t->world) != 0) return TRINE_OK;
-    TRY(check_outside(c->save));
     if (!is_auto(c)) TRY(check_newest(c->save, t->steps));
-    return folder_begin(c->save, t->steps, 0);
+    return folder_try(t->lease, t->steps, 0);
 }
 
-static trine_status see_folder(const trine_trainer *t, const trine_checkpoint *c) {
-    char *path = folder_writing(c->save, t->steps);
+static trine_status see_folder(const trine_trainer *t, const trine_checkpoint *c,
+                               const char *token) {
+    char *path = folder_writing(c->save, token, t->steps);
     CHECK(path, TRINE_ENOMEM, "no memory for a file name");
     int cause = access(path, W_OK | X_OK) == 0 ? 0 : errno;
     trine_status status = TRINE_OK;
@@ -197,12 +197,20 @@ static trine_status see_folder(const trine_trainer *t, const trine_checkpoint *c
 }
 
 /* What would fail at the first save is said before the first step. Collective over: world. */
-static trine_status check_folder(const trine_trainer *t, const trine_checkpoint *c) {
-    if (!c->save) return TRINE_OK;
-    TRY(trine_world_agree(t->world, status_user(begin_folder(t, c))));
-    trine_status status = trine_world_agree(t->world, status_user(see_folder(t, c)));
-    if (trine_world_rank(t->world) == 0) folder_abandon(c->save, t->steps);
+static trine_status check_folder(const trine_trainer *t, const trine_checkpoint *c,
+                                 const char *token) {
+    TRY(trine_world_agree(t->world, status_user(try_folder(t, c))));
+    trine_status status = trine_world_agree(t->world, status_user(see_folder(t, c, token)));
+    if (trine_world_rank(t->world) == 0) folder_abandon(t->lease, t->steps);
     return status;
+}
+
+/* Before anything is read there: nobody changes it from here on. Collective over: world. */
+static trine_status hold_folder(trine_trainer *t, const trine_checkpoint *c, FILE *out,
+                                char token[LEASE_TOKEN]) {
+    bool first = trine_world_rank(t->world) == 0;
+    TRY(trine_world_agree(t->world, first ? status_user(check_outside(c->save)) : TRINE_OK));
+    return ckpt_hold(world_of(t), &t->lease, c->save, voice(t, out), token);
 }
 
 static trine_status check_request(const trine_checkpoint *c) {
@@ -215,11 +223,14 @@ static trine_status check_request(const trine_checkpoint *c) {
 
 trine_status trine_trainer_load(trine_trainer *t, const trine_checkpoint *c, FILE *out,
                                 int64_t *step) {
+    char token[LEASE_TOKEN];
     TRY(ranks_agree_checkpoint(t->world, c));
     TRY(status_user(check_request(c)));
     busy_with("loading a checkpoint");
-    trine_status status = c->load ? status_user(load(t, c, out)) : TRINE_OK;
-    if (status == TRINE_OK) status = check_folder(t, c);
+    trine_status status = c->save ? hold_folder(t, c, out, token) : TRINE_OK;
+    if (status == TRINE_OK && c->load) status = status_user(load(t, c, out));
+    if (status == TRINE_OK && c->save) status = check_folder(t, c, token);
+    if (status != TRINE_OK) lease_give_back(&t->lease);
     if (step && status == TRINE_OK) *step = t->steps;
     return done_with(status);
 }
@@ -245,7 +256,8 @@ trine_status trine_trainer_save(trine_trainer *t, const trine_checkpoint *c, FIL
                         .piece_count = p.piece_count,
                         .state = state_of(t),
                         .config = config,
-                        .writer = &t->writer};
+                        .writer = &t->writer,
+                        .lease = &t->lease};
     if (status == TRINE_OK) status = ckpt_save(t->mesh, &image, c->save, c->keep, voice(t, out));
     free(config);
     pieces_free(&p);

@@ -178,6 +178,7 @@ void trine_trainer_destroy(trine_trainer **trainer) {
     holding_destroy(&t->held);
     memory_free(t);
     blocks_writer_destroy(&t->writer);
+    lease_give_back(&t->lease);
     free(t->gpus);
     compose_destroy(&t->spec, &t->stages);
     compose_destroy(&t->eval_spec, &t->eval_stages);

@@ -3,6 +3,7 @@
 #define TRINE_TRAIN_TRAINER_H
 
 #include "ckpt/blocks.h"
+#include "ckpt/lease.h"
 #include "data/sampler.h"
 #include "data/tokens.h"
 #include "device/cuda_open.h"
@@ -23,6 +24,7 @@ struct trine_trainer {
     trine_config config;
     trine_mesh *mesh;
     blocks_writer writer; /* of checkpoints; made by the first save */
+    lease *lease; /* rank 0: of the folder that this trainer saves in; NULL: none yet */
     device *dev;
     trainer_data train, val; /* val.source NULL: no validation */
     program_spec spec, eval_spec;

@@ -1,8 +1,8 @@
 /* TEST np=0 */
 /* The folder of checkpoints: what appears and disappears in which order, what is synced before what,
- * and that a process which ends at any call that changes the folder leaves the newest checkpoint
- * where folder_list finds it, whole. A checkpoint is one file here, which says its step and who
- * wrote it. */
+ * that a process which ends at any call that changes the folder leaves the newest checkpoint
+ * where folder_list finds it, whole, and that an owner who has lost the folder harms nobody. A
+ * checkpoint is one file here, which says its step and who wrote it. */
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -13,6 +13,7 @@
 
 static char base[64]; /* holds DIR and what is beside it */
 static char dir[80];
+static lease *own;
 
 /* ---- A folder of its own for every case ---- */
 
@@ -29,6 +30,7 @@ static int remove_base(void **state) {
     char command[128];
     (void)state;
     calls_hook = NULL;
+    lease_give_back(&own);
     snprintf(command, sizeof command, "rm -rf %s", base);
     return system(command);
 }
@@ -64,14 +66,37 @@ static const char *text_of(const char *name) {
     return text;
 }
 
-/* As a save does it; `by` ends up in the file. */
-static trine_status save(int64_t step, const char *by) {
-    char name[64], text[64];
-    TRY(folder_begin(dir, step, 1000));
-    snprintf(name, sizeof name, ".step-%lld.writing/file", (long long)step);
+/* As ckpt_hold does it. */
+static trine_status hold(lease **l) {
+    bool held = false;
+    TRY(folder_make(dir));
+    TRY(lease_begin(l, dir));
+    while (!held) TRY(lease_try(*l, NULL, &held));
+    return folder_take(*l);
+}
+
+/* "N.<token>.writing" and the like of an owner. */
+static char *name_of(const lease *l, int step, const char *ending) {
+    static char name[4][96];
+    static int turn;
+    char *at = name[turn++ % 4];
+    snprintf(at, 96, ".step-%d.%s.%s", step, lease_token(l), ending);
+    return at;
+}
+
+static void put_step(const char *folder, int64_t step, const char *by) {
+    char name[128], text[64];
+    snprintf(name, sizeof name, "%s/file", folder);
     snprintf(text, sizeof text, "%lld by %s", (long long)step, by);
     put(name, text);
-    return folder_publish(dir, step);
+}
+
+/* As a save does it; `by` ends up in the file. */
+static trine_status save(int64_t step, const char *by) {
+    if (!own) TRY(hold(&own));
+    TRY(folder_begin(own, step, 1000));
+    put_step(name_of(own, (int)step, "writing"), step, by);
+    return folder_publish(own, step);
 }
 
 /* The list as words, newest first. */
@@ -88,11 +113,12 @@ static const char *listed(void) {
     return text;
 }
 
-/* Names in DIR beside those of whole checkpoints and `latest`. */
+/* Names in DIR beside those of whole checkpoints, `latest` and a lease. */
 static int leftovers(void) {
     char command[256];
     snprintf(command, sizeof command,
-             "exit $(ls -A %s | grep -v -x -e 'step-[0-9]*' -e latest | wc -l)", dir);
+             "exit $(ls -A %s | grep -v -x -e 'step-[0-9]*' -e latest -e '.lease-[0-9]*' | wc -l)",
+             dir);
     return WEXITSTATUS(system(command));
 }
 
@@ -134,12 +160,17 @@ static void one_on_storage_that_is_away_is_listed(void **state) {
     assert_string_equal(listed(), "9 3");
 }
 
-static void leftovers_of_killed_jobs_go_and_nothing_else(void **state) {
-    (void)state;
-    OK(save(1, "a"));
-    static const char *const left[] = {".step-5.writing", ".step-6.writing", ".step-1.removing"};
-    static const char *const others[] = {".step-x.writing", ".step-5.writing.old", "notes"};
-    for (int i = 0; i < 3; i++) {
+#define OTHER "0123456789abcdef" /* the token of an owner that was killed */
+
+/* With and without a token, as before there were leases; and what only looks like that. */
+static const char *const left[] = {".step-5." OTHER ".writing", ".step-6.writing",
+                                   ".step-1." OTHER ".removing", ".step-1." OTHER ".replaced",
+                                   ".step-2.removing"};
+static const char *const others[] = {".step-x.writing", ".step-5.writing.old", "notes",
+                                     ".step-5.0123456789ABCDEF.writing", ".step-05.writing"};
+
+static void leave_things(void) {
+    for (int i = 0; i < 5; i++) {
         char name[64];
         mkdir(in_dir(left[i]), 0777);
         mkdir(in_dir(others[i]), 0777);
@@ -147,30 +178,53 @@ static void leftovers_of_killed_jobs_go_and_nothing_else(void **state) {
         put(name, "half of it");
     }
     put(".latest.writing", "ste");
-    OK(folder_begin(dir, 6, 1000));
-    assert_true(there(".step-6.writing") && !there(".step-6.writing/file"));
-    assert_false(there(".step-5.writing") || there(".step-1.removing") || there(".latest.writing"));
-    for (int i = 0; i < 3; i++) assert_true(there(others[i]));
+    put(".latest." OTHER ".writing", "ste");
+}
+
+static void leftovers_of_killed_jobs_go_and_nothing_else(void **state) {
+    (void)state;
+    OK(save(1, "a"));
+    leave_things();
+    OK(folder_begin(own, 6, 1000));
+    assert_true(there(name_of(own, 6, "writing")));
+    for (int i = 0; i < 5; i++) assert_false(there(left[i]));
+    assert_false(there(".latest.writing") || there(".latest." OTHER ".writing"));
+    for (int i = 0; i < 5; i++) assert_true(there(others[i]));
     assert_string_equal(listed(), "1");
-    folder_abandon(dir, 6);
-    assert_false(there(".step-6.writing"));
+    folder_abandon(own, 6);
+    assert_false(there(name_of(own, 6, "writing")));
     assert_string_equal(text_of("step-1/file"), "1 by a");
+}
+
+/* What a job tries at its start. The names by which somebody could still publish are others then. */
+static void a_start_removes_nothing(void **state) {
+    (void)state;
+    assert_int_equal(mkdir(dir, 0777), 0);
+    leave_things();
+    assert_int_equal(mkdir(in_dir("step-1"), 0777), 0);
+    OK(hold(&own));
+    OK(folder_try(own, 6, 1000));
+    folder_abandon(own, 6);
+    for (int i = 1; i < 5; i++) assert_true(there(left[i]));
+    assert_false(there(left[0]));
+    assert_string_equal(text_of(".step-5." OTHER ".removing/file"), "half of it");
+    assert_true(there(".latest.writing"));
 }
 
 static void the_newest_are_kept_and_the_one_just_saved(void **state) {
     (void)state;
     for (int step = 10; step <= 50; step += 10) OK(save(step, "a"));
-    OK(folder_clean(dir, 0, 50));
+    OK(folder_clean(own, 0, 50));
     assert_string_equal(listed(), "50 40 30 20 10");
-    OK(folder_clean(dir, 3, 50));
+    OK(folder_clean(own, 3, 50));
     assert_string_equal(listed(), "50 40 30");
     OK(save(20, "b")); /* a run that began again further back */
-    OK(folder_clean(dir, 2, 20));
+    OK(folder_clean(own, 2, 20));
     assert_string_equal(listed(), "50 40 30 20"); /* later ones are broken, and do not count */
     OK(save(25, "b"));
-    OK(folder_clean(dir, 1, 25));
+    OK(folder_clean(own, 1, 25));
     assert_string_equal(listed(), "50 40 30 25");
-    OK(folder_clean(dir, 1, 50));
+    OK(folder_clean(own, 1, 50));
     assert_string_equal(listed(), "50");
     assert_int_equal(leftovers(), 0);
 }
@@ -179,40 +233,43 @@ static void folders_above_are_made(void **state) {
     char deep[128];
     (void)state;
     snprintf(deep, sizeof deep, "%s/a//b/c/", base);
-    OK(folder_begin(deep, 7, 0));
+    OK(folder_make(deep));
     snprintf(dir, sizeof dir, "%s/a/b/c", base);
-    assert_true(there(".step-7.writing"));
+    assert_true(there("."));
 }
 
 /* ---- Refusals ---- */
 
 static void want_of_space_is_said_before_anything_is_made(void **state) {
     (void)state;
-    REFUSED(folder_begin(dir, 5, UINT64_MAX / 4), TRINE_EIO, "no room for a checkpoint");
-    REFUSED(folder_begin(dir, 5, UINT64_MAX / 4), TRINE_EIO, "4611686018427387903 bytes");
-    assert_false(there(".step-5.writing"));
+    OK(hold(&own));
+    REFUSED(folder_begin(own, 5, UINT64_MAX / 4), TRINE_EIO, "no room for a checkpoint");
+    REFUSED(folder_try(own, 5, UINT64_MAX / 4), TRINE_EIO, "4611686018427387903 bytes");
+    assert_int_equal(leftovers(), 0);
 }
 
 static void a_file_in_the_way_is_named(void **state) {
     (void)state;
     assert_int_equal(mkdir(dir, 0777), 0);
     put("x", "no folder");
-    REFUSED(folder_begin(in_dir("x"), 1, 0), TRINE_EIO,
-            "ckpt/x: cannot make the folder: Not a dir");
-    REFUSED(folder_begin(in_dir("x/y"), 1, 0), TRINE_EIO, "Not a directory");
-    REFUSED(folder_publish(dir, 3), TRINE_EIO, ".step-3.writing: No such file");
+    REFUSED(folder_make(in_dir("x")), TRINE_EIO, "ckpt/x: cannot make the folder: Not a dir");
+    REFUSED(folder_make(in_dir("x/y")), TRINE_EIO, "Not a directory");
+    OK(hold(&own));
+    REFUSED(folder_publish(own, 3), TRINE_EIO, ".writing: No such file");
 }
 
 /* ---- Order: what is durable before what ---- */
 
 static char log_text[2048];
 
-/* Names without the folder, which is "." */
+/* Names without the folder, which is ".", and without tokens. */
 static int note(const char *call, const char *path) {
     const char *name = strstr(path, "/ckpt");
     size_t at = strlen(log_text);
     name = !name ? "above" : name[5] == '/' ? name + 6 : ".";
     snprintf(log_text + at, sizeof log_text - at, "%s %s; ", call, name);
+    char *token = own ? strstr(log_text + at, lease_token(own)) : NULL;
+    if (token) memmove(token, token + 17, strlen(token + 17) + 1);
     return CALL_REAL;
 }
 
@@ -230,22 +287,24 @@ static void start_notes(void) {
 static void every_rename_is_synced_before_the_next(void **state) {
     (void)state;
     start_notes();
-    assert_string_equal(calls_of(folder_begin(dir, 3, 0)),
-                        "mkdir .; fsync above; mkdir .step-3.writing; ");
+    assert_string_equal(calls_of(folder_make(dir)), "mkdir .; fsync above; ");
+    OK(hold(&own));
+    start_notes();
+    assert_string_equal(calls_of(folder_begin(own, 3, 0)), "mkdir .step-3.writing; ");
     start_notes();
     assert_string_equal(
-        calls_of(folder_publish(dir, 3)),
-        "fsync .step-3.writing; rename .step-3.writing; fsync .; write .latest.writing; "
+        calls_of(folder_publish(own, 3)),
+        "fsync .step-3.writing; rename .step-3.writing; fsync .; pwrite .latest.writing; "
         "fsync .latest.writing; rename .latest.writing; fsync .; ");
-    OK(folder_begin(dir, 3, 0));
+    OK(folder_begin(own, 3, 0));
     start_notes();
     assert_string_equal(
-        calls_of(folder_publish(dir, 3)),
+        calls_of(folder_publish(own, 3)),
         "fsync .step-3.writing; renameat2 .step-3.writing; fsync .; rmdir .step-3.writing; "
-        "write .latest.writing; fsync .latest.writing; rename .latest.writing; fsync .; ");
+        "pwrite .latest.writing; fsync .latest.writing; rename .latest.writing; fsync .; ");
     OK(save(4, "a"));
     start_notes();
-    assert_string_equal(calls_of(folder_clean(dir, 1, 4)),
+    assert_string_equal(calls_of(folder_clean(own, 1, 4)),
                         "rename step-3; fsync .; rmdir .step-3.removing; ");
 }
 
@@ -270,9 +329,11 @@ static int never_sync(const char *call, const char *path) {
 /* A job that saves steps 3 (which is there) and 4, and keeps two. */
 static trine_status job(void) {
     TRY(save(3, "b"));
-    TRY(folder_clean(dir, 2, 3));
+    TRY(folder_clean(own, 2, 3));
     TRY(save(4, "b"));
-    return folder_clean(dir, 2, 4);
+    TRY(folder_clean(own, 2, 4));
+    lease_give_back(&own);
+    return TRINE_OK;
 }
 
 /* Runs it in a process of its own, which ends at call n; says whether it got through. */
@@ -322,6 +383,7 @@ static int end_everywhere(void) {
     for (bool through = false; !through; n++) {
         clear();
         for (int step = 1; step <= 3; step++) OK(save(step, "a"));
+        lease_give_back(&own); /* a child has no threads of its parent's */
         through = job_that_ends(n);
         nothing_is_lost(n);
         OK(job()); /* the next one comes through, and leaves nothing behind */
@@ -372,12 +434,12 @@ static int refuse_sync(const char *call, const char *path) {
 static void one_whose_place_is_not_on_the_disk_stays(void **state) {
     (void)state;
     OK(save(3, "a"));
-    OK(folder_begin(dir, 3, 1000));
-    put(".step-3.writing/file", "3 by b");
+    OK(folder_begin(own, 3, 1000));
+    put_step(name_of(own, 3, "writing"), 3, "b");
     calls_hook = refuse_sync;
-    REFUSED(folder_publish(dir, 3), TRINE_EIO, "Input/output error");
+    REFUSED(folder_publish(own, 3), TRINE_EIO, "Input/output error");
     calls_hook = NULL;
-    folder_abandon(dir, 3);
+    folder_abandon(own, 3);
     assert_string_equal(listed(), "3");
     assert_string_equal(text_of("step-3/file"), "3 by a");
 }
@@ -387,7 +449,8 @@ static int reads_left;
 
 static int read_between(const char *call, const char *path) {
     if (strcmp(call, "renameat2") == 0) return EINVAL;
-    if (strcmp(call, "rename") == 0 && strstr(path, ".step-3.writing") && reads_left-- > 0) {
+    if (strcmp(call, "rename") == 0 && strstr(path, name_of(own, 3, "writing")) &&
+        reads_left-- > 0) {
         calls_hook = NULL;
         assert_string_equal(listed(), "3");
         calls_hook = read_between;
@@ -407,6 +470,98 @@ static void a_reader_between_two_renames_stops_no_save(void **state) {
     assert_int_equal(leftovers(), 0);
 }
 
+/* ---- Two owners ---- */
+
+static lease *later;
+static const char *taken_at; /* the call before which a later owner takes the folder */
+static bool taken_from;
+
+static void write_as_later(void) {
+    OK(folder_begin(later, 5, 1000));
+    put_step(name_of(later, 5, "writing"), 5, "c");
+}
+
+/* The first owner is stopped for as long as it takes to be dead, just before a call; the later one
+ * begins a save. */
+static int take_over(const char *call, const char *path) {
+    char command[128];
+    if (taken_from || strcmp(call, taken_at) != 0 || strstr(path, "/.lease-")) return CALL_REAL;
+    taken_from = true;
+    calls_hook = NULL;
+    snprintf(command, sizeof command, "sed -i 's/^held/free/' %s/.lease-*", dir);
+    assert_int_equal(system(command), 0);
+    OK(hold(&later));
+    write_as_later();
+    return CALL_REAL;
+}
+
+static void takes_at(const char *call) {
+    taken_at = call;
+    taken_from = false;
+    calls_hook = take_over;
+}
+
+static void give_both_back(void) {
+    calls_hook = NULL;
+    lease_give_back(&own);
+    lease_give_back(&later);
+}
+
+/* Its folder has another name by then: nothing of it appears, and what is there stays. */
+static void who_has_lost_the_folder_publishes_nothing(void **state) {
+    static const char *const calls[] = {"fsync", "rename", "renameat2"};
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        clear();
+        OK(save(3, "a"));
+        int step = i == 2 ? 3 : 4;
+        OK(folder_begin(own, step, 1000));
+        put_step(name_of(own, step, "writing"), step, "b");
+        takes_at(calls[i]);
+        REFUSED(folder_publish(own, step), TRINE_EBUSY, "has taken the folder over");
+        assert_true(taken_from);
+        assert_string_equal(listed(), "3");
+        assert_string_equal(text_of("step-3/file"), "3 by a");
+        assert_string_equal(text_of("latest"), "step-3\n");
+        REFUSED(folder_begin(own, 5, 1000), TRINE_EBUSY, "has taken the folder over");
+        give_both_back();
+    }
+}
+
+/* Stopped in the middle of its beginning, before it looks for leftovers. */
+static void nor_does_it_remove_what_the_later_one_writes(void **state) {
+    (void)state;
+    OK(save(3, "a"));
+    OK(save(4, "a"));
+    leave_things();
+    takes_at("rename"); /* what was put aside gets its name back */
+    REFUSED(folder_begin(own, 6, 1000), TRINE_EBUSY, "has taken the folder over");
+    assert_true(taken_from);
+    REFUSED(folder_clean(own, 1, 4), TRINE_EBUSY, "has taken the folder over");
+    folder_abandon(own, 5);
+    assert_string_equal(listed(), "4 3 1");
+    OK(folder_publish(later, 5));
+    assert_string_equal(text_of("step-5/file"), "5 by c");
+    give_both_back();
+}
+
+/* Somebody who knows no leases puts his own there. */
+static int exchange_it(const char *call, const char *path) {
+    char command[512];
+    if (strcmp(call, "rename") != 0 || !strstr(path, ".latest.")) return CALL_REAL;
+    calls_hook = NULL;
+    snprintf(command, sizeof command, "mv %s/step-3 %s/mine && mkdir %s/step-3", dir, dir, dir);
+    assert_int_equal(system(command), 0);
+    return CALL_REAL;
+}
+
+static void what_stands_there_is_looked_at_once_more(void **state) {
+    (void)state;
+    OK(hold(&own));
+    calls_hook = exchange_it;
+    REFUSED(save(3, "a"), TRINE_EIO, "step-3 is not the checkpoint that was just saved");
+}
+
 #define CASE(test) cmocka_unit_test_setup_teardown(test, make_base, remove_base)
 
 int main(void) {
@@ -415,6 +570,7 @@ int main(void) {
         CASE(other_names_are_no_checkpoints),
         CASE(one_on_storage_that_is_away_is_listed),
         CASE(leftovers_of_killed_jobs_go_and_nothing_else),
+        CASE(a_start_removes_nothing),
         CASE(the_newest_are_kept_and_the_one_just_saved),
         CASE(folders_above_are_made),
         CASE(want_of_space_is_said_before_anything_is_made),
@@ -425,6 +581,9 @@ int main(void) {
         CASE(one_that_cannot_get_its_name_back_is_said),
         CASE(one_whose_place_is_not_on_the_disk_stays),
         CASE(a_reader_between_two_renames_stops_no_save),
+        CASE(who_has_lost_the_folder_publishes_nothing),
+        CASE(nor_does_it_remove_what_the_later_one_writes),
+        CASE(what_stands_there_is_looked_at_once_more),
     };
     return HARNESS_RUN_ALONE(tests);
 }

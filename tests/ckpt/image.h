@@ -229,6 +229,7 @@ static inline void image_save(const cutting *c, const char *dir, int64_t step) {
     ckpt_kind *kinds = calloc(most, sizeof *kinds);
     trine_config config = image_config(c);
     blocks_writer writer = {0};
+    lease *held = NULL;
     char *json;
     held_fill(&h);
     OK(settings_print(&config, &json));
@@ -243,9 +244,11 @@ static inline void image_save(const cutting *c, const char *dir, int64_t step) {
                         .piece_count = h.count,
                         .state = image_state(step),
                         .config = json,
-                        .writer = &writer};
+                        .writer = &writer,
+                        .lease = &held};
     OK(ckpt_save(world_mesh, &image, dir, 0, NULL));
     blocks_writer_destroy(&writer);
+    lease_give_back(&held);
     free(json);
     free(kinds);
     free(tensors);

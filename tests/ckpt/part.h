@@ -147,12 +147,14 @@ static void image_add_entry(void *context, const tensor *t) {
 
 /* Owned by the caller: image_free. */
 static blocks_writer image_writer; /* ended by the program, before the mesh */
+static lease *image_lease;         /* given back by the program */
 
 static image *image_make(const image_setting *s, device *dev, int rank) {
     image *m = calloc(1, sizeof *m);
     assert_non_null(m);
     m->is = (ckpt_image){.dev = dev,
                          .writer = &image_writer,
+                         .lease = &image_lease,
                          .tensors = m->tensors,
                          .kinds = m->kinds,
                          .pieces = m->pieces,

@@ -1,0 +1,507 @@
+/* TEST np=0 */
+/* The lease of a folder: one owner at a time among processes that come, go, are killed and are stopped at
+ * any moment; who is refused and told what; who is waited for and how long. Beats are short here, so
+ * that to be dead takes no time. */
+#include <dirent.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "ckpt/lease.h"
+#include "ckpt/lease_record.h"
+#include "harness.h"
+#include "calls.h"
+
+#define INTERVAL_MS 40
+#define BEATS       10
+
+static char dir[64];
+
+static int begin(void **state) {
+    (void)state;
+    snprintf(dir, sizeof dir, "/tmp/trine-lease-XXXXXX");
+    calls_under = "/tmp/trine-lease-";
+    lease_terms(INTERVAL_MS, BEATS);
+    return mkdtemp(dir) ? 0 : -1;
+}
+
+static int end(void **state) {
+    char command[128];
+    (void)state;
+    calls_hook = NULL;
+    snprintf(command, sizeof command, "rm -rf %s", dir);
+    return system(command);
+}
+
+static char *path_of(int generation) {
+    static char path[128];
+    snprintf(path, sizeof path, "%s/.lease-%d", dir, generation);
+    return path;
+}
+
+/* What is in DIR, in the alphabet's order. */
+static const char *names(void) {
+    static char text[256];
+    char command[128];
+    snprintf(command, sizeof command, "ls -A %s | tr '\n' ' '", dir);
+    FILE *p = popen(command, "r");
+    text[fread(text, 1, sizeof text - 1, p)] = '\0';
+    assert_int_equal(pclose(p), 0);
+    return text;
+}
+
+static void put(int generation, const char *text) {
+    FILE *f = fopen(path_of(generation), "w");
+    fputs(text, f);
+    assert_int_equal(fclose(f), 0);
+}
+
+static trine_status hold(lease **l, FILE *out) {
+    bool held = false;
+    TRY(lease_begin(l, dir));
+    while (!held) TRY(lease_try(*l, out, &held));
+    return TRINE_OK;
+}
+
+/* ---- One after the other ---- */
+
+static void one_after_the_other(void **state) {
+    lease *a, *b;
+    (void)state;
+    OK(hold(&a, NULL));
+    assert_string_equal(names(), ".lease-1 ");
+    OK(lease_check(a));
+    char first[LEASE_TOKEN];
+    memcpy(first, lease_token(a), LEASE_TOKEN);
+    lease_give_back(&a);
+    assert_null(a);
+    assert_string_equal(names(), ".lease-1 "); /* free, and the number is not forgotten */
+    OK(hold(&b, NULL));
+    assert_string_equal(names(), ".lease-2 ");
+    assert_string_not_equal(first, lease_token(b));
+    lease_give_back(&b);
+}
+
+static void a_second_one_is_refused_and_told_who_has_it(void **state) {
+    char expect[128];
+    lease *a, *b;
+    FILE *latest;
+    (void)state;
+    setenv("SLURM_JOB_ID", "4711", 1);
+    OK(hold(&a, NULL));
+    snprintf(expect, sizeof expect, "is in use: job 4711 (process %d on ", getpid());
+    REFUSED(hold(&b, NULL), TRINE_EBUSY, expect);
+    lease_give_back(&b);
+    REFUSED(hold(&b, NULL), TRINE_EBUSY, ", which is this one) saves its checkpoints there");
+    lease_give_back(&b);
+    REFUSED(hold(&b, NULL), TRINE_EBUSY, "the newest is nothing yet;");
+    lease_give_back(&b);
+    char path[128];
+    snprintf(path, sizeof path, "%s/latest", dir);
+    latest = fopen(path, "w");
+    fputs("step-40\n", latest);
+    fclose(latest);
+    REFUSED(hold(&b, NULL), TRINE_EBUSY, "the newest is step-40; wait until it has ended");
+    lease_give_back(&b);
+    OK(lease_check(a));
+    lease_give_back(&a);
+    unsetenv("SLURM_JOB_ID");
+}
+
+static void what_cannot_be_made_is_said(void **state) {
+    lease *l;
+    (void)state;
+    char gone[64];
+    memcpy(gone, dir, sizeof gone);
+    strcat(dir, "/none");
+    REFUSED(hold(&l, NULL), TRINE_EIO, "/none/.lease-");
+    lease_give_back(&l);
+    memcpy(dir, gone, sizeof gone);
+}
+
+/* ---- Processes ---- */
+
+/* Begins a process that holds the lease; returns when it does. It ends when it is killed, and says
+ * through its status whether it had the lease until then where it is asked by SIGTERM. */
+static pid_t owner(void) {
+    int to_parent[2];
+    char ready;
+    assert_int_equal(pipe(to_parent), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        lease *l;
+        sigset_t term;
+        int got;
+        sigemptyset(&term);
+        sigaddset(&term, SIGTERM);
+        sigprocmask(SIG_BLOCK, &term, NULL);
+        if (hold(&l, NULL) != TRINE_OK || write(to_parent[1], "x", 1) != 1) _exit(9);
+        sigwait(&term, &got);
+        trine_status status = lease_check(l);
+        bool told = strstr(status_message(), "has taken the folder over") != NULL;
+        lease_give_back(&l);
+        _exit(status == TRINE_OK ? 0 : told ? 1 : 2);
+    }
+    close(to_parent[1]);
+    assert_int_equal(read(to_parent[0], &ready, 1), 1);
+    close(to_parent[0]);
+    return child;
+}
+
+static int status_of(pid_t child) {
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+static double seconds_of(trine_status (*what)(lease **, FILE *), lease **l, FILE *out) {
+    uint64_t before = clock_ns();
+    OK(what(l, out));
+    return 1e-9 * (double)(clock_ns() - before);
+}
+
+/* Nobody has to be watched whose process is known to have ended, whether it was waited for or not. */
+static void a_killed_one_is_taken_over_at_once(void **state) {
+    (void)state;
+    for (int waited = 0; waited < 2; waited++) {
+        lease *l;
+        bool held = false;
+        pid_t child = owner();
+        kill(child, SIGKILL);
+        siginfo_t info;
+        assert_int_equal(waitid(P_PID, (id_t)child, &info, WEXITED | (waited ? 0 : WNOWAIT)), 0);
+        OK(lease_begin(&l, dir));
+        OK(lease_try(l, NULL, &held)); /* one look, no watching */
+        assert_true(held);
+        lease_give_back(&l);
+        if (!waited) status_of(child);
+    }
+}
+
+/* Its process is there, and beats no more. It says so itself when it goes on. */
+static void a_stopped_one_is_taken_over_after_its_time(void **state) {
+    char said[512] = "";
+    lease *l, *other;
+    (void)state;
+    pid_t child = owner();
+    REFUSED(hold(&other, NULL), TRINE_EBUSY, "is in use: ");
+    lease_give_back(&other);
+    kill(child, SIGSTOP);
+    FILE *out = tmpfile();
+    double took = seconds_of(hold, &l, out);
+    if (took < 1e-3 * INTERVAL_MS * BEATS) fail_msg("taken over after %g s", took);
+    rewind(out);
+    said[fread(said, 1, sizeof said - 1, out)] = '\0';
+    fclose(out);
+    assert_non_null(strstr(said, "has not been heard of for"));
+    assert_non_null(strstr(said, "it is taken over after 0.4 s\n"));
+    assert_ptr_equal(strchr(said, '\n'), strrchr(said, '\n')); /* once */
+    kill(child, SIGCONT);
+    kill(child, SIGTERM);
+    assert_int_equal(status_of(child), 1);
+    OK(lease_check(l)); /* what it gave back was its own */
+    assert_string_equal(names(), ".lease-2 ");
+    lease_give_back(&l);
+}
+
+/* Beats of an owner that lives are many; one that watched while it was stopped itself has not watched. */
+static void time_that_an_observer_slept_does_not_count(void **state) {
+    (void)state;
+    pid_t child = owner(), observer = fork();
+    if (observer == 0) {
+        lease *l;
+        lease_begin(&l, dir);
+        trine_status status = TRINE_OK;
+        for (bool held = false; status == TRINE_OK && !held;) {
+            status = lease_try(l, NULL, &held);
+            kill(child, SIGSTOP);
+            raise(SIGSTOP);
+        }
+        _exit(status == TRINE_OK ? 0 : 1);
+    }
+    /* Both sleep for longer than the limit, again and again; the owner beats in between. */
+    int looks = 0, status;
+    while (waitpid(observer, &status, WUNTRACED) == observer && WIFSTOPPED(status) && looks++ < 4) {
+        struct timespec limit = {.tv_nsec = 1000000 * (INTERVAL_MS * BEATS + 100)};
+        nanosleep(&limit, NULL);
+        kill(observer, SIGCONT);
+    }
+    assert_true(WIFSTOPPED(status)); /* watching still: two seconds have counted for four looks */
+    kill(observer, SIGKILL);
+    status_of(observer);
+    kill(child, SIGCONT);
+    kill(child, SIGTERM);
+    assert_int_equal(status_of(child), 0);
+}
+
+/* ---- Other machines, other texts ---- */
+
+static void rewrite(int generation, void (*change)(lease_record *)) {
+    char text[LEASE_TEXT];
+    lease_record r;
+    FILE *f = fopen(path_of(generation), "r");
+    text[fread(text, 1, sizeof text - 1, f)] = '\0';
+    fclose(f);
+    assert_true(lease_record_parse(&r, text));
+    change(&r);
+    lease_record_print(&r, text);
+    put(generation, text);
+}
+
+static void other_boot(lease_record *r) {
+    r->boot[0] = r->boot[0] == '0' ? '1' : '0';
+}
+static void other_space(lease_record *r) {
+    r->space++;
+}
+static void other_start(lease_record *r) {
+    r->started++;
+}
+
+/* A number of a process says something on its own machine, since its boot, in its container. */
+static void a_process_of_elsewhere_is_watched(void **state) {
+    static void (*const elsewhere[])(lease_record *) = {other_boot, other_space};
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        lease *l;
+        bool held;
+        pid_t child = owner();
+        kill(child, SIGKILL);
+        status_of(child);
+        rewrite(2 * i + 1, elsewhere[i]);
+        OK(lease_begin(&l, dir));
+        OK(lease_try(l, NULL, &held));
+        assert_false(held);
+        while (!held) OK(lease_try(l, NULL, &held));
+        lease_give_back(&l);
+    }
+}
+
+static void a_number_that_another_process_has_by_now(void **state) {
+    lease *l;
+    bool held;
+    (void)state;
+    pid_t child = owner();
+    kill(child, SIGSTOP);
+    rewrite(1, other_start);
+    OK(lease_begin(&l, dir));
+    OK(lease_try(l, NULL, &held));
+    assert_true(held);
+    lease_give_back(&l);
+    kill(child, SIGKILL);
+    status_of(child);
+}
+
+/* Of a later version, or of somebody who was killed where there is no link(2). */
+static void a_text_that_is_none_is_watched(void **state) {
+    static const char *const texts[] = {"", "trine lease 2\nheld by somebody\n"};
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        lease *l;
+        put(10 * i + 5, texts[i]);
+        double took = seconds_of(hold, &l, NULL);
+        if (took < 1e-3 * INTERVAL_MS * BEATS) fail_msg("taken over after %g s", took);
+        assert_string_equal(names(), i ? ".lease-16 " : ".lease-6 ");
+        lease_give_back(&l);
+    }
+}
+
+static void texts_come_back_and_others_are_refused(void **state) {
+    char text[LEASE_TEXT], changed[LEASE_TEXT + 1];
+    lease_record r, again;
+    (void)state;
+    OK(lease_record_own(&r));
+    r.interval_ms = 2000, r.beats = 10, r.beat = UINT64_MAX, r.held = true;
+    size_t bytes = lease_record_print(&r, text);
+    assert_true(bytes < LEASE_TEXT && lease_record_parse(&again, text));
+    assert_memory_equal(&r, &again, sizeof r);
+    for (size_t cut = 0; cut < bytes; cut++) {
+        memcpy(changed, text, cut);
+        changed[cut] = '\0';
+        assert_false(lease_record_parse(&again, changed));
+    }
+    snprintf(changed, sizeof changed, "%s ", text);
+    assert_false(lease_record_parse(&again, changed));
+    for (r.interval_ms = 0; r.interval_ms <= 60001; r.interval_ms += 60001) {
+        lease_record_print(&r, text);
+        assert_false(lease_record_parse(&again, text));
+    }
+}
+
+static int no_links(const char *call, const char *path) {
+    (void)path;
+    return strcmp(call, "link") == 0 ? EPERM : CALL_REAL;
+}
+
+static void where_there_are_no_links(void **state) {
+    lease *a, *b;
+    (void)state;
+    calls_hook = no_links;
+    OK(hold(&a, NULL));
+    REFUSED(hold(&b, NULL), TRINE_EBUSY, "is in use: ");
+    lease_give_back(&b);
+    lease_give_back(&a);
+    OK(hold(&a, NULL));
+    assert_string_equal(names(), ".lease-2 ");
+    lease_give_back(&a);
+}
+
+/* An answer of a server that was lost: the name was made, and link says that it is there. */
+static int link_is_repeated(const char *call, const char *path) {
+    if (strcmp(call, "link") != 0) return CALL_REAL;
+    char made[256];
+    snprintf(made, sizeof made, "cp %s/.lease-*.new %s", dir, path);
+    assert_int_equal(system(made), 0);
+    return EEXIST;
+}
+
+static void a_link_whose_answer_was_lost(void **state) {
+    lease *l;
+    (void)state;
+    calls_hook = link_is_repeated;
+    OK(hold(&l, NULL));
+    calls_hook = NULL;
+    OK(lease_check(l));
+    lease_give_back(&l);
+}
+
+static void one_whose_file_was_removed_says_so_and_makes_no_other(void **state) {
+    lease *l;
+    bool held;
+    (void)state;
+    OK(hold(&l, NULL));
+    unlink(path_of(1));
+    struct timespec beats = {.tv_nsec = 3000000 * INTERVAL_MS};
+    nanosleep(&beats, NULL);
+    assert_string_equal(names(), "");
+    REFUSED(lease_check(l), TRINE_EBUSY, "this run's lease of the folder is gone");
+    REFUSED(lease_try(l, NULL, &held), TRINE_EBUSY, "it saves no more");
+    lease_give_back(&l);
+    assert_string_equal(names(), "");
+}
+
+/* ---- Many at once ---- */
+
+typedef struct {
+    _Atomic int64_t begun;      /* the largest generation whose owner has begun */
+    _Atomic int owners[100000]; /* of each generation */
+    _Atomic int held, lost;     /* by all of them together */
+} shared;
+
+static shared *all;
+
+/* Where the file with this lease's token is: 0 if it is gone again. */
+static int64_t generation_of(const lease *l) {
+    int64_t found = 0;
+    DIR *folder = opendir(dir);
+    for (struct dirent *e; folder && (e = readdir(folder));) {
+        char path[512], text[LEASE_TEXT] = "";
+        snprintf(path, sizeof path, "%s/%s", dir, e->d_name);
+        FILE *f = strncmp(e->d_name, ".lease-", 7) == 0 ? fopen(path, "r") : NULL;
+        if (f) text[fread(text, 1, sizeof text - 1, f)] = '\0';
+        if (f) fclose(f);
+        if (strstr(text, lease_token(l)) && !strstr(e->d_name, ".new"))
+            found = atoll(e->d_name + 7);
+    }
+    if (folder) closedir(folder);
+    return found;
+}
+
+/* At any call that changes the folder: long enough to be dead. */
+static unsigned chance;
+
+static int stop_sometimes(const char *call, const char *path) {
+    (void)call;
+    (void)path;
+    if (rand_r(&chance) % 40 == 0) raise(SIGSTOP);
+    return CALL_REAL;
+}
+
+/* What the lease promises: who has it still by a check, of him no later owner had begun before. */
+static void use(lease *l) {
+    int64_t n = generation_of(l), before = all->begun;
+    if (n == 0) return; /* stopped since, and lost */
+    if (++all->owners[n] != 1) _exit(7);
+    while (before < n && !atomic_compare_exchange_weak(&all->begun, &before, n)) {
+    }
+    for (int i = 0; i < 3; i++) {
+        struct timespec work = {.tv_nsec = 1000000};
+        nanosleep(&work, NULL);
+        before = all->begun;
+        trine_status status = lease_check(l);
+        if (status == TRINE_OK && before > n) _exit(8);
+        stop_sometimes("work", dir);
+        if (status == TRINE_OK) continue;
+        all->lost++;
+        return;
+    }
+    all->held++;
+}
+
+static void work(unsigned seed, int ms) {
+    chance = seed;
+    calls_hook = stop_sometimes;
+    uint64_t until = clock_ns() + (uint64_t)ms * 1000000;
+    while (clock_ns() < until) {
+        lease *l;
+        if (hold(&l, NULL) == TRINE_OK) use(l);
+        lease_give_back(&l);
+        status_clear();
+    }
+    _exit(0);
+}
+
+static void many_who_want_it_are_owners_one_at_a_time(void **state) {
+    enum { WORKERS = 6 };
+    pid_t workers[WORKERS];
+    (void)state;
+    lease_terms(20, 5);
+    all = mmap(NULL, sizeof *all, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(all != MAP_FAILED);
+    for (int i = 0; i < WORKERS; i++)
+        if ((workers[i] = fork()) == 0) work(47 + (unsigned)i, 4000);
+    for (int i = 0; i < 20; i++) {
+        struct timespec for_a_while = {.tv_nsec = 220000000};
+        nanosleep(&for_a_while, NULL);
+        for (int w = 0; w < WORKERS; w++) kill(workers[w], i == 9 && w == 0 ? SIGKILL : SIGCONT);
+    }
+    assert_int_equal(status_of(workers[0]), -SIGKILL);
+    for (int i = 1; i < WORKERS; i++) {
+        int status;
+        while (waitpid(workers[i], &status, WUNTRACED) == workers[i] && WIFSTOPPED(status))
+            kill(workers[i], SIGCONT);
+        assert_true(WIFEXITED(status));
+        assert_int_equal(WEXITSTATUS(status), 0);
+    }
+    print_message("# held %d times, lost %d times, %lld generations\n", all->held, all->lost,
+                  (long long)all->begun);
+    assert_in_range(all->held, 10, 100000);
+    assert_in_range(all->lost, 1, 100000);
+    munmap(all, sizeof *all);
+}
+
+#define CASE(test) cmocka_unit_test_setup_teardown(test, begin, end)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        CASE(one_after_the_other),
+        CASE(a_second_one_is_refused_and_told_who_has_it),
+        CASE(what_cannot_be_made_is_said),
+        CASE(a_killed_one_is_taken_over_at_once),
+        CASE(a_stopped_one_is_taken_over_after_its_time),
+        CASE(time_that_an_observer_slept_does_not_count),
+        CASE(a_process_of_elsewhere_is_watched),
+        CASE(a_number_that_another_process_has_by_now),
+        CASE(a_text_that_is_none_is_watched),
+        CASE(texts_come_back_and_others_are_refused),
+        CASE(where_there_are_no_links),
+        CASE(a_link_whose_answer_was_lost),
+        CASE(one_whose_file_was_removed_says_so_and_makes_no_other),
+        CASE(many_who_want_it_are_owners_one_at_a_time),
+    };
+    return HARNESS_RUN_ALONE(tests);
+}
