@@ -2,7 +2,7 @@
 # TEST timeout=1500
 # A job that is suspended as a whole, for longer than its --timeout, as Slurm's suspend does it (SIGSTOP to all
 # of its processes), goes on when it is resumed: time that nobody watched is no waiting. Twenty such jobs, two
-# suspensions each, in make check-full.
+# suspensions each, in make check-full. The pipeline is such that most ranks wait at most times.
 . tests/train/lib.sh
 
 token_file "$data" 20240520 1 4096 4096
@@ -39,7 +39,8 @@ job=0
 while [ $job -lt $jobs ]; do
     job=$((job + 1))
     rm -rf "$dir/run"
-    start --save "$dir/run" --timeout 2 --dp 2 --pp 2 --zero $((job % 4))
+    start --save "$dir/run" --timeout 2 --pp 4 --zero $((job % 4)) --num-layers 4 --hidden-size 256 --seq-length 128 \
+        --micro-batch-size 8 --global-batch-size 16
     suspend 5
     good=0
     grows || good=1
