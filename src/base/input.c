@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/files.h"
 #include "base/status.h"
 
 static trine_status look_at(int fd, uint64_t *bytes, const char *path) {
@@ -33,6 +34,7 @@ trine_status input_open(int *fd, uint64_t *bytes, const char *path) {
 trine_status input_read(int fd, const char *path, void *to, size_t bytes, uint64_t place) {
     char *at = to;
     while (bytes) {
+        files_begin("reading", path);
         ssize_t n = pread(fd, at, bytes, (off_t)place);
         if (n < 0 && errno == EINTR) continue;
         CHECK(n >= 0, TRINE_EIO, "%s: cannot read byte %" PRIu64 ": %s", path, place,

@@ -246,14 +246,25 @@ static void send(job *j, span s) {
     j->ready = j->end;
 }
 
+/* One of this rank's blocks, as it goes to the file. */
+typedef struct {
+    job *j;
+    const char *from;
+    span at;
+} block_write;
+
+static trine_status write_block(void *context) {
+    const block_write *b = context;
+    TRY(file_write(b->j->fd, b->j->path, b->from, (size_t)(b->at.end - b->at.begin), b->at.begin));
+    send(b->j, b->at);
+    return TRINE_OK;
+}
+
 static trine_status write_round(job *j, size_t round) {
     size_t block;
     if (!block_of(j, j->w->rank, round, &block)) return TRINE_OK;
-    span s = span_of(j, block);
-    TRY(file_write(j->fd, j->path, slot_of(j, j->w->rank, round), (size_t)(s.end - s.begin),
-                   s.begin));
-    send(j, s);
-    return TRINE_OK;
+    block_write b = {j, slot_of(j, j->w->rank, round), span_of(j, block)};
+    return comm_with_files(comm_world(trine_mesh_group(j->w->mesh, TRINE_WORLD)), write_block, &b);
 }
 
 static trine_status both(job *j, size_t round) {

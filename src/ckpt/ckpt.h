@@ -90,4 +90,9 @@ const char *ckpt_saved_config(const ckpt_source *source);
 trine_status ckpt_read(const ckpt_source *source, device *dev, const ckpt_piece *pieces,
                        size_t count);
 
+/* The same, while this rank answers the others of `world` (comm_with_files), into memory of the host: a
+ * GPU is this thread's alone. Not collective. */
+trine_status ckpt_read_answering(const ckpt_source *source, trine_world *world, device *dev,
+                                 const ckpt_piece *pieces, size_t count);
+
 #endif

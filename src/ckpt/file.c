@@ -9,11 +9,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/files.h"
 #include "base/status.h"
 
 /* ---- Files ---- */
 
 trine_status file_create(const char *path, int *fd) {
+    files_begin("creation", path);
     *fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     CHECK(*fd >= 0, TRINE_EIO, "%s: %s", path, strerror(errno));
     return TRINE_OK;
@@ -22,6 +24,7 @@ trine_status file_create(const char *path, int *fd) {
 trine_status file_write(int fd, const char *path, const void *data, size_t bytes, uint64_t place) {
     const char *from = data;
     while (bytes) {
+        files_begin("writing", path);
         ssize_t n = pwrite(fd, from, bytes, (off_t)place);
         if (n < 0 && errno == EINTR) continue;
         CHECK(n > 0, TRINE_EIO, "%s: cannot write %zu bytes at %llu: %s", path, bytes,
@@ -34,11 +37,13 @@ trine_status file_write(int fd, const char *path, const void *data, size_t bytes
 }
 
 trine_status file_sync(int fd, const char *path) {
+    files_begin("fsync", path);
     CHECK(fsync(fd) == 0, TRINE_EIO, "%s: cannot sync: %s", path, strerror(errno));
     return TRINE_OK;
 }
 
 trine_status file_close(int fd, const char *path, trine_status status) {
+    files_begin("closing", path);
     int failed = close(fd);
     if (status != TRINE_OK) return status;
     CHECK(!failed, TRINE_EIO, "%s: %s", path, strerror(errno));
@@ -48,6 +53,7 @@ trine_status file_close(int fd, const char *path, trine_status status) {
 /* ---- Folders ---- */
 
 trine_status file_sync_folder(const char *path) {
+    files_begin("fsync", path);
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     CHECK(fd >= 0, TRINE_EIO, "%s: %s", path, strerror(errno));
     int failed = fsync(fd), cause = errno;
@@ -60,6 +66,7 @@ trine_status file_sync_folder(const char *path) {
 
 trine_status file_make_folder(const char *path, bool *made) {
     struct stat is;
+    files_begin("creation", path);
     *made = mkdir(path, 0777) == 0;
     if (*made) return TRINE_OK;
     int cause = errno;
@@ -69,12 +76,14 @@ trine_status file_make_folder(const char *path, bool *made) {
 }
 
 trine_status file_rename(const char *from, const char *to) {
+    files_begin("renaming", from);
     CHECK(rename(from, to) == 0, TRINE_EIO, "%s: cannot be renamed to %s: %s", from, to,
           strerror(errno));
     return TRINE_OK;
 }
 
 trine_status file_exchange(const char *a, const char *b, bool *done) {
+    files_begin("renaming", a);
     *done = renameat2(AT_FDCWD, a, AT_FDCWD, b, RENAME_EXCHANGE) == 0;
     bool impossible = errno == EINVAL || errno == ENOSYS || errno == ENOTSUP;
     CHECK(*done || impossible, TRINE_EIO, "%s: cannot take the place of %s: %s", a, b,
@@ -85,6 +94,7 @@ trine_status file_exchange(const char *a, const char *b, bool *done) {
 static int remove_one(const char *path, const struct stat *is, int flag, struct FTW *at) {
     (void)is;
     (void)at;
+    files_begin("removal", path);
     int failed = flag == FTW_DP ? rmdir(path) : unlink(path);
     return failed && errno != ENOENT;
 }

@@ -118,7 +118,8 @@ static trine_status take_text(candidate *k, const char *path) {
 }
 
 /* The first stage; each ends with all ranks' agreement. */
-static trine_status read_manifest(candidate *k) {
+static trine_status read_manifest(void *context) {
+    candidate *k = context;
     char *path;
     TRY(make_source(k));
     TRY(check_folder(k->council, k->source->path));
@@ -129,7 +130,8 @@ static trine_status read_manifest(candidate *k) {
 }
 
 /* Ranks of nodes with a folder each, of the same name, must not take it for one. */
-static trine_status compare_ranks(candidate *k) {
+static trine_status compare_ranks(void *context) {
+    candidate *k = context;
     uint64_t first = k->print;
     TRY(trine_broadcast(k->council->world, &first, 1, TRINE_I64, 0));
     CHECK(first == k->print, TRINE_EIO,
@@ -160,7 +162,8 @@ static trine_status parse(candidate *k) {
     return TRINE_OK;
 }
 
-static trine_status check_sizes(candidate *k) {
+static trine_status check_sizes(void *context) {
+    candidate *k = context;
     const manifest *m = &k->source->written;
     TRY(compare_ranks(k));
     TRY(parse(k));
@@ -208,7 +211,8 @@ static trine_status verify_file(const candidate *k, const manifest_file *file, s
     return status;
 }
 
-static trine_status verify_share(candidate *k) {
+static trine_status verify_share(void *context) {
+    candidate *k = context;
     const manifest *m = &k->source->written;
     size_t before = 0;
     for (int i = 0; i < m->count; i++) {
@@ -218,7 +222,8 @@ static trine_status verify_share(candidate *k) {
     return TRINE_OK;
 }
 
-static trine_status open_files(candidate *k) {
+static trine_status open_files(void *context) {
+    candidate *k = context;
     ckpt_source *s = k->source;
     s->files = calloc((size_t)s->written.count + 1, sizeof *s->files);
     CHECK(s->files, TRINE_ENOMEM, "no memory for %d files", s->written.count);
@@ -250,7 +255,8 @@ static trine_status print_file(const st_file *f, uint64_t *print) {
     return TRINE_OK;
 }
 
-static trine_status open_hugging_face(candidate *k) {
+static trine_status open_hugging_face(void *context) {
+    candidate *k = context;
     TRY(make_source(k));
     TRY(check_folder(k->council, k->source->path));
     TRY(hf_open(k->source, k->source->path));
@@ -260,7 +266,16 @@ static trine_status open_hugging_face(candidate *k) {
     return TRINE_OK;
 }
 
-typedef trine_status (*stage)(candidate *k);
+/* A part of opening. What only reads is done while the rank answers the others. */
+typedef struct {
+    trine_status (*work)(void *candidate);
+    bool reads;
+} stage;
+
+static trine_status run_stage(candidate *k, const stage *s) {
+    if (!s->reads) return s->work(k);
+    return comm_with_files(comm_world(k->council->world), s->work, k);
+}
 
 /* Opens a candidate in stages (ended by NULL). *verdict, the same on every rank, says whether it is
  * whole; if so, *source is it. Collective over: world. */
@@ -268,8 +283,8 @@ static trine_status open_candidate(candidate *k, const stage *stages, ckpt_sourc
                                    trine_status *verdict) {
     trine_status status = TRINE_OK;
     *verdict = TRINE_OK;
-    for (int i = 0; stages[i] && status == TRINE_OK && *verdict == TRINE_OK; i++)
-        status = agree(k->council, stages[i](k), verdict);
+    for (int i = 0; stages[i].work && status == TRINE_OK && *verdict == TRINE_OK; i++)
+        status = agree(k->council, run_stage(k, &stages[i]), verdict);
     free(k->text);
     if (status == TRINE_OK && *verdict == TRINE_OK)
         *source = k->source;
@@ -278,8 +293,13 @@ static trine_status open_candidate(candidate *k, const stage *stages, ckpt_sourc
     return status;
 }
 
-static const stage of_checkpoint[] = {read_manifest, check_sizes, verify_share, open_files, NULL};
-static const stage of_hugging_face[] = {open_hugging_face, compare_ranks, NULL};
+static const stage of_checkpoint[] = {{read_manifest, true},
+                                      {check_sizes, false},
+                                      {verify_share, true},
+                                      {open_files, true},
+                                      {NULL, false}};
+static const stage of_hugging_face[] = {
+    {open_hugging_face, true}, {compare_ranks, false}, {NULL, false}};
 
 /* N where the last part of the path is step-N; else -1. */
 static int64_t named_step(const char *path) {

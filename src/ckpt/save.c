@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/files.h"
 #include "base/human.h"
 #include "base/status.h"
 #include "ckpt/blocks.h"
@@ -43,6 +44,7 @@ typedef struct {
     int rank, size;
     const ckpt_image *image;
     const char *dir;
+    int keep;
     char token[LEASE_TOKEN]; /* of the lease that rank 0 holds */
     char *folder;            /* that is written to */
     save_file files[FILES];
@@ -119,7 +121,8 @@ static trine_status make_file(const save_file *f) {
 }
 
 /* Rank 0: the folder, and files of full size with their headers. */
-static trine_status prepare(const save *s) {
+static trine_status prepare(void *context) {
+    const save *s = context;
     uint64_t need = 64 << 10; /* of the manifest, beside a line for each block */
     for (int i = 0; i < s->count; i++)
         need += s->files[i].header.bytes + 32 * manifest_blocks(s->files[i].header.bytes);
@@ -152,24 +155,31 @@ static trine_status open_file(const save *s, save_file *f) {
     return list_pieces(s, f);
 }
 
-static trine_status open_files(save *s) {
+static trine_status open_files(void *context) {
+    save *s = context;
     for (int i = 0; i < s->count; i++) TRY(open_file(s, &s->files[i]));
     return TRINE_OK;
 }
 
-/* What this node has of a file, where every node can read it: a network file system hands over what
- * a node holds when something is closed. Collective over: node. */
+/* A network file system hands over what a node holds when something is closed. */
+static trine_status hand_over(void *context) {
+    const save_file *f = context;
+    int again = dup(f->fd);
+    CHECK(again >= 0, TRINE_EIO, "%s: %s", f->path, strerror(errno));
+    return file_close(again, f->path, TRINE_OK);
+}
+
+/* What this node has of a file, where every node can read it. Collective over: node. */
 static trine_status write_file(save *s, save_file *f) {
     TRY(blocks_write(s->image->writer, f->fd, f->path, &f->header, &f->list, &f->written));
-    int again = dup(f->fd);
-    CHECK(again >= 0 && close(again) == 0, TRINE_EIO, "%s: %s", f->path, strerror(errno));
-    return TRINE_OK;
+    return comm_with_files(s->world, hand_over, f);
 }
 
 /* ---- Syncing and verifying ---- */
 
 static void *sync_file(void *context) {
     save_file *f = context;
+    files_begin("fsync", f->path);
     if (fsync(f->fd) != 0) f->sync_failed = errno;
     return NULL;
 }
@@ -240,7 +250,8 @@ static trine_status hash_share(save *s) {
     return TRINE_OK;
 }
 
-static trine_status hash_and_sync(save *s) {
+static trine_status hash_and_sync(void *context) {
+    save *s = context;
     TRY(hash_share(s));
     return close_files(s);
 }
@@ -305,7 +316,8 @@ static trine_status write_manifest(const save *s) {
     return status;
 }
 
-static trine_status publish(const save *s) {
+static trine_status publish(void *context) {
+    const save *s = context;
     TRY(write_manifest(s));
     return folder_publish(*s->image->lease, s->image->state.step);
 }
@@ -356,21 +368,26 @@ static trine_status make_writer(const save *s, FILE *out) {
     return TRINE_OK;
 }
 
+/* What waits for the disk, while this rank answers the others. */
+static trine_status with_files(save *s, trine_status (*work)(void *context)) {
+    return comm_with_files(s->world, work, s);
+}
+
 /* Between two agreements nobody waits for anybody, but while files are written for ranks of its own
  * node. Collective over: world. */
 static trine_status save_all(save *s, FILE *out) {
     TRY(agree(s, plan(s)));
-    TRY(agree(s, s->rank == 0 ? prepare(s) : TRINE_OK));
-    TRY(agree(s, open_files(s)));
+    TRY(agree(s, s->rank == 0 ? with_files(s, prepare) : TRINE_OK));
+    TRY(agree(s, with_files(s, open_files)));
     if (!blocks_writer_ready(s->image->writer)) TRY(make_writer(s, out));
     for (int i = 0; i < s->count; i++) {
         TRY(agree(s, write_file(s, &s->files[i])));
         sync_start(&s->files[i]);
     }
-    TRY(agree(s, hash_and_sync(s)));
+    TRY(agree(s, with_files(s, hash_and_sync)));
     TRY(agree(s, compare_sums(s)));
     TRY(agree(s, gather_hashes(s)));
-    return agree(s, s->rank == 0 ? publish(s) : TRINE_OK);
+    return agree(s, s->rank == 0 ? with_files(s, publish) : TRINE_OK);
 }
 
 static void say_saved(const save *s, uint64_t begin, FILE *out) {
@@ -384,9 +401,14 @@ static void say_saved(const save *s, uint64_t begin, FILE *out) {
     fflush(out); /* whoever is killed has said what is safe */
 }
 
+static trine_status remove_old(void *context) {
+    const save *s = context;
+    return folder_clean(*s->image->lease, s->keep, s->image->state.step);
+}
+
 /* What is saved is saved: an old one that stays costs room, and is no reason to end a run. */
-static void clean(const save *s, int keep, FILE *out) {
-    if (folder_clean(*s->image->lease, keep, s->image->state.step) == TRINE_OK) return;
+static void clean(save *s, FILE *out) {
+    if (with_files(s, remove_old) == TRINE_OK) return;
     if (out) fprintf(out, "an old checkpoint stays for now: %s\n", status_message());
     status_clear();
 }
@@ -407,6 +429,18 @@ static trine_status look(lease **l, const char *dir, FILE *out, bool *held) {
     return status;
 }
 
+typedef struct {
+    lease **l;
+    const char *dir;
+    FILE *out;
+    bool *held;
+} looking;
+
+static trine_status look_once(void *context) {
+    const looking *now = context;
+    return look(now->l, now->dir, now->out, now->held);
+}
+
 /* Between two looks the ranks meet, so that none takes rank 0 for dead. */
 trine_status ckpt_hold(trine_comm *world, lease **l, const char *dir, FILE *out,
                        char token[LEASE_TOKEN]) {
@@ -417,7 +451,9 @@ trine_status ckpt_hold(trine_comm *world, lease **l, const char *dir, FILE *out,
     bool first = trine_comm_rank(world) == 0;
     trine_status status = TRINE_OK;
     while (status == TRINE_OK && !all.held) {
-        status = first ? status_user(look(l, dir, out, &all.held)) : TRINE_OK;
+        looking now = {l, dir, out, &all.held};
+        status =
+            first ? status_user(comm_with_files(comm_world(world), look_once, &now)) : TRINE_OK;
         status = trine_world_agree(comm_world(world), status);
         if (first) snprintf(all.token, sizeof all.token, "%s", *l ? lease_token(*l) : "");
         if (status == TRINE_OK) status = trine_broadcast(world, &all, sizeof all, TRINE_U8, 0);
@@ -439,7 +475,8 @@ trine_status ckpt_save(trine_mesh *mesh, const ckpt_image *image, const char *di
               .rank = trine_comm_rank(world),
               .size = trine_comm_size(world),
               .image = image,
-              .dir = dir};
+              .dir = dir,
+              .keep = keep};
     for (int i = 0; i < FILES; i++) s.files[i].fd = -1;
     TRY(ckpt_hold(world, image->lease, dir, out, s.token));
     uint64_t begin = clock_ns();
@@ -447,7 +484,7 @@ trine_status ckpt_save(trine_mesh *mesh, const ckpt_image *image, const char *di
     if (s.rank == 0 && status != TRINE_OK) folder_abandon(*image->lease, image->state.step);
     if (s.rank == 0 && status == TRINE_OK) {
         if (out) say_saved(&s, begin, out);
-        clean(&s, keep, out);
+        clean(&s, out);
     }
     forget(&s);
     return status;

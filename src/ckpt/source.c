@@ -95,3 +95,21 @@ trine_status ckpt_read(const ckpt_source *source, device *dev, const ckpt_piece 
     free(buffer);
     return status;
 }
+
+typedef struct {
+    const ckpt_source *source;
+    device *dev;
+    const ckpt_piece *pieces;
+    size_t count;
+} reading;
+
+static trine_status read_all(void *context) {
+    const reading *r = context;
+    return ckpt_read(r->source, r->dev, r->pieces, r->count);
+}
+
+trine_status ckpt_read_answering(const ckpt_source *source, trine_world *world, device *dev,
+                                 const ckpt_piece *pieces, size_t count) {
+    reading r = {source, dev, pieces, count};
+    return dev->memory->host ? comm_with_files(world, read_all, &r) : read_all(&r);
+}

@@ -347,6 +347,11 @@ static rank_state state_of(const slot *before, const slot *now) {
     return now->at.call[0] || before->looks != now->looks ? RANK_WAITS : RANK_RUNS;
 }
 
+static bool has_moved(const rank_place *before, const rank_place *now) {
+    return before->calls != now->calls || before->group != now->group ||
+           before->number != now->number || before->at != now->at || before->count != now->count;
+}
+
 static bool read_all(slot *slots, int most, int *count) {
     *count = 0;
     for (int i = 0; i < most; i++)
@@ -378,6 +383,7 @@ bool board_sight(double seconds, rank_state self, sighting **all, int *count) {
         const slot *then = find(before, first, &now[i].at);
         bool own = now[i].at.pid == getpid() && now[i].at.pids == own_pids();
         (*all)[i].at = now[i].at;
+        (*all)[i].moved = !then || has_moved(&then->at, &now[i].at);
         (*all)[i].state = (int32_t)(own ? self : state_of(then ? then : &now[i], &now[i]));
     }
     free(before);

@@ -69,6 +69,7 @@ typedef enum {
 typedef struct {
     rank_place at;
     int32_t state; /* rank_state */
+    int32_t moved; /* whether it came to another place meanwhile */
 } sighting;
 
 /* ---- This process's slot --------------------------------------------------------------------- */

@@ -102,6 +102,12 @@ static void put_peers(writer *w, const rank_place *p) {
     put(w, ")");
 }
 
+bool places_alive(const sighting *ranks, int count) {
+    for (int i = 0; i < count; i++)
+        if (ranks[i].moved || ranks[i].state == RANK_FILES) return true;
+    return false;
+}
+
 /* ---- Sets ------------------------------------------------------------------------------------ */
 
 typedef struct {

@@ -29,6 +29,10 @@ typedef struct {
 size_t places_print(char *text, size_t size, const places_head *head, const sighting *ranks,
                     int count, place_words words);
 
+/* Whether the job is not stuck after all: a rank came to another place while they were looked at, or waits for
+ * the file system, which has a limit of its own. */
+bool places_alive(const sighting *ranks, int count);
+
 /* "rank 5 [pp1 dp0 tp1] on host7 (pid 123)"; the coordinate only in a mesh. */
 void place_name(const rank_place *p, char *text, size_t size);
 

@@ -108,13 +108,6 @@ static void nap(double seconds) {
     nanosleep(&t, NULL);
 }
 
-/* Somebody on this node lives and waits for its file system, which has a limit of its own. */
-static bool called_off(const sighting *all, int count) {
-    for (int i = 0; i < count; i++)
-        if (all[i].state == RANK_FILES) return true;
-    return false;
-}
-
 static const rank_place *own_place(const sighting *all, int count) {
     for (int i = 0; i < count; i++)
         if (all[i].at.pid == getpid()) return &all[i].at;
@@ -127,7 +120,7 @@ static void speak(double waited) {
     sighting *all;
     int count, expected = board_expected();
     bool seen = board_sight(SIGHT, RANK_WAITS, &all, &count);
-    if (seen && count && called_off(all, count)) {
+    if (seen && places_alive(all, count)) {
         free(all);
         board_yield();
         return;

@@ -5,8 +5,9 @@
  * communicator that carries nothing else. Of those that wait on another board, however short that wait
  * is yet, the first answers with what its board shows; a board that nobody answers for is named. Of
  * several that speak at once the lowest rank goes on. It prints the report (places.h) and ends the job.
- * If a rank is found that waits for its file system, the alarm is called off: that has a limit of its
- * own (comm_with_files), and everybody waits on from zero.
+ * If a rank is found that waits for its file system, or that comes to another place meanwhile, the alarm
+ * is called off: the one has a limit of its own (comm_with_files), the other is alive. Everybody waits on
+ * from zero.
  *
  * Nobody waits for a message that might not come. Only what was watched is waited: a look counts
  * WATCH_LOOK seconds at most. Without a fault it costs a look at the clock and a probe every few polls
@@ -139,12 +140,6 @@ static void complete(const trine_world *world, view *v) {
         snprintf(silent.at.host, sizeof silent.at.host, "%s", host->name);
         if (!knows(v, host->job)) view_add(v, &silent, 1);
     }
-}
-
-static bool in_files(const view *v) {
-    for (int i = 0; i < v->count; i++)
-        if (v->ranks[i].state == RANK_FILES) return true;
-    return false;
 }
 
 /* ---- Alarms and answers ---------------------------------------------------------------------- */
@@ -312,7 +307,7 @@ static void fire(trine_world *world, double waited) {
     see_own(&v, SIGHT, RANK_WAITS);
     if (!collect(world, &v)) {
         stand_by(DECISION);
-    } else if (!in_files(&v)) {
+    } else if (!places_alive(v.ranks, v.count)) {
         complete(world, &v);
         print(world, &v, waited);
         world_end();
@@ -385,6 +380,10 @@ static _Noreturn void end_in_files(const trine_world *world, const files_call *c
     rank_place own = *board_write();
     board_written();
     place_name(&own, name, sizeof name);
+    if (!board_speak()) {
+        stand_by(MARGIN);
+        world_leave();
+    }
     int n =
         snprintf(text, sizeof text,
                  "trine: %s: %s has waited for %.1f s in %s (io-timeout %g); the job ends\n",

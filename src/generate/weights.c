@@ -14,7 +14,7 @@ static trine_status load_unit(trine_generator *g, const ckpt_source *source, gen
                                            .count = u->layout.ranges[r].count,
                                            .at = u->base[r],
                                            .type = g->dev->compute};
-    return ckpt_read(source, g->dev, pieces, count);
+    return ckpt_read_answering(source, g->world, g->dev, pieces, count);
 }
 
 trine_status generate_weights_load(trine_generator *g, const ckpt_source *source) {

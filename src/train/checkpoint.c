@@ -91,7 +91,8 @@ static bool weights_alone(const trine_checkpoint *c, const ckpt_source *source) 
 static trine_status fill_holding(trine_trainer *t, const ckpt_source *source, bool weights_only) {
     pieces p;
     trine_status status = pieces_to_load(&t->held, weights_only, &p);
-    if (status == TRINE_OK) status = ckpt_read(source, t->dev, p.pieces, p.piece_count);
+    if (status == TRINE_OK)
+        status = ckpt_read_answering(source, t->world, t->dev, p.pieces, p.piece_count);
     pieces_free(&p);
     return status;
 }
@@ -174,16 +175,26 @@ static trine_status check_outside(const char *dir) {
     return TRINE_OK;
 }
 
+/* The folder's trial, a part of it each. */
+typedef struct {
+    const trine_trainer *t;
+    const trine_checkpoint *c;
+    const char *token;
+} trial;
+
 /* Rank 0's part: makes the folder that the others look for. */
-static trine_status try_folder(const trine_trainer *t, const trine_checkpoint *c) {
-    if (trine_world_rank(t->world) != 0) return TRINE_OK;
-    if (!is_auto(c)) TRY(check_newest(c->save, t->steps));
-    return folder_try(t->lease, t->steps, 0);
+static trine_status try_folder(void *context) {
+    const trial *x = context;
+    if (trine_world_rank(x->t->world) != 0) return TRINE_OK;
+    if (!is_auto(x->c)) TRY(check_newest(x->c->save, x->t->steps));
+    return folder_try(x->t->lease, x->t->steps, 0);
 }
 
-static trine_status see_folder(const trine_trainer *t, const trine_checkpoint *c,
-                               const char *token) {
-    char *path = folder_writing(c->save, token, t->steps);
+static trine_status see_folder(void *context) {
+    const trial *x = context;
+    const trine_trainer *t = x->t;
+    const trine_checkpoint *c = x->c;
+    char *path = folder_writing(c->save, x->token, t->steps);
     CHECK(path, TRINE_ENOMEM, "no memory for a file name");
     int cause = access(path, W_OK | X_OK) == 0 ? 0 : errno;
     trine_status status = TRINE_OK;
@@ -196,12 +207,20 @@ static trine_status see_folder(const trine_trainer *t, const trine_checkpoint *c
     return status;
 }
 
+static trine_status leave_folder(void *context) {
+    const trial *x = context;
+    if (trine_world_rank(x->t->world) == 0) folder_abandon(x->t->lease, x->t->steps);
+    return TRINE_OK;
+}
+
 /* What would fail at the first save is said before the first step. Collective over: world. */
 static trine_status check_folder(const trine_trainer *t, const trine_checkpoint *c,
                                  const char *token) {
-    TRY(trine_world_agree(t->world, status_user(try_folder(t, c))));
-    trine_status status = trine_world_agree(t->world, status_user(see_folder(t, c, token)));
-    if (trine_world_rank(t->world) == 0) folder_abandon(t->lease, t->steps);
+    trial x = {t, c, token};
+    TRY(trine_world_agree(t->world, status_user(comm_with_files(t->world, try_folder, &x))));
+    trine_status status =
+        trine_world_agree(t->world, status_user(comm_with_files(t->world, see_folder, &x)));
+    (void)comm_with_files(t->world, leave_folder, &x);
     return status;
 }
 
