@@ -251,6 +251,30 @@ static void a_file_that_is_cut_is_named(void **state) {
     }
 }
 
+/* A pipe of a name that is looked for would be waited for until somebody writes to it. */
+static void pipes_are_not_waited_for(void **state) {
+    static const char *const names[] = {"latest", "step-70/" CKPT_MODEL_FILE,
+                                        "step-70/" MANIFEST_FILE};
+    cutting saved = cut(0, false, TRINE_F32);
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        char path[300], *said = NULL;
+        size_t size;
+        ckpt_source *source = NULL;
+        image_save(&saved, test_dir, 70);
+        snprintf(path, sizeof path, "%s/%s", test_dir, names[i]);
+        if (rank == 0) assert_true(!unlink(path) && !mkfifo(path, 0600));
+        OK(trine_barrier(world));
+        FILE *out = open_memstream(&said, &size);
+        trine_status status = ckpt_open_newest(&source, world, test_dir, out);
+        assert_int_equal(status, i ? TRINE_EDATA : TRINE_OK);
+        if (rank == 0 && i) assert_non_null(strstr(status_message(), " is no file"));
+        fclose(out);
+        free(said);
+        ckpt_close(&source);
+    }
+}
+
 /* ---- Hugging Face ----------------------------------------------------------------------------- */
 
 /* Weights alone, of masters where there were some, under the same path for all ranks. */
@@ -302,6 +326,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup_teardown(refuses_a_model_that_its_files_do_not_have, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(a_file_that_is_cut_is_named, setup, teardown),
+        cmocka_unit_test_setup_teardown(pipes_are_not_waited_for, setup, teardown),
         cmocka_unit_test_setup_teardown(opens_a_folder_of_hugging_face, setup, teardown),
     };
     return HARNESS_RUN(argc, argv, tests);
