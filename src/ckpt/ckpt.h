@@ -6,8 +6,7 @@
  *          together and write it into place (blocks.h); every rank hashes its share of the file as
  *          the file system has it, while it is synced, and what it finds there must be what all
  *          wrote (slice_sum); rank 0 writes the manifest, publishes
- *   load   every rank verifies its share of the blocks, all agree; then each maps the files and
- *          reads what it needs
+ *   load   every rank verifies its share of the blocks, all agree; then each reads what it needs
  *
  * Invariant: at every moment the newest whole checkpoint is there under its name; a rank's failure
  * is all ranks' and leaves it there. Nobody ever holds more than its own part of the model and a
@@ -33,6 +32,7 @@ typedef struct {
     const ckpt_piece *pieces;
     size_t piece_count;
     ckpt_state state;
+    ckpt_data data;
     const char *config; /* settings_print */
     /* All zero, or as an earlier save of these tensors has left it. The caller ends it before the
      * mesh: making and ending one blocks inside MPI, where the watchdog does not see. */
@@ -70,7 +70,7 @@ trine_status ckpt_open(ckpt_source **source, trine_comm *world, const char *path
  * is NULL. One that has checkpoints of which none is whole is an error. Collective over: world. */
 trine_status ckpt_open_newest(ckpt_source **source, trine_comm *world, const char *dir, FILE *out);
 
-/* Unmaps and frees; *source becomes NULL, and may be it. Not collective. */
+/* Closes and frees; *source becomes NULL, and may be it. Not collective. */
 void ckpt_close(ckpt_source **source);
 
 /* The folder that was chosen; never NULL. Pure. */
@@ -82,6 +82,8 @@ trine_status ckpt_model(const ckpt_source *source, trine_model *model);
  * Pure. */
 const ckpt_state *ckpt_saved_state(const ckpt_source *source);
 const char *ckpt_saved_config(const ckpt_source *source);
+/* The data that it was trained with; files 0 where that is not known. Pure. */
+ckpt_data ckpt_saved_data(const ckpt_source *source);
 
 /* Fills the pieces. CKPT_WEIGHT and CKPT_MASTER are made from the saved master where there is one,
  * else from the saved weight; in 16 bits they are its rounding. Padding and gaps are not touched.

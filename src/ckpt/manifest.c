@@ -59,6 +59,16 @@ static bool put_state(cJSON *root, const ckpt_state *s) {
            put_double(o, "finite_norm", s->finite_norm);
 }
 
+/* Where it is known. */
+static bool put_data(cJSON *root, const ckpt_data *d) {
+    char hash[17];
+    if (!d->files) return true;
+    snprintf(hash, sizeof hash, "%016" PRIx64, d->hash);
+    cJSON *o = cJSON_AddObjectToObject(root, "data");
+    return o && put_unsigned(o, "files", d->files) && put_unsigned(o, "tokens", d->tokens) &&
+           put_text(o, "hash", hash);
+}
+
 static bool put_block(cJSON *blocks, uint64_t hash) {
     char text[17];
     snprintf(text, sizeof text, "%016" PRIx64, hash);
@@ -94,7 +104,7 @@ static char *print_body(const manifest *m, cJSON *config) {
     bool ok = cJSON_AddNumberToObject(root, "version", MANIFEST_VERSION) &&
               put_text(root, "library", m->library) && put_state(root, &m->state);
     ok = put_config(root, config) && ok; /* in any case: it is owned from here on */
-    ok = ok && json_exact(config);
+    ok = ok && json_exact(config) && put_data(root, &m->data);
     cJSON *files = ok ? cJSON_AddArrayToObject(root, "files") : NULL;
     ok = files;
     for (int i = 0; ok && i < m->count; i++) ok = put_file(files, &m->files[i]);
@@ -189,6 +199,32 @@ static trine_status get_state(const cJSON *o, ckpt_state *s, const char *path) {
     return TRINE_OK;
 }
 
+/* What no run comes to, whatever the seal says. `window`: the configuration's, 0 where it has none. */
+static trine_status check_state(const ckpt_state *s, uint64_t window, const char *path) {
+    CHECK(s->updates <= s->step, TRINE_EDATA,
+          "%s: \"updates\" is %" PRId64 ", more than \"step\", which is %" PRId64, path, s->updates,
+          s->step);
+    CHECK(s->finite_step <= s->step, TRINE_EDATA,
+          "%s: \"finite_step\" is %" PRId64 ", more than \"step\", which is %" PRId64, path,
+          s->finite_step, s->step);
+    CHECK(!window || (uint64_t)s->good < window, TRINE_EDATA,
+          "%s: \"good\" is %d, and must be less than \"loss-scale-window\", which is %" PRIu64,
+          path, s->good, window);
+    return TRINE_OK;
+}
+
+static trine_status get_data(const cJSON *root, ckpt_data *d, const char *path) {
+    const cJSON *o = json_member(root, "data");
+    if (!cJSON_GetObjectItemCaseSensitive(root, "data")) return TRINE_OK;
+    CHECK(o, TRINE_EDATA, "%s: \"data\" is there twice", path);
+    TRY(get_unsigned(o, "files", UINT64_MAX, &d->files, path));
+    TRY(get_unsigned(o, "tokens", UINT64_MAX, &d->tokens, path));
+    const char *hash = json_text(json_member(o, "hash"));
+    CHECK(d->files && hash && strlen(hash) == 16 && digits(hash, 16, &d->hash), TRINE_EDATA,
+          "%s: \"data\" has no files, or a \"hash\" that is no 16 digits", path);
+    return TRINE_OK;
+}
+
 /* A name that stays in the folder. */
 static bool file_name(const char *name) {
     return name && *name && strlen(name) < sizeof((manifest_file *)0)->name && json_plain(name) &&
@@ -248,7 +284,7 @@ static trine_status get_config(cJSON *config, char **text, const char *path) {
 }
 
 static trine_status get_all(manifest *m, const cJSON *root, const char *path) {
-    uint64_t version;
+    uint64_t version, window;
     CHECK(json_whole(json_member(root, "version"), &version), TRINE_EDATA,
           "%s: \"version\" is missing or no number", path);
     CHECK(version == MANIFEST_VERSION, TRINE_EDATA,
@@ -258,8 +294,12 @@ static trine_status get_all(manifest *m, const cJSON *root, const char *path) {
     CHECK(library && json_plain(library) && strlen(library) < sizeof m->library, TRINE_EDATA,
           "%s: \"library\" is missing or no version", path);
     memcpy(m->library, library, strlen(library) + 1);
-    TRY(get_config(json_member(root, "config"), &m->config, path));
+    cJSON *config = json_member(root, "config");
+    if (!json_whole(json_member(config, "loss-scale-window"), &window)) window = 0;
+    TRY(get_config(config, &m->config, path)); /* its numbers are text behind this */
     TRY(get_state(json_member(root, "state"), &m->state, path));
+    TRY(check_state(&m->state, window, path));
+    TRY(get_data(root, &m->data, path));
     TRY(get_files(json_member(root, "files"), m, path));
     return TRINE_OK;
 }

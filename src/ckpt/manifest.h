@@ -27,6 +27,12 @@ typedef struct {
     double finite_norm;
 } ckpt_state;
 
+/* The data that the run trained with last: a fingerprint of its token files (data/tokens.h). files 0:
+ * it is not known, as in checkpoints of earlier versions. */
+typedef struct {
+    uint64_t files, tokens, hash;
+} ckpt_data;
+
 typedef struct {
     char name[64]; /* in the folder; no "/" */
     uint64_t bytes;
@@ -35,6 +41,7 @@ typedef struct {
 
 typedef struct {
     ckpt_state state;
+    ckpt_data data;
     char *config;     /* a JSON object (settings.h), as text; owned */
     char library[32]; /* TRINE_VERSION of who wrote it */
     manifest_file *files; /* [count]; owned */

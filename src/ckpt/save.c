@@ -295,6 +295,7 @@ static trine_status write_manifest_to(const char *path, const char *text, size_t
 static trine_status write_manifest(const save *s) {
     manifest_file files[FILES] = {0};
     manifest m = {.state = s->image->state,
+                  .data = s->image->data,
                   .config = (char *)(uintptr_t)s->image->config,
                   .library = TRINE_VERSION,
                   .files = files,

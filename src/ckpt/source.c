@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "ckpt/hf.h"
 #include "ckpt/settings.h"
 
 void ckpt_close(ckpt_source **source) {
@@ -21,10 +22,27 @@ const char *ckpt_path(const ckpt_source *source) {
     return source->path;
 }
 
-trine_status ckpt_model(const ckpt_source *source, trine_model *model) {
-    if (source->has_state) return settings_model(source->written.config, model);
-    *model = source->model;
+/* The configuration is believed as far as the files have its tensors: who asks for a million layers
+ * gets no further than to the first that is missing. */
+static trine_status expect_tensors(const ckpt_source *source, const trine_model *model) {
+    for (size_t i = 0; i < hf_tensor_count(model); i++) {
+        tensor t = hf_tensor(model, i);
+        const st_file *file;
+        const st_entry *entry = source_find(source, t.name, CKPT_WEIGHT, &file);
+        CHECK(
+            entry, TRINE_EDATA,
+            "%s has no tensor %s, which the model that its configuration speaks of (%d layers) has",
+            source->path, t.name, model->num_layers);
+        TRY(slice_fits(&t, entry, file->path));
+    }
     return TRINE_OK;
+}
+
+trine_status ckpt_model(const ckpt_source *source, trine_model *model) {
+    *model = source->model; /* whose tensors were looked for when it was opened */
+    if (!source->has_state) return TRINE_OK;
+    TRY(settings_model(source->written.config, model));
+    return expect_tensors(source, model);
 }
 
 const ckpt_state *ckpt_saved_state(const ckpt_source *source) {
@@ -33,6 +51,10 @@ const ckpt_state *ckpt_saved_state(const ckpt_source *source) {
 
 const char *ckpt_saved_config(const ckpt_source *source) {
     return source->has_state ? source->written.config : NULL;
+}
+
+ckpt_data ckpt_saved_data(const ckpt_source *source) {
+    return source->has_state ? source->written.data : (ckpt_data){0};
 }
 
 /* ---- Tensors --------------------------------------------------------------------------------- */

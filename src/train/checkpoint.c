@@ -55,6 +55,11 @@ static ckpt_state state_of(const trine_trainer *t) {
                         .finite_norm = t->finite_norm};
 }
 
+static ckpt_data data_of(const trine_trainer *t) {
+    const tokens_print *p = &t->train.print;
+    return (ckpt_data){.files = p->files, .tokens = p->tokens, .hash = p->hash};
+}
+
 /* The scale of a run in which it moved goes on where that stood; else it begins as configured. */
 static trine_status restore_scaler(scaler *s, const ckpt_source *source) {
     const ckpt_state *saved = ckpt_saved_state(source);
@@ -62,7 +67,7 @@ static trine_status restore_scaler(scaler *s, const ckpt_source *source) {
     TRY(settings_scale_moves(ckpt_saved_config(source), &moved));
     if (!moved || s->min <= 0) return TRINE_OK;
     s->scale = fmax(saved->loss_scale, s->min);
-    s->good = saved->good;
+    s->good = saved->good < s->window ? saved->good : s->window - 1;
     s->left = saved->left < s->hysteresis ? saved->left : s->hysteresis;
     return TRINE_OK;
 }
@@ -108,6 +113,17 @@ static trine_status take_over(trine_trainer *t, const trine_checkpoint *c,
     return weights_only ? TRINE_OK : restore_state(t, source);
 }
 
+/* The order of samples goes on where it was, in other data. */
+static void say_data(const trine_trainer *t, const ckpt_source *source, FILE *out) {
+    ckpt_data saved = ckpt_saved_data(source), now = data_of(t);
+    if (!saved.files || (saved.tokens == now.tokens && saved.hash == now.hash)) return;
+    fprintf(out,
+            "  the training data differ: %" PRIu64 " tokens in %" PRIu64 " file%s (hash %016" PRIx64
+            ") in the checkpoint, %" PRIu64 " in %" PRIu64 " (%016" PRIx64 ") now\n",
+            saved.tokens, saved.files, saved.files == 1 ? "" : "s", saved.hash, now.tokens,
+            now.files, now.hash);
+}
+
 static trine_status say_beginning(const trine_trainer *t, const trine_checkpoint *c,
                                   const ckpt_source *source, FILE *out) {
     if (!(out = voice(t, out))) return TRINE_OK;
@@ -118,6 +134,7 @@ static trine_status say_beginning(const trine_trainer *t, const trine_checkpoint
                 "begins with %s: %" PRId64 " steps, %" PRId64 " updates, %" PRIu64
                 " samples are done\n",
                 ckpt_path(source), t->steps, t->updates, t->samples);
+    say_data(t, source, out);
     const char *config = ckpt_saved_config(source);
     TRY(config ? settings_compare(config, &t->config, out) : TRINE_OK);
     if (t->steps >= t->config.train_iters)
@@ -274,6 +291,7 @@ trine_status trine_trainer_save(trine_trainer *t, const trine_checkpoint *c, FIL
                         .pieces = p.pieces,
                         .piece_count = p.piece_count,
                         .state = state_of(t),
+                        .data = data_of(t),
                         .config = config,
                         .writer = &t->writer,
                         .lease = &t->lease};

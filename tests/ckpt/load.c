@@ -3,6 +3,8 @@
  * name and place say, nothing else is touched. */
 #include "image.h"
 
+#include <unistd.h>
+
 #include "ckpt/source.h"
 
 /* ---- One reading ----------------------------------------------------------------------------- */
@@ -172,6 +174,107 @@ static void refuses_other_models(void **state) {
     expect_refused(&saved, &now, 63, "step-63 has no tensor transformer.wte.weight.exp_avg");
 }
 
+/* ---- A manifest that somebody forged, and sealed ---------------------------------------------- */
+
+/* The manifest of step-`step` with another number in its configuration. Rank 0's. */
+static void forge(int64_t step, const char *from, const char *to) {
+    char path[300], text[1 << 16];
+    snprintf(path, sizeof path, "%s/step-%lld/" MANIFEST_FILE, test_dir, (long long)step);
+    FILE *file = fopen(path, "rb");
+    size_t bytes = fread(text, 1, sizeof text, file);
+    fclose(file);
+    manifest m;
+    OK(manifest_parse(&m, text, bytes, path));
+    char *at = strstr(m.config, from), *config = malloc(strlen(m.config) + strlen(to)), *forged;
+    assert_non_null(at);
+    sprintf(config, "%.*s%s%s", (int)(at - m.config), m.config, to, at + strlen(from));
+    free(m.config);
+    m.config = config;
+    OK(manifest_print(&m, &forged, &bytes));
+    file = fopen(path, "wb");
+    assert_int_equal(fwrite(forged, 1, bytes, file), bytes);
+    fclose(file);
+    free(forged);
+    manifest_free(&m);
+}
+
+/* However large a model it claims, it costs a look at the first tensor that the files lack. */
+static void refuses_a_model_that_its_files_do_not_have(void **state) {
+    static const struct {
+        const char *from, *to, *text;
+    } rows[] = {
+        {"\"num-layers\":2", "\"num-layers\":1000000",
+         "has no tensor h.2.ln_1.weight, which the model that its configuration speaks of (1000000 "
+         "layers) has"},
+        {"\"num-layers\":2", "\"num-layers\":2147483647", "has no tensor h.2.ln_1.weight"},
+        {"\"vocab-size\":101", "\"vocab-size\":2147483647",
+         "transformer.wte.weight has shape (101, 24), the model wants (2147483647, 24)"},
+        {"\"untied\":false", "\"untied\":true", "has no tensor lm_head.weight"},
+    };
+    cutting saved = cut(0, false, TRINE_F32);
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        ckpt_source *source;
+        trine_model model;
+        image_save(&saved, test_dir, 64 + i);
+        if (rank == 0) forge(64 + i, rows[i].from, rows[i].to);
+        OK(trine_barrier(world));
+        OK(ckpt_open(&source, world, test_dir, NULL));
+        REFUSED(ckpt_model(source, &model), TRINE_EDATA, rows[i].text);
+        if (rank == 0) REFUSED(hf_export(source, in_dir("forged")), TRINE_EDATA, rows[i].text);
+        ckpt_close(&source);
+    }
+}
+
+/* ---- Files that change while they are used ---------------------------------------------------- */
+
+/* What is read of a file that was cut behind our back is an error with its name, not a signal. */
+static void a_file_that_is_cut_is_named(void **state) {
+    static const char *const names[] = {CKPT_MODEL_FILE, CKPT_OPTIMIZER_FILE};
+    cutting saved = cut(0, false, TRINE_F32), now = cut(4, false, TRINE_F32);
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        char path[300], want[400];
+        ckpt_source *source;
+        image_save(&saved, test_dir, 68 + i);
+        OK(ckpt_open(&source, world, test_dir, NULL));
+        OK(trine_barrier(world));
+        snprintf(path, sizeof path, "%s/step-%d/%s", test_dir, 68 + i, names[i]);
+        snprintf(want, sizeof want, "%s: the file ends at byte ", path);
+        if (rank == 0) assert_int_equal(truncate(path, 100), 0);
+        OK(trine_barrier(world));
+        held_pieces h = held_make(&now);
+        if (h.count) REFUSED(ckpt_read(source, dev, h.pieces, h.count), TRINE_EIO, want);
+        held_free(&h);
+        if (rank == 0 && i == 0) REFUSED(hf_export(source, in_dir("cut")), TRINE_EIO, want);
+        ckpt_close(&source);
+    }
+}
+
+/* A pipe of a name that is looked for would be waited for until somebody writes to it. */
+static void pipes_are_not_waited_for(void **state) {
+    static const char *const names[] = {"latest", "step-70/" CKPT_MODEL_FILE,
+                                        "step-70/" MANIFEST_FILE};
+    cutting saved = cut(0, false, TRINE_F32);
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        char path[300], *said = NULL;
+        size_t size;
+        ckpt_source *source = NULL;
+        image_save(&saved, test_dir, 70);
+        snprintf(path, sizeof path, "%s/%s", test_dir, names[i]);
+        if (rank == 0) assert_true(!unlink(path) && !mkfifo(path, 0600));
+        OK(trine_barrier(world));
+        FILE *out = open_memstream(&said, &size);
+        trine_status status = ckpt_open_newest(&source, world, test_dir, out);
+        assert_int_equal(status, i ? TRINE_EDATA : TRINE_OK);
+        if (rank == 0 && i) assert_non_null(strstr(status_message(), " is no file"));
+        fclose(out);
+        free(said);
+        ckpt_close(&source);
+    }
+}
+
 /* ---- Hugging Face ----------------------------------------------------------------------------- */
 
 /* Weights alone, of masters where there were some, under the same path for all ranks. */
@@ -220,6 +323,10 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup_teardown(masters_of_weights_alone, setup, teardown),
         cmocka_unit_test_setup_teardown(says_where_the_run_stood, setup, teardown),
         cmocka_unit_test_setup_teardown(refuses_other_models, setup, teardown),
+        cmocka_unit_test_setup_teardown(refuses_a_model_that_its_files_do_not_have, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(a_file_that_is_cut_is_named, setup, teardown),
+        cmocka_unit_test_setup_teardown(pipes_are_not_waited_for, setup, teardown),
         cmocka_unit_test_setup_teardown(opens_a_folder_of_hugging_face, setup, teardown),
     };
     return HARNESS_RUN(argc, argv, tests);

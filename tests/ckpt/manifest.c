@@ -82,6 +82,7 @@ static trine_status parse_sealed(manifest *m, const char *body) {
 
 static void same(const manifest *a, const manifest *b) {
     assert_memory_equal(&a->state, &b->state, sizeof a->state);
+    assert_memory_equal(&a->data, &b->data, sizeof a->data);
     assert_string_equal(a->config, b->config);
     assert_string_equal(a->library, b->library);
     assert_int_equal(a->count, b->count);
@@ -113,6 +114,8 @@ static void comes_back(const manifest *m) {
 static void a_manifest_comes_back(void **state) {
     (void)state;
     manifest m = example();
+    comes_back(&m);
+    m.data = (ckpt_data){.files = 3, .tokens = UINT64_MAX, .hash = 0x123456789abcde0f};
     comes_back(&m);
     m.state = (ckpt_state){0};
     m.count = 0;
@@ -279,7 +282,14 @@ static void no_byte_can_be_changed_or_missing_or_more(void **state) {
 #define STATE_BUT(changed)                                                                         \
     "\"state\":{\"step\":\"4\",\"updates\":\"3\",\"samples\":\"32\",\"seed\":\"1337\","            \
     "\"loss_scale\":65536,\"good\":1,\"left\":2,\"finite_step\":\"4\"," changed "},"
-#define STATE                        STATE_BUT("\"finite_norm\":1.25")
+#define STATE STATE_BUT("\"finite_norm\":1.25")
+#define NUMBERS(config, step, updates, good, finite)                                               \
+    "{\"version\":1," LIBRARY "\"config\":" config ",\"state\":{\"step\":\"" step                  \
+    "\",\"updates\":\"" updates                                                                    \
+    "\",\"samples\":\"32\",\"seed\":\"1\",\"loss_scale\":65536,\"good\":" good                     \
+    ",\"left\":2,\"finite_step\":\"" finite "\",\"finite_norm\":1.25},"
+#define DATA(files)                                                                                \
+    "\"data\":{\"files\":\"" files "\",\"tokens\":\"2\",\"hash\":\"0123456789abcdef\"},"
 #define HEAD                         "{\"version\":1," LIBRARY "\"config\":{},"
 #define FILE_OF(name, bytes, blocks) "{\"name\":" name ",\"bytes\":" bytes ",\"blocks\":" blocks "}"
 #define FILES(...)                   HEAD STATE "\"files\":[" __VA_ARGS__ "],\n"
@@ -289,6 +299,15 @@ static void sealed_nonsense_is_refused(void **state) {
     static const struct {
         const char *body, *message;
     } rows[] = {
+        {NUMBERS("{}", "4", "5", "1", "4"), "\"updates\" is 5, more than \"step\", which is 4"},
+        {NUMBERS("{}", "4", "3", "1", "5"), "\"finite_step\" is 5, more than \"step\", which is 4"},
+        {NUMBERS("{\"loss-scale-window\":10}", "40", "30", "10", "5"),
+         "\"good\" is 10, and must be less than \"loss-scale-window\", which is 10"},
+        {HEAD STATE "\"data\":7,", "\"files\" is missing or no number in quotation marks"},
+        {HEAD STATE "\"data\":{\"files\":\"1\",\"tokens\":\"2\"},",
+         "\"data\" has no files, or a \"hash\" that is no 16 digits"},
+        {HEAD STATE DATA("0"), "\"data\" has no files"},
+        {HEAD STATE DATA("1") DATA("1"), "\"data\" is there twice"},
         {"", "the JSON is no object"},
         {"{", "\"version\" is missing or no number"},
         {"[", "no JSON at byte "},

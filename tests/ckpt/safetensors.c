@@ -365,6 +365,8 @@ static void broken_files_are_refused(void **state) {
     open_refused("absent", TRINE_EIO, "absent: No such file or directory");
     assert_int_equal(mkdir("folder", 0700), 0);
     open_refused("folder", TRINE_EIO, "folder: not a regular file");
+    assert_int_equal(mkfifo("pipe", 0600), 0);
+    open_refused("pipe", TRINE_EIO, "pipe: not a regular file"); /* and is not waited for */
     put("empty", "", 0);
     open_refused("empty", TRINE_EDATA, "empty: 0 bytes are too few for a safetensors file");
     size_t bytes;
@@ -372,6 +374,25 @@ static void broken_files_are_refused(void **state) {
     put("cut", text, bytes);
     open_refused("cut", TRINE_EDATA,
                  "cut: tensor a: its data end at byte 1 of 0: the file was cut");
+    free(text);
+}
+
+static void a_file_that_is_cut_later_is_named(void **state) {
+    (void)state;
+    size_t bytes;
+    char *text = frame("{" TENSOR("a", "U8", "[9]", "[0,9]") "}", &bytes), read[9];
+    char whole[200] = {0}, want[100];
+    memcpy(whole, text, bytes);
+    put("later", whole, bytes + 9);
+    st_file f;
+    OK(st_open(&f, "later"));
+    OK(st_read(&f, read, 9, bytes));
+    assert_int_equal(truncate("later", (off_t)bytes + 4), 0);
+    OK(st_read(&f, read, 4, bytes));
+    snprintf(want, sizeof want, "later: the file ends at byte %zu, it was cut while it was in use",
+             bytes + 4);
+    REFUSED(st_read(&f, read, 9, bytes), TRINE_EIO, want);
+    st_close(&f);
     free(text);
 }
 
@@ -452,6 +473,7 @@ static const struct CMUnitTest safetensors_tests[] = {
     cmocka_unit_test(lengths_that_lie_are_refused),
     cmocka_unit_test(no_byte_of_a_header_can_be_missing),
     cmocka_unit_test(broken_files_are_refused),
+    cmocka_unit_test(a_file_that_is_cut_later_is_named),
     cmocka_unit_test(what_is_built_is_what_is_read),
     cmocka_unit_test(what_is_built_has_the_format),
     cmocka_unit_test(what_would_not_be_read_is_not_built),

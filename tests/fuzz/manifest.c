@@ -11,6 +11,7 @@
 static void check_manifest(const manifest *m) {
     fuzz_demand(m->config && m->files && memchr(m->library, '\0', sizeof m->library));
     fuzz_demand(m->state.step >= 0 && m->state.updates >= 0 && m->state.finite_step >= 0);
+    fuzz_demand(m->state.updates <= m->state.step && m->state.finite_step <= m->state.step);
     fuzz_demand(m->state.good >= 0 && m->state.left >= 0);
     for (int i = 0; i < m->count; i++) {
         const char *name = m->files[i].name;
@@ -30,6 +31,7 @@ static void check_again(const manifest *m) {
     fuzz_demand(manifest_print(m, &text, &bytes) == TRINE_OK);
     fuzz_demand(manifest_parse(&read, text, bytes, FUZZ_PATH) == TRINE_OK);
     fuzz_demand(memcmp(&read.state, &m->state, sizeof m->state) == 0);
+    fuzz_demand(memcmp(&read.data, &m->data, sizeof m->data) == 0);
     fuzz_demand(strcmp(read.config, m->config) == 0);
     fuzz_demand(manifest_print(&read, &again, &bytes_again) == TRINE_OK);
     fuzz_demand(bytes == bytes_again && memcmp(text, again, bytes) == 0);

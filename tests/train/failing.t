@@ -23,6 +23,13 @@ job 4 --data-path "$dir/bad.bin" --vocab-size 70 --tp 2 --pp 2 --train-iters 40
 messages 1 && says 1 "$beyond" && ended && says 0 "    at "
 result $? "a token beyond the vocabulary that all ranks read"
 
+cp "$data" "$dir/cut.bin"
+start --data-path "$dir/cut.bin" --dp 2 --tp 2
+truncate -s 1100 "$dir/cut.bin"
+finish
+messages 1 && says 1 "$dir/cut.bin: the file ends at byte 1" && says 1 ", it was cut while it was in use" && ended
+result $? "a token file that is cut while it is used"
+
 # ---- Numbers
 
 job 2 --data-path "$data" --val-data-path "$data" --eval-iters 1 --train-iters 4 --lr 1e30 \
