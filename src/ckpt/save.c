@@ -15,7 +15,6 @@
 #include "ckpt/blocks.h"
 #include "ckpt/file.h"
 #include "ckpt/folder.h"
-#include "ckpt/lease_record.h"
 
 #define FILES 2
 
@@ -43,8 +42,8 @@ typedef struct {
     int rank, size;
     const ckpt_image *image;
     const char *dir;
-    char token[LEASE_TOKEN]; /* of the lease that rank 0 holds */
-    char *folder;            /* that is written to */
+    char token[FILE_TOKEN]; /* of the lease that rank 0 holds */
+    char *folder;           /* that is written to */
     save_file files[FILES];
     int count;
 } save;
@@ -409,10 +408,10 @@ static trine_status look(lease **l, const char *dir, FILE *out, bool *held) {
 
 /* Between two looks the ranks meet, so that none takes rank 0 for dead. */
 trine_status ckpt_hold(trine_comm *world, lease **l, const char *dir, FILE *out,
-                       char token[LEASE_TOKEN]) {
+                       char token[FILE_TOKEN]) {
     struct {
         bool held;
-        char token[LEASE_TOKEN];
+        char token[FILE_TOKEN];
     } all = {0};
     bool first = trine_comm_rank(world) == 0;
     trine_status status = TRINE_OK;
@@ -424,7 +423,7 @@ trine_status ckpt_hold(trine_comm *world, lease **l, const char *dir, FILE *out,
     }
     /* One that was lost stays, and says so again. */
     if (status != TRINE_OK && *l && !lease_is_held(*l)) lease_give_back(l);
-    memcpy(token, all.token, LEASE_TOKEN);
+    memcpy(token, all.token, FILE_TOKEN);
     return status;
 }
 

@@ -209,7 +209,7 @@ static trine_status check_folder(const trine_trainer *t, const trine_checkpoint 
 
 /* Before anything is read there: nobody changes it from here on. Collective over: world. */
 static trine_status hold_folder(trine_trainer *t, const trine_checkpoint *c, FILE *out,
-                                char token[LEASE_TOKEN]) {
+                                char token[FILE_TOKEN]) {
     bool first = trine_world_rank(t->world) == 0;
     TRY(trine_world_agree(t->world, first ? status_user(check_outside(c->save)) : TRINE_OK));
     return ckpt_hold(world_of(t), &t->lease, c->save, voice(t, out), token);
@@ -225,7 +225,7 @@ static trine_status check_request(const trine_checkpoint *c) {
 
 trine_status trine_trainer_load(trine_trainer *t, const trine_checkpoint *c, FILE *out,
                                 int64_t *step) {
-    char token[LEASE_TOKEN];
+    char token[FILE_TOKEN];
     TRY(status_user(check_request(c)));
     busy_with(t, "loading a checkpoint");
     trine_status status = c->save ? hold_folder(t, c, out, token) : TRINE_OK;
