@@ -14,14 +14,17 @@ extern "C" {
  * again (sysexits.h calls it EX_TEMPFAIL). */
 #define TRINE_EXIT_REQUEUE 75
 
-/* Begins with what c->load names, and looks whether c->save can be written to. On `out` (NULL:
- * nothing) world rank 0 says from where, what was passed over, and how the checkpoint's
- * configuration differs. *step (may be NULL) = steps that are done. Call it before the first step,
- * also without c->load. Errors, on every rank alike: TRINE_EINVAL when ranks ask for different things
- * (paths may differ by node), for another model, "auto" without c->save, and when c->save already has
- * a later step than the run begins with, which would be taken for its newest (but with "auto");
- * TRINE_EDATA, TRINE_EIO for broken files and folders, of which it says which and how; TRINE_ENOMEM,
- * TRINE_EMATH; the collectives' own. Collective over: world. */
+/* Takes the folder c->save for this trainer, begins with what c->load names, and looks whether c->save
+ * can be written to. One job at a time saves in a folder: this trainer holds it until
+ * trine_trainer_destroy, or until this fails. A job that lives there is respected; whether one that has
+ * not ended in order is dead may take 20 s to find out. On `out` (NULL: nothing) world rank 0 says
+ * from where, what was passed over, how the checkpoint's configuration differs, and for whom it waits.
+ * *step (may be NULL) = steps that are done. Call it before the first step, also without c->load.
+ * Errors, on every rank alike: TRINE_EINVAL when ranks ask for different things (paths may differ by node),
+ * for another model, "auto" without c->save, and when c->save already has a later step than the run begins with, which would be taken for its newest (but with
+ * "auto"); TRINE_EBUSY names the job, host and process that save in c->save, also when that is another
+ * trainer of this process; TRINE_EDATA, TRINE_EIO for broken files and folders, of which it says
+ * which and how; TRINE_ENOMEM, TRINE_EMATH; the collectives' own. Collective over: world. */
 trine_status trine_trainer_load(trine_trainer *trainer, const trine_checkpoint *c, FILE *out,
                                 int64_t *step);
 
@@ -29,12 +32,17 @@ trine_status trine_trainer_load(trine_trainer *trainer, const trine_checkpoint *
  * but the c->keep newest checkpoints. Beside the state it takes less than 64 MB a rank. Whatever
  * happens, what was saved before stays whole. Errors, on every rank alike: TRINE_EINVAL without
  * c->save; TRINE_EIO names rank, file and cause (space is looked for before the first byte);
- * TRINE_EDATA when the disk did not keep what was written; TRINE_ENOMEM. Collective over: world. */
+ * TRINE_EDATA when the disk did not keep what was written; TRINE_ENOMEM. After these three the
+ * trainer is as it was, and may go on. TRINE_EBUSY when another job saves there, or has taken the
+ * folder over while this process was stopped: nothing was saved, and this trainer saves there no
+ * more. Collective over: world. */
 trine_status trine_trainer_save(trine_trainer *trainer, const trine_checkpoint *c, FILE *out);
 
 /* After a step: saves when c says so, and *stop = whether the run is to end: by SIGTERM or SIGUSR1
  * to any rank since trine_stop_catch, or by c->max_minutes. Where it stops, and at the last step,
- * it has saved (with c->save). Errors: those of trine_trainer_save. Collective over: world. */
+ * it has saved (with c->save). A save before the last one that fails with TRINE_EIO, TRINE_EDATA or
+ * TRINE_ENOMEM is no error: it is said on standard error and on `out`, and the next interval tries
+ * again. Errors: those of trine_trainer_save. Collective over: world. */
 trine_status trine_trainer_checkpoint(trine_trainer *trainer, const trine_checkpoint *c, FILE *out,
                                       bool *stop);
 

@@ -21,6 +21,7 @@ typedef struct {
 } settings;
 
 static trine_status write_out(const ckpt_source *source, const char *out) {
+    TRY(hf_export_leftovers(out, stdout));
     TRY(hf_export(source, out));
     printf("%s: %s, for transformers.GPT2LMHeadModel.from_pretrained\n", out, ckpt_path(source));
     return TRINE_OK;

@@ -16,8 +16,8 @@
 #define TRINE_CKPT_CKPT_H
 
 #include "ckpt/blocks.h"
+#include "ckpt/file.h"
 #include "ckpt/lease.h"
-#include "ckpt/lease_record.h"
 #include "ckpt/manifest.h"
 #include "ckpt/slice.h"
 #include "comm/comm.h"
@@ -48,7 +48,7 @@ typedef struct {
  * taken this one's lease over; TRINE_EIO, TRINE_ENOMEM; the collectives' own. Collective over:
  * world. */
 trine_status ckpt_hold(trine_comm *world, lease **l, const char *dir, FILE *out,
-                       char token[LEASE_TOKEN]);
+                       char token[FILE_TOKEN]);
 
 /* Saves to DIR/step-N, N being state.step, under the folder's lease, and removes all but the `keep`
  * newest (0: none); an old one that cannot be removed stays, and is no error. On `out` (NULL:

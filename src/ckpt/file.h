@@ -6,6 +6,15 @@
 
 #include "trine.h"
 
+#define FILE_TOKEN 17 /* bytes of a token: 16 digits, and the end */
+
+/* Random digits (0-9, a-f) for a name that nobody else takes. Errors: TRINE_EIO where the system has
+ * no random numbers. Not collective. */
+trine_status file_token(char token[FILE_TOKEN]);
+
+/* "<token>." at the beginning of a name, if there is one (else token is ""); what is behind it. Pure. */
+const char *file_token_in(const char *name, char token[FILE_TOKEN]);
+
 /* Makes a file that is not there yet; *fd writes to it, and is the caller's. Errors: TRINE_EIO. Not
  * collective. */
 trine_status file_create(const char *path, int *fd);

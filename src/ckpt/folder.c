@@ -12,7 +12,6 @@
 #include "base/human.h"
 #include "base/status.h"
 #include "ckpt/file.h"
-#include "ckpt/lease_record.h"
 
 #define NAME_BYTES 96
 #define LATEST     ".latest."
@@ -29,7 +28,7 @@ typedef enum { WHOLE, WRITING, REMOVING, REPLACED, KINDS } name_kind;
 typedef struct {
     int64_t step;
     name_kind kind;
-    char token[LEASE_TOKEN]; /* "": a whole one, or one from before there were leases */
+    char token[FILE_TOKEN]; /* "": a whole one, or one from before there were leases */
 } step_name;
 
 static const char *const endings[KINDS] = {"", WRITTEN, "removing", "replaced"};
@@ -48,23 +47,13 @@ static void print_name(char name[NAME_BYTES], step_name n) {
                  n.token[0] ? "." : "", endings[n.kind]);
 }
 
-/* "<token>." at the beginning, if there is one; what is behind it. */
-static const char *read_token(const char *name, char token[LEASE_TOKEN]) {
-    size_t digits = strspn(name, "0123456789abcdef");
-    token[0] = '\0';
-    if (digits != LEASE_TOKEN - 1 || name[digits] != '.') return name;
-    memcpy(token, name, digits);
-    token[digits] = '\0';
-    return name + digits + 1;
-}
-
 /* A name is ours when it is the one that we would print. */
 static bool read_name(const char *name, step_name *n) {
     char again[NAME_BYTES], *end;
     bool hidden = name[0] == '.';
     if (strncmp(name + hidden, "step-", 5) != 0) return false;
     *n = (step_name){.step = strtoll(name + hidden + 5, &end, 10)};
-    const char *ending = hidden ? read_token(end + (*end == '.'), n->token) : "";
+    const char *ending = hidden ? file_token_in(end + (*end == '.'), n->token) : "";
     while (n->kind < KINDS && strcmp(ending, endings[n->kind]) != 0) n->kind++;
     if (n->kind == KINDS) return false;
     print_name(again, *n);
@@ -76,9 +65,10 @@ static void print_latest(char name[NAME_BYTES], const lease *l) {
     snprintf(name, NAME_BYTES, LATEST "%s." WRITTEN, lease_token(l));
 }
 static bool is_latest(const char *name) {
-    char token[LEASE_TOKEN];
+    char token[FILE_TOKEN];
     size_t before = strlen(LATEST);
-    return strncmp(name, LATEST, before) == 0 && !strcmp(read_token(name + before, token), WRITTEN);
+    return strncmp(name, LATEST, before) == 0 &&
+           !strcmp(file_token_in(name + before, token), WRITTEN);
 }
 
 char *folder_join(const char *folder, const char *name) {

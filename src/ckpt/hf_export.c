@@ -1,5 +1,6 @@
-/* Writing a Hugging Face folder. It is made under another name beside the one that is wanted, and
- * renamed when both files are on the disk. */
+/* Writing a Hugging Face folder. It is made under a name of its own beside the one that is wanted,
+ * OUT.<token>.writing, and renamed when both files are on the disk. Nothing else is removed or written
+ * over: what others were writing there is named, no more. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -22,6 +23,8 @@ typedef struct {
     const st_file *file; /* the source's */
     uint64_t begin;
 } exported;
+
+#define ENDING "writing"
 
 typedef struct {
     char *out, *making; /* the folder's name, and what it is called until it is whole; owned */
@@ -118,12 +121,11 @@ static trine_status write_model(const job *j, int fd, const char *path) {
 typedef trine_status (*content)(const job *j, int fd, const char *path);
 
 static trine_status write_synced(const job *j, const char *path, content write) {
-    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    CHECK(fd >= 0, TRINE_EIO, "%s: %s", path, strerror(errno));
+    int fd;
+    TRY(file_create(path, &fd));
     trine_status status = write(j, fd, path);
-    if (status == TRINE_OK && fsync(fd)) status = RAISE(TRINE_EIO, "%s: %s", path, strerror(errno));
-    if (close(fd) && status == TRINE_OK) status = RAISE(TRINE_EIO, "%s: %s", path, strerror(errno));
-    return status;
+    if (status == TRINE_OK) status = file_sync(fd, path);
+    return file_close(fd, path, status);
 }
 
 static trine_status write_file(const job *j, const char *name, content write) {
@@ -136,27 +138,24 @@ static trine_status write_file(const job *j, const char *name, content write) {
 
 /* ---- The folder ---- */
 
-/* Of what this file makes, what is there. */
-static void remove_making(const job *j) {
-    static const char *const names[] = {HF_CONFIG_FILE, CKPT_MODEL_FILE};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        char *path = folder_join(j->making, names[i]);
-        if (path) unlink(path);
-        free(path);
-    }
-    rmdir(j->making);
-}
-
-/* "out.writing" stands beside out, however many slashes its name ends with. */
-static trine_status name_folders(job *j, const char *out) {
-    static const char ending[] = ".writing";
+/* `out` without slashes at its end, owned by the caller. */
+static trine_status trim(char **name, const char *out) {
     size_t length = strlen(out);
     while (length > 1 && out[length - 1] == '/') length--;
     CHECK(length && strcmp(out, "/"), TRINE_EINVAL, "\"%s\" is no name of a new folder", out);
-    j->out = strndup(out, length);
-    j->making = malloc(length + sizeof ending);
-    CHECK(j->out && j->making, TRINE_ENOMEM, "no memory for a path");
-    snprintf(j->making, length + sizeof ending, "%s%s", j->out, ending);
+    *name = strndup(out, length);
+    CHECK(*name, TRINE_ENOMEM, "no memory for a path");
+    return TRINE_OK;
+}
+
+static trine_status name_folders(job *j, const char *out) {
+    char token[FILE_TOKEN];
+    TRY(trim(&j->out, out));
+    TRY(file_token(token));
+    size_t size = strlen(j->out) + sizeof token + sizeof "." ENDING;
+    j->making = malloc(size);
+    CHECK(j->making, TRINE_ENOMEM, "no memory for a path");
+    snprintf(j->making, size, "%s.%s." ENDING, j->out, token);
     return TRINE_OK;
 }
 
@@ -180,10 +179,16 @@ static trine_status expect_free(const job *j) {
     return TRINE_OK;
 }
 
-static trine_status sync_parent(const char *path) {
+static trine_status parent_of(char **parent, const char *path) {
     const char *slash = strrchr(path, '/');
-    char *parent = slash ? strndup(path, slash == path ? 1 : (size_t)(slash - path)) : strdup(".");
-    CHECK(parent, TRINE_ENOMEM, "no memory for a path");
+    *parent = slash ? strndup(path, slash == path ? 1 : (size_t)(slash - path)) : strdup(".");
+    CHECK(*parent, TRINE_ENOMEM, "no memory for a path");
+    return TRINE_OK;
+}
+
+static trine_status sync_parent(const char *path) {
+    char *parent;
+    TRY(parent_of(&parent, path));
     trine_status status = file_sync_folder(parent);
     free(parent);
     return status;
@@ -193,18 +198,19 @@ static trine_status write_folder(const job *j) {
     TRY(write_file(j, CKPT_MODEL_FILE, write_model));
     TRY(write_file(j, HF_CONFIG_FILE, write_config));
     TRY(file_sync_folder(j->making));
-    CHECK(!rename(j->making, j->out), TRINE_EIO, "%s: %s", j->out, strerror(errno));
+    TRY(file_rename(j->making, j->out));
     return sync_parent(j->out);
 }
 
 static trine_status export_to(job *j, const ckpt_source *source, const char *out) {
+    bool made;
     TRY(name_folders(j, out));
     TRY(expect_free(j));
     TRY(choose_all(j, source));
-    remove_making(j); /* what an export left that was killed */
-    CHECK(!mkdir(j->making, 0777), TRINE_EIO, "%s: %s", j->making, strerror(errno));
+    TRY(file_make_folder(j->making, &made));
+    CHECK(made, TRINE_EIO, "%s is there already", j->making);
     trine_status status = write_folder(j);
-    if (status != TRINE_OK) remove_making(j);
+    if (status != TRINE_OK) file_discard(j->making);
     return status;
 }
 
@@ -214,5 +220,38 @@ trine_status hf_export(const ckpt_source *source, const char *out) {
     free(j.tensors);
     free(j.making);
     free(j.out);
+    return status;
+}
+
+/* ---- What others have left ---- */
+
+typedef struct {
+    const char *name; /* OUT's, without the folder that it is in */
+    FILE *to;
+} leftovers;
+
+static trine_status say_leftover(void *context, const char *folder, const char *name) {
+    const leftovers *l = context;
+    char token[FILE_TOKEN];
+    size_t length = strlen(l->name);
+    if (strncmp(name, l->name, length) != 0 || name[length] != '.') return TRINE_OK;
+    bool ours = strcmp(file_token_in(name + length + 1, token), ENDING) == 0 && token[0];
+    if (ours)
+        fprintf(l->to,
+                "%s/%s is left of an export that did not end, or is another one's that is under "
+                "way; it may be removed if none is\n",
+                folder, name);
+    return TRINE_OK;
+}
+
+trine_status hf_export_leftovers(const char *out, FILE *to) {
+    char *name, *folder = NULL;
+    TRY(trim(&name, out));
+    trine_status status = parent_of(&folder, name);
+    const char *slash = strrchr(name, '/');
+    leftovers l = {slash ? slash + 1 : name, to};
+    if (status == TRINE_OK) status = file_each(folder, say_leftover, &l);
+    free(folder);
+    free(name);
     return status;
 }

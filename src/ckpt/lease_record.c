@@ -7,7 +7,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -61,12 +60,9 @@ static void fill_process(lease_record *r) {
 }
 
 trine_status lease_record_own(lease_record *r) {
-    uint64_t random;
     char host[65] = "";
     *r = (lease_record){0};
-    CHECK(getrandom(&random, sizeof random, 0) == sizeof random, TRINE_EIO,
-          "the system gives no random numbers: %s", strerror(errno));
-    snprintf(r->token, sizeof r->token, "%016" PRIx64, random);
+    TRY(file_token(r->token));
     gethostname(host, sizeof host - 1);
     copy_word(r->host, sizeof r->host, host);
     copy_word(r->job, sizeof r->job, options_job_name());
@@ -103,8 +99,8 @@ static void drop_dash(char *word) {
 }
 
 static bool is_sound(const lease_record *r) {
-    return strlen(r->token) == LEASE_TOKEN - 1 &&
-           strspn(r->token, "0123456789abcdef") == LEASE_TOKEN - 1 && r->pid > 0 &&
+    return strlen(r->token) == FILE_TOKEN - 1 &&
+           strspn(r->token, "0123456789abcdef") == FILE_TOKEN - 1 && r->pid > 0 &&
            r->interval_ms > 0 && r->interval_ms <= 60000 && r->beats > 0 && r->beats <= 1000;
 }
 

@@ -6,16 +6,16 @@
 #ifndef TRINE_CKPT_LEASE_RECORD_H
 #define TRINE_CKPT_LEASE_RECORD_H
 
+#include "ckpt/file.h"
 #include "trine.h"
 
-#define LEASE_TOKEN 17   /* bytes of a token: 16 digits and the end */
-#define LEASE_TEXT  1024 /* no lease file is as long */
-#define LEASE_WHO   256
+#define LEASE_TEXT 1024 /* no lease file is as long */
+#define LEASE_WHO  256
 
 typedef struct {
     bool held; /* false: it was given back */
     uint64_t beat;
-    char token[LEASE_TOKEN]; /* random: no two owners have the same */
+    char token[FILE_TOKEN]; /* random: no two owners have the same */
     char job[64];            /* the batch system's name for it; "": none */
     char host[65], boot[40]; /* boot: a new one whenever the machine starts; "": it has none */
     int64_t pid;

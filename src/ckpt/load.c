@@ -14,6 +14,7 @@
 #define REASON_BYTES  1024
 #define REASONS_BYTES 3072 /* of all candidates together: what a message holds */
 #define PRINT_BYTES   4096 /* looked at at each end of a tensor */
+#define LISTS         50   /* a folder whose checkpoints vanish is listed again so often */
 
 /* Of a manifest, at most: that of 50 TB has as many, some 20 for every 4 MiB. */
 #define MANIFEST_BYTES ((uint64_t)256 << 20)
@@ -338,23 +339,111 @@ static void pass_over(const council *c, const char *dir, int64_t step, char *rea
     if (out) fprintf(out, "passed over %s/step-%lld: %s\n", dir, (long long)step, reason);
 }
 
-/* Tries rank 0's `steps`, newest first. Collective over: world. */
-static trine_status open_first_whole(ckpt_source **source, council *c, const char *dir,
-                                     const int64_t *steps, size_t count, FILE *out) {
+/* What this rank sees of a folder. */
+typedef struct {
+    char *name;
+    int64_t *steps; /* newest first */
+    size_t count;
+} seen_folder;
+
+/* The checkpoints that rank 0 tries. A job that saves in the folder removes old ones, at any moment: then
+ * there is a newer one, and the folder is listed again. */
+typedef struct {
+    const char *dir;
+    int64_t *steps; /* newest first; owned */
+    size_t count, next;
+    int64_t *passed; /* steps that are there and broken; owned */
+    size_t passed_count;
+    int lists;
+    struct stat folder; /* of the one that is tried */
+} trial;
+
+static bool is_there(const char *dir, int64_t step) {
+    struct stat is;
+    char *path = folder_path(dir, step);
+    bool there = path && lstat(path, &is) == 0; /* also a link to storage that is away */
+    free(path);
+    return there;
+}
+
+/* The folder as it is now, not as a client of a network file system remembers it. */
+static bool find_folder(const trial *t, int64_t step, struct stat *is) {
+    char *path = folder_path(t->dir, step);
+    int fd = path ? open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    bool there = fd >= 0 && fstat(fd, is) == 0;
+    if (fd >= 0) close(fd);
+    free(path);
+    return there;
+}
+
+/* Whether the folder that was tried is there no more, or is another one by now. */
+static bool has_gone(const trial *t, int64_t step) {
+    struct stat now;
+    if (!find_folder(t, step, &now)) return !is_there(t->dir, step);
+    return now.st_ino != t->folder.st_ino || now.st_dev != t->folder.st_dev;
+}
+
+static bool was_passed(const trial *t, int64_t step) {
+    for (size_t i = 0; i < t->passed_count; i++)
+        if (t->passed[i] == step) return true;
+    return false;
+}
+
+/* The next one to try; -1: there is none. */
+static int64_t next_step(trial *t) {
+    while (t->next < t->count && was_passed(t, t->steps[t->next])) t->next++;
+    if (t->next == t->count) return -1;
+    int64_t step = t->steps[t->next++];
+    t->folder = (struct stat){0};
+    find_folder(t, step, &t->folder);
+    return step;
+}
+
+/* One has failed. Lists again where that is because it has gone; *broken: it was not. */
+static trine_status look_again(trial *t, int64_t step, bool *broken) {
+    *broken = !has_gone(t, step) || t->lists++ == LISTS;
+    if (*broken) {
+        int64_t *more = realloc(t->passed, (t->passed_count + 1) * sizeof *more);
+        CHECK(more, TRINE_ENOMEM, "no memory for a list of checkpoints");
+        t->passed = more;
+        t->passed[t->passed_count++] = step;
+        return TRINE_OK;
+    }
+    free(t->steps);
+    t->next = 0;
+    return folder_list(t->dir, &t->steps, &t->count);
+}
+
+/* Tries rank 0's candidates. Collective over: world. */
+static trine_status try_all(ckpt_source **source, council *c, trial *t, FILE *out) {
     char reasons[REASONS_BYTES] = "";
     trine_status verdict = TRINE_EDATA;
-    for (size_t i = 0; verdict != TRINE_OK; i++) {
-        int64_t step = rank_of(c) == 0 && i < count ? steps[i] : -1;
+    bool first = rank_of(c) == 0;
+    while (verdict != TRINE_OK) {
+        int64_t step = first ? next_step(t) : -1;
         TRY(trine_broadcast(c->world, &step, 1, TRINE_I64, 0));
         if (step < 0) break;
-        candidate k = {.council = c, .path = dir, .inside = true, .step = step};
+        candidate k = {.council = c, .path = t->dir, .inside = true, .step = step};
         TRY(open_candidate(&k, of_checkpoint, source, &verdict));
         if (verdict == TRINE_OK) return TRINE_OK;
         if (!passes_over(verdict)) return raise_agreed(c, verdict);
-        if (rank_of(c) == 0) pass_over(c, dir, step, reasons, out);
+        bool broken = false;
+        TRY(trine_world_agree(comm_world(c->world),
+                              first ? look_again(t, step, &broken) : TRINE_OK));
+        if (broken) pass_over(c, t->dir, step, reasons, out);
     }
-    if (rank_of(c)) return TRINE_EDATA;
-    return status_user(RAISE(TRINE_EDATA, "%s has no whole checkpoint:%s", dir, reasons));
+    if (!first) return TRINE_EDATA;
+    return status_user(RAISE(TRINE_EDATA, "%s has no whole checkpoint:%s", t->dir, reasons));
+}
+
+/* Takes the list in `f`. Collective over: world. */
+static trine_status open_first_whole(ckpt_source **source, council *c, seen_folder *f, FILE *out) {
+    trial t = {.dir = f->name, .steps = f->steps, .count = f->count};
+    f->steps = NULL;
+    trine_status status = try_all(source, c, &t, out);
+    free(t.steps);
+    free(t.passed);
+    return status;
 }
 
 /* `latest` is for people and need not be believed; that it speaks of something that is gone is worth
@@ -368,6 +457,7 @@ static void check_latest(const char *dir, const int64_t *steps, size_t count, FI
     if (named) memcpy(name, text, bytes);
     named = named && sscanf(name, "step-%lld", &step) == 1;
     for (size_t i = 0; named && i < count; i++) named = steps[i] != step;
+    named = named && !is_there(dir, step); /* it may be newer than the list */
     if (named) fprintf(out, "%s names step-%lld, which is not there\n", path, step);
     status_clear();
     free(text);
@@ -383,13 +473,6 @@ static trine_status trim(char **name, const char *path) {
     return TRINE_OK;
 }
 
-/* What this rank sees of a folder. */
-typedef struct {
-    char *name;
-    int64_t *steps; /* newest first */
-    size_t count;
-} seen_folder;
-
 static trine_status look_into(seen_folder *f, const char *path) {
     TRY(trim(&f->name, path));
     return folder_list(f->name, &f->steps, &f->count);
@@ -397,14 +480,14 @@ static trine_status look_into(seen_folder *f, const char *path) {
 
 /* Who sees checkpoints: nobody (*source stays NULL), rank 0, or others alone, whose run would be lost
  * by a fresh start. Collective over: world. */
-static trine_status open_seen(ckpt_source **source, council *c, const seen_folder *f, FILE *out) {
+static trine_status open_seen(ckpt_source **source, council *c, seen_folder *f, FILE *out) {
     int size = trine_comm_size(c->world), rank = rank_of(c);
     int64_t seen = f->count ? size - rank : 0; /* the largest is the lowest rank's that sees some */
     TRY(trine_all_reduce(c->world, &seen, &seen, 1, TRINE_I64, TRINE_MAX));
     if (!seen) return TRINE_OK;
     if (seen == size) {
         if (rank == 0) check_latest(f->name, f->steps, f->count, out);
-        return open_first_whole(source, c, f->name, f->steps, f->count, out);
+        return open_first_whole(source, c, f, out);
     }
     if (rank) return TRINE_EIO;
     return status_user(
@@ -455,13 +538,13 @@ static trine_status look_at(seen_folder *f, const char *path, bool first, int64_
     return first ? classify(f, kind) : TRINE_OK;
 }
 
-static trine_status open_kind(ckpt_source **source, council *c, const seen_folder *f, int64_t kind,
+static trine_status open_kind(ckpt_source **source, council *c, seen_folder *f, int64_t kind,
                               FILE *out) {
     TRY(trine_broadcast(c->world, &kind, 1, TRINE_I64, 0));
     if (kind == A_CHECKPOINT) return open_one(source, c, f->name, of_checkpoint);
     if (kind == HUGGING_FACE) return open_one(source, c, f->name, of_hugging_face);
     if (rank_of(c) == 0) check_latest(f->name, f->steps, f->count, out);
-    return open_first_whole(source, c, f->name, f->steps, f->count, out);
+    return open_first_whole(source, c, f, out);
 }
 
 trine_status ckpt_open(ckpt_source **source, trine_comm *world, const char *path, FILE *out) {

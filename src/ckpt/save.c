@@ -16,7 +16,6 @@
 #include "ckpt/blocks.h"
 #include "ckpt/file.h"
 #include "ckpt/folder.h"
-#include "ckpt/lease_record.h"
 
 #define FILES 2
 
@@ -45,8 +44,8 @@ typedef struct {
     const ckpt_image *image;
     const char *dir;
     int keep;
-    char token[LEASE_TOKEN]; /* of the lease that rank 0 holds */
-    char *folder;            /* that is written to */
+    char token[FILE_TOKEN]; /* of the lease that rank 0 holds */
+    char *folder;           /* that is written to */
     save_file files[FILES];
     int count;
 } save;
@@ -444,10 +443,10 @@ static trine_status look_once(void *context) {
 
 /* Between two looks the ranks meet, so that none takes rank 0 for dead. */
 trine_status ckpt_hold(trine_comm *world, lease **l, const char *dir, FILE *out,
-                       char token[LEASE_TOKEN]) {
+                       char token[FILE_TOKEN]) {
     struct {
         bool held;
-        char token[LEASE_TOKEN];
+        char token[FILE_TOKEN];
     } all = {0};
     bool first = trine_comm_rank(world) == 0;
     trine_status status = TRINE_OK;
@@ -461,7 +460,7 @@ trine_status ckpt_hold(trine_comm *world, lease **l, const char *dir, FILE *out,
     }
     /* One that was lost stays, and says so again. */
     if (status != TRINE_OK && *l && !lease_is_held(*l)) lease_give_back(l);
-    memcpy(token, all.token, LEASE_TOKEN);
+    memcpy(token, all.token, FILE_TOKEN);
     return status;
 }
 

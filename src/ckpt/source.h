@@ -30,6 +30,10 @@ trine_status hf_open(ckpt_source *source, const char *path);
  * TRINE_EIO, also when `out` exists and is no empty folder; TRINE_ENOMEM. Not collective. */
 trine_status hf_export(const ckpt_source *source, const char *out);
 
+/* Says on `to` which folders beside `out` are of exports to it that did not end, or are under way.
+ * Errors: TRINE_EIO, TRINE_EINVAL, TRINE_ENOMEM. Not collective. */
+trine_status hf_export_leftovers(const char *out, FILE *to);
+
 /* The tensor `name` ("h.0.ln_1.weight") of a kind, in any of the files, under its name there or,
  * weights only, without "transformer."; NULL if there is none. *file is where. Pure. */
 const st_entry *source_find(const ckpt_source *source, const char *name, ckpt_kind kind,

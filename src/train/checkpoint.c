@@ -243,7 +243,7 @@ static trine_status check_folder(const trine_trainer *t, const trine_checkpoint 
 
 /* Before anything is read there: nobody changes it from here on. Collective over: world. */
 static trine_status hold_folder(trine_trainer *t, const trine_checkpoint *c, FILE *out,
-                                char token[LEASE_TOKEN]) {
+                                char token[FILE_TOKEN]) {
     bool first = trine_world_rank(t->world) == 0;
     TRY(trine_world_agree(t->world, first ? status_user(check_outside(c->save)) : TRINE_OK));
     return ckpt_hold(world_of(t), &t->lease, c->save, voice(t, out), token);
@@ -259,7 +259,7 @@ static trine_status check_request(const trine_checkpoint *c) {
 
 trine_status trine_trainer_load(trine_trainer *t, const trine_checkpoint *c, FILE *out,
                                 int64_t *step) {
-    char token[LEASE_TOKEN];
+    char token[FILE_TOKEN];
     TRY(ranks_agree_checkpoint(t->world, c));
     TRY(status_user(check_request(c)));
     busy_with("loading a checkpoint");
@@ -315,13 +315,35 @@ static void say_stop(const trine_trainer *t, const trine_checkpoint *c, const st
     fflush(out);
 }
 
+/* What leaves the state in memory whole, on every rank: a disk that is full or fails, files that are not
+ * as they were written, want of memory for the save itself. */
+static bool is_survivable(trine_status status) {
+    return status == TRINE_EIO || status == TRINE_EDATA || status == TRINE_ENOMEM;
+}
+
+/* The rank that knows why says so, and the run goes on. */
+static void say_unsaved(const trine_trainer *t, const trine_checkpoint *c, FILE *out) {
+    trine_error_print();
+    status_clear();
+    if (!(out = voice(t, out))) return;
+    int64_t next = t->steps + c->save_interval, end = t->config.train_iters;
+    fprintf(out,
+            "step %" PRId64 " is NOT SAVED (standard error says why): the run goes on, older "
+            "checkpoints stay, and step %" PRId64 " is to be saved next\n",
+            t->steps, next < end ? next : end);
+    fflush(out);
+}
+
 trine_status trine_trainer_checkpoint(trine_trainer *t, const trine_checkpoint *c, FILE *out,
                                       bool *stop) {
     stop_reason why;
     busy_with("the question behind a step whether to stop");
     TRY(done_with(stop_asked(world_of(t), c->max_minutes, stop, &why)));
     if (*stop) say_stop(t, c, &why, out);
-    bool due = *stop || t->steps == t->config.train_iters ||
-               (c->save_interval > 0 && t->steps % c->save_interval == 0);
-    return c->save && due ? trine_trainer_save(t, c, out) : TRINE_OK;
+    bool last = *stop || t->steps == t->config.train_iters;
+    bool due = last || (c->save_interval > 0 && t->steps % c->save_interval == 0);
+    trine_status status = c->save && due ? trine_trainer_save(t, c, out) : TRINE_OK;
+    if (last || !is_survivable(status)) return status;
+    say_unsaved(t, c, out);
+    return TRINE_OK;
 }

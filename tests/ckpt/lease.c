@@ -75,8 +75,8 @@ static void one_after_the_other(void **state) {
     OK(hold(&a, NULL));
     assert_string_equal(names(), ".lease-1 ");
     OK(lease_check(a));
-    char first[LEASE_TOKEN];
-    memcpy(first, lease_token(a), LEASE_TOKEN);
+    char first[FILE_TOKEN];
+    memcpy(first, lease_token(a), FILE_TOKEN);
     lease_give_back(&a);
     assert_null(a);
     assert_string_equal(names(), ".lease-1 "); /* free, and the number is not forgotten */

@@ -160,7 +160,7 @@ afresh() {
     local left
     left=$(ls -A "$ckpt" | tr '\n' ' ')
     rm -rf "$ckpt"
-    [ "$began" -eq $last ] || [ "$left" = "latest step-11 step-12 " ] || wrong "there is: $left" || return 1
+    [ "$began" -eq $last ] || [[ "$left" =~ ^\.lease-[0-9]+\ latest\ step-11\ step-12\ $ ]] || wrong "there is: $left" || return 1
     draw "$([ "$moments" -gt 20 ] && echo ${#layouts[@]} || echo 1)"
     undisturbed "$r"
 }
@@ -272,12 +272,32 @@ if [ "$place" = own ]; then
     mount -t tmpfs -o size=$((4 * each + 1200))k tmpfs "$ckpt"
     run "$ckpt" -1 any 1 kill
     finish
-    [ "$status" -ne 0 ] && messages 1 && says 1 "no room for a checkpoint: it takes " &&
-        says 1 "saving step 5: " && says 1 "has step-4 as the newest one" && intact 0
-    result $? "a disk that fills up ends the run, says what it would need, and keeps what it has"
+    [ "$status" -ne 0 ] && messages 8 && says 8 "no room for a checkpoint: it takes " && prints 7 " is NOT SAVED" &&
+        prints 1 "step 5 is NOT SAVED (standard error says why): the run goes on, older checkpoints stay, and step 6" &&
+        says 1 "saving step 5: " && says 8 "has step-4 as the newest one" && intact 0
+    result $? "a disk that fills up: said at each save, what there is stays, and the last save ends the run"
     mount -o remount,size=64m "$ckpt"
     to_the_end 4
     result $? "with more room the run goes on"
+
+    # Room again while it runs: what was not saved then is saved later.
+    rm -rf "$ckpt"/* "$ckpt"/.[a-z]*
+    mount -o remount,size=$((4 * each + 1200))k "$ckpt"
+    tools/mpirun.sh -np 4 "$TRAIN" $SMALL --data-path "$data" ${layouts[0]} --train-iters 3000 --save "$ckpt" \
+        --save-interval 100 --log-interval 0 >"$dir/out" 2>"$dir/err" &
+    launcher=$!
+    for _ in $(seq 300); do
+        grep -q "is NOT SAVED" "$dir/out" && break
+        sleep 0.1
+    done
+    mount -o remount,size=64m "$ckpt"
+    finish
+    [ "$status" -eq 0 ] && prints 1 "step 500 is NOT SAVED" && says 1 "saving step 500: " &&
+        prints 1 "saved $ckpt/step-3000: " && [ "$(cat "$ckpt/latest")" = step-3000 ] && [ -e "$ckpt/step-400" ] &&
+        [ ! -e "$ckpt/step-500" ]
+    result $? "a disk that has room again before the run ends"
+    rm -rf "$ckpt"/* "$ckpt"/.[a-z]*
+    cp -r "$whole"/* "$ckpt"
 
     rm -rf "$ckpt"/step-1[012]
     mount -o remount,ro "$ckpt"
@@ -290,7 +310,7 @@ if [ "$place" = own ]; then
     result $? "once it may be written to, the run goes on"
     umount "$ckpt"
 else
-    for name in "a disk that fills up" "with more room" "a read-only folder" "once it may be written to"; do
+    for name in "a disk that fills up" "with more room" "a disk that has room again" "a read-only folder" "once it may be written to"; do
         number=$((number + 1))
         echo "ok $number - $name # SKIP no mount namespace is permitted here"
     done

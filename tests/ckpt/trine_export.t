@@ -85,6 +85,15 @@ older() {
         cmp new/model.safetensors three/model.safetensors
 }
 check "of a run whose newest is broken the one before" older
+# What another export is writing, or has left, and what only looks like that.
+beside() {
+    local left=fresh.0123456789abcdef.writing
+    mkdir $left fresh.writing fresh.0123.writing && echo dear | tee $left/model.safetensors >fresh.writing/config.json &&
+        "$build/trine-export" run fresh >out && cat out && [ "$(cat $left/model.safetensors fresh.writing/config.json)" = "dear
+dear" ] && grep -q "^\./$left is left of an export that did not end" out && [ "$(grep -c "is left of" out)" -eq 1 ] &&
+        [ "$(find . -maxdepth 1 -name 'fresh*' | wc -l)" -eq 4 ] && cmp fresh/model.safetensors new/model.safetensors
+}
+check "what others are writing beside it stays, and is named" beside
 check "more than one process" refuses "this is 2 processes, and one is enough" \
     "$root/tools/mpirun.sh" -np 2 "$build/trine-export" run more
 helps() {
