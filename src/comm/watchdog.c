@@ -8,6 +8,7 @@
  * Nobody waits for a message that might not come, and sends are never waited for, so one stuck rank
  * is enough to be named but not to hold this up. Without a fault it costs a look at the clock and a
  * probe every few polls of a wait that is long already. */
+#include "base/c_locale.h"
 #include "comm/transport.h"
 #include "comm/try_mpi.h"
 
@@ -123,7 +124,7 @@ static void put(writer *w, const char *format, ...) {
     va_list args;
     if (w->used + 1 >= w->size) return;
     va_start(args, format);
-    int n = vsnprintf(w->text + w->used, w->size - w->used, format, args);
+    int n = c_vsnprintf(w->text + w->used, w->size - w->used, format, args);
     va_end(args);
     w->used += n < 0 ? 0 : (size_t)n;
     if (w->used >= w->size) w->used = w->size - 1;
