@@ -6,44 +6,68 @@
 #include "trine.h"
 #include "trine_checkpoint.h"
 
-/* --dry-run and --explain: no job is started. */
-static trine_status look(const trine_config *config, const trine_run *run) {
+/* --help, --dry-run and --explain: no job is started. */
+static trine_status look(const char *program, const trine_config *config, const trine_run *run) {
+    if (run->help) return trine_usage(program, stdout);
     if (run->dry_run) return trine_dry_run(config, run->ranks, stdout);
     return trine_explain(config, run->ranks, stdout);
 }
 
-static trine_status validate(trine_trainer *trainer, trine_log *log, int64_t step) {
-    double loss;
-    trine_status status = trine_trainer_eval(trainer, &loss);
-    return status == TRINE_OK ? trine_log_val(log, step, loss) : status;
+/* Whether a validation belongs behind step `step`. */
+static bool validates(const trine_config *config, const trine_run *run, int64_t step) {
+    bool due = step == 0 || step == config->train_iters ||
+               (run->eval_interval && step % run->eval_interval == 0);
+    return config->data.val_data_path && due && step <= config->train_iters;
 }
 
-/* Step `step` is done. *stop: the run has been told to end, and has saved. */
+static trine_status validate(trine_trainer *trainer, trine_log *log, const trine_run *run,
+                             int64_t step, bool *stop) {
+    double loss;
+    trine_status status = trine_trainer_validate(trainer, &run->checkpoint, stdout, &loss, stop);
+    return status == TRINE_OK && !*stop ? trine_log_val(log, step, loss) : status;
+}
+
+/* Step `step` is done. *stop: the run has been told to end before all is done, and has saved. Saving
+ * comes before the validation of the same step, which a job that is ended in it leaves to the next. */
 static trine_status train(trine_trainer *trainer, trine_log *log, const trine_run *run,
                           int64_t step, bool *stop) {
     const trine_config *config = trine_trainer_config(trainer);
-    bool val = config->data.val_data_path;
-    trine_status status = val && step == 0 ? validate(trainer, log, 0) : TRINE_OK;
+    bool made = false;
+    trine_status status = trine_log_has_val(log, &made);
+    if (status == TRINE_OK && !made && validates(config, run, step))
+        status = validate(trainer, log, run, step, stop);
     while (status == TRINE_OK && !*stop && step < config->train_iters) {
         trine_metrics metrics;
         status = trine_trainer_step(trainer, &metrics);
         step++;
         if (status == TRINE_OK) status = trine_log_step(log, &metrics, run->log_interval);
-        bool due =
-            step == config->train_iters || (run->eval_interval && step % run->eval_interval == 0);
-        if (status == TRINE_OK && val && due) status = validate(trainer, log, step);
         if (status == TRINE_OK)
             status = trine_trainer_checkpoint(trainer, &run->checkpoint, stdout, stop);
+        if (status == TRINE_OK && !*stop && validates(config, run, step))
+            status = validate(trainer, log, run, step, stop);
     }
-    *stop = *stop && step < config->train_iters;
+    *stop = *stop && (step < config->train_iters || validates(config, run, step));
     return status;
 }
 
-/* A fault found before the job runs is every rank's, and one of them prints it. */
+/* A fault that is every rank's: one of them prints it. */
 static int leave(trine_world *world) {
     trine_error_print();
     trine_world_destroy(&world);
     return 1;
+}
+
+/* What a run says of itself in files; all that was trained is saved by now. */
+static trine_status report(trine_world *world, trine_trainer *trainer, trine_log **log,
+                           const trine_run *run) {
+    trine_status whole = trine_world_agree(world, trine_log_check(*log));
+    trine_error_print();
+    trine_log_destroy(log);
+    if (!run->profile) return whole;
+    trine_status status = trine_trainer_profile(trainer, stdout);
+    if (status != TRINE_OK && status != TRINE_EIO) trine_abort(world);
+    trine_error_print();
+    return status == TRINE_OK ? whole : status;
 }
 
 int main(int argc, char **argv) {
@@ -55,9 +79,8 @@ int main(int argc, char **argv) {
     int64_t step; /* done by an earlier run */
     bool stop = false;
     trine_status parsed = trine_parse(argc, argv, &config, &run);
-    if (parsed == TRINE_OK && run.help) return trine_usage(argv[0], stdout), 0;
     if (run.help || run.dry_run || run.explain) { /* a mistake beside them starts no job, either */
-        if (parsed == TRINE_OK && look(&config, &run) == TRINE_OK) return 0;
+        if (parsed == TRINE_OK && look(argv[0], &config, &run) == TRINE_OK) return 0;
         return trine_error_print(), 1;
     }
     /* Without --save a signal ends the process, as ever. */
@@ -69,17 +92,18 @@ int main(int argc, char **argv) {
     if (trine_trainer_create(&trainer, world, &config) != TRINE_OK) return leave(world);
     if (trine_trainer_load(trainer, &run.checkpoint, stdout, &step) != TRINE_OK)
         return leave(world);
-    trine_status opened = trine_log_create(&log, trainer, stdout, run.log, run.peak_tflops);
-    if (trine_world_agree(world, opened) != TRINE_OK) return leave(world);
+    /* Before the log, which is begun anew only when all that is wrong with either file is known. */
     if (run.profile &&
         trine_trainer_profile_start(trainer, TRINE_PROFILE_SKIP, run.profile_json) != TRINE_OK)
         return leave(world);
+    trine_status opened = trine_log_create(&log, trainer, stdout, run.log, run.peak_tflops);
+    if (trine_world_agree(world, opened) != TRINE_OK) return leave(world);
     trine_status status = trine_trainer_banner(trainer, stdout);
     if (status == TRINE_OK) status = train(trainer, log, &run, step, &stop);
-    trine_log_destroy(&log);
-    if (status == TRINE_OK && run.profile) status = trine_trainer_profile(trainer, stdout);
     if (status != TRINE_OK) trine_abort(world);
+    status = report(world, trainer, &log, &run);
     trine_trainer_destroy(&trainer);
     trine_world_destroy(&world);
-    return stop ? TRINE_EXIT_REQUEUE : 0;
+    if (stop) return TRINE_EXIT_REQUEUE;
+    return status == TRINE_OK ? 0 : 1;
 }

@@ -105,15 +105,14 @@ void trine_world_destroy(trine_world **world);
 int trine_world_rank(const trine_world *world);
 int trine_world_size(const trine_world *world);
 
-/* Seconds that a rank may wait in one communication, or in a call of MPI's that blocks, before it reports
- * where every rank is and ends the job with status 1; 0 waits for ever. Time in which the process did not
- * run (a job that is suspended) does not count. Without this it is the environment's TRINE_TIMEOUT, or 600.
- * `world` NULL: for trine_world_create, and for worlds that it makes. Not collective. */
+/* Seconds that a rank may wait in a communication, or in a call of MPI that blocks, before it reports where
+ * every rank is and ends the job with status 1; 0: for ever. Time in which the job is suspended does not
+ * count. The default is the environment's TRINE_TIMEOUT, else 600. `world` NULL: for trine_world_create
+ * and the worlds that it makes. Not collective. */
 void trine_world_timeout(trine_world *world, double seconds);
 
-/* Seconds that one call of the file system (an fsync, a rename) may take while checkpoints are written or
- * verified, before the job is ended; meanwhile the other ranks wait, whatever their timeout. 0: for ever. The
- * default is 1800. Not collective. */
+/* The same for one call of the file system (an fsync) on a checkpoint, during which the other ranks wait
+ * whatever their timeout. The default is 1800. Not collective. */
 void trine_world_io_timeout(trine_world *world, double seconds);
 
 /* How the groups of the meshes made from now on move their bytes:
@@ -371,7 +370,7 @@ typedef struct {
     bool tf32;            /* cuda: matrices of fp32 are multiplied in TF32, see docs/numbers.md */
     int threads;          /* per rank; 0: the affinity mask shared by the node's ranks */
     double timeout;       /* seconds without progress before the job is ended; 0: never */
-    double io_timeout;    /* the same of one call of the file system; 0: never */
+    double io_timeout;    /* of one call of the file system; 0: never */
     bool audit;           /* compare every collective over its group first; hash replicas */
     bool serial;          /* finish each instruction, but for sends, before the next (bisecting) */
     bool ordered_reductions; /* NCCL moves addends, and they are added in rank order: the bits that
@@ -491,16 +490,17 @@ trine_status trine_parse(int argc, char **argv, trine_config *config, trine_run 
  * each option that differs, its values and the ranks that have them, on the lowest; TRINE_ENOMEM; the
  * collectives' own. Collective over: world. */
 trine_status trine_run_agree(trine_world *world, const trine_run *run);
-/* Prints the options with their defaults. Not collective. */
-void trine_usage(const char *program, FILE *out);
+/* Prints the options with their defaults. Errors: TRINE_EIO when `out` does not take them. Not
+ * collective. */
+trine_status trine_usage(const char *program, FILE *out);
 
 /* Checks the configuration, opens the data, builds the mesh, plans and takes all memory, makes and
  * proves the program, and sets the initial parameters. `world` must outlive the trainer. A failure
  * of configuration, data or memory on any rank is every rank's (see trine_world_agree). Ranks that
  * were given different configurations, or see different data (by fingerprints of the files), are
  * refused with who has what; threads, timeout and paths may differ. *trainer is owned by the caller;
- * `config` and its strings are copied. Errors: TRINE_EINVAL, TRINE_EDATA,
- * TRINE_EIO, TRINE_ENOMEM, TRINE_EMATH, TRINE_EPROGRAM, TRINE_EAUDIT, TRINE_EMPI;
+ * `config` and its strings are copied. SIGXFSZ is ignored from here on, unless the program handles it.
+ * Errors: TRINE_EINVAL, TRINE_EDATA, TRINE_EIO, TRINE_ENOMEM, TRINE_EMATH, TRINE_EPROGRAM, TRINE_EAUDIT, TRINE_EMPI;
  * TRINE_EUNSUPPORTED when device cuda finds no object or no GPU that it can use.
  * Collective over: world. */
 trine_status trine_trainer_create(trine_trainer **trainer, trine_world *world,
@@ -520,9 +520,10 @@ trine_status trine_trainer_eval(trine_trainer *trainer, double *loss);
 /* Measures the steps from now on, without the first `skip`, in which caches and the maths library
  * warm up: time by instruction, operator, message and collective. The numbers of a step are the
  * same bits, evaluations are not measured. Begins anew if there was a profile already. With `path`
- * (NULL: none) world rank 0 begins the file anew, for a line of JSON from each
- * trine_trainer_profile. Errors, on every rank alike: TRINE_EINVAL for a negative skip, or when
- * `path` is one of the token files; TRINE_EIO, TRINE_ENOMEM. Collective over: world. */
+ * (NULL: none) world rank 0 opens the file, for a line of JSON from each
+ * trine_trainer_profile; the first of them begins it anew. Errors, on every rank alike: TRINE_EINVAL
+ * for a negative skip, or when `path` is one of the token files or the log's; TRINE_EIO,
+ * TRINE_ENOMEM. Collective over: world. */
 trine_status trine_trainer_profile_start(trine_trainer *trainer, int skip, const char *path);
 /* What TRINE_PROFILE_SKIP steps leave out is enough for a steady one. */
 #define TRINE_PROFILE_SKIP 2
@@ -538,8 +539,9 @@ trine_status trine_trainer_profile_start(trine_trainer *trainer, int skip, const
  * "messages": [{"group", "name", "calls", "seconds", "bytes"}], "rest_seconds", "bound_seconds"
  * (the operators' at their limits), "ranks": [{"rank", "pp", "dp", "tp", "seconds", the four parts,
  * "matmul_limit", "triad_limit"}]}; times, counts and work are means of a step.
- * Errors: TRINE_EINVAL when no profile was started; TRINE_EIO, TRINE_ENOMEM, TRINE_EMATH; the
- * collectives' own. Collective over: world. */
+ * Errors: TRINE_EINVAL when no profile was started; TRINE_EIO, on every rank alike, when the line
+ * cannot be written: the file has no part of it, and the trainer is as it was; TRINE_ENOMEM,
+ * TRINE_EMATH; the collectives' own. Collective over: world. */
 trine_status trine_trainer_profile(trine_trainer *trainer, FILE *out);
 /* The configuration with everything filled in, and the mesh; owned by the trainer. */
 const trine_config *trine_trainer_config(const trine_trainer *trainer);
@@ -558,24 +560,32 @@ typedef struct trine_log trine_log;
  * steps that are done, and later ones, which an earlier run made after that checkpoint, are cut off:
  * the file is then that of one run. Only world rank 0 writes; the others may call and nothing
  * happens. peak_tflops is one rank's, for the utilisation; 0: unknown. The log must not outlive the
- * trainer. Errors: TRINE_EIO, TRINE_ENOMEM; TRINE_EINVAL when `path` is one of the token files. Not
- * collective. */
-trine_status trine_log_create(trine_log **log, const trine_trainer *trainer, FILE *out,
-                              const char *path, double peak_tflops);
+ * trainer. Errors: TRINE_EIO, TRINE_ENOMEM; TRINE_EINVAL when `path` is one of the token files or the
+ * file of a profile that was started: nothing is changed then. Not collective. */
+trine_status trine_log_create(trine_log **log, trine_trainer *trainer, FILE *out, const char *path,
+                              double peak_tflops);
 /* Not collective. */
 void trine_log_destroy(trine_log **log);
+/* *has = whether the file that the log continues already has the validation of the step that the
+ * trainer stands at. Collective over: world. */
+trine_status trine_log_has_val(const trine_log *log, bool *has);
+/* Whether every line is in the file. A line that cannot be written (a full disk) ends no run: it is
+ * said on standard error, the file has a gap, and lines follow when there is room again. Errors, on
+ * world rank 0: TRINE_EIO says how many are missing. Not collective. */
+trine_status trine_log_check(const trine_log *log);
 /* {"step", "loss", "grad_norm", "lr", "tokens" (so far), "seconds", "tokens_per_second",
  * "peak_bytes", "loss_scale", "skips" (so far)}, numbers with 17 significant digits, null where a
  * number is not finite; on `out` every `interval` steps, and whenever a step was skipped.
- * Errors: TRINE_EIO, TRINE_ENOMEM. */
+ * Errors: TRINE_ENOMEM. */
 trine_status trine_log_step(trine_log *log, const trine_metrics *metrics, int interval);
-/* {"step", "val_loss"}. Errors: TRINE_EIO, TRINE_ENOMEM. */
+/* {"step", "val_loss"}. Errors: TRINE_ENOMEM. */
 trine_status trine_log_val(trine_log *log, int64_t step, double loss);
 
 /* The next three look at a job of `ranks` ranks (0: as many as the layout asks for, dp 0 being 1)
  * without starting it, and need no data but the token file's vocabulary, where config leaves that
  * open. Errors: TRINE_EINVAL as trine_config_check, or without a vocabulary; TRINE_EIO and
- * TRINE_EDATA from the token file; TRINE_ENOMEM; TRINE_EPROGRAM. Not collective. */
+ * TRINE_EDATA from the token file; TRINE_EIO when `out` does not take all; TRINE_ENOMEM;
+ * TRINE_EPROGRAM. Not collective. */
 
 /* Prints bytes of one rank by kind, bubble and traffic of every stage. */
 trine_status trine_dry_run(const trine_config *config, int ranks, FILE *out);

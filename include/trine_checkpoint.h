@@ -46,13 +46,23 @@ trine_status trine_trainer_save(trine_trainer *trainer, const trine_checkpoint *
 trine_status trine_trainer_checkpoint(trine_trainer *trainer, const trine_checkpoint *c, FILE *out,
                                       bool *stop);
 
+/* trine_trainer_eval for a run that can be told to stop: between its global batches the ranks compare
+ * as they do after a step. Where *stop, there is no *loss, and the state is saved (with c->save),
+ * unless the newest checkpoint is of this step already. Call it behind trine_trainer_checkpoint,
+ * so that a save does not wait for a validation; the run that goes on from there has to make the
+ * validation of the step that it begins with, where its log does not have it (trine_log_has_val;
+ * examples/train_gpt.c is such a loop). Errors: those of trine_trainer_eval and trine_trainer_save.
+ * Collective over: world. */
+trine_status trine_trainer_validate(trine_trainer *trainer, const trine_checkpoint *c, FILE *out,
+                                    double *loss, bool *stop);
+
 /* From now on SIGTERM and SIGUSR1 do not end this process: they are kept for
- * trine_trainer_checkpoint. A second SIGTERM ends it. Minutes count from here. Call it before
- * trine_world_create, in the thread that trains: the two signals are blocked there and in every
- * thread that it begins later, and a thread of Trine's waits for them. (Handlers of your own want
- * the same: on a processor without AVX-512 one that runs in a thread that computes destroys memory,
- * docs/checkpoints.md says why.) Every rank calls it or none: where none has, and there is no
- * c->max_minutes, the ranks do not compare after a step. Errors: TRINE_ENOMEM, where there can be no
+ * trine_trainer_checkpoint and trine_trainer_validate. A second SIGTERM ends it. Minutes count from
+ * here. Call it before trine_world_create, in the thread that trains: the two signals are blocked
+ * there and in every thread that it begins later, and a thread of Trine's waits for them. (Handlers of
+ * your own want the same: on a processor without AVX-512 one that runs in a thread that computes
+ * destroys memory, docs/checkpoints.md says why.) Every rank calls it or none: where none has, and
+ * there is no c->max_minutes, the ranks do not compare. Errors: TRINE_ENOMEM, where there can be no
  * further thread; then signals do what they did. Not collective. */
 trine_status trine_stop_catch(void);
 

@@ -100,6 +100,23 @@ function check_names(code) {
               ": who talks to whom is the business of tp")
 }
 
+# Numbers are written and read with a point in every locale (src/base/c_locale.h). A statement is what ends
+# with ; { or } at the end of a line; its strings count here.
+function check_numbers(line, code) {
+    if (path !~ /^src\// || path == "src/base/c_locale.c" || cuda_file) return
+    if (code ~ /(^|[^A-Za-z_0-9])(strto(d|f|ld)|atof|vsnprintf|vfprintf|localeconv|setlocale)[ \t]*\(/)
+        fault("this asks the program's locale: src/base/c_locale.h")
+    if (code ~ /cJSON_(Print|Parse)[A-Za-z]*[ \t]*\(/ && path != "src/ckpt/json.c")
+        fault("cJSON asks the program's locale: json_print and json_parse (src/ckpt/json.h)")
+    statement = statement " " line
+    if (line !~ /[;{}][ \t]*$/) return
+    gsub(/%%/, "", statement)
+    if (statement ~ /(^|[^A-Za-z_0-9])(f|sn|s|as|d)?printf[ \t]*\(/ && \
+        statement ~ /%[-+ #0]*[0-9*]*([.][0-9*]*)?l?[aefgAEFG]/)
+        fault("a number with a point that is the locale's: c_snprintf, c_fprintf (src/base/c_locale.h)")
+    statement = ""
+}
+
 # Functions: the statement that began in column 0 and ends with { on this line, having had a ( in it.
 function check_shape(line, code) {
     if (in_function) {
@@ -147,7 +164,7 @@ FNR == 1 {
     cuda_file = path ~ /^src\/(device\/cuda|comm\/nccl)/
     in_comment = in_function = 0
     start = 1
-    signature = ""
+    signature = statement = ""
 }
 
 {
@@ -157,6 +174,7 @@ FNR == 1 {
     code = code_of($0)
     if (!commented && $0 ~ /^#[ \t]*include/) check_include($0)
     check_names(code)
+    check_numbers($0, code)
     check_shape($0, code)
 }
 

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 #include "base/options.h"
+#include "base/output.h"
 #include "base/status.h"
 #include "ckpt/source.h"
 
@@ -88,10 +89,11 @@ static trine_status run(settings *s, int argc, char **argv) {
 }
 
 int main(int argc, char **argv) {
+    output_limits_are_errors();
     settings s = {.folders = calloc((size_t)argc + 1, sizeof(char *))};
     trine_status status = s.folders ? run(&s, argc, argv) : RAISE(TRINE_ENOMEM, "no memory");
     free(s.folders);
-    if (status == TRINE_OK && fflush(stdout)) status = RAISE(TRINE_EIO, "standard output");
+    if (status == TRINE_OK) status = output_flushed(stdout);
     (void)status_user(status);
     trine_error_print();
     return status == TRINE_OK ? 0 : 1;

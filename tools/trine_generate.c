@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/options.h"
+#include "base/output.h"
 #include "base/status.h"
 #include "trine_generate.h"
 
@@ -172,8 +173,7 @@ static trine_status write_token(bool text, bool first, int32_t id) {
         putchar(id);
     else
         printf(first ? "%d" : " %d", id);
-    CHECK(!fflush(stdout), TRINE_EIO, "standard output: %s", strerror(errno));
-    return TRINE_OK;
+    return output_flushed(stdout);
 }
 
 /* ---- The text ---- */
@@ -195,7 +195,10 @@ static trine_status generate(trine_generator *g, const settings *s, const prompt
         if (speaks) TRY(write_token(p->text, false, token));
         if (i == 0) first = clock_ns();
     }
-    if (speaks) putchar('\n');
+    if (speaks) {
+        putchar('\n');
+        TRY(output_flushed(stdout));
+    }
     if (speaks && s->tokens)
         report(s, 1e-9 * (double)(first - begin), 1e-9 * (double)(clock_ns() - first));
     return TRINE_OK;
@@ -217,12 +220,18 @@ static trine_status run(trine_world *world, const settings *s) {
 }
 
 int main(int argc, char **argv) {
+    output_limits_are_errors();
     settings s = default_settings();
     trine_world *world;
     const char **arguments = calloc((size_t)argc + 1, sizeof *arguments);
     trine_status status =
         arguments ? parse(&s, argc, argv, arguments) : RAISE(TRINE_ENOMEM, "no memory");
-    if (status == TRINE_OK && s.help) return free(arguments), 0;
+    if (status == TRINE_OK && s.help) {
+        free(arguments);
+        status = status_user(output_flushed(stdout));
+        trine_error_print();
+        return status == TRINE_OK ? 0 : 1;
+    }
     if (status == TRINE_OK) trine_world_timeout(NULL, s.config.timeout);
     if (trine_world_create(&world, &argc, &argv) != TRINE_OK) return trine_error_print(), 1;
     status = trine_world_agree(world, status_user(status));

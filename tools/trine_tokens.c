@@ -14,6 +14,7 @@
 
 #include "base/human.h"
 #include "base/options.h"
+#include "base/output.h"
 #include "base/status.h"
 #include "data/tokens.h"
 
@@ -186,10 +187,12 @@ static trine_status run(settings *s, int argc, char **argv) {
 }
 
 int main(int argc, char **argv) {
+    output_limits_are_errors();
     settings s = {.val_fraction = 0.1, .files = calloc((size_t)argc + 1, sizeof(char *))};
     trine_status status = s.files ? run(&s, argc, argv) : RAISE(TRINE_ENOMEM, "no memory");
     free(s.files);
-    if (status == TRINE_OK && fflush(stdout)) status = RAISE(TRINE_EIO, "standard output");
+    if (status == TRINE_OK) status = output_flushed(stdout);
+    (void)status_user(status);
     trine_error_print();
     return status == TRINE_OK ? 0 : 1;
 }

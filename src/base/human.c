@@ -4,6 +4,8 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "base/c_locale.h"
+
 static const char *const byte_units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
 static const char *const count_units[] = {"", "K", "M", "B", "T"};
 
@@ -22,7 +24,7 @@ static char *scaled(char text[HUMAN_SIZE], double value, double base, const char
     double top = base - 0.5 * pow(10, 3 - digits);
     int unit = 0;
     for (; value >= top && unit + 1 < units; unit++) value /= base;
-    snprintf(text, HUMAN_SIZE, "%.*f %s", decimals_of(value, digits), value, names[unit]);
+    c_snprintf(text, HUMAN_SIZE, "%.*f %s", decimals_of(value, digits), value, names[unit]);
     return text;
 }
 
@@ -42,8 +44,8 @@ char *human_count(char text[HUMAN_SIZE], uint64_t count) {
 
 static char *parts(char text[HUMAN_SIZE], double count, int base, const char *large,
                    const char *small) {
-    snprintf(text, HUMAN_SIZE, "%.0f %s %d %s", floor(count / base), large, (int)fmod(count, base),
-             small);
+    c_snprintf(text, HUMAN_SIZE, "%.0f %s %d %s", floor(count / base), large,
+               (int)fmod(count, base), small);
     return text;
 }
 
@@ -53,11 +55,11 @@ char *human_duration(char text[HUMAN_SIZE], double seconds) {
     if (!isfinite(seconds) || seconds < 0)
         snprintf(text, HUMAN_SIZE, "-");
     else if (us < 1000)
-        snprintf(text, HUMAN_SIZE, "%.0f us", us);
+        c_snprintf(text, HUMAN_SIZE, "%.0f us", us);
     else if (ms < 1000)
-        snprintf(text, HUMAN_SIZE, "%.0f ms", ms);
+        c_snprintf(text, HUMAN_SIZE, "%.0f ms", ms);
     else if (tenths < 600)
-        snprintf(text, HUMAN_SIZE, "%.1f s", tenths / 10);
+        c_snprintf(text, HUMAN_SIZE, "%.1f s", tenths / 10);
     else if (round(seconds) < 3600)
         parts(text, round(seconds), 60, "min", "s");
     else if (round(seconds / 60) < 24 * 60)
@@ -65,6 +67,6 @@ char *human_duration(char text[HUMAN_SIZE], double seconds) {
     else if (seconds < 1e12)
         parts(text, round(seconds / 3600), 24, "d", "h");
     else
-        snprintf(text, HUMAN_SIZE, "%.2g d", seconds / 86400);
+        c_snprintf(text, HUMAN_SIZE, "%.2g d", seconds / 86400);
     return text;
 }

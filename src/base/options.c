@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/c_locale.h"
 #include "base/status.h"
 
 #define MAX_NAMES 256
@@ -27,7 +28,7 @@ static void mistake(mistakes *m, const char *format, ...) {
     char line[512];
     va_list args;
     va_start(args, format);
-    vsnprintf(line, sizeof line, format, args);
+    c_vsnprintf(line, sizeof line, format, args);
     va_end(args);
     int n = snprintf(m->text + m->used, sizeof m->text - m->used, "\n  - %s", line);
     m->used += (size_t)n;
@@ -148,11 +149,11 @@ static void expected(const option *row, char *text, size_t size) {
     case OPTION_KIND_INT:
     case OPTION_KIND_DOUBLE:
         if (low && high)
-            snprintf(text, size, "%s from %.9g to %.9g", noun, row->min, row->max);
+            c_snprintf(text, size, "%s from %.9g to %.9g", noun, row->min, row->max);
         else if (low)
-            snprintf(text, size, "%s of at least %.9g", noun, row->min);
+            c_snprintf(text, size, "%s of at least %.9g", noun, row->min);
         else if (high)
-            snprintf(text, size, "%s of at most %.9g", noun, row->max);
+            c_snprintf(text, size, "%s of at most %.9g", noun, row->max);
         else
             snprintf(text, size, "%s", noun);
         return;
@@ -192,7 +193,7 @@ static bool read_u64(const option *row, const char *text) {
 
 static bool read_double(const option *row, const char *text) {
     char *end;
-    double value = strtod(text, &end);
+    double value = c_strtod(text, &end);
     if (!starts_number(text) || *end || end == text || !isfinite(value)) return false;
     if (value < row->min || value > row->max) return false;
     *row->to.real = value;
@@ -333,12 +334,12 @@ static int left_side(const option *row, char *text, size_t size) {
 /* The fewest digits which read back as the same number; 600, not 6e+02. */
 static void shortest(double value, char *text, size_t size) {
     if (value == floor(value) && fabs(value) < 1e6) {
-        snprintf(text, size, "%.0f", value);
+        c_snprintf(text, size, "%.0f", value);
         return;
     }
     for (int digits = 1; digits <= 17; digits++) {
-        snprintf(text, size, "%.*g", digits, value);
-        if (strtod(text, NULL) == value) return;
+        c_snprintf(text, size, "%.*g", digits, value);
+        if (c_strtod(text, NULL) == value) return;
     }
 }
 

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/c_locale.h"
+
 static _Thread_local status_trail trail;
 
 static char prefix[256];
@@ -36,7 +38,7 @@ trine_status status_raise(trine_status status, const char *file, int line, const
                           const char *format, ...) {
     va_list args;
     va_start(args, format);
-    vsnprintf(trail.message, sizeof trail.message, format, args);
+    c_vsnprintf(trail.message, sizeof trail.message, format, args);
     va_end(args);
     make_plain(trail.message);
     trail.status = status;

@@ -214,7 +214,7 @@ static bool fill_config(cJSON *o, const trine_model *m, trine_dtype type) {
 
 trine_status hf_config_print(const trine_model *model, trine_dtype type, char **text) {
     cJSON *o = cJSON_CreateObject();
-    char *printed = o && fill_config(o, model, type) ? cJSON_Print(o) : NULL;
+    char *printed = o && fill_config(o, model, type) ? json_print(o, true) : NULL;
     cJSON_Delete(o);
     size_t size = printed ? strlen(printed) + 2 : 0;
     *text = size ? malloc(size) : NULL;

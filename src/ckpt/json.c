@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/c_locale.h"
 #include "base/status.h"
 
 static bool white(char c) {
@@ -44,7 +45,10 @@ trine_status json_read(cJSON **root, const char *text, size_t bytes, const char 
     TRY(look(text, bytes, path));
     const char *end = text;
     errno = 0; /* cJSON does not say why it gives up; malloc does */
+    locale_t before =
+        c_locale_enter(); /* cJSON asks the locale for its point, and takes one byte */
     cJSON *tree = bytes ? cJSON_ParseWithLengthOpts(text, bytes, &end, false) : NULL;
+    c_locale_leave(before);
     CHECK(tree || errno != ENOMEM, TRINE_ENOMEM, "%s: no memory to read it", path);
     CHECK(tree, TRINE_EDATA, "%s: no JSON at byte %zu", path, (size_t)(end - text));
     while (end < text + bytes && white(*end)) end++;
@@ -79,10 +83,8 @@ bool json_whole(const cJSON *item, uint64_t *value) {
 
 const char *json_number(char text[JSON_NUMBER], double x) {
     if (isinf(x)) return strcpy(text, x < 0 ? "-1e999" : "1e999");
-    snprintf(text, JSON_NUMBER, "%.15g", x);
-    if (strtod(text, NULL) != x) snprintf(text, JSON_NUMBER, "%.17g", x);
-    char *comma = strchr(text, ','); /* in some languages it is the point */
-    if (comma) *comma = '.';
+    c_snprintf(text, JSON_NUMBER, "%.15g", x);
+    if (c_strtod(text, NULL) != x) c_snprintf(text, JSON_NUMBER, "%.17g", x);
     return text;
 }
 
@@ -98,6 +100,20 @@ bool json_exact(cJSON *item) {
     raw->valuestring = NULL;
     cJSON_Delete(raw);
     return true;
+}
+
+cJSON *json_parse(const char *text) {
+    locale_t before = c_locale_enter();
+    cJSON *item = cJSON_Parse(text);
+    c_locale_leave(before);
+    return item;
+}
+
+char *json_print(const cJSON *item, bool lines) {
+    locale_t before = c_locale_enter();
+    char *text = lines ? cJSON_Print(item) : cJSON_PrintUnformatted(item);
+    c_locale_leave(before);
+    return text;
 }
 
 const char *json_text(const cJSON *item) {

@@ -33,7 +33,7 @@ bool json_whole(const cJSON *item, uint64_t *value);
 /* Bytes of a number's text, with its end. */
 #define JSON_NUMBER 32
 
-/* The shortest text of 15 or 17 digits that reads back as the same number, in any language;
+/* The shortest text of 15 or 17 digits that reads back as the same number, in any locale;
  * infinity, which JSON lacks, is a number that is read as it. Returns `text`. x is no NaN. Pure. */
 const char *json_number(char text[JSON_NUMBER], double x);
 
@@ -41,6 +41,14 @@ const char *json_number(char text[JSON_NUMBER], double x);
  * infinity. After that they are numbers to cJSON_Print only. False without memory. Pure but for
  * *item. */
 bool json_exact(cJSON *item);
+
+/* A text of our own, in any locale; owned by the caller (cJSON_Delete), NULL if it is no JSON or
+ * there is no memory. Pure. */
+cJSON *json_parse(const char *text);
+
+/* The item as text, in any locale; on one line, or with `lines` as people write it. Owned by the
+ * caller (cJSON_free); NULL without memory. Pure. */
+char *json_print(const cJSON *item, bool lines);
 
 /* The text of a string; NULL if the item (may be NULL) is none. Pure. */
 const char *json_text(const cJSON *item);

@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/c_locale.h"
 #include "base/clock.h"
 #include "base/status.h"
 #include "ckpt/file.h"
@@ -298,10 +299,10 @@ static void say_waiting(lease *l, const lease_record *r, const lease_record *ter
     char who[LEASE_WHO];
     if (!out || l->other.said || l->other.silent < 2e-3 * terms->interval_ms) return;
     l->other.said = true;
-    fprintf(out,
-            "%s belongs to %s, which has not been heard of for %.2g s: it is taken over after "
-            "%.3g s\n",
-            l->dir, lease_record_who(r, &l->own, who), l->other.silent, limit_of(terms));
+    c_fprintf(out,
+              "%s belongs to %s, which has not been heard of for %.2g s: it is taken over after "
+              "%.3g s\n",
+              l->dir, lease_record_who(r, &l->own, who), l->other.silent, limit_of(terms));
     fflush(out);
 }
 

@@ -108,7 +108,7 @@ static char *print_body(const manifest *m, cJSON *config) {
     cJSON *files = ok ? cJSON_AddArrayToObject(root, "files") : NULL;
     ok = files;
     for (int i = 0; ok && i < m->count; i++) ok = put_file(files, &m->files[i]);
-    char *body = ok ? cJSON_Print(root) : NULL;
+    char *body = ok ? json_print(root, true) : NULL;
     cJSON_Delete(root);
     return body;
 }
@@ -278,7 +278,7 @@ static trine_status get_files(const cJSON *array, manifest *m, const char *path)
 
 static trine_status get_config(cJSON *config, char **text, const char *path) {
     CHECK(cJSON_IsObject(config), TRINE_EDATA, "%s: \"config\" is missing or no object", path);
-    *text = json_exact(config) ? cJSON_PrintUnformatted(config) : NULL;
+    *text = json_exact(config) ? json_print(config, false) : NULL;
     CHECK(*text, TRINE_ENOMEM, "no memory for a configuration");
     return TRINE_OK;
 }

@@ -263,7 +263,7 @@ static char *print_header(const st_entry *tensors, size_t count, uint64_t *end) 
         *end += entry_bytes(&tensors[i]);
         ok = add_entry(root, &tensors[i], begin, *end);
     }
-    char *json = ok ? cJSON_PrintUnformatted(root) : NULL;
+    char *json = ok ? json_print(root, false) : NULL;
     cJSON_Delete(root);
     return json;
 }

@@ -1,3 +1,4 @@
+#include "base/c_locale.h"
 #include "ckpt/ckpt.h"
 
 #include <errno.h>
@@ -395,9 +396,9 @@ static void say_saved(const save *s, uint64_t begin, FILE *out) {
     uint64_t bytes = 0;
     double seconds = 1e-9 * (double)(clock_ns() - begin);
     for (int i = 0; i < s->count; i++) bytes += s->files[i].header.bytes;
-    fprintf(out, "saved %s/step-%" PRId64 ": %s in %s, %.2f GB/s\n", s->dir, s->image->state.step,
-            human_bytes(size, bytes), human_duration(time, seconds),
-            1e-9 * (double)bytes / seconds);
+    c_fprintf(out, "saved %s/step-%" PRId64 ": %s in %s, %.2f GB/s\n", s->dir, s->image->state.step,
+              human_bytes(size, bytes), human_duration(time, seconds),
+              1e-9 * (double)bytes / seconds);
     fflush(out); /* whoever is killed has said what is safe */
 }
 

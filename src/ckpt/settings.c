@@ -152,7 +152,7 @@ static cJSON *make_object(const trine_config *config) {
 
 trine_status settings_print(const trine_config *config, char **json) {
     cJSON *object = make_object(config);
-    *json = object ? cJSON_PrintUnformatted(object) : NULL;
+    *json = object ? json_print(object, false) : NULL;
     cJSON_Delete(object);
     CHECK(*json, TRINE_ENOMEM, "no memory for a configuration's text");
     return TRINE_OK;
@@ -205,7 +205,7 @@ trine_status settings_alike(const trine_config *config, alike_list *list) {
 /* ---- Reading --------------------------------------------------------------------------------- */
 
 static trine_status parse(const char *json, cJSON **object) {
-    *object = cJSON_Parse(json);
+    *object = json_parse(json);
     bool is = cJSON_IsObject(*object);
     if (!is) cJSON_Delete(*object);
     CHECK(is, TRINE_EDATA, "the configuration is no JSON object");

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <xxhash.h>
 
+#include "base/c_locale.h"
 #include "base/status.h"
 #include "comm/transport.h"
 
@@ -41,8 +42,8 @@ void alike_text(alike_list *list, const char *name, const char *text) {
 
 void alike_number(alike_list *list, const char *name, double value) {
     char text[40];
-    snprintf(text, sizeof text, "%.15g", value);
-    if (strtod(text, NULL) != value) snprintf(text, sizeof text, "%.17g", value);
+    c_snprintf(text, sizeof text, "%.15g", value);
+    if (c_strtod(text, NULL) != value) c_snprintf(text, sizeof text, "%.17g", value);
     alike_text(list, name, text);
 }
 
@@ -104,7 +105,7 @@ static void put(writer *w, const char *format, ...) __attribute__((format(printf
 static void put(writer *w, const char *format, ...) {
     va_list args;
     va_start(args, format);
-    int n = vsnprintf(w->at, w->room, format, args);
+    int n = c_vsnprintf(w->at, w->room, format, args);
     va_end(args);
     size_t used = n < 0 ? 0 : (size_t)n < w->room ? (size_t)n : w->room - 1;
     w->at += used;

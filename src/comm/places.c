@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/c_locale.h"
 #include "comm/comm.h"
 #include "comm/transport.h"
 
@@ -22,7 +23,7 @@ static void put(writer *w, const char *format, ...) {
     va_list args;
     if (w->used + 1 >= w->size) return;
     va_start(args, format);
-    int n = vsnprintf(w->text + w->used, w->size - w->used, format, args);
+    int n = c_vsnprintf(w->text + w->used, w->size - w->used, format, args);
     va_end(args);
     w->used += n < 0 ? 0 : (size_t)n;
     if (w->used >= w->size) w->used = w->size - 1;

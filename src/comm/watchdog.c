@@ -23,6 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/c_locale.h"
 #include "base/files.h"
 
 /* Seconds for which places are looked at: in 1 s a rank that lives has given many signs. */
@@ -385,9 +386,9 @@ static _Noreturn void end_in_files(const trine_world *world, const files_call *c
         world_leave();
     }
     int n =
-        snprintf(text, sizeof text,
-                 "trine: %s: %s has waited for %.1f s in %s (io-timeout %g); the job ends\n",
-                 trine_status_text(TRINE_ETIMEOUT), name, waited, call->text, world->io_timeout);
+        c_snprintf(text, sizeof text,
+                   "trine: %s: %s has waited for %.1f s in %s (io-timeout %g); the job ends\n",
+                   trine_status_text(TRINE_ETIMEOUT), name, waited, call->text, world->io_timeout);
     watch_say(text, n > 0 ? (size_t)n : 0);
     world_end();
 }

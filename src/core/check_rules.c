@@ -1,5 +1,6 @@
 #include <stdarg.h>
 
+#include "base/c_locale.h"
 #include "base/status.h"
 #include "core/check_state.h"
 
@@ -7,7 +8,7 @@ trine_status check_fault(const stage_state *s, const char *format, ...) {
     char what[256], where[INSTR_TEXT];
     va_list args;
     va_start(args, format);
-    vsnprintf(what, sizeof what, format, args);
+    c_vsnprintf(what, sizeof what, format, args);
     va_end(args);
     if (s->at >= s->p->count)
         return RAISE(TRINE_EPROGRAM, "stage %d, end of program: %s", s->p->stage, what);

@@ -1,5 +1,6 @@
 #include "generate/generator.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,9 +25,10 @@ static trine_status check_config(const trine_generator *g, device_config *config
     CHECK(l->tp > 0 && l->pp > 0 && l->dp == 1, TRINE_EINVAL,
           "generation wants tp and pp of 1 or more, and dp 1, not tp %d, pp %d, dp %d", l->tp,
           l->pp, l->dp);
-    CHECK(l->tp * l->pp == size, TRINE_EINVAL,
-          "tp %d x pp %d are %d ranks, and there are %d: start as many with mpirun", l->tp, l->pp,
-          l->tp * l->pp, size);
+    int64_t wanted = (int64_t)l->tp * l->pp;
+    CHECK(wanted == size, TRINE_EINVAL,
+          "tp %d x pp %d are %" PRId64 " ranks, and there are %d: start as many with mpirun", l->tp,
+          l->pp, wanted, size);
     CHECK(c->type == TRINE_F32 || c->type == TRINE_BF16 || c->type == TRINE_F16, TRINE_EINVAL,
           "weights are fp32, bf16 or fp16");
     *config = (device_config){.compute = c->type,

@@ -1,5 +1,6 @@
 /* A trainer's checkpoints: which parts of its holding are written and filled (train/pieces.h), and
  * the few numbers beside them that say where a run stands. */
+#include "base/c_locale.h"
 #include "ckpt/ckpt.h"
 
 #include <errno.h>
@@ -138,7 +139,7 @@ static trine_status say_beginning(const trine_trainer *t, const trine_checkpoint
     const char *config = ckpt_saved_config(source);
     TRY(config ? settings_compare(config, &t->config, out) : TRINE_OK);
     if (t->steps >= t->config.train_iters)
-        fprintf(out, "  --train-iters %d are done: there is nothing to do, and nothing is saved\n",
+        fprintf(out, "  --train-iters %d are done: no step is left, and nothing is saved\n",
                 t->config.train_iters);
     fflush(out);
     return TRINE_OK;
@@ -163,6 +164,7 @@ static trine_status load(trine_trainer *t, const trine_checkpoint *c, FILE *out)
         return TRINE_OK;
     }
     trine_status status = begin_with(t, c, source, out);
+    if (is_auto(c) && ckpt_saved_state(source)) t->saved = t->steps;
     ckpt_close(&source);
     return status;
 }
@@ -296,22 +298,23 @@ trine_status trine_trainer_save(trine_trainer *t, const trine_checkpoint *c, FIL
                         .writer = &t->writer,
                         .lease = &t->lease};
     if (status == TRINE_OK) status = ckpt_save(t->mesh, &image, c->save, c->keep, voice(t, out));
+    if (status == TRINE_OK) t->saved = t->steps;
     free(config);
     pieces_free(&p);
     return done_with(status_user(status));
 }
 
-/* ---- After a step ---------------------------------------------------------------------------- */
+/* ---- After a step, and in a validation -------------------------------------------------------- */
 
 static void say_stop(const trine_trainer *t, const trine_checkpoint *c, const stop_reason *why,
-                     FILE *out) {
+                     const char *where, FILE *out) {
     if (!(out = voice(t, out))) return;
     if (why->signal)
-        fprintf(out, "SIG%s to rank %d: the run ends with step %" PRId64 "\n",
-                why->signal == SIGTERM ? "TERM" : "USR1", why->rank, t->steps);
+        fprintf(out, "SIG%s to rank %d: the run ends %s step %" PRId64 "\n",
+                why->signal == SIGTERM ? "TERM" : "USR1", why->rank, where, t->steps);
     else
-        fprintf(out, "--max-minutes %g are over: the run ends with step %" PRId64 "\n",
-                c->max_minutes, t->steps);
+        c_fprintf(out, "--max-minutes %g are over: the run ends %s step %" PRId64 "\n",
+                  c->max_minutes, where, t->steps);
     fflush(out);
 }
 
@@ -334,16 +337,36 @@ static void say_unsaved(const trine_trainer *t, const trine_checkpoint *c, FILE 
     fflush(out);
 }
 
+/* `where` is said in front of the step's number. Collective over: world. */
+static trine_status ask(trine_trainer *t, const trine_checkpoint *c, const char *where, FILE *out,
+                        bool *stop) {
+    stop_reason why;
+    busy_with("the question whether to stop");
+    TRY(done_with(stop_asked(world_of(t), c->max_minutes, stop, &why)));
+    if (*stop) say_stop(t, c, &why, where, out);
+    return TRINE_OK;
+}
+
 trine_status trine_trainer_checkpoint(trine_trainer *t, const trine_checkpoint *c, FILE *out,
                                       bool *stop) {
-    stop_reason why;
-    busy_with("the question behind a step whether to stop");
-    TRY(done_with(stop_asked(world_of(t), c->max_minutes, stop, &why)));
-    if (*stop) say_stop(t, c, &why, out);
+    TRY(ask(t, c, "with", out, stop));
     bool last = *stop || t->steps == t->config.train_iters;
     bool due = last || (c->save_interval > 0 && t->steps % c->save_interval == 0);
     trine_status status = c->save && due ? trine_trainer_save(t, c, out) : TRINE_OK;
     if (last || !is_survivable(status)) return status;
     say_unsaved(t, c, out);
     return TRINE_OK;
+}
+
+trine_status trine_trainer_validate(trine_trainer *t, const trine_checkpoint *c, FILE *out,
+                                    double *loss, bool *stop) {
+    double sum = 0;
+    *stop = false;
+    for (int i = 0; i < t->config.eval_iters && !*stop; i++) {
+        TRY(trainer_eval_batch(t, i, &sum));
+        if (i + 1 < t->config.eval_iters) TRY(ask(t, c, "in the validation of", out, stop));
+    }
+    if (!*stop) *loss = sum / t->config.eval_iters;
+    bool due = *stop && t->saved != t->steps;
+    return c->save && due ? trine_trainer_save(t, c, out) : TRINE_OK;
 }

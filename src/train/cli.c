@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/options.h"
+#include "base/output.h"
 #include "base/status.h"
 #include "device/device.h"
 
@@ -300,11 +301,12 @@ trine_status trine_parse(int argc, char **argv, trine_config *config, trine_run 
     return status_user(parse(argc, argv, config, run));
 }
 
-void trine_usage(const char *program, FILE *out) {
+trine_status trine_usage(const char *program, FILE *out) {
     option rows[CLI_ROWS];
     trine_config config = trine_config_default();
     trine_run run = default_run();
     choices c = {0};
     options table = make_table(program, rows, &config, &run, &c);
     options_help(out, &table);
+    return status_user(output_flushed(out));
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/c_locale.h"
 #include "base/status.h"
 #include "core/program.h"
 #include "device/cuda/sizes.h"
@@ -58,7 +59,7 @@ static void complain(fault_list *f, const char *format, ...) {
     char line[600];
     va_list args;
     va_start(args, format);
-    vsnprintf(line, sizeof line, format, args);
+    c_vsnprintf(line, sizeof line, format, args);
     va_end(args);
     int n = snprintf(f->text + f->used, sizeof f->text - f->used, "\n  - %s", line);
     if (n > 0 && (size_t)n < sizeof f->text - f->used) f->used += (size_t)n;
@@ -287,7 +288,7 @@ static void check_micros(const trine_config *c, fault_list *f) {
     status_clear();
     double each = (double)c->micro_batch_size * dp, below = floor(global / each) * each;
     char less[40] = "";
-    if (below > 0) snprintf(less, sizeof less, "%.0f or ", below);
+    if (below > 0) c_snprintf(less, sizeof less, "%.0f or ", below);
     complain(f,
              "--global-batch-size %d must be a multiple of --micro-batch-size %d x dp %d = %.0f: "
              "%s%.0f would do",

@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "base/c_locale.h"
 #include "base/status.h"
 
 #define MIB      (1024.0 * 1024.0)
@@ -207,7 +208,7 @@ static void say(message *m, const char *format, ...) __attribute__((format(print
 static void say(message *m, const char *format, ...) {
     va_list args;
     va_start(args, format);
-    int n = vsnprintf(m->text + m->used, sizeof m->text - m->used, format, args);
+    int n = c_vsnprintf(m->text + m->used, sizeof m->text - m->used, format, args);
     va_end(args);
     if (n > 0 && (size_t)n < sizeof m->text - m->used) m->used += (size_t)n;
 }

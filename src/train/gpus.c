@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/c_locale.h"
 #include "base/status.h"
 #include "comm/comm.h"
 #include "comm/gpu.h"
@@ -140,11 +141,11 @@ static void print_version(const char *name, int v, FILE *out) {
 
 static void print_kind(const trine_trainer *t, int rank, FILE *out) {
     const cuda_info *i = &t->gpus[rank].info;
-    fprintf(out,
-            "gpu      %s, %.1f GiB (%.1f beside contexts and libraries), sm_%d; driver for CUDA "
-            "%d.%d, CUDA %d.%d",
-            i->model, (double)i->bytes / GIB, (double)i->free_bytes / GIB, i->sm, i->driver / 1000,
-            i->driver % 1000 / 10, i->runtime / 1000, i->runtime % 1000 / 10);
+    c_fprintf(out,
+              "gpu      %s, %.1f GiB (%.1f beside contexts and libraries), sm_%d; driver for CUDA "
+              "%d.%d, CUDA %d.%d",
+              i->model, (double)i->bytes / GIB, (double)i->free_bytes / GIB, i->sm,
+              i->driver / 1000, i->driver % 1000 / 10, i->runtime / 1000, i->runtime % 1000 / 10);
     print_version("cuBLAS", i->cublas, out);
     print_version("NCCL", i->nccl, out);
     print_ranks(t, rank, out);
@@ -157,10 +158,11 @@ static void print_taken(const trine_trainer *t, FILE *out) {
     const cuda_info *i = &t->gpus[trine_world_rank(t->world)].info;
     uint64_t own = i->own_bytes * (uint64_t)gpus_sharers(t), taken = i->bytes - i->free_bytes;
     uint64_t known = own + t->nccl_bytes, others = taken > known ? taken - known : 0;
-    fprintf(out,
-            "         before the plan rank 0's GPU has given %.1f MiB to workspaces, %.1f to NCCL, "
-            "%.1f to contexts and other processes\n",
-            (double)own / MIB, (double)t->nccl_bytes / MIB, (double)others / MIB);
+    c_fprintf(
+        out,
+        "         before the plan rank 0's GPU has given %.1f MiB to workspaces, %.1f to NCCL, "
+        "%.1f to contexts and other processes\n",
+        (double)own / MIB, (double)t->nccl_bytes / MIB, (double)others / MIB);
 }
 
 static void print_sharing(const trine_trainer *t, FILE *out) {

@@ -1,78 +1,41 @@
-#include <cjson/cJSON.h>
-#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
+#include "base/c_locale.h"
 #include "base/human.h"
 #include "base/status.h"
+#include "ckpt/json.h"
+#include "train/log_file.h"
 #include "train/terminal.h"
 #include "train/trainer.h"
 
 #define BAR_WIDTH 40
 
 struct trine_log {
-    const trine_trainer *trainer;
+    trine_trainer *trainer;
     bool writes; /* world rank 0 */
     bool terminal, bar_shown;
-    FILE *out, *file;
-    char *path;
+    FILE *out;
+    log_file file;
     double peak_flops; /* of one rank; 0: unknown */
     double recent;     /* seconds a step, smoothed, for the time that is left */
     uint64_t tokens;
 };
 
-/* Whether a line, its end included, is one of this log's, of a step that is done. */
-static bool is_kept(const char *line, ssize_t length, int64_t steps) {
-    if (length < 1 || line[length - 1] != '\n') return false; /* the writer was killed here */
-    cJSON *o = cJSON_Parse(line);
-    const cJSON *step = cJSON_GetObjectItemCaseSensitive(o, "step");
-    bool kept = cJSON_IsNumber(step) && step->valuedouble <= (double)steps;
-    cJSON_Delete(o);
-    return kept;
+/* A log under the name of a token file, or of the profile, would be the end of that. */
+static trine_status open_file(trine_log *l, trine_trainer *t, const char *path) {
+    CHECK(!trainer_has_file(t, path), TRINE_EINVAL, "--log %s is a file of the data", path);
+    TRY(output_open(&l->file.out, "--log", path));
+    CHECK(!t->profile || !output_same(l->file.out, t->profile->json), TRINE_EINVAL,
+          "--log %s is the file of --profile-json", path);
+    t->log = l->file.out;
+    return log_file_begin(&l->file, t->steps);
 }
 
-/* Ends the file behind the steps that are done: the lines of those that a run has made after its last
- * checkpoint are written anew, by this one. */
-static bool cut(FILE *file, int64_t steps) {
-    char *line = NULL;
-    size_t room = 0;
-    off_t end = 0;
-    for (ssize_t n; (n = getline(&line, &room, file)) >= 0 && is_kept(line, n, steps);) end += n;
-    free(line);
-    return !ferror(file) && fseeko(file, end, SEEK_SET) == 0 && ftruncate(fileno(file), end) == 0;
-}
-
-/* Begun anew with step 0, and what is no file; else continued. */
-static FILE *open_lines(const char *path, int64_t steps) {
-    struct stat is;
-    if (!steps || stat(path, &is) != 0 || !S_ISREG(is.st_mode)) return fopen(path, "w");
-    FILE *file = fopen(path, "r+");
-    if (!file || cut(file, steps)) return file;
-    int error = errno;
-    fclose(file);
-    errno = error;
-    return NULL;
-}
-
-/* A log under the name of a token file would be the end of that. */
-static trine_status open_file(trine_log *l, const char *path) {
-    const trine_trainer *t = l->trainer;
-    CHECK(!tokens_has_file(t->train.source, path) &&
-              !(t->val.source && tokens_has_file(t->val.source, path)),
-          TRINE_EINVAL, "--log %s is a file of the data", path);
-    l->path = strdup(path);
-    CHECK(l->path, TRINE_ENOMEM, "no memory for a file name");
-    l->file = open_lines(path, t->steps);
-    CHECK(l->file, TRINE_EIO, "--log %s: %s", path, strerror(errno));
-    return TRINE_OK;
-}
-
-trine_status trine_log_create(trine_log **log, const trine_trainer *trainer, FILE *out,
-                              const char *path, double peak_tflops) {
+trine_status trine_log_create(trine_log **log, trine_trainer *trainer, FILE *out, const char *path,
+                              double peak_tflops) {
     trine_log *l = *log = calloc(1, sizeof *l);
     CHECK(l, TRINE_ENOMEM, "no memory for a log");
     l->trainer = trainer;
@@ -82,7 +45,7 @@ trine_status trine_log_create(trine_log **log, const trine_trainer *trainer, FIL
     l->tokens = trainer->samples * (uint64_t)trainer->config.model.seq_length;
     l->terminal = l->writes && terminal_is(out);
     if (!path || !l->writes) return TRINE_OK;
-    trine_status status = open_file(l, path);
+    trine_status status = open_file(l, trainer, path);
     if (status != TRINE_OK) trine_log_destroy(log);
     return status_user(status);
 }
@@ -96,8 +59,8 @@ void trine_log_destroy(trine_log **log) {
     trine_log *l = *log;
     if (!l) return;
     clear_bar(l);
-    if (l->file) fclose(l->file);
-    free(l->path);
+    if (l->trainer->log == l->file.out) l->trainer->log = NULL;
+    output_close(&l->file.out);
     free(l);
     *log = NULL;
 }
@@ -106,7 +69,7 @@ void trine_log_destroy(trine_log **log) {
 
 static bool add_number(cJSON *object, const char *name, double value) {
     char text[40];
-    snprintf(text, sizeof text, "%.17g", value);
+    c_snprintf(text, sizeof text, "%.17g", value);
     return cJSON_AddRawToObject(object, name, isfinite(value) ? text : "null") != NULL;
 }
 
@@ -116,16 +79,26 @@ static bool add_count(cJSON *object, const char *name, uint64_t value) {
     return cJSON_AddRawToObject(object, name, text) != NULL;
 }
 
-/* Writes and ends the object; a line is on the disk before the next step begins. */
-static trine_status write_line(trine_log *l, cJSON *object, bool complete) {
-    char *text = complete ? cJSON_PrintUnformatted(object) : NULL;
+/* Writes and ends the object. */
+static trine_status write_line(trine_log *l, int64_t step, cJSON *object, bool complete) {
+    char *text = complete ? json_print(object, false) : NULL;
     cJSON_Delete(object);
     CHECK(text, TRINE_ENOMEM, "no memory for a line of the log");
-    bool ok = fprintf(l->file, "%s\n", text) > 0 && !fflush(l->file);
-    int error = errno;
+    trine_status status = log_file_add(&l->file, step, text);
     cJSON_free(text);
-    if (!ok) return status_user(RAISE(TRINE_EIO, "--log %s: %s", l->path, strerror(error)));
+    return status;
+}
+
+trine_status trine_log_has_val(const trine_log *l, bool *has) {
+    int64_t found = l->file.has_val;
+    TRY(trine_all_reduce(trine_mesh_group(l->trainer->mesh, TRINE_WORLD), &found, &found, 1,
+                         TRINE_I64, TRINE_MAX));
+    *has = found;
     return TRINE_OK;
+}
+
+trine_status trine_log_check(const trine_log *l) {
+    return status_user(log_file_check(&l->file));
 }
 
 static trine_status write_step(trine_log *l, const trine_metrics *m) {
@@ -137,7 +110,7 @@ static trine_status write_step(trine_log *l, const trine_metrics *m) {
               add_count(o, "peak_bytes", m->peak_bytes) &&
               add_number(o, "loss_scale", m->loss_scale) &&
               add_count(o, "skips", (uint64_t)m->skips);
-    return write_line(l, o, ok);
+    return write_line(l, m->step, o, ok);
 }
 
 /* ---- The terminal ---- */
@@ -157,24 +130,24 @@ static void print_skip(const trine_log *l, const trine_metrics *m) {
     fprintf(l->out, "step %" PRId64 ": the gradient norm is not finite; no parameter was changed",
             m->step);
     if (t->overflow[0]) fprintf(l->out, "; the first: %s", t->overflow);
-    if (t->scale.scale < m->loss_scale) fprintf(l->out, "; loss scale now %g", t->scale.scale);
+    if (t->scale.scale < m->loss_scale) c_fprintf(l->out, "; loss scale now %g", t->scale.scale);
     fputc('\n', l->out);
 }
 
 static void print_step(trine_log *l, const trine_metrics *m) {
     const trine_config *c = &l->trainer->config;
     char took[HUMAN_SIZE], bytes[HUMAN_SIZE], left[HUMAN_SIZE];
-    fprintf(
+    c_fprintf(
         l->out, "step %*" PRId64 "/%d | loss %.6f | grad norm %.4f | lr %.3e | %s | %.0f tokens/s",
         c->train_iters > 9999 ? 6 : 4, m->step, c->train_iters, shown(m->loss), shown(m->grad_norm),
         m->lr, human_duration(took, m->seconds), (double)m->tokens / m->seconds);
     double flops = setup_flops_per_token(&c->model) * (double)m->tokens / m->seconds;
     double peak = l->peak_flops * trine_world_size(l->trainer->world);
     if (peak > 0)
-        fprintf(l->out, " | util %.1f%%", 100 * flops / peak);
+        c_fprintf(l->out, " | util %.1f%%", 100 * flops / peak);
     else
         fputs(" | util -", l->out);
-    if (c->precision.fp16) fprintf(l->out, " | loss scale %g", m->loss_scale);
+    if (c->precision.fp16) c_fprintf(l->out, " | loss scale %g", m->loss_scale);
     if (m->skips) fprintf(l->out, " | skips %" PRId64, m->skips);
     bool more = m->step < c->train_iters;
     fprintf(l->out, " | %s | ETA %s\n", human_bytes(bytes, m->peak_bytes),
@@ -206,19 +179,19 @@ trine_status trine_log_step(trine_log *l, const trine_metrics *m, int interval) 
     if (due || m->skipped) print_step(l, m);
     print_bar(l, m->step);
     fflush(l->out);
-    return l->file ? write_step(l, m) : TRINE_OK;
+    return l->file.out ? write_step(l, m) : TRINE_OK;
 }
 
 trine_status trine_log_val(trine_log *l, int64_t step, double loss) {
     if (!l->writes) return TRINE_OK;
     clear_bar(l);
-    fprintf(l->out, "step %*" PRId64 "/%d | validation loss %.6f\n",
-            l->trainer->config.train_iters > 9999 ? 6 : 4, step, l->trainer->config.train_iters,
-            shown(loss));
+    c_fprintf(l->out, "step %*" PRId64 "/%d | validation loss %.6f\n",
+              l->trainer->config.train_iters > 9999 ? 6 : 4, step, l->trainer->config.train_iters,
+              shown(loss));
     print_bar(l, step);
     fflush(l->out);
-    if (!l->file) return TRINE_OK;
+    if (!l->file.out) return TRINE_OK;
     cJSON *o = cJSON_CreateObject();
     bool ok = o && add_count(o, "step", (uint64_t)step) && add_number(o, "val_loss", loss);
-    return write_line(l, o, ok);
+    return write_line(l, step, o, ok);
 }

@@ -13,6 +13,7 @@
 #ifndef TRINE_TRAIN_PROFILE_H
 #define TRINE_TRAIN_PROFILE_H
 
+#include "base/output.h"
 #include "comm/comm.h"
 #include "core/program.h"
 #include "device/limits.h"
@@ -52,7 +53,7 @@ typedef struct profile {
     bool measuring;
     uint64_t began, at, computed, communicated; /* the clocks at the last event */
     profile_limits limits;                      /* matmul 0: not measured yet */
-    FILE *json;                                 /* NULL: none; else world rank 0's */
+    output *json;                               /* NULL: none; else world rank 0's */
 } profile;
 
 /* A profile that leaves out the first `skip` steps. Errors: TRINE_ENOMEM. *p is owned by the
@@ -125,6 +126,6 @@ double profile_utilisation(const profile_report *r);
 
 /* profile_table.c: for people. profile_json.c: one line. Errors: TRINE_ENOMEM; TRINE_EIO. */
 void profile_print_table(const profile_report *r, FILE *out);
-trine_status profile_print_json(const profile_report *r, FILE *out);
+trine_status profile_print_json(const profile_report *r, output *out);
 
 #endif

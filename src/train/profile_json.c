@@ -1,9 +1,8 @@
 /* A profile as one line of JSON; seconds, calls, flops and bytes are means of a step. */
 #include "train/profile.h"
 
-#include <cjson/cJSON.h>
-
 #include "base/status.h"
+#include "ckpt/json.h"
 
 static const char *const part_text[PROFILE_PARTS] = {"waiting", "computing", "communicating",
                                                      "other"};
@@ -82,13 +81,13 @@ static bool fill(cJSON *root, const profile_report *r) {
            add_rows(root, s) && add_ranks(root, r);
 }
 
-trine_status profile_print_json(const profile_report *r, FILE *out) {
+trine_status profile_print_json(const profile_report *r, output *out) {
     cJSON *root = cJSON_CreateObject();
-    char *line = root && fill(root, r) ? cJSON_PrintUnformatted(root) : NULL;
+    char *line = root && fill(root, r) ? json_print(root, false) : NULL;
     cJSON_Delete(root);
     CHECK(line, TRINE_ENOMEM, "no memory for the profile's line");
-    bool ok = fprintf(out, "%s\n", line) > 0 && !fflush(out);
+    trine_status status = out->begun ? TRINE_OK : output_begin(out, 0);
+    if (status == TRINE_OK) status = output_line(out, line);
     cJSON_free(line);
-    CHECK(ok, TRINE_EIO, "the profile's file cannot be written");
-    return TRINE_OK;
+    return status;
 }

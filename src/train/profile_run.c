@@ -1,6 +1,5 @@
 /* The trainer's part of a profile: beginning one, measuring the machine when it is asked for, and
  * bringing the ranks' together. */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,11 +16,11 @@
 
 static trine_status open_json(trine_trainer *t, const char *path) {
     if (!path || trine_world_rank(t->world) != 0) return TRINE_OK;
-    CHECK(!tokens_has_file(t->train.source, path) &&
-              !(t->val.source && tokens_has_file(t->val.source, path)),
-          TRINE_EINVAL, "--profile-json %s is a file of the data", path);
-    t->profile->json = fopen(path, "w");
-    CHECK(t->profile->json, TRINE_EIO, "--profile-json %s: %s", path, strerror(errno));
+    CHECK(!trainer_has_file(t, path), TRINE_EINVAL, "--profile-json %s is a file of the data",
+          path);
+    TRY(output_open(&t->profile->json, "--profile-json", path));
+    CHECK(!output_same(t->profile->json, t->log), TRINE_EINVAL,
+          "--profile-json %s is the file of --log", path);
     return TRINE_OK;
 }
 
@@ -112,7 +111,9 @@ trine_status trine_trainer_profile(trine_trainer *t, FILE *out) {
     trine_status status = trine_world_agree(
         t->world, ranks ? TRINE_OK : RAISE(TRINE_ENOMEM, "no memory for the ranks' profiles"));
     if (status == TRINE_OK) status = gather(t, &s, ranks);
-    if (status == TRINE_OK && trine_world_rank(t->world) == 0) status = print(t, &s, ranks, out);
+    trine_status printed = TRINE_OK;
+    if (status == TRINE_OK && trine_world_rank(t->world) == 0)
+        printed = status_user(print(t, &s, ranks, out));
     free(ranks);
-    return status;
+    return status == TRINE_OK ? trine_world_agree(t->world, printed) : status;
 }

@@ -1,4 +1,5 @@
 /* A profile for people: four tables of the same widths, the largest rows first. */
+#include "base/c_locale.h"
 #include "train/profile.h"
 
 #include <stdlib.h>
@@ -14,8 +15,8 @@ static double share(double seconds, double step) {
 /* The three columns that all rows begin with, after their name. */
 static void print_time(const char *name, double calls, double seconds, double step, FILE *out) {
     char count[16] = "";
-    if (calls > 0) snprintf(count, sizeof count, "%.4g", calls);
-    fprintf(out, "%-24s %7s %11.3f %6.1f%%", name, count, 1e3 * seconds, share(seconds, step));
+    if (calls > 0) c_snprintf(count, sizeof count, "%.4g", calls);
+    c_fprintf(out, "%-24s %7s %11.3f %6.1f%%", name, count, 1e3 * seconds, share(seconds, step));
 }
 
 static void print_head(const profile_report *r, FILE *out) {
@@ -30,17 +31,18 @@ static void print_head(const profile_report *r, FILE *out) {
             LIMIT_RUNS);
     char shape[64];
     snprintf(shape, sizeof shape, "%zu x %zu x %zu", l->rows, l->block_out, l->block_in);
-    fprintf(out, "         %-22s %7.1f %15.1f %16.1f   the widest linear of a block\n", shape,
-            1e-9 * l->block.forward, 1e-9 * l->block.backward_input,
-            1e-9 * l->block.backward_weight);
+    c_fprintf(out, "         %-22s %7.1f %15.1f %16.1f   the widest linear of a block\n", shape,
+              1e-9 * l->block.forward, 1e-9 * l->block.backward_input,
+              1e-9 * l->block.backward_weight);
     snprintf(shape, sizeof shape, "%zu x %zu x %zu", l->rows, l->head_out, l->block_in);
-    fprintf(out, "         %-22s %7.1f %15.1f %16.1f   the head, so many columns of it\n", shape,
-            1e-9 * l->head.forward, 1e-9 * l->head.backward_input, 1e-9 * l->head.backward_weight);
-    fprintf(out,
-            "         the limits: matmul %.1f GFLOP/s; memory %.2f GB/s, a %s's: what works in "
-            "place or\n         in a cache can do better\n",
-            1e-9 * l->matmul, 1e-9 * l->triad,
-            strcmp(r->config->parallel.device, "cuda") ? "triad" : "copy");
+    c_fprintf(out, "         %-22s %7.1f %15.1f %16.1f   the head, so many columns of it\n", shape,
+              1e-9 * l->head.forward, 1e-9 * l->head.backward_input,
+              1e-9 * l->head.backward_weight);
+    c_fprintf(out,
+              "         the limits: matmul %.1f GFLOP/s; memory %.2f GB/s, a %s's: what works in "
+              "place or\n         in a cache can do better\n",
+              1e-9 * l->matmul, 1e-9 * l->triad,
+              strcmp(r->config->parallel.device, "cuda") ? "triad" : "copy");
 }
 
 static void print_instrs(const profile_summary *s, FILE *out) {
@@ -49,16 +51,16 @@ static void print_instrs(const profile_summary *s, FILE *out) {
     for (int i = 0; i < s->instr_count; i++) {
         const profile_instr_row *row = &s->instrs[i];
         print_time(row->kind, row->calls, row->seconds, s->seconds, out);
-        fprintf(out, " %10.3f %10.3f %13.3f %8.3f\n", 1e3 * row->part[PROFILE_WAITING],
-                1e3 * row->part[PROFILE_COMPUTING], 1e3 * row->part[PROFILE_COMMUNICATING],
-                1e3 * row->part[PROFILE_OTHER]);
+        c_fprintf(out, " %10.3f %10.3f %13.3f %8.3f\n", 1e3 * row->part[PROFILE_WAITING],
+                  1e3 * row->part[PROFILE_COMPUTING], 1e3 * row->part[PROFILE_COMMUNICATING],
+                  1e3 * row->part[PROFILE_OTHER]);
     }
     print_time("interpreter", 0, s->instr_rest, s->seconds, out);
-    fprintf(out, " %10s %10s %13s %8.3f\n", "", "", "", 1e3 * s->instr_rest);
+    c_fprintf(out, " %10s %10s %13s %8.3f\n", "", "", "", 1e3 * s->instr_rest);
     print_time("step", 1, s->seconds, s->seconds, out);
-    fprintf(out, " %10.3f %10.3f %13.3f %8.3f\n", 1e3 * s->own.part[PROFILE_WAITING],
-            1e3 * s->own.part[PROFILE_COMPUTING], 1e3 * s->own.part[PROFILE_COMMUNICATING],
-            1e3 * s->own.part[PROFILE_OTHER]);
+    c_fprintf(out, " %10.3f %10.3f %13.3f %8.3f\n", 1e3 * s->own.part[PROFILE_WAITING],
+              1e3 * s->own.part[PROFILE_COMPUTING], 1e3 * s->own.part[PROFILE_COMMUNICATING],
+              1e3 * s->own.part[PROFILE_OTHER]);
 }
 
 /* The work a second and its part of the limit, in columns of one width whatever the unit. */
@@ -68,11 +70,11 @@ static void print_rate(const profile_row *row, FILE *out) {
     if (row->work <= 0)
         fprintf(out, " %12s", "-");
     else if (flops)
-        fprintf(out, " %12.1f GFLOP/s", 1e-9 * rate);
+        c_fprintf(out, " %12.1f GFLOP/s", 1e-9 * rate);
     else
-        fprintf(out, " %12.2f GB/s", 1e-9 * rate);
+        c_fprintf(out, " %12.2f GB/s", 1e-9 * rate);
     if (row->work > 0 && row->limit > 0)
-        fprintf(out, "%*.1f%%", flops ? 9 : 12, 100 * rate / row->limit);
+        c_fprintf(out, "%*.1f%%", flops ? 9 : 12, 100 * rate / row->limit);
     fputc('\n', out);
 }
 
@@ -107,9 +109,9 @@ static void print_all_ranks(const profile_report *r, FILE *out) {
         char name[64];
         rank_name(r, i, name, sizeof name);
         print_time(name, 0, rank->seconds, r->step_seconds, out);
-        fprintf(out, " %10.3f %10.3f %13.3f %8.3f\n", 1e3 * rank->part[PROFILE_WAITING],
-                1e3 * rank->part[PROFILE_COMPUTING], 1e3 * rank->part[PROFILE_COMMUNICATING],
-                1e3 * rank->part[PROFILE_OTHER]);
+        c_fprintf(out, " %10.3f %10.3f %13.3f %8.3f\n", 1e3 * rank->part[PROFILE_WAITING],
+                  1e3 * rank->part[PROFILE_COMPUTING], 1e3 * rank->part[PROFILE_COMMUNICATING],
+                  1e3 * rank->part[PROFILE_OTHER]);
     }
 }
 
@@ -134,7 +136,7 @@ static void print_spread(const profile_report *r, ranked *sorted, profile_part p
     for (int i = 0; i < 3; i++) {
         char name[64];
         rank_name(r, sorted[places[i]].rank, name, sizeof name);
-        fprintf(out, " %12.3f  %-*s", 1e3 * sorted[places[i]].value, i < 2 ? 24 : 0, name);
+        c_fprintf(out, " %12.3f  %-*s", 1e3 * sorted[places[i]].value, i < 2 ? 24 : 0, name);
     }
     fputc('\n', out);
 }
@@ -159,12 +161,13 @@ void profile_print_table(const profile_report *r, FILE *out) {
     print_instrs(r->summary, out);
     print_rows(r->summary, out);
     print_ranks(r, out);
-    fprintf(out,
-            "\n%.0f tokens in %.3f ms = %.0f tokens/s; %.3f GFLOP a step = %.1f GFLOP/s, %.1f%% of "
-            "the matmul limit%s\n",
-            r->tokens, 1e3 * r->step_seconds, r->tokens / r->step_seconds, 1e-9 * r->flops,
-            1e-9 * r->flops / r->step_seconds, 100 * profile_utilisation(r),
-            r->rank_count > 1 ? "s of all ranks together" : "");
-    fprintf(out, "at their limits rank 0's operators would take %.3f ms, %.1f%% of its step\n",
-            1e3 * r->summary->bound, share(r->summary->bound, r->summary->seconds));
+    c_fprintf(
+        out,
+        "\n%.0f tokens in %.3f ms = %.0f tokens/s; %.3f GFLOP a step = %.1f GFLOP/s, %.1f%% of "
+        "the matmul limit%s\n",
+        r->tokens, 1e3 * r->step_seconds, r->tokens / r->step_seconds, 1e-9 * r->flops,
+        1e-9 * r->flops / r->step_seconds, 100 * profile_utilisation(r),
+        r->rank_count > 1 ? "s of all ranks together" : "");
+    c_fprintf(out, "at their limits rank 0's operators would take %.3f ms, %.1f%% of its step\n",
+              1e3 * r->summary->bound, share(r->summary->bound, r->summary->seconds));
 }

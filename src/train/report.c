@@ -3,7 +3,9 @@
 #include <limits.h>
 #include <string.h>
 
+#include "base/c_locale.h"
 #include "base/human.h"
+#include "base/output.h"
 #include "base/status.h"
 #include "comm/comm.h"
 #include "comm/gpu.h"
@@ -95,23 +97,24 @@ static void report_precision(const trine_precision *p, FILE *out) {
     if (!p->bf16 && !p->fp16) return;
     fprintf(out, "numbers  %s; gradients of weights %s; master weights and moments fp32", type,
             p->grads == TRINE_F32 ? "fp32" : type);
-    if (p->fp16 && p->loss_scale > 0) fprintf(out, "; loss scale %g", p->loss_scale);
+    if (p->fp16 && p->loss_scale > 0) c_fprintf(out, "; loss scale %g", p->loss_scale);
     if (p->fp16 && p->loss_scale <= 0)
-        fprintf(out, "; loss scale dynamic: %g, at least %g", p->initial_loss_scale,
-                p->min_loss_scale);
+        c_fprintf(out, "; loss scale dynamic: %g, at least %g", p->initial_loss_scale,
+                  p->min_loss_scale);
     fputc('\n', out);
 }
 
 void report_batch(const report *r, FILE *out) {
     const trine_config *c = r->config;
     const program_spec *s = r->stages[0].spec;
-    fprintf(out,
-            "batch    %d samples = micro-batch %d x dp %d x %d micro-batch%s; x sequence %d = %lld "
-            "tokens a step; bubble %.1f%%\n",
-            c->global_batch_size, c->micro_batch_size, c->parallel.layout.dp, s->micros,
-            s->micros == 1 ? "" : "es", c->model.seq_length,
-            (long long)c->global_batch_size * c->model.seq_length,
-            100 * pp_bubble(s->schedule, s->stages, s->micros));
+    c_fprintf(
+        out,
+        "batch    %d samples = micro-batch %d x dp %d x %d micro-batch%s; x sequence %d = %lld "
+        "tokens a step; bubble %.1f%%\n",
+        c->global_batch_size, c->micro_batch_size, c->parallel.layout.dp, s->micros,
+        s->micros == 1 ? "" : "es", c->model.seq_length,
+        (long long)c->global_batch_size * c->model.seq_length,
+        100 * pp_bubble(s->schedule, s->stages, s->micros));
     fprintf(out, "device   %s", c->parallel.device);
     if (r->threads && r->dev->memory->host)
         fprintf(out, ", %d thread%s a rank", r->threads, r->threads == 1 ? "" : "s");
@@ -156,7 +159,7 @@ static void memory_row(const char *name, const arena *plans, int kind, const siz
     }
     if (sum == 0) return;
     fprintf(out, "         %-17s", name);
-    for (int n = 0; n < count; n++) fprintf(out, " %10.3f", bytes[n] / MIB);
+    for (int n = 0; n < count; n++) c_fprintf(out, " %10.3f", bytes[n] / MIB);
     fputc('\n', out);
 }
 
@@ -254,7 +257,7 @@ static void traffic_block(const traffic *t, int from, int count, FILE *out) {
         fprintf(out, "         %-17s", rows[i].name);
         for (int n = 0; n < count; n++) {
             memcpy(&bytes, (const char *)&t[n] + rows[i].offset, sizeof bytes);
-            fprintf(out, " %10.3f", (double)bytes / MIB);
+            c_fprintf(out, " %10.3f", (double)bytes / MIB);
         }
         fputc('\n', out);
     }
@@ -358,6 +361,7 @@ trine_status trine_dry_run(const trine_config *config, int ranks, FILE *out) {
     rehearsal h;
     trine_status status = status_user(rehearse(&h, config, ranks));
     if (status == TRINE_OK) status = print_dry_run(&h, out);
+    if (status == TRINE_OK) status = status_user(output_flushed(out));
     rehearsal_end(&h);
     return status;
 }
@@ -375,14 +379,15 @@ static void print_programs(const rehearsal *h, FILE *out) {
 
 static void draw(const rehearsal *h, FILE *out) {
     double idle = pp_picture(h->stages, out);
-    fprintf(out, "idle %.1f%% of the picture; bubble by formula %.1f%%\n", 100 * idle,
-            100 * pp_bubble(h->spec.schedule, h->spec.stages, h->spec.micros));
+    c_fprintf(out, "idle %.1f%% of the picture; bubble by formula %.1f%%\n", 100 * idle,
+              100 * pp_bubble(h->spec.schedule, h->spec.stages, h->spec.micros));
 }
 
 trine_status trine_draw(const trine_config *config, int ranks, FILE *out) {
     rehearsal h;
     trine_status status = status_user(rehearse(&h, config, ranks));
     if (status == TRINE_OK) draw(&h, out);
+    if (status == TRINE_OK) status = status_user(output_flushed(out));
     rehearsal_end(&h);
     return status;
 }
@@ -391,6 +396,7 @@ trine_status trine_explain(const trine_config *config, int ranks, FILE *out) {
     rehearsal h;
     trine_status status = status_user(rehearse(&h, config, ranks));
     if (status == TRINE_OK) print_programs(&h, out), draw(&h, out);
+    if (status == TRINE_OK) status = status_user(output_flushed(out));
     rehearsal_end(&h);
     return status;
 }

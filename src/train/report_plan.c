@@ -1,5 +1,6 @@
 /* What stands below the memory table: which ranks need most, and what a layer keeps of a
  * micro-batch, beside what is published. */
+#include "base/c_locale.h"
 #include "base/status.h"
 #include "comm/comm.h"
 #include "train/report.h"
@@ -28,8 +29,8 @@ trine_status report_heaviest(const report *r, FILE *out) {
     int each = l.dp * l.tp, first = trine_layout_rank(l, (trine_coord){.pp = heaviest});
     fprintf(out, "heaviest %s %d", each > 1 ? "ranks" : "rank", first);
     if (each > 1) fprintf(out, "-%d", first + each - 1);
-    fprintf(out, " (stage %d): %.3f MiB%s%s\n", heaviest, (double)most / MIB,
-            each > 1 ? " each" : "", r->dev->memory->host ? "" : " on the GPU");
+    c_fprintf(out, " (stage %d): %.3f MiB%s%s\n", heaviest, (double)most / MIB,
+              each > 1 ? " each" : "", r->dev->memory->host ? "" : " on the GPU");
     return TRINE_OK;
 }
 
@@ -64,9 +65,9 @@ double report_layer_published(const trine_config *config) {
 }
 
 void report_layer(const report *r, FILE *out) {
-    fprintf(out,
-            "layer    %.3f MiB of activations a micro-batch; published, for 16 bits: %.3f MiB "
-            "(docs/memory.md)\n",
-            (double)report_layer_bytes(r->config, r->dev) / MIB,
-            report_layer_published(r->config) / MIB);
+    c_fprintf(out,
+              "layer    %.3f MiB of activations a micro-batch; published, for 16 bits: %.3f MiB "
+              "(docs/memory.md)\n",
+              (double)report_layer_bytes(r->config, r->dev) / MIB,
+              report_layer_published(r->config) / MIB);
 }

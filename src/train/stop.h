@@ -1,10 +1,11 @@
 /* When a run has to end before its last step: SIGTERM or SIGUSR1 to any one rank, or its time. The
- * handler, in a thread of its own, keeps the signal's number and nothing else; after each step the
- * ranks compare, so that all of them end behind the same step.
+ * handler, in a thread of its own, keeps the signal's number and nothing else; after each step, and
+ * between the global batches of a validation, the ranks compare, so that all of them end at the same
+ * place.
  *
  * Invariant: the answer is the same on every rank. Signals arrive at any time and clocks differ, so no
- * rank may act on its own flag. Cost: an all-reduce of one number a step, while all ranks stand at the
- * end of it anyway (docs/checkpoints.md has the figure); nothing in a run that cannot be stopped. */
+ * rank may act on its own flag. Cost: an all-reduce of one number a step or batch, while all ranks stand at
+ * the end of it anyway (docs/checkpoints.md has the figure); nothing in a run that cannot be stopped. */
 #ifndef TRINE_TRAIN_STOP_H
 #define TRINE_TRAIN_STOP_H
 

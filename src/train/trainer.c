@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/c_locale.h"
 #include "base/clock.h"
 #include "base/status.h"
 #include "comm/threads.h"
@@ -154,6 +155,7 @@ static trine_status setup(trine_trainer *t) {
 trine_status trine_trainer_create(trine_trainer **trainer, trine_world *world,
                                   const trine_config *config) {
     *trainer = NULL;
+    output_limits_are_errors();
     trine_trainer *t = calloc(1, sizeof *t);
     trine_status status =
         trine_world_agree(world, t ? TRINE_OK : RAISE(TRINE_ENOMEM, "no memory for a trainer"));
@@ -161,6 +163,7 @@ trine_status trine_trainer_create(trine_trainer **trainer, trine_world *world,
         t->world = world;
         t->config = *config;
         t->scale = scaler_of(&config->precision);
+        t->saved = -1;
         status = setup(t);
     }
     if (status == TRINE_OK)
@@ -192,6 +195,11 @@ void trine_trainer_destroy(trine_trainer **trainer) {
     free(t->library);
     free(t);
     *trainer = NULL;
+}
+
+bool trainer_has_file(const trine_trainer *t, const char *path) {
+    return tokens_has_file(t->train.source, path) ||
+           (t->val.source && tokens_has_file(t->val.source, path));
 }
 
 const trine_config *trine_trainer_config(const trine_trainer *trainer) {
@@ -240,8 +248,8 @@ static trine_status run_step(trine_trainer *t, exec_step *step) {
 static trine_status stuck(const trine_trainer *t) {
     char last[80] = "no step had a finite gradient norm";
     if (t->finite_step)
-        snprintf(last, sizeof last, "the last finite gradient norm was %.6g, of step %lld",
-                 t->finite_norm, (long long)t->finite_step);
+        c_snprintf(last, sizeof last, "the last finite gradient norm was %.6g, of step %lld",
+                   t->finite_norm, (long long)t->finite_step);
     return RAISE(TRINE_EOVERFLOW,
                  "step %lld: gradients overflow at a loss scale of %g, and --min-loss-scale allows "
                  "no smaller one; the first: %s; %s",
@@ -282,15 +290,17 @@ trine_status trine_trainer_step(trine_trainer *t, trine_metrics *metrics) {
     return TRINE_OK;
 }
 
-trine_status trine_trainer_eval(trine_trainer *t, double *loss) {
+trine_status trainer_eval_batch(trine_trainer *t, int i, double *sum) {
     CHECK(t->val.source, TRINE_EINVAL, "there is no validation file (--val-data-path)");
-    uint64_t batch = (uint64_t)t->config.global_batch_size;
+    exec_step step = make_step(t, &t->val, (uint64_t)i * (uint64_t)t->config.global_batch_size);
+    TRY(exec_run(&t->interpreter, &t->eval_stages[trine_mesh_coord(t->mesh).pp], &step));
+    *sum += step.loss;
+    return TRINE_OK;
+}
+
+trine_status trine_trainer_eval(trine_trainer *t, double *loss) {
     double sum = 0;
-    for (int i = 0; i < t->config.eval_iters; i++) {
-        exec_step step = make_step(t, &t->val, (uint64_t)i * batch);
-        TRY(exec_run(&t->interpreter, &t->eval_stages[trine_mesh_coord(t->mesh).pp], &step));
-        sum += step.loss;
-    }
+    for (int i = 0; i < t->config.eval_iters; i++) TRY(trainer_eval_batch(t, i, &sum));
     *loss = sum / t->config.eval_iters;
     return TRINE_OK;
 }

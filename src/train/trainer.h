@@ -2,6 +2,7 @@
 #ifndef TRINE_TRAIN_TRAINER_H
 #define TRINE_TRAIN_TRAINER_H
 
+#include "base/output.h"
 #include "ckpt/blocks.h"
 #include "ckpt/lease.h"
 #include "data/sampler.h"
@@ -33,6 +34,7 @@ struct trine_trainer {
     holding held;
     exec interpreter;
     profile *profile; /* NULL: none was started */
+    const output *log; /* the open log's file; NULL: none */
     arena memory;
     void *base;       /* own_bytes of the device */
     size_t own_bytes;
@@ -43,6 +45,7 @@ struct trine_trainer {
     uint64_t nccl_bytes; /* that NCCL's groups have taken of this rank's GPU, as far as can be seen */
     cuda_gpu *gpus; /* (world size) of all ranks; NULL on processors */
     int64_t steps, updates;
+    int64_t saved; /* the step of the newest checkpoint, if this state is in it; -1: none */
     uint64_t samples; /* consumed by the steps so far: the first of the next one */
     scaler scale;
     int64_t finite_step; /* the last step with a finite norm, and that; 0: none yet */
@@ -53,5 +56,12 @@ struct trine_trainer {
     bool narrow; /* the affinity mask has fewer processors than this rank's share of the node */
     char *data_path, *val_path, *split, *library; /* owned copies of the configuration's strings */
 };
+
+/* Whether `path` is a file of the data, by whatever name. Not collective. */
+bool trainer_has_file(const trine_trainer *t, const char *path);
+
+/* Adds the loss of the validation's global batch i to *sum. Errors: those of trine_trainer_eval.
+ * Collective over: world. */
+trine_status trainer_eval_batch(trine_trainer *t, int i, double *sum);
 
 #endif

@@ -132,7 +132,18 @@ helps() {
 check "help" helps --help
 check "help in spite of mistakes" helps --wrong --val-fraction 0.3 -h
 full() {
-    ! "$tokens" --help >/dev/full
+    local status=0
+    "$tokens" --help >/dev/full 2>help.err || status=$?
+    [ $status = 1 ] && grep -q "the output cannot be written: No space left on device" help.err
 }
 check "standard output that takes nothing" full
+# A small limit of a file's size stands for a disk that fills up; nothing is left of the file.
+no_room() {
+    local status=0
+    head -c 100000 /dev/zero | tr '\0' A >long
+    (ulimit -f 8 && exec "$tokens" --out limited long) 2>limited.err || status=$?
+    cat limited.err
+    [ $status = 1 ] && grep -q 'limited_train.bin.unfinished: File too large' limited.err && ! ls limited_*
+}
+check "a file that does not fit" no_room
 echo "1..$count"

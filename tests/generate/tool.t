@@ -103,5 +103,18 @@ writes 0 "$dir/other/step-1" --ids 65
 [ "$status" -ne 0 ] && [ ! -s "$dir/out" ] && says 1 "model.safetensors"
 result $? "a broken file is named"
 
+"$BUILD/trine-generate" --help >/dev/full 2>"$dir/err"
+status=$?
+: >"$dir/out"
+[ "$status" -eq 1 ] && messages 1 && says 1 "the output cannot be written: No space left on device"
+result $? "--help to a full disk"
+"$BUILD/trine-generate" "$saved" --prompt AAA --tokens 2 >/dev/full 2>"$dir/err"
+status=$?
+[ "$status" -eq 1 ] && messages 1 && says 1 "the output cannot be written: No space left on device"
+result $? "text to a full disk"
+writes 0 "$saved" --tp 65536 --pp 65536
+[ "$status" -eq 1 ] && messages 1 && says 1 "tp 65536 x pp 65536 are 4294967296 ranks, and there are 1"
+result $? "more ranks than an int can count"
+
 echo "1..$number"
 exit $failed

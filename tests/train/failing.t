@@ -51,9 +51,20 @@ result $? "a loss scale that reached its minimum and is too large there"
 
 # ---- The disk
 
-job 2 --data-path "$data" --log /dev/full
-messages 1 && says 1 "--log /dev/full: No space left on device" && ended
-result $? "a full disk"
+job 2 --data-path "$data" --log /dev/full --save "$dir/saved"
+says 1 "trine: --log /dev/full: No space left on device; the run goes on, and its log lacks" && messages 2 &&
+    says 1 "--log /dev/full lacks lines of this run that could not be written: 3" && [ "$status" -eq 1 ] && gone &&
+    [ "$(cat "$dir/saved/latest")" = step-3 ] && prints 1 "step    3/3 | loss"
+result $? "a log on a full disk: the run comes to its end and is saved, and its status is 1"
+
+job 2 --data-path "$data" --profile-json /dev/full --save "$dir/saved2"
+messages 1 && says 1 "--profile-json /dev/full: No space left on device" && [ "$status" -eq 1 ] && gone &&
+    [ "$(cat "$dir/saved2/latest")" = step-3 ]
+result $? "a profile on a full disk: the same"
+
+job 2 --data-path "$data" --profile-json /dev/full --save "$dir/saved3" --train-iters 1000000000 --log-interval 0 --max-minutes 0.02
+messages 1 && [ "$status" -eq 75 ] && gone && [ -e "$dir/saved3/latest" ]
+result $? "a profile on a full disk, of a run that was told to stop: it is still to be queued again"
 
 # Of one rank alone: the others have nothing to tell, and must not be the ones who speak.
 : >"$dir/statuses"

@@ -58,6 +58,23 @@ job 0 --data-path "$data" --profile-json "$data"
 [ "$status" -eq 1 ] && messages 1 && says 1 "is a file of the data"
 result $? "a profile does not overwrite the data"
 
+precious "$log"
+job 0 --data-path "$data" --log "$log" --profile-json "$data"
+[ "$status" -eq 1 ] && messages 1 && says 1 "is a file of the data" && untouched "$log"
+result $? "nor is the log begun then"
+
+job 0 --data-path "$data" --log "$log" --profile-json "$dir/./log"
+[ "$status" -eq 1 ] && messages 1 && says 1 "is the file of --profile-json" && untouched "$log"
+result $? "a log and a profile in one file are refused before it is begun"
+
+for what in --help --dry-run --explain; do
+    env -i "$TRAIN" $SMALL $what >/dev/full 2>"$dir/err"
+    status=$?
+    : >"$dir/out"
+    [ "$status" -eq 1 ] && messages 1 && says 1 "the output cannot be written: No space left on device"
+    result $? "$what to a full disk says so, and ends with status 1"
+done
+
 look --dry-run --ranks 4 --tp 3
 [ "$status" -eq 1 ] && messages 1 && says 1 "--num-attention-heads 4 must be a multiple of --tp 3" &&
     says 1 "layouts that work on 4 ranks: --dp 1 --tp 4"

@@ -515,7 +515,7 @@ static void what_differs_is_said(void **state) {
             TRINE_EINVAL, is_root() ? "auto/step-2 is itself a checkpoint" : "");
     trine_trainer_destroy(&t);
     c.train_iters = 2;
-    expect_said(&c, &own, "  --train-iters 2 are done: there is nothing to do");
+    expect_said(&c, &own, "  --train-iters 2 are done: no step is left");
     c.model.num_layers = 3;
     c.model.vocab_size++;
     t = create(&c);

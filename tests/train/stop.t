@@ -111,6 +111,69 @@ result $? "a run whose time is over, again and again"
 again --max-minutes 100 && same
 result $? "begun again with time enough: equal bits, one log"
 
+# ---- In a validation. One of so many batches never ends by itself.
+
+endless="--eval-iters 2000000000"
+
+# ended_in STEP TEXT: status 75, because of TEXT in the validation of STEP, which is saved
+ended_in() {
+    [ "$status" -eq 75 ] && prints 1 "$2: the run ends in the validation of step $1" && gone &&
+        [ "$(cat "$dir/part/latest")" = "step-$1" ] && [ -f "$dir/part/step-$1/manifest.json" ]
+}
+
+# validating LINES SIGNAL RANK ARGUMENTS...: the signal comes when standard output and log have that many lines
+validating() {
+    want=$1 signal=$2 whom=$3
+    shift 3
+    : >"$dir/out"
+    # shellcheck disable=SC2086  # words are meant to be split
+    tools/mpirun.sh -np 4 "$TRAIN" $SMALL $RUN --save "$dir/part" --load auto --log "$log" $endless "$@" \
+        >"$dir/out" 2>"$dir/err" &
+    launcher=$!
+    tries=0
+    until grep -q "^transport" "$dir/out" && [ "$(wc -l <"$log")" -ge "$want" ]; do
+        tries=$((tries + 1))
+        [ $tries -lt 1200 ] || break
+        sleep 0.05
+    done
+    kill -s "$signal" "$(pid_of "$whom")"
+    finish
+}
+
+rm -rf "$dir/part"
+: >"$log"
+validating 0 USR1 2
+ended_in 0 "SIGUSR1 to rank 2"
+result $? "SIGUSR1 in the validation of step 0: step 0 is saved, status 75"
+
+# shellcheck disable=SC2086  # words are meant to be split
+job 4 $RUN --save "$dir/part" --log "$log" --load auto $endless --max-minutes 0.0001
+ended_in 0 "--max-minutes 0.0001 are over"
+result $? "the time is over in the validation of step 0, which is made again"
+
+# shellcheck disable=SC2086  # words are meant to be split
+job 4 $RUN --save "$dir/part" --log "$log" --load auto --max-minutes 0.0001
+at=0
+told "--max-minutes 0.0001 are over" && [ "$at" -eq 1 ] &&
+    [ "$(sed 's/,"\(loss\|val_loss\)".*//' "$log" | tr '\n' ' ')" = '{"step":0 {"step":1 ' ]
+result $? "the next one makes it, and a step"
+
+validating 52 TERM 0 --save-interval 25
+ended_in 50 "SIGTERM to rank 0" && prints 1 "saved $dir/part/step-50: "
+result $? "SIGTERM in the validation of a step that was saved before it, and is not saved twice"
+
+at=50
+again && same && [ "$(grep -c val_loss "$log")" -eq 5 ]
+result $? "the run that goes on makes it up: equal bits, each validation once in one log"
+
+# Killed between the last save and the result of the last validation; then once more for nothing.
+sed -i '$d' "$log"
+at=$steps
+again && prints 1 "no step is left" && prints 1 "validation loss" && same
+result $? "the last validation is made up for by a run that has no step to make"
+again && prints 0 "validation loss" && same
+result $? "and not a second time"
+
 # Steps of seconds: the second signal comes in the middle of the first one.
 # shellcheck disable=SC2086  # words are meant to be split
 "$TRAIN" $SMALL --data-path "$data" --save "$dir/never" --num-layers 8 --hidden-size 256 \

@@ -1,0 +1,128 @@
+#include "base/output.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/status.h"
+
+static bool is_regular(const output *o) {
+    return S_ISREG(o->is.st_mode);
+}
+
+/* ---- Opening --------------------------------------------------------------------------------- */
+
+/* Not for reading what is no file: a pipe would never find out that its reader has gone. */
+static int open_path(const char *path) {
+    struct stat is;
+    bool file = stat(path, &is) != 0 || S_ISREG(is.st_mode);
+    return open(path, (file ? O_RDWR | O_CREAT : O_WRONLY) | O_CLOEXEC, 0666);
+}
+
+trine_status output_open(output **out, const char *option, const char *path) {
+    output *o = *out = calloc(1, sizeof *o);
+    CHECK(o, TRINE_ENOMEM, "no memory for a file");
+    o->option = option;
+    o->path = strdup(path);
+    o->fd = open_path(path);
+    trine_status status = TRINE_OK;
+    if (o->fd < 0 || fstat(o->fd, &o->is) != 0)
+        status = RAISE(TRINE_EIO, "%s %s: %s", option, path, strerror(errno));
+    else if (!o->path)
+        status = RAISE(TRINE_ENOMEM, "no memory for a file name");
+    if (status != TRINE_OK) output_close(out);
+    return status;
+}
+
+void output_close(output **out) {
+    output *o = *out;
+    if (!o) return;
+    if (o->fd >= 0) close(o->fd);
+    free(o->path);
+    free(o);
+    *out = NULL;
+}
+
+bool output_same(const output *a, const output *b) {
+    return a && b && is_regular(a) && a->is.st_dev == b->is.st_dev && a->is.st_ino == b->is.st_ino;
+}
+
+trine_status output_begin(output *o, off_t end) {
+    o->begun = true;
+    o->end = end;
+    CHECK(!is_regular(o) || ftruncate(o->fd, end) == 0, TRINE_EIO, "%s %s: %s", o->option, o->path,
+          strerror(errno));
+    return TRINE_OK;
+}
+
+/* ---- Lines ----------------------------------------------------------------------------------- */
+
+/* *done: how much of the text is written. False: errno says why not all. */
+static bool put(const output *o, const char *text, size_t bytes, size_t *done) {
+    for (*done = 0; *done < bytes;) {
+        size_t left = bytes - *done;
+        ssize_t n = is_regular(o) ? pwrite(o->fd, text + *done, left, o->end + (off_t)*done)
+                                  : write(o->fd, text + *done, left);
+        if (n < 0 && errno != EINTR) return false;
+        if (n > 0) *done += (size_t)n;
+    }
+    return true;
+}
+
+/* The signal of a write to a pipe that nobody reads is taken away, where it is ours. */
+static bool put_quietly(const output *o, const char *text, size_t bytes, size_t *done) {
+    sigset_t pipe, before, waiting;
+    sigemptyset(&pipe);
+    sigaddset(&pipe, SIGPIPE);
+    sigpending(&waiting);
+    pthread_sigmask(SIG_BLOCK, &pipe, &before);
+    bool ok = put(o, text, bytes, done);
+    int error = errno;
+    if (!ok && error == EPIPE && !sigismember(&waiting, SIGPIPE))
+        sigtimedwait(&pipe, NULL, &(struct timespec){0});
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    errno = error;
+    return ok;
+}
+
+/* No half line may stand in front of a whole one, not even of a run that is killed before it writes
+ * that. Where a file cannot even be cut, the next line stands where this one does. */
+static void take_back(output *o, size_t done) {
+    if (done && !is_regular(o)) o->torn = true;
+    if (done && is_regular(o) && ftruncate(o->fd, o->end) != 0) errno = 0;
+}
+
+trine_status output_line(output *o, const char *line) {
+    size_t bytes = strlen(line) + 2, done;
+    char *text = malloc(bytes + 1);
+    CHECK(text, TRINE_ENOMEM, "no memory for a line");
+    bytes = (size_t)snprintf(text, bytes + 1, "%s%s\n", o->torn ? "\n" : "", line);
+    int error = put_quietly(o, text, bytes, &done) ? 0 : errno;
+    free(text);
+    if (error) take_back(o, done);
+    CHECK(!error, TRINE_EIO, "%s %s: %s", o->option, o->path, strerror(error));
+    o->end += (off_t)bytes;
+    o->torn = false;
+    return TRINE_OK;
+}
+
+/* ---- Of the process -------------------------------------------------------------------------- */
+
+trine_status output_flushed(FILE *out) {
+    errno = 0;
+    bool ok = fflush(out) == 0 && !ferror(out);
+    CHECK(ok, TRINE_EIO, "the output cannot be written: %s",
+          errno ? strerror(errno) : "an earlier write has failed");
+    return TRINE_OK;
+}
+
+void output_limits_are_errors(void) {
+    struct sigaction now;
+    if (sigaction(SIGXFSZ, NULL, &now) == 0 && !(now.sa_flags & SA_SIGINFO) &&
+        now.sa_handler == SIG_DFL)
+        signal(SIGXFSZ, SIG_IGN);
+}

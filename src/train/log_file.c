@@ -1,0 +1,88 @@
+#include "train/log_file.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/status.h"
+#include "ckpt/json.h"
+
+/* ---- Beginning ------------------------------------------------------------------------------- */
+
+/* Whether a line, its end included, is one of this log's, of a step that is done. */
+static bool is_kept(log_file *f, const char *line, ssize_t length, int64_t steps) {
+    if (length < 1 || line[length - 1] != '\n') return false; /* the writer was killed here */
+    cJSON *o = json_parse(line);
+    const cJSON *step = cJSON_GetObjectItemCaseSensitive(o, "step");
+    bool kept = cJSON_IsNumber(step) && step->valuedouble <= (double)steps;
+    if (kept && step->valuedouble == (double)steps && json_member(o, "val_loss")) f->has_val = true;
+    cJSON_Delete(o);
+    return kept;
+}
+
+/* Where the lines of the steps that are done end; -1: errno says why that is not known. */
+static off_t find_end(log_file *f, int64_t steps) {
+    int fd = dup(f->out->fd);
+    FILE *file = fd >= 0 ? fdopen(fd, "r") : NULL;
+    if (!file) {
+        if (fd >= 0) close(fd);
+        return -1;
+    }
+    char *line = NULL;
+    size_t room = 0;
+    off_t end = 0;
+    for (ssize_t n; (n = getline(&line, &room, file)) >= 0 && is_kept(f, line, n, steps);) end += n;
+    if (ferror(file)) end = -1;
+    int error = errno;
+    free(line);
+    fclose(file);
+    errno = error;
+    return end;
+}
+
+trine_status log_file_begin(log_file *f, int64_t steps) {
+    off_t end = steps && S_ISREG(f->out->is.st_mode) ? find_end(f, steps) : 0;
+    CHECK(end >= 0, TRINE_EIO, "--log %s: %s", f->out->path, strerror(errno));
+    return output_begin(f->out, end);
+}
+
+/* ---- Lines ----------------------------------------------------------------------------------- */
+
+static void say_lost(log_file *f, int64_t step) {
+    f->lost++;
+    f->last = step;
+    if (f->gap++) return;
+    f->first = step;
+    fprintf(stderr,
+            "trine: %s; the run goes on, and its log lacks what follows from step %" PRId64 " on\n",
+            status_message(), step);
+}
+
+static void say_again(log_file *f, int64_t step) {
+    if (f->gap)
+        fprintf(stderr,
+                "trine: --log %s: it is written again from step %" PRId64
+                " on; lines that are missing: %" PRId64 ", of steps %" PRId64 " to %" PRId64 "\n",
+                f->out->path, step, f->gap, f->first, f->last);
+    f->gap = 0;
+}
+
+trine_status log_file_add(log_file *f, int64_t step, const char *line) {
+    trine_status status = output_line(f->out, line);
+    if (status != TRINE_OK && status != TRINE_EIO) return status;
+    if (status == TRINE_OK)
+        say_again(f, step);
+    else
+        say_lost(f, step);
+    status_clear();
+    return TRINE_OK;
+}
+
+trine_status log_file_check(const log_file *f) {
+    CHECK(!f->lost, TRINE_EIO,
+          "--log %s lacks lines of this run that could not be written: %" PRId64, f->out->path,
+          f->lost);
+    return TRINE_OK;
+}
