@@ -105,13 +105,13 @@ void trine_world_destroy(trine_world **world);
 int trine_world_rank(const trine_world *world);
 int trine_world_size(const trine_world *world);
 
-/* Seconds that a rank may wait in a communication, or in a call of MPI that blocks, before it reports where
- * every rank is and ends the job with status 1; 0: for ever. Time in which the job is suspended does not
- * count. The default is the environment's TRINE_TIMEOUT, else 600. `world` NULL: for trine_world_create
- * and the worlds that it makes. Not collective. */
+/* Seconds that a rank may wait in a communication, or in a call of MPI that blocks, before it
+ * reports where every rank is and ends the job with status 1; 0: for ever. Time in which the job is
+ * suspended does not count. The default is the environment's TRINE_TIMEOUT, else 600. `world` NULL:
+ * for trine_world_create and the worlds that it makes. Not collective. */
 void trine_world_timeout(trine_world *world, double seconds);
 
-/* The same for one call of the file system (an fsync) on a checkpoint, during which the other ranks wait
+/* The same for one call of the file system (an fsync) on a checkpoint, during which other ranks wait
  * whatever their timeout. The default is 1800. Not collective. */
 void trine_world_io_timeout(trine_world *world, double seconds);
 
@@ -490,8 +490,7 @@ trine_status trine_parse(int argc, char **argv, trine_config *config, trine_run 
  * each option that differs, its values and the ranks that have them, on the lowest; TRINE_ENOMEM; the
  * collectives' own. Collective over: world. */
 trine_status trine_run_agree(trine_world *world, const trine_run *run);
-/* Prints the options with their defaults. Errors: TRINE_EIO when `out` does not take them. Not
- * collective. */
+/* Prints the options with their defaults. Errors: TRINE_EIO. Not collective. */
 trine_status trine_usage(const char *program, FILE *out);
 
 /* Checks the configuration, opens the data, builds the mesh, plans and takes all memory, makes and
@@ -499,10 +498,10 @@ trine_status trine_usage(const char *program, FILE *out);
  * of configuration, data or memory on any rank is every rank's (see trine_world_agree). Ranks that
  * were given different configurations, or see different data (by fingerprints of the files), are
  * refused with who has what; threads, timeout and paths may differ. *trainer is owned by the caller;
- * `config` and its strings are copied. SIGXFSZ is ignored from here on, unless the program handles it.
- * Errors: TRINE_EINVAL, TRINE_EDATA, TRINE_EIO, TRINE_ENOMEM, TRINE_EMATH, TRINE_EPROGRAM, TRINE_EAUDIT, TRINE_EMPI;
- * TRINE_EUNSUPPORTED when device cuda finds no object or no GPU that it can use.
- * Collective over: world. */
+ * `config` and its strings are copied. SIGXFSZ is ignored from here on, unless the program handles
+ * it. Errors: TRINE_EINVAL, TRINE_EDATA, TRINE_EIO, TRINE_ENOMEM, TRINE_EMATH, TRINE_EPROGRAM,
+ * TRINE_EAUDIT, TRINE_EMPI; TRINE_EUNSUPPORTED when device cuda finds no object or no GPU that it
+ * can use. Collective over: world. */
 trine_status trine_trainer_create(trine_trainer **trainer, trine_world *world,
                                   const trine_config *config);
 /* Collective over: world. */

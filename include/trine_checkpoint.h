@@ -20,9 +20,9 @@ extern "C" {
  * not ended in order is dead may take 20 s to find out. On `out` (NULL: nothing) world rank 0 says
  * from where, what was passed over, how the checkpoint's configuration differs, and for whom it waits.
  * *step (may be NULL) = steps that are done. Call it before the first step, also without c->load.
- * Errors, on every rank alike: TRINE_EINVAL when ranks ask for different things (paths may differ by node),
- * for another model, "auto" without c->save, and when c->save already has a later step than the run begins with, which would be taken for its newest (but with
- * "auto"); TRINE_EBUSY names the job, host and process that save in c->save, also when that is another
+ * Errors, on every rank alike: TRINE_EINVAL when ranks ask for different things (paths may differ by
+ * node), for another model, "auto" without c->save, and when c->save already has a later step than
+ * the run begins with, which would be taken for its newest (but with "auto"); TRINE_EBUSY names the job, host and process that save in c->save, also when that is another
  * trainer of this process; TRINE_EDATA, TRINE_EIO for broken files and folders, of which it says
  * which and how; TRINE_ENOMEM, TRINE_EMATH; the collectives' own. Collective over: world. */
 trine_status trine_trainer_load(trine_trainer *trainer, const trine_checkpoint *c, FILE *out,

@@ -35,10 +35,11 @@ trine_generate_config trine_generate_config_default(void);
 /* Loads the model that `path` names: a checkpoint step-N, a folder of them (the newest whole one),
  * or a Hugging Face folder. On `out` (NULL: nothing) world rank 0 says which was taken and which
  * were passed over. `config` and its strings are not needed afterwards; `world` must outlive the
- * generator, which is owned by the caller. Errors, on every rank alike: TRINE_EINVAL for a layout
- * that the model or the number of ranks does not allow; TRINE_EIO and TRINE_EDATA when there is
- * nothing whole at `path`; TRINE_EUNSUPPORTED, TRINE_ENOMEM, TRINE_EMPI, TRINE_EMATH. Collective
- * over: world. */
+ * generator, which is owned by the caller. Errors, on every rank alike: TRINE_EINVAL where ranks
+ * have different configurations (threads, timeout and the library may differ), or for a layout that
+ * the model or the number of ranks does not allow; TRINE_EIO and TRINE_EDATA when there is nothing
+ * whole at `path`; TRINE_EUNSUPPORTED, TRINE_ENOMEM, TRINE_EMPI, TRINE_EMATH. Collective over: world.
+ */
 trine_status trine_generator_create(trine_generator **generator, trine_world *world,
                                     const char *path, const trine_generate_config *config,
                                     FILE *out);

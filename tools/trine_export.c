@@ -7,7 +7,7 @@
  *
  * Weights are written in fp32 where the checkpoint has fp32 (its masters), else as they are. A
  * Hugging Face folder can be exported, too: shards become one file. Nothing is there under the new
- * name before it is whole. The source is mapped, not read into memory. */
+ * name before it is whole. The source is copied a MiB at a time. */
 #include <stdlib.h>
 
 #include "base/options.h"

@@ -16,6 +16,7 @@
 #include "base/options.h"
 #include "base/output.h"
 #include "base/status.h"
+#include "comm/alike.h"
 #include "trine_generate.h"
 
 enum { BYTES = 256 };
@@ -204,10 +205,36 @@ static trine_status generate(trine_generator *g, const settings *s, const prompt
     return TRINE_OK;
 }
 
+/* What each rank does by itself, and all must do alike. */
+static trine_status list_choices(alike_list *list, const settings *s) {
+    TRY(alike_begin(list, 6));
+    alike_text(list, "prompt", s->prompt ? s->prompt : "not given");
+    alike_text(list, "ids", s->ids ? s->ids : "not given");
+    alike_number(list, "tokens", s->tokens);
+    alike_number(list, "temperature", s->sampling.temperature);
+    alike_number(list, "top-k", s->sampling.top_k);
+    char seed[24];
+    snprintf(seed, sizeof seed, "%llu", (unsigned long long)s->sampling.seed);
+    alike_text(list, "seed", seed);
+    return TRINE_OK;
+}
+
+/* Collective over: world. */
+static trine_status agree_choices(trine_world *world, const settings *s) {
+    alike_list list;
+    trine_status status = trine_world_agree(world, list_choices(&list, s));
+    if (status == TRINE_OK)
+        status =
+            alike_agree(world, &list, "the ranks of this job were started with different options");
+    alike_end(&list);
+    return status;
+}
+
 /* Errors before the first token are every rank's alike, and are printed by one of them. */
 static trine_status run(trine_world *world, const settings *s) {
     trine_generator *g;
     prompt p = {0};
+    TRY(agree_choices(world, s));
     TRY(trine_generator_create(&g, world, s->path, &s->config, stderr));
     trine_status status =
         trine_world_agree(world, status_user(read_prompt(&p, s, trine_generator_model(g))));

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "comm/alike.h"
 #include "comm/comm.h"
 #include "comm/gpu.h"
 #include "comm/threads.h"
@@ -37,6 +38,38 @@ static trine_status check_config(const trine_generator *g, device_config *config
     return device_find(&config->kind, c->device);
 }
 
+static const char *const transports[] = {
+#define TRANSPORT_TEXT(id, text) text,
+    TRINE_TRANSPORT_LIST(TRANSPORT_TEXT)
+#undef TRANSPORT_TEXT
+};
+
+static trine_status list_config(alike_list *list, const trine_generate_config *c) {
+    bool known = (unsigned)c->transport < TRINE_TRANSPORTS;
+    TRY(alike_begin(list, 9));
+    alike_number(list, "tp", c->layout.tp);
+    alike_number(list, "pp", c->layout.pp);
+    alike_number(list, "dp", c->layout.dp);
+    alike_text(list, "device", c->device ? c->device : "none");
+    alike_flag(list, "bf16", c->type == TRINE_BF16);
+    alike_flag(list, "fp16", c->type == TRINE_F16);
+    alike_flag(list, "tf32", c->tf32);
+    alike_text(list, "transport", known ? transports[c->transport] : "none");
+    alike_flag(list, "no-cache", c->no_cache);
+    return TRINE_OK;
+}
+
+/* Ranks with other options would compute another model, or wait for ever. Collective over: world. */
+static trine_status agree_config(const trine_generator *g) {
+    alike_list list;
+    trine_status status = trine_world_agree(g->world, list_config(&list, &g->config));
+    if (status == TRINE_OK)
+        status = alike_agree(g->world, &list,
+                             "the ranks of this job were started with different options");
+    alike_end(&list);
+    return status;
+}
+
 /* Collective over: node. */
 static trine_status share_threads(const trine_generator *g, int *threads) {
     bool narrow;
@@ -58,6 +91,7 @@ static trine_status join_gpus(trine_generator *g) {
 /* Mesh and device, which do not depend on the model. Collective over: world. */
 static trine_status setup_world(trine_generator *g) {
     device_config config;
+    TRY(agree_config(g));
     TRY(trine_world_agree(g->world, status_user(check_config(g, &config))));
     trine_world_timeout(g->world, g->config.timeout);
     trine_world_transport(g->world, g->config.transport);

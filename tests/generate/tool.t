@@ -88,6 +88,24 @@ refused 0 "start as many with mpirun" "more ranks than there are" "$saved" --tp 
 refused 3 "tp 3 does not divide the model's 4 heads" "heads that tp does not divide" "$saved" --tp 3
 refused 0 'no device "gpu"' "a device that there is not" "$saved" --device gpu
 
+# Other options on the second rank: each would write something else, or wait.
+: >"$dir/statuses"
+# shellcheck disable=SC2016  # expanded by the ranks
+timeout -k 5 120 tools/mpirun.sh -np 2 /bin/sh -c \
+    '[ "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}" != 1 ] || set -- "$@" --seed 8 --tokens 3; exec "$@"' sh \
+    "$BUILD/trine-generate" "$saved" --tp 2 --tokens 2 >"$dir/out" 2>"$dir/err"
+status=$?
+[ "$status" -ne 0 ] && [ ! -s "$dir/out" ] && says 1 "were started with different options:" &&
+    says 1 "  --tokens" && says 1 "    3: rank 1, on " && says 1 "  --seed" && says 1 "    8: rank 1, on "
+result $? "other choices on one rank"
+# shellcheck disable=SC2016  # expanded by the ranks
+timeout -k 5 120 tools/mpirun.sh -np 2 /bin/sh -c \
+    '[ "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}" != 1 ] || set -- "$@" --tp 1 --pp 2; exec "$@"' sh \
+    "$BUILD/trine-generate" "$saved" --tp 2 --tokens 2 >"$dir/out" 2>"$dir/err"
+status=$?
+[ "$status" -ne 0 ] && says 1 "  --tp" && says 1 "    1: rank 1, on " && says 1 "  --pp"
+result $? "another layout on one rank"
+
 # A vocabulary that is not that of bytes.
 job 0 --data-path "$data" --vocab-size 70 --train-iters 1 --save "$dir/other"
 refused 0 "give --ids" "text for another vocabulary" "$dir/other" --prompt A

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Ranks that were started with different options, or whose node has other data under the same name:
-# refused before the first step, by one message that says which ranks have what. What may differ does.
+# refused before the first step, by one message that says which ranks have what. What may differ does. And a run
+# that goes on in other data, which is allowed, but said.
 . tests/train/lib.sh
 
 # text FILE COUNT FIRST: COUNT uint16 tokens, from letter FIRST of the alphabet on
@@ -116,6 +117,16 @@ RANK_2="--data-path $dir/node/text.bin --val-data-path $dir/node/text.bin --log-
 job 4 --data-path "$data" --val-data-path "$data" --pp 2
 [ "$status" -eq 0 ] && messages 0 && prints 1 "step    3/3 | loss"
 result $? "threads, timeouts and paths may differ, and what is left open may be said"
+
+# ---- A run that goes on in other data
+
+RANK_2='' RANK_3=''
+job 2 --data-path "$data" --save "$dir/run" &&
+    job 1 --data-path "$dir/node/text.bin" --save "$dir/run" --load auto --train-iters 4 && prints 0 "data differ" &&
+    job 2 --data-path "$dir/longer.bin" --save "$dir/run" --load auto --train-iters 5 && [ "$status" -eq 0 ] &&
+    prints 1 "begins with $dir/run/step-4: 4 steps" && prints 1 "  the training data differ: 4096 tokens in 1 file (hash " &&
+    prints 1 ") in the checkpoint, 4097 in 1 (" && [ -d "$dir/run/step-5" ]
+result $? "a run that goes on in other data says so; in the same data elsewhere it does not"
 
 echo "1..$number"
 exit $failed
