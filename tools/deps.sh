@@ -38,6 +38,10 @@ openmp_clang() {
     echo 'int main(void) { return 0; }' | clang -fopenmp -x c - -o /dev/null
 }
 
+german_source() {
+    test -e /usr/share/i18n/locales/de_DE && localedef --version
+}
+
 prove_runs() {
     prove --version
 }
@@ -59,6 +63,7 @@ for group in "$@"; do
             need g++ has c++
             need libcmocka-dev cmocka_header
             need perl prove_runs
+            need locales german_source
             need pkg-config has pkg-config
             ;;
         full)

@@ -74,7 +74,23 @@ include "model names a communicator" src/model/planted.c "names trine_comm" 'sta
 include "model asks the mesh" src/model/planted.h "names trine_mesh_group" 'int f(void) { return !trine_mesh_group(m, 0); }'
 include "comm in the object for GPUs" src/device/cuda/planted.cu "device must not include comm" '#include "comm/comm.h"'
 include "getenv in train" src/train/planted.c "getenv belongs" 'const char *f(void) { return getenv("HOME"); }'
+include "a number in the program's locale" src/train/planted.c "with a point that is the locale's" 'int f(double x) { return printf("%.3f", x); }'
+include "strtod in train" src/train/planted.c "asks the program's locale" 'double f(const char *t) { return strtod(t, NULL); }'
+include "cJSON prints" src/ckpt/planted.c "cJSON asks the program's locale" 'char *f(cJSON *o) { return cJSON_Print(o); }'
+include "setlocale" src/train/planted.c "asks the program's locale" 'void f(void) { setlocale(LC_ALL, ""); }'
 
+refused "a number of a statement of two lines" src/train/planted.c "with a point that is the locale's" <<'END'
+void f(FILE *out) {
+    fprintf(out,
+            "half; and %5.1f%%\n", 50.0);
+}
+END
+accepted "numbers in the locale C" src/train/planted.c <<'END'
+void f(FILE *out) {
+    c_fprintf(out, "%5.1f%%\n", 50.0);
+    fprintf(out, "100%% full: %d\n", 1);
+}
+END
 refused "#ifdef in a function" src/base/planted.c "#if in a function body" <<'END'
 static int choose(int a,
                   int b) {
