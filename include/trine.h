@@ -485,10 +485,9 @@ typedef struct {
  * Errors: TRINE_EINVAL. Not collective. */
 trine_status trine_parse(int argc, char **argv, trine_config *config, trine_run *run);
 /* Whether all ranks were given the same of what a training loop does together (eval_interval,
- * profile): a rank that does otherwise would wait for ever. trine_trainer_create compares the
- * configuration, trine_trainer_load the checkpoint's part. Errors: TRINE_EINVAL, on every rank, names
- * each option that differs, its values and the ranks that have them, on the lowest; TRINE_ENOMEM; the
- * collectives' own. Collective over: world. */
+ * profile). trine_trainer_create compares the configuration, trine_trainer_load the checkpoint's
+ * part. Errors: TRINE_EINVAL, on every rank, names each option that differs, its values and the ranks
+ * that have them; TRINE_ENOMEM; the collectives' own. Collective over: world. */
 trine_status trine_run_agree(trine_world *world, const trine_run *run);
 /* Prints the options with their defaults. Errors: TRINE_EIO. Not collective. */
 trine_status trine_usage(const char *program, FILE *out);
