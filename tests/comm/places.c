@@ -138,6 +138,19 @@ static void a_thousand_places_fit_on_a_screen(void **state) {
     for (int i = 1; i < n; i++) assert_true(strlen(line[i]) < 240);
 }
 
+/* A wait that is over, or one for a disk, is no reason to end a job. */
+static void a_job_that_moves_is_alive(void **state) {
+    (void)state;
+    all_wait();
+    assert_false(places_alive(ranks, MOST));
+    ranks[700].state = RANK_FILES;
+    assert_true(places_alive(ranks, MOST));
+    ranks[700].state = RANK_STOPPED;
+    assert_false(places_alive(ranks, MOST));
+    ranks[3].moved = 1;
+    assert_true(places_alive(ranks, MOST));
+}
+
 /* Every second rank: more ranges than a line shows. */
 static void ranges_are_cut(void **state) {
     (void)state;
@@ -167,6 +180,7 @@ int main(void) {
         cmocka_unit_test(culprits_then_the_smallest_set),
         cmocka_unit_test(the_number_of_the_call_counts),
         cmocka_unit_test(a_thousand_places_fit_on_a_screen),
+        cmocka_unit_test(a_job_that_moves_is_alive),
         cmocka_unit_test(ranges_are_cut),
         cmocka_unit_test(a_place_may_be_torn),
     };
