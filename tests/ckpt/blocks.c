@@ -31,8 +31,7 @@ static int64_t pwrites;
 
 /* Nothing is synced: that takes its time. */
 static int count_pwrites(const char *call, const char *path) {
-    (void)path;
-    pwrites += strcmp(call, "pwrite") == 0;
+    pwrites += strcmp(call, "pwrite") == 0 && !strstr(path, "/.lease-"); /* its heart beats */
     return strcmp(call, "fsync") == 0 ? CALL_PRETEND : CALL_REAL;
 }
 

@@ -65,7 +65,7 @@ static int never_sync(const char *call, const char *path) {
 
 static trine_status save_to(const char *to, const image_setting *s, int64_t step, int keep) {
     image *m = image_make(s, dev, rank);
-    m->is.state.step = step;
+    m->is.state.step = m->is.state.updates = m->is.state.finite_step = step;
     trine_status status = ckpt_save(mesh, &m->is, to, keep, NULL);
     image_free(m);
     return status;
