@@ -1,16 +1,24 @@
 #!/bin/sh
 # Turns the tests into small scripts for prove: one for each (test, number of ranks), named
 # BUILD/t/<room>-<name>-np<N>.t, each with a time limit, so that nothing hangs for ever. Prints their
-# paths. Usage: tests/plan.sh BUILD [all|alone|full] [ROOM or ROOM/NAME]
+# paths. Usage: tests/plan.sh BUILD [WHICH] [ROOM or ROOM/NAME]
+#
+# WHICH is
+#     all         what make check runs (so it is if nothing is said)
+#     alone       of these the np=0 tests: what runs under the sanitizers
+#     full=PART   a part of make check-full: its own tests, and those of make check that are longer in it
+#     full        all there are
+#     parts       no tests: the parts of make check-full, a name a line
 #
 # A C test says on its first line what it wants, a script (tests/*/*.t, speaks TAP itself) on its
 # second, where all of it may be left out:
 #
 #     /* TEST np=1,2,4 */                mpirun with each; np=0: a plain process; np=none: built only
-#     /* TEST np=8 full timeout=900 */   only in make check-full; seconds, 300 if not said
-#     # TEST full timeout=900
+#     /* TEST np=8 full=mix timeout=900 */ only in the part mix of make check-full; seconds, 300 if not said
+#     /* TEST np=8 longer=mix */           in make check, and longer in that part: it looks for TRINE_FULL
+#     # TEST full=mix timeout=900
 #
-# "alone" plans the np=0 tests only: what runs under the sanitizers.
+# A part is what its tests say; it has half an hour on two quiet cores.
 set -eu
 
 build=$1 which=${2:-all} only=${3:-}
@@ -40,20 +48,27 @@ words() {
     sed -n "$2"'{s|^/\* TEST \(.*\) \*/.*$|\1|p;s|^# TEST \(.*\)$|\1|p;}' "$1"
 }
 
-# Sets np, full and seconds from marker words.
+# Sets np, full, part and seconds from marker words.
 read_words() {
-    np='' full='' seconds=300
+    np='' full='' part='' seconds=300
     for word in $2; do
         case $word in
             np=none) np=none ;;
             np=*[!0-9,]* | np=) fail "$1:1: what is $word? np=0, np=none or np=1,2,4" ;;
             np=*) np=${word#np=} ;;
-            full) full=yes ;;
+            full=*[!a-z]* | full= | longer=*[!a-z]* | longer= | full | longer)
+                fail "$1:1: what is $word? full=PART or longer=PART, of small letters" ;;
+            full=* | longer=*)
+                [ -z "$part" ] || fail "$1:1: one part, not $part and $word"
+                part=${word#*=} full=${word%%=*} full=${full#longer} ;;
             timeout=*[!0-9]* | timeout=) fail "$1:1: what is $word? timeout=SECONDS" ;;
             timeout=*) seconds=${word#timeout=} ;;
-            *) fail "$1:1: what is \"$word\"? np=..., full or timeout=..." ;;
+            *) fail "$1:1: what is \"$word\"? np=..., full=..., longer=... or timeout=..." ;;
         esac
     done
+    if [ -z "$part" ] && grep -q 'getenv("TRINE_FULL")\|{TRINE_FULL:' "$1"; then
+        fail "$1:1: it looks for TRINE_FULL: say longer=PART"
+    fi
 }
 
 skipped() {
@@ -62,7 +77,12 @@ skipped() {
         */*) [ "$1" = "$only" ] || return 0 ;;
         *) [ "${1%%/*}" = "$only" ] || return 0 ;;
     esac
-    [ -n "$full" ] && [ "$which" != full ]
+    case $which in
+        full) return 1 ;;
+        full=*) [ "$part" != "${which#full=}" ] ;;
+        parts) [ -z "$part" ] || echo "$part"; return 0 ;;
+        *) [ -n "$full" ] ;;
+    esac
 }
 
 plan_source() {
@@ -87,11 +107,24 @@ plan_script() {
     wrapper "$(echo "$name" | tr / -)" "$seconds" "$1"
 }
 
+plan_all() {
+    for test in tests/*/*.c; do
+        if [ -e "$test" ]; then plan_source "$test"; fi
+    done
+    for test in tests/*/*.t; do
+        if [ -e "$test" ]; then plan_script "$test"; fi
+    done
+}
+
+case $which in
+    all | alone | full | full=?*) ;;
+    parts)
+        found=$(plan_all)
+        echo "$found" | sort -u
+        exit
+        ;;
+    *) fail "tests/plan.sh: what is \"$which\"? all, alone, full, full=PART or parts" ;;
+esac
 rm -rf "$dir"
 mkdir -p "$dir"
-for test in tests/*/*.c; do
-    if [ -e "$test" ]; then plan_source "$test"; fi
-done
-for test in tests/*/*.t; do
-    if [ -e "$test" ]; then plan_script "$test"; fi
-done
+plan_all

@@ -9,7 +9,7 @@ tests=$(tests/plan.sh "$@")
     echo "tests/run.sh: no test matches: $*" >&2
     exit 1
 }
-if [ "${2:-all}" = full ]; then export TRINE_FULL=1; fi
+case ${2:-all} in full*) export TRINE_FULL=1 ;; esac
 export HARNESS_RULESFILE=tests/rules.yml
 # shellcheck disable=SC2086  # words are meant to be split: paths without spaces
 exec prove --exec '' --timer --failures --comments --jobs "${PROVE_JOBS:-$(($(nproc) + 1))}" \

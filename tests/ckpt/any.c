@@ -1,4 +1,4 @@
-/* TEST np=8 timeout=1800 */
+/* TEST np=8 longer=ckpt timeout=1800 */
 /* Any layout to any layout. A run makes some steps under one of twelve layouts and saves; under each
  * of the twelve another begins with that. Of every such pair:
  *

@@ -1,4 +1,4 @@
-/* TEST np=3 */
+/* TEST np=3 longer=ckpt */
 /* What is not whole is not loaded: every fault of a folder is found, by whichever rank reads the
  * place, all ranks hear of it, and an older checkpoint is taken. Faults of one rank alone, which
  * sees another folder or cannot open files, are all ranks'. */

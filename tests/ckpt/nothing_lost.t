@@ -1,5 +1,5 @@
 #!/bin/bash
-# TEST timeout=3600
+# TEST longer=lost timeout=3600
 # A training on four ranks that saves after every step, keeps two, and goes on with --load auto is
 # ended again and again: a rank is killed, or all, or one is stopped, at some call of a save, a rename
 # or a cleanup, or at some time; then the disk is full, the folder read-only, a bit flipped, a file cut

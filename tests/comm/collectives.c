@@ -113,7 +113,7 @@ static void reduced_half(const job *j, size_t i, void *element) {
 }
 
 /* ((r0 + r1) + r2) + ..., or from the last rank on: the order that must not be. */
-static void reduced(const job *j, size_t i, bool backwards, void *element) {
+static void reduce_all(const job *j, size_t i, bool backwards, void *element) {
     char x[8];
     if (j->type == TRINE_BF16 || j->type == TRINE_F16) {
         reduced_half(j, i, element);
@@ -124,6 +124,23 @@ static void reduced(const job *j, size_t i, bool backwards, void *element) {
         value(j->type, backwards ? j->size - 1 - r : r, i, x);
         combine(j->type, j->op, element, x);
     }
+}
+
+/* What does not depend on how the group exchanges is computed once: with eight ranks it takes more
+ * time than all that is tested. */
+static void reduced(const job *j, size_t i, void *element) {
+    static struct sums {
+        char (*elements)[8];
+        size_t known, room;
+    } seen[TRINE_F16 + 1][TRINE_MAX + 1];
+    struct sums *s = &seen[j->type][j->op];
+    if (i >= s->room) {
+        s->room = 2 * i + 64;
+        s->elements = realloc(s->elements, s->room * sizeof *s->elements);
+        assert_non_null(s->elements);
+    }
+    for (; s->known <= i; s->known++) reduce_all(j, s->known, false, s->elements[s->known]);
+    memcpy(element, s->elements[i], trine_dtype_bytes(j->type));
 }
 
 /* ---- Where buffers lie ----------------------------------------------------------------------- */
@@ -211,7 +228,7 @@ static trine_status run_all_reduce(const job *j) {
     return trine_all_reduce(j->comm, addr(j->dst), addr(j->src), j->count, j->type, j->op);
 }
 static bool expect_all_reduce(const job *j, size_t i, void *element) {
-    reduced(j, i, false, element);
+    reduced(j, i, element);
     return true;
 }
 
@@ -219,7 +236,7 @@ static trine_status run_reduce(const job *j) {
     return trine_reduce(j->comm, addr(j->dst), addr(j->src), j->count, j->type, j->op, j->root);
 }
 static bool expect_reduce(const job *j, size_t i, void *element) {
-    reduced(j, i, false, element);
+    reduced(j, i, element);
     return j->rank == j->root;
 }
 
@@ -264,7 +281,7 @@ static trine_status run_reduce_scatter(const job *j) {
     return trine_reduce_scatter(j->comm, addr(j->dst), addr(j->src), j->count, j->type, j->op);
 }
 static bool expect_reduce_scatter(const job *j, size_t i, void *element) {
-    reduced(j, (size_t)j->rank * j->part + i, false, element);
+    reduced(j, (size_t)j->rank * j->part + i, element);
     return true;
 }
 
@@ -465,7 +482,8 @@ static void pieces_in(void) {
 }
 
 /* More than the scratch holds (1 MiB over all ranks, or 64 KiB each): several rounds, the last one
- * shorter. With several nodes what has a root is mpi's business, seen before. */
+ * shorter, also of what eight ranks have of the half. With several nodes what has a root is mpi's
+ * business, seen before. */
 static void large_count_in(void) {
     trine_mesh *mesh;
     job j = world_job();
@@ -474,7 +492,7 @@ static void large_count_in(void) {
         for (int in_place = 0; in_place < 2; in_place++) {
             if (per_node && rows[k].rooted) continue;
             j.type = k % 2 ? TRINE_F32 : TRINE_F64;
-            j.count = 400007;
+            j.count = j.size < 8 ? 400007 : 200003;
             if (rows[k].split) j.count -= j.count % (size_t)j.size;
             j.root = j.size - 1;
             run_case(&rows[k], &j, in_place);
@@ -504,8 +522,8 @@ static void order_matters(void **state) {
     int differ = 0;
     for (size_t i = 0; i < 1000; i++) {
         char forwards[8], backwards[8];
-        reduced(&j, i, false, forwards);
-        reduced(&j, i, true, backwards);
+        reduce_all(&j, i, false, forwards);
+        reduce_all(&j, i, true, backwards);
         differ += memcmp(forwards, backwards, sizeof(float)) != 0;
     }
     if (j.size >= 3)

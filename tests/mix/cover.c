@@ -1,4 +1,4 @@
-/* TEST np=8 timeout=1500 */
+/* TEST np=8 longer=cover timeout=1500 */
 /* Every option with every other: the runs of a covering array (options.h; tests/mix/array.c holds
  * that it covers what it claims) over layout x ZeRO x schedule x type x sequence parallelism x
  * recomputation x dropout x tied x micro-batches (with them the chunks of logits). `make check`

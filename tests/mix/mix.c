@@ -1,4 +1,4 @@
-/* TEST np=2,3,4,6,8 timeout=900 */
+/* TEST np=2,3,4,6,8 longer=mix timeout=900 */
 /* Every mix of dimensions trains like one rank: all (dp, tp, pp) whose product is the number of
  * ranks x ZeRO 0-3 x schedules x tied and untied, all in one job.
  *

@@ -1,5 +1,5 @@
 #!/bin/bash
-# TEST full timeout=600
+# TEST full=train timeout=600
 #
 # Eight ranks on two nodes against eight ranks on one: the losses and gradient norms must be the same
 # text, to the last of their 17 digits. The nodes are two network namespaces of this machine joined by a

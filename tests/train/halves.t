@@ -1,5 +1,5 @@
 #!/bin/sh
-# TEST full timeout=1500
+# TEST full=train timeout=1500
 #
 # 300 steps of the demo's model on the demo's corpus in fp32, bf16 and fp16 with its loss scale: the
 # validation losses of 16 bits lie within 0.5% of fp32's. At the demo's own learning rate of 3e-3 that would say

@@ -1,7 +1,8 @@
-/* TEST np=1,2,4,8 */
+/* TEST np=1,2,4,8 longer=train */
 /* Memory that was taken and traffic that was tallied, against the formula to the byte: every layout
  * x ZeRO 0-3 x schedules, tied and untied in turn, one to three gather buffers in turn; the windows
- * that MPI was asked for and the banner's figures, with shm and, now and then, mpi. And the
+ * that MPI was asked for and the banner's figures, with shm and, now and then, mpi. (Eight ranks take
+ * half of it: of each layout each ZeRO stage with one or two schedules; all with TRINE_FULL=1.) And the
  * pattern that makes the choice of a ZeRO stage: 2, 2, M + 1 and at most 3 M passes over the
  * parameters held. */
 #include "formula.h"
@@ -301,9 +302,16 @@ static void check_16_bits(trine_config c, int which) {
     check(&c);
 }
 
+/* Whether the i-th of (schedule, ZeRO stage) is left out here. */
+static bool left_out(trine_layout layout, int i) {
+    int turn = i + i / 4 + layout.dp % 4 / 2 + layout.tp % 4 / 2;
+    return trine_world_size(harness_world) >= 8 && !getenv("TRINE_FULL") && turn % 2;
+}
+
 static void check_layout(trine_layout layout) {
     const int gather_buffers[] = {2, 1, 3, 9};
     for (int i = 0; i < 12; i++) {
+        if (left_out(layout, i)) continue;
         trine_config c = training_config();
         c.parallel.layout = layout;
         c.parallel.zero = (trine_zero)(i % 4);

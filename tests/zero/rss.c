@@ -1,4 +1,4 @@
-/* TEST np=1,2 */
+/* TEST np=1,2 longer=train */
 /* The plan is the truth: one rank of GPT-2 124M (B = 1, T = 64) in training has, at its peak,
  * resident anonymous and shared memory within 10% of the plan, over what it had after start-up and
  * one matmul. A thread of the test looks every few milliseconds. ZeRO-0 in `make check` (2.2 GB);

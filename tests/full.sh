@@ -1,0 +1,27 @@
+#!/bin/sh
+# Runs parts of the long tests, all if none is named, one after the other, whatever becomes of each; ends
+# with a table of what each took. Usage: tests/full.sh BUILD [PART...]
+set -eu
+
+build=$1
+shift
+parts=$(tests/plan.sh "$build" parts)
+for part in "$@"; do
+    echo "$parts" | grep -qx -- "$part" || {
+        echo "there is no part \"$part\" of the long tests; there are: $(echo "$parts" | tr '\n' ' ')" >&2
+        exit 1
+    }
+done
+# shellcheck disable=SC2086  # words are meant to be split
+[ $# -gt 0 ] || set -- $parts
+
+table='' failed=0
+for part in "$@"; do
+    echo "== $part"
+    from=$(date +%s) how=passed
+    tests/run.sh "$build" "full=$part" || how=FAILED failed=1
+    table="$table$(printf '%-8s %5d s  %s' "$part" $(($(date +%s) - from)) "$how")
+"
+done
+printf '\n== parts\n%s' "$table"
+exit $failed
