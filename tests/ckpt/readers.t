@@ -1,5 +1,5 @@
 #!/bin/bash
-# TEST timeout=900
+# TEST longer=lost timeout=900
 # Reading from a folder while a job saves there after every step and keeps one checkpoint: what was listed is
 # gone when it is opened, or while it is read. Then there is a newer one, and that is taken.
 # There are TRINE_READERS readings (12; in the full tests 100).

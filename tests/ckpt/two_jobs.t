@@ -1,5 +1,5 @@
 #!/bin/bash
-# TEST timeout=3600
+# TEST longer=lost timeout=3600
 # Two jobs, and three, with one folder for their checkpoints, begun at random distances; some are killed,
 # some are stopped for longer than their lease lives, and go on. Whoever says "saved" has saved: the files
 # are compared with those of the same job alone. Who may not save says why, and names the other.

@@ -1,5 +1,5 @@
 #!/bin/sh
-# TEST timeout=900
+# TEST longer=wait timeout=900
 # A rank that stops in a call of MPI that blocks, before the first step or after the last: the job ends with
 # a status that is not 0 and one report that names the call, and that rank first. Every call with every rank
 # in make check-full.

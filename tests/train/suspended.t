@@ -1,5 +1,5 @@
 #!/bin/sh
-# TEST timeout=1500
+# TEST longer=wait timeout=1500
 # A job that is suspended as a whole, for longer than its --timeout, as Slurm's suspend does it (SIGSTOP to all
 # of its processes), goes on when it is resumed: time that nobody watched is no waiting. Twenty such jobs, two
 # suspensions each, in make check-full. The pipeline is such that most ranks wait at most times.

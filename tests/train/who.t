@@ -1,5 +1,5 @@
 #!/bin/sh
-# TEST full timeout=1500
+# TEST full=wait timeout=1500
 # 64 ranks, dp 4 x tp 4 x pp 4 under ZeRO-3, of which one is stopped at any instruction: the report names it
 # first. TRINE_TRIALS (10), TRINE_SEED (1).
 . tests/train/lib.sh
