@@ -4,8 +4,9 @@
 #                     build/libtrine_cuda.so, which they open for --device cuda: see tools/cuda.sh
 #   make check        installs what is missing, builds, checks the layering, runs all tests
 #   make check-full   the long tests, part by part, each of half an hour at most, with a table of what each
-#                     took; PART="ckpt lost": some of ckpt (checkpoints), lost (runs that are killed), wait (ranks
-#                     that are stopped), mix (every layout), cover (every option with every other), gpu (the same, emulated), train (the rest)
+#                     took; PART="ckpt lost": some of ckpt (checkpoints), lost (runs that are killed, two jobs),
+#                     wait (ranks that are stopped), mix (every layout), cover (every option with every other),
+#                     gpu (the same, emulated), train (the rest)
 #   make test T=tp    the tests of one room; T=tp/linear: one file
 #   make mutants      plants faults in a copy; each must make its test fail; M="tie-skipped ...": some
 #   make fuzz         readers of files against libFuzzer under sanitizers, MINUTES=1 each (whole ones); T=manifest: one
