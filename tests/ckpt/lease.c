@@ -17,7 +17,7 @@
 #include "calls.h"
 
 #define INTERVAL_MS 40
-#define BEATS       10
+#define BEATS       20
 
 static char dir[64];
 
@@ -198,7 +198,7 @@ static void a_stopped_one_is_taken_over_after_its_time(void **state) {
     said[fread(said, 1, sizeof said - 1, out)] = '\0';
     fclose(out);
     assert_non_null(strstr(said, "has not been heard of for"));
-    assert_non_null(strstr(said, "it is taken over after 0.4 s\n"));
+    assert_non_null(strstr(said, "it is taken over after 0.8 s\n"));
     assert_ptr_equal(strchr(said, '\n'), strrchr(said, '\n')); /* once */
     kill(child, SIGCONT);
     kill(child, SIGTERM);
