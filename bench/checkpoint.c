@@ -101,7 +101,7 @@ static trine_status order(bench *b, turns_kind what, kind sample) {
 
 /* Every file is a new one on a disk that has nothing else to do. */
 static trine_status clear(const bench *b) {
-    return shell(NULL, "rm -rf '%s/" TURNS_FOLDER "' && sync", b->dir, 0);
+    return shell(NULL, "rm -rf '%s/" TURNS_FOLDER "'/step-* && sync", b->dir, 0);
 }
 
 static trine_status write_dd(bench *b) {

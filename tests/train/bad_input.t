@@ -140,7 +140,7 @@ refused 2 "--save $dir/saved has a step-2, and this run begins at step 0: --load
 result $? "a new run into the folder of an old one"
 refused 2 "$dir/none" --data-path "$data" --load "$dir/none"
 result $? "a checkpoint that is not there"
-refused 2 "$dir/text.bin/x: " --data-path "$data" --save "$dir/text.bin/x"
+refused 2 "$dir/text.bin: cannot make the folder: Not a directory" --data-path "$data" --save "$dir/text.bin/x"
 result $? "a folder that cannot be made, before the first step"
 
 echo "1..$number"
