@@ -206,7 +206,7 @@ cp -r "$whole" "$ckpt"
 rm -rf "$ckpt"/step-1[12]
 run "$ckpt" 3 fsync 2 stop --load auto
 finish
-[ "$status" -ne 0 ] && says 1 "trine: timed out: a rank has waited longer than 5 s" && intact 10 && to_the_end 10
+[ "$status" -ne 0 ] && reported 3 "stopped by a signal or a debugger" && intact 10 && to_the_end 10
 result $? "a rank that stops while all save is named, and nothing is lost"
 limit=60
 
