@@ -90,8 +90,8 @@ static const char *lines_of(const char *file) {
     return text;
 }
 
-/* The limit of a file's size stands for a full disk: both end in the middle of a line. SIGXFSZ is what it
- * is by default, and would end the process. */
+/* The limit of a file's size stands for a full disk: both end in the middle of a line. SIGXFSZ is what
+ * it is by default, and would end the process. */
 static void a_gap_and_whole_lines(void **state) {
     (void)state;
     trine_trainer *t = create();
