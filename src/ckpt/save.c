@@ -391,6 +391,23 @@ static trine_status save_all(save *s, FILE *out) {
     return agree(s, s->rank == 0 ? with_files(s, publish) : TRINE_OK);
 }
 
+/* Files that a later owner of the folder has taken away are missing: the reason is that there is one, and
+ * it is named. `status` is that of all ranks. Collective over: world. */
+static trine_status blame(const save *s, trine_status status) {
+    status_trail cause;
+    if (status != TRINE_EIO && status != TRINE_EDATA) return status;
+    status_take(&cause);
+    trine_status lost = s->rank == 0 ? status_user(lease_check(*s->image->lease)) : TRINE_OK;
+    if (lost != TRINE_EBUSY) {
+        status_clear();
+        lost = TRINE_OK;
+    }
+    lost = trine_world_agree(s->world, lost);
+    if (lost != TRINE_OK) return lost;
+    status_give(&cause);
+    return status;
+}
+
 static void say_saved(const save *s, uint64_t begin, FILE *out) {
     char size[HUMAN_SIZE], time[HUMAN_SIZE];
     uint64_t bytes = 0;
@@ -481,7 +498,7 @@ trine_status ckpt_save(trine_mesh *mesh, const ckpt_image *image, const char *di
     for (int i = 0; i < FILES; i++) s.files[i].fd = -1;
     TRY(ckpt_hold(world, image->lease, dir, out, s.token));
     uint64_t begin = clock_ns();
-    trine_status status = save_all(&s, out);
+    trine_status status = blame(&s, save_all(&s, out));
     if (s.rank == 0 && status != TRINE_OK) folder_abandon(*image->lease, image->state.step);
     if (s.rank == 0 && status == TRINE_OK) {
         if (out) say_saved(&s, begin, out);

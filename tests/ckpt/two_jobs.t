@@ -64,7 +64,7 @@ kept() {
 # ended JOB: with its last step saved, killed by us, or with a word why
 ended() {
     case ${status_of[$1]} in
-        0) grep -q -e "^saved .*/step-$last: " -e "there is nothing to do" "$dir/out-$1" ;;
+        0) grep -q -e "^saved .*/step-$last: " -e "no step is left" "$dir/out-$1" ;;
         137) [ "$what" = kill ] && [ "$1" -eq 1 ] ;;
         *) [ "$(grep -c '^trine: ' "$dir/err-$1")" -eq 1 ] && grep -q -e " is in use: .*process [0-9]* on " \
             -e "process [0-9]* on .* has taken the folder over" -e "and this run begins at step 0" "$dir/err-$1" ;;
