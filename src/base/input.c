@@ -31,6 +31,14 @@ trine_status input_open(int *fd, uint64_t *bytes, const char *path) {
     return status;
 }
 
+/* Byte `place` is not there. */
+static trine_status ends_early(int fd, const char *path, uint64_t place) {
+    struct stat info;
+    uint64_t end = fstat(fd, &info) == 0 ? (uint64_t)info.st_size : place;
+    return RAISE(TRINE_EIO, "%s: the file ends at byte %" PRIu64 ", it was cut while it was in use",
+                 path, end < place ? end : place);
+}
+
 trine_status input_read(int fd, const char *path, void *to, size_t bytes, uint64_t place) {
     char *at = to;
     while (bytes) {
@@ -39,8 +47,7 @@ trine_status input_read(int fd, const char *path, void *to, size_t bytes, uint64
         if (n < 0 && errno == EINTR) continue;
         CHECK(n >= 0, TRINE_EIO, "%s: cannot read byte %" PRIu64 ": %s", path, place,
               strerror(errno));
-        CHECK(n > 0, TRINE_EIO,
-              "%s: the file ends at byte %" PRIu64 ", it was cut while it was in use", path, place);
+        if (n == 0) return ends_early(fd, path, place);
         at += n;
         place += (uint64_t)n;
         bytes -= (size_t)n;
