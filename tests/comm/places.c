@@ -98,7 +98,7 @@ static void culprits_then_the_smallest_set(void **state) {
     all_wait();
     for (int r = 0; r < 300; r++) ranks[r] = waits_in(r, 11, 36);
     ranks[3] = waits_in(3, 10, 36);
-    for (size_t i = 0; i < 5; i++) ranks[wrong[i].rank].state = wrong[i].state;
+    for (size_t i = 0; i < 5; i++) ranks[wrong[i].rank].state = (int32_t)wrong[i].state;
     int n = report(MOST, line, 40);
     assert_int_equal(n, 9);
     for (size_t i = 0; i < 5; i++) {
