@@ -259,7 +259,7 @@ static void a_file_that_is_cut_is_an_error_with_its_name(void **state) {
     REFUSED(tokens_sample(t, 20004, 1, ids, next, 70000), TRINE_EIO, "cut_1.bin: the file ends at");
     assert_int_equal(truncate("cut_1.bin", 0), 0);
     REFUSED(tokens_sample(t, 3, 2, ids, next, 70000), TRINE_EIO,
-            "cut_1.bin: the file ends at byte 1024, it was cut while it was in use");
+            "cut_1.bin: the file ends at byte 0, it was cut while it was in use");
     tokens_print print;
     REFUSED(tokens_fingerprint(t, &print, NULL), TRINE_EIO, "cut_1.bin: the file ends at byte 0");
     tokens_close(&t);
