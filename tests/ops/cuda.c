@@ -1,4 +1,4 @@
-/* TEST np=0 */
+/* TEST np=0 timeout=600 */
 /* The cuda table against ref, row by row of cases.h, with the same kernels on the processor: memory
  * that the host cannot touch, a queue that runs late, threads in random order (tests/emu). */
 #include "ops/cuda_tests.h"
