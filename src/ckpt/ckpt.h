@@ -35,7 +35,7 @@ typedef struct {
     ckpt_data data;
     const char *config; /* settings_print */
     /* All zero, or as an earlier save of these tensors has left it. The caller ends it before the
-     * mesh: making and ending one blocks inside MPI, where the watchdog does not see. */
+     * mesh: making and ending one is collective, in calls of MPI that block. */
     blocks_writer *writer;
     /* NULL in it, or as ckpt_hold or an earlier save has left it; the caller gives it back. */
     lease **lease;

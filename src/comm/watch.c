@@ -47,6 +47,12 @@ double watch_step(double *last) {
     return step < WATCH_LOOK ? step : WATCH_LOOK;
 }
 
+void watch_nap(double seconds) {
+    const struct timespec t = {.tv_sec = (time_t)seconds,
+                               .tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9)};
+    nanosleep(&t, NULL);
+}
+
 void watch_timeout(double seconds) {
     watch.limit = seconds;
 }
@@ -102,12 +108,6 @@ void watch_leave(void) {
 
 /* ---- The thread ------------------------------------------------------------------------------ */
 
-static void nap(double seconds) {
-    struct timespec t = {.tv_sec = (time_t)seconds,
-                         .tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9)};
-    nanosleep(&t, NULL);
-}
-
 static const rank_place *own_place(const sighting *all, int count) {
     for (int i = 0; i < count; i++)
         if (all[i].at.pid == getpid()) return &all[i].at;
@@ -135,7 +135,7 @@ static void speak(double waited) {
                             .part = expected < own->size};
         watch_say(text, places_print(text, sizeof text, &head, all, count, watch_words_of()));
     }
-    nap(LINGER);
+    watch_nap(LINGER);
     _exit(1);
 }
 
@@ -148,7 +148,7 @@ static void fire(double waited) {
     for (double last = 0, left = MARGIN; board_spoken(); left -= watch_step(&last)) {
         if (left < 0) _exit(1);
         board_beat();
-        nap(TICK);
+        watch_nap(TICK);
     }
 }
 

@@ -19,6 +19,8 @@ double watch_now(void);
 /* The part of the time since *last (0: there was no look before) that counts; *last = now. */
 double watch_step(double *last);
 
+void watch_nap(double seconds);
+
 /* Starts the thread, if it does not run; each call wants its watch_stop. Where there can be no thread, calls
  * have no limit. Not collective. */
 void watch_start(void);

@@ -16,12 +16,10 @@
 #include "comm/try_mpi.h"
 #include "comm/watch.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "base/c_locale.h"
 #include "base/files.h"
@@ -42,12 +40,6 @@
 #define TOGETHER 1.0
 /* A look: the first probe of an idle MPI may only start to move what has arrived. */
 #define LOOK 0.02
-
-static void nap_for(double seconds) {
-    struct timespec t = {.tv_sec = (time_t)seconds,
-                         .tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9)};
-    nanosleep(&t, NULL);
-}
 
 static MPI_Comm channel(const trine_world *world) {
     return ((const mpi_state *)world->watchdog)->comm;
@@ -193,7 +185,7 @@ static void send_places(const trine_world *world, const view *v, int to) {
     int done = 0;
     for (double left = GRACE; left > 0 && !done; left -= watch_step(&last)) {
         MPI_Test(&request, &done, MPI_STATUS_IGNORE);
-        if (!done) nap_for(0.001);
+        if (!done) watch_nap(0.001);
     }
     if (done) free(copy);
 }
@@ -235,7 +227,7 @@ static bool collect(const trine_world *world, view *v) {
             return false;
         }
         board_look();
-        nap_for(0.001);
+        watch_nap(0.001);
     }
     return true;
 }
@@ -251,7 +243,7 @@ static int lowest_fault(const trine_world *world, double seconds) {
         int there = 0;
         MPI_Iprobe(MPI_ANY_SOURCE, TAG_FAULT, channel(world), &there, &status);
         if (!there) {
-            nap_for(0.001);
+            watch_nap(0.001);
             continue;
         }
         MPI_Recv(NULL, 0, MPI_BYTE, status.MPI_SOURCE, TAG_FAULT, channel(world),
@@ -265,14 +257,14 @@ bool watchdog_speaks(const trine_world *world) {
     MPI_Request unused;
     if (!world->watchdog) return true;
     if (!*status_message()) { /* a fault that another rank has seen, and tells of */
-        nap_for(MARGIN);
+        watch_nap(MARGIN);
         return false;
     }
     bool first = lowest_fault(world, LOOK) == world->size;
     for (int r = 0; first && r < world->size; r++)
         if (r != world->rank) MPI_Isend(NULL, 0, MPI_BYTE, r, TAG_FAULT, channel(world), &unused);
     if (first && lowest_fault(world, TOGETHER) > world->rank) return true;
-    nap_for(MARGIN);
+    watch_nap(MARGIN);
     return false;
 }
 
@@ -292,7 +284,7 @@ static void stand_by(double seconds) {
     double last = 0;
     for (double left = seconds; left > 0 && board_spoken(); left -= watch_step(&last)) {
         board_look();
-        nap_for(0.02);
+        watch_nap(0.02);
     }
 }
 

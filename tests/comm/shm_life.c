@@ -187,7 +187,7 @@ static void what_does_not_fit_is_refused(void **state) {
     trine_mesh_destroy(&mesh);
 }
 
-/* MPI waits for all when a window is freed, and the watchdog does not see into it. */
+/* MPI waits for all when a window is freed. */
 /* A word that all ranks of this node see at once, of memory that is none of the library's. */
 static volatile float *shared_word(MPI_Win *win) {
     void *own, *first;

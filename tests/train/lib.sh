@@ -42,12 +42,12 @@ job() {
     [ $status -ne 137 ] || grep -q "mpirun hangs in its own clean-up" "$dir/err" || status=124
 }
 
-# start ARGUMENTS...: four ranks that would train for ever; returns when they have made some steps
+# start ARGUMENTS...: four ranks ($START_RANKS) that would train for ever; returns when they have made some steps
 start() {
     rm -f "$log"
     : >"$dir/statuses"
     # shellcheck disable=SC2086  # words are meant to be split
-    tools/mpirun.sh -np 4 "$TRAIN" $SMALL --data-path "$data" --log "$log" --train-iters 1000000000 \
+    tools/mpirun.sh -np "${START_RANKS:-4}" "$TRAIN" $SMALL --data-path "$data" --log "$log" --train-iters 1000000000 \
         --log-interval 0 "$@" >"$dir/out" 2>"$dir/err" &
     launcher=$!
     tries=0

@@ -7,7 +7,7 @@
 token_file "$data" 20240520 1 8192 8192
 trials=${TRINE_TRIALS:-10}
 seed=${TRINE_SEED:-1}
-ranks=64
+START_RANKS=64
 TIMEOUT=5
 
 draw() { # draw N: leaves a number from 0 to N - 1 in $drawn
@@ -19,22 +19,11 @@ echo "1..$trials"
 trial=0
 while [ $trial -lt "$trials" ]; do
     trial=$((trial + 1))
-    rm -f "$log"
-    draw $ranks
+    draw $START_RANKS
     rank=$drawn
     draw 1000
     delay=$drawn
-    # shellcheck disable=SC2086  # words are meant to be split
-    tools/mpirun.sh -np $ranks "$TRAIN" $SMALL --num-layers 6 --num-attention-heads 4 --data-path "$data" \
-        --log "$log" --train-iters 1000000000 --log-interval 0 --dp 4 --tp 4 --pp 4 --zero 3 \
-        --global-batch-size 16 --timeout $TIMEOUT >"$dir/out" 2>"$dir/err" &
-    launcher=$!
-    tries=0
-    until [ -s "$log" ] && [ "$(wc -l <"$log")" -ge 2 ]; do
-        tries=$((tries + 1))
-        [ $tries -lt 1200 ] || break
-        sleep 0.1
-    done
+    start --num-layers 6 --dp 4 --tp 4 --pp 4 --zero 3 --global-batch-size 16 --timeout $TIMEOUT
     sleep "0.$(printf %03d "$delay")"
     stopped=$(pid_of "$rank")
     began=$(date +%s.%N)
@@ -49,7 +38,6 @@ while [ $trial -lt "$trials" ]; do
     finish
     first=$(sed -n '/^trine: timed out/{n;p;}' "$dir/err")
     shown=$(sed -n '/^trine: timed out/,/^[^ t]/p' "$dir/err" | grep -c '^trine:\|^    ')
-    : >"$dir/statuses"
     [ "$status" -ne 0 ] && [ "$status" -ne 124 ] && says 1 "trine: timed out" && [ "$shown" -le 24 ] &&
         case $first in "    rank $rank "*": stopped by a signal or a debugger, "*) true ;; *) false ;; esac
     result $? "rank $rank, named after $seconds s:${first##*:}"
