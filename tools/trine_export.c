@@ -56,7 +56,8 @@ static trine_status with_mesh(trine_world *world, const settings *s) {
 static trine_status convert(const settings *s) {
     trine_world *world = NULL;
     TRY(trine_world_create(&world, NULL, NULL));
-    trine_status status = with_mesh(world, s);
+    trine_status status = status_user(with_mesh(world, s));
+    if (status != TRINE_OK && trine_world_size(world) > 1) trine_abort(world); /* the others wait */
     trine_world_destroy(&world);
     return status;
 }

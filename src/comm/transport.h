@@ -107,6 +107,7 @@ struct trine_world {
     double looked;        /* watchdog_check's last look */
     trine_tally_kind noted; /* of the call under way (watchdog_note) */
     uint64_t alarm;       /* the last one that this rank has sent */
+    uint64_t called_off;  /* and called off */
     size_t message_limit; /* bytes */
     trine_comm *comm;     /* TRINE_WORLD */
     trine_layout layout;  /* of the last mesh made; zeros before one */

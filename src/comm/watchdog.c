@@ -4,10 +4,10 @@
  * wait exceeds the timeout speaks for its board, and sends an alarm to the ranks of the others, on a
  * communicator that carries nothing else. Of those that wait on another board, however short that wait
  * is yet, the first answers with what its board shows; a board that nobody answers for is named. Of
- * several that speak at once the lowest rank goes on. It prints the report (places.h) and ends the job.
- * If a rank is found that waits for its file system, or that comes to another place meanwhile, the alarm
- * is called off: the one has a limit of its own (comm_with_files), the other is alive. Everybody waits on
- * from zero.
+ * several that speak at once the lowest rank goes on; the others only answer. It prints the report
+ * (places.h) and ends the job. If a rank is found that waits for its file system, or that comes to another
+ * place meanwhile, the alarm is called off, with a message: the one has a limit of its own
+ * (comm_with_files), the other is alive. Everybody waits on from zero.
  *
  * Nobody waits for a message that might not come. Only what was watched is waited: a look counts
  * WATCH_LOOK seconds at most. Without a fault it costs a look at the clock and a probe every few polls
@@ -33,6 +33,7 @@
 /* How long the others of a board leave the one that speaks. */
 #define MARGIN     (DECISION + 4.0)
 #define TAG_ALARM  0
+#define CALLED_OFF (UINT64_C(1) << 63) /* in an alarm's number */
 #define TAG_FAULT  1
 #define TAG_PLACES 2
 /* Seconds for the notices of ranks that fail together: one is under way only while its sender
@@ -141,27 +142,36 @@ static bool is_elsewhere(const trine_world *world, int rank) {
     return world->hosts[rank].board != world->hosts[world->rank].board;
 }
 
-/* Boards of this world but the own one. */
-static int other_boards(const trine_world *world) {
-    int n = 0;
+/* Whether another board's ranks are all unknown. */
+static bool is_unheard(const trine_world *world, const view *v) {
     for (int r = 0; r < world->size; r++) {
-        bool first = is_elsewhere(world, r);
-        for (int q = 0; first && q < r; q++) first = world->hosts[q].board != world->hosts[r].board;
-        n += first;
+        bool heard = !is_elsewhere(world, r);
+        for (int q = 0; !heard && q < world->size; q++)
+            heard = world->hosts[q].board == world->hosts[r].board && knows(v, world->hosts[q].job);
+        if (!heard) return true;
     }
-    return n;
+    return false;
+}
+
+/* To every rank of the other boards. `number` stays as it is until it has left. */
+static void send_number(const trine_world *world, const uint64_t *number) {
+    MPI_Request unused;
+    for (int r = 0; r < world->size; r++)
+        if (is_elsewhere(world, r))
+            MPI_Isend(number, (int)sizeof *number, MPI_BYTE, r, TAG_ALARM, channel(world), &unused);
 }
 
 static void send_alarms(trine_world *world) {
-    MPI_Request unused;
     world->alarm = (uint64_t)(world->rank + 1) << 32 | ((world->alarm + 1) & UINT32_MAX);
-    for (int r = 0; r < world->size; r++)
-        if (is_elsewhere(world, r))
-            MPI_Isend(&world->alarm, (int)sizeof world->alarm, MPI_BYTE, r, TAG_ALARM,
-                      channel(world), &unused);
+    send_number(world, &world->alarm);
 }
 
-/* The next alarm that has come, and who sent it. */
+static void call_off(trine_world *world) {
+    world->called_off = world->alarm | CALLED_OFF;
+    send_number(world, &world->called_off);
+}
+
+/* The next alarm that has come, or that was called off, and who sent it. */
 static bool take_alarm(const trine_world *world, uint64_t *alarm, int *source) {
     MPI_Status status;
     int there = 0;
@@ -214,16 +224,36 @@ static bool receive_places(const trine_world *world, view *v) {
     return true;
 }
 
-/* Until all other boards have answered, or the time is over. False: a lower rank speaks. */
-static bool collect(const trine_world *world, view *v) {
-    int boards = other_boards(world), source;
+/* Rank `lowest` speaks. It and whoever else asks get what this board shows (which is in v), until it calls
+ * its alarm off, or for DECISION seconds: then it has ended the job. */
+static void give_way(const trine_world *world, const view *v, int lowest) {
     uint64_t alarm;
+    int source;
     double last = 0;
-    for (double left = GRACE; boards > 0 && left > 0; left -= watch_step(&last)) {
-        if (receive_places(world, v)) boards--;
+    send_places(world, v, lowest);
+    for (double left = DECISION; left > 0; left -= watch_step(&last)) {
         while (take_alarm(world, &alarm, &source)) {
-            if (source > world->rank) continue;
-            send_places(world, v, source); /* what this board shows is in there */
+            bool off = alarm & CALLED_OFF;
+            if (off && source == lowest) return;
+            if (!off) send_places(world, v, source);
+            if (!off && source < lowest) lowest = source;
+        }
+        board_look();
+        watch_nap(0.001);
+    }
+}
+
+/* Until all other boards have answered, or the time is over. False: a lower rank spoke, and is heard. */
+static bool collect(const trine_world *world, view *v) {
+    uint64_t alarm;
+    int source;
+    double last = 0;
+    bool unheard = is_unheard(world, v);
+    for (double left = GRACE; unheard && left > 0; left -= watch_step(&last)) {
+        if (receive_places(world, v)) unheard = is_unheard(world, v);
+        while (take_alarm(world, &alarm, &source)) {
+            if (source > world->rank || (alarm & CALLED_OFF)) continue;
+            give_way(world, v, source);
             return false;
         }
         board_look();
@@ -298,12 +328,13 @@ static void fire(trine_world *world, double waited) {
     }
     send_alarms(world);
     see_own(&v, SIGHT, RANK_WAITS);
-    if (!collect(world, &v)) {
-        stand_by(DECISION);
-    } else if (!places_alive(v.ranks, v.count)) {
-        complete(world, &v);
-        print(world, &v, waited);
-        world_end();
+    if (collect(world, &v)) {
+        if (!places_alive(v.ranks, v.count)) {
+            complete(world, &v);
+            print(world, &v, waited);
+            world_end();
+        }
+        call_off(world);
     }
     free(v.ranks);
     board_yield();
@@ -315,7 +346,8 @@ static void take_alarms(trine_world *world, rank_state self) {
     uint64_t alarm;
     int source;
     if (world->look) world->look(world->look_context);
-    while (take_alarm(world, &alarm, &source)) answer(world, alarm, source, self);
+    while (take_alarm(world, &alarm, &source))
+        if (!(alarm & CALLED_OFF)) answer(world, alarm, source, self);
 }
 
 void watchdog_check(trine_world *world, double *waited) {
