@@ -41,7 +41,7 @@ named() { # named CULPRIT TEXT: ended by the watchdog, one report, whose first r
         sed -n '/^trine: timed out/{n;p;}' "$out" | grep -q "^    rank $1 \[pp$1 dp0 tp0\] on .*: .*$2"
 }
 
-echo "1..15"
+echo "1..16"
 
 job 4 loop 1 2
 named 1 "in no communication, after all-reduce .* over group world; thinking of nothing" &&
@@ -97,6 +97,13 @@ result $? "two boards: one of which nobody can answer is named first"
 job 4 files 1 2
 [ "$status" -eq 0 ] && says 0 "timed out"
 result $? "two boards: a rank that waits for its file system answers the other one, too"
+
+# Each rank has a board of its own: all that wait raise an alarm at once, and all but one give way.
+DRIVER="/bin/sh -c 'SLURM_STEP_ID=\${OMPI_COMM_WORLD_RANK:-\$PMI_RANK} exec \"\$@\"' sh $BUILD/tests/comm/watchdog_driver"
+
+job 4 files 1 2
+[ "$status" -eq 0 ] && says 0 "timed out"
+result $? "four boards: who gave way goes on when the alarm is called off"
 DRIVER=$BUILD/tests/comm/watchdog_driver
 
 job 3 late 1 6
