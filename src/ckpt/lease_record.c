@@ -98,28 +98,35 @@ static void drop_dash(char *word) {
     if (strcmp(word, "-") == 0) word[0] = '\0';
 }
 
+static bool is_word(const char *word) {
+    while (isgraph((unsigned char)*word)) word++;
+    return !*word;
+}
+
 static bool is_sound(const lease_record *r) {
-    return strlen(r->token) == FILE_TOKEN - 1 &&
+    return is_word(r->job) && is_word(r->host) && is_word(r->boot) &&
+           strlen(r->token) == FILE_TOKEN - 1 &&
            strspn(r->token, "0123456789abcdef") == FILE_TOKEN - 1 && r->pid > 0 &&
            r->interval_ms > 0 && r->interval_ms <= 60000 && r->beats > 0 && r->beats <= 1000;
 }
 
 bool lease_record_parse(lease_record *r, const char *text) {
-    char state[5];
-    int end = -1;
+    char state[5], printed[LEASE_TEXT];
     *r = (lease_record){0};
     int found = sscanf(text,
                        FIRST_LINE "%4s %" SCNu64 " token %16s job %63s host %64s boot %39s pid "
                                   "%" SCNd64 " started %" SCNu64 " pid_namespace %" SCNu64
-                                  " interval_ms %d beats %d%n",
+                                  " interval_ms %d beats %d",
                        state, &r->beat, r->token, r->job, r->host, r->boot, &r->pid, &r->started,
-                       &r->space, &r->interval_ms, &r->beats, &end);
-    if (found != 11 || strcmp(text + end, "\n") != 0 || !is_sound(r)) return false;
+                       &r->space, &r->interval_ms, &r->beats);
+    if (found != 11 || !is_sound(r)) return false;
     r->held = strcmp(state, "held") == 0;
     drop_dash(r->job);
     drop_dash(r->host);
     drop_dash(r->boot);
-    return r->held || strcmp(state, "free") == 0;
+    /* sscanf takes signs, other spaces and numbers that do not fit. */
+    lease_record_print(r, printed);
+    return strcmp(printed, text) == 0;
 }
 
 /* ---- Other processes ---- */

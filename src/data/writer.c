@@ -75,6 +75,9 @@ static trine_status finish(tokens_writer *w) {
     CHECK(w->count, TRINE_EDATA, "%s: a token file needs at least one token", w->path);
     CHECK(!fseek(w->file, 0, SEEK_SET), TRINE_EIO, "%s: %s", w->unfinished, strerror(errno));
     TRY(write_header(w));
+    /* Before the rename: after a crash there is the whole file under its name, or none. */
+    CHECK(!fflush(w->file) && !fsync(fileno(w->file)), TRINE_EIO, "%s: %s", w->unfinished,
+          strerror(errno));
     FILE *file = w->file;
     w->file = NULL;
     CHECK(!fclose(file), TRINE_EIO, "%s: %s", w->unfinished, strerror(errno));
