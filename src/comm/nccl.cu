@@ -91,21 +91,47 @@ trine_status nccl_after(nccl_group *g) {
     return TRINE_OK;
 }
 
+/* ---- Tickets ----------------------------------------------------------------------------------- */
+
+static nccl_ticket *ticket_at(const nccl_group *g, uint64_t number) {
+    return &g->tickets[number % g->slots];
+}
+
+/* Twice as many slots. GPipe starts two messages an edge for each micro-batch before it finishes one. */
+static trine_status grow(nccl_group *g) {
+    uint64_t slots = g->slots ? 2 * g->slots : 16;
+    nccl_ticket *more = (nccl_ticket *)calloc(slots, sizeof *more);
+    CHECK(more, TRINE_ENOMEM, "no memory for %llu calls under way in group %s",
+          (unsigned long long)slots, g->name);
+    for (uint64_t t = g->finished + 1; t <= g->finished + g->slots; t++)
+        more[t % slots] = *ticket_at(g, t);
+    free(g->tickets);
+    g->tickets = more;
+    g->slots = slots;
+    return TRINE_OK;
+}
+
 static trine_status record_tickets(nccl_group *g) {
-    while (g->recorded < g->started)
-        TRY_CUDA(cudaEventRecord(g->tickets[++g->recorded % NCCL_TICKETS], g->stream));
+    for (; g->recorded < g->started; g->recorded++) {
+        nccl_ticket *t = ticket_at(g, g->recorded + 1);
+        if (!t->event) TRY_CUDA(cudaEventCreateWithFlags(&t->event, cudaEventDisableTiming));
+        TRY_CUDA(cudaEventRecord(t->event, g->stream));
+    }
     return TRINE_OK;
 }
 
 trine_status nccl_give_ticket(nccl_group *g, uint64_t *ticket) {
+    if (g->started - g->finished == g->slots) TRY(grow(g));
     *ticket = ++g->started;
+    ticket_at(g, *ticket)->finished = false;
     return g->r->fusing ? TRINE_OK : record_tickets(g);
 }
 
 static trine_status group_finish(nccl_group *g, uint64_t ticket) {
-    ASSERT(!g->r->fusing && g->started - ticket < NCCL_TICKETS);
-    TRY_CUDA(
-        cudaStreamWaitEvent(cuda_of(g->r->dev)->compute, g->tickets[ticket % NCCL_TICKETS], 0));
+    ASSERT(ticket > g->finished && ticket <= g->recorded && !ticket_at(g, ticket)->finished);
+    TRY_CUDA(cudaStreamWaitEvent(cuda_of(g->r->dev)->compute, ticket_at(g, ticket)->event, 0));
+    ticket_at(g, ticket)->finished = true;
+    while (g->finished < g->recorded && ticket_at(g, g->finished + 1)->finished) g->finished++;
     return TRINE_OK;
 }
 
@@ -188,8 +214,9 @@ static void finalize(nccl_group *g) {
 }
 
 static void free_group(nccl_group *g) {
-    for (int i = 0; i < NCCL_TICKETS; i++)
-        if (g->tickets[i]) (void)cudaEventDestroy(g->tickets[i]);
+    for (uint64_t i = 0; i < g->slots; i++)
+        if (g->tickets[i].event) (void)cudaEventDestroy(g->tickets[i].event);
+    free(g->tickets);
     if (g->scratch) (void)cudaFree(g->scratch);
     if (g->stream) (void)cudaStreamDestroy(g->stream);
     free(g);
@@ -234,8 +261,6 @@ static trine_status take_from_device(nccl_group *g, bool adds) {
     int least, greatest;
     TRY_CUDA(cudaDeviceGetStreamPriorityRange(&least, &greatest));
     TRY_CUDA(cudaStreamCreateWithPriority(&g->stream, cudaStreamNonBlocking, greatest));
-    for (int i = 0; i < NCCL_TICKETS; i++)
-        TRY_CUDA(cudaEventCreateWithFlags(&g->tickets[i], cudaEventDisableTiming));
     g->chunk = NCCL_SCRATCH / (size_t)g->size / 256 * 256;
     return adds ? take_scratch(g) : TRINE_OK;
 }

@@ -30,8 +30,6 @@ extern "C" {
 #define NCCL_ID  128 /* bytes of a communicator's name */
 /* Addends that arrive, of all members of a group together. */
 #define NCCL_SCRATCH ((size_t)8 << 20)
-/* Calls of a group that may be started and not finished. */
-#define NCCL_TICKETS 128
 
 typedef struct nccl_rank nccl_rank;   /* this process: its GPU and its groups */
 typedef struct nccl_group nccl_group; /* one communicator */

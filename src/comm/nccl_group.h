@@ -11,6 +11,12 @@
 #include "comm/nccl.h"
 #include "device/cuda/cuda.h"
 
+/* What was started: its end on the group's stream, and whether the compute stream was told to wait. */
+typedef struct {
+    cudaEvent_t event;
+    bool finished;
+} nccl_ticket;
+
 struct nccl_group {
     nccl_rank *r;
     nccl_group *next;
@@ -20,9 +26,10 @@ struct nccl_group {
     int size, rank;
     char *scratch; /* (size, chunk) addends; NULL in a group that does not add */
     size_t chunk;  /* bytes, for each rank */
-    cudaEvent_t tickets[NCCL_TICKETS];
-    uint64_t started, recorded; /* tickets given; those whose event is on the stream */
-    bool fused;                 /* has messages in the ncclGroup that is open */
+    nccl_ticket *tickets; /* (slots) those after number `finished`, at number % slots */
+    uint64_t slots;
+    uint64_t finished, recorded, started; /* all up to here: finished; on the stream; given */
+    bool fused;                           /* has messages in the ncclGroup that is open */
 };
 
 struct nccl_rank {

@@ -361,7 +361,7 @@ static void lanes_of_an_edge_travel_together(void **state) {
     leave();
 }
 
-/* Along a pipeline, each edge with a stream of its own; more messages than there are tickets. */
+/* Along a pipeline, each edge with a stream of its own. */
 static void edges_have_their_own_streams(void **state) {
     (void)state;
     int n = trine_world_size(harness_world);
@@ -369,7 +369,7 @@ static void edges_have_their_own_streams(void **state) {
     (void)enter((trine_layout){1, 1, n}, TRINE_TRANSPORT_AUTO, wish);
     trine_comm *in = trine_mesh_group(mesh, TRINE_ACT_IN);
     trine_comm *out = trine_mesh_group(mesh, TRINE_ACT_OUT);
-    for (int turn = 0; turn < NCCL_TICKETS + 20; turn++) {
+    for (int turn = 0; turn < 148; turn++) {
         comm_request received = {0}, sent = {0};
         if (rank == 0) put(0, N, turn);
         OK(comm_recv_start(in, addr(buffer(0)), N, TRINE_I32, 0, &received));
@@ -378,6 +378,32 @@ static void edges_have_their_own_streams(void **state) {
         OK(comm_wait(&sent));
         if (turn % 16 == 0) expect(0, 0, turn);
     }
+    leave();
+}
+
+/* As GPipe with many micro-batches: none is finished before all are started; some out of turn. */
+static void hundreds_under_way(void **state) {
+    (void)state;
+    enum { MANY = 300 };
+    static comm_request sent[MANY], received[MANY];
+    int n = trine_world_size(harness_world);
+    const gpu_wish wish = {trine_world_rank(harness_world), BYTES, false};
+    (void)enter((trine_layout){1, 1, n}, TRINE_TRANSPORT_AUTO, wish);
+    trine_comm *in = trine_mesh_group(mesh, TRINE_ACT_IN);
+    trine_comm *out = trine_mesh_group(mesh, TRINE_ACT_OUT);
+    for (int i = 0; i < MANY; i++) {
+        if (rank == 0) put(0, N, i);
+        memset(&received[i], 0, sizeof received[i]);
+        memset(&sent[i], 0, sizeof sent[i]);
+        OK(comm_recv_start(in, addr(buffer(0)), N, TRINE_I32, 0, &received[i]));
+        if (rank > 0 && i % 2) OK(comm_wait(&received[i]));
+        OK(comm_send_start(out, addr(buffer(0)), N, TRINE_I32, 1, &sent[i]));
+    }
+    for (int i = MANY - 1; i >= 0; i--) {
+        if (rank == 0 || i % 2 == 0) OK(comm_wait(&received[i]));
+        OK(comm_wait(&sent[i]));
+    }
+    expect(0, 0, MANY - 1);
     leave();
 }
 
@@ -418,6 +444,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(gathers_in_flight),
         cmocka_unit_test(lanes_of_an_edge_travel_together),
         cmocka_unit_test(edges_have_their_own_streams),
+        cmocka_unit_test(hundreds_under_way),
         cmocka_unit_test(host_memory_goes_through_the_host),
     };
     return HARNESS_RUN(argc, argv, tests);
