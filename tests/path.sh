@@ -69,6 +69,7 @@ commands() {
         if [ -d $place ] && [ ! -L $place ]; then find $place -maxdepth 1 ! -type d; fi
     done >"$new/.all"
     installed | xargs dpkg-query -L | grep -E '^(/usr)?/s?bin/' >"$new/.owned"
+    # shellcheck disable=SC2094  # both only read it
     tr '\n' '\0' <"$new/.all" | xargs -0 realpath -m | paste "$new/.all" - | awk -F '\t' '
         { sub(/^\/usr/, "", $NF) }
         NR == FNR { owned[$1]; next }
@@ -86,6 +87,7 @@ of_mpi() {
 
 if [ ! -d "$folder" ]; then
     mkdir -p "$build/path"
+    find "$build/path" -mindepth 1 -maxdepth 1 -mtime +1 -exec rm -r {} + # used no more
     new=$(mktemp -d "$build/path/new-XXXXXX")
     commands | xargs ln -sf -t "$new" # one command may lie in two places
     rm "$new/.all" "$new/.owned"
@@ -94,4 +96,5 @@ if [ ! -d "$folder" ]; then
     # Another make may have been quicker.
     mv -T "$new" "$folder" 2>/dev/null || rm -r "$new"
 fi
+touch "$folder"
 realpath "$folder"
