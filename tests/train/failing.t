@@ -62,7 +62,9 @@ messages 1 && says 1 "--profile-json /dev/full: No space left on device" && [ "$
     [ "$(cat "$dir/saved2/latest")" = step-3 ]
 result $? "a profile on a full disk: the same"
 
-job 2 --data-path "$data" --profile-json /dev/full --save "$dir/saved3" --train-iters 1000000000 --log-interval 0 --max-minutes 0.02
+start --profile-json /dev/full --save "$dir/saved3"
+kill -USR1 "$(pid_of 0)"
+finish
 messages 1 && [ "$status" -eq 75 ] && gone && [ -e "$dir/saved3/latest" ]
 result $? "a profile on a full disk, of a run that was told to stop: it is still to be queued again"
 
