@@ -78,7 +78,8 @@ enter() {
 # try NAME COMMAND...: a row of the table, and a log
 try() {
     local name=$1 start=$SECONDS status=0 log
-    log=$logs/${1// /-}.log
+    log=$logs/${1//[! [:alnum:]]/_}
+    log=${log// /-}.log
     shift
     echo "== $name (to $log)"
     # In the background a subshell still ends at the first command that fails.
@@ -140,6 +141,7 @@ rm -rf "$logs"
 mkdir -p "$logs"
 job='' root=$(mktemp -d)
 root=$(realpath "$root")
+chmod 755 "$root" # as / is
 trap clean_up EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
