@@ -6,7 +6,8 @@
 #   make check-full   the long tests, part by part, each of half an hour at most, with a table of what each
 #                     took; PART="ckpt lost": some of ckpt (checkpoints), lost (runs that are killed, two jobs),
 #                     wait (ranks that are stopped), mix (every layout), cover (every option with every other),
-#                     gpu (the same, emulated), train (the rest)
+#                     gpu (the same, emulated), bare (make demo and make check on a Debian that has nothing
+#                     else), train (the rest)
 #   make test T=tp    the tests of one room; T=tp/linear: one file
 #   make mutants      plants faults in a copy; each must make its test fail; M="tie-skipped ...": some
 #   make fuzz         readers of files against libFuzzer under sanitizers, MINUTES=1 each (whole ones); T=manifest: one
@@ -23,6 +24,7 @@
 # neither: build/emu/libtrine_cuda.so is the same code on the processor (docs/testing.md).
 # All that is built lies under BUILD. Warnings are errors in .ci/run (WERROR=-Werror), not on a machine
 # whose compiler nobody has tried yet. SAN="-fsanitize=address,undefined" adds sanitizers.
+# A build prints one short line for each file (CC src/base/rng.c); V=1 prints the commands themselves.
 BUILD  ?= build
 CC     ?= cc
 PREFIX ?= /usr/local
@@ -80,6 +82,12 @@ benches: $(BENCHES)
 
 # ---- Building ------------------------------------------------------------------------------------
 
+# A recipe's command has $(call line,WHAT,FILE) on the line above it and $(Q) before it. Warnings are seen in
+# any case; make -s prints neither lines nor commands.
+Q     := $(if $(filter 1,$(V)),,@)
+silent = $(or $(filter 1,$(V)),$(findstring s,$(firstword -$(MAKEFLAGS))))
+line   = $(if $(silent),,@printf '  %-4s  %s\n' $(1) '$(2)')
+
 # Changed flags rebuild everything: half a library with sanitizers fails in strange places.
 $(BUILD)/flags: FORCE
 	@mkdir -p $(@D)
@@ -87,51 +95,62 @@ $(BUILD)/flags: FORCE
 
 $(BUILD)/obj/%.o: src/%.c $(BUILD)/flags
 	@mkdir -p $(@D)
-	$(COMPILE) $(if $(filter src/comm/%,$<),$(MPI_CFLAGS)) -c $< -o $@
+	$(call line,CC,$<)
+	$(Q)$(COMPILE) $(if $(filter src/comm/%,$<),$(MPI_CFLAGS)) -c $< -o $@
 
 # src/device/cpu/element.h says what is made of these two words.
 define CPU_PAIR
 $(BUILD)/obj/%.$(1).o: src/%.c $(BUILD)/flags
 	@mkdir -p $$(@D)
-	$$(COMPILE) -DELEMENT=$(firstword $(subst _, ,$(1))) -DGRAD=$(lastword $(subst _, ,$(1))) -c $$< -o $$@
+	$$(call line,CC,$$< $(subst _, ,$(1)))
+	$$(Q)$$(COMPILE) -DELEMENT=$(firstword $(subst _, ,$(1))) -DGRAD=$(lastword $(subst _, ,$(1))) -c $$< -o $$@
 endef
 $(foreach pair,$(CPU_PAIRS),$(eval $(call CPU_PAIR,$(pair))))
 
 $(LIB): $(OBJ)
 	@rm -f $@
-	ar rcs $@ $^
+	$(call line,AR,$@)
+	$(Q)ar rcs $@ $^
 
 # The shared library shows trine_* only; the archive is for tests, which look inside.
 $(SHARED): $(OBJ) tools/libtrine.map
-	$(CC) -shared -Wl,-soname,libtrine.so.$(MAJOR) -Wl,--version-script=tools/libtrine.map -o $@ $(OBJ) $(LIBS) $(SAN)
+	$(call line,LD,$@)
+	$(Q)$(CC) -shared -Wl,-soname,libtrine.so.$(MAJOR) -Wl,--version-script=tools/libtrine.map -o $@ $(OBJ) $(LIBS) $(SAN)
 
 $(BUILD)/%: examples/%.c $(LIB)
-	$(COMPILE) $< -o $@ $(LIB) $(LIBS)
+	$(call line,CCLD,$@)
+	$(Q)$(COMPILE) $< -o $@ $(LIB) $(LIBS)
 
 .SECONDEXPANSION:
 $(TOOLS): $(BUILD)/%: tools/$$(subst -,_,$$*).c $(LIB)
-	$(COMPILE) $< -o $@ $(LIB) $(LIBS)
+	$(call line,CCLD,$@)
+	$(Q)$(COMPILE) $< -o $@ $(LIB) $(LIBS)
 
 $(HARNESS): $(BUILD)/tests/%.o: tests/%.c $(BUILD)/flags
 	@mkdir -p $(@D)
-	$(COMPILE) -Itests -c $< -o $@
+	$(call line,CC,$<)
+	$(Q)$(COMPILE) -Itests -c $< -o $@
 
 $(BUILD)/tests/%: tests/%.c $(HARNESS) $(LIB)
 	@mkdir -p $(@D)
-	$(COMPILE) $(MPI_CFLAGS) -Itests $< -o $@ $(HARNESS) $(LIB) -lcmocka $(LIBS)
+	$(call line,CCLD,$@)
+	$(Q)$(COMPILE) $(MPI_CFLAGS) -Itests $< -o $@ $(HARNESS) $(LIB) -lcmocka $(LIBS)
 
 # The only tests that look into bench/.
 $(BUILD)/tests/bench/%: tests/bench/%.c $(HARNESS) $(BENCH_PARTS) $(LIB)
 	@mkdir -p $(@D)
-	$(COMPILE) $(MPI_CFLAGS) -Itests -Ibench $< -o $@ $(HARNESS) $(BENCH_PARTS) $(LIB) -lcmocka $(LIBS)
+	$(call line,CCLD,$@)
+	$(Q)$(COMPILE) $(MPI_CFLAGS) -Itests -Ibench $< -o $@ $(HARNESS) $(BENCH_PARTS) $(LIB) -lcmocka $(LIBS)
 
 $(BENCH_PARTS): $(BUILD)/bench/%.o: bench/%.c $(BUILD)/flags
 	@mkdir -p $(@D)
-	$(COMPILE) $(MPI_CFLAGS) -Ibench -c $< -o $@
+	$(call line,CC,$<)
+	$(Q)$(COMPILE) $(MPI_CFLAGS) -Ibench -c $< -o $@
 
 $(BUILD)/bench/%: bench/%.c $(BENCH_PARTS) $(LIB)
 	@mkdir -p $(@D)
-	$(COMPILE) $(MPI_CFLAGS) -Ibench $< -o $@ $(BENCH_PARTS) $(LIB) $(LIBS)
+	$(call line,CCLD,$@)
+	$(Q)$(COMPILE) $(MPI_CFLAGS) -Ibench $< -o $@ $(BENCH_PARTS) $(LIB) $(LIBS)
 
 # ---- The object for GPUs -------------------------------------------------------------------------
 
@@ -160,11 +179,13 @@ $(BUILD)/cuda/flags: FORCE
 
 $(CUDA_OBJ): $(BUILD)/cuda/%.o: src/%.cu $(BUILD)/cuda/flags
 	@mkdir -p $(@D)
-	$(NVCC_ALL) $(if $(WERROR),-Werror=all-warnings) -MMD -MP -MT $@ -MF $@.d -c $< -o $@
+	$(call line,NVCC,$<)
+	$(Q)$(NVCC_ALL) $(if $(WERROR),-Werror=all-warnings) -MMD -MP -MT $@ -MF $@.d -c $< -o $@
 
 # It shows one function and leaves nothing open: nothing of libtrine is linked to it.
 $(CUDA_LIB): $(CUDA_OBJ) tools/libtrine_cuda.map
-	$(CUDA_NVCC) -shared -cudart static $(CUDA_ARCH) $(CUDA_RPATH) -o $@ $(CUDA_OBJ) -lcublasLt $(NCCL_LIBS) \
+	$(call line,LD,$@)
+	$(Q)$(CUDA_NVCC) -shared -cudart static $(CUDA_ARCH) $(CUDA_RPATH) -o $@ $(CUDA_OBJ) -lcublasLt $(NCCL_LIBS) \
 	    -Xlinker=--no-undefined,-soname=libtrine_cuda.so,--version-script=tools/libtrine_cuda.map
 
 # ---- The same on the processor, for tests --------------------------------------------------------
@@ -187,17 +208,21 @@ $(BUILD)/emu/flags: FORCE
 
 $(EMU_CUDA): $(BUILD)/emu/%.o: src/%.cu $(BUILD)/emu/flags
 	@mkdir -p $(@D)
-	$(EMU_COMPILE) $(EMU_CHECKS) -c $< -o $@
+	$(call line,EMU,$<)
+	$(Q)$(EMU_COMPILE) $(EMU_CHECKS) -c $< -o $@
 
 $(EMU_KERNELS): $(BUILD)/emu/%.o: tests/emu/%.cu $(BUILD)/emu/flags
-	$(EMU_COMPILE) $(EMU_CHECKS) -c $< -o $@
+	$(call line,EMU,$<)
+	$(Q)$(EMU_COMPILE) $(EMU_CHECKS) -c $< -o $@
 
 $(EMU_OBJ): $(BUILD)/emu/%.o: tests/emu/%.cc $(BUILD)/emu/flags
-	$(EMU_COMPILE) $(if $(findstring nccl,$<),$(MPI_CFLAGS)) -c $< -o $@
+	$(call line,EMU,$<)
+	$(Q)$(EMU_COMPILE) $(if $(findstring nccl,$<),$(MPI_CFLAGS)) -c $< -o $@
 
 # Clang keeps the sanitizers' functions in the program.
 $(EMU_LIB): $(EMU_CUDA) $(EMU_OBJ) tests/emu/libtrine_cuda.map
-	$(CXX) -shared $(if $(SAN),,-Wl,--no-undefined) -Wl,--version-script=tests/emu/libtrine_cuda.map -o $@ \
+	$(call line,LD,$@)
+	$(Q)$(CXX) -shared $(if $(SAN),,-Wl,--no-undefined) -Wl,--version-script=tests/emu/libtrine_cuda.map -o $@ \
 	    $(EMU_CUDA) $(EMU_OBJ) $(if $(findstring nccl,$(EMU_OBJ)),$(MPI_LIBS)) -lm -lpthread $(SAN)
 
 # Tests may open the object; those of the emulation itself are linked with it, and with kernels.
@@ -205,7 +230,8 @@ $(TESTS): | $(EMU_LIB)
 
 $(BUILD)/tests/emu/%: tests/emu/%.c $(HARNESS) $(EMU_OBJ) $(EMU_KERNELS) $(LIB)
 	@mkdir -p $(@D)
-	$(COMPILE) $(MPI_CFLAGS) -Itests -Itests/emu $< -o $@ $(HARNESS) $(EMU_KERNELS) $(EMU_OBJ) $(LIB) -lcmocka $(LIBS) -lstdc++
+	$(call line,CCLD,$@)
+	$(Q)$(COMPILE) $(MPI_CFLAGS) -Itests -Itests/emu $< -o $@ $(HARNESS) $(EMU_KERNELS) $(EMU_OBJ) $(LIB) -lcmocka $(LIBS) -lstdc++
 
 # ---- Checking ------------------------------------------------------------------------------------
 
@@ -250,7 +276,8 @@ fuzzers: $(FUZZERS:%=$(BUILD)/fuzz/%)
 
 $(BUILD)/fuzz/%: tests/fuzz/%.c $(LIB)
 	@mkdir -p $(@D)
-	$(COMPILE) -DFUZZING -fsanitize=fuzzer -Itests $< -o $@ $(LIB) $(LIBS)
+	$(call line,CCLD,$@)
+	$(Q)$(COMPILE) -DFUZZING -fsanitize=fuzzer -Itests $< -o $@ $(LIB) $(LIBS)
 
 # Headers are aligned by hand.
 format-check:

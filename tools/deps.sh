@@ -1,11 +1,20 @@
 #!/bin/sh
 # Finds out what the machine lacks and installs it. Usage: tools/deps.sh [build] [test] [full] [demo]
-# [clang]. A thing is there when it can be used (a command runs, a header is found), wherever it came
+# [clang] [bare]. A thing is there when it can be used (a command runs, a header is found), wherever it came
 # from; so this says nothing and takes a fraction of a second when nothing is missing. What is missing
 # is installed with apt on Debian and Ubuntu, as root or through sudo; elsewhere its list is printed
 # and the exit status is 1.
+#
+# tools/deps.sh --list [GROUP...] prints the groups' packages (of all groups if none is named), one a line,
+# and does nothing else: tests run with their commands and no others (tests/path.sh).
 set -eu
 
+list=
+if [ "${1:-}" = --list ]; then
+    list=yes
+    shift
+    [ $# -gt 0 ] || set -- build test full demo clang bare
+fi
 [ $# -gt 0 ] || set -- build test demo
 
 missing=
@@ -14,6 +23,10 @@ missing=
 need() {
     package=$1
     shift
+    if [ -n "$list" ]; then
+        echo "$package"
+        return
+    fi
     "$@" >/dev/null 2>&1 || missing="$missing $package"
 }
 
@@ -61,14 +74,19 @@ for group in "$@"; do
             ;;
         test)
             need g++ has c++
+            need binutils has readelf
             need libcmocka-dev cmocka_header
             need perl prove_runs
             need locales german_source
             need pkg-config has pkg-config
+            need procps has pgrep
+            need util-linux has unshare
+            need mount has mount
+            need git has git
             ;;
         full)
             need iproute2 has ip
-            need util-linux has unshare
+            need bible-kjv has bible
             ;;
         demo) need bible-kjv has bible ;;
         clang)
@@ -76,8 +94,12 @@ for group in "$@"; do
             need libomp-dev openmp_clang
             need g++ clang_cxx
             ;;
+        bare)
+            need debootstrap has debootstrap
+            need apt has apt-get
+            ;;
         *)
-            echo "tools/deps.sh: no group \"$group\": build, test, full, demo or clang" >&2
+            echo "tools/deps.sh: no group \"$group\": build, test, full, demo, clang or bare" >&2
             exit 1
             ;;
     esac

@@ -3,6 +3,8 @@
 # bench/comm on two ranks with tiny sizes: the file holds what the table shows, for every primitive, and
 # a command line that cannot run is refused. Nothing is said about the times themselves.
 # shellcheck disable=SC2016  # Perl expands what stands in quotation marks
+. tests/needs.sh
+needs perl
 BUILD=${BUILD:-build}
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT

@@ -6,6 +6,8 @@
 # micro-batch is the largest. The times mean nothing there, and none is looked at.
 # shellcheck disable=SC2016
 set -u
+. tests/needs.sh
+needs perl
 
 build=${BUILD:-build}
 dir=$(mktemp -d)

@@ -5,6 +5,8 @@
 # flops and bounds are those computed by hand here; nothing stays behind. No time is looked at.
 # shellcheck disable=SC2016
 set -u
+. tests/needs.sh
+needs perl pgrep
 
 build=${BUILD:-build}
 dir=$(mktemp -d)

@@ -2,6 +2,8 @@
 # The object for GPUs, as nvcc made it (where there is one) and on the processor: it shows one function,
 # and wants nothing of libtrine. And what the search for CUDA says.
 set -eu
+. tests/needs.sh
+needs nm readelf
 
 build=${BUILD:-build}
 root=$(mktemp -d)

@@ -2,6 +2,8 @@
 # Installs into an empty folder and builds a program against nothing but what is there, with the words
 # of pkg-config: once with the shared library, once with the archive.
 set -eu
+. tests/needs.sh
+needs nm readelf pkg-config make
 
 build=${BUILD:-build}
 root=$(mktemp -d)

@@ -2,6 +2,8 @@
 # The planter of faults itself: that it tells caught from survived and stops where its list is wrong, in
 # a tree of its own with one source and one test.
 set -eu
+. tests/needs.sh
+needs git make
 
 tree=$(mktemp -d)
 trap 'rm -rf "$tree"' EXIT

@@ -2,11 +2,14 @@
 # The test runner itself: what is planned for which marker, that bad markers are refused, that a failed
 # and a hanging test fail, in a tree of its own.
 set -eu
+. tests/needs.sh
+needs prove
 
 tree=$(mktemp -d)
 trap 'rm -rf "$tree"' EXIT
-mkdir -p "$tree/tests/room" "$tree/tests/other" "$tree/build/tests/room"
-cp tests/plan.sh tests/run.sh tests/full.sh tests/rules.yml "$tree/tests/"
+mkdir -p "$tree/tools" "$tree/tests/room" "$tree/tests/other" "$tree/build/tests/room"
+cp tests/plan.sh tests/run.sh tests/full.sh tests/path.sh tests/rules.yml "$tree/tests/"
+cp tools/deps.sh "$tree/tools/"
 cd "$tree"
 count=0
 

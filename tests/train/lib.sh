@@ -1,6 +1,8 @@
 # shellcheck shell=sh disable=SC2034
 # What the tests of train_gpt's failures share; sourced from the top of the tree. Speaks TAP. All files
 # lie in $dir, whose name also stands in every command line: that is how processes are found again.
+. tests/needs.sh
+needs pgrep
 BUILD=${BUILD:-build}
 TRAIN=$BUILD/train_gpt
 dir=$(mktemp -d)

@@ -1,0 +1,100 @@
+#!/bin/sh
+# Prints the PATH that tests run with. On Debian and Ubuntu it is a folder of links to the commands of what
+# every machine has (essential packages) and of what tools/deps.sh installs, with all that these depend on.
+# So a test that calls any other command fails wherever it is run, not only on a machine that lacks it.
+# CC, CXX, MPICC and MPIRUN stay what they are in the caller's PATH, with the other commands of that MPI.
+# Without dpkg it is the PATH as it is. Usage: tests/path.sh BUILD [GROUP...]: the groups of tools/deps.sh, all
+# if none is named.
+set -eu
+
+build=$1
+shift
+packages=$(tools/deps.sh --list "$@")
+command -v dpkg-query >/dev/null || {
+    printf '%s\n' "$PATH"
+    exit
+}
+
+# Where the caller has the commands that these words name.
+places() {
+    for word in "$@"; do
+        case $word in -*) ;; *) command -v "$word" || true ;; esac
+    done
+}
+
+# shellcheck disable=SC2086  # "ccache gcc" is two words
+compilers=$(places ${CC:-cc} ${CXX:-c++}) mpi=$(places ${MPICC:-mpicc} ${MPIRUN:-mpirun})
+key=$({
+    echo "$packages" "$compilers" "$mpi"
+    cat "$0"
+    stat -c %y /var/lib/dpkg/status
+} | cksum | tr -d ' ')
+folder=$build/path/$key
+
+# The packages by their full names, those that they depend on too. Of alternatives all that are installed.
+installed() {
+    # shellcheck disable=SC2016  # dpkg's own variables
+    dpkg-query -W -f '${db:Status-Status}\t${Package}\t${binary:Package}\t${Essential}\t${Pre-Depends},${Depends}\t${Provides}\n' |
+        awk -F '\t' -v wanted="$(echo "$packages" | tr '\n' ',')" '
+        function words(text, into) {
+            gsub(/\([^)]*\)|:[a-z0-9]+| /, "", text)
+            return split(text, into, /[,|]/)
+        }
+        function want(text,    names, n) {
+            for (n = words(text, names); n > 0; n--)
+                if (!(names[n] in seen)) { seen[names[n]]; queue[++last] = names[n] }
+        }
+        $1 == "installed" {
+            full[$2] = full[$2] " " $3
+            needs[$2] = $5
+            for (n = words($6, names); n > 0; n--) provided[names[n]] = provided[names[n]] "," $2
+            if ($4 == "yes") wanted = wanted "," $2
+        }
+        END {
+            want(wanted)
+            for (at = 1; at <= last; at++) {
+                name = queue[at]
+                want(provided[name])
+                if (!(name in full)) continue
+                print full[name]
+                want(needs[name])
+            }
+        }'
+}
+
+# The commands that belong to a package, or are a link to one that does, as alternatives are. The same file may
+# be listed under /bin and lie in /usr/bin.
+commands() {
+    for place in /usr/bin /usr/sbin /bin /sbin; do
+        if [ -d $place ] && [ ! -L $place ]; then find $place -maxdepth 1 ! -type d; fi
+    done >"$new/.all"
+    installed | xargs dpkg-query -L | grep -E '^(/usr)?/s?bin/' >"$new/.owned"
+    # shellcheck disable=SC2094  # both only read it
+    tr '\n' '\0' <"$new/.all" | xargs -0 realpath -m | paste "$new/.all" - | awk -F '\t' '
+        { sub(/^\/usr/, "", $NF) }
+        NR == FNR { owned[$1]; next }
+        { plain = $1; sub(/^\/usr/, "", plain) }
+        plain in owned || $2 in owned { print $1 }' "$new/.owned" -
+}
+
+# The rest of each MPI lies beside its compiler and its launcher.
+of_mpi() {
+    for command in $mpi; do
+        find "${command%/*}/" -maxdepth 1 ! -type d \( -name 'mpi*' -o -name 'ompi*' -o -name 'opal*' -o -name 'orte*' \
+            -o -name 'prte*' -o -name 'prun*' -o -name 'pmix*' -o -name 'hydra*' \)
+    done
+}
+
+if [ ! -d "$folder" ]; then
+    mkdir -p "$build/path"
+    find "$build/path" -mindepth 1 -maxdepth 1 -mtime +1 -exec rm -r {} + # used no more
+    new=$(mktemp -d "$build/path/new-XXXXXX")
+    commands | xargs ln -sf -t "$new" # one command may lie in two places
+    rm "$new/.all" "$new/.owned"
+    # shellcheck disable=SC2046,SC2086  # a word each
+    ln -sf -t "$new" $(realpath -s $compilers $mpi $(of_mpi))
+    # Another make may have been quicker.
+    mv -T "$new" "$folder" 2>/dev/null || rm -r "$new"
+fi
+touch "$folder"
+realpath "$folder"

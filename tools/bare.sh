@@ -1,0 +1,159 @@
+#!/bin/bash
+# The README's two commands on a machine that has nothing: makes the smallest Debian that there is (a chroot by
+# debootstrap --variant=minbase) with git and make and no more, clones what is committed here into it, and runs
+# make demo and make check there. Usage: tools/bare.sh [COMMAND...]; root, on Debian or Ubuntu.
+#
+# apt's sources, keys, certificates and proxies are this machine's. BUILD/bare (BUILD: build) gets the logs; the
+# chroot lies in TMPDIR (/tmp), takes 3 GB and is gone at the end, whatever the end is. MINUTES (55) limits
+# all of it. Ends with a table of what each command took, and the last lines of what failed.
+set -euo pipefail
+
+logs=${BUILD:-build}/bare
+minutes=${MINUTES:-55}
+
+fail() {
+    echo "tools/bare.sh: $*" >&2
+    exit 1
+}
+
+# ---- Inside of namespaces for mounts and processes, which end with this script
+
+# The suites of the distribution itself, of those that apt knows here: lines of an apt source.
+sources() {
+    # shellcheck disable=SC1091,SC2016  # not a file of ours; apt's own variables
+    apt-get indextargets --format '$(ORIGIN) $(RELEASE) $(COMPONENT) $(REPO_URI)' "Created-By: Packages" |
+        awk -v id="$ID" -v suite="$VERSION_CODENAME" '
+            tolower($1) == id && index($2, suite) == 1 && !seen[$0]++ { print "deb", $4, $2, $3 }'
+}
+
+# Whatever this machine trusts the sources by, and how it comes to them.
+copy_apt() {
+    local keys=$root/etc/apt/trusted.gpg.d
+    sources >"$root/etc/apt/sources.list"
+    find /usr/share/keyrings /etc/apt/keyrings /etc/apt/trusted.gpg.d -maxdepth 1 \
+        \( -name '*.gpg' -o -name '*.asc' \) -exec cp -L -t "$keys" {} + 2>/dev/null || true
+    if [ -s /etc/apt/trusted.gpg ]; then cp /etc/apt/trusted.gpg "$keys/machine.gpg"; fi
+    if [ -d /etc/apt/auth.conf.d ]; then cp -r /etc/apt/auth.conf.d "$root/etc/apt/"; fi
+    apt-config dump | grep -E '^Acquire::(https?|Check-|Retries|Force|Allow)' >"$root/etc/apt/apt.conf.d/machine" || true
+    mkdir -p "$root/etc/ssl/certs"
+    if [ -e /etc/ssl/certs/ca-certificates.crt ]; then cp -L /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/"; fi
+    cp -L /etc/resolv.conf /etc/hosts "$root/etc/"
+}
+
+strap() {
+    local mirror
+    mirror=$(sources | awk -v suite="$VERSION_CODENAME" '$3 == suite && $4 == "main" { print $2; exit }')
+    [ -n "$mirror" ] || fail "apt has no source for $VERSION_CODENAME main here (apt-get update?)"
+    debootstrap --variant=minbase --include=git,make "$VERSION_CODENAME" "$root" "$mirror"
+    copy_apt
+    git bundle create "$root/trine.bundle" HEAD
+    enter git clone --quiet /trine.bundle /trine
+}
+
+# What any system has mounted, of its own.
+mount_all() {
+    local node
+    mount -t proc proc "$root/proc"
+    mount -t sysfs -o ro sysfs "$root/sys"
+    mount -t tmpfs -o mode=755 tmpfs "$root/dev"
+    for node in null zero full random urandom tty; do
+        touch "$root/dev/$node"
+        mount --bind "/dev/$node" "$root/dev/$node"
+    done
+    mkdir "$root/dev/pts" "$root/dev/shm"
+    mount -t devpts -o newinstance,ptmxmode=0666 devpts "$root/dev/pts"
+    mount -t tmpfs -o mode=1777,size=2g tmpfs "$root/dev/shm"
+    ln -s pts/ptmx "$root/dev/ptmx"
+    ln -s /proc/self/fd "$root/dev/fd"
+    for node in stdin:0 stdout:1 stderr:2; do ln -s "/proc/self/fd/${node#*:}" "$root/dev/${node%:*}"; done
+}
+
+# enter COMMAND...: in the chroot, with nothing of this machine but its proxies
+enter() {
+    env -i HOME=/root TERM=dumb PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
+        ${http_proxy:+http_proxy="$http_proxy"} ${https_proxy:+https_proxy="$https_proxy"} \
+        ${no_proxy:+no_proxy="$no_proxy"} chroot "$root" "$@"
+}
+
+# try NAME COMMAND...: a row of the table, and a log
+try() {
+    local name=$1 start=$SECONDS status=0 log
+    log=$logs/${1//[! [:alnum:]]/_}
+    log=${log// /-}.log
+    shift
+    echo "== $name (to $log)"
+    # In the background a subshell still ends at the first command that fails.
+    ("$@") >"$log" 2>&1 </dev/null &
+    wait $! || status=$?
+    if [ $status -ne 0 ]; then
+        printf '%-16s %5d s  FAILED (exit status %d)\n' "$name" $((SECONDS - start)) $status >>"$logs/table"
+        echo "the last lines of $log:"
+        tail -n 40 "$log"
+        return 1
+    fi
+    printf '%-16s %5d s  passed\n' "$name" $((SECONDS - start)) >>"$logs/table"
+}
+
+inside() {
+    local command failed=0 proxy=
+    # shellcheck disable=SC1091  # not a file of ours
+    . /etc/os-release
+    eval "$(apt-config shell proxy Acquire::http::Proxy)"
+    if [ -n "$proxy" ]; then export http_proxy="${http_proxy:-$proxy}"; fi
+    try debootstrap strap || exit 1
+    mount_all
+    for command in "$@"; do
+        try "$command" enter sh -c "cd /trine && $command" || failed=1
+    done
+    exit $failed
+}
+
+# shellcheck disable=SC2317  # reached by trap and try
+if [ "${1:-}" = --inside ]; then
+    root=$2
+    shift 2
+    inside "$@"
+fi
+
+# ---- Outside
+
+# Ends the job, timeout's process group, and removes the chroot; nothing may be mounted where files are
+# removed. Who is being killed may still write something.
+clean_up() {
+    if [ -n "$job" ]; then
+        kill -KILL -- "-$job" 2>/dev/null || true
+        wait "$job" 2>/dev/null || true
+    fi
+    if grep -qF " $root/" /proc/self/mountinfo; then fail "something is mounted in $root, which stays"; fi
+    for _ in 1 2 3 4 5; do
+        rm -rf --one-file-system "$root" && return
+        sleep 1
+    done
+}
+
+[ "$(id -u)" = 0 ] || fail "only root can make a chroot"
+command -v apt-get >/dev/null || fail "this is neither Debian nor Ubuntu"
+unshare --mount --pid --fork --mount-proc true || fail "no namespaces can be made here"
+[ -z "$(git status --porcelain)" ] || echo "What is not committed here is not tested."
+tools/deps.sh bare
+[ $# -gt 0 ] || set -- "make demo" "make check"
+rm -rf "$logs"
+mkdir -p "$logs"
+job='' root=$(mktemp -d)
+root=$(realpath "$root")
+chmod 755 "$root" # as / is
+trap clean_up EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+# All processes in it end with the first one, and that with unshare.
+timeout -s KILL "${minutes}m" unshare --mount --pid --fork --mount-proc --kill-child \
+    "$0" --inside "$root" "$@" &
+job=$!
+status=0
+wait "$job" || status=$?
+job=
+printf '\n== what each took\n'
+if [ -e "$logs/table" ]; then cat "$logs/table"; fi
+if [ $status = 137 ]; then fail "it took longer than $minutes minutes, of which the last lines are in $logs"; fi
+exit $status
