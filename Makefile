@@ -22,7 +22,8 @@
 #
 # CUDA=0 does not look for CUDA, CUDA=1 wants it; CUDA_HOME and NCCL_HOME say where it is. Tests need
 # neither: build/emu/libtrine_cuda.so is the same code on the processor (docs/testing.md).
-# All that is built lies under BUILD. Warnings are errors in .ci/run (WERROR=-Werror), not on a machine
+# MARCH=x86-64-v3 builds for other machines than this one (native): any -march= of the compiler. A processor
+# that has less gets a message. All that is built lies under BUILD. Warnings are errors in .ci/run (WERROR=-Werror), not on a machine
 # whose compiler nobody has tried yet. SAN="-fsanitize=address,undefined" adds sanitizers.
 BUILD  ?= build
 CC     ?= cc
@@ -41,12 +42,15 @@ MPI_LIBS   ?= $(eval MPI_LIBS := $(call ask_mpi,link))$(MPI_LIBS)
 # one build, whichever function a product and a sum are compiled in. No errno: then sqrtf is one
 # instruction and loops with it vectorise; no value changes.
 FLOAT  := -ffp-contract=off -fno-math-errno
-OPT    ?= -O3 -march=native
+MARCH  ?= native
+OPT    ?= -O3 -march=$(MARCH)
 CFLAGS ?= $(OPT) -g
 OMP    ?= -fopenmp
 WARN   := -Wall -Wextra -Wshadow -Wconversion
 ALL_CFLAGS := -std=c11 -D_GNU_SOURCE $(WARN) $(OMP) -fPIC -fno-semantic-interposition $(CFLAGS) $(FLOAT) \
               -Iinclude -Isrc $(SAN)
+# Of the one file that runs first and asks whether the processor has what MARCH uses (src/base/processor.h).
+BASELINE    = $(if $(filter x86_64%,$(shell $(CC) -dumpmachine 2>/dev/null)),-march=x86-64 -mno-avx)
 # C++ is needed for the tests only, by the compiler that belongs to CC.
 ifeq ($(origin CXX),default)
 CXX    := $(patsubst gcc%,g++%,$(patsubst clang%,clang++%,$(patsubst cc,c++,$(notdir $(CC)))))
@@ -89,6 +93,10 @@ $(BUILD)/flags: FORCE
 $(BUILD)/obj/%.o: src/%.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(COMPILE) $(if $(filter src/comm/%,$<),$(MPI_CFLAGS)) -c $< -o $@
+
+$(BUILD)/obj/base/processor.o: src/base/processor.c $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(filter-out -march=%,$(COMPILE)) $(BASELINE) -c $< -o $@
 
 # src/device/cpu/element.h says what is made of these two words.
 define CPU_PAIR
