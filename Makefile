@@ -17,12 +17,14 @@
 #                     parts; REPS=3 LAYERS=2: a quick look; JSON=FILE: the same numbers there;
 #                     BF16=1: bf16 alone, else fp32 and bf16 where the processor has it;
 #                     DEVICE=cuda [MODEL=gpt2-xl] [TF32=1 or BF16=1]: on the GPU
-#   make install      PREFIX (/usr/local), DESTDIR; make uninstall takes it away
+#   make install      the library, the tools, the trainer as trine-train, their manual pages; PREFIX (/usr/local) or
+#                     GNU's prefix, bindir, libdir, mandir ..., DESTDIR; make uninstall takes it away
 #   make layers, format-check, deps, clean
 #
 # CUDA=0 does not look for CUDA, CUDA=1 wants it; CUDA_HOME and NCCL_HOME say where it is. Tests need
 # neither: build/emu/libtrine_cuda.so is the same code on the processor (docs/testing.md).
-# All that is built lies under BUILD. Warnings are errors in .ci/run (WERROR=-Werror), not on a machine
+# MARCH=x86-64-v3 builds for other machines than this one (native): any -march= of the compiler. A processor
+# that has less gets a message. All that is built lies under BUILD. Warnings are errors in .ci/run (WERROR=-Werror), not on a machine
 # whose compiler nobody has tried yet. SAN="-fsanitize=address,undefined" adds sanitizers.
 # A build prints one short line for each file (CC src/base/rng.c); V=1 prints the commands themselves.
 BUILD  ?= build
@@ -42,12 +44,15 @@ MPI_LIBS   ?= $(eval MPI_LIBS := $(call ask_mpi,link))$(MPI_LIBS)
 # one build, whichever function a product and a sum are compiled in. No errno: then sqrtf is one
 # instruction and loops with it vectorise; no value changes.
 FLOAT  := -ffp-contract=off -fno-math-errno
-OPT    ?= -O3 -march=native
+MARCH  ?= native
+OPT    ?= -O3 -march=$(MARCH)
 CFLAGS ?= $(OPT) -g
 OMP    ?= -fopenmp
 WARN   := -Wall -Wextra -Wshadow -Wconversion
 ALL_CFLAGS := -std=c11 -D_GNU_SOURCE $(WARN) $(OMP) -fPIC -fno-semantic-interposition $(CFLAGS) $(FLOAT) \
               -Iinclude -Isrc $(SAN)
+# Of the one file that runs first and asks whether the processor has what MARCH uses (src/base/processor.h).
+BASELINE    = $(if $(filter x86_64%,$(shell $(CC) -dumpmachine 2>/dev/null)),-march=x86-64 -mno-avx)
 # C++ is needed for the tests only, by the compiler that belongs to CC.
 ifeq ($(origin CXX),default)
 CXX    := $(patsubst gcc%,g++%,$(patsubst clang%,clang++%,$(patsubst cc,c++,$(notdir $(CC)))))
@@ -74,7 +79,7 @@ HARNESS  := $(patsubst tests/%.c,$(BUILD)/tests/%.o,$(wildcard tests/*.c))
 BENCH_PARTS := $(patsubst bench/%.h,$(BUILD)/bench/%.o,$(wildcard bench/*.h))
 BENCHES  := $(filter-out $(BENCH_PARTS:.o=),$(patsubst bench/%.c,$(BUILD)/bench/%,$(wildcard bench/*.c)))
 
-.PHONY: all tests benches bench bench-comm cuda cuda-object layers deps check check-full check-alone test mutants fuzz fuzzers demo install uninstall format-check clean FORCE
+.PHONY: all tests benches bench bench-comm cuda cuda-object layers deps check check-full check-alone test mutants fuzz fuzzers demo install man uninstall format-check clean FORCE
 .DELETE_ON_ERROR:
 all: $(LIB) $(SHARED) $(EXAMPLES) $(TOOLS) cuda
 tests: $(TESTS) benches
@@ -97,6 +102,10 @@ $(BUILD)/obj/%.o: src/%.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call line,CC,$<)
 	$(Q)$(COMPILE) $(if $(filter src/comm/%,$<),$(MPI_CFLAGS)) -c $< -o $@
+
+$(BUILD)/obj/base/processor.o: src/base/processor.c $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(filter-out -march=%,$(COMPILE)) $(BASELINE) -c $< -o $@
 
 # src/device/cpu/element.h says what is made of these two words.
 define CPU_PAIR
@@ -316,26 +325,70 @@ demo:
 
 # ---- Installing ----------------------------------------------------------------------------------
 
-ROOT   := $(DESTDIR)$(PREFIX)
-PUBLIC := $(wildcard include/*.h)
+# GNU's names of folders; each may be said on the command line. DESTDIR stands before them all, and in no file.
+prefix       = $(PREFIX)
+exec_prefix  = $(prefix)
+bindir       = $(exec_prefix)/bin
+libdir       = $(exec_prefix)/lib
+includedir   = $(prefix)/include
+datarootdir  = $(prefix)/share
+mandir       = $(datarootdir)/man
+pkgconfigdir = $(libdir)/pkgconfig
+man1dir      = $(mandir)/man1
 
-$(BUILD)/trine.pc: tools/trine.pc.in $(LIB)
-	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' -e 's|@PRIVATE@|$(LIBS)|' $< >$@
+PUBLIC   := $(wildcard include/*.h)
+PROGRAMS := trine-train $(notdir $(TOOLS))
+AS_INSTALLED := $(BUILD)/install
+INSTALLED := $(PUBLIC:include/%=$(includedir)/%) $(libdir)/libtrine.a $(libdir)/$(notdir $(SHARED)) \
+             $(libdir)/libtrine.so.$(MAJOR) $(libdir)/libtrine.so $(libdir)/libtrine_cuda.so \
+             $(pkgconfigdir)/trine.pc $(PROGRAMS:%=$(bindir)/%) $(PROGRAMS:%=$(man1dir)/%.1)
 
-install: $(LIB) $(SHARED) $(BUILD)/trine.pc cuda
-	install -d $(ROOT)/include $(ROOT)/lib/pkgconfig
-	install -m 644 $(PUBLIC) $(ROOT)/include/
-	install -m 644 $(LIB) $(SHARED) $(ROOT)/lib/
-	if grep -q CUDA_NVCC $(BUILD)/cuda.mk; then install -m 644 $(CUDA_LIB) $(ROOT)/lib/; fi
-	ln -sf libtrine.so.$(VERSION) $(ROOT)/lib/libtrine.so.$(MAJOR)
-	ln -sf libtrine.so.$(MAJOR) $(ROOT)/lib/libtrine.so
-	install -m 644 $(BUILD)/trine.pc $(ROOT)/lib/pkgconfig/
+$(AS_INSTALLED)/libdir: FORCE
+	@mkdir -p $(@D)
+	@echo '$(libdir)' | cmp -s - $@ || echo '$(libdir)' >$@
+
+# Programs look for libtrine_cuda.so in ../lib, and with this where it is installed. RPATH= leaves it away.
+RPATH ?= -Wl,-rpath,$(libdir)
+program_source = $(if $(filter trine-train,$(1)),examples/train_gpt.c,tools/$(subst -,_,$(1)).c)
+$(PROGRAMS:%=$(AS_INSTALLED)/%): $(AS_INSTALLED)/%: $$(call program_source,$$*) $(LIB) $(AS_INSTALLED)/libdir
+	$(COMPILE) $< -o $@ $(LIB) $(LIBS) $(RPATH)
+
+$(AS_INSTALLED)/%.1: $(AS_INSTALLED)/%
+	$< --help=man >$@
+
+# What was built with MARCH= for another processor cannot be asked for its options here.
+man: $(PROGRAMS:%=$(AS_INSTALLED)/%)
+	@if $< --help >/dev/null; then \
+	    $(MAKE) --no-print-directory $(PROGRAMS:%=$(AS_INSTALLED)/%.1); \
+	else echo "no manual pages: this machine cannot run what was built"; fi
+
+# Folders are named by the others before them, so that one variable of pkg-config moves them all.
+below = $(patsubst $($(1))/%,$${$(1)}/%,$($(2)))
+$(AS_INSTALLED)/trine.pc: tools/trine.pc.in FORCE
+	@mkdir -p $(@D)
+	sed -e 's|@prefix@|$(prefix)|' -e 's|@exec_prefix@|$(if $(filter $(prefix),$(exec_prefix)),$${prefix},$(exec_prefix))|' \
+	    -e 's|@libdir@|$(call below,exec_prefix,libdir)|' -e 's|@includedir@|$(call below,prefix,includedir)|' \
+	    -e 's|@VERSION@|$(VERSION)|' -e 's|@PRIVATE@|$(LIBS)|' $< >$@
+
+install: $(LIB) $(SHARED) $(AS_INSTALLED)/trine.pc $(PROGRAMS:%=$(AS_INSTALLED)/%) man cuda
+	install -d $(addprefix $(DESTDIR),$(includedir) $(libdir) $(pkgconfigdir) $(bindir) $(man1dir))
+	install -m 644 $(PUBLIC) $(DESTDIR)$(includedir)/
+	install -m 644 $(LIB) $(SHARED) $(DESTDIR)$(libdir)/
+	if grep -q CUDA_NVCC $(BUILD)/cuda.mk; then install -m 644 $(CUDA_LIB) $(DESTDIR)$(libdir)/; fi
+	ln -sf libtrine.so.$(VERSION) $(DESTDIR)$(libdir)/libtrine.so.$(MAJOR)
+	ln -sf libtrine.so.$(MAJOR) $(DESTDIR)$(libdir)/libtrine.so
+	install -m 644 $(AS_INSTALLED)/trine.pc $(DESTDIR)$(pkgconfigdir)/
+	install -m 755 $(PROGRAMS:%=$(AS_INSTALLED)/%) $(DESTDIR)$(bindir)/
+	for page in $(PROGRAMS:%=$(AS_INSTALLED)/%.1); do \
+	    if [ -e $$page ]; then install -m 644 $$page $(DESTDIR)$(man1dir)/; fi; \
+	done
 
 uninstall:
-	rm -f $(PUBLIC:%=$(ROOT)/%) $(ROOT)/lib/libtrine.a $(ROOT)/lib/libtrine.so* $(ROOT)/lib/libtrine_cuda.so $(ROOT)/lib/pkgconfig/trine.pc
+	rm -f $(addprefix $(DESTDIR),$(INSTALLED))
 
 clean:
 	rm -rf $(BUILD)
 
 -include $(patsubst %,%.d,$(OBJ) $(HARNESS) $(TESTS) $(EXAMPLES) $(TOOLS) $(BENCH_PARTS) $(BENCHES) \
+    $(PROGRAMS:%=$(AS_INSTALLED)/%) \
     $(EMU_OBJ) $(EMU_CUDA) $(EMU_KERNELS) $(CUDA_OBJ))

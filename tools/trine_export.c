@@ -71,6 +71,7 @@ static trine_status run(settings *s, int argc, char **argv) {
             "Writes FROM (a checkpoint step-N, a folder of them, of which the newest whole one "
             "is taken, or a Hugging Face folder) as a new Hugging Face folder OUT, which "
             "transformers.GPT2LMHeadModel.from_pretrained loads.",
+        .summary = "makes a Hugging Face folder of a checkpoint of Trine",
         .rows = rows,
         .count = sizeof rows / sizeof *rows,
         .arguments = s->folders,

@@ -87,6 +87,7 @@ static trine_status parse(settings *s, int argc, char **argv, const char **argum
             "Writes text with the model at PATH: a checkpoint, a folder of them (the newest "
             "whole one), or a Hugging Face GPT-2 folder. Runs alone, or under mpirun with tp x "
             "pp ranks.",
+        .summary = "writes text with a model that Trine has trained, or a GPT-2 of Hugging Face",
         .rows = rows,
         .count = sizeof rows / sizeof *rows,
         .arguments = arguments,

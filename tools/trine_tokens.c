@@ -168,6 +168,7 @@ static trine_status run(settings *s, int argc, char **argv) {
         .about = "Turns text files into token files of bytes (uint16, vocabulary 256). The files "
                  "are one "
                  "text, in the order given; - reads standard input.",
+        .summary = "turns text files into token files of bytes",
         .rows = rows,
         .count = sizeof rows / sizeof *rows,
         .arguments = s->files,

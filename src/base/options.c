@@ -247,12 +247,21 @@ static bool value_follows(const cursor *c) {
     return c->next < c->end && strncmp(*c->next, "--", 2) != 0;
 }
 
+/* --help=man. What asks is the command line of this process, and that is there once. */
+static bool man_is_wanted;
+
+static bool asks_for_man(const option *row, const char *value) {
+    return strcmp(row->name, "help") == 0 && value && strcmp(value, "man") == 0;
+}
+
 static void set_option(cursor *c, const option *row, const char *argument, const char *value) {
     char want[512];
     int shown = (int)strcspn(argument, "=");
     expected(row, want, sizeof want);
     if (row->kind == OPTION_KIND_FLAG) {
-        if (value)
+        bool man = asks_for_man(row, value);
+        man_is_wanted |= man;
+        if (value && !man)
             mistake(c->m, "%.*s takes no value, but was given \"%s\"", shown, argument, value);
         else
             *row->to.flag = true;
@@ -343,8 +352,7 @@ static void shortest(double value, char *text, size_t size) {
     }
 }
 
-/* The destination's value; "" if there is nothing to show. */
-static void default_of(const option *row, char *text, size_t size) {
+void options_value(const option *row, char *text, size_t size) {
     int index = 0;
     text[0] = '\0';
     switch (row->kind) {
@@ -383,7 +391,7 @@ static void print_row(FILE *out, const option *row, int column) {
         fprintf(out, "\n%*s", column, "");
     else
         fprintf(out, "%*s", column - used, "");
-    default_of(row, value, sizeof value);
+    options_value(row, value, sizeof value);
     if (value[0])
         snprintf(help, sizeof help, "%s (default: %s)", row->help, value);
     else
@@ -405,6 +413,11 @@ static int help_column(const options *o) {
 
 void options_help(FILE *out, const options *o) {
     check_rows(o);
+    if (man_is_wanted) {
+        man_is_wanted = false;
+        options_man(out, o);
+        return;
+    }
     fprintf(out, "Usage: %s %s\n", o->program, o->usage ? o->usage : "[options]");
     if (o->about) {
         fputc('\n', out);

@@ -92,7 +92,9 @@ typedef struct {
 typedef struct {
     const char *program;
     const char *usage; /* behind the program's name in the help text; NULL: "[options]" */
-    const char *about; /* a paragraph below it; NULL: none */
+    const char *about; /* a paragraph below it; NULL: none. Its first sentence says in a manual page
+                          what the program does, unless there is a `summary` */
+    const char *summary; /* "turns text into tokens": a few words; may be NULL */
     const option *rows;
     size_t count;
     const char **arguments; /* takes what is no option, room for argc; NULL: refused */
@@ -112,8 +114,16 @@ const char *options_environment(const char *name);
 bool options_seconds(const char *text, double *seconds);
 
 /* Prints usage and rows, at most 100 columns wide; the values that the destinations hold now stand
- * as defaults. */
+ * as defaults. Where the row "help" was given as --help=man, which is for the Makefile, it is options_man
+ * that prints. */
 void options_help(FILE *out, const options *o);
+
+/* The same as a manual page of section 1, in man(7)'s macros. It has no date, so that equal tables make
+ * equal pages. */
+void options_man(FILE *out, const options *o);
+
+/* What the row's destination holds, as text; "" if there is nothing to show. Pure. */
+void options_value(const option *row, char *text, size_t size);
 
 /* The name that the batch system, or else the launcher, has given this job (SLURM_JOB_ID,
  * PMIX_NAMESPACE), as it stands in the environment; "" if there is none. Not collective. */

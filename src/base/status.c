@@ -5,6 +5,10 @@
 #include <string.h>
 
 #include "base/c_locale.h"
+#include "base/processor.h"
+
+/* Every program with the library has this file, and so the check of the processor. */
+const void *const status_links_check = &processor_is_checked;
 
 static _Thread_local status_trail trail;
 

@@ -5,7 +5,7 @@
  *   save   rank 0 makes the folder, headers and sizes; the ranks of each node put what they have
  *          together and write it into place (blocks.h); every rank hashes its share of the file as
  *          the file system has it, while it is synced, and what it finds there must be what all
- *          wrote (slice_sum); rank 0 writes the manifest, publishes
+ *          wrote (slice_sum); rank 0 writes config.json (hf.h) and the manifest, publishes
  *   load   every rank verifies its share of the blocks, all agree; then each reads what it needs
  *
  * Invariant: at every moment the newest whole checkpoint is there under its name; a rank's failure

@@ -71,6 +71,14 @@ trine_status file_close(int fd, const char *path, trine_status status) {
     return TRINE_OK;
 }
 
+trine_status file_put(const char *path, const void *data, size_t bytes) {
+    int fd;
+    TRY(file_create(path, &fd));
+    trine_status status = file_write(fd, path, data, bytes, 0);
+    if (status == TRINE_OK) status = file_sync(fd, path);
+    return file_close(fd, path, status);
+}
+
 /* ---- Folders ---- */
 
 trine_status file_sync_folder(const char *path) {

@@ -30,6 +30,10 @@ trine_status file_sync(int fd, const char *path);
  * writes late). Errors: TRINE_EIO. Not collective. */
 trine_status file_close(int fd, const char *path, trine_status status);
 
+/* Makes a file of these bytes that is not there yet, and brings it to the disk. Errors: TRINE_EIO. Not
+ * collective. */
+trine_status file_put(const char *path, const void *data, size_t bytes);
+
 /* Brings the names in a folder to the disk. Errors: TRINE_EIO. Not collective. */
 trine_status file_sync_folder(const char *path);
 

@@ -394,12 +394,8 @@ static trine_status replace(const char *dir, const char *writing, const char *wh
 }
 
 static trine_status write_text(const char *path, const char *text) {
-    int fd;
     TRY(file_remove(path));
-    TRY(file_create(path, &fd));
-    trine_status status = file_write(fd, path, text, strlen(text), 0);
-    if (status == TRINE_OK) status = file_sync(fd, path);
-    return file_close(fd, path, status);
+    return file_put(path, text, strlen(text));
 }
 
 /* Readers of `latest` see the old text or the new one. */

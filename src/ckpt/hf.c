@@ -295,7 +295,8 @@ static trine_status check_tensors(const ckpt_source *source) {
 /* ---- The folder ---- */
 
 bool hf_is(const char *path) {
-    return is_file(path, HF_CONFIG_FILE) && !is_file(path, MANIFEST_FILE);
+    return is_file(path, HF_CONFIG_FILE) && !is_file(path, MANIFEST_FILE) &&
+           !is_file(path, CKPT_OPTIMIZER_FILE);
 }
 
 static trine_status read_config(ckpt_source *source, const char *text, size_t bytes,

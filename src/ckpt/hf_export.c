@@ -69,10 +69,18 @@ static trine_dtype common_type(const job *j) {
 
 /* ---- Files ---- */
 
-static trine_status write_config(const job *j, int fd, const char *path) {
+static trine_status put_in(const char *folder, const char *name, const char *text) {
+    char *path = folder_join(folder, name);
+    CHECK(path, TRINE_ENOMEM, "no memory for a path");
+    trine_status status = file_put(path, text, strlen(text));
+    free(path);
+    return status;
+}
+
+trine_status hf_config_save(const trine_model *model, trine_dtype type, const char *folder) {
     char *text;
-    TRY(hf_config_print(&j->model, common_type(j), &text));
-    trine_status status = file_write(fd, path, text, strlen(text), 0);
+    TRY(hf_config_print(model, type, &text));
+    trine_status status = put_in(folder, HF_CONFIG_FILE, text);
     free(text);
     return status;
 }
@@ -118,20 +126,18 @@ static trine_status write_model(const job *j, int fd, const char *path) {
     return status;
 }
 
-typedef trine_status (*content)(const job *j, int fd, const char *path);
-
-static trine_status write_synced(const job *j, const char *path, content write) {
+static trine_status write_synced(const job *j, const char *path) {
     int fd;
     TRY(file_create(path, &fd));
-    trine_status status = write(j, fd, path);
+    trine_status status = write_model(j, fd, path);
     if (status == TRINE_OK) status = file_sync(fd, path);
     return file_close(fd, path, status);
 }
 
-static trine_status write_file(const job *j, const char *name, content write) {
-    char *path = folder_join(j->making, name);
+static trine_status write_file(const job *j) {
+    char *path = folder_join(j->making, CKPT_MODEL_FILE);
     CHECK(path, TRINE_ENOMEM, "no memory for a path");
-    trine_status status = write_synced(j, path, write);
+    trine_status status = write_synced(j, path);
     free(path);
     return status;
 }
@@ -195,8 +201,8 @@ static trine_status sync_parent(const char *path) {
 }
 
 static trine_status write_folder(const job *j) {
-    TRY(write_file(j, CKPT_MODEL_FILE, write_model));
-    TRY(write_file(j, HF_CONFIG_FILE, write_config));
+    TRY(write_file(j));
+    TRY(hf_config_save(&j->model, common_type(j), j->making));
     TRY(file_sync_folder(j->making));
     TRY(file_rename(j->making, j->out));
     return sync_parent(j->out);

@@ -17,6 +17,8 @@
 #include "ckpt/blocks.h"
 #include "ckpt/file.h"
 #include "ckpt/folder.h"
+#include "ckpt/hf.h"
+#include "ckpt/settings.h"
 
 #define FILES 2
 
@@ -123,7 +125,7 @@ static trine_status make_file(const save_file *f) {
 /* Rank 0: the folder, and files of full size with their headers. */
 static trine_status prepare(void *context) {
     const save *s = context;
-    uint64_t need = 64 << 10; /* of the manifest, beside a line for each block */
+    uint64_t need = 64 << 10; /* of config.json, and the manifest without its lines for blocks */
     for (int i = 0; i < s->count; i++)
         need += s->files[i].header.bytes + 32 * manifest_blocks(s->files[i].header.bytes);
     TRY(folder_begin(*s->image->lease, s->image->state.step, need));
@@ -284,12 +286,14 @@ static trine_status gather_hashes(save *s) {
 
 /* ---- Publishing ---- */
 
-static trine_status write_manifest_to(const char *path, const char *text, size_t bytes) {
-    int fd;
-    TRY(file_create(path, &fd));
-    trine_status status = file_write(fd, path, text, bytes, 0);
-    if (status == TRINE_OK) status = file_sync(fd, path);
-    return file_close(fd, path, status);
+/* For transformers, which finds everything else it wants in CKPT_MODEL_FILE. Nothing here reads it, so
+ * it is not among the manifest's files: whoever changes an entry of it has not broken the checkpoint. */
+static trine_status write_hf_config(const save *s) {
+    const save_file *weights = &s->files[0];
+    trine_model model;
+    ASSERT(s->count && strcmp(weights->name, CKPT_MODEL_FILE) == 0);
+    TRY(settings_model(s->image->config, &model));
+    return hf_config_save(&model, weights->header.entries[0].type, s->folder);
 }
 
 static trine_status write_manifest(const save *s) {
@@ -310,7 +314,7 @@ static trine_status write_manifest(const save *s) {
     }
     trine_status status = manifest_print(&m, &text, &bytes);
     if (status == TRINE_OK) {
-        status = write_manifest_to(path, text, bytes);
+        status = file_put(path, text, bytes);
         free(text);
     }
     free(path);
@@ -319,6 +323,7 @@ static trine_status write_manifest(const save *s) {
 
 static trine_status publish(void *context) {
     const save *s = context;
+    TRY(write_hf_config(s));
     TRY(write_manifest(s));
     return folder_publish(*s->image->lease, s->image->state.step);
 }

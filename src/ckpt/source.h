@@ -15,8 +15,9 @@ struct ckpt_source {
     uint64_t print;   /* of a Hugging Face folder's JSON: XXH3 of all that was read */
 };
 
-/* Whether `path` is a Hugging Face folder: it has a config.json, and no manifest. Not
- * collective. */
+/* Whether `path` is a Hugging Face folder: it has a config.json and, unlike a checkpoint, no manifest. One
+ * with an optimizer's file is none, either, but a checkpoint that has lost its manifest, or was never
+ * whole: its weights need not be. Not collective. */
 bool hf_is(const char *path);
 
 /* Opens one: config.json into source->model, model.safetensors or all that

@@ -449,6 +449,38 @@ static void help_fits_100_columns(void **state) {
     free(text);
 }
 
+/* --help=man prints the same rows for man; what roff would take for something else is escaped. */
+static void help_is_a_manual_page_too(void **state) {
+    (void)state;
+    settings s = defaults;
+    option rows[ROWS];
+    const char *about = "Does two things. The other's `x' costs ~1 \\ 2^3.";
+    make_rows(rows, &s);
+    rows[0].help = ".sp is no request";
+    options o = {.program = "dir/a-b", .about = about, .rows = rows, .count = ROWS};
+    char *argv[] = {"a-b", "--help=man", NULL};
+    OK(options_parse(&o, 2, argv));
+    assert_true(s.help);
+    s.help = false;
+    char *text = help_of(&o), *again = help_of(&o);
+    assert_int_equal(strncmp(again, "Usage: dir/a-b [options]\n", 25), 0); /* asked for once */
+    const char *head = ".TH A\\-B 1 \"\" \"Trine " TRINE_VERSION "\" \"Trine\"\n";
+    assert_int_equal(strncmp(text, head, strlen(head)), 0);
+    assert_non_null(strstr(text, "\n.SH NAME\na\\-b \\- does two things\n.SH SYNOPSIS\n"));
+    assert_non_null(strstr(text, "\n\\fBa\\-b\\fR [options]\n"));
+    assert_non_null(strstr(text, "other\\(aqs \\(gax\\(aq costs \\(ti1 \\e 2\\(ha3.\n"));
+    assert_non_null(strstr(text, "\n.SS \\&.sp is no request\n"));
+    assert_non_null(strstr(text, "\n.TP\n\\fB\\-\\-tp\\fR, "
+                                 "\\fB\\-\\-tensor\\-model\\-parallel\\-size\\fR \\fIN\\fR\n"
+                                 "tensor parallel size (default: 1)\n"));
+    assert_non_null(strstr(text, "\n\\fB\\-\\-seed\\fR, \\fB\\-s\\fR \\fIN\\fR\n"));
+    assert_non_null(strstr(text, "\\fBnaive\\fR|\\fBgpipe\\fR|\\fB1f1b\\fR\n"));
+    free(text);
+    free(again);
+    argv[1] = "--help=html";
+    REFUSED(options_parse(&o, 2, argv), TRINE_EINVAL, "--help takes no value");
+}
+
 static const struct CMUnitTest options_tests[] = {
     cmocka_unit_test(nothing_given_changes_nothing),
     cmocka_unit_test(every_kind_is_read_in_both_forms),
@@ -470,6 +502,7 @@ static const struct CMUnitTest options_tests[] = {
     cmocka_unit_test(help_shows_groups_and_defaults),
     cmocka_unit_test(help_writes_round_numbers_out),
     cmocka_unit_test(help_fits_100_columns),
+    cmocka_unit_test(help_is_a_manual_page_too),
 };
 
 int main(void) {

@@ -122,7 +122,7 @@ static void ranks_of_a_node_write_whole_ones(void **state) {
     }
     no_room = false;
     if (rank == 0) {
-        int64_t rest = 4; /* two headers, the manifest, `latest` */
+        int64_t rest = 5; /* two headers, config.json, the manifest, `latest` */
         assert_int_equal(calls[0], rest + blocks_in("a/step-1/" CKPT_MODEL_FILE) +
                                        blocks_in("a/step-1/" CKPT_OPTIMIZER_FILE));
         if (ranks > 1) assert_true(calls[1] > 2 * calls[0]);

@@ -250,6 +250,25 @@ static void starts_afresh_only_without_any(void **state) {
     expect_error(&o, TRINE_EIO, "model.safetensors is a file; what is loaded is a folder");
 }
 
+/* config.json is for transformers: checkpoints of earlier versions have none, and whoever changes it has
+ * changed nothing that is loaded. It makes no Hugging Face folder of a checkpoint that lost its manifest. */
+static void does_not_read_its_config_json(void **state) {
+    static const char *const changes[] = {"true", "echo nonsense >config.json", "rm config.json"};
+    (void)state;
+    shell("cp -r %s %s", in_dir("kept"), in_dir("old"));
+    for (int i = 0; i < 3; i++) {
+        shell("cd %s/step-40 && test -s config.json && %s", in_dir("old"), changes[i]);
+        opening o = try_open(ckpt_open, in_dir("old/step-40"));
+        expect_opened(&o, 40, NULL);
+        o = try_open(ckpt_open_newest, in_dir("old"));
+        expect_opened(&o, 40, NULL);
+    }
+    shell("cp -r %s/step-40 %s/lost", in_dir("kept"), test_dir);
+    shell("rm %s/manifest.json%s", in_dir("lost"), "");
+    opening o = try_open(ckpt_open, in_dir("lost"));
+    expect_error(&o, TRINE_EIO, "lost has no checkpoint (step-N or manifest.json)");
+}
+
 /* A checkpoint may have another name, if it is asked for by it. */
 static void takes_the_newest_or_the_named(void **state) {
     (void)state;
@@ -373,6 +392,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup_teardown(finds_a_broken_manifest, setup, teardown),
         cmocka_unit_test_setup_teardown(finds_files_of_another_checkpoint, setup, teardown),
         cmocka_unit_test_setup_teardown(starts_afresh_only_without_any, setup, teardown),
+        cmocka_unit_test_setup_teardown(does_not_read_its_config_json, setup, teardown),
         cmocka_unit_test_setup_teardown(takes_the_newest_or_the_named, setup, teardown),
         cmocka_unit_test_setup_teardown(a_rank_that_sees_another_folder, setup, teardown),
         cmocka_unit_test_setup_teardown(a_rank_that_sees_another_model, setup, teardown),

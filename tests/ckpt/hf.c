@@ -187,6 +187,8 @@ static void folders_are_told_apart(void **state) {
     assert_false(hf_is(path));
     hf_write_text(path, HF_CONFIG_FILE, "{}");
     assert_true(hf_is(path));
+    hf_write_text(path, CKPT_OPTIMIZER_FILE, "{}"); /* a checkpoint without its manifest */
+    assert_false(hf_is(path));
     hf_write_text(path, MANIFEST_FILE, "{}");
     assert_false(hf_is(path));
     hf_remove(path);

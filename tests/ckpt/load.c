@@ -5,6 +5,9 @@
 
 #include <unistd.h>
 
+#include "base/input.h"
+#include "ckpt/folder.h"
+#include "ckpt/hf.h"
 #include "ckpt/source.h"
 
 /* ---- One reading ----------------------------------------------------------------------------- */
@@ -305,6 +308,49 @@ static void opens_a_folder_of_hugging_face(void **state) {
     ckpt_close(&source);
 }
 
+/* "folder/name" as text, owned by the caller. */
+static char *text_of(const char *folder, const char *name) {
+    char *path = folder_join(folder, name), *text;
+    size_t bytes;
+    OK(input_text(&text, &bytes, 1 << 20, path));
+    text = realloc(text, bytes + 1);
+    text[bytes] = '\0';
+    free(path);
+    return text;
+}
+
+/* A checkpoint's config.json and its weights are a folder of Hugging Face by themselves, of the type that
+ * the run computed in; config.json is what an export of that folder has. */
+static void weights_and_config_are_a_folder_of_hugging_face(trine_dtype type) {
+    cutting saved = cut(1, false, type), now = cut(4, false, type);
+    ckpt_source *source;
+    image_save(&saved, test_dir, 70);
+    shell("mkdir %s && cd %s && ln ../step-70/config.json ../step-70/model.safetensors .",
+          in_dir("weights"), in_dir("weights"));
+    OK(ckpt_open(&source, world, in_dir("weights"), NULL));
+    assert_null(ckpt_saved_state(source));
+    now.weights_only = true;
+    if (type == TRINE_F32) expect_read(source, &saved, &now);
+    if (rank == 0) {
+        OK(hf_export(source, in_dir("exported")));
+        char *a = text_of(in_dir("weights"), HF_CONFIG_FILE);
+        char *b = text_of(in_dir("exported"), HF_CONFIG_FILE);
+        assert_string_equal(a, b);
+        assert_non_null(strstr(a, type == TRINE_F32 ? "\"float32\"" : "\"bfloat16\""));
+        free(a);
+        free(b);
+    }
+    ckpt_close(&source);
+    OK(trine_barrier(world));
+    shell("rm -r %s %s", in_dir("weights"), in_dir("exported"));
+}
+
+static void checkpoints_are_folders_of_hugging_face(void **state) {
+    (void)state;
+    weights_and_config_are_a_folder_of_hugging_face(TRINE_F32);
+    weights_and_config_are_a_folder_of_hugging_face(TRINE_BF16);
+}
+
 static int setup(void **state) {
     image_setup(state);
     make_test_dir();
@@ -328,6 +374,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup_teardown(a_file_that_is_cut_is_named, setup, teardown),
         cmocka_unit_test_setup_teardown(pipes_are_not_waited_for, setup, teardown),
         cmocka_unit_test_setup_teardown(opens_a_folder_of_hugging_face, setup, teardown),
+        cmocka_unit_test_setup_teardown(checkpoints_are_folders_of_hugging_face, setup, teardown),
     };
     return HARNESS_RUN(argc, argv, tests);
 }

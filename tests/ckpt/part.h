@@ -11,6 +11,7 @@
 #include "base/half.h"
 #include "base/rng.h"
 #include "ckpt/ckpt.h"
+#include "ckpt/settings.h"
 #include "harness.h"
 #include "model/gpt.h"
 
@@ -31,6 +32,7 @@ typedef struct {
     ckpt_kind kinds[IMAGE_TENSORS];
     ckpt_piece pieces[IMAGE_PIECES];
     flat_unit *units; /* what the pieces' ranges point to */
+    char *config;
 } image;
 
 static image_setting image_default(trine_layout layout) {
@@ -145,6 +147,21 @@ static void image_add_entry(void *context, const tensor *t) {
     e->m->kinds[n] = e->kind;
 }
 
+/* The configuration that the manifest gets; owned by the caller. */
+static char *image_config(const gpt_shape *shape) {
+    trine_config config = trine_config_default();
+    char *json;
+    config.model = (trine_model){.num_layers = (int)shape->L,
+                                 .hidden_size = (int)shape->C,
+                                 .num_attention_heads = (int)shape->H,
+                                 .ffn_hidden_size = (int)shape->F,
+                                 .seq_length = (int)shape->T,
+                                 .vocab_size = (int)shape->V,
+                                 .untied = shape->untied};
+    OK(settings_print(&config, &json));
+    return json;
+}
+
 /* Owned by the caller: image_free. */
 static blocks_writer image_writer; /* ended by the program, before the mesh */
 static lease *image_lease;         /* given back by the program */
@@ -152,6 +169,7 @@ static lease *image_lease;         /* given back by the program */
 static image *image_make(const image_setting *s, device *dev, int rank) {
     image *m = calloc(1, sizeof *m);
     assert_non_null(m);
+    m->config = image_config(&s->shape);
     m->is = (ckpt_image){.dev = dev,
                          .writer = &image_writer,
                          .lease = &image_lease,
@@ -167,7 +185,7 @@ static image *image_make(const image_setting *s, device *dev, int rank) {
                                    .left = 2,
                                    .finite_step = 7,
                                    .finite_norm = 0.1},
-                         .config = "{\"num-layers\": 3}"};
+                         .config = m->config};
     image_add_pieces(m, s, trine_layout_coord(s->layout, rank));
     for (int k = 0; k < CKPT_KINDS; k++)
         if (image_has(s, (ckpt_kind)k))
@@ -178,6 +196,7 @@ static image *image_make(const image_setting *s, device *dev, int rank) {
 static void image_free(image *m) {
     for (size_t i = 0; i < m->is.piece_count; i++) free(m->pieces[i].at);
     free(m->units);
+    free(m->config);
     free(m);
 }
 

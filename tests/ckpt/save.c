@@ -9,6 +9,7 @@
 #include "base/human.h"
 #include "ckpt/blocks.h"
 #include "ckpt/folder.h"
+#include "ckpt/hf.h"
 #include "training.h"
 #include "part.h"
 #include "calls.h"
@@ -381,6 +382,8 @@ static void a_failure_names_rank_file_cause_and_what_there_is(void **state) {
     fail_on(last, "fsync", CKPT_MODEL_FILE, 0, EIO);
     second_fails(TRINE_EIO, last,
                  WORDS(who, CKPT_MODEL_FILE ": cannot sync", "Input/output error"));
+    fail_on(0, "fsync", HF_CONFIG_FILE, 0, EIO);
+    second_fails(TRINE_EIO, 0, WORDS("rank 0", HF_CONFIG_FILE ": cannot sync"));
     fail_on(0, "fallocate", CKPT_MODEL_FILE, 0, ENOSPC);
     second_fails(TRINE_EIO, 0, WORDS("rank 0", "cannot get ", " bytes: No space left on device"));
     fail_on(0, "rename", NULL, 0, EROFS);

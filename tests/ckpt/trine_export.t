@@ -41,6 +41,13 @@ whole() {
 }
 check "the newest checkpoint of a run becomes a folder" whole
 
+# So it needs no export; but its weights may be of 16 bits, where an export has the masters.
+as_it_is() {
+    sed 's/"torch_dtype":.*/"torch_dtype"/' gpt/config.json >a && sed 's/"torch_dtype":.*/"torch_dtype"/' run/step-2/config.json >b &&
+        cmp a b && { [ -n "$type" ] || cmp gpt/config.json run/step-2/config.json; } && rm a b
+}
+check "a checkpoint has the config.json of an export" as_it_is
+
 # Validation begins before the first step: its loss is that of the weights which were loaded.
 again() {
     train --load gpt --log second.json && last=$(val_loss first.json tail) && [ -n "$last" ] &&

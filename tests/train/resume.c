@@ -142,9 +142,9 @@ static char *contents(const char *dir, const char *name, size_t *bytes) {
 }
 
 static void expect_same_files(const char *a, const char *b) {
-    static const char *const names[] = {"manifest.json", "model.safetensors",
+    static const char *const names[] = {"config.json", "manifest.json", "model.safetensors",
                                         "optimizer.safetensors"};
-    for (int i = 0; i < 3 && is_root(); i++) {
+    for (int i = 0; i < 4 && is_root(); i++) {
         size_t x_bytes, y_bytes;
         char *x = contents(a, names[i], &x_bytes), *y = contents(b, names[i], &y_bytes);
         if (x_bytes != y_bytes || memcmp(x, y, x_bytes) != 0)

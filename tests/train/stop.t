@@ -16,7 +16,7 @@ plain() {
 
 # same: what is in $dir/part is what the undisturbed run left, and so is the log
 same() {
-    for file in manifest.json model.safetensors optimizer.safetensors; do
+    for file in config.json manifest.json model.safetensors optimizer.safetensors; do
         cmp "$dir/whole/step-$steps/$file" "$dir/part/step-$steps/$file" >>"$dir/out" || return 1
     done
     plain "$dir/whole.log" >"$dir/a"

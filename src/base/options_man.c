@@ -1,0 +1,132 @@
+/* A table of options as a manual page: man(7)'s macros, which man and mandoc print. */
+#include <ctype.h>
+#include <string.h>
+
+#include "base/options.h"
+
+/* ---- Text ---- */
+
+/* One character of text: roff would take a bare - for a hyphen, ' and ` for quotation marks, ~ and ^ for
+ * accents, and \ for the begin of an escape. */
+static void put(FILE *out, char c) {
+    static const char *const escapes[] = {"-\\-", "\\\\e", "'\\(aq", "`\\(ga", "^\\(ha", "~\\(ti"};
+    for (size_t i = 0; i < sizeof escapes / sizeof *escapes; i++)
+        if (escapes[i][0] == c) {
+            fputs(escapes[i] + 1, out);
+            return;
+        }
+    fputc(c, out);
+}
+
+/* `length` bytes, runs of blanks as one. What begins a line with a point is no request behind \&. */
+static void put_text(FILE *out, const char *text, size_t length) {
+    bool blank = false;
+    if (length && text[0] == '.') fputs("\\&", out);
+    for (size_t i = 0; i < length; i++) {
+        bool is_blank = text[i] == ' ' || text[i] == '\n';
+        if (!is_blank || !blank) put(out, is_blank ? ' ' : text[i]);
+        blank = is_blank;
+    }
+}
+
+static void put_all(FILE *out, const char *text) {
+    put_text(out, text, strlen(text));
+}
+
+/* In bold (B) or italics (I). */
+static void put_font(FILE *out, char font, const char *before, const char *text) {
+    fprintf(out, "\\f%c", font);
+    put_all(out, before);
+    put_all(out, text);
+    fputs("\\fR", out);
+}
+
+/* ---- The page ---- */
+
+static const char *name_of(const options *o) {
+    const char *slash = strrchr(o->program, '/');
+    return slash ? slash + 1 : o->program;
+}
+
+/* Upper case, as the names of pages are in their head lines. */
+static void put_title(FILE *out, const char *name) {
+    for (; *name; name++) put(out, (char)toupper((unsigned char)*name));
+}
+
+/* For apropos: "trains a GPT over ...", from "Trains a GPT over ... ranks. And so on." */
+static void put_summary(FILE *out, const options *o) {
+    const char *text = o->summary ? o->summary : o->about ? o->about : "a program of Trine";
+    const char *end = strstr(text, ". ");
+    size_t length = end ? (size_t)(end - text) : strlen(text);
+    if (length && text[length - 1] == '.') length--;
+    put(out, (char)tolower((unsigned char)text[0]));
+    if (length) put_text(out, text + 1, length - 1);
+}
+
+static void put_head(FILE *out, const options *o) {
+    fputs(".TH ", out);
+    put_title(out, name_of(o));
+    fprintf(out, " 1 \"\" \"Trine %s\" \"Trine\"\n.SH NAME\n", TRINE_VERSION);
+    put_all(out, name_of(o));
+    fputs(" \\- ", out);
+    put_summary(out, o);
+    fputs("\n.SH SYNOPSIS\n", out);
+    put_font(out, 'B', "", name_of(o));
+    fputc(' ', out);
+    put_all(out, o->usage ? o->usage : "[options]");
+    fputc('\n', out);
+    if (!o->about) return;
+    fputs(".SH DESCRIPTION\n", out);
+    put_all(out, o->about);
+    fputc('\n', out);
+}
+
+/* What stands for a value: "N", or the names that there are. */
+static void put_value(FILE *out, const option *row) {
+    if (row->kind == OPTION_KIND_FLAG) return;
+    fputc(' ', out);
+    if (row->kind != OPTION_KIND_CHOICE || row->metavar) {
+        put_font(out, 'I', "", row->metavar ? row->metavar : "VALUE");
+        return;
+    }
+    for (int i = 0; row->choices[i]; i++) {
+        if (i) fputc('|', out);
+        put_font(out, 'B', "", row->choices[i]);
+    }
+}
+
+static void put_name(FILE *out, const char *name) {
+    put_font(out, 'B', strlen(name) == 1 ? "-" : "--", name);
+}
+
+static void put_row(FILE *out, const option *row) {
+    char value[256];
+    fputs(".TP\n", out);
+    put_name(out, row->name);
+    if (row->alias) fputs(", ", out);
+    if (row->alias) put_name(out, row->alias);
+    put_value(out, row);
+    fputc('\n', out);
+    put_all(out, row->help);
+    options_value(row, value, sizeof value);
+    if (value[0]) {
+        fputs(" (default: ", out);
+        put_all(out, value);
+        fputc(')', out);
+    }
+    fputc('\n', out);
+}
+
+void options_man(FILE *out, const options *o) {
+    put_head(out, o);
+    if (o->count) fputs(".SH OPTIONS\n", out);
+    for (size_t i = 0; i < o->count; i++) {
+        if (o->rows[i].kind != OPTION_KIND_HEADING) {
+            put_row(out, &o->rows[i]);
+            continue;
+        }
+        fputs(".SS ", out);
+        put_all(out, o->rows[i].help);
+        fputc('\n', out);
+    }
+}

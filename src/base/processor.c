@@ -1,0 +1,108 @@
+/* Compiled for the oldest processor there is; calls libc alone. */
+#include "base/processor.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+const char processor_is_checked = 1;
+
+/* ---- What there is ---- */
+
+enum { A, B, C, D }; /* cpuid's registers */
+
+typedef struct {
+    const char *name;
+    unsigned leaf, subleaf;
+    int where, bit;
+    uint32_t state;
+    int level;
+} feature;
+
+static const feature features[PROCESSOR_FEATURES] = {
+#define FEATURE(id, name, macro, leaf, subleaf, where, bit, state, level)                          \
+    [PROCESSOR_##id] = {name, leaf, subleaf, where, bit, state, level},
+    PROCESSOR_LIST(FEATURE)
+#undef FEATURE
+};
+
+#if defined(__x86_64__)
+static bool ask(unsigned leaf, unsigned subleaf, int where, int bit) {
+    unsigned r[4] = {0};
+    if (!__get_cpuid_count(leaf, subleaf, &r[A], &r[B], &r[C], &r[D])) return false;
+    return r[where] >> bit & 1;
+}
+
+/* XCR0: which registers the system saves. */
+static uint32_t saved_state(void) {
+    enum { OSXSAVE = 27 };
+    uint32_t low, high;
+    if (!ask(1, 0, C, OSXSAVE)) return 0;
+    __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    return low;
+}
+#else
+static bool ask(unsigned leaf, unsigned subleaf, int where, int bit) {
+    (void)leaf, (void)subleaf, (void)where, (void)bit;
+    return false;
+}
+
+static uint32_t saved_state(void) {
+    return 0;
+}
+#endif
+
+void processor_read(bool has[PROCESSOR_FEATURES]) {
+    uint32_t saved = saved_state();
+    for (int i = 0; i < PROCESSOR_FEATURES; i++) {
+        const feature *f = &features[i];
+        has[i] = (f->state & ~saved) == 0 && ask(f->leaf, f->subleaf, f->where, f->bit);
+    }
+}
+
+/* ---- Whether it is enough ---- */
+
+/* The highest x86-64-vN all of whose features there are. */
+static int level_of(const bool has[PROCESSOR_FEATURES]) {
+    int level = 4;
+    for (int i = 0; i < PROCESSOR_FEATURES; i++)
+        if (!has[i] && features[i].level && features[i].level <= level)
+            level = features[i].level - 1;
+    return level;
+}
+
+static void add(char why[PROCESSOR_WHY], const char *before, const char *text) {
+    size_t used = strlen(why);
+    snprintf(why + used, PROCESSOR_WHY - used, "%s%s", before, text);
+}
+
+bool processor_fits(const bool want[PROCESSOR_FEATURES], const bool has[PROCESSOR_FEATURES],
+                    char why[PROCESSOR_WHY]) {
+    char march[32] = "x86-64";
+    int missing = 0, level = level_of(has);
+    why[0] = '\0';
+    for (int i = 0; i < PROCESSOR_FEATURES; i++)
+        if (want[i] && !has[i])
+            add(why, missing++ ? ", " : "this processor has no ", features[i].name);
+    if (!missing) return true;
+    if (level > 1) snprintf(march, sizeof march, "x86-64-v%d", level);
+    add(why, ", which Trine was built for; build it on this machine, or with make MARCH=", march);
+    return false;
+}
+
+/* Of the constructors of an object the one with the lowest number is the first; those below 101 are the
+ * compiler's own. */
+__attribute__((constructor(101))) static void check(void) {
+    bool has[PROCESSOR_FEATURES];
+    char why[PROCESSOR_WHY], host[128] = "";
+    processor_read(has);
+    if (processor_fits(processor_built_for, has, why)) return;
+    (void)gethostname(host, sizeof host - 1);
+    dprintf(STDERR_FILENO, "trine: %s: %s\n", host, why);
+    _exit(1);
+}

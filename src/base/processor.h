@@ -1,0 +1,80 @@
+/* Whether this processor is one that the library was built for (MARCH=, the Makefile), asked before
+ * anything else runs: an instruction that it does not have would end the process with SIGILL and no
+ * word. processor.c is compiled for the oldest processor there is (BASELINE, the Makefile) and calls
+ * nothing but libc. A constructor in it asks when the program, or the shared library, is loaded;
+ * where the processor does not fit it says so on standard error, and the process ends with status 1.
+ * What the rest was compiled for says processor_built_for.c, which is compiled like the rest and has
+ * no instruction in it.
+ *
+ * Looked at are the extensions that a compiler uses unasked. On processors that are no x86-64 nothing
+ * is asked. Cost: a dozen cpuid instructions, once. */
+#ifndef TRINE_BASE_PROCESSOR_H
+#define TRINE_BASE_PROCESSOR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* ROW(id, name, the compiler's macro, cpuid leaf, subleaf, register, bit, state, level). State: which
+ * registers the system must save, the bits of XCR0. Level: of the psABI's x86-64-vN, the first that has
+ * it; 0: none. */
+#define PROCESSOR_YMM 0x6u
+#define PROCESSOR_ZMM 0xe6u
+#define PROCESSOR_LIST(ROW)                                                                        \
+    ROW(SSE3, "sse3", __SSE3__, 1, 0, C, 0, 0, 2)                                                  \
+    ROW(SSSE3, "ssse3", __SSSE3__, 1, 0, C, 9, 0, 2)                                               \
+    ROW(SSE4_1, "sse4.1", __SSE4_1__, 1, 0, C, 19, 0, 2)                                           \
+    ROW(SSE4_2, "sse4.2", __SSE4_2__, 1, 0, C, 20, 0, 2)                                           \
+    ROW(POPCNT, "popcnt", __POPCNT__, 1, 0, C, 23, 0, 2)                                           \
+    ROW(AVX, "avx", __AVX__, 1, 0, C, 28, PROCESSOR_YMM, 3)                                        \
+    ROW(AVX2, "avx2", __AVX2__, 7, 0, B, 5, PROCESSOR_YMM, 3)                                      \
+    ROW(FMA, "fma", __FMA__, 1, 0, C, 12, PROCESSOR_YMM, 3)                                        \
+    ROW(F16C, "f16c", __F16C__, 1, 0, C, 29, PROCESSOR_YMM, 3)                                     \
+    ROW(BMI, "bmi", __BMI__, 7, 0, B, 3, 0, 3)                                                     \
+    ROW(BMI2, "bmi2", __BMI2__, 7, 0, B, 8, 0, 3)                                                  \
+    ROW(LZCNT, "lzcnt", __LZCNT__, 0x80000001, 0, C, 5, 0, 3)                                      \
+    ROW(MOVBE, "movbe", __MOVBE__, 1, 0, C, 22, 0, 3)                                              \
+    ROW(AVX512F, "avx512f", __AVX512F__, 7, 0, B, 16, PROCESSOR_ZMM, 4)                            \
+    ROW(AVX512BW, "avx512bw", __AVX512BW__, 7, 0, B, 30, PROCESSOR_ZMM, 4)                         \
+    ROW(AVX512CD, "avx512cd", __AVX512CD__, 7, 0, B, 28, PROCESSOR_ZMM, 4)                         \
+    ROW(AVX512DQ, "avx512dq", __AVX512DQ__, 7, 0, B, 17, PROCESSOR_ZMM, 4)                         \
+    ROW(AVX512VL, "avx512vl", __AVX512VL__, 7, 0, B, 31, PROCESSOR_ZMM, 4)                         \
+    ROW(IFMA, "avx512ifma", __AVX512IFMA__, 7, 0, B, 21, PROCESSOR_ZMM, 0)                         \
+    ROW(VBMI, "avx512vbmi", __AVX512VBMI__, 7, 0, C, 1, PROCESSOR_ZMM, 0)                          \
+    ROW(VBMI2, "avx512vbmi2", __AVX512VBMI2__, 7, 0, C, 6, PROCESSOR_ZMM, 0)                       \
+    ROW(VNNI, "avx512vnni", __AVX512VNNI__, 7, 0, C, 11, PROCESSOR_ZMM, 0)                         \
+    ROW(BITALG, "avx512bitalg", __AVX512BITALG__, 7, 0, C, 12, PROCESSOR_ZMM, 0)                   \
+    ROW(VPOPCNT, "avx512vpopcntdq", __AVX512VPOPCNTDQ__, 7, 0, C, 14, PROCESSOR_ZMM, 0)            \
+    ROW(BF16, "avx512bf16", __AVX512BF16__, 7, 1, A, 5, PROCESSOR_ZMM, 0)                          \
+    ROW(FP16, "avx512fp16", __AVX512FP16__, 7, 0, D, 23, PROCESSOR_ZMM, 0)                         \
+    ROW(AVXVNNI, "avxvnni", __AVXVNNI__, 7, 1, A, 4, PROCESSOR_YMM, 0)                             \
+    ROW(AVXIFMA, "avxifma", __AVXIFMA__, 7, 1, A, 23, PROCESSOR_YMM, 0)                            \
+    ROW(GFNI, "gfni", __GFNI__, 7, 0, C, 8, 0, 0)                                                  \
+    ROW(XOP, "xop", __XOP__, 0x80000001, 0, C, 11, PROCESSOR_YMM, 0)                               \
+    ROW(FMA4, "fma4", __FMA4__, 0x80000001, 0, C, 16, PROCESSOR_YMM, 0)                            \
+    ROW(TBM, "tbm", __TBM__, 0x80000001, 0, C, 21, 0, 0)
+
+typedef enum {
+#define PROCESSOR_ID(id, ...) PROCESSOR_##id,
+    PROCESSOR_LIST(PROCESSOR_ID)
+#undef PROCESSOR_ID
+        PROCESSOR_FEATURES
+} processor_feature;
+
+#define PROCESSOR_WHY 1024
+
+/* What all files but processor.c were compiled for. */
+extern const bool processor_built_for[PROCESSOR_FEATURES];
+
+/* *has = what this processor has, and the system saves. All false where it is no x86-64. Not
+ * collective. */
+void processor_read(bool has[PROCESSOR_FEATURES]);
+
+/* Whether a processor that has `has` runs what was compiled for `want`. If not, `why` names what is
+ * missing, and the MARCH that would do. Pure. */
+bool processor_fits(const bool want[PROCESSOR_FEATURES], const bool has[PROCESSOR_FEATURES],
+                    char why[PROCESSOR_WHY]);
+
+/* Nothing but a name: who refers to it is linked with the check, also out of an archive. */
+extern const char processor_is_checked;
+
+#endif

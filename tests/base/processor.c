@@ -1,0 +1,146 @@
+/* TEST np=0 */
+/* Whether a processor fits: what is missing is named, with a MARCH that would do; and what is read from
+ * the processor is what the system says it is. */
+#include "base/processor.h"
+
+#include <string.h>
+
+#include "harness.h"
+
+static bool want[PROCESSOR_FEATURES], has[PROCESSOR_FEATURES];
+static char why[PROCESSOR_WHY];
+
+/* Both as of x86-64-v3, with a feature of no level beside it. */
+static int begin(void **state) {
+    (void)state;
+    memset(want, 0, sizeof want);
+    for (int i = PROCESSOR_SSE3; i <= PROCESSOR_MOVBE; i++) want[i] = true;
+    want[PROCESSOR_AVXVNNI] = true;
+    memcpy(has, want, sizeof has);
+    return 0;
+}
+
+static void what_has_as_much_fits(void **state) {
+    (void)state;
+    assert_true(processor_fits(want, has, why));
+    assert_string_equal(why, "");
+    memset(has, true, sizeof has);
+    assert_true(processor_fits(want, has, why));
+    memset(want, false, sizeof want);
+    memset(has, false, sizeof has);
+    assert_true(processor_fits(want, has, why)); /* a baseline build, anywhere */
+}
+
+static void what_is_missing_is_named(void **state) {
+    (void)state;
+    want[PROCESSOR_AVX512F] = want[PROCESSOR_BF16] = true;
+    assert_false(processor_fits(want, has, why));
+    assert_string_equal(
+        why, "this processor has no avx512f, avx512bf16, which Trine was built for; build "
+             "it on this machine, or with make MARCH=x86-64-v3");
+}
+
+static void the_level_is_one_that_is_whole(void **state) {
+    (void)state;
+    static const struct {
+        processor_feature missing;
+        const char *march;
+    } cases[] = {{PROCESSOR_AVXVNNI, "MARCH=x86-64-v3"},
+                 {PROCESSOR_MOVBE, "MARCH=x86-64-v2"},
+                 {PROCESSOR_AVX, "MARCH=x86-64-v2"},
+                 {PROCESSOR_POPCNT, "MARCH=x86-64"},
+                 {PROCESSOR_SSE3, "MARCH=x86-64"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        has[cases[i].missing] = false;
+        assert_false(processor_fits(want, has, why));
+        assert_string_equal(strrchr(why, ' ') + 1, cases[i].march);
+        has[cases[i].missing] = true;
+    }
+    for (int i = PROCESSOR_AVX512F; i <= PROCESSOR_AVX512VL; i++) has[i] = true;
+    want[PROCESSOR_FP16] = true;
+    assert_false(processor_fits(want, has, why));
+    assert_string_equal(strrchr(why, ' ') + 1, "MARCH=x86-64-v4");
+}
+
+static void all_that_may_be_missing_fits_the_message(void **state) {
+    (void)state;
+    memset(want, true, sizeof want);
+    memset(has, false, sizeof has);
+    assert_false(processor_fits(want, has, why));
+    assert_non_null(strstr(why, " sse3, "));
+    assert_non_null(strstr(why, ", tbm, which"));
+    assert_string_equal(strrchr(why, ' ') + 1, "MARCH=x86-64");
+}
+
+static void this_processor_runs_this_program(void **state) {
+    (void)state;
+    processor_read(has);
+    assert_true(processor_fits(processor_built_for, has, why));
+}
+
+/* ---- Beside what Linux says ---- */
+
+/* Linux's name of a feature, where it is another one than the compilers'. */
+static const char *linux_name(const char *name) {
+    static const char *const others[][2] = {{"sse3", "pni"},
+                                            {"sse4.1", "sse4_1"},
+                                            {"sse4.2", "sse4_2"},
+                                            {"lzcnt", "abm"},
+                                            {"bmi", "bmi1"},
+                                            {"avx512vbmi2", "avx512_vbmi2"},
+                                            {"avx512vnni", "avx512_vnni"},
+                                            {"avx512bitalg", "avx512_bitalg"},
+                                            {"avx512vpopcntdq", "avx512_vpopcntdq"},
+                                            {"avx512bf16", "avx512_bf16"},
+                                            {"avx512fp16", "avx512_fp16"},
+                                            {"avxvnni", "avx_vnni"},
+                                            {"avxifma", "avx_ifma"}};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (!strcmp(name, others[i][0])) return others[i][1];
+    return name;
+}
+
+static bool has_word(const char *line, const char *word) {
+    size_t length = strlen(word);
+    for (const char *at = line; (at = strstr(at, word)); at += length)
+        if (at[-1] == ' ' && strchr(" \n", at[length])) return true;
+    return false;
+}
+
+/* What Linux lists is there. Of what is there an old Linux may not know the newest, which have no level. */
+static void it_has_what_the_system_says(void **state) {
+    static const struct {
+        const char *name;
+        int level;
+    } rows[PROCESSOR_FEATURES] = {
+#define NAME(id, name, macro, leaf, subleaf, where, bit, state, level)                             \
+    [PROCESSOR_##id] = {name, level},
+        PROCESSOR_LIST(NAME)
+#undef NAME
+    };
+    char line[16384] = "";
+    FILE *in = fopen("/proc/cpuinfo", "r");
+    (void)state;
+    while (in && strncmp(line, "flags", 5) != 0 && fgets(line, sizeof line, in)) {
+    }
+    if (in) fclose(in);
+    if (strncmp(line, "flags", 5) != 0) skip();
+    processor_read(has);
+    for (int i = 0; i < PROCESSOR_FEATURES; i++) {
+        bool listed = has_word(line, linux_name(rows[i].name));
+        if (listed ? !has[i] : has[i] && rows[i].level)
+            fail_msg("%s is %s in /proc/cpuinfo", rows[i].name, listed ? "listed" : "not");
+    }
+}
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(what_has_as_much_fits, begin),
+        cmocka_unit_test_setup(what_is_missing_is_named, begin),
+        cmocka_unit_test_setup(the_level_is_one_that_is_whole, begin),
+        cmocka_unit_test_setup(all_that_may_be_missing_fits_the_message, begin),
+        cmocka_unit_test(this_processor_runs_this_program),
+        cmocka_unit_test(it_has_what_the_system_says),
+    };
+    return HARNESS_RUN(argc, argv, tests);
+}
