@@ -18,12 +18,12 @@
 static void print_wrapped(FILE *out, const char *text, int indent) {
     int used = 0;
     while (*text) {
-        int word = (int)strcspn(text, " ");
-        if (used && used + 1 + word > WIDE) {
+        size_t word = strcspn(text, " ");
+        if (used && used + 1 + (int)word > WIDE) {
             fprintf(out, "\n%*s", indent, "");
             used = 0;
         }
-        used += fprintf(out, "%s%.*s", used ? " " : "", word, text);
+        used += fprintf(out, "%s%.*s", used ? " " : "", (int)word, text);
         text += word + strspn(text + word, " ");
     }
     fputc('\n', out);
