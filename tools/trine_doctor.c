@@ -5,6 +5,7 @@
  * Started as the training will be: with its nodes, ranks and binding. It measures for some seconds and
  * prints what it found, the worst first, then what it knows (src/doctor). The exit status is 1 when
  * training could not start. */
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -18,6 +19,7 @@
 typedef struct {
     const char *device, *library, *json;
     double seconds, timeout, windows, memory;
+    int ranks_per_node;
     bool verbose, help;
 } settings;
 
@@ -36,6 +38,8 @@ static trine_status parse(settings *s, int argc, char **argv) {
             "windows\"; 0: not known"),
         OPTION_DOUBLE("memory", NULL, &s->memory, "MIB", 0, 1e9,
                       "that a rank will take in all; 0: not known"),
+        OPTION_INT("ranks-per-node", NULL, &s->ranks_per_node, "N", 0, INT_MAX,
+                   "consecutive ranks that count as a node; 0: as MPI finds it"),
         OPTION_HEADING("How"),
         OPTION_DOUBLE("seconds", NULL, &s->seconds, "SECONDS", 0.01, 60,
                       "of one measurement; below 0.2 a processor that is shared may not show"),
@@ -65,6 +69,7 @@ static trine_status parse(settings *s, int argc, char **argv) {
 static trine_status settle(const settings *s, doctor_options *o, bool writes) {
     *o = (doctor_options){.library = s->library,
                           .seconds = s->seconds,
+                          .ranks_per_node = s->ranks_per_node,
                           .windows = (uint64_t)(s->windows * (double)MIB),
                           .memory = (uint64_t)(s->memory * (double)MIB),
                           .verbose = s->verbose};

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/c_locale.h"
+#include "base/status.h"
 #include "doctor/judge_kinds.h"
 
 /* Ranges of ranks that a text shows. */
@@ -15,15 +16,43 @@ const char *finding_word(finding_severity severity) {
     return words[severity];
 }
 
+/* The lightest of a kind; *count: how many there are. */
+static finding *lightest(findings *found, finding_severity severity, const char *kind, int *count) {
+    finding *least = NULL;
+    *count = 0;
+    for (int i = 0; i < found->count; i++) {
+        finding *f = &found->list[i];
+        if (f->severity != severity || strcmp(f->kind, kind) != 0) continue;
+        ++*count;
+        if (!least || f->weight < least->weight) least = f;
+    }
+    return least;
+}
+
 finding *judge_add(findings *found, finding_severity severity, double weight, const char *kind,
                    int rank) {
-    if (found->count == FINDINGS) {
-        found->left_out++;
-        return NULL;
+    int count, more = 0;
+    finding *f = lightest(found, severity, kind, &count);
+    if (count == FINDINGS_OF_KIND) {
+        more = ++f->more;
+        if (weight <= f->weight) return NULL;
+    } else {
+        ASSERT(found->count < FINDINGS);
+        f = &found->list[found->count++];
     }
-    finding *f = &found->list[found->count++];
-    *f = (finding){.severity = severity, .weight = weight, .kind = kind, .rank = rank};
+    *f = (finding){severity, weight, kind, rank, more, "", ""};
     return f;
+}
+
+/* What was left out of a kind is said behind its last. */
+static void move_more(findings *found) {
+    for (int i = 0; i < found->count; i++)
+        for (int k = i + 1; k < found->count; k++) {
+            finding *a = &found->list[i], *b = &found->list[k];
+            if (a->severity != b->severity || strcmp(a->kind, b->kind) != 0) continue;
+            b->more += a->more;
+            a->more = 0;
+        }
 }
 
 void judge_text(finding *f, const char *format, ...) {
@@ -112,11 +141,12 @@ static int by_severity(const void *a, const void *b) {
 }
 
 void judge(findings *found, const doctor_job *job) {
-    found->count = found->left_out = 0;
+    found->count = 0;
     judge_alike(found, job);
     judge_nodes(found, job);
     judge_cores(found, job);
     judge_rates(found, job);
     judge_pairs(found, job);
     qsort(found->list, (size_t)found->count, sizeof *found->list, by_severity);
+    move_more(found);
 }

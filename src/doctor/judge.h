@@ -39,15 +39,17 @@ typedef struct {
     double weight;    /* the part of the speed that it may cost, about: orders those of a severity */
     const char *kind; /* one word, for scripts: "slow-rank" */
     int rank;         /* the lowest one concerned */
+    int more;         /* in the last of its kind: how many of the kind are left out */
     char text[DOCTOR_LONG + DOCTOR_TEXT], advice[DOCTOR_LONG]; /* what is wrong; what to do */
 } finding;
 
-#define FINDINGS 64
+/* Of a kind the worst are kept: a thousand nodes with one fault are one fault. */
+#define FINDINGS_OF_KIND 3
+#define FINDINGS         96 /* more than there can be */
 
 typedef struct {
     finding list[FINDINGS];
     int count;
-    int left_out; /* that found no room */
 } findings;
 
 /* Fills *found. Without memory for its own work what wants it is left out. Pure. */

@@ -200,10 +200,20 @@ static void advise(finding *f, const doctor_job *job, const doctor_rank *r) {
                         "cpupower frequency-info), cooling, power limits, missing memory modules");
 }
 
+/* Who computes slowly has slow memory, too: that is said once. */
+static int leave_out_slow(const doctor_job *job, int *ranks, int n, double flops) {
+    int kept = 0;
+    for (int i = 0; i < n; i++)
+        if (!is_slow_matmul(&job->ranks[ranks[i]], flops)) ranks[kept++] = ranks[i];
+    return kept;
+}
+
+/* flops: the median of matmuls, when it is not they that are looked at; else 0. */
 static void judge_rate(findings *found, const doctor_job *job, int node, const rate *what,
-                       judge_test is, double median) {
+                       judge_test is, double median, double flops) {
     int *ranks;
     int n = judge_choose(&ranks, job, node, is, median);
+    n = leave_out_slow(job, ranks, n, flops);
     if (n) {
         char text[DOCTOR_TEXT], threads[32] = "";
         const doctor_rank *r = slowest(job, ranks, n, what);
@@ -235,8 +245,8 @@ static void judge_busy(findings *found, const doctor_job *job, int node, double 
         char text[DOCTOR_TEXT];
         const doctor_rank *r = &job->ranks[ranks[0]];
         finding *f = judge_add(found, FINDING_HURTS, 1 - least, "busy-processors", r->rank);
-        judge_text(f, "%s on %s: while they computed %s%.0f%% of their time went to their threads",
-                   judge_ranks(text, sizeof text, ranks, kept), r->host,
+        judge_text(f, "%s on %s: %s threads had %s%.0f%% of their processors' time",
+                   judge_ranks(text, sizeof text, ranks, kept), r->host, kept > 1 ? "their" : "its",
                    kept > 1 ? "as little as " : "", 100 * least);
         judge_advice(f, "something else runs on their processors (top), or a control group limits "
                         "them");
@@ -247,8 +257,8 @@ static void judge_busy(findings *found, const doctor_job *job, int node, double 
 void judge_rates(findings *found, const doctor_job *job) {
     double flops = judge_median_of(job, matmul.offset), bytes = judge_median_of(job, triad.offset);
     for (int node = 0; node < job->node_count; node++) {
-        judge_rate(found, job, node, &matmul, is_slow_matmul, flops);
-        judge_rate(found, job, node, &triad, is_slow_triad, bytes);
+        judge_rate(found, job, node, &matmul, is_slow_matmul, flops, 0);
+        judge_rate(found, job, node, &triad, is_slow_triad, bytes, flops);
         judge_busy(found, job, node, flops);
     }
 }

@@ -4,7 +4,7 @@
 
 #include "doctor/judge.h"
 
-/* The next finding, without texts; NULL when there is no room. */
+/* The next finding, without texts; NULL when there are FINDINGS_OF_KIND of its kind, and none is lighter. */
 finding *judge_add(findings *found, finding_severity severity, double weight, const char *kind,
                    int rank);
 /* Into a finding's texts (f may be NULL). */

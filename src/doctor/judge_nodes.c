@@ -201,9 +201,11 @@ static void say_pair(findings *found, const doctor_job *job, const doctor_pair *
                  job->pair_count, judge_node(job, node)->host);
     else if (count > 1)
         snprintf(more, sizeof more, "; %d of %d pairs are slow", count, job->pair_count);
-    judge_text(f, "%s and %s: %.3g us and %.3g GB/s, the medians are %.3g us and %.3g GB/s%s",
-               a->host, b->host, p->latency / MICRO, p->bandwidth / GIGA, median[0] / MICRO,
-               median[1] / GIGA, more);
+    judge_text(f,
+               "%s (rank %d) and %s (rank %d): %.3g us and %.3g GB/s, the medians are %.3g us and "
+               "%.3g GB/s%s",
+               a->host, a->rank, b->host, b->rank, p->latency / MICRO, p->bandwidth / GIGA,
+               median[0] / MICRO, median[1] / GIGA, more);
     judge_advice(f,
                  "look at cable, port and error counters (ethtool -S, ibstat), and whether the two "
                  "use the same network as the others");

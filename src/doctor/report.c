@@ -38,11 +38,11 @@ static void print_findings(FILE *out, const findings *found) {
         const finding *f = &found->list[i];
         fprintf(out, "%-6s  ", finding_word(f->severity));
         print_wrapped(out, f->text, 8);
+        if (f->more) fprintf(out, "        (and %d more of this kind)\n", f->more);
         if (!*f->advice) continue;
         fputs("        -> ", out);
         print_wrapped(out, f->advice, 11);
     }
-    if (found->left_out) fprintf(out, "        ... and %d findings more\n", found->left_out);
 }
 
 /* ---- Nodes ---- */
@@ -190,12 +190,10 @@ static void print_inside(FILE *out, const doctor_job *job) {
     for (int r = 0; values && r < job->rank_count; r++)
         if (job->ranks[r].shm_latency > 0) values[n++] = job->ranks[r].shm_latency;
     if (n) {
-        char text[3][HUMAN_SIZE];
         spread s = spread_of(values, n);
-        fprintf(out, "\ninside a node   %s from rank to rank", human_duration(text[0], s.median));
+        c_fprintf(out, "\ninside a node   %.3g us from rank to rank", 1e6 * s.median);
         if (n > 1)
-            fprintf(out, " (%d nodes: %s to %s)", n, human_duration(text[1], s.least),
-                    human_duration(text[2], s.most));
+            c_fprintf(out, ": median of %d nodes, %.3g to %.3g us", n, 1e6 * s.least, 1e6 * s.most);
         fputc('\n', out);
     }
     free(values);

@@ -13,7 +13,7 @@ void report_print(FILE *out, const doctor_job *job, const findings *found, doubl
                   bool verbose);
 
 /* The same as one object of JSON, anew: {"trine", "seconds", "starts", "findings": [{"severity", "kind",
- * "rank", "text", "advice"}], "ranks": [...], "pairs": [{"a", "b", "latency", "bandwidth"}]}; seconds,
+ * "rank", "more", "text", "advice"}], "ranks": [...], "pairs": [{"a", "b", "latency", "bandwidth"}]}; seconds,
  * bytes, flops and bytes a second. Errors: TRINE_EIO, TRINE_ENOMEM. Not collective. */
 trine_status report_json(output *o, const doctor_job *job, const findings *found, double seconds);
 

@@ -25,7 +25,8 @@ static bool add_findings(cJSON *root, const findings *found) {
         const finding *f = &found->list[i];
         cJSON *o = next(array);
         ok = text(o, "severity", finding_word(f->severity)) && text(o, "kind", f->kind) &&
-             number(o, "rank", f->rank) && text(o, "text", f->text) && text(o, "advice", f->advice);
+             number(o, "rank", f->rank) && number(o, "more", f->more) && text(o, "text", f->text) &&
+             text(o, "advice", f->advice);
     }
     return ok;
 }

@@ -35,11 +35,11 @@ static void keep_message(char *text, size_t size) {
 static trine_status make_mesh(visit *v) {
     trine_layout layout = {.dp = trine_world_size(v->world), .tp = 1, .pp = 1};
     comm_expect(v->world, v->options->windows);
-    trine_status status = trine_mesh_create(&v->mesh, v->world, layout, 0);
+    trine_status status = trine_mesh_create(&v->mesh, v->world, layout, v->options->ranks_per_node);
     if (status != TRINE_OK) {
         keep_message(v->own.refusal, sizeof v->own.refusal);
         trine_world_transport(v->world, TRINE_TRANSPORT_MPI);
-        TRY(trine_mesh_create(&v->mesh, v->world, layout, 0));
+        TRY(trine_mesh_create(&v->mesh, v->world, layout, v->options->ranks_per_node));
     }
     v->own.rank = trine_world_rank(v->world);
     v->own.node = mesh_node_index(v->mesh, v->own.rank);

@@ -9,6 +9,7 @@ typedef struct {
     device_kind kind;    /* what training will compute on, and what is measured */
     const char *library; /* cuda: its object; NULL: looked for */
     double seconds;      /* of one measurement */
+    int ranks_per_node;  /* 0: as MPI finds it */
     uint64_t windows, memory; /* bytes that a rank will want: in shared windows, in all; 0: not said */
     bool verbose;        /* a line for each rank, however many there are */
     output *json;        /* NULL: none; looked at on rank 0 only */
