@@ -130,11 +130,15 @@ static trine_status report(visit *v, FILE *out, bool *starts) {
 
 static trine_status examine(visit *v, FILE *out, bool *starts) {
     int32_t stops = 0;
+    comm_doing("examining its node");
     TRY(trine_world_agree(v->world, facts_find(&v->own)));
     TRY(make_mesh(v));
     TRY(trine_world_agree(v->world, open_devices(v)));
+    comm_doing("measuring rates");
     TRY(measure_rates(&v->own, v->world, v->mesh, v->dev, v->options->seconds));
+    comm_doing("measuring messages");
     TRY(measure(v));
+    comm_doing(NULL);
     TRY(gather(v));
     bool can = true;
     trine_status status = v->own.rank == 0 ? report(v, out, &can) : TRINE_OK;
