@@ -12,6 +12,9 @@
 /* A rank below this part of the median. On quiet machines ranks measure alike within 5%; a core that
  * two processes share gives a half, one that is held at its base clock 0.6 to 0.75. */
 #define JUDGE_SLOW 0.8
+/* The same for a rank that shares its cores with others of the job, which is said by itself: eight ranks
+ * on two cores measured from 0.6 to 2 times their median. */
+#define JUDGE_SLOW_CROWDED 0.5
 /* A rank whose threads had less than this part of their processors' time while they computed: on a quiet
  * machine they have 0.97 and more, beside another process half. */
 #define JUDGE_SHARE 0.9

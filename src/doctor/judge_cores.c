@@ -63,11 +63,13 @@ static const doctor_rank *most_shared(const doctor_job *job, int node, int *othe
 }
 
 bool judge_crowded(const doctor_job *job, const doctor_rank *r) {
+    const doctor_rank *before = NULL; /* whose mask is known to be large enough */
     for (int i = 0; i < job->rank_count; i++) {
         const doctor_rank *other = &job->ranks[i];
-        if (other->node == r->node && is_within(r->cores, other->cores) &&
-            cores_each(job, other) < 1)
-            return true;
+        if (other->node != r->node || !is_within(r->cores, other->cores)) continue;
+        if (before && memcmp(before->cores, other->cores, sizeof r->cores) == 0) continue;
+        if (cores_each(job, other) < 1) return true;
+        before = other;
     }
     return false;
 }
@@ -200,11 +202,16 @@ static void advise(finding *f, const doctor_job *job, const doctor_rank *r) {
                         "cpupower frequency-info), cooling, power limits, missing memory modules");
 }
 
-/* Who computes slowly has slow memory, too: that is said once. */
-static int leave_out_slow(const doctor_job *job, int *ranks, int n, double flops) {
+/* Keeps those of the slow ranks of whom more is to be said: who computes slowly has slow memory, too;
+ * and ranks that share cores scatter. */
+static int keep_slow(const doctor_job *job, int *ranks, int n, const rate *what, double median,
+                     double flops) {
     int kept = 0;
-    for (int i = 0; i < n; i++)
-        if (!is_slow_matmul(&job->ranks[ranks[i]], flops)) ranks[kept++] = ranks[i];
+    for (int i = 0; i < n; i++) {
+        const doctor_rank *r = &job->ranks[ranks[i]];
+        bool excused = value_of(r, what) >= JUDGE_SLOW_CROWDED * median && judge_crowded(job, r);
+        if (!excused && !is_slow_matmul(r, flops)) ranks[kept++] = ranks[i];
+    }
     return kept;
 }
 
@@ -213,7 +220,7 @@ static void judge_rate(findings *found, const doctor_job *job, int node, const r
                        judge_test is, double median, double flops) {
     int *ranks;
     int n = judge_choose(&ranks, job, node, is, median);
-    n = leave_out_slow(job, ranks, n, flops);
+    n = keep_slow(job, ranks, n, what, median, flops);
     if (n) {
         char text[DOCTOR_TEXT], threads[32] = "";
         const doctor_rank *r = slowest(job, ranks, n, what);
