@@ -2,6 +2,7 @@
 #
 #   train -> {model -> tp, dp, zero, pp, ckpt, data} -> core -> comm -> device -> base
 #   generate -> {model -> tp, pp, ckpt} -> core
+#   doctor -> ckpt -> core
 #
 # A room may include itself and what stands beside it in the table, nothing else. Foreign headers, names
 # that a room must not know, getenv, #if in a function body and sizes have a rule each below. The sources
@@ -20,6 +21,7 @@ BEGIN {
     allowed["pp"] = "core comm device base"
     allowed["model"] = "tp core device base"
     allowed["generate"] = "model tp pp ckpt core comm device base"
+    allowed["doctor"] = "ckpt core comm device base"
     allowed["train"] = "model tp dp zero pp data ckpt core comm device base"
     for (room in allowed) {
         count = split(allowed[room], names, " ")

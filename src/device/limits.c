@@ -15,6 +15,7 @@ typedef struct {
     device *d;
     void *a, *b, *c, *g; /* g: gradients, of a matmul only */
     size_t T, N, K;      /* of a matmul; n = T in a triad */
+    uint64_t run_ns;
 } task;
 
 typedef trine_status (*task_run)(const task *t);
@@ -58,7 +59,7 @@ static trine_status run_some(const task *t, task_run run, uint64_t *calls) {
 /* One run: a time and not a number of calls, so that ranks that begin together end together. */
 static trine_status measure_run(const task *t, task_run run, double work, double *rate) {
     uint64_t calls = 0, ns = 0, since = clock_ns();
-    while (ns < LIMIT_RUN_NS) {
+    while (ns < t->run_ns) {
         TRY(run_some(t, run, &calls));
         ns = clock_ns() - since;
     }
@@ -142,9 +143,20 @@ static trine_status measure_matmuls(const task *t, void *out) {
 }
 
 trine_status limit_matmul_rates(device *d, size_t T, size_t N, size_t K, limit_matmul *rates) {
-    task t = {.d = d, .T = T, .N = N, .K = K};
+    task t = {.d = d, .T = T, .N = N, .K = K, .run_ns = LIMIT_RUN_NS};
     operands n = {T * N, N * K, T * K, N * K, d->compute};
     return with_operands(&t, &n, measure_matmuls, rates);
+}
+
+static trine_status measure_forward(const task *t, void *out) {
+    return measure(t, run_forward, 2.0 * (double)t->T * (double)t->N * (double)t->K, out);
+}
+
+trine_status limit_forward_rate_in(device *d, size_t T, size_t N, size_t K, uint64_t run_ns,
+                                   double *rate) {
+    task t = {.d = d, .T = T, .N = N, .K = K, .run_ns = run_ns};
+    operands n = {T * N, N * K, T * K, 0, d->compute};
+    return with_operands(&t, &n, measure_forward, rate);
 }
 
 static trine_status measure_triad(const task *t, void *out) {
@@ -153,8 +165,12 @@ static trine_status measure_triad(const task *t, void *out) {
                               : measure(t, run_copy, 2 * bytes, out);
 }
 
-trine_status limit_triad_rate(device *d, size_t bytes, double *rate) {
-    task t = {.d = d, .T = bytes / sizeof(float)};
+trine_status limit_triad_rate_in(device *d, size_t bytes, uint64_t run_ns, double *rate) {
+    task t = {.d = d, .T = bytes / sizeof(float), .run_ns = run_ns};
     operands n = {t.T, t.T, d->memory->host ? t.T : 0, 0, TRINE_F32};
     return with_operands(&t, &n, measure_triad, rate);
+}
+
+trine_status limit_triad_rate(device *d, size_t bytes, double *rate) {
+    return limit_triad_rate_in(d, bytes, LIMIT_RUN_NS, rate);
 }

@@ -30,4 +30,10 @@ trine_status limit_matmul_rates(device *d, size_t T, size_t N, size_t K, limit_m
  * TRINE_ENOMEM. Not collective. */
 trine_status limit_triad_rate(device *d, size_t bytes, double *rate);
 
+/* The same with runs of `run_ns`, for who has less time, of the forward product alone and of the triad.
+ * Runs much shorter than LIMIT_RUN_NS may be lucky: they fit between two turns of another process. */
+trine_status limit_forward_rate_in(device *d, size_t T, size_t N, size_t K, uint64_t run_ns,
+                                   double *rate);
+trine_status limit_triad_rate_in(device *d, size_t bytes, uint64_t run_ns, double *rate);
+
 #endif

@@ -62,6 +62,7 @@ include "tp includes model" src/tp/planted.c "tp must not include model" '#inclu
 include "model includes comm" src/model/planted.c "model must not include comm" '#  include "comm/comm.h"'
 include "model includes zero" src/model/planted.c "model must not include zero" '#include "zero/stage.h"'
 include "data includes comm" src/data/planted.c "data must not include comm" '#include "comm/comm.h"'
+include "doctor includes train" src/doctor/planted.c "doctor must not include train" '#include "train/setup.h"'
 include "a room nobody knows" src/util/planted.c "no room is called util" '#include <stdio.h>'
 include "a path that climbs" src/dp/planted.c "climbs" '#include "../pp/order.h"'
 include "mpi.h in core" src/core/planted.c "<mpi.h> belongs" '#include <mpi.h>'

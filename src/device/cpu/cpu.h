@@ -29,6 +29,10 @@ trine_status cpu_check_type(trine_dtype compute, bool has_bf16);
 trine_status cpu_open(device *d);
 void cpu_close(device *d);
 
+/* oneDNN's version, "2.6.0", and the instructions that it uses on this processor, in its own word
+ * ("avx512_core_bf16"); each text has room for `size` bytes. Pure. */
+void cpu_about(char *version, char *instructions, size_t size);
+
 /* The three products of a linear layer, named after what they write. */
 typedef enum {
     MATMUL_Y,  /* out (T, N) = left x (T, K), right w (N, K)^T, plus bias (N) unless NULL */

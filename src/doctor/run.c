@@ -1,0 +1,161 @@
+#include "doctor/run.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "comm/comm.h"
+#include "comm/threads.h"
+#include "doctor/facts.h"
+#include "doctor/measure.h"
+#include "doctor/report.h"
+
+typedef struct {
+    trine_world *world; /* not owned */
+    const doctor_options *options;
+    uint64_t began;
+    trine_mesh *mesh;
+    device *dev; /* NULL: this rank has none of that kind */
+    doctor_rank own;
+    doctor_rank *ranks; /* (world size), on rank 0 */
+    doctor_pair *pairs;
+    int pair_count;
+} visit;
+
+/* ---- The mesh ---- */
+
+/* Takes the error as a text to be judged; it is handled then. */
+static void keep_message(char *text, size_t size) {
+    snprintf(text, size, "%s", status_message());
+    status_clear();
+}
+
+/* As training makes it; where that fails, with messages alone, so that the rest can be measured. */
+static trine_status make_mesh(visit *v) {
+    trine_layout layout = {.dp = trine_world_size(v->world), .tp = 1, .pp = 1};
+    comm_expect(v->world, v->options->windows);
+    trine_status status = trine_mesh_create(&v->mesh, v->world, layout, v->options->ranks_per_node);
+    if (status != TRINE_OK) {
+        keep_message(v->own.refusal, sizeof v->own.refusal);
+        trine_world_transport(v->world, TRINE_TRANSPORT_MPI);
+        TRY(trine_mesh_create(&v->mesh, v->world, layout, v->options->ranks_per_node));
+    }
+    v->own.rank = trine_world_rank(v->world);
+    v->own.node = mesh_node_index(v->mesh, v->own.rank);
+    snprintf(v->own.transport, sizeof v->own.transport, "%s",
+             trine_comm_transport(trine_mesh_group(v->mesh, TRINE_DP)));
+    return TRINE_OK;
+}
+
+/* ---- Devices ---- */
+
+static trine_status open_device(visit *v, device_kind kind, device **d) {
+    const device_config config = {.kind = kind,
+                                  .threads = v->own.threads,
+                                  .library = v->options->library,
+                                  .place = trine_comm_rank(trine_mesh_group(v->mesh, TRINE_NODE))};
+    return device_open_with(d, &config);
+}
+
+/* A GPU that cannot be had is something to say, whoever asks for it. */
+static void look_for_gpu(visit *v) {
+    device *d = NULL;
+    trine_status status = open_device(v, DEVICE_CUDA, &d);
+    if (status == TRINE_OK) status = facts_gpu(&v->own, d);
+    if (status != TRINE_OK) keep_message(v->own.gpu_why, sizeof v->own.gpu_why);
+    if (status == TRINE_OK && v->options->kind == DEVICE_CUDA)
+        v->dev = d;
+    else
+        device_close(&d);
+}
+
+/* Collective over: node. */
+static trine_status open_devices(visit *v) {
+    int threads;
+    bool narrow;
+    TRY(threads_share(trine_mesh_group(v->mesh, TRINE_NODE), &threads, &narrow));
+    v->own.threads = threads;
+    look_for_gpu(v);
+    return v->options->kind == DEVICE_CUDA ? TRINE_OK : open_device(v, v->options->kind, &v->dev);
+}
+
+/* ---- Everybody's ---- */
+
+static trine_status gather(visit *v) {
+    size_t ranks = (size_t)trine_world_size(v->world);
+    bool root = trine_world_rank(v->world) == 0;
+    if (root) v->ranks = malloc(ranks * sizeof *v->ranks);
+    TRY(trine_world_agree(v->world, root && !v->ranks
+                                        ? RAISE(TRINE_ENOMEM, "no memory for %zu ranks", ranks)
+                                        : TRINE_OK));
+    return trine_gather(trine_mesh_group(v->mesh, TRINE_WORLD), v->ranks, &v->own,
+                        ranks * sizeof v->own, TRINE_U8, 0);
+}
+
+static trine_status measure(visit *v) {
+    double seconds = v->options->seconds;
+    trine_status status = measure_inside(&v->own, v->mesh, seconds);
+    if (status == TRINE_OK)
+        status = measure_pairs(&v->pairs, &v->pair_count, v->world, v->mesh, seconds);
+    if (status == TRINE_OK) status = measure_clocks(&v->own, v->mesh);
+    if (status != TRINE_OK) trine_abort(v->world);
+    return status;
+}
+
+static bool can_start(const findings *found) {
+    return !found->count || found->list[0].severity != FINDING_STOPS;
+}
+
+static trine_status report(visit *v, FILE *out, bool *starts) {
+    findings *found = calloc(1, sizeof *found);
+    CHECK(found, TRINE_ENOMEM, "no memory for what was found");
+    const doctor_job job = {.ranks = v->ranks,
+                            .rank_count = trine_world_size(v->world),
+                            .node_count = mesh_node_count(v->mesh),
+                            .pairs = v->pairs,
+                            .pair_count = v->pair_count,
+                            .gpus_wanted = v->options->kind == DEVICE_CUDA,
+                            .memory_wanted = v->options->memory};
+    judge(found, &job);
+    *starts = can_start(found);
+    double seconds = 1e-9 * (double)(clock_ns() - v->began);
+    report_print(out, &job, found, seconds, v->options->verbose);
+    trine_status status = output_flushed(out);
+    if (status == TRINE_OK && v->options->json)
+        status = report_json(v->options->json, &job, found, seconds);
+    free(found);
+    return status_user(status);
+}
+
+static trine_status examine(visit *v, FILE *out, bool *starts) {
+    int32_t stops = 0;
+    comm_doing("examining its node");
+    TRY(trine_world_agree(v->world, facts_find(&v->own)));
+    TRY(make_mesh(v));
+    TRY(trine_world_agree(v->world, open_devices(v)));
+    comm_doing("measuring rates");
+    TRY(measure_rates(&v->own, v->world, v->mesh, v->dev, v->options->seconds));
+    comm_doing("measuring messages");
+    TRY(measure(v));
+    comm_doing(NULL);
+    TRY(gather(v));
+    bool can = true;
+    trine_status status = v->own.rank == 0 ? report(v, out, &can) : TRINE_OK;
+    TRY(trine_world_agree(v->world, status));
+    stops = !can;
+    TRY(trine_all_reduce(trine_mesh_group(v->mesh, TRINE_WORLD), &stops, &stops, 1, TRINE_I32,
+                         TRINE_MAX));
+    *starts = !stops;
+    return TRINE_OK;
+}
+
+trine_status doctor_run(trine_world *world, const doctor_options *o, FILE *out, bool *starts) {
+    visit v = {.world = world, .options = o, .began = clock_ns()};
+    trine_status status = examine(&v, out, starts);
+    device_close(&v.dev);
+    trine_mesh_destroy(&v.mesh);
+    free(v.ranks);
+    free(v.pairs);
+    return status;
+}

@@ -1,0 +1,154 @@
+#!/bin/sh
+# TEST timeout=600
+# The command trine-doctor: its report on 1, 2 and 8 ranks and on nodes that are consecutive ranks, what it
+# finds of what can be had anywhere (a shared core, a name without an address, too little memory and
+# /dev/shm), and its exit status, which is not 0 when training could not start. Whether anything is slow here
+# nobody asks: this machine may be busy.
+set -u
+
+BUILD=${BUILD:-build}
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+number=0
+quick="--seconds 0.02"
+host=$(hostname)
+
+result() { # result STATUS NAME
+    number=$((number + 1))
+    if [ "$1" -eq 0 ]; then
+        echo "ok $number - $2"
+    else
+        echo "not ok $number - $2"
+        echo "# status $status"
+        sed 's/^/# /' "$dir/out" "$dir/err"
+    fi
+}
+
+skipped() { # skipped NAME WHY
+    number=$((number + 1))
+    echo "ok $number - $1 # SKIP $2"
+}
+
+# doctor RANKS ARGUMENTS...: (one rank: without mpirun) leaves $status, $dir/out, $dir/err. $wrap goes before the program, $around
+# before mpirun.
+wrap='' around=''
+doctor() {
+    launch="tools/mpirun.sh -np $1"
+    [ "$1" -gt 1 ] || launch=
+    shift
+    # shellcheck disable=SC2086  # words are meant to be split
+    timeout -k 5 120 $around $launch $wrap "$BUILD/trine-doctor" $quick "$@" \
+        >"$dir/out" 2>"$dir/err"
+    status=$?
+}
+
+# has PATTERN...: standard output has a line of each
+has() {
+    for pattern in "$@"; do grep -q -e "$pattern" "$dir/out" || return 1; done
+}
+
+# json FILE PATTERN...: one line of JSON, with each of these
+json() {
+    file=$1
+    shift
+    [ "$(wc -l <"$file")" -eq 1 ] || return 1
+    for pattern in "$@"; do grep -q -e "$pattern" "$file" || return 1; done
+    ! command -v python3 >/dev/null || python3 -c 'import json, sys; json.load(open(sys.argv[1]))' "$file"
+}
+
+# ---- What it prints
+
+TRINE_EMU_GPUS=1 doctor 1 --cuda-library "$BUILD/emu/libtrine_cuda.so"
+[ $status -eq 0 ] && has "^Trine .*: 1 rank on 1 node, examined in " "^$host  *1 " "^oneDNN " \
+    "^median of the ranks" "^    0 " "^transport  self" && ! has " none$" && ! has "^stops"
+result $? "one rank, and a GPU that is there"
+
+echo "an older report, longer than any line of the new one" >"$dir/json"
+LC_ALL=de_DE.UTF-8 doctor 2 --json "$dir/json"
+[ $status -eq 0 ] && has ": 2 ranks on 1 node" "^    0 " "^    1 " "^transport  shm" "^inside a node .* us" &&
+    ! has "^stops" && json "$dir/json" '"starts":true' '"rank":1,' '"matmul":[1-9]' '"triad":[1-9]'
+result $? "two ranks, and the same as JSON"
+
+doctor 6 --ranks-per-node 2 --json "$dir/json"
+[ $status -eq 0 ] && has ": 6 ranks on 3 nodes" "^$host and 2 like it  *2 " \
+    "^inside a node .*: median of 3 nodes" "^between nodes .* medians of 3 pairs" "^clocks  *within " &&
+    json "$dir/json" '"a":0,"b":2,"latency":[0-9]' '"a":1,"b":2,"latency":[0-9.e-]*,"bandwidth":[1-9]'
+result $? "six ranks, two to a node: every pair of nodes is measured"
+
+# ---- What it finds
+
+cores=$(lscpu -p=CORE 2>/dev/null | grep -v '^#' | sort -u | wc -l)
+doctor 8 --json "$dir/json"
+if [ "$cores" -gt 0 ] && [ "$cores" -lt 8 ]; then
+    [ $status -eq 0 ] && has "^hurts .*ranks 0-7 share $cores core" && json "$dir/json" '"kind":"crowded-node"'
+else
+    [ $status -eq 0 ] && ! json "$dir/json" '"kind":"crowded-node"'
+fi
+result $? "more ranks than cores"
+
+first=$(taskset -cp $$ | sed 's/.*: //; s/[-,].*//')
+wrap="taskset -c $first"
+if unshare -u hostname no-such-host.invalid 2>/dev/null; then
+    # shellcheck disable=SC2016  # expanded inside
+    printf '#!/bin/sh\nhostname no-such-host.invalid && exec "$@"\n' >"$dir/renamed"
+    chmod +x "$dir/renamed"
+    around="unshare -u $dir/renamed"
+fi
+doctor 2
+[ $status -eq 0 ] && has "^hurts .*ranks 0-1 share 1 core"
+result $? "two ranks that are bound to one core"
+if [ -n "$around" ]; then
+    has "^hurts .*no-such-host.invalid: the host's name does not resolve"
+    result $? "a host name without an address"
+else
+    skipped "a host name without an address" "no namespace for host names is permitted here"
+fi
+wrap='' around=''
+
+# ---- When training could not start
+
+# More than there is anywhere, and all of it is found.
+doctor 2 --windows 1e8 --memory 1e8 --device cuda --cuda-library "$dir/none.so" --json "$dir/json"
+[ $status -ne 0 ] && [ $status -ne 124 ] && has "^stops .*the shared windows of this node's 2 ranks" \
+    "^stops .*of memory are free for 2 ranks" "^stops .*ranks 0-1 on $host: no GPU that can be used: " &&
+    json "$dir/json" '"starts":false' '"kind":"shared-memory"' '"kind":"memory"' '"kind":"gpu"'
+result $? "windows, memory and GPUs that there are not: the status is not 0"
+
+how=''
+for words in -m -rm; do
+    if [ -z "$how" ] && unshare $words mount -t tmpfs -o size=1m tmpfs /dev/shm 2>/dev/null; then how=$words; fi
+done
+if [ -n "$how" ]; then
+    # shellcheck disable=SC2016
+    printf '#!/bin/sh\nmount -t tmpfs -o size=6m tmpfs /dev/shm && exec "$@"\n' >"$dir/mounted"
+    chmod +x "$dir/mounted"
+    around="unshare $how $dir/mounted"
+    doctor 2
+    [ $status -ne 0 ] && [ $status -ne 124 ] && has "^stops .*MPI's own need [0-9]* MiB of /dev/shm" \
+        "^transport  mpi" "^    1 .* [1-9]"
+    result $? "a /dev/shm that is too small: the rest is measured all the same"
+    around=''
+else
+    skipped "a /dev/shm that is too small" "no mount namespace is permitted here"
+fi
+
+# ---- What it refuses
+
+doctor 2 --seconds 0
+[ $status -ne 0 ] && [ "$(grep -c -e "--seconds" "$dir/err")" -eq 1 ] && [ ! -s "$dir/out" ]
+result $? "a bad option is said once"
+
+doctor 1 --device tpu
+[ $status -ne 0 ] && [ "$(grep -c "no device \"tpu\"" "$dir/err")" -eq 1 ]
+result $? "a device that there is not"
+
+doctor 1 --json "$dir/none/json"
+[ $status -ne 0 ] && [ "$(grep -c "none/json: No such file" "$dir/err")" -eq 1 ]
+result $? "a file that cannot be written"
+
+"$BUILD/trine-doctor" --help >"$dir/out" 2>"$dir/err"
+status=$?
+[ $status -eq 0 ] && has "^Usage: trine-doctor" "  --json FILE"
+result $? "--help needs no mpirun"
+
+echo "1..$number"

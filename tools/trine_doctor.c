@@ -1,0 +1,108 @@
+/* trine-doctor: what will hurt a training on these nodes, before it begins.
+ *
+ *     mpirun -np 64 --hostfile hosts trine-doctor
+ *
+ * Started as the training will be: with its nodes, ranks and binding. It measures for some seconds and
+ * prints what it found, the worst first, then what it knows (src/doctor). The exit status is 1 when
+ * training could not start. */
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/options.h"
+#include "base/output.h"
+#include "base/status.h"
+#include "doctor/run.h"
+
+#define MIB ((uint64_t)1 << 20)
+
+typedef struct {
+    const char *device, *library, *json;
+    double seconds, timeout, windows, memory;
+    int ranks_per_node;
+    bool verbose, help;
+} settings;
+
+static settings default_settings(void) {
+    return (settings){.device = "cpu", .seconds = 0.25, .timeout = 60};
+}
+
+static trine_status parse(settings *s, int argc, char **argv) {
+    const option rows[] = {
+        OPTION_HEADING("What training will ask for"),
+        OPTION_STRING("device", NULL, &s->device, "NAME", "cpu, ref (plain loops) or cuda"),
+        OPTION_STRING("cuda-library", NULL, &s->library, "FILE", "cuda: its shared object"),
+        OPTION_DOUBLE(
+            "windows", NULL, &s->windows, "MIB", 0, 1e9,
+            "that a rank will keep in shared windows: train_gpt --dry-run says it, \"of it in "
+            "windows\"; 0: not known"),
+        OPTION_DOUBLE("memory", NULL, &s->memory, "MIB", 0, 1e9,
+                      "that a rank will take in all; 0: not known"),
+        OPTION_INT("ranks-per-node", NULL, &s->ranks_per_node, "N", 0, INT_MAX,
+                   "consecutive ranks that count as a node; 0: as MPI finds it"),
+        OPTION_HEADING("How"),
+        OPTION_DOUBLE("seconds", NULL, &s->seconds, "SECONDS", 0.01, 60,
+                      "of one measurement; below 0.2 a processor that is shared may not show"),
+        OPTION_DOUBLE("timeout", NULL, &s->timeout, "SECONDS", 0, INFINITY,
+                      "a rank that waits longer for another ends the job; 0: never"),
+        OPTION_FLAG("verbose", "v", &s->verbose, "a line for each rank, however many there are"),
+        OPTION_STRING("json", NULL, &s->json, "FILE", "all of it as a line of JSON"),
+        OPTION_FLAG("help", "h", &s->help, "prints this and exits"),
+    };
+    const options o = {
+        .program = "trine-doctor",
+        .about =
+            "Examines the nodes of a job, under mpirun, as the training will be started, and says "
+            "what will hurt it. Exit status 1: training could not start.",
+        .rows = rows,
+        .count = sizeof rows / sizeof *rows,
+    };
+    trine_status status = options_parse(&o, argc, argv);
+    if (!s->help) return status;
+    status_clear(); /* whatever else is wrong */
+    *s = default_settings();
+    options_help(stdout, &o);
+    s->help = true;
+    return TRINE_OK;
+}
+
+static trine_status settle(const settings *s, doctor_options *o, bool writes) {
+    *o = (doctor_options){.library = s->library,
+                          .seconds = s->seconds,
+                          .ranks_per_node = s->ranks_per_node,
+                          .windows = (uint64_t)(s->windows * (double)MIB),
+                          .memory = (uint64_t)(s->memory * (double)MIB),
+                          .verbose = s->verbose};
+    TRY(device_find(&o->kind, s->device));
+    return writes && s->json ? output_open(&o->json, "--json", s->json) : TRINE_OK;
+}
+
+/* *starts is the same on every rank. */
+static trine_status run(trine_world *world, const settings *s, bool *starts) {
+    doctor_options o = {0};
+    trine_status status = status_user(settle(s, &o, trine_world_rank(world) == 0));
+    status = trine_world_agree(world, status);
+    if (status == TRINE_OK) status = doctor_run(world, &o, stdout, starts);
+    output_close(&o.json);
+    return status;
+}
+
+int main(int argc, char **argv) {
+    output_limits_are_errors();
+    settings s = default_settings();
+    trine_world *world;
+    bool starts = false;
+    trine_status status = parse(&s, argc, argv);
+    if (status == TRINE_OK && s.help) {
+        status = status_user(output_flushed(stdout));
+        trine_error_print();
+        return status == TRINE_OK ? 0 : 1;
+    }
+    if (status == TRINE_OK) trine_world_timeout(NULL, s.timeout);
+    if (trine_world_create(&world, &argc, &argv) != TRINE_OK) return trine_error_print(), 1;
+    status = trine_world_agree(world, status_user(status));
+    if (status == TRINE_OK) status = run(world, &s, &starts);
+    trine_error_print();
+    trine_world_destroy(&world);
+    return status == TRINE_OK && starts ? 0 : 1;
+}
