@@ -1,6 +1,6 @@
 #!/bin/sh
-# Finds out what the machine lacks and installs it. Usage: tools/deps.sh [build] [test] [full] [demo]
-# [clang]. A thing is there when it can be used (a command runs, a header is found), wherever it came
+# Finds out what the machine lacks and installs it. Usage: tools/deps.sh [build] [test] [full] [slurm]
+# [demo] [clang]. A thing is there when it can be used (a command runs, a header is found), wherever it came
 # from; so this says nothing and takes a fraction of a second when nothing is missing. What is missing
 # is installed with apt on Debian and Ubuntu, as root or through sudo; elsewhere its list is printed
 # and the exit status is 1.
@@ -70,6 +70,12 @@ for group in "$@"; do
             need iproute2 has ip
             need util-linux has unshare
             ;;
+        slurm)
+            need munge has munged
+            need slurmctld has slurmctld
+            need slurmd has slurmd
+            need slurm-client has sbatch
+            ;;
         demo) need bible-kjv has bible ;;
         clang)
             need clang has clang
@@ -77,7 +83,7 @@ for group in "$@"; do
             need g++ clang_cxx
             ;;
         *)
-            echo "tools/deps.sh: no group \"$group\": build, test, full, demo or clang" >&2
+            echo "tools/deps.sh: no group \"$group\": build, test, full, slurm, demo or clang" >&2
             exit 1
             ;;
     esac
