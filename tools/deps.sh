@@ -1,5 +1,5 @@
 #!/bin/sh
-# Finds out what the machine lacks and installs it. Usage: tools/deps.sh [build] [test] [full] [demo]
+# Finds out what the machine lacks and installs it. Usage: tools/deps.sh [build] [test] [full] [slurm] [demo]
 # [clang] [bare]. A thing is there when it can be used (a command runs, a header is found), wherever it came
 # from; so this says nothing and takes a fraction of a second when nothing is missing. What is missing
 # is installed with apt on Debian and Ubuntu, as root or through sudo; elsewhere its list is printed
@@ -88,6 +88,12 @@ for group in "$@"; do
             need iproute2 has ip
             need bible-kjv has bible
             ;;
+        slurm)
+            need munge has munged
+            need slurmctld has slurmctld
+            need slurmd has slurmd
+            need slurm-client has sbatch
+            ;;
         demo) need bible-kjv has bible ;;
         clang)
             need clang has clang
@@ -99,7 +105,7 @@ for group in "$@"; do
             need apt has apt-get
             ;;
         *)
-            echo "tools/deps.sh: no group \"$group\": build, test, full, demo, clang or bare" >&2
+            echo "tools/deps.sh: no group \"$group\": build, test, full, slurm, demo, clang or bare" >&2
             exit 1
             ;;
     esac

@@ -16,6 +16,7 @@ command -v "$mpirun" >/dev/null || {
 }
 
 ranks=1 hosts=
+[ "${SLURM_JOB_NUM_NODES:-1}" -eq 1 ] || hosts=slurm
 previous=
 for word in "$@"; do
     case $previous in -np | -n | --np) ranks=$word ;; esac
@@ -40,9 +41,10 @@ open_mpi() {
         export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
         export PRTE_ALLOW_RUN_AS_ROOT=1 PRTE_ALLOW_RUN_AS_ROOT_CONFIRM=1
     fi
-    # Without ssh the rsh launcher refuses to start even on this machine alone.
-    if [ -z "$hosts" ] && ! command -v ssh >/dev/null && ! command -v rsh >/dev/null; then
-        export OMPI_MCA_plm="${OMPI_MCA_plm:-isolated}"
+    # Without ssh the rsh launcher refuses to start: on this machine alone, and where srun could do it, too.
+    if [ "$hosts" != yes ] && ! command -v ssh >/dev/null && ! command -v rsh >/dev/null; then
+        plm=${SLURM_JOB_ID:+slurm}
+        export OMPI_MCA_plm="${OMPI_MCA_plm:-${plm:-isolated}}"
     fi
     # A waiting rank must give its core away when there are not enough of them.
     if [ "$ranks" -gt "$cores" ]; then

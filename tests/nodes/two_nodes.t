@@ -2,14 +2,13 @@
 # TEST full=train timeout=600
 #
 # Eight ranks on two nodes against eight ranks on one: the losses and gradient norms must be the same
-# text, to the last of their 17 digits. The nodes are two network namespaces of this machine joined by a
-# veth pair (10.77.0.1 and .2), a script stands in for ssh. Needs root and Open MPI. TRAINER is a command
+# text, to the last of their 17 digits. The nodes are those of tests/nodes/nodes.sh, a script stands in for
+# ssh. Needs root and Open MPI. TRAINER is a command
 # that takes --log FILE; without it train_gpt runs in two layouts.
 set -euo pipefail
 
 build=$(realpath "${BUILD:-build}")
-export NODE_PREFIX=trine$$-
-net=10.77.0
+. tests/nodes/nodes.sh
 work=$(mktemp -d)
 mpirun=${MPIRUN:-mpirun}
 count=0
@@ -19,43 +18,22 @@ skip() {
     exit 0
 }
 
-# Ends what runs on the two nodes (nobody else's processes can be there) and takes them down.
 clean_up() {
-    local n pids
-    for n in 1 2; do
-        if pids=$(ip netns pids "$NODE_PREFIX$n" 2>/dev/null) && [ -n "$pids" ]; then
-            # shellcheck disable=SC2086
-            kill -9 $pids 2>/dev/null || true
-        fi
-        ip netns del "$NODE_PREFIX$n" 2>/dev/null || true
-    done
+    nodes_remove
     rm -rf "$work"
-}
-
-make_nodes() {
-    local n
-    for n in 1 2; do
-        ip netns add "$NODE_PREFIX$n" && ip -n "$NODE_PREFIX$n" link set lo up || return 1
-        echo "$net.$n slots=4" >>"$work/hosts"
-    done
-    ip link add veth netns "${NODE_PREFIX}1" type veth peer name veth netns "${NODE_PREFIX}2" || return 1
-    for n in 1 2; do
-        ip -n "$NODE_PREFIX$n" address add "$net.$n/24" dev veth &&
-            ip -n "$NODE_PREFIX$n" link set veth up || return 1
-    done
 }
 
 # Bytes that node 1 has received and sent over the wire.
 wire_bytes() {
-    tests/nodes/agent.sh "$net.1" cat /sys/class/net/veth/statistics/{r,t}x_bytes | awk '{ n += $1 } END { print n }'
+    tests/nodes/agent.sh "$NODE_NET.1" cat /sys/class/net/veth/statistics/{r,t}x_bytes | awk '{ n += $1 } END { print n }'
 }
 
 # mpirun on node 1, with both nodes in the host file. Four ranks a node do not look like too many for it,
 # though both nodes are this machine: hence the yielding.
 on_two_nodes() {
-    tests/nodes/agent.sh "$net.1" timeout -k 5 180 tools/mpirun.sh -np 8 --hostfile "$work/hosts" --map-by slot \
+    tests/nodes/agent.sh "$NODE_NET.1" timeout -k 5 180 tools/mpirun.sh -np 8 --hostfile "$work/hosts" --map-by slot \
         --mca plm rsh --mca plm_rsh_agent "$PWD/tests/nodes/agent.sh" --mca plm_rsh_no_tree_spawn 1 \
-        --mca oob_tcp_if_include "$net.0/24" --mca btl_tcp_if_include "$net.0/24" --mca btl tcp,self,vader \
+        --mca oob_tcp_if_include "$NODE_NET.0/24" --mca btl_tcp_if_include "$NODE_NET.0/24" --mca btl tcp,self,vader \
         --mca pml ob1 --mca mpi_yield_when_idle 1 -x OMP_NUM_THREADS "$@"
 }
 
@@ -117,7 +95,8 @@ done
 case $("$mpirun" --version 2>&1) in *"Open MPI"*) ;; *) skip "its launch agent is Open MPI's" ;; esac
 trap clean_up EXIT
 trap 'exit 1' INT TERM
-make_nodes 2>"$work/why" || skip "no network namespaces: $(head -1 "$work/why")"
+nodes_make 2>"$work/why" || skip "no network namespaces: $(head -1 "$work/why")"
+for n in 1 2; do echo "$NODE_NET.$n slots=4"; done >"$work/hosts"
 
 # Equal bits are promised for equal thread counts.
 export OMP_NUM_THREADS=1

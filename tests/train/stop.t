@@ -84,10 +84,10 @@ result $? "begun again; SIGTERM to the rank that speaks for all"
 
 # As Slurm would have it: the script is told, and tells mpirun, which passes it on to every rank.
 mkdir "$dir/bin"
-printf '#!/bin/sh\necho "$@" >>%s/requeued\n' "$dir" >"$dir/bin/scontrol"
+printf '#!/bin/sh\n[ "$1" != requeue ] || echo "$@" >>%s/requeued\n' "$dir" >"$dir/bin/scontrol"
 chmod +x "$dir/bin/scontrol"
 slurm() {
-    PATH=$dir/bin:$PATH SLURM_JOB_ID=17 LAUNCH="tools/mpirun.sh -np 4" TRAIN="$TRAIN $SMALL" \
+    PATH=$dir/bin:$PATH SLURM_JOB_ID=17 LAUNCH="env -u SLURM_JOB_ID tools/mpirun.sh -np 4" TRAIN="$TRAIN $SMALL" \
         exec examples/train_gpt.sbatch "$@"
 }
 disturb USR1 all slurm

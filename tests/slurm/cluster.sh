@@ -1,0 +1,131 @@
+# shellcheck shell=bash
+# A cluster of Slurm on this machine, for tests: two nodes of tests/nodes/nodes.sh, each with its own slurmd,
+# processes and /dev/shm, and a slurmctld that shares node 1's network and not its fate. Configuration, keys,
+# sockets, state and logs lie in $work/cluster. Slurm believes that a node has 32 CPUs, so that jobs run beside
+# each other. Needs root, Slurm and munge. Sourced from the top of the tree, with $work set.
+. tests/nodes/nodes.sh
+export SLURM_CONF=$work/cluster/slurm.conf
+DOWN_SECONDS=30 # until Slurm gives a node up that does not answer
+cluster_pids=()
+node_pids=(0 0 0)
+policy=
+
+# Packages start their services when they are installed, unless this file of Debian's says no.
+cluster_install() {
+    local path=/usr/sbin/policy-rc.d
+    if [ ! -e $path ]; then
+        policy=$path
+        printf '#!/bin/sh\nexit 101\n' >$path
+        chmod +x $path
+    fi
+    tools/deps.sh slurm || return 1
+    [ -z "$policy" ] || rm -f "$policy"
+}
+
+configuration() {
+    local dir=$work/cluster n
+    cat <<END
+ClusterName=trine
+SlurmctldHost=${NODE_PREFIX}1($NODE_NET.1)
+SlurmUser=root
+AuthInfo=socket=$dir/munge/socket
+StateSaveLocation=$dir/state
+SlurmdSpoolDir=$dir/spool-%n
+SlurmctldPidFile=$dir/slurmctld.pid
+SlurmdPidFile=$dir/slurmd-%n.pid
+SlurmctldLogFile=$dir/slurmctld.log
+SlurmdLogFile=$dir/slurmd-%n.log
+ProctrackType=proctrack/linuxproc
+SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU
+SlurmdParameters=config_overrides
+ReturnToService=2
+SlurmdTimeout=$DOWN_SECONDS
+KillWait=5
+MinJobAge=3600
+PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
+END
+    for n in 1 2; do
+        echo "NodeName=$NODE_PREFIX$n NodeAddr=$NODE_NET.$n CPUs=32 State=UNKNOWN"
+    done
+}
+
+# daemon NAME COMMAND...: in the background until cluster_stop
+daemon() {
+    local log=$work/cluster/$1.out
+    shift
+    "$@" >>"$log" 2>&1 </dev/null &
+    cluster_pids+=($!)
+}
+
+# node_start N
+node_start() {
+    daemon "node$1" tests/nodes/agent.sh "$NODE_NET.$1" \
+        exec unshare --pid --kill-child --mount-proc tests/slurm/node.sh
+    node_pids[$1]=$!
+}
+
+# node_kill N: all that runs on it is gone at once
+node_kill() {
+    kill -9 "${node_pids[$1]}"
+    wait "${node_pids[$1]}" 2>/dev/null || true
+}
+
+# node_freeze N: none of its processes moves
+node_freeze() {
+    # shellcheck disable=SC2046
+    kill -STOP $(ip netns pids "$NODE_PREFIX$1")
+}
+
+# node_state N: idle, mixed, down*, ...
+node_state() {
+    on_cluster sinfo --noheader --nodes="$NODE_PREFIX$1" --format=%T
+}
+
+# on_cluster COMMAND...: one of Slurm's
+on_cluster() {
+    ip netns exec "${NODE_PREFIX}1" "$@"
+}
+
+# cluster_start: returns 1, with why on standard error, where there can be none
+cluster_start() {
+    local dir=$work/cluster
+    nodes_make || return 1
+    # munge wants everyone to reach its socket.
+    chmod 711 "$work"
+    mkdir -p "$dir/state" "$dir/munge"
+    configuration >"$dir/slurm.conf"
+    # ip netns exec mounts another /sys, in which Slurm does not find out by itself which it is.
+    echo CgroupPlugin=cgroup/v1 >"$dir/cgroup.conf"
+    (umask 077 && head -c 128 /dev/urandom >"$dir/munge/key")
+    daemon munged munged --foreground --key-file="$dir/munge/key" --socket="$dir/munge/socket" \
+        --pid-file="$dir/munge/pid" --log-file="$dir/munge/log" --seed-file="$dir/munge/seed"
+    eventually 30 test -S "$dir/munge/socket" || return 1
+    daemon slurmctld tests/nodes/agent.sh "$NODE_NET.1" exec slurmctld -D
+    node_start 1
+    node_start 2
+    eventually 60 both_idle || { tail -n 3 "$dir"/*.out >&2; return 1; }
+}
+
+both_idle() {
+    [ "$(node_state 1) $(node_state 2)" = "idle idle" ]
+}
+
+cluster_stop() {
+    [ -z "$policy" ] || rm -f "$policy"
+    if [ ${#cluster_pids[@]} -gt 0 ]; then
+        kill -9 "${cluster_pids[@]}" 2>/dev/null || true
+        wait "${cluster_pids[@]}" 2>/dev/null || true
+    fi
+    nodes_remove
+}
+
+# eventually SECONDS COMMAND...: until it succeeds, at most so long
+eventually() {
+    local end=$((SECONDS + $1))
+    shift
+    until "$@" >/dev/null 2>&1; do
+        [ $SECONDS -lt $end ] || return 1
+        sleep 0.3
+    done
+}

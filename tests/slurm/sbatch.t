@@ -1,0 +1,270 @@
+#!/bin/bash
+# TEST full=slurm timeout=1800
+#
+# examples/train_gpt.sbatch under a real Slurm (tests/slurm/cluster.sh), on two nodes with two ranks each: a
+# job that comes to its limit, is suspended, loses a node, fails for its own fault, or is cancelled. What
+# goes on must have the numbers of a run that nobody disturbed, to the last of their 17 digits. Installs
+# Slurm and munge where they are missing. Slurm lets a job that is queued again wait for two minutes;
+# here it is told not to.
+set -uo pipefail
+
+build=$(realpath "${BUILD:-build}")
+work=$(mktemp -d)
+count=0
+failed=0
+. tests/slurm/cluster.sh
+
+# Equal bits are promised for equal thread counts. The folder for Open MPI's jobs goes down with its node.
+export OMP_NUM_THREADS=1
+small="--num-layers 4 --hidden-size 64 --num-attention-heads 4 --seq-length 32 --micro-batch-size 1
+    --global-batch-size 16 --lr 3e-4 --lr-decay-iters 100000 --seed 7 --threads 1 --data-path $work/text_train.bin
+    --dp 2 --pp 2 --zero 1 --save-interval 50 --log-interval 0"
+
+skip() {
+    echo "1..0 # SKIP Slurm: $1"
+    exit 0
+}
+
+clean_up() {
+    cluster_stop
+    rm -rf "$work"
+}
+
+# check NAME COMMAND...
+check() {
+    local name=$1
+    count=$((count + 1))
+    shift
+    if "$@" >"$work/said" 2>&1; then
+        echo "ok $count - $name"
+    else
+        echo "not ok $count - $name"
+        {
+            cat "$work/said"
+            on_cluster squeue --all
+            on_cluster sinfo --Node --long
+            for log in "$work"/*.out; do grep -v '^ ' "$log" | tail -n 12; done
+        } | sed 's/^/# /'
+        failed=1
+    fi
+}
+
+# submit NAME [OPTION...] -- ARGUMENTS...: the script, to train 2 x 2 ranks as far as $work/NAME.steps says,
+# which may change until the job begins. $work/NAME.id is the job.
+submit() {
+    local name=$1 options=()
+    shift
+    while [ "$1" != -- ]; do
+        options+=("$1")
+        shift
+    done
+    shift
+    echo 1000000000 >"$work/$name.steps"
+    # shellcheck disable=SC2086  # words are meant to be split
+    LAUNCH="tools/mpirun.sh" TRAIN="${TRAIN:-$work/train $work/$name.steps}" OMPI_MCA_mpi_yield_when_idle=1 \
+        OMPI_MCA_orte_tmpdir_base=/dev/shm \
+        on_cluster sbatch --parsable --job-name="$name" --output="$work/$name.out" --ntasks-per-node=2 \
+        --cpus-per-task=1 "${options[@]}" examples/train_gpt.sbatch $small --save "$work/$name" \
+        --log "$work/$name.jsonl" "$@" >"$work/$name.id"
+}
+
+# field NAME FIELD: of Slurm's record of the job
+field() {
+    on_cluster scontrol --oneliner show job "$(cat "$work/$1.id")" | tr ' ' '\n' | sed -n "s/^$2=//p"
+}
+
+# is NAME STATE RESTARTS
+is() {
+    [ "$(field "$1" JobState) $(field "$1" Restarts)" = "$2 $3" ]
+}
+
+# update NAME FIELD=VALUE
+update() {
+    on_cluster scontrol update JobId="$(cat "$work/$1.id")" "$2"
+}
+
+# queued NAME RESTARTS: it waits, and has been queued again that often
+queued() {
+    eventually 150 is "$1" PENDING "$2"
+}
+
+# ends NAME STATE RESTARTS [STATUS]: it comes to that state, without Slurm's two minutes
+ends() {
+    local end=$((SECONDS + 240))
+    until is "$1" "$2" "$3"; do
+        [ $SECONDS -lt $end ] || return 1
+        hurry "$1"
+        sleep 0.5
+    done
+    [ -z "${4:-}" ] || [ "$(field "$1" ExitCode)" = "$4" ]
+}
+
+steps() {
+    if [ -s "$work/$1.jsonl" ]; then wc -l <"$work/$1.jsonl"; else echo 0; fi
+}
+
+has_steps() {
+    [ "$(steps "$1")" -ge "$2" ]
+}
+
+# trains NAME: it makes some steps more, sixty at least, so that one is saved
+trains() {
+    eventually 120 has_steps "$1" $(($(steps "$1") + 60))
+}
+
+# begins_again NAME: without Slurm's two minutes, and trains
+begins_again() {
+    eventually 150 runs "$1" && trains "$1"
+}
+
+runs() {
+    [ "$(field "$1" JobState)" = RUNNING ] || { hurry "$1" && false; }
+}
+
+hurry() {
+    [ "$(field "$1" Reason)" != BeginTime ] || update "$1" StartTime=now
+}
+
+# more NAME: when it begins again it has some steps to its end
+more() {
+    echo $(($(steps "$1") + 60)) >"$work/$1.steps"
+}
+
+# node_back N: as the one who looks after the cluster does it
+node_back() {
+    on_cluster scontrol update NodeName="$NODE_PREFIX$1" State=DOWN Reason=lost
+    node_start "$1"
+    on_cluster scontrol update NodeName="$NODE_PREFIX$1" State=RESUME
+}
+
+is_down() {
+    [[ $(node_state "$1") = down* ]]
+}
+
+# says NAME COUNT TEXT: so many of its lines have the text
+says() {
+    [ "$(grep -c -F -- "$3" "$work/$1.out")" -eq "$2" ]
+}
+
+# processes NAME: of the job, on both nodes
+processes() {
+    pgrep -f -- "--save $work/$1 "
+}
+
+no_processes() {
+    ! processes "$1"
+}
+
+numbers() {
+    grep -o '"\(step\|loss\|grad_norm\)":[^,}]*' "$1"
+}
+
+# as_undisturbed NAME: every step of its log, each once
+as_undisturbed() {
+    numbers "$work/$1.jsonl" >"$work/a" && numbers "$work/whole.jsonl" | head -n $((3 * $(steps "$1"))) >"$work/b" &&
+        grep -q '"loss":[0-9]' "$work/b" && diff "$work/a" "$work/b"
+}
+
+# ---- The cases
+
+both_nodes() {
+    on_cluster sbatch --wait --nodes=2 --ntasks-per-node=2 --output="$work/hosts.out" --wrap \
+        "tools/mpirun.sh sh -c 'echo on \$(cat /proc/sys/kernel/hostname)'" &&
+        [ "$(grep '^on ' "$work/hosts.out" | sort | uniq -c | awk '{ printf "%s %s ", $1, $3 }')" = \
+            "2 ${NODE_PREFIX}1 2 ${NODE_PREFIX}2 " ]
+}
+
+own_fault() {
+    submit bad -- --no-such-option && ends bad FAILED 0 1:0 && says bad 0 "is queued again"
+}
+
+# Of four ranks the last one is killed, each time.
+bounded() {
+    printf '#!/bin/sh\n[ "$OMPI_COMM_WORLD_RANK" -ne 3 ] || kill -KILL $$\nsleep 60\n' >"$work/killed"
+    chmod +x "$work/killed"
+    TRAIN=$work/killed MAX_RESTARTS=2 submit crash -- && ends crash FAILED 2 137:0 &&
+        says crash 2 "is lost (status 137); job $(cat "$work/crash.id") is queued again" &&
+        says crash 1 "is lost (status 137), after 2 restarts (MAX_RESTARTS) without"
+}
+
+cancelled() {
+    submit cancelled -- && trains cancelled && processes cancelled &&
+        on_cluster scancel "$(cat "$work/cancelled.id")" && ends cancelled CANCELLED 0 &&
+        eventually 20 no_processes cancelled && says cancelled 0 "is queued again"
+}
+
+suspended() {
+    local at
+    trains long && on_cluster scontrol suspend "$(cat "$work/long.id")" &&
+        eventually 20 is long SUSPENDED 0 || return 1
+    sleep 1
+    at=$(steps long)
+    sleep 7
+    [ "$(steps long)" -eq "$at" ] && on_cluster scontrol resume "$(cat "$work/long.id")" &&
+        trains long && is long RUNNING 0 && says long 0 "timed out"
+}
+
+told() {
+    queued told 1 && says told 1 "SIGUSR1 to rank 0: the run ends with step " && says told 1 "the run is saved; job" &&
+        [ "$(field told ExitCode)" = 0:0 ]
+}
+
+# Slurm still takes the node for a good one; and told's restart after an orderly end counts as none.
+lost() {
+    update told TimeLimit=60 && begins_again told && node_kill 2 &&
+        eventually 20 says told 1 "a node or a rank is lost (status " && ! is_down 2 &&
+        queued told 2 && queued long 1
+}
+
+to_its_end() {
+    more told && node_back 2 && ends told COMPLETED 2 0:0 &&
+        says told 1 "a fresh start" && says told 2 "begins with $work/told/step-"
+}
+
+# Here Slurm is the first who knows. By now mpirun may have ended, or still wait for the other node.
+frozen() {
+    begins_again long && node_freeze 2 && queued long 2 && eventually 10 is_down 2 && node_kill 2 && node_back 2
+}
+
+script_lost() {
+    begins_again long && node_kill 1 && more long && node_back 1 && ends long COMPLETED 3 0:0 &&
+        says long 1 "is queued again"
+}
+
+undisturbed() {
+    local most
+    most=$(wc -l "$work"/{told,long}.jsonl | awk '$2 != "total" && $1 > n { n = $1 } END { print n }')
+    # shellcheck disable=SC2086  # words are meant to be split
+    tools/mpirun.sh -np 4 "$build/train_gpt" $small --train-iters "$most" --save "$work/whole" --log "$work/whole.jsonl"
+}
+
+[ "$(id -u)" = 0 ] || skip "needs root"
+for tool in ip unshare; do
+    command -v $tool >/dev/null || skip "no $tool here"
+done
+trap clean_up EXIT
+trap 'exit 1' INT TERM
+cluster_install >"$work/why" 2>&1 || skip "cannot be installed here: $(tail -n 1 "$work/why")"
+cluster_start 2>"$work/why" || skip "no cluster on this machine: $(head -n 1 "$work/why")"
+"$build/trine-tokens" --out "$work/text" include/trine.h >/dev/null
+printf '#!/bin/sh\nsteps=$(cat "$1")\nshift\nexec %s/train_gpt "$@" --train-iters "$steps"\n' "$build" >"$work/train"
+chmod +x "$work/train"
+
+# The limit of a job is a minute at least, so this one comes first and the others run beside it.
+MAX_RESTARTS=1 submit told --time=1 --signal=B:USR1@10 --
+submit long -- --timeout 4
+check "tools/mpirun.sh takes the nodes of the allocation, without ssh" both_nodes
+check "a run that fails for its own fault is not queued again" own_fault
+check "suspended for longer than its --timeout, and resumed: it trains" suspended
+check "a cancelled job leaves no process and is not queued again" cancelled
+check "told by Slurm near its limit: it saves and queues itself again" told
+check "a rank that is killed each time: queued again as often as MAX_RESTARTS says" bounded
+check "a node is lost: queued again before Slurm knows of it" lost
+check "the node is back: it goes on to its end" to_its_end
+check "a node hangs: Slurm gives it up and queues the job again" frozen
+check "the node of the script is lost: Slurm queues the job again, and it goes on to its end" script_lost
+check "a run that nobody disturbs, on this machine without Slurm" undisturbed
+check "limit, lost node: the same numbers" as_undisturbed told
+check "suspension, lost node, hanging node, lost script: the same numbers" as_undisturbed long
+echo "1..$count"
+exit $failed
