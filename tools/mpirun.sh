@@ -10,6 +10,10 @@
 set -eu
 
 mpirun=${MPIRUN:-mpirun}
+[ "$(realpath "$(command -v "$mpirun" || echo /)")" != "$(realpath "$0")" ] || {
+    echo "tools/mpirun.sh: MPIRUN=$mpirun is this script; it names the launcher that this script calls" >&2
+    exit 2
+}
 command -v "$mpirun" >/dev/null || {
     echo "tools/mpirun.sh: no $mpirun here; make deps installs Open MPI" >&2
     exit 127

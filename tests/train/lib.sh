@@ -58,9 +58,15 @@ start() {
     done
 }
 
-# pid_of RANK: among the launcher's children
+# below: the launcher's children and theirs: MPICH's ranks are children of a proxy
+below() {
+    # shellcheck disable=SC2046  # words are meant to be split
+    pgrep -P "$(echo "$launcher" $(pgrep -P "$launcher") | tr ' ' ,)"
+}
+
+# pid_of RANK: of those, the rank's
 pid_of() {
-    for pid in $(pgrep -P "$launcher"); do
+    for pid in $(below); do
         if tr '\0' '\n' <"/proc/$pid/environ" | grep -qx -e "OMPI_COMM_WORLD_RANK=$1" -e "PMI_RANK=$1"; then
             echo "$pid"
             return
