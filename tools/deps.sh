@@ -1,6 +1,6 @@
 #!/bin/sh
 # Finds out what the machine lacks and installs it. Usage: tools/deps.sh [build] [test] [full] [demo]
-# [clang]. A thing is there when it can be used (a command runs, a header is found), wherever it came
+# [clang] [mpi]. A thing is there when it can be used (a command runs, a header is found), wherever it came
 # from; so this says nothing and takes a fraction of a second when nothing is missing. What is missing
 # is installed with apt on Debian and Ubuntu, as root or through sudo; elsewhere its list is printed
 # and the exit status is 1.
@@ -46,6 +46,10 @@ prove_runs() {
     prove --version
 }
 
+venv_runs() {
+    python3 -c 'import ensurepip'
+}
+
 # Without a compiler no header can be looked for: then all of them are asked for, which does no harm.
 for group in "$@"; do
     case $group in
@@ -76,8 +80,13 @@ for group in "$@"; do
             need libomp-dev openmp_clang
             need g++ clang_cxx
             ;;
+        mpi) # beside Open MPI (tests/mpi)
+            need libmpich-dev has mpicc.mpich
+            need mpich has mpirun.mpich
+            need python3-venv venv_runs
+            ;;
         *)
-            echo "tools/deps.sh: no group \"$group\": build, test, full, demo or clang" >&2
+            echo "tools/deps.sh: no group \"$group\": build, test, full, demo, clang or mpi" >&2
             exit 1
             ;;
     esac

@@ -48,6 +48,8 @@ open_mpi() {
     if [ -z "$hosts" ] && ! command -v ssh >/dev/null && ! command -v rsh >/dev/null; then
         export OMPI_MCA_plm="${OMPI_MCA_plm:-isolated}"
     fi
+    # Open MPI 5 with UCX prints an error of its own with each shared window: its osc/ucx fails where osc/sm does it.
+    case $version in *"Open MPI) 5"*) export OMPI_MCA_osc="${OMPI_MCA_osc:-^ucx}" ;; esac
     # A waiting rank must give its core away when there are not enough of them.
     if [ "$ranks" -gt "$cores" ]; then
         export OMPI_MCA_mpi_yield_when_idle="${OMPI_MCA_mpi_yield_when_idle:-1}"
@@ -79,7 +81,8 @@ bury() {
     done
 }
 
-case $("$mpirun" --version 2>&1) in
+version=$("$mpirun" --version 2>&1) || true
+case $version in
     *"Open MPI"* | *PRRTE* | *OpenRTE*)
         open_mpi
         # Through a process in between, so that it is no child of what this shell becomes. It must not

@@ -108,6 +108,13 @@ reported() {
         case $(sed -n '/^trine: timed out/{n;p;}' "$dir/err") in "    rank $1 "*": $2"*) true ;; *) false ;; esac
 }
 
+# killed: the launcher says once that a process was killed. Open MPI names the rank, in lines that it wraps; MPICH
+# says it on standard output, and the process that it names may be one that it has killed itself.
+killed() {
+    [ "$(tr '\n' ' ' <"$dir/err" | grep -o "exited on signal 9" | wc -l)" -eq 1 ] ||
+        prints 1 "YOUR APPLICATION TERMINATED WITH THE EXIT STRING: Killed (signal 9)"
+}
+
 # prints COUNT TEXT: the same of standard output
 prints() {
     [ "$(grep -c -F -- "$2" "$dir/out")" -eq "$1" ]
