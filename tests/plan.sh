@@ -56,8 +56,8 @@ read_words() {
             np=none) np=none ;;
             np=*[!0-9,]* | np=) fail "$1:1: what is $word? np=0, np=none or np=1,2,4" ;;
             np=*) np=${word#np=} ;;
-            full=*[!a-z]* | full= | longer=*[!a-z]* | longer= | full | longer)
-                fail "$1:1: what is $word? full=PART or longer=PART, of small letters" ;;
+            full=*[!a-z0-9]* | full= | longer=*[!a-z0-9]* | longer= | full | longer)
+                fail "$1:1: what is $word? full=PART or longer=PART, of small letters and digits" ;;
             full=* | longer=*)
                 [ -z "$part" ] || fail "$1:1: one part, not $part and $word"
                 part=${word#*=} full=${word%%=*} full=${full#longer} ;;

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Finds out what the machine lacks and installs it. Usage: tools/deps.sh [build] [test] [full] [slurm] [demo]
-# [clang] [bare]. A thing is there when it can be used (a command runs, a header is found), wherever it came
+# Finds out what the machine lacks and installs it. Usage: tools/deps.sh [build] [test] [full] [slurm] [mpi]
+# [demo] [clang] [bare]. A thing is there when it can be used (a command runs, a header is found), wherever it came
 # from; so this says nothing and takes a fraction of a second when nothing is missing. What is missing
 # is installed with apt on Debian and Ubuntu, as root or through sudo; elsewhere its list is printed
 # and the exit status is 1.
@@ -13,7 +13,7 @@ list=
 if [ "${1:-}" = --list ]; then
     list=yes
     shift
-    [ $# -gt 0 ] || set -- build test full demo clang bare
+    [ $# -gt 0 ] || set -- build test full slurm mpi demo clang bare
 fi
 [ $# -gt 0 ] || set -- build test demo
 
@@ -57,6 +57,10 @@ german_source() {
 
 prove_runs() {
     prove --version
+}
+
+venv_runs() {
+    python3 -c 'import ensurepip'
 }
 
 # Without a compiler no header can be looked for: then all of them are asked for, which does no harm.
@@ -104,8 +108,13 @@ for group in "$@"; do
             need debootstrap has debootstrap
             need apt has apt-get
             ;;
+        mpi) # beside Open MPI (tests/mpi)
+            need libmpich-dev has mpicc.mpich
+            need mpich has mpirun.mpich
+            need python3-venv venv_runs
+            ;;
         *)
-            echo "tools/deps.sh: no group \"$group\": build, test, full, slurm, demo, clang or bare" >&2
+            echo "tools/deps.sh: no group \"$group\": build, test, full, slurm, mpi, demo, clang or bare" >&2
             exit 1
             ;;
     esac

@@ -10,6 +10,10 @@
 set -eu
 
 mpirun=${MPIRUN:-mpirun}
+[ "$(realpath "$(command -v "$mpirun" || echo /)")" != "$(realpath "$0")" ] || {
+    echo "tools/mpirun.sh: MPIRUN=$mpirun is this script; it names the launcher that this script calls" >&2
+    exit 2
+}
 command -v "$mpirun" >/dev/null || {
     echo "tools/mpirun.sh: no $mpirun here; make deps installs Open MPI" >&2
     exit 127
@@ -46,6 +50,8 @@ open_mpi() {
         plm=${SLURM_JOB_ID:+slurm}
         export OMPI_MCA_plm="${OMPI_MCA_plm:-${plm:-isolated}}"
     fi
+    # Open MPI 5 with UCX prints an error of its own with each shared window: its osc/ucx fails where osc/sm does it.
+    case $version in *"Open MPI) 5"*) export OMPI_MCA_osc="${OMPI_MCA_osc:-^ucx}" ;; esac
     # A waiting rank must give its core away when there are not enough of them.
     if [ "$ranks" -gt "$cores" ]; then
         export OMPI_MCA_mpi_yield_when_idle="${OMPI_MCA_mpi_yield_when_idle:-1}"
@@ -77,7 +83,8 @@ bury() {
     done
 }
 
-case $("$mpirun" --version 2>&1) in
+version=$("$mpirun" --version 2>&1) || true
+case $version in
     *"Open MPI"* | *PRRTE* | *OpenRTE*)
         open_mpi
         # Through a process in between, so that it is no child of what this shell becomes. It must not

@@ -63,6 +63,47 @@ static struct {
 static board_header own_header;
 static slot own_slot;
 
+/* ---- Processes ------------------------------------------------------------------------------- */
+
+typedef struct {
+    char state; /* its letter; 'Z': a zombie */
+    int parent;
+    uint64_t start; /* in clock ticks since the node's boot */
+} process;
+
+/* False if there is none. */
+static bool process_of(int pid, process *p) {
+    char path[32], text[1024];
+    snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return false;
+    ssize_t n = read(fd, text, sizeof text - 1);
+    close(fd);
+    if (n <= 0) return false;
+    text[n] = '\0';
+    const char *at = strrchr(text, ')'); /* behind the name, which may hold anything */
+    if (!at || at[1] != ' ') return false;
+    p->state = at[2];
+    p->parent = atoi(at + 3);
+    for (int field = 2; at && field < 22; field++) at = strchr(at + 1, ' ');
+    if (!at) return false;
+    p->start = strtoull(at + 1, NULL, 10);
+    return true;
+}
+
+static uint64_t own_pids(void) {
+    struct stat is;
+    return stat("/proc/self/ns/pid", &is) == 0 ? (uint64_t)is.st_ino : 0;
+}
+
+/* Whether the place's process can be asked for here, and then *state is its letter; 'X': it is gone. */
+static bool look_up(const rank_place *p, char *state) {
+    process is;
+    if (!p->pids || p->pids != own_pids()) return false;
+    *state = process_of(p->pid, &is) && is.start == p->start ? is.state : 'X';
+    return true;
+}
+
 /* ---- What the launcher says ------------------------------------------------------------------ */
 
 static int number_of(const char *const *names) {
@@ -81,8 +122,32 @@ static uint64_t mix(uint64_t hash, const char *text) {
     return (hash ^ 0xff) * UINT64_C(0x100000001b3);
 }
 
+/* Whether a process was started with `entry` ("NAME=VALUE") in its environment. */
+static bool has_entry(int pid, const char *entry) {
+    char path[32], *line = NULL;
+    size_t size = 0;
+    bool found = false;
+    snprintf(path, sizeof path, "/proc/%d/environ", pid);
+    FILE *f = fopen(path, "re");
+    while (f && !found && getdelim(&line, &size, '\0', f) > 0) found = strcmp(line, entry) == 0;
+    free(line);
+    if (f) fclose(f);
+    return found;
+}
+
+/* The launcher's process on this node: the nearest one above whose environment does not have this rank.
+ * Those between are wrappers, a shell for instance that waits for the rank. */
+static int launcher_of(void) {
+    const char *rank = options_environment("PMI_RANK");
+    char entry[32];
+    process above = {.parent = (int)getppid()};
+    snprintf(entry, sizeof entry, "PMI_RANK=%s", rank ? rank : "");
+    while (rank && has_entry(above.parent, entry) && process_of(above.parent, &above)) continue;
+    return above.parent;
+}
+
 /* Processes of one job on one node have these in common, and no other process has. Where nothing names
- * the job (MPICH's Hydra) it is their parent, the launcher's process on the node. */
+ * the job (MPICH's Hydra) it is the launcher's process on the node. */
 static uint64_t job_of(void) {
     static const char *const names[] = {"PMIX_NAMESPACE", "OMPI_MCA_orte_hnp_uri", "SLURM_JOB_ID",
                                         "SLURM_STEP_ID"};
@@ -91,7 +156,7 @@ static uint64_t job_of(void) {
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         hash = mix(hash, options_environment(names[i]));
     bool named = options_environment("PMIX_NAMESPACE");
-    snprintf(text, sizeof text, "%ld %ld", (long)geteuid(), named ? 0 : (long)getppid());
+    snprintf(text, sizeof text, "%ld %d", (long)geteuid(), named ? 0 : launcher_of());
     return mix(hash, text);
 }
 
@@ -105,40 +170,6 @@ static launch ask_launcher(void) {
     if (l.rank < 0 || l.size < 1 || l.rank >= l.size) return (launch){.size = 0};
     l.node_ranks = node > 0 && node <= l.size ? node : 0;
     return l;
-}
-
-/* ---- Processes ------------------------------------------------------------------------------- */
-
-/* The state's letter and the start of a process; false if there is none. */
-static bool process_of(int pid, char *state, uint64_t *start) {
-    char path[32], text[1024];
-    snprintf(path, sizeof path, "/proc/%d/stat", pid);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return false;
-    ssize_t n = read(fd, text, sizeof text - 1);
-    close(fd);
-    if (n <= 0) return false;
-    text[n] = '\0';
-    const char *at = strrchr(text, ')'); /* behind the name, which may hold anything */
-    if (!at || at[1] != ' ') return false;
-    *state = at[2];
-    for (int field = 2; at && field < 22; field++) at = strchr(at + 1, ' ');
-    if (!at) return false;
-    *start = strtoull(at + 1, NULL, 10);
-    return true;
-}
-
-static uint64_t own_pids(void) {
-    struct stat is;
-    return stat("/proc/self/ns/pid", &is) == 0 ? (uint64_t)is.st_ino : 0;
-}
-
-/* Whether the place's process can be asked for here, and then *state is its letter; 'X': it is gone. */
-static bool look_up(const rank_place *p, char *state) {
-    uint64_t start;
-    if (!p->pids || p->pids != own_pids()) return false;
-    if (!process_of(p->pid, state, &start) || start != p->start) *state = 'X';
-    return true;
 }
 
 /* ---- Slots ----------------------------------------------------------------------------------- */
@@ -271,7 +302,7 @@ static bool join_shared(void) {
 }
 
 static void introduce(slot *s) {
-    char state;
+    process own;
     uint64_t none = 0, token = 0;
     rank_place *p = &s->at;
     memset(p, 0, sizeof *p);
@@ -280,7 +311,7 @@ static void introduce(slot *s) {
     p->pid = (int32_t)getpid();
     p->pids = own_pids();
     p->group = p->peer = -1;
-    (void)process_of(p->pid, &state, &p->start);
+    if (process_of(p->pid, &own)) p->start = own.start;
     if (gethostname(p->host, sizeof p->host - 1) != 0) strcpy(p->host, "unknown");
     while (getrandom(&token, sizeof token, 0) != sizeof token || !token) continue;
     atomic_compare_exchange_strong(&board.header->token, &none, token);

@@ -47,17 +47,17 @@ fails() {
 
 echo '/* TEST np=0 */' >tests/room/alone.c
 echo '/* TEST np=1,4 */' >tests/room/ranks.c
-echo '/* TEST np=8 full=slow timeout=900 */' >tests/other/long.c
-echo '/* TEST np=2 longer=slow */' >tests/room/longer.c
+echo '/* TEST np=8 full=slow2 timeout=900 */' >tests/other/long.c
+echo '/* TEST np=2 longer=slow2 */' >tests/room/longer.c
 echo '/* TEST np=none */' >tests/other/none.c
 printf '#!/bin/sh\n# TEST full=other timeout=3\n' >tests/other/script.t
 
 check "all but the long ones" plans all "" "room-alone-np0 room-longer-np2 room-ranks-np1 room-ranks-np4"
 check "the long ones too" plans full "" \
     "other-long-np8 room-alone-np0 room-longer-np2 room-ranks-np1 room-ranks-np4 other-script"
-check "a part: its own, and what is longer in it" plans full=slow "" "other-long-np8 room-longer-np2"
+check "a part: its own, and what is longer in it" plans full=slow2 "" "other-long-np8 room-longer-np2"
 check "another part" plans full=other "" "other-script"
-check "the parts" plans parts "" "other slow"
+check "the parts" plans parts "" "other slow2"
 check "single processes only" plans alone "" "room-alone-np0"
 check "one room" plans full other "other-long-np8 other-script"
 check "one file" plans all room/ranks "room-ranks-np1 room-ranks-np4"
@@ -67,6 +67,7 @@ check "no first line" bad '#include "harness.h"' "the first line must be"
 check "ranks that are no number" bad '/* TEST np=two */' "what is np=two"
 check "an unknown word" bad '/* TEST np=2 long */' 'what is "long"'
 check "a long one without a part" bad '/* TEST np=2 full */' "what is full"
+check "a part of capitals" bad '/* TEST np=2 full=MPI */' "of small letters and digits"
 check "two parts" bad '/* TEST np=2 full=a longer=b */' "one part, not a and longer=b"
 check "one that is longer in no part" bad '/* TEST np=2 */ get'"env(\"TRINE_FULL\")" "say longer=PART"
 check "a room without tests" fails tests/run.sh build all nowhere

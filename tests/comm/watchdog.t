@@ -2,7 +2,7 @@
 # A job in which one rank does not come must end, with a non-zero status and one message that names
 # that rank. Run from the top of the tree, after the tests are built; BUILD may be set.
 BUILD=${BUILD:-build}
-MPIRUN=tools/mpirun.sh
+LAUNCH=tools/mpirun.sh
 DRIVER=$BUILD/tests/comm/watchdog_driver
 out=$(mktemp)
 trap 'rm -f "$out"' EXIT
@@ -23,7 +23,7 @@ result() { # result STATUS NAME: prints one TAP line, and the job's output when 
 
 job() { # job RANKS HOW CULPRIT TIMEOUT: leaves the exit status in $status, all output in $out
     # The outer limit only ends a broken test; it is far above anything that is waited for.
-    eval "timeout -k 5 120 $MPIRUN -np $1 $DRIVER $2 $3 $4" >"$out" 2>&1
+    eval "timeout -k 5 120 $LAUNCH -np $1 $DRIVER $2 $3 $4" >"$out" 2>&1
     status=$?
 }
 

@@ -60,9 +60,15 @@ start() {
     done
 }
 
-# pid_of RANK: among the launcher's children
+# below: the launcher's children and theirs: MPICH's ranks are children of a proxy
+below() {
+    # shellcheck disable=SC2046  # words are meant to be split
+    pgrep -P "$(echo "$launcher" $(pgrep -P "$launcher") | tr ' ' ,)"
+}
+
+# pid_of RANK: of those, the rank's
 pid_of() {
-    for pid in $(pgrep -P "$launcher"); do
+    for pid in $(below); do
         if tr '\0' '\n' <"/proc/$pid/environ" | grep -qx -e "OMPI_COMM_WORLD_RANK=$1" -e "PMI_RANK=$1"; then
             echo "$pid"
             return
@@ -102,6 +108,13 @@ says() {
 reported() {
     says 1 "trine: timed out: " &&
         case $(sed -n '/^trine: timed out/{n;p;}' "$dir/err") in "    rank $1 "*": $2"*) true ;; *) false ;; esac
+}
+
+# killed: the launcher says once that a process was killed. Open MPI names the rank, in lines that it wraps; MPICH
+# says it on standard output, and the process that it names may be one that it has killed itself.
+killed() {
+    [ "$(tr '\n' ' ' <"$dir/err" | grep -o "exited on signal 9" | wc -l)" -eq 1 ] ||
+        prints 1 "YOUR APPLICATION TERMINATED WITH THE EXIT STRING: Killed (signal 9)"
 }
 
 # prints COUNT TEXT: the same of standard output

@@ -26,7 +26,7 @@ grows() {
 
 # suspend SECONDS: mpirun and all ranks; the ranks in the other order, so that each is stopped last once
 suspend() {
-    pids="$launcher $(pgrep -P "$launcher")"
+    pids="$launcher $(below)"
     # shellcheck disable=SC2086  # words are meant to be split
     kill -STOP $pids
     sleep "$1"

@@ -1,0 +1,118 @@
+/* TEST np=0 */
+/* Who shares a board, where the launcher names the ranks and not the job, as MPICH's does: the ranks that it
+ * has started, whatever stands between. Here this process is the launcher. */
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "comm/board.h"
+#include "harness.h"
+
+static const char *self;
+
+/* A rank: it says whose board it has and keeps it until its input ends. */
+static int be_rank(void) {
+    char none;
+    board_join();
+    printf("%" PRIu64 " %d %d\n", board_token(), board_expected(), board_rank());
+    fflush(stdout);
+    while (read(STDIN_FILENO, &none, 1) > 0) continue;
+    board_seal();
+    board_leave();
+    return 0;
+}
+
+typedef struct {
+    pid_t pid;
+    int hold; /* its input */
+    uint64_t token;
+    int expected, rank;
+} started;
+
+static void set_environment(const char *rank) {
+    const char *others[] = {"PMIX_NAMESPACE",
+                            "PMIX_RANK",
+                            "OMPI_MCA_orte_hnp_uri",
+                            "OMPI_COMM_WORLD_RANK",
+                            "SLURM_JOB_ID",
+                            "OMPI_COMM_WORLD_SIZE",
+                            "SLURM_STEP_ID",
+                            "SLURM_STEP_NUM_TASKS",
+                            "OMPI_COMM_WORLD_LOCAL_SIZE"};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) unsetenv(others[i]);
+    setenv("PMI_RANK", rank, 1);
+    setenv("PMI_SIZE", "2", 1);
+    setenv("MPI_LOCALNRANKS", "2", 1);
+}
+
+/* A rank below `shell`, a script that starts "$@"; NULL: below this process. */
+static started start(const char *rank, const char *shell) {
+    int in[2], out[2];
+    started s = {0};
+    assert_int_equal(pipe2(in, O_CLOEXEC), 0);
+    assert_int_equal(pipe2(out, O_CLOEXEC), 0);
+    s.pid = fork();
+    if (s.pid == 0) {
+        set_environment(rank);
+        if (dup2(in[0], STDIN_FILENO) < 0 || dup2(out[1], STDOUT_FILENO) < 0) _exit(1);
+        if (shell) execl("/bin/sh", "sh", "-c", shell, "sh", self, "rank", NULL);
+        execl(self, self, "rank", NULL);
+        _exit(1);
+    }
+    close(in[0]);
+    close(out[1]);
+    s.hold = in[1];
+    FILE *said = fdopen(out[0], "r");
+    assert_non_null(said);
+    assert_int_equal(fscanf(said, "%" SCNu64 " %d %d", &s.token, &s.expected, &s.rank), 3);
+    fclose(said);
+    return s;
+}
+
+static void end(const started *s) {
+    int status;
+    close(s->hold);
+    assert_int_equal(waitpid(s->pid, &status, 0), s->pid);
+    assert_int_equal(status, 0);
+}
+
+static bool share_a_board(const char *first_shell, const char *second_shell) {
+    started first = start("0", first_shell), second = start("1", second_shell);
+    end(&first);
+    end(&second);
+    assert_int_equal(first.rank, 0);
+    assert_int_equal(second.rank, 1);
+    assert_int_equal(first.expected, 2);
+    return first.token == second.token;
+}
+
+static void children_of_one_launcher(void **state) {
+    (void)state;
+    assert_true(share_a_board(NULL, NULL));
+}
+
+static void a_shell_between(void **state) {
+    (void)state;
+    const char *waits = "\"$@\"; exit $?";
+    assert_true(share_a_board(waits, waits));
+    assert_true(share_a_board(NULL, "sh -c '\"$@\"; exit $?' sh \"$@\"; exit $?"));
+}
+
+static void another_launcher(void **state) {
+    (void)state;
+    const char *launches = "unset PMI_RANK; sh -c 'PMI_RANK=1 \"$@\"; exit $?' sh \"$@\"; exit $?";
+    assert_false(share_a_board(NULL, launches));
+}
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(children_of_one_launcher),
+        cmocka_unit_test(a_shell_between),
+        cmocka_unit_test(another_launcher),
+    };
+    self = argv[0];
+    return argc > 1 ? be_rank() : HARNESS_RUN_ALONE(tests);
+}

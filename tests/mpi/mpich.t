@@ -1,0 +1,8 @@
+#!/bin/sh
+# TEST full=mpich timeout=3600
+# MPICH 4, as Debian and Ubuntu have it beside Open MPI.
+. tests/mpi/lib.sh
+packages
+mpicc=$(command -v mpicc.mpich) && mpirun=$(command -v mpirun.mpich) ||
+    skip "no mpicc.mpich and mpirun.mpich here (Debian's libmpich-dev and mpich)"
+check_with mpich "$mpicc" "$mpirun"
