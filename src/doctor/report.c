@@ -210,10 +210,10 @@ static void print_pairs(FILE *out, const doctor_job *job) {
         spread l = spread_of(latency, job->pair_count), b = spread_of(bandwidth, job->pair_count);
         c_fprintf(
             out,
-            "between nodes   %.3g us, %.3g GB/s: medians of %d pairs, %.3g to %.3g us, %.3g to "
+            "between nodes   %.3g us, %.3g GB/s: median of %d pair%s, %.3g to %.3g us, %.3g to "
             "%.3g GB/s\n",
-            1e6 * l.median, b.median / GIGA, job->pair_count, 1e6 * l.least, 1e6 * l.most,
-            b.least / GIGA, b.most / GIGA);
+            1e6 * l.median, b.median / GIGA, job->pair_count, job->pair_count == 1 ? "" : "s",
+            1e6 * l.least, 1e6 * l.most, b.least / GIGA, b.most / GIGA);
     }
     free(latency);
     free(bandwidth);
@@ -222,8 +222,8 @@ static void print_pairs(FILE *out, const doctor_job *job) {
 static void print_clocks(FILE *out, const doctor_job *job) {
     double most = 0;
     for (int r = 0; r < job->rank_count; r++) {
-        double offset = fabs(job->ranks[r].clock_offset);
-        if (offset > most) most = offset;
+        double surely = fabs(job->ranks[r].clock_offset) + job->ranks[r].clock_error;
+        if (surely > most) most = surely;
     }
     if (job->node_count > 1)
         c_fprintf(out, "clocks          within %.2g s of %s's\n", most, job->ranks[0].host);
