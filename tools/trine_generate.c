@@ -171,11 +171,9 @@ static trine_status read_prompt(prompt *p, const settings *s, const trine_model 
 }
 
 static trine_status write_token(bool text, bool first, int32_t id) {
-    if (text)
-        putchar(id);
-    else
-        printf(first ? "%d" : " %d", id);
-    return output_flushed(stdout);
+    char word[16] = {(char)id};
+    int bytes = text ? 1 : snprintf(word, sizeof word, first ? "%d" : " %d", id);
+    return output_text(stdout, word, (size_t)bytes);
 }
 
 /* ---- The text ---- */
@@ -197,10 +195,7 @@ static trine_status generate(trine_generator *g, const settings *s, const prompt
         if (speaks) TRY(write_token(p->text, false, token));
         if (i == 0) first = clock_ns();
     }
-    if (speaks) {
-        putchar('\n');
-        TRY(output_flushed(stdout));
-    }
+    if (speaks) TRY(output_text(stdout, "\n", 1));
     if (speaks && s->tokens)
         report(s, 1e-9 * (double)(first - begin), 1e-9 * (double)(clock_ns() - first));
     return TRINE_OK;

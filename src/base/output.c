@@ -112,12 +112,22 @@ trine_status output_line(output *o, const char *line) {
 
 /* ---- Of the process -------------------------------------------------------------------------- */
 
-trine_status output_flushed(FILE *out) {
-    errno = 0;
-    bool ok = fflush(out) == 0 && !ferror(out);
+static trine_status has_written(bool ok) {
     CHECK(ok, TRINE_EIO, "the output cannot be written: %s",
           errno ? strerror(errno) : "an earlier write has failed");
     return TRINE_OK;
+}
+
+trine_status output_flushed(FILE *out) {
+    errno = 0;
+    bool ok = fflush(out) == 0 && !ferror(out);
+    return has_written(ok);
+}
+
+trine_status output_text(FILE *out, const char *text, size_t bytes) {
+    errno = 0;
+    bool ok = fwrite(text, 1, bytes, out) == bytes && fflush(out) == 0;
+    return has_written(ok);
 }
 
 void output_limits_are_errors(void) {

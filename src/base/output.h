@@ -41,6 +41,9 @@ trine_status output_line(output *o, const char *line);
 
 /* Whether all that was printed on `out` has arrived. Errors: TRINE_EIO. */
 trine_status output_flushed(FILE *out);
+/* Writes the text and flushes it. MPI may have taken stdout's buffer away (MPICH 4), and then it is the write
+ * that fails. Errors: TRINE_EIO. Not collective. */
+trine_status output_text(FILE *out, const char *text, size_t bytes);
 
 /* From now on a write that exceeds the limit of a file's size (ulimit -f) fails with EFBIG, in all
  * of this process, instead of ending it: SIGXFSZ is ignored, unless the program has chosen what it
