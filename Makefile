@@ -24,7 +24,8 @@
 # CUDA=0 does not look for CUDA, CUDA=1 wants it; CUDA_HOME and NCCL_HOME say where it is. Tests need
 # neither: build/emu/libtrine_cuda.so is the same code on the processor (docs/testing.md).
 # MARCH=x86-64-v3 builds for other machines than this one (native): any -march= of the compiler. A processor
-# that has less gets a message. All that is built lies under BUILD. Warnings are errors in .ci/run (WERROR=-Werror), not on a machine
+# that has less gets a message.
+# All that is built lies under BUILD. Warnings are errors in .ci/run (WERROR=-Werror), not on a machine
 # whose compiler nobody has tried yet. SAN="-fsanitize=address,undefined" adds sanitizers.
 # A build prints one short line for each file (CC src/base/rng.c); V=1 prints the commands themselves.
 BUILD  ?= build
