@@ -4,8 +4,9 @@
 # make demo and make check there. Usage: tools/bare.sh [COMMAND...]; root, on Debian or Ubuntu.
 #
 # apt's sources, keys, certificates and proxies are this machine's. BUILD/bare (BUILD: build) gets the logs; the
-# chroot lies in TMPDIR (/tmp), takes 3 GB and is gone at the end, whatever the end is. MINUTES (55) limits
+# chroot lies in TMPDIR (/tmp), takes 2 GB and is gone at the end, whatever the end is. MINUTES (55) limits
 # all of it. Ends with a table of what each command took, and the last lines of what failed.
+# shellcheck disable=SC2317  # what try and trap call is reached
 set -euo pipefail
 
 logs=${BUILD:-build}/bare
@@ -108,7 +109,6 @@ inside() {
     exit $failed
 }
 
-# shellcheck disable=SC2317  # reached by trap and try
 if [ "${1:-}" = --inside ]; then
     root=$2
     shift 2
