@@ -161,8 +161,8 @@ numbers() {
 
 # as_undisturbed NAME: every step of its log, each once
 as_undisturbed() {
-    numbers "$work/$1.jsonl" >"$work/a" && numbers "$work/whole.jsonl" | head -n $((3 * $(steps "$1"))) >"$work/b" &&
-        grep -q '"loss":[0-9]' "$work/b" && diff "$work/a" "$work/b"
+    numbers "$work/$1.jsonl" >"$work/a" && numbers "$work/whole.jsonl" >"$work/all" &&
+        head -n $((3 * $(steps "$1"))) "$work/all" >"$work/b" && grep -q '"loss":[0-9]' "$work/b" && diff "$work/a" "$work/b"
 }
 
 # ---- The cases
@@ -212,7 +212,7 @@ told() {
 # Slurm still takes the node for a good one; and told's restart after an orderly end counts as none.
 lost() {
     update told TimeLimit=60 && begins_again told && node_kill 2 &&
-        eventually 20 says told 1 "a node or a rank is lost (status " && ! is_down 2 &&
+        eventually 30 says told 1 "a node or a rank is lost (status " && ! is_down 2 &&
         queued told 2 && queued long 1
 }
 
