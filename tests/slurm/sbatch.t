@@ -231,6 +231,12 @@ script_lost() {
         says long 1 "is queued again"
 }
 
+# mpirun ends with 1 then, as for a wrong option.
+dead_at_the_start() {
+    node_kill 2
+    submit dead -- && eventually 90 says dead 1 "a node or a rank is lost (status 1); job" && queued dead 1
+}
+
 undisturbed() {
     local most
     most=$(wc -l "$work"/{told,long}.jsonl | awk '$2 != "total" && $1 > n { n = $1 } END { print n }')
@@ -263,6 +269,7 @@ check "a node is lost: queued again before Slurm knows of it" lost
 check "the node is back: it goes on to its end" to_its_end
 check "a node hangs: Slurm gives it up and queues the job again" frozen
 check "the node of the script is lost: Slurm queues the job again, and it goes on to its end" script_lost
+check "a node is dead before the job begins, and Slurm does not know: queued again" dead_at_the_start
 check "a run that nobody disturbs, on this machine without Slurm" undisturbed
 check "limit, lost node: the same numbers" as_undisturbed told
 check "suspension, lost node, hanging node, lost script: the same numbers" as_undisturbed long
