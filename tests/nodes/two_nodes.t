@@ -3,8 +3,8 @@
 #
 # Eight ranks on two nodes against eight ranks on one: the losses and gradient norms must be the same
 # text, to the last of their 17 digits. The nodes are those of tests/nodes/nodes.sh, a script stands in for
-# ssh. Needs root and Open MPI. TRAINER is a command
-# that takes --log FILE; without it train_gpt runs in two layouts.
+# ssh. Needs root and Open MPI. TRAINER is a command that takes --log FILE; without it train_gpt runs in two
+# layouts.
 set -euo pipefail
 
 build=$(realpath "${BUILD:-build}")
@@ -25,7 +25,8 @@ clean_up() {
 
 # Bytes that node 1 has received and sent over the wire.
 wire_bytes() {
-    tests/nodes/agent.sh "$NODE_NET.1" cat /sys/class/net/veth/statistics/{r,t}x_bytes | awk '{ n += $1 } END { print n }'
+    tests/nodes/agent.sh "$NODE_NET.1" cat /sys/class/net/veth/statistics/{r,t}x_bytes |
+        awk '{ n += $1 } END { print n }'
 }
 
 # mpirun on node 1, with both nodes in the host file. Four ranks a node do not look like too many for it,

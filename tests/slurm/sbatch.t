@@ -162,7 +162,8 @@ numbers() {
 # as_undisturbed NAME: every step of its log, each once
 as_undisturbed() {
     numbers "$work/$1.jsonl" >"$work/a" && numbers "$work/whole.jsonl" >"$work/all" &&
-        head -n $((3 * $(steps "$1"))) "$work/all" >"$work/b" && grep -q '"loss":[0-9]' "$work/b" && diff "$work/a" "$work/b"
+        head -n $((3 * $(steps "$1"))) "$work/all" >"$work/b" && grep -q '"loss":[0-9]' "$work/b" &&
+        diff "$work/a" "$work/b"
 }
 
 # ---- The cases
