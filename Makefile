@@ -6,7 +6,7 @@
 #   make check-full   the long tests, part by part, each of half an hour at most, with a table of what each
 #                     took; PART="ckpt lost": some of ckpt (checkpoints), lost (runs that are killed, two jobs),
 #                     wait (ranks that are stopped), mix (every layout), cover (every option with every other),
-#                     gpu (the same, emulated), train (the rest)
+#                     gpu (the same, emulated), train (the rest), mpich, openmpi5, mpich5 (make check with these)
 #   make test T=tp    the tests of one room; T=tp/linear: one file
 #   make mutants      plants faults in a copy; each must make its test fail; M="tie-skipped ...": some
 #   make fuzz         readers of files against libFuzzer under sanitizers, MINUTES=1 each (whole ones); T=manifest: one
