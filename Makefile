@@ -7,7 +7,8 @@
 #                     took; PART="ckpt lost": some of ckpt (checkpoints), lost (runs that are killed, two jobs),
 #                     wait (ranks that are stopped), mix (every layout), cover (every option with every other),
 #                     gpu (the same, emulated), bare (make demo and make check on a Debian that has nothing
-#                     else), slurm (jobs under Slurm), train (the rest)
+#                     else), slurm (jobs under Slurm), mpich, openmpi5, mpich5 (make check with these), train (the
+#                     rest)
 #   make test T=tp    the tests of one room; T=tp/linear: one file
 #   make mutants      plants faults in a copy; each must make its test fail; M="tie-skipped ...": some
 #   make fuzz         readers of files against libFuzzer under sanitizers, MINUTES=1 each (whole ones); T=manifest: one

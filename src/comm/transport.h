@@ -118,6 +118,8 @@ struct trine_world {
     int mpi_pending;           /* requests that only MPI's own progress can finish */
     struct shm_state *shm_busy; /* groups with requests under way in shared memory */
     void *watchdog; /* the watchdog's own communicator; NULL in a world of one */
+    int *told;      /* (size) messages that this rank has sent to each on it */
+    int heard;      /* and has received */
     void (*look)(void *context); /* gpu.c's, for waits of every kind; NULL: there is nothing to see */
     void *look_context;
 };
@@ -183,6 +185,9 @@ void watchdog_check(trine_world *world, double *waited);
  * the first to come speaks, or the lowest of those who come together; it returns true there. False
  * elsewhere, after a time in which that rank should have ended the job. Not collective. */
 bool watchdog_speaks(const trine_world *world);
+/* Receives what others have told this rank and it has not looked at, and returns when all have: a communicator
+ * is freed without messages in it (MPICH 5 ends the job otherwise). Collective over: world. */
+void watchdog_leave(trine_world *world);
 
 /* world.c: ends every process of the job with status 1. */
 _Noreturn void world_end(void);

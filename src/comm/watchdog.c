@@ -154,11 +154,13 @@ static bool is_unheard(const trine_world *world, const view *v) {
 }
 
 /* To every rank of the other boards. `number` stays as it is until it has left. */
-static void send_number(const trine_world *world, const uint64_t *number) {
+static void send_number(trine_world *world, const uint64_t *number) {
     MPI_Request unused;
-    for (int r = 0; r < world->size; r++)
-        if (is_elsewhere(world, r))
-            MPI_Isend(number, (int)sizeof *number, MPI_BYTE, r, TAG_ALARM, channel(world), &unused);
+    for (int r = 0; r < world->size; r++) {
+        if (!is_elsewhere(world, r)) continue;
+        MPI_Isend(number, (int)sizeof *number, MPI_BYTE, r, TAG_ALARM, channel(world), &unused);
+        world->told[r]++;
+    }
 }
 
 static void send_alarms(trine_world *world) {
@@ -172,7 +174,7 @@ static void call_off(trine_world *world) {
 }
 
 /* The next alarm that has come, or that was called off, and who sent it. */
-static bool take_alarm(const trine_world *world, uint64_t *alarm, int *source) {
+static bool take_alarm(trine_world *world, uint64_t *alarm, int *source) {
     MPI_Status status;
     int there = 0;
     MPI_Iprobe(MPI_ANY_SOURCE, TAG_ALARM, channel(world), &there, &status);
@@ -180,17 +182,19 @@ static bool take_alarm(const trine_world *world, uint64_t *alarm, int *source) {
     *source = status.MPI_SOURCE;
     MPI_Recv(alarm, (int)sizeof *alarm, MPI_BYTE, *source, TAG_ALARM, channel(world),
              MPI_STATUS_IGNORE);
+    world->heard++;
     return true;
 }
 
 /* What is sent stays where it is until it has left, or for good: who asked for it may be gone. */
-static void send_places(const trine_world *world, const view *v, int to) {
+static void send_places(trine_world *world, const view *v, int to) {
     MPI_Request request;
     size_t bytes = (size_t)v->count * sizeof *v->ranks;
     sighting *copy = malloc(bytes + 1);
     if (!copy) return;
     if (bytes) memcpy(copy, v->ranks, bytes);
     MPI_Isend(copy, (int)bytes, MPI_BYTE, to, TAG_PLACES, channel(world), &request);
+    world->told[to]++;
     double last = 0;
     int done = 0;
     for (double left = GRACE; left > 0 && !done; left -= watch_step(&last)) {
@@ -201,7 +205,7 @@ static void send_places(const trine_world *world, const view *v, int to) {
 }
 
 /* For the whole board, if no other rank of it does. */
-static void answer(const trine_world *world, uint64_t alarm, int source, rank_state self) {
+static void answer(trine_world *world, uint64_t alarm, int source, rank_state self) {
     view v = {0};
     if (!board_answers(alarm)) return;
     see_own(&v, SIGHT, self);
@@ -209,7 +213,7 @@ static void answer(const trine_world *world, uint64_t alarm, int source, rank_st
     free(v.ranks);
 }
 
-static bool receive_places(const trine_world *world, view *v) {
+static bool receive_places(trine_world *world, view *v) {
     MPI_Status status;
     int there = 0, bytes = 0;
     MPI_Iprobe(MPI_ANY_SOURCE, TAG_PLACES, channel(world), &there, &status);
@@ -219,6 +223,7 @@ static bool receive_places(const trine_world *world, view *v) {
     if (!ranks) return false;
     MPI_Recv(ranks, bytes, MPI_BYTE, status.MPI_SOURCE, TAG_PLACES, channel(world),
              MPI_STATUS_IGNORE);
+    world->heard++;
     view_add(v, ranks, bytes / (int)sizeof *ranks);
     free(ranks);
     return true;
@@ -226,7 +231,7 @@ static bool receive_places(const trine_world *world, view *v) {
 
 /* Rank `lowest` speaks. It and whoever else asks get what this board shows (which is in v), until it calls
  * its alarm off, or for DECISION seconds: then it has ended the job. */
-static void give_way(const trine_world *world, const view *v, int lowest) {
+static void give_way(trine_world *world, const view *v, int lowest) {
     uint64_t alarm;
     int source;
     double last = 0;
@@ -244,7 +249,7 @@ static void give_way(const trine_world *world, const view *v, int lowest) {
 }
 
 /* Until all other boards have answered, or the time is over. False: a lower rank spoke, and is heard. */
-static bool collect(const trine_world *world, view *v) {
+static bool collect(trine_world *world, view *v) {
     uint64_t alarm;
     int source;
     double last = 0;
@@ -360,6 +365,30 @@ void watchdog_check(trine_world *world, double *waited) {
     if (world->timeout <= 0 || *waited <= world->timeout) return;
     fire(world, *waited);
     *waited = 0;
+}
+
+/* ---- Leaving --------------------------------------------------------------------------------- */
+
+/* Answers that came too late for who had asked, and alarms, if there are any. */
+static void take_all(trine_world *world) {
+    view unused = {0};
+    uint64_t alarm;
+    int source;
+    while (take_alarm(world, &alarm, &source)) continue;
+    while (receive_places(world, &unused)) continue;
+    free(unused.ranks);
+}
+
+void watchdog_leave(trine_world *world) {
+    int due = 0;
+    if (!world->watchdog || !world->told) return;
+    watch_enter("MPI_Reduce_scatter_block");
+    MPI_Reduce_scatter_block(world->told, &due, 1, MPI_INT, MPI_SUM, channel(world));
+    for (take_all(world); world->heard < due; take_all(world)) watch_nap(0.001);
+    watch_leave();
+    watch_enter("MPI_Barrier");
+    MPI_Barrier(channel(world)); /* what this rank has sent is received, too */
+    watch_leave();
 }
 
 /* ---- Files ----------------------------------------------------------------------------------- */

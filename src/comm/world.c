@@ -30,9 +30,11 @@ static trine_status take_memory(trine_world *world) {
     size_t size = (size_t)world->size, scratch = comm_scratch_bytes(world->size);
     world->hosts = calloc(size, sizeof *world->hosts);
     world->names = calloc(size, sizeof *world->names);
+    world->told = calloc(size, sizeof *world->told);
     world->addends = calloc(size, sizeof *world->addends);
     world->scratch = scratch ? aligned_alloc(ARENA_ALIGN, scratch) : NULL;
-    CHECK(world->hosts && world->names && world->addends && (world->scratch || !scratch),
+    CHECK(world->hosts && world->names && world->told && world->addends &&
+              (world->scratch || !scratch),
           TRINE_ENOMEM, "no memory for the communication of %d ranks (%zu bytes of scratch)",
           world->size, scratch);
     return TRINE_OK;
@@ -153,6 +155,7 @@ trine_status comm_world_split(trine_world **part, trine_world *world, int color)
 void trine_world_destroy(trine_world **world) {
     trine_world *w = *world;
     if (!w) return;
+    watchdog_leave(w);
     group_destroy(&w->comm);
     mpi_free(&w->watchdog);
     if (w->finalise) {
@@ -163,6 +166,7 @@ void trine_world_destroy(trine_world **world) {
     if (w->watched) watch_stop();
     free(w->hosts);
     free(w->names);
+    free(w->told);
     free(w->addends);
     free(w->scratch);
     free(w);

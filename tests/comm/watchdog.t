@@ -95,7 +95,7 @@ ended && says 1 "trine: timed out: " &&     says 1 "    2 ranks 0-1: no answer: 
 result $? "two boards: one of which nobody can answer is named first"
 
 job 4 files 1 2
-[ "$status" -eq 0 ] && says 0 "timed out"
+[ "$status" -eq 0 ] && says 0 "timed out" && says 0 "with a message in it"
 result $? "two boards: a rank that waits for its file system answers the other one, too"
 
 # Each rank has a board of its own: all that wait raise an alarm at once, and all but one give way.
