@@ -18,10 +18,12 @@ static bool no_room;
 int statvfs(const char *path, struct statvfs *is) {
     struct statfs real;
     if (statfs(path, &real) != 0) return -1;
-    *is =
-        (struct statvfs){.f_frsize = (unsigned long)real.f_bsize,
-                         .f_blocks = real.f_blocks,
-                         .f_bavail = no_room && strcmp(path, "/dev/shm") == 0 ? 0 : real.f_bavail};
+    *is = (struct statvfs){
+        .f_bsize = (unsigned long)real.f_bsize, /* UCX, below MPICH 4, asks for it */
+        .f_frsize = (unsigned long)real.f_bsize,
+        .f_bfree = real.f_bfree,
+        .f_blocks = real.f_blocks,
+        .f_bavail = no_room && strcmp(path, "/dev/shm") == 0 ? 0 : real.f_bavail};
     return 0;
 }
 
