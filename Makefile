@@ -107,7 +107,8 @@ $(BUILD)/obj/%.o: src/%.c $(BUILD)/flags
 
 $(BUILD)/obj/base/processor.o: src/base/processor.c $(BUILD)/flags
 	@mkdir -p $(@D)
-	$(filter-out -march=%,$(COMPILE)) $(BASELINE) -c $< -o $@
+	$(call line,CC,$<)
+	$(Q)$(filter-out -march=%,$(COMPILE)) $(BASELINE) -c $< -o $@
 
 # src/device/cpu/element.h says what is made of these two words.
 define CPU_PAIR

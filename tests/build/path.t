@@ -99,7 +99,7 @@ command_of mpiexec.old
 # mine WORD NAME: with my commands in front, and CC as WORD, NAME is mine
 mine() {
     local path
-    path=$(PATH=$tree/mine:$PATH CC=$1 tests/path.sh build build test)
+    path=$(unset MPICC MPIRUN && PATH=$tree/mine:$PATH CC=$1 tests/path.sh build build test)
     [ "$("$path/$2")" = "$2 of mine" ] && [ ! -e "$path/surplus" ]
 }
 check "a compiler that CC names" mine "my-cc -m64" my-cc
