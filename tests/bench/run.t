@@ -147,10 +147,15 @@ result $? "text, with a cache and without"
 grep -q "NOT GPT-2 124M" "$dir/out" && holds '$j->{step}{figures}{real_size} == 0'
 result $? "a model of another size is said to be one"
 
+# A program without mpirun leaves Open MPI 5's own empty folders behind.
+nothing_left() {
+    [ -z "$(find "$dir/tmp" -mindepth 1 ! -type d -o -mindepth 1 -maxdepth 1 ! -name 'ompi.*')" ]
+}
+
 # tools/mpirun.sh leaves a process that looks after its launcher once a second, and then ends.
 patience=10
 while pgrep -f "$dir/tmp" >/dev/null && [ $((patience -= 1)) -gt 0 ]; do sleep 1; done
-[ -z "$(ls -A "$dir/tmp")" ] && ! pgrep -f "$dir/tmp" >/dev/null
+nothing_left && ! pgrep -f "$dir/tmp" >/dev/null
 result $? "no file and no process is left"
 
 bench nonsense
@@ -171,7 +176,7 @@ result $? "a type that is not there is refused"
 more="--only dp" MPIRUN=/bin/false bench layouts demo
 if [ "$(nproc)" -ge 2 ]; then
     [ $status -eq 1 ] && grep -q "did not start" "$dir/err" && grep -q "bench: layouts" "$dir/err" &&
-        grep -q "bench: demo" "$dir/err" && [ -z "$(ls -A "$dir/tmp")" ] && holds '!%$j'
+        grep -q "bench: demo" "$dir/err" && nothing_left && holds '!%$j'
     result $? "ranks that do not start are an error, and nothing is left"
 fi
 
