@@ -125,3 +125,18 @@ bool json_plain(const char *text) {
         if ((unsigned char)*text < ' ' || *text == 0x7f) return false;
     return true;
 }
+
+bool json_add_number(cJSON *object, const char *name, double value) {
+    return cJSON_AddNumberToObject(object, name, value) != NULL;
+}
+
+bool json_add_text(cJSON *object, const char *name, const char *value) {
+    return cJSON_AddStringToObject(object, name, value) != NULL;
+}
+
+cJSON *json_add_object(cJSON *array) {
+    cJSON *o = cJSON_CreateObject();
+    if (o && cJSON_AddItemToArray(array, o)) return o;
+    cJSON_Delete(o);
+    return NULL;
+}

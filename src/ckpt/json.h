@@ -50,6 +50,12 @@ cJSON *json_parse(const char *text);
  * caller (cJSON_free); NULL without memory. Pure. */
 char *json_print(const cJSON *item, bool lines);
 
+/* Adds a member; false without memory. NULL for `object`, which an earlier one left, gives false, too. */
+bool json_add_number(cJSON *object, const char *name, double value);
+bool json_add_text(cJSON *object, const char *name, const char *value);
+/* A new object at the end of an array (may be NULL), which owns it; NULL without memory. */
+cJSON *json_add_object(cJSON *array);
+
 /* The text of a string; NULL if the item (may be NULL) is none. Pure. */
 const char *json_text(const cJSON *item);
 

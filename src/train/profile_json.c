@@ -7,25 +7,9 @@
 static const char *const part_text[PROFILE_PARTS] = {"waiting", "computing", "communicating",
                                                      "other"};
 
-static bool number(cJSON *o, const char *name, double value) {
-    return cJSON_AddNumberToObject(o, name, value) != NULL;
-}
-
-static bool text(cJSON *o, const char *name, const char *value) {
-    return cJSON_AddStringToObject(o, name, value) != NULL;
-}
-
-/* A new object at the end of an array; NULL without memory, which all adding functions take. */
-static cJSON *next(cJSON *array) {
-    cJSON *o = cJSON_CreateObject();
-    if (o && cJSON_AddItemToArray(array, o)) return o;
-    cJSON_Delete(o);
-    return NULL;
-}
-
 static bool parts(cJSON *o, const double part[PROFILE_PARTS]) {
     bool ok = true;
-    for (int p = 0; p < PROFILE_PARTS; p++) ok = number(o, part_text[p], part[p]) && ok;
+    for (int p = 0; p < PROFILE_PARTS; p++) ok = json_add_number(o, part_text[p], part[p]) && ok;
     return ok;
 }
 
@@ -34,11 +18,11 @@ static bool add_instrs(cJSON *root, const profile_summary *s) {
     bool ok = array;
     for (int i = 0; ok && i < s->instr_count; i++) {
         const profile_instr_row *row = &s->instrs[i];
-        cJSON *o = next(array);
-        ok = text(o, "kind", row->kind) && number(o, "calls", row->calls) &&
-             number(o, "seconds", row->seconds) && parts(o, row->part);
+        cJSON *o = json_add_object(array);
+        ok = json_add_text(o, "kind", row->kind) && json_add_number(o, "calls", row->calls) &&
+             json_add_number(o, "seconds", row->seconds) && parts(o, row->part);
     }
-    return ok && number(root, "interpreter_seconds", s->instr_rest);
+    return ok && json_add_number(root, "interpreter_seconds", s->instr_rest);
 }
 
 static bool add_rows(cJSON *root, const profile_summary *s) {
@@ -47,13 +31,15 @@ static bool add_rows(cJSON *root, const profile_summary *s) {
     bool ok = operators && messages;
     for (int i = 0; ok && i < s->row_count; i++) {
         const profile_row *row = &s->rows[i];
-        cJSON *o = next(*row->group ? messages : operators);
-        ok = (!*row->group || text(o, "group", row->group)) && text(o, "name", row->name) &&
-             number(o, "calls", row->calls) && number(o, "seconds", row->seconds) &&
-             number(o, row->unit, row->work) && (row->limit <= 0 || number(o, "limit", row->limit));
+        cJSON *o = json_add_object(*row->group ? messages : operators);
+        ok = (!*row->group || json_add_text(o, "group", row->group)) &&
+             json_add_text(o, "name", row->name) && json_add_number(o, "calls", row->calls) &&
+             json_add_number(o, "seconds", row->seconds) &&
+             json_add_number(o, row->unit, row->work) &&
+             (row->limit <= 0 || json_add_number(o, "limit", row->limit));
     }
-    return ok && number(root, "rest_seconds", s->row_rest) &&
-           number(root, "bound_seconds", s->bound);
+    return ok && json_add_number(root, "rest_seconds", s->row_rest) &&
+           json_add_number(root, "bound_seconds", s->bound);
 }
 
 static bool add_ranks(cJSON *root, const profile_report *r) {
@@ -62,22 +48,24 @@ static bool add_ranks(cJSON *root, const profile_report *r) {
     for (int i = 0; ok && i < r->rank_count; i++) {
         const profile_rank *rank = &r->ranks[i];
         trine_coord at = trine_layout_coord(r->config->parallel.layout, i);
-        cJSON *o = next(array);
-        ok = number(o, "rank", i) && number(o, "pp", at.pp) && number(o, "dp", at.dp) &&
-             number(o, "tp", at.tp) && number(o, "seconds", rank->seconds) &&
-             parts(o, rank->part) && number(o, "matmul_limit", rank->matmul) &&
-             number(o, "triad_limit", rank->triad);
+        cJSON *o = json_add_object(array);
+        ok = json_add_number(o, "rank", i) && json_add_number(o, "pp", at.pp) &&
+             json_add_number(o, "dp", at.dp) && json_add_number(o, "tp", at.tp) &&
+             json_add_number(o, "seconds", rank->seconds) && parts(o, rank->part) &&
+             json_add_number(o, "matmul_limit", rank->matmul) &&
+             json_add_number(o, "triad_limit", rank->triad);
     }
     return ok;
 }
 
 static bool fill(cJSON *root, const profile_report *r) {
     const profile_summary *s = r->summary;
-    return number(root, "first_step", (double)s->first) &&
-           number(root, "last_step", (double)s->last) && number(root, "seconds", s->seconds) &&
-           number(root, "tokens", r->tokens) && number(root, "flops", r->flops) &&
-           number(root, "tokens_per_second", r->tokens / r->step_seconds) &&
-           number(root, "utilisation", profile_utilisation(r)) && add_instrs(root, s) &&
+    return json_add_number(root, "first_step", (double)s->first) &&
+           json_add_number(root, "last_step", (double)s->last) &&
+           json_add_number(root, "seconds", s->seconds) &&
+           json_add_number(root, "tokens", r->tokens) && json_add_number(root, "flops", r->flops) &&
+           json_add_number(root, "tokens_per_second", r->tokens / r->step_seconds) &&
+           json_add_number(root, "utilisation", profile_utilisation(r)) && add_instrs(root, s) &&
            add_rows(root, s) && add_ranks(root, r);
 }
 
