@@ -179,7 +179,7 @@ cuda-object: $(if $(CUDA_NVCC),$(CUDA_LIB))
 
 # cuda_files WITH: the sources of the object, with NCCL's transport or what says that it is not there.
 cuda_files = $(wildcard src/device/cuda/*.cu) $(if $(1),$(filter-out %_absent.cu,$(wildcard src/comm/nccl*.cu)),$(wildcard src/comm/nccl_absent.cu))
-CUDA_OBJ  := $(patsubst src/%.cu,$(BUILD)/cuda/%.o,$(call cuda_files,$(NCCL_LIBS)))
+CUDA_OBJ  := $(patsubst src/%.cu,$(BUILD)/cuda/%.o,$(call cuda_files,$(CUDA_NCCL)))
 NVCCFLAGS ?= -O3 -lineinfo
 # As FLOAT has it: what nvcc contracts in one kernel and not in its twin (whole fours, single elements)
 # would give other bits. Kernels say fmaf where they want it.
@@ -194,10 +194,10 @@ $(CUDA_OBJ): $(BUILD)/cuda/%.o: src/%.cu $(BUILD)/cuda/flags
 	$(call line,NVCC,$<)
 	$(Q)$(NVCC_ALL) $(if $(WERROR),-Werror=all-warnings) -MMD -MP -MT $@ -MF $@.d -c $< -o $@
 
-# It shows one function and leaves nothing open: nothing of libtrine is linked to it.
+# It shows one function and leaves nothing open: nothing of libtrine is linked to it. NCCL it opens itself.
 $(CUDA_LIB): $(CUDA_OBJ) tools/libtrine_cuda.map
 	$(call line,LD,$@)
-	$(Q)$(CUDA_NVCC) -shared -cudart static $(CUDA_ARCH) $(CUDA_RPATH) -o $@ $(CUDA_OBJ) -lcublasLt $(NCCL_LIBS) \
+	$(Q)$(CUDA_NVCC) -shared -cudart static $(CUDA_ARCH) $(CUDA_RPATH) -o $@ $(CUDA_OBJ) -lcublasLt \
 	    -Xlinker=--no-undefined,-soname=libtrine_cuda.so,--version-script=tools/libtrine_cuda.map
 
 # ---- The same on the processor, for tests --------------------------------------------------------
@@ -210,6 +210,7 @@ EMU_FLAGS   := -std=c++17 -D_GNU_SOURCE -Wall -Wextra -fPIC -Wno-unknown-pragmas
                $(FLOAT) -Itests/emu -Isrc -Iinclude $(SAN)
 EMU_COMPILE  = $(CXX) -x c++ $(EMU_FLAGS) $(WERROR) -MMD -MP -MT $@ -MF $@.d
 EMU_LIB     := $(BUILD)/emu/libtrine_cuda.so
+EMU_NCCL    := $(BUILD)/emu/libnccl_emu.so
 EMU_OBJ     := $(patsubst tests/emu/%.cc,$(BUILD)/emu/%.o,$(wildcard tests/emu/*.cc))
 EMU_CUDA    := $(patsubst src/%.cu,$(BUILD)/emu/%.o,$(call cuda_files,$(wildcard tests/emu/nccl.h)))
 EMU_KERNELS := $(patsubst tests/emu/%.cu,$(BUILD)/emu/%.o,$(wildcard tests/emu/*.cu))
@@ -231,14 +232,19 @@ $(EMU_OBJ): $(BUILD)/emu/%.o: tests/emu/%.cc $(BUILD)/emu/flags
 	$(call line,EMU,$<)
 	$(Q)$(EMU_COMPILE) $(if $(findstring nccl,$<),$(MPI_CFLAGS)) -c $< -o $@
 
-# Clang keeps the sanitizers' functions in the program.
-$(EMU_LIB): $(EMU_CUDA) $(EMU_OBJ) tests/emu/libtrine_cuda.map
+# Clang keeps the sanitizers' functions in the program. What is opened by name lies beside it, whatever the
+# environment says (RPATH, not RUNPATH).
+EMU_SHARED   = $(CXX) -shared $(if $(SAN),,-Wl,--no-undefined) -Wl,--disable-new-dtags,-rpath,'$$ORIGIN',-soname=$(@F)
+$(EMU_LIB): $(EMU_CUDA) $(filter-out %/nccl.o,$(EMU_OBJ)) tests/emu/libtrine_cuda.map
 	$(call line,LD,$@)
-	$(Q)$(CXX) -shared $(if $(SAN),,-Wl,--no-undefined) -Wl,--version-script=tests/emu/libtrine_cuda.map -o $@ \
-	    $(EMU_CUDA) $(EMU_OBJ) $(if $(findstring nccl,$(EMU_OBJ)),$(MPI_LIBS)) -lm -lpthread $(SAN)
+	$(Q)$(EMU_SHARED) -Wl,--version-script=tests/emu/libtrine_cuda.map -o $@ $(filter %.o,$^) -lm -lpthread $(SAN)
+
+$(EMU_NCCL): $(BUILD)/emu/nccl.o $(EMU_LIB) tests/emu/libnccl_emu.map
+	$(call line,LD,$@)
+	$(Q)$(EMU_SHARED) -Wl,--version-script=tests/emu/libnccl_emu.map -o $@ $(filter %.o %.so,$^) $(MPI_LIBS) $(SAN)
 
 # Tests may open the object; those of the emulation itself are linked with it, and with kernels.
-$(TESTS): | $(EMU_LIB)
+$(TESTS): | $(EMU_LIB) $(EMU_NCCL)
 
 $(BUILD)/tests/emu/%: tests/emu/%.c $(HARNESS) $(EMU_OBJ) $(EMU_KERNELS) $(LIB)
 	@mkdir -p $(@D)

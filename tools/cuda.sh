@@ -1,11 +1,12 @@
 #!/bin/bash
-# Finds CUDA and NCCL by compiling and linking a program with each, says in one line what it found, and
-# writes it to BUILD/cuda.mk for the Makefile. Usage: tools/cuda.sh BUILD [0|1]. 0: not even looked for;
-# 1: an error with the compiler's words if CUDA is not there; otherwise it is there or not.
+# Finds CUDA by compiling and linking a program with it, and NCCL's header by compiling one; says in one line
+# what it found, and writes it to BUILD/cuda.mk for the Makefile. Usage: tools/cuda.sh BUILD [0|1]. 0: not
+# even looked for; 1: an error with the compiler's words if CUDA is not there; otherwise it is there or not.
 #
-# Looked at: NVCC, else CUDA_HOME/bin/nvcc, else the nvcc of PATH, else /usr/local/cuda's; NCCL_HOME for
-# nccl.h and libnccl, else wherever the compiler finds them. Needs no GPU. What was found for the same
-# places is not tried again.
+# Looked at: NVCC, else CUDA_HOME/bin/nvcc, else the nvcc of PATH, else /usr/local/cuda's; for nccl.h
+# NCCL_HOME/include, else wherever the compiler finds it, else what pip has installed in the virtual
+# environment that is active. NCCL itself is opened when a run wants it, and may be missing here.
+# Needs no GPU. What was found for the same places is not tried again.
 set -eu
 shopt -s extglob
 
@@ -61,10 +62,10 @@ int main(void) {
 PROGRAM
 cat >"$work/nccl.cu" <<'PROGRAM'
 #include <nccl.h>
-int main(void) {
-    int version;
-    return ncclGetVersion(&version);
-}
+#if NCCL_VERSION_CODE < NCCL_VERSION(2, 18, 0)
+#error "NCCL 2.18 or newer is needed"
+#endif
+ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
 PROGRAM
 
 # probe PROGRAM WORDS...: what the compiler says is in $work/said.
@@ -86,18 +87,36 @@ macro() {
     "$nvcc" -E $nccl_flags "$work/macro.cu" 2>/dev/null | sed -n 's/^probed *//p' | paste -sd.
 }
 
+# The folder of pip's package nvidia-nccl in the active virtual environment; nothing if there is none.
+wheel() {
+    local folder
+    for folder in "${VIRTUAL_ENV:-/nowhere}"/lib/python3*/site-packages/nvidia/nccl; do
+        if [ -e "$folder/include/nccl.h" ]; then echo "$folder"; fi
+    done | head -n 1
+}
+
+# Whether nccl.h is there: in NCCL_HOME or where the compiler looks, or in the wheel.
+find_nccl() {
+    # shellcheck disable=SC2086
+    if probe nccl -c $nccl_flags; then return 0; fi
+    nccl_home=${nccl_home:-$(wheel)}
+    nccl_flags=${nccl_home:+-I$nccl_home/include}
+    # shellcheck disable=SC2086
+    [ -n "$nccl_home" ] && probe nccl -c $nccl_flags
+}
+
 # Where the loader finds the libraries that are not on its list.
 rpath() {
     local folder words=
-    for folder in "$(dirname "$(realpath "$(command -v "$nvcc")")")/../lib64" ${NCCL_HOME:+"$NCCL_HOME/lib"}; do
+    for folder in "$(dirname "$(realpath "$(command -v "$nvcc")")")/../lib64" ${nccl_home:+"$nccl_home/lib"}; do
         if [ -d "$folder" ]; then words="$words -Xlinker=-rpath=$(realpath "$folder")"; fi
     done
     echo "$words"
 }
 
 nvcc=$(find_nvcc)
-nccl_flags=${NCCL_HOME:+-I$NCCL_HOME/include}
-nccl_libs="${NCCL_HOME:+ -L$NCCL_HOME/lib -L$NCCL_HOME/lib64} -lnccl"
+nccl_home=${NCCL_HOME:-}
+nccl_flags=${nccl_home:+-I$nccl_home/include}
 
 if [ "$wish" = 0 ]; then
     conclude "# CUDA=0"
@@ -113,8 +132,8 @@ if ! command -v "$nvcc" >/dev/null; then
     exit 0
 fi
 
-key="# $(command -v "$nvcc") $(stat -Lc %Y "$(command -v "$nvcc")") NCCL_HOME=${NCCL_HOME:-} $(cksum <"$0")"
-if [ "$(head -n 1 "$mk" 2>/dev/null)" = "$key" ] && grep -q '^NCCL_LIBS :=' "$mk"; then
+key="# $(command -v "$nvcc") $(stat -Lc %Y "$(command -v "$nvcc")") NCCL_HOME=${NCCL_HOME:-} VIRTUAL_ENV=${VIRTUAL_ENV:-} $(cksum <"$0")"
+if [ "$(head -n 1 "$mk" 2>/dev/null)" = "$key" ] && grep -q '^CUDA_NCCL :=' "$mk"; then
     sed -n 's/^# found: /CUDA: /p' "$mk"
     exit 0
 fi
@@ -132,17 +151,15 @@ if ! probe cuda $flags -cudart static -lcublasLt; then
     exit 0
 fi
 
-# What we call of NCCL came with 2.18: split configurations and non-blocking communicators.
 version=$(macro cuda_runtime.h CUDART_VERSION)
 found="$((version / 1000)).$((version % 1000 / 10)) ($nvcc,${flags// -gencode=arch=+([a-z_0-9]),code=/ })"
-lines=("CUDA_NVCC := $nvcc" "CUDA_ARCH :=$flags" "CUDA_RPATH :=$(rpath)")
-# shellcheck disable=SC2086
-if probe nccl $nccl_flags -cudart static $nccl_libs; then
-    found="$found, NCCL $(macro nccl.h NCCL_MAJOR NCCL_MINOR NCCL_PATCH)"
-    lines+=("NCCL_FLAGS := $nccl_flags" "NCCL_LIBS :=$nccl_libs")
+lines=("CUDA_NVCC := $nvcc" "CUDA_ARCH :=$flags")
+if find_nccl; then
+    found="$found, NCCL's header $(macro nccl.h NCCL_MAJOR NCCL_MINOR NCCL_PATCH)"
+    lines+=("NCCL_FLAGS := $nccl_flags" "CUDA_NCCL := yes")
 else
-    found="$found, no NCCL (NCCL_HOME names the place)"
+    found="$found, no nccl.h of 2.18 or newer (NCCL_HOME names the place)"
     if [ "$wish" = 1 ]; then cat "$work/said" >&2; fi
 fi
-conclude "$key" "# found: $found" "${lines[@]}"
+conclude "$key" "# found: $found" "${lines[@]}" "CUDA_RPATH :=$(rpath)"
 say "$found"

@@ -2,7 +2,10 @@
 #include "comm/gpu.h"
 #include "comm/nccl.h"
 #include "comm/transport.h"
+#include "comm/watch.h"
+#include "base/options.h"
 #include "base/status.h"
+#include "device/cuda_open.h"
 
 #include <sched.h>
 #include <stdlib.h>
@@ -22,6 +25,7 @@ struct comm_gpus {
     nccl_rank *rank;
     trine_world *world;
     unsigned polls;
+    bool ordered; /* sums are made in rank order, from what NCCL moves */
     bool looking; /* NCCL is being waited for: who waits looks */
 };
 
@@ -120,9 +124,9 @@ static trine_status gather_names(const trine_mesh *mesh, const char *own, char *
 }
 
 /* The same on every rank of the group. */
-static bool wants_nccl(const trine_comm *comm, const comm_gpu *gpu, const char *names) {
+static bool wants_nccl(const trine_comm *comm, const char *names) {
     trine_transport choice = comm->world->choice;
-    if (comm->size == 1 || !gpu->nccl) return false;
+    if (comm->size == 1) return false;
     return choice == TRINE_TRANSPORT_NCCL ||
            (choice == TRINE_TRANSPORT_AUTO && have_one_each(comm, names));
 }
@@ -142,43 +146,45 @@ static trine_status share_id(struct comm_gpus *g, trine_comm *comm, char id[NCCL
     return TRINE_OK;
 }
 
-static trine_status join(struct comm_gpus *g, trine_comm *comm) {
-    char id[NCCL_ID];
+static trine_status prepare(struct comm_gpus *g, trine_comm *comm) {
     const nccl_place place = {.name = comm_group_name(comm->group),
                               .size = comm->size,
                               .rank = comm->rank,
                               .adds = comm->group == TRINE_DP || comm->group == TRINE_TP};
-    TRY(share_id(g, comm, id));
-    watchdog_note(comm, &(comm_call){.kind = TRINE_TALLY_BARRIER, .peer = NO_PEER});
-    TRY(g->nccl->join(g->rank, &comm->nccl_group, id, &place));
+    TRY(g->nccl->prepare(g->rank, &comm->nccl_group, &place));
     comm->nccl = g->nccl;
     return TRINE_OK;
 }
 
-static trine_status join_all(struct comm_gpus *g, trine_mesh *mesh, const comm_gpu *gpu,
-                             const char *names) {
+static trine_status join(struct comm_gpus *g, trine_comm *comm) {
+    char id[NCCL_ID];
+    TRY(share_id(g, comm, id));
+    watchdog_note(comm, &(comm_call){.kind = TRINE_TALLY_BARRIER, .peer = NO_PEER});
+    TRY(g->nccl->join(comm->nccl_group, id));
+    return TRINE_OK;
+}
+
+static trine_status join_all(struct comm_gpus *g, trine_mesh *mesh) {
     order o = making_order(mesh);
     for (int i = 0; i < MADE; i++) {
         trine_comm *comm = trine_mesh_group(mesh, o.groups[i]);
-        if (wants_nccl(comm, gpu, names)) TRY(join(g, comm));
+        if (comm->nccl) TRY(join(g, comm));
     }
     share_edge(mesh, TRINE_GRAD_IN, TRINE_ACT_OUT);
     share_edge(mesh, TRINE_GRAD_OUT, TRINE_ACT_IN);
     return TRINE_OK;
 }
 
-static bool any_wants(const trine_mesh *mesh, const comm_gpu *gpu, const char *names) {
+static bool any_wants(const trine_mesh *mesh, const char *names) {
     order o = making_order(mesh);
     for (int i = 0; i < MADE; i++)
-        if (wants_nccl(trine_mesh_group(mesh, o.groups[i]), gpu, names)) return true;
+        if (wants_nccl(trine_mesh_group(mesh, o.groups[i]), names)) return true;
     return false;
 }
 
 static trine_status open_rank(struct comm_gpus *g, const comm_gpu *gpu) {
-    const nccl_setting setting = {gpu->dev, gpu->name, gpu->ordered, waits, g};
-    CHECK(g->nccl->abi == NCCL_ABI, TRINE_EUNSUPPORTED,
-          "the CUDA library's NCCL part has version %d, this library wants %d", g->nccl->abi,
-          NCCL_ABI);
+    const nccl_setting setting = {gpu->dev, gpu->name,   gpu->ordered, waits,
+                                  g,        watch_enter, watch_leave};
     TRY(g->nccl->open(&g->rank, &setting));
     g->inner = g->dev->memory;
     g->memory = *g->inner;
@@ -192,27 +198,78 @@ static trine_status open_rank(struct comm_gpus *g, const comm_gpu *gpu) {
     return TRINE_OK;
 }
 
-/* *out stays NULL where no group wants NCCL. */
-static trine_status prepare(struct comm_gpus **out, trine_mesh *mesh, const comm_gpu *gpu,
-                            const char *names) {
-    trine_world *world = trine_mesh_group(mesh, TRINE_WORLD)->world;
-    CHECK(gpu->nccl || world->choice != TRINE_TRANSPORT_NCCL, TRINE_EUNSUPPORTED,
-          "--transport nccl: the CUDA library was built without NCCL; choose auto");
-    if (!any_wants(mesh, gpu, names)) return TRINE_OK;
+/* All that one rank can do by itself. *out stays NULL where no group wants NCCL. */
+static trine_status open_groups(struct comm_gpus **out, trine_mesh *mesh, const comm_gpu *gpu,
+                                const char *names) {
+    order o = making_order(mesh);
+    if (!any_wants(mesh, names)) return TRINE_OK;
     struct comm_gpus *g = *out = calloc(1, sizeof *g);
     CHECK(g, TRINE_ENOMEM, "no memory for NCCL's groups");
     g->nccl = gpu->nccl;
-    g->world = world;
+    g->world = trine_mesh_group(mesh, TRINE_WORLD)->world;
     g->dev = gpu->dev;
-    return open_rank(g, gpu);
+    g->ordered = gpu->ordered;
+    TRY(open_rank(g, gpu));
+    for (int i = 0; i < MADE; i++) {
+        trine_comm *comm = trine_mesh_group(mesh, o.groups[i]);
+        if (wants_nccl(comm, names)) TRY(prepare(g, comm));
+    }
+    return TRINE_OK;
+}
+
+/* ---- Whether there is NCCL ------------------------------------------------------------------- */
+
+/* NULL: there is, as far as this process goes. */
+static const char *lack_of_nccl(const comm_nccl *nccl) {
+    if (!nccl) return "the CUDA library was built without nccl.h";
+    if (nccl->abi != NCCL_ABI) return "the CUDA library was built from another tree";
+    return nccl->find(options_environment("NCCL_HOME"));
+}
+
+/* The lowest rank that would need NCCL and has none says so to all: then no group uses it. */
+static trine_status agree_on_nccl(const trine_mesh *mesh, const comm_gpu *gpu, const char *names) {
+    trine_comm *world = trine_mesh_group(mesh, TRINE_WORLD);
+    const char *lack = any_wants(mesh, names) ? lack_of_nccl(gpu->nccl) : NULL;
+    char *text = world->world->no_nccl;
+    int32_t lacking = lack ? world->size - world->rank : 0;
+    TRY(trine_all_reduce(world, &lacking, &lacking, 1, TRINE_I32, TRINE_MAX));
+    memset(text, 0, NO_NCCL);
+    if (!lacking) return TRINE_OK;
+    if (lack) snprintf(text, NO_NCCL, "%s: %s", world->world->names[world->rank], lack);
+    return trine_broadcast(world, text, NO_NCCL, TRINE_U8, world->size - lacking);
+}
+
+const char *comm_gpu_no_nccl(const trine_mesh *mesh) {
+    const char *text = trine_mesh_group(mesh, TRINE_WORLD)->world->no_nccl;
+    return *text ? text : NULL;
+}
+
+bool comm_gpu_sums(const trine_comm *dp) {
+    return dp->nccl && dp->gpus && !dp->gpus->ordered;
+}
+
+int comm_nccl_version(const device *d) {
+    const comm_nccl *nccl = cuda_nccl(d);
+    cuda_gpu gpu;
+    bool found = !lack_of_nccl(nccl) && cuda_describe(d, &gpu) == TRINE_OK;
+    return found ? gpu.info.nccl : 0;
+}
+
+static trine_status may_go_without(const trine_world *world) {
+    CHECK(world->choice != TRINE_TRANSPORT_NCCL, TRINE_EUNSUPPORTED,
+          "--transport nccl: there is no NCCL on %s; --transport auto goes without",
+          world->no_nccl);
+    return TRINE_OK;
 }
 
 static trine_status create(trine_mesh *mesh, const comm_gpu *gpu, const char *names) {
     struct comm_gpus **g = &trine_mesh_group(mesh, TRINE_DP)->gpus;
     trine_world *world = trine_mesh_group(mesh, TRINE_WORLD)->world;
     ASSERT(!*g);
-    TRY(trine_world_agree(world, prepare(g, mesh, gpu, names)));
-    return trine_world_agree(world, *g ? join_all(*g, mesh, gpu, names) : TRINE_OK);
+    TRY(agree_on_nccl(mesh, gpu, names));
+    if (*world->no_nccl) return trine_world_agree(world, may_go_without(world));
+    TRY(trine_world_agree(world, open_groups(g, mesh, gpu, names)));
+    return trine_world_agree(world, *g ? join_all(*g, mesh) : TRINE_OK);
 }
 
 /* Without the others, some of which may have failed earlier. */

@@ -1,14 +1,23 @@
-/* The seam between the library and what needs NCCL (nccl.cu, a part of libtrine_cuda.so): groups
+/* The seam between the library and what needs NCCL (nccl*.cu, a part of libtrine_cuda.so): groups
  * whose ranks compute on a GPU each. No type of NCCL's stands here; the object links with nothing of
- * the library, and what it needs from there it is given.
+ * the library, and what it needs from there it is given. Neither does it link with NCCL: `find` opens
+ * that when the first group wants it, and says why it cannot.
  *
  * A group has a communicator and a stream. A call first makes the stream wait (an event) for all
  * that the device's compute stream has been given so far, puts its work there and returns. Then the
  * compute stream is made to wait for it: at once, or in `finish` for what was only started. So every
  * call is in the device's order, as device.h wants it, and the host waits for nothing.
- * Communicators are of NCCL's non-blocking kind: where NCCL or the device has to be waited for, the
- * host looks at all communicators' asynchronous errors, and at the deadline of the library's
- * watchdog. After an error every communicator is aborted, so that nothing hangs on the GPU.
+ *
+ * Communicators are of NCCL's blocking kind: a call on another kind starts a thread (2.18 to 2.28).
+ * Blocking calls return when their work is on the stream, but not before NCCL has connected the
+ * ranks, for which it needs the peers. So `join` makes each kind of call once, and every call is
+ * between setting.enter and setting.leave, where the library's watch ends what lasts too long. Where
+ * the device has to be waited for, the host asks it again and again, and looks at all communicators'
+ * asynchronous errors and at the deadline of the watchdog.
+ *
+ * After an error nothing is aborted before it is printed: ncclCommAbort waits for the device, where a
+ * kernel may wait for a peer for ever. The process ends with the error, or `close` aborts all
+ * communicators together.
  *
  * Invariants: all ranks of a group make the same calls in the same order; between groups their
  * programs have passed the checker's model of one queue for each device (core/check.h), since
@@ -26,7 +35,7 @@
 extern "C" {
 #endif
 
-#define NCCL_ABI 1
+#define NCCL_ABI 2
 #define NCCL_ID  128 /* bytes of a communicator's name */
 /* Addends that arrive, of all members of a group together. */
 #define NCCL_SCRATCH ((size_t)8 << 20)
@@ -42,6 +51,9 @@ typedef struct {
      * *since is 0 at first. */
     void (*waits)(void *context, double *since);
     void *context;
+    /* Around a call that may block; `call`, its name, outlives it. What lasts too long ends the process. */
+    void (*enter)(const char *call);
+    void (*leave)(void);
 } nccl_setting;
 
 /* What a group is made of. */
@@ -51,21 +63,27 @@ typedef struct {
     bool adds; /* reductions will be made */
 } nccl_place;
 
-/* The functions below return TRINE_ENCCL, TRINE_EMATH or, from join, TRINE_ENOMEM with a message that
+/* The functions below return TRINE_ENCCL, TRINE_EMATH or, from prepare, TRINE_ENOMEM with a message that
  * names GPU, rank and group. Buffers and places are those of trine.h's functions; part: elements (or
  * bytes) that one rank has. */
 typedef struct comm_nccl {
     int abi; /* NCCL_ABI */
+    /* Opens NCCL, once a process: home/lib's (or lib64's) if home is not NULL and has one, else what the
+     * loader finds. NULL, or why there is none: a sentence, which the object owns. Before `open`. */
+    const char *(*find)(const char *home);
     /* *r is ended by close, which ends its groups, too. Errors: TRINE_ENOMEM. */
     trine_status (*open)(nccl_rank **r, const nccl_setting *setting);
-    /* Collective over: each of the groups, in the order in which they were joined; after abort not. */
+    /* Collective over: each of the groups, in the order in which they were prepared; after abort, or
+     * after an error of NCCL's, not. */
     void (*close)(nccl_rank **r);
     /* Ends all that is under way; from then on every call fails. */
     void (*abort)(nccl_rank *r);
     trine_status (*make_id)(nccl_rank *r, char id[NCCL_ID]);
-    /* Owned by r. Collective over: those who give this id. */
-    trine_status (*join)(nccl_rank *r, nccl_group **g, const char id[NCCL_ID],
-                         const nccl_place *place);
+    /* *g: what a group takes of the device; owned by r. */
+    trine_status (*prepare)(nccl_rank *r, nccl_group **g, const nccl_place *place);
+    /* Makes its communicator and its first calls, which take device memory of NCCL's own. Collective
+     * over: those who give this id. */
+    trine_status (*join)(nccl_group *g, const char id[NCCL_ID]);
 
     trine_status (*all_reduce)(nccl_group *g, void *dst, const void *src, size_t count,
                                trine_dtype type, trine_reduction op);
@@ -90,7 +108,7 @@ typedef struct comm_nccl {
 
     /* Returns when the compute stream is empty. */
     trine_status (*await)(nccl_rank *r);
-    /* Looks at the communicators' asynchronous errors. */
+    /* Looks at the communicators' asynchronous errors, until one has been raised. */
     trine_status (*check)(nccl_rank *r);
 } comm_nccl;
 

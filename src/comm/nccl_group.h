@@ -1,5 +1,6 @@
 /* What the files of the NCCL part share: a group, its two streams, its errors (nccl.h says what for).
- * nccl.cu makes and ends groups, waits, and sends messages; nccl_move.cu has the collectives.
+ * nccl.cu waits, and sends messages; nccl_make.cu makes and ends groups; nccl_move.cu has the
+ * collectives; nccl_open.cu finds NCCL, whose functions are called through the table `nccl` only.
  *
  * Invariant: between nccl_before and nccl_after, or a ticket, a call puts its work on the group's
  * stream, and nothing else. Cost: two events a call. */
@@ -10,6 +11,36 @@
 
 #include "comm/nccl.h"
 #include "device/cuda/cuda.h"
+
+/* What we call of NCCL, without the prefix. */
+#define NCCL_CALLS(X)                                                                              \
+    X(GetVersion)                                                                                  \
+    X(GetErrorString)                                                                              \
+    X(GetLastError)                                                                                \
+    X(GetUniqueId)                                                                                 \
+    X(CommInitRankConfig)                                                                          \
+    X(CommGetAsyncError)                                                                           \
+    X(CommFinalize)                                                                                \
+    X(CommDestroy)                                                                                 \
+    X(CommAbort)                                                                                   \
+    X(GroupStart)                                                                                  \
+    X(GroupEnd)                                                                                    \
+    X(AllReduce)                                                                                   \
+    X(Reduce)                                                                                      \
+    X(ReduceScatter)                                                                               \
+    X(Broadcast)                                                                                   \
+    X(AllGather)                                                                                   \
+    X(Send)                                                                                        \
+    X(Recv)
+
+typedef struct {
+#define NCCL_POINTER(name) decltype(&nccl##name) name;
+    NCCL_CALLS(NCCL_POINTER)
+#undef NCCL_POINTER
+} nccl_calls;
+
+/* Filled by comm_nccl's `find`; NULLs before. */
+extern nccl_calls nccl;
 
 /* What was started: its end on the group's stream, and whether the compute stream was told to wait. */
 typedef struct {
@@ -29,7 +60,6 @@ struct nccl_group {
     nccl_ticket *tickets; /* (slots) those after number `finished`, at number % slots */
     uint64_t slots;
     uint64_t finished, recorded, started; /* all up to here: finished; on the stream; given */
-    bool fused;                           /* has messages in the ncclGroup that is open */
 };
 
 struct nccl_rank {
@@ -39,18 +69,31 @@ struct nccl_rank {
     int open; /* ncclGroupStart without its end */
     void (*waits)(void *context, double *since);
     void *context;
+    void (*enter)(const char *call);
+    void (*leave)(void);
     cudaEvent_t ready, done;
     nccl_group *first, *last;
 };
 
-/* Waits until NCCL has taken what it was given; an error aborts all communicators of the rank. `call`
- * may have arguments, which are not shown. */
-trine_status nccl_settle(nccl_group *g, ncclResult_t result, const char *call);
-/* The same inside an ncclGroup, where calls are only noted. */
-trine_status nccl_noted(nccl_group *g, ncclResult_t result, const char *call);
+/* What NCCL has answered to `call`, its function's name. After an error the rank makes no more calls.
+ * Errors: TRINE_ENCCL, with the names of the group, the rank and the GPU. */
+trine_status nccl_answer(nccl_group *g, ncclResult_t result, const char *call);
 
-#define TRY_NCCL(g, call)  TRY(nccl_settle((g), (call), #call))
-#define TRY_NOTED(g, call) TRY(nccl_noted((g), (call), #call))
+/* Calls nccl##name for the group, and returns its error. A call may block while NCCL connects with
+ * peers, so each is under the watch. */
+#define TRY_NCCL(g, name, ...)                                                                     \
+    do {                                                                                           \
+        (g)->r->enter("nccl" #name);                                                               \
+        ncclResult_t try_nccl_ = nccl.name(__VA_ARGS__);                                           \
+        (g)->r->leave();                                                                           \
+        TRY(nccl_answer((g), try_nccl_, "nccl" #name));                                            \
+    } while (0)
+
+/* Returns when the stream is empty. Errors: TRINE_EMATH of the device, TRINE_ENCCL of a
+ * communicator. */
+trine_status nccl_await(nccl_rank *r, cudaStream_t stream);
+/* Looks at the communicators' asynchronous errors, until there was one. */
+trine_status nccl_check(nccl_rank *r);
 
 /* The group's stream goes on behind the work that the compute stream has been given. */
 trine_status nccl_before(nccl_group *g);
@@ -69,6 +112,21 @@ NCCL_ROW(scatter);
 NCCL_ROW(gather);
 NCCL_ROW(all_to_all);
 NCCL_ROW(all_gather);
+
+/* Makes each kind of the group's calls once, and waits: NCCL connects ranks, and takes the memory for it, when
+ * a way between them is first used. Collective over: the group. */
+trine_status nccl_warm_up(nccl_group *g);
+
+/* nccl_make.cu: rows, too. */
+NCCL_ROW(open);
+NCCL_ROW(close);
+NCCL_ROW(abort);
+NCCL_ROW(make_id);
+NCCL_ROW(prepare);
+NCCL_ROW(join);
+
+/* nccl_open.cu: a row. */
+NCCL_ROW(find);
 #undef NCCL_ROW
 
 #endif

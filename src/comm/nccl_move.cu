@@ -10,24 +10,24 @@
 
 static trine_status open_exchange(nccl_group *g) {
     ASSERT(!g->r->fusing);
-    TRY_NOTED(g, ncclGroupStart());
+    TRY_NCCL(g, GroupStart);
     g->r->open++;
     return TRINE_OK;
 }
 
 static trine_status close_exchange(nccl_group *g) {
     g->r->open--;
-    TRY_NCCL(g, ncclGroupEnd());
+    TRY_NCCL(g, GroupEnd);
     return TRINE_OK;
 }
 
 static trine_status put(nccl_group *g, const void *buf, size_t bytes, int peer) {
-    if (bytes) TRY_NOTED(g, ncclSend(buf, bytes, ncclUint8, peer, g->comm, g->stream));
+    if (bytes) TRY_NCCL(g, Send, buf, bytes, ncclUint8, peer, g->comm, g->stream);
     return TRINE_OK;
 }
 
 static trine_status take(nccl_group *g, void *buf, size_t bytes, int peer) {
-    if (bytes) TRY_NOTED(g, ncclRecv(buf, bytes, ncclUint8, peer, g->comm, g->stream));
+    if (bytes) TRY_NCCL(g, Recv, buf, bytes, ncclUint8, peer, g->comm, g->stream);
     return TRINE_OK;
 }
 
@@ -111,7 +111,7 @@ static trine_status ordered_all_reduce(nccl_group *g, char *dst, const char *src
     size_t element = element_bytes(type), bytes = count * element, size = (size_t)g->size;
     size_t slice = count / size + (count % size != 0);
     if (bytes * size <= SMALL_BYTES) {
-        TRY_NCCL(g, ncclAllGather(src, g->scratch, bytes, ncclUint8, g->comm, g->stream));
+        TRY_NCCL(g, AllGather, src, g->scratch, bytes, ncclUint8, g->comm, g->stream);
         return add_up(g, dst, g->scratch + (size_t)g->rank * bytes, count, count, type, op);
     }
     TRY(reduce_slices(g, dst + (size_t)g->rank * slice * element, src, count, slice, type, op));
@@ -160,7 +160,7 @@ trine_status nccl_all_reduce(nccl_group *g, void *dst, const void *src, size_t c
     if (keeps_order(g, type, op))
         TRY(ordered_all_reduce(g, (char *)dst, (const char *)src, count, type, op));
     else
-        TRY_NCCL(g, ncclAllReduce(src, dst, count, type_of(type), op_of(op), g->comm, g->stream));
+        TRY_NCCL(g, AllReduce, src, dst, count, type_of(type), op_of(op), g->comm, g->stream);
     return nccl_after(g);
 }
 
@@ -171,8 +171,7 @@ trine_status nccl_reduce(nccl_group *g, void *dst, const void *src, size_t count
     if (keeps_order(g, type, op))
         TRY(ordered_reduce(g, (char *)dst, (const char *)src, count, type, op, root));
     else
-        TRY_NCCL(g,
-                 ncclReduce(src, dst, count, type_of(type), op_of(op), root, g->comm, g->stream));
+        TRY_NCCL(g, Reduce, src, dst, count, type_of(type), op_of(op), root, g->comm, g->stream);
     return nccl_after(g);
 }
 
@@ -184,8 +183,7 @@ trine_status nccl_reduce_scatter(nccl_group *g, void *dst, const void *src, size
     if (keeps_order(g, type, op))
         TRY(reduce_slices(g, (char *)dst, (const char *)src, count, part, type, op));
     else
-        TRY_NCCL(g,
-                 ncclReduceScatter(src, dst, part, type_of(type), op_of(op), g->comm, g->stream));
+        TRY_NCCL(g, ReduceScatter, src, dst, part, type_of(type), op_of(op), g->comm, g->stream);
     return nccl_after(g);
 }
 
@@ -193,7 +191,7 @@ trine_status nccl_reduce_scatter(nccl_group *g, void *dst, const void *src, size
 
 trine_status nccl_broadcast(nccl_group *g, void *buf, size_t bytes, int root) {
     TRY(nccl_before(g));
-    TRY_NCCL(g, ncclBroadcast(buf, buf, bytes, ncclUint8, root, g->comm, g->stream));
+    TRY_NCCL(g, Broadcast, buf, buf, bytes, ncclUint8, root, g->comm, g->stream);
     return nccl_after(g);
 }
 
@@ -262,6 +260,39 @@ trine_status nccl_all_gather(nccl_group *g, void *dst, const void *src, size_t p
                              uint64_t *ticket) {
     ASSERT(!g->r->fusing);
     TRY(nccl_before(g));
-    TRY_NCCL(g, ncclAllGather(src, dst, part, ncclUint8, g->comm, g->stream));
+    TRY_NCCL(g, AllGather, src, dst, part, ncclUint8, g->comm, g->stream);
     return nccl_give_ticket(g, ticket);
+}
+
+/* ---- The first calls --------------------------------------------------------------------------- */
+
+/* Bytes: of the largest vector, for which NCCL takes another way than for the smallest; to a peer. */
+#define WARM  ((size_t)1 << 20)
+#define PIECE ((size_t)16)
+
+static trine_status sum_and_gather(nccl_group *g, char *buf) {
+    size_t part = WARM / sizeof(float) / (size_t)g->size;
+    char *own = buf + (size_t)g->rank * part * sizeof(float);
+    TRY_NCCL(g, AllReduce, buf, buf, 1, ncclFloat32, ncclSum, g->comm, g->stream);
+    TRY_NCCL(g, AllReduce, buf, buf, WARM / sizeof(float), ncclFloat32, ncclSum, g->comm,
+             g->stream);
+    TRY_NCCL(g, ReduceScatter, buf, own, part, ncclFloat32, ncclSum, g->comm, g->stream);
+    TRY_NCCL(g, AllGather, own, buf, part, ncclFloat32, g->comm, g->stream);
+    return TRINE_OK;
+}
+
+static trine_status make_each_call(nccl_group *g, char *buf, size_t bytes) {
+    TRY_CUDA(cudaMemsetAsync(buf, 0, bytes, g->stream));
+    if (g->scratch) TRY(sum_and_gather(g, buf));
+    TRY(exchange_parts(g, buf, PIECE, buf + bytes / 2, PIECE, PIECE));
+    return nccl_await(g->r, g->stream);
+}
+
+trine_status nccl_warm_up(nccl_group *g) {
+    size_t bytes = g->scratch ? WARM : 2 * PIECE * (size_t)g->size;
+    char *buf = g->scratch;
+    if (!buf) TRY_CUDA(cudaMalloc((void **)&buf, bytes));
+    TRY(make_each_call(g, buf, bytes));
+    if (buf != g->scratch) TRY_CUDA(cudaFree(buf));
+    return TRINE_OK;
 }

@@ -94,6 +94,8 @@ typedef struct {
     uint64_t board; /* what tells its board from others (board.h) */
 } comm_host;
 
+#define NO_NCCL 512
+
 struct trine_world {
     int rank, size;
     bool finalise; /* we initialised MPI */
@@ -122,6 +124,7 @@ struct trine_world {
     int heard;      /* and has received */
     void (*look)(void *context); /* gpu.c's, for waits of every kind; NULL: there is nothing to see */
     void *look_context;
+    char no_nccl[NO_NCCL]; /* gpu.c's: why groups that want NCCL go without; "": they have it */
 };
 
 /* group.c: a communicator over members (n, ascending world ranks, this rank among them). `state` is

@@ -4,6 +4,7 @@
 
 #include "base/rng.h"
 #include "base/status.h"
+#include "comm/gpu.h"
 
 static size_t round_up(size_t n, size_t to) {
     return (n + to - 1) / to * to;
@@ -90,6 +91,7 @@ trine_status flat_redistribute(trine_comm *dp, placement from, placement to, voi
         return trine_reduce_scatter(dp, dst, src, count, type, TRINE_SUM);
     if (from == PARTIAL && to == REPLICATE) {
         ASSERT(dst == src);
+        if (comm_gpu_sums(dp)) return trine_all_reduce(dp, dst, src, count, type, TRINE_SUM);
         char *own = (char *)dst + offset;
         TRY(trine_reduce_scatter(dp, own, src, count, type, TRINE_SUM));
         return trine_all_gather(dp, dst, own, count, type);

@@ -88,7 +88,8 @@ void flat_init(const flat_range *range, uint64_t seed, size_t begin, size_t coun
  *
  *   SHARD -> REPLICATE    dst (count)      = all-gather of src (count / d), may be dst's own slice
  *   PARTIAL -> REPLICATE  dst (count)      = sum of src (count), must be dst; as reduce-scatter,
- *                                            then all-gather: the bits of PARTIAL -> SHARD
+ *                                            then all-gather: the bits of PARTIAL -> SHARD; where NCCL
+ *                                            adds (comm_gpu_sums) an all-reduce of NCCL's
  *   PARTIAL -> SHARD      dst (count / d)  = own slice of the sum of src (count), may be in place
  *   REPLICATE -> SHARD    dst (count / d)  = own slice of src (count), may be in place
  *

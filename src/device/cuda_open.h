@@ -37,7 +37,7 @@ cuda_link cuda_link_with(const device *d, const char *bus);
 trine_status cuda_pin(device *d, void *p, size_t bytes);
 void cuda_unpin(device *d, void *p);
 
-/* The object's nccl table (backend.h), NULL if it has none. Pure. */
+/* The object's nccl table (backend.h), NULL if it was built without nccl.h. Pure. */
 const void *cuda_nccl(const device *d);
 /* The object's table for measuring; NULL for a device that is none of CUDA. Pure. */
 const cuda_measure *cuda_measures(const device *d);

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "comm/about.h"
+#include "comm/gpu.h"
 #include "device/cpu/cpu.h"
 #include "device/cuda_open.h"
 
@@ -231,6 +232,6 @@ trine_status facts_gpu(doctor_rank *own, const device *d) {
     own->gpu_free = gpu.info.free_bytes;
     own->gpu_driver = gpu.info.driver;
     own->gpu_runtime = gpu.info.runtime;
-    own->gpu_nccl = gpu.info.nccl;
+    own->gpu_nccl = comm_nccl_version(d);
     return TRINE_OK;
 }

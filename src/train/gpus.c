@@ -199,6 +199,8 @@ void gpus_print(const trine_trainer *t, FILE *out) {
         print_kind(t, r, out);
         kinds++;
     }
+    if (comm_gpu_no_nccl(t->mesh))
+        fprintf(out, "         no NCCL on %s\n", comm_gpu_no_nccl(t->mesh));
     print_taken(t, out);
     print_sharing(t, out);
     if (kinds > 1)

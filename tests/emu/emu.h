@@ -37,6 +37,8 @@ void emu_enqueue_poll(cudaStream_t stream, emu_step_fn step, void *context);
 void emu_memory_need(const void *p, size_t bytes);
 /* Ends the process unless [p, p + bytes) lies in one living allocation of the device. */
 void emu_check_device(const char *what, const void *p, size_t bytes);
+/* Runs what there is, for so many seconds at most; whether it came to its end. */
+bool emu_drain_within(double seconds);
 bool emu_is_device(const void *p);
 bool emu_is_pinned(const void *p, size_t bytes);
 /* Prints "emu: ..." and aborts. */

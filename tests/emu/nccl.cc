@@ -5,6 +5,7 @@
 #define OMPI_SKIP_MPICXX  1
 #define MPICH_SKIP_MPICXX 1
 #include <mpi.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,11 @@
 #define LOOKS 4
 
 enum kind { ALL_REDUCE, REDUCE, REDUCE_SCATTER, BROADCAST, ALL_GATHER, SEND, RECV };
+
+enum { KINDS = RECV + 1 };
+
+/* Of a communicator: for its making, for data, then for the first call of each kind. */
+enum { TAG_JOIN, TAG_JOINED, TAG_DATA, TAG_CONNECT, TAGS = TAG_CONNECT + KINDS };
 
 static const char *const names[] = {"ncclAllReduce", "ncclReduce",    "ncclReduceScatter",
                                     "ncclBroadcast", "ncclAllGather", "ncclSend",
@@ -65,9 +71,10 @@ struct ncclComm {
     int size, rank;
     int *members; /* (size) ranks in MPI_COMM_WORLD */
     int tag;
-    bool blocking, aborted, destroyed;
+    bool aborted, destroyed;
+    bool *connected;      /* (size, KINDS) ways to ranks that calls of a kind have used */
     ncclResult_t state;   /* what ncclCommGetAsyncError says */
-    job *open, *waiting;  /* in the ncclGroup that is open; launched, not yet on the stream */
+    job *open;            /* in the ncclGroup that is open */
     int pending;          /* jobs on the stream */
     cudaStream_t stream;  /* of those */
     struct join *joining; /* NULL when all have come */
@@ -104,7 +111,7 @@ const char *ncclGetErrorString(ncclResult_t result) {
 }
 
 ncclResult_t ncclGetVersion(int *version) {
-    *version = NCCL_MAJOR * 10000 + NCCL_MINOR * 100 + NCCL_PATCH;
+    *version = (int)emu_setting("NCCL_VERSION", NCCL_VERSION_CODE);
     return ncclSuccess;
 }
 
@@ -170,8 +177,9 @@ static void start_join(ncclComm *c) {
     j->members[c->rank] = j->own;
     j->came = 1;
     if (c->rank == 0) return;
-    MPI_Send(&j->own, (int)sizeof j->own, MPI_BYTE, c->members[0], c->tag, MPI_COMM_WORLD);
-    MPI_Irecv(j->members, (int)bytes, MPI_BYTE, c->members[0], c->tag + 1, MPI_COMM_WORLD,
+    MPI_Send(&j->own, (int)sizeof j->own, MPI_BYTE, c->members[0], c->tag + TAG_JOIN,
+             MPI_COMM_WORLD);
+    MPI_Irecv(j->members, (int)bytes, MPI_BYTE, c->members[0], c->tag + TAG_JOINED, MPI_COMM_WORLD,
               &j->request);
 }
 
@@ -179,10 +187,10 @@ static void hear(ncclComm *c) {
     join *j = c->joining;
     int there = 0;
     MPI_Status status;
-    MPI_Iprobe(MPI_ANY_SOURCE, c->tag, MPI_COMM_WORLD, &there, &status);
+    MPI_Iprobe(MPI_ANY_SOURCE, c->tag + TAG_JOIN, MPI_COMM_WORLD, &there, &status);
     if (!there) return;
     member m;
-    MPI_Recv(&m, (int)sizeof m, MPI_BYTE, status.MPI_SOURCE, c->tag, MPI_COMM_WORLD,
+    MPI_Recv(&m, (int)sizeof m, MPI_BYTE, status.MPI_SOURCE, c->tag + TAG_JOIN, MPI_COMM_WORLD,
              MPI_STATUS_IGNORE);
     j->members[m.rank] = m;
     j->came++;
@@ -199,7 +207,8 @@ static bool has_joined(ncclComm *c) {
     if (j->came < c->size) return false;
     int bytes = c->size * (int)sizeof *j->members;
     for (int r = 1; r < c->size; r++)
-        MPI_Send(j->members, bytes, MPI_BYTE, j->members[r].world, c->tag + 1, MPI_COMM_WORLD);
+        MPI_Send(j->members, bytes, MPI_BYTE, j->members[r].world, c->tag + TAG_JOINED,
+                 MPI_COMM_WORLD);
     return true;
 }
 
@@ -221,6 +230,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int nranks, ncclUniqueId i
     int world = 1;
     memcpy(&name, &id, sizeof name);
     *comm = NULL;
+    if (!config->blocking) emu_fault("a communicator that is not blocking is not emulated");
     if (name.magic != 0x6e63636c || nranks < 1 || rank < 0 || rank >= nranks)
         return refuse(ncclInvalidArgument, "no id, or no rank of the communicator");
     MPI_Comm_size(MPI_COMM_WORLD, &world);
@@ -229,8 +239,8 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int nranks, ncclUniqueId i
     c->rank = rank;
     c->members = (int *)calloc((size_t)nranks, sizeof *c->members);
     c->members[0] = name.root;
-    c->tag = (name.number * world + name.root) * 3;
-    c->blocking = config->blocking;
+    c->tag = (name.number * world + name.root) * TAGS;
+    c->connected = (bool *)calloc((size_t)nranks * KINDS, sizeof *c->connected);
     c->state = ncclInProgress;
     c->joining = (join *)calloc(1, sizeof *c->joining);
     c->joining->members = (member *)calloc((size_t)nranks, sizeof(member));
@@ -238,7 +248,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int nranks, ncclUniqueId i
     c->next = comms;
     *comm = comms = c;
     start_join(c);
-    while (c->blocking && c->joining) go_on_joining(c);
+    for (go_on_joining(c); c->joining; go_on_joining(c)) sched_yield();
     return c->state;
 }
 
@@ -306,11 +316,11 @@ static void start_wires(job *j, const part *p) {
         int bytes = (int)(sizeof(header) + w->bytes), to = c->members[w->peer];
         MPI_Request *request = &j->requests[j->request_count++];
         if (w->sends && emu_setting("NCCL_QUEUE", 0))
-            MPI_Issend(w->data, bytes, MPI_BYTE, to, c->tag + 2, MPI_COMM_WORLD, request);
+            MPI_Issend(w->data, bytes, MPI_BYTE, to, c->tag + TAG_DATA, MPI_COMM_WORLD, request);
         else if (w->sends)
-            MPI_Isend(w->data, bytes, MPI_BYTE, to, c->tag + 2, MPI_COMM_WORLD, request);
+            MPI_Isend(w->data, bytes, MPI_BYTE, to, c->tag + TAG_DATA, MPI_COMM_WORLD, request);
         else
-            MPI_Irecv(w->data, bytes, MPI_BYTE, to, c->tag + 2, MPI_COMM_WORLD, request);
+            MPI_Irecv(w->data, bytes, MPI_BYTE, to, c->tag + TAG_DATA, MPI_COMM_WORLD, request);
     }
 }
 
@@ -456,7 +466,7 @@ static bool step(void *context) {
         end_job(j);
         return true;
     }
-    if (j->comm->state != ncclSuccess && j->comm->state != ncclInProgress) return false;
+    if (j->comm->state != ncclSuccess) return false;
     if (!j->started && may_start(j)) start_job(j);
     if (!j->started) return false;
     MPI_Testall(j->request_count, j->requests, &done, MPI_STATUSES_IGNORE);
@@ -484,19 +494,78 @@ static void launch(job *j) {
     j->launch = launches;
 }
 
-/* From a non-blocking communicator the work comes later, every other time. */
-static ncclResult_t hand_over(ncclComm *c) {
-    job *j = c->open;
-    c->open = NULL;
-    if (!j) return ncclSuccess;
-    launch(j);
-    if (!c->blocking && emu_random(2)) {
-        c->waiting = j;
-        return c->state = ncclInProgress;
+/* Both ends of a way meet, in the host's calls, when it is first used. A send meets a receive. */
+static int connect_start(ncclComm *c, kind what, int peer, MPI_Request *requests) {
+    static char nothing[1];
+    bool *connected = &c->connected[peer * KINDS + what];
+    kind theirs = what == SEND ? RECV : what == RECV ? SEND : what;
+    int to = c->members[peer], tag = c->tag + TAG_CONNECT;
+    if (*connected) return 0;
+    *connected = true;
+    MPI_Isend(nothing, 0, MPI_BYTE, to, tag + what, MPI_COMM_WORLD, &requests[0]);
+    MPI_Irecv(nothing, 0, MPI_BYTE, to, tag + theirs, MPI_COMM_WORLD, &requests[1]);
+    return 2;
+}
+
+static void connect(const job *j) {
+    ncclComm *c = j->comm;
+    int most = 2 * c->size * j->count, n = 0, done = 0;
+    MPI_Request *requests = (MPI_Request *)calloc((size_t)most, sizeof *requests);
+    for (int i = 0; i < j->count; i++) {
+        const part *p = &j->parts[i];
+        bool message = p->what == SEND || p->what == RECV;
+        for (int r = 0; r < c->size; r++)
+            if (message ? r == p->root : r != c->rank)
+                n += connect_start(c, p->what, r, requests + n);
     }
+    while (MPI_Testall(n, requests, &done, MPI_STATUSES_IGNORE), !done) {
+        (void)cudaStreamQuery(j->stream); /* the GPU works on */
+        (void)cudaGetLastError();
+        sched_yield();
+    }
+    free(requests);
+}
+
+/* The connections of all communicators of a group are made before its first work starts. */
+static void hand_over(ncclComm *c) {
+    job *j = c->open;
+    if (!j) return;
+    c->open = NULL;
+    launch(j);
     put_on_stream(j);
+}
+
+/* ---- Aborting ---------------------------------------------------------------------------------- */
+
+static bool aborts_together(void) {
+    int version;
+    ncclGetVersion(&version);
+    return version >= NCCL_VERSION(2, 22, 0);
+}
+
+/* Memory is freed, for which all streams must have come to their end, whosesoever they are. */
+static void reclaim(void) {
+    if (!emu_drain_within((double)emu_setting("PATIENCE", 3)))
+        emu_fault(
+            "ncclCommAbort waits for the device, where work of another communicator waits for "
+            "its peers");
+    for (ncclComm *c = comms; c; c = c->next)
+        if (c->aborted) c->destroyed = true;
+}
+
+static bool reclaims;
+
+ncclResult_t ncclCommAbort(ncclComm_t comm) {
+    if (!comm || comm->destroyed) emu_fault("ncclCommAbort on no communicator");
+    comm->aborted = true;
+    if (depth > 0 && aborts_together())
+        reclaims = true;
+    else
+        reclaim();
     return ncclSuccess;
 }
+
+/* ---- Groups ------------------------------------------------------------------------------------ */
 
 ncclResult_t ncclGroupStart(void) {
     depth++;
@@ -504,13 +573,15 @@ ncclResult_t ncclGroupStart(void) {
 }
 
 ncclResult_t ncclGroupEnd(void) {
-    ncclResult_t result = ncclSuccess;
     if (depth == 0) return refuse(ncclInvalidUsage, "ncclGroupEnd without a start");
     if (--depth > 0) return ncclSuccess;
     launches++;
     for (ncclComm *c = comms; c; c = c->next)
-        if (hand_over(c) == ncclInProgress) result = ncclInProgress;
-    return result;
+        if (c->open) connect(c->open);
+    for (ncclComm *c = comms; c; c = c->next) hand_over(c);
+    if (reclaims) reclaim();
+    reclaims = false;
+    return ncclSuccess;
 }
 
 static void check_buffers(const ncclComm *c, const part *p) {
@@ -528,7 +599,6 @@ static void check_buffers(const ncclComm *c, const part *p) {
 
 static ncclResult_t call(part p, ncclComm *c, cudaStream_t stream) {
     if (!c || c->destroyed) emu_fault("%s on no communicator", names[p.what]);
-    if (c->state == ncclInProgress) emu_fault("%s on a communicator in progress", names[p.what]);
     if (c->state != ncclSuccess) return c->state;
     if (p.root < 0 || p.root >= c->size) return refuse(ncclInvalidArgument, "no such rank");
     check_buffers(c, &p);
@@ -588,14 +658,6 @@ ncclResult_t ncclRecv(void *dst, size_t count, ncclDataType_t type, int peer, nc
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error) {
     if (!comm || comm->destroyed) return refuse(ncclInvalidArgument, "no communicator");
-    go_on_joining(comm);
-    if (comm->waiting && emu_random(3) == 0) {
-        comm->state = ncclSuccess;
-        put_on_stream(comm->waiting);
-        comm->waiting = NULL;
-    } else if (!comm->waiting && !comm->joining && comm->state == ncclInProgress) {
-        comm->state = ncclSuccess;
-    }
     for (int i = 0; i < LOOKS && comm->pending; i++) (void)cudaStreamQuery(comm->stream);
     (void)cudaGetLastError();
     *error = comm->state;
@@ -604,21 +666,12 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error) {
 
 ncclResult_t ncclCommFinalize(ncclComm_t comm) {
     if (comm->state != ncclSuccess) return comm->state;
-    if (comm->pending) return refuse(ncclInvalidUsage, "finalized with work under way");
-    return comm->blocking ? ncclSuccess : (comm->state = ncclInProgress);
+    return comm->pending ? refuse(ncclInvalidUsage, "finalized with work under way") : ncclSuccess;
 }
 
 /* A destroyed communicator stays in the list, so that its use is noticed. */
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
-    if (comm->pending || comm->waiting)
-        emu_fault("a communicator with work under way is destroyed");
+    if (comm->pending) emu_fault("a communicator with work under way is destroyed");
     comm->destroyed = true;
-    return ncclSuccess;
-}
-
-ncclResult_t ncclCommAbort(ncclComm_t comm) {
-    comm->aborted = comm->destroyed = true;
-    if (comm->waiting) put_on_stream(comm->waiting);
-    comm->waiting = NULL;
     return ncclSuccess;
 }

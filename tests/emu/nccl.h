@@ -4,13 +4,14 @@
  * rest:
  *
  *   - a call's work is an operation of its stream, and runs when that does;
- *   - communicators that were asked to be non-blocking often answer ncclInProgress, and the work is
- *     on the stream only when ncclCommGetAsyncError says ncclSuccess;
+ *   - communicators are blocking ones; the first call of its kind on one, and the first message to or
+ *     from a rank, return only when the peers have come to theirs, as ranks are connected then;
+ *   - an abort waits for the device, for the work of other communicators too, and ends the process
+ *     with a sentence if that does not end; those of one ncclGroup come first and wait together;
  *   - sums are added around a ring, from another rank on for each slice: not in rank order;
  *   - two ranks of a communicator on one GPU are refused, but for TRINE_EMU_HOSTID, in which they
  *     say that they are on different hosts (as with NCCL_HOSTID);
- *   - ranks whose calls do not match, and calls on a communicator that is in progress, end the
- *     process with a sentence.
+ *   - ranks whose calls do not match end the process with a sentence.
  *
  * ncclCommGetAsyncError also lets the streams run a little: a GPU works while the host waits.
  * TRINE_EMU_NCCL_FAIL=N: the N-th operation of the process fails, asynchronously, and stays on its
@@ -18,6 +19,9 @@
  * that were launched before them have ended, whatever their stream, and a send ends only when its
  * receive has started (the checker's model); =2: those of one ncclGroup do not start together,
  * either, where they are on different communicators.
+ * TRINE_EMU_NCCL_VERSION=21803: what ncclGetVersion says; before 2.22 aborts do not wait together.
+ * TRINE_EMU_PATIENCE: seconds that an abort waits for the device (3).
+ * It is a library of its own, which the object finds by NCCL_LIBRARY as it finds the real one.
  * Names and values are those of the NCCL user guide (NVIDIA); only what we call is here. */
 #ifndef TRINE_TESTS_EMU_NCCL_H
 #define TRINE_TESTS_EMU_NCCL_H
@@ -27,6 +31,9 @@
 #define NCCL_MAJOR 2
 #define NCCL_MINOR 28
 #define NCCL_PATCH 0
+#define NCCL_VERSION(major, minor, patch) ((major)*10000 + (minor)*100 + (patch))
+#define NCCL_VERSION_CODE                 NCCL_VERSION(NCCL_MAJOR, NCCL_MINOR, NCCL_PATCH)
+#define NCCL_LIBRARY                      "libnccl_emu.so"
 
 #ifdef __cplusplus
 extern "C" {

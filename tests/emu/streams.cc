@@ -267,6 +267,16 @@ cudaError_t emu_drain(void) {
     return emu_error(sticky);
 }
 
+bool emu_drain_within(double seconds) {
+    double end = now() + seconds;
+    while (sticky == cudaSuccess && emu_pending()) {
+        if (now() > end) return false;
+        run_some();
+        sched_yield();
+    }
+    return true;
+}
+
 /* ---- Streams --------------------------------------------------------------------------------- */
 
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned flags, int) {

@@ -4,6 +4,7 @@
  * device: sums over ranks are in rank order here, NCCL's under audit as well as the host's. */
 #include "training.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -128,6 +129,40 @@ static void equal_bits(void **state) {
     }
 }
 
+/* Bytes of the dp group, a step, of ZeRO-0. */
+static uint64_t dp_bytes(const trine_trainer *t, trine_tally_kind kind) {
+    return trine_comm_tally(trine_mesh_group(t->mesh, TRINE_DP), kind).bytes;
+}
+
+/* Where NCCL adds, a range of gradients is one all-reduce of its own; in rank order it is in two halves, as
+ * on every other transport. */
+static void nccl_sums_gradients_in_one_call(void **state) {
+    (void)state;
+    int ranks = trine_world_size(harness_world);
+    for (int ordered = 0; ordered < 2; ordered++) {
+        trine_config c = config_of((trine_layout){ranks, 1, 1}, 0);
+        trine_trainer *t;
+        trine_metrics m, ref;
+        c.parallel.audit = false;
+        c.parallel.device = "ref";
+        OK(trine_trainer_create(&t, harness_world, &c));
+        OK(trine_trainer_step(t, &ref));
+        trine_trainer_destroy(&t);
+        c.parallel.ordered_reductions = ordered;
+        training_on_gpu(&c);
+        OK(trine_trainer_create(&t, harness_world, &c));
+        uint64_t before = dp_bytes(t, TRINE_TALLY_ALL_REDUCE);
+        OK(trine_trainer_step(t, &m));
+        uint64_t whole = dp_bytes(t, TRINE_TALLY_ALL_REDUCE) - before;
+        uint64_t halves = dp_bytes(t, TRINE_TALLY_REDUCE_SCATTER);
+        assert_true(ordered || ranks == 1 ? whole == 0 : whole > 0);
+        assert_true(ordered && ranks > 1 ? halves > 0 : halves == 0);
+        assert_true(fabs(m.loss - ref.loss) <= BETWEEN_DEVICES * ref.loss);
+        assert_true(fabs(m.grad_norm - ref.grad_norm) <= BETWEEN_DEVICES * ref.grad_norm);
+        trine_trainer_destroy(&t);
+    }
+}
+
 /* A profile waits for every operator, and changes nothing else. */
 static void profiled_steps_have_the_same_bits(void **state) {
     (void)state;
@@ -225,6 +260,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(every_layout_is_near_ref),
         cmocka_unit_test(sixteen_bits_are_near_ref),
         cmocka_unit_test(equal_bits),
+        cmocka_unit_test(nccl_sums_gradients_in_one_call),
         cmocka_unit_test(profiled_steps_have_the_same_bits),
         cmocka_unit_test(evaluation_and_training_take_turns),
         cmocka_unit_test(initial_values_are_the_same_bits),

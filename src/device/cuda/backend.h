@@ -34,7 +34,7 @@ typedef struct {
     uint64_t own_bytes;         /* taken by the device itself: workspace and scratch */
     uint64_t cache;             /* of its last level */
     int sm, multiprocessors;    /* compute capability: 90 is 9.0 */
-    /* Versions: 13000 is 13.0, NCCL's 22703 is 2.27.3; 0: not there. */
+    /* Versions: 13000 is 13.0, NCCL's 22703 is 2.27.3; 0: not there, or not opened yet. */
     int driver, runtime, cublas, nccl;
 } cuda_info;
 
@@ -63,8 +63,8 @@ typedef struct {
     /* Host memory [p, p + bytes) may be copied from and to at full speed (pinned) from now on. */
     trine_status (*pin)(device *d, void *p, size_t bytes);
     void (*unpin)(device *d, void *p);
-    /* The transport of groups whose ranks have a GPU each (src/comm/nccl.c's), NULL if the object
-     * was built without NCCL. Its type is known in src/comm. */
+    /* The transport of groups whose ranks have a GPU each (src/comm/nccl.h's), NULL if the object
+     * was built without nccl.h. Its type is known in src/comm. */
     const void *nccl;
     const cuda_measure *measure;
     /* From d's GPU to that with this PCI address, on the same host. */

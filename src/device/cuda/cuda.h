@@ -126,9 +126,9 @@ CUDA(attention_cached);
 /* host.cu: RAISE, TRY and ASSERT go to the library that opened this object. To be called first. */
 void cuda_host_set(const cuda_host *host);
 
-/* src/comm/nccl.cu: backend.h's `nccl`; nccl_absent.cu: NULL. */
+/* src/comm/nccl*.cu: backend.h's `nccl`; nccl_absent.cu: NULL. */
 const void *cuda_nccl_table(void);
-/* NCCL's version code; 0: it is not there. */
+/* NCCL's version code; 0: it is not there, or not opened yet. */
 int cuda_nccl_version(void);
 
 /* link.cu: backend.h's `link`. */
