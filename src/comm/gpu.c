@@ -298,7 +298,7 @@ void comm_gpu_destroy(trine_mesh *mesh) {
         comm->nccl = NULL;
         comm->nccl_group = NULL;
     }
-    if (g->rank) g->nccl->close(&g->rank);
+    if (g->rank && g->nccl->close(&g->rank) != TRINE_OK) trine_abort(g->world);
     if (g->inner) g->dev->memory = g->inner;
     g->world->look = NULL;
     free(g);

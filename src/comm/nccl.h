@@ -73,9 +73,11 @@ typedef struct comm_nccl {
     const char *(*find)(const char *home);
     /* *r is ended by close, which ends its groups, too. Errors: TRINE_ENOMEM. */
     trine_status (*open)(nccl_rank **r, const nccl_setting *setting);
-    /* Collective over: each of the groups, in the order in which they were prepared; after abort, or
+    /* Waits for what is under way, and ends all. An error is that of a call that nobody has
+     * waited for; then nothing is freed.
+     * Collective over: each of the groups, in the order in which they were prepared; after abort, or
      * after an error of NCCL's, not. */
-    void (*close)(nccl_rank **r);
+    trine_status (*close)(nccl_rank **r);
     /* Ends all that is under way; from then on every call fails. */
     void (*abort)(nccl_rank *r);
     trine_status (*make_id)(nccl_rank *r, char id[NCCL_ID]);

@@ -70,10 +70,10 @@ static void free_group(nccl_group *g) {
     free(g);
 }
 
-void nccl_close(nccl_rank **out) {
+trine_status nccl_close(nccl_rank **out) {
     nccl_rank *r = *out;
-    if (!r) return;
-    for (nccl_group *g = r->first; g && !r->failed; g = g->next) (void)finalize(g);
+    if (!r) return TRINE_OK;
+    for (nccl_group *g = r->first; g && !r->failed; g = g->next) TRY(finalize(g));
     if (r->failed) nccl_abort(r);
     for (nccl_group *g = r->first, *next; g; g = next) {
         next = g->next;
@@ -83,6 +83,7 @@ void nccl_close(nccl_rank **out) {
     if (r->done) (void)cudaEventDestroy(r->done);
     free(r);
     *out = NULL;
+    return TRINE_OK;
 }
 
 /* ---- A group ----------------------------------------------------------------------------------- */

@@ -67,6 +67,11 @@ static void put_last(writer *w, const rank_place *p) {
     put_call(w, p);
 }
 
+/* Both count in one row. */
+static const char *library_of(const char *call) {
+    return strncmp(call, "nccl", strlen("nccl")) == 0 ? "MPI and NCCL" : "MPI";
+}
+
 /* What ranks in one place have in common, but for their program. */
 static void put_state(writer *w, const sighting *s) {
     const rank_place *p = &s->at;
@@ -80,14 +85,14 @@ static void put_state(writer *w, const sighting *s) {
     case RANK_WAITS:
         put(w, "waiting");
         if (p->call[0])
-            put(w, " in %s, blocking call %d of MPI", p->call, p->calls);
+            put(w, " in %s, blocking call %d of %s", p->call, p->calls, library_of(p->call));
         else if (has_call(p))
             put(w, " in "), put_call(w, p);
         return;
     case RANK_STATES: break;
     }
     if (p->call[0])
-        put(w, ", in %s, blocking call %d of MPI", p->call, p->calls);
+        put(w, ", in %s, blocking call %d of %s", p->call, p->calls, library_of(p->call));
     else
         put_last(w, p);
 }

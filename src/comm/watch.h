@@ -1,5 +1,5 @@
-/* MPI's calls that block have no time limit of their own, and a rank in one of them cannot look at a
- * clock. A thread does: it calls no MPI, and when a call between watch_enter and watch_leave has lasted
+/* MPI's and NCCL's calls that block have no time limit of their own, and a rank in one of them cannot look at
+ * a clock. A thread does: it calls no MPI, and when a call between watch_enter and watch_leave has lasted
  * longer than the limit it prints where the ranks of this node are (board.h) and ends the process with
  * status 1, on which a launcher ends the job. It also gives this process's sign of life.
  *

@@ -407,6 +407,62 @@ static void hundreds_under_way(void **state) {
     leave();
 }
 
+/* Ranks are connected when a group is made, and not in a first call, which would wait for its peer: a message
+ * of each direction is given to NCCL here before its receiver has been told to come. */
+static void first_calls_wait_for_nobody(void **state) {
+    (void)state;
+    int n = trine_world_size(harness_world);
+    const gpu_wish wish = {trine_world_rank(harness_world), BYTES, false};
+    (void)enter((trine_layout){1, 1, n}, TRINE_TRANSPORT_AUTO, wish);
+    trine_comm *world = trine_mesh_group(mesh, TRINE_WORLD);
+    comm_request up = {0}, down = {0}, received = {0};
+    put(0, N, rank);
+    OK(comm_send_start(trine_mesh_group(mesh, TRINE_ACT_OUT), addr(buffer(0)), N, TRINE_I32, 1,
+                       &up));
+    OK(trine_barrier(world));
+    OK(comm_recv_start(trine_mesh_group(mesh, TRINE_ACT_IN), addr(buffer(1)), N, TRINE_I32, 0,
+                       &received));
+    OK(comm_wait(&up));
+    OK(comm_wait(&received));
+    if (rank > 0) expect(1, 0, rank - 1);
+    OK(comm_send_start(trine_mesh_group(mesh, TRINE_GRAD_OUT), addr(buffer(0)), N, TRINE_I32, 0,
+                       &down));
+    OK(trine_barrier(world));
+    OK(comm_recv_start(trine_mesh_group(mesh, TRINE_GRAD_IN), addr(buffer(1)), N, TRINE_I32, 1,
+                       &received));
+    OK(comm_wait(&down));
+    OK(comm_wait(&received));
+    if (rank < n - 1) expect(1, 0, rank + 1);
+    leave();
+}
+
+/* What is waited for is that message, and not one that was started later, however many there are: the peer
+ * sends the others when the first has been seen. */
+static void a_wait_is_for_its_own_message(void **state) {
+    (void)state;
+    enum { MANY = 150 };
+    static comm_request requests[MANY];
+    int n = trine_world_size(harness_world);
+    const gpu_wish wish = {trine_world_rank(harness_world), BYTES, false};
+    (void)enter((trine_layout){1, 1, n}, TRINE_TRANSPORT_AUTO, wish);
+    bool sends = rank % 2 == 0;
+    trine_comm *comm = trine_mesh_group(mesh, sends ? TRINE_ACT_OUT : TRINE_ACT_IN);
+    trine_comm *world = trine_mesh_group(mesh, TRINE_WORLD);
+    memset(requests, 0, sizeof requests);
+    put(0, N, 7);
+    for (int i = 0; i < MANY && !sends; i++)
+        OK(comm_recv_start(comm, addr(buffer(1)), N, TRINE_I32, 0, &requests[i]));
+    if (sends) OK(comm_send_start(comm, addr(buffer(0)), N, TRINE_I32, 1, &requests[0]));
+    OK(comm_wait(&requests[0]));
+    if (!sends) expect(1, 0, 7);
+    OK(trine_barrier(world));
+    for (int i = 1; i < MANY && sends; i++)
+        OK(comm_send_start(comm, addr(buffer(0)), N, TRINE_I32, 1, &requests[i]));
+    for (int i = 1; i < MANY; i++) OK(comm_wait(&requests[i]));
+    if (!sends) expect(1, 0, 7);
+    leave();
+}
+
 /* Host memory in the same group goes the host's way, side by side with the device's. */
 static void host_memory_goes_through_the_host(void **state) {
     (void)state;
@@ -445,6 +501,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(lanes_of_an_edge_travel_together),
         cmocka_unit_test(edges_have_their_own_streams),
         cmocka_unit_test(hundreds_under_way),
+        cmocka_unit_test(first_calls_wait_for_nobody),
+        cmocka_unit_test(a_wait_is_for_its_own_message),
         cmocka_unit_test(host_memory_goes_through_the_host),
     };
     return HARNESS_RUN(argc, argv, tests);

@@ -42,7 +42,7 @@ fault() { # fault RANKS: of the last rank's communicator
         says 1 "remote process exited"
 }
 
-echo "1..7"
+echo "1..9"
 
 job 3 nothing device 60
 [ "$status" -eq 0 ]
@@ -71,5 +71,16 @@ result $? "a rank that does not come, while the others read rows from their devi
 job 2 sleeps host 3
 ended && says 1 "trine: timed out" && grep -q "^    rank 1 \[pp0 dp1 tp0\] .*: in no communication" "$out"
 result $? "a rank that does not come, while the other waits in a transport"
+
+# The device has work of two communicators, neither of which can end: an abort would wait for the other.
+job 4 fails groups 60
+ended && says 1 "NCCL failed: group " && says 1 "remote process exited" && says 1 "[pp0 dp1 tp1]" && says 0 "emu:"
+result $? "an asynchronous error, with work of two groups on the device, is said before anything is aborted"
+
+TRINE_TIMEOUT=3
+export TRINE_TIMEOUT
+job 3 late device 60
+ended && says 1 "trine: timed out" && grep -q "in ncclCommInitRankConfig, blocking call" "$out"
+result $? "a rank that does not come when a group is made"
 
 exit $failed

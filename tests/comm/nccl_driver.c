@@ -1,7 +1,8 @@
 /* TEST np=none */
 /* A job on emulated GPUs in which something goes wrong on the last rank; run by nccl.t. Arguments:
- * what ("fails": an operation of NCCL's; "sleeps": the rank), where the others wait ("device",
- * "rows" that are read from it, "host"), and the timeout in seconds. */
+ * what ("fails": an operation of NCCL's; "sleeps": the rank; "late": it does not come to its first group), where the others wait ("device",
+ * "rows" that are read from it, "host"; "groups": for the device, with work of two groups on it), and
+ * the timeout in seconds. */
 #include "gpu_device.h"
 #include "harness.h"
 
@@ -11,14 +12,33 @@
 
 #include "comm/comm.h"
 
-enum { COUNT = 1000 };
+enum { COUNT = 1000, PLACE = 16 * COUNT };
 
-static void job_step(trine_comm *dp, gpu_device *gpu, const char *where) {
+/* One started gather of each group: neither waits for the other. */
+static void both_groups(trine_mesh *mesh, gpu_device *gpu) {
+    static const trine_group groups[] = {TRINE_DP, TRINE_TP};
+    comm_request requests[2] = {{0}};
+    for (int i = 0; i < 2; i++) {
+        trine_comm *comm = trine_mesh_group(mesh, groups[i]);
+        char *at = gpu_device_at(gpu, gpu->seen + (i + 1) * PLACE);
+        char *own = at + trine_comm_rank(comm) * COUNT;
+        if (comm_all_gather_start(comm, at, own, (size_t)trine_comm_size(comm) * COUNT, TRINE_U8,
+                                  &requests[i]) != TRINE_OK)
+            trine_abort(harness_world);
+    }
+    for (int i = 0; i < 2; i++)
+        if (comm_wait(&requests[i]) != TRINE_OK) trine_abort(harness_world);
+}
+
+static void job_step(trine_mesh *mesh, gpu_device *gpu, const char *where) {
     double sum = 0;
+    trine_comm *dp = trine_mesh_group(mesh, TRINE_DP);
+    bool groups = strcmp(where, "groups") == 0;
     void *x = gpu_device_at(gpu, gpu->seen);
-    if (trine_all_reduce(dp, x, x, COUNT, TRINE_F32, TRINE_SUM) != TRINE_OK)
+    if (groups) both_groups(mesh, gpu);
+    if (!groups && trine_all_reduce(dp, x, x, COUNT, TRINE_F32, TRINE_SUM) != TRINE_OK)
         trine_abort(harness_world);
-    if (strcmp(where, "device") == 0 && device_wait(gpu->dev) != TRINE_OK)
+    if ((groups || strcmp(where, "device") == 0) && device_wait(gpu->dev) != TRINE_OK)
         trine_abort(harness_world);
     float rows[4];
     if (strcmp(where, "rows") == 0 &&
@@ -35,14 +55,19 @@ int main(int argc, char **argv) {
     int rank = trine_world_rank(harness_world), size = trine_world_size(harness_world);
     if (argc < 4) return 2;
     bool last = rank == size - 1, sleeps = strcmp(argv[1], "sleeps") == 0;
-    if (last && strcmp(argv[1], "fails") == 0) setenv("TRINE_EMU_NCCL_FAIL", "5", 1);
+    bool fails = strcmp(argv[1], "fails") == 0, groups = strcmp(argv[2], "groups") == 0;
+    if (last && fails) setenv("TRINE_EMU_NCCL_FAIL", groups ? "16" : "10", 1);
+    if (last && strcmp(argv[1], "late") == 0) setenv("TRINE_EMU_NCCL_LATE", "1000", 1);
     const gpu_wish wish = {rank, 1 << 16, false};
-    OK(trine_mesh_create(&mesh, harness_world, (trine_layout){size, 1, 1}, 0));
+    const trine_layout layout =
+        groups ? (trine_layout){size / 2, 2, 1} : (trine_layout){size, 1, 1};
+    OK(trine_mesh_create(&mesh, harness_world, layout, 0));
     gpu_device_create(&gpu, mesh, &wish);
     trine_world_timeout(harness_world, atof(argv[3]));
     for (int i = 0; i < 20; i++) {
         if (last && sleeps && i == 5) sleep(1000);
-        job_step(trine_mesh_group(mesh, TRINE_DP), &gpu, argv[2]);
+        if (!last && strcmp(argv[2], "host") == 0) usleep(50000); /* it waits for them */
+        job_step(mesh, &gpu, argv[2]);
     }
     gpu_device_destroy(&gpu);
     trine_mesh_destroy(&mesh);

@@ -19,6 +19,7 @@
  * that were launched before them have ended, whatever their stream, and a send ends only when its
  * receive has started (the checker's model); =2: those of one ncclGroup do not start together,
  * either, where they are on different communicators.
+ * TRINE_EMU_NCCL_LATE: seconds that a rank is late in making a communicator.
  * TRINE_EMU_NCCL_VERSION=21803: what ncclGetVersion says; before 2.22 aborts do not wait together.
  * TRINE_EMU_PATIENCE: seconds that an abort waits for the device (3).
  * It is a library of its own, which the object finds by NCCL_LIBRARY as it finds the real one.
