@@ -42,14 +42,20 @@ stands_alone() {
         ! nm -D --undefined-only "$1" | grep -E ' (trine|status|device|comm)_'
 }
 
+# NCCL is opened by those who want it: a machine with one GPU may have none.
+wants_no_nccl() {
+    ! readelf -d "$1" | grep 'NEEDED.*nccl' && ! nm -D --undefined-only "$1" | grep ' nccl'
+}
+
 object() {
     check "$2: shows one function" shows "$1" "$3"
     check "$2: can be opened" loads "$1"
     check "$2: stands alone" stands_alone "$1"
+    check "$2: is not linked with NCCL" wants_no_nccl "$1"
 }
 
-# The emulation's own functions are there for tests.
-object "$build/emu/libtrine_cuda.so" emulated 'trine_cuda_load|emu_[a-z_]*'
+# The emulation's own functions are there for tests and for the emulated NCCL.
+object "$build/emu/libtrine_cuda.so" emulated 'trine_cuda_load|(emu_|cuda)[a-zA-Z0-9_]*'
 if [ -e "$build/libtrine_cuda.so" ]; then
     object "$build/libtrine_cuda.so" "by nvcc" trine_cuda_load
 else
@@ -86,8 +92,59 @@ broken() {
         grep -x "cannot find -lcublasLt" "$root/error"
 }
 
+# has_nccl FOLDER VERSION: FOLDER/include has a header of that version (2 18 3), and there is no library.
+has_nccl() {
+    mkdir -p "$1/include"
+    {
+        echo "#define NCCL_MAJOR $2"
+        echo "#define NCCL_MINOR $3"
+        echo "#define NCCL_PATCH $4"
+        echo "#define NCCL_VERSION(x, y, z) ((x) * 10000 + (y) * 100 + (z))"
+        echo "#define NCCL_VERSION_CODE NCCL_VERSION($2, $3, $4)"
+        echo "typedef struct { int size; } ncclConfig_t;"
+        echo "#define NCCL_CONFIG_INITIALIZER {0}"
+    } >"$1/include/nccl.h"
+}
+
+# with_nccl SETTING...: the search with a compiler that knows no headers but CUDA's own and those that it is told of.
+with_nccl() {
+    mkdir -p "$root/some/bin" "$root/some/include"
+    echo "#define CUDART_VERSION 13000" >"$root/some/include/cuda_runtime.h"
+    cat >"$root/some/bin/nvcc" <<'NVCC'
+#!/bin/bash
+case " $* " in
+*--list*) echo compute_90 ;;
+*" -c "* | *" -E "*) exec ${CXX:-c++} -x c++ -nostdinc -nostdinc++ -I"${0%/bin/*}/include" "$@" ;;
+esac
+NVCC
+    chmod +x "$root/some/bin/nvcc"
+    env -u NVCC -u NCCL_HOME -u VIRTUAL_ENV CUDA_HOME="$root/some" "$@" tools/cuda.sh "$root/build"
+}
+
+header_alone() {
+    has_nccl "$root/nccl" 2 18 3
+    with_nccl NCCL_HOME="$root/nccl" | grep "NCCL's header 2.18.3" &&
+        grep -x "CUDA_NCCL := yes" "$root/build/cuda.mk" && grep -x "NCCL_FLAGS := -I$root/nccl/include" "$root/build/cuda.mk"
+}
+
+old_header() {
+    has_nccl "$root/old" 2 17 1
+    with_nccl NCCL_HOME="$root/old" | grep "no nccl.h of 2.18 or newer" && ! grep CUDA_NCCL "$root/build/cuda.mk"
+}
+
+wheel() {
+    local folder=$root/venv/lib/python3.11/site-packages/nvidia/nccl
+    has_nccl "$folder" 2 27 3
+    mkdir -p "$folder/lib"
+    with_nccl VIRTUAL_ENV="$root/venv" | grep "NCCL's header 2.27.3" &&
+        grep -- "-rpath=$folder/lib" "$root/build/cuda.mk"
+}
+
 check "no CUDA is said in one line" none_found
 check "CUDA=0 says and looks for nothing" not_looked_for
 check "CUDA=1 without CUDA is an error" insisted_on
 check "CUDA=1 passes on what the compiler says" broken
+check "NCCL's header is enough to build for it" header_alone
+check "a header that is too old is none" old_header
+check "pip's package in the active environment is found" wheel
 echo "1..$count"
