@@ -4,6 +4,7 @@
 #include "deaths.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 #include "base/half.h"
 #include "cublasLt.h"
@@ -185,6 +186,41 @@ static void an_algorithm_is_for_its_product(void **state) {
     free_matmul(&m);
 }
 
+/* Whether there is an algorithm for a bf16 product of `rows` rows. */
+static bool there(matmul *m, const char *picky, uint64_t rows, cublasLtEpilogue_t epilogue,
+                  uint32_t schemes) {
+    const uint32_t value = epilogue;
+    int found = 0;
+    assert_int_equal(setenv("TRINE_EMU_BLAS", picky, 1), 0);
+    FINE(cublasLtMatmulDescSetAttribute(m->operation, CUBLASLT_MATMUL_DESC_EPILOGUE, &value, 4));
+    FINE(cublasLtMatrixLayoutDestroy(m->a));
+    FINE(cublasLtMatrixLayoutDestroy(m->d));
+    FINE(cublasLtMatrixLayoutCreate(&m->a, CUDA_R_16BF, rows, K, (int64_t)rows));
+    FINE(cublasLtMatrixLayoutCreate(&m->d, CUDA_R_16BF, rows, N, (int64_t)rows));
+    prefer(m, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, schemes);
+    cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
+        m->handle, m->operation, m->a, m->b, m->d, m->d, m->preference, 1, &m->result, &found);
+    assert_int_equal(unsetenv("TRINE_EMU_BLAS"), 0);
+    return status == CUBLAS_STATUS_SUCCESS && found == 1 &&
+           m->result.state == CUBLAS_STATUS_SUCCESS;
+}
+
+static void some_products_have_no_algorithm(void **state) {
+    (void)state;
+    const uint32_t ordered = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+    const uint32_t any = CUBLASLT_REDUCTION_SCHEME_MASK;
+    const cublasLtEpilogue_t plain = CUBLASLT_EPILOGUE_DEFAULT, bias = CUBLASLT_EPILOGUE_BIAS;
+    matmul m = new_matmul();
+    FINE(ask_types(&m, CUBLAS_COMPUTE_32F, CUDA_R_16BF, CUDA_R_16BF, CUDA_R_16BF));
+    for (int i = 0; i < 10; i++) { /* it is said in several ways */
+        assert_true(there(&m, "0", 9, bias, ordered) && there(&m, "1", 9, plain, ordered));
+        assert_true(there(&m, "3", 8, bias, ordered) && there(&m, "2", 9, plain, any));
+        assert_false(there(&m, "1", 9, bias, any) || there(&m, "2", 9, plain, ordered));
+        assert_false(there(&m, "3", 9, plain, any));
+    }
+    free_matmul(&m);
+}
+
 static void the_product_of_an_address_less_aligned_than_said(void) {
     matmul m = new_matmul();
     FINE(ask(&m));
@@ -236,6 +272,7 @@ int main(void) {
         cmocka_unit_test(shapes_must_agree),
         cmocka_unit_test(types_must_go_together),
         cmocka_unit_test(parts_in_the_output_type_are_rounded),
+        cmocka_unit_test(some_products_have_no_algorithm),
         cmocka_unit_test(an_algorithm_is_for_its_product),
         cmocka_unit_test(false_claims_end_the_process),
         cmocka_unit_test(only_inplace_has_other_bits),

@@ -259,6 +259,24 @@ static void choose(algorithm *a, const struct emu_blas_preference *preference) {
     }
 }
 
+/* What the library has no algorithm for, by TRINE_EMU_BLAS, where D's columns do not begin at
+ * multiples of 16 bytes: 1: epilogues; 2: and all but INPLACE; 3: anything. */
+static bool lacking(const algorithm *a, uint32_t schemes, const struct emu_blas_layout *D) {
+    const uint64_t picky = emu_setting("BLAS", 0);
+    if (picky == 0 || (uint64_t)D->leading * size_of(D->type) % 16 == 0) return false;
+    return picky > 2 || a->epilogue != CUBLASLT_EPILOGUE_DEFAULT ||
+           (picky == 2 && !(schemes & CUBLASLT_REDUCTION_SCHEME_INPLACE));
+}
+
+/* The three ways in which the library says so (documentation, cublasLtMatmulAlgoGetHeuristic). */
+static cublasStatus_t none(cublasLtMatmulHeuristicResult_t *results, int *found) {
+    const uint32_t way = emu_random(3);
+    memset(results, 0, sizeof *results);
+    results->state = CUBLAS_STATUS_NOT_SUPPORTED;
+    *found = way == 0;
+    return way == 1 ? CUBLAS_STATUS_NOT_SUPPORTED : CUBLAS_STATUS_SUCCESS;
+}
+
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle,
                                               cublasLtMatmulDesc_t operation,
                                               cublasLtMatrixLayout_t A, cublasLtMatrixLayout_t B,
@@ -278,6 +296,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle,
         uint32_t bytes = preference->aligned[i];
         if (bytes < sizes[i] || bytes & (bytes - 1)) return CUBLAS_STATUS_INVALID_VALUE;
     }
+    if (lacking(&a, preference->schemes, D)) return none(results, found);
     choose(&a, preference);
     if (operation->epilogue == CUBLASLT_EPILOGUE_BIAS)
         a.bias_aligned = (uint16_t)alignment_of(operation->bias);
