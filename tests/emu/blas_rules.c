@@ -172,6 +172,32 @@ static void parts_in_the_output_type_are_rounded(void **state) {
     free_matmul(&m);
 }
 
+/* 1 and seven products of 2^-24, or 2^-25, in bf16: what is left of them in fp32. */
+static float one_and_seven(matmul *m, uint16_t small) {
+    uint16_t a[M * K] = {0}, b[K * N] = {0};
+    float sums[M * N];
+    for (int k = 0; k < 8; k++) {
+        a[k * M] = k == 3 ? 0x3f80 : 0x3980; /* 1, 2^-12 */
+        b[k] = k == 3 ? 0x3f80 : small;
+    }
+    put(m->A, a, sizeof a), put(m->B, b, sizeof b);
+    ask_with(m, CUBLASLT_REDUCTION_SCHEME_NONE);
+    FINE(multiply(m, m->A, WORKSPACE));
+    look(sums, m->D, sizeof sums);
+    return sums[0];
+}
+
+/* To 2^-24 of the largest addend, and the sum to fp32, always down. */
+static void a_tensor_core_cuts(void **state) {
+    (void)state;
+    matmul m = new_matmul();
+    FINE(ask_types(&m, CUBLAS_COMPUTE_32F, CUDA_R_16BF, CUDA_R_16BF, CUDA_R_32F));
+    assert_true(one_and_seven(&m, 0x3980) == 1.0f + ldexpf(3.0f, -23)); /* 2^-12 */
+    assert_true(one_and_seven(&m, 0xb980) == 1.0f - ldexpf(7.0f, -24));
+    assert_true(one_and_seven(&m, 0x3900) == 1.0f); /* 2^-13 */
+    free_matmul(&m);
+}
+
 static void an_algorithm_is_for_its_product(void **state) {
     (void)state;
     matmul m = new_matmul();
@@ -272,6 +298,7 @@ int main(void) {
         cmocka_unit_test(shapes_must_agree),
         cmocka_unit_test(types_must_go_together),
         cmocka_unit_test(parts_in_the_output_type_are_rounded),
+        cmocka_unit_test(a_tensor_core_cuts),
         cmocka_unit_test(some_products_have_no_algorithm),
         cmocka_unit_test(an_algorithm_is_for_its_product),
         cmocka_unit_test(false_claims_end_the_process),
