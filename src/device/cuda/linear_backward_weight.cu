@@ -1,6 +1,6 @@
 #include "device/cuda/matmul.h"
 
-/* dbias is a kernel of its own. The library's epilogue for it (BGRADB) stores and cannot add, so it
+/* dbias is a pass of its own. The library's epilogue for it (BGRADB) stores and cannot add, so it
  * would serve the first micro-batch of a step only, and that one would then add up in another order
  * than the rest. */
 static trine_status linear_backward_weight(device *d, void *dw, void *dbias, const void *dy,
