@@ -3,6 +3,7 @@
 #   make              build/libtrine.a, the shared library, examples and tools; where there is CUDA,
 #                     build/libtrine_cuda.so, which they open for --device cuda: see tools/cuda.sh
 #   make check        installs what is missing, builds, checks the layering, runs all tests
+#                     DEVICE=cuda: those that open a GPU, on the real one (docs/gpu.md)
 #   make check-full   the long tests, part by part, each of half an hour at most, with a table of what each
 #                     took; PART="ckpt lost": some of ckpt (checkpoints), lost (runs that are killed, two jobs),
 #                     wait (ranks that are stopped), mix (every layout), cover (every option with every other),
@@ -254,7 +255,13 @@ layers:
 check check-full:
 	@tools/deps.sh build test $(if $(filter check-full,$@),full)
 	@$(MAKE) --no-print-directory all tests layers
-	$(if $(filter check-full,$@),tests/full.sh $(BUILD) $(PART),tests/run.sh $(BUILD) all)
+	$(if $(filter check-full,$@),tests/full.sh $(BUILD) $(PART),$(ON_DEVICE) tests/run.sh $(BUILD) $(or $(WHICH),all))
+
+# make check DEVICE=cuda: the tests that a GPU runs, with the object that was built for it.
+ifeq ($(DEVICE),cuda)
+check: WHICH = device
+check: ON_DEVICE = TRINE_CUDA_LIBRARY=$(abspath $(or $(CUDA_LIBRARY),$(BUILD)/libtrine_cuda.so))
+endif
 
 # The single-process tests, for the sanitizers.
 check-alone: tests

@@ -8,6 +8,7 @@
 #     alone       of these the np=0 tests: what runs under the sanitizers
 #     full=PART   a part of make check-full: its own tests, and those of make check that are longer in it
 #     full        all there are
+#     device      those that a GPU runs where there is one, long ones too: make check DEVICE=cuda
 #     parts       no tests: the parts of make check-full, a name a line
 #
 # A C test says on its first line what it wants, a script (tests/*/*.t, speaks TAP itself) on its
@@ -16,6 +17,7 @@
 #     /* TEST np=1,2,4 */                mpirun with each; np=0: a plain process; np=none: built only
 #     /* TEST np=8 full=mix timeout=900 */ only in the part mix of make check-full; seconds, 300 if not said
 #     /* TEST np=8 longer=mix */           in make check, and longer in that part: it looks for TRINE_FULL
+#     /* TEST np=1,2,4 device */          it opens the GPU that TRINE_CUDA_LIBRARY names, or that there is
 #     # TEST full=mix timeout=900
 #
 # A part is what its tests say; it has half an hour on two quiet cores.
@@ -48,12 +50,13 @@ words() {
     sed -n "$2"'{s|^/\* TEST \(.*\) \*/.*$|\1|p;s|^# TEST \(.*\)$|\1|p;}' "$1"
 }
 
-# Sets np, full, part and seconds from marker words.
+# Sets np, full, part, device and seconds from marker words.
 read_words() {
-    np='' full='' part='' seconds=300
+    np='' full='' part='' device='' seconds=300
     for word in $2; do
         case $word in
             np=none) np=none ;;
+            device) device=yes ;;
             np=*[!0-9,]* | np=) fail "$1:1: what is $word? np=0, np=none or np=1,2,4" ;;
             np=*) np=${word#np=} ;;
             full=*[!a-z0-9]* | full= | longer=*[!a-z0-9]* | longer= | full | longer)
@@ -63,7 +66,7 @@ read_words() {
                 part=${word#*=} full=${word%%=*} full=${full#longer} ;;
             timeout=*[!0-9]* | timeout=) fail "$1:1: what is $word? timeout=SECONDS" ;;
             timeout=*) seconds=${word#timeout=} ;;
-            *) fail "$1:1: what is \"$word\"? np=..., full=..., longer=... or timeout=..." ;;
+            *) fail "$1:1: what is \"$word\"? np=..., full=..., longer=... or timeout=..., device" ;;
         esac
     done
     if [ -z "$part" ] && grep -q 'getenv("TRINE_FULL")\|{TRINE_FULL:' "$1"; then
@@ -79,6 +82,7 @@ skipped() {
     esac
     case $which in
         full) return 1 ;;
+        device) [ -z "$device" ] ;;
         full=*) [ "$part" != "${which#full=}" ] ;;
         parts) [ -z "$part" ] || echo "$part"; return 0 ;;
         *) [ -n "$full" ] ;;
@@ -117,13 +121,13 @@ plan_all() {
 }
 
 case $which in
-    all | alone | full | full=?*) ;;
+    all | alone | full | full=?* | device) ;;
     parts)
         found=$(plan_all)
         echo "$found" | sort -u
         exit
         ;;
-    *) fail "tests/plan.sh: what is \"$which\"? all, alone, full, full=PART or parts" ;;
+    *) fail "tests/plan.sh: what is \"$which\"? all, alone, full, full=PART, device or parts" ;;
 esac
 rm -rf "$dir"
 mkdir -p "$dir"

@@ -46,8 +46,8 @@ fails() {
 }
 
 echo '/* TEST np=0 */' >tests/room/alone.c
-echo '/* TEST np=1,4 */' >tests/room/ranks.c
-echo '/* TEST np=8 full=slow2 timeout=900 */' >tests/other/long.c
+echo '/* TEST np=1,4 device */' >tests/room/ranks.c
+echo '/* TEST np=8 full=slow2 timeout=900 device */' >tests/other/long.c
 echo '/* TEST np=2 longer=slow2 */' >tests/room/longer.c
 echo '/* TEST np=none */' >tests/other/none.c
 printf '#!/bin/sh\n# TEST full=other timeout=3\n' >tests/other/script.t
@@ -59,6 +59,7 @@ check "a part: its own, and what is longer in it" plans full=slow2 "" "other-lon
 check "another part" plans full=other "" "other-script"
 check "the parts" plans parts "" "other slow2"
 check "single processes only" plans alone "" "room-alone-np0"
+check "what a GPU runs, long or not" plans device "" "other-long-np8 room-ranks-np1 room-ranks-np4"
 check "one room" plans full other "other-long-np8 other-script"
 check "one file" plans all room/ranks "room-ranks-np1 room-ranks-np4"
 check "no such plan" fails tests/plan.sh build long

@@ -69,6 +69,12 @@ cudaError_t cudaMemcpy2DAsync(void *dst, size_t dst_pitch, const void *src, size
     if (!dst || !src) return emu_error(cudaErrorInvalidValue);
     copy c = {(char *)dst, (const char *)src, dst_pitch, src_pitch, width, height, 0};
     check_copy(c, kind);
+    bool from = emu_is_device(src), to = emu_is_device(dst);
+    emu_count("copy",
+              from && to ? "within the device"
+              : to       ? "to the device"
+                         : "to the host",
+              width * height);
     enqueue(stream, c);
     return cudaSuccess;
 }
@@ -89,6 +95,7 @@ cudaError_t cudaMemsetAsync(void *p, int value, size_t bytes, cudaStream_t strea
     if (emu_sticky() != cudaSuccess) return emu_error(emu_sticky());
     if (bytes == 0) return cudaSuccess;
     emu_check_device("cudaMemset", p, bytes);
+    emu_count("copy", "fill", bytes);
     enqueue(stream, {(char *)p, NULL, 0, 0, bytes, 1, value});
     return cudaSuccess;
 }

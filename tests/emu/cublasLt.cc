@@ -1,6 +1,7 @@
 #include "cublasLt.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -538,6 +539,18 @@ static void check_operands(const product *p, cublasLtMatrixLayout_t A, cublasLtM
     check_aligned("bias", p->bias, a->bias_aligned);
 }
 
+/* Its shape, leading dimensions and epilogue are its name. */
+static void count_product(const product *p, cublasLtMatrixLayout_t A, cublasLtMatrixLayout_t B,
+                          cublasLtMatrixLayout_t C, cublasLtMatrixLayout_t D) {
+    char name[128];
+    const algorithm *a = &p->how;
+    snprintf(name, sizeof name, "%u x %u x %u, ld %lld %lld %lld%s%s", a->rows, a->columns,
+             a->terms, (long long)A->leading, (long long)B->leading, (long long)D->leading,
+             p->beta != 0.0f ? " + C" : "", a->epilogue == CUBLASLT_EPILOGUE_DEFAULT ? "" : " +");
+    emu_count("matmul", name,
+              bytes_of(A) + bytes_of(B) + bytes_of(D) + (p->beta != 0.0f ? bytes_of(C) : 0));
+}
+
 static cublasStatus_t check_workspace(const algorithm *a, const void *workspace, size_t bytes) {
     if (bytes < a->workspace) return CUBLAS_STATUS_INVALID_VALUE;
     if (a->workspace == 0) return CUBLAS_STATUS_SUCCESS;
@@ -575,6 +588,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t oper
           *(const float *)alpha,
           *(const float *)beta};
     check_operands(p, A, B, C, D);
+    count_product(p, A, B, C, D);
     emu_enqueue(stream, run, p);
     return CUBLAS_STATUS_SUCCESS;
 }

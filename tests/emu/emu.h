@@ -55,6 +55,8 @@ uint64_t emu_operations(void);
 uint64_t emu_unpinned_copies(void);
 /* Changes of stacks so far. */
 uint64_t emu_switches(void);
+/* Calls so far of a kind that counts.cc knows, of this name; NULL: of all its names. */
+uint64_t emu_calls(const char *kind, const char *name);
 /* Says who touched what when the process dies of it; cudaSetDevice does this, once. */
 void emu_catch_signals(void);
 /* The n-th operation from now fails with this error, and everything after it; 0 forgets. */
@@ -62,6 +64,9 @@ void emu_fail(uint64_t n, cudaError_t error);
 
 /* ---- For the engine's own files -------------------------------------------------------------- */
 
+/* counts.cc: counts a call, and the bytes that it names (0: it names none). `kind` lives for ever: "launch",
+ * "matmul", "copy", "nccl", "event". */
+void emu_count(const char *kind, const char *name, uint64_t bytes);
 /* A number in [0, n), n > 0. */
 uint32_t emu_random(uint32_t n);
 /* The machine, from the environment: TRINE_EMU_`name`. */

@@ -123,6 +123,7 @@ void emu_launch(const char *name, const void *kernel, dim3 grid, dim3 block, siz
         drop(context);
         return;
     }
+    emu_count("launch", name, 0);
     launch *l = (launch *)malloc(sizeof *l);
     *l = {{name, shared, run, context}, drop, grid, block};
     emu_enqueue(stream, run_launch, l);

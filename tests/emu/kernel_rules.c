@@ -183,6 +183,22 @@ static void threads_without_barriers_change_no_stack(void **state) {
     assert_int_equal(emu_switches() - before, 2 * BLOCKS);
 }
 
+/* By the kernel's name; copies with their bytes. What is refused is no launch. */
+static void calls_are_counted(void **state) {
+    (void)state;
+    float host[N];
+    uint64_t all = emu_calls("launch", NULL), copies = emu_calls("copy", "to the host");
+    uint64_t added = emu_calls("launch", "add");
+    launch_add(stream, y, x, N);
+    launch_add(stream, y, x, N);
+    launch_sum(stream, y, x, BLOCKS);
+    assert_int_equal(launch_much_shared(stream, (48 << 10) + 1), cudaErrorInvalidValue);
+    look(host, y, sizeof host);
+    assert_int_equal(emu_calls("launch", "add") - added, 2);
+    assert_int_equal(emu_calls("launch", NULL) - all, 3);
+    assert_int_equal(emu_calls("copy", "to the host") - copies, 1);
+}
+
 /* ---- What ends the process ------------------------------------------------------------------- */
 
 #define CHILD(name, ...)                                                                           \
@@ -269,6 +285,7 @@ int main(void) {
         CASE(masks_divide_a_warp),
         CASE(votes_are_counted),
         CASE(threads_without_barriers_change_no_stack),
+        CASE(calls_are_counted),
         CASE(barriers_that_not_all_reach),
         CASE(lanes_that_do_not_come),
         CASE(blocks_of_impossible_sizes),

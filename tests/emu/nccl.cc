@@ -532,6 +532,7 @@ static ncclResult_t call(part p, ncclComm *c, cudaStream_t stream) {
     if (c->state != ncclSuccess) return c->state;
     if (p.root < 0 || p.root >= c->size) return refuse(ncclInvalidArgument, "no such rank");
     check_buffers(c, &p);
+    emu_count("nccl", names[p.what], p.count * element(p.type));
     ncclGroupStart();
     if (!c->open) c->open = (job *)calloc(1, sizeof *c->open);
     job *j = c->open;

@@ -298,11 +298,13 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
     if (!stream) order_with_legacy(&legacy);
+    emu_count("wait", "cudaStreamSynchronize", 0);
     return emu_error(emu_drain_stream(stream));
 }
 
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
     emu_stream *s = stream_of(stream);
+    emu_count("wait", "cudaStreamQuery", 0);
     if (s->first) run_some();
     if (sticky != cudaSuccess) return emu_error(sticky);
     return emu_error(s->first ? cudaErrorNotReady : cudaSuccess);
@@ -344,6 +346,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
     if (sticky != cudaSuccess) return emu_error(sticky);
     if (!alive(event)) return emu_error(cudaErrorInvalidResourceHandle);
     emu_stream *s = stream_of(stream);
+    emu_count("event", "record", 0);
     order_with_legacy(s);
     if (event->latest) release(event->latest);
     event->latest = add_record(s);
@@ -355,6 +358,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
     if (sticky != cudaSuccess) return emu_error(sticky);
     if (!alive(event)) return emu_error(cudaErrorInvalidResourceHandle);
     emu_stream *s = stream_of(stream);
+    emu_count("event", "wait", 0);
     if (event->latest) add_wait(s, event->latest);
     return cudaSuccess;
 }

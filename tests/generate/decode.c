@@ -1,4 +1,4 @@
-/* TEST np=1,2,3,4 */
+/* TEST np=1,2,3,4 device */
 /* A generator against the trainer's evaluation of the same weights: the model is the same one,
  * whether rows come together or one by one, in whatever layout. */
 #include <math.h>

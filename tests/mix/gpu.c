@@ -1,4 +1,4 @@
-/* TEST np=1,2,3,4,6,8 full=gpu timeout=1800 */
+/* TEST np=1,2,3,4,6,8 full=gpu timeout=1800 device */
 /* The mix on GPUs: forty of its entries, every layout of 1 to 8 ranks with ZeRO stages and
  * schedules in turn, all ranks on one GPU (emulated, unless TRINE_CUDA_LIBRARY names the real
  * object). Each is compared bit by bit with the same dp and tp on one stage, and with one rank of

@@ -1,4 +1,4 @@
-/* TEST np=0 */
+/* TEST np=0 device */
 /* Attention where the values are unusual, on every device that there is: a softmax that is put
  * together from tiles must not show where they end. */
 #include "base/half.h"

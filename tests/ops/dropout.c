@@ -1,4 +1,4 @@
-/* TEST np=0 */
+/* TEST np=0 device */
 /* Dropout masks on every device: the words that ops.h says, how many elements go, and that no cut
  * of a micro-batch, of rows or of heads changes which. */
 #include "base/rng.h"

@@ -1,4 +1,4 @@
-/* TEST np=0 */
+/* TEST np=0 device */
 /* Every operator that has a backward pass, on every device: the forward pass against the formula
  * in double, the backward pass against central differences of that formula, both for the scalar
  * L = sum of weight * output. Outputs are pre-filled, so that `=` and `+=` cannot be confused. */

@@ -1,4 +1,4 @@
-/* TEST np=0 */
+/* TEST np=0 device */
 /* What one operator promises beyond its formula: shards of the vocabulary add up, AdamW follows its
  * algorithm over many steps, sums of squares go by fixed blocks, causality, order of additions. */
 #include "ops/staged.h"

@@ -390,15 +390,18 @@ static inline trine_status staged_raise(trine_status status, const char *file, i
     return status_raise(status, file, line, func, "%s", message);
 }
 
-/* The object beside this program's folder: build/tests/ops/NAME is in build. */
+/* The object beside this program's folder: build/tests/ops/NAME is in build. TRINE_CUDA_LIBRARY names another one
+ * for the GPU. */
 static inline void *staged_object(staged_kind kind, char *why, size_t size) {
     char path[4096] = "";
+    const char *named = kind == STAGED_GPU ? getenv("TRINE_CUDA_LIBRARY") : NULL;
     const char *name = kind == STAGED_EMULATED ? "emu/" CUDA_LIBRARY : CUDA_LIBRARY;
-    ssize_t length = readlink("/proc/self/exe", path, sizeof path - 64);
+    if (named) snprintf(path, sizeof path, "%s", named);
+    ssize_t length = named ? 0 : readlink("/proc/self/exe", path, sizeof path - 64);
     for (int up = 0; up < 3 && length > 0; up++) *strrchr(path, '/') = '\0';
-    snprintf(path + strlen(path), 64, "/%s", name);
+    if (!named) snprintf(path + strlen(path), 64, "/%s", name);
     if (access(path, R_OK) != 0) {
-        snprintf(why, size, "no build/%s", name);
+        snprintf(why, size, "no %s", named ? named : name);
         return NULL;
     }
     void *object = dlopen(path, RTLD_NOW | RTLD_LOCAL);

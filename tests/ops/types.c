@@ -1,4 +1,4 @@
-/* TEST np=0 timeout=600 */
+/* TEST np=0 timeout=600 device */
 /* Every operator in 16 bits, on every device, against ref in the same types: row by row of cases.h,
  * as ops/cpu.c and ops/cuda.c do it in fp32, through devices that take floats and round them
  * (staged.h). What is stored beside it in fp32 has fp32's bounds. */

@@ -1,4 +1,4 @@
-/* TEST np=1,2,4 */
+/* TEST np=1,2,4 device */
 /* Training in memory that the host cannot touch, on a queue that runs late: every layout and ZeRO
  * stage against the same on ref, and the promises of equal bits (docs/numbers.md), which hold on any
  * device: sums over ranks are in rank order here, NCCL's under audit as well as the host's. */

@@ -1,4 +1,4 @@
-/* TEST np=1,2,4,8 longer=ckpt timeout=900 */
+/* TEST np=1,2,4,8 longer=ckpt timeout=900 device */
 /* A run that is saved, ended and begun again in another trainer goes on in the bits of one that was
  * not: losses, norms, and every byte of the checkpoint at the end. With dropout, for every ZeRO stage,
  * precision and schedule. One rank and two do all of these, four a part of them, each layout in turn;

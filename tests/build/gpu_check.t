@@ -1,0 +1,77 @@
+#!/bin/bash
+# TEST timeout=600
+#
+# The script for a machine with a new GPU works: on the emulated one every step that needs no tool of NVIDIA's
+# passes, and leaves its figures; a step that fails or hangs is a line of the summary, and the next one begins.
+set -u
+. tests/needs.sh
+needs perl
+
+build=${BUILD:-build}
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+export OUT=$dir/out
+count=0 failed=0
+
+result() { # result STATUS NAME
+    count=$((count + 1))
+    if [ "$1" -eq 0 ]; then
+        echo "ok $count - $2"
+    else
+        echo "not ok $count - $2"
+        sed 's/^/# /' "$dir/said"
+        failed=1
+    fi
+}
+
+# try ARGUMENTS...: leaves $status, and what was said
+try() {
+    BUILD=$build tools/gpu_check.sh --emulated "$@" >"$dir/said" 2>&1
+    status=$?
+}
+
+# said WORD STEP: the summary's word of it
+said() {
+    grep -qE "^$1 +[0-9]+s $2" "$OUT/summary.txt"
+}
+
+# Tools of NVIDIA's may be there, and know nothing of the emulation. What tests run is built already.
+steps='!(build|ncu_*|memcheck*|racecheck*|synccheck*|initcheck*)'
+
+try --only "$steps" 500
+[ $status -eq 0 ] && ! grep -vE '^PASS' "$OUT/summary.txt" | grep -v ' passed, 0 failed'
+result $? "every step passes on the emulated GPU"
+
+wanted=$(tools/gpu_check.sh --emulated --list --only "$steps" | wc -l)
+[ "$wanted" -ge 20 ] && [ "$(grep -c '^PASS' "$OUT/summary.txt")" -eq "$wanted" ]
+result $? "as many as it lists"
+
+status=0
+for name in matmul matmul_padded kernels gpt2 gpt2_padded; do
+    perl -MJSON::PP -e 'local $/; open my $f, "<", $ARGV[0] or exit 1; exit !decode_json(<$f>)->{machine}' \
+        "$OUT/$name.json" || status=1
+done
+result $status "benches leave their figures"
+
+tar tzf "$OUT/logs.tar.gz" | grep -q 'train_bf16.log' && ! tar tzf "$OUT/logs.tar.gz" | grep -q '\.bin'
+result $? "the archive has what was printed, and no data"
+
+TRINE_EMU_FAIL=40 try --only '@(data|train_fp32|parity_fp32|pp2)' 300
+[ $status -eq 1 ] && said PASS data && said FAIL train_fp32 && said FAIL parity_fp32 && said FAIL pp2 &&
+    grep -q "illegal memory access" "$dir/said"
+result $? "steps that fail are said, with the error's own words"
+
+# It leaves a process that would sleep on: the whole group ends.
+printf '#!/bin/sh\nsleep 1000 &\necho $! >%s\nwait\n' "$dir/sleeper" >"$dir/mpirun"
+chmod +x "$dir/mpirun"
+MPIRUN=$dir/mpirun try --only '@(data|nccl_pp2|facts)' 8
+[ $status -eq 1 ] && said PASS data && said TIME nccl_pp2 &&
+    ! grep -q '^State:.[^Z]' "/proc/$(cat "$dir/sleeper")/status" 2>/dev/null
+result $? "a step that hangs is ended, with all that it has started"
+
+tools/gpu_check.sh --none >"$dir/said" 2>&1
+[ $? -eq 2 ] && grep -q '^Usage: tools/gpu_check.sh' "$dir/said"
+result $? "an unknown option"
+
+echo "1..$count"
+exit $failed

@@ -1,0 +1,309 @@
+#!/bin/bash
+# The first ten minutes with a GPU: what the machine has, whether Trine builds there, is right and is how fast, in
+# steps that each have a limit. What fails or hangs is a line of the summary, and the next step begins.
+# docs/gpu.md says how to read it.
+#
+# Usage: tools/gpu_check.sh [--emulated] [--list] [--only PATTERN] [SECONDS]
+#   SECONDS      for all of it (570); steps that do not fit any more are skipped
+#   --emulated   on the emulated GPU (tests/emu), with sizes to match: whether this script works. What it measures
+#                there means nothing
+#   --only P     only the steps whose name matches the glob P (those it needs are not added: build, data)
+#   --list       prints the steps and their limits
+#
+# OUT (BUILD/gpu_check) gets summary.txt, the figures as JSON, and logs.tar.gz with everything that was printed.
+# BUILD: build. Status 0: every step that ran passed; 1: one did not; 2: wrong use.
+# shellcheck disable=SC2317,SC2086  # steps are called by name; options are several words
+set -u
+
+build=${BUILD:-build}
+out=${OUT:-$build/gpu_check}
+limit=570 emulated='' only='*' list=''
+usage() {
+    sed -n '/^# Usage:/,/^# OUT/{s/^# \{0,1\}//;p;}' "$0" >&2
+    exit 2
+}
+while [ $# -gt 0 ]; do
+    case $1 in
+        --emulated) emulated=yes ;;
+        --list) list=yes ;;
+        --only) only=${2:?--only wants a pattern} && shift ;;
+        *[!0-9]* | '') usage ;;
+        *) limit=$1 ;;
+    esac
+    shift
+done
+
+# ---- Running steps
+
+since=$SECONDS passed=0 failed=0 skipped=0
+
+say() {
+    echo "$*" | tee -a "$out/summary.txt"
+}
+
+skip() {
+    say "SKIP    0s $1: $2"
+    skipped=$((skipped + 1))
+}
+
+# What a failure is likely to be about.
+excerpt() {
+    {
+        grep -E 'ERROR|[Ee]rror|not ok|trine:|=====|emu:' "$1" | head -n 4
+        tail -n 3 "$1"
+    } | cut -c 1-200 | awk '!seen[$0]++ { print "         " $0 }'
+}
+
+# run NAME SECONDS COMMAND...: one step, its output in the logs. Returns its status.
+run() {
+    local name=$1 most=$2 left=$((limit - (SECONDS - since))) from=$SECONDS status
+    shift 2
+    [ "$most" -le "$left" ] || most=$left
+    # timeout makes a group of processes, so that what a step has started ends with it.
+    # shellcheck disable=SC2016
+    timeout -k 5 "$most" bash -c '"$@"' "$name" "$@" >"$logs/$name.log" 2>&1 </dev/null
+    status=$?
+    case $status in
+        0) echo "PASS $(printf %4d $((SECONDS - from)))s $name" ;;
+        124 | 137) echo "TIME $(printf %4d $((SECONDS - from)))s $name: ended after $most s" ;;
+        *) echo "FAIL $(printf %4d $((SECONDS - from)))s $name: status $status" ;;
+    esac >"$logs/$name.line"
+    [ $status -eq 0 ] || excerpt "$logs/$name.log" >>"$logs/$name.line"
+    return $status
+}
+
+# wanted NAME SECONDS
+wanted() {
+    # shellcheck disable=SC2053  # a pattern
+    [[ $1 == $only ]] || return 1
+    if [ -n "$list" ]; then
+        printf '%-22s %4d s\n' "$1" "$2"
+        return 1
+    fi
+    [ $((limit - (SECONDS - since))) -gt 5 ] || { skip "$1" "no time left"; return 1; }
+}
+
+tell() { # tell NAME: what `run` has written down
+    tee -a "$out/summary.txt" <"$logs/$1.line"
+    case $(head -c 4 "$logs/$1.line") in PASS) passed=$((passed + 1)) ;; *) failed=$((failed + 1)) ;; esac
+}
+
+# step NAME SECONDS COMMAND...
+step() {
+    wanted "$1" "$2" || return 0
+    run "$@"
+    tell "$1"
+}
+
+# beside NAME SECONDS COMMAND...: a step at the same time as others, until `together`
+waiting=()
+beside() {
+    wanted "$1" "$2" || return 0
+    run "$@" &
+    waiting+=("$1")
+}
+together() {
+    wait
+    for name in "${waiting[@]}"; do tell "$name"; done
+    waiting=()
+}
+
+# needs COMMAND NAME...: steps that a missing command makes impossible
+needs() {
+    local command=$1 name
+    shift
+    [ -n "$list" ] || command -v "$command" >/dev/null && return 0
+    for name in "$@"; do if wanted "$name" 0; then skip "$name" "no $command here"; fi; done
+    return 1
+}
+
+# ---- The sizes
+
+if [ -n "$emulated" ]; then
+    object=$build/emu/libtrine_cuda.so iterations=3
+    small="--num-layers 2 --hidden-size 64 --num-attention-heads 2 --seq-length 34"
+    tiny="--num-layers 1 --hidden-size 64 --num-attention-heads 2 --seq-length 18"
+    model="--num-layers 1 --hidden-size 32 --num-attention-heads 4 --seq-length 16
+        --threads 1 --micro-batch-size 1 --micro-batches 3 --reps 1" padded=64 odd=61 large=
+    micro=1 micros=65 tests=single type=fp32
+    # Benches measure memory by buffers of several times the cache's size.
+    export TRINE_EMU_CACHE=65536
+else
+    object=$build/libtrine_cuda.so iterations=20
+    small="--num-layers 3 --hidden-size 192 --num-attention-heads 3 --seq-length 130"
+    tiny="--num-layers 1 --hidden-size 128 --num-attention-heads 2 --seq-length 130"
+    model="--model gpt2 --reps 3" padded=50304 odd=50257 large="--model gpt2-xl"
+    micro=8 micros=65 tests="gpu types attention single dropout" type=bf16
+fi
+small="$small --seed 7 --lr 1e-3 --train-iters $iterations"
+cuda="--device cuda --cuda-library $object"
+logs=
+
+# ---- Steps that are more than a command
+
+facts() {
+    nvidia-smi
+    nvidia-smi topo -m
+    nvcc --version
+    mpirun --version
+    ${CC:-cc} --version
+    nproc
+    free -m
+    df -h /dev/shm /tmp
+    ldconfig -p | grep -E 'libcublasLt|libnccl|libcudart'
+    command -v ncu nsys compute-sanitizer cuobjdump
+    [ -n "$emulated" ] || nvidia-smi -L | grep -q .
+}
+
+# One architecture, the GPU's own; the emulation is not built.
+build_all() {
+    local sm make
+    if [ -n "$emulated" ]; then
+        make -j"$(nproc)" BUILD="$build" "$object" "$build/train_gpt" $programs
+        return
+    fi
+    sm=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | head -n 1 | tr -d .)
+    make=(make -j"$(nproc)" -o "$build/emu/libtrine_cuda.so" BUILD="$build" CUDA=1
+        CUDA_ARCH="-gencode=arch=compute_$sm,code=sm_$sm")
+    "${make[@]}" all && "${make[@]}" $programs
+}
+programs="$build/bench/matmul $build/bench/kernels $build/bench/step $build/tests/train/cuda"
+for test in $tests; do programs="$programs $build/tests/ops/$test"; done
+
+# token_file FILE VOCABULARY COUNT: numbers that a model can learn something of
+token_file() {
+    perl -e 'my ($v, $n) = @ARGV; srand 1; binmode STDOUT;
+        print pack "V256", 20240520, 1, $n, $v, (0) x 252;
+        print pack "v*", map { (7 * ($_ % 13) + int rand 5) % $v } 0 .. $n - 1;' "$2" "$3" >"$1"
+}
+
+data() {
+    token_file "$logs/small.bin" 512 65536
+    token_file "$logs/words.bin" "$odd" 262144
+}
+
+# losses LOG: one a line
+losses() {
+    grep -o 'loss [0-9.]*' "$1"
+}
+
+# compare TYPE BOUND: the GPU's losses beside the processor's, step by step
+compare() {
+    paste <(losses "$logs/processor.log") <(losses "$logs/train_$1.log") |
+        awk -v bound="$2" -v steps="$iterations" '
+            { d = $2 - $4; if (d < 0) d = -d; if (d > worst) worst = d; n++ }
+            END { print n, "steps, worst distance", worst, "of at most", bound; exit !(n == steps && worst <= bound) }'
+}
+
+train() {
+    "$build/train_gpt" --data-path "$logs/small.bin" $small "$@"
+}
+
+ranks() { # ranks COUNT ARGUMENTS...
+    local count=$1
+    shift
+    TRINE_EMU_GPUS=1 tools/mpirun.sh -np "$count" "$build/train_gpt" --data-path "$logs/small.bin" $small $cuda "$@"
+}
+
+# NCCL refuses two ranks on one GPU of one host: so each says that it is a host of its own, and they talk through sockets.
+nccl() {
+    # shellcheck disable=SC2016
+    NCCL_SOCKET_IFNAME=lo NCCL_P2P_DISABLE=1 NCCL_SHM_DISABLE=1 NCCL_DEBUG=WARN TRINE_EMU_GPUS=1 \
+        tools/mpirun.sh -np 2 bash -c 'NCCL_HOSTID=host$$ TRINE_EMU_HOSTID=host$$ exec "$@"' nccl \
+        "$build/train_gpt" --data-path "$logs/small.bin" $small $cuda --transport nccl --timeout 60 "$@"
+}
+
+bench() { # bench NAME PROGRAM ARGUMENTS...
+    local name=$1 program=$2
+    shift 2
+    "$build/bench/$program" $cuda --type "$type" --dir "$logs" --json "$out/$name.json" "$@"
+}
+
+# Two layers of the model are every kernel that it has.
+profiled() {
+    ncu --clock-control none "$@" "$build/train_gpt" --data-path "$logs/words.bin" --num-layers 2 $cuda --bf16 \
+        --vocab-size "$odd" --micro-batch-size "$micro" --train-iters 2
+}
+
+sanitized() { # sanitized TOOL ARGUMENTS...
+    local tool=$1
+    shift
+    compute-sanitizer --tool "$tool" --error-exitcode 9 "$build/train_gpt" --data-path "$logs/small.bin" $tiny $cuda \
+        --micro-batch-size 2 --train-iters 1 "$@"
+}
+
+# ---- All of them
+
+steps() {
+    local name
+    step facts 20 facts
+    step build 270 build_all
+    step data 20 data
+
+    # Does it run, is it right
+    step train_fp32 60 train $cuda --micro-batch-size 2
+    step train_bf16 60 train $cuda --micro-batch-size 2 --bf16
+    step train_fp16 60 train $cuda --micro-batch-size 2 --fp16
+    step processor 60 train --micro-batch-size 2
+    # fp32: sums in another order. bf16 rounds activations to 8 bits: 2^-9 of a loss of some 5, over all steps.
+    step parity_fp32 5 compare fp32 1e-4
+    step parity_bf16 5 compare bf16 2e-2
+    for name in $tests; do beside "ops_$name" 200 "$build/tests/ops/$name"; done
+    together
+
+    # How fast: nothing else runs
+    step matmul 60 bench matmul matmul $model --vocab-size "$odd"
+    step matmul_padded 60 bench matmul_padded matmul $model --vocab-size "$padded"
+    step kernels 80 bench kernels kernels $model --vocab-size "$odd"
+    step gpt2 90 bench gpt2 step $model --vocab-size "$odd"
+    step gpt2_padded 60 bench gpt2_padded step $model --vocab-size "$padded"
+
+    # Names and times of all kernels of a step, the library's too: nvjet_* loads by TMA, sm80_* and cutlass_* do not.
+    needs ncu ncu_names ncu_attention && {
+        step ncu_names 60 profiled --metrics gpu__time_duration.sum --print-summary per-kernel --csv
+        step ncu_attention 60 profiled -k regex:attention -s 3 -c 3 --section SpeedOfLight --section Occupancy \
+            --section WarpStateStats --section LaunchStats --section ComputeWorkloadAnalysis
+    }
+    needs compute-sanitizer memcheck racecheck synccheck initcheck && {
+        for name in memcheck racecheck synccheck initcheck; do
+            beside "$name" 110 sanitized "$name"
+            beside "${name}_bf16" 110 sanitized "$name" --bf16
+        done
+        together
+    }
+
+    # Several ranks on this GPU: through the host, then by NCCL's own code
+    needs mpirun dp2 tp2 pp2 nccl_dp2 nccl_tp2 nccl_pp2 nccl_gpipe tests && {
+        for name in dp tp pp; do beside "${name}2" 60 ranks 2 --bf16 --global-batch-size 4 "--$name" 2; done
+        together
+        step nccl_dp2 60 nccl --dp 2 --global-batch-size 4
+        step nccl_tp2 60 nccl --tp 2 --sequence-parallel --micro-batch-size 2
+        step nccl_pp2 60 nccl --pp 2 --global-batch-size 4
+        step nccl_gpipe 60 nccl --pp 2 --schedule gpipe --global-batch-size "$micros" --train-iters 1
+        [ -n "$emulated" ] || step tests 120 env TRINE_CUDA_LIBRARY="$PWD/$object" BUILD="$build" \
+            tools/mpirun.sh -np 1 "$build/tests/train/cuda"
+    }
+    [ -z "$large" ] || step gpt2_xl 90 bench gpt2_xl step --reps 1 $large
+}
+
+if [ -n "$list" ]; then
+    steps
+    exit
+fi
+mkdir -p "$out"
+out=$(realpath "$out") logs=$(mktemp -d)
+: >"$out/summary.txt"
+rm -f "$out"/*.json
+finish() {
+    rm -f "$logs"/*.bin "$logs"/*.line
+    tar czf "$out/logs.tar.gz" -C "$logs" .
+    rm -rf "$logs"
+}
+trap finish EXIT
+trap 'exit 130' INT TERM
+export build object cuda logs out small tiny odd micro iterations emulated programs type
+# shellcheck disable=SC2046  # all of them
+export -f $(compgen -A function)
+steps
+say "$passed passed, $failed failed, $skipped skipped in $((SECONDS - since)) s; $out has this summary, figures and logs"
+[ $failed -eq 0 ]
