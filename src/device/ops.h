@@ -66,6 +66,12 @@ typedef struct ops {
     /* y (T, N) = x (T, K) w (N, K)^T + bias (N);  bias may be NULL */
     trine_status (*linear_forward)(device *d, void *y, const void *w, const void *bias,
                                    const void *x, size_t T, size_t N, size_t K);
+    /* y (T, N) = x (T, K) w (N, K)^T + bias (N) + residual (T, N), rounded once;  bias may be NULL;  y
+     * is not residual. NULL in a table that has nothing better than linear_forward and then
+     * bias_residual, which rounds between the two. */
+    trine_status (*linear_residual)(device *d, void *y, const void *w, const void *bias,
+                                    const void *residual, const void *x, size_t T, size_t N,
+                                    size_t K);
     /* dx (T, K) = dy (T, N) w (N, K) */
     trine_status (*linear_backward_input)(device *d, void *dx, const void *w, const void *dy,
                                           size_t T, size_t N, size_t K);

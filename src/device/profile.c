@@ -78,6 +78,12 @@ static trine_status timed_linear_forward(device *d, void *y, const void *w, cons
     TIMED(linear_forward, 2 * T * N * K, y, w, bias, x, T, N, K);
 }
 
+static trine_status timed_linear_residual(device *d, void *y, const void *w, const void *bias,
+                                          const void *residual, const void *x, size_t T, size_t N,
+                                          size_t K) {
+    TIMED(linear_residual, 2 * T * N * K, y, w, bias, residual, x, T, N, K);
+}
+
 static trine_status timed_linear_backward_input(device *d, void *dx, const void *w, const void *dy,
                                                 size_t T, size_t N, size_t K) {
     TIMED(linear_backward_input, 2 * T * N * K, dx, w, dy, T, N, K);
@@ -236,6 +242,7 @@ static trine_status timed_adamw(device *d, float *w, float *m, float *v, void *c
 
 static const ops timed_ops = {
     .linear_forward = timed_linear_forward,
+    .linear_residual = timed_linear_residual,
     .linear_backward_input = timed_linear_backward_input,
     .linear_backward_weight = timed_linear_backward_weight,
     .bias_residual = timed_bias_residual,
@@ -324,7 +331,9 @@ static const device_memory timed_memory = {
 
 void device_profile_init(device_profile *p, device *inner) {
     *p = (device_profile){.device = *inner, .inner = inner};
-    p->device.ops = &timed_ops;
+    p->table = timed_ops;
+    if (!inner->ops->linear_residual) p->table.linear_residual = NULL;
+    p->device.ops = &p->table;
     p->memory = timed_memory;
     p->memory.host = inner->memory->host;
     p->device.memory = &p->memory;

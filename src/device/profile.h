@@ -16,11 +16,12 @@
 #ifndef TRINE_DEVICE_PROFILE_H
 #define TRINE_DEVICE_PROFILE_H
 
-#include "device/device.h"
+#include "device/ops.h"
 
 /* Every timed function, and what its work is: all operators of ops.h, and memory's two. */
 #define DEVICE_TIMED_LIST(X)                                                                       \
     X(linear_forward, WORK_FLOPS)                                                                  \
+    X(linear_residual, WORK_FLOPS)                                                                 \
     X(linear_backward_input, WORK_FLOPS)                                                           \
     X(linear_backward_weight, WORK_FLOPS)                                                          \
     X(bias_residual, WORK_BYTES)                                                                   \
@@ -63,6 +64,7 @@ typedef struct {
 
 typedef struct {
     device device;      /* what the operators are called with */
+    ops table;          /* device's: without what the device inside does not have */
     device_memory memory; /* device's: `host` is that of the device inside */
     struct device *inner; /* not owned */
     device_time times[DEVICE_TIMED];

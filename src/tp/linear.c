@@ -8,6 +8,11 @@ static size_t share(const tp_region *r, size_t features) {
     return features / tp;
 }
 
+/* Whether a row-parallel product needs no sum over tp. */
+static bool alone(const tp_region *r) {
+    return trine_comm_size(r->comm) == 1;
+}
+
 trine_status tp_column_forward(const tp_region *r, void *y, const tp_linear *l, const void *x,
                                size_t N, size_t O, size_t I) {
     device *d = r->dev;
@@ -36,6 +41,8 @@ trine_status tp_row_forward(const tp_region *r, void *y, const tp_linear *l, con
                             size_t I) {
     device *d = r->dev;
     size_t rows = tp_rows_of(r, N).count;
+    if (alone(r) && !drop && residual && d->ops->linear_residual)
+        return d->ops->linear_residual(d, y, l->weight.w, l->bias.w, residual, x, N, O, I);
     TRY(d->ops->linear_forward(d, tp_addend(r, y), l->weight.w, NULL, x, N, O, share(r, I)));
     TRY(tp_leave_forward(r, y, N, O));
     /* After the sum: a bias inside the addends would be counted tp times. */

@@ -4,6 +4,7 @@
 #include "deaths.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 #include "base/half.h"
 #include "cublasLt.h"
@@ -171,6 +172,32 @@ static void parts_in_the_output_type_are_rounded(void **state) {
     free_matmul(&m);
 }
 
+/* 1 and seven products of 2^-24, or 2^-25, in bf16: what is left of them in fp32. */
+static float one_and_seven(matmul *m, uint16_t small) {
+    uint16_t a[M * K] = {0}, b[K * N] = {0};
+    float sums[M * N];
+    for (int k = 0; k < 8; k++) {
+        a[k * M] = k == 3 ? 0x3f80 : 0x3980; /* 1, 2^-12 */
+        b[k] = k == 3 ? 0x3f80 : small;
+    }
+    put(m->A, a, sizeof a), put(m->B, b, sizeof b);
+    ask_with(m, CUBLASLT_REDUCTION_SCHEME_NONE);
+    FINE(multiply(m, m->A, WORKSPACE));
+    look(sums, m->D, sizeof sums);
+    return sums[0];
+}
+
+/* To 2^-24 of the largest addend, and the sum to fp32, always down. */
+static void a_tensor_core_cuts(void **state) {
+    (void)state;
+    matmul m = new_matmul();
+    FINE(ask_types(&m, CUBLAS_COMPUTE_32F, CUDA_R_16BF, CUDA_R_16BF, CUDA_R_32F));
+    assert_true(one_and_seven(&m, 0x3980) == 1.0f + ldexpf(3.0f, -23)); /* 2^-12 */
+    assert_true(one_and_seven(&m, 0xb980) == 1.0f - ldexpf(7.0f, -24));
+    assert_true(one_and_seven(&m, 0x3900) == 1.0f); /* 2^-13 */
+    free_matmul(&m);
+}
+
 static void an_algorithm_is_for_its_product(void **state) {
     (void)state;
     matmul m = new_matmul();
@@ -182,6 +209,41 @@ static void an_algorithm_is_for_its_product(void **state) {
     const uint32_t epilogue = CUBLASLT_EPILOGUE_BIAS;
     FINE(cublasLtMatmulDescSetAttribute(m.operation, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, 4));
     WRONG(multiply(&m, m.A, WORKSPACE));
+    free_matmul(&m);
+}
+
+/* Whether there is an algorithm for a bf16 product of `rows` rows. */
+static bool there(matmul *m, const char *picky, uint64_t rows, cublasLtEpilogue_t epilogue,
+                  uint32_t schemes) {
+    const uint32_t value = epilogue;
+    int found = 0;
+    assert_int_equal(setenv("TRINE_EMU_BLAS", picky, 1), 0);
+    FINE(cublasLtMatmulDescSetAttribute(m->operation, CUBLASLT_MATMUL_DESC_EPILOGUE, &value, 4));
+    FINE(cublasLtMatrixLayoutDestroy(m->a));
+    FINE(cublasLtMatrixLayoutDestroy(m->d));
+    FINE(cublasLtMatrixLayoutCreate(&m->a, CUDA_R_16BF, rows, K, (int64_t)rows));
+    FINE(cublasLtMatrixLayoutCreate(&m->d, CUDA_R_16BF, rows, N, (int64_t)rows));
+    prefer(m, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, schemes);
+    cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
+        m->handle, m->operation, m->a, m->b, m->d, m->d, m->preference, 1, &m->result, &found);
+    assert_int_equal(unsetenv("TRINE_EMU_BLAS"), 0);
+    return status == CUBLAS_STATUS_SUCCESS && found == 1 &&
+           m->result.state == CUBLAS_STATUS_SUCCESS;
+}
+
+static void some_products_have_no_algorithm(void **state) {
+    (void)state;
+    const uint32_t ordered = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+    const uint32_t any = CUBLASLT_REDUCTION_SCHEME_MASK;
+    const cublasLtEpilogue_t plain = CUBLASLT_EPILOGUE_DEFAULT, bias = CUBLASLT_EPILOGUE_BIAS;
+    matmul m = new_matmul();
+    FINE(ask_types(&m, CUBLAS_COMPUTE_32F, CUDA_R_16BF, CUDA_R_16BF, CUDA_R_16BF));
+    for (int i = 0; i < 10; i++) { /* it is said in several ways */
+        assert_true(there(&m, "0", 9, bias, ordered) && there(&m, "1", 9, plain, ordered));
+        assert_true(there(&m, "3", 8, bias, ordered) && there(&m, "2", 9, plain, any));
+        assert_false(there(&m, "1", 9, bias, any) || there(&m, "2", 9, plain, ordered));
+        assert_false(there(&m, "3", 9, plain, any));
+    }
     free_matmul(&m);
 }
 
@@ -236,6 +298,8 @@ int main(void) {
         cmocka_unit_test(shapes_must_agree),
         cmocka_unit_test(types_must_go_together),
         cmocka_unit_test(parts_in_the_output_type_are_rounded),
+        cmocka_unit_test(a_tensor_core_cuts),
+        cmocka_unit_test(some_products_have_no_algorithm),
         cmocka_unit_test(an_algorithm_is_for_its_product),
         cmocka_unit_test(false_claims_end_the_process),
         cmocka_unit_test(only_inplace_has_other_bits),

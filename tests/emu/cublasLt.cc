@@ -9,8 +9,9 @@
 #include "emu.h"
 
 #define ALIVE      0x616c697665u
-#define SPLIT_FROM 256 /* terms of a sum that is worth splitting */
-#define ALIGNMENTS 4   /* of A, B, C, D */
+#define SPLIT_FROM 256   /* terms of a sum that is worth splitting, of a product */
+#define SPLIT_TO   16384 /* with at most so many elements */
+#define ALIGNMENTS 4     /* of A, B, C, D */
 
 struct emu_blas {
     uint64_t alive;
@@ -242,7 +243,8 @@ static void choose(algorithm *a, const struct emu_blas_preference *preference) {
         a->aligned[i] = (uint16_t)preference->aligned[i];
         if (preference->aligned[i] < least) least = preference->aligned[i];
     }
-    uint32_t parts = a->terms < SPLIT_FROM ? 1 : least >= 16 ? 4 : 2;
+    const bool whole = a->terms < SPLIT_FROM || (uint64_t)a->rows * a->columns > SPLIT_TO;
+    uint32_t parts = whole ? 1 : least >= 16 ? 4 : 2;
     uint64_t bytes = (uint64_t)parts * a->rows * a->columns * sizeof(float);
     a->parts = 1, a->scheme = CUBLASLT_REDUCTION_SCHEME_NONE;
     if (parts == 1) return;
@@ -258,6 +260,24 @@ static void choose(algorithm *a, const struct emu_blas_preference *preference) {
         a->scheme = (uint8_t)(rounded ? CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE
                                       : CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE);
     }
+}
+
+/* What the library has no algorithm for, by TRINE_EMU_BLAS, where D's columns do not begin at
+ * multiples of 16 bytes: 1: epilogues; 2: and all but INPLACE; 3: anything. */
+static bool lacking(const algorithm *a, uint32_t schemes, const struct emu_blas_layout *D) {
+    const uint64_t picky = emu_setting("BLAS", 0);
+    if (picky == 0 || (uint64_t)D->leading * size_of(D->type) % 16 == 0) return false;
+    return picky > 2 || a->epilogue != CUBLASLT_EPILOGUE_DEFAULT ||
+           (picky == 2 && !(schemes & CUBLASLT_REDUCTION_SCHEME_INPLACE));
+}
+
+/* The three ways in which the library says so (documentation, cublasLtMatmulAlgoGetHeuristic). */
+static cublasStatus_t none(cublasLtMatmulHeuristicResult_t *results, int *found) {
+    const uint32_t way = emu_random(3);
+    memset(results, 0, sizeof *results);
+    results->state = CUBLAS_STATUS_NOT_SUPPORTED;
+    *found = way == 0;
+    return way == 1 ? CUBLAS_STATUS_NOT_SUPPORTED : CUBLAS_STATUS_SUCCESS;
 }
 
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle,
@@ -279,6 +299,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle,
         uint32_t bytes = preference->aligned[i];
         if (bytes < sizes[i] || bytes & (bytes - 1)) return CUBLAS_STATUS_INVALID_VALUE;
     }
+    if (lacking(&a, preference->schemes, D)) return none(results, found);
     choose(&a, preference);
     if (operation->epilogue == CUBLASLT_EPILOGUE_BIAS)
         a.bias_aligned = (uint16_t)alignment_of(operation->bias);
@@ -347,16 +368,75 @@ static float element(const factor *f, uint64_t row, uint64_t column, uint32_t co
     return compute == CUBLAS_COMPUTE_32F_FAST_TF32 ? tf32(x) : x;
 }
 
+/* ---- Tensor cores ---- */
+
+#define CORE_TERMS 8  /* products that a tensor core adds to a sum at a time */
+#define CORE_BITS  24 /* of fraction, below the largest addend's first, in which it adds them */
+
+static float from_bits(uint32_t bits) {
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+/* The addends, the sum so far among them, are cut to a multiple of the largest one's last bit, added
+ * without error, and the result is cut to fp32, always towards zero (Fasi, Higham, Mikaitis and
+ * Pranesh, "Numerical behavior of NVIDIA tensor cores", PeerJ CS 2021; Khattak and Mikaitis,
+ * "Accurate models of NVIDIA tensor cores", 2025: an A100's; of an H100, which adds sixteen products
+ * at a time in one bit more, the errors are half of these). */
+static float core_step(const float *addends, int count) {
+    float largest = 0.0f, plain = 0.0f;
+    int32_t sum = 0;
+    for (int k = 0; k < count; k++) {
+        plain += addends[k];
+        largest = fabsf(addends[k]) > largest ? fabsf(addends[k]) : largest;
+    }
+    uint32_t exponent, most = 254, least = CORE_BITS + 1;
+    memcpy(&exponent, &largest, sizeof exponent);
+    exponent = exponent >> 23 < least ? least : exponent >> 23;
+    if (!isfinite(plain) || exponent > most) return plain;
+    const float scale = from_bits((254 + CORE_BITS - exponent) << 23);
+    const float last = from_bits((exponent - CORE_BITS) << 23);
+    for (int k = 0; k < count; k++) sum += (int32_t)(addends[k] * scale);
+    double whole = (double)sum;
+    uint64_t bits;
+    memcpy(&bits, &whole, sizeof bits);
+    bits &= ~(((uint64_t)1 << 29) - 1);
+    memcpy(&whole, &bits, sizeof whole);
+    return (float)whole * last;
+}
+
+/* out (rows) += the products of terms [n, n + count) with column j of op(B). */
+static void core_add(float *out, const float *left, const product *p, uint32_t n, uint32_t count,
+                     uint32_t j) {
+    float right[CORE_TERMS];
+    for (uint32_t k = 0; k < count; k++) right[k] = element(&p->b, n + k, j, p->how.compute);
+    for (uint32_t i = 0; i < p->how.rows; i++) {
+        float addends[CORE_TERMS + 1] = {out[i]};
+        for (uint32_t k = 0; k < count; k++)
+            addends[k + 1] = left[(uint64_t)(n + k) * p->how.rows + i] * right[k];
+        out[i] = core_step(addends, CORE_TERMS + 1);
+    }
+}
+
+/* out (rows) += the term n, in fp32. */
+static void fp32_add(float *out, const float *left, const product *p, uint32_t n, uint32_t j) {
+    const float *column = left + (uint64_t)n * p->how.rows;
+    const float right = element(&p->b, n, j, p->how.compute);
+    for (uint32_t i = 0; i < p->how.rows; i++) out[i] = fmaf(column[i], right, out[i]);
+}
+
 /* sums (rows, columns) = the terms [first, end) of op(A) op(B), added in ascending order. */
 static void sum_up(float *sums, const float *left, const product *p, uint32_t first, uint32_t end) {
-    const uint32_t rows = p->how.rows;
+    const uint32_t rows = p->how.rows, step = p->how.factor == CUDA_R_32F ? 1 : CORE_TERMS;
     for (uint32_t j = 0; j < p->how.columns; j++) {
         float *out = sums + (uint64_t)j * rows;
         for (uint32_t i = 0; i < rows; i++) out[i] = 0.0f;
-        for (uint32_t n = first; n < end; n++) {
-            const float *column = left + (uint64_t)n * rows;
-            const float right = element(&p->b, n, j, p->how.compute);
-            for (uint32_t i = 0; i < rows; i++) out[i] = fmaf(column[i], right, out[i]);
+        for (uint32_t n = first; n < end; n += step) {
+            if (step == 1)
+                fp32_add(out, left, p, n, j);
+            else
+                core_add(out, left, p, n, end - n < step ? end - n : step, j);
         }
     }
 }

@@ -6,11 +6,13 @@
  *
  * Products are computed when the stream comes to them, in fp32 in an order that is the algorithm's.
  * An algorithm is a function of the shape and of what the preference allows, as there: a long sum
- * is split when the workspace holds its parts; parts that are reduced INPLACE are added in a random
+ * is split when the result is small and the workspace holds its parts; parts that are reduced INPLACE are added in a random
  * order, so that who allows that sees other bits in another run; parts reduced in the OUTPUT_TYPE
- * are rounded to its 16 bits; FAST_TF32 rounds its factors. Types go together as in the
+ * are rounded to its 16 bits; FAST_TF32 rounds its factors; sums of 16-bit products are cut as an
+ * A100's tensor cores cut them (`core_step`). Types go together as in the
  * documentation's table: both factors fp32, bf16 or fp16, the output of their type or fp32, the
- * bias of the output's. Invariant: with the same algorithm and inputs, equal bits. Cost: a
+ * bias of the output's. With TRINE_EMU_BLAS (0) 1, 2 or 3 it has no algorithm for some products
+ * whose rows are no multiple of 16 bytes (`lacking`), as the library has none for some. Invariant: with the same algorithm and inputs, equal bits. Cost: a
  * multiplication and an addition of vectors each. Names and values are those of NVIDIA's cuBLAS
  * documentation, "Using the cuBLASLt API". */
 #ifndef TRINE_TESTS_EMU_CUBLASLT_H

@@ -1,6 +1,7 @@
-/* CUDA's mathematical functions that C's library lacks, for kernels on the processor. Those that
- * are only roughly right on a GPU (__expf, __logf, ...) are the exact ones here; what a fast one
- * does to the numbers is seen on hardware only. Like CUDA's, min and max of floating-point numbers
+/* CUDA's mathematical functions that C's library lacks, for kernels on the processor. Of those that
+ * are only roughly right on a GPU, __expf and __fdividef are off here by as much as they may be (CUDA
+ * Programming Guide, "Intrinsic Functions"), up or down by the argument's last bits; the others
+ * (__logf, ...) are exact, and what they do to the numbers is seen on hardware only. Like CUDA's, min and max of floating-point numbers
  * give the one that is no NaN. (CUDA Math API Reference, NVIDIA.) */
 #ifndef TRINE_TESTS_EMU_MATHS_H
 #define TRINE_TESTS_EMU_MATHS_H
@@ -16,7 +17,6 @@
 #define CUDART_NAN_F __builtin_nanf("")
 
 /* Macros: the C library has functions of its own with these names. */
-#define __expf(x)    expf(x)
 #define __exp10f(x)  powf(10.0f, (x))
 #define __logf(x)    logf(x)
 #define __log2f(x)   log2f(x)
@@ -34,8 +34,25 @@ static inline double rsqrt(double x) {
     return 1.0 / sqrt(x);
 }
 
+/* x, `ulps` units in its last place away. */
+static inline float emu_off(float x, float ulps, float argument) {
+    uint32_t bits;
+    memcpy(&bits, &argument, sizeof bits);
+    bits *= 0x9E3779B9u;
+    return isfinite(x) ? fmaf(x, bits >> 31 ? ulps * 0x1p-23f : -ulps * 0x1p-23f, x) : x;
+}
+
+/* 2 + floor(|1.173 x|) ulp. */
+static inline float emu_expf(float x) {
+    return emu_off(expf(x), 2.0f + floorf(fabsf(1.173f * x)), x);
+}
+
+/* The C library has a function of its own with this name. */
+#define __expf(x) emu_expf(x)
+
+/* 2 ulp; from 2^126 on the reciprocal of y is 0. */
 static inline float __fdividef(float x, float y) {
-    return x / y;
+    return fabsf(y) > 0x1p126f ? x * 0.0f : emu_off(x / y, 2.0f, x);
 }
 
 static inline float __saturatef(float x) {

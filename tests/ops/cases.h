@@ -45,6 +45,20 @@ RUN(linear_y) {
     OK(d->ops->linear_forward(d, out, w, biased ? bias : NULL, in, T, N, K));
 }
 
+SIZES(linear_residual) {
+    DIMS(T, N, K, unused);
+    *in = T * K + N * K + N + T * N, *out = T * N, *terms = K;
+}
+
+/* A device that has no such operator has nothing to show: ref computes in its place. */
+RUN(linear_residual) {
+    DIMS(T, N, K, biased);
+    const float *w = in + T * K, *bias = w + N * K;
+    device *ref = ref_of(d), *by = has_linear_residual(d) ? d : ref;
+    OK(by->ops->linear_residual(by, out, w, biased ? bias : NULL, bias + N, in, T, N, K));
+    each_close(&ref);
+}
+
 SIZES(linear_dx) {
     DIMS(T, N, K, unused);
     *in = T * N + N * K, *out = T * K, *terms = N;
@@ -397,7 +411,10 @@ RUN(adamw) {
 static const op_case op_cases[] = {
     CASE(linear_y, 1.0, true, D(1, 1, 1, 1), D(5, 7, 3, 0), D(33, 65, 17, 1), D(64, 768, 256, 1),
          D(3, 50, 768, 0), D(1030, 260, 257, 1), D(0, 4, 4, 1), D(4, 0, 4, 1), D(4, 5, 0, 1),
-         D(4, 5, 0, 0), D(24, 2304, 768, 1)),
+         D(4, 5, 0, 0), D(24, 2304, 768, 1), D(24, 768, 3072, 0)),
+    CASE(linear_residual, 1.0, true, D(1, 1, 1, 1), D(5, 7, 3, 0), D(33, 65, 17, 1),
+         D(64, 96, 256, 1), D(3, 50, 768, 0), D(0, 4, 4, 1), D(4, 0, 4, 1), D(4, 5, 0, 1),
+         D(4, 5, 0, 0), D(24, 768, 768, 1)),
     CASE(linear_dx, 1.0, true, D(1, 1, 1), D(5, 7, 3), D(33, 65, 17), D(64, 768, 96),
          D(1030, 260, 257), D(0, 4, 4), D(4, 0, 5), D(4, 4, 0)),
     CASE(linear_dw, 1.0, true, D(1, 1, 1, 1), D(5, 7, 3, 0), D(33, 65, 17, 1), D(256, 96, 64, 1),

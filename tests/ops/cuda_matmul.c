@@ -1,8 +1,8 @@
 /* TEST np=0 */
 /* The plans of the cuda device's products: made once for a product, a shape and an alignment, from
- * the heuristic of the emulated cuBLASLt, which counts what it is asked. Values are compared in
- * cuda.c. */
-#include "ops/staged.h"
+ * the heuristic of the emulated cuBLASLt, which counts what it is asked, and what is done where it
+ * has no algorithm. Other values are compared in cuda.c. */
+#include "ops/compare.h"
 
 enum { T = 6, N = 10, K = 8, ROOM = 512 };
 
@@ -82,10 +82,91 @@ static void many_shapes_are_told_apart(void **state) {
     staged_close(&d);
 }
 
+/* ---- No algorithm ---------------------------------------------------------------------------- */
+
+static device *open_typed(trine_dtype compute, trine_dtype grads) {
+    char why[256];
+    device *d = compute == TRINE_F32
+                    ? staged_open(STAGED_EMULATED, why, sizeof why)
+                    : staged_open_floats(STAGED_EMULATED, compute, grads, why, sizeof why);
+    assert_non_null(d);
+    return d;
+}
+
+/* Every product, but for the large ones, against ref. Where there is no algorithm with a bias, 16 bits of bias + residual,
+ * numbers up to 2, are rounded on the way; nothing else is. */
+static void check_products(trine_dtype compute, trine_dtype grads) {
+    device *d = open_typed(compute, grads), *ref = ref_of(d);
+    EACH_SHAPE(c, s) {
+        if (!c->matmul) continue;
+        size_t in, out, terms;
+        c->sizes(s, &in, &out, &terms);
+        if (in > 100000 || out > 10000) continue;
+        const double root = sqrt((double)terms), size = 1.0 + root / 3.0;
+        const double bound = EPS * (8.0 + root);
+        type_bound b = bound_on(d, c, (double)terms, bound * size);
+        if (compute != TRINE_F32 && strcmp(c->name, "linear_residual") == 0) b.way = 1.0;
+        float *got = output_of(d, c, s, SIZE_MAX, 0.0f);
+        float *want = output_of(ref, c, s, SIZE_MAX, 0.0f);
+        near_typed(c->name, compute, got, want, out, bound, size, b);
+        free(got), free(want);
+    }
+    each_close(&ref), staged_close(&d);
+}
+
+static void picky(const char *how) {
+    assert_int_equal(setenv("TRINE_EMU_BLAS", how, 1), 0);
+}
+
+static int unpick(void **state) {
+    (void)state;
+    return unsetenv("TRINE_EMU_BLAS");
+}
+
+static void without_an_epilogue_the_bias_lies_there_first(void **state) {
+    (void)state;
+    picky("1");
+    check_products(TRINE_F32, TRINE_F32);
+    check_products(TRINE_BF16, TRINE_F32);
+    check_products(TRINE_F16, TRINE_F16);
+}
+
+static void then_any_scheme_will_do(void **state) {
+    (void)state;
+    picky("2");
+    check_products(TRINE_BF16, TRINE_BF16);
+    check_products(TRINE_F16, TRINE_F32);
+}
+
+/* One question more for each product that has a bias, and none later. */
+static void the_library_is_asked_once_again(void **state) {
+    (void)state;
+    device *d = open_typed(TRINE_F32, TRINE_F32);
+    picky("1");
+    const uint64_t before = plans();
+    for (int i = 0; i < 3; i++) run(d, FORWARD, N + 1, K, 0);
+    assert_int_equal(plans() - before, 1);
+    staged_close(&d);
+}
+
+static void what_has_no_algorithm_at_all_is_refused(void **state) {
+    (void)state;
+    float x[4] = {1, 2, 3, 4}, y[4];
+    device *d = open_typed(TRINE_F32, TRINE_F32);
+    picky("3");
+    REFUSED(d->ops->linear_forward(d, y, x, x, x, 2, 1, 2), TRINE_EMATH,
+            "no algorithm for matmul y = x w^T with T 2, N 1, K 2");
+    staged_close(&d);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plans_are_made_once),
         cmocka_unit_test(many_shapes_are_told_apart),
+        cmocka_unit_test_teardown(without_an_epilogue_the_bias_lies_there_first, unpick),
+        cmocka_unit_test_teardown(then_any_scheme_will_do, unpick),
+        cmocka_unit_test_teardown(the_library_is_asked_once_again, unpick),
+        cmocka_unit_test_teardown(what_has_no_algorithm_at_all_is_refused, unpick),
     };
     static char why[256];
     if (!staged_backend(STAGED_EMULATED, why, sizeof why)) return harness_skip(why);

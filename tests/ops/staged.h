@@ -149,6 +149,15 @@ static trine_status staged_linear_forward(device *d, void *y, const void *w, con
     STAGED_CALL(linear_forward, y, w, bias, x, T, N, K);
 }
 
+static trine_status staged_linear_residual(device *d, void *y, const void *w, const void *bias,
+                                           const void *residual, const void *x, size_t T, size_t N,
+                                           size_t K) {
+    STAGED_INNER;
+    REAL_OUT(y, T * N), REAL_IN(w, N * K), REAL_IN(bias, N), REAL_IN(x, T * K);
+    REAL_IN(residual, T * N);
+    STAGED_CALL(linear_residual, y, w, bias, residual, x, T, N, K);
+}
+
 static trine_status staged_linear_backward_input(device *d, void *dx, const void *w, const void *dy,
                                                  size_t T, size_t N, size_t K) {
     STAGED_INNER;
@@ -346,6 +355,7 @@ static trine_status staged_attention_cached(device *d, void *y, void *keys, void
 
 static const ops staged_ops = {
     .linear_forward = staged_linear_forward,
+    .linear_residual = staged_linear_residual,
     .linear_backward_input = staged_linear_backward_input,
     .linear_backward_weight = staged_linear_backward_weight,
     .bias_residual = staged_bias_residual,
@@ -493,6 +503,10 @@ static inline void each_close(device **d) {
         staged_close(d);
     else
         device_close(d);
+}
+
+static inline bool has_linear_residual(const device *d) {
+    return (is_staged(d) ? ((const staged *)d->state)->inner.ops : d->ops)->linear_residual;
 }
 
 /* ref with d's types, taking floats where d does; closed by each_close. */

@@ -1,5 +1,6 @@
 /* TEST np=1,2,3,4 */
 /* A column- and a row-parallel linear after one another, against the unsharded product. */
+#include "device/profile.h"
 #include "tp/fixture.h"
 
 #define N 7u
@@ -126,11 +127,36 @@ static void pair_sends_one_sum_each_way(void **state) {
     pair_close(&own);
 }
 
+/* The residual is added by the product itself where no sum over tp and no dropout stands between
+ * them, and the device can. */
+static void alone_a_row_adds_its_residual_itself(void **state) {
+    (void)state;
+    float *residual = normals("residual", N * O);
+    const dropout_args drop = {.p = 0.5f, .T = N};
+    pair own = pair_open(P, rank);
+    device_profile p;
+    device_profile_init(&p, dev);
+    const tp_region region = {tp.comm, &p.device, NULL};
+    tp_linear row = {{own.w2, own.dw2, GRAD_ADD}, {own.b2, own.db2, GRAD_ADD}};
+    OK(tp_row_forward(&region, own.y, &row, own.h, residual, NULL, N, O, H));
+    assert_int_equal(p.times[TIMED_linear_residual].calls, P == 1 ? 1 : 0);
+    assert_int_equal(p.times[TIMED_bias_residual].calls, P == 1 ? 0 : 1);
+    OK(tp_row_forward(&region, own.y, &row, own.h, residual, &drop, N, O, H));
+    p.table.linear_residual = NULL;
+    OK(tp_row_forward(&region, own.y, &row, own.h, residual, NULL, N, O, H));
+    assert_int_equal(p.times[TIMED_linear_residual].calls, P == 1 ? 1 : 0);
+    assert_int_equal(p.times[TIMED_bias_residual].calls, P == 1 ? 1 : 2);
+    free(residual);
+    pair_close(&own);
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(pair_equals_the_unsharded_product, tp_setup, tp_teardown),
         cmocka_unit_test_setup_teardown(row_bias_counts_once, tp_setup, tp_teardown),
         cmocka_unit_test_setup_teardown(row_bias_gradient_counts_once, tp_setup, tp_teardown),
+        cmocka_unit_test_setup_teardown(alone_a_row_adds_its_residual_itself, tp_setup,
+                                        tp_teardown),
         cmocka_unit_test_setup_teardown(pair_sends_one_sum_each_way, tp_setup, tp_teardown),
     };
     return HARNESS_RUN(argc, argv, tests);

@@ -86,6 +86,7 @@ static const device_memory memory = {
 static ops operators(int types) {
     ops table;
     table.linear_forward = cuda_linear_forward[types];
+    table.linear_residual = cuda_linear_residual[types];
     table.linear_backward_input = cuda_linear_backward_input[types];
     table.linear_backward_weight = cuda_linear_backward_weight[types];
     table.bias_residual = cuda_bias_residual[types];

@@ -40,24 +40,47 @@ CUDA_OF_COMPUTE(bias_residual);
 
 /* ---- Column sums ----------------------------------------------------------------------------- */
 
-/* Rows that a thread has in flight. */
-#define AHEAD 8
+#define SUM_WARPS   8          /* of a block, which share its rows */
+#define SUM_COLUMNS (4 * WARP) /* of a block; a lane has four */
+#define AHEAD       8          /* rows that a thread has in flight */
+#define SUM_ROWS    (SUM_WARPS * AHEAD)
+#define SUM_BLOCKS  1024 /* enough for any GPU, four at once on a multiprocessor */
 
-/* pieces (gridDim.y, N): piece p is the sum, ascending, of `rows` rows from p * rows on. */
+/* Whole turns of a block's warps, and no more pieces than are needed to fill a GPU: they are written
+ * and read once more, at most SUM_BLOCKS * SUM_COLUMNS floats where N is not wider than that. */
+static cuda_cut cut_of(size_t T, size_t N) {
+    const size_t across = cuda_ceil(N, SUM_COLUMNS);
+    const size_t most = across < SUM_BLOCKS ? SUM_BLOCKS / across : 1;
+    const size_t rows = cuda_ceil(cuda_ceil(T, most), SUM_ROWS) * SUM_ROWS;
+    return {rows, cuda_ceil(T, rows)};
+}
+
+/* pieces (gridDim.y, N): piece p is the sum of `rows` rows from p * rows on: each warp's, every
+ * SUM_WARPS-th row, ascending, then the warps', ascending. */
 template <bool VECTOR, typename real>
-static __global__ AT_ONCE(PLANE, 4) void bias_backward_kernel(float *pieces, const real *dy,
-                                                              size_t T, size_t N, size_t rows) {
-    size_t n = 4 * ((size_t)blockIdx.x * blockDim.x + threadIdx.x);
+static __global__ AT_ONCE(SUM_WARPS *WARP, 4) void bias_backward_kernel(float *pieces,
+                                                                        const real *dy, size_t T,
+                                                                        size_t N, size_t rows) {
+    __shared__ float parts[SUM_WARPS][SUM_COLUMNS];
+    size_t first = (size_t)blockIdx.x * SUM_COLUMNS, n = first + 4 * threadIdx.x;
     size_t begin = blockIdx.y * rows, end = begin + rows < T ? begin + rows : T;
     four sum = {};
-    for (size_t t = begin; t < end; t += AHEAD) {
+    for (size_t t = begin + threadIdx.y; t < end; t += SUM_ROWS) {
         four x[AHEAD];
-        for (int u = 0; u < AHEAD; u++)
-            x[u] = load_row<VECTOR>(dy + (t + u) * N, n, t + u < end ? N : 0);
+        for (int u = 0; u < AHEAD; u++) {
+            size_t row = t + u * SUM_WARPS;
+            x[u] = load_row<VECTOR>(dy + row * N, n, row < end ? N : 0);
+        }
         for (int u = 0; u < AHEAD; u++)
             for (int j = 0; j < 4; j++) sum.at[j] += x[u].at[j];
     }
-    store_row<VECTOR>(pieces + blockIdx.y * N, n, N, sum);
+    for (int j = 0; j < 4; j++) parts[threadIdx.y][4 * threadIdx.x + j] = sum.at[j];
+    __syncthreads();
+    unsigned column = threadIdx.y * WARP + threadIdx.x;
+    if (column >= SUM_COLUMNS || first + column >= N) return;
+    float total = parts[0][column];
+    for (int w = 1; w < SUM_WARPS; w++) total += parts[w][column];
+    pieces[blockIdx.y * N + first + column] = total;
 }
 
 template <typename real, typename grad>
@@ -67,16 +90,15 @@ static trine_status bias_backward(device *d, void *dbias, const void *dy_, size_
     grad *none = NULL;
     if (N == 0) return TRINE_OK;
     float *pieces = cuda_of(d)->scratch;
-    cuda_cut cut = T ? cuda_cut_of(T, N) : cuda_cut{0, 0};
+    cuda_cut cut = T ? cut_of(T, N) : cuda_cut{0, 0};
     CHECK(cut.count <= CUDA_SCRATCH / N, TRINE_EUNSUPPORTED,
           "column sums of a matrix of %zu columns; the cuda device has scratch for %zu", N,
           CUDA_SCRATCH);
     if (T > 0) {
-        cuda_plane p = cuda_plane_of(d, 1, N, BLOCKS);
-        dim3 grid(p.grid.x, (unsigned)cut.count);
+        dim3 grid((unsigned)cuda_ceil(N, SUM_COLUMNS), (unsigned)cut.count);
         bool vector = N % 4 == 0 && cuda_aligned(dy);
         auto kernel = vector ? bias_backward_kernel<true, real> : bias_backward_kernel<false, real>;
-        LAUNCH(d, kernel, grid, p.block, 0)(pieces, dy, T, N, cut.rows);
+        LAUNCH(d, kernel, grid, dim3(WARP, SUM_WARPS), 0)(pieces, dy, T, N, cut.rows);
         TRY(LAUNCHED(bias_backward_kernel));
     }
     return cuda_sum_pieces(d, (grad *)dbias, none, pieces, cut.count, N, N, mode);

@@ -97,6 +97,7 @@ static inline size_t cuda_bytes(trine_dtype type) {
 }
 
 CUDA(linear_forward);
+CUDA(linear_residual);
 CUDA(linear_backward_input);
 CUDA(linear_backward_weight);
 CUDA(bias_residual);

@@ -1,7 +1,17 @@
 /* 0.5 (1 + tanh u) = 1 / (1 + e^(-2 u)), so one exponential does for both passes, as in cpu/gelu.c.
- * expf and the division are the accurate ones (1 ulp, rounded to nearest): some 35 instructions an
- * element, where bandwidth leaves room for 55 on an H100's fp32 units. A thread has two fours in
- * flight, because it reads only one stream. */
+ * In fp32 it and the division are the accurate ones (1 ulp, rounded to nearest). A result that is
+ * rounded to 16 bits has no use for that: there they are the special function unit's (2 ulp each, the
+ * exponential of x 1.173 |x| more; CUDA Programming Guide, "Intrinsic Functions"): 2^-18 of a result
+ * that is above 1e-8, where 16 bits keep 2^-9 or 2^-12. An exponential above 2^126 makes it 0, where
+ * it is below 1e-36. A multiprocessor of an H100 issues 128 lanes' instructions a clock, and some 14
+ * bytes of the memory's bandwidth are its: an element of 4 bytes, forwards in 16 bits, leaves room
+ * for 36 instructions, one of 6, backwards, for 55; the loops have 20 and 32 (sm_90), and would have
+ * 35 and 47 with the accurate functions.
+ * A thread has two fours in flight in the forward pass, because it reads only one stream.
+ *
+ * cuBLASLt's epilogues of the same name (GELU_AUX, DGELU) are not used: how exact their tanh is
+ * stands nowhere, and they take what the product has not rounded yet, so that the forward pass
+ * could not be repeated to the same bits from what is kept. */
 #include "device/cuda/kernel.cuh"
 
 #define THREADS 256
@@ -9,20 +19,35 @@
 #define FACTOR  1.59576912160573071f /* 2 sqrt(2 / pi) */
 #define CUBIC   0.044715f
 
-static inline __device__ float forward(float x) {
+/* Of numbers that are stored as `real`. */
+template <typename real> static inline __device__ float exponential(float x) {
+    return __expf(x);
+}
+template <> inline __device__ float exponential<float>(float x) {
+    return expf(x);
+}
+
+template <typename real> static inline __device__ float divided(float x, float by) {
+    return __fdividef(x, by);
+}
+template <> inline __device__ float divided<float>(float x, float by) {
+    return x / by;
+}
+
+template <typename real> static inline __device__ float forward(float x) {
     float u = x * fmaf(x * x, FACTOR * CUBIC, FACTOR);
-    return x / (1.0f + expf(-u));
+    return divided<real>(x, 1.0f + exponential<real>(-u));
 }
 
 /* With s = 1 / (1 + e), e = e^(-u):  gelu' = s + x s (1 - s) u', and 1 - s = e s. Beyond 8 the
  * second term is below 1e-18; there x is cut, so that no inf is multiplied by 0. x - x is 0, or NaN
  * where x is not finite. */
-static inline __device__ float slope(float x) {
+template <typename real> static inline __device__ float slope(float x) {
     float cut = x < -8.0f ? -8.0f : x;
     cut = cut > 8.0f ? 8.0f : cut;
     float square = cut * cut;
-    float e = expf(-cut * fmaf(square, FACTOR * CUBIC, FACTOR));
-    float s = 1.0f / (1.0f + e);
+    float e = exponential<real>(-cut * fmaf(square, FACTOR * CUBIC, FACTOR));
+    float s = divided<real>(1.0f, 1.0f + e);
     return fmaf(cut * (e * s * s), fmaf(square, 3.0f * FACTOR * CUBIC, FACTOR), s) + (x - x);
 }
 
@@ -35,11 +60,12 @@ static __global__ AT_ONCE(THREADS, BLOCKS) void gelu_forward_kernel(real *y, con
         bool two = k + step < fours;
         four a = load4(x + 4 * k), b = {};
         if (two) b = load4(x + 4 * (k + step));
-        for (int j = 0; j < 4; j++) a.at[j] = forward(a.at[j]), b.at[j] = forward(b.at[j]);
+        for (int j = 0; j < 4; j++)
+            a.at[j] = forward<real>(a.at[j]), b.at[j] = forward<real>(b.at[j]);
         store4(y + 4 * k, a);
         if (two) store4(y + 4 * (k + step), b);
     }
-    for (size_t i = 4 * fours + first; i < n; i += step) store(y + i, forward(load(x + i)));
+    for (size_t i = 4 * fours + first; i < n; i += step) store(y + i, forward<real>(load(x + i)));
 }
 
 template <typename real>
@@ -63,11 +89,11 @@ static __global__ AT_ONCE(THREADS, BLOCKS) void gelu_backward_kernel(real *dx, c
     size_t first = (size_t)blockIdx.x * THREADS + threadIdx.x, step = (size_t)gridDim.x * THREADS;
     for (size_t k = first; k < fours; k += step) {
         four a = load4(x + 4 * k), b = load4(dy + 4 * k);
-        for (int j = 0; j < 4; j++) a.at[j] = b.at[j] * slope(a.at[j]);
+        for (int j = 0; j < 4; j++) a.at[j] = b.at[j] * slope<real>(a.at[j]);
         store4(dx + 4 * k, a);
     }
     for (size_t i = 4 * fours + first; i < n; i += step)
-        store(dx + i, load(dy + i) * slope(load(x + i)));
+        store(dx + i, load(dy + i) * slope<real>(load(x + i)));
 }
 
 template <typename real>

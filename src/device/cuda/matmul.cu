@@ -5,15 +5,16 @@
 #define BUCKETS 256
 #define ALIGNED 256 /* bytes; more the library does not ask for */
 
-enum { LEFT, RIGHT, OUT, BIAS, OPERANDS };
+enum { LEFT, RIGHT, OUT, ADDEND, BIAS, OPERANDS };
 
 typedef struct {
     matmul_kind kind;
-    uint32_t aligned[OPERANDS]; /* bytes, a power of two up to ALIGNED; BIAS: 0 without one */
+    /* Bytes, a power of two up to ALIGNED. ADDEND: OUT's or less; BIAS: 0 without one. */
+    uint32_t aligned[OPERANDS];
     size_t T, N, K;
 } matmul_key;
 
-/* The library's names: D = A B + beta C, column-major; C is D here. */
+/* The library's names: D = A B + beta C, column-major; C has D's layout. */
 enum { A, B, D, MATRICES };
 
 typedef struct matmul_plan {
@@ -23,6 +24,7 @@ typedef struct matmul_plan {
     cublasLtMatmulDesc_t operation;
     cublasLtMatrixLayout_t layout[MATRICES];
     cublasLtMatmulAlgo_t algo;
+    bool biased;              /* the algorithm adds the bias */
     struct matmul_plan *next; /* in the same bucket */
 } matmul_plan;
 
@@ -93,51 +95,72 @@ static trine_status prefer(const matmul_plan *p, cublasLtMatmulPreference_t pref
     return TRINE_OK;
 }
 
-/* `bias` is set before the heuristic is asked, which takes its alignment from the pointer. Its type
- * is D's, as nothing else was set. */
-static trine_status operation_create(matmul_plan *p, const blas_operand *of, const void *bias) {
+static trine_status operation_create(matmul_plan *p, const blas_operand *of) {
     TRY_BLAS(&p->key, cublasLtMatmulDescCreate(&p->operation, p->compute, CUDA_R_32F));
     TRY(set(p, CUBLASLT_MATMUL_DESC_TRANSA, &of[A].how, sizeof of[A].how));
-    TRY(set(p, CUBLASLT_MATMUL_DESC_TRANSB, &of[B].how, sizeof of[B].how));
-    if (!bias) return TRINE_OK;
-    const cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_BIAS;
-    TRY(set(p, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue));
-    return set(p, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias);
+    return set(p, CUBLASLT_MATMUL_DESC_TRANSB, &of[B].how, sizeof of[B].how);
 }
 
-/* What an algorithm may assume and use. */
+/* `bias` is set before the heuristic is asked, which takes its alignment from the pointer. Its type
+ * is D's, as nothing else was set. */
+static trine_status epilogue_set(matmul_plan *p, bool biased, const void *bias) {
+    const cublasLtEpilogue_t epilogue = biased ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+    p->biased = biased;
+    TRY(set(p, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue));
+    return biased ? set(p, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias) : TRINE_OK;
+}
+
+/* What an algorithm may assume and use; its schemes are set for each question. */
 static trine_status preference_fill(const matmul_plan *p, cublasLtMatmulPreference_t preference) {
     const uint64_t workspace = CUDA_WORKSPACE;
-    const uint32_t schemes =
-        CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
     const uint32_t *aligned = p->key.aligned;
     TRY(prefer(p, preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace,
                sizeof workspace));
-    TRY(prefer(p, preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &schemes,
-               sizeof schemes));
     TRY(prefer(p, preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, &aligned[RIGHT],
                sizeof aligned[RIGHT]));
     TRY(prefer(p, preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, &aligned[LEFT],
                sizeof aligned[LEFT]));
-    TRY(prefer(p, preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, &aligned[OUT],
-               sizeof aligned[OUT]));
+    TRY(prefer(p, preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, &aligned[ADDEND],
+               sizeof aligned[ADDEND]));
     return prefer(p, preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, &aligned[OUT],
                   sizeof aligned[OUT]);
 }
 
-static trine_status algorithm_find(matmul_plan *p, cublasLtHandle_t handle,
-                                   cublasLtMatmulPreference_t preference) {
+/* Whether there is one: the library says so by a status, by none found, or by one that it marks. */
+static trine_status algorithm_ask(matmul_plan *p, cublasLtHandle_t handle,
+                                  cublasLtMatmulPreference_t preference, uint32_t schemes,
+                                  bool *there) {
     cublasLtMatmulHeuristicResult_t first;
     int found = 0;
+    TRY(prefer(p, preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &schemes,
+               sizeof schemes));
+    cublasStatus_t status =
+        cublasLtMatmulAlgoGetHeuristic(handle, p->operation, p->layout[A], p->layout[B],
+                                       p->layout[D], p->layout[D], preference, 1, &first, &found);
+    *there = status == CUBLAS_STATUS_SUCCESS && found == 1 && first.state == CUBLAS_STATUS_SUCCESS;
+    if (*there) p->algo = first.algo;
+    if (status == CUBLAS_STATUS_SUCCESS || status == CUBLAS_STATUS_NOT_SUPPORTED) return TRINE_OK;
+    return blas_failed(&p->key, "cublasLtMatmulAlgoGetHeuristic", status, __FILE__, __LINE__,
+                       __func__);
+}
+
+/* See matmul.h, "The exception". */
+static trine_status algorithm_find(matmul_plan *p, cublasLtHandle_t handle,
+                                   cublasLtMatmulPreference_t preference, const void *bias) {
+    const uint32_t ordered =
+        CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+    const struct {
+        bool biased;
+        uint32_t schemes;
+    } questions[] = {{true, ordered}, {false, ordered}, {false, CUBLASLT_REDUCTION_SCHEME_MASK}};
+    bool there = false;
     TRY(preference_fill(p, preference));
-    TRY_BLAS(&p->key, cublasLtMatmulAlgoGetHeuristic(handle, p->operation, p->layout[A],
-                                                     p->layout[B], p->layout[D], p->layout[D],
-                                                     preference, 1, &first, &found));
-    CHECK(found == 1, TRINE_EMATH,
-          "cuBLASLt has no algorithm for matmul %s with T %zu, N %zu, K %zu",
+    for (int i = bias ? 0 : 1; i < 3 && !there; i++) {
+        TRY(epilogue_set(p, questions[i].biased, bias));
+        TRY(algorithm_ask(p, handle, preference, questions[i].schemes, &there));
+    }
+    CHECK(there, TRINE_EMATH, "cuBLASLt has no algorithm for matmul %s with T %zu, N %zu, K %zu",
           kind_names[p->key.kind], p->key.T, p->key.N, p->key.K);
-    TRY_BLAS(&p->key, first.state);
-    p->algo = first.algo;
     return TRINE_OK;
 }
 
@@ -145,10 +168,10 @@ static trine_status plan_fill(matmul_plan *p, cublasLtHandle_t handle, const voi
     blas_operand of[MATRICES];
     operands_of(of, &p->key);
     TRY(layouts_create(p, of));
-    TRY(operation_create(p, of, bias));
+    TRY(operation_create(p, of));
     cublasLtMatmulPreference_t preference;
     TRY_BLAS(&p->key, cublasLtMatmulPreferenceCreate(&preference));
-    trine_status status = algorithm_find(p, handle, preference);
+    trine_status status = algorithm_find(p, handle, preference, bias);
     cublasLtMatmulPreferenceDestroy(preference);
     return status;
 }
@@ -180,8 +203,9 @@ static trine_status plan_create(struct cuda_matmuls *all, matmul_plan **bucket,
 
 /* ---- Finding them ---- */
 
-static uint32_t alignment_of(const void *p) {
-    uintptr_t address = (uintptr_t)p | ALIGNED;
+/* Of both, where q is not NULL. */
+static uint32_t alignment_of(const void *p, const void *q) {
+    uintptr_t address = (uintptr_t)p | (uintptr_t)q | ALIGNED;
     return (uint32_t)(address & (~address + 1));
 }
 
@@ -212,24 +236,37 @@ static trine_status plan_find(matmul_plan **plan, struct cuda_matmuls *all, cons
     return TRINE_OK;
 }
 
+/* out = bias + addend, for a product to be added to. */
+static trine_status begin_with(device *d, void *out, const void *bias, const void *addend, size_t T,
+                               size_t N) {
+    TRY_CUDA(cudaMemsetAsync(out, 0, T * N * cuda_bytes(d->compute), cuda_of(d)->compute));
+    return d->ops->bias_residual(d, out, bias, addend, T, N);
+}
+
 trine_status cuda_matmul(device *d, matmul_kind kind, void *out, const void *left,
-                         const void *right, const void *bias, size_t T, size_t N, size_t K,
-                         grad_mode mode) {
+                         const void *right, const void *bias, const void *addend, size_t T,
+                         size_t N, size_t K) {
     cuda_state *state = cuda_of(d);
-    const matmul_key key = {
-        kind,
-        {alignment_of(left), alignment_of(right), alignment_of(out), bias ? alignment_of(bias) : 0},
-        T,
-        N,
-        K};
+    const matmul_key key = {kind,
+                            {alignment_of(left, NULL), alignment_of(right, NULL),
+                             alignment_of(out, NULL), alignment_of(out, addend),
+                             bias ? alignment_of(bias, NULL) : 0},
+                            T,
+                            N,
+                            K};
     matmul_plan *p = NULL;
     TRY(plan_find(&p, state->matmuls, &key, bias));
+    if (bias && !p->biased) {
+        TRY(begin_with(d, out, bias, addend, T, N));
+        addend = out;
+    }
     /* Other layers of the shape have another bias; the launch copies the pointer. */
-    if (bias) TRY(set(p, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias));
-    const float one = 1.0f, beta = mode == GRAD_ADD ? 1.0f : 0.0f;
+    if (p->biased) TRY(set(p, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias));
+    const float one = 1.0f, beta = addend ? 1.0f : 0.0f;
     TRY_BLAS(&key, cublasLtMatmul(state->matmuls->handle, p->operation, &one, right, p->layout[A],
-                                  left, p->layout[B], &beta, out, p->layout[D], out, p->layout[D],
-                                  &p->algo, state->workspace, CUDA_WORKSPACE, state->compute));
+                                  left, p->layout[B], &beta, addend ? addend : out, p->layout[D],
+                                  out, p->layout[D], &p->algo, state->workspace, CUDA_WORKSPACE,
+                                  state->compute));
     return TRINE_OK;
 }
 

@@ -21,8 +21,12 @@
  * the compute stream's. Of the ways to add up a product that is split along its sum we allow two:
  * not to split (NONE), and parts that are stored in fp32 in the workspace and added by a second
  * kernel (COMPUTE_TYPE). OUTPUT_TYPE would round the parts of a 16-bit output; INPLACE adds parts
- * to the output one after the other, under counters, and no order is documented. Cost: a hash and a
- * call of the library; none of the host's waiting. */
+ * to the output one after the other, under counters, and no order is documented.
+ * The exception: the library need not have an algorithm for every product, least of all for rows
+ * that are no multiple of 16 bytes with a bias. It is then asked for one without the bias, which
+ * lies in the output before the product is added to it; then for one of any scheme, whose bits may
+ * be others in another run; then the product is refused. Cost: a hash and a call of the library;
+ * none of the host's waiting. */
 #ifndef TRINE_DEVICE_CUDA_MATMUL_H
 #define TRINE_DEVICE_CUDA_MATMUL_H
 
@@ -34,16 +38,18 @@
 typedef enum {
     MATMUL_Y,  /* out (T, N) = left x (T, K), right w (N, K)^T, plus bias (N) unless NULL */
     MATMUL_DX, /* out (T, K) = left dy (T, N), right w (N, K) */
-    MATMUL_DW, /* out (N, K) (+)= left dy (T, N)^T, right x (T, K) */
+    MATMUL_DW, /* out (N, K) = left dy (T, N)^T, right x (T, K) */
     MATMUL_KINDS
 } matmul_kind;
 
-/* Runs one product on the compute stream; T, N and K are at least 1; GRAD_SET does not read `out`,
- * GRAD_ADD is for MATMUL_DW. Errors: TRINE_EMATH with shape and the library's status,
- * TRINE_ENOMEM. */
+/* Runs one product on the compute stream; T, N and K are at least 1. `bias` is MATMUL_Y's, NULL in
+ * the others. `addend`, of out's shape, is added: NULL is none, `out` itself is what lies there; in
+ * 16 bits the sum of product, bias and addend is rounded once, but where the library has no
+ * algorithm with a bias: there bias + addend is rounded, then the whole.
+ * Errors: TRINE_EMATH with shape and the library's status, TRINE_ENOMEM. */
 trine_status cuda_matmul(device *d, matmul_kind kind, void *out, const void *left,
-                         const void *right, const void *bias, size_t T, size_t N, size_t K,
-                         grad_mode mode);
+                         const void *right, const void *bias, const void *addend, size_t T,
+                         size_t N, size_t K);
 
 /* The library's words for an element type, and for how the device multiplies. */
 cudaDataType cuda_matmul_type(trine_dtype type);

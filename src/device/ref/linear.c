@@ -1,17 +1,24 @@
 #include "device/ref/ref.h"
 
-/* y (T, N), w (N, K), bias (N), x (T, K) */
-trine_status ref_linear_forward(device *d, void *y, const void *w, const void *bias, const void *x,
-                                size_t T, size_t N, size_t K) {
+/* y (T, N), w (N, K), bias (N), residual (T, N), x (T, K) */
+trine_status ref_linear_residual(device *d, void *y, const void *w, const void *bias,
+                                 const void *residual, const void *x, size_t T, size_t N,
+                                 size_t K) {
     const trine_dtype type = d->compute;
     for (size_t t = 0; t < T; t++)
         for (size_t n = 0; n < N; n++) {
             double sum = bias ? ref_load(type, bias, n) : 0.0;
+            if (residual) sum += ref_load(type, residual, t * N + n);
             for (size_t k = 0; k < K; k++)
                 sum += ref_load(type, x, t * K + k) * ref_load(type, w, n * K + k);
             ref_store(type, y, t * N + n, sum);
         }
     return TRINE_OK;
+}
+
+trine_status ref_linear_forward(device *d, void *y, const void *w, const void *bias, const void *x,
+                                size_t T, size_t N, size_t K) {
+    return ref_linear_residual(d, y, w, bias, NULL, x, T, N, K);
 }
 
 /* dx (T, K), w (N, K), dy (T, N) */

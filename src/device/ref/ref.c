@@ -2,6 +2,7 @@
 
 const ops ops_ref = {
     .linear_forward = ref_linear_forward,
+    .linear_residual = ref_linear_residual,
     .linear_backward_input = ref_linear_backward_input,
     .linear_backward_weight = ref_linear_backward_weight,
     .bias_residual = ref_bias_residual,

@@ -45,6 +45,7 @@ static inline double ref_old(trine_dtype type, const void *p, size_t i, grad_mod
 #define REF(op) __typeof__(*((ops *)0)->op) ref_##op
 
 REF(linear_forward);
+REF(linear_residual);
 REF(linear_backward_input);
 REF(linear_backward_weight);
 REF(bias_residual);
