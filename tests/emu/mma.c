@@ -55,6 +55,45 @@ static void a_product_has_its_elements_in_place(void **state) {
     }
 }
 
+static void load_rows(wrong_rows which) {
+    cudaStream_t stream = new_stream();
+    uint16_t rows[32 * 8];
+    for (size_t i = 0; i < 32 * 8; i++) rows[i] = (uint16_t)i;
+    void *x = new_memory(sizeof rows), *y = new_memory(32 * 4 * sizeof(uint32_t));
+    put(x, rows, sizeof rows);
+    launch_load_row(stream, y, x, which);
+    uint32_t got[32 * 4];
+    look(got, y, sizeof got);
+    for (uint32_t i = 0; i < 32 * 4;
+         i++) { /* lane i / 4, matrix i % 4: row g, columns 2t, 2t + 1 */
+        uint32_t first = (i % 4 * 8 + i / 16) * 8 + i / 4 % 4 * 2;
+        assert_int_equal(got[i], (first + 1) << 16 | first);
+    }
+    cudaFree(x), cudaFree(y);
+    cudaStreamDestroy(stream);
+}
+
+static void misaligned(void) {
+    load_rows(MISALIGNED);
+}
+
+static void past_the_end(void) {
+    load_rows(PAST_THE_END);
+}
+
+static void in_global_memory(void) {
+    load_rows(IN_GLOBAL_MEMORY);
+}
+
+static void rows_lie_in_shared_memory_at_multiples_of_16(void **state) {
+    (void)state;
+    load_rows(RIGHT);
+    DIES(misaligned, "a row of mma_load", "no multiple of 16", "load_a_row",
+         "tests/emu/mma_kernels.cu");
+    DIES(past_the_end, "a row of mma_load", "not shared memory", "thread (31,0,0)");
+    DIES(in_global_memory, "a row of mma_load", "not shared memory", "load_a_row");
+}
+
 /* One head's row t in double, from what 16 bits hold. Returns log of the sum of exponentials. */
 static double row_of(double *y, const float *qkv, size_t t, size_t stride, size_t HD, size_t D) {
     double max = -INFINITY, sum = 0.0, *p = calloc(t + 1, sizeof *p);
@@ -134,6 +173,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(numbers_survive_narrowing),
         cmocka_unit_test(a_product_has_its_elements_in_place),
+        cmocka_unit_test(rows_lie_in_shared_memory_at_multiples_of_16),
         cmocka_unit_test(attention_in_16_bits),
     };
     return HARNESS_RUN_ALONE(tests);
