@@ -127,11 +127,12 @@ static __device__ inline void attention_mma_arrive(void) {
 /* Columns that no copy writes are zeros. */
 template <int WIDTH, bool WIDE>
 static __device__ inline void attention_mma_clear(uint16_t *tiles, int rows, int D) {
-    if (!WIDE || D == WIDTH) return;
-    for (int n = (int)threadIdx.x; n < rows * attention_mma_pitch(WIDTH) / 8;
-         n += ATTENTION_THREADS)
-        ((float4 *)tiles)[n] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-    __syncthreads();
+    if (WIDE && D < WIDTH) {
+        for (int n = (int)threadIdx.x; n < rows * attention_mma_pitch(WIDTH) / 8;
+             n += ATTENTION_THREADS)
+            ((float4 *)tiles)[n] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+        __syncthreads();
+    }
 }
 
 /* ---- Products ---- */
