@@ -57,6 +57,10 @@ static int number_of(const thread *t) {
     return (int)(t - threads);
 }
 
+int emu_thread(void) {
+    return b.kernel ? number_of(b.current) : -1;
+}
+
 /* ---- Faults ---------------------------------------------------------------------------------- */
 
 void emu_where(char *text, size_t size) {
@@ -162,6 +166,7 @@ static void work(void) {
         t->state = RUNNING;
         t->on = self;
         b.kernel->run(b.kernel->context);
+        emu_copies_left(number_of(b.current));
         b.current->state = RETURNED;
         if (++b.returned < b.threads) {
             thread *next = choose();

@@ -18,4 +18,9 @@ void emu_begin_kernel(const emu_kernel *kernel, dim3 grid, dim3 block);
 void emu_run_block(uint3 index);
 void emu_end_kernel(void);
 
+/* The number of the block's thread that runs; -1 outside of kernels. */
+int emu_thread(void);
+/* async.cc: the thread has returned; it must have waited for its copies. */
+void emu_copies_left(int thread);
+
 #endif

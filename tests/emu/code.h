@@ -19,7 +19,10 @@
 #define __device__
 #define __host__
 #define __forceinline__       inline __attribute__((always_inline))
-#define __launch_bounds__(...)
+/* A bound is kept as instructions that do nothing before the function, one for each 32 threads: the
+ * compiler lists where they begin, the launch compares (kernel.cc). */
+#define __launch_bounds__(threads, ...)                                                            \
+    __attribute__((patchable_function_entry((threads) / 32, (threads) / 32)))
 #define __grid_constant__
 #define __align__(bytes)      __attribute__((aligned(bytes)))
 /* One block runs at a time. The section is filled with NaN now and then (block.cc). */
@@ -32,6 +35,10 @@ static const int warpSize = 32;
 /* The memory behind SHARED_MEMORY: exactly as many bytes as the launch asked for, then a page that
  * nobody may touch. */
 void *emu_shared_memory(void);
+/* Ends the process unless p is a multiple of `align` and [p, p + bytes) is shared memory; `what`
+ * stands at the place in the source. */
+void emu_check_shared(const char *what, const void *p, size_t bytes, size_t align, const char *file,
+                      int line);
 
 /* ---- Barriers, shuffles, votes: mask, then what each does with its lane's value -------------- */
 

@@ -16,6 +16,18 @@
 extern "C" __attribute__((weak, visibility("hidden"))) char __start_emu_shared[],
     __stop_emu_shared[];
 
+/* Where the instructions before a kernel with __launch_bounds__ begin; of each such kernel. */
+extern "C" __attribute__((weak, visibility("hidden")))
+const char *const __start___patchable_function_entries[],
+    *const __stop___patchable_function_entries[];
+
+/* An instruction that does nothing. */
+#if defined __x86_64__
+static const unsigned char idle[] = {0x90};
+#else
+static const unsigned char idle[] = {0x1f, 0x20, 0x03, 0xd5};
+#endif
+
 struct launch {
     emu_kernel kernel;
     emu_function drop;
@@ -36,6 +48,20 @@ void *emu_shared_memory(void) {
     return shared_now;
 }
 
+static bool between(const char *p, size_t bytes, const char *begin, const char *end) {
+    return begin && p >= begin && p <= end && bytes <= (size_t)(end - p);
+}
+
+void emu_check_shared(const char *what, const void *p, size_t bytes, size_t align, const char *file,
+                      int line) {
+    const char *at = (const char *)p;
+    if (!between(at, bytes, shared_now, shared_end) &&
+        !between(at, bytes, __start_emu_shared, __stop_emu_shared))
+        emu_fault("%s at %p, which is not shared memory, %s:%d", what, p, file, line);
+    if ((uintptr_t)p % align != 0)
+        emu_fault("%s at %p, which is no multiple of %zu, %s:%d", what, p, align, file, line);
+}
+
 /* ---- What is refused ------------------------------------------------------------------------- */
 
 static size_t allowed_shared(const void *kernel) {
@@ -53,11 +79,34 @@ cudaError_t cudaFuncSetAttribute(const void *kernel, enum cudaFuncAttribute attr
     return cudaSuccess;
 }
 
+/* How many instructions there are from `at` to `end` if all of them do nothing, else 0. */
+static uint64_t idle_instructions(const char *at, const char *end) {
+    uint64_t count = 0;
+    for (; at < end && memcmp(at, idle, sizeof idle) == 0; at += sizeof idle) count++;
+    return at == end ? count : 0;
+}
+
+/* What __launch_bounds__ says of the kernel, or the most that a block may have. */
+static uint64_t most_threads(const void *kernel) {
+    const char *entry = (const char *)kernel;
+    for (const char *const *at = __start___patchable_function_entries;
+         at < __stop___patchable_function_entries; at++) {
+        if (*at >= entry || *at + EMU_THREADS / 32 * sizeof idle < entry) continue;
+        uint64_t warps = idle_instructions(*at, entry);
+        if (warps) return warps * 32;
+    }
+    return EMU_THREADS;
+}
+
 /* A block too large is a fault of the code, never of a shape: that is said at once. */
-static void check_block(const char *name, dim3 block) {
+static void check_block(const char *name, const void *kernel, dim3 block) {
     if (block.x < 1 || block.y < 1 || block.z < 1 || block.x > 1024 || block.y > 1024 ||
         block.z > 64 || (uint64_t)block.x * block.y * block.z > EMU_THREADS)
         emu_fault("launch of %s: a block of (%u,%u,%u) threads", name, block.x, block.y, block.z);
+    const uint64_t threads = (uint64_t)block.x * block.y * block.z, most = most_threads(kernel);
+    if (threads > most)
+        emu_fault("launch of %s: a block of %u threads, but its __launch_bounds__ are %u", name,
+                  (unsigned)threads, (unsigned)most);
 }
 
 static cudaError_t check_launch(const void *kernel, dim3 grid, size_t shared) {
@@ -117,7 +166,7 @@ static void run_launch(void *context) {
 
 void emu_launch(const char *name, const void *kernel, dim3 grid, dim3 block, size_t shared,
                 cudaStream_t stream, emu_function run, emu_function drop, void *context) {
-    check_block(name, block);
+    check_block(name, kernel, block);
     cudaError_t error = check_launch(kernel, grid, shared);
     if (emu_error(error) != cudaSuccess) {
         drop(context);

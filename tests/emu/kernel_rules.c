@@ -216,6 +216,8 @@ CHILD(odd_width, launch_odd_width(stream))
 CHILD(short_warp, launch_short_warp(stream))
 CHILD(large_block, launch_threads(stream, 1025))
 CHILD(empty_block, launch_threads(stream, 0))
+CHILD(block_beyond_96, launch_96(stream, 97))
+CHILD(block_beyond_512, launch_512(stream, 1024))
 CHILD(misaligned, launch_misaligned(stream, y))
 CHILD(outside_array, launch_outside_array(stream, BLOCK))
 CHILD(outside_shared, launch_outside_shared(stream, 512))
@@ -245,6 +247,16 @@ static void blocks_of_impossible_sizes(void **state) {
     (void)state;
     DIES(large_block, "launch of nothing: a block of (1025,1,1) threads");
     DIES(empty_block, "launch of nothing: a block of (0,1,1) threads");
+}
+
+static void launch_bounds_hold(void **state) {
+    (void)state;
+    launch_96(stream, 96), launch_512(stream, 512), launch_threads(stream, 1024);
+    assert_int_equal(cudaDeviceSynchronize(), cudaSuccess);
+    DIES(block_beyond_96, "launch of at_most_96<2>: a block of 97 threads, but its "
+                          "__launch_bounds__ are 96");
+    DIES(block_beyond_512, "launch of at_most_512: a block of 1024 threads, but its "
+                           "__launch_bounds__ are 512");
 }
 
 static void accesses_that_the_hardware_refuses(void **state) {
@@ -289,6 +301,7 @@ int main(void) {
         CASE(barriers_that_not_all_reach),
         CASE(lanes_that_do_not_come),
         CASE(blocks_of_impossible_sizes),
+        CASE(launch_bounds_hold),
         CASE(accesses_that_the_hardware_refuses),
         CASE(refused_launches_are_errors),
     };

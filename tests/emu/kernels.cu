@@ -1,5 +1,7 @@
 #include "kernels.h"
 
+#include "device/cuda/ptx.cuh"
+
 #define ALL                             0xffffffffu
 #define GO(kernel, grid, block, shared) emu_launcher(kernel, (grid), (block), (shared), stream)
 
@@ -99,6 +101,44 @@ static __global__ void shared(float *y) {
 
 void launch_shared(cudaStream_t stream, float *y, int n) {
     GO(shared, 1, n, (size_t)n * sizeof(float))(y);
+}
+
+/* ---- Asynchronous copies ------------------------------------------------------------------------ */
+
+static __device__ void begin_copy(float *stage, const float *x, float *y, copy_faults which) {
+    float *to = which == TO_GLOBAL_MEMORY ? y : stage;
+    ptx_copy16(to + 4 * threadIdx.x + (which == TO_ODD_PLACE),
+               x + 4 * threadIdx.x + (which == FROM_ODD_PLACE));
+    ptx_copies_end();
+}
+
+static __device__ void await_copies(copy_faults which) {
+    if (which == WAITED_TOO_LITTLE)
+        ptx_copies_wait<1>();
+    else if (which != NEVER_WAITED)
+        ptx_copies_wait<0>();
+    if (which != NOT_SHARED_YET) __syncthreads();
+}
+
+static __global__ void stages(float *y, const float *x, int tiles, copy_faults which) {
+    const int thread = (int)threadIdx.x;
+    float *shared = (float *)emu_shared_memory(), sum = 0.0f;
+    begin_copy(shared, x, y, which);
+    for (int i = 0; i < tiles; i++) {
+        float *stage = shared + i % 2 * 4 * BLOCK, *other = shared + (i + 1) % 2 * 4 * BLOCK;
+        await_copies(which);
+        if (i + 1 < tiles || which == LEFT_BEHIND)
+            begin_copy(which == ONE_STAGE ? stage : other, x + (i + 1) % tiles * 4 * BLOCK, y,
+                       which);
+        for (int k = 0; k < 4; k++)
+            sum += (which == ONE_STAGE ? shared : stage)[4 * (BLOCK - 1 - thread) + k];
+    }
+    if (which != LEFT_BEHIND) ptx_copies_wait<0>();
+    y[thread] = sum;
+}
+
+void launch_stages(cudaStream_t stream, float *y, const float *x, int tiles, copy_faults which) {
+    GO(stages, 1, BLOCK, 2 * 4 * BLOCK * sizeof(float))(y, x, tiles, which);
 }
 
 /* ---- Shuffles and votes ---------------------------------------------------------------------- */
@@ -231,6 +271,21 @@ static __global__ void nothing() {
 
 void launch_threads(cudaStream_t stream, int threads) {
     GO(nothing, 1, threads, 0)();
+}
+
+template <int VALUE> static __global__ void __launch_bounds__(3 * 32, VALUE) at_most_96(int *y) {
+    if (y) *y = VALUE;
+}
+
+void launch_96(cudaStream_t stream, int threads) {
+    GO(at_most_96<2>, 1, threads, 0)(NULL);
+}
+
+static __launch_bounds__(512) __global__ void at_most_512() {
+}
+
+void launch_512(cudaStream_t stream, int threads) {
+    GO(at_most_512, 1, threads, 0)();
 }
 
 static __global__ void misaligned(float *y) {

@@ -33,6 +33,21 @@ void launch_sum(cudaStream_t stream, float *y, const float *x, int blocks);
 /* y[i], i < n floats: dynamic shared memory as a kernel finds it. */
 void launch_shared(cudaStream_t stream, float *y, int n);
 
+/* y[thread] = the sum of 4 floats of each tile (4 * BLOCK of x), through two stages of asynchronous
+ * copies by BLOCK threads: without a fault, or with one. */
+typedef enum {
+    IN_TIME,
+    NEVER_WAITED,    /* until the end */
+    WAITED_TOO_LITTLE, /* for all but the group that it needs */
+    NOT_SHARED_YET,  /* no barrier behind the wait */
+    ONE_STAGE,       /* copied over what others still read */
+    LEFT_BEHIND,     /* returns with a copy under way */
+    FROM_ODD_PLACE,  /* x + 1 */
+    TO_ODD_PLACE,
+    TO_GLOBAL_MEMORY
+} copy_faults;
+void launch_stages(cudaStream_t stream, float *y, const float *x, int tiles, copy_faults which);
+
 /* One warp: y[lane] = what a shuffle of x[lane] gives. */
 typedef enum { INDEX, XOR, UP, DOWN } shuffles;
 void launch_shuffle_int(cudaStream_t stream, int *y, const int *x, shuffles which, int operand,
@@ -54,6 +69,9 @@ void launch_other_kind(cudaStream_t stream);       /* lane 3 is at another shuff
 void launch_odd_width(cudaStream_t stream);       /* a width of 12 */
 void launch_short_warp(cudaStream_t stream);      /* 40 threads, all lanes of the second warp */
 void launch_threads(cudaStream_t stream, int threads);
+/* A kernel with __launch_bounds__ of 96, a template, and one of 512. */
+void launch_96(cudaStream_t stream, int threads);
+void launch_512(cudaStream_t stream, int threads);
 void launch_misaligned(cudaStream_t stream, float *y);      /* a float4 at y + 1 */
 void launch_outside_array(cudaStream_t stream, int index);  /* of a shared array of BLOCK */
 void launch_outside_shared(cudaStream_t stream, int bytes); /* writes behind its dynamic memory */

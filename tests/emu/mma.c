@@ -55,6 +55,45 @@ static void a_product_has_its_elements_in_place(void **state) {
     }
 }
 
+static void load_rows(wrong_rows which) {
+    cudaStream_t stream = new_stream();
+    uint16_t rows[32 * 8];
+    for (size_t i = 0; i < 32 * 8; i++) rows[i] = (uint16_t)i;
+    void *x = new_memory(sizeof rows), *y = new_memory(32 * 4 * sizeof(uint32_t));
+    put(x, rows, sizeof rows);
+    launch_load_row(stream, y, x, which);
+    uint32_t got[32 * 4];
+    look(got, y, sizeof got);
+    for (uint32_t i = 0; i < 32 * 4;
+         i++) { /* lane i / 4, matrix i % 4: row g, columns 2t, 2t + 1 */
+        uint32_t first = (i % 4 * 8 + i / 16) * 8 + i / 4 % 4 * 2;
+        assert_int_equal(got[i], (first + 1) << 16 | first);
+    }
+    cudaFree(x), cudaFree(y);
+    cudaStreamDestroy(stream);
+}
+
+static void misaligned(void) {
+    load_rows(MISALIGNED);
+}
+
+static void past_the_end(void) {
+    load_rows(PAST_THE_END);
+}
+
+static void in_global_memory(void) {
+    load_rows(IN_GLOBAL_MEMORY);
+}
+
+static void rows_lie_in_shared_memory_at_multiples_of_16(void **state) {
+    (void)state;
+    load_rows(RIGHT);
+    DIES(misaligned, "a row of mma_load", "no multiple of 16", "load_a_row",
+         "tests/emu/mma_kernels.cu");
+    DIES(past_the_end, "a row of mma_load", "not shared memory", "thread (31,0,0)");
+    DIES(in_global_memory, "a row of mma_load", "not shared memory", "load_a_row");
+}
+
 /* One head's row t in double, from what 16 bits hold. Returns log of the sum of exponentials. */
 static double row_of(double *y, const float *qkv, size_t t, size_t stride, size_t HD, size_t D) {
     double max = -INFINITY, sum = 0.0, *p = calloc(t + 1, sizeof *p);
@@ -77,14 +116,14 @@ static double row_of(double *y, const float *qkv, size_t t, size_t stride, size_
 
 /* p and y are rounded to 16 bits: each is off by up to `half` (half a unit in the last place of 1)
  * of the largest v, which is 1; the products' fp32 sums are off by less than a tenth of that. The
- * statistics never leave fp32. */
+ * statistics never leave fp32. Rows from `from` on. */
 static void compare(const uint16_t *y, const float *lse, const float *qkv, size_t B, size_t T,
-                    size_t H, size_t D, half_type type) {
+                    size_t H, size_t D, size_t from, half_type type) {
     const double half = type == BF16 ? 0x1p-9 : 0x1p-12;
     double *want = malloc(D * sizeof *want);
     for (size_t b = 0; b < B; b++)
         for (size_t h = 0; h < H; h++)
-            for (size_t t = 0; t < T; t++) {
+            for (size_t t = from; t < T; t++) {
                 double log_sum =
                     row_of(want, qkv + b * T * 3 * H * D + h * D, t, 3 * H * D, H * D, D);
                 if (!(fabs((double)lse[(b * H + h) * T + t] - log_sum) <= 4e-6))
@@ -100,19 +139,26 @@ static void compare(const uint16_t *y, const float *lse, const float *qkv, size_
     free(want);
 }
 
-static void attention(size_t B, size_t T, size_t H, size_t D, half_type type) {
+/* The first `nothing` keys are -infinity in their first column, and no query is negative there. */
+static void attention(size_t B, size_t T, size_t H, size_t D, size_t nothing, half_type type) {
     const size_t n = B * T * H * D;
     uint16_t *bits = malloc(3 * n * sizeof *bits), *y = malloc(n * sizeof *y);
     float *qkv = malloc(3 * n * sizeof *qkv), *lse = malloc(B * H * T * sizeof *lse);
     for (size_t i = 0; i < 3 * n; i++)
         bits[i] = half_narrow(type, spread(i + 1)), qkv[i] = half_widen(type, bits[i]);
+    for (size_t t = 0; t < T && nothing; t++) {
+        uint16_t *q = bits + t * 3 * H * D, *k = q + H * D;
+        *q = half_narrow(type, 0.5f);
+        if (t < nothing) *k = half_narrow(type, -INFINITY);
+        qkv[q - bits] = half_widen(type, *q), qkv[k - bits] = half_widen(type, *k);
+    }
     cudaStream_t stream = new_stream();
     void *in = new_memory(3 * n * sizeof *bits), *out = new_memory(n * sizeof *y),
          *sums = new_memory(B * H * T * sizeof *lse);
     put(in, bits, 3 * n * sizeof *bits);
     launch_attention(stream, out, sums, in, B, T, H, D, type);
     look(y, out, n * sizeof *y), look(lse, sums, B * H * T * sizeof *lse);
-    compare(y, lse, qkv, B, T, H, D, type);
+    compare(y, lse, qkv, B, T, H, D, nothing, type);
     cudaFree(in), cudaFree(out), cudaFree(sums);
     cudaStreamDestroy(stream);
     free(bits), free(y), free(qkv), free(lse);
@@ -121,20 +167,29 @@ static void attention(size_t B, size_t T, size_t H, size_t D, half_type type) {
 static void attention_in_16_bits(void **state) {
     (void)state;
     for (half_type type = BF16; type <= FP16; type++) {
-        attention(1, 1, 1, 1, type);
-        attention(2, 7, 3, 5, type);
-        attention(1, 130, 2, 64, type);
-        attention(1, 65, 1, 80, type);
-        attention(1, 70, 1, 128, type);
-        attention(1, 33, 2, 33, type);
+        attention(1, 1, 1, 1, 0, type);
+        attention(2, 7, 3, 5, 0, type);
+        attention(1, 130, 2, 64, 0, type);
+        attention(1, 65, 1, 80, 0, type);
+        attention(1, 70, 1, 128, 0, type);
+        attention(1, 33, 2, 33, 0, type);
     }
+}
+
+/* Two tiles of keys that score -infinity, and a part of the third. */
+static void attention_that_begins_with_nothing(void **state) {
+    (void)state;
+    attention(1, 200, 1, 8, 140, BF16);
+    attention(1, 200, 1, 8, 140, FP16);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(numbers_survive_narrowing),
         cmocka_unit_test(a_product_has_its_elements_in_place),
+        cmocka_unit_test(rows_lie_in_shared_memory_at_multiples_of_16),
         cmocka_unit_test(attention_in_16_bits),
+        cmocka_unit_test(attention_that_begins_with_nothing),
     };
     return HARNESS_RUN_ALONE(tests);
 }

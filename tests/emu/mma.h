@@ -45,9 +45,11 @@ static inline void mma(float d[4], const uint32_t a[4], const uint32_t b[2]) {
         for (int k = 0; k < 16; k++) d[i] = fmaf(left[i / 2][k], right[i % 2][k], d[i]);
 }
 
-/* The lanes that give the addresses must have written what they point to before: a barrier's
- * matter, as on hardware. */
-static inline void emu_load(uint32_t to[4], const uint16_t *row, bool turned) {
+/* As ldmatrix demands, a row is 16 bytes of shared memory at a multiple of 16. The lanes that give
+ * the addresses must have written what they point to before: a barrier's matter, as on hardware. */
+static inline void emu_load(uint32_t to[4], const uint16_t *row, bool turned, const char *file,
+                            int line) {
+    emu_check_shared("a row of mma_load", row, 16, 16, file, line);
     const int lane = (int)threadIdx.x % 32, g = lane / 4, t = lane % 4;
     for (int i = 0; i < 4; i++) {
         uint16_t half[2];
@@ -60,12 +62,12 @@ static inline void emu_load(uint32_t to[4], const uint16_t *row, bool turned) {
     }
 }
 
-static inline void mma_load(uint32_t to[4], const uint16_t *row) {
-    emu_load(to, row, false);
+static inline void mma_load(uint32_t to[4], const uint16_t *row, EMU_PLACE) {
+    emu_load(to, row, false, file, line);
 }
 
-static inline void mma_load_turned(uint32_t to[4], const uint16_t *row) {
-    emu_load(to, row, true);
+static inline void mma_load_turned(uint32_t to[4], const uint16_t *row, EMU_PLACE) {
+    emu_load(to, row, true, file, line);
 }
 
 #endif

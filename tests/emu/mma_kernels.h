@@ -18,6 +18,10 @@ uint16_t half_narrow(half_type type, float x);
 /* d (16, 8) += a (16, 16) b (16, 8), all row-major; b is read turned, a is not. */
 void launch_mma(cudaStream_t stream, float *d, const uint16_t *a, const uint16_t *b,
                 half_type type);
+/* One warp loads 32 rows of x (32, 8) from shared memory, y (32, 4) has its fragments; or from where
+ * it must not, the whole warp or its last lane. */
+typedef enum { RIGHT, MISALIGNED, PAST_THE_END, IN_GLOBAL_MEMORY } wrong_rows;
+void launch_load_row(cudaStream_t stream, uint32_t *y, const uint16_t *x, wrong_rows which);
 /* As ops.h's attention_forward, D up to 128. */
 void launch_attention(cudaStream_t stream, uint16_t *y, float *lse, const uint16_t *qkv, size_t B,
                       size_t T, size_t H, size_t D, half_type type);

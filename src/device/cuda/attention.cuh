@@ -348,6 +348,7 @@ static inline trine_status attention_blocks(unsigned *blocks, size_t B, size_t T
                                             size_t rows) {
     size_t tiles = (T + rows - 1) / rows;
     CHECK(T < 0x7fffff00, TRINE_EMATH, "attention on sequences of %zu", T);
+    CHECK(H < 0x10000, TRINE_EMATH, "attention with %zu heads, more than 65535", H);
     CHECK(B * H <= 0x7fffffff / tiles, TRINE_EMATH,
           "attention on B %zu, T %zu, H %zu: more blocks than a GPU takes", B, T, H);
     *blocks = (unsigned)(tiles * B * H);

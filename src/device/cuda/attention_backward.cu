@@ -233,30 +233,31 @@ static __global__ void __launch_bounds__(ATTENTION_THREADS, BLOCKS)
 
 template <typename real> struct variant {
     size_t width, rows, lanes, bytes; /* rows of a tile; elements at once; shared memory */
+    bool wide; /* takes only rows that may be read `lanes` elements at a time */
     void (*kernel)(real *, const real *, const real *, const float *, const float *, size_t,
                    attention_shape, cuda_drop);
 };
 
 #define KEYS(width, rows, cols, blocks)                                                            \
     {                                                                                              \
-        width, 16 * rows, 4, keys_shared<width, rows, cols>() * sizeof(float),                     \
+        width, 16 * rows, 4, keys_shared<width, rows, cols>() * sizeof(float), false,              \
             attention_keys<real, DROP, width, rows, cols, blocks>                                  \
     }
 #define QUERIES(width, rows, cols, blocks)                                                         \
     {                                                                                              \
-        width, 16 * rows, 4, queries_shared<width, rows, cols>() * sizeof(float),                  \
+        width, 16 * rows, 4, queries_shared<width, rows, cols>() * sizeof(float), false,           \
             attention_queries<real, DROP, width, rows, cols, blocks>                               \
     }
 
-#define MMA_KEYS(width)                                                                            \
+#define MMA_KEYS(width, wide)                                                                      \
     {                                                                                              \
-        width, MMA_TILE, MMA_LANES, (size_t)attention_mma_keys_shared(width),                      \
-            attention_mma_keys<width, real, DROP>                                                  \
+        width, MMA_TILE, MMA_LANES, (size_t)attention_mma_keys_shared(width, DROP), wide,          \
+            attention_mma_keys<width, real, DROP, wide>                                            \
     }
-#define MMA_QUERIES(width)                                                                         \
+#define MMA_QUERIES(width, wide)                                                                   \
     {                                                                                              \
-        width, MMA_TILE, MMA_LANES, (size_t)attention_mma_queries_shared(width),                   \
-            attention_mma_dq<width, real, DROP>                                                    \
+        width, MMA_TILE, MMA_LANES, (size_t)attention_mma_queries_shared(width), wide,             \
+            attention_mma_dq<width, real, DROP, wide>                                              \
     }
 
 /* By width; where there are two, the second is for GPUs that give a block 99 KiB. The last number
@@ -264,11 +265,13 @@ template <typename real> struct variant {
  * registers. 16-bit heads are for the tensor cores, but for the widest. */
 template <typename real, bool DROP> struct variants {
     static constexpr variant<real> keys[] = {
-        MMA_KEYS(64), MMA_KEYS(96), MMA_KEYS(128), KEYS(256, 2, 4, 1), KEYS(256, 1, 2, 2),
+        MMA_KEYS(64, true),   MMA_KEYS(96, true), MMA_KEYS(128, true), MMA_KEYS(64, false),
+        MMA_KEYS(128, false), KEYS(256, 2, 4, 1), KEYS(256, 1, 2, 2),
     };
     static constexpr variant<real> queries[] = {
-        MMA_QUERIES(64),       MMA_QUERIES(96),       MMA_QUERIES(128),
-        QUERIES(256, 2, 4, 1), QUERIES(256, 1, 2, 2),
+        MMA_QUERIES(64, true),  MMA_QUERIES(96, true),   MMA_QUERIES(128, true),
+        MMA_QUERIES(64, false), MMA_QUERIES(128, false), QUERIES(256, 2, 4, 1),
+        QUERIES(256, 1, 2, 2),
     };
 };
 
@@ -286,18 +289,19 @@ template <bool DROP> struct variants<float, DROP> {
 
 template <typename real, size_t COUNT>
 static trine_status choose(const variant<real> **chosen, const device *d,
-                           const variant<real> (&variants)[COUNT], size_t D) {
+                           const variant<real> (&variants)[COUNT], const attention_shape *s) {
     size_t room = 0;
     TRY(attention_room(d, &room));
     for (size_t i = 0; i < COUNT; i++)
-        if (variants[i].width >= D && variants[i].bytes <= room) {
+        if (variants[i].width >= s->D && variants[i].bytes <= room &&
+            (!variants[i].wide || s->wide)) {
             *chosen = &variants[i];
             return TRINE_OK;
         }
     return RAISE(TRINE_EUNSUPPORTED,
                  "attention on heads of width %zu: the cuda device takes %d, and this GPU gives a "
                  "block %zu bytes of shared memory",
-                 D, CUDA_WIDEST_HEAD, room);
+                 s->D, CUDA_WIDEST_HEAD, room);
 }
 
 template <typename real> struct operands {
@@ -334,13 +338,13 @@ template <typename real, bool DROP>
 static trine_status all_three(device *d, const operands<real> *o, const real *y, size_t B, size_t T,
                               size_t H, size_t D) {
     const variant<real> *keys = NULL, *queries = NULL;
-    TRY(choose(&keys, d, variants<real, DROP>::keys, D));
-    TRY(choose(&queries, d, variants<real, DROP>::queries, D));
-    const size_t lanes = keys->lanes; /* and the queries' */
+    const size_t lanes = sizeof(real) == 2 && D <= MMA_WIDEST ? MMA_LANES : 4;
     attention_shape s = attention_shape_of(T, H, D, lanes);
     attention_look(&s, o->dqkv, lanes);
     attention_look(&s, o->dy, lanes);
     attention_look(&s, o->qkv, lanes);
+    TRY(choose(&keys, d, variants<real, DROP>::keys, &s));
+    TRY(choose(&queries, d, variants<real, DROP>::queries, &s));
     TRY(launch_delta(d, o->delta, o->dy, y, B, &s));
     TRY(launch(d, keys, o, B, &s));
     return launch(d, queries, o, B, &s);

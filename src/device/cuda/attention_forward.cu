@@ -134,26 +134,28 @@ static __global__ void __launch_bounds__(ATTENTION_THREADS, BLOCKS)
 
 template <typename real> struct variant {
     size_t width, rows, lanes, bytes; /* rows of a tile; elements at once; shared memory */
+    bool wide; /* takes only rows that may be read `lanes` elements at a time */
     void (*kernel)(real *, float *, const real *, size_t, attention_shape, cuda_drop);
 };
 
 #define VARIANT(width, rows, cols, blocks)                                                         \
     {                                                                                              \
-        width, 16 * rows, 4, shared_floats<width, rows, cols>() * sizeof(float),                   \
+        width, 16 * rows, 4, shared_floats<width, rows, cols>() * sizeof(float), false,            \
             attention_forward_kernel<real, DROP, width, rows, cols, blocks>                        \
     }
-#define MMA_VARIANT(width)                                                                         \
+#define MMA_VARIANT(width, wide)                                                                   \
     {                                                                                              \
-        width, MMA_TILE, MMA_LANES, (size_t)attention_mma_shared(width),                           \
-            attention_mma_forward<width, real, DROP>                                               \
+        width, MMA_TILE, MMA_LANES, (size_t)attention_mma_shared(width), wide,                     \
+            attention_mma_forward<width, real, DROP, wide>                                         \
     }
 
 /* By width. All fit the 99 KiB that the smallest of today's GPUs give a block. The last number is
  * how many an H200's multiprocessor has room for: they wait for memory at different times. 16-bit
  * heads are for the tensor cores, but for the widest. */
 template <typename real, bool DROP> struct variants {
-    static constexpr variant<real> list[] = {MMA_VARIANT(64), MMA_VARIANT(96), MMA_VARIANT(128),
-                                             VARIANT(256, 2, 4, 2)};
+    static constexpr variant<real> list[] = {MMA_VARIANT(64, true),   MMA_VARIANT(96, true),
+                                             MMA_VARIANT(128, true),  MMA_VARIANT(64, false),
+                                             MMA_VARIANT(128, false), VARIANT(256, 2, 4, 2)};
 };
 
 template <bool DROP> struct variants<float, DROP> {
@@ -162,6 +164,15 @@ template <bool DROP> struct variants<float, DROP> {
                                              VARIANT(96, 4, 8, 2), VARIANT(128, 4, 8, 2),
                                              VARIANT(256, 2, 4, 2)};
 };
+
+template <typename real>
+static attention_shape shape_for(const variant<real> *v, const real *y, const real *qkv, size_t T,
+                                 size_t H, size_t D) {
+    attention_shape s = attention_shape_of(T, H, D, v->lanes);
+    attention_look(&s, y, v->lanes);
+    attention_look(&s, qkv, v->lanes);
+    return s;
+}
 
 template <typename real>
 static trine_status attention_forward(device *d, void *y_, float *lse, const void *qkv_, void *work,
@@ -175,10 +186,8 @@ static trine_status attention_forward(device *d, void *y_, float *lse, const voi
           "attention on the cuda device takes heads of width up to %d, not %zu", CUDA_WIDEST_HEAD,
           D);
     const variant<real> *v = drop ? variants<real, true>::list : variants<real, false>::list;
-    while (v->width < D) v++;
-    attention_shape s = attention_shape_of(T, H, D, v->lanes);
-    attention_look(&s, y, v->lanes);
-    attention_look(&s, qkv, v->lanes);
+    attention_shape s = shape_for(v, y, qkv, T, H, D);
+    while (v->width < D || (v->wide && !s.wide)) s = shape_for(++v, y, qkv, T, H, D);
     unsigned blocks = 0;
     TRY(attention_blocks(&blocks, B, T, H, v->rows));
     TRY_CUDA(cudaFuncSetAttribute(v->kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,

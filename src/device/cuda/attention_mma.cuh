@@ -4,14 +4,17 @@
  *
  * A block is four warps of 16 queries each. Queries stay in registers, scores go from one product's
  * accumulators to the next one's factor without leaving them: no tile of scores in shared memory
- * and one barrier less. Statistics, exponentials and sums are fp32; p is rounded to 16 bits before
- * it meets v, which adds 2^-9 (bf16) or 2^-12 (fp16) of the largest v to the error of y, as much as
- * rounding y does.
+ * and one barrier a tile. Keys and values have two stages: while one pair of tiles is computed with,
+ * the next is copied. Only the tile on the diagonal is masked; it comes last, behind the loop.
+ * Statistics, exponentials and sums are fp32; p is rounded to 16 bits before it meets v, which adds
+ * 2^-9 (bf16) or 2^-12 (fp16) of the largest v to the error of y, as much as rounding y does.
  *
- * What bounds it: at D 64 a warp's tile is 64 products of 2048 multiply-adds and 1024 exponentials.
- * An H100's multiprocessor does 4096 of the former a clock by wgmma, by mma.sync some two thirds of
- * that, and 16 of the latter: 32 to 48 clocks and 64. So exponentials come first, then the tensor
- * cores; wgmma would be the next step, after hardware has seen this one.
+ * What bounds it, on a multiprocessor of an H100 at D 64, for a warp's tile: 64 products of 2048
+ * multiply-adds and 1024 exponentials. Its tensor cores do 2048 multiply-adds a clock (989.4 TFLOP/s
+ * = 2 * 2048 * 132 multiprocessors * 1.83 GHz; an A100's 1024) by wgmma, by mma.sync some two thirds
+ * of that, and it does 16 exponentials: 64 to 100 clocks and 64. A warp's instructions take as many:
+ * four are issued a clock, and a tile has some 300 (tools/sass.sh counts them in the machine code).
+ * wgmma would be the next step, after hardware has seen this one.
  *
  * Invariants: equal bits from run to run. The tensor cores multiply p above the diagonal as a zero,
  * and zero times a NaN or an infinity is a NaN: where a tile of values on the diagonal has one,
@@ -21,13 +24,20 @@
 
 #include "device/cuda/attention.cuh"
 #include "device/cuda/mma.cuh"
+#include "device/cuda/ptx.cuh"
 
-#define MMA_TILE  64 /* queries, and keys, of a block */
-#define MMA_LANES 8  /* of pitch, in elements: rows lie in different groups of banks */
-#define MMA_ROOM  (MMA_TILE + MMA_LANES) /* pitch of a warp's scores in shared memory */
+#define MMA_TILE   64  /* queries, and keys, of a block */
+#define MMA_LANES  8   /* of pitch, in elements: rows lie in different groups of banks */
+#define MMA_WIDEST 128 /* head */
 
+/* Elements from a row of a tile to the next; of a warp's 16 rows of scores in shared memory. */
+static inline __host__ __device__ constexpr int attention_mma_pitch(int width) {
+    return width + MMA_LANES;
+}
+
+/* Keys and values in two stages. */
 static inline __host__ __device__ constexpr int attention_mma_shared(int width) {
-    return 3 * MMA_TILE * (width + MMA_LANES) * (int)sizeof(uint16_t);
+    return 4 * MMA_TILE * attention_mma_pitch(width) * (int)sizeof(uint16_t);
 }
 
 /* The 16-bit types' words for mma.cuh, and their exponents' bits. */
@@ -41,68 +51,137 @@ template <> struct attention_mma_of<fp16> {
     static constexpr uint32_t exponent = 0x7c00;
 };
 
-/* tile (64, WIDTH) = rows of `from`, zeros from row `left` and column D on. wide: 16 bytes at
- * once. */
-template <int WIDTH>
-static __device__ inline void attention_mma_tile(uint16_t *tile, const uint16_t *from,
-                                                 size_t stride, size_t left,
-                                                 const attention_shape *s) {
-    const int pieces = WIDTH / 8;
-    for (int n = (int)threadIdx.x; n < MMA_TILE * pieces; n += ATTENTION_THREADS) {
-        const int row = n / pieces, c = n % pieces * 8;
-        const uint16_t *at = from + (size_t)row * stride + c;
-        uint16_t *to = tile + row * (WIDTH + MMA_LANES) + c;
-        float4 x = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-        if (s->wide) {
-            if ((size_t)row < left && (size_t)c < s->D) x = *(const float4 *)at;
-            *(float4 *)to = x;
-        } else {
-            for (int i = 0; i < 8; i++)
-                to[i] = (size_t)row < left && (size_t)(c + i) < s->D ? at[i] : (uint16_t)0;
+/* ---- Tiles in shared memory: eight threads copy a row, 8 elements each, 64 columns at once ---- */
+
+#define MMA_SHARERS   8
+#define MMA_ROWS_ONCE (ATTENTION_THREADS / MMA_SHARERS)
+
+/* Where this thread's part of a tensor begins: its first row and columns. */
+static __device__ inline size_t attention_mma_own(uint32_t stride) {
+    return threadIdx.x / MMA_SHARERS * (size_t)stride + threadIdx.x % MMA_SHARERS * 8;
+}
+
+/* 8 elements, of which `left` are a row's; zeros where the row is not `there`. WIDE: a copy under
+ * way, and what lies beyond the row's end has been cleared. */
+template <bool WIDE>
+static __device__ inline void attention_mma_piece(uint16_t *to, const uint16_t *from, int left,
+                                                  bool there) {
+    if (!WIDE)
+        for (int i = 0; i < 8; i++) to[i] = there && i < left ? from[i] : (uint16_t)0;
+    else if (!there)
+        *(float4 *)to = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+    else if (left > 0)
+        ptx_copy16(to, from);
+}
+
+/* tile (ROWS, WIDTH) = rows of D elements, `stride` apart; CUT: zeros from row `left` on. `from` is
+ * this thread's. */
+template <int WIDTH, int ROWS, bool WIDE, bool CUT>
+static __device__ inline void attention_mma_copy(uint16_t *tile, const uint16_t *from,
+                                                 uint32_t stride, int left, int D) {
+    const int pitch = attention_mma_pitch(WIDTH), row = (int)threadIdx.x / MMA_SHARERS;
+    const int column = (int)threadIdx.x % MMA_SHARERS * 8;
+    uint16_t *to = tile + row * pitch + column;
+#pragma unroll
+    for (int n = 0; n < ROWS; n += MMA_ROWS_ONCE)
+#pragma unroll
+        for (int c = 0; c < WIDTH; c += 8 * MMA_SHARERS) {
+            if (WIDTH % (8 * MMA_SHARERS) != 0 && column + c >= WIDTH) continue;
+            attention_mma_piece<WIDE>(to + n * pitch + c, from + (size_t)((uint32_t)n * stride) + c,
+                                      D - column - c, !CUT || row + n < left);
         }
+}
+
+/* Rows of two tensors, in memory; the pointers are this thread's. */
+typedef struct {
+    const uint16_t *first, *second;
+    uint32_t first_stride, second_stride;
+} attention_mma_source;
+
+/* Begins to copy the next ROWS rows of both, of which `left` are there, to a stage. */
+template <int WIDTH, int ROWS, bool WIDE>
+static __device__ inline void attention_mma_fetch(uint16_t *stage, attention_mma_source *from,
+                                                  int left, int D) {
+    uint16_t *second = stage + ROWS * attention_mma_pitch(WIDTH);
+    if (left >= ROWS) {
+        attention_mma_copy<WIDTH, ROWS, WIDE, false>(stage, from->first, from->first_stride, 0, D);
+        attention_mma_copy<WIDTH, ROWS, WIDE, false>(second, from->second, from->second_stride, 0,
+                                                     D);
+    } else {
+        attention_mma_copy<WIDTH, ROWS, WIDE, true>(stage, from->first, from->first_stride, left,
+                                                    D);
+        attention_mma_copy<WIDTH, ROWS, WIDE, true>(second, from->second, from->second_stride, left,
+                                                    D);
+    }
+    ptx_copies_end();
+    from->first += (size_t)(ROWS * from->first_stride);
+    from->second += (size_t)(ROWS * from->second_stride);
+}
+
+/* All copies of the block are there, and all its warps are done with what was there before. */
+static __device__ inline void attention_mma_arrive(void) {
+    ptx_copies_wait<0>();
+    __syncthreads();
+}
+
+/* Columns that no copy writes are zeros. */
+template <int WIDTH, bool WIDE>
+static __device__ inline void attention_mma_clear(uint16_t *tiles, int rows, int D) {
+    if (WIDE && D < WIDTH) {
+        for (int n = (int)threadIdx.x; n < rows * attention_mma_pitch(WIDTH) / 8;
+             n += ATTENTION_THREADS)
+            ((float4 *)tiles)[n] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+        __syncthreads();
     }
 }
 
-/* A's fragments of a warp's 16 queries. */
+/* ---- Products ---- */
+
+/* A's fragments of a warp's 16 rows of a tile. */
 template <int WIDTH>
-static __device__ inline void attention_mma_queries(uint32_t q[WIDTH / 16][4],
-                                                    const uint16_t *tile) {
+static __device__ inline void attention_mma_left(uint32_t left[WIDTH / 16][4],
+                                                 const uint16_t *tile) {
     const int lane = (int)threadIdx.x % WARP, warp = (int)threadIdx.x / WARP;
-    const uint16_t *row = tile + (16 * warp + lane % 16) * (WIDTH + MMA_LANES) + lane / 16 * 8;
-#pragma unroll
-    for (int k = 0; k < WIDTH / 16; k++) mma_load(q[k], row + 16 * k);
-}
-
-/* scores (16, 64) = q k^T */
-template <int WIDTH, mma_type TYPE>
-static __device__ inline void
-attention_mma_scores(float scores[8][4], const uint32_t q[WIDTH / 16][4], const uint16_t *keys) {
-    const int lane = (int)threadIdx.x % WARP;
     const uint16_t *row =
-        keys + (lane / 16 * 8 + lane % 8) * (WIDTH + MMA_LANES) + lane / 8 % 2 * 8;
+        tile + (16 * warp + lane % 16) * attention_mma_pitch(WIDTH) + lane / 16 * 8;
 #pragma unroll
-    for (int n = 0; n < 8; n++)
-#pragma unroll
-        for (int i = 0; i < 4; i++) scores[n][i] = 0.0f;
-#pragma unroll
-    for (int n = 0; n < 8; n += 2)
-#pragma unroll
-        for (int k = 0; k < WIDTH / 16; k++) {
-            uint32_t both[4]; /* keys 8 n on, and the 8 after them */
-            mma_load(both, row + 8 * n * (WIDTH + MMA_LANES) + 16 * k);
-            mma<TYPE>(scores[n], q[k], both);
-            mma<TYPE>(scores[n + 1], q[k], both + 2);
-        }
+    for (int k = 0; k < WIDTH / 16; k++) mma_load(left[k], row + 16 * k);
 }
 
-/* out (16, WIDTH) += p v; p is packed from the exponentials on the way. */
-template <int WIDTH, mma_type TYPE>
-static __device__ inline void attention_mma_values(float out[WIDTH / 8][4], const float p[8][4],
-                                                   const uint16_t *values) {
-    const int lane = (int)threadIdx.x % WARP;
-    const uint16_t *row = values + lane % 16 * (WIDTH + MMA_LANES) + lane / 16 * 8;
+/* scores (16, COLS) += left right^T over columns 16 k to 16 k + 15. */
+template <int WIDTH, int COLS, mma_type TYPE>
+static __device__ inline void attention_mma_step(float scores[COLS / 8][4], const uint32_t left[4],
+                                                 const uint16_t *right, int k) {
+    const int lane = (int)threadIdx.x % WARP, pitch = attention_mma_pitch(WIDTH);
+    const uint16_t *row = right + (lane / 16 * 8 + lane % 8) * pitch + lane / 8 % 2 * 8;
 #pragma unroll
-    for (int k = 0; k < 4; k++) {
+    for (int n = 0; n < COLS / 8; n += 2) {
+        uint32_t both[4]; /* rows 8 n on, and the 8 after them */
+        mma_load(both, row + 8 * n * pitch + 16 * k);
+        mma<TYPE>(scores[n], left, both);
+        mma<TYPE>(scores[n + 1], left, both + 2);
+    }
+}
+
+/* The same over all columns. */
+template <int WIDTH, int COLS, mma_type TYPE>
+static __device__ inline void attention_mma_scores(float scores[COLS / 8][4],
+                                                   const uint32_t left[WIDTH / 16][4],
+                                                   const uint16_t *right) {
+#pragma unroll
+    for (int k = 0; k < WIDTH / 16; k++)
+        attention_mma_step<WIDTH, COLS, TYPE>(scores, left[k], right, k);
+}
+
+/* out (16, WIDTH) += p v, p (16, COLS), which is packed on the way. */
+template <int WIDTH, int COLS, mma_type TYPE>
+static __device__ inline void attention_mma_values(float out[WIDTH / 8][4],
+                                                   const float p[COLS / 8][4],
+                                                   const uint16_t *values) {
+    const int lane = (int)threadIdx.x % WARP, pitch = attention_mma_pitch(WIDTH);
+    const uint16_t *row = values + lane % 16 * pitch + lane / 16 * 8;
+#pragma unroll
+    for (int k = 0; k < COLS / 16; k++) {
         const uint32_t left[4] = {mma_pack<TYPE>(p[2 * k][0], p[2 * k][1]),
                                   mma_pack<TYPE>(p[2 * k][2], p[2 * k][3]),
                                   mma_pack<TYPE>(p[2 * k + 1][0], p[2 * k + 1][1]),
@@ -110,12 +189,76 @@ static __device__ inline void attention_mma_values(float out[WIDTH / 8][4], cons
 #pragma unroll
         for (int n = 0; n < WIDTH / 8; n += 2) {
             uint32_t both[4]; /* columns 8 n on, and the 8 after them */
-            mma_load_turned(both, row + 16 * k * (WIDTH + MMA_LANES) + 8 * n);
+            mma_load_turned(both, row + 16 * k * pitch + 8 * n);
             mma<TYPE>(out[n], left, both);
             mma<TYPE>(out[n + 1], left, both + 2);
         }
     }
 }
+
+/* Whether a tile of `rows` rows has neither NaNs nor infinities; the same in all lanes. */
+template <int WIDTH, typename real>
+static __device__ inline bool attention_mma_finite(const uint16_t *tile, int rows) {
+    const uint32_t low = attention_mma_of<real>::exponent, high = low << 16;
+    bool finite = true;
+#pragma unroll 4
+    for (int n = (int)threadIdx.x % WARP; n < rows * WIDTH / 2; n += WARP) {
+        const int row = n / (WIDTH / 2), c = n % (WIDTH / 2) * 2;
+        uint32_t both = *(const uint32_t *)(tile + row * attention_mma_pitch(WIDTH) + c);
+        finite = finite && (both & low) != low && (both & high) != high;
+    }
+    return __all_sync(ALL_LANES, finite);
+}
+
+/* Elements of a warp's scores in shared memory. */
+static inline __host__ __device__ constexpr int attention_mma_room(int cols) {
+    return 16 * attention_mma_pitch(cols);
+}
+
+/* out (16, WIDTH) += p (16, COLS) times rows of a tile near the diagonal by plain loops. Row r of
+ * the block takes the tile's rows up to r, or (FROM) from r on; the tile begins `ahead` rows after
+ * the block. p goes through `room`, attention_mma_room(COLS) elements of the warp's own. */
+template <int WIDTH, int COLS, typename real, bool FROM>
+static __device__ inline void attention_mma_seen(float out[WIDTH / 8][4],
+                                                 const float p[COLS / 8][4], uint16_t *room,
+                                                 const uint16_t *tile, int ahead) {
+    const int g = (int)threadIdx.x % WARP / 4, t = (int)threadIdx.x % 4;
+    const int first = (int)threadIdx.x / WARP * 16 + g - ahead, pitch = attention_mma_pitch(COLS);
+    __syncwarp();
+#pragma unroll
+    for (int n = 0; n < COLS / 8; n++)
+#pragma unroll
+        for (int r = 0; r < 2; r++)
+            *(uint32_t *)(room + (g + 8 * r) * pitch + 8 * n + 2 * t) =
+                mma_pack<attention_mma_of<real>::type>(p[n][2 * r], p[n][2 * r + 1]);
+    __syncwarp();
+#pragma unroll 1
+    for (int k = 0; k < COLS; k++)
+#pragma unroll
+        for (int r = 0; r < 2; r++) {
+            if (FROM ? k < first + 8 * r : k > first + 8 * r) continue;
+            const float x = load((const real *)room + (g + 8 * r) * pitch + k);
+            const real *row = (const real *)tile + k * attention_mma_pitch(WIDTH) + 2 * t;
+#pragma unroll
+            for (int n = 0; n < WIDTH / 8; n++) {
+                out[n][2 * r] = fmaf(x, load(row + 8 * n), out[n][2 * r]);
+                out[n][2 * r + 1] = fmaf(x, load(row + 8 * n + 1), out[n][2 * r + 1]);
+            }
+        }
+}
+
+/* out (16, WIDTH) += p times rows of a tile, of which with MASKED not all are seen. */
+template <int WIDTH, int COLS, typename real, bool FROM, bool MASKED>
+static __device__ inline void attention_mma_add(float out[WIDTH / 8][4],
+                                                const float p[COLS / 8][4], uint16_t *room,
+                                                const uint16_t *tile, int ahead) {
+    if (MASKED && !attention_mma_finite<WIDTH, real>(tile, COLS))
+        attention_mma_seen<WIDTH, COLS, real, FROM>(out, p, room, tile, ahead);
+    else
+        attention_mma_values<WIDTH, COLS, attention_mma_of<real>::type>(out, p, tile);
+}
+
+/* ---- Softmax ---- */
 
 /* Over the 4 lanes of a row. */
 static __device__ inline float attention_mma_max(float x) {
@@ -128,68 +271,87 @@ static __device__ inline float attention_mma_sum(float x) {
     return x + __shfl_xor_sync(ALL_LANES, x, 2);
 }
 
-/* Scores to exp2(score - max) for this lane's rows g and g + 8, with max, sums and outputs brought
- * up to date; `ahead` is the warp's first query minus the tile's first key. */
-template <int WIDTH>
-static __device__ inline void attention_mma_softmax(float scores[8][4], float out[WIDTH / 8][4],
-                                                    float max[2], float sum[2], int ahead,
-                                                    float scale) {
+/* A warp's 16 queries: as left factors, and what is known of them so far. max is of scores before
+ * they are scaled. */
+template <int WIDTH> struct attention_mma_queries {
+    uint32_t left[WIDTH / 16][4];
+    float out[WIDTH / 8][4], max[2], sum[2];
+};
+
+/* Of the tile on the diagonal: -infinity where a key is not seen. */
+static __device__ inline void attention_mma_mask(float scores[8][4]) {
     const int g = (int)threadIdx.x % WARP / 4, t = (int)threadIdx.x % 4;
+    const int last = (int)threadIdx.x / WARP * 16 + g - 2 * t; /* that row g sees */
+#pragma unroll
+    for (int n = 0; n < 8; n++)
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            if (8 * n + i % 2 > last + i / 2 * 8) scores[n][i] = -INFINITY;
+}
+
+/* Scores to exp2((score - max) scale) for this lane's rows g and g + 8, with max, sums and outputs
+ * brought up to date. */
+template <int WIDTH>
+static __device__ inline void attention_mma_softmax(float scores[8][4],
+                                                    attention_mma_queries<WIDTH> *w, float scale) {
 #pragma unroll
     for (int r = 0; r < 2; r++) {
-        float next = max[r];
+        float next = w->max[r];
 #pragma unroll
         for (int n = 0; n < 8; n++)
-#pragma unroll
-            for (int i = 2 * r; i < 2 * r + 2; i++) {
-                bool seen = 8 * n + 2 * t + i % 2 <= ahead + g + 8 * r;
-                scores[n][i] = seen ? scores[n][i] * scale : -INFINITY;
-                next = fmaxf(next, scores[n][i]);
-            }
+            next = fmaxf(next, fmaxf(scores[n][2 * r], scores[n][2 * r + 1]));
         next = attention_mma_max(next);
-        float base = next == -INFINITY ? 0.0f : next, factor = exp2f(max[r] - base);
-        max[r] = next, sum[r] *= factor;
+        /* A row that has seen nothing but -infinity: they count as zeros so far. */
+        const float base = next == -INFINITY ? 0.0f : next * scale;
+        const float factor = ptx_exp2(fmaf(w->max[r], scale, -base));
+        w->max[r] = next, w->sum[r] *= factor;
 #pragma unroll
-        for (int n = 0; n < 8; n++)
+        for (int n = 0; n < 8; n++) {
+            scores[n][2 * r] = ptx_exp2(fmaf(scores[n][2 * r], scale, -base));
+            scores[n][2 * r + 1] = ptx_exp2(fmaf(scores[n][2 * r + 1], scale, -base));
+            w->sum[r] += scores[n][2 * r] + scores[n][2 * r + 1];
+        }
 #pragma unroll
-            for (int i = 2 * r; i < 2 * r + 2; i++)
-                sum[r] += scores[n][i] = exp2f(scores[n][i] - base);
-#pragma unroll
-        for (int n = 0; n < WIDTH / 8; n++) out[n][2 * r] *= factor, out[n][2 * r + 1] *= factor;
+        for (int n = 0; n < WIDTH / 8; n++)
+            w->out[n][2 * r] *= factor, w->out[n][2 * r + 1] *= factor;
     }
 }
 
 /* Elements c and c + 1 of a row; D may end between them. */
-template <mma_type TYPE>
-static __device__ inline void attention_mma_put(uint16_t *row, size_t c, float low, float high,
-                                                const attention_shape *s) {
+template <mma_type TYPE, bool WIDE>
+static __device__ inline void attention_mma_put(uint16_t *row, int c, float low, float high,
+                                                int D) {
     uint32_t both = mma_pack<TYPE>(low, high);
-    if (s->wide && c < s->D) {
-        *(uint32_t *)(row + c) = both;
+    if (WIDE) {
+        if (c < D) *(uint32_t *)(row + c) = both;
         return;
     }
-    if (c < s->D) row[c] = (uint16_t)both;
-    if (c + 1 < s->D) row[c + 1] = (uint16_t)(both >> 16);
+    if (c < D) row[c] = (uint16_t)both;
+    if (c + 1 < D) row[c + 1] = (uint16_t)(both >> 16);
 }
 
-template <int WIDTH, mma_type TYPE>
-static __device__ inline void
-attention_mma_finish(uint16_t *y, float *lse, const float out[WIDTH / 8][4], const float max[2],
-                     const float sum[2], size_t head, size_t query, const attention_shape *s) {
+template <int WIDTH, mma_type TYPE, bool WIDE>
+static __device__ inline void attention_mma_finish(uint16_t *y, float *lse,
+                                                   const attention_mma_queries<WIDTH> *w,
+                                                   size_t head, int query,
+                                                   const attention_shape *s) {
     const int g = (int)threadIdx.x % WARP / 4, t = (int)threadIdx.x % 4;
 #pragma unroll
     for (int r = 0; r < 2; r++) {
-        const size_t row = query + (size_t)(g + 8 * r);
-        const float all = attention_mma_sum(sum[r]), factor = 1.0f / all;
+        const size_t row = (size_t)(query + g + 8 * r);
+        const float all = attention_mma_sum(w->sum[r]), factor = 1.0f / all;
         if (row >= s->T) continue;
         uint16_t *to = y + attention_y_at(s, head, row);
-        if (t == 0) lse[head * s->T + row] = max[r] * LN_2 + logf(all);
+        if (t == 0)
+            lse[head * s->T + row] = w->max[r] * (s->scale * LOG2_E) * LN_2 + logf(all);
 #pragma unroll
         for (int n = 0; n < WIDTH / 8; n++)
-            attention_mma_put<TYPE>(to, (size_t)(8 * n + 2 * t), out[n][2 * r] * factor,
-                                    out[n][2 * r + 1] * factor, s);
+            attention_mma_put<TYPE, WIDE>(to, 8 * n + 2 * t, w->out[n][2 * r] * factor,
+                                          w->out[n][2 * r + 1] * factor, (int)s->D);
     }
 }
+
+/* ---- Dropout ---- */
 
 /* What the dropout multiplies scores[n] by: `first` is the element of row 0 (a query) of the warp
  * and column 0. Where blocks of words begin at a multiple of four, two neighbouring lanes share
@@ -228,99 +390,61 @@ static __device__ inline void attention_mma_drop(float scores[8][4], const cuda_
     }
 }
 
-/* Whether the tile has neither NaNs nor infinities; the same in all lanes. */
-template <int WIDTH, typename real>
-static __device__ inline bool attention_mma_finite(const uint16_t *tile) {
-    const uint32_t low = attention_mma_of<real>::exponent, high = low << 16;
-    bool finite = true;
-#pragma unroll 4
-    for (int n = (int)threadIdx.x % WARP; n < MMA_TILE * WIDTH / 2; n += WARP) {
-        const int row = n / (WIDTH / 2), c = n % (WIDTH / 2) * 2;
-        uint32_t both = *(const uint32_t *)(tile + row * (WIDTH + MMA_LANES) + c);
-        finite = finite && (both & low) != low && (both & high) != high;
-    }
-    return __all_sync(ALL_LANES, finite);
-}
+/* ---- The kernel ---- */
 
-/* out (16, WIDTH) += p times rows of a tile on the diagonal, of which a row of the warp takes those
- * up to itself, or (FROM) from itself on, by plain loops. p goes through `room`, 16 * MMA_ROOM
- * elements of the warp's own. */
-template <int WIDTH, typename real, bool FROM>
-static __device__ inline void attention_mma_seen(float out[WIDTH / 8][4], const float p[8][4],
-                                                 uint16_t *room, const uint16_t *tile) {
-    const int g = (int)threadIdx.x % WARP / 4, t = (int)threadIdx.x % 4;
-    const int first = (int)threadIdx.x / WARP * 16 + g;
-    __syncwarp();
-#pragma unroll
-    for (int n = 0; n < 8; n++)
-#pragma unroll
-        for (int r = 0; r < 2; r++)
-            *(uint32_t *)(room + (g + 8 * r) * MMA_ROOM + 8 * n + 2 * t) =
-                mma_pack<attention_mma_of<real>::type>(p[n][2 * r], p[n][2 * r + 1]);
-    __syncwarp();
-#pragma unroll 1
-    for (int k = 0; k < MMA_TILE; k++)
-#pragma unroll
-        for (int r = 0; r < 2; r++) {
-            if (FROM ? k < first + 8 * r : k > first + 8 * r) continue;
-            const float x = load((const real *)room + (g + 8 * r) * MMA_ROOM + k);
-            const real *row = (const real *)tile + k * (WIDTH + MMA_LANES) + 2 * t;
-#pragma unroll
-            for (int n = 0; n < WIDTH / 8; n++) {
-                out[n][2 * r] = fmaf(x, load(row + 8 * n), out[n][2 * r]);
-                out[n][2 * r + 1] = fmaf(x, load(row + 8 * n + 1), out[n][2 * r + 1]);
-            }
-        }
-}
-
-/* out (16, WIDTH) += p times rows of a tile, which lies on the diagonal or not. */
-template <int WIDTH, typename real, bool FROM>
-static __device__ inline void attention_mma_add(float out[WIDTH / 8][4], const float p[8][4],
-                                                uint16_t *room, const uint16_t *tile,
-                                                bool diagonal) {
-    if (diagonal && !attention_mma_finite<WIDTH, real>(tile))
-        attention_mma_seen<WIDTH, real, FROM>(out, p, room, tile);
-    else
-        attention_mma_values<WIDTH, attention_mma_of<real>::type>(out, p, tile);
+/* A tile of keys, and the values behind them; with MASKED the one on the diagonal. */
+template <int WIDTH, typename real, bool DROP, bool MASKED>
+static __device__ inline void
+attention_mma_tile(attention_mma_queries<WIDTH> *w, const uint16_t *keys, uint16_t *room,
+                   const cuda_drop *drop, const attention_shape *s, size_t head, int query,
+                   int key) {
+    const mma_type TYPE = attention_mma_of<real>::type;
+    float scores[8][4] = {};
+    attention_mma_scores<WIDTH, MMA_TILE, TYPE>(scores, w->left, keys);
+    if (MASKED) attention_mma_mask(scores);
+    attention_mma_softmax<WIDTH>(scores, w, s->scale * LOG2_E);
+    if (DROP) attention_mma_drop(scores, drop, s, head, (size_t)query, (size_t)key);
+    attention_mma_add<WIDTH, MMA_TILE, real, false, MASKED>(
+        w->out, scores, room, keys + MMA_TILE * attention_mma_pitch(WIDTH), 0);
 }
 
 /* Launched with ATTENTION_THREADS threads, attention_mma_shared(WIDTH) bytes, and a block for every
- * 64 queries of each head; s is of MMA_LANES elements at once. */
-template <int WIDTH, typename real, bool DROP>
+ * 64 queries of each head. WIDE: rows of all tensors are whole pieces of 16 bytes. */
+template <int WIDTH, typename real, bool DROP, bool WIDE>
 static __global__ void __launch_bounds__(ATTENTION_THREADS, WIDTH <= 64 ? 3 : 2)
     attention_mma_forward(real *y, float *lse, const real *qkv, size_t heads, attention_shape s,
                           cuda_drop drop) {
     SHARED_MEMORY(uint16_t, tiles);
-    const mma_type TYPE = attention_mma_of<real>::type;
-    const int tile = MMA_TILE * (WIDTH + MMA_LANES), warp = (int)threadIdx.x / WARP;
-    uint16_t *q = tiles, *k = q + tile, *v = k + tile;
-    const size_t head = blockIdx.x % heads, HD = s.H * s.D, stride = 3 * HD;
-    const size_t query = (gridDim.x - 1 - blockIdx.x) / heads * MMA_TILE;
-    const size_t end = query + MMA_TILE < s.T ? query + MMA_TILE : s.T;
-    const int warp_query = (int)query + 16 * warp;
-    const uint16_t *rows = (const uint16_t *)qkv + attention_qkv_at(&s, head, 0);
-    uint32_t left[WIDTH / 16][4];
-    float out[WIDTH / 8][4] = {}, scores[8][4], sum[2] = {0.0f, 0.0f};
-    float max[2] = {-INFINITY, -INFINITY};
-    attention_mma_tile<WIDTH>(q, rows + query * stride, stride, end - query, &s);
-    __syncthreads();
-    attention_mma_queries<WIDTH>(left, q);
-    for (size_t key = 0; key < end; key += MMA_TILE) {
-        const uint16_t *from = rows + key * stride;
-        const int ahead = warp_query - (int)key;
-        __syncthreads();
-        attention_mma_tile<WIDTH>(k, from + HD, stride, s.T - key, &s);
-        attention_mma_tile<WIDTH>(v, from + 2 * HD, stride, s.T - key, &s);
-        __syncthreads();
-        attention_mma_scores<WIDTH, TYPE>(scores, left, k);
-        attention_mma_softmax<WIDTH>(scores, out, max, sum, ahead, s.scale * LOG2_E);
-        if (DROP) attention_mma_drop(scores, &drop, &s, head, (size_t)warp_query, key);
-        /* The warp has its queries in registers: they leave room. */
-        attention_mma_add<WIDTH, real, false>(out, scores, q + 16 * warp * (WIDTH + MMA_LANES), v,
-                                              key == query);
+    const int size = 2 * MMA_TILE * attention_mma_pitch(WIDTH); /* of a stage */
+    const int T = (int)s.T, D = (int)s.D, warp = (int)threadIdx.x / WARP;
+    const uint32_t HD = (uint32_t)s.H * (uint32_t)s.D, stride = 3 * HD;
+    const size_t head = blockIdx.x % heads;
+    const int query = (int)((gridDim.x - 1 - blockIdx.x) / heads) * MMA_TILE;
+    const uint16_t *rows =
+        (const uint16_t *)qkv + attention_qkv_at(&s, head, 0) + attention_mma_own(stride);
+    attention_mma_source from = {rows + HD, rows + 2 * HD, stride, stride};
+    attention_mma_queries<WIDTH> w = {{}, {}, {-INFINITY, -INFINITY}, {}};
+    int stage = 0;
+    attention_mma_clear<WIDTH, WIDE>(tiles, 4 * MMA_TILE, D);
+    attention_mma_copy<WIDTH, MMA_TILE, WIDE, true>(tiles + size, rows + (size_t)query * stride,
+                                                    stride, T - query, D);
+    attention_mma_fetch<WIDTH, MMA_TILE, WIDE>(tiles, &from, T, D);
+    attention_mma_arrive();
+    attention_mma_left<WIDTH>(w.left, tiles + size);
+    /* `left` keys lie behind the tile. */
+    for (int left = T - MMA_TILE; left >= T - query; left -= MMA_TILE) {
+        attention_mma_arrive();
+        attention_mma_fetch<WIDTH, MMA_TILE, WIDE>(tiles + (size - stage), &from, left, D);
+        attention_mma_tile<WIDTH, real, DROP, false>(&w, tiles + stage, NULL, &drop, &s, head,
+                                                     query + 16 * warp, T - MMA_TILE - left);
+        stage = size - stage;
     }
-    attention_mma_finish<WIDTH, TYPE>((uint16_t *)y, lse, out, max, sum, head, (size_t)warp_query,
-                                      &s);
+    attention_mma_arrive();
+    attention_mma_tile<WIDTH, real, DROP, true>(
+        &w, tiles + stage, tiles + (size - stage) + warp * attention_mma_room(MMA_TILE), &drop, &s,
+        head, query + 16 * warp, query);
+    attention_mma_finish<WIDTH, attention_mma_of<real>::type, WIDE>((uint16_t *)y, lse, &w, head,
+                                                                    query + 16 * warp, &s);
 }
 
 #endif

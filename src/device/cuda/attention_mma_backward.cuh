@@ -1,14 +1,16 @@
 /* Attention's backward pass in bf16 or fp16 on the tensor cores: the two kernels of
  * attention_backward.cu, whose formulas and order they have, with the tiles of attention_mma.cuh.
- * Four warps have 16 keys (or queries) each and go over tiles of 64 queries (or keys); a tile of
- * scores becomes p and ds in the registers that it was summed in, and is the next product's left
- * factor from there. All four tiles lie in shared memory; the left factors are read from it again
- * for each tile, since two outputs of 128 columns leave no registers for them.
+ * Four warps have 16 keys (or queries) each and go over tiles of queries (or keys), which are copied
+ * one ahead; a tile of scores becomes p and ds in the registers that it was summed in, and is the
+ * next product's left factor from there. Masked are only tiles on the diagonal and, for keys, a last
+ * one that is cut; the loops over all others have no comparison.
  *
  * p and ds are rounded to 16 bits before they meet dy, q and k: an error of half a unit in the last
  * place of each, beside the one that storing the gradient makes. Sums and exponentials are fp32.
  * What bounds it at D 64: 4 and 3 products of 64 x 64 x 64 a pair of tiles beside twice the
- * exponentials of the forward pass; the tensor cores come first here.
+ * exponentials of the forward pass; the tensor cores come first here. In registers: dk and dv are
+ * two outputs, so a tile has 32 queries where heads are wider than 64 or there is a dropout, and the
+ * keys' left factors are read from shared memory for each tile; dq is one, and its left factors stay.
  *
  * Invariants: as attention_mma.cuh: equal bits from run to run, and what is not seen reaches
  * nothing. */
@@ -17,59 +19,75 @@
 
 #include "device/cuda/attention_mma.cuh"
 
-/* scores (16, 64) = a b^T: the warp's 16 rows of tile a, all of tile b. */
-template <int WIDTH, mma_type TYPE>
-static __device__ inline void attention_mma_product(float scores[8][4], const uint16_t *a,
-                                                    const uint16_t *b) {
-    const int lane = (int)threadIdx.x % WARP, warp = (int)threadIdx.x / WARP;
-    const uint16_t *left = a + (16 * warp + lane % 16) * (WIDTH + MMA_LANES) + lane / 16 * 8;
-    const uint16_t *right = b + (lane / 16 * 8 + lane % 8) * (WIDTH + MMA_LANES) + lane / 8 % 2 * 8;
-#pragma unroll
-    for (int n = 0; n < 8; n++)
-#pragma unroll
-        for (int i = 0; i < 4; i++) scores[n][i] = 0.0f;
-#pragma unroll
-    for (int k = 0; k < WIDTH / 16; k++) {
-        uint32_t rows[4];
-        mma_load(rows, left + 16 * k);
-#pragma unroll
-        for (int n = 0; n < 8; n += 2) {
-            uint32_t both[4];
-            mma_load(both, right + 8 * n * (WIDTH + MMA_LANES) + 16 * k);
-            mma<TYPE>(scores[n], rows, both);
-            mma<TYPE>(scores[n + 1], rows, both + 2);
-        }
-    }
-}
-
 /* to (64, D) = the block's rows of out, times factor; `left` rows are there. */
-template <int WIDTH, mma_type TYPE>
-static __device__ inline void attention_mma_store(uint16_t *to, size_t stride,
+template <int WIDTH, mma_type TYPE, bool WIDE>
+static __device__ inline void attention_mma_store(uint16_t *to, uint32_t stride,
                                                   const float out[WIDTH / 8][4], float factor,
-                                                  size_t left, const attention_shape *s) {
+                                                  int left, int D) {
     const int g = (int)threadIdx.x % WARP / 4, t = (int)threadIdx.x % 4;
 #pragma unroll
     for (int r = 0; r < 2; r++) {
-        const size_t row = (size_t)((int)threadIdx.x / WARP * 16 + g + 8 * r);
+        const int row = (int)threadIdx.x / WARP * 16 + g + 8 * r;
         if (row >= left) continue;
 #pragma unroll
         for (int n = 0; n < WIDTH / 8; n++)
-            attention_mma_put<TYPE>(to + row * stride, (size_t)(8 * n + 2 * t),
-                                    out[n][2 * r] * factor, out[n][2 * r + 1] * factor, s);
+            attention_mma_put<TYPE, WIDE>(to + row * (size_t)stride, 8 * n + 2 * t,
+                                          out[n][2 * r] * factor, out[n][2 * r + 1] * factor, D);
     }
 }
 
-/* Of one pair: the score becomes p as the dropout leaves it, dy_v becomes ds; zeros where nothing
- * is seen. `shift` is lse in units of log 2. */
-static __device__ inline void attention_mma_pair(float *score, float *dy_v, float shift,
-                                                 float delta, float scale, float factor,
-                                                 bool seen) {
-    const float p = exp2f(fmaf(*score, scale, -shift));
-    *dy_v = seen ? p * (*dy_v * factor - delta) : 0.0f;
-    *score = seen ? p * factor : 0.0f;
+/* Of one pair: the score becomes p, dy_v - delta becomes ds. `shift` is lse in units of log 2. */
+static __device__ inline void attention_mma_pair(float *score, float *dy_v, float scale,
+                                                 float shift) {
+    *score = ptx_exp2(fmaf(*score, scale, -shift));
+    *dy_v = *score * *dy_v;
+}
+
+/* The same with a dropout's factor, from dy_v. */
+static __device__ inline void attention_mma_pair_dropped(float *score, float *dy_v, float scale,
+                                                         float shift, float delta, float factor) {
+    const float p = ptx_exp2(fmaf(*score, scale, -shift));
+    *dy_v = p * (*dy_v * factor - delta);
+    *score = p * factor;
 }
 
 /* ---- dk, dv: rows are keys, columns are queries ---- */
+
+/* Queries of a tile: as many as registers have room for. */
+static inline __host__ __device__ constexpr int attention_mma_keys_cols(int width, bool drop) {
+    return width <= 64 && !drop ? 64 : 32;
+}
+
+/* Elements of a stage: queries, dy, and for each query the sums below. */
+static inline __host__ __device__ constexpr int attention_mma_keys_stage(int width, int cols) {
+    return cols * (2 * attention_mma_pitch(width) + 3 * (int)(sizeof(float) / sizeof(uint16_t)));
+}
+
+static inline __host__ __device__ constexpr int attention_mma_keys_shared(int width, bool drop) {
+    const int cols = attention_mma_keys_cols(width, drop);
+    return (2 * MMA_TILE * attention_mma_pitch(width) + 2 * attention_mma_keys_stage(width, cols) +
+            ATTENTION_THREADS / WARP * attention_mma_room(cols)) *
+           (int)sizeof(uint16_t);
+}
+
+/* Of a tile's queries: lse in units of log 2, (COLS), and behind it -delta, in the order in which
+ * two columns of a product are added up: -delta[2j], -delta[2j + 1], and both again. Threads 0 to 63
+ * bring an lse each, the others a delta. */
+template <int COLS>
+static __device__ inline void attention_mma_put_sums(float *sums, float sum) {
+    const int thread = (int)threadIdx.x % MMA_TILE;
+    if (thread >= COLS) return;
+    if ((int)threadIdx.x < MMA_TILE) {
+        sums[thread] = sum * LOG2_E;
+    } else {
+        float *quad = sums + COLS + thread / 2 * 4 + thread % 2;
+        quad[0] = quad[2] = -sum;
+    }
+}
+
+static __device__ inline float attention_mma_get_sum(const float *sums, int query, int T) {
+    return query + (int)threadIdx.x % MMA_TILE < T ? sums[query] : 0.0f;
+}
 
 /* What the dropout multiplies scores[n] by; `first` is the element of query 0 and the warp's key 0.
  * Four lanes with neighbouring keys share blocks of words. */
@@ -91,136 +109,259 @@ static __device__ inline void attention_mma_key_factors(float factors[4], const 
     for (int i = 0; i < 4; i++) factors[i] = cuda_drop_factor(drop, words.at[i]);
 }
 
-template <bool DROP>
+/* Scores and dy v (or, without a dropout, dy v - delta) become p and ds; with MASKED zeros where
+ * nothing is seen: before the key itself, `first` being this lane's first key minus the tile's first
+ * query, and from query `left` on. */
+template <int COLS, bool DROP, bool MASKED>
 static __device__ inline void
-attention_mma_key_pairs(float p[8][4], float ds[8][4], const float *lse, const float *delta,
-                        const cuda_drop *drop, const attention_shape *s, size_t head, size_t key,
-                        size_t query) {
+attention_mma_key_pairs(float p[COLS / 8][4], float ds[COLS / 8][4], const float *sums,
+                        const cuda_drop *drop, const attention_shape *s, size_t head, int key,
+                        int query) {
     const int g = (int)threadIdx.x % WARP / 4, t = (int)threadIdx.x % 4;
-    const size_t row = key + (size_t)((int)threadIdx.x / WARP * 16 + g);
-    uint64_t sample, first = attention_drop_at(drop, s, head, query, &sample) + row - (size_t)g;
+    const int row = (int)threadIdx.x / WARP * 16 + key - query, left = (int)s->T - query;
+    uint64_t sample = 0, first = 0;
+    if (DROP)
+        first = attention_drop_at(drop, s, head, (size_t)query, &sample) + (size_t)(row + query);
 #pragma unroll
-    for (int n = 0; n < 8; n++) {
-        float factors[4] = {1.0f, 1.0f, 1.0f, 1.0f};
+    for (int n = 0; n < COLS / 8; n++) {
+        const float *shifts = sums + 8 * n + 2 * t, *quad = sums + COLS + (4 * n + t) * 4;
+        const float2 shift = *(const float2 *)shifts;
+        float factors[4];
         if (DROP) attention_mma_key_factors(factors, drop, sample, first, (unsigned)n);
 #pragma unroll
-        for (int c = 0; c < 2; c++) {
-            const size_t column = query + (size_t)(8 * n + 2 * t + c);
-            const bool there = column < s->T;
-            const float shift = there ? lse[column] * LOG2_E : 0.0f;
-            const float sum = there ? delta[column] : 0.0f;
-#pragma unroll
-            for (int r = 0; r < 2; r++)
-                attention_mma_pair(&p[n][2 * r + c], &ds[n][2 * r + c], shift, sum,
-                                   s->scale * LOG2_E, factors[2 * r + c],
-                                   there && row + (size_t)(8 * r) <= column);
+        for (int i = 0; i < 4; i++) {
+            const int column = 8 * n + 2 * t + i % 2;
+            if (DROP)
+                attention_mma_pair_dropped(&p[n][i], &ds[n][i], s->scale * LOG2_E,
+                                           i % 2 ? shift.y : shift.x, -quad[i], factors[i]);
+            else
+                attention_mma_pair(&p[n][i], &ds[n][i], s->scale * LOG2_E,
+                                   i % 2 ? shift.y : shift.x);
+            if (MASKED && (column < row + g + i / 2 * 8 || column >= left))
+                p[n][i] = ds[n][i] = 0.0f;
         }
     }
 }
 
-static inline __host__ __device__ constexpr int attention_mma_keys_shared(int width) {
-    return MMA_TILE * (4 * (width + MMA_LANES) + MMA_ROOM) * (int)sizeof(uint16_t);
+/* What the sums over a tile's columns begin with: zeros, or each column's -delta. */
+template <int COLS, bool DROP>
+static __device__ inline void attention_mma_begin(float ds[COLS / 8][4], const float *sums) {
+#pragma unroll
+    for (int n = 0; n < COLS / 8; n++) {
+        float4 x = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+        if (!DROP) x = *(const float4 *)(sums + COLS + (4 * n + (int)threadIdx.x % 4) * 4);
+        ds[n][0] = x.x, ds[n][1] = x.y, ds[n][2] = x.z, ds[n][3] = x.w;
+    }
 }
 
-/* Launched with ATTENTION_THREADS threads, attention_mma_keys_shared(WIDTH) bytes, and a block for
- * every 64 keys of each head; s is of MMA_LANES elements at once. */
-template <int WIDTH, typename real, bool DROP>
+/* scores (16, COLS) += the warp's 16 rows of tile a, times b^T. */
+template <int WIDTH, int COLS, mma_type TYPE>
+static __device__ inline void attention_mma_product(float scores[COLS / 8][4], const uint16_t *a,
+                                                    const uint16_t *b) {
+    const int lane = (int)threadIdx.x % WARP, warp = (int)threadIdx.x / WARP;
+    const uint16_t *left = a + (16 * warp + lane % 16) * attention_mma_pitch(WIDTH) + lane / 16 * 8;
+#pragma unroll
+    for (int k = 0; k < WIDTH / 16; k++) {
+        uint32_t rows[4];
+        mma_load(rows, left + 16 * k);
+        attention_mma_step<WIDTH, COLS, TYPE>(scores, rows, b, k);
+    }
+}
+
+/* What a block of keys goes over its queries with. */
+template <int WIDTH> struct attention_mma_key_block {
+    float dk[WIDTH / 8][4], dv[WIDTH / 8][4];
+    attention_mma_source from; /* queries and dy */
+    const float *sums;         /* this thread's, of the head's first query */
+    size_t head;
+    int key, query, stage; /* the stage with the tile of `query`, 0 or its elements */
+};
+
+/* One tile of queries; the next is fetched meanwhile. `keys` has keys and values. */
+template <int WIDTH, typename real, bool DROP, bool WIDE, bool MASKED>
+static __device__ inline void attention_mma_keys_tile(attention_mma_key_block<WIDTH> *w,
+                                                      const uint16_t *keys, uint16_t *stages,
+                                                      const cuda_drop *drop,
+                                                      const attention_shape *s) {
+    const mma_type TYPE = attention_mma_of<real>::type;
+    const int COLS = attention_mma_keys_cols(WIDTH, DROP), T = (int)s->T, next = w->query + COLS;
+    const int size = attention_mma_keys_stage(WIDTH, COLS), pitch = attention_mma_pitch(WIDTH);
+    const int ahead = w->query - w->key;
+    const uint16_t *q = stages + w->stage, *dy = q + COLS * pitch;
+    const float *sums = (const float *)(dy + COLS * pitch);
+    uint16_t *other = stages + (size - w->stage);
+    uint16_t *room = stages + 2 * size + (int)threadIdx.x / WARP * attention_mma_room(COLS);
+    float p[COLS / 8][4] = {}, ds[COLS / 8][4], sum = 0.0f;
+    attention_mma_arrive();
+    if (next < T) {
+        attention_mma_fetch<WIDTH, COLS, WIDE>(other, &w->from, T - next, (int)s->D);
+        sum = attention_mma_get_sum(w->sums, next, T);
+    }
+    attention_mma_product<WIDTH, COLS, TYPE>(p, keys, q);
+    attention_mma_begin<COLS, DROP>(ds, sums);
+    attention_mma_product<WIDTH, COLS, TYPE>(ds, keys + MMA_TILE * pitch, dy);
+    attention_mma_key_pairs<COLS, DROP, MASKED>(p, ds, sums, drop, s, w->head, w->key, w->query);
+    attention_mma_add<WIDTH, COLS, real, true, MASKED>(w->dv, p, room, dy, ahead);
+    attention_mma_add<WIDTH, COLS, real, true, MASKED>(w->dk, ds, room, q, ahead);
+    attention_mma_put_sums<COLS>((float *)(other + 2 * COLS * pitch), sum);
+    w->query = next, w->stage = size - w->stage;
+}
+
+/* The tiles of all queries that see the block's keys. */
+template <int WIDTH, typename real, bool DROP, bool WIDE>
+static __device__ inline void attention_mma_keys_tiles(attention_mma_key_block<WIDTH> *w,
+                                                       const uint16_t *keys, uint16_t *stages,
+                                                       const cuda_drop *drop,
+                                                       const attention_shape *s) {
+    const int COLS = attention_mma_keys_cols(WIDTH, DROP), T = (int)s->T;
+    do {
+        do
+            attention_mma_keys_tile<WIDTH, real, DROP, WIDE, true>(w, keys, stages, drop, s);
+        while (w->query < T && w->query < w->key + MMA_TILE);
+        while (w->query + COLS <= T)
+            attention_mma_keys_tile<WIDTH, real, DROP, WIDE, false>(w, keys, stages, drop, s);
+    } while (w->query < T);
+}
+
+/* Launched with ATTENTION_THREADS threads, attention_mma_keys_shared(WIDTH, DROP) bytes, and a block
+ * for every 64 keys of each head; WIDE as the forward kernel's. */
+template <int WIDTH, typename real, bool DROP, bool WIDE>
 static __global__ void __launch_bounds__(ATTENTION_THREADS, 2)
     attention_mma_keys(real *dqkv, const real *dy, const real *qkv, const float *lse,
                        const float *delta, size_t heads, attention_shape s, cuda_drop drop) {
     SHARED_MEMORY(uint16_t, tiles);
     const mma_type TYPE = attention_mma_of<real>::type;
-    const int tile = MMA_TILE * (WIDTH + MMA_LANES), warp = (int)threadIdx.x / WARP;
-    uint16_t *k = tiles, *v = k + tile, *q = v + tile, *dy_rows = q + tile;
-    uint16_t *room = dy_rows + tile + 16 * warp * MMA_ROOM;
-    const size_t head = blockIdx.x % heads, key = blockIdx.x / heads * MMA_TILE;
-    const size_t HD = s.H * s.D, stride = 3 * HD, at = attention_qkv_at(&s, head, 0);
-    const uint16_t *rows = (const uint16_t *)qkv + at;
-    const uint16_t *dys = (const uint16_t *)dy + attention_y_at(&s, head, 0);
-    uint16_t *to = (uint16_t *)dqkv + at + key * stride;
-    float dk[WIDTH / 8][4] = {}, dv[WIDTH / 8][4] = {}, p[8][4], ds[8][4];
-    attention_mma_tile<WIDTH>(k, rows + HD + key * stride, stride, s.T - key, &s);
-    attention_mma_tile<WIDTH>(v, rows + 2 * HD + key * stride, stride, s.T - key, &s);
-    for (size_t query = key; query < s.T; query += MMA_TILE) {
-        __syncthreads();
-        attention_mma_tile<WIDTH>(q, rows + query * stride, stride, s.T - query, &s);
-        attention_mma_tile<WIDTH>(dy_rows, dys + query * HD, HD, s.T - query, &s);
-        __syncthreads();
-        attention_mma_product<WIDTH, TYPE>(p, k, q);
-        attention_mma_product<WIDTH, TYPE>(ds, v, dy_rows);
-        attention_mma_key_pairs<DROP>(p, ds, lse + head * s.T, delta + head * s.T, &drop, &s, head,
-                                      key, query);
-        attention_mma_add<WIDTH, real, true>(dv, p, room, dy_rows, query == key);
-        attention_mma_add<WIDTH, real, true>(dk, ds, room, q, query == key);
-    }
-    attention_mma_store<WIDTH, TYPE>(to + HD, stride, dk, s.scale, s.T - key, &s);
-    attention_mma_store<WIDTH, TYPE>(to + 2 * HD, stride, dv, 1.0f, s.T - key, &s);
+    const int COLS = attention_mma_keys_cols(WIDTH, DROP), pitch = attention_mma_pitch(WIDTH);
+    const int T = (int)s.T, D = (int)s.D, key = (int)(blockIdx.x / heads) * MMA_TILE;
+    const uint32_t HD = (uint32_t)s.H * (uint32_t)s.D, stride = 3 * HD;
+    const size_t head = blockIdx.x % heads, at = attention_qkv_at(&s, head, (size_t)key);
+    const uint16_t *rows = (const uint16_t *)qkv + at + attention_mma_own(stride);
+    const uint16_t *dys =
+        (const uint16_t *)dy + attention_y_at(&s, head, (size_t)key) + attention_mma_own(HD);
+    uint16_t *stages = tiles + 2 * MMA_TILE * pitch, *to = (uint16_t *)dqkv + at;
+    attention_mma_source own = {rows + HD, rows + 2 * HD, stride, stride};
+    attention_mma_key_block<WIDTH> w = {{}, {}, {rows, dys, stride, HD}, NULL, head, key, key, 0};
+    w.sums = ((int)threadIdx.x < MMA_TILE ? lse : delta) + head * s.T + threadIdx.x % MMA_TILE;
+    attention_mma_clear<WIDTH, WIDE>(tiles, 2 * MMA_TILE, D);
+    attention_mma_clear<WIDTH, WIDE>(stages, 2 * COLS, D);
+    attention_mma_clear<WIDTH, WIDE>(stages + attention_mma_keys_stage(WIDTH, COLS), 2 * COLS, D);
+    attention_mma_fetch<WIDTH, MMA_TILE, WIDE>(tiles, &own, T - key, D);
+    attention_mma_fetch<WIDTH, COLS, WIDE>(stages, &w.from, T - key, D);
+    attention_mma_put_sums<COLS>((float *)(stages + 2 * COLS * pitch),
+                                 attention_mma_get_sum(w.sums, key, T));
+    attention_mma_keys_tiles<WIDTH, real, DROP, WIDE>(&w, tiles, stages, &drop, &s);
+    attention_mma_store<WIDTH, TYPE, WIDE>(to + HD, stride, w.dk, s.scale, T - key, D);
+    attention_mma_store<WIDTH, TYPE, WIDE>(to + 2 * HD, stride, w.dv, 1.0f, T - key, D);
 }
 
 /* ---- dq: rows are queries, columns are keys ---- */
 
-template <bool DROP>
+static inline __host__ __device__ constexpr int attention_mma_queries_shared(int width) {
+    return attention_mma_shared(width);
+}
+
+/* A warp's 16 queries; shift is lse in units of log 2. */
+template <int WIDTH> struct attention_mma_query_block {
+    uint32_t q[WIDTH / 16][4], dy[WIDTH / 16][4];
+    float dq[WIDTH / 8][4], shift[2], delta[2];
+};
+
+template <bool DROP, bool MASKED>
 static __device__ inline void
 attention_mma_query_pairs(float scores[8][4], float ds[8][4], const float shift[2],
                           const float delta[2], const cuda_drop *drop, const attention_shape *s,
-                          size_t head, size_t query, size_t key) {
+                          size_t head, int query, int key) {
     const int g = (int)threadIdx.x % WARP / 4, t = (int)threadIdx.x % 4;
-    const size_t row = query + (size_t)((int)threadIdx.x / WARP * 16 + g);
-    uint64_t sample, first = attention_drop_at(drop, s, head, row - (size_t)g, &sample) + key;
+    const int last = (int)threadIdx.x / WARP * 16 + g - 2 * t; /* that row g sees on the diagonal */
+    uint64_t sample = 0, first = 0;
+    if (DROP) first = attention_drop_at(drop, s, head, (size_t)query, &sample) + (size_t)key;
 #pragma unroll
     for (int n = 0; n < 8; n++) {
-        float factors[4] = {1.0f, 1.0f, 1.0f, 1.0f};
+        float factors[4];
         if (DROP) attention_mma_factors(factors, drop, sample, first, (unsigned)n);
 #pragma unroll
-        for (int i = 0; i < 4; i++)
-            attention_mma_pair(&scores[n][i], &ds[n][i], shift[i / 2], delta[i / 2],
-                               s->scale * LOG2_E, factors[i],
-                               key + (size_t)(8 * n + 2 * t + i % 2) <= row + (size_t)(i / 2 * 8));
+        for (int i = 0; i < 4; i++) {
+            if (DROP)
+                attention_mma_pair_dropped(&scores[n][i], &ds[n][i], s->scale * LOG2_E,
+                                           shift[i / 2], delta[i / 2], factors[i]);
+            else
+                attention_mma_pair(&scores[n][i], &ds[n][i], s->scale * LOG2_E, shift[i / 2]);
+            if (MASKED && 8 * n + i % 2 > last + i / 2 * 8) ds[n][i] = 0.0f;
+        }
     }
 }
 
-static inline __host__ __device__ constexpr int attention_mma_queries_shared(int width) {
-    return MMA_TILE * 4 * (width + MMA_LANES) * (int)sizeof(uint16_t);
+/* A tile of keys, and the values behind them; with MASKED the one on the diagonal. */
+template <int WIDTH, typename real, bool DROP, bool MASKED>
+static __device__ inline void
+attention_mma_dq_tile(attention_mma_query_block<WIDTH> *w, const uint16_t *keys, uint16_t *room,
+                      const cuda_drop *drop, const attention_shape *s, size_t head, int query,
+                      int key) {
+    const mma_type TYPE = attention_mma_of<real>::type;
+    float scores[8][4] = {}, ds[8][4];
+#pragma unroll
+    for (int n = 0; n < 8; n++)
+#pragma unroll
+        for (int i = 0; i < 4; i++) ds[n][i] = DROP ? 0.0f : -w->delta[i / 2];
+    attention_mma_scores<WIDTH, MMA_TILE, TYPE>(scores, w->q, keys);
+    attention_mma_scores<WIDTH, MMA_TILE, TYPE>(ds, w->dy,
+                                                keys + MMA_TILE * attention_mma_pitch(WIDTH));
+    attention_mma_query_pairs<DROP, MASKED>(scores, ds, w->shift, w->delta, drop, s, head, query,
+                                            key);
+    attention_mma_add<WIDTH, MMA_TILE, real, false, MASKED>(w->dq, ds, room, keys, 0);
+}
+
+/* lse and delta of this lane's two queries. */
+template <int WIDTH>
+static __device__ inline void
+attention_mma_query_sums(attention_mma_query_block<WIDTH> *w, const float *lse, const float *delta,
+                         size_t head, int query, const attention_shape *s) {
+    for (int r = 0; r < 2; r++) {
+        const size_t t = (size_t)(query + (int)threadIdx.x % WARP / 4 + 8 * r);
+        w->shift[r] = t < s->T ? lse[head * s->T + t] * LOG2_E : 0.0f;
+        w->delta[r] = t < s->T ? delta[head * s->T + t] : 0.0f;
+    }
 }
 
 /* The same, with attention_mma_queries_shared(WIDTH) bytes, a block for every 64 queries. */
-template <int WIDTH, typename real, bool DROP>
+template <int WIDTH, typename real, bool DROP, bool WIDE>
 static __global__ void __launch_bounds__(ATTENTION_THREADS, WIDTH <= 64 ? 3 : 2)
     attention_mma_dq(real *dqkv, const real *dy, const real *qkv, const float *lse,
                      const float *delta, size_t heads, attention_shape s, cuda_drop drop) {
     SHARED_MEMORY(uint16_t, tiles);
-    const mma_type TYPE = attention_mma_of<real>::type;
-    const int tile = MMA_TILE * (WIDTH + MMA_LANES), warp = (int)threadIdx.x / WARP;
-    uint16_t *q = tiles, *dy_rows = q + tile, *k = dy_rows + tile, *v = k + tile;
-    const size_t head = blockIdx.x % heads;
-    const size_t query = (gridDim.x - 1 - blockIdx.x) / heads * MMA_TILE;
-    const size_t HD = s.H * s.D, stride = 3 * HD, at = attention_qkv_at(&s, head, 0);
-    const size_t end = query + MMA_TILE < s.T ? query + MMA_TILE : s.T;
-    const uint16_t *rows = (const uint16_t *)qkv + at;
-    const uint16_t *dys = (const uint16_t *)dy + attention_y_at(&s, head, query);
-    float dq[WIDTH / 8][4] = {}, scores[8][4], ds[8][4], shift[2], row_delta[2];
-    for (int r = 0; r < 2; r++) {
-        const size_t t = query + (size_t)(16 * warp + (int)threadIdx.x % WARP / 4 + 8 * r);
-        shift[r] = t < s.T ? lse[head * s.T + t] * LOG2_E : 0.0f;
-        row_delta[r] = t < s.T ? delta[head * s.T + t] : 0.0f;
+    const int tile = MMA_TILE * attention_mma_pitch(WIDTH), size = 2 * tile; /* of a stage */
+    const int T = (int)s.T, D = (int)s.D, warp = (int)threadIdx.x / WARP;
+    const uint32_t HD = (uint32_t)s.H * (uint32_t)s.D, stride = 3 * HD;
+    const size_t head = blockIdx.x % heads, at = attention_qkv_at(&s, head, 0);
+    const int query = (int)((gridDim.x - 1 - blockIdx.x) / heads) * MMA_TILE;
+    const uint16_t *rows = (const uint16_t *)qkv + at + attention_mma_own(stride);
+    const uint16_t *dys = (const uint16_t *)dy + attention_y_at(&s, head, (size_t)query);
+    attention_mma_source own = {rows + (size_t)query * stride, dys + attention_mma_own(HD), stride,
+                                HD};
+    attention_mma_source from = {rows + HD, rows + 2 * HD, stride, stride};
+    attention_mma_query_block<WIDTH> w = {};
+    int stage = 0;
+    attention_mma_clear<WIDTH, WIDE>(tiles, 4 * MMA_TILE, D);
+    attention_mma_fetch<WIDTH, MMA_TILE, WIDE>(tiles + size, &own, T - query, D);
+    attention_mma_fetch<WIDTH, MMA_TILE, WIDE>(tiles, &from, T, D);
+    attention_mma_query_sums<WIDTH>(&w, lse, delta, head, query + 16 * warp, &s);
+    attention_mma_arrive();
+    attention_mma_left<WIDTH>(w.q, tiles + size);
+    attention_mma_left<WIDTH>(w.dy, tiles + size + tile);
+    /* `left` keys lie behind the tile. */
+    for (int left = T - MMA_TILE; left >= T - query; left -= MMA_TILE) {
+        attention_mma_arrive();
+        attention_mma_fetch<WIDTH, MMA_TILE, WIDE>(tiles + (size - stage), &from, left, D);
+        attention_mma_dq_tile<WIDTH, real, DROP, false>(&w, tiles + stage, NULL, &drop, &s, head,
+                                                        query + 16 * warp, T - MMA_TILE - left);
+        stage = size - stage;
     }
-    attention_mma_tile<WIDTH>(q, rows + query * stride, stride, end - query, &s);
-    attention_mma_tile<WIDTH>(dy_rows, dys, HD, end - query, &s);
-    for (size_t key = 0; key < end; key += MMA_TILE) {
-        const uint16_t *from = rows + key * stride;
-        __syncthreads();
-        attention_mma_tile<WIDTH>(k, from + HD, stride, s.T - key, &s);
-        attention_mma_tile<WIDTH>(v, from + 2 * HD, stride, s.T - key, &s);
-        __syncthreads();
-        attention_mma_product<WIDTH, TYPE>(scores, q, k);
-        attention_mma_product<WIDTH, TYPE>(ds, dy_rows, v);
-        attention_mma_query_pairs<DROP>(scores, ds, shift, row_delta, &drop, &s, head, query, key);
-        /* On the diagonal, which comes last, the warp needs its queries no more. */
-        attention_mma_add<WIDTH, real, false>(dq, ds, q + 16 * warp * (WIDTH + MMA_LANES), k,
-                                              key == query);
-    }
-    attention_mma_store<WIDTH, TYPE>((uint16_t *)dqkv + at + query * stride, stride, dq, s.scale,
-                                     s.T - query, &s);
+    attention_mma_arrive();
+    attention_mma_dq_tile<WIDTH, real, DROP, true>(
+        &w, tiles + stage, tiles + (size - stage) + warp * attention_mma_room(MMA_TILE), &drop, &s,
+        head, query + 16 * warp, query);
+    attention_mma_store<WIDTH, attention_mma_of<real>::type, WIDE>(
+        (uint16_t *)dqkv + at + (size_t)query * stride, stride, w.dq, s.scale, T - query, D);
 }
 
 #endif

@@ -47,11 +47,12 @@ template <mma_type TYPE> static __device__ inline uint32_t mma_pack(float low, f
     return both;
 }
 
+/* Volatile, for what lies in shared memory changes at barriers; those order it, no clobber of all
+ * memory is needed. */
 #define MMA_LOAD(how)                                                                              \
     asm volatile("ldmatrix.sync.aligned.m8n8.x4" how ".shared.b16 {%0, %1, %2, %3}, [%4];"         \
                  : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])                              \
-                 : "r"((uint32_t)__cvta_generic_to_shared(row))                                    \
-                 : "memory")
+                 : "r"((uint32_t)__cvta_generic_to_shared(row)))
 
 static __device__ inline void mma_load(uint32_t to[4], const uint16_t *row) {
     MMA_LOAD("");

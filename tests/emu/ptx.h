@@ -1,0 +1,32 @@
+/* What src/device/cuda/ptx.cuh does, on the processor. A copy is made when it begins or when its
+ * thread waits for it, as the seed says; until then NaNs lie there. Both are what hardware may do,
+ * so that a missing wait shows, and a missing barrier before the copy (async.cc). */
+#ifndef TRINE_TESTS_EMU_PTX_H
+#define TRINE_TESTS_EMU_PTX_H
+
+#include <math.h>
+#include <stddef.h>
+
+/* Ends the process unless both are aligned and [shared, shared + 16) is shared memory. */
+void emu_copy16(void *shared, const void *global, const char *file, int line);
+void emu_copies_end(void);
+void emu_copies_wait(size_t newest);
+
+static inline void ptx_copy16(void *shared, const void *global, EMU_PLACE) {
+    emu_copy16(shared, global, file, line);
+}
+
+static inline void ptx_copies_end(void) {
+    emu_copies_end();
+}
+
+template <int NEWEST> static inline void ptx_copies_wait(void) {
+    emu_copies_wait(NEWEST);
+}
+
+static inline float ptx_exp2(float x) {
+    const float least = 0x1p-126f, y = exp2f(fabsf(x) < least ? 0.0f : x);
+    return y < least ? 0.0f : y;
+}
+
+#endif
