@@ -118,7 +118,8 @@ trine_status device_wait(device *d);
 
 /* Host memory [p, p + bytes), whole pages, is read and written by this device from now on, until
  * device_unpin: transfers are then made without a copy of it. On processors nothing happens, nor
- * for 0 bytes. Errors: TRINE_ENOMEM. */
+ * for 0 bytes. Errors: TRINE_ENOMEM, after which the memory serves as it did before: the driver then
+ * copies through a buffer of its own, slower, and while the host waits. */
 trine_status device_pin(device *d, void *p, size_t bytes);
 void device_unpin(device *d, void *p);
 

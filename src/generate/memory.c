@@ -49,8 +49,8 @@ static trine_status take_mirror(trine_generator *g, char *exchanged, size_t byte
         g->mirror = aligned_alloc(PAGE, g->mirror_bytes);
         CHECK(g->mirror, TRINE_ENOMEM, "no memory for %zu bytes beside the GPU's", g->mirror_bytes);
         memset(g->mirror, 0, g->mirror_bytes);
-        TRY(device_pin(g->dev, g->mirror, g->mirror_bytes));
-        g->pinned = true;
+        g->pinned = device_pin(g->dev, g->mirror, g->mirror_bytes) == TRINE_OK;
+        if (!g->pinned) status_clear(); /* slower, and right all the same: a few rows at a time */
     }
     far_memory memory = {.dev = g->dev,
                          .base = exchanged,

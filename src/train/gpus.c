@@ -191,6 +191,19 @@ static void warn_tp(const trine_trainer *t, FILE *out) {
             crossing, size / tp);
 }
 
+/* CUDA Runtime API, "API synchronization behavior": a copy from pageable memory is staged, and one to
+ * it returns when it is done. */
+static void warn_pageable(const trine_trainer *t, FILE *out) {
+    const trainer_pageable *p = &t->pageable;
+    if (!p->ranks) return;
+    c_fprintf(out,
+              "         warning: on %lld of %d ranks up to %.1f MiB of host memory beside the GPU "
+              "could not be pinned,\n         on rank %lld first: %s;\n         the driver copies "
+              "it through a buffer of its own, slower, while the host waits\n",
+              (long long)p->ranks, trine_world_size(t->world), (double)p->most / MIB,
+              (long long)p->first, p->why);
+}
+
 void gpus_print(const trine_trainer *t, FILE *out) {
     int kinds = 0;
     if (!t->gpus) return;
@@ -206,6 +219,7 @@ void gpus_print(const trine_trainer *t, FILE *out) {
               "the pace\n",
               out);
     warn_tp(t, out);
+    warn_pageable(t, out);
 }
 
 /* ---- Links ---- */

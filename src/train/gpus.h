@@ -26,8 +26,8 @@ trine_status gpus_join(trine_trainer *t);
 void gpus_print_links(const trine_trainer *t, FILE *out);
 
 /* A line for each kind of GPU and versions with the ranks that have it; what is gone of rank 0's GPU
- * before the plan, and to whom; how many share one; warnings where kinds or versions differ, or a tp
- * group crosses nodes. Not collective. */
+ * before the plan, and to whom; how many share one; warnings where kinds or versions differ, a tp
+ * group crosses nodes, or host memory could not be pinned. Not collective. */
 void gpus_print(const trine_trainer *t, FILE *out);
 
 #endif

@@ -1,5 +1,6 @@
 #include "train/memory.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -54,6 +55,30 @@ trine_status memory_plan(trine_trainer *t) {
     return status == TRINE_ENOMEM && is_far(t) ? refuse(t) : status;
 }
 
+/* Pins host memory; whether it is pinned. Refused, it serves as it is, and the banner says so. */
+static bool pin(trine_trainer *t, void *p, size_t bytes) {
+    trainer_pageable *refused = &t->pageable;
+    if (bytes == 0) return false;
+    if (device_pin(t->dev, p, bytes) == TRINE_OK) return true;
+    if (!refused->bytes) snprintf(refused->why, sizeof refused->why, "%s", status_message());
+    refused->bytes += bytes;
+    status_clear();
+    return false;
+}
+
+/* All ranks hear how many could not pin theirs, and the first one's reason. Collective over: world. */
+static trine_status compare_pageable(trine_trainer *t) {
+    trine_comm *world = trine_mesh_group(t->mesh, TRINE_WORLD);
+    trainer_pageable *p = &t->pageable;
+    int64_t size = trine_comm_size(world), own = p->bytes > 0;
+    int64_t most[2] = {(int64_t)p->bytes, own ? size - trine_comm_rank(world) : 0};
+    TRY(trine_all_reduce(world, &p->ranks, &own, 1, TRINE_I64, TRINE_SUM));
+    if (p->ranks == 0) return TRINE_OK;
+    TRY(trine_all_reduce(world, most, most, 2, TRINE_I64, TRINE_MAX));
+    p->most = (uint64_t)most[0], p->first = size - most[1];
+    return trine_broadcast(world, p->why, sizeof p->why, TRINE_U8, (int)p->first);
+}
+
 /* The block of host memory beside a GPU: `mirror` bytes for what is exchanged and not shared, then
  * what the host needs itself. */
 static trine_status take_host(trine_trainer *t, const arena *plan, size_t mirror) {
@@ -61,11 +86,8 @@ static trine_status take_host(trine_trainer *t, const arena *plan, size_t mirror
     t->host = aligned_alloc(PAGE, bytes);
     CHECK(t->host, TRINE_ENOMEM, "no memory for %zu bytes of host memory beside the GPU's", bytes);
     memset(t->host, 0, bytes);
-    TRY(device_pin(t->dev, t->host, bytes));
-    t->host_pinned = true;
-    if (!stages(t)) return TRINE_OK;
-    TRY(device_pin(t->dev, t->shared, plan->shared_used));
-    t->shared_pinned = plan->shared_used > 0;
+    t->host_pinned = pin(t, t->host, bytes);
+    if (stages(t)) t->shared_pinned = pin(t, t->shared, plan->shared_used);
     return TRINE_OK;
 }
 
@@ -105,7 +127,10 @@ trine_status memory_take(trine_trainer *t) {
     bool wanted = is_far(t) ? stages(t) : mesh_shares(t->mesh);
     size_t shared = wanted ? t->memory.shared_used : 0;
     TRY(trine_mesh_alloc(t->mesh, &t->shared, shared));
-    if (is_far(t)) return trine_world_agree(t->world, hand_out_far(t));
+    if (is_far(t)) {
+        TRY(trine_world_agree(t->world, hand_out_far(t)));
+        return compare_pageable(t);
+    }
     arena_init(&t->memory, t->base, t->own_bytes);
     if (mesh_shares(t->mesh)) arena_share(&t->memory, t->shared, shared);
     holding_take(&t->held, &t->memory);

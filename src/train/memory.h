@@ -7,6 +7,7 @@
  *                rest in one block with what the host needs itself (staged batches, sums). Where
  *                all groups go through NCCL there is no mirror
  *
+ * Pinning may be refused; such memory is used all the same, and the banner says so.
  * Invariant: all is taken here, before the first step. Cost: that of the plan. */
 #ifndef TRINE_TRAIN_MEMORY_H
 #define TRINE_TRAIN_MEMORY_H

@@ -167,6 +167,19 @@ static void copies_of_unpinned_memory_are_counted(void **state) {
     assert_int_equal(cudaDeviceSynchronize(), cudaSuccess);
 }
 
+/* A driver may have no more of the host's memory to pin. */
+static void pinning_is_refused_beyond_the_setting(void **state) {
+    (void)state;
+    setenv("TRINE_EMU_PINNABLE", "4096", 1);
+    assert_int_equal(cudaHostRegister(host, 4097, 0), cudaErrorMemoryAllocation);
+    assert_int_equal(cudaGetLastError(), cudaErrorMemoryAllocation);
+    assert_int_equal(cudaHostUnregister(host), cudaErrorHostMemoryNotRegistered);
+    (void)cudaGetLastError();
+    assert_int_equal(cudaHostRegister(host, 4096, 0), cudaSuccess);
+    unsetenv("TRINE_EMU_PINNABLE");
+    assert_int_equal(cudaHostUnregister(host), cudaSuccess);
+}
+
 /* ---- The machine ----------------------------------------------------------------------------- */
 
 static void memory_comes_to_an_end(void **state) {
@@ -238,11 +251,17 @@ static void properties_are_those_of_a_gpu(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        CASE(new_memory_is_nan),      CASE(the_host_may_not_touch_it),
-        CASE(kernels_stay_within_it), CASE(copies_are_looked_at),
-        CASE(rows_are_copied),        CASE(copies_of_unpinned_memory_are_counted),
-        CASE(memory_comes_to_an_end), CASE(pointers_are_known),
-        CASE(machines_without_gpus),  CASE(properties_are_those_of_a_gpu),
+        CASE(new_memory_is_nan),
+        CASE(the_host_may_not_touch_it),
+        CASE(kernels_stay_within_it),
+        CASE(copies_are_looked_at),
+        CASE(rows_are_copied),
+        CASE(copies_of_unpinned_memory_are_counted),
+        CASE(memory_comes_to_an_end),
+        CASE(pinning_is_refused_beyond_the_setting),
+        CASE(pointers_are_known),
+        CASE(machines_without_gpus),
+        CASE(properties_are_those_of_a_gpu),
     };
     return HARNESS_RUN_ALONE(tests);
 }

@@ -228,6 +228,7 @@ cudaError_t cudaHostRegister(void *p, size_t bytes, unsigned) {
     for (allocation *a = allocations; a; a = a->next)
         if (!a->freed && (char *)p < a->start + a->bytes && a->start < (char *)p + bytes)
             return emu_error(cudaErrorHostMemoryAlreadyRegistered);
+    if (bytes > emu_setting("PINNABLE", UINT64_MAX)) return emu_error(cudaErrorMemoryAllocation);
     add(REGISTERED, p, bytes, NULL, 0);
     return cudaSuccess;
 }

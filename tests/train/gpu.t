@@ -17,7 +17,7 @@ on() {
     "$@"
 }
 plain() {
-    unset TRINE_EMU_GPUS TRINE_EMU_DRIVER TRINE_EMU_MEMORY TRINE_EMU_FAIL
+    unset TRINE_EMU_GPUS TRINE_EMU_DRIVER TRINE_EMU_MEMORY TRINE_EMU_FAIL TRINE_EMU_PINNABLE
 }
 
 # refused RANKS TEXT ARGUMENTS...: one message, with TEXT
@@ -130,6 +130,19 @@ plain
 # shellcheck disable=SC2086
 on MEMORY=$((30 << 20)) refused 0 "GPU 0 has no memory left for the device itself" $gpu
 result $? "a GPU that is too small for the device itself"
+plain
+
+# Without it the host's memory is copied all the same, to the same numbers. (Steps, without their times.)
+steps() { sed -n 's/^\(step.*grad norm [^ ]*\).*/\1/p' "$dir/out"; }
+# shellcheck disable=SC2086
+on GPUS=1 job 2 $gpu --dp 2 --log-interval 1
+steps >"$dir/pinned"
+# shellcheck disable=SC2086
+on PINNABLE=4096 job 2 $gpu --dp 2 --log-interval 1
+[ $status -eq 0 ] && steps | cmp -s - "$dir/pinned" && [ -s "$dir/pinned" ] && messages 0 &&
+    prints 1 "warning: on 2 of 2 ranks up to " && prints 1 "could not be pinned" &&
+    prints 1 "on rank 0 first: GPU 0: " && prints 1 "slower, while the host waits"
+result $? "host memory that cannot be pinned: one warning, and the same steps"
 plain
 
 # The plan before is what is taken, but for the transport, of which a dry run knows the most only.
