@@ -123,6 +123,12 @@ trine_status device_wait(device *d);
 trine_status device_pin(device *d, void *p, size_t bytes);
 void device_unpin(device *d, void *p);
 
+/* Rows of a matrix that has not got to have as many as it has (the vocabulary's, on a tp rank) are
+ * rounded up to a multiple of this: 64 on a GPU, whose library has its fast kernels where sizes and
+ * row lengths are multiples of 16 bytes (cuBLAS documentation, "Tensor Core Usage") and whose tiles
+ * are 64 and more wide; 1 on processors. Pure. */
+size_t device_row_multiple(const device *d);
+
 /* The processors that this process may run on, counted from its affinity mask. */
 int device_affinity_cpus(void);
 /* The mask itself, one bit a processor; those from DEVICE_MASK_WORDS * 64 on are left out. */

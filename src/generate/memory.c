@@ -89,7 +89,7 @@ static trine_status take_device(trine_generator *g) {
 
 static trine_status take_host(trine_generator *g) {
     size_t V = g->shape.V, tp = (size_t)g->shape.tp;
-    size_t vocab = tp_vocab_of(V, g->shape.tp, g->shape.tp_rank).rows;
+    size_t vocab = gpt_vocab(&g->shape).rows;
     size_t raw = GENERATE_HEAD_ROWS * tp * vocab * trine_dtype_bytes(g->dev->compute);
     bool head = has_unit(g, gpt_unit_count(&g->shape) - 1);
     g->history = calloc(g->shape.T, sizeof *g->history);
