@@ -7,6 +7,7 @@
 #include "base/status.h"
 #include "comm/far.h"
 #include "comm/gpu.h"
+#include "device/cuda/sizes.h"
 #include "train/fit.h"
 #include "train/gpus.h"
 
@@ -27,6 +28,14 @@ size_t memory_mirror(const arena *plan) {
 
 size_t memory_staging(const arena *plan) {
     return plan->host.used;
+}
+
+size_t memory_libraries(trine_layout l) {
+    size_t own = CUDA_SCRATCH_BYTES + CUDA_WORKSPACE,
+           groups = (size_t)(l.dp > 1) + (size_t)(l.tp > 1);
+    /* Rings and trees; a stage has neighbours. */
+    size_t connections = 2 * groups + (l.pp > 1 ? 2 : 0);
+    return CUDA_CONTEXT + own + connections * CUDA_NCCL_CHANNELS * CUDA_NCCL_CONNECTION;
 }
 
 static trine_status refuse(const trine_trainer *t) {
@@ -123,11 +132,20 @@ static trine_status hand_out_far(trine_trainer *t) {
     return TRINE_OK;
 }
 
+/* With all plans taken. Ranks that share a GPU see the same. */
+static trine_status keep_reserve(const trine_trainer *t) {
+    cuda_gpu own;
+    TRY(cuda_describe(t->dev, &own));
+    if (own.info.free_bytes >= CUDA_RESERVE * (size_t)gpus_sharers(t)) return TRINE_OK;
+    return refuse(t);
+}
+
 trine_status memory_take(trine_trainer *t) {
     bool wanted = is_far(t) ? stages(t) : mesh_shares(t->mesh);
     size_t shared = wanted ? t->memory.shared_used : 0;
     TRY(trine_mesh_alloc(t->mesh, &t->shared, shared));
     if (is_far(t)) {
+        TRY(trine_world_agree(t->world, keep_reserve(t)));
         TRY(trine_world_agree(t->world, hand_out_far(t)));
         return compare_pageable(t);
     }
