@@ -84,13 +84,13 @@ static trine_status add(place *p, size_t at) {
 }
 
 static trine_status sum_squares(place *p, size_t at) {
-    return OPS->sum_squares(p->dev, p->sum, FLOAT(1), p->block);
+    return ops_sum_squares(p->dev, p->sum, FLOAT(1), p->block);
 }
 
 static trine_status adamw(place *p, size_t at) {
     const adamw_args args = {LR, 0.9f, 0.95f, 1e-8f, 0.1f, 1.0f, 10};
     void *copy = p->dev->compute == TRINE_F32 ? NULL : POOL(0);
-    return OPS->adamw(p->dev, FLOAT(1), FLOAT(2), FLOAT(3), copy, FLOAT(4), p->block, &args);
+    return ops_adamw(p->dev, FLOAT(1), FLOAT(2), FLOAT(3), copy, FLOAT(4), p->block, &args);
 }
 
 static trine_status forward(place *p, size_t at, const dropout_args *drop) {

@@ -6,6 +6,7 @@
 #include "base/status.h"
 #include "card.h"
 #include "device/ops.h"
+#include "tp/tp.h"
 
 enum { LEFT, RIGHT, OUT, POOLS };
 
@@ -33,8 +34,10 @@ struct products {
     size_t bytes[POOLS], bias_bytes;
 };
 
+/* The head's columns are those that it has on the device, padding among them. */
 static void set_layers(products *p, const trine_model *m, size_t rows) {
-    size_t C = (size_t)m->hidden_size, F = (size_t)m->ffn_hidden_size, V = (size_t)m->vocab_size;
+    size_t C = (size_t)m->hidden_size, F = (size_t)m->ffn_hidden_size;
+    size_t V = tp_vocab_of((size_t)m->vocab_size, 1, 0, device_row_multiple(p->dev)).rows;
     int L = m->num_layers;
     const layer_shape shapes[LAYERS] = {
         [LAYER_QKV] = {"qkv", rows, 3 * C, C, true, L},
@@ -131,8 +134,10 @@ static trine_status make(products *p, layer l, product_kind kind, int choice) {
     return product_create(&i->host, p->library, &config, choice);
 }
 
-static trine_status fill(products *p, const device_config *config) {
+static trine_status fill(products *p, const trine_model *model, size_t rows,
+                         const device_config *config) {
     TRY(device_open_with(&p->dev, config));
+    set_layers(p, model, rows);
     TRY(card_watch_open(&p->watch, p->dev));
     p->measure = cuda_measures(p->dev);
     if (!p->measure) TRY(onednn_open(&p->library));
@@ -149,8 +154,7 @@ trine_status products_create(products **out, const trine_model *model, size_t ro
                              const device_config *config) {
     products *p = *out = calloc(1, sizeof *p);
     CHECK(p, TRINE_ENOMEM, "no memory for the matmuls of a step");
-    set_layers(p, model, rows);
-    trine_status status = fill(p, config);
+    trine_status status = fill(p, model, rows, config);
     if (status != TRINE_OK) products_destroy(out);
     return status;
 }

@@ -46,7 +46,7 @@ static sizes sizes_of(const formula_rank *r) {
                .zero = (size_t)c->parallel.zero,
                .tied = !m->untied};
     s.N = s.B * s.T;
-    s.W = up((size_t)m->vocab_size, s.tp) / s.tp;
+    s.W = up(up((size_t)m->vocab_size, s.tp) / s.tp, r->far ? 64 : 1);
     s.split = c->parallel.sequence_parallel && s.tp > 1;
     s.R = s.split ? s.N / s.tp : s.N;
     s.K = least(s.N, chunk(c, r->far));

@@ -133,7 +133,7 @@ static uint64_t values_hash(const trine_trainer *t, uint64_t place, const void *
     for (size_t i = 0; i < count; i++) {
         uint32_t bits = 0;
         memcpy(&bits, w + i * bytes, bytes);
-        sum += mix((place + i) * 0x9e3779b97f4a7c15u ^ bits);
+        if (bits) sum += mix((place + i) * 0x9e3779b97f4a7c15u ^ bits);
     }
     free(w);
     return sum;

@@ -47,7 +47,8 @@ typedef struct {
         params[TRAINING_STEPS]; /* fingerprints after the step; comparable for equal dp and tp */
 } training_result;
 
-/* Sums a hash of (place in the model, bits) over all parameters of the job, and the master weights
+/* Sums a hash of (place in the model, bits) over all parameters of the job that are not zero (padding,
+ * of which a GPU has more, is), and the master weights
  * of 16-bit ones, each once, whatever pp, the schedule and the ZeRO stage are. Collective over: the
  * trainer's world. */
 uint64_t training_fingerprint(const trine_trainer *trainer);

@@ -163,6 +163,10 @@ void device_unpin(device *d, void *p) {
     if (d->kind == DEVICE_CUDA && p) cuda_unpin(d, p);
 }
 
+size_t device_row_multiple(const device *d) {
+    return d->memory->host ? 1 : 64;
+}
+
 /* The kernel refuses a mask that is narrower than its own, so the mask grows until it is taken. */
 int device_affinity_cpus(void) {
     for (int width = 1024; width <= 1 << 20; width *= 2) {

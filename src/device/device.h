@@ -118,9 +118,16 @@ trine_status device_wait(device *d);
 
 /* Host memory [p, p + bytes), whole pages, is read and written by this device from now on, until
  * device_unpin: transfers are then made without a copy of it. On processors nothing happens, nor
- * for 0 bytes. Errors: TRINE_ENOMEM. */
+ * for 0 bytes. Errors: TRINE_ENOMEM, after which the memory serves as it did before: the driver then
+ * copies through a buffer of its own, slower, and while the host waits. */
 trine_status device_pin(device *d, void *p, size_t bytes);
 void device_unpin(device *d, void *p);
+
+/* Rows of a matrix that has not got to have as many as it has (the vocabulary's, on a tp rank) are
+ * rounded up to a multiple of this: 64 on a GPU, whose library has its fast kernels where sizes and
+ * row lengths are multiples of 16 bytes (cuBLAS documentation, "Tensor Core Usage") and whose tiles
+ * are 64 and more wide; 1 on processors. Pure. */
+size_t device_row_multiple(const device *d);
 
 /* The processors that this process may run on, counted from its affinity mask. */
 int device_affinity_cpus(void);

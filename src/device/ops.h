@@ -58,6 +58,14 @@ static inline float dropout_scale(float p) {
 /* What happens to the values that a gradient's buffer holds; GRAD_SET does not read them. */
 typedef enum { GRAD_ADD, GRAD_SET } grad_mode;
 
+/* Elements [at, at + n) of a range, counted from where the operator's pointers stand: of a tensor.
+ * Parts follow each other and do not overlap. What lies between is not visited. */
+typedef struct {
+    size_t at, n;
+    bool decays; /* adamw: args->decay is for it; else it has none */
+} ops_part;
+#define OPS_PARTS 12 /* of a call, at most: a range's tensors */
+
 /* sum_squares adds in blocks of this many elements, each block in a fixed order, so that the result
  * depends neither on threads nor on vector width. */
 #define SUM_SQUARES_BLOCK 4096
@@ -168,14 +176,15 @@ typedef struct ops {
 
     /* y (n) += x (n), gradients */
     trine_status (*add)(device *d, void *y, const void *x, size_t n);
-    /* *sum (in the device's memory) = sum of squares of x (n) in double, by blocks of
-     * SUM_SQUARES_BLOCK; x are gradients */
-    trine_status (*sum_squares)(device *d, double *sum, const void *x, size_t n);
-    /* One pass over n elements: w, m, v updated from g. w is fp32; where the compute type is not, it is
-     * the master, and copy (n) = w, rounded to the compute type. Else copy is NULL.
+    /* sums (count, in the device's memory) = sums of squares of each part of x in double, by blocks of
+     * SUM_SQUARES_BLOCK that begin where the part does; x are gradients */
+    trine_status (*sum_squares)(device *d, double *sums, const void *x, const ops_part *parts,
+                                int count);
+    /* One pass over the parts' elements: w, m, v updated from g. w is fp32; where the compute type is
+     * not, it is the master, and copy = w, rounded to the compute type. Else copy is NULL.
      * w -= lr * (decay * w + mhat / (sqrt(vhat) + eps)) */
     trine_status (*adamw)(device *d, float *w, float *m, float *v, void *copy, const void *g,
-                          size_t n, const adamw_args *args);
+                          const ops_part *parts, int count, const adamw_args *args);
 
     /* Attention of n new rows, qkv (n, 3, H, D), at positions [past, past + n) of one sequence, whose
      * earlier keys and values are kept: keys (H, D, M), turned, so that a new query meets them in
@@ -188,6 +197,27 @@ typedef struct ops {
                                      void *work, size_t past, size_t n, size_t M, size_t H,
                                      size_t D);
 } ops;
+
+/* The same of n elements. */
+static inline trine_status ops_sum_squares(device *d, double *sum, const void *x, size_t n) {
+    const ops_part all = {0, n, false};
+    return d->ops->sum_squares(d, sum, x, &all, 1);
+}
+static inline trine_status ops_adamw(device *d, float *w, float *m, float *v, void *copy,
+                                     const void *g, size_t n, const adamw_args *args) {
+    const ops_part all = {0, n, true};
+    return d->ops->adamw(d, w, m, v, copy, g, &all, 1, args);
+}
+
+/* Elements of all parts; and those from the pointers on to the last part's end. */
+static inline size_t ops_parts_sum(const ops_part *parts, int count) {
+    size_t sum = 0;
+    for (int i = 0; i < count; i++) sum += parts[i].n;
+    return sum;
+}
+static inline size_t ops_parts_end(const ops_part *parts, int count) {
+    return count ? parts[count - 1].at + parts[count - 1].n : 0;
+}
 
 extern const ops ops_ref; /* cpu has a table for each pair of types: cpu_table of cpu/cpu.h */
 

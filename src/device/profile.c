@@ -230,14 +230,16 @@ static trine_status timed_add(device *d, void *y, const void *x, size_t n) {
     TIMED(add, gradients(d, 3 * n), y, x, n);
 }
 
-static trine_status timed_sum_squares(device *d, double *sum, const void *x, size_t n) {
-    TIMED(sum_squares, gradients(d, n), sum, x, n);
+static trine_status timed_sum_squares(device *d, double *sums, const void *x, const ops_part *parts,
+                                      int count) {
+    TIMED(sum_squares, gradients(d, ops_parts_sum(parts, count)), sums, x, parts, count);
 }
 
 static trine_status timed_adamw(device *d, float *w, float *m, float *v, void *copy, const void *g,
-                                size_t n, const adamw_args *args) {
+                                const ops_part *parts, int count, const adamw_args *args) {
+    size_t n = ops_parts_sum(parts, count);
     uint64_t copied = copy ? numbers(d, n) : 0;
-    TIMED(adamw, floats(6 * n) + gradients(d, n) + copied, w, m, v, copy, g, n, args);
+    TIMED(adamw, floats(6 * n) + gradients(d, n) + copied, w, m, v, copy, g, parts, count, args);
 }
 
 static const ops timed_ops = {

@@ -3,6 +3,8 @@
 #include "base/status.h"
 #include "dp/dp.h"
 
+_Static_assert(FLAT_TENSORS <= OPS_PARTS, "a range is one call");
+
 /* Whether a tensor has elements in the slice that count here; [*from, *to) are they. */
 static bool counts(const tensor *t, size_t begin, size_t count, int tp_rank, size_t *from,
                    size_t *to) {
@@ -20,13 +22,14 @@ int dp_norm_count(const flat_range *range, size_t begin, size_t count, int tp_ra
 
 trine_status dp_norm_local(device *d, const flat_range *range, size_t begin, size_t count,
                            const void *g, int tp_rank, double *sums) {
-    size_t element = trine_dtype_bytes(d->grads);
+    ops_part parts[OPS_PARTS];
+    int n = 0;
     for (int i = 0; i < range->tensor_count; i++) {
         size_t from, to;
         if (!counts(&range->tensors[i], begin, count, tp_rank, &from, &to)) continue;
-        const void *at = (const char *)g + (from - begin) * element;
-        TRY(d->ops->sum_squares(d, sums++, at, to - from));
+        parts[n++] = (ops_part){.at = from - begin, .n = to - from};
     }
+    TRY(d->ops->sum_squares(d, sums, g, parts, n));
     return TRINE_OK;
 }
 

@@ -54,7 +54,7 @@ static float number(trine_dtype type, const void *p, size_t i) {
 static void unshard(const trine_generator *g, float *logits, size_t n) {
     size_t V = g->shape.V;
     for (int t = 0; t < g->shape.tp; t++) {
-        tp_vocab part = tp_vocab_of(V, g->shape.tp, t);
+        tp_vocab part = tp_vocab_of(V, g->shape.tp, t, g->shape.row_multiple);
         for (size_t r = 0; r < n; r++)
             for (size_t v = 0; v < part.valid; v++)
                 logits[r * V + part.first + v] =
@@ -67,7 +67,7 @@ static trine_status head_rows(trine_generator *g, float *logits, size_t at, size
     const gpt_shape *s = &g->shape;
     if (!is_last(g)) return TRINE_OK;
     size_t element = trine_dtype_bytes(g->dev->compute);
-    size_t vocab = tp_vocab_of(s->V, s->tp, s->tp_rank).rows;
+    size_t vocab = gpt_vocab(s).rows;
     TRY(decode_head(&g->run, &g->units[g->count - 1].bound.head,
                     (const char *)g->x + at * s->C * element, n));
     TRY(device_read(g->dev, g->raw, g->run.scratch.all, (size_t)s->tp * n * vocab * element));

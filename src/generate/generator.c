@@ -138,6 +138,7 @@ static gpt_shape shape_of(const trine_generator *g) {
                        .F = (size_t)m->ffn_hidden_size,
                        .L = (size_t)m->num_layers,
                        .V = (size_t)m->vocab_size,
+                       .row_multiple = device_row_multiple(g->dev),
                        .untied = m->untied,
                        .tp = g->config.layout.tp,
                        .tp_rank = trine_mesh_coord(g->mesh).tp,

@@ -49,8 +49,8 @@ static trine_status take_mirror(trine_generator *g, char *exchanged, size_t byte
         g->mirror = aligned_alloc(PAGE, g->mirror_bytes);
         CHECK(g->mirror, TRINE_ENOMEM, "no memory for %zu bytes beside the GPU's", g->mirror_bytes);
         memset(g->mirror, 0, g->mirror_bytes);
-        TRY(device_pin(g->dev, g->mirror, g->mirror_bytes));
-        g->pinned = true;
+        g->pinned = device_pin(g->dev, g->mirror, g->mirror_bytes) == TRINE_OK;
+        if (!g->pinned) status_clear(); /* slower, and right all the same: a few rows at a time */
     }
     far_memory memory = {.dev = g->dev,
                          .base = exchanged,
@@ -89,7 +89,7 @@ static trine_status take_device(trine_generator *g) {
 
 static trine_status take_host(trine_generator *g) {
     size_t V = g->shape.V, tp = (size_t)g->shape.tp;
-    size_t vocab = tp_vocab_of(V, g->shape.tp, g->shape.tp_rank).rows;
+    size_t vocab = gpt_vocab(&g->shape).rows;
     size_t raw = GENERATE_HEAD_ROWS * tp * vocab * trine_dtype_bytes(g->dev->compute);
     bool head = has_unit(g, gpt_unit_count(&g->shape) - 1);
     g->history = calloc(g->shape.T, sizeof *g->history);

@@ -13,7 +13,7 @@ static void *take_exchanged(arena *a, const device *d, size_t count) {
 
 void decode_scratch_take(arena *a, const gpt_shape *s, const device *d, size_t rows,
                          size_t head_rows, decode_scratch *out) {
-    size_t tp = (size_t)s->tp, vocab = tp_vocab_of(s->V, s->tp, s->tp_rank).rows;
+    size_t tp = (size_t)s->tp, vocab = gpt_vocab(s).rows;
     *out = (decode_scratch){.rows = rows, .head_rows = head_rows};
     out->norm = take(a, d, MEM_WORKSPACE, rows * s->C);
     out->stat = arena_take(a, MEM_WORKSPACE, rows * 2 * sizeof *out->stat);

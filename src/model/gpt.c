@@ -107,12 +107,20 @@ static size_t dim_size(const gpt_shape *s, dim d) {
 
 /* ---- Layout and binding ---------------------------------------------------------------------- */
 
-/* This rank's share. Rows are rounded up, so that the last ranks' may be padding: only the
- * vocabulary's are not divisible. */
-static void split_over_tp(tensor *t, const gpt_shape *s) {
+tp_vocab gpt_vocab(const gpt_shape *s) {
+    return tp_vocab_of(s->V, s->tp, s->tp_rank, s->row_multiple ? s->row_multiple : 1);
+}
+
+/* This rank's share. Only the vocabulary's rows are not divisible: the last ones may be padding. */
+static void split_over_tp(tensor *t, const gpt_shape *s, dim rows) {
     size_t tp = (size_t)s->tp, rank = (size_t)s->tp_rank;
-    if (t->split == SPLIT_ROWS) {
-        t->rows = (t->global_rows + tp - 1) / tp;
+    if (rows == DIM_V) {
+        tp_vocab own = gpt_vocab(s);
+        t->rows = own.rows;
+        t->first_row = own.first;
+    } else if (t->split == SPLIT_ROWS) {
+        ASSERT(t->global_rows % tp == 0);
+        t->rows = t->global_rows / tp;
         t->first_row = rank * t->rows;
     }
     if (t->split == SPLIT_COLS) {
@@ -132,7 +140,7 @@ static tensor unit_tensor(const gpt_shape *s, int unit, const tensor_row *row) {
     tensor t = {.parts = row->parts, .split = row->split};
     t.rows = t.global_rows = dim_size(s, row->rows);
     t.cols = t.global_cols = dim_size(s, row->cols);
-    split_over_tp(&t, s);
+    split_over_tp(&t, s, row->rows);
     t.by_rows = row->by_rows && by_rows(s);
     set_value(&t, row->value, s->L);
     t.turned = t.matrix && gpt_unit_kind(s, unit) == UNIT_BLOCK;
@@ -277,7 +285,7 @@ static void take_head(const taker *t, gpt_head_acts *out) {
     const gpt_shape *s = t->s;
     size_t K = gpt_loss_rows(s);
     out->stat = take_floats(t, gpt_rows(s).count * 2);
-    out->logits = take(t, K * tp_vocab_of(s->V, s->tp, s->tp_rank).rows);
+    out->logits = take(t, K * gpt_vocab(s).rows);
     out->xent.max = take_read(t, K * sizeof(float));
     out->xent.sums = take_read(t, K * 2 * sizeof(float));
     if (s->tp > 1) out->xent.own = take_read(t, K * sizeof(float));

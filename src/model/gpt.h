@@ -30,6 +30,7 @@
 typedef struct {
     size_t B, T, C, H, F, L; /* micro-batch, sequence, hidden, heads, MLP width, layers: global */
     size_t V;                /* vocabulary, without padding */
+    size_t row_multiple;     /* of its rows on a tp rank: the device's; 0: 1 */
     bool untied;
     int tp, tp_rank;
     trine_dtype compute, grads; /* of bound parameters and their gradients: the device's */
@@ -41,6 +42,8 @@ typedef struct {
 
 /* K: rows of a chunk of logits. Pure. */
 size_t gpt_loss_rows(const gpt_shape *s);
+/* Its rows of the vocabulary. Pure. */
+tp_vocab gpt_vocab(const gpt_shape *s);
 /* The rows that this tp rank has between the tp regions: R of them. Pure. */
 tp_rows gpt_rows(const gpt_shape *s);
 
@@ -60,7 +63,7 @@ typedef struct {
 } gpt_norm;
 
 typedef struct {
-    param token, position; /* (Vp/tp, C), (T, C); Vp = V rounded up to tp */
+    param token, position; /* (Vp/tp, C), (T, C); Vp = V rounded up to tp times row_multiple */
 } gpt_embedding;
 
 typedef struct {

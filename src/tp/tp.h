@@ -84,11 +84,12 @@ trine_status tp_row_forward(const tp_region *r, void *y, const tp_linear *l, con
 trine_status tp_row_backward(const tp_region *r, void *dx, const tp_linear *l, const void *dy,
                              const void *x, size_t N, size_t O, size_t I);
 
-/* Rows of the vocabulary on a tp rank: padded to a multiple of tp; `valid` are real. Pure. */
+/* Rows of the vocabulary on a tp rank: as many on each, a multiple of `multiple`
+ * (device_row_multiple); `valid` are real, of the last ranks maybe none. Pure. */
 typedef struct {
     size_t first, rows, valid;
 } tp_vocab;
-tp_vocab tp_vocab_of(size_t V, int tp, int tp_rank);
+tp_vocab tp_vocab_of(size_t V, int tp, int tp_rank, size_t multiple);
 
 /* x (R, C) = own rows of table[tokens (N)]: each rank looks up its own part of the vocabulary, then
  * leave. Collective over: tp. */

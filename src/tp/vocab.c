@@ -2,15 +2,17 @@
 #include "device/ops.h"
 #include "tp/tp.h"
 
-tp_vocab tp_vocab_of(size_t V, int tp, int tp_rank) {
-    size_t rows = (V + (size_t)tp - 1) / (size_t)tp;
+tp_vocab tp_vocab_of(size_t V, int tp, int tp_rank, size_t multiple) {
+    size_t each = (V + (size_t)tp - 1) / (size_t)tp;
+    size_t rows = (each + multiple - 1) / multiple * multiple;
     size_t first = (size_t)tp_rank * rows;
     size_t left = first < V ? V - first : 0;
     return (tp_vocab){.first = first, .rows = rows, .valid = left < rows ? left : rows};
 }
 
 static tp_vocab own_vocab(const tp_region *r, size_t V) {
-    return tp_vocab_of(V, trine_comm_size(r->comm), trine_comm_rank(r->comm));
+    return tp_vocab_of(V, trine_comm_size(r->comm), trine_comm_rank(r->comm),
+                       device_row_multiple(r->dev));
 }
 
 trine_status tp_embedding_forward(const tp_region *r, void *x, const void *table,

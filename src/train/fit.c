@@ -5,6 +5,7 @@
 
 #include "base/c_locale.h"
 #include "base/status.h"
+#include "device/cuda/sizes.h"
 
 #define MIB      (1024.0 * 1024.0)
 #define FIT_WAYS 3
@@ -63,7 +64,8 @@ static size_t bytes_of(const fit_question *q, trine_config c) {
 }
 
 static size_t room(const fit_question *q) {
-    return q->free_bytes / (size_t)q->sharers;
+    size_t share = q->free_bytes / (size_t)q->sharers;
+    return share > CUDA_RESERVE ? share - CUDA_RESERVE : 0;
 }
 
 /* ---- Changes ---- */
@@ -229,8 +231,8 @@ trine_status fit_refuse(const fit_question *q) {
     choice found = choose(q, now);
     say(&m, "this rank asks its GPU for %.1f MiB%s (", (double)q->plan->used / MIB, q->beside);
     say_plan(&m, q->plan);
-    say(&m, "), and of the GPU's %.1f MiB %.1f were free", (double)q->bytes / MIB,
-        (double)q->free_bytes / MIB);
+    say(&m, ") and a reserve of %.1f, and of the GPU's %.1f MiB %.1f were free",
+        (double)CUDA_RESERVE / MIB, (double)q->bytes / MIB, (double)q->free_bytes / MIB);
     if (q->sharers > 1) say(&m, " for the %d ranks that share it", q->sharers);
     say(&m, found.fit ? "; what fits, the cheapest first:"
                       : "; no one or two changes fit, the least is asked for by:");

@@ -1,7 +1,7 @@
 /* What a rank says when its GPU has no room for its plan: who asked for what, and the three
  * cheapest changes of the configuration that fit, with the bytes that each saves. The bytes are
  * those of the plans of the changed configurations (setup_plan): what would be taken, not an
- * estimate.
+ * estimate; with each of them CUDA_RESERVE stays free (device/cuda/sizes.h).
  *
  * "Cheapest" is the order of this table, by what a step loses:
  *

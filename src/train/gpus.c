@@ -9,6 +9,7 @@
 #include "comm/gpu.h"
 #include "comm/nccl.h"
 #include "train/fit.h"
+#include "train/warm_up.h"
 
 #define MIB (1024.0 * 1024.0)
 #define GIB (1024.0 * MIB)
@@ -39,7 +40,7 @@ static trine_status make_groups(trine_trainer *t) {
     return TRINE_OK;
 }
 
-/* comm_gpu_create ends when all ranks have what NCCL takes. */
+/* load_libraries ends when all ranks have what NCCL and other libraries take. */
 static trine_status gather(trine_trainer *t) {
     size_t ranks = (size_t)trine_world_size(t->world);
     cuda_gpu own;
@@ -53,23 +54,37 @@ static trine_status gather(trine_trainer *t) {
                             ranks * sizeof own, TRINE_U8);
 }
 
-/* The plan is not made yet, but what it will be is known. Only the rank that says it asks. */
-static trine_status no_room_for_groups(const trine_trainer *t) {
+/* The plan is not made yet, but what it will be is known; `more` is what will be taken before it.
+ * Only the rank that says it asks. */
+static trine_status no_room(const trine_trainer *t, size_t more, const char *beside) {
     cuda_gpu own;
     arena plan;
     TRY(cuda_describe(t->dev, &own));
     TRY(setup_plan(&t->config, t->stages, t->dev, trine_mesh_coord(t->mesh), &plan));
-    trine_layout l = t->config.parallel.layout;
-    size_t adding = (size_t)(l.dp > 1) + (size_t)(l.tp > 1);
-    size_t groups = adding * NCCL_SCRATCH, left = own.info.free_bytes;
+    size_t left = own.info.free_bytes;
     fit_question q = {.config = &t->config,
                       .dev = t->dev,
                       .plan = &plan,
-                      .free_bytes = left > groups ? left - groups : 0,
+                      .free_bytes = left > more ? left - more : 0,
                       .bytes = own.info.bytes,
                       .sharers = 1,
-                      .beside = ", beside what NCCL's groups take,"};
+                      .beside = beside};
     return fit_refuse(&q);
+}
+
+static trine_status no_room_for_groups(const trine_trainer *t) {
+    trine_layout l = t->config.parallel.layout;
+    size_t adding = (size_t)(l.dp > 1) + (size_t)(l.tp > 1);
+    return no_room(t, adding * NCCL_SCRATCH, ", beside what NCCL's groups take,");
+}
+
+/* Libraries take theirs first, on all ranks of a GPU, so that what is free then is for the plans. */
+static trine_status load_libraries(trine_trainer *t) {
+    gpt_shape shape = setup_shape(&t->config, t->dev, trine_mesh_coord(t->mesh).tp);
+    trine_status status = trine_world_agree(t->world, warm_up(t->dev, &shape));
+    if (status == TRINE_ENOMEM && *status_message())
+        return no_room(t, 0, ", beside what kernels and libraries take,");
+    return status;
 }
 
 trine_status gpus_join(trine_trainer *t) {
@@ -79,13 +94,13 @@ trine_status gpus_join(trine_trainer *t) {
     trine_status status = make_groups(t);
     if (status == TRINE_ENOMEM && *status_message()) return no_room_for_groups(t);
     TRY(status);
-    TRY(comm_mpi_reaches(t->world, &t->mpi_reaches));
-    if (t->config.parallel.stage_messages) t->mpi_reaches = false;
-    TRY(gather(t));
-    after = t->gpus[trine_world_rank(t->world)];
+    TRY(cuda_describe(t->dev, &after));
     if (before.info.free_bytes > after.info.free_bytes)
         t->nccl_bytes = before.info.free_bytes - after.info.free_bytes;
-    return TRINE_OK;
+    TRY(load_libraries(t));
+    TRY(comm_mpi_reaches(t->world, &t->mpi_reaches));
+    if (t->config.parallel.stage_messages) t->mpi_reaches = false;
+    return gather(t);
 }
 
 /* ---- The banner ---- */
@@ -191,6 +206,19 @@ static void warn_tp(const trine_trainer *t, FILE *out) {
             crossing, size / tp);
 }
 
+/* CUDA Runtime API, "API synchronization behavior": a copy from pageable memory is staged, and one to
+ * it returns when it is done. */
+static void warn_pageable(const trine_trainer *t, FILE *out) {
+    const trainer_pageable *p = &t->pageable;
+    if (!p->ranks) return;
+    c_fprintf(out,
+              "         warning: on %lld of %d ranks up to %.1f MiB of host memory beside the GPU "
+              "could not be pinned,\n         on rank %lld first: %s;\n         the driver copies "
+              "it through a buffer of its own, slower, while the host waits\n",
+              (long long)p->ranks, trine_world_size(t->world), (double)p->most / MIB,
+              (long long)p->first, p->why);
+}
+
 void gpus_print(const trine_trainer *t, FILE *out) {
     int kinds = 0;
     if (!t->gpus) return;
@@ -208,6 +236,7 @@ void gpus_print(const trine_trainer *t, FILE *out) {
               "the pace\n",
               out);
     warn_tp(t, out);
+    warn_pageable(t, out);
 }
 
 /* ---- Links ---- */

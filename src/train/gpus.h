@@ -16,8 +16,9 @@ void gpus_introduce(const trine_trainer *t, const device_config *config);
 int gpus_sharers(const trine_trainer *t);
 
 /* With all ranks' devices open and nothing of their plans taken: chooses which groups go through
- * NCCL, makes those (comm/gpu.h), and sets t->gpus, so that what is free on a GPU then is free for
- * the plans. Errors, on all ranks alike: TRINE_ENOMEM, comm_gpu_create's, the object's own.
+ * NCCL, makes those (comm/gpu.h), lets all libraries take what they need (warm_up.h), and sets
+ * t->gpus, so that what is free on a GPU then is free for the plans. Errors, on all ranks alike:
+ * TRINE_ENOMEM, comm_gpu_create's, the object's own.
  * Collective over: world. */
 trine_status gpus_join(trine_trainer *t);
 
@@ -26,8 +27,8 @@ trine_status gpus_join(trine_trainer *t);
 void gpus_print_links(const trine_trainer *t, FILE *out);
 
 /* A line for each kind of GPU and versions with the ranks that have it; what is gone of rank 0's GPU
- * before the plan, and to whom; how many share one; warnings where kinds or versions differ, or a tp
- * group crosses nodes. Not collective. */
+ * before the plan, and to whom; how many share one; warnings where kinds or versions differ, a tp
+ * group crosses nodes, or host memory could not be pinned. Not collective. */
 void gpus_print(const trine_trainer *t, FILE *out);
 
 #endif

@@ -307,31 +307,50 @@ typedef struct {
     float *piece; /* (HOLDING_PIECE); NULL: they are fp32, and made where they lie */
 } maker;
 
-/* Initial values, in `type`, of the part of a range that lies at `at`. */
-static trine_status init_part(const maker *m, const flat_range *range, flat_part part, void *at,
-                              trine_dtype type) {
+/* Elements that a thread makes at a time. */
+#define DRAWN ((size_t)1 << 14)
+
+/* A value is a function of its place: threads change no bit. */
+static void draw(const maker *m, const flat_range *range, size_t begin, size_t count, float *dst) {
+    size_t pieces = (count + DRAWN - 1) / DRAWN;
+#pragma omp parallel for num_threads(m->dev->threads) schedule(dynamic)
+    for (size_t p = 0; p < pieces; p++) {
+        size_t at = p * DRAWN, n = count - at < DRAWN ? count - at : DRAWN;
+        flat_init(range, m->seed, begin + at, n, dst + at);
+    }
+}
+
+/* Elements [begin, begin + n), which m->piece has, as far as they are of the optimizer's part. */
+static trine_status write_master(const maker *m, flat_part owned, float *master, size_t begin,
+                                 size_t n) {
+    size_t from = begin > owned.begin ? begin : owned.begin;
+    size_t end = begin + n, last = owned.begin + owned.count, to = end < last ? end : last;
+    if (from >= to) return TRINE_OK;
+    return device_write(m->dev, master + (from - owned.begin), m->piece + (from - begin),
+                        (to - from) * sizeof *master);
+}
+
+/* Each value is drawn once: the master has it as it is, the parameters its rounding. What the
+ * optimizer owns is held. */
+static trine_status init_range(const holding *h, const maker *m, const held_unit *u, int r) {
+    const flat_range *range = &u->layout.ranges[r];
+    bool sharded = zero_stage(h->config.spec->zero)->params == SHARD, master = u->master[r] != NULL;
+    flat_part held = sharded ? holding_slice(h, u, r) : (flat_part){0, range->count};
+    flat_part owned = holding_owned(h, u, r);
+    trine_dtype type = h->config.dev->compute;
     if (!m->piece) {
-        flat_init(range, m->seed, part.begin, part.count, at);
+        draw(m, range, held.begin, held.count, u->params[r]);
         return TRINE_OK;
     }
-    for (size_t done = 0; done < part.count; done += HOLDING_PIECE) {
-        size_t n = part.count - done < HOLDING_PIECE ? part.count - done : HOLDING_PIECE;
-        char *to = (char *)at + done * trine_dtype_bytes(type);
-        flat_init(range, m->seed, part.begin + done, n, m->piece);
+    for (size_t done = 0; done < held.count; done += HOLDING_PIECE) {
+        size_t n = held.count - done < HOLDING_PIECE ? held.count - done : HOLDING_PIECE;
+        char *to = (char *)u->params[r] + done * trine_dtype_bytes(type);
+        draw(m, range, held.begin + done, n, m->piece);
+        if (master) TRY(write_master(m, owned, u->master[r], held.begin + done, n));
         if (type != TRINE_F32) round_values(m->piece, n, type);
         TRY(device_write(m->dev, to, m->piece, n * trine_dtype_bytes(type)));
     }
     return TRINE_OK;
-}
-
-static trine_status init_range(const holding *h, const maker *m, const held_unit *u, int r) {
-    const flat_range *range = &u->layout.ranges[r];
-    bool sharded = zero_stage(h->config.spec->zero)->params == SHARD;
-    flat_part held = sharded ? holding_slice(h, u, r) : (flat_part){0, range->count};
-    trine_dtype type = h->config.dev->compute;
-    TRY(init_part(m, range, held, u->params[r], type));
-    if (!holding_has_master(h)) return TRINE_OK;
-    return init_part(m, range, holding_owned(h, u, r), u->master[r], TRINE_F32);
 }
 
 trine_status holding_init(holding *h, device *dev, uint64_t seed) {

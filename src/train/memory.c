@@ -1,11 +1,13 @@
 #include "train/memory.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/status.h"
 #include "comm/far.h"
 #include "comm/gpu.h"
+#include "device/cuda/sizes.h"
 #include "train/fit.h"
 #include "train/gpus.h"
 
@@ -26,6 +28,14 @@ size_t memory_mirror(const arena *plan) {
 
 size_t memory_staging(const arena *plan) {
     return plan->host.used;
+}
+
+size_t memory_libraries(trine_layout l) {
+    size_t own = CUDA_SCRATCH_BYTES + CUDA_WORKSPACE,
+           groups = (size_t)(l.dp > 1) + (size_t)(l.tp > 1);
+    /* Rings and trees; a stage has neighbours. */
+    size_t connections = 2 * groups + (l.pp > 1 ? 2 : 0);
+    return CUDA_CONTEXT + own + connections * CUDA_NCCL_CHANNELS * CUDA_NCCL_CONNECTION;
 }
 
 static trine_status refuse(const trine_trainer *t) {
@@ -54,6 +64,30 @@ trine_status memory_plan(trine_trainer *t) {
     return status == TRINE_ENOMEM && is_far(t) ? refuse(t) : status;
 }
 
+/* Pins host memory; whether it is pinned. Refused, it serves as it is, and the banner says so. */
+static bool pin(trine_trainer *t, void *p, size_t bytes) {
+    trainer_pageable *refused = &t->pageable;
+    if (bytes == 0) return false;
+    if (device_pin(t->dev, p, bytes) == TRINE_OK) return true;
+    if (!refused->bytes) snprintf(refused->why, sizeof refused->why, "%s", status_message());
+    refused->bytes += bytes;
+    status_clear();
+    return false;
+}
+
+/* All ranks hear how many could not pin theirs, and the first one's reason. Collective over: world. */
+static trine_status compare_pageable(trine_trainer *t) {
+    trine_comm *world = trine_mesh_group(t->mesh, TRINE_WORLD);
+    trainer_pageable *p = &t->pageable;
+    int64_t size = trine_comm_size(world), own = p->bytes > 0;
+    int64_t most[2] = {(int64_t)p->bytes, own ? size - trine_comm_rank(world) : 0};
+    TRY(trine_all_reduce(world, &p->ranks, &own, 1, TRINE_I64, TRINE_SUM));
+    if (p->ranks == 0) return TRINE_OK;
+    TRY(trine_all_reduce(world, most, most, 2, TRINE_I64, TRINE_MAX));
+    p->most = (uint64_t)most[0], p->first = size - most[1];
+    return trine_broadcast(world, p->why, sizeof p->why, TRINE_U8, (int)p->first);
+}
+
 /* The block of host memory beside a GPU: `mirror` bytes for what is exchanged and not shared, then
  * what the host needs itself. */
 static trine_status take_host(trine_trainer *t, const arena *plan, size_t mirror) {
@@ -61,11 +95,8 @@ static trine_status take_host(trine_trainer *t, const arena *plan, size_t mirror
     t->host = aligned_alloc(PAGE, bytes);
     CHECK(t->host, TRINE_ENOMEM, "no memory for %zu bytes of host memory beside the GPU's", bytes);
     memset(t->host, 0, bytes);
-    TRY(device_pin(t->dev, t->host, bytes));
-    t->host_pinned = true;
-    if (!stages(t)) return TRINE_OK;
-    TRY(device_pin(t->dev, t->shared, plan->shared_used));
-    t->shared_pinned = plan->shared_used > 0;
+    t->host_pinned = pin(t, t->host, bytes);
+    if (stages(t)) t->shared_pinned = pin(t, t->shared, plan->shared_used);
     return TRINE_OK;
 }
 
@@ -101,11 +132,23 @@ static trine_status hand_out_far(trine_trainer *t) {
     return TRINE_OK;
 }
 
+/* With all plans taken. Ranks that share a GPU see the same. */
+static trine_status keep_reserve(const trine_trainer *t) {
+    cuda_gpu own;
+    TRY(cuda_describe(t->dev, &own));
+    if (own.info.free_bytes >= CUDA_RESERVE * (size_t)gpus_sharers(t)) return TRINE_OK;
+    return refuse(t);
+}
+
 trine_status memory_take(trine_trainer *t) {
     bool wanted = is_far(t) ? stages(t) : mesh_shares(t->mesh);
     size_t shared = wanted ? t->memory.shared_used : 0;
     TRY(trine_mesh_alloc(t->mesh, &t->shared, shared));
-    if (is_far(t)) return trine_world_agree(t->world, hand_out_far(t));
+    if (is_far(t)) {
+        TRY(trine_world_agree(t->world, keep_reserve(t)));
+        TRY(trine_world_agree(t->world, hand_out_far(t)));
+        return compare_pageable(t);
+    }
     arena_init(&t->memory, t->base, t->own_bytes);
     if (mesh_shares(t->mesh)) arena_share(&t->memory, t->shared, shared);
     holding_take(&t->held, &t->memory);

@@ -1,12 +1,14 @@
 /* A rank's memory, as its plan (holding_take, declaring) says, and nothing beside it:
  *
  *   processors   the plan's bytes; what peers of the node read lies in a window, if the mesh shares
- *   GPUs (far)   the plan's bytes in one piece of the GPU's memory: what is this rank's alone, then
+ *   GPUs (far)   the plan's bytes in one piece of the GPU's memory, of which CUDA_RESERVE stays free
+ *                for each rank: what is this rank's alone, then
  *                what goes through groups (base/arena.h). In the host's memory, pinned: a mirror of
  *                the latter (comm/far.h), the shared part of it in a window if the mesh shares, the
  *                rest in one block with what the host needs itself (staged batches, sums). Where
  *                all groups go through NCCL there is no mirror
  *
+ * Pinning may be refused; such memory is used all the same, and the banner says so.
  * Invariant: all is taken here, before the first step. Cost: that of the plan. */
 #ifndef TRINE_TRAIN_MEMORY_H
 #define TRINE_TRAIN_MEMORY_H
@@ -25,5 +27,7 @@ void memory_free(trine_trainer *t);
  * needs itself. 0 for a plan of processors, whose bytes are all the host's. Pure. */
 size_t memory_mirror(const arena *plan);
 size_t memory_staging(const arena *plan);
+/* About what a rank's libraries take of its GPU before the plan (device/cuda/sizes.h). Pure. */
+size_t memory_libraries(trine_layout layout);
 
 #endif

@@ -43,7 +43,7 @@ static trine_status look_at(const holding *h, device *dev, const held_unit *u, i
         flat_part slice = holding_slice(h, u, places[n].r);
         if (!flat_overlap(places[n].t, slice.begin, slice.count, &from, &to)) continue;
         const void *g = holding_grad(h, u, places[n].r, (flat_part){from, to - from});
-        TRY(dev->ops->sum_squares(dev, &sums[looked], g, to - from));
+        TRY(ops_sum_squares(dev, &sums[looked], g, to - from));
         held[looked++] = n;
     }
     TRY(device_read(dev, seen, sums, (size_t)looked * sizeof *seen));

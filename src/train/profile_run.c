@@ -47,7 +47,7 @@ static double fastest(const limit_matmul *m) {
 static void choose_shapes(const trine_trainer *t, profile_limits *l) {
     const gpt_shape *s = &t->shape;
     size_t tp = (size_t)s->tp, widest = s->F > 3 * s->C ? s->F : 3 * s->C;
-    size_t columns = tp_vocab_of(s->V, s->tp, s->tp_rank).rows;
+    size_t columns = gpt_vocab(s).rows;
     l->rows = s->B * s->T;
     l->block_out = widest / tp;
     l->block_in = s->C;

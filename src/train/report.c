@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "comm/comm.h"
 #include "comm/gpu.h"
+#include "device/cuda/sizes.h"
 #include "train/gpus.h"
 #include "train/memory.h"
 #include "train/traffic.h"
@@ -176,16 +177,21 @@ static bool report_stages(const report *r) {
     return r->config->parallel.transport != TRINE_TRANSPORT_NCCL;
 }
 
-/* What lies in the host's memory, where the device has its own. */
+/* What a plan leaves of the GPU, about; and what lies in the host's memory. */
 static void host_rows(const report *r, const arena *plans, const size_t *transport, int count,
                       FILE *out) {
     size_t mirror[REPORT_COLUMNS], staging[REPORT_COLUMNS], total[REPORT_COLUMNS];
+    size_t libraries[REPORT_COLUMNS], reserve[REPORT_COLUMNS];
     for (int n = 0; n < count; n++) {
+        libraries[n] = memory_libraries(r->config->parallel.layout);
+        reserve[n] = CUDA_RESERVE;
         mirror[n] = report_stages(r) ? memory_mirror(&plans[n]) : 0;
         staging[n] = memory_staging(&plans[n]);
         total[n] = mirror[n] + staging[n] + transport[n];
     }
     memory_row("total on the GPU", plans, MEM_KINDS, NULL, count, out);
+    memory_row("beside: reserve", plans, -1, reserve, count, out);
+    memory_row("beside: libraries", plans, -1, libraries, count, out);
     memory_row("host: mirror", plans, -1, mirror, count, out);
     memory_row("host: staging", plans, -1, staging, count, out);
     memory_row("host: transport", plans, -1, transport, count, out);

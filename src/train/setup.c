@@ -82,6 +82,7 @@ gpt_shape setup_shape(const trine_config *c, const device *dev, int tp_rank) {
                        .F = (size_t)m->ffn_hidden_size,
                        .L = (size_t)m->num_layers,
                        .V = (size_t)m->vocab_size,
+                       .row_multiple = device_row_multiple(dev),
                        .untied = m->untied,
                        .tp = c->parallel.layout.tp,
                        .tp_rank = tp_rank,

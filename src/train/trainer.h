@@ -13,6 +13,15 @@
 #include "train/scaler.h"
 #include "train/setup.h"
 
+/* Host memory beside a GPU that the GPU's driver has refused to pin; copies of it are slower. */
+typedef struct {
+    uint64_t bytes;     /* this rank's */
+    char why[160];      /* of this rank, then of the first */
+    int64_t ranks;      /* on so many it was refused, as all ranks know */
+    int64_t first;      /* and this one is the first of them */
+    uint64_t most;      /* the largest of their bytes */
+} trainer_pageable;
+
 /* A token file and an order of its samples. */
 typedef struct {
     tokens *source;
@@ -41,6 +50,7 @@ struct trine_trainer {
     void *shared;     /* from trine_mesh_alloc: what peers of the node read in place */
     void *host;       /* beside a GPU: the rest of the mirror, and what the host needs (memory.h) */
     bool host_pinned, shared_pinned;
+    trainer_pageable pageable;
     bool mpi_reaches; /* MPI sends from GPUs' memory, and may */
     uint64_t nccl_bytes; /* that NCCL's groups have taken of this rank's GPU, as far as can be seen */
     cuda_gpu *gpus; /* (world size) of all ranks; NULL on processors */

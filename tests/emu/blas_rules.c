@@ -123,6 +123,26 @@ static cublasStatus_t ask_types(matmul *m, cublasComputeType_t compute, cudaData
     return ask(m);
 }
 
+/* A machine that has its fast kernels only: sizes and row lengths are multiples. */
+static void odd_sizes_are_refused_where_the_setting_says_so(void **state) {
+    (void)state;
+    const int multiples[] = {1, 2, 3, 4};
+    const bool fine[] = {true, false, false, false}; /* M 4, N 3, K 600 */
+    matmul m = new_matmul();
+    for (size_t i = 0; i < sizeof multiples / sizeof *multiples; i++) {
+        char text[16];
+        int found;
+        snprintf(text, sizeof text, "%d", multiples[i]);
+        setenv("TRINE_EMU_BLAS_MULTIPLE", text, 1);
+        assert_int_equal(cublasLtMatmulAlgoGetHeuristic(m.handle, m.operation, m.a, m.b, m.d, m.d,
+                                                        m.preference, 1, &m.result, &found),
+                         fine[i] ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED);
+        assert_int_equal(found, fine[i]);
+    }
+    unsetenv("TRINE_EMU_BLAS_MULTIPLE");
+    free_matmul(&m);
+}
+
 static void types_must_go_together(void **state) {
     (void)state;
     static const struct {
@@ -296,6 +316,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(attributes_have_their_sizes),
         cmocka_unit_test(shapes_must_agree),
+        cmocka_unit_test(odd_sizes_are_refused_where_the_setting_says_so),
         cmocka_unit_test(types_must_go_together),
         cmocka_unit_test(parts_in_the_output_type_are_rounded),
         cmocka_unit_test(a_tensor_core_cuts),

@@ -50,6 +50,16 @@ typedef struct {
 
 static_assert(sizeof(algorithm) <= sizeof(cublasLtMatmulAlgo_t), "an algorithm is 64 bytes");
 
+/* Whether sizes and row lengths are multiples of TRINE_EMU_BLAS_MULTIPLE elements; 1 if it is not
+ * set. The library has no such rule, but its fast kernels do. */
+static bool is_even(const algorithm *a, cublasLtMatrixLayout_t A, cublasLtMatrixLayout_t B,
+                    cublasLtMatrixLayout_t D) {
+    const uint64_t m = emu_setting("BLAS_MULTIPLE", 1);
+    return a->rows % m == 0 && a->columns % m == 0 && a->terms % m == 0 &&
+           (uint64_t)A->leading % m == 0 && (uint64_t)B->leading % m == 0 &&
+           (uint64_t)D->leading % m == 0;
+}
+
 static uint64_t heuristics;
 
 uint64_t emu_blas_heuristics(void) {
@@ -293,6 +303,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle,
     algorithm a;
     cublasStatus_t status = product_of(&a, operation, A, B, C, D);
     if (status != CUBLAS_STATUS_SUCCESS) return status;
+    if (!is_even(&a, A, B, D)) return CUBLAS_STATUS_NOT_SUPPORTED;
     const size_t sizes[ALIGNMENTS] = {size_of(A->type), size_of(B->type), size_of(C->type),
                                       size_of(D->type)};
     for (int i = 0; i < ALIGNMENTS; i++) {
@@ -574,6 +585,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t oper
     if (!fits(&found, &asked)) return CUBLAS_STATUS_INVALID_VALUE;
     status = check_workspace(&found, workspace, workspace_bytes);
     if (status != CUBLAS_STATUS_SUCCESS) return status;
+    if (!emu_first_use(&asked, sizeof asked)) return CUBLAS_STATUS_ALLOC_FAILED;
     product *p = (product *)calloc(1, sizeof *p);
     if (!p) return CUBLAS_STATUS_ALLOC_FAILED;
     *p = {found,

@@ -167,6 +167,19 @@ static void copies_of_unpinned_memory_are_counted(void **state) {
     assert_int_equal(cudaDeviceSynchronize(), cudaSuccess);
 }
 
+/* A driver may have no more of the host's memory to pin. */
+static void pinning_is_refused_beyond_the_setting(void **state) {
+    (void)state;
+    setenv("TRINE_EMU_PINNABLE", "4096", 1);
+    assert_int_equal(cudaHostRegister(host, 4097, 0), cudaErrorMemoryAllocation);
+    assert_int_equal(cudaGetLastError(), cudaErrorMemoryAllocation);
+    assert_int_equal(cudaHostUnregister(host), cudaErrorHostMemoryNotRegistered);
+    (void)cudaGetLastError();
+    assert_int_equal(cudaHostRegister(host, 4096, 0), cudaSuccess);
+    unsetenv("TRINE_EMU_PINNABLE");
+    assert_int_equal(cudaHostUnregister(host), cudaSuccess);
+}
+
 /* ---- The machine ----------------------------------------------------------------------------- */
 
 static void memory_comes_to_an_end(void **state) {
@@ -188,6 +201,30 @@ static void memory_comes_to_an_end(void **state) {
     assert_int_equal(cudaMemGetInfo(&again, &total), cudaSuccess);
     assert_int_equal(again, left);
     unsetenv("TRINE_EMU_MEMORY");
+}
+
+/* As with lazy loading: the first launch of a kernel takes memory, and fails where there is none. */
+static void first_uses_take_memory(void **state) {
+    (void)state;
+    size_t before, after, total;
+    setenv("TRINE_EMU_FIRST_USE", "1048576", 1);
+    cudaMemGetInfo(&before, &total);
+    assert_true(emu_first_use("one", 3));
+    assert_true(emu_first_use("two", 3));
+    assert_true(emu_first_use("one", 3));
+    cudaMemGetInfo(&after, &total);
+    assert_int_equal(before - after, 2 << 20);
+    setenv("TRINE_EMU_MEMORY", "1048576", 1);
+    assert_false(emu_first_use("three", 5));
+    assert_true(emu_first_use("two", 3));
+    unsetenv("TRINE_EMU_MEMORY");
+    emu_forget_uses();
+    cudaMemGetInfo(&after, &total);
+    assert_int_equal(before, after);
+    unsetenv("TRINE_EMU_FIRST_USE");
+    assert_true(emu_first_use("one", 3));
+    cudaMemGetInfo(&after, &total);
+    assert_int_equal(before, after);
 }
 
 static void pointers_are_known(void **state) {
@@ -241,7 +278,8 @@ int main(void) {
         CASE(new_memory_is_nan),      CASE(the_host_may_not_touch_it),
         CASE(kernels_stay_within_it), CASE(copies_are_looked_at),
         CASE(rows_are_copied),        CASE(copies_of_unpinned_memory_are_counted),
-        CASE(memory_comes_to_an_end), CASE(pointers_are_known),
+        CASE(memory_comes_to_an_end), CASE(pinning_is_refused_beyond_the_setting),
+        CASE(first_uses_take_memory), CASE(pointers_are_known),
         CASE(machines_without_gpus),  CASE(properties_are_those_of_a_gpu),
     };
     return HARNESS_RUN_ALONE(tests);

@@ -43,6 +43,9 @@ bool emu_is_device(const void *p);
 bool emu_is_pinned(const void *p, size_t bytes);
 /* Prints "emu: ..." and aborts. */
 __attribute__((format(printf, 1, 2), noreturn)) void emu_fault(const char *format, ...);
+/* The first use of `what` (a kernel's code, a product's) takes TRINE_EMU_FIRST_USE bytes of the
+ * device for good; false: they are not there. Later uses take nothing. */
+bool emu_first_use(const void *what, size_t bytes);
 /* Records what the call returns, for cudaGetLastError. */
 cudaError_t emu_error(cudaError_t error);
 
@@ -55,6 +58,8 @@ size_t emu_pending(void);
 /* Operations run so far; copies to or from host memory that was not pinned, of those. */
 uint64_t emu_operations(void);
 uint64_t emu_unpinned_copies(void);
+/* What was used before is new again, and the device has what that took (TRINE_EMU_FIRST_USE). */
+void emu_forget_uses(void);
 /* Changes of stacks so far. */
 uint64_t emu_switches(void);
 /* Calls so far of a kind that counts.cc knows, of this name; NULL: of all its names. */

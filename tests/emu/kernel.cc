@@ -168,6 +168,8 @@ void emu_launch(const char *name, const void *kernel, dim3 grid, dim3 block, siz
                 cudaStream_t stream, emu_function run, emu_function drop, void *context) {
     check_block(name, kernel, block);
     cudaError_t error = check_launch(kernel, grid, shared);
+    if (error == cudaSuccess && !emu_first_use(&kernel, sizeof kernel))
+        error = cudaErrorMemoryAllocation;
     if (emu_error(error) != cudaSuccess) {
         drop(context);
         return;

@@ -187,6 +187,39 @@ cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *bytes) {
     return emu_error(emu_sticky());
 }
 
+/* The names of what was used. */
+struct used {
+    char *name;
+    size_t bytes, pages; /* of the name; what it took */
+    used *next;
+};
+
+static used *all_used;
+
+bool emu_first_use(const void *what, size_t bytes) {
+    size_t pages = page_up(emu_setting("FIRST_USE", 0));
+    if (pages == 0) return true;
+    for (used *u = all_used; u; u = u->next)
+        if (u->bytes == bytes && memcmp(u->name, what, bytes) == 0) return true;
+    if (taken + pages > total()) return false;
+    used *u = (used *)malloc(sizeof *u);
+    *u = {(char *)malloc(bytes), bytes, pages, all_used};
+    memcpy(u->name, what, bytes);
+    all_used = u;
+    taken += pages;
+    return true;
+}
+
+void emu_forget_uses(void) {
+    for (used *u = all_used, *next; u; u = next) {
+        next = u->next;
+        taken -= u->pages;
+        free(u->name);
+        free(u);
+    }
+    all_used = NULL;
+}
+
 cudaError_t cudaDeviceReset(void) {
     return emu_drain();
 }
@@ -228,6 +261,7 @@ cudaError_t cudaHostRegister(void *p, size_t bytes, unsigned) {
     for (allocation *a = allocations; a; a = a->next)
         if (!a->freed && (char *)p < a->start + a->bytes && a->start < (char *)p + bytes)
             return emu_error(cudaErrorHostMemoryAlreadyRegistered);
+    if (bytes > emu_setting("PINNABLE", UINT64_MAX)) return emu_error(cudaErrorMemoryAllocation);
     add(REGISTERED, p, bytes, NULL, 0);
     return cudaSuccess;
 }

@@ -114,8 +114,8 @@ static void kernels(device *d, buffers *b) {
     OK(o->xent_loss(d, &sum, b->stat, b->m, 1.0, ROWS));
     OK(o->xent_backward(d, b->logits, b->stat, b->m, b->tokens, 0, 1.0f, ROWS, V, V));
     OK(o->add(d, b->x, b->y, ROWS * C));
-    OK(o->sum_squares(d, &sum, b->x, ROWS * C));
-    OK(o->adamw(d, b->x, b->m, b->v, NULL, b->y, ROWS * C, &args));
+    OK(ops_sum_squares(d, &sum, b->x, ROWS * C));
+    OK(ops_adamw(d, b->x, b->m, b->v, NULL, b->y, ROWS * C, &args));
 }
 
 static void matmuls(device *d, buffers *b) {

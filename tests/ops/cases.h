@@ -377,7 +377,7 @@ SIZES(sum_squares) {
 
 RUN(sum_squares) {
     double sum = 7.0; /* `=` */
-    OK(d->ops->sum_squares(d, &sum, in, s->n[0]));
+    OK(ops_sum_squares(d, &sum, in, s->n[0]));
     *out = (float)sum;
 }
 
@@ -397,7 +397,7 @@ RUN(adamw) {
                              .step = (int64_t)s->n[1]};
     for (size_t i = 2 * n; i < 3 * n; i++) out[i] = fabsf(out[i]); /* a mean of squares */
     float *copy = d->compute == TRINE_F32 ? NULL : out + 3 * n;
-    OK(d->ops->adamw(d, out, out + n, out + 2 * n, copy, in, n, &args));
+    OK(ops_adamw(d, out, out + n, out + 2 * n, copy, in, n, &args));
 }
 
 #define LIST(...) {__VA_ARGS__}, sizeof((dims[]){__VA_ARGS__}) / sizeof(dims)

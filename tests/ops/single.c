@@ -182,7 +182,7 @@ static void adamw_follows_its_algorithm(void **state) {
                             .step = step};
             float *g = fixture_random(N, (uint64_t)step + 5, 0.1);
             g[0] = 0.0f; /* padding: weight, moments and gradient 0 stay 0, tested below */
-            OK(d->ops->adamw(d, w, m, v, NULL, g, N, &a));
+            OK(ops_adamw(d, w, m, v, NULL, g, N, &a));
             for (size_t i = 0; i < N; i++) step_in_double(&x[i], (double)g[i], &a);
             free(g);
         }
@@ -205,7 +205,7 @@ static void adamw_leaves_padding_zero(void **state) {
                         .decay = 0.1f,
                         .scale = 1.0f,
                         .step = 1};
-        OK(d->ops->adamw(d, w, m, v, NULL, g, 3, &a));
+        OK(ops_adamw(d, w, m, v, NULL, g, 3, &a));
         for (int i = 0; i < 3; i++) assert_true(w[i] == 0.0f && m[i] == 0.0f && v[i] == 0.0f);
     }
 }
@@ -221,11 +221,11 @@ static void squares_are_summed_block_by_block(void **state) {
     float *x = fixture_random(N, 4, 1.0);
     EACH_DEVICE(d) {
         double whole, sum = 0.0;
-        OK(d->ops->sum_squares(d, &whole, x, N));
+        OK(ops_sum_squares(d, &whole, x, N));
         for (size_t i = 0; i < N; i += SUM_SQUARES_BLOCK) {
             double block;
-            OK(d->ops->sum_squares(d, &block, x + i,
-                                   N - i < SUM_SQUARES_BLOCK ? N - i : SUM_SQUARES_BLOCK));
+            OK(ops_sum_squares(d, &block, x + i,
+                               N - i < SUM_SQUARES_BLOCK ? N - i : SUM_SQUARES_BLOCK));
             sum += block;
         }
         if (is_staged(d))

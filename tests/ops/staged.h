@@ -330,17 +330,20 @@ static trine_status staged_add(device *d, void *y, const void *x, size_t n) {
     STAGED_CALL(add, y, x, n);
 }
 
-static trine_status staged_sum_squares(device *d, double *sum, const void *x, size_t n) {
+static trine_status staged_sum_squares(device *d, double *sums, const void *x,
+                                       const ops_part *parts, int count) {
     STAGED_INNER;
-    STAGED_OUT(sum, 2), GRAD_IN(x, n);
-    STAGED_CALL(sum_squares, sum, x, n);
+    const size_t n = ops_parts_end(parts, count);
+    STAGED_OUT(sums, 2 * (size_t)count), GRAD_IN(x, n);
+    STAGED_CALL(sum_squares, sums, x, parts, count);
 }
 
 static trine_status staged_adamw(device *d, float *w, float *m, float *v, void *copy, const void *g,
-                                 size_t n, const adamw_args *args) {
+                                 const ops_part *parts, int count, const adamw_args *args) {
     STAGED_INNER;
+    const size_t n = ops_parts_end(parts, count);
     STAGED_OUT(w, n), STAGED_OUT(m, n), STAGED_OUT(v, n), REAL_OUT(copy, n), GRAD_IN(g, n);
-    STAGED_CALL(adamw, w, m, v, copy, g, n, args);
+    STAGED_CALL(adamw, w, m, v, copy, g, parts, count, args);
 }
 
 static trine_status staged_attention_cached(device *d, void *y, void *keys, void *values,

@@ -120,7 +120,7 @@ static void check_copy(device *d) {
     const adamw_args args = {
         .lr = 0.1f, .beta1 = 0.9f, .beta2 = 0.95f, .eps = 1e-6f, .scale = 1.0f, .step = 2};
     for (size_t i = 0; i < COUNT; i++) v[i] = fabsf(v[i]);
-    OK(d->ops->adamw(d, w, m, v, copy, g, COUNT, &args));
+    OK(ops_adamw(d, w, m, v, copy, g, COUNT, &args));
     for (size_t i = 0; i < COUNT; i++)
         assert_true(copy[i] == (d->compute == TRINE_BF16 ? bf16_load(bf16_store(w[i]))
                                                          : f16_load(f16_store(w[i]))));

@@ -8,7 +8,7 @@
 #define C 8u
 
 static void expect_vocab(size_t V, int parts, int part, size_t first, size_t rows, size_t valid) {
-    tp_vocab v = tp_vocab_of(V, parts, part);
+    tp_vocab v = tp_vocab_of(V, parts, part, 1);
     assert_int_equal(v.first, first);
     assert_int_equal(v.rows, rows);
     assert_int_equal(v.valid, valid);
@@ -42,7 +42,7 @@ static float *own_rows(const float *whole, tp_vocab v, size_t width, float paddi
 
 /* Looking a row up adds zeros to it: equal bits. Padding rows are NaN: a read would show. */
 static void embedding_of(size_t V) {
-    tp_vocab v = tp_vocab_of(V, (int)P, (int)rank);
+    tp_vocab v = tp_vocab_of(V, (int)P, (int)rank, 1);
     float *whole = normals("table", V * C), *own = own_rows(whole, v, C, NAN);
     float *x = zeros(N * C), *want = zeros(N * C), *dx = normals("dx", N * C);
     float *dwhole = zeros(V * C), *down = zeros(v.rows * C);
@@ -89,7 +89,7 @@ static double cross_entropy(const float *logits, const int32_t *targets, size_t 
 }
 
 static void xent_of(size_t V) {
-    tp_vocab v = tp_vocab_of(V, (int)P, (int)rank);
+    tp_vocab v = tp_vocab_of(V, (int)P, (int)rank, 1);
     float *whole = normals("logits", N * V), *own = own_columns(whole, v, V);
     tp_xent x = {zeros(N), zeros(N * 2), zeros(N)}, y = {zeros(N), zeros(N * 2), NULL};
     int32_t *ids = tokens(V, 5);
@@ -125,7 +125,7 @@ static void cross_entropy_over_shards(void **state) {
 static void logits_are_never_gathered(void **state) {
     (void)state;
     size_t V = 13;
-    tp_vocab v = tp_vocab_of(V, (int)P, (int)rank);
+    tp_vocab v = tp_vocab_of(V, (int)P, (int)rank, 1);
     float *logits = zeros(N * v.rows);
     tp_xent x = {zeros(N), zeros(N * 2), zeros(N)};
     int32_t *ids = tokens(V, 5);

@@ -17,7 +17,8 @@ on() {
     "$@"
 }
 plain() {
-    unset TRINE_EMU_GPUS TRINE_EMU_DRIVER TRINE_EMU_MEMORY TRINE_EMU_FAIL
+    unset TRINE_EMU_GPUS TRINE_EMU_DRIVER TRINE_EMU_MEMORY TRINE_EMU_FAIL TRINE_EMU_PINNABLE \
+        TRINE_EMU_FIRST_USE TRINE_EMU_BLAS_MULTIPLE
 }
 
 # refused RANKS TEXT ARGUMENTS...: one message, with TEXT
@@ -101,12 +102,12 @@ result $? "the banner warns of a tp group that crosses nodes"
 
 # ---- Memory
 
-# What the device itself takes, and 9 MiB.
+# What the device itself takes, the reserve of 64 MiB, and 9 MiB.
 large="--hidden-size 64 --seq-length 64 --micro-batch-size 8 --global-batch-size 32 --schedule gpipe --transport shm"
 # shellcheck disable=SC2086
-on MEMORY=$((57 << 20)) refused 2 "out of memory: this rank asks its GPU for" $gpu $large --dp 2 &&
+on MEMORY=$((121 << 20)) refused 2 "out of memory: this rank asks its GPU for" $gpu $large --dp 2 &&
     says 1 "$host rank 0 [pp0 dp0 tp0] GPU 0 (Emulated GPU): " && says 1 "activations" &&
-    says 3 " MiB a rank: "
+    says 1 "and a reserve of 64.0, and of the GPU's 121.0 MiB" && says 3 " MiB a rank: "
 result $? "too little memory: who asked for what, and three ways out"
 sed -n 's/^  - \(.*\) saves.*/\1/p' "$dir/err" >"$dir/ways"
 while read -r way; do
@@ -127,9 +128,43 @@ on MEMORY=$((52 << 20)) refused 2 "out of memory: this rank asks its GPU for" $g
 result $? "too little memory for NCCL's groups: the same"
 plain
 
+# Each kernel and each product takes a MiB when it is first used. What is left after that is for the plan.
+export TRINE_EMU_FIRST_USE=$((1 << 20))
+for memory in 60 80 100; do
+    # shellcheck disable=SC2086
+    on MEMORY=$((memory << 20)) refused 2 "out of memory: this rank asks its GPU for" $gpu --dp 2 &&
+        says 1 "and a reserve of 64.0" && says 0 "maths" && prints 0 "step "
+    result $? "libraries that need more than a GPU of $memory MiB has: refused before the first step"
+done
+# shellcheck disable=SC2086
+on MEMORY=$((200 << 20)) job 2 $gpu --dp 2
+[ $status -eq 0 ] && prints 1 "step    3/3 | loss"
+result $? "libraries and the plan beside them"
+plain
+
+# All sizes of this model are multiples of 8 elements but the vocabulary, whose rows are padded.
+# shellcheck disable=SC2086
+on BLAS_MULTIPLE=8 job 2 $gpu --tp 2 --vocab-size 257
+[ $status -eq 0 ] && prints 1 "step    3/3 | loss" && prints 1 "vocabulary 257,"
+result $? "the products of an odd vocabulary are even"
+plain
+
 # shellcheck disable=SC2086
 on MEMORY=$((30 << 20)) refused 0 "GPU 0 has no memory left for the device itself" $gpu
 result $? "a GPU that is too small for the device itself"
+plain
+
+# Without it the host's memory is copied all the same, to the same numbers. (Steps, without their times.)
+steps() { sed -n 's/^\(step.*grad norm [^ ]*\).*/\1/p' "$dir/out"; }
+# shellcheck disable=SC2086
+on GPUS=1 job 2 $gpu --dp 2 --log-interval 1
+steps >"$dir/pinned"
+# shellcheck disable=SC2086
+on PINNABLE=4096 job 2 $gpu --dp 2 --log-interval 1
+[ $status -eq 0 ] && steps | cmp -s - "$dir/pinned" && [ -s "$dir/pinned" ] && messages 0 &&
+    prints 1 "warning: on 2 of 2 ranks up to " && prints 1 "could not be pinned" &&
+    prints 1 "on rank 0 first: GPU 0: " && prints 1 "slower, while the host waits"
+result $? "host memory that cannot be pinned: one warning, and the same steps"
 plain
 
 # The plan before is what is taken, but for the transport, of which a dry run knows the most only.

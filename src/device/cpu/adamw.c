@@ -32,11 +32,8 @@ static inline float update(float w, float *m, float *v, float g, const factors *
     return w - f->lr * (f->decay * w + step);
 }
 
-trine_status CPU(adamw)(device *d, float *w, float *m, float *v, void *copy_, const void *g_,
-                        size_t n, const adamw_args *args) {
-    const factors f = factors_of(args);
-    const grad *g = g_;
-    element *copy = copy_;
+static void update_all(const device *d, float *w, float *m, float *v, element *copy, const grad *g,
+                       size_t n, factors f) {
     if (copy) {
 #pragma omp parallel for simd num_threads(d->threads) schedule(static)
         for (size_t i = 0; i < n; i++) {
@@ -44,9 +41,21 @@ trine_status CPU(adamw)(device *d, float *w, float *m, float *v, void *copy_, co
             w[i] = weight;
             copy[i] = element_put(weight);
         }
-        return TRINE_OK;
+        return;
     }
 #pragma omp parallel for simd num_threads(d->threads) schedule(static)
     for (size_t i = 0; i < n; i++) w[i] = update(w[i], &m[i], &v[i], grad_get(g[i]), &f);
+}
+
+trine_status CPU(adamw)(device *d, float *w, float *m, float *v, void *copy_, const void *g_,
+                        const ops_part *parts, int count, const adamw_args *args) {
+    const grad *g = g_;
+    element *copy = copy_;
+    for (int p = 0; p < count; p++) {
+        size_t at = parts[p].at;
+        factors f = factors_of(args);
+        if (!parts[p].decays) f.decay = 0.0f;
+        update_all(d, w + at, m + at, v + at, copy ? copy + at : NULL, g + at, parts[p].n, f);
+    }
     return TRINE_OK;
 }

@@ -38,10 +38,9 @@ static double block_sum(const grad *x, size_t n) {
 }
 
 /* Blocks in parallel, their sums added in ascending order. */
-trine_status CPU(sum_squares)(device *d, double *sum, const void *x_, size_t n) {
-    const grad *x = x_;
+static double sum_all(const device *d, const grad *x, size_t n) {
     size_t blocks = (n + SUM_SQUARES_BLOCK - 1) / SUM_SQUARES_BLOCK;
-    *sum = 0.0;
+    double sum = 0.0;
     for (size_t start = 0; start < blocks; start += BATCH) {
         size_t count = blocks - start < BATCH ? blocks - start : BATCH;
         double sums[BATCH];
@@ -50,7 +49,14 @@ trine_status CPU(sum_squares)(device *d, double *sum, const void *x_, size_t n) 
             size_t at = (start + i) * SUM_SQUARES_BLOCK;
             sums[i] = block_sum(x + at, n - at < SUM_SQUARES_BLOCK ? n - at : SUM_SQUARES_BLOCK);
         }
-        for (size_t i = 0; i < count; i++) *sum += sums[i];
+        for (size_t i = 0; i < count; i++) sum += sums[i];
     }
+    return sum;
+}
+
+trine_status CPU(sum_squares)(device *d, double *sums, const void *x_, const ops_part *parts,
+                              int count) {
+    const grad *x = x_;
+    for (int p = 0; p < count; p++) sums[p] = sum_all(d, x + parts[p].at, parts[p].n);
     return TRINE_OK;
 }

@@ -1,4 +1,4 @@
-/* One pass: four streams in, three out, 28 bytes an element; with 16-bit weights one more out, and
+/* One pass over all parts of a call, a launch: four streams in, three out, 28 bytes an element; with 16-bit weights one more out, and
  * 30, or 28 where gradients have 16 bits, too. */
 #include <math.h>
 
@@ -27,50 +27,87 @@ template <typename real> static inline __host__ __device__ constexpr bool copied
     return sizeof(real) < sizeof(float);
 }
 
-template <typename real, typename grad>
+#define CHUNK 4096 /* elements that a block takes at a time; all of one part */
+
+/* Part i has the chunks [first[i], first[i + 1]). */
+typedef struct {
+    size_t at[OPS_PARTS], n[OPS_PARTS];
+    unsigned first[OPS_PARTS + 1];
+    bool decays[OPS_PARTS];
+    int count;
+} table;
+
+/* VECTOR: every part begins at a multiple of four elements. */
+template <bool VECTOR, typename real, typename grad>
 static __global__ AT_ONCE(THREADS, BLOCKS) void adamw_kernel(float *w, float *m, float *v,
-                                                             real *copy, const grad *g, size_t n,
-                                                             size_t fours, factors f) {
-    size_t first = (size_t)blockIdx.x * THREADS + threadIdx.x, step = (size_t)gridDim.x * THREADS;
-    for (size_t k = first; k < fours; k += step) {
-        four a = load4(w + 4 * k), b = load4(m + 4 * k), c = load4(v + 4 * k);
-        four slope = load4(g + 4 * k);
-        for (int j = 0; j < 4; j++) update(&a.at[j], &b.at[j], &c.at[j], slope.at[j], &f);
-        store4(w + 4 * k, a);
-        if (copied<real>()) store4(copy + 4 * k, a);
-        store4(m + 4 * k, b);
-        store4(v + 4 * k, c);
+                                                             real *copy, const grad *g, table t,
+                                                             factors f) {
+    const float decay = f.decay;
+    for (unsigned c = blockIdx.x; c < t.first[t.count]; c += gridDim.x) {
+        int p = 0;
+        while (c >= t.first[p + 1]) p++;
+        size_t begin = (size_t)(c - t.first[p]) * CHUNK, left = t.n[p] - begin,
+               at = t.at[p] + begin;
+        unsigned n = left < CHUNK ? (unsigned)left : CHUNK, fours = VECTOR ? n / 4 : 0;
+        f.decay = t.decays[p] ? decay : 0.0f;
+        for (unsigned k = threadIdx.x; k < fours; k += THREADS) {
+            size_t i = at + 4 * k;
+            four a = load4(w + i), b = load4(m + i), d = load4(v + i), slope = load4(g + i);
+            for (int j = 0; j < 4; j++) update(&a.at[j], &b.at[j], &d.at[j], slope.at[j], &f);
+            store4(w + i, a);
+            if (copied<real>()) store4(copy + i, a);
+            store4(m + i, b);
+            store4(v + i, d);
+        }
+        for (size_t i = at + 4 * fours + threadIdx.x; i < at + n; i += THREADS) {
+            update(w + i, m + i, v + i, load(g + i), &f);
+            if (copied<real>()) store(copy + i, w[i]);
+        }
     }
-    for (size_t i = 4 * fours + first; i < n; i += step) {
-        update(w + i, m + i, v + i, load(g + i), &f);
-        if (copied<real>()) store(copy + i, w[i]);
+}
+
+static factors factors_of(const adamw_args *args) {
+    /* What is near 1 is subtracted in double and rounded after. */
+    double b1 = (double)args->beta1, b2 = (double)args->beta2, step = (double)args->step;
+    return {args->lr,
+            args->beta1,
+            args->beta2,
+            args->eps,
+            args->decay,
+            args->scale,
+            (float)(1.0 - b1),
+            (float)(1.0 - b2),
+            (float)(1.0 / (1.0 - pow(b1, step))),
+            (float)(1.0 / (1.0 - pow(b2, step)))};
+}
+
+/* What is empty is left out. */
+static table table_of(const ops_part *parts, int count) {
+    table t = {};
+    for (int i = 0; i < count; i++) {
+        if (parts[i].n == 0) continue;
+        t.at[t.count] = parts[i].at, t.n[t.count] = parts[i].n;
+        t.decays[t.count] = parts[i].decays;
+        t.first[t.count + 1] = t.first[t.count] + (unsigned)cuda_ceil(parts[i].n, CHUNK);
+        t.count++;
     }
+    return t;
 }
 
 template <typename real, typename grad>
 static trine_status adamw(device *d, float *w, float *m, float *v, void *copy_, const void *g_,
-                          size_t n, const adamw_args *args) {
+                          const ops_part *parts, int count, const adamw_args *args) {
     real *copy = (real *)copy_;
     const grad *g = (const grad *)g_;
-    if (n == 0) return TRINE_OK;
-    /* What is near 1 is subtracted in double and rounded after. */
-    double b1 = (double)args->beta1, b2 = (double)args->beta2, step = (double)args->step;
-    factors f = {args->lr,
-                 args->beta1,
-                 args->beta2,
-                 args->eps,
-                 args->decay,
-                 args->scale,
-                 (float)(1.0 - b1),
-                 (float)(1.0 - b2),
-                 (float)(1.0 / (1.0 - pow(b1, step))),
-                 (float)(1.0 / (1.0 - pow(b2, step)))};
     bool aligned = cuda_aligned(w) && cuda_aligned(m) && cuda_aligned(v) && cuda_aligned(g) &&
                    (!copied<real>() || cuda_aligned(copy));
-    size_t fours = aligned ? n / 4 : 0;
-    unsigned grid = cuda_grid(d, cuda_ceil(fours ? fours : n, THREADS), BLOCKS);
-    auto kernel = adamw_kernel<real, grad>;
-    LAUNCH(d, kernel, grid, THREADS, 0)(w, m, v, copy, g, n, fours, f);
+    if (count > OPS_PARTS) return RAISE(TRINE_EMATH, "%d parts, of at most %d", count, OPS_PARTS);
+    for (int i = 0; i < count; i++) aligned = aligned && parts[i].at % 4 == 0;
+    table t = table_of(parts, count);
+    if (t.count == 0) return TRINE_OK;
+    auto kernel = aligned ? adamw_kernel<true, real, grad> : adamw_kernel<false, real, grad>;
+    unsigned grid = cuda_grid(d, t.first[t.count], BLOCKS);
+    LAUNCH(d, kernel, grid, THREADS, 0)(w, m, v, copy, g, t, factors_of(args));
     return LAUNCHED(adamw_kernel);
 }
 

@@ -10,7 +10,7 @@
  * Invariants: equal bits from run to run: no atomics on floating-point data, sums in an order that
  * depends on the shapes alone. Every pointer is 256-byte aligned where a tensor starts; rows need
  * not be: kernels look before they read several elements at once. A launch that cannot be made is
- * TRINE_EMATH; what goes wrong in a kernel shows at the next device_wait, read or write. */
+ * TRINE_EMATH, or TRINE_ENOMEM when there is no memory for its code; what goes wrong in a kernel shows at the next device_wait, read or write. */
 #ifndef TRINE_DEVICE_CUDA_CUDA_H
 #define TRINE_DEVICE_CUDA_CUDA_H
 
@@ -20,6 +20,7 @@
 
 #include "base/status.h"
 #include "device/cuda/backend.h"
+#include "device/cuda/sizes.h"
 
 /* A `void *` of ops.h is one of these or float. */
 typedef __nv_bfloat16 bf16;
@@ -28,10 +29,8 @@ typedef __half fp16;
 #define WARP       32
 #define ALL_LANES  0xffffffffu
 
-/* Scratch for sums over rows in two passes (pieces, then their sum), in floats. */
-#define CUDA_SCRATCH ((size_t)4 << 20)
-/* cuBLASLt's workspace; Hopper's kernels want 32 MiB (cuBLAS documentation, cublasSetWorkspace). */
-#define CUDA_WORKSPACE ((size_t)32 << 20)
+/* Scratch for sums, in floats. */
+#define CUDA_SCRATCH (CUDA_SCRATCH_BYTES / sizeof(float))
 
 struct cuda_matmuls;
 
@@ -71,8 +70,9 @@ static inline trine_status cuda_launched(const char *kernel, const char *file, i
                                          const char *func) {
     cudaError_t e = cudaGetLastError();
     if (e == cudaSuccess) return TRINE_OK;
-    return status_raise(TRINE_EMATH, file, line, func, "launch of %s: %s", kernel,
-                        cudaGetErrorString(e));
+    /* A kernel's code is loaded with its first launch. */
+    return status_raise(e == cudaErrorMemoryAllocation ? TRINE_ENOMEM : TRINE_EMATH, file, line,
+                        func, "launch of %s: %s", kernel, cudaGetErrorString(e));
 }
 #define LAUNCHED(kernel) cuda_launched(#kernel, __FILE__, __LINE__, __func__)
 

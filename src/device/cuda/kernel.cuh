@@ -234,4 +234,13 @@ static inline __device__ double block_sum(double x, double *area) {
     return x;
 }
 
+/* Of pieces (count), by a block of CUDA_TOTAL_THREADS, for thread 0: the order of cuda_total. */
+#define CUDA_TOTAL_THREADS 1024
+static inline __device__ double cuda_total_of(const double *pieces, size_t count) {
+    __shared__ double area[CUDA_TOTAL_THREADS / WARP];
+    double sum = 0.0;
+    for (size_t i = threadIdx.x; i < count; i += CUDA_TOTAL_THREADS) sum += pieces[i];
+    return block_sum(sum, area);
+}
+
 #endif

@@ -47,11 +47,12 @@ static const char *const kind_names[MATMUL_KINDS] = {"y = x w^T", "dx = dy w", "
 /* `key` may be NULL: no product is meant. */
 static trine_status blas_failed(const matmul_key *key, const char *call, cublasStatus_t status,
                                 const char *file, int line, const char *func) {
+    const trine_status kind = status == CUBLAS_STATUS_ALLOC_FAILED ? TRINE_ENOMEM : TRINE_EMATH;
     if (!key)
-        return status_raise(TRINE_EMATH, file, line, func, "cuBLASLt: %s: %s", call,
+        return status_raise(kind, file, line, func, "cuBLASLt: %s: %s", call,
                             cublasLtGetStatusName(status));
     return status_raise(
-        TRINE_EMATH, file, line, func, "cuBLASLt: matmul %s with T %zu, N %zu, K %zu%s: %s: %s",
+        kind, file, line, func, "cuBLASLt: matmul %s with T %zu, N %zu, K %zu%s: %s: %s",
         kind_names[key->kind], key->T, key->N, key->K, key->aligned[BIAS] ? " and a bias" : "",
         call, cublasLtGetStatusName(status));
 }

@@ -37,20 +37,15 @@ FOR_GRADS(float);
 FOR_GRADS(bf16);
 FOR_GRADS(fp16);
 
-#define TOTAL_THREADS 1024
-
-static __global__ AT_ONCE(TOTAL_THREADS, 1) void total_kernel(double *out, const double *pieces,
-                                                              size_t count, double scale,
-                                                              bool add) {
-    __shared__ double area[TOTAL_THREADS / WARP];
-    double sum = 0.0;
-    for (size_t i = threadIdx.x; i < count; i += TOTAL_THREADS) sum += pieces[i];
-    sum = block_sum(sum, area);
+static __global__ AT_ONCE(CUDA_TOTAL_THREADS,
+                          1) void total_kernel(double *out, const double *pieces, size_t count,
+                                               double scale, bool add) {
+    double sum = cuda_total_of(pieces, count);
     if (threadIdx.x == 0) *out = add ? *out + scale * sum : scale * sum;
 }
 
 trine_status cuda_total(device *d, double *out, const double *pieces, size_t count, double scale,
                         grad_mode mode) {
-    LAUNCH(d, total_kernel, 1, TOTAL_THREADS, 0)(out, pieces, count, scale, mode == GRAD_ADD);
+    LAUNCH(d, total_kernel, 1, CUDA_TOTAL_THREADS, 0)(out, pieces, count, scale, mode == GRAD_ADD);
     return LAUNCHED(total_kernel);
 }

@@ -1,5 +1,6 @@
-/* In double: blocks of SUM_SQUARES_BLOCK, then the sum of the blocks' sums. A thread block takes
- * one such block at a time, all of it in flight at once. */
+/* In double: blocks of SUM_SQUARES_BLOCK, then the sum of the blocks' sums, of all parts of a call
+ * at once: two launches. A thread block takes one such block at a time, all of it in flight at
+ * once. */
 #include "device/cuda/kernel.cuh"
 
 #define THREADS 128
@@ -9,21 +10,39 @@
 /* Blocks whose sums the scratch has room for. */
 #define ROOM (CUDA_SCRATCH * sizeof(float) / sizeof(double))
 
-/* pieces (count); block p has the elements [p * SUM_SQUARES_BLOCK, ...) of x (n). */
+/* Parts of x whose pieces are summed by one launch, and totalled by the next: part i has the pieces
+ * [first[i], first[i + 1]), of SUM_SQUARES_BLOCK elements each from at[i] on. */
+typedef struct {
+    size_t at[OPS_PARTS], n[OPS_PARTS], first[OPS_PARTS + 1];
+    double *out[OPS_PARTS];
+    int count;
+    bool add; /* to what is in out[0], which is then the only one */
+} batch;
+
+static inline __device__ int part_of(const batch *b, size_t piece) {
+    int i = 0;
+    while (piece >= b->first[i + 1]) i++;
+    return i;
+}
+
+/* VECTOR: every part begins at a multiple of four elements. */
 template <bool VECTOR, typename grad>
 static __global__ AT_ONCE(THREADS, BLOCKS) void sum_squares_kernel(double *pieces, const grad *x,
-                                                                   size_t n, size_t count) {
+                                                                   batch b) {
     __shared__ double area[2][THREADS / WARP];
+    size_t count = b.first[b.count];
     int turn = 0;
     for (size_t p = blockIdx.x; p < count; p += gridDim.x, turn = !turn) {
-        size_t begin = p * SUM_SQUARES_BLOCK;
+        int i = part_of(&b, p);
+        const grad *own = x + b.at[i];
+        size_t n = b.n[i], begin = (p - b.first[i]) * SUM_SQUARES_BLOCK;
         four part[EACH];
         if (VECTOR && begin + SUM_SQUARES_BLOCK <= n)
             for (int k = 0; k < EACH; k++)
-                part[k] = load4(x + begin + 4 * (k * THREADS + threadIdx.x));
+                part[k] = load4(own + begin + 4 * (k * THREADS + threadIdx.x));
         else
             for (int k = 0; k < EACH; k++)
-                part[k] = load_row<false>(x, begin + 4 * (k * THREADS + threadIdx.x), n);
+                part[k] = load_row<false>(own, begin + 4 * (k * THREADS + threadIdx.x), n);
         double sum = 0.0;
         for (int k = 0; k < EACH; k++)
             for (int j = 0; j < 4; j++) sum += (double)part[k].at[j] * (double)part[k].at[j];
@@ -32,23 +51,65 @@ static __global__ AT_ONCE(THREADS, BLOCKS) void sum_squares_kernel(double *piece
     }
 }
 
-template <typename grad>
-static trine_status sum_squares(device *d, double *sum, const void *x_, size_t n) {
-    const grad *x = (const grad *)x_;
-    auto kernel =
-        cuda_aligned(x) ? sum_squares_kernel<true, grad> : sum_squares_kernel<false, grad>;
+/* One block a part, in the order of cuda_total. */
+static __global__ AT_ONCE(CUDA_TOTAL_THREADS, 1) void sum_totals_kernel(const double *pieces,
+                                                                        batch b) {
+    int i = (int)blockIdx.x;
+    double sum = cuda_total_of(pieces + b.first[i], b.first[i + 1] - b.first[i]);
+    if (threadIdx.x == 0) *b.out[i] = b.add ? *b.out[i] + sum : sum;
+}
+
+template <typename grad> static trine_status run(device *d, const grad *x, const batch *b) {
     double *pieces = (double *)cuda_of(d)->scratch;
-    size_t whole = ROOM * SUM_SQUARES_BLOCK, start = 0;
-    do {
-        size_t part = n - start < whole ? n - start : whole;
-        size_t count = cuda_ceil(part, SUM_SQUARES_BLOCK);
-        unsigned grid = cuda_grid(d, count, BLOCKS);
-        if (count > 0) LAUNCH(d, kernel, grid, THREADS, 0)(pieces, x + start, part, count);
-        TRY(LAUNCHED(sum_squares_kernel));
-        TRY(cuda_total(d, sum, pieces, count, 1.0, start ? GRAD_ADD : GRAD_SET));
-        start += part;
-    } while (start < n);
+    bool aligned = true;
+    if (b->count == 0) return TRINE_OK;
+    for (int i = 0; i < b->count; i++) aligned = aligned && cuda_aligned(x + b->at[i]);
+    auto kernel = aligned ? sum_squares_kernel<true, grad> : sum_squares_kernel<false, grad>;
+    size_t count = b->first[b->count];
+    unsigned grid = cuda_grid(d, count, BLOCKS);
+    if (count > 0) LAUNCH(d, kernel, grid, THREADS, 0)(pieces, x, *b);
+    TRY(LAUNCHED(sum_squares_kernel));
+    LAUNCH(d, sum_totals_kernel, (unsigned)b->count, CUDA_TOTAL_THREADS, 0)(pieces, *b);
+    return LAUNCHED(sum_totals_kernel);
+}
+
+static void put(batch *b, double *out, size_t at, size_t n) {
+    b->at[b->count] = at, b->n[b->count] = n, b->out[b->count] = out;
+    b->first[b->count + 1] = b->first[b->count] + cuda_ceil(n, SUM_SQUARES_BLOCK);
+    b->count++;
+}
+
+/* A part with more pieces than there is room for, a roomful at a time. */
+template <typename grad>
+static trine_status sum_long(device *d, double *out, const grad *x, const ops_part *part) {
+    const size_t whole = ROOM * SUM_SQUARES_BLOCK;
+    for (size_t start = 0; start < part->n; start += whole) {
+        batch b = {};
+        put(&b, out, part->at + start, part->n - start < whole ? part->n - start : whole);
+        b.add = start > 0;
+        TRY(run(d, x, &b));
+    }
     return TRINE_OK;
+}
+
+template <typename grad>
+static trine_status sum_squares(device *d, double *sums, const void *x_, const ops_part *parts,
+                                int count) {
+    const grad *x = (const grad *)x_;
+    batch b = {};
+    for (int i = 0; i < count; i++) {
+        size_t pieces = cuda_ceil(parts[i].n, SUM_SQUARES_BLOCK);
+        if (pieces > ROOM) {
+            TRY(sum_long(d, sums + i, x, &parts[i]));
+            continue;
+        }
+        if (b.first[b.count] + pieces > ROOM || b.count == OPS_PARTS) {
+            TRY(run(d, x, &b));
+            b = {};
+        }
+        put(&b, sums + i, parts[i].at, parts[i].n);
+    }
+    return run(d, x, &b);
 }
 
 CUDA_OF_GRADS(sum_squares);
