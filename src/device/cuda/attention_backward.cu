@@ -16,18 +16,46 @@
 #include "device/cuda/attention_mma_backward.cuh"
 #include "device/cuda/sizes.h"
 
-/* delta (B, H, T): a warp for each row of y (B, T, H, D). */
-template <typename real>
-static __global__ void attention_delta(float *delta, const real *dy, const real *y, size_t rows,
-                                       attention_shape s) {
-    size_t row = (size_t)blockIdx.x * (blockDim.x / WARP) + threadIdx.x / WARP;
-    if (row >= rows) return;
+#define DELTA_THREADS 256
+
+/* What a lane reads at once. */
+template <typename real> struct alignas(16) sixteen_bytes {
+    static constexpr int COUNT = 16 / sizeof(real);
+    real at[COUNT];
+};
+
+/* Elements [c, c + COUNT) of a row of D, as one where the row allows it; those past its end are
+ * left alone. */
+template <bool WIDE, typename real>
+static __device__ inline void read_bytes(sixteen_bytes<real> *to, const real *row, size_t c,
+                                         size_t D) {
+    if (WIDE)
+        *to = *(const sixteen_bytes<real> *)(row + c);
+    else
+        for (int j = 0; j < to->COUNT; j++)
+            if (c + j < D) to->at[j] = row[c + j];
+}
+
+/* delta (B, H, T): `lanes` lanes of a warp for each row of y (B, T, H, D). */
+template <bool WIDE, typename real>
+static __global__ AT_ONCE(DELTA_THREADS,
+                          4) void attention_delta(float *delta, const real *dy, const real *y,
+                                                  size_t rows, unsigned lanes, attention_shape s) {
+    const int count = sixteen_bytes<real>::COUNT;
+    size_t row = (size_t)blockIdx.x * (blockDim.x / lanes) + threadIdx.x / lanes;
     float sum = 0.0f;
-    for (size_t c = threadIdx.x % WARP; c < s.D; c += WARP)
-        sum = fmaf(load(dy + row * s.D + c), load(y + row * s.D + c), sum);
-    for (int lanes = WARP / 2; lanes > 0; lanes /= 2) sum += __shfl_xor_sync(ALL_LANES, sum, lanes);
+    if (row < rows)
+        for (size_t c = threadIdx.x % lanes * count; c < s.D; c += lanes * count) {
+            sixteen_bytes<real> a, b;
+            read_bytes<WIDE>(&a, dy + row * s.D, c, s.D);
+            read_bytes<WIDE>(&b, y + row * s.D, c, s.D);
+            for (int j = 0; j < count; j++)
+                if (WIDE || c + j < s.D) sum = fmaf(load(&a.at[j]), load(&b.at[j]), sum);
+        }
+    for (unsigned k = lanes / 2; k > 0; k /= 2) sum += __shfl_xor_sync(ALL_LANES, sum, k);
+    if (row >= rows || threadIdx.x % lanes > 0) return;
     size_t h = row % s.H, t = row / s.H % s.T, b = row / s.H / s.T;
-    if (threadIdx.x % WARP == 0) delta[(b * s.H + h) * s.T + t] = sum;
+    delta[(b * s.H + h) * s.T + t] = sum;
 }
 
 /* Of one pair: the score becomes p, in place; ds is returned. Both are zero where nothing is
@@ -324,13 +352,23 @@ static trine_status launch(device *d, const variant<real> *v, const operands<rea
     return LAUNCHED(attention_backward);
 }
 
+/* A power of two that divides a warp, and no more than a row has use for. */
+static unsigned delta_lanes(size_t D, size_t count) {
+    unsigned lanes = 1;
+    while (lanes < WARP && lanes * count < D) lanes *= 2;
+    return lanes;
+}
+
 template <typename real>
 static trine_status launch_delta(device *d, float *delta, const real *dy, const real *y, size_t B,
                                  const attention_shape *s) {
-    const size_t rows = B * s->T * s->H, warps = 8;
+    const size_t rows = B * s->T * s->H, count = sixteen_bytes<real>::COUNT;
+    const unsigned lanes = delta_lanes(s->D, count);
+    const bool wide = s->D % count == 0 && ((uintptr_t)dy | (uintptr_t)y) % 16 == 0;
     unsigned blocks = 0;
-    TRY(attention_blocks(&blocks, 1, rows, 1, warps));
-    LAUNCH(d, attention_delta<real>, blocks, warps * WARP, 0)(delta, dy, y, rows, *s);
+    TRY(attention_blocks(&blocks, 1, rows, 1, DELTA_THREADS / lanes));
+    auto kernel = wide ? attention_delta<true, real> : attention_delta<false, real>;
+    LAUNCH(d, kernel, blocks, DELTA_THREADS, 0)(delta, dy, y, rows, lanes, *s);
     return LAUNCHED(attention_delta);
 }
 
