@@ -75,16 +75,16 @@ static __device__ inline void attention_mma_piece(uint16_t *to, const uint16_t *
 }
 
 /* tile (ROWS, WIDTH) = rows of D elements, `stride` apart; CUT: zeros from row `left` on. `from` is
- * this thread's. */
+ * this thread's. Without WIDE the loops stay loops: eight elements are much code. */
 template <int WIDTH, int ROWS, bool WIDE, bool CUT>
 static __device__ inline void attention_mma_copy(uint16_t *tile, const uint16_t *from,
                                                  uint32_t stride, int left, int D) {
     const int pitch = attention_mma_pitch(WIDTH), row = (int)threadIdx.x / MMA_SHARERS;
     const int column = (int)threadIdx.x % MMA_SHARERS * 8;
     uint16_t *to = tile + row * pitch + column;
-#pragma unroll
+#pragma unroll(WIDE ? 8 : 1)
     for (int n = 0; n < ROWS; n += MMA_ROWS_ONCE)
-#pragma unroll
+#pragma unroll(WIDE ? 8 : 1)
         for (int c = 0; c < WIDTH; c += 8 * MMA_SHARERS) {
             if (WIDTH % (8 * MMA_SHARERS) != 0 && column + c >= WIDTH) continue;
             attention_mma_piece<WIDE>(to + n * pitch + c, from + (size_t)((uint32_t)n * stride) + c,
