@@ -10,10 +10,11 @@
  * 2^-9 (bf16) or 2^-12 (fp16) of the largest v to the error of y, as much as rounding y does.
  *
  * What bounds it, on a multiprocessor of an H100 at D 64, for a warp's tile: 64 products of 2048
- * multiply-adds and 1024 exponentials. Its tensor cores do 2048 multiply-adds a clock (989.4 TFLOP/s
- * = 2 * 2048 * 132 multiprocessors * 1.83 GHz; an A100's 1024) by wgmma, by mma.sync some two thirds
- * of that, and it does 16 exponentials: 64 to 100 clocks and 64. A warp's instructions take as many:
- * four are issued a clock, and a tile has some 300 (tools/sass.sh counts them in the machine code).
+ * multiply-adds and 1024 exponentials. Its tensor cores do 2048 multiply-adds a clock by wgmma
+ * (989.4 TFLOP/s = 2 * 2048 * 132 multiprocessors * 1.83 GHz; an A100's 1024), some two thirds of
+ * that by mma.sync, and it does 16 exponentials: 64 to 100 clocks, and 64. It issues four
+ * instructions a clock, and a tile has some 340 (tools/sass.sh counts them): 85. No one of the three
+ * is far ahead.
  * wgmma would be the next step, after hardware has seen this one.
  *
  * Invariants: equal bits from run to run. The tensor cores multiply p above the diagonal as a zero,
