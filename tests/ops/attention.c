@@ -92,13 +92,15 @@ static void the_largest_score_takes_all(void **state) {
 static void same_where_finite(const device *d, const char *what, float *got, float *want, size_t n,
                               double way) {
     const double root = sqrt((double)T);
+    type_bound b = bound_of(d->compute);
+    b.way = way;
     for (size_t i = 0; i < n; i++) {
         if (isfinite(got[i]) != isfinite(want[i]))
             fail_msg("%s, %s: element %zu is %.9g, not %.9g", type_text(d->compute), what, i,
                      (double)got[i], (double)want[i]);
         if (!isfinite(got[i])) got[i] = want[i] = 0.0f;
     }
-    near_typed(what, d->compute, got, want, n, EPS * (8.0 + root), 1.0 + root / 3.0, way);
+    near_typed(what, d->compute, got, want, n, EPS * (8.0 + root), 1.0 + root / 3.0, b);
 }
 
 /* A NaN in column `at` of q, k, v, dy side by side, in a row in the middle of a tile. */
