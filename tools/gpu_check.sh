@@ -155,6 +155,28 @@ facts() {
     [ -n "$emulated" ] || nvidia-smi -L | grep -q .
 }
 
+# somewhere FILE: where such a file is that no compiler looks at (pip's packages, conda's)
+somewhere() {
+    find / \( -path /proc -o -path /sys -o -path /tmp \) -prune -o -name "$1" -print -quit 2>/dev/null
+}
+
+# Machines for PyTorch have NCCL and cuBLAS among Python's packages, without the names that a linker wants.
+find_libraries() {
+    local at
+    mkdir -p "$logs/lib"
+    if [ -z "${NCCL_HOME:-}" ] && ! echo '#include <nccl.h>' | ${CC:-cc} -E -x c - >/dev/null 2>&1; then
+        at=$(somewhere nccl.h)
+        [ -z "$at" ] || echo "export NCCL_HOME=$(realpath "$(dirname "$at")/..")"
+    fi
+    at=$(somewhere 'libcublasLt.so')
+    if [ -z "$at" ]; then
+        at=$(somewhere 'libcublasLt.so.*')
+        [ -z "$at" ] || ln -sf "$at" "$logs/lib/libcublasLt.so"
+    fi
+    [ -z "$at" ] || echo "export LIBRARY_PATH=$logs/lib:$(dirname "$at"):\${LIBRARY_PATH:-}" \
+        "LD_LIBRARY_PATH=$(dirname "$at"):\${LD_LIBRARY_PATH:-}"
+}
+
 # One architecture, the GPU's own; the emulation is not built.
 build_all() {
     local sm make
@@ -237,6 +259,7 @@ sanitized() { # sanitized TOOL ARGUMENTS...
 steps() {
     local name
     step facts 20 facts
+    if [ -z "$emulated" ] && [ -z "$list" ]; then eval "$(find_libraries)"; fi
     step build 270 build_all
     step data 20 data
 

@@ -198,15 +198,15 @@ static inline emu_launching<P...> emu_make_launcher(const char *name, void (*ker
     return {name, kernel, grid, block, shared, stream};
 }
 
-/* A kernel that a variable chose goes by the name of the function that launches it. */
-static inline const char *emu_kernel_name(const char *kernel, const char *function) {
-    return strcmp(kernel, "kernel") == 0 || strstr(kernel, "->kernel") ? function : kernel;
+/* A kernel that a variable chose goes by the name of the file that launches it. */
+static inline const char *emu_kernel_name(const char *kernel, const char *file) {
+    return strcmp(kernel, "kernel") == 0 || strstr(kernel, "->kernel") ? file : kernel;
 }
 
 /* emu_launcher(kernel, grid, block, shared, stream)(arguments...) is
  * kernel<<<...>>>(arguments...). */
 #define emu_launcher(kernel, grid, block, shared, stream)                                          \
-    emu_make_launcher(emu_kernel_name(#kernel, __func__), kernel, grid, block, shared, stream)
+    emu_make_launcher(emu_kernel_name(#kernel, __FILE_NAME__), kernel, grid, block, shared, stream)
 
 template <typename... P>
 static inline cudaError_t cudaFuncSetAttribute(void (*kernel)(P...),
