@@ -90,8 +90,7 @@ static trine_status room_for_plan(const card_run *s, uint64_t *room) {
     const card_result *x = s->result;
     uint64_t left = 0;
     TRY(free_bytes(s, &left));
-    uint64_t later = x->card_bytes / RESERVE;
-    uint64_t kept = x->own_bytes + (later > CUDA_RESERVE ? later : CUDA_RESERVE);
+    uint64_t kept = x->own_bytes + CUDA_RESERVE + x->card_bytes / RESERVE;
     *room = left > kept ? left - kept : 0;
     return TRINE_OK;
 }

@@ -49,23 +49,30 @@ static size_t rows(const warm *w) {
 
 /* ---- Products ---- */
 
-/* y (T, N) of x (T, K). */
+/* y (T, N) of x (T, K), and what is added to it: a bias by the product itself, or where one rank has
+ * the layer alone a bias and the residual stream; the gradient of either bias comes with the
+ * weight's. */
+typedef enum { NO_BIAS, COLUMN, ROW } layer_kind;
+
 typedef struct {
+    layer_kind kind;
     size_t T, N, K;
-    bool forward_bias, bias; /* added by the product; its gradient is made with the weight's */
 } layer;
 
 static trine_status product(warm *w, const layer *l) {
     const ops *o = w->d->ops;
+    bool residual = l->kind == ROW && w->s->tp == 1 && o->linear_residual;
     begin(w);
     void *x = numbers(w, l->T * l->K), *y = numbers(w, l->T * l->N);
+    void *stream = residual ? numbers(w, l->T * l->N) : NULL;
     void *weight = numbers(w, l->N * l->K), *bias = numbers(w, l->N);
     void *dw = gradients(w, l->N * l->K), *dbias = gradients(w, l->N);
     if (!w->base) return TRINE_OK;
-    TRY(o->linear_forward(w->d, y, weight, l->forward_bias ? bias : NULL, x, l->T, l->N, l->K));
+    TRY(o->linear_forward(w->d, y, weight, l->kind == COLUMN ? bias : NULL, x, l->T, l->N, l->K));
+    if (residual) TRY(o->linear_residual(w->d, y, weight, bias, stream, x, l->T, l->N, l->K));
     for (grad_mode mode = GRAD_ADD; mode <= GRAD_SET; mode++)
-        TRY(o->linear_backward_weight(w->d, dw, l->bias ? dbias : NULL, y, x, l->T, l->N, l->K,
-                                      mode));
+        TRY(o->linear_backward_weight(w->d, dw, l->kind == NO_BIAS ? NULL : dbias, y, x, l->T, l->N,
+                                      l->K, mode));
     TRY(o->linear_backward_input(w->d, x, weight, y, l->T, l->N, l->K));
     return TRINE_OK;
 }
@@ -73,10 +80,10 @@ static trine_status product(warm *w, const layer *l) {
 static trine_status block_products(warm *w) {
     const gpt_shape *s = w->s;
     size_t N = rows(w), tp = (size_t)s->tp;
-    const layer layers[] = {{N, 3 * s->C / tp, s->C, true, true},
-                            {N, s->C, s->C / tp, false, true},
-                            {N, s->F / tp, s->C, true, true},
-                            {N, s->C, s->F / tp, false, true}};
+    const layer layers[] = {{COLUMN, N, 3 * s->C / tp, s->C},
+                            {ROW, N, s->C, s->C / tp},
+                            {COLUMN, N, s->F / tp, s->C},
+                            {ROW, N, s->C, s->F / tp}};
     for (size_t i = 0; i < sizeof layers / sizeof *layers; i++) TRY(product(w, &layers[i]));
     return TRINE_OK;
 }
@@ -102,7 +109,7 @@ static trine_status cross_entropy(warm *w, size_t n) {
 static trine_status head(warm *w) {
     const gpt_shape *s = w->s;
     size_t K = gpt_loss_rows(s), rest = rows(w) % K;
-    layer l = {.T = K, .N = gpt_vocab(s).rows, .K = s->C};
+    layer l = {.kind = NO_BIAS, .T = K, .N = gpt_vocab(s).rows, .K = s->C};
     TRY(product(w, &l));
     TRY(cross_entropy(w, K));
     if (!rest) return TRINE_OK;
