@@ -59,7 +59,7 @@ void emu_copies_wait(size_t newest) {
         done++;
     }
     c->count -= done;
-    memmove(c->first, c->first + done, c->count * sizeof *c->first);
+    if (done) memmove(c->first, c->first + done, c->count * sizeof *c->first);
 }
 
 void emu_copies_left(int thread) {
