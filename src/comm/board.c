@@ -21,6 +21,8 @@
 #define PAGE   4096
 /* More ranks than any job has; what a launcher says beyond it is not believed. */
 #define MOST_RANKS (1 << 20)
+/* Seconds between two looks of a rank that looks at others. */
+#define LOOK 0.1
 /* Tries to read a slot that is being written. */
 #define TRIES 100
 
@@ -397,9 +399,16 @@ static const slot *find(const slot *slots, int count, const rank_place *p) {
     return NULL;
 }
 
+/* Another rank may look at this one meanwhile. */
+static void nap_and_look(double seconds) {
+    const struct timespec nap = {.tv_nsec = (long)(LOOK * 1e9)};
+    for (double left = seconds; left > 0; left -= LOOK) {
+        board_look();
+        nanosleep(&nap, NULL);
+    }
+}
+
 bool board_sight(double seconds, rank_state self, sighting **all, int *count) {
-    const struct timespec nap = {.tv_sec = (time_t)seconds,
-                                 .tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9)};
     int most = board.path[0] ? board.start.size : 1, first = 0;
     slot *before = calloc((size_t)most, sizeof *before), *now = calloc((size_t)most, sizeof *now);
     *all = calloc((size_t)most, sizeof **all);
@@ -407,7 +416,7 @@ bool board_sight(double seconds, rank_state self, sighting **all, int *count) {
     bool made = before && now && *all;
     if (made) {
         read_all(before, most, &first);
-        nanosleep(&nap, NULL);
+        nap_and_look(seconds);
         read_all(now, most, count);
     }
     for (int i = 0; made && i < *count; i++) {

@@ -13,9 +13,6 @@
 
 #define GPU_NAME 128
 
-/* Looks of a wait at NCCL between two at the watchdog's channel. */
-#define CHECK_EVERY 64
-
 struct comm_gpus {
     device_memory
         memory; /* the device's, but that waits are watched; first, so that it leads here */
@@ -34,9 +31,8 @@ struct comm_gpus {
 static void waits(void *context, double *waited) {
     struct comm_gpus *g = context;
     sched_yield();
-    if (++g->polls % CHECK_EVERY) return;
     g->looking = true;
-    watchdog_check(g->world, waited);
+    watchdog_polled(g->world, ++g->polls, waited);
     g->looking = false;
 }
 

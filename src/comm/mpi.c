@@ -21,8 +21,6 @@
 
 /* Polls before the first yield: enough for a peer that is already there. */
 #define SPINS 64
-/* Polls between two looks at the clock; a yield can take milliseconds on a crowded machine. */
-#define CHECK_EVERY 32
 
 _Static_assert(sizeof(MPI_Request) <= sizeof(void *), "comm_request.handle must hold a request");
 
@@ -46,10 +44,11 @@ static trine_status poll_all(trine_world *world, int count, MPI_Request *request
         int done = 0;
         TRY_MPI(MPI_Testall(count, requests, &done, statuses));
         if (done) return TRINE_OK;
-        if (polls < SPINS) continue;
-        TRY(shm_progress(world));
-        sched_yield();
-        if (polls % CHECK_EVERY == 0) watchdog_check(world, &waited);
+        if (polls >= SPINS) {
+            TRY(shm_progress(world));
+            sched_yield();
+        }
+        watchdog_polled(world, polls, &waited);
     }
 }
 

@@ -19,8 +19,6 @@
 #define YIELDS 8
 /* A sleeper looks at the watchdog's channel this often, in nanoseconds. */
 #define NAP 20000000
-/* Looks between two of them at the clock, when nothing sleeps. */
-#define CHECK_EVERY 32
 
 #if defined(__x86_64__) || defined(__i386__)
 static void relax(void) {
@@ -82,11 +80,13 @@ trine_status shm_pause(shm_node *n, const shm_counter *counter, uint64_t target,
     }
     TRY(shm_progress(n->world));
     bool sleeps = counter && !n->world->mpi_pending && p->polls > spins + YIELDS;
-    if (sleeps)
+    if (sleeps) {
         TRY(sleep_for(n, counter, target));
-    else
+        watchdog_check(n->world, &p->waited);
+    } else {
         sched_yield();
-    if (sleeps || p->polls % CHECK_EVERY == 0) watchdog_check(n->world, &p->waited);
+        watchdog_polled(n->world, p->polls, &p->waited);
+    }
     return TRINE_OK;
 }
 

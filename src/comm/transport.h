@@ -183,6 +183,9 @@ void watchdog_note_mesh(const trine_world *world);
  * watched of it. Does not return when the wait has become too long and no rank is found that waits for
  * its file system. */
 void watchdog_check(trine_world *world, double *waited);
+/* The same after each poll of a wait, the first of which is number 1: looks at every 32nd and, where a poll
+ * is long, because it yields and others have the processor, every 20 ms. */
+void watchdog_polled(trine_world *world, unsigned polls, double *waited);
 
 /* Of ranks that fail at about the same time (all ranks of a tp group read the same bad token, say)
  * the first to come speaks, or the lowest of those who come together; it returns true there. False

@@ -41,6 +41,9 @@
 #define TOGETHER 1.0
 /* A look: the first probe of an idle MPI may only start to move what has arrived. */
 #define LOOK 0.02
+/* Polls between two looks of a wait; seconds, where the polls yield to others and are long. */
+#define LOOK_EVERY   32
+#define LOOK_SECONDS 0.02
 
 static MPI_Comm channel(const trine_world *world) {
     return ((const mpi_state *)world->watchdog)->comm;
@@ -365,6 +368,12 @@ void watchdog_check(trine_world *world, double *waited) {
     if (world->timeout <= 0 || *waited <= world->timeout) return;
     fire(world, *waited);
     *waited = 0;
+}
+
+void watchdog_polled(trine_world *world, unsigned polls, double *waited) {
+    bool looked = *waited > 0;
+    if (polls % LOOK_EVERY == 0 || (looked && watch_now() > world->looked + LOOK_SECONDS))
+        watchdog_check(world, waited);
 }
 
 /* ---- Leaving --------------------------------------------------------------------------------- */

@@ -3,25 +3,44 @@
  * has started, whatever stands between. Here this process is the launcher. */
 #include <fcntl.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "comm/board.h"
+#include "comm/watch.h"
 #include "harness.h"
 
 static const char *self;
 
-/* A rank: it says whose board it has and keeps it until its input ends. */
-static int be_rank(void) {
+static bool input_ends(void) {
+    struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
+    return poll(&input, 1, 0) != 0;
+}
+
+/* What can be said of rank 0 after a second; -1: nothing. */
+static int state_of_first(void) {
+    sighting *all;
+    int count, state = -1;
+    if (board_sight(1, RANK_WAITS, &all, &count) && count && !all[0].at.rank) state = all[0].state;
+    free(all);
+    return state;
+}
+
+/* A rank: it says whose board it has and keeps it until its input ends. One that "looks" sights the others all
+ * the time, and one that "sees" says the state of rank 0 in place of its own rank. */
+static int be_rank(const char *role) {
     char none;
-    board_join();
-    printf("%" PRIu64 " %d %d\n", board_token(), board_expected(), board_rank());
+    watch_start();
+    int third = strcmp(role, "sees") == 0 ? state_of_first() : board_rank();
+    printf("%" PRIu64 " %d %d\n", board_token(), board_expected(), third);
     fflush(stdout);
+    while (strcmp(role, "looks") == 0 && !input_ends()) state_of_first();
     while (read(STDIN_FILENO, &none, 1) > 0) continue;
     board_seal();
-    board_leave();
+    watch_stop();
     return 0;
 }
 
@@ -49,7 +68,7 @@ static void set_environment(const char *rank) {
 }
 
 /* A rank below `shell`, a script that starts "$@"; NULL: below this process. */
-static started start(const char *rank, const char *shell) {
+static started start(const char *rank, const char *shell, const char *role) {
     int in[2], out[2];
     started s = {0};
     assert_int_equal(pipe2(in, O_CLOEXEC), 0);
@@ -58,8 +77,8 @@ static started start(const char *rank, const char *shell) {
     if (s.pid == 0) {
         set_environment(rank);
         if (dup2(in[0], STDIN_FILENO) < 0 || dup2(out[1], STDOUT_FILENO) < 0) _exit(1);
-        if (shell) execl("/bin/sh", "sh", "-c", shell, "sh", self, "rank", NULL);
-        execl(self, self, "rank", NULL);
+        if (shell) execl("/bin/sh", "sh", "-c", shell, "sh", self, role, NULL);
+        execl(self, self, role, NULL);
         _exit(1);
     }
     close(in[0]);
@@ -80,7 +99,7 @@ static void end(const started *s) {
 }
 
 static bool share_a_board(const char *first_shell, const char *second_shell) {
-    started first = start("0", first_shell), second = start("1", second_shell);
+    started first = start("0", first_shell, "rank"), second = start("1", second_shell, "rank");
     end(&first);
     end(&second);
     assert_int_equal(first.rank, 0);
@@ -107,12 +126,22 @@ static void another_launcher(void **state) {
     assert_false(share_a_board(NULL, launches));
 }
 
+/* Two ranks whose waits have become too long at once look at each other. */
+static void who_looks_at_others_is_known_to_wait(void **state) {
+    (void)state;
+    started first = start("0", NULL, "looks"), second = start("1", NULL, "sees");
+    end(&first);
+    end(&second);
+    assert_int_equal(second.rank, RANK_WAITS);
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(children_of_one_launcher),
         cmocka_unit_test(a_shell_between),
         cmocka_unit_test(another_launcher),
+        cmocka_unit_test(who_looks_at_others_is_known_to_wait),
     };
     self = argv[0];
-    return argc > 1 ? be_rank() : HARNESS_RUN_ALONE(tests);
+    return argc > 1 ? be_rank(argv[1]) : HARNESS_RUN_ALONE(tests);
 }

@@ -41,7 +41,7 @@ named() { # named CULPRIT TEXT: ended by the watchdog, one report, whose first r
         sed -n '/^trine: timed out/{n;p;}' "$out" | grep -q "^    rank $1 \[pp$1 dp0 tp0\] on .*: .*$2"
 }
 
-echo "1..16"
+echo "1..17"
 
 job 4 loop 1 2
 named 1 "in no communication, after all-reduce .* over group world; thinking of nothing" &&
@@ -76,6 +76,13 @@ named 1 "in no communication" &&
     says 1 "    3 ranks 0, 2-3: waiting in all-reduce 1 of 100000 f32 over group pp (ranks 0 1 2 3), for "
 result $? "over two nodes all ranks are heard, whether they wait in memory or for messages"
 
+SLOW_YIELD=0.05
+export SLOW_YIELD
+job 4 nodes 1 2
+unset SLOW_YIELD
+named 1 "in no communication" && says 1 "    3 ranks 0, 2-3: waiting in all-reduce 1 of 100000"
+result $? "ranks whose yields are long, because others have the processor, are known to wait"
+
 # Ranks 0 and 1 have a board, and 2 and 3 another one, as on two nodes.
 BOARDS='SLURM_STEP_ID=$((${OMPI_COMM_WORLD_RANK:-$PMI_RANK} / 2)) exec "$@"'
 DRIVER="/bin/sh -c '$BOARDS' sh $DRIVER"
@@ -101,7 +108,8 @@ result $? "two boards: a rank that waits for its file system answers the other o
 # Each rank has a board of its own: all that wait raise an alarm at once, and all but one give way.
 DRIVER="/bin/sh -c 'SLURM_STEP_ID=\${OMPI_COMM_WORLD_RANK:-\$PMI_RANK} exec \"\$@\"' sh $BUILD/tests/comm/watchdog_driver"
 
-job 4 files 1 2
+# A rank that looks for answers is seen in no MPI call meanwhile: more than its 3 s.
+job 4 files 1 4
 [ "$status" -eq 0 ] && says 0 "timed out"
 result $? "four boards: who gave way goes on when the alarm is called off"
 DRIVER=$BUILD/tests/comm/watchdog_driver
