@@ -71,8 +71,10 @@ static double balance_of(const program_spec *spec, const double cost[TURNS_VALUE
     double sum = 0, most = 0;
     for (int p = 0; p < spec->stages; p++) {
         double stage = 0;
-        for (int u = spec_first(spec, p); u <= spec_last(spec, p); u++)
+        for (int n = 0; n < spec_stage_units(spec, p); n++) {
+            int u = spec_stage_unit(spec, p, n);
             stage += u == 0 ? cost[0] : u < spec->units - 1 ? cost[1] : cost[2];
+        }
         sum += stage;
         if (stage > most) most = stage;
     }

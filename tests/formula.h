@@ -7,7 +7,7 @@
 
 #include "base/arena.h"
 #include "core/program.h"
-#include "train/traffic.h"
+#include "run/traffic.h"
 
 /* The rank that is meant. Of the spec only the split and the number of micro-batches are read. */
 typedef struct {

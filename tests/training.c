@@ -83,17 +83,17 @@ const char *training_tokens(void) {
 
 /* ---- Looking inside -------------------------------------------------------------------------- */
 
-static float *tensor_in_range(const holding *h, const held_unit *u, int r, const char *name,
+static float *tensor_in_range(const rank_state *h, const held_unit *u, int r, const char *name,
                               size_t *count) {
     const flat_range *range = &u->layout.ranges[r];
     bool sharded = zero_stage(h->config.spec->zero)->params == SHARD;
-    flat_part held = sharded ? holding_slice(h, u, r) : (flat_part){0, range->count};
+    flat_part held = sharded ? state_slice(h, u, r) : (flat_part){0, range->count};
     for (int i = 0; i < range->tensor_count; i++) {
         size_t from, to;
         if (strcmp(range->tensors[i].name, name) != 0) continue;
         if (!flat_overlap(&range->tensors[i], held.begin, held.count, &from, &to)) continue;
         if (count) *count = to - from;
-        return holding_param(h, u, r, (flat_part){from, to - from});
+        return state_param(h, u, r, (flat_part){from, to - from});
     }
     return NULL;
 }
@@ -142,14 +142,14 @@ static uint64_t values_hash(const trine_trainer *t, uint64_t place, const void *
 /* The part of one range that is counted here: this dp rank's slice, wherever it lies; of 16-bit
  * parameters the master's, too. */
 static uint64_t range_hash(const trine_trainer *t, const held_unit *u, int r) {
-    const holding *h = &t->held;
-    flat_part slice = holding_slice(h, u, r);
+    const rank_state *h = &t->held;
+    flat_part slice = state_slice(h, u, r);
     uint64_t tp = (uint64_t)h->config.coord.tp;
     uint64_t place = mix(((uint64_t)u->unit << 32) + (tp << 8) + (uint64_t)r) + slice.begin;
     uint64_t sum =
-        values_hash(t, place, holding_param(h, u, r, slice), slice.count, holding_param_bytes(h));
-    if (!holding_has_master(h) || u->borrowed[r]) return sum;
-    return sum + values_hash(t, mix(place), holding_master(h, u, r, slice), slice.count, 4);
+        values_hash(t, place, state_param(h, u, r, slice), slice.count, state_param_bytes(h));
+    if (!state_has_master(h) || u->borrowed[r]) return sum;
+    return sum + values_hash(t, mix(place), state_master(h, u, r, slice), slice.count, 4);
 }
 
 uint64_t training_fingerprint(const trine_trainer *t) {

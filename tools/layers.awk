@@ -1,7 +1,8 @@
 # The rules of the tree, checked line by line (tools/layers.sh runs this over all sources).
 #
-#   train -> {model -> tp, dp, zero, pp, ckpt, data} -> core -> comm -> device -> base
-#   generate -> {model -> tp, pp, ckpt} -> core
+#   train -> run -> {model -> tp, dp; zero; pp} -> state -> core -> comm -> device -> base
+#   train, dp -> data -> core;  train -> ckpt -> core
+#   generate -> {model, tp, pp, ckpt} -> core
 #   doctor -> ckpt -> core
 #
 # A room may include itself and what stands beside it in the table, nothing else. Foreign headers, names
@@ -15,14 +16,16 @@ BEGIN {
     allowed["core"] = "comm device base"
     allowed["data"] = "core base"
     allowed["ckpt"] = "core comm device base"
-    allowed["tp"] = "core comm device base"
-    allowed["dp"] = "core comm device base"
-    allowed["zero"] = "core comm device base"
-    allowed["pp"] = "core comm device base"
-    allowed["model"] = "tp core device base"
+    allowed["state"] = "core comm device base"
+    allowed["tp"] = "state core comm device base"
+    allowed["dp"] = "state data core comm device base"
+    allowed["zero"] = "state core comm device base"
+    allowed["pp"] = "state core comm device base"
+    allowed["model"] = "tp dp state core comm device base"
+    allowed["run"] = "model tp dp zero pp state core comm device base"
     allowed["generate"] = "model tp pp ckpt core comm device base"
     allowed["doctor"] = "ckpt core comm device base"
-    allowed["train"] = "model tp dp zero pp data ckpt core comm device base"
+    allowed["train"] = "run model tp dp zero pp state data ckpt core comm device base"
     for (room in allowed) {
         count = split(allowed[room], names, " ")
         for (i = 1; i <= count; i++) may[room, names[i]] = 1

@@ -370,7 +370,7 @@ int board_expected(void) {
 
 /* ---- Seeing ---------------------------------------------------------------------------------- */
 
-static rank_state state_of(const slot *before, const slot *now) {
+static rank_status state_of(const slot *before, const slot *now) {
     char letter = 'R';
     bool known = look_up(&now->at, &letter);
     if (known && (letter == 'X' || letter == 'Z')) return RANK_ENDED;
@@ -408,7 +408,7 @@ static void nap_and_look(double seconds) {
     }
 }
 
-bool board_sight(double seconds, rank_state self, sighting **all, int *count) {
+bool board_sight(double seconds, rank_status self, sighting **all, int *count) {
     int most = board.path[0] ? board.start.size : 1, first = 0;
     slot *before = calloc((size_t)most, sizeof *before), *now = calloc((size_t)most, sizeof *now);
     *all = calloc((size_t)most, sizeof **all);

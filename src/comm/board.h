@@ -19,7 +19,7 @@
 #define PLACE_CALL  32
 #define PLACE_DOING 64
 #define PLACE_FILE  128
-#define PLACE_WORDS 8
+#define PLACE_WORDS 10
 
 /* Where a rank is. */
 typedef struct {
@@ -31,21 +31,23 @@ typedef struct {
     int32_t meshed; /* whether pp, dp and tp say something */
     int32_t pp, dp, tp;
 
-    char call[PLACE_CALL]; /* MPI's call that this rank is blocked in; "": it is in none */
-    int32_t calls;         /* such calls begun so far */
-    char doing[PLACE_DOING];   /* outside of a program: "saving a checkpoint"; "": nothing is said */
-    int32_t at, count;         /* instruction `at` of `count`; count 0: in no program */
+    char call[PLACE_CALL];   /* MPI's call that this rank is blocked in; "": it is in none */
+    int32_t calls;           /* such calls begun so far */
+    char doing[PLACE_DOING]; /* outside of a program: "saving a checkpoint"; "": nothing is said */
+    int32_t at, count;       /* instruction `at` of `count`; count 0: in no program */
     int32_t words[PLACE_WORDS]; /* the instruction */
 
     int32_t kind, type; /* trine_tally_kind and trine_dtype of the last communication */
     int32_t group;      /* trine_group; -1: there was none yet */
-    int32_t members, first, stride; /* world ranks of the group; stride 0: they are not evenly apart */
-    int32_t peer;       /* world rank; -1: the kind has none */
+    int32_t members, first,
+        stride;                /* world ranks of the group; stride 0: they are not evenly apart */
+    int32_t peer;              /* world rank; -1: the kind has none */
     uint64_t elements, number; /* number: of the call in its group, from 1 */
-    double waited;      /* seconds in its wait, so far */
+    double waited;             /* seconds in its wait, so far */
 
-    char file[PLACE_FILE]; /* "fsync of run/..." that this rank waits for; "": it waits for no file */
-    double file_waited;    /* seconds in that */
+    char file
+        [PLACE_FILE];   /* "fsync of run/..." that this rank waits for; "": it waits for no file */
+    double file_waited; /* seconds in that */
 } rank_place;
 
 /* What can be said of a rank whose place was looked at for a while, from what it did meanwhile. */
@@ -62,13 +64,13 @@ typedef enum {
 #define RANK_STATE_ENUM(name) name,
     RANK_STATE_LIST(RANK_STATE_ENUM)
 #undef RANK_STATE_ENUM
-    RANK_STATES
-} rank_state;
+        RANK_STATES
+} rank_status;
 
 /* One rank as it was found. */
 typedef struct {
     rank_place at;
-    int32_t state; /* rank_state */
+    int32_t state; /* rank_status */
     int32_t moved; /* whether it came to another place meanwhile */
 } sighting;
 
@@ -102,7 +104,7 @@ void board_seal(void);
 
 /* Looks at all slots for `seconds`, and puts those that somebody has written into *all (*count, owned by
  * the caller), in the order of ranks. `self` is what the caller's own state is. False without memory. */
-bool board_sight(double seconds, rank_state self, sighting **all, int *count);
+bool board_sight(double seconds, rank_status self, sighting **all, int *count);
 
 /* Of the ranks of a board that have waited too long at about the same time one speaks. True: it is this one,
  * until board_yield. */

@@ -75,7 +75,7 @@ static const char *library_of(const char *call) {
 /* What ranks in one place have in common, but for their program. */
 static void put_state(writer *w, const sighting *s) {
     const rank_place *p = &s->at;
-    switch ((rank_state)s->state) {
+    switch ((rank_status)s->state) {
     case RANK_STOPPED: put(w, "stopped by a signal or a debugger"); break;
     case RANK_ENDED: put(w, "ended"); break;
     case RANK_ABSENT: put(w, "no answer: look at the node first"); return;

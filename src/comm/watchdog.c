@@ -104,7 +104,7 @@ static bool view_add(view *v, const sighting *ranks, int count) {
     return true;
 }
 
-static void see_own(view *v, double seconds, rank_state self) {
+static void see_own(view *v, double seconds, rank_status self) {
     sighting *own;
     int count;
     if (board_sight(seconds, self, &own, &count)) view_add(v, own, count);
@@ -208,7 +208,7 @@ static void send_places(trine_world *world, const view *v, int to) {
 }
 
 /* For the whole board, if no other rank of it does. */
-static void answer(trine_world *world, uint64_t alarm, int source, rank_state self) {
+static void answer(trine_world *world, uint64_t alarm, int source, rank_status self) {
     view v = {0};
     if (!board_answers(alarm)) return;
     see_own(&v, SIGHT, self);
@@ -350,7 +350,7 @@ static void fire(trine_world *world, double waited) {
 
 /* The probe is more than a look: a rank that waits in shared memory calls nothing else of MPI, which
  * has to be called for messages under way to move. So it is made without a timeout, too. */
-static void take_alarms(trine_world *world, rank_state self) {
+static void take_alarms(trine_world *world, rank_status self) {
     uint64_t alarm;
     int source;
     if (world->look) world->look(world->look_context);

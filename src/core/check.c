@@ -8,8 +8,9 @@
 typedef struct {
     const program_spec *spec;
     stage_state *stages;
-    edge_state *acts, *grads; /* edge e joins stages e and e + 1 */
-    void **memory;            /* everything allocated */
+    link_state
+        *links; /* (2 edges): of an edge's activations and gradients, if it is the link's first */
+    void **memory; /* everything allocated */
     int pieces, room;
 } simulation;
 
@@ -32,7 +33,8 @@ static bool setup_stage(simulation *sim, stage_state *s, const program *p) {
     s->p = p;
     bool ok = (s->slots = take(sim, (size_t)p->slots, sizeof *s->slots)) &&
               (s->streams = take(sim, (size_t)p->streams, sizeof *s->streams)) &&
-              (s->units = take(sim, (size_t)p->spec->units, sizeof *s->units));
+              (s->units = take(sim, (size_t)p->spec->units, sizeof *s->units)) &&
+              (s->keeps = take(sim, (size_t)p->keeps, sizeof *s->keeps));
     for (int c = 0; ok && c < CLASSES; c++)
         ok = (s->gathers[c] = take(sim, (size_t)p->gathers[c], sizeof *s->gathers[c])) &&
              (s->reduces[c] = take(sim, (size_t)p->reduces[c], sizeof *s->reduces[c]));
@@ -44,47 +46,46 @@ static bool setup_stage(simulation *sim, stage_state *s, const program *p) {
     return ok;
 }
 
-static bool setup(simulation *sim, const program *stages) {
-    int edges = sim->spec->stages - 1;
-    bool ok = (sim->stages = take(sim, (size_t)edges + 1, sizeof *sim->stages)) &&
-              (sim->acts = take(sim, (size_t)edges, sizeof *sim->acts)) &&
-              (sim->grads = take(sim, (size_t)edges, sizeof *sim->grads));
-    for (int e = 0; ok && e < 2 * edges; e++) {
-        edge_state *edge = e < edges ? &sim->acts[e] : &sim->grads[e - edges];
-        size_t room = (size_t)stages[e % edges].count + (size_t)stages[e % edges + 1].count;
-        ok = (edge->sent = take(sim, room, sizeof(int))) &&
-             (edge->received = take(sim, room, sizeof(int)));
+/* The first edge that leads the same way between the same stages. */
+static int link_of(const program_spec *spec, int edge) {
+    spec_edge e = spec_edge_of(spec, edge);
+    for (int n = 0; n < edge; n++) {
+        spec_edge other = spec_edge_of(spec, n);
+        if (other.from == e.from && other.kind == e.kind) return n;
     }
-    for (int p = 0; ok && p <= edges; p++) ok = setup_stage(sim, &sim->stages[p], &stages[p]);
+    return edge;
+}
+
+static bool setup(simulation *sim, const program *stages) {
+    int edges = spec_edges(sim->spec);
+    bool ok = (sim->stages = take(sim, (size_t)sim->spec->stages, sizeof *sim->stages)) &&
+              (sim->links = take(sim, 2 * (size_t)edges, sizeof *sim->links));
+    for (int e = 0; ok && e < 2 * edges; e++) {
+        spec_edge at = spec_edge_of(sim->spec, e / 2);
+        size_t room = (size_t)stages[at.from].count + (size_t)stages[at.to].count;
+        if (link_of(sim->spec, e / 2) != e / 2) continue;
+        ok = (sim->links[e].sent = take(sim, room, sizeof(posted))) &&
+             (sim->links[e].received = take(sim, room, sizeof(posted)));
+    }
+    for (int p = 0; ok && p < sim->spec->stages; p++)
+        ok = setup_stage(sim, &sim->stages[p], &stages[p]);
     return ok;
 }
 
 /* ---- Messages and waits ---- */
 
-static edge_state *edge_of(const simulation *sim, const stage_state *s, instr_kind kind, int *id) {
-    int edges = sim->spec->stages - 1;
-    bool act = kind == SEND_ACT || kind == RECV_ACT;
-    bool before = kind == RECV_ACT || kind == SEND_GRAD; /* the edge to the stage before */
-    int e = s->p->stage - before;
-    if (e < 0 || e >= edges) return NULL;
-    *id = act ? e : e + edges;
-    return act ? &sim->acts[e] : &sim->grads[e];
-}
-
-static bool pending_done(const simulation *sim, const pending *w) {
-    int edges = sim->spec->stages - 1;
-    const edge_state *e = w->edge < edges ? &sim->acts[w->edge] : &sim->grads[w->edge - edges];
-    return w->ordinal < (w->from_sender ? e->receives : e->sends);
+static bool pending_done(const pending *w) {
+    return w->ordinal < (w->from_sender ? w->link->receives : w->link->sends);
 }
 
 /* Whether instruction i may start: nothing under way on its operands conflicts with it. */
-static bool operands_ready(const simulation *sim, const stage_state *s, const instr *i) {
-    operand operands[PROGRAM_OPERANDS];
+static bool operands_ready(const stage_state *s, const instr *i) {
+    operand operands[INSTR_OPERANDS];
     int count = program_operands(s->p, i, operands);
     for (int o = 0; o < count; o++) {
         pending *w = &s->waits[operands[o].what][operands[o].index];
         if (!w->active || !(w->write || operands[o].write)) continue;
-        if (!pending_done(sim, w)) return false;
+        if (!pending_done(w)) return false;
         w->active = false;
     }
     return true;
@@ -93,24 +94,29 @@ static bool operands_ready(const simulation *sim, const stage_state *s, const in
 /* Starts a message: it is done when the other side has started its own. */
 static trine_status post(simulation *sim, stage_state *s, const instr *i) {
     instr_kind kind = (instr_kind)i->kind;
-    bool act = kind == SEND_ACT || kind == RECV_ACT, send = kind == SEND_ACT || kind == SEND_GRAD;
-    int id = 0;
-    edge_state *e = edge_of(sim, s, kind, &id);
-    REQUIRE(e, "there is no stage on the other side");
-    int ordinal = send ? e->sends++ : e->receives++;
-    (send ? e->sent : e->received)[ordinal] = i->micro;
-    if (ordinal < (send ? e->receives : e->sends)) {
-        int micro = (send ? e->received : e->sent)[ordinal];
-        REQUIRE(micro == i->micro, "message %d of this edge is micro-batch %d on the other side",
-                ordinal, micro);
+    bool send = instr_sends(kind);
+    int edge = check_edge(s, i);
+    REQUIRE(edge >= 0, "there is no stage on the other side");
+    link_state *l = &sim->links[2 * link_of(sim->spec, edge) + !instr_carries_acts(kind)];
+    int ordinal = send ? l->sends++ : l->receives++;
+    (send ? l->sent : l->received)[ordinal] = (posted){edge, i->micro};
+    if (ordinal < (send ? l->receives : l->sends)) {
+        posted other = (send ? l->received : l->sent)[ordinal];
+        REQUIRE(other.micro == i->micro,
+                "message %d of this edge is micro-batch %d on the other side", ordinal,
+                other.micro);
+        REQUIRE(other.edge == edge, "message %d of this edge is chunk %d's on the other side",
+                ordinal, other.edge);
     }
-    resource what = !act ? RES_STREAM : send ? RES_OUTPUT : RES_INPUT;
-    s->waits[what][act ? i->slot : i->stream] = (pending){true, !send, id, ordinal, send};
+    operand cargo[INSTR_OPERANDS];
+    program_operands(s->p, i, cargo);
+    s->waits[cargo->what][cargo->index] = (pending){true, cargo->write, l, ordinal, send};
     return TRINE_OK;
 }
 
 /* ---- Running ---- */
 
+/* Collectives over several stages block until all have come. */
 static bool meets(instr_kind kind) {
     return kind == TIE || kind == NORM;
 }
@@ -120,7 +126,7 @@ static bool meets(instr_kind kind) {
 static int absent_partner(const simulation *sim, instr_kind kind) {
     for (int p = 0; p < sim->spec->stages; p++) {
         const stage_state *o = &sim->stages[p];
-        bool partner = kind == NORM || p == 0 || p == sim->spec->stages - 1;
+        bool partner = kind == NORM || spec_tied_unit(sim->spec, p) >= 0;
         if (partner && !(kind == NORM ? o->norms : o->ties)) return p;
     }
     return -1;
@@ -129,13 +135,13 @@ static int absent_partner(const simulation *sim, instr_kind kind) {
 /* One queue blocks at a message, or at the end of a group, until the other side of each has come,
  * in whatever order. Returns a stage that has not, and the message (*at) that waits for it; -1 if
  * all have. */
-static int absent_peer(const simulation *sim, const stage_state *s, int *at) {
+static int absent_peer(const stage_state *s, int *at) {
     const program *p = s->p;
     if (program_group_last(p, s->at) != s->at) return -1;
     for (int n = program_group_first(p, s->at); n <= s->at; n++) {
-        operand o[PROGRAM_OPERANDS];
+        operand o[INSTR_OPERANDS];
         program_operands(p, &p->code[n], o);
-        if (pending_done(sim, &s->waits[o->what][o->index])) continue;
+        if (pending_done(&s->waits[o->what][o->index])) continue;
         *at = n;
         return check_neighbour(s, &p->code[n]);
     }
@@ -147,8 +153,8 @@ static int absent(const simulation *sim, const stage_state *s, int *at) {
     instr_kind kind = (instr_kind)s->p->code[s->at].kind;
     *at = s->at;
     if (meets(kind)) return absent_partner(sim, kind);
-    bool blocks = sim->spec->queue == ONE_QUEUE && check_is_message(kind);
-    return blocks ? absent_peer(sim, s, at) : -1;
+    bool blocks = sim->spec->queue == ONE_QUEUE && instr_is_message(kind);
+    return blocks ? absent_peer(s, at) : -1;
 }
 
 /* Runs one instruction if nothing holds it up; *done says so. */
@@ -159,12 +165,12 @@ static trine_status step(simulation *sim, stage_state *s, bool *done) {
     *done = false;
     if (!s->arrived) {
         TRY(check_fields(s, i));
-        if (!operands_ready(sim, s, i)) {
+        if (!operands_ready(s, i)) {
             REQUIRE(sim->spec->queue != ONE_QUEUE, "works on the buffer of a message of its group");
             return TRINE_OK;
         }
         TRY(check_rules(s, i));
-        if (check_is_message(kind)) TRY(post(sim, s, i));
+        if (instr_is_message(kind)) TRY(post(sim, s, i));
     }
     s->arrived = absent(sim, s, &at) >= 0;
     *done = !s->arrived;
@@ -185,11 +191,11 @@ static trine_status run_stage(simulation *sim, stage_state *s, bool *moved) {
 
 /* ---- The end ---- */
 
-static trine_status check_end(const simulation *sim, const stage_state *s) {
+static trine_status check_end(const stage_state *s) {
     TRY(check_stage_end(s));
     for (int r = 0; r < RESOURCES; r++)
         for (int n = 0; n < program_resource_count(s->p, (resource)r); n++)
-            REQUIRE(!s->waits[r][n].active || pending_done(sim, &s->waits[r][n]),
+            REQUIRE(!s->waits[r][n].active || pending_done(&s->waits[r][n]),
                     "a message is never %s", s->waits[r][n].write ? "sent" : "received");
     return TRINE_OK;
 }
@@ -263,7 +269,7 @@ static trine_status simulate(simulation *sim) {
     for (int p = 0; p < sim->spec->stages; p++)
         if (!ended(&sim->stages[p]))
             return sim->spec->queue == ONE_QUEUE ? circle(sim) : deadlock(sim);
-    for (int p = 0; p < sim->spec->stages; p++) TRY(check_end(sim, &sim->stages[p]));
+    for (int p = 0; p < sim->spec->stages; p++) TRY(check_end(&sim->stages[p]));
     return TRINE_OK;
 }
 

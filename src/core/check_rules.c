@@ -19,8 +19,20 @@ trine_status check_fault(const stage_state *s, const char *format, ...) {
 
 /* ---- One function an instruction ---- */
 
-static int stage_units(const stage_state *s) {
-    return spec_last(s->p->spec, s->p->stage) - spec_first(s->p->spec, s->p->stage) + 1;
+/* The chunk of an instruction, and what it holds. */
+typedef struct {
+    int index, first, last, units;
+} chunk_facts;
+
+static chunk_facts chunk_of(const stage_state *s, const instr *i) {
+    int c = program_chunk(s->p, i), first = spec_chunk_first(s->p->spec, c);
+    int last = spec_chunk_last(s->p->spec, c);
+    return (chunk_facts){c, first, last, last - first + 1};
+}
+
+/* The chunk of a slot. */
+static int slot_chunk(const stage_state *s, int slot) {
+    return spec_stage_chunk(s->p->spec, s->p->stage, program_slot_chunk(s->p, slot));
 }
 
 /* Slot i->slot now belongs to micro-batch i->micro. */
@@ -34,13 +46,21 @@ static trine_status claim_slot(stage_state *s, const instr *i) {
 }
 
 /* Frees the slot when neither computation nor message needs it any more. */
-static void release_slot(stage_state *s, slot_state *slot) {
-    bool forward_only = s->p->spec->forward_only;
-    bool last = s->p->stage == s->p->spec->stages - 1;
-    int done = forward_only ? slot->forwards : slot->backwards;
-    if (done != stage_units(s) || !(last || slot->sent)) return;
+static void release_slot(stage_state *s, slot_state *slot, chunk_facts c) {
+    const program_spec *spec = s->p->spec;
+    bool last = c.index == spec_edges(spec);
+    int done = spec->forward_only ? slot->forwards : slot->weights;
+    if (done != c.units || !(last || slot->sent)) return;
     slot->busy = false;
     s->busy_slots--;
+}
+
+/* The slot of this stage that holds a micro-batch of a chunk; NULL: none does. */
+static slot_state *find_slot(stage_state *s, int chunk, int micro) {
+    for (int n = 0; n < s->p->slots; n++)
+        if (s->slots[n].busy && s->slots[n].micro == micro && slot_chunk(s, n) == chunk)
+            return &s->slots[n];
+    return NULL;
 }
 
 static trine_status claim_stream(stage_state *s, const instr *i, int unit) {
@@ -57,13 +77,10 @@ static void release_stream(stage_state *s, stream_state *stream) {
     s->busy_streams--;
 }
 
-static bool reads_tokens(const stage_state *s) {
-    const program_spec *spec = s->p->spec;
-    return s->p->stage == 0 || s->p->stage == spec->stages - 1;
-}
-
 static trine_status check_load(stage_state *s, const instr *i) {
-    REQUIRE(reads_tokens(s), "no unit of this stage reads tokens");
+    chunk_facts c = chunk_of(s, i);
+    REQUIRE(spec_takes_batch(s->p->spec, c.first) || spec_takes_batch(s->p->spec, c.last),
+            "no unit of this stage reads tokens");
     TRY(claim_slot(s, i));
     REQUIRE(!s->slots[i->slot].loaded, "micro-batch %d is loaded twice", i->micro);
     s->slots[i->slot].loaded = true;
@@ -79,7 +96,7 @@ static trine_status check_recv_act(stage_state *s, const instr *i) {
 
 /* The parameters that a computation reads are those of its unit. */
 static trine_status check_params(stage_state *s, const instr *i) {
-    if (s->p->spec->zero != TRINE_ZERO_3) {
+    if (zero_stage(s->p->spec->zero)->gather != GATHER_BEFORE_USE) {
         REQUIRE(i->gather < 0, "has a gather buffer, which only ZeRO-3 uses");
         return TRINE_OK;
     }
@@ -93,46 +110,63 @@ static trine_status check_params(stage_state *s, const instr *i) {
     return TRINE_OK;
 }
 
+/* The first unit of a chunk has its input from a message, or from the chunk before on this stage, whose
+ * slot is free after that in an evaluation. */
+static trine_status check_input(stage_state *s, const instr *i, chunk_facts c) {
+    const program_spec *spec = s->p->spec;
+    if (i->unit != c.first || c.index == 0) return TRINE_OK;
+    if (spec_receives(spec, c.index)) {
+        REQUIRE(s->slots[i->slot].received, "the stage's input was not received");
+        return TRINE_OK;
+    }
+    int first = spec_chunk_first(spec, c.index - 1), last = spec_chunk_last(spec, c.index - 1);
+    slot_state *before = find_slot(s, c.index - 1, i->micro);
+    REQUIRE(before && before->forwards == last - first + 1, "the chunk before is not computed");
+    before->sent = true;
+    release_slot(s, before, (chunk_facts){c.index - 1, first, last, last - first + 1});
+    return TRINE_OK;
+}
+
 static trine_status check_forward(stage_state *s, const instr *i) {
     const program_spec *spec = s->p->spec;
-    int first = spec_first(spec, s->p->stage);
+    chunk_facts c = chunk_of(s, i);
     slot_state *slot = &s->slots[i->slot];
     unit_state *unit = &s->units[i->unit];
-    if (i->unit == first) TRY(claim_slot(s, i));
+    if (i->unit == c.first) TRY(claim_slot(s, i));
     REQUIRE(slot->busy && slot->micro == i->micro, "slot %d does not hold micro-batch %d", i->slot,
             i->micro);
     REQUIRE(unit->forwards == i->micro, "unit %d has run forward on %d micro-batches", i->unit,
             unit->forwards);
-    REQUIRE(first + slot->forwards == i->unit, "unit %d is next in slot %d", first + slot->forwards,
-            i->slot);
-    REQUIRE(i->unit != first || s->p->stage == 0 || slot->received,
-            "the stage's input was not received");
-    REQUIRE((i->unit > 0 && i->unit < spec->units - 1) || slot->loaded, "no tokens were loaded");
+    REQUIRE(c.first + slot->forwards == i->unit, "unit %d is next in slot %d",
+            c.first + slot->forwards, i->slot);
+    TRY(check_input(s, i, c));
+    REQUIRE(!spec_takes_batch(spec, i->unit) || slot->loaded, "no tokens were loaded");
     TRY(check_params(s, i));
     unit->forwards++;
     slot->forwards++;
-    if (spec->forward_only) release_slot(s, slot);
+    if (spec->forward_only) release_slot(s, slot, c);
     return TRINE_OK;
 }
 
 static trine_status check_send_act(stage_state *s, const instr *i) {
     slot_state *slot = &s->slots[i->slot];
+    chunk_facts c = chunk_of(s, i);
     REQUIRE(slot->busy && slot->micro == i->micro, "slot %d does not hold micro-batch %d", i->slot,
             i->micro);
-    REQUIRE(slot->forwards == stage_units(s), "the stage's output is not computed");
+    REQUIRE(slot->forwards == c.units, "the stage's output is not computed");
     REQUIRE(!slot->sent, "micro-batch %d is sent twice", i->micro);
     slot->sent = true;
-    release_slot(s, slot);
+    release_slot(s, slot, c);
     return TRINE_OK;
 }
 
 static trine_status check_recv_grad(stage_state *s, const instr *i) {
-    return claim_stream(s, i, spec_last(s->p->spec, s->p->stage));
+    return claim_stream(s, i, chunk_of(s, i).last);
 }
 
 /* Where a BACKWARD's parameter gradients go. */
 static trine_status check_grads(stage_state *s, const instr *i) {
-    if (s->p->spec->zero < TRINE_ZERO_2) {
+    if (zero_stage(s->p->spec->zero)->full_grads) {
         REQUIRE(i->reduce < 0, "has a reduce buffer, which only ZeRO-2 and 3 use");
         return TRINE_OK;
     }
@@ -144,37 +178,106 @@ static trine_status check_grads(stage_state *s, const instr *i) {
     return TRINE_OK;
 }
 
-static trine_status check_backward(stage_state *s, const instr *i) {
-    const program_spec *spec = s->p->spec;
-    int first = spec_first(spec, s->p->stage), last = spec_last(spec, s->p->stage);
-    slot_state *slot = &s->slots[i->slot];
-    unit_state *unit = &s->units[i->unit];
+/* All backwards: what they read is there, and comes in the order of micro-batches, which is that in
+ * which gradients are added: no bit depends on the schedule. */
+static trine_status check_slot_back(const stage_state *s, const instr *i, chunk_facts c) {
+    const slot_state *slot = &s->slots[i->slot];
     REQUIRE(slot->busy && slot->micro == i->micro, "slot %d does not hold micro-batch %d", i->slot,
             i->micro);
-    REQUIRE(slot->forwards == stage_units(s), "the stage's forward has not run");
+    REQUIRE(slot->forwards == c.units, "the stage's forward has not run");
+    return TRINE_OK;
+}
+
+/* The stream turns from the gradient of the unit's output into that of its input. */
+static trine_status check_stream_back(stage_state *s, const instr *i, chunk_facts c) {
+    const program_spec *spec = s->p->spec;
+    slot_state *slot = &s->slots[i->slot];
+    unit_state *unit = &s->units[i->unit];
     REQUIRE(unit->backwards == i->micro, "unit %d has run backward on %d micro-batches", i->unit,
             unit->backwards);
-    REQUIRE(last - slot->backwards == i->unit, "unit %d is next in slot %d", last - slot->backwards,
-            i->slot);
-    if (i->unit == spec->units - 1) TRY(claim_stream(s, i, i->unit));
+    REQUIRE(c.last - slot->backwards == i->unit, "unit %d is next in slot %d",
+            c.last - slot->backwards, i->slot);
+    if (spec_unit(spec, i->unit).makes_loss) TRY(claim_stream(s, i, i->unit));
     stream_state *stream = &s->streams[i->stream];
     REQUIRE(stream->busy && stream->micro == i->micro && stream->unit == i->unit,
             "gradient stream %d does not hold the gradient of unit %d's output", i->stream,
             i->unit);
-    TRY(check_params(s, i));
-    TRY(check_grads(s, i));
     unit->backwards++;
     slot->backwards++;
     stream->unit--;
-    if (i->unit == first && s->p->stage == 0) release_stream(s, stream);
-    release_slot(s, slot);
+    if (spec_unit(spec, i->unit).reads_tokens) release_stream(s, stream);
     return TRINE_OK;
+}
+
+/* The gradients of the unit's parameters. */
+static trine_status check_weights_back(stage_state *s, const instr *i, chunk_facts c) {
+    unit_state *unit = &s->units[i->unit];
+    REQUIRE(unit->weights == i->micro, "unit %d has made gradients of %d micro-batches", i->unit,
+            unit->weights);
+    TRY(check_grads(s, i));
+    unit->weights++;
+    s->slots[i->slot].weights++;
+    release_slot(s, &s->slots[i->slot], c);
+    return TRINE_OK;
+}
+
+/* Whole, or in parts? Each unit has one way in a program, but for those that may do both. */
+static trine_status check_way(const stage_state *s, const instr *i) {
+    const program_spec *spec = s->p->spec;
+    unit_backward way = spec_unit(spec, i->unit).backward;
+    bool whole = i->kind == BACKWARD;
+    REQUIRE(whole || spec->split_backward, "no backward pass is split");
+    REQUIRE(whole || way != BACKWARD_WHOLE, "the backward pass of unit %d is not split", i->unit);
+    REQUIRE(!whole || way != BACKWARD_WEIGHT_ONLY || !spec->split_backward,
+            "unit %d has a BACKWARD_WEIGHT only", i->unit);
+    REQUIRE(i->kind != BACKWARD_INPUT || way == BACKWARD_SPLITS,
+            "unit %d has a BACKWARD_WEIGHT only", i->unit);
+    return TRINE_OK;
+}
+
+static trine_status check_backward(stage_state *s, const instr *i) {
+    chunk_facts c = chunk_of(s, i);
+    TRY(check_way(s, i));
+    TRY(check_slot_back(s, i, c));
+    TRY(check_stream_back(s, i, c));
+    TRY(check_params(s, i));
+    return check_weights_back(s, i, c);
+}
+
+static trine_status check_backward_input(stage_state *s, const instr *i) {
+    chunk_facts c = chunk_of(s, i);
+    buffer_state *keep = &s->keeps[i->keep];
+    TRY(check_way(s, i));
+    REQUIRE(!keep->full, "keep buffer %d still holds unit %d of micro-batch %d", i->keep,
+            keep->unit, keep->micro);
+    TRY(check_slot_back(s, i, c));
+    TRY(check_stream_back(s, i, c));
+    *keep = (buffer_state){.unit = i->unit, .micro = i->micro, .full = true};
+    return check_params(s, i);
+}
+
+static trine_status check_backward_weight(stage_state *s, const instr *i) {
+    chunk_facts c = chunk_of(s, i);
+    unit_backward backward = spec_unit(s->p->spec, i->unit).backward;
+    TRY(check_way(s, i));
+    TRY(check_slot_back(s, i, c));
+    if (backward == BACKWARD_WEIGHT_ONLY) {
+        REQUIRE(i->stream >= 0 && i->keep < 0, "unit %d is done from a gradient stream", i->unit);
+        TRY(check_stream_back(s, i, c));
+        return check_weights_back(s, i, c);
+    }
+    REQUIRE(i->stream < 0 && i->keep >= 0, "unit %d is done from a keep buffer", i->unit);
+    buffer_state *keep = &s->keeps[i->keep];
+    REQUIRE(keep->full && keep->unit == i->unit && keep->micro == i->micro,
+            "keep buffer %d does not hold unit %d of micro-batch %d", i->keep, i->unit, i->micro);
+    keep->full = false;
+    keep->read = true;
+    return check_weights_back(s, i, c);
 }
 
 static trine_status check_send_grad(stage_state *s, const instr *i) {
     stream_state *stream = &s->streams[i->stream];
-    REQUIRE(stream->busy && stream->micro == i->micro &&
-                stream->unit == spec_first(s->p->spec, s->p->stage) - 1,
+    REQUIRE(stream->busy && stream->micro == i->micro && stream->unit == chunk_of(s, i).first - 1,
             "gradient stream %d does not hold the gradient of the stage's input", i->stream);
     release_stream(s, stream);
     return TRINE_OK;
@@ -183,11 +286,11 @@ static trine_status check_send_grad(stage_state *s, const instr *i) {
 static trine_status check_reduce(stage_state *s, const instr *i) {
     unit_state *unit = &s->units[i->unit];
     REQUIRE(!s->norms && !s->ties, "gradients are reduced after TIE or NORM");
-    if (s->p->spec->zero < TRINE_ZERO_2) {
+    if (zero_stage(s->p->spec->zero)->full_grads) {
         REQUIRE(i->reduce < 0, "has a reduce buffer, which only ZeRO-2 and 3 use");
         REQUIRE(!unit->reduces, "unit %d is reduced twice", i->unit);
-        REQUIRE(unit->backwards == s->p->spec->micros && i->micro == unit->backwards - 1,
-                "%d of %d micro-batches are added", unit->backwards, s->p->spec->micros);
+        REQUIRE(unit->weights == s->p->spec->micros && i->micro == unit->weights - 1,
+                "%d of %d micro-batches are added", unit->weights, s->p->spec->micros);
     } else {
         REQUIRE(i->reduce >= 0, "reads no reduce buffer");
         buffer_state *b = &s->reduces[spec_class(s->p->spec, i->unit)][i->reduce];
@@ -204,15 +307,11 @@ static trine_status check_reduce(stage_state *s, const instr *i) {
     return TRINE_OK;
 }
 
-static int reduces_due(const program_spec *spec) {
-    return spec->zero < TRINE_ZERO_2 ? 1 : spec->micros;
-}
-
 static trine_status check_reduce_tp(stage_state *s, const instr *i) {
     unit_state *unit = &s->units[i->unit];
     REQUIRE(s->p->spec->by_rows, "no gradient is made from a tp rank's own rows");
     REQUIRE(!s->ties && !s->norms, "gradients are summed over tp after TIE or NORM");
-    REQUIRE(unit->reduces == reduces_due(s->p->spec), "unit %d is not reduced", i->unit);
+    REQUIRE(unit->reduces == spec_reduces(s->p->spec), "unit %d is not reduced", i->unit);
     REQUIRE(!unit->tp_reduces, "unit %d is summed over tp twice", i->unit);
     unit->tp_reduces++;
     return TRINE_OK;
@@ -220,29 +319,33 @@ static trine_status check_reduce_tp(stage_state *s, const instr *i) {
 
 static bool ties(const stage_state *s) {
     const program_spec *spec = s->p->spec;
-    bool user = s->p->stage == 0 || s->p->stage == spec->stages - 1;
-    return spec->tied && !spec->forward_only && user;
+    return !spec->forward_only && spec_tied_unit(spec, s->p->stage) >= 0;
 }
 
-static trine_status check_tie(stage_state *s) {
+static trine_status check_tie(stage_state *s, const instr *i) {
+    (void)i;
+    const program_spec *spec = s->p->spec;
     REQUIRE(ties(s), "this stage has no tied matrix");
     REQUIRE(!s->ties && !s->norms, "tied gradients are added twice or after NORM");
-    for (int u = 0; u < s->p->spec->units; u += s->p->spec->units - 1)
-        REQUIRE(!spec_holds(s->p->spec, s->p->stage, u) ||
-                    s->units[u].reduces == reduces_due(s->p->spec),
+    for (int n = 0; n < spec_stage_units(spec, s->p->stage); n++) {
+        int u = spec_stage_unit(spec, s->p->stage, n);
+        REQUIRE(spec_unit(spec, u).twin < 0 || s->units[u].reduces == spec_reduces(spec),
                 "unit %d is not reduced", u);
+    }
     s->ties++;
     return TRINE_OK;
 }
 
-static trine_status check_norm(stage_state *s) {
+static trine_status check_norm(stage_state *s, const instr *i) {
+    (void)i;
     const program_spec *spec = s->p->spec;
     REQUIRE(!s->norms, "NORM runs twice");
-    for (int u = spec_first(spec, s->p->stage); u <= spec_last(spec, s->p->stage); u++) {
+    for (int n = 0; n < spec_stage_units(spec, s->p->stage); n++) {
+        int u = spec_stage_unit(spec, s->p->stage, n);
         REQUIRE(s->units[u].forwards == spec->micros, "unit %d has run forward on %d of %d", u,
                 s->units[u].forwards, spec->micros);
-        REQUIRE(spec->forward_only || s->units[u].reduces == reduces_due(spec),
-                "unit %d is reduced %d times, not %d", u, s->units[u].reduces, reduces_due(spec));
+        REQUIRE(spec->forward_only || s->units[u].reduces == spec_reduces(spec),
+                "unit %d is reduced %d times, not %d", u, s->units[u].reduces, spec_reduces(spec));
         REQUIRE(spec->forward_only || !spec->by_rows || s->units[u].tp_reduces,
                 "unit %d is not summed over tp", u);
     }
@@ -262,9 +365,11 @@ static trine_status check_gather_after_update(stage_state *s, const instr *i) {
     const program_spec *spec = s->p->spec;
     REQUIRE(i->gather < 0, "has a gather buffer, which only ZeRO-3 uses");
     REQUIRE(!s->units[i->unit].gathers, "unit %d is gathered twice", i->unit);
-    for (int u = spec_first(spec, s->p->stage); u <= spec_last(spec, s->p->stage); u++)
+    for (int n = 0; n < spec_stage_units(spec, s->p->stage); n++) {
+        int u = spec_stage_unit(spec, s->p->stage, n);
         REQUIRE(spec_gather_unit(spec, u) != i->unit || s->units[u].updates,
                 "unit %d is not updated", u);
+    }
     s->units[i->unit].gathers++;
     return TRINE_OK;
 }
@@ -272,11 +377,12 @@ static trine_status check_gather_after_update(stage_state *s, const instr *i) {
 static trine_status check_gather(stage_state *s, const instr *i) {
     const program_spec *spec = s->p->spec;
     unit_class c = spec_class(spec, i->unit);
-    REQUIRE(spec->zero != TRINE_ZERO_0, "ZeRO-0 has nothing to gather");
+    zero_gather_when when = zero_stage(spec->zero)->gather;
+    REQUIRE(when != GATHER_NEVER, "ZeRO-0 has nothing to gather");
     REQUIRE(spec_gather_unit(spec, i->unit) == i->unit, "unit %d comes with unit %d", i->unit,
             spec_gather_unit(spec, i->unit));
     s->facts.gathers[c]++;
-    if (spec->zero != TRINE_ZERO_3) return check_gather_after_update(s, i);
+    if (when == GATHER_AFTER_UPDATE) return check_gather_after_update(s, i);
     REQUIRE(i->gather >= 0, "fills no gather buffer");
     REQUIRE(!s->norms, "gathered after NORM, for nothing");
     buffer_state *b = &s->gathers[c][i->gather];
@@ -288,13 +394,29 @@ static trine_status check_gather(stage_state *s, const instr *i) {
     return TRINE_OK;
 }
 
-bool check_is_message(instr_kind kind) {
-    return kind == SEND_ACT || kind == RECV_ACT || kind == SEND_GRAD || kind == RECV_GRAD;
+/* An instruction that has no rule of its own: once for the unit that it names, or once. */
+static trine_status check_other(stage_state *s, const instr *i) {
+    bool *done = &s->units[i->unit < 0 ? 0 : i->unit].others[i->kind];
+    REQUIRE(!*done, "runs twice");
+    *done = true;
+    return TRINE_OK;
+}
+
+int check_edge(const stage_state *s, const instr *message) {
+    instr_kind kind = (instr_kind)message->kind;
+    bool before =
+        instr_carries_acts(kind) != instr_sends(kind); /* the edge from the chunk before */
+    int edge = program_chunk(s->p, message) - before;
+    bool there = edge >= 0 && edge < spec_edges(s->p->spec) &&
+                 spec_edge_of(s->p->spec, edge).kind != EDGE_LOCAL;
+    return there ? edge : -1;
 }
 
 int check_neighbour(const stage_state *s, const instr *message) {
-    bool before = message->kind == RECV_ACT || message->kind == SEND_GRAD;
-    return s->p->stage + (before ? -1 : 1);
+    int edge = check_edge(s, message);
+    if (edge < 0) return -1;
+    spec_edge e = spec_edge_of(s->p->spec, edge);
+    return e.from == s->p->stage ? e.to : e.from;
 }
 
 /* A group: two or more messages with one neighbour. NCCL moves them at the same time only if they
@@ -303,59 +425,77 @@ static trine_status check_group(const stage_state *s, const instr *i) {
     const program *p = s->p;
     int first = program_group_first(p, s->at), last = program_group_last(p, s->at);
     REQUIRE(p->spec->queue == ONE_QUEUE, "is in a group, which only programs for one queue have");
-    REQUIRE(check_is_message((instr_kind)i->kind), "is in a group, and no message");
+    REQUIRE(instr_is_message((instr_kind)i->kind), "is in a group, and no message");
     REQUIRE(first < last, "is alone in group %d", i->group);
     int peer = check_neighbour(s, i), other = check_neighbour(s, &p->code[first]);
     REQUIRE(peer == other, "is with stage %d, and its group with stage %d", peer, other);
     return TRINE_OK;
 }
 
+/* Whether a field is set as its kind of instruction has it, below `count`. */
+static bool fits(const instr *i, char field, int count) {
+    int value = instr_field(i, field);
+    field_use use = instr_field_use((instr_kind)i->kind, field);
+    if (value == -1) return use != FIELD_REQUIRED;
+    return use != FIELD_NONE && value >= 0 && value < count;
+}
+
+/* Slots are numbered over all chunks of a stage. */
+static trine_status check_chunk(const stage_state *s, const instr *i) {
+    const program *p = s->p;
+    int chunks = spec_stage_chunks(p->spec, p->stage);
+    bool names = instr_field_use((instr_kind)i->kind, 'c') != FIELD_NONE;
+    REQUIRE(fits(i, 'c', chunks), "there are %d chunks", chunks);
+    REQUIRE(!names || (i->chunk >= 0) == (chunks > 1), "names no chunk, or the only one");
+    REQUIRE(i->slot < 0 || slot_chunk(s, i->slot) == program_chunk(p, i),
+            "slot %d is another chunk's", i->slot);
+    return TRINE_OK;
+}
+
 trine_status check_fields(const stage_state *s, const instr *i) {
     const program *p = s->p;
-    instr_kind k = (instr_kind)i->kind;
-    bool compute = k == FORWARD || k == BACKWARD;
-    bool act = k == LOAD || compute || k == RECV_ACT || k == SEND_ACT;
-    bool grad = k == BACKWARD || k == RECV_GRAD || k == SEND_GRAD;
-    bool unit = compute || k == GATHER || k == REDUCE || k == REDUCE_TP || k == UPDATE;
-    bool micro = act || grad || k == REDUCE;
-    int c = unit && i->unit >= 0 ? (int)spec_class(p->spec, i->unit) : 0;
-    REQUIRE(!p->spec->forward_only ||
-                !(grad || k == REDUCE || k == REDUCE_TP || k == TIE || k == UPDATE),
+    REQUIRE(i->kind >= 0 && i->kind < INSTR_KINDS, "unknown instruction");
+    const instr_row *row = instr_row_of((instr_kind)i->kind);
+    REQUIRE(!p->spec->forward_only || row->where == ANY_PROGRAM,
             "an evaluation runs no backward pass");
-    REQUIRE(unit ? i->unit >= 0 && spec_holds(p->spec, p->stage, i->unit) : i->unit == -1,
+    REQUIRE(fits(i, 'u', p->spec->units) && (i->unit < 0 || spec_holds(p->spec, p->stage, i->unit)),
             "unit %d is not on this stage", i->unit);
-    REQUIRE(micro ? i->micro >= 0 && i->micro < p->spec->micros : i->micro == -1,
-            "there are %d micro-batches", p->spec->micros);
-    REQUIRE(act ? i->slot >= 0 && i->slot < p->slots : i->slot == -1, "there are %d slots",
-            p->slots);
-    REQUIRE(grad ? i->stream >= 0 && i->stream < p->streams : i->stream == -1,
-            "there are %d gradient streams", p->streams);
-    int gathers = compute || k == GATHER ? p->gathers[c] : 0;
-    int reduces = k == BACKWARD || k == REDUCE ? p->reduces[c] : 0;
-    REQUIRE(i->gather >= -1 && i->gather < gathers, "there are %d gather buffers", gathers);
-    REQUIRE(i->reduce >= -1 && i->reduce < reduces, "there are %d reduce buffers", reduces);
+    unit_class c = i->unit >= 0 ? spec_class(p->spec, i->unit) : CLASS_BLOCK;
+    int gathers = instr_field_use((instr_kind)i->kind, 'b') ? p->gathers[c] : 0;
+    int reduces = instr_field_use((instr_kind)i->kind, 'r') ? p->reduces[c] : 0;
+    REQUIRE(fits(i, 'm', p->spec->micros), "there are %d micro-batches", p->spec->micros);
+    REQUIRE(fits(i, 's', p->slots), "there are %d slots", p->slots);
+    REQUIRE(fits(i, 'd', p->streams), "there are %d gradient streams", p->streams);
+    REQUIRE(fits(i, 'b', gathers), "there are %d gather buffers", gathers);
+    REQUIRE(fits(i, 'r', reduces), "there are %d reduce buffers", reduces);
+    REQUIRE(fits(i, 'k', p->keeps), "there are %d keep buffers", p->keeps);
     REQUIRE(i->group >= -1, "there is no group %d", i->group);
+    TRY(check_chunk(s, i));
     return i->group < 0 ? TRINE_OK : check_group(s, i);
 }
 
+typedef trine_status (*check_rule)(stage_state *s, const instr *i);
+
 trine_status check_rules(stage_state *s, const instr *i) {
-    switch ((instr_kind)i->kind) {
-    case LOAD: return check_load(s, i);
-    case FORWARD: return check_forward(s, i);
-    case BACKWARD: return check_backward(s, i);
-    case RECV_ACT: return check_recv_act(s, i);
-    case SEND_ACT: return check_send_act(s, i);
-    case RECV_GRAD: return check_recv_grad(s, i);
-    case SEND_GRAD: return check_send_grad(s, i);
-    case GATHER: return check_gather(s, i);
-    case REDUCE: return check_reduce(s, i);
-    case REDUCE_TP: return check_reduce_tp(s, i);
-    case TIE: return check_tie(s);
-    case NORM: return check_norm(s);
-    case UPDATE: return check_update(s, i);
-    case INSTR_KINDS: break;
-    }
-    return check_fault(s, "unknown instruction");
+    static const check_rule rules[INSTR_KINDS] = {
+        [LOAD] = check_load,
+        [FORWARD] = check_forward,
+        [BACKWARD] = check_backward,
+        [BACKWARD_INPUT] = check_backward_input,
+        [BACKWARD_WEIGHT] = check_backward_weight,
+        [RECV_ACT] = check_recv_act,
+        [SEND_ACT] = check_send_act,
+        [RECV_GRAD] = check_recv_grad,
+        [SEND_GRAD] = check_send_grad,
+        [GATHER] = check_gather,
+        [REDUCE] = check_reduce,
+        [REDUCE_TP] = check_reduce_tp,
+        [TIE] = check_tie,
+        [NORM] = check_norm,
+        [UPDATE] = check_update,
+    };
+    check_rule rule = rules[i->kind]; /* check_fields has seen the kind */
+    return rule ? rule(s, i) : check_other(s, i);
 }
 
 /* ---- The end ---- */
@@ -368,8 +508,10 @@ static trine_status check_unit_end(const stage_state *s, int u) {
     if (spec->forward_only) return TRINE_OK;
     REQUIRE(unit->backwards == spec->micros, "BACKWARD of unit %d on micro-batch %d never runs", u,
             unit->backwards);
+    REQUIRE(unit->weights == spec->micros,
+            "BACKWARD_WEIGHT of unit %d on micro-batch %d never runs", u, unit->weights);
     REQUIRE(unit->updates == 1, "UPDATE of unit %d never runs", u);
-    bool gather = spec->zero == TRINE_ZERO_1 || spec->zero == TRINE_ZERO_2;
+    bool gather = zero_stage(spec->zero)->gather == GATHER_AFTER_UPDATE;
     REQUIRE(!gather || spec_gather_unit(spec, u) != u || unit->gathers,
             "GATHER of unit %d never runs", u);
     return TRINE_OK;
@@ -386,6 +528,9 @@ static trine_status check_buffers_end(const stage_state *s) {
         REQUIRE(!s->streams[n].busy, "gradient stream %d still holds micro-batch %d", n,
                 s->streams[n].micro);
     }
+    for (int n = 0; n < p->keeps; n++)
+        REQUIRE(s->keeps[n].read && !s->keeps[n].full,
+                "keep buffer %d of %d is filled and not read", n, p->keeps);
     for (int c = 0; c < CLASSES; c++) {
         for (int n = 0; n < p->gathers[c]; n++)
             REQUIRE(s->gathers[c][n].full && s->gathers[c][n].read,
@@ -401,8 +546,8 @@ static trine_status check_buffers_end(const stage_state *s) {
 
 trine_status check_stage_end(const stage_state *s) {
     const program *p = s->p;
-    for (int u = spec_first(p->spec, p->stage); u <= spec_last(p->spec, p->stage); u++)
-        TRY(check_unit_end(s, u));
+    for (int n = 0; n < spec_stage_units(p->spec, p->stage); n++)
+        TRY(check_unit_end(s, spec_stage_unit(p->spec, p->stage, n)));
     TRY(check_buffers_end(s));
     REQUIRE(s->norms == 1, "NORM never runs");
     return TRINE_OK;

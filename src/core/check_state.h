@@ -13,7 +13,7 @@
 typedef struct {
     int micro; /* -1: never used */
     bool loaded, received, sent, busy;
-    int forwards, backwards; /* units done */
+    int forwards, backwards, weights; /* units done; of BACKWARD both of the last */
 } slot_state;
 
 /* The gradient of the output of unit `unit` for a micro-batch. */
@@ -27,29 +27,38 @@ typedef struct {
     bool full, read; /* read: since it was filled */
 } buffer_state;
 
+/* How often each has happened. */
 typedef struct {
-    int forwards, backwards, reduces, tp_reduces, updates, gathers;
+    int forwards, backwards, weights, reduces, tp_reduces, updates, gathers;
+    bool others[INSTR_KINDS]; /* of kinds that have no rule of their own */
 } unit_state;
 
 /* A message under way on a buffer: done when the other end of the edge has posted its own. */
 typedef struct {
     bool active, write;
-    int edge, ordinal;
+    struct link_state *link;
+    int ordinal;
     bool from_sender;
 } pending;
 
-/* One directed edge; micros in the order in which each side posted them. */
+/* What a side has posted on a link. */
 typedef struct {
-    int *sent, *received;
+    int edge, micro;
+} posted;
+
+/* One directed way between two stages, which all edges of the same stages and kind share; what each side
+ * posted, in order. */
+typedef struct link_state {
+    posted *sent, *received;
     int sends, receives;
-} edge_state;
+} link_state;
 
 typedef struct {
     const program *p;
     int at;
     slot_state *slots;
     stream_state *streams;
-    buffer_state *gathers[CLASSES], *reduces[CLASSES];
+    buffer_state *gathers[CLASSES], *reduces[CLASSES], *keeps;
     unit_state *units;
     pending *waits[RESOURCES];
     int ties, norms;
@@ -67,8 +76,9 @@ trine_status check_fault(const stage_state *s, const char *format, ...)
         if (!(condition)) return check_fault(s, __VA_ARGS__);                                      \
     } while (0)
 
-bool check_is_message(instr_kind kind);
-/* The stage at the other side of a message. */
+/* The edge that a message goes over; -1: the chunk has none there. */
+int check_edge(const stage_state *s, const instr *message);
+/* The stage at the other side of a message that has an edge. */
 int check_neighbour(const stage_state *s, const instr *message);
 /* Whether the fields that the instruction needs are in range, and the others unused. */
 trine_status check_fields(const stage_state *s, const instr *i);

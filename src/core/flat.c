@@ -38,6 +38,22 @@ bool flat_overlap(const tensor *t, size_t begin, size_t count, size_t *from, siz
     return *from < *to;
 }
 
+/* Neighbours in the buffer are one run: what lies between them is padding, zero on all ranks. */
+bool flat_next_by_rows(const flat_range *range, size_t begin, size_t count, int *next, size_t *from,
+                       size_t *to) {
+    bool found = false;
+    for (; *next < range->tensor_count; ++*next) {
+        size_t first, last;
+        const tensor *t = &range->tensors[*next];
+        if (found && !t->by_rows) return true;
+        if (!t->by_rows || !flat_overlap(t, begin, count, &first, &last)) continue;
+        if (!found) *from = first;
+        *to = last;
+        found = true;
+    }
+    return found;
+}
+
 size_t flat_unit_count(const flat_unit *unit) {
     size_t count = 0;
     for (int i = 0; i < unit->range_count; i++) count += unit->ranges[i].count;

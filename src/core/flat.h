@@ -34,16 +34,17 @@ typedef enum { INIT_ZERO, INIT_ONE, INIT_NORMAL } tensor_init;
  * each. */
 typedef struct {
     char name[32];
-    size_t parts;                     /* 3 for Q, K, V, else 1 */
-    size_t rows, cols;                /* of one part, held here; rows past global_rows: padding */
-    size_t global_rows, global_cols;  /* of one part, without padding */
+    size_t parts;                    /* 3 for Q, K, V, else 1 */
+    size_t rows, cols;               /* of one part, held here; rows past global_rows: padding */
+    size_t global_rows, global_cols; /* of one part, without padding */
     size_t first_row, first_col;
     tensor_split split; /* over tp; SPLIT_NONE: every tp rank holds the same */
     tensor_init init;
-    double std; /* of INIT_NORMAL */
+    double std;  /* of INIT_NORMAL */
     bool matrix; /* weight decay applies by default */
     bool turned; /* files have its transpose, as GPT-2's "Conv1D" (ckpt/slice.h) */
-    bool by_rows; /* SPLIT_NONE, and each tp rank makes its gradient from its own rows: an addend over
+    bool
+        by_rows; /* SPLIT_NONE, and each tp rank makes its gradient from its own rows: an addend over
                      tp until REDUCE_TP (sequence parallelism) */
     size_t offset; /* elements from the start of the range; set by flat_add */
 } tensor;
@@ -72,6 +73,11 @@ void flat_finish(flat_range *range, int dp);
 /* Whether the tensor has elements in [begin, begin + count) of its range; [*from, *to) are they,
  * counted from the range's start. Pure. */
 bool flat_overlap(const tensor *t, size_t begin, size_t count, size_t *from, size_t *to);
+
+/* The next elements [*from, *to) of the range, counted from its start, that are to be summed and lie in
+ * [begin, begin + count). *next is where to go on, 0 at first. False: there are no more. Pure. */
+bool flat_next_by_rows(const flat_range *range, size_t begin, size_t count, int *next, size_t *from,
+                       size_t *to);
 
 /* Elements of the tensor before its padding rows. Pure. */
 size_t tensor_real(const tensor *t);

@@ -16,7 +16,7 @@ typedef enum {
     SAMPLER_SEQUENTIAL /* window g mod N, for validation */
 } sampler_order;
 
-typedef struct {
+typedef struct sampler {
     const tokens *source; /* not owned */
     size_t T;
     uint32_t vocab;

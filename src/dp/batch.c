@@ -1,4 +1,5 @@
 #include "base/status.h"
+#include "data/sampler.h"
 #include "dp/dp.h"
 
 trine_status dp_micro_batches(int global_batch, int micro_batch, int dp, int *out) {
@@ -14,4 +15,32 @@ trine_status dp_micro_batches(int global_batch, int micro_batch, int dp, int *ou
  * first samples, whatever dp is. */
 uint64_t dp_sample(int micro_batch, int dp, int d, int m, int b) {
     return ((uint64_t)m * (uint64_t)dp + (uint64_t)d) * (uint64_t)micro_batch + (uint64_t)b;
+}
+
+/* ---- LOAD ------------------------------------------------------------------------------------- */
+
+uint64_t dp_step_sample(const step_run *r, int micro, size_t b) {
+    const state_config *c = &r->state->config;
+    return r->io->first_sample +
+           dp_sample((int)c->model.batch, c->layout.dp, c->coord.dp, micro, (int)b);
+}
+
+/* Sends what LOAD has filled to its slot, if that is not where it was filled. */
+static trine_status write_batch(step_run *r, const held_slot *slot, const held_batch *batch) {
+    size_t bytes = r->state->config.model.tokens * sizeof *slot->tokens;
+    if (batch->tokens == slot->tokens) return TRINE_OK;
+    TRY(device_write_start(r->dev, slot->tokens, batch->tokens, bytes));
+    return device_write_start(r->dev, slot->targets, batch->targets, bytes);
+}
+
+trine_status dp_run_load(step_run *r, const instr *i) {
+    const rank_state *s = r->state;
+    const held_slot *slot = &s->slots[i->slot];
+    size_t B = s->config.model.batch, T = s->config.model.tokens / B;
+    held_batch batch = {slot->tokens, slot->targets};
+    if (s->batches) batch = s->batches[i->micro];
+    for (size_t b = 0; b < B; b++)
+        TRY(status_user(sampler_load(r->io->samples, dp_step_sample(r, i->micro, b),
+                                     batch.tokens + b * T, batch.targets + b * T)));
+    return write_batch(r, slot, &batch);
 }

@@ -9,9 +9,8 @@
 #ifndef TRINE_DP_DP_H
 #define TRINE_DP_DP_H
 
-#include "core/flat.h"
-#include "core/program.h"
 #include "device/ops.h"
+#include "state/step.h"
 
 /* Micro-batches per step: global / (micro x dp). Errors: TRINE_EINVAL when it does not divide.
  * Pure. */
@@ -20,12 +19,28 @@ trine_status dp_micro_batches(int global_batch, int micro_batch, int dp, int *ou
 /* The index in the global batch of sample b of micro-batch m on dp rank d. Pure. */
 uint64_t dp_sample(int micro_batch, int dp, int d, int m, int b);
 
+/* The number of sample b of a micro-batch of this rank in the whole run. Pure. */
+uint64_t dp_step_sample(const step_run *r, int micro, size_t b);
+
+/* Fills a slot's batch. Errors: TRINE_EDATA for a bad token. Not collective. */
+trine_status dp_run_load(step_run *r, const instr *i);
+
 /* Pass: REDUCE after a unit's last BACKWARD, or after every one with ZeRO-2/3, which then go
  * through reduce buffers. Sets p->reduces. Errors: TRINE_ENOMEM. */
 trine_status dp_reduce(program *p);
 
+/* Errors: those of flat_redistribute. Collective over: dp. */
+trine_status dp_run_reduce(step_run *r, const instr *i);
+/* Bytes that it hands to its groups. Pure. */
+uint64_t dp_reduce_bytes(const rank_state *s, const program *p, const instr *i);
+
 /* Pass: appends NORM. Errors: TRINE_ENOMEM. */
 trine_status dp_norm(program *p);
+
+/* Sets the step's loss, norm and the scale of its gradients, and whether it is skipped. Errors: the
+ * operator's, those of dp_norm_global. Collective over: dp, tp and pp. */
+trine_status dp_run_norm(step_run *r, const instr *i);
+uint64_t dp_norm_bytes(const rank_state *s, const program *p, const instr *i);
 
 /* Tensors of a range that count in the norm with elements in [begin, begin + count): those that all
  * tp ranks hold count on tp rank 0 only. Pure. */

@@ -75,3 +75,63 @@ trine_status block_backward(const gpt_run *r, const gpt_unit *u, const gpt_block
     TRY(norm_backward(r, d, &b->ln1, stream, x, a->ln1_stat, GRAD_ADD));
     return TRINE_OK;
 }
+
+/* ---- In two parts ----------------------------------------------------------------------------- */
+
+/* What recomputation makes is kept for the second part. */
+static gpt_block_acts kept_acts(const gpt_block_acts *a, const gpt_keep *keep) {
+    gpt_block_acts own = *a;
+    if (keep->rebuilt.ln1) own.ln1 = keep->rebuilt.ln1, own.ln2 = keep->rebuilt.ln2;
+    if (keep->rebuilt.att) own.att = keep->rebuilt.att, own.fc = keep->rebuilt.fc;
+    return own;
+}
+
+/* d behind a dropout, for the second part; d itself goes on. */
+static trine_status keep_dropped(const gpt_run *r, void *kept, const void *d, dropout_place place,
+                                 const gpt_unit *u, const gpt_batch *batch) {
+    const void *dropped;
+    size_t elements = gpt_rows(r->shape).count * r->shape->C;
+    TRY(dropout_backward(r, &dropped, d, place, u->index, batch));
+    device_copy(r->dev, kept, dropped, elements * trine_dtype_bytes(r->dev->compute));
+    return TRINE_OK;
+}
+
+trine_status block_backward_input(const gpt_run *r, const gpt_unit *u, const gpt_block_acts *acts,
+                                  const gpt_keep *keep, void *d, const void *x,
+                                  const gpt_batch *batch) {
+    const tp_region *tp = r->tp;
+    const gpt_block *b = &u->block;
+    const gpt_block_acts own = kept_acts(acts, keep), *a = &own;
+    size_t N = r->shape->B * r->shape->T, C = r->shape->C, F = r->shape->F;
+    void *stream = r->scratch.stream;
+    dropout_args drop;
+    if (r->shape->recompute == TRINE_RECOMPUTE_FULL) TRY(forward_inside(r, u, a, x, batch));
+    TRY(keep_dropped(r, keep->out, d, DROP_MLP, u, batch));
+    TRY(tp_row_backward_input(tp, keep->fc, &b->out, keep->out, N, C, F)); /* (N, F/tp) */
+    TRY(gelu_backward(r, keep->fc, a->fc));
+    TRY(rebuild_norm(r, a->ln2, a->ln2_stat, &b->ln2, a->mid));
+    TRY(tp_column_backward_input(tp, stream, &b->fc, keep->fc, N, F, C)); /* (R, C) */
+    TRY(norm_backward(r, d, &b->ln2, stream, a->mid, a->ln2_stat, GRAD_ADD));
+    TRY(keep_dropped(r, keep->proj, d, DROP_RESIDUAL, u, batch));
+    TRY(tp_row_backward_input(tp, stream, &b->proj, keep->proj, N, C, C)); /* (N, C/tp) */
+    TRY(attention_backward(r, keep->qkv, stream, a->qkv, a->att, a->lse,
+                           dropout_of(r, DROP_ATTENTION, u->index, batch, &drop)));
+    TRY(rebuild_norm(r, a->ln1, a->ln1_stat, &b->ln1, x));
+    TRY(tp_column_backward_input(tp, stream, &b->qkv, keep->qkv, N, 3 * C, C)); /* (R, C) */
+    TRY(norm_backward(r, d, &b->ln1, stream, x, a->ln1_stat, GRAD_ADD));
+    return TRINE_OK;
+}
+
+trine_status block_backward_weight(const gpt_run *r, const gpt_unit *u, const gpt_block_acts *acts,
+                                   const gpt_keep *keep) {
+    const tp_region *tp = r->tp;
+    const gpt_block *b = &u->block;
+    const gpt_block_acts own = kept_acts(acts, keep), *a = &own;
+    size_t N = r->shape->B * r->shape->T, C = r->shape->C, F = r->shape->F;
+    TRY(rebuild_gelu(r, a));
+    TRY(tp_row_backward_weight(tp, &b->out, keep->out, a->gelu, N, C, F));
+    TRY(tp_column_backward_weight(tp, &b->fc, keep->fc, a->ln2, N, F, C));
+    TRY(tp_row_backward_weight(tp, &b->proj, keep->proj, a->att, N, C, C));
+    TRY(tp_column_backward_weight(tp, &b->qkv, keep->qkv, a->ln1, N, 3 * C, C));
+    return TRINE_OK;
+}

@@ -18,6 +18,14 @@ trine_status block_forward(const gpt_run *r, const gpt_unit *u, const gpt_block_
 trine_status block_backward(const gpt_run *r, const gpt_unit *u, const gpt_block_acts *a, void *d,
                             const void *x, const gpt_batch *batch);
 
+/* The two parts of block_backward: d (R, C) turns from dy into dx, and the gradients of norms are made; then
+ * those of matrices and biases. Collective over: tp. */
+trine_status block_backward_input(const gpt_run *r, const gpt_unit *u, const gpt_block_acts *a,
+                                  const gpt_keep *keep, void *d, const void *x,
+                                  const gpt_batch *batch);
+trine_status block_backward_weight(const gpt_run *r, const gpt_unit *u, const gpt_block_acts *a,
+                                   const gpt_keep *keep);
+
 /* x (R, C) = dropout(token rows + positions). Collective over: tp. */
 trine_status embedding_forward(const gpt_run *r, const gpt_unit *u, void *x,
                                const gpt_batch *batch);

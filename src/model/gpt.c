@@ -17,6 +17,24 @@ unit_kind gpt_unit_kind(const gpt_shape *s, int unit) {
     return unit <= (int)s->L ? UNIT_BLOCK : UNIT_HEAD;
 }
 
+unit_facts gpt_facts(const program_spec *s, int unit) {
+    bool embedding = unit == 0, head = unit == s->units - 1;
+    unit_facts facts = {.name = embedding ? "embedding"
+                                : head    ? "head"
+                                          : "layer",
+                        .number = embedding || head ? -1 : unit - 1,
+                        .class = embedding || head ? CLASS_END : CLASS_BLOCK,
+                        .reads_tokens = embedding,
+                        .makes_loss = head,
+                        .twin = -1,
+                        .backward = BACKWARD_SPLITS};
+    if (s->tied && embedding) facts.twin = s->units - 1;
+    if (s->tied && head) facts.twin = 0;
+    if (embedding) facts.backward = BACKWARD_WEIGHT_ONLY; /* tokens have no gradient */
+    if (head) facts.backward = BACKWARD_WHOLE;            /* its logits are never kept */
+    return facts;
+}
+
 static bool by_rows(const gpt_shape *s) {
     return s->sequence && s->tp > 1;
 }
@@ -319,6 +337,23 @@ void gpt_acts_take(arena *a, const gpt_shape *s, const device *d, int unit,
     out->ln2 = take_norm(&t);
     out->ln2_stat = take_floats(&t, gpt_rows(s).count * 2);
     out->gelu = take_mlp(&t);
+}
+
+void gpt_keep_take(arena *a, const gpt_shape *s, const device *d, bool norms, gpt_keep *out) {
+    const taker t = {a, s, d, MEM_ACTIVATIONS};
+    size_t tp = (size_t)s->tp, N = s->B * s->T;
+    *out = (gpt_keep){0};
+    out->out = take_norm(&t);
+    out->fc = take_mlp(&t);
+    out->proj = take_norm(&t);
+    out->qkv = take(&t, N * 3 * s->C / tp);
+    if (norms) out->norms = arena_take(a, MEM_ACTIVATIONS, 4 * s->C * trine_dtype_bytes(d->grads));
+    if (s->recompute == TRINE_RECOMPUTE_NONE) return;
+    out->rebuilt.ln1 = take_norm(&t);
+    out->rebuilt.ln2 = take_norm(&t);
+    if (s->recompute == TRINE_RECOMPUTE_SELECTIVE) return;
+    out->rebuilt.att = take(&t, N * s->C / tp);
+    out->rebuilt.fc = take_mlp(&t);
 }
 
 /* ---- Running a unit -------------------------------------------------------------------------- */

@@ -24,6 +24,7 @@
 #include "base/arena.h"
 #include "core/flat.h"
 #include "device/device.h"
+#include "state/step.h"
 #include "tp/tp.h"
 
 /* Sizes, as one tp rank sees them. */
@@ -50,6 +51,8 @@ tp_rows gpt_rows(const gpt_shape *s);
 typedef enum { UNIT_EMBEDDING, UNIT_BLOCK, UNIT_HEAD } unit_kind;
 
 int gpt_unit_count(const gpt_shape *s); /* L + 2 */
+/* What a unit is to the passes, by the spec's number of units and `tied`. Pure. */
+unit_facts gpt_facts(const program_spec *s, int unit);
 unit_kind gpt_unit_kind(const gpt_shape *s, int unit);
 
 /* The tensors of a unit and their places, for `dp` slices. Embedding: ranges {wte}, {wpe}. Block:
@@ -118,13 +121,23 @@ typedef struct {
     tp_xent xent; /* (K), (K, 2), (K) */
 } gpt_head_acts;
 
+/* What a block's BACKWARD_INPUT leaves for its BACKWARD_WEIGHT, which needs no parameters. */
+typedef struct {
+    void *out;   /* (R, C): gradient of the MLP's output, behind its dropout */
+    void *fc;    /* (N, F/tp): gradient of what the GELU was given */
+    void *proj;  /* (R, C): gradient of the attention's output, behind its dropout */
+    void *qkv;   /* (N, 3C/tp): gradient of queries, keys and values */
+    void *norms; /* (4, C) gradients of gains and biases; NULL where they accumulate at rest */
+    gpt_block_acts rebuilt; /* with recomputation: ln1, ln2; in full att and fc, too; else NULLs */
+} gpt_keep;
+
 /* Buffers that one call uses and none needs afterwards, shared by all units of a rank. */
 typedef struct {
-    void *hidden;    /* (N, max(3C, F)/tp): gradients inside a half-block */
-    void *stream;    /* (R, C): a norm's output or its gradient; (N, C/tp): the attention's gradient */
-    void *whole;     /* (N, C): tp_region's; NULL without sequence parallelism */
-    void *dropped;   /* (R, C): a gradient behind a dropout; NULL without */
-    void *attention; /* ops->attention_workspace bytes */
+    void *hidden; /* (N, max(3C, F)/tp): gradients inside a half-block */
+    void *stream; /* (R, C): a norm's output or its gradient; (N, C/tp): the attention's gradient */
+    void *whole;  /* (N, C): tp_region's; NULL without sequence parallelism */
+    void *dropped;        /* (R, C): a gradient behind a dropout; NULL without */
+    void *attention;      /* ops->attention_workspace bytes */
     gpt_block_acts block; /* what recomputation rebuilds, one block's; NULL what is kept */
     gpt_head_acts head;   /* NULLs where the rank has no head */
 } gpt_scratch;
@@ -138,13 +151,16 @@ void gpt_scratch_take(arena *a, const gpt_shape *s, const device *d, int first, 
 void gpt_acts_take(arena *a, const gpt_shape *s, const device *d, int unit,
                    const gpt_scratch *scratch, gpt_block_acts *out);
 
+/* Declares or takes a keep buffer (MEM_ACTIVATIONS); norms: they do not accumulate at rest. */
+void gpt_keep_take(arena *a, const gpt_shape *s, const device *d, bool norms, gpt_keep *out);
+
 /* One micro-batch. */
 typedef struct {
     const int32_t *tokens, *targets; /* (B, T); only the embedding reads tokens, the head targets */
     uint64_t sample;   /* number of its first sample in the whole run: what dropout is keyed by */
     double scale;      /* of the loss: 1 / tokens in the global batch */
     double grad_scale; /* of its gradient: the same times the loss scale */
-    double *loss; /* += this micro-batch's share of the mean loss; the same on every tp rank */
+    double *loss;      /* += this micro-batch's share of the mean loss; the same on every tp rank */
 } gpt_batch;
 
 /* What a unit runs on; everything in it is borrowed. */
@@ -168,5 +184,16 @@ trine_status gpt_forward(const gpt_run *r, const gpt_unit *u, const gpt_block_ac
  * Collective over: tp. */
 trine_status gpt_backward(const gpt_run *r, const gpt_unit *u, const gpt_block_acts *a, void *d,
                           const void *x, const gpt_batch *batch);
+
+/* ---- As a state and its instructions have it -------------------------------------------------- */
+
+/* `s` must outlive it. Pure. */
+state_model gpt_state_model(const gpt_shape *s);
+
+/* FORWARD, BACKWARD, BACKWARD_INPUT and BACKWARD_WEIGHT. Errors: the operators' and the transport's own.
+ * Collective over: tp. */
+trine_status gpt_run_instr(step_run *r, const instr *i);
+/* Bytes that they hand to the tp group. Pure. */
+uint64_t gpt_instr_bytes(const rank_state *s, const program *p, const instr *i);
 
 #endif

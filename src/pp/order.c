@@ -20,17 +20,19 @@ double pp_bubble(trine_schedule schedule, int stages, int micros) {
     return (stages - 1.0) / (micros + stages - 1.0);
 }
 
-static bool has_end(const program *p) {
-    return spec_holds(p->spec, p->stage, 0) || spec_holds(p->spec, p->stage, p->spec->units - 1);
+/* The stage's only chunk. */
+static int chunk_of(const program *p) {
+    return spec_stage_chunk(p->spec, p->stage, 0);
 }
 
-/* All units of the stage forwards on one micro-batch. */
+/* All units of the chunk forwards on one micro-batch. */
 static trine_status forward(program *p, int micro) {
     instr i = program_instr(LOAD, -1, micro);
     i.slot = micro % p->slots;
-    if (has_end(p)) TRY(program_append(p, i));
+    if (spec_stage_takes_batch(p->spec, p->stage)) TRY(program_append(p, i));
     i.kind = FORWARD;
-    for (int u = spec_first(p->spec, p->stage); u <= spec_last(p->spec, p->stage); u++) {
+    for (int u = spec_chunk_first(p->spec, chunk_of(p)); u <= spec_chunk_last(p->spec, chunk_of(p));
+         u++) {
         i.unit = u;
         TRY(program_append(p, i));
     }
@@ -41,7 +43,8 @@ static trine_status backward(program *p, int micro) {
     instr i = program_instr(BACKWARD, -1, micro);
     i.slot = micro % p->slots;
     i.stream = micro % p->streams;
-    for (int u = spec_last(p->spec, p->stage); u >= spec_first(p->spec, p->stage); u--) {
+    for (int u = spec_chunk_last(p->spec, chunk_of(p)); u >= spec_chunk_first(p->spec, chunk_of(p));
+         u--) {
         i.unit = u;
         TRY(program_append(p, i));
     }

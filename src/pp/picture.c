@@ -10,7 +10,7 @@
 
 #define PICTURE_COLUMNS 100
 
-/* Start times of one directed edge's messages at both ends; -1: not yet. */
+/* Start times of one edge's messages in one direction at both ends; -1: not yet. */
 typedef struct {
     int *sent, *received;
     int sends, receives;
@@ -35,14 +35,14 @@ typedef struct {
     const program *stages;
     int count, micros, width; /* width: a bound on the makespan */
     lane *lanes;
-    edge *acts, *grads; /* edge e joins stages e and e + 1 */
+    edge *acts, *grads; /* of each edge of the spec */
     void **memory;
     size_t pieces;
 } picture;
 
-/* Room for pieces: four a lane, four an edge pair, one for each resource of a lane, and three. */
-static size_t most_pieces(int stages) {
-    return (size_t)stages * (2 + RESOURCES + 4) + 3;
+/* Room for pieces: two a lane and one for each of its resources, four an edge, and three. */
+static size_t most_pieces(const program_spec *s) {
+    return (size_t)s->stages * (2 + RESOURCES) + (size_t)spec_edges(s) * 4 + 3;
 }
 
 static void *take(picture *w, size_t count, size_t size) {
@@ -72,15 +72,15 @@ static bool setup_lane(picture *w, lane *l, const program *p) {
 static bool setup(picture *w, const program *stages) {
     const program_spec *s = stages->spec;
     *w = (picture){.stages = stages, .count = s->stages, .micros = s->micros};
-    w->width = 3 * s->micros * s->stages;
-    if (!(w->memory = calloc(most_pieces(s->stages), sizeof *w->memory))) return false;
-    size_t count = (size_t)s->stages;
-    bool ok = (w->lanes = take(w, count, sizeof *w->lanes)) &&
-              (w->acts = take(w, count, sizeof *w->acts)) &&
-              (w->grads = take(w, count, sizeof *w->grads));
-    for (int p = 0; ok && p < w->count; p++)
-        ok = setup_lane(w, &w->lanes[p], &stages[p]) && setup_edge(w, &w->acts[p]) &&
-             setup_edge(w, &w->grads[p]);
+    w->width = 3 * s->micros * spec_chunks(s);
+    if (!(w->memory = calloc(most_pieces(s), sizeof *w->memory))) return false;
+    size_t edges = (size_t)spec_edges(s);
+    bool ok = (w->lanes = take(w, (size_t)s->stages, sizeof *w->lanes)) &&
+              (w->acts = take(w, edges, sizeof *w->acts)) &&
+              (w->grads = take(w, edges, sizeof *w->grads));
+    for (int p = 0; ok && p < w->count; p++) ok = setup_lane(w, &w->lanes[p], &stages[p]);
+    for (size_t e = 0; ok && e < edges; e++)
+        ok = setup_edge(w, &w->acts[e]) && setup_edge(w, &w->grads[e]);
     return ok;
 }
 
@@ -93,7 +93,7 @@ static void release(picture *w) {
 
 /* Moves the lane's clock to when instruction i may start; false if that is not known yet. */
 static bool wait_for_operands(lane *l, const instr *i) {
-    operand o[PROGRAM_OPERANDS];
+    operand o[INSTR_OPERANDS];
     int count = program_operands(l->p, i, o), clock = l->clock;
     for (int n = 0; n < count; n++) {
         const under_way *u = &l->waits[o[n].what][o[n].index];
@@ -108,21 +108,23 @@ static bool wait_for_operands(lane *l, const instr *i) {
 }
 
 static void start_message(picture *w, lane *l, const instr *i) {
-    bool act = i->kind == SEND_ACT || i->kind == RECV_ACT;
-    bool send = i->kind == SEND_ACT || i->kind == SEND_GRAD;
-    edge *e = &(act ? w->acts : w->grads)[l->p->stage - (act != send)];
+    bool act = instr_carries_acts((instr_kind)i->kind), send = instr_sends((instr_kind)i->kind);
+    edge *e = &(act ? w->acts : w->grads)[program_chunk(l->p, i) - (act != send)];
     int ordinal = send ? e->sends++ : e->receives++;
     (send ? e->sent : e->received)[ordinal] = l->clock;
-    resource what = !act ? RES_STREAM : send ? RES_OUTPUT : RES_INPUT;
-    l->waits[what][act ? i->slot : i->stream] = (under_way){e, ordinal, !send};
+    operand cargo[INSTR_OPERANDS];
+    program_operands(l->p, i, cargo);
+    l->waits[cargo->what][cargo->index] = (under_way){e, ordinal, cargo->write};
 }
 
-/* The first unit that runs stands for the whole pass of the stage. */
+/* The first unit that runs stands for the whole pass of the chunk; a pass that is split is drawn where it
+ * begins. */
 static void compute(lane *l, const instr *i) {
     bool forward = i->kind == FORWARD;
     const program_spec *s = l->p->spec;
-    int unit = forward ? spec_first(s, l->p->stage) : spec_last(s, l->p->stage);
-    if (i->unit != unit) return;
+    int chunk = spec_chunk_of(s, i->unit);
+    int unit = forward ? spec_chunk_first(s, chunk) : spec_chunk_last(s, chunk);
+    if (i->unit != unit || (i->kind == BACKWARD_WEIGHT && i->keep >= 0)) return;
     l->kinds[l->clock] = forward ? 'F' : 'B';
     l->micros[l->clock] = i->micro;
     if (!forward) l->kinds[l->clock + 1] = '=';
@@ -135,9 +137,9 @@ static bool run_lane(picture *w, lane *l) {
     for (; l->at < l->p->count; l->at++, moved = true) {
         const instr *i = &l->p->code[l->at];
         if (!wait_for_operands(l, i)) break;
-        if (i->kind == FORWARD || i->kind == BACKWARD)
+        if (instr_computes((instr_kind)i->kind))
             compute(l, i);
-        else if (i->kind >= RECV_ACT && i->kind <= SEND_GRAD)
+        else if (instr_is_message((instr_kind)i->kind))
             start_message(w, l, i);
     }
     return moved;

@@ -1,6 +1,7 @@
 /* The pipeline dimension: which units a stage holds (split.c), in which order it computes
- * (order.c), and what it tells its neighbours (wire.c). All three are pure: they make and rewrite
- * programs (core/program.h); nothing here sends or computes.
+ * (order.c), what it tells its neighbours (messages.c), and how the gradients of a matrix that two stages
+ * have become one (tie.c). Passes are pure: they make and rewrite programs (core/program.h). Beside each
+ * stands what its instructions do, and their bytes.
  *
  * Schedules:
  *   naive   one micro-batch in flight in the whole pipeline; 1 slot
@@ -13,7 +14,7 @@
 #ifndef TRINE_PP_PP_H
 #define TRINE_PP_PP_H
 
-#include "core/program.h"
+#include "state/step.h"
 
 /* Costs of the units relative to each other, for the split. */
 typedef struct {
@@ -37,14 +38,30 @@ int pp_slots(trine_schedule schedule, int stages, int micros, int stage);
  * slots and streams. Errors: TRINE_ENOMEM. */
 trine_status pp_order(program *p);
 
+/* Pass: splits every BACKWARD that may be (spec->split_backward) into BACKWARD_INPUT and BACKWARD_WEIGHT; the
+ * latter follow the chunk's last part of the same micro-batch, so that the gradient that goes on is sent before
+ * them. Sets keeps: one for each unit of the longest chunk that splits. The bits are those of BACKWARD. Qi et
+ * al., "Zero bubble pipeline parallelism", ICLR 2024, section 2. Errors: TRINE_ENOMEM. */
+trine_status pp_split_backward(program *p);
+
 /* Pass: adds RECV_ACT, SEND_ACT, RECV_GRAD, SEND_GRAD around the stage's computation. For one queue
  * it makes a group, as Megatron-LM does, of the two messages that both stages of an edge send each
  * other at the same time: SEND_ACT RECV_GRAD here, RECV_ACT SEND_GRAD there.
  * Errors: TRINE_ENOMEM. */
 trine_status pp_wire_messages(program *p);
 
+/* Starts a message with the other rank of its edge. Errors: those of the transport. Not collective. */
+trine_status pp_run_message(step_run *r, const instr *i);
+/* Bytes that it hands to its group. Pure. */
+uint64_t pp_message_bytes(const rank_state *s, const program *p, const instr *i);
+
 /* Pass: appends TIE on the stages that hold a user of a tied token matrix. Errors: TRINE_ENOMEM. */
 trine_status pp_wire_tie(program *p);
+
+/* Adds the twin's gradient: on this stage into the first of both, from another stage on both. Errors: the
+ * transport's and the operator's own. Collective over: tie. */
+trine_status pp_run_tie(step_run *r, const instr *i);
+uint64_t pp_tie_bytes(const rank_state *s, const program *p, const instr *i);
 
 /* The fraction of a step that a stage waits in a pipeline of equal stages: (P-1)/(M+P-1) for gpipe
  * and 1f1b, (P-1)/P for naive. Pure. */

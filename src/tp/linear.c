@@ -22,18 +22,27 @@ trine_status tp_column_forward(const tp_region *r, void *y, const tp_linear *l, 
     return TRINE_OK;
 }
 
+trine_status tp_column_backward_input(const tp_region *r, void *dx, const tp_linear *l,
+                                      const void *dy, size_t N, size_t O, size_t I) {
+    device *d = r->dev;
+    TRY(d->ops->linear_backward_input(d, tp_addend(r, dx), l->weight.w, dy, N, share(r, O), I));
+    return tp_enter_backward(r, dx, N, I);
+}
+
+trine_status tp_column_backward_weight(const tp_region *r, const tp_linear *l, const void *dy,
+                                       const void *x, size_t N, size_t O, size_t I) {
+    device *d = r->dev;
+    const void *whole;
+    TRY(tp_enter_forward(r, &whole, x, N, I));
+    return d->ops->linear_backward_weight(d, l->weight.dw, l->bias.dw, dy, whole, N, share(r, O), I,
+                                          l->weight.mode);
+}
+
 /* The addend of dx is gone from r->whole before x is gathered there. */
 trine_status tp_column_backward(const tp_region *r, void *dx, const tp_linear *l, const void *dy,
                                 const void *x, size_t N, size_t O, size_t I) {
-    device *d = r->dev;
-    size_t own = share(r, O);
-    const void *whole;
-    TRY(d->ops->linear_backward_input(d, tp_addend(r, dx), l->weight.w, dy, N, own, I));
-    TRY(tp_enter_backward(r, dx, N, I));
-    TRY(tp_enter_forward(r, &whole, x, N, I));
-    TRY(d->ops->linear_backward_weight(d, l->weight.dw, l->bias.dw, dy, whole, N, own, I,
-                                       l->weight.mode));
-    return TRINE_OK;
+    TRY(tp_column_backward_input(r, dx, l, dy, N, O, I));
+    return tp_column_backward_weight(r, l, dy, x, N, O, I);
 }
 
 trine_status tp_row_forward(const tp_region *r, void *y, const tp_linear *l, const void *x,
@@ -51,14 +60,36 @@ trine_status tp_row_forward(const tp_region *r, void *y, const tp_linear *l, con
     return TRINE_OK;
 }
 
-trine_status tp_row_backward(const tp_region *r, void *dx, const tp_linear *l, const void *dy,
-                             const void *x, size_t N, size_t O, size_t I) {
-    device *d = r->dev;
-    size_t own = share(r, I);
+/* Of whole dy. */
+static trine_status row_input(const tp_region *r, void *dx, const tp_linear *l, const void *whole,
+                              size_t N, size_t O, size_t I) {
+    return r->dev->ops->linear_backward_input(r->dev, dx, l->weight.w, whole, N, O, share(r, I));
+}
+
+static trine_status row_weight(const tp_region *r, const tp_linear *l, const void *whole,
+                               const void *x, size_t N, size_t O, size_t I) {
+    return r->dev->ops->linear_backward_weight(r->dev, l->weight.dw, l->bias.dw, whole, x, N, O,
+                                               share(r, I), l->weight.mode);
+}
+
+trine_status tp_row_backward_input(const tp_region *r, void *dx, const tp_linear *l, const void *dy,
+                                   size_t N, size_t O, size_t I) {
     const void *whole;
     TRY(tp_leave_backward(r, &whole, dy, N, O));
-    TRY(d->ops->linear_backward_weight(d, l->weight.dw, l->bias.dw, whole, x, N, O, own,
-                                       l->weight.mode));
-    TRY(d->ops->linear_backward_input(d, dx, l->weight.w, whole, N, O, own));
-    return TRINE_OK;
+    return row_input(r, dx, l, whole, N, O, I);
+}
+
+trine_status tp_row_backward_weight(const tp_region *r, const tp_linear *l, const void *dy,
+                                    const void *x, size_t N, size_t O, size_t I) {
+    const void *whole;
+    TRY(tp_leave_backward(r, &whole, dy, N, O));
+    return row_weight(r, l, whole, x, N, O, I);
+}
+
+trine_status tp_row_backward(const tp_region *r, void *dx, const tp_linear *l, const void *dy,
+                             const void *x, size_t N, size_t O, size_t I) {
+    const void *whole;
+    TRY(tp_leave_backward(r, &whole, dy, N, O));
+    TRY(row_weight(r, l, whole, x, N, O, I));
+    return row_input(r, dx, l, whole, N, O, I);
 }

@@ -4,23 +4,61 @@
 trine_status tp_reduce(program *p) {
     const program_spec *s = p->spec;
     if (s->forward_only || !s->by_rows) return TRINE_OK;
-    for (int u = spec_first(s, p->stage); u <= spec_last(s, p->stage); u++)
-        TRY(program_append(p, program_instr(REDUCE_TP, u, -1)));
+    for (int n = 0; n < spec_stage_units(s, p->stage); n++)
+        TRY(program_append(p, program_instr(REDUCE_TP, spec_stage_unit(s, p->stage, n), -1)));
     return TRINE_OK;
 }
 
-/* Neighbours in the buffer are one run: what lies between them is padding, zero on all ranks. */
-bool tp_run_next(const flat_range *range, size_t begin, size_t count, int *next, size_t *from,
-                 size_t *to) {
-    bool found = false;
-    for (; *next < range->tensor_count; ++*next) {
-        size_t first, last;
-        const tensor *t = &range->tensors[*next];
-        if (found && !t->by_rows) return true;
-        if (!t->by_rows || !flat_overlap(t, begin, count, &first, &last)) continue;
-        if (!found) *from = first;
-        *to = last;
-        found = true;
+/* ---- Running ---------------------------------------------------------------------------------- */
+
+/* A run of n gradients at g, through memory that peers may read. */
+static trine_status sum_over_tp(step_run *r, char *g, size_t n) {
+    rank_state *s = r->state;
+    size_t element = state_grad_bytes(s), piece = s->rows_count;
+    trine_comm *tp = step_group(r, TRINE_TP);
+    for (size_t at = 0; at < n; at += piece) {
+        size_t count = n - at < piece ? n - at : piece;
+        device_copy(r->dev, s->rows, g + at * element, count * element);
+        TRY(trine_all_reduce(tp, s->rows, s->rows, count, r->dev->grads, TRINE_SUM));
+        device_copy(r->dev, g + at * element, s->rows, count * element);
     }
-    return found;
+    return TRINE_OK;
+}
+
+/* On the part that is whole over dp. */
+trine_status tp_run_reduce(step_run *r, const instr *i) {
+    const rank_state *s = r->state;
+    held_unit *u = state_unit(s, i->unit);
+    size_t from, to;
+    for (int n = 0; n < u->layout.range_count; n++) {
+        flat_part own = state_owned(s, u, n);
+        int next = 0;
+        while (flat_next_by_rows(&u->layout.ranges[n], own.begin, own.count, &next, &from, &to))
+            TRY(sum_over_tp(r, state_grad(s, u, n, (flat_part){from, to - from}), to - from));
+    }
+    return TRINE_OK;
+}
+
+/* A run of gradients goes a piece at a time. */
+static uint64_t run_bytes(const rank_state *s, size_t n) {
+    uint64_t bytes = 0;
+    for (size_t at = 0; at < n; at += STATE_ROWS_CHUNK) {
+        size_t count = n - at < STATE_ROWS_CHUNK ? n - at : STATE_ROWS_CHUNK;
+        bytes += state_bytes(s, TRINE_TP, TRINE_TALLY_ALL_REDUCE, count, s->config.dev->grads);
+    }
+    return bytes;
+}
+
+uint64_t tp_reduce_bytes(const rank_state *s, const program *p, const instr *i) {
+    const held_unit *u = state_unit(s, i->unit);
+    uint64_t bytes = 0;
+    size_t from, to;
+    (void)p;
+    for (int r = 0; r < u->layout.range_count; r++) {
+        flat_part own = state_owned(s, u, r);
+        int next = 0;
+        while (flat_next_by_rows(&u->layout.ranges[r], own.begin, own.count, &next, &from, &to))
+            bytes += run_bytes(s, to - from);
+    }
+    return bytes;
 }

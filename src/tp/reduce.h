@@ -8,16 +8,15 @@
 #ifndef TRINE_TP_REDUCE_H
 #define TRINE_TP_REDUCE_H
 
-#include "core/flat.h"
-#include "core/program.h"
+#include "state/step.h"
 
 /* Pass: appends a REDUCE_TP for every unit, if the spec has gradients by rows. Errors:
  * TRINE_ENOMEM. */
 trine_status tp_reduce(program *p);
 
-/* The next elements [*from, *to) of the range, counted from its start, that are to be summed and lie in
- * [begin, begin + count). *next is where to go on, 0 at first. False: there are no more. Pure. */
-bool tp_run_next(const flat_range *range, size_t begin, size_t count, int *next, size_t *from,
-                 size_t *to);
+/* Errors: the transport's own. Collective over: tp. */
+trine_status tp_run_reduce(step_run *r, const instr *i);
+/* Bytes that it hands to its group. Pure. */
+uint64_t tp_reduce_bytes(const rank_state *s, const program *p, const instr *i);
 
 #endif

@@ -94,7 +94,7 @@ static bool weights_alone(const trine_checkpoint *c, const ckpt_source *source) 
     return c->load_weights_only || !ckpt_saved_state(source);
 }
 
-static trine_status fill_holding(trine_trainer *t, const ckpt_source *source, bool weights_only) {
+static trine_status fill_state(trine_trainer *t, const ckpt_source *source, bool weights_only) {
     pieces p;
     trine_status status = pieces_to_load(&t->held, weights_only, &p);
     if (status == TRINE_OK)
@@ -110,7 +110,7 @@ static trine_status take_over(trine_trainer *t, const trine_checkpoint *c,
     trine_model saved;
     TRY(ckpt_model(source, &saved));
     TRY(settings_same_model(&saved, &t->config.model, ckpt_path(source)));
-    TRY(fill_holding(t, source, weights_only));
+    TRY(fill_state(t, source, weights_only));
     return weights_only ? TRINE_OK : restore_state(t, source);
 }
 

@@ -53,11 +53,11 @@ static trine_status refuse(const trine_trainer *t) {
 trine_status memory_plan(trine_trainer *t) {
     trine_coord coord = trine_mesh_coord(t->mesh);
     t->shape = setup_shape(&t->config, t->dev, coord.tp);
-    holding_config hc = setup_holding(&t->config, t->stages, &t->shape, t->dev, coord);
-    TRY(holding_create(&t->held, &hc));
+    state_config hc = setup_state(&t->config, t->stages, &t->shape, t->dev, coord);
+    TRY(state_create(&t->held, &hc));
     arena_init(&t->memory, NULL, 0);
     if (is_far(t)) arena_far(&t->memory, (arena_piece){0}, (arena_piece){0});
-    holding_take(&t->held, &t->memory);
+    state_take(&t->held, &t->memory);
     t->own_bytes = t->memory.used;
     if (!is_far(t) && mesh_shares(t->mesh)) t->own_bytes -= t->memory.shared_used;
     trine_status status = device_alloc(t->dev, &t->base, t->own_bytes);
@@ -128,7 +128,7 @@ static trine_status hand_out_far(trine_trainer *t) {
     arena_share(&t->memory, shared, plan.shared_used);
     arena_far(&t->memory, (arena_piece){.base = exchanged, .capacity = plan.exchanged.used},
               (arena_piece){.base = host, .capacity = plan.host.used});
-    holding_take(&t->held, &t->memory);
+    state_take(&t->held, &t->memory);
     return TRINE_OK;
 }
 
@@ -151,7 +151,7 @@ trine_status memory_take(trine_trainer *t) {
     }
     arena_init(&t->memory, t->base, t->own_bytes);
     if (mesh_shares(t->mesh)) arena_share(&t->memory, t->shared, shared);
-    holding_take(&t->held, &t->memory);
+    state_take(&t->held, &t->memory);
     return TRINE_OK;
 }
 

@@ -1,4 +1,4 @@
-/* A rank's memory, as its plan (holding_take, declaring) says, and nothing beside it:
+/* A rank's memory, as its plan (state_take, declaring) says, and nothing beside it:
  *
  *   processors   the plan's bytes; what peers of the node read lies in a window, if the mesh shares
  *   GPUs (far)   the plan's bytes in one piece of the GPU's memory, of which CUDA_RESERVE stays free

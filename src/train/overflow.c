@@ -28,21 +28,21 @@ static int list_places(const flat_unit *layout, bool head, place *out) {
     return count;
 }
 
-static bool is_head(const holding *h, int unit) {
-    return unit == h->config.spec->units - 1;
+static bool is_head(const rank_state *h, int unit) {
+    return spec_unit(h->config.spec, unit).makes_loss;
 }
 
 /* *first = the first place of a unit whose gradient is not finite here; -1: none. The sums go where
  * NORM's have been, behind the loss. */
-static trine_status look_at(const holding *h, device *dev, const held_unit *u, int *first) {
+static trine_status look_at(const rank_state *h, device *dev, const held_unit *u, int *first) {
     place places[PLACES];
     int count = list_places(&u->layout, is_head(h, u->unit), places), held[PLACES], looked = 0;
     double *sums = h->sums + 1, *seen = h->sums_read + 1;
     for (int n = 0; n < count; n++) {
         size_t from, to;
-        flat_part slice = holding_slice(h, u, places[n].r);
+        flat_part slice = state_slice(h, u, places[n].r);
         if (!flat_overlap(places[n].t, slice.begin, slice.count, &from, &to)) continue;
-        const void *g = holding_grad(h, u, places[n].r, (flat_part){from, to - from});
+        const void *g = state_grad(h, u, places[n].r, (flat_part){from, to - from});
         TRY(ops_sum_squares(dev, &sums[looked], g, to - from));
         held[looked++] = n;
     }
@@ -58,7 +58,8 @@ static int64_t rate(int unit, int at, int rank, int ranks) {
     return (((int64_t)unit + 1) * PLACES - 1 - at) * ranks + ranks - rank;
 }
 
-static trine_status find_own(const holding *h, device *dev, int rank, int ranks, int64_t *found) {
+static trine_status find_own(const rank_state *h, device *dev, int rank, int ranks,
+                             int64_t *found) {
     *found = 0;
     for (int n = h->count - 1; n >= 0 && !*found; n--) {
         int at;
@@ -68,23 +69,23 @@ static trine_status find_own(const holding *h, device *dev, int rank, int ranks,
     return TRINE_OK;
 }
 
-static void describe(const holding *h, int64_t found, int ranks, char *text) {
+static void describe(const rank_state *h, int64_t found, int ranks, char *text) {
     int rank = ranks - 1 - (int)((found - 1) % ranks);
     int64_t order = (found - 1) / ranks;
     int unit = (int)(order / PLACES), at = PLACES - 1 - (int)(order % PLACES);
     flat_unit layout;
     place places[PLACES];
-    char where[32] = "embedding";
-    gpt_unit_layout(h->config.shape, unit, h->config.layout.dp, &layout);
+    char where[32];
+    unit_facts facts = spec_unit(h->config.spec, unit);
+    h->config.model.layout(h->config.model.shape, unit, h->config.layout.dp, &layout);
     list_places(&layout, is_head(h, unit), places);
-    if (is_head(h, unit)) snprintf(where, sizeof where, "head");
-    if (unit > 0 && !is_head(h, unit)) snprintf(where, sizeof where, "layer %d", unit - 1);
+    snprintf(where, sizeof where, facts.number < 0 ? "%s" : "%s %d", facts.name, facts.number);
     trine_coord c = trine_layout_coord(h->config.layout, rank);
     snprintf(text, OVERFLOW_TEXT, "%s (%s) on rank %d [pp%d dp%d tp%d]", places[at].t->name, where,
              rank, c.pp, c.dp, c.tp);
 }
 
-trine_status overflow_find(const holding *h, device *dev, const trine_mesh *mesh,
+trine_status overflow_find(const rank_state *h, device *dev, const trine_mesh *mesh,
                            char text[OVERFLOW_TEXT]) {
     trine_comm *world = trine_mesh_group(mesh, TRINE_WORLD);
     int rank = trine_comm_rank(world), ranks = trine_comm_size(world);

@@ -8,14 +8,14 @@
 #ifndef TRINE_TRAIN_OVERFLOW_H
 #define TRINE_TRAIN_OVERFLOW_H
 
-#include "train/holding.h"
+#include "state/state.h"
 
 #define OVERFLOW_TEXT 128
 
 /* text = "h.2.mlp.c_fc.weight (layer 2) on rank 1 [pp0 dp1 tp0]", the same on every rank; "" if all
  * gradients are finite. Errors: the operators', device_read's and collectives' own.
  * Collective over: world. */
-trine_status overflow_find(const holding *h, device *dev, const trine_mesh *mesh,
+trine_status overflow_find(const rank_state *h, device *dev, const trine_mesh *mesh,
                            char text[OVERFLOW_TEXT]);
 
 #endif

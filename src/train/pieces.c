@@ -5,22 +5,22 @@
 #include "base/status.h"
 
 /* Parameters that are not this unit's to save, because the embedding saves them: of a tied head. */
-static bool is_copy(const holding *h, int unit, int range) {
-    return h->config.spec->tied && unit == h->config.spec->units - 1 && range == 0;
+static bool is_copy(const rank_state *h, int unit, int range) {
+    return range == 0 && spec_owner(h->config.spec, unit) != unit;
 }
 
-static bool has_kind(const holding *h, ckpt_kind kind) {
-    return kind != CKPT_MASTER || holding_has_master(h);
+static bool has_kind(const rank_state *h, ckpt_kind kind) {
+    return kind != CKPT_MASTER || state_has_master(h);
 }
 
-static trine_dtype kind_type(const holding *h, ckpt_kind kind) {
+static trine_dtype kind_type(const rank_state *h, ckpt_kind kind) {
     return kind == CKPT_WEIGHT ? h->config.dev->compute : TRINE_F32;
 }
 
 /* ---- Tensors --------------------------------------------------------------------------------- */
 
 /* All kinds of the tensors of a range. */
-static void add_tensors(const holding *h, const flat_range *range, pieces *p) {
+static void add_tensors(const rank_state *h, const flat_range *range, pieces *p) {
     for (int n = 0; n < range->tensor_count; n++)
         for (int k = 0; k < CKPT_KINDS; k++) {
             ckpt_kind kind = (ckpt_kind)k;
@@ -31,7 +31,7 @@ static void add_tensors(const holding *h, const flat_range *range, pieces *p) {
         }
 }
 
-static trine_status list_tensors(const holding *h, pieces *p) {
+static trine_status list_tensors(const rank_state *h, pieces *p) {
     int units = h->config.spec->units;
     size_t most = (size_t)units * FLAT_RANGES * FLAT_TENSORS * CKPT_KINDS;
     p->tensors = malloc(most * sizeof *p->tensors);
@@ -40,7 +40,7 @@ static trine_status list_tensors(const holding *h, pieces *p) {
           units);
     for (int unit = 0; unit < units; unit++) {
         flat_unit layout;
-        gpt_unit_layout(h->config.shape, unit, h->config.layout.dp, &layout);
+        h->config.model.layout(h->config.model.shape, unit, h->config.layout.dp, &layout);
         for (int r = 0; r < layout.range_count; r++)
             if (!is_copy(h, unit, r)) add_tensors(h, &layout.ranges[r], p);
     }
@@ -50,22 +50,23 @@ static trine_status list_tensors(const holding *h, pieces *p) {
 /* ---- Pieces ---------------------------------------------------------------------------------- */
 
 /* Where element `part.begin` of a kind lies. */
-static void *kind_at(const holding *h, const held_unit *u, int r, ckpt_kind kind, flat_part part) {
-    size_t skip = holding_owned(h, u, r).begin;
-    if (kind == CKPT_WEIGHT) return holding_param(h, u, r, part);
-    if (kind == CKPT_MASTER) return holding_master(h, u, r, part);
+static void *kind_at(const rank_state *h, const held_unit *u, int r, ckpt_kind kind,
+                     flat_part part) {
+    size_t skip = state_owned(h, u, r).begin;
+    if (kind == CKPT_WEIGHT) return state_param(h, u, r, part);
+    if (kind == CKPT_MASTER) return state_master(h, u, r, part);
     return (kind == CKPT_MOMENT1 ? u->moment1 : u->moment2)[r] + (part.begin - skip);
 }
 
 /* The part of a range that is filled when loading. */
-static flat_part held_part(const holding *h, const held_unit *u, int r, ckpt_kind kind) {
+static flat_part held_part(const rank_state *h, const held_unit *u, int r, ckpt_kind kind) {
     bool whole = zero_stage(h->config.spec->zero)->params != SHARD;
-    if (kind != CKPT_WEIGHT) return holding_owned(h, u, r);
-    return whole ? (flat_part){0, u->layout.ranges[r].count} : holding_slice(h, u, r);
+    if (kind != CKPT_WEIGHT) return state_owned(h, u, r);
+    return whole ? (flat_part){0, u->layout.ranges[r].count} : state_slice(h, u, r);
 }
 
-static void add_piece(const holding *h, const held_unit *u, int r, ckpt_kind kind, flat_part part,
-                      pieces *p) {
+static void add_piece(const rank_state *h, const held_unit *u, int r, ckpt_kind kind,
+                      flat_part part, pieces *p) {
     if (!has_kind(h, kind)) return;
     p->pieces[p->piece_count++] = (ckpt_piece){.kind = kind,
                                                .range = &u->layout.ranges[r],
@@ -76,14 +77,14 @@ static void add_piece(const holding *h, const held_unit *u, int r, ckpt_kind kin
                                                .first = h->config.coord.tp == 0};
 }
 
-static trine_status make_pieces(const holding *h, pieces *p) {
+static trine_status make_pieces(const rank_state *h, pieces *p) {
     size_t most = (size_t)h->count * FLAT_RANGES * CKPT_KINDS;
     p->pieces = malloc(most * sizeof *p->pieces);
     CHECK(p->pieces, TRINE_ENOMEM, "no memory for the pieces of %d units", h->count);
     return TRINE_OK;
 }
 
-trine_status pieces_to_save(const holding *h, pieces *p) {
+trine_status pieces_to_save(const rank_state *h, pieces *p) {
     *p = (pieces){0};
     TRY(list_tensors(h, p));
     TRY(make_pieces(h, p));
@@ -91,12 +92,12 @@ trine_status pieces_to_save(const holding *h, pieces *p) {
         const held_unit *u = &h->units[n];
         for (int r = 0; r < u->layout.range_count; r++)
             for (int k = 0; k < CKPT_KINDS && !is_copy(h, u->unit, r); k++)
-                add_piece(h, u, r, (ckpt_kind)k, holding_slice(h, u, r), p);
+                add_piece(h, u, r, (ckpt_kind)k, state_slice(h, u, r), p);
     }
     return TRINE_OK;
 }
 
-trine_status pieces_to_load(const holding *h, bool weights_only, pieces *p) {
+trine_status pieces_to_load(const rank_state *h, bool weights_only, pieces *p) {
     int kinds = weights_only ? CKPT_MOMENT1 : CKPT_KINDS;
     *p = (pieces){0};
     TRY(make_pieces(h, p));

@@ -12,7 +12,7 @@
 #define TRINE_TRAIN_PIECES_H
 
 #include "ckpt/slice.h"
-#include "train/holding.h"
+#include "state/state.h"
 
 /* Pieces point into the holding, which must outlive them. */
 typedef struct {
@@ -24,10 +24,10 @@ typedef struct {
 } pieces;
 
 /* Errors: TRINE_ENOMEM. *p is ended by pieces_free in any case. Not collective. */
-trine_status pieces_to_save(const holding *h, pieces *p);
+trine_status pieces_to_save(const rank_state *h, pieces *p);
 /* weights_only: no moments. Errors: TRINE_ENOMEM. *p is ended by pieces_free in any case. Not
  * collective. */
-trine_status pieces_to_load(const holding *h, bool weights_only, pieces *p);
+trine_status pieces_to_load(const rank_state *h, bool weights_only, pieces *p);
 void pieces_free(pieces *p);
 
 #endif

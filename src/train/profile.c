@@ -77,12 +77,7 @@ void profile_executed(profile *p, int kind) {
 /* ---- Summary --------------------------------------------------------------------------------- */
 
 static const char *kind_text(int kind) {
-    static const char *const names[PROFILE_KINDS] = {
-#define KIND_TEXT(name) [name] = #name,
-        INSTR_LIST(KIND_TEXT)
-#undef KIND_TEXT
-            [PROFILE_FINISH] = "last sends"};
-    return names[kind];
+    return kind == PROFILE_FINISH ? "last sends" : instr_text((instr_kind)kind);
 }
 
 static int by_time(double a, double b) {

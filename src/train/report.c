@@ -12,7 +12,7 @@
 #include "device/cuda/sizes.h"
 #include "train/gpus.h"
 #include "train/memory.h"
-#include "train/traffic.h"
+#include "run/traffic.h"
 
 #define MIB (1024.0 * 1024.0)
 
@@ -36,16 +36,30 @@ void report_model(const report *r, FILE *out) {
             human_count(count, (uint64_t)parameters(m)));
 }
 
+/* Units from the n-th of a stage on that have one name; *last = the number of the last one. */
+static int run_of_units(const program_spec *s, int p, int n, unit_facts *last) {
+    unit_facts first = *last = spec_unit(s, spec_stage_unit(s, p, n));
+    int count = 1;
+    for (; n + count < spec_stage_units(s, p); count++) {
+        unit_facts next = spec_unit(s, spec_stage_unit(s, p, n + count));
+        if (strcmp(next.name, first.name) != 0 || next.number != last->number + 1) break;
+        *last = next;
+    }
+    return count;
+}
+
 /* "embedding, layers 0-3" */
 static void stage_units(const program_spec *s, int p, char *text, size_t size) {
-    int first = spec_first(s, p), last = spec_last(s, p), head = s->units - 1;
-    int from = first > 0 ? first : 1, to = last < head ? last : head - 1;
-    const char *join = first == 0 && from <= to ? ", " : "", *end = last == head ? "head" : "";
-    int used = snprintf(text, size, "%s%s", first == 0 ? "embedding" : "", join);
-    if (from < to)
-        used += snprintf(text + used, size - (size_t)used, "layers %d-%d", from - 1, to - 1);
-    if (from == to) used += snprintf(text + used, size - (size_t)used, "layer %d", from - 1);
-    snprintf(text + used, size - (size_t)used, "%s%s", *end && used ? ", " : "", end);
+    size_t used = 0;
+    for (int n = 0, count; n < spec_stage_units(s, p) && used < size; n += count) {
+        unit_facts first = spec_unit(s, spec_stage_unit(s, p, n)), last;
+        char numbers[40] = "";
+        count = run_of_units(s, p, n, &last);
+        if (count > 1) snprintf(numbers, sizeof numbers, "s %d-%d", first.number, last.number);
+        if (count == 1 && first.number >= 0) snprintf(numbers, sizeof numbers, " %d", first.number);
+        used += (size_t)snprintf(text + used, size - used, "%s%s%s", n ? ", " : "", first.name,
+                                 numbers);
+    }
 }
 
 /* The ranks of one stage, a tp group at a time: "dp0 [0 1] host". */
@@ -82,7 +96,8 @@ void report_layout(const report *r, FILE *out) {
             l->pp * l->dp * l->tp == 1 ? "" : "s", l->pp, l->dp, l->tp);
     if (r->nodes) fprintf(out, " on %d node%s", r->nodes, r->nodes == 1 ? "" : "s");
     fprintf(out, "; zero %d, schedule %s", (int)p->zero, schedule_text(p->schedule));
-    if (p->zero == TRINE_ZERO_3) fprintf(out, ", %d gather buffers a class", p->gather_buffers);
+    if (zero_stage(p->zero)->gather == GATHER_BEFORE_USE)
+        fprintf(out, ", %d gather buffers a class", p->gather_buffers);
     fputc('\n', out);
     char units[64];
     for (int s = 0; s < l->pp; s++) {
@@ -232,12 +247,11 @@ trine_status report_memory(const report *r, FILE *out) {
 
 static trine_status stage_traffic(const report *r, int stage, traffic *t) {
     gpt_shape shape = setup_shape(r->config, r->dev, 0);
-    holding h;
-    holding_config hc =
-        setup_holding(r->config, r->stages, &shape, r->dev, (trine_coord){.pp = stage});
-    TRY(holding_create(&h, &hc));
+    rank_state h;
+    state_config hc = setup_state(r->config, r->stages, &shape, r->dev, (trine_coord){.pp = stage});
+    TRY(state_create(&h, &hc));
     *t = traffic_of(&h, &r->stages[stage]);
-    holding_destroy(&h);
+    state_destroy(&h);
     return TRINE_OK;
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/status.h"
 #include "data/tokens.h"
+#include "dp/dp.h"
 
 pp_cost setup_cost(const trine_model *m) {
     double C = m->hidden_size, F = m->ffn_hidden_size, T = m->seq_length, V = m->vocab_size;
@@ -38,6 +39,7 @@ trine_status setup_spec(const trine_config *c, program_spec *spec) {
     bool one_queue = p->one_queue || may_use_nccl(p->transport, kind);
     *spec = (program_spec){.stages = p->layout.pp,
                            .units = c->model.num_layers + 2,
+                           .facts = gpt_facts,
                            .zero = p->zero,
                            .schedule = p->schedule,
                            .queue = one_queue ? ONE_QUEUE : QUEUES_PER_EDGE,
@@ -106,25 +108,27 @@ double setup_learning_rate(const trine_optimizer *o, int64_t step) {
     return o->min_lr + left * (o->lr - o->min_lr);
 }
 
-holding_config setup_holding(const trine_config *config, const program *stages,
-                             const gpt_shape *shape, const device *dev, trine_coord coord) {
-    return (holding_config){.spec = stages[0].spec,
-                            .program = &stages[coord.pp],
-                            .shape = shape,
-                            .dev = dev,
-                            .layout = config->parallel.layout,
-                            .coord = coord};
+state_config setup_state(const trine_config *config, const program *stages, const gpt_shape *shape,
+                         const device *dev, trine_coord coord) {
+    return (state_config){.spec = stages[0].spec,
+                          .program = &stages[coord.pp],
+                          .model = gpt_state_model(shape),
+                          .dev = dev,
+                          .layout = config->parallel.layout,
+                          .coord = coord,
+                          .norm_scratch =
+                              dp_norm_scratch(stages[0].spec->units, config->parallel.layout)};
 }
 
 trine_status setup_plan(const trine_config *config, const program *stages, const device *dev,
                         trine_coord coord, arena *a) {
     gpt_shape shape = setup_shape(config, dev, coord.tp);
-    holding h;
-    holding_config hc = setup_holding(config, stages, &shape, dev, coord);
-    TRY(holding_create(&h, &hc));
+    rank_state h;
+    state_config hc = setup_state(config, stages, &shape, dev, coord);
+    TRY(state_create(&h, &hc));
     arena_init(a, NULL, 0);
     if (!dev->memory->host) arena_far(a, (arena_piece){0}, (arena_piece){0});
-    holding_take(&h, a);
-    holding_destroy(&h);
+    state_take(&h, a);
+    state_destroy(&h);
     return TRINE_OK;
 }

@@ -10,9 +10,10 @@
 #ifndef TRINE_TRAIN_SETUP_H
 #define TRINE_TRAIN_SETUP_H
 
+#include "model/gpt.h"
 #include "pp/pp.h"
-#include "train/compose.h"
-#include "train/holding.h"
+#include "run/compose.h"
+#include "state/state.h"
 
 /* Sets the vocabulary to the token file's, and checks the configuration again: it could not say
  * before whether the model's size is one. Errors: those of tokens_open, tokens_vocab and
@@ -44,8 +45,8 @@ double setup_learning_rate(const trine_optimizer *o, int64_t step);
 
 /* What the holding of the rank at `coord` is made from; `stages` are all programs, and everything
  * is borrowed. Pure. */
-holding_config setup_holding(const trine_config *config, const program *stages,
-                             const gpt_shape *shape, const device *dev, trine_coord coord);
+state_config setup_state(const trine_config *config, const program *stages, const gpt_shape *shape,
+                         const device *dev, trine_coord coord);
 
 /* The memory plan of the rank at `coord`: bytes by kind in *a (base NULL).
  * Errors: TRINE_ENOMEM. */

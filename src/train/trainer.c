@@ -97,7 +97,7 @@ static trine_status build_alone(trine_trainer *t) {
     TRY(exec_create(&t->interpreter, &t->held, t->mesh, t->dev));
     t->interpreter.serial = t->config.parallel.serial;
     t->interpreter.audit = t->config.parallel.audit;
-    t->interpreter.seed = t->config.data.seed;
+    t->interpreter.run.seed = t->config.data.seed;
     return TRINE_OK;
 }
 
@@ -149,7 +149,7 @@ static trine_status setup(trine_trainer *t) {
     TRY(memory_take(t));
     TRY(compare_programs(t));
     TRY(find_peak(t));
-    return trine_world_agree(t->world, holding_init(&t->held, t->dev, t->config.data.seed));
+    return trine_world_agree(t->world, state_init(&t->held, t->dev, t->config.data.seed));
 }
 
 trine_status trine_trainer_create(trine_trainer **trainer, trine_world *world,
@@ -178,7 +178,7 @@ void trine_trainer_destroy(trine_trainer **trainer) {
     if (!t) return;
     exec_destroy(&t->interpreter);
     profile_destroy(&t->profile);
-    holding_destroy(&t->held);
+    state_destroy(&t->held);
     memory_free(t);
     blocks_writer_destroy(&t->writer);
     lease_give_back(&t->lease);
@@ -216,9 +216,9 @@ static uint64_t tokens_per_step(const trine_trainer *t) {
     return (uint64_t)t->config.global_batch_size * (uint64_t)t->config.model.seq_length;
 }
 
-static exec_step make_step(const trine_trainer *t, const trainer_data *data, uint64_t first) {
+static step_io make_step(const trine_trainer *t, const trainer_data *data, uint64_t first) {
     const trine_optimizer *o = &t->config.optimizer;
-    return (exec_step){
+    return (step_io){
         .samples = &data->order,
         .first_sample = first,
         .scale = 1.0 / (double)tokens_per_step(t),
@@ -234,14 +234,23 @@ static exec_step make_step(const trine_trainer *t, const trainer_data *data, uin
     };
 }
 
+static void waited(void *context, int kind) {
+    profile_waited(context, kind);
+}
+
+static void executed(void *context, int kind) {
+    profile_executed(context, kind);
+}
+
 /* One step, measured if there is a profile that wants it. */
-static trine_status run_step(trine_trainer *t, exec_step *step) {
+static trine_status run_step(trine_trainer *t, step_io *step) {
     const program *p = &t->stages[trine_mesh_coord(t->mesh).pp];
     if (!t->profile || !profile_begin(t->profile)) return exec_run(&t->interpreter, p, step);
-    exec_measure(&t->interpreter, &t->profile->ops.device, t->profile);
+    exec_measure(&t->interpreter, &t->profile->ops.device,
+                 (exec_observer){t->profile, waited, executed});
     trine_status status = exec_run(&t->interpreter, p, step);
     profile_end(t->profile, t->steps + 1);
-    exec_measure(&t->interpreter, t->dev, NULL);
+    exec_measure(&t->interpreter, t->dev, (exec_observer){0});
     return status;
 }
 
@@ -257,7 +266,7 @@ static trine_status stuck(const trine_trainer *t) {
 }
 
 /* What the step's norm means for the next one. It is global, so all ranks do the same. */
-static trine_status conclude(trine_trainer *t, const exec_step *step) {
+static trine_status conclude(trine_trainer *t, const step_io *step) {
     t->steps++;
     t->samples += (uint64_t)t->config.global_batch_size;
     if (!step->skipped) {
@@ -273,7 +282,7 @@ static trine_status conclude(trine_trainer *t, const exec_step *step) {
 
 trine_status trine_trainer_step(trine_trainer *t, trine_metrics *metrics) {
     uint64_t start = clock_ns();
-    exec_step step = make_step(t, &t->train, t->samples);
+    step_io step = make_step(t, &t->train, t->samples);
     double lr = setup_learning_rate(&t->config.optimizer, t->updates + 1);
     TRY(run_step(t, &step));
     TRY(conclude(t, &step));
@@ -292,7 +301,7 @@ trine_status trine_trainer_step(trine_trainer *t, trine_metrics *metrics) {
 
 trine_status trainer_eval_batch(trine_trainer *t, int i, double *sum) {
     CHECK(t->val.source, TRINE_EINVAL, "there is no validation file (--val-data-path)");
-    exec_step step = make_step(t, &t->val, (uint64_t)i * (uint64_t)t->config.global_batch_size);
+    step_io step = make_step(t, &t->val, (uint64_t)i * (uint64_t)t->config.global_batch_size);
     TRY(exec_run(&t->interpreter, &t->eval_stages[trine_mesh_coord(t->mesh).pp], &step));
     *sum += step.loss;
     return TRINE_OK;

@@ -4,8 +4,8 @@
 #include "base/status.h"
 #include "zero/zero.h"
 
-static bool computes(const instr *i) {
-    return i->kind == FORWARD || i->kind == BACKWARD;
+static bool reads_params(const instr *i) {
+    return instr_reads_params((instr_kind)i->kind);
 }
 
 /* For every computation, the position of the next one that needs the same GATHER; INT_MAX if none.
@@ -16,7 +16,7 @@ static int *next_uses(const program *p) {
     if (next && seen) {
         for (int u = 0; u < p->spec->units; u++) seen[u] = INT_MAX;
         for (int n = p->count - 1; n >= 0; n--) {
-            if (!computes(&p->code[n])) continue;
+            if (!reads_params(&p->code[n])) continue;
             int unit = spec_gather_unit(p->spec, p->code[n].unit);
             next[n] = seen[unit];
             seen[unit] = n;
@@ -55,7 +55,7 @@ static int pool_victim(const buffer_pool *pool) {
 /* Appends the GATHER, before the last computation if that one does not read the same buffer. */
 static trine_status append_gather(program *out, instr gather) {
     int last = out->count - 1;
-    while (last >= 0 && !computes(&out->code[last])) last--;
+    while (last >= 0 && !reads_params(&out->code[last])) last--;
     bool early = last >= 0 && !(out->code[last].gather == gather.gather &&
                                 spec_class(out->spec, out->code[last].unit) ==
                                     spec_class(out->spec, gather.unit));
@@ -66,7 +66,7 @@ static trine_status place_gathers(const program *p, program *out, buffer_pool po
                                   const int *next) {
     for (int n = 0; n < p->count; n++) {
         instr i = p->code[n];
-        if (computes(&i)) {
+        if (reads_params(&i)) {
             int unit = spec_gather_unit(p->spec, i.unit);
             buffer_pool *pool = &pools[spec_class(p->spec, unit)];
             int b = pool_find(pool, unit);
@@ -106,8 +106,10 @@ static trine_status gather_before_use(const program *p, program *out) {
 }
 
 static trine_status gather_after_update(program *p) {
-    for (int u = spec_first(p->spec, p->stage); u <= spec_last(p->spec, p->stage); u++)
+    for (int n = 0; n < spec_stage_units(p->spec, p->stage); n++) {
+        int u = spec_stage_unit(p->spec, p->stage, n);
         if (spec_gather_unit(p->spec, u) == u) TRY(program_append(p, program_instr(GATHER, u, -1)));
+    }
     return TRINE_OK;
 }
 
@@ -118,9 +120,47 @@ trine_status zero_gather(program *p) {
     return TRINE_OK;
 }
 
-trine_status zero_update(program *p) {
-    if (p->spec->forward_only) return TRINE_OK;
-    for (int u = spec_first(p->spec, p->stage); u <= spec_last(p->spec, p->stage); u++)
-        TRY(program_append(p, program_instr(UPDATE, u, -1)));
+/* ---- Running ---------------------------------------------------------------------------------- */
+
+static trine_status gather_ranges(step_run *r, const instr *i, held_unit *u) {
+    rank_state *s = r->state;
+    trine_comm *dp = step_group(r, TRINE_DP);
+    trine_dtype type = r->dev->compute;
+    unit_class c = spec_class(s->config.spec, i->unit);
+    for (int n = 0; n < u->layout.range_count; n++) {
+        size_t count = u->layout.ranges[n].count;
+        if (u->borrowed[n]) continue;
+        if (i->gather < 0) {
+            void *own = state_param(s, u, n, state_slice(s, u, n));
+            TRY(flat_redistribute(dp, SHARD, REPLICATE, u->params[n], own, count, type));
+            continue;
+        }
+        char *to = (char *)s->gathers[c][i->gather] + u->gather_offset[n] * trine_dtype_bytes(type);
+        int index = program_gather_index(r->program, c, i->gather);
+        TRY(flat_gather_start(dp, to, u->params[n], count, type,
+                              step_start(r, RES_GATHER, index, true)));
+    }
     return TRINE_OK;
+}
+
+/* Every range that comes with the unit: its own, and those of units gathered with it. */
+trine_status zero_run_gather(step_run *r, const instr *i) {
+    for (int n = 0; n < r->state->count; n++) {
+        held_unit *u = &r->state->units[n];
+        if (spec_gather_unit(r->program->spec, u->unit) == i->unit) TRY(gather_ranges(r, i, u));
+    }
+    return TRINE_OK;
+}
+
+uint64_t zero_gather_bytes(const rank_state *s, const program *p, const instr *i) {
+    uint64_t bytes = 0;
+    for (int n = 0; n < s->count; n++) {
+        const held_unit *u = &s->units[n];
+        if (spec_gather_unit(p->spec, u->unit) != i->unit) continue;
+        for (int r = 0; r < u->layout.range_count; r++)
+            if (!u->borrowed[r])
+                bytes += state_bytes(s, TRINE_DP, TRINE_TALLY_ALL_GATHER, u->layout.ranges[r].count,
+                                     s->config.dev->compute);
+    }
+    return bytes;
 }

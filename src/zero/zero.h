@@ -1,43 +1,10 @@
-/* ZeRO (Rajbhandari et al., "ZeRO: memory optimizations toward training trillion parameter models",
- * SC 2020, section 5) as a table of placements over the dp group:
- *
- *   zero   parameters   gradients   optimizer   GATHER             REDUCE
- *   0      REPLICATE    REPLICATE   REPLICATE   never              after the last micro-batch
- *   1      REPLICATE    SHARD       SHARD       after UPDATE       after the last micro-batch
- *   2      REPLICATE    SHARD       SHARD       after UPDATE       after every micro-batch
- *   3      SHARD        SHARD       SHARD       before each use    after every micro-batch
- *
- * (0 and 1 accumulate over micro-batches in a full buffer, which is PARTIAL until REDUCE; 1 keeps
- * its shard inside that buffer, 2 and 3 in a buffer of a d-th.)
- * gather.c is the pass that puts GATHERs into a program, adamw.c updates the part that a rank owns.
- * Invariant: no stage changes the order of any addition that another stage of the same pair (0, 1)
- * or (2, 3) makes. Cost in bytes a parameter, plus buffers:
- *
- *   zero   fp32       16 bits, fp32 gradients   16 bits throughout
- *   0      16         18                        16
- *   1      8 + 8/d    6 + 12/d                  4 + 12/d
- *   2      4 + 12/d   2 + 16/d                  2 + 14/d
- *   3      16/d       18/d                      16/d
- *
- * (the optimizer's placement is that of the fp32 master weights, too, which fp32 has not). */
+/* What ZeRO (core/sharding.h has its table) does in a step: gather.c is the pass that puts GATHERs into a
+ * program and runs them, update.c updates the part that a rank owns. */
 #ifndef TRINE_ZERO_ZERO_H
 #define TRINE_ZERO_ZERO_H
 
-#include "core/flat.h"
-#include "core/program.h"
 #include "device/ops.h"
-
-typedef enum { GATHER_NEVER, GATHER_AFTER_UPDATE, GATHER_BEFORE_USE } zero_gather_when;
-
-/* A row of the table. */
-typedef struct {
-    placement params, grads, optimizer; /* at rest, when a step ends (grads: after REDUCE) */
-    bool full_grads;                    /* accumulated in a full buffer, reduced once */
-    zero_gather_when gather;
-} zero_row;
-
-/* The row of a stage; a table, never NULL. Pure. */
-const zero_row *zero_stage(trine_zero zero);
+#include "state/step.h"
 
 /* Pass: ZeRO-3 GATHERs before use, into as many buffers per class as the spec allows, evicting the
  * unit whose next use is farthest (Belady's rule: the program is known), each GATHER one
@@ -45,14 +12,23 @@ const zero_row *zero_stage(trine_zero zero);
  * Errors: TRINE_ENOMEM. */
 trine_status zero_gather(program *p);
 
+/* Where parameters rest, or left under way into a gather buffer. Errors: those of flat_redistribute.
+ * Collective over: dp. */
+trine_status zero_run_gather(step_run *r, const instr *i);
+/* Bytes that it hands to its group. Pure. */
+uint64_t zero_gather_bytes(const rank_state *s, const program *p, const instr *i);
+
 /* Pass: appends the UPDATEs. Errors: TRINE_ENOMEM. */
 trine_status zero_update(program *p);
+
+/* Nothing in a step that is skipped. Errors: the operator's own. Not collective. */
+trine_status zero_run_update(step_run *r, const instr *i);
 
 /* What an update reads and writes, all from the same element on. */
 typedef struct {
     float *w, *m, *v; /* the master, its moments */
-    void *copy;       /* the device's compute type: becomes w's rounding; NULL where w is that type */
-    const void *g;    /* the device's type of gradients */
+    void *copy;    /* the device's compute type: becomes w's rounding; NULL where w is that type */
+    const void *g; /* the device's type of gradients */
 } zero_state;
 
 /* AdamW on elements [begin, begin + count) of a range: the state points at element `begin`.

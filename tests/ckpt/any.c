@@ -309,14 +309,14 @@ static void expect_part(const trine_trainer *t, const checkpoint *c, const flat_
 
 static void expect_held_range(const trine_trainer *t, const checkpoint *c, const held_unit *u,
                               int r) {
-    const holding *h = &t->held;
+    const rank_state *h = &t->held;
     const flat_range *range = &u->layout.ranges[r];
     bool sharded = zero_stage(h->config.spec->zero)->params == SHARD;
-    flat_part whole = {0, range->count}, owned = holding_owned(h, u, r);
-    flat_part held = sharded ? holding_slice(h, u, r) : whole;
-    expect_part(t, c, range, held, holding_param(h, u, r, held), t->dev->compute, "", true);
+    flat_part whole = {0, range->count}, owned = state_owned(h, u, r);
+    flat_part held = sharded ? state_slice(h, u, r) : whole;
+    expect_part(t, c, range, held, state_param(h, u, r, held), t->dev->compute, "", true);
     if (u->borrowed[r]) return;
-    if (holding_has_master(h))
+    if (state_has_master(h))
         expect_part(t, c, range, owned, u->master[r], TRINE_F32, ".master", true);
     expect_part(t, c, range, owned, u->moment1[r], TRINE_F32, ".exp_avg", false);
     expect_part(t, c, range, owned, u->moment2[r], TRINE_F32, ".exp_avg_sq", false);

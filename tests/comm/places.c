@@ -88,7 +88,7 @@ static void culprits_then_the_smallest_set(void **state) {
     const char *line[40];
     static const struct {
         int rank;
-        rank_state state;
+        rank_status state;
         const char *says;
     } wrong[] = {{900, RANK_STOPPED, "stopped"},
                  {800, RANK_ENDED, "ended"},

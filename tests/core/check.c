@@ -5,68 +5,82 @@
 #include <string.h>
 
 #include "core/check.h"
-#include "train/compose.h"
+#include "model/gpt.h"
+#include "run/compose.h"
 
 /* ---- The legal programs that are broken ---- */
 
 typedef enum { PIPE, NAIVE, EVAL, ZERO1, ZERO2, ZERO3, UNTIED, QUEUE, QUEUE3, ROWS } base;
 
 static const program_spec bases[] = {
-    [PIPE] = {.stages = 2,
+    [PIPE] = {.facts = gpt_facts,
+              .stages = 2,
               .units = 4,
               .micros = 3,
               .first = {0, 2, 4},
               .schedule = TRINE_1F1B,
               .tied = true},
-    [NAIVE] = {.stages = 2,
+    [NAIVE] = {.facts = gpt_facts,
+               .stages = 2,
                .units = 4,
                .micros = 3,
                .first = {0, 2, 4},
                .schedule = TRINE_NAIVE,
                .tied = true},
-    [EVAL] = {.stages = 2,
+    [EVAL] = {.facts = gpt_facts,
+              .stages = 2,
               .units = 4,
               .micros = 2,
               .first = {0, 2, 4},
               .schedule = TRINE_GPIPE,
               .forward_only = true},
-    [ZERO1] = {.stages = 1,
+    [ZERO1] = {.facts = gpt_facts,
+               .stages = 1,
                .units = 3,
                .micros = 2,
                .first = {0, 3},
                .schedule = TRINE_1F1B,
                .zero = TRINE_ZERO_1,
                .tied = true},
-    [ZERO2] = {.stages = 1,
+    [ZERO2] = {.facts = gpt_facts,
+               .stages = 1,
                .units = 3,
                .micros = 2,
                .first = {0, 3},
                .schedule = TRINE_1F1B,
                .zero = TRINE_ZERO_2,
                .tied = true},
-    [ZERO3] = {.stages = 1,
+    [ZERO3] = {.facts = gpt_facts,
+               .stages = 1,
                .units = 5,
                .micros = 1,
                .first = {0, 5},
                .schedule = TRINE_1F1B,
                .zero = TRINE_ZERO_3,
                .gather_buffers = 2},
-    [UNTIED] =
-        {.stages = 3, .units = 6, .micros = 2, .first = {0, 2, 4, 6}, .schedule = TRINE_1F1B},
-    [QUEUE] = {.stages = 2,
+    [UNTIED] = {.facts = gpt_facts,
+                .stages = 3,
+                .units = 6,
+                .micros = 2,
+                .first = {0, 2, 4, 6},
+                .schedule = TRINE_1F1B},
+    [QUEUE] = {.facts = gpt_facts,
+               .stages = 2,
                .units = 4,
                .micros = 3,
                .first = {0, 2, 4},
                .schedule = TRINE_1F1B,
                .queue = ONE_QUEUE,
                .tied = true},
-    [QUEUE3] = {.stages = 3,
+    [QUEUE3] = {.facts = gpt_facts,
+                .stages = 3,
                 .units = 6,
                 .micros = 2,
                 .first = {0, 2, 4, 6},
                 .schedule = TRINE_1F1B,
                 .queue = ONE_QUEUE},
-    [ROWS] = {.stages = 1,
+    [ROWS] = {.facts = gpt_facts,
+              .stages = 1,
               .units = 3,
               .micros = 2,
               .first = {0, 3},
@@ -509,7 +523,12 @@ static void test_a_group_waits_for_all_its_messages(void **state) {
         "SEND_GRAD m0 d0\n SEND_GRAD m1 d1 %s\n RECV_ACT m2 s0 %s\n LOAD m2 s0\n"
         "FORWARD u1 m2 s0\n BACKWARD u1 m2 s0 d0\n SEND_GRAD m2 d0\n REDUCE u1 m2\n NORM\n"
         "UPDATE u1\n";
-    program_spec s = {.stages = 2, .units = 2, .micros = 3, .first = {0, 1, 2}, .queue = ONE_QUEUE};
+    program_spec s = {.facts = gpt_facts,
+                      .stages = 2,
+                      .units = 2,
+                      .micros = 3,
+                      .first = {0, 1, 2},
+                      .queue = ONE_QUEUE};
     for (int both = 0; both < 2; both++) {
         char text[1024];
         program stages[2];
@@ -541,7 +560,12 @@ static void test_sums_are_added_in_order(void **state) {
         "LOAD m1 s0\n FORWARD u0 m1 s0\n FORWARD u1 m1 s0\n"
         "BACKWARD u1 m1 s0 d0 r1\n REDUCE u1 m1 r1\n BACKWARD u0 m1 s0 d0 r1\n",
         "NORM\n UPDATE u0\n UPDATE u1\n GATHER u0\n GATHER u1\n"};
-    program_spec s = {.stages = 1, .units = 2, .micros = 2, .first = {0, 2}, .zero = TRINE_ZERO_2};
+    program_spec s = {.facts = gpt_facts,
+                      .stages = 1,
+                      .units = 2,
+                      .micros = 2,
+                      .first = {0, 2},
+                      .zero = TRINE_ZERO_2};
     for (int wrong = 0; wrong < 2; wrong++) {
         char text[1024];
         snprintf(text, sizeof text, "%s REDUCE u0 m%d r%d\n REDUCE u0 m%d r%d\n %s", code[0], wrong,
@@ -570,7 +594,7 @@ static void test_ends_are_complete(void **state) {
         {"LOAD m0 s0\n FORWARD u0 m0 s0\n FORWARD u1 m0 s0\n",
          "BACKWARD of unit 0 on micro-batch 0 never runs"},
     };
-    program_spec s = {.stages = 1, .units = 2, .micros = 1, .first = {0, 2}};
+    program_spec s = {.facts = gpt_facts, .stages = 1, .units = 2, .micros = 1, .first = {0, 2}};
     for (size_t n = 0; n < sizeof ends / sizeof *ends; n++) {
         program p;
         program_create(&p, &s, 0);

@@ -13,7 +13,8 @@
 #include <string.h>
 
 #include "core/check.h"
-#include "train/compose.h"
+#include "model/gpt.h"
+#include "run/compose.h"
 
 #define UNITS  8
 #define MICROS 6
@@ -45,6 +46,11 @@ static value backward(int unit, value params, value acts, value x, value dy) {
     return mix(mix(mix(mix(mix(14, (value)unit), params), acts), x), dy);
 }
 
+/* Of a unit's matrices; dy is the gradient of its input. */
+static value weight_grad(value dy, value acts) {
+    return mix(mix(18, dy), acts);
+}
+
 /* What a GATHER of `unit` brings: the weights of all units that come with it. */
 static value bring(const program_spec *s, int unit, const value *masters) {
     value v = 15;
@@ -68,23 +74,25 @@ typedef struct {
 } meaning;
 
 static void loop_micro(const program_spec *s, int m, const value *params, value *grads,
-                       value *loss) {
+                       value *norms, value *loss) {
     value x[UNITS + 1] = {tokens(m)}, dy = 0;
     for (int u = 0; u < s->units; u++)
         x[u + 1] = forward(u, params[u], x[u], u == s->units - 1 ? tokens(m) : 0);
     *loss = mix(*loss, x[s->units]);
     for (int u = s->units - 1; u >= 0 && !s->forward_only; u--) {
-        dy = backward(u, params[u], x[u + 1], x[u], dy);
-        grads[u] = mix(grads[u], s->zero < TRINE_ZERO_2 ? dy : summed(mix(0, dy)));
+        dy = backward(u, u ? params[u] : 0, x[u + 1], x[u], dy);
+        value grad = weight_grad(dy, x[u + 1]);
+        grads[u] = mix(grads[u], s->zero < TRINE_ZERO_2 ? grad : summed(mix(0, grad)));
+        norms[u] = mix(norms[u], dy);
     }
 }
 
 static meaning loop(const program_spec *s) {
     meaning out;
-    value params[UNITS], grads[UNITS] = {0}, loss = 0;
+    value params[UNITS], grads[UNITS] = {0}, norms[UNITS] = {0}, loss = 0;
     for (int u = 0; u < s->units; u++) out.masters[u] = weights(u);
     for (int u = 0; u < s->units; u++) params[u] = bring(s, spec_gather_unit(s, u), out.masters);
-    for (int m = 0; m < s->micros; m++) loop_micro(s, m, params, grads, &loss);
+    for (int m = 0; m < s->micros; m++) loop_micro(s, m, params, grads, norms, &loss);
     int head = s->units - 1;
     for (int u = 0; u < s->units && !s->forward_only; u++)
         if (s->zero < TRINE_ZERO_2) grads[u] = summed(grads[u]);
@@ -94,7 +102,7 @@ static meaning loop(const program_spec *s) {
     out.norm = loss;
     for (int u = 0; u < s->units; u++) out.norm = mix(out.norm, grads[u]);
     for (int u = 0; u < s->units && !s->forward_only; u++)
-        out.masters[u] = mix(mix(out.masters[u], grads[u]), out.norm);
+        out.masters[u] = mix(mix(mix(out.masters[u], grads[u]), norms[u]), out.norm);
     return out;
 }
 
@@ -113,8 +121,8 @@ typedef struct {
     bool arrived;
     int meetings;
     value batch[PLACES], input[PLACES], output[PLACES], x[PLACES], acts[PLACES][UNITS];
-    value streams[PLACES], gathers[CLASSES][PLACES], reduces[CLASSES][PLACES];
-    value params[UNITS], masters[UNITS], grads[UNITS], loss, norm;
+    value streams[PLACES], keeps[PLACES], gathers[CLASSES][PLACES], reduces[CLASSES][PLACES];
+    value params[UNITS], masters[UNITS], grads[UNITS], norms[UNITS], loss, norm;
     value met_grads[2][UNITS], met_loss; /* at TIE and NORM, as it was on arrival */
     transfer *waits[RESOURCES][PLACES];
 } machine_stage;
@@ -141,7 +149,7 @@ static void move(machine *k, machine_stage *s, transfer *t) {
 }
 
 static bool ready(machine *k, machine_stage *s, const instr *i) {
-    operand o[PROGRAM_OPERANDS];
+    operand o[INSTR_OPERANDS];
     int count = program_operands(s->p, i, o);
     for (int n = 0; n < count; n++) {
         transfer **w = &s->waits[o[n].what][o[n].index], *t = *w;
@@ -188,8 +196,7 @@ static void gather(machine *k, machine_stage *s, const instr *i) {
     *t = (transfer){.unit = i->unit};
     t->to = i->gather < 0 ? &s->params[i->unit] : &s->gathers[c][i->gather];
     under_way(k, s, RES_PARAMS, i->unit, t);
-    if (i->gather >= 0)
-        under_way(k, s, c == CLASS_BLOCK ? RES_GATHER_BLOCK : RES_GATHER_END, i->gather, t);
+    if (i->gather >= 0) under_way(k, s, RES_GATHER, program_gather_index(s->p, c, i->gather), t);
     if (!k->late) move(k, s, t);
 }
 
@@ -201,28 +208,44 @@ static value params_of(const machine_stage *s, const instr *i) {
 static void compute_forward(machine_stage *s, const instr *i) {
     const program_spec *spec = s->p->spec;
     bool head = i->unit == spec->units - 1;
-    value x = i->unit == 0                               ? s->batch[i->slot]
-              : i->unit == spec_first(spec, s->p->stage) ? s->input[i->slot]
-                                                         : s->x[i->slot];
+    value x = i->unit == 0                                     ? s->batch[i->slot]
+              : i->unit == spec_chunk_first(spec, s->p->stage) ? s->input[i->slot]
+                                                               : s->x[i->slot];
     x = forward(i->unit, params_of(s, i), x, head ? s->batch[i->slot] : 0);
     s->acts[i->slot][i->unit] = s->x[i->slot] = x;
     if (head)
         s->loss = mix(s->loss, x);
-    else if (i->unit == spec_last(spec, s->p->stage))
+    else if (i->unit == spec_chunk_last(spec, s->p->stage))
         s->output[i->slot] = x;
+}
+
+static void add_grads(machine_stage *s, const instr *i, value dy) {
+    value grad = weight_grad(dy, s->acts[i->slot][i->unit]);
+    value *sum = i->reduce < 0 ? &s->grads[i->unit]
+                               : &s->reduces[spec_class(s->p->spec, i->unit)][i->reduce];
+    *sum = mix(*sum, grad);
 }
 
 static void compute_backward(machine_stage *s, const instr *i) {
     const program_spec *spec = s->p->spec;
-    value x = i->unit == 0                               ? s->batch[i->slot]
-              : i->unit == spec_first(spec, s->p->stage) ? s->input[i->slot]
-                                                         : s->acts[i->slot][i->unit - 1];
+    value x = i->unit == 0                                     ? s->batch[i->slot]
+              : i->unit == spec_chunk_first(spec, s->p->stage) ? s->input[i->slot]
+                                                               : s->acts[i->slot][i->unit - 1];
     value dy = i->unit == spec->units - 1 ? 0 : s->streams[i->stream];
-    dy = backward(i->unit, params_of(s, i), s->acts[i->slot][i->unit], x, dy);
+    dy = backward(i->unit, i->unit ? params_of(s, i) : 0, s->acts[i->slot][i->unit], x, dy);
     s->streams[i->stream] = dy;
-    value *sum =
-        i->reduce < 0 ? &s->grads[i->unit] : &s->reduces[spec_class(spec, i->unit)][i->reduce];
-    *sum = mix(*sum, dy);
+    if (i->keep >= 0)
+        s->keeps[i->keep] = dy;
+    else
+        add_grads(s, i, dy);
+    if (i->keep < 0 || spec->zero < TRINE_ZERO_2) s->norms[i->unit] = mix(s->norms[i->unit], dy);
+}
+
+static void compute_weight(machine_stage *s, const instr *i) {
+    value dy = s->keeps[i->keep];
+    add_grads(s, i, dy);
+    if (s->p->spec->zero >= TRINE_ZERO_2) s->norms[i->unit] = mix(s->norms[i->unit], dy);
+    s->keeps[i->keep] = 0;
 }
 
 static void reduce(machine_stage *s, const instr *i) {
@@ -269,7 +292,8 @@ static bool meet(machine *k, machine_stage *s, bool norm) {
 static void update(machine_stage *s, const instr *i) {
     const program_spec *spec = s->p->spec;
     int unit = spec_gather_unit(spec, i->unit);
-    s->masters[i->unit] = mix(mix(s->masters[i->unit], s->grads[i->unit]), s->norm);
+    value grads = mix(mix(s->masters[i->unit], s->grads[i->unit]), s->norms[i->unit]);
+    s->masters[i->unit] = mix(grads, s->norm);
     if (spec->zero == TRINE_ZERO_0) s->params[unit] = bring(spec, unit, s->masters);
 }
 
@@ -280,7 +304,9 @@ static bool run_next(machine *k, machine_stage *s) {
     switch ((instr_kind)i->kind) {
     case LOAD: s->batch[i->slot] = tokens(i->micro); break;
     case FORWARD: compute_forward(s, i); break;
-    case BACKWARD: compute_backward(s, i); break;
+    case BACKWARD:
+    case BACKWARD_INPUT: compute_backward(s, i); break;
+    case BACKWARD_WEIGHT: i->keep < 0 ? compute_backward(s, i) : compute_weight(s, i); break;
     case RECV_ACT:
     case SEND_ACT:
     case RECV_GRAD:
@@ -337,7 +363,7 @@ static const char *run(const program_spec *spec, const program *stages, const me
     for (int p = 0; p < spec->stages && !k.failed; p++) {
         const machine_stage *s = &k.stages[p];
         if (s->norm != want->norm) k.failed = "norm or loss differs";
-        for (int u = spec_first(spec, p); u <= spec_last(spec, p); u++) {
+        for (int u = spec_chunk_first(spec, p); u <= spec_chunk_last(spec, p); u++) {
             if (s->masters[u] != want->masters[u]) k.failed = "a unit's update differs";
             int unit = spec_gather_unit(spec, u);
             if (spec->zero != TRINE_ZERO_3 && s->params[unit] != bring(spec, unit, want->masters))
@@ -360,7 +386,7 @@ static void means_the_loop(const program_spec *spec, const program *stages, cons
 /* ---- Composed programs ---- */
 
 static program_spec spec_number(unsigned n) {
-    program_spec s = {.stages = 1 + (int)(n % STAGES)};
+    program_spec s = {.facts = gpt_facts, .stages = 1 + (int)(n % STAGES)};
     n /= STAGES;
     s.schedule = (trine_schedule)(n % TRINE_SCHEDULES), n /= TRINE_SCHEDULES;
     s.zero = (trine_zero)(n % 4), n /= 4;
@@ -368,6 +394,7 @@ static program_spec spec_number(unsigned n) {
     s.forward_only = n % 8 == 0, n /= 8;
     s.queue = n % 2 ? ONE_QUEUE : QUEUES_PER_EDGE, n /= 2;
     s.by_rows = n % 2, n /= 2;
+    s.split_backward = n % 2, n /= 2;
     s.gather_buffers = 1 + (int)(n % 3), n /= 3;
     s.micros = 1 + (int)(n % MICROS);
     static const int ends[STAGES][STAGES] = {{5}, {2, 4}, {1, 3, 7}, {1, 2, 5, 6}};
@@ -376,7 +403,7 @@ static program_spec spec_number(unsigned n) {
     return s;
 }
 
-#define SPECS (STAGES * TRINE_SCHEDULES * 4u * 2u * 8u * 2u * 2u * 3u * MICROS)
+#define SPECS (STAGES * TRINE_SCHEDULES * 4u * 2u * 8u * 2u * 2u * 2u * 3u * MICROS)
 
 static void test_composed_programs_mean_the_loop(void **state) {
     (void)state;
@@ -409,7 +436,7 @@ static void take_out(program *p, int at) {
 
 static void change_field(instr *i) {
     int by = below(2) ? 1 : -1;
-    switch (below(8)) {
+    switch (below(10)) {
     case 0: i->unit += by; break;
     case 1: i->micro += by; break;
     case 2: i->slot += by; break;
@@ -417,6 +444,8 @@ static void change_field(instr *i) {
     case 4: i->gather += by; break;
     case 5: i->reduce += by; break;
     case 6: i->group += by; break;
+    case 7: i->keep += by; break;
+    case 8: i->chunk += by; break;
     default: i->kind = below(INSTR_KINDS); break;
     }
 }

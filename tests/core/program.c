@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/program.h"
+#include "model/gpt.h"
 
 /* ---- Text ---- */
 
@@ -24,7 +25,7 @@ static void round_trip(const instr *i) {
 static void test_round_trip(void **state) {
     (void)state;
     for (int kind = 0; kind < INSTR_KINDS; kind++)
-        for (int fields = 0; fields < 128; fields++)
+        for (int fields = 0; fields < 512; fields++)
             for (int large = 0; large < 2; large++) {
                 int32_t value = large ? INT32_MAX : 0;
                 instr i = program_instr((instr_kind)kind, -1, -1);
@@ -35,6 +36,8 @@ static void test_round_trip(void **state) {
                 if (fields & 16) i.gather = value;
                 if (fields & 32) i.reduce = value;
                 if (fields & 64) i.group = value;
+                if (fields & 128) i.chunk = value;
+                if (fields & 256) i.keep = value;
                 round_trip(&i);
             }
 }
@@ -87,7 +90,7 @@ static void test_bad_texts_are_refused(void **state) {
 
 static void test_program_text(void **state) {
     (void)state;
-    program_spec s = {.stages = 1, .units = 3, .micros = 1, .first = {0, 3}};
+    program_spec s = {.facts = gpt_facts, .stages = 1, .units = 3, .micros = 1, .first = {0, 3}};
     program p;
     program_create(&p, &s, 0);
     OK(program_parse(&p, "NORM"));
@@ -114,7 +117,7 @@ static void test_program_text(void **state) {
 
 static void test_insert_and_append(void **state) {
     (void)state;
-    program_spec s = {.stages = 1, .units = 3, .micros = 1, .first = {0, 3}};
+    program_spec s = {.facts = gpt_facts, .stages = 1, .units = 3, .micros = 1, .first = {0, 3}};
     program p;
     program_create(&p, &s, 0);
     /* 300 instructions outgrow the first allocation; even ones from the front, odd at the end. */
@@ -155,7 +158,7 @@ static trine_status fails(const program *p, program *out) {
 /* A pass that fails leaves the program as it was. */
 static void test_rewrite(void **state) {
     (void)state;
-    program_spec s = {.stages = 1, .units = 3, .micros = 1, .first = {0, 3}};
+    program_spec s = {.facts = gpt_facts, .stages = 1, .units = 3, .micros = 1, .first = {0, 3}};
     program p;
     program_create(&p, &s, 0);
     OK(program_parse(&p, "UPDATE u0\nUPDATE u1"));
@@ -173,7 +176,7 @@ static void test_rewrite(void **state) {
 static void test_groups(void **state) {
     (void)state;
     static const int ends[][2] = {{0, 0}, {1, 1}, {2, 4}, {2, 4}, {2, 4}, {5, 6}, {5, 6}, {7, 7}};
-    program_spec s = {.stages = 1, .units = 3, .micros = 1, .first = {0, 3}};
+    program_spec s = {.facts = gpt_facts, .stages = 1, .units = 3, .micros = 1, .first = {0, 3}};
     program p;
     program_create(&p, &s, 0);
     OK(program_parse(&p, "LOAD m0 s0\n NORM\n SEND_ACT g0\n RECV_ACT g0\n SEND_GRAD g0\n"
@@ -190,14 +193,15 @@ static void test_groups(void **state) {
 static void test_units_of_a_spec(void **state) {
     (void)state;
     /* embedding, a | b, c | d, head */
-    program_spec s = {.stages = 3, .units = 6, .first = {0, 2, 4, 6}, .tied = true};
-    assert_int_equal(spec_first(&s, 1), 2);
-    assert_int_equal(spec_last(&s, 1), 3);
+    program_spec s = {
+        .facts = gpt_facts, .stages = 3, .units = 6, .first = {0, 2, 4, 6}, .tied = true};
+    assert_int_equal(spec_stage_unit(&s, 1, 0), 2);
+    assert_int_equal(spec_stage_units(&s, 1), 2);
     assert_true(spec_holds(&s, 1, 3) && !spec_holds(&s, 1, 4) && !spec_holds(&s, 1, 1));
     assert_int_equal(spec_class(&s, 0), CLASS_END);
     assert_int_equal(spec_class(&s, 1), CLASS_BLOCK);
     assert_int_equal(spec_class(&s, 5), CLASS_END);
-    assert_false(spec_tied_locally(&s));
+    assert_false(spec_twin_is_local(&s, 0) || spec_twin_is_local(&s, 5));
     assert_int_equal(spec_gather_unit(&s, 5), 5);
     assert_int_equal(spec_gather_units(&s, 0, CLASS_END), 1);
     assert_int_equal(spec_gather_units(&s, 1, CLASS_END), 0);
@@ -207,8 +211,8 @@ static void test_units_of_a_spec(void **state) {
 /* On one stage a tied head comes with the embedding, but its gradients are its own. */
 static void test_tied_on_one_stage(void **state) {
     (void)state;
-    program_spec s = {.stages = 1, .units = 6, .first = {0, 6}, .tied = true};
-    assert_true(spec_tied_locally(&s));
+    program_spec s = {.facts = gpt_facts, .stages = 1, .units = 6, .first = {0, 6}, .tied = true};
+    assert_true(spec_twin_is_local(&s, 0) && spec_twin_is_local(&s, 5));
     assert_int_equal(spec_gather_unit(&s, 5), 0);
     assert_int_equal(spec_gather_unit(&s, 4), 4);
     assert_int_equal(spec_gather_units(&s, 0, CLASS_END), 1);
@@ -223,12 +227,12 @@ static void test_tied_on_one_stage(void **state) {
 /* "BATCH0 ACTS0! ..." in the order of the list; '!' is a write. */
 static void operands_text(const program *p, const char *instruction, char *text, size_t size) {
     static const char *const names[] = {
-#define NAME(name) #name,
+#define NAME(name, text) #name,
         RESOURCE_LIST(NAME)
 #undef NAME
     };
     instr i;
-    operand o[PROGRAM_OPERANDS];
+    operand o[INSTR_OPERANDS];
     OK(instr_parse(instruction, &i));
     int count = program_operands(p, &i, o);
     size_t used = 0;
@@ -247,30 +251,37 @@ static void test_operands(void **state) {
         {0, "LOAD m0 s1", "BATCH1!"},
         {0, "FORWARD u0 m0 s1", "BATCH1 ACTS1! PARAMS0"},
         {0, "FORWARD u1 m0 s1", "OUTPUT1! ACTS1! PARAMS1"},
-        {0, "FORWARD u1 m0 s1 b2", "OUTPUT1! ACTS1! GATHER_BLOCK2"},
+        {0, "FORWARD u1 m0 s1 b2", "OUTPUT1! ACTS1! GATHER2"},
         {1, "FORWARD u2 m0 s1", "INPUT1 ACTS1! PARAMS2"},
-        {1, "FORWARD u3 m0 s1 b0", "BATCH1 ACTS1! GATHER_END0"},
+        {1, "FORWARD u3 m0 s1 b0", "BATCH1 ACTS1! GATHER4"},
         {1, "BACKWARD u3 m0 s1 d2", "BATCH1 ACTS1! STREAM2! PARAMS3 GRADS3!"},
-        {1, "BACKWARD u2 m0 s1 d2 b1 r0", "INPUT1 ACTS1! STREAM2! GATHER_BLOCK1 REDUCE_BLOCK0!"},
-        {0, "BACKWARD u0 m0 s1 d2 r1", "BATCH1 ACTS1! STREAM2! PARAMS0 REDUCE_END1!"},
+        {1, "BACKWARD u2 m0 s1 d2 b1 r0", "INPUT1 ACTS1! STREAM2! GATHER1 REDUCE0!"},
+        {0, "BACKWARD u0 m0 s1 d2 r1", "BATCH1 ACTS1! STREAM2! PARAMS0 REDUCE5!"},
+        {1, "BACKWARD_INPUT u2 m0 s1 d2 k3", "INPUT1 ACTS1! STREAM2! PARAMS2 KEEP3! GRADS2!"},
+        {1, "BACKWARD_INPUT u2 m0 s1 d2 b1 k3", "INPUT1 ACTS1! STREAM2! GATHER1 KEEP3! GRADS2!"},
+        {1, "BACKWARD_WEIGHT u2 m0 s1 k3", "INPUT1 ACTS1! KEEP3! GRADS2!"},
+        {1, "BACKWARD_WEIGHT u2 m0 s1 r0 k3", "INPUT1 ACTS1! KEEP3! REDUCE0!"},
+        {0, "BACKWARD_WEIGHT u0 m0 s1 d2", "BATCH1 ACTS1! STREAM2! GRADS0!"},
         {1, "RECV_ACT m0 s1", "INPUT1!"},
         {0, "SEND_ACT m0 s1", "OUTPUT1"},
         {0, "RECV_GRAD m0 d1", "STREAM1!"},
         {1, "SEND_GRAD m0 d1", "STREAM1"},
         {0, "GATHER u1", "PARAMS1!"},
-        {0, "GATHER u1 b1", "PARAMS1 GATHER_BLOCK1!"},
-        {0, "GATHER u0 b1", "PARAMS0 GATHER_END1!"},
+        {0, "GATHER u1 b1", "PARAMS1 GATHER1!"},
+        {0, "GATHER u0 b1", "PARAMS0 GATHER5!"},
         {0, "REDUCE u1 m0", "GRADS1!"},
-        {0, "REDUCE u1 m0 r0", "GRADS1! REDUCE_BLOCK0!"},
+        {0, "REDUCE u1 m0 r0", "GRADS1! REDUCE0!"},
         {0, "UPDATE u1", "PARAMS1! GRADS1"},
         {0, "TIE", ""},
         {0, "NORM", ""},
     };
-    program_spec s = {.stages = 2, .units = 4, .micros = 1, .first = {0, 2, 4}, .tied = true};
+    program_spec s = {
+        .facts = gpt_facts, .stages = 2, .units = 4, .micros = 1, .first = {0, 2, 4}, .tied = true};
     for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
         char text[256];
         program p;
         program_create(&p, &s, cases[n].stage);
+        p.gathers[CLASS_BLOCK] = p.reduces[CLASS_BLOCK] = 4;
         operands_text(&p, cases[n].instruction, text, sizeof text);
         if (strcmp(text, cases[n].operands))
             fail_msg("%s: %s instead of %s", cases[n].instruction, text, cases[n].operands);
@@ -280,7 +291,8 @@ static void test_operands(void **state) {
 /* The tied head on one stage reads the embedding's parameters. */
 static void test_operands_of_a_tied_head(void **state) {
     (void)state;
-    program_spec s = {.stages = 1, .units = 3, .micros = 1, .first = {0, 3}, .tied = true};
+    program_spec s = {
+        .facts = gpt_facts, .stages = 1, .units = 3, .micros = 1, .first = {0, 3}, .tied = true};
     program p;
     char text[256];
     program_create(&p, &s, 0);

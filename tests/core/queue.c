@@ -11,7 +11,8 @@
 #include <string.h>
 
 #include "core/check.h"
-#include "train/compose.h"
+#include "model/gpt.h"
+#include "run/compose.h"
 
 #define STAGES  4
 #define DP      2
@@ -47,11 +48,11 @@ static op *add(queue *q, group g, int place, int *number, int needed) {
 }
 
 /* An edge is at the place of the device before it. */
-static op *add_message(queue *q, const instr *i, int device) {
+static op *add_message(queue *q, const instr *i, int rank) {
     bool act = i->kind == SEND_ACT || i->kind == RECV_ACT;
     bool send = i->kind == SEND_ACT || i->kind == SEND_GRAD;
     group g = act ? ACTS : GRADS;
-    int place = act == send ? device : device - DP * TP;
+    int place = act == send ? rank : rank - DP * TP;
     return add(q, g, place, &(send ? q->numbers : q->twice)[g][place], 2);
 }
 
@@ -67,6 +68,8 @@ static void fill(queue *q, const program *p, int d, int t) {
         switch ((instr_kind)i->kind) {
         case FORWARD:
         case BACKWARD:
+        case BACKWARD_INPUT:
+        case BACKWARD_WEIGHT:
         case REDUCE_TP: add_collective(q, OVER_TP, tp_place, TP); break;
         case GATHER:
         case REDUCE: add_collective(q, OVER_DP, dp_place, DP); break;
@@ -150,7 +153,7 @@ static bool run(const program *stages) {
 
 static program_spec random_spec(void) {
     static const int ends[STAGES][STAGES] = {{5}, {2, 4}, {1, 3, 7}, {1, 2, 5, 6}};
-    program_spec s = {.stages = 1 + below(STAGES)};
+    program_spec s = {.facts = gpt_facts, .stages = 1 + below(STAGES)};
     for (int p = 0; p < s.stages; p++) s.first[p + 1] = ends[s.stages - 1][p];
     s.units = s.first[s.stages];
     s.micros = 1 + below(6);

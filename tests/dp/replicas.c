@@ -3,7 +3,7 @@
  * wrong bit, with the tensor's name, wherever a value has two holders. */
 #include "training.h"
 
-#include "train/replicas.h"
+#include "run/replicas.h"
 
 static trine_config audited(trine_layout layout, int zero) {
     trine_config c = training_config();

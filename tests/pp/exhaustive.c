@@ -9,7 +9,8 @@
 #include <string.h>
 
 #include "pp/pp.h"
-#include "train/compose.h"
+#include "model/gpt.h"
+#include "run/compose.h"
 #include "zero/zero.h"
 
 static int min(int a, int b) {
@@ -117,7 +118,7 @@ static void check_plain(program_spec s, bool waits) {
 static void test_every_program_is_legal(void **state) {
     (void)state;
     int programs = 0;
-    program_spec s = {0};
+    program_spec s = {.facts = gpt_facts};
     for (s.stages = 1; s.stages <= 8; s.stages++) {
         split(&s);
         for (s.micros = 1; s.micros <= 32; s.micros++)
@@ -141,7 +142,7 @@ static void test_every_program_is_legal(void **state) {
 static void test_plain_programs_in_one_queue(void **state) {
     (void)state;
     int deadlocks[TRINE_SCHEDULES] = {0}, small = 0, shapes = 0;
-    program_spec s = {.gather_buffers = 2};
+    program_spec s = {.facts = gpt_facts, .gather_buffers = 2};
     for (s.stages = 1; s.stages <= 8; s.stages++) {
         split(&s);
         for (s.micros = 1; s.micros <= 32; s.micros++, shapes++)
@@ -168,7 +169,8 @@ static void test_plain_programs_in_one_queue(void **state) {
 /* More micro-batches in flight than 16 bits count: gpipe has a slot for each. */
 static void test_many_micro_batches(void **state) {
     (void)state;
-    program_spec s = {.stages = 3,
+    program_spec s = {.facts = gpt_facts,
+                      .stages = 3,
                       .micros = 70000,
                       .zero = TRINE_ZERO_3,
                       .schedule = TRINE_GPIPE,
@@ -181,7 +183,8 @@ static void test_many_micro_batches(void **state) {
 /* Programs survive being printed and parsed. */
 static void test_text_round_trip(void **state) {
     (void)state;
-    program_spec s = {.stages = 4,
+    program_spec s = {.facts = gpt_facts,
+                      .stages = 4,
                       .micros = 6,
                       .zero = TRINE_ZERO_3,
                       .schedule = TRINE_1F1B,

@@ -7,11 +7,13 @@
 #include <string.h>
 
 #include "pp/pp.h"
-#include "train/compose.h"
+#include "model/gpt.h"
+#include "run/compose.h"
 
 /* Two units a stage, so that embedding and head have company. */
 static program_spec pipeline(trine_schedule schedule, int stages, int micros) {
-    program_spec s = {.stages = stages,
+    program_spec s = {.facts = gpt_facts,
+                      .stages = stages,
                       .units = 2 * stages,
                       .micros = micros,
                       .schedule = schedule,

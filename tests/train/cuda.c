@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "train/replicas.h"
+#include "run/replicas.h"
 
 #define STEPS 2
 
@@ -234,7 +234,7 @@ static void initial_values_are_the_same_bits(void **state) {
         size_t count;
         OK(trine_trainer_create(&t, harness_world, &c));
         assert_non_null(training_tensor(t, LONG_TENSOR, &count));
-        assert_true(count > HOLDING_PIECE);
+        assert_true(count > STATE_PIECE);
         prints[on_gpu] = training_fingerprint(t);
         trine_trainer_destroy(&t);
     }

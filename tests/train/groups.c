@@ -63,7 +63,10 @@ static trine_status record_wait(comm_request *request) {
 #define comm_send_start  record_send
 #define comm_recv_start  record_recv
 #define comm_wait        record_wait
-#include "train/exec.c"
+#include "pp/messages.c"
+#include "pp/tie.c"
+#include "run/exec.c"
+#include "state/step.c"
 
 /* ---- The tests ---- */
 
@@ -79,7 +82,7 @@ static int groups_of(const program *p) {
 static int messages_of(const program *p) {
     int count = 0;
     for (int n = 0; n < p->count; n++)
-        count += p->code[n].kind >= RECV_ACT && p->code[n].kind <= SEND_GRAD;
+        count += instr_is_message((instr_kind)p->code[n].kind);
     return count;
 }
 
@@ -87,8 +90,8 @@ static int messages_of(const program *p) {
 static int tie_groups(const trine_trainer *t) {
     int pp = t->held.config.coord.pp;
     if (pp > 0 && pp < t->spec.stages - 1) return 0;
-    const held_unit *u = holding_unit(&t->held, pp == 0 ? 0 : t->spec.units - 1);
-    size_t count = holding_owned(&t->held, u, 0).count, chunk = t->held.tie_count;
+    const held_unit *u = state_unit(&t->held, pp == 0 ? 0 : t->spec.units - 1);
+    size_t count = state_owned(&t->held, u, 0).count, chunk = t->held.tie_count;
     return (int)((count + chunk - 1) / chunk);
 }
 

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/half.h"
-#include "train/replicas.h"
+#include "run/replicas.h"
 
 enum { STEPS = 3, TYPES = 4 };
 
@@ -56,15 +56,15 @@ static void expect_equal(trine_config a, trine_config b, int type, const char *w
  * 16-bit numbers themselves. */
 static void expect_rounded(const trine_trainer *t) {
     size_t differ = 0;
-    const holding *h = &t->held;
+    const rank_state *h = &t->held;
     bool bf16 = t->config.precision.bf16;
     for (int n = 0; n < h->count; n++)
         for (int r = 0; r < h->units[n].layout.range_count; r++) {
             const held_unit *u = &h->units[n];
-            flat_part own = holding_owned(h, u, r);
+            flat_part own = state_owned(h, u, r);
             if (u->borrowed[r]) continue;
-            const float *w = holding_master(h, u, r, own);
-            const uint16_t *half = holding_param(h, u, r, own);
+            const float *w = state_master(h, u, r, own);
+            const uint16_t *half = state_param(h, u, r, own);
             for (size_t i = 0; i < own.count; i++) {
                 assert_int_equal(half[i], bf16 ? bf16_store(w[i]) : f16_store(w[i]));
                 differ += (bf16 ? bf16_load(half[i]) : f16_load(half[i])) != w[i];
@@ -106,10 +106,10 @@ static void the_master_starts_as_fp32_does(void **state) {
     for (int n = 0; n < a->held.count; n++)
         for (int r = 0; r < a->held.units[n].layout.range_count; r++) {
             const held_unit *u = &a->held.units[n], *v = &b->held.units[n];
-            flat_part own = holding_owned(&a->held, u, r);
+            flat_part own = state_owned(&a->held, u, r);
             if (u->borrowed[r]) continue;
-            assert_memory_equal(holding_master(&a->held, u, r, own),
-                                holding_master(&b->held, v, r, own), own.count * sizeof(float));
+            assert_memory_equal(state_master(&a->held, u, r, own),
+                                state_master(&b->held, v, r, own), own.count * sizeof(float));
         }
     trine_trainer_destroy(&a);
     trine_trainer_destroy(&b);
@@ -181,7 +181,7 @@ static void audit_sees_the_master(void **state) {
     trine_config c = config_of(along(0), 0, 0);
     trine_trainer *t;
     OK(trine_trainer_create(&t, harness_world, &c));
-    const held_unit *u = holding_unit(&t->held, 2);
+    const held_unit *u = state_unit(&t->held, 2);
     unsigned char *w = (void *)(u->master[0] + u->layout.ranges[0].tensors[4].offset);
     if (last) *w ^= 1;
     REFUSED(replicas_agree(&t->held, t->dev, t->mesh), TRINE_EAUDIT, "h.1.attn.c_proj.weight");

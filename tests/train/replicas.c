@@ -2,7 +2,7 @@
 /* The audit of replicas: one bit that differs between two copies is found, and its tensor named. */
 #include "training.h"
 
-#include "train/replicas.h"
+#include "run/replicas.h"
 
 static trine_trainer *trained(trine_layout layout, trine_zero zero) {
     trine_config c = training_config();
@@ -29,7 +29,7 @@ static void over_dp(void **state) {
     (void)state;
     for (int zero = 0; zero < 3; zero++) {
         trine_trainer *t = trained((trine_layout){.dp = 2, .tp = 1, .pp = 1}, (trine_zero)zero);
-        flip(holding_unit(&t->held, 3), 0, 4);
+        flip(state_unit(&t->held, 3), 0, 4);
         REFUSED(replicas_agree(&t->held, t->dev, t->mesh), TRINE_EAUDIT, "h.2.attn.c_proj.weight");
         trine_trainer_destroy(&t);
     }
@@ -40,9 +40,9 @@ static void over_tp(void **state) {
     (void)state;
     for (int zero = 0; zero < 4; zero++) {
         trine_trainer *t = trained((trine_layout){.dp = 1, .tp = 2, .pp = 1}, (trine_zero)zero);
-        flip(holding_unit(&t->held, 3), 0, 2);
+        flip(state_unit(&t->held, 3), 0, 2);
         OK(replicas_agree(&t->held, t->dev, t->mesh));
-        flip(holding_unit(&t->held, 3), 0, 5);
+        flip(state_unit(&t->held, 3), 0, 5);
         REFUSED(replicas_agree(&t->held, t->dev, t->mesh), TRINE_EAUDIT, "h.2.attn.c_proj.bias");
         trine_trainer_destroy(&t);
     }

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "ckpt/source.h"
-#include "train/replicas.h"
+#include "run/replicas.h"
 #include "train/stop.h"
 #include "trine_checkpoint.h"
 
@@ -334,7 +334,7 @@ static double moments(const trine_trainer *t) {
     for (int n = 0; n < t->held.count; n++) {
         const held_unit *u = &t->held.units[n];
         for (int r = 0; r < u->layout.range_count; r++) {
-            size_t count = u->borrowed[r] ? 0 : holding_owned(&t->held, u, r).count;
+            size_t count = u->borrowed[r] ? 0 : state_owned(&t->held, u, r).count;
             for (size_t i = 0; i < count; i++)
                 sum += (double)u->moment1[r][i] * u->moment1[r][i] + u->moment2[r][i];
         }

@@ -32,7 +32,7 @@ static void large_messages_are_not_overwritten(void **state) {
 }
 
 static int under_way(const trine_trainer *t) {
-    const exec *e = &t->interpreter;
+    const step_run *e = &t->interpreter.run;
     int requests = 0;
     for (int r = 0; r < RESOURCES; r++)
         for (int n = 0; n < program_resource_count(e->program, (resource)r); n++)

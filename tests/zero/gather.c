@@ -6,7 +6,8 @@
 #include <limits.h>
 #include <stdlib.h>
 
-#include "train/compose.h"
+#include "model/gpt.h"
+#include "run/compose.h"
 #include "zero/zero.h"
 
 #define UNITS 8
@@ -15,7 +16,8 @@ static const int ends[4][4] = {{7}, {3, 6}, {1, 5, 8}, {2, 3, 6, 7}};
 
 static program_spec spec_of(int stages, int micros, trine_schedule schedule, trine_zero zero,
                             int buffers) {
-    program_spec s = {.stages = stages,
+    program_spec s = {.facts = gpt_facts,
+                      .stages = stages,
                       .micros = micros,
                       .schedule = schedule,
                       .zero = zero,
@@ -174,7 +176,8 @@ static void test_counts_by_hand(void **state) {
     (void)state;
     static const int want[] = {0, 7, 6, 5, 4, 4};
     for (int buffers = 1; buffers <= 5; buffers++) {
-        program_spec s = {.stages = 1,
+        program_spec s = {.facts = gpt_facts,
+                          .stages = 1,
                           .units = 6,
                           .micros = 1,
                           .first = {0, 6},

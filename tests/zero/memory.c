@@ -6,7 +6,7 @@
 #include "harness.h"
 
 #include "device/ops.h"
-#include "train/compose.h"
+#include "run/compose.h"
 #include "train/setup.h"
 
 /* fp32; 16 bits with fp32 gradients; 16 bits throughout. */
@@ -49,7 +49,7 @@ static int type_of(const trine_config *c) {
 
 /* The columns of zero/zero.h: bytes of an element that are whole on every rank, and those that are
  * shared. For elements that are no second accumulator of a tied matrix. */
-static size_t state_bytes(int type, trine_zero zero, size_t elements, size_t d) {
+static size_t zero_bytes(int type, trine_zero zero, size_t elements, size_t d) {
     static const size_t whole[TYPES][4] = {{16, 8, 4, 0}, {18, 6, 2, 0}, {16, 4, 2, 0}},
                         shared[TYPES][4] = {{0, 8, 12, 16}, {0, 12, 16, 18}, {0, 12, 14, 16}};
     return whole[type][zero] * elements + shared[type][zero] * elements / d;
@@ -63,7 +63,7 @@ static void expect_column(const formula_rank *r, const arena *plan) {
     second = (type == HALF ? 2 : 4) * second / (zero >= TRINE_ZERO_2 ? d : 1);
     assert_int_equal(plan->bytes[MEM_PARAMS] + plan->bytes[MEM_GRADS] + plan->bytes[MEM_MASTER] +
                          plan->bytes[MEM_OPTIMIZER],
-                     state_bytes(type, zero, formula_params(r), d) + second);
+                     zero_bytes(type, zero, formula_params(r), d) + second);
 }
 
 static void check_plan(const trine_config *c, const program *stages, trine_coord at,

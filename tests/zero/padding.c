@@ -33,15 +33,15 @@ static void expect_zero_gaps(const char *what, const held_unit *u, int r, flat_p
     }
 }
 
-static void check_range(const holding *h, const held_unit *u, int r) {
+static void check_range(const rank_state *h, const held_unit *u, int r) {
     const zero_row *row = zero_stage(h->config.spec->zero);
-    flat_part all = {0, u->layout.ranges[r].count}, slice = holding_slice(h, u, r);
+    flat_part all = {0, u->layout.ranges[r].count}, slice = state_slice(h, u, r);
     expect_zero_gaps("gradients", u, r, row->full_grads ? all : slice, u->grads[r],
-                     holding_grad_bytes(h));
+                     state_grad_bytes(h));
     if (u->borrowed[r]) return;
     expect_zero_gaps("parameters", u, r, row->params == SHARD ? slice : all, u->params[r],
-                     holding_param_bytes(h));
-    flat_part own = holding_owned(h, u, r);
+                     state_param_bytes(h));
+    flat_part own = state_owned(h, u, r);
     expect_zero_gaps("moments", u, r, own, u->moment1[r], sizeof(float));
     expect_zero_gaps("moments", u, r, own, u->moment2[r], sizeof(float));
     if (u->master[r]) expect_zero_gaps("master", u, r, own, u->master[r], sizeof(float));

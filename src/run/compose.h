@@ -1,5 +1,4 @@
-/* Programs from a configuration: the one place where the passes of all dimensions meet. The order
- * of the passes is the order at the end of a step: REDUCE, REDUCE_TP, TIE, NORM, UPDATE, GATHER. */
+/* Programs from a spec, by the passes of all dimensions (run/parts.h), proved. */
 #ifndef TRINE_TRAIN_COMPOSE_H
 #define TRINE_TRAIN_COMPOSE_H
 

@@ -1,10 +1,10 @@
 /* What a rank hands to its groups in one run of a program, counted from the program without running
  * it: what --dry-run prints and what the tallies of comm/ must equal to the byte (tests/zero).
  * Bytes are those of trine_tally. */
-#ifndef TRINE_TRAIN_TRAFFIC_H
-#define TRINE_TRAIN_TRAFFIC_H
+#ifndef TRINE_RUN_TRAFFIC_H
+#define TRINE_RUN_TRAFFIC_H
 
-#include "train/holding.h"
+#include "state/state.h"
 
 typedef struct {
     uint64_t gather, reduce; /* dp: GATHER and REDUCE */
@@ -14,7 +14,7 @@ typedef struct {
     uint64_t norm; /* dp, tp and pp together */
 } traffic;
 
-/* `h` needs no memory (holding_create is enough). Pure. */
-traffic traffic_of(const holding *h, const program *p);
+/* `h` needs no memory (state_create is enough). Pure. */
+traffic traffic_of(const rank_state *h, const program *p);
 
 #endif

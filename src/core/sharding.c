@@ -1,5 +1,6 @@
+#include "core/sharding.h"
+
 #include "base/status.h"
-#include "zero/zero.h"
 
 const zero_row *zero_stage(trine_zero zero) {
     static const zero_row table[] = {

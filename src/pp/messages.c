@@ -5,27 +5,41 @@
  * buffer next waits. Each of the four directed edges has a communicator of its own, so a receive
  * that waits cannot hold up a send that its peer needs. */
 
-static instr message(instr_kind kind, const instr *compute) {
+static instr message(const program *p, instr_kind kind, const instr *compute) {
     instr i = program_instr(kind, -1, compute->micro);
-    if (kind == RECV_ACT || kind == SEND_ACT)
+    if (spec_stage_chunks(p->spec, p->stage) > 1)
+        i.chunk = spec_chunk_number(p->spec, spec_chunk_of(p->spec, compute->unit));
+    if (instr_carries_acts(kind))
         i.slot = compute->slot;
     else
         i.stream = compute->stream;
     return i;
 }
 
+/* Whether the instruction turns a gradient stream: RECV_GRAD comes before the first of a chunk, SEND_GRAD after
+ * the last. */
+static bool turns_stream(const instr *i) {
+    return instr_computes((instr_kind)i->kind) && i->stream >= 0;
+}
+
 /* What comes before a computation, and what after it; INSTR_KINDS for nothing. */
 static instr_kind message_before(const program *p, const instr *i) {
-    bool first = p->stage == 0, last = p->stage == p->spec->stages - 1;
-    if (i->kind == FORWARD && i->unit == spec_first(p->spec, p->stage) && !first) return RECV_ACT;
-    if (i->kind == BACKWARD && i->unit == spec_last(p->spec, p->stage) && !last) return RECV_GRAD;
+    const program_spec *s = p->spec;
+    if (!instr_computes((instr_kind)i->kind)) return INSTR_KINDS;
+    int c = spec_chunk_of(s, i->unit);
+    if (i->kind == FORWARD && i->unit == spec_chunk_first(s, c) && spec_receives(s, c))
+        return RECV_ACT;
+    if (turns_stream(i) && i->unit == spec_chunk_last(s, c) && spec_sends(s, c)) return RECV_GRAD;
     return INSTR_KINDS;
 }
 
 static instr_kind message_after(const program *p, const instr *i) {
-    bool first = p->stage == 0, last = p->stage == p->spec->stages - 1;
-    if (i->kind == FORWARD && i->unit == spec_last(p->spec, p->stage) && !last) return SEND_ACT;
-    if (i->kind == BACKWARD && i->unit == spec_first(p->spec, p->stage) && !first) return SEND_GRAD;
+    const program_spec *s = p->spec;
+    if (!instr_computes((instr_kind)i->kind)) return INSTR_KINDS;
+    int c = spec_chunk_of(s, i->unit);
+    if (i->kind == FORWARD && i->unit == spec_chunk_last(s, c) && spec_sends(s, c)) return SEND_ACT;
+    if (turns_stream(i) && i->unit == spec_chunk_first(s, c) && spec_receives(s, c))
+        return SEND_GRAD;
     return INSTR_KINDS;
 }
 
@@ -33,9 +47,9 @@ static trine_status wire(const program *p, program *out) {
     for (int n = 0; n < p->count; n++) {
         const instr *i = &p->code[n];
         instr_kind before = message_before(p, i), after = message_after(p, i);
-        if (before != INSTR_KINDS) TRY(program_append(out, message(before, i)));
+        if (before != INSTR_KINDS) TRY(program_append(out, message(p, before, i)));
         TRY(program_append(out, *i));
-        if (after != INSTR_KINDS) TRY(program_append(out, message(after, i)));
+        if (after != INSTR_KINDS) TRY(program_append(out, message(p, after, i)));
     }
     return TRINE_OK;
 }
@@ -57,7 +71,7 @@ static bool fuse(const program *p, const instr *a, const instr *b) {
 /* Activations stand first on both sides: if each message is a kernel of its own and one holds up
  * the other, they still meet. */
 static trine_status append_group(program *out, instr a, instr b, int group) {
-    bool act = a.kind == SEND_ACT || a.kind == RECV_ACT;
+    bool act = instr_carries_acts((instr_kind)a.kind);
     a.group = b.group = group;
     TRY(program_append(out, act ? a : b));
     return program_append(out, act ? b : a);
@@ -84,9 +98,31 @@ trine_status pp_wire_messages(program *p) {
     return p->spec->queue == ONE_QUEUE ? program_rewrite(p, fuse_messages) : TRINE_OK;
 }
 
-trine_status pp_wire_tie(program *p) {
-    const program_spec *s = p->spec;
-    bool user = p->stage == 0 || p->stage == s->stages - 1;
-    if (!s->tied || s->forward_only || !user) return TRINE_OK;
-    return program_append(p, program_instr(TIE, -1, -1));
+/* ---- Running ---------------------------------------------------------------------------------- */
+
+/* The buffer that a message fills or empties. */
+static void *cargo(const step_run *r, const instr *i) {
+    const rank_state *s = r->state;
+    if (!instr_carries_acts((instr_kind)i->kind)) return s->streams[i->stream];
+    const held_slot *slot = &s->slots[i->slot];
+    if (!instr_sends((instr_kind)i->kind)) return slot->input;
+    return slot->outputs[s->index[spec_chunk_last(r->program->spec, program_chunk(r->program, i))]];
+}
+
+trine_status pp_run_message(step_run *r, const instr *i) {
+    instr_kind kind = (instr_kind)i->kind;
+    trine_comm *edge = step_group(r, instr_row_of(kind)->queue.over);
+    size_t count = r->state->config.model.stream;
+    int peer = 1 - trine_comm_rank(edge);
+    operand o[INSTR_OPERANDS];
+    program_operands(r->program, i, o);
+    comm_request *request = step_start(r, o->what, o->index, o->write);
+    if (o->write) return comm_recv_start(edge, cargo(r, i), count, r->dev->compute, peer, request);
+    return comm_send_start(edge, cargo(r, i), count, r->dev->compute, peer, request);
+}
+
+uint64_t pp_message_bytes(const rank_state *s, const program *p, const instr *i) {
+    (void)p;
+    if (!instr_sends((instr_kind)i->kind)) return 0;
+    return s->config.model.stream * trine_dtype_bytes(s->config.dev->compute);
 }

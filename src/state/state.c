@@ -1,15 +1,14 @@
-#include "train/holding.h"
+#include "state/state.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/half.h"
 #include "base/status.h"
-#include "tp/reduce.h"
 
 /* ---- Tables ---- */
 
-static void *table(holding *h, int count, size_t size) {
+static void *table(rank_state *h, int count, size_t size) {
     void **tables = realloc(h->tables, (size_t)(h->table_count + 1) * sizeof *tables);
     if (!tables) return NULL;
     h->tables = tables;
@@ -18,11 +17,15 @@ static void *table(holding *h, int count, size_t size) {
     return piece;
 }
 
-static bool make_tables(holding *h) {
+static bool make_tables(rank_state *h) {
     const program *p = h->config.program;
+    const state_model *m = &h->config.model;
     bool ok = (h->units = table(h, h->count, sizeof *h->units)) &&
               (h->slots = table(h, p->slots, sizeof *h->slots)) &&
-              (h->streams = table(h, p->streams, sizeof *h->streams));
+              (h->streams = table(h, p->streams, sizeof *h->streams)) &&
+              (h->keeps = table(h, p->keeps, m->keep_record)) &&
+              (h->scratch = table(h, 1, m->scratch_record)) &&
+              (h->index = table(h, p->spec->units, sizeof *h->index));
     for (int c = 0; ok && c < CLASSES; c++)
         ok = (h->gathers[c] = table(h, p->gathers[c], sizeof *h->gathers[c])) &&
              (h->reduces[c] = table(h, p->reduces[c], sizeof *h->reduces[c]));
@@ -31,12 +34,13 @@ static bool make_tables(holding *h) {
     for (int s = 0; ok && s < p->slots; s++)
         ok = (h->slots[s].outputs = table(h, h->count, sizeof(void *)));
     for (int u = 0; ok && u < h->count; u++)
-        ok = (h->units[u].acts = table(h, p->slots, sizeof *h->units[u].acts));
+        ok = (h->units[u].acts = table(h, p->slots, m->acts_record)) &&
+             (h->units[u].record = table(h, 1, m->unit_record));
     return ok;
 }
 
 /* The loss, and the squares of each tensor. */
-static int sum_count(const holding *h) {
+static int sum_count(const rank_state *h) {
     int count = 1;
     for (int n = 0; n < h->count; n++)
         for (int r = 0; r < h->units[n].layout.range_count; r++)
@@ -45,20 +49,16 @@ static int sum_count(const holding *h) {
 }
 
 /* Where the device computes in the host's memory these few are no part of the plan. */
-static bool make_sums(holding *h) {
+static bool make_sums(rank_state *h) {
     if (!h->config.dev->memory->host) return true;
     return (h->sums = table(h, sum_count(h), sizeof *h->sums)) &&
            (h->sums_read = table(h, sum_count(h), sizeof *h->sums_read));
 }
 
-static bool is_head(const holding *h, int unit) {
-    return unit == h->config.spec->units - 1;
-}
-
 /* Places the unit's ranges in the gather buffer of its gather unit, behind what already is there.
- * `used` is indexed by gather unit, counted from the stage's first. */
-static void place_in_gather(const holding *h, held_unit *u, size_t *used) {
-    int gather = spec_gather_unit(h->config.spec, u->unit) - h->first;
+ * `used` is indexed by gather unit. */
+static void place_in_gather(const rank_state *h, held_unit *u, size_t *used) {
+    int gather = h->index[spec_gather_unit(h->config.spec, u->unit)];
     for (int r = 0; r < u->layout.range_count; r++) {
         if (u->borrowed[r]) {
             u->gather_offset[r] = h->units[gather].gather_offset[r];
@@ -69,62 +69,70 @@ static void place_in_gather(const holding *h, held_unit *u, size_t *used) {
     }
 }
 
-static void lay_out(holding *h, size_t *used) {
-    const holding_config *c = &h->config;
+static void lay_out(rank_state *h, size_t *used) {
+    const state_config *c = &h->config;
+    for (int n = 0; n < c->spec->units; n++) h->index[n] = -1;
     for (int n = 0; n < h->count; n++) {
         held_unit *u = &h->units[n];
-        u->unit = h->first + n;
-        gpt_unit_layout(c->shape, u->unit, c->layout.dp, &u->layout);
-        u->bound.kind = gpt_unit_kind(c->shape, u->unit);
-        u->borrowed[0] = is_head(h, u->unit) && spec_tied_locally(c->spec);
+        u->unit = spec_stage_unit(c->spec, c->coord.pp, n);
+        h->index[u->unit] = n;
+        c->model.layout(c->model.shape, u->unit, c->layout.dp, &u->layout);
+        u->borrowed[0] = spec_gather_unit(c->spec, u->unit) != u->unit;
         place_in_gather(h, u, used);
     }
 }
 
-trine_status holding_create(holding *h, const holding_config *config) {
+trine_status state_create(rank_state *h, const state_config *config) {
     const program_spec *spec = config->spec;
-    *h = (holding){.config = *config, .first = spec_first(spec, config->coord.pp)};
-    h->count = spec_last(spec, config->coord.pp) - h->first + 1;
+    *h = (rank_state){.config = *config, .first = spec_stage_unit(spec, config->coord.pp, 0)};
+    h->count = spec_stage_units(spec, config->coord.pp);
     size_t *used = NULL;
     bool made = make_tables(h) && (used = table(h, h->count, sizeof *used));
     if (made) lay_out(h, used);
     if (made && make_sums(h)) return TRINE_OK;
     int units = h->count;
-    holding_destroy(h);
+    state_destroy(h);
     return RAISE(TRINE_ENOMEM, "no memory for the tables of %d units", units);
 }
 
-void holding_destroy(holding *h) {
+void state_destroy(rank_state *h) {
     for (int i = 0; i < h->table_count; i++) free(h->tables[i]);
     free(h->tables);
-    *h = (holding){0};
+    *h = (rank_state){0};
 }
 
 /* ---- Sizes ---- */
 
-size_t holding_param_bytes(const holding *h) {
+size_t state_param_bytes(const rank_state *h) {
     return trine_dtype_bytes(h->config.dev->compute);
 }
 
-size_t holding_grad_bytes(const holding *h) {
+size_t state_grad_bytes(const rank_state *h) {
     return trine_dtype_bytes(h->config.dev->grads);
 }
 
-bool holding_has_master(const holding *h) {
+uint64_t state_bytes(const rank_state *h, trine_group over, trine_tally_kind kind, size_t count,
+                     trine_dtype type) {
+    trine_layout l = h->config.layout;
+    trine_coord at = h->config.coord;
+    int size = over == TRINE_DP ? l.dp : over == TRINE_TP ? l.tp : l.pp;
+    int rank = over == TRINE_DP ? at.dp : over == TRINE_TP ? at.tp : at.pp;
+    return comm_bytes(kind, count, type, size, rank, 0);
+}
+
+bool state_has_master(const rank_state *h) {
     return h->config.dev->compute != TRINE_F32;
 }
 
-static size_t share(const holding *h, size_t count, placement p) {
+static size_t share(const rank_state *h, size_t count, placement p) {
     return p == SHARD ? count / (size_t)h->config.layout.dp : count;
 }
 
-static size_t stream_bytes(const holding *h) {
-    const gpt_shape *s = h->config.shape;
-    return gpt_rows(s).count * s->C * holding_param_bytes(h);
+static size_t stream_bytes(const rank_state *h) {
+    return h->config.model.stream * state_param_bytes(h);
 }
 
-/* Elements that the GATHER of a unit brings; 0 for a unit that comes with another. */
-static size_t gather_count(const holding *h, int unit) {
+size_t state_gather_count(const rank_state *h, int unit) {
     size_t count = 0;
     for (int n = 0; n < h->count; n++) {
         const held_unit *u = &h->units[n];
@@ -149,13 +157,12 @@ static taker exchanged_if(bool arrives_from_peers) {
 }
 
 /* Whether the unit has the tied matrix and its other half lies on another stage. */
-static bool sends_tie(const holding *h, const held_unit *u) {
+static bool sends_tie(const rank_state *h, const held_unit *u) {
     const program_spec *spec = h->config.spec;
-    bool end = u->unit == 0 || is_head(h, u->unit);
-    return spec->tied && spec->stages > 1 && end;
+    return spec_unit(spec, u->unit).twin >= 0 && !spec_twin_is_local(spec, u->unit);
 }
 
-static void take_state(holding *h, arena *a, held_unit *u) {
+static void take_state(rank_state *h, arena *a, held_unit *u) {
     const zero_row *zero = zero_stage(h->config.spec->zero);
     bool dp = h->config.layout.dp > 1;
     /* Accumulated gradients are summed over dp where they lie, a tied matrix's over two stages. */
@@ -164,126 +171,131 @@ static void take_state(holding *h, arena *a, held_unit *u) {
     for (int r = 0; r < u->layout.range_count; r++) {
         size_t count = u->layout.ranges[r].count;
         size_t grads = zero->full_grads ? count : share(h, count, zero->grads);
-        u->grads[r] = take_grads(a, MEM_GRADS, grads * holding_grad_bytes(h));
+        u->grads[r] = take_grads(a, MEM_GRADS, grads * state_grad_bytes(h));
         if (u->borrowed[r]) {
-            u->params[r] = h->units[0].params[r];
+            u->params[r] = state_unit(h, spec_gather_unit(h->config.spec, u->unit))->params[r];
             continue;
         }
         size_t moments = share(h, count, zero->optimizer);
-        size_t params = share(h, count, zero->params), master = holding_has_master(h) ? moments : 0;
-        u->params[r] = take_params(a, MEM_PARAMS, params * holding_param_bytes(h));
+        size_t params = share(h, count, zero->params), master = state_has_master(h) ? moments : 0;
+        u->params[r] = take_params(a, MEM_PARAMS, params * state_param_bytes(h));
         u->master[r] = arena_take(a, MEM_MASTER, master * sizeof(float));
         u->moment1[r] = arena_take(a, MEM_OPTIMIZER, moments * sizeof(float));
         u->moment2[r] = arena_take(a, MEM_OPTIMIZER, moments * sizeof(float));
     }
 }
 
-static void take_buffers(holding *h, arena *a, unit_class c) {
+static void take_buffers(rank_state *h, arena *a, unit_class c) {
     const program *p = h->config.program;
     size_t gather = 0, reduce = 0;
     for (int n = 0; n < h->count; n++) {
         int unit = h->units[n].unit;
         if (spec_class(h->config.spec, unit) != c) continue;
-        size_t gathered = gather_count(h, unit), reduced = flat_unit_count(&h->units[n].layout);
+        size_t gathered = state_gather_count(h, unit),
+               reduced = flat_unit_count(&h->units[n].layout);
         if (gathered > gather) gather = gathered;
         if (reduced > reduce) reduce = reduced;
     }
     bool dp = h->config.layout.dp > 1;
     for (int b = 0; b < p->gathers[c]; b++)
-        h->gathers[c][b] = exchanged_if(dp)(a, MEM_GATHER, gather * holding_param_bytes(h));
+        h->gathers[c][b] = exchanged_if(dp)(a, MEM_GATHER, gather * state_param_bytes(h));
     for (int b = 0; b < p->reduces[c]; b++)
-        h->reduces[c][b] = shared_if(dp)(a, MEM_REDUCE, reduce * holding_grad_bytes(h));
+        h->reduces[c][b] = shared_if(dp)(a, MEM_REDUCE, reduce * state_grad_bytes(h));
 }
 
-/* Only the first and the last stage read batches. */
-static bool reads_batches(const holding *h) {
-    return h->first == 0 || is_head(h, h->first + h->count - 1);
+static bool reads_batches(const rank_state *h) {
+    return spec_stage_takes_batch(h->config.spec, h->config.coord.pp);
 }
 
-static size_t batch_bytes(const holding *h) {
-    return h->config.shape->B * h->config.shape->T * sizeof(int32_t);
+static size_t batch_bytes(const rank_state *h) {
+    return h->config.model.tokens * sizeof(int32_t);
 }
 
-static void take_batches(holding *h, arena *a) {
+static void take_batches(rank_state *h, arena *a) {
     for (int m = 0; h->batches && reads_batches(h) && m < h->config.spec->micros; m++) {
         h->batches[m].tokens = arena_take_host(a, MEM_DATA, batch_bytes(h));
         h->batches[m].targets = arena_take_host(a, MEM_DATA, batch_bytes(h));
     }
 }
 
-static void take_slot(holding *h, arena *a, int slot) {
-    const gpt_shape *s = h->config.shape;
+static void take_slot(rank_state *h, arena *a, int slot) {
+    const program_spec *spec = h->config.spec;
+    const state_model *m = &h->config.model;
+    int chunk =
+        spec_stage_chunk(spec, h->config.coord.pp, program_slot_chunk(h->config.program, slot));
+    int first = spec_chunk_first(spec, chunk), last = spec_chunk_last(spec, chunk);
     held_slot *to = &h->slots[slot];
-    if (reads_batches(h)) {
+    if (spec_takes_batch(spec, first) || spec_takes_batch(spec, last)) {
         to->tokens = arena_take(a, MEM_DATA, batch_bytes(h));
         to->targets = arena_take(a, MEM_DATA, batch_bytes(h));
     }
-    if (h->first > 0) to->input = arena_take_exchanged(a, MEM_MESSAGES, stream_bytes(h));
-    for (int n = 0; n < h->count; n++) {
-        held_unit *u = &h->units[n];
-        gpt_acts_take(a, s, h->config.dev, u->unit, &h->scratch, &u->acts[slot]);
-        if (is_head(h, u->unit)) continue;
-        bool last = n == h->count - 1;
-        taker take = shared_if(last || s->tp > 1); /* sent on, or summed over tp */
-        to->outputs[n] = take(a, last ? MEM_MESSAGES : MEM_ACTIVATIONS, stream_bytes(h));
+    if (spec_receives(spec, chunk))
+        to->input = arena_take_exchanged(a, MEM_MESSAGES, stream_bytes(h));
+    for (int unit = first; unit <= last; unit++) {
+        held_unit *u = state_unit(h, unit);
+        m->take_acts(m->shape, a, h->config.dev, unit, h->scratch, state_acts(h, u, slot));
+        if (spec_unit(spec, unit).makes_loss) continue;
+        taker take = shared_if(unit == last || m->shares_outputs); /* sent on, or summed over tp */
+        to->outputs[h->index[unit]] =
+            take(a, unit == last ? MEM_MESSAGES : MEM_ACTIVATIONS, stream_bytes(h));
     }
 }
 
 /* The part of a tied gradient that two stages exchange, a chunk at a time. */
-static void take_tie(holding *h, arena *a) {
-    const program_spec *spec = h->config.spec;
-    int stage = h->config.coord.pp;
-    if (!spec->tied || spec->stages == 1 || (stage > 0 && stage < spec->stages - 1)) return;
-    const held_unit *u = holding_unit(h, stage == 0 ? 0 : spec->units - 1);
-    size_t owned = holding_owned(h, u, 0).count;
-    h->tie_count = owned < HOLDING_TIE_CHUNK ? owned : HOLDING_TIE_CHUNK;
-    h->tie = arena_take_exchanged(a, MEM_TIE, h->tie_count * holding_grad_bytes(h));
+static void take_tie(rank_state *h, arena *a) {
+    int unit = spec_tied_unit(h->config.spec, h->config.coord.pp);
+    if (unit < 0 || spec_twin_is_local(h->config.spec, unit)) return;
+    const held_unit *u = state_unit(h, unit);
+    size_t owned = state_owned(h, u, 0).count;
+    h->tie_count = owned < STATE_TIE_CHUNK ? owned : STATE_TIE_CHUNK;
+    h->tie = arena_take_exchanged(a, MEM_TIE, h->tie_count * state_grad_bytes(h));
 }
 
 /* The longest run of gradients that are made from own rows, on the part that this rank owns. */
-static size_t longest_run(const holding *h) {
+static size_t longest_run(const rank_state *h) {
     size_t longest = 0, from, to;
     for (int n = 0; n < h->count; n++)
         for (int r = 0; r < h->units[n].layout.range_count; r++) {
-            flat_part own = holding_owned(h, &h->units[n], r);
+            flat_part own = state_owned(h, &h->units[n], r);
             const flat_range *range = &h->units[n].layout.ranges[r];
             int next = 0;
-            while (tp_run_next(range, own.begin, own.count, &next, &from, &to))
+            while (flat_next_by_rows(range, own.begin, own.count, &next, &from, &to))
                 if (to - from > longest) longest = to - from;
         }
     return longest;
 }
 
 /* Gradients lie where no tp peer reads; what is summed over tp goes through here. */
-static void take_rows(holding *h, arena *a) {
+static void take_rows(rank_state *h, arena *a) {
     size_t longest = longest_run(h);
-    h->rows_count = longest < HOLDING_ROWS_CHUNK ? longest : HOLDING_ROWS_CHUNK;
-    h->rows = arena_take_shared(a, MEM_WORKSPACE, h->rows_count * holding_grad_bytes(h));
+    h->rows_count = longest < STATE_ROWS_CHUNK ? longest : STATE_ROWS_CHUNK;
+    h->rows = arena_take_shared(a, MEM_WORKSPACE, h->rows_count * state_grad_bytes(h));
 }
 
 /* The numbers that leave a step, and what the host needs to handle the device's memory. */
-static void take_numbers(holding *h, arena *a) {
+static void take_numbers(rank_state *h, arena *a) {
     size_t units = (size_t)h->config.spec->units, sums = (size_t)sum_count(h) * sizeof(double);
     h->squares = arena_take_host(a, MEM_WORKSPACE, units * sizeof(double));
-    h->norm_scratch = arena_take_host(
-        a, MEM_WORKSPACE, dp_norm_scratch((int)units, h->config.layout) * sizeof(double));
+    h->norm_scratch = arena_take_host(a, MEM_WORKSPACE, h->config.norm_scratch * sizeof(double));
     if (!a->far) return;
     h->sums = arena_take(a, MEM_WORKSPACE, sums);
     h->sums_read = arena_take_host(a, MEM_WORKSPACE, sums);
-    h->piece = arena_take_host(a, MEM_WORKSPACE, HOLDING_PIECE * sizeof(float));
+    h->piece = arena_take_host(a, MEM_WORKSPACE, STATE_PIECE * sizeof(float));
 }
 
-void holding_take(holding *h, arena *a) {
+void state_take(rank_state *h, arena *a) {
     const program *p = h->config.program;
+    const state_model *m = &h->config.model;
     ASSERT(a->far == !h->config.dev->memory->host);
     for (int n = 0; n < h->count; n++) take_state(h, a, &h->units[n]);
     for (int c = 0; c < CLASSES; c++) take_buffers(h, a, (unit_class)c);
     take_tie(h, a);
     take_rows(h, a);
     take_batches(h, a);
-    gpt_scratch_take(a, h->config.shape, h->config.dev, h->first, h->first + h->count - 1,
-                     &h->scratch);
+    m->take_scratch(m->shape, a, h->config.dev, p->spec, p->stage, h->scratch);
     for (int s = 0; s < p->slots; s++) take_slot(h, a, s);
+    for (int k = 0; k < p->keeps; k++)
+        m->take_keep(m->shape, a, h->config.dev, p->spec, state_keep(h, k));
     taker take_stream = shared_if(p->spec->stages > 1 || p->spec->by_rows); /* sent, or gathered */
     for (int d = 0; d < p->streams; d++)
         h->streams[d] = take_stream(a, MEM_MESSAGES, stream_bytes(h));
@@ -304,7 +316,7 @@ static void round_values(float *x, size_t n, trine_dtype type) {
 typedef struct {
     device *dev;
     uint64_t seed;
-    float *piece; /* (HOLDING_PIECE); NULL: they are fp32, and made where they lie */
+    float *piece; /* (STATE_PIECE); NULL: they are fp32, and made where they lie */
 } maker;
 
 /* Elements that a thread makes at a time. */
@@ -332,18 +344,18 @@ static trine_status write_master(const maker *m, flat_part owned, float *master,
 
 /* Each value is drawn once: the master has it as it is, the parameters its rounding. What the
  * optimizer owns is held. */
-static trine_status init_range(const holding *h, const maker *m, const held_unit *u, int r) {
+static trine_status init_range(const rank_state *h, const maker *m, const held_unit *u, int r) {
     const flat_range *range = &u->layout.ranges[r];
     bool sharded = zero_stage(h->config.spec->zero)->params == SHARD, master = u->master[r] != NULL;
-    flat_part held = sharded ? holding_slice(h, u, r) : (flat_part){0, range->count};
-    flat_part owned = holding_owned(h, u, r);
+    flat_part held = sharded ? state_slice(h, u, r) : (flat_part){0, range->count};
+    flat_part owned = state_owned(h, u, r);
     trine_dtype type = h->config.dev->compute;
     if (!m->piece) {
         draw(m, range, held.begin, held.count, u->params[r]);
         return TRINE_OK;
     }
-    for (size_t done = 0; done < held.count; done += HOLDING_PIECE) {
-        size_t n = held.count - done < HOLDING_PIECE ? held.count - done : HOLDING_PIECE;
+    for (size_t done = 0; done < held.count; done += STATE_PIECE) {
+        size_t n = held.count - done < STATE_PIECE ? held.count - done : STATE_PIECE;
         char *to = (char *)u->params[r] + done * trine_dtype_bytes(type);
         draw(m, range, held.begin + done, n, m->piece);
         if (master) TRY(write_master(m, owned, u->master[r], held.begin + done, n));
@@ -353,11 +365,11 @@ static trine_status init_range(const holding *h, const maker *m, const held_unit
     return TRINE_OK;
 }
 
-trine_status holding_init(holding *h, device *dev, uint64_t seed) {
+trine_status state_init(rank_state *h, device *dev, uint64_t seed) {
     maker m = {dev, seed, h->piece};
     float *own = NULL;
-    if (!m.piece && holding_has_master(h)) {
-        m.piece = own = malloc(HOLDING_PIECE * sizeof *own);
+    if (!m.piece && state_has_master(h)) {
+        m.piece = own = malloc(STATE_PIECE * sizeof *own);
         CHECK(own, TRINE_ENOMEM, "no memory to round initial values in");
     }
     trine_status status = TRINE_OK;
@@ -369,38 +381,65 @@ trine_status holding_init(holding *h, device *dev, uint64_t seed) {
     return status;
 }
 
-held_unit *holding_unit(const holding *h, int unit) {
-    ASSERT(unit >= h->first && unit < h->first + h->count);
-    return &h->units[unit - h->first];
+held_unit *state_unit(const rank_state *h, int unit) {
+    ASSERT(unit >= 0 && unit < h->config.spec->units && h->index[unit] >= 0);
+    return &h->units[h->index[unit]];
 }
 
-flat_part holding_slice(const holding *h, const held_unit *u, int range) {
+void *state_acts(const rank_state *h, const held_unit *u, int slot) {
+    return u->acts + (size_t)slot * h->config.model.acts_record;
+}
+
+void *state_keep(const rank_state *h, int keep) {
+    return h->keeps + (size_t)keep * h->config.model.keep_record;
+}
+
+void state_param_bases(const rank_state *h, const held_unit *u, int gather,
+                       void *base[FLAT_RANGES]) {
+    unit_class c = spec_class(h->config.spec, u->unit);
+    for (int r = 0; r < u->layout.range_count; r++)
+        base[r] = gather < 0
+                      ? u->params[r]
+                      : (char *)h->gathers[c][gather] + u->gather_offset[r] * state_param_bytes(h);
+}
+
+void state_grad_bases(const rank_state *h, const held_unit *u, int reduce,
+                      void *base[FLAT_RANGES]) {
+    unit_class c = spec_class(h->config.spec, u->unit);
+    size_t offset = 0;
+    for (int r = 0; r < u->layout.range_count; r++) {
+        base[r] = reduce < 0 ? u->grads[r] : (char *)h->reduces[c][reduce] + offset;
+        offset += u->layout.ranges[r].count * state_grad_bytes(h);
+    }
+}
+
+flat_part state_slice(const rank_state *h, const held_unit *u, int range) {
     size_t slice = u->layout.ranges[range].count / (size_t)h->config.layout.dp;
     return (flat_part){slice * (size_t)h->config.coord.dp, slice};
 }
 
-flat_part holding_owned(const holding *h, const held_unit *u, int range) {
-    if (zero_stage(h->config.spec->zero)->optimizer == SHARD) return holding_slice(h, u, range);
+flat_part state_owned(const rank_state *h, const held_unit *u, int range) {
+    if (zero_stage(h->config.spec->zero)->optimizer == SHARD) return state_slice(h, u, range);
     return (flat_part){0, u->layout.ranges[range].count};
 }
 
-void *holding_param(const holding *h, const held_unit *u, int range, flat_part part) {
+void *state_param(const rank_state *h, const held_unit *u, int range, flat_part part) {
     bool sharded = zero_stage(h->config.spec->zero)->params == SHARD;
-    size_t skip = sharded ? holding_slice(h, u, range).begin : 0;
+    size_t skip = sharded ? state_slice(h, u, range).begin : 0;
     ASSERT(part.begin >= skip);
-    return (char *)u->params[range] + (part.begin - skip) * holding_param_bytes(h);
+    return (char *)u->params[range] + (part.begin - skip) * state_param_bytes(h);
 }
 
-void *holding_grad(const holding *h, const held_unit *u, int range, flat_part part) {
+void *state_grad(const rank_state *h, const held_unit *u, int range, flat_part part) {
     bool full = zero_stage(h->config.spec->zero)->full_grads;
-    size_t skip = full ? 0 : holding_slice(h, u, range).begin;
+    size_t skip = full ? 0 : state_slice(h, u, range).begin;
     ASSERT(part.begin >= skip);
-    return (char *)u->grads[range] + (part.begin - skip) * holding_grad_bytes(h);
+    return (char *)u->grads[range] + (part.begin - skip) * state_grad_bytes(h);
 }
 
-float *holding_master(const holding *h, const held_unit *u, int range, flat_part part) {
-    if (!holding_has_master(h)) return holding_param(h, u, range, part);
-    size_t skip = holding_owned(h, u, range).begin;
+float *state_master(const rank_state *h, const held_unit *u, int range, flat_part part) {
+    if (!state_has_master(h)) return state_param(h, u, range, part);
+    size_t skip = state_owned(h, u, range).begin;
     ASSERT(part.begin >= skip);
     return u->master[range] + (part.begin - skip);
 }

@@ -1,22 +1,13 @@
-#include "train/compose.h"
+#include "run/compose.h"
 
 #include <stdlib.h>
 
 #include "base/status.h"
-#include "dp/dp.h"
-#include "pp/pp.h"
-#include "tp/reduce.h"
-#include "zero/zero.h"
+#include "run/parts.h"
 
 trine_status compose_program(program *p) {
-    TRY(pp_order(p));
-    TRY(pp_wire_messages(p));
-    TRY(dp_reduce(p));
-    TRY(tp_reduce(p));
-    TRY(pp_wire_tie(p));
-    TRY(dp_norm(p));
-    TRY(zero_update(p));
-    return zero_gather(p);
+    for (const run_pass *pass = run_passes(); *pass; pass++) TRY((*pass)(p));
+    return TRINE_OK;
 }
 
 static trine_status compose_stages(const program_spec *spec, program *stages, check_facts *facts) {

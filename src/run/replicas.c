@@ -1,4 +1,4 @@
-#include "train/replicas.h"
+#include "run/replicas.h"
 
 #include <xxhash.h>
 
@@ -7,7 +7,7 @@
 
 /* What is compared, and with whose help. */
 typedef struct {
-    const holding *h;
+    const rank_state *h;
     device *dev;
     const trine_mesh *mesh;
 } audit;
@@ -15,7 +15,7 @@ typedef struct {
 /* *hash = that of `bytes` bytes of the device's memory, each piece's with the last one's as seed.
  */
 static trine_status read_hash(const audit *a, const char *p, size_t bytes, uint64_t *hash) {
-    size_t piece = HOLDING_PIECE * sizeof *a->h->piece;
+    size_t piece = STATE_PIECE * sizeof *a->h->piece;
     *hash = 0;
     for (size_t at = 0; at < bytes; at += piece) {
         size_t n = bytes - at < piece ? bytes - at : piece;
@@ -51,29 +51,30 @@ static trine_status tensor_agrees(const audit *a, const values *v, const tensor 
 static trine_status values_agree(const audit *a, const held_unit *u, int r, const values *v) {
     const flat_range *range = &u->layout.ranges[r];
     const program_spec *spec = a->h->config.spec;
-    bool end = spec_class(spec, u->unit) == CLASS_END, sharded = v->sharded;
+    bool sharded = v->sharded;
+    bool tied = spec_unit(spec, u->unit).twin >= 0 && !spec_twin_is_local(spec, u->unit);
     for (int n = 0; n < range->tensor_count; n++) {
         const tensor *t = &range->tensors[n];
         if (!sharded) TRY(tensor_agrees(a, v, t, TRINE_DP));
         if (t->split == SPLIT_NONE) TRY(tensor_agrees(a, v, t, TRINE_TP));
-        if (spec->tied && spec->stages > 1 && end && r == 0) TRY(tensor_agrees(a, v, t, TRINE_TIE));
+        if (tied && r == 0) TRY(tensor_agrees(a, v, t, TRINE_TIE));
     }
     return TRINE_OK;
 }
 
 static trine_status range_agrees(const audit *a, const held_unit *u, int r) {
-    const holding *h = a->h;
+    const rank_state *h = a->h;
     const zero_row *zero = zero_stage(h->config.spec->zero);
-    flat_part all = {0, u->layout.ranges[r].count}, slice = holding_slice(h, u, r);
-    values params = {u->params[r], holding_param_bytes(h), zero->params == SHARD ? slice : all,
+    flat_part all = {0, u->layout.ranges[r].count}, slice = state_slice(h, u, r);
+    values params = {u->params[r], state_param_bytes(h), zero->params == SHARD ? slice : all,
                      zero->params == SHARD};
-    values master = {(const char *)u->master[r], sizeof *u->master[r], holding_owned(h, u, r),
+    values master = {(const char *)u->master[r], sizeof *u->master[r], state_owned(h, u, r),
                      zero->optimizer == SHARD};
     TRY(values_agree(a, u, r, &params));
     return u->master[r] ? values_agree(a, u, r, &master) : TRINE_OK;
 }
 
-trine_status replicas_agree(const holding *h, device *dev, const trine_mesh *mesh) {
+trine_status replicas_agree(const rank_state *h, device *dev, const trine_mesh *mesh) {
     audit a = {h, dev, mesh};
     for (int n = 0; n < h->count; n++)
         for (int r = 0; r < h->units[n].layout.range_count; r++)

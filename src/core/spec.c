@@ -1,0 +1,167 @@
+#include "core/spec.h"
+
+#include "base/status.h"
+
+/* ---- Chunks ----------------------------------------------------------------------------------- */
+
+int spec_chunks(const program_spec *s) {
+    return s->chunks ? s->chunks : s->stages;
+}
+
+int spec_stage_of(const program_spec *s, int chunk) {
+    return s->chunks ? s->place[chunk] : chunk;
+}
+
+int spec_chunk_of(const program_spec *s, int unit) {
+    int low = 0, high = spec_chunks(s);
+    ASSERT(unit >= 0 && unit < s->units);
+    while (high - low > 1) {
+        int middle = (low + high) / 2;
+        if (s->first[middle] <= unit)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+int spec_stage_chunks(const program_spec *s, int stage) {
+    int count = 0;
+    if (!s->chunks) return 1;
+    for (int c = 0; c < s->chunks; c++) count += s->place[c] == stage;
+    return count;
+}
+
+int spec_stage_chunk(const program_spec *s, int stage, int n) {
+    if (!s->chunks) return stage;
+    int c = 0;
+    for (;; c++) {
+        ASSERT(c < s->chunks);
+        if (s->place[c] == stage && n-- == 0) return c;
+    }
+}
+
+int spec_chunk_number(const program_spec *s, int chunk) {
+    int number = 0;
+    for (int c = 0; s->chunks && c < chunk; c++) number += s->place[c] == s->place[chunk];
+    return number;
+}
+
+int spec_chunk_first(const program_spec *s, int chunk) {
+    return s->first[chunk];
+}
+
+int spec_chunk_last(const program_spec *s, int chunk) {
+    return s->first[chunk + 1] - 1;
+}
+
+/* ---- Units ------------------------------------------------------------------------------------ */
+
+int spec_stage_units(const program_spec *s, int stage) {
+    int count = 0;
+    for (int n = 0; n < spec_stage_chunks(s, stage); n++) {
+        int c = spec_stage_chunk(s, stage, n);
+        count += s->first[c + 1] - s->first[c];
+    }
+    return count;
+}
+
+int spec_stage_unit(const program_spec *s, int stage, int n) {
+    for (int k = 0;; k++) {
+        int c = spec_stage_chunk(s, stage, k), units = s->first[c + 1] - s->first[c];
+        if (n < units) return s->first[c] + n;
+        n -= units;
+    }
+}
+
+bool spec_holds(const program_spec *s, int stage, int unit) {
+    return unit >= 0 && unit < s->units && spec_stage_of(s, spec_chunk_of(s, unit)) == stage;
+}
+
+unit_facts spec_unit(const program_spec *s, int unit) {
+    return s->facts(s, unit);
+}
+
+unit_class spec_class(const program_spec *s, int unit) {
+    return spec_unit(s, unit).class;
+}
+
+bool spec_takes_batch(const program_spec *s, int unit) {
+    unit_facts facts = spec_unit(s, unit);
+    return facts.reads_tokens || facts.makes_loss;
+}
+
+bool spec_stage_takes_batch(const program_spec *s, int stage) {
+    for (int n = 0; n < spec_stage_units(s, stage); n++)
+        if (spec_takes_batch(s, spec_stage_unit(s, stage, n))) return true;
+    return false;
+}
+
+int spec_owner(const program_spec *s, int unit) {
+    int twin = spec_unit(s, unit).twin;
+    return twin >= 0 && twin < unit ? twin : unit;
+}
+
+static int unit_stage(const program_spec *s, int unit) {
+    return spec_stage_of(s, spec_chunk_of(s, unit));
+}
+
+bool spec_twin_is_local(const program_spec *s, int unit) {
+    int twin = spec_unit(s, unit).twin;
+    return twin >= 0 && unit_stage(s, twin) == unit_stage(s, unit);
+}
+
+int spec_tied_unit(const program_spec *s, int stage) {
+    for (int n = 0; n < spec_stage_units(s, stage); n++) {
+        int unit = spec_stage_unit(s, stage, n);
+        if (spec_unit(s, unit).twin >= 0) return unit;
+    }
+    return -1;
+}
+
+int spec_gather_unit(const program_spec *s, int unit) {
+    return spec_twin_is_local(s, unit) ? spec_owner(s, unit) : unit;
+}
+
+int spec_gather_units(const program_spec *s, int stage, unit_class c) {
+    int count = 0;
+    for (int n = 0; n < spec_stage_units(s, stage); n++) {
+        int u = spec_stage_unit(s, stage, n);
+        count += spec_class(s, u) == c && spec_gather_unit(s, u) == u;
+    }
+    return count;
+}
+
+int spec_units_of(const program_spec *s, int stage, unit_class c) {
+    int count = 0;
+    for (int n = 0; n < spec_stage_units(s, stage); n++)
+        count += spec_class(s, spec_stage_unit(s, stage, n)) == c;
+    return count;
+}
+
+/* ---- Edges ------------------------------------------------------------------------------------ */
+
+int spec_edges(const program_spec *s) {
+    return spec_chunks(s) - 1;
+}
+
+spec_edge spec_edge_of(const program_spec *s, int edge) {
+    int from = spec_stage_of(s, edge), to = spec_stage_of(s, edge + 1);
+    edge_kind kind = from == to       ? EDGE_LOCAL
+                     : to == from + 1 ? EDGE_NEXT
+                     : to == from - 1 ? EDGE_BACK
+                                      : EDGE_WRAP;
+    return (spec_edge){from, to, kind};
+}
+
+bool spec_receives(const program_spec *s, int chunk) {
+    return chunk > 0 && spec_edge_of(s, chunk - 1).kind != EDGE_LOCAL;
+}
+
+bool spec_sends(const program_spec *s, int chunk) {
+    return chunk < spec_edges(s) && spec_edge_of(s, chunk).kind != EDGE_LOCAL;
+}
+
+int spec_reduces(const program_spec *s) {
+    return zero_stage(s->zero)->full_grads ? 1 : s->micros;
+}

@@ -1,0 +1,104 @@
+#include "run/exec.h"
+
+#include <string.h>
+
+#include "base/status.h"
+#include "run/parts.h"
+#include "run/replicas.h"
+
+trine_status exec_create(exec *e, rank_state *state, const trine_mesh *mesh, device *dev) {
+    *e = (exec){0};
+    return step_create(&e->run, state, mesh, dev);
+}
+
+void exec_destroy(exec *e) {
+    step_destroy(&e->run);
+    *e = (exec){0};
+}
+
+void exec_measure(exec *e, device *dev, exec_observer observer) {
+    e->run.dev = dev;
+    e->observer = observer;
+}
+
+/* All messages of a group are started before anybody waits, so the first waits for all. */
+static trine_status wait_for_group(exec *e) {
+    const program *p = e->run.program;
+    if (program_group_first(p, e->at) != e->at) return TRINE_OK;
+    for (int n = e->at; n <= program_group_last(p, e->at); n++)
+        TRY(step_wait(&e->run, &p->code[n]));
+    return TRINE_OK;
+}
+
+static trine_status execute(exec *e, const instr *i) {
+    CHECK(i->kind >= 0 && i->kind < INSTR_KINDS, TRINE_EPROGRAM, "unknown instruction %d", i->kind);
+    return run_part_of((instr_kind)i->kind)->run(&e->run, i);
+}
+
+/* The first message of a group opens it, the last one closes it. */
+static trine_status execute_in_group(exec *e, const instr *i) {
+    const program *p = e->run.program;
+    int first = program_group_first(p, e->at), last = program_group_last(p, e->at);
+    if (first == last) return execute(e, i);
+    if (e->at == first) TRY(comm_group_begin(e->run.mesh));
+    TRY(execute(e, i));
+    return e->at == last ? comm_group_end(e->run.mesh) : TRINE_OK;
+}
+
+/* ---- What others see of it -------------------------------------------------------------------- */
+
+_Static_assert(sizeof(instr) == COMM_WORDS * sizeof(int32_t), "an instruction is so many words");
+
+static void describe(const int32_t words[COMM_WORDS], char *text, size_t size) {
+    instr i;
+    memcpy(&i, words, sizeof i);
+    if (i.kind >= 0 && i.kind < INSTR_KINDS) instr_print(&i, text, size);
+}
+
+static void note(const exec *e, trine_world *world) {
+    int32_t words[COMM_WORDS];
+    memcpy(words, &e->run.program->code[e->at], sizeof words);
+    comm_instruction(world, e->at, e->run.program->count, words);
+}
+
+static void waited(const exec *e, int kind) {
+    if (e->observer.waited) e->observer.waited(e->observer.context, kind);
+}
+
+static void executed(const exec *e, int kind) {
+    if (e->observer.executed) e->observer.executed(e->observer.context, kind);
+}
+
+/* ---- The loop --------------------------------------------------------------------------------- */
+
+static trine_status run_program(exec *e, trine_world *world) {
+    const program *p = e->run.program;
+    for (e->at = 0; e->at < p->count; e->at++) {
+        const instr *i = &p->code[e->at];
+        note(e, world);
+        TRY(wait_for_group(e));
+        waited(e, i->kind);
+        TRY(execute_in_group(e, i));
+        executed(e, i->kind);
+        if (!e->serial || program_group_last(p, e->at) != e->at) continue;
+        TRY(step_drain(&e->run, false));
+        waited(e, i->kind);
+    }
+    e->at = p->count - 1;
+    TRY(step_drain(&e->run, true));
+    waited(e, INSTR_KINDS);
+    executed(e, INSTR_KINDS);
+    return TRINE_OK;
+}
+
+trine_status exec_run(exec *e, const program *p, step_io *io) {
+    trine_world *world = comm_world(step_group(&e->run, TRINE_WORLD));
+    e->run.program = p;
+    e->run.io = io;
+    comm_describe(describe);
+    trine_status status = run_program(e, world);
+    comm_program_end(world);
+    TRY(status);
+    if (!e->audit || p->spec->forward_only) return TRINE_OK;
+    return replicas_agree(e->run.state, e->run.dev, e->run.mesh);
+}
