@@ -186,9 +186,9 @@ static trine_status marked_step(card_run *s, device_profile *p) {
     card_result *x = s->result;
     trine_trainer *t = s->trainer;
     trine_status status = spans_begin(p->spans);
-    exec_measure(&t->interpreter, &p->device, NULL);
+    exec_measure(&t->interpreter, &p->device, (exec_observer){0});
     if (status == TRINE_OK) status = timed_step(s, &x->marked_seconds);
-    exec_measure(&t->interpreter, t->dev, NULL);
+    exec_measure(&t->interpreter, t->dev, (exec_observer){0});
     if (status == TRINE_OK) status = spans_end(p->spans, &x->spans);
     return status;
 }

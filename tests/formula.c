@@ -222,6 +222,21 @@ static void slot(formula_bytes *f, const formula_rank *r, const sizes *s, size_t
     pieces(f, MEM_DATA, 2 * n * (s->first || s->last), 4 * s->N);
 }
 
+/* What a split backward pass keeps of each block: the gradients behind its four products, without a full
+ * buffer those of its norms, and what it has made again. */
+static void keeps(formula_bytes *f, const formula_rank *r, const sizes *s) {
+    size_t n = r->config->parallel.split_backward ? blocks(r) : 0, stream = s->x * s->R * s->C;
+    pieces(f, MEM_ACTIVATIONS, 2 * n, stream);
+    pieces(f, MEM_ACTIVATIONS, n, s->x * s->N * s->F / s->tp);
+    pieces(f, MEM_ACTIVATIONS, n, s->x * s->N * 3 * s->C / s->tp);
+    if (s->zero >= 2) pieces(f, MEM_ACTIVATIONS, n, s->g * 4 * s->C);
+    if (s->recompute == TRINE_RECOMPUTE_NONE) return;
+    pieces(f, MEM_ACTIVATIONS, 2 * n, stream);
+    if (s->recompute == TRINE_RECOMPUTE_SELECTIVE) return;
+    pieces(f, MEM_ACTIVATIONS, n, s->x * s->N * s->C / s->tp);
+    pieces(f, MEM_ACTIVATIONS, n, s->x * s->N * s->F / s->tp);
+}
+
 /* What a backward pass makes again, of one block: both norms in one place, unless all is made before
  * any is used. */
 static void rebuilt(formula_bytes *f, const formula_rank *r, const sizes *s) {
@@ -326,6 +341,7 @@ formula_bytes formula_memory(const formula_rank *r) {
     reduces(&f, r, &s);
     tie(&f, &s);
     slot(&f, r, &s, slots(r, &s));
+    keeps(&f, r, &s);
     pieces(&f, MEM_MESSAGES, least(s.M, 2), s.x * s.R * s.C); /* gradient streams */
     workspace(&f, r, &s);
     return f;
@@ -386,6 +402,8 @@ static size_t read_by_tp(const formula_rank *r, const sizes *s) {
         once += scratch * stream + piece(s->x * s->N * s->C);
         if (r->config->model.hidden_dropout > 0) once += stream;
         if (s->P == 1) once += least(s->M, 2) * stream;
+        if (r->config->parallel.split_backward)
+            once += (s->recompute == TRINE_RECOMPUTE_NONE ? 2 : 4) * blocks(r) * stream;
         once += piece(rows_buffer(r, s));
     }
     if (s->first) slot += stream;
@@ -554,6 +572,8 @@ static size_t by_rows(const formula_rank *r, const sizes *s) {
 static size_t tensor_parallel(const formula_rank *r, const sizes *s) {
     bool full = s->recompute == TRINE_RECOMPUTE_FULL;
     size_t micro = blocks(r) * (crossings(s, 4, 6) + (full ? crossings(s, 1, 2) : 0));
+    /* Both parts of a split backward pass gather the gradients of the two row-parallel products. */
+    if (r->config->parallel.split_backward) micro += blocks(r) * crossings(s, 0, 2);
     if (s->first) micro += crossings(s, 1, 1);
     if (s->last) micro += crossings(s, 1, 1) + chunks(s);
     return s->M * micro + by_rows(r, s);

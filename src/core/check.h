@@ -1,5 +1,5 @@
 /* The checker: proves all stages' programs legal together, without MPI and without running them. It
- * executes them symbolically with the waits of train/exec.c (asked from program_operands) and
+ * executes them symbolically with the waits of state/step.c (asked from program_operands) and
  * rendezvous sends (a send is done when its receive is posted), and refuses, naming stage and
  * instruction, when
  *

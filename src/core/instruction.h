@@ -174,8 +174,9 @@ field_use instr_field_use(instr_kind kind, char field);
 /* In the order in which they are printed. X(letter, member). */
 #define FIELD_LIST(X)                                                                              \
     X('u', unit)                                                                                   \
-    X('m', micro) X('c', chunk) X('s', slot) X('d', stream) X('b', gather) X('r', reduce)          \
-        X('k', keep) X('g', group)
+    X('m', micro)                                                                                  \
+    X('c', chunk) X('s', slot) X('d', stream) X('b', gather) X('r', reduce) X('k', keep)           \
+        X('g', group)
 
 /* -1 in a field that the instruction does not use. All fields are of one size: ranks compare their
  * programs by hash, and padding has no value. */

@@ -1,7 +1,7 @@
 /* A training step is a program: a flat array of small instructions, one array per pipeline stage
  * (all dp and tp ranks of a stage run the same one). A schedule generates the order of computation,
  * one pass per dimension adds its messages, reductions and gathers, core/check.h proves the result
- * without running it, and train/exec.c runs it. The instructions are in core/instruction.h, what a
+ * without running it, and run/exec.c runs it. The instructions are in core/instruction.h, what a
  * program is made from in core/spec.h.
  *
  * What an instruction touches is asked from one function, program_operands: the interpreter waits

@@ -1,4 +1,4 @@
-/* A trainer's checkpoints: which parts of its holding are written and filled (train/pieces.h), and
+/* A trainer's checkpoints: which parts of its state are written and filled (train/pieces.h), and
  * the few numbers beside them that say where a run stands. */
 #include "base/c_locale.h"
 #include "ckpt/ckpt.h"

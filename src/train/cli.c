@@ -86,6 +86,9 @@ static size_t parallel_rows(option *rows, trine_parallel *p, choices *c) {
         OPTION_CHOICE("zero", "zero-stage", &p->zero, zeros,
                       "what dp ranks share: 1 optimizer, 2 + gradients, 3 + parameters"),
         OPTION_CHOICE("schedule", NULL, &p->schedule, schedules, "order of the pipeline"),
+        OPTION_FLAG(
+            "split-backward", NULL, &p->split_backward,
+            "send the gradient of a block's input before its parameters' gradients are made"),
         OPTION_STRING("pp-split", NULL, &p->pp_split, "LIST",
                       "layers of each stage by hand, e.g. e,5,5,h"),
         OPTION_INT("gather-buffers", NULL, &p->gather_buffers, "N", 1, 30000,

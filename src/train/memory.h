@@ -15,7 +15,7 @@
 
 #include "train/trainer.h"
 
-/* Makes the holding, declares everything, and takes what is this rank's alone.
+/* Makes the state, declares everything, and takes what is this rank's alone.
  * Errors: TRINE_ENOMEM; on a GPU with ways to fit (train/fit.h). Not collective. */
 trine_status memory_plan(trine_trainer *t);
 /* Takes what peers read, and hands all of it out. Errors: TRINE_ENOMEM. Collective over: world. */

@@ -1,4 +1,4 @@
-/* A holding as a checkpoint sees it (ckpt/slice.h): the tensors of the whole model, and the pieces of
+/* A rank's state as a checkpoint sees it (ckpt/slice.h): the tensors of the whole model, and the pieces of
  * them that this rank writes or fills.
  *
  *   saved    a dp slice of every range: weights, masters, moments. What ZeRO does not shard all dp ranks
@@ -14,7 +14,7 @@
 #include "ckpt/slice.h"
 #include "state/state.h"
 
-/* Pieces point into the holding, which must outlive them. */
+/* Pieces point into the state, which must outlive them. */
 typedef struct {
     st_entry *tensors; /* [tensor_count] of the whole model, the same on every rank; to save only */
     ckpt_kind *kinds;  /* [tensor_count] */

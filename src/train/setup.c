@@ -44,6 +44,7 @@ trine_status setup_spec(const trine_config *c, program_spec *spec) {
                            .schedule = p->schedule,
                            .queue = one_queue ? ONE_QUEUE : QUEUES_PER_EDGE,
                            .gather_buffers = p->gather_buffers,
+                           .split_backward = p->split_backward,
                            .tied = !c->model.untied,
                            .by_rows = p->sequence_parallel && p->layout.tp > 1};
     TRY(dp_micro_batches(c->global_batch_size, c->micro_batch_size, p->layout.dp, &spec->micros));

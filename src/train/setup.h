@@ -2,8 +2,8 @@
  * model, the memory plan of any rank. The trainer, --dry-run and --explain all start here:
  *
  *   trine_config --config.c, checked--> setup_spec  --compose.c--> programs of all stages, proved
- *                                       setup_shape --holding.c--> what one rank holds (an arena)
- *                                                   --exec.c-----> a step: program x holding
+ *                                       setup_shape --state.c----> what one rank holds (an arena)
+ *                                                   --exec.c-----> a step: program x state
  *
  * Invariant: nothing here depends on the rank that asks, so that every rank, and a process without
  * mpirun, makes the same of the same configuration. Cost: that of the programs. */
@@ -43,7 +43,7 @@ double setup_flops_per_token(const trine_model *model);
  * rate. */
 double setup_learning_rate(const trine_optimizer *o, int64_t step);
 
-/* What the holding of the rank at `coord` is made from; `stages` are all programs, and everything
+/* What the state of the rank at `coord` is made from; `stages` are all programs, and everything
  * is borrowed. Pure. */
 state_config setup_state(const trine_config *config, const program *stages, const gpt_shape *shape,
                          const device *dev, trine_coord coord);

@@ -52,7 +52,7 @@ static const distance in_bf16_at_most[TP_KINDS] = {{1e-5, 1e-3}, {2e-4, 5.6e-3}}
 
 typedef struct {
     trine_layout layout;
-    int zero, schedule, type, sequence_parallel, recompute, dropout, untied;
+    int zero, schedule, type, sequence_parallel, recompute, dropout, untied, split_backward;
     int micros, size; /* micro-batches a rank, samples in one */
     int chunk;        /* rows of logits at a time; 0: all */
 } mix_run;
@@ -82,6 +82,7 @@ static mix_run run_of(const cover_row *row) {
                      .recompute = v[OPT_RECOMPUTE],
                      .dropout = v[OPT_DROPOUT],
                      .untied = v[OPT_UNTIED],
+                     .split_backward = v[OPT_SPLIT_BACKWARD],
                      .micros = micros[v[OPT_BATCH]],
                      .size = sizes[v[OPT_BATCH]],
                      .chunk = chunks[v[OPT_BATCH]]};
@@ -92,6 +93,7 @@ static mix_run anchor_of(mix_run r) {
     r.zero = r.zero >= TRINE_ZERO_2 && r.micros > 1 ? TRINE_ZERO_2 : TRINE_ZERO_0;
     r.schedule = TRINE_1F1B;
     r.recompute = TRINE_RECOMPUTE_NONE;
+    r.split_backward = 0;
     if (r.layout.tp == 1) r.sequence_parallel = 0; /* changes nothing there */
     return r;
 }
@@ -148,6 +150,7 @@ static trine_config config_of(const mix_run *r) {
     c.parallel.schedule = (trine_schedule)r->schedule;
     c.parallel.sequence_parallel = r->sequence_parallel;
     c.parallel.recompute = (trine_recompute)r->recompute;
+    c.parallel.split_backward = r->split_backward;
     c.parallel.loss_chunk = r->chunk;
     c.parallel.device = r->type == TYPE_BF16_REF ? "ref" : "cpu";
     c.parallel.timeout = 300;
@@ -171,11 +174,12 @@ static const char *describe(const mix_run *r) {
 #undef RECOMPUTE_TEXT
     };
     snprintf(text, sizeof text,
-             "dp %d tp %d pp %d zero %d %s, %s, recompute %s%s%s, %s, %d micro-batches of %d",
+             "dp %d tp %d pp %d zero %d %s, %s, recompute %s%s%s%s, %s, %d micro-batches of %d",
              r->layout.dp, r->layout.tp, r->layout.pp, r->zero, schedules[r->schedule],
              types[r->type], recomputes[r->recompute],
              r->sequence_parallel ? ", sequence-parallel" : "", r->dropout ? ", dropout" : "",
-             r->untied ? "untied" : "tied", r->micros, r->size);
+             r->split_backward ? ", split backward" : "", r->untied ? "untied" : "tied", r->micros,
+             r->size);
     return text;
 }
 

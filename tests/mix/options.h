@@ -22,6 +22,7 @@ enum {
     OPT_RECOMPUTE,
     OPT_DROPOUT,
     OPT_UNTIED,
+    OPT_SPLIT_BACKWARD,
     OPT_BATCH,
     OPTIONS
 };
@@ -32,15 +33,15 @@ enum { TYPE_FP32, TYPE_BF16_REF, TYPE_BF16_CPU, TYPES };
 #define SHORT_ROWS 150
 #define FULL_ROWS  600
 
-static const int option_sizes[OPTIONS] = {LAYOUTS, 4, TRINE_SCHEDULES,   TYPES, 2,
-                                          TRINE_RECOMPUTES, 2, 2, 3};
+static const int option_sizes[OPTIONS] = {
+    LAYOUTS, 4, TRINE_SCHEDULES, TYPES, 2, TRINE_RECOMPUTES, 2, 2, 2, 3};
 
 static trine_layout option_layouts[LAYOUTS];
 /* By layout: the logarithm of each dimension, and a bit for each that has more than one rank. */
 static int option_dp[LAYOUTS], option_tp[LAYOUTS], option_pp[LAYOUTS], option_used[LAYOUTS];
 
 static cover_column option_columns[OPTIONS + 4];
-static cover_demand option_demands[128];
+static cover_demand option_demands[256];
 
 static inline void option_make_layouts(void) {
     int n = 0;

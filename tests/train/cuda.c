@@ -38,6 +38,7 @@ static training_result run_on_gpu(trine_config c) {
 static void choose(trine_config *c, int n) {
     c->parallel.sequence_parallel = n / 2 % 2;
     c->parallel.recompute = (trine_recompute)(n % 3);
+    c->parallel.split_backward = n % 4 > 1;
     c->parallel.loss_chunk = n % 2 * 3;
     c->model.hidden_dropout = (n + 1) / 2 % 2 * 0.1;
     c->model.attention_dropout = (n + 1) / 2 % 2 * 0.2;

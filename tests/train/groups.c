@@ -81,8 +81,7 @@ static int groups_of(const program *p) {
 
 static int messages_of(const program *p) {
     int count = 0;
-    for (int n = 0; n < p->count; n++)
-        count += instr_is_message((instr_kind)p->code[n].kind);
+    for (int n = 0; n < p->count; n++) count += instr_is_message((instr_kind)p->code[n].kind);
     return count;
 }
 

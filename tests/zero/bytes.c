@@ -287,6 +287,7 @@ static void check(const trine_config *c) {
 static void choose_activations(trine_config *c, int i) {
     c->parallel.recompute = (trine_recompute)(i % 3);
     c->parallel.sequence_parallel = i / 3 % 2;
+    c->parallel.split_backward = i / 4 % 2;
     c->model.hidden_dropout = i / 2 % 2 * 0.1;
     c->parallel.loss_chunk = i % 4 * 5;
     c->micro_batch_size = c->parallel.sequence_parallel ? 3 : 1; /* tp divides 3 x 8 rows */

@@ -130,6 +130,7 @@ static void check_choices(trine_layout layout, int micros) {
         c.parallel.gather_buffers = choice / 24 + 1;
         c.parallel.recompute = (trine_recompute)(choice % 5 % 3);
         c.parallel.sequence_parallel = choice / 5 % 2;
+        c.parallel.split_backward = choice % 13 % 2;
         c.model.hidden_dropout = choice % 7 % 2 * 0.1;
         c.parallel.loss_chunk = choice % 11 % 3 * 7;
         c.micro_batch_size = c.parallel.sequence_parallel ? 8 : 3; /* tp divides 8 x 9 rows */
