@@ -90,7 +90,7 @@ typedef enum {
 #define TRINE_GROUP_ENUM(name, text) name,
     TRINE_GROUP_LIST(TRINE_GROUP_ENUM)
 #undef TRINE_GROUP_ENUM
-        TRINE_GROUPS
+    TRINE_GROUPS
 } trine_group;
 
 /* Joins the job: initialises MPI (unless the caller has) and says how many ranks there are. A
@@ -136,7 +136,7 @@ typedef enum {
 #define TRINE_TRANSPORT_ENUM(name, text) name,
     TRINE_TRANSPORT_LIST(TRINE_TRANSPORT_ENUM)
 #undef TRINE_TRANSPORT_ENUM
-        TRINE_TRANSPORTS
+    TRINE_TRANSPORTS
 } trine_transport;
 
 /* Not collective, but every rank must say the same before it makes a mesh. */
@@ -289,7 +289,7 @@ typedef enum {
 #define TRINE_TALLY_ENUM(name, text) name,
     TRINE_TALLY_LIST(TRINE_TALLY_ENUM)
 #undef TRINE_TALLY_ENUM
-        TRINE_TALLY_KINDS
+    TRINE_TALLY_KINDS
 } trine_tally_kind;
 
 typedef struct {
@@ -304,13 +304,13 @@ trine_tally trine_comm_tally(const trine_comm *comm, trine_tally_kind kind);
 /* The transformer: GPT-2 (Radford et al., "Language models are unsupervised multitask learners",
  * 2019). Pre-layer-norm blocks, GELU (tanh form), learned positions, biases everywhere. */
 typedef struct {
-    int num_layers;           /* L */
-    int hidden_size;          /* C; a multiple of num_attention_heads */
-    int num_attention_heads;  /* H; a multiple of tp */
-    int ffn_hidden_size;      /* width of the MLP; 0 means 4C */
-    int seq_length;           /* T, tokens per sample */
-    int vocab_size;           /* V; 0 means the token file's; padded to tp inside, never outside */
-    bool untied;              /* true: the output head has a matrix of its own */
+    int num_layers;          /* L */
+    int hidden_size;         /* C; a multiple of num_attention_heads */
+    int num_attention_heads; /* H; a multiple of tp */
+    int ffn_hidden_size;     /* width of the MLP; 0 means 4C */
+    int seq_length;          /* T, tokens per sample */
+    int vocab_size;          /* V; 0 means the token file's; padded to tp inside, never outside */
+    bool untied;             /* true: the output head has a matrix of its own */
     double hidden_dropout;    /* in [0, 1): of the embeddings' sum and of what joins the residual */
     double attention_dropout; /* in [0, 1): of the attention's probabilities */
 } trine_model;
@@ -326,7 +326,7 @@ typedef enum {
 #define TRINE_SCHEDULE_ENUM(name, text) name,
     TRINE_SCHEDULE_LIST(TRINE_SCHEDULE_ENUM)
 #undef TRINE_SCHEDULE_ENUM
-        TRINE_SCHEDULES
+    TRINE_SCHEDULES
 } trine_schedule;
 
 /* What a unit keeps between forward and backward (Korthikanti et al., "Reducing activation
@@ -345,46 +345,40 @@ typedef enum {
 #define TRINE_RECOMPUTE_ENUM(name, text) name,
     TRINE_RECOMPUTE_LIST(TRINE_RECOMPUTE_ENUM)
 #undef TRINE_RECOMPUTE_ENUM
-        TRINE_RECOMPUTES
+    TRINE_RECOMPUTES
 } trine_recompute;
 
 typedef struct {
-    trine_layout layout; /* dp 0: what is left of the ranks */
-    trine_zero zero;     /* what dp ranks share: Rajbhandari et al., "ZeRO", SC 2020, section 5 */
+    trine_layout layout;  /* dp 0: what is left of the ranks */
+    trine_zero zero;      /* what dp ranks share: Rajbhandari et al., "ZeRO", SC 2020, section 5 */
     trine_schedule schedule;
-    bool
-        split_backward; /* a block's backward pass in two parts: the gradient of its input, which the
-                             stage before waits for, and the gradients of its parameters after it was
-                             sent (Qi et al., "Zero bubble pipeline parallelism", ICLR 2024). Keeps
-                             more between the two; no bit depends on it */
+    bool split_backward;  /* parameter gradients come after the input's, which is sent on; same bits */
     const char *pp_split; /* NULL: by cost. "e,5,5,h": a stage of the embedding, two of five layers,
                              one of the head; embedding and head join the first and last stage that
                              has a number when they are not named */
     int gather_buffers;   /* ZeRO-3: buffers per class (block; embedding and head), at least 1 */
-    bool
-        sequence_parallel; /* between the tp regions a tp rank has its share of a micro-batch's rows
+    bool sequence_parallel; /* between the tp regions a tp rank has its share of a micro-batch's rows
                                only (Korthikanti et al. 2023, section 4.2.2); tp must divide
                                micro-batch x sequence */
     trine_recompute recompute;
-    int loss_chunk;     /* rows whose logits exist at one time; 0: as many as make 2^25 logits over
-                       all tp ranks, on GPUs 2^28 */
-    int ranks_per_node; /* 0: as MPI finds it */
+    int loss_chunk; /* rows whose logits exist at a time; 0: 2^25 logits of all tp ranks, 2^28 on GPUs */
+    int ranks_per_node;   /* 0: as MPI finds it */
     trine_transport transport; /* see trine_world_transport */
-    const char *device; /* "cpu", "ref", or "cuda": NVIDIA GPUs, one a rank or shared by some */
+    const char *device;   /* "cpu", "ref", or "cuda": NVIDIA GPUs, one a rank or shared by some */
     const char *cuda_library; /* cuda: the file of its shared object; NULL: looked for beside the
                                  program, in ../lib from there, and where the loader looks */
-    bool tf32;         /* cuda: matrices of fp32 are multiplied in TF32, see docs/numbers.md */
-    int threads;       /* per rank; 0: the affinity mask shared by the node's ranks */
-    double timeout;    /* seconds without progress before the job is ended; 0: never */
-    double io_timeout; /* of one call of the file system; 0: never */
-    bool audit;        /* compare every collective over its group first; hash replicas */
-    bool serial;       /* finish each instruction, but for sends, before the next (bisecting) */
+    bool tf32;            /* cuda: matrices of fp32 are multiplied in TF32, see docs/numbers.md */
+    int threads;          /* per rank; 0: the affinity mask shared by the node's ranks */
+    double timeout;       /* seconds without progress before the job is ended; 0: never */
+    double io_timeout;    /* of one call of the file system; 0: never */
+    bool audit;           /* compare every collective over its group first; hash replicas */
+    bool serial;          /* finish each instruction, but for sends, before the next (bisecting) */
     bool ordered_reductions; /* NCCL moves addends, and they are added in rank order: the bits that
                                 any other transport gives; under audit always */
-    bool stage_messages;     /* cuda: messages that NCCL does not move go through host memory, also
+    bool stage_messages;  /* cuda: messages that NCCL does not move go through host memory, also
                              where MPI is CUDA-aware */
-    bool one_queue;          /* the programs that NCCL gets, which need one in-order queue a device:
-                             messages in groups. Other transports run them, too, to the same bits */
+    bool one_queue;       /* the programs that NCCL gets, for one in-order queue a device, messages in
+                             groups: any transport runs them, to the same bits */
 } trine_parallel;
 
 /* Mixed precision (Micikevicius et al., "Mixed precision training", ICLR 2018): 16-bit weights,
@@ -394,10 +388,10 @@ typedef struct {
  * them the scale is halved, and after loss_scale_window good ones in a row doubled (Megatron-LM's
  * DynamicGradScaler). bf16 has fp32's range and no scale. */
 typedef struct {
-    bool bf16, fp16;   /* at most one; none: fp32 */
-    trine_dtype grads; /* of weight gradients: TRINE_F32, or the 16-bit type in use, in which
+    bool bf16, fp16;         /* at most one; none: fp32 */
+    trine_dtype grads;       /* of weight gradients: TRINE_F32, or the 16-bit type in use, in which
                                 they are then added up and reduced, too */
-    double loss_scale; /* fp16: fixed at this; 0: dynamic */
+    double loss_scale;         /* fp16: fixed at this; 0: dynamic */
     double initial_loss_scale, min_loss_scale; /* overflow at the minimum ends the job */
     int loss_scale_window, hysteresis;
 } trine_precision;
@@ -450,9 +444,9 @@ typedef struct trine_trainer trine_trainer;
 
 /* What a step measured; the same on every rank but for `seconds`. */
 typedef struct {
-    int64_t step;     /* counts from 1 */
-    double loss;      /* nats a token, mean over the global batch */
-    double grad_norm; /* global, before clipping */
+    int64_t step;      /* counts from 1 */
+    double loss;       /* nats a token, mean over the global batch */
+    double grad_norm;  /* global, before clipping */
     double lr;
     double seconds;      /* on this rank's clock */
     uint64_t tokens;     /* in this step, over all ranks */
@@ -477,7 +471,7 @@ typedef struct {
  * They fill the structs and nothing else. */
 typedef struct {
     bool help, dry_run, explain;
-    int ranks;                       /* for --dry-run and --explain; 0: dp x tp x pp */
+    int ranks; /* for --dry-run and --explain; 0: dp x tp x pp */
     int log_interval, eval_interval; /* steps; 0: no lines, no validation but the last */
     const char *log;                 /* JSON lines; NULL: none */
     double peak_tflops;              /* of one rank; 0: unknown */

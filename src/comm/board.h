@@ -31,23 +31,21 @@ typedef struct {
     int32_t meshed; /* whether pp, dp and tp say something */
     int32_t pp, dp, tp;
 
-    char call[PLACE_CALL];   /* MPI's call that this rank is blocked in; "": it is in none */
-    int32_t calls;           /* such calls begun so far */
-    char doing[PLACE_DOING]; /* outside of a program: "saving a checkpoint"; "": nothing is said */
-    int32_t at, count;       /* instruction `at` of `count`; count 0: in no program */
+    char call[PLACE_CALL]; /* MPI's call that this rank is blocked in; "": it is in none */
+    int32_t calls;         /* such calls begun so far */
+    char doing[PLACE_DOING];   /* outside of a program: "saving a checkpoint"; "": nothing is said */
+    int32_t at, count;         /* instruction `at` of `count`; count 0: in no program */
     int32_t words[PLACE_WORDS]; /* the instruction */
 
     int32_t kind, type; /* trine_tally_kind and trine_dtype of the last communication */
     int32_t group;      /* trine_group; -1: there was none yet */
-    int32_t members, first,
-        stride;                /* world ranks of the group; stride 0: they are not evenly apart */
-    int32_t peer;              /* world rank; -1: the kind has none */
+    int32_t members, first, stride; /* world ranks of the group; stride 0: they are not evenly apart */
+    int32_t peer;       /* world rank; -1: the kind has none */
     uint64_t elements, number; /* number: of the call in its group, from 1 */
-    double waited;             /* seconds in its wait, so far */
+    double waited;      /* seconds in its wait, so far */
 
-    char file
-        [PLACE_FILE];   /* "fsync of run/..." that this rank waits for; "": it waits for no file */
-    double file_waited; /* seconds in that */
+    char file[PLACE_FILE]; /* "fsync of run/..." that this rank waits for; "": it waits for no file */
+    double file_waited;    /* seconds in that */
 } rank_place;
 
 /* What can be said of a rank whose place was looked at for a while, from what it did meanwhile. */
@@ -64,7 +62,7 @@ typedef enum {
 #define RANK_STATE_ENUM(name) name,
     RANK_STATE_LIST(RANK_STATE_ENUM)
 #undef RANK_STATE_ENUM
-        RANK_STATES
+    RANK_STATES
 } rank_status;
 
 /* One rank as it was found. */

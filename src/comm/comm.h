@@ -23,7 +23,7 @@ typedef struct comm_request {
     size_t count;
     int peer;
     uint64_t call; /* its number in the group */
-    bool waits;    /* whoever started it waits for it at once */
+    bool waits; /* whoever started it waits for it at once */
     /* The transport's. */
     void *handle; /* an MPI_Request fits */
     struct comm_request *next;
@@ -103,8 +103,7 @@ void comm_describe(comm_words words);
  * other ranks meanwhile: they do not take this one for dead, however long it takes. A single call of the
  * file system (base/files.h) that takes longer than trine_world_io_timeout ends the job. Returns what work
  * returns, with its trail. Not collective. */
-trine_status comm_with_files(trine_world *world, trine_status (*work)(void *context),
-                             void *context);
+trine_status comm_with_files(trine_world *world, trine_status (*work)(void *context), void *context);
 
 /* Audit mode: before each collective its kind, count, type, root and `position` (the program index
  * of the instruction that issues it, set by comm_position) are compared over the group; a mismatch
