@@ -178,7 +178,7 @@ static trine_status measure(bench *b) {
 static trine_config config_of(const knobs *k, const char *text) {
     trine_config c = trine_config_default();
     c.model = k->model;
-    c.parallel.layout = (trine_layout){2, 2, 1};
+    c.parallel.layout = (trine_layout){.dp = 2, .tp = 2, .pp = 1};
     c.parallel.zero = TRINE_ZERO_3;
     c.parallel.recompute = TRINE_RECOMPUTE_FULL;
     c.parallel.threads = k->threads < 4 ? 1 : k->threads / 4;

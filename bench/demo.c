@@ -44,8 +44,8 @@ static void add_row(bench_report *r, const char *name, const trine_config *c, in
 
 static trine_status race(bench_report *r, const knobs *k, turns *t, const char *path,
                          bench_samples *s) {
-    trine_config one = config_of(k, path, (trine_layout){1, 1, 1});
-    trine_config eight = config_of(k, path, (trine_layout){2, 2, 2});
+    trine_config one = config_of(k, path, (trine_layout){.dp = 1, .tp = 1, .pp = 1});
+    trine_config eight = config_of(k, path, (trine_layout){.dp = 2, .tp = 2, .pp = 2});
     one.parallel.threads = k->threads;
     turns_job *alone, *mesh;
     TRY(turns_start(&alone, t, &one));

@@ -25,9 +25,9 @@ typedef struct {
 } variant;
 
 static const variant variants[] = {
-    {"dp", {2, 1, 1}, TRINE_ZERO_1},
-    {"tp", {1, 2, 1}, TRINE_ZERO_0},
-    {"pp", {1, 1, 2}, TRINE_ZERO_0},
+    {"dp", {.dp = 2, .tp = 1, .pp = 1}, TRINE_ZERO_1},
+    {"tp", {.dp = 1, .tp = 2, .pp = 1}, TRINE_ZERO_0},
+    {"pp", {.dp = 1, .tp = 1, .pp = 2}, TRINE_ZERO_0},
 };
 
 static const bench_column columns[] = {
@@ -82,7 +82,7 @@ static double balance_of(const program_spec *spec, const double cost[TURNS_VALUE
 }
 
 static trine_status measure_balance(bench *b, const trine_config *c, double *balance) {
-    trine_config alone = config_of(b, (trine_layout){1, 1, 1}, 1), checked = *c;
+    trine_config alone = config_of(b, (trine_layout){.dp = 1, .tp = 1, .pp = 1}, 1), checked = *c;
     program_spec spec;
     turns_job *job;
     turns_answer cost;
@@ -143,7 +143,8 @@ static trine_status check_memory(bench *b, const variant *v, const trine_config 
 }
 
 static trine_status measure(bench *b, const variant *v) {
-    trine_config one = config_of(b, (trine_layout){1, 1, 1}, 2), two = config_of(b, v->layout, 1);
+    trine_config one = config_of(b, (trine_layout){.dp = 1, .tp = 1, .pp = 1}, 2),
+                 two = config_of(b, v->layout, 1);
     two.parallel.zero = v->zero;
     bool fits = false;
     TRY(check_memory(b, v, &one, &two, &fits));

@@ -62,7 +62,7 @@ typedef struct {
 static trine_config config_of(const bench *b, int tp) {
     trine_config c = trine_config_default();
     c.model = b->k->model;
-    c.parallel.layout = (trine_layout){1, tp, 1};
+    c.parallel.layout = (trine_layout){.dp = 1, .tp = tp, .pp = 1};
     c.parallel.threads = b->k->threads / tp;
     c.data.data_path = b->text.path;
     c.micro_batch_size = c.global_batch_size = b->k->batch;

@@ -15,7 +15,7 @@ typedef struct {
 } line;
 
 static trine_layout layout_for(int ranks) {
-    trine_layout l = {1, 1, 1};
+    trine_layout l = {.dp = 1, .tp = 1, .pp = 1};
     if (ranks % 2 == 0) l.tp = 2;
     if (ranks % 4 == 0) l.pp = 2;
     l.dp = ranks / l.tp / l.pp;

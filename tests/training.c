@@ -12,7 +12,7 @@ trine_config training_config(void) {
                             .num_attention_heads = 24,
                             .seq_length = 8,
                             .vocab_size = TRAINING_VOCAB};
-    c.parallel.layout = (trine_layout){1, 1, 1};
+    c.parallel.layout = (trine_layout){.dp = 1, .tp = 1, .pp = 1};
     c.parallel.device = "cpu";
     c.parallel.threads = 1;
     c.parallel.timeout = 60;
@@ -110,7 +110,8 @@ void training_layouts(void (*visit)(trine_layout layout)) {
     int ranks = trine_world_size(harness_world);
     for (int tp = 1; tp <= ranks; tp++)
         for (int pp = 1; ranks % tp == 0 && pp <= ranks / tp; pp++)
-            if (ranks / tp % pp == 0) visit((trine_layout){ranks / tp / pp, tp, pp});
+            if (ranks / tp % pp == 0)
+                visit((trine_layout){.dp = ranks / tp / pp, .tp = tp, .pp = pp});
 }
 
 /* ---- The fingerprint ------------------------------------------------------------------------- */

@@ -1,5 +1,6 @@
 /* Audit mode: do the ranks of a group really make the same call, and hold the same replica? Both
  * gather a few bytes of every rank into the world's scratch, which is free between operations. */
+#include "comm/axes.h"
 #include "comm/transport.h"
 #include "base/status.h"
 
@@ -44,7 +45,8 @@ static void describe(const trine_comm *comm, int rank, const record *x, char *te
 
 /* Stages run different programs: only inside a stage do positions have to agree. */
 static bool inside_stage(trine_group group) {
-    return group == TRINE_DP || group == TRINE_TP;
+    axis_set axes = axes_of(group);
+    return axes && !(axes & AXIS(TRINE_AXIS_PP));
 }
 
 trine_status audit_compare(trine_comm *comm, const comm_call *call) {

@@ -1,4 +1,5 @@
 /* Which groups go through NCCL, making their communicators, and the device's waits. See gpu.h. */
+#include "comm/axes.h"
 #include "comm/gpu.h"
 #include "comm/nccl.h"
 #include "comm/transport.h"
@@ -142,11 +143,17 @@ static trine_status share_id(struct comm_gpus *g, trine_comm *comm, char id[NCCL
     return TRINE_OK;
 }
 
+/* Stages add nothing up that lies on GPUs. */
+static bool adds(trine_group group) {
+    axis_set axes = axes_of(group);
+    return axes && !(axes & AXIS(TRINE_AXIS_PP));
+}
+
 static trine_status prepare(struct comm_gpus *g, trine_comm *comm) {
     const nccl_place place = {.name = comm_group_name(comm->group),
                               .size = comm->size,
                               .rank = comm->rank,
-                              .adds = comm->group == TRINE_DP || comm->group == TRINE_TP};
+                              .adds = adds(comm->group)};
     TRY(g->nccl->prepare(g->rank, &comm->nccl_group, &place));
     comm->nccl = g->nccl;
     return TRINE_OK;

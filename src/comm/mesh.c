@@ -1,5 +1,6 @@
 /* The mesh: which rank is where, and the groups along its axes, made in one fixed order on every
  * rank: dp, tp, pp, tie, the edges (activations, then gradients), node. */
+#include "comm/axes.h"
 #include "comm/far.h"
 #include "comm/nodes.h"
 #include "base/status.h"
@@ -29,22 +30,6 @@ struct trine_mesh {
     piece pieces[SHM_WINDOWS]; /* what trine_mesh_alloc has given away */
 };
 
-/* ---- Places ---------------------------------------------------------------------------------- */
-
-trine_coord trine_layout_coord(trine_layout layout, int rank) {
-    return (trine_coord){.tp = rank % layout.tp,
-                         .dp = rank / layout.tp % layout.dp,
-                         .pp = rank / layout.tp / layout.dp};
-}
-
-int trine_layout_rank(trine_layout layout, trine_coord coord) {
-    return (coord.pp * layout.dp + coord.dp) * layout.tp + coord.tp;
-}
-
-static int rank_at_stage(const trine_mesh *mesh, int stage) {
-    return trine_layout_rank(mesh->layout, (trine_coord){mesh->coord.dp, mesh->coord.tp, stage});
-}
-
 /* ---- Axes ------------------------------------------------------------------------------------ */
 
 /* Collective over: world. Every rank takes part in the split, with a group of one as a bystander.
@@ -55,17 +40,24 @@ static trine_status add_group(trine_mesh *mesh, trine_group group, int n) {
     return group_create(&mesh->groups[group], mesh->world, group, mesh->members, n, state);
 }
 
+/* The rank at the n-th place among those that differ from this one along `axes` only. */
+static int rank_along(const trine_mesh *mesh, axis_set axes, int n) {
+    return trine_layout_rank(mesh->layout, axes_coord(mesh->layout, axes, mesh->coord, n));
+}
+
+static int rank_at_stage(const trine_mesh *mesh, int stage) {
+    return rank_along(mesh, AXIS(TRINE_AXIS_PP), stage);
+}
+
 static trine_status add_axes(trine_mesh *mesh) {
-    const trine_layout l = mesh->layout;
-    const trine_coord c = mesh->coord;
-    for (int i = 0; i < l.dp; i++)
-        mesh->members[i] = trine_layout_rank(l, (trine_coord){i, c.tp, c.pp});
-    TRY(add_group(mesh, TRINE_DP, l.dp));
-    for (int i = 0; i < l.tp; i++)
-        mesh->members[i] = trine_layout_rank(l, (trine_coord){c.dp, i, c.pp});
-    TRY(add_group(mesh, TRINE_TP, l.tp));
-    for (int i = 0; i < l.pp; i++) mesh->members[i] = rank_at_stage(mesh, i);
-    return add_group(mesh, TRINE_PP, l.pp);
+    for (int g = TRINE_WORLD + 1; g < TRINE_GROUPS; g++) {
+        axis_set axes = axes_of((trine_group)g);
+        int size = axes_size(mesh->layout, axes);
+        if (!axes) continue;
+        for (int n = 0; n < size; n++) mesh->members[n] = rank_along(mesh, axes, n);
+        TRY(add_group(mesh, (trine_group)g, size));
+    }
+    return TRINE_OK;
 }
 
 static trine_status add_tie(trine_mesh *mesh) {
@@ -287,17 +279,16 @@ bool mesh_shares(const trine_mesh *mesh) {
 static void group_sizes(int sizes[TRINE_GROUPS], trine_layout l, trine_coord c) {
     int last = l.pp - 1, before = c.pp > 0 ? 2 : 0, after = c.pp < last ? 2 : 0;
     memset(sizes, 0, TRINE_GROUPS * sizeof *sizes);
-    sizes[TRINE_DP] = l.dp;
-    sizes[TRINE_TP] = l.tp;
-    sizes[TRINE_PP] = l.pp;
+    for (int g = TRINE_WORLD + 1; g < TRINE_GROUPS; g++)
+        if (axes_of((trine_group)g)) sizes[g] = axes_size(l, axes_of((trine_group)g));
     sizes[TRINE_TIE] = last > 0 && (c.pp == 0 || c.pp == last) ? 2 : 0;
     sizes[TRINE_ACT_IN] = sizes[TRINE_GRAD_OUT] = before;
     sizes[TRINE_ACT_OUT] = sizes[TRINE_GRAD_IN] = after;
-    sizes[TRINE_NODE] = l.dp * l.tp * l.pp;
+    sizes[TRINE_NODE] = axes_size(l, ALL_AXES);
 }
 
 size_t comm_transport_bytes(trine_layout layout, trine_coord coord, trine_transport transport) {
-    int sizes[TRINE_GROUPS], ranks = layout.dp * layout.tp * layout.pp;
+    int sizes[TRINE_GROUPS], ranks = axes_size(layout, ALL_AXES);
     size_t bytes = comm_scratch_bytes(ranks);
     if (transport == TRINE_TRANSPORT_MPI || ranks == 1) return bytes;
     group_sizes(sizes, layout, coord);
@@ -312,13 +303,14 @@ size_t mesh_transport_bytes(const trine_mesh *mesh) {
 /* ---- The mesh -------------------------------------------------------------------------------- */
 
 static trine_status check_layout(const trine_world *world, trine_layout l, int ranks_per_node) {
+    char text[128];
+    double ranks = 1;
+    axes_text(l, text, sizeof text);
     CHECK(l.dp > 0 && l.tp > 0 && l.pp > 0, TRINE_EINVAL,
-          "layout dp %d x tp %d x pp %d: every dimension is at least 1", l.dp, l.tp, l.pp);
-    bool fits = l.dp <= world->size && l.tp <= world->size && l.pp <= world->size;
-    int64_t ranks = fits ? (int64_t)l.dp * l.tp * l.pp : 0;
-    CHECK(fits && ranks == world->size, TRINE_EINVAL,
-          "layout dp %d x tp %d x pp %d needs %.0f ranks, the job has %d", l.dp, l.tp, l.pp,
-          (double)l.dp * l.tp * l.pp, world->size);
+          "layout %s: every dimension is at least 1", text);
+    for (int a = 0; a < TRINE_AXES; a++) ranks *= axis_size(l, (trine_axis)a);
+    CHECK(ranks == world->size, TRINE_EINVAL, "layout %s needs %.0f ranks, the job has %d", text,
+          ranks, world->size);
     CHECK(ranks_per_node >= 0, TRINE_EINVAL, "%d ranks per node", ranks_per_node);
     return TRINE_OK;
 }

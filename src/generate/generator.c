@@ -14,7 +14,7 @@
 
 trine_generate_config trine_generate_config_default(void) {
     return (trine_generate_config){
-        .layout = {1, 1, 1}, .type = TRINE_F32, .device = "cpu", .timeout = 600};
+        .layout = {.dp = 1, .tp = 1, .pp = 1}, .type = TRINE_F32, .device = "cpu", .timeout = 600};
 }
 
 /* ---- Creation, in the order in which the parts need each other ---- */

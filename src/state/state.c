@@ -5,6 +5,7 @@
 
 #include "base/half.h"
 #include "base/status.h"
+#include "comm/axes.h"
 
 /* ---- Tables ---- */
 
@@ -114,10 +115,9 @@ size_t state_grad_bytes(const rank_state *h) {
 uint64_t state_bytes(const rank_state *h, trine_group over, trine_tally_kind kind, size_t count,
                      trine_dtype type) {
     trine_layout l = h->config.layout;
-    trine_coord at = h->config.coord;
-    int size = over == TRINE_DP ? l.dp : over == TRINE_TP ? l.tp : l.pp;
-    int rank = over == TRINE_DP ? at.dp : over == TRINE_TP ? at.tp : at.pp;
-    return comm_bytes(kind, count, type, size, rank, 0);
+    axis_set axes = axes_of(over);
+    return comm_bytes(kind, count, type, axes_size(l, axes), axes_place(l, axes, h->config.coord),
+                      0);
 }
 
 bool state_has_master(const rank_state *h) {

@@ -16,7 +16,7 @@
 
 trine_config trine_config_default(void) {
     trine_config c = {
-        .parallel = {.layout = {0, 1, 1},
+        .parallel = {.layout = {.dp = 0, .tp = 1, .pp = 1},
                      .schedule = TRINE_1F1B,
                      .gather_buffers = 2,
                      .device = "cpu",
@@ -399,7 +399,7 @@ static bool next_nearest(const trine_config *given, int ranks, trine_layout aske
     for (int tp = 1; tp <= ranks; tp++)
         for (int pp = 1; ranks % tp == 0 && pp <= ranks / tp; pp++) {
             if (ranks / tp % pp) continue;
-            trine_layout l = {ranks / tp / pp, tp, pp};
+            trine_layout l = {.dp = ranks / tp / pp, .tp = tp, .pp = pp};
             double d = distance(l, asked) + 1e-6 * tp + 1e-9 * pp;
             if (d <= *past || d >= best || !layout_works(given, l, ranks)) continue;
             best = d;

@@ -20,7 +20,7 @@ static op_call setup(trine_mesh **mesh) {
                  .count = COUNT,
                  .src = src,
                  .dst = dst};
-    OK(trine_mesh_create(mesh, harness_world, (trine_layout){c.ranks, 1, 1}, 0));
+    OK(trine_mesh_create(mesh, harness_world, (trine_layout){.dp = c.ranks, .tp = 1, .pp = 1}, 0));
     c.comm = trine_mesh_group(*mesh, TRINE_DP);
     pattern_fill(src, COUNT, 0, pattern_of_rank(c.rank));
     return c;

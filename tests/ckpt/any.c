@@ -56,24 +56,33 @@ typedef struct {
 
 /* Seven layers, a vocabulary of 101 (padded wherever tp is above 1), 24 samples a step. */
 static const job in_fp32[] = {
-    {.layout = {1, 1, 1}, .zero = TRINE_ZERO_0, .schedule = TRINE_1F1B},
-    {.layout = {1, 1, 4}, .zero = TRINE_ZERO_1, .schedule = TRINE_GPIPE, .split = "e,3,4,h"},
-    {.layout = {2, 1, 1},
+    {.layout = {.dp = 1, .tp = 1, .pp = 1}, .zero = TRINE_ZERO_0, .schedule = TRINE_1F1B},
+    {.layout = {.dp = 1, .tp = 1, .pp = 4},
+     .zero = TRINE_ZERO_1,
+     .schedule = TRINE_GPIPE,
+     .split = "e,3,4,h"},
+    {.layout = {.dp = 2, .tp = 1, .pp = 1},
      .zero = TRINE_ZERO_0,
      .schedule = TRINE_1F1B,
      .recompute = TRINE_RECOMPUTE_FULL},
-    {.layout = {2, 1, 4}, .zero = TRINE_ZERO_1, .schedule = TRINE_1F1B, .split = "1,3,2,1"},
-    {.layout = {2, 1, 2}, .zero = TRINE_ZERO_2, .schedule = TRINE_NAIVE},
-    {.layout = {2, 1, 3}, .zero = TRINE_ZERO_3, .schedule = TRINE_1F1B},
-    {.layout = {4, 2, 1}, .zero = TRINE_ZERO_3, .schedule = TRINE_1F1B},
-    {.layout = {2, 2, 2}, .zero = TRINE_ZERO_1, .schedule = TRINE_1F1B, .split = "5,2"},
-    {.layout = {2, 2, 1},
+    {.layout = {.dp = 2, .tp = 1, .pp = 4},
+     .zero = TRINE_ZERO_1,
+     .schedule = TRINE_1F1B,
+     .split = "1,3,2,1"},
+    {.layout = {.dp = 2, .tp = 1, .pp = 2}, .zero = TRINE_ZERO_2, .schedule = TRINE_NAIVE},
+    {.layout = {.dp = 2, .tp = 1, .pp = 3}, .zero = TRINE_ZERO_3, .schedule = TRINE_1F1B},
+    {.layout = {.dp = 4, .tp = 2, .pp = 1}, .zero = TRINE_ZERO_3, .schedule = TRINE_1F1B},
+    {.layout = {.dp = 2, .tp = 2, .pp = 2},
+     .zero = TRINE_ZERO_1,
+     .schedule = TRINE_1F1B,
+     .split = "5,2"},
+    {.layout = {.dp = 2, .tp = 2, .pp = 1},
      .zero = TRINE_ZERO_0,
      .schedule = TRINE_1F1B,
      .recompute = TRINE_RECOMPUTE_SELECTIVE},
-    {.layout = {1, 8, 1}, .zero = TRINE_ZERO_0, .schedule = TRINE_1F1B},
-    {.layout = {3, 2, 1}, .zero = TRINE_ZERO_2, .schedule = TRINE_1F1B},
-    {.layout = {1, 4, 2},
+    {.layout = {.dp = 1, .tp = 8, .pp = 1}, .zero = TRINE_ZERO_0, .schedule = TRINE_1F1B},
+    {.layout = {.dp = 3, .tp = 2, .pp = 1}, .zero = TRINE_ZERO_2, .schedule = TRINE_1F1B},
+    {.layout = {.dp = 1, .tp = 4, .pp = 2},
      .zero = TRINE_ZERO_3,
      .schedule = TRINE_GPIPE,
      .split = "2,5",
@@ -81,29 +90,32 @@ static const job in_fp32[] = {
 };
 
 static const job in_all_types[] = {
-    {.layout = {2, 2, 2},
+    {.layout = {.dp = 2, .tp = 2, .pp = 2},
      .zero = TRINE_ZERO_1,
      .schedule = TRINE_1F1B,
      .split = "5,2",
      .type = TRINE_BF16,
      .untied = true},
-    {.layout = {2, 2, 1},
+    {.layout = {.dp = 2, .tp = 2, .pp = 1},
      .zero = TRINE_ZERO_0,
      .schedule = TRINE_1F1B,
      .type = TRINE_BF16,
      .untied = true},
-    {.layout = {4, 2, 1},
+    {.layout = {.dp = 4, .tp = 2, .pp = 1},
      .zero = TRINE_ZERO_3,
      .schedule = TRINE_1F1B,
      .type = TRINE_F16,
      .untied = true},
-    {.layout = {1, 1, 3},
+    {.layout = {.dp = 1, .tp = 1, .pp = 3},
      .zero = TRINE_ZERO_0,
      .schedule = TRINE_GPIPE,
      .type = TRINE_F16,
      .untied = true},
-    {.layout = {1, 8, 1}, .zero = TRINE_ZERO_2, .schedule = TRINE_1F1B, .untied = true},
-    {.layout = {3, 1, 2},
+    {.layout = {.dp = 1, .tp = 8, .pp = 1},
+     .zero = TRINE_ZERO_2,
+     .schedule = TRINE_1F1B,
+     .untied = true},
+    {.layout = {.dp = 3, .tp = 1, .pp = 2},
      .zero = TRINE_ZERO_3,
      .schedule = TRINE_1F1B,
      .split = "3,4",
@@ -111,9 +123,20 @@ static const job in_all_types[] = {
 };
 
 static const job on_two_devices[] = {
-    {.layout = {2, 2, 2}, .zero = TRINE_ZERO_1, .schedule = TRINE_1F1B, .small = true},
-    {.layout = {2, 1, 2}, .zero = TRINE_ZERO_3, .schedule = TRINE_1F1B, .small = true, .gpu = true},
-    {.layout = {1, 2, 1}, .zero = TRINE_ZERO_0, .type = TRINE_BF16, .small = true, .gpu = true},
+    {.layout = {.dp = 2, .tp = 2, .pp = 2},
+     .zero = TRINE_ZERO_1,
+     .schedule = TRINE_1F1B,
+     .small = true},
+    {.layout = {.dp = 2, .tp = 1, .pp = 2},
+     .zero = TRINE_ZERO_3,
+     .schedule = TRINE_1F1B,
+     .small = true,
+     .gpu = true},
+    {.layout = {.dp = 1, .tp = 2, .pp = 1},
+     .zero = TRINE_ZERO_0,
+     .type = TRINE_BF16,
+     .small = true,
+     .gpu = true},
 };
 
 static int job_ranks(const job *j) {
@@ -571,7 +594,8 @@ static int setup(void **state) {
     int64_t pid = world_rank ? 0 : getpid(); /* the same name on every rank */
     trine_mesh *mesh;
     OK(trine_mesh_create(&mesh, harness_world,
-                         (trine_layout){trine_world_size(harness_world), 1, 1}, 0));
+                         (trine_layout){.dp = trine_world_size(harness_world), .tp = 1, .pp = 1},
+                         0));
     OK(trine_broadcast(trine_mesh_group(mesh, TRINE_WORLD), &pid, 1, TRINE_I64, 0));
     trine_mesh_destroy(&mesh);
     snprintf(dir, sizeof dir, "/dev/shm/trine-any-%lld", (long long)pid);

@@ -64,7 +64,8 @@ static void expect_same(const char *a, const char *b) {
 /* On nodes of so many ranks (0: all), with or without room. */
 static void save_on_nodes(const cutting *c, int ranks_per_node, bool room) {
     trine_mesh *all = world_mesh;
-    OK(trine_mesh_create(&world_mesh, harness_world, (trine_layout){ranks, 1, 1}, ranks_per_node));
+    OK(trine_mesh_create(&world_mesh, harness_world, (trine_layout){.dp = ranks, .tp = 1, .pp = 1},
+                         ranks_per_node));
     no_room = !room;
     image_save(c, in_dir("other"), 1);
     no_room = false;

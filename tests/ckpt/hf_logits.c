@@ -110,7 +110,7 @@ static void export_folder(const char *from, const char *to) {
 static void each_folder(const char *name, const hf_folder *folders, size_t count) {
     reference want = read_reference(name);
     trine_mesh *mesh;
-    OK(trine_mesh_create(&mesh, harness_world, (trine_layout){1, 1, 1}, 0));
+    OK(trine_mesh_create(&mesh, harness_world, (trine_layout){.dp = 1, .tp = 1, .pp = 1}, 0));
     trine_comm *comm = trine_mesh_group(mesh, TRINE_TP);
     for (size_t i = 0; i < count; i++) {
         hf_folder f = folders[i];

@@ -26,7 +26,7 @@ static int image_setup(void **state) {
     (void)state;
     ranks = trine_world_size(harness_world);
     rank = trine_world_rank(harness_world);
-    OK(trine_mesh_create(&world_mesh, harness_world, (trine_layout){ranks, 1, 1}, 0));
+    OK(trine_mesh_create(&world_mesh, harness_world, (trine_layout){.dp = ranks, .tp = 1, .pp = 1}, 0));
     world = trine_mesh_group(world_mesh, TRINE_WORLD);
     OK(device_open(&dev, DEVICE_CPU, 1));
     return 0;
@@ -190,7 +190,7 @@ static inline trine_config image_config(const cutting *c) {
                                  .seq_length = (int)c->shape.T,
                                  .vocab_size = (int)c->shape.V,
                                  .untied = c->shape.untied};
-    config.parallel.layout = (trine_layout){c->dp, c->tp, 1};
+    config.parallel.layout = (trine_layout){.dp = c->dp, .tp = c->tp, .pp = 1};
     return config;
 }
 

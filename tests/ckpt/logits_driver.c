@@ -26,7 +26,8 @@ static trine_status print_logits(trine_generator *g, bool speaks) {
 static trine_status run(trine_world *world, int argc, char **argv) {
     trine_generate_config config = trine_generate_config_default();
     trine_generator *g;
-    config.layout = (trine_layout){1, argc > 2 ? atoi(argv[2]) : 1, argc > 3 ? atoi(argv[3]) : 1};
+    config.layout = (trine_layout){
+        .dp = 1, .tp = argc > 2 ? atoi(argv[2]) : 1, .pp = argc > 3 ? atoi(argv[3]) : 1};
     config.threads = 1;
     trine_status status = trine_generator_create(&g, world, argv[1], &config, stderr);
     if (status != TRINE_OK) return status;

@@ -30,7 +30,7 @@ static int begin(void **state) {
     ranks = trine_world_size(harness_world);
     snprintf(base, sizeof base, "/tmp/trine-save-XXXXXX");
     if (rank == 0 && !mkdtemp(base)) return -1;
-    trine_layout all = {ranks, 1, 1};
+    trine_layout all = {.dp = ranks, .tp = 1, .pp = 1};
     if (trine_mesh_create(&mesh, harness_world, all, 0) != TRINE_OK) return -1;
     comm = trine_mesh_group(mesh, TRINE_WORLD);
     if (trine_broadcast(comm, base, sizeof base, TRINE_U8, 0) != TRINE_OK) return -1;
@@ -73,7 +73,7 @@ static trine_status save_to(const char *to, const image_setting *s, int64_t step
 }
 
 static image_setting setting(void) {
-    return image_default((trine_layout){ranks, 1, 1});
+    return image_default((trine_layout){.dp = ranks, .tp = 1, .pp = 1});
 }
 
 static char *path_of(const char *in, const char *name) {

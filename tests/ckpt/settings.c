@@ -11,7 +11,7 @@ static trine_config whole(void) {
     trine_config c = trine_config_default();
     c.model.vocab_size = 101;
     c.model.ffn_hidden_size = 3072;
-    c.parallel.layout = (trine_layout){2, 1, 4};
+    c.parallel.layout = (trine_layout){.dp = 2, .tp = 1, .pp = 4};
     c.data.data_path = "/somewhere/text.bin";
     c.global_batch_size = 32;
     return c;
@@ -73,7 +73,7 @@ static void machines_are_not_in_it(void **state) {
 static void the_layout_has_one_line(void **state) {
     (void)state;
     trine_config a = whole(), b = a;
-    b.parallel.layout = (trine_layout){4, 1, 1};
+    b.parallel.layout = (trine_layout){.dp = 4, .tp = 1, .pp = 1};
     b.parallel.zero = TRINE_ZERO_3;
     b.parallel.schedule = TRINE_GPIPE;
     b.parallel.pp_split = "e,6,6,h";
@@ -126,7 +126,7 @@ static void no_number_is_forgotten(void **state) {
                                     .clip_grad = 0.5,
                                     .decay_all = true};
     b.global_batch_size++, b.train_iters++, b.data.seed++;
-    b.parallel.layout = (trine_layout){3, 3, 3};
+    b.parallel.layout = (trine_layout){.dp = 3, .tp = 3, .pp = 3};
     b.parallel.sequence_parallel = true;
     b.parallel.recompute = TRINE_RECOMPUTE_FULL;
     b.parallel.loss_chunk = b.micro_batch_size = 5;

@@ -9,7 +9,7 @@
 #include "comm/comm.h"
 
 static trine_comm *setup_comm(trine_mesh **mesh) {
-    trine_layout all_dp = {trine_world_size(harness_world), 1, 1};
+    trine_layout all_dp = {.dp = trine_world_size(harness_world), .tp = 1, .pp = 1};
     OK(trine_mesh_create(mesh, harness_world, all_dp, 0));
     comm_audit(harness_world, true);
     return trine_mesh_group(*mesh, TRINE_DP);

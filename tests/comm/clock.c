@@ -12,7 +12,7 @@ static trine_mesh *mesh;
 
 static int make_mesh(void **state) {
     (void)state;
-    trine_layout l = {trine_world_size(harness_world), 1, 1};
+    trine_layout l = {.dp = trine_world_size(harness_world), .tp = 1, .pp = 1};
     OK(trine_mesh_create(&mesh, harness_world, l, 0));
     return 0;
 }

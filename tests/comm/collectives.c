@@ -414,7 +414,7 @@ static job world_job(void) {
 }
 
 static trine_comm *world_comm(trine_mesh **mesh) {
-    trine_layout all_dp = {trine_world_size(harness_world), 1, 1};
+    trine_layout all_dp = {.dp = trine_world_size(harness_world), .tp = 1, .pp = 1};
     bool messages = over_messages(), nccl = current == NCCL;
     const gpu_wish wish = {trine_world_rank(harness_world), POOL_BYTES, true};
     char name[32];

@@ -20,7 +20,7 @@ static far_device far;
 /* Sizes of 1, 2, 4 and 8 divide COUNT. */
 static int setup(void **state) {
     (void)state;
-    trine_layout l = {trine_world_size(harness_world), 1, 1};
+    trine_layout l = {.dp = trine_world_size(harness_world), .tp = 1, .pp = 1};
     trine_world_transport(harness_world, TRINE_TRANSPORT_AUTO);
     OK(trine_mesh_create(&mesh, harness_world, l, 0));
     far_device_create(&far, mesh, PIECE, PIECE, REST);

@@ -23,7 +23,7 @@ int main(int argc, char **argv) {
     far_device far;
     trine_mesh *mesh;
     OK(trine_world_create(&harness_world, &argc, &argv));
-    trine_layout l = {trine_world_size(harness_world), 1, 1};
+    trine_layout l = {.dp = trine_world_size(harness_world), .tp = 1, .pp = 1};
     OK(trine_mesh_create(&mesh, harness_world, l, 0));
     far_device_create(&far, mesh, PIECE, PIECE, REST);
     trine_comm *dp = trine_mesh_group(mesh, TRINE_DP);

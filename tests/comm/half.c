@@ -245,7 +245,7 @@ static void messages(size_t count) {
 /* ---- Everywhere ------------------------------------------------------------------------------ */
 
 static void enter(void) {
-    trine_layout l = {size, 1, 1};
+    trine_layout l = {.dp = size, .tp = 1, .pp = 1};
     trine_world_transport(harness_world, current == MESSAGES ? TRINE_TRANSPORT_MPI
                                          : current == NCCL   ? TRINE_TRANSPORT_NCCL
                                                              : TRINE_TRANSPORT_AUTO);

@@ -92,8 +92,8 @@ static void check_edges(const trine_mesh *mesh) {
     OK(comm_send_start(trine_mesh_group(mesh, TRINE_GRAD_OUT), &own, 1, TRINE_I32, 0,
                        &requests[3]));
     for (int i = 0; i < 4; i++) OK(comm_wait(&requests[i]));
-    int before = trine_layout_rank(l, (trine_coord){c.dp, c.tp, c.pp - 1});
-    int after = trine_layout_rank(l, (trine_coord){c.dp, c.tp, c.pp + 1});
+    int before = trine_layout_rank(l, (trine_coord){.dp = c.dp, .tp = c.tp, .pp = c.pp - 1});
+    int after = trine_layout_rank(l, (trine_coord){.dp = c.dp, .tp = c.tp, .pp = c.pp + 1});
     assert_int_equal(act, c.pp > 0 ? before : -1);
     assert_int_equal(grad, c.pp < l.pp - 1 ? after : -1);
 }
@@ -122,7 +122,7 @@ static void every_layout(void **state) {
         for (int tp = 1; tp <= n; tp++)
             for (int pp = 1; pp <= n; pp++)
                 if (dp * tp * pp == n) {
-                    check_mesh((trine_layout){dp, tp, pp});
+                    check_mesh((trine_layout){.dp = dp, .tp = tp, .pp = pp});
                     layouts++;
                 }
     assert_true(layouts >= 1);
@@ -147,15 +147,16 @@ static void refused_layouts(void **state) {
     snprintf(text, sizeof text, "layout dp %d x tp 3 x pp 1 needs %d ranks, the job has %d", n,
              3 * n, n);
     if (n >= 3)
-        REFUSED(trine_mesh_create(&mesh, harness_world, (trine_layout){n, 3, 1}, 0), TRINE_EINVAL,
-                text);
-    REFUSED(trine_mesh_create(&mesh, harness_world, (trine_layout){n, 0, 1}, 0), TRINE_EINVAL,
-            "at least 1");
+        REFUSED(
+            trine_mesh_create(&mesh, harness_world, (trine_layout){.dp = n, .tp = 3, .pp = 1}, 0),
+            TRINE_EINVAL, text);
+    REFUSED(trine_mesh_create(&mesh, harness_world, (trine_layout){.dp = n, .tp = 0, .pp = 1}, 0),
+            TRINE_EINVAL, "at least 1");
     /* A product that overflows must not come out right by accident. */
-    trine_layout huge = {1 << 30, 1 << 30, 1 << 30};
+    trine_layout huge = {.dp = 1 << 30, .tp = 1 << 30, .pp = 1 << 30};
     REFUSED(trine_mesh_create(&mesh, harness_world, huge, 0), TRINE_EINVAL, "the job has");
-    REFUSED(trine_mesh_create(&mesh, harness_world, (trine_layout){n, 1, 1}, -1), TRINE_EINVAL,
-            "ranks per node");
+    REFUSED(trine_mesh_create(&mesh, harness_world, (trine_layout){.dp = n, .tp = 1, .pp = 1}, -1),
+            TRINE_EINVAL, "ranks per node");
     assert_null(mesh);
 }
 
@@ -164,7 +165,7 @@ static void nodes_by_override(void **state) {
     (void)state;
     trine_mesh *mesh;
     int n = world_size(), first = world_rank() / 3 * 3;
-    OK(trine_mesh_create(&mesh, harness_world, (trine_layout){n, 1, 1}, 3));
+    OK(trine_mesh_create(&mesh, harness_world, (trine_layout){.dp = n, .tp = 1, .pp = 1}, 3));
     trine_comm *node = trine_mesh_group(mesh, TRINE_NODE);
     assert_int_equal(trine_comm_size(node), n - first < 3 ? n - first : 3);
     assert_int_equal(comm_world_rank(node, 0), first);

@@ -93,7 +93,7 @@ static void give_back(void *p) {
 }
 
 static trine_comm *setup_comm(trine_mesh **mesh) {
-    trine_layout all_pp = {1, 1, trine_world_size(harness_world)};
+    trine_layout all_pp = {.dp = 1, .tp = 1, .pp = trine_world_size(harness_world)};
     bool messages = current == MESSAGES || current == FAR_MESSAGES;
     bool nodes = current == NODES || current == FAR_NODES || current == REACHED_NODES;
     trine_world_transport(harness_world, messages ? TRINE_TRANSPORT_MPI

@@ -38,7 +38,7 @@ static trine_comm *enter(trine_layout l, trine_transport transport, gpu_wish wis
 static trine_comm *enter_apart(bool ordered, size_t bytes) {
     int n = trine_world_size(harness_world);
     const gpu_wish wish = {trine_world_rank(harness_world), bytes, ordered};
-    return enter((trine_layout){n, 1, 1}, TRINE_TRANSPORT_AUTO, wish);
+    return enter((trine_layout){.dp = n, .tp = 1, .pp = 1}, TRINE_TRANSPORT_AUTO, wish);
 }
 
 static void leave(void) {
@@ -66,16 +66,19 @@ static void groups_are_chosen(void **state) {
     expect_transport(TRINE_TP, "self");
     assert_false(comm_gpu_stages(mesh));
     leave();
-    (void)enter((trine_layout){1, 1, n}, TRINE_TRANSPORT_AUTO, (gpu_wish){own, BYTES, false});
+    (void)enter((trine_layout){.dp = 1, .tp = 1, .pp = n}, TRINE_TRANSPORT_AUTO,
+                (gpu_wish){own, BYTES, false});
     expect_transport(TRINE_ACT_IN, own > 0 ? "nccl" : "self");
     expect_transport(TRINE_GRAD_IN, own < n - 1 ? "nccl" : "self");
     expect_transport(TRINE_TIE, own == 0 || own == n - 1 ? "nccl" : "self");
     leave();
-    (void)enter((trine_layout){n, 1, 1}, TRINE_TRANSPORT_AUTO, (gpu_wish){0, BYTES, false});
+    (void)enter((trine_layout){.dp = n, .tp = 1, .pp = 1}, TRINE_TRANSPORT_AUTO,
+                (gpu_wish){0, BYTES, false});
     expect_transport(TRINE_DP, "staged shm");
     assert_true(comm_gpu_stages(mesh));
     leave();
-    (void)enter((trine_layout){n, 1, 1}, TRINE_TRANSPORT_MPI, (gpu_wish){own, BYTES, false});
+    (void)enter((trine_layout){.dp = n, .tp = 1, .pp = 1}, TRINE_TRANSPORT_MPI,
+                (gpu_wish){own, BYTES, false});
     expect_transport(TRINE_DP, "staged mpi");
     leave();
 }
@@ -85,7 +88,7 @@ static void groups_differ(void **state) {
     (void)state;
     int n = trine_world_size(harness_world), own = trine_world_rank(harness_world);
     if (n % 2 || n == 2) return;
-    trine_layout l = {2, n / 2, 1};
+    trine_layout l = {.dp = 2, .tp = n / 2, .pp = 1};
     trine_comm *dp = enter(l, TRINE_TRANSPORT_AUTO, (gpu_wish){own % l.tp, BYTES, true});
     trine_comm *tp = trine_mesh_group(mesh, TRINE_TP);
     expect_transport(TRINE_TP, "nccl");
@@ -105,7 +108,7 @@ static void shared_gpus_are_refused_when_forced(void **state) {
     (void)state;
     int n = trine_world_size(harness_world);
     const gpu_wish wish = {0, BYTES, false};
-    make_mesh((trine_layout){n, 1, 1}, TRINE_TRANSPORT_NCCL);
+    make_mesh((trine_layout){.dp = n, .tp = 1, .pp = 1}, TRINE_TRANSPORT_NCCL);
     gpu_device_open(&gpu, mesh, &wish);
     assert_int_equal(gpu_device_join(&gpu, &wish), TRINE_ENCCL);
     if (rank == 0) {
@@ -349,7 +352,7 @@ static void lanes_of_an_edge_travel_together(void **state) {
     (void)state;
     int n = trine_world_size(harness_world);
     const gpu_wish wish = {trine_world_rank(harness_world), BYTES, false};
-    (void)enter((trine_layout){1, 1, n}, TRINE_TRANSPORT_AUTO, wish);
+    (void)enter((trine_layout){.dp = 1, .tp = 1, .pp = n}, TRINE_TRANSPORT_AUTO, wish);
     if (rank > 0) {
         turn(TRINE_GRAD_OUT, TRINE_ACT_IN, 0);
         expect(1, 0, rank - 1);
@@ -366,7 +369,7 @@ static void edges_have_their_own_streams(void **state) {
     (void)state;
     int n = trine_world_size(harness_world);
     const gpu_wish wish = {trine_world_rank(harness_world), BYTES, false};
-    (void)enter((trine_layout){1, 1, n}, TRINE_TRANSPORT_AUTO, wish);
+    (void)enter((trine_layout){.dp = 1, .tp = 1, .pp = n}, TRINE_TRANSPORT_AUTO, wish);
     trine_comm *in = trine_mesh_group(mesh, TRINE_ACT_IN);
     trine_comm *out = trine_mesh_group(mesh, TRINE_ACT_OUT);
     for (int turn = 0; turn < 148; turn++) {
@@ -388,7 +391,7 @@ static void hundreds_under_way(void **state) {
     static comm_request sent[MANY], received[MANY];
     int n = trine_world_size(harness_world);
     const gpu_wish wish = {trine_world_rank(harness_world), BYTES, false};
-    (void)enter((trine_layout){1, 1, n}, TRINE_TRANSPORT_AUTO, wish);
+    (void)enter((trine_layout){.dp = 1, .tp = 1, .pp = n}, TRINE_TRANSPORT_AUTO, wish);
     trine_comm *in = trine_mesh_group(mesh, TRINE_ACT_IN);
     trine_comm *out = trine_mesh_group(mesh, TRINE_ACT_OUT);
     for (int i = 0; i < MANY; i++) {
@@ -413,7 +416,7 @@ static void first_calls_wait_for_nobody(void **state) {
     (void)state;
     int n = trine_world_size(harness_world);
     const gpu_wish wish = {trine_world_rank(harness_world), BYTES, false};
-    (void)enter((trine_layout){1, 1, n}, TRINE_TRANSPORT_AUTO, wish);
+    (void)enter((trine_layout){.dp = 1, .tp = 1, .pp = n}, TRINE_TRANSPORT_AUTO, wish);
     trine_comm *world = trine_mesh_group(mesh, TRINE_WORLD);
     comm_request up = {0}, down = {0}, received = {0};
     put(0, N, rank);
@@ -444,7 +447,7 @@ static void a_wait_is_for_its_own_message(void **state) {
     static comm_request requests[MANY];
     int n = trine_world_size(harness_world);
     const gpu_wish wish = {trine_world_rank(harness_world), BYTES, false};
-    (void)enter((trine_layout){1, 1, n}, TRINE_TRANSPORT_AUTO, wish);
+    (void)enter((trine_layout){.dp = 1, .tp = 1, .pp = n}, TRINE_TRANSPORT_AUTO, wish);
     bool sends = rank % 2 == 0;
     trine_comm *comm = trine_mesh_group(mesh, sends ? TRINE_ACT_OUT : TRINE_ACT_IN);
     trine_comm *world = trine_mesh_group(mesh, TRINE_WORLD);

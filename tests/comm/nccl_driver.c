@@ -59,8 +59,8 @@ int main(int argc, char **argv) {
     if (last && fails) setenv("TRINE_EMU_NCCL_FAIL", groups ? "16" : "10", 1);
     if (last && strcmp(argv[1], "late") == 0) setenv("TRINE_EMU_NCCL_LATE", "1000", 1);
     const gpu_wish wish = {rank, 1 << 16, false};
-    const trine_layout layout =
-        groups ? (trine_layout){size / 2, 2, 1} : (trine_layout){size, 1, 1};
+    const trine_layout layout = groups ? (trine_layout){.dp = size / 2, .tp = 2, .pp = 1}
+                                       : (trine_layout){.dp = size, .tp = 1, .pp = 1};
     OK(trine_mesh_create(&mesh, harness_world, layout, 0));
     gpu_device_create(&gpu, mesh, &wish);
     trine_world_timeout(harness_world, atof(argv[3]));

@@ -84,7 +84,8 @@ static traffic measure(trine_transport transport, size_t part, trine_dtype type,
     char *a, *b;
     traffic t;
     trine_world_transport(harness_world, transport);
-    OK(trine_mesh_create(&mesh, harness_world, (trine_layout){world_size(), 1, 1}, per_node));
+    OK(trine_mesh_create(&mesh, harness_world, (trine_layout){.dp = world_size(), .tp = 1, .pp = 1},
+                         per_node));
     OK(trine_mesh_alloc(mesh, (void **)&a, count * element));
     OK(trine_mesh_alloc(mesh, (void **)&b, count * element));
     char *src = windows ? a : calloc(count, element), *dst = windows ? b : src;
@@ -191,7 +192,8 @@ static void which_groups(void **state) {
     (void)state;
     if (world_size() != 8) return;
     int rank = trine_world_rank(harness_world);
-    trine_layout dp = {8, 1, 1}, dp_tp = {4, 2, 1}, wide = {2, 4, 1}, deep = {1, 2, 4};
+    trine_layout dp = {.dp = 8, .tp = 1, .pp = 1}, dp_tp = {.dp = 4, .tp = 2, .pp = 1};
+    trine_layout wide = {.dp = 2, .tp = 4, .pp = 1}, deep = {.dp = 1, .tp = 2, .pp = 4};
     check_transport(dp, 4, TRINE_DP, "shm+mpi");
     check_transport(dp, 3, TRINE_DP, "shm+mpi");
     check_transport(dp, 7, TRINE_DP, "shm+mpi");
@@ -218,7 +220,7 @@ static void dealt_by_turns(void **state) {
     (void)state;
     trine_mesh *mesh;
     int n = world_size();
-    OK(trine_mesh_create(&mesh, harness_world, (trine_layout){n, 1, 1}, 0));
+    OK(trine_mesh_create(&mesh, harness_world, (trine_layout){.dp = n, .tp = 1, .pp = 1}, 0));
     trine_comm *comm = trine_mesh_group(mesh, TRINE_DP);
     const int turns[] = {0, 1, 0, 1, 0, 1, 0, 1}, blocks[] = {0, 0, 2, 2, 2, 5, 5, 5};
     const int back[] = {0, 0, 2, 0, 0, 0, 0, 0}, alone[] = {0, 1, 2, 3, 4, 5, 6, 7}, one[8] = {0};
@@ -237,12 +239,12 @@ static void forced(void **state) {
     trine_mesh *mesh;
     int size = world_size();
     trine_world_transport(harness_world, TRINE_TRANSPORT_SHM);
-    OK(trine_mesh_create(&mesh, harness_world, (trine_layout){size, 1, 1}, size));
+    OK(trine_mesh_create(&mesh, harness_world, (trine_layout){.dp = size, .tp = 1, .pp = 1}, size));
     assert_string_equal(trine_comm_transport(trine_mesh_group(mesh, TRINE_DP)), "shm");
     trine_mesh_destroy(&mesh);
     /* Only the lowest rank keeps its words. */
-    trine_status status =
-        trine_mesh_create(&mesh, harness_world, (trine_layout){size, 1, 1}, size - 1);
+    trine_status status = trine_mesh_create(&mesh, harness_world,
+                                            (trine_layout){.dp = size, .tp = 1, .pp = 1}, size - 1);
     assert_int_equal(status, TRINE_EINVAL);
     assert_null(mesh);
     if (own_rank() == 0)

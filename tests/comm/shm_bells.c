@@ -108,7 +108,7 @@ static void half_free(const job *j) {
 static void rings(void (*call)(const job *j), int otherwise) {
     trine_mesh *mesh;
     trine_world_transport(harness_world, TRINE_TRANSPORT_SHM);
-    OK(trine_mesh_create(&mesh, harness_world, (trine_layout){2, 1, 1}, 0));
+    OK(trine_mesh_create(&mesh, harness_world, (trine_layout){.dp = 2, .tp = 1, .pp = 1}, 0));
     job j = {trine_mesh_group(mesh, TRINE_DP), trine_world_rank(harness_world), NULL};
     OK(trine_mesh_alloc(mesh, (void **)&j.window, 4 * LARGE * sizeof(float)));
     counted.slept = counted.rung = 0;

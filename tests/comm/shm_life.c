@@ -82,7 +82,7 @@ static void use(const trine_mesh *mesh, float *window, size_t count) {
 /* Two meshes of two layouts at a time, each with two windows, one of which it leaves to destroy. */
 static void round_in(trine_world *world) {
     int n = trine_world_size(world);
-    const trine_layout layouts[] = {{n, 1, 1}, {1, n, 1}};
+    const trine_layout layouts[] = {{.dp = n, .tp = 1, .pp = 1}, {.dp = 1, .tp = n, .pp = 1}};
     trine_mesh *mesh[2];
     void *p[2][2];
     trine_world_transport(world, TRINE_TRANSPORT_SHM);
@@ -145,7 +145,7 @@ static void a_window_has_its_pages(void **state) {
     munmap(probe, PAGE);
     trine_world_transport(harness_world, TRINE_TRANSPORT_SHM);
     trine_mesh *mesh;
-    OK(trine_mesh_create(&mesh, harness_world, (trine_layout){ranks(), 1, 1}, 0));
+    OK(trine_mesh_create(&mesh, harness_world, (trine_layout){.dp = ranks(), .tp = 1, .pp = 1}, 0));
     for (size_t i = 0; known && i < sizeof bytes / sizeof *bytes; i++) {
         void *p;
         OK(trine_mesh_alloc(mesh, &p, bytes[i]));
@@ -167,7 +167,7 @@ static void what_does_not_fit_is_refused(void **state) {
     trine_mesh *mesh;
     void *p = &at;
     trine_world_transport(harness_world, TRINE_TRANSPORT_SHM);
-    OK(trine_mesh_create(&mesh, harness_world, (trine_layout){ranks(), 1, 1}, 0));
+    OK(trine_mesh_create(&mesh, harness_world, (trine_layout){.dp = ranks(), .tp = 1, .pp = 1}, 0));
     assert_int_equal(statvfs("/dev/shm", &at), 0);
     int64_t each = (int64_t)(at.f_bavail * at.f_frsize) / ranks() + (1 << 20);
     /* The same on every rank, though the room changes with what else the machine does. */
@@ -205,8 +205,9 @@ static void a_late_rank_is_met_before_windows_are_freed(void **state) {
     float *p, *q;
     volatile float *come = shared_word(&win);
     trine_world_transport(harness_world, TRINE_TRANSPORT_SHM);
-    OK(trine_mesh_create(&mesh, harness_world, (trine_layout){ranks(), 1, 1}, 0));
-    OK(trine_mesh_create(&other, harness_world, (trine_layout){ranks(), 1, 1}, 0));
+    OK(trine_mesh_create(&mesh, harness_world, (trine_layout){.dp = ranks(), .tp = 1, .pp = 1}, 0));
+    OK(trine_mesh_create(&other, harness_world, (trine_layout){.dp = ranks(), .tp = 1, .pp = 1},
+                         0));
     OK(trine_mesh_alloc(mesh, (void **)&p, 4096));
     OK(trine_mesh_alloc(other, (void **)&q, 4096));
     for (int i = 0; i < 2; i++) {

@@ -41,7 +41,7 @@ int main(int argc, char **argv) {
     if (argc != 3 || trine_world_create(&world, &argc, &argv) != TRINE_OK) return 2;
     path = argv[1];
     full_at = atoi(argv[2]);
-    trine_layout all = {trine_world_size(world), 1, 1};
+    trine_layout all = {.dp = trine_world_size(world), .tp = 1, .pp = 1};
     trine_status status = trine_mesh_create(&mesh, world, all, 0);
     if (status == TRINE_OK) status = trine_mesh_alloc(mesh, &p, (size_t)2 << 20);
     if (status != TRINE_OK) trine_abort(world);

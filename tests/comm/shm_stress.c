@@ -351,7 +351,8 @@ static uint64_t setting(const char *name, uint64_t otherwise) {
 static void begin(stress *s) {
     int ranks = trine_world_size(harness_world);
     /* Eight ranks: dp and pp pairs, tp pairs, and the node. */
-    trine_layout l = ranks == 8 ? (trine_layout){2, 4, 1} : (trine_layout){ranks, 1, 1};
+    trine_layout l = ranks == 8 ? (trine_layout){.dp = 2, .tp = 4, .pp = 1}
+                                : (trine_layout){.dp = ranks, .tp = 1, .pp = 1};
     trine_world_transport(harness_world, TRINE_TRANSPORT_SHM);
     OK(trine_mesh_create(&s->mesh, harness_world, l, 0));
     OK(trine_mesh_alloc(s->mesh, (void **)&s->window, 2 * HALF + MANY_BYTES));

@@ -17,7 +17,8 @@ static int world_size(void) {
 static int64_t sum_of_ranks(trine_world *part) {
     trine_mesh *mesh;
     int64_t own = world_rank(), sum = -1;
-    OK(trine_mesh_create(&mesh, part, (trine_layout){trine_world_size(part), 1, 1}, 0));
+    OK(trine_mesh_create(&mesh, part,
+                         (trine_layout){.dp = trine_world_size(part), .tp = 1, .pp = 1}, 0));
     OK(trine_all_reduce(trine_mesh_group(mesh, TRINE_DP), &sum, &own, 1, TRINE_I64, TRINE_SUM));
     trine_mesh_destroy(&mesh);
     return sum;

@@ -137,7 +137,7 @@ static void check_kinds(size_t message_limit) {
     trine_mesh *mesh;
     int size = trine_world_size(harness_world);
     trine_world_transport(harness_world, TRINE_TRANSPORT_MPI);
-    OK(trine_mesh_create(&mesh, harness_world, (trine_layout){size, 1, 1}, 0));
+    OK(trine_mesh_create(&mesh, harness_world, (trine_layout){.dp = size, .tp = 1, .pp = 1}, 0));
     const size_t counts[] = {0, 1, 63, 1000, 30001, 30001, 30001, 30001}, most = 30001 + 8;
     const trine_dtype types[] = {TRINE_F32, TRINE_I64, TRINE_BF16, TRINE_F16};
     job j = {.comm = trine_mesh_group(mesh, TRINE_DP), .type = TRINE_F32, .root = size - 1};
@@ -175,7 +175,7 @@ static void shared_memory_counts_the_same(void **state) {
     trine_mesh *mesh;
     int size = trine_world_size(harness_world), rank = trine_world_rank(harness_world);
     trine_world_transport(harness_world, TRINE_TRANSPORT_SHM);
-    OK(trine_mesh_create(&mesh, harness_world, (trine_layout){size, 1, 1}, 0));
+    OK(trine_mesh_create(&mesh, harness_world, (trine_layout){.dp = size, .tp = 1, .pp = 1}, 0));
     const size_t counts[] = {1, 1000, 30001};
     job j = {.comm = trine_mesh_group(mesh, TRINE_DP), .type = TRINE_F32, .root = size - 1};
     OK(trine_mesh_alloc(mesh, (void **)&j.dst, 30001 * 8));
@@ -217,7 +217,7 @@ static void audit_is_not_tallied(void **state) {
     trine_mesh *mesh;
     int size = trine_world_size(harness_world);
     trine_world_transport(harness_world, TRINE_TRANSPORT_MPI);
-    OK(trine_mesh_create(&mesh, harness_world, (trine_layout){size, 1, 1}, 0));
+    OK(trine_mesh_create(&mesh, harness_world, (trine_layout){.dp = size, .tp = 1, .pp = 1}, 0));
     trine_comm *comm = trine_mesh_group(mesh, TRINE_DP);
     float x = 1;
     uint64_t before = counted.messages;

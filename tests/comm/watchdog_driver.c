@@ -86,7 +86,7 @@ static trine_status fault_of(trine_world *world, int culprit) {
 
 static trine_status run(trine_world *world, const char *how, int culprit, double timeout) {
     trine_mesh *mesh;
-    trine_layout layout = {1, 1, trine_world_size(world)};
+    trine_layout layout = {.dp = 1, .tp = 1, .pp = trine_world_size(world)};
     trine_world_timeout(world, timeout);
     comm_doing("thinking of nothing");
     TRY(trine_mesh_create(&mesh, world, layout, strcmp(how, "nodes") == 0 ? 2 : 0));

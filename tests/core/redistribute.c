@@ -16,7 +16,7 @@ static size_t rank, size, slice;
 static int start(void **state) {
     (void)state;
     int ranks = trine_world_size(harness_world);
-    OK(trine_mesh_create(&mesh, harness_world, (trine_layout){ranks, 1, 1}, 0));
+    OK(trine_mesh_create(&mesh, harness_world, (trine_layout){.dp = ranks, .tp = 1, .pp = 1}, 0));
     dp = trine_mesh_group(mesh, TRINE_DP);
     rank = (size_t)trine_comm_rank(dp);
     size = (size_t)ranks;

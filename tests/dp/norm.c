@@ -129,7 +129,8 @@ static void test_global_sums_have_a_fixed_order(void **state) {
     int ranks = trine_world_size(harness_world);
     for (int tp = 1; tp <= ranks; tp++)
         for (int pp = 1; pp <= ranks; pp++)
-            if (ranks % (tp * pp) == 0) check_layout((trine_layout){ranks / (tp * pp), tp, pp});
+            if (ranks % (tp * pp) == 0)
+                check_layout((trine_layout){.dp = ranks / (tp * pp), .tp = tp, .pp = pp});
 }
 
 int main(int argc, char **argv) {

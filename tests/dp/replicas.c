@@ -61,7 +61,7 @@ static void expect_caught(trine_layout layout, int zero, const char *name, bool 
 
 static void one_bit_over_dp(void **state) {
     (void)state;
-    trine_layout layout = {trine_world_size(harness_world), 1, 1};
+    trine_layout layout = {.dp = trine_world_size(harness_world), .tp = 1, .pp = 1};
     for (int zero = 0; zero <= 2; zero++) {
         expect_caught(layout, zero, "h.3.mlp.c_fc.weight", zero == 0);
         expect_caught(layout, zero, "wte.weight", zero == 0);
@@ -71,7 +71,7 @@ static void one_bit_over_dp(void **state) {
 
 static void one_bit_over_tp(void **state) {
     (void)state;
-    trine_layout layout = {1, trine_world_size(harness_world), 1};
+    trine_layout layout = {.dp = 1, .tp = trine_world_size(harness_world), .pp = 1};
     for (int zero = 0; zero <= 3; zero++) {
         expect_caught(layout, zero, "h.6.ln_1.weight", true);
         expect_caught(layout, zero, "h.0.mlp.c_proj.bias", true);
@@ -83,7 +83,7 @@ static void one_bit_of_a_tied_matrix(void **state) {
     (void)state;
     if (trine_world_size(harness_world) != 2) return; /* inner stages would not see the error */
     for (int zero = 0; zero <= 3; zero++)
-        expect_caught((trine_layout){1, 1, 2}, zero, "wte.weight", true);
+        expect_caught((trine_layout){.dp = 1, .tp = 1, .pp = 2}, zero, "wte.weight", true);
 }
 
 int main(int argc, char **argv) {

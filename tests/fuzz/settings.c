@@ -10,7 +10,7 @@ static trine_config present(void) {
     trine_config c = trine_config_default();
     c.model.vocab_size = 101;
     c.model.ffn_hidden_size = 3072;
-    c.parallel.layout = (trine_layout){2, 1, 4};
+    c.parallel.layout = (trine_layout){.dp = 2, .tp = 1, .pp = 4};
     c.global_batch_size = 32;
     return c;
 }

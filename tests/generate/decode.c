@@ -93,7 +93,7 @@ static double loss_distance(const trine_config *c) {
 static void each_layout(void (*visit)(trine_layout layout)) {
     int size = trine_world_size(harness_world);
     for (int tp = 1; tp <= size; tp++)
-        if (size % tp == 0) visit((trine_layout){1, tp, size / tp});
+        if (size % tp == 0) visit((trine_layout){.dp = 1, .tp = tp, .pp = size / tp});
 }
 
 /* A float's rounding of the loss of each token, and of a mean of 60: 1e-7 each. */
@@ -116,7 +116,8 @@ static void logits_give_the_loss_of_an_evaluation(void **state) {
  * two of its neighbours, 2^-8 or 2^-11 of it, is a 1000th of what makes a logit. */
 static void the_same_in_16_bits(void **state) {
     (void)state;
-    trine_config c = config_of((trine_layout){1, trine_world_size(harness_world), 1});
+    trine_config c =
+        config_of((trine_layout){.dp = 1, .tp = trine_world_size(harness_world), .pp = 1});
     c.precision.fp16 = true;
     assert_true(loss_distance(&c) < 2e-6);
     if (!training_has_bf16()) return;
@@ -127,7 +128,8 @@ static void the_same_in_16_bits(void **state) {
 static void the_same_on_other_devices(void **state) {
     (void)state;
     int size = trine_world_size(harness_world);
-    trine_config c = config_of((trine_layout){1, size == 4 ? 2 : size, size == 4 ? 2 : 1});
+    trine_config c =
+        config_of((trine_layout){.dp = 1, .tp = size == 4 ? 2 : size, .pp = size == 4 ? 2 : 1});
     c.parallel.device = "ref";
     assert_true(loss_distance(&c) < 1e-6);
     if (size == 3) return;
@@ -140,7 +142,7 @@ static void the_same_on_other_devices(void **state) {
 static void a_checkpoint_says_what_its_trainer_said(void **state) {
     (void)state;
     int size = trine_world_size(harness_world), rank = trine_world_rank(harness_world);
-    trine_config c = config_of((trine_layout){1, 1, size});
+    trine_config c = config_of((trine_layout){.dp = 1, .tp = 1, .pp = size});
     char dir[] = "/tmp/trine-generate-XXXXXX", command[64];
     c.optimizer.lr = 1e-2;
     c.global_batch_size = 4, c.eval_iters = SAMPLES / 4;
@@ -153,7 +155,7 @@ static void a_checkpoint_says_what_its_trainer_said(void **state) {
     if (!(e.loss < 4)) fail_msg("a loss of %g", e.loss); /* from log 101 = 4.6 */
     trine_generate_config config = generate_config_of(&c);
     trine_generator *g;
-    config.layout = (trine_layout){1, size, 1};
+    config.layout = (trine_layout){.dp = 1, .tp = size, .pp = 1};
     OK(trine_generator_create(&g, harness_world, dir, &config, NULL));
     assert_int_equal(trine_generator_model(g)->seq_length, T);
     double off = distance_from(&e, g);
@@ -220,7 +222,8 @@ static void rows_may_come_in_any_number(void **state) {
 static void a_sequence_of_several_chunks(void **state) {
     (void)state;
     enum { LONG = 2 * GENERATE_ROWS + 90, VOCAB = 30 };
-    trine_config c = config_of((trine_layout){1, 1, trine_world_size(harness_world)});
+    trine_config c =
+        config_of((trine_layout){.dp = 1, .tp = 1, .pp = trine_world_size(harness_world)});
     c.model = (trine_model){.num_layers = 2,
                             .hidden_size = 8,
                             .num_attention_heads = 2,
@@ -241,7 +244,7 @@ static void a_sequence_of_several_chunks(void **state) {
 static float *alone(const trine_config *c, const int32_t *ids, int step) {
     trine_world *own;
     trine_config one = *c;
-    one.parallel.layout = (trine_layout){1, 1, 1};
+    one.parallel.layout = (trine_layout){.dp = 1, .tp = 1, .pp = 1};
     OK(comm_world_split(&own, harness_world, trine_world_rank(harness_world)));
     trine_generator *g = generator_of(own, &one);
     float *logits = logits_by(g, ids, T, step);
@@ -293,7 +296,7 @@ static void check_text(trine_layout layout) {
     static const trine_sampling ways[] = {
         {.temperature = 0}, {.temperature = 1, .seed = 9}, {.temperature = 2, .top_k = 5}};
     trine_world *own;
-    trine_config c = config_of(layout), one = config_of((trine_layout){1, 1, 1});
+    trine_config c = config_of(layout), one = config_of((trine_layout){.dp = 1, .tp = 1, .pp = 1});
     OK(comm_world_split(&own, harness_world, trine_world_rank(harness_world)));
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
         int32_t text[TEXT], again[TEXT], plain[TEXT];
@@ -314,7 +317,8 @@ static void a_text_is_the_same_in_every_layout_and_without_a_cache(void **state)
 /* By the definition: what follows the last T / 2 tokens, as soon as there would be T + 1. */
 static void a_long_text_is_cut_to_its_last_half(void **state) {
     (void)state;
-    trine_config c = config_of((trine_layout){1, trine_world_size(harness_world), 1});
+    trine_config c =
+        config_of((trine_layout){.dp = 1, .tp = trine_world_size(harness_world), .pp = 1});
     trine_generator *g = generator_of(harness_world, &c);
     const trine_sampling greedy = {.temperature = 0};
     int32_t ids[T + 1], cut, want;
@@ -337,7 +341,8 @@ static void a_long_text_is_cut_to_its_last_half(void **state) {
 
 static void mistakes_are_refused_and_change_nothing(void **state) {
     (void)state;
-    trine_config c = config_of((trine_layout){1, trine_world_size(harness_world), 1});
+    trine_config c =
+        config_of((trine_layout){.dp = 1, .tp = trine_world_size(harness_world), .pp = 1});
     trine_generator *g = generator_of(harness_world, &c);
     static float logits[(T + 1) * V];
     int32_t ids[T + 1] = {0}, token;
@@ -361,7 +366,8 @@ static void mistakes_are_refused_and_change_nothing(void **state) {
 /* As training leaves it when it has diverged. */
 static void a_model_of_nans_writes_nothing(void **state) {
     (void)state;
-    trine_config c = config_of((trine_layout){1, trine_world_size(harness_world), 1});
+    trine_config c =
+        config_of((trine_layout){.dp = 1, .tp = trine_world_size(harness_world), .pp = 1});
     trine_generator *g = generator_of(harness_world, &c);
     int32_t token = 1;
     float *weights = g->units[1].base[0];
@@ -386,15 +392,15 @@ static void refused(trine_config c, trine_layout layout, const char *text) {
 static void layouts_that_cannot_be_are_refused(void **state) {
     (void)state;
     int size = trine_world_size(harness_world);
-    trine_config c = config_of((trine_layout){1, 1, 1});
-    refused(c, (trine_layout){1, size + 1, 1}, "start as many with mpirun");
-    refused(c, (trine_layout){2, 1, 1}, "dp 1");
+    trine_config c = config_of((trine_layout){.dp = 1, .tp = 1, .pp = 1});
+    refused(c, (trine_layout){.dp = 1, .tp = size + 1, .pp = 1}, "start as many with mpirun");
+    refused(c, (trine_layout){.dp = 2, .tp = 1, .pp = 1}, "dp 1");
     if (size == 1) return;
     c.model.hidden_size = 35, c.model.num_attention_heads = 5;
-    refused(c, (trine_layout){1, size, 1}, "does not divide the model's 5 heads");
-    c = config_of((trine_layout){1, 1, 1});
+    refused(c, (trine_layout){.dp = 1, .tp = size, .pp = 1}, "does not divide the model's 5 heads");
+    c = config_of((trine_layout){.dp = 1, .tp = 1, .pp = 1});
     c.model.num_layers = 1;
-    if (size == 4) refused(c, (trine_layout){1, 1, size}, "3 units");
+    if (size == 4) refused(c, (trine_layout){.dp = 1, .tp = 1, .pp = size}, "3 units");
 }
 
 int main(int argc, char **argv) {

@@ -168,7 +168,7 @@ static trine_config configure(const golden *g, const char *path, const char *on,
                               const precision *p) {
     trine_config c = g->config;
     c.data.data_path = path;
-    c.parallel.layout = (trine_layout){1, 1, 1};
+    c.parallel.layout = (trine_layout){.dp = 1, .tp = 1, .pp = 1};
     c.parallel.device = on;
     c.parallel.threads = 1;
     c.precision.bf16 = p->bf16;

@@ -101,7 +101,7 @@ static mix_run anchor_of(mix_run r) {
 static mix_run serial_of(mix_run r) {
     r = anchor_of(r);
     r.micros *= r.layout.dp;
-    r.layout = (trine_layout){1, 1, 1};
+    r.layout = (trine_layout){.dp = 1, .tp = 1, .pp = 1};
     r.zero = TRINE_ZERO_0;
     r.sequence_parallel = 0;
     r.chunk = 0;
@@ -240,7 +240,7 @@ static void run_jobs(void) {
     trine_mesh *mesh;
     int size = trine_world_size(harness_world);
     for (int ranks = 1; ranks <= size; ranks *= 2) run_size(ranks, owner);
-    OK(trine_mesh_create(&mesh, harness_world, (trine_layout){size, 1, 1}, 0));
+    OK(trine_mesh_create(&mesh, harness_world, (trine_layout){.dp = size, .tp = 1, .pp = 1}, 0));
     for (int i = 0; i < job_count; i++)
         OK(trine_broadcast(trine_mesh_group(mesh, TRINE_WORLD), &jobs[i].result,
                            sizeof jobs[i].result, TRINE_U8, owner[i]));

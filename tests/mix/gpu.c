@@ -48,7 +48,7 @@ static training_result run_on_one_stage(const trine_config *c) {
 }
 
 static training_result run_on_ref(const trine_config *c) {
-    trine_config ref = make_config((trine_layout){1, 1, 1}, c->model.untied);
+    trine_config ref = make_config((trine_layout){.dp = 1, .tp = 1, .pp = 1}, c->model.untied);
     ref.global_batch_size = c->global_batch_size;
     ref.parallel.device = "ref";
     return run_parts(&ref);

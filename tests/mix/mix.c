@@ -72,7 +72,8 @@ static bool same_order(const order *a, const order *b) {
 }
 
 static training_result run_on_one_stage(const order *o) {
-    trine_config c = make_config((trine_layout){o->dp, o->tp, 1}, o->batch, o->untied);
+    trine_config c =
+        make_config((trine_layout){.dp = o->dp, .tp = o->tp, .pp = 1}, o->batch, o->untied);
     c.parallel.zero = o->each ? TRINE_ZERO_2 : TRINE_ZERO_0;
     trine_world *part;
     OK(comm_world_split(&part, harness_world, trine_world_rank(harness_world) / (o->dp * o->tp)));
@@ -158,7 +159,8 @@ static void for_each_layout(batch_shape batch, each_layout *visit) {
     int ranks = trine_world_size(harness_world);
     for (int tp = 1; tp <= ranks; tp++)
         for (int pp = 1; ranks % tp == 0 && pp <= ranks / tp; pp++)
-            if (ranks / tp % pp == 0) visit((trine_layout){ranks / tp / pp, tp, pp}, batch);
+            if (ranks / tp % pp == 0)
+                visit((trine_layout){.dp = ranks / tp / pp, .tp = tp, .pp = pp}, batch);
 }
 
 static void all_combinations(trine_layout layout, batch_shape batch) {
@@ -213,7 +215,7 @@ static void three_of_two(void **state) {
 static trine_layout deepest_mix(void) {
     int ranks = trine_world_size(harness_world);
     int pp = ranks % 2 ? ranks : 2, tp = ranks % 4 ? 1 : 2;
-    return (trine_layout){ranks / pp / tp, tp, pp};
+    return (trine_layout){.dp = ranks / pp / tp, .tp = tp, .pp = pp};
 }
 
 /* The number of gather buffers, draining after each instruction, audit; and the same once more. */
@@ -250,7 +252,7 @@ static void splits_by_hand(void **state) {
     int ranks = trine_world_size(harness_world);
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
         if (ranks % table[i].pp) continue;
-        trine_layout layout = {ranks / table[i].pp, 1, table[i].pp};
+        trine_layout layout = {.dp = ranks / table[i].pp, .tp = 1, .pp = table[i].pp};
         for (int zero = 0; zero <= 3; zero += 3) {
             trine_config c = make_config(layout, (batch_shape){5, 1}, i % 2);
             c.parallel.zero = (trine_zero)zero;

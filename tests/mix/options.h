@@ -49,7 +49,7 @@ static inline void option_make_layouts(void) {
         for (int tp = 0; tp <= sum; tp++)
             for (int pp = 0; pp <= sum - tp; pp++, n++) {
                 int dp = sum - tp - pp;
-                option_layouts[n] = (trine_layout){1 << dp, 1 << tp, 1 << pp};
+                option_layouts[n] = (trine_layout){.dp = 1 << dp, .tp = 1 << tp, .pp = 1 << pp};
                 option_dp[n] = dp, option_tp[n] = tp, option_pp[n] = pp;
                 option_used[n] = (dp > 0) + 2 * (tp > 0) + 4 * (pp > 0);
             }

@@ -136,7 +136,7 @@ static void backward_sets(void **state) {
 
 static int make_mesh(void **state) {
     (void)state;
-    OK(trine_mesh_create(&mesh, harness_world, (trine_layout){1, 1, 1}, 0));
+    OK(trine_mesh_create(&mesh, harness_world, (trine_layout){.dp = 1, .tp = 1, .pp = 1}, 0));
     return 0;
 }
 

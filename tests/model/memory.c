@@ -156,7 +156,7 @@ static void evaluation_drops_nothing(void **state) {
 
 static int setup(void **state) {
     (void)state;
-    OK(trine_mesh_create(&mesh, harness_world, (trine_layout){1, 1, 1}, 0));
+    OK(trine_mesh_create(&mesh, harness_world, (trine_layout){.dp = 1, .tp = 1, .pp = 1}, 0));
     return 0;
 }
 

@@ -45,7 +45,7 @@ static void same_bits(void **state) {
 }
 
 static trine_layout deepest(void) {
-    return (trine_layout){1, 1, trine_world_size(harness_world)};
+    return (trine_layout){.dp = 1, .tp = 1, .pp = trine_world_size(harness_world)};
 }
 
 /* Messages too large for the transport to copy aside: who is sent to must be receiving. */

@@ -20,8 +20,8 @@ static size_t P, rank;
 static int tp_setup(void **state) {
     (void)state;
     P = (size_t)trine_world_size(harness_world);
-    OK(trine_mesh_create(&tp_mesh, harness_world, (trine_layout){1, (int)P, 1}, 0));
-    OK(trine_mesh_create(&serial_mesh, harness_world, (trine_layout){(int)P, 1, 1}, 0));
+    OK(trine_mesh_create(&tp_mesh, harness_world, (trine_layout){.dp = 1, .tp = (int)P, .pp = 1}, 0));
+    OK(trine_mesh_create(&serial_mesh, harness_world, (trine_layout){.dp = (int)P, .tp = 1, .pp = 1}, 0));
     OK(device_open(&dev, DEVICE_REF, 1));
     tp = (tp_region){trine_mesh_group(tp_mesh, TRINE_TP), dev, NULL};
     serial = (tp_region){trine_mesh_group(serial_mesh, TRINE_TP), dev, NULL};

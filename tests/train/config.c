@@ -33,7 +33,7 @@ static void the_defaults_need_only_data(void **state) {
 static void dp_is_what_is_left_of_the_ranks(void **state) {
     (void)state;
     trine_config c = legal();
-    c.parallel.layout = (trine_layout){0, 2, 2};
+    c.parallel.layout = (trine_layout){.dp = 0, .tp = 2, .pp = 2};
     c.micro_batch_size = 3;
     OK(trine_config_check(&c, 24));
     assert_int_equal(c.parallel.layout.dp, 6);
@@ -56,7 +56,7 @@ static void a_layout_of_too_many_ranks_is_not_looked_at(void **state) {
     (void)state;
     trine_config c = legal();
     c.model.vocab_size = 256;
-    c.parallel.layout = (trine_layout){0, 65536, 65537};
+    c.parallel.layout = (trine_layout){.dp = 0, .tp = 65536, .pp = 65537};
     REFUSED(trine_dry_run(&c, 0, stdout), TRINE_EINVAL,
             "--dp 0 --tp 65536 --pp 65537 are 4295032832 ranks, too many");
     REFUSED(trine_explain(&c, 0, stdout), TRINE_EINVAL, "are 4295032832 ranks");
@@ -144,9 +144,9 @@ FAULT(many_micros, c->global_batch_size = 12 << 21)
 FAULT(negative_clip, c->optimizer.clip_grad = -1)
 FAULT(negative_dp, c->parallel.layout.dp = -1)
 FAULT(no_tp, c->parallel.layout.tp = 0)
-FAULT(huge_layout, c->parallel.layout = (trine_layout){INT_MAX, INT_MAX, INT_MAX})
-FAULT(left_over, c->parallel.layout = (trine_layout){0, 1, 5})
-FAULT(wrong_product, c->parallel.layout = (trine_layout){2, 2, 2})
+FAULT(huge_layout, c->parallel.layout = (trine_layout){.dp = INT_MAX, .tp = INT_MAX, .pp = INT_MAX})
+FAULT(left_over, c->parallel.layout = (trine_layout){.dp = 0, .tp = 1, .pp = 5})
+FAULT(wrong_product, c->parallel.layout = (trine_layout){.dp = 2, .tp = 2, .pp = 2})
 FAULT(deep, c->parallel.layout.pp = 12; c->model.num_layers = 9)
 FAULT(odd_tp, c->parallel.layout.tp = 12; c->model.ffn_hidden_size = 3000 + 6)
 FAULT(batch_of_dp, c->global_batch_size = 30)
@@ -184,7 +184,7 @@ FAULT(no_hysteresis, c->precision.fp16 = true; c->precision.hysteresis = 0)
 FAULT(no_recomputation, c->parallel.recompute = TRINE_RECOMPUTES)
 FAULT(negative_chunk, c->parallel.loss_chunk = -1)
 FAULT(uneven_rows, c->parallel.sequence_parallel = true;
-      c->parallel.layout = (trine_layout){3, 4, 1}; c->model.seq_length = 7;
+      c->parallel.layout = (trine_layout){.dp = 3, .tp = 4, .pp = 1}; c->model.seq_length = 7;
       c->micro_batch_size = 2)
 FAULT(split_idle, c->parallel.layout.pp = 3; c->parallel.pp_split = "6,0,6")
 
@@ -361,7 +361,7 @@ static void suggestions_respect_the_batch(void **state) {
     (void)state;
     trine_config c = legal();
     c.global_batch_size = 6; /* so that neither dp 4 nor dp 8 works */
-    c.parallel.layout = (trine_layout){8, 1, 1};
+    c.parallel.layout = (trine_layout){.dp = 8, .tp = 1, .pp = 1};
     assert_true(suggested(c, 8, 8) > 0);
 }
 
@@ -370,7 +370,7 @@ static void suggestions_can_split_the_rows(void **state) {
     (void)state;
     trine_config c = legal();
     c.parallel.sequence_parallel = true;
-    c.parallel.layout = (trine_layout){0, 4, 1};
+    c.parallel.layout = (trine_layout){.dp = 0, .tp = 4, .pp = 1};
     c.model.seq_length = 3;
     REFUSED(trine_config_check(&c, 12), TRINE_EINVAL,
             "layouts that work on 12 ranks: --dp 4 --tp 3");
@@ -381,17 +381,17 @@ static void suggestions_respect_a_split_by_hand(void **state) {
     (void)state;
     trine_config c = legal();
     c.parallel.pp_split = "e,6,6,h";
-    c.parallel.layout = (trine_layout){0, 1, 2};
+    c.parallel.layout = (trine_layout){.dp = 0, .tp = 1, .pp = 2};
     assert_int_equal(suggested(c, 8, 8), 2); /* pp 4 with tp 1 or 2 */
 }
 
 static void without_mpirun_the_layout_says_how_many_ranks(void **state) {
     (void)state;
     trine_config c = legal();
-    c.parallel.layout = (trine_layout){2, 2, 2};
+    c.parallel.layout = (trine_layout){.dp = 2, .tp = 2, .pp = 2};
     assert_int_equal(suggested(c, 1, 8), 0); /* this layout is one that works */
     REFUSED(trine_config_check(&c, 1), TRINE_EINVAL, "start it with mpirun -np 8");
-    c.parallel.layout = (trine_layout){1, 8, 1}; /* twelve heads */
+    c.parallel.layout = (trine_layout){.dp = 1, .tp = 8, .pp = 1}; /* twelve heads */
     assert_true(suggested(c, 1, 8) > 0);
 }
 

@@ -118,7 +118,8 @@ static void expect_equal(trine_config a, trine_config b, const char *what) {
 static void equal_bits(void **state) {
     (void)state;
     int ranks = trine_world_size(harness_world);
-    trine_layout dp = {ranks, 1, 1}, pp = {1, 1, ranks}, tp = {1, ranks, 1};
+    trine_layout dp = {.dp = ranks, .tp = 1, .pp = 1}, pp = {.dp = 1, .tp = 1, .pp = ranks};
+    trine_layout tp = {.dp = 1, .tp = ranks, .pp = 1};
     expect_equal(config_of(tp, 0), config_of(tp, 0), "a run and itself");
     expect_equal(config_of(dp, 0), config_of(dp, 1), "zero 0 and 1");
     expect_equal(config_of(dp, 2), config_of(dp, 3), "zero 2 and 3");
@@ -145,7 +146,7 @@ static void nccl_sums_gradients_in_one_call(void **state) {
     (void)state;
     int ranks = trine_world_size(harness_world);
     for (int ordered = 0; ordered < 2; ordered++) {
-        trine_config c = config_of((trine_layout){ranks, 1, 1}, 0);
+        trine_config c = config_of((trine_layout){.dp = ranks, .tp = 1, .pp = 1}, 0);
         trine_trainer *t;
         trine_metrics m, ref;
         c.parallel.audit = false;
@@ -171,7 +172,8 @@ static void nccl_sums_gradients_in_one_call(void **state) {
 /* A profile waits for every operator, and changes nothing else. */
 static void profiled_steps_have_the_same_bits(void **state) {
     (void)state;
-    trine_config c = config_of((trine_layout){1, 1, trine_world_size(harness_world)}, 0);
+    trine_config c =
+        config_of((trine_layout){.dp = 1, .tp = 1, .pp = trine_world_size(harness_world)}, 0);
     training_on_gpu(&c);
     training_result plain = training_run(harness_world, &c, STEPS);
     trine_trainer *t;
@@ -190,7 +192,8 @@ static void profiled_steps_have_the_same_bits(void **state) {
 /* What an evaluation reads back leaves nothing behind in the sums of a step, nor the other way. */
 static void evaluation_and_training_take_turns(void **state) {
     (void)state;
-    trine_config c = config_of((trine_layout){1, trine_world_size(harness_world), 1}, 0);
+    trine_config c =
+        config_of((trine_layout){.dp = 1, .tp = trine_world_size(harness_world), .pp = 1}, 0);
     c.data.val_data_path = training_tokens();
     c.eval_iters = 2;
     trine_config gpu = c;
@@ -227,7 +230,7 @@ static trine_config long_config(trine_layout layout, const char *where) {
 
 static void initial_values_are_the_same_bits(void **state) {
     (void)state;
-    trine_layout layout = {trine_world_size(harness_world), 1, 1};
+    trine_layout layout = {.dp = trine_world_size(harness_world), .tp = 1, .pp = 1};
     uint64_t prints[2];
     for (int on_gpu = 0; on_gpu < 2; on_gpu++) {
         trine_config c = long_config(layout, on_gpu ? "cuda" : "ref");
@@ -247,7 +250,7 @@ static void audit_reads_every_piece(void **state) {
     (void)state;
     int ranks = trine_world_size(harness_world);
     if (ranks == 1) return;
-    trine_config c = long_config((trine_layout){ranks, 1, 1}, "cuda");
+    trine_config c = long_config((trine_layout){.dp = ranks, .tp = 1, .pp = 1}, "cuda");
     trine_trainer *t;
     size_t count;
     float other = 1;

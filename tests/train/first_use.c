@@ -62,7 +62,7 @@ static void expect_no_later_use(trine_config c, const char *what) {
 static void in_every_type(void **state) {
     (void)state;
     int ranks = trine_world_size(harness_world);
-    trine_config c = config_of((trine_layout){ranks, 1, 1}, TRINE_ZERO_0);
+    trine_config c = config_of((trine_layout){.dp = ranks, .tp = 1, .pp = 1}, TRINE_ZERO_0);
     expect_no_later_use(c, "fp32");
     c.precision.bf16 = true;
     c.model.attention_dropout = c.model.hidden_dropout = 0.1;
@@ -77,13 +77,15 @@ static void in_every_type(void **state) {
 static void in_every_layout(void **state) {
     (void)state;
     int ranks = trine_world_size(harness_world);
-    trine_config c = config_of((trine_layout){1, ranks, 1}, TRINE_ZERO_0);
+    trine_config c = config_of((trine_layout){.dp = 1, .tp = ranks, .pp = 1}, TRINE_ZERO_0);
     c.parallel.loss_chunk = 6;
     expect_no_later_use(c, "tp and a shorter last chunk");
     c.parallel.sequence_parallel = true;
     expect_no_later_use(c, "sequence parallelism");
-    expect_no_later_use(config_of((trine_layout){1, 1, ranks}, TRINE_ZERO_1), "pp");
-    expect_no_later_use(config_of((trine_layout){ranks, 1, 1}, TRINE_ZERO_3), "zero 3");
+    expect_no_later_use(config_of((trine_layout){.dp = 1, .tp = 1, .pp = ranks}, TRINE_ZERO_1),
+                        "pp");
+    expect_no_later_use(config_of((trine_layout){.dp = ranks, .tp = 1, .pp = 1}, TRINE_ZERO_3),
+                        "zero 3");
 }
 
 int main(int argc, char **argv) {

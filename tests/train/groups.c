@@ -116,7 +116,7 @@ static void groups_are_started_together(void **state) {
     int ranks = trine_world_size(harness_world);
     for (int n = 0; n < 4 * 2 * 2; n++) {
         trine_config c = training_config();
-        c.parallel.layout = (trine_layout){1, 1, ranks};
+        c.parallel.layout = (trine_layout){.dp = 1, .tp = 1, .pp = ranks};
         c.parallel.zero = (trine_zero)(n % 4);
         c.parallel.one_queue = n / 4 % 2;
         c.parallel.serial = n / 8;

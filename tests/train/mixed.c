@@ -143,7 +143,7 @@ static void depth_and_schedule(void **state) {
             trine_config c = config_of(deep, 0, type), one = c;
             c.model.untied = one.model.untied = untied;
             c.parallel.schedule = untied ? TRINE_GPIPE : TRINE_1F1B;
-            one.parallel.layout = (trine_layout){1, 1, 1};
+            one.parallel.layout = (trine_layout){.dp = 1, .tp = 1, .pp = 1};
             training_result x = training_run(harness_world, &c, STEPS), y = {0};
             if (part) y = training_run(part, &one, STEPS);
             if (part && !training_same_bits(&x, &y))

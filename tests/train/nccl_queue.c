@@ -57,7 +57,7 @@ static void one_queue_is_enough(void **state) {
 static void other_schedules(void **state) {
     (void)state;
     for (int schedule = 0; schedule < TRINE_SCHEDULES; schedule++) {
-        trine_layout layout = {1, 1, trine_world_size(harness_world)};
+        trine_layout layout = {.dp = 1, .tp = 1, .pp = trine_world_size(harness_world)};
         trine_config c = config_of(layout, 3, 2);
         c.parallel.schedule = (trine_schedule)schedule;
         c.model.untied = schedule % 2;

@@ -126,7 +126,9 @@ static void one_ranks_infinity_skips_the_step_everywhere(void **state) {
 /* Two scales that are powers of two: the update divides by the one that the step had. */
 static void training_goes_on_with_half_the_scale(void **state) {
     (void)state;
-    trine_config c = config_of((trine_layout){trine_world_size(harness_world), 1, 1}, 0), b = c;
+    trine_config c = config_of(
+                     (trine_layout){.dp = trine_world_size(harness_world), .tp = 1, .pp = 1}, 0),
+                 b = c;
     b.precision.loss_scale = 512;
     b.precision.initial_loss_scale = trine_config_default().precision.initial_loss_scale;
     b.precision.hysteresis = 2;
@@ -190,7 +192,8 @@ static void the_first_tensor_is_named(void **state) {
 static void an_overflow_begins_at_the_logits(void **state) {
     (void)state;
     for (int untied = 0; untied < 2; untied++) {
-        trine_config c = config_of((trine_layout){1, 1, trine_world_size(harness_world)}, 0);
+        trine_config c =
+            config_of((trine_layout){.dp = 1, .tp = 1, .pp = trine_world_size(harness_world)}, 0);
         trine_metrics m;
         c.model.untied = untied;
         c.precision.initial_loss_scale = 0x1p32;
@@ -269,7 +272,8 @@ static double learn(trine_config c, double *norm) {
 
 static void small_gradients_need_the_scale(void **state) {
     (void)state;
-    trine_config scaled = config_of((trine_layout){trine_world_size(harness_world), 1, 1}, 1);
+    trine_config scaled =
+        config_of((trine_layout){.dp = trine_world_size(harness_world), .tp = 1, .pp = 1}, 1);
     trine_config off = scaled, whole = scaled;
     scaled.precision.initial_loss_scale = 0x1p28;
     off.precision = (trine_config_default()).precision;

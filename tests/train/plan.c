@@ -109,7 +109,7 @@ static void heaviest_ranks(void **state) {
     for (int zero = 0; zero <= 3; zero++) {
         trine_config c = model_config(9, 96, 8, 64);
         c.parallel.zero = (trine_zero)zero;
-        c.parallel.layout = (trine_layout){2, 2, 4};
+        c.parallel.layout = (trine_layout){.dp = 2, .tp = 2, .pp = 4};
         c.global_batch_size = 16;
         check_heaviest(c);
         c.parallel.pp_split = "e+1,1,6,1+h"; /* not the first stage */
@@ -123,7 +123,7 @@ static void heaviest_ranks(void **state) {
 static void gpt3_on_1024_ranks(void **state) {
     (void)state;
     trine_config c = gpt3_config();
-    c.parallel.layout = (trine_layout){8, 8, 16};
+    c.parallel.layout = (trine_layout){.dp = 8, .tp = 8, .pp = 16};
     c.parallel.zero = TRINE_ZERO_1;
     c.parallel.sequence_parallel = true;
     c.precision.bf16 = true;
@@ -139,7 +139,7 @@ static void gpt3_on_1024_ranks(void **state) {
 static trine_config layer_config(int tp, bool sequence, trine_recompute recompute) {
     trine_config c = gpt3_config();
     c.model.num_layers = 4;
-    c.parallel.layout = (trine_layout){1, tp, 1};
+    c.parallel.layout = (trine_layout){.dp = 1, .tp = tp, .pp = 1};
     c.parallel.sequence_parallel = sequence;
     c.parallel.recompute = recompute;
     c.precision.bf16 = true;

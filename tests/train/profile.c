@@ -256,7 +256,7 @@ static void flops_by_formula(void **state) {
 static void adamw_bytes(void **state) {
     (void)state;
     if (trine_world_size(harness_world) > 1) return; /* slices, shards: the same by the bits */
-    trine_config c = config_of((trine_layout){1, 1, 1});
+    trine_config c = config_of((trine_layout){.dp = 1, .tp = 1, .pp = 1});
     trine_trainer *t = trained(&c, SKIP, NULL);
     uint64_t L = TRAINING_LAYERS, C = 48, T = 8, V = 104;
     uint64_t parameters = L * (12 * C * C + 13 * C) + V * C + T * C + 2 * C;
@@ -268,7 +268,9 @@ static void adamw_bytes(void **state) {
 
 static trine_layout longest(int axis) {
     int ranks = trine_world_size(harness_world);
-    const trine_layout rows[] = {{ranks, 1, 1}, {1, ranks, 1}, {1, 1, ranks}};
+    const trine_layout rows[] = {{.dp = ranks, .tp = 1, .pp = 1},
+                                 {.dp = 1, .tp = ranks, .pp = 1},
+                                 {.dp = 1, .tp = 1, .pp = ranks}};
     return rows[axis];
 }
 

@@ -29,7 +29,7 @@ static bool is_root(void) {
 static int open_folder(void **state) {
     (void)state;
     trine_mesh *mesh;
-    trine_layout layout = {trine_world_size(harness_world), 1, 1};
+    trine_layout layout = {.dp = trine_world_size(harness_world), .tp = 1, .pp = 1};
     strcpy(base, "/dev/shm/trine-resume-XXXXXX"); /* fsync costs nothing there */
     if (is_root() && !mkdtemp(base)) return -1;
     OK(trine_mesh_create(&mesh, harness_world, layout, 0));
@@ -254,7 +254,8 @@ static void on_a_gpu_too(void **state) {
     (void)state;
     int ranks = trine_world_size(harness_world);
     if (ranks > 2) return;
-    trine_config c = config_of((trine_layout){ranks, 1, 1}, 1, ranks == 2 ? FP32 : BF16, 0);
+    trine_config c =
+        config_of((trine_layout){.dp = ranks, .tp = 1, .pp = 1}, 1, ranks == 2 ? FP32 : BF16, 0);
     c.model.num_layers = 1;
     c.model.hidden_size = 16;
     c.global_batch_size = ranks;
@@ -268,7 +269,8 @@ static void on_a_gpu_too(void **state) {
  * samples it had. */
 static void another_batch_size_goes_on_where_the_old_one_ended(void **state) {
     (void)state;
-    trine_config c = config_of((trine_layout){trine_world_size(harness_world), 1, 1}, 0, FP32, 0);
+    trine_config c = config_of(
+        (trine_layout){.dp = trine_world_size(harness_world), .tp = 1, .pp = 1}, 0, FP32, 0);
     c.optimizer.lr = c.optimizer.weight_decay = 0;
     trine_config twice = c;
     twice.global_batch_size *= 2;
@@ -292,7 +294,8 @@ static void another_batch_size_goes_on_where_the_old_one_ended(void **state) {
 /* A rate goes by updates, a skipped step is none, and both are in the checkpoint. */
 static void skipped_steps_are_remembered(void **state) {
     (void)state;
-    trine_config c = config_of((trine_layout){trine_world_size(harness_world), 1, 1}, 1, FP16, 0);
+    trine_config c = config_of(
+        (trine_layout){.dp = trine_world_size(harness_world), .tp = 1, .pp = 1}, 1, FP16, 0);
     c.precision.initial_loss_scale = 0x1p40;
     c.precision.hysteresis = 4;
     trine_trainer *t = create(&c);
@@ -345,7 +348,7 @@ static double moments(const trine_trainer *t) {
 static void weights_alone_begin_anew(void **state) {
     (void)state;
     for (int zero = 0; zero < 4; zero += 3) {
-        trine_layout layout = {trine_world_size(harness_world), 1, 1};
+        trine_layout layout = {.dp = trine_world_size(harness_world), .tp = 1, .pp = 1};
         trine_config c = config_of(layout, zero, BF16, TRINE_1F1B);
         trine_trainer *t = create(&c);
         trine_metrics m;
@@ -383,7 +386,8 @@ static int64_t negative(const ckpt_source *source, const char *name, ckpt_kind k
 /* Loading what was saved says nothing of what it is called in between. */
 static void names_mean_what_they_say(void **state) {
     (void)state;
-    trine_config c = config_of((trine_layout){1, 1, trine_world_size(harness_world)}, 0, BF16, 0);
+    trine_config c = config_of(
+        (trine_layout){.dp = 1, .tp = 1, .pp = trine_world_size(harness_world)}, 0, BF16, 0);
     if (trine_world_size(harness_world) > 4) return; /* stages than units */
     trine_trainer *t = create(&c);
     trine_metrics m;
@@ -424,7 +428,8 @@ static void log_steps(trine_trainer *t, const char *path, int from, int to) {
 /* Steps that a lost run had made after its last checkpoint are in the log once. */
 static void the_log_goes_on(void **state) {
     (void)state;
-    trine_config c = config_of((trine_layout){trine_world_size(harness_world), 1, 1}, 0, FP32, 0);
+    trine_config c = config_of(
+        (trine_layout){.dp = trine_world_size(harness_world), .tp = 1, .pp = 1}, 0, FP32, 0);
     char path[100], lost[100];
     size_t want_bytes = 0, got_bytes = 0;
     snprintf(path, sizeof path, "%s/log", base);
@@ -482,7 +487,8 @@ static void expect_said(const trine_config *c, const trine_checkpoint *from, con
 
 static void what_differs_is_said(void **state) {
     (void)state;
-    trine_config c = config_of((trine_layout){trine_world_size(harness_world), 1, 1}, 0, FP32, 0);
+    trine_config c = config_of(
+        (trine_layout){.dp = trine_world_size(harness_world), .tp = 1, .pp = 1}, 0, FP32, 0);
     trine_checkpoint own = {.save = in_base("auto"), .load = "auto"};
     expect_said(&c, &own, "a fresh start");
     trine_trainer *t = create(&c);
@@ -557,7 +563,8 @@ static int64_t run(const trine_config *c, const trine_checkpoint *when, int sign
 
 static void one_rank_stops_all_at_the_same_step(void **state) {
     (void)state;
-    trine_config c = config_of((trine_layout){trine_world_size(harness_world), 1, 1}, 0, FP32, 0);
+    trine_config c = config_of(
+        (trine_layout){.dp = trine_world_size(harness_world), .tp = 1, .pp = 1}, 0, FP32, 0);
     trine_checkpoint when = {.save = in_base("when")};
     const int signals[] = {SIGTERM, SIGUSR1};
     c.train_iters = 4;

@@ -365,7 +365,7 @@ static void every_layout_on_gpu(void **state) {
 static void large_activations(void **state) {
     (void)state;
     trine_config c = training_config();
-    c.parallel.layout = (trine_layout){1, trine_world_size(harness_world), 1};
+    c.parallel.layout = (trine_layout){.dp = 1, .tp = trine_world_size(harness_world), .pp = 1};
     c.model.hidden_size = 96;
     c.model.seq_length = 64;
     c.micro_batch_size = c.global_batch_size = 8;

@@ -146,7 +146,8 @@ static void plan_of_every_layout(void **state) {
     for (int i = 0; i < 5; i++)
         for (int j = 0; j < 5; j++)
             for (int k = 0; k < 5; k++)
-                check_choices((trine_layout){sizes[i], sizes[j], sizes[k]}, 1 + (i + j + k) % 5);
+                check_choices((trine_layout){.dp = sizes[i], .tp = sizes[j], .pp = sizes[k]},
+                              1 + (i + j + k) % 5);
 }
 
 static trine_config gpt2_config(void) {
@@ -161,7 +162,7 @@ static void plan_of_gpt2(void **state) {
     (void)state;
     for (int zero = 0; zero <= 3; zero++) {
         trine_config c = gpt2_config();
-        c.parallel.layout = (trine_layout){4, 2, 3};
+        c.parallel.layout = (trine_layout){.dp = 4, .tp = 2, .pp = 3};
         c.parallel.zero = (trine_zero)zero;
         c.global_batch_size = 32;
         for (int type = 0; type < TYPES; type++) {
@@ -180,12 +181,12 @@ static void check_gpt2(int type) {
     program_spec spec;
     program *stages;
     arena plan;
-    c.parallel.layout = (trine_layout){1, 1, 1};
+    c.parallel.layout = (trine_layout){.dp = 1, .tp = 1, .pp = 1};
     set_type(&c, type);
     OK(trine_config_check(&c, 1));
     OK(setup_spec(&c, &spec));
     OK(compose_all(&spec, &stages, NULL));
-    OK(setup_plan(&c, stages, dev[type], (trine_coord){0, 0, 0}, &plan));
+    OK(setup_plan(&c, stages, dev[type], (trine_coord){.dp = 0, .tp = 0, .pp = 0}, &plan));
     size_t known = 124439808; /* GPT-2's count: 50257 x 768 + 1024 x 768 + 12 blocks + final norm */
     assert_int_equal(plan.bytes[MEM_PARAMS], weight[type] * known);
     assert_int_equal(plan.bytes[MEM_MASTER], master[type] * known);

@@ -75,7 +75,7 @@ static int ranks(void) {
 static double sum(size_t bytes) {
     trine_mesh *mesh;
     double x = (double)bytes;
-    OK(trine_mesh_create(&mesh, harness_world, (trine_layout){ranks(), 1, 1}, 0));
+    OK(trine_mesh_create(&mesh, harness_world, (trine_layout){.dp = ranks(), .tp = 1, .pp = 1}, 0));
     OK(trine_all_reduce(trine_mesh_group(mesh, TRINE_DP), &x, &x, 1, TRINE_F64, TRINE_SUM));
     trine_mesh_destroy(&mesh);
     return x;

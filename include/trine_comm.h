@@ -1,0 +1,317 @@
+/* Trine's ranks and what they tell each other: status, world, mesh, groups and collectives. trine.h includes
+ * it, and says the conventions. */
+#ifndef TRINE_COMM_H
+#define TRINE_COMM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- Status ---------------------------------------------------------------------------------- */
+
+#define TRINE_STATUS_LIST(X)                                                                       \
+    X(TRINE_OK, "ok")                                                                              \
+    X(TRINE_EINVAL, "invalid argument")                                                            \
+    X(TRINE_ENOMEM, "out of memory")                                                               \
+    X(TRINE_EIO, "input or output failed")                                                         \
+    X(TRINE_EDATA, "bad data")                                                                     \
+    X(TRINE_EMPI, "MPI failed")                                                                    \
+    X(TRINE_EMATH, "maths library failed")                                                         \
+    X(TRINE_ETIMEOUT, "timed out")                                                                 \
+    X(TRINE_EPROGRAM, "illegal program")                                                           \
+    X(TRINE_EAUDIT, "ranks disagree")                                                              \
+    X(TRINE_EUNSUPPORTED, "not supported here")                                                    \
+    X(TRINE_ENCCL, "NCCL failed")                                                                  \
+    X(TRINE_EOVERFLOW, "gradients overflow")                                                       \
+    X(TRINE_EBUSY, "in use by another job")
+
+typedef enum {
+#define TRINE_STATUS_ENUM(name, text) name,
+    TRINE_STATUS_LIST(TRINE_STATUS_ENUM)
+#undef TRINE_STATUS_ENUM
+} trine_status;
+
+/* The words for a status, never NULL. Not collective. */
+const char *trine_status_text(trine_status status);
+
+/* Prints the error trail (message first, then frames) to stderr, once: a second call prints
+ * nothing until another error is raised. A mistake in options, configuration or files is its
+ * message alone. Not collective. */
+void trine_error_print(void);
+
+/* ---- World, mesh and groups ------------------------------------------------------------------ */
+
+typedef struct trine_world trine_world;
+typedef struct trine_mesh trine_mesh;
+typedef struct trine_comm trine_comm;
+
+/* The axes of the mesh, one for each parallel dimension: X(name, member). */
+#define TRINE_AXIS_LIST(X)                                                                         \
+    X(TRINE_AXIS_DP, dp)                                                                           \
+    X(TRINE_AXIS_TP, tp)                                                                           \
+    X(TRINE_AXIS_PP, pp)
+
+typedef enum {
+#define TRINE_AXIS_ENUM(name, member) name,
+    TRINE_AXIS_LIST(TRINE_AXIS_ENUM)
+#undef TRINE_AXIS_ENUM
+    TRINE_AXES
+} trine_axis;
+
+#define TRINE_AXIS_MEMBER(name, member) int member;
+
+/* The sizes of the axes, by name (.dp) or by axis; their product is the number of ranks. */
+typedef union {
+    struct {
+        TRINE_AXIS_LIST(TRINE_AXIS_MEMBER)
+    };
+    int size[TRINE_AXES];
+} trine_layout;
+
+/* A rank's place: rank = (pp * DP + dp) * TP + tp, so that a tp group is consecutive ranks. */
+typedef union {
+    struct {
+        TRINE_AXIS_LIST(TRINE_AXIS_MEMBER)
+    };
+    int at[TRINE_AXES];
+} trine_coord;
+#undef TRINE_AXIS_MEMBER
+
+/* The groups that every rank belongs to. The four edges are communicators of two neighbouring
+ * stages (rank 0 the earlier one); at the ends of the pipeline they have size 1. TIE joins the
+ * first and the last stage (size 1 elsewhere and with one stage). NODE: ranks on the same node. */
+#define TRINE_GROUP_LIST(X)                                                                        \
+    X(TRINE_WORLD, "world")                                                                        \
+    X(TRINE_DP, "dp")                                                                              \
+    X(TRINE_TP, "tp")                                                                              \
+    X(TRINE_PP, "pp")                                                                              \
+    X(TRINE_TIE, "tie")                                                                            \
+    X(TRINE_ACT_IN, "act_in")                                                                      \
+    X(TRINE_ACT_OUT, "act_out")                                                                    \
+    X(TRINE_GRAD_IN, "grad_in")                                                                    \
+    X(TRINE_GRAD_OUT, "grad_out")                                                                  \
+    X(TRINE_NODE, "node")
+
+typedef enum {
+#define TRINE_GROUP_ENUM(name, text) name,
+    TRINE_GROUP_LIST(TRINE_GROUP_ENUM)
+#undef TRINE_GROUP_ENUM
+    TRINE_GROUPS
+} trine_group;
+
+/* Joins the job: initialises MPI (unless the caller has) and says how many ranks there are. A
+ * process started without mpirun is a world of one rank. argc and argv may be NULL. *world is owned
+ * by the caller. Errors: TRINE_EMPI, TRINE_ENOMEM. Collective over: all processes of the job. */
+trine_status trine_world_create(trine_world **world, int *argc, char ***argv);
+
+/* Leaves the job; finalises MPI if trine_world_create initialised it. Collective over: world. */
+void trine_world_destroy(trine_world **world);
+
+/* This process's number, from 0, and how many there are. Not collective. */
+int trine_world_rank(const trine_world *world);
+int trine_world_size(const trine_world *world);
+
+/* Seconds that a rank may wait in a communication, or in a call of MPI that blocks, before it
+ * reports where every rank is and ends the job with status 1; 0: for ever. Time in which the job is
+ * suspended does not count. The default is the environment's TRINE_TIMEOUT, else 600. `world` NULL:
+ * for trine_world_create and the worlds that it makes. Not collective. */
+void trine_world_timeout(trine_world *world, double seconds);
+
+/* The same for one call of the file system (an fsync) on a checkpoint, during which other ranks wait
+ * whatever their timeout. The default is 1800. Not collective. */
+void trine_world_io_timeout(trine_world *world, double seconds);
+
+/* How the groups of the meshes made from now on move their bytes:
+ *   mpi   messages, and local additions in rank order
+ *   shm   ranks of one node read each other's memory (MPI-3 shared windows) and each adds its
+ *         slice, in the same order. A mesh of several nodes in which a group has ranks that do not
+ *         share a node is refused (TRINE_EINVAL from trine_mesh_create).
+ *   auto  shm for groups on one node; shm+mpi, memory inside a node and messages between, for
+ *         groups on several that have consecutive ranks on each and two or more on one; mpi for
+ *         the rest; the default. What lies on GPUs moves through NCCL in groups whose ranks have a
+ *         GPU each; in others it is staged: copied to the host and sent as said before.
+ *   nccl  as auto, and all that lies on GPUs moves through NCCL, or the job is refused
+ * The bits of a result do not depend on it, but for NCCL's own sums (see trine_parallel). */
+#define TRINE_TRANSPORT_LIST(X)                                                                    \
+    X(TRINE_TRANSPORT_AUTO, "auto")                                                                \
+    X(TRINE_TRANSPORT_MPI, "mpi")                                                                  \
+    X(TRINE_TRANSPORT_SHM, "shm")                                                                  \
+    X(TRINE_TRANSPORT_NCCL, "nccl")
+
+typedef enum {
+#define TRINE_TRANSPORT_ENUM(name, text) name,
+    TRINE_TRANSPORT_LIST(TRINE_TRANSPORT_ENUM)
+#undef TRINE_TRANSPORT_ENUM
+    TRINE_TRANSPORTS
+} trine_transport;
+
+/* Not collective, but every rank must say the same before it makes a mesh. */
+void trine_world_transport(trine_world *world, trine_transport transport);
+
+/* Makes one rank's failure everybody's: returns TRINE_OK when every rank passes TRINE_OK, else the
+ * status of the lowest-numbered rank that failed; only that rank keeps its error trail, so that a
+ * fault that all ranks saw is printed once. Errors: also TRINE_ENOMEM, TRINE_EMPI.
+ * Collective over: world. */
+trine_status trine_world_agree(trine_world *world, trine_status status);
+
+/* Prints the error trail with this rank's host and place, and ends every process of the job with
+ * exit status 1. Of ranks that come here at about the same time one prints, so that a fault which
+ * many of them saw is said once; that takes about a second. A rank without a trail (the fault was
+ * another's, see trine_world_agree) leaves the word to those that have one. Does not return. Not
+ * collective. */
+__attribute__((noreturn)) void trine_abort(trine_world *world);
+
+/* Splits the world into the mesh of `layout` and makes all its groups, in one fixed order.
+ * ranks_per_node > 0 overrides what a node is (consecutive ranks); 0 asks MPI. *mesh is owned by
+ * the caller, and `world` must outlive it. Errors: TRINE_EINVAL when dp*tp*pp is not the world's
+ * size, or transport shm is impossible; TRINE_EMPI, TRINE_ENOMEM.
+ * Collective over: world. */
+trine_status trine_mesh_create(trine_mesh **mesh, trine_world *world, trine_layout layout,
+                               int ranks_per_node);
+
+/* Frees the mesh and its groups; they must be idle. Collective over: world. */
+void trine_mesh_destroy(trine_mesh **mesh);
+
+/* `bytes` bytes of zeros for this rank (bytes may differ between ranks, and be 0), aligned to 4096.
+ * What lies in such memory is read by the peers of its node where it is: collectives and messages
+ * on other memory work as well, but copy once more. Owned by the mesh, which frees what is left of
+ * it. Errors: TRINE_ENOMEM, which names /dev/shm and the size that it would need; TRINE_EMPI; on
+ * every rank alike. Collective over: world. */
+trine_status trine_mesh_alloc(trine_mesh *mesh, void **p, size_t bytes);
+/* *p, from trine_mesh_alloc, becomes NULL. Nothing may be under way on it. Collective over: world.
+ */
+void trine_mesh_free(trine_mesh *mesh, void **p);
+
+/* What the mesh was made with, and this rank's place in it. Not collective. */
+trine_layout trine_mesh_layout(const trine_mesh *mesh);
+trine_coord trine_mesh_coord(const trine_mesh *mesh);
+/* From a rank to its place in a layout of positive sizes, and back. Pure. */
+trine_coord trine_layout_coord(trine_layout layout, int rank);
+int trine_layout_rank(trine_layout layout, trine_coord coord);
+
+/* The communicator of one of this rank's groups; owned by the mesh, never NULL. */
+trine_comm *trine_mesh_group(const trine_mesh *mesh, trine_group group);
+
+/* ---- Collectives ----------------------------------------------------------------------------- */
+
+#define TRINE_DTYPE_LIST(X)                                                                        \
+    X(TRINE_F32, "f32", 4)                                                                         \
+    X(TRINE_F64, "f64", 8)                                                                         \
+    X(TRINE_I32, "i32", 4)                                                                         \
+    X(TRINE_I64, "i64", 8)                                                                         \
+    X(TRINE_U8, "u8", 1)                                                                           \
+    X(TRINE_BF16, "bf16", 2)                                                                       \
+    X(TRINE_F16, "fp16", 2)
+
+typedef enum {
+#define TRINE_DTYPE_ENUM(name, text, bytes) name,
+    TRINE_DTYPE_LIST(TRINE_DTYPE_ENUM)
+#undef TRINE_DTYPE_ENUM
+} trine_dtype;
+
+/* Integers wrap; a maximum of floats is NaN when one of them is. bf16 and fp16 are added in fp32, in
+ * rank order, and the sum is rounded once, to the nearest, ties to even. */
+typedef enum { TRINE_SUM, TRINE_MAX } trine_reduction;
+
+/* Bytes of one element; 0 for what is no type. Pure. */
+size_t trine_dtype_bytes(trine_dtype type);
+/* This rank's number in the group, from 0, and the group's size P. Not collective. */
+int trine_comm_rank(const trine_comm *comm);
+int trine_comm_size(const trine_comm *comm);
+
+/* How the group moves its bytes: "self" (a group of one), "mpi", "shm", or "shm+mpi" for a group
+ * over several nodes; for what lies on GPUs "nccl", "gpu mpi" (a CUDA-aware MPI sends from there), or
+ * "staged mpi" and so on: through the host.
+ * Never NULL. Not collective. */
+const char *trine_comm_transport(const trine_comm *comm);
+
+/* All collectives below block until this rank's part is done. P is the group's size. `count`
+ * is the number of elements of the *whole* (the larger side); where every rank holds one P-th of
+ * it, P must divide it (TRINE_EINVAL otherwise, before anything is sent). count 0 is legal: all
+ * ranks still take part. Buffers of different roles must not overlap except where "in place" is
+ * described. Reductions add in rank order, ((r0 + r1) + r2) + ..., whatever the size, so that the
+ * bits depend neither on the message size nor on the transport; u8 is for moving bytes and has
+ * none.
+ * Errors: TRINE_EINVAL, TRINE_EMPI, TRINE_EAUDIT under audit. A wait longer than the world's
+ * timeout ends the job. Collective over: comm. */
+
+/* dst (count) = sum or max over ranks of src (count), on every rank. In place: dst == src. */
+trine_status trine_all_reduce(trine_comm *comm, void *dst, const void *src, size_t count,
+                              trine_dtype type, trine_reduction op);
+/* The same, to `root` only; dst is not read on other ranks and may be NULL. In place: dst ==
+ * src. */
+trine_status trine_reduce(trine_comm *comm, void *dst, const void *src, size_t count,
+                          trine_dtype type, trine_reduction op, int root);
+/* buf (count) on every rank = buf of root. */
+trine_status trine_broadcast(trine_comm *comm, void *buf, size_t count, trine_dtype type, int root);
+/* dst (count) = the ranks' src (count/P), in rank order. In place: src == dst + rank*count/P. */
+trine_status trine_all_gather(trine_comm *comm, void *dst, const void *src, size_t count,
+                              trine_dtype type);
+/* dst (count/P) = this rank's part of src (count) of root; src may be NULL elsewhere.
+ * In place on root: dst == src + root*count/P. */
+trine_status trine_scatter(trine_comm *comm, void *dst, const void *src, size_t count,
+                           trine_dtype type, int root);
+/* dst (count) on root = the ranks' src (count/P), in rank order; dst may be NULL elsewhere.
+ * In place on root: src == dst + root*count/P. */
+trine_status trine_gather(trine_comm *comm, void *dst, const void *src, size_t count,
+                          trine_dtype type, int root);
+/* dst (count/P) = this rank's part of the sum (or max) over ranks of src (count).
+ * In place: dst == src + rank*count/P (the rest of src is left as it was). */
+trine_status trine_reduce_scatter(trine_comm *comm, void *dst, const void *src, size_t count,
+                                  trine_dtype type, trine_reduction op);
+/* Part j of src (count) goes to part `rank` of rank j's dst (count). In place: dst == src. */
+trine_status trine_all_to_all(trine_comm *comm, void *dst, const void *src, size_t count,
+                              trine_dtype type);
+/* Point to point inside the group; messages between two ranks arrive in order. peer == own rank
+ * is refused. send and recv of one message must agree in count and type: one of another length is
+ * TRINE_EMPI in recv. Not collective: the peer makes the matching call. */
+trine_status trine_send(trine_comm *comm, const void *buf, size_t count, trine_dtype type,
+                        int peer);
+trine_status trine_recv(trine_comm *comm, void *buf, size_t count, trine_dtype type, int peer);
+/* Returns when every rank of the group has called it. */
+trine_status trine_barrier(trine_comm *comm);
+
+/* Calls and bytes since the start, by kind. `bytes` is what this rank hands to the transport for
+ * its peers (all-gather and reduce-scatter of n elements: (P-1)/P n; all-reduce at most twice). It
+ * is the plain exchange's number whatever the transport: shm sends none of it, and over K nodes
+ * shm+mpi sends 2 (K-1) n between nodes for an all-reduce, (K-1) n for an all-gather and less than
+ * K n for a reduce-scatter, all ranks together, where the plain exchange sends about as many times
+ * more as a node has ranks; partial sums of 16-bit numbers are fp32 there, which makes it 3 (K-1) n
+ * and less than 2 K n. */
+#define TRINE_TALLY_LIST(X)                                                                        \
+    X(TRINE_TALLY_ALL_REDUCE, "all-reduce")                                                        \
+    X(TRINE_TALLY_REDUCE, "reduce")                                                                \
+    X(TRINE_TALLY_BROADCAST, "broadcast")                                                          \
+    X(TRINE_TALLY_ALL_GATHER, "all-gather")                                                        \
+    X(TRINE_TALLY_SCATTER, "scatter")                                                              \
+    X(TRINE_TALLY_GATHER, "gather")                                                                \
+    X(TRINE_TALLY_REDUCE_SCATTER, "reduce-scatter")                                                \
+    X(TRINE_TALLY_ALL_TO_ALL, "all-to-all")                                                        \
+    X(TRINE_TALLY_SEND, "send")                                                                    \
+    X(TRINE_TALLY_RECV, "recv")                                                                    \
+    X(TRINE_TALLY_BARRIER, "barrier")
+
+typedef enum {
+#define TRINE_TALLY_ENUM(name, text) name,
+    TRINE_TALLY_LIST(TRINE_TALLY_ENUM)
+#undef TRINE_TALLY_ENUM
+    TRINE_TALLY_KINDS
+} trine_tally_kind;
+
+typedef struct {
+    uint64_t calls, bytes;
+} trine_tally;
+
+/* Not collective. */
+trine_tally trine_comm_tally(const trine_comm *comm, trine_tally_kind kind);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,67 @@
+#include "comm/axes.h"
+
+#include <stdio.h>
+
+/* Ranks that differ along the first are neighbours. */
+static const trine_axis order[TRINE_AXES] = {TRINE_AXIS_TP, TRINE_AXIS_DP, TRINE_AXIS_PP};
+
+axis_set axes_of(trine_group group) {
+    static const axis_set spans[TRINE_GROUPS] = {
+        [TRINE_WORLD] = ALL_AXES,
+        [TRINE_DP] = AXIS(TRINE_AXIS_DP),
+        [TRINE_TP] = AXIS(TRINE_AXIS_TP),
+        [TRINE_PP] = AXIS(TRINE_AXIS_PP),
+    };
+    return spans[group];
+}
+
+int axis_size(trine_layout layout, trine_axis axis) {
+    return layout.size[axis] ? layout.size[axis] : 1;
+}
+
+int axes_size(trine_layout layout, axis_set axes) {
+    int size = 1;
+    for (int a = 0; a < TRINE_AXES; a++)
+        if (axes & AXIS(a)) size *= axis_size(layout, (trine_axis)a);
+    return size;
+}
+
+int axes_place(trine_layout layout, axis_set axes, trine_coord coord) {
+    int place = 0, step = 1;
+    for (int n = 0; n < TRINE_AXES; n++) {
+        if (!(axes & AXIS(order[n]))) continue;
+        place += step * coord.at[order[n]];
+        step *= axis_size(layout, order[n]);
+    }
+    return place;
+}
+
+trine_coord axes_coord(trine_layout layout, axis_set axes, trine_coord from, int place) {
+    for (int n = 0; n < TRINE_AXES; n++) {
+        if (!(axes & AXIS(order[n]))) continue;
+        from.at[order[n]] = place % axis_size(layout, order[n]);
+        place /= axis_size(layout, order[n]);
+    }
+    return from;
+}
+
+trine_coord trine_layout_coord(trine_layout layout, int rank) {
+    return axes_coord(layout, ALL_AXES, (trine_coord){.at = {0}}, rank);
+}
+
+int trine_layout_rank(trine_layout layout, trine_coord coord) {
+    return axes_place(layout, ALL_AXES, coord);
+}
+
+const char *axes_text(trine_layout layout, char *text, size_t size) {
+    static const char *const names[] = {
+#define AXIS_TEXT(name, member) #member,
+        TRINE_AXIS_LIST(AXIS_TEXT)
+#undef AXIS_TEXT
+    };
+    size_t used = 0;
+    for (int a = 0; a < TRINE_AXES && used < size; a++)
+        used += (size_t)snprintf(text + used, size - used, "%s%s %d", a ? " x " : "", names[a],
+                                 layout.size[a]);
+    return text;
+}
