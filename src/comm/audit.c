@@ -43,16 +43,11 @@ static void describe(const trine_comm *comm, int rank, const record *x, char *te
              position);
 }
 
-/* Stages run different programs: only inside a stage do positions have to agree. */
-static bool inside_stage(trine_group group) {
-    axis_set axes = axes_of(group);
-    return axes && !(axes & AXIS(TRINE_AXIS_PP));
-}
-
 trine_status audit_compare(trine_comm *comm, const comm_call *call) {
+    /* Stages run different programs: only inside a stage do positions have to agree. */
     record own = {call->kind, (int64_t)call->count,
                   call->type, call->op,
-                  call->peer, inside_stage(comm->group) ? comm->world->position : -1};
+                  call->peer, axes_add(comm->group) ? comm->world->position : -1};
     TRY(gather_all(comm, &own, sizeof own));
     int other = first_other(comm, sizeof own);
     if (other == comm->size) return TRINE_OK;

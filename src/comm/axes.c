@@ -15,6 +15,16 @@ axis_set axes_of(trine_group group) {
     return spans[group];
 }
 
+axis_set axes_of_samples(void) {
+    return AXIS(TRINE_AXIS_DP);
+}
+
+trine_group axes_group(axis_set axes) {
+    int g = 0;
+    while (g < TRINE_GROUPS && axes_of((trine_group)g) != axes) g++;
+    return (trine_group)g;
+}
+
 int axis_size(trine_layout layout, trine_axis axis) {
     return layout.size[axis] ? layout.size[axis] : 1;
 }
@@ -51,6 +61,18 @@ trine_coord trine_layout_coord(trine_layout layout, int rank) {
 
 int trine_layout_rank(trine_layout layout, trine_coord coord) {
     return axes_place(layout, ALL_AXES, coord);
+}
+
+bool axes_add(trine_group group) {
+    axis_set axes = axes_of(group);
+    return axes && !(axes & AXIS(TRINE_AXIS_PP));
+}
+
+int axes_adding(trine_layout layout) {
+    int count = 0;
+    for (int g = 0; g < TRINE_GROUPS; g++)
+        count += axes_add((trine_group)g) && axes_size(layout, axes_of((trine_group)g)) > 1;
+    return count;
 }
 
 const char *axes_text(trine_layout layout, char *text, size_t size) {

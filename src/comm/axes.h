@@ -21,8 +21,18 @@ int axes_size(trine_layout layout, axis_set axes);
 int axes_place(trine_layout layout, axis_set axes, trine_coord coord);
 trine_coord axes_coord(trine_layout layout, axis_set axes, trine_coord from, int place);
 
+/* The axes along which ranks have other samples. Every micro-batch's loss is summed over them. */
+axis_set axes_of_samples(void);
+
+/* The group of the axes; TRINE_GROUPS: there is none. */
+trine_group axes_group(axis_set axes);
 /* The axes that a group spans; 0: it is no such group (an edge, a node). */
 axis_set axes_of(trine_group group);
+
+/* Whether members of a group add what lies on devices: its axes are inside of a stage. */
+bool axes_add(trine_group group);
+/* How many such groups of two ranks or more a rank is in. */
+int axes_adding(trine_layout layout);
 
 /* "dp 2 x tp 2 x pp 4" into text (size bytes), which is returned. */
 const char *axes_text(trine_layout layout, char *text, size_t size);

@@ -78,15 +78,20 @@ static trine_status watched_wait(device *d) {
  * leave even stages come first: a rank can make one at a time, and so none waits for a neighbour
  * that waits for another. Both lanes of an edge share a communicator, since NCCL moves messages side
  * by side, without one holding up the other, only in one (core/check.h, programs for one queue). */
-enum { MADE = 5 };
 typedef struct {
-    trine_group groups[MADE];
+    trine_group groups[TRINE_GROUPS];
+    int count;
 } order;
 
 static order making_order(const trine_mesh *mesh) {
     bool even = trine_mesh_coord(mesh).pp % 2 == 0;
-    return (order){{TRINE_DP, TRINE_TP, TRINE_TIE, even ? TRINE_ACT_OUT : TRINE_ACT_IN,
-                    even ? TRINE_ACT_IN : TRINE_ACT_OUT}};
+    order o = {.count = 0};
+    for (int g = 0; g < TRINE_GROUPS; g++)
+        if (axes_add((trine_group)g)) o.groups[o.count++] = (trine_group)g;
+    o.groups[o.count++] = TRINE_TIE;
+    o.groups[o.count++] = even ? TRINE_ACT_OUT : TRINE_ACT_IN;
+    o.groups[o.count++] = even ? TRINE_ACT_IN : TRINE_ACT_OUT;
+    return o;
 }
 
 /* The same ranks in the same order. */
@@ -143,17 +148,11 @@ static trine_status share_id(struct comm_gpus *g, trine_comm *comm, char id[NCCL
     return TRINE_OK;
 }
 
-/* Stages add nothing up that lies on GPUs. */
-static bool adds(trine_group group) {
-    axis_set axes = axes_of(group);
-    return axes && !(axes & AXIS(TRINE_AXIS_PP));
-}
-
 static trine_status prepare(struct comm_gpus *g, trine_comm *comm) {
     const nccl_place place = {.name = comm_group_name(comm->group),
                               .size = comm->size,
                               .rank = comm->rank,
-                              .adds = adds(comm->group)};
+                              .adds = axes_add(comm->group)};
     TRY(g->nccl->prepare(g->rank, &comm->nccl_group, &place));
     comm->nccl = g->nccl;
     return TRINE_OK;
@@ -169,7 +168,7 @@ static trine_status join(struct comm_gpus *g, trine_comm *comm) {
 
 static trine_status join_all(struct comm_gpus *g, trine_mesh *mesh) {
     order o = making_order(mesh);
-    for (int i = 0; i < MADE; i++) {
+    for (int i = 0; i < o.count; i++) {
         trine_comm *comm = trine_mesh_group(mesh, o.groups[i]);
         if (comm->nccl) TRY(join(g, comm));
     }
@@ -180,7 +179,7 @@ static trine_status join_all(struct comm_gpus *g, trine_mesh *mesh) {
 
 static bool any_wants(const trine_mesh *mesh, const char *names) {
     order o = making_order(mesh);
-    for (int i = 0; i < MADE; i++)
+    for (int i = 0; i < o.count; i++)
         if (wants_nccl(trine_mesh_group(mesh, o.groups[i]), names)) return true;
     return false;
 }
@@ -213,7 +212,7 @@ static trine_status open_groups(struct comm_gpus **out, trine_mesh *mesh, const 
     g->dev = gpu->dev;
     g->ordered = gpu->ordered;
     TRY(open_rank(g, gpu));
-    for (int i = 0; i < MADE; i++) {
+    for (int i = 0; i < o.count; i++) {
         trine_comm *comm = trine_mesh_group(mesh, o.groups[i]);
         if (wants_nccl(comm, names)) TRY(prepare(g, comm));
     }
@@ -317,7 +316,7 @@ trine_status comm_mpi_reaches(trine_world *world, bool *all) {
 
 bool comm_gpu_stages(const trine_mesh *mesh) {
     order o = making_order(mesh);
-    for (int i = 0; i < MADE; i++) {
+    for (int i = 0; i < o.count; i++) {
         const trine_comm *comm = trine_mesh_group(mesh, o.groups[i]);
         if (comm->size > 1 && !comm->nccl) return true;
     }

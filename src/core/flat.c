@@ -27,8 +27,8 @@ void flat_add(flat_range *range, const tensor *t) {
     range->used = added->offset + tensor_count(t);
 }
 
-void flat_finish(flat_range *range, int dp) {
-    range->count = round_up(range->used, FLAT_ALIGN * (size_t)dp);
+void flat_finish(flat_range *range, int slices) {
+    range->count = round_up(range->used, FLAT_ALIGN * (size_t)slices);
 }
 
 bool flat_overlap(const tensor *t, size_t begin, size_t count, size_t *from, size_t *to) {

@@ -16,6 +16,7 @@
 #ifndef TRINE_CORE_FLAT_H
 #define TRINE_CORE_FLAT_H
 
+#include "comm/axes.h"
 #include "comm/comm.h"
 #include "trine.h"
 
@@ -53,7 +54,10 @@ typedef struct {
     tensor tensors[FLAT_TENSORS];
     int tensor_count;
     size_t used;  /* elements up to the end of the last tensor */
-    size_t count; /* elements, rounded so that every dp slice is a multiple of FLAT_ALIGN */
+    size_t count; /* elements, rounded so that every slice is a multiple of FLAT_ALIGN */
+    axis_set sharded; /* the axes over which it has slices, and ZeRO shards it */
+    axis_set reduced; /* those over which its gradients are summed: `sharded`, and others along which it is
+                         replicated */
 } flat_range;
 
 typedef struct {
@@ -67,8 +71,8 @@ size_t tensor_count(const tensor *t);
 /* Appends a tensor to a range and sets its offset. More than FLAT_TENSORS is our bug. */
 void flat_add(flat_range *range, const tensor *t);
 
-/* Rounds the range for `dp` slices; call once, after the last flat_add. */
-void flat_finish(flat_range *range, int dp);
+/* Rounds the range for so many slices; call once, after the last flat_add. */
+void flat_finish(flat_range *range, int slices);
 
 /* Whether the tensor has elements in [begin, begin + count) of its range; [*from, *to) are they,
  * counted from the range's start. Pure. */

@@ -21,8 +21,9 @@ uint64_t dp_sample(int micro_batch, int dp, int d, int m, int b) {
 
 uint64_t dp_step_sample(const step_run *r, int micro, size_t b) {
     const state_config *c = &r->state->config;
-    return r->io->first_sample +
-           dp_sample((int)c->model.batch, c->layout.dp, c->coord.dp, micro, (int)b);
+    axis_set axes = axes_of_samples();
+    int ranks = axes_size(c->layout, axes), place = axes_place(c->layout, axes, c->coord);
+    return r->io->first_sample + dp_sample((int)c->model.batch, ranks, place, micro, (int)b);
 }
 
 /* Sends what LOAD has filled to its slot, if that is not where it was filled. */

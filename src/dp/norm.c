@@ -48,43 +48,67 @@ double dp_norm_add(const double *sums, int n) {
 
 /* ---- The global sums -------------------------------------------------------------------------- */
 
+/* Inside of a stage, in the order in which their ranks' numbers are gathered. */
+static bool inside_stage(int axis) {
+    return axis != TRINE_AXIS_PP;
+}
+
 size_t dp_norm_scratch(int units, trine_layout layout) {
-    size_t each = (size_t)units + 1;
-    return each *
-           (1 + (size_t)layout.dp + (size_t)layout.dp * (size_t)layout.tp + (size_t)layout.pp);
+    size_t each = (size_t)units + 1, ranks = 1, rows = 1;
+    for (int a = 0; a < TRINE_AXES; a++)
+        if (inside_stage(a)) rows += ranks *= (size_t)axis_size(layout, (trine_axis)a);
+    return each * (rows + (size_t)axis_size(layout, TRINE_AXIS_PP));
 }
 
-/* own (units + 1) -> parts (tp, dp, units + 1) of this stage. */
-static trine_status gather_stage(const trine_mesh *mesh, const double *own, double *row,
-                                 double *parts, size_t each) {
+/* *rows (ranks, each), behind *rows (each), = the rows of all ranks of this stage, an axis after the other: the
+ * last axis' places are the outermost. */
+static trine_status gather_stage(const trine_mesh *mesh, double **rows, size_t each,
+                                 size_t *ranks) {
     trine_layout l = trine_mesh_layout(mesh);
-    size_t dp = (size_t)l.dp, tp = (size_t)l.tp;
-    TRY(trine_all_gather(trine_mesh_group(mesh, TRINE_DP), row, own, dp * each, TRINE_F64));
-    return trine_all_gather(trine_mesh_group(mesh, TRINE_TP), parts, row, tp * dp * each,
-                            TRINE_F64);
+    *ranks = 1;
+    for (int a = 0; a < TRINE_AXES; a++) {
+        if (!inside_stage(a)) continue;
+        double *own = *rows, *all = own + *ranks * each;
+        *ranks *= (size_t)axis_size(l, (trine_axis)a);
+        TRY(trine_all_gather(trine_mesh_group(mesh, axes_group(AXIS(a))), all, own, *ranks * each,
+                             TRINE_F64));
+        *rows = all;
+    }
+    return TRINE_OK;
 }
 
-/* stage (units + 1) = parts added in (tp, dp) order; the loss, equal on all tp ranks, over dp of
- * tp rank 0 only. */
-static void add_stage(double *stage, const double *parts, size_t units, size_t tp, size_t dp) {
-    size_t each = units + 1;
+/* Whether row r, counted as gather_stage makes them, is one of those whose losses are summed: of ranks that
+ * differ in samples one for each sample. */
+static bool has_samples(trine_layout l, size_t r) {
+    for (int a = 0; a < TRINE_AXES; a++) {
+        if (!inside_stage(a)) continue;
+        size_t size = (size_t)axis_size(l, (trine_axis)a);
+        if (r % size && !(axes_of_samples() & AXIS(a))) return false;
+        r /= size;
+    }
+    return true;
+}
+
+/* stage (each) = rows added in their order; the loss is the last number of a row. */
+static void add_stage(trine_layout l, double *stage, const double *rows, size_t ranks,
+                      size_t each) {
     memset(stage, 0, each * sizeof *stage);
-    for (size_t r = 0; r < tp * dp; r++) {
-        for (size_t u = 0; u < units; u++) stage[u] += parts[r * each + u];
-        if (r < dp) stage[units] += parts[r * each + units];
+    for (size_t r = 0; r < ranks; r++) {
+        for (size_t u = 0; u + 1 < each; u++) stage[u] += rows[r * each + u];
+        if (has_samples(l, r)) stage[each - 1] += rows[r * each + each - 1];
     }
 }
 
 trine_status dp_norm_global(const trine_mesh *mesh, const dp_sums *own, int units, double *scratch,
                             double *squares, double *loss) {
     trine_layout l = trine_mesh_layout(mesh);
-    size_t each = (size_t)units + 1, dp = (size_t)l.dp, tp = (size_t)l.tp, pp = (size_t)l.pp;
-    double *stage = scratch, *row = stage + each, *parts = row + dp * each,
-           *stages = parts + tp * dp * each;
+    size_t each = (size_t)units + 1, pp = (size_t)axis_size(l, TRINE_AXIS_PP), ranks;
+    double *stage = scratch, *rows = scratch;
     memcpy(stage, own->squares, (size_t)units * sizeof *stage);
     stage[units] = own->loss;
-    TRY(gather_stage(mesh, stage, row, parts, each));
-    add_stage(stage, parts, (size_t)units, tp, dp);
+    TRY(gather_stage(mesh, &rows, each, &ranks));
+    double *stages = rows + ranks * each;
+    add_stage(l, stage, rows, ranks, each);
     TRY(trine_all_gather(trine_mesh_group(mesh, TRINE_PP), stages, stage, pp * each, TRINE_F64));
     /* A unit lives on one stage, the others hold zero; adding zeros changes no bit. */
     *squares = 0;
@@ -100,9 +124,17 @@ trine_status dp_norm_global(const trine_mesh *mesh, const dp_sums *own, int unit
 
 /* ---- Running ---------------------------------------------------------------------------------- */
 
+/* Along these axes ranks hold the same slice: the first one's counts. (Along tp dp_norm_count knows it of each
+ * tensor.) */
+static bool is_first_replica(const rank_state *s, const flat_range *range) {
+    axis_set axes = ALL_AXES & ~(range->sharded | AXIS(TRINE_AXIS_TP) | AXIS(TRINE_AXIS_PP));
+    return axes_place(s->config.layout, axes, s->config.coord) == 0;
+}
+
 /* How many sums a range has; 0: it does not count. A tied matrix counts where its owner is. */
 static int range_sums(const rank_state *s, const held_unit *u, int range) {
     flat_part slice = state_slice(s, u, range);
+    if (!is_first_replica(s, &u->layout.ranges[range])) return 0;
     if (range == 0 && spec_owner(s->config.spec, u->unit) != u->unit) return 0;
     return dp_norm_count(&u->layout.ranges[range], slice.begin, slice.count, s->config.coord.tp);
 }
@@ -165,9 +197,14 @@ trine_status dp_run_norm(step_run *r, const instr *i) {
 
 uint64_t dp_norm_bytes(const rank_state *s, const program *p, const instr *i) {
     trine_layout l = s->config.layout;
-    size_t each = (size_t)p->spec->units + 1, dp = (size_t)l.dp, tp = (size_t)l.tp;
+    size_t numbers = (size_t)p->spec->units + 1;
+    size_t stages = numbers * (size_t)axis_size(l, TRINE_AXIS_PP);
+    uint64_t bytes = state_bytes(s, TRINE_PP, TRINE_TALLY_ALL_GATHER, stages, TRINE_F64);
     (void)i;
-    return state_bytes(s, TRINE_DP, TRINE_TALLY_ALL_GATHER, dp * each, TRINE_F64) +
-           state_bytes(s, TRINE_TP, TRINE_TALLY_ALL_GATHER, tp * dp * each, TRINE_F64) +
-           state_bytes(s, TRINE_PP, TRINE_TALLY_ALL_GATHER, (size_t)l.pp * each, TRINE_F64);
+    for (int a = 0; a < TRINE_AXES; a++) {
+        if (!inside_stage(a)) continue;
+        numbers *= (size_t)axis_size(l, (trine_axis)a);
+        bytes += state_bytes(s, axes_group(AXIS(a)), TRINE_TALLY_ALL_GATHER, numbers, TRINE_F64);
+    }
+    return bytes;
 }

@@ -35,21 +35,36 @@ trine_status dp_reduce(program *p) {
 
 /* ---- Running ---------------------------------------------------------------------------------- */
 
+/* Of what a range's slices do not cover: along these axes ranks hold the same slice. */
+static axis_set replicated(const flat_range *range) {
+    return range->reduced & ~range->sharded;
+}
+
+/* The sum of own[0, count) over the axes along which ranks hold the same. */
+static trine_status sum_replicas(step_run *r, const flat_range *range, void *own, size_t count) {
+    if (!replicated(range)) return TRINE_OK;
+    trine_comm *over = step_axes(r, replicated(range));
+    return trine_all_reduce(over, own, own, count, r->dev->grads, TRINE_SUM);
+}
+
 /* PARTIAL -> the placement at rest. Full gradients are reduced where they lie; those in a buffer
  * end in their own slice of it, which is then added to the shard. */
-static trine_status reduce_range(step_run *r, held_unit *u, int range, void *base, bool first) {
+static trine_status reduce_range(step_run *r, held_unit *u, int n, void *base, bool first) {
     const rank_state *s = r->state;
-    trine_comm *dp = step_group(r, TRINE_DP);
+    const flat_range *range = &u->layout.ranges[n];
+    trine_comm *over = step_axes(r, range->sharded);
     trine_dtype type = r->dev->grads;
     const zero_row *zero = zero_stage(s->config.spec->zero);
-    size_t count = u->layout.ranges[range].count;
-    if (zero->grads == REPLICATE)
-        return flat_redistribute(dp, PARTIAL, REPLICATE, base, base, count, type);
-    flat_part slice = state_slice(s, u, range);
+    if (zero->grads == REPLICATE) {
+        TRY(flat_redistribute(over, PARTIAL, REPLICATE, base, base, range->count, type));
+        return sum_replicas(r, range, base, range->count);
+    }
+    flat_part slice = state_slice(s, u, n);
     void *own = (char *)base + slice.begin * state_grad_bytes(s);
-    TRY(flat_redistribute(dp, PARTIAL, SHARD, own, base, count, type));
+    TRY(flat_redistribute(over, PARTIAL, SHARD, own, base, range->count, type));
+    TRY(sum_replicas(r, range, own, slice.count));
     if (zero->full_grads) return TRINE_OK;
-    void *shard = state_grad(s, u, range, slice);
+    void *shard = state_grad(s, u, n, slice);
     if (!first) return r->dev->ops->add(r->dev, shard, own, slice.count);
     device_copy(r->dev, shard, own, slice.count * state_grad_bytes(s));
     return TRINE_OK;
@@ -65,15 +80,23 @@ trine_status dp_run_reduce(step_run *r, const instr *i) {
 }
 
 /* ZeRO-0 takes the sum to everybody: a reduce-scatter and an all-gather. */
+static uint64_t range_bytes(const rank_state *s, const flat_range *range, bool all) {
+    trine_dtype type = s->config.dev->grads;
+    trine_group over = axes_group(range->sharded);
+    size_t slices = (size_t)axes_size(s->config.layout, range->sharded);
+    uint64_t bytes = state_bytes(s, over, TRINE_TALLY_REDUCE_SCATTER, range->count, type);
+    if (all) bytes += state_bytes(s, over, TRINE_TALLY_ALL_GATHER, range->count, type);
+    if (replicated(range))
+        bytes += state_bytes(s, axes_group(replicated(range)), TRINE_TALLY_ALL_REDUCE,
+                             all ? range->count : range->count / slices, type);
+    return bytes;
+}
+
 uint64_t dp_reduce_bytes(const rank_state *s, const program *p, const instr *i) {
     const held_unit *u = state_unit(s, i->unit);
     bool all = zero_stage(p->spec->zero)->grads == REPLICATE;
-    trine_dtype type = s->config.dev->grads;
     uint64_t bytes = 0;
-    for (int r = 0; r < u->layout.range_count; r++) {
-        size_t count = u->layout.ranges[r].count;
-        bytes += state_bytes(s, TRINE_DP, TRINE_TALLY_REDUCE_SCATTER, count, type);
-        if (all) bytes += state_bytes(s, TRINE_DP, TRINE_TALLY_ALL_GATHER, count, type);
-    }
+    for (int r = 0; r < u->layout.range_count; r++)
+        bytes += range_bytes(s, &u->layout.ranges[r], all);
     return bytes;
 }

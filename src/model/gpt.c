@@ -178,7 +178,10 @@ void gpt_unit_layout(const gpt_shape *s, int unit, int dp, flat_unit *out) {
         flat_add(&out->ranges[table.rows[i].range], &t);
         out->range_count = table.rows[i].range + 1;
     }
-    for (int i = 0; i < out->range_count; i++) flat_finish(&out->ranges[i], dp);
+    for (int i = 0; i < out->range_count; i++) {
+        out->ranges[i].sharded = out->ranges[i].reduced = AXIS(TRINE_AXIS_DP);
+        flat_finish(&out->ranges[i], dp);
+    }
 }
 
 /* The i-th row of a unit's table is the next tensor of its range. */

@@ -55,7 +55,9 @@ static trine_status values_agree(const audit *a, const held_unit *u, int r, cons
     bool tied = spec_unit(spec, u->unit).twin >= 0 && !spec_twin_is_local(spec, u->unit);
     for (int n = 0; n < range->tensor_count; n++) {
         const tensor *t = &range->tensors[n];
-        if (!sharded) TRY(tensor_agrees(a, v, t, TRINE_DP));
+        for (int axis = 0; axis < TRINE_AXES; axis++)
+            if (AXIS(axis) & (sharded ? range->reduced & ~range->sharded : range->reduced))
+                TRY(tensor_agrees(a, v, t, axes_group(AXIS(axis))));
         if (t->split == SPLIT_NONE) TRY(tensor_agrees(a, v, t, TRINE_TP));
         if (tied && r == 0) TRY(tensor_agrees(a, v, t, TRINE_TIE));
     }

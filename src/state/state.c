@@ -124,8 +124,19 @@ bool state_has_master(const rank_state *h) {
     return h->config.dev->compute != TRINE_F32;
 }
 
-static size_t share(const rank_state *h, size_t count, placement p) {
-    return p == SHARD ? count / (size_t)h->config.layout.dp : count;
+/* Elements of a range that are held in a placement. */
+static size_t share(const rank_state *h, const flat_range *range, placement p) {
+    size_t slices = (size_t)axes_size(h->config.layout, range->sharded);
+    return p == SHARD ? range->count / slices : range->count;
+}
+
+/* Whether other ranks have slices of the range, or addends of its gradients. */
+static bool is_gathered(const rank_state *h, const flat_range *range) {
+    return axes_size(h->config.layout, range->sharded) > 1;
+}
+
+static bool is_summed(const rank_state *h, const flat_range *range) {
+    return axes_size(h->config.layout, range->reduced) > 1;
 }
 
 static size_t stream_bytes(const rank_state *h) {
@@ -164,20 +175,19 @@ static bool sends_tie(const rank_state *h, const held_unit *u) {
 
 static void take_state(rank_state *h, arena *a, held_unit *u) {
     const zero_row *zero = zero_stage(h->config.spec->zero);
-    bool dp = h->config.layout.dp > 1;
-    /* Accumulated gradients are summed over dp where they lie, a tied matrix's over two stages. */
-    taker take_grads = shared_if((dp && zero->full_grads) || sends_tie(h, u));
-    taker take_params = shared_if(dp && zero->gather != GATHER_NEVER);
     for (int r = 0; r < u->layout.range_count; r++) {
-        size_t count = u->layout.ranges[r].count;
-        size_t grads = zero->full_grads ? count : share(h, count, zero->grads);
+        const flat_range *range = &u->layout.ranges[r];
+        /* Accumulated gradients are summed where they lie, a tied matrix's over two stages. */
+        taker take_grads = shared_if((is_summed(h, range) && zero->full_grads) || sends_tie(h, u));
+        taker take_params = shared_if(is_gathered(h, range) && zero->gather != GATHER_NEVER);
+        size_t grads = zero->full_grads ? range->count : share(h, range, zero->grads);
         u->grads[r] = take_grads(a, MEM_GRADS, grads * state_grad_bytes(h));
         if (u->borrowed[r]) {
             u->params[r] = state_unit(h, spec_gather_unit(h->config.spec, u->unit))->params[r];
             continue;
         }
-        size_t moments = share(h, count, zero->optimizer);
-        size_t params = share(h, count, zero->params), master = state_has_master(h) ? moments : 0;
+        size_t moments = share(h, range, zero->optimizer);
+        size_t params = share(h, range, zero->params), master = state_has_master(h) ? moments : 0;
         u->params[r] = take_params(a, MEM_PARAMS, params * state_param_bytes(h));
         u->master[r] = arena_take(a, MEM_MASTER, master * sizeof(float));
         u->moment1[r] = arena_take(a, MEM_OPTIMIZER, moments * sizeof(float));
@@ -188,19 +198,24 @@ static void take_state(rank_state *h, arena *a, held_unit *u) {
 static void take_buffers(rank_state *h, arena *a, unit_class c) {
     const program *p = h->config.program;
     size_t gather = 0, reduce = 0;
+    bool gathered_by_peers = false, summed_by_peers = false;
     for (int n = 0; n < h->count; n++) {
         int unit = h->units[n].unit;
         if (spec_class(h->config.spec, unit) != c) continue;
+        for (int r = 0; r < h->units[n].layout.range_count; r++) {
+            gathered_by_peers |= is_gathered(h, &h->units[n].layout.ranges[r]);
+            summed_by_peers |= is_summed(h, &h->units[n].layout.ranges[r]);
+        }
         size_t gathered = state_gather_count(h, unit),
                reduced = flat_unit_count(&h->units[n].layout);
         if (gathered > gather) gather = gathered;
         if (reduced > reduce) reduce = reduced;
     }
-    bool dp = h->config.layout.dp > 1;
     for (int b = 0; b < p->gathers[c]; b++)
-        h->gathers[c][b] = exchanged_if(dp)(a, MEM_GATHER, gather * state_param_bytes(h));
+        h->gathers[c][b] =
+            exchanged_if(gathered_by_peers)(a, MEM_GATHER, gather * state_param_bytes(h));
     for (int b = 0; b < p->reduces[c]; b++)
-        h->reduces[c][b] = shared_if(dp)(a, MEM_REDUCE, reduce * state_grad_bytes(h));
+        h->reduces[c][b] = shared_if(summed_by_peers)(a, MEM_REDUCE, reduce * state_grad_bytes(h));
 }
 
 static bool reads_batches(const rank_state *h) {
@@ -414,8 +429,10 @@ void state_grad_bases(const rank_state *h, const held_unit *u, int reduce,
 }
 
 flat_part state_slice(const rank_state *h, const held_unit *u, int range) {
-    size_t slice = u->layout.ranges[range].count / (size_t)h->config.layout.dp;
-    return (flat_part){slice * (size_t)h->config.coord.dp, slice};
+    const flat_range *r = &u->layout.ranges[range];
+    size_t slice = share(h, r, SHARD);
+    return (flat_part){slice * (size_t)axes_place(h->config.layout, r->sharded, h->config.coord),
+                       slice};
 }
 
 flat_part state_owned(const rank_state *h, const held_unit *u, int range) {

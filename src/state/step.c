@@ -25,6 +25,10 @@ trine_comm *step_group(const step_run *r, trine_group g) {
     return trine_mesh_group(r->mesh, g);
 }
 
+trine_comm *step_axes(const step_run *r, axis_set axes) {
+    return step_group(r, axes_group(axes));
+}
+
 static trine_status finish(step_pending *w) {
     for (int n = 0; n < w->count; n++) TRY(comm_wait(&w->requests[n]));
     w->count = 0;

@@ -53,6 +53,8 @@ trine_status step_create(step_run *r, rank_state *state, const trine_mesh *mesh,
 void step_destroy(step_run *r);
 
 trine_comm *step_group(const step_run *r, trine_group g);
+/* Of the ranks along `axes`, which have a group. */
+trine_comm *step_axes(const step_run *r, axis_set axes);
 
 /* The next request that goes under way on a buffer. */
 comm_request *step_start(step_run *r, resource what, int index, bool write);

@@ -74,8 +74,7 @@ static trine_status no_room(const trine_trainer *t, size_t more, const char *bes
 
 static trine_status no_room_for_groups(const trine_trainer *t) {
     trine_layout l = t->config.parallel.layout;
-    size_t adding = (size_t)(l.dp > 1) + (size_t)(l.tp > 1);
-    return no_room(t, adding * NCCL_SCRATCH, ", beside what NCCL's groups take,");
+    return no_room(t, (size_t)axes_adding(l) * NCCL_SCRATCH, ", beside what NCCL's groups take,");
 }
 
 /* Libraries take theirs first, on all ranks of a GPU, so that what is free then is for the plans. */

@@ -31,8 +31,7 @@ size_t memory_staging(const arena *plan) {
 }
 
 size_t memory_libraries(trine_layout l) {
-    size_t own = CUDA_SCRATCH_BYTES + CUDA_WORKSPACE,
-           groups = (size_t)(l.dp > 1) + (size_t)(l.tp > 1);
+    size_t own = CUDA_SCRATCH_BYTES + CUDA_WORKSPACE, groups = (size_t)axes_adding(l);
     /* Rings and trees; a stage has neighbours. */
     size_t connections = 2 * groups + (l.pp > 1 ? 2 : 0);
     return CUDA_CONTEXT + own + connections * CUDA_NCCL_CHANNELS * CUDA_NCCL_CONNECTION;

@@ -124,11 +124,11 @@ trine_status zero_gather(program *p) {
 
 static trine_status gather_ranges(step_run *r, const instr *i, held_unit *u) {
     rank_state *s = r->state;
-    trine_comm *dp = step_group(r, TRINE_DP);
     trine_dtype type = r->dev->compute;
     unit_class c = spec_class(s->config.spec, i->unit);
     for (int n = 0; n < u->layout.range_count; n++) {
         size_t count = u->layout.ranges[n].count;
+        trine_comm *dp = step_axes(r, u->layout.ranges[n].sharded);
         if (u->borrowed[n]) continue;
         if (i->gather < 0) {
             void *own = state_param(s, u, n, state_slice(s, u, n));
@@ -157,10 +157,12 @@ uint64_t zero_gather_bytes(const rank_state *s, const program *p, const instr *i
     for (int n = 0; n < s->count; n++) {
         const held_unit *u = &s->units[n];
         if (spec_gather_unit(p->spec, u->unit) != i->unit) continue;
-        for (int r = 0; r < u->layout.range_count; r++)
+        for (int r = 0; r < u->layout.range_count; r++) {
+            const flat_range *range = &u->layout.ranges[r];
             if (!u->borrowed[r])
-                bytes += state_bytes(s, TRINE_DP, TRINE_TALLY_ALL_GATHER, u->layout.ranges[r].count,
-                                     s->config.dev->compute);
+                bytes += state_bytes(s, axes_group(range->sharded), TRINE_TALLY_ALL_GATHER,
+                                     range->count, s->config.dev->compute);
+        }
     }
     return bytes;
 }
