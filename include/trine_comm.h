@@ -84,12 +84,14 @@ typedef union {
 
 /* The groups that every rank belongs to. The four edges are communicators of two neighbouring
  * stages (rank 0 the earlier one); at the ends of the pipeline they have size 1. TIE joins the
- * first and the last stage (size 1 elsewhere and with one stage). NODE: ranks on the same node. */
+ * first and the last stage (size 1 elsewhere and with one stage). TP_PART: neighbours of a tp group that hold
+ * the same, because a model has fewer parts than tp (size 1 without such). NODE: ranks on the same node. */
 #define TRINE_GROUP_LIST(X)                                                                        \
     X(TRINE_WORLD, "world")                                                                        \
     X(TRINE_DP, "dp")                                                                              \
     X(TRINE_TP, "tp")                                                                              \
     X(TRINE_PP, "pp")                                                                              \
+    X(TRINE_TP_PART, "tp_part")                                                                    \
     X(TRINE_TIE, "tie")                                                                            \
     X(TRINE_ACT_IN, "act_in")                                                                      \
     X(TRINE_ACT_OUT, "act_out")                                                                    \

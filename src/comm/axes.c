@@ -65,7 +65,7 @@ int trine_layout_rank(trine_layout layout, trine_coord coord) {
 
 bool axes_add(trine_group group) {
     axis_set axes = axes_of(group);
-    return axes && !(axes & AXIS(TRINE_AXIS_PP));
+    return (axes && !(axes & AXIS(TRINE_AXIS_PP))) || group == TRINE_TP_PART;
 }
 
 int axes_adding(trine_layout layout) {

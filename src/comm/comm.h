@@ -130,6 +130,11 @@ void comm_message_limit(trine_world *world, size_t bytes);
 uint64_t comm_bytes(trine_tally_kind kind, size_t count, trine_dtype type, int size, int rank,
                     int root);
 
+/* trine_mesh_create, with groups TRINE_TP_PART of `tp_part` neighbours of a tp group, which tp_part divides: ranks
+ * [i tp_part, (i + 1) tp_part) of it. Errors: also TRINE_EINVAL if it does not. Collective over: world. */
+trine_status mesh_create(trine_mesh **mesh, trine_world *world, trine_layout layout,
+                         int ranks_per_node, int tp_part);
+
 /* Bytes that a world's communicators hold for ordered additions. */
 size_t comm_scratch_bytes(int world_size);
 /* Bytes of transport that the rank at `coord` holds (in the memory plan): that scratch, and with

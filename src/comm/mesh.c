@@ -20,6 +20,7 @@ struct trine_mesh {
     trine_world *world; /* not owned */
     trine_layout layout;
     trine_coord coord;
+    int tp_part;
     trine_comm *groups[TRINE_GROUPS]; /* TRINE_WORLD is the world's own */
     int *node_of;                     /* (world size) */
     int *members;                     /* (world size) while groups are made */
@@ -58,6 +59,16 @@ static trine_status add_axes(trine_mesh *mesh) {
         TRY(add_group(mesh, (trine_group)g, size));
     }
     return TRINE_OK;
+}
+
+/* Without parts nobody asks MPI for it. */
+static trine_status add_part(trine_mesh *mesh) {
+    int part = mesh->tp_part, first = mesh->coord.tp / part * part;
+    for (int n = 0; n < part; n++)
+        mesh->members[n] = rank_along(mesh, AXIS(TRINE_AXIS_TP), first + n);
+    if (part > 1) return add_group(mesh, TRINE_TP_PART, part);
+    return group_create(&mesh->groups[TRINE_TP_PART], mesh->world, TRINE_TP_PART, mesh->members, 1,
+                        NULL);
 }
 
 static trine_status add_tie(trine_mesh *mesh) {
@@ -331,6 +342,7 @@ static trine_status build(trine_mesh *mesh, int ranks_per_node) {
           "no memory for a mesh of %zu ranks", size);
     mesh->groups[TRINE_WORLD] = mesh->world->comm;
     TRY(add_axes(mesh));
+    TRY(add_part(mesh));
     TRY(add_tie(mesh));
     TRY(add_edges(mesh, TRINE_ACT_IN, TRINE_ACT_OUT));
     TRY(add_edges(mesh, TRINE_GRAD_OUT, TRINE_GRAD_IN));
@@ -338,15 +350,18 @@ static trine_status build(trine_mesh *mesh, int ranks_per_node) {
     return share_memory(mesh);
 }
 
-trine_status trine_mesh_create(trine_mesh **mesh, trine_world *world, trine_layout layout,
-                               int ranks_per_node) {
+trine_status mesh_create(trine_mesh **mesh, trine_world *world, trine_layout layout,
+                         int ranks_per_node, int tp_part) {
     *mesh = NULL;
     TRY(check_layout(world, layout, ranks_per_node));
+    CHECK(tp_part > 0 && layout.tp % tp_part == 0, TRINE_EINVAL, "tp %d has no parts of %d ranks",
+          layout.tp, tp_part);
     trine_mesh *m = calloc(1, sizeof *m);
     CHECK(m, TRINE_ENOMEM, "no memory for the mesh");
     m->world = world;
     m->layout = layout;
     m->coord = trine_layout_coord(layout, world->rank);
+    m->tp_part = tp_part;
     world->layout = layout;
     introduce(world, m->coord);
     watchdog_note_mesh(world);
@@ -355,6 +370,11 @@ trine_status trine_mesh_create(trine_mesh **mesh, trine_world *world, trine_layo
     if (status != TRINE_OK) trine_mesh_destroy(mesh);
     TRY(status);
     return TRINE_OK;
+}
+
+trine_status trine_mesh_create(trine_mesh **mesh, trine_world *world, trine_layout layout,
+                               int ranks_per_node) {
+    return mesh_create(mesh, world, layout, ranks_per_node, 1);
 }
 
 void trine_mesh_destroy(trine_mesh **mesh) {

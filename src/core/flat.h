@@ -35,18 +35,18 @@ typedef enum { INIT_ZERO, INIT_ONE, INIT_NORMAL } tensor_init;
  * each. */
 typedef struct {
     char name[32];
-    size_t parts;                    /* 3 for Q, K, V, else 1 */
-    size_t rows, cols;               /* of one part, held here; rows past global_rows: padding */
-    size_t global_rows, global_cols; /* of one part, without padding */
+    size_t parts;                     /* 3 for Q, K, V, else 1 */
+    size_t rows, cols;                /* of one part, held here; rows past global_rows: padding */
+    size_t global_rows, global_cols;  /* of one part, without padding */
     size_t first_row, first_col;
     tensor_split split; /* over tp; SPLIT_NONE: every tp rank holds the same */
     tensor_init init;
-    double std;  /* of INIT_NORMAL */
+    double std; /* of INIT_NORMAL */
     bool matrix; /* weight decay applies by default */
     bool turned; /* files have its transpose, as GPT-2's "Conv1D" (ckpt/slice.h) */
-    bool
-        by_rows; /* SPLIT_NONE, and each tp rank makes its gradient from its own rows: an addend over
-                     tp until REDUCE_TP (sequence parallelism) */
+    bool by_rows; /* each tp rank makes its gradient from its own rows, or heads: an addend over tp until
+                     REDUCE_TP (sequence parallelism; kv heads fewer than tp) */
+    bool in_part; /* by_rows: over this rank's part of tp only (TRINE_TP_PART) */
     size_t offset; /* elements from the start of the range; set by flat_add */
 } tensor;
 
@@ -56,8 +56,8 @@ typedef struct {
     size_t used;  /* elements up to the end of the last tensor */
     size_t count; /* elements, rounded so that every slice is a multiple of FLAT_ALIGN */
     axis_set sharded; /* the axes over which it has slices, and ZeRO shards it */
-    axis_set reduced; /* those over which its gradients are summed: `sharded`, and others along which it is
-                         replicated */
+    axis_set reduced; /* those over which its gradients are summed: `sharded`, and others along which
+                         it is replicated */
 } flat_range;
 
 typedef struct {
@@ -78,10 +78,15 @@ void flat_finish(flat_range *range, int slices);
  * counted from the range's start. Pure. */
 bool flat_overlap(const tensor *t, size_t begin, size_t count, size_t *from, size_t *to);
 
-/* The next elements [*from, *to) of the range, counted from its start, that are to be summed and lie in
- * [begin, begin + count). *next is where to go on, 0 at first. False: there are no more. Pure. */
-bool flat_next_by_rows(const flat_range *range, size_t begin, size_t count, int *next, size_t *from,
-                       size_t *to);
+/* Elements [from, to) of a range, counted from its start, that are to be summed over tp, or a part of it. */
+typedef struct {
+    size_t from, to;
+    bool in_part;
+} flat_run;
+
+/* The next of them in [begin, begin + count). *next is where to go on, 0 at first. False: there are no more.
+ * Pure. */
+bool flat_next_by_rows(const flat_range *range, size_t begin, size_t count, int *next, flat_run *run);
 
 /* Elements of the tensor before its padding rows. Pure. */
 size_t tensor_real(const tensor *t);

@@ -133,11 +133,11 @@ typedef struct {
 
 /* Buffers that one call uses and none needs afterwards, shared by all units of a rank. */
 typedef struct {
-    void *hidden; /* (N, max(3C, F)/tp): gradients inside a half-block */
-    void *stream; /* (R, C): a norm's output or its gradient; (N, C/tp): the attention's gradient */
-    void *whole;  /* (N, C): tp_region's; NULL without sequence parallelism */
-    void *dropped;        /* (R, C): a gradient behind a dropout; NULL without */
-    void *attention;      /* ops->attention_workspace bytes */
+    void *hidden;    /* (N, max(3C, F)/tp): gradients inside a half-block */
+    void *stream;    /* (R, C): a norm's output or its gradient; (N, C/tp): the attention's gradient */
+    void *whole;     /* (N, C): tp_region's; NULL without sequence parallelism */
+    void *dropped;   /* (R, C): a gradient behind a dropout; NULL without */
+    void *attention; /* ops->attention_workspace bytes */
     gpt_block_acts block; /* what recomputation rebuilds, one block's; NULL what is kept */
     gpt_head_acts head;   /* NULLs where the rank has no head */
 } gpt_scratch;
@@ -160,7 +160,7 @@ typedef struct {
     uint64_t sample;   /* number of its first sample in the whole run: what dropout is keyed by */
     double scale;      /* of the loss: 1 / tokens in the global batch */
     double grad_scale; /* of its gradient: the same times the loss scale */
-    double *loss;      /* += this micro-batch's share of the mean loss; the same on every tp rank */
+    double *loss; /* += this micro-batch's share of the mean loss; the same on every tp rank */
 } gpt_batch;
 
 /* What a unit runs on; everything in it is borrowed. */

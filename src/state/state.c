@@ -116,6 +116,9 @@ uint64_t state_bytes(const rank_state *h, trine_group over, trine_tally_kind kin
                      trine_dtype type) {
     trine_layout l = h->config.layout;
     axis_set axes = axes_of(over);
+    int part = h->config.tp_part;
+    if (over == TRINE_TP_PART)
+        return part ? comm_bytes(kind, count, type, part, h->config.coord.tp % part, 0) : 0;
     return comm_bytes(kind, count, type, axes_size(l, axes), axes_place(l, axes, h->config.coord),
                       0);
 }
@@ -268,14 +271,15 @@ static void take_tie(rank_state *h, arena *a) {
 
 /* The longest run of gradients that are made from own rows, on the part that this rank owns. */
 static size_t longest_run(const rank_state *h) {
-    size_t longest = 0, from, to;
+    size_t longest = 0;
+    flat_run run;
     for (int n = 0; n < h->count; n++)
         for (int r = 0; r < h->units[n].layout.range_count; r++) {
             flat_part own = state_owned(h, &h->units[n], r);
             const flat_range *range = &h->units[n].layout.ranges[r];
             int next = 0;
-            while (flat_next_by_rows(range, own.begin, own.count, &next, &from, &to))
-                if (to - from > longest) longest = to - from;
+            while (flat_next_by_rows(range, own.begin, own.count, &next, &run))
+                if (run.to - run.from > longest) longest = run.to - run.from;
         }
     return longest;
 }

@@ -46,6 +46,7 @@ typedef struct {
     const device *dev;
     trine_layout layout;
     trine_coord coord;
+    int tp_part;         /* tp ranks of a part (TRINE_TP_PART); 0: parts of one */
     size_t norm_scratch; /* numbers that NORM needs beside a unit's squares */
 } state_config;
 

@@ -36,8 +36,8 @@ typedef struct {
 
 /* A parameter and its gradient, pointed at memory by whoever runs the layer. */
 typedef struct {
-    const void *w;  /* the device's compute type */
-    void *dw;       /* the device's type of gradients */
+    const void *w; /* the device's compute type */
+    void *dw;      /* the device's type of gradients */
     grad_mode mode; /* whether the next backward pass sets dw or adds to it: `(+)=` below */
 } param;
 
@@ -117,12 +117,11 @@ trine_status tp_logits_forward(const tp_region *r, void *logits, const param *ta
                                size_t N, size_t C, size_t V);
 /* all (tp, N, Vp/tp) = the ranks' logits (N, Vp/tp), in rank order; with a group of one, all may be
  * logits. Collective over: tp. */
-trine_status tp_logits_gather(const tp_region *r, void *all, const void *logits, size_t N,
-                              size_t V);
+trine_status tp_logits_gather(const tp_region *r, void *all, const void *logits, size_t N, size_t V);
 /* x (N, C), the forward pass's, becomes this rank's addend of its gradient (tp_enter_backward adds
  * them up); table's gradient (+)=. Not collective. */
-trine_status tp_logits_backward(const tp_region *r, void *x, const param *table,
-                                const void *dlogits, size_t N, size_t C, size_t V);
+trine_status tp_logits_backward(const tp_region *r, void *x, const param *table, const void *dlogits,
+                                size_t N, size_t C, size_t V);
 
 /* A cross-entropy's rows. max (N) and sums (N, 2), xent_forward's of the whole vocabulary, are kept
  * for the backward pass; own (N), the shard's maxima, is scratch, and not used if tp is 1. */

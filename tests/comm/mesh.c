@@ -16,6 +16,9 @@ static int world_rank(void) {
     return trine_world_rank(harness_world);
 }
 
+/* Neighbours of a tp group that make a part. */
+static int part = 1;
+
 /* ---- What must be ---------------------------------------------------------------------------- */
 
 static bool same_but_dp(trine_coord a, trine_coord b) {
@@ -42,6 +45,7 @@ static bool together(trine_group group, trine_layout l, trine_coord a, trine_coo
     case TRINE_DP: return same_but_dp(a, b);
     case TRINE_TP: return same_but_tp(a, b);
     case TRINE_PP: return same_but_pp(a, b);
+    case TRINE_TP_PART: return self || (same_but_tp(a, b) && a.tp / part == b.tp / part);
     case TRINE_TIE: return self || (same_but_pp(a, b) && is_end(l, a) && is_end(l, b));
     case TRINE_ACT_IN:
     case TRINE_GRAD_OUT: return self || (same_but_pp(a, b) && b.pp == a.pp - 1);
@@ -98,14 +102,15 @@ static void check_edges(const trine_mesh *mesh) {
     assert_int_equal(grad, c.pp < l.pp - 1 ? after : -1);
 }
 
-static void check_mesh(trine_layout l) {
+static void check_mesh(trine_layout l, int tp_part) {
     trine_mesh *mesh;
-    OK(trine_mesh_create(&mesh, harness_world, l, 0));
+    part = tp_part;
+    OK(mesh_create(&mesh, harness_world, l, 0, part));
     trine_coord c = trine_mesh_coord(mesh);
     assert_int_equal((c.pp * l.dp + c.dp) * l.tp + c.tp, world_rank());
     for (trine_group g = 0; g < TRINE_GROUPS; g++) check_group(mesh, g);
-    const trine_group gathers[] = {TRINE_WORLD, TRINE_DP,  TRINE_TP,
-                                   TRINE_PP,    TRINE_TIE, TRINE_NODE};
+    const trine_group gathers[] = {TRINE_WORLD,   TRINE_DP,  TRINE_TP,  TRINE_PP,
+                                   TRINE_TP_PART, TRINE_TIE, TRINE_NODE};
     for (size_t i = 0; i < sizeof gathers / sizeof *gathers; i++) check_gather(mesh, gathers[i]);
     check_edges(mesh);
     assert_int_equal(mesh_node_count(mesh), 1);
@@ -121,8 +126,9 @@ static void every_layout(void **state) {
     for (int dp = 1; dp <= n; dp++)
         for (int tp = 1; tp <= n; tp++)
             for (int pp = 1; pp <= n; pp++)
-                if (dp * tp * pp == n) {
-                    check_mesh((trine_layout){.dp = dp, .tp = tp, .pp = pp});
+                for (int p = 1; dp * tp * pp == n && p <= tp; p++) {
+                    if (tp % p) continue;
+                    check_mesh((trine_layout){.dp = dp, .tp = tp, .pp = pp}, p);
                     layouts++;
                 }
     assert_true(layouts >= 1);
@@ -155,6 +161,8 @@ static void refused_layouts(void **state) {
     /* A product that overflows must not come out right by accident. */
     trine_layout huge = {.dp = 1 << 30, .tp = 1 << 30, .pp = 1 << 30};
     REFUSED(trine_mesh_create(&mesh, harness_world, huge, 0), TRINE_EINVAL, "the job has");
+    REFUSED(mesh_create(&mesh, harness_world, (trine_layout){.dp = 1, .tp = n, .pp = 1}, 0, n + 1),
+            TRINE_EINVAL, "has no parts");
     REFUSED(trine_mesh_create(&mesh, harness_world, (trine_layout){.dp = n, .tp = 1, .pp = 1}, -1),
             TRINE_EINVAL, "ranks per node");
     assert_null(mesh);
