@@ -15,7 +15,7 @@ enum { STAGES = 3, CHUNKS = 6, MICROS = 4 };
 typedef enum { INTERLEAVED, V_SHAPED, SHAPES } shape;
 
 /* Two units a chunk: embedding and a block, ..., a block and the head. */
-static program_spec spec_of(shape shape, trine_zero zero, bool tied) {
+static program_spec spec_of(shape form, trine_zero zero, bool tied) {
     program_spec s = {.facts = gpt_facts,
                       .stages = STAGES,
                       .units = 2 * CHUNKS,
@@ -26,7 +26,7 @@ static program_spec spec_of(shape shape, trine_zero zero, bool tied) {
                       .tied = tied};
     for (int c = 0; c <= CHUNKS; c++) s.first[c] = 2 * c;
     for (int c = 0; c < CHUNKS; c++)
-        s.place[c] = shape == INTERLEAVED ? c % STAGES : c < STAGES ? c : CHUNKS - 1 - c;
+        s.place[c] = form == INTERLEAVED ? c % STAGES : c < STAGES ? c : CHUNKS - 1 - c;
     return s;
 }
 
