@@ -42,8 +42,8 @@
 /* A look: the first probe of an idle MPI may only start to move what has arrived. */
 #define LOOK 0.02
 /* Polls between two looks of a wait; seconds, where the polls yield to others and are long. */
-#define LOOK_EVERY   32
-#define LOOK_SECONDS 0.02
+#define POLLS_BETWEEN   32
+#define SECONDS_BETWEEN 0.02
 
 static MPI_Comm channel(const trine_world *world) {
     return ((const mpi_state *)world->watchdog)->comm;
@@ -372,7 +372,7 @@ void watchdog_check(trine_world *world, double *waited) {
 
 void watchdog_polled(trine_world *world, unsigned polls, double *waited) {
     bool looked = *waited > 0;
-    if (polls % LOOK_EVERY == 0 || (looked && watch_now() > world->looked + LOOK_SECONDS))
+    if (polls % POLLS_BETWEEN == 0 || (looked && watch_now() > world->looked + SECONDS_BETWEEN))
         watchdog_check(world, waited);
 }
 

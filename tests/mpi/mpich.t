@@ -1,5 +1,5 @@
 #!/bin/sh
-# TEST full=mpich timeout=3600
+# TEST full=mpich timeout=7200
 # MPICH 4, as Debian and Ubuntu have it beside Open MPI.
 . tests/mpi/lib.sh
 packages

@@ -1,4 +1,4 @@
-/* TEST np=1,2,4,8 longer=train device */
+/* TEST np=1,2,4,8 longer=train timeout=900 device */
 /* Memory that was taken and traffic that was tallied, against the formula to the byte: every layout
  * x ZeRO 0-3 x schedules, tied and untied in turn, one to three gather buffers in turn; the windows
  * that MPI was asked for and the banner's figures, with shm and, now and then, mpi. (Eight ranks take
