@@ -16,7 +16,7 @@ static double tokens_of(const card_result *x) {
 
 /* Of a token: with the triangle of attention, and with all of it. */
 static double flops_triangle(const card_result *x) {
-    return setup_flops_per_token(&x->model);
+    return gpt_flops_per_token(&x->model);
 }
 
 static double flops_whole(const card_result *x) {

@@ -72,8 +72,7 @@ static double balance_of(const program_spec *spec, const double cost[TURNS_VALUE
     for (int p = 0; p < spec->stages; p++) {
         double stage = 0;
         for (int n = 0; n < spec_stage_units(spec, p); n++) {
-            int u = spec_stage_unit(spec, p, n);
-            stage += u == 0 ? cost[0] : u < spec->units - 1 ? cost[1] : cost[2];
+            stage += cost[turns_role(spec, spec_stage_unit(spec, p, n))];
         }
         sum += stage;
         if (stage > most) most = stage;

@@ -96,7 +96,7 @@ static void add_sum(bench_report *r, const products *p, const char *key, product
 }
 
 static void say_flops(bench_report *r, const trine_model *m, int seq, double rows) {
-    double N = knobs_matmul_weights(m), total = setup_flops_per_token(m);
+    double N = knobs_matmul_weights(m), total = gpt_flops_per_token(m);
     char key[64];
     bench_note(r,
                "  flops a token: 6N + 6LCT = %.1f M + %.1f M (N = %.2f M matmul weights with the "

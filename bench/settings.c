@@ -84,7 +84,7 @@ static double flops_again(const trine_config *c) {
     if (c->parallel.recompute != TRINE_RECOMPUTE_FULL) return (double)NAN;
     if (!m.ffn_hidden_size) m.ffn_hidden_size = 4 * m.hidden_size;
     double last = 2.0 * m.hidden_size * m.ffn_hidden_size;
-    return m.num_layers * (setup_cost(&m).block - last) / setup_flops_per_token(&m);
+    return m.num_layers * (gpt_unit_cost(&m, m.seq_length, 1) - last) / gpt_flops_per_token(&m);
 }
 
 static void add_row(bench *b, const setting *v, const trine_config *c, const bench_samples *s) {

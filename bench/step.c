@@ -85,7 +85,7 @@ static trine_status run_race(race *x, int reps) {
 
 static void report(bench_report *r, const runner *x, const char *type, const trine_model *m,
                    double rows) {
-    double flops = setup_flops_per_token(m) * rows, matmuls = products_step_flops(x->limit);
+    double flops = gpt_flops_per_token(m) * rows, matmuls = products_step_flops(x->limit);
     double step = bench_median(&x->steps);
     double median = products_limit(x->limit, products_median);
     double best = products_limit(x->limit, products_best);

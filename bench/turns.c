@@ -296,3 +296,8 @@ trine_status turns_compare(turns *t, const trine_config *a, const trine_config *
     turns_end(&first);
     return status;
 }
+
+int turns_role(const program_spec *spec, int unit) {
+    unit_facts facts = spec_unit(spec, unit);
+    return facts.reads_tokens ? 0 : facts.makes_loss ? 2 : 1;
+}

@@ -12,6 +12,7 @@
 #define TRINE_BENCH_TURNS_H
 
 #include "bench.h"
+#include "core/spec.h"
 
 /* What goes over the socket. */
 typedef struct {
@@ -34,6 +35,10 @@ typedef struct {
 typedef struct {
     double value[TURNS_VALUES];
 } turns_answer;
+
+/* Which of the values is about a unit, where the values are the seconds of units: 0 reads tokens, 2 makes the
+ * loss, 1 is between. Pure. */
+int turns_role(const program_spec *spec, int unit);
 
 typedef struct turns turns;
 typedef struct turns_job turns_job;

@@ -56,12 +56,13 @@ static trine_status time_program(trine_trainer *t, const program *p, int count, 
     return TRINE_OK;
 }
 
-/* Embedding, a block, head. */
+/* The first unit of each role. */
 static trine_status run_units(trine_trainer *t, int count, turns_answer *a) {
-    const int units[TURNS_VALUES] = {0, 1, t->spec.units - 1};
     for (int i = 0; i < TURNS_VALUES; i++) {
         program p;
-        trine_status status = unit_program(&p, t, units[i]);
+        int unit = 0;
+        while ((int)turns_role(&t->spec, unit) != i) unit++;
+        trine_status status = unit_program(&p, t, unit);
         if (status == TRINE_OK) status = time_program(t, &p, count, &a->value[i]);
         program_destroy(&p);
         TRY(status);

@@ -50,20 +50,22 @@ typedef struct trine_world trine_world;
 typedef struct trine_mesh trine_mesh;
 typedef struct trine_comm trine_comm;
 
-/* The axes of the mesh, one for each parallel dimension: X(name, member). */
+/* The axes of the mesh, one for each parallel dimension: X(name, member, option, help). The member is
+ * the trainer's option as well, `option` its longer name. */
 #define TRINE_AXIS_LIST(X)                                                                         \
-    X(TRINE_AXIS_DP, dp)                                                                           \
-    X(TRINE_AXIS_TP, tp)                                                                           \
-    X(TRINE_AXIS_PP, pp)
+    X(TRINE_AXIS_DP, dp, "data-parallel-size",                                                     \
+      "data-parallel ranks; 0: what is left of the ranks")                                         \
+    X(TRINE_AXIS_TP, tp, "tensor-model-parallel-size", "tensor-parallel ranks")                    \
+    X(TRINE_AXIS_PP, pp, "pipeline-model-parallel-size", "pipeline stages")
 
 typedef enum {
-#define TRINE_AXIS_ENUM(name, member) name,
+#define TRINE_AXIS_ENUM(name, member, option, help) name,
     TRINE_AXIS_LIST(TRINE_AXIS_ENUM)
 #undef TRINE_AXIS_ENUM
     TRINE_AXES
 } trine_axis;
 
-#define TRINE_AXIS_MEMBER(name, member) int member;
+#define TRINE_AXIS_MEMBER(name, member, option, help) int member;
 
 /* The sizes of the axes, by name (.dp) or by axis; their product is the number of ranks. */
 typedef union {

@@ -21,7 +21,7 @@ BEGIN {
     allowed["dp"] = "state data core comm device base"
     allowed["zero"] = "state core comm device base"
     allowed["pp"] = "state core comm device base"
-    allowed["model"] = "tp dp state core comm device base"
+    allowed["model"] = "tp dp state core device base"
     allowed["run"] = "model tp dp zero pp state core comm device base"
     allowed["generate"] = "model tp pp ckpt core comm device base"
     allowed["doctor"] = "ckpt core comm device base"
@@ -32,7 +32,7 @@ BEGIN {
         may[room, room] = 1
     }
     file_limit = 600
-    function_limit = 100
+    function_limit = 60
 }
 
 function fault(text) {

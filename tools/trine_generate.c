@@ -40,10 +40,10 @@ static settings default_settings(void) {
 
 /* ---- The command line ---- */
 
-static trine_status parse(settings *s, int argc, char **argv, const char **arguments) {
-    int count = 0;
-    trine_generate_config *c = &s->config;
-    const option rows[] = {
+#define ROWS 20
+
+static size_t text_rows(option *rows, settings *s) {
+    const option own[] = {
         OPTION_HEADING("What to write"),
         OPTION_STRING(
             "prompt", NULL, &s->prompt, "TEXT",
@@ -59,6 +59,14 @@ static trine_status parse(settings *s, int argc, char **argv, const char **argum
         OPTION_INT("top-k", NULL, &s->sampling.top_k, "K", 0, INT_MAX,
                    "chooses among the K most likely tokens; 0: among all"),
         OPTION_U64("seed", NULL, &s->sampling.seed, "N", "of the choices"),
+    };
+    memcpy(rows, own, sizeof own);
+    return sizeof own / sizeof *own;
+}
+
+static size_t run_rows(option *rows, settings *s) {
+    trine_generate_config *c = &s->config;
+    const option own[] = {
         OPTION_HEADING("How"),
         OPTION_INT("tp", "tensor-model-parallel-size", &c->layout.tp, "N", 1, INT_MAX,
                    "tensor-parallel ranks"),
@@ -80,6 +88,28 @@ static trine_status parse(settings *s, int argc, char **argv, const char **argum
                     "evaluates all tokens for each new one: slower, to compare"),
         OPTION_FLAG("help", "h", &s->help, "prints this and exits"),
     };
+    memcpy(rows, own, sizeof own);
+    return sizeof own / sizeof *own;
+}
+
+/* What belongs together. */
+static trine_status check_settings(settings *s, int arguments) {
+    CHECK(arguments == 1, TRINE_EINVAL,
+          "one PATH is wanted, a checkpoint or a Hugging Face folder, and "
+          "there are %d (see --help)",
+          arguments);
+    CHECK(!s->prompt || !s->ids, TRINE_EINVAL, "--prompt and --ids: give one of them");
+    CHECK(!s->bf16 || !s->fp16, TRINE_EINVAL, "--bf16 and --fp16: give one of them");
+    s->config.type = s->bf16 ? TRINE_BF16 : s->fp16 ? TRINE_F16 : TRINE_F32;
+    return TRINE_OK;
+}
+
+static trine_status parse(settings *s, int argc, char **argv, const char **arguments) {
+    int count = 0;
+    option rows[ROWS];
+    size_t used = text_rows(rows, s);
+    used += run_rows(rows + used, s);
+    ASSERT(used <= ROWS);
     const options o = {
         .program = "trine-generate",
         .usage = "PATH [options]",
@@ -89,7 +119,7 @@ static trine_status parse(settings *s, int argc, char **argv, const char **argum
             "pp ranks.",
         .summary = "writes text with a model that Trine has trained, or a GPT-2 of Hugging Face",
         .rows = rows,
-        .count = sizeof rows / sizeof *rows,
+        .count = used,
         .arguments = arguments,
         .argument_count = &count,
     };
@@ -102,14 +132,8 @@ static trine_status parse(settings *s, int argc, char **argv, const char **argum
         return TRINE_OK;
     }
     TRY(status);
-    CHECK(count == 1, TRINE_EINVAL,
-          "one PATH is wanted, a checkpoint or a Hugging Face folder, and "
-          "there are %d (see --help)",
-          count);
-    CHECK(!s->prompt || !s->ids, TRINE_EINVAL, "--prompt and --ids: give one of them");
-    CHECK(!s->bf16 || !s->fp16, TRINE_EINVAL, "--bf16 and --fp16: give one of them");
+    TRY(check_settings(s, count));
     s->path = arguments[0];
-    c->type = s->bf16 ? TRINE_BF16 : s->fp16 ? TRINE_F16 : TRINE_F32;
     return TRINE_OK;
 }
 

@@ -84,10 +84,11 @@ static const setting settings[] = {
     {"clip-grad", ROLE_NUMBERS, KIND_DOUBLE, AT(optimizer.clip_grad), NULL},
     {"seed", ROLE_NUMBERS, KIND_U64, AT(data.seed), NULL},
 
-    {"dp", ROLE_LAYOUT, KIND_INT, AT(parallel.layout.dp), NULL},
-    {"tp", ROLE_LAYOUT, KIND_INT, AT(parallel.layout.tp), NULL},
-    {"pp", ROLE_LAYOUT, KIND_INT, AT(parallel.layout.pp), NULL},
-    {"zero", ROLE_LAYOUT, KIND_INT, AT(parallel.zero), NULL},
+#define AXIS_SETTING(axis, member, option, help)                                                   \
+    {#member, ROLE_LAYOUT, KIND_INT, AT(parallel.layout.member), NULL},
+    TRINE_AXIS_LIST(AXIS_SETTING)
+#undef AXIS_SETTING
+        {"zero", ROLE_LAYOUT, KIND_INT, AT(parallel.zero), NULL},
     {"schedule", ROLE_LAYOUT, KIND_WORD, AT(parallel.schedule), &schedules},
     {"pp-split", ROLE_LAYOUT, KIND_TEXT, AT(parallel.pp_split), NULL},
     {"sequence-parallel", ROLE_LAYOUT, KIND_FLAG, AT(parallel.sequence_parallel), NULL},

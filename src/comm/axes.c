@@ -29,6 +29,22 @@ int axis_size(trine_layout layout, trine_axis axis) {
     return layout.size[axis] ? layout.size[axis] : 1;
 }
 
+trine_axis axis_inner(int n) {
+    return order[n];
+}
+
+double axes_product(trine_layout layout) {
+    double product = 1;
+    for (int a = 0; a < TRINE_AXES; a++) product *= axis_size(layout, (trine_axis)a);
+    return product;
+}
+
+bool axes_positive(trine_layout layout) {
+    for (int a = 0; a < TRINE_AXES; a++)
+        if (layout.size[a] < (AXIS(a) & NAMED_AXES ? 1 : 0)) return false;
+    return true;
+}
+
 int axes_size(trine_layout layout, axis_set axes) {
     int size = 1;
     for (int a = 0; a < TRINE_AXES; a++)
@@ -75,15 +91,44 @@ int axes_adding(trine_layout layout) {
     return count;
 }
 
-const char *axes_text(trine_layout layout, char *text, size_t size) {
+const char *axis_name(trine_axis axis) {
     static const char *const names[] = {
-#define AXIS_TEXT(name, member) #member,
+#define AXIS_TEXT(name, member, option, help) #member,
         TRINE_AXIS_LIST(AXIS_TEXT)
 #undef AXIS_TEXT
     };
+    return names[axis];
+}
+
+const char *axes_text(trine_layout layout, axis_set axes, char *text, size_t size) {
     size_t used = 0;
     for (int a = 0; a < TRINE_AXES && used < size; a++)
-        used += (size_t)snprintf(text + used, size - used, "%s%s %d", a ? " x " : "", names[a],
-                                 layout.size[a]);
+        if (axes & AXIS(a))
+            used += (size_t)snprintf(text + used, size - used, "%s%s %d", used ? " x " : "",
+                                     axis_name((trine_axis)a), layout.size[a]);
+    return text;
+}
+
+const char *axes_options(trine_layout layout, char *text, size_t size) {
+    size_t used = 0;
+    for (int a = 0; a < TRINE_AXES && used < size; a++)
+        used += (size_t)snprintf(text + used, size - used, "%s--%s %d", a ? " " : "",
+                                 axis_name((trine_axis)a), layout.size[a]);
+    return text;
+}
+
+const char *axes_text_outermost(trine_layout layout, char *text, size_t size) {
+    size_t used = 0;
+    for (int n = TRINE_AXES; n-- > 0 && used < size;)
+        used += (size_t)snprintf(text + used, size - used, "%s%s %d", used ? " x " : "",
+                                 axis_name(order[n]), axis_size(layout, order[n]));
+    return text;
+}
+
+const char *axes_coord_text(trine_coord at, char *text, size_t size) {
+    size_t used = 0;
+    for (int n = TRINE_AXES; n-- > 0 && used < size;)
+        used += (size_t)snprintf(text + used, size - used, "%s%s%d", used ? " " : "",
+                                 axis_name(order[n]), at.at[order[n]]);
     return text;
 }

@@ -1,6 +1,6 @@
 /* The axes of the mesh as data: in which order ranks are numbered along them, and which of them a group spans.
- * Everything else about places follows. A new axis is a row in TRINE_AXIS_LIST, one in the order of axes.c,
- * and, if it has a group, one in TRINE_GROUP_LIST and one in the table of spans.
+ * Everything else about places follows. A new axis is a row in TRINE_AXIS_LIST and one in TRINE_GROUP_LIST
+ * (include/trine_comm.h), and its place in the order and in the table of spans of axes.c.
  * Invariant: an axis that a layout does not name has size 0, which counts as 1. All functions are pure. */
 #ifndef TRINE_COMM_AXES_H
 #define TRINE_COMM_AXES_H
@@ -11,10 +11,18 @@
 typedef unsigned axis_set;
 #define AXIS(axis) (1u << (axis))
 #define ALL_AXES   (AXIS(TRINE_AXES) - 1)
+/* Those that every layout names. */
+#define NAMED_AXES (AXIS(TRINE_AXIS_DP) | AXIS(TRINE_AXIS_TP) | AXIS(TRINE_AXIS_PP))
+
+#define AXES_TEXT  128 /* bytes that hold any of the texts below */
 
 /* Ranks along an axis, or over a set of them. */
 int axis_size(trine_layout layout, trine_axis axis);
 int axes_size(trine_layout layout, axis_set axes);
+
+/* Ranks over all axes, without overflow; and whether each size is one that a mesh can have. */
+double axes_product(trine_layout layout);
+bool axes_positive(trine_layout layout);
 
 /* The place of a coordinate among the ranks that differ from it along `axes` only, in the order of ranks; and
  * the coordinate of another place there. */
@@ -34,7 +42,17 @@ bool axes_add(trine_group group);
 /* How many such groups of two ranks or more a rank is in. */
 int axes_adding(trine_layout layout);
 
-/* "dp 2 x tp 2 x pp 4" into text (size bytes), which is returned. */
-const char *axes_text(trine_layout layout, char *text, size_t size);
+/* "tp". */
+const char *axis_name(trine_axis axis);
+/* The axes in the order of ranks, n < TRINE_AXES: neighbours differ along the first. */
+trine_axis axis_inner(int n);
+
+/* Into text (size bytes), which is returned: "dp 2 x tp 2 x pp 4", in the order of options and as
+ * they are given, of some axes; "--dp 2 --tp 2 --pp 4"; "pp 4 x dp 2 x tp 2", the axis whose places are farthest
+ * apart first; "pp3 dp1 tp0". */
+const char *axes_text(trine_layout layout, axis_set axes, char *text, size_t size);
+const char *axes_options(trine_layout layout, char *text, size_t size);
+const char *axes_text_outermost(trine_layout layout, char *text, size_t size);
+const char *axes_coord_text(trine_coord at, char *text, size_t size);
 
 #endif

@@ -28,8 +28,8 @@ typedef struct {
     uint64_t start; /* of the process, in clock ticks since the node's boot: with pid, its name */
     uint64_t pids;  /* the namespace in which pid is one */
     char host[PLACE_HOST];
-    int32_t meshed; /* whether pp, dp and tp say something */
-    int32_t pp, dp, tp;
+    int32_t meshed; /* whether coord says something */
+    int32_t coord[TRINE_AXES];
 
     char call[PLACE_CALL]; /* MPI's call that this rank is blocked in; "": it is in none */
     int32_t calls;         /* such calls begun so far */

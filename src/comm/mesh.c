@@ -314,12 +314,10 @@ size_t mesh_transport_bytes(const trine_mesh *mesh) {
 /* ---- The mesh -------------------------------------------------------------------------------- */
 
 static trine_status check_layout(const trine_world *world, trine_layout l, int ranks_per_node) {
-    char text[128];
-    double ranks = 1;
-    axes_text(l, text, sizeof text);
-    CHECK(l.dp > 0 && l.tp > 0 && l.pp > 0, TRINE_EINVAL,
-          "layout %s: every dimension is at least 1", text);
-    for (int a = 0; a < TRINE_AXES; a++) ranks *= axis_size(l, (trine_axis)a);
+    char text[AXES_TEXT];
+    double ranks = axes_product(l);
+    axes_text(l, ALL_AXES, text, sizeof text);
+    CHECK(axes_positive(l), TRINE_EINVAL, "layout %s: every dimension is at least 1", text);
     CHECK(ranks == world->size, TRINE_EINVAL, "layout %s needs %.0f ranks, the job has %d", text,
           ranks, world->size);
     CHECK(ranks_per_node >= 0, TRINE_EINVAL, "%d ranks per node", ranks_per_node);
@@ -327,9 +325,9 @@ static trine_status check_layout(const trine_world *world, trine_layout l, int r
 }
 
 static void introduce(trine_world *world, trine_coord c) {
-    char prefix[160];
-    snprintf(prefix, sizeof prefix, "%s [pp%d dp%d tp%d]: ", world->names[world->rank], c.pp, c.dp,
-             c.tp);
+    char prefix[256], where[AXES_TEXT];
+    snprintf(prefix, sizeof prefix, "%s [%s]: ", world->names[world->rank],
+             axes_coord_text(c, where, sizeof where));
     if (world->size > 1) status_prefix(prefix);
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/c_locale.h"
+#include "comm/axes.h"
 #include "comm/comm.h"
 #include "comm/transport.h"
 
@@ -34,7 +35,12 @@ static void put(writer *w, const char *format, ...) {
 void place_name(const rank_place *p, char *text, size_t size) {
     writer w = {text, 0, size};
     put(&w, "rank %d", p->rank);
-    if (p->meshed) put(&w, " [pp%d dp%d tp%d]", p->pp, p->dp, p->tp);
+    if (p->meshed) {
+        trine_coord at;
+        char where[AXES_TEXT];
+        memcpy(at.at, p->coord, sizeof at.at);
+        put(&w, " [%s]", axes_coord_text(at, where, sizeof where));
+    }
     put(&w, " on %s (pid %d)", p->host, p->pid);
 }
 

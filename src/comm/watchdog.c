@@ -75,9 +75,7 @@ void watchdog_note_mesh(const trine_world *world) {
     const trine_coord at = trine_layout_coord(world->layout, world->rank);
     rank_place *p = board_write();
     p->meshed = 1;
-    p->pp = at.pp;
-    p->dp = at.dp;
-    p->tp = at.tp;
+    memcpy(p->coord, at.at, sizeof p->coord);
     board_written();
 }
 

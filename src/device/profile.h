@@ -5,7 +5,7 @@
  *
  * Flops are counted as the papers do (Narayanan et al. 2021, appendix): 2 T N K a matmul; causal
  * attention 2 B T^2 H D forward and twice that backward, whatever is computed again there; so that
- * a training step of the whole model counts setup_flops_per_token (train/setup.h). Bytes: each
+ * a training step of the whole model counts gpt_flops_per_token (model/gpt.h). Bytes: each
  * operand once for each time that it must be read or written; an operator whose operands still lie
  * in a cache can therefore be faster than memory.
  *

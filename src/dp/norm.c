@@ -124,17 +124,10 @@ trine_status dp_norm_global(const trine_mesh *mesh, const dp_sums *own, int unit
 
 /* ---- Running ---------------------------------------------------------------------------------- */
 
-/* Along these axes ranks hold the same slice: the first one's counts. (Along tp dp_norm_count knows it of each
- * tensor.) */
-static bool is_first_replica(const rank_state *s, const flat_range *range) {
-    axis_set axes = ALL_AXES & ~(range->sharded | AXIS(TRINE_AXIS_TP) | AXIS(TRINE_AXIS_PP));
-    return axes_place(s->config.layout, axes, s->config.coord) == 0;
-}
-
 /* How many sums a range has; 0: it does not count. A tied matrix counts where its owner is. */
 static int range_sums(const rank_state *s, const held_unit *u, int range) {
     flat_part slice = state_slice(s, u, range);
-    if (!is_first_replica(s, &u->layout.ranges[range])) return 0;
+    if (!state_first_replica(s, &u->layout.ranges[range])) return 0;
     if (range == 0 && spec_owner(s->config.spec, u->unit) != u->unit) return 0;
     return dp_norm_count(&u->layout.ranges[range], slice.begin, slice.count, s->config.coord.tp);
 }

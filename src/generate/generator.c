@@ -109,24 +109,29 @@ static trine_status check_model(const trine_model *m, const trine_layout *l) {
     CHECK(m->num_attention_heads % l->tp == 0 && ffn % l->tp == 0, TRINE_EINVAL,
           "tp %d does not divide the model's %d heads and its MLP's width of %d", l->tp,
           m->num_attention_heads, ffn);
+    program_spec spec;
+    gpt_spec(m, &spec);
     CHECK(
-        l->pp <= m->num_layers + 2, TRINE_EINVAL,
+        l->pp <= spec.units, TRINE_EINVAL,
         "pp %d: the model has %d units (embedding, %d blocks, head), and a stage has at least one",
-        l->pp, m->num_layers + 2, m->num_layers);
+        l->pp, spec.units, m->num_layers);
     CHECK(l->pp <= PROGRAM_STAGES, TRINE_EINVAL, "pp %d: at most %d stages", l->pp, PROGRAM_STAGES);
     return TRINE_OK;
 }
 
 /* For one row all a unit costs is its weights' way from memory. */
 static trine_status split(trine_generator *g) {
-    double C = g->model.hidden_size, F = g->model.ffn_hidden_size, V = g->model.vocab_size;
-    const pp_cost cost = {.embedding = C, .block = 4 * C * C + 2 * C * F, .head = V * C};
-    int first[PROGRAM_STAGES + 1], pp = trine_mesh_coord(g->mesh).pp;
-    g->stages = g->config.layout.pp;
-    TRY(pp_split_by_cost(first, g->stages, g->model.num_layers + 2, &cost));
-    g->first = first[pp];
-    g->count = first[pp + 1] - first[pp];
-    return TRINE_OK;
+    program_spec spec = {.stages = g->stages = g->config.layout.pp};
+    int pp = trine_mesh_coord(g->mesh).pp;
+    gpt_spec(&g->model, &spec);
+    double *cost = malloc((size_t)spec.units * sizeof *cost);
+    CHECK(cost, TRINE_ENOMEM, "no memory to split %d units", spec.units);
+    for (int u = 0; u < spec.units; u++) cost[u] = gpt_unit_cost(&g->model, 0, u);
+    trine_status status = pp_split_by_cost(&spec, cost);
+    free(cost);
+    g->first = spec.first[pp];
+    g->count = spec.first[pp + 1] - spec.first[pp];
+    return status;
 }
 
 static gpt_shape shape_of(const trine_generator *g) {

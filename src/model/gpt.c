@@ -35,6 +35,24 @@ unit_facts gpt_facts(const program_spec *s, int unit) {
     return facts;
 }
 
+void gpt_spec(const trine_model *m, program_spec *spec) {
+    spec->units = m->num_layers + 2;
+    spec->facts = gpt_facts;
+    spec->tied = !m->untied;
+}
+
+double gpt_unit_cost(const trine_model *m, int T, int unit) {
+    double C = m->hidden_size, F = m->ffn_hidden_size, V = m->vocab_size;
+    if (unit == 0) return 2 * C;
+    return unit > m->num_layers ? 2 * V * C : 2 * (4 * C * C + 2 * C * F) + 2 * T * C;
+}
+
+double gpt_flops_per_token(const trine_model *m) {
+    double sum = 0;
+    for (int u = 1; u <= m->num_layers + 1; u++) sum += gpt_unit_cost(m, m->seq_length, u);
+    return 3 * sum;
+}
+
 static bool by_rows(const gpt_shape *s) {
     return s->sequence && s->tp > 1;
 }

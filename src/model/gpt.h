@@ -53,6 +53,14 @@ typedef enum { UNIT_EMBEDDING, UNIT_BLOCK, UNIT_HEAD } unit_kind;
 int gpt_unit_count(const gpt_shape *s); /* L + 2 */
 /* What a unit is to the passes, by the spec's number of units and `tied`. Pure. */
 unit_facts gpt_facts(const program_spec *s, int unit);
+/* Sets what a spec has from the model: units, facts, tied. Pure. */
+void gpt_spec(const trine_model *m, program_spec *spec);
+/* Forward flops a token of a unit, with causal attention over sequences of T tokens; of the embedding, which
+ * multiplies nothing, what it moves. Pure. */
+double gpt_unit_cost(const trine_model *m, int T, int unit);
+/* Flops of a training step a token: 6 per matmul weight, 6 L C T for causal attention
+ * (Narayanan et al. 2021, appendix, without recomputation). Pure. */
+double gpt_flops_per_token(const trine_model *m);
 unit_kind gpt_unit_kind(const gpt_shape *s, int unit);
 
 /* The tensors of a unit and their places, for `dp` slices. Embedding: ranges {wte}, {wpe}. Block:

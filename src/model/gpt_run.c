@@ -5,8 +5,8 @@
 
 /* ---- What the state asks of a model ----------------------------------------------------------- */
 
-static void layout_of(const void *shape, int unit, int dp, flat_unit *out) {
-    gpt_unit_layout(shape, unit, dp, out);
+static void layout_of(const void *shape, int unit, trine_layout layout, flat_unit *out) {
+    gpt_unit_layout(shape, unit, axes_size(layout, AXIS(TRINE_AXIS_DP)), out);
 }
 
 static void take_scratch(const void *shape, arena *a, const device *dev, const program_spec *spec,

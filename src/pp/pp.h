@@ -16,20 +16,17 @@
 
 #include "state/step.h"
 
-/* Costs of the units relative to each other, for the split. */
-typedef struct {
-    double embedding, block, head;
-} pp_cost;
+/* Both of these fill spec->first, one chunk a stage, from the spec's stages, units and facts. */
 
-/* Splits `units` (embedding, blocks, head) into `stages` contiguous stages so that the most
- * expensive one is as cheap as possible, and then the sum of squares (which evens out the rest).
- * Fills first[stages + 1]. Cost: stages x units^2. Errors: TRINE_EINVAL when a stage would be
- * empty; TRINE_ENOMEM. Pure. */
-trine_status pp_split_by_cost(int first[], int stages, int units, const pp_cost *cost);
+/* Splits the units into contiguous stages so that the most expensive one is as cheap as possible, and
+ * then the sum of squares (which evens out the rest). cost (units): of the units, relative to each
+ * other. Cost: stages x units^2. Errors: TRINE_EINVAL when a stage would be empty; TRINE_ENOMEM. Pure. */
+trine_status pp_split_by_cost(program_spec *spec, const double cost[]);
 
-/* Splits by hand: "e,5,5,h" or "3,3" (see trine_parallel.pp_split).
+/* Splits by hand: "e,5,5,h" or "3,3" (see trine_parallel.pp_split). A letter is the first one of the name
+ * of a unit without a number.
  * Errors: TRINE_EINVAL says what the text lacks. Pure. */
-trine_status pp_split_by_hand(int first[], int stages, int units, const char *text);
+trine_status pp_split_by_hand(program_spec *spec, const char *text);
 
 /* Activation slots that a stage needs. Pure. */
 int pp_slots(trine_schedule schedule, int stages, int micros, int stage);

@@ -77,7 +77,7 @@ static void lay_out(rank_state *h, size_t *used) {
         held_unit *u = &h->units[n];
         u->unit = spec_stage_unit(c->spec, c->coord.pp, n);
         h->index[u->unit] = n;
-        c->model.layout(c->model.shape, u->unit, c->layout.dp, &u->layout);
+        c->model.layout(c->model.shape, u->unit, c->layout, &u->layout);
         u->borrowed[0] = spec_gather_unit(c->spec, u->unit) != u->unit;
         place_in_gather(h, u, used);
     }
@@ -140,6 +140,11 @@ static bool is_gathered(const rank_state *h, const flat_range *range) {
 
 static bool is_summed(const rank_state *h, const flat_range *range) {
     return axes_size(h->config.layout, range->reduced) > 1;
+}
+
+bool state_first_replica(const rank_state *h, const flat_range *range) {
+    axis_set axes = ALL_AXES & ~(range->sharded | AXIS(TRINE_AXIS_TP) | AXIS(TRINE_AXIS_PP));
+    return axes_place(h->config.layout, axes, h->config.coord) == 0;
 }
 
 static size_t stream_bytes(const rank_state *h) {

@@ -25,8 +25,8 @@ typedef struct {
     size_t batch, tokens; /* samples of a micro-batch, B, and their tokens, B T */
     bool shares_outputs;  /* tp peers read units' outputs where they lie */
     size_t unit_record, acts_record, keep_record, scratch_record;
-    /* The tensors of a unit and their places, for `dp` slices. Pure. */
-    void (*layout)(const void *shape, int unit, int dp, flat_unit *out);
+    /* The tensors of a unit and their places, with as many slices as the layout asks for. Pure. */
+    void (*layout)(const void *shape, int unit, trine_layout layout, flat_unit *out);
     /* These declare or take memory: what all units of a stage use for one call and none needs
      * afterwards; what a unit keeps of one micro-batch between forward and backward; and what
      * BACKWARD_INPUT leaves for BACKWARD_WEIGHT. */
@@ -139,6 +139,9 @@ typedef struct {
 } flat_part;
 flat_part state_slice(const rank_state *h, const held_unit *u, int range);
 flat_part state_owned(const rank_state *h, const held_unit *u, int range);
+/* Whether this rank is the first of those that hold the same slice of the range: its squares count, and it
+ * saves. (Along tp it depends on the tensor.) */
+bool state_first_replica(const rank_state *h, const flat_range *range);
 /* Bytes of a parameter and of a gradient. */
 size_t state_param_bytes(const rank_state *h);
 size_t state_grad_bytes(const rank_state *h);

@@ -77,14 +77,13 @@ static size_t model_rows(option *rows, trine_model *m, choices *c) {
 static size_t parallel_rows(option *rows, trine_parallel *p, choices *c) {
     const option own[] = {
         OPTION_HEADING("Parallelism"),
-        OPTION_INT("dp", "data-parallel-size", &p->layout.dp, "N", 0, INT_MAX,
-                   "data-parallel ranks; 0: what is left of the ranks"),
-        OPTION_INT("tp", "tensor-model-parallel-size", &p->layout.tp, "N", 1, INT_MAX,
-                   "tensor-parallel ranks"),
-        OPTION_INT("pp", "pipeline-model-parallel-size", &p->layout.pp, "N", 1, INT_MAX,
-                   "pipeline stages"),
-        OPTION_CHOICE("zero", "zero-stage", &p->zero, zeros,
-                      "what dp ranks share: 1 optimizer, 2 + gradients, 3 + parameters"),
+#define AXIS_OPTION(axis, member, alias, help)                                                     \
+    OPTION_INT(#member, alias, &p->layout.member, "N", axis == TRINE_AXIS_DP ? 0 : 1, INT_MAX,     \
+               help),
+        TRINE_AXIS_LIST(AXIS_OPTION)
+#undef AXIS_OPTION
+            OPTION_CHOICE("zero", "zero-stage", &p->zero, zeros,
+                          "what dp ranks share: 1 optimizer, 2 + gradients, 3 + parameters"),
         OPTION_CHOICE("schedule", NULL, &p->schedule, schedules, "order of the pipeline"),
         OPTION_FLAG(
             "split-backward", NULL, &p->split_backward,

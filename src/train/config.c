@@ -16,8 +16,7 @@
 
 trine_config trine_config_default(void) {
     trine_config c = {
-        .parallel = {.layout = {.dp = 0, .tp = 1, .pp = 1},
-                     .schedule = TRINE_1F1B,
+        .parallel = {.schedule = TRINE_1F1B,
                      .gather_buffers = 2,
                      .device = "cpu",
                      .timeout = 600,
@@ -39,6 +38,8 @@ trine_config trine_config_default(void) {
         .train_iters = 100,
         .eval_iters = 10,
     };
+    for (int a = 0; a < TRINE_AXES; a++)
+        if (a != TRINE_AXIS_DP) c.parallel.layout.size[a] = 1;
     trine_status known = trine_model_preset(&c.model, "gpt2");
     ASSERT(known == TRINE_OK);
     c.model.vocab_size = 0; /* a model is for a token file, and that knows */
@@ -251,9 +252,9 @@ static void check_choices(const trine_parallel *p, fault_list *f) {
 
 /* ---- The layout: what depends on dp, tp and pp ---- */
 
-/* No overflow, whatever the user has typed. */
-static double rank_count(trine_layout l) {
-    return (double)l.dp * l.tp * l.pp;
+/* Ranks that have other samples. */
+static int sample_ranks(const trine_config *c) {
+    return axes_size(c->parallel.layout, axes_of_samples());
 }
 
 static void check_heads(const trine_model *m, int tp, fault_list *f) {
@@ -276,9 +277,11 @@ static void check_rows(const trine_config *c, fault_list *f) {
 
 /* The words for a batch that can be cut: the multiples of `each` around it. */
 static void check_micros(const trine_config *c, fault_list *f) {
-    int global = c->global_batch_size, dp = c->parallel.layout.dp, micros;
+    int global = c->global_batch_size, ranks = sample_ranks(c), micros;
+    char axes[AXES_TEXT];
+    axes_text(c->parallel.layout, axes_of_samples(), axes, sizeof axes);
     if (c->micro_batch_size < 1 || global < 0) return; /* check_batch has said so */
-    if (dp_micro_batches(global, c->micro_batch_size, dp, &micros) == TRINE_OK) {
+    if (dp_micro_batches(global, c->micro_batch_size, ranks, &micros) == TRINE_OK) {
         EXPECT(micros <= MOST_MICROS,
                "--global-batch-size %d is %d micro-batches a dp rank, more than %d: a larger "
                "--micro-batch-size makes fewer",
@@ -286,13 +289,13 @@ static void check_micros(const trine_config *c, fault_list *f) {
         return;
     }
     status_clear();
-    double each = (double)c->micro_batch_size * dp, below = floor(global / each) * each;
+    double each = (double)c->micro_batch_size * ranks, below = floor(global / each) * each;
     char less[40] = "";
     if (below > 0) c_snprintf(less, sizeof less, "%.0f or ", below);
     complain(f,
-             "--global-batch-size %d must be a multiple of --micro-batch-size %d x dp %d = %.0f: "
+             "--global-batch-size %d must be a multiple of --micro-batch-size %d x %s = %.0f: "
              "%s%.0f would do",
-             global, c->micro_batch_size, dp, each, less, below + each);
+             global, c->micro_batch_size, axes, each, less, below + each);
 }
 
 /* Micro-batches times units; their programs take some gigabytes, in every rank. */
@@ -300,13 +303,15 @@ static void check_micros(const trine_config *c, fault_list *f) {
 
 /* What the number of micro-batches asks of the programs. */
 static void check_program(const trine_config *c, fault_list *f) {
-    trine_layout l = c->parallel.layout;
     int micros;
-    if (dp_micro_batches(c->global_batch_size, c->micro_batch_size, l.dp, &micros) != TRINE_OK) {
+    if (dp_micro_batches(c->global_batch_size, c->micro_batch_size, sample_ranks(c), &micros) !=
+        TRINE_OK) {
         status_clear();
         return; /* check_micros has said so */
     }
-    double units = c->model.num_layers + 2.0;
+    program_spec spec;
+    gpt_spec(&c->model, &spec);
+    double units = spec.units;
     EXPECT(micros * units <= MOST_PASSES,
            "%d micro-batches through %.0f units (embedding, layers, head) are more than %d "
            "instructions; larger ones (--micro-batch-size) would do",
@@ -314,39 +319,42 @@ static void check_program(const trine_config *c, fault_list *f) {
 }
 
 static void check_stages(const trine_config *c, fault_list *f) {
-    int first[PROGRAM_STAGES + 1], units = c->model.num_layers + 2, pp = c->parallel.layout.pp;
+    int pp = c->parallel.layout.pp, units;
+    program_spec spec = {.stages = pp};
+    gpt_spec(&c->model, &spec);
+    units = spec.units;
     EXPECT(pp <= units,
            "--pp %d is more than the %d units of the model: embedding, %d layers and head", pp,
            units, c->model.num_layers);
     EXPECT(pp <= PROGRAM_STAGES, "--pp %d is more than %d", pp, PROGRAM_STAGES);
     if (pp > units || pp > PROGRAM_STAGES || !c->parallel.pp_split) return;
-    if (pp_split_by_hand(first, pp, units, c->parallel.pp_split) == TRINE_OK) return;
+    if (pp_split_by_hand(&spec, c->parallel.pp_split) == TRINE_OK) return;
     complain(f, "%s", status_message());
     status_clear();
 }
 
 /* dp_left: the user left dp open, and it is what tp and pp leave of the ranks. */
 static void check_ranks(trine_layout l, bool dp_left, int ranks, fault_list *f) {
-    if (rank_count(l) == ranks) return;
-    if (ranks == 1)
-        complain(f,
-                 "dp %d x tp %d x pp %d needs %.0f ranks, and this is one process: start it with "
-                 "mpirun -np %.0f",
-                 l.dp, l.tp, l.pp, rank_count(l), rank_count(l));
-    else if (dp_left)
-        complain(f, "tp %d x pp %d = %.0f does not divide the %d ranks", l.tp, l.pp,
-                 (double)l.tp * l.pp, ranks);
+    char text[AXES_TEXT];
+    double product = axes_product(l);
+    axes_text(l, dp_left ? ALL_AXES & ~AXIS(TRINE_AXIS_DP) : ALL_AXES, text, sizeof text);
+    if (product == ranks) return;
+    if (dp_left && ranks > 1)
+        complain(f, "%s = %.0f does not divide the %d ranks", text, product / l.dp, ranks);
+    else if (ranks > 1)
+        complain(f, "%s = %.0f, but there are %d ranks", text, product, ranks);
     else
-        complain(f, "dp %d x tp %d x pp %d = %.0f, but there are %d ranks", l.dp, l.tp, l.pp,
-                 rank_count(l), ranks);
+        complain(f, "%s needs %.0f ranks, and this is one process: start it with mpirun -np %.0f",
+                 axes_text(l, ALL_AXES, text, sizeof text), product, product);
 }
 
 static void check_layout(const trine_config *c, bool dp_left, int ranks, fault_list *f) {
     const trine_model *m = &c->model;
     trine_layout l = c->parallel.layout;
-    if (l.dp < 1 || l.tp < 1 || l.pp < 1) {
-        complain(f, "--dp %d (0: what is left), --tp %d and --pp %d must be at least 1", l.dp, l.tp,
-                 l.pp);
+    if (!axes_positive(l)) {
+        char text[AXES_TEXT];
+        complain(f, "%s: each must be at least 1, or --dp 0: what is left of the ranks",
+                 axes_options(l, text, sizeof text));
         return;
     }
     if (m->num_attention_heads >= 1 && m->ffn_hidden_size >= 1) check_heads(m, l.tp, f);
@@ -363,13 +371,17 @@ static void fill_in(trine_config *c, int ranks) {
     int width = c->model.hidden_size;
     if (!c->model.ffn_hidden_size && width >= 1 && width <= MOST_WIDTH)
         c->model.ffn_hidden_size = 4 * width;
-    if (l->dp == 0 && l->tp >= 1 && l->pp >= 1) {
-        long long rest = (long long)l->tp * l->pp;
-        l->dp = rest <= ranks ? (int)(ranks / rest) : 1;
+    if (l->dp == 0) {
+        l->dp = 1;
+        double rest = axes_product(*l);
+        if (!axes_positive(*l))
+            l->dp = 0;
+        else if (rest <= ranks)
+            l->dp = (int)(ranks / rest);
     }
     if (c->global_batch_size == 0 && c->micro_batch_size >= 1 && l->dp >= 1 &&
-        (long long)c->micro_batch_size * l->dp <= INT32_MAX)
-        c->global_batch_size = c->micro_batch_size * l->dp;
+        (double)c->micro_batch_size * sample_ranks(c) <= INT32_MAX)
+        c->global_batch_size = c->micro_batch_size * sample_ranks(c);
     if (!c->optimizer.lr_decay_iters) c->optimizer.lr_decay_iters = c->train_iters;
 }
 
@@ -387,21 +399,27 @@ static bool layout_works(const trine_config *given, trine_layout l, int ranks) {
 
 /* How far two layouts are apart: the factors by which their axes differ. */
 static double distance(trine_layout a, trine_layout b) {
-    return fabs(log((double)a.dp / b.dp)) + fabs(log((double)a.tp / b.tp)) +
-           fabs(log((double)a.pp / b.pp));
+    double sum = 0;
+    for (int n = 0; n < TRINE_AXES; n++)
+        sum += fabs(log((double)axis_size(a, (trine_axis)n) / axis_size(b, (trine_axis)n)));
+    return sum;
 }
 
 /* The working layout on `ranks` ranks that is nearest to `asked` but farther than *past (or as far
- * and not seen: ties are told apart by tp). */
+ * and not seen: ties are told apart by tp). dp, tp and pp may differ from it. */
 static bool next_nearest(const trine_config *given, int ranks, trine_layout asked, double *past,
                          trine_layout *found) {
     double best = INFINITY;
+    int others = axes_size(asked, ALL_AXES & ~NAMED_AXES);
+    if (ranks % others) return false;
+    ranks /= others;
     for (int tp = 1; tp <= ranks; tp++)
         for (int pp = 1; ranks % tp == 0 && pp <= ranks / tp; pp++) {
             if (ranks / tp % pp) continue;
-            trine_layout l = {.dp = ranks / tp / pp, .tp = tp, .pp = pp};
+            trine_layout l = asked;
+            l.dp = ranks / tp / pp, l.tp = tp, l.pp = pp;
             double d = distance(l, asked) + 1e-6 * tp + 1e-9 * pp;
-            if (d <= *past || d >= best || !layout_works(given, l, ranks)) continue;
+            if (d <= *past || d >= best || !layout_works(given, l, ranks * others)) continue;
             best = d;
             *found = l;
         }
@@ -418,9 +436,10 @@ static bool list_layouts(const trine_config *given, trine_layout asked, int rank
     trine_layout l = asked;
     size_t used = 0;
     double past = -1;
+    char each[AXES_TEXT];
     for (int n = 0; n < 4 && next_nearest(given, ranks, asked, &past, &l); n++)
-        used += (size_t)snprintf(text + used, size - used, "%s--dp %d --tp %d --pp %d",
-                                 n ? ", or " : "", l.dp, l.tp, l.pp);
+        used += (size_t)snprintf(text + used, size - used, "%s%s", n ? ", or " : "",
+                                 axes_options(l, each, sizeof each));
     return used > 0;
 }
 
@@ -430,7 +449,7 @@ static void suggest(const trine_config *given, trine_layout asked, int ranks, fa
     static const char *const without[] = {"", " without --global-batch-size", " without --pp-split",
                                           " without --global-batch-size and --pp-split"};
     char text[300];
-    if (ranks == 1 && rank_count(asked) <= MOST_RANKS) ranks = (int)rank_count(asked);
+    if (ranks == 1 && axes_product(asked) <= MOST_RANKS) ranks = (int)axes_product(asked);
     if (ranks > MOST_RANKS || layout_works(given, asked, ranks)) return;
     const char *plural = ranks == 1 ? "" : "s";
     for (int left_out = 0; left_out < 4; left_out++) {
@@ -456,7 +475,7 @@ trine_status trine_config_check(trine_config *config, int ranks) {
     int others = f->count;
     check_layout(&c, config->parallel.layout.dp == 0, ranks, f);
     trine_layout l = c.parallel.layout;
-    if (f->count > others && l.dp >= 1 && l.tp >= 1 && l.pp >= 1) suggest(config, l, ranks, f);
+    if (f->count > others && axes_positive(l)) suggest(config, l, ranks, f);
     if (f->count)
         return status_user(RAISE(TRINE_EINVAL, "this configuration cannot run:%s", f->text));
     *config = c;

@@ -56,7 +56,7 @@ static trine_status largest(const trine_config *c, const device *dev, size_t *by
 static size_t bytes_of(const fit_question *q, trine_config c) {
     trine_layout l = c.parallel.layout;
     size_t bytes = 0;
-    trine_status status = trine_config_check(&c, l.dp * l.tp * l.pp);
+    trine_status status = trine_config_check(&c, axes_size(l, ALL_AXES));
     if (status == TRINE_OK) status = largest(&c, q->dev, &bytes);
     if (status == TRINE_OK) return bytes;
     status_clear();
@@ -138,7 +138,7 @@ static way make_way(const fit_question *q, change a, change b) {
     if (!apply(q, &c, first) || (a != b && !apply(q, &c, last))) return w;
     name(&c, a, text[0]);
     name(&c, b, text[1]);
-    int times = l->dp * l->tp * l->pp / (had.dp * had.tp * had.pp);
+    int times = axes_size(*l, ALL_AXES) / axes_size(had, ALL_AXES);
     snprintf(w.text, sizeof w.text, "%s%s%s%s", text[0], a == b ? "" : " ", a == b ? "" : text[1],
              times == 1   ? ""
              : times == 2 ? ", on twice the ranks"

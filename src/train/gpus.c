@@ -17,13 +17,13 @@
 void gpus_introduce(const trine_trainer *t, const device_config *config) {
     trine_coord c = trine_mesh_coord(t->mesh);
     int rank = trine_world_rank(t->world);
-    char text[256], own[112] = "";
+    char text[400], own[112] = "", where[AXES_TEXT];
     cuda_gpu gpu;
     if (config->kind != DEVICE_CUDA) return;
     if (t->dev && cuda_describe(t->dev, &gpu) == TRINE_OK)
         snprintf(own, sizeof own, " GPU %d (%s)", gpu.ordinal, gpu.info.model);
-    snprintf(text, sizeof text, "%s rank %d [pp%d dp%d tp%d]%s: ", comm_host_names(t->world)[rank],
-             rank, c.pp, c.dp, c.tp, own);
+    snprintf(text, sizeof text, "%s rank %d [%s]%s: ", comm_host_names(t->world)[rank], rank,
+             axes_coord_text(c, where, sizeof where), own);
     status_prefix(text);
 }
 

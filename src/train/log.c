@@ -141,7 +141,7 @@ static void print_step(trine_log *l, const trine_metrics *m) {
         l->out, "step %*" PRId64 "/%d | loss %.6f | grad norm %.4f | lr %.3e | %s | %.0f tokens/s",
         c->train_iters > 9999 ? 6 : 4, m->step, c->train_iters, shown(m->loss), shown(m->grad_norm),
         m->lr, human_duration(took, m->seconds), (double)m->tokens / m->seconds);
-    double flops = setup_flops_per_token(&c->model) * (double)m->tokens / m->seconds;
+    double flops = gpt_flops_per_token(&c->model) * (double)m->tokens / m->seconds;
     double peak = l->peak_flops * trine_world_size(l->trainer->world);
     if (peak > 0)
         c_fprintf(l->out, " | util %.1f%%", 100 * flops / peak);

@@ -75,14 +75,14 @@ static void describe(const rank_state *h, int64_t found, int ranks, char *text) 
     int unit = (int)(order / PLACES), at = PLACES - 1 - (int)(order % PLACES);
     flat_unit layout;
     place places[PLACES];
-    char where[32];
+    char where[32], coord[AXES_TEXT];
     unit_facts facts = spec_unit(h->config.spec, unit);
-    h->config.model.layout(h->config.model.shape, unit, h->config.layout.dp, &layout);
+    h->config.model.layout(h->config.model.shape, unit, h->config.layout, &layout);
     list_places(&layout, is_head(h, unit), places);
     snprintf(where, sizeof where, facts.number < 0 ? "%s" : "%s %d", facts.name, facts.number);
     trine_coord c = trine_layout_coord(h->config.layout, rank);
-    snprintf(text, OVERFLOW_TEXT, "%s (%s) on rank %d [pp%d dp%d tp%d]", places[at].t->name, where,
-             rank, c.pp, c.dp, c.tp);
+    snprintf(text, OVERFLOW_TEXT, "%s (%s) on rank %d [%s]", places[at].t->name, where, rank,
+             axes_coord_text(c, coord, sizeof coord));
 }
 
 trine_status overflow_find(const rank_state *h, device *dev, const trine_mesh *mesh,

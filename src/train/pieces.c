@@ -9,6 +9,11 @@ static bool is_copy(const rank_state *h, int unit, int range) {
     return range == 0 && spec_owner(h->config.spec, unit) != unit;
 }
 
+/* Of ranks that hold the same slice the first saves it. */
+static bool saves(const rank_state *h, const held_unit *u, int r) {
+    return !is_copy(h, u->unit, r) && state_first_replica(h, &u->layout.ranges[r]);
+}
+
 static bool has_kind(const rank_state *h, ckpt_kind kind) {
     return kind != CKPT_MASTER || state_has_master(h);
 }
@@ -40,7 +45,7 @@ static trine_status list_tensors(const rank_state *h, pieces *p) {
           units);
     for (int unit = 0; unit < units; unit++) {
         flat_unit layout;
-        h->config.model.layout(h->config.model.shape, unit, h->config.layout.dp, &layout);
+        h->config.model.layout(h->config.model.shape, unit, h->config.layout, &layout);
         for (int r = 0; r < layout.range_count; r++)
             if (!is_copy(h, unit, r)) add_tensors(h, &layout.ranges[r], p);
     }
@@ -91,7 +96,7 @@ trine_status pieces_to_save(const rank_state *h, pieces *p) {
     for (int n = 0; n < h->count; n++) {
         const held_unit *u = &h->units[n];
         for (int r = 0; r < u->layout.range_count; r++)
-            for (int k = 0; k < CKPT_KINDS && !is_copy(h, u->unit, r); k++)
+            for (int k = 0; k < CKPT_KINDS && saves(h, u, r); k++)
                 add_piece(h, u, r, (ckpt_kind)k, state_slice(h, u, r), p);
     }
     return TRINE_OK;

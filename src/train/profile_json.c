@@ -49,9 +49,10 @@ static bool add_ranks(cJSON *root, const profile_report *r) {
         const profile_rank *rank = &r->ranks[i];
         trine_coord at = trine_layout_coord(r->config->parallel.layout, i);
         cJSON *o = json_add_object(array);
-        ok = json_add_number(o, "rank", i) && json_add_number(o, "pp", at.pp) &&
-             json_add_number(o, "dp", at.dp) && json_add_number(o, "tp", at.tp) &&
-             json_add_number(o, "seconds", rank->seconds) && parts(o, rank->part) &&
+        ok = json_add_number(o, "rank", i);
+        for (int n = TRINE_AXES; ok && n-- > 0;)
+            ok = json_add_number(o, axis_name(axis_inner(n)), at.at[axis_inner(n)]);
+        ok = ok && json_add_number(o, "seconds", rank->seconds) && parts(o, rank->part) &&
              json_add_number(o, "matmul_limit", rank->matmul) &&
              json_add_number(o, "triad_limit", rank->triad);
     }

@@ -80,7 +80,7 @@ static trine_status print(trine_trainer *t, const profile_summary *s, const prof
                         .ranks = ranks,
                         .rank_count = trine_world_size(t->world),
                         .tokens = (double)t->config.global_batch_size * t->config.model.seq_length};
-    r.flops = setup_flops_per_token(&t->config.model) * r.tokens;
+    r.flops = gpt_flops_per_token(&t->config.model) * r.tokens;
     for (int i = 0; i < r.rank_count; i++)
         if (ranks[i].seconds > r.step_seconds) r.step_seconds = ranks[i].seconds;
     profile_print_table(&r, out);

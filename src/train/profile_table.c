@@ -98,7 +98,8 @@ static void print_rows(const profile_summary *s, FILE *out) {
 
 static void rank_name(const profile_report *r, int rank, char *text, size_t size) {
     trine_coord at = trine_layout_coord(r->config->parallel.layout, rank);
-    snprintf(text, size, "rank %d [pp%d dp%d tp%d]", rank, at.pp, at.dp, at.tp);
+    char where[AXES_TEXT];
+    snprintf(text, size, "rank %d [%s]", rank, axes_coord_text(at, where, sizeof where));
 }
 
 static void print_all_ranks(const profile_report *r, FILE *out) {

@@ -62,18 +62,30 @@ static void stage_units(const program_spec *s, int p, char *text, size_t size) {
     }
 }
 
-/* The ranks of one stage, a tp group at a time: "dp0 [0 1] host". */
+/* "dp1": where a tp group of a stage is. */
+static void group_place(trine_coord at, FILE *out) {
+    fputc(' ', out);
+    for (int n = TRINE_AXES; n-- > 0;)
+        if (!(AXIS(axis_inner(n)) & (AXIS(TRINE_AXIS_PP) | AXIS(TRINE_AXIS_TP))))
+            fprintf(out, " %s%d", axis_name(axis_inner(n)), at.at[axis_inner(n)]);
+}
+
+/* The ranks of one stage, a tp group at a time: "dp0 [0-1] host". */
 static void stage_ranks(const report *r, int p, FILE *out) {
     trine_layout l = r->config->parallel.layout;
-    for (int d = 0; d < l.dp; d++) {
-        int first = trine_layout_rank(l, (trine_coord){.dp = d, .pp = p});
+    axis_set outer = ALL_AXES & ~(AXIS(TRINE_AXIS_PP) | AXIS(TRINE_AXIS_TP));
+    int groups = axes_size(l, outer);
+    for (int g = 0; g < groups; g++) {
+        trine_coord at = axes_coord(l, outer, (trine_coord){.pp = p}, g);
+        int first = trine_layout_rank(l, at);
+        group_place(at, out);
         if (l.tp > 1)
-            fprintf(out, "  dp%d [%d-%d]", d, first, first + l.tp - 1);
+            fprintf(out, " [%d-%d]", first, first + l.tp - 1);
         else
-            fprintf(out, "  dp%d [%d]", d, first);
+            fprintf(out, " [%d]", first);
         if (r->hosts) fprintf(out, " %s", r->hosts[first]);
-        if (d == 7 && l.dp > 9) {
-            fprintf(out, "  ... %d more", l.dp - 8);
+        if (g == 7 && groups > 9) {
+            fprintf(out, "  ... %d more", groups - 8);
             break;
         }
     }
@@ -92,8 +104,10 @@ static const char *schedule_text(trine_schedule s) {
 void report_layout(const report *r, FILE *out) {
     const trine_parallel *p = &r->config->parallel;
     const trine_layout *l = &p->layout;
-    fprintf(out, "layout   %d rank%s = pp %d x dp %d x tp %d", l->pp * l->dp * l->tp,
-            l->pp * l->dp * l->tp == 1 ? "" : "s", l->pp, l->dp, l->tp);
+    int ranks = axes_size(*l, ALL_AXES);
+    char text[AXES_TEXT];
+    fprintf(out, "layout   %d rank%s = %s", ranks, ranks == 1 ? "" : "s",
+            axes_text_outermost(*l, text, sizeof text));
     if (r->nodes) fprintf(out, " on %d node%s", r->nodes, r->nodes == 1 ? "" : "s");
     fprintf(out, "; zero %d, schedule %s", (int)p->zero, schedule_text(p->schedule));
     if (zero_stage(p->zero)->gather == GATHER_BEFORE_USE)
@@ -123,14 +137,15 @@ static void report_precision(const trine_precision *p, FILE *out) {
 void report_batch(const report *r, FILE *out) {
     const trine_config *c = r->config;
     const program_spec *s = r->stages[0].spec;
-    c_fprintf(
-        out,
-        "batch    %d samples = micro-batch %d x dp %d x %d micro-batch%s; x sequence %d = %lld "
-        "tokens a step; bubble %.1f%%\n",
-        c->global_batch_size, c->micro_batch_size, c->parallel.layout.dp, s->micros,
-        s->micros == 1 ? "" : "es", c->model.seq_length,
-        (long long)c->global_batch_size * c->model.seq_length,
-        100 * pp_bubble(s->schedule, s->stages, s->micros));
+    char axes[AXES_TEXT];
+    c_fprintf(out,
+              "batch    %d samples = micro-batch %d x %s x %d micro-batch%s; x sequence %d = %lld "
+              "tokens a step; bubble %.1f%%\n",
+              c->global_batch_size, c->micro_batch_size,
+              axes_text(c->parallel.layout, axes_of_samples(), axes, sizeof axes), s->micros,
+              s->micros == 1 ? "" : "es", c->model.seq_length,
+              (long long)c->global_batch_size * c->model.seq_length,
+              100 * pp_bubble(s->schedule, s->stages, s->micros));
     fprintf(out, "device   %s", c->parallel.device);
     if (r->threads && r->dev->memory->host)
         fprintf(out, ", %d thread%s a rank", r->threads, r->threads == 1 ? "" : "s");
@@ -287,7 +302,7 @@ trine_status report_traffic(const report *r, FILE *out) {
     int stages = r->stages[0].spec->stages;
     traffic t[REPORT_COLUMNS];
     const trine_layout *l = &r->config->parallel.layout;
-    if (l->dp * l->tp * l->pp == 1) {
+    if (axes_size(*l, ALL_AXES) == 1) {
         fputs("traffic  none: one rank\n", out);
         return TRINE_OK;
     }
@@ -338,9 +353,10 @@ typedef struct {
 
 /* As many ranks as the layout asks for, when the user does not say. */
 static trine_status count_ranks(trine_layout l, int *ranks) {
-    double product = (double)(l.dp ? l.dp : 1) * l.tp * l.pp;
-    CHECK(product <= INT_MAX, TRINE_EINVAL, "--dp %d --tp %d --pp %d are %.0f ranks, too many",
-          l.dp, l.tp, l.pp, product);
+    double product = axes_product(l);
+    char text[AXES_TEXT];
+    CHECK(product <= INT_MAX, TRINE_EINVAL, "%s are %.0f ranks, too many",
+          axes_options(l, text, sizeof text), product);
     *ranks = product >= 1 ? (int)product : 1; /* trine_config_check refuses what is not positive */
     return TRINE_OK;
 }

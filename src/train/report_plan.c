@@ -26,7 +26,8 @@ trine_status report_heaviest(const report *r, FILE *out) {
         TRY(stage_total(r, p, &bytes));
         if (bytes > most) most = bytes, heaviest = p;
     }
-    int each = l.dp * l.tp, first = trine_layout_rank(l, (trine_coord){.pp = heaviest});
+    int each = axes_size(l, ALL_AXES & ~AXIS(TRINE_AXIS_PP)),
+        first = trine_layout_rank(l, (trine_coord){.pp = heaviest});
     fprintf(out, "heaviest %s %d", each > 1 ? "ranks" : "rank", first);
     if (each > 1) fprintf(out, "-%d", first + each - 1);
     c_fprintf(out, " (stage %d): %.3f MiB%s%s\n", heaviest, (double)most / MIB,

@@ -1,21 +1,11 @@
 #include "train/setup.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 #include "base/status.h"
 #include "data/tokens.h"
 #include "dp/dp.h"
-
-pp_cost setup_cost(const trine_model *m) {
-    double C = m->hidden_size, F = m->ffn_hidden_size, T = m->seq_length, V = m->vocab_size;
-    return (pp_cost){
-        .embedding = 2 * C, .block = 2 * (4 * C * C + 2 * C * F) + 2 * T * C, .head = 2 * V * C};
-}
-
-double setup_flops_per_token(const trine_model *m) {
-    pp_cost cost = setup_cost(m);
-    return 3 * (m->num_layers * cost.block + cost.head);
-}
 
 trine_status setup_vocabulary(trine_config *config, int ranks) {
     tokens *source;
@@ -32,25 +22,31 @@ static bool may_use_nccl(trine_transport transport, device_kind kind) {
     return transport == TRINE_TRANSPORT_NCCL || automatic;
 }
 
+static trine_status split_by_cost(const trine_model *m, program_spec *spec) {
+    double *cost = malloc((size_t)spec->units * sizeof *cost);
+    CHECK(cost, TRINE_ENOMEM, "no memory to split %d units", spec->units);
+    for (int u = 0; u < spec->units; u++) cost[u] = gpt_unit_cost(m, m->seq_length, u);
+    trine_status status = pp_split_by_cost(spec, cost);
+    free(cost);
+    return status;
+}
+
 trine_status setup_spec(const trine_config *c, program_spec *spec) {
     const trine_parallel *p = &c->parallel;
     device_kind kind;
     TRY(device_find(&kind, p->device));
     bool one_queue = p->one_queue || may_use_nccl(p->transport, kind);
     *spec = (program_spec){.stages = p->layout.pp,
-                           .units = c->model.num_layers + 2,
-                           .facts = gpt_facts,
                            .zero = p->zero,
                            .schedule = p->schedule,
                            .queue = one_queue ? ONE_QUEUE : QUEUES_PER_EDGE,
                            .gather_buffers = p->gather_buffers,
                            .split_backward = p->split_backward,
-                           .tied = !c->model.untied,
                            .by_rows = p->sequence_parallel && p->layout.tp > 1};
-    TRY(dp_micro_batches(c->global_batch_size, c->micro_batch_size, p->layout.dp, &spec->micros));
-    if (p->pp_split) return pp_split_by_hand(spec->first, spec->stages, spec->units, p->pp_split);
-    pp_cost cost = setup_cost(&c->model);
-    return pp_split_by_cost(spec->first, spec->stages, spec->units, &cost);
+    gpt_spec(&c->model, spec);
+    TRY(dp_micro_batches(c->global_batch_size, c->micro_batch_size,
+                         axes_size(p->layout, axes_of_samples()), &spec->micros));
+    return p->pp_split ? pp_split_by_hand(spec, p->pp_split) : split_by_cost(&c->model, spec);
 }
 
 trine_status setup_device(const trine_config *c, device_config *out) {

@@ -31,13 +31,6 @@ trine_status setup_device(const trine_config *config, device_config *out);
 /* The model as tp rank `tp_rank` sees it. */
 gpt_shape setup_shape(const trine_config *config, const device *dev, int tp_rank);
 
-/* Forward flops a token of a block and of the head; the embedding's cost is what it moves. */
-pp_cost setup_cost(const trine_model *model);
-
-/* Flops of a training step a token: 6 per matmul weight, 6 L C T for causal attention
- * (Narayanan et al. 2021, appendix, without recomputation). */
-double setup_flops_per_token(const trine_model *model);
-
 /* The learning rate of update 1, 2, ... (Megatron-LM, OptimizerParamScheduler): linear warm-up, then
  * decay to min_lr at lr_decay_iters, then min_lr. A skipped step is no update: the next one has its
  * rate. */

@@ -107,8 +107,8 @@ long_function() {
     for ((i = 0; i < $1 - 2; i++)); do echo "    a++;"; done
     echo "}"
 }
-long_function 101 | refused "a function of 101 lines" src/base/planted.c "planted_long has 101 lines"
-long_function 100 | accepted "a function of 100 lines" src/base/planted.c
+long_function 61 | refused "a function of 61 lines" src/base/planted.c "planted_long has 61 lines"
+long_function 60 | accepted "a function of 60 lines" src/base/planted.c
 yes '/* a line */' | head -601 | refused "a file of 601 lines" src/base/planted.c "601 lines"
 yes '/* a line */' | head -600 | accepted "a file of 600 lines" src/base/planted.c
 

@@ -6,6 +6,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/status.h"
+#include "model/gpt.h"
 #include "pp/pp.h"
 
 #define UNITS 9
@@ -16,11 +18,35 @@ typedef struct {
     double dearest, squares;
 } split_cost;
 
-static double unit_cost(const pp_cost *c, int units, int u) {
-    return u == 0 ? c->embedding : u == units - 1 ? c->head : c->block;
+/* Of a model with equal layers. */
+typedef struct {
+    double embedding, layer, head;
+} costs_of;
+
+static double unit_cost(const costs_of *c, int units, int u) {
+    return u == 0 ? c->embedding : u == units - 1 ? c->head : c->layer;
 }
 
-static split_cost cost_of(const int *first, int stages, int units, const pp_cost *c) {
+#define MOST_UNITS 8192
+
+/* The code under test, on a GPT; first (stages + 1). */
+static trine_status by_cost(int *first, int stages, int units, costs_of c) {
+    double cost[MOST_UNITS];
+    program_spec spec = {.stages = stages, .units = units, .facts = gpt_facts};
+    for (int u = 0; u < units; u++) cost[u] = unit_cost(&c, units, u);
+    TRY(pp_split_by_cost(&spec, cost));
+    memcpy(first, spec.first, (size_t)(stages + 1) * sizeof *first);
+    return TRINE_OK;
+}
+
+static trine_status by_hand(int *first, int stages, int units, const char *text) {
+    program_spec spec = {.stages = stages, .units = units, .facts = gpt_facts};
+    TRY(pp_split_by_hand(&spec, text));
+    memcpy(first, spec.first, (size_t)(stages + 1) * sizeof *first);
+    return TRINE_OK;
+}
+
+static split_cost cost_of(const int *first, int stages, int units, const costs_of *c) {
     split_cost out = {0, 0};
     for (int p = 0; p < stages; p++) {
         double sum = 0;
@@ -32,7 +58,7 @@ static split_cost cost_of(const int *first, int stages, int units, const pp_cost
 }
 
 /* The best of all splits: stage p onwards begins at first[p]. */
-static void try_all(int *first, int p, int stages, int units, const pp_cost *c, split_cost *best) {
+static void try_all(int *first, int p, int stages, int units, const costs_of *c, split_cost *best) {
     if (p == stages) {
         if (first[p - 1] >= units) return;
         first[stages] = units;
@@ -49,14 +75,14 @@ static void try_all(int *first, int p, int stages, int units, const pp_cost *c, 
 static void test_cost_is_the_least_of_all_splits(void **state) {
     (void)state;
     /* Small integers and halves, so that the sums are exact. */
-    static const pp_cost costs[] = {{0, 1, 0},   {1, 1, 1}, {0, 2, 5},  {3, 1, 0},
-                                    {0.5, 2, 4}, {8, 1, 8}, {1, 10, 2}, {0, 1, 0.5}};
+    static const costs_of costs[] = {{0, 1, 0},   {1, 1, 1}, {0, 2, 5},  {3, 1, 0},
+                                     {0.5, 2, 4}, {8, 1, 8}, {1, 10, 2}, {0, 1, 0.5}};
     for (size_t n = 0; n < sizeof costs / sizeof *costs; n++)
         for (int units = 2; units <= UNITS; units++)
             for (int stages = 1; stages <= units; stages++) {
                 int first[UNITS + 1], all[UNITS + 1] = {0};
                 split_cost best = {INFINITY, INFINITY};
-                OK(pp_split_by_cost(first, stages, units, &costs[n]));
+                OK(by_cost(first, stages, units, costs[n]));
                 try_all(all, 1, stages, units, &costs[n], &best);
                 split_cost own = cost_of(first, stages, units, &costs[n]);
                 assert_int_equal(first[0], 0);
@@ -71,7 +97,7 @@ static void test_cost_is_the_least_of_all_splits(void **state) {
 static void test_uneven_layers(void **state) {
     (void)state;
     int first[5], most = 0, layers = 0;
-    OK(pp_split_by_cost(first, 4, 7, &(pp_cost){0, 1, 0}));
+    OK(by_cost(first, 4, 7, (costs_of){0, 1, 0}));
     for (int p = 0; p < 4; p++) {
         int own = first[p + 1] - first[p] - (p == 0) - (p == 3);
         layers += own;
@@ -87,7 +113,7 @@ static void test_uneven_layers(void **state) {
 static void test_a_dear_head_is_alone(void **state) {
     (void)state;
     int first[5];
-    OK(pp_split_by_cost(first, 4, 14, &(pp_cost){0, 7.1, 38.6}));
+    OK(by_cost(first, 4, 14, (costs_of){0, 7.1, 38.6}));
     assert_int_equal(first[1], 5);
     assert_int_equal(first[2], 9);
     assert_int_equal(first[3], 13);
@@ -98,15 +124,15 @@ static void test_many_layers(void **state) {
     (void)state;
     enum { STAGES = 8, EACH = 500 };
     int first[STAGES + 1];
-    OK(pp_split_by_cost(first, STAGES, STAGES * EACH + 2, &(pp_cost){0, 1, 0}));
+    OK(by_cost(first, STAGES, STAGES * EACH + 2, (costs_of){0, 1, 0}));
     for (int p = 1; p < STAGES; p++) assert_int_equal(first[p], p * EACH + 1);
 }
 
 static void test_too_many_stages(void **state) {
     (void)state;
     int first[8];
-    REFUSED(pp_split_by_cost(first, 5, 4, &(pp_cost){0, 1, 0}), TRINE_EINVAL,
-            "pp 5 needs at least as many units, and 2 layers with embedding and head make 4");
+    REFUSED(by_cost(first, 5, 4, (costs_of){0, 1, 0}), TRINE_EINVAL,
+            "pp 5 needs at least as many units, and the model has 4");
 }
 
 /* ---- By hand ---- */
@@ -130,7 +156,7 @@ static void test_by_hand(void **state) {
     };
     for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
         int first[6];
-        OK(pp_split_by_hand(first, cases[n].stages, cases[n].units, cases[n].text));
+        OK(by_hand(first, cases[n].stages, cases[n].units, cases[n].text));
         assert_memory_equal(first, cases[n].first, (size_t)(cases[n].stages + 1) * sizeof *first);
     }
 }
@@ -166,7 +192,7 @@ static void test_bad_texts(void **state) {
     };
     for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
         int first[8];
-        REFUSED(pp_split_by_hand(first, cases[n].stages, 8, cases[n].text), TRINE_EINVAL,
+        REFUSED(by_hand(first, cases[n].stages, 8, cases[n].text), TRINE_EINVAL,
                 cases[n].message);
     }
 }

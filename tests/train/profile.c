@@ -239,7 +239,7 @@ static void check_flops(const trine_trainer *t) {
     OK(trine_all_reduce(trine_mesh_group(t->mesh, TRINE_WORLD), &flops, &flops, 1, TRINE_I64,
                         TRINE_SUM));
     double count = t->config.global_batch_size * t->config.model.seq_length * MEASURED;
-    double want = setup_flops_per_token(&t->config.model) * count;
+    double want = gpt_flops_per_token(&t->config.model) * count;
     if ((double)flops != want) fail_msg("%lld flops instead of %.0f", (long long)flops, want);
 }
 
