@@ -135,6 +135,8 @@ uint64_t comm_bytes(trine_tally_kind kind, size_t count, trine_dtype type, int s
 trine_status mesh_create(trine_mesh **mesh, trine_world *world, trine_layout layout,
                          int ranks_per_node, int tp_part);
 
+/* Whether ranks of a node share memory with that choice of trine_world_transport. Pure. */
+bool comm_may_share(trine_transport choice);
 /* Bytes that a world's communicators hold for ordered additions. */
 size_t comm_scratch_bytes(int world_size);
 /* Bytes of transport that the rank at `coord` holds (in the memory plan): that scratch, and with

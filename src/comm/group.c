@@ -50,6 +50,21 @@ static int stride_of(const int *members, int n) {
     return stride;
 }
 
+const transport_row *transport_of(trine_transport choice) {
+    static const transport_row rows[TRINE_TRANSPORTS] = {
+        [TRINE_TRANSPORT_AUTO] = {&mpi_transport, true},
+        [TRINE_TRANSPORT_MPI] = {&mpi_transport, false},
+        [TRINE_TRANSPORT_SHM] = {&mpi_transport, true},
+        [TRINE_TRANSPORT_NCCL] = {&mpi_transport, true},
+    };
+    ASSERT((unsigned)choice < TRINE_TRANSPORTS);
+    return &rows[choice];
+}
+
+bool comm_may_share(trine_transport choice) {
+    return transport_of(choice)->shares;
+}
+
 trine_status group_create(trine_comm **comm, trine_world *world, trine_group group,
                           const int *members, int n, void *state) {
     trine_comm *c = calloc(1, sizeof *c);
@@ -63,7 +78,7 @@ trine_status group_create(trine_comm **comm, trine_world *world, trine_group gro
     }
     ASSERT(n == 1 || state);
     memcpy(copy, members, (size_t)n * sizeof *copy);
-    c->transport = state ? &mpi_transport : &self_transport;
+    c->transport = state ? transport_of(world->choice)->messages : &self_transport;
     c->world = world;
     c->group = group;
     c->rank = place_among(members, n, world->rank);

@@ -132,7 +132,7 @@ static void find_shares(trine_mesh *mesh, const int *leaders, int ranks_per_node
                 shares[r] = shares[q];
                 break;
             }
-        if (shares[r] != r) mesh->shared = mesh->world->choice != TRINE_TRANSPORT_MPI;
+        if (shares[r] != r) mesh->shared = comm_may_share(mesh->world->choice);
     }
 }
 
@@ -301,7 +301,7 @@ static void group_sizes(int sizes[TRINE_GROUPS], trine_layout l, trine_coord c) 
 size_t comm_transport_bytes(trine_layout layout, trine_coord coord, trine_transport transport) {
     int sizes[TRINE_GROUPS], ranks = axes_size(layout, ALL_AXES);
     size_t bytes = comm_scratch_bytes(ranks);
-    if (transport == TRINE_TRANSPORT_MPI || ranks == 1) return bytes;
+    if (!comm_may_share(transport) || ranks == 1) return bytes;
     group_sizes(sizes, layout, coord);
     return bytes + shm_window_bytes(shm_control_bytes(sizes));
 }

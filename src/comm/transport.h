@@ -58,6 +58,16 @@ extern const comm_transport self_transport;
 extern const comm_transport mpi_transport;
 extern const comm_transport shm_transport;
 
+/* What a choice of trine_world_transport means. */
+typedef struct {
+    const comm_transport *messages; /* of groups that share no memory */
+    bool shares; /* ranks of a node read each other's memory where they can */
+} transport_row;
+
+/* group.c: the row of a choice, never NULL. A transport of one's own is a row in TRINE_TRANSPORT_LIST, one there,
+ * and a file with its table. Pure. */
+const transport_row *transport_of(trine_transport choice);
+
 /* One call as the user made it: what is checked, tallied, audited and, if it hangs, reported. */
 typedef struct {
     trine_tally_kind kind;

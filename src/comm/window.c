@@ -47,7 +47,7 @@ static trine_status fill_node(shm_node *n, const int *members, int size) {
 trine_status shm_node_create(shm_node **node, trine_world *world, const int *members, int size) {
     MPI_Comm comm = MPI_COMM_NULL;
     *node = NULL;
-    if (world->size == 1 || world->choice == TRINE_TRANSPORT_MPI) return TRINE_OK;
+    if (world->size == 1 || !comm_may_share(world->choice)) return TRINE_OK;
     shm_node *n = size > 1 ? calloc(1, sizeof *n) : NULL;
     trine_status status = TRINE_OK;
     if (size > 1 && !n) status = RAISE(TRINE_ENOMEM, "no memory for a node of %d ranks", size);

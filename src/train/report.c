@@ -230,7 +230,7 @@ static void host_rows(const report *r, const arena *plans, const size_t *transpo
 
 static void memory_block(const report *r, const arena *plans, int from, int count, FILE *out) {
     size_t transport[REPORT_COLUMNS], shared[REPORT_COLUMNS];
-    bool share = r->config->parallel.transport != TRINE_TRANSPORT_MPI;
+    bool share = comm_may_share(r->config->parallel.transport);
     if (plans[0].far) share = share && report_stages(r);
     stage_header("memory   MiB a rank", from, from + count, out);
     for (int k = 0; k < MEM_KINDS; k++)

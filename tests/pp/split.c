@@ -192,8 +192,7 @@ static void test_bad_texts(void **state) {
     };
     for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
         int first[8];
-        REFUSED(by_hand(first, cases[n].stages, 8, cases[n].text), TRINE_EINVAL,
-                cases[n].message);
+        REFUSED(by_hand(first, cases[n].stages, 8, cases[n].text), TRINE_EINVAL, cases[n].message);
     }
 }
 
