@@ -91,11 +91,17 @@ static char *kept_norm(const step_run *r, const gpt_keep *keep, int n) {
     return (char *)keep->norms + (size_t)n * shape_of(r->state)->C * state_grad_bytes(r->state);
 }
 
-/* Gradients that do not accumulate at rest have no buffer before BACKWARD_WEIGHT. */
-static void bind_norms(const step_run *r, gpt_block *b, const gpt_keep *keep) {
+/* Where BACKWARD_INPUT makes the gradients of norms: at rest or, where they do not accumulate there, in the keep
+ * buffer; they have no reduce buffer before BACKWARD_WEIGHT. */
+static void bind_norms(const step_run *r, const instr *i, held_unit *u, const gpt_keep *keep) {
     param *params[NORM_PARAMS];
-    norm_params(b, params);
-    for (int n = 0; keep->norms && n < NORM_PARAMS; n++)
+    gpt_unit *unit = u->record;
+    if (!keep->norms) {
+        bind_grads(r, u, i);
+        return;
+    }
+    norm_params(&unit->block, params);
+    for (int n = 0; n < NORM_PARAMS; n++)
         params[n]->dw = kept_norm(r, keep, n), params[n]->mode = GRAD_SET;
 }
 
@@ -166,8 +172,7 @@ static trine_status run_weight(step_run *r, const instr *i, gpt_call *c) {
 
 static trine_status run_input(step_run *r, const instr *i, gpt_call *c) {
     bind_params(r->state, c->held, i);
-    bind_grads(r, c->held, i);
-    bind_norms(r, &c->unit->block, c->keep);
+    bind_norms(r, i, c->held, c->keep);
     return block_backward_input(&c->run, c->unit, c->acts, c->keep, c->stream, c->input, &c->batch);
 }
 
