@@ -8,9 +8,11 @@
 #include "trine.h"
 
 static trine_status explain(trine_config *config) {
-    static const char *const names[] = {"naive: one micro-batch in flight",
-                                        "gpipe: all forwards, then all backwards",
-                                        "1f1b: one forward, one backward"};
+    static const char *const names[] = {
+#define SCHEDULE_NAME(id, text, words) text ": " words,
+        TRINE_SCHEDULE_LIST(SCHEDULE_NAME)
+#undef SCHEDULE_NAME
+    };
     trine_status status = TRINE_OK;
     for (int s = 0; status == TRINE_OK && s < TRINE_SCHEDULES; s++) {
         config->parallel.schedule = (trine_schedule)s;

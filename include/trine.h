@@ -39,12 +39,12 @@ typedef struct {
 typedef enum { TRINE_ZERO_0, TRINE_ZERO_1, TRINE_ZERO_2, TRINE_ZERO_3 } trine_zero;
 
 #define TRINE_SCHEDULE_LIST(X)                                                                     \
-    X(TRINE_NAIVE, "naive")                                                                        \
-    X(TRINE_GPIPE, "gpipe")                                                                        \
-    X(TRINE_1F1B, "1f1b")
+    X(TRINE_NAIVE, "naive", "one micro-batch in flight")                                           \
+    X(TRINE_GPIPE, "gpipe", "all forwards, then all backwards")                                    \
+    X(TRINE_1F1B, "1f1b", "one forward, one backward")
 
 typedef enum {
-#define TRINE_SCHEDULE_ENUM(name, text) name,
+#define TRINE_SCHEDULE_ENUM(name, text, words) name,
     TRINE_SCHEDULE_LIST(TRINE_SCHEDULE_ENUM)
 #undef TRINE_SCHEDULE_ENUM
     TRINE_SCHEDULES

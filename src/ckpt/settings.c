@@ -35,7 +35,7 @@ typedef struct {
     const word_list *words; /* of KIND_WORD */
 } setting;
 
-#define TEXT(id, text) text,
+#define TEXT(id, text, ...) text,
 WORDS(schedules, TRINE_SCHEDULE_LIST(TEXT));
 WORDS(recomputes, TRINE_RECOMPUTE_LIST(TEXT));
 WORDS(transports, TRINE_TRANSPORT_LIST(TEXT));

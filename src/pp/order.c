@@ -78,7 +78,7 @@ const pp_schedule pp_TRINE_1F1B = {order_warm_steady_drain, slots_to_the_end, fi
 
 static const pp_schedule *schedule_of(trine_schedule schedule) {
     static const pp_schedule *const all[] = {
-#define SCHEDULE_ROW(name, text) [name] = &pp_##name,
+#define SCHEDULE_ROW(name, text, words) [name] = &pp_##name,
         TRINE_SCHEDULE_LIST(SCHEDULE_ROW)
 #undef SCHEDULE_ROW
     };

@@ -15,7 +15,7 @@ typedef struct {
     double (*bubble)(int stages, int micros);
 } pp_schedule;
 
-#define PP_SCHEDULE(name, text) extern const pp_schedule pp_##name;
+#define PP_SCHEDULE(name, text, words) extern const pp_schedule pp_##name;
 TRINE_SCHEDULE_LIST(PP_SCHEDULE)
 #undef PP_SCHEDULE
 

@@ -19,7 +19,7 @@ static const char *const devices[] = {
 #undef DEVICE_TEXT
 };
 static const char *const schedules[] = {
-#define SCHEDULE_TEXT(id, text) text,
+#define SCHEDULE_TEXT(id, text, words) text,
     TRINE_SCHEDULE_LIST(SCHEDULE_TEXT) NULL
 #undef SCHEDULE_TEXT
 };

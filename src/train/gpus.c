@@ -272,14 +272,14 @@ static link_kind slowest_link(const trine_trainer *t, const trine_comm *comm) {
 void gpus_print_links(const trine_trainer *t, FILE *out) {
     static const char *const words[] = {"the same GPU",       "NVLink",      "PCIe",
                                         "not seen from here", "host memory", "network"};
-    static const trine_group groups[] = {TRINE_DP,      TRINE_TP,      TRINE_TIE,     TRINE_ACT_IN,
-                                         TRINE_ACT_OUT, TRINE_GRAD_IN, TRINE_GRAD_OUT};
     const char *before = "links    ";
     if (!t->gpus) return;
-    for (size_t g = 0; g < sizeof groups / sizeof *groups; g++) {
-        const trine_comm *comm = trine_mesh_group(t->mesh, groups[g]);
-        if (trine_comm_size(comm) == 1) continue;
-        fprintf(out, "%s%s %s", before, comm_group_name(groups[g]), words[slowest_link(t, comm)]);
+    for (int g = TRINE_WORLD + 1; g < TRINE_NODE; g++) {
+        const trine_comm *comm = trine_mesh_group(t->mesh, (trine_group)g);
+        if (g == TRINE_PP || trine_comm_size(comm) == 1)
+            continue; /* its edges have groups of their own */
+        fprintf(out, "%s%s %s", before, comm_group_name((trine_group)g),
+                words[slowest_link(t, comm)]);
         before = ", ";
     }
     if (*before == ',') fputc('\n', out);

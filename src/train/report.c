@@ -94,7 +94,7 @@ static void stage_ranks(const report *r, int p, FILE *out) {
 
 static const char *schedule_text(trine_schedule s) {
     static const char *const names[] = {
-#define SCHEDULE_NAME(id, text) [id] = text,
+#define SCHEDULE_NAME(id, text, words) [id] = text,
         TRINE_SCHEDULE_LIST(SCHEDULE_NAME)
 #undef SCHEDULE_NAME
     };
@@ -153,20 +153,23 @@ void report_batch(const report *r, FILE *out) {
     report_precision(&c->precision, out);
 }
 
+static const char *transport_name(const report *r, int group) {
+    return trine_comm_transport(trine_mesh_group(r->mesh, (trine_group)group));
+}
+
 /* "shm: dp tp node; mpi: pp": the groups of this rank that have peers. */
 static void report_transport(const report *r, FILE *out) {
-    static const char *const names[] = {"nccl",    "shm",        "shm+mpi",        "mpi",
-                                        "gpu mpi", "staged shm", "staged shm+mpi", "staged mpi"};
     bool first = true;
-    for (size_t n = 0; n < sizeof names / sizeof *names; n++) {
-        bool any = false;
-        for (int g = TRINE_WORLD + 1; g < TRINE_GROUPS; g++) {
-            const char *own = trine_comm_transport(trine_mesh_group(r->mesh, (trine_group)g));
-            if (strcmp(own, names[n]) != 0) continue;
-            if (!any) fprintf(out, "%s%s:", first ? "transport " : "; ", names[n]);
-            fprintf(out, " %s", comm_group_name((trine_group)g));
-            any = true, first = false;
-        }
+    for (int g = TRINE_WORLD + 1; g < TRINE_GROUPS; g++) {
+        const char *own = transport_name(r, g);
+        bool said = trine_comm_size(trine_mesh_group(r->mesh, (trine_group)g)) == 1;
+        for (int n = TRINE_WORLD + 1; n < g; n++) said = said || !strcmp(transport_name(r, n), own);
+        if (said) continue;
+        fprintf(out, "%s%s:", first ? "transport " : "; ", own);
+        for (int n = g; n < TRINE_GROUPS; n++)
+            if (!strcmp(transport_name(r, n), own))
+                fprintf(out, " %s", comm_group_name((trine_group)n));
+        first = false;
     }
     if (!first) fputc('\n', out);
 }

@@ -164,7 +164,7 @@ static const char *describe(const mix_run *r) {
     static char text[256];
     static const char *const types[] = {"fp32", "bf16 on ref", "bf16 on cpu"};
     static const char *const schedules[] = {
-#define SCHEDULE_TEXT(name, text) text,
+#define SCHEDULE_TEXT(name, text, words) text,
         TRINE_SCHEDULE_LIST(SCHEDULE_TEXT)
 #undef SCHEDULE_TEXT
     };

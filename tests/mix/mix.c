@@ -32,7 +32,7 @@ typedef struct {
 } batch_shape;
 
 static const char *const schedule_text[] = {
-#define SCHEDULE_TEXT(name, text) text,
+#define SCHEDULE_TEXT(name, text, words) text,
     TRINE_SCHEDULE_LIST(SCHEDULE_TEXT)
 #undef SCHEDULE_TEXT
 };

@@ -77,7 +77,7 @@ plain
 on GPUS=2 job 4 $gpu --tp 2 --dp 2 --train-iters 1
 [ $status -eq 0 ] && prints 1 "gpu      Emulated GPU, 4.0 GiB" && prints 1 "; ranks 0-3" &&
     prints 1 "fewer GPUs than ranks: 4 ranks share 2 GPUs" && prints 0 "warning" &&
-    prints 1 "transport nccl: tp; staged shm: dp node" && prints 1 "links    dp host memory, tp NVLink" &&
+    prints 1 "transport staged shm: dp node; nccl: tp" && prints 1 "links    dp host memory, tp NVLink" &&
     prints 1 "has given 96.0 MiB to workspaces, 8.0 to NCCL, 0.0 to contexts"
 result $? "the banner says who shares what"
 plain
