@@ -100,7 +100,7 @@ static model_ends ends_of(const program_spec *s) {
         unit_facts facts = spec_unit(s, u);
         if (facts.number >= 0) continue;
         ASSERT(ends.count < ENDS);
-        ends.leading += u == ends.count;
+        ends.leading += u == ends.count && !facts.makes_loss;
         ends.name[ends.count++] = facts.name;
         ends.layers--;
     }
