@@ -21,7 +21,7 @@ axis_set axes_of_samples(void) {
 
 trine_group axes_group(axis_set axes) {
     int g = 0;
-    while (g < TRINE_GROUPS && axes_of((trine_group)g) != axes) g++;
+    while (g < TRINE_GROUPS && (!axes || axes_of((trine_group)g) != axes)) g++;
     return (trine_group)g;
 }
 

@@ -26,6 +26,7 @@ trine_comm *step_group(const step_run *r, trine_group g) {
 }
 
 trine_comm *step_axes(const step_run *r, axis_set axes) {
+    ASSERT(axes_group(axes) < TRINE_GROUPS);
     return step_group(r, axes_group(axes));
 }
 

@@ -1,0 +1,181 @@
+/* TEST np=2,4,8 */
+/* REDUCE of a range that names other axes than the GPT's: sharded over dp, its gradients summed over tp as well,
+ * along which ranks hold the same slices. The model is made up: one unit of one range. For every ZeRO stage the sum
+ * is that of all ranks, where it rests, and the bytes are those that were counted before. */
+#include "harness.h"
+
+#include <stdlib.h>
+
+#include "dp/dp.h"
+
+enum { MICROS = 3, COUNT = 200 };
+
+/* Two along the axis that replicates. */
+static trine_layout layout_of(void) {
+    return (trine_layout){.dp = trine_world_size(harness_world) / 2, .tp = 2, .pp = 1};
+}
+
+/* ---- The model -------------------------------------------------------------------------------- */
+
+static unit_facts one_unit(const program_spec *s, int unit) {
+    (void)s, (void)unit;
+    return (unit_facts){.name = "unit", .number = -1, .class = CLASS_BLOCK, .twin = -1};
+}
+
+static void lay_out(const void *shape, int unit, trine_layout l, flat_unit *out) {
+    tensor t = {.parts = 1, .rows = 1, .cols = COUNT, .global_rows = 1, .global_cols = COUNT};
+    (void)shape, (void)unit;
+    *out = (flat_unit){.range_count = 1};
+    flat_range *range = &out->ranges[0];
+    flat_add(range, &t);
+    range->sharded = AXIS(TRINE_AXIS_DP);
+    range->reduced = AXIS(TRINE_AXIS_DP) | AXIS(TRINE_AXIS_TP);
+    flat_finish(range, axes_size(l, range->sharded));
+}
+
+static void no_scratch(const void *shape, arena *a, const device *dev, const program_spec *spec,
+                       int stage, void *scratch) {
+    (void)shape, (void)a, (void)dev, (void)spec, (void)stage, (void)scratch;
+}
+
+static state_model model(void) {
+    return (state_model){.unit_record = 1,
+                         .acts_record = 1,
+                         .keep_record = 1,
+                         .scratch_record = 1,
+                         .layout = lay_out,
+                         .take_scratch = no_scratch};
+}
+
+/* ---- A rank ----------------------------------------------------------------------------------- */
+
+typedef struct {
+    program_spec spec;
+    program program;
+    trine_mesh *mesh;
+    device *dev;
+    rank_state state;
+    step_run run;
+    void *memory;
+} rank;
+
+static void setup(rank *k, trine_zero zero) {
+    bool full = zero_stage(zero)->full_grads;
+    trine_layout layout = layout_of();
+    *k = (rank){.spec = {.stages = 1,
+                         .units = 1,
+                         .micros = MICROS,
+                         .first = {0, 1},
+                         .facts = one_unit,
+                         .zero = zero}};
+    program_create(&k->program, &k->spec, 0);
+    k->program.reduces[CLASS_BLOCK] = !full;
+    OK(trine_mesh_create(&k->mesh, harness_world, layout, 0));
+    OK(device_open(&k->dev, DEVICE_REF, 1));
+    state_config config = {.spec = &k->spec,
+                           .program = &k->program,
+                           .model = model(),
+                           .dev = k->dev,
+                           .layout = layout,
+                           .coord = trine_mesh_coord(k->mesh),
+                           .norm_scratch = dp_norm_scratch(1, layout)};
+    arena plan;
+    OK(state_create(&k->state, &config));
+    arena_init(&plan, NULL, 0);
+    state_take(&k->state, &plan);
+    size_t bytes = plan.used;
+    OK(trine_mesh_alloc(k->mesh, &k->memory, bytes));
+    arena_init(&plan, k->memory, bytes);
+    state_take(&k->state, &plan);
+    OK(step_create(&k->run, &k->state, k->mesh, k->dev));
+    k->run.program = &k->program;
+}
+
+static void destroy(rank *k) {
+    step_destroy(&k->run);
+    state_destroy(&k->state);
+    trine_mesh_free(k->mesh, &k->memory);
+    device_close(&k->dev);
+    trine_mesh_destroy(&k->mesh);
+    program_destroy(&k->program);
+}
+
+/* ---- What is reduced -------------------------------------------------------------------------- */
+
+/* Whole numbers, whose sums are exact. */
+static float addend(int who, int micro, size_t i) {
+    return (float)((who + 1) * (micro + 2) + (int)i % 7);
+}
+
+static float sum_of_all(size_t i) {
+    float sum = 0;
+    for (int r = 0; r < trine_world_size(harness_world); r++)
+        for (int m = 0; m < MICROS; m++) sum += addend(r, m, i);
+    return sum;
+}
+
+/* As BACKWARD leaves them: in the buffer, or added at rest. */
+static void make_grads(rank *k, int reduce, int micro) {
+    held_unit *u = state_unit(&k->state, 0);
+    void *base[FLAT_RANGES];
+    state_grad_bases(&k->state, u, reduce, base);
+    float *g = base[0];
+    for (size_t i = 0; i < COUNT; i++) {
+        float old = reduce < 0 && micro > 0 ? g[i] : 0;
+        g[i] = old + addend(trine_world_rank(harness_world), micro, i);
+    }
+}
+
+static uint64_t sent(const rank *k) {
+    const trine_group groups[] = {TRINE_DP, TRINE_TP};
+    uint64_t bytes = 0;
+    for (int g = 0; g < 2; g++)
+        for (int kind = 0; kind < TRINE_TALLY_KINDS; kind++)
+            bytes += trine_comm_tally(trine_mesh_group(k->mesh, groups[g]), (trine_tally_kind)kind)
+                         .bytes;
+    return bytes;
+}
+
+static void the_sum_is_that_of_all_ranks(void **state) {
+    (void)state;
+    for (int zero = 0; zero < 4; zero++) {
+        rank k;
+        setup(&k, (trine_zero)zero);
+        bool full = zero_stage((trine_zero)zero)->full_grads;
+        uint64_t before = sent(&k), counted = 0;
+        for (int m = 0; m < MICROS; m++) {
+            instr i = program_instr(REDUCE, 0, m);
+            i.reduce = full ? -1 : 0;
+            make_grads(&k, i.reduce, m);
+            if (full && m < MICROS - 1) continue;
+            counted += dp_reduce_bytes(&k.state, &k.program, &i);
+            OK(dp_run_reduce(&k.run, &i));
+        }
+        assert_true(sent(&k) - before == counted);
+        held_unit *u = state_unit(&k.state, 0);
+        flat_part own = state_owned(&k.state, u, 0);
+        const float *g = state_grad(&k.state, u, 0, own);
+        for (size_t i = 0; i < own.count && own.begin + i < COUNT; i++)
+            assert_true(g[i] == sum_of_all(own.begin + i));
+        destroy(&k);
+    }
+}
+
+/* Of ranks that hold the same slice one saves it and counts its squares. */
+static void one_of_the_same_is_the_first(void **state) {
+    (void)state;
+    rank k;
+    setup(&k, TRINE_ZERO_3);
+    flat_range range = state_unit(&k.state, 0)->layout.ranges[0];
+    range.sharded = AXIS(TRINE_AXIS_TP); /* and the same along dp */
+    assert_int_equal(state_first_replica(&k.state, &range), k.state.config.coord.dp == 0);
+    destroy(&k);
+}
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_sum_is_that_of_all_ranks),
+        cmocka_unit_test(one_of_the_same_is_the_first),
+    };
+    return HARNESS_RUN(argc, argv, tests);
+}
