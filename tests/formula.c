@@ -457,8 +457,10 @@ static void use_forward(uses *u, const formula_rank *r, bool block) {
     for (int n = begin(r); n < end(r); n++) use(u, r, n, block);
 }
 
+/* In parts a backward pass reads parameters for the gradient of the input only: not the embedding's. */
 static void use_backward(uses *u, const formula_rank *r, bool block) {
-    for (int n = end(r) - 1; n >= begin(r); n--) use(u, r, n, block);
+    for (int n = end(r) - 1; n >= begin(r); n--)
+        if (n > 0 || !r->config->parallel.split_backward) use(u, r, n, block);
 }
 
 static void list_uses(uses *u, const formula_rank *r, bool block) {

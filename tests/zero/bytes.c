@@ -173,7 +173,7 @@ static uint64_t norm_over(const trine_trainer *t, int size, int blocks) {
 
 /* Sums of activations are reduce-scatters, one for each of a block's half and direction, and one at
  * each end of the model; the rest of what they take are all-gathers. (Recomputation runs the first
- * half of a block again.) */
+ * half of a block again; a backward pass in two parts gathers two gradients twice.) */
 static void split_rows(const trine_trainer *t, const traffic *f, uint64_t *bytes) {
     formula_rank r = rank_of(t);
     trine_config whole = t->config;
@@ -182,10 +182,11 @@ static void split_rows(const trine_trainer *t, const traffic *f, uint64_t *bytes
     size_t one = N * C * trine_dtype_bytes(t->dev->compute) / tp * (tp - 1),
            units = (size_t)t->held.count;
     size_t ends = (size_t)(r.at.pp == 0) + (size_t)(r.at.pp == whole.parallel.layout.pp - 1);
-    size_t blocks = units - ends, full = whole.parallel.recompute == TRINE_RECOMPUTE_FULL;
+    size_t blocks = units - ends, full = whole.parallel.recompute == TRINE_RECOMPUTE_FULL,
+           parts = whole.parallel.split_backward;
     uint64_t micros = (uint64_t)t->spec.micros;
     uint64_t scattered = micros * (blocks * (4 + full) + ends) * one;
-    uint64_t gathered = micros * (blocks * (6 + 2 * full) + ends) * one;
+    uint64_t gathered = micros * (blocks * (6 + 2 * full + 2 * parts) + ends) * one;
     bytes[TRINE_TALLY_REDUCE_SCATTER] = scattered;
     bytes[TRINE_TALLY_ALL_GATHER] += gathered;
     bytes[TRINE_TALLY_ALL_REDUCE] = f->tp - scattered - gathered;
