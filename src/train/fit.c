@@ -92,7 +92,7 @@ static bool set_micro(const fit_question *q, trine_config *c) {
 static bool apply(const fit_question *q, trine_config *c, change which) {
     trine_parallel *p = &c->parallel;
     bool gpipe = p->schedule == TRINE_GPIPE;
-    bool buffers = p->zero == TRINE_ZERO_3 && p->gather_buffers > 1;
+    bool buffers = zero_stage(p->zero)->gather == GATHER_BEFORE_USE && p->gather_buffers > 1;
     switch (which) {
     case ONE_F_ONE_B: p->schedule = TRINE_1F1B; return gpipe;
     case FIRST_ZERO: return set_zero(c, TRINE_ZERO_1);
