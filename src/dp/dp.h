@@ -12,12 +12,12 @@
 #include "device/ops.h"
 #include "state/step.h"
 
-/* Micro-batches per step: global / (micro x dp). Errors: TRINE_EINVAL when it does not divide.
- * Pure. */
-trine_status dp_micro_batches(int global_batch, int micro_batch, int dp, int *out);
+/* Micro-batches per step: global / (micro x ranks), of as many ranks as read other samples
+ * (axes_of_samples). Errors: TRINE_EINVAL when it does not divide. Pure. */
+trine_status dp_micro_batches(int global_batch, int micro_batch, int ranks, int *out);
 
-/* The index in the global batch of sample b of micro-batch m on dp rank d. Pure. */
-uint64_t dp_sample(int micro_batch, int dp, int d, int m, int b);
+/* The index in the global batch of sample b of micro-batch m on the d-th of these ranks. Pure. */
+uint64_t dp_sample(int micro_batch, int ranks, int d, int m, int b);
 
 /* The number of sample b of a micro-batch of this rank in the whole run. Pure. */
 uint64_t dp_step_sample(const step_run *r, int micro, size_t b);
@@ -29,7 +29,7 @@ trine_status dp_run_load(step_run *r, const instr *i);
  * through reduce buffers. Sets p->reduces. Errors: TRINE_ENOMEM. */
 trine_status dp_reduce(program *p);
 
-/* Errors: those of flat_redistribute. Collective over: dp. */
+/* Errors: those of flat_redistribute. Collective over: what each range is reduced over (dp). */
 trine_status dp_run_reduce(step_run *r, const instr *i);
 /* Bytes that it hands to its groups. Pure. */
 uint64_t dp_reduce_bytes(const rank_state *s, const program *p, const instr *i);
