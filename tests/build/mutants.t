@@ -1,12 +1,16 @@
 #!/bin/bash
 # The planter of faults itself: that it tells caught from survived and stops where its list is wrong, in
-# a tree of its own with one source and one test.
+# a tree of its own with one source and one test; and that the texts of the real list are in its files.
 set -eu
 . tests/needs.sh
 needs git make
 
 tree=$(mktemp -d)
 trap 'rm -rf "$tree"' EXIT
+if TEXTS=1 tools/mutants.sh "$tree/texts" >"$tree/said" 2>&1; then echo "ok 1 - all texts are there"; else
+    echo "not ok 1 - all texts are there"
+    sed 's/^/# /' "$tree/said"
+fi
 mkdir -p "$tree/tools" "$tree/tests/room" "$tree/tests/mutants" "$tree/src"
 cp tools/mutants.sh "$tree/tools/"
 cp tests/plan.sh "$tree/tests/"
@@ -30,7 +34,7 @@ int main(void) {
     return !good;
 }
 END
-count=0
+count=1
 
 # mutant NAME FIND PUT [CASE]
 mutant() {
