@@ -1,6 +1,6 @@
 /* The bytes of a rank in closed form: what docs/design.md and docs/numbers.md promise of memory and
- * traffic, written down once more from the sizes alone, so that the plan (train/holding.c,
- * train/traffic.c), the memory that was taken and the tallies can be held against something that
+ * traffic, written down once more from the sizes alone, so that the plan (state/state.c,
+ * run/traffic.c), the memory that was taken and the tallies can be held against something that
  * none of them has made. */
 #ifndef TRINE_TESTS_FORMULA_H
 #define TRINE_TESTS_FORMULA_H

@@ -100,35 +100,39 @@ const char *axis_name(trine_axis axis) {
     return names[axis];
 }
 
-const char *axes_text(trine_layout layout, axis_set axes, char *text, size_t size) {
+/* How axes and numbers become one text. */
+typedef struct {
+    const char *before, *after, *between; /* a name, a name, two of them */
+    bool
+        outermost; /* the axis whose places are farthest apart comes first; else in the order of options */
+} text_style;
+
+static const char *join(text_style style, axis_set axes, const int number[TRINE_AXES], char *text,
+                        size_t size) {
     size_t used = 0;
-    for (int a = 0; a < TRINE_AXES && used < size; a++)
+    for (int n = 0; n < TRINE_AXES && used < size; n++) {
+        trine_axis a = style.outermost ? order[TRINE_AXES - 1 - n] : (trine_axis)n;
         if (axes & AXIS(a))
-            used += (size_t)snprintf(text + used, size - used, "%s%s %d", used ? " x " : "",
-                                     axis_name((trine_axis)a), layout.size[a]);
+            used +=
+                (size_t)snprintf(text + used, size - used, "%s%s%s%s%d", used ? style.between : "",
+                                 style.before, axis_name(a), style.after, number[a]);
+    }
     return text;
 }
 
-const char *axes_options(trine_layout layout, char *text, size_t size) {
-    size_t used = 0;
-    for (int a = 0; a < TRINE_AXES && used < size; a++)
-        used += (size_t)snprintf(text + used, size - used, "%s--%s %d", a ? " " : "",
-                                 axis_name((trine_axis)a), layout.size[a]);
-    return text;
+const char *axes_text(trine_layout layout, axis_set axes, char *text, size_t size) {
+    return join((text_style){"", " ", " x ", false}, axes, layout.size, text, size);
 }
 
 const char *axes_text_outermost(trine_layout layout, char *text, size_t size) {
-    size_t used = 0;
-    for (int n = TRINE_AXES; n-- > 0 && used < size;)
-        used += (size_t)snprintf(text + used, size - used, "%s%s %d", used ? " x " : "",
-                                 axis_name(order[n]), axis_size(layout, order[n]));
-    return text;
+    for (int a = 0; a < TRINE_AXES; a++) layout.size[a] = axis_size(layout, (trine_axis)a);
+    return join((text_style){"", " ", " x ", true}, ALL_AXES, layout.size, text, size);
+}
+
+const char *axes_options(trine_layout layout, char *text, size_t size) {
+    return join((text_style){"--", " ", " ", false}, ALL_AXES, layout.size, text, size);
 }
 
 const char *axes_coord_text(trine_coord at, char *text, size_t size) {
-    size_t used = 0;
-    for (int n = TRINE_AXES; n-- > 0 && used < size;)
-        used += (size_t)snprintf(text + used, size - used, "%s%s%d", used ? " " : "",
-                                 axis_name(order[n]), at.at[order[n]]);
-    return text;
+    return join((text_style){"", "", " ", true}, ALL_AXES, at.at, text, size);
 }

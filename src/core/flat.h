@@ -1,6 +1,6 @@
 /* Parameters, gradients and optimizer state lie in flat buffers with a placement over the dp group:
  * REPLICATE (every rank holds the value), SHARD (rank r holds slice r) or PARTIAL (every rank holds
- * an addend). ZeRO is then a table of placements (zero/stage.h), and flat_redistribute is the only
+ * an addend). ZeRO is then a table of placements (core/sharding.h), and flat_redistribute is the only
  * function that picks a collective for them.
  *
  *   unit    embedding, one block, or head: the atom of pipeline, ZeRO and data parallelism

@@ -1,6 +1,6 @@
 /* Programs from a spec, by the passes of all dimensions (run/parts.h), proved. */
-#ifndef TRINE_TRAIN_COMPOSE_H
-#define TRINE_TRAIN_COMPOSE_H
+#ifndef TRINE_RUN_COMPOSE_H
+#define TRINE_RUN_COMPOSE_H
 
 #include "core/check.h"
 #include "core/program.h"

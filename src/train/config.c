@@ -80,12 +80,18 @@ static void complain(fault_list *f, const char *format, ...) {
 /* Programs grow with the micro-batches of a step, and every rank makes those of all stages. */
 #define MOST_MICROS (1 << 20)
 
+/* Ranks that have other samples. */
+static int sample_ranks(const trine_config *c) {
+    return axes_size(c->parallel.layout, axes_of_samples());
+}
+
 /* Samples whose activations a rank holds at once: gpipe keeps those of all its micro-batches. (1f1b
  * keeps a few more than one micro-batch's; below MOST_NUMBERS there is room for that.) */
 static double samples_in_flight(const trine_config *c) {
-    int dp = c->parallel.layout.dp, micro = c->micro_batch_size;
-    bool all = c->parallel.schedule == TRINE_GPIPE && dp >= 1 && c->global_batch_size / dp > micro;
-    return all ? c->global_batch_size / dp : micro;
+    int ranks = axes_positive(c->parallel.layout) ? sample_ranks(c) : 0;
+    int micro = c->micro_batch_size;
+    bool all = c->parallel.schedule == TRINE_GPIPE && ranks && c->global_batch_size / ranks > micro;
+    return all ? c->global_batch_size / ranks : micro;
 }
 
 /* Parameters and activations, roughly. */
@@ -251,11 +257,6 @@ static void check_choices(const trine_parallel *p, fault_list *f) {
 }
 
 /* ---- The layout: what depends on dp, tp and pp ---- */
-
-/* Ranks that have other samples. */
-static int sample_ranks(const trine_config *c) {
-    return axes_size(c->parallel.layout, axes_of_samples());
-}
 
 static void check_heads(const trine_model *m, int tp, fault_list *f) {
     EXPECT(m->num_attention_heads % tp == 0,
