@@ -67,12 +67,12 @@ VERSION  := $(shell sed -n 's/.*define TRINE_VERSION "\(.*\)"/\1/p' include/trin
 MAJOR    := $(firstword $(subst ., ,$(VERSION)))
 LIB      := $(BUILD)/libtrine.a
 SHARED   := $(BUILD)/libtrine.so.$(VERSION)
-# Kernels of the cpu device that see elements: once for each pair of types, compute_gradients.
-CPU_PAIRS   := f32_f32 bf16_f32 bf16_bf16 f16_f32 f16_f16
-CPU_KERNELS := $(addprefix src/device/cpu/,adamw.c add.c attention.c bias.c cpu.c dropout.c embedding.c gelu.c linear.c \
-                 norm.c position.c sum_squares.c xent.c)
-OBJ      := $(patsubst src/%.c,$(BUILD)/obj/%.o,$(filter-out $(CPU_KERNELS),$(wildcard src/*/*.c src/device/*/*.c))) \
-            $(foreach pair,$(CPU_PAIRS),$(patsubst src/%.c,$(BUILD)/obj/%.$(pair).o,$(CPU_KERNELS)))
+# What lies in a folder called element sees elements: it is compiled once for each pair of types, compute_gradients.
+PAIRS    := f32_f32 bf16_f32 bf16_bf16 f16_f32 f16_f16
+SOURCES  := $(sort $(shell find src -name '*.c'))
+ELEMENT  := $(foreach c,$(SOURCES),$(if $(findstring /element/,$c),$c))
+OBJ      := $(patsubst src/%.c,$(BUILD)/obj/%.o,$(filter-out $(ELEMENT),$(SOURCES))) \
+            $(foreach pair,$(PAIRS),$(patsubst src/%.c,$(BUILD)/obj/%.$(pair).o,$(ELEMENT)))
 EXAMPLES := $(patsubst examples/%.c,$(BUILD)/%,$(wildcard examples/*.c))
 # tools/trine_tokens.c becomes build/trine-tokens: C has the underscore, commands have the dash.
 TOOLS    := $(addprefix $(BUILD)/,$(subst _,-,$(patsubst tools/%.c,%,$(wildcard tools/*.c))))
@@ -111,14 +111,14 @@ $(BUILD)/obj/base/processor.o: src/base/processor.c $(BUILD)/flags
 	$(call line,CC,$<)
 	$(Q)$(filter-out -march=%,$(COMPILE)) $(BASELINE) -c $< -o $@
 
-# src/device/cpu/element.h says what is made of these two words.
-define CPU_PAIR
+# src/device/cpu/element/element.h says what is made of these two words.
+define PAIR
 $(BUILD)/obj/%.$(1).o: src/%.c $(BUILD)/flags
 	@mkdir -p $$(@D)
 	$$(call line,CC,$$< $(subst _, ,$(1)))
 	$$(Q)$$(COMPILE) -DELEMENT=$(firstword $(subst _, ,$(1))) -DGRAD=$(lastword $(subst _, ,$(1))) -c $$< -o $$@
 endef
-$(foreach pair,$(CPU_PAIRS),$(eval $(call CPU_PAIR,$(pair))))
+$(foreach pair,$(PAIRS),$(eval $(call PAIR,$(pair))))
 
 $(LIB): $(OBJ)
 	@rm -f $@
@@ -179,7 +179,9 @@ CUDA_LIB  := $(BUILD)/libtrine_cuda.so
 cuda-object: $(if $(CUDA_NVCC),$(CUDA_LIB))
 
 # cuda_files WITH: the sources of the object, with NCCL's transport or what says that it is not there.
-cuda_files = $(wildcard src/device/cuda/*.cu) $(if $(1),$(filter-out %_absent.cu,$(wildcard src/comm/nccl*.cu)),$(wildcard src/comm/nccl_absent.cu))
+CUDA_FILES := $(sort $(shell find src -name '*.cu'))
+WITH_NCCL  := $(filter-out %/absent.cu,$(filter src/comm/%,$(CUDA_FILES)))
+cuda_files  = $(filter-out $(if $(1),%/absent.cu,$(WITH_NCCL)),$(CUDA_FILES))
 CUDA_OBJ  := $(patsubst src/%.cu,$(BUILD)/cuda/%.o,$(call cuda_files,$(CUDA_NCCL)))
 NVCCFLAGS ?= -O3 -lineinfo
 # As FLOAT has it: what nvcc contracts in one kernel and not in its twin (whole fours, single elements)

@@ -12,7 +12,7 @@
  * the whole (T, T) matrix of attention as is usual, half of which a causal model needs: `ratio`,
  * against the matmuls, counts the triangle (6 L C T), as everywhere else in this folder.
  *
- * Idle time is what lies between the operators on the compute stream (device/spans.h), in steps of
+ * Idle time is what lies between the operators on the compute stream (profile/spans.h), in steps of
  * their own, which marks make a little longer: the table has both. Memory is what the driver says
  * is free, before and after. */
 #ifndef TRINE_BENCH_CARD_STEP_H

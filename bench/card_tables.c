@@ -6,7 +6,7 @@
 
 #include "card.h"
 #include "knobs.h"
-#include "train/setup.h"
+#include "plan/setup.h"
 
 #define COLUMNS(c) (c), (int)(sizeof(c) / sizeof *(c))
 

@@ -4,7 +4,7 @@
 #define TRINE_BENCH_CARD_TABLES_H
 
 #include "bench.h"
-#include "device/spans.h"
+#include "profile/spans.h"
 
 #define CARD_MODELS 2
 

@@ -1,13 +1,13 @@
 /* How fast text is made, one rank with all threads: tokens a second with the cache of keys and values
  * and without, where all tokens are evaluated for each new one, in the same process in turns. What a
  * token cannot be faster than with a cache is one pass over the weights, held here against the triad
- * (device/limits.h) with the same threads: of the limit, bytes of the weights that are multiplied,
+ * (profile/limits.h) with the same threads: of the limit, bytes of the weights that are multiplied,
  * times tokens a second. Weights are random: no time depends on their values. */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/status.h"
-#include "device/limits.h"
+#include "profile/limits.h"
 #include "generate/generator.h"
 #include "knobs.h"
 

@@ -12,7 +12,7 @@
 #include "card.h"
 #include "knobs.h"
 #include "products.h"
-#include "train/setup.h"
+#include "plan/setup.h"
 
 #define CARD_T     1024
 #define CARD_BATCH 16

@@ -3,8 +3,8 @@
 #include <inttypes.h>
 
 #include "base/status.h"
-#include "comm/comm.h"
-#include "train/setup.h"
+#include "comm/api/comm.h"
+#include "plan/setup.h"
 
 static trine_status add_ranks(const trine_config *c, const program *stages, const device *dev,
                               uint64_t *bytes) {

@@ -14,7 +14,7 @@
 #include "knobs.h"
 #include "memory.h"
 #include "tokenfile.h"
-#include "train/setup.h"
+#include "plan/setup.h"
 #include "turns.h"
 
 typedef struct {

@@ -11,7 +11,7 @@
 #include "knobs.h"
 #include "products.h"
 #include "tokenfile.h"
-#include "train/setup.h"
+#include "plan/setup.h"
 
 #define WARM_STEPS 2
 

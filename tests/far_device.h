@@ -6,7 +6,7 @@
 #ifndef TRINE_TESTS_FAR_DEVICE_H
 #define TRINE_TESTS_FAR_DEVICE_H
 
-#include "comm/far.h"
+#include "comm/api/far.h"
 #include "device/device.h"
 
 #define FAR_LATE 16

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "comm/gpu.h"
+#include "comm/api/gpu.h"
 #include "device/cuda_open.h"
 #include "harness.h"
 

@@ -1,9 +1,8 @@
 # The rules of the tree, checked line by line (tools/layers.sh runs this over all sources).
 #
-#   train -> run -> {model -> tp, dp; zero; pp} -> state -> core -> comm -> device -> base
-#   train, dp -> data -> core;  train -> ckpt -> core
+#   train -> plan -> run -> {model -> tp, dp; zero; pp} -> state -> core -> comm -> device -> base
+#   plan, dp -> data -> core;  train -> ckpt -> core;  train, doctor -> profile -> core
 #   generate -> {model, tp, pp, ckpt} -> core
-#   doctor -> ckpt -> core
 #
 # A room may include itself and what stands beside it in the table, nothing else. Foreign headers, names
 # that a room must not know, getenv, #if in a function body and sizes have a rule each below. The sources
@@ -24,8 +23,10 @@ BEGIN {
     allowed["model"] = "tp dp state core device base"
     allowed["run"] = "model tp dp zero pp state core comm device base"
     allowed["generate"] = "model tp pp ckpt core comm device base"
-    allowed["doctor"] = "ckpt core comm device base"
-    allowed["train"] = "run model tp dp zero pp state data ckpt core comm device base"
+    allowed["profile"] = "core comm device base"
+    allowed["doctor"] = "profile core comm device base"
+    allowed["plan"] = "run model tp dp zero pp state data core comm device base"
+    allowed["train"] = "plan profile run model tp dp zero pp state data ckpt core comm device base"
     for (room in allowed) {
         count = split(allowed[room], names, " ")
         for (i = 1; i <= count; i++) may[room, names[i]] = 1
@@ -81,9 +82,10 @@ function check_foreign(target) {
     # A benchmark measures the libraries themselves, for the limit.
     if (path ~ /^bench\// && target ~ /^(mpi\.h|oneapi\/dnnl\/.*)$/) return
     if (target == "mpi.h" && room != "comm") fault("<mpi.h> belongs to src/comm")
-    if (target ~ /^nccl/ && path !~ /^src\/comm\/nccl/) fault("<" target "> belongs to src/comm/nccl*")
+    if (target ~ /^nccl/ && path !~ /^src\/comm\/transport\/nccl\/.*[.]cuh?$/)
+        fault("<" target "> belongs to src/comm/transport/nccl/*.cu")
     if (target ~ /^(cuda|cublas|nvml|nvtx|device_launch|curand)/ && !cuda_file)
-        fault("<" target "> belongs to src/device/cuda and src/comm/nccl*")
+        fault("<" target "> belongs to src/device/cuda and src/comm/transport/nccl/*.cu")
     if (target ~ /dnnl/ && path !~ /^src\/device\/cpu/) fault("<" target "> belongs to src/device/cpu")
     if (target == "cmocka.h") fault("<cmocka.h> belongs to tests")
 }
@@ -111,8 +113,8 @@ function check_numbers(line, code) {
     if (path !~ /^src\// || path == "src/base/c_locale.c" || cuda_file) return
     if (code ~ /(^|[^A-Za-z_0-9])(strto(d|f|ld)|atof|vsnprintf|vfprintf|localeconv|setlocale)[ \t]*\(/)
         fault("this asks the program's locale: src/base/c_locale.h")
-    if (code ~ /cJSON_(Print|Parse)[A-Za-z]*[ \t]*\(/ && path != "src/ckpt/json.c")
-        fault("cJSON asks the program's locale: json_print and json_parse (src/ckpt/json.h)")
+    if (code ~ /cJSON_(Print|Parse)[A-Za-z]*[ \t]*\(/ && path != "src/base/json.c")
+        fault("cJSON asks the program's locale: json_print and json_parse (src/base/json.h)")
     statement = statement " " line
     if (line !~ /[;{}][ \t]*$/) return
     gsub(/%%/, "", statement)
@@ -166,7 +168,7 @@ FNR == 1 {
         sub(/\/.*/, "", room)
         if (!(room in allowed)) fault("no room is called " room ": tools/layers.awk has the table")
     }
-    cuda_file = path ~ /^src\/(device\/cuda|comm\/nccl)/
+    cuda_file = path ~ /^src\/(device\/cuda\/|comm\/transport\/nccl\/.*[.]cuh?$)/
     in_comment = in_function = 0
     start = 1
     signature = statement = ""

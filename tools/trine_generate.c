@@ -16,7 +16,7 @@
 #include "base/options.h"
 #include "base/output.h"
 #include "base/status.h"
-#include "comm/alike.h"
+#include "comm/api/alike.h"
 #include "trine_generate.h"
 
 enum { BYTES = 256 };

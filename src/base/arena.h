@@ -7,7 +7,7 @@
  * message or a gather with arena_take_exchanged. On processors the first may lie in a second piece
  * of memory (arena_share); the rest is one piece. An arena of *far* memory, which the host cannot
  * touch (a GPU's), has four pieces: its own, shared and exchanged in the device's memory, the last
- * two with a mirror in the host's (comm/far.h), and what the host itself reads and writes
+ * two with a mirror in the host's (comm/api/far.h), and what the host itself reads and writes
  * (arena_take_host).
  *
  * Invariant: both passes make the same calls in the same order. Every piece starts at a multiple of

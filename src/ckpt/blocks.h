@@ -22,7 +22,7 @@
 #define TRINE_CKPT_BLOCKS_H
 
 #include "ckpt/slice.h"
-#include "comm/comm.h"
+#include "comm/api/comm.h"
 
 typedef struct {
     trine_mesh *mesh;

@@ -20,7 +20,7 @@
 #include "ckpt/lease.h"
 #include "ckpt/manifest.h"
 #include "ckpt/slice.h"
-#include "comm/comm.h"
+#include "comm/api/comm.h"
 
 /* What is saved. The tensors are those of the whole model, in one order, the same on every rank: of
  * every kind that is saved (slice_entry); pieces are this rank's. All borrowed. */

@@ -10,7 +10,7 @@
 
 #include "base/input.h"
 #include "base/status.h"
-#include "ckpt/json.h"
+#include "base/json.h"
 #include "ckpt/slice.h" /* slice_sum */
 
 /* The last line: what stands before the sixteen digits of the hash, and after. */

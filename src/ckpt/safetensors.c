@@ -8,7 +8,7 @@
 
 #include "base/input.h"
 #include "base/status.h"
-#include "ckpt/json.h"
+#include "base/json.h"
 
 #define LENGTH_BYTES 8
 #define HEADER_LIMIT 100000000 /* of the JSON; the format's own */

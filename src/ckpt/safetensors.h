@@ -4,7 +4,7 @@
  *
  * Invariant: a header that st_parse accepts describes bytes that are all inside the file, each of
  * one tensor; nothing is believed before it is checked, so that no file, however broken, costs
- * memory beyond a multiple of its own header: ckpt/json.h has the number. Data need not be aligned.
+ * memory beyond a multiple of its own header: base/json.h has the number. Data need not be aligned.
  * Cost: parsing is two passes over the header; finding a tensor is a binary search. */
 #ifndef TRINE_CKPT_SAFETENSORS_H
 #define TRINE_CKPT_SAFETENSORS_H

@@ -17,7 +17,7 @@
 #include "ckpt/blocks.h"
 #include "ckpt/file.h"
 #include "ckpt/folder.h"
-#include "ckpt/hf.h"
+#include "ckpt/hf/hf.h"
 #include "ckpt/settings.h"
 
 #define FILES 2

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/status.h"
-#include "ckpt/json.h"
+#include "base/json.h"
 
 /* ---- The table ------------------------------------------------------------------------------- */
 

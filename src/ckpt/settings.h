@@ -9,7 +9,7 @@
 #ifndef TRINE_CKPT_SETTINGS_H
 #define TRINE_CKPT_SETTINGS_H
 
-#include "comm/alike.h"
+#include "comm/api/alike.h"
 
 /* The configuration as a JSON object, owned by the caller (free). `config` is whole (the
  * trainer's). Errors: TRINE_ENOMEM. Pure. */

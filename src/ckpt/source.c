@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/status.h"
-#include "ckpt/hf.h"
+#include "ckpt/hf/hf.h"
 #include "ckpt/settings.h"
 
 void ckpt_close(ckpt_source **source) {

@@ -4,7 +4,7 @@
 
 #include "base/rng.h"
 #include "base/status.h"
-#include "comm/gpu.h"
+#include "comm/api/gpu.h"
 
 static size_t round_up(size_t n, size_t to) {
     return (n + to - 1) / to * to;

@@ -16,8 +16,8 @@
 #ifndef TRINE_CORE_FLAT_H
 #define TRINE_CORE_FLAT_H
 
-#include "comm/axes.h"
-#include "comm/comm.h"
+#include "comm/api/axes.h"
+#include "comm/api/comm.h"
 #include "trine.h"
 
 #define FLAT_ALIGN   64 /* elements; 256 bytes in fp32 */

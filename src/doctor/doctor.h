@@ -20,7 +20,7 @@ typedef struct {
     /* Versions. */
     char trine[DOCTOR_NAME], kernel[DOCTOR_NAME], cpu[DOCTOR_NAME]; /* cpu: the processor's name */
     char dnnl[DOCTOR_NAME], isa[DOCTOR_NAME]; /* isa: the instructions that oneDNN uses here */
-    char mpi[DOCTOR_TEXT], mpi_parts[DOCTOR_TEXT], mpi_level[DOCTOR_NAME]; /* comm/about.h */
+    char mpi[DOCTOR_TEXT], mpi_parts[DOCTOR_TEXT], mpi_level[DOCTOR_NAME]; /* comm/api/about.h */
     char transport[DOCTOR_NAME];              /* of a group of all ranks */
     char build[DOCTOR_NAME];                  /* a hash of this program */
 

@@ -12,8 +12,8 @@
 
 #include "base/clock.h"
 #include "base/status.h"
-#include "comm/about.h"
-#include "comm/gpu.h"
+#include "comm/api/about.h"
+#include "comm/api/gpu.h"
 #include "device/cpu/cpu.h"
 #include "device/cuda_open.h"
 

@@ -7,8 +7,8 @@
 
 #include "base/clock.h"
 #include "base/status.h"
-#include "comm/comm.h"
-#include "device/limits.h"
+#include "comm/api/comm.h"
+#include "profile/limits.h"
 #include "doctor/judge.h"
 
 /* Of a matmul: some MiB, so that a cache holds them and the processor alone counts. */

@@ -11,7 +11,7 @@
 /* Rounds of pairs, at most: more nodes are measured in as many rounds, evenly chosen of theirs. */
 #define MEASURE_ROUNDS 127
 
-/* Fills in matmul, share and triad: each is the best of LIMIT_RUNS runs (device/limits.h) which take
+/* Fills in matmul, share and triad: each is the best of LIMIT_RUNS runs (profile/limits.h) which take
  * `seconds` together. `d` is this rank's device; NULL: it has none, and measures nothing.
  * Errors: TRINE_ENOMEM, TRINE_EMATH, on every rank alike. Collective over: the mesh's world. */
 trine_status measure_rates(doctor_rank *own, trine_world *world, const trine_mesh *mesh, device *d,

@@ -1,5 +1,5 @@
 #include "base/status.h"
-#include "ckpt/json.h"
+#include "base/json.h"
 #include "doctor/report.h"
 
 static bool add_findings(cJSON *root, const findings *found) {

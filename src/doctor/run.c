@@ -5,8 +5,8 @@
 
 #include "base/clock.h"
 #include "base/status.h"
-#include "comm/comm.h"
-#include "comm/threads.h"
+#include "comm/api/comm.h"
+#include "comm/api/threads.h"
 #include "doctor/facts.h"
 #include "doctor/measure.h"
 #include "doctor/report.h"

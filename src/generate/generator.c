@@ -5,10 +5,10 @@
 #include <string.h>
 
 #include "base/status.h"
-#include "comm/alike.h"
-#include "comm/comm.h"
-#include "comm/gpu.h"
-#include "comm/threads.h"
+#include "comm/api/alike.h"
+#include "comm/api/comm.h"
+#include "comm/api/gpu.h"
+#include "comm/api/threads.h"
 #include "device/cuda_open.h"
 #include "pp/pp.h"
 

@@ -1,12 +1,12 @@
 /* What a rank holds, declared and then taken by one walk (base/arena.h). On processors all of it is
  * one piece. On a GPU what groups exchange lies behind the rest, and where some group stages it, it
- * has a mirror in the host's memory (comm/far.h). */
+ * has a mirror in the host's memory (comm/api/far.h). */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/status.h"
-#include "comm/far.h"
-#include "comm/gpu.h"
+#include "comm/api/far.h"
+#include "comm/api/gpu.h"
 #include "generate/generator.h"
 
 #define PAGE ((size_t)4096)

@@ -3,7 +3,7 @@
 #include <xxhash.h>
 
 #include "base/status.h"
-#include "comm/comm.h"
+#include "comm/api/comm.h"
 
 /* What is compared, and with whose help. */
 typedef struct {

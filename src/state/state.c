@@ -5,7 +5,7 @@
 
 #include "base/half.h"
 #include "base/status.h"
-#include "comm/axes.h"
+#include "comm/api/axes.h"
 
 /* ---- Tables ---- */
 

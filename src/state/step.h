@@ -9,7 +9,7 @@
 #ifndef TRINE_STATE_STEP_H
 #define TRINE_STATE_STEP_H
 
-#include "comm/comm.h"
+#include "comm/api/comm.h"
 #include "device/ops.h"
 #include "state/state.h"
 

@@ -5,10 +5,10 @@
 
 #include "base/c_locale.h"
 #include "base/status.h"
-#include "comm/comm.h"
-#include "comm/gpu.h"
-#include "comm/nccl.h"
-#include "train/fit.h"
+#include "comm/api/comm.h"
+#include "comm/api/gpu.h"
+#include "comm/transport/nccl/nccl.h"
+#include "plan/fit.h"
 #include "train/warm_up.h"
 
 #define MIB (1024.0 * 1024.0)

@@ -16,7 +16,7 @@ void gpus_introduce(const trine_trainer *t, const device_config *config);
 int gpus_sharers(const trine_trainer *t);
 
 /* With all ranks' devices open and nothing of their plans taken: chooses which groups go through
- * NCCL, makes those (comm/gpu.h), lets all libraries take what they need (warm_up.h), and sets
+ * NCCL, makes those (comm/api/gpu.h), lets all libraries take what they need (warm_up.h), and sets
  * t->gpus, so that what is free on a GPU then is free for the plans. Errors, on all ranks alike:
  * TRINE_ENOMEM, comm_gpu_create's, the object's own.
  * Collective over: world. */

@@ -6,7 +6,7 @@
 #include "base/c_locale.h"
 #include "base/human.h"
 #include "base/status.h"
-#include "ckpt/json.h"
+#include "base/json.h"
 #include "train/log_file.h"
 #include "train/terminal.h"
 #include "train/trainer.h"

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/status.h"
-#include "ckpt/json.h"
+#include "base/json.h"
 
 /* ---- Beginning ------------------------------------------------------------------------------- */
 

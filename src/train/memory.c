@@ -5,10 +5,11 @@
 #include <string.h>
 
 #include "base/status.h"
-#include "comm/far.h"
-#include "comm/gpu.h"
+#include "comm/api/far.h"
+#include "comm/api/gpu.h"
 #include "device/cuda/sizes.h"
-#include "train/fit.h"
+#include "plan/beside.h"
+#include "plan/fit.h"
 #include "train/gpus.h"
 
 #define PAGE ((size_t)4096)
@@ -20,21 +21,6 @@ static bool is_far(const trine_trainer *t) {
 /* Whether something of this rank's goes through the host's memory on its way to peers. */
 static bool stages(const trine_trainer *t) {
     return comm_gpu_stages(t->mesh);
-}
-
-size_t memory_mirror(const arena *plan) {
-    return plan->far ? plan->shared_used + plan->exchanged.used : 0;
-}
-
-size_t memory_staging(const arena *plan) {
-    return plan->host.used;
-}
-
-size_t memory_libraries(trine_layout l) {
-    size_t own = CUDA_SCRATCH_BYTES + CUDA_WORKSPACE, groups = (size_t)axes_adding(l);
-    /* Rings and trees; a stage has neighbours. */
-    size_t connections = 2 * groups + (l.pp > 1 ? 2 : 0);
-    return CUDA_CONTEXT + own + connections * CUDA_NCCL_CHANNELS * CUDA_NCCL_CONNECTION;
 }
 
 static trine_status refuse(const trine_trainer *t) {
@@ -103,7 +89,7 @@ static trine_status take_host(trine_trainer *t, const arena *plan, size_t mirror
 static trine_status tell_groups(const trine_trainer *t, char *base, const arena *plan) {
     far_memory memory = {.dev = t->dev,
                          .base = base,
-                         .bytes = memory_mirror(plan),
+                         .bytes = beside_mirror(plan),
                          .rest = t->base,
                          .rest_bytes = (size_t)(base - (char *)t->base),
                          .shared = stages(t) ? t->shared : NULL,

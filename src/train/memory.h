@@ -4,7 +4,7 @@
  *   GPUs (far)   the plan's bytes in one piece of the GPU's memory, of which CUDA_RESERVE stays free
  *                for each rank: what is this rank's alone, then
  *                what goes through groups (base/arena.h). In the host's memory, pinned: a mirror of
- *                the latter (comm/far.h), the shared part of it in a window if the mesh shares, the
+ *                the latter (comm/api/far.h), the shared part of it in a window if the mesh shares, the
  *                rest in one block with what the host needs itself (staged batches, sums). Where
  *                all groups go through NCCL there is no mirror
  *
@@ -16,18 +16,11 @@
 #include "train/trainer.h"
 
 /* Makes the state, declares everything, and takes what is this rank's alone.
- * Errors: TRINE_ENOMEM; on a GPU with ways to fit (train/fit.h). Not collective. */
+ * Errors: TRINE_ENOMEM; on a GPU with ways to fit (plan/fit.h). Not collective. */
 trine_status memory_plan(trine_trainer *t);
 /* Takes what peers read, and hands all of it out. Errors: TRINE_ENOMEM. Collective over: world. */
 trine_status memory_take(trine_trainer *t);
 /* Collective over: world, when there is a mesh. */
 void memory_free(trine_trainer *t);
-
-/* Bytes of the host's memory that a far plan takes: the mirror, if there is one, and what the host
- * needs itself. 0 for a plan of processors, whose bytes are all the host's. Pure. */
-size_t memory_mirror(const arena *plan);
-size_t memory_staging(const arena *plan);
-/* About what a rank's libraries take of its GPU before the plan (device/cuda/sizes.h). Pure. */
-size_t memory_libraries(trine_layout layout);
 
 #endif

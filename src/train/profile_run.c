@@ -1,5 +1,5 @@
-/* The trainer's part of a profile: beginning one, measuring the machine when it is asked for, and
- * bringing the ranks' together. */
+/* The trainer's part of a profile: beginning one, which shapes the machine is measured with when it is
+ * asked for, and bringing the ranks' together. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,8 +9,6 @@
 /* Columns of the head that are tried: its rate is that of its columns, and all of them would take
  * as much memory as the logits. */
 #define HEAD_COLUMNS 8192
-/* Bytes of a triad's array on a node, however many ranks share it: four times a large cache. */
-#define TRIAD_BYTES ((size_t)128 << 20)
 
 /* ---- Beginning ------------------------------------------------------------------------------- */
 
@@ -39,12 +37,8 @@ trine_status trine_trainer_profile_start(trine_trainer *t, int skip, const char 
 
 /* ---- Limits ---------------------------------------------------------------------------------- */
 
-static double fastest(const limit_matmul *m) {
-    double most = m->forward > m->backward_input ? m->forward : m->backward_input;
-    return m->backward_weight > most ? m->backward_weight : most;
-}
-
-static void choose_shapes(const trine_trainer *t, profile_limits *l) {
+static trine_status measure_limits(const trine_trainer *t) {
+    profile_limits *l = &t->profile->limits;
     const gpt_shape *s = &t->shape;
     size_t tp = (size_t)s->tp, widest = s->F > 3 * s->C ? s->F : 3 * s->C;
     size_t columns = gpt_vocab(s).rows;
@@ -52,22 +46,7 @@ static void choose_shapes(const trine_trainer *t, profile_limits *l) {
     l->block_out = widest / tp;
     l->block_in = s->C;
     l->head_out = columns < HEAD_COLUMNS ? columns : HEAD_COLUMNS;
-}
-
-/* To agree is to wait for each other: what comes between two agreements all ranks do at once. */
-static trine_status measure_limits(trine_trainer *t) {
-    profile_limits *l = &t->profile->limits;
-    size_t ranks = (size_t)trine_comm_size(trine_mesh_group(t->mesh, TRINE_NODE));
-    choose_shapes(t, l);
-    TRY(trine_world_agree(t->world, TRINE_OK));
-    TRY(trine_world_agree(
-        t->world, limit_matmul_rates(t->dev, l->rows, l->block_out, l->block_in, &l->block)));
-    TRY(trine_world_agree(t->world,
-                          limit_matmul_rates(t->dev, l->rows, l->head_out, l->block_in, &l->head)));
-    TRY(trine_world_agree(t->world, limit_triad_rate(t->dev, TRIAD_BYTES / ranks, &l->triad)));
-    double block = fastest(&l->block), head = fastest(&l->head);
-    l->matmul = block > head ? block : head;
-    return TRINE_OK;
+    return profile_measure(l, t->dev, t->world, t->mesh);
 }
 
 /* ---- Printing -------------------------------------------------------------------------------- */

@@ -2,7 +2,7 @@
  * gives all ranks one command line, but a wrapper script, a node with other files under the same
  * names, or a second job's rank may not: without this such a job trains something that nobody asked
  * for, or waits until the watchdog ends it. What differs is named, with the ranks that have it
- * (comm/alike.h).
+ * (comm/api/alike.h).
  *
  * Cost: two collectives of 32 bytes at the start, and one in trine_trainer_load. */
 #ifndef TRINE_TRAIN_RANKS_H

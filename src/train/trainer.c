@@ -6,7 +6,7 @@
 #include "base/c_locale.h"
 #include "base/clock.h"
 #include "base/status.h"
-#include "comm/threads.h"
+#include "comm/api/threads.h"
 #include "train/gpus.h"
 #include "train/memory.h"
 #include "train/ranks.h"

@@ -10,9 +10,9 @@
 #include "device/cuda_open.h"
 #include "run/exec.h"
 #include "train/overflow.h"
-#include "train/profile.h"
+#include "profile/profile.h"
 #include "train/scaler.h"
-#include "train/setup.h"
+#include "plan/setup.h"
 
 /* Host memory beside a GPU that the GPU's driver has refused to pin; copies of it are slower. */
 typedef struct {

@@ -52,28 +52,29 @@ include() {
 accepted "the tree as it is" src/base/planted.c </dev/null
 
 include "base includes device" src/base/planted.c "base must not include device" '#include "device/device.h"'
-include "device includes comm" src/device/ref/planted.c "device must not include comm" '#include "comm/comm.h"'
+include "device includes comm" src/device/ref/planted.c "device must not include comm" '#include "comm/api/comm.h"'
 include "comm includes core" src/comm/planted.c "comm must not include core" '#include "core/flat.h"'
 include "core includes zero" src/core/planted.c "core must not include zero" '#include "zero/zero.h"'
 include "dp includes pp" src/dp/planted.c "dp must not include pp" '#include "pp/order.h"'
 include "zero includes dp" src/zero/planted.c "zero must not include dp" '#include "dp/reduce.h"'
 include "pp includes tp" src/pp/planted.h "pp must not include tp" '#include "tp/tp.h"'
 include "tp includes model" src/tp/planted.c "tp must not include model" '#include "model/gpt.h"'
-include "model includes comm" src/model/planted.c "model must not include comm" '#  include "comm/comm.h"'
+include "model includes comm" src/model/planted.c "model must not include comm" '#  include "comm/api/comm.h"'
 include "model includes zero" src/model/planted.c "model must not include zero" '#include "zero/zero.h"'
-include "data includes comm" src/data/planted.c "data must not include comm" '#include "comm/comm.h"'
-include "doctor includes train" src/doctor/planted.c "doctor must not include train" '#include "train/setup.h"'
+include "data includes comm" src/data/planted.c "data must not include comm" '#include "comm/api/comm.h"'
+include "doctor includes train" src/doctor/planted.c "doctor must not include train" '#include "train/trainer.h"'
 include "a room nobody knows" src/util/planted.c "no room is called util" '#include <stdio.h>'
 include "a path that climbs" src/dp/planted.c "climbs" '#include "../pp/order.h"'
 include "mpi.h in core" src/core/planted.c "<mpi.h> belongs" '#include <mpi.h>'
 include "mpi.h in an example" examples/planted.c "<mpi.h> belongs" '#include "mpi.h"'
+include "nccl.h in a file of C" src/comm/transport/nccl/planted.c "<nccl.h> belongs" '#include <nccl.h>'
 include "nccl.h in mpi.c" src/comm/planted.c "<nccl.h> belongs" '#include <nccl.h>'
 include "CUDA in device" src/device/planted.c "<cuda_runtime.h> belongs" '#include <cuda_runtime.h>'
 include "cuBLAS in ref" src/device/ref/planted.c "<cublas_v2.h> belongs" '#include <cublas_v2.h>'
 include "oneDNN in ref" src/device/ref/planted.c "<oneapi/dnnl/dnnl.h> belongs" '#include <oneapi/dnnl/dnnl.h>'
 include "model names a communicator" src/model/planted.c "names trine_comm" 'static trine_comm *group;'
 include "model asks the mesh" src/model/planted.h "names trine_mesh_group" 'int f(void) { return !trine_mesh_group(m, 0); }'
-include "comm in the object for GPUs" src/device/cuda/planted.cu "device must not include comm" '#include "comm/comm.h"'
+include "comm in the object for GPUs" src/device/cuda/planted.cu "device must not include comm" '#include "comm/api/comm.h"'
 include "getenv in train" src/train/planted.c "getenv belongs" 'const char *f(void) { return getenv("HOME"); }'
 include "a number in the program's locale" src/train/planted.c "with a point that is the locale's" 'int f(double x) { return printf("%.3f", x); }'
 include "strtod in train" src/train/planted.c "asks the program's locale" 'double f(const char *t) { return strtod(t, NULL); }'
@@ -114,7 +115,7 @@ yes '/* a line */' | head -600 | accepted "a file of 600 lines" src/base/planted
 
 accepted "comments and strings may name anything" src/model/planted.c <<'END'
 /* trine_comm is for tp; getenv("X") is not
- * #include "comm/comm.h" */
+ * #include "comm/api/comm.h" */
 static const char *text = "trine_comm getenv(";
 // trine_mesh_group
 END
@@ -134,7 +135,7 @@ accepted "getenv in options, mpi.h in comm, nccl in its files" src/base/options.
 const char *f(void) { return getenv("HOME"); }
 END
 echo '#include <mpi.h>' | accepted "mpi.h in comm" src/comm/planted.c
-printf '#include <nccl.h>\n#include <cuda_runtime.h>\n' | accepted "nccl.h in its file" src/comm/nccl.c
+printf '#include <nccl.h>\n#include <cuda_runtime.h>\n' | accepted "nccl.h in its file" src/comm/transport/nccl/planted.cu
 printf '#include <cublasLt.h>\n' | accepted "cuBLASLt in the cuda device" src/device/cuda/planted.cu
 
 echo "1..$count"

@@ -25,7 +25,7 @@
 #include "base/half.h"
 #include "ckpt/manifest.h"
 #include "ckpt/safetensors.h"
-#include "comm/comm.h"
+#include "comm/api/comm.h"
 #include "trine_checkpoint.h"
 
 /* The promise of docs/numbers.md for 20 steps in fp32. */

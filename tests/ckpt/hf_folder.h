@@ -12,7 +12,7 @@
 
 #include "base/half.h"
 #include "ckpt/folder.h"
-#include "ckpt/hf.h"
+#include "ckpt/hf/hf.h"
 #include "ckpt/source.h"
 #include "harness.h"
 

@@ -7,7 +7,7 @@
 
 #include "base/input.h"
 #include "ckpt/folder.h"
-#include "ckpt/hf.h"
+#include "ckpt/hf/hf.h"
 #include "ckpt/source.h"
 
 /* ---- One reading ----------------------------------------------------------------------------- */

@@ -9,7 +9,7 @@
 #include "base/human.h"
 #include "ckpt/blocks.h"
 #include "ckpt/folder.h"
-#include "ckpt/hf.h"
+#include "ckpt/hf/hf.h"
 #include "training.h"
 #include "part.h"
 #include "calls.h"

@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-#include "comm/alike.c" /* put_value, for more ranks than there are */
+#include "comm/api/alike.c" /* put_value, for more ranks than there are */
 
 static int rank, ranks;
 

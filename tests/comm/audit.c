@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "comm/comm.h"
+#include "comm/api/comm.h"
 
 static trine_comm *setup_comm(trine_mesh **mesh) {
     trine_layout all_dp = {.dp = trine_world_size(harness_world), .tp = 1, .pp = 1};

@@ -9,8 +9,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "comm/board.h"
-#include "comm/watch.h"
+#include "comm/watch/board.h"
+#include "comm/watch/watch.h"
 #include "harness.h"
 
 static const char *self;

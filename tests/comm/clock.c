@@ -4,7 +4,7 @@
 #include "harness.h"
 
 #include "base/clock.h"
-#include "comm/comm.h"
+#include "comm/api/comm.h"
 
 enum { COUNT = 1 << 16, SMALL = 64 };
 

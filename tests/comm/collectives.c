@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "base/half.h"
-#include "comm/comm.h"
+#include "comm/api/comm.h"
 
 #define GUARD 64 /* bytes on both sides of a buffer that nothing may touch */
 

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#include "comm/comm.h"
+#include "comm/api/comm.h"
 
 enum { COUNT = 840, ELEMENT = 4, WHOLE = COUNT * ELEMENT, PIECE = 1 << 16, REST = 4096 };
 

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "comm/comm.h"
+#include "comm/api/comm.h"
 
 enum { PIECE = 1 << 16, REST = 4096 };
 

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "base/half.h"
-#include "comm/nodes.h"
+#include "comm/transport/nodes/nodes.h"
 
 #define MOST          ((size_t)540000) /* elements */
 #define GUARD         64               /* elements behind dst that nothing may touch */

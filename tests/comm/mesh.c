@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "comm/comm.h"
+#include "comm/api/comm.h"
 
 static int world_size(void) {
     return trine_world_size(harness_world);

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "comm/comm.h"
-#include "comm/gpu.h"
+#include "comm/api/comm.h"
+#include "comm/api/gpu.h"
 
 /* How the group exchanges, and where a rank's buffers lie. NODES: windows, on nodes of two. From
  * FAR_MESSAGES on in a device's memory, mirrored likewise; FAR_PLAIN: beside the windows. REACHED:

@@ -11,9 +11,9 @@
 #include <string.h>
 
 #include "base/half.h"
-#include "comm/comm.h"
-#include "comm/gpu.h"
-#include "comm/nccl.h"
+#include "comm/api/comm.h"
+#include "comm/api/gpu.h"
+#include "comm/transport/nccl/nccl.h"
 
 enum { BYTES = 1 << 20 };
 

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "comm/comm.h"
+#include "comm/api/comm.h"
 
 enum { COUNT = 1000, PLACE = 16 * COUNT };
 

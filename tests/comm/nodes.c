@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "comm/nodes.h"
+#include "comm/transport/nodes/nodes.h"
 
 static int per_node;
 static uint64_t crossed;

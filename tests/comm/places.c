@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "comm/places.h"
+#include "comm/watch/places.h"
 #include "harness.h"
 
 enum { MOST = 1024 };

@@ -13,8 +13,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "comm/comm.h"
-#include "comm/shm.h"
+#include "comm/api/comm.h"
+#include "comm/transport/shm/shm.h"
 
 #define ROUNDS 40
 #define LARGE  ((size_t)16384) /* elements: no payload, no message that is copied aside */

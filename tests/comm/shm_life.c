@@ -13,7 +13,7 @@
 #include <sys/statvfs.h>
 #include <time.h>
 
-#include "comm/comm.h"
+#include "comm/api/comm.h"
 
 #define PAGE ((size_t)4096)
 

@@ -15,7 +15,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "comm/comm.h"
+#include "comm/api/comm.h"
 
 #define CALLS      3000
 #define UNDER_WAY  24 /* requests */

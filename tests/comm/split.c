@@ -3,7 +3,7 @@
  * their own, beside each other and beside the world that they come from. */
 #include "harness.h"
 
-#include "comm/comm.h"
+#include "comm/api/comm.h"
 
 static int world_rank(void) {
     return trine_world_rank(harness_world);

@@ -8,7 +8,7 @@
 #include <mpi.h>
 #include <stdlib.h>
 
-#include "comm/comm.h"
+#include "comm/api/comm.h"
 
 static struct { uint64_t sent, received, messages, barriers; } counted;
 

@@ -15,7 +15,7 @@
 
 #include "base/files.h"
 #include "base/status.h"
-#include "comm/comm.h"
+#include "comm/api/comm.h"
 
 /* Stands between the library and MPI (MPI 3.1, chapter 14): MPICH 5 frees no communicator with a message in it,
  * others forgive it. */

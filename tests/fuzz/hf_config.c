@@ -2,7 +2,7 @@
 /* config.json of a Hugging Face folder. */
 #include "fuzz/fuzz.h"
 
-#include "ckpt/hf.h"
+#include "ckpt/hf/hf.h"
 
 static void check_model(const trine_model *m) {
     fuzz_demand(m->num_layers > 0 && m->hidden_size > 0 && m->num_attention_heads > 0);

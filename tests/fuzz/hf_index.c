@@ -5,7 +5,7 @@
 
 #include <unistd.h>
 
-#include "ckpt/hf.c" /* open_index */
+#include "ckpt/hf/hf.c" /* open_index */
 
 static char folder[] = "/tmp/trine-index-XXXXXX";
 static bool made;

@@ -3,7 +3,7 @@
 #define FUZZ_PATH "the configuration"
 #include "fuzz/fuzz.h"
 
-#include "ckpt/json.h"
+#include "base/json.h"
 #include "ckpt/settings.h"
 
 static trine_config present(void) {

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "comm/comm.h"
+#include "comm/api/comm.h"
 #include "generate/generator.h"
 #include "training.h"
 #include "trine_checkpoint.h"

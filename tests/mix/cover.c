@@ -21,7 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "comm/comm.h"
+#include "comm/api/comm.h"
 #include "options.h"
 
 static int steps; /* 4; in the full array 10 */

@@ -8,7 +8,7 @@
 
 #include <stdlib.h>
 
-#include "comm/comm.h"
+#include "comm/api/comm.h"
 
 #define STEPS  2
 #define MICROS 2

@@ -16,7 +16,7 @@
 
 #include <stdlib.h>
 
-#include "comm/comm.h"
+#include "comm/api/comm.h"
 
 /* The promise of docs/numbers.md for 20 steps. Rounding was seen to reach 2e-7 of the gradient norm
  * (and 2e-8 of the loss) with this model; a wrong addend shows at 1e-3 and more. */

@@ -2,13 +2,13 @@
 /* Marks around the operators of the cuda device, on the emulated GPU: what is counted, that operators
  * and gaps are the step, that a result has the bits that it has without them; and what else
  * benchmarks ask of the device: rates of its memory and its products, the library's products. */
-#include "device/spans.h"
+#include "profile/spans.h"
 
 #include <unistd.h>
 
 #include "base/status.h"
 #include "device/cuda_open.h"
-#include "device/limits.h"
+#include "profile/limits.h"
 #include "ops/fixture.h"
 
 #define COUNT 1000

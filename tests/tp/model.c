@@ -3,7 +3,7 @@
  * stream, the loss and every gradient. */
 #include "model/fixture.h"
 
-#include "comm/comm.h"
+#include "comm/api/comm.h"
 #include "tp/fixture.h"
 
 /* 12 heads and rows, so that 1, 2, 3 and 4 divide them; 13 tokens, so that 2, 3 and 4 do not. Logits in

@@ -1,7 +1,7 @@
 /* TEST np=1,2,3,4 */
 /* Vocabulary-parallel embedding and cross-entropy against the same functions on one rank, with
  * vocabularies that tp does not divide and ranks that hold nothing but padding. */
-#include "comm/comm.h"
+#include "comm/api/comm.h"
 #include "tp/fixture.h"
 
 #define N 12u

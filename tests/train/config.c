@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "train/setup.h"
+#include "plan/setup.h"
 
 /* ---- Checking ---- */
 

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "comm/comm.h"
+#include "comm/api/comm.h"
 
 /* ---- What was called ---- */
 

@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "ckpt/json.h"
+#include "base/json.h"
 #include "trine_checkpoint.h"
 
 static char base[] = "/dev/shm/trine-log-XXXXXX";

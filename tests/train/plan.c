@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "train/report.h"
+#include "plan/report.h"
 
 #define MIB (1024.0 * 1024.0)
 

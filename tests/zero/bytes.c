@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "comm/comm.h"
-#include "comm/gpu.h"
+#include "comm/api/comm.h"
+#include "comm/api/gpu.h"
 #include "device/ops.h"
 
 static formula_rank rank_of(const trine_trainer *t) {

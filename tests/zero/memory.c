@@ -7,7 +7,7 @@
 
 #include "device/ops.h"
 #include "run/compose.h"
-#include "train/setup.h"
+#include "plan/setup.h"
 
 /* fp32; 16 bits with fp32 gradients; 16 bits throughout. */
 enum { WHOLE, MIXED, HALF, TYPES };

@@ -21,7 +21,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "comm/comm.h"
+#include "comm/api/comm.h"
 #include "device/ops.h"
 
 /* Kilobytes in the line of /proc/self/FILE that begins so; -1 without one. */

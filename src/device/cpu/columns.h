@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#include "device/cpu/element.h"
+#include "device/cpu/element/element.h"
 
 #define COLUMNS 64
 #define ROWS    64

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "device/cpu/element.h"
+#include "device/cpu/element/element.h"
 
 #define LANES 16
 

@@ -63,7 +63,7 @@ typedef struct {
     /* Host memory [p, p + bytes) may be copied from and to at full speed (pinned) from now on. */
     trine_status (*pin)(device *d, void *p, size_t bytes);
     void (*unpin)(device *d, void *p);
-    /* The transport of groups whose ranks have a GPU each (src/comm/nccl.h's), NULL if the object
+    /* The transport of groups whose ranks have a GPU each (src/comm/transport/nccl/nccl.h's), NULL if the object
      * was built without nccl.h. Its type is known in src/comm. */
     const void *nccl;
     const cuda_measure *measure;

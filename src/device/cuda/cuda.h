@@ -127,7 +127,7 @@ CUDA(attention_cached);
 /* host.cu: RAISE, TRY and ASSERT go to the library that opened this object. To be called first. */
 void cuda_host_set(const cuda_host *host);
 
-/* src/comm/nccl*.cu: backend.h's `nccl`; nccl_absent.cu: NULL. */
+/* src/comm/transport/nccl/nccl.cu: backend.h's `nccl`; absent.cu: NULL. */
 const void *cuda_nccl_table(void);
 /* NCCL's version code; 0: it is not there, or not opened yet. */
 int cuda_nccl_version(void);

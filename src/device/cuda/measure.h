@@ -1,4 +1,4 @@
-/* What measuring asks of the cuda device beside its tables (bench, and src/device/spans.h): when
+/* What measuring asks of the cuda device beside its tables (bench, and src/profile/spans.h): when
  * the queue came where, and what the maths library itself can do. Part of the seam: no CUDA type
  * stands here. Nothing of it is called in a run that is not measured.
  *

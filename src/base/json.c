@@ -1,0 +1,142 @@
+#include "base/json.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/c_locale.h"
+#include "base/status.h"
+
+static bool white(char c) {
+    return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}
+
+/* What the text would cost, and what in it makes strings other than they seem. Wherever this and
+ * cJSON see different strings, cJSON has already given up. */
+static trine_status look(const char *text, size_t bytes, const char *path) {
+    size_t values = 1, depth = 0;
+    bool string = false;
+    for (size_t i = 0; i < bytes; i++) {
+        char c = text[i];
+        CHECK((unsigned char)c >= ' ' || (!string && white(c)), TRINE_EDATA,
+              "%s: a control character at byte %zu", path, i);
+        if (c == '"') string = !string;
+        if (string && c == '\\') {
+            CHECK(bytes - i < 6 || memcmp(text + i, "\\u0000", 6) != 0, TRINE_EDATA,
+                  "%s: a string with \\u0000 at byte %zu", path, i);
+            i++; /* whatever it is, it does not end the string */
+        }
+        if (string) continue;
+        bool opens = c == '{' || c == '[';
+        if (opens) depth++;
+        if ((c == '}' || c == ']') && depth) depth--;
+        if (opens || c == ',') values++;
+        CHECK(depth <= JSON_DEPTH, TRINE_EDATA, "%s: nested more than %d deep at byte %zu", path,
+              JSON_DEPTH, i);
+    }
+    CHECK(values <= bytes / JSON_SPARSE + JSON_FREE_VALUES, TRINE_EDATA,
+          "%s: %zu values in %zu bytes are more than anybody writes", path, values, bytes);
+    return TRINE_OK;
+}
+
+trine_status json_read(cJSON **root, const char *text, size_t bytes, const char *path) {
+    *root = NULL;
+    TRY(look(text, bytes, path));
+    const char *end = text;
+    errno = 0; /* cJSON does not say why it gives up; malloc does */
+    locale_t before =
+        c_locale_enter(); /* cJSON asks the locale for its point, and takes one byte */
+    cJSON *tree = bytes ? cJSON_ParseWithLengthOpts(text, bytes, &end, false) : NULL;
+    c_locale_leave(before);
+    CHECK(tree || errno != ENOMEM, TRINE_ENOMEM, "%s: no memory to read it", path);
+    CHECK(tree, TRINE_EDATA, "%s: no JSON at byte %zu", path, (size_t)(end - text));
+    while (end < text + bytes && white(*end)) end++;
+    bool object = cJSON_IsObject(tree), whole = end == text + bytes;
+    if (object && whole) {
+        *root = tree;
+        return TRINE_OK;
+    }
+    cJSON_Delete(tree);
+    CHECK(object, TRINE_EDATA, "%s: the JSON is no object", path);
+    return RAISE(TRINE_EDATA, "%s: something behind the JSON object, at byte %zu", path,
+                 (size_t)(end - text));
+}
+
+cJSON *json_member(const cJSON *object, const char *name) {
+    cJSON *found = NULL;
+    for (cJSON *item = cJSON_IsObject(object) ? object->child : NULL; item; item = item->next) {
+        if (strcmp(item->string, name) != 0) continue;
+        if (found) return NULL;
+        found = item;
+    }
+    return found;
+}
+
+bool json_whole(const cJSON *item, uint64_t *value) {
+    if (!cJSON_IsNumber(item)) return false;
+    double d = item->valuedouble;
+    if (!(d >= 0 && d < 0x1p53)) return false;
+    *value = (uint64_t)d;
+    return (double)*value == d;
+}
+
+const char *json_number(char text[JSON_NUMBER], double x) {
+    if (isinf(x)) return strcpy(text, x < 0 ? "-1e999" : "1e999");
+    c_snprintf(text, JSON_NUMBER, "%.15g", x);
+    if (c_strtod(text, NULL) != x) c_snprintf(text, JSON_NUMBER, "%.17g", x);
+    return text;
+}
+
+bool json_exact(cJSON *item) {
+    char text[JSON_NUMBER];
+    for (cJSON *child = item->child; child; child = child->next)
+        if (!json_exact(child)) return false;
+    if (!cJSON_IsNumber(item)) return true;
+    cJSON *raw = cJSON_CreateRaw(json_number(text, item->valuedouble));
+    if (!raw) return false;
+    item->valuestring = raw->valuestring;
+    item->type = (item->type & ~cJSON_Number) | cJSON_Raw;
+    raw->valuestring = NULL;
+    cJSON_Delete(raw);
+    return true;
+}
+
+cJSON *json_parse(const char *text) {
+    locale_t before = c_locale_enter();
+    cJSON *item = cJSON_Parse(text);
+    c_locale_leave(before);
+    return item;
+}
+
+char *json_print(const cJSON *item, bool lines) {
+    locale_t before = c_locale_enter();
+    char *text = lines ? cJSON_Print(item) : cJSON_PrintUnformatted(item);
+    c_locale_leave(before);
+    return text;
+}
+
+const char *json_text(const cJSON *item) {
+    return cJSON_IsString(item) ? item->valuestring : NULL;
+}
+
+bool json_plain(const char *text) {
+    for (; *text; text++)
+        if ((unsigned char)*text < ' ' || *text == 0x7f) return false;
+    return true;
+}
+
+bool json_add_number(cJSON *object, const char *name, double value) {
+    return cJSON_AddNumberToObject(object, name, value) != NULL;
+}
+
+bool json_add_text(cJSON *object, const char *name, const char *value) {
+    return cJSON_AddStringToObject(object, name, value) != NULL;
+}
+
+cJSON *json_add_object(cJSON *array) {
+    cJSON *o = cJSON_CreateObject();
+    if (o && cJSON_AddItemToArray(array, o)) return o;
+    cJSON_Delete(o);
+    return NULL;
+}

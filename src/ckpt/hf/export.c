@@ -1,0 +1,263 @@
+/* Writing a Hugging Face folder. It is made under a name of its own beside the one that is wanted,
+ * OUT.<token>.writing, and renamed when both files are on the disk. Nothing else is removed or written
+ * over: what others were writing there is named, no more. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/status.h"
+#include "ckpt/file.h"
+#include "ckpt/folder.h"
+#include "ckpt/hf/hf.h"
+#include "ckpt/source.h"
+
+#define PIECE_BYTES ((size_t)1 << 20) /* of a tensor that are copied at a time */
+
+/* One tensor: the entry that the new file has, and where its bytes are. */
+typedef struct {
+    st_entry entry;
+    const st_file *file; /* the source's */
+    uint64_t begin;
+} exported;
+
+#define ENDING "writing"
+
+typedef struct {
+    char *out, *making; /* the folder's name, and what it is called until it is whole; owned */
+    exported *tensors;  /* [count] in the file's order; owned */
+    size_t count;
+    trine_model model;
+} job;
+
+/* ---- What is written ---- */
+
+/* The master where there is one: what a run in 16 bits computes with is its rounding. */
+static trine_status choose(const ckpt_source *source, const tensor *t, exported *e) {
+    const st_file *file = NULL;
+    const st_entry *from = source_find(source, t->name, CKPT_MASTER, &file);
+    if (!from) from = source_find(source, t->name, CKPT_WEIGHT, &file);
+    CHECK(from, TRINE_EDATA, "%s: %s is missing", source->path, t->name);
+    TRY(slice_fits(t, from, file->path));
+    e->entry = slice_entry(t, CKPT_WEIGHT, from->type);
+    e->file = file;
+    e->begin = from->begin;
+    return TRINE_OK;
+}
+
+static trine_status choose_all(job *j, const ckpt_source *source) {
+    TRY(ckpt_model(source, &j->model));
+    j->count = hf_tensor_count(&j->model);
+    j->tensors = calloc(j->count, sizeof *j->tensors);
+    CHECK(j->tensors, TRINE_ENOMEM, "no memory for %zu tensors' names", j->count);
+    for (size_t i = 0; i < j->count; i++) {
+        tensor t = hf_tensor(&j->model, i);
+        TRY(choose(source, &t, &j->tensors[i]));
+    }
+    return TRINE_OK;
+}
+
+/* Where they differ, the one that holds all of them. */
+static trine_dtype common_type(const job *j) {
+    for (size_t i = 1; i < j->count; i++)
+        if (j->tensors[i].entry.type != j->tensors[0].entry.type) return TRINE_F32;
+    return j->tensors[0].entry.type;
+}
+
+/* ---- Files ---- */
+
+static trine_status put_in(const char *folder, const char *name, const char *text) {
+    char *path = folder_join(folder, name);
+    CHECK(path, TRINE_ENOMEM, "no memory for a path");
+    trine_status status = file_put(path, text, strlen(text));
+    free(path);
+    return status;
+}
+
+trine_status hf_config_save(const trine_model *model, trine_dtype type, const char *folder) {
+    char *text;
+    TRY(hf_config_print(model, type, &text));
+    trine_status status = put_in(folder, HF_CONFIG_FILE, text);
+    free(text);
+    return status;
+}
+
+static trine_status copy_tensor(const exported *x, const st_entry *to, int fd, const char *path,
+                                char *buffer) {
+    uint64_t bytes = to->end - to->begin;
+    for (uint64_t i = 0; i < bytes; i += PIECE_BYTES) {
+        size_t n = bytes - i < PIECE_BYTES ? (size_t)(bytes - i) : PIECE_BYTES;
+        TRY(st_read(x->file, buffer, n, x->begin + i));
+        TRY(file_write(fd, path, buffer, n, to->begin + i));
+    }
+    return TRINE_OK;
+}
+
+static trine_status write_data(const job *j, const st_header *h, int fd, const char *path) {
+    char *buffer = malloc(PIECE_BYTES);
+    CHECK(buffer, TRINE_ENOMEM, "no memory for a buffer of %zu bytes", PIECE_BYTES);
+    trine_status status = TRINE_OK;
+    for (size_t i = 0; status == TRINE_OK && i < j->count; i++) {
+        const st_entry *e = st_find(h, j->tensors[i].entry.name);
+        ASSERT(e);
+        status = copy_tensor(&j->tensors[i], e, fd, path, buffer);
+    }
+    free(buffer);
+    return status;
+}
+
+static trine_status write_model(const job *j, int fd, const char *path) {
+    st_entry *entries = calloc(j->count, sizeof *entries);
+    CHECK(entries, TRINE_ENOMEM, "no memory for %zu tensors' names", j->count);
+    for (size_t i = 0; i < j->count; i++) entries[i] = j->tensors[i].entry;
+    st_header h;
+    char *text;
+    size_t bytes;
+    trine_status status = st_build(&h, entries, j->count, &text, &bytes);
+    free(entries);
+    TRY(status);
+    status = file_write(fd, path, text, bytes, 0);
+    if (status == TRINE_OK) status = write_data(j, &h, fd, path);
+    free(text);
+    st_free(&h);
+    return status;
+}
+
+static trine_status write_synced(const job *j, const char *path) {
+    int fd;
+    TRY(file_create(path, &fd));
+    trine_status status = write_model(j, fd, path);
+    if (status == TRINE_OK) status = file_sync(fd, path);
+    return file_close(fd, path, status);
+}
+
+static trine_status write_file(const job *j) {
+    char *path = folder_join(j->making, CKPT_MODEL_FILE);
+    CHECK(path, TRINE_ENOMEM, "no memory for a path");
+    trine_status status = write_synced(j, path);
+    free(path);
+    return status;
+}
+
+/* ---- The folder ---- */
+
+/* `out` without slashes at its end, owned by the caller. */
+static trine_status trim(char **name, const char *out) {
+    size_t length = strlen(out);
+    while (length > 1 && out[length - 1] == '/') length--;
+    CHECK(length && strcmp(out, "/"), TRINE_EINVAL, "\"%s\" is no name of a new folder", out);
+    *name = strndup(out, length);
+    CHECK(*name, TRINE_ENOMEM, "no memory for a path");
+    return TRINE_OK;
+}
+
+static trine_status name_folders(job *j, const char *out) {
+    char token[FILE_TOKEN];
+    TRY(trim(&j->out, out));
+    TRY(file_token(token));
+    size_t size = strlen(j->out) + sizeof token + sizeof "." ENDING;
+    j->making = malloc(size);
+    CHECK(j->making, TRINE_ENOMEM, "no memory for a path");
+    snprintf(j->making, size, "%s.%s." ENDING, j->out, token);
+    return TRINE_OK;
+}
+
+static bool is_empty(const char *folder) {
+    DIR *d = opendir(folder);
+    int found = 0;
+    while (d && readdir(d)) found++; /* "." and ".." are two */
+    if (d) closedir(d);
+    return d && found <= 2;
+}
+
+/* An empty folder of that name gives way to the rename; anything else was somebody's. */
+static trine_status expect_free(const job *j) {
+    struct stat st;
+    if (lstat(j->out, &st)) {
+        CHECK(errno == ENOENT, TRINE_EIO, "%s: %s", j->out, strerror(errno));
+        return TRINE_OK;
+    }
+    CHECK(S_ISDIR(st.st_mode) && is_empty(j->out), TRINE_EIO,
+          "%s is there already: name a folder that is new or empty", j->out);
+    return TRINE_OK;
+}
+
+static trine_status parent_of(char **parent, const char *path) {
+    const char *slash = strrchr(path, '/');
+    *parent = slash ? strndup(path, slash == path ? 1 : (size_t)(slash - path)) : strdup(".");
+    CHECK(*parent, TRINE_ENOMEM, "no memory for a path");
+    return TRINE_OK;
+}
+
+static trine_status sync_parent(const char *path) {
+    char *parent;
+    TRY(parent_of(&parent, path));
+    trine_status status = file_sync_folder(parent);
+    free(parent);
+    return status;
+}
+
+static trine_status write_folder(const job *j) {
+    TRY(write_file(j));
+    TRY(hf_config_save(&j->model, common_type(j), j->making));
+    TRY(file_sync_folder(j->making));
+    TRY(file_rename(j->making, j->out));
+    return sync_parent(j->out);
+}
+
+static trine_status export_to(job *j, const ckpt_source *source, const char *out) {
+    bool made;
+    TRY(name_folders(j, out));
+    TRY(expect_free(j));
+    TRY(choose_all(j, source));
+    TRY(file_make_folder(j->making, &made));
+    CHECK(made, TRINE_EIO, "%s is there already", j->making);
+    trine_status status = write_folder(j);
+    if (status != TRINE_OK) file_discard(j->making);
+    return status;
+}
+
+trine_status hf_export(const ckpt_source *source, const char *out) {
+    job j = {0};
+    trine_status status = export_to(&j, source, out);
+    free(j.tensors);
+    free(j.making);
+    free(j.out);
+    return status;
+}
+
+/* ---- What others have left ---- */
+
+typedef struct {
+    const char *name; /* OUT's, without the folder that it is in */
+    FILE *to;
+} leftovers;
+
+static trine_status say_leftover(void *context, const char *folder, const char *name) {
+    const leftovers *l = context;
+    char token[FILE_TOKEN];
+    size_t length = strlen(l->name);
+    if (strncmp(name, l->name, length) != 0 || name[length] != '.') return TRINE_OK;
+    bool ours = strcmp(file_token_in(name + length + 1, token), ENDING) == 0 && token[0];
+    if (ours)
+        fprintf(l->to,
+                "%s/%s is left of an export that did not end, or is another one's that is under "
+                "way; it may be removed if none is\n",
+                folder, name);
+    return TRINE_OK;
+}
+
+trine_status hf_export_leftovers(const char *out, FILE *to) {
+    char *name, *folder = NULL;
+    TRY(trim(&name, out));
+    trine_status status = parent_of(&folder, name);
+    const char *slash = strrchr(name, '/');
+    leftovers l = {slash ? slash + 1 : name, to};
+    if (status == TRINE_OK) status = file_each(folder, say_leftover, &l);
+    free(folder);
+    free(name);
+    return status;
+}

@@ -1,0 +1,313 @@
+/* Opening a Hugging Face folder: its files, and that they have the tensors of its configuration. */
+#include "ckpt/hf/hf.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <xxhash.h>
+
+#include "base/input.h"
+#include "base/status.h"
+#include "ckpt/folder.h"
+#include "base/json.h"
+#include "ckpt/source.h"
+
+/* Bytes; what is longer is no configuration and no index of a GPT-2, whose largest has 50 KB. */
+enum { CONFIG_LIMIT = 1 << 20, INDEX_LIMIT = 4 << 20 };
+
+#define PIECE_BYTES ((size_t)1 << 20) /* of a tensor that are compared at a time */
+
+/* ---- Files ---- */
+
+static bool is_file(const char *folder, const char *name) {
+    char *path = folder_join(folder, name);
+    struct stat st;
+    bool there = path && !stat(path, &st) && S_ISREG(st.st_mode);
+    free(path);
+    return there;
+}
+
+/* Reads one of the folder's files of JSON, whole, and lets `use` see its text. */
+typedef trine_status (*text_use)(ckpt_source *source, const char *text, size_t bytes,
+                                 const char *path);
+
+static trine_status with_text(ckpt_source *source, const char *name, size_t limit, text_use use) {
+    char *path = folder_join(source->path, name), *text = NULL;
+    CHECK(path, TRINE_ENOMEM, "no memory for a path");
+    size_t bytes = 0;
+    trine_status status = input_text(&text, &bytes, limit, path);
+    if (status == TRINE_OK) {
+        source->print = XXH3_64bits_withSeed(text, bytes, source->print);
+        status = use(source, text, bytes, path);
+    }
+    free(text);
+    free(path);
+    return status;
+}
+
+static trine_status open_file(ckpt_source *source, const char *name) {
+    char *path = folder_join(source->path, name);
+    CHECK(path, TRINE_ENOMEM, "no memory for a path");
+    trine_status status = st_open(&source->files[source->file_count], path);
+    free(path);
+    TRY(status);
+    source->file_count++;
+    return TRINE_OK;
+}
+
+static trine_status open_single(ckpt_source *source) {
+    source->files = calloc(1, sizeof *source->files);
+    CHECK(source->files, TRINE_ENOMEM, "no memory for a file's header");
+    return open_file(source, CKPT_MODEL_FILE);
+}
+
+/* ---- The index: {"weight_map": {tensor: file}} ---- */
+
+/* An index may name files of its own folder and no others, wherever it came from. */
+static bool is_plain(const char *name) {
+    return name && *name && !strchr(name, '/') && strcmp(name, ".") && strcmp(name, "..");
+}
+
+static int compare_names(const void *a, const void *b) {
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* names[*count]: each file once, sorted; borrowed from the map. */
+static trine_status shard_names(const cJSON *map, const char **names, size_t *count,
+                                const char *path) {
+    size_t all = 0;
+    const cJSON *each;
+    cJSON_ArrayForEach(each, map) {
+        const char *name = json_text(each);
+        CHECK(is_plain(name), TRINE_EDATA, "%s: the file of %.120s is no plain file name", path,
+              each->string);
+        names[all++] = name;
+    }
+    qsort(names, all, sizeof *names, compare_names);
+    for (size_t i = 0; i < all; i++)
+        if (i == 0 || strcmp(names[i], names[i - 1])) names[(*count)++] = names[i];
+    return TRINE_OK;
+}
+
+/* names[i] is source->files[i]. */
+static trine_status expect_mapped(const ckpt_source *source, const cJSON *map, const char **names,
+                                  const char *path) {
+    const cJSON *each;
+    cJSON_ArrayForEach(each, map) {
+        const char **at = bsearch(&each->valuestring, names, (size_t)source->file_count,
+                                  sizeof *names, compare_names);
+        ASSERT(at);
+        CHECK(st_find(&source->files[at - names].header, each->string), TRINE_EDATA,
+              "%s: %.120s should be in %s, and is not", path, each->string, *at);
+    }
+    return TRINE_OK;
+}
+
+static trine_status open_named(ckpt_source *source, const cJSON *map, const char **names,
+                               const char *path) {
+    size_t count = 0;
+    TRY(shard_names(map, names, &count, path));
+    source->files = calloc(count, sizeof *source->files);
+    CHECK(source->files, TRINE_ENOMEM, "no memory for %zu files' headers", count);
+    for (size_t i = 0; i < count; i++) TRY(open_file(source, names[i]));
+    return expect_mapped(source, map, names, path);
+}
+
+static trine_status open_map(ckpt_source *source, const cJSON *index, const char *path) {
+    const cJSON *map = json_member(index, "weight_map");
+    CHECK(cJSON_IsObject(map) && map->child, TRINE_EDATA,
+          "%s has no weight_map that names tensors and their files", path);
+    const char **names = calloc((size_t)cJSON_GetArraySize(map), sizeof *names);
+    trine_status status = names ? open_named(source, map, names, path)
+                                : RAISE(TRINE_ENOMEM, "%s: no memory for its names", path);
+    free(names);
+    return status;
+}
+
+static trine_status open_index(ckpt_source *source, const char *text, size_t bytes,
+                               const char *path) {
+    cJSON *index;
+    TRY(json_read(&index, text, bytes, path));
+    trine_status status = open_map(source, index, path);
+    cJSON_Delete(index);
+    return status;
+}
+
+/* Where both are there transformers takes the single file, too. */
+static trine_status open_files(ckpt_source *source) {
+    const char *path = source->path;
+    if (is_file(path, CKPT_MODEL_FILE)) return open_single(source);
+    if (is_file(path, HF_INDEX_FILE))
+        return with_text(source, HF_INDEX_FILE, INDEX_LIMIT, open_index);
+    bool pickle =
+        is_file(path, "pytorch_model.bin") || is_file(path, "pytorch_model.bin.index.json");
+    CHECK(!pickle, TRINE_EDATA,
+          "%s has its weights as pytorch_model.bin, a pickle, which is code and is not read; "
+          "transformers makes a folder with model.safetensors of it: "
+          "GPT2LMHeadModel.from_pretrained(\"%s\").save_pretrained(\"OUT\")",
+          path, path);
+    return RAISE(TRINE_EDATA, "%s has a config.json, but neither model.safetensors nor %s", path,
+                 HF_INDEX_FILE);
+}
+
+/* ---- Tensors ---- */
+
+#define PREFIX "transformer."
+
+/* The name that hf_tensor gives; a head's is the same under every model. */
+static const char *plain_name(const char *name) {
+    size_t length = strlen(PREFIX);
+    if (strncmp(name, PREFIX, length)) return name;
+    return strcmp(name + length, "lm_head.weight") ? name + length : name;
+}
+
+/* How many there are of that name, with the prefix or without; *file and *entry are the last. */
+static int find_all(const ckpt_source *source, const char *name, const st_file **file,
+                    const st_entry **entry) {
+    char prefixed[ST_NAME];
+    int found = 0;
+    slice_name(prefixed, name, CKPT_WEIGHT);
+    for (int i = 0; i < source->file_count; i++) {
+        const st_file *f = &source->files[i];
+        const st_entry *with = st_find(&f->header, prefixed);
+        const st_entry *without = strcmp(prefixed, name) ? st_find(&f->header, name) : NULL;
+        found += (with ? 1 : 0) + (without ? 1 : 0);
+        if (with || without) *file = f;
+        if (with || without) *entry = with ? with : without;
+    }
+    return found;
+}
+
+/* Every tensor of the model is there once, in its shape. What is missing is found before a count of
+ * layers that no file has costs more than one look. */
+static trine_status expect_tensors(const ckpt_source *source) {
+    for (size_t i = 0; i < hf_tensor_count(&source->model); i++) {
+        tensor t = hf_tensor(&source->model, i);
+        const st_file *file = NULL;
+        const st_entry *entry = NULL;
+        int found = find_all(source, t.name, &file, &entry);
+        CHECK(found, TRINE_EDATA, "%s: %s is missing; %s speaks of %d layers and %s head",
+              source->path, t.name, HF_CONFIG_FILE, source->model.num_layers,
+              source->model.untied ? "an untied" : "a tied");
+        CHECK(found == 1, TRINE_EDATA, "%s: %s is there %d times", source->path, t.name, found);
+        TRY(slice_fits(&t, entry, file->path));
+    }
+    return TRINE_OK;
+}
+
+/* The layer in "h.12.rest", with *rest behind it; -1 for what is no such name. */
+static long layer_of(const char *name, const char **rest) {
+    long layer = 0;
+    *rest = name;
+    if (strncmp(name, "h.", 2) || name[2] < '0' || name[2] > '9') return -1;
+    const char *at = name + 2;
+    if (at[0] == '0' && at[1] != '.') return -1;
+    for (; *at >= '0' && *at <= '9'; at++) {
+        layer = 10 * layer + (*at - '0');
+        if (layer > INT32_MAX) return -1;
+    }
+    *rest = at + 1;
+    return *at == '.' ? layer : -1;
+}
+
+/* The masks of attention, which older versions of transformers saved with the weights. */
+static bool is_buffer(const char *name) {
+    const char *rest;
+    if (layer_of(name, &rest) < 0) return false;
+    return !strcmp(rest, "attn.bias") || !strcmp(rest, "attn.masked_bias");
+}
+
+/* The rows of hf_tensor are few but for the layers, which are all alike. */
+static bool is_tensor(const trine_model *model, const char *name) {
+    const char *rest;
+    long layer = layer_of(name, &rest);
+    trine_model one = *model;
+    one.num_layers = 1;
+    if (layer >= model->num_layers) return false;
+    for (size_t i = 0; i < hf_tensor_count(&one); i++) {
+        tensor t = hf_tensor(&one, i);
+        const char *want;
+        bool block = layer_of(t.name, &want) == 0;
+        if (layer >= 0 ? block && !strcmp(rest, want) : !strcmp(name, t.name)) return true;
+    }
+    return false;
+}
+
+/* *same = whether two runs of `bytes` bytes are equal. Both buffers have PIECE_BYTES. */
+static trine_status same_bytes(const st_file *a, uint64_t at_a, const st_file *b, uint64_t at_b,
+                               uint64_t bytes, char *buffers, bool *same) {
+    for (uint64_t i = 0; *same && i < bytes; i += PIECE_BYTES) {
+        size_t n = bytes - i < PIECE_BYTES ? (size_t)(bytes - i) : PIECE_BYTES;
+        TRY(st_read(a, buffers, n, at_a + i));
+        TRY(st_read(b, buffers + PIECE_BYTES, n, at_b + i));
+        *same = !memcmp(buffers, buffers + PIECE_BYTES, n);
+    }
+    return TRINE_OK;
+}
+
+/* Whether the entry of one file is a copy of that of another. */
+static trine_status is_copy(const st_file *a, const st_entry *x, const st_file *b,
+                            const st_entry *y, bool *same) {
+    *same = x->known && x->type == y->type && x->dims == y->dims &&
+            !memcmp(x->shape, y->shape, sizeof x->shape);
+    char *buffers = malloc(2 * PIECE_BYTES);
+    CHECK(buffers, TRINE_ENOMEM, "no memory to compare two tensors");
+    trine_status status = same_bytes(a, x->begin, b, y->begin, x->end - x->begin, buffers, same);
+    free(buffers);
+    return status;
+}
+
+/* A tied model's head may be there again, as it is in files that PyTorch's state_dict was written
+ * to. */
+static trine_status expect_copy(const ckpt_source *source, const st_file *file,
+                                const st_entry *head) {
+    const st_file *at = NULL;
+    const st_entry *token = NULL;
+    bool same;
+    find_all(source, "wte.weight", &at, &token);
+    TRY(is_copy(file, head, at, token, &same));
+    CHECK(same, TRINE_EDATA,
+          "%s: lm_head.weight is not wte.weight, though tie_word_embeddings of %s is true (or "
+          "absent): if the head is meant, set that to false",
+          file->path, HF_CONFIG_FILE);
+    return TRINE_OK;
+}
+
+static trine_status expect_known(const ckpt_source *source, const st_file *file,
+                                 const st_entry *entry) {
+    const char *name = plain_name(entry->name);
+    if (is_buffer(name) || is_tensor(&source->model, name)) return TRINE_OK;
+    if (!strcmp(name, "lm_head.weight")) return expect_copy(source, file, entry);
+    return RAISE(TRINE_EINVAL, "%s: %s is no tensor of the GPT-2 that %s speaks of", file->path,
+                 entry->name, HF_CONFIG_FILE);
+}
+
+static trine_status check_tensors(const ckpt_source *source) {
+    TRY(expect_tensors(source));
+    for (int i = 0; i < source->file_count; i++) {
+        const st_file *f = &source->files[i];
+        for (size_t e = 0; e < f->header.count; e++)
+            TRY(expect_known(source, f, &f->header.entries[e]));
+    }
+    return TRINE_OK;
+}
+
+/* ---- The folder ---- */
+
+bool hf_is(const char *path) {
+    return is_file(path, HF_CONFIG_FILE) && !is_file(path, MANIFEST_FILE) &&
+           !is_file(path, CKPT_OPTIMIZER_FILE);
+}
+
+static trine_status read_config(ckpt_source *source, const char *text, size_t bytes,
+                                const char *path) {
+    return hf_config_parse(&source->model, text, bytes, path);
+}
+
+trine_status hf_open(ckpt_source *source, const char *path) {
+    if (!source->path) source->path = strdup(path);
+    CHECK(source->path, TRINE_ENOMEM, "no memory for a path");
+    TRY(with_text(source, HF_CONFIG_FILE, CONFIG_LIMIT, read_config));
+    TRY(open_files(source));
+    return check_tensors(source);
+}

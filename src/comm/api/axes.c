@@ -1,0 +1,138 @@
+#include "comm/api/axes.h"
+
+#include <stdio.h>
+
+/* Ranks that differ along the first are neighbours. */
+static const trine_axis order[TRINE_AXES] = {TRINE_AXIS_TP, TRINE_AXIS_DP, TRINE_AXIS_PP};
+
+axis_set axes_of(trine_group group) {
+    static const axis_set spans[TRINE_GROUPS] = {
+        [TRINE_WORLD] = ALL_AXES,
+        [TRINE_DP] = AXIS(TRINE_AXIS_DP),
+        [TRINE_TP] = AXIS(TRINE_AXIS_TP),
+        [TRINE_PP] = AXIS(TRINE_AXIS_PP),
+    };
+    return spans[group];
+}
+
+axis_set axes_of_samples(void) {
+    return AXIS(TRINE_AXIS_DP);
+}
+
+trine_group axes_group(axis_set axes) {
+    int g = 0;
+    while (g < TRINE_GROUPS && (!axes || axes_of((trine_group)g) != axes)) g++;
+    return (trine_group)g;
+}
+
+int axis_size(trine_layout layout, trine_axis axis) {
+    return layout.size[axis] ? layout.size[axis] : 1;
+}
+
+trine_axis axis_inner(int n) {
+    return order[n];
+}
+
+double axes_product(trine_layout layout) {
+    double product = 1;
+    for (int a = 0; a < TRINE_AXES; a++) product *= axis_size(layout, (trine_axis)a);
+    return product;
+}
+
+bool axes_positive(trine_layout layout) {
+    for (int a = 0; a < TRINE_AXES; a++)
+        if (layout.size[a] < (AXIS(a) & NAMED_AXES ? 1 : 0)) return false;
+    return true;
+}
+
+int axes_size(trine_layout layout, axis_set axes) {
+    int size = 1;
+    for (int a = 0; a < TRINE_AXES; a++)
+        if (axes & AXIS(a)) size *= axis_size(layout, (trine_axis)a);
+    return size;
+}
+
+int axes_place(trine_layout layout, axis_set axes, trine_coord coord) {
+    int place = 0, step = 1;
+    for (int n = 0; n < TRINE_AXES; n++) {
+        if (!(axes & AXIS(order[n]))) continue;
+        place += step * coord.at[order[n]];
+        step *= axis_size(layout, order[n]);
+    }
+    return place;
+}
+
+trine_coord axes_coord(trine_layout layout, axis_set axes, trine_coord from, int place) {
+    for (int n = 0; n < TRINE_AXES; n++) {
+        if (!(axes & AXIS(order[n]))) continue;
+        from.at[order[n]] = place % axis_size(layout, order[n]);
+        place /= axis_size(layout, order[n]);
+    }
+    return from;
+}
+
+trine_coord trine_layout_coord(trine_layout layout, int rank) {
+    return axes_coord(layout, ALL_AXES, (trine_coord){.at = {0}}, rank);
+}
+
+int trine_layout_rank(trine_layout layout, trine_coord coord) {
+    return axes_place(layout, ALL_AXES, coord);
+}
+
+bool axes_add(trine_group group) {
+    axis_set axes = axes_of(group);
+    return (axes && !(axes & AXIS(TRINE_AXIS_PP))) || group == TRINE_TP_PART;
+}
+
+int axes_adding(trine_layout layout) {
+    int count = 0;
+    for (int g = 0; g < TRINE_GROUPS; g++)
+        count += axes_add((trine_group)g) && axes_size(layout, axes_of((trine_group)g)) > 1;
+    return count;
+}
+
+const char *axis_name(trine_axis axis) {
+    static const char *const names[] = {
+#define AXIS_TEXT(name, member, option, help) #member,
+        TRINE_AXIS_LIST(AXIS_TEXT)
+#undef AXIS_TEXT
+    };
+    return names[axis];
+}
+
+/* How axes and numbers become one text. */
+typedef struct {
+    const char *before, *after, *between; /* a name, a name, two of them */
+    bool
+        outermost; /* the axis whose places are farthest apart comes first; else in the order of options */
+} text_style;
+
+static const char *join(text_style style, axis_set axes, const int number[TRINE_AXES], char *text,
+                        size_t size) {
+    size_t used = 0;
+    for (int n = 0; n < TRINE_AXES && used < size; n++) {
+        trine_axis a = style.outermost ? order[TRINE_AXES - 1 - n] : (trine_axis)n;
+        if (axes & AXIS(a))
+            used +=
+                (size_t)snprintf(text + used, size - used, "%s%s%s%s%d", used ? style.between : "",
+                                 style.before, axis_name(a), style.after, number[a]);
+    }
+    return text;
+}
+
+const char *axes_text(trine_layout layout, axis_set axes, char *text, size_t size) {
+    return join((text_style){"", " ", " x ", false}, axes, layout.size, text, size);
+}
+
+const char *axes_text_outermost(trine_layout layout, char *text, size_t size) {
+    for (int a = 0; a < TRINE_AXES; a++) layout.size[a] = axis_size(layout, (trine_axis)a);
+    return join((text_style){"", " ", " x ", true}, ALL_AXES, layout.size, text, size);
+}
+
+const char *axes_options(trine_layout layout, char *text, size_t size) {
+    return join((text_style){"--", " ", " ", false}, ALL_AXES, layout.size, text, size);
+}
+
+const char *axes_coord_text(trine_coord at, char *text, size_t size) {
+    return join((text_style){"", "", " ", true}, ALL_AXES, at.at, text, size);
+}

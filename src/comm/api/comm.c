@@ -1,0 +1,249 @@
+/* The public operations. Each describes itself as a comm_call and enters: arguments are checked
+ * before anything is sent, audit mode compares the call over the group, the tally counts it, and
+ * the watchdog learns what this rank may be waiting in. Then the transport does it. */
+#include "comm/transport/transport.h"
+#include "base/status.h"
+
+#include <stdint.h>
+
+#define CALL(...) (&(comm_call){__VA_ARGS__})
+
+/* ---- Checks ---------------------------------------------------------------------------------- */
+
+static bool is_message(trine_tally_kind kind) {
+    return kind == TRINE_TALLY_SEND || kind == TRINE_TALLY_RECV;
+}
+
+static bool is_reduction(trine_tally_kind kind) {
+    return kind == TRINE_TALLY_ALL_REDUCE || kind == TRINE_TALLY_REDUCE ||
+           kind == TRINE_TALLY_REDUCE_SCATTER;
+}
+
+/* Every rank holds one P-th of the whole. */
+static bool is_split(trine_tally_kind kind) {
+    return kind == TRINE_TALLY_ALL_GATHER || kind == TRINE_TALLY_SCATTER ||
+           kind == TRINE_TALLY_GATHER || kind == TRINE_TALLY_REDUCE_SCATTER ||
+           kind == TRINE_TALLY_ALL_TO_ALL;
+}
+
+static trine_status refuse(const trine_comm *comm, const comm_call *call, const char *why) {
+    return RAISE(TRINE_EINVAL, "%s of %zu elements over group %s of %d: %s",
+                 tally_kind_text(call->kind), call->count, comm_group_name(comm->group), comm->size,
+                 why);
+}
+
+static trine_status check_peer(const trine_comm *comm, const comm_call *call) {
+    bool legal = call->peer >= 0 && call->peer < comm->size;
+    if (tally_kind_has_root(call->kind)) {
+        CHECK(legal, TRINE_EINVAL, "%s over group %s of %d: there is no root %d",
+              tally_kind_text(call->kind), comm_group_name(comm->group), comm->size, call->peer);
+    } else if (is_message(call->kind)) {
+        CHECK(legal, TRINE_EINVAL, "%s over group %s of %d: there is no peer %d",
+              tally_kind_text(call->kind), comm_group_name(comm->group), comm->size, call->peer);
+        CHECK(call->peer != comm->rank, TRINE_EINVAL,
+              "%s over group %s of %d: peer %d is this rank itself", tally_kind_text(call->kind),
+              comm_group_name(comm->group), comm->size, call->peer);
+    }
+    return TRINE_OK;
+}
+
+static trine_status check_call(const trine_comm *comm, const comm_call *call) {
+    size_t element = trine_dtype_bytes(call->type);
+    CHECK(element, TRINE_EINVAL, "%s over group %s: %d is no type", tally_kind_text(call->kind),
+          comm_group_name(comm->group), (int)call->type);
+    if (is_reduction(call->kind) && call->op != TRINE_SUM && call->op != TRINE_MAX)
+        return refuse(comm, call, "the reduction is neither a sum nor a maximum");
+    if (is_reduction(call->kind) && call->type == TRINE_U8)
+        return refuse(comm, call, "u8 is for moving bytes and has no reductions");
+    if (call->count > (size_t)PTRDIFF_MAX / element)
+        return refuse(comm, call, "more bytes than an address can count");
+    if (is_split(call->kind) && call->count % (size_t)comm->size)
+        return refuse(comm, call, "the count must be a multiple of the group's size");
+    return check_peer(comm, call);
+}
+
+/* `needed` says whether this rank's buffer is used at all. */
+static trine_status check_buffer(const trine_comm *comm, const comm_call *call, const void *buf,
+                                 bool needed) {
+    return buf || !needed || !call->count ? TRINE_OK : refuse(comm, call, "a buffer is NULL");
+}
+
+/* ---- Entering -------------------------------------------------------------------------------- */
+
+/* After the checks, before the transport. */
+static trine_status enter(trine_comm *comm, const comm_call *call) {
+    comm->calls++;
+    watchdog_note(comm, call);
+    if (comm->world->audit && comm->size > 1 && !is_message(call->kind))
+        TRY(audit_compare(comm, call));
+    tally_count(comm, call);
+    return TRINE_OK;
+}
+
+static trine_status begin(trine_comm *comm, const comm_call *call, const void *dst, bool dst_needed,
+                          const void *src, bool src_needed) {
+    TRY(check_call(comm, call));
+    TRY(check_buffer(comm, call, dst, dst_needed));
+    TRY(check_buffer(comm, call, src, src_needed));
+    return enter(comm, call);
+}
+
+static size_t part_bytes(const trine_comm *comm, size_t count, trine_dtype type) {
+    return count / (size_t)comm->size * trine_dtype_bytes(type);
+}
+
+/* ---- Collectives ----------------------------------------------------------------------------- */
+
+trine_status trine_all_reduce(trine_comm *comm, void *dst, const void *src, size_t count,
+                              trine_dtype type, trine_reduction op) {
+    const comm_call *call = CALL(.kind = TRINE_TALLY_ALL_REDUCE, .count = count, .type = type,
+                                 .op = op, .peer = NO_PEER);
+    TRY(begin(comm, call, dst, true, src, true));
+    return comm->transport->all_reduce(comm, dst, src, count, type, op);
+}
+
+trine_status trine_reduce(trine_comm *comm, void *dst, const void *src, size_t count,
+                          trine_dtype type, trine_reduction op, int root) {
+    const comm_call *call =
+        CALL(.kind = TRINE_TALLY_REDUCE, .count = count, .type = type, .op = op, .peer = root);
+    TRY(begin(comm, call, dst, comm->rank == root, src, true));
+    return comm->transport->reduce(comm, dst, src, count, type, op, root);
+}
+
+trine_status trine_reduce_scatter(trine_comm *comm, void *dst, const void *src, size_t count,
+                                  trine_dtype type, trine_reduction op) {
+    const comm_call *call = CALL(.kind = TRINE_TALLY_REDUCE_SCATTER, .count = count, .type = type,
+                                 .op = op, .peer = NO_PEER);
+    TRY(begin(comm, call, dst, true, src, true));
+    return comm->transport->reduce_scatter(comm, dst, src, count, type, op);
+}
+
+trine_status trine_broadcast(trine_comm *comm, void *buf, size_t count, trine_dtype type,
+                             int root) {
+    const comm_call *call =
+        CALL(.kind = TRINE_TALLY_BROADCAST, .count = count, .type = type, .peer = root);
+    TRY(begin(comm, call, buf, true, NULL, false));
+    return comm->transport->broadcast(comm, buf, count * trine_dtype_bytes(type), root);
+}
+
+trine_status trine_scatter(trine_comm *comm, void *dst, const void *src, size_t count,
+                           trine_dtype type, int root) {
+    const comm_call *call =
+        CALL(.kind = TRINE_TALLY_SCATTER, .count = count, .type = type, .peer = root);
+    TRY(begin(comm, call, dst, true, src, comm->rank == root));
+    return comm->transport->scatter(comm, dst, src, part_bytes(comm, count, type), root);
+}
+
+trine_status trine_gather(trine_comm *comm, void *dst, const void *src, size_t count,
+                          trine_dtype type, int root) {
+    const comm_call *call =
+        CALL(.kind = TRINE_TALLY_GATHER, .count = count, .type = type, .peer = root);
+    TRY(begin(comm, call, dst, comm->rank == root, src, true));
+    return comm->transport->gather(comm, dst, src, part_bytes(comm, count, type), root);
+}
+
+trine_status trine_all_to_all(trine_comm *comm, void *dst, const void *src, size_t count,
+                              trine_dtype type) {
+    const comm_call *call =
+        CALL(.kind = TRINE_TALLY_ALL_TO_ALL, .count = count, .type = type, .peer = NO_PEER);
+    TRY(begin(comm, call, dst, true, src, true));
+    return comm->transport->all_to_all(comm, dst, src, part_bytes(comm, count, type));
+}
+
+trine_status trine_barrier(trine_comm *comm) {
+    TRY(enter(comm, CALL(.kind = TRINE_TALLY_BARRIER, .peer = NO_PEER)));
+    return comm->transport->barrier(comm);
+}
+
+/* ---- Messages and requests ------------------------------------------------------------------- */
+
+static void request_begin(comm_request *request, trine_comm *comm, const comm_call *call) {
+    ASSERT(!request->active);
+    *request = (comm_request){.active = true,
+                              .comm = comm,
+                              .kind = call->kind,
+                              .type = call->type,
+                              .count = call->count,
+                              .peer = call->peer,
+                              .call = comm->calls};
+}
+
+/* A failed start leaves the request idle. */
+static trine_status request_started(comm_request *request, trine_status status) {
+    if (status != TRINE_OK) request->active = false;
+    return status;
+}
+
+static trine_status start_gather(trine_comm *comm, void *dst, const void *src, size_t count,
+                                 trine_dtype type, comm_request *request, bool waits) {
+    const comm_call *call =
+        CALL(.kind = TRINE_TALLY_ALL_GATHER, .count = count, .type = type, .peer = NO_PEER);
+    TRY(begin(comm, call, dst, true, src, true));
+    request_begin(request, comm, call);
+    request->waits = waits;
+    return request_started(request, comm->transport->all_gather_start(
+                                        comm, dst, src, part_bytes(comm, count, type), request));
+}
+
+trine_status comm_all_gather_start(trine_comm *comm, void *dst, const void *src, size_t count,
+                                   trine_dtype type, comm_request *request) {
+    return start_gather(comm, dst, src, count, type, request, false);
+}
+
+trine_status trine_all_gather(trine_comm *comm, void *dst, const void *src, size_t count,
+                              trine_dtype type) {
+    comm_request request = {0};
+    TRY(start_gather(comm, dst, src, count, type, &request, true));
+    return comm_wait(&request);
+}
+
+trine_status comm_send_start(trine_comm *comm, const void *buf, size_t count, trine_dtype type,
+                             int peer, comm_request *request) {
+    const comm_call *call =
+        CALL(.kind = TRINE_TALLY_SEND, .count = count, .type = type, .peer = peer);
+    if (comm->size == 1) return TRINE_OK;
+    TRY(begin(comm, call, buf, true, NULL, false));
+    request_begin(request, comm, call);
+    return request_started(request, comm->transport->send_start(
+                                        comm, buf, count * trine_dtype_bytes(type), peer, request));
+}
+
+trine_status comm_recv_start(trine_comm *comm, void *buf, size_t count, trine_dtype type, int peer,
+                             comm_request *request) {
+    const comm_call *call =
+        CALL(.kind = TRINE_TALLY_RECV, .count = count, .type = type, .peer = peer);
+    if (comm->size == 1) return TRINE_OK;
+    TRY(begin(comm, call, buf, true, NULL, false));
+    request_begin(request, comm, call);
+    return request_started(request, comm->transport->recv_start(
+                                        comm, buf, count * trine_dtype_bytes(type), peer, request));
+}
+
+trine_status comm_wait(comm_request *request) {
+    if (!request->active) return TRINE_OK;
+    trine_comm *comm = request->comm;
+    request->active = false;
+    watchdog_note_number(comm,
+                         CALL(.kind = request->kind, .count = request->count, .type = request->type,
+                              .peer = request->peer),
+                         request->call);
+    if (request->kind == TRINE_TALLY_RECV)
+        return comm->transport->wait_received(comm, request,
+                                              request->count * trine_dtype_bytes(request->type));
+    return comm->transport->wait(comm, request);
+}
+
+trine_status trine_send(trine_comm *comm, const void *buf, size_t count, trine_dtype type,
+                        int peer) {
+    comm_request request = {0};
+    TRY(check_peer(comm, CALL(.kind = TRINE_TALLY_SEND, .peer = peer)));
+    TRY(comm_send_start(comm, buf, count, type, peer, &request));
+    return comm_wait(&request);
+}
+
+trine_status trine_recv(trine_comm *comm, void *buf, size_t count, trine_dtype type, int peer) {
+    comm_request request = {0};
+    TRY(check_peer(comm, CALL(.kind = TRINE_TALLY_RECV, .peer = peer)));
+    TRY(comm_recv_start(comm, buf, count, type, peer, &request));
+    return comm_wait(&request);
+}

@@ -1,0 +1,415 @@
+/* The mesh: which rank is where, and the groups along its axes, made in one fixed order on every
+ * rank: dp, tp, pp, tie, the edges (activations, then gradients), node. */
+#include "comm/api/axes.h"
+#include "comm/api/far.h"
+#include "comm/transport/nodes/nodes.h"
+#include "base/status.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+/* Memory given away: a window's, or this rank's own. */
+typedef struct {
+    void *base; /* NULL: free */
+    size_t bytes;
+    shm_window *window;
+} piece;
+
+struct trine_mesh {
+    trine_world *world; /* not owned */
+    trine_layout layout;
+    trine_coord coord;
+    int tp_part;
+    trine_comm *groups[TRINE_GROUPS]; /* TRINE_WORLD is the world's own */
+    int *node_of;                     /* (world size) */
+    int *members;                     /* (world size) while groups are made */
+    int nodes;
+    int *shares;               /* (world size) the lowest rank that shares memory with each */
+    shm_node *node;            /* NULL: this rank shares memory with none */
+    bool shared;               /* some ranks of the mesh share memory */
+    piece pieces[SHM_WINDOWS]; /* what trine_mesh_alloc has given away */
+};
+
+/* ---- Axes ------------------------------------------------------------------------------------ */
+
+/* Collective over: world. Every rank takes part in the split, with a group of one as a bystander.
+ */
+static trine_status add_group(trine_mesh *mesh, trine_group group, int n) {
+    void *state = NULL;
+    TRY(mpi_split(mesh->world, n > 1 ? mesh->members[0] : -1, &state));
+    return group_create(&mesh->groups[group], mesh->world, group, mesh->members, n, state);
+}
+
+/* The rank at the n-th place among those that differ from this one along `axes` only. */
+static int rank_along(const trine_mesh *mesh, axis_set axes, int n) {
+    return trine_layout_rank(mesh->layout, axes_coord(mesh->layout, axes, mesh->coord, n));
+}
+
+static int rank_at_stage(const trine_mesh *mesh, int stage) {
+    return rank_along(mesh, AXIS(TRINE_AXIS_PP), stage);
+}
+
+static trine_status add_axes(trine_mesh *mesh) {
+    for (int g = TRINE_WORLD + 1; g < TRINE_GROUPS; g++) {
+        axis_set axes = axes_of((trine_group)g);
+        int size = axes_size(mesh->layout, axes);
+        if (!axes) continue;
+        for (int n = 0; n < size; n++) mesh->members[n] = rank_along(mesh, axes, n);
+        TRY(add_group(mesh, (trine_group)g, size));
+    }
+    return TRINE_OK;
+}
+
+/* Without parts nobody asks MPI for it. */
+static trine_status add_part(trine_mesh *mesh) {
+    int part = mesh->tp_part, first = mesh->coord.tp / part * part;
+    for (int n = 0; n < part; n++)
+        mesh->members[n] = rank_along(mesh, AXIS(TRINE_AXIS_TP), first + n);
+    if (part > 1) return add_group(mesh, TRINE_TP_PART, part);
+    return group_create(&mesh->groups[TRINE_TP_PART], mesh->world, TRINE_TP_PART, mesh->members, 1,
+                        NULL);
+}
+
+static trine_status add_tie(trine_mesh *mesh) {
+    int last = mesh->layout.pp - 1, stage = mesh->coord.pp;
+    bool tied = last > 0 && (stage == 0 || stage == last);
+    mesh->members[0] = tied ? rank_at_stage(mesh, 0) : mesh->world->rank;
+    if (tied) mesh->members[1] = rank_at_stage(mesh, last);
+    return add_group(mesh, TRINE_TIE, tied ? 2 : 1);
+}
+
+/* ---- Edges ----------------------------------------------------------------------------------- */
+
+static trine_status add_edge(trine_mesh *mesh, trine_group group, int earlier_stage) {
+    mesh->members[0] = rank_at_stage(mesh, earlier_stage);
+    mesh->members[1] = rank_at_stage(mesh, earlier_stage + 1);
+    return add_group(mesh, group, 2);
+}
+
+/* The communicators of one direction of travel: `before` joins the previous stage, `after` the
+ * next. A rank has two of them but can be in one split at a time, so the edges that leave even
+ * stages are made first, then those that leave odd ones. */
+static trine_status add_edges(trine_mesh *mesh, trine_group before, trine_group after) {
+    int stage = mesh->coord.pp, stages = mesh->layout.pp;
+    for (int parity = 0; parity < 2; parity++) {
+        void *none;
+        if (stage % 2 == parity && stage + 1 < stages)
+            TRY(add_edge(mesh, after, stage));
+        else if (stage % 2 != parity && stage > 0)
+            TRY(add_edge(mesh, before, stage - 1));
+        else
+            TRY(mpi_split(mesh->world, -1, &none));
+    }
+    const trine_group ends[] = {before, after};
+    for (int i = 0; i < 2; i++)
+        if (!mesh->groups[ends[i]])
+            TRY(group_create(&mesh->groups[ends[i]], mesh->world, ends[i], &mesh->world->rank, 1,
+                             NULL));
+    return TRINE_OK;
+}
+
+/* ---- Nodes ----------------------------------------------------------------------------------- */
+
+/* leaders (world size): the lowest rank of each rank's node, as MPI finds it. */
+static trine_status find_leaders(trine_mesh *mesh, int *leaders) {
+    trine_comm *comm = mesh->world->comm;
+    int own = mesh->world->rank;
+    comm_request request = {0};
+    TRY(mpi_node_leader(mesh->world, &own));
+    watchdog_note(comm, &(comm_call){.kind = TRINE_TALLY_ALL_GATHER, .peer = NO_PEER});
+    TRY(comm->transport->all_gather_start(comm, leaders, &own, sizeof own, &request));
+    return comm->transport->wait(comm, &request);
+}
+
+/* Ranks share memory when MPI and the caller both say that they are on one node. */
+static void find_shares(trine_mesh *mesh, const int *leaders, int ranks_per_node) {
+    int *shares = mesh->shares, block = ranks_per_node > 0 ? ranks_per_node : mesh->world->size;
+    for (int r = 0; r < mesh->world->size; r++) {
+        shares[r] = r;
+        for (int q = r - r % block; q < r; q++)
+            if (leaders[q] == leaders[r]) {
+                shares[r] = shares[q];
+                break;
+            }
+        if (shares[r] != r) mesh->shared = comm_may_share(mesh->world->choice);
+    }
+}
+
+static trine_status add_nodes(trine_mesh *mesh, int ranks_per_node) {
+    int *node_of = mesh->node_of, n = 0, rank = mesh->world->rank;
+    TRY(find_leaders(mesh, node_of));
+    find_shares(mesh, node_of, ranks_per_node);
+    for (int r = 0; ranks_per_node > 0 && r < mesh->world->size; r++)
+        node_of[r] = r - r % ranks_per_node;
+    for (int r = 0; r < mesh->world->size; r++)
+        if (node_of[r] == node_of[rank]) mesh->members[n++] = r;
+    /* A leader is the lowest rank of its node, so its own entry is already an index when it is
+     * asked for. */
+    for (int r = 0; r < mesh->world->size; r++)
+        node_of[r] = node_of[r] == r ? mesh->nodes++ : node_of[node_of[r]];
+    return add_group(mesh, TRINE_NODE, n);
+}
+
+/* ---- Shared memory --------------------------------------------------------------------------- */
+
+/* How many of a group's ranks share memory with this one. */
+static int sharers(const trine_mesh *mesh, const trine_comm *comm) {
+    int n = 0;
+    for (int i = 0; i < comm->size; i++)
+        n += mesh->shares[comm->members[i]] == mesh->shares[mesh->world->rank];
+    return n;
+}
+
+/* Groups that exchange over shared memory, in part at least: those that trine_world_agree and the
+ * like use do not. */
+static bool wants_memory(const trine_mesh *mesh, int g) {
+    const trine_comm *comm = mesh->groups[g];
+    if (g == TRINE_WORLD || comm->size == 1) return false;
+    return sharers(mesh, comm) == comm->size || nodes_fit(comm, mesh->shares);
+}
+
+/* Forced, there is nothing to fall back on. */
+static trine_status check_forced(const trine_mesh *mesh) {
+    if (mesh->world->choice != TRINE_TRANSPORT_SHM) return TRINE_OK;
+    for (int g = TRINE_WORLD + 1; g < TRINE_GROUPS; g++) {
+        const trine_comm *comm = mesh->groups[g];
+        int n = sharers(mesh, comm);
+        CHECK(
+            n == comm->size, TRINE_EINVAL,
+            "--transport shm: %d of the %d ranks of group %s share no memory with rank %d; choose "
+            "auto, which sends between nodes",
+            comm->size - n, comm->size, comm_group_name(comm->group), mesh->world->rank);
+    }
+    return TRINE_OK;
+}
+
+static trine_status make_control(trine_mesh *mesh, int sizes[TRINE_GROUPS]) {
+    size_t bytes = 0;
+    for (int g = 0; mesh->node && g < TRINE_GROUPS; g++)
+        sizes[g] = wants_memory(mesh, g) ? sharers(mesh, mesh->groups[g]) : 0;
+    if (mesh->node) bytes = shm_control_bytes(sizes);
+    shm_window *window;
+    TRY(shm_window_create(mesh->node, mesh->world, bytes, &window));
+    if (!mesh->node) return TRINE_OK;
+    mesh->node->control = window;
+    shm_layout(mesh->node, sizes);
+    TRY_MPI_BLOCKING(MPI_Barrier(mesh->node->comm));
+    return TRINE_OK;
+}
+
+static trine_status attach(trine_mesh *mesh, int g) {
+    trine_comm *comm = mesh->groups[g];
+    if (!wants_memory(mesh, g)) return TRINE_OK;
+    if (sharers(mesh, comm) == comm->size) return shm_attach(comm, mesh->node);
+    return nodes_attach(comm, mesh->node, mesh->shares);
+}
+
+/* Groups with ranks that share memory leave messages for it. */
+static trine_status share_memory(trine_mesh *mesh) {
+    int n = 0, sizes[TRINE_GROUPS] = {0}, rank = mesh->world->rank;
+    for (int r = 0; r < mesh->world->size; r++)
+        if (mesh->shares[r] == mesh->shares[rank]) mesh->members[n++] = r;
+    TRY(trine_world_agree(mesh->world, check_forced(mesh)));
+    if (!mesh->shared) return TRINE_OK;
+    TRY(shm_node_create(&mesh->node, mesh->world, mesh->members, n));
+    TRY(make_control(mesh, sizes));
+    trine_status status = TRINE_OK;
+    for (int g = 0; status == TRINE_OK && g < TRINE_GROUPS; g++) status = attach(mesh, g);
+    return trine_world_agree(mesh->world, status);
+}
+
+static trine_status map_own(piece *p) {
+    void *base = mmap(NULL, p->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(base != MAP_FAILED, TRINE_ENOMEM, "no memory for %zu bytes", p->bytes);
+    (void)madvise(base, p->bytes, MADV_HUGEPAGE); /* a hint */
+    p->base = base;
+    return TRINE_OK;
+}
+
+static void unmap_own(piece *p) {
+    if (p->base && !p->window) munmap(p->base, p->bytes);
+    *p = (piece){0};
+}
+
+static trine_status make_own(trine_mesh *mesh, size_t bytes, piece **p) {
+    *p = NULL;
+    for (int i = 0; i < SHM_WINDOWS && !*p; i++)
+        if (!mesh->pieces[i].base) *p = &mesh->pieces[i];
+    CHECK(*p, TRINE_ENOMEM, "more than %d pieces of a mesh's memory", SHM_WINDOWS);
+    **p = (piece){.bytes = bytes ? bytes : 1};
+    return mesh->node ? TRINE_OK : map_own(*p);
+}
+
+trine_status trine_mesh_alloc(trine_mesh *mesh, void **p, size_t bytes) {
+    piece *own;
+    *p = NULL;
+    trine_status status = trine_world_agree(mesh->world, make_own(mesh, bytes, &own));
+    if (status == TRINE_OK && mesh->shared)
+        status = shm_window_create(mesh->node, mesh->world, bytes, &own->window);
+    if (status != TRINE_OK) {
+        if (own) unmap_own(own);
+        return status;
+    }
+    if (own->window) own->base = own->window->own;
+    *p = own->base;
+    return TRINE_OK;
+}
+
+/* Freeing a window blocks inside MPI, where the watchdog does not see: so ranks meet before. */
+static void meet_to_free(const trine_mesh *mesh) {
+    trine_comm *comm = mesh->world->comm;
+    if (!mesh->shared) return;
+    watchdog_note(comm, &(comm_call){.kind = TRINE_TALLY_BARRIER, .peer = NO_PEER});
+    (void)comm->transport->barrier(comm);
+}
+
+void trine_mesh_free(trine_mesh *mesh, void **p) {
+    piece *own = mesh->pieces;
+    if (!*p) return;
+    meet_to_free(mesh);
+    while (own->base != *p) own++;
+    if (own->window) shm_window_destroy(mesh->node, own->window);
+    unmap_own(own);
+    *p = NULL;
+}
+
+void *mesh_peer_memory(const trine_mesh *mesh, const void *p, int rank) {
+    const trine_comm *node = mesh->groups[TRINE_NODE];
+    if (rank == node->rank) return (void *)(uintptr_t)p;
+    if (!node->shm) return NULL;
+    shm_place place = shm_find(mesh->node, p, 1);
+    ASSERT(place.window != SHM_NOWHERE);
+    return shm_at(mesh->node, node->shm->index[rank], place);
+}
+
+bool mesh_shares(const trine_mesh *mesh) {
+    return mesh->node != NULL;
+}
+
+static void group_sizes(int sizes[TRINE_GROUPS], trine_layout l, trine_coord c) {
+    int last = l.pp - 1, before = c.pp > 0 ? 2 : 0, after = c.pp < last ? 2 : 0;
+    memset(sizes, 0, TRINE_GROUPS * sizeof *sizes);
+    for (int g = TRINE_WORLD + 1; g < TRINE_GROUPS; g++)
+        if (axes_of((trine_group)g)) sizes[g] = axes_size(l, axes_of((trine_group)g));
+    sizes[TRINE_TIE] = last > 0 && (c.pp == 0 || c.pp == last) ? 2 : 0;
+    sizes[TRINE_ACT_IN] = sizes[TRINE_GRAD_OUT] = before;
+    sizes[TRINE_ACT_OUT] = sizes[TRINE_GRAD_IN] = after;
+    sizes[TRINE_NODE] = axes_size(l, ALL_AXES);
+}
+
+size_t comm_transport_bytes(trine_layout layout, trine_coord coord, trine_transport transport) {
+    int sizes[TRINE_GROUPS], ranks = axes_size(layout, ALL_AXES);
+    size_t bytes = comm_scratch_bytes(ranks);
+    if (!comm_may_share(transport) || ranks == 1) return bytes;
+    group_sizes(sizes, layout, coord);
+    return bytes + shm_window_bytes(shm_control_bytes(sizes));
+}
+
+size_t mesh_transport_bytes(const trine_mesh *mesh) {
+    size_t bytes = comm_scratch_bytes(mesh->world->size);
+    return mesh->node ? bytes + mesh->node->control->bytes : bytes;
+}
+
+/* ---- The mesh -------------------------------------------------------------------------------- */
+
+static trine_status check_layout(const trine_world *world, trine_layout l, int ranks_per_node) {
+    char text[AXES_TEXT];
+    double ranks = axes_product(l);
+    axes_text(l, ALL_AXES, text, sizeof text);
+    CHECK(axes_positive(l), TRINE_EINVAL, "layout %s: every dimension is at least 1", text);
+    CHECK(ranks == world->size, TRINE_EINVAL, "layout %s needs %.0f ranks, the job has %d", text,
+          ranks, world->size);
+    CHECK(ranks_per_node >= 0, TRINE_EINVAL, "%d ranks per node", ranks_per_node);
+    return TRINE_OK;
+}
+
+static void introduce(trine_world *world, trine_coord c) {
+    char prefix[256], where[AXES_TEXT];
+    snprintf(prefix, sizeof prefix, "%s [%s]: ", world->names[world->rank],
+             axes_coord_text(c, where, sizeof where));
+    if (world->size > 1) status_prefix(prefix);
+}
+
+static trine_status build(trine_mesh *mesh, int ranks_per_node) {
+    size_t size = (size_t)mesh->world->size;
+    mesh->node_of = calloc(size, sizeof *mesh->node_of);
+    mesh->members = calloc(size, sizeof *mesh->members);
+    mesh->shares = calloc(size, sizeof *mesh->shares);
+    CHECK(mesh->node_of && mesh->members && mesh->shares, TRINE_ENOMEM,
+          "no memory for a mesh of %zu ranks", size);
+    mesh->groups[TRINE_WORLD] = mesh->world->comm;
+    TRY(add_axes(mesh));
+    TRY(add_part(mesh));
+    TRY(add_tie(mesh));
+    TRY(add_edges(mesh, TRINE_ACT_IN, TRINE_ACT_OUT));
+    TRY(add_edges(mesh, TRINE_GRAD_OUT, TRINE_GRAD_IN));
+    TRY(add_nodes(mesh, ranks_per_node));
+    return share_memory(mesh);
+}
+
+trine_status mesh_create(trine_mesh **mesh, trine_world *world, trine_layout layout,
+                         int ranks_per_node, int tp_part) {
+    *mesh = NULL;
+    TRY(check_layout(world, layout, ranks_per_node));
+    CHECK(tp_part > 0 && layout.tp % tp_part == 0, TRINE_EINVAL, "tp %d has no parts of %d ranks",
+          layout.tp, tp_part);
+    trine_mesh *m = calloc(1, sizeof *m);
+    CHECK(m, TRINE_ENOMEM, "no memory for the mesh");
+    m->world = world;
+    m->layout = layout;
+    m->coord = trine_layout_coord(layout, world->rank);
+    m->tp_part = tp_part;
+    world->layout = layout;
+    introduce(world, m->coord);
+    watchdog_note_mesh(world);
+    trine_status status = build(m, ranks_per_node);
+    *mesh = m;
+    if (status != TRINE_OK) trine_mesh_destroy(mesh);
+    TRY(status);
+    return TRINE_OK;
+}
+
+trine_status trine_mesh_create(trine_mesh **mesh, trine_world *world, trine_layout layout,
+                               int ranks_per_node) {
+    return mesh_create(mesh, world, layout, ranks_per_node, 1);
+}
+
+void trine_mesh_destroy(trine_mesh **mesh) {
+    trine_mesh *m = *mesh;
+    if (!m) return;
+    meet_to_free(m);
+    (void)comm_far_memory(m, NULL);
+    for (int g = 0; g < TRINE_GROUPS; g++)
+        if (g != TRINE_WORLD) group_destroy(&m->groups[g]);
+    for (int i = 0; i < SHM_WINDOWS; i++)
+        if (!m->pieces[i].window) unmap_own(&m->pieces[i]);
+    shm_node_destroy(&m->node);
+    free(m->node_of);
+    free(m->members);
+    free(m->shares);
+    free(m);
+    *mesh = NULL;
+}
+
+trine_layout trine_mesh_layout(const trine_mesh *mesh) {
+    return mesh->layout;
+}
+
+trine_coord trine_mesh_coord(const trine_mesh *mesh) {
+    return mesh->coord;
+}
+
+trine_comm *trine_mesh_group(const trine_mesh *mesh, trine_group group) {
+    ASSERT(group >= 0 && group < TRINE_GROUPS);
+    return mesh->groups[group];
+}
+
+int mesh_node_count(const trine_mesh *mesh) {
+    return mesh->nodes;
+}
+
+int mesh_node_index(const trine_mesh *mesh, int rank) {
+    ASSERT(rank >= 0 && rank < mesh->world->size);
+    return mesh->node_of[rank];
+}

@@ -1,0 +1,305 @@
+/* Joining and leaving the job, and ending it. */
+#include "comm/api/axes.h"
+#include "comm/transport/transport.h"
+#include "comm/transport/mpi/try_mpi.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/arena.h"
+
+#define DEFAULT_IO_TIMEOUT 1800.0
+
+/* ---- Joining --------------------------------------------------------------------------------- */
+
+static trine_status start_mpi(trine_world *world, int *argc, char ***argv) {
+    int running = 0, level = 0;
+    TRY_MPI(MPI_Initialized(&running));
+    if (!running) {
+        TRY_MPI_BLOCKING(MPI_Init_thread(argc, argv, MPI_THREAD_FUNNELED, &level));
+        world->finalise = true;
+    }
+    TRY_MPI(MPI_Comm_rank(MPI_COMM_WORLD, &world->rank));
+    TRY_MPI(MPI_Comm_size(MPI_COMM_WORLD, &world->size));
+    return TRINE_OK;
+}
+
+static trine_status take_memory(trine_world *world) {
+    size_t size = (size_t)world->size, scratch = comm_scratch_bytes(world->size);
+    world->hosts = calloc(size, sizeof *world->hosts);
+    world->names = calloc(size, sizeof *world->names);
+    world->told = calloc(size, sizeof *world->told);
+    world->addends = calloc(size, sizeof *world->addends);
+    world->scratch = scratch ? aligned_alloc(ARENA_ALIGN, scratch) : NULL;
+    CHECK(world->hosts && world->names && world->told && world->addends &&
+              (world->scratch || !scratch),
+          TRINE_ENOMEM, "no memory for the communication of %d ranks (%zu bytes of scratch)",
+          world->size, scratch);
+    return TRINE_OK;
+}
+
+/* The group of everybody, which owns `state`. */
+static trine_status make_world_group(trine_world *world, void *state) {
+    int *members = calloc((size_t)world->size, sizeof *members);
+    if (!members) {
+        mpi_free(&state);
+        return RAISE(TRINE_ENOMEM, "no memory for %d ranks", world->size);
+    }
+    for (int r = 0; r < world->size; r++) members[r] = r;
+    trine_status status =
+        group_create(&world->comm, world, TRINE_WORLD, members, world->size, state);
+    free(members);
+    return status;
+}
+
+static trine_status learn_hosts(trine_world *world) {
+    comm_host own = {.pid = (int32_t)getpid(), .job = board_rank(), .board = board_token()};
+    comm_request request = {0};
+    if (gethostname(own.name, sizeof own.name - 1) != 0) strcpy(own.name, "unknown");
+    watchdog_note(world->comm, &(comm_call){.kind = TRINE_TALLY_ALL_GATHER, .peer = NO_PEER});
+    TRY(world->comm->transport->all_gather_start(world->comm, world->hosts, &own, sizeof own,
+                                                 &request));
+    TRY(world->comm->transport->wait(world->comm, &request));
+    for (int r = 0; r < world->size; r++) world->names[r] = world->hosts[r].name;
+    return TRINE_OK;
+}
+
+static trine_status join(trine_world *world, int *argc, char ***argv) {
+    char prefix[160];
+    void *state = NULL;
+    world->watched = true;
+    watch_start();
+    TRY(start_mpi(world, argc, argv));
+    board_settle(world->rank, world->size);
+    TRY(take_memory(world));
+    if (world->size > 1) TRY(mpi_duplicate(&world->watchdog));
+    if (world->size > 1) TRY(mpi_duplicate(&state));
+    TRY(make_world_group(world, state));
+    TRY(learn_hosts(world));
+    board_seal(); /* all have come */
+    snprintf(prefix, sizeof prefix, "%s rank %d: ", world->names[world->rank], world->rank);
+    if (world->size > 1) status_prefix(prefix);
+    return TRINE_OK;
+}
+
+static trine_world *new_world(void) {
+    trine_world *w = calloc(1, sizeof *w);
+    if (!w) return NULL;
+    w->timeout = watch_limit();
+    w->io_timeout = DEFAULT_IO_TIMEOUT;
+    w->position = COMM_NOWHERE;
+    w->message_limit = INT_MAX / ARENA_ALIGN * ARENA_ALIGN;
+    return w;
+}
+
+trine_status trine_world_create(trine_world **world, int *argc, char ***argv) {
+    *world = new_world();
+    CHECK(*world, TRINE_ENOMEM, "no memory for the world");
+    trine_status status = join(*world, argc, argv);
+    if (status != TRINE_OK) trine_world_destroy(world);
+    TRY(status);
+    return TRINE_OK;
+}
+
+/* ---- Splitting ------------------------------------------------------------------------------- */
+
+/* A part of one rank has no MPI communicator: size and rank are what calloc and this say. */
+static trine_status find_place(trine_world *part, const void *state) {
+    part->size = 1;
+    if (!state) return TRINE_OK;
+    MPI_Comm comm = ((const mpi_state *)state)->comm;
+    TRY_MPI(MPI_Comm_size(comm, &part->size));
+    TRY_MPI(MPI_Comm_rank(comm, &part->rank));
+    return TRINE_OK;
+}
+
+static trine_status settle(trine_world *part, void **state) {
+    TRY(find_place(part, *state));
+    if (part->size == 1) mpi_free(state), mpi_free(&part->watchdog);
+    return take_memory(part);
+}
+
+static trine_status join_part(trine_world *part, trine_world *world, int color) {
+    void *state = NULL;
+    TRY(mpi_split(world, color, &part->watchdog));
+    TRY(mpi_split(world, color, &state));
+    trine_status status = settle(part, &state);
+    if (status != TRINE_OK) mpi_free(&state);
+    TRY(status);
+    TRY(make_world_group(part, state));
+    return learn_hosts(part);
+}
+
+trine_status comm_world_split(trine_world **part, trine_world *world, int color) {
+    void *none;
+    *part = NULL;
+    if (color < 0) {
+        TRY(mpi_split(world, color, &none));
+        return mpi_split(world, color, &none);
+    }
+    trine_world *w = new_world();
+    CHECK(w, TRINE_ENOMEM, "no memory for a part of the world");
+    w->timeout = world->timeout;
+    w->io_timeout = world->io_timeout;
+    w->message_limit = world->message_limit;
+    w->choice = world->choice;
+    trine_status status = join_part(w, world, color);
+    *part = w;
+    if (status != TRINE_OK) trine_world_destroy(part);
+    TRY(status);
+    return TRINE_OK;
+}
+
+void trine_world_destroy(trine_world **world) {
+    trine_world *w = *world;
+    if (!w) return;
+    watchdog_leave(w);
+    group_destroy(&w->comm);
+    mpi_free(&w->watchdog);
+    if (w->finalise) {
+        watch_enter("MPI_Finalize");
+        MPI_Finalize();
+        watch_leave();
+    }
+    if (w->watched) watch_stop();
+    free(w->hosts);
+    free(w->names);
+    free(w->told);
+    free(w->addends);
+    free(w->scratch);
+    free(w);
+    *world = NULL;
+}
+
+/* ---- Ending ---------------------------------------------------------------------------------- */
+
+/* Without memory of its own, because a lack of memory is what ranks have to agree on. */
+trine_status trine_world_agree(trine_world *world, trine_status status) {
+    /* The largest one belongs to the lowest rank that failed. */
+    int64_t fault = status == TRINE_OK ? 0 : (int64_t)(world->size - world->rank) << 8 | status;
+    TRY(trine_all_reduce(world->comm, &fault, &fault, 1, TRINE_I64, TRINE_MAX));
+    int lowest = world->size - (int)(fault >> 8);
+    if (lowest < world->rank) status_clear();
+    return (trine_status)(fault & 0xff);
+}
+
+/* A process that is alone needs no abort, and none of what a launcher says about one. */
+static void end_mpi(void) {
+    /* The launcher reads our last words from a pipe; what it has not read when it kills is lost. */
+    const struct timespec linger = {.tv_nsec = 500000000};
+    int running = 0, over = 0, size = 0;
+    MPI_Initialized(&running);
+    MPI_Finalized(&over);
+    if (!running || over) return;
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    if (size == 1) {
+        MPI_Finalize();
+        return;
+    }
+    nanosleep(&linger, NULL);
+    watch_enter("MPI_Abort");
+    MPI_Abort(MPI_COMM_WORLD, 1);
+}
+
+_Noreturn void world_end(void) {
+    fflush(NULL);
+    end_mpi();
+    _exit(1);
+}
+
+_Noreturn void world_leave(void) {
+    fflush(NULL);
+    _exit(1);
+}
+
+_Noreturn void trine_abort(trine_world *world) {
+    /* The job is MPI's; a failed trine_world_create leaves no world. */
+    if (world && !watchdog_speaks(world)) world_leave();
+    trine_error_print();
+    world_end();
+}
+
+/* ---- Asking and setting ---------------------------------------------------------------------- */
+
+int trine_world_rank(const trine_world *world) {
+    return world->rank;
+}
+
+int trine_world_size(const trine_world *world) {
+    return world->size;
+}
+
+void trine_world_timeout(trine_world *world, double seconds) {
+    watch_timeout(seconds);
+    if (world) world->timeout = seconds;
+}
+
+void trine_world_io_timeout(trine_world *world, double seconds) {
+    world->io_timeout = seconds;
+}
+
+void trine_world_transport(trine_world *world, trine_transport transport) {
+    world->choice = transport;
+}
+
+void comm_expect(trine_world *world, size_t bytes) {
+    world->expected = bytes;
+}
+
+void comm_doing(const char *what) {
+    rank_place *p = board_write();
+    snprintf(p->doing, sizeof p->doing, "%s", what ? what : "");
+    board_written();
+}
+
+void comm_instruction(trine_world *world, int at, int count, const int32_t words[COMM_WORDS]) {
+    world->position = at;
+    rank_place *p = board_write();
+    p->at = at;
+    p->count = count;
+    memcpy(p->words, words, sizeof p->words);
+    board_written();
+}
+
+void comm_program_end(trine_world *world) {
+    world->position = COMM_NOWHERE;
+    board_write()->count = 0;
+    board_written();
+}
+
+void comm_describe(comm_words words) {
+    watch_words(words);
+}
+
+void comm_audit(trine_world *world, bool on) {
+    world->audit = on;
+}
+
+void comm_position(trine_world *world, int64_t position) {
+    world->position = position;
+}
+
+void comm_message_limit(trine_world *world, size_t bytes) {
+    ASSERT(bytes >= 1 && bytes <= INT_MAX);
+    world->message_limit = bytes;
+}
+
+const char *const *comm_host_names(const trine_world *world) {
+    return world->names;
+}
+
+void world_place(const trine_world *world, int rank, char *text, size_t size) {
+    const comm_host *host = &world->hosts[rank];
+    trine_coord at = {0};
+    char where[AXES_TEXT];
+    if (world->layout.pp == 0) {
+        snprintf(text, size, "rank %d on %s (pid %d)", rank, host->name, (int)host->pid);
+        return;
+    }
+    at = trine_layout_coord(world->layout, rank);
+    snprintf(text, size, "rank %d [%s] on %s (pid %d)", rank,
+             axes_coord_text(at, where, sizeof where), host->name, (int)host->pid);
+}

@@ -1,0 +1,105 @@
+/* 16-bit numbers in rank order: combined in fp32, in registers, and rounded when all are in. A sum
+ * that several nodes make goes from one to the next as fp32, so that it is rounded once, too. */
+#include "comm/reduce/ordered.h"
+#include "base/half_line.h"
+#include "base/status.h"
+
+#include <string.h>
+
+/* Elements rounded before they are stored: a part of the first-level cache. */
+#define BLOCK 1024
+
+static const uint16_t *addend(const ordered_terms *t, int r, size_t i) {
+    return (const uint16_t *)t->addends[r] + i;
+}
+
+/* A maximum is one of the numbers, or a NaN: as in ordered.c. */
+static inline void add_line(half_line *sum, const half_line *x) {
+    *sum += *x;
+}
+
+static inline void larger_line(half_line *most, const half_line *x) {
+    const half_words take = (half_words)(*x > *most) | (half_words)(*x != *x);
+    *most = (half_line)((take & (half_words)*x) | (~take & (half_words)*most));
+}
+
+/* Two vectors at a time, a cache line of each addend. */
+#define DEFINE_COMBINE(name, half, combine_line, combine)                                          \
+    static inline void name##_lines(half_line sum[2], const ordered_terms *t, size_t i) {          \
+        half_line x[2];                                                                            \
+        if (t->before)                                                                             \
+            memcpy(sum, t->before + i, sizeof x);                                                  \
+        else                                                                                       \
+            for (size_t k = 0; k < 2; k++)                                                         \
+                half##_load_line(&sum[k], addend(t, 0, i + k * HALF_LINE));                        \
+        for (int r = t->before ? 0 : 1; r < t->ranks; r++)                                         \
+            for (size_t k = 0; k < 2; k++) {                                                       \
+                half##_load_line(&x[k], addend(t, r, i + k * HALF_LINE));                          \
+                combine_line(&sum[k], &x[k]);                                                      \
+            }                                                                                      \
+    }                                                                                              \
+    static inline float name##_one(const ordered_terms *t, size_t i) {                             \
+        float sum = t->before ? t->before[i] : half##_load(*addend(t, 0, i));                      \
+        for (int r = t->before ? 0 : 1; r < t->ranks; r++)                                         \
+            sum = combine(sum, half##_load(*addend(t, r, i)));                                     \
+        return sum;                                                                                \
+    }                                                                                              \
+    /* out (end - begin) = elements [begin, end), rounded. */                                      \
+    static void name(uint16_t *out, const ordered_terms *t, size_t begin, size_t end) {            \
+        size_t i = begin;                                                                          \
+        for (; i + 2 * HALF_LINE <= end; i += 2 * HALF_LINE) {                                     \
+            half_line sum[2];                                                                      \
+            name##_lines(sum, t, i);                                                               \
+            for (size_t k = 0; k < 2; k++)                                                         \
+                half##_store_line(out + (i - begin) + k * HALF_LINE, &sum[k]);                     \
+        }                                                                                          \
+        for (; i < end; i++) out[i - begin] = half##_store(name##_one(t, i));                      \
+    }
+
+#define DEFINE_PARTIAL(name, sum)                                                                  \
+    static void name(float *dst, const ordered_terms *t, size_t count) {                           \
+        size_t i = 0;                                                                              \
+        for (; i + 2 * HALF_LINE <= count; i += 2 * HALF_LINE) {                                   \
+            half_line lines[2];                                                                    \
+            sum##_lines(lines, t, i);                                                              \
+            memcpy(dst + i, lines, sizeof lines);                                                  \
+        }                                                                                          \
+        for (; i < count; i++) dst[i] = sum##_one(t, i);                                           \
+    }
+
+DEFINE_COMBINE(sum_bf16, bf16, add_line, ORDERED_ADD)
+DEFINE_COMBINE(sum_f16, f16, add_line, ORDERED_ADD)
+DEFINE_COMBINE(max_bf16, bf16, larger_line, ORDERED_LARGER_OR_NAN)
+DEFINE_COMBINE(max_f16, f16, larger_line, ORDERED_LARGER_OR_NAN)
+DEFINE_PARTIAL(partial_bf16, sum_bf16)
+DEFINE_PARTIAL(partial_f16, sum_f16)
+
+static void combine(uint16_t *out, const ordered_terms *t, size_t begin, size_t end,
+                    trine_dtype type, trine_reduction op) {
+    if (type == TRINE_BF16)
+        (op == TRINE_SUM ? sum_bf16 : max_bf16)(out, t, begin, end);
+    else
+        (op == TRINE_SUM ? sum_f16 : max_f16)(out, t, begin, end);
+}
+
+/* A block is kept apart until it is done: one of the addends may be a dst itself. */
+void ordered_half_to(const ordered_target *to, const ordered_terms *terms, size_t count,
+                     trine_dtype type, trine_reduction op) {
+    uint16_t out[BLOCK];
+    for (size_t at = 0; at < count; at += BLOCK) {
+        size_t n = count - at < BLOCK ? count - at : BLOCK;
+        combine(out, terms, at, at + n, type, op);
+        for (int c = 0; c < to->copies; c++)
+            ordered_store(to, (uint16_t *)to->dsts[c] + at, out, n * sizeof *out);
+    }
+    if (to->streamed) stream_fence();
+}
+
+bool ordered_widens(trine_dtype type, trine_reduction op) {
+    return op == TRINE_SUM && (type == TRINE_BF16 || type == TRINE_F16);
+}
+
+void ordered_partial(float *dst, const ordered_terms *terms, size_t count, trine_dtype type) {
+    ASSERT(ordered_widens(type, TRINE_SUM));
+    (type == TRINE_BF16 ? partial_bf16 : partial_f16)(dst, terms, count);
+}

@@ -1,0 +1,411 @@
+/* Movement over MPI-3. Every call here is non-blocking and every wait is one poll loop, which
+ * yields the core (ranks may outnumber cores) and lets the watchdog look at the clock.
+ *
+ * All messages are bytes. One that exceeds the message limit becomes a single element of a derived
+ * datatype: still one MPI message and one request, but no count or displacement that an int could
+ * not hold. Posted messages and pieces have tags of their own, so that a reduction never meets a
+ * message that comm_send_start left under way on the same communicator. */
+#include "comm/reduce/ordered.h"
+#include "comm/transport/shm/shm.h"
+#include "comm/transport/mpi/try_mpi.h"
+
+#include <limits.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TAG_MESSAGE 0
+#define TAG_POSTED  1
+#define TAG_PIECE   2
+#define TAG_GPU     3
+
+/* Polls before the first yield: enough for a peer that is already there. */
+#define SPINS 64
+
+_Static_assert(sizeof(MPI_Request) <= sizeof(void *), "comm_request.handle must hold a request");
+
+trine_status mpi_raise(int code, const char *file, int line, const char *func, const char *call) {
+    char text[MPI_MAX_ERROR_STRING] = "";
+    int length = 0;
+    MPI_Error_string(code, text, &length);
+    return status_raise(TRINE_EMPI, file, line, func, "%s: %s", call, text);
+}
+
+static mpi_state *state_of(const trine_comm *comm) {
+    return comm->state;
+}
+
+/* ---- Waiting --------------------------------------------------------------------------------- */
+
+static trine_status poll_all(trine_world *world, int count, MPI_Request *requests,
+                             MPI_Status *statuses) {
+    double waited = 0;
+    for (unsigned polls = 1;; polls++) {
+        int done = 0;
+        TRY_MPI(MPI_Testall(count, requests, &done, statuses));
+        if (done) return TRINE_OK;
+        if (polls >= SPINS) {
+            TRY(shm_progress(world));
+            sched_yield();
+        }
+        watchdog_polled(world, polls, &waited);
+    }
+}
+
+static trine_status poll_one(trine_comm *comm, MPI_Request *request) {
+    MPI_Status status;
+    return poll_all(comm->world, 1, request, &status);
+}
+
+/* The handle is a request's bytes: an int in MPICH, a pointer in Open MPI. */
+static void handle_set(comm_request *request, MPI_Request own) {
+    memcpy(&request->handle, &own, sizeof own);
+}
+
+static MPI_Request handle_get(const comm_request *request) {
+    MPI_Request own;
+    memcpy(&own, &request->handle, sizeof own);
+    return own;
+}
+
+static trine_status mpi_wait(trine_comm *comm, comm_request *request) {
+    MPI_Request own = handle_get(request);
+    TRY(poll_one(comm, &own));
+    comm->world->mpi_pending--;
+    return TRINE_OK;
+}
+
+trine_status mpi_test(trine_comm *comm, comm_request *request, bool *done) {
+    MPI_Request own = handle_get(request);
+    int flag = 0;
+    TRY_MPI(MPI_Test(&own, &flag, MPI_STATUS_IGNORE));
+    handle_set(request, own);
+    *done = flag != 0;
+    if (flag) comm->world->mpi_pending--;
+    return TRINE_OK;
+}
+
+static trine_status mpi_wait_received(trine_comm *comm, comm_request *request, size_t bytes) {
+    MPI_Request own = handle_get(request);
+    MPI_Status status;
+    MPI_Count received = 0;
+    TRY(poll_all(comm->world, 1, &own, &status));
+    comm->world->mpi_pending--;
+    TRY_MPI(MPI_Get_elements_x(&status, MPI_BYTE, &received));
+    CHECK((uint64_t)received == bytes, TRINE_EMPI,
+          "recv over group %s of %d: rank %d sent %lld bytes, this rank expects %zu",
+          comm_group_name(comm->group), comm->size, comm->members[status.MPI_SOURCE],
+          (long long)received, bytes);
+    return TRINE_OK;
+}
+
+/* ---- Long messages --------------------------------------------------------------------------- */
+
+/* `bytes` bytes as `count` elements of `type`. */
+typedef struct {
+    int count;
+    MPI_Datatype type;
+    bool derived;
+} block;
+
+static trine_status block_derive(block *b, size_t bytes, size_t limit) {
+    size_t pieces = bytes / limit, rest = bytes % limit;
+    CHECK(pieces <= INT_MAX, TRINE_EINVAL, "a message of %zu bytes with a message limit of %zu",
+          bytes, limit);
+    MPI_Datatype piece, whole;
+    TRY_MPI(MPI_Type_contiguous((int)limit, MPI_BYTE, &piece));
+    int counts[2] = {(int)pieces, (int)rest};
+    MPI_Aint places[2] = {0, (MPI_Aint)(pieces * limit)};
+    MPI_Datatype types[2] = {piece, MPI_BYTE};
+    TRY_MPI(MPI_Type_create_struct(rest ? 2 : 1, counts, places, types, &whole));
+    TRY_MPI(MPI_Type_free(&piece));
+    TRY_MPI(MPI_Type_commit(&whole));
+    *b = (block){1, whole, true};
+    return TRINE_OK;
+}
+
+/* `copies` is how many such blocks one call places side by side. */
+static trine_status block_make(block *b, const trine_comm *comm, size_t bytes, int copies) {
+    size_t limit = comm->world->message_limit;
+    if (bytes > limit / (size_t)copies) return block_derive(b, bytes, limit);
+    *b = (block){(int)bytes, MPI_BYTE, false};
+    return TRINE_OK;
+}
+
+/* MPI keeps the type for as long as a call under way needs it. */
+static trine_status block_free(block *b) {
+    if (b->derived) TRY_MPI(MPI_Type_free(&b->type));
+    return TRINE_OK;
+}
+
+/* ---- Messages -------------------------------------------------------------------------------- */
+
+static trine_status isend(trine_comm *comm, const void *buf, size_t bytes, int peer, int tag,
+                          MPI_Request *request) {
+    block b;
+    TRY(block_make(&b, comm, bytes, 1));
+    TRY_MPI(MPI_Isend(buf, b.count, b.type, peer, tag, state_of(comm)->comm, request));
+    return block_free(&b);
+}
+
+static trine_status irecv(trine_comm *comm, void *buf, size_t bytes, int peer, int tag,
+                          MPI_Request *request) {
+    block b;
+    TRY(block_make(&b, comm, bytes, 1));
+    TRY_MPI(MPI_Irecv(buf, b.count, b.type, peer, tag, state_of(comm)->comm, request));
+    return block_free(&b);
+}
+
+static trine_status send_start(trine_comm *comm, const void *buf, size_t bytes, int peer, int tag,
+                               comm_request *request) {
+    MPI_Request own;
+    TRY(isend(comm, buf, bytes, peer, tag, &own));
+    handle_set(request, own);
+    comm->world->mpi_pending++;
+    return TRINE_OK;
+}
+
+static trine_status recv_start(trine_comm *comm, void *buf, size_t bytes, int peer, int tag,
+                               comm_request *request) {
+    MPI_Request own;
+    TRY(irecv(comm, buf, bytes, peer, tag, &own));
+    handle_set(request, own);
+    comm->world->mpi_pending++;
+    return TRINE_OK;
+}
+
+static trine_status mpi_send_start(trine_comm *comm, const void *buf, size_t bytes, int peer,
+                                   comm_request *request) {
+    return send_start(comm, buf, bytes, peer, TAG_MESSAGE, request);
+}
+
+static trine_status mpi_recv_start(trine_comm *comm, void *buf, size_t bytes, int peer,
+                                   comm_request *request) {
+    return recv_start(comm, buf, bytes, peer, TAG_MESSAGE, request);
+}
+
+trine_status mpi_piece_send(trine_comm *comm, const void *buf, size_t bytes, int peer,
+                            comm_request *request) {
+    return send_start(comm, buf, bytes, peer, TAG_PIECE, request);
+}
+
+trine_status mpi_piece_recv(trine_comm *comm, void *buf, size_t bytes, int peer,
+                            comm_request *request) {
+    return recv_start(comm, buf, bytes, peer, TAG_PIECE, request);
+}
+
+trine_status mpi_gpu_send(trine_comm *comm, const void *buf, size_t bytes, int peer,
+                          comm_request *request) {
+    return send_start(comm, buf, bytes, peer, TAG_GPU, request);
+}
+
+trine_status mpi_gpu_recv(trine_comm *comm, void *buf, size_t bytes, int peer,
+                          comm_request *request) {
+    return recv_start(comm, buf, bytes, peer, TAG_GPU, request);
+}
+
+/* Open MPI's and MPICH's; in a library without it the address is NULL. */
+extern int MPIX_Query_cuda_support(void) __attribute__((weak));
+
+bool mpi_reaches_gpus(void) {
+    return MPIX_Query_cuda_support && MPIX_Query_cuda_support() == 1;
+}
+
+static trine_status mpi_post_send(trine_comm *comm, const void *buf, size_t bytes, int peer) {
+    mpi_state *s = state_of(comm);
+    if (!bytes) return TRINE_OK;
+    ASSERT(s->posted < 2 * comm->size);
+    return isend(comm, buf, bytes, peer, TAG_POSTED, &s->requests[s->posted++]);
+}
+
+static trine_status mpi_post_recv(trine_comm *comm, void *buf, size_t bytes, int peer) {
+    mpi_state *s = state_of(comm);
+    if (!bytes) return TRINE_OK;
+    ASSERT(s->posted < 2 * comm->size);
+    return irecv(comm, buf, bytes, peer, TAG_POSTED, &s->requests[s->posted++]);
+}
+
+static trine_status mpi_flush(trine_comm *comm) {
+    mpi_state *s = state_of(comm);
+    int posted = s->posted;
+    s->posted = 0;
+    return poll_all(comm->world, posted, s->requests, s->statuses);
+}
+
+/* ---- Collectives ----------------------------------------------------------------------------- */
+
+static trine_status mpi_all_gather_start(trine_comm *comm, void *dst, const void *src, size_t part,
+                                         comm_request *request) {
+    MPI_Request started = MPI_REQUEST_NULL;
+    const char *own = (const char *)dst + (size_t)comm->rank * part;
+    block b;
+    if (part) {
+        TRY(block_make(&b, comm, part, comm->size));
+        TRY_MPI(MPI_Iallgather(src == own ? MPI_IN_PLACE : src, b.count, b.type, dst, b.count,
+                               b.type, state_of(comm)->comm, &started));
+        TRY(block_free(&b));
+    }
+    handle_set(request, started);
+    comm->world->mpi_pending++;
+    return TRINE_OK;
+}
+
+static trine_status mpi_broadcast(trine_comm *comm, void *buf, size_t bytes, int root) {
+    MPI_Request request;
+    block b;
+    if (!bytes) return TRINE_OK;
+    TRY(block_make(&b, comm, bytes, 1));
+    TRY_MPI(MPI_Ibcast(buf, b.count, b.type, root, state_of(comm)->comm, &request));
+    TRY(block_free(&b));
+    return poll_one(comm, &request);
+}
+
+static trine_status mpi_barrier(trine_comm *comm) {
+    MPI_Request request;
+    TRY_MPI(MPI_Ibarrier(state_of(comm)->comm, &request));
+    return poll_one(comm, &request);
+}
+
+static trine_status mpi_scatter(trine_comm *comm, void *dst, const void *src, size_t part,
+                                int root) {
+    const char *parts = src;
+    if (comm->rank != root) {
+        TRY(mpi_post_recv(comm, dst, part, root));
+        return mpi_flush(comm);
+    }
+    for (int r = 0; r < comm->size; r++)
+        if (r != root) TRY(mpi_post_send(comm, parts + (size_t)r * part, part, r));
+    const char *own = parts + (size_t)root * part;
+    if (part && own != dst) memcpy(dst, own, part);
+    return mpi_flush(comm);
+}
+
+static trine_status mpi_gather(trine_comm *comm, void *dst, const void *src, size_t part,
+                               int root) {
+    char *parts = dst;
+    if (comm->rank != root) {
+        TRY(mpi_post_send(comm, src, part, root));
+        return mpi_flush(comm);
+    }
+    for (int r = 0; r < comm->size; r++)
+        if (r != root) TRY(mpi_post_recv(comm, parts + (size_t)r * part, part, r));
+    char *own = parts + (size_t)root * part;
+    if (part && own != src) memcpy(own, src, part);
+    return mpi_flush(comm);
+}
+
+/* Piece `bytes` from `at` on of every part: dst part j = rank j's. Neighbours first, so that not
+ * everybody starts with rank 0. */
+static trine_status exchange(trine_comm *comm, char *dst, size_t dst_part, const char *src,
+                             size_t src_part, size_t bytes) {
+    for (int k = 1; k < comm->size; k++) {
+        int to = (comm->rank + k) % comm->size;
+        int from = (comm->rank - k + comm->size) % comm->size;
+        TRY(mpi_post_recv(comm, dst + (size_t)from * dst_part, bytes, from));
+        TRY(mpi_post_send(comm, src + (size_t)to * src_part, bytes, to));
+    }
+    return mpi_flush(comm);
+}
+
+/* In place the arrivals wait in the scratch until what they replace has left. */
+static trine_status swap_parts(trine_comm *comm, char *buf, size_t part) {
+    char *scratch = comm->world->scratch;
+    size_t step = comm_scratch_bytes(comm->world->size) / (size_t)comm->size;
+    for (size_t at = 0; at < part; at += step) {
+        size_t bytes = part - at < step ? part - at : step;
+        TRY(exchange(comm, scratch, step, buf + at, part, bytes));
+        for (size_t r = 0; r < (size_t)comm->size; r++)
+            if ((int)r != comm->rank) memcpy(buf + r * part + at, scratch + r * step, bytes);
+    }
+    return TRINE_OK;
+}
+
+static trine_status mpi_all_to_all(trine_comm *comm, void *dst, const void *src, size_t part) {
+    size_t own = (size_t)comm->rank * part;
+    if (!part) return TRINE_OK;
+    if (dst == src) return swap_parts(comm, dst, part);
+    memcpy((char *)dst + own, (const char *)src + own, part);
+    return exchange(comm, dst, part, src, part, part);
+}
+
+/* ---- Communicators --------------------------------------------------------------------------- */
+
+/* Owns `comm` from here on, also when it fails. */
+static trine_status state_create(void **state, MPI_Comm comm) {
+    int size = 0;
+    TRY_MPI(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN));
+    TRY_MPI(MPI_Comm_size(comm, &size));
+    mpi_state *s = calloc(1, sizeof *s);
+    if (!s) MPI_Comm_free(&comm);
+    CHECK(s, TRINE_ENOMEM, "no memory for a group of %d", size);
+    s->comm = comm;
+    s->requests = calloc(2 * (size_t)size, sizeof *s->requests);
+    s->statuses = calloc(2 * (size_t)size, sizeof *s->statuses);
+    *state = s;
+    if (s->requests && s->statuses) return TRINE_OK;
+    mpi_free(state);
+    return RAISE(TRINE_ENOMEM, "no memory for the requests of a group of %d", size);
+}
+
+trine_status mpi_duplicate(void **state) {
+    MPI_Comm comm;
+    TRY_MPI_BLOCKING(MPI_Comm_dup(MPI_COMM_WORLD, &comm));
+    return state_create(state, comm);
+}
+
+trine_status mpi_split(trine_world *world, int color, void **state) {
+    *state = NULL;
+    if (world->size == 1) return TRINE_OK;
+    MPI_Comm comm;
+    TRY_MPI_BLOCKING(MPI_Comm_split(state_of(world->comm)->comm, color < 0 ? MPI_UNDEFINED : color,
+                                    world->rank, &comm));
+    return comm == MPI_COMM_NULL ? TRINE_OK : state_create(state, comm);
+}
+
+trine_status mpi_node_leader(trine_world *world, int *leader) {
+    *leader = world->rank;
+    if (world->size == 1) return TRINE_OK;
+    MPI_Comm node;
+    TRY_MPI_BLOCKING(MPI_Comm_split_type(state_of(world->comm)->comm, MPI_COMM_TYPE_SHARED,
+                                         world->rank, MPI_INFO_NULL, &node));
+    TRY_MPI_BLOCKING(MPI_Bcast(leader, 1, MPI_INT, 0, node));
+    TRY_MPI_BLOCKING(MPI_Comm_free(&node));
+    return TRINE_OK;
+}
+
+void mpi_free(void **state) {
+    mpi_state *s = *state;
+    if (!s) return;
+    watch_enter("MPI_Comm_free");
+    MPI_Comm_free(&s->comm);
+    watch_leave();
+    free(s->requests);
+    free(s->statuses);
+    free(s);
+    *state = NULL;
+}
+
+static void mpi_destroy(trine_comm *comm) {
+    mpi_free(&comm->state);
+}
+
+const comm_transport mpi_transport = {
+    .name = "mpi",
+    .broadcast = mpi_broadcast,
+    .scatter = mpi_scatter,
+    .gather = mpi_gather,
+    .all_to_all = mpi_all_to_all,
+    .barrier = mpi_barrier,
+    .all_reduce = ordered_all_reduce,
+    .reduce = ordered_reduce,
+    .reduce_scatter = ordered_reduce_scatter,
+    .all_gather_start = mpi_all_gather_start,
+    .send_start = mpi_send_start,
+    .recv_start = mpi_recv_start,
+    .wait = mpi_wait,
+    .wait_received = mpi_wait_received,
+    .post_send = mpi_post_send,
+    .post_recv = mpi_post_recv,
+    .flush = mpi_flush,
+    .destroy = mpi_destroy,
+};

@@ -1,0 +1,41 @@
+/* MPI's calls and their errors, for the files of this room that include <mpi.h>. Our communicators
+ * return their errors (MPI_ERRORS_RETURN); TRY_MPI turns one into a trail with MPI's own words.
+ * Invariant: no MPI call goes unchecked but in destroy functions and on the way to an abort.
+ * Cost: a comparison. MPI: A Message-Passing Interface Standard 3.1, section 8.3. */
+#ifndef TRINE_COMM_TRANSPORT_MPI_TRY_MPI_H
+#define TRINE_COMM_TRANSPORT_MPI_TRY_MPI_H
+
+#include <mpi.h>
+
+#include "base/status.h"
+#include "comm/watch/watch.h"
+
+/* Raises TRINE_EMPI with MPI's text for `code`. */
+trine_status mpi_raise(int code, const char *file, int line, const char *func, const char *call);
+
+#define TRY_MPI(call)                                                                              \
+    do {                                                                                           \
+        int mpi_code_ = (call);                                                                    \
+        if (mpi_code_ != MPI_SUCCESS)                                                              \
+            return mpi_raise(mpi_code_, __FILE__, __LINE__, __func__, #call);                      \
+    } while (0)
+
+/* For calls that may block: the thread of watch.h looks at the clock meanwhile. */
+#define TRY_MPI_BLOCKING(call)                                                                     \
+    do {                                                                                           \
+        watch_enter(#call);                                                                        \
+        int mpi_code_ = (call);                                                                    \
+        watch_leave();                                                                             \
+        if (mpi_code_ != MPI_SUCCESS)                                                              \
+            return mpi_raise(mpi_code_, __FILE__, __LINE__, __func__, #call);                      \
+    } while (0)
+
+/* What mpi.c keeps for a group; also the watchdog's own. */
+typedef struct {
+    MPI_Comm comm;
+    MPI_Request *requests; /* (2 * size) posted and not yet flushed */
+    MPI_Status *statuses;  /* (2 * size) */
+    int posted;
+} mpi_state;
+
+#endif

@@ -1,0 +1,298 @@
+/* Collectives over NCCL: its own, and those that it has not: exchanges, and additions in rank order. */
+#include "comm/transport/nccl/group.cuh"
+#include "device/cuda/combine.h"
+
+/* An ordered all-reduce of so many bytes over all ranks gathers everything everywhere: one exchange
+ * instead of two. */
+#define SMALL_BYTES ((size_t)256 << 10)
+
+/* ---- Exchanges --------------------------------------------------------------------------------- */
+
+static trine_status open_exchange(nccl_group *g) {
+    ASSERT(!g->r->fusing);
+    TRY_NCCL(g, GroupStart);
+    g->r->open++;
+    return TRINE_OK;
+}
+
+static trine_status close_exchange(nccl_group *g) {
+    g->r->open--;
+    TRY_NCCL(g, GroupEnd);
+    return TRINE_OK;
+}
+
+static trine_status put(nccl_group *g, const void *buf, size_t bytes, int peer) {
+    if (bytes) TRY_NCCL(g, Send, buf, bytes, ncclUint8, peer, g->comm, g->stream);
+    return TRINE_OK;
+}
+
+static trine_status take(nccl_group *g, void *buf, size_t bytes, int peer) {
+    if (bytes) TRY_NCCL(g, Recv, buf, bytes, ncclUint8, peer, g->comm, g->stream);
+    return TRINE_OK;
+}
+
+static trine_status copy(nccl_group *g, void *dst, const void *src, size_t bytes) {
+    if (bytes && dst != src)
+        TRY_CUDA(cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDeviceToDevice, g->stream));
+    return TRINE_OK;
+}
+
+/* ---- Additions in rank order: as comm/reduce/ordered.c, with a chunk of NCCL_SCRATCH ------------------ */
+
+static size_t element_bytes(trine_dtype type) {
+    switch (type) {
+#define TYPE_CASE(name, text, bytes)                                                               \
+    case name: return bytes;
+        TRINE_DTYPE_LIST(TYPE_CASE)
+#undef TYPE_CASE
+    }
+    return 0;
+}
+
+static bool keeps_order(const nccl_group *g, trine_dtype type, trine_reduction op) {
+    bool integers = type == TRINE_I32 || type == TRINE_I64;
+    return !integers && (g->r->ordered || op == TRINE_MAX);
+}
+
+/* Elements of rank's slice in [at, at + limit) of it. */
+static size_t piece(size_t count, size_t slice, int rank, size_t at, size_t limit) {
+    size_t first = (size_t)rank * slice + at, left = first < count ? count - first : 0;
+    if (left > slice - at) left = slice - at;
+    return left < limit ? left : limit;
+}
+
+/* dst = what arrived in the scratch, `stride` elements a rank, and own. */
+static trine_status add_up(nccl_group *g, void *dst, const void *own, size_t stride, size_t count,
+                           trine_dtype type, trine_reduction op) {
+    const combine_addends addends = {g->scratch, own, stride, g->rank, g->size};
+    return cuda_combine(g->r->dev, g->stream, dst, &addends, count, type, op);
+}
+
+static trine_status exchange_chunk(nccl_group *g, const char *src, size_t count, size_t slice,
+                                   size_t at, size_t step, size_t element) {
+    size_t own = piece(count, slice, g->rank, at, step);
+    TRY(open_exchange(g));
+    for (int k = 1; k < g->size; k++) {
+        int to = (g->rank + k) % g->size, from = (g->rank - k + g->size) % g->size;
+        size_t theirs = piece(count, slice, to, at, step);
+        TRY(take(g, g->scratch + (size_t)from * step * element, own * element, from));
+        TRY(put(g, src + ((size_t)to * slice + at) * element, theirs * element, to));
+    }
+    return close_exchange(g);
+}
+
+static trine_status reduce_slices(nccl_group *g, char *dst, const char *src, size_t count,
+                                  size_t slice, trine_dtype type, trine_reduction op) {
+    size_t element = element_bytes(type), step = g->chunk / element;
+    for (size_t at = 0; at < slice; at += step) {
+        TRY(exchange_chunk(g, src, count, slice, at, step, element));
+        size_t n = piece(count, slice, g->rank, at, step);
+        const char *own = src + ((size_t)g->rank * slice + at) * element;
+        if (n) TRY(add_up(g, dst + at * element, own, step, n, type, op));
+    }
+    return TRINE_OK;
+}
+
+static trine_status gather_slices(nccl_group *g, char *buf, size_t count, size_t slice,
+                                  size_t element) {
+    size_t own = piece(count, slice, g->rank, 0, slice) * element;
+    TRY(open_exchange(g));
+    for (int k = 1; k < g->size; k++) {
+        int to = (g->rank + k) % g->size, from = (g->rank - k + g->size) % g->size;
+        size_t theirs = piece(count, slice, from, 0, slice) * element;
+        TRY(take(g, buf + (size_t)from * slice * element, theirs, from));
+        TRY(put(g, buf + (size_t)g->rank * slice * element, own, to));
+    }
+    return close_exchange(g);
+}
+
+static trine_status ordered_all_reduce(nccl_group *g, char *dst, const char *src, size_t count,
+                                       trine_dtype type, trine_reduction op) {
+    size_t element = element_bytes(type), bytes = count * element, size = (size_t)g->size;
+    size_t slice = count / size + (count % size != 0);
+    if (bytes * size <= SMALL_BYTES) {
+        TRY_NCCL(g, AllGather, src, g->scratch, bytes, ncclUint8, g->comm, g->stream);
+        return add_up(g, dst, g->scratch + (size_t)g->rank * bytes, count, count, type, op);
+    }
+    TRY(reduce_slices(g, dst + (size_t)g->rank * slice * element, src, count, slice, type, op));
+    return gather_slices(g, dst, count, slice, element);
+}
+
+static trine_status ordered_reduce(nccl_group *g, char *dst, const char *src, size_t count,
+                                   trine_dtype type, trine_reduction op, int root) {
+    size_t element = element_bytes(type), step = g->chunk / element;
+    for (size_t at = 0; at < count; at += step) {
+        size_t n = count - at < step ? count - at : step;
+        const char *own = src + at * element;
+        TRY(open_exchange(g));
+        if (g->rank != root) TRY(put(g, own, n * element, root));
+        for (int r = 0; g->rank == root && r < g->size; r++)
+            if (r != root) TRY(take(g, g->scratch + (size_t)r * step * element, n * element, r));
+        TRY(close_exchange(g));
+        if (g->rank == root) TRY(add_up(g, dst + at * element, own, step, n, type, op));
+    }
+    return TRINE_OK;
+}
+
+/* ---- Reductions -------------------------------------------------------------------------------- */
+
+static ncclDataType_t type_of(trine_dtype type) {
+    switch (type) {
+    case TRINE_F32: return ncclFloat32;
+    case TRINE_F64: return ncclFloat64;
+    case TRINE_I32: return ncclInt32;
+    case TRINE_I64: return ncclInt64;
+    case TRINE_BF16: return ncclBfloat16;
+    case TRINE_F16: return ncclFloat16;
+    case TRINE_U8: break;
+    }
+    return ncclUint8;
+}
+
+static ncclRedOp_t op_of(trine_reduction op) {
+    return op == TRINE_SUM ? ncclSum : ncclMax;
+}
+
+trine_status nccl_all_reduce(nccl_group *g, void *dst, const void *src, size_t count,
+                             trine_dtype type, trine_reduction op) {
+    ASSERT(g->scratch);
+    TRY(nccl_before(g));
+    if (keeps_order(g, type, op))
+        TRY(ordered_all_reduce(g, (char *)dst, (const char *)src, count, type, op));
+    else
+        TRY_NCCL(g, AllReduce, src, dst, count, type_of(type), op_of(op), g->comm, g->stream);
+    return nccl_after(g);
+}
+
+trine_status nccl_reduce(nccl_group *g, void *dst, const void *src, size_t count, trine_dtype type,
+                         trine_reduction op, int root) {
+    ASSERT(g->scratch);
+    TRY(nccl_before(g));
+    if (keeps_order(g, type, op))
+        TRY(ordered_reduce(g, (char *)dst, (const char *)src, count, type, op, root));
+    else
+        TRY_NCCL(g, Reduce, src, dst, count, type_of(type), op_of(op), root, g->comm, g->stream);
+    return nccl_after(g);
+}
+
+trine_status nccl_reduce_scatter(nccl_group *g, void *dst, const void *src, size_t part,
+                                 trine_dtype type, trine_reduction op) {
+    size_t count = part * (size_t)g->size;
+    ASSERT(g->scratch);
+    TRY(nccl_before(g));
+    if (keeps_order(g, type, op))
+        TRY(reduce_slices(g, (char *)dst, (const char *)src, count, part, type, op));
+    else
+        TRY_NCCL(g, ReduceScatter, src, dst, part, type_of(type), op_of(op), g->comm, g->stream);
+    return nccl_after(g);
+}
+
+/* ---- Movement ---------------------------------------------------------------------------------- */
+
+trine_status nccl_broadcast(nccl_group *g, void *buf, size_t bytes, int root) {
+    TRY(nccl_before(g));
+    TRY_NCCL(g, Broadcast, buf, buf, bytes, ncclUint8, root, g->comm, g->stream);
+    return nccl_after(g);
+}
+
+trine_status nccl_scatter(nccl_group *g, void *dst, const void *src, size_t part, int root) {
+    const char *parts = (const char *)src;
+    TRY(nccl_before(g));
+    TRY(open_exchange(g));
+    if (g->rank != root) TRY(take(g, dst, part, root));
+    for (int r = 0; g->rank == root && r < g->size; r++)
+        if (r != root) TRY(put(g, parts + (size_t)r * part, part, r));
+    TRY(close_exchange(g));
+    if (g->rank == root) TRY(copy(g, dst, parts + (size_t)root * part, part));
+    return nccl_after(g);
+}
+
+trine_status nccl_gather(nccl_group *g, void *dst, const void *src, size_t part, int root) {
+    char *parts = (char *)dst;
+    TRY(nccl_before(g));
+    TRY(open_exchange(g));
+    if (g->rank != root) TRY(put(g, src, part, root));
+    for (int r = 0; g->rank == root && r < g->size; r++)
+        if (r != root) TRY(take(g, parts + (size_t)r * part, part, r));
+    TRY(close_exchange(g));
+    if (g->rank == root) TRY(copy(g, parts + (size_t)root * part, src, part));
+    return nccl_after(g);
+}
+
+/* Bytes [at, at + bytes) of every part: dst part j = rank j's. */
+static trine_status exchange_parts(nccl_group *g, char *dst, size_t dst_part, const char *src,
+                                   size_t src_part, size_t bytes) {
+    TRY(open_exchange(g));
+    for (int k = 1; k < g->size; k++) {
+        int to = (g->rank + k) % g->size, from = (g->rank - k + g->size) % g->size;
+        TRY(take(g, dst + (size_t)from * dst_part, bytes, from));
+        TRY(put(g, src + (size_t)to * src_part, bytes, to));
+    }
+    return close_exchange(g);
+}
+
+/* In place what arrives waits in the scratch until what it replaces has left. */
+static trine_status swap_parts(nccl_group *g, char *buf, size_t part) {
+    ASSERT(g->scratch);
+    for (size_t at = 0; at < part; at += g->chunk) {
+        size_t bytes = part - at < g->chunk ? part - at : g->chunk;
+        TRY(exchange_parts(g, g->scratch, g->chunk, buf + at, part, bytes));
+        for (int r = 0; r < g->size; r++)
+            if (r != g->rank)
+                TRY(copy(g, buf + (size_t)r * part + at, g->scratch + (size_t)r * g->chunk, bytes));
+    }
+    return TRINE_OK;
+}
+
+trine_status nccl_all_to_all(nccl_group *g, void *dst, const void *src, size_t part) {
+    size_t own = (size_t)g->rank * part;
+    TRY(nccl_before(g));
+    if (dst == src) {
+        TRY(swap_parts(g, (char *)dst, part));
+        return nccl_after(g);
+    }
+    TRY(copy(g, (char *)dst + own, (const char *)src + own, part));
+    TRY(exchange_parts(g, (char *)dst, part, (const char *)src, part, part));
+    return nccl_after(g);
+}
+
+trine_status nccl_all_gather(nccl_group *g, void *dst, const void *src, size_t part,
+                             uint64_t *ticket) {
+    ASSERT(!g->r->fusing);
+    TRY(nccl_before(g));
+    TRY_NCCL(g, AllGather, src, dst, part, ncclUint8, g->comm, g->stream);
+    return nccl_give_ticket(g, ticket);
+}
+
+/* ---- The first calls --------------------------------------------------------------------------- */
+
+/* Bytes: of the largest vector, for which NCCL takes another way than for the smallest; to a peer. */
+#define WARM  ((size_t)1 << 20)
+#define PIECE ((size_t)16)
+
+static trine_status sum_and_gather(nccl_group *g, char *buf) {
+    size_t part = WARM / sizeof(float) / (size_t)g->size;
+    char *own = buf + (size_t)g->rank * part * sizeof(float);
+    TRY_NCCL(g, AllReduce, buf, buf, 1, ncclFloat32, ncclSum, g->comm, g->stream);
+    TRY_NCCL(g, AllReduce, buf, buf, WARM / sizeof(float), ncclFloat32, ncclSum, g->comm,
+             g->stream);
+    TRY_NCCL(g, ReduceScatter, buf, own, part, ncclFloat32, ncclSum, g->comm, g->stream);
+    TRY_NCCL(g, AllGather, own, buf, part, ncclFloat32, g->comm, g->stream);
+    return TRINE_OK;
+}
+
+static trine_status make_each_call(nccl_group *g, char *buf, size_t bytes) {
+    TRY_CUDA(cudaMemsetAsync(buf, 0, bytes, g->stream));
+    if (g->scratch) TRY(sum_and_gather(g, buf));
+    TRY(exchange_parts(g, buf, PIECE, buf + bytes / 2, PIECE, PIECE));
+    return nccl_await(g->r, g->stream);
+}
+
+trine_status nccl_warm_up(nccl_group *g) {
+    size_t bytes = g->scratch ? WARM : 2 * PIECE * (size_t)g->size;
+    char *buf = g->scratch;
+    if (!buf) TRY_CUDA(cudaMalloc((void **)&buf, bytes));
+    TRY(make_each_call(g, buf, bytes));
+    if (buf != g->scratch) TRY_CUDA(cudaFree(buf));
+    return TRINE_OK;
+}

@@ -1,0 +1,112 @@
+/* The transport of ranks that share a node: its table, and the control memory of its groups. */
+#include "comm/transport/shm/shm.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Control memory -------------------------------------------------------------------------- */
+
+static size_t block_bytes(int size) {
+    size_t members = (size_t)size;
+    if (size < 2) return 0;
+    return sizeof(shm_block) + SHM_RING * shm_payload_bytes(size) +
+           members * (sizeof(shm_outbox) + sizeof(shm_taken));
+}
+
+size_t shm_control_bytes(const int sizes[TRINE_GROUPS]) {
+    size_t bytes = sizeof(shm_head);
+    for (int g = 0; g < TRINE_GROUPS; g++) bytes += block_bytes(sizes[g]);
+    return bytes;
+}
+
+void shm_layout(shm_node *node, const int sizes[TRINE_GROUPS]) {
+    shm_head *own = (shm_head *)node->control->own;
+    size_t at = sizeof *own;
+    for (int g = 0; g < TRINE_GROUPS; g++) {
+        own->block[g] = sizes[g] > 1 ? at : 0;
+        at += block_bytes(sizes[g]);
+    }
+}
+
+/* An edge is the outgoing one of the earlier stage and the incoming one of the later. */
+static trine_group name_at(trine_group own, int member, int rank) {
+    if (member == rank) return own;
+    switch (own) {
+    case TRINE_ACT_IN: return TRINE_ACT_OUT;
+    case TRINE_ACT_OUT: return TRINE_ACT_IN;
+    case TRINE_GRAD_IN: return TRINE_GRAD_OUT;
+    case TRINE_GRAD_OUT: return TRINE_GRAD_IN;
+    default: return own;
+    }
+}
+
+static int index_in(const shm_node *node, int world_rank) {
+    int i = 0;
+    while (node->members[i] != world_rank) i++;
+    return i;
+}
+
+trine_status shm_attach(trine_comm *comm, shm_node *node) {
+    size_t size = (size_t)comm->size;
+    shm_state *s = comm->shm = calloc(1, sizeof *s);
+    CHECK(s, TRINE_ENOMEM, "no memory for group %s", comm_group_name(comm->group));
+    s->node = node;
+    s->comm = comm;
+    s->index = calloc(size, sizeof *s->index);
+    s->block = calloc(size, sizeof *s->block);
+    s->dsts = calloc(size, sizeof *s->dsts);
+    s->sent = calloc(size, sizeof *s->sent);
+    s->received = calloc(size, sizeof *s->received);
+    s->taken = calloc(size, sizeof *s->taken);
+    CHECK(s->index && s->block && s->dsts && s->sent && s->received && s->taken, TRINE_ENOMEM,
+          "no memory for group %s of %zu", comm_group_name(comm->group), size);
+    for (int i = 0; i < comm->size; i++) {
+        s->index[i] = index_in(node, comm->members[i]);
+        char *base = node->control->base[s->index[i]];
+        s->block[i] =
+            (shm_block *)(base + ((shm_head *)base)->block[name_at(comm->group, i, comm->rank)]);
+    }
+    comm->transport = &shm_transport;
+    return TRINE_OK;
+}
+
+void shm_detach(trine_comm *comm) {
+    shm_state *s = comm->shm;
+    if (!s) return;
+    for (shm_state **at = &comm->world->shm_busy; *at; at = &(*at)->next_busy)
+        if (*at == s) {
+            *at = s->next_busy;
+            break;
+        }
+    free(s->index);
+    free(s->block);
+    free(s->dsts);
+    free(s->sent);
+    free(s->received);
+    free(s->taken);
+    free(s);
+    comm->shm = NULL;
+}
+
+static void shm_destroy(trine_comm *comm) {
+    shm_detach(comm);
+    mpi_free(&comm->state);
+}
+
+const comm_transport shm_transport = {
+    .name = "shm",
+    .broadcast = shm_broadcast,
+    .scatter = shm_scatter,
+    .gather = shm_gather,
+    .all_to_all = shm_all_to_all,
+    .barrier = shm_barrier,
+    .all_reduce = shm_all_reduce,
+    .reduce = shm_reduce,
+    .reduce_scatter = shm_reduce_scatter,
+    .all_gather_start = shm_all_gather_start,
+    .send_start = shm_send_start,
+    .recv_start = shm_recv_start,
+    .wait = shm_wait,
+    .wait_received = shm_wait_received,
+    .destroy = shm_destroy,
+};

@@ -1,0 +1,97 @@
+/* Waiting for a counter that another process will raise.
+ *
+ * The bell is a futex word in the sleeper's control memory. A sleeper says that it sleeps, then
+ * looks once more; a ringer raises the counter, then looks whether somebody sleeps; a full fence
+ * between the two steps on both sides means that one of them sees the other. */
+#include "comm/transport/shm/shm.h"
+
+#include <linux/futex.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+/* Looks before the first yield: a peer on a processor of its own answers within a microsecond or
+ * two; one that shares ours cannot answer while we look. */
+#define SPINS         1000
+#define SPINS_CROWDED 4
+/* Yields before sleeping. */
+#define YIELDS 8
+/* A sleeper looks at the watchdog's channel this often, in nanoseconds. */
+#define NAP 20000000
+
+#if defined(__x86_64__) || defined(__i386__)
+static void relax(void) {
+    __builtin_ia32_pause();
+}
+#else
+static void relax(void) {
+}
+#endif
+
+static shm_head *head_of(const shm_node *n, int index) {
+    return (shm_head *)n->control->base[index];
+}
+
+static void wake(const shm_node *n, int index) {
+    shm_head *h = head_of(n, index);
+    if (!atomic_load_explicit(&h->sleeping, memory_order_relaxed)) return;
+    /* One ringer is enough. */
+    if (!atomic_exchange(&h->sleeping, 0)) return;
+    atomic_fetch_add(&h->bell, 1);
+    syscall(SYS_futex, &h->bell, FUTEX_WAKE, 1, NULL, NULL, 0);
+}
+
+void shm_ring_bell(const shm_state *s, int member) {
+    atomic_thread_fence(memory_order_seq_cst);
+    wake(s->node, s->index[member]);
+}
+
+void shm_ring_all(const shm_state *s) {
+    atomic_thread_fence(memory_order_seq_cst);
+    for (int i = 0; i < s->comm->size; i++)
+        if (i != s->comm->rank) wake(s->node, s->index[i]);
+}
+
+static bool reached(const shm_counter *counter, uint64_t target) {
+    return atomic_load_explicit(counter, memory_order_acquire) >= target;
+}
+
+static trine_status sleep_for(shm_node *n, const shm_counter *counter, uint64_t target) {
+    const struct timespec nap = {.tv_nsec = NAP};
+    shm_head *own = head_of(n, n->rank);
+    uint32_t seen = atomic_load(&own->bell);
+    atomic_store(&own->sleeping, 1);
+    atomic_thread_fence(memory_order_seq_cst);
+    trine_status status = shm_progress(n->world);
+    if (status == TRINE_OK && !reached(counter, target))
+        syscall(SYS_futex, &own->bell, FUTEX_WAIT, seen, &nap, NULL, 0);
+    atomic_store(&own->sleeping, 0);
+    return status;
+}
+
+/* Requests of MPI move only when somebody calls MPI: then there is no sleep, and the watchdog's
+ * look at its channel, which comes often, is that call. */
+trine_status shm_pause(shm_node *n, const shm_counter *counter, uint64_t target, shm_patience *p) {
+    unsigned spins = n->crowded ? SPINS_CROWDED : SPINS;
+    if (++p->polls < spins) {
+        relax();
+        return TRINE_OK;
+    }
+    TRY(shm_progress(n->world));
+    bool sleeps = counter && !n->world->mpi_pending && p->polls > spins + YIELDS;
+    if (sleeps) {
+        TRY(sleep_for(n, counter, target));
+        watchdog_check(n->world, &p->waited);
+    } else {
+        sched_yield();
+        watchdog_polled(n->world, p->polls, &p->waited);
+    }
+    return TRINE_OK;
+}
+
+trine_status shm_await(shm_state *s, const shm_counter *counter, uint64_t target) {
+    shm_patience patience = {0};
+    while (!reached(counter, target)) TRY(shm_pause(s->node, counter, target, &patience));
+    return TRINE_OK;
+}

@@ -1,0 +1,384 @@
+/* The table in front of a group's own transport (see far.h): buffers in far memory are replaced by
+ * their mirrors, and copied on the way in and out. Groups of one copy on the device. */
+#include "comm/api/far.h"
+#include "comm/api/gpu.h"
+#include "comm/transport/transport.h"
+#include "base/status.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct comm_far {
+    far_memory memory;
+    const comm_transport *inner[TRINE_GROUPS]; /* the groups' own */
+    comm_transport table[TRINE_GROUPS];
+    char names[TRINE_GROUPS][24];
+};
+
+const comm_transport *far_inner(const trine_comm *comm) {
+    return comm->far->inner[comm->group];
+}
+
+/* ---- Places ---------------------------------------------------------------------------------- */
+
+static bool within(const void *p, const char *base, size_t bytes) {
+    return (uintptr_t)p - (uintptr_t)base < bytes;
+}
+
+static bool is_far(const far_memory *m, const void *p) {
+    return within(p, m->base, m->bytes) || within(p, m->rest, m->rest_bytes);
+}
+
+bool far_is_host(const trine_comm *comm, const void *p) {
+    return !comm->far || !is_far(&comm->far->memory, p);
+}
+
+static void must(bool condition, int line, const char *sentence) {
+    if (!condition) status_assert_failed(__FILE__, line, sentence);
+}
+
+/* Where the host has the buffer: at its mirror, or where it is. What has no bytes is not looked at. */
+static void *host_place(const trine_comm *comm, const void *p, size_t bytes) {
+    const far_memory *m = &comm->far->memory;
+    if (!bytes || !is_far(m, p)) return (void *)(uintptr_t)p;
+    must(within(p, m->base, m->bytes), __LINE__,
+         "a device buffer of a group of several lies in the exchanged piece");
+    size_t at = (size_t)((const char *)p - m->base), shared = m->shared_bytes;
+    must(bytes <= m->bytes - at, __LINE__, "a buffer ends inside the exchanged piece");
+    if (at >= shared) return m->own + (at - shared);
+    must(bytes <= shared - at, __LINE__,
+         "a buffer lies in one of the two parts of the exchanged piece");
+    return m->shared + at;
+}
+
+/* ---- Copies ---------------------------------------------------------------------------------- */
+
+/* *host: where the transport reads what lies at p. */
+static trine_status take_out(const trine_comm *comm, const void *p, size_t bytes,
+                             const void **host) {
+    void *place = host_place(comm, p, bytes);
+    *host = place;
+    return place == p ? TRINE_OK : device_read(comm->far->memory.dev, place, p, bytes);
+}
+
+/* What the transport wrote at `host`, which is p's place, comes to p. */
+static trine_status bring_in(const trine_comm *comm, void *p, const void *host, size_t bytes) {
+    return host == p ? TRINE_OK : device_write(comm->far->memory.dev, p, host, bytes);
+}
+
+/* But for a hole. */
+static trine_status bring_in_around(const trine_comm *comm, char *p, const char *host, size_t bytes,
+                                    size_t hole, size_t hole_bytes) {
+    size_t behind = hole + hole_bytes;
+    TRY(bring_in(comm, p, host, hole));
+    return bring_in(comm, p + behind, host + behind, bytes - behind);
+}
+
+/* ---- Reductions ------------------------------------------------------------------------------ */
+
+static trine_status far_all_reduce(trine_comm *comm, void *dst, const void *src, size_t count,
+                                   trine_dtype type, trine_reduction op) {
+    size_t bytes = count * trine_dtype_bytes(type);
+    void *to = host_place(comm, dst, bytes);
+    const void *from;
+    TRY(take_out(comm, src, bytes, &from));
+    TRY(far_inner(comm)->all_reduce(comm, to, from, count, type, op));
+    return bring_in(comm, dst, to, bytes);
+}
+
+static trine_status far_reduce(trine_comm *comm, void *dst, const void *src, size_t count,
+                               trine_dtype type, trine_reduction op, int root) {
+    size_t bytes = count * trine_dtype_bytes(type), out = comm->rank == root ? bytes : 0;
+    void *to = host_place(comm, dst, out);
+    const void *from;
+    TRY(take_out(comm, src, bytes, &from));
+    TRY(far_inner(comm)->reduce(comm, to, from, count, type, op, root));
+    return bring_in(comm, dst, to, out);
+}
+
+static trine_status far_reduce_scatter(trine_comm *comm, void *dst, const void *src, size_t count,
+                                       trine_dtype type, trine_reduction op) {
+    size_t bytes = count * trine_dtype_bytes(type), part = bytes / (size_t)comm->size;
+    void *to = host_place(comm, dst, part);
+    const void *from;
+    TRY(take_out(comm, src, bytes, &from));
+    TRY(far_inner(comm)->reduce_scatter(comm, to, from, count, type, op));
+    return bring_in(comm, dst, to, part);
+}
+
+/* ---- Movement -------------------------------------------------------------------------------- */
+
+static trine_status far_broadcast(trine_comm *comm, void *buf, size_t bytes, int root) {
+    void *at = host_place(comm, buf, bytes);
+    const void *from;
+    if (comm->rank == root) TRY(take_out(comm, buf, bytes, &from));
+    TRY(far_inner(comm)->broadcast(comm, at, bytes, root));
+    return comm->rank == root ? TRINE_OK : bring_in(comm, buf, at, bytes);
+}
+
+static trine_status far_scatter(trine_comm *comm, void *dst, const void *src, size_t part,
+                                int root) {
+    size_t out = comm->rank == root ? part * (size_t)comm->size : 0;
+    void *to = host_place(comm, dst, part);
+    const void *from;
+    TRY(take_out(comm, src, out, &from));
+    TRY(far_inner(comm)->scatter(comm, to, from, part, root));
+    bool in_place = out && dst == (const char *)src + (size_t)comm->rank * part;
+    return in_place ? TRINE_OK : bring_in(comm, dst, to, part);
+}
+
+static trine_status far_gather(trine_comm *comm, void *dst, const void *src, size_t part,
+                               int root) {
+    size_t in = comm->rank == root ? part * (size_t)comm->size : 0;
+    size_t own = (size_t)comm->rank * part;
+    void *to = host_place(comm, dst, in);
+    const void *from;
+    TRY(take_out(comm, src, part, &from));
+    TRY(far_inner(comm)->gather(comm, to, from, part, root));
+    if (!in) return TRINE_OK;
+    bool in_place = src == (char *)dst + own;
+    return bring_in_around(comm, dst, to, in, own, in_place ? part : 0);
+}
+
+static trine_status far_all_to_all(trine_comm *comm, void *dst, const void *src, size_t part) {
+    size_t bytes = part * (size_t)comm->size;
+    void *to = host_place(comm, dst, bytes);
+    const void *from;
+    TRY(take_out(comm, src, bytes, &from));
+    TRY(far_inner(comm)->all_to_all(comm, to, from, part));
+    return bring_in(comm, dst, to, bytes);
+}
+
+/* ---- Started calls --------------------------------------------------------------------------- */
+
+/* What the request's wait will bring in. */
+static void expect(comm_request *request, void *to, const void *from, size_t bytes) {
+    if (to == from) return;
+    request->far.to = to;
+    request->far.from = from;
+    request->far.bytes = bytes;
+}
+
+/* This rank's own part need not travel when the device has it: it is there, or copied there. */
+static void keep_own_part(const trine_comm *comm, char *dst, const void *src, size_t part,
+                          comm_request *request) {
+    size_t own = (size_t)comm->rank * part;
+    if (!request->far.bytes || far_is_host(comm, src)) return;
+    if (dst + own != src) device_copy(comm->far->memory.dev, dst + own, src, part);
+    request->far.hole = own;
+    request->far.hole_bytes = part;
+}
+
+static trine_status far_all_gather_start(trine_comm *comm, void *dst, const void *src, size_t part,
+                                         comm_request *request) {
+    size_t bytes = part * (size_t)comm->size;
+    void *to = host_place(comm, dst, bytes);
+    const void *from;
+    TRY(take_out(comm, src, part, &from));
+    expect(request, dst, to, bytes);
+    keep_own_part(comm, dst, src, part, request);
+    return far_inner(comm)->all_gather_start(comm, to, from, part, request);
+}
+
+static trine_status far_send_start(trine_comm *comm, const void *buf, size_t bytes, int peer,
+                                   comm_request *request) {
+    const void *from;
+    TRY(take_out(comm, buf, bytes, &from));
+    return far_inner(comm)->send_start(comm, from, bytes, peer, request);
+}
+
+static trine_status far_recv_start(trine_comm *comm, void *buf, size_t bytes, int peer,
+                                   comm_request *request) {
+    void *to = host_place(comm, buf, bytes);
+    expect(request, buf, to, bytes);
+    return far_inner(comm)->recv_start(comm, to, bytes, peer, request);
+}
+
+static trine_status arrive(const trine_comm *comm, const comm_request *r) {
+    if (!r->far.bytes) return TRINE_OK;
+    return bring_in_around(comm, r->far.to, r->far.from, r->far.bytes, r->far.hole,
+                           r->far.hole_bytes);
+}
+
+static trine_status far_wait(trine_comm *comm, comm_request *request) {
+    TRY(far_inner(comm)->wait(comm, request));
+    return arrive(comm, request);
+}
+
+static trine_status far_wait_received(trine_comm *comm, comm_request *request, size_t bytes) {
+    TRY(far_inner(comm)->wait_received(comm, request, bytes));
+    return arrive(comm, request);
+}
+
+/* ---- Messages of a CUDA-aware MPI ------------------------------------------------------------ */
+
+static bool goes_direct(const trine_comm *comm, const void *p, size_t bytes) {
+    return bytes && !far_is_host(comm, p);
+}
+
+static trine_status reached_send_start(trine_comm *comm, const void *buf, size_t bytes, int peer,
+                                       comm_request *request) {
+    request->far.direct = goes_direct(comm, buf, bytes);
+    if (!request->far.direct) return far_inner(comm)->send_start(comm, buf, bytes, peer, request);
+    TRY(device_wait(comm->far->memory.dev));
+    return mpi_gpu_send(comm, buf, bytes, peer, request);
+}
+
+/* What the buffer had before may still be in use. */
+static trine_status reached_recv_start(trine_comm *comm, void *buf, size_t bytes, int peer,
+                                       comm_request *request) {
+    request->far.direct = goes_direct(comm, buf, bytes);
+    if (!request->far.direct) return far_inner(comm)->recv_start(comm, buf, bytes, peer, request);
+    TRY(device_wait(comm->far->memory.dev));
+    return mpi_gpu_recv(comm, buf, bytes, peer, request);
+}
+
+static trine_status reached_wait(trine_comm *comm, comm_request *request) {
+    return request->far.direct ? mpi_transport.wait(comm, request) : far_wait(comm, request);
+}
+
+static trine_status reached_wait_received(trine_comm *comm, comm_request *request, size_t bytes) {
+    if (!request->far.direct) return far_wait_received(comm, request, bytes);
+    return mpi_transport.wait_received(comm, request, bytes);
+}
+
+/* ---- Groups of one --------------------------------------------------------------------------- */
+
+static trine_status copy(const trine_comm *comm, void *dst, const void *src, size_t bytes) {
+    const far_memory *m = &comm->far->memory;
+    bool to_far = is_far(m, dst), from_far = is_far(m, src);
+    if (!bytes || dst == src) return TRINE_OK;
+    if (to_far && !from_far) return device_write(m->dev, dst, src, bytes);
+    if (from_far && !to_far) return device_read(m->dev, dst, src, bytes);
+    if (to_far)
+        device_copy(m->dev, dst, src, bytes);
+    else
+        memcpy(dst, src, bytes);
+    return TRINE_OK;
+}
+
+/* scatter and gather */
+static trine_status alone_rooted(trine_comm *comm, void *dst, const void *src, size_t part,
+                                 int root) {
+    (void)root;
+    return copy(comm, dst, src, part);
+}
+
+static trine_status alone_all_to_all(trine_comm *comm, void *dst, const void *src, size_t part) {
+    return copy(comm, dst, src, part);
+}
+
+/* all-reduce and reduce-scatter */
+static trine_status alone_reduction(trine_comm *comm, void *dst, const void *src, size_t count,
+                                    trine_dtype type, trine_reduction op) {
+    (void)op;
+    return copy(comm, dst, src, count * trine_dtype_bytes(type));
+}
+
+static trine_status alone_reduce(trine_comm *comm, void *dst, const void *src, size_t count,
+                                 trine_dtype type, trine_reduction op, int root) {
+    (void)root;
+    return alone_reduction(comm, dst, src, count, type, op);
+}
+
+static trine_status alone_all_gather_start(trine_comm *comm, void *dst, const void *src,
+                                           size_t part, comm_request *request) {
+    (void)request;
+    return copy(comm, dst, src, part);
+}
+
+/* ---- Tables ---------------------------------------------------------------------------------- */
+
+/* What has no row here (barrier, posts, which reductions make on mirrors) stays the transport's
+ * own; so in a group of one do the calls that move nothing. */
+static comm_transport alone_table(const comm_transport *inner) {
+    comm_transport t = *inner;
+    t.scatter = alone_rooted;
+    t.gather = alone_rooted;
+    t.all_to_all = alone_all_to_all;
+    t.all_reduce = alone_reduction;
+    t.reduce = alone_reduce;
+    t.reduce_scatter = alone_reduction;
+    t.all_gather_start = alone_all_gather_start;
+    return t;
+}
+
+static comm_transport staged_table(const comm_transport *inner, const char *name) {
+    comm_transport t = *inner;
+    t.name = name;
+    t.broadcast = far_broadcast;
+    t.scatter = far_scatter;
+    t.gather = far_gather;
+    t.all_to_all = far_all_to_all;
+    t.all_reduce = far_all_reduce;
+    t.reduce = far_reduce;
+    t.reduce_scatter = far_reduce_scatter;
+    t.all_gather_start = far_all_gather_start;
+    t.send_start = far_send_start;
+    t.recv_start = far_recv_start;
+    t.wait = far_wait;
+    t.wait_received = far_wait_received;
+    return t;
+}
+
+/* Reductions and gathers stay staged. */
+static comm_transport reached_table(const comm_transport *inner, const char *name) {
+    comm_transport t = staged_table(inner, name);
+    t.send_start = reached_send_start;
+    t.recv_start = reached_recv_start;
+    t.wait = reached_wait;
+    t.wait_received = reached_wait_received;
+    return t;
+}
+
+/* Those that make nothing but messages of what is far. */
+static bool only_sends(trine_group g) {
+    return g == TRINE_TIE || g == TRINE_ACT_IN || g == TRINE_ACT_OUT || g == TRINE_GRAD_IN ||
+           g == TRINE_GRAD_OUT;
+}
+
+/* Where no group stages, those without NCCL have host memory only. */
+static void put_before(struct comm_far *f, trine_comm *comm, bool mirrored) {
+    trine_group g = comm->group;
+    const comm_transport *inner = f->inner[g] = comm->transport;
+    ASSERT(!comm->far && !comm->clock);
+    bool reached = mirrored && f->memory.reached;
+    snprintf(f->names[g], sizeof f->names[g], "%s%s", mirrored ? "staged " : "", inner->name);
+    const char *name = reached && only_sends(g) ? "gpu mpi" : f->names[g];
+    f->table[g] = comm->size == 1 ? alone_table(inner)
+                  : comm->nccl    ? direct_table(inner)
+                  : reached       ? reached_table(inner, name)
+                                  : staged_table(inner, name);
+    comm->far = f;
+    comm->transport = &f->table[g];
+}
+
+static void forget(const trine_mesh *mesh, struct comm_far *f) {
+    for (int g = 0; g < TRINE_GROUPS; g++) {
+        trine_comm *comm = trine_mesh_group(mesh, (trine_group)g);
+        ASSERT(comm->far == f && !comm->clock);
+        comm->transport = f->inner[g];
+        comm->far = NULL;
+    }
+    free(f);
+}
+
+static void check_memory(const far_memory *m, bool mirrored) {
+    ASSERT(m->dev && !m->dev->memory->host && m->shared_bytes <= m->bytes);
+    ASSERT(!mirrored || m->shared || m->shared_bytes == 0);
+    ASSERT(!mirrored || m->own || m->shared_bytes == m->bytes);
+}
+
+trine_status comm_far_memory(trine_mesh *mesh, const far_memory *memory) {
+    trine_comm *any = trine_mesh_group(mesh, TRINE_DP);
+    if (any && any->far) forget(mesh, any->far);
+    if (!memory) return TRINE_OK;
+    bool mirrored = comm_gpu_stages(mesh);
+    check_memory(memory, mirrored);
+    struct comm_far *f = calloc(1, sizeof *f);
+    CHECK(f, TRINE_ENOMEM, "no memory for the groups of far memory");
+    f->memory = *memory;
+    for (int g = 0; g < TRINE_GROUPS; g++)
+        put_before(f, trine_mesh_group(mesh, (trine_group)g), mirrored);
+    return TRINE_OK;
+}

@@ -1,0 +1,451 @@
+#include "comm/watch/board.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/options.h"
+
+#define FOLDER "/dev/shm"
+#define NAME   "trine-places-"
+#define PAGE   4096
+/* More ranks than any job has; what a launcher says beyond it is not believed. */
+#define MOST_RANKS (1 << 20)
+/* Seconds between two looks of a rank that looks at others. */
+#define LOOK 0.1
+/* Tries to read a slot that is being written. */
+#define TRIES 100
+
+typedef struct {
+    _Atomic uint64_t token;    /* 0: nobody has come yet */
+    _Atomic int32_t speaker;   /* pid of the one that speaks; 0: nobody does */
+    _Atomic uint64_t answered; /* the last alarm that was taken up */
+} board_header;
+
+typedef struct {
+    _Atomic uint32_t version; /* odd while the place is being written */
+    _Atomic uint32_t beats, looks;
+    rank_place at;
+} slot;
+
+/* A slot lies in one page, of which its owner makes sure before anybody touches it. */
+#define SLOT 1024
+_Static_assert(sizeof(slot) <= SLOT && PAGE % SLOT == 0, "a slot must lie in a page");
+_Static_assert(sizeof(board_header) <= PAGE, "the header must lie in a page");
+
+/* What the launcher says. */
+typedef struct {
+    int rank, size; /* size 0: nothing */
+    int node_ranks; /* 0: nothing */
+    uint64_t job;
+} launch;
+
+/* The process's; all zero without a board. */
+static struct {
+    int users;
+    launch start;
+    char path[64]; /* "": the board is this process's own */
+    int fd;
+    char *map; /* of the header; the own slot's page is another mapping */
+    char *page;
+    board_header *header;
+    slot *own;
+} board;
+
+static board_header own_header;
+static slot own_slot;
+
+/* ---- Processes ------------------------------------------------------------------------------- */
+
+typedef struct {
+    char state; /* its letter; 'Z': a zombie */
+    int parent;
+    uint64_t start; /* in clock ticks since the node's boot */
+} process;
+
+/* False if there is none. */
+static bool process_of(int pid, process *p) {
+    char path[32], text[1024];
+    snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return false;
+    ssize_t n = read(fd, text, sizeof text - 1);
+    close(fd);
+    if (n <= 0) return false;
+    text[n] = '\0';
+    const char *at = strrchr(text, ')'); /* behind the name, which may hold anything */
+    if (!at || at[1] != ' ') return false;
+    p->state = at[2];
+    p->parent = atoi(at + 3);
+    for (int field = 2; at && field < 22; field++) at = strchr(at + 1, ' ');
+    if (!at) return false;
+    p->start = strtoull(at + 1, NULL, 10);
+    return true;
+}
+
+static uint64_t own_pids(void) {
+    struct stat is;
+    return stat("/proc/self/ns/pid", &is) == 0 ? (uint64_t)is.st_ino : 0;
+}
+
+/* Whether the place's process can be asked for here, and then *state is its letter; 'X': it is gone. */
+static bool look_up(const rank_place *p, char *state) {
+    process is;
+    if (!p->pids || p->pids != own_pids()) return false;
+    *state = process_of(p->pid, &is) && is.start == p->start ? is.state : 'X';
+    return true;
+}
+
+/* ---- What the launcher says ------------------------------------------------------------------ */
+
+static int number_of(const char *const *names) {
+    for (; *names; names++) {
+        const char *text = options_environment(*names);
+        char *end;
+        long n = text ? strtol(text, &end, 10) : -1;
+        if (n >= 0 && n <= MOST_RANKS && end != text && !*end) return (int)n;
+    }
+    return -1;
+}
+
+/* FNV-1a. */
+static uint64_t mix(uint64_t hash, const char *text) {
+    for (; text && *text; text++) hash = (hash ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
+    return (hash ^ 0xff) * UINT64_C(0x100000001b3);
+}
+
+/* Whether a process was started with `entry` ("NAME=VALUE") in its environment. */
+static bool has_entry(int pid, const char *entry) {
+    char path[32], *line = NULL;
+    size_t size = 0;
+    bool found = false;
+    snprintf(path, sizeof path, "/proc/%d/environ", pid);
+    FILE *f = fopen(path, "re");
+    while (f && !found && getdelim(&line, &size, '\0', f) > 0) found = strcmp(line, entry) == 0;
+    free(line);
+    if (f) fclose(f);
+    return found;
+}
+
+/* The launcher's process on this node: the nearest one above whose environment does not have this rank.
+ * Those between are wrappers, a shell for instance that waits for the rank. */
+static int launcher_of(void) {
+    const char *rank = options_environment("PMI_RANK");
+    char entry[32];
+    process above = {.parent = (int)getppid()};
+    snprintf(entry, sizeof entry, "PMI_RANK=%s", rank ? rank : "");
+    while (rank && has_entry(above.parent, entry) && process_of(above.parent, &above)) continue;
+    return above.parent;
+}
+
+/* Processes of one job on one node have these in common, and no other process has. Where nothing names
+ * the job (MPICH's Hydra) it is the launcher's process on the node. */
+static uint64_t job_of(void) {
+    static const char *const names[] = {"PMIX_NAMESPACE", "OMPI_MCA_orte_hnp_uri", "SLURM_JOB_ID",
+                                        "SLURM_STEP_ID"};
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    char text[48];
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        hash = mix(hash, options_environment(names[i]));
+    bool named = options_environment("PMIX_NAMESPACE");
+    snprintf(text, sizeof text, "%ld %d", (long)geteuid(), named ? 0 : launcher_of());
+    return mix(hash, text);
+}
+
+static launch ask_launcher(void) {
+    static const char *const ranks[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", NULL};
+    static const char *const sizes[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS",
+                                        NULL};
+    static const char *const nodes[] = {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", NULL};
+    launch l = {.rank = number_of(ranks), .size = number_of(sizes), .job = job_of()};
+    int node = number_of(nodes);
+    if (l.rank < 0 || l.size < 1 || l.rank >= l.size) return (launch){.size = 0};
+    l.node_ranks = node > 0 && node <= l.size ? node : 0;
+    return l;
+}
+
+/* ---- Slots ----------------------------------------------------------------------------------- */
+
+/* What is read is a file: a page that nobody has written then costs none. */
+static bool read_slot(int index, slot *s) {
+    if (!board.path[0]) {
+        memcpy(s, &own_slot, sizeof *s);
+        return index == 0;
+    }
+    return pread(board.fd, s, sizeof *s, PAGE + (off_t)index * SLOT) == (ssize_t)sizeof *s;
+}
+
+/* Of a slot that is being written, what is there. */
+static bool read_place(int index, slot *s) {
+    for (int i = 0; i < TRIES; i++) {
+        slot again;
+        if (!read_slot(index, s) || !read_slot(index, &again)) return false;
+        if (!(s->version & 1) && s->version == again.version) break;
+    }
+    rank_place *p = &s->at;
+    p->host[sizeof p->host - 1] = p->call[sizeof p->call - 1] = '\0';
+    p->doing[sizeof p->doing - 1] = p->file[sizeof p->file - 1] = '\0';
+    return p->size > 0;
+}
+
+/* By one writer: no read-modify-write is needed. */
+static void raise_version(slot *s) {
+    uint32_t version = atomic_load_explicit(&s->version, memory_order_relaxed);
+    atomic_store_explicit(&s->version, version + 1, memory_order_relaxed);
+}
+
+rank_place *board_write(void) {
+    slot *s = board.own ? board.own : &own_slot;
+    raise_version(s);
+    atomic_thread_fence(memory_order_release);
+    return &s->at;
+}
+
+void board_written(void) {
+    atomic_thread_fence(memory_order_release);
+    raise_version(board.own ? board.own : &own_slot);
+}
+
+void board_beat(void) {
+    if (board.own) atomic_fetch_add_explicit(&board.own->beats, 1, memory_order_relaxed);
+}
+
+void board_look(void) {
+    if (board.own) atomic_fetch_add_explicit(&board.own->looks, 1, memory_order_relaxed);
+}
+
+/* ---- Coming and going ------------------------------------------------------------------------ */
+
+/* Boards of this user on which nobody lives any more. One that is empty may be about to be used, and so
+ * may one whose slot is being written. */
+static void remove_if_dead(const char *path) {
+    bool dead = false;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    slot s;
+    for (off_t at = PAGE; fd >= 0 && pread(fd, &s, sizeof s, at) == (ssize_t)sizeof s; at += SLOT) {
+        char state;
+        if (s.version == 0) continue;
+        dead = !(s.version & 1) && look_up(&s.at, &state) && state == 'X';
+        if (!dead) break;
+    }
+    if (fd >= 0) close(fd);
+    if (dead) unlink(path);
+}
+
+static void sweep(void) {
+    DIR *folder = opendir(FOLDER);
+    struct dirent *entry;
+    while (folder && (entry = readdir(folder)) != NULL) {
+        char path[sizeof FOLDER + sizeof entry->d_name + 1];
+        struct stat is;
+        if (strncmp(entry->d_name, NAME, strlen(NAME)) != 0) continue;
+        snprintf(path, sizeof path, FOLDER "/%s", entry->d_name);
+        if (strcmp(path, board.path) != 0 && lstat(path, &is) == 0 && S_ISREG(is.st_mode) &&
+            is.st_uid == geteuid())
+            remove_if_dead(path);
+    }
+    if (folder) closedir(folder);
+}
+
+/* Memory for the header and for this rank's slot, now and not when they are touched. */
+static bool take_pages(int fd, off_t own) {
+    return fallocate(fd, 0, 0, PAGE) == 0 && fallocate(fd, 0, own / PAGE * PAGE, PAGE) == 0;
+}
+
+static void *map_page(int fd, off_t at) {
+    void *page = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, at);
+    return page == MAP_FAILED ? NULL : page;
+}
+
+/* Another process of this job cannot have this rank's slot; what an earlier one left may. */
+static bool is_taken(const slot *s) {
+    char state;
+    return s->at.size > 0 && s->at.pid != getpid() && !(look_up(&s->at, &state) && state == 'X');
+}
+
+static bool attach(int fd, int rank) {
+    off_t own = PAGE + (off_t)rank * SLOT;
+    if (!take_pages(fd, own)) return false;
+    board.map = map_page(fd, 0);
+    board.page = map_page(fd, own / PAGE * PAGE);
+    if (!board.map || !board.page) return false;
+    board.header = (board_header *)(void *)board.map;
+    board.own = (slot *)(void *)(board.page + own % PAGE);
+    return !is_taken(board.own);
+}
+
+static void detach(void) {
+    if (board.map) munmap(board.map, PAGE);
+    if (board.page) munmap(board.page, PAGE);
+    if (board.fd >= 0) close(board.fd);
+    board.map = board.page = NULL;
+    board.fd = -1;
+}
+
+static bool join_shared(void) {
+    if (!board.start.size) return false;
+    snprintf(board.path, sizeof board.path, FOLDER "/" NAME "%016" PRIx64, board.start.job);
+    sweep();
+    board.fd = open(board.path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    bool joined = board.fd >= 0 && attach(board.fd, board.start.rank);
+    if (board.fd >= 0 && !board.own) unlink(board.path); /* there is no room */
+    if (!joined) detach();
+    return joined;
+}
+
+static void introduce(slot *s) {
+    process own;
+    uint64_t none = 0, token = 0;
+    rank_place *p = &s->at;
+    memset(p, 0, sizeof *p);
+    p->rank = board.start.size ? board.start.rank : 0;
+    p->size = board.start.size ? board.start.size : 1;
+    p->pid = (int32_t)getpid();
+    p->pids = own_pids();
+    p->group = p->peer = -1;
+    if (process_of(p->pid, &own)) p->start = own.start;
+    if (gethostname(p->host, sizeof p->host - 1) != 0) strcpy(p->host, "unknown");
+    while (getrandom(&token, sizeof token, 0) != sizeof token || !token) continue;
+    atomic_compare_exchange_strong(&board.header->token, &none, token);
+}
+
+void board_join(void) {
+    if (board.users++) return;
+    board.start = ask_launcher();
+    board.fd = -1;
+    if (!join_shared()) {
+        memset(&own_header, 0, sizeof own_header);
+        memset(&own_slot, 0, sizeof own_slot);
+        board.header = &own_header;
+        board.own = &own_slot;
+        board.path[0] = '\0';
+    }
+    board_write();
+    introduce(board.own);
+    board_written();
+}
+
+void board_seal(void) {
+    if (board.path[0]) unlink(board.path);
+}
+
+void board_leave(void) {
+    if (!board.users || --board.users) return;
+    board_write()->size = 0;
+    board_written();
+    detach();
+    board.own = NULL;
+    board.header = NULL;
+    board.path[0] = '\0';
+}
+
+uint64_t board_token(void) {
+    return atomic_load(&board.header->token);
+}
+
+int board_rank(void) {
+    return board.own->at.rank;
+}
+
+void board_settle(int rank, int size) {
+    rank_place *p = board_write();
+    p->rank = rank;
+    p->size = size;
+    board_written();
+}
+
+int board_expected(void) {
+    return board.start.node_ranks;
+}
+
+/* ---- Seeing ---------------------------------------------------------------------------------- */
+
+static rank_status state_of(const slot *before, const slot *now) {
+    char letter = 'R';
+    bool known = look_up(&now->at, &letter);
+    if (known && (letter == 'X' || letter == 'Z')) return RANK_ENDED;
+    if (known && (letter == 'T' || letter == 't')) return RANK_STOPPED;
+    if (before->beats == now->beats) return RANK_STILL;
+    if (now->at.file[0]) return RANK_FILES;
+    return now->at.call[0] || before->looks != now->looks ? RANK_WAITS : RANK_RUNS;
+}
+
+static bool has_moved(const rank_place *before, const rank_place *now) {
+    return before->calls != now->calls || before->group != now->group ||
+           before->number != now->number || before->at != now->at || before->count != now->count;
+}
+
+static bool read_all(slot *slots, int most, int *count) {
+    *count = 0;
+    for (int i = 0; i < most; i++)
+        if (read_place(i, &slots[*count])) ++*count;
+    return *count > 0;
+}
+
+/* The slot of the same process; NULL if it was not there. */
+static const slot *find(const slot *slots, int count, const rank_place *p) {
+    for (int i = 0; i < count; i++)
+        if (slots[i].at.rank == p->rank) return &slots[i];
+    return NULL;
+}
+
+/* Another rank may look at this one meanwhile. */
+static void nap_and_look(double seconds) {
+    const struct timespec nap = {.tv_nsec = (long)(LOOK * 1e9)};
+    for (double left = seconds; left > 0; left -= LOOK) {
+        board_look();
+        nanosleep(&nap, NULL);
+    }
+}
+
+bool board_sight(double seconds, rank_status self, sighting **all, int *count) {
+    int most = board.path[0] ? board.start.size : 1, first = 0;
+    slot *before = calloc((size_t)most, sizeof *before), *now = calloc((size_t)most, sizeof *now);
+    *all = calloc((size_t)most, sizeof **all);
+    *count = 0;
+    bool made = before && now && *all;
+    if (made) {
+        read_all(before, most, &first);
+        nap_and_look(seconds);
+        read_all(now, most, count);
+    }
+    for (int i = 0; made && i < *count; i++) {
+        const slot *then = find(before, first, &now[i].at);
+        bool own = now[i].at.pid == getpid() && now[i].at.pids == own_pids();
+        (*all)[i].at = now[i].at;
+        (*all)[i].moved = !then || has_moved(&then->at, &now[i].at);
+        (*all)[i].state = (int32_t)(own ? self : state_of(then ? then : &now[i], &now[i]));
+    }
+    free(before);
+    free(now);
+    return made;
+}
+
+/* ---- Speaking -------------------------------------------------------------------------------- */
+
+bool board_speak(void) {
+    int32_t none = 0;
+    return atomic_compare_exchange_strong(&board.header->speaker, &none, (int32_t)getpid());
+}
+
+void board_yield(void) {
+    atomic_store(&board.header->speaker, 0);
+}
+
+bool board_spoken(void) {
+    return atomic_load(&board.header->speaker) != 0;
+}
+
+bool board_answers(uint64_t alarm) {
+    return atomic_exchange(&board.header->answered, alarm) != alarm;
+}

@@ -1,0 +1,272 @@
+#include "comm/watch/places.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/c_locale.h"
+#include "comm/api/axes.h"
+#include "comm/api/comm.h"
+#include "comm/transport/transport.h"
+
+#define KEY_BYTES 320
+/* Ranges of ranks that a line shows, and members of a group. */
+#define SHOWN_RANGES  10
+#define SHOWN_MEMBERS 16
+
+typedef struct {
+    char *text;
+    size_t used, size;
+} writer;
+
+static void put(writer *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void put(writer *w, const char *format, ...) {
+    va_list args;
+    if (w->used + 1 >= w->size) return;
+    va_start(args, format);
+    int n = c_vsnprintf(w->text + w->used, w->size - w->used, format, args);
+    va_end(args);
+    w->used += n < 0 ? 0 : (size_t)n;
+    if (w->used >= w->size) w->used = w->size - 1;
+}
+
+/* ---- One place ------------------------------------------------------------------------------- */
+
+void place_name(const rank_place *p, char *text, size_t size) {
+    writer w = {text, 0, size};
+    put(&w, "rank %d", p->rank);
+    if (p->meshed) {
+        trine_coord at;
+        char where[AXES_TEXT];
+        memcpy(at.at, p->coord, sizeof at.at);
+        put(&w, " [%s]", axes_coord_text(at, where, sizeof where));
+    }
+    put(&w, " on %s (pid %d)", p->host, p->pid);
+}
+
+static bool has_call(const rank_place *p) {
+    return p->group >= 0 && p->group < TRINE_GROUPS && p->kind >= 0 && p->kind < TRINE_TALLY_KINDS;
+}
+
+/* "all-gather 37 of 4096 f32 over group dp". */
+static void put_call(writer *w, const rank_place *p) {
+    put(w, "%s %llu", tally_kind_text((trine_tally_kind)p->kind), (unsigned long long)p->number);
+    if (p->elements)
+        put(w, " of %llu %s", (unsigned long long)p->elements,
+            comm_dtype_text((trine_dtype)p->type));
+    put(w, " over group %s", comm_group_name((trine_group)p->group));
+}
+
+/* "; instruction 12 of 96, FORWARD u3 m1", what it does outside of a program, or nothing. */
+static void put_program(writer *w, const rank_place *p, place_words words) {
+    char text[96] = "";
+    if (p->count > 0 && words) words(p->words, text, sizeof text);
+    if (p->count > 0)
+        put(w, "; instruction %d of %d%s%s", p->at, p->count, text[0] ? ", " : "", text);
+    else if (p->doing[0])
+        put(w, "; %s", p->doing);
+}
+
+static void put_last(writer *w, const rank_place *p) {
+    if (!has_call(p)) return;
+    put(w, ", after ");
+    put_call(w, p);
+}
+
+/* Both count in one row. */
+static const char *library_of(const char *call) {
+    return strncmp(call, "nccl", strlen("nccl")) == 0 ? "MPI and NCCL" : "MPI";
+}
+
+/* What ranks in one place have in common, but for their program. */
+static void put_state(writer *w, const sighting *s) {
+    const rank_place *p = &s->at;
+    switch ((rank_status)s->state) {
+    case RANK_STOPPED: put(w, "stopped by a signal or a debugger"); break;
+    case RANK_ENDED: put(w, "ended"); break;
+    case RANK_ABSENT: put(w, "no answer: look at the node first"); return;
+    case RANK_STILL: put(w, "not running (frozen or swapped out)"); break;
+    case RANK_RUNS: put(w, "in no communication"); break;
+    case RANK_FILES: put(w, "waiting for the file system, %s", p->file); return;
+    case RANK_WAITS:
+        put(w, "waiting");
+        if (p->call[0])
+            put(w, " in %s, blocking call %d of %s", p->call, p->calls, library_of(p->call));
+        else if (has_call(p))
+            put(w, " in "), put_call(w, p);
+        return;
+    case RANK_STATES: break;
+    }
+    if (p->call[0])
+        put(w, ", in %s, blocking call %d of %s", p->call, p->calls, library_of(p->call));
+    else
+        put_last(w, p);
+}
+
+/* What a waiting rank's line says more when all of its set say the same. */
+static void put_peers(writer *w, const rank_place *p) {
+    if (p->kind == TRINE_TALLY_SEND) put(w, " to rank %d", p->peer);
+    if (p->kind == TRINE_TALLY_RECV) put(w, " from rank %d", p->peer);
+    if (tally_kind_has_root((trine_tally_kind)p->kind)) put(w, " with root rank %d", p->peer);
+    if (!p->stride || p->members > SHOWN_MEMBERS) return;
+    put(w, " (ranks");
+    for (int i = 0; i < p->members; i++) put(w, " %d", p->first + i * p->stride);
+    put(w, ")");
+}
+
+bool places_alive(const sighting *ranks, int count) {
+    for (int i = 0; i < count; i++)
+        if (ranks[i].moved || ranks[i].state == RANK_FILES) return true;
+    return false;
+}
+
+/* ---- Sets ------------------------------------------------------------------------------------ */
+
+typedef struct {
+    const sighting *rank;
+    char key[KEY_BYTES];
+} entry;
+
+typedef struct {
+    const entry *first; /* of `count` behind each other, by rank */
+    int count;
+} set;
+
+static int by_place(const void *a, const void *b) {
+    const entry *x = a, *y = b;
+    int order = x->rank->state - y->rank->state;
+    if (!order) order = strcmp(x->key, y->key);
+    return order ? order : x->rank->at.rank - y->rank->at.rank;
+}
+
+static int by_weight(const void *a, const void *b) {
+    const set *x = a, *y = b;
+    int order = x->first->rank->state - y->first->rank->state;
+    if (!order) order = x->count - y->count;
+    return order ? order : x->first->rank->at.rank - y->first->rank->at.rank;
+}
+
+static bool same_place(const entry *a, const entry *b) {
+    return a->rank->state == b->rank->state && strcmp(a->key, b->key) == 0;
+}
+
+/* sets[] of the sorted entries. */
+static int make_sets(const entry *entries, int count, set *sets) {
+    int n = 0;
+    for (int i = 0; i < count; i++) {
+        if (i == 0 || !same_place(&entries[i], &entries[i - 1])) sets[n++].first = &entries[i];
+        sets[n - 1].count++;
+    }
+    return n;
+}
+
+static bool same_peers(const set *s) {
+    const rank_place *p = &s->first->rank->at;
+    for (int i = 1; i < s->count; i++) {
+        const rank_place *q = &s->first[i].rank->at;
+        if (p->first != q->first || p->stride != q->stride || p->members != q->members ||
+            p->peer != q->peer)
+            return false;
+    }
+    return true;
+}
+
+/* "ranks 0-3, 6, 8-63". */
+static void put_ranks(writer *w, const set *s) {
+    int shown = 0;
+    for (int i = 0; i < s->count;) {
+        int from = s->first[i].rank->at.rank, to = from;
+        while (++i < s->count && s->first[i].rank->at.rank == to + 1) to++;
+        if (++shown > SHOWN_RANGES) {
+            put(w, ", ...");
+            return;
+        }
+        put(w, from == to ? "%s%d" : "%s%d-%d", shown == 1 ? "ranks " : ", ", from, to);
+    }
+}
+
+static void put_waited(writer *w, const set *s) {
+    const sighting *one = s->first->rank;
+    bool files = one->state == RANK_FILES;
+    double most = 0;
+    for (int i = 0; i < s->count; i++) {
+        const rank_place *p = &s->first[i].rank->at;
+        double waited = files ? p->file_waited : p->waited;
+        if (waited > most) most = waited;
+    }
+    if ((one->state == RANK_WAITS || files) && most > 0) put(w, ", for %.1f s", most);
+}
+
+static void put_set(writer *w, const set *s, place_words words) {
+    const sighting *one = s->first->rank;
+    char name[192];
+    put(w, "    ");
+    if (s->count == 1) {
+        place_name(&one->at, name, sizeof name);
+        put(w, "%s", name);
+    } else {
+        put(w, "%d ", s->count);
+        put_ranks(w, s);
+    }
+    put(w, ": ");
+    put_state(w, one);
+    if (one->state == RANK_WAITS && !one->at.call[0] && has_call(&one->at) && same_peers(s))
+        put_peers(w, &one->at);
+    put_waited(w, s);
+    put_program(w, &one->at, words);
+    put(w, "\n");
+}
+
+static void put_sets(writer *w, const set *sets, int n, place_words words) {
+    int ranks = 0, shown = n > PLACES_LINES ? PLACES_LINES - 1 : n;
+    for (int i = 0; i < n; i++) {
+        if (i < shown)
+            put_set(w, &sets[i], words);
+        else
+            ranks += sets[i].count;
+    }
+    if (n > shown) put(w, "    ... and %d places more, of %d ranks\n", n - shown, ranks);
+}
+
+/* ---- The report ------------------------------------------------------------------------------ */
+
+static void put_head(writer *w, const places_head *h) {
+    char name[192];
+    place_name(h->who, name, sizeof name);
+    put(w, "trine: %s: %s has waited for %.1f s", trine_status_text(TRINE_ETIMEOUT), name,
+        h->seconds);
+    if (h->who->call[0]) put(w, " in %s", h->who->call);
+    put(w, " (%s %g); the job ends. Where the ranks%s are:\n", h->limit_name, h->limit,
+        h->part ? " of this node" : "");
+    if (h->absent > 0)
+        put(w, "    %d rank%s of this node ha%s not come to trine_world_create\n", h->absent,
+            h->absent == 1 ? "" : "s", h->absent == 1 ? "s" : "ve");
+}
+
+size_t places_print(char *text, size_t size, const places_head *head, const sighting *ranks,
+                    int count, place_words words) {
+    writer w = {text, 0, size < PLACES_BYTES ? size : PLACES_BYTES};
+    entry *entries = calloc((size_t)count + 1, sizeof *entries);
+    set *sets = calloc((size_t)count + 1, sizeof *sets);
+    put_head(&w, head);
+    bool all_wait = count > 0 && !head->absent;
+    for (int i = 0; entries && i < count; i++) {
+        writer key = {entries[i].key, 0, KEY_BYTES};
+        entries[i].rank = &ranks[i];
+        put_state(&key, &ranks[i]);
+        put_program(&key, &ranks[i].at, words);
+        all_wait = all_wait && ranks[i].state == RANK_WAITS;
+    }
+    if (all_wait && !head->part)
+        put(&w, "    every rank waits, in calls that do not meet; --audit names the first that "
+                "differ\n");
+    if (entries && sets) {
+        qsort(entries, (size_t)count, sizeof *entries, by_place);
+        int n = make_sets(entries, count, sets);
+        qsort(sets, (size_t)n, sizeof *sets, by_weight);
+        put_sets(&w, sets, n, words);
+    }
+    free(entries);
+    free(sets);
+    return w.used;
+}

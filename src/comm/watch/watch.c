@@ -1,0 +1,217 @@
+#include "comm/watch/watch.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/options.h"
+
+#define DEFAULT_TIMEOUT 600.0
+/* Seconds between two looks of the thread. */
+#define TICK 0.1
+/* How long places are looked at: a rank that lives has given many signs by then. */
+#define SIGHT 1.0
+/* A launcher reads our last words from a pipe; what it has not read when it kills is lost. */
+#define LINGER 0.5
+/* How long others leave the rank that speaks. */
+#define MARGIN 10.0
+
+static struct {
+    int users;
+    pthread_t thread;
+    bool runs;
+    pthread_mutex_t lock;
+    pthread_cond_t ends;
+    bool end;                   /* under the lock */
+    _Atomic double limit;       /* NAN: not set */
+    _Atomic(const char *) call; /* NULL: none is under way */
+    _Atomic uint32_t number;    /* of calls begun */
+    _Atomic(place_words) words;
+} watch = {.lock = PTHREAD_MUTEX_INITIALIZER, .limit = NAN};
+
+double watch_now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+double watch_step(double *last) {
+    double now = watch_now(), step = *last > 0 ? now - *last : 0;
+    *last = now;
+    return step < WATCH_LOOK ? step : WATCH_LOOK;
+}
+
+void watch_nap(double seconds) {
+    const struct timespec t = {.tv_sec = (time_t)seconds,
+                               .tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9)};
+    nanosleep(&t, NULL);
+}
+
+void watch_timeout(double seconds) {
+    watch.limit = seconds;
+}
+
+/* What is no number of seconds is not believed. */
+static double environment_limit(void) {
+    const char *text = options_environment("TRINE_TIMEOUT");
+    double seconds;
+    return text && options_seconds(text, &seconds) ? seconds : DEFAULT_TIMEOUT;
+}
+
+double watch_limit(void) {
+    double limit = watch.limit;
+    return isnan(limit) ? environment_limit() : limit;
+}
+
+void watch_words(place_words words) {
+    watch.words = words;
+}
+
+place_words watch_words_of(void) {
+    return watch.words;
+}
+
+void watch_say(const char *text, size_t bytes) {
+    fflush(stdout);
+    while (bytes) {
+        ssize_t n = write(STDERR_FILENO, text, bytes);
+        if (n <= 0) return;
+        text += n;
+        bytes -= (size_t)n;
+    }
+}
+
+/* ---- Blocking calls -------------------------------------------------------------------------- */
+
+void watch_enter(const char *call) {
+    rank_place *p = board_write();
+    size_t length = strcspn(call, "(");
+    snprintf(p->call, sizeof p->call, "%.*s", (int)length, call);
+    p->calls++;
+    p->waited = 0;
+    board_written();
+    watch.number++;
+    watch.call = call;
+}
+
+void watch_leave(void) {
+    watch.call = NULL;
+    board_write()->call[0] = '\0';
+    board_written();
+}
+
+/* ---- The thread ------------------------------------------------------------------------------ */
+
+static const rank_place *own_place(const sighting *all, int count) {
+    for (int i = 0; i < count; i++)
+        if (all[i].at.pid == getpid()) return &all[i].at;
+    return all ? &all[0].at : NULL;
+}
+
+/* Returns if the alarm is called off. */
+static void speak(double waited) {
+    static char text[PLACES_BYTES];
+    sighting *all;
+    int count, expected = board_expected();
+    bool seen = board_sight(SIGHT, RANK_WAITS, &all, &count);
+    if (seen && places_alive(all, count)) {
+        free(all);
+        board_yield();
+        return;
+    }
+    const rank_place *own = seen ? own_place(all, count) : NULL;
+    if (own && count) {
+        places_head head = {.who = own,
+                            .seconds = waited,
+                            .limit = watch_limit(),
+                            .limit_name = "timeout",
+                            .absent = expected > count ? expected - count : 0,
+                            .part = expected < own->size};
+        watch_say(text, places_print(text, sizeof text, &head, all, count, watch_words_of()));
+    }
+    watch_nap(LINGER);
+    _exit(1);
+}
+
+/* Another rank of this node may be about to say the same. */
+static void fire(double waited) {
+    if (board_speak()) {
+        speak(waited);
+        return;
+    }
+    for (double last = 0, left = MARGIN; board_spoken(); left -= watch_step(&last)) {
+        if (left < 0) _exit(1);
+        board_beat();
+        watch_nap(TICK);
+    }
+}
+
+/* False when the thread is to end. */
+static bool tick(void) {
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += (long)(TICK * 1e9);
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    pthread_mutex_lock(&watch.lock);
+    if (!watch.end) pthread_cond_timedwait(&watch.ends, &watch.lock, &until);
+    bool end = watch.end;
+    pthread_mutex_unlock(&watch.lock);
+    return !end;
+}
+
+static void *look(void *unused) {
+    double last = 0, waited = 0;
+    uint32_t number = 0;
+    while (tick()) {
+        double step = watch_step(&last), limit = watch_limit();
+        bool same = watch.call && watch.number == number;
+        waited = same ? waited + step : 0;
+        number = watch.number;
+        board_beat();
+        if (limit <= 0 || waited <= limit) continue;
+        fire(waited);
+        waited = last = 0;
+    }
+    return unused;
+}
+
+static bool begin(void) {
+    sigset_t all, before;
+    pthread_condattr_t monotonic;
+    if (pthread_condattr_init(&monotonic) != 0) return false;
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    int error = pthread_cond_init(&watch.ends, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    if (error) return false;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    watch.end = false;
+    error = pthread_create(&watch.thread, NULL, look, NULL);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return error == 0;
+}
+
+void watch_start(void) {
+    board_join();
+    if (!watch.users++) watch.runs = begin();
+}
+
+void watch_stop(void) {
+    if (watch.users && !--watch.users && watch.runs) {
+        pthread_mutex_lock(&watch.lock);
+        watch.end = true;
+        pthread_cond_signal(&watch.ends);
+        pthread_mutex_unlock(&watch.lock);
+        pthread_join(watch.thread, NULL);
+        pthread_cond_destroy(&watch.ends);
+        watch.runs = false;
+    }
+    board_leave();
+}

@@ -1,0 +1,86 @@
+/* How one file serves every pair of types. The kernels that see elements are compiled once for
+ * each pair that device.h allows (the Makefile's CPU_PAIRS), with ELEMENT and GRAD as f32, bf16 or
+ * f16:
+ *
+ *   element, element_get, element_put   the compute type, and what loads and stores one
+ *   grad, grad_get, grad_put            the same of gradients of parameters
+ *   CPU(norm_forward)                   cpu_bf16_f32_norm_forward: a file's functions have the pair
+ *                                       in their names; cpu.c makes a table of them for each pair
+ *
+ * A kernel loads floats, computes as it would with floats alone, and stores floats; it names no
+ * type. Where a sum goes into a gradient, it is held in floats until it is whole.
+ * Invariant: of the same float, all backends store the same 16 bits (base/half.h). For f32 loads
+ * and stores are nothing, and the code is that of plain floats.
+ * Cost: bf16 a shift to load, five integer operations to store; fp16, by arithmetic, some ten. */
+#ifndef TRINE_DEVICE_CPU_ELEMENT_ELEMENT_H
+#define TRINE_DEVICE_CPU_ELEMENT_ELEMENT_H
+
+#include "base/half.h"
+#include "device/cpu/cpu.h"
+
+#define CPU_PASTE(e, g, op) cpu_##e##_##g##_##op
+#define CPU_NAME(e, g, op)  CPU_PASTE(e, g, op)
+#define CPU(op)             CPU_NAME(ELEMENT, GRAD, op)
+
+#define TYPE_PASTE(type, what) type##_##what
+#define TYPE_NAME(type, what)  TYPE_PASTE(type, what)
+
+typedef float f32_number;
+typedef uint16_t bf16_number, f16_number;
+
+static inline float f32_load(float x) {
+    return x;
+}
+static inline float f32_store(float x) {
+    return x;
+}
+
+typedef TYPE_NAME(ELEMENT, number) element;
+typedef TYPE_NAME(GRAD, number) grad;
+
+static inline float element_get(element x) {
+    return TYPE_NAME(ELEMENT, load)(x);
+}
+static inline element element_put(float x) {
+    return TYPE_NAME(ELEMENT, store)(x);
+}
+static inline float grad_get(grad x) {
+    return TYPE_NAME(GRAD, load)(x);
+}
+static inline grad grad_put(float x) {
+    return TYPE_NAME(GRAD, store)(x);
+}
+
+/* A function of exactly the type that the table asks for. */
+#define KERNEL(op) __typeof__(*((ops *)0)->op) CPU(op)
+
+KERNEL(linear_forward);
+KERNEL(linear_backward_input);
+KERNEL(linear_backward_weight);
+KERNEL(bias_residual);
+KERNEL(dropout_residual);
+KERNEL(dropout);
+KERNEL(bias_backward);
+KERNEL(norm_forward);
+KERNEL(norm_backward);
+KERNEL(gelu_forward);
+KERNEL(gelu_backward);
+KERNEL(attention_forward);
+KERNEL(attention_backward);
+KERNEL(attention_workspace);
+KERNEL(embedding_forward);
+KERNEL(embedding_backward);
+KERNEL(position_forward);
+KERNEL(position_backward);
+KERNEL(xent_forward);
+KERNEL(xent_rescale);
+KERNEL(xent_loss);
+KERNEL(xent_backward);
+KERNEL(add);
+KERNEL(sum_squares);
+KERNEL(adamw);
+KERNEL(attention_cached);
+
+#undef KERNEL
+
+#endif

@@ -1,0 +1,104 @@
+#include <math.h>
+#include <string.h>
+
+#include "device/cpu/element/element.h"
+#include "device/cpu/exp.h"
+#include "device/cpu/lanes.h"
+
+/* The target's column among the shard's valid ones; `valid` itself if it lies elsewhere. */
+static size_t target_column(int32_t target, int32_t first, size_t valid) {
+    int64_t column = (int64_t)target - first;
+    return column >= 0 && column < (int64_t)valid ? (size_t)column : valid;
+}
+
+/* A row goes by blocks, which stay in the first cache: a block's maximum, then the sum of its
+ * exponentials below the maximum so far. */
+#define BLOCK 1024
+
+/* The block's n logits: where they lie, or in `room` (BLOCK). */
+static const float *floats_of(float *room, const element *block, size_t n) {
+    if (sizeof *block == sizeof *room) return (const void *)block;
+#pragma omp simd
+    for (size_t i = 0; i < n; i++) room[i] = element_get(block[i]);
+    return room;
+}
+
+static float sum_below(float max, const float *x, size_t n) {
+    lanes sums = {0};
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES) {
+        float next[LANES];
+#pragma omp simd
+        for (size_t j = 0; j < LANES; j++) next[j] = exp_below(x[i + j] - max);
+        sums += *lanes_load(next);
+    }
+    for (size_t j = 0; i + j < n; j++) sums[j] += exp_below(x[i + j] - max);
+    return lanes_total(&sums);
+}
+
+/* The maximum passes NaNs over, the sum does not. */
+static void pass_row(float *max, float *sum, const element *row, size_t valid) {
+    float room[BLOCK], most = -INFINITY;
+    double total = 0.0;
+    for (size_t start = 0; start < valid; start += BLOCK) {
+        size_t n = valid - start < BLOCK ? valid - start : BLOCK;
+        const float *x = floats_of(room, row + start, n);
+        float before = most, next = lanes_max(x, n);
+        if (next > most) most = next;
+        float base = most == -INFINITY ? 0.0f : most; /* -inf less -inf would be NaN */
+        if (most > before) total *= exp((double)before - (double)base);
+        total += (double)sum_below(base, x, n);
+    }
+    *max = isnan(total) && most < INFINITY ? NAN : most;
+    *sum = (float)total;
+}
+
+trine_status CPU(xent_forward)(device *d, float *max, float *sums, const void *logits_,
+                               const int32_t *targets, int32_t first, size_t T, size_t V,
+                               size_t valid) {
+    const element *logits = logits_; /* (T, V) */
+#pragma omp parallel for num_threads(d->threads) schedule(static)
+    for (size_t t = 0; t < T; t++) {
+        size_t target = target_column(targets[t], first, valid);
+        pass_row(&max[t], &sums[2 * t], logits + t * V, valid);
+        sums[2 * t + 1] = target < valid ? element_get(logits[t * V + target]) : 0.0f;
+    }
+    return TRINE_OK;
+}
+
+/* T exponentials, and below T logarithms that are added in order: nothing to split. */
+trine_status CPU(xent_rescale)(device *d, float *sums, const float *own, const float *max,
+                               size_t T) {
+    (void)d;
+    for (size_t t = 0; t < T; t++) sums[2 * t] *= exp_fast(own[t] - max[t]);
+    return TRINE_OK;
+}
+
+trine_status CPU(xent_loss)(device *d, double *loss, const float *max, const float *sums,
+                            double scale, size_t T) {
+    (void)d;
+    double sum = 0.0;
+    for (size_t t = 0; t < T; t++)
+        sum += log((double)sums[2 * t]) + ((double)max[t] - (double)sums[2 * t + 1]);
+    *loss += scale * sum;
+    return TRINE_OK;
+}
+
+trine_status CPU(xent_backward)(device *d, void *logits_, const float *max, const float *sums,
+                                const int32_t *targets, int32_t first, float scale, size_t T,
+                                size_t V, size_t valid) {
+    element *logits = logits_; /* (T, V) */
+#pragma omp parallel for num_threads(d->threads) schedule(static)
+    for (size_t t = 0; t < T; t++) {
+        element *row = logits + t * V;
+        float most = max[t], factor = scale / sums[2 * t];
+        size_t target = target_column(targets[t], first, valid);
+        float own = target < valid ? element_get(row[target]) : 0.0f;
+#pragma omp simd
+        for (size_t v = 0; v < valid; v++)
+            row[v] = element_put(exp_below(element_get(row[v]) - most) * factor);
+        if (target < valid) row[target] = element_put(exp_below(own - most) * factor - scale);
+        memset(row + valid, 0, (V - valid) * sizeof *row);
+    }
+    return TRINE_OK;
+}

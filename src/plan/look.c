@@ -1,0 +1,102 @@
+/* What may be looked at before it runs: --dry-run, --draw and --explain. */
+#include <limits.h>
+
+#include "base/c_locale.h"
+#include "base/output.h"
+#include "base/status.h"
+#include "plan/report.h"
+
+/* Configuration, programs and a device for sizes only: what a report needs when nothing runs. */
+typedef struct {
+    trine_config config;
+    int ranks;
+    program_spec spec;
+    program *stages;
+    device *dev;
+} rehearsal;
+
+/* As many ranks as the layout asks for, when the user does not say. */
+static trine_status count_ranks(trine_layout l, int *ranks) {
+    double product = axes_product(l);
+    char text[AXES_TEXT];
+    CHECK(product <= INT_MAX, TRINE_EINVAL, "%s are %.0f ranks, too many",
+          axes_options(l, text, sizeof text), product);
+    *ranks = product >= 1 ? (int)product : 1; /* trine_config_check refuses what is not positive */
+    return TRINE_OK;
+}
+
+static trine_status rehearse(rehearsal *r, const trine_config *config, int ranks) {
+    *r = (rehearsal){.config = *config, .ranks = ranks};
+    if (!ranks) TRY(count_ranks(config->parallel.layout, &r->ranks));
+    bool data = config->data.data_path != NULL;
+    if (!data) r->config.data.data_path = "(none)"; /* sizes need no data */
+    TRY(trine_config_check(&r->config, r->ranks));
+    CHECK(data || r->config.model.vocab_size, TRINE_EINVAL,
+          "the vocabulary is not known: give --vocab-size or --data-path");
+    if (!r->config.model.vocab_size) TRY(setup_vocabulary(&r->config, r->ranks));
+    TRY(setup_spec(&r->config, &r->spec));
+    TRY(compose_all(&r->spec, &r->stages, NULL));
+    device_config dev;
+    TRY(setup_device(&r->config, &dev));
+    return device_open_sizes(&r->dev, &dev);
+}
+
+static void rehearsal_end(rehearsal *r) {
+    compose_destroy(&r->spec, &r->stages);
+    if (r->dev) device_close_sizes(&r->dev);
+}
+
+static trine_status print_dry_run(const rehearsal *h, FILE *out) {
+    report r = {.config = &h->config, .stages = h->stages, .dev = h->dev};
+    report_model(&r, out);
+    report_layout(&r, out);
+    report_batch(&r, out);
+    TRY(report_memory(&r, out));
+    TRY(report_heaviest(&r, out));
+    report_layer(&r, out);
+    return report_traffic(&r, out);
+}
+
+trine_status trine_dry_run(const trine_config *config, int ranks, FILE *out) {
+    rehearsal h;
+    trine_status status = status_user(rehearse(&h, config, ranks));
+    if (status == TRINE_OK) status = print_dry_run(&h, out);
+    if (status == TRINE_OK) status = status_user(output_flushed(out));
+    rehearsal_end(&h);
+    return status;
+}
+
+static void print_programs(const rehearsal *h, FILE *out) {
+    for (int p = 0; p < h->spec.stages; p++) {
+        char units[64];
+        report_stage_units(&h->spec, p, units, sizeof units);
+        const program *s = &h->stages[p];
+        fprintf(out, "stage %d: %s; %d slots, %d gradient streams, %d instructions\n", p, units,
+                s->slots, s->streams, s->count);
+        program_print(s, out);
+    }
+}
+
+static void draw(const rehearsal *h, FILE *out) {
+    double idle = pp_picture(h->stages, out);
+    c_fprintf(out, "idle %.1f%% of the picture; bubble by formula %.1f%%\n", 100 * idle,
+              100 * pp_bubble(h->spec.schedule, h->spec.stages, h->spec.micros));
+}
+
+trine_status trine_draw(const trine_config *config, int ranks, FILE *out) {
+    rehearsal h;
+    trine_status status = status_user(rehearse(&h, config, ranks));
+    if (status == TRINE_OK) draw(&h, out);
+    if (status == TRINE_OK) status = status_user(output_flushed(out));
+    rehearsal_end(&h);
+    return status;
+}
+
+trine_status trine_explain(const trine_config *config, int ranks, FILE *out) {
+    rehearsal h;
+    trine_status status = status_user(rehearse(&h, config, ranks));
+    if (status == TRINE_OK) print_programs(&h, out), draw(&h, out);
+    if (status == TRINE_OK) status = status_user(output_flushed(out));
+    rehearsal_end(&h);
+    return status;
+}

@@ -1,0 +1,313 @@
+#include "plan/report.h"
+
+#include <string.h>
+
+#include "base/c_locale.h"
+#include "base/human.h"
+#include "base/status.h"
+#include "comm/api/comm.h"
+#include "comm/api/gpu.h"
+#include "device/cuda/sizes.h"
+#include "plan/beside.h"
+#include "run/traffic.h"
+
+#define MIB (1024.0 * 1024.0)
+
+/* Stages in one line of a table; more are printed in further blocks. */
+#define REPORT_COLUMNS 8
+
+static double parameters(const trine_model *m) {
+    double C = m->hidden_size, F = m->ffn_hidden_size, V = m->vocab_size, T = m->seq_length;
+    double block = 4 * C * C + 4 * C + 2 * C * F + F + C + 4 * C;
+    return V * C * (m->untied ? 2 : 1) + T * C + m->num_layers * block + 2 * C;
+}
+
+void report_model(const report *r, FILE *out) {
+    const trine_model *m = &r->config->model;
+    char count[HUMAN_SIZE];
+    fprintf(out,
+            "model    %d layers, hidden %d, heads %d, mlp %d, sequence %d, vocabulary %d, head %s: "
+            "%s parameters\n",
+            m->num_layers, m->hidden_size, m->num_attention_heads, m->ffn_hidden_size,
+            m->seq_length, m->vocab_size, m->untied ? "untied" : "tied",
+            human_count(count, (uint64_t)parameters(m)));
+}
+
+/* Units from the n-th of a stage on that have one name; *last = the number of the last one. */
+static int run_of_units(const program_spec *s, int p, int n, unit_facts *last) {
+    unit_facts first = *last = spec_unit(s, spec_stage_unit(s, p, n));
+    int count = 1;
+    for (; n + count < spec_stage_units(s, p); count++) {
+        unit_facts next = spec_unit(s, spec_stage_unit(s, p, n + count));
+        if (strcmp(next.name, first.name) != 0 || next.number != last->number + 1) break;
+        *last = next;
+    }
+    return count;
+}
+
+void report_stage_units(const program_spec *s, int p, char *text, size_t size) {
+    size_t used = 0;
+    for (int n = 0, count; n < spec_stage_units(s, p) && used < size; n += count) {
+        unit_facts first = spec_unit(s, spec_stage_unit(s, p, n)), last;
+        char numbers[40] = "";
+        count = run_of_units(s, p, n, &last);
+        if (count > 1) snprintf(numbers, sizeof numbers, "s %d-%d", first.number, last.number);
+        if (count == 1 && first.number >= 0) snprintf(numbers, sizeof numbers, " %d", first.number);
+        used += (size_t)snprintf(text + used, size - used, "%s%s%s", n ? ", " : "", first.name,
+                                 numbers);
+    }
+}
+
+/* "dp1": where a tp group of a stage is. */
+static void group_place(trine_coord at, FILE *out) {
+    fputc(' ', out);
+    for (int n = TRINE_AXES; n-- > 0;)
+        if (!(AXIS(axis_inner(n)) & (AXIS(TRINE_AXIS_PP) | AXIS(TRINE_AXIS_TP))))
+            fprintf(out, " %s%d", axis_name(axis_inner(n)), at.at[axis_inner(n)]);
+}
+
+/* The ranks of one stage, a tp group at a time: "dp0 [0-1] host". */
+static void stage_ranks(const report *r, int p, FILE *out) {
+    trine_layout l = r->config->parallel.layout;
+    axis_set outer = ALL_AXES & ~(AXIS(TRINE_AXIS_PP) | AXIS(TRINE_AXIS_TP));
+    int groups = axes_size(l, outer);
+    for (int g = 0; g < groups; g++) {
+        trine_coord at = axes_coord(l, outer, (trine_coord){.pp = p}, g);
+        int first = trine_layout_rank(l, at);
+        group_place(at, out);
+        if (l.tp > 1)
+            fprintf(out, " [%d-%d]", first, first + l.tp - 1);
+        else
+            fprintf(out, " [%d]", first);
+        if (r->hosts) fprintf(out, " %s", r->hosts[first]);
+        if (g == 7 && groups > 9) {
+            fprintf(out, "  ... %d more", groups - 8);
+            break;
+        }
+    }
+    fputc('\n', out);
+}
+
+static const char *schedule_text(trine_schedule s) {
+    static const char *const names[] = {
+#define SCHEDULE_NAME(id, text, words) [id] = text,
+        TRINE_SCHEDULE_LIST(SCHEDULE_NAME)
+#undef SCHEDULE_NAME
+    };
+    return names[s];
+}
+
+void report_layout(const report *r, FILE *out) {
+    const trine_parallel *p = &r->config->parallel;
+    const trine_layout *l = &p->layout;
+    int ranks = axes_size(*l, ALL_AXES);
+    char text[AXES_TEXT];
+    fprintf(out, "layout   %d rank%s = %s", ranks, ranks == 1 ? "" : "s",
+            axes_text_outermost(*l, text, sizeof text));
+    if (r->nodes) fprintf(out, " on %d node%s", r->nodes, r->nodes == 1 ? "" : "s");
+    fprintf(out, "; zero %d, schedule %s", (int)p->zero, schedule_text(p->schedule));
+    if (zero_stage(p->zero)->gather == GATHER_BEFORE_USE)
+        fprintf(out, ", %d gather buffers a class", p->gather_buffers);
+    fputc('\n', out);
+    char units[64];
+    for (int s = 0; s < l->pp; s++) {
+        report_stage_units(r->stages[0].spec, s, units, sizeof units);
+        fprintf(out, "         stage %d: %-30s", s, units);
+        stage_ranks(r, s, out);
+    }
+}
+
+/* Nothing of fp32, which has one type. */
+static void report_precision(const trine_precision *p, FILE *out) {
+    const char *type = p->bf16 ? "bf16" : "fp16";
+    if (!p->bf16 && !p->fp16) return;
+    fprintf(out, "numbers  %s; gradients of weights %s; master weights and moments fp32", type,
+            p->grads == TRINE_F32 ? "fp32" : type);
+    if (p->fp16 && p->loss_scale > 0) c_fprintf(out, "; loss scale %g", p->loss_scale);
+    if (p->fp16 && p->loss_scale <= 0)
+        c_fprintf(out, "; loss scale dynamic: %g, at least %g", p->initial_loss_scale,
+                  p->min_loss_scale);
+    fputc('\n', out);
+}
+
+void report_batch(const report *r, FILE *out) {
+    const trine_config *c = r->config;
+    const program_spec *s = r->stages[0].spec;
+    char axes[AXES_TEXT];
+    c_fprintf(out,
+              "batch    %d samples = micro-batch %d x %s x %d micro-batch%s; x sequence %d = %lld "
+              "tokens a step; bubble %.1f%%\n",
+              c->global_batch_size, c->micro_batch_size,
+              axes_text(c->parallel.layout, axes_of_samples(), axes, sizeof axes), s->micros,
+              s->micros == 1 ? "" : "es", c->model.seq_length,
+              (long long)c->global_batch_size * c->model.seq_length,
+              100 * pp_bubble(s->schedule, s->stages, s->micros));
+    fprintf(out, "device   %s", c->parallel.device);
+    if (r->threads && r->dev->memory->host)
+        fprintf(out, ", %d thread%s a rank", r->threads, r->threads == 1 ? "" : "s");
+    fputs(c->parallel.tf32 ? ", TF32 products\n" : "\n", out);
+    report_precision(&c->precision, out);
+}
+
+static const char *transport_name(const report *r, int group) {
+    return trine_comm_transport(trine_mesh_group(r->mesh, (trine_group)group));
+}
+
+void report_transport(const report *r, FILE *out) {
+    bool first = true;
+    for (int g = TRINE_WORLD + 1; g < TRINE_GROUPS; g++) {
+        const char *own = transport_name(r, g);
+        bool said = trine_comm_size(trine_mesh_group(r->mesh, (trine_group)g)) == 1;
+        for (int n = TRINE_WORLD + 1; n < g; n++) said = said || !strcmp(transport_name(r, n), own);
+        if (said) continue;
+        fprintf(out, "%s%s:", first ? "transport " : "; ", own);
+        for (int n = g; n < TRINE_GROUPS; n++)
+            if (!strcmp(transport_name(r, n), own))
+                fprintf(out, " %s", comm_group_name((trine_group)n));
+        first = false;
+    }
+    if (!first) fputc('\n', out);
+}
+
+/* ---- Tables with a column a stage ---- */
+
+static void stage_header(const char *title, int from, int to, FILE *out) {
+    fprintf(out, "%-26s", title);
+    for (int p = from; p < to; p++) fprintf(out, "  stage %-3d", p);
+    fputc('\n', out);
+}
+
+static void memory_row(const char *name, const arena *plans, int kind, const size_t *others,
+                       int count, FILE *out) {
+    double sum = 0, bytes[REPORT_COLUMNS];
+    for (int n = 0; n < count; n++) {
+        bytes[n] = others ? (double)others[n] : 0;
+        if (kind >= 0 && kind < MEM_KINDS) bytes[n] += (double)plans[n].bytes[kind];
+        if (kind == MEM_KINDS) bytes[n] += (double)plans[n].used;
+        sum += bytes[n];
+    }
+    if (sum == 0) return;
+    fprintf(out, "         %-17s", name);
+    for (int n = 0; n < count; n++) c_fprintf(out, " %10.3f", bytes[n] / MIB);
+    fputc('\n', out);
+}
+
+/* The transport's own bytes, of ranks that share one node; what a mesh has may be less. */
+size_t report_transport_bytes(const report *r, int stage) {
+    const trine_parallel *p = &r->config->parallel;
+    if (r->mesh && stage == trine_mesh_coord(r->mesh).pp) return mesh_transport_bytes(r->mesh);
+    return comm_transport_bytes(p->layout, (trine_coord){.pp = stage}, p->transport);
+}
+
+/* Whether GPUs' memory goes through the host; without a mesh nobody knows which GPUs there are. */
+static bool report_stages(const report *r) {
+    if (r->mesh) return comm_gpu_stages(r->mesh);
+    return r->config->parallel.transport != TRINE_TRANSPORT_NCCL;
+}
+
+/* What a plan leaves of the GPU, about; and what lies in the host's memory. */
+static void host_rows(const report *r, const arena *plans, const size_t *transport, int count,
+                      FILE *out) {
+    size_t mirror[REPORT_COLUMNS], staging[REPORT_COLUMNS], total[REPORT_COLUMNS];
+    size_t libraries[REPORT_COLUMNS], reserve[REPORT_COLUMNS];
+    for (int n = 0; n < count; n++) {
+        libraries[n] = beside_libraries(r->config->parallel.layout);
+        reserve[n] = CUDA_RESERVE;
+        mirror[n] = report_stages(r) ? beside_mirror(&plans[n]) : 0;
+        staging[n] = beside_staging(&plans[n]);
+        total[n] = mirror[n] + staging[n] + transport[n];
+    }
+    memory_row("total on the GPU", plans, MEM_KINDS, NULL, count, out);
+    memory_row("beside: reserve", plans, -1, reserve, count, out);
+    memory_row("beside: libraries", plans, -1, libraries, count, out);
+    memory_row("host: mirror", plans, -1, mirror, count, out);
+    memory_row("host: staging", plans, -1, staging, count, out);
+    memory_row("host: transport", plans, -1, transport, count, out);
+    memory_row("total on the host", plans, -1, total, count, out);
+}
+
+static void memory_block(const report *r, const arena *plans, int from, int count, FILE *out) {
+    size_t transport[REPORT_COLUMNS], shared[REPORT_COLUMNS];
+    bool share = comm_may_share(r->config->parallel.transport);
+    if (plans[0].far) share = share && report_stages(r);
+    stage_header("memory   MiB a rank", from, from + count, out);
+    for (int k = 0; k < MEM_KINDS; k++)
+        memory_row(mem_kind_text((mem_kind)k), plans, k, NULL, count, out);
+    for (int n = 0; n < count; n++) {
+        transport[n] = report_transport_bytes(r, from + n);
+        shared[n] = share ? plans[n].shared_used : 0;
+    }
+    if (plans[0].far) {
+        host_rows(r, plans, transport, count, out);
+    } else {
+        memory_row("transport", plans, -1, transport, count, out);
+        memory_row("total", plans, MEM_KINDS, transport, count, out);
+    }
+    memory_row("of it in windows", plans, -1, shared, count, out);
+}
+
+trine_status report_memory(const report *r, FILE *out) {
+    int stages = r->stages[0].spec->stages;
+    arena plans[REPORT_COLUMNS];
+    for (int from = 0; from < stages; from += REPORT_COLUMNS) {
+        int count = stages - from < REPORT_COLUMNS ? stages - from : REPORT_COLUMNS;
+        for (int n = 0; n < count; n++)
+            TRY(setup_plan(r->config, r->stages, r->dev, (trine_coord){.pp = from + n}, &plans[n]));
+        memory_block(r, plans, from, count, out);
+    }
+    return TRINE_OK;
+}
+
+static trine_status stage_traffic(const report *r, int stage, traffic *t) {
+    gpt_shape shape = setup_shape(r->config, r->dev, 0);
+    rank_state h;
+    state_config hc = setup_state(r->config, r->stages, &shape, r->dev, (trine_coord){.pp = stage});
+    TRY(state_create(&h, &hc));
+    *t = traffic_of(&h, &r->stages[stage]);
+    state_destroy(&h);
+    return TRINE_OK;
+}
+
+static void traffic_block(const traffic *t, int from, int count, FILE *out) {
+    static const struct {
+        const char *name;
+        size_t offset;
+    } rows[] = {{"dp gather", offsetof(traffic, gather)},
+                {"dp reduce", offsetof(traffic, reduce)},
+                {"tp", offsetof(traffic, tp)},
+                {"activations out", offsetof(traffic, act)},
+                {"gradients out", offsetof(traffic, grad)},
+                {"tie", offsetof(traffic, tie)},
+                {"norm and loss", offsetof(traffic, norm)}};
+    stage_header("traffic  MiB a rank, step", from, from + count, out);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        uint64_t sum = 0, bytes;
+        for (int n = 0; n < count; n++) {
+            memcpy(&bytes, (const char *)&t[n] + rows[i].offset, sizeof bytes);
+            sum += bytes;
+        }
+        if (!sum) continue;
+        fprintf(out, "         %-17s", rows[i].name);
+        for (int n = 0; n < count; n++) {
+            memcpy(&bytes, (const char *)&t[n] + rows[i].offset, sizeof bytes);
+            c_fprintf(out, " %10.3f", (double)bytes / MIB);
+        }
+        fputc('\n', out);
+    }
+}
+
+trine_status report_traffic(const report *r, FILE *out) {
+    int stages = r->stages[0].spec->stages;
+    traffic t[REPORT_COLUMNS];
+    const trine_layout *l = &r->config->parallel.layout;
+    if (axes_size(*l, ALL_AXES) == 1) {
+        fputs("traffic  none: one rank\n", out);
+        return TRINE_OK;
+    }
+    for (int from = 0; from < stages; from += REPORT_COLUMNS) {
+        int count = stages - from < REPORT_COLUMNS ? stages - from : REPORT_COLUMNS;
+        for (int n = 0; n < count; n++) TRY(stage_traffic(r, from + n, &t[n]));
+        traffic_block(t, from, count, out);
+    }
+    return TRINE_OK;
+}

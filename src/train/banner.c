@@ -1,0 +1,31 @@
+/* What world rank 0 says before the first step. */
+#include "base/status.h"
+#include "comm/api/comm.h"
+#include "plan/report.h"
+#include "train/gpus.h"
+
+trine_status trine_trainer_banner(trine_trainer *t, FILE *out) {
+    if (trine_world_rank(t->world) != 0) return TRINE_OK;
+    report r = {.config = &t->config,
+                .stages = t->stages,
+                .dev = t->dev,
+                .hosts = comm_host_names(t->world),
+                .nodes = mesh_node_count(t->mesh),
+                .threads = t->threads,
+                .mesh = t->mesh};
+    fprintf(out, "Trine %s\n", TRINE_VERSION);
+    report_model(&r, out);
+    report_layout(&r, out);
+    report_batch(&r, out);
+    if (t->narrow)
+        fprintf(out,
+                "         warning: this rank may run on %d of the node's %d processors, less than "
+                "its share;\n         mpirun --bind-to none lifts that\n",
+                device_affinity_cpus(), device_node_cpus());
+    gpus_print(t, out);
+    report_transport(&r, out);
+    gpus_print_links(t, out);
+    TRY(report_memory(&r, out));
+    fflush(out);
+    return TRINE_OK;
+}
