@@ -1,7 +1,7 @@
 /* A device that times another one: its table forwards each operator to the device inside and adds
  * up calls, time and work. Work is what the operator has to do whatever its implementation: flops
- * of matmuls and attention, bytes of the rest, by formulas over the arguments (profile.c has them
- * all in one place). Divided by the time it is a rate to compare with profile/limits.h.
+ * of matmuls and attention, bytes of the rest, by the formulas over the arguments that stand in the
+ * rows of device/ops.h. Divided by the time it is a rate to compare with limits.h.
  *
  * Flops are counted as the papers do (Narayanan et al. 2021, appendix): 2 T N K a matmul; causal
  * attention 2 B T^2 H D forward and twice that backward, whatever is computed again there; so that
@@ -18,43 +18,15 @@
 
 #include "device/ops.h"
 
-/* Every timed function, and what its work is: all operators of ops.h, and memory's two. */
-#define DEVICE_TIMED_LIST(X)                                                                       \
-    X(linear_forward, WORK_FLOPS)                                                                  \
-    X(linear_residual, WORK_FLOPS)                                                                 \
-    X(linear_backward_input, WORK_FLOPS)                                                           \
-    X(linear_backward_weight, WORK_FLOPS)                                                          \
-    X(bias_residual, WORK_BYTES)                                                                   \
-    X(dropout_residual, WORK_BYTES)                                                                \
-    X(dropout, WORK_BYTES)                                                                         \
-    X(bias_backward, WORK_BYTES)                                                                   \
-    X(norm_forward, WORK_BYTES)                                                                    \
-    X(norm_backward, WORK_BYTES)                                                                   \
-    X(gelu_forward, WORK_BYTES)                                                                    \
-    X(gelu_backward, WORK_BYTES)                                                                   \
-    X(attention_forward, WORK_FLOPS)                                                               \
-    X(attention_backward, WORK_FLOPS)                                                              \
-    X(embedding_forward, WORK_BYTES)                                                               \
-    X(embedding_backward, WORK_BYTES)                                                              \
-    X(position_forward, WORK_BYTES)                                                                \
-    X(position_backward, WORK_BYTES)                                                               \
-    X(xent_forward, WORK_BYTES)                                                                    \
-    X(xent_rescale, WORK_BYTES)                                                                    \
-    X(xent_loss, WORK_BYTES)                                                                       \
-    X(xent_backward, WORK_BYTES)                                                                   \
-    X(add, WORK_BYTES)                                                                             \
-    X(sum_squares, WORK_BYTES)                                                                     \
-    X(adamw, WORK_BYTES)                                                                           \
-    X(attention_cached, WORK_FLOPS)                                                                \
-    X(copy, WORK_BYTES)                                                                            \
-    X(zero, WORK_BYTES)
-
 typedef enum { WORK_FLOPS, WORK_BYTES } device_work;
 
+/* Every timed function: all operators of ops.h, and memory's two. */
 typedef enum {
-#define DEVICE_TIMED_ENUM(name, work) TIMED_##name,
-    DEVICE_TIMED_LIST(DEVICE_TIMED_ENUM)
-#undef DEVICE_TIMED_ENUM
+#define TIMED_ENUM(name, ...) TIMED_##name,
+    OPS_LIST(TIMED_ENUM, TIMED_ENUM)
+#undef TIMED_ENUM
+    TIMED_copy,
+    TIMED_zero,
     DEVICE_TIMED
 } device_timed;
 

@@ -85,33 +85,10 @@ static const device_memory memory = {
 /* C++ before 20 has no names here: each line sets its own field. */
 static ops operators(int types) {
     ops table;
-    table.linear_forward = cuda_linear_forward[types];
-    table.linear_residual = cuda_linear_residual[types];
-    table.linear_backward_input = cuda_linear_backward_input[types];
-    table.linear_backward_weight = cuda_linear_backward_weight[types];
-    table.bias_residual = cuda_bias_residual[types];
-    table.dropout_residual = cuda_dropout_residual[types];
-    table.dropout = cuda_dropout[types];
-    table.bias_backward = cuda_bias_backward[types];
-    table.norm_forward = cuda_norm_forward[types];
-    table.norm_backward = cuda_norm_backward[types];
-    table.gelu_forward = cuda_gelu_forward[types];
-    table.gelu_backward = cuda_gelu_backward[types];
-    table.attention_forward = cuda_attention_forward[types];
-    table.attention_backward = cuda_attention_backward[types];
-    table.attention_workspace = cuda_attention_workspace[types];
-    table.embedding_forward = cuda_embedding_forward[types];
-    table.embedding_backward = cuda_embedding_backward[types];
-    table.position_forward = cuda_position_forward[types];
-    table.position_backward = cuda_position_backward[types];
-    table.xent_forward = cuda_xent_forward[types];
-    table.xent_rescale = cuda_xent_rescale[types];
-    table.xent_loss = cuda_xent_loss[types];
-    table.xent_backward = cuda_xent_backward[types];
-    table.add = cuda_add[types];
-    table.sum_squares = cuda_sum_squares[types];
-    table.adamw = cuda_adamw[types];
-    table.attention_cached = cuda_attention_cached[types];
+#define ROW(op, ...) table.op = cuda_##op[types];
+    OPS_LIST(ROW, ROW)
+    ROW(attention_workspace)
+#undef ROW
     return table;
 }
 

@@ -17,7 +17,7 @@ extern "C" {
 
 #define CUDA_LIBRARY "libtrine_cuda.so"
 #define CUDA_LOAD    "trine_cuda_load"
-#define CUDA_ABI     9
+#define CUDA_ABI     10
 
 /* What the object calls back (base/status.h). */
 typedef struct {

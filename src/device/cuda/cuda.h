@@ -89,40 +89,15 @@ enum { CUDA_F32, CUDA_BF16_F32, CUDA_BF16_BF16, CUDA_F16_F32, CUDA_F16_F16, CUDA
 #define CUDA_OF_BOTH(op)                                                                           \
     CUDA_FUNCTIONS(op) = {op<float, float>, op<bf16, float>, op<bf16, bf16>, op<fp16, float>,      \
                           op<fp16, fp16>}
-#define CUDA(op) extern CUDA_FUNCTIONS(op)
+#define CUDA(op, ...) extern CUDA_FUNCTIONS(op);
 
 /* Bytes of an element. */
 static inline size_t cuda_bytes(trine_dtype type) {
     return type == TRINE_F32 ? sizeof(float) : sizeof(uint16_t);
 }
 
-CUDA(linear_forward);
-CUDA(linear_residual);
-CUDA(linear_backward_input);
-CUDA(linear_backward_weight);
-CUDA(bias_residual);
-CUDA(dropout_residual);
-CUDA(dropout);
-CUDA(bias_backward);
-CUDA(norm_forward);
-CUDA(norm_backward);
-CUDA(gelu_forward);
-CUDA(gelu_backward);
-CUDA(attention_forward);
-CUDA(attention_backward);
-CUDA(attention_workspace);
-CUDA(embedding_forward);
-CUDA(embedding_backward);
-CUDA(position_forward);
-CUDA(position_backward);
-CUDA(xent_forward);
-CUDA(xent_rescale);
-CUDA(xent_loss);
-CUDA(xent_backward);
-CUDA(add);
-CUDA(sum_squares);
-CUDA(adamw);
-CUDA(attention_cached);
+OPS_LIST(CUDA, CUDA)
+CUDA(attention_workspace)
 
 /* host.cu: RAISE, TRY and ASSERT go to the library that opened this object. To be called first. */
 void cuda_host_set(const cuda_host *host);

@@ -1,31 +1,5 @@
 #include "device/ref/ref.h"
 
-const ops ops_ref = {
-    .linear_forward = ref_linear_forward,
-    .linear_residual = ref_linear_residual,
-    .linear_backward_input = ref_linear_backward_input,
-    .linear_backward_weight = ref_linear_backward_weight,
-    .bias_residual = ref_bias_residual,
-    .dropout_residual = ref_dropout_residual,
-    .dropout = ref_dropout,
-    .bias_backward = ref_bias_backward,
-    .norm_forward = ref_norm_forward,
-    .norm_backward = ref_norm_backward,
-    .gelu_forward = ref_gelu_forward,
-    .gelu_backward = ref_gelu_backward,
-    .attention_forward = ref_attention_forward,
-    .attention_backward = ref_attention_backward,
-    .attention_workspace = ref_attention_workspace,
-    .embedding_forward = ref_embedding_forward,
-    .embedding_backward = ref_embedding_backward,
-    .position_forward = ref_position_forward,
-    .position_backward = ref_position_backward,
-    .xent_forward = ref_xent_forward,
-    .xent_rescale = ref_xent_rescale,
-    .xent_loss = ref_xent_loss,
-    .xent_backward = ref_xent_backward,
-    .add = ref_add,
-    .sum_squares = ref_sum_squares,
-    .adamw = ref_adamw,
-    .attention_cached = ref_attention_cached,
-};
+#define ROW(op, ...) .op = ref_##op,
+
+const ops ops_ref = {OPS_LIST(ROW, ROW) ROW(attention_workspace)};

@@ -41,37 +41,10 @@ static inline double ref_old(trine_dtype type, const void *p, size_t i, grad_mod
     return mode == GRAD_ADD ? ref_load(type, p, i) : 0.0;
 }
 
-/* A function of exactly the type that the table asks for. */
-#define REF(op) __typeof__(*((ops *)0)->op) ref_##op
-
-REF(linear_forward);
-REF(linear_residual);
-REF(linear_backward_input);
-REF(linear_backward_weight);
-REF(bias_residual);
-REF(dropout_residual);
-REF(dropout);
-REF(bias_backward);
-REF(norm_forward);
-REF(norm_backward);
-REF(gelu_forward);
-REF(gelu_backward);
-REF(attention_forward);
-REF(attention_backward);
-REF(attention_workspace);
-REF(embedding_forward);
-REF(embedding_backward);
-REF(position_forward);
-REF(position_backward);
-REF(xent_forward);
-REF(xent_rescale);
-REF(xent_loss);
-REF(xent_backward);
-REF(add);
-REF(sum_squares);
-REF(adamw);
-REF(attention_cached);
-
+/* Functions of exactly the types that the table asks for. */
+#define REF(op, ...) __typeof__(*((ops *)0)->op) ref_##op;
+OPS_LIST(REF, REF)
+REF(attention_workspace)
 #undef REF
 
 #endif

@@ -1,11 +1,11 @@
 /* How one file serves every pair of types. The kernels that see elements are compiled once for
- * each pair that device.h allows (the Makefile's CPU_PAIRS), with ELEMENT and GRAD as f32, bf16 or
+ * each pair that device.h allows (the Makefile's PAIRS), with ELEMENT and GRAD as f32, bf16 or
  * f16:
  *
  *   element, element_get, element_put   the compute type, and what loads and stores one
  *   grad, grad_get, grad_put            the same of gradients of parameters
  *   CPU(norm_forward)                   cpu_bf16_f32_norm_forward: a file's functions have the pair
- *                                       in their names; cpu.c makes a table of them for each pair
+ *                                       in their names; table.c makes a table of them for each pair
  *
  * A kernel loads floats, computes as it would with floats alone, and stores floats; it names no
  * type. Where a sum goes into a gradient, it is held in floats until it is whole.
@@ -51,36 +51,11 @@ static inline grad grad_put(float x) {
     return TYPE_NAME(GRAD, store)(x);
 }
 
-/* A function of exactly the type that the table asks for. */
-#define KERNEL(op) __typeof__(*((ops *)0)->op) CPU(op)
-
-KERNEL(linear_forward);
-KERNEL(linear_backward_input);
-KERNEL(linear_backward_weight);
-KERNEL(bias_residual);
-KERNEL(dropout_residual);
-KERNEL(dropout);
-KERNEL(bias_backward);
-KERNEL(norm_forward);
-KERNEL(norm_backward);
-KERNEL(gelu_forward);
-KERNEL(gelu_backward);
-KERNEL(attention_forward);
-KERNEL(attention_backward);
-KERNEL(attention_workspace);
-KERNEL(embedding_forward);
-KERNEL(embedding_backward);
-KERNEL(position_forward);
-KERNEL(position_backward);
-KERNEL(xent_forward);
-KERNEL(xent_rescale);
-KERNEL(xent_loss);
-KERNEL(xent_backward);
-KERNEL(add);
-KERNEL(sum_squares);
-KERNEL(adamw);
-KERNEL(attention_cached);
-
+/* Functions of exactly the types that the table asks for. There is no linear_residual. */
+#define KERNEL(op, ...) __typeof__(*((ops *)0)->op) CPU(op);
+#define NONE(op, ...)
+OPS_LIST(KERNEL, NONE)
+KERNEL(attention_workspace)
 #undef KERNEL
 
 #endif

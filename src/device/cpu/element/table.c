@@ -1,30 +1,5 @@
 #include "device/cpu/element/element.h"
 
-const ops CPU(ops) = {
-    .linear_forward = CPU(linear_forward),
-    .linear_backward_input = CPU(linear_backward_input),
-    .linear_backward_weight = CPU(linear_backward_weight),
-    .bias_residual = CPU(bias_residual),
-    .dropout_residual = CPU(dropout_residual),
-    .dropout = CPU(dropout),
-    .bias_backward = CPU(bias_backward),
-    .norm_forward = CPU(norm_forward),
-    .norm_backward = CPU(norm_backward),
-    .gelu_forward = CPU(gelu_forward),
-    .gelu_backward = CPU(gelu_backward),
-    .attention_forward = CPU(attention_forward),
-    .attention_backward = CPU(attention_backward),
-    .attention_workspace = CPU(attention_workspace),
-    .embedding_forward = CPU(embedding_forward),
-    .embedding_backward = CPU(embedding_backward),
-    .position_forward = CPU(position_forward),
-    .position_backward = CPU(position_backward),
-    .xent_forward = CPU(xent_forward),
-    .xent_rescale = CPU(xent_rescale),
-    .xent_loss = CPU(xent_loss),
-    .xent_backward = CPU(xent_backward),
-    .add = CPU(add),
-    .sum_squares = CPU(sum_squares),
-    .adamw = CPU(adamw),
-    .attention_cached = CPU(attention_cached),
-};
+#define ROW(op, ...) .op = CPU(op),
+
+const ops CPU(ops) = {OPS_LIST(ROW, NONE) ROW(attention_workspace)};
