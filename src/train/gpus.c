@@ -7,7 +7,6 @@
 #include "base/status.h"
 #include "comm/api/comm.h"
 #include "comm/api/gpu.h"
-#include "comm/transport/nccl/nccl.h"
 #include "plan/fit.h"
 #include "train/warm_up.h"
 
@@ -73,8 +72,8 @@ static trine_status no_room(const trine_trainer *t, size_t more, const char *bes
 }
 
 static trine_status no_room_for_groups(const trine_trainer *t) {
-    trine_layout l = t->config.parallel.layout;
-    return no_room(t, (size_t)axes_adding(l) * NCCL_SCRATCH, ", beside what NCCL's groups take,");
+    size_t groups = comm_gpu_scratch(t->config.parallel.layout);
+    return no_room(t, groups, ", beside what NCCL's groups take,");
 }
 
 /* Libraries take theirs first, on all ranks of a GPU, so that what is free then is for the plans. */

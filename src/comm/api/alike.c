@@ -8,7 +8,7 @@
 
 #include "base/c_locale.h"
 #include "base/status.h"
-#include "comm/transport/transport.h"
+#include "comm/group/world.h"
 
 #define MOST_SIDES  4 /* of a value, that a message shows */
 #define MOST_RANGES 6 /* of ranks that have one */

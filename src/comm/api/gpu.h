@@ -40,6 +40,8 @@ int comm_nccl_version(const device *d);
 /* Ends NCCL's communicators; while the device is still open, when nothing is under way, after
  * comm_far_memory(mesh, NULL). Does nothing without a GPU. Collective over: world. */
 void comm_gpu_destroy(trine_mesh *mesh);
+/* About what NCCL's groups of a mesh take of each GPU for additions. Pure. */
+size_t comm_gpu_scratch(trine_layout layout);
 /* *all: whether every rank's MPI says that it is CUDA-aware, so that messages may leave GPUs' memory
  * without a copy (far_memory.reached). Errors: TRINE_EMPI. Collective over: world. */
 trine_status comm_mpi_reaches(trine_world *world, bool *all);

@@ -2,7 +2,10 @@
  * rank: dp, tp, pp, tie, the edges (activations, then gradients), node. */
 #include "comm/api/axes.h"
 #include "comm/api/far.h"
+#include "comm/group/make.h"
 #include "comm/transport/nodes/nodes.h"
+#include "comm/transport/stack.h"
+#include "comm/watch/watchdog.h"
 #include "base/status.h"
 
 #include <stdlib.h>
@@ -201,8 +204,11 @@ static trine_status make_control(trine_mesh *mesh, int sizes[TRINE_GROUPS]) {
 static trine_status attach(trine_mesh *mesh, int g) {
     trine_comm *comm = mesh->groups[g];
     if (!wants_memory(mesh, g)) return TRINE_OK;
-    if (sharers(mesh, comm) == comm->size) return shm_attach(comm, mesh->node);
-    return nodes_attach(comm, mesh->node, mesh->shares);
+    bool whole = sharers(mesh, comm) == comm->size;
+    trine_status status =
+        whole ? shm_attach(comm, mesh->node) : nodes_attach(comm, mesh->node, mesh->shares);
+    stack_build(comm);
+    return status;
 }
 
 /* Groups with ranks that share memory leave messages for it. */

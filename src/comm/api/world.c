@@ -1,12 +1,14 @@
 /* Joining and leaving the job, and ending it. */
-#include "comm/api/axes.h"
-#include "comm/transport/transport.h"
+#include "comm/group/make.h"
+#include "comm/group/world.h"
+#include "comm/transport/mpi/mpi.h"
 #include "comm/transport/mpi/try_mpi.h"
+#include "comm/watch/end.h"
+#include "comm/watch/watchdog.h"
 
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/arena.h"
@@ -186,35 +188,6 @@ trine_status trine_world_agree(trine_world *world, trine_status status) {
     return (trine_status)(fault & 0xff);
 }
 
-/* A process that is alone needs no abort, and none of what a launcher says about one. */
-static void end_mpi(void) {
-    /* The launcher reads our last words from a pipe; what it has not read when it kills is lost. */
-    const struct timespec linger = {.tv_nsec = 500000000};
-    int running = 0, over = 0, size = 0;
-    MPI_Initialized(&running);
-    MPI_Finalized(&over);
-    if (!running || over) return;
-    MPI_Comm_size(MPI_COMM_WORLD, &size);
-    if (size == 1) {
-        MPI_Finalize();
-        return;
-    }
-    nanosleep(&linger, NULL);
-    watch_enter("MPI_Abort");
-    MPI_Abort(MPI_COMM_WORLD, 1);
-}
-
-_Noreturn void world_end(void) {
-    fflush(NULL);
-    end_mpi();
-    _exit(1);
-}
-
-_Noreturn void world_leave(void) {
-    fflush(NULL);
-    _exit(1);
-}
-
 _Noreturn void trine_abort(trine_world *world) {
     /* The job is MPI's; a failed trine_world_create leaves no world. */
     if (world && !watchdog_speaks(world)) world_leave();
@@ -289,17 +262,4 @@ void comm_message_limit(trine_world *world, size_t bytes) {
 
 const char *const *comm_host_names(const trine_world *world) {
     return world->names;
-}
-
-void world_place(const trine_world *world, int rank, char *text, size_t size) {
-    const comm_host *host = &world->hosts[rank];
-    trine_coord at = {0};
-    char where[AXES_TEXT];
-    if (world->layout.pp == 0) {
-        snprintf(text, size, "rank %d on %s (pid %d)", rank, host->name, (int)host->pid);
-        return;
-    }
-    at = trine_layout_coord(world->layout, rank);
-    snprintf(text, size, "rank %d [%s] on %s (pid %d)", rank,
-             axes_coord_text(at, where, sizeof where), host->name, (int)host->pid);
 }

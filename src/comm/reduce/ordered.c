@@ -6,7 +6,8 @@
  * Operations", 2004, with direct exchanges instead of halving). reduce: the root receives. */
 #include "comm/reduce/ordered.h"
 #include "base/status.h"
-#include "comm/transport/transport.h"
+#include "comm/group/group.h"
+#include "comm/group/world.h"
 
 #include <string.h>
 

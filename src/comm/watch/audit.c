@@ -1,7 +1,11 @@
 /* Audit mode: do the ranks of a group really make the same call, and hold the same replica? Both
  * gather a few bytes of every rank into the world's scratch, which is free between operations. */
+#include "comm/watch/audit.h"
 #include "comm/api/axes.h"
-#include "comm/transport/transport.h"
+#include "comm/group/world.h"
+#include "comm/transport/staging/staging.h"
+#include "comm/watch/tally.h"
+#include "comm/watch/watchdog.h"
 #include "base/status.h"
 
 #include <string.h>

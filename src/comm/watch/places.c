@@ -7,7 +7,8 @@
 #include "base/c_locale.h"
 #include "comm/api/axes.h"
 #include "comm/api/comm.h"
-#include "comm/transport/transport.h"
+#include "comm/group/group.h"
+#include "comm/watch/tally.h"
 
 #define KEY_BYTES 320
 /* Ranges of ranks that a line shows, and members of a group. */

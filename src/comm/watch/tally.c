@@ -1,8 +1,8 @@
 /* Counts calls and bytes by kind, and says in closed form how many bytes an operation takes. The
  * tally *is* the closed form; tests/comm/tally.c holds both against what really goes into MPI. */
+#include "comm/watch/tally.h"
 #include "comm/reduce/ordered.h"
 #include "base/status.h"
-#include "comm/transport/transport.h"
 
 #include <string.h>
 

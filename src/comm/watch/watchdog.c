@@ -12,8 +12,10 @@
  * Nobody waits for a message that might not come. Only what was watched is waited: a look counts
  * WATCH_LOOK seconds at most. Without a fault it costs a look at the clock and a probe every few polls
  * of a wait that is long already. */
-#include "comm/transport/transport.h"
+#include "comm/watch/watchdog.h"
+#include "comm/group/world.h"
 #include "comm/transport/mpi/try_mpi.h"
+#include "comm/watch/end.h"
 #include "comm/watch/watch.h"
 
 #include <pthread.h>

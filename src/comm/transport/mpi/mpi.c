@@ -5,9 +5,12 @@
  * datatype: still one MPI message and one request, but no count or displacement that an int could
  * not hold. Posted messages and pieces have tags of their own, so that a reduction never meets a
  * message that comm_send_start left under way on the same communicator. */
+#include "comm/transport/mpi/mpi.h"
+#include "comm/group/world.h"
 #include "comm/reduce/ordered.h"
-#include "comm/transport/shm/shm.h"
 #include "comm/transport/mpi/try_mpi.h"
+#include "comm/transport/shm/shm.h"
+#include "comm/watch/watchdog.h"
 
 #include <limits.h>
 #include <sched.h>

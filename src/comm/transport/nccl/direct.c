@@ -1,7 +1,8 @@
 /* The table of a group whose ranks have a GPU each: far buffers are NCCL's, host buffers the group's
  * own transport's. See gpu.h and nccl.h. */
+#include "comm/transport/nccl/direct.h"
 #include "comm/transport/nccl/nccl.h"
-#include "comm/transport/transport.h"
+#include "comm/transport/staging/staging.h"
 #include "base/status.h"
 
 static bool is_direct(const trine_comm *comm, const void *p, size_t bytes) {
@@ -86,20 +87,11 @@ static trine_status direct_wait_received(trine_comm *comm, comm_request *request
 /* ---- The table ------------------------------------------------------------------------------- */
 
 /* A barrier is between hosts. */
-comm_transport direct_table(const comm_transport *inner) {
-    comm_transport t = *inner;
-    t.name = "nccl";
-    t.broadcast = direct_broadcast;
-    t.scatter = direct_scatter;
-    t.gather = direct_gather;
-    t.all_to_all = direct_all_to_all;
-    t.all_reduce = direct_all_reduce;
-    t.reduce = direct_reduce;
-    t.reduce_scatter = direct_reduce_scatter;
-    t.all_gather_start = direct_all_gather_start;
-    t.send_start = direct_send_start;
-    t.recv_start = direct_recv_start;
-    t.wait = direct_wait;
-    t.wait_received = direct_wait_received;
+const comm_transport *direct_over(const trine_comm *comm, const comm_transport *inner) {
+    comm_transport *t = far_table(comm, inner);
+    t->name = "nccl";
+#define SET(function, takes, names) t->function = direct_##function;
+    TRANSPORT_MOVES(SET)
+#undef SET
     return t;
 }

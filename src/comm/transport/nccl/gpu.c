@@ -2,8 +2,10 @@
 #include "comm/api/axes.h"
 #include "comm/api/gpu.h"
 #include "comm/transport/nccl/nccl.h"
-#include "comm/transport/transport.h"
+#include "comm/group/world.h"
+#include "comm/transport/mpi/mpi.h"
 #include "comm/watch/watch.h"
+#include "comm/watch/watchdog.h"
 #include "base/options.h"
 #include "base/status.h"
 #include "device/cuda_open.h"
@@ -305,6 +307,10 @@ void comm_gpu_destroy(trine_mesh *mesh) {
     g->world->look = NULL;
     free(g);
     dp->gpus = NULL;
+}
+
+size_t comm_gpu_scratch(trine_layout layout) {
+    return (size_t)axes_adding(layout) * NCCL_SCRATCH;
 }
 
 trine_status comm_mpi_reaches(trine_world *world, bool *all) {

@@ -149,7 +149,6 @@ static trine_status make_local(nodes_state *n, const trine_comm *comm, shm_node 
     trine_comm *c = n->local = calloc(1, sizeof *c);
     CHECK(c, TRINE_ENOMEM, "no memory for the node's part of group %s",
           comm_group_name(comm->group));
-    c->transport = &shm_transport;
     c->world = comm->world;
     c->group = comm->group;
     c->rank = comm->rank - first;
@@ -162,7 +161,12 @@ static trine_status make_local(nodes_state *n, const trine_comm *comm, shm_node 
 }
 
 static void nodes_destroy(trine_comm *comm) {
-    group_destroy(&comm->nodes->local);
+    trine_comm *local = comm->nodes->local;
+    if (local) {
+        shm_detach(local);
+        free(local->members);
+        free(local);
+    }
     free(comm->nodes->first);
     free(comm->nodes);
     mpi_free(&comm->state);
@@ -184,7 +188,6 @@ trine_status nodes_attach(trine_comm *comm, shm_node *node, const int *shares) {
     nodes_state *n = comm->nodes = calloc(1, sizeof *n);
     CHECK(n, TRINE_ENOMEM, "no memory for group %s", comm_group_name(comm->group));
     n->table = make_table();
-    comm->transport = &n->table;
     TRY(find_nodes(n, comm, shares));
     return nodes_size(n, n->own) > 1 ? make_local(n, comm, node) : TRINE_OK;
 }

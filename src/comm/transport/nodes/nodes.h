@@ -33,7 +33,7 @@ typedef struct {
 
 typedef struct nodes_state {
     comm_transport table;
-    trine_comm *local; /* the group's members on this node; NULL: this rank alone */
+    trine_comm *local; /* the group's members on this node, for shm's counters; NULL: this rank alone */
     int nodes, own;    /* how many there are, and which is this rank's */
     int *first;        /* (nodes + 1) each node's first member; at the end P */
     int lanes;         /* members of the smallest node */
@@ -46,7 +46,7 @@ typedef struct nodes_state {
  * or more, and on every node consecutive ones. `shares` (world size) says which ranks share memory:
  * those with equal values. Pure. */
 bool nodes_fit(const trine_comm *comm, const int *shares);
-/* Makes `comm`, which fits, use the transport. `node` may be NULL when this rank is the group's only
+/* Gives `comm`, which fits, what the transport needs. `node` may be NULL when this rank is the group's only
  * one there. Errors: TRINE_ENOMEM. */
 trine_status nodes_attach(trine_comm *comm, shm_node *node, const int *shares);
 

@@ -1,6 +1,6 @@
 /* The transport of a group of one: every collective is a copy, or nothing when in place. Sends and
  * receives have no peer and are no-ops, so that the ends of a pipeline need no special case. */
-#include "comm/transport/transport.h"
+#include "comm/transport/self/self.h"
 
 #include <string.h>
 

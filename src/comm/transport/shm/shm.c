@@ -66,7 +66,6 @@ trine_status shm_attach(trine_comm *comm, shm_node *node) {
         s->block[i] =
             (shm_block *)(base + ((shm_head *)base)->block[name_at(comm->group, i, comm->rank)]);
     }
-    comm->transport = &shm_transport;
     return TRINE_OK;
 }
 
@@ -93,20 +92,9 @@ static void shm_destroy(trine_comm *comm) {
     mpi_free(&comm->state);
 }
 
+#define ROW(function, takes, names) .function = shm_##function,
+
 const comm_transport shm_transport = {
     .name = "shm",
-    .broadcast = shm_broadcast,
-    .scatter = shm_scatter,
-    .gather = shm_gather,
-    .all_to_all = shm_all_to_all,
-    .barrier = shm_barrier,
-    .all_reduce = shm_all_reduce,
-    .reduce = shm_reduce,
-    .reduce_scatter = shm_reduce_scatter,
-    .all_gather_start = shm_all_gather_start,
-    .send_start = shm_send_start,
-    .recv_start = shm_recv_start,
-    .wait = shm_wait,
-    .wait_received = shm_wait_received,
-    .destroy = shm_destroy,
+    TRANSPORT_CALLS(ROW).destroy = shm_destroy,
 };

@@ -16,7 +16,9 @@
 #ifndef TRINE_COMM_TRANSPORT_SHM_SHM_H
 #define TRINE_COMM_TRANSPORT_SHM_SHM_H
 
-#include "comm/transport/transport.h"
+#include "comm/group/group.h"
+#include "comm/group/world.h"
+#include "comm/transport/mpi/mpi.h"
 #include "comm/transport/mpi/try_mpi.h"
 
 #include <stdatomic.h>
@@ -157,7 +159,7 @@ void *shm_at(const shm_node *node, int index, shm_place place);
 size_t shm_control_bytes(const int sizes[TRINE_GROUPS]);
 /* Lays out this rank's control memory; after a barrier of the node shm_attach finds it. */
 void shm_layout(shm_node *node, const int sizes[TRINE_GROUPS]);
-/* Makes `comm`, whose members all are in the node, use the shm transport. Errors: TRINE_ENOMEM. */
+/* Gives `comm`, whose members all are in the node, what the shm transport needs. Errors: TRINE_ENOMEM. */
 trine_status shm_attach(trine_comm *comm, shm_node *node);
 void shm_detach(trine_comm *comm);
 
@@ -260,28 +262,12 @@ trine_status shm_move_message(trine_comm *comm, comm_request *r);
 /* What a message waits for; NULL: MPI. */
 const shm_counter *shm_message_counter(trine_comm *comm, const comm_request *r, uint64_t *target);
 
-/* ---- The table, by file ---------------------------------------------------------------------- */
+/* ---- The table: move.c, reduce.c, request.c, message.c ---------------------------------------- */
 
-#define SHM(function) __typeof__(*((comm_transport *)0)->function) shm_##function
+extern const comm_transport shm_transport;
 
-/* reduce.c */
-SHM(all_reduce);
-SHM(reduce);
-SHM(reduce_scatter);
-/* move.c */
-SHM(broadcast);
-SHM(scatter);
-SHM(gather);
-SHM(all_to_all);
-SHM(barrier);
-/* request.c */
-SHM(all_gather_start);
-SHM(wait);
-SHM(wait_received);
-/* message.c */
-SHM(send_start);
-SHM(recv_start);
-
+#define SHM(function, takes, names) trine_status shm_##function takes;
+TRANSPORT_CALLS(SHM)
 #undef SHM
 
 /* ---- Inside the control memory --------------------------------------------------------------- */

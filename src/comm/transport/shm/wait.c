@@ -4,6 +4,7 @@
  * looks once more; a ringer raises the counter, then looks whether somebody sleeps; a full fence
  * between the two steps on both sides means that one of them sees the other. */
 #include "comm/transport/shm/shm.h"
+#include "comm/watch/watchdog.h"
 
 #include <linux/futex.h>
 #include <sched.h>

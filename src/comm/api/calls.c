@@ -1,7 +1,10 @@
 /* The public operations. Each describes itself as a comm_call and enters: arguments are checked
  * before anything is sent, audit mode compares the call over the group, the tally counts it, and
  * the watchdog learns what this rank may be waiting in. Then the transport does it. */
-#include "comm/transport/transport.h"
+#include "comm/group/world.h"
+#include "comm/watch/audit.h"
+#include "comm/watch/tally.h"
+#include "comm/watch/watchdog.h"
 #include "base/status.h"
 
 #include <stdint.h>

@@ -1,19 +1,10 @@
 /* The table in front of a group's own transport (see far.h): buffers in far memory are replaced by
  * their mirrors, and copied on the way in and out. Groups of one copy on the device. */
-#include "comm/api/far.h"
-#include "comm/api/gpu.h"
-#include "comm/transport/transport.h"
+#include "comm/transport/staging/staging.h"
+#include "comm/transport/mpi/mpi.h"
 #include "base/status.h"
 
-#include <stdlib.h>
 #include <string.h>
-
-struct comm_far {
-    far_memory memory;
-    const comm_transport *inner[TRINE_GROUPS]; /* the groups' own */
-    comm_transport table[TRINE_GROUPS];
-    char names[TRINE_GROUPS][24];
-};
 
 const comm_transport *far_inner(const trine_comm *comm) {
     return comm->far->inner[comm->group];
@@ -289,46 +280,42 @@ static trine_status alone_all_gather_start(trine_comm *comm, void *dst, const vo
 
 /* ---- Tables ---------------------------------------------------------------------------------- */
 
-/* What has no row here (barrier, posts, which reductions make on mirrors) stays the transport's
- * own; so in a group of one do the calls that move nothing. */
-static comm_transport alone_table(const comm_transport *inner) {
-    comm_transport t = *inner;
-    t.scatter = alone_rooted;
-    t.gather = alone_rooted;
-    t.all_to_all = alone_all_to_all;
-    t.all_reduce = alone_reduction;
-    t.reduce = alone_reduce;
-    t.reduce_scatter = alone_reduction;
-    t.all_gather_start = alone_all_gather_start;
+comm_transport *far_table(const trine_comm *comm, const comm_transport *inner) {
+    struct comm_far *f = comm->far;
+    f->inner[comm->group] = inner;
+    f->table[comm->group] = *inner;
+    return &f->table[comm->group];
+}
+
+/* What has no row here stays the transport's own: in a group of one the calls that move nothing. */
+const comm_transport *far_alone(const trine_comm *comm, const comm_transport *inner) {
+    comm_transport *t = far_table(comm, inner);
+    t->scatter = alone_rooted;
+    t->gather = alone_rooted;
+    t->all_to_all = alone_all_to_all;
+    t->all_reduce = alone_reduction;
+    t->reduce = alone_reduce;
+    t->reduce_scatter = alone_reduction;
+    t->all_gather_start = alone_all_gather_start;
     return t;
 }
 
-static comm_transport staged_table(const comm_transport *inner, const char *name) {
-    comm_transport t = *inner;
-    t.name = name;
-    t.broadcast = far_broadcast;
-    t.scatter = far_scatter;
-    t.gather = far_gather;
-    t.all_to_all = far_all_to_all;
-    t.all_reduce = far_all_reduce;
-    t.reduce = far_reduce;
-    t.reduce_scatter = far_reduce_scatter;
-    t.all_gather_start = far_all_gather_start;
-    t.send_start = far_send_start;
-    t.recv_start = far_recv_start;
-    t.wait = far_wait;
-    t.wait_received = far_wait_received;
+/* So do barrier, and posts, which reductions make on mirrors. Where no group stages, those without NCCL
+ * have host memory only. */
+static comm_transport *staged(const trine_comm *comm, const comm_transport *inner) {
+    struct comm_far *f = comm->far;
+    comm_transport *t = far_table(comm, inner);
+    char *name = f->names[comm->group];
+    snprintf(name, sizeof f->names[0], "%s%s", f->mirrored ? "staged " : "", inner->name);
+    t->name = name;
+#define SET(function, takes, names) t->function = far_##function;
+    TRANSPORT_MOVES(SET)
+#undef SET
     return t;
 }
 
-/* Reductions and gathers stay staged. */
-static comm_transport reached_table(const comm_transport *inner, const char *name) {
-    comm_transport t = staged_table(inner, name);
-    t.send_start = reached_send_start;
-    t.recv_start = reached_recv_start;
-    t.wait = reached_wait;
-    t.wait_received = reached_wait_received;
-    return t;
+const comm_transport *far_staged(const trine_comm *comm, const comm_transport *inner) {
+    return staged(comm, inner);
 }
 
 /* Those that make nothing but messages of what is far. */
@@ -337,48 +324,13 @@ static bool only_sends(trine_group g) {
            g == TRINE_GRAD_OUT;
 }
 
-/* Where no group stages, those without NCCL have host memory only. */
-static void put_before(struct comm_far *f, trine_comm *comm, bool mirrored) {
-    trine_group g = comm->group;
-    const comm_transport *inner = f->inner[g] = comm->transport;
-    ASSERT(!comm->far && !comm->clock);
-    bool reached = mirrored && f->memory.reached;
-    snprintf(f->names[g], sizeof f->names[g], "%s%s", mirrored ? "staged " : "", inner->name);
-    const char *name = reached && only_sends(g) ? "gpu mpi" : f->names[g];
-    f->table[g] = comm->size == 1 ? alone_table(inner)
-                  : comm->nccl    ? direct_table(inner)
-                  : reached       ? reached_table(inner, name)
-                                  : staged_table(inner, name);
-    comm->far = f;
-    comm->transport = &f->table[g];
-}
-
-static void forget(const trine_mesh *mesh, struct comm_far *f) {
-    for (int g = 0; g < TRINE_GROUPS; g++) {
-        trine_comm *comm = trine_mesh_group(mesh, (trine_group)g);
-        ASSERT(comm->far == f && !comm->clock);
-        comm->transport = f->inner[g];
-        comm->far = NULL;
-    }
-    free(f);
-}
-
-static void check_memory(const far_memory *m, bool mirrored) {
-    ASSERT(m->dev && !m->dev->memory->host && m->shared_bytes <= m->bytes);
-    ASSERT(!mirrored || m->shared || m->shared_bytes == 0);
-    ASSERT(!mirrored || m->own || m->shared_bytes == m->bytes);
-}
-
-trine_status comm_far_memory(trine_mesh *mesh, const far_memory *memory) {
-    trine_comm *any = trine_mesh_group(mesh, TRINE_DP);
-    if (any && any->far) forget(mesh, any->far);
-    if (!memory) return TRINE_OK;
-    bool mirrored = comm_gpu_stages(mesh);
-    check_memory(memory, mirrored);
-    struct comm_far *f = calloc(1, sizeof *f);
-    CHECK(f, TRINE_ENOMEM, "no memory for the groups of far memory");
-    f->memory = *memory;
-    for (int g = 0; g < TRINE_GROUPS; g++)
-        put_before(f, trine_mesh_group(mesh, (trine_group)g), mirrored);
-    return TRINE_OK;
+/* Reductions and gathers stay staged. */
+const comm_transport *far_reached(const trine_comm *comm, const comm_transport *inner) {
+    comm_transport *t = staged(comm, inner);
+    if (only_sends(comm->group)) t->name = "gpu mpi";
+    t->send_start = reached_send_start;
+    t->recv_start = reached_recv_start;
+    t->wait = reached_wait;
+    t->wait_received = reached_wait_received;
+    return t;
 }

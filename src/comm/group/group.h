@@ -1,0 +1,41 @@
+/* The inside of a communicator, for the files of this room. */
+#ifndef TRINE_COMM_GROUP_GROUP_H
+#define TRINE_COMM_GROUP_GROUP_H
+
+#include "comm/transport/transport.h"
+
+#define NO_PEER (-1)
+
+/* One call as the user made it: what is checked, tallied, audited and, if it hangs, reported. */
+typedef struct {
+    trine_tally_kind kind;
+    size_t count;
+    trine_dtype type;
+    trine_reduction op; /* reductions only */
+    int peer;           /* root or peer in the group, or NO_PEER */
+} comm_call;
+
+struct trine_comm {
+    const comm_transport *transport; /* the uppermost of its tables: stack.c */
+    trine_transport choice; /* what the world wanted when this was made */
+    trine_world *world; /* not owned */
+    trine_group group;
+    int rank, size;
+    int *members; /* (size) world ranks, ascending */
+    int stride;   /* between them; 0: they are not evenly apart */
+    uint64_t calls; /* so far, messages included: the same number on all ranks of a collective */
+    void *state;  /* mpi's; NULL in a group of one */
+    struct shm_state *shm; /* shm's; NULL when the group does not share a node */
+    struct nodes_state *nodes; /* nodes'; NULL but in a group over several nodes */
+    trine_tally tally[TRINE_TALLY_KINDS];
+    comm_clock *clock; /* while it times this group */
+    struct comm_far *far; /* staging's; NULL: no buffer of the group is far */
+    const struct comm_nccl *nccl; /* nccl/gpu.c's: far buffers go this way; NULL: they are staged */
+    struct nccl_group *nccl_group;
+    struct comm_gpus *gpus; /* nccl/gpu.c's, in the dp group of a mesh */
+};
+
+
+const char *comm_dtype_text(trine_dtype type);
+
+#endif

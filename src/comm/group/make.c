@@ -1,0 +1,57 @@
+#include "comm/group/make.h"
+#include "comm/group/world.h"
+#include "comm/transport/mpi/mpi.h"
+#include "comm/transport/stack.h"
+#include "base/status.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int place_among(const int *members, int n, int rank) {
+    for (int i = 0; i < n; i++)
+        if (members[i] == rank) return i;
+    return -1;
+}
+
+/* 0: the members are not evenly apart. */
+static int stride_of(const int *members, int n) {
+    int stride = n > 1 ? members[1] - members[0] : 1;
+    for (int i = 1; i < n; i++)
+        if (members[i] - members[i - 1] != stride) return 0;
+    return stride;
+}
+
+trine_status group_create(trine_comm **comm, trine_world *world, trine_group group,
+                          const int *members, int n, void *state) {
+    trine_comm *c = calloc(1, sizeof *c);
+    int *copy = calloc((size_t)n, sizeof *copy);
+    *comm = NULL;
+    if (!c || !copy) {
+        free(c);
+        free(copy);
+        mpi_free(&state);
+        return RAISE(TRINE_ENOMEM, "no memory for group %s of %d", comm_group_name(group), n);
+    }
+    ASSERT(n == 1 || state);
+    memcpy(copy, members, (size_t)n * sizeof *copy);
+    c->world = world;
+    c->choice = world->choice;
+    c->group = group;
+    c->rank = place_among(members, n, world->rank);
+    c->size = n;
+    c->members = copy;
+    c->stride = stride_of(copy, n);
+    c->state = state;
+    ASSERT(c->rank >= 0);
+    stack_build(c);
+    *comm = c;
+    return TRINE_OK;
+}
+
+void group_destroy(trine_comm **comm) {
+    if (!*comm) return;
+    (*comm)->transport->destroy(*comm);
+    free((*comm)->members);
+    free(*comm);
+    *comm = NULL;
+}

@@ -1,0 +1,62 @@
+/* The tables that a group's bytes pass, from the uppermost to the one that moves them:
+ *
+ *     clock            while a clock runs over the group
+ *     alone, nccl,     where buffers may lie in far memory (api/far.h): a group of one; one that has NCCL;
+ *     reached, staged  one whose messages a CUDA-aware MPI takes from there; any other
+ *     self             a group of one
+ *     shm              one whose ranks share memory
+ *     shm+mpi          one over several nodes, some of whose ranks share memory
+ *     mpi              any other: what its row below says
+ *
+ * A table calls the next one below it for what it does not do itself. */
+#include "comm/transport/stack.h"
+#include "comm/transport/clock.h"
+#include "comm/transport/mpi/mpi.h"
+#include "comm/transport/nccl/direct.h"
+#include "comm/transport/nodes/nodes.h"
+#include "comm/transport/self/self.h"
+#include "comm/transport/shm/shm.h"
+#include "comm/transport/staging/staging.h"
+#include "base/status.h"
+
+/* What a choice of trine_world_transport means. A transport of one's own is a row in TRINE_TRANSPORT_LIST, one
+ * here, and a folder with its table. */
+typedef struct {
+    const comm_transport *messages; /* of groups that share no memory */
+    bool shares;                    /* ranks of a node read each other's memory where they can */
+} choice;
+
+static const choice *choice_of(trine_transport which) {
+    static const choice rows[TRINE_TRANSPORTS] = {
+        [TRINE_TRANSPORT_AUTO] = {&mpi_transport, true},
+        [TRINE_TRANSPORT_MPI] = {&mpi_transport, false},
+        [TRINE_TRANSPORT_SHM] = {&mpi_transport, true},
+        [TRINE_TRANSPORT_NCCL] = {&mpi_transport, true},
+    };
+    ASSERT((unsigned)which < TRINE_TRANSPORTS);
+    return &rows[which];
+}
+
+bool comm_may_share(trine_transport which) {
+    return choice_of(which)->shares;
+}
+
+static const comm_transport *mover(const trine_comm *comm) {
+    if (comm->shm) return &shm_transport;
+    if (comm->nodes) return &comm->nodes->table;
+    return comm->state ? choice_of(comm->choice)->messages : &self_transport;
+}
+
+static const comm_transport *over_far(const trine_comm *comm, const comm_transport *below) {
+    const struct comm_far *f = comm->far;
+    if (comm->size == 1) return far_alone(comm, below);
+    if (comm->nccl) return direct_over(comm, below);
+    return f->mirrored && f->memory.reached ? far_reached(comm, below) : far_staged(comm, below);
+}
+
+void stack_build(trine_comm *comm) {
+    const comm_transport *t = mover(comm);
+    if (comm->far) t = over_far(comm, t);
+    if (comm->clock) t = clock_over(comm, t);
+    comm->transport = t;
+}
