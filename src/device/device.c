@@ -2,120 +2,8 @@
 
 #include <errno.h>
 #include <sched.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include "base/status.h"
-#include "device/cpu/cpu.h"
-#include "device/cuda/sizes.h"
-#include "device/cuda_open.h"
-#include "device/host_memory.h"
-#include "device/ops.h"
-
-typedef struct {
-    const char *name;
-    const ops *ops; /* before it is open: cuda's are then the object's, cpu's those of its types */
-    const device_memory *memory;
-    trine_status (*open)(device *d, const device_config *config); /* NULL: nothing to set up */
-    void (*close)(device *d);
-} backend;
-
-static trine_status open_cpu(device *d, const device_config *config) {
-    (void)config;
-    return cpu_open(d);
-}
-
-/* What a plan asks of a device that is not open. */
-static size_t cuda_workspace(const device *d, size_t B, size_t T, size_t H, size_t D) {
-    (void)d;
-    return cuda_attention_bytes(B, T, H, D);
-}
-
-static const ops cuda_sizes = {.attention_workspace = cuda_workspace};
-static const device_memory cuda_nowhere = {.host = false};
-
-static const backend backends[DEVICE_KINDS] = {
-    [DEVICE_CPU] = {"cpu", NULL, &host_memory, open_cpu, cpu_close},
-    [DEVICE_REF] = {"ref", &ops_ref, &host_memory, NULL, NULL},
-    [DEVICE_CUDA] = {"cuda", &cuda_sizes, &cuda_nowhere, cuda_open, cuda_close},
-};
-
-trine_status device_find(device_kind *kind, const char *name) {
-    char known[64] = "";
-    size_t used = 0;
-    for (int k = 0; k < DEVICE_KINDS; k++) {
-        *kind = (device_kind)k;
-        if (name && strcmp(backends[k].name, name) == 0) return TRINE_OK;
-        used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", k ? ", " : "",
-                                 backends[k].name);
-    }
-    return RAISE(TRINE_EINVAL, "no device \"%s\"; there are: %s", name ? name : "(null)", known);
-}
-
-static trine_status create(device **out, const device_config *config) {
-    const backend *b = &backends[config->kind];
-    device *d = malloc(sizeof *d);
-    CHECK(d, TRINE_ENOMEM, "no memory for a %s device", b->name);
-    *d = (device){.kind = config->kind,
-                  .name = b->name,
-                  .ops = b->ops ? b->ops : cpu_table(config->compute, config->grads),
-                  .memory = b->memory,
-                  .compute = config->compute,
-                  .grads = config->grads,
-                  .precision = config->precision,
-                  .threads = config->threads};
-    *out = d;
-    return TRINE_OK;
-}
-
-static trine_status check_types(const device_config *c) {
-    bool compute = c->compute == TRINE_F32 || c->compute == TRINE_BF16 || c->compute == TRINE_F16;
-    CHECK(compute, TRINE_EUNSUPPORTED, "no device computes in type %d", (int)c->compute);
-    CHECK(c->grads == TRINE_F32 || c->grads == c->compute, TRINE_EUNSUPPORTED,
-          "gradients of type %d beside type %d", (int)c->grads, (int)c->compute);
-    return TRINE_OK;
-}
-
-trine_status device_open_with(device **out, const device_config *config) {
-    device *d = NULL;
-    *out = NULL;
-    CHECK((unsigned)config->kind < DEVICE_KINDS, TRINE_EUNSUPPORTED, "there is no device kind %d",
-          (int)config->kind);
-    CHECK(config->threads >= 1, TRINE_EUNSUPPORTED, "a device needs at least 1 thread, not %d",
-          config->threads);
-    TRY(check_types(config));
-    TRY(create(&d, config));
-    const backend *b = &backends[config->kind];
-    trine_status status = b->open ? b->open(d, config) : TRINE_OK;
-    if (status != TRINE_OK) free(d);
-    TRY(status);
-    *out = d;
-    return TRINE_OK;
-}
-
-trine_status device_open(device **out, device_kind kind, int threads) {
-    return device_open_with(out, &(device_config){.kind = kind, .threads = threads});
-}
-
-trine_status device_open_sizes(device **out, const device_config *config) {
-    *out = NULL;
-    TRY(check_types(config));
-    return create(out, config);
-}
-
-void device_close_sizes(device **d) {
-    free(*d);
-    *d = NULL;
-}
-
-void device_close(device **d) {
-    if (!*d) return;
-    const backend *b = &backends[(*d)->kind];
-    if (b->close) b->close(*d);
-    free(*d);
-    *d = NULL;
-}
 
 trine_status device_alloc(device *d, void **p, size_t bytes) {
     *p = NULL;
@@ -153,14 +41,6 @@ trine_status device_write_start(device *d, void *dst, const void *host, size_t b
 
 trine_status device_wait(device *d) {
     return d->memory->wait(d);
-}
-
-trine_status device_pin(device *d, void *p, size_t bytes) {
-    return d->kind == DEVICE_CUDA && bytes ? cuda_pin(d, p, bytes) : TRINE_OK;
-}
-
-void device_unpin(device *d, void *p) {
-    if (d->kind == DEVICE_CUDA && p) cuda_unpin(d, p);
 }
 
 size_t device_row_multiple(const device *d) {

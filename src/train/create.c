@@ -1,0 +1,193 @@
+/* Creating a trainer, in the order in which its parts need each other, and ending it. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "comm/api/threads.h"
+#include "train/gpus.h"
+#include "train/memory.h"
+#include "train/ranks.h"
+
+/* The trainer outlives the caller's strings. */
+static trine_status own_string(const char **text, char **owned) {
+    if (!*text) return TRINE_OK;
+    *owned = strdup(*text);
+    CHECK(*owned, TRINE_ENOMEM, "no memory for \"%s\"", *text);
+    *text = *owned;
+    return TRINE_OK;
+}
+
+static trine_status own_strings(trine_trainer *t) {
+    TRY(own_string(&t->config.data.data_path, &t->data_path));
+    TRY(own_string(&t->config.data.val_data_path, &t->val_path));
+    TRY(own_string(&t->config.parallel.cuda_library, &t->library));
+    return own_string(&t->config.parallel.pp_split, &t->split);
+}
+
+static trine_status open_file(trine_trainer *t, trainer_data *d, const char *path,
+                              sampler_order order) {
+    const trine_config *c = &t->config;
+    TRY(tokens_open(&d->source, path));
+    TRY(tokens_fingerprint(d->source, &d->print, NULL));
+    return sampler_create(&d->order, d->source, (size_t)c->model.seq_length,
+                          (uint32_t)c->model.vocab_size, c->data.seed, order);
+}
+
+/* The files come first: they know the vocabulary, on which the model's size depends. */
+static trine_status open_data(trine_trainer *t) {
+    trine_config *c = &t->config;
+    if (!c->model.vocab_size) TRY(setup_vocabulary(c, trine_world_size(t->world)));
+    TRY(open_file(t, &t->train, c->data.data_path, SAMPLER_SHUFFLED));
+    if (c->data.val_data_path)
+        TRY(open_file(t, &t->val, c->data.val_data_path, SAMPLER_SEQUENTIAL));
+    return TRINE_OK;
+}
+
+/* Collective over: node. */
+static trine_status share_threads(trine_trainer *t) {
+    int share;
+    TRY(threads_share(trine_mesh_group(t->mesh, TRINE_NODE), &share, &t->narrow));
+    t->threads = t->config.parallel.threads ? t->config.parallel.threads : share;
+    return TRINE_OK;
+}
+
+static trine_status open_device(trine_trainer *t) {
+    device_config config;
+    TRY(setup_device(&t->config, &config));
+    config.threads = t->threads;
+    config.library = t->config.parallel.cuda_library;
+    config.place = trine_comm_rank(trine_mesh_group(t->mesh, TRINE_NODE));
+    gpus_introduce(t, &config);
+    TRY(status_user(device_open_with(&t->dev, &config)));
+    gpus_introduce(t, &config);
+    return TRINE_OK;
+}
+
+static trine_status make_programs(trine_trainer *t) {
+    TRY(setup_spec(&t->config, &t->spec));
+    TRY(compose_all(&t->spec, &t->stages, NULL));
+    t->eval_spec = t->spec;
+    t->eval_spec.forward_only = true;
+    return compose_all(&t->eval_spec, &t->eval_stages, NULL);
+}
+
+/* What the windows will have to hold, before the first of them is made. */
+static trine_status expect_memory(trine_trainer *t) {
+    trine_coord at = trine_layout_coord(t->config.parallel.layout, trine_world_rank(t->world));
+    device_config config;
+    device *dev;
+    arena plan;
+    TRY(setup_device(&t->config, &config));
+    TRY(device_open_sizes(&dev, &config));
+    trine_status status = setup_plan(&t->config, t->stages, dev, at, &plan);
+    device_close_sizes(&dev);
+    /* Of GPUs' memory it is not known yet which groups will need windows: memory_take will say. */
+    if (status == TRINE_OK && !plan.far) comm_expect(t->world, plan.shared_used);
+    return status;
+}
+
+/* What each rank makes by itself, before ranks depend on each other. */
+static trine_status build_alone(trine_trainer *t) {
+    TRY(memory_plan(t));
+    TRY(exec_create(&t->interpreter, &t->held, t->mesh, t->dev));
+    t->interpreter.serial = t->config.parallel.serial;
+    t->interpreter.audit = t->config.parallel.audit;
+    t->interpreter.run.seed = t->config.data.seed;
+    return TRINE_OK;
+}
+
+/* All ranks have made all stages' programs; that they made the same is checked, not assumed. */
+static trine_status compare_programs(const trine_trainer *t) {
+    trine_comm *world = trine_mesh_group(t->mesh, TRINE_WORLD);
+    for (int p = 0; p < t->spec.stages; p++)
+        TRY(comm_hash_agree(world, t->stages[p].code, (size_t)t->stages[p].count * sizeof(instr),
+                            "the stages' programs"));
+    return TRINE_OK;
+}
+
+/* Of the memory that the device computes in. */
+static trine_status find_peak(trine_trainer *t) {
+    size_t transport = t->memory.far ? 0 : mesh_transport_bytes(t->mesh);
+    int64_t peak = (int64_t)(t->memory.capacity + transport);
+    TRY(trine_all_reduce(trine_mesh_group(t->mesh, TRINE_WORLD), &peak, &peak, 1, TRINE_I64,
+                         TRINE_MAX));
+    t->peak_bytes = (uint64_t)peak;
+    return TRINE_OK;
+}
+
+/* What each rank can find out by itself, before the first message of the job. */
+static trine_status setup_alone(trine_trainer *t) {
+    TRY(own_strings(t));
+    TRY(trine_config_check(&t->config, trine_world_size(t->world)));
+    TRY(open_data(t));
+    TRY(make_programs(t));
+    return expect_memory(t);
+}
+
+/* A rank that fails alone fails for all: between two agreements nobody waits for it. */
+static trine_status setup(trine_trainer *t) {
+    const trine_parallel *p = &t->config.parallel;
+    TRY(ranks_agree_config(t->world, &t->config));
+    TRY(trine_world_agree(t->world, status_user(setup_alone(t))));
+    TRY(ranks_agree_data(t));
+    trine_world_timeout(t->world, p->timeout);
+    trine_world_io_timeout(t->world, p->io_timeout);
+    trine_world_transport(t->world, p->transport);
+    trine_status made = trine_mesh_create(&t->mesh, t->world, p->layout, p->ranks_per_node);
+    comm_expect(t->world, 0);
+    TRY(made);
+    comm_audit(t->world, p->audit);
+    TRY(share_threads(t));
+    TRY(trine_world_agree(t->world, open_device(t)));
+    TRY(status_user(gpus_join(t)));
+    TRY(trine_world_agree(t->world, build_alone(t)));
+    TRY(memory_take(t));
+    TRY(compare_programs(t));
+    TRY(find_peak(t));
+    return trine_world_agree(t->world, state_init(&t->held, t->dev, t->config.data.seed));
+}
+
+trine_status trine_trainer_create(trine_trainer **trainer, trine_world *world,
+                                  const trine_config *config) {
+    *trainer = NULL;
+    output_limits_are_errors();
+    trine_trainer *t = calloc(1, sizeof *t);
+    trine_status status =
+        trine_world_agree(world, t ? TRINE_OK : RAISE(TRINE_ENOMEM, "no memory for a trainer"));
+    if (status == TRINE_OK) {
+        t->world = world;
+        t->config = *config;
+        t->scale = scaler_of(&config->precision);
+        t->saved = -1;
+        status = setup(t);
+    }
+    if (status == TRINE_OK)
+        *trainer = t;
+    else
+        trine_trainer_destroy(&t);
+    return status;
+}
+
+void trine_trainer_destroy(trine_trainer **trainer) {
+    trine_trainer *t = *trainer;
+    if (!t) return;
+    exec_destroy(&t->interpreter);
+    profile_destroy(&t->profile);
+    state_destroy(&t->held);
+    memory_free(t);
+    blocks_writer_destroy(&t->writer);
+    lease_give_back(&t->lease);
+    free(t->gpus);
+    compose_destroy(&t->spec, &t->stages);
+    compose_destroy(&t->eval_spec, &t->eval_stages);
+    if (t->dev) device_close(&t->dev);
+    if (t->mesh) trine_mesh_destroy(&t->mesh);
+    tokens_close(&t->train.source);
+    tokens_close(&t->val.source);
+    free(t->data_path);
+    free(t->val_path);
+    free(t->split);
+    free(t->library);
+    free(t);
+    *trainer = NULL;
+}
