@@ -4,9 +4,10 @@
 #   plan, dp -> data -> core;  train -> ckpt -> core;  train, doctor -> profile -> core
 #   generate -> {model, tp, pp, ckpt} -> core
 #
-# A room may include itself and what stands beside it in the table, nothing else. Foreign headers, names
-# that a room must not know, getenv, #if in a function body and sizes have a rule each below. The sources
-# are in one format (make format-check): a function begins and ends in column 0.
+# A room may include itself and what stands beside it in the table, nothing else; of comm other rooms include
+# src/comm/api. Modules of several rooms do not include each other in a circle, and of one room no more than
+# three do. Foreign headers, names that a room must not know, getenv, #if in a function body and sizes have a
+# rule each below. The sources are in one format (make format-check): a function begins and ends in column 0.
 
 BEGIN {
     allowed["base"] = ""
@@ -34,6 +35,7 @@ BEGIN {
     }
     file_limit = 600
     function_limit = 60
+    circle_limit = 3
 }
 
 function fault(text) {
@@ -65,17 +67,44 @@ function code_of(line,    out, at) {
     return out
 }
 
+# A module is a file of C and the header of its name, as one: src/comm/api/axes.
+function module_of(file) {
+    sub(/^src\//, "", file)
+    sub(/[.](c|h|cu|cuh)$/, "", file)
+    return file
+}
+
+function room_of(module) {
+    sub(/\/.*/, "", module)
+    return module
+}
+
+# Edges of modules, each with the line that it comes from.
+function note_include(target,    from, to) {
+    if (room == "" || target !~ /\//) return
+    from = module_of(path)
+    to = module_of(target)
+    if (from == to || (from, to) in edge_at) return
+    edge_at[from, to] = FILENAME ":" FNR
+    edges++
+    edge_from[edges] = from
+    edge_to[edges] = to
+}
+
 function check_own(target,    other) {
     if (target ~ /\.\./) {
         fault("include \"" target "\" climbs out of its folder: name it from src/")
         return
     }
+    note_include(target)
     if (room == "" || target !~ /\//) return
     other = target
     sub(/\/.*/, "", other)
     if (!((room, other) in may))
         fault("room " room " must not include " other " (" target "); it may include: " \
               (allowed[room] == "" ? "nothing" : allowed[room]))
+    else if (other == "comm" && room != "comm" && target !~ /^comm\/api\//)
+        fault("other rooms include src/comm/api only, not " target)
 }
 
 function check_foreign(target) {
@@ -150,6 +179,66 @@ function check_shape(line, code) {
     if (code ~ /[;}][ \t]*$/) signature = ""
 }
 
+# What is in no circle goes: modules that no other one left includes, and those that include no other one
+# left. What stays is in a circle, or between two.
+function peel(    n, gone, ins, outs, m) {
+    for (n = 1; n <= edges; n++) left[edge_from[n]] = left[edge_to[n]] = 1
+    do {
+        gone = 0
+        split("", ins)
+        split("", outs)
+        for (n = 1; n <= edges; n++)
+            if ((edge_from[n] in left) && (edge_to[n] in left)) {
+                outs[edge_from[n]] = 1
+                ins[edge_to[n]] = 1
+            }
+        for (m in left)
+            if (!(m in ins) || !(m in outs)) {
+                delete left[m]
+                gone++
+            }
+    } while (gone)
+}
+
+# reach[from, to], for what is left.
+function find_reach(    m, n, grew) {
+    for (n = 1; n <= edges; n++)
+        if ((edge_from[n] in left) && (edge_to[n] in left)) reach[edge_from[n], edge_to[n]] = 1
+    do {
+        grew = 0
+        for (n = 1; n <= edges; n++)
+            for (m in left)
+                if ((edge_from[n], edge_to[n]) in reach && (edge_to[n], m) in reach && \
+                    !((edge_from[n], m) in reach)) {
+                    reach[edge_from[n], m] = 1
+                    grew = 1
+                }
+    } while (grew)
+}
+
+# All modules that include each other, once for each such set, at the line of its first edge.
+function check_circles(    n, m, first, count, rooms, text, said) {
+    peel()
+    find_reach()
+    for (n = 1; n <= edges; n++) {
+        first = edge_from[n]
+        if (first in said || !((edge_to[n], first) in reach)) continue
+        count = rooms = 0
+        text = ""
+        for (m in left)
+            if ((first, m) in reach && (m, first) in reach) {
+                said[m] = 1
+                count++
+                if (room_of(m) != room_of(first)) rooms = 1
+                text = text " " m
+            }
+        if (!rooms && count <= circle_limit) continue
+        printf "%s: %s include each other:%s\n", edge_at[first, edge_to[n]], \
+            rooms ? "modules of several rooms" : count " modules of a room, more than " circle_limit ",", text
+        faults++
+    }
+}
+
 function end_of_file() {
     if (last_path != "" && last_lines > file_limit) {
         printf "%s:%d: %d lines, more than %d\n", last_path, last_lines, last_lines, file_limit
@@ -187,6 +276,7 @@ FNR == 1 {
 
 END {
     end_of_file()
+    check_circles()
     if (faults) {
         printf "layers: %d fault%s\n", faults, faults == 1 ? "" : "s"
         exit 1

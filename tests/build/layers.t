@@ -63,6 +63,7 @@ include "model includes comm" src/model/planted.c "model must not include comm" 
 include "model includes zero" src/model/planted.c "model must not include zero" '#include "zero/zero.h"'
 include "data includes comm" src/data/planted.c "data must not include comm" '#include "comm/api/comm.h"'
 include "doctor includes train" src/doctor/planted.c "doctor must not include train" '#include "train/trainer.h"'
+include "train includes a transport" src/train/planted.c "src/comm/api only" '#include "comm/transport/shm/shm.h"'
 include "a room nobody knows" src/util/planted.c "no room is called util" '#include <stdio.h>'
 include "a path that climbs" src/dp/planted.c "climbs" '#include "../pp/order.h"'
 include "mpi.h in core" src/core/planted.c "<mpi.h> belongs" '#include <mpi.h>'
@@ -102,6 +103,45 @@ static int choose(int a,
     return b;
 }
 END
+
+# ring NUMBER: planted headers in the copy, each of which includes the next, and the last the first.
+ring() {
+    local i
+    fresh
+    for ((i = 0; i < $1; i++)); do
+        echo "#include \"base/planted$(((i + 1) % $1)).h\"" >"$copy/src/base/planted$i.h"
+    done
+}
+
+# circle NAME EXPECTED [FAULTS]: what the copy has now is refused, with EXPECTED in one of its faults (1). Without
+# EXPECTED it is accepted.
+circle() {
+    local said good=no
+    if said=$(tools/layers.sh "$copy"); then
+        if [ -z "$2" ]; then good=yes; fi
+    elif [ -n "$2" ]; then
+        case $said in *"$2"*"layers: ${3:-1} fault"*) good=yes ;; esac
+    fi
+    result $good "$1"
+    if [ $good = no ]; then printf '%s\n' "$said" | sed 's/^/# /'; fi
+}
+
+ring 3
+circle "accepted: a circle of three modules" ""
+ring 4
+circle "refused: a circle of four modules" "planted0.h:1: 4 modules of a room, more than 3"
+ring 4
+: >"$copy/src/base/planted2.h"
+echo '#include "base/planted3.h"' >"$copy/src/base/planted2.c"
+circle "refused: a circle through a header and its file of C" "4 modules of a room, more than 3"
+ring 6
+echo '#include "base/planted2.h"' >>"$copy/src/base/planted5.h"
+sed -i 1d "$copy/src/base/planted5.h"
+circle "refused: a circle behind modules that are in none" "planted2.h:1: 4 modules of a room, more than 3"
+fresh
+echo '#include "device/planted.h"' >"$copy/src/base/planted.h"
+echo '#include "base/planted.h"' >"$copy/src/device/planted.h"
+circle "refused: a circle of two rooms, beside what is wrong with one of them" "modules of several rooms include each other" 2
 
 long_function() {
     echo "int planted_long(int a) {"
