@@ -6,8 +6,9 @@
 #
 # A room may include itself and what stands beside it in the table, nothing else; of comm other rooms include
 # src/comm/api. Modules of several rooms do not include each other in a circle, and of one room no more than
-# three do. Foreign headers, names that a room must not know, getenv, #if in a function body and sizes have a
-# rule each below. The sources are in one format (make format-check): a function begins and ends in column 0.
+# three do. No device includes another. Foreign headers, names that a room must not know, getenv, #if in a
+# function body and sizes have a rule each below. The sources are in one format (make format-check): a function
+# begins and ends in column 0.
 
 BEGIN {
     allowed["base"] = ""
@@ -79,6 +80,15 @@ function room_of(module) {
     return module
 }
 
+# "cpu" of src/device/cpu/dnnl.c and device/cpu/cpu.h; "" of what is no device's own.
+function device_of(file) {
+    sub(/^src\//, "", file)
+    if (file !~ /^device\/[^\/]+\//) return ""
+    sub(/^device\//, "", file)
+    sub(/\/.*/, "", file)
+    return file
+}
+
 # Edges of modules, each with the line that it comes from.
 function note_include(target,    from, to) {
     if (room == "" || target !~ /\//) return
@@ -105,6 +115,8 @@ function check_own(target,    other) {
               (allowed[room] == "" ? "nothing" : allowed[room]))
     else if (other == "comm" && room != "comm" && target !~ /^comm\/api\//)
         fault("other rooms include src/comm/api only, not " target)
+    if (device_of(path) != "" && device_of(target) != "" && device_of(path) != device_of(target))
+        fault("device " device_of(path) " must not include another one (" target ")")
 }
 
 function check_foreign(target) {

@@ -4,7 +4,7 @@
  *
  * There are three: ref (plain loops, the specification), cpu (oneDNN and vectorised kernels) and
  * cuda, whose tables are in a shared object that is opened with it (cuda_open.h). To add one: a row
- * in DEVICE_LIST, one in device.c, and a folder with its ops.
+ * in DEVICE_LIST, one in open.c, and a folder with its ops.
  * Invariant: the tables compute the same function; tests/ops holds each against ref.
  * Cost: one indirect call per operator. */
 #ifndef TRINE_DEVICE_DEVICE_H

@@ -43,7 +43,7 @@ void spans_destroy(device_spans **s);
 trine_status spans_begin(device_spans *s);
 trine_status spans_end(device_spans *s, spans_sum *sum);
 
-/* For profile.c: around an operator. */
+/* For device.c: around an operator. */
 void spans_before(device_spans *s);
 void spans_behind(device_spans *s, device_timed which);
 

@@ -63,6 +63,7 @@ include "model includes comm" src/model/planted.c "model must not include comm" 
 include "model includes zero" src/model/planted.c "model must not include zero" '#include "zero/zero.h"'
 include "data includes comm" src/data/planted.c "data must not include comm" '#include "comm/api/comm.h"'
 include "doctor includes train" src/doctor/planted.c "doctor must not include train" '#include "train/trainer.h"'
+include "ref includes cpu" src/device/ref/planted.c "device ref must not include another one" '#include "device/cpu/element/lanes.h"'
 include "train includes a transport" src/train/planted.c "src/comm/api only" '#include "comm/transport/shm/shm.h"'
 include "a room nobody knows" src/util/planted.c "no room is called util" '#include <stdio.h>'
 include "a path that climbs" src/dp/planted.c "climbs" '#include "../pp/order.h"'

@@ -1,8 +1,8 @@
 /* Groups of ranks and what they do together. Public half: trine.h (collectives, mesh, tally); this
- * header adds what only the library needs: requests, watchdog, audit and the transport table.
+ * header adds what only the library needs: requests, watchdog, audit.
  *
- * A communicator is a table of transport functions (self.c for groups of one, mpi.c for the rest)
- * plus a tally. Movement is the transport's business; *addition is ours*: a reduction moves the
+ * A communicator is a table of transport functions (transport/transport.h; stack.c says which) plus a
+ * tally. Movement is the transport's business; *addition is ours*: a reduction moves the
  * addends and adds them locally in rank order, so that its bits are fixed (docs/numbers.md).
  * Invariant: all members of a group issue the same operations in the same order; audit mode
  * verifies it. Cost: the bytes that trine_comm_tally counts, plus one pass of local additions.
@@ -32,8 +32,8 @@ typedef struct comm_request {
     size_t bytes;
     uint64_t number, phase;
     int state;
-    /* far.c's: what its wait copies to the device, and the hole in it that is there already. Or
-     * direct.c's: that NCCL has it, and its ticket there. */
+    /* staging's: what its wait copies to the device, and the hole in it that is there already. Or
+     * nccl/direct.c's: that NCCL has it, and its ticket there. */
     struct {
         void *to;
         const void *from;

@@ -90,7 +90,7 @@ void ordered_combine_to(const ordered_target *to, const void *const *addends, in
         return;
     case TRINE_U8: break;
     }
-    ASSERT(type != TRINE_U8); /* comm.c refuses it */
+    ASSERT(type != TRINE_U8); /* calls.c refuses it */
 }
 
 void ordered_combine(void *dst, const void *const *addends, int ranks, size_t count,

@@ -14,7 +14,7 @@ static const comm_transport *inner_of(const trine_comm *comm) {
     return comm->clock->inner[comm->group];
 }
 
-/* comm.c has noted the user's call, whichever of the transport's functions serves it. */
+/* calls.c has noted the user's call, whichever of the transport's functions serves it. */
 static visit enter(trine_comm *comm) {
     comm_clock *c = comm->clock;
     if (c->inside) return (visit){0};

@@ -3,7 +3,7 @@
  *
  * Invariant: no kernel of ours lets its result depend on the number of threads or on the width of
  * the vectors. Threads take whole rows, columns or (batch, head) pairs; sums within a row run in
- * LANES partial sums (lanes.h) that are added in a fixed order. Nothing is allocated but
+ * LANES partial sums (element/lanes.h) that are added in a fixed order. Nothing is allocated but
  * primitives, and those only in the first call with a shape; the library itself packs the operands
  * of a large product into a few MiB that it takes and gives back in each call. With the primitives
  * it keeps scratch, one piece for all of them: below 2 MiB in fp32; where GEMM makes a 16-bit result,

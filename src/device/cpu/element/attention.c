@@ -11,7 +11,7 @@
 #include "device/cpu/element/element.h"
 #include "device/cpu/exp.h"
 #include "device/cpu/fused.h"
-#include "device/cpu/lanes.h"
+#include "device/cpu/element/lanes.h"
 
 #define Q ATTENTION_QUERIES
 #define STEP                                                                                       \

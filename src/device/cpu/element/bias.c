@@ -1,4 +1,4 @@
-#include "device/cpu/columns.h"
+#include "device/cpu/element/columns.h"
 
 /* y = y + a */
 static void add_one(element *y, const element *a, size_t N) {

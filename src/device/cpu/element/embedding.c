@@ -1,4 +1,4 @@
-#include "device/cpu/columns.h"
+#include "device/cpu/element/columns.h"
 
 trine_status CPU(embedding_forward)(device *d, void *x_, const void *table_, const int32_t *tokens,
                                     int32_t first, size_t T, size_t C, size_t V) {

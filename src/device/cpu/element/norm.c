@@ -1,9 +1,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "device/cpu/columns.h"
+#include "device/cpu/element/columns.h"
 #include "device/cpu/element/element.h"
-#include "device/cpu/lanes.h"
+#include "device/cpu/element/lanes.h"
 
 #define EPS 1e-5f
 

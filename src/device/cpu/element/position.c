@@ -1,4 +1,4 @@
-#include "device/cpu/columns.h"
+#include "device/cpu/element/columns.h"
 
 trine_status CPU(position_forward)(device *d, void *x_, const void *table_, size_t first,
                                    size_t rows, size_t T, size_t C) {

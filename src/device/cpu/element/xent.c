@@ -3,7 +3,7 @@
 
 #include "device/cpu/element/element.h"
 #include "device/cpu/exp.h"
-#include "device/cpu/lanes.h"
+#include "device/cpu/element/lanes.h"
 
 /* The target's column among the shard's valid ones; `valid` itself if it lies elsewhere. */
 static size_t target_column(int32_t target, int32_t first, size_t valid) {

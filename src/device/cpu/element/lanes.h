@@ -1,8 +1,8 @@
 /* Sums that vectorise without reordering: LANES partial sums, lane j taking elements j, j + LANES,
  * ..., then added pairwise. The compiler's own vector types say so in a way that no vector width,
  * alignment or optimisation level can change. */
-#ifndef TRINE_DEVICE_CPU_LANES_H
-#define TRINE_DEVICE_CPU_LANES_H
+#ifndef TRINE_DEVICE_CPU_ELEMENT_LANES_H
+#define TRINE_DEVICE_CPU_ELEMENT_LANES_H
 
 #include <math.h>
 #include <stddef.h>

@@ -2,8 +2,8 @@
  * thread takes COLUMNS columns (a few cache lines of a row), and adds up ROWS rows before it adds
  * to the total, so that the rounding grows with ROWS + T / ROWS and not with T. The total is held
  * in floats and stored once. */
-#ifndef TRINE_DEVICE_CPU_COLUMNS_H
-#define TRINE_DEVICE_CPU_COLUMNS_H
+#ifndef TRINE_DEVICE_CPU_ELEMENT_COLUMNS_H
+#define TRINE_DEVICE_CPU_ELEMENT_COLUMNS_H
 
 #include <string.h>
 
