@@ -69,7 +69,7 @@ LIB      := $(BUILD)/libtrine.a
 SHARED   := $(BUILD)/libtrine.so.$(VERSION)
 # What lies in a folder called element sees elements: it is compiled once for each pair of types, compute_gradients.
 PAIRS    := f32_f32 bf16_f32 bf16_bf16 f16_f32 f16_f16
-SOURCES  := $(sort $(shell find src -name '*.c'))
+SOURCES  := $(sort $(shell find src -name '[!.]*.c'))
 ELEMENT  := $(foreach c,$(SOURCES),$(if $(findstring /element/,$c),$c))
 OBJ      := $(patsubst src/%.c,$(BUILD)/obj/%.o,$(filter-out $(ELEMENT),$(SOURCES))) \
             $(foreach pair,$(PAIRS),$(patsubst src/%.c,$(BUILD)/obj/%.$(pair).o,$(ELEMENT)))
@@ -179,7 +179,7 @@ CUDA_LIB  := $(BUILD)/libtrine_cuda.so
 cuda-object: $(if $(CUDA_NVCC),$(CUDA_LIB))
 
 # cuda_files WITH: the sources of the object, with NCCL's transport or what says that it is not there.
-CUDA_FILES := $(sort $(shell find src -name '*.cu'))
+CUDA_FILES := $(sort $(shell find src -name '[!.]*.cu'))
 WITH_NCCL  := $(filter-out %/absent.cu,$(filter src/comm/%,$(CUDA_FILES)))
 cuda_files  = $(filter-out $(if $(1),%/absent.cu,$(WITH_NCCL)),$(CUDA_FILES))
 CUDA_OBJ  := $(patsubst src/%.cu,$(BUILD)/cuda/%.o,$(call cuda_files,$(CUDA_NCCL)))

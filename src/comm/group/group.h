@@ -35,7 +35,7 @@ struct trine_comm {
     struct comm_gpus *gpus; /* nccl/gpu.c's, in the dp group of a mesh */
 };
 
-
+/* "bf16". Pure. */
 const char *comm_dtype_text(trine_dtype type);
 
 #endif

@@ -94,7 +94,4 @@ static void shm_destroy(trine_comm *comm) {
 
 #define ROW(function, takes, names) .function = shm_##function,
 
-const comm_transport shm_transport = {
-    .name = "shm",
-    TRANSPORT_CALLS(ROW).destroy = shm_destroy,
-};
+const comm_transport shm_transport = {.name = "shm", .destroy = shm_destroy, TRANSPORT_CALLS(ROW)};

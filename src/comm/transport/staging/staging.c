@@ -1,5 +1,3 @@
-/* The table in front of a group's own transport (see far.h): buffers in far memory are replaced by
- * their mirrors, and copied on the way in and out. Groups of one copy on the device. */
 #include "comm/transport/staging/staging.h"
 #include "comm/transport/mpi/mpi.h"
 #include "base/status.h"
