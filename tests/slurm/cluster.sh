@@ -1,10 +1,10 @@
 # shellcheck shell=bash
 # A cluster of Slurm on this machine, for tests: two nodes of tests/nodes/nodes.sh, each with its own slurmd,
 # processes and /dev/shm, and a slurmctld that shares node 1's network and not its fate. Configuration, keys,
-# sockets, state and logs lie in $work/cluster. Slurm believes that a node has 32 CPUs, so that jobs run beside
-# each other. Needs root, Slurm and munge. Sourced from the top of the tree, with $work set.
+# sockets, state and logs lie in $dir/cluster. Slurm believes that a node has 32 CPUs, so that jobs run beside
+# each other. Needs root, Slurm and munge. Sourced from the top of the tree, behind tests/lib.sh.
 . tests/nodes/nodes.sh
-export SLURM_CONF=$work/cluster/slurm.conf
+export SLURM_CONF=$dir/cluster/slurm.conf
 DOWN_SECONDS=30 # until Slurm gives a node up that does not answer
 cluster_pids=()
 node_pids=(0 0 0)
@@ -23,7 +23,7 @@ cluster_install() {
 }
 
 configuration() {
-    local dir=$work/cluster n
+    local dir=$dir/cluster n
     cat <<END
 ClusterName=trine
 SlurmctldHost=${NODE_PREFIX}1($NODE_NET.1)
@@ -52,7 +52,7 @@ END
 
 # daemon NAME COMMAND...: in the background until cluster_stop
 daemon() {
-    local log=$work/cluster/$1.out
+    local log=$dir/cluster/$1.out
     shift
     "$@" >>"$log" 2>&1 </dev/null &
     cluster_pids+=($!)
@@ -89,10 +89,10 @@ on_cluster() {
 
 # cluster_start: returns 1, with why on standard error, where there can be none
 cluster_start() {
-    local dir=$work/cluster
+    local dir=$dir/cluster
     nodes_make || return 1
     # munge wants everyone to reach its socket.
-    chmod 711 "$work"
+    chmod 711 "$dir"
     mkdir -p "$dir/state" "$dir/munge"
     configuration >"$dir/slurm.conf"
     # ip netns exec mounts another /sys, in which Slurm does not find out by itself which it is.
@@ -118,14 +118,4 @@ cluster_stop() {
         wait "${cluster_pids[@]}" 2>/dev/null || true
     fi
     nodes_remove
-}
-
-# eventually SECONDS COMMAND...: until it succeeds, at most so long
-eventually() {
-    local end=$((SECONDS + $1))
-    shift
-    until "$@" >/dev/null 2>&1; do
-        [ $SECONDS -lt $end ] || return 1
-        sleep 0.3
-    done
 }
