@@ -50,11 +50,12 @@ result() { # result STATUS NAME: of a failure also what was said
     done
 }
 
-# check NAME COMMAND...: a case that is good if the command succeeds; what it says is in $dir/said
+# check NAME COMMAND...: a case that is good if the command succeeds; meanwhile what it says is in $dir/said
 check() {
     case_name=$1
     shift
     if "$@" >"$dir/said" 2>&1; then result 0 "$case_name"; else result 1 "$case_name"; fi
+    : >"$dir/said"
 }
 
 done_testing() {

@@ -12,6 +12,7 @@ unshare --mount --pid --fork --mount-proc true 2>/dev/null || skip_all "a bare D
 tools/deps.sh bare | sed 's/^/# /'
 PATH=$(tests/path.sh "$BUILD") # with what has just been installed
 export PATH BUILD
-check "make demo and make check on a bare machine" tools/bare.sh
-if [ $failed = 0 ]; then sed 's/^/# /' "$dir/said"; fi
+LIMIT=3500 run tools/bare.sh
+sed 's/^/# /' "$dir/out" "$dir/err"
+result $status "make demo and make check on a bare machine"
 done_testing
