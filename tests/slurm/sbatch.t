@@ -48,7 +48,7 @@ submit() {
     shift
     echo 1000000000 >"$dir/$name.steps"
     # shellcheck disable=SC2086  # words are meant to be split
-    LAUNCH="tools/mpirun.sh" TRAIN="${TRAIN:-$dir/train $dir/$name.steps}" OMPI_MCA_mpi_yield_when_idle=1 \
+    LAUNCH="tools/mpirun.sh" TRAIN="${trainer:-$dir/train $dir/$name.steps}" OMPI_MCA_mpi_yield_when_idle=1 \
         OMPI_MCA_orte_tmpdir_base=/dev/shm \
         on_cluster sbatch --parsable --job-name="$name" --output="$dir/$name.out" --ntasks-per-node=2 \
         --cpus-per-task=1 "${options[@]}" examples/train_gpt.sbatch $small --save "$dir/$name" \
@@ -166,7 +166,7 @@ own_fault() {
 bounded() {
     printf '#!/bin/sh\n[ "$OMPI_COMM_WORLD_RANK" -ne 3 ] || kill -KILL $$\nsleep 60\n' >"$dir/killed"
     chmod +x "$dir/killed"
-    TRAIN=$dir/killed MAX_RESTARTS=2 submit crash -- && ends crash FAILED 2 137:0 &&
+    trainer=$dir/killed MAX_RESTARTS=2 submit crash -- && ends crash FAILED 2 137:0 &&
         has_said crash 2 "is lost (status 137); job $(cat "$dir/crash.id") is queued again" &&
         has_said crash 1 "is lost (status 137), after 2 restarts (MAX_RESTARTS) without"
 }
