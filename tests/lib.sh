@@ -91,7 +91,7 @@ eventually() {
     shift
     until "$@" >/dev/null 2>&1; do
         [ "$(date +%s)" -lt "$deadline" ] || return 1
-        sleep 0.05
+        sleep 0.1
     done
 }
 
