@@ -210,13 +210,13 @@ $(CUDA_LIB): $(CUDA_OBJ) tools/libtrine_cuda.map
 EMU_CHECKS  := $(if $(SAN),,-fsanitize=alignment,bounds -fsanitize-undefined-trap-on-error)
 # Not -O3: unrolled kernels with a check at every access take minutes, and run no faster.
 EMU_FLAGS   := -std=c++17 -D_GNU_SOURCE -Wall -Wextra -fPIC -Wno-unknown-pragmas -fno-strict-aliasing $(patsubst -O3,-O2,$(CFLAGS)) \
-               $(FLOAT) -Itests/emu -Isrc -Iinclude $(SAN)
+               $(FLOAT) -Iemu -Isrc -Iinclude $(SAN)
 EMU_COMPILE  = $(CXX) -x c++ $(EMU_FLAGS) $(WERROR) -MMD -MP -MT $@ -MF $@.d
 EMU_LIB     := $(BUILD)/emu/libtrine_cuda.so
 EMU_NCCL    := $(BUILD)/emu/libnccl_emu.so
-EMU_OBJ     := $(patsubst tests/emu/%.cc,$(BUILD)/emu/%.o,$(wildcard tests/emu/*.cc))
-EMU_CUDA    := $(patsubst src/%.cu,$(BUILD)/emu/%.o,$(call cuda_files,$(wildcard tests/emu/nccl.h)))
-EMU_KERNELS := $(patsubst tests/emu/%.cu,$(BUILD)/emu/%.o,$(wildcard tests/emu/*.cu))
+EMU_OBJ     := $(patsubst emu/%.cc,$(BUILD)/emu/%.o,$(wildcard emu/*.cc))
+EMU_CUDA    := $(patsubst src/%.cu,$(BUILD)/emu/%.o,$(call cuda_files,$(wildcard emu/nccl.h)))
+EMU_KERNELS := $(patsubst tests/%.cu,$(BUILD)/tests/%.o,$(wildcard tests/emu/*.cu))
 
 $(BUILD)/emu/flags: FORCE
 	@mkdir -p $(@D)
@@ -227,24 +227,25 @@ $(EMU_CUDA): $(BUILD)/emu/%.o: src/%.cu $(BUILD)/emu/flags
 	$(call line,EMU,$<)
 	$(Q)$(EMU_COMPILE) $(EMU_CHECKS) -c $< -o $@
 
-$(EMU_KERNELS): $(BUILD)/emu/%.o: tests/emu/%.cu $(BUILD)/emu/flags
+$(EMU_KERNELS): $(BUILD)/tests/%.o: tests/%.cu $(BUILD)/emu/flags
+	@mkdir -p $(@D)
 	$(call line,EMU,$<)
 	$(Q)$(EMU_COMPILE) $(EMU_CHECKS) -c $< -o $@
 
-$(EMU_OBJ): $(BUILD)/emu/%.o: tests/emu/%.cc $(BUILD)/emu/flags
+$(EMU_OBJ): $(BUILD)/emu/%.o: emu/%.cc $(BUILD)/emu/flags
 	$(call line,EMU,$<)
 	$(Q)$(EMU_COMPILE) $(if $(findstring nccl,$<),$(MPI_CFLAGS)) -c $< -o $@
 
 # Clang keeps the sanitizers' functions in the program. What is opened by name lies beside it, whatever the
 # environment says (RPATH, not RUNPATH).
 EMU_SHARED   = $(CXX) -shared $(if $(SAN),,-Wl,--no-undefined) -Wl,--disable-new-dtags,-rpath,'$$ORIGIN',-soname=$(@F)
-$(EMU_LIB): $(EMU_CUDA) $(filter-out %/nccl.o,$(EMU_OBJ)) tests/emu/libtrine_cuda.map
+$(EMU_LIB): $(EMU_CUDA) $(filter-out %/nccl.o,$(EMU_OBJ)) emu/libtrine_cuda.map
 	$(call line,LD,$@)
-	$(Q)$(EMU_SHARED) -Wl,--version-script=tests/emu/libtrine_cuda.map -o $@ $(filter %.o,$^) -lm -lpthread $(SAN)
+	$(Q)$(EMU_SHARED) -Wl,--version-script=emu/libtrine_cuda.map -o $@ $(filter %.o,$^) -lm -lpthread $(SAN)
 
-$(EMU_NCCL): $(BUILD)/emu/nccl.o $(EMU_LIB) tests/emu/libnccl_emu.map
+$(EMU_NCCL): $(BUILD)/emu/nccl.o $(EMU_LIB) emu/libnccl_emu.map
 	$(call line,LD,$@)
-	$(Q)$(EMU_SHARED) -Wl,--version-script=tests/emu/libnccl_emu.map -o $@ $(filter %.o %.so,$^) $(MPI_LIBS) $(SAN)
+	$(Q)$(EMU_SHARED) -Wl,--version-script=emu/libnccl_emu.map -o $@ $(filter %.o %.so,$^) $(MPI_LIBS) $(SAN)
 
 # Tests may open the object; those of the emulation itself are linked with it, and with kernels.
 $(TESTS): | $(EMU_LIB) $(EMU_NCCL)
@@ -252,7 +253,7 @@ $(TESTS): | $(EMU_LIB) $(EMU_NCCL)
 $(BUILD)/tests/emu/%: tests/emu/%.c $(HARNESS) $(EMU_OBJ) $(EMU_KERNELS) $(LIB)
 	@mkdir -p $(@D)
 	$(call line,CCLD,$@)
-	$(Q)$(COMPILE) $(MPI_CFLAGS) -Itests -Itests/emu $< -o $@ $(HARNESS) $(EMU_KERNELS) $(EMU_OBJ) $(LIB) -lcmocka $(LIBS) -lstdc++
+	$(Q)$(COMPILE) $(MPI_CFLAGS) -Itests -Iemu $< -o $@ $(HARNESS) $(EMU_KERNELS) $(EMU_OBJ) $(LIB) -lcmocka $(LIBS) -lstdc++
 
 # ---- Checking ------------------------------------------------------------------------------------
 

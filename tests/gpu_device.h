@@ -1,4 +1,4 @@
-/* An emulated GPU (tests/emu) for tests of groups: each rank opens one of its own, so that the
+/* An emulated GPU (emu) for tests of groups: each rank opens one of its own, so that the
  * groups of a mesh go through NCCL's emulation. The host cannot touch its memory: at `seen` the test
  * has a copy of it, which is sent there and fetched by hand. Groups whose ranks share a GPU stage it. */
 #ifndef TRINE_TESTS_GPU_DEVICE_H

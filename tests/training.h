@@ -21,7 +21,7 @@
  * with it 2e-7.) */
 trine_config training_config(void);
 
-/* Sets the device to cuda, with the object that runs on the processor (tests/emu), or with the one
+/* Sets the device to cuda, with the object that runs on the processor (emu), or with the one
  * that the environment's TRINE_CUDA_LIBRARY names: build/libtrine_cuda.so, on a machine with a GPU.
  */
 void training_on_gpu(trine_config *config);

@@ -5,7 +5,7 @@
 #
 # Usage: tools/gpu_check.sh [--emulated] [--list] [--only PATTERN] [SECONDS]
 #   SECONDS      for all of it (570); steps that do not fit any more are skipped
-#   --emulated   on the emulated GPU (tests/emu), with sizes to match: whether this script works. What it measures
+#   --emulated   on the emulated GPU (emu), with sizes to match: whether this script works. What it measures
 #                there means nothing
 #   --only P     only the steps whose name matches the glob P (those it needs are not added: build, data)
 #   --list       prints the steps and their limits

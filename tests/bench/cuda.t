@@ -5,55 +5,21 @@
 # numbers hang together, flops, bytes and memory are those computed by hand here, the largest
 # micro-batch is the largest. The times mean nothing there, and none is looked at.
 # shellcheck disable=SC2016
-set -u
-. tests/needs.sh
+. tests/lib.sh
 needs perl
 
-build=${BUILD:-build}
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
-export CUDA_LIBRARY=$build/emu/libtrine_cuda.so DEVICE=cuda
+export CUDA_LIBRARY=$BUILD/emu/libtrine_cuda.so DEVICE=cuda
 export TRINE_EMU_CACHE=65536
-count=0 failed=0
 
-# result STATUS NAME
-result() {
-    count=$((count + 1))
-    if [ "$1" -eq 0 ]; then
-        echo "ok $count - $2"
-    else
-        echo "not ok $count - $2"
-        sed 's/^/# /' "$dir/err"
-        failed=1
-    fi
-}
-
-# bench PART...: leaves $status, $dir/out and $dir/err
+# bench PART...
 tiny="--reps 1 --num-layers 2 --hidden-size 32 --num-attention-heads 4 --seq-length 16 --vocab-size 64
       --threads 1"
 one="--micro-batch-size 1 --micro-batches 3"
 bench() {
-    FLAGS="$tiny ${more:-}" JSON=$dir/all.json timeout -k 5 200 bench/run.sh "$build" "$@" \
-        >"$dir/out" 2>"$dir/err"
-    status=$?
+    FLAGS="$tiny ${more:-}" JSON=$dir/json LIMIT=200 run bench/run.sh "$BUILD" "$@"
 }
 
-# holds EXPRESSION: true of the file, $j; near(a, b) is equality but for rounding
-holds() {
-    perl -MJSON::PP -e '
-        sub near { defined $_[0] && abs($_[0] - $_[1]) <= ($_[2] // 1e-9) * abs($_[1]) }
-        sub with { my ($rows, $key, $value) = @_; (grep { $_->{$key} eq $value } @$rows)[0] }
-        sub sum { my ($key, @rows) = @_; my $s = 0; $s += $_->{$key} for @rows; $s }
-        local $/;
-        open my $file, "<", $ARGV[0] or die;
-        my $j = decode_json(<$file>);
-        exit !eval $ARGV[1];' "$dir/all.json" "$1"
-}
-
-if [ ! -e "$CUDA_LIBRARY" ]; then
-    echo "1..0 # SKIP no $CUDA_LIBRARY"
-    exit 0
-fi
+[ -e "$CUDA_LIBRARY" ] || skip_all "no $CUDA_LIBRARY"
 
 more=$one bench
 [ $status -eq 0 ] && [ ! -s "$dir/err" ]
@@ -131,8 +97,8 @@ holds 'my $m = $j->{step}{tables}{memory}[0]; $m->{plan} <= $m->{room} &&
     $m->{room} < 214 - 3 * 48 - 64 && $j->{step}{tables}{steps}[0]{micro_batch} > 1'
 result $? "the largest micro-batch fits"
 
-batch=$(perl -MJSON::PP -0e 'print decode_json(<>)->{step}{tables}{steps}[0]{micro_batch}' "$dir/all.json")
-room=$(perl -MJSON::PP -0e 'print decode_json(<>)->{step}{tables}{memory}[0]{room}' "$dir/all.json")
+batch=$(perl -MJSON::PP -0e 'print decode_json(<>)->{step}{tables}{steps}[0]{micro_batch}' "$dir/json")
+room=$(perl -MJSON::PP -0e 'print decode_json(<>)->{step}{tables}{memory}[0]{room}' "$dir/json")
 more="--micro-batches 2 --micro-batch-size $((batch + 1))" bench step
 holds '$j->{step}{tables}{memory}[0]{plan} > '"$room"
 result $? "one sample more does not"
@@ -160,5 +126,4 @@ DEVICE='' more="$one --tf32" bench matmul
 [ $status -eq 1 ] && grep -q "are for --device cuda" "$dir/err"
 result $? "TF32 is for GPUs"
 
-echo "1..$count"
-exit $failed
+done_testing

@@ -4,47 +4,17 @@
 # The benchmarks run, on a model that takes no time; their file is JSON and holds what it promises;
 # flops and bounds are those computed by hand here; nothing stays behind. No time is looked at.
 # shellcheck disable=SC2016
-set -u
-. tests/needs.sh
+. tests/lib.sh
 needs perl pgrep
 
-build=${BUILD:-build}
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
 mkdir "$dir/tmp"
 export TMPDIR=$dir/tmp
-count=0 failed=0
 
-# result STATUS NAME
-result() {
-    count=$((count + 1))
-    if [ "$1" -eq 0 ]; then
-        echo "ok $count - $2"
-    else
-        echo "not ok $count - $2"
-        sed 's/^/# /' "$dir/out" "$dir/err"
-        failed=1
-    fi
-}
-
-# bench PART...: leaves $status, $dir/out and $dir/err
+# bench PART...
 tiny="--reps 2 --num-layers 2 --hidden-size 32 --num-attention-heads 4 --seq-length 16
       --vocab-size 256 --micro-batch-size 2"
 bench() {
-    FLAGS="$tiny ${more:-}" JSON=$dir/all.json timeout -k 5 200 bench/run.sh "$build" "$@" \
-        >"$dir/out" 2>"$dir/err"
-    status=$?
-}
-
-# holds EXPRESSION: true of the file, $j; near(a, b) is equality but for rounding
-holds() {
-    perl -MJSON::PP -e '
-        sub near { defined $_[0] && abs($_[0] - $_[1]) <= 1e-9 * abs($_[1]) }
-        sub with { my ($rows, $key, $value) = @_; (grep { $_->{$key} eq $value } @$rows)[0] }
-        local $/;
-        open my $file, "<", $ARGV[0] or die;
-        my $j = decode_json(<$file>);
-        exit !eval $ARGV[1];' "$dir/all.json" "$1"
+    FLAGS="$tiny ${more:-}" JSON=$dir/json LIMIT=200 run bench/run.sh "$BUILD" "$@"
 }
 
 bench
@@ -134,7 +104,7 @@ holds 'my $t = $j->{checkpoint}{tables}{checkpoint}; my $f = $j->{checkpoint}{fi
     @$t == 3 && $headers > 0 && $headers < 32768 && $headers % 256 == 0 &&
     3 == grep { near($_->{ratio}, $_->{dd_seconds} / $_->{seconds}) &&
                 near($_->{gb_per_second}, 1e-9 * $f->{bytes} / $_->{seconds}) } @$t' &&
-    ! ls -d "$build"/bench-* 2>/dev/null
+    ! ls -d "$BUILD"/bench-* 2>/dev/null
 result $? "a checkpoint's bytes, beside dd; nothing is left of them"
 
 # The weights that a token is multiplied with: two blocks of 12 C^2, the head V C.
@@ -181,11 +151,10 @@ if [ "$(nproc)" -ge 2 ]; then
 fi
 
 if command -v taskset >/dev/null; then
-    FLAGS=$tiny JSON=$dir/all.json timeout -k 5 200 taskset -c "$(taskset -cp $$ | sed 's/.*: \([0-9]*\).*/\1/')" \
-        bench/run.sh "$build" layouts >"$dir/out" 2>"$dir/err" &&
+    FLAGS=$tiny JSON=$dir/json timeout -k 5 200 taskset -c "$(taskset -cp $$ | sed 's/.*: \([0-9]*\).*/\1/')" \
+        bench/run.sh "$BUILD" layouts >"$dir/out" 2>"$dir/err" &&
         holds '$j->{layouts}{skipped}[0] =~ /need two cores/ && !%{$j->{layouts}{tables}}'
     result $? "what the machine is too small for is skipped, and why is said"
 fi
 
-echo "1..$count"
-exit $failed
+done_testing

@@ -2,28 +2,8 @@
 # The object for GPUs, as nvcc made it (where there is one) and on the processor: it shows one function,
 # and wants nothing of libtrine. And what the search for CUDA says.
 set -eu
-. tests/needs.sh
+. tests/lib.sh
 needs nm readelf
-
-build=${BUILD:-build}
-root=$(mktemp -d)
-trap 'rm -rf "$root"' EXIT
-count=0
-
-check() {
-    count=$((count + 1))
-    local name=$1
-    shift
-    if "$@" >"$root/said" 2>&1; then echo "ok $count - $name"; else
-        echo "not ok $count - $name"
-        sed 's/^/# /' "$root/said"
-    fi
-}
-
-skip() {
-    count=$((count + 1))
-    echo "ok $count # SKIP $1"
-}
 
 # shows OBJECT PATTERN: nothing else is exported.
 shows() {
@@ -55,41 +35,41 @@ object() {
 }
 
 # The emulation's own functions are there for tests and for the emulated NCCL.
-object "$build/emu/libtrine_cuda.so" emulated 'trine_cuda_load|(emu_|cuda)[a-zA-Z0-9_]*'
-if [ -e "$build/libtrine_cuda.so" ]; then
-    object "$build/libtrine_cuda.so" "by nvcc" trine_cuda_load
+object "$BUILD/emu/libtrine_cuda.so" emulated 'trine_cuda_load|(emu_|cuda)[a-zA-Z0-9_]*'
+if [ -e "$BUILD/libtrine_cuda.so" ]; then
+    object "$BUILD/libtrine_cuda.so" "by nvcc" trine_cuda_load
 else
-    skip "by nvcc: there was no CUDA"
+    skip "by nvcc" "there was no CUDA"
 fi
 
 # search WISH...: tools/cuda.sh in an empty build folder, without any CUDA.
 search() {
-    env -u NVCC CUDA_HOME="$root/nowhere" tools/cuda.sh "$root/build" "$@"
+    env -u NVCC CUDA_HOME="$dir/nowhere" tools/cuda.sh "$dir/build" "$@"
 }
 
 none_found() {
     [ "$(search)" = "CUDA: no nvcc, built without (CUDA_HOME names the place)" ] &&
-        ! grep CUDA_NVCC "$root/build/cuda.mk"
+        ! grep CUDA_NVCC "$dir/build/cuda.mk"
 }
 
 not_looked_for() {
-    [ -z "$(search 0)" ] && ! grep CUDA_NVCC "$root/build/cuda.mk"
+    [ -z "$(search 0)" ] && ! grep CUDA_NVCC "$dir/build/cuda.mk"
 }
 
 insisted_on() {
-    ! search 1 2>"$root/error" && grep "CUDA=1, but there is no $root/nowhere/bin/nvcc" "$root/error"
+    ! search 1 2>"$dir/error" && grep "CUDA=1, but there is no $dir/nowhere/bin/nvcc" "$dir/error"
 }
 
 # A compiler that cannot link: its words are passed on.
 broken() {
-    mkdir -p "$root/broken/bin"
+    mkdir -p "$dir/broken/bin"
     # shellcheck disable=SC2016  # it is the script's own $1
     printf '#!/bin/sh\ncase $1 in --list*) echo compute_90 ;; *) echo cannot find -lcublasLt >&2; exit 1 ;; esac\n' \
-        >"$root/broken/bin/nvcc"
-    chmod +x "$root/broken/bin/nvcc"
-    CUDA_HOME="$root/broken" tools/cuda.sh "$root/build" | grep "cannot make a program" &&
-        ! CUDA_HOME="$root/broken" tools/cuda.sh "$root/build" 1 2>"$root/error" &&
-        grep -x "cannot find -lcublasLt" "$root/error"
+        >"$dir/broken/bin/nvcc"
+    chmod +x "$dir/broken/bin/nvcc"
+    CUDA_HOME="$dir/broken" tools/cuda.sh "$dir/build" | grep "cannot make a program" &&
+        ! CUDA_HOME="$dir/broken" tools/cuda.sh "$dir/build" 1 2>"$dir/error" &&
+        grep -x "cannot find -lcublasLt" "$dir/error"
 }
 
 # has_nccl FOLDER VERSION: FOLDER/include has a header of that version (2 18 3), and there is no library.
@@ -108,36 +88,36 @@ has_nccl() {
 
 # with_nccl SETTING...: the search with a compiler that knows no headers but CUDA's own and those that it is told of.
 with_nccl() {
-    mkdir -p "$root/some/bin" "$root/some/include"
-    echo "#define CUDART_VERSION 13000" >"$root/some/include/cuda_runtime.h"
-    cat >"$root/some/bin/nvcc" <<'NVCC'
+    mkdir -p "$dir/some/bin" "$dir/some/include"
+    echo "#define CUDART_VERSION 13000" >"$dir/some/include/cuda_runtime.h"
+    cat >"$dir/some/bin/nvcc" <<'NVCC'
 #!/bin/bash
 case " $* " in
 *--list*) echo compute_90 ;;
 *" -c "* | *" -E "*) exec ${CXX:-c++} -x c++ -nostdinc -nostdinc++ -I"${0%/bin/*}/include" "$@" ;;
 esac
 NVCC
-    chmod +x "$root/some/bin/nvcc"
-    env -u NVCC -u NCCL_HOME -u VIRTUAL_ENV CUDA_HOME="$root/some" "$@" tools/cuda.sh "$root/build"
+    chmod +x "$dir/some/bin/nvcc"
+    env -u NVCC -u NCCL_HOME -u VIRTUAL_ENV CUDA_HOME="$dir/some" "$@" tools/cuda.sh "$dir/build"
 }
 
 header_alone() {
-    has_nccl "$root/nccl" 2 18 3
-    with_nccl NCCL_HOME="$root/nccl" | grep "NCCL's header 2.18.3" &&
-        grep -x "CUDA_NCCL := yes" "$root/build/cuda.mk" && grep -x "NCCL_FLAGS := -I$root/nccl/include" "$root/build/cuda.mk"
+    has_nccl "$dir/nccl" 2 18 3
+    with_nccl NCCL_HOME="$dir/nccl" | grep "NCCL's header 2.18.3" &&
+        grep -x "CUDA_NCCL := yes" "$dir/build/cuda.mk" && grep -x "NCCL_FLAGS := -I$dir/nccl/include" "$dir/build/cuda.mk"
 }
 
 old_header() {
-    has_nccl "$root/old" 2 17 1
-    with_nccl NCCL_HOME="$root/old" | grep "no nccl.h of 2.18 or newer" && ! grep CUDA_NCCL "$root/build/cuda.mk"
+    has_nccl "$dir/old" 2 17 1
+    with_nccl NCCL_HOME="$dir/old" | grep "no nccl.h of 2.18 or newer" && ! grep CUDA_NCCL "$dir/build/cuda.mk"
 }
 
 wheel() {
-    local folder=$root/venv/lib/python3.11/site-packages/nvidia/nccl
+    local folder=$dir/venv/lib/python3.11/site-packages/nvidia/nccl
     has_nccl "$folder" 2 27 3
     mkdir -p "$folder/lib"
-    with_nccl VIRTUAL_ENV="$root/venv" | grep "NCCL's header 2.27.3" &&
-        grep -- "-rpath=$folder/lib" "$root/build/cuda.mk"
+    with_nccl VIRTUAL_ENV="$dir/venv" | grep "NCCL's header 2.27.3" &&
+        grep -- "-rpath=$folder/lib" "$dir/build/cuda.mk"
 }
 
 check "no CUDA is said in one line" none_found
@@ -147,4 +127,4 @@ check "CUDA=1 passes on what the compiler says" broken
 check "NCCL's header is enough to build for it" header_alone
 check "a header that is too old is none" old_header
 check "pip's package in the active environment is found" wheel
-echo "1..$count"
+done_testing

@@ -3,31 +3,14 @@
 #
 # The script for a machine with a new GPU works: on the emulated one every step that needs no tool of NVIDIA's
 # passes, and leaves its figures; a step that fails or hangs is a line of the summary, and the next one begins.
-set -u
-. tests/needs.sh
+. tests/lib.sh
 needs perl
 
-build=${BUILD:-build}
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
-export OUT=$dir/out
-count=0 failed=0
+export OUT=$dir/logs
 
-result() { # result STATUS NAME
-    count=$((count + 1))
-    if [ "$1" -eq 0 ]; then
-        echo "ok $count - $2"
-    else
-        echo "not ok $count - $2"
-        sed 's/^/# /' "$dir/said"
-        failed=1
-    fi
-}
-
-# try ARGUMENTS...: leaves $status, and what was said
+# try ARGUMENTS...
 try() {
-    BUILD=$build tools/gpu_check.sh --emulated "$@" >"$dir/said" 2>&1
-    status=$?
+    BUILD=$BUILD LIMIT=600 run tools/gpu_check.sh --emulated "$@"
 }
 
 # said WORD STEP: the summary's word of it
@@ -58,7 +41,7 @@ result $? "the archive has what was printed, and no data"
 
 TRINE_EMU_FAIL=40 try --only '@(data|train_fp32|parity_fp32|pp2)' 300
 [ $status -eq 1 ] && said PASS data && said FAIL train_fp32 && said FAIL parity_fp32 && said FAIL pp2 &&
-    grep -q "illegal memory access" "$dir/said"
+    grep -q "illegal memory access" "$dir/out"
 result $? "steps that fail are said, with the error's own words"
 
 # It leaves a process that would sleep on: the whole group ends.
@@ -69,9 +52,8 @@ MPIRUN=$dir/mpirun try --only '@(data|nccl_pp2|facts)' 8
     ! grep -q '^State:.[^Z]' "/proc/$(cat "$dir/sleeper")/status" 2>/dev/null
 result $? "a step that hangs is ended, with all that it has started"
 
-tools/gpu_check.sh --none >"$dir/said" 2>&1
-[ $? -eq 2 ] && grep -q '^Usage: tools/gpu_check.sh' "$dir/said"
+run tools/gpu_check.sh --none
+[ $status -eq 2 ] && grep -q -h '^Usage: tools/gpu_check.sh' "$dir/out" "$dir/err"
 result $? "an unknown option"
 
-echo "1..$count"
-exit $failed
+done_testing

@@ -5,25 +5,10 @@
 # of pkg-config: once with the shared library, once with the archive. Then the programs and their manual
 # pages, folders of other names, and a library for another processor.
 set -eu
-. tests/needs.sh
+. tests/lib.sh
 needs nm readelf pkg-config make
 
-build=${BUILD:-build}
-root=$(mktemp -d)
-trap 'rm -rf "$root"' EXIT
-count=0
-
-check() {
-    count=$((count + 1))
-    local name=$1
-    shift
-    if "$@" >"$root/said" 2>&1; then echo "ok $count - $name"; else
-        echo "not ok $count - $name"
-        sed 's/^/# /' "$root/said"
-    fi
-}
-
-cat >"$root/program.c" <<'END'
+cat >"$dir/program.c" <<'END'
 #include <string.h>
 #include <trine.h>
 #include <trine_checkpoint.h>
@@ -59,35 +44,35 @@ END
 
 # The package file names the place where the files will stand at last; DESTDIR is only on the way.
 with() {
-    PKG_CONFIG_PATH=$root/usr/lib/pkgconfig pkg-config --define-variable=prefix="$root/usr" "$@" trine
+    PKG_CONFIG_PATH=$dir/usr/lib/pkgconfig pkg-config --define-variable=prefix="$dir/usr" "$@" trine
 }
 
 shared() {
     # shellcheck disable=SC2046  # words are meant to be split
-    "${CC:-cc}" $(with --cflags) "$root/program.c" -o "$root/shared" $(with --libs) &&
-        LD_LIBRARY_PATH=$root/usr/lib "$root/shared" &&
-        LD_LIBRARY_PATH=$root/usr/lib tools/mpirun.sh -np 2 "$root/shared" sum &&
-        readelf -d "$root/shared" | grep -q 'NEEDED.*libtrine\.so\.[0-9]*\]'
+    "${CC:-cc}" $(with --cflags) "$dir/program.c" -o "$dir/shared" $(with --libs) &&
+        LD_LIBRARY_PATH=$dir/usr/lib "$dir/shared" &&
+        LD_LIBRARY_PATH=$dir/usr/lib tools/mpirun.sh -np 2 "$dir/shared" sum &&
+        readelf -d "$dir/shared" | grep -q 'NEEDED.*libtrine\.so\.[0-9]*\]'
 }
 
 archive() {
     local libs
     libs=$(with --libs --static)
     # shellcheck disable=SC2046,SC2086
-    "${CC:-cc}" $(with --cflags) "$root/program.c" -o "$root/static" ${libs/-ltrine/-l:libtrine.a} &&
-        "$root/static" && tools/mpirun.sh -np 2 "$root/static" sum && ! readelf -d "$root/static" | grep -q libtrine
+    "${CC:-cc}" $(with --cflags) "$dir/program.c" -o "$dir/static" ${libs/-ltrine/-l:libtrine.a} &&
+        "$dir/static" && tools/mpirun.sh -np 2 "$dir/static" sum && ! readelf -d "$dir/static" | grep -q libtrine
 }
 
 # What a program that uses the library could clash with.
 only_ours() {
     local others
-    others=$(nm -D --defined-only "$root/usr/lib/libtrine.so" | awk '$3 !~ /^trine_/')
+    others=$(nm -D --defined-only "$dir/usr/lib/libtrine.so" | awk '$3 !~ /^trine_/')
     [ -z "$others" ] || { echo "$others"; return 1; }
 }
 
 # The object for GPUs, where there was CUDA to make it.
 object_too() {
-    ! grep -q CUDA_NVCC "$build/cuda.mk" || [ -e "$root/usr/lib/libtrine_cuda.so" ]
+    ! grep -q CUDA_NVCC "$BUILD/cuda.mk" || [ -e "$dir/usr/lib/libtrine_cuda.so" ]
 }
 
 version() {
@@ -95,12 +80,12 @@ version() {
 }
 
 nothing_left() {
-    [ -z "$(find "$root/usr" ! -type d)" ]
+    [ -z "$(find "$dir/usr" ! -type d)" ]
 }
 
 # The outer make's variables (CC, SAN, ...) come along in MAKEFLAGS: nothing is built again.
 make_install() {
-    make BUILD="$build" DESTDIR="$root" PREFIX=/usr "$@"
+    make BUILD="$BUILD" DESTDIR="$dir" PREFIX=/usr "$@"
 }
 
 check "make install" make_install install
@@ -115,7 +100,7 @@ programs="trine-train $(cd tools && ls ./*.c | sed 's|^./||; s|\.c$||; s|_|-|g' 
 # Every program is there and says its own name.
 programs_too() {
     for p in $programs; do
-        "$root/usr/bin/$p" --help >"$root/help" && grep -q "^Usage: .*$p " "$root/help" || { echo "$p"; return 1; }
+        "$dir/usr/bin/$p" --help >"$dir/help" && grep -q "^Usage: .*$p " "$dir/help" || { echo "$p"; return 1; }
     done
 }
 check "the tools, and the trainer" programs_too
@@ -127,9 +112,9 @@ options_of() {
 pages_too() {
     local page
     for p in $programs; do
-        page=$root/usr/share/man/man1/$p.1
-        "$root/usr/bin/$p" --help | options_of >"$root/options" && [ -s "$root/options" ] &&
-            sed -n 's/^\\fB\\-\\-\([a-z0-9\\-]*\)\\fR.*/\1/p' "$page" | sed 's/\\-/-/g' | sort | cmp - "$root/options" &&
+        page=$dir/usr/share/man/man1/$p.1
+        "$dir/usr/bin/$p" --help | options_of >"$dir/options" && [ -s "$dir/options" ] &&
+            sed -n 's/^\\fB\\-\\-\([a-z0-9\\-]*\)\\fR.*/\1/p' "$page" | sed 's/\\-/-/g' | sort | cmp - "$dir/options" &&
             grep -q "^$(echo "$p" | sed 's/-/\\\\-/g') \\\\- [a-z]" "$page" || { echo "$p"; return 1; }
     done
 }
@@ -138,14 +123,13 @@ check "a manual page of each, with every option" pages_too
 # As man shows it: no warning, the name, a heading and an option at the begin of their lines.
 rendered() {
     for p in $programs; do
-        groff -man -Tascii -P-c -P-b -P-u -ww "$root/usr/share/man/man1/$p.1" >"$root/page" 2>"$root/warnings" &&
-            [ ! -s "$root/warnings" ] && grep -q "^ *$p  *-  *[a-z]" "$root/page" && grep -q '^OPTIONS$' "$root/page" &&
-            grep -q '^       --help, -h$' "$root/page" || { echo "$p"; cat "$root/warnings"; return 1; }
+        groff -man -Tascii -P-c -P-b -P-u -ww "$dir/usr/share/man/man1/$p.1" >"$dir/page" 2>"$dir/warnings" &&
+            [ ! -s "$dir/warnings" ] && grep -q "^ *$p  *-  *[a-z]" "$dir/page" && grep -q '^OPTIONS$' "$dir/page" &&
+            grep -q '^       --help, -h$' "$dir/page" || { echo "$p"; cat "$dir/warnings"; return 1; }
     done
 }
 if groff -man -Tascii </dev/null >/dev/null 2>&1; then check "man can show them" rendered; else
-    count=$((count + 1))
-    echo "ok $count - man can show them # SKIP there is no groff"
+    skip "man can show them" "there is no groff"
 fi
 
 # ---- Another processor ----
@@ -153,36 +137,33 @@ fi
 # A library whose compiler was told to use what no processor has that has AVX2: only the file that says so
 # differs. xop and fma4 were AMD's until 2016.
 other_archive() {
-    cp "$root/usr/lib/libtrine.a" "$root/other.a"
-    "${CC:-cc}" -mxop -mfma4 -fPIC -Iinclude -Isrc -c src/base/processor_built_for.c -o "$root/processor_built_for.o" &&
-        ar r "$root/other.a" "$root/processor_built_for.o"
+    cp "$dir/usr/lib/libtrine.a" "$dir/other.a"
+    "${CC:-cc}" -mxop -mfma4 -fPIC -Iinclude -Isrc -c src/base/processor_built_for.c -o "$dir/processor_built_for.o" &&
+        ar r "$dir/other.a" "$dir/processor_built_for.o"
 }
 
 # refused COMMAND...: a line that names what is missing, and nothing else
 refused() {
-    local status=0
-    "$@" >"$root/out" 2>"$root/err" || status=$?
-    echo "status $status"
-    cat "$root/out" "$root/err"
-    [ $status = 1 ] && [ ! -s "$root/out" ] && [ "$(wc -l <"$root/err")" = 1 ] &&
-        grep -q '^trine: .*: this processor has no .*xop, fma4, which Trine was built for; build it on this machine, or with make MARCH=x86-64' "$root/err"
+    run "$@"
+    [ $status = 1 ] && [ ! -s "$dir/out" ] && [ "$(wc -l <"$dir/err")" = 1 ] &&
+        grep -q '^trine: .*: this processor has no .*xop, fma4, which Trine was built for; build it on this machine, or with make MARCH=x86-64' "$dir/err"
 }
 
 other_static() {
     local libs
     libs=$(with --libs --static)
     # shellcheck disable=SC2046,SC2086
-    other_archive && "${CC:-cc}" $(with --cflags) "$root/program.c" -o "$root/other" ${libs/-ltrine/$root/other.a} &&
-        refused "$root/other"
+    other_archive && "${CC:-cc}" $(with --cflags) "$dir/program.c" -o "$dir/other" ${libs/-ltrine/$dir/other.a} &&
+        refused "$dir/other"
 }
 
 other_shared() {
     local libs
     libs=$(with --libs --static)
-    mkdir -p "$root/lib"
+    mkdir -p "$dir/lib"
     # shellcheck disable=SC2086
-    "${CC:-cc}" -shared -o "$root/lib/$(readlink "$root/usr/lib/libtrine.so")" -Wl,--whole-archive "$root/other.a" \
-        -Wl,--no-whole-archive ${libs/-ltrine/} && refused env LD_LIBRARY_PATH="$root/lib" "$root/shared"
+    "${CC:-cc}" -shared -o "$dir/lib/$(readlink "$dir/usr/lib/libtrine.so")" -Wl,--whole-archive "$dir/other.a" \
+        -Wl,--no-whole-archive ${libs/-ltrine/} && refused env LD_LIBRARY_PATH="$dir/lib" "$dir/shared"
 }
 
 case $(uname -m) in
@@ -198,29 +179,29 @@ check "no file is left" nothing_left
 # ---- Folders of other names ----
 
 elsewhere() {
-    make BUILD="$build" prefix="$root/opt" libdir="$root/opt/a/b" bindir="$root/opt/programs" mandir="$root/opt/manual" \
-        includedir="$root/opt/headers" "$@"
+    make BUILD="$BUILD" prefix="$dir/opt" libdir="$dir/opt/a/b" bindir="$dir/opt/programs" mandir="$dir/opt/manual" \
+        includedir="$dir/opt/headers" "$@"
 }
 placed() {
-    elsewhere install && [ -e "$root/opt/a/b/libtrine.a" ] && [ -x "$root/opt/programs/trine-train" ] &&
-        [ -e "$root/opt/manual/man1/trine-train.1" ] && [ -e "$root/opt/headers/trine.h" ] &&
-        [ "$(PKG_CONFIG_PATH=$root/opt/a/b/pkgconfig pkg-config --cflags --libs trine | sed 's/ *$//')" = \
-            "-I$root/opt/headers -L$root/opt/a/b -ltrine" ]
+    elsewhere install && [ -e "$dir/opt/a/b/libtrine.a" ] && [ -x "$dir/opt/programs/trine-train" ] &&
+        [ -e "$dir/opt/manual/man1/trine-train.1" ] && [ -e "$dir/opt/headers/trine.h" ] &&
+        [ "$(PKG_CONFIG_PATH=$dir/opt/a/b/pkgconfig pkg-config --cflags --libs trine | sed 's/ *$//')" = \
+            "-I$dir/opt/headers -L$dir/opt/a/b -ltrine" ]
 }
 check "folders of other names" placed
 
 # Programs find the object for GPUs where it was installed; that of the tests will do.
 object_found() {
-    cp "$build/emu/libtrine_cuda.so" "$root/opt/a/b/" &&
-        "$root/opt/programs/trine-tokens" --out "$root/text" include/trine.h &&
-        (cd / && "$root/opt/programs/trine-train" --data-path "$root/text_train.bin" --num-layers 1 --hidden-size 32 \
+    cp "$BUILD/emu/libtrine_cuda.so" "$dir/opt/a/b/" &&
+        "$dir/opt/programs/trine-tokens" --out "$dir/text" include/trine.h &&
+        (cd / && "$dir/opt/programs/trine-train" --data-path "$dir/text_train.bin" --num-layers 1 --hidden-size 32 \
             --num-attention-heads 2 --seq-length 16 --train-iters 1 --threads 1 --device cuda) &&
-        grep -q '^device *cuda' "$root/said"
+        grep -q '^device *cuda' "$dir/said"
 }
 check "trine-train finds the object for GPUs" object_found
 check "make uninstall there" elsewhere uninstall
 nothing_there() {
-    [ -z "$(find "$root/opt" ! -type d)" ]
+    [ -z "$(find "$dir/opt" ! -type d)" ]
 }
 check "no file is left there" nothing_there
-echo "1..$count"
+done_testing

@@ -2,27 +2,15 @@
 # The PATH of the tests: what is in it and what is not, that a test whose tool is missing says so at once, and
 # that a caller's compiler and MPI are what they were.
 set -eu
-. tests/needs.sh
+. tests/lib.sh
 needs timeout
 
 root=$PWD
-tree=$(mktemp -d)
-trap 'rm -rf "$tree"' EXIT
+tree=$dir/tree
 mkdir -p "$tree/mine" "$tree/tools" "$tree/tests/room"
 cp tests/*.sh tests/rules.yml "$tree/tests/"
 cp tools/deps.sh "$tree/tools/"
 cd "$tree"
-count=0
-
-check() {
-    count=$((count + 1))
-    local name=$1
-    shift
-    if "$@" >said 2>&1; then echo "ok $count - $name"; else
-        echo "not ok $count - $name"
-        sed 's/^/# /' said
-    fi
-}
 
 # command_of NAME: a command of the caller's, in a folder that is in front of the others
 command_of() {
@@ -47,9 +35,8 @@ as_it_is() {
 }
 check "without dpkg it is the PATH as it is" as_it_is
 if ! command -v dpkg-query >/dev/null; then
-    echo "ok 2 # SKIP not Debian: a PATH of links is made from dpkg's lists"
-    echo "1..2"
-    exit
+    skip "a PATH of links" "not Debian: it is made from dpkg's lists"
+    done_testing
 fi
 
 path=$(tests/path.sh build build test)
@@ -78,7 +65,7 @@ END
 check "a test that says what it needs fails before it waits" \
     fails waits "not ok 1 - tests/room/waits.t needs surplus, which is not in its PATH" <<'END'
 #!/bin/sh
-. tests/needs.sh
+. tests/lib.sh
 needs sh surplus
 echo 1..1
 sleep 100
@@ -106,4 +93,4 @@ check "a compiler that CC names" mine "my-cc -m64" my-cc
 check "by its place" mine "$tree/mine/my-cc" my-cc
 check "the launcher that comes first for the caller" mine cc mpirun
 check "with the rest of that MPI" mine cc mpiexec.old
-echo "1..$count"
+done_testing

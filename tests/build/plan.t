@@ -2,26 +2,14 @@
 # The test runner itself: what is planned for which marker, that bad markers are refused, that a failed
 # and a hanging test fail, in a tree of its own.
 set -eu
-. tests/needs.sh
+. tests/lib.sh
 needs prove
 
-tree=$(mktemp -d)
-trap 'rm -rf "$tree"' EXIT
+tree=$dir/tree
 mkdir -p "$tree/tools" "$tree/tests/room" "$tree/tests/other" "$tree/build/tests/room"
 cp tests/plan.sh tests/run.sh tests/full.sh tests/path.sh tests/rules.yml "$tree/tests/"
 cp tools/deps.sh "$tree/tools/"
 cd "$tree"
-count=0
-
-check() {
-    count=$((count + 1))
-    local name=$1
-    shift
-    if "$@" >said 2>&1; then echo "ok $count - $name"; else
-        echo "not ok $count - $name"
-        sed 's/^/# /' said
-    fi
-}
 
 # plans WHICH ONLY NAMES: the wrappers' names, without folder and .t
 plans() {
@@ -98,4 +86,4 @@ table() {
 check "parts are run one after the other, with a table" table
 check "a part that there is not" fails tests/full.sh build nowhere
 check "one part alone" tests/full.sh build other
-echo "1..$count"
+done_testing

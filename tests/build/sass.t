@@ -2,26 +2,7 @@
 # What a warp issues for a tile of attention (tools/sass.sh): the counting itself on a made-up listing, and where
 # nvcc and cuobjdump are, the kernels for heads of 64, which are to stay within these numbers.
 set -eu
-
-build=${BUILD:-build}
-root=$(mktemp -d)
-trap 'rm -rf "$root"' EXIT
-count=0
-
-check() {
-    count=$((count + 1))
-    local name=$1
-    shift
-    if "$@" >"$root/said" 2>&1; then echo "ok $count - $name"; else
-        echo "not ok $count - $name"
-        sed 's/^/# /' "$root/said"
-    fi
-}
-
-skip() {
-    count=$((count + 1))
-    echo "ok $count # SKIP $1"
-}
+. tests/lib.sh
 
 # A loop from 0x10 to 0x80 in one that is larger: a branch past a wide load, which the path takes, one of two
 # ways to the product, of which it takes the shorter, and a loop without products.
@@ -49,31 +30,31 @@ END
 
 # Slots 6: two branches, the copy, the product, the exponential, the branch back; clocks 3 more.
 counted() {
-    listing | awk -v pattern=. -f tools/sass.awk >"$root/table"
-    cat "$root/table"
-    [ "$(wc -l <"$root/table")" = 2 ] &&
-        [ "$(awk 'NR == 2 { print $1, $2, $3, $5, $14, $15, $16, $17 }' "$root/table")" = "6 9 1 1 3 40 8 small" ]
+    listing | awk -v pattern=. -f tools/sass.awk >"$dir/table"
+    cat "$dir/table"
+    [ "$(wc -l <"$dir/table")" = 2 ] &&
+        [ "$(awk 'NR == 2 { print $1, $2, $3, $5, $14, $15, $16, $17 }' "$dir/table")" = "6 9 1 1 3 40 8 small" ]
 }
 
 # within KERNEL COLUMN MOST: of the tile that is not masked, the shortest loop of the kernel.
 within() {
-    grep "$1"ILi64E13__nv_bfloat16Lb0ELb1 "$root/kernels" | sort -n | head -n 1 >"$root/row"
-    cat "$root/kernels"
-    awk -v column="$2" -v most="$3" '{ found = $column <= most } END { exit !found }' "$root/row"
+    grep "$1"ILi64E13__nv_bfloat16Lb0ELb1 "$dir/kernels" | sort -n | head -n 1 >"$dir/row"
+    cat "$dir/kernels"
+    awk -v column="$2" -v most="$3" '{ found = $column <= most } END { exit !found }' "$dir/row"
 }
 
 check "the path through a loop is counted" counted
-nvcc=$(sed -n 's/^CUDA_NVCC := //p' "$build/cuda.mk" 2>/dev/null || true)
+nvcc=$(sed -n 's/^CUDA_NVCC := //p' "$BUILD/cuda.mk" 2>/dev/null || true)
 export CUOBJDUMP=${CUOBJDUMP:-${nvcc%/*}/cuobjdump}
-if [ -e "$build/libtrine_cuda.so" ] && [ -x "$CUOBJDUMP" ]; then
+if [ -e "$BUILD/libtrine_cuda.so" ] && [ -x "$CUOBJDUMP" ]; then
     for part in forward backward; do
-        tools/sass.sh "$build/cuda/device/cuda/attention_$part.o" attention_mma
-    done >"$root/kernels"
+        tools/sass.sh "$BUILD/cuda/device/cuda/attention_$part.o" attention_mma
+    done >"$dir/kernels"
     check "forward: 350 slots a tile" within attention_mma_forward 1 350
     check "dk, dv: 820 clocks, an HMMA as 4" within attention_mma_keys 2 820
     check "dq: 615 clocks" within attention_mma_dq 2 615
     check "dk, dv: nothing spilled" within attention_mma_keys 16 0
 else
-    skip "no object by nvcc, or no cuobjdump beside it (CUOBJDUMP says where it is)"
+    skip "what nvcc made of it" "no object by nvcc, or no cuobjdump beside it (CUOBJDUMP says where it is)"
 fi
-echo "1..$count"
+done_testing

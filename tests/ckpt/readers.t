@@ -3,7 +3,7 @@
 # Reading from a folder while a job saves there after every step and keeps one checkpoint: what was listed is
 # gone when it is opened, or while it is read. Then there is a newer one, and that is taken.
 # There are TRINE_READERS readings (12; in the full tests 100).
-. tests/train/lib.sh
+. tests/lib.sh
 
 readers=${TRINE_READERS:-$([ -n "${TRINE_FULL:-}" ] && echo 100 || echo 12)}
 ckpt=$dir/ckpt
@@ -13,11 +13,7 @@ token_file "$data" 20240520 1 641 641
 "$TRAIN" $SMALL --data-path "$data" --num-layers 2 --hidden-size 8 --num-attention-heads 2 --train-iters 1000000000 \
     --save "$ckpt" --save-interval 1 --keep 1 --log-interval 0 >"$dir/writer" 2>"$dir/err" &
 launcher=$!
-tries=0
-until [ -e "$ckpt/latest" ] || [ $tries -eq 300 ]; do
-    tries=$((tries + 1))
-    sleep 0.1
-done
+eventually 30 [ -e "$ckpt/latest" ]
 
 # newest: the step that the writer has come to
 newest() {
@@ -29,14 +25,12 @@ reading() {
     before=$(newest)
     if [ $(($1 % 3)) -eq 0 ]; then
         # shellcheck disable=SC2086  # words are meant to be split
-        "$TRAIN" $SMALL --data-path "$data" --num-layers 2 --hidden-size 8 --num-attention-heads 2 --train-iters 1 \
-            --load "$ckpt" >"$dir/out" 2>"$dir/err"
-        status=$?
+        run "$TRAIN" $SMALL --data-path "$data" --num-layers 2 --hidden-size 8 --num-attention-heads 2 --train-iters 1 \
+            --load "$ckpt"
         began=$(sed -n 's|^begins with .*/step-\([0-9]*\): .*|\1|p' "$dir/out")
         [ "${began:-0}" -ge "$before" ] || return 1
     else
-        tools/mpirun.sh -np 4 "$BUILD/trine-generate" "$ckpt" --tp 2 --pp 2 --prompt A --tokens 1 >"$dir/out" 2>"$dir/err"
-        status=$?
+        run tools/mpirun.sh -np 4 "$BUILD/trine-generate" "$ckpt" --tp 2 --pp 2 --prompt A --tokens 1
     fi
     [ "$status" -eq 0 ] && ! grep -q -e "passed over" -e "which is not there" "$dir/out" "$dir/err"
 }
@@ -58,5 +52,4 @@ finish
 [ "$status" -eq 75 ] && [ "$(find "$ckpt" -name 'step-*' | wc -l)" -eq 1 ]
 result $? "the writer was not disturbed"
 
-echo "1..$number"
-exit $failed
+done_testing

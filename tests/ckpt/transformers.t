@@ -6,8 +6,8 @@
 # TRINE_PYTHON names (python3); is skipped without. What is checked, and how closely, stands in
 # transformers_both_ends.py.
 python=${TRINE_PYTHON:-python3}
-if ! "$python" -c 'import torch, transformers' 2>/dev/null; then
-    echo "1..0 # SKIP $python has no torch and transformers (TRINE_PYTHON=... names one that has)"
-    exit 0
-fi
+. tests/lib.sh
+"$python" -c 'import torch, transformers' 2>/dev/null ||
+    skip_all "$python has no torch and transformers (TRINE_PYTHON=... names one that has)"
+rm -r "$dir"
 exec "$python" tests/ckpt/transformers_both_ends.py

@@ -5,7 +5,7 @@
 # are compared with those of the same job alone. Who may not save says why, and names the other.
 # Moments come from TRINE_SEED (47); there are TRINE_TRIALS of them (10; in the full tests 200).
 # TRINE_TRAIN is run in place of train_gpt with short leases.
-. tests/train/lib.sh
+. tests/lib.sh
 
 train=${TRINE_TRAIN:-$BUILD/tests/ckpt/lease_driver 50 8}
 seed=${TRINE_SEED:-47}
@@ -14,21 +14,15 @@ last=16 # steps of a run
 ckpt=$dir/ckpt
 token_file "$data" 20240520 1 641 641
 
-# draw N: $r is from 0 to N - 1
-draw() {
-    seed=$(((seed * 1103515245 + 12345) & 0x7fffffff))
-    r=$(((seed >> 12) % $1))
-}
-
-# run FOLDER SEED ARGUMENTS...: replaces this shell
-run() {
+# job FOLDER SEED ARGUMENTS...: replaces this shell
+job() {
     # shellcheck disable=SC2086  # words are meant to be split
     exec $train $SMALL --data-path "$data" --seed "$2" --train-iters $last --save "$1" --save-interval 1 \
         --log-interval 0 "${@:3}"
 }
 
 for job in 1 2 3; do
-    (run "$dir/whole-$job" $job) >"$dir/out" 2>"$dir/err"
+    (job "$dir/whole-$job" $job) >"$dir/out" 2>"$dir/err"
     status=$?
     [ "$status" -eq 0 ] && [ -d "$dir/whole-$job/step-$last" ]
     result $? "job $job alone"
@@ -87,7 +81,7 @@ whole() {
 # end: the last word is that of a job which nobody disturbs
 end() {
     [ $mode = on ] || return 0
-    (run "$ckpt" 1 --load auto --keep 2) >"$dir/out-4" 2>"$dir/err-4" || wrong "the last job failed: $(cat "$dir/err-4")" ||
+    (job "$ckpt" 1 --load auto --keep 2) >"$dir/out-4" 2>"$dir/err-4" || wrong "the last job failed: $(cat "$dir/err-4")" ||
         return 1
     same 1 $last || wrong "the last job has not saved step-$last"
 }
@@ -113,9 +107,9 @@ trial() {
     rm -rf "$ckpt"
     for job in $(seq $jobs); do
         if [ $mode = anew ]; then
-            (run "$ckpt" "$job") >"$dir/out-$job" 2>"$dir/err-$job" &
+            (job "$ckpt" "$job") >"$dir/out-$job" 2>"$dir/err-$job" &
         else
-            (run "$ckpt" 1 --load auto --keep 2) >"$dir/out-$job" 2>"$dir/err-$job" &
+            (job "$ckpt" 1 --load auto --keep 2) >"$dir/out-$job" 2>"$dir/err-$job" &
         fi
         pids+=($!)
         [ "$job" -gt 1 ] || disturb $!
@@ -147,5 +141,4 @@ echo "# $trials trials, $bad bad; $(for k in "${!kinds[@]}"; do echo "$k ${kinds
 [ $bad -eq 0 ]
 result $? "$trials times several jobs with one folder: who says saved has saved"
 
-echo "1..$number"
-exit $failed
+done_testing

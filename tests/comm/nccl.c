@@ -1,5 +1,5 @@
 /* TEST np=2,3,4,8 */
-/* Groups of ranks with a GPU each, on the emulated GPU and NCCL (tests/emu), where streams run late
+/* Groups of ranks with a GPU each, on the emulated GPU and NCCL (emu), where streams run late
  * and in any order that events permit: a wait that is missing gives wrong results. Which groups go
  * through NCCL; NCCL's own sums; what is started, fused and finished, and how that stands in the
  * device's order. That ordered collectives are right, collectives.c asks. */

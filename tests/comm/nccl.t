@@ -1,48 +1,19 @@
 #!/bin/sh
 # What goes wrong in NCCL, or keeps a rank from coming to it, ends the job with one message that names
-# the GPU, the rank and the group; nobody hangs. On the emulated GPU. Run from the top of the tree,
-# after the tests are built; BUILD may be set.
-BUILD=${BUILD:-build}
+# the GPU, the rank and the group; nobody hangs. On the emulated GPU.
+. tests/lib.sh
 export BUILD
-out=$(mktemp)
-trap 'rm -f "$out"' EXIT
-number=0
-failed=0
 
-result() { # result STATUS NAME: prints one TAP line, and the job's output when it is a failure
-    number=$((number + 1))
-    if [ "$1" -eq 0 ]; then
-        echo "ok $number - $2"
-    else
-        echo "not ok $number - $2"
-        echo "# status $status"
-        sed 's/^/# /' "$out"
-        failed=1
-    fi
-}
-
-job() { # job RANKS ARGUMENTS: leaves the exit status in $status, all output in $out
+job() { # job RANKS ARGUMENTS
     n=$1
     shift
-    timeout -k 5 120 tools/mpirun.sh -np "$n" "$BUILD/tests/comm/nccl_driver" "$@" >"$out" 2>&1
-    status=$?
-}
-
-ended() { # with a failure, before the outer limit; that mpirun may have had to be ended is not ours
-    [ "$status" -ne 0 ] && [ "$status" -ne 124 ] &&
-        { [ "$status" -ne 137 ] || grep -q "mpirun hangs in its own clean-up" "$out"; }
-}
-
-says() { # says COUNT TEXT: the output has exactly COUNT lines with TEXT
-    [ "$(grep -c -F -- "$2" "$out")" -eq "$1" ]
+    run tools/mpirun.sh -np "$n" "$BUILD/tests/comm/nccl_driver" "$@"
 }
 
 fault() { # fault RANKS: of the last rank's communicator
     says 1 "NCCL failed: group dp of $1, rank $(($1 - 1)) of it, on GPU 0000:0$1:00.0:" &&
         says 1 "remote process exited"
 }
-
-echo "1..9"
 
 job 3 nothing device 60
 [ "$status" -eq 0 ]
@@ -57,7 +28,7 @@ ended && fault 3 && says 0 "timed out"
 result $? "an asynchronous error, seen where the host waits for its peers"
 
 job 3 sleeps device 3
-ended && says 1 "trine: timed out" && grep -q "^    rank 2 \[pp0 dp2 tp0\] .*: in no communication" "$out"
+ended && says 1 "trine: timed out" && grep -q "^    rank 2 \[pp0 dp2 tp0\] .*: in no communication" "$dir/err"
 result $? "a rank that does not come, while the others wait for their devices"
 
 job 3 fails rows 60
@@ -65,11 +36,11 @@ ended && fault 3 && says 1 "[pp0 dp2 tp0]" && says 0 "timed out"
 result $? "an asynchronous error, seen where the host reads rows from the device"
 
 job 3 sleeps rows 3
-ended && says 1 "trine: timed out" && grep -q "^    rank 2 \[pp0 dp2 tp0\] .*: in no communication" "$out"
+ended && says 1 "trine: timed out" && grep -q "^    rank 2 \[pp0 dp2 tp0\] .*: in no communication" "$dir/err"
 result $? "a rank that does not come, while the others read rows from their devices"
 
 job 2 sleeps host 3
-ended && says 1 "trine: timed out" && grep -q "^    rank 1 \[pp0 dp1 tp0\] .*: in no communication" "$out"
+ended && says 1 "trine: timed out" && grep -q "^    rank 1 \[pp0 dp1 tp0\] .*: in no communication" "$dir/err"
 result $? "a rank that does not come, while the other waits in a transport"
 
 # The device has work of two communicators, neither of which can end: an abort would wait for the other.
@@ -80,7 +51,7 @@ result $? "an asynchronous error, with work of two groups on the device, is said
 TRINE_TIMEOUT=3
 export TRINE_TIMEOUT
 job 3 late device 60
-ended && says 1 "trine: timed out" && grep -q "in ncclCommInitRankConfig, blocking call" "$out"
+ended && says 1 "trine: timed out" && grep -q "in ncclCommInitRankConfig, blocking call" "$dir/err"
 result $? "a rank that does not come when a group is made"
 
-exit $failed
+done_testing

@@ -1,47 +1,20 @@
 #!/bin/sh
 # A job in which one rank does not come must end, with a non-zero status and one message that names
-# that rank. Run from the top of the tree, after the tests are built; BUILD may be set.
-BUILD=${BUILD:-build}
-LAUNCH=tools/mpirun.sh
-DRIVER=$BUILD/tests/comm/watchdog_driver
-out=$(mktemp)
-trap 'rm -f "$out"' EXIT
-number=0
-failed=0
+# that rank.
+. tests/lib.sh
 
-result() { # result STATUS NAME: prints one TAP line, and the job's output when it is a failure
-    number=$((number + 1))
-    if [ "$1" -eq 0 ]; then
-        echo "ok $number - $2"
-    else
-        echo "not ok $number - $2"
-        echo "# status $status"
-        sed 's/^/# /' "$out"
-        failed=1
-    fi
-}
-
-job() { # job RANKS HOW CULPRIT TIMEOUT: leaves the exit status in $status, all output in $out
-    # The outer limit only ends a broken test; it is far above anything that is waited for.
-    eval "timeout -k 5 120 $LAUNCH -np $1 $DRIVER $2 $3 $4" >"$out" 2>&1
-    status=$?
-}
-
-ended() { # ended: with a failure, before the outer limit; that mpirun may have had to be ended is not ours
-    [ "$status" -ne 0 ] && [ "$status" -ne 124 ] &&
-        { [ "$status" -ne 137 ] || grep -q "mpirun hangs in its own clean-up" "$out"; }
-}
-
-says() { # says COUNT TEXT: the output has exactly COUNT lines with TEXT
-    [ "$(grep -c -F -- "$2" "$out")" -eq "$1" ]
+# job RANKS HOW CULPRIT TIMEOUT: each rank begins with $boards, a command of the shell
+boards=:
+job() {
+    ranks=$1
+    shift
+    run tools/mpirun.sh -np "$ranks" /bin/sh -c "$boards; exec \"\$@\"" sh "$BUILD/tests/comm/watchdog_driver" "$@"
 }
 
 named() { # named CULPRIT TEXT: ended by the watchdog, one report, whose first rank is the culprit, with TEXT
     ended && says 1 "trine: timed out: " && says 0 "no answer" &&
-        sed -n '/^trine: timed out/{n;p;}' "$out" | grep -q "^    rank $1 \[pp$1 dp0 tp0\] on .*: .*$2"
+        sed -n '/^trine: timed out/{n;p;}' "$dir/err" | grep -q "^    rank $1 \[pp$1 dp0 tp0\] on .*: .*$2"
 }
-
-echo "1..17"
 
 job 4 loop 1 2
 named 1 "in no communication, after all-reduce .* over group world; thinking of nothing" &&
@@ -84,8 +57,8 @@ named 1 "in no communication" && says 1 "    3 ranks 0, 2-3: waiting in all-redu
 result $? "ranks whose yields are long, because others have the processor, are known to wait"
 
 # Ranks 0 and 1 have a board, and 2 and 3 another one, as on two nodes.
-BOARDS='SLURM_STEP_ID=$((${OMPI_COMM_WORLD_RANK:-$PMI_RANK} / 2)) exec "$@"'
-DRIVER="/bin/sh -c '$BOARDS' sh $DRIVER"
+# shellcheck disable=SC2016  # expanded by the ranks
+boards='export SLURM_STEP_ID=$((${OMPI_COMM_WORLD_RANK:-$PMI_RANK} / 2))'
 
 job 4 loop 1 2
 named 1 "in no communication" && says 1 "waiting in recv 1 of 8 f32 over group pp from rank 2" &&
@@ -106,13 +79,14 @@ job 4 files 1 2
 result $? "two boards: a rank that waits for its file system answers the other one, too"
 
 # Each rank has a board of its own: all that wait raise an alarm at once, and all but one give way.
-DRIVER="/bin/sh -c 'SLURM_STEP_ID=\${OMPI_COMM_WORLD_RANK:-\$PMI_RANK} exec \"\$@\"' sh $BUILD/tests/comm/watchdog_driver"
+# shellcheck disable=SC2016
+boards='export SLURM_STEP_ID=${OMPI_COMM_WORLD_RANK:-$PMI_RANK}'
 
 # A rank that looks for answers is seen in no MPI call meanwhile: more than its 3 s.
 job 4 files 1 4
 [ "$status" -eq 0 ] && says 0 "timed out"
 result $? "four boards: who gave way goes on when the alarm is called off"
-DRIVER=$BUILD/tests/comm/watchdog_driver
+boards=:
 
 job 3 late 1 6
 [ "$status" -eq 0 ] && says 0 "waited"
@@ -134,4 +108,4 @@ for culprit in 0 1 2 3; do
 done
 result $silent "the rank that knows what went wrong is the one that says it"
 
-exit $failed
+done_testing

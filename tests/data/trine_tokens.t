@@ -1,22 +1,12 @@
 #!/bin/bash
 # The command trine-tokens: the files that it writes, byte by byte, and what it refuses.
 set -eu
+. tests/lib.sh
 
-tokens=$(cd "${BUILD:-build}" && pwd)/trine-tokens
-tree=$(mktemp -d)
-trap 'rm -rf "$tree"' EXIT
+tokens=$(realpath "$BUILD")/trine-tokens
+tree=$dir/files
+mkdir "$tree"
 cd "$tree"
-count=0
-
-check() {
-    count=$((count + 1))
-    local name=$1
-    shift
-    if "$@" >said 2>&1; then echo "ok $count - $name"; else
-        echo "not ok $count - $name"
-        sed 's/^/# /' said
-    fi
-}
 
 # header FILE: the first five of its 256 numbers, on one line
 header() {
@@ -44,28 +34,22 @@ holds() {
 # refuses TEXT ARGUMENTS...: exit status 1, the text on standard error, nothing on standard output, and
 # no file more or less than before
 refuses() {
-    local text=$1 status=0 before
+    local text=$1 before
     shift
     before=$(files)
-    "$tokens" "$@" >../"${tree##*/}.out" 2>../"${tree##*/}.err" </dev/null || status=$?
-    local out err
-    out=$(cat ../"${tree##*/}.out") err=$(cat ../"${tree##*/}.err")
-    rm ../"${tree##*/}.out" ../"${tree##*/}.err"
-    echo "status $status, standard output: $out, standard error: $err"
-    [ $status = 1 ] && [ -z "$out" ] && [[ $err == *"$text"* ]] && [ "$(files)" = "$before" ]
+    run "$tokens" "$@" </dev/null
+    [ $status = 1 ] && [ ! -s "$dir/out" ] && grep -qF -- "$text" "$dir/err" && [ "$(files)" = "$before" ]
 }
 
 files() {
-    find . -type f ! -name said -exec md5sum {} + | sort
+    find . -type f -exec md5sum {} + | sort
 }
 
-says() {
+writes() {
     local text=$1
     shift
-    local said
-    said=$("$@")
-    echo "$said"
-    [ "$said" = "$text" ]
+    run "$@"
+    [ "$(cat "$dir/out")" = "$text" ]
 }
 
 split() {
@@ -79,7 +63,7 @@ printf 'one two' >one.txt
 printf 'three' >two.txt
 printf 'one twoth' >front && printf 'ree' >back
 
-check "says what it wrote" says "a_train.bin: 4500 tokens (4.500 K)
+check "says what it wrote" writes "a_train.bin: 4500 tokens (4.500 K)
 a_val.bin: 500 tokens (500)" "$tokens" --out a bytes.txt
 check "every byte is a token, the last tenth for validation" split a most rest
 check "nothing else is left" [ "$(find . -name 'a*' | sort | tr '\n' ' ')" = "./a_train.bin ./a_val.bin " ]
@@ -126,24 +110,22 @@ check "an output nowhere" refuses "nowhere/g_train.bin.unfinished: No such file 
     --out nowhere/g one.txt --val-fraction 0.5
 
 helps() {
-    "$tokens" "$@" >help 2>help.err && grep -q '^Usage: trine-tokens .*FILE' help &&
-        grep -q -- '--val-fraction X .*(default: 0.1)' help && [ ! -s help.err ]
+    run "$tokens" "$@"
+    grep -q '^Usage: trine-tokens .*FILE' "$dir/out" && grep -q -- '--val-fraction X .*(default: 0.1)' "$dir/out" &&
+        [ ! -s "$dir/err" ]
 }
 check "help" helps --help
 check "help in spite of mistakes" helps --wrong --val-fraction 0.3 -h
 full() {
-    local status=0
-    "$tokens" --help >/dev/full 2>help.err || status=$?
-    [ $status = 1 ] && grep -q "the output cannot be written: No space left on device" help.err
+    run sh -c '"$0" --help >/dev/full' "$tokens"
+    disk_full
 }
 check "standard output that takes nothing" full
 # A small limit of a file's size stands for a disk that fills up; nothing is left of the file.
 no_room() {
-    local status=0
     head -c 100000 /dev/zero | tr '\0' A >long
-    (ulimit -f 8 && exec "$tokens" --out limited long) 2>limited.err || status=$?
-    cat limited.err
-    [ $status = 1 ] && grep -q 'limited_train.bin.unfinished: File too large' limited.err && ! ls limited_*
+    run sh -c 'ulimit -f 8 && exec "$0" --out limited long' "$tokens"
+    [ $status = 1 ] && says 1 'limited_train.bin.unfinished: File too large' && ! ls limited_*
 }
 check "a file that does not fit" no_room
-echo "1..$count"
+done_testing

@@ -4,32 +4,12 @@
 # finds of what can be had anywhere (a shared core, a name without an address, too little memory and
 # /dev/shm), and its exit status, which is not 0 when training could not start. Whether anything is slow here
 # nobody asks: this machine may be busy.
-set -u
+. tests/lib.sh
 
-BUILD=${BUILD:-build}
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
-number=0
 quick="--seconds 0.02"
 host=$(hostname)
 
-result() { # result STATUS NAME
-    number=$((number + 1))
-    if [ "$1" -eq 0 ]; then
-        echo "ok $number - $2"
-    else
-        echo "not ok $number - $2"
-        echo "# status $status"
-        sed 's/^/# /' "$dir/out" "$dir/err"
-    fi
-}
-
-skipped() { # skipped NAME WHY
-    number=$((number + 1))
-    echo "ok $number - $1 # SKIP $2"
-}
-
-# doctor RANKS ARGUMENTS...: (one rank: without mpirun) leaves $status, $dir/out, $dir/err. $wrap goes before the program, $around
+# doctor RANKS ARGUMENTS...: (one rank: without mpirun) $wrap goes before the program, $around
 # before mpirun.
 wrap='' around=''
 doctor() {
@@ -37,9 +17,7 @@ doctor() {
     [ "$1" -gt 1 ] || launch=
     shift
     # shellcheck disable=SC2086  # words are meant to be split
-    timeout -k 5 120 $around $launch $wrap "$BUILD/trine-doctor" $quick "$@" \
-        >"$dir/out" 2>"$dir/err"
-    status=$?
+    run $around $launch $wrap "$BUILD/trine-doctor" $quick "$@"
 }
 
 # has PATTERN...: standard output has a line of each
@@ -101,7 +79,7 @@ if [ -n "$around" ]; then
     has "^hurts .*no-such-host.invalid: the host's name does not resolve"
     result $? "a host name without an address"
 else
-    skipped "a host name without an address" "no namespace for host names is permitted here"
+    skip "a host name without an address" "no namespace for host names is permitted here"
 fi
 wrap='' around=''
 
@@ -114,15 +92,11 @@ doctor 2 --windows 1e8 --memory 1e8 --device cuda --cuda-library "$dir/none.so" 
     json "$dir/json" '"starts":false' '"kind":"shared-memory"' '"kind":"memory"' '"kind":"gpu"'
 result $? "windows, memory and GPUs that there are not: the status is not 0"
 
-how=''
-for words in -m -rm; do
-    if [ -z "$how" ] && unshare $words mount -t tmpfs -o size=1m tmpfs /dev/shm 2>/dev/null; then how=$words; fi
-done
-if [ -n "$how" ]; then
+if mounts_at /dev/shm; then
     # shellcheck disable=SC2016
     printf '#!/bin/sh\nmount -t tmpfs -o size=6m tmpfs /dev/shm && exec "$@"\n' >"$dir/mounted"
     chmod +x "$dir/mounted"
-    around="unshare $how $dir/mounted"
+    around="unshare $mounts $dir/mounted"
     export UCX_POSIX_DIR="$dir" # Debian's MPICH moves its messages by UCX, which ends the job where 6 MiB are not enough
     doctor 2
     unset UCX_POSIX_DIR
@@ -131,26 +105,25 @@ if [ -n "$how" ]; then
     result $? "a /dev/shm that is too small: the rest is measured all the same"
     around=''
 else
-    skipped "a /dev/shm that is too small" "no mount namespace is permitted here"
+    skip "a /dev/shm that is too small" "no mount namespace is permitted here"
 fi
 
 # ---- What it refuses
 
 doctor 2 --seconds 0
-[ $status -ne 0 ] && [ "$(grep -c -e "--seconds" "$dir/err")" -eq 1 ] && [ ! -s "$dir/out" ]
+[ $status -ne 0 ] && says 1 --seconds && [ ! -s "$dir/out" ]
 result $? "a bad option is said once"
 
 doctor 1 --device tpu
-[ $status -ne 0 ] && [ "$(grep -c "no device \"tpu\"" "$dir/err")" -eq 1 ]
+[ $status -ne 0 ] && says 1 'no device "tpu"'
 result $? "a device that there is not"
 
 doctor 1 --json "$dir/none/json"
-[ $status -ne 0 ] && [ "$(grep -c "none/json: No such file" "$dir/err")" -eq 1 ]
+[ $status -ne 0 ] && says 1 "none/json: No such file"
 result $? "a file that cannot be written"
 
-"$BUILD/trine-doctor" --help >"$dir/out" 2>"$dir/err"
-status=$?
+run "$BUILD/trine-doctor" --help
 [ $status -eq 0 ] && has "^Usage: trine-doctor" "  --json FILE"
 result $? "--help needs no mpirun"
 
-echo "1..$number"
+done_testing

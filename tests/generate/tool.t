@@ -1,22 +1,16 @@
 #!/bin/sh
 # trine-generate on a checkpoint that train_gpt has just made, and on what is none: text and ids, every
 # layout, the same text again, and one message for whatever is wrong.
-. tests/train/lib.sh
+. tests/lib.sh
 
 token_file "$data" 20240520 1 4096 4096
 saved=$dir/saved
 
-# writes RANKS ARGUMENTS...: as job, of trine-generate
+# writes RANKS ARGUMENTS...: run_ranks of trine-generate
 writes() {
     ranks=$1
     shift
-    : >"$dir/statuses"
-    # shellcheck disable=SC2016  # expanded by the ranks
-    set -- /bin/sh -c 'at=$1; shift; "$@"; s=$?; echo $s >>"$at"; exit $s' sh "$dir/statuses" \
-        "$BUILD/trine-generate" "$@" --threads 1
-    if [ "$ranks" -gt 0 ]; then set -- tools/mpirun.sh -np "$ranks" "$@"; fi
-    timeout -k 5 120 "$@" >"$dir/out" 2>"$dir/err"
-    status=$?
+    run_ranks "$ranks" "$BUILD/trine-generate" "$@" --threads 1
 }
 
 # refused RANKS TEXT NAME ARGUMENTS...: one message, with TEXT, and nothing on standard output
@@ -91,18 +85,16 @@ refused 0 'no device "gpu"' "a device that there is not" "$saved" --device gpu
 # Other options on the second rank: each would write something else, or wait.
 : >"$dir/statuses"
 # shellcheck disable=SC2016  # expanded by the ranks
-timeout -k 5 120 tools/mpirun.sh -np 2 /bin/sh -c \
+run tools/mpirun.sh -np 2 /bin/sh -c \
     '[ "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}" != 1 ] || set -- "$@" --seed 8 --tokens 3; exec "$@"' sh \
-    "$BUILD/trine-generate" "$saved" --tp 2 --tokens 2 >"$dir/out" 2>"$dir/err"
-status=$?
+    "$BUILD/trine-generate" "$saved" --tp 2 --tokens 2
 [ "$status" -ne 0 ] && [ ! -s "$dir/out" ] && says 1 "were started with different options:" &&
     says 1 "  --tokens" && says 1 "    3: rank 1, on " && says 1 "  --seed" && says 1 "    8: rank 1, on "
 result $? "other choices on one rank"
 # shellcheck disable=SC2016  # expanded by the ranks
-timeout -k 5 120 tools/mpirun.sh -np 2 /bin/sh -c \
+run tools/mpirun.sh -np 2 /bin/sh -c \
     '[ "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}" != 1 ] || set -- "$@" --tp 1 --pp 2; exec "$@"' sh \
-    "$BUILD/trine-generate" "$saved" --tp 2 --tokens 2 >"$dir/out" 2>"$dir/err"
-status=$?
+    "$BUILD/trine-generate" "$saved" --tp 2 --tokens 2
 [ "$status" -ne 0 ] && says 1 "  --tp" && says 1 "    1: rank 1, on " && says 1 "  --pp"
 result $? "another layout on one rank"
 
@@ -121,18 +113,14 @@ writes 0 "$dir/other/step-1" --ids 65
 [ "$status" -ne 0 ] && [ ! -s "$dir/out" ] && says 1 "model.safetensors"
 result $? "a broken file is named"
 
-"$BUILD/trine-generate" --help >/dev/full 2>"$dir/err"
-status=$?
-: >"$dir/out"
-[ "$status" -eq 1 ] && messages 1 && says 1 "the output cannot be written: No space left on device"
+run sh -c '"$0" "$@" >/dev/full' "$BUILD/trine-generate" --help
+disk_full
 result $? "--help to a full disk"
-"$BUILD/trine-generate" "$saved" --prompt AAA --tokens 2 >/dev/full 2>"$dir/err"
-status=$?
-[ "$status" -eq 1 ] && messages 1 && says 1 "the output cannot be written: No space left on device"
+run sh -c '"$0" "$@" >/dev/full' "$BUILD/trine-generate" "$saved" --prompt AAA --tokens 2
+disk_full
 result $? "text to a full disk"
 writes 0 "$saved" --tp 65536 --pp 65536
 [ "$status" -eq 1 ] && messages 1 && says 1 "tp 65536 x pp 65536 are 4294967296 ranks, and there are 1"
 result $? "more ranks than an int can count"
 
-echo "1..$number"
-exit $failed
+done_testing

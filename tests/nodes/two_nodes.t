@@ -6,21 +6,14 @@
 # ssh. Needs root and Open MPI. TRAINER is a command that takes --log FILE; without it train_gpt runs in two
 # layouts.
 set -euo pipefail
-
-build=$(realpath "${BUILD:-build}")
+. tests/lib.sh
 . tests/nodes/nodes.sh
-work=$(mktemp -d)
+build=$(realpath "$BUILD")
 mpirun=${MPIRUN:-mpirun}
-count=0
-
-skip() {
-    echo "1..0 # SKIP two nodes: $1"
-    exit 0
-}
 
 clean_up() {
     nodes_remove
-    rm -rf "$work"
+    rm -rf "$dir"
 }
 
 # Bytes that node 1 has received and sent over the wire.
@@ -32,7 +25,7 @@ wire_bytes() {
 # mpirun on node 1, with both nodes in the host file. Four ranks a node do not look like too many for it,
 # though both nodes are this machine: hence the yielding.
 on_two_nodes() {
-    tests/nodes/agent.sh "$NODE_NET.1" timeout -k 5 180 tools/mpirun.sh -np 8 --hostfile "$work/hosts" --map-by slot \
+    tests/nodes/agent.sh "$NODE_NET.1" timeout -k 5 180 tools/mpirun.sh -np 8 --hostfile "$dir/hosts" --map-by slot \
         --mca plm rsh --mca plm_rsh_agent "$PWD/tests/nodes/agent.sh" --mca plm_rsh_no_tree_spawn 1 \
         --mca oob_tcp_if_include "$NODE_NET.0/24" --mca btl_tcp_if_include "$NODE_NET.0/24" --mca btl tcp,self,vader \
         --mca pml ob1 --mca mpi_yield_when_idle 1 -x OMP_NUM_THREADS "$@"
@@ -43,29 +36,15 @@ on_one_node() {
 }
 
 # check NAME COMMAND...
-check() {
-    count=$((count + 1))
-    local name=$1
-    shift
-    if "$@" >"$work/said" 2>&1; then echo "ok $count - $name"; else
-        echo "not ok $count - $name"
-        tail -n 40 "$work/said" | sed 's/^/# /'
-    fi
-}
-
-# The two columns that must agree; a log without any of them agrees with nothing.
-numbers() {
-    grep -o '"\(step\|loss\|grad_norm\)":[^,}]*' "$1"
-}
-
 hosts_seen() {
     [ "$(on_two_nodes cat /proc/sys/kernel/hostname | sort | uniq -c | awk '{ printf "%s %s ", $1, $2 }')" = \
         "4 ${NODE_PREFIX}1 4 ${NODE_PREFIX}2 " ]
 }
 
+# A log without any number agrees with nothing.
 same_numbers() {
-    numbers "$1" >"$work/one" && numbers "$2" >"$work/two" && grep -q '"loss":[0-9]' "$work/one" &&
-        diff "$work/one" "$work/two"
+    numbers "$1" >"$dir/one" && numbers "$2" >"$dir/two" && grep -q '"loss":[0-9]' "$dir/one" &&
+        diff "$dir/one" "$dir/two"
 }
 
 # The launch itself moves some bytes too (measured first): the run must move far more.
@@ -81,23 +60,23 @@ compare() {
     before=$(wire_bytes)
     check "$name: two nodes with four ranks each" hosts_seen
     launch=$(($(wire_bytes) - before))
-    check "$name: runs on one node" on_one_node "$@" --log "$work/one.jsonl"
+    check "$name: runs on one node" on_one_node "$@" --log "$dir/one.jsonl"
     before=$(wire_bytes)
-    check "$name: runs on two nodes" on_two_nodes "$@" --log "$work/two.jsonl"
+    check "$name: runs on two nodes" on_two_nodes "$@" --log "$dir/two.jsonl"
     check "$name: the ranks speak over the wire" over_the_wire "$launch" $(($(wire_bytes) - before))
-    check "$name: the same losses and norms" same_numbers "$work/one.jsonl" "$work/two.jsonl"
-    rm -f "$work"/*.jsonl
+    check "$name: the same losses and norms" same_numbers "$dir/one.jsonl" "$dir/two.jsonl"
+    rm -f "$dir"/*.jsonl
 }
 
-[ "$(id -u)" = 0 ] || skip "needs root"
+[ "$(id -u)" = 0 ] || skip_all "two nodes: needs root"
 for tool in ip unshare; do
-    command -v $tool >/dev/null || skip "no $tool here"
+    command -v $tool >/dev/null || skip_all "two nodes: no $tool here"
 done
-case $("$mpirun" --version 2>&1) in *"Open MPI"*) ;; *) skip "its launch agent is Open MPI's" ;; esac
+case $("$mpirun" --version 2>&1) in *"Open MPI"*) ;; *) skip_all "two nodes: its launch agent is Open MPI's" ;; esac
 trap clean_up EXIT
 trap 'exit 1' INT TERM
-nodes_make 2>"$work/why" || skip "no network namespaces: $(head -1 "$work/why")"
-for n in 1 2; do echo "$NODE_NET.$n slots=4"; done >"$work/hosts"
+nodes_make 2>"$dir/why" || skip_all "two nodes: no network namespaces: $(head -1 "$dir/why")"
+for n in 1 2; do echo "$NODE_NET.$n slots=4"; done >"$dir/hosts"
 
 # Equal bits are promised for equal thread counts.
 export OMP_NUM_THREADS=1
@@ -105,13 +84,13 @@ if [ -n "${TRAINER:-}" ]; then
     # shellcheck disable=SC2086
     compare "$TRAINER" $TRAINER
 else
-    "$build/trine-tokens" --out "$work/text" include/trine.h >/dev/null
+    "$build/trine-tokens" --out "$dir/text" include/trine.h >/dev/null
     small="--num-layers 4 --hidden-size 64 --num-attention-heads 4 --seq-length 32
         --micro-batch-size 1 --global-batch-size 16 --train-iters 5 --lr 3e-4 --seed 7 --threads 1
-        --data-path $work/text_train.bin"
+        --data-path $dir/text_train.bin"
     # shellcheck disable=SC2086
     compare "pipeline between the nodes" "$build/train_gpt" $small --dp 2 --tp 2 --pp 2 --zero 1
     # shellcheck disable=SC2086
     compare "data parallel between the nodes" "$build/train_gpt" $small --dp 8 --tp 1 --pp 1 --zero 3
 fi
-echo "1..$count"
+done_testing

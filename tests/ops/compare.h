@@ -86,7 +86,7 @@ static inline type_bound bound_of(trine_dtype type) {
  *   share       the product of both: K / 8 * 0.44 * 2^(m - 24) * ln(S / least)
  *
  * 0.23% in bf16 and 1.3% in fp16 at K = 768. What such a core does in fact is a tenth and a fourth of
- * it (tests/emu/cublasLt.cc cuts like one): the last bits of most products are zeros, and a sum that
+ * it (emu/cublasLt.cc cuts like one): the last bits of most products are zeros, and a sum that
  * changes its sign takes cuts back. */
 static inline double share_cut(trine_dtype type, double terms, double near) {
     const double size = sqrt(terms) / 3.0;

@@ -1,6 +1,6 @@
 /* TEST np=0 timeout=600 */
 /* The cuda table against ref, row by row of cases.h, with the same kernels on the processor: memory
- * that the host cannot touch, a queue that runs late, threads in random order (tests/emu). */
+ * that the host cannot touch, a queue that runs late, threads in random order (emu). */
 #include "ops/cuda_tests.h"
 
 static device *opened_with(const char *processors, trine_dtype compute, trine_dtype grads) {

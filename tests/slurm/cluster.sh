@@ -1,10 +1,11 @@
 # shellcheck shell=bash
 # A cluster of Slurm on this machine, for tests: two nodes of tests/nodes/nodes.sh, each with its own slurmd,
 # processes and /dev/shm, and a slurmctld that shares node 1's network and not its fate. Configuration, keys,
-# sockets, state and logs lie in $work/cluster. Slurm believes that a node has 32 CPUs, so that jobs run beside
-# each other. Needs root, Slurm and munge. Sourced from the top of the tree, with $work set.
+# sockets, state and logs lie in $dir/cluster. Slurm believes that a node has 32 CPUs, so that jobs run beside
+# each other. Needs root, Slurm and munge. Sourced from the top of the tree, behind tests/lib.sh.
 . tests/nodes/nodes.sh
-export SLURM_CONF=$work/cluster/slurm.conf
+cluster=$dir/cluster
+export SLURM_CONF=$cluster/slurm.conf
 DOWN_SECONDS=30 # until Slurm gives a node up that does not answer
 cluster_pids=()
 node_pids=(0 0 0)
@@ -23,18 +24,18 @@ cluster_install() {
 }
 
 configuration() {
-    local dir=$work/cluster n
+    local n
     cat <<END
 ClusterName=trine
 SlurmctldHost=${NODE_PREFIX}1($NODE_NET.1)
 SlurmUser=root
-AuthInfo=socket=$dir/munge/socket
-StateSaveLocation=$dir/state
-SlurmdSpoolDir=$dir/spool-%n
-SlurmctldPidFile=$dir/slurmctld.pid
-SlurmdPidFile=$dir/slurmd-%n.pid
-SlurmctldLogFile=$dir/slurmctld.log
-SlurmdLogFile=$dir/slurmd-%n.log
+AuthInfo=socket=$cluster/munge/socket
+StateSaveLocation=$cluster/state
+SlurmdSpoolDir=$cluster/spool-%n
+SlurmctldPidFile=$cluster/slurmctld.pid
+SlurmdPidFile=$cluster/slurmd-%n.pid
+SlurmctldLogFile=$cluster/slurmctld.log
+SlurmdLogFile=$cluster/slurmd-%n.log
 ProctrackType=proctrack/linuxproc
 SelectType=select/cons_tres
 SelectTypeParameters=CR_CPU
@@ -52,7 +53,7 @@ END
 
 # daemon NAME COMMAND...: in the background until cluster_stop
 daemon() {
-    local log=$work/cluster/$1.out
+    local log=$cluster/$1.out
     shift
     "$@" >>"$log" 2>&1 </dev/null &
     cluster_pids+=($!)
@@ -89,22 +90,21 @@ on_cluster() {
 
 # cluster_start: returns 1, with why on standard error, where there can be none
 cluster_start() {
-    local dir=$work/cluster
     nodes_make || return 1
     # munge wants everyone to reach its socket.
-    chmod 711 "$work"
-    mkdir -p "$dir/state" "$dir/munge"
-    configuration >"$dir/slurm.conf"
+    chmod 711 "$dir"
+    mkdir -p "$cluster/state" "$cluster/munge"
+    configuration >"$cluster/slurm.conf"
     # ip netns exec mounts another /sys, in which Slurm does not find out by itself which it is.
-    echo CgroupPlugin=cgroup/v1 >"$dir/cgroup.conf"
-    (umask 077 && head -c 128 /dev/urandom >"$dir/munge/key")
-    daemon munged munged --foreground --key-file="$dir/munge/key" --socket="$dir/munge/socket" \
-        --pid-file="$dir/munge/pid" --log-file="$dir/munge/log" --seed-file="$dir/munge/seed"
-    eventually 30 test -S "$dir/munge/socket" || return 1
+    echo CgroupPlugin=cgroup/v1 >"$cluster/cgroup.conf"
+    (umask 077 && head -c 128 /dev/urandom >"$cluster/munge/key")
+    daemon munged munged --foreground --key-file="$cluster/munge/key" --socket="$cluster/munge/socket" \
+        --pid-file="$cluster/munge/pid" --log-file="$cluster/munge/log" --seed-file="$cluster/munge/seed"
+    eventually 30 test -S "$cluster/munge/socket" || return 1
     daemon slurmctld tests/nodes/agent.sh "$NODE_NET.1" exec slurmctld -D
     node_start 1
     node_start 2
-    eventually 60 both_idle || { tail -n 3 "$dir"/*.out >&2; return 1; }
+    eventually 60 both_idle || { tail -n 3 "$cluster"/*.out >&2; return 1; }
 }
 
 both_idle() {
@@ -118,14 +118,4 @@ cluster_stop() {
         wait "${cluster_pids[@]}" 2>/dev/null || true
     fi
     nodes_remove
-}
-
-# eventually SECONDS COMMAND...: until it succeeds, at most so long
-eventually() {
-    local end=$((SECONDS + $1))
-    shift
-    until "$@" >/dev/null 2>&1; do
-        [ $SECONDS -lt $end ] || return 1
-        sleep 0.3
-    done
 }

@@ -7,50 +7,37 @@
 # Slurm and munge where they are missing. Slurm lets a job that is queued again wait for two minutes;
 # here it is told not to.
 set -uo pipefail
-
-build=$(realpath "${BUILD:-build}")
-work=$(mktemp -d)
-count=0
-failed=0
+. tests/lib.sh
 . tests/slurm/cluster.sh
+build=$(realpath "$BUILD")
 
 # Equal bits are promised for equal thread counts. The folder for Open MPI's jobs goes down with its node.
 export OMP_NUM_THREADS=1
 small="--num-layers 4 --hidden-size 64 --num-attention-heads 4 --seq-length 32 --micro-batch-size 1
-    --global-batch-size 16 --lr 3e-4 --lr-decay-iters 100000 --seed 7 --threads 1 --data-path $work/text_train.bin
+    --global-batch-size 16 --lr 3e-4 --lr-decay-iters 100000 --seed 7 --threads 1 --data-path $dir/text_train.bin
     --dp 2 --pp 2 --zero 1 --save-interval 50 --log-interval 0"
-
-skip() {
-    echo "1..0 # SKIP Slurm: $1"
-    exit 0
-}
 
 clean_up() {
     cluster_stop
-    rm -rf "$work"
+    rm -rf "$dir"
 }
 
-# check NAME COMMAND...
+# check NAME COMMAND...: with what Slurm says, too
 check() {
     local name=$1
-    count=$((count + 1))
     shift
-    if "$@" >"$work/said" 2>&1; then
-        echo "ok $count - $name"
+    if "$@" >"$dir/said" 2>&1; then
+        result 0 "$name"
     else
-        echo "not ok $count - $name"
-        {
-            cat "$work/said"
-            on_cluster squeue --all
-            on_cluster sinfo --Node --long
-            for log in "$work"/*.out; do grep -v '^ ' "$log" | tail -n 12; done
-        } | sed 's/^/# /'
-        failed=1
+        on_cluster squeue --all >>"$dir/said"
+        on_cluster sinfo --Node --long >>"$dir/said"
+        for log in "$dir"/*.out; do grep -v '^ ' "$log" | tail -n 12; done >>"$dir/said"
+        result 1 "$name"
     fi
 }
 
-# submit NAME [OPTION...] -- ARGUMENTS...: the script, to train 2 x 2 ranks as far as $work/NAME.steps says,
-# which may change until the job begins. $work/NAME.id is the job.
+# submit NAME [OPTION...] -- ARGUMENTS...: the script, to train 2 x 2 ranks as far as $dir/NAME.steps says,
+# which may change until the job begins. $dir/NAME.id is the job.
 submit() {
     local name=$1 options=()
     shift
@@ -59,18 +46,18 @@ submit() {
         shift
     done
     shift
-    echo 1000000000 >"$work/$name.steps"
+    echo 1000000000 >"$dir/$name.steps"
     # shellcheck disable=SC2086  # words are meant to be split
-    LAUNCH="tools/mpirun.sh" TRAIN="${TRAIN:-$work/train $work/$name.steps}" OMPI_MCA_mpi_yield_when_idle=1 \
+    LAUNCH="tools/mpirun.sh" TRAIN="${trainer:-$dir/train $dir/$name.steps}" OMPI_MCA_mpi_yield_when_idle=1 \
         OMPI_MCA_orte_tmpdir_base=/dev/shm \
-        on_cluster sbatch --parsable --job-name="$name" --output="$work/$name.out" --ntasks-per-node=2 \
-        --cpus-per-task=1 "${options[@]}" examples/train_gpt.sbatch $small --save "$work/$name" \
-        --log "$work/$name.jsonl" "$@" >"$work/$name.id"
+        on_cluster sbatch --parsable --job-name="$name" --output="$dir/$name.out" --ntasks-per-node=2 \
+        --cpus-per-task=1 "${options[@]}" examples/train_gpt.sbatch $small --save "$dir/$name" \
+        --log "$dir/$name.jsonl" "$@" >"$dir/$name.id"
 }
 
 # field NAME FIELD: of Slurm's record of the job
 field() {
-    on_cluster scontrol --oneliner show job "$(cat "$work/$1.id")" | tr ' ' '\n' | sed -n "s/^$2=//p"
+    on_cluster scontrol --oneliner show job "$(cat "$dir/$1.id")" | tr ' ' '\n' | sed -n "s/^$2=//p"
 }
 
 # is NAME STATE RESTARTS
@@ -80,7 +67,7 @@ is() {
 
 # update NAME FIELD=VALUE
 update() {
-    on_cluster scontrol update JobId="$(cat "$work/$1.id")" "$2"
+    on_cluster scontrol update JobId="$(cat "$dir/$1.id")" "$2"
 }
 
 # queued NAME RESTARTS: it waits, and has been queued again that often
@@ -100,7 +87,7 @@ ends() {
 }
 
 steps() {
-    if [ -s "$work/$1.jsonl" ]; then wc -l <"$work/$1.jsonl"; else echo 0; fi
+    if [ -s "$dir/$1.jsonl" ]; then wc -l <"$dir/$1.jsonl"; else echo 0; fi
 }
 
 has_steps() {
@@ -127,7 +114,7 @@ hurry() {
 
 # more NAME: when it begins again it has some steps to its end
 more() {
-    echo $(($(steps "$1") + 60)) >"$work/$1.steps"
+    echo $(($(steps "$1") + 60)) >"$dir/$1.steps"
 }
 
 # node_back N: as the one who looks after the cluster does it
@@ -141,85 +128,81 @@ is_down() {
     [[ $(node_state "$1") = down* ]]
 }
 
-# says NAME COUNT TEXT: so many of its lines have the text
-says() {
-    [ "$(grep -c -F -- "$3" "$work/$1.out")" -eq "$2" ]
+# has_said NAME COUNT TEXT: so many of its lines have the text
+has_said() {
+    [ "$(grep -c -F -- "$3" "$dir/$1.out")" -eq "$2" ]
 }
 
 # processes NAME: of the job, on both nodes
 processes() {
-    pgrep -f -- "--save $work/$1 "
+    pgrep -f -- "--save $dir/$1 "
 }
 
 no_processes() {
     ! processes "$1"
 }
 
-numbers() {
-    grep -o '"\(step\|loss\|grad_norm\)":[^,}]*' "$1"
-}
-
 # as_undisturbed NAME: every step of its log, each once
 as_undisturbed() {
-    numbers "$work/$1.jsonl" >"$work/a" && numbers "$work/whole.jsonl" >"$work/all" &&
-        head -n $((3 * $(steps "$1"))) "$work/all" >"$work/b" && grep -q '"loss":[0-9]' "$work/b" &&
-        diff "$work/a" "$work/b"
+    numbers "$dir/$1.jsonl" >"$dir/a" && numbers "$dir/whole.jsonl" >"$dir/all" &&
+        head -n $((3 * $(steps "$1"))) "$dir/all" >"$dir/b" && grep -q '"loss":[0-9]' "$dir/b" &&
+        diff "$dir/a" "$dir/b"
 }
 
 # ---- The cases
 
 both_nodes() {
-    on_cluster sbatch --wait --nodes=2 --ntasks-per-node=2 --output="$work/hosts.out" --wrap \
+    on_cluster sbatch --wait --nodes=2 --ntasks-per-node=2 --output="$dir/hosts.out" --wrap \
         "tools/mpirun.sh sh -c 'echo on \$(cat /proc/sys/kernel/hostname)'" &&
-        [ "$(grep '^on ' "$work/hosts.out" | sort | uniq -c | awk '{ printf "%s %s ", $1, $3 }')" = \
+        [ "$(grep '^on ' "$dir/hosts.out" | sort | uniq -c | awk '{ printf "%s %s ", $1, $3 }')" = \
             "2 ${NODE_PREFIX}1 2 ${NODE_PREFIX}2 " ]
 }
 
 own_fault() {
-    submit bad -- --no-such-option && ends bad FAILED 0 1:0 && says bad 0 "is queued again"
+    submit bad -- --no-such-option && ends bad FAILED 0 1:0 && has_said bad 0 "is queued again"
 }
 
 # Of four ranks the last one is killed, each time.
 bounded() {
-    printf '#!/bin/sh\n[ "$OMPI_COMM_WORLD_RANK" -ne 3 ] || kill -KILL $$\nsleep 60\n' >"$work/killed"
-    chmod +x "$work/killed"
-    TRAIN=$work/killed MAX_RESTARTS=2 submit crash -- && ends crash FAILED 2 137:0 &&
-        says crash 2 "is lost (status 137); job $(cat "$work/crash.id") is queued again" &&
-        says crash 1 "is lost (status 137), after 2 restarts (MAX_RESTARTS) without"
+    printf '#!/bin/sh\n[ "$OMPI_COMM_WORLD_RANK" -ne 3 ] || kill -KILL $$\nsleep 60\n' >"$dir/killed"
+    chmod +x "$dir/killed"
+    trainer=$dir/killed MAX_RESTARTS=2 submit crash -- && ends crash FAILED 2 137:0 &&
+        has_said crash 2 "is lost (status 137); job $(cat "$dir/crash.id") is queued again" &&
+        has_said crash 1 "is lost (status 137), after 2 restarts (MAX_RESTARTS) without"
 }
 
 cancelled() {
     submit cancelled -- && trains cancelled && processes cancelled &&
-        on_cluster scancel "$(cat "$work/cancelled.id")" && ends cancelled CANCELLED 0 &&
-        eventually 20 no_processes cancelled && says cancelled 0 "is queued again"
+        on_cluster scancel "$(cat "$dir/cancelled.id")" && ends cancelled CANCELLED 0 &&
+        eventually 20 no_processes cancelled && has_said cancelled 0 "is queued again"
 }
 
 suspended() {
     local at
-    trains long && on_cluster scontrol suspend "$(cat "$work/long.id")" &&
+    trains long && on_cluster scontrol suspend "$(cat "$dir/long.id")" &&
         eventually 20 is long SUSPENDED 0 || return 1
     sleep 1
     at=$(steps long)
     sleep 7
-    [ "$(steps long)" -eq "$at" ] && on_cluster scontrol resume "$(cat "$work/long.id")" &&
-        trains long && is long RUNNING 0 && says long 0 "timed out"
+    [ "$(steps long)" -eq "$at" ] && on_cluster scontrol resume "$(cat "$dir/long.id")" &&
+        trains long && is long RUNNING 0 && has_said long 0 "timed out"
 }
 
 told() {
-    queued told 1 && says told 1 "SIGUSR1 to rank 0: the run ends with step " && says told 1 "the run is saved; job" &&
+    queued told 1 && has_said told 1 "SIGUSR1 to rank 0: the run ends with step " && has_said told 1 "the run is saved; job" &&
         [ "$(field told ExitCode)" = 0:0 ]
 }
 
 # Slurm still takes the node for a good one; and told's restart after an orderly end counts as none.
 lost() {
     update told TimeLimit=60 && begins_again told && node_kill 2 &&
-        eventually 30 says told 1 "a node or a rank is lost (status " && ! is_down 2 &&
+        eventually 30 has_said told 1 "a node or a rank is lost (status " && ! is_down 2 &&
         queued told 2 && queued long 1
 }
 
 to_its_end() {
     more told && node_back 2 && ends told COMPLETED 2 0:0 &&
-        says told 1 "a fresh start" && says told 2 "begins with $work/told/step-"
+        has_said told 1 "a fresh start" && has_said told 2 "begins with $dir/told/step-"
 }
 
 # Here Slurm is the first who knows. By now mpirun may have ended, or still wait for the other node.
@@ -229,33 +212,33 @@ frozen() {
 
 script_lost() {
     begins_again long && node_kill 1 && more long && node_back 1 && ends long COMPLETED 3 0:0 &&
-        says long 1 "is queued again"
+        has_said long 1 "is queued again"
 }
 
 # mpirun ends with 1 then, as for a wrong option.
 dead_at_the_start() {
     node_kill 2
-    submit dead -- && eventually 90 says dead 1 "a node or a rank is lost (status 1); job" && queued dead 1
+    submit dead -- && eventually 90 has_said dead 1 "a node or a rank is lost (status 1); job" && queued dead 1
 }
 
 undisturbed() {
     local most
-    most=$(wc -l "$work"/{told,long}.jsonl | awk '$2 != "total" && $1 > n { n = $1 } END { print n }')
+    most=$(wc -l "$dir"/{told,long}.jsonl | awk '$2 != "total" && $1 > n { n = $1 } END { print n }')
     # shellcheck disable=SC2086  # words are meant to be split
-    tools/mpirun.sh -np 4 "$build/train_gpt" $small --train-iters "$most" --save "$work/whole" --log "$work/whole.jsonl"
+    tools/mpirun.sh -np 4 "$build/train_gpt" $small --train-iters "$most" --save "$dir/whole" --log "$dir/whole.jsonl"
 }
 
-[ "$(id -u)" = 0 ] || skip "needs root"
+[ "$(id -u)" = 0 ] || skip_all "Slurm: needs root"
 for tool in ip unshare; do
-    command -v $tool >/dev/null || skip "no $tool here"
+    command -v $tool >/dev/null || skip_all "Slurm: no $tool here"
 done
 trap clean_up EXIT
 trap 'exit 1' INT TERM
-cluster_install >"$work/why" 2>&1 || skip "cannot be installed here: $(tail -n 1 "$work/why")"
-cluster_start 2>"$work/why" || skip "no cluster on this machine: $(head -n 1 "$work/why")"
-"$build/trine-tokens" --out "$work/text" include/trine.h >/dev/null
-printf '#!/bin/sh\nsteps=$(cat "$1")\nshift\nexec %s/train_gpt "$@" --train-iters "$steps"\n' "$build" >"$work/train"
-chmod +x "$work/train"
+cluster_install >"$dir/why" 2>&1 || skip_all "Slurm: cannot be installed here: $(tail -n 1 "$dir/why")"
+cluster_start 2>"$dir/why" || skip_all "Slurm: no cluster on this machine: $(head -n 1 "$dir/why")"
+"$build/trine-tokens" --out "$dir/text" include/trine.h >/dev/null
+printf '#!/bin/sh\nsteps=$(cat "$1")\nshift\nexec %s/train_gpt "$@" --train-iters "$steps"\n' "$build" >"$dir/train"
+chmod +x "$dir/train"
 
 # The limit of a job is a minute at least, so this one comes first and the others run beside it.
 MAX_RESTARTS=1 submit told --time=1 --signal=B:USR1@10 --
@@ -274,5 +257,4 @@ check "a node is dead before the job begins, and Slurm does not know: queued aga
 check "a run that nobody disturbs, on this machine without Slurm" undisturbed
 check "limit, lost node: the same numbers" as_undisturbed told
 check "suspension, lost node, hanging node, lost script: the same numbers" as_undisturbed long
-echo "1..$count"
-exit $failed
+done_testing

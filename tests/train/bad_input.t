@@ -1,10 +1,8 @@
 #!/bin/sh
 # What a user gets wrong before the first step: options, layouts, files. One message from the whole
 # job, in words that help, a status that is not 0 on every rank, and no file touched.
-. tests/train/lib.sh
+. tests/lib.sh
 
-data=$dir/text.bin
-log=$dir/log
 token_file "$data" 20240520 1 4096 4096
 precious "$log"
 
@@ -143,5 +141,4 @@ result $? "a checkpoint that is not there"
 refused 2 "$dir/text.bin: cannot make the folder: Not a directory" --data-path "$data" --save "$dir/text.bin/x"
 result $? "a folder that cannot be made, before the first step"
 
-echo "1..$number"
-exit $failed
+done_testing

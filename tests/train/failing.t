@@ -1,7 +1,7 @@
 #!/bin/sh
 # What goes wrong in the middle of a run: bad data, numbers that are none, a full disk, a rank that is
 # killed or stopped. The job says so once and ends, on every rank; or, if it can, goes on.
-. tests/train/lib.sh
+. tests/lib.sh
 
 token_file "$data" 20240520 1 641 641 # 40 windows
 cp "$data" "$dir/bad.bin"
@@ -74,10 +74,9 @@ result $? "a profile on a full disk, of a run that was told to stop: it is still
 # Of one rank alone: the others have nothing to tell, and must not be the ones who speak.
 : >"$dir/statuses"
 # shellcheck disable=SC2016,SC2086  # expanded by the ranks; words are meant to be split
-timeout -k 5 120 tools/mpirun.sh -np 2 /bin/sh -c \
+run tools/mpirun.sh -np 2 /bin/sh -c \
     '[ "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}" != 1 ] || { trap "" XFSZ; ulimit -f 65536; }; exec "$@"' sh \
-    "$TRAIN" $SMALL --data-path "$data" --hidden-size 512 --save "$dir/full" >"$dir/out" 2>"$dir/err"
-status=$?
+    "$TRAIN" $SMALL --data-path "$data" --hidden-size 512 --save "$dir/full"
 messages 1 && grep -q ", saving step 3: $dir/full/\.step-3\.[0-9a-f]*\.writing/" "$dir/err" &&
     says 1 "trine: $(uname -n) [pp0 dp1 tp0]: rank 1 on " && says 1 ": File too large" && ended &&
     [ ! -e "$dir/full/latest" ]
@@ -86,10 +85,8 @@ result $? "a checkpoint that one rank alone cannot write"
 mkdir "$dir/a" "$dir/b"
 program=$(realpath "$TRAIN")
 # shellcheck disable=SC2086  # words are meant to be split
-timeout -k 5 120 tools/mpirun.sh \
-    -np 1 -wdir "$dir/a" "$program" $SMALL --data-path "$data" --save mine : \
-    -np 1 -wdir "$dir/b" "$program" $SMALL --data-path "$data" --save mine >"$dir/out" 2>"$dir/err"
-status=$?
+run tools/mpirun.sh -np 1 -wdir "$dir/a" "$program" $SMALL --data-path "$data" --save mine : \
+    -np 1 -wdir "$dir/b" "$program" $SMALL --data-path "$data" --save mine
 messages 1 && grep -q "mine: rank 0 has made mine/\.step-0\.[0-9a-f]*\.writing, and here: No such file" "$dir/err" && ended &&
     prints 0 "step "
 result $? "a folder for checkpoints that one rank does not see, said before the first step"
@@ -98,10 +95,8 @@ result $? "a folder for checkpoints that one rank does not see, said before the 
 
 : >"$dir/statuses"
 # shellcheck disable=SC2016,SC2086  # expanded by the ranks; words are meant to be split
-timeout -k 5 120 tools/mpirun.sh -np 2 /bin/sh -c \
-    '[ "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}" != 1 ] || ulimit -v 2500000; exec "$@"' sh \
-    "$TRAIN" $SMALL --data-path "$data" --hidden-size 3072 >"$dir/out" 2>"$dir/err"
-status=$?
+run tools/mpirun.sh -np 2 /bin/sh -c '[ "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}" != 1 ] || ulimit -v 2500000; exec "$@"' sh \
+    "$TRAIN" $SMALL --data-path "$data" --hidden-size 3072
 messages 1 && says 1 "[pp0 dp1 tp0]: out of memory: no memory for" && ended && prints 0 "step"
 result $? "a rank that alone has too little memory, while the job is set up"
 
@@ -123,5 +118,4 @@ finish
     grep -q "waiting in .* over group .*; instruction " "$dir/err"
 result $? "a stopped rank is named by the others, with what they wait for"
 
-echo "1..$number"
-exit $failed
+done_testing

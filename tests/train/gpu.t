@@ -1,10 +1,9 @@
 #!/bin/sh
 # What a user of GPUs meets before the first step and in a bad one: no object, no GPU, an old driver,
 # too little memory, a GPU that fails. One message from the whole job, which names host, rank and GPU;
-# no rank ends well. And what the banner says. The machine is the emulation's (tests/emu).
-. tests/train/lib.sh
+# no rank ends well. And what the banner says. The machine is the emulation's (emu).
+. tests/lib.sh
 
-data=$dir/text.bin
 token_file "$data" 20240520 1 4096 4096
 object=$BUILD/emu/libtrine_cuda.so
 gpu="--device cuda --cuda-library $object --data-path $data"
@@ -192,5 +191,4 @@ for after in 60 400 900; do
     plain
 done
 
-echo "1..$number"
-exit $failed
+done_testing

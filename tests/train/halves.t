@@ -7,53 +7,40 @@
 # here, the two are 1.4e-6 apart. A gradient that were lost, or scaled twice, would cost tens of percent.
 # fp16 begins at a scale of 2^16: at the default of 2^32 its first steps are skipped until the scale fits, and
 # a run on other samples is another run.
-set -u
+. tests/lib.sh
 
-build=${BUILD:-build}
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-
-if ! command -v bible >/dev/null; then
-    echo "1..0 # SKIP no corpus: Debian's package bible-kjv is not installed"
-    exit 0
-fi
-BUILD=$build tools/corpus.sh >/dev/null || exit 1
+command -v bible >/dev/null || skip_all "no corpus: Debian's package bible-kjv is not installed"
+BUILD=$BUILD tools/corpus.sh >/dev/null || exit 1
 
 # train NAME STEPS OPTION...: the last validation loss
 train() {
     name=$1 steps=$2
     shift 2
-    "$build/train_gpt" --num-layers 4 --hidden-size 128 --num-attention-heads 4 --seq-length 128 \
+    "$BUILD/train_gpt" --num-layers 4 --hidden-size 128 --num-attention-heads 4 --seq-length 128 \
         --micro-batch-size 8 --global-batch-size 32 --train-iters "$steps" --lr 1e-3 --min-lr 1e-4 \
         --lr-warmup-iters 50 --lr-decay-iters 300 --weight-decay 0.1 --seed 1 --eval-iters 8 \
-        --data-path "$build/corpus/kjv_train.bin" --val-data-path "$build/corpus/kjv_val.bin" \
-        --log-interval 0 --log "$work/$name" "$@" >"$work/$name.out" 2>&1 || {
-        sed 's/^/# /' "$work/$name.out"
+        --data-path "$BUILD/corpus/kjv_train.bin" --val-data-path "$BUILD/corpus/kjv_val.bin" \
+        --log-interval 0 --log "$dir/$name" "$@" >"$dir/$name.out" 2>&1 || {
+        sed 's/^/# /' "$dir/$name.out"
         return 1
     }
-    sed -n 's/.*"val_loss":[ ]*\([^,} ]*\).*/\1/p' "$work/$name" | tail -1
+    sed -n 's/.*"val_loss":[ ]*\([^,} ]*\).*/\1/p' "$dir/$name" | tail -1
 }
 
-# near N NAME LOSS: within 0.5% of fp32's
+# near NAME LOSS: within 0.5% of fp32's
 near() {
-    awk -v loss="$3" -v want="$fp32" -v n="$1" -v name="$2" 'BEGIN {
+    awk -v loss="$2" -v want="$fp32" -v name="$1" 'BEGIN {
         apart = (loss - want) / want
-        ok = loss + 0 == loss && apart < 0.005 && apart > -0.005
         printf "# %s: %.5f nats, %+.3f%% of fp32 (%.5f)\n", name, loss, 100 * apart, want
-        print (ok ? "ok " : "not ok ") n " - " name " learns as fp32 does"
-        exit !ok
+        exit !(loss + 0 == loss && apart < 0.005 && apart > -0.005)
     }'
+    result $? "$1 learns as fp32 does"
 }
 
-echo 1..3
-status=0
 fp32=$(train fp32 300) || fp32=nan
-awk -v loss="$fp32" 'BEGIN {
-    ok = loss > 1 && loss < 2.5
-    print "# fp32: " loss " nats"
-    print (ok ? "ok" : "not ok") " 1 - fp32 learns"
-    exit !ok
-}' || status=1
-near 2 bf16 "$(train bf16 300 --bf16)" || status=1
-near 3 fp16 "$(train fp16 300 --fp16 --initial-loss-scale 65536)" || status=1
-exit $status
+echo "# fp32: $fp32 nats"
+awk -v loss="$fp32" 'BEGIN { exit !(loss > 1 && loss < 2.5) }'
+result $? "fp32 learns"
+near bf16 "$(train bf16 300 --bf16)"
+near fp16 "$(train fp16 300 --fp16 --initial-loss-scale 65536)"
+done_testing

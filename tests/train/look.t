@@ -1,16 +1,13 @@
 #!/bin/sh
 # --help, --dry-run and --explain need no mpirun, and what --dry-run promises is what a run says.
-. tests/train/lib.sh
+. tests/lib.sh
 
-data=$dir/text.bin
 token_file "$data" 20240520 1 4096 4096
 mixed="--tp 2 --pp 2 --zero 3 --global-batch-size 4"
 
-look() { # look ARGUMENTS...: leaves $status, out and err
-    : >"$dir/statuses"
+look() { # look ARGUMENTS...
     # shellcheck disable=SC2086  # words are meant to be split
-    env -i "$TRAIN" $SMALL "$@" >"$dir/out" 2>"$dir/err"
-    status=$?
+    run env -i "$TRAIN" $SMALL "$@"
 }
 quiet() {
     [ "$status" -eq 0 ] && [ ! -s "$dir/err" ]
@@ -68,10 +65,8 @@ job 0 --data-path "$data" --log "$log" --profile-json "$dir/./log"
 result $? "a log and a profile in one file are refused before it is begun"
 
 for what in --help --dry-run --explain; do
-    env -i "$TRAIN" $SMALL $what >/dev/full 2>"$dir/err"
-    status=$?
-    : >"$dir/out"
-    [ "$status" -eq 1 ] && messages 1 && says 1 "the output cannot be written: No space left on device"
+    run env -i /bin/sh -c '"$0" "$@" >/dev/full' "$TRAIN" $SMALL $what
+    disk_full
     result $? "$what to a full disk says so, and ends with status 1"
 done
 
@@ -90,13 +85,9 @@ look --dry-run --data-path "$data" --vocab-size 0 --seq-length 1048576 --micro-b
 result $? "a token file's vocabulary counts among the sizes that are checked"
 
 # MPI, which could not start here, is not asked to.
-: >"$dir/statuses"
-env -i OMPI_MCA_plm=rsh OMPI_MCA_plm_rsh_agent=/nonexistent "$TRAIN" --dry-run --tp two \
-    >"$dir/out" 2>"$dir/err"
-status=$?
+run env -i OMPI_MCA_plm=rsh OMPI_MCA_plm_rsh_agent=/nonexistent "$TRAIN" --dry-run --tp two
 [ "$status" -eq 1 ] && messages 1 && says 1 "--tp must be a whole number" &&
     [ "$(wc -l <"$dir/err")" -eq 1 ]
 result $? "a mistake on the command line of --dry-run needs no MPI to be told"
 
-echo "1..$number"
-exit $failed
+done_testing

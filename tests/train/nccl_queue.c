@@ -1,5 +1,5 @@
 /* TEST np=2,4 timeout=600 */
-/* Pipelines over NCCL (emulated, tests/emu/nccl.h) that has one queue a device: an operation starts
+/* Pipelines over NCCL (emulated, emu/nccl.h) that has one queue a device: an operation starts
  * when all that were launched before it have ended, of whatever communicator; and worse, the
  * messages of a group one after the other. Whoever needs more than that waits here until the
  * watchdog comes. The bits are those of the same GPU over MPI. */

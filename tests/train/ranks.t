@@ -2,7 +2,7 @@
 # Ranks that were started with different options, or whose node has other data under the same name:
 # refused before the first step, by one message that says which ranks have what. What may differ does. And a run
 # that goes on in other data, which is allowed, but said.
-. tests/train/lib.sh
+. tests/lib.sh
 
 # text FILE COUNT FIRST: COUNT uint16 tokens, from letter FIRST of the alphabet on
 text() {
@@ -128,5 +128,4 @@ job 2 --data-path "$data" --save "$dir/run" &&
     prints 1 ") in the checkpoint, 4097 in 1 (" && [ -d "$dir/run/step-5" ]
 result $? "a run that goes on in other data says so; in the same data elsewhere it does not"
 
-echo "1..$number"
-exit $failed
+done_testing

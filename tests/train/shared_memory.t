@@ -6,29 +6,14 @@
 # it in a /dev/shm of the test's own, which only this test and its ranks see: that takes a mount
 # namespace, as root or in a user namespace. Where neither is allowed the rest is tested in the
 # machine's.
-. tests/train/lib.sh
+. tests/lib.sh
 
+own_mounts /dev/shm "$@"
+[ "$place" = shared ] || mount -t tmpfs -o size=1g tmpfs /dev/shm
 DRIVER=$BUILD/tests/comm/shm_room_driver
 token_file "$data" 20240520 1 641 641 # 40 windows
 cp "$data" "$dir/bad.bin"
 spoil "$dir/bad.bin" 330
-
-# ---- A place of its own
-
-# shellcheck disable=SC2016  # expanded inside
-case ${1:-} in
-    own | shared) place=$1 ;;
-    *)
-        rm -rf "$dir"
-        trap - EXIT
-        for how in -m -rm; do
-            if unshare $how mount -t tmpfs -o size=1m tmpfs /dev/shm 2>/dev/null; then
-                exec unshare $how sh -c 'mount -t tmpfs -o size=1g tmpfs /dev/shm && exec "$0" own' "$0"
-            fi
-        done
-        exec "$0" shared
-        ;;
-esac
 
 # there: the names in /dev/shm
 there() {
@@ -57,11 +42,6 @@ clean() {
 # resize MEBIBYTES: of /dev/shm
 resize() {
     mount -o remount,size="$1"m /dev/shm
-}
-
-skipped() { # skipped NAME [WHY]
-    number=$((number + 1))
-    echo "ok $number - $1 # SKIP ${2:-no mount namespace is permitted here}"
 }
 
 # ---- Ends
@@ -164,7 +144,7 @@ if [ "$place" = own ]; then
     if mpi_needs_more; then
         for name in "a /dev/shm that is too small is refused" "it is large enough for mpi" \
             "the size that was asked for is enough" "one MiB less is not"; do
-            skipped "$name" "MPICH 5 itself ends by a signal in a /dev/shm of 20 MiB"
+            skip "$name" "MPICH 5 itself ends by a signal in a /dev/shm of 20 MiB"
         done
     else
         sizes
@@ -173,8 +153,7 @@ if [ "$place" = own ]; then
     resize 64
     for window in 1 2; do
         : >"$dir/statuses"
-        timeout -k 5 120 tools/mpirun.sh -np 4 "$DRIVER" /dev/shm/filler $window >"$dir/out" 2>"$dir/err"
-        status=$?
+        run tools/mpirun.sh -np 4 "$DRIVER" /dev/shm/filler $window
         [ "$(stat -c %s /dev/shm/filler)" -gt 1000000 ] && messages 1 && says 1 "no room in /dev/shm" &&
             says 1 "--transport mpi" && prints 0 "there was room" && ended && says 0 "Bus error" &&
             rm /dev/shm/filler && clean
@@ -185,9 +164,8 @@ else
     for name in "with mpi there are no windows" "a /dev/shm that is too small is refused" \
         "it is large enough for mpi" "the size that was asked for is enough" "one MiB less is not" \
         "a /dev/shm that fills up (window 1)" "a /dev/shm that fills up (window 2)"; do
-        skipped "$name"
+        skip "$name" "no mount namespace is permitted here"
     done
 fi
 
-echo "1..$number"
-exit $failed
+done_testing

@@ -1,7 +1,7 @@
 #!/bin/sh
 # A call of the file system (fsync, rename, a read) that takes longer than --timeout: the other ranks wait for
 # the rank that waits for it, and the run goes on. Such a call has a limit of its own, --io-timeout.
-. tests/train/lib.sh
+. tests/lib.sh
 
 token_file "$data" 20240520 1 4096 4096
 TRAIN=$BUILD/tests/train/slow_driver
@@ -11,8 +11,6 @@ RUN="--data-path $data --dp 2 --pp 2 --zero 1 --timeout 2"
 good() {
     [ "$status" -eq 0 ] && says 0 "timed out" && prints 1 "saved $dir/run/step-$1: "
 }
-
-echo "1..4"
 
 # shellcheck disable=SC2086  # words are meant to be split
 job 4 $RUN --save "$dir/run" --slow fsync 5
@@ -33,4 +31,4 @@ result $? "a read of a checkpoint that takes longer than the timeout is waited f
 job 4 $RUN --save "$dir/run" --load auto --train-iters 12 --io-timeout 2 --slow fsync 100
 ended && messages 1 && grep -q "^trine: timed out: rank . .* in fsync of .*/run/.* (io-timeout 2); the job ends" "$dir/err"
 result $? "an fsync that takes longer than --io-timeout ends the job"
-exit $failed
+done_testing

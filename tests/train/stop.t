@@ -2,7 +2,7 @@
 # A run that is told to end, by a signal to any one rank, to mpirun, or by its time: every rank ends with
 # the same step, which is saved, and the job's status is 75. Begun again it comes to the same losses and
 # the same files as one that nobody disturbed, in one log.
-. tests/train/lib.sh
+. tests/lib.sh
 
 token_file "$data" 20240520 1 4096 4096
 steps=200
@@ -55,14 +55,8 @@ disturb() {
     for _ in 1 2 3 4 5; do
         rm -rf "$dir/part/step-$steps"
         # shellcheck disable=SC2086  # words are meant to be split
-        "$@" $RUN --save "$dir/part" --load auto --log "$log" --log-interval 0 >"$dir/out" 2>"$dir/err" &
-        launcher=$!
-        tries=0
-        until [ -s "$log" ] && [ "$(wc -l <"$log")" -ge $((at + at / 50 + 4)) ]; do
-            tries=$((tries + 1))
-            [ $tries -lt 1200 ] || break
-            sleep 0.05
-        done
+        background "$@" $RUN --save "$dir/part" --load auto --log "$log" --log-interval 0
+        eventually 60 lines $((at + at / 50 + 4))
         if [ "$whom" = all ]; then pid=$launcher; else pid=$(pid_of "$whom"); fi
         kill -s "$signal" "$pid"
         finish
@@ -121,21 +115,17 @@ ended_in() {
         [ "$(cat "$dir/part/latest")" = "step-$1" ] && [ -f "$dir/part/step-$1/manifest.json" ]
 }
 
+validates() {
+    grep -q "^transport" "$dir/out" && [ "$(wc -l <"$log")" -ge "$1" ]
+}
+
 # validating LINES SIGNAL RANK ARGUMENTS...: the signal comes when standard output and log have that many lines
 validating() {
     want=$1 signal=$2 whom=$3
     shift 3
-    : >"$dir/out"
     # shellcheck disable=SC2086  # words are meant to be split
-    tools/mpirun.sh -np 4 "$TRAIN" $SMALL $RUN --save "$dir/part" --load auto --log "$log" $endless "$@" \
-        >"$dir/out" 2>"$dir/err" &
-    launcher=$!
-    tries=0
-    until grep -q "^transport" "$dir/out" && [ "$(wc -l <"$log")" -ge "$want" ]; do
-        tries=$((tries + 1))
-        [ $tries -lt 1200 ] || break
-        sleep 0.05
-    done
+    background tools/mpirun.sh -np 4 "$TRAIN" $SMALL $RUN --save "$dir/part" --load auto --log "$log" $endless "$@"
+    eventually 60 validates "$want"
     kill -s "$signal" "$(pid_of "$whom")"
     finish
 }
@@ -176,9 +166,8 @@ result $? "and not a second time"
 
 # Steps of seconds: the second signal comes in the middle of the first one.
 # shellcheck disable=SC2086  # words are meant to be split
-"$TRAIN" $SMALL --data-path "$data" --save "$dir/never" --num-layers 8 --hidden-size 256 \
-    --global-batch-size 4096 >"$dir/out" 2>"$dir/err" &
-launcher=$!
+background "$TRAIN" $SMALL --data-path "$data" --save "$dir/never" --num-layers 8 --hidden-size 256 \
+    --global-batch-size 4096
 sleep 2
 kill -s TERM $launcher
 sleep 0.2
@@ -197,8 +186,7 @@ alone() { # alone FOLDER
         --save "$dir/$1" --save-interval 1
 }
 (alone quiet) >"$dir/out" 2>"$dir/err"
-(alone flood) >"$dir/out" 2>"$dir/err" &
-launcher=$!
+background alone flood
 sleep 1
 sent=0
 while ! [ -e "$dir/flood/latest" ] && [ $sent -lt 1000000 ] && kill -s USR1 $launcher 2>>"$dir/err"; do
@@ -228,5 +216,4 @@ sed -n '/^    .*waiting/p' "$dir/err" >"$dir/a"
     ! grep -qv 'waiting in .*; \(instruction\|the question\)' "$dir/a" && ! grep -q "in no communication" "$dir/err"
 result $? "a stopped rank in a run with --save: the others say what they are at"
 
-echo "1..$number"
-exit $failed
+done_testing

@@ -3,13 +3,13 @@
 # A rank that stops in a call of MPI that blocks, before the first step or after the last: the job ends with
 # a status that is not 0 and one report that names the call, and that rank first. Every call with every rank
 # in make check-full.
-. tests/train/lib.sh
+. tests/lib.sh
 
 token_file "$data" 20240520 1 4096 4096
 # shellcheck disable=SC2086  # words are meant to be split
-tools/mpirun.sh -np 1 "$TRAIN" $SMALL --data-path "$data" --save "$dir/run" >"$dir/out" 2>"$dir/err" || cat "$dir/err"
+run tools/mpirun.sh -np 1 "$TRAIN" $SMALL --data-path "$data" --save "$dir/run"
+[ "$status" -eq 0 ] || cat "$dir/err"
 
-: >"$dir/statuses"
 TIMEOUT=4
 # Its MPI_Init takes seconds on a busy machine.
 case $("${MPIRUN:-mpirun}" --version 2>&1) in *"Open MPI) 5"*) TIMEOUT=12 ;; esac
@@ -61,7 +61,6 @@ cell() {
 
 # Some at a time: they wait.
 rows >"$dir/rows"
-echo "1..$(wc -l <"$dir/rows")"
 running=0 i=0
 while read -r program call n rank; do
     i=$((i + 1))
@@ -79,14 +78,13 @@ i=0
 while read -r program call n rank; do
     i=$((i + 1)) file=$dir/cell$i
     read -r status seconds <"$file.end"
-    first=$(sed -n '/^trine: timed out/{n;p;}' "$file")
     cp "$file" "$dir/out"
     : >"$dir/err"
     # What mpirun does behind the report is not ours.
     [ "$status" -ne 137 ] || grep -q "mpirun hangs in its own clean-up" "$file" || status=124
     [ "$status" -ne 0 ] && [ "$status" -ne 124 ] &&
         [ "$(grep -c '^trine: ' "$file")" -eq 1 ] && grep -q "^trine: timed out: .* in $call (timeout $TIMEOUT)" "$file" &&
-        case $first in "    rank $rank "*": stopped by a signal or a debugger, in $call, "*) true ;; *) false ;; esac
+        accused "$rank" "stopped by a signal or a debugger, in $call, " "$file"
     result $? "$program, rank $rank in $call $n: $seconds s"
 done <"$dir/rows"
-exit $failed
+done_testing

@@ -3,25 +3,15 @@
 # A job that is suspended as a whole, for longer than its --timeout, as Slurm's suspend does it (SIGSTOP to all
 # of its processes), goes on when it is resumed: time that nobody watched is no waiting. Twenty such jobs, two
 # suspensions each, in make check-full. The pipeline is such that most ranks wait at most times.
-. tests/train/lib.sh
+. tests/lib.sh
 
 token_file "$data" 20240520 1 4096 4096
 jobs=2
 [ -z "${TRINE_FULL:-}" ] || jobs=20
 
-lines() {
-    wc -l <"$log"
-}
-
 # grows: the run makes steps
 grows() {
-    before=$(lines) tries=0
-    until [ "$(lines)" -gt $((before + 2)) ]; do
-        tries=$((tries + 1))
-        [ $tries -lt 300 ] || return 1
-        kill -0 "$launcher" 2>/dev/null || return 1
-        sleep 0.1
-    done
+    eventually 30 lines $(($(wc -l <"$log") + 3))
 }
 
 # suspend SECONDS: mpirun and all ranks; the ranks in the other order, so that each is stopped last once
@@ -34,7 +24,6 @@ suspend() {
     kill -CONT $pids
 }
 
-echo "1..$jobs"
 job=0
 while [ $job -lt $jobs ]; do
     job=$((job + 1))
@@ -51,4 +40,4 @@ while [ $job -lt $jobs ]; do
     [ $good -eq 0 ] && [ "$status" -eq 75 ] && says 0 "timed out" && prints 1 "saved "
     result $? "a job that was suspended twice for longer than its timeout trains, and saves when it is told to"
 done
-exit $failed
+done_testing

@@ -1,6 +1,6 @@
 /* What a launch (kernel.cc) asks of a block's threads (block.cc). */
-#ifndef TRINE_TESTS_EMU_BLOCK_H
-#define TRINE_TESTS_EMU_BLOCK_H
+#ifndef TRINE_EMU_BLOCK_H
+#define TRINE_EMU_BLOCK_H
 
 #include "emu.h"
 

@@ -3,8 +3,8 @@
  * call less than ucontext, which also saves the signal mask; kernels change stacks millions of
  * times. (System V ABI, AMD64 supplement, figure 3.4; Procedure Call Standard for the Arm 64-bit
  * Architecture, section 6.1. The floating-point modes are the same everywhere here.) */
-#ifndef TRINE_TESTS_EMU_SWITCH_H
-#define TRINE_TESTS_EMU_SWITCH_H
+#ifndef TRINE_EMU_SWITCH_H
+#define TRINE_EMU_SWITCH_H
 
 #include <stdint.h>
 #include <string.h>

@@ -24,8 +24,8 @@
  * TRINE_EMU_PATIENCE: seconds that an abort waits for the device (3).
  * It is a library of its own, which the object finds by NCCL_LIBRARY as it finds the real one.
  * Names and values are those of the NCCL user guide (NVIDIA); only what we call is here. */
-#ifndef TRINE_TESTS_EMU_NCCL_H
-#define TRINE_TESTS_EMU_NCCL_H
+#ifndef TRINE_EMU_NCCL_H
+#define TRINE_EMU_NCCL_H
 
 #include "cuda_runtime.h"
 

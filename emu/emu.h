@@ -10,8 +10,8 @@
  * Cost: a kernel's thread without barriers is a call; one with barriers has a stack, and changes it
  * in some nanoseconds. A fault and two system calls for each 2 MiB that a synchronisation's
  * operations touch. */
-#ifndef TRINE_TESTS_EMU_EMU_H
-#define TRINE_TESTS_EMU_EMU_H
+#ifndef TRINE_EMU_EMU_H
+#define TRINE_EMU_EMU_H
 
 #include <stdbool.h>
 

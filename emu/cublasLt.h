@@ -15,8 +15,8 @@
  * whose rows are no multiple of 16 bytes (`lacking`), as the library has none for some. Invariant: with the same algorithm and inputs, equal bits. Cost: a
  * multiplication and an addition of vectors each. Names and values are those of NVIDIA's cuBLAS
  * documentation, "Using the cuBLASLt API". */
-#ifndef TRINE_TESTS_EMU_CUBLASLT_H
-#define TRINE_TESTS_EMU_CUBLASLT_H
+#ifndef TRINE_EMU_CUBLASLT_H
+#define TRINE_EMU_CUBLASLT_H
 
 #include "cuda_runtime.h"
 

@@ -2,8 +2,8 @@
  * base/half.h's, to the nearest, ties to even, as the GPU's conversions do: too large is infinity,
  * below 2^-14 numbers are subnormal. No arithmetic is declared: kernels compute in float.
  * Names are the CUDA Math API Reference's ("Half Precision Intrinsics", NVIDIA). */
-#ifndef TRINE_TESTS_EMU_CUDA_FP16_H
-#define TRINE_TESTS_EMU_CUDA_FP16_H
+#ifndef TRINE_EMU_CUDA_FP16_H
+#define TRINE_EMU_CUDA_FP16_H
 
 #include "base/half.h"
 

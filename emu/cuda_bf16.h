@@ -2,8 +2,8 @@
  * base/half.h's, to the nearest, ties to even, as the GPU's conversions do; a NaN keeps its upper
  * bits here, and is 0x7fff there. No arithmetic is declared: kernels compute in float.
  * Names are the CUDA Math API Reference's ("Bfloat16 Precision Intrinsics", NVIDIA). */
-#ifndef TRINE_TESTS_EMU_CUDA_BF16_H
-#define TRINE_TESTS_EMU_CUDA_BF16_H
+#ifndef TRINE_EMU_CUDA_BF16_H
+#define TRINE_EMU_CUDA_BF16_H
 
 #include "base/half.h"
 

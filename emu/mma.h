@@ -2,8 +2,8 @@
  * fetches the registers that hold its rows of A and columns of B, and adds in fp32 in ascending
  * order. The hardware's order may be another one; the layouts, which lane has which element, are
  * those of the PTX ISA. Blocks have one dimension here. */
-#ifndef TRINE_TESTS_EMU_MMA_H
-#define TRINE_TESTS_EMU_MMA_H
+#ifndef TRINE_EMU_MMA_H
+#define TRINE_EMU_MMA_H
 
 #include <math.h>
 #include <stdint.h>

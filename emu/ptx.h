@@ -1,8 +1,8 @@
 /* What src/device/cuda/ptx.cuh does, on the processor. A copy is made when it begins or when its
  * thread waits for it, as the seed says; until then NaNs lie there. Both are what hardware may do,
  * so that a missing wait shows, and a missing barrier before the copy (async.cc). */
-#ifndef TRINE_TESTS_EMU_PTX_H
-#define TRINE_TESTS_EMU_PTX_H
+#ifndef TRINE_EMU_PTX_H
+#define TRINE_EMU_PTX_H
 
 #include <math.h>
 #include <stddef.h>

@@ -7,8 +7,8 @@
  * Stricter than the hardware, on purpose: a thread that has returned is missed at a barrier and in
  * a mask, the threads of a block must meet at the same __syncthreads (file and line), and shared
  * memory is never zero by chance. No atomics on floating-point data: they are not declared. */
-#ifndef TRINE_TESTS_EMU_CODE_H
-#define TRINE_TESTS_EMU_CODE_H
+#ifndef TRINE_EMU_CODE_H
+#define TRINE_EMU_CODE_H
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* The CUDA runtime that the library's .cu files use, on the processor: a test double, never
- * shipped. With -Itests/emu the host's compiler makes of them an object that behaves like a
+ * shipped. With -Iemu the host's compiler makes of them an object that behaves like a
  * bad-tempered GPU:
  *
  *   - device memory is fresh NaNs, ends at a page that nobody may touch, and cannot be read or
@@ -17,8 +17,8 @@
  * Names and values are the CUDA Runtime API Reference's (NVIDIA); only what we call is here. What
  * is not emulated: time (an event's is the processor's), several host threads at once, peer memory,
  * graphs, pools. C may include this too, without kernels. */
-#ifndef TRINE_TESTS_EMU_CUDA_RUNTIME_H
-#define TRINE_TESTS_EMU_CUDA_RUNTIME_H
+#ifndef TRINE_EMU_CUDA_RUNTIME_H
+#define TRINE_EMU_CUDA_RUNTIME_H
 
 #include <stddef.h>
 #include <stdint.h>

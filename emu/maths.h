@@ -3,8 +3,8 @@
  * Programming Guide, "Intrinsic Functions"), up or down by the argument's last bits; the others
  * (__logf, ...) are exact, and what they do to the numbers is seen on hardware only. Like CUDA's, min and max of floating-point numbers
  * give the one that is no NaN. (CUDA Math API Reference, NVIDIA.) */
-#ifndef TRINE_TESTS_EMU_MATHS_H
-#define TRINE_TESTS_EMU_MATHS_H
+#ifndef TRINE_EMU_MATHS_H
+#define TRINE_EMU_MATHS_H
 
 #include <math.h>
 #include <stdint.h>
