@@ -10,6 +10,7 @@
 static trine_status look(const char *program, const trine_config *config, const trine_run *run) {
     if (run->help) return trine_usage(program, stdout);
     if (run->dry_run) return trine_dry_run(config, run->ranks, stdout);
+    if (run->explain_what) return trine_explain_layers(config, run->ranks, stdout);
     return trine_explain(config, run->ranks, stdout);
 }
 

@@ -1,7 +1,7 @@
 /* Trine: distributed training of GPT-style transformers over data, tensor and pipeline parallel
  * ranks with ZeRO-0/1/2/3, started by mpirun. This header is the whole public API, but for
- * checkpoints (trine_checkpoint.h), text from a trained model (trine_generate.h) and a linear layer
- * by itself (trine_linear.h).
+ * checkpoints (trine_checkpoint.h), text from a trained model (trine_generate.h), models of one's own
+ * (trine_model.h) and a linear layer by itself (trine_linear.h).
  *
  * Conventions. Every function that can fail returns a trine_status; on failure a trail of
  * file:line frames is kept and trine_error_print() shows it once. "Collective over: G" means that
@@ -22,9 +22,13 @@ extern "C" {
 
 /* ---- Configuration --------------------------------------------------------------------------- */
 
-/* The transformer: GPT-2 (Radford et al., "Language models are unsupervised multitask learners",
- * 2019). Pre-layer-norm blocks, GELU (tanh form), learned positions, biases everywhere. */
+/* Lists of layers: trine_model.h. */
+typedef struct trine_family trine_family;
+
+/* The transformer, by default GPT-2 (Radford et al., "Language models are unsupervised multitask learners",
+ * 2019): pre-layer-norm blocks, GELU (tanh form), learned positions, biases everywhere. */
 typedef struct {
+    const trine_family *family; /* NULL: trine_gpt2 */
     int num_layers;          /* L */
     int hidden_size;         /* C; a multiple of num_attention_heads */
     int num_attention_heads; /* H; a multiple of tp */
@@ -192,6 +196,7 @@ typedef struct {
  * They fill the structs and nothing else. */
 typedef struct {
     bool help, dry_run, explain;
+    int explain_what; /* 0: the programs, 1: the model's lists of layers */
     int ranks; /* for --dry-run and --explain; 0: dp x tp x pp */
     int log_interval, eval_interval; /* steps; 0: no lines, no validation but the last */
     const char *log;                 /* JSON lines; NULL: none */
@@ -300,7 +305,7 @@ trine_status trine_log_step(trine_log *log, const trine_metrics *metrics, int in
 /* {"step", "val_loss"}. Errors: TRINE_ENOMEM. */
 trine_status trine_log_val(trine_log *log, int64_t step, double loss);
 
-/* The next three look at a job of `ranks` ranks (0: as many as the layout asks for, dp 0 being 1)
+/* The next four look at a job of `ranks` ranks (0: as many as the layout asks for, dp 0 being 1)
  * without starting it, and need no data but the token file's vocabulary, where config leaves that
  * open. Errors: TRINE_EINVAL as trine_config_check, or without a vocabulary; TRINE_EIO and
  * TRINE_EDATA from the token file; TRINE_EIO when `out` does not take all; TRINE_ENOMEM;
@@ -313,6 +318,9 @@ trine_status trine_dry_run(const trine_config *config, int ranks, FILE *out);
 trine_status trine_draw(const trine_config *config, int ranks, FILE *out);
 /* Prints every stage's program, then the picture. */
 trine_status trine_explain(const trine_config *config, int ranks, FILE *out);
+/* The model's lists of layers: what each reads and writes, in which shape, its tensors, what tp ranks send. Errors:
+ * TRINE_EINVAL. Not collective. */
+trine_status trine_explain_layers(const trine_config *config, int ranks, FILE *out);
 
 #ifdef __cplusplus
 }

@@ -254,6 +254,18 @@ static bool asks_for_man(const option *row, const char *value) {
     return strcmp(row->name, "help") == 0 && value && strcmp(value, "man") == 0;
 }
 
+/* The word that follows a flag: behind "=", or the next argument if it is one of them. */
+static bool read_word(cursor *c, const option *row, const char *value) {
+    const char *text = value ? value : value_follows(c) ? *c->next : NULL;
+    for (int i = 0; text && row->choices && row->choices[i]; i++) {
+        if (strcmp(row->choices[i], text)) continue;
+        *row->word = i + 1;
+        if (!value) c->next++;
+        return true;
+    }
+    return false;
+}
+
 static void set_option(cursor *c, const option *row, const char *argument, const char *value) {
     char want[512];
     int shown = (int)strcspn(argument, "=");
@@ -261,10 +273,13 @@ static void set_option(cursor *c, const option *row, const char *argument, const
     if (row->kind == OPTION_KIND_FLAG) {
         bool man = asks_for_man(row, value);
         man_is_wanted |= man;
-        if (value && !man)
-            mistake(c->m, "%.*s takes no value, but was given \"%s\"", shown, argument, value);
+        bool word = read_word(c, row, value);
+        if (value && !man && !word)
+            mistake(c->m, "%.*s takes no value%s%s, but was given \"%s\"", shown, argument,
+                    row->choices ? " or " : "", row->choices ? row->choices[0] : "", value);
         else
             *row->to.flag = true;
+        if (row->choices) *row->to.flag = true; /* it was meant, whatever the word */
         return;
     }
     if (!value && !value_follows(c)) {
@@ -332,7 +347,9 @@ static int left_side(const option *row, char *text, size_t size) {
         for (int i = 0; row->choices[i] && used < sizeof value; i++)
             used += (size_t)snprintf(value + used, sizeof value - used, "%s%s", i ? "|" : " ",
                                      row->choices[i]);
-    } else if (row->kind != OPTION_KIND_FLAG) {
+    } else if (row->kind == OPTION_KIND_FLAG) {
+        if (row->choices) snprintf(value, sizeof value, " [%s]", row->choices[0]);
+    } else {
         snprintf(value, sizeof value, " %s", row->metavar ? row->metavar : "VALUE");
     }
     bool alias = row->alias;

@@ -46,7 +46,8 @@ typedef struct {
     } to;
     const char *metavar;        /* what stands for the value in the help text */
     double min, max;            /* of numbers, inclusive */
-    const char *const *choices; /* ended by NULL */
+    const char *const *choices; /* ended by NULL; of a flag: words that may follow it, or NULL */
+    int *word;                  /* of such a flag: 1 + the index of the word that did */
     size_t enum_size;           /* of the choice's destination: that of an int */
     const char *help;           /* of a heading: its text */
 } option;
@@ -81,6 +82,12 @@ typedef struct {
     {                                                                                              \
         .name = (name_), .alias = (alias_), .kind = OPTION_KIND_FLAG, .to.flag = (to_),            \
         .help = (help_)                                                                            \
+    }
+/* A flag that may be followed by one of some words: `--name`, `--name word` or `--name=word`. */
+#define OPTION_FLAG_OF(name_, alias_, to_, words_, word_, help_)                                   \
+    {                                                                                              \
+        .name = (name_), .alias = (alias_), .kind = OPTION_KIND_FLAG, .to.flag = (to_),            \
+        .choices = (words_), .word = (word_), .help = (help_)                                      \
     }
 /* One of names: sets the destination to the name's index. */
 #define OPTION_CHOICE(name_, alias_, to_, choices_, help_)                                         \

@@ -83,7 +83,10 @@ static void put_head(FILE *out, const options *o) {
 
 /* What stands for a value: "N", or the names that there are. */
 static void put_value(FILE *out, const option *row) {
-    if (row->kind == OPTION_KIND_FLAG) return;
+    if (row->kind == OPTION_KIND_FLAG) {
+        if (row->choices) put_font(out, 'B', " [", row->choices[0]), fputc(']', out);
+        return;
+    }
     fputc(' ', out);
     if (row->kind != OPTION_KIND_CHOICE || row->metavar) {
         put_font(out, 'I', "", row->metavar ? row->metavar : "VALUE");

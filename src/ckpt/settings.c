@@ -8,10 +8,19 @@
 
 #include "base/status.h"
 #include "base/json.h"
+#include "model/family.h"
 
 /* ---- The table ------------------------------------------------------------------------------- */
 
-typedef enum { KIND_INT, KIND_U64, KIND_DOUBLE, KIND_FLAG, KIND_WORD, KIND_TEXT } setting_kind;
+typedef enum {
+    KIND_INT,
+    KIND_U64,
+    KIND_DOUBLE,
+    KIND_FLAG,
+    KIND_WORD,
+    KIND_TEXT,
+    KIND_FAMILY
+} setting_kind;
 
 /* What it means that a setting differs: another model; another run; the same run in another
  * order of additions. */
@@ -57,6 +66,7 @@ static const setting settings[] = {
     {"seq-length", ROLE_SIZE, KIND_INT, AT(model.seq_length), NULL},
     {"vocab-size", ROLE_SIZE, KIND_INT, AT(model.vocab_size), NULL},
     {"untied", ROLE_SIZE, KIND_FLAG, AT(model.untied), NULL},
+    {"family", ROLE_SIZE, KIND_FAMILY, AT(model), NULL}, /* not written for GPT-2 */
 
     {"hidden-dropout", ROLE_NUMBERS, KIND_DOUBLE, AT(model.hidden_dropout), NULL},
     {"attention-dropout", ROLE_NUMBERS, KIND_DOUBLE, AT(model.attention_dropout), NULL},
@@ -120,7 +130,7 @@ static const setting joint[] = {
 
 static cJSON *make_item(const setting *s, const trine_config *config) {
     const void *at = (const char *)config + s->at;
-    char text[JSON_NUMBER];
+    char text[JSON_NUMBER], family[FAMILY_TEXT];
     const char *words;
     int number;
     switch (s->kind) {
@@ -132,6 +142,7 @@ static cJSON *make_item(const setting *s, const trine_config *config) {
     case KIND_TEXT:
         words = *(const char *const *)at;
         return words ? cJSON_CreateString(words) : cJSON_CreateNull();
+    case KIND_FAMILY: return cJSON_CreateString(family_text(family_of(at), family));
     case KIND_INT:
     case KIND_WORD: break;
     }
@@ -142,6 +153,7 @@ static cJSON *make_item(const setting *s, const trine_config *config) {
 static cJSON *make_object(const trine_config *config) {
     cJSON *object = cJSON_CreateObject();
     for (size_t i = 0; object && i < SETTINGS; i++) {
+        if (settings[i].kind == KIND_FAMILY && family_of(&config->model) == &trine_gpt2) continue;
         cJSON *item = make_item(&settings[i], config);
         if (item && cJSON_AddItemToObject(object, settings[i].name, item)) continue;
         cJSON_Delete(item);
@@ -163,7 +175,7 @@ trine_status settings_print(const trine_config *config, char **json) {
 
 static void add_setting(alike_list *list, const setting *s, const trine_config *config) {
     const void *at = (const char *)config + s->at;
-    char text[24];
+    char text[24], family[FAMILY_TEXT];
     const char *words;
     int number;
     switch (s->kind) {
@@ -177,6 +189,7 @@ static void add_setting(alike_list *list, const setting *s, const trine_config *
         words = *(const char *const *)at;
         alike_text(list, s->name, words ? words : "not given");
         return;
+    case KIND_FAMILY: alike_text(list, s->name, family_text(family_of(at), family)); return;
     case KIND_INT:
     case KIND_WORD: break;
     }
@@ -213,10 +226,18 @@ static trine_status parse(const char *json, cJSON **object) {
     return TRINE_OK;
 }
 
+static trine_status read_family(const cJSON *item, trine_model *model) {
+    const char *name = cJSON_GetStringValue(item);
+    if (!item) return TRINE_OK;
+    CHECK(name && json_plain(name), TRINE_EDATA, "the configuration's \"family\" is not a name");
+    return family_of_text(&model->family, name);
+}
+
 /* A size of the model into its place. */
 static trine_status read_size(const setting *s, const cJSON *object, trine_config *config) {
     const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, s->name);
     void *at = (char *)config + s->at;
+    if (s->kind == KIND_FAMILY) return read_family(item, at);
     CHECK(item, TRINE_EDATA, "the configuration has no \"%s\"", s->name);
     if (s->kind == KIND_FLAG) {
         CHECK(cJSON_IsBool(item), TRINE_EDATA,

@@ -6,6 +6,7 @@
 #include "base/status.h"
 #include "ckpt/hf/hf.h"
 #include "ckpt/settings.h"
+#include "model/gpt.h"
 
 void ckpt_close(ckpt_source **source) {
     ckpt_source *s = *source;
@@ -25,8 +26,8 @@ const char *ckpt_path(const ckpt_source *source) {
 /* The configuration is believed as far as the files have its tensors: who asks for a million layers
  * gets no further than to the first that is missing. */
 static trine_status expect_tensors(const ckpt_source *source, const trine_model *model) {
-    for (size_t i = 0; i < hf_tensor_count(model); i++) {
-        tensor t = hf_tensor(model, i);
+    for (size_t i = 0, count = gpt_tensor_count(model); i < count; i++) {
+        tensor t = gpt_tensor(model, i);
         const st_file *file;
         const st_entry *entry = source_find(source, t.name, CKPT_WEIGHT, &file);
         CHECK(

@@ -50,7 +50,7 @@ typedef enum {
     RECEIVES, /* its input comes in a message: it is the first of a chunk that has one before it */
     SENDS,    /* its output goes in a message */
     FULL_GRADS, /* gradients accumulate at rest (ZeRO-0/1) */
-    SET,        /* the optional field that `unless` names is set */
+    SET,        /* the optional field that `optional` names is set */
     UNSET
 } operand_when;
 

@@ -4,8 +4,8 @@
  * Every micro-batch's loss is divided once by the tokens of the global batch, so every reduction is
  * a plain sum. Gradient accumulation over micro-batches: ZeRO-0/1 add locally and reduce once, 2/3
  * reduce every micro-batch and add the sums. Invariant: a REDUCE follows the BACKWARD that makes a
- * unit's gradient final at once, inside the program (PyTorch DDP's overlap, Li et al., VLDB 2020,
- * section 3.2, without its hooks). */
+ * unit's gradient final at once, inside the program: where PyTorch DDP's buckets are (Li et al., VLDB 2020,
+ * section 3.2), but it is done when its instruction is, and nothing overlaps it. */
 #ifndef TRINE_DP_DP_H
 #define TRINE_DP_DP_H
 

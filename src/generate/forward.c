@@ -23,7 +23,7 @@ static trine_status enter(trine_generator *g, const int32_t *tokens, size_t past
     if (!is_first(g))
         return trine_recv(trine_mesh_group(g->mesh, TRINE_ACT_IN), g->x, count, g->dev->compute, 0);
     TRY(device_write(g->dev, g->tokens, tokens, n * sizeof *tokens));
-    return decode_embedding(&g->run, &g->units[0].bound.embedding, g->x, g->tokens, past, n);
+    return decode_rows(&g->run, &g->units[0].bound, &g->units[0].cache, g->x, g->tokens, past, n);
 }
 
 static trine_status leave(trine_generator *g, size_t n) {
@@ -36,8 +36,8 @@ static trine_status run_chunk(trine_generator *g, const int32_t *tokens, size_t 
     TRY(enter(g, tokens, past, n));
     for (int i = 0; i < g->count; i++) {
         generate_unit *u = &g->units[i];
-        if (u->bound.kind != UNIT_BLOCK) continue;
-        TRY(decode_block(&g->run, &u->bound.block, &u->cache, g->x, past, n));
+        if (gpt_unit_kind(&g->shape, u->unit) != UNIT_BLOCK) continue;
+        TRY(decode_rows(&g->run, &u->bound, &u->cache, g->x, NULL, past, n));
     }
     return leave(g, n);
 }
@@ -68,8 +68,8 @@ static trine_status head_rows(trine_generator *g, float *logits, size_t at, size
     if (!is_last(g)) return TRINE_OK;
     size_t element = trine_dtype_bytes(g->dev->compute);
     size_t vocab = gpt_vocab(s).rows;
-    TRY(decode_head(&g->run, &g->units[g->count - 1].bound.head,
-                    (const char *)g->x + at * s->C * element, n));
+    const generate_unit *u = &g->units[g->count - 1];
+    TRY(decode_rows(&g->run, &u->bound, &u->cache, (char *)g->x + at * s->C * element, NULL, 0, n));
     TRY(device_read(g->dev, g->raw, g->run.scratch.all, (size_t)s->tp * n * vocab * element));
     unshard(g, logits, n);
     return TRINE_OK;

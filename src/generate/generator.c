@@ -148,7 +148,8 @@ static gpt_shape shape_of(const trine_generator *g) {
                        .tp = g->config.layout.tp,
                        .tp_rank = trine_mesh_coord(g->mesh).tp,
                        .compute = g->dev->compute,
-                       .grads = g->dev->grads};
+                       .grads = g->dev->grads,
+                       .family = m->family};
 }
 
 /* What depends on the model. Not collective. */

@@ -23,7 +23,7 @@ typedef struct {
     void *base[FLAT_RANGES];    /* weights */
     bool borrowed[FLAT_RANGES]; /* the embedding's, on the same stage */
     gpt_unit bound;
-    decode_cache cache; /* a block's */
+    decode_cache cache;
 } generate_unit;
 
 struct trine_generator {

@@ -27,8 +27,7 @@ static void take_unit(trine_generator *g, arena *a, generate_unit *u) {
         else
             u->base[r] = arena_take(a, MEM_PARAMS, u->layout.ranges[r].count * element);
     }
-    if (gpt_unit_kind(&g->shape, u->unit) == UNIT_BLOCK)
-        decode_cache_take(a, &g->shape, g->dev, &u->cache);
+    decode_cache_take(a, &g->shape, g->dev, u->unit, &u->cache);
 }
 
 static void walk(trine_generator *g, arena *a) {

@@ -1,7 +1,45 @@
 #include "model/decode.h"
 
 #include "base/status.h"
-#include "device/ops.h"
+#include "model/list_parts.h"
+
+/* ---- Where values are -------------------------------------------------------------------------- */
+
+/* "y" is written over "x" where no row reads that any more; else it has a buffer, and is copied. */
+static bool is_stream(const unit_list *l, int v) {
+    if (v == l->input) return true;
+    if (v != l->output) return false;
+    return l->input < 0 || l->values[l->input].last_reader < list_first_writer(l, v);
+}
+
+static void place(decode_unit *u, const gpt_shape *s, unit_kind kind, size_t rows) {
+    const unit_list *l = &u->list;
+    list_life lives[LIST_VALUES];
+    int values[LIST_VALUES], count = 0;
+    trine_status status = list_resolve(&u->list, s, kind);
+    ASSERT(status == TRINE_OK);
+    u->buffer_count = 0;
+    for (int v = 0; v < l->value_count; v++) {
+        const list_value *value = &l->values[v];
+        u->place[v] = -1;
+        if (is_stream(l, v) || list_over(l, v) >= 0) continue;
+        int first = list_first_writer(l, v);
+        int last = value->last_reader < 0 ? l->count : value->last_reader;
+        size_t tp = value->shape == SHAPE_STREAM ? 1 : (size_t)s->tp;
+        values[count] = v;
+        lives[count++] = (list_life){
+            .from = {first, 1},
+            .to = {last, 0},
+            .room = {.elements = rows * (value->width / tp),
+                     .peers = value->writer >= 0 && l->layers[value->writer].kind->sends.sums}};
+    }
+    list_share(lives, count, u->buffers, &u->buffer_count);
+    for (int n = 0; n < count; n++) u->place[values[n]] = lives[n].buffer;
+    for (int v = l->value_count; v-- > 0;)
+        if (list_over(l, v) >= 0) u->place[v] = u->place[list_over(l, v)];
+}
+
+/* ---- Memory ------------------------------------------------------------------------------------ */
 
 static void *take(arena *a, const device *d, mem_kind kind, size_t count) {
     return arena_take(a, kind, count * trine_dtype_bytes(d->compute));
@@ -11,68 +49,110 @@ static void *take_exchanged(arena *a, const device *d, size_t count) {
     return arena_take_exchanged(a, MEM_WORKSPACE, count * trine_dtype_bytes(d->compute));
 }
 
+/* One set for all kinds of units. */
+static void take_buffers(arena *a, const device *d, decode_scratch *out) {
+    for (int b = 0; b < LIST_BUFFERS; b++) {
+        list_buffer room = {0};
+        for (unit_kind kind = 0; kind < UNIT_KINDS; kind++) {
+            const decode_unit *u = &out->units[kind];
+            if (b >= u->buffer_count) continue;
+            if (u->buffers[b].elements > room.elements) room.elements = u->buffers[b].elements;
+            room.peers = room.peers || u->buffers[b].peers;
+        }
+        if (room.elements)
+            out->buffers[b] = room.peers ? take_exchanged(a, d, room.elements)
+                                         : take(a, d, MEM_WORKSPACE, room.elements);
+    }
+}
+
+/* What a layer that decodes by its forward pass has beside its output, and what any needs during a call. */
+static void take_beside(arena *a, const gpt_shape *s, const device *d, decode_scratch *out) {
+    gpt_shape chunk = *s, all = *s;
+    size_t aux = 0, workspace = 0;
+    chunk.B = all.B = 1;
+    chunk.T = out->rows;
+    for (unit_kind kind = 0; kind < UNIT_KINDS; kind++)
+        for (int n = 0; n < out->units[kind].list.count; n++) {
+            const layer_kind *k = out->units[kind].list.layers[n].kind;
+            size_t own = k->aux && !k->decode ? k->aux(&chunk) : 0;
+            size_t work = k->workspace ? k->workspace(d, &all) : 0;
+            if (own > aux) aux = own;
+            if (work > workspace) workspace = work;
+        }
+    out->aux = arena_take(a, MEM_WORKSPACE, aux);
+    out->workspace = arena_take(a, MEM_WORKSPACE, workspace);
+}
+
 void decode_scratch_take(arena *a, const gpt_shape *s, const device *d, size_t rows,
                          size_t head_rows, decode_scratch *out) {
     size_t tp = (size_t)s->tp, vocab = gpt_vocab(s).rows;
     *out = (decode_scratch){.rows = rows, .head_rows = head_rows};
-    out->norm = take(a, d, MEM_WORKSPACE, rows * s->C);
-    out->stat = arena_take(a, MEM_WORKSPACE, rows * 2 * sizeof *out->stat);
-    out->qkv = take(a, d, MEM_WORKSPACE, rows * 3 * s->C / tp);
-    out->att = take(a, d, MEM_WORKSPACE, rows * s->C / tp);
-    out->mid = take_exchanged(a, d, rows * s->C);
-    out->hidden = take(a, d, MEM_WORKSPACE, rows * s->F / tp);
-    out->attention = arena_take(a, MEM_WORKSPACE,
-                                d->ops->attention_workspace(d, 1, s->T, s->H / tp, s->C / s->H));
+    for (unit_kind kind = 0; kind < UNIT_KINDS; kind++)
+        place(&out->units[kind], s, kind, kind == UNIT_HEAD ? head_rows : rows);
+    take_buffers(a, d, out);
+    take_beside(a, s, d, out);
     if (!head_rows) return;
     out->logits = take_exchanged(a, d, head_rows * vocab);
     out->all = tp > 1 ? take_exchanged(a, d, tp * head_rows * vocab) : out->logits;
 }
 
-void decode_cache_take(arena *a, const gpt_shape *s, const device *d, decode_cache *out) {
-    size_t count = s->T * s->C / (size_t)s->tp;
-    out->keys = take(a, d, MEM_ACTIVATIONS, count);
-    out->values = take(a, d, MEM_ACTIVATIONS, count);
+void decode_cache_take(arena *a, const gpt_shape *s, const device *d, int unit, decode_cache *out) {
+    int n = 0;
+    *out = (decode_cache){.halves = {{NULL}}};
+    for (const trine_layer *row = gpt_unit_rows(s, gpt_unit_kind(s, unit));
+         row->kind != TRINE_LAYER_END; row++, n++) {
+        const layer_kind *kind = layer_kind_of(row->kind);
+        for (int i = 0; kind->cache && i < 2; i++)
+            out->halves[n][i] = take(a, d, MEM_ACTIVATIONS, kind->cache(s));
+    }
 }
 
 void *decode_stream_take(arena *a, const gpt_shape *s, const device *d, size_t rows) {
     return take_exchanged(a, d, rows * s->C);
 }
 
-trine_status decode_embedding(const decode_run *r, const gpt_embedding *e, void *x,
-                              const int32_t *tokens, size_t past, size_t n) {
-    const gpt_shape *s = r->shape;
-    TRY(tp_embedding_forward(r->tp, x, e->token.w, tokens, n, s->C, s->V));
-    TRY(r->dev->ops->position_forward(r->dev, x, e->position.w, past, n, s->T, s->C));
-    return TRINE_OK;
+/* ---- Running ----------------------------------------------------------------------------------- */
+
+static void *value_at(const decode_run *r, const decode_unit *u, int v, void *x) {
+    if (v < 0) return NULL;
+    return u->place[v] < 0 ? x : r->scratch.buffers[u->place[v]];
 }
 
-static trine_status norm(const decode_run *r, const gpt_norm *w, const void *x, size_t n) {
-    return r->dev->ops->norm_forward(r->dev, r->scratch.norm, r->scratch.stat, w->gain.w, w->bias.w,
-                                     x, n, r->shape->C);
-}
-
-/* block.c's lines. */
-trine_status decode_block(const decode_run *r, const gpt_block *b, const decode_cache *cache,
-                          void *x, size_t past, size_t n) {
-    const gpt_shape *s = r->shape;
+static trine_status run_layer(const decode_run *r, const unit_run *run, const gpt_unit *unit,
+                              const decode_unit *u, const list_layer *at, const decode_cache *cache,
+                              void *x, size_t past) {
     const decode_scratch *a = &r->scratch;
-    size_t C = s->C, F = s->F, tp = (size_t)s->tp;
-    TRY(norm(r, &b->ln1, x, n));
-    TRY(tp_column_forward(r->tp, a->qkv, &b->qkv, a->norm, n, 3 * C, C)); /* (n, 3C/tp) */
-    TRY(r->dev->ops->attention_cached(r->dev, a->att, cache->keys, cache->values, a->qkv,
-                                      a->attention, past, n, s->T, s->H / tp, C / s->H));
-    TRY(tp_row_forward(r->tp, a->mid, &b->proj, a->att, x, NULL, n, C, C)); /* + x */
-    TRY(norm(r, &b->ln2, a->mid, n));
-    TRY(tp_column_forward(r->tp, a->hidden, &b->fc, a->norm, n, F, C)); /* (n, F/tp) */
-    TRY(r->dev->ops->gelu_forward(r->dev, a->hidden, a->hidden, n * (F / tp)));
-    TRY(tp_row_forward(r->tp, x, &b->out, a->hidden, a->mid, NULL, n, C, F)); /* + mid */
-    return TRINE_OK;
+    void *const *halves = cache->halves[at - u->list.layers];
+    layer_call c = {.r = run,
+                    .row = at->row,
+                    .width_in = list_width_in(&u->list, at),
+                    .width = list_width(&u->list, at),
+                    .params = &unit->params[at->tensor],
+                    .out = value_at(r, u, at->out, x),
+                    .aux = a->aux};
+    for (int i = 0; i < TRINE_LAYER_INPUTS; i++) c.in[i] = value_at(r, u, at->in[i], x);
+    layer_decode d = {past, {halves[0], halves[1]}, a->logits, a->all};
+    if (at->kind->decode) return at->kind->decode(&c, &d);
+    return at->kind->forward(&c);
 }
 
-trine_status decode_head(const decode_run *r, const gpt_head *h, const void *x, size_t n) {
+trine_status decode_rows(const decode_run *r, const gpt_unit *unit, const decode_cache *cache,
+                         void *x, const int32_t *tokens, size_t past, size_t n) {
     const gpt_shape *s = r->shape;
-    TRY(norm(r, &h->norm, x, n));
-    TRY(tp_logits_forward(r->tp, r->scratch.logits, &h->token, r->scratch.norm, n, s->C, s->V));
-    TRY(tp_logits_gather(r->tp, r->scratch.all, r->scratch.logits, n, s->V));
+    const decode_unit *u = &r->scratch.units[gpt_unit_kind(s, unit->index)];
+    const gpt_batch batch = {.tokens = tokens};
+    const unit_run run = {.dev = r->dev,
+                          .tp = r->tp,
+                          .shape = s,
+                          .rows = n,
+                          .own = {past, n},
+                          .workspace = r->scratch.workspace,
+                          .batch = &batch,
+                          .unit = unit->index};
+    for (int k = 0; k < u->list.count; k++)
+        TRY(run_layer(r, &run, unit, u, &u->list.layers[k], cache, x, past));
+    int y = u->list.output;
+    if (y >= 0 && u->place[y] >= 0)
+        device_copy(r->dev, x, value_at(r, u, y, x), n * s->C * trine_dtype_bytes(r->dev->compute));
     return TRINE_OK;
 }

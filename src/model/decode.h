@@ -1,34 +1,39 @@
-/* The model over a few new rows of one sequence, whose earlier rows live on as each block's keys
- * and values: what generation is made of. The same layers as gpt_forward's (tp/tp.h, device/ops.h),
- * in an evaluation: no dropout, nothing is kept for a backward pass, and the residual stream is
- * worked on in place.
+/* The model over a few new rows of one sequence, whose earlier rows live on in caches, attention's keys and values:
+ * what generation is made of. The same lists as gpt_forward's, in an evaluation: no dropout, nothing is kept for a
+ * backward pass, and the residual stream is worked on in place.
  *
  * Invariant: rows [past, past + n) are what an evaluation of all rows gives there, but for the
  * rounding of products whose number of rows is another; attention has the same bits on processors.
  * Cost of n rows: 2 flops a parameter and row, and the keys and values of the past read once; for
- * few rows that is a pass over the weights in memory. Over tp two all-reduces of (n, C) a block.
+ * few rows that is a pass over the weights in memory. Over tp what gpt_forward sends, of n rows.
  * Pope et al., "Efficiently scaling transformer inference", MLSys 2023. */
 #ifndef TRINE_MODEL_DECODE_H
 #define TRINE_MODEL_DECODE_H
 
 #include "model/gpt.h"
 
-/* What a block keeps of all positions, for this rank's heads: (H/tp, D, T), (H/tp, T, D). */
+/* What a unit's layers keep of all positions; NULLs where a layer keeps nothing. */
 typedef struct {
-    void *keys, *values;
+    void *halves[LIST_LAYERS][2];
 } decode_cache;
 
-/* Buffers that one call uses and none needs afterwards. */
+/* A kind of unit: its list, and the buffer of each value; -1: the stream x. */
+typedef struct {
+    unit_list list;
+    int place[LIST_VALUES];
+    list_buffer buffers[LIST_BUFFERS];
+    int buffer_count;
+} decode_unit;
+
+/* The lists, and buffers that one call uses and none needs afterwards. */
 typedef struct {
     size_t rows, head_rows; /* that a call may have; of the head */
-    void *norm;             /* (rows, C) */
-    float *stat;            /* (rows, 2) */
-    void *qkv, *att;        /* (rows, 3C/tp), (rows, C/tp) */
-    void *mid;              /* (rows, C) */
-    void *hidden;           /* (rows, F/tp) */
-    void *attention;        /* ops->attention_workspace bytes */
-    void *logits;           /* (head_rows, Vp/tp) */
-    void *all;              /* (tp, head_rows, Vp/tp), behind each other for the rows there are */
+    decode_unit units[UNIT_KINDS];
+    void *buffers[LIST_BUFFERS];
+    void *aux;       /* the largest that a layer has beside its output */
+    void *workspace; /* the largest that a kind of layer asks for */
+    void *logits;    /* (head_rows, Vp/tp) */
+    void *all;       /* (tp, head_rows, Vp/tp), behind each other for the rows there are */
 } decode_scratch;
 
 /* What the units run on; everything in it is borrowed. shape->B is 1. */
@@ -43,19 +48,15 @@ typedef struct {
  * it has the head. Not collective. */
 void decode_scratch_take(arena *a, const gpt_shape *s, const device *d, size_t rows,
                          size_t head_rows, decode_scratch *out);
-/* Declares or takes a block's cache, of shape->T positions. Not collective. */
-void decode_cache_take(arena *a, const gpt_shape *s, const device *d, decode_cache *out);
+/* Declares or takes a unit's caches, of shape->T positions. Not collective. */
+void decode_cache_take(arena *a, const gpt_shape *s, const device *d, int unit, decode_cache *out);
 /* Declares or takes (rows, C), which groups send and add up. Not collective. */
 void *decode_stream_take(arena *a, const gpt_shape *s, const device *d, size_t rows);
 
-/* x (n, C) = token rows + positions past, past + 1, ...; past + n <= T. Collective over: tp. */
-trine_status decode_embedding(const decode_run *r, const gpt_embedding *e, void *x,
-                              const int32_t *tokens, size_t past, size_t n);
-/* x (n, C) = block(x), and its keys and values join the cache. Collective over: tp. */
-trine_status decode_block(const decode_run *r, const gpt_block *b, const decode_cache *cache,
-                          void *x, size_t past, size_t n);
-/* scratch.all (tp, n, Vp/tp) = logits of x (n, C), n <= head_rows, which stays as it is. Collective
- * over: tp. */
-trine_status decode_head(const decode_run *r, const gpt_head *h, const void *x, size_t n);
+/* x (n, C) = unit(x), at positions past, past + 1, ... with past + n <= T; the caches take the new rows. An embedding
+ * reads `tokens` (n) instead of x; others take NULL. A head leaves x as it is and fills scratch.all (tp, n, Vp/tp), with
+ * n <= head_rows. Collective over: tp. */
+trine_status decode_rows(const decode_run *r, const gpt_unit *u, const decode_cache *cache, void *x,
+                         const int32_t *tokens, size_t past, size_t n);
 
 #endif

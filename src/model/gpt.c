@@ -1,21 +1,13 @@
+/* What a model says of itself: facts, costs, tensors. */
 #include "model/gpt.h"
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/status.h"
-#include "device/ops.h"
-#include "model/block.h"
-
-int gpt_unit_count(const gpt_shape *s) {
-    return (int)s->L + 2;
-}
-
-unit_kind gpt_unit_kind(const gpt_shape *s, int unit) {
-    ASSERT(unit >= 0 && unit < gpt_unit_count(s));
-    if (unit == 0) return UNIT_EMBEDDING;
-    return unit <= (int)s->L ? UNIT_BLOCK : UNIT_HEAD;
-}
+#include "model/family.h"
+#include "model/list_parts.h"
 
 unit_facts gpt_facts(const program_spec *s, int unit) {
     bool embedding = unit == 0, head = unit == s->units - 1;
@@ -41,116 +33,99 @@ void gpt_spec(const trine_model *m, program_spec *spec) {
     spec->tied = !m->untied;
 }
 
+/* Embedding and head have tensors of different names. */
+static trine_status check_ends_differ(const trine_model *m) {
+    const trine_family *f = family_of(m);
+    for (const trine_layer *a = f->embedding; a->kind != TRINE_LAYER_END; a++)
+        for (const trine_layer *b = f->head; b->kind != TRINE_LAYER_END; b++)
+            CHECK(!layer_kind_of(a->kind)->tensor_count || !layer_kind_of(b->kind)->tensor_count ||
+                      strcmp(a->name, b->name) != 0,
+                  TRINE_EINVAL, "embedding and head of family \"%s\" both have a layer \"%s\"",
+                  f->name, a->name);
+    return TRINE_OK;
+}
+
+trine_status gpt_check_family(const trine_model *m) {
+    static const char *const names[UNIT_KINDS] = {"embedding", "block", "head"};
+    gpt_shape s = gpt_whole_shape(m);
+    unit_list l;
+    TRY(family_check(family_of(m)));
+    for (unit_kind kind = 0; kind < UNIT_KINDS; kind++) {
+        char why[200];
+        if (list_resolve(&l, &s, kind) == TRINE_OK) continue;
+        snprintf(why, sizeof why, "%s", status_message());
+        status_clear();
+        return RAISE(TRINE_EINVAL, "the %s of family \"%s\": %s", names[kind], family_of(m)->name,
+                     why);
+    }
+    return check_ends_differ(m);
+}
+
+/* A list that gpt_check_family has let pass. */
+static void resolve(unit_list *l, const gpt_shape *s, unit_kind kind) {
+    trine_status status = list_resolve(l, s, kind);
+    ASSERT(status == TRINE_OK);
+}
+
+/* ---- Costs ------------------------------------------------------------------------------------- */
+
 double gpt_unit_cost(const trine_model *m, int T, int unit) {
-    double C = m->hidden_size, F = m->ffn_hidden_size, V = m->vocab_size;
-    if (unit == 0) return 2 * C;
-    return unit > m->num_layers ? 2 * V * C : 2 * (4 * C * C + 2 * C * F) + 2 * T * C;
+    gpt_shape s = gpt_whole_shape(m);
+    unit_list l;
+    double sum = 0;
+    s.T = (size_t)T;
+    resolve(&l, &s, gpt_unit_kind(&s, unit));
+    for (int n = 0; n < l.count; n++) {
+        const list_layer *at = &l.layers[n];
+        if (at->kind->flops)
+            sum += at->kind->flops(&s, (double)list_width_in(&l, at), (double)list_width(&l, at));
+    }
+    return sum;
 }
 
 double gpt_flops_per_token(const trine_model *m) {
-    double sum = 0;
-    for (int u = 1; u <= m->num_layers + 1; u++) sum += gpt_unit_cost(m, m->seq_length, u);
-    return 3 * sum;
+    double block = gpt_unit_cost(m, m->seq_length, 1);
+    return 3 * (m->num_layers * block + gpt_unit_cost(m, m->seq_length, m->num_layers + 1));
 }
 
-static bool by_rows(const gpt_shape *s) {
-    return s->sequence && s->tp > 1;
-}
+/* ---- Tensors ----------------------------------------------------------------------------------- */
 
-/* ---- The tensors, as one table ------------------------------------------------------------------
- * Layout and binding walk the same rows, so that neither can mean another tensor than the other. */
-
-typedef enum { DIM_1, DIM_C, DIM_F, DIM_T, DIM_V } dim;
-
-/* Radford et al. 2019: deviation 0.02; what adds to the residual stream is scaled down by the root
- * of the number of such additions, 2L. */
-typedef enum { VALUE_ZERO, VALUE_ONE, VALUE_NORMAL, VALUE_RESIDUAL, VALUE_POSITION } value;
-
-typedef struct {
-    size_t at; /* where the param lies in gpt_unit */
-    const char *name;
-    int range;
-    size_t parts;
-    dim rows, cols;
-    tensor_split split;
-    value value;
-    bool by_rows; /* its gradient comes from the rows that a tp rank has between the regions */
-} tensor_row;
-
-#define AT(member) offsetof(gpt_unit, member)
-
-static const tensor_row embedding_rows[] = {
-    {AT(embedding.token), "wte.weight", 0, 1, DIM_V, DIM_C, SPLIT_ROWS, VALUE_NORMAL, false},
-    {AT(embedding.position), "wpe.weight", 1, 1, DIM_T, DIM_C, SPLIT_NONE, VALUE_POSITION, true},
-};
-
-static const tensor_row block_rows[] = {
-    {AT(block.ln1.gain), "ln_1.weight", 0, 1, DIM_C, DIM_1, SPLIT_NONE, VALUE_ONE, true},
-    {AT(block.ln1.bias), "ln_1.bias", 0, 1, DIM_C, DIM_1, SPLIT_NONE, VALUE_ZERO, true},
-    {AT(block.qkv.weight), "attn.c_attn.weight", 0, 3, DIM_C, DIM_C, SPLIT_ROWS, VALUE_NORMAL,
-     false},
-    {AT(block.qkv.bias), "attn.c_attn.bias", 0, 3, DIM_C, DIM_1, SPLIT_ROWS, VALUE_ZERO, false},
-    {AT(block.proj.weight), "attn.c_proj.weight", 0, 1, DIM_C, DIM_C, SPLIT_COLS, VALUE_RESIDUAL,
-     false},
-    {AT(block.proj.bias), "attn.c_proj.bias", 0, 1, DIM_C, DIM_1, SPLIT_NONE, VALUE_ZERO, false},
-    {AT(block.ln2.gain), "ln_2.weight", 0, 1, DIM_C, DIM_1, SPLIT_NONE, VALUE_ONE, true},
-    {AT(block.ln2.bias), "ln_2.bias", 0, 1, DIM_C, DIM_1, SPLIT_NONE, VALUE_ZERO, true},
-    {AT(block.fc.weight), "mlp.c_fc.weight", 0, 1, DIM_F, DIM_C, SPLIT_ROWS, VALUE_NORMAL, false},
-    {AT(block.fc.bias), "mlp.c_fc.bias", 0, 1, DIM_F, DIM_1, SPLIT_ROWS, VALUE_ZERO, false},
-    {AT(block.out.weight), "mlp.c_proj.weight", 0, 1, DIM_C, DIM_F, SPLIT_COLS, VALUE_RESIDUAL,
-     false},
-    {AT(block.out.bias), "mlp.c_proj.bias", 0, 1, DIM_C, DIM_1, SPLIT_NONE, VALUE_ZERO, false},
-};
-
-static const tensor_row tied_head_rows[] = {
-    {AT(head.token), "wte.weight", 0, 1, DIM_V, DIM_C, SPLIT_ROWS, VALUE_NORMAL, false},
-    {AT(head.norm.gain), "ln_f.weight", 1, 1, DIM_C, DIM_1, SPLIT_NONE, VALUE_ONE, true},
-    {AT(head.norm.bias), "ln_f.bias", 1, 1, DIM_C, DIM_1, SPLIT_NONE, VALUE_ZERO, true},
-};
-
-static const tensor_row untied_head_rows[] = {
-    {AT(head.token), "lm_head.weight", 0, 1, DIM_V, DIM_C, SPLIT_ROWS, VALUE_NORMAL, false},
-    {AT(head.norm.gain), "ln_f.weight", 1, 1, DIM_C, DIM_1, SPLIT_NONE, VALUE_ONE, true},
-    {AT(head.norm.bias), "ln_f.bias", 1, 1, DIM_C, DIM_1, SPLIT_NONE, VALUE_ZERO, true},
-};
-
-typedef struct {
-    const tensor_row *rows;
-    size_t count;
-} tensor_table;
-
-#define TABLE(rows) ((tensor_table){(rows), sizeof(rows) / sizeof *(rows)})
-
-static tensor_table unit_tensors(const gpt_shape *s, int unit) {
-    switch (gpt_unit_kind(s, unit)) {
-    case UNIT_EMBEDDING: return TABLE(embedding_rows);
-    case UNIT_BLOCK: return TABLE(block_rows);
-    case UNIT_HEAD: return s->untied ? TABLE(untied_head_rows) : TABLE(tied_head_rows);
+/* The matrices that join the residual stream in all blocks; at least 1. */
+static size_t residual_count(const gpt_shape *s) {
+    size_t count = 0;
+    for (const trine_layer *row = gpt_unit_rows(s, UNIT_BLOCK); row->kind != TRINE_LAYER_END;
+         row++) {
+        const layer_kind *kind = layer_kind_of(row->kind);
+        for (int i = 0; i < kind->tensor_count; i++)
+            count += kind->tensors[i].start == START_RESIDUAL;
     }
-    ASSERT(false);
+    return count ? count * s->L : 1;
 }
 
-static size_t dim_size(const gpt_shape *s, dim d) {
-    switch (d) {
-    case DIM_1: return 1;
-    case DIM_C: return s->C;
-    case DIM_F: return s->F;
-    case DIM_T: return s->T;
-    case DIM_V: return s->V;
+/* Whole. A COLUMN's output may be several stacked matrices, which are split each by itself. */
+static void set_sides(tensor *t, const kind_tensor *k, const gpt_shape *s, const unit_list *l,
+                      const list_layer *at) {
+    size_t width = list_width(l, at), in = list_width_in(l, at);
+    bool splits = k->side == SIDE_ROWS || (k->side == SIDE_WIDTH && at->kind->out == SHAPE_INSIDE);
+    t->parts = splits && at->row->width.times ? (size_t)at->row->width.times : 1;
+    t->global_cols = 1;
+    switch (k->side) {
+    case SIDE_ROWS:
+    case SIDE_COLUMNS: t->global_rows = width / t->parts, t->global_cols = in; break;
+    case SIDE_WIDTH: t->global_rows = width / t->parts; break;
+    case SIDE_HIDDEN: t->global_rows = s->C; break;
+    case SIDE_POSITIONS: t->global_rows = s->T, t->global_cols = s->C; break;
+    case SIDE_VOCABULARY: t->global_rows = s->V, t->global_cols = s->C; break;
     }
-    ASSERT(false);
-}
-
-/* ---- Layout and binding ---------------------------------------------------------------------- */
-
-tp_vocab gpt_vocab(const gpt_shape *s) {
-    return tp_vocab_of(s->V, s->tp, s->tp_rank, s->row_multiple ? s->row_multiple : 1);
+    bool rows = splits || k->side == SIDE_VOCABULARY;
+    t->split = rows ? SPLIT_ROWS : k->side == SIDE_COLUMNS ? SPLIT_COLS : SPLIT_NONE;
 }
 
 /* This rank's share. Only the vocabulary's rows are not divisible: the last ones may be padding. */
-static void split_over_tp(tensor *t, const gpt_shape *s, dim rows) {
+static void split_over_tp(tensor *t, const kind_tensor *k, const gpt_shape *s) {
     size_t tp = (size_t)s->tp, rank = (size_t)s->tp_rank;
-    if (rows == DIM_V) {
+    t->rows = t->global_rows, t->cols = t->global_cols;
+    if (k->side == SIDE_VOCABULARY) {
         tp_vocab own = gpt_vocab(s);
         t->rows = own.rows;
         t->first_row = own.first;
@@ -158,245 +133,176 @@ static void split_over_tp(tensor *t, const gpt_shape *s, dim rows) {
         ASSERT(t->global_rows % tp == 0);
         t->rows = t->global_rows / tp;
         t->first_row = rank * t->rows;
-    }
-    if (t->split == SPLIT_COLS) {
+    } else if (t->split == SPLIT_COLS) {
         ASSERT(t->global_cols % tp == 0);
         t->cols = t->global_cols / tp;
         t->first_col = rank * t->cols;
     }
 }
 
-static void set_value(tensor *t, value v, size_t L) {
-    t->init = v == VALUE_ZERO ? INIT_ZERO : v == VALUE_ONE ? INIT_ONE : INIT_NORMAL;
-    if (t->init == INIT_NORMAL) t->std = v == VALUE_RESIDUAL ? 0.02 / sqrt(2.0 * (double)L) : 0.02;
-    t->matrix = v == VALUE_NORMAL || v == VALUE_RESIDUAL;
+/* Radford et al. 2019: deviation 0.02; what adds to the residual stream is scaled down by the root of the number of
+ * such additions. */
+static void set_start(tensor *t, const kind_tensor *k, const gpt_shape *s) {
+    double all = (double)residual_count(s);
+    t->init = k->start == START_ZERO ? INIT_ZERO : k->start == START_ONE ? INIT_ONE : INIT_NORMAL;
+    if (t->init == INIT_NORMAL) t->std = k->start == START_RESIDUAL ? 0.02 / sqrt(all) : 0.02;
+    t->matrix = k->start == START_NORMAL || k->start == START_RESIDUAL;
 }
 
-static tensor unit_tensor(const gpt_shape *s, int unit, const tensor_row *row) {
-    tensor t = {.parts = row->parts, .split = row->split};
-    t.rows = t.global_rows = dim_size(s, row->rows);
-    t.cols = t.global_cols = dim_size(s, row->cols);
-    split_over_tp(&t, s, row->rows);
-    t.by_rows = row->by_rows && by_rows(s);
-    set_value(&t, row->value, s->L);
-    t.turned = t.matrix && gpt_unit_kind(s, unit) == UNIT_BLOCK;
-    if (gpt_unit_kind(s, unit) == UNIT_BLOCK)
-        snprintf(t.name, sizeof t.name, "h.%d.%s", unit - 1, row->name);
+#define NO_BLOCK SIZE_MAX
+
+static void set_name(tensor *t, const kind_tensor *k, const gpt_shape *s, size_t block,
+                     const list_layer *at) {
+    const char *name = at->row->name;
+    if (k->side == SIDE_VOCABULARY && !s->untied) name = gpt_unit_rows(s, UNIT_EMBEDDING)->name;
+    if (block == NO_BLOCK)
+        snprintf(t->name, sizeof t->name, "%s.%s", name, k->suffix);
     else
-        snprintf(t.name, sizeof t.name, "%s", row->name);
+        snprintf(t->name, sizeof t->name, "h.%zu.%s.%s", block, name, k->suffix);
+}
+
+/* Of the block of that number, or NO_BLOCK. */
+static tensor unit_tensor(const gpt_shape *s, size_t block, const unit_list *l,
+                          const list_layer *at, const kind_tensor *k) {
+    tensor t = {.by_rows = k->by_rows && gpt_by_rows(s)};
+    set_sides(&t, k, s, l, at);
+    split_over_tp(&t, k, s);
+    set_start(&t, k, s);
+    set_name(&t, k, s, block, at);
+    t.turned = t.matrix && block != NO_BLOCK && gpt_family(s)->transposed;
     return t;
+}
+
+int gpt_range_of(unit_kind kind, const kind_tensor *k) {
+    return kind == UNIT_BLOCK || k->side == SIDE_VOCABULARY ? 0 : 1;
 }
 
 void gpt_unit_layout(const gpt_shape *s, int unit, int dp, flat_unit *out) {
     ASSERT(s->C % s->H == 0 && s->H % (size_t)s->tp == 0 && s->F % (size_t)s->tp == 0);
-    *out = (flat_unit){0};
-    tensor_table table = unit_tensors(s, unit);
-    for (size_t i = 0; i < table.count; i++) {
-        tensor t = unit_tensor(s, unit, &table.rows[i]);
-        flat_add(&out->ranges[table.rows[i].range], &t);
-        out->range_count = table.rows[i].range + 1;
-    }
+    unit_kind kind = gpt_unit_kind(s, unit);
+    unit_list l;
+    resolve(&l, s, kind);
+    *out = (flat_unit){.range_count = 1};
+    for (int n = 0; n < l.count; n++)
+        for (int i = 0; i < l.layers[n].kind->tensor_count; i++) {
+            const kind_tensor *k = &l.layers[n].kind->tensors[i];
+            size_t block = kind == UNIT_BLOCK ? (size_t)unit - 1 : NO_BLOCK;
+            tensor t = unit_tensor(s, block, &l, &l.layers[n], k);
+            int range = gpt_range_of(kind, k);
+            flat_add(&out->ranges[range], &t);
+            if (range >= out->range_count) out->range_count = range + 1;
+        }
     for (int i = 0; i < out->range_count; i++) {
         out->ranges[i].sharded = out->ranges[i].reduced = AXIS(TRINE_AXIS_DP);
         flat_finish(&out->ranges[i], dp);
     }
 }
 
-/* The i-th row of a unit's table is the next tensor of its range. */
-typedef struct {
-    int next[FLAT_RANGES];
-} cursor;
-
-static size_t next_offset(cursor *c, const flat_unit *layout, const tensor_row *row) {
-    return layout->ranges[row->range].tensors[c->next[row->range]++].offset;
+/* In files a tied matrix is the embedding's. */
+static bool is_twin(const gpt_shape *s, unit_kind kind, const kind_tensor *k) {
+    return !s->untied && kind == UNIT_HEAD && k->side == SIDE_VOCABULARY;
 }
 
-static param *param_of(gpt_unit *u, const tensor_row *row) {
-    return (param *)((char *)u + row->at);
+/* The index-th tensor of a kind of unit, and how many there are. */
+static size_t file_tensors(const gpt_shape *s, unit_kind kind, size_t block, size_t index,
+                           tensor *out) {
+    unit_list l;
+    size_t count = 0;
+    trine_status status = list_read(&l, s, kind); /* all that names and sides depend on */
+    ASSERT(status == TRINE_OK);
+    for (int n = 0; n < l.count; n++)
+        for (int i = 0; i < l.layers[n].kind->tensor_count; i++) {
+            const kind_tensor *k = &l.layers[n].kind->tensors[i];
+            if (is_twin(s, kind, k)) continue;
+            if (out && count == index) *out = unit_tensor(s, block, &l, &l.layers[n], k);
+            count++;
+        }
+    return count;
+}
+
+static size_t count_of(const gpt_shape *s, unit_kind kind) {
+    return file_tensors(s, kind, NO_BLOCK, 0, NULL);
+}
+
+size_t gpt_tensor_count(const trine_model *m) {
+    gpt_shape s = gpt_whole_shape(m);
+    return count_of(&s, UNIT_EMBEDDING) + count_of(&s, UNIT_HEAD) + s.L * count_of(&s, UNIT_BLOCK);
+}
+
+tensor gpt_tensor(const trine_model *m, size_t index) {
+    gpt_shape s = gpt_whole_shape(m);
+    tensor t = {.parts = 0};
+    size_t embedding = file_tensors(&s, UNIT_EMBEDDING, NO_BLOCK, index, &t);
+    if (index < embedding) return t;
+    index -= embedding;
+    size_t head = file_tensors(&s, UNIT_HEAD, NO_BLOCK, index, &t);
+    if (index < head) return t;
+    index -= head;
+    size_t each = count_of(&s, UNIT_BLOCK);
+    ASSERT(index < each * s.L);
+    file_tensors(&s, UNIT_BLOCK, index / each, index % each, &t);
+    return t;
+}
+
+double gpt_parameters(const trine_model *m) {
+    gpt_shape s = gpt_whole_shape(m);
+    double sum = 0;
+    for (unit_kind kind = 0; kind < UNIT_KINDS; kind++)
+        for (size_t i = 0; i < count_of(&s, kind); i++) {
+            tensor t = {.parts = 0};
+            file_tensors(&s, kind, NO_BLOCK, i, &t);
+            double times = kind == UNIT_BLOCK ? (double)s.L : 1;
+            sum += times * (double)t.parts * (double)t.rows * (double)t.cols;
+        }
+    return sum;
+}
+
+/* ---- Binding ----------------------------------------------------------------------------------- */
+
+/* Walks the tensors of a unit as gpt_unit_layout did: the next one of its range. */
+typedef struct {
+    const trine_layer *row;
+    int tensor, number, next[FLAT_RANGES];
+    unit_kind kind;
+} cursor;
+
+static cursor first_tensor(const gpt_shape *s, int unit) {
+    unit_kind kind = gpt_unit_kind(s, unit);
+    return (cursor){.row = gpt_unit_rows(s, kind), .number = -1, .kind = kind};
+}
+
+/* Its number in the unit, range and offset; false: there are no more. */
+static bool next_tensor(cursor *c, const flat_unit *layout, int *range, size_t *offset) {
+    for (; c->row->kind != TRINE_LAYER_END; c->row++, c->tensor = 0) {
+        const layer_kind *kind = layer_kind_of(c->row->kind);
+        if (c->tensor == kind->tensor_count) continue;
+        *range = gpt_range_of(c->kind, &kind->tensors[c->tensor++]);
+        *offset = layout->ranges[*range].tensors[c->next[*range]++].offset;
+        c->number++;
+        return true;
+    }
+    return false;
 }
 
 void gpt_bind_params(gpt_unit *u, const gpt_shape *s, int unit, const flat_unit *layout,
                      void *const base[FLAT_RANGES]) {
-    tensor_table table = unit_tensors(s, unit);
-    cursor c = {0};
-    u->kind = gpt_unit_kind(s, unit);
+    cursor c = first_tensor(s, unit);
+    int range;
+    size_t offset;
     u->index = unit;
-    for (size_t i = 0; i < table.count; i++) {
-        const tensor_row *row = &table.rows[i];
-        size_t offset = next_offset(&c, layout, row) * trine_dtype_bytes(s->compute);
-        param_of(u, row)->w = (char *)base[row->range] + offset;
-    }
+    while (next_tensor(&c, layout, &range, &offset))
+        u->params[c.number].w = (char *)base[range] + offset * trine_dtype_bytes(s->compute);
 }
 
 void gpt_bind_grads(gpt_unit *u, const gpt_shape *s, int unit, const flat_unit *layout,
                     void *const base[FLAT_RANGES], grad_mode mode) {
-    tensor_table table = unit_tensors(s, unit);
-    cursor c = {0};
-    u->kind = gpt_unit_kind(s, unit);
+    cursor c = first_tensor(s, unit);
+    int range;
+    size_t offset;
     u->index = unit;
-    for (size_t i = 0; i < table.count; i++) {
-        const tensor_row *row = &table.rows[i];
-        param *p = param_of(u, row);
-        size_t offset = next_offset(&c, layout, row) * trine_dtype_bytes(s->grads);
-        p->dw = (char *)base[row->range] + offset;
+    while (next_tensor(&c, layout, &range, &offset)) {
+        param *p = &u->params[c.number];
+        p->dw = (char *)base[range] + offset * trine_dtype_bytes(s->grads);
         p->mode = mode;
     }
-}
-
-/* ---- Activations and scratch ----------------------------------------------------------------- */
-
-tp_rows gpt_rows(const gpt_shape *s) {
-    size_t N = s->B * s->T, tp = (size_t)s->tp;
-    if (!s->sequence || tp == 1) return (tp_rows){0, N};
-    return (tp_rows){(size_t)s->tp_rank * (N / tp), N / tp};
-}
-
-size_t gpt_loss_rows(const gpt_shape *s) {
-    size_t N = s->B * s->T;
-    return s->loss_rows && s->loss_rows < N ? s->loss_rows : N;
-}
-
-typedef struct {
-    arena *arena;
-    const gpt_shape *s;
-    const device *d;
-    mem_kind kind;
-} taker;
-
-static void *take(const taker *t, size_t count) {
-    return arena_take(t->arena, t->kind, count * trine_dtype_bytes(t->d->compute));
-}
-
-static float *take_floats(const taker *t, size_t count) {
-    return arena_take(t->arena, t->kind, count * sizeof(float));
-}
-
-/* What tp ranks read of each other, in place where they can. */
-static void *take_read(const taker *t, size_t bytes) {
-    return t->s->tp > 1 ? arena_take_shared(t->arena, t->kind, bytes)
-                        : arena_take(t->arena, t->kind, bytes);
-}
-
-/* (R, C): summed over tp where it lies, or with sequence parallelism gathered from there. */
-static void *take_rows(const taker *t) {
-    return take_read(t, gpt_rows(t->s).count * t->s->C * trine_dtype_bytes(t->d->compute));
-}
-
-/* The output of a norm, which enters a tp region: peers read it only if each has its share. */
-static void *take_norm(const taker *t) {
-    return by_rows(t->s) ? take_rows(t) : take(t, gpt_rows(t->s).count * t->s->C);
-}
-
-static void take_norms(const taker *t, gpt_block_acts *out) {
-    out->ln1 = take_norm(t);
-    out->ln1_stat = take_floats(t, gpt_rows(t->s).count * 2);
-}
-
-static void *take_mlp(const taker *t) {
-    return take(t, t->s->B * t->s->T * t->s->F / (size_t)t->s->tp);
-}
-
-/* What no norm and no GELU makes. */
-static void take_products(const taker *t, gpt_block_acts *out) {
-    const gpt_shape *s = t->s;
-    size_t tp = (size_t)s->tp, N = s->B * s->T;
-    out->qkv = take(t, N * 3 * s->C / tp);
-    out->att = take(t, N * s->C / tp);
-    out->lse = take_floats(t, N * s->H / tp);
-    out->mid = take_rows(t);
-    out->fc = take_mlp(t);
-}
-
-/* Selective: each of the two norms is rebuilt when it is needed, so they share their memory. */
-static void take_rebuilt(const taker *t, gpt_block_acts *out) {
-    if (t->s->recompute == TRINE_RECOMPUTE_NONE) return;
-    take_norms(t, out);
-    out->gelu = take_mlp(t);
-    out->ln2 = out->ln1;
-    out->ln2_stat = out->ln1_stat;
-    if (t->s->recompute == TRINE_RECOMPUTE_SELECTIVE) return;
-    take_products(t, out);
-    out->ln2 = take_norm(t);
-    out->ln2_stat = take_floats(t, gpt_rows(t->s).count * 2);
-}
-
-static void take_head(const taker *t, gpt_head_acts *out) {
-    const gpt_shape *s = t->s;
-    size_t K = gpt_loss_rows(s);
-    out->stat = take_floats(t, gpt_rows(s).count * 2);
-    out->logits = take(t, K * gpt_vocab(s).rows);
-    out->xent.max = take_read(t, K * sizeof(float));
-    out->xent.sums = take_read(t, K * 2 * sizeof(float));
-    if (s->tp > 1) out->xent.own = take_read(t, K * sizeof(float));
-}
-
-void gpt_scratch_take(arena *a, const gpt_shape *s, const device *d, int first, int last,
-                      gpt_scratch *out) {
-    const taker t = {a, s, d, MEM_WORKSPACE};
-    size_t tp = (size_t)s->tp, N = s->B * s->T, R = gpt_rows(s).count;
-    size_t widest = 3 * s->C > s->F ? 3 * s->C : s->F, element = trine_dtype_bytes(d->compute);
-    *out = (gpt_scratch){0};
-    out->hidden = take(&t, N * widest / tp);
-    out->stream = take_read(&t, (R * s->C > N * s->C / tp ? R * s->C : N * s->C / tp) * element);
-    if (by_rows(s)) out->whole = take_read(&t, N * s->C * element);
-    if (s->hidden_dropout > 0) out->dropped = take_norm(&t);
-    out->attention = arena_take(a, MEM_WORKSPACE,
-                                d->ops->attention_workspace(d, s->B, s->T, s->H / tp, s->C / s->H));
-    int blocks = (last < (int)s->L ? last : (int)s->L) - (first > 1 ? first : 1) + 1;
-    if (blocks > 0) take_rebuilt(&t, &out->block);
-    if (last == gpt_unit_count(s) - 1) take_head(&t, &out->head);
-}
-
-void gpt_acts_take(arena *a, const gpt_shape *s, const device *d, int unit,
-                   const gpt_scratch *scratch, gpt_block_acts *out) {
-    const taker t = {a, s, d, MEM_ACTIVATIONS};
-    *out = scratch->block;
-    if (gpt_unit_kind(s, unit) != UNIT_BLOCK || s->recompute == TRINE_RECOMPUTE_FULL) return;
-    take_products(&t, out);
-    if (s->recompute != TRINE_RECOMPUTE_NONE) return;
-    take_norms(&t, out);
-    out->ln2 = take_norm(&t);
-    out->ln2_stat = take_floats(&t, gpt_rows(s).count * 2);
-    out->gelu = take_mlp(&t);
-}
-
-void gpt_keep_take(arena *a, const gpt_shape *s, const device *d, bool norms, gpt_keep *out) {
-    const taker t = {a, s, d, MEM_ACTIVATIONS};
-    size_t tp = (size_t)s->tp, N = s->B * s->T;
-    *out = (gpt_keep){0};
-    out->out = take_norm(&t);
-    out->fc = take_mlp(&t);
-    out->proj = take_norm(&t);
-    out->qkv = take(&t, N * 3 * s->C / tp);
-    if (norms) out->norms = arena_take(a, MEM_ACTIVATIONS, 4 * s->C * trine_dtype_bytes(d->grads));
-    if (s->recompute == TRINE_RECOMPUTE_NONE) return;
-    out->rebuilt.ln1 = take_norm(&t);
-    out->rebuilt.ln2 = take_norm(&t);
-    if (s->recompute == TRINE_RECOMPUTE_SELECTIVE) return;
-    out->rebuilt.att = take(&t, N * s->C / tp);
-    out->rebuilt.fc = take_mlp(&t);
-}
-
-/* ---- Running a unit -------------------------------------------------------------------------- */
-
-trine_status gpt_forward(const gpt_run *r, const gpt_unit *u, const gpt_block_acts *a, void *y,
-                         const void *x, const gpt_batch *batch) {
-    switch (u->kind) {
-    case UNIT_EMBEDDING: TRY(embedding_forward(r, u, y, batch)); break;
-    case UNIT_BLOCK: TRY(block_forward(r, u, a, y, x, batch)); break;
-    case UNIT_HEAD:
-        if (!r->training) TRY(head_loss(r, &u->head, x, batch));
-        break;
-    }
-    return TRINE_OK;
-}
-
-trine_status gpt_backward(const gpt_run *r, const gpt_unit *u, const gpt_block_acts *a, void *d,
-                          const void *x, const gpt_batch *batch) {
-    switch (u->kind) {
-    case UNIT_EMBEDDING: TRY(embedding_backward(r, u, d, batch)); break;
-    case UNIT_BLOCK: TRY(block_backward(r, u, a, d, x, batch)); break;
-    case UNIT_HEAD: TRY(head_backward(r, &u->head, d, x, batch)); break;
-    }
-    return TRINE_OK;
 }

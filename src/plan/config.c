@@ -102,6 +102,16 @@ static double numbers(const trine_model *m, double samples) {
            rows * (blocks * (8 * C + 2 * F) + V);
 }
 
+/* The rules of trine_model.h, where the sizes are ones that a list can have. */
+static void check_family(const trine_model *m, fault_list *f) {
+    bool sizes = m->num_layers >= 1 && m->hidden_size >= 1 && m->hidden_size <= MOST_WIDTH &&
+                 m->num_attention_heads >= 1 && m->ffn_hidden_size >= 1 && m->seq_length >= 1;
+    if (!sizes || m->hidden_size % m->num_attention_heads || gpt_check_family(m) == TRINE_OK)
+        return;
+    complain(f, "%s", status_message());
+    status_clear();
+}
+
 /* That the device takes. */
 static int widest_head(const trine_config *c) {
     const char *name = c->parallel.device;
@@ -469,6 +479,7 @@ trine_status trine_config_check(trine_config *config, int ranks) {
     trine_config c = *config;
     fill_in(&c, ranks);
     check_model(&c, f);
+    check_family(&c.model, f);
     check_choices(&c.parallel, f);
     check_precision(&c, f);
     check_batch(&c, f);

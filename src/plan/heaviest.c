@@ -40,7 +40,7 @@ trine_status report_heaviest(const report *r, FILE *out) {
 size_t report_layer_bytes(const trine_config *config, const device *dev) {
     gpt_shape s = setup_shape(config, dev, 0);
     gpt_scratch scratch;
-    gpt_block_acts acts;
+    gpt_acts acts;
     arena shared, kept;
     arena_init(&shared, NULL, 0);
     arena_init(&kept, NULL, 0);

@@ -100,3 +100,17 @@ trine_status trine_explain(const trine_config *config, int ranks, FILE *out) {
     rehearsal_end(&h);
     return status;
 }
+
+static trine_status print_layers(const rehearsal *h, FILE *out) {
+    gpt_shape shape = setup_shape(&h->config, h->dev, 0);
+    return gpt_print_lists(&shape, out);
+}
+
+trine_status trine_explain_layers(const trine_config *config, int ranks, FILE *out) {
+    rehearsal h;
+    trine_status status = status_user(rehearse(&h, config, ranks));
+    if (status == TRINE_OK) status = print_layers(&h, out);
+    if (status == TRINE_OK) status = status_user(output_flushed(out));
+    rehearsal_end(&h);
+    return status;
+}

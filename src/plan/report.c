@@ -16,12 +16,6 @@
 /* Stages in one line of a table; more are printed in further blocks. */
 #define REPORT_COLUMNS 8
 
-static double parameters(const trine_model *m) {
-    double C = m->hidden_size, F = m->ffn_hidden_size, V = m->vocab_size, T = m->seq_length;
-    double block = 4 * C * C + 4 * C + 2 * C * F + F + C + 4 * C;
-    return V * C * (m->untied ? 2 : 1) + T * C + m->num_layers * block + 2 * C;
-}
-
 void report_model(const report *r, FILE *out) {
     const trine_model *m = &r->config->model;
     char count[HUMAN_SIZE];
@@ -30,7 +24,7 @@ void report_model(const report *r, FILE *out) {
             "%s parameters\n",
             m->num_layers, m->hidden_size, m->num_attention_heads, m->ffn_hidden_size,
             m->seq_length, m->vocab_size, m->untied ? "untied" : "tied",
-            human_count(count, (uint64_t)parameters(m)));
+            human_count(count, (uint64_t)gpt_parameters(m)));
 }
 
 /* Units from the n-th of a stage on that have one name; *last = the number of the last one. */

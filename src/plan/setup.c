@@ -91,7 +91,8 @@ gpt_shape setup_shape(const trine_config *c, const device *dev, int tp_rank) {
                        .recompute = c->parallel.recompute,
                        .loss_rows = loss_rows(c, dev),
                        .hidden_dropout = m->hidden_dropout,
-                       .attention_dropout = m->attention_dropout};
+                       .attention_dropout = m->attention_dropout,
+                       .family = m->family};
 }
 
 double setup_learning_rate(const trine_optimizer *o, int64_t step) {

@@ -1,5 +1,5 @@
-/* The public linears of trine.h: a layer of its own, with memory, around the operators. Inside a
- * model the plain tp_column and tp_row are used, which keep activations whole and send less. */
+/* The public linears of trine_linear.h: a layer of its own, with memory, around the operators. Inside a
+ * model the tp_column_* and tp_row_* of linear.c are used, which keep activations whole and send less. */
 #include <stdlib.h>
 #include <string.h>
 

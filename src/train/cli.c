@@ -11,6 +11,8 @@
 
 static const char *const models[] = {"custom",     "gpt2",    "gpt2-medium",
                                      "gpt2-large", "gpt2-xl", NULL};
+/* Behind --explain; trine_run. */
+static const char *const explanations[] = {"layers", NULL};
 static const char *const decays[] = {"cosine", "linear", "constant", NULL};
 static const char *const zeros[] = {"0", "1", "2", "3", NULL};
 static const char *const devices[] = {
@@ -227,7 +229,8 @@ static size_t run_rows(option *rows, trine_config *config, trine_run *r) {
         OPTION_HEADING("Looking without running"),
         OPTION_FLAG("dry-run", NULL, &r->dry_run,
                     "print bytes, bubble and traffic; needs no mpirun"),
-        OPTION_FLAG("explain", NULL, &r->explain, "print every stage's program; needs no mpirun"),
+        OPTION_FLAG_OF("explain", NULL, &r->explain, explanations, &r->explain_what,
+                       "print every stage's program, or the model's layers; needs no mpirun"),
         OPTION_INT("ranks", NULL, &r->ranks, "N", 0, INT_MAX,
                    "for these two: ranks of the job; 0: dp x tp x pp"),
         OPTION_FLAG("help", "h", &r->help, "print this"),

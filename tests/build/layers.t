@@ -107,14 +107,14 @@ ring() {
 # circle NAME EXPECTED [FAULTS]: what the copy has now is refused, with EXPECTED in one of its faults (1). Without
 # EXPECTED it is accepted.
 circle() {
-    local said good=no
-    if said=$(tools/layers.sh "$copy"); then
-        if [ -z "$2" ]; then good=yes; fi
-    elif [ -n "$2" ]; then
-        case $said in *"$2"*"layers: ${3:-1} fault"*) good=yes ;; esac
+    local good=1
+    run tools/layers.sh "$copy"
+    if [ -z "$2" ]; then
+        good=$status
+    elif [ "$status" -ne 0 ]; then
+        case $(cat "$dir/out") in *"$2"*"layers: ${3:-1} fault"*) good=0 ;; esac
     fi
-    result $good "$1"
-    if [ $good = no ]; then printf '%s\n' "$said" | sed 's/^/# /'; fi
+    result "$good" "$1"
 }
 
 ring 3

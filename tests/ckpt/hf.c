@@ -205,8 +205,8 @@ static void expect_values(const hf_folder *f, const char *path) {
     assert_memory_equal(&m, &f->model, sizeof m);
     assert_null(ckpt_saved_state(source));
     assert_int_equal(source->file_count, f->shards ? f->shards : 1);
-    for (size_t i = 0; i < hf_tensor_count(&m); i++) {
-        tensor t = hf_tensor(&m, i);
+    for (size_t i = 0; i < gpt_tensor_count(&m); i++) {
+        tensor t = gpt_tensor(&m, i);
         st_entry want = slice_entry(&t, CKPT_WEIGHT, TRINE_F32);
         const st_file *file;
         const st_entry *e = source_find(source, t.name, CKPT_WEIGHT, &file);
@@ -380,7 +380,8 @@ static void exports_have_the_values(void **state) {
     expect_values(&f, to);
     ckpt_source *source = new_source();
     OK(hf_open(source, to));
-    assert_int_equal(source->files[0].header.count, hf_tensor_count(&small)); /* and nothing else */
+    assert_int_equal(source->files[0].header.count,
+                     gpt_tensor_count(&small)); /* and nothing else */
     assert_non_null(st_find(&source->files[0].header, "transformer.h.1.attn.c_attn.weight"));
     ckpt_close(&source);
     hf_remove(path);
@@ -400,14 +401,15 @@ static void masters_are_exported(void **state) {
     hf_folder f = folder_of();
     f.type = TRINE_BF16;
     hf_write(path, &f);
-    for (size_t i = 0; i < hf_tensor_count(&small); i++) {
-        tensor t = hf_tensor(&small, i);
+    for (size_t i = 0; i < gpt_tensor_count(&small); i++) {
+        tensor t = gpt_tensor(&small, i);
         masters[i] = slice_entry(&t, CKPT_MASTER, TRINE_F32);
         st_entry weight = slice_entry(&t, CKPT_WEIGHT, TRINE_F32);
         memcpy(names[i], weight.name, ST_NAME);
         names[i][0] = 'T'; /* other values */
     }
-    hf_write_file(path, "masters", masters, (const char(*)[ST_NAME])names, hf_tensor_count(&small));
+    hf_write_file(path, "masters", masters, (const char(*)[ST_NAME])names,
+                  gpt_tensor_count(&small));
     ckpt_source *source = new_source();
     OK(hf_open(source, path));
     source->files = realloc(source->files, 2 * sizeof *source->files);

@@ -13,6 +13,7 @@
 #include "base/half.h"
 #include "ckpt/folder.h"
 #include "ckpt/hf/hf.h"
+#include "model/gpt.h"
 #include "ckpt/source.h"
 #include "harness.h"
 
@@ -26,7 +27,7 @@ typedef struct {
     bool buffers;     /* masks of attention, as old versions saved them */
     bool head;        /* a tied model's head, too: a copy of wte */
     const char *more; /* entries that config.json ends with: ", \"n_inner\": null"; may be NULL */
-    const char *skip; /* the tensor of this name (hf_tensor's) is left out; may be NULL */
+    const char *skip; /* the tensor of this name (gpt_tensor's) is left out; may be NULL */
     const st_entry *extra; /* one that does not belong there, of zeros; may be NULL */
 } hf_folder;
 
@@ -134,16 +135,16 @@ static inline void hf_write_file(const char *folder, const char *name, const st_
 
 /* All tensors that the folder has; returns how many. */
 static inline size_t hf_list(const hf_folder *f, st_entry *entries, char names[][ST_NAME]) {
-    size_t count = 0, all = hf_tensor_count(&f->model);
+    size_t count = 0, all = gpt_tensor_count(&f->model);
     for (size_t i = 0; i < all; i++) {
-        tensor t = hf_tensor(&f->model, i);
+        tensor t = gpt_tensor(&f->model, i);
         assert_true(count < HF_MAX - 4);
         if (f->skip && !strcmp(t.name, f->skip)) continue;
         entries[count] = hf_entry(&t, f, names[count]);
         count++;
     }
     if (f->head) {
-        tensor t = hf_tensor(&f->model, 0);
+        tensor t = gpt_tensor(&f->model, 0);
         entries[count] = hf_entry(&t, f, names[count]);
         snprintf(entries[count++].name, ST_NAME, "lm_head.weight");
     }

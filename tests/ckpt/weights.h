@@ -40,7 +40,7 @@ static inline const float *weights_logits(model *m, const ckpt_source *source, s
     for (size_t i = 0; i < m->s.B * m->s.T; i++)
         m->tokens[i] = (int32_t)((7 * i + i * i) % m->s.V);
     model_forward(m);
-    return m->run.scratch.head.logits;
+    return m->run.scratch->loss.logits;
 }
 
 #endif

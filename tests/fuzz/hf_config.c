@@ -3,14 +3,15 @@
 #include "fuzz/fuzz.h"
 
 #include "ckpt/hf/hf.h"
+#include "model/gpt.h"
 
 static void check_model(const trine_model *m) {
     fuzz_demand(m->num_layers > 0 && m->hidden_size > 0 && m->num_attention_heads > 0);
     fuzz_demand(m->ffn_hidden_size > 0 && m->seq_length > 0 && m->vocab_size > 0);
     fuzz_demand(m->hidden_size % m->num_attention_heads == 0);
-    const size_t tensors = hf_tensor_count(m);
+    const size_t tensors = gpt_tensor_count(m);
     fuzz_demand(tensors == (size_t)m->num_layers * 12 + (m->untied ? 5 : 4));
-    fuzz_demand(*hf_tensor(m, 0).name && *hf_tensor(m, tensors - 1).name);
+    fuzz_demand(*gpt_tensor(m, 0).name && *gpt_tensor(m, tensors - 1).name);
 }
 
 /* What was read can be written, and is read again. */

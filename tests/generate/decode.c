@@ -7,6 +7,7 @@
 
 #include "comm/api/comm.h"
 #include "generate/generator.h"
+#include "model/families.h"
 #include "training.h"
 #include "trine_checkpoint.h"
 
@@ -109,6 +110,22 @@ static void check_loss(trine_layout layout) {
 static void logits_give_the_loss_of_an_evaluation(void **state) {
     (void)state;
     each_layout(check_loss);
+}
+
+/* Other lists than GPT-2's: values lie elsewhere. */
+static void check_families(trine_layout layout) {
+    for (int f = 1; f < TEST_FAMILIES; f++) {
+        trine_config c = config_of(layout);
+        c.model.family = test_families[f];
+        double distance = loss_distance(&c);
+        if (!(distance < 1e-6))
+            fail_msg("%s, tp %d: off by %.2g", c.model.family->name, layout.tp, distance);
+    }
+}
+
+static void other_lists_say_the_same(void **state) {
+    (void)state;
+    each_layout(check_families);
 }
 
 /* Both round where the other does, but for logits, whose loss the trainer takes from the same 16
@@ -406,6 +423,7 @@ static void layouts_that_cannot_be_are_refused(void **state) {
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(logits_give_the_loss_of_an_evaluation),
+        cmocka_unit_test(other_lists_say_the_same),
         cmocka_unit_test(the_same_in_16_bits),
         cmocka_unit_test(the_same_on_other_devices),
         cmocka_unit_test(a_checkpoint_says_what_its_trainer_said),

@@ -18,12 +18,13 @@ typedef struct {
     gpt_shape s;
     device *dev;
     tp_region tp;
+    gpt_scratch scratch;
     gpt_run run;
     gpt_batch batch;
     int units;
     flat_unit layout[MAX_UNITS];
     gpt_unit unit[MAX_UNITS];
-    gpt_block_acts acts[MAX_UNITS];
+    gpt_acts acts[MAX_UNITS];
     float *params[MAX_UNITS][FLAT_RANGES], *grads[MAX_UNITS][FLAT_RANGES];
     float *x[MAX_UNITS]; /* input of each unit, (R, C); x[0] is unused */
     float *d;            /* (R, C) */
@@ -33,7 +34,7 @@ typedef struct {
 } model;
 
 static inline void model_take(model *m, arena *a) {
-    gpt_scratch_take(a, &m->s, m->dev, 0, m->units - 1, &m->run.scratch);
+    gpt_scratch_take(a, &m->s, m->dev, 0, m->units - 1, &m->scratch);
     for (int u = 0; u < m->units; u++) {
         for (int r = 0; r < m->layout[u].range_count; r++) {
             size_t bytes = m->layout[u].ranges[r].count * sizeof(float);
@@ -41,7 +42,7 @@ static inline void model_take(model *m, arena *a) {
             m->params[u][r] = shared ? m->params[0][0] : arena_take(a, MEM_PARAMS, bytes);
             m->grads[u][r] = arena_take(a, MEM_GRADS, bytes);
         }
-        gpt_acts_take(a, &m->s, m->dev, u, &m->run.scratch, &m->acts[u]);
+        gpt_acts_take(a, &m->s, m->dev, u, &m->scratch, &m->acts[u]);
         m->x[u] = arena_take(a, MEM_MESSAGES, gpt_rows(&m->s).count * m->s.C * sizeof(float));
     }
     m->d = arena_take(a, MEM_MESSAGES, gpt_rows(&m->s).count * m->s.C * sizeof(float));
@@ -86,7 +87,8 @@ static inline void model_open(model *m, gpt_shape s, device_kind kind, trine_com
     }
     double scale = 1.0 / (double)N;
     m->batch = (gpt_batch){m->tokens, m->targets, 5, scale, scale, &m->loss};
-    m->tp.whole = m->run.scratch.whole;
+    m->tp.whole = m->scratch.whole;
+    m->run.scratch = &m->scratch;
     m->run.seed = 17;
     m->run.training = true;
     m->run.dev = m->dev;

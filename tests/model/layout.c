@@ -89,7 +89,7 @@ static void ends_offsets(void **state) {
     expect_range(&unit.ranges[0], lm_head, 1);
 }
 
-/* Bound pointers are the layout's offsets, gradients apart from weights. */
+/* Bound pointers are the layout's offsets, in the order of the list, gradients apart from weights. */
 static void binding(void **state) {
     (void)state;
     static float w[2][1024], g[2][1024];
@@ -100,23 +100,23 @@ static void binding(void **state) {
     gpt_unit_layout(&shape, 2, 3, &layout);
     gpt_bind_params(&u, &shape, 2, &layout, params);
     gpt_bind_grads(&u, &shape, 2, &layout, grads, GRAD_ADD);
-    assert_int_equal(u.kind, UNIT_BLOCK);
-    assert_ptr_equal(u.block.ln1.gain.w, w[0]);
-    assert_ptr_equal(u.block.qkv.weight.w, w[0] + 128);
-    assert_ptr_equal(u.block.qkv.bias.dw, g[0] + 256);
-    assert_ptr_equal(u.block.proj.weight.dw, g[0] + 320);
-    assert_ptr_equal(u.block.proj.bias.w, w[0] + 384);
-    assert_ptr_equal(u.block.ln2.bias.dw, g[0] + 512);
-    assert_ptr_equal(u.block.fc.weight.w, w[0] + 576);
-    assert_ptr_equal(u.block.out.weight.w, w[0] + 704);
-    assert_ptr_equal(u.block.out.bias.dw, g[0] + 768);
+    assert_int_equal(u.index, 2);
+    assert_ptr_equal(u.params[0].w, w[0]);
+    assert_ptr_equal(u.params[2].w, w[0] + 128);
+    assert_ptr_equal(u.params[3].dw, g[0] + 256);
+    assert_ptr_equal(u.params[4].dw, g[0] + 320);
+    assert_ptr_equal(u.params[5].w, w[0] + 384);
+    assert_ptr_equal(u.params[7].dw, g[0] + 512);
+    assert_ptr_equal(u.params[8].w, w[0] + 576);
+    assert_ptr_equal(u.params[10].w, w[0] + 704);
+    assert_ptr_equal(u.params[11].dw, g[0] + 768);
     gpt_unit_layout(&shape, 3, 3, &layout);
     gpt_bind_params(&u, &shape, 3, &layout, params);
     gpt_bind_grads(&u, &shape, 3, &layout, grads, GRAD_ADD);
-    assert_int_equal(u.kind, UNIT_HEAD);
-    assert_ptr_equal(u.head.token.w, w[0]);
-    assert_ptr_equal(u.head.norm.bias.w, w[1] + 64);
-    assert_ptr_equal(u.head.norm.gain.dw, g[1]);
+    assert_int_equal(u.index, 3);
+    assert_ptr_equal(u.params[2].w, w[0]);
+    assert_ptr_equal(u.params[1].w, w[1] + 64);
+    assert_ptr_equal(u.params[0].dw, g[1]);
 }
 
 /* Values of the whole unit as tp = 1 has them, against those of the shards of `tp` ranks. */
@@ -198,10 +198,12 @@ static void initial_deviations(void **state) {
 static void activation_bytes(void **state) {
     (void)state;
     device *d;
-    gpt_block_acts acts;
-    gpt_scratch scratch = {0};
+    gpt_acts acts;
+    gpt_scratch scratch;
     arena a;
     OK(device_open(&d, DEVICE_REF, 1));
+    arena_init(&a, NULL, 0);
+    gpt_scratch_take(&a, &shape, d, 1, 2, &scratch); /* its lists */
     arena_init(&a, NULL, 0);
     gpt_acts_take(&a, &shape, d, 0, &scratch, &acts);
     gpt_acts_take(&a, &shape, d, 3, &scratch, &acts);

@@ -36,6 +36,17 @@ look --explain --ranks 4 $mixed
 quiet && prints 1 "stage 0: embedding" && prints 1 "stage 1: " && prints 1 "bubble by formula"
 result $? "--explain prints every stage's program and the picture"
 
+# shellcheck disable=SC2086
+look --explain layers --ranks 4 $mixed
+quiet && prints 1 "layers of gpt2" && prints 1 "block, 2 times" && prints 1 "column attn.c_attn       a          qkv (16, 48) " &&
+    prints 1 "weight 3 x (16, 32), bias 3 x (16)" && cp "$dir/out" "$dir/layers" && look --explain=layers --ranks 4 $mixed &&
+    cmp -s "$dir/out" "$dir/layers"
+result $? "--explain layers prints the model's lists, as a tp rank has them"
+
+look --explain=picture
+[ "$status" -eq 1 ] && says 1 "--explain takes no value or layers, but was given \"picture\""
+result $? "--explain takes no other word"
+
 memory() { # from the table's heading to its last row
     sed -n '/^memory/,/^ *total/p' "$1"
 }

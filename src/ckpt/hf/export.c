@@ -14,6 +14,8 @@
 #include "ckpt/folder.h"
 #include "ckpt/hf/hf.h"
 #include "ckpt/source.h"
+#include "model/family.h"
+#include "model/gpt.h"
 
 #define PIECE_BYTES ((size_t)1 << 20) /* of a tensor that are copied at a time */
 
@@ -50,11 +52,14 @@ static trine_status choose(const ckpt_source *source, const tensor *t, exported 
 
 static trine_status choose_all(job *j, const ckpt_source *source) {
     TRY(ckpt_model(source, &j->model));
-    j->count = hf_tensor_count(&j->model);
+    CHECK(family_of(&j->model)->hugging_face, TRINE_EINVAL,
+          "%s: transformers has no model of the family \"%s\"", source->path,
+          family_of(&j->model)->name);
+    j->count = gpt_tensor_count(&j->model);
     j->tensors = calloc(j->count, sizeof *j->tensors);
     CHECK(j->tensors, TRINE_ENOMEM, "no memory for %zu tensors' names", j->count);
     for (size_t i = 0; i < j->count; i++) {
-        tensor t = hf_tensor(&j->model, i);
+        tensor t = gpt_tensor(&j->model, i);
         TRY(choose(source, &t, &j->tensors[i]));
     }
     return TRINE_OK;
@@ -79,6 +84,7 @@ static trine_status put_in(const char *folder, const char *name, const char *tex
 
 trine_status hf_config_save(const trine_model *model, trine_dtype type, const char *folder) {
     char *text;
+    if (!family_of(model)->hugging_face) return TRINE_OK;
     TRY(hf_config_print(model, type, &text));
     trine_status status = put_in(folder, HF_CONFIG_FILE, text);
     free(text);

@@ -11,6 +11,7 @@
 #include "ckpt/folder.h"
 #include "base/json.h"
 #include "ckpt/source.h"
+#include "model/gpt.h"
 
 /* Bytes; what is longer is no configuration and no index of a GPT-2, whose largest has 50 KB. */
 enum { CONFIG_LIMIT = 1 << 20, INDEX_LIMIT = 4 << 20 };
@@ -154,7 +155,7 @@ static trine_status open_files(ckpt_source *source) {
 
 #define PREFIX "transformer."
 
-/* The name that hf_tensor gives; a head's is the same under every model. */
+/* The name that gpt_tensor gives; a head's is the same under every model. */
 static const char *plain_name(const char *name) {
     size_t length = strlen(PREFIX);
     if (strncmp(name, PREFIX, length)) return name;
@@ -181,8 +182,8 @@ static int find_all(const ckpt_source *source, const char *name, const st_file *
 /* Every tensor of the model is there once, in its shape. What is missing is found before a count of
  * layers that no file has costs more than one look. */
 static trine_status expect_tensors(const ckpt_source *source) {
-    for (size_t i = 0; i < hf_tensor_count(&source->model); i++) {
-        tensor t = hf_tensor(&source->model, i);
+    for (size_t i = 0, count = gpt_tensor_count(&source->model); i < count; i++) {
+        tensor t = gpt_tensor(&source->model, i);
         const st_file *file = NULL;
         const st_entry *entry = NULL;
         int found = find_all(source, t.name, &file, &entry);
@@ -217,15 +218,15 @@ static bool is_buffer(const char *name) {
     return !strcmp(rest, "attn.bias") || !strcmp(rest, "attn.masked_bias");
 }
 
-/* The rows of hf_tensor are few but for the layers, which are all alike. */
+/* The tensors of gpt_tensor are few but for the layers, which are all alike. */
 static bool is_tensor(const trine_model *model, const char *name) {
     const char *rest;
     long layer = layer_of(name, &rest);
     trine_model one = *model;
     one.num_layers = 1;
     if (layer >= model->num_layers) return false;
-    for (size_t i = 0; i < hf_tensor_count(&one); i++) {
-        tensor t = hf_tensor(&one, i);
+    for (size_t i = 0, count = gpt_tensor_count(&one); i < count; i++) {
+        tensor t = gpt_tensor(&one, i);
         const char *want;
         bool block = layer_of(t.name, &want) == 0;
         if (layer >= 0 ? block && !strcmp(rest, want) : !strcmp(name, t.name)) return true;

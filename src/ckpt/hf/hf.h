@@ -21,17 +21,11 @@
  * cannot be run here, and what can; TRINE_ENOMEM. Pure. */
 trine_status hf_config_parse(trine_model *model, const char *text, size_t bytes, const char *path);
 
-/* A config.json for the model, whose tensors are of this type, owned by the caller (free). Every
- * trine_model has one. Errors: TRINE_ENOMEM. Pure. */
+/* A config.json for the model, a GPT-2, whose tensors are of this type, owned by the caller (free). Errors: TRINE_ENOMEM. Pure. */
 trine_status hf_config_print(const trine_model *model, trine_dtype type, char **text);
 
 /* The same as a new file of `folder`, synced: with a model.safetensors beside it, the folder is one that
- * from_pretrained loads. Errors: TRINE_EIO, TRINE_ENOMEM. Not collective. */
+ * from_pretrained loads. Of a family that transformers does not have, nothing is written. Errors: TRINE_EIO, TRINE_ENOMEM. Not collective. */
 trine_status hf_config_save(const trine_model *model, trine_dtype type, const char *folder);
-
-/* The tensors of a model, whole, with name, parts, sizes and `turned`: what slice_entry and
- * slice_fits ask for. Pure. */
-size_t hf_tensor_count(const trine_model *model);
-tensor hf_tensor(const trine_model *model, size_t index);
 
 #endif

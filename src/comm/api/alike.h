@@ -21,7 +21,7 @@ typedef struct {
     uint64_t hash; /* of what must be equal */
 } alike_value;
 
-/* The values' list: alike_add until it is full. */
+/* The values' list: alike_number, alike_text, ... until it is full. */
 typedef struct {
     alike_value *values; /* [room]; owned */
     size_t count, room;

@@ -1,4 +1,4 @@
-/* Groups of ranks and what they do together. Public half: trine.h (collectives, mesh, tally); this
+/* Groups of ranks and what they do together. Public half: trine_comm.h (collectives, mesh, tally); this
  * header adds what only the library needs: requests, watchdog, audit.
  *
  * A communicator is a table of transport functions (transport/transport.h; stack.c says which) plus a
@@ -106,7 +106,7 @@ void comm_describe(comm_words words);
 trine_status comm_with_files(trine_world *world, trine_status (*work)(void *context), void *context);
 
 /* Audit mode: before each collective its kind, count, type, root and `position` (the program index
- * of the instruction that issues it, set by comm_position) are compared over the group; a mismatch
+ * of the instruction that issues it, set by comm_instruction) are compared over the group; a mismatch
  * is TRINE_EAUDIT on every rank of the group and names both ranks and both calls. Positions are
  * compared within dp and tp groups only: the other groups join stages, whose programs differ. Costs
  * one small all-gather per collective. Its own messages are not tallied. */
@@ -177,7 +177,7 @@ comm_time comm_clock_time(const comm_clock *clock, trine_group group, trine_tall
 /* Of all groups and kinds together, while it runs too. */
 uint64_t comm_clock_ns(const comm_clock *clock);
 
-/* The words of the lists in trine.h: "reduce-scatter", "dp". Pure. */
+/* The words of the lists in trine_comm.h: "reduce-scatter", "dp". Pure. */
 const char *tally_kind_text(trine_tally_kind kind);
 
 /* Nodes that the mesh spans, and which of them (from 0, by lowest rank) holds a world rank. */

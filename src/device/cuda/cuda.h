@@ -1,7 +1,7 @@
 /* What the files of the cuda device share. Each operator is one file, NAME.cu: kernels, and one
  * function of exactly the type that ops.h asks for, which launches them on the device's compute
  * stream and returns; both are templates over the device's types, and cuda_OP has the function of
- * each table (CUDA(op)). Compiled by nvcc for GPUs; by the host's compiler against tests/emu's
+ * each table (CUDA(op)). Compiled by nvcc for GPUs; by the host's compiler against emu's
  * headers, where the same kernels run on the processor, a thread at a time, for tests.
  *
  * Rules that make both work: kernels are launched with LAUNCH only; shared memory whose size is

@@ -11,7 +11,7 @@
  * gets elements (g, 2t), (g, 2t + 1) of each, or, turned, (2t, g), (2t + 1, g).
  *
  * Every function is the whole warp's. The order of the 16 products in a sum is the hardware's, the
- * same in every run. The emulation (tests/emu/mma.h) has the same functions and layouts. */
+ * same in every run. The emulation (emu/mma.h) has the same functions and layouts. */
 #ifndef TRINE_DEVICE_CUDA_MMA_CUH
 #define TRINE_DEVICE_CUDA_MMA_CUH
 

@@ -5,7 +5,7 @@
  * groups of the thread but the newest N have arrived. What other threads copied is there behind a
  * barrier after their wait, and a barrier must lie between the last read of the old contents and
  * ptx_copy16. The copies' asm names no memory: what orders them is those barriers and waits, which
- * the compiler moves nothing across. The emulation (tests/emu/ptx.h) has the same functions. */
+ * the compiler moves nothing across. The emulation (emu/ptx.h) has the same functions. */
 #ifndef TRINE_DEVICE_CUDA_PTX_CUH
 #define TRINE_DEVICE_CUDA_PTX_CUH
 

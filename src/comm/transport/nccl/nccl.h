@@ -64,7 +64,7 @@ typedef struct {
 } nccl_place;
 
 /* The functions below return TRINE_ENCCL, TRINE_EMATH or, from prepare, TRINE_ENOMEM with a message that
- * names GPU, rank and group. Buffers and places are those of trine.h's functions; part: elements (or
+ * names GPU, rank and group. Buffers and places are those of trine_comm.h's functions; part: elements (or
  * bytes) that one rank has. */
 typedef struct comm_nccl {
     int abi; /* NCCL_ABI */

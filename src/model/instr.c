@@ -1,7 +1,7 @@
 /* The instructions that run a unit, on a rank's state: FORWARD, BACKWARD, and its two parts. */
 #include "base/status.h"
 #include "dp/dp.h"
-#include "model/block.h"
+#include "model/gpt.h"
 
 /* ---- What the state asks of a model ----------------------------------------------------------- */
 
@@ -33,7 +33,7 @@ state_model gpt_state_model(const gpt_shape *s) {
                          .tokens = s->B * s->T,
                          .shares_outputs = s->tp > 1,
                          .unit_record = sizeof(gpt_unit),
-                         .acts_record = sizeof(gpt_block_acts),
+                         .acts_record = sizeof(gpt_acts),
                          .keep_record = sizeof(gpt_keep),
                          .scratch_record = sizeof(gpt_scratch),
                          .layout = layout_of,
@@ -67,7 +67,8 @@ static void zero_padding(const step_run *r, const flat_range *range, char *base)
     }
 }
 
-/* The first gradients are set: of the first micro-batch at rest, of every one in a buffer. */
+/* Where a unit's gradients go: reduce buffer i->reduce, which dp/reduce.c has given to the last instruction that makes
+ * them (BACKWARD, BACKWARD_WEIGHT), or with -1 at rest. The first are set: of the first micro-batch at rest, of every one in a buffer. */
 static void bind_grads(const step_run *r, held_unit *u, const instr *i) {
     const rank_state *s = r->state;
     void *base[FLAT_RANGES];
@@ -78,39 +79,36 @@ static void bind_grads(const step_run *r, held_unit *u, const instr *i) {
     gpt_bind_grads(u->record, shape_of(s), u->unit, &u->layout, base, mode);
 }
 
-/* ---- Norms of a block whose backward pass is split -------------------------------------------- */
+/* ---- Gradients that BACKWARD_INPUT makes --------------------------------------------------------- */
 
-#define NORM_PARAMS 4
+/* Those of layers whose backward pass is not split, of norms: made at rest or, where they do not accumulate there, in
+ * the keep buffer; they have no reduce buffer before BACKWARD_WEIGHT, which moves them. */
+typedef enum { BIND_SMALL, MOVE_SMALL } small_use;
 
-static void norm_params(gpt_block *b, param *out[NORM_PARAMS]) {
-    out[0] = &b->ln1.gain, out[1] = &b->ln1.bias;
-    out[2] = &b->ln2.gain, out[3] = &b->ln2.bias;
-}
-
-static char *kept_norm(const step_run *r, const gpt_keep *keep, int n) {
-    return (char *)keep->norms + (size_t)n * shape_of(r->state)->C * state_grad_bytes(r->state);
-}
-
-/* Where BACKWARD_INPUT makes the gradients of norms: at rest or, where they do not accumulate there, in the keep
- * buffer; they have no reduce buffer before BACKWARD_WEIGHT. */
-static void bind_norms(const step_run *r, const instr *i, held_unit *u, const gpt_keep *keep) {
-    param *params[NORM_PARAMS];
-    gpt_unit *unit = u->record;
-    if (!keep->norms) {
-        bind_grads(r, u, i);
-        return;
+static void each_small(const step_run *r, gpt_unit *u, const gpt_keep *keep, small_use use) {
+    const gpt_shape *s = shape_of(r->state);
+    const gpt_scratch *scratch = r->state->scratch;
+    const unit_list *l = &scratch->lists[gpt_unit_kind(s, u->index)];
+    char *at = keep->small;
+    for (int n = 0; n < l->count; n++) {
+        const list_layer *layer = &l->layers[n];
+        for (int i = 0; !list_splits(layer) && i < layer->kind->tensor_count; i++) {
+            param *p = &u->params[layer->tensor + i];
+            size_t bytes = list_small(&layer->kind->tensors[i], s) * state_grad_bytes(r->state);
+            if (use == BIND_SMALL)
+                p->dw = at, p->mode = GRAD_SET;
+            else
+                device_copy(r->dev, p->dw, at, bytes);
+            at += bytes;
+        }
     }
-    norm_params(&unit->block, params);
-    for (int n = 0; n < NORM_PARAMS; n++)
-        params[n]->dw = kept_norm(r, keep, n), params[n]->mode = GRAD_SET;
 }
 
-static void move_norms(const step_run *r, gpt_block *b, const gpt_keep *keep) {
-    param *params[NORM_PARAMS];
-    size_t bytes = shape_of(r->state)->C * state_grad_bytes(r->state);
-    norm_params(b, params);
-    for (int n = 0; keep->norms && n < NORM_PARAMS; n++)
-        device_copy(r->dev, params[n]->dw, kept_norm(r, keep, n), bytes);
+static void bind_small(const step_run *r, const instr *i, held_unit *u, const gpt_keep *keep) {
+    if (keep->small)
+        each_small(r, u->record, keep, BIND_SMALL);
+    else
+        bind_grads(r, u, i);
 }
 
 /* ---- Running ---------------------------------------------------------------------------------- */
@@ -119,7 +117,7 @@ static void move_norms(const step_run *r, gpt_block *b, const gpt_keep *keep) {
 typedef struct {
     held_unit *held;
     gpt_unit *unit;
-    const gpt_block_acts *acts;
+    const gpt_acts *acts;
     void *input, *output; /* NULL where there is none */
     void *stream;
     gpt_keep *keep;
@@ -151,7 +149,7 @@ static void prepare(step_run *r, const instr *i, gpt_call *c) {
     c->run = (gpt_run){.dev = r->dev,
                        .tp = &c->tp,
                        .shape = shape_of(s),
-                       .scratch = *scratch,
+                       .scratch = scratch,
                        .seed = r->seed,
                        .training = !r->program->spec->forward_only};
     c->batch = (gpt_batch){.tokens = slot->tokens,
@@ -165,15 +163,15 @@ static void prepare(step_run *r, const instr *i, gpt_call *c) {
 static trine_status run_weight(step_run *r, const instr *i, gpt_call *c) {
     bind_grads(r, c->held, i);
     if (!c->keep) return gpt_backward(&c->run, c->unit, c->acts, c->stream, c->input, &c->batch);
-    TRY(block_backward_weight(&c->run, c->unit, c->acts, c->keep));
-    move_norms(r, &c->unit->block, c->keep);
+    TRY(gpt_backward_weight(&c->run, c->unit, c->acts, c->keep, c->input, &c->batch));
+    if (c->keep->small) each_small(r, c->unit, c->keep, MOVE_SMALL);
     return TRINE_OK;
 }
 
 static trine_status run_input(step_run *r, const instr *i, gpt_call *c) {
     bind_params(r->state, c->held, i);
-    bind_norms(r, i, c->held, c->keep);
-    return block_backward_input(&c->run, c->unit, c->acts, c->keep, c->stream, c->input, &c->batch);
+    bind_small(r, i, c->held, c->keep);
+    return gpt_backward_input(&c->run, c->unit, c->acts, c->keep, c->stream, c->input, &c->batch);
 }
 
 trine_status gpt_run_instr(step_run *r, const instr *i) {
@@ -189,13 +187,7 @@ trine_status gpt_run_instr(step_run *r, const instr *i) {
 
 /* ---- Bytes ------------------------------------------------------------------------------------ */
 
-/* Activations (N, C) that enter a tp region, or leave it, in one direction: summed, where rows are
- * split gathered or summed. */
-typedef struct {
-    int sums, gathers;
-} crossings;
-
-static uint64_t crossing_bytes(const rank_state *s, crossings c) {
+static uint64_t crossing_bytes(const rank_state *s, tp_crossings c) {
     const gpt_shape *shape = shape_of(s);
     size_t count = shape->B * shape->T * shape->C;
     trine_dtype type = s->config.dev->compute;
@@ -205,42 +197,46 @@ static uint64_t crossing_bytes(const rank_state *s, crossings c) {
            (uint64_t)c.gathers * state_bytes(s, TRINE_TP, TRINE_TALLY_ALL_GATHER, count, type);
 }
 
-/* A column-parallel linear gathers its input once more for the weight's gradient; what is split gathers the
- * gradient of a row-parallel one in both parts. Recomputation in full runs all of the forward pass again
- * but the last product. */
-static crossings block_crossings(const gpt_shape *s, instr_kind kind) {
-    if (kind == FORWARD) return (crossings){2, 2};
-    if (kind == BACKWARD_WEIGHT) return (crossings){0, 4};
-    crossings c = {2, kind == BACKWARD_INPUT ? 2 : 4};
-    if (s->recompute == TRINE_RECOMPUTE_FULL) c.sums += 1, c.gathers += 2;
-    return c;
+static uint64_t forward_bytes(const rank_state *s, const list_layer *at) {
+    uint64_t more = at->kind->sends_more ? at->kind->sends_more(s) : 0;
+    return crossing_bytes(s, at->kind->sends) + more;
 }
 
-/* The maxima and sums of each chunk of logits, which are fp32. */
-static uint64_t xent_bytes(const rank_state *s) {
-    size_t N = s->config.model.tokens, K = gpt_loss_rows(shape_of(s));
+/* A layer whose backward pass is not split does all of it in BACKWARD_INPUT; in that of a unit that is not split, an
+ * embedding's, BACKWARD_WEIGHT is all. */
+static uint64_t backward_bytes(const rank_state *s, const list_layer *at, const instr *i) {
+    const layer_kind *k = at->kind;
+    bool parts = i->keep >= 0 && list_splits(at);
+    if (i->kind == BACKWARD_WEIGHT && i->keep >= 0)
+        return parts ? crossing_bytes(s, k->sends_weight) : 0;
+    uint64_t bytes = crossing_bytes(s, parts ? k->sends_input : k->sends_backward);
+    return at->rerun ? bytes + forward_bytes(s, at) : bytes;
+}
+
+/* A state whose memory is only planned has no lists yet. */
+static const unit_list *list_of(const rank_state *s, int unit) {
+    gpt_scratch *scratch = s->scratch;
+    unit_kind kind = gpt_unit_kind(shape_of(s), unit);
+    unit_list *l = &scratch->lists[kind];
+    trine_status status = l->count ? TRINE_OK : list_resolve(l, shape_of(s), kind);
+    ASSERT(status == TRINE_OK);
+    return l;
+}
+
+/* LOSS is not run twice: its backward pass has the product of its forward pass. */
+uint64_t gpt_instr_bytes(const rank_state *s, const program *p, const instr *i) {
+    const unit_list *l = list_of(s, i->unit);
     uint64_t bytes = 0;
-    for (size_t at = 0; at < N; at += K) {
-        size_t n = N - at < K ? N - at : K;
-        bytes += state_bytes(s, TRINE_TP, TRINE_TALLY_ALL_REDUCE, n, TRINE_F32) +
-                 state_bytes(s, TRINE_TP, TRINE_TALLY_ALL_REDUCE, 2 * n, TRINE_F32);
+    for (int n = 0; n < l->count; n++) {
+        const list_layer *at = &l->layers[n];
+        bool deferred = l->makes_loss && !p->spec->forward_only;
+        if (i->kind == FORWARD) {
+            bytes += deferred ? 0 : forward_bytes(s, at);
+        } else {
+            bytes += backward_bytes(s, at, i);
+            if (deferred && at->out >= 0) bytes += forward_bytes(s, at);
+            if (at->kind->turns_in && at->kind->sends_more) bytes += at->kind->sends_more(s);
+        }
     }
     return bytes;
-}
-
-/* The head computes in its backward pass, if there is one. */
-static uint64_t head_bytes(const rank_state *s, const program *p, bool forward) {
-    if (p->spec->forward_only) return crossing_bytes(s, (crossings){0, 1}) + xent_bytes(s);
-    return forward ? 0 : crossing_bytes(s, (crossings){1, 1}) + xent_bytes(s);
-}
-
-uint64_t gpt_instr_bytes(const rank_state *s, const program *p, const instr *i) {
-    const gpt_shape *shape = shape_of(s);
-    bool forward = i->kind == FORWARD;
-    switch (gpt_unit_kind(shape, i->unit)) {
-    case UNIT_EMBEDDING: return crossing_bytes(s, forward ? (crossings){1, 0} : (crossings){0, 1});
-    case UNIT_BLOCK: return crossing_bytes(s, block_crossings(shape, (instr_kind)i->kind));
-    case UNIT_HEAD: return head_bytes(s, p, forward);
-    }
-    return 0;
 }

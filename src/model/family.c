@@ -1,0 +1,105 @@
+#include "model/family.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/status.h"
+
+#define NAME_MOST    40
+#define NAME_LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_."
+
+/* Ours, then the caller's. */
+static const trine_family *families[1 + TRINE_FAMILIES] = {&trine_gpt2};
+static int count = 1;
+
+const trine_family *family_of(const trine_model *m) {
+    return m->family ? m->family : &trine_gpt2;
+}
+
+static trine_status check_name(const trine_family *f) {
+    CHECK(f->name && *f->name && strlen(f->name) <= NAME_MOST &&
+              strspn(f->name, NAME_LETTERS) == strlen(f->name),
+          TRINE_EINVAL, "a family's name is 1 to %d letters, digits, - _ and .", NAME_MOST);
+    return TRINE_OK;
+}
+
+trine_status family_check(const trine_family *family) {
+    TRY(check_name(family));
+    for (int n = 0; n < count; n++)
+        CHECK(families[n] == family || strcmp(families[n]->name, family->name) != 0, TRINE_EINVAL,
+              "another family is called \"%s\"", family->name);
+    return TRINE_OK;
+}
+
+trine_status trine_family_add(const trine_family *family) {
+    TRY(check_name(family));
+    for (int n = 0; n < count; n++) {
+        if (families[n] == family) return TRINE_OK;
+        CHECK(strcmp(families[n]->name, family->name) != 0, TRINE_EINVAL,
+              "another family is called \"%s\"", family->name);
+    }
+    CHECK(count <= TRINE_FAMILIES, TRINE_EINVAL, "more than %d families", TRINE_FAMILIES);
+    families[count++] = family;
+    return TRINE_OK;
+}
+
+trine_status family_find(const trine_family **family, const char *name) {
+    char known[200] = "";
+    size_t used = 0;
+    for (int n = 0; n < count; n++) {
+        *family = families[n];
+        if (strcmp(families[n]->name, name) == 0) return TRINE_OK;
+        if (used < sizeof known)
+            used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", n ? ", " : "",
+                                     families[n]->name);
+    }
+    return RAISE(TRINE_EINVAL,
+                 "unknown model family \"%.40s\"; known: %s (trine_family_add adds one)", name,
+                 known);
+}
+
+/* FNV-1a (Fowler, Noll, Vo), of a text with its end, so that no two lists run into each other. */
+static uint64_t hash_text(uint64_t h, const char *text) {
+    for (const char *at = text ? text : "";; at++) {
+        h = (h ^ (unsigned char)*at) * UINT64_C(0x100000001b3);
+        if (!*at) return h;
+    }
+}
+
+static const char *kind_text(trine_layer_kind kind) {
+    static const char *const texts[] = {
+#define KIND_TEXT(NAME, name) [TRINE_LAYER_##NAME] = #name,
+        TRINE_LAYER_LIST(KIND_TEXT)
+#undef KIND_TEXT
+    };
+    return kind > TRINE_LAYER_END && kind < TRINE_LAYER_KINDS ? texts[kind] : "unknown";
+}
+
+static uint64_t hash_rows(uint64_t h, const trine_layer *row) {
+    for (; row->kind != TRINE_LAYER_END; row++) {
+        char width[40];
+        snprintf(width, sizeof width, "%d %d", (int)row->width.dim, row->width.times);
+        h = hash_text(hash_text(hash_text(h, kind_text(row->kind)), width), row->name);
+        for (int i = 0; i < TRINE_LAYER_INPUTS; i++) h = hash_text(h, row->in[i]);
+        h = hash_text(hash_text(h, row->out), row->dropout);
+    }
+    return hash_text(h, "end");
+}
+
+const char *family_text(const trine_family *f, char text[FAMILY_TEXT]) {
+    uint64_t h = UINT64_C(0xcbf29ce484222325);
+    h = hash_rows(hash_rows(hash_rows(h, f->embedding), f->block), f->head);
+    snprintf(text, FAMILY_TEXT, "%.*s %016" PRIx64, NAME_MOST, f->name, h);
+    return text;
+}
+
+trine_status family_of_text(const trine_family **family, const char *text) {
+    char name[NAME_MOST + 1], own[FAMILY_TEXT];
+    size_t length = strcspn(text, " ");
+    snprintf(name, sizeof name, "%.*s", (int)(length < NAME_MOST ? length : NAME_MOST), text);
+    TRY(family_find(family, name));
+    CHECK(strcmp(family_text(*family, own), text) == 0, TRINE_EINVAL,
+          "family \"%s\" has other layers here than where this was saved", name);
+    return TRINE_OK;
+}

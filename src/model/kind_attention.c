@@ -1,0 +1,102 @@
+/* Causal attention of this rank's heads: Vaswani et al., "Attention is all you need", 2017, section 3.2.1; by tiles as
+ * in Dao et al., "FlashAttention", 2022. */
+#include "base/status.h"
+#include "model/kind.h"
+
+static size_t heads(const gpt_shape *s) {
+    return s->H / (size_t)s->tp;
+}
+
+static trine_status forward(const layer_call *c) {
+    const unit_run *r = c->r;
+    const gpt_shape *s = r->shape;
+    dropout_args drop;
+    return r->dev->ops->attention_forward(r->dev, c->out, c->aux, c->in[0], r->workspace,
+                                          run_dropout(r, c->row, true, &drop), s->B, s->T, heads(s),
+                                          s->C / s->H);
+}
+
+static trine_status backward(const layer_call *c, const layer_grads *g) {
+    const unit_run *r = c->r;
+    const gpt_shape *s = r->shape;
+    dropout_args drop;
+    return r->dev->ops->attention_backward(r->dev, g->in[0], g->out, c->in[0], c->out, c->aux,
+                                           r->workspace, run_dropout(r, c->row, true, &drop), s->B,
+                                           s->T, heads(s), s->C / s->H);
+}
+
+static trine_status decode(const layer_call *c, const layer_decode *d) {
+    const unit_run *r = c->r;
+    const gpt_shape *s = r->shape;
+    return r->dev->ops->attention_cached(r->dev, c->out, d->cache[0], d->cache[1], c->in[0],
+                                         r->workspace, d->past, r->rows, s->T, heads(s),
+                                         s->C / s->H);
+}
+
+/* Queries, keys and values. */
+static size_t width_in(const gpt_shape *s) {
+    return 3 * s->C;
+}
+
+/* Of each row and head the logarithm of the sum of exponentials. */
+static size_t aux(const gpt_shape *s) {
+    return s->B * s->T * heads(s) * sizeof(float);
+}
+
+static size_t workspace(const device *d, const gpt_shape *s) {
+    return d->ops->attention_workspace(d, s->B, s->T, heads(s), s->C / s->H);
+}
+
+/* Keys (H/tp, D, T), values (H/tp, T, D). */
+static size_t cache(const gpt_shape *s) {
+    return s->T * s->C / (size_t)s->tp;
+}
+
+/* Scores and weighted values; half of the positions are ahead. */
+static double flops(const gpt_shape *s, double in, double width) {
+    (void)in;
+    return 2 * (double)s->T * width;
+}
+
+/* Of one sample: more are more blocks of the same kernels. */
+static trine_status warm_heads(warm_state *w, const dropout_args *drop) {
+    const ops *o = w->d->ops;
+    const gpt_shape *s = w->s;
+    size_t T = s->T, H = heads(s), D = s->C / s->H;
+    warm_begin(w);
+    void *qkv = warm_numbers(w, 3 * T * H * D), *dqkv = warm_numbers(w, 3 * T * H * D);
+    void *y = warm_numbers(w, T * H * D), *dy = warm_numbers(w, T * H * D);
+    float *lse = warm_floats(w, H * T);
+    void *work = warm_bytes(w, o->attention_workspace(w->d, 1, T, H, D));
+    if (!w->base) return TRINE_OK;
+    TRY(o->attention_forward(w->d, y, lse, qkv, work, drop, 1, T, H, D));
+    return o->attention_backward(w->d, dqkv, dy, qkv, y, lse, work, drop, 1, T, H, D);
+}
+
+static trine_status warm_attention(warm_state *w, const trine_layer *row, size_t in, size_t width) {
+    const dropout_args drop = {.p = row->dropout ? (float)w->s->attention_dropout : 0,
+                               .T = w->s->T};
+    (void)in, (void)width;
+    TRY(warm_heads(w, NULL)); /* an evaluation drops nothing */
+    return drop.p > 0 ? warm_heads(w, &drop) : TRINE_OK;
+}
+
+const layer_kind kind_attention = {
+    .text = "attention",
+    .inputs = 1,
+    .takes_dropout = true,
+    .parts_in = 3,
+    .in = {SHAPE_INSIDE},
+    .out = SHAPE_INSIDE,
+    .reads_in = {true},
+    .reads_out = true,
+    .forward = forward,
+    .backward = backward,
+    .decode = decode,
+    .width_in = width_in,
+    .aux = aux,
+    .workspace = workspace,
+    .cache = cache,
+    .flops = flops,
+    .warm = warm_attention,
+};

@@ -1,0 +1,70 @@
+/* A column-parallel linear layer: Shoeybi et al., "Megatron-LM", 2019, section 3. It begins a tp region; who talks to
+ * whom is the business of tp/linear.c. */
+#include "model/kind.h"
+
+static tp_linear linear_of(const layer_call *c) {
+    return (tp_linear){c->params[0], c->params[1]};
+}
+
+static trine_status forward(const layer_call *c) {
+    tp_linear l = linear_of(c);
+    return tp_column_forward(c->r->tp, c->out, &l, c->in[0], c->r->rows, c->width, c->width_in);
+}
+
+static trine_status backward(const layer_call *c, const layer_grads *g) {
+    tp_linear l = linear_of(c);
+    return tp_column_backward(c->r->tp, g->in[0], &l, g->out, c->in[0], c->r->rows, c->width,
+                              c->width_in);
+}
+
+static trine_status backward_input(const layer_call *c, const layer_grads *g) {
+    tp_linear l = linear_of(c);
+    return tp_column_backward_input(c->r->tp, g->in[0], &l, g->out, c->r->rows, c->width,
+                                    c->width_in);
+}
+
+static trine_status backward_weight(const layer_call *c, const layer_grads *g) {
+    tp_linear l = linear_of(c);
+    return tp_column_backward_weight(c->r->tp, &l, g->out, c->in[0], c->r->rows, c->width,
+                                     c->width_in);
+}
+
+static size_t width(const gpt_shape *s, const trine_layer *row, size_t width_in) {
+    size_t times = row->width.times ? (size_t)row->width.times : 1;
+    (void)width_in;
+    return times * (row->width.dim == TRINE_FFN ? s->F : s->C);
+}
+
+static double flops(const gpt_shape *s, double width_in, double width_out) {
+    (void)s;
+    return 2 * width_in * width_out;
+}
+
+static trine_status warm_column(warm_state *w, const trine_layer *row, size_t width_in,
+                                size_t width_out) {
+    (void)row;
+    return warm_product(w, WARM_COLUMN, warm_rows(w), width_out / (size_t)w->s->tp, width_in);
+}
+
+const layer_kind kind_column = {
+    .text = "column",
+    .inputs = 1,
+    .takes_width = true,
+    .in = {SHAPE_STREAM},
+    .out = SHAPE_INSIDE,
+    .tensors = {{"weight", SIDE_ROWS, START_NORMAL, false},
+                {"bias", SIDE_WIDTH, START_ZERO, false}},
+    .tensor_count = 2,
+    .reads_in = {true},
+    .forward = forward,
+    .backward = backward,
+    .backward_input = backward_input,
+    .backward_weight = backward_weight,
+    .sends = {.gathers = 1},
+    .sends_backward = {.sums = 1, .gathers = 1},
+    .sends_input = {.sums = 1},
+    .sends_weight = {.gathers = 1},
+    .width = width,
+    .flops = flops,
+    .warm = warm_column,
+};

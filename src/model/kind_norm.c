@@ -1,0 +1,56 @@
+/* Layer norm: Ba et al., "Layer normalization", 2016, with gain and bias over the columns. */
+#include "base/status.h"
+#include "model/kind.h"
+
+static trine_status forward(const layer_call *c) {
+    const unit_run *r = c->r;
+    return r->dev->ops->norm_forward(r->dev, c->out, c->aux, c->params[0].w, c->params[1].w,
+                                     c->in[0], r->own.count, c->width);
+}
+
+/* Gain and bias are bound alike. */
+static trine_status backward(const layer_call *c, const layer_grads *g) {
+    const unit_run *r = c->r;
+    const param *gain = &c->params[0], *bias = &c->params[1];
+    return r->dev->ops->norm_backward(r->dev, g->in[0], gain->dw, bias->dw, g->out, gain->w,
+                                      c->in[0], c->aux, r->own.count, c->width, g->mode[0],
+                                      gain->mode);
+}
+
+/* Of each row mean and reciprocal deviation. */
+static size_t aux(const gpt_shape *s) {
+    return gpt_rows(s).count * 2 * sizeof(float);
+}
+
+static trine_status warm_norm(warm_state *w, const trine_layer *row, size_t width_in,
+                              size_t width) {
+    const ops *o = w->d->ops;
+    size_t R = gpt_rows(w->s).count, C = width;
+    (void)row, (void)width_in;
+    warm_begin(w);
+    void *x = warm_numbers(w, R * C), *y = warm_numbers(w, R * C), *dx = warm_numbers(w, R * C);
+    void *gain = warm_numbers(w, C), *bias = warm_numbers(w, C);
+    void *dgain = warm_gradients(w, C), *dbias = warm_gradients(w, C);
+    float *stat = warm_floats(w, 2 * R);
+    if (!w->base) return TRINE_OK;
+    TRY(o->norm_forward(w->d, y, stat, gain, bias, x, R, C));
+    for (grad_mode mode = GRAD_ADD; mode <= GRAD_SET; mode++)
+        TRY(o->norm_backward(w->d, dx, dgain, dbias, y, gain, x, stat, R, C, mode, mode));
+    return TRINE_OK;
+}
+
+const layer_kind kind_norm = {
+    .text = "norm",
+    .inputs = 1,
+    .in = {SHAPE_STREAM},
+    .out = SHAPE_STREAM,
+    .tensors = {{"weight", SIDE_HIDDEN, START_ONE, true}, {"bias", SIDE_HIDDEN, START_ZERO, true}},
+    .tensor_count = 2,
+    .reads_in = {true},
+    .adds = true,
+    .rebuild = REBUILD_ROWS,
+    .forward = forward,
+    .backward = backward,
+    .aux = aux,
+    .warm = warm_norm,
+};

@@ -1,0 +1,245 @@
+/* TEST np=0 */
+/* Lists of layers, resolved: what is refused and in which words, where values and gradients lie, what is made again. */
+#include <string.h>
+
+#include "harness.h"
+#include "model/families.h"
+#include "model/gpt.h"
+
+static const gpt_shape shape = {.B = 2,
+                                .T = 5,
+                                .C = 8,
+                                .H = 2,
+                                .F = 12,
+                                .L = 2,
+                                .V = 11,
+                                .tp = 1,
+                                .recompute = TRINE_RECOMPUTE_NONE};
+
+static const trine_model sizes = {.num_layers = 2,
+                                  .hidden_size = 8,
+                                  .num_attention_heads = 2,
+                                  .ffn_hidden_size = 12,
+                                  .seq_length = 5,
+                                  .vocab_size = 11};
+
+/* ---- What is refused ---------------------------------------------------------------------------- */
+
+#define NORM(in_, out_)                                                                            \
+    { TRINE_LAYER_NORM, "n_" out_, {in_}, .out = out_ }
+#define ROWS(...)                                                                                  \
+    (const trine_layer[]) {                                                                        \
+        __VA_ARGS__, {                                                                             \
+            0                                                                                      \
+        }                                                                                          \
+    }
+
+typedef struct {
+    const trine_layer *block;
+    const char *says;
+} bad_block;
+
+static void bad_blocks_are_refused(void **state) {
+    (void)state;
+    const bad_block bad[] = {
+        {ROWS(NORM("z", "y")), "row 1 (norm n_y) reads \"z\", which no row before it writes"},
+        {ROWS(NORM("x", "a")), "no row writes \"y\""},
+        {ROWS(NORM("x", "a"), NORM("x", "y")), "no row reads \"a\""},
+        {ROWS(NORM("x", "a"), {TRINE_LAYER_NORM, "n", {"a"}, .out = "a"}),
+         "row 2 (norm n) writes \"a\" a second time"},
+        {ROWS(NORM("x", "y"), NORM("y", "b")), "the last row writes \"y\""},
+        {ROWS({TRINE_LAYER_NORM, .in = {"x"}, .out = "y"}),
+         "row 1 (norm) has tensors and needs a name"},
+        {ROWS({TRINE_LAYER_NORM, "a_name_of_many_letters_x", {"x"}, .out = "y"}),
+         "the name is too long"},
+        {ROWS({TRINE_LAYER_NORM, "n", .out = "y"}), "row 1 (norm n): input 1 is missing"},
+        {ROWS({TRINE_LAYER_NORM, "n", {"x", "x"}, .out = "y"}), "has no input 2, and names \"x\""},
+        {ROWS({TRINE_LAYER_NORM, "n", .in = {"x"}}), "row 1 (norm n) names no value to write"},
+        {ROWS({TRINE_LAYER_GELU, "g", {"x"}, .out = "y"}),
+         "reads \"x\", which is in the residual stream; it wants one inside a tp region"},
+        {ROWS({TRINE_LAYER_COLUMN, "c", {"x"}, .out = "y", .width = {TRINE_FFN}}),
+         "\"y\" is inside a tp region"},
+        {ROWS({TRINE_LAYER_COLUMN, "c", {"x"}, .out = "q", .width = {TRINE_HIDDEN, 2}},
+              {TRINE_LAYER_ATTENTION, "att", {"q"}, .out = "o"},
+              {TRINE_LAYER_ROW, "r", {"o", "x"}, .out = "y"}),
+         "row 2 (attention att) reads 16 columns; it wants 24"},
+        {ROWS({TRINE_LAYER_TOKENS, "t", .out = "y"}),
+         "the token matrix is the embedding's and the head's"},
+        {ROWS({(trine_layer_kind)99, "t", .out = "y"}), "row 1: unknown kind of layer 99"},
+        {ROWS({0}), "a list without rows"},
+        {ROWS({TRINE_LAYER_COLUMN, "c", {"x"}, .out = "q", .width = {TRINE_HIDDEN, 4}},
+              {TRINE_LAYER_GELU, "g", {"q"}, .out = "h"},
+              {TRINE_LAYER_ROW, "r", {"h"}, .out = "y"}),
+         "row 3 (row r) reads 4 stacked matrices' columns; it wants 1"},
+        {ROWS({TRINE_LAYER_COLUMN, "c", {"x"}, .out = "q", .width = {TRINE_HIDDEN, -1}},
+              {TRINE_LAYER_ROW, "r", {"q"}, .out = "y"}),
+         "row 1 (column c): a width is 1 to 64 times"},
+        {ROWS({TRINE_LAYER_NORM, "n", {"x"}, .out = "y", .width = {TRINE_FFN}}),
+         "row 1 (norm n): this kind has no width to choose"},
+        {ROWS({TRINE_LAYER_NORM, "n", {"x"}, .out = "y", .dropout = "n.dropout"}),
+         "row 1 (norm n): this kind has no dropout"},
+        {ROWS({TRINE_LAYER_NORM, "n", {"x"}, .out = "a"},
+              {TRINE_LAYER_NORM, "n", {"a"}, .out = "y"}),
+         "row 2 (norm n): row 1 has this name, too"},
+        {ROWS({TRINE_LAYER_COLUMN, "c", {"x"}, .out = "q"},
+              {TRINE_LAYER_ROW, "r", {"q"}, .out = "m", .dropout = "d"},
+              {TRINE_LAYER_ROW, "s", {"q", "m"}, .out = "y", .dropout = "d"}),
+         "row 3 (row s): row 2 has a dropout \"d\", too"},
+        {ROWS({TRINE_LAYER_NORM, "n", {"x"}, .out = "a"},
+              {TRINE_LAYER_POSITIONS, "p", {"a"}, .out = "y"}),
+         "positions reads what TOKENS has written"},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        const trine_family family = {.name = "bad",
+                                     .embedding = learned_positions,
+                                     .block = bad[i].block,
+                                     .head = normed_head};
+        trine_model m = sizes;
+        m.family = &family;
+        REFUSED(gpt_check_family(&m), TRINE_EINVAL, bad[i].says);
+    }
+}
+
+static void bad_ends_are_refused(void **state) {
+    (void)state;
+    const trine_layer *late_tokens = ROWS(NORM("x", "y"));
+    const trine_layer *no_loss = ROWS(NORM("x", "y"));
+    const trine_layer *bare_loss = ROWS({TRINE_LAYER_LOSS, "lm_head", .in = {"x"}});
+    const trine_layer *same_name = ROWS(NORM("x", "n"), {TRINE_LAYER_LOSS, "wte", .in = {"n"}});
+    const struct {
+        const trine_layer *embedding, *head;
+        const char *says;
+    } bad[] = {{late_tokens, normed_head, "an embedding has TOKENS and POSITIONS only"},
+               {learned_positions, no_loss, "LOSS is the last row of a head"},
+               {learned_positions, learned_positions, "TOKENS is the first row of an embedding"},
+               {learned_positions, bare_loss, "loss uses up \"x\", which a row must write"},
+               {learned_positions, same_name,
+                "embedding and head of family \"bad\" both have a layer \"wte\""}};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        const trine_family family = {.name = "bad",
+                                     .embedding = bad[i].embedding,
+                                     .block = parallel_block,
+                                     .head = bad[i].head};
+        trine_model m = sizes;
+        m.family = &family;
+        REFUSED(gpt_check_family(&m), TRINE_EINVAL, bad[i].says);
+    }
+}
+
+/* A faulty family is one of a configuration's faults, beside the others. */
+static void a_configuration_names_the_fault(void **state) {
+    (void)state;
+    const trine_family family = {.name = "bad",
+                                 .embedding = learned_positions,
+                                 .block = ROWS(NORM("z", "y")),
+                                 .head = normed_head};
+    trine_config c = trine_config_default();
+    c.model = sizes;
+    c.model.family = &family;
+    c.micro_batch_size = 0;
+    REFUSED(trine_config_check(&c, 1), TRINE_EINVAL, "the block of family \"bad\"");
+    REFUSED(trine_config_check(&c, 1), TRINE_EINVAL, "--micro-batch-size 0");
+}
+
+/* ---- Where things lie --------------------------------------------------------------------------- */
+
+static unit_list block_of(const trine_family *family, trine_recompute recompute) {
+    gpt_shape s = shape;
+    unit_list l;
+    s.family = family;
+    s.recompute = recompute;
+    OK(list_resolve(&l, &s, UNIT_BLOCK));
+    return l;
+}
+
+static const list_value *value_of(const unit_list *l, const char *name) {
+    for (int v = 0; v < l->value_count; v++)
+        if (strcmp(l->values[v].name, name) == 0) return &l->values[v];
+    fail_msg("no value \"%s\"", name);
+    return NULL;
+}
+
+/* Two buffers hold the gradients of a GPT-2 block: what peers read, with attention's in between, and the widest. */
+static void gradients_share_buffers(void **state) {
+    (void)state;
+    unit_list l = block_of(&trine_gpt2, TRINE_RECOMPUTE_NONE);
+    assert_int_equal(l.buffer_count, 2);
+    assert_true(l.buffers[0].peers);
+    assert_int_equal(l.buffers[0].elements, 10 * 8);
+    assert_false(l.buffers[1].peers);
+    assert_int_equal(l.buffers[1].elements, 10 * 24);
+    for (int n = 0; n < l.count; n++) assert_int_equal(l.layers[n].sums[0].dst.place, GRAD_NOWHERE);
+    assert_int_equal(l.input_grad.place, GRAD_STREAM);
+}
+
+/* "a" is read by two products: the second one's gradient is added to the first one's, once. */
+static void gradients_of_two_readers_are_added(void **state) {
+    (void)state;
+    unit_list l = block_of(&parallel_family, TRINE_RECOMPUTE_NONE);
+    int sums = 0;
+    for (int n = 0; n < l.count; n++)
+        for (int i = 0; i < TRINE_LAYER_INPUTS; i++) {
+            if (l.layers[n].sums[i].dst.place == GRAD_NOWHERE) continue;
+            assert_string_equal(l.layers[n].row->name, "attn.qkv");
+            assert_string_equal(l.values[l.layers[n].sums[i].value].name, "a");
+            sums++;
+        }
+    assert_int_equal(sums, 1);
+    assert_int_equal(value_of(&l, "m")->place, VALUE_BUFFER); /* no backward pass reads it */
+}
+
+/* Full recomputation runs what the backward pass needs: in GPT-2 all but GELU and the last product; where branches
+ * are parallel the first branch's last product neither. */
+static void what_is_run_again(void **state) {
+    (void)state;
+    unit_list l = block_of(&trine_gpt2, TRINE_RECOMPUTE_FULL);
+    for (int n = 0; n < l.count; n++) assert_int_equal(l.layers[n].rerun, n < 6);
+    l = block_of(&parallel_family, TRINE_RECOMPUTE_FULL);
+    for (int n = 0; n < l.count; n++) assert_int_equal(l.layers[n].rerun, n < 3 || n == 4);
+    l = block_of(&trine_gpt2, TRINE_RECOMPUTE_SELECTIVE);
+    for (int n = 0; n < l.count; n++) assert_false(l.layers[n].rerun);
+    assert_int_equal(value_of(&l, "a")->at, value_of(&l, "b")->at); /* one room for both norms */
+    assert_int_equal(value_of(&l, "qkv")->place, VALUE_KEPT);
+    assert_int_equal(value_of(&l, "gelu")->place, VALUE_REBUILT);
+}
+
+/* ---- Names and sizes ---------------------------------------------------------------------------- */
+
+static void a_name_belongs_to_one_family(void **state) {
+    (void)state;
+    static const trine_family twin = {.name = "gpt2"};
+    trine_model m = sizes;
+    OK(trine_family_add(&parallel_family));
+    OK(trine_family_add(&parallel_family));
+    REFUSED(trine_family_add(&twin), TRINE_EINVAL, "another family is called \"gpt2\"");
+    m.family = &parallel_family;
+    assert_int_equal(gpt_tensor_count(&m), 2 + 2 + 2 * 10);
+    assert_string_equal(gpt_tensor(&m, 4).name, "h.0.ln_1.weight");
+    assert_string_equal(gpt_tensor(&m, 23).name, "h.1.mlp.fc_out.bias");
+    assert_false(gpt_tensor(&m, 6).turned);
+    m.family = NULL;
+    assert_true(gpt_tensor(&m, 6).turned);
+}
+
+/* A block has one norm less than GPT-2's; the rest is as much. */
+static void counts_follow_the_list(void **state) {
+    (void)state;
+    trine_model own = sizes, gpt2 = sizes;
+    own.family = &parallel_family;
+    assert_true(gpt_parameters(&gpt2) - gpt_parameters(&own) == 2 * 2 * 8);
+    assert_true(gpt_flops_per_token(&gpt2) == gpt_flops_per_token(&own));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(bad_blocks_are_refused),
+        cmocka_unit_test(bad_ends_are_refused),
+        cmocka_unit_test(a_configuration_names_the_fault),
+        cmocka_unit_test(gradients_share_buffers),
+        cmocka_unit_test(gradients_of_two_readers_are_added),
+        cmocka_unit_test(what_is_run_again),
+        cmocka_unit_test(a_name_belongs_to_one_family),
+        cmocka_unit_test(counts_follow_the_list),
+    };
+    return HARNESS_RUN_ALONE(tests);
+}
