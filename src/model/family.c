@@ -9,9 +9,18 @@
 #define NAME_MOST    40
 #define NAME_LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_."
 
-/* Ours, then the caller's. */
-static const trine_family *families[1 + TRINE_FAMILIES] = {&trine_gpt2};
-static int count = 1;
+/* Ours: each is a file beside this one, and its row here. */
+#define FAMILY_LIST(X) X(trine_gpt2)
+
+#define FAMILY_EXTERN(name)  extern const trine_family name;
+#define FAMILY_POINTER(name) &name,
+#define FAMILY_ONE(name)     +1
+FAMILY_LIST(FAMILY_EXTERN)
+
+/* Then the caller's. */
+enum { OURS = 0 FAMILY_LIST(FAMILY_ONE) };
+static const trine_family *families[OURS + TRINE_FAMILIES] = {FAMILY_LIST(FAMILY_POINTER)};
+static int count = OURS;
 
 const trine_family *family_of(const trine_model *m) {
     return m->family ? m->family : &trine_gpt2;
@@ -39,7 +48,7 @@ trine_status trine_family_add(const trine_family *family) {
         CHECK(strcmp(families[n]->name, family->name) != 0, TRINE_EINVAL,
               "another family is called \"%s\"", family->name);
     }
-    CHECK(count <= TRINE_FAMILIES, TRINE_EINVAL, "more than %d families", TRINE_FAMILIES);
+    CHECK(count < OURS + TRINE_FAMILIES, TRINE_EINVAL, "more than %d families", TRINE_FAMILIES);
     families[count++] = family;
     return TRINE_OK;
 }
@@ -77,7 +86,7 @@ static const char *kind_text(trine_layer_kind kind) {
 }
 
 static uint64_t hash_rows(uint64_t h, const trine_layer *row) {
-    for (; row->kind != TRINE_LAYER_END; row++) {
+    for (; row && row->kind != TRINE_LAYER_END; row++) {
         char width[40];
         snprintf(width, sizeof width, "%d %d", (int)row->width.dim, row->width.times);
         h = hash_text(hash_text(hash_text(h, kind_text(row->kind)), width), row->name);
