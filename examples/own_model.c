@@ -27,7 +27,7 @@ static const trine_layer block[] = {
     {TRINE_LAYER_COLUMN, "attn.qkv", {"a"}, .out = "qkv", .width = {TRINE_HIDDEN, 3}},
     {TRINE_LAYER_ATTENTION, "attn", {"qkv"}, .out = "att", .dropout = "attn.dropout"},
     {TRINE_LAYER_ROW, "attn.out", {"att", "x"}, .out = "m", .dropout = "attn.out_dropout"},
-    {TRINE_LAYER_COLUMN, "mlp.fc_in", {"a"}, .out = "fc", .width = {TRINE_FFN}},
+    {TRINE_LAYER_COLUMN, "mlp.fc_in", {"a"}, .out = "fc", .width = {TRINE_FFN, 1}},
     {TRINE_LAYER_GELU, "mlp.gelu", {"fc"}, .out = "gelu"},
     {TRINE_LAYER_ROW, "mlp.fc_out", {"gelu", "m"}, .out = "y", .dropout = "mlp.dropout"},
     {0},

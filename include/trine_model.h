@@ -17,7 +17,7 @@
  *     rank has all of it, or with sequence parallelism its rows; what a COLUMN layer makes is (rows, width / tp),
  *     this rank's columns, until a ROW layer brings it back into the stream. "x" and "y" are in the stream.
  *   - `.width = {TRINE_FFN, 2}` is two matrices, one on top of the other, each split over tp by itself. ATTENTION reads
- *     {TRINE_HIDDEN, 3}: queries, keys, values, in this order. ROW reads what is one matrix's: {TRINE_FFN}.
+ *     {TRINE_HIDDEN, 3}: queries, keys, values, in this order. ROW reads what is one matrix's: {TRINE_FFN, 1}.
  *   - An embedding has TOKENS first and POSITIONS only, a head LOSS last; what these two read they use up.
  *   - Names of layers with tensors differ within a unit, and between embedding and head; so do those of dropouts, which
  *     key the mask. In files a name has ".weight" or ".bias" behind it, of block 3 "h.3." before it, and "transformer."
@@ -64,7 +64,7 @@ typedef enum {
 /* Sizes of a trine_model. */
 typedef enum { TRINE_HIDDEN, TRINE_FFN } trine_dim;
 
-/* `times` times a size; times 0: 1. */
+/* `times` times a size; 0: 1. */
 typedef struct {
     trine_dim dim;
     int times;

@@ -13,7 +13,7 @@ static const trine_layer block[] = {
     {TRINE_LAYER_ATTENTION, "attn", {"qkv"}, .out = "att", .dropout = "attn.dropout"},
     {TRINE_LAYER_ROW, "attn.c_proj", {"att", "x"}, .out = "m", .dropout = "attn.resid_dropout"},
     {TRINE_LAYER_NORM, "ln_2", {"m"}, .out = "b"},
-    {TRINE_LAYER_COLUMN, "mlp.c_fc", {"b"}, .out = "fc", .width = {TRINE_FFN}},
+    {TRINE_LAYER_COLUMN, "mlp.c_fc", {"b"}, .out = "fc", .width = {TRINE_FFN, 1}},
     {TRINE_LAYER_GELU, "mlp.gelu", {"fc"}, .out = "gelu"},
     {TRINE_LAYER_ROW, "mlp.c_proj", {"gelu", "m"}, .out = "y", .dropout = "mlp.dropout"},
     {0},
