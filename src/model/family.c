@@ -42,12 +42,9 @@ trine_status family_check(const trine_family *family) {
 }
 
 trine_status trine_family_add(const trine_family *family) {
-    TRY(check_name(family));
-    for (int n = 0; n < count; n++) {
+    TRY(family_check(family));
+    for (int n = 0; n < count; n++)
         if (families[n] == family) return TRINE_OK;
-        CHECK(strcmp(families[n]->name, family->name) != 0, TRINE_EINVAL,
-              "another family is called \"%s\"", family->name);
-    }
     CHECK(count < OURS + TRINE_FAMILIES, TRINE_EINVAL, "more than %d families", TRINE_FAMILIES);
     families[count++] = family;
     return TRINE_OK;

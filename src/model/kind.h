@@ -77,6 +77,11 @@ typedef struct {
     void *in[TRINE_LAYER_INPUTS], *out, *aux;
 } layer_call;
 
+/* The tensors of a COLUMN or a ROW. */
+static inline tp_linear linear_of(const layer_call *c) {
+    return (tp_linear){c->params[0], c->params[1]};
+}
+
 /* Gradients: of the output, which a backward pass may use up; of the inputs, which it sets, or adds to if the kind
  * `adds`. That of an addend is the output's, and nothing is to be done for it. */
 typedef struct {

@@ -2,10 +2,6 @@
  * whom is the business of tp/linear.c. */
 #include "model/kind.h"
 
-static tp_linear linear_of(const layer_call *c) {
-    return (tp_linear){c->params[0], c->params[1]};
-}
-
 static trine_status forward(const layer_call *c) {
     tp_linear l = linear_of(c);
     return tp_column_forward(c->r->tp, c->out, &l, c->in[0], c->r->rows, c->width, c->width_in);

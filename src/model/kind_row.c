@@ -3,10 +3,6 @@
 #include "base/status.h"
 #include "model/kind.h"
 
-static tp_linear linear_of(const layer_call *c) {
-    return (tp_linear){c->params[0], c->params[1]};
-}
-
 static trine_status forward(const layer_call *c) {
     tp_linear l = linear_of(c);
     dropout_args args;
