@@ -15,12 +15,12 @@
 
 #include "base/human.h"
 #include "base/status.h"
-#include "knobs.h"
+#include "bench_options.h"
 #include "memory.h"
 #include "tokenfile.h"
-#include "turns.h"
+#include "alternate.h"
 
-#define STEP_FOLDER TURNS_FOLDER "/step-1"
+#define STEP_FOLDER ALTERNATE_FOLDER "/step-1"
 
 static const char *const files[] = {STEP_FOLDER "/model.safetensors",
                                     STEP_FOLDER "/optimizer.safetensors"};
@@ -36,10 +36,10 @@ static const bench_column columns[] = {
 typedef enum { SAVE, LOAD, DD_WRITE, DD_READ, KINDS } kind;
 
 typedef struct {
-    const knobs *k;
+    const bench_options *k;
     const char *dir; /* a new one, for this program alone */
     bench_report *report;
-    turns_job *job;
+    alternate_job *job;
     uint64_t bytes;
     bench_samples samples[KINDS];
     double grown; /* resident bytes of the rank that grew most */
@@ -91,17 +91,17 @@ static trine_status forget_files(const bench *b) {
 
 /* ---- Measuring ---- */
 
-static trine_status order(bench *b, turns_kind what, kind sample) {
-    turns_answer answer;
-    TRY(turns_give(b->job, (turns_order){.kind = (int32_t)what}, &answer));
+static trine_status order(bench *b, alternate_kind what, kind sample) {
+    alternate_answer answer;
+    TRY(alternate_give(b->job, (alternate_order){.kind = (int32_t)what}, &answer));
     if (sample < KINDS) bench_add(&b->samples[sample], answer.value[0]);
-    if (what == TURNS_SAVE && answer.value[1] > b->grown) b->grown = answer.value[1];
+    if (what == ALTERNATE_SAVE && answer.value[1] > b->grown) b->grown = answer.value[1];
     return TRINE_OK;
 }
 
 /* Every file is a new one on a disk that has nothing else to do. */
 static trine_status clear(const bench *b) {
-    return shell(NULL, "rm -rf '%s/" TURNS_FOLDER "'/step-* && sync", b->dir, 0);
+    return shell(NULL, "rm -rf '%s/" ALTERNATE_FOLDER "'/step-* && sync", b->dir, 0);
 }
 
 static trine_status write_dd(bench *b) {
@@ -128,9 +128,9 @@ static trine_status read_dd(bench *b) {
 static trine_status turn(bench *b) {
     TRY(clear(b));
     TRY(write_dd(b));
-    TRY(order(b, TURNS_SAVE, SAVE));
+    TRY(order(b, ALTERNATE_SAVE, SAVE));
     TRY(forget_files(b));
-    TRY(order(b, TURNS_LOAD, LOAD));
+    TRY(order(b, ALTERNATE_LOAD, LOAD));
     return read_dd(b);
 }
 
@@ -164,9 +164,9 @@ static void report(bench *b) {
 
 /* Moments are nothing before the first step, and memory that nobody has touched is none. */
 static trine_status measure(bench *b) {
-    turns_answer answer;
-    TRY(turns_give(b->job, (turns_order){TURNS_STEPS, 1}, &answer));
-    TRY(order(b, TURNS_SAVE, KINDS));
+    alternate_answer answer;
+    TRY(alternate_give(b->job, (alternate_order){ALTERNATE_STEPS, 1}, &answer));
+    TRY(order(b, ALTERNATE_SAVE, KINDS));
     TRY(find_bytes(b));
     for (int i = 0; i < b->k->reps; i++) TRY(turn(b));
     report(b);
@@ -175,7 +175,7 @@ static trine_status measure(bench *b) {
 
 /* ---- The job ---- */
 
-static trine_config config_of(const knobs *k, const char *text) {
+static trine_config config_of(const bench_options *k, const char *text) {
     trine_config c = trine_config_default();
     c.model = k->model;
     c.parallel.layout = (trine_layout){.dp = 2, .tp = 2, .pp = 1};
@@ -212,11 +212,11 @@ static trine_status with_job(bench *b, const trine_config *c) {
     bool yes = false;
     TRY(fits(b, c, &yes));
     if (!yes) return TRINE_OK;
-    TRY(turns_open(&table, b->dir));
-    trine_status status = turns_start(&b->job, table, c);
+    TRY(alternate_open(&table, b->dir));
+    trine_status status = alternate_start(&b->job, table, c);
     if (status == TRINE_OK) status = measure(b);
-    turns_end(&b->job);
-    turns_close(&table);
+    alternate_end(&b->job);
+    alternate_close(&table);
     return status;
 }
 
@@ -231,14 +231,14 @@ static trine_status with_text(bench *b) {
     return status;
 }
 
-static trine_status run(const knobs *k) {
-    TRY(status_user(knobs_host_only(k, "checkpoint")));
+static trine_status run(const bench_options *k) {
+    TRY(status_user(bench_options_host_only(k, "checkpoint")));
     bench *b = calloc(1, sizeof *b);
     CHECK(b, TRINE_ENOMEM, "no memory for samples");
     b->k = k;
     trine_status status = bench_report_open(&b->report, "checkpoint", k->json, 4, BENCH_LOUD);
     if (status == TRINE_OK) {
-        knobs_report(k, b->report);
+        bench_options_report(k, b->report);
         status = with_text(b);
         if (status == TRINE_OK) status = bench_report_close(&b->report);
         bench_report_drop(&b->report);
@@ -248,12 +248,12 @@ static trine_status run(const knobs *k) {
 }
 
 int main(int argc, char **argv) {
-    knobs k = knobs_default();
+    bench_options k = bench_options_default();
     k.reps = 3;
     k.model.seq_length = 1024;
-    trine_status status = knobs_preset(&k.model, "gpt2-medium");
+    trine_status status = bench_options_preset(&k.model, "gpt2-medium");
     if (status == TRINE_OK)
-        status = knobs_parse(&k, argc, argv, "Saving and loading a checkpoint, beside dd.");
+        status = bench_options_parse(&k, argc, argv, "Saving and loading a checkpoint, beside dd.");
     if (status != TRINE_OK || k.help) return bench_exit(status);
     return bench_exit(run(&k));
 }

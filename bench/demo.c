@@ -1,12 +1,12 @@
 /* The demo's job (tools/demo.sh: its model, batch and layout, 8 ranks on this machine's cores)
  * against one rank with a thread a core: how much of the machine is left when ranks are many and
- * cores are few. Both live at the same time and compute in turns (turns.h). */
+ * cores are few. Both live at the same time and compute in turns (alternate.h). */
 #include <stdlib.h>
 
 #include "base/status.h"
-#include "knobs.h"
+#include "bench_options.h"
 #include "tokenfile.h"
-#include "turns.h"
+#include "alternate.h"
 
 #define STEPS 10 /* of a turn */
 
@@ -17,7 +17,7 @@ static const bench_column columns[] = {
     {"ratio", "of one rank", 11, 3},
 };
 
-static trine_config config_of(const knobs *k, const char *path, trine_layout layout) {
+static trine_config config_of(const bench_options *k, const char *path, trine_layout layout) {
     trine_config c = trine_config_default();
     c.model = k->model;
     c.parallel.layout = layout;
@@ -42,26 +42,26 @@ static void add_row(bench_report *r, const char *name, const trine_config *c, in
                                 {.number = one / step}});
 }
 
-static trine_status race(bench_report *r, const knobs *k, turns *t, const char *path,
+static trine_status race(bench_report *r, const bench_options *k, turns *t, const char *path,
                          bench_samples *s) {
     trine_config one = config_of(k, path, (trine_layout){.dp = 1, .tp = 1, .pp = 1});
     trine_config eight = config_of(k, path, (trine_layout){.dp = 2, .tp = 2, .pp = 2});
     one.parallel.threads = k->threads;
-    turns_job *alone, *mesh;
-    TRY(turns_start(&alone, t, &one));
-    trine_status status = turns_start(&mesh, t, &eight);
+    alternate_job *alone, *mesh;
+    TRY(alternate_start(&alone, t, &one));
+    trine_status status = alternate_start(&mesh, t, &eight);
     if (status == TRINE_OK) {
-        status = turns_race(alone, mesh, k->reps, STEPS, &s[0], &s[1]);
+        status = alternate_race(alone, mesh, k->reps, STEPS, &s[0], &s[1]);
         double reference = bench_median(&s[0]);
-        add_row(r, "one rank", &one, turns_threads(alone), &s[0], reference);
-        add_row(r, "dp 2, tp 2, pp 2", &eight, turns_threads(mesh), &s[1], reference);
+        add_row(r, "one rank", &one, alternate_threads(alone), &s[0], reference);
+        add_row(r, "dp 2, tp 2, pp 2", &eight, alternate_threads(mesh), &s[1], reference);
     }
-    turns_end(&mesh);
-    turns_end(&alone);
+    alternate_end(&mesh);
+    alternate_end(&alone);
     return status;
 }
 
-static trine_status measure(bench_report *r, const knobs *k) {
+static trine_status measure(bench_report *r, const bench_options *k) {
     const trine_model *m = &k->model;
     size_t tokens = 64 * (size_t)(k->batch * k->micros) * (size_t)m->seq_length + 1;
     tokenfile text;
@@ -70,20 +70,20 @@ static trine_status measure(bench_report *r, const knobs *k) {
     CHECK(s, TRINE_ENOMEM, "no memory for samples");
     trine_status status = tokenfile_create(&text, k->dir, m->vocab_size, tokens);
     if (status == TRINE_OK) {
-        status = turns_open(&t, text.dir);
+        status = alternate_open(&t, text.dir);
         if (status == TRINE_OK) status = race(r, k, t, text.path, s);
-        turns_close(&t);
+        alternate_close(&t);
         tokenfile_remove(&text);
     }
     free(s);
     return status;
 }
 
-static trine_status run(const knobs *k) {
+static trine_status run(const bench_options *k) {
     const trine_model *m = &k->model;
     bench_report *r;
     char title[160];
-    TRY(status_user(knobs_host_only(k, "demo")));
+    TRY(status_user(bench_options_host_only(k, "demo")));
     TRY(bench_report_open(&r, "demo", k->json, k->threads, BENCH_LOUD));
     bench_note(r,
                "   %d layers, hidden %d, heads %d, T %d, vocabulary %d; %d samples a step in "
@@ -100,7 +100,7 @@ static trine_status run(const knobs *k) {
 }
 
 int main(int argc, char **argv) {
-    knobs k = knobs_default();
+    bench_options k = bench_options_default();
     k.model = (trine_model){.num_layers = 4,
                             .hidden_size = 128,
                             .num_attention_heads = 4,
@@ -109,8 +109,8 @@ int main(int argc, char **argv) {
     k.batch = 8;
     k.micros = 4;
     k.reps = 7;
-    trine_status status =
-        knobs_parse(&k, argc, argv, "The demo's 8 ranks against one rank on the same cores.");
+    trine_status status = bench_options_parse(
+        &k, argc, argv, "The demo's 8 ranks against one rank on the same cores.");
     if (status != TRINE_OK || k.help) return bench_exit(status);
     return bench_exit(run(&k));
 }

@@ -9,7 +9,7 @@
 #include "base/status.h"
 #include "profile/limits.h"
 #include "generate/generator.h"
-#include "knobs.h"
+#include "bench_options.h"
 
 #define PROMPT 16 /* tokens, at most; of a shorter sequence a fifth */
 #define TOKENS 64 /* behind it, at most */
@@ -59,7 +59,7 @@ static trine_status run_race(race *x, int reps) {
 
 static trine_status report(bench_report *r, const race *x, const char *name, device *d,
                            const trine_model *m) {
-    double triad, bytes = knobs_matmul_weights(m) * (double)trine_dtype_bytes(d->compute);
+    double triad, bytes = bench_options_matmul_weights(m) * (double)trine_dtype_bytes(d->compute);
     double cached = x->count / bench_median(&x->text[CACHED]);
     double plain = x->count / bench_median(&x->text[PLAIN]);
     TRY(limit_triad_rate(d, TRIAD, &triad));
@@ -73,7 +73,8 @@ static trine_status report(bench_report *r, const race *x, const char *name, dev
     return TRINE_OK;
 }
 
-static trine_status create(race *x, const knobs *k, trine_world *world, const trine_model *m) {
+static trine_status create(race *x, const bench_options *k, trine_world *world,
+                           const trine_model *m) {
     trine_generate_config c = trine_generate_config_default();
     c.type = k->device.compute;
     c.threads = k->threads;
@@ -84,8 +85,8 @@ static trine_status create(race *x, const knobs *k, trine_world *world, const tr
     return TRINE_OK;
 }
 
-static trine_status measure(bench_report *r, const knobs *k, trine_world *world, const char *name,
-                            const trine_model *m) {
+static trine_status measure(bench_report *r, const bench_options *k, trine_world *world,
+                            const char *name, const trine_model *m) {
     race *x = calloc(1, sizeof *x);
     CHECK(x, TRINE_ENOMEM, "no memory for samples");
     x->first = m->seq_length / 5 < PROMPT ? m->seq_length / 5 : PROMPT;
@@ -98,7 +99,7 @@ static trine_status measure(bench_report *r, const knobs *k, trine_world *world,
     return status;
 }
 
-static trine_status measure_all(bench_report *r, const knobs *k, trine_world *world) {
+static trine_status measure_all(bench_report *r, const bench_options *k, trine_world *world) {
     static const trine_dtype types[] = {TRINE_F32, TRINE_BF16};
     static const char *const names[] = {"fp32", "bf16"};
     trine_model m = k->model;
@@ -108,20 +109,21 @@ static trine_status measure_all(bench_report *r, const knobs *k, trine_world *wo
              TOKENS, PROMPT, k->reps);
     bench_table(r, "generate", title, columns, sizeof columns / sizeof *columns);
     for (int t = 0; t < 2; t++) {
-        knobs typed;
-        if (knobs_with(k, r, types[t], &typed)) TRY(measure(r, &typed, world, names[t], &m));
+        bench_options typed;
+        if (bench_options_with(k, r, types[t], &typed))
+            TRY(measure(r, &typed, world, names[t], &m));
     }
     return TRINE_OK;
 }
 
-static trine_status run(const knobs *k, int *argc, char ***argv) {
+static trine_status run(const bench_options *k, int *argc, char ***argv) {
     bench_report *r;
     trine_world *world;
-    TRY(status_user(knobs_host_only(k, "generate")));
+    TRY(status_user(bench_options_host_only(k, "generate")));
     TRY(trine_world_create(&world, argc, argv));
     trine_status status = bench_report_open(&r, "generate", k->json, k->threads, BENCH_LOUD);
     if (status == TRINE_OK) {
-        knobs_report(k, r);
+        bench_options_report(k, r);
         status = measure_all(r, k, world);
         if (status == TRINE_OK) status = bench_report_close(&r);
         bench_report_drop(&r);
@@ -131,8 +133,8 @@ static trine_status run(const knobs *k, int *argc, char ***argv) {
 }
 
 int main(int argc, char **argv) {
-    knobs k = knobs_default();
-    trine_status status = knobs_parse(&k, argc, argv, "Text with and without a cache.");
+    bench_options k = bench_options_default();
+    trine_status status = bench_options_parse(&k, argc, argv, "Text with and without a cache.");
     if (status != TRINE_OK || k.help) return bench_exit(status);
     return bench_exit(run(&k, &argc, &argv));
 }

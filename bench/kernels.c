@@ -16,20 +16,21 @@
 #include <stdlib.h>
 
 #include "base/status.h"
-#include "card.h"
+#include "gpu.h"
 #include "operators.h"
 #include "products.h"
 
-#define HOST_T     512
-#define CARD_T     1024
-#define CARD_BATCH 16
-#define CARD_CALLS 64 /* in a row, at most: long enough to hide a launch, short enough to repeat */
-#define LIMIT_RUNS 3  /* before an operator, and after it */
+#define HOST_T          512
+#define BENCH_GPU_T     1024
+#define BENCH_GPU_BATCH 16
+#define BENCH_GPU_CALLS                                                                            \
+    64               /* in a row, at most: long enough to hide a launch, short enough to repeat */
+#define LIMIT_RUNS 3 /* before an operator, and after it */
 
 typedef struct {
-    const knobs *knobs;
+    const bench_options *bench_options;
     place at;
-    card_watch watch;
+    bench_gpu_watch watch;
     bool card;
     int reps;
     bench_samples call, limit;
@@ -56,9 +57,9 @@ static trine_status copy(bench_place *b, double *rate) {
     size_t bytes = p->count[1] * sizeof(float);
     double seconds;
     device_copy(p->dev, p->pool[2], p->pool[1], bytes);
-    TRY(card_watch_start(&b->watch));
+    TRY(bench_gpu_watch_start(&b->watch));
     for (int i = 0; i < 4; i++) device_copy(p->dev, p->pool[1 + i % 2], p->pool[2 - i % 2], bytes);
-    TRY(card_watch_stop(&b->watch, &seconds));
+    TRY(bench_gpu_watch_stop(&b->watch, &seconds));
     *rate = 4 * 2.0 * (double)bytes / seconds;
     return TRINE_OK;
 }
@@ -85,9 +86,9 @@ static trine_status time_each(bench_place *b, run_kernel *run, size_t stride) {
     for (int i = -1; i < b->reps; i++)
         for (size_t c = 0; c < copies && calls < BENCH_SAMPLES; c++) {
             double seconds;
-            TRY(card_watch_start(&b->watch));
+            TRY(bench_gpu_watch_start(&b->watch));
             TRY(run(p, c * stride));
-            TRY(card_watch_stop(&b->watch, &seconds));
+            TRY(bench_gpu_watch_stop(&b->watch, &seconds));
             if (i >= 0) bench_add(&b->call, seconds), calls++;
         }
     return TRINE_OK;
@@ -104,13 +105,13 @@ static trine_status time_rows(bench_place *b, run_kernel *run, size_t stride) {
     place *p = &b->at;
     size_t copies = p->count[1] / stride, calls;
     if (copies < 1) copies = 1;
-    calls = copies < 8 ? 8 : copies < CARD_CALLS ? copies : CARD_CALLS;
+    calls = copies < 8 ? 8 : copies < BENCH_GPU_CALLS ? copies : BENCH_GPU_CALLS;
     for (int i = 0; i < b->reps; i++) {
         double seconds;
         TRY(run_calls(p, run, stride, copies, i ? 2 : calls));
-        TRY(card_watch_start(&b->watch));
+        TRY(bench_gpu_watch_start(&b->watch));
         TRY(run_calls(p, run, stride, copies, calls));
-        TRY(card_watch_stop(&b->watch, &seconds));
+        TRY(bench_gpu_watch_stop(&b->watch, &seconds));
         bench_add(&b->call, seconds / (double)calls);
     }
     return TRINE_OK;
@@ -160,7 +161,7 @@ static const bench_column memory_columns[] = {
 
 #define MEMORY_COLUMNS (sizeof memory_columns / sizeof *memory_columns)
 
-static const bench_column card_memory_columns[MEMORY_COLUMNS] = {
+static const bench_column bench_gpu_memory_columns[MEMORY_COLUMNS] = {
     {"operator", "operator", 18, BENCH_TEXT},
     {"shape", "shape", 7, BENCH_TEXT},
     {"mib", "MiB moved", 9, 2},
@@ -209,7 +210,7 @@ static void start_memory(bench_report *r, const bench_place *b) {
         bench_note(r, "   move: read once, written once.");
         start_table(r, b, "memory",
                     "bound by memory: against a copy in the GPU's memory, around each",
-                    card_memory_columns, MEMORY_COLUMNS);
+                    bench_gpu_memory_columns, MEMORY_COLUMNS);
     } else {
         bench_note(r, "   move: read once, written once, and what is only written is read first "
                       "(write-allocate), so in the triad.");
@@ -292,10 +293,10 @@ static trine_status race_attention(bench_report *r, bench_place *b, products *li
 
 /* The block's matmuls: a model whose head is next to nothing. */
 static trine_status measure_attention(bench_report *r, bench_place *b) {
-    trine_model m = b->knobs->model;
+    trine_model m = b->bench_options->model;
     m.vocab_size = 1;
     products *limit;
-    TRY(products_create(&limit, &m, b->at.rows, &b->knobs->device));
+    TRY(products_create(&limit, &m, b->at.rows, &b->bench_options->device));
     trine_status status = race_attention(r, b, limit);
     products_destroy(&limit);
     return status;
@@ -304,20 +305,20 @@ static trine_status measure_attention(bench_report *r, bench_place *b) {
 /* ---- All ---- */
 
 static trine_status measure(bench_report *r, bench_place *b) {
-    TRY(card_report(r, b->at.dev));
-    TRY(card_watch_open(&b->watch, b->at.dev));
+    TRY(bench_gpu_report(r, b->at.dev));
+    TRY(bench_gpu_watch_open(&b->watch, b->at.dev));
     trine_status status = measure_memory(r, b);
     if (status == TRINE_OK) status = measure_attention(r, b);
-    card_watch_close(&b->watch);
+    bench_gpu_watch_close(&b->watch);
     return status;
 }
 
-static trine_status measure_placed(bench_report *r, const knobs *k) {
+static trine_status measure_placed(bench_report *r, const bench_options *k) {
     bench_place *b = calloc(1, sizeof *b);
     CHECK(b, TRINE_ENOMEM, "no memory for samples");
-    b->knobs = k;
+    b->bench_options = k;
     b->reps = k->reps;
-    b->card = card_is(&k->device);
+    b->card = bench_gpu_is(&k->device);
     trine_status status = operators_open(&b->at, k, (size_t)k->model.seq_length);
     if (status == TRINE_OK) status = measure(r, b);
     operators_close(&b->at);
@@ -325,17 +326,17 @@ static trine_status measure_placed(bench_report *r, const knobs *k) {
     return status;
 }
 
-static trine_status measure_types(bench_report *r, const knobs *k) {
-    knobs typed;
-    if (knobs_with(k, r, TRINE_F32, &typed)) TRY(measure_placed(r, &typed));
-    if (knobs_with(k, r, TRINE_BF16, &typed)) TRY(measure_placed(r, &typed));
+static trine_status measure_types(bench_report *r, const bench_options *k) {
+    bench_options typed;
+    if (bench_options_with(k, r, TRINE_F32, &typed)) TRY(measure_placed(r, &typed));
+    if (bench_options_with(k, r, TRINE_BF16, &typed)) TRY(measure_placed(r, &typed));
     return TRINE_OK;
 }
 
-static trine_status run(const knobs *k) {
+static trine_status run(const bench_options *k) {
     bench_report *r;
     TRY(bench_report_open(&r, "kernels", k->json, k->threads, BENCH_LOUD));
-    knobs_report(k, r);
+    bench_options_report(k, r);
     trine_status status = measure_types(r, k);
     if (status == TRINE_OK) return bench_report_close(&r);
     bench_report_drop(&r);
@@ -343,11 +344,11 @@ static trine_status run(const knobs *k) {
 }
 
 int main(int argc, char **argv) {
-    knobs k = knobs_default();
-    trine_status status =
-        knobs_parse(&k, argc, argv, "The operators that are no matmul, against memory's rate.");
+    bench_options k = bench_options_default();
+    trine_status status = bench_options_parse(
+        &k, argc, argv, "The operators that are no matmul, against memory's rate.");
     if (status != TRINE_OK || k.help) return bench_exit(status);
-    if (!k.batch) k.batch = CARD_BATCH;
-    if (!k.model.seq_length) k.model.seq_length = card_is(&k.device) ? CARD_T : HOST_T;
+    if (!k.batch) k.batch = BENCH_GPU_BATCH;
+    if (!k.model.seq_length) k.model.seq_length = bench_gpu_is(&k.device) ? BENCH_GPU_T : HOST_T;
     return bench_exit(run(&k));
 }

@@ -1,6 +1,6 @@
 /* Two ranks of one thread against one rank with two threads, the same model, samples and
  * micro-batch size: what a dimension costs on one machine. Both jobs live at the same time and
- * compute in turns (turns.h).
+ * compute in turns (alternate.h).
  *
  * A pipeline cannot reach 1: its bound is (1 - bubble) x balance. The bubble is the schedule's,
  * (P-1)/(M+P-1); balance is the mean cost of the stages over the heaviest one's, from measured
@@ -12,11 +12,11 @@
 
 #include "base/human.h"
 #include "base/status.h"
-#include "knobs.h"
+#include "bench_options.h"
 #include "memory.h"
 #include "tokenfile.h"
-#include "plan/setup.h"
-#include "turns.h"
+#include "plan/resolve.h"
+#include "alternate.h"
 
 typedef struct {
     const char *name;
@@ -46,7 +46,7 @@ static const bench_column columns[] = {
 };
 
 typedef struct {
-    const knobs *k;
+    const bench_options *k;
     bench_report *report;
     turns *table;
     tokenfile text;
@@ -67,12 +67,12 @@ static trine_config config_of(const bench *b, trine_layout layout, int threads) 
 /* ---- A pipeline's bound ---- */
 
 /* The mean stage over the heaviest one. cost: embedding, block, head. */
-static double balance_of(const program_spec *spec, const double cost[TURNS_VALUES]) {
+static double balance_of(const program_spec *spec, const double cost[ALTERNATE_VALUES]) {
     double sum = 0, most = 0;
     for (int p = 0; p < spec->stages; p++) {
         double stage = 0;
         for (int n = 0; n < spec_stage_units(spec, p); n++) {
-            stage += cost[turns_role(spec, spec_stage_unit(spec, p, n))];
+            stage += cost[alternate_role(spec, spec_stage_unit(spec, p, n))];
         }
         sum += stage;
         if (stage > most) most = stage;
@@ -83,13 +83,14 @@ static double balance_of(const program_spec *spec, const double cost[TURNS_VALUE
 static trine_status measure_balance(bench *b, const trine_config *c, double *balance) {
     trine_config alone = config_of(b, (trine_layout){.dp = 1, .tp = 1, .pp = 1}, 1), checked = *c;
     program_spec spec;
-    turns_job *job;
-    turns_answer cost;
+    alternate_job *job;
+    alternate_answer cost;
     TRY(trine_config_check(&checked, 2));
-    TRY(setup_spec(&checked, &spec));
-    TRY(turns_start(&job, b->table, &alone));
-    trine_status status = turns_give(job, (turns_order){TURNS_UNITS, b->k->reps}, &cost);
-    turns_end(&job);
+    TRY(resolve_spec(&checked, &spec));
+    TRY(alternate_start(&job, b->table, &alone));
+    trine_status status =
+        alternate_give(job, (alternate_order){ALTERNATE_UNITS, b->k->reps}, &cost);
+    alternate_end(&job);
     TRY(status);
     *balance = balance_of(&spec, cost.value);
     bench_note(b->report,
@@ -152,7 +153,7 @@ static trine_status measure(bench *b, const variant *v) {
     if (v->layout.pp > 1) TRY(measure_balance(b, &two, &balance));
     bench_samples *s = calloc(2, sizeof *s);
     CHECK(s, TRINE_ENOMEM, "no memory for samples");
-    trine_status status = turns_compare(b->table, &one, &two, b->k->reps, &s[0], &s[1]);
+    trine_status status = alternate_compare(b->table, &one, &two, b->k->reps, &s[0], &s[1]);
     if (status == TRINE_OK) add_row(b, v, &two, s, balance);
     free(s);
     return status;
@@ -180,19 +181,19 @@ static trine_status measure_with_text(bench *b) {
     const trine_model *m = &b->k->model;
     size_t tokens = 64 * (size_t)(b->k->batch * b->k->micros) * (size_t)m->seq_length + 1;
     TRY(tokenfile_create(&b->text, b->k->dir, m->vocab_size, tokens));
-    trine_status status = turns_open(&b->table, b->text.dir);
+    trine_status status = alternate_open(&b->table, b->text.dir);
     if (status == TRINE_OK) status = measure_all(b);
-    turns_close(&b->table);
+    alternate_close(&b->table);
     tokenfile_remove(&b->text);
     return status;
 }
 
-static trine_status run(const knobs *k) {
+static trine_status run(const bench_options *k) {
     bench b = {.k = k};
-    TRY(status_user(knobs_host_only(k, "layouts")));
+    TRY(status_user(bench_options_host_only(k, "layouts")));
     TRY(check_only(k->only));
     TRY(bench_report_open(&b.report, "layouts", k->json, 2, BENCH_LOUD));
-    knobs_report(k, b.report);
+    bench_options_report(k, b.report);
     trine_status status = TRINE_OK;
     if (k->threads < 2)
         bench_skip(b.report, "two ranks of one thread need two cores, and this machine gives %d",
@@ -205,10 +206,10 @@ static trine_status run(const knobs *k) {
 }
 
 int main(int argc, char **argv) {
-    knobs k = knobs_default();
+    bench_options k = bench_options_default();
     k.reps = 3;
     k.model.seq_length = 512;
-    trine_status status = knobs_parse(&k, argc, argv, "Two ranks against one, by layout.");
+    trine_status status = bench_options_parse(&k, argc, argv, "Two ranks against one, by layout.");
     if (status != TRINE_OK || k.help) return bench_exit(status);
     return bench_exit(run(&k));
 }

@@ -9,13 +9,13 @@
 #include <stdio.h>
 
 #include "base/status.h"
-#include "card.h"
-#include "knobs.h"
+#include "gpu.h"
+#include "bench_options.h"
 #include "products.h"
-#include "plan/setup.h"
+#include "plan/resolve.h"
 
-#define CARD_T     1024
-#define CARD_BATCH 16
+#define BENCH_GPU_T     1024
+#define BENCH_GPU_BATCH 16
 
 static const bench_column columns[] = {
     {"layer", "matmul", 6, BENCH_TEXT},
@@ -47,7 +47,7 @@ static void add_row(bench_report *r, const products *p, layer l, product_kind ki
                                 {.number = 1e-9 * products_flops(p, l) / bench_min(t)}});
 }
 
-static const bench_column card_columns[] = {
+static const bench_column bench_gpu_columns[] = {
     {"layer", "matmul", 6, BENCH_TEXT},
     {"product", "product", 12, BENCH_TEXT},
     {"shape", "T x N x K", 20, BENCH_TEXT},
@@ -96,7 +96,7 @@ static void add_sum(bench_report *r, const products *p, const char *key, product
 }
 
 static void say_flops(bench_report *r, const trine_model *m, int seq, double rows) {
-    double N = knobs_matmul_weights(m), total = gpt_flops_per_token(m);
+    double N = bench_options_matmul_weights(m), total = gpt_flops_per_token(m);
     char key[64];
     bench_note(r,
                "  flops a token: 6N + 6LCT = %.1f M + %.1f M (N = %.2f M matmul weights with the "
@@ -113,15 +113,15 @@ enum { FP32, BF16, TYPES };
 
 typedef struct {
     products *of[TYPES]; /* NULL: not measured */
-    knobs knobs[TYPES];
+    bench_options bench_options[TYPES];
 } pair;
 
-static trine_status make(bench_report *r, pair *x, const knobs *k, const trine_model *m) {
+static trine_status make(bench_report *r, pair *x, const bench_options *k, const trine_model *m) {
     static const trine_dtype types[TYPES] = {[FP32] = TRINE_F32, [BF16] = TRINE_BF16};
     size_t rows = (size_t)k->batch * (size_t)m->seq_length;
     for (int t = 0; t < TYPES; t++)
-        if (knobs_with(k, r, types[t], &x->knobs[t]))
-            TRY(products_create(&x->of[t], m, rows, &x->knobs[t].device));
+        if (bench_options_with(k, r, types[t], &x->bench_options[t]))
+            TRY(products_create(&x->of[t], m, rows, &x->bench_options[t].device));
     return TRINE_OK;
 }
 
@@ -136,20 +136,20 @@ static void key_of(char *key, size_t size, int seq, int type) {
     snprintf(key, size, "T%d%s", seq, type == BF16 ? "_bf16" : "");
 }
 
-static void report(bench_report *r, const knobs *k, const products *p, int seq, int type) {
-    bool card = card_is(&k->device);
+static void report(bench_report *r, const bench_options *k, const products *p, int seq, int type) {
+    bool card = bench_gpu_is(&k->device);
     char key[32], figure[48], title[128];
     key_of(key, sizeof key, seq, type);
     snprintf(title, sizeof title, "%s, %s, B %d T %d; rates are of the best of %d runs",
              card ? "cuBLASLt alone, then the device's operators" : "oneDNN alone",
              type == BF16 ? "bf16" : "fp32", k->batch, seq, k->reps);
-    bench_table(r, key, title, card ? card_columns : columns,
-                card ? sizeof card_columns / sizeof *card_columns
+    bench_table(r, key, title, card ? bench_gpu_columns : columns,
+                card ? sizeof bench_gpu_columns / sizeof *bench_gpu_columns
                      : sizeof columns / sizeof *columns);
     for (int l = 0; l < LAYERS; l++)
         for (int kind = 0; kind < PRODUCT_KINDS; kind++)
             if (card)
-                add_card_row(r, p, card_peak(&k->device), (layer)l, (product_kind)kind);
+                add_card_row(r, p, bench_gpu_peak(&k->device), (layer)l, (product_kind)kind);
             else
                 add_row(r, p, (layer)l, (product_kind)kind);
     add_sum(r, p, key, PRODUCT_DW_ADD);
@@ -168,18 +168,18 @@ static void compare(bench_report *r, const pair *x, int seq) {
     bench_figure(r, key, ratio);
 }
 
-static trine_status race(bench_report *r, const knobs *k, pair *x, const trine_model *m) {
+static trine_status race(bench_report *r, const bench_options *k, pair *x, const trine_model *m) {
     TRY(make(r, x, k, m));
     TRY(pass(x, PASS_WARM));
     for (int i = 0; i < k->reps; i++) TRY(pass(x, PASS_KEEP));
     for (int t = 0; t < TYPES; t++)
-        if (x->of[t]) report(r, &x->knobs[t], x->of[t], m->seq_length, t);
+        if (x->of[t]) report(r, &x->bench_options[t], x->of[t], m->seq_length, t);
     if (x->of[FP32] && x->of[BF16]) compare(r, x, m->seq_length);
     say_flops(r, m, m->seq_length, (double)k->batch * m->seq_length);
     return TRINE_OK;
 }
 
-static trine_status measure(bench_report *r, const knobs *k, int seq) {
+static trine_status measure(bench_report *r, const bench_options *k, int seq) {
     trine_model m = k->model;
     pair x = {0};
     m.seq_length = seq;
@@ -189,30 +189,30 @@ static trine_status measure(bench_report *r, const knobs *k, int seq) {
 }
 
 /* Opened for what it says of itself. */
-static trine_status report_card(bench_report *r, const knobs *k) {
+static trine_status report_gpu(bench_report *r, const bench_options *k) {
     device *d;
-    if (!card_is(&k->device)) return TRINE_OK;
+    if (!bench_gpu_is(&k->device)) return TRINE_OK;
     TRY(status_user(device_open_with(&d, &k->device)));
-    trine_status status = card_report(r, d);
+    trine_status status = bench_gpu_report(r, d);
     device_close(&d);
     if (status == TRINE_OK)
         bench_note(r, "   \"of peak\": %.4g TFLOP/s, an H100's and H200's for this type",
-                   1e-12 * card_peak(&k->device));
+                   1e-12 * bench_gpu_peak(&k->device));
     return status;
 }
 
-static trine_status measure_all(bench_report *r, const knobs *k) {
-    TRY(report_card(r, k));
+static trine_status measure_all(bench_report *r, const bench_options *k) {
+    TRY(report_gpu(r, k));
     if (k->model.seq_length) return measure(r, k, k->model.seq_length);
-    if (card_is(&k->device)) return measure(r, k, CARD_T);
+    if (bench_gpu_is(&k->device)) return measure(r, k, BENCH_GPU_T);
     TRY(measure(r, k, 512));
     return measure(r, k, 64);
 }
 
-static trine_status run(const knobs *k) {
+static trine_status run(const bench_options *k) {
     bench_report *r;
     TRY(bench_report_open(&r, "matmul", k->json, k->threads, BENCH_LOUD));
-    knobs_report(k, r);
+    bench_options_report(k, r);
     trine_status status = measure_all(r, k);
     if (status == TRINE_OK) return bench_report_close(&r);
     bench_report_drop(&r);
@@ -220,10 +220,10 @@ static trine_status run(const knobs *k) {
 }
 
 int main(int argc, char **argv) {
-    knobs k = knobs_default();
-    trine_status status = knobs_parse(
+    bench_options k = bench_options_default();
+    trine_status status = bench_options_parse(
         &k, argc, argv, "The library's rate on the matmuls of a training step: the limit.");
     if (status != TRINE_OK || k.help) return bench_exit(status);
-    if (!k.batch) k.batch = CARD_BATCH;
+    if (!k.batch) k.batch = BENCH_GPU_BATCH;
     return bench_exit(run(&k));
 }

@@ -4,7 +4,7 @@
 
 #include "base/status.h"
 #include "comm/api/comm.h"
-#include "plan/setup.h"
+#include "plan/resolve.h"
 
 static trine_status add_ranks(const trine_config *c, const program *stages, const device *dev,
                               uint64_t *bytes) {
@@ -12,7 +12,7 @@ static trine_status add_ranks(const trine_config *c, const program *stages, cons
     int ranks = l.dp * l.tp * l.pp;
     for (int r = 0; r < ranks; r++) {
         arena a;
-        TRY(setup_plan(c, stages, dev, trine_layout_coord(l, r), &a));
+        TRY(resolve_plan(c, stages, dev, trine_layout_coord(l, r), &a));
         *bytes += a.used;
     }
     return TRINE_OK;
@@ -27,8 +27,8 @@ static trine_status planned(const trine_config *config, uint64_t *bytes) {
     device *dev;
     *bytes = 0;
     TRY(trine_config_check(&c, l.dp * l.tp * l.pp));
-    TRY(setup_device(&c, &wanted));
-    TRY(setup_spec(&c, &spec));
+    TRY(resolve_device(&c, &wanted));
+    TRY(resolve_spec(&c, &spec));
     TRY(compose_all(&spec, &stages, NULL));
     trine_status status = device_open_sizes(&dev, &wanted);
     if (status == TRINE_OK) {

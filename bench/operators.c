@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "base/status.h"
-#include "card.h"
+#include "gpu.h"
 #include "device/ops.h"
 
 #define LR      1e-4f
@@ -184,7 +184,7 @@ static size_t larger(size_t a, size_t b) {
     return a > b ? a : b;
 }
 
-static void set_sizes(place *p, const knobs *k, size_t T) {
+static void set_sizes(place *p, const bench_options *k, size_t T) {
     const trine_model *m = &k->model;
     p->B = (size_t)k->batch, p->T = T, p->C = (size_t)m->hidden_size;
     p->H = (size_t)m->num_attention_heads, p->F = (size_t)m->ffn_hidden_size;
@@ -192,7 +192,7 @@ static void set_sizes(place *p, const knobs *k, size_t T) {
     p->rows = p->B * T;
     p->block = 4 * p->C * p->C + 2 * p->C * p->F + 9 * p->C + p->F;
     p->element = trine_dtype_bytes(p->dev->compute);
-    size_t most = 4 * card_cache(p->dev) / p->element;
+    size_t most = 4 * bench_gpu_cache(p->dev) / p->element;
     most = larger(most, larger(p->block, p->rows * larger(p->F, 3 * p->C)));
     for (int i = 0; i < POOLS; i++) p->count[i] = most;
     p->count[0] = larger(most, larger(p->rows, p->C) * p->V);
@@ -236,19 +236,19 @@ static trine_status take_small(place *p) {
     return take(p, &p->lse, p->rows * p->H);
 }
 
-static trine_status fill(place *p, const knobs *k, size_t T) {
+static trine_status fill(place *p, const bench_options *k, size_t T) {
     TRY(status_user(device_open_with(&p->dev, &k->device)));
     set_sizes(p, k, T);
     for (int i = 0; i < POOLS; i++) {
         TRY(take(p, &p->pool[i], p->count[i]));
-        TRY(card_fill(p->dev, p->pool[i], p->count[i], number));
+        TRY(bench_gpu_fill(p->dev, p->pool[i], p->count[i], number));
     }
     p->work_bytes = OPS->attention_workspace(p->dev, p->B, p->T, p->H, p->C / p->H);
     TRY(device_alloc(p->dev, &p->work, p->work_bytes));
     return take_small(p);
 }
 
-trine_status operators_open(place *p, const knobs *k, size_t T) {
+trine_status operators_open(place *p, const bench_options *k, size_t T) {
     *p = (place){0};
     trine_status status = fill(p, k, T);
     if (status != TRINE_OK) operators_close(p);

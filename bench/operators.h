@@ -9,7 +9,7 @@
 #ifndef TRINE_BENCH_OPERATORS_H
 #define TRINE_BENCH_OPERATORS_H
 
-#include "knobs.h"
+#include "bench_options.h"
 
 #define POOLS 5 /* the first holds the logits too */
 
@@ -18,7 +18,7 @@ typedef struct {
     size_t B, T, C, H, F, V, L, rows; /* rows = B T */
     size_t block;                     /* parameters of a block */
     size_t element;                   /* bytes of one of the device's type */
-    float *pool[POOLS];               /* of either type: see card_fill */
+    float *pool[POOLS];               /* of either type: see bench_gpu_fill */
     size_t count[POOLS];              /* elements of 4 bytes */
     int32_t *tokens; /* several texts of (rows) */
     float *max, *sums, *stat, *lse;
@@ -43,7 +43,7 @@ typedef struct {
 
 /* Opens the device and makes the buffers for k->batch samples of T tokens. *p is closed with
  * operators_close. Errors: the device's; TRINE_ENOMEM. */
-trine_status operators_open(place *p, const knobs *k, size_t T);
+trine_status operators_open(place *p, const bench_options *k, size_t T);
 void operators_close(place *p);
 
 void operators_list(const place *p, kernel list[OPERATORS]);

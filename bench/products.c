@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "base/status.h"
-#include "card.h"
+#include "gpu.h"
 #include "device/ops.h"
 #include "tp/tp.h"
 
@@ -26,7 +26,7 @@ struct products {
     layer_shape layers[LAYERS];
     size_t copies[LAYERS];
     const cuda_measure *measure; /* NULL: processors */
-    card_watch watch;
+    bench_gpu_watch watch;
     implementation product[LAYERS][PRODUCT_KINDS][CHOICES]; /* none behind the library's last */
     bench_samples samples[LAYERS][PRODUCT_KINDS][CHOICES];
     bench_samples own[LAYERS][PRODUCT_KINDS]; /* of the device's operators */
@@ -69,7 +69,8 @@ static size_t larger(size_t a, size_t b) {
 }
 
 static void set_copies(products *p) {
-    size_t element = trine_dtype_bytes(p->dev->compute), enough = 4 * card_cache(p->dev) / element;
+    size_t element = trine_dtype_bytes(p->dev->compute),
+           enough = 4 * bench_gpu_cache(p->dev) / element;
     for (int l = 0; l < LAYERS; l++) {
         const layer_shape *s = &p->layers[l];
         size_t one = s->T * s->K + s->N * s->K + s->T * s->N;
@@ -96,7 +97,7 @@ static trine_status take(products *p, char **to, size_t bytes) {
     void *memory;
     TRY(device_alloc(p->dev, &memory, bytes));
     *to = memory;
-    return card_fill(p->dev, memory, bytes / sizeof(float), number);
+    return bench_gpu_fill(p->dev, memory, bytes / sizeof(float), number);
 }
 
 static bool there(const implementation *i) {
@@ -138,7 +139,7 @@ static trine_status fill(products *p, const trine_model *model, size_t rows,
                          const device_config *config) {
     TRY(device_open_with(&p->dev, config));
     set_layers(p, model, rows);
-    TRY(card_watch_open(&p->watch, p->dev));
+    TRY(bench_gpu_watch_open(&p->watch, p->dev));
     p->measure = cuda_measures(p->dev);
     if (!p->measure) TRY(onednn_open(&p->library));
     set_copies(p);
@@ -177,7 +178,7 @@ void products_destroy(products **out) {
         for (int k = 0; k < PRODUCT_KINDS; k++)
             for (int c = 0; c < CHOICES; c++) drop(p, &p->product[l][k][c]);
     onednn_close(&p->library);
-    card_watch_close(&p->watch);
+    bench_gpu_watch_close(&p->watch);
     for (int i = 0; p->dev && i < POOLS; i++) device_free(p->dev, p->pool[i], p->bytes[i]);
     if (p->dev) device_free(p->dev, p->bias, p->bias_bytes);
     if (p->dev) device_close(&p->dev);
@@ -234,10 +235,10 @@ static trine_status run_copies(products *p, layer l, product_kind kind, int choi
     size_t first = p->measure ? p->copies[l] - 1 : p->copies[l];
     if (p->measure && choice == OWN) TRY(run_device(p, l, kind, first));
     if (p->measure && choice != OWN) TRY(run_library(p, l, kind, choice, first));
-    TRY(card_watch_start(&p->watch));
+    TRY(bench_gpu_watch_start(&p->watch));
     for (size_t c = 0; c < p->copies[l]; c++)
         TRY(choice == OWN ? run_device(p, l, kind, c) : run_library(p, l, kind, choice, c));
-    TRY(card_watch_stop(&p->watch, seconds));
+    TRY(bench_gpu_watch_stop(&p->watch, seconds));
     *seconds /= (double)p->copies[l];
     return TRINE_OK;
 }

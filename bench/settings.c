@@ -1,5 +1,5 @@
 /* What a setting of a training costs: the same model, samples and threads with it and without it,
- * two jobs in turns (turns.h). fp32 unless the row says bf16.
+ * two jobs in turns (alternate.h). fp32 unless the row says bf16.
  *
  * bf16's limit is what it does for the matmuls alone (`matmul`'s tables). Full recomputation runs the
  * blocks' forward passes again but for the last product of each: beside its row stands the share of
@@ -11,11 +11,11 @@
 
 #include "base/human.h"
 #include "base/status.h"
-#include "knobs.h"
+#include "bench_options.h"
 #include "memory.h"
 #include "tokenfile.h"
-#include "plan/setup.h"
-#include "turns.h"
+#include "plan/resolve.h"
+#include "alternate.h"
 
 typedef struct {
     const char *name, *title;
@@ -53,7 +53,7 @@ static const bench_column columns[] = {
 };
 
 typedef struct {
-    const knobs *k;
+    const bench_options *k;
     bench_report *report;
     turns *table;
     tokenfile text;
@@ -101,10 +101,10 @@ static void add_row(bench *b, const setting *v, const trine_config *c, const ben
 
 /* Why the setting cannot be measured here; NULL if it can. */
 static const char *obstacle(const bench *b, const setting *v) {
-    knobs one;
+    bench_options one;
     if (v->tp > b->k->threads) return "two ranks of one thread need two cores";
     bool half = v->bf16 || v->base_bf16;
-    if (half && !knobs_with(b->k, b->report, TRINE_BF16, &one)) return "no bf16 here";
+    if (half && !bench_options_with(b->k, b->report, TRINE_BF16, &one)) return "no bf16 here";
     return NULL;
 }
 
@@ -125,7 +125,7 @@ static trine_status measure(bench *b, const setting *v) {
     }
     bench_samples *s = calloc(2, sizeof *s);
     CHECK(s, TRINE_ENOMEM, "no memory for samples");
-    trine_status status = turns_compare(b->table, &without, &with, b->k->reps, &s[0], &s[1]);
+    trine_status status = alternate_compare(b->table, &without, &with, b->k->reps, &s[0], &s[1]);
     if (status == TRINE_OK) add_row(b, v, &with, s);
     free(s);
     return status;
@@ -157,19 +157,19 @@ static trine_status measure_with_text(bench *b) {
     const trine_model *m = &b->k->model;
     size_t tokens = 64 * (size_t)b->k->batch * (size_t)m->seq_length + 1;
     TRY(tokenfile_create(&b->text, b->k->dir, m->vocab_size, tokens));
-    trine_status status = turns_open(&b->table, b->text.dir);
+    trine_status status = alternate_open(&b->table, b->text.dir);
     if (status == TRINE_OK) status = measure_all(b);
-    turns_close(&b->table);
+    alternate_close(&b->table);
     tokenfile_remove(&b->text);
     return status;
 }
 
-static trine_status run(const knobs *k) {
+static trine_status run(const bench_options *k) {
     bench b = {.k = k};
-    TRY(status_user(knobs_host_only(k, "settings")));
+    TRY(status_user(bench_options_host_only(k, "settings")));
     TRY(check_only(k->only));
     TRY(bench_report_open(&b.report, "settings", k->json, 2, BENCH_LOUD));
-    knobs_report(k, b.report);
+    bench_options_report(k, b.report);
     trine_status status = measure_with_text(&b);
     if (status == TRINE_OK) return bench_report_close(&b.report);
     bench_report_drop(&b.report);
@@ -177,10 +177,11 @@ static trine_status run(const knobs *k) {
 }
 
 int main(int argc, char **argv) {
-    knobs k = knobs_default();
+    bench_options k = bench_options_default();
     k.reps = 3;
     k.model.seq_length = 512;
-    trine_status status = knobs_parse(&k, argc, argv, "A step with a setting and without it.");
+    trine_status status =
+        bench_options_parse(&k, argc, argv, "A step with a setting and without it.");
     if (status != TRINE_OK || k.help) return bench_exit(status);
     return bench_exit(run(&k));
 }

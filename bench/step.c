@@ -6,12 +6,12 @@
 #include <stdlib.h>
 
 #include "base/status.h"
-#include "card.h"
-#include "card_step.h"
-#include "knobs.h"
+#include "gpu.h"
+#include "gpu_step.h"
+#include "bench_options.h"
 #include "products.h"
 #include "tokenfile.h"
-#include "plan/setup.h"
+#include "plan/resolve.h"
 
 #define WARM_STEPS 2
 
@@ -46,7 +46,7 @@ typedef struct {
     runner of[TYPES];
 } race;
 
-static trine_config config_of(const knobs *k, const trine_model *m, const char *path) {
+static trine_config config_of(const bench_options *k, const trine_model *m, const char *path) {
     trine_config c = trine_config_default();
     c.model = *m;
     c.parallel.threads = k->threads;
@@ -119,11 +119,11 @@ static void compare(bench_report *r, const race *x, int seq) {
     bench_figure(r, key, matmuls);
 }
 
-static trine_status make(bench_report *r, race *x, const knobs *k, trine_world *world,
+static trine_status make(bench_report *r, race *x, const bench_options *k, trine_world *world,
                          const trine_model *m, const char *path) {
     for (int t = 0; t < TYPES; t++) {
-        knobs typed;
-        if (!knobs_with(k, r, types[t], &typed)) continue;
+        bench_options typed;
+        if (!bench_options_with(k, r, types[t], &typed)) continue;
         trine_config c = config_of(&typed, m, path);
         TRY(trine_trainer_create(&x->of[t].trainer, world, &c));
         TRY(products_create(&x->of[t].limit, m, (size_t)k->batch * (size_t)m->seq_length,
@@ -140,7 +140,7 @@ static void destroy(race *x) {
     free(x);
 }
 
-static trine_status measure(bench_report *r, const knobs *k, trine_world *world, int seq) {
+static trine_status measure(bench_report *r, const bench_options *k, trine_world *world, int seq) {
     trine_model m = k->model;
     m.seq_length = seq;
     size_t rows = (size_t)k->batch * (size_t)seq;
@@ -160,7 +160,7 @@ static trine_status measure(bench_report *r, const knobs *k, trine_world *world,
     return status;
 }
 
-static trine_status measure_all(bench_report *r, const knobs *k, trine_world *world) {
+static trine_status measure_all(bench_report *r, const bench_options *k, trine_world *world) {
     char title[160];
     snprintf(title, sizeof title,
              "a training step of one rank, B %d, median of %d after %d; ratio: flops a second of "
@@ -171,14 +171,14 @@ static trine_status measure_all(bench_report *r, const knobs *k, trine_world *wo
     return k->model.seq_length ? TRINE_OK : measure(r, k, world, 64);
 }
 
-static trine_status run(const knobs *k, int *argc, char ***argv) {
+static trine_status run(const bench_options *k, int *argc, char ***argv) {
     bench_report *r;
     trine_world *world;
     TRY(trine_world_create(&world, argc, argv));
     trine_status status = bench_report_open(&r, "step", k->json, k->threads, BENCH_LOUD);
     if (status == TRINE_OK) {
-        if (!card_is(&k->device)) knobs_report(k, r);
-        status = card_is(&k->device) ? card_step(r, k, world) : measure_all(r, k, world);
+        if (!bench_gpu_is(&k->device)) bench_options_report(k, r);
+        status = bench_gpu_is(&k->device) ? bench_gpu_step(r, k, world) : measure_all(r, k, world);
         if (status == TRINE_OK) status = bench_report_close(&r);
         bench_report_drop(&r);
     }
@@ -187,8 +187,9 @@ static trine_status run(const knobs *k, int *argc, char ***argv) {
 }
 
 int main(int argc, char **argv) {
-    knobs k = knobs_default();
-    trine_status status = knobs_parse(&k, argc, argv, "A training step against its matmuls alone.");
+    bench_options k = bench_options_default();
+    trine_status status =
+        bench_options_parse(&k, argc, argv, "A training step against its matmuls alone.");
     if (status != TRINE_OK || k.help) return bench_exit(status);
     return bench_exit(run(&k, &argc, &argv));
 }

@@ -59,7 +59,7 @@ static allocation *add(enum kind kind, void *start, size_t bytes, char *map, siz
 static struct {
     char *start;
     size_t bytes;
-} open_pieces[ADDRESSES / POISON_BYTES / 16];
+} open_shards[ADDRESSES / POISON_BYTES / 16];
 static size_t open_count;
 
 bool emu_memory_touch(const void *p) {
@@ -71,10 +71,10 @@ bool emu_memory_touch(const void *p) {
         char *start = a->map + at;
         size_t bytes = a->map_bytes - at < POISON_BYTES ? a->map_bytes - at : POISON_BYTES;
         for (size_t i = 0; i < open_count; i++)
-            if (open_pieces[i].start == start) return false; /* it was open: another fault */
-        if (open_count == sizeof open_pieces / sizeof *open_pieces) return false;
-        open_pieces[open_count].start = start;
-        open_pieces[open_count++].bytes = bytes;
+            if (open_shards[i].start == start) return false; /* it was open: another fault */
+        if (open_count == sizeof open_shards / sizeof *open_shards) return false;
+        open_shards[open_count].start = start;
+        open_shards[open_count++].bytes = bytes;
         return mprotect(start, bytes, PROT_READ | PROT_WRITE) == 0;
     }
     return false;
@@ -93,7 +93,7 @@ void emu_memory_open(void) {
 void emu_memory_close(void) {
     if (!opened) return;
     for (size_t i = 0; i < open_count; i++)
-        if (mprotect(open_pieces[i].start, open_pieces[i].bytes, PROT_NONE) != 0)
+        if (mprotect(open_shards[i].start, open_shards[i].bytes, PROT_NONE) != 0)
             emu_fault("mprotect failed");
     open_count = 0;
     opened = false;

@@ -47,14 +47,14 @@ static inline void mma(float d[4], const uint32_t a[4], const uint32_t b[2]) {
 
 /* As ldmatrix demands, a row is 16 bytes of shared memory at a multiple of 16. The lanes that give
  * the addresses must have written what they point to before: a barrier's matter, as on hardware. */
-static inline void emu_load(uint32_t to[4], const uint16_t *row, bool turned, const char *file,
+static inline void emu_load(uint32_t to[4], const uint16_t *row, bool transposed, const char *file,
                             int line) {
     emu_check_shared("a row of mma_load", row, 16, 16, file, line);
     const int lane = (int)threadIdx.x % 32, g = lane / 4, t = lane % 4;
     for (int i = 0; i < 4; i++) {
         uint16_t half[2];
         for (int n = 0; n < 2; n++) {
-            int r = turned ? 2 * t + n : g, c = turned ? g : 2 * t + n;
+            int r = transposed ? 2 * t + n : g, c = transposed ? g : 2 * t + n;
             uint64_t at = __shfl_sync(0xffffffffu, (uint64_t)(uintptr_t)row, 8 * i + r);
             half[n] = ((const uint16_t *)(uintptr_t)at)[c];
         }
@@ -66,7 +66,7 @@ static inline void mma_load(uint32_t to[4], const uint16_t *row, EMU_PLACE) {
     emu_load(to, row, false, file, line);
 }
 
-static inline void mma_load_turned(uint32_t to[4], const uint16_t *row, EMU_PLACE) {
+static inline void mma_load_transposed(uint32_t to[4], const uint16_t *row, EMU_PLACE) {
     emu_load(to, row, true, file, line);
 }
 

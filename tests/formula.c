@@ -563,7 +563,7 @@ static size_t run_sums(const sizes *s, size_t run) {
     return bytes;
 }
 
-static size_t by_rows(const formula_rank *r, const sizes *s) {
+static size_t tp_partial(const formula_rank *r, const sizes *s) {
     runs n = runs_of(r, s);
     return blocks(r) * (run_sums(s, n.first) + run_sums(s, n.second)) + run_sums(s, n.positions) +
            run_sums(s, n.last);
@@ -578,7 +578,7 @@ static size_t tensor_parallel(const formula_rank *r, const sizes *s) {
     if (r->config->parallel.split_backward) micro += blocks(r) * crossings(s, 0, 2);
     if (s->first) micro += crossings(s, 1, 1);
     if (s->last) micro += crossings(s, 1, 1) + chunks(s);
-    return s->M * micro + by_rows(r, s);
+    return s->M * micro + tp_partial(r, s);
 }
 
 traffic formula_traffic(const formula_rank *r) {

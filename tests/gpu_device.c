@@ -38,12 +38,13 @@ trine_status gpu_device_join(gpu_device *g, const gpu_wish *wish) {
 void gpu_device_create(gpu_device *g, trine_mesh *mesh, const gpu_wish *wish) {
     gpu_device_open(g, mesh, wish);
     OK(gpu_device_join(g, wish));
-    const far_memory memory = {.dev = g->dev, .base = g->base, .bytes = g->bytes, .own = g->mirror};
-    OK(comm_far_memory(mesh, &memory));
+    const device_region memory = {
+        .dev = g->dev, .base = g->base, .bytes = g->bytes, .own = g->mirror};
+    OK(comm_device_memory(mesh, &memory));
 }
 
 void gpu_device_destroy(gpu_device *g) {
-    OK(comm_far_memory(g->mesh, NULL));
+    OK(comm_device_memory(g->mesh, NULL));
     comm_gpu_destroy(g->mesh);
     device_free(g->dev, g->base, g->bytes);
     device_close(&g->dev);

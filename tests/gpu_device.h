@@ -4,7 +4,7 @@
 #ifndef TRINE_TESTS_GPU_DEVICE_H
 #define TRINE_TESTS_GPU_DEVICE_H
 
-#include "comm/api/far.h"
+#include "comm/api/device_memory.h"
 #include "device/device.h"
 
 typedef struct {

@@ -251,6 +251,15 @@ function check_circles(    n, m, first, count, rooms, text, said) {
     }
 }
 
+# A file name says what is inside, so no two rooms have files of one name.
+function check_file_name(    name) {
+    name = path
+    sub(/.*\//, "", name)
+    if (room == "") return
+    if (!(name in room_with)) room_with[name] = room
+    if (room_with[name] != room) fault("src/" room_with[name] " has a file of this name, too")
+}
+
 function end_of_file() {
     if (last_path != "" && last_lines > file_limit) {
         printf "%s:%d: %d lines, more than %d\n", last_path, last_lines, last_lines, file_limit
@@ -269,6 +278,7 @@ FNR == 1 {
         sub(/\/.*/, "", room)
         if (!(room in allowed)) fault("no room is called " room ": tools/layers.awk has the table")
     }
+    check_file_name()
     cuda_file = path ~ /^src\/(device\/cuda\/|comm\/transport\/nccl\/.*[.]cuh?$)/
     in_comment = in_function = 0
     start = 1

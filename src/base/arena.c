@@ -13,9 +13,9 @@ void arena_share(arena *a, void *shared, size_t capacity) {
     a->capacity += capacity;
 }
 
-void arena_far(arena *a, arena_piece exchanged, arena_piece host) {
+void arena_device(arena *a, arena_region exchanged, arena_region host) {
     ASSERT(a->used == 0 && a->host.used == 0);
-    a->far = true;
+    a->on_device = true;
     a->exchanged = exchanged;
     a->host = host;
     a->capacity += exchanged.capacity;
@@ -52,7 +52,7 @@ void *arena_take_shared(arena *a, mem_kind kind, size_t bytes) {
 }
 
 /* The next bytes of a piece, which takes `rounded` of them. */
-static void *next(arena_piece *p, size_t bytes, size_t rounded) {
+static void *next(arena_region *p, size_t bytes, size_t rounded) {
     void *at = p->base && bytes ? p->base + p->used : NULL;
     p->used += rounded;
     ASSERT(!p->base || p->used <= p->capacity);
@@ -60,12 +60,12 @@ static void *next(arena_piece *p, size_t bytes, size_t rounded) {
 }
 
 void *arena_take_exchanged(arena *a, mem_kind kind, size_t bytes) {
-    if (!a->far) return arena_take(a, kind, bytes);
+    if (!a->on_device) return arena_take(a, kind, bytes);
     return next(&a->exchanged, bytes, count(a, kind, bytes));
 }
 
 void *arena_take_host(arena *a, mem_kind kind, size_t bytes) {
-    if (!a->far) return arena_take(a, kind, bytes);
+    if (!a->on_device) return arena_take(a, kind, bytes);
     return next(&a->host, bytes, round_up(bytes));
 }
 

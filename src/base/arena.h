@@ -7,7 +7,7 @@
  * message or a gather with arena_take_exchanged. On processors the first may lie in a second piece
  * of memory (arena_share); the rest is one piece. An arena of *far* memory, which the host cannot
  * touch (a GPU's), has four pieces: its own, shared and exchanged in the device's memory, the last
- * two with a mirror in the host's (comm/api/far.h), and what the host itself reads and writes
+ * two with a mirror in the host's (comm/api/device_memory.h), and what the host itself reads and writes
  * (arena_take_host).
  *
  * Invariant: both passes make the same calls in the same order. Every piece starts at a multiple of
@@ -47,15 +47,15 @@ typedef enum {
 typedef struct {
     char *base; /* NULL: it has none of its own */
     size_t used, capacity;
-} arena_piece;
+} arena_region;
 
 typedef struct {
     char *base;               /* NULL in the declare pass; owned by whoever set it */
     size_t used, capacity;    /* bytes, of all pieces but the host's together */
     char *shared;             /* the second memory; NULL: everything lies in one */
     size_t shared_used, shared_capacity; /* bytes that were taken as shared, wherever they lie */
-    arena_piece exchanged, host;
-    bool far;                 /* the host cannot touch this memory */
+    arena_region exchanged, host;
+    bool on_device;           /* the host cannot touch this memory */
     size_t bytes[MEM_KINDS];  /* declared so far, by kind */
 } arena;
 
@@ -67,7 +67,7 @@ void arena_share(arena *a, void *shared, size_t capacity);
 
 /* The arena is of far memory. `exchanged` and `host` are its pieces of that use, aligned alike, or
  * empty while declaring; so is what arena_share gave it. Before anything is taken. */
-void arena_far(arena *a, arena_piece exchanged, arena_piece host);
+void arena_device(arena *a, arena_region exchanged, arena_region host);
 
 /* The next `bytes` bytes, counted as `kind`; NULL while declaring (or when bytes is 0). Running
  * over the capacity is our bug (ASSERT). Not collective. */

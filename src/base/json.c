@@ -73,7 +73,7 @@ cJSON *json_member(const cJSON *object, const char *name) {
     return found;
 }
 
-bool json_whole(const cJSON *item, uint64_t *value) {
+bool json_integer(const cJSON *item, uint64_t *value) {
     if (!cJSON_IsNumber(item)) return false;
     double d = item->valuedouble;
     if (!(d >= 0 && d < 0x1p53)) return false;

@@ -28,7 +28,7 @@ trine_status json_read(cJSON **root, const char *text, size_t bytes, const char 
 cJSON *json_member(const cJSON *object, const char *name);
 
 /* Whether the item (may be NULL) is a whole number below 2^53, where doubles are exact. Pure. */
-bool json_whole(const cJSON *item, uint64_t *value);
+bool json_integer(const cJSON *item, uint64_t *value);
 
 /* Bytes of a number's text, with its end. */
 #define JSON_NUMBER 32

@@ -7,7 +7,7 @@
  * collective I/O in ROMIO", Frontiers 1999, section 4; here the exchange is a store into the
  * memory of the rank that writes). Blocks of which other nodes have a part are written a run at a
  * time, by every rank its own: with dp or tp across nodes that is most of the matrices that are
- * turned, with one node or pp across nodes it is nothing.
+ * transposed, with one node or pp across nodes it is nothing.
  *
  * Each rank writes one stretch of the file, block by block. While it writes a block the next one is
  * put together in its other slot, by all:
@@ -37,7 +37,7 @@ typedef struct {
 } blocks_writer;
 
 /* Takes the memory; where there is no shared memory, or no room in it, each rank writes by itself.
- * `row`: bytes of the longest row of the files; a block has some of them, for what is turned is
+ * `row`: bytes of the longest row of the files; a block has some of them, for what is transposed is
  * read in runs as long as a block has rows. *w is all zero after a failure, else it is ended by
  * blocks_writer_destroy. Errors, on every rank: TRINE_ENOMEM; the collectives' own. Collective
  * over: world. */

@@ -29,7 +29,7 @@ typedef struct {
     const st_entry *tensors; /* CKPT_WEIGHT: go into CKPT_MODEL_FILE; others: CKPT_OPTIMIZER_FILE */
     const ckpt_kind *kinds;  /* [tensor_count] */
     size_t tensor_count;
-    const ckpt_piece *pieces;
+    const ckpt_shard *pieces;
     size_t piece_count;
     ckpt_state state;
     ckpt_data data;
@@ -89,12 +89,12 @@ ckpt_data ckpt_saved_data(const ckpt_source *source);
  * else from the saved weight; in 16 bits they are its rounding. Padding and gaps are not touched.
  * Errors, this rank's alone: TRINE_EDATA names a tensor that is missing or has another shape or no
  * float type; the device's. Not collective. */
-trine_status ckpt_read(const ckpt_source *source, device *dev, const ckpt_piece *pieces,
+trine_status ckpt_read(const ckpt_source *source, device *dev, const ckpt_shard *pieces,
                        size_t count);
 
 /* The same, while this rank answers the others of `world` (comm_with_files), into memory of the host: a
  * GPU is this thread's alone. Not collective. */
 trine_status ckpt_read_answering(const ckpt_source *source, trine_world *world, device *dev,
-                                 const ckpt_piece *pieces, size_t count);
+                                 const ckpt_shard *pieces, size_t count);
 
 #endif

@@ -32,7 +32,7 @@ move(void *dst, trine_dtype to, size_t i, const void *src, trine_dtype from, siz
  * side the lines of a tile are as far apart as a matrix is wide, which is a power of two more often
  * than not, and so they all want the same few places of a cache. */
 #define TILE   ((size_t)64)
-#define SQUARE ((size_t)8) /* what is turned in registers */
+#define SQUARE ((size_t)8) /* what is transposed in registers */
 #define PITCH  (TILE + SQUARE)
 
 static inline size_t below(size_t a, size_t b) {

@@ -459,7 +459,7 @@ trine_status folder_publish(lease *l, int64_t step) {
 
 /* ---- Cleaning ---- */
 
-static trine_status remove_whole(lease *l, int64_t step) {
+static trine_status remove_committed(lease *l, int64_t step) {
     char whole[NAME_BYTES], removing[NAME_BYTES];
     print_name(whole, name_of(step, WHOLE, ""));
     print_name(removing, name_of(step, REMOVING, lease_token(l)));
@@ -471,7 +471,7 @@ static trine_status remove_whole(lease *l, int64_t step) {
 
 /* The oldest first: whenever this ends, what is left is the newest. */
 static trine_status remove_old(lease *l, const int64_t *steps, size_t count, size_t keep) {
-    for (size_t i = count; i-- > keep;) TRY(remove_whole(l, steps[i]));
+    for (size_t i = count; i-- > keep;) TRY(remove_committed(l, steps[i]));
     return TRINE_OK;
 }
 

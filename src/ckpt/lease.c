@@ -204,7 +204,7 @@ static bool has_no_links(int cause) {
 }
 
 /* Makes `path` whole, if nobody was faster. A server may have made it and its answer was lost. */
-static trine_status link_whole(const lease *l, const char *path, const char *made, bool *done) {
+static trine_status link_committed(const lease *l, const char *path, const char *made, bool *done) {
     char text[LEASE_TEXT];
     *done = link(made, path) == 0;
     int cause = errno;
@@ -228,7 +228,7 @@ static trine_status place(lease *l, const char *path, bool *done) {
     char *made = folder_join(l->dir, name);
     CHECK(made, TRINE_ENOMEM, "no memory for a file name");
     trine_status status = write_whole(l, made);
-    if (status == TRINE_OK) status = link_whole(l, path, made, done);
+    if (status == TRINE_OK) status = link_committed(l, path, made, done);
     unlink(made);
     free(made);
     return status;

@@ -437,7 +437,8 @@ static trine_status try_all(ckpt_source **source, council *c, trial *t, FILE *ou
 }
 
 /* Takes the list in `f`. Collective over: world. */
-static trine_status open_first_whole(ckpt_source **source, council *c, seen_folder *f, FILE *out) {
+static trine_status open_first_committed(ckpt_source **source, council *c, seen_folder *f,
+                                         FILE *out) {
     trial t = {.dir = f->name, .steps = f->steps, .count = f->count};
     f->steps = NULL;
     trine_status status = try_all(source, c, &t, out);
@@ -487,7 +488,7 @@ static trine_status open_seen(ckpt_source **source, council *c, seen_folder *f, 
     if (!seen) return TRINE_OK;
     if (seen == size) {
         if (rank == 0) check_latest(f->name, f->steps, f->count, out);
-        return open_first_whole(source, c, f, out);
+        return open_first_committed(source, c, f, out);
     }
     if (rank) return TRINE_EIO;
     return status_user(
@@ -544,7 +545,7 @@ static trine_status open_kind(ckpt_source **source, council *c, seen_folder *f, 
     if (kind == A_CHECKPOINT) return open_one(source, c, f->name, of_checkpoint);
     if (kind == HUGGING_FACE) return open_one(source, c, f->name, of_hugging_face);
     if (rank_of(c) == 0) check_latest(f->name, f->steps, f->count, out);
-    return open_first_whole(source, c, f, out);
+    return open_first_committed(source, c, f, out);
 }
 
 trine_status ckpt_open(ckpt_source **source, trine_comm *world, const char *path, FILE *out) {

@@ -171,7 +171,7 @@ static trine_status get_count(const cJSON *o, const char *name, int64_t *value, 
 
 static trine_status get_int(const cJSON *o, const char *name, int *value, const char *path) {
     uint64_t x;
-    CHECK(json_whole(json_member(o, name), &x) && x <= INT_MAX, TRINE_EDATA,
+    CHECK(json_integer(json_member(o, name), &x) && x <= INT_MAX, TRINE_EDATA,
           "%s: \"%s\" is missing or no number, at most %d", path, name, INT_MAX);
     *value = (int)x;
     return TRINE_OK;
@@ -285,7 +285,7 @@ static trine_status get_config(cJSON *config, char **text, const char *path) {
 
 static trine_status get_all(manifest *m, const cJSON *root, const char *path) {
     uint64_t version, window;
-    CHECK(json_whole(json_member(root, "version"), &version), TRINE_EDATA,
+    CHECK(json_integer(json_member(root, "version"), &version), TRINE_EDATA,
           "%s: \"version\" is missing or no number", path);
     CHECK(version == MANIFEST_VERSION, TRINE_EDATA,
           "%s: it has version %" PRIu64 ", this library reads version %d", path, version,
@@ -295,7 +295,7 @@ static trine_status get_all(manifest *m, const cJSON *root, const char *path) {
           "%s: \"library\" is missing or no version", path);
     memcpy(m->library, library, strlen(library) + 1);
     cJSON *config = json_member(root, "config");
-    if (!json_whole(json_member(config, "loss-scale-window"), &window)) window = 0;
+    if (!json_integer(json_member(config, "loss-scale-window"), &window)) window = 0;
     TRY(get_config(config, &m->config, path)); /* its numbers are text behind this */
     TRY(get_state(json_member(root, "state"), &m->state, path));
     TRY(check_state(&m->state, window, path));

@@ -78,7 +78,7 @@ static trine_status read_shape(st_entry *e, const cJSON *shape, uint64_t *count,
         CHECK(e->dims < ST_DIMS, TRINE_EDATA, "%s: tensor %s: more than %d dimensions", path,
               e->name, ST_DIMS);
         uint64_t *size = &e->shape[e->dims++];
-        CHECK(json_whole(item, size), TRINE_EDATA,
+        CHECK(json_integer(item, size), TRINE_EDATA,
               "%s: tensor %s: dimension %d is no whole number below 2^53", path, e->name, e->dims);
         CHECK(!__builtin_mul_overflow(*count, *size, count), TRINE_EDATA,
               "%s: tensor %s: more elements than 64 bits count", path, e->name);
@@ -91,7 +91,8 @@ static trine_status read_extent(st_entry *e, const cJSON *offsets, uint64_t data
                                 const char *path) {
     const cJSON *first = cJSON_IsArray(offsets) ? offsets->child : NULL;
     const cJSON *second = first ? first->next : NULL;
-    CHECK(second && !second->next && json_whole(first, &e->begin) && json_whole(second, &e->end),
+    CHECK(second && !second->next && json_integer(first, &e->begin) &&
+              json_integer(second, &e->end),
           TRINE_EDATA, "%s: tensor %s: data_offsets are no two whole numbers below 2^53", path,
           e->name);
     CHECK(e->begin <= e->end, TRINE_EDATA,

@@ -133,10 +133,10 @@ static trine_status prepare(void *context) {
     return TRINE_OK;
 }
 
-static trine_status list_pieces(const save *s, save_file *f) {
+static trine_status list_shards(const save *s, save_file *f) {
     bool weights = strcmp(f->name, CKPT_MODEL_FILE) == 0;
     for (size_t i = 0; i < s->image->piece_count; i++) {
-        const ckpt_piece *p = &s->image->pieces[i];
+        const ckpt_shard *p = &s->image->pieces[i];
         if ((p->kind == CKPT_WEIGHT) == weights) TRY(slice_add(&f->list, &f->header, p));
     }
     slice_sort(&f->list);
@@ -154,7 +154,7 @@ static trine_status open_file(const save *s, save_file *f) {
           "%s has not the %" PRIu64 " bytes here that rank 0 gave it; checkpoints go to a folder "
           "that all nodes share",
           f->path, f->header.bytes);
-    return list_pieces(s, f);
+    return list_shards(s, f);
 }
 
 static trine_status open_files(void *context) {

@@ -20,8 +20,8 @@ st_entry slice_entry(const tensor *t, ckpt_kind kind, trine_dtype type) {
     uint64_t rows = t->parts * t->global_rows, cols = t->global_cols;
     slice_name(e.name, t->name, kind);
     e.dims = cols == 1 && !t->matrix ? 1 : 2;
-    e.shape[0] = t->turned ? cols : rows;
-    e.shape[1] = t->turned ? rows : cols;
+    e.shape[0] = t->transposed ? cols : rows;
+    e.shape[1] = t->transposed ? rows : cols;
     if (e.dims == 1) e.shape[1] = 0;
     return e;
 }
@@ -105,19 +105,19 @@ typedef struct {
 
 static file_tile in_file(const tensor *t, const tile *x) {
     size_t row = x->part * t->global_rows + t->first_row + x->row, col = t->first_col + x->col;
-    if (t->turned) return (file_tile){col, x->cols, row, x->rows, t->parts * t->global_rows};
+    if (t->transposed) return (file_tile){col, x->cols, row, x->rows, t->parts * t->global_rows};
     return (file_tile){row, x->rows, col, x->cols, t->global_cols};
 }
 
 /* What is done with every tile. */
 typedef trine_status (*tile_visit)(void *context, const tensor *t, const tile *x);
 
-/* Tiles of a rectangle, of at most `limit` elements. Of what is turned, and may be read in any order
+/* Tiles of a rectangle, of at most `limit` elements. Of what is transposed, and may be read in any order
  * (`host`), they are as many rows as there are: those are the runs in the file. */
 static trine_status cut(const tensor *t, const tile *whole, size_t limit, bool host,
                         tile_visit visit, void *context) {
     size_t rows = whole->rows, cols = whole->cols;
-    if (t->turned && host) {
+    if (t->transposed && host) {
         if (rows > limit) rows = limit;
         if (cols > limit / rows) cols = limit / rows;
     } else {
@@ -155,7 +155,7 @@ static trine_status cut_part(const tensor *t, size_t part, size_t begin, size_t 
 }
 
 /* Every tile that a piece holds of a tensor. */
-static trine_status visit_tiles(const ckpt_piece *p, const tensor *t, size_t limit, bool host,
+static trine_status visit_tiles(const ckpt_shard *p, const tensor *t, size_t limit, bool host,
                                 tile_visit visit, void *context) {
     size_t from, to, size = t->rows * t->cols;
     if (!flat_overlap(t, p->begin, p->count, &from, &to)) return TRINE_OK;
@@ -170,7 +170,7 @@ static trine_status visit_tiles(const ckpt_piece *p, const tensor *t, size_t lim
 }
 
 /* Where a tile's first element lies in the device's memory. */
-static char *held_at(const ckpt_piece *p, const tensor *t, const tile *x) {
+static char *held_at(const ckpt_shard *p, const tensor *t, const tile *x) {
     size_t element = t->offset + (x->part * t->rows + x->row) * t->cols + x->col;
     return (char *)p->at + (element - p->begin) * trine_dtype_bytes(p->type);
 }
@@ -179,7 +179,7 @@ static char *held_at(const ckpt_piece *p, const tensor *t, const tile *x) {
 
 typedef struct {
     slice_list *list;
-    const ckpt_piece *piece;
+    const ckpt_shard *piece;
     const st_entry *entry;
 } adder;
 
@@ -203,12 +203,12 @@ static trine_status add_tile(void *context, const tensor *t, const tile *x) {
         .held = held_at(a->piece, t, x),
         .held_stride = t->cols,
         .type = type,
-        .turned = t->turned,
+        .transposed = t->transposed,
     };
     return TRINE_OK;
 }
 
-trine_status slice_add(slice_list *list, const st_header *h, const ckpt_piece *piece) {
+trine_status slice_add(slice_list *list, const st_header *h, const ckpt_shard *piece) {
     adder a = {.list = list, .piece = piece};
     for (int i = 0; i < piece->range->tensor_count; i++) {
         const tensor *t = &piece->range->tensors[i];
@@ -240,7 +240,7 @@ void slice_list_free(slice_list *list) {
 static slice_rect part_of(const slice_rect *r, size_t row, size_t rows, size_t col, size_t cols) {
     slice_rect p = *r;
     size_t width = trine_dtype_bytes(r->type);
-    size_t major = r->turned ? col : row, minor = r->turned ? row : col;
+    size_t major = r->transposed ? col : row, minor = r->transposed ? row : col;
     p.place += (uint64_t)(row * r->stride + col) * width;
     p.held += (major * r->held_stride + minor) * width;
     p.rows = rows;
@@ -276,7 +276,7 @@ int slice_clip(slice_rect parts[SLICE_PARTS], const slice_rect *r, uint64_t begi
 }
 
 trine_status slice_move(device *d, void *to, const slice_rect *r, void *buffer) {
-    size_t rows = r->turned ? r->cols : r->rows, cols = r->turned ? r->rows : r->cols;
+    size_t rows = r->transposed ? r->cols : r->rows, cols = r->transposed ? r->rows : r->cols;
     size_t width = trine_dtype_bytes(r->type);
     convert_place held = {(void *)(uintptr_t)r->held, r->type, r->held_stride};
     convert_place file = {to, r->type, r->stride};
@@ -285,7 +285,7 @@ trine_status slice_move(device *d, void *to, const slice_rect *r, void *buffer) 
         TRY(device_read_rows(d, buffer, r->held, r->held_stride * width, cols * width, rows));
         held = (convert_place){buffer, r->type, cols};
     }
-    if (r->turned)
+    if (r->transposed)
         convert_turn(file, held, rows, cols);
     else
         convert_copy(file, held, rows, cols);
@@ -303,7 +303,7 @@ trine_status slice_move(device *d, void *to, const slice_rect *r, void *buffer) 
 
 typedef struct {
     device *dev;
-    const ckpt_piece *piece;
+    const ckpt_shard *piece;
     const st_entry *entry;
     const st_file *file;
     slice_buffer *buffer;
@@ -339,7 +339,7 @@ static void take_part(const reader *r, const tensor *t, const tile *x, const til
                       size_t stride) {
     file_tile f = in_file(t, part);
     convert_place file = {r->buffer->file, r->entry->type, stride};
-    if (t->turned)
+    if (t->transposed)
         convert_turn(place_of(r, t, x, part), file, f.rows, f.cols);
     else
         convert_copy(place_of(r, t, x, part), file, f.rows, f.cols);
@@ -348,7 +348,7 @@ static void take_part(const reader *r, const tensor *t, const tile *x, const til
 /* `rows` rows of a tile as it stands in the file, from row `first` of it on. */
 static tile rows_of(const tensor *t, const tile *x, size_t first, size_t rows) {
     tile part = *x;
-    if (t->turned)
+    if (t->transposed)
         part.col += first, part.cols = rows;
     else
         part.row += first, part.rows = rows;
@@ -388,7 +388,7 @@ static trine_status read_tile(void *context, const tensor *t, const tile *x) {
                         x->rows * x->cols * trine_dtype_bytes(r->piece->type));
 }
 
-trine_status slice_read(device *d, const ckpt_piece *piece, const tensor *t, const st_entry *entry,
+trine_status slice_read(device *d, const ckpt_shard *piece, const tensor *t, const st_entry *entry,
                         const st_file *file, slice_buffer *buffer) {
     reader r = {.dev = d, .piece = piece, .entry = entry, .file = file, .buffer = buffer};
     size_t limit = SLICE_READ_BYTES / sizeof(float);

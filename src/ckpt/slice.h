@@ -4,7 +4,7 @@
  *
  *   tensor (core/flat.h)            file
  *   parts stacked (rows, cols)      (parts global_rows, global_cols); a vector has one dimension
- *   `turned`                        its transpose (global_cols, parts global_rows): Conv1D, y = x w
+ *   `transposed`                        its transpose (global_cols, parts global_rows): Conv1D, y = x w
  *   "h.0.ln_1.weight"               "transformer.h.0.ln_1.weight"; "lm_head.weight" as it is
  *   moments, fp32 master            the same shape, the name and ".exp_avg", ".exp_avg_sq",
  *          ".master"
@@ -31,7 +31,7 @@ typedef struct {
     void *at;         /* the device's memory; element `begin` */
     trine_dtype type; /* of what lies there: TRINE_F32, BF16 or F16 */
     bool first;       /* of its tp group: writes what all of the group hold */
-} ckpt_piece;
+} ckpt_shard;
 
 /* The name in the files of what is called `of` in a flat range. Pure. */
 void slice_name(char name[ST_NAME], const char *of, ckpt_kind kind);
@@ -46,9 +46,9 @@ typedef struct {
     size_t rows, cols;        /* as in the file */
     size_t stride;            /* elements of the file from a row to the next one */
     const char *held;         /* its first element in the device's memory */
-    size_t held_stride;       /* elements there from a row to the next one or, turned, a column */
+    size_t held_stride;       /* elements there from a row to the next one or, transposed, a column */
     trine_dtype type;         /* of both */
-    bool turned;              /* neighbours in a column of the file are neighbours in memory */
+    bool transposed;              /* neighbours in a column of the file are neighbours in memory */
 } slice_rect;
 
 /* Rectangles in the order of their places. */
@@ -59,7 +59,7 @@ typedef struct {
 
 /* Adds what the piece has of each of its tensors, in a file whose header is `h`; a tensor that the
  * header lacks is our bug. Errors: TRINE_ENOMEM. The list is ended by slice_list_free. Pure. */
-trine_status slice_add(slice_list *list, const st_header *h, const ckpt_piece *piece);
+trine_status slice_add(slice_list *list, const st_header *h, const ckpt_shard *piece);
 void slice_sort(slice_list *list);
 void slice_list_free(slice_list *list);
 
@@ -95,7 +95,7 @@ typedef struct {
  * entry's shape has been compared (slice_fits). Rows that lie near each other in the file are read
  * together with what is between them. Errors: TRINE_EIO names file and byte; the device's. Not
  * collective. */
-trine_status slice_read(device *d, const ckpt_piece *piece, const tensor *t, const st_entry *entry,
+trine_status slice_read(device *d, const ckpt_shard *piece, const tensor *t, const st_entry *entry,
                         const st_file *file, slice_buffer *buffer);
 
 /* Whether the entry has the tensor's shape and a type that can be read. Errors: TRINE_EDATA says

@@ -86,7 +86,7 @@ static const st_entry *find_made_from(const ckpt_source *s, const char *name, ck
     return found || !weight ? found : source_find(s, name, CKPT_WEIGHT, file);
 }
 
-static trine_status read_tensor(const ckpt_source *s, device *dev, const ckpt_piece *piece,
+static trine_status read_tensor(const ckpt_source *s, device *dev, const ckpt_shard *piece,
                                 const tensor *t, slice_buffer *buffer) {
     const st_file *file;
     const st_entry *entry = find_made_from(s, t->name, piece->kind, &file);
@@ -97,7 +97,7 @@ static trine_status read_tensor(const ckpt_source *s, device *dev, const ckpt_pi
     return slice_read(dev, piece, t, entry, file, buffer);
 }
 
-static trine_status read_piece(const ckpt_source *s, device *dev, const ckpt_piece *piece,
+static trine_status read_piece(const ckpt_source *s, device *dev, const ckpt_shard *piece,
                                slice_buffer *buffer) {
     for (int i = 0; i < piece->range->tensor_count; i++) {
         const tensor *t = &piece->range->tensors[i];
@@ -108,7 +108,7 @@ static trine_status read_piece(const ckpt_source *s, device *dev, const ckpt_pie
     return TRINE_OK;
 }
 
-trine_status ckpt_read(const ckpt_source *source, device *dev, const ckpt_piece *pieces,
+trine_status ckpt_read(const ckpt_source *source, device *dev, const ckpt_shard *pieces,
                        size_t count) {
     slice_buffer *buffer = malloc(sizeof *buffer);
     trine_status status = TRINE_OK;
@@ -122,7 +122,7 @@ trine_status ckpt_read(const ckpt_source *source, device *dev, const ckpt_piece 
 typedef struct {
     const ckpt_source *source;
     device *dev;
-    const ckpt_piece *pieces;
+    const ckpt_shard *pieces;
     size_t count;
 } reading;
 
@@ -132,7 +132,7 @@ static trine_status read_all(void *context) {
 }
 
 trine_status ckpt_read_answering(const ckpt_source *source, trine_world *world, device *dev,
-                                 const ckpt_piece *pieces, size_t count) {
+                                 const ckpt_shard *pieces, size_t count) {
     reading r = {source, dev, pieces, count};
     return dev->memory->host ? comm_with_files(world, read_all, &r) : read_all(&r);
 }

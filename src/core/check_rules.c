@@ -309,7 +309,7 @@ static trine_status check_reduce(stage_state *s, const instr *i) {
 
 static trine_status check_reduce_tp(stage_state *s, const instr *i) {
     unit_state *unit = &s->units[i->unit];
-    REQUIRE(s->p->spec->by_rows, "no gradient is made from a tp rank's own rows");
+    REQUIRE(s->p->spec->tp_partial, "no gradient is made from a tp rank's own rows");
     REQUIRE(!s->ties && !s->norms, "gradients are summed over tp after TIE or NORM");
     REQUIRE(unit->reduces == spec_reduces(s->p->spec), "unit %d is not reduced", i->unit);
     REQUIRE(!unit->tp_reduces, "unit %d is summed over tp twice", i->unit);
@@ -346,7 +346,7 @@ static trine_status check_norm(stage_state *s, const instr *i) {
                 s->units[u].forwards, spec->micros);
         REQUIRE(spec->forward_only || s->units[u].reduces == spec_reduces(spec),
                 "unit %d is reduced %d times, not %d", u, s->units[u].reduces, spec_reduces(spec));
-        REQUIRE(spec->forward_only || !spec->by_rows || s->units[u].tp_reduces,
+        REQUIRE(spec->forward_only || !spec->tp_partial || s->units[u].tp_reduces,
                 "unit %d is not summed over tp", u);
     }
     REQUIRE(!ties(s) || s->ties, "TIE has not run");

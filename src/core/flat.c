@@ -39,14 +39,14 @@ bool flat_overlap(const tensor *t, size_t begin, size_t count, size_t *from, siz
 }
 
 /* Neighbours in the buffer are one run: what lies between them is padding, zero on all ranks. */
-bool flat_next_by_rows(const flat_range *range, size_t begin, size_t count, int *next,
-                       flat_run *run) {
+bool flat_next_tp_partial(const flat_range *range, size_t begin, size_t count, int *next,
+                          flat_run *run) {
     bool found = false;
     for (; *next < range->tensor_count; ++*next) {
         size_t first, last;
         const tensor *t = &range->tensors[*next];
-        if (found && (!t->by_rows || t->in_part != run->in_part)) return true;
-        if (!t->by_rows || !flat_overlap(t, begin, count, &first, &last)) continue;
+        if (found && (!t->tp_partial || t->in_part != run->in_part)) return true;
+        if (!t->tp_partial || !flat_overlap(t, begin, count, &first, &last)) continue;
         if (!found) run->from = first;
         run->to = last;
         run->in_part = t->in_part;

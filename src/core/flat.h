@@ -43,10 +43,10 @@ typedef struct {
     tensor_init init;
     double std; /* of INIT_NORMAL */
     bool matrix; /* weight decay applies by default */
-    bool turned; /* files have its transpose, as GPT-2's "Conv1D" (ckpt/slice.h) */
-    bool by_rows; /* each tp rank makes its gradient from its own rows, or heads: an addend over tp until
+    bool transposed; /* files have its transpose, as GPT-2's "Conv1D" (ckpt/slice.h) */
+    bool tp_partial; /* each tp rank makes its gradient from its own rows, or heads: an addend over tp until
                      REDUCE_TP (sequence parallelism; kv heads fewer than tp) */
-    bool in_part; /* by_rows: over this rank's part of tp only (TRINE_TP_PART) */
+    bool in_part; /* tp_partial: over this rank's part of tp only (TRINE_TP_PART) */
     size_t offset; /* elements from the start of the range; set by flat_add */
 } tensor;
 
@@ -86,7 +86,7 @@ typedef struct {
 
 /* The next of them in [begin, begin + count). *next is where to go on, 0 at first. False: there are no more.
  * Pure. */
-bool flat_next_by_rows(const flat_range *range, size_t begin, size_t count, int *next, flat_run *run);
+bool flat_next_tp_partial(const flat_range *range, size_t begin, size_t count, int *next, flat_run *run);
 
 /* Elements of the tensor before its padding rows. Pure. */
 size_t tensor_real(const tensor *t);

@@ -58,7 +58,7 @@ struct program_spec {
     program_queue queue;
     int gather_buffers;  /* asked for, per class */
     bool tied;           /* two units share the token matrix; for `facts` */
-    bool by_rows;        /* sequence parallelism: some gradients are addends over tp */
+    bool tp_partial;        /* sequence parallelism: some gradients are addends over tp */
     bool split_backward; /* BACKWARD_INPUT and BACKWARD_WEIGHT where a unit allows it */
     bool forward_only;   /* an evaluation: no backward, no update */
 };

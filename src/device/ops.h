@@ -70,7 +70,7 @@ typedef struct {
  * depends neither on threads nor on vector width. */
 #define SUM_SQUARES_BLOCK 4096
 
-/* The operators: name; what its work is, FLOPS or BYTES, and how much (src/profile/device.c says of which
+/* The operators: name; what its work is, FLOPS or BYTES, and how much (src/profile/timed_device.c says of which
  * numbers); what it takes behind the device; the same as arguments. OPTIONAL: a device may have NULL.
  *
  * The list makes the tables of all devices, and the one that times them. A new operator is a row, and a
@@ -218,7 +218,7 @@ typedef struct {
        const adamw_args *args),                                                                    \
       (w, m, v, copy, g, parts, count, args))                                                      \
     /* Attention of n new rows, qkv (n, 3, H, D), at positions [past, past + n) of one sequence, whose
-     * earlier keys and values are kept: keys (H, D, M), turned, so that a new query meets them in
+     * earlier keys and values are kept: keys (H, D, M), transposed, so that a new query meets them in
      * vectors, values (H, M, D); past + n <= M. The new rows' k and v are put there, then y (n, H, D)
      * = softmax(q k^T / sqrt(D)) v over the positions up to each row's own. What lies behind them is
      * not read. y is what attention_forward gives in these rows, on processors to the bit, however

@@ -1,6 +1,6 @@
 #include "base/status.h"
 #include "base/json.h"
-#include "doctor/report.h"
+#include "doctor/doctor_report.h"
 
 static bool add_findings(cJSON *root, const findings *found) {
     cJSON *array = cJSON_AddArrayToObject(root, "findings");

@@ -8,8 +8,8 @@
 #include "comm/api/comm.h"
 #include "comm/api/threads.h"
 #include "doctor/facts.h"
-#include "doctor/measure.h"
-#include "doctor/report.h"
+#include "doctor/probe.h"
+#include "doctor/doctor_report.h"
 
 typedef struct {
     trine_world *world; /* not owned */

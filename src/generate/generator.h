@@ -41,7 +41,7 @@ struct trine_generator {
     int32_t *tokens; /* (rows), the device's, for the first stage */
     /* Memory: `base` holds all of the device's; beside a GPU `mirror` is what groups exchange. */
     void *base, *mirror;
-    size_t bytes, mirror_bytes;
+    size_t bytes, staging_bytes;
     bool pinned, mpi_reaches; /* the mirror is; MPI sends from GPUs' memory */
     /* The host's. */
     int32_t *history; /* (T) tokens in the cache */

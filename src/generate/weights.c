@@ -5,11 +5,11 @@
 #include "generate/generator.h"
 
 static trine_status load_unit(trine_generator *g, const ckpt_source *source, generate_unit *u) {
-    ckpt_piece pieces[FLAT_RANGES];
+    ckpt_shard pieces[FLAT_RANGES];
     size_t count = 0;
     for (int r = 0; r < u->layout.range_count; r++)
         if (!u->borrowed[r])
-            pieces[count++] = (ckpt_piece){.kind = CKPT_WEIGHT,
+            pieces[count++] = (ckpt_shard){.kind = CKPT_WEIGHT,
                                            .range = &u->layout.ranges[r],
                                            .count = u->layout.ranges[r].count,
                                            .at = u->base[r],

@@ -47,7 +47,7 @@ static trine_status check_ends_differ(const trine_model *m) {
 
 trine_status gpt_check_family(const trine_model *m) {
     static const char *const names[UNIT_KINDS] = {"embedding", "block", "head"};
-    gpt_shape s = gpt_whole_shape(m);
+    gpt_shape s = gpt_unsharded_shape(m);
     unit_list l;
     TRY(family_check(family_of(m)));
     for (unit_kind kind = 0; kind < UNIT_KINDS; kind++) {
@@ -70,7 +70,7 @@ static void resolve(unit_list *l, const gpt_shape *s, unit_kind kind) {
 /* ---- Costs ------------------------------------------------------------------------------------- */
 
 double gpt_unit_cost(const trine_model *m, int T, int unit) {
-    gpt_shape s = gpt_whole_shape(m);
+    gpt_shape s = gpt_unsharded_shape(m);
     unit_list l;
     double sum = 0;
     s.T = (size_t)T;
@@ -164,12 +164,12 @@ static void set_name(tensor *t, const kind_tensor *k, const gpt_shape *s, size_t
 /* Of the block of that number, or NO_BLOCK. */
 static tensor unit_tensor(const gpt_shape *s, size_t block, const unit_list *l,
                           const list_layer *at, const kind_tensor *k) {
-    tensor t = {.by_rows = k->by_rows && gpt_by_rows(s)};
+    tensor t = {.tp_partial = k->tp_partial && gpt_tp_partial(s)};
     set_sides(&t, k, s, l, at);
     split_over_tp(&t, k, s);
     set_start(&t, k, s);
     set_name(&t, k, s, block, at);
-    t.turned = t.matrix && block != NO_BLOCK && gpt_family(s)->transposed;
+    t.transposed = t.matrix && block != NO_BLOCK && gpt_family(s)->transposed;
     return t;
 }
 
@@ -225,12 +225,12 @@ static size_t count_of(const gpt_shape *s, unit_kind kind) {
 }
 
 size_t gpt_tensor_count(const trine_model *m) {
-    gpt_shape s = gpt_whole_shape(m);
+    gpt_shape s = gpt_unsharded_shape(m);
     return count_of(&s, UNIT_EMBEDDING) + count_of(&s, UNIT_HEAD) + s.L * count_of(&s, UNIT_BLOCK);
 }
 
 tensor gpt_tensor(const trine_model *m, size_t index) {
-    gpt_shape s = gpt_whole_shape(m);
+    gpt_shape s = gpt_unsharded_shape(m);
     tensor t = {.parts = 0};
     size_t embedding = file_tensors(&s, UNIT_EMBEDDING, NO_BLOCK, index, &t);
     if (index < embedding) return t;
@@ -245,7 +245,7 @@ tensor gpt_tensor(const trine_model *m, size_t index) {
 }
 
 double gpt_parameters(const trine_model *m) {
-    gpt_shape s = gpt_whole_shape(m);
+    gpt_shape s = gpt_unsharded_shape(m);
     double sum = 0;
     for (unit_kind kind = 0; kind < UNIT_KINDS; kind++)
         for (size_t i = 0; i < count_of(&s, kind); i++) {

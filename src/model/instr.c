@@ -191,7 +191,7 @@ static uint64_t crossing_bytes(const rank_state *s, tp_crossings c) {
     const gpt_shape *shape = shape_of(s);
     size_t count = shape->B * shape->T * shape->C;
     trine_dtype type = s->config.dev->compute;
-    if (!s->config.spec->by_rows)
+    if (!s->config.spec->tp_partial)
         return (uint64_t)c.sums * state_bytes(s, TRINE_TP, TRINE_TALLY_ALL_REDUCE, count, type);
     return (uint64_t)c.sums * state_bytes(s, TRINE_TP, TRINE_TALLY_REDUCE_SCATTER, count, type) +
            (uint64_t)c.gathers * state_bytes(s, TRINE_TP, TRINE_TALLY_ALL_GATHER, count, type);
@@ -235,7 +235,8 @@ uint64_t gpt_instr_bytes(const rank_state *s, const program *p, const instr *i) 
         } else {
             bytes += backward_bytes(s, at, i);
             if (deferred && at->out >= 0) bytes += forward_bytes(s, at);
-            if (at->kind->turns_in && at->kind->sends_more) bytes += at->kind->sends_more(s);
+            if (at->kind->gradient_in_place && at->kind->sends_more)
+                bytes += at->kind->sends_more(s);
         }
     }
     return bytes;

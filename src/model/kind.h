@@ -25,7 +25,7 @@ typedef struct {
     const char *suffix; /* "weight" */
     enum { SIDE_ROWS, SIDE_COLUMNS, SIDE_WIDTH, SIDE_HIDDEN, SIDE_POSITIONS, SIDE_VOCABULARY } side;
     enum { START_ZERO, START_ONE, START_NORMAL, START_RESIDUAL, START_POSITION } start;
-    bool by_rows; /* its gradient comes from the rows that a tp rank has between the regions */
+    bool tp_partial; /* its gradient comes from the rows that a tp rank has between the regions */
 } kind_tensor;
 
 /* Activations (N, C) that enter or leave a tp region: summed; where rows are split gathered, or summed to rows. */
@@ -102,7 +102,7 @@ typedef struct {
  *   - backward is all of it. With backward_input and backward_weight, bits are those of backward in any order;
  *     backward_weight reads in[0], the gradient of the output and no parameter. Without them its tensors are small
  *     (SIDE_HIDDEN, SIDE_POSITIONS), or the unit is an embedding or a head.
- *   - by_rows marks a tensor whose gradient is made from this rank's rows: of what works on the stream, but for a ROW's
+ *   - tp_partial marks a tensor whose gradient is made from this rank's rows: of what works on the stream, but for a ROW's
  *     bias, whose gradient is summed over gathered rows.
  *   - `rebuild` is how its output is made again: PRODUCT, the dearest, unless said otherwise.
  *   - forward makes the same bits each time that it is called. */
@@ -121,7 +121,7 @@ typedef struct {
     bool over_in;    /* its output may lie where in[0] lay, if nobody else reads that */
     bool over_tokens; /* and must: in[0] is what TOKENS has written */
     bool in_place;   /* its backward pass turns the gradient of its output into that of in[0], where it is */
-    bool turns_in;   /* its backward pass turns in[0] itself into its gradient */
+    bool gradient_in_place;   /* its backward pass turns in[0] itself into its gradient */
     bool adds;       /* its backward pass can add to the gradient of in[0] */
     bool copies;     /* backward_input copies the gradient of the output for backward_weight; else that stays */
     rebuild_kind rebuild;

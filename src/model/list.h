@@ -45,7 +45,7 @@ typedef struct {
     bool for_weight; /* VALUE_REBUILT: BACKWARD_INPUT leaves it for BACKWARD_WEIGHT */
     /* VALUE_REBUILT: the layers before whose backward, backward_input and backward_weight it is made again; -1:
      * before none. */
-    int rebuild_whole, rebuild_input, rebuild_weight;
+    int rebuild_full, rebuild_input, rebuild_weight;
 } list_value;
 
 /* Where a gradient is. */

@@ -38,7 +38,7 @@ static grad_ref begin(walk *w, const list_layer *at, int input) {
     int value = at->in[input];
     if (at->kind->in_place && input == 0) return at->out_grad;
     /* Value and gradient in one place, from the forward pass on. */
-    if (at->kind->turns_in) return fresh(w, value, w->l->values[value].writer);
+    if (at->kind->gradient_in_place) return fresh(w, value, w->l->values[value].writer);
     if (value == w->l->input && at->out_grad.place != GRAD_STREAM && stream_is_free(w))
         return (grad_ref){GRAD_STREAM, 0, -1};
     return fresh(w, value, w->time);

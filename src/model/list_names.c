@@ -186,7 +186,7 @@ static trine_status check_ends(const unit_list *l, unit_kind kind) {
 
 /* Some kinds use up what they read. */
 static trine_status check_used_up(const unit_list *l, const list_layer *at) {
-    if (!at->kind->over_tokens && !at->kind->turns_in) return TRINE_OK;
+    if (!at->kind->over_tokens && !at->kind->gradient_in_place) return TRINE_OK;
     int v = at->in[0], writer = l->values[v].writer;
     CHECK(list_readers(l, v) == 1 && writer >= 0, TRINE_EINVAL,
           "%s uses up \"%s\", which a row must write and no other row may read", at->kind->text,

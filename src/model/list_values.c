@@ -43,7 +43,8 @@ static bool read_by_peers(const unit_list *l, int value, const gpt_shape *s) {
     if (v->shape != SHAPE_STREAM) return false;
     if (v->writer >= 0 && l->layers[v->writer].kind->sends.sums) return true;
     for (int n = 0; n < l->count; n++)
-        if (l->layers[n].in[0] == value && l->layers[n].kind->sends.gathers) return gpt_by_rows(s);
+        if (l->layers[n].in[0] == value && l->layers[n].kind->sends.gathers)
+            return gpt_tp_partial(s);
     return false;
 }
 
@@ -66,14 +67,14 @@ static void find_rebuilds(unit_list *l, int value, trine_recompute recompute) {
     list_value *v = &l->values[value];
     int first = first_reader_back(l, value, OF_ALL);
     bool elements = rebuild_of(l, v) == REBUILD_ELEMENTS;
-    v->rebuild_whole = v->rebuild_input = v->rebuild_weight = -1;
+    v->rebuild_full = v->rebuild_input = v->rebuild_weight = -1;
     if (l->makes_loss) return; /* its forward pass has just been */
     if (elements) {
-        v->rebuild_whole = first;
+        v->rebuild_full = first;
         v->rebuild_input = first_reader_back(l, value, OF_WHOLE);
         v->rebuild_weight = first_reader_back(l, value, OF_SPLIT);
     } else if (recompute == TRINE_RECOMPUTE_SELECTIVE) {
-        v->rebuild_whole = v->rebuild_input = first < 0 ? v->writer : first;
+        v->rebuild_full = v->rebuild_input = first < 0 ? v->writer : first;
     } else {
         return; /* with all of the list */
     }
@@ -81,7 +82,7 @@ static void find_rebuilds(unit_list *l, int value, trine_recompute recompute) {
         const list_value *made = &l->values[other];
         const list_layer *writer = &l->layers[made->writer];
         if (made->place != VALUE_REBUILT || !takes(writer, value)) continue;
-        not_after(&v->rebuild_whole, made->rebuild_whole);
+        not_after(&v->rebuild_full, made->rebuild_full);
         not_after(&v->rebuild_input, made->rebuild_input);
         if (elements)
             not_after(&v->rebuild_weight, made->rebuild_weight); /* others wait in a keep buffer */
@@ -103,7 +104,7 @@ static list_life life_of(const unit_list *l, int value, const gpt_shape *s, bool
                                .aux = kind->aux ? kind->aux(s) : 0,
                                .peers = v->peers}};
     if (!shares) return life;
-    int back = v->rebuild_whole;
+    int back = v->rebuild_full;
     life.from[0] = v->writer, life.to[0] = v->last_reader;
     life.from[1] = list_back_time(l, back), life.to[1] = list_back_time(l, v->writer);
     return life;
@@ -167,7 +168,7 @@ static void place_in_buffer(unit_list *l, int value, const gpt_shape *s, life_ta
         writer->aux = l->rebuilt_count++;
         l->rebuilt[writer->aux] = (list_buffer){.aux = writer->kind->aux(s)};
     }
-    if (reader->kind->turns_in) {
+    if (reader->kind->gradient_in_place) {
         v->at = reader->in_grad[0].buffer;
         return;
     }
@@ -183,12 +184,12 @@ static void place_value(unit_list *l, int value, const gpt_shape *s, trine_recom
                         life_table *t) {
     list_value *v = &l->values[value];
     v->peers = read_by_peers(l, value, s);
-    bool turned = v->last_reader >= 0 && l->layers[v->last_reader].kind->turns_in;
+    bool in_place = v->last_reader >= 0 && l->layers[v->last_reader].kind->gradient_in_place;
     if (value == l->input) {
         v->place = VALUE_INPUT;
     } else if (value == l->output) {
         v->place = VALUE_OUTPUT;
-    } else if (turned) {
+    } else if (in_place) {
         place_in_buffer(l, value, s, t);
     } else if (is_kept(l, value)) {
         v->place = is_dropped(l, v, recompute) ? VALUE_REBUILT : VALUE_KEPT;

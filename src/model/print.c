@@ -42,7 +42,7 @@ static const char *place_text(const unit_list *l, const list_layer *at) {
 }
 
 static const char *sends_text(tp_crossings c, const gpt_shape *s, char text[CELL]) {
-    bool rows = gpt_by_rows(s), sums = c.sums && s->tp > 1, gathers = c.gathers && rows;
+    bool rows = gpt_tp_partial(s), sums = c.sums && s->tp > 1, gathers = c.gathers && rows;
     snprintf(text, CELL, "%s%s%s", gathers ? "all-gather" : "", sums && gathers ? ", " : "",
              !sums  ? ""
              : rows ? "reduce-scatter"

@@ -12,13 +12,13 @@ tp_vocab gpt_vocab(const gpt_shape *s) {
     return tp_vocab_of(s->V, s->tp, s->tp_rank, s->row_multiple ? s->row_multiple : 1);
 }
 
-bool gpt_by_rows(const gpt_shape *s) {
+bool gpt_tp_partial(const gpt_shape *s) {
     return s->sequence && s->tp > 1;
 }
 
 tp_rows gpt_rows(const gpt_shape *s) {
     size_t N = s->B * s->T, tp = (size_t)s->tp;
-    if (!gpt_by_rows(s)) return (tp_rows){0, N};
+    if (!gpt_tp_partial(s)) return (tp_rows){0, N};
     return (tp_rows){(size_t)s->tp_rank * (N / tp), N / tp};
 }
 
@@ -42,7 +42,7 @@ const trine_layer *gpt_unit_rows(const gpt_shape *s, unit_kind kind) {
     return kind == UNIT_BLOCK ? f->block : f->head;
 }
 
-gpt_shape gpt_whole_shape(const trine_model *m) {
+gpt_shape gpt_unsharded_shape(const trine_model *m) {
     int F = m->ffn_hidden_size ? m->ffn_hidden_size : 4 * m->hidden_size;
     return (gpt_shape){.B = 1,
                        .T = (size_t)m->seq_length,

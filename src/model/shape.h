@@ -27,7 +27,7 @@ tp_vocab gpt_vocab(const gpt_shape *s);
 /* The rows that this tp rank has between the tp regions: R of them. Pure. */
 tp_rows gpt_rows(const gpt_shape *s);
 /* Whether those are a share of all. Pure. */
-bool gpt_by_rows(const gpt_shape *s);
+bool gpt_tp_partial(const gpt_shape *s);
 
 typedef enum { UNIT_EMBEDDING, UNIT_BLOCK, UNIT_HEAD, UNIT_KINDS } unit_kind;
 
@@ -38,6 +38,6 @@ const trine_family *gpt_family(const gpt_shape *s); /* never NULL */
 const trine_layer *gpt_unit_rows(const gpt_shape *s, unit_kind kind);
 
 /* All of the model on one rank, a sequence at a time. Pure. */
-gpt_shape gpt_whole_shape(const trine_model *m);
+gpt_shape gpt_unsharded_shape(const trine_model *m);
 
 #endif

@@ -89,7 +89,7 @@ static trine_status rebuild(const unit_call *c, int n, part which) {
     for (int v = 0; v < c->list->value_count; v++) {
         const list_value *value = &c->list->values[v];
         if (value->place != VALUE_REBUILT) continue;
-        int before = which == PART_WHOLE   ? value->rebuild_whole
+        int before = which == PART_WHOLE   ? value->rebuild_full
                      : which == PART_INPUT ? value->rebuild_input
                                            : value->rebuild_weight;
         if (before == n) TRY(run_forward(c, value->writer));

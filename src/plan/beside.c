@@ -3,11 +3,11 @@
 #include "comm/api/axes.h"
 #include "device/cuda/sizes.h"
 
-size_t beside_mirror(const arena *plan) {
-    return plan->far ? plan->shared_used + plan->exchanged.used : 0;
+size_t beside_staging_buffer(const arena *plan) {
+    return plan->on_device ? plan->shared_used + plan->exchanged.used : 0;
 }
 
-size_t beside_staging(const arena *plan) {
+size_t beside_host(const arena *plan) {
     return plan->host.used;
 }
 

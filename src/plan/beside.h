@@ -7,8 +7,8 @@
 
 /* Bytes of the host's memory that a far plan takes: the mirror, if there is one, and what the host
  * needs itself. 0 for a plan of processors, whose bytes are all the host's. Pure. */
-size_t beside_mirror(const arena *plan);
-size_t beside_staging(const arena *plan);
+size_t beside_staging_buffer(const arena *plan);
+size_t beside_host(const arena *plan);
 /* About what a rank's libraries take of its GPU before the plan (device/cuda/sizes.h). Pure. */
 size_t beside_libraries(trine_layout layout);
 

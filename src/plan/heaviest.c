@@ -12,9 +12,9 @@
 /* What the table's last row says of a stage. */
 static trine_status stage_total(const report *r, int stage, size_t *bytes) {
     arena plan;
-    TRY(setup_plan(r->config, r->stages, r->dev, (trine_coord){.pp = stage}, &plan));
+    TRY(resolve_plan(r->config, r->stages, r->dev, (trine_coord){.pp = stage}, &plan));
     *bytes = plan.used;
-    if (!plan.far) *bytes += report_transport_bytes(r, stage);
+    if (!plan.on_device) *bytes += report_transport_bytes(r, stage);
     return TRINE_OK;
 }
 
@@ -38,7 +38,7 @@ trine_status report_heaviest(const report *r, FILE *out) {
 /* ---- A layer's activations ---- */
 
 size_t report_layer_bytes(const trine_config *config, const device *dev) {
-    gpt_shape s = setup_shape(config, dev, 0);
+    gpt_shape s = resolve_shape(config, dev, 0);
     gpt_scratch scratch;
     gpt_acts acts;
     arena shared, kept;

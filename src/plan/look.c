@@ -33,11 +33,11 @@ static trine_status rehearse(rehearsal *r, const trine_config *config, int ranks
     TRY(trine_config_check(&r->config, r->ranks));
     CHECK(data || r->config.model.vocab_size, TRINE_EINVAL,
           "the vocabulary is not known: give --vocab-size or --data-path");
-    if (!r->config.model.vocab_size) TRY(setup_vocabulary(&r->config, r->ranks));
-    TRY(setup_spec(&r->config, &r->spec));
+    if (!r->config.model.vocab_size) TRY(resolve_vocabulary(&r->config, r->ranks));
+    TRY(resolve_spec(&r->config, &r->spec));
     TRY(compose_all(&r->spec, &r->stages, NULL));
     device_config dev;
-    TRY(setup_device(&r->config, &dev));
+    TRY(resolve_device(&r->config, &dev));
     return device_open_sizes(&r->dev, &dev);
 }
 
@@ -102,7 +102,7 @@ trine_status trine_explain(const trine_config *config, int ranks, FILE *out) {
 }
 
 static trine_status print_layers(const rehearsal *h, FILE *out) {
-    gpt_shape shape = setup_shape(&h->config, h->dev, 0);
+    gpt_shape shape = resolve_shape(&h->config, h->dev, 0);
     return gpt_print_lists(&shape, out);
 }
 

@@ -202,20 +202,20 @@ static bool report_stages(const report *r) {
 /* What a plan leaves of the GPU, about; and what lies in the host's memory. */
 static void host_rows(const report *r, const arena *plans, const size_t *transport, int count,
                       FILE *out) {
-    size_t mirror[REPORT_COLUMNS], staging[REPORT_COLUMNS], total[REPORT_COLUMNS];
+    size_t staging[REPORT_COLUMNS], host[REPORT_COLUMNS], total[REPORT_COLUMNS];
     size_t libraries[REPORT_COLUMNS], reserve[REPORT_COLUMNS];
     for (int n = 0; n < count; n++) {
         libraries[n] = beside_libraries(r->config->parallel.layout);
         reserve[n] = CUDA_RESERVE;
-        mirror[n] = report_stages(r) ? beside_mirror(&plans[n]) : 0;
-        staging[n] = beside_staging(&plans[n]);
-        total[n] = mirror[n] + staging[n] + transport[n];
+        staging[n] = report_stages(r) ? beside_staging_buffer(&plans[n]) : 0;
+        host[n] = beside_host(&plans[n]);
+        total[n] = staging[n] + host[n] + transport[n];
     }
     memory_row("total on the GPU", plans, MEM_KINDS, NULL, count, out);
     memory_row("beside: reserve", plans, -1, reserve, count, out);
     memory_row("beside: libraries", plans, -1, libraries, count, out);
-    memory_row("host: mirror", plans, -1, mirror, count, out);
     memory_row("host: staging", plans, -1, staging, count, out);
+    memory_row("host: buffers", plans, -1, host, count, out);
     memory_row("host: transport", plans, -1, transport, count, out);
     memory_row("total on the host", plans, -1, total, count, out);
 }
@@ -223,7 +223,7 @@ static void host_rows(const report *r, const arena *plans, const size_t *transpo
 static void memory_block(const report *r, const arena *plans, int from, int count, FILE *out) {
     size_t transport[REPORT_COLUMNS], shared[REPORT_COLUMNS];
     bool share = comm_may_share(r->config->parallel.transport);
-    if (plans[0].far) share = share && report_stages(r);
+    if (plans[0].on_device) share = share && report_stages(r);
     stage_header("memory   MiB a rank", from, from + count, out);
     for (int k = 0; k < MEM_KINDS; k++)
         memory_row(mem_kind_text((mem_kind)k), plans, k, NULL, count, out);
@@ -231,13 +231,13 @@ static void memory_block(const report *r, const arena *plans, int from, int coun
         transport[n] = report_transport_bytes(r, from + n);
         shared[n] = share ? plans[n].shared_used : 0;
     }
-    if (plans[0].far) {
+    if (plans[0].on_device) {
         host_rows(r, plans, transport, count, out);
     } else {
         memory_row("transport", plans, -1, transport, count, out);
         memory_row("total", plans, MEM_KINDS, transport, count, out);
     }
-    memory_row("of it in windows", plans, -1, shared, count, out);
+    memory_row("of which in windows", plans, -1, shared, count, out);
 }
 
 trine_status report_memory(const report *r, FILE *out) {
@@ -246,16 +246,18 @@ trine_status report_memory(const report *r, FILE *out) {
     for (int from = 0; from < stages; from += REPORT_COLUMNS) {
         int count = stages - from < REPORT_COLUMNS ? stages - from : REPORT_COLUMNS;
         for (int n = 0; n < count; n++)
-            TRY(setup_plan(r->config, r->stages, r->dev, (trine_coord){.pp = from + n}, &plans[n]));
+            TRY(resolve_plan(r->config, r->stages, r->dev, (trine_coord){.pp = from + n},
+                             &plans[n]));
         memory_block(r, plans, from, count, out);
     }
     return TRINE_OK;
 }
 
 static trine_status stage_traffic(const report *r, int stage, traffic *t) {
-    gpt_shape shape = setup_shape(r->config, r->dev, 0);
+    gpt_shape shape = resolve_shape(r->config, r->dev, 0);
     rank_state h;
-    state_config hc = setup_state(r->config, r->stages, &shape, r->dev, (trine_coord){.pp = stage});
+    state_config hc =
+        resolve_state(r->config, r->stages, &shape, r->dev, (trine_coord){.pp = stage});
     TRY(state_create(&h, &hc));
     *t = traffic_of(&h, &r->stages[stage]);
     state_destroy(&h);

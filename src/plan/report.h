@@ -4,7 +4,7 @@
 #ifndef TRINE_PLAN_REPORT_H
 #define TRINE_PLAN_REPORT_H
 
-#include "plan/setup.h"
+#include "plan/resolve.h"
 
 /* What the pieces need. `hosts` (world size) is NULL when nothing was started. */
 typedef struct {

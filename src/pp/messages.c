@@ -18,7 +18,7 @@ static instr message(const program *p, instr_kind kind, const instr *compute) {
 
 /* Whether the instruction turns a gradient stream: RECV_GRAD comes before the first of a chunk, SEND_GRAD after
  * the last. */
-static bool turns_stream(const instr *i) {
+static bool changes_stream(const instr *i) {
     return instr_computes((instr_kind)i->kind) && i->stream >= 0;
 }
 
@@ -29,7 +29,7 @@ static instr_kind message_before(const program *p, const instr *i) {
     int c = spec_chunk_of(s, i->unit);
     if (i->kind == FORWARD && i->unit == spec_chunk_first(s, c) && spec_receives(s, c))
         return RECV_ACT;
-    if (turns_stream(i) && i->unit == spec_chunk_last(s, c) && spec_sends(s, c)) return RECV_GRAD;
+    if (changes_stream(i) && i->unit == spec_chunk_last(s, c) && spec_sends(s, c)) return RECV_GRAD;
     return INSTR_KINDS;
 }
 
@@ -38,7 +38,7 @@ static instr_kind message_after(const program *p, const instr *i) {
     if (!instr_computes((instr_kind)i->kind)) return INSTR_KINDS;
     int c = spec_chunk_of(s, i->unit);
     if (i->kind == FORWARD && i->unit == spec_chunk_last(s, c) && spec_sends(s, c)) return SEND_ACT;
-    if (turns_stream(i) && i->unit == spec_chunk_first(s, c) && spec_receives(s, c))
+    if (changes_stream(i) && i->unit == spec_chunk_first(s, c) && spec_receives(s, c))
         return SEND_GRAD;
     return INSTR_KINDS;
 }

@@ -1,5 +1,5 @@
 /* Where a step's time goes. While a step is measured the interpreter's device and the mesh's groups
- * are timing ones (profile/device.h, comm_clock of comm/api/comm.h), and the interpreter tells after
+ * are timing ones (profile/timed_device.h, comm_clock of comm/api/comm.h), and the interpreter tells after
  * each of its waits and each instruction what has just ended; between measured steps, and without a
  * profile, everything is as if this file did not exist.
  *
@@ -17,7 +17,7 @@
 #include "comm/api/comm.h"
 #include "core/program.h"
 #include "profile/limits.h"
-#include "profile/device.h"
+#include "profile/timed_device.h"
 
 typedef enum {
     PROFILE_WAITING,

@@ -1,5 +1,5 @@
 /* When the queue of a cuda device worked, and when it was idle: a mark before and a mark behind
- * each operator of a step (cuda/measure.h), set through a timing device (profile.h) that waits for
+ * each operator of a step (cuda/events.h), set through a timing device (profile.h) that waits for
  * nothing. All marks are made once; they are read after the step.
  *
  *   step    begin |gap| operator |gap| operator ... |gap| end
@@ -14,8 +14,8 @@
 #ifndef TRINE_PROFILE_SPANS_H
 #define TRINE_PROFILE_SPANS_H
 
-#include "device/cuda/measure.h"
-#include "profile/device.h"
+#include "device/cuda/events.h"
+#include "profile/timed_device.h"
 
 typedef struct device_spans {
     const cuda_measure *measure;

@@ -283,7 +283,7 @@ static size_t longest_run(const rank_state *h) {
             flat_part own = state_owned(h, &h->units[n], r);
             const flat_range *range = &h->units[n].layout.ranges[r];
             int next = 0;
-            while (flat_next_by_rows(range, own.begin, own.count, &next, &run))
+            while (flat_next_tp_partial(range, own.begin, own.count, &next, &run))
                 if (run.to - run.from > longest) longest = run.to - run.from;
         }
     return longest;
@@ -301,7 +301,7 @@ static void take_numbers(rank_state *h, arena *a) {
     size_t units = (size_t)h->config.spec->units, sums = (size_t)sum_count(h) * sizeof(double);
     h->squares = arena_take_host(a, MEM_WORKSPACE, units * sizeof(double));
     h->norm_scratch = arena_take_host(a, MEM_WORKSPACE, h->config.norm_scratch * sizeof(double));
-    if (!a->far) return;
+    if (!a->on_device) return;
     h->sums = arena_take(a, MEM_WORKSPACE, sums);
     h->sums_read = arena_take_host(a, MEM_WORKSPACE, sums);
     h->piece = arena_take_host(a, MEM_WORKSPACE, STATE_PIECE * sizeof(float));
@@ -310,7 +310,7 @@ static void take_numbers(rank_state *h, arena *a) {
 void state_take(rank_state *h, arena *a) {
     const program *p = h->config.program;
     const state_model *m = &h->config.model;
-    ASSERT(a->far == !h->config.dev->memory->host);
+    ASSERT(a->on_device == !h->config.dev->memory->host);
     for (int n = 0; n < h->count; n++) take_state(h, a, &h->units[n]);
     for (int c = 0; c < CLASSES; c++) take_buffers(h, a, (unit_class)c);
     take_tie(h, a);
@@ -320,7 +320,8 @@ void state_take(rank_state *h, arena *a) {
     for (int s = 0; s < p->slots; s++) take_slot(h, a, s);
     for (int k = 0; k < p->keeps; k++)
         m->take_keep(m->shape, a, h->config.dev, p->spec, state_keep(h, k));
-    taker take_stream = shared_if(p->spec->stages > 1 || p->spec->by_rows); /* sent, or gathered */
+    taker take_stream =
+        shared_if(p->spec->stages > 1 || p->spec->tp_partial); /* sent, or gathered */
     for (int d = 0; d < p->streams; d++)
         h->streams[d] = take_stream(a, MEM_MESSAGES, stream_bytes(h));
     take_numbers(h, a);

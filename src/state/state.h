@@ -114,7 +114,7 @@ typedef struct {
 trine_status state_create(rank_state *h, const state_config *config);
 void state_destroy(rank_state *h);
 
-/* Declares or takes every buffer, in one fixed order; the arena is far (arena_far) when the
+/* Declares or takes every buffer, in one fixed order; the arena is far (arena_device) when the
  * device's memory is. Not collective. */
 void state_take(rank_state *h, arena *a);
 

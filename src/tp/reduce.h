@@ -1,5 +1,5 @@
 /* With sequence parallelism a tp rank makes the gradients of norms and positions from its own rows:
- * addends (tensor.by_rows, core/flat.h), which are summed over tp once a step, when they have been
+ * addends (tensor.tp_partial, core/flat.h), which are summed over tp once a step, when they have been
  * summed over dp, on the part that a rank owns.
  *
  * Invariant: after REDUCE_TP what is SPLIT_NONE is the same on all tp ranks again. Cost: two small

@@ -17,7 +17,7 @@
  * the sizes of the whole. The group is known here and nowhere above. A group of one costs nothing:
  * its collectives are self.c's.
  *
- * Invariant: what is SPLIT_NONE is computed bit-identically on every tp rank, or marked `by_rows`
+ * Invariant: what is SPLIT_NONE is computed bit-identically on every tp rank, or marked `tp_partial`
  * (core/flat.h): made from own rows, so that its gradients are addends. Either form gives an
  * activation the same bits. Cost per half-block and direction: one all-reduce of (N, C), or a
  * reduce-scatter and an all-gather; backwards one all-gather more. */

@@ -1,4 +1,4 @@
-/* A trainer's checkpoints: which parts of its state are written and filled (train/pieces.h), and
+/* A trainer's checkpoints: which parts of its state are written and filled (train/shards.h), and
  * the few numbers beside them that say where a run stands. */
 #include "base/c_locale.h"
 #include "ckpt/ckpt.h"
@@ -14,7 +14,7 @@
 #include "base/status.h"
 #include "ckpt/folder.h"
 #include "ckpt/settings.h"
-#include "train/pieces.h"
+#include "train/shards.h"
 #include "train/ranks.h"
 #include "train/stop.h"
 #include "train/terminal.h"
@@ -96,10 +96,10 @@ static bool weights_alone(const trine_checkpoint *c, const ckpt_source *source) 
 
 static trine_status fill_state(trine_trainer *t, const ckpt_source *source, bool weights_only) {
     pieces p;
-    trine_status status = pieces_to_load(&t->held, weights_only, &p);
+    trine_status status = shards_to_load(&t->held, weights_only, &p);
     if (status == TRINE_OK)
         status = ckpt_read_answering(source, t->world, t->dev, p.pieces, p.piece_count);
-    pieces_free(&p);
+    shards_free(&p);
     return status;
 }
 
@@ -276,7 +276,7 @@ trine_status trine_trainer_load(trine_trainer *t, const trine_checkpoint *c, FIL
 /* ---- Saving ---------------------------------------------------------------------------------- */
 
 static trine_status prepare(const trine_trainer *t, pieces *p, char **config) {
-    TRY(pieces_to_save(&t->held, p));
+    TRY(shards_to_save(&t->held, p));
     return settings_print(&t->config, config);
 }
 
@@ -300,7 +300,7 @@ trine_status trine_trainer_save(trine_trainer *t, const trine_checkpoint *c, FIL
     if (status == TRINE_OK) status = ckpt_save(t->mesh, &image, c->save, c->keep, voice(t, out));
     if (status == TRINE_OK) t->saved = t->steps;
     free(config);
-    pieces_free(&p);
+    shards_free(&p);
     return done_with(status_user(status));
 }
 

@@ -5,7 +5,7 @@
 #include "base/status.h"
 #include "comm/api/threads.h"
 #include "train/gpus.h"
-#include "train/memory.h"
+#include "train/trainer_memory.h"
 #include "train/ranks.h"
 
 /* The trainer outlives the caller's strings. */
@@ -36,7 +36,7 @@ static trine_status open_file(trine_trainer *t, trainer_data *d, const char *pat
 /* The files come first: they know the vocabulary, on which the model's size depends. */
 static trine_status open_data(trine_trainer *t) {
     trine_config *c = &t->config;
-    if (!c->model.vocab_size) TRY(setup_vocabulary(c, trine_world_size(t->world)));
+    if (!c->model.vocab_size) TRY(resolve_vocabulary(c, trine_world_size(t->world)));
     TRY(open_file(t, &t->train, c->data.data_path, SAMPLER_SHUFFLED));
     if (c->data.val_data_path)
         TRY(open_file(t, &t->val, c->data.val_data_path, SAMPLER_SEQUENTIAL));
@@ -53,7 +53,7 @@ static trine_status share_threads(trine_trainer *t) {
 
 static trine_status open_device(trine_trainer *t) {
     device_config config;
-    TRY(setup_device(&t->config, &config));
+    TRY(resolve_device(&t->config, &config));
     config.threads = t->threads;
     config.library = t->config.parallel.cuda_library;
     config.place = trine_comm_rank(trine_mesh_group(t->mesh, TRINE_NODE));
@@ -64,7 +64,7 @@ static trine_status open_device(trine_trainer *t) {
 }
 
 static trine_status make_programs(trine_trainer *t) {
-    TRY(setup_spec(&t->config, &t->spec));
+    TRY(resolve_spec(&t->config, &t->spec));
     TRY(compose_all(&t->spec, &t->stages, NULL));
     t->eval_spec = t->spec;
     t->eval_spec.forward_only = true;
@@ -77,12 +77,12 @@ static trine_status expect_memory(trine_trainer *t) {
     device_config config;
     device *dev;
     arena plan;
-    TRY(setup_device(&t->config, &config));
+    TRY(resolve_device(&t->config, &config));
     TRY(device_open_sizes(&dev, &config));
-    trine_status status = setup_plan(&t->config, t->stages, dev, at, &plan);
+    trine_status status = resolve_plan(&t->config, t->stages, dev, at, &plan);
     device_close_sizes(&dev);
     /* Of GPUs' memory it is not known yet which groups will need windows: memory_take will say. */
-    if (status == TRINE_OK && !plan.far) comm_expect(t->world, plan.shared_used);
+    if (status == TRINE_OK && !plan.on_device) comm_expect(t->world, plan.shared_used);
     return status;
 }
 
@@ -107,7 +107,7 @@ static trine_status compare_programs(const trine_trainer *t) {
 
 /* Of the memory that the device computes in. */
 static trine_status find_peak(trine_trainer *t) {
-    size_t transport = t->memory.far ? 0 : mesh_transport_bytes(t->mesh);
+    size_t transport = t->memory.on_device ? 0 : mesh_transport_bytes(t->mesh);
     int64_t peak = (int64_t)(t->memory.capacity + transport);
     TRY(trine_all_reduce(trine_mesh_group(t->mesh, TRINE_WORLD), &peak, &peak, 1, TRINE_I64,
                          TRINE_MAX));

@@ -7,7 +7,7 @@
 #include "base/status.h"
 #include "comm/api/comm.h"
 #include "comm/api/gpu.h"
-#include "plan/fit.h"
+#include "plan/oom.h"
 #include "train/warm_up.h"
 
 #define MIB (1024.0 * 1024.0)
@@ -59,16 +59,16 @@ static trine_status no_room(const trine_trainer *t, size_t more, const char *bes
     cuda_gpu own;
     arena plan;
     TRY(cuda_describe(t->dev, &own));
-    TRY(setup_plan(&t->config, t->stages, t->dev, trine_mesh_coord(t->mesh), &plan));
+    TRY(resolve_plan(&t->config, t->stages, t->dev, trine_mesh_coord(t->mesh), &plan));
     size_t left = own.info.free_bytes;
-    fit_question q = {.config = &t->config,
+    oom_question q = {.config = &t->config,
                       .dev = t->dev,
                       .plan = &plan,
                       .free_bytes = left > more ? left - more : 0,
                       .bytes = own.info.bytes,
                       .sharers = 1,
                       .beside = beside};
-    return fit_refuse(&q);
+    return oom_refuse(&q);
 }
 
 static trine_status no_room_for_groups(const trine_trainer *t) {
@@ -78,7 +78,7 @@ static trine_status no_room_for_groups(const trine_trainer *t) {
 
 /* Libraries take theirs first, on all ranks of a GPU, so that what is free then is for the plans. */
 static trine_status load_libraries(trine_trainer *t) {
-    gpt_shape shape = setup_shape(&t->config, t->dev, trine_mesh_coord(t->mesh).tp);
+    gpt_shape shape = resolve_shape(&t->config, t->dev, trine_mesh_coord(t->mesh).tp);
     trine_status status = trine_world_agree(t->world, warm_up(t->dev, &shape));
     if (status == TRINE_ENOMEM && *status_message())
         return no_room(t, 0, ", beside what kernels and libraries take,");

@@ -30,7 +30,7 @@ static step_io make_step(const trine_trainer *t, const trainer_data *data, uint6
         .first_sample = first,
         .scale = 1.0 / (double)tokens_per_step(t),
         .loss_scale = t->scale.scale,
-        .adamw = {.lr = (float)setup_learning_rate(o, t->updates + 1),
+        .adamw = {.lr = (float)resolve_learning_rate(o, t->updates + 1),
                   .beta1 = (float)o->adam_beta1,
                   .beta2 = (float)o->adam_beta2,
                   .eps = (float)o->adam_eps,
@@ -90,7 +90,7 @@ static trine_status conclude(trine_trainer *t, const step_io *step) {
 trine_status trine_trainer_step(trine_trainer *t, trine_metrics *metrics) {
     uint64_t start = clock_ns();
     step_io step = make_step(t, &t->train, t->samples);
-    double lr = setup_learning_rate(&t->config.optimizer, t->updates + 1);
+    double lr = resolve_learning_rate(&t->config.optimizer, t->updates + 1);
     TRY(run_step(t, &step));
     TRY(conclude(t, &step));
     *metrics = (trine_metrics){.step = t->steps,

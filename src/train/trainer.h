@@ -12,7 +12,7 @@
 #include "train/overflow.h"
 #include "profile/profile.h"
 #include "train/scaler.h"
-#include "plan/setup.h"
+#include "plan/resolve.h"
 
 /* Host memory beside a GPU that the GPU's driver has refused to pin; copies of it are slower. */
 typedef struct {

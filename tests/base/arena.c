@@ -45,7 +45,7 @@ static void kinds_add_up_to_what_is_used(void **state) {
     assert_int_equal(sum, a.used);
 }
 
-static void taking_gives_aligned_pieces_apart(void **state) {
+static void taking_gives_aligned_buffers_apart(void **state) {
     (void)state;
     arena a;
     arena_init(&a, NULL, 0);
@@ -68,7 +68,7 @@ static void taking_gives_aligned_pieces_apart(void **state) {
 
 /* Shared pieces lie in the second memory, the others close up in the first; together they are what
  * was declared. Without a second memory everything lies in one, in the order of taking. */
-static void shared_pieces_lie_apart(void **state) {
+static void shared_regions_do_not_overlap(void **state) {
     (void)state;
     arena a;
     char *base = aligned_alloc(ARENA_ALIGN, 8 * ARENA_ALIGN);
@@ -105,7 +105,7 @@ static void shared_pieces_lie_apart(void **state) {
 
 /* Far memory: own, shared and exchanged pieces apart, and the host's beside them, which is no part
  * of the kinds. On processors the same calls are plain ones. */
-static void far_pieces_lie_apart(void **state) {
+static void device_regions_do_not_overlap(void **state) {
     (void)state;
     arena a;
     char *memory = aligned_alloc(ARENA_ALIGN, 9 * ARENA_ALIGN);
@@ -117,9 +117,9 @@ static void far_pieces_lie_apart(void **state) {
         arena_init(&a, pass ? memory : NULL, pass == 1 ? 3 * ARENA_ALIGN : 9 * ARENA_ALIGN);
         if (pass == 1) arena_share(&a, shared, ARENA_ALIGN);
         if (pass == 1)
-            arena_far(&a, (arena_piece){exchanged, 0, 3 * ARENA_ALIGN},
-                      (arena_piece){host, 0, 2 * ARENA_ALIGN});
-        if (pass == 0) arena_far(&a, (arena_piece){0}, (arena_piece){0});
+            arena_device(&a, (arena_region){exchanged, 0, 3 * ARENA_ALIGN},
+                         (arena_region){host, 0, 2 * ARENA_ALIGN});
+        if (pass == 0) arena_device(&a, (arena_region){0}, (arena_region){0});
         p[0] = arena_take(&a, MEM_PARAMS, 300);
         p[1] = arena_take_exchanged(&a, MEM_GATHER, 257);
         p[2] = arena_take_host(&a, MEM_WORKSPACE, 8);
@@ -160,9 +160,9 @@ static void every_kind_has_words(void **state) {
 static const struct CMUnitTest arena_tests[] = {
     cmocka_unit_test(declaring_counts_and_gives_nothing),
     cmocka_unit_test(kinds_add_up_to_what_is_used),
-    cmocka_unit_test(taking_gives_aligned_pieces_apart),
-    cmocka_unit_test(shared_pieces_lie_apart),
-    cmocka_unit_test(far_pieces_lie_apart),
+    cmocka_unit_test(taking_gives_aligned_buffers_apart),
+    cmocka_unit_test(shared_regions_do_not_overlap),
+    cmocka_unit_test(device_regions_do_not_overlap),
     cmocka_unit_test(every_kind_has_words),
 };
 

@@ -144,6 +144,9 @@ long_function 60 | accepted "a function of 60 lines" src/base/planted.c
 yes '/* a line */' | head -601 | refused "a file of 601 lines" src/base/planted.c "601 lines"
 yes '/* a line */' | head -600 | accepted "a file of 600 lines" src/base/planted.c
 
+refused "two rooms with files of one name" src/tp/reduce.c "src/dp has a file of this name" </dev/null
+: | accepted "one name for two devices of a room" src/device/ref/tiles.c
+
 accepted "comments and strings may name anything" src/model/planted.c <<'END'
 /* trine_comm is for tp; getenv("X") is not
  * #include "comm/api/comm.h" */

@@ -249,7 +249,7 @@ static void close_checkpoint(checkpoint *c) {
 typedef struct {
     const char *data;
     trine_dtype type;
-    bool turned;       /* the file has the transpose */
+    bool transposed;   /* the file has the transpose */
     size_t rows, cols; /* of all parts, in the model's orientation */
 } saved_tensor;
 
@@ -259,16 +259,16 @@ static saved_tensor find_saved(const checkpoint *c, const tensor *t, const char 
              t->name, suffix);
     for (int i = 0; i < 2; i++) {
         const st_entry *e = st_find(&c->files[i].header, name);
-        bool turned = t->name[0] == 'h' && t->global_cols > 1;
+        bool transposed = t->name[0] == 'h' && t->global_cols > 1;
         if (e)
-            return (saved_tensor){c->bytes[i] + e->begin, e->type, turned,
+            return (saved_tensor){c->bytes[i] + e->begin, e->type, transposed,
                                   t->parts * t->global_rows, t->global_cols};
     }
     return (saved_tensor){0};
 }
 
 static float saved_value(const saved_tensor *s, size_t row, size_t col) {
-    size_t i = s->turned ? col * s->rows + row : row * s->cols + col;
+    size_t i = s->transposed ? col * s->rows + row : row * s->cols + col;
     uint16_t half;
     float x;
     memcpy(&half, s->data + 2 * i, 2);

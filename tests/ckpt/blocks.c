@@ -133,7 +133,7 @@ static void ranks_of_a_node_write_whole_ones(void **state) {
     end_case();
 }
 
-/* What is turned is read in runs as long as a block has rows; a block has 16 of them or 4 MiB. */
+/* What is transposed is read in runs as long as a block has rows; a block has 16 of them or 4 MiB. */
 static void blocks_grow_with_the_rows(void **state) {
     static const struct {
         uint64_t row;

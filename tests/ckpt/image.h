@@ -97,10 +97,10 @@ typedef struct {
 } cutting;
 
 typedef struct {
-    ckpt_piece *pieces;
+    ckpt_shard *pieces;
     flat_range **ranges; /* [count] one each */
     size_t count;
-} held_pieces;
+} held_shards;
 
 /* A vocabulary that no tp divides, slices that begin and end within rows. */
 static inline gpt_shape small_shape(bool untied) {
@@ -119,7 +119,7 @@ static inline bool has_kind(const cutting *c, ckpt_kind kind) {
 
 #define POISON 0x5A /* every byte that nobody has set */
 
-static inline void add_piece(held_pieces *h, const cutting *c, const flat_range *range,
+static inline void add_piece(held_shards *h, const cutting *c, const flat_range *range,
                              ckpt_kind kind, int dp, bool first) {
     h->pieces = realloc(h->pieces, (h->count + 1) * sizeof *h->pieces);
     h->ranges = realloc(h->ranges, (h->count + 1) * sizeof(flat_range *));
@@ -129,7 +129,7 @@ static inline void add_piece(held_pieces *h, const cutting *c, const flat_range 
     trine_dtype type = kind_type(c, kind);
     void *at = malloc(count * trine_dtype_bytes(type));
     memset(at, POISON, count * trine_dtype_bytes(type));
-    h->pieces[h->count++] = (ckpt_piece){.kind = kind,
+    h->pieces[h->count++] = (ckpt_shard){.kind = kind,
                                          .range = own,
                                          .begin = count * (size_t)dp,
                                          .count = count,
@@ -138,7 +138,7 @@ static inline void add_piece(held_pieces *h, const cutting *c, const flat_range 
                                          .first = first};
 }
 
-static inline void add_unit(held_pieces *h, const cutting *c, int unit, int dp, int tp) {
+static inline void add_unit(held_shards *h, const cutting *c, int unit, int dp, int tp) {
     gpt_shape shape = c->shape;
     flat_unit layout;
     shape.tp = c->tp, shape.tp_rank = tp;
@@ -151,15 +151,15 @@ static inline void add_unit(held_pieces *h, const cutting *c, int unit, int dp, 
 }
 
 /* What this process holds: of dp x tp ranks every `ranks`-th. Nothing is set. */
-static inline held_pieces held_make(const cutting *c) {
-    held_pieces h = {0};
+static inline held_shards held_make(const cutting *c) {
+    held_shards h = {0};
     for (int i = rank; i < c->dp * c->tp; i += ranks)
         for (int unit = 0; unit < (int)c->shape.L + 2; unit++)
             add_unit(&h, c, unit, i / c->tp, i % c->tp);
     return h;
 }
 
-static inline void held_free(held_pieces *h) {
+static inline void held_free(held_shards *h) {
     for (size_t i = 0; i < h->count; i++) {
         free(h->pieces[i].at);
         free(h->ranges[i]);
@@ -168,9 +168,9 @@ static inline void held_free(held_pieces *h) {
     free(h->ranges);
 }
 
-static inline void held_fill(held_pieces *h) {
+static inline void held_fill(held_shards *h) {
     for (size_t n = 0; n < h->count; n++) {
-        ckpt_piece *p = &h->pieces[n];
+        ckpt_shard *p = &h->pieces[n];
         for (size_t i = 0; i < p->count; i++) {
             float x;
             if (element(p->range, p->kind, p->begin + i, &x)) store(p->at, p->type, i, x);
@@ -223,7 +223,7 @@ static inline ckpt_state image_state(int64_t step) {
 
 /* Saves the model as checkpoint `step` of `dir`. Collective over: world. */
 static inline void image_save(const cutting *c, const char *dir, int64_t step) {
-    held_pieces h = held_make(c);
+    held_shards h = held_make(c);
     size_t most = (c->shape.L + 2) * 12 * CKPT_KINDS, count = 0;
     st_entry *tensors = calloc(most, sizeof *tensors);
     ckpt_kind *kinds = calloc(most, sizeof *kinds);

@@ -19,7 +19,7 @@ static uint32_t expected(const cutting *saved, ckpt_kind kind, trine_dtype type,
     return to_bits(weight && !master ? rounded(x, saved->type) : x, type);
 }
 
-static void expect_piece(const cutting *saved, const ckpt_piece *p) {
+static void expect_piece(const cutting *saved, const ckpt_shard *p) {
     uint32_t poison = p->type == TRINE_F32 ? POISON * 0x01010101u : POISON * 0x0101u;
     for (size_t i = 0; i < p->count; i++) {
         float x;
@@ -32,7 +32,7 @@ static void expect_piece(const cutting *saved, const ckpt_piece *p) {
 }
 
 static void expect_read(const ckpt_source *source, const cutting *saved, const cutting *now) {
-    held_pieces h = held_make(now);
+    held_shards h = held_make(now);
     OK(ckpt_read(source, dev, h.pieces, h.count));
     for (size_t i = 0; i < h.count; i++) expect_piece(saved, &h.pieces[i]);
     held_free(&h);
@@ -98,7 +98,7 @@ static void masters_of_weights_alone(void **state) {
         saved.weights_only = true;
         image_save(&saved, test_dir, 40 + i);
         OK(ckpt_open(&source, world, test_dir, NULL));
-        held_pieces h = held_make(&now);
+        held_shards h = held_make(&now);
         for (size_t n = 0; n < h.count; n++)
             if (h.pieces[n].kind == CKPT_MASTER) {
                 OK(ckpt_read(source, dev, &h.pieces[n], 1));
@@ -154,7 +154,7 @@ static void expect_refused(const cutting *saved, const cutting *now, int64_t ste
     ckpt_source *source;
     image_save(saved, test_dir, step);
     OK(ckpt_open(&source, world, test_dir, NULL));
-    held_pieces h = held_make(now);
+    held_shards h = held_make(now);
     if (h.count) REFUSED(ckpt_read(source, dev, h.pieces, h.count), TRINE_EDATA, text);
     held_free(&h);
     ckpt_close(&source);
@@ -246,7 +246,7 @@ static void a_file_that_is_cut_is_named(void **state) {
         snprintf(want, sizeof want, "%s: the file ends at byte ", path);
         if (rank == 0) assert_int_equal(truncate(path, 100), 0);
         OK(trine_barrier(world));
-        held_pieces h = held_make(&now);
+        held_shards h = held_make(&now);
         if (h.count) REFUSED(ckpt_read(source, dev, h.pieces, h.count), TRINE_EIO, want);
         held_free(&h);
         if (rank == 0 && i == 0) REFUSED(hf_export(source, in_dir("cut")), TRINE_EIO, want);
@@ -300,7 +300,7 @@ static void opens_a_folder_of_hugging_face(void **state) {
     now.weights_only = true;
     expect_read(source, &saved, &now);
     now.weights_only = false;
-    held_pieces h = held_make(&now);
+    held_shards h = held_make(&now);
     if (h.count)
         REFUSED(ckpt_read(source, dev, h.pieces, h.count), TRINE_EDATA,
                 "exported has no tensor transformer.wte.weight.exp_avg");

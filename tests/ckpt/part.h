@@ -30,7 +30,7 @@ typedef struct {
     ckpt_image is;
     st_entry tensors[IMAGE_TENSORS];
     ckpt_kind kinds[IMAGE_TENSORS];
-    ckpt_piece pieces[IMAGE_PIECES];
+    ckpt_shard pieces[IMAGE_PIECES];
     flat_unit *units; /* what the pieces' ranges point to */
     char *config;
 } image;
@@ -69,7 +69,7 @@ static bool image_skips(const gpt_shape *shape, int unit, int range) {
 }
 
 /* What stands between tensors and in padding rows is never to be seen in a file. */
-static void image_fill(const image_setting *s, const ckpt_piece *p) {
+static void image_fill(const image_setting *s, const ckpt_shard *p) {
     size_t width = trine_dtype_bytes(p->type);
     memset(p->at, 0xee, p->count * width);
     for (int i = 0; i < p->range->tensor_count; i++) {
@@ -85,11 +85,11 @@ static void image_fill(const image_setting *s, const ckpt_piece *p) {
     }
 }
 
-static void image_add_piece(image *m, const image_setting *s, const flat_range *range,
+static void image_add_shard(image *m, const image_setting *s, const flat_range *range,
                             ckpt_kind kind, trine_coord at) {
-    ckpt_piece *p = &m->pieces[m->is.piece_count++];
+    ckpt_shard *p = &m->pieces[m->is.piece_count++];
     assert_true(m->is.piece_count <= IMAGE_PIECES);
-    *p = (ckpt_piece){.kind = kind,
+    *p = (ckpt_shard){.kind = kind,
                       .range = range,
                       .type = image_type(s, kind),
                       .count = range->count / (size_t)s->layout.dp,
@@ -101,7 +101,7 @@ static void image_add_piece(image *m, const image_setting *s, const flat_range *
 }
 
 /* All kinds of the units of this rank's stage. */
-static void image_add_pieces(image *m, const image_setting *s, trine_coord at) {
+static void image_add_shards(image *m, const image_setting *s, trine_coord at) {
     int units = (int)s->shape.L + 2;
     gpt_shape shape = s->shape;
     shape.tp = s->layout.tp;
@@ -113,7 +113,7 @@ static void image_add_pieces(image *m, const image_setting *s, trine_coord at) {
         for (int r = 0; r < m->units[unit].range_count; r++)
             for (int k = 0; k < CKPT_KINDS; k++)
                 if (!image_skips(&shape, unit, r) && image_has(s, (ckpt_kind)k))
-                    image_add_piece(m, s, &m->units[unit].ranges[r], (ckpt_kind)k, at);
+                    image_add_shard(m, s, &m->units[unit].ranges[r], (ckpt_kind)k, at);
     }
 }
 
@@ -186,7 +186,7 @@ static image *image_make(const image_setting *s, device *dev, int rank) {
                                    .finite_step = 7,
                                    .finite_norm = 0.1},
                          .config = m->config};
-    image_add_pieces(m, s, trine_layout_coord(s->layout, rank));
+    image_add_shards(m, s, trine_layout_coord(s->layout, rank));
     for (int k = 0; k < CKPT_KINDS; k++)
         if (image_has(s, (ckpt_kind)k))
             image_each(s, image_add_entry, &(image_entries){m, s, (ckpt_kind)k});

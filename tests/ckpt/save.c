@@ -123,7 +123,7 @@ static void expect_tensor(void *context, const tensor *t) {
     OK(st_read(x->f, bytes, rows * cols * width, e->begin));
     for (size_t row = 0; row < rows; row++)
         for (size_t col = 0; col < cols; col++) {
-            size_t at = t->turned ? col * rows + row : row * cols + col;
+            size_t at = t->transposed ? col * rows + row : row * cols + col;
             uint32_t want = image_bits(image_value(t->name, x->kind, x->s->salt, row, col), type);
             uint32_t got = 0;
             memcpy(&got, bytes + at * width, width);
@@ -553,7 +553,7 @@ static trine_status save_with(slip what) {
     image *m = image_make(&s, dev, rank);
     m->is.state.step = 2;
     size_t pieces = m->is.piece_count;
-    ckpt_piece last = m->pieces[1]; /* a moment of the token matrix */
+    ckpt_shard last = m->pieces[1]; /* a moment of the token matrix */
     assert_int_equal(last.kind, CKPT_MOMENT1);
     m->pieces[1] = m->pieces[pieces - 1];
     m->pieces[pieces - 1] = last;

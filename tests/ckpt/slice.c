@@ -54,29 +54,29 @@ static bool element(const flat_range *range, ckpt_kind kind, size_t i, float *x)
 
 #define FAR_BIT ((uintptr_t)1 << 62)
 
-static trine_status far_read(device *d, void *host, const void *src, size_t bytes) {
+static trine_status staging_read(device *d, void *host, const void *src, size_t bytes) {
     (void)d;
     memcpy(host, (const void *)((uintptr_t)src ^ FAR_BIT), bytes);
     return TRINE_OK;
 }
 
-static trine_status far_write(device *d, void *dst, const void *host, size_t bytes) {
+static trine_status staging_write(device *d, void *dst, const void *host, size_t bytes) {
     (void)d;
     memcpy((void *)((uintptr_t)dst ^ FAR_BIT), host, bytes);
     return TRINE_OK;
 }
 
-static trine_status far_read_rows(device *d, void *host, const void *src, size_t stride,
-                                  size_t bytes, size_t rows) {
+static trine_status staging_read_rows(device *d, void *host, const void *src, size_t stride,
+                                      size_t bytes, size_t rows) {
     for (size_t r = 0; r < rows; r++)
-        OK(far_read(d, (char *)host + r * bytes, (const char *)src + r * stride, bytes));
+        OK(staging_read(d, (char *)host + r * bytes, (const char *)src + r * stride, bytes));
     return TRINE_OK;
 }
 
 static const device_memory near_memory = {.host = true};
-static const device_memory far_memory_table = {
-    .read = far_read, .read_rows = far_read_rows, .write = far_write};
-static device near_device = {.memory = &near_memory}, far_dev = {.memory = &far_memory_table};
+static const device_memory device_memory_table = {
+    .read = staging_read, .read_rows = staging_read_rows, .write = staging_write};
+static device near_device = {.memory = &near_memory}, split_dev = {.memory = &device_memory_table};
 
 static void *address(const device *d, void *p) {
     return d->memory->host ? p : (void *)((uintptr_t)p ^ FAR_BIT);
@@ -91,7 +91,7 @@ typedef struct {
     device *dev;
 } setting;
 
-typedef void (*visit_piece)(void *context, const ckpt_piece *piece);
+typedef void (*visit_piece)(void *context, const ckpt_shard *piece);
 
 /* Every piece that a rank of the setting has, of all units: its dp slice of each range. */
 static void pieces(const setting *s, ckpt_kind kind, visit_piece visit, void *context) {
@@ -104,7 +104,7 @@ static void pieces(const setting *s, ckpt_kind kind, visit_piece visit, void *co
                 gpt_unit_layout(&shape, unit, s->dp, &layout);
                 bool head = unit == (int)s->shape.L + 1;
                 for (int r = head && !shape.untied ? 1 : 0; r < layout.range_count; r++) {
-                    ckpt_piece p = {.kind = kind, .range = &layout.ranges[r], .type = s->type};
+                    ckpt_shard p = {.kind = kind, .range = &layout.ranges[r], .type = s->type};
                     p.count = layout.ranges[r].count / (size_t)s->dp;
                     p.begin = p.count * (size_t)dp;
                     p.first = tp == 0;
@@ -161,8 +161,8 @@ static void expect(whole *w, ckpt_kind kind, trine_dtype type) {
         const char *own = strncmp(name, "transformer.", 12) == 0 ? name + 12 : name;
         for (size_t i = 0; i < rows; i++)
             for (size_t j = 0; j < cols; j++) {
-                bool turned = block && e->dims == 2;
-                float x = turned ? value(own, kind, j, i) : value(own, kind, i, j);
+                bool transposed = block && e->dims == 2;
+                float x = transposed ? value(own, kind, j, i) : value(own, kind, i, j);
                 store(w->data + e->begin, type, i * cols + j, x);
             }
     }
@@ -219,9 +219,9 @@ static void write_spans(whole *w, const slice_list *list) {
     free(span);
 }
 
-static void write_piece(void *context, const ckpt_piece *piece) {
+static void write_piece(void *context, const ckpt_shard *piece) {
     whole *w = context;
-    ckpt_piece p = *piece;
+    ckpt_shard p = *piece;
     size_t width = trine_dtype_bytes(p.type);
     void *memory = malloc(p.count * width);
     for (size_t i = 0; i < p.count; i++) {
@@ -255,9 +255,9 @@ static void expect_written(const setting *s, ckpt_kind kind, size_t span) {
 
 /* ---- Reading ---- */
 
-static void read_piece(void *context, const ckpt_piece *piece) {
+static void read_piece(void *context, const ckpt_shard *piece) {
     whole *w = context;
-    ckpt_piece p = *piece;
+    ckpt_shard p = *piece;
     size_t width = trine_dtype_bytes(p.type);
     void *memory = malloc(p.count * width);
     memset(memory, 0x5A, p.count * width);
@@ -324,9 +324,9 @@ static void writes_whole_tensors(void **state) {
     every_cut(TRINE_F32, &near_device, true);
 }
 
-static void writes_from_far_memory(void **state) {
+static void writes_from_device_memory(void **state) {
     (void)state;
-    every_cut(TRINE_F32, &far_dev, true);
+    every_cut(TRINE_F32, &split_dev, true);
 }
 
 static void reads_its_part(void **state) {
@@ -336,10 +336,10 @@ static void reads_its_part(void **state) {
     every_cut(TRINE_F16, &near_device, false);
 }
 
-static void reads_into_far_memory(void **state) {
+static void reads_into_device_memory(void **state) {
     (void)state;
-    every_cut(TRINE_F32, &far_dev, false);
-    every_cut(TRINE_BF16, &far_dev, false);
+    every_cut(TRINE_F32, &split_dev, false);
+    every_cut(TRINE_BF16, &split_dev, false);
 }
 
 /* Matrices larger than the buffers, and a row that alone is. */
@@ -349,11 +349,11 @@ static void cuts_into_tiles(void **state) {
     setting s = {shape, 1, 1, TRINE_F32, &near_device};
     expect_written(&s, CKPT_WEIGHT, SLICE_BYTES);
     expect_read(&s, CKPT_WEIGHT, TRINE_F32);
-    s.dev = &far_dev;
+    s.dev = &split_dev;
     expect_written(&s, CKPT_WEIGHT, SLICE_BYTES);
     expect_read(&s, CKPT_WEIGHT, TRINE_BF16);
     gpt_shape wide = {.B = 1, .T = 1, .C = 2, .H = 1, .F = 2100000, .L = 1, .V = 1, .tp = 1};
-    setting row = {wide, 1, 1, TRINE_F32, &far_dev};
+    setting row = {wide, 1, 1, TRINE_F32, &split_dev};
     expect_written(&row, CKPT_WEIGHT, SLICE_BYTES);
     expect_read(&row, CKPT_WEIGHT, TRINE_F32);
 }
@@ -365,7 +365,7 @@ static void reads_rows_near_and_apart(void **state) {
         gpt_shape shape = {.B = 1, .T = 2, .C = 512, .H = 2, .F = F, .L = 1, .V = 3, .tp = 1};
         setting s = {shape, 2, 3, TRINE_F32, &near_device};
         expect_read(&s, CKPT_WEIGHT, TRINE_F32);
-        s.dev = &far_dev;
+        s.dev = &split_dev;
         s.type = TRINE_BF16;
         expect_read(&s, CKPT_WEIGHT, TRINE_F32);
     }
@@ -390,7 +390,7 @@ static void a_file_that_was_cut_is_named(void **state) {
         while (which < 3 && strcmp(t->name + strlen("h.0."), names[which]) != 0) which++;
         if (which == 3) continue;
         st_entry e = slice_entry(t, CKPT_WEIGHT, TRINE_F32);
-        ckpt_piece p = {.range = &layout.ranges[0], .count = layout.ranges[0].count, .at = memory};
+        ckpt_shard p = {.range = &layout.ranges[0], .count = layout.ranges[0].count, .at = memory};
         e.begin = 256;
         e.end = 256 + tensor_count(t) * 2 * sizeof(float);
         assert_int_equal(ftruncate(file.fd, (off_t)e.end), 0);
@@ -440,9 +440,9 @@ static void sums_tell(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(writes_whole_tensors),
-        cmocka_unit_test(writes_from_far_memory),
+        cmocka_unit_test(writes_from_device_memory),
         cmocka_unit_test(reads_its_part),
-        cmocka_unit_test(reads_into_far_memory),
+        cmocka_unit_test(reads_into_device_memory),
         cmocka_unit_test(cuts_into_tiles),
         cmocka_unit_test(reads_rows_near_and_apart),
         cmocka_unit_test(a_file_that_was_cut_is_named),

@@ -19,7 +19,7 @@ static inline void weights_load(model *m, const ckpt_source *source) {
     for (int u = 0; u < m->units; u++)
         for (int r = 0; r < m->layout[u].range_count; r++) {
             const flat_range *range = &m->layout[u].ranges[r];
-            ckpt_piece piece = {.kind = CKPT_WEIGHT, .range = range, .count = range->count};
+            ckpt_shard piece = {.kind = CKPT_WEIGHT, .range = range, .count = range->count};
             piece.at = m->params[u][r];
             piece.type = TRINE_F32;
             piece.first = true;

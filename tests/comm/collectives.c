@@ -6,7 +6,7 @@
  * memory, there with buffers in windows, in plain memory, and in one or the other by rank; then in a
  * device's memory that the host cannot touch; through NCCL (emulated) with sums in rank order; and
  * the same again with the ranks dealt out to nodes of 2, 3 and 4. */
-#include "far_device.h"
+#include "split_device.h"
 #include "gpu_device.h"
 #include "harness.h"
 
@@ -146,7 +146,7 @@ static void reduced(const job *j, size_t i, void *element) {
 /* ---- Where buffers lie ----------------------------------------------------------------------- */
 
 /* How the group exchanges, and where a rank's buffers lie. From FAR_MESSAGES on in a device's
- * memory: mirrored in windows, beside them, dst beside them, or one of the two is the host's. NCCL:
+ * memory: staged_by_host in windows, beside them, dst beside them, or one of the two is the host's. NCCL:
  * in that of a GPU. */
 typedef enum {
     MESSAGES,
@@ -166,12 +166,12 @@ typedef enum {
 static mode current;
 static int per_node; /* ranks of a node; 0: all are on one */
 static char *pool;   /* two halves, in a window */
-static far_device
+static split_device
     far; /* its exchanged piece's two parts have the size of the pool, and its halves */
 static gpu_device gpu; /* has the two halves */
 #define POOL_BYTES ((size_t)8 << 20)
 
-static bool is_far(void) {
+static bool on_device(void) {
     return current >= FAR_MESSAGES && current < NCCL;
 }
 
@@ -182,7 +182,7 @@ static bool over_messages(void) {
 /* The address that a call takes for a buffer. */
 static void *addr(const void *p) {
     return current == NCCL ? gpu_device_at(&gpu, p)
-           : is_far()      ? far_device_at(&far, p)
+           : on_device()   ? split_device_at(&far, p)
                            : (void *)(uintptr_t)p;
 }
 
@@ -198,7 +198,7 @@ static char *take_buffer(int which, int rank, size_t bytes) {
               : current == NCCL        ? gpu.seen + half
                                        : far.seen + (own ? POOL_BYTES : 0) + half;
     assert_true(p && bytes <= POOL_BYTES / 2);
-    if (is_far()) far_device_poison(&far, p, bytes);
+    if (on_device()) split_device_poison(&far, p, bytes);
     return p;
 }
 
@@ -218,7 +218,7 @@ static void send_out(const char *p, size_t bytes) {
 }
 
 static void fetch(char *p, size_t bytes) {
-    if (is_far()) OK(device_wait(&far.device));
+    if (on_device()) OK(device_wait(&far.device));
     if (current == NCCL) gpu_device_fetch(&gpu, p, bytes);
 }
 
@@ -418,7 +418,7 @@ static trine_comm *world_comm(trine_mesh **mesh) {
     bool messages = over_messages(), nccl = current == NCCL;
     const gpu_wish wish = {trine_world_rank(harness_world), POOL_BYTES, true};
     char name[32];
-    snprintf(name, sizeof name, "%s%s", is_far() ? "staged " : "",
+    snprintf(name, sizeof name, "%s%s", on_device() ? "staged " : "",
              nccl       ? "nccl"
              : messages ? "mpi"
              : per_node ? "shm+mpi"
@@ -430,8 +430,8 @@ static trine_comm *world_comm(trine_mesh **mesh) {
     OK(trine_mesh_create(mesh, harness_world, all_dp, per_node));
     if (nccl)
         gpu_device_create(&gpu, *mesh, &wish);
-    else if (is_far())
-        far_device_create(&far, *mesh, POOL_BYTES, POOL_BYTES, 0);
+    else if (on_device())
+        split_device_create(&far, *mesh, POOL_BYTES, POOL_BYTES, 0);
     else
         OK(trine_mesh_alloc(*mesh, (void **)&pool, POOL_BYTES));
     trine_comm *comm = trine_mesh_group(*mesh, TRINE_DP);
@@ -440,7 +440,7 @@ static trine_comm *world_comm(trine_mesh **mesh) {
 }
 
 static void leave(trine_mesh **mesh) {
-    if (is_far()) far_device_destroy(&far);
+    if (on_device()) split_device_destroy(&far);
     if (current == NCCL) gpu_device_destroy(&gpu);
     pool = NULL;
     trine_mesh_destroy(mesh);

@@ -3,7 +3,7 @@
  * transport, on both sides of every size at which one does something else, bit by bit against plain
  * loops over half.h. The numbers have NaNs, infinities, sums that leave fp16's range and come back,
  * ties and subnormals; rounding on the way, or another order, gives other bits for many of them. */
-#include "far_device.h"
+#include "split_device.h"
 #include "gpu_device.h"
 #include "harness.h"
 
@@ -29,7 +29,7 @@ static int size, rank;
 static trine_dtype type;
 static trine_mesh *mesh;
 static trine_comm *comm;
-static far_device far;
+static split_device far;
 static gpu_device gpu;
 static char *memory;       /* two buffers */
 static uint16_t *own;      /* (MOST) of this rank and type */
@@ -146,7 +146,7 @@ static uint16_t *buffer(int which) {
 
 static void *addr(const void *p) {
     return current == NCCL  ? gpu_device_at(&gpu, p)
-           : current == FAR ? far_device_at(&far, p)
+           : current == FAR ? split_device_at(&far, p)
                             : (void *)(uintptr_t)p;
 }
 
@@ -255,7 +255,7 @@ static void enter(void) {
         gpu_device_create(&gpu, mesh, &(gpu_wish){rank, 2 * BUFFER, true});
         memory = gpu.seen;
     } else if (current == FAR) {
-        far_device_create(&far, mesh, 2 * BUFFER, 0, 0);
+        split_device_create(&far, mesh, 2 * BUFFER, 0, 0);
         memory = far.seen;
     } else if (current == WINDOWS || current == STREAMED) {
         OK(trine_mesh_alloc(mesh, (void **)&memory, 2 * BUFFER));
@@ -268,7 +268,7 @@ static void enter(void) {
 
 static void leave(void) {
     if (current == NCCL) gpu_device_destroy(&gpu);
-    if (current == FAR) far_device_destroy(&far);
+    if (current == FAR) split_device_destroy(&far);
     if (current < WINDOWS) free(memory);
     memory = NULL;
     trine_mesh_destroy(&mesh);
@@ -336,7 +336,7 @@ ONE_NODE(messages_only, MESSAGES)
 ONE_NODE(plain_memory, PLAIN)
 ONE_NODE(windows, WINDOWS)
 ONE_NODE(streamed, STREAMED)
-ONE_NODE(far_memory_staged, FAR)
+ONE_NODE(staging_start, FAR)
 ONE_NODE(nccl_in_order, NCCL)
 
 /* As sequence parallelism calls them: parts that are no multiple of a cache line, in place in one
@@ -391,7 +391,7 @@ static void nodes_windows(void **state) {
     on_nodes(WINDOWS);
 }
 
-static void nodes_far_memory(void **state) {
+static void nodes_device_memory(void **state) {
     (void)state;
     on_nodes(FAR);
 }
@@ -399,10 +399,12 @@ static void nodes_far_memory(void **state) {
 int main(int argc, char **argv) {
 #define CASE(test) cmocka_unit_test_setup(test, take)
     const struct CMUnitTest tests[] = {
-        CASE(numbers_can_tell), CASE(messages_only), CASE(plain_memory),
-        CASE(windows),          CASE(streamed),      CASE(far_memory_staged),
-        CASE(nccl_in_order),    CASE(nodes_windows), CASE(nodes_plain_memory),
-        CASE(nodes_far_memory), CASE(nodes_of_five), CASE(windows_meet_once),
+        CASE(numbers_can_tell),   CASE(messages_only),
+        CASE(plain_memory),       CASE(windows),
+        CASE(streamed),           CASE(staging_start),
+        CASE(nccl_in_order),      CASE(nodes_windows),
+        CASE(nodes_plain_memory), CASE(nodes_device_memory),
+        CASE(nodes_of_five),      CASE(windows_meet_once),
     };
     return HARNESS_RUN(argc, argv, tests);
 }

@@ -1,7 +1,7 @@
 /* TEST np=2,3,4,8 */
 /* Point to point: order, overlap, and messages next to collectives on the same communicator; the
  * same in a device's memory that the host cannot touch. */
-#include "far_device.h"
+#include "split_device.h"
 #include "harness.h"
 
 #include <limits.h>
@@ -13,7 +13,7 @@
 #include "comm/api/gpu.h"
 
 /* How the group exchanges, and where a rank's buffers lie. NODES: windows, on nodes of two. From
- * FAR_MESSAGES on in a device's memory, mirrored likewise; FAR_PLAIN: beside the windows. REACHED:
+ * FAR_MESSAGES on in a device's memory, staged_by_host likewise; FAR_PLAIN: beside the windows. REACHED:
  * MPI is CUDA-aware. */
 typedef enum {
     MESSAGES,
@@ -43,12 +43,12 @@ int MPIX_Query_cuda_support(void) {
 
 static mode current;
 static char *pool; /* two halves, in a window */
-static far_device
+static split_device
     far; /* its exchanged piece's two parts have the size of the pool, and its halves */
 #define POOL_BYTES ((size_t)8 << 20)
 
 static void *translated(const void *p) {
-    void *seen = far_device_seen(&far, p);
+    void *seen = split_device_seen(&far, p);
     taken += seen != p;
     return seen;
 }
@@ -69,7 +69,7 @@ static bool odd_rank(void) {
 
 /* The address that a call takes for a buffer. */
 static void *addr(const void *p) {
-    return current < FAR_MESSAGES ? (void *)(uintptr_t)p : far_device_at(&far, p);
+    return current < FAR_MESSAGES ? (void *)(uintptr_t)p : split_device_at(&far, p);
 }
 
 static void *take_buffer(int which, size_t bytes) {
@@ -80,7 +80,7 @@ static void *take_buffer(int which, size_t bytes) {
               : current < FAR_MESSAGES ? pool + half
                                        : far.seen + (own ? POOL_BYTES : 0) + half;
     assert_true(p && bytes <= POOL_BYTES / 2);
-    if (current >= FAR_MESSAGES) far_device_poison(&far, p, bytes);
+    if (current >= FAR_MESSAGES) split_device_poison(&far, p, bytes);
     return p;
 }
 
@@ -101,15 +101,15 @@ static trine_comm *setup_comm(trine_mesh **mesh) {
                                                   : TRINE_TRANSPORT_SHM);
     OK(trine_mesh_create(mesh, harness_world, all_pp, nodes ? 2 : 0));
     if (current >= FAR_MESSAGES)
-        far_device_create(&far, *mesh, POOL_BYTES, POOL_BYTES, 0);
+        split_device_create(&far, *mesh, POOL_BYTES, POOL_BYTES, 0);
     else
         OK(trine_mesh_alloc(*mesh, (void **)&pool, POOL_BYTES));
-    if (current >= REACHED) far_device_reached(&far);
+    if (current >= REACHED) split_device_reached(&far);
     return trine_mesh_group(*mesh, TRINE_PP);
 }
 
 static void leave(trine_mesh **mesh) {
-    if (current >= FAR_MESSAGES) far_device_destroy(&far);
+    if (current >= FAR_MESSAGES) split_device_destroy(&far);
     pool = NULL;
     trine_mesh_destroy(mesh);
 }

@@ -86,7 +86,7 @@ static const program_spec bases[] = {
               .first = {0, 3},
               .schedule = TRINE_1F1B,
               .tied = true,
-              .by_rows = true},
+              .tp_partial = true},
 };
 
 /* ---- Breaking ---- */

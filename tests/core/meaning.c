@@ -97,7 +97,7 @@ static meaning loop(const program_spec *s) {
     for (int u = 0; u < s->units && !s->forward_only; u++)
         if (s->zero < TRINE_ZERO_2) grads[u] = summed(grads[u]);
     for (int u = 0; u < s->units && !s->forward_only; u++)
-        if (s->by_rows) grads[u] = summed_over_tp(grads[u]);
+        if (s->tp_partial) grads[u] = summed_over_tp(grads[u]);
     if (s->tied && !s->forward_only) grads[0] = grads[head] = mix(grads[0], grads[head]);
     out.norm = loss;
     for (int u = 0; u < s->units; u++) out.norm = mix(out.norm, grads[u]);
@@ -393,7 +393,7 @@ static program_spec spec_number(unsigned n) {
     s.tied = n % 2, n /= 2;
     s.forward_only = n % 8 == 0, n /= 8;
     s.queue = n % 2 ? ONE_QUEUE : QUEUES_PER_EDGE, n /= 2;
-    s.by_rows = n % 2, n /= 2;
+    s.tp_partial = n % 2, n /= 2;
     s.split_backward = n % 2, n /= 2;
     s.gather_buffers = 1 + (int)(n % 3), n /= 3;
     s.micros = 1 + (int)(n % MICROS);

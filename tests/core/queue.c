@@ -161,7 +161,7 @@ static program_spec random_spec(void) {
     s.zero = (trine_zero)below(4);
     s.gather_buffers = 1 + below(3);
     s.tied = below(2);
-    s.by_rows = below(2);
+    s.tp_partial = below(2);
     s.forward_only = below(8) == 0;
     return s;
 }

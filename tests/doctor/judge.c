@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "doctor/judge.h"
-#include "doctor/measure.h"
+#include "doctor/probe.h"
 #include "harness.h"
 
 enum { NODES = 4, EACH = 4, RANKS = NODES * EACH, PAIRS = NODES * (NODES - 1) / 2 };

@@ -25,7 +25,7 @@ static __global__ void product(float *d, const uint16_t *a, const uint16_t *b) {
     float sums[4] = {d[g * 8 + 2 * t], d[g * 8 + 2 * t + 1], d[(g + 8) * 8 + 2 * t],
                      d[(g + 8) * 8 + 2 * t + 1]};
     mma_load(fragment, left + lane % 16 * PITCH + lane / 16 * 8);
-    mma_load_turned(both, right + lane % 16 * PITCH);
+    mma_load_transposed(both, right + lane % 16 * PITCH);
     mma<TYPE>(sums, fragment, both);
     for (int i = 0; i < 4; i++) d[(g + i / 2 * 8) * 8 + 2 * t + i % 2] = sums[i];
 }

@@ -15,7 +15,7 @@ typedef enum { BF16, FP16 } half_type;
 float half_widen(half_type type, uint16_t bits);
 uint16_t half_narrow(half_type type, float x);
 
-/* d (16, 8) += a (16, 16) b (16, 8), all row-major; b is read turned, a is not. */
+/* d (16, 8) += a (16, 16) b (16, 8), all row-major; b is read transposed, a is not. */
 void launch_mma(cudaStream_t stream, float *d, const uint16_t *a, const uint16_t *b,
                 half_type type);
 /* One warp loads 32 rows of x (32, 8) from shared memory, y (32, 4) has its fragments; or from where

@@ -10,7 +10,7 @@
  *            recomputation, pipeline depth, schedule and the ZeRO stages of a pair change no bit
  *   distance from one rank, which reads the same samples, drops the same elements, and has all
  *            logits of a micro-batch at once
- *   memory   what it took is what setup_plan said before there was a trainer, byte by byte and
+ *   memory   what it took is what resolve_plan said before there was a trainer, byte by byte and
  *            kind by kind
  *
  * Runs of fewer ranks go side by side in parts of the world, and what several need is run once. All
@@ -189,7 +189,7 @@ static const char *describe(const mix_run *r) {
 static void expect_planned(const trine_trainer *t) {
     arena plan;
     const arena *taken = &t->memory;
-    OK(setup_plan(&t->config, t->stages, t->dev, trine_mesh_coord(t->mesh), &plan));
+    OK(resolve_plan(&t->config, t->stages, t->dev, trine_mesh_coord(t->mesh), &plan));
     for (int k = 0; k < MEM_KINDS; k++)
         if (taken->bytes[k] != plan.bytes[k])
             fail_msg("%s: %zu bytes taken, %zu planned", mem_kind_text((mem_kind)k),

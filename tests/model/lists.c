@@ -216,9 +216,9 @@ static void a_name_belongs_to_one_family(void **state) {
     assert_int_equal(gpt_tensor_count(&m), 2 + 2 + 2 * 10);
     assert_string_equal(gpt_tensor(&m, 4).name, "h.0.ln_1.weight");
     assert_string_equal(gpt_tensor(&m, 23).name, "h.1.mlp.fc_out.bias");
-    assert_false(gpt_tensor(&m, 6).turned);
+    assert_false(gpt_tensor(&m, 6).transposed);
     m.family = NULL;
-    assert_true(gpt_tensor(&m, 6).turned);
+    assert_true(gpt_tensor(&m, 6).transposed);
 }
 
 /* A block has one norm less than GPT-2's; the rest is as much. */

@@ -2,7 +2,7 @@
 /* The timing device: the same bits as the device inside for every operator and shape, every call
  * counted, and work as the formulas of device/profile.h have it, by hand. */
 #include "profile/limits.h"
-#include "profile/device.h"
+#include "profile/timed_device.h"
 #include "ops/cases.h"
 
 static device *opened(device_kind kind) {

@@ -1,6 +1,6 @@
 /* TEST np=1,2,3,4 */
 /* A column- and a row-parallel linear after one another, against the unsharded product. */
-#include "profile/device.h"
+#include "profile/timed_device.h"
 #include "tp/fixture.h"
 
 #define N 7u

@@ -38,14 +38,14 @@ static void expect_gradient(const tensor *whole, const tensor *t, const float *w
 }
 
 /* What the trainer does once a step: the addends of ranks that have some of the rows. */
-static void sum_by_rows(const model *own) {
+static void sum_tp_partial(const model *own) {
     for (int u = 0; u < own->units; u++)
         for (int r = 0; r < own->layout[u].range_count; r++)
             for (int i = 0; i < own->layout[u].ranges[r].tensor_count; i++) {
                 const tensor *t = &own->layout[u].ranges[r].tensors[i];
                 float *g = own->grads[u][r] + t->offset;
-                assert_true(!t->by_rows || (own->s.sequence && P > 1 && t->split == SPLIT_NONE));
-                if (t->by_rows)
+                assert_true(!t->tp_partial || (own->s.sequence && P > 1 && t->split == SPLIT_NONE));
+                if (t->tp_partial)
                     OK(trine_all_reduce(tp.comm, g, g, tensor_count(t), TRINE_F32, TRINE_SUM));
             }
 }
@@ -86,7 +86,7 @@ static void compare(gpt_shape s, device_kind kind) {
     model_backward(&own);
     expect_near("loss", own.loss, one.loss, 1);
     compare_streams(&one, &own);
-    sum_by_rows(&own);
+    sum_tp_partial(&own);
     compare_gradients(&one, &own);
     model_close(&one);
     model_close(&own);
@@ -152,7 +152,7 @@ static void sequence_parallel_changes_no_activation(void **state) {
         for (int r = 0; r < all.layout[u].range_count; r++)
             for (int i = 0; i < all.layout[u].ranges[r].tensor_count; i++) {
                 const tensor *t = &own.layout[u].ranges[r].tensors[i];
-                if (t->by_rows) continue;
+                if (t->tp_partial) continue;
                 assert_memory_equal(own.grads[u][r] + t->offset, all.grads[u][r] + t->offset,
                                     tensor_count(t) * sizeof(float));
             }

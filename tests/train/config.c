@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "plan/setup.h"
+#include "plan/resolve.h"
 
 /* ---- Checking ---- */
 
@@ -87,7 +87,7 @@ static void who_gets_one_queue(void **state) {
         c.parallel.transport = table[n].transport;
         c.parallel.device = table[n].device;
         c.parallel.one_queue = table[n].asked;
-        OK(setup_spec(&c, &spec));
+        OK(resolve_spec(&c, &spec));
         assert_int_equal(spec.queue, table[n].queue);
     }
 }
@@ -312,7 +312,7 @@ static void legal_precisions(void **state) {
         c.model.hidden_dropout = c.model.attention_dropout = 0.1;
         OK(trine_config_check(&c, 12));
         device_config d;
-        OK(setup_device(&c, &d));
+        OK(resolve_device(&c, &d));
         assert_int_equal(d.compute, i / 2 == 1 ? TRINE_BF16 : i / 2 == 2 ? TRINE_F16 : TRINE_F32);
         assert_int_equal(d.grads, c.precision.grads);
     }
@@ -539,7 +539,7 @@ static trine_optimizer decay(trine_lr_decay style) {
 
 /* 1e-15 relative: a cosine and three operations in double. */
 static void assert_rate(const trine_optimizer *o, int64_t step, double expected) {
-    double rate = setup_learning_rate(o, step);
+    double rate = resolve_learning_rate(o, step);
     if (fabs(rate - expected) > 1e-15 * fabs(expected) + 1e-15)
         fail_msg("step %d: %.17g instead of %.17g", (int)step, rate, expected);
 }

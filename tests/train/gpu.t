@@ -173,7 +173,7 @@ sed -n '/^memory/,/staging/p' "$dir/out" >"$dir/taken"
 # shellcheck disable=SC2086
 on GPUS=0 job 0 $gpu --dp 2 --zero 3 --dry-run
 [ $status -eq 0 ] && sed -n '/^memory/,/staging/p' "$dir/out" | cmp -s - "$dir/taken" &&
-    grep -q "total on the GPU" "$dir/taken" && grep -q "host: mirror" "$dir/taken"
+    grep -q "total on the GPU" "$dir/taken" && grep -q "host: staging" "$dir/taken"
 result $? "--dry-run without a GPU prints what is taken with one"
 job 0 --device cuda --pp 2 --global-batch-size 4 --explain
 [ $status -eq 0 ] && prints 2 "stage 1"

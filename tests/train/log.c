@@ -82,7 +82,7 @@ static const char *lines_of(const char *file) {
         assert_non_null(strchr(line, '\n'));
         cJSON *o = json_parse(line);
         uint64_t step;
-        assert_true(json_whole(json_member(o, "step"), &step));
+        assert_true(json_integer(json_member(o, "step"), &step));
         sprintf(text + strlen(text), "%d%s ", (int)step, json_member(o, "val_loss") ? "v" : "");
         cJSON_Delete(o);
     }

@@ -42,9 +42,9 @@ static void open_setting(setting *s, trine_config c) {
     device_config d;
     *s = (setting){.config = c};
     OK(trine_config_check(&s->config, l.dp * l.tp * l.pp));
-    OK(setup_spec(&s->config, &s->spec));
+    OK(resolve_spec(&s->config, &s->spec));
     OK(compose_all(&s->spec, &s->stages, NULL));
-    OK(setup_device(&s->config, &d));
+    OK(resolve_device(&s->config, &d));
     OK(device_open_sizes(&s->dev, &d));
 }
 
@@ -55,7 +55,7 @@ static void close_setting(setting *s) {
 
 static size_t plan_bytes(const setting *s, trine_coord at, int kind) {
     arena plan;
-    OK(setup_plan(&s->config, s->stages, s->dev, at, &plan));
+    OK(resolve_plan(&s->config, s->stages, s->dev, at, &plan));
     return kind < MEM_KINDS ? plan.bytes[kind] : plan.used;
 }
 

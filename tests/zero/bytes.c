@@ -72,8 +72,8 @@ static size_t window(size_t bytes) {
 }
 
 /* Whether what other ranks read lies in the host's memory: not on GPUs whose groups are NCCL's. */
-static bool mirrored(const trine_trainer *t) {
-    return !t->memory.far || comm_gpu_stages(t->mesh);
+static bool staged_by_host(const trine_trainer *t) {
+    return !t->memory.on_device || comm_gpu_stages(t->mesh);
 }
 
 /* The plan, before there is a mesh, is what the mesh has then, and what MPI was asked for. */
@@ -89,7 +89,7 @@ static void check_windows(const trine_trainer *t) {
     if (!shares) assert_int_equal(control, 0);
     if (!shares) return;
     assert_int_equal(asked.bytes[0], window(control));
-    assert_int_equal(asked.bytes[1], window(mirrored(t) ? t->memory.shared_used : 0));
+    assert_int_equal(asked.bytes[1], window(staged_by_host(t) ? t->memory.shared_used : 0));
 }
 
 /* ---- The report ------------------------------------------------------------------------------ */
@@ -111,10 +111,10 @@ typedef enum { ROW_TRANSPORT, ROW_TOTAL, ROW_WINDOWS, ROW_MIRROR, ROW_STAGING, R
 
 static void taken_rows(const trine_trainer *t, int64_t own[ROWS]) {
     size_t transport = mesh_transport_bytes(t->mesh), exchanged = t->memory.exchanged.capacity;
-    size_t shared = mirrored(t) ? t->memory.shared_used : 0;
-    size_t mirror = t->memory.far && mirrored(t) ? shared + exchanged : 0;
+    size_t shared = staged_by_host(t) ? t->memory.shared_used : 0;
+    size_t mirror = t->memory.on_device && staged_by_host(t) ? shared + exchanged : 0;
     size_t staging = t->memory.host.capacity;
-    size_t total = t->memory.capacity + (t->memory.far ? 0 : transport);
+    size_t total = t->memory.capacity + (t->memory.on_device ? 0 : transport);
     own[ROW_TRANSPORT] = (int64_t)transport;
     own[ROW_TOTAL] = (int64_t)total;
     own[ROW_WINDOWS] = mesh_shares(t->mesh) ? (int64_t)shared : 0;
@@ -126,10 +126,10 @@ static void taken_rows(const trine_trainer *t, int64_t own[ROWS]) {
 /* Every stage's column against what its first rank has taken. */
 static void check_report(trine_trainer *t) {
     static const char *const near[ROWS] = {
-        "         transport        ", "         total            ", "         of it in windows "};
+        "         transport        ", "         total            ", "         of which in windows"};
     static const char *const far[ROWS] = {
-        "         host: transport  ", "         total on the GPU ", "         of it in windows ",
-        "         host: mirror     ", "         host: staging    ", "         total on the host"};
+        "         host: transport  ", "         total on the GPU ", "         of which in windows",
+        "         host: staging    ", "         host: buffers    ", "         total on the host"};
     trine_layout l = t->config.parallel.layout;
     trine_comm *world = trine_mesh_group(t->mesh, TRINE_WORLD);
     int64_t own[ROWS], all[8][ROWS];
@@ -144,8 +144,8 @@ static void check_report(trine_trainer *t) {
     fclose(out);
     for (int p = 0; p < l.pp; p++) {
         const int64_t *taken = all[trine_layout_rank(l, (trine_coord){.pp = p})];
-        for (int i = 0; i < (t->memory.far ? ROWS : ROW_MIRROR); i++)
-            check_row(text, t->memory.far ? far[i] : near[i], p, taken[i]);
+        for (int i = 0; i < (t->memory.on_device ? ROWS : ROW_MIRROR); i++)
+            check_row(text, t->memory.on_device ? far[i] : near[i], p, taken[i]);
     }
     free(text);
 }
@@ -202,7 +202,7 @@ static tallies expected(const trine_trainer *t, const traffic *f) {
         f->gather + all_reduce_gathers + norm_over(t, l.dp, 1);
     want.bytes[TRINE_TP][TRINE_TALLY_ALL_REDUCE] = f->tp;
     want.bytes[TRINE_TP][TRINE_TALLY_ALL_GATHER] = norm_over(t, l.tp, l.dp);
-    if (t->spec.by_rows) split_rows(t, f, want.bytes[TRINE_TP]);
+    if (t->spec.tp_partial) split_rows(t, f, want.bytes[TRINE_TP]);
     want.bytes[TRINE_PP][TRINE_TALLY_ALL_GATHER] = norm_over(t, l.pp, 1);
     want.bytes[TRINE_ACT_OUT][TRINE_TALLY_SEND] = f->act;
     want.bytes[TRINE_GRAD_OUT][TRINE_TALLY_SEND] = f->grad;

@@ -7,7 +7,7 @@
 
 #include "device/ops.h"
 #include "run/compose.h"
-#include "plan/setup.h"
+#include "plan/resolve.h"
 
 /* fp32; 16 bits with fp32 gradients; 16 bits throughout. */
 enum { WHOLE, MIXED, HALF, TYPES };
@@ -70,7 +70,7 @@ static void check_plan(const trine_config *c, const program *stages, trine_coord
                        const device *d, formula_rank r) {
     formula_bytes want = formula_memory(&r);
     arena plan;
-    OK(setup_plan(c, stages, d, at, &plan));
+    OK(resolve_plan(c, stages, d, at, &plan));
     for (int k = 0; k < MEM_KINDS; k++)
         if (plan.bytes[k] != want.bytes[k])
             fail_msg("dp %d/%d tp %d/%d pp %d/%d zero %d: %s %zu bytes, the formula says %zu",
@@ -103,7 +103,7 @@ static void check_config(trine_config c) {
     program_spec spec;
     program *stages;
     OK(trine_config_check(&c, ranks));
-    OK(setup_spec(&c, &spec));
+    OK(resolve_spec(&c, &spec));
     OK(compose_all(&spec, &stages, NULL));
     for (int rank = 0; rank < ranks; rank++) check_rank(&c, stages, trine_layout_coord(l, rank));
     compose_destroy(&spec, &stages);
@@ -184,9 +184,9 @@ static void check_gpt2(int type) {
     c.parallel.layout = (trine_layout){.dp = 1, .tp = 1, .pp = 1};
     set_type(&c, type);
     OK(trine_config_check(&c, 1));
-    OK(setup_spec(&c, &spec));
+    OK(resolve_spec(&c, &spec));
     OK(compose_all(&spec, &stages, NULL));
-    OK(setup_plan(&c, stages, dev[type], (trine_coord){.dp = 0, .tp = 0, .pp = 0}, &plan));
+    OK(resolve_plan(&c, stages, dev[type], (trine_coord){.dp = 0, .tp = 0, .pp = 0}, &plan));
     size_t known = 124439808; /* GPT-2's count: 50257 x 768 + 1024 x 768 + 12 blocks + final norm */
     assert_int_equal(plan.bytes[MEM_PARAMS], weight[type] * known);
     assert_int_equal(plan.bytes[MEM_MASTER], master[type] * known);

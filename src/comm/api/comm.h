@@ -33,14 +33,14 @@ typedef struct comm_request {
     uint64_t number, phase;
     int state;
     /* staging's: what its wait copies to the device, and the hole in it that is there already. Or
-     * nccl/direct.c's: that NCCL has it, and its ticket there. */
+     * nccl/nccl_transport.c's: that NCCL has it, and its ticket there. */
     struct {
         void *to;
         const void *from;
         size_t bytes, hole, hole_bytes;
         bool direct;
         uint64_t ticket;
-    } far;
+    } device;
 } comm_request;
 
 /* Starts sending or receiving; the buffer belongs to the transport until comm_wait. Requests on one

@@ -25,7 +25,7 @@ typedef struct {
     bool ordered;     /* NCCL's additions in rank order */
 } comm_gpu;
 
-/* Before comm_far_memory. Errors: TRINE_EUNSUPPORTED when the transport is forced to be nccl and a rank
+/* Before comm_device_memory. Errors: TRINE_EUNSUPPORTED when the transport is forced to be nccl and a rank
  * has none; TRINE_ENCCL, TRINE_ENOMEM, TRINE_EMPI; on every rank alike.
  * Collective over: world. */
 trine_status comm_gpu_create(trine_mesh *mesh, const comm_gpu *gpu);
@@ -38,14 +38,14 @@ bool comm_gpu_sums(const trine_comm *dp);
  * collective. */
 int comm_nccl_version(const device *d);
 /* Ends NCCL's communicators; while the device is still open, when nothing is under way, after
- * comm_far_memory(mesh, NULL). Does nothing without a GPU. Collective over: world. */
+ * comm_device_memory(mesh, NULL). Does nothing without a GPU. Collective over: world. */
 void comm_gpu_destroy(trine_mesh *mesh);
 /* About what NCCL's groups of a mesh take of each GPU for additions. Pure. */
 size_t comm_gpu_scratch(trine_layout layout);
 /* *all: whether every rank's MPI says that it is CUDA-aware, so that messages may leave GPUs' memory
- * without a copy (far_memory.reached). Errors: TRINE_EMPI. Collective over: world. */
+ * without a copy (device_region.reached). Errors: TRINE_EMPI. Collective over: world. */
 trine_status comm_mpi_reaches(trine_world *world, bool *all);
-/* Whether some group of this rank stages device memory, so that far_memory needs mirrors. */
+/* Whether some group of this rank stages device memory, so that device_region needs mirrors. */
 bool comm_gpu_stages(const trine_mesh *mesh);
 
 #endif

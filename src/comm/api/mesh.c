@@ -1,7 +1,7 @@
 /* The mesh: which rank is where, and the groups along its axes, made in one fixed order on every
  * rank: dp, tp, pp, tie, the edges (activations, then gradients), node. */
 #include "comm/api/axes.h"
-#include "comm/api/far.h"
+#include "comm/api/device_memory.h"
 #include "comm/group/make.h"
 #include "comm/transport/nodes/nodes.h"
 #include "comm/transport/stack.h"
@@ -385,7 +385,7 @@ void trine_mesh_destroy(trine_mesh **mesh) {
     trine_mesh *m = *mesh;
     if (!m) return;
     meet_to_free(m);
-    (void)comm_far_memory(m, NULL);
+    (void)comm_device_memory(m, NULL);
     for (int g = 0; g < TRINE_GROUPS; g++)
         if (g != TRINE_WORLD) group_destroy(&m->groups[g]);
     for (int i = 0; i < SHM_WINDOWS; i++)

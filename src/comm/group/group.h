@@ -29,8 +29,8 @@ struct trine_comm {
     struct nodes_state *nodes; /* nodes'; NULL but in a group over several nodes */
     trine_tally tally[TRINE_TALLY_KINDS];
     comm_clock *clock; /* while it times this group */
-    struct comm_far *far; /* staging's; NULL: no buffer of the group is far */
-    const struct comm_nccl *nccl; /* nccl/gpu.c's: far buffers go this way; NULL: they are staged */
+    struct comm_device_state *device_state; /* staging's; NULL: no buffer of the group is device memory */
+    const struct comm_nccl *nccl; /* nccl/gpu.c's: device buffers go this way; NULL: they are staged */
     struct nccl_group *nccl_group;
     struct comm_gpus *gpus; /* nccl/gpu.c's, in the dp group of a mesh */
 };

@@ -1,6 +1,6 @@
 /* 16-bit numbers in rank order: combined in fp32, in registers, and rounded when all are in. A sum
  * that several nodes make goes from one to the next as fp32, so that it is rounded once, too. */
-#include "comm/reduce/ordered.h"
+#include "comm/reduce/rank_order.h"
 #include "base/half_line.h"
 #include "base/status.h"
 
@@ -9,7 +9,7 @@
 /* Elements rounded before they are stored: a part of the first-level cache. */
 #define BLOCK 1024
 
-static const uint16_t *addend(const ordered_terms *t, int r, size_t i) {
+static const uint16_t *addend(const rank_order_terms *t, int r, size_t i) {
     return (const uint16_t *)t->addends[r] + i;
 }
 
@@ -25,7 +25,7 @@ static inline void larger_line(half_line *most, const half_line *x) {
 
 /* Two vectors at a time, a cache line of each addend. */
 #define DEFINE_COMBINE(name, half, combine_line, combine)                                          \
-    static inline void name##_lines(half_line sum[2], const ordered_terms *t, size_t i) {          \
+    static inline void name##_lines(half_line sum[2], const rank_order_terms *t, size_t i) {       \
         half_line x[2];                                                                            \
         if (t->before)                                                                             \
             memcpy(sum, t->before + i, sizeof x);                                                  \
@@ -38,14 +38,14 @@ static inline void larger_line(half_line *most, const half_line *x) {
                 combine_line(&sum[k], &x[k]);                                                      \
             }                                                                                      \
     }                                                                                              \
-    static inline float name##_one(const ordered_terms *t, size_t i) {                             \
+    static inline float name##_one(const rank_order_terms *t, size_t i) {                          \
         float sum = t->before ? t->before[i] : half##_load(*addend(t, 0, i));                      \
         for (int r = t->before ? 0 : 1; r < t->ranks; r++)                                         \
             sum = combine(sum, half##_load(*addend(t, r, i)));                                     \
         return sum;                                                                                \
     }                                                                                              \
     /* out (end - begin) = elements [begin, end), rounded. */                                      \
-    static void name(uint16_t *out, const ordered_terms *t, size_t begin, size_t end) {            \
+    static void name(uint16_t *out, const rank_order_terms *t, size_t begin, size_t end) {         \
         size_t i = begin;                                                                          \
         for (; i + 2 * HALF_LINE <= end; i += 2 * HALF_LINE) {                                     \
             half_line sum[2];                                                                      \
@@ -57,7 +57,7 @@ static inline void larger_line(half_line *most, const half_line *x) {
     }
 
 #define DEFINE_PARTIAL(name, sum)                                                                  \
-    static void name(float *dst, const ordered_terms *t, size_t count) {                           \
+    static void name(float *dst, const rank_order_terms *t, size_t count) {                        \
         size_t i = 0;                                                                              \
         for (; i + 2 * HALF_LINE <= count; i += 2 * HALF_LINE) {                                   \
             half_line lines[2];                                                                    \
@@ -74,7 +74,7 @@ DEFINE_COMBINE(max_f16, f16, larger_line, ORDERED_LARGER_OR_NAN)
 DEFINE_PARTIAL(partial_bf16, sum_bf16)
 DEFINE_PARTIAL(partial_f16, sum_f16)
 
-static void combine(uint16_t *out, const ordered_terms *t, size_t begin, size_t end,
+static void combine(uint16_t *out, const rank_order_terms *t, size_t begin, size_t end,
                     trine_dtype type, trine_reduction op) {
     if (type == TRINE_BF16)
         (op == TRINE_SUM ? sum_bf16 : max_bf16)(out, t, begin, end);
@@ -83,23 +83,23 @@ static void combine(uint16_t *out, const ordered_terms *t, size_t begin, size_t 
 }
 
 /* A block is kept apart until it is done: one of the addends may be a dst itself. */
-void ordered_half_to(const ordered_target *to, const ordered_terms *terms, size_t count,
-                     trine_dtype type, trine_reduction op) {
+void rank_order_half_to(const rank_order_target *to, const rank_order_terms *terms, size_t count,
+                        trine_dtype type, trine_reduction op) {
     uint16_t out[BLOCK];
     for (size_t at = 0; at < count; at += BLOCK) {
         size_t n = count - at < BLOCK ? count - at : BLOCK;
         combine(out, terms, at, at + n, type, op);
         for (int c = 0; c < to->copies; c++)
-            ordered_store(to, (uint16_t *)to->dsts[c] + at, out, n * sizeof *out);
+            rank_order_store(to, (uint16_t *)to->dsts[c] + at, out, n * sizeof *out);
     }
     if (to->streamed) stream_fence();
 }
 
-bool ordered_widens(trine_dtype type, trine_reduction op) {
+bool rank_order_widens(trine_dtype type, trine_reduction op) {
     return op == TRINE_SUM && (type == TRINE_BF16 || type == TRINE_F16);
 }
 
-void ordered_partial(float *dst, const ordered_terms *terms, size_t count, trine_dtype type) {
-    ASSERT(ordered_widens(type, TRINE_SUM));
+void rank_order_partial(float *dst, const rank_order_terms *terms, size_t count, trine_dtype type) {
+    ASSERT(rank_order_widens(type, TRINE_SUM));
     (type == TRINE_BF16 ? partial_bf16 : partial_f16)(dst, terms, count);
 }

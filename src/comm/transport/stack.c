@@ -1,7 +1,7 @@
 /* The tables that a group's bytes pass, from the uppermost to the one that moves them:
  *
  *     clock            while a clock runs over the group
- *     alone, nccl,     where buffers may lie in far memory (api/far.h): a group of one; one that has NCCL;
+ *     alone, nccl,     where buffers may lie in far memory (api/device_memory.h): a group of one; one that has NCCL;
  *     reached, staged  one whose messages a CUDA-aware MPI takes from there; any other
  *     self             a group of one
  *     shm              one whose ranks share memory
@@ -10,9 +10,9 @@
  *
  * A table calls the next one below it for what it does not do itself. */
 #include "comm/transport/stack.h"
-#include "comm/transport/clock.h"
+#include "comm/transport/timed.h"
 #include "comm/transport/mpi/mpi.h"
-#include "comm/transport/nccl/direct.h"
+#include "comm/transport/nccl/nccl_transport.h"
 #include "comm/transport/nodes/nodes.h"
 #include "comm/transport/self/self.h"
 #include "comm/transport/shm/shm.h"
@@ -47,16 +47,17 @@ static const comm_transport *mover(const trine_comm *comm) {
     return comm->state ? choice_of(comm->choice)->messages : &self_transport;
 }
 
-static const comm_transport *over_far(const trine_comm *comm, const comm_transport *below) {
-    const struct comm_far *f = comm->far;
-    if (comm->size == 1) return far_alone(comm, below);
-    if (comm->nccl) return direct_over(comm, below);
-    return f->mirrored && f->memory.reached ? far_reached(comm, below) : far_staged(comm, below);
+static const comm_transport *over_device(const trine_comm *comm, const comm_transport *below) {
+    const struct comm_device_state *f = comm->device_state;
+    if (comm->size == 1) return staging_alone(comm, below);
+    if (comm->nccl) return nccl_call_over(comm, below);
+    return f->staged_by_host && f->memory.reached ? staging_reached(comm, below)
+                                                  : staging_staged(comm, below);
 }
 
 void stack_build(trine_comm *comm) {
     const comm_transport *t = mover(comm);
-    if (comm->far) t = over_far(comm, t);
+    if (comm->device_state) t = over_device(comm, t);
     if (comm->clock) t = clock_over(comm, t);
     comm->transport = t;
 }

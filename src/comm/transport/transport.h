@@ -1,7 +1,7 @@
 /* The table of a transport. It moves bytes; it knows neither types nor additions. Two shapes of movement:
  * whole operations (broadcast, gather, ...), and posted messages, of which any number to and from
  * distinct peers are made and then flushed together; the ordered reductions are written once, over
- * posts (reduce/ordered.h). A transport that can do better puts its own reduction into the table.
+ * posts (reduce/rank_order.h). A transport that can do better puts its own reduction into the table.
  *
  * Which tables a group's bytes pass, one over the other, stack.c says.
  * Invariant: api/calls.c has checked every argument; a transport is called with legal ones, on all

@@ -68,7 +68,7 @@ trine_status audit_compare(trine_comm *comm, const comm_call *call) {
 trine_status comm_hash_agree(trine_comm *comm, const void *data, size_t bytes, const char *what) {
     char place[2][192];
     if (comm->size == 1) return TRINE_OK;
-    ASSERT(far_is_host(comm, data));
+    ASSERT(staging_is_host(comm, data));
     digest own = {XXH3_64bits(data, bytes), bytes};
     watchdog_note(comm, &(comm_call){.kind = TRINE_TALLY_ALL_GATHER,
                                      .count = sizeof own * (size_t)comm->size,

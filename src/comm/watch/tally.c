@@ -1,7 +1,7 @@
 /* Counts calls and bytes by kind, and says in closed form how many bytes an operation takes. The
  * tally *is* the closed form; tests/comm/tally.c holds both against what really goes into MPI. */
 #include "comm/watch/tally.h"
-#include "comm/reduce/ordered.h"
+#include "comm/reduce/rank_order.h"
 #include "base/status.h"
 
 #include <string.h>
@@ -23,8 +23,8 @@ bool tally_kind_has_root(trine_tally_kind kind) {
 
 static uint64_t all_reduce_bytes(uint64_t count, uint64_t element, int size, int rank) {
     uint64_t peers = (uint64_t)size - 1;
-    if (ordered_is_small(count * element, size)) return count * peers * element;
-    uint64_t own = ordered_slice(count, size, rank);
+    if (rank_order_is_small(count * element, size)) return count * peers * element;
+    uint64_t own = rank_order_slice(count, size, rank);
     return (count - own) * element + own * peers * element;
 }
 

@@ -176,9 +176,8 @@ static __device__ inline void attention_mma_scores(float scores[COLS / 8][4],
 
 /* out (16, WIDTH) += p v, p (16, COLS), which is packed on the way. */
 template <int WIDTH, int COLS, mma_type TYPE>
-static __device__ inline void attention_mma_values(float out[WIDTH / 8][4],
-                                                   const float p[COLS / 8][4],
-                                                   const uint16_t *values) {
+static __device__ inline void
+attention_mma_values(float out[WIDTH / 8][4], const float p[COLS / 8][4], const uint16_t *values) {
     const int lane = (int)threadIdx.x % WARP, pitch = attention_mma_pitch(WIDTH);
     const uint16_t *row = values + lane % 16 * pitch + lane / 16 * 8;
 #pragma unroll
@@ -190,7 +189,7 @@ static __device__ inline void attention_mma_values(float out[WIDTH / 8][4],
 #pragma unroll
         for (int n = 0; n < WIDTH / 8; n += 2) {
             uint32_t both[4]; /* columns 8 n on, and the 8 after them */
-            mma_load_turned(both, row + 16 * k * pitch + 8 * n);
+            mma_load_transposed(both, row + 16 * k * pitch + 8 * n);
             mma<TYPE>(out[n], left, both);
             mma<TYPE>(out[n + 1], left, both + 2);
         }
@@ -250,9 +249,8 @@ static __device__ inline void attention_mma_seen(float out[WIDTH / 8][4],
 
 /* out (16, WIDTH) += p times rows of a tile, of which with MASKED not all are seen. */
 template <int WIDTH, int COLS, typename real, bool FROM, bool MASKED>
-static __device__ inline void attention_mma_add(float out[WIDTH / 8][4],
-                                                const float p[COLS / 8][4], uint16_t *room,
-                                                const uint16_t *tile, int ahead) {
+static __device__ inline void attention_mma_add(float out[WIDTH / 8][4], const float p[COLS / 8][4],
+                                                uint16_t *room, const uint16_t *tile, int ahead) {
     if (MASKED && !attention_mma_finite<WIDTH, real>(tile, COLS))
         attention_mma_seen<WIDTH, COLS, real, FROM>(out, p, room, tile, ahead);
     else
@@ -332,10 +330,9 @@ static __device__ inline void attention_mma_put(uint16_t *row, int c, float low,
 }
 
 template <int WIDTH, mma_type TYPE, bool WIDE>
-static __device__ inline void attention_mma_finish(uint16_t *y, float *lse,
-                                                   const attention_mma_queries<WIDTH> *w,
-                                                   size_t head, int query,
-                                                   const attention_shape *s) {
+static __device__ inline void
+attention_mma_finish(uint16_t *y, float *lse, const attention_mma_queries<WIDTH> *w, size_t head,
+                     int query, const attention_shape *s) {
     const int g = (int)threadIdx.x % WARP / 4, t = (int)threadIdx.x % 4;
 #pragma unroll
     for (int r = 0; r < 2; r++) {
@@ -343,8 +340,7 @@ static __device__ inline void attention_mma_finish(uint16_t *y, float *lse,
         const float all = attention_mma_sum(w->sum[r]), factor = 1.0f / all;
         if (row >= s->T) continue;
         uint16_t *to = y + attention_y_at(s, head, row);
-        if (t == 0)
-            lse[head * s->T + row] = w->max[r] * (s->scale * LOG2_E) * LN_2 + logf(all);
+        if (t == 0) lse[head * s->T + row] = w->max[r] * (s->scale * LOG2_E) * LN_2 + logf(all);
 #pragma unroll
         for (int n = 0; n < WIDTH / 8; n++)
             attention_mma_put<TYPE, WIDE>(to, 8 * n + 2 * t, w->out[n][2 * r] * factor,
@@ -368,8 +364,7 @@ static __device__ inline void attention_mma_factors(float factors[4], const cuda
         return;
     }
     const bool odd = t % 2 != 0;
-    cuda_words w =
-        cuda_dropout_block(drop->key, sample, ((odd ? high : low) + t / 2 * 4) / 4);
+    cuda_words w = cuda_dropout_block(drop->key, sample, ((odd ? high : low) + t / 2 * 4) / 4);
     uint32_t one = __shfl_xor_sync(ALL_LANES, odd ? w.at[0] : w.at[2], 1);
     uint32_t two = __shfl_xor_sync(ALL_LANES, odd ? w.at[1] : w.at[3], 1);
     factors[0] = cuda_drop_factor(drop, odd ? one : w.at[0]);
@@ -395,10 +390,10 @@ static __device__ inline void attention_mma_drop(float scores[8][4], const cuda_
 
 /* A tile of keys, and the values behind them; with MASKED the one on the diagonal. */
 template <int WIDTH, typename real, bool DROP, bool MASKED>
-static __device__ inline void
-attention_mma_tile(attention_mma_queries<WIDTH> *w, const uint16_t *keys, uint16_t *room,
-                   const cuda_drop *drop, const attention_shape *s, size_t head, int query,
-                   int key) {
+static __device__ inline void attention_mma_tile(attention_mma_queries<WIDTH> *w,
+                                                 const uint16_t *keys, uint16_t *room,
+                                                 const cuda_drop *drop, const attention_shape *s,
+                                                 size_t head, int query, int key) {
     const mma_type TYPE = attention_mma_of<real>::type;
     float scores[8][4] = {};
     attention_mma_scores<WIDTH, MMA_TILE, TYPE>(scores, w->left, keys);

@@ -8,7 +8,7 @@
 #ifndef TRINE_DEVICE_CUDA_BACKEND_H
 #define TRINE_DEVICE_CUDA_BACKEND_H
 
-#include "device/cuda/measure.h"
+#include "device/cuda/events.h"
 #include "device/ops.h"
 
 #ifdef __cplusplus

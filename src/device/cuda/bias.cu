@@ -101,7 +101,7 @@ static trine_status bias_backward(device *d, void *dbias, const void *dy_, size_
         LAUNCH(d, kernel, grid, dim3(WARP, SUM_WARPS), 0)(pieces, dy, T, N, cut.rows);
         TRY(LAUNCHED(bias_backward_kernel));
     }
-    return cuda_sum_pieces(d, (grad *)dbias, none, pieces, cut.count, N, N, mode);
+    return cuda_sum_partials(d, (grad *)dbias, none, pieces, cut.count, N, N, mode);
 }
 
 CUDA_OF_BOTH(bias_backward);

@@ -1,5 +1,5 @@
 /* Sums and maxima of several ranks' addends on the device, in rank order: element by element
- * ((r0 + r1) + r2) + ..., as comm/reduce/ordered.c adds on the host, so the bits are the same. A maximum is
+ * ((r0 + r1) + r2) + ..., as comm/reduce/rank_order.c adds on the host, so the bits are the same. A maximum is
  * NaN when one of them is; integers wrap; 16-bit numbers are added in fp32 and rounded once.
  *
  * Invariant: the result depends on the addends alone, not on the grid. Cost: each addend is read

@@ -66,8 +66,8 @@ static inline __device__ four load4(const bf16 *p) {
 }
 
 static inline __device__ void store4(bf16 *p, four x) {
-    *(ushort4 *)p = make_ushort4(to_bf16(x.at[0]), to_bf16(x.at[1]), to_bf16(x.at[2]),
-                                 to_bf16(x.at[3]));
+    *(ushort4 *)p =
+        make_ushort4(to_bf16(x.at[0]), to_bf16(x.at[1]), to_bf16(x.at[2]), to_bf16(x.at[3]));
 }
 
 static inline __device__ float load(const bf16 *p) {
@@ -84,8 +84,8 @@ static inline __device__ four load4(const fp16 *p) {
 }
 
 static inline __device__ void store4(fp16 *p, four x) {
-    *(ushort4 *)p = make_ushort4(to_fp16(x.at[0]), to_fp16(x.at[1]), to_fp16(x.at[2]),
-                                 to_fp16(x.at[3]));
+    *(ushort4 *)p =
+        make_ushort4(to_fp16(x.at[0]), to_fp16(x.at[1]), to_fp16(x.at[2]), to_fp16(x.at[3]));
 }
 
 static inline __device__ float load(const fp16 *p) {
@@ -215,8 +215,8 @@ static inline cuda_cut cuda_cut_of(size_t T, size_t N) {
 /* first (width), then second (N - width) (+)= sums over p of pieces (count, N). Adds 32 sums, each
  * over every 32nd piece, ascending. `second` is not read when width is N. */
 template <typename grad>
-trine_status cuda_sum_pieces(device *d, grad *first, grad *second, const float *pieces,
-                             size_t count, size_t N, size_t width, grad_mode mode);
+trine_status cuda_sum_partials(device *d, grad *first, grad *second, const float *pieces,
+                               size_t count, size_t N, size_t width, grad_mode mode);
 
 /* *out (device) (+)= scale * the sum of pieces (count): 1024 sums, each over every 1024th piece,
  * ascending, then by halves. */

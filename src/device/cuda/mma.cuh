@@ -8,7 +8,7 @@
  *   d[0..3]  row g of D, columns 2t, 2t + 1; row g + 8, the same
  * so D of one product is, packed, A of the next. mma_load reads four (8, 8) matrices from shared
  * memory: lane 8 i + r gives the address of row r of matrix i, 16 bytes at a multiple of 16; a lane
- * gets elements (g, 2t), (g, 2t + 1) of each, or, turned, (2t, g), (2t + 1, g).
+ * gets elements (g, 2t), (g, 2t + 1) of each, or, transposed, (2t, g), (2t + 1, g).
  *
  * Every function is the whole warp's. The order of the 16 products in a sum is the hardware's, the
  * same in every run. The emulation (emu/mma.h) has the same functions and layouts. */
@@ -58,7 +58,7 @@ static __device__ inline void mma_load(uint32_t to[4], const uint16_t *row) {
     MMA_LOAD("");
 }
 
-static __device__ inline void mma_load_turned(uint32_t to[4], const uint16_t *row) {
+static __device__ inline void mma_load_transposed(uint32_t to[4], const uint16_t *row) {
     MMA_LOAD(".trans");
 }
 

@@ -245,7 +245,7 @@ static trine_status norm_backward(device *d, void *dx_, void *dgain, void *dbias
         (dx, pieces, dy, gain, x, stat, T, (unsigned)C, cut.rows, stream == GRAD_ADD);
         TRY(LAUNCHED(norm_backward_kernel));
     }
-    return cuda_sum_pieces(d, (grad *)dgain, (grad *)dbias, pieces, cut.count, 2 * C, C, mode);
+    return cuda_sum_partials(d, (grad *)dgain, (grad *)dbias, pieces, cut.count, 2 * C, C, mode);
 }
 
 CUDA_OF_BOTH(norm_backward);

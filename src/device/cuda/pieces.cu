@@ -3,9 +3,9 @@
 
 /* A block has WARP columns, and as many warps, which share the pieces. */
 template <typename grad>
-static __global__ AT_ONCE(WARP *WARP, 1) void sum_pieces_kernel(grad *first, grad *second,
-                                                                const float *pieces, size_t count,
-                                                                size_t N, size_t width, bool add) {
+static __global__
+AT_ONCE(WARP *WARP, 1) void sum_partials_kernel(grad *first, grad *second, const float *pieces,
+                                                size_t count, size_t N, size_t width, bool add) {
     __shared__ float parts[WARP][WARP];
     size_t n = (size_t)blockIdx.x * WARP + threadIdx.x;
     float sum = 0.0f;
@@ -20,18 +20,18 @@ static __global__ AT_ONCE(WARP *WARP, 1) void sum_pieces_kernel(grad *first, gra
 }
 
 template <typename grad>
-trine_status cuda_sum_pieces(device *d, grad *first, grad *second, const float *pieces,
-                             size_t count, size_t N, size_t width, grad_mode mode) {
+trine_status cuda_sum_partials(device *d, grad *first, grad *second, const float *pieces,
+                               size_t count, size_t N, size_t width, grad_mode mode) {
     unsigned grid = (unsigned)cuda_ceil(N, WARP);
-    LAUNCH(d, sum_pieces_kernel<grad>, grid, dim3(WARP, WARP), 0)
+    LAUNCH(d, sum_partials_kernel<grad>, grid, dim3(WARP, WARP), 0)
     (first, second, pieces, count, N, width, mode == GRAD_ADD);
-    return LAUNCHED(sum_pieces_kernel);
+    return LAUNCHED(sum_partials_kernel);
 }
 
 #define FOR_GRADS(grad)                                                                            \
-    template trine_status cuda_sum_pieces(device *d, grad *first, grad *second,                    \
-                                          const float *pieces, size_t count, size_t N,             \
-                                          size_t width, grad_mode mode)
+    template trine_status cuda_sum_partials(device *d, grad *first, grad *second,                  \
+                                            const float *pieces, size_t count, size_t N,           \
+                                            size_t width, grad_mode mode)
 
 FOR_GRADS(float);
 FOR_GRADS(bf16);

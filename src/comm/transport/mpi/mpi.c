@@ -7,7 +7,7 @@
  * message that comm_send_start left under way on the same communicator. */
 #include "comm/transport/mpi/mpi.h"
 #include "comm/group/world.h"
-#include "comm/reduce/ordered.h"
+#include "comm/reduce/rank_order.h"
 #include "comm/transport/mpi/try_mpi.h"
 #include "comm/transport/shm/shm.h"
 #include "comm/watch/watchdog.h"
@@ -399,9 +399,9 @@ const comm_transport mpi_transport = {
     .gather = mpi_gather,
     .all_to_all = mpi_all_to_all,
     .barrier = mpi_barrier,
-    .all_reduce = ordered_all_reduce,
-    .reduce = ordered_reduce,
-    .reduce_scatter = ordered_reduce_scatter,
+    .all_reduce = rank_order_all_reduce,
+    .reduce = rank_order_reduce,
+    .reduce_scatter = rank_order_reduce_scatter,
     .all_gather_start = mpi_all_gather_start,
     .send_start = mpi_send_start,
     .recv_start = mpi_recv_start,

@@ -37,7 +37,7 @@ static trine_status copy(nccl_group *g, void *dst, const void *src, size_t bytes
     return TRINE_OK;
 }
 
-/* ---- Additions in rank order: as comm/reduce/ordered.c, with a chunk of NCCL_SCRATCH ------------------ */
+/* ---- Additions in rank order: as comm/reduce/rank_order.c, with a chunk of NCCL_SCRATCH ------------------ */
 
 static size_t element_bytes(trine_dtype type) {
     switch (type) {
@@ -106,8 +106,8 @@ static trine_status gather_slices(nccl_group *g, char *buf, size_t count, size_t
     return close_exchange(g);
 }
 
-static trine_status ordered_all_reduce(nccl_group *g, char *dst, const char *src, size_t count,
-                                       trine_dtype type, trine_reduction op) {
+static trine_status rank_order_all_reduce(nccl_group *g, char *dst, const char *src, size_t count,
+                                          trine_dtype type, trine_reduction op) {
     size_t element = element_bytes(type), bytes = count * element, size = (size_t)g->size;
     size_t slice = count / size + (count % size != 0);
     if (bytes * size <= SMALL_BYTES) {
@@ -118,8 +118,8 @@ static trine_status ordered_all_reduce(nccl_group *g, char *dst, const char *src
     return gather_slices(g, dst, count, slice, element);
 }
 
-static trine_status ordered_reduce(nccl_group *g, char *dst, const char *src, size_t count,
-                                   trine_dtype type, trine_reduction op, int root) {
+static trine_status rank_order_reduce(nccl_group *g, char *dst, const char *src, size_t count,
+                                      trine_dtype type, trine_reduction op, int root) {
     size_t element = element_bytes(type), step = g->chunk / element;
     for (size_t at = 0; at < count; at += step) {
         size_t n = count - at < step ? count - at : step;
@@ -158,7 +158,7 @@ trine_status nccl_all_reduce(nccl_group *g, void *dst, const void *src, size_t c
     ASSERT(g->scratch);
     TRY(nccl_before(g));
     if (keeps_order(g, type, op))
-        TRY(ordered_all_reduce(g, (char *)dst, (const char *)src, count, type, op));
+        TRY(rank_order_all_reduce(g, (char *)dst, (const char *)src, count, type, op));
     else
         TRY_NCCL(g, AllReduce, src, dst, count, type_of(type), op_of(op), g->comm, g->stream);
     return nccl_after(g);
@@ -169,7 +169,7 @@ trine_status nccl_reduce(nccl_group *g, void *dst, const void *src, size_t count
     ASSERT(g->scratch);
     TRY(nccl_before(g));
     if (keeps_order(g, type, op))
-        TRY(ordered_reduce(g, (char *)dst, (const char *)src, count, type, op, root));
+        TRY(rank_order_reduce(g, (char *)dst, (const char *)src, count, type, op, root));
     else
         TRY_NCCL(g, Reduce, src, dst, count, type_of(type), op_of(op), root, g->comm, g->stream);
     return nccl_after(g);

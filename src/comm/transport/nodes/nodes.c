@@ -1,7 +1,7 @@
 /* The transport of groups over several nodes: which groups those are, the gather, and the table.
  * What gains little from shared memory, and what is short, goes through mpi's own functions. */
 #include "comm/transport/nodes/nodes.h"
-#include "comm/reduce/ordered.h"
+#include "comm/reduce/rank_order.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -89,7 +89,7 @@ static trine_status gather_parts(trine_comm *comm, char *dst, const char *src, s
  * that moves by itself (--serial waits for each at once, on every rank alike). */
 static trine_status nodes_all_gather_start(trine_comm *comm, void *dst, const void *src,
                                            size_t part, comm_request *request) {
-    if (ordered_is_small(part, comm->size))
+    if (rank_order_is_small(part, comm->size))
         return mpi_transport.all_gather_start(comm, dst, src, part, request);
     request->state = GATHERED;
     return gather_parts(comm, dst, src, part);

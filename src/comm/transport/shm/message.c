@@ -40,7 +40,7 @@ static trine_status post(trine_comm *comm, comm_request *r) {
         r->state = SHM_MPI;
     }
     atomic_store_explicit(&m->posted, r->number + 1, memory_order_release);
-    shm_ring_bell(comm->shm, r->peer);
+    shm_wake(comm->shm, r->peer);
     return TRINE_OK;
 }
 
@@ -71,7 +71,7 @@ static trine_status move_send(trine_comm *comm, comm_request *r) {
 static void take(trine_comm *comm, comm_request *r, int state) {
     r->state = state;
     atomic_store_explicit(taken(comm, r), r->number + 1, memory_order_release);
-    shm_ring_bell(comm->shm, r->peer);
+    shm_wake(comm->shm, r->peer);
 }
 
 static trine_status receive(trine_comm *comm, comm_request *r) {

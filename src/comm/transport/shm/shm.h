@@ -7,7 +7,7 @@
  * and short calls from one rank to all or to one, need neither: each is a slot with its number in
  * front, which the reader waits for.
  *
- * Waiting: a short spin, some yields, then sleep on the rank's own futex ("bell"), which the last
+ * Waiting: a short spin, some yields, then sleep on the rank's own futex ("wakeup"), which the last
  * to arrive rings. So eight ranks on two cores do not burn the time of those that compute.
  * Invariant: the collectives of a group finish in the order in which they were started, on every
  * rank; additions are ordered.c's. Nothing waits inside a start while there is room in the rings,
@@ -89,7 +89,7 @@ typedef struct {
 
 /* The head of a rank's control memory. */
 typedef struct {
-    _Alignas(SHM_LINE) _Atomic uint32_t bell; /* a futex */
+    _Alignas(SHM_LINE) _Atomic uint32_t wakeup; /* a futex */
     _Atomic uint32_t sleeping;
     _Alignas(SHM_LINE) uint64_t block[TRINE_GROUPS]; /* offsets; 0: none */
     _Alignas(4096) char stage[2][SHM_STAGE];
@@ -168,7 +168,7 @@ void shm_detach(trine_comm *comm);
 /* Returns when *counter has reached `target`. */
 trine_status shm_await(shm_state *s, const shm_counter *counter, uint64_t target);
 /* Wakes a member, or all of them but this rank, if they sleep. After the store that they wait for. */
-void shm_ring_bell(const shm_state *s, int member);
+void shm_wake(const shm_state *s, int member);
 void shm_ring_all(const shm_state *s);
 
 /* How long a wait has lasted. */

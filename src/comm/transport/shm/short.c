@@ -54,7 +54,7 @@ trine_status shm_short_to(shm_state *s, const void *src, size_t bytes, int root)
     TRY(shm_finish_gathers(s, s->calls));
     if (s->comm->rank != root) {
         TRY(post(s, src, bytes));
-        shm_ring_bell(s, root);
+        shm_wake(s, root);
         return TRINE_OK;
     }
     for (int i = 0; i < s->comm->size; i++)

@@ -1,6 +1,6 @@
 /* Waiting for a counter that another process will raise.
  *
- * The bell is a futex word in the sleeper's control memory. A sleeper says that it sleeps, then
+ * The wakeup is a futex word in the sleeper's control memory. A sleeper says that it sleeps, then
  * looks once more; a ringer raises the counter, then looks whether somebody sleeps; a full fence
  * between the two steps on both sides means that one of them sees the other. */
 #include "comm/transport/shm/shm.h"
@@ -39,11 +39,11 @@ static void wake(const shm_node *n, int index) {
     if (!atomic_load_explicit(&h->sleeping, memory_order_relaxed)) return;
     /* One ringer is enough. */
     if (!atomic_exchange(&h->sleeping, 0)) return;
-    atomic_fetch_add(&h->bell, 1);
-    syscall(SYS_futex, &h->bell, FUTEX_WAKE, 1, NULL, NULL, 0);
+    atomic_fetch_add(&h->wakeup, 1);
+    syscall(SYS_futex, &h->wakeup, FUTEX_WAKE, 1, NULL, NULL, 0);
 }
 
-void shm_ring_bell(const shm_state *s, int member) {
+void shm_wake(const shm_state *s, int member) {
     atomic_thread_fence(memory_order_seq_cst);
     wake(s->node, s->index[member]);
 }
@@ -61,12 +61,12 @@ static bool reached(const shm_counter *counter, uint64_t target) {
 static trine_status sleep_for(shm_node *n, const shm_counter *counter, uint64_t target) {
     const struct timespec nap = {.tv_nsec = NAP};
     shm_head *own = head_of(n, n->rank);
-    uint32_t seen = atomic_load(&own->bell);
+    uint32_t seen = atomic_load(&own->wakeup);
     atomic_store(&own->sleeping, 1);
     atomic_thread_fence(memory_order_seq_cst);
     trine_status status = shm_progress(n->world);
     if (status == TRINE_OK && !reached(counter, target))
-        syscall(SYS_futex, &own->bell, FUTEX_WAIT, seen, &nap, NULL, 0);
+        syscall(SYS_futex, &own->wakeup, FUTEX_WAIT, seen, &nap, NULL, 0);
     atomic_store(&own->sleeping, 0);
     return status;
 }

@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-const comm_transport *far_inner(const trine_comm *comm) {
-    return comm->far->inner[comm->group];
+const comm_transport *staging_inner(const trine_comm *comm) {
+    return comm->device_state->inner[comm->group];
 }
 
 /* ---- Places ---------------------------------------------------------------------------------- */
@@ -14,12 +14,12 @@ static bool within(const void *p, const char *base, size_t bytes) {
     return (uintptr_t)p - (uintptr_t)base < bytes;
 }
 
-static bool is_far(const far_memory *m, const void *p) {
+static bool on_device(const device_region *m, const void *p) {
     return within(p, m->base, m->bytes) || within(p, m->rest, m->rest_bytes);
 }
 
-bool far_is_host(const trine_comm *comm, const void *p) {
-    return !comm->far || !is_far(&comm->far->memory, p);
+bool staging_is_host(const trine_comm *comm, const void *p) {
+    return !comm->device_state || !on_device(&comm->device_state->memory, p);
 }
 
 static void must(bool condition, int line, const char *sentence) {
@@ -28,8 +28,8 @@ static void must(bool condition, int line, const char *sentence) {
 
 /* Where the host has the buffer: at its mirror, or where it is. What has no bytes is not looked at. */
 static void *host_place(const trine_comm *comm, const void *p, size_t bytes) {
-    const far_memory *m = &comm->far->memory;
-    if (!bytes || !is_far(m, p)) return (void *)(uintptr_t)p;
+    const device_region *m = &comm->device_state->memory;
+    if (!bytes || !on_device(m, p)) return (void *)(uintptr_t)p;
     must(within(p, m->base, m->bytes), __LINE__,
          "a device buffer of a group of several lies in the exchanged piece");
     size_t at = (size_t)((const char *)p - m->base), shared = m->shared_bytes;
@@ -47,12 +47,12 @@ static trine_status take_out(const trine_comm *comm, const void *p, size_t bytes
                              const void **host) {
     void *place = host_place(comm, p, bytes);
     *host = place;
-    return place == p ? TRINE_OK : device_read(comm->far->memory.dev, place, p, bytes);
+    return place == p ? TRINE_OK : device_read(comm->device_state->memory.dev, place, p, bytes);
 }
 
 /* What the transport wrote at `host`, which is p's place, comes to p. */
 static trine_status bring_in(const trine_comm *comm, void *p, const void *host, size_t bytes) {
-    return host == p ? TRINE_OK : device_write(comm->far->memory.dev, p, host, bytes);
+    return host == p ? TRINE_OK : device_write(comm->device_state->memory.dev, p, host, bytes);
 }
 
 /* But for a hole. */
@@ -65,76 +65,76 @@ static trine_status bring_in_around(const trine_comm *comm, char *p, const char 
 
 /* ---- Reductions ------------------------------------------------------------------------------ */
 
-static trine_status far_all_reduce(trine_comm *comm, void *dst, const void *src, size_t count,
-                                   trine_dtype type, trine_reduction op) {
+static trine_status staging_all_reduce(trine_comm *comm, void *dst, const void *src, size_t count,
+                                       trine_dtype type, trine_reduction op) {
     size_t bytes = count * trine_dtype_bytes(type);
     void *to = host_place(comm, dst, bytes);
     const void *from;
     TRY(take_out(comm, src, bytes, &from));
-    TRY(far_inner(comm)->all_reduce(comm, to, from, count, type, op));
+    TRY(staging_inner(comm)->all_reduce(comm, to, from, count, type, op));
     return bring_in(comm, dst, to, bytes);
 }
 
-static trine_status far_reduce(trine_comm *comm, void *dst, const void *src, size_t count,
-                               trine_dtype type, trine_reduction op, int root) {
+static trine_status staging_reduce(trine_comm *comm, void *dst, const void *src, size_t count,
+                                   trine_dtype type, trine_reduction op, int root) {
     size_t bytes = count * trine_dtype_bytes(type), out = comm->rank == root ? bytes : 0;
     void *to = host_place(comm, dst, out);
     const void *from;
     TRY(take_out(comm, src, bytes, &from));
-    TRY(far_inner(comm)->reduce(comm, to, from, count, type, op, root));
+    TRY(staging_inner(comm)->reduce(comm, to, from, count, type, op, root));
     return bring_in(comm, dst, to, out);
 }
 
-static trine_status far_reduce_scatter(trine_comm *comm, void *dst, const void *src, size_t count,
-                                       trine_dtype type, trine_reduction op) {
+static trine_status staging_reduce_scatter(trine_comm *comm, void *dst, const void *src,
+                                           size_t count, trine_dtype type, trine_reduction op) {
     size_t bytes = count * trine_dtype_bytes(type), part = bytes / (size_t)comm->size;
     void *to = host_place(comm, dst, part);
     const void *from;
     TRY(take_out(comm, src, bytes, &from));
-    TRY(far_inner(comm)->reduce_scatter(comm, to, from, count, type, op));
+    TRY(staging_inner(comm)->reduce_scatter(comm, to, from, count, type, op));
     return bring_in(comm, dst, to, part);
 }
 
 /* ---- Movement -------------------------------------------------------------------------------- */
 
-static trine_status far_broadcast(trine_comm *comm, void *buf, size_t bytes, int root) {
+static trine_status staging_broadcast(trine_comm *comm, void *buf, size_t bytes, int root) {
     void *at = host_place(comm, buf, bytes);
     const void *from;
     if (comm->rank == root) TRY(take_out(comm, buf, bytes, &from));
-    TRY(far_inner(comm)->broadcast(comm, at, bytes, root));
+    TRY(staging_inner(comm)->broadcast(comm, at, bytes, root));
     return comm->rank == root ? TRINE_OK : bring_in(comm, buf, at, bytes);
 }
 
-static trine_status far_scatter(trine_comm *comm, void *dst, const void *src, size_t part,
-                                int root) {
+static trine_status staging_scatter(trine_comm *comm, void *dst, const void *src, size_t part,
+                                    int root) {
     size_t out = comm->rank == root ? part * (size_t)comm->size : 0;
     void *to = host_place(comm, dst, part);
     const void *from;
     TRY(take_out(comm, src, out, &from));
-    TRY(far_inner(comm)->scatter(comm, to, from, part, root));
+    TRY(staging_inner(comm)->scatter(comm, to, from, part, root));
     bool in_place = out && dst == (const char *)src + (size_t)comm->rank * part;
     return in_place ? TRINE_OK : bring_in(comm, dst, to, part);
 }
 
-static trine_status far_gather(trine_comm *comm, void *dst, const void *src, size_t part,
-                               int root) {
+static trine_status staging_gather(trine_comm *comm, void *dst, const void *src, size_t part,
+                                   int root) {
     size_t in = comm->rank == root ? part * (size_t)comm->size : 0;
     size_t own = (size_t)comm->rank * part;
     void *to = host_place(comm, dst, in);
     const void *from;
     TRY(take_out(comm, src, part, &from));
-    TRY(far_inner(comm)->gather(comm, to, from, part, root));
+    TRY(staging_inner(comm)->gather(comm, to, from, part, root));
     if (!in) return TRINE_OK;
     bool in_place = src == (char *)dst + own;
     return bring_in_around(comm, dst, to, in, own, in_place ? part : 0);
 }
 
-static trine_status far_all_to_all(trine_comm *comm, void *dst, const void *src, size_t part) {
+static trine_status staging_all_to_all(trine_comm *comm, void *dst, const void *src, size_t part) {
     size_t bytes = part * (size_t)comm->size;
     void *to = host_place(comm, dst, bytes);
     const void *from;
     TRY(take_out(comm, src, bytes, &from));
-    TRY(far_inner(comm)->all_to_all(comm, to, from, part));
+    TRY(staging_inner(comm)->all_to_all(comm, to, from, part));
     return bring_in(comm, dst, to, bytes);
 }
 
@@ -143,103 +143,105 @@ static trine_status far_all_to_all(trine_comm *comm, void *dst, const void *src,
 /* What the request's wait will bring in. */
 static void expect(comm_request *request, void *to, const void *from, size_t bytes) {
     if (to == from) return;
-    request->far.to = to;
-    request->far.from = from;
-    request->far.bytes = bytes;
+    request->device.to = to;
+    request->device.from = from;
+    request->device.bytes = bytes;
 }
 
 /* This rank's own part need not travel when the device has it: it is there, or copied there. */
 static void keep_own_part(const trine_comm *comm, char *dst, const void *src, size_t part,
                           comm_request *request) {
     size_t own = (size_t)comm->rank * part;
-    if (!request->far.bytes || far_is_host(comm, src)) return;
-    if (dst + own != src) device_copy(comm->far->memory.dev, dst + own, src, part);
-    request->far.hole = own;
-    request->far.hole_bytes = part;
+    if (!request->device.bytes || staging_is_host(comm, src)) return;
+    if (dst + own != src) device_copy(comm->device_state->memory.dev, dst + own, src, part);
+    request->device.hole = own;
+    request->device.hole_bytes = part;
 }
 
-static trine_status far_all_gather_start(trine_comm *comm, void *dst, const void *src, size_t part,
-                                         comm_request *request) {
+static trine_status staging_all_gather_start(trine_comm *comm, void *dst, const void *src,
+                                             size_t part, comm_request *request) {
     size_t bytes = part * (size_t)comm->size;
     void *to = host_place(comm, dst, bytes);
     const void *from;
     TRY(take_out(comm, src, part, &from));
     expect(request, dst, to, bytes);
     keep_own_part(comm, dst, src, part, request);
-    return far_inner(comm)->all_gather_start(comm, to, from, part, request);
+    return staging_inner(comm)->all_gather_start(comm, to, from, part, request);
 }
 
-static trine_status far_send_start(trine_comm *comm, const void *buf, size_t bytes, int peer,
-                                   comm_request *request) {
+static trine_status staging_send_start(trine_comm *comm, const void *buf, size_t bytes, int peer,
+                                       comm_request *request) {
     const void *from;
     TRY(take_out(comm, buf, bytes, &from));
-    return far_inner(comm)->send_start(comm, from, bytes, peer, request);
+    return staging_inner(comm)->send_start(comm, from, bytes, peer, request);
 }
 
-static trine_status far_recv_start(trine_comm *comm, void *buf, size_t bytes, int peer,
-                                   comm_request *request) {
+static trine_status staging_recv_start(trine_comm *comm, void *buf, size_t bytes, int peer,
+                                       comm_request *request) {
     void *to = host_place(comm, buf, bytes);
     expect(request, buf, to, bytes);
-    return far_inner(comm)->recv_start(comm, to, bytes, peer, request);
+    return staging_inner(comm)->recv_start(comm, to, bytes, peer, request);
 }
 
 static trine_status arrive(const trine_comm *comm, const comm_request *r) {
-    if (!r->far.bytes) return TRINE_OK;
-    return bring_in_around(comm, r->far.to, r->far.from, r->far.bytes, r->far.hole,
-                           r->far.hole_bytes);
+    if (!r->device.bytes) return TRINE_OK;
+    return bring_in_around(comm, r->device.to, r->device.from, r->device.bytes, r->device.hole,
+                           r->device.hole_bytes);
 }
 
-static trine_status far_wait(trine_comm *comm, comm_request *request) {
-    TRY(far_inner(comm)->wait(comm, request));
+static trine_status staging_wait(trine_comm *comm, comm_request *request) {
+    TRY(staging_inner(comm)->wait(comm, request));
     return arrive(comm, request);
 }
 
-static trine_status far_wait_received(trine_comm *comm, comm_request *request, size_t bytes) {
-    TRY(far_inner(comm)->wait_received(comm, request, bytes));
+static trine_status staging_wait_received(trine_comm *comm, comm_request *request, size_t bytes) {
+    TRY(staging_inner(comm)->wait_received(comm, request, bytes));
     return arrive(comm, request);
 }
 
 /* ---- Messages of a CUDA-aware MPI ------------------------------------------------------------ */
 
 static bool goes_direct(const trine_comm *comm, const void *p, size_t bytes) {
-    return bytes && !far_is_host(comm, p);
+    return bytes && !staging_is_host(comm, p);
 }
 
 static trine_status reached_send_start(trine_comm *comm, const void *buf, size_t bytes, int peer,
                                        comm_request *request) {
-    request->far.direct = goes_direct(comm, buf, bytes);
-    if (!request->far.direct) return far_inner(comm)->send_start(comm, buf, bytes, peer, request);
-    TRY(device_wait(comm->far->memory.dev));
+    request->device.direct = goes_direct(comm, buf, bytes);
+    if (!request->device.direct)
+        return staging_inner(comm)->send_start(comm, buf, bytes, peer, request);
+    TRY(device_wait(comm->device_state->memory.dev));
     return mpi_gpu_send(comm, buf, bytes, peer, request);
 }
 
 /* What the buffer had before may still be in use. */
 static trine_status reached_recv_start(trine_comm *comm, void *buf, size_t bytes, int peer,
                                        comm_request *request) {
-    request->far.direct = goes_direct(comm, buf, bytes);
-    if (!request->far.direct) return far_inner(comm)->recv_start(comm, buf, bytes, peer, request);
-    TRY(device_wait(comm->far->memory.dev));
+    request->device.direct = goes_direct(comm, buf, bytes);
+    if (!request->device.direct)
+        return staging_inner(comm)->recv_start(comm, buf, bytes, peer, request);
+    TRY(device_wait(comm->device_state->memory.dev));
     return mpi_gpu_recv(comm, buf, bytes, peer, request);
 }
 
 static trine_status reached_wait(trine_comm *comm, comm_request *request) {
-    return request->far.direct ? mpi_transport.wait(comm, request) : far_wait(comm, request);
+    return request->device.direct ? mpi_transport.wait(comm, request) : staging_wait(comm, request);
 }
 
 static trine_status reached_wait_received(trine_comm *comm, comm_request *request, size_t bytes) {
-    if (!request->far.direct) return far_wait_received(comm, request, bytes);
+    if (!request->device.direct) return staging_wait_received(comm, request, bytes);
     return mpi_transport.wait_received(comm, request, bytes);
 }
 
 /* ---- Groups of one --------------------------------------------------------------------------- */
 
 static trine_status copy(const trine_comm *comm, void *dst, const void *src, size_t bytes) {
-    const far_memory *m = &comm->far->memory;
-    bool to_far = is_far(m, dst), from_far = is_far(m, src);
+    const device_region *m = &comm->device_state->memory;
+    bool to_device = on_device(m, dst), from_device = on_device(m, src);
     if (!bytes || dst == src) return TRINE_OK;
-    if (to_far && !from_far) return device_write(m->dev, dst, src, bytes);
-    if (from_far && !to_far) return device_read(m->dev, dst, src, bytes);
-    if (to_far)
+    if (to_device && !from_device) return device_write(m->dev, dst, src, bytes);
+    if (from_device && !to_device) return device_read(m->dev, dst, src, bytes);
+    if (to_device)
         device_copy(m->dev, dst, src, bytes);
     else
         memcpy(dst, src, bytes);
@@ -278,16 +280,16 @@ static trine_status alone_all_gather_start(trine_comm *comm, void *dst, const vo
 
 /* ---- Tables ---------------------------------------------------------------------------------- */
 
-comm_transport *far_table(const trine_comm *comm, const comm_transport *inner) {
-    struct comm_far *f = comm->far;
+comm_transport *staging_table(const trine_comm *comm, const comm_transport *inner) {
+    struct comm_device_state *f = comm->device_state;
     f->inner[comm->group] = inner;
     f->table[comm->group] = *inner;
     return &f->table[comm->group];
 }
 
 /* What has no row here stays the transport's own: in a group of one the calls that move nothing. */
-const comm_transport *far_alone(const trine_comm *comm, const comm_transport *inner) {
-    comm_transport *t = far_table(comm, inner);
+const comm_transport *staging_alone(const trine_comm *comm, const comm_transport *inner) {
+    comm_transport *t = staging_table(comm, inner);
     t->scatter = alone_rooted;
     t->gather = alone_rooted;
     t->all_to_all = alone_all_to_all;
@@ -301,18 +303,18 @@ const comm_transport *far_alone(const trine_comm *comm, const comm_transport *in
 /* So do barrier, and posts, which reductions make on mirrors. Where no group stages, those without NCCL
  * have host memory only. */
 static comm_transport *staged(const trine_comm *comm, const comm_transport *inner) {
-    struct comm_far *f = comm->far;
-    comm_transport *t = far_table(comm, inner);
+    struct comm_device_state *f = comm->device_state;
+    comm_transport *t = staging_table(comm, inner);
     char *name = f->names[comm->group];
-    snprintf(name, sizeof f->names[0], "%s%s", f->mirrored ? "staged " : "", inner->name);
+    snprintf(name, sizeof f->names[0], "%s%s", f->staged_by_host ? "staged " : "", inner->name);
     t->name = name;
-#define SET(function, takes, names) t->function = far_##function;
+#define SET(function, takes, names) t->function = staging_##function;
     TRANSPORT_MOVES(SET)
 #undef SET
     return t;
 }
 
-const comm_transport *far_staged(const trine_comm *comm, const comm_transport *inner) {
+const comm_transport *staging_staged(const trine_comm *comm, const comm_transport *inner) {
     return staged(comm, inner);
 }
 
@@ -323,7 +325,7 @@ static bool only_sends(trine_group g) {
 }
 
 /* Reductions and gathers stay staged. */
-const comm_transport *far_reached(const trine_comm *comm, const comm_transport *inner) {
+const comm_transport *staging_reached(const trine_comm *comm, const comm_transport *inner) {
     comm_transport *t = staged(comm, inner);
     if (only_sends(comm->group)) t->name = "gpu mpi";
     t->send_start = reached_send_start;

@@ -1,0 +1,303 @@
+#include "alternate.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/status.h"
+
+#define MOST_RANKS   512
+#define START_LIMIT  300.0 /* seconds until all ranks of a job are ready */
+#define END_LIMIT    30.0  /* and for it to end when it is told to */
+#define WORDS        64
+#define WORD_SIZE    128
+#define MILLISECONDS 50
+
+struct turns {
+    struct sockaddr_un address;
+    int listener;
+};
+
+struct alternate_job {
+    pid_t process; /* the worker, or mpirun; 0: has ended */
+    int ranks, threads;
+    int fd[MOST_RANKS]; /* by rank */
+};
+
+/* ---- Messages ---- */
+
+trine_status alternate_read(int fd, void *message, size_t bytes) {
+    for (size_t got = 0; got < bytes;) {
+        ssize_t n = read(fd, (char *)message + got, bytes - got);
+        if (n < 0 && errno == EINTR) continue;
+        CHECK(n > 0, TRINE_EIO, "the other end of a benchmark's job is gone");
+        got += (size_t)n;
+    }
+    return TRINE_OK;
+}
+
+trine_status alternate_write(int fd, const void *message, size_t bytes) {
+    ssize_t n = send(fd, message, bytes, MSG_NOSIGNAL);
+    CHECK(n == (ssize_t)bytes, TRINE_EIO, "the other end of a benchmark's job is gone");
+    return TRINE_OK;
+}
+
+/* ---- Listening ---- */
+
+static trine_status listen_in(turns *t, const char *dir) {
+    t->address.sun_family = AF_UNIX;
+    int n = snprintf(t->address.sun_path, sizeof t->address.sun_path, "%s/turns", dir);
+    CHECK(n > 0 && (size_t)n < sizeof t->address.sun_path, TRINE_EINVAL,
+          "--dir: %s is too long a name for a socket", dir);
+    t->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    CHECK(t->listener >= 0, TRINE_EIO, "no socket: %s", strerror(errno));
+    CHECK(!bind(t->listener, (struct sockaddr *)&t->address, sizeof t->address) &&
+              !listen(t->listener, MOST_RANKS),
+          TRINE_EIO, "%s: %s", t->address.sun_path, strerror(errno));
+    return TRINE_OK;
+}
+
+trine_status alternate_open(turns **t, const char *dir) {
+    *t = calloc(1, sizeof **t);
+    CHECK(*t, TRINE_ENOMEM, "no memory for a socket");
+    (*t)->listener = -1;
+    trine_status status = listen_in(*t, dir);
+    if (status != TRINE_OK) alternate_close(t);
+    return status;
+}
+
+void alternate_close(turns **t) {
+    if (!*t) return;
+    if ((*t)->listener >= 0) close((*t)->listener);
+    unlink((*t)->address.sun_path);
+    free(*t);
+    *t = NULL;
+}
+
+/* ---- The command line of a job ---- */
+
+typedef struct {
+    char text[WORDS][WORD_SIZE];
+    char *word[WORDS + 1]; /* ended by NULL */
+    int count;
+} command;
+
+static void add(command *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static void add(command *c, const char *format, ...) {
+    ASSERT(c->count < WORDS);
+    va_list args;
+    va_start(args, format);
+    int n = vsnprintf(c->text[c->count], WORD_SIZE, format, args);
+    va_end(args);
+    ASSERT(n >= 0 && n < WORD_SIZE);
+    c->word[c->count] = c->text[c->count];
+    c->word[++c->count] = NULL;
+}
+
+static void add_model(command *c, const trine_model *m) {
+    add(c, "--num-layers=%d", m->num_layers);
+    add(c, "--hidden-size=%d", m->hidden_size);
+    add(c, "--num-attention-heads=%d", m->num_attention_heads);
+    add(c, "--seq-length=%d", m->seq_length);
+    add(c, "--vocab-size=%d", m->vocab_size);
+    add(c, "--hidden-dropout=%.17g", m->hidden_dropout);
+    add(c, "--attention-dropout=%.17g", m->attention_dropout);
+}
+
+static const char *const recomputes[] = {
+#define RECOMPUTE_TEXT(id, text) text,
+    TRINE_RECOMPUTE_LIST(RECOMPUTE_TEXT)
+#undef RECOMPUTE_TEXT
+};
+
+static void add_config(command *c, const trine_config *config) {
+    const trine_parallel *p = &config->parallel;
+    add_model(c, &config->model);
+    add(c, "--dp=%d", p->layout.dp);
+    add(c, "--tp=%d", p->layout.tp);
+    add(c, "--pp=%d", p->layout.pp);
+    add(c, "--zero=%d", (int)p->zero);
+    add(c, "--threads=%d", p->threads);
+    add(c, "--recompute-granularity=%s", recomputes[p->recompute]);
+    if (p->sequence_parallel) add(c, "--sequence-parallel");
+    if (config->precision.bf16) add(c, "--bf16");
+    add(c, "--micro-batch-size=%d", config->micro_batch_size);
+    add(c, "--global-batch-size=%d", config->global_batch_size);
+    add(c, "--train-iters=%d", config->train_iters);
+    add(c, "--data-path=%s", config->data.data_path);
+}
+
+/* The worker lies beside this program. */
+static trine_status find_worker(char path[WORD_SIZE]) {
+    ssize_t n = readlink("/proc/self/exe", path, WORD_SIZE - 1);
+    CHECK(n > 0 && n < WORD_SIZE - 8, TRINE_EIO, "this program's own path is too long");
+    path[n] = '\0';
+    strcpy(strrchr(path, '/') + 1, "worker");
+    return TRINE_OK;
+}
+
+static trine_status make_command(command *c, const turns *t, const trine_config *config,
+                                 int ranks) {
+    char worker[WORD_SIZE];
+    TRY(find_worker(worker));
+    *c = (command){0};
+    if (ranks > 1) {
+        add(c, "tools/mpirun.sh");
+        add(c, "-np");
+        add(c, "%d", ranks);
+    }
+    add(c, "%s", worker);
+    add(c, "%s", t->address.sun_path);
+    add_config(c, config);
+    return TRINE_OK;
+}
+
+/* ---- Starting ---- */
+
+_Noreturn static void become(const command *c) {
+    int nothing = open("/dev/null", O_RDONLY);
+    if (nothing >= 0) dup2(nothing, 0);
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    execv(c->word[0], c->word);
+    fprintf(stderr, "%s: %s (is this the top of the tree?)\n", c->word[0], strerror(errno));
+    _exit(127);
+}
+
+/* Whether the job still runs; buries it when it does not. */
+static bool alive(alternate_job *j) {
+    int status;
+    if (j->process && waitpid(j->process, &status, WNOHANG) == j->process) j->process = 0;
+    return j->process != 0;
+}
+
+static trine_status welcome(alternate_job *j, const turns *t) {
+    alternate_hello hello;
+    int fd = accept4(t->listener, NULL, NULL, SOCK_CLOEXEC);
+    CHECK(fd >= 0, TRINE_EIO, "%s: %s", t->address.sun_path, strerror(errno));
+    trine_status status = alternate_read(fd, &hello, sizeof hello);
+    bool known =
+        status == TRINE_OK && hello.rank >= 0 && hello.rank < j->ranks && j->fd[hello.rank] < 0;
+    if (!known) close(fd);
+    TRY(status);
+    CHECK(known, TRINE_EIO, "a rank of another job has connected");
+    j->fd[hello.rank] = fd;
+    j->threads += hello.threads;
+    return TRINE_OK;
+}
+
+static trine_status welcome_all(alternate_job *j, const turns *t) {
+    double begin = bench_now();
+    for (int here = 0; here < j->ranks;) {
+        struct pollfd p = {.fd = t->listener, .events = POLLIN};
+        if (poll(&p, 1, MILLISECONDS) > 0) {
+            TRY(welcome(j, t));
+            here++;
+            continue;
+        }
+        CHECK(alive(j), TRINE_EIO, "a benchmark's job of %d ranks did not start", j->ranks);
+        CHECK(bench_now() - begin < START_LIMIT, TRINE_EIO,
+              "after %.0f seconds %d of the %d ranks of a benchmark's job are ready", START_LIMIT,
+              here, j->ranks);
+    }
+    return TRINE_OK;
+}
+
+trine_status alternate_start(alternate_job **out, turns *t, const trine_config *config) {
+    trine_layout l = config->parallel.layout;
+    int ranks = l.dp * l.tp * l.pp;
+    *out = NULL;
+    CHECK(ranks >= 1 && ranks <= MOST_RANKS, TRINE_EINVAL, "a job of %d ranks", ranks);
+    command c;
+    TRY(make_command(&c, t, config, ranks));
+    alternate_job *j = calloc(1, sizeof *j);
+    CHECK(j, TRINE_ENOMEM, "no memory for a job");
+    j->ranks = ranks;
+    for (int r = 0; r < ranks; r++) j->fd[r] = -1;
+    fflush(NULL);
+    j->process = fork();
+    if (j->process == 0) become(&c);
+    trine_status status =
+        j->process > 0 ? welcome_all(j, t) : RAISE(TRINE_EIO, "no process: %s", strerror(errno));
+    *out = j;
+    if (status != TRINE_OK) alternate_end(out);
+    return status;
+}
+
+/* ---- Orders ---- */
+
+trine_status alternate_give(alternate_job *j, alternate_order order, alternate_answer *answer) {
+    *answer = (alternate_answer){0};
+    for (int r = 0; r < j->ranks; r++) TRY(alternate_write(j->fd[r], &order, sizeof order));
+    for (int r = 0; r < j->ranks; r++) {
+        alternate_answer own;
+        TRY(alternate_read(j->fd[r], &own, sizeof own));
+        for (int i = 0; i < ALTERNATE_VALUES; i++)
+            if (own.value[i] > answer->value[i]) answer->value[i] = own.value[i];
+    }
+    return TRINE_OK;
+}
+
+int alternate_threads(const alternate_job *j) {
+    return j->threads;
+}
+
+/* Ranks that are told to end, or whose socket is closed, do; what hangs is killed. */
+void alternate_end(alternate_job **out) {
+    alternate_job *j = *out;
+    if (!j) return;
+    alternate_order order = {ALTERNATE_END, 0};
+    for (int r = 0; r < j->ranks; r++)
+        if (j->fd[r] >= 0 && alternate_write(j->fd[r], &order, sizeof order) != TRINE_OK) continue;
+    for (int r = 0; r < j->ranks; r++)
+        if (j->fd[r] >= 0) close(j->fd[r]);
+    double begin = bench_now();
+    while (alive(j) && bench_now() - begin < END_LIMIT) poll(NULL, 0, MILLISECONDS);
+    if (alive(j)) {
+        kill(j->process, SIGTERM);
+        waitpid(j->process, NULL, 0);
+    }
+    free(j);
+    *out = NULL;
+}
+
+trine_status alternate_race(alternate_job *a, alternate_job *b, int reps, int steps,
+                            bench_samples *sa, bench_samples *sb) {
+    alternate_order order = {ALTERNATE_STEPS, steps}, warm = {ALTERNATE_STEPS, 1};
+    alternate_answer ta, tb;
+    TRY(alternate_give(a, warm, &ta));
+    TRY(alternate_give(b, warm, &tb));
+    for (int i = 0; i < reps; i++) {
+        TRY(alternate_give(a, order, &ta));
+        TRY(alternate_give(b, order, &tb));
+        bench_add(sa, ta.value[0] / steps);
+        bench_add(sb, tb.value[0] / steps);
+    }
+    return TRINE_OK;
+}
+
+trine_status alternate_compare(turns *t, const trine_config *a, const trine_config *b, int reps,
+                               bench_samples *sa, bench_samples *sb) {
+    alternate_job *first, *second;
+    TRY(alternate_start(&first, t, a));
+    trine_status status = alternate_start(&second, t, b);
+    if (status == TRINE_OK) status = alternate_race(first, second, reps, 1, sa, sb);
+    alternate_end(&second);
+    alternate_end(&first);
+    return status;
+}
+
+int alternate_role(const program_spec *spec, int unit) {
+    unit_facts facts = spec_unit(spec, unit);
+    return facts.reads_tokens ? 0 : facts.makes_loss ? 2 : 1;
+}

@@ -1,0 +1,156 @@
+/* One rank of a job that is measured in turns (alternate.h): a trainer that computes when told to.
+ *
+ *     worker SOCKET [train_gpt's options] */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/status.h"
+#include "train/trainer.h"
+#include "trine_checkpoint.h"
+#include "alternate.h"
+
+static trine_status connect_to(const char *path, int *fd) {
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    CHECK(strlen(path) < sizeof address.sun_path, TRINE_EINVAL, "%s: too long a name", path);
+    strcpy(address.sun_path, path);
+    *fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    CHECK(*fd >= 0 && !connect(*fd, (struct sockaddr *)&address, sizeof address), TRINE_EIO,
+          "%s: nobody listens", path);
+    return TRINE_OK;
+}
+
+static trine_status run_steps(trine_trainer *t, int count, alternate_answer *a) {
+    double start = bench_now();
+    for (int i = 0; i < count; i++) {
+        trine_metrics metrics;
+        TRY(trine_trainer_step(t, &metrics));
+    }
+    a->value[0] = bench_now() - start;
+    return TRINE_OK;
+}
+
+/* A program of one unit's forward and backward pass, to be run by the trainer's own interpreter. It
+ * is micro-batch 1, because with micro-batch 0 gradients may begin anew. */
+static trine_status unit_program(program *p, const trine_trainer *t, int unit) {
+    *p = t->stages[0];
+    p->code = NULL;
+    p->count = p->capacity = 0;
+    instr forward = program_instr(FORWARD, unit, 1), backward = program_instr(BACKWARD, unit, 1);
+    forward.slot = backward.slot = backward.stream = 0;
+    TRY(program_append(p, forward));
+    return program_append(p, backward);
+}
+
+static trine_status time_program(trine_trainer *t, const program *p, int count, double *seconds) {
+    bench_samples samples = {0};
+    step_io step = {.samples = &t->train.order, .scale = 1.0, .loss_scale = 1.0};
+    for (int i = 0; i < count + 1; i++) {
+        double start = bench_now();
+        TRY(exec_run(&t->interpreter, p, &step));
+        if (i > 0) bench_add(&samples, bench_now() - start);
+    }
+    *seconds = bench_median(&samples);
+    return TRINE_OK;
+}
+
+/* The first unit of each role. */
+static trine_status run_units(trine_trainer *t, int count, alternate_answer *a) {
+    for (int i = 0; i < ALTERNATE_VALUES; i++) {
+        program p;
+        int unit = 0;
+        while ((int)alternate_role(&t->spec, unit) != i) unit++;
+        trine_status status = unit_program(&p, t, unit);
+        if (status == TRINE_OK) status = time_program(t, &p, count, &a->value[i]);
+        program_destroy(&p);
+        TRY(status);
+    }
+    return TRINE_OK;
+}
+
+/* A line of /proc/self/status in bytes; 0 where there is none. */
+static double memory_line(const char *name) {
+    char line[256];
+    double bytes = 0;
+    FILE *f = fopen("/proc/self/status", "r");
+    while (f && fgets(line, sizeof line, f))
+        if (strncmp(line, name, strlen(name)) == 0) bytes = 1024 * atof(line + strlen(name));
+    if (f) fclose(f);
+    return bytes;
+}
+
+/* The peak of resident memory counts from here (Linux, Documentation/filesystems/proc.rst). */
+static void forget_peak(void) {
+    FILE *f = fopen("/proc/self/clear_refs", "w");
+    if (!f) return;
+    fputs("5", f);
+    fclose(f);
+}
+
+static trine_status run_save(trine_trainer *t, const trine_checkpoint *c, alternate_answer *a) {
+    forget_peak();
+    double before = memory_line("VmRSS:"), start = bench_now();
+    TRY(trine_trainer_save(t, c, NULL));
+    a->value[0] = bench_now() - start;
+    a->value[1] = memory_line("VmHWM:") - before;
+    return TRINE_OK;
+}
+
+static trine_status run_load(trine_trainer *t, const trine_checkpoint *c, alternate_answer *a) {
+    double start = bench_now();
+    TRY(trine_trainer_load(t, c, NULL, NULL));
+    a->value[0] = bench_now() - start;
+    return TRINE_OK;
+}
+
+static trine_status serve(trine_trainer *t, trine_world *world, const char *folder, int fd) {
+    trine_checkpoint c = {.save = folder, .load = "auto"};
+    alternate_hello hello = {trine_world_rank(world), t->threads};
+    TRY(alternate_write(fd, &hello, sizeof hello));
+    for (;;) {
+        alternate_order order;
+        alternate_answer answer = {0};
+        TRY(alternate_read(fd, &order, sizeof order));
+        if (order.kind == ALTERNATE_END) return TRINE_OK;
+        if (order.kind == ALTERNATE_STEPS) TRY(run_steps(t, order.count, &answer));
+        if (order.kind == ALTERNATE_UNITS) TRY(run_units(t, order.count, &answer));
+        if (order.kind == ALTERNATE_SAVE) TRY(run_save(t, &c, &answer));
+        if (order.kind == ALTERNATE_LOAD) TRY(run_load(t, &c, &answer));
+        TRY(alternate_write(fd, &answer, sizeof answer));
+    }
+}
+
+static trine_status work(trine_trainer *t, trine_world *world, const char *path) {
+    int fd = -1;
+    char folder[sizeof(struct sockaddr_un) + sizeof ALTERNATE_FOLDER];
+    trine_status status = connect_to(path, &fd);
+    const char *end = strrchr(path, '/');
+    snprintf(folder, sizeof folder, "%.*s" ALTERNATE_FOLDER, end ? (int)(end + 1 - path) : 0, path);
+    if (status == TRINE_OK) status = serve(t, world, folder, fd);
+    if (fd >= 0) close(fd);
+    return status;
+}
+
+int main(int argc, char **argv) {
+    trine_config config;
+    trine_run run;
+    trine_world *world;
+    trine_trainer *trainer;
+    if (argc < 2) return fputs("worker SOCKET [options]: started by benchmarks\n", stderr), 1;
+    const char *path = argv[1];
+    argv[1] = argv[0];
+    argc--, argv++;
+    trine_status status = trine_parse(argc, argv, &config, &run);
+    if (status == TRINE_OK) status = trine_world_create(&world, &argc, &argv);
+    if (status != TRINE_OK) return bench_exit(status);
+    status = trine_trainer_create(&trainer, world, &config);
+    if (status == TRINE_OK) {
+        status = work(trainer, world, path);
+        if (status != TRINE_OK) trine_abort(world);
+        trine_trainer_destroy(&trainer);
+    }
+    trine_world_destroy(&world);
+    return bench_exit(status);
+}

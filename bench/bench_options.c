@@ -1,0 +1,166 @@
+#include "bench_options.h"
+
+#include <limits.h>
+#include <string.h>
+
+#include "base/options.h"
+#include "base/status.h"
+#include "gpu.h"
+#include "device/cpu/cpu.h"
+
+#define GPT2_VOCABULARY  50257
+#define HOST_BATCH       4
+#define HOST_MICROS      4
+#define BENCH_GPU_MICROS 8
+
+/* Sizes that have a name: the preset's, and the one that they are known by. */
+static const struct {
+    const char *preset, *text;
+} sizes[] = {{"gpt2", "GPT-2 124M"},
+             {"gpt2-medium", "GPT-2 355M"},
+             {"gpt2-large", "GPT-2 774M"},
+             {"gpt2-xl", "GPT-2 1.5B"}};
+
+trine_status bench_options_preset(trine_model *m, const char *name) {
+    int seq = m->seq_length;
+    TRY(trine_model_preset(m, name));
+    m->vocab_size = GPT2_VOCABULARY;
+    m->seq_length = seq;
+    return TRINE_OK;
+}
+
+bench_options bench_options_default(void) {
+    bench_options k = {.reps = 5, .dir = "/tmp"};
+    trine_status known = bench_options_preset(&k.model, "gpt2");
+    ASSERT(known == TRINE_OK);
+    return k;
+}
+
+/* Twice, because a preset's sizes come before those of other options, wherever it stands. */
+static trine_status parse(bench_options *k, const options *o, int argc, char **argv) {
+    TRY(options_parse(o, argc, argv));
+    if (!k->preset) return TRINE_OK;
+    TRY(bench_options_preset(&k->model, k->preset));
+    TRY(options_parse(o, argc, argv));
+    return TRINE_OK;
+}
+
+static trine_status set_type(bench_options *k) {
+    bool bf16 = k->type && strcmp(k->type, "bf16") == 0;
+    CHECK(!k->type || bf16 || strcmp(k->type, "fp32") == 0, TRINE_EINVAL,
+          "--type %s: there are fp32 and bf16", k->type);
+    k->device.compute = bf16 ? TRINE_BF16 : TRINE_F32;
+    return TRINE_OK;
+}
+
+static trine_status fill_in(bench_options *k) {
+    trine_model *m = &k->model;
+    if (!k->threads) k->threads = device_affinity_cpus();
+    k->device.threads = k->threads;
+    k->device.precision = k->tf32 ? DEVICE_TF32 : DEVICE_FP32;
+    TRY(set_type(k));
+    TRY(device_find(&k->device.kind, k->device_name ? k->device_name : "cpu"));
+    bool card = bench_gpu_is(&k->device);
+    CHECK(card || (!k->device.library && !k->tf32), TRINE_EINVAL,
+          "--cuda-library and --tf32 are for --device cuda");
+    CHECK(!k->tf32 || k->device.compute == TRINE_F32, TRINE_EINVAL, "--tf32 is for --type fp32");
+    if (!k->batch && !card) k->batch = HOST_BATCH;
+    if (!k->micros) k->micros = card ? BENCH_GPU_MICROS : HOST_MICROS;
+    CHECK(m->hidden_size % m->num_attention_heads == 0, TRINE_EINVAL,
+          "--hidden-size %d must be a multiple of --num-attention-heads %d", m->hidden_size,
+          m->num_attention_heads);
+    m->ffn_hidden_size = 4 * m->hidden_size;
+    return TRINE_OK;
+}
+
+trine_status bench_options_parse(bench_options *k, int argc, char **argv, const char *about) {
+    trine_model *m = &k->model;
+    const option rows[] = {
+        OPTION_HEADING("What is measured"),
+        OPTION_STRING("device", NULL, &k->device_name, "NAME",
+                      "cpu, if nothing is said; cuda: matmul, kernels and step only"),
+        OPTION_STRING("cuda-library", NULL, &k->device.library, "FILE",
+                      "cuda: the device's shared object; else looked for beside the program"),
+        OPTION_FLAG("tf32", NULL, &k->tf32, "cuda: matrices are multiplied in TF32"),
+        OPTION_STRING("type", NULL, &k->type, "NAME",
+                      "fp32 or bf16; else matmul, kernels and step measure both, in turns, on "
+                      "processors, and fp32 on a GPU"),
+        OPTION_INT("reps", NULL, &k->reps, "N", 1, BENCH_SAMPLES, "measured runs of everything"),
+        OPTION_INT("threads", NULL, &k->threads, "N", 0, 4096,
+                   "threads of all ranks together; 0: the affinity mask's"),
+        OPTION_STRING("only", NULL, &k->only, "NAME", "one of the rows, by its name"),
+        OPTION_HEADING("The model, GPT-2 124M if nothing is said"),
+        OPTION_STRING("model", NULL, &k->preset, "NAME",
+                      "sizes by name: gpt2, gpt2-medium, gpt2-large, gpt2-xl"),
+        OPTION_INT("num-layers", NULL, &m->num_layers, "N", 1, 32000, "transformer blocks"),
+        OPTION_INT("hidden-size", NULL, &m->hidden_size, "N", 1, INT_MAX, "width"),
+        OPTION_INT("num-attention-heads", NULL, &m->num_attention_heads, "N", 1, INT_MAX, "heads"),
+        OPTION_INT("seq-length", NULL, &m->seq_length, "N", 0, INT_MAX,
+                   "tokens a sample; 0: the program's own"),
+        OPTION_INT("vocab-size", NULL, &m->vocab_size, "N", 1, INT_MAX, "vocabulary"),
+        OPTION_INT("micro-batch-size", NULL, &k->batch, "N", 0, INT_MAX,
+                   "samples; 0: the program's own, in a step on a GPU as many as fit"),
+        OPTION_INT("micro-batches", NULL, &k->micros, "N", 0, 1 << 16,
+                   "of a step over all ranks, where there are several ranks or a GPU; 0: the "
+                   "program's own"),
+        OPTION_HEADING("Files"),
+        OPTION_STRING("json", NULL, &k->json, "FILE", "the same numbers as JSON"),
+        OPTION_STRING("dir", NULL, &k->dir, "DIR", "for temporary files"),
+        OPTION_FLAG("help", "h", &k->help, "print this"),
+    };
+    options o = {
+        .program = argv[0], .about = about, .rows = rows, .count = sizeof rows / sizeof *rows};
+    trine_status status = parse(k, &o, argc, argv);
+    if (k->help) options_help(stdout, &o);
+    if (status == TRINE_OK) status = fill_in(k);
+    return status_user(status);
+}
+
+trine_status bench_options_host_only(const bench_options *k, const char *what) {
+    CHECK(!bench_gpu_is(&k->device), TRINE_EINVAL,
+          "%s is measured on processors only: on a GPU there are matmul, kernels and step", what);
+    return TRINE_OK;
+}
+
+bool bench_options_with(const bench_options *k, bench_report *r, trine_dtype type,
+                        bench_options *out) {
+    *out = *k;
+    out->device.compute = type;
+    if (k->type || type == TRINE_F32) return k->device.compute == type;
+    if (bench_gpu_is(&k->device)) return false;
+    if (k->device.kind == DEVICE_CPU && !cpu_has_bf16()) {
+        bench_skip(r, "bf16: this processor has neither AVX-512 BF16 nor AMX");
+        return false;
+    }
+    return true;
+}
+
+double bench_options_matmul_weights(const trine_model *m) {
+    double C = m->hidden_size, F = m->ffn_hidden_size, V = m->vocab_size;
+    return m->num_layers * (4 * C * C + 2 * C * F) + V * C;
+}
+
+const char *bench_options_known(const trine_model *m) {
+    for (size_t n = 0; n < sizeof sizes / sizeof *sizes; n++) {
+        trine_model u = *m;
+        if (bench_options_preset(&u, sizes[n].preset) == TRINE_OK &&
+            m->num_layers == u.num_layers && m->hidden_size == u.hidden_size &&
+            m->num_attention_heads == u.num_attention_heads && m->vocab_size == u.vocab_size)
+            return sizes[n].text;
+    }
+    return NULL;
+}
+
+void bench_options_report(const bench_options *k, bench_report *r) {
+    const trine_model *m = &k->model;
+    const char *known = bench_options_known(m);
+    char batch[64] = "";
+    if (k->batch) snprintf(batch, sizeof batch, ", micro-batch %d samples", k->batch);
+    bench_note(r, "   %s: %d layer%s, hidden %d, heads %d, vocabulary %d%s",
+               known ? known : "NOT GPT-2 124M, a quick look only", m->num_layers,
+               m->num_layers == 1 ? "" : "s", m->hidden_size, m->num_attention_heads, m->vocab_size,
+               batch);
+    bench_figure(r, "real_size", known != NULL);
+    bench_figure(r, "layers", m->num_layers);
+    bench_figure(r, "matmul_weights", bench_options_matmul_weights(m));
+}

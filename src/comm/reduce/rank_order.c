@@ -1,0 +1,243 @@
+/* Reductions in a fixed order: the additions, and how the addends come to who adds them.
+ *
+ * reduce-scatter: each rank receives everybody's addends for its own part, a chunk at a time.
+ * all-reduce: small, everything goes everywhere in one exchange; large, a reduce-scatter over
+ * slices and a gather of the slices (Rabenseifner, "Optimization of Collective Reduction
+ * Operations", 2004, with direct exchanges instead of halving). reduce: the root receives. */
+#include "comm/reduce/rank_order.h"
+#include "base/status.h"
+#include "comm/group/group.h"
+#include "comm/group/world.h"
+
+#include <string.h>
+
+/* Everything goes everywhere up to here: (all ranks' addends) one exchange of latency beats less
+ * traffic, and they still lie in the second-level cache when they are added. */
+#define SMALL_BYTES (64 * 1024)
+/* Scratch: at least this much in all, and at least a chunk for each rank. More gains nothing: a
+ * chunk is added while it lies in the second-level cache. */
+#define SCRATCH_BYTES (1024 * 1024)
+#define CHUNK_BYTES   (64 * 1024)
+/* Elements summed before they are stored: a part of the first-level cache. */
+#define BLOCK 1024
+/* Elements of a cache line. */
+#define LANES(type) (64 / sizeof(type))
+
+/* ---- Additions ------------------------------------------------------------------------------- */
+
+/* The sum of a cache line's elements stays in a register while all addends are read, side by side:
+ * the processor then fetches every addend ahead by itself, and one pass over each is all that the
+ * caches see. A block is kept apart until it is done: one of the addends may be a dst itself. */
+#define DEFINE_REDUCE(name, type, combine)                                                         \
+    static void name(const rank_order_target *to, const void *const *addends, int ranks,           \
+                     size_t count) {                                                               \
+        for (size_t at = 0; at < count; at += BLOCK) {                                             \
+            size_t n = count - at < BLOCK ? count - at : BLOCK, i = 0;                             \
+            type acc[BLOCK];                                                                       \
+            for (; i + LANES(type) <= n; i += LANES(type)) {                                       \
+                type sum[LANES(type)], x[LANES(type)];                                             \
+                memcpy(sum, (const type *)addends[0] + at + i, sizeof sum);                        \
+                for (int r = 1; r < ranks; r++) {                                                  \
+                    memcpy(x, (const type *)addends[r] + at + i, sizeof x);                        \
+                    for (size_t k = 0; k < LANES(type); k++) sum[k] = combine(sum[k], x[k]);       \
+                }                                                                                  \
+                memcpy(acc + i, sum, sizeof sum);                                                  \
+            }                                                                                      \
+            for (; i < n; i++) {                                                                   \
+                acc[i] = ((const type *)addends[0])[at + i];                                       \
+                for (int r = 1; r < ranks; r++)                                                    \
+                    acc[i] = combine(acc[i], ((const type *)addends[r])[at + i]);                  \
+            }                                                                                      \
+            for (int c = 0; c < to->copies; c++)                                                   \
+                rank_order_store(to, (type *)to->dsts[c] + at, acc, n * sizeof(type));             \
+        }                                                                                          \
+        if (to->streamed) stream_fence();                                                          \
+    }
+
+#define LARGER(a, b) ((b) > (a) ? (b) : (a))
+
+DEFINE_REDUCE(sum_f32, float, ORDERED_ADD)
+DEFINE_REDUCE(sum_f64, double, ORDERED_ADD)
+/* Unsigned, so that an overflow wraps instead of being undefined. */
+DEFINE_REDUCE(sum_i32, uint32_t, ORDERED_ADD)
+DEFINE_REDUCE(sum_i64, uint64_t, ORDERED_ADD)
+DEFINE_REDUCE(max_f32, float, ORDERED_LARGER_OR_NAN)
+DEFINE_REDUCE(max_f64, double, ORDERED_LARGER_OR_NAN)
+DEFINE_REDUCE(max_i32, int32_t, LARGER)
+DEFINE_REDUCE(max_i64, int64_t, LARGER)
+
+void rank_order_combine_to(const rank_order_target *to, const void *const *addends, int ranks,
+                           size_t count, trine_dtype type, trine_reduction op) {
+    bool sum = op == TRINE_SUM;
+    switch (type) {
+    case TRINE_F32: (sum ? sum_f32 : max_f32)(to, addends, ranks, count); return;
+    case TRINE_F64: (sum ? sum_f64 : max_f64)(to, addends, ranks, count); return;
+    case TRINE_I32:
+        if (sum)
+            sum_i32(to, addends, ranks, count);
+        else
+            max_i32(to, addends, ranks, count);
+        return;
+    case TRINE_I64:
+        if (sum)
+            sum_i64(to, addends, ranks, count);
+        else
+            max_i64(to, addends, ranks, count);
+        return;
+    case TRINE_BF16:
+    case TRINE_F16:
+        rank_order_half_to(to, &(rank_order_terms){NULL, addends, ranks}, count, type, op);
+        return;
+    case TRINE_U8: break;
+    }
+    ASSERT(type != TRINE_U8); /* calls.c refuses it */
+}
+
+void rank_order_combine(void *dst, const void *const *addends, int ranks, size_t count,
+                        trine_dtype type, trine_reduction op) {
+    const rank_order_target to = {.dsts = &dst, .copies = 1};
+    rank_order_combine_to(&to, addends, ranks, count, type, op);
+}
+
+/* The addends in the scratch, `stride` bytes apart, but for this rank's own, which lies at `own`.
+ */
+static const void *const *addends_at(trine_comm *comm, size_t stride, const void *own) {
+    const void **addends = comm->world->addends;
+    for (int r = 0; r < comm->size; r++)
+        addends[r] = r == comm->rank ? own : comm->world->scratch + (size_t)r * stride;
+    return addends;
+}
+
+/* ---- Sizes ----------------------------------------------------------------------------------- */
+
+size_t comm_scratch_bytes(int world_size) {
+    size_t chunks = (size_t)world_size * CHUNK_BYTES;
+    if (world_size == 1) return 0;
+    return chunks > SCRATCH_BYTES ? chunks : SCRATCH_BYTES;
+}
+
+bool rank_order_is_small(uint64_t bytes, int size) {
+    return bytes <= SMALL_BYTES / (uint64_t)size;
+}
+
+size_t rank_order_slice_size(size_t count, int size) {
+    return count / (size_t)size + (count % (size_t)size != 0);
+}
+
+size_t rank_order_piece(size_t count, size_t slice, int rank, size_t at, size_t limit) {
+    size_t first = (size_t)rank * slice + at;
+    size_t left = first < count ? count - first : 0;
+    size_t in_slice = slice - at;
+    if (left > in_slice) left = in_slice;
+    return left < limit ? left : limit;
+}
+
+size_t rank_order_slice(size_t count, int size, int rank) {
+    size_t slice = rank_order_slice_size(count, size);
+    return rank_order_piece(count, slice, rank, 0, slice);
+}
+
+/* Elements of a chunk, when one for each rank must lie in the scratch. */
+static size_t chunk_of(const trine_comm *comm, size_t element) {
+    return comm_scratch_bytes(comm->world->size) / (size_t)comm->size / element;
+}
+
+/* ---- Reductions ------------------------------------------------------------------------------ */
+
+/* One chunk: sends the others theirs and receives the addends of this rank's own. */
+static trine_status exchange_chunk(trine_comm *comm, const char *src, size_t count, size_t slice,
+                                   size_t at, size_t step, size_t element) {
+    size_t own = rank_order_piece(count, slice, comm->rank, at, step);
+    for (int k = 1; k < comm->size; k++) {
+        int to = (comm->rank + k) % comm->size;
+        int from = (comm->rank - k + comm->size) % comm->size;
+        size_t theirs = rank_order_piece(count, slice, to, at, step);
+        const char *piece = theirs ? src + ((size_t)to * slice + at) * element : src;
+        char *arrival = comm->world->scratch + (size_t)from * step * element;
+        TRY(comm->transport->post_recv(comm, arrival, own * element, from));
+        TRY(comm->transport->post_send(comm, piece, theirs * element, to));
+    }
+    return comm->transport->flush(comm);
+}
+
+/* dst = this rank's slice of the reduction of src (count). dst may be that slice of src: it is
+ * never sent, and is read before it is written. */
+static trine_status reduce_slices(trine_comm *comm, char *dst, const char *src, size_t count,
+                                  size_t slice, trine_dtype type, trine_reduction op) {
+    size_t element = trine_dtype_bytes(type), step = chunk_of(comm, element);
+    for (size_t at = 0; at < slice; at += step) {
+        TRY(exchange_chunk(comm, src, count, slice, at, step, element));
+        size_t n = rank_order_piece(count, slice, comm->rank, at, step);
+        if (!n) continue;
+        const char *own = src + ((size_t)comm->rank * slice + at) * element;
+        rank_order_combine(dst + at * element, addends_at(comm, step * element, own), comm->size, n,
+                           type, op);
+    }
+    return TRINE_OK;
+}
+
+/* Every rank's slice of buf (count) to everybody. */
+static trine_status gather_slices(trine_comm *comm, char *buf, size_t count, size_t slice,
+                                  size_t element) {
+    size_t own = rank_order_piece(count, slice, comm->rank, 0, slice);
+    for (int k = 1; k < comm->size; k++) {
+        int to = (comm->rank + k) % comm->size;
+        int from = (comm->rank - k + comm->size) % comm->size;
+        size_t theirs = rank_order_piece(count, slice, from, 0, slice);
+        char *arrival = theirs ? buf + (size_t)from * slice * element : buf;
+        char *mine = own ? buf + (size_t)comm->rank * slice * element : buf;
+        TRY(comm->transport->post_recv(comm, arrival, theirs * element, from));
+        TRY(comm->transport->post_send(comm, mine, own * element, to));
+    }
+    return comm->transport->flush(comm);
+}
+
+static trine_status all_reduce_small(trine_comm *comm, void *dst, const void *src, size_t count,
+                                     trine_dtype type, trine_reduction op) {
+    size_t bytes = count * trine_dtype_bytes(type);
+    comm_request request = {0};
+    TRY(comm->transport->all_gather_start(comm, comm->world->scratch, src, bytes, &request));
+    TRY(comm->transport->wait(comm, &request));
+    rank_order_combine(dst, addends_at(comm, bytes, src), comm->size, count, type, op);
+    return TRINE_OK;
+}
+
+trine_status rank_order_all_reduce(trine_comm *comm, void *dst, const void *src, size_t count,
+                                   trine_dtype type, trine_reduction op) {
+    size_t element = trine_dtype_bytes(type), slice = rank_order_slice_size(count, comm->size);
+    if (!count) return TRINE_OK;
+    if (rank_order_is_small(count * element, comm->size))
+        return all_reduce_small(comm, dst, src, count, type, op);
+    char *own = (char *)dst;
+    if (rank_order_slice(count, comm->size, comm->rank))
+        own += (size_t)comm->rank * slice * element;
+    TRY(reduce_slices(comm, own, src, count, slice, type, op));
+    return gather_slices(comm, dst, count, slice, element);
+}
+
+trine_status rank_order_reduce_scatter(trine_comm *comm, void *dst, const void *src, size_t count,
+                                       trine_dtype type, trine_reduction op) {
+    return reduce_slices(comm, dst, src, count, count / (size_t)comm->size, type, op);
+}
+
+trine_status rank_order_reduce(trine_comm *comm, void *dst, const void *src, size_t count,
+                               trine_dtype type, trine_reduction op, int root) {
+    size_t element = trine_dtype_bytes(type), step = chunk_of(comm, element);
+    for (size_t at = 0; at < count; at += step) {
+        size_t n = count - at < step ? count - at : step;
+        const char *own = (const char *)src + at * element;
+        if (comm->rank != root) {
+            TRY(comm->transport->post_send(comm, own, n * element, root));
+            TRY(comm->transport->flush(comm));
+            continue;
+        }
+        for (int r = 0; r < comm->size; r++) {
+            char *arrival = comm->world->scratch + (size_t)r * step * element;
+            if (r != root) TRY(comm->transport->post_recv(comm, arrival, n * element, r));
+        }
+        TRY(comm->transport->flush(comm));
+        rank_order_combine((char *)dst + at * element, addends_at(comm, step * element, own),
+                           comm->size, n, type, op);
+    }
+    return TRINE_OK;
+}

@@ -1,0 +1,358 @@
+/* Reductions over several nodes, as a chain of nodes for each lane (see nodes.h).
+ *
+ * A chunk passes twice through the loop of a rank: it is added to and passed on; some chunks later
+ * its result has come back, is passed on as well, and is given to the node's members. In between
+ * the rank works on the chunks behind it, so that all nodes of the chain are busy. Where a result
+ * goes is the only difference between the two reductions: that of an all-reduce travels back along
+ * the chain, node by node; that of a reduce-scatter goes from the last node straight to the one
+ * whose members own it. A sum of 16-bit numbers is fp32 until the last node has rounded it. */
+#include "comm/transport/nodes/nodes.h"
+#include "comm/reduce/rank_order.h"
+
+#include <string.h>
+
+typedef struct {
+    trine_comm *comm;
+    nodes_state *n;
+    shm_state *s; /* NULL: alone on this node */
+    uint64_t call, phases;
+    bool scatter;
+    bool direct; /* the members reach each other's buffers where they lie */
+    int lane;    /* this rank's; NO_PEER: it has none */
+    bool last;   /* this rank's node ends the chain */
+    char *dst;
+    const char *src;
+    size_t count, part; /* part: count/P */
+    size_t element, step;
+    size_t carried; /* bytes of an element of a sum that is not complete */
+    trine_dtype type;
+    trine_reduction op;
+} job;
+
+/* What all lanes work on at a time. A region is all that goes to the same nodes: everything, or in
+ * a reduce-scatter the parts of one node's members. */
+typedef struct {
+    int region;
+    size_t at; /* elements into each lane's slice of the region */
+    uint64_t index;
+} chunk;
+
+/* ---- Chunks ---------------------------------------------------------------------------------- */
+
+static int region_count(const job *j) {
+    return j->scatter ? j->n->nodes : 1;
+}
+
+static size_t region_begin(const job *j, int region) {
+    return j->scatter ? (size_t)j->n->first[region] * j->part : (size_t)region * j->count;
+}
+
+static size_t region_slice(const job *j, int region) {
+    size_t length = region_begin(j, region + 1) - region_begin(j, region);
+    return rank_order_slice_size(length, j->n->lanes);
+}
+
+/* Elements of a lane in a chunk, and where they begin; lane 0 has the most. */
+static size_t lane_piece(const job *j, const chunk *c, int lane, size_t *begin) {
+    size_t from = region_begin(j, c->region), length = region_begin(j, c->region + 1) - from;
+    size_t slice = region_slice(j, c->region);
+    *begin = from + (size_t)lane * slice + c->at;
+    return rank_order_piece(length, slice, lane, c->at, j->step);
+}
+
+static size_t own_piece(const job *j, const chunk *c, size_t *begin) {
+    return j->lane == NO_PEER ? 0 : lane_piece(j, c, j->lane, begin);
+}
+
+static bool ended(const job *j, const chunk *c) {
+    return c->region == region_count(j);
+}
+
+static chunk next_chunk(const job *j, chunk c) {
+    c.index++;
+    c.at += j->step;
+    if (c.at >= region_slice(j, c.region)) c.region++, c.at = 0;
+    return c;
+}
+
+static char *partial_buffer(const job *j, uint64_t index) {
+    return j->comm->world->scratch + index % NODES_PARTIALS * NODES_CHUNK;
+}
+
+/* An all-reduce has room for the result where it belongs, if the others can take it from there. */
+static char *result_buffer(const job *j, const chunk *c, size_t begin) {
+    if (j->direct && !j->scatter) return j->dst + begin * j->element;
+    size_t slot = NODES_PARTIALS + c->index % NODES_LAG;
+    return j->comm->world->scratch + slot * NODES_CHUNK;
+}
+
+/* ---- Messages -------------------------------------------------------------------------------- */
+
+static trine_status finish(comm_request *r) {
+    if (!r->active) return TRINE_OK;
+    r->active = false;
+    return mpi_transport.wait(r->comm, r);
+}
+
+/* To the same lane of another node. */
+static trine_status send(const job *j, const char *from, size_t bytes, int node, comm_request *r) {
+    *r = (comm_request){.active = true, .comm = j->comm};
+    return mpi_piece_send(j->comm, from, bytes, j->n->first[node] + j->lane, r);
+}
+
+static trine_status receive(const job *j, char *to, size_t bytes, int node, comm_request *r) {
+    *r = (comm_request){.active = true, .comm = j->comm};
+    return mpi_piece_recv(j->comm, to, bytes, j->n->first[node] + j->lane, r);
+}
+
+/* Starts to receive what the nodes before have added of a chunk. */
+static trine_status expect_partial(const job *j, const chunk *c) {
+    nodes_state *n = j->n;
+    uint64_t slot = c->index % NODES_PARTIALS;
+    size_t begin;
+    if (n->own == 0 || ended(j, c)) return TRINE_OK;
+    size_t elements = own_piece(j, c, &begin);
+    if (!elements) return TRINE_OK;
+    TRY(finish(&n->partial_out[slot]));
+    return receive(j, partial_buffer(j, c->index), elements * j->carried, n->own - 1,
+                   &n->partial_in[slot]);
+}
+
+/* Whether this node's members want the result. */
+static bool wanted(const job *j, const chunk *c) {
+    return !j->scatter || c->region == j->n->own;
+}
+
+static trine_status expect_result(const job *j, const chunk *c, size_t begin, size_t elements) {
+    nodes_state *n = j->n;
+    uint64_t slot = c->index % NODES_LAG;
+    if (!wanted(j, c)) return TRINE_OK;
+    TRY(finish(&n->result_out[slot]));
+    return receive(j, result_buffer(j, c, begin), elements * j->element,
+                   j->scatter ? n->nodes - 1 : n->own + 1, &n->result_in[slot]);
+}
+
+/* The next node that has to have a result; this one if there is none. */
+static int result_next(const job *j, const chunk *c) {
+    if (j->scatter) return j->last ? c->region : j->n->own;
+    return j->n->own > 0 ? j->n->own - 1 : 0;
+}
+
+static trine_status pass_result(const job *j, const chunk *c, const char *from, size_t elements) {
+    int to = result_next(j, c);
+    if (to == j->n->own) return TRINE_OK;
+    return send(j, from, elements * j->element, to, &j->n->result_out[c->index % NODES_LAG]);
+}
+
+/* ---- Adding ---------------------------------------------------------------------------------- */
+
+static void add_half(const job *j, void *to, const rank_order_terms *terms, size_t elements) {
+    const rank_order_target complete = {.dsts = &to, .copies = 1};
+    if (j->last)
+        rank_order_half_to(&complete, terms, elements, j->type, j->op);
+    else
+        rank_order_partial(to, terms, elements, j->type);
+}
+
+/* to = what came before (if anything), then every member's addend. Members' addends lie `offset`
+ * bytes from their src, or in their staging memory. */
+static void add(const job *j, char *to, const char *partial, size_t offset, size_t elements,
+                const uint64_t *staged) {
+    const void **addends = j->comm->world->addends, *before = j->n->own > 0 ? partial : NULL;
+    int k = 0, members = nodes_size(j->n, j->n->own);
+    bool widens = rank_order_widens(j->type, j->op);
+    if (before && !widens) addends[k++] = before;
+    for (int i = 0; i < members; i++) {
+        const char *from = !j->s    ? j->src
+                           : staged ? shm_stage(j->s, i, *staged)
+                                    : shm_src_of(j->s, i, j->call, j->count * j->element);
+        addends[k++] = from + offset;
+    }
+    if (widens)
+        add_half(j, to, &(rank_order_terms){before, addends, k}, elements);
+    else
+        rank_order_combine(to, addends, k, elements, j->type, j->op);
+}
+
+/* Elements of one lane that a turn through the staging memory takes, and of those from `at` on that
+ * there are. */
+static size_t stage_step(const job *j) {
+    return SHM_STAGE / (size_t)j->n->lanes / j->element;
+}
+
+static size_t stage_piece(const job *j, size_t elements, size_t at) {
+    size_t left = elements > at ? elements - at : 0, step = stage_step(j);
+    return left < step ? left : step;
+}
+
+static void fill_stage(const job *j, const chunk *c, size_t at, char *stage) {
+    for (int l = 0; l < j->n->lanes; l++) {
+        size_t begin, n = stage_piece(j, lane_piece(j, c, l, &begin), at);
+        if (n)
+            memcpy(stage + (size_t)l * stage_step(j) * j->element,
+                   j->src + (begin + at) * j->element, n * j->element);
+    }
+}
+
+static trine_status add_staged(job *j, const chunk *c, char *to, const char *partial) {
+    size_t unused, elements = own_piece(j, c, &unused), most = lane_piece(j, c, 0, &unused);
+    size_t offset = (size_t)(j->lane == NO_PEER ? 0 : j->lane) * stage_step(j) * j->element;
+    for (size_t at = 0; at < most; at += stage_step(j)) {
+        uint64_t phase = j->phases++;
+        fill_stage(j, c, at, shm_stage(j->s, j->s->comm->rank, phase));
+        TRY(shm_meet(j->s));
+        size_t n = stage_piece(j, elements, at), done = at * (j->last ? j->element : j->carried);
+        if (n) add(j, to + done, partial + at * j->carried, offset, n, &phase);
+    }
+    return TRINE_OK;
+}
+
+/* What the chunk needs before this rank may add: the sum so far, and room for its own. */
+static trine_status prepare(const job *j, const chunk *c) {
+    nodes_state *n = j->n;
+    chunk ahead = next_chunk(j, *c);
+    TRY(expect_partial(j, &ahead));
+    TRY(finish(&n->partial_in[c->index % NODES_PARTIALS]));
+    TRY(finish(&n->partial_out[c->index % NODES_PARTIALS]));
+    return j->last ? finish(&n->result_out[c->index % NODES_LAG]) : TRINE_OK;
+}
+
+static trine_status add_chunk(job *j, const chunk *c) {
+    nodes_state *n = j->n;
+    size_t begin = 0, elements = own_piece(j, c, &begin);
+    char *partial = partial_buffer(j, c->index);
+    char *to = j->last ? result_buffer(j, c, begin) : partial;
+    TRY(prepare(j, c));
+    if (!j->direct)
+        TRY(add_staged(j, c, to, partial));
+    else if (elements)
+        add(j, to, partial, begin * j->element, elements, NULL);
+    if (!elements) return TRINE_OK;
+    if (j->last) return pass_result(j, c, to, elements);
+    TRY(send(j, partial, elements * j->carried, n->own + 1,
+             &n->partial_out[c->index % NODES_PARTIALS]));
+    return expect_result(j, c, begin, elements);
+}
+
+/* ---- Giving results to members --------------------------------------------------------------- */
+
+/* A member's share of elements [begin, begin + elements) of the whole. */
+static void take(const job *j, int member, char *dst, const char *from, size_t begin,
+                 size_t elements) {
+    size_t end = begin + elements, first = begin, base = 0;
+    if (j->scatter) {
+        base = (size_t)member * j->part;
+        if (first < base) first = base;
+        if (end > base + j->part) end = base + j->part;
+    }
+    char *to = dst + (first - base) * j->element;
+    from += (first - begin) * j->element;
+    if (first < end && to != from) memcpy(to, from, (end - first) * j->element);
+}
+
+/* Where they lie; in place that is safe at once, for nobody else reads anybody's src there. */
+static void give(const job *j, const char *from, size_t begin, size_t elements) {
+    int first = j->n->first[j->n->own], members = nodes_size(j->n, j->n->own);
+    for (int i = 0; i < members; i++)
+        take(j, first + i, j->s ? shm_dst_of(j->s, i, j->call) : j->dst, from, begin, elements);
+}
+
+static trine_status give_staged(job *j, const chunk *c, const char *from, size_t elements) {
+    size_t begin, most = lane_piece(j, c, 0, &begin);
+    for (size_t at = 0; at < most; at += stage_step(j)) {
+        uint64_t phase = j->phases++;
+        size_t n = stage_piece(j, elements, at);
+        char *own = shm_stage(j->s, j->s->comm->rank, phase);
+        if (n) memcpy(own, from + at * j->element, n * j->element);
+        TRY(shm_meet(j->s));
+        for (int l = 0; l < j->n->lanes; l++) {
+            n = stage_piece(j, lane_piece(j, c, l, &begin), at);
+            if (n) take(j, j->comm->rank, j->dst, shm_stage(j->s, l, phase), begin + at, n);
+        }
+    }
+    return TRINE_OK;
+}
+
+static trine_status settle_chunk(job *j, const chunk *c) {
+    size_t begin = 0, elements = own_piece(j, c, &begin);
+    if (!wanted(j, c)) return TRINE_OK;
+    const char *result = result_buffer(j, c, begin);
+    TRY(finish(&j->n->result_in[c->index % NODES_LAG]));
+    if (elements && !j->last) TRY(pass_result(j, c, result, elements));
+    if (!j->direct) return give_staged(j, c, result, elements);
+    if (elements) give(j, result, begin, elements);
+    return TRINE_OK;
+}
+
+/* ---- The loop -------------------------------------------------------------------------------- */
+
+static trine_status open_job(job *j) {
+    size_t bytes = j->count * trine_dtype_bytes(j->type);
+    nodes_state *n = j->n = j->comm->nodes;
+    int place = j->comm->rank - n->first[n->own];
+    j->s = nodes_shm(n);
+    j->part = j->count / (size_t)j->comm->size;
+    j->element = trine_dtype_bytes(j->type);
+    j->carried = rank_order_widens(j->type, j->op) ? sizeof(float) : j->element;
+    j->step = NODES_CHUNK / j->carried;
+    j->lane = place < n->lanes ? place : NO_PEER;
+    j->last = n->own == n->nodes - 1;
+    j->direct = true;
+    if (!j->s) return TRINE_OK;
+    TRY(shm_open_call(j->s, j->src, bytes, j->dst, j->scatter ? j->part * j->element : bytes,
+                      &j->call));
+    j->direct = shm_reachable(j->s, j->call);
+    return TRINE_OK;
+}
+
+/* Nobody waits for the last node: it has its results at once. */
+static trine_status run_chunks(job *j) {
+    chunk adds = {0}, settles = {0};
+    const uint64_t lag = j->last ? 1 : NODES_LAG;
+    TRY(expect_partial(j, &adds));
+    while (!ended(j, &settles)) {
+        if (!ended(j, &adds)) {
+            TRY(add_chunk(j, &adds));
+            adds = next_chunk(j, adds);
+        }
+        if (!ended(j, &adds) && adds.index - settles.index < lag) continue;
+        TRY(settle_chunk(j, &settles));
+        settles = next_chunk(j, settles);
+    }
+    return TRINE_OK;
+}
+
+static trine_status close_job(job *j) {
+    for (int i = 0; i < NODES_PARTIALS; i++) TRY(finish(&j->n->partial_out[i]));
+    for (int i = 0; i < NODES_LAG; i++) TRY(finish(&j->n->result_out[i]));
+    return j->s ? shm_close_call(j->s, j->call, SHM_FORM_DIRECT) : TRINE_OK;
+}
+
+static trine_status run(job *j) {
+    TRY(open_job(j));
+    TRY(run_chunks(j));
+    return close_job(j);
+}
+
+trine_status nodes_all_reduce(trine_comm *comm, void *dst, const void *src, size_t count,
+                              trine_dtype type, trine_reduction op) {
+    const nodes_use *use = &comm->nodes->use[rank_order_widens(type, op)];
+    if (!use->all_reduces || rank_order_is_small(count * trine_dtype_bytes(type), comm->size))
+        return rank_order_all_reduce(comm, dst, src, count, type, op);
+    return run(
+        &(job){.comm = comm, .dst = dst, .src = src, .count = count, .type = type, .op = op});
+}
+
+trine_status nodes_reduce_scatter(trine_comm *comm, void *dst, const void *src, size_t count,
+                                  trine_dtype type, trine_reduction op) {
+    const nodes_use *use = &comm->nodes->use[rank_order_widens(type, op)];
+    if (!use->scatters || rank_order_is_small(count * trine_dtype_bytes(type), comm->size))
+        return rank_order_reduce_scatter(comm, dst, src, count, type, op);
+    return run(&(job){.comm = comm,
+                      .scatter = true,
+                      .dst = dst,
+                      .src = src,
+                      .count = count,
+                      .type = type,
+                      .op = op});
+}

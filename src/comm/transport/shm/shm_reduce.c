@@ -1,0 +1,164 @@
+/* Reductions: each rank adds what falls to it, in rank order, from where the addends lie. */
+#include "comm/reduce/rank_order.h"
+#include "comm/transport/shm/shm.h"
+
+#include <string.h>
+
+/* The addends of [offset, ...) of the bytes of everybody's src; this rank's own lies at `own`. */
+static const void *const *addends_of(shm_state *s, uint64_t call, const void *own, size_t bytes,
+                                     size_t offset) {
+    const void **addends = s->comm->world->addends;
+    for (int i = 0; i < s->comm->size; i++)
+        addends[i] =
+            (i == s->comm->rank ? (const char *)own : shm_src_of(s, i, call, bytes)) + offset;
+    return addends;
+}
+
+static const void *const *staged_addends(shm_state *s, uint64_t piece, size_t offset) {
+    const void **addends = s->comm->world->addends;
+    for (int i = 0; i < s->comm->size; i++) addends[i] = shm_stage(s, i, piece) + offset;
+    return addends;
+}
+
+/* What falls to `rank` of `count` elements in slices. */
+static size_t slice_count(const shm_state *s, size_t count, int rank, size_t *first) {
+    size_t n = rank_order_slice(count, s->comm->size, rank);
+    *first = n ? (size_t)rank * rank_order_slice_size(count, s->comm->size) : 0;
+    return n;
+}
+
+/* Each rank adds its slice and writes it to everybody. In place that is safe at once: nobody but
+ * this rank reads anybody's src there. */
+static void all_reduce_direct(shm_state *s, uint64_t call, char *dst, const char *src, size_t count,
+                              trine_dtype type, trine_reduction op) {
+    size_t first, n = slice_count(s, count, s->comm->rank, &first);
+    size_t offset = first * trine_dtype_bytes(type);
+    if (!n) return;
+    for (int k = 0; k < s->comm->size; k++) {
+        int i = (s->comm->rank + k) % s->comm->size;
+        char *to = k == 0 ? dst : shm_dst_of(s, i, call);
+        s->dsts[k] = to + offset;
+    }
+    size_t touched = 2 * (size_t)s->comm->size * count * trine_dtype_bytes(type);
+    const rank_order_target to = {s->dsts, s->comm->size, touched > s->node->cache};
+    rank_order_combine_to(&to, addends_of(s, call, src, count * trine_dtype_bytes(type), offset),
+                          s->comm->size, n, type, op);
+}
+
+/* A piece: everybody's addend into the staging memory, the sum of the own slice over it, and all
+ * slices from there. */
+static trine_status all_reduce_staged(shm_state *s, char *dst, const char *src, size_t count,
+                                      trine_dtype type, trine_reduction op) {
+    size_t element = trine_dtype_bytes(type), step = SHM_STAGE / element;
+    int size = s->comm->size, rank = s->comm->rank;
+    uint64_t piece = 0;
+    for (size_t at = 0; at < count; at += step, piece++) {
+        size_t all = count - at < step ? count - at : step, first;
+        memcpy(shm_stage(s, rank, piece), src + at * element, all * element);
+        TRY(shm_meet(s));
+        size_t n = slice_count(s, all, rank, &first);
+        rank_order_combine(shm_stage(s, rank, piece) + first * element,
+                           staged_addends(s, piece, first * element), size, n, type, op);
+        TRY(shm_meet(s));
+        for (int i = 0; i < size; i++) {
+            n = slice_count(s, all, i, &first);
+            memcpy(dst + (at + first) * element, shm_stage(s, i, piece) + first * element,
+                   n * element);
+        }
+    }
+    return TRINE_OK;
+}
+
+trine_status shm_all_reduce(trine_comm *comm, void *dst, const void *src, size_t count,
+                            trine_dtype type, trine_reduction op) {
+    shm_state *s = comm->shm;
+    size_t bytes = count * trine_dtype_bytes(type);
+    uint64_t call;
+    if (!count) return TRINE_OK;
+    TRY(shm_open_call(s, src, bytes, shm_fits_payload(s, bytes) ? NULL : dst, bytes, &call));
+    shm_form f = shm_form_of(s, call, bytes, true);
+    if (f == SHM_FORM_PAYLOAD)
+        rank_order_combine(dst, addends_of(s, call, src, bytes, 0), comm->size, count, type, op);
+    if (f == SHM_FORM_DIRECT) all_reduce_direct(s, call, dst, src, count, type, op);
+    if (f == SHM_FORM_STAGED) TRY(all_reduce_staged(s, dst, src, count, type, op));
+    return shm_close_call(s, call, f);
+}
+
+/* A piece: for every rank as much of its part as the staging memory holds. */
+static trine_status reduce_scatter_staged(shm_state *s, char *dst, const char *src, size_t part,
+                                          trine_dtype type, trine_reduction op) {
+    size_t element = trine_dtype_bytes(type), size = (size_t)s->comm->size;
+    size_t step = SHM_STAGE / size / element;
+    uint64_t piece = 0;
+    for (size_t at = 0; at < part; at += step, piece++) {
+        size_t n = part - at < step ? part - at : step;
+        char *own = shm_stage(s, s->comm->rank, piece);
+        for (size_t i = 0; i < size; i++)
+            memcpy(own + i * step * element, src + (i * part + at) * element, n * element);
+        TRY(shm_meet(s));
+        size_t offset = (size_t)s->comm->rank * step * element;
+        rank_order_combine(dst + at * element, staged_addends(s, piece, offset), s->comm->size, n,
+                           type, op);
+    }
+    return TRINE_OK;
+}
+
+trine_status shm_reduce_scatter(trine_comm *comm, void *dst, const void *src, size_t count,
+                                trine_dtype type, trine_reduction op) {
+    shm_state *s = comm->shm;
+    size_t element = trine_dtype_bytes(type), bytes = count * element;
+    size_t part = count / (size_t)comm->size;
+    uint64_t call;
+    if (!count) return TRINE_OK;
+    TRY(shm_open_call(s, src, bytes, NULL, 0, &call));
+    shm_form f = shm_form_of(s, call, bytes, false);
+    if (f == SHM_FORM_STAGED)
+        TRY(reduce_scatter_staged(s, dst, src, part, type, op));
+    else
+        rank_order_combine(dst,
+                           addends_of(s, call, src, bytes, (size_t)comm->rank * part * element),
+                           comm->size, part, type, op);
+    return shm_close_call(s, call, f);
+}
+
+/* The root adds alone: everything ends with it. */
+static trine_status reduce_staged(shm_state *s, char *dst, const char *src, size_t count,
+                                  trine_dtype type, trine_reduction op, int root) {
+    size_t element = trine_dtype_bytes(type), step = SHM_STAGE / element;
+    uint64_t piece = 0;
+    for (size_t at = 0; at < count; at += step, piece++) {
+        size_t n = count - at < step ? count - at : step;
+        memcpy(shm_stage(s, s->comm->rank, piece), src + at * element, n * element);
+        TRY(shm_meet(s));
+        if (s->comm->rank == root)
+            rank_order_combine(dst + at * element, staged_addends(s, piece, 0), s->comm->size, n,
+                               type, op);
+    }
+    return TRINE_OK;
+}
+
+static trine_status reduce_short(shm_state *s, void *dst, const void *src, size_t count,
+                                 trine_dtype type, trine_reduction op, int root) {
+    const void **addends = s->comm->world->addends;
+    TRY(shm_short_to(s, src, count * trine_dtype_bytes(type), root));
+    for (int i = 0; i < s->comm->size; i++) addends[i] = i == root ? src : shm_short_of(s, i);
+    if (s->comm->rank == root) rank_order_combine(dst, addends, s->comm->size, count, type, op);
+    shm_short_end(s);
+    return TRINE_OK;
+}
+
+trine_status shm_reduce(trine_comm *comm, void *dst, const void *src, size_t count,
+                        trine_dtype type, trine_reduction op, int root) {
+    shm_state *s = comm->shm;
+    size_t bytes = count * trine_dtype_bytes(type);
+    uint64_t call;
+    if (!count) return TRINE_OK;
+    if (shm_is_short(bytes)) return reduce_short(s, dst, src, count, type, op, root);
+    TRY(shm_open_call(s, src, bytes, NULL, 0, &call));
+    shm_form f = shm_form_of(s, call, bytes, false);
+    if (f == SHM_FORM_STAGED)
+        TRY(reduce_staged(s, dst, src, count, type, op, root));
+    else if (comm->rank == root)
+        rank_order_combine(dst, addends_of(s, call, src, bytes, 0), comm->size, count, type, op);
+    return shm_close_call(s, call, f);
+}

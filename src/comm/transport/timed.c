@@ -1,0 +1,53 @@
+#include "comm/transport/timed.h"
+#include "comm/group/world.h"
+#include "base/clock.h"
+
+/* ---- Timed functions ------------------------------------------------------------------------- */
+
+typedef struct {
+    bool outermost;
+    trine_tally_kind kind;
+    uint64_t since;
+} visit;
+
+static const comm_transport *inner_of(const trine_comm *comm) {
+    return comm->clock->inner[comm->group];
+}
+
+/* calls.c has noted the user's call, whichever of the transport's functions serves it. */
+static visit enter(trine_comm *comm) {
+    comm_clock *c = comm->clock;
+    if (c->inside) return (visit){0};
+    c->inside = true;
+    return (visit){true, comm->world->noted, clock_ns()};
+}
+
+static trine_status leave(trine_comm *comm, const visit *v, trine_status status) {
+    comm_clock *c = comm->clock;
+    if (!v->outermost) return status;
+    uint64_t ns = clock_ns() - v->since;
+    c->inside = false;
+    c->times[comm->group][v->kind].ns += ns;
+    c->ns += ns;
+    return status;
+}
+
+#define TIMED(function, takes, names)                                                              \
+    static trine_status timed_##function takes {                                                   \
+        visit v = enter(comm);                                                                     \
+        return leave(comm, &v, inner_of(comm)->function names);                                    \
+    }
+
+TRANSPORT_CALLS(TIMED)
+
+/* What is not called from outside (posts, what a transport adds for itself) stays the transport's own. */
+const comm_transport *clock_over(const trine_comm *comm, const comm_transport *inner) {
+    comm_clock *c = comm->clock;
+    comm_transport *t = &c->timed[comm->group];
+    c->inner[comm->group] = inner;
+    *t = *inner;
+#define SET(function, takes, names) t->function = timed_##function;
+    TRANSPORT_CALLS(SET)
+#undef SET
+    return t;
+}

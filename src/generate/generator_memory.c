@@ -1,0 +1,130 @@
+/* What a rank holds, declared and then taken by one walk (base/arena.h). On processors all of it is
+ * one piece. On a GPU what groups exchange lies behind the rest, and where some group stages it, it
+ * has a mirror in the host's memory (comm/api/device_memory.h). */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "comm/api/device_memory.h"
+#include "comm/api/gpu.h"
+#include "generate/generator.h"
+
+#define PAGE ((size_t)4096)
+
+static bool has_unit(const trine_generator *g, int unit) {
+    return unit >= g->first && unit < g->first + g->count;
+}
+
+static size_t chunk_rows(const trine_generator *g) {
+    return g->shape.T < GENERATE_ROWS ? g->shape.T : GENERATE_ROWS;
+}
+
+static void take_unit(trine_generator *g, arena *a, generate_unit *u) {
+    size_t element = trine_dtype_bytes(g->dev->compute);
+    for (int r = 0; r < u->layout.range_count; r++) {
+        if (u->borrowed[r])
+            u->base[r] = g->units[0].base[r];
+        else
+            u->base[r] = arena_take(a, MEM_PARAMS, u->layout.ranges[r].count * element);
+    }
+    decode_cache_take(a, &g->shape, g->dev, u->unit, &u->cache);
+}
+
+static void walk(trine_generator *g, arena *a) {
+    size_t rows = chunk_rows(g), head = has_unit(g, gpt_unit_count(&g->shape) - 1);
+    for (int n = 0; n < g->count; n++) take_unit(g, a, &g->units[n]);
+    decode_scratch_take(a, &g->shape, g->dev, rows, head * GENERATE_HEAD_ROWS, &g->run.scratch);
+    g->x = decode_stream_take(a, &g->shape, g->dev, rows);
+    g->tokens = arena_take(a, MEM_DATA, rows * sizeof *g->tokens);
+}
+
+/* ---- The device's ---- */
+
+/* Beside a GPU: groups may be given what they exchange. */
+static trine_status take_staging(trine_generator *g, char *exchanged, size_t bytes) {
+    bool stages = comm_gpu_stages(g->mesh);
+    g->staging_bytes = (bytes + PAGE - 1) / PAGE * PAGE;
+    if (stages) {
+        g->mirror = aligned_alloc(PAGE, g->staging_bytes);
+        CHECK(g->mirror, TRINE_ENOMEM, "no memory for %zu bytes beside the GPU's",
+              g->staging_bytes);
+        memset(g->mirror, 0, g->staging_bytes);
+        g->pinned = device_pin(g->dev, g->mirror, g->staging_bytes) == TRINE_OK;
+        if (!g->pinned) status_clear(); /* slower, and right all the same: a few rows at a time */
+    }
+    device_region memory = {.dev = g->dev,
+                            .base = exchanged,
+                            .bytes = bytes,
+                            .rest = g->base,
+                            .rest_bytes = (size_t)(exchanged - (char *)g->base),
+                            .own = g->mirror,
+                            .reached = g->mpi_reaches};
+    return comm_device_memory(g->mesh, &memory);
+}
+
+static trine_status take_device(trine_generator *g) {
+    bool far = !g->dev->memory->host;
+    arena a;
+    arena_init(&a, NULL, 0);
+    if (far) arena_device(&a, (arena_region){0}, (arena_region){0});
+    walk(g, &a);
+    g->bytes = a.used;
+    size_t exchanged = a.exchanged.used, own = a.used - exchanged;
+    TRY(device_alloc(g->dev, &g->base, g->bytes));
+    arena_init(&a, g->base, own);
+    if (far) {
+        char *behind = (char *)g->base + own;
+        TRY(take_staging(g, behind, exchanged));
+        arena_device(&a, (arena_region){.base = behind, .capacity = exchanged}, (arena_region){0});
+    }
+    walk(g, &a);
+    for (int n = 0; n < g->count; n++) {
+        generate_unit *u = &g->units[n];
+        gpt_bind_params(&u->bound, &g->shape, u->unit, &u->layout, u->base);
+    }
+    return TRINE_OK;
+}
+
+/* ---- The host's ---- */
+
+static trine_status take_host(trine_generator *g) {
+    size_t V = g->shape.V, tp = (size_t)g->shape.tp;
+    size_t vocab = gpt_vocab(&g->shape).rows;
+    size_t raw = GENERATE_HEAD_ROWS * tp * vocab * trine_dtype_bytes(g->dev->compute);
+    bool head = has_unit(g, gpt_unit_count(&g->shape) - 1);
+    g->history = calloc(g->shape.T, sizeof *g->history);
+    g->logits = calloc(V, sizeof *g->logits);
+    g->ids = calloc(V, sizeof *g->ids);
+    if (head) g->raw = malloc(raw);
+    CHECK(g->history && g->logits && g->ids && (g->raw || !head), TRINE_ENOMEM,
+          "no memory for a row of %zu logits", V);
+    return TRINE_OK;
+}
+
+/* A tied head takes the embedding's matrix where both are on one stage. */
+static trine_status lay_out(trine_generator *g) {
+    g->units = calloc((size_t)g->count, sizeof *g->units);
+    CHECK(g->units, TRINE_ENOMEM, "no memory for %d units", g->count);
+    for (int n = 0; n < g->count; n++) {
+        generate_unit *u = &g->units[n];
+        u->unit = g->first + n;
+        gpt_unit_layout(&g->shape, u->unit, 1, &u->layout);
+        bool head = gpt_unit_kind(&g->shape, u->unit) == UNIT_HEAD;
+        u->borrowed[0] = head && !g->shape.untied && g->first == 0;
+    }
+    return TRINE_OK;
+}
+
+trine_status generate_memory_create(trine_generator *g) {
+    TRY(lay_out(g));
+    TRY(take_host(g));
+    return take_device(g);
+}
+
+void generate_memory_destroy(trine_generator *g) {
+    if (g->mesh) (void)comm_device_memory(g->mesh, NULL);
+    if (g->mesh) comm_gpu_destroy(g->mesh);
+    if (g->pinned) device_unpin(g->dev, g->mirror);
+    if (g->base) device_free(g->dev, g->base, g->bytes);
+    free(g->mirror), free(g->units), free(g->history), free(g->logits), free(g->ids), free(g->raw);
+}

@@ -1,0 +1,243 @@
+#include "plan/oom.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "base/c_locale.h"
+#include "base/status.h"
+#include "device/cuda/sizes.h"
+
+#define MIB      (1024.0 * 1024.0)
+#define OOM_WAYS 3
+#define OOM_TEXT 128
+#define OOM_NAME 40
+
+/* Single changes, the cheapest first. */
+typedef enum {
+    ONE_F_ONE_B,
+    FIRST_ZERO,
+    ONE_BUFFER,
+    SMALLER_MICRO,
+    SECOND_ZERO,
+    THIRD_ZERO,
+    MORE_DP,
+    MORE_TP,
+    MORE_PP,
+    CHANGES
+} change;
+
+/* A configuration that asks for less, and how much the largest of its ranks takes. */
+typedef struct {
+    char text[OOM_TEXT];
+    int parts[2];
+    size_t bytes; /* 0: it cannot run, or is no change */
+} way;
+
+/* ---- Plans ---- */
+
+/* The largest rank's bytes; tp and dp ranks of a stage take the same. */
+static trine_status largest(const trine_config *c, const device *dev, size_t *bytes) {
+    program_spec spec;
+    program *stages;
+    trine_status status = TRINE_OK;
+    TRY(resolve_spec(c, &spec));
+    TRY(compose_all(&spec, &stages, NULL));
+    *bytes = 0;
+    for (int p = 0; status == TRINE_OK && p < spec.stages; p++) {
+        arena plan;
+        status = resolve_plan(c, stages, dev, (trine_coord){.pp = p}, &plan);
+        if (status == TRINE_OK && plan.used > *bytes) *bytes = plan.used;
+    }
+    compose_destroy(&spec, &stages);
+    return status;
+}
+
+/* 0 when it cannot run. */
+static size_t bytes_of(const oom_question *q, trine_config c) {
+    trine_layout l = c.parallel.layout;
+    size_t bytes = 0;
+    trine_status status = trine_config_check(&c, axes_size(l, ALL_AXES));
+    if (status == TRINE_OK) status = largest(&c, q->dev, &bytes);
+    if (status == TRINE_OK) return bytes;
+    status_clear();
+    return 0;
+}
+
+static size_t room(const oom_question *q) {
+    size_t share = q->free_bytes / (size_t)q->sharers;
+    return share > CUDA_RESERVE ? share - CUDA_RESERVE : 0;
+}
+
+/* ---- Changes ---- */
+
+static bool set_zero(trine_config *c, trine_zero zero) {
+    bool other = c->parallel.zero < zero && c->parallel.layout.dp > 1;
+    if (other) c->parallel.zero = zero;
+    return other;
+}
+
+/* The largest divisor of the micro-batch that fits; 1 if none does. */
+static bool set_micro(const oom_question *q, trine_config *c) {
+    int micro = c->micro_batch_size;
+    for (int m = micro - 1; m >= 1; m--) {
+        if (micro % m) continue;
+        c->micro_batch_size = m;
+        size_t bytes = bytes_of(q, *c);
+        if (bytes && bytes <= room(q)) break;
+    }
+    return micro > 1;
+}
+
+/* Makes the change; false: it is none for this configuration. */
+static bool apply(const oom_question *q, trine_config *c, change which) {
+    trine_parallel *p = &c->parallel;
+    bool gpipe = p->schedule == TRINE_GPIPE;
+    bool buffers = zero_stage(p->zero)->gather == GATHER_BEFORE_USE && p->gather_buffers > 1;
+    switch (which) {
+    case ONE_F_ONE_B: p->schedule = TRINE_1F1B; return gpipe;
+    case FIRST_ZERO: return set_zero(c, TRINE_ZERO_1);
+    case ONE_BUFFER: p->gather_buffers = 1; return buffers;
+    case SMALLER_MICRO: return set_micro(q, c);
+    case SECOND_ZERO: return set_zero(c, TRINE_ZERO_2);
+    case THIRD_ZERO: return set_zero(c, TRINE_ZERO_3);
+    case MORE_DP: p->layout.dp *= 2; return true;
+    case MORE_TP: p->layout.tp *= 2; return true;
+    case MORE_PP: p->layout.pp *= 2; return !p->pp_split; /* by hand it is for as many stages */
+    case CHANGES: break;
+    }
+    return false;
+}
+
+/* The option that a change is. */
+static void name(const trine_config *c, change which, char text[OOM_NAME]) {
+    const trine_parallel *p = &c->parallel;
+    const int values[CHANGES] = {0,
+                                 (int)p->zero,
+                                 p->gather_buffers,
+                                 c->micro_batch_size,
+                                 (int)p->zero,
+                                 (int)p->zero,
+                                 p->layout.dp,
+                                 p->layout.tp,
+                                 p->layout.pp};
+    static const char *const names[CHANGES] = {
+        "schedule", "zero", "gather-buffers", "micro-batch-size", "zero", "zero", "dp", "tp", "pp"};
+    if (which == ONE_F_ONE_B)
+        snprintf(text, OOM_NAME, "--schedule 1f1b");
+    else
+        snprintf(text, OOM_NAME, "--%s %d", names[which], values[which]);
+}
+
+/* Both changes, or one twice named; the micro-batch comes last, since it takes what is left. */
+static way make_way(const oom_question *q, change a, change b) {
+    trine_config c = *q->config;
+    trine_layout had = c.parallel.layout, *l = &c.parallel.layout;
+    way w = {.parts = {(int)a, (int)b}};
+    char text[2][OOM_NAME];
+    change first = a == SMALLER_MICRO ? b : a, last = a == SMALLER_MICRO ? a : b;
+    if (!apply(q, &c, first) || (a != b && !apply(q, &c, last))) return w;
+    name(&c, a, text[0]);
+    name(&c, b, text[1]);
+    int times = axes_size(*l, ALL_AXES) / axes_size(had, ALL_AXES);
+    snprintf(w.text, sizeof w.text, "%s%s%s%s", text[0], a == b ? "" : " ", a == b ? "" : text[1],
+             times == 1   ? ""
+             : times == 2 ? ", on twice the ranks"
+                          : ", on four times the ranks");
+    w.bytes = bytes_of(q, c);
+    return w;
+}
+
+/* ---- The best ---- */
+
+/* Those that fit, in order; or, while none does, those that ask for the least. */
+typedef struct {
+    way ways[OOM_WAYS];
+    int count;
+    bool fit;
+} choice;
+
+/* Whether a single change among those found already does. */
+static bool is_needless(const choice *found, const way *w) {
+    for (int i = 0; i < found->count; i++) {
+        const int *p = found->ways[i].parts;
+        if (p[0] == p[1] && (p[0] == w->parts[0] || p[0] == w->parts[1])) return true;
+    }
+    return false;
+}
+
+static void keep_fitting(choice *found, const way *w) {
+    if (!found->fit) *found = (choice){.fit = true};
+    if (found->count < OOM_WAYS && !is_needless(found, w)) found->ways[found->count++] = *w;
+}
+
+static void keep_least(choice *found, const way *w) {
+    int at = found->count < OOM_WAYS ? found->count++ : OOM_WAYS;
+    if (at == OOM_WAYS && w->bytes >= found->ways[OOM_WAYS - 1].bytes) return;
+    if (at == OOM_WAYS) at--;
+    for (; at > 0 && found->ways[at - 1].bytes > w->bytes; at--)
+        found->ways[at] = found->ways[at - 1];
+    found->ways[at] = *w;
+}
+
+static void consider(choice *found, const oom_question *q, size_t now, change a, change b) {
+    way w = make_way(q, a, b);
+    if (!w.bytes || w.bytes >= now) return;
+    if (w.bytes <= room(q))
+        keep_fitting(found, &w);
+    else if (!found->fit)
+        keep_least(found, &w);
+}
+
+/* Single changes first, then two together. */
+static choice choose(const oom_question *q, size_t now) {
+    choice found = {.count = 0};
+    for (int a = 0; a < CHANGES; a++) consider(&found, q, now, (change)a, (change)a);
+    for (int a = 0; a < CHANGES; a++)
+        for (int b = a + 1; b < CHANGES && !(found.fit && found.count == OOM_WAYS); b++)
+            consider(&found, q, now, (change)a, (change)b);
+    return found;
+}
+
+/* ---- The message ---- */
+
+typedef struct {
+    char text[3500];
+    size_t used;
+} message;
+
+static void say(message *m, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static void say(message *m, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    int n = c_vsnprintf(m->text + m->used, sizeof m->text - m->used, format, args);
+    va_end(args);
+    if (n > 0 && (size_t)n < sizeof m->text - m->used) m->used += (size_t)n;
+}
+
+static void say_plan(message *m, const arena *plan) {
+    const char *before = "";
+    for (int k = 0; k < MEM_KINDS; k++) {
+        if ((double)plan->bytes[k] < MIB / 10) continue;
+        say(m, "%s%s %.1f", before, mem_kind_text((mem_kind)k), (double)plan->bytes[k] / MIB);
+        before = ", ";
+    }
+    say(m, " MiB");
+}
+
+trine_status oom_refuse(const oom_question *q) {
+    message m = {.used = 0};
+    size_t now = bytes_of(q, *q->config);
+    choice found = choose(q, now);
+    say(&m, "this rank asks its GPU for %.1f MiB%s (", (double)q->plan->used / MIB, q->beside);
+    say_plan(&m, q->plan);
+    say(&m, ") and a reserve of %.1f, and of the GPU's %.1f MiB %.1f were free",
+        (double)CUDA_RESERVE / MIB, (double)q->bytes / MIB, (double)q->free_bytes / MIB);
+    if (q->sharers > 1) say(&m, " for the %d ranks that share it", q->sharers);
+    say(&m, found.fit ? "; what fits, the cheapest first:"
+                      : "; no one or two changes fit, the least is asked for by:");
+    for (int i = 0; i < found.count; i++)
+        say(&m, "\n  - %s saves %.1f MiB a rank: %.1f", found.ways[i].text,
+            (double)(now - found.ways[i].bytes) / MIB, (double)found.ways[i].bytes / MIB);
+    return RAISE(TRINE_ENOMEM, "%s", m.text);
+}

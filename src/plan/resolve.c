@@ -1,0 +1,132 @@
+#include "plan/resolve.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/status.h"
+#include "data/tokens.h"
+#include "dp/dp.h"
+
+trine_status resolve_vocabulary(trine_config *config, int ranks) {
+    tokens *source;
+    TRY(tokens_open(&source, config->data.data_path));
+    trine_status status = tokens_vocab(source, &config->model.vocab_size);
+    tokens_close(&source);
+    TRY(status);
+    return trine_config_check(config, ranks);
+}
+
+/* Groups on GPUs may go through NCCL, which of them is found out when all have met. */
+static bool may_use_nccl(trine_transport transport, device_kind kind) {
+    bool automatic = transport == TRINE_TRANSPORT_AUTO && kind == DEVICE_CUDA;
+    return transport == TRINE_TRANSPORT_NCCL || automatic;
+}
+
+static trine_status split_by_cost(const trine_model *m, program_spec *spec) {
+    double *cost = malloc((size_t)spec->units * sizeof *cost);
+    CHECK(cost, TRINE_ENOMEM, "no memory to split %d units", spec->units);
+    for (int u = 0; u < spec->units; u++) cost[u] = gpt_unit_cost(m, m->seq_length, u);
+    trine_status status = pp_split_by_cost(spec, cost);
+    free(cost);
+    return status;
+}
+
+trine_status resolve_spec(const trine_config *c, program_spec *spec) {
+    const trine_parallel *p = &c->parallel;
+    device_kind kind;
+    TRY(device_find(&kind, p->device));
+    bool one_queue = p->one_queue || may_use_nccl(p->transport, kind);
+    *spec = (program_spec){.stages = p->layout.pp,
+                           .zero = p->zero,
+                           .schedule = p->schedule,
+                           .queue = one_queue ? ONE_QUEUE : QUEUES_PER_EDGE,
+                           .gather_buffers = p->gather_buffers,
+                           .split_backward = p->split_backward,
+                           .tp_partial = p->sequence_parallel && p->layout.tp > 1};
+    gpt_spec(&c->model, spec);
+    TRY(dp_micro_batches(c->global_batch_size, c->micro_batch_size,
+                         axes_size(p->layout, axes_of_samples()), &spec->micros));
+    return p->pp_split ? pp_split_by_hand(spec, p->pp_split) : split_by_cost(&c->model, spec);
+}
+
+trine_status resolve_device(const trine_config *c, device_config *out) {
+    const trine_precision *p = &c->precision;
+    trine_dtype compute = p->bf16 ? TRINE_BF16 : p->fp16 ? TRINE_F16 : TRINE_F32;
+    *out = (device_config){.threads = 1, .compute = compute, .grads = p->grads};
+    if (c->parallel.tf32) out->precision = DEVICE_TF32;
+    return device_find(&out->kind, c->parallel.device);
+}
+
+/* Logits that exist at one time, of all tp ranks, unless the user says otherwise: products of some
+ * hundred rows run at full rate, and each chunk adds to the whole token gradient once. A GPU needs
+ * more rows for that, and has the memory. */
+#define LOSS_LOGITS_HOST (1 << 25)
+#define LOSS_LOGITS_GPU  (1 << 28)
+#define LOSS_ROWS_ALIGN  64
+
+/* A function of the model and the device alone: the layout changes no bit of the loss. */
+static size_t loss_rows(const trine_config *c, const device *dev) {
+    if (c->parallel.loss_chunk) return (size_t)c->parallel.loss_chunk;
+    size_t logits = dev->memory->host ? LOSS_LOGITS_HOST : LOSS_LOGITS_GPU;
+    size_t rows = logits / (size_t)c->model.vocab_size / LOSS_ROWS_ALIGN * LOSS_ROWS_ALIGN;
+    return rows ? rows : LOSS_ROWS_ALIGN;
+}
+
+gpt_shape resolve_shape(const trine_config *c, const device *dev, int tp_rank) {
+    const trine_model *m = &c->model;
+    return (gpt_shape){.B = (size_t)c->micro_batch_size,
+                       .T = (size_t)m->seq_length,
+                       .C = (size_t)m->hidden_size,
+                       .H = (size_t)m->num_attention_heads,
+                       .F = (size_t)m->ffn_hidden_size,
+                       .L = (size_t)m->num_layers,
+                       .V = (size_t)m->vocab_size,
+                       .row_multiple = device_row_multiple(dev),
+                       .untied = m->untied,
+                       .tp = c->parallel.layout.tp,
+                       .tp_rank = tp_rank,
+                       .compute = dev->compute,
+                       .grads = dev->grads,
+                       .sequence = c->parallel.sequence_parallel,
+                       .recompute = c->parallel.recompute,
+                       .loss_rows = loss_rows(c, dev),
+                       .hidden_dropout = m->hidden_dropout,
+                       .attention_dropout = m->attention_dropout,
+                       .family = m->family};
+}
+
+double resolve_learning_rate(const trine_optimizer *o, int64_t step) {
+    int64_t warmup = o->lr_warmup_iters, end = o->lr_decay_iters;
+    if (step <= warmup) return o->lr * (double)step / (double)warmup;
+    if (o->lr_decay_style == TRINE_DECAY_CONSTANT) return o->lr;
+    if (step > end) return o->min_lr;
+    double ratio = (double)(step - warmup) / (double)(end - warmup);
+    double left =
+        o->lr_decay_style == TRINE_DECAY_LINEAR ? 1 - ratio : 0.5 * (cos(M_PI * ratio) + 1);
+    return o->min_lr + left * (o->lr - o->min_lr);
+}
+
+state_config resolve_state(const trine_config *config, const program *stages,
+                           const gpt_shape *shape, const device *dev, trine_coord coord) {
+    return (state_config){.spec = stages[0].spec,
+                          .program = &stages[coord.pp],
+                          .model = gpt_state_model(shape),
+                          .dev = dev,
+                          .layout = config->parallel.layout,
+                          .coord = coord,
+                          .norm_scratch =
+                              dp_norm_scratch(stages[0].spec->units, config->parallel.layout)};
+}
+
+trine_status resolve_plan(const trine_config *config, const program *stages, const device *dev,
+                          trine_coord coord, arena *a) {
+    gpt_shape shape = resolve_shape(config, dev, coord.tp);
+    rank_state h;
+    state_config hc = resolve_state(config, stages, &shape, dev, coord);
+    TRY(state_create(&h, &hc));
+    arena_init(a, NULL, 0);
+    if (!dev->memory->host) arena_device(a, (arena_region){0}, (arena_region){0});
+    state_take(&h, a);
+    state_destroy(&h);
+    return TRINE_OK;
+}

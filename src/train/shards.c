@@ -1,0 +1,123 @@
+#include "train/shards.h"
+
+#include <stdlib.h>
+
+#include "base/status.h"
+
+/* Parameters that are not this unit's to save, because the embedding saves them: of a tied head. */
+static bool is_copy(const rank_state *h, int unit, int range) {
+    return range == 0 && spec_owner(h->config.spec, unit) != unit;
+}
+
+/* Of ranks that hold the same slice the first saves it. */
+static bool saves(const rank_state *h, const held_unit *u, int r) {
+    return !is_copy(h, u->unit, r) && state_first_replica(h, &u->layout.ranges[r]);
+}
+
+static bool has_kind(const rank_state *h, ckpt_kind kind) {
+    return kind != CKPT_MASTER || state_has_master(h);
+}
+
+static trine_dtype kind_type(const rank_state *h, ckpt_kind kind) {
+    return kind == CKPT_WEIGHT ? h->config.dev->compute : TRINE_F32;
+}
+
+/* ---- Tensors --------------------------------------------------------------------------------- */
+
+/* All kinds of the tensors of a range. */
+static void add_tensors(const rank_state *h, const flat_range *range, pieces *p) {
+    for (int n = 0; n < range->tensor_count; n++)
+        for (int k = 0; k < CKPT_KINDS; k++) {
+            ckpt_kind kind = (ckpt_kind)k;
+            if (!has_kind(h, kind)) continue;
+            p->kinds[p->tensor_count] = kind;
+            p->tensors[p->tensor_count++] =
+                slice_entry(&range->tensors[n], kind, kind_type(h, kind));
+        }
+}
+
+static trine_status list_tensors(const rank_state *h, pieces *p) {
+    int units = h->config.spec->units;
+    size_t most = (size_t)units * FLAT_RANGES * FLAT_TENSORS * CKPT_KINDS;
+    p->tensors = malloc(most * sizeof *p->tensors);
+    p->kinds = malloc(most * sizeof *p->kinds);
+    CHECK(p->tensors && p->kinds, TRINE_ENOMEM, "no memory for the names of %d units' tensors",
+          units);
+    for (int unit = 0; unit < units; unit++) {
+        flat_unit layout;
+        h->config.model.layout(h->config.model.shape, unit, h->config.layout, &layout);
+        for (int r = 0; r < layout.range_count; r++)
+            if (!is_copy(h, unit, r)) add_tensors(h, &layout.ranges[r], p);
+    }
+    return TRINE_OK;
+}
+
+/* ---- Pieces ---------------------------------------------------------------------------------- */
+
+/* Where element `part.begin` of a kind lies. */
+static void *kind_at(const rank_state *h, const held_unit *u, int r, ckpt_kind kind,
+                     flat_part part) {
+    size_t skip = state_owned(h, u, r).begin;
+    if (kind == CKPT_WEIGHT) return state_param(h, u, r, part);
+    if (kind == CKPT_MASTER) return state_master(h, u, r, part);
+    return (kind == CKPT_MOMENT1 ? u->moment1 : u->moment2)[r] + (part.begin - skip);
+}
+
+/* The part of a range that is filled when loading. */
+static flat_part held_part(const rank_state *h, const held_unit *u, int r, ckpt_kind kind) {
+    bool whole = zero_stage(h->config.spec->zero)->params != SHARD;
+    if (kind != CKPT_WEIGHT) return state_owned(h, u, r);
+    return whole ? (flat_part){0, u->layout.ranges[r].count} : state_slice(h, u, r);
+}
+
+static void add_piece(const rank_state *h, const held_unit *u, int r, ckpt_kind kind,
+                      flat_part part, pieces *p) {
+    if (!has_kind(h, kind)) return;
+    p->pieces[p->piece_count++] = (ckpt_shard){.kind = kind,
+                                               .range = &u->layout.ranges[r],
+                                               .begin = part.begin,
+                                               .count = part.count,
+                                               .at = kind_at(h, u, r, kind, part),
+                                               .type = kind_type(h, kind),
+                                               .first = h->config.coord.tp == 0};
+}
+
+static trine_status make_shards(const rank_state *h, pieces *p) {
+    size_t most = (size_t)h->count * FLAT_RANGES * CKPT_KINDS;
+    p->pieces = malloc(most * sizeof *p->pieces);
+    CHECK(p->pieces, TRINE_ENOMEM, "no memory for the pieces of %d units", h->count);
+    return TRINE_OK;
+}
+
+trine_status shards_to_save(const rank_state *h, pieces *p) {
+    *p = (pieces){0};
+    TRY(list_tensors(h, p));
+    TRY(make_shards(h, p));
+    for (int n = 0; n < h->count; n++) {
+        const held_unit *u = &h->units[n];
+        for (int r = 0; r < u->layout.range_count; r++)
+            for (int k = 0; k < CKPT_KINDS && saves(h, u, r); k++)
+                add_piece(h, u, r, (ckpt_kind)k, state_slice(h, u, r), p);
+    }
+    return TRINE_OK;
+}
+
+trine_status shards_to_load(const rank_state *h, bool weights_only, pieces *p) {
+    int kinds = weights_only ? CKPT_MOMENT1 : CKPT_KINDS;
+    *p = (pieces){0};
+    TRY(make_shards(h, p));
+    for (int n = 0; n < h->count; n++) {
+        const held_unit *u = &h->units[n];
+        for (int r = 0; r < u->layout.range_count; r++)
+            for (int k = 0; k < kinds && !u->borrowed[r]; k++)
+                add_piece(h, u, r, (ckpt_kind)k, held_part(h, u, r, (ckpt_kind)k), p);
+    }
+    return TRINE_OK;
+}
+
+void shards_free(pieces *p) {
+    free(p->tensors);
+    free(p->kinds);
+    free(p->pieces);
+    *p = (pieces){0};
+}

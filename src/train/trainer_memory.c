@@ -1,0 +1,151 @@
+#include "train/trainer_memory.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "comm/api/device_memory.h"
+#include "comm/api/gpu.h"
+#include "device/cuda/sizes.h"
+#include "plan/beside.h"
+#include "plan/oom.h"
+#include "train/gpus.h"
+
+#define PAGE ((size_t)4096)
+
+static bool on_device(const trine_trainer *t) {
+    return !t->dev->memory->host;
+}
+
+/* Whether something of this rank's goes through the host's memory on its way to peers. */
+static bool stages(const trine_trainer *t) {
+    return comm_gpu_stages(t->mesh);
+}
+
+static trine_status refuse(const trine_trainer *t) {
+    const cuda_info *gpu = &t->gpus[trine_world_rank(t->world)].info;
+    oom_question q = {.config = &t->config,
+                      .dev = t->dev,
+                      .plan = &t->memory,
+                      .free_bytes = gpu->free_bytes,
+                      .bytes = gpu->bytes,
+                      .sharers = gpus_sharers(t),
+                      .beside = ""};
+    return oom_refuse(&q);
+}
+
+trine_status memory_plan(trine_trainer *t) {
+    trine_coord coord = trine_mesh_coord(t->mesh);
+    t->shape = resolve_shape(&t->config, t->dev, coord.tp);
+    state_config hc = resolve_state(&t->config, t->stages, &t->shape, t->dev, coord);
+    TRY(state_create(&t->held, &hc));
+    arena_init(&t->memory, NULL, 0);
+    if (on_device(t)) arena_device(&t->memory, (arena_region){0}, (arena_region){0});
+    state_take(&t->held, &t->memory);
+    t->own_bytes = t->memory.used;
+    if (!on_device(t) && mesh_shares(t->mesh)) t->own_bytes -= t->memory.shared_used;
+    trine_status status = device_alloc(t->dev, &t->base, t->own_bytes);
+    return status == TRINE_ENOMEM && on_device(t) ? refuse(t) : status;
+}
+
+/* Pins host memory; whether it is pinned. Refused, it serves as it is, and the banner says so. */
+static bool pin(trine_trainer *t, void *p, size_t bytes) {
+    trainer_pageable *refused = &t->pageable;
+    if (bytes == 0) return false;
+    if (device_pin(t->dev, p, bytes) == TRINE_OK) return true;
+    if (!refused->bytes) snprintf(refused->why, sizeof refused->why, "%s", status_message());
+    refused->bytes += bytes;
+    status_clear();
+    return false;
+}
+
+/* All ranks hear how many could not pin theirs, and the first one's reason. Collective over: world. */
+static trine_status compare_pageable(trine_trainer *t) {
+    trine_comm *world = trine_mesh_group(t->mesh, TRINE_WORLD);
+    trainer_pageable *p = &t->pageable;
+    int64_t size = trine_comm_size(world), own = p->bytes > 0;
+    int64_t most[2] = {(int64_t)p->bytes, own ? size - trine_comm_rank(world) : 0};
+    TRY(trine_all_reduce(world, &p->ranks, &own, 1, TRINE_I64, TRINE_SUM));
+    if (p->ranks == 0) return TRINE_OK;
+    TRY(trine_all_reduce(world, most, most, 2, TRINE_I64, TRINE_MAX));
+    p->most = (uint64_t)most[0], p->first = size - most[1];
+    return trine_broadcast(world, p->why, sizeof p->why, TRINE_U8, (int)p->first);
+}
+
+/* The block of host memory beside a GPU: `mirror` bytes for what is exchanged and not shared, then
+ * what the host needs itself. */
+static trine_status take_host(trine_trainer *t, const arena *plan, size_t mirror) {
+    size_t bytes = (mirror + plan->host.used + PAGE - 1) / PAGE * PAGE;
+    t->host = aligned_alloc(PAGE, bytes);
+    CHECK(t->host, TRINE_ENOMEM, "no memory for %zu bytes of host memory beside the GPU's", bytes);
+    memset(t->host, 0, bytes);
+    t->host_pinned = pin(t, t->host, bytes);
+    if (stages(t)) t->shared_pinned = pin(t, t->shared, plan->shared_used);
+    return TRINE_OK;
+}
+
+/* Groups may be given what lies there. */
+static trine_status tell_groups(const trine_trainer *t, char *base, const arena *plan) {
+    device_region memory = {.dev = t->dev,
+                            .base = base,
+                            .bytes = beside_staging_buffer(plan),
+                            .rest = t->base,
+                            .rest_bytes = (size_t)(base - (char *)t->base),
+                            .shared = stages(t) ? t->shared : NULL,
+                            .shared_bytes = plan->shared_used,
+                            .own = stages(t) ? t->host : NULL,
+                            .reached = t->mpi_reaches};
+    TRY(comm_device_memory(t->mesh, &memory));
+    return TRINE_OK;
+}
+
+/* Own, shared, exchanged, in one piece of the GPU's memory. */
+static trine_status hand_out_device(trine_trainer *t) {
+    arena plan = t->memory;
+    size_t own = plan.used - plan.shared_used - plan.exchanged.used;
+    size_t mirror = stages(t) ? plan.exchanged.used : 0;
+    char *shared = (char *)t->base + own, *exchanged = shared + plan.shared_used;
+    TRY(take_host(t, &plan, mirror));
+    TRY(tell_groups(t, shared, &plan));
+    char *host = (char *)t->host + mirror;
+    arena_init(&t->memory, t->base, own);
+    arena_share(&t->memory, shared, plan.shared_used);
+    arena_device(&t->memory, (arena_region){.base = exchanged, .capacity = plan.exchanged.used},
+                 (arena_region){.base = host, .capacity = plan.host.used});
+    state_take(&t->held, &t->memory);
+    return TRINE_OK;
+}
+
+/* With all plans taken. Ranks that share a GPU see the same. */
+static trine_status keep_reserve(const trine_trainer *t) {
+    cuda_gpu own;
+    TRY(cuda_describe(t->dev, &own));
+    if (own.info.free_bytes >= CUDA_RESERVE * (size_t)gpus_sharers(t)) return TRINE_OK;
+    return refuse(t);
+}
+
+trine_status memory_take(trine_trainer *t) {
+    bool wanted = on_device(t) ? stages(t) : mesh_shares(t->mesh);
+    size_t shared = wanted ? t->memory.shared_used : 0;
+    TRY(trine_mesh_alloc(t->mesh, &t->shared, shared));
+    if (on_device(t)) {
+        TRY(trine_world_agree(t->world, keep_reserve(t)));
+        TRY(trine_world_agree(t->world, hand_out_device(t)));
+        return compare_pageable(t);
+    }
+    arena_init(&t->memory, t->base, t->own_bytes);
+    if (mesh_shares(t->mesh)) arena_share(&t->memory, t->shared, shared);
+    state_take(&t->held, &t->memory);
+    return TRINE_OK;
+}
+
+void memory_free(trine_trainer *t) {
+    if (t->mesh) (void)comm_device_memory(t->mesh, NULL);
+    if (t->mesh) comm_gpu_destroy(t->mesh);
+    if (t->shared_pinned) device_unpin(t->dev, t->shared);
+    if (t->host_pinned) device_unpin(t->dev, t->host);
+    free(t->host);
+    if (t->base) device_free(t->dev, t->base, t->own_bytes);
+    if (t->mesh) trine_mesh_free(t->mesh, &t->shared);
+}

@@ -1,0 +1,166 @@
+/* TEST np=2 */
+/* Who waits for a late peer sleeps, and is woken by it. A wakeup that nobody rings costs time and
+ * no result, as a sleeper looks by itself now and then; so this file stands between the library
+ * and the kernel's futex, lets one rank come late, and counts how the other's sleeps ended. A
+ * sleep that lasted until its own limit is no fault (the machine may be busy); that none of them
+ * ended by a ring is. */
+#include "harness.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "comm/api/comm.h"
+#include "comm/transport/shm/shm.h"
+
+#define ROUNDS 40
+#define LARGE  ((size_t)16384) /* elements: no payload, no message that is copied aside */
+
+static struct { int slept, rung; } counted;
+
+#if defined(__x86_64__)
+/* The system call itself: the C library's function of this name is the one that we replace. */
+static long kernel(long number, long a, long b, long c, long d, long e, long f) {
+    register long r10 __asm__("r10") = d;
+    register long r8 __asm__("r8") = e;
+    register long r9 __asm__("r9") = f;
+    long result;
+    __asm__ volatile("syscall"
+                     : "=a"(result)
+                     : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
+                     : "rcx", "r11", "memory");
+    return result;
+}
+
+long syscall(long number, ...) {
+    va_list list;
+    long a[6];
+    va_start(list, number);
+    for (int i = 0; i < 6; i++) a[i] = va_arg(list, long);
+    va_end(list);
+    long result = kernel(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+    bool sleep = number == SYS_futex && (a[1] & FUTEX_CMD_MASK) == FUTEX_WAIT && a[3];
+    if (sleep && (result == 0 || result == -ETIMEDOUT)) counted.slept++;
+    if (sleep && result == 0) counted.rung++;
+    if (result >= 0 || result < -4095) return result;
+    errno = (int)-result;
+    return -1;
+}
+#endif
+
+static void late(void) {
+    nanosleep(&(struct timespec){.tv_nsec = 4000000}, NULL);
+}
+
+/* ---- One call for which rank 0 waits, and what it waits for --------------------------------- */
+
+typedef struct {
+    trine_comm *comm;
+    int rank;
+    float *window; /* (4 * LARGE) */
+} job;
+
+/* That the other arrives. */
+static void arrival(const job *j) {
+    if (j->rank == 1) late();
+    OK(trine_barrier(j->comm));
+}
+
+/* That the other has read from here: both have arrived, and it comes late to its own wait. */
+static void departure(const job *j) {
+    comm_request gather = {0};
+    OK(comm_all_gather_start(j->comm, j->window + LARGE, j->window, 2 * LARGE, TRINE_F32, &gather));
+    if (j->rank == 1) late();
+    OK(comm_wait(&gather));
+}
+
+/* That the other sends. */
+static void posting(const job *j) {
+    if (j->rank == 1) late();
+    if (j->rank == 1) OK(trine_send(j->comm, j->window, 1, TRINE_F32, 0));
+    if (j->rank == 0) OK(trine_recv(j->comm, j->window, 1, TRINE_F32, 1));
+}
+
+/* That the other takes what was sent to it. */
+static void taking(const job *j) {
+    if (j->rank == 1) late();
+    if (j->rank == 0) OK(trine_send(j->comm, j->window, LARGE, TRINE_F32, 1));
+    if (j->rank == 1) OK(trine_recv(j->comm, j->window, LARGE, TRINE_F32, 0));
+}
+
+/* That the other posts what it has for all. */
+static void root_posting(const job *j) {
+    if (j->rank == 1) late();
+    OK(trine_broadcast(j->comm, j->window, 1, TRINE_F32, 1));
+}
+
+/* That the other finishes earlier short calls. */
+static void half_free(const job *j) {
+    if (j->rank == 1) late();
+    for (int k = 0; k < 2 * SHM_SHORTS; k++)
+        OK(trine_broadcast(j->comm, j->window, 1, TRINE_F32, 0));
+}
+
+/* More than `otherwise` of its sleeps, which other bells end, must end by a ring. */
+static void rings(void (*call)(const job *j), int otherwise) {
+    trine_mesh *mesh;
+    trine_world_transport(harness_world, TRINE_TRANSPORT_SHM);
+    OK(trine_mesh_create(&mesh, harness_world, (trine_layout){.dp = 2, .tp = 1, .pp = 1}, 0));
+    job j = {trine_mesh_group(mesh, TRINE_DP), trine_world_rank(harness_world), NULL};
+    OK(trine_mesh_alloc(mesh, (void **)&j.window, 4 * LARGE * sizeof(float)));
+    counted.slept = counted.rung = 0;
+    for (int i = 0; i < ROUNDS; i++) call(&j);
+    if (j.rank == 0) {
+        print_message("# of %d sleeps %d ended by a ring\n", counted.slept, counted.rung);
+        assert_true(counted.slept > 0);
+        assert_true(counted.rung > otherwise);
+    }
+    OK(trine_barrier(j.comm));
+    trine_mesh_destroy(&mesh);
+}
+
+static void an_arrival_rings(void **state) {
+    (void)state;
+    rings(arrival, 0);
+}
+
+static void a_departure_rings(void **state) {
+    (void)state;
+    rings(departure, 0);
+}
+
+static void a_message_rings(void **state) {
+    (void)state;
+    rings(posting, 0);
+}
+
+static void a_message_taken_rings(void **state) {
+    (void)state;
+    rings(taking, 0);
+}
+
+static void a_root_rings(void **state) {
+    (void)state;
+    /* Half a ring of them finished rings too. */
+    rings(root_posting, ROUNDS / (SHM_SHORTS / 2));
+}
+
+static void a_half_that_is_free_rings(void **state) {
+    (void)state;
+    rings(half_free, 0);
+}
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_arrival_rings), cmocka_unit_test(a_departure_rings),
+        cmocka_unit_test(a_message_rings),  cmocka_unit_test(a_message_taken_rings),
+        cmocka_unit_test(a_root_rings),     cmocka_unit_test(a_half_that_is_free_rings),
+    };
+#if !defined(__x86_64__)
+    return harness_skip("knows the system call of x86-64 only");
+#endif
+    return HARNESS_RUN(argc, argv, tests);
+}
