@@ -1,50 +1,49 @@
 # Trine.
 #
-#   make              build/libtrine.a, the shared library, examples and tools; where there is CUDA,
-#                     build/libtrine_cuda.so, which they open for --device cuda: see tools/cuda.sh
-#   make check        installs what is missing, builds, checks the layering, runs all tests
-#                     DEVICE=cuda: those that open a GPU, on the real one (docs/gpu.md)
-#   make check-full   the long tests, part by part, each of half an hour at most, with a table of what each
-#                     took; PART="ckpt lost": some of ckpt (checkpoints), lost (runs that are killed, two jobs),
-#                     wait (ranks that are stopped), mix (every layout), cover (every option with every other),
-#                     gpu (the same, emulated), bare (make demo and make check on a Debian that has nothing
-#                     else), slurm (jobs under Slurm), mpich, openmpi5, mpich5 (make check with these), train (the
-#                     rest)
-#   make test T=tp    the tests of one room; T=tp/linear: one file
-#   make mutants      plants faults in a copy; each must make its test fail; M="tie-skipped ...": some
-#   make fuzz         readers of files against libFuzzer under sanitizers, MINUTES=1 each (whole ones); T=manifest: one
-#   make bench-comm   collectives beside MPI's own on 2 and 8 ranks; RANKS=8 BENCH_COMM="--only reduce ..."
-#   make demo         trains on 8 ranks on this machine
-#   make bench        how fast, each figure beside its limit (bench/README.md); B="matmul step": some
-#                     parts; REPS=3 LAYERS=2: a quick look; JSON=FILE: the same numbers there;
-#                     BF16=1: bf16 alone, else fp32 and bf16 where the processor has it;
+#   make              build/libtrine.a, the shared library, examples and tools; if CUDA is found, also
+#                     build/libtrine_cuda.so, which they open for --device cuda (tools/cuda.sh)
+#   make check        install missing packages, build, check the layering, run all tests
+#                     DEVICE=cuda: only the tests that use a GPU, on the real one (docs/gpu.md)
+#   make check-full   the long tests in parts of at most half an hour each, with a table of their times;
+#                     PART="ckpt lost" selects parts: ckpt (checkpoints), lost (killed runs, two jobs), wait (stopped
+#                     ranks), mix (every layout), cover (every option with every other), gpu (the same, emulated),
+#                     bare (make demo and make check on a minimal Debian), slurm (jobs under Slurm), mpich, openmpi5,
+#                     mpich5 (make check with these MPIs), train (the rest)
+#   make test T=tp    the tests of one folder; T=tp/linear: one file
+#   make mutants      plant faults in a copy of the tree; each must make its test fail; M="tie-skipped ...": some
+#   make fuzz         fuzz the file readers with libFuzzer under sanitizers; MINUTES=1 (integer) each; T=manifest: one
+#   make bench-comm   collectives against those of MPI on 2 and 8 ranks; RANKS=8 BENCH_COMM="--only reduce ..."
+#   make demo         train on 8 ranks on this machine
+#   make bench        benchmarks, each figure with its limit (bench/README.md); B="matmul step": some
+#                     parts; REPS=3 LAYERS=2: a quick look; JSON=FILE: write the numbers as JSON;
+#                     BF16=1: only bf16 (default: fp32, and bf16 where the processor has it);
 #                     DEVICE=cuda [MODEL=gpt2-xl] [TF32=1 or BF16=1]: on the GPU
-#   make install      the library, the tools, the trainer as trine-train, their manual pages; PREFIX (/usr/local) or
-#                     GNU's prefix, bindir, libdir, mandir ..., DESTDIR; make uninstall takes it away
+#   make install      the library, the tools, the trainer as trine-train, and manual pages; PREFIX (/usr/local) or
+#                     GNU's prefix, bindir, libdir, mandir ..., DESTDIR; make uninstall removes them
 #   make layers, format-check, deps, clean
 #
-# CUDA=0 does not look for CUDA, CUDA=1 wants it; CUDA_HOME and NCCL_HOME say where it is. Tests need
-# neither: build/emu/libtrine_cuda.so is the same code on the processor (docs/testing.md).
-# MARCH=x86-64-v3 builds for other machines than this one (native): any -march= of the compiler. A processor
-# that has less gets a message.
-# All that is built lies under BUILD. Warnings are errors in .ci/run (WERROR=-Werror), not on a machine
-# whose compiler nobody has tried yet. SAN="-fsanitize=address,undefined" adds sanitizers.
-# A build prints one short line for each file (CC src/base/rng.c); V=1 prints the commands themselves.
+# CUDA=0 builds without CUDA, CUDA=1 fails if it is missing; CUDA_HOME and NCCL_HOME are its locations. Tests need
+# neither: build/emu/libtrine_cuda.so is the same code on the CPU (docs/testing.md).
+# MARCH=x86-64-v3 builds for other machines (default: native): any -march= of the compiler. A processor that lacks
+# an instruction set gets a message.
+# All output goes under BUILD. Warnings are errors in .ci/run (WERROR=-Werror), but not by default, where the
+# compiler may be an untested one. SAN="-fsanitize=address,undefined" adds sanitizers.
+# A build prints one short line for each file (CC src/base/rng.c); V=1 prints the commands.
 BUILD  ?= build
 CC     ?= cc
 PREFIX ?= /usr/local
 WERROR ?=
 
-# The compiler is the user's; MPI's flags are asked from its own wrapper, once and only when something
-# is compiled: on a fresh machine there is no wrapper yet when this file is read. (Open MPI answers
-# --showme, MPICH -compile_info.) MPI's headers are system headers, so that our warnings are ours.
+# The compiler is the user's. MPI's flags are queried from its wrapper, once and only when something is compiled:
+# on a fresh machine the wrapper is not installed yet when this file is read. (Open MPI has --showme, MPICH
+# -compile_info.) MPI's headers are system headers, so that they cause no warnings.
 MPICC      ?= mpicc
 ask_mpi     = $(or $(shell $(MPICC) --showme:$(1) 2>/dev/null),$(wordlist 2,999,$(shell $(MPICC) -$(1)_info 2>/dev/null)))
 MPI_CFLAGS ?= $(eval MPI_CFLAGS := $(patsubst -I%,-isystem%,$(call ask_mpi,compile)))$(MPI_CFLAGS)
 MPI_LIBS   ?= $(eval MPI_LIBS := $(call ask_mpi,link))$(MPI_LIBS)
 
-# FLOAT is what the code needs, not what the user may choose. No contraction: equal bits are promised for
-# one build, whichever function a product and a sum are compiled in. No errno: then sqrtf is one
+# FLOAT is required by the code, not a choice of the user. No contraction: equal bits are promised for
+# one build, whichever function a product and a sum are compiled in. No errno: sqrtf becomes one
 # instruction and loops with it vectorise; no value changes.
 FLOAT  := -ffp-contract=off -fno-math-errno
 MARCH  ?= native
@@ -54,9 +53,9 @@ OMP    ?= -fopenmp
 WARN   := -Wall -Wextra -Wshadow -Wconversion
 ALL_CFLAGS := -std=c11 -D_GNU_SOURCE $(WARN) $(OMP) -fPIC -fno-semantic-interposition $(CFLAGS) $(FLOAT) \
               -Iinclude -Isrc $(SAN)
-# Of the one file that runs first and asks whether the processor has what MARCH uses (src/base/processor.h).
+# For the one file that runs first and checks that the processor supports MARCH (src/base/processor.h).
 BASELINE    = $(if $(filter x86_64%,$(shell $(CC) -dumpmachine 2>/dev/null)),-march=x86-64 -mno-avx)
-# C++ is needed for the tests only, by the compiler that belongs to CC.
+# C++ is needed only for the tests; CXX is the compiler that belongs to CC.
 ifeq ($(origin CXX),default)
 CXX    := $(patsubst gcc%,g++%,$(patsubst clang%,clang++%,$(patsubst cc,c++,$(notdir $(CC)))))
 endif
@@ -67,7 +66,7 @@ VERSION  := $(shell sed -n 's/.*define TRINE_VERSION "\(.*\)"/\1/p' include/trin
 MAJOR    := $(firstword $(subst ., ,$(VERSION)))
 LIB      := $(BUILD)/libtrine.a
 SHARED   := $(BUILD)/libtrine.so.$(VERSION)
-# What lies in a folder called element sees elements: it is compiled once for each pair of types, compute_gradients.
+# Files in a folder named element are compiled once for each pair of element types, compute_gradients.
 PAIRS    := f32_f32 bf16_f32 bf16_bf16 f16_f32 f16_f16
 SOURCES  := $(sort $(shell find src -name '[!.]*.c'))
 ELEMENT  := $(foreach c,$(SOURCES),$(if $(findstring /element/,$c),$c))
@@ -90,13 +89,13 @@ benches: $(BENCHES)
 
 # ---- Building ------------------------------------------------------------------------------------
 
-# A recipe's command has $(call line,WHAT,FILE) on the line above it and $(Q) before it. Warnings are seen in
-# any case; make -s prints neither lines nor commands.
+# A recipe has $(call line,WHAT,FILE) on the line above its command and $(Q) before the command. Warnings are
+# always shown; make -s prints neither lines nor commands.
 Q     := $(if $(filter 1,$(V)),,@)
 silent = $(or $(filter 1,$(V)),$(findstring s,$(firstword -$(MAKEFLAGS))))
 line   = $(if $(silent),,@printf '  %-4s  %s\n' $(1) '$(2)')
 
-# Changed flags rebuild everything: half a library with sanitizers fails in strange places.
+# Changed flags rebuild everything: objects with and without sanitizers must not be mixed.
 $(BUILD)/flags: FORCE
 	@mkdir -p $(@D)
 	@echo '$(CC) $(ALL_CFLAGS)' | cmp -s - $@ || echo '$(CC) $(ALL_CFLAGS)' >$@
@@ -111,7 +110,7 @@ $(BUILD)/obj/base/processor.o: src/base/processor.c $(BUILD)/flags
 	$(call line,CC,$<)
 	$(Q)$(filter-out -march=%,$(COMPILE)) $(BASELINE) -c $< -o $@
 
-# src/device/cpu/element/element.h says what is made of these two words.
+# src/device/cpu/element/element.h uses ELEMENT and GRAD.
 define PAIR
 $(BUILD)/obj/%.$(1).o: src/%.c $(BUILD)/flags
 	@mkdir -p $$(@D)
@@ -125,7 +124,7 @@ $(LIB): $(OBJ)
 	$(call line,AR,$@)
 	$(Q)ar rcs $@ $^
 
-# The shared library shows trine_* only; the archive is for tests, which look inside.
+# The shared library exports only trine_*; tests use internals and link the archive.
 $(SHARED): $(OBJ) tools/libtrine.map
 	$(call line,LD,$@)
 	$(Q)$(CC) -shared -Wl,-soname,libtrine.so.$(MAJOR) -Wl,--version-script=tools/libtrine.map -o $@ $(OBJ) $(LIBS) $(SAN)
@@ -149,7 +148,7 @@ $(BUILD)/tests/%: tests/%.c $(HARNESS) $(LIB)
 	$(call line,CCLD,$@)
 	$(Q)$(COMPILE) $(MPI_CFLAGS) -Itests $< -o $@ $(HARNESS) $(LIB) -lcmocka $(LIBS)
 
-# The only tests that look into bench/.
+# The only tests that use files of bench/.
 $(BUILD)/tests/bench/%: tests/bench/%.c $(HARNESS) $(BENCH_PARTS) $(LIB)
 	@mkdir -p $(@D)
 	$(call line,CCLD,$@)
@@ -165,9 +164,9 @@ $(BUILD)/bench/%: bench/%.c $(BENCH_PARTS) $(LIB)
 	$(call line,CCLD,$@)
 	$(Q)$(COMPILE) $(MPI_CFLAGS) -Ibench $< -o $@ $(BENCH_PARTS) $(LIB) $(LIBS)
 
-# ---- The object for GPUs -------------------------------------------------------------------------
+# ---- The CUDA object -----------------------------------------------------------------------------
 
-# With CUDA found, this file is read again with what tools/cuda.sh says: CUDA_NVCC, CUDA_ARCH, ...
+# If CUDA is found, this file is read again with the variables of tools/cuda.sh: CUDA_NVCC, CUDA_ARCH, ...
 cuda:
 	@tools/cuda.sh $(BUILD) '$(CUDA)'
 	@$(MAKE) --no-print-directory PROBED=yes cuda-object
@@ -178,14 +177,14 @@ endif
 CUDA_LIB  := $(BUILD)/libtrine_cuda.so
 cuda-object: $(if $(CUDA_NVCC),$(CUDA_LIB))
 
-# cuda_files WITH: the sources of the object, with NCCL's transport or what says that it is not there.
+# cuda_files WITH: the sources of the object, with the NCCL transport or its stub (absent.cu).
 CUDA_FILES := $(sort $(shell find src -name '[!.]*.cu'))
 WITH_NCCL  := $(filter-out %/absent.cu,$(filter src/comm/%,$(CUDA_FILES)))
 cuda_files  = $(filter-out $(if $(1),%/absent.cu,$(WITH_NCCL)),$(CUDA_FILES))
 CUDA_OBJ  := $(patsubst src/%.cu,$(BUILD)/cuda/%.o,$(call cuda_files,$(CUDA_NCCL)))
 NVCCFLAGS ?= -O3 -lineinfo
-# As FLOAT has it: what nvcc contracts in one kernel and not in its twin (whole fours, single elements)
-# would give other bits. Kernels say fmaf where they want it.
+# As with FLOAT: contraction in one kernel and not in its variant (four elements at a time, single elements)
+# would give different bits. Kernels call fmaf where they want it.
 NVCC_ALL   = $(CUDA_NVCC) -std=c++17 -fmad=false $(CUDA_ARCH) $(NVCCFLAGS) -Xcompiler=-fPIC,-Wall,-Wextra -Isrc -Iinclude $(NCCL_FLAGS)
 
 $(BUILD)/cuda/flags: FORCE
@@ -197,18 +196,17 @@ $(CUDA_OBJ): $(BUILD)/cuda/%.o: src/%.cu $(BUILD)/cuda/flags
 	$(call line,NVCC,$<)
 	$(Q)$(NVCC_ALL) $(if $(WERROR),-Werror=all-warnings) -MMD -MP -MT $@ -MF $@.d -c $< -o $@
 
-# It shows one function and leaves nothing open: nothing of libtrine is linked to it. NCCL it opens itself.
+# It exports one function and has no undefined symbols: libtrine is not linked to it. It opens NCCL at run time.
 $(CUDA_LIB): $(CUDA_OBJ) tools/libtrine_cuda.map
 	$(call line,LD,$@)
 	$(Q)$(CUDA_NVCC) -shared -cudart static $(CUDA_ARCH) $(CUDA_RPATH) -o $@ $(CUDA_OBJ) -lcublasLt \
 	    -Xlinker=--no-undefined,-soname=libtrine_cuda.so,--version-script=tools/libtrine_cuda.map
 
-# ---- The same on the processor, for tests --------------------------------------------------------
+# ---- The emulated GPU, for tests -----------------------------------------------------------------
 
-# A misaligned access or an index outside of an array, as the hardware finds them (or not): a trap. A
-# sanitized build finds more.
+# Misaligned accesses and indices outside of an array trap. A sanitized build finds more.
 EMU_CHECKS  := $(if $(SAN),,-fsanitize=alignment,bounds -fsanitize-undefined-trap-on-error)
-# Not -O3: unrolled kernels with a check at every access take minutes, and run no faster.
+# Not -O3: unrolled kernels with a check at every access take minutes to compile, and run no faster.
 EMU_FLAGS   := -std=c++17 -D_GNU_SOURCE -Wall -Wextra -fPIC -Wno-unknown-pragmas -fno-strict-aliasing $(patsubst -O3,-O2,$(CFLAGS)) \
                $(FLOAT) -Iemu -Isrc -Iinclude $(SAN)
 EMU_COMPILE  = $(CXX) -x c++ $(EMU_FLAGS) $(WERROR) -MMD -MP -MT $@ -MF $@.d
@@ -236,8 +234,8 @@ $(EMU_OBJ): $(BUILD)/emu/%.o: emu/%.cc $(BUILD)/emu/flags
 	$(call line,EMU,$<)
 	$(Q)$(EMU_COMPILE) $(if $(findstring nccl,$<),$(MPI_CFLAGS)) -c $< -o $@
 
-# Clang keeps the sanitizers' functions in the program. What is opened by name lies beside it, whatever the
-# environment says (RPATH, not RUNPATH).
+# --no-undefined is left out with sanitizers: Clang keeps their functions in the program. Libraries opened by name
+# are found beside the object whatever LD_LIBRARY_PATH is (RPATH, not RUNPATH).
 EMU_SHARED   = $(CXX) -shared $(if $(SAN),,-Wl,--no-undefined) -Wl,--disable-new-dtags,-rpath,'$$ORIGIN',-soname=$(@F)
 $(EMU_LIB): $(EMU_CUDA) $(filter-out %/nccl.o,$(EMU_OBJ)) emu/libtrine_cuda.map
 	$(call line,LD,$@)
@@ -247,7 +245,7 @@ $(EMU_NCCL): $(BUILD)/emu/nccl.o $(EMU_LIB) emu/libnccl_emu.map
 	$(call line,LD,$@)
 	$(Q)$(EMU_SHARED) -Wl,--version-script=emu/libnccl_emu.map -o $@ $(filter %.o %.so,$^) $(MPI_LIBS) $(SAN)
 
-# Tests may open the object; those of the emulation itself are linked with it, and with kernels.
+# Tests may open the object; those of the emulation itself are linked with it and with kernels.
 $(TESTS): | $(EMU_LIB) $(EMU_NCCL)
 
 $(BUILD)/tests/emu/%: tests/emu/%.c $(HARNESS) $(EMU_OBJ) $(EMU_KERNELS) $(LIB)
@@ -260,13 +258,13 @@ $(BUILD)/tests/emu/%: tests/emu/%.c $(HARNESS) $(EMU_OBJ) $(EMU_KERNELS) $(LIB)
 layers:
 	@tools/layers.sh
 
-# These start with the packages, and only then read this file again: see MPI_CFLAGS.
+# These install packages first, and then read this file again: see MPI_CFLAGS.
 check check-full:
 	@tools/deps.sh build test $(if $(filter check-full,$@),full)
 	@$(MAKE) --no-print-directory all tests layers
 	$(if $(filter check-full,$@),tests/full.sh $(BUILD) $(PART),$(ON_DEVICE) tests/run.sh $(BUILD) $(or $(WHICH),all))
 
-# make check DEVICE=cuda: the tests that a GPU runs, with the object that was built for it.
+# make check DEVICE=cuda: the tests that use a GPU, with the object that nvcc built.
 ifeq ($(DEVICE),cuda)
 check: WHICH = device
 check: ON_DEVICE = TRINE_CUDA_LIBRARY=$(abspath $(or $(CUDA_LIBRARY),$(BUILD)/libtrine_cuda.so))
@@ -279,13 +277,13 @@ check-alone: tests
 test: all benches $(if $(T),$(filter $(BUILD)/tests/$(T) $(BUILD)/tests/$(T)/%,$(TESTS)),$(TESTS))
 	@tests/run.sh $(BUILD) all $(T)
 
-# Whether the tests can fail.
+# Mutation tests: can the tests fail?
 mutants:
 	@tools/deps.sh build test
 	@tools/mutants.sh $(BUILD) $(M)
 
-# The programs of tests/fuzz, as libFuzzer's: a build of its own, by Clang. What fuzzing finds worth keeping
-# lies in build-fuzz/corpus, what fails in build-fuzz/.
+# The programs of tests/fuzz under libFuzzer, in a separate build with Clang. Inputs that reach new code are kept
+# in build-fuzz/corpus, failing ones in build-fuzz/.
 FUZZERS := $(if $(T),$(T),$(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/*.c)))
 MINUTES ?= 1
 
@@ -313,7 +311,7 @@ format-check:
 
 # ---- Benchmarks ----------------------------------------------------------------------------------
 
-# FLAGS are handed to the programs (build/bench/step --help).
+# FLAGS are passed to the programs (build/bench/step --help).
 bench:
 	@tools/deps.sh build
 	@$(MAKE) --no-print-directory benches $(if $(filter cuda,$(DEVICE)),cuda)
@@ -321,7 +319,7 @@ bench:
 		FLAGS='$(if $(REPS),--reps $(REPS)) $(if $(LAYERS),--num-layers $(LAYERS)) $(if $(MODEL),--model $(MODEL)) $(if $(TF32),--tf32) $(if $(BF16),--type bf16) $(FLAGS)' \
 		bench/run.sh $(BUILD) $(B)
 
-# The program's own options go into BENCH_COMM.
+# BENCH_COMM has the program's own options.
 RANKS      ?= 2 8
 BENCH_COMM ?=
 bench-comm:
@@ -344,7 +342,8 @@ demo:
 
 # ---- Installing ----------------------------------------------------------------------------------
 
-# GNU's names of folders; each may be said on the command line. DESTDIR stands before them all, and in no file.
+# GNU's directory variables; each may be set on the command line. DESTDIR is put in front of them when files are
+# copied, and appears in no installed file.
 prefix       = $(PREFIX)
 exec_prefix  = $(prefix)
 bindir       = $(exec_prefix)/bin
@@ -366,7 +365,7 @@ $(AS_INSTALLED)/libdir: FORCE
 	@mkdir -p $(@D)
 	@echo '$(libdir)' | cmp -s - $@ || echo '$(libdir)' >$@
 
-# Programs look for libtrine_cuda.so in ../lib, and with this where it is installed. RPATH= leaves it away.
+# Programs look for libtrine_cuda.so in ../lib, and with this in libdir. RPATH= omits it.
 RPATH ?= -Wl,-rpath,$(libdir)
 program_source = $(if $(filter trine-train,$(1)),examples/train_gpt.c,tools/$(subst -,_,$(1)).c)
 $(PROGRAMS:%=$(AS_INSTALLED)/%): $(AS_INSTALLED)/%: $$(call program_source,$$*) $(LIB) $(AS_INSTALLED)/libdir
@@ -375,13 +374,13 @@ $(PROGRAMS:%=$(AS_INSTALLED)/%): $(AS_INSTALLED)/%: $$(call program_source,$$*) 
 $(AS_INSTALLED)/%.1: $(AS_INSTALLED)/%
 	$< --help=man >$@
 
-# What was built with MARCH= for another processor cannot be asked for its options here.
+# Programs that were built with MARCH= for another processor cannot print their options here.
 man: $(PROGRAMS:%=$(AS_INSTALLED)/%)
 	@if $< --help >/dev/null; then \
 	    $(MAKE) --no-print-directory $(PROGRAMS:%=$(AS_INSTALLED)/%.1); \
-	else echo "no manual pages: this machine cannot run what was built"; fi
+	else echo "no manual pages: the programs do not run on this machine (MARCH)"; fi
 
-# Folders are named by the others before them, so that one variable of pkg-config moves them all.
+# Directories are written in terms of earlier ones, so that overriding one pkg-config variable moves them all.
 below = $(patsubst $($(1))/%,$${$(1)}/%,$($(2)))
 $(AS_INSTALLED)/trine.pc: tools/trine.pc.in FORCE
 	@mkdir -p $(@D)

@@ -18,18 +18,18 @@
 
 #define MOST_RANKS   512
 #define START_LIMIT  300.0 /* seconds until all ranks of a job are ready */
-#define END_LIMIT    30.0  /* and for it to end when it is told to */
+#define END_LIMIT    30.0  /* seconds for a job to exit after ALTERNATE_END */
 #define WORDS        64
 #define WORD_SIZE    128
 #define MILLISECONDS 50
 
-struct turns {
+struct alternate_listener {
     struct sockaddr_un address;
     int listener;
 };
 
 struct alternate_job {
-    pid_t process; /* the worker, or mpirun; 0: has ended */
+    pid_t process; /* the rank, or mpirun; 0: has exited */
     int ranks, threads;
     int fd[MOST_RANKS]; /* by rank */
 };
@@ -40,7 +40,7 @@ trine_status alternate_read(int fd, void *message, size_t bytes) {
     for (size_t got = 0; got < bytes;) {
         ssize_t n = read(fd, (char *)message + got, bytes - got);
         if (n < 0 && errno == EINTR) continue;
-        CHECK(n > 0, TRINE_EIO, "the other end of a benchmark's job is gone");
+        CHECK(n > 0, TRINE_EIO, "benchmark job: the peer closed the connection");
         got += (size_t)n;
     }
     return TRINE_OK;
@@ -48,26 +48,26 @@ trine_status alternate_read(int fd, void *message, size_t bytes) {
 
 trine_status alternate_write(int fd, const void *message, size_t bytes) {
     ssize_t n = send(fd, message, bytes, MSG_NOSIGNAL);
-    CHECK(n == (ssize_t)bytes, TRINE_EIO, "the other end of a benchmark's job is gone");
+    CHECK(n == (ssize_t)bytes, TRINE_EIO, "benchmark job: the peer closed the connection");
     return TRINE_OK;
 }
 
 /* ---- Listening ---- */
 
-static trine_status listen_in(turns *t, const char *dir) {
+static trine_status listen_in(alternate_listener *t, const char *dir) {
     t->address.sun_family = AF_UNIX;
-    int n = snprintf(t->address.sun_path, sizeof t->address.sun_path, "%s/turns", dir);
+    int n = snprintf(t->address.sun_path, sizeof t->address.sun_path, "%s/socket", dir);
     CHECK(n > 0 && (size_t)n < sizeof t->address.sun_path, TRINE_EINVAL,
-          "--dir: %s is too long a name for a socket", dir);
+          "--dir %s: path is too long for a socket", dir);
     t->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    CHECK(t->listener >= 0, TRINE_EIO, "no socket: %s", strerror(errno));
+    CHECK(t->listener >= 0, TRINE_EIO, "cannot create a socket: %s", strerror(errno));
     CHECK(!bind(t->listener, (struct sockaddr *)&t->address, sizeof t->address) &&
               !listen(t->listener, MOST_RANKS),
           TRINE_EIO, "%s: %s", t->address.sun_path, strerror(errno));
     return TRINE_OK;
 }
 
-trine_status alternate_open(turns **t, const char *dir) {
+trine_status alternate_open(alternate_listener **t, const char *dir) {
     *t = calloc(1, sizeof **t);
     CHECK(*t, TRINE_ENOMEM, "no memory for a socket");
     (*t)->listener = -1;
@@ -76,7 +76,7 @@ trine_status alternate_open(turns **t, const char *dir) {
     return status;
 }
 
-void alternate_close(turns **t) {
+void alternate_close(alternate_listener **t) {
     if (!*t) return;
     if ((*t)->listener >= 0) close((*t)->listener);
     unlink((*t)->address.sun_path);
@@ -138,26 +138,27 @@ static void add_config(command *c, const trine_config *config) {
     add(c, "--data-path=%s", config->data.data_path);
 }
 
-/* The worker lies beside this program. */
-static trine_status find_worker(char path[WORD_SIZE]) {
+/* The rank's program is in the folder of this program. */
+static trine_status find_rank_program(char path[WORD_SIZE]) {
     ssize_t n = readlink("/proc/self/exe", path, WORD_SIZE - 1);
-    CHECK(n > 0 && n < WORD_SIZE - 8, TRINE_EIO, "this program's own path is too long");
+    CHECK(n > 0 && n < WORD_SIZE - (ssize_t)sizeof "alternate_rank", TRINE_EIO,
+          "/proc/self/exe: path is too long");
     path[n] = '\0';
-    strcpy(strrchr(path, '/') + 1, "worker");
+    strcpy(strrchr(path, '/') + 1, "alternate_rank");
     return TRINE_OK;
 }
 
-static trine_status make_command(command *c, const turns *t, const trine_config *config,
-                                 int ranks) {
-    char worker[WORD_SIZE];
-    TRY(find_worker(worker));
+static trine_status make_command(command *c, const alternate_listener *t,
+                                 const trine_config *config, int ranks) {
+    char program[WORD_SIZE];
+    TRY(find_rank_program(program));
     *c = (command){0};
     if (ranks > 1) {
         add(c, "tools/mpirun.sh");
         add(c, "-np");
         add(c, "%d", ranks);
     }
-    add(c, "%s", worker);
+    add(c, "%s", program);
     add(c, "%s", t->address.sun_path);
     add_config(c, config);
     return TRINE_OK;
@@ -165,23 +166,24 @@ static trine_status make_command(command *c, const turns *t, const trine_config 
 
 /* ---- Starting ---- */
 
-_Noreturn static void become(const command *c) {
+_Noreturn static void run_command(const command *c) {
     int nothing = open("/dev/null", O_RDONLY);
     if (nothing >= 0) dup2(nothing, 0);
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     execv(c->word[0], c->word);
-    fprintf(stderr, "%s: %s (is this the top of the tree?)\n", c->word[0], strerror(errno));
+    fprintf(stderr, "%s: %s; run this from the root of the repository\n", c->word[0],
+            strerror(errno));
     _exit(127);
 }
 
-/* Whether the job still runs; buries it when it does not. */
+/* Whether the job still runs; reaps it if it does not. */
 static bool alive(alternate_job *j) {
     int status;
     if (j->process && waitpid(j->process, &status, WNOHANG) == j->process) j->process = 0;
     return j->process != 0;
 }
 
-static trine_status welcome(alternate_job *j, const turns *t) {
+static trine_status accept_rank(alternate_job *j, const alternate_listener *t) {
     alternate_hello hello;
     int fd = accept4(t->listener, NULL, NULL, SOCK_CLOEXEC);
     CHECK(fd >= 0, TRINE_EIO, "%s: %s", t->address.sun_path, strerror(errno));
@@ -190,34 +192,36 @@ static trine_status welcome(alternate_job *j, const turns *t) {
         status == TRINE_OK && hello.rank >= 0 && hello.rank < j->ranks && j->fd[hello.rank] < 0;
     if (!known) close(fd);
     TRY(status);
-    CHECK(known, TRINE_EIO, "a rank of another job has connected");
+    CHECK(known, TRINE_EIO, "%s: connection from an unexpected rank", t->address.sun_path);
     j->fd[hello.rank] = fd;
     j->threads += hello.threads;
     return TRINE_OK;
 }
 
-static trine_status welcome_all(alternate_job *j, const turns *t) {
+static trine_status accept_all(alternate_job *j, const alternate_listener *t) {
     double begin = bench_now();
     for (int here = 0; here < j->ranks;) {
         struct pollfd p = {.fd = t->listener, .events = POLLIN};
         if (poll(&p, 1, MILLISECONDS) > 0) {
-            TRY(welcome(j, t));
+            TRY(accept_rank(j, t));
             here++;
             continue;
         }
-        CHECK(alive(j), TRINE_EIO, "a benchmark's job of %d ranks did not start", j->ranks);
+        CHECK(alive(j), TRINE_EIO, "benchmark job of %d ranks did not start", j->ranks);
         CHECK(bench_now() - begin < START_LIMIT, TRINE_EIO,
-              "after %.0f seconds %d of the %d ranks of a benchmark's job are ready", START_LIMIT,
-              here, j->ranks);
+              "benchmark job: only %d of %d ranks are ready after %.0f s", here, j->ranks,
+              START_LIMIT);
     }
     return TRINE_OK;
 }
 
-trine_status alternate_start(alternate_job **out, turns *t, const trine_config *config) {
+trine_status alternate_start(alternate_job **out, alternate_listener *t,
+                             const trine_config *config) {
     trine_layout l = config->parallel.layout;
     int ranks = l.dp * l.tp * l.pp;
     *out = NULL;
-    CHECK(ranks >= 1 && ranks <= MOST_RANKS, TRINE_EINVAL, "a job of %d ranks", ranks);
+    CHECK(ranks >= 1 && ranks <= MOST_RANKS, TRINE_EINVAL,
+          "benchmark job of %d ranks: needs 1 to %d ranks", ranks, MOST_RANKS);
     command c;
     TRY(make_command(&c, t, config, ranks));
     alternate_job *j = calloc(1, sizeof *j);
@@ -226,9 +230,9 @@ trine_status alternate_start(alternate_job **out, turns *t, const trine_config *
     for (int r = 0; r < ranks; r++) j->fd[r] = -1;
     fflush(NULL);
     j->process = fork();
-    if (j->process == 0) become(&c);
+    if (j->process == 0) run_command(&c);
     trine_status status =
-        j->process > 0 ? welcome_all(j, t) : RAISE(TRINE_EIO, "no process: %s", strerror(errno));
+        j->process > 0 ? accept_all(j, t) : RAISE(TRINE_EIO, "cannot fork: %s", strerror(errno));
     *out = j;
     if (status != TRINE_OK) alternate_end(out);
     return status;
@@ -252,7 +256,7 @@ int alternate_threads(const alternate_job *j) {
     return j->threads;
 }
 
-/* Ranks that are told to end, or whose socket is closed, do; what hangs is killed. */
+/* Ranks exit on ALTERNATE_END or when their socket closes; a job that hangs is killed. */
 void alternate_end(alternate_job **out) {
     alternate_job *j = *out;
     if (!j) return;
@@ -286,8 +290,8 @@ trine_status alternate_race(alternate_job *a, alternate_job *b, int reps, int st
     return TRINE_OK;
 }
 
-trine_status alternate_compare(turns *t, const trine_config *a, const trine_config *b, int reps,
-                               bench_samples *sa, bench_samples *sb) {
+trine_status alternate_compare(alternate_listener *t, const trine_config *a, const trine_config *b,
+                               int reps, bench_samples *sa, bench_samples *sb) {
     alternate_job *first, *second;
     TRY(alternate_start(&first, t, a));
     trine_status status = alternate_start(&second, t, b);

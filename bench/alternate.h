@@ -1,20 +1,19 @@
-/* Jobs that are measured in turns: each is a trainer on its ranks, alive all the time, and computes
- * only when it is told to. So two layouts can be compared step by step on a machine whose speed
- * changes from minute to minute, and none of them pays for starting twice.
+/* Benchmark jobs that alternate: each is a trainer on its own ranks, stays alive, and computes only on request. So
+ * two layouts can be compared step by step on a machine whose speed changes from minute to minute, and neither
+ * starts more than once.
  *
- * This program listens on a socket in a directory of its own; every rank of a job (alternate_rank.c,
- * started through tools/mpirun.sh, or alone) connects, says who it is, and then answers orders
- * until it is told to end or its end of the socket closes. Between orders a rank sleeps in a read,
- * not in MPI. Invariant: when a job cannot start, or dies, that is seen and is an error; when this
- * program dies, its jobs end. Cost: a message to each rank and back an order, outside the measured
- * time. */
+ * This program listens on a socket in a directory of its own. Every rank of a job (alternate_rank.c, started by
+ * tools/mpirun.sh, or alone) connects, sends its rank, and answers orders until ALTERNATE_END or until the socket
+ * closes. Between orders a rank sleeps in a read, not in MPI. Invariant: a job that cannot start, or dies, is an
+ * error; if this program dies, its jobs exit. Cost: one message to each rank and one back for each order, outside of
+ * the measured time. */
 #ifndef TRINE_BENCH_ALTERNATE_H
 #define TRINE_BENCH_ALTERNATE_H
 
 #include "bench.h"
 #include "core/spec.h"
 
-/* What goes over the socket. */
+/* Messages over the socket. */
 typedef struct {
     int32_t rank, threads;
 } alternate_hello;
@@ -23,9 +22,9 @@ typedef enum {
     ALTERNATE_STEPS, /* `count` steps: value[0] = their seconds, by this rank's clock */
     ALTERNATE_UNITS, /* forward and backward pass of one micro-batch through an embedding, a block and
                     the head: value[i] = median seconds of `count` runs. One rank only */
-    ALTERNATE_SAVE,  /* a checkpoint in folder ALTERNATE_FOLDER beside the socket, verified: value[0] = its
-                    seconds, value[1] = bytes by which this rank's resident memory grew for it */
-    ALTERNATE_LOAD   /* the newest one from there, verified: value[0] = its seconds */
+    ALTERNATE_SAVE,  /* saves and verifies a checkpoint in ALTERNATE_FOLDER, in the socket's folder: value[0] =
+                    seconds, value[1] = bytes by which this rank's resident memory grew */
+    ALTERNATE_LOAD   /* loads and verifies the newest one there: value[0] = seconds */
 } alternate_kind;
 #define ALTERNATE_FOLDER "checkpoint"
 typedef struct {
@@ -36,40 +35,39 @@ typedef struct {
     double value[ALTERNATE_VALUES];
 } alternate_answer;
 
-/* Which of the values is about a unit, where the values are the seconds of units: 0 reads tokens, 2 makes the
- * loss, 1 is between. Pure. */
+/* The index of a unit in the values of ALTERNATE_UNITS: 0 embedding, 1 block, 2 head. Pure. */
 int alternate_role(const program_spec *spec, int unit);
 
-typedef struct turns turns;
+typedef struct alternate_listener alternate_listener;
 typedef struct alternate_job alternate_job;
 
-/* Listens in `dir`, which is owned by the caller. Errors: TRINE_EIO, TRINE_ENOMEM. */
-trine_status alternate_open(turns **t, const char *dir);
-void alternate_close(turns **t);
+/* Listens on a socket in `dir`, which is owned by the caller. Errors: TRINE_EIO, TRINE_ENOMEM. */
+trine_status alternate_open(alternate_listener **t, const char *dir);
+void alternate_close(alternate_listener **t);
 
-/* Starts the configured trainer on as many ranks as its layout has (one: without mpirun) and
- * returns when all of them are ready. One job is started at a time. Errors: TRINE_EIO when it
- * cannot be started, or ends before. *j is owned by the caller. */
-trine_status alternate_start(alternate_job **j, turns *t, const trine_config *config);
-/* Gives an order to all ranks; answer: the largest value of any rank, one by one.
- * Errors: TRINE_EIO when a rank has died. */
+/* Starts the configured trainer on the ranks of its layout (a single rank without mpirun) and returns when all of
+ * them are ready. Only one job may be starting at a time. Errors: TRINE_EIO if it cannot be started or exits early.
+ * *j is owned by the caller. */
+trine_status alternate_start(alternate_job **j, alternate_listener *t, const trine_config *config);
+/* Sends an order to all ranks; answer: for each value the largest of all ranks.
+ * Errors: TRINE_EIO if a rank has died. */
 trine_status alternate_give(alternate_job *j, alternate_order order, alternate_answer *answer);
-/* Threads of all ranks together. */
+/* The sum of the ranks' threads. */
 int alternate_threads(const alternate_job *j);
-/* Ends the job and waits for it. */
+/* Stops the job and waits for it. */
 void alternate_end(alternate_job **j);
 
-/* One after the other, `reps` times `steps` steps of each of two jobs, after one warm turn; seconds
- * of one step. */
+/* Runs `steps` steps of each of two jobs alternately, `reps` times, after one warm-up step; samples are seconds of
+ * one step. */
 trine_status alternate_race(alternate_job *a, alternate_job *b, int reps, int steps, bench_samples *sa,
                         bench_samples *sb);
 
 /* alternate_race of one step between two jobs that are started for it. Errors: those of alternate_start and
  * alternate_give. */
-trine_status alternate_compare(turns *t, const trine_config *a, const trine_config *b, int reps,
+trine_status alternate_compare(alternate_listener *t, const trine_config *a, const trine_config *b, int reps,
                            bench_samples *sa, bench_samples *sb);
 
-/* For alternate_rank.c: the whole of a message, or TRINE_EIO. */
+/* For alternate_rank.c: reads or writes a complete message. Errors: TRINE_EIO. */
 trine_status alternate_read(int fd, void *message, size_t bytes);
 trine_status alternate_write(int fd, const void *message, size_t bytes);
 

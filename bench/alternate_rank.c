@@ -1,6 +1,6 @@
-/* One rank of a job that is measured in turns (alternate.h): a trainer that computes when told to.
+/* One rank of a benchmark job (alternate.h): a trainer that computes on request.
  *
- *     worker SOCKET [train_gpt's options] */
+ *     alternate_rank SOCKET [train_gpt's options] */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -14,11 +14,12 @@
 
 static trine_status connect_to(const char *path, int *fd) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
-    CHECK(strlen(path) < sizeof address.sun_path, TRINE_EINVAL, "%s: too long a name", path);
+    CHECK(strlen(path) < sizeof address.sun_path, TRINE_EINVAL, "%s: path is too long for a socket",
+          path);
     strcpy(address.sun_path, path);
     *fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     CHECK(*fd >= 0 && !connect(*fd, (struct sockaddr *)&address, sizeof address), TRINE_EIO,
-          "%s: nobody listens", path);
+          "%s: cannot connect to the benchmark", path);
     return TRINE_OK;
 }
 
@@ -32,8 +33,8 @@ static trine_status run_steps(trine_trainer *t, int count, alternate_answer *a) 
     return TRINE_OK;
 }
 
-/* A program of one unit's forward and backward pass, to be run by the trainer's own interpreter. It
- * is micro-batch 1, because with micro-batch 0 gradients may begin anew. */
+/* A program of one unit's forward and backward pass for the trainer's interpreter. It uses micro-batch 1,
+ * because micro-batch 0 may overwrite gradients instead of adding to them. */
 static trine_status unit_program(program *p, const trine_trainer *t, int unit) {
     *p = t->stages[0];
     p->code = NULL;
@@ -81,7 +82,7 @@ static double memory_line(const char *name) {
     return bytes;
 }
 
-/* The peak of resident memory counts from here (Linux, Documentation/filesystems/proc.rst). */
+/* Resets the peak of resident memory (Linux, Documentation/filesystems/proc.rst). */
 static void forget_peak(void) {
     FILE *f = fopen("/proc/self/clear_refs", "w");
     if (!f) return;
@@ -138,7 +139,8 @@ int main(int argc, char **argv) {
     trine_run run;
     trine_world *world;
     trine_trainer *trainer;
-    if (argc < 2) return fputs("worker SOCKET [options]: started by benchmarks\n", stderr), 1;
+    if (argc < 2)
+        return fputs("usage: alternate_rank SOCKET [options] (started by benchmarks)\n", stderr), 1;
     const char *path = argv[1];
     argv[1] = argv[0];
     argc--, argv++;

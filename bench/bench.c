@@ -61,7 +61,7 @@ struct bench_report {
     char *path;  /* NULL: no file */
     cJSON *root; /* owns the objects below */
     cJSON *tables, *figures, *skipped, *rows;
-    bool failed; /* cJSON had no memory: said once, when the report is closed */
+    bool failed; /* cJSON had no memory: reported when the report is closed */
     const bench_column *columns;
     int count;
 };
@@ -98,7 +98,7 @@ static void say_machine(bench_report *r, const char *name, int threads) {
     bench_note(r, "   %s, oneDNN %s, %s", m->compiler, m->onednn, m->mpi);
 }
 
-/* A path that cannot be written is said before the measuring, not after it. */
+/* A path that cannot be written is reported before measuring, not after. */
 static trine_status reserve_file(bench_report *r, const char *path) {
     r->path = strdup(path);
     CHECK(r->path, TRINE_ENOMEM, "no memory for a file name");
@@ -146,7 +146,7 @@ static int width_of(const bench_column *c) {
     return title > c->width ? title : c->width;
 }
 
-/* Text stands left, numbers right. */
+/* Text is left-aligned, numbers are right-aligned. */
 static void print_titles(const bench_report *r) {
     fputs("#", stdout);
     for (int i = 0; i < r->count; i++) {
@@ -227,7 +227,7 @@ void bench_skip(bench_report *r, const char *format, ...) {
 /* ---- The file ---- */
 
 static trine_status write_file(const bench_report *r) {
-    CHECK(!r->failed, TRINE_ENOMEM, "no memory for the numbers of %s", r->path);
+    CHECK(!r->failed, TRINE_ENOMEM, "no memory for the report %s", r->path);
     char *text = cJSON_Print(r->root);
     CHECK(text, TRINE_ENOMEM, "no memory for the text of %s", r->path);
     FILE *file = fopen(r->path, "w");

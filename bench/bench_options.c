@@ -13,7 +13,7 @@
 #define HOST_MICROS      4
 #define BENCH_GPU_MICROS 8
 
-/* Sizes that have a name: the preset's, and the one that they are known by. */
+/* Presets with the usual names of their sizes. */
 static const struct {
     const char *preset, *text;
 } sizes[] = {{"gpt2", "GPT-2 124M"},
@@ -36,7 +36,7 @@ bench_options bench_options_default(void) {
     return k;
 }
 
-/* Twice, because a preset's sizes come before those of other options, wherever it stands. */
+/* Parsed twice: other options override the sizes of --model, whatever their order. */
 static trine_status parse(bench_options *k, const options *o, int argc, char **argv) {
     TRY(options_parse(o, argc, argv));
     if (!k->preset) return TRINE_OK;
@@ -48,7 +48,7 @@ static trine_status parse(bench_options *k, const options *o, int argc, char **a
 static trine_status set_type(bench_options *k) {
     bool bf16 = k->type && strcmp(k->type, "bf16") == 0;
     CHECK(!k->type || bf16 || strcmp(k->type, "fp32") == 0, TRINE_EINVAL,
-          "--type %s: there are fp32 and bf16", k->type);
+          "--type %s: must be fp32 or bf16", k->type);
     k->device.compute = bf16 ? TRINE_BF16 : TRINE_F32;
     return TRINE_OK;
 }
@@ -60,14 +60,14 @@ static trine_status fill_in(bench_options *k) {
     k->device.precision = k->tf32 ? DEVICE_TF32 : DEVICE_FP32;
     TRY(set_type(k));
     TRY(device_find(&k->device.kind, k->device_name ? k->device_name : "cpu"));
-    bool card = bench_gpu_is(&k->device);
-    CHECK(card || (!k->device.library && !k->tf32), TRINE_EINVAL,
-          "--cuda-library and --tf32 are for --device cuda");
-    CHECK(!k->tf32 || k->device.compute == TRINE_F32, TRINE_EINVAL, "--tf32 is for --type fp32");
-    if (!k->batch && !card) k->batch = HOST_BATCH;
-    if (!k->micros) k->micros = card ? BENCH_GPU_MICROS : HOST_MICROS;
+    bool on_gpu = bench_gpu_is(&k->device);
+    CHECK(on_gpu || (!k->device.library && !k->tf32), TRINE_EINVAL,
+          "--cuda-library and --tf32 require --device cuda");
+    CHECK(!k->tf32 || k->device.compute == TRINE_F32, TRINE_EINVAL, "--tf32 requires --type fp32");
+    if (!k->batch && !on_gpu) k->batch = HOST_BATCH;
+    if (!k->micros) k->micros = on_gpu ? BENCH_GPU_MICROS : HOST_MICROS;
     CHECK(m->hidden_size % m->num_attention_heads == 0, TRINE_EINVAL,
-          "--hidden-size %d must be a multiple of --num-attention-heads %d", m->hidden_size,
+          "--hidden-size %d: must be a multiple of --num-attention-heads %d", m->hidden_size,
           m->num_attention_heads);
     m->ffn_hidden_size = 4 * m->hidden_size;
     return TRINE_OK;
@@ -78,35 +78,35 @@ trine_status bench_options_parse(bench_options *k, int argc, char **argv, const 
     const option rows[] = {
         OPTION_HEADING("What is measured"),
         OPTION_STRING("device", NULL, &k->device_name, "NAME",
-                      "cpu, if nothing is said; cuda: matmul, kernels and step only"),
+                      "cpu or cuda; cuda: matmul, kernels and step only"),
         OPTION_STRING("cuda-library", NULL, &k->device.library, "FILE",
-                      "cuda: the device's shared object; else looked for beside the program"),
-        OPTION_FLAG("tf32", NULL, &k->tf32, "cuda: matrices are multiplied in TF32"),
+                      "cuda: the device's shared object; default: in the program's folder"),
+        OPTION_FLAG("tf32", NULL, &k->tf32, "cuda: multiply matrices in TF32"),
         OPTION_STRING("type", NULL, &k->type, "NAME",
-                      "fp32 or bf16; else matmul, kernels and step measure both, in turns, on "
-                      "processors, and fp32 on a GPU"),
-        OPTION_INT("reps", NULL, &k->reps, "N", 1, BENCH_SAMPLES, "measured runs of everything"),
+                      "fp32 or bf16; default: on the CPU matmul, kernels and step measure both "
+                      "alternately, on a GPU fp32"),
+        OPTION_INT("reps", NULL, &k->reps, "N", 1, BENCH_SAMPLES, "number of measured runs"),
         OPTION_INT("threads", NULL, &k->threads, "N", 0, 4096,
-                   "threads of all ranks together; 0: the affinity mask's"),
-        OPTION_STRING("only", NULL, &k->only, "NAME", "one of the rows, by its name"),
-        OPTION_HEADING("The model, GPT-2 124M if nothing is said"),
+                   "threads of all ranks together; 0: as many as the affinity mask has"),
+        OPTION_STRING("only", NULL, &k->only, "NAME", "measure only the row of that name"),
+        OPTION_HEADING("Model (default: GPT-2 124M)"),
         OPTION_STRING("model", NULL, &k->preset, "NAME",
                       "sizes by name: gpt2, gpt2-medium, gpt2-large, gpt2-xl"),
         OPTION_INT("num-layers", NULL, &m->num_layers, "N", 1, 32000, "transformer blocks"),
         OPTION_INT("hidden-size", NULL, &m->hidden_size, "N", 1, INT_MAX, "width"),
         OPTION_INT("num-attention-heads", NULL, &m->num_attention_heads, "N", 1, INT_MAX, "heads"),
         OPTION_INT("seq-length", NULL, &m->seq_length, "N", 0, INT_MAX,
-                   "tokens a sample; 0: the program's own"),
+                   "tokens per sample; 0: default of the program"),
         OPTION_INT("vocab-size", NULL, &m->vocab_size, "N", 1, INT_MAX, "vocabulary"),
         OPTION_INT("micro-batch-size", NULL, &k->batch, "N", 0, INT_MAX,
-                   "samples; 0: the program's own, in a step on a GPU as many as fit"),
+                   "samples; 0: default of the program, in a step on a GPU as many as fit"),
         OPTION_INT("micro-batches", NULL, &k->micros, "N", 0, 1 << 16,
-                   "of a step over all ranks, where there are several ranks or a GPU; 0: the "
-                   "program's own"),
+                   "micro-batches of a step over all ranks, with several ranks or a GPU; 0: "
+                   "default of the program"),
         OPTION_HEADING("Files"),
-        OPTION_STRING("json", NULL, &k->json, "FILE", "the same numbers as JSON"),
-        OPTION_STRING("dir", NULL, &k->dir, "DIR", "for temporary files"),
-        OPTION_FLAG("help", "h", &k->help, "print this"),
+        OPTION_STRING("json", NULL, &k->json, "FILE", "write the numbers as JSON"),
+        OPTION_STRING("dir", NULL, &k->dir, "DIR", "folder for temporary files"),
+        OPTION_FLAG("help", "h", &k->help, "print this help and exit"),
     };
     options o = {
         .program = argv[0], .about = about, .rows = rows, .count = sizeof rows / sizeof *rows};
@@ -118,7 +118,7 @@ trine_status bench_options_parse(bench_options *k, int argc, char **argv, const 
 
 trine_status bench_options_host_only(const bench_options *k, const char *what) {
     CHECK(!bench_gpu_is(&k->device), TRINE_EINVAL,
-          "%s is measured on processors only: on a GPU there are matmul, kernels and step", what);
+          "--device cuda: %s runs on the CPU only; use matmul, kernels or step", what);
     return TRINE_OK;
 }
 
@@ -157,7 +157,7 @@ void bench_options_report(const bench_options *k, bench_report *r) {
     char batch[64] = "";
     if (k->batch) snprintf(batch, sizeof batch, ", micro-batch %d samples", k->batch);
     bench_note(r, "   %s: %d layer%s, hidden %d, heads %d, vocabulary %d%s",
-               known ? known : "NOT GPT-2 124M, a quick look only", m->num_layers,
+               known ? known : "NOT GPT-2 124M, for a quick look only", m->num_layers,
                m->num_layers == 1 ? "" : "s", m->hidden_size, m->num_attention_heads, m->vocab_size,
                batch);
     bench_figure(r, "real_size", known != NULL);

@@ -1,10 +1,10 @@
-/* What a checkpoint costs: saving and loading the training state of a model (GPT-2 355M: weights and
- * two moments in fp32) on 4 ranks, dp 2 x tp 2 with ZeRO-3, where every tensor is cut both ways.
- * Beside it, in turns and on the same disk: `dd` that writes as many bytes to a new file and syncs
+/* The cost of a checkpoint: saves and loads the training state of a model (GPT-2 355M: weights and
+ * two moments in fp32) on 4 ranks, dp 2 x tp 2 with ZeRO-3, where every tensor is split in both dimensions.
+ * The limit, measured alternately on the same disk: `dd` that writes as many bytes to a new file and syncs
  * it, and `dd` that reads the checkpoint's files.
  *
- * A save is all of it: written, read again and hashed, synced, published. Neither a load nor dd's
- * reading finds anything in memory: what is read was dropped from it before. */
+ * A save includes everything: writing, reading back, hashing, syncing and publishing. Before a load and before dd
+ * reads, the files are dropped from the page cache. */
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -37,7 +37,7 @@ typedef enum { SAVE, LOAD, DD_WRITE, DD_READ, KINDS } kind;
 
 typedef struct {
     const bench_options *k;
-    const char *dir; /* a new one, for this program alone */
+    const char *dir; /* a new folder for this program */
     bench_report *report;
     alternate_job *job;
     uint64_t bytes;
@@ -47,7 +47,7 @@ typedef struct {
 
 /* ---- Files ---- */
 
-/* Runs a command; *seconds (may be NULL) is what it took. */
+/* Runs a command; *seconds (may be NULL) is its time. */
 static trine_status shell(double *seconds, const char *format, const char *dir, uint64_t bytes) {
     char command[1024];
     snprintf(command, sizeof command, format, dir, bytes);
@@ -60,7 +60,7 @@ static trine_status shell(double *seconds, const char *format, const char *dir, 
 
 static trine_status file_name(const bench *b, int i, char path[512]) {
     int n = snprintf(path, 512, "%s/%s", b->dir, files[i]);
-    CHECK(n < 512, TRINE_EINVAL, "--dir: the name is too long");
+    CHECK(n < 512, TRINE_EINVAL, "--dir %s: path is too long", b->dir);
     return TRINE_OK;
 }
 
@@ -76,7 +76,7 @@ static trine_status find_bytes(bench *b) {
     return TRINE_OK;
 }
 
-/* The files are synced, so what memory has of them can go. */
+/* Drops the files from the page cache; they are synced. */
 static trine_status forget_files(const bench *b) {
     for (int i = 0; i < FILES; i++) {
         char path[512];
@@ -99,7 +99,7 @@ static trine_status order(bench *b, alternate_kind what, kind sample) {
     return TRINE_OK;
 }
 
-/* Every file is a new one on a disk that has nothing else to do. */
+/* Removes the checkpoint, so that every file is a new one, and waits for the disk. */
 static trine_status clear(const bench *b) {
     return shell(NULL, "rm -rf '%s/" ALTERNATE_FOLDER "'/step-* && sync", b->dir, 0);
 }
@@ -125,7 +125,7 @@ static trine_status read_dd(bench *b) {
     return TRINE_OK;
 }
 
-static trine_status turn(bench *b) {
+static trine_status measure_once(bench *b) {
     TRY(clear(b));
     TRY(write_dd(b));
     TRY(order(b, ALTERNATE_SAVE, SAVE));
@@ -149,26 +149,27 @@ static void add_row(bench *b, const char *what, kind own, kind dd) {
 
 static void report(bench *b) {
     char title[160], size[HUMAN_SIZE], grown[HUMAN_SIZE];
-    snprintf(title, sizeof title,
-             "a checkpoint of %.3f GB on 4 ranks (dp 2, tp 2, ZeRO-3), medians of %d in turns",
-             1e-9 * (double)b->bytes, b->k->reps);
+    snprintf(
+        title, sizeof title,
+        "a checkpoint of %.3f GB on 4 ranks (dp 2, tp 2, ZeRO-3), medians of %d alternating runs",
+        1e-9 * (double)b->bytes, b->k->reps);
     bench_table(b->report, "checkpoint", title, columns, sizeof columns / sizeof *columns);
     add_row(b, "save, dd writes", SAVE, DD_WRITE);
     add_row(b, "load, dd writes", LOAD, DD_WRITE);
     add_row(b, "load, dd reads", LOAD, DD_READ);
-    bench_note(b->report, "a save takes at most %s more memory a rank (%s are saved)",
+    bench_note(b->report, "a save needs at most %s of additional memory a rank (%s are saved)",
                human_bytes(grown, (uint64_t)b->grown), human_bytes(size, b->bytes));
     bench_figure(b->report, "bytes", (double)b->bytes);
     bench_figure(b->report, "save_memory_bytes", b->grown);
 }
 
-/* Moments are nothing before the first step, and memory that nobody has touched is none. */
+/* One step first: before it the moments are zero, and their pages are not resident. */
 static trine_status measure(bench *b) {
     alternate_answer answer;
     TRY(alternate_give(b->job, (alternate_order){ALTERNATE_STEPS, 1}, &answer));
     TRY(order(b, ALTERNATE_SAVE, KINDS));
     TRY(find_bytes(b));
-    for (int i = 0; i < b->k->reps; i++) TRY(turn(b));
+    for (int i = 0; i < b->k->reps; i++) TRY(measure_once(b));
     report(b);
     return clear(b);
 }
@@ -189,26 +190,26 @@ static trine_config config_of(const bench_options *k, const char *text) {
     return c;
 }
 
-/* Whether it can be measured here; says why not. What is saved is about three quarters of what ranks
- * with gradients and without activations hold. */
+/* Whether memory and disk are large enough; reports why not. The checkpoint is about three quarters of the rank
+ * state without activations. */
 static trine_status fits(const bench *b, const trine_config *c, bool *yes) {
     struct statvfs at;
     uint64_t bytes, there = memory_available();
     char has[HUMAN_SIZE], wants[HUMAN_SIZE];
     TRY(memory_planned(c, &bytes));
-    CHECK(statvfs(b->k->dir, &at) == 0, TRINE_EIO, "--dir %s is not there", b->k->dir);
+    CHECK(statvfs(b->k->dir, &at) == 0, TRINE_EIO, "--dir %s: folder not found", b->k->dir);
     uint64_t room = (uint64_t)at.f_bavail * at.f_frsize;
     *yes = bytes < there / 10 * 9 && bytes < room;
     if (bytes >= there / 10 * 9)
-        bench_skip(b->report, "the job takes %s of memory, %s are free", human_bytes(wants, bytes),
+        bench_skip(b->report, "the job needs %s of memory; %s are free", human_bytes(wants, bytes),
                    human_bytes(has, there));
     else if (bytes >= room)
-        bench_skip(b->report, "%s has room for %s only", b->k->dir, human_bytes(has, room));
+        bench_skip(b->report, "--dir %s: only %s are free", b->k->dir, human_bytes(has, room));
     return TRINE_OK;
 }
 
 static trine_status with_job(bench *b, const trine_config *c) {
-    turns *table;
+    alternate_listener *table;
     bool yes = false;
     TRY(fits(b, c, &yes));
     if (!yes) return TRINE_OK;
@@ -253,7 +254,8 @@ int main(int argc, char **argv) {
     k.model.seq_length = 1024;
     trine_status status = bench_options_preset(&k.model, "gpt2-medium");
     if (status == TRINE_OK)
-        status = bench_options_parse(&k, argc, argv, "Saving and loading a checkpoint, beside dd.");
+        status = bench_options_parse(&k, argc, argv,
+                                     "Saving and loading a checkpoint, compared with dd.");
     if (status != TRINE_OK || k.help) return bench_exit(status);
     return bench_exit(run(&k));
 }

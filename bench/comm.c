@@ -1,9 +1,9 @@
-/* bench/comm: every collective at sizes from 4 B to 64 MiB, beside the MPI library's own call.
+/* bench/comm: every collective at sizes from 4 B to 64 MiB, compared with the MPI library's call.
  *
  *     tools/mpirun.sh -np 8 build/bench/comm --only all-reduce,reduce-scatter --min-bytes 256K
  *
- * One thread a rank, the mesh {dp = ranks}. comm_ops.h says what is called, comm_measure.h how it is
- * timed, comm_report.h what is printed. */
+ * One thread a rank, the mesh {dp = ranks}. See comm_ops.h for the calls, comm_measure.h for the timing and
+ * comm_report.h for the output. */
 #include <ctype.h>
 #include <limits.h>
 #include <malloc.h>
@@ -18,7 +18,7 @@
 #include "comm_report.h"
 
 enum { MOST_SIZES = 32 };
-#define MOST_BYTES ((size_t)1 << 30) /* elements that an int can count, sums that fp32 can hold */
+#define MOST_BYTES ((size_t)1 << 30) /* counts fit into an int, sums into fp32 */
 
 typedef struct {
     const char *only, *min_text, *max_text, *json;
@@ -56,18 +56,19 @@ static trine_status parse_bytes(size_t *bytes, const char *name, const char *tex
     static const char units[] = "KMG";
     char *end;
     double value = isdigit((unsigned char)*text) ? strtod(text, &end) : -1;
-    CHECK(value > 0, TRINE_EINVAL, "--%s %s: a size like 64K is needed", name, text);
-    const char *unit = *end ? strchr(units, toupper((unsigned char)*end)) : NULL;
-    CHECK(!*end || (unit && !end[1]), TRINE_EINVAL, "--%s %s: a size like 64K is needed", name,
+    CHECK(value > 0, TRINE_EINVAL, "--%s %s: invalid size; use a number like 65536 or 64K", name,
           text);
+    const char *unit = *end ? strchr(units, toupper((unsigned char)*end)) : NULL;
+    CHECK(!*end || (unit && !end[1]), TRINE_EINVAL,
+          "--%s %s: invalid size; use a number like 65536 or 64K", name, text);
     for (const char *u = units; unit && u <= unit; u++) value *= 1024;
     CHECK(value >= 4 && value <= (double)MOST_BYTES, TRINE_EINVAL,
-          "--%s %s: sizes are from 4 to 1G", name, text);
+          "--%s %s: out of range; use 4 to 1G", name, text);
     *bytes = (size_t)value / sizeof(float) * sizeof(float);
     return TRINE_OK;
 }
 
-/* Whether the list names o: words between commas. */
+/* Whether o is in the comma-separated list. */
 static bool is_wanted(const char *only, const op *o) {
     size_t length = strlen(o->name);
     for (const char *word = only; word; word = strchr(word, ',')) {
@@ -85,7 +86,7 @@ static trine_status check_word(const char *word) {
         if (!strcmp(word, names[i])) return TRINE_OK;
     }
     const char *nearest = options_nearest(word, names, (size_t)op_count);
-    return RAISE(TRINE_EINVAL, "--only %s: there is no such primitive%s%s%s", word,
+    return RAISE(TRINE_EINVAL, "--only %s: unknown primitive%s%s%s", word,
                  nearest ? "; did you mean " : "", nearest ? nearest : "", nearest ? "?" : "");
 }
 
@@ -99,49 +100,49 @@ static trine_status check_only(const char *only) {
     return TRINE_OK;
 }
 
-static trine_status settle(settings *s) {
+static trine_status check_settings(settings *s) {
     TRY(parse_bytes(&s->min_bytes, "min-bytes", s->min_text));
     TRY(parse_bytes(&s->max_bytes, "max-bytes", s->max_text));
-    CHECK(s->min_bytes <= s->max_bytes, TRINE_EINVAL, "--min-bytes %s is more than --max-bytes %s",
+    CHECK(s->min_bytes <= s->max_bytes, TRINE_EINVAL, "--min-bytes %s: more than --max-bytes (%s)",
           s->min_text, s->max_text);
     return check_only(s->only);
 }
 
-/* Help goes to `out`; NULL: another rank says it. */
+/* Help goes to `out`; NULL: another rank prints it. */
 static trine_status parse(settings *s, int argc, char **argv, FILE *out) {
     const option rows[] = {
         OPTION_STRING(
             "only", NULL, &s->only, "NAME,...",
-            "these primitives: all-reduce, reduce, reduce-scatter, all-gather, broadcast, "
-            "scatter, gather, all-to-all, send-recv, barrier; two-halves is a reduce-scatter and "
-            "an all-gather of its parts, in place of an all-reduce"),
-        OPTION_STRING("min-bytes", NULL, &s->min_text, "N", "smallest size; K, M and G are known"),
+            "measure only these primitives: all-reduce, reduce, reduce-scatter, all-gather, "
+            "broadcast, scatter, gather, all-to-all, send-recv, barrier; two-halves is an "
+            "all-reduce as a reduce-scatter and an all-gather"),
+        OPTION_STRING("min-bytes", NULL, &s->min_text, "N", "smallest size, with K, M or G"),
         OPTION_STRING("max-bytes", NULL, &s->max_text, "N", "largest size"),
         OPTION_INT("factor", NULL, &s->factor, "N", 2, 1024, "from one size to the next"),
         OPTION_INT("batches", NULL, &s->batches, "N", 1, BENCH_SAMPLES,
-                   "of which the median is taken"),
+                   "number of batches; the median is reported"),
         OPTION_DOUBLE("seconds", NULL, &s->seconds, "S", 0, 3600,
-                      "that one row should take on each side; a batch has at least one call"),
-        OPTION_CHOICE("transport", NULL, &s->transport, transports, "Trine's"),
-        OPTION_FLAG("plain", NULL, &s->plain, "measures Trine on memory of malloc as well"),
+                      "target time of a row for each side; a batch has at least one call"),
+        OPTION_CHOICE("transport", NULL, &s->transport, transports, "transport of Trine"),
+        OPTION_FLAG("plain", NULL, &s->plain, "measure Trine on memory from malloc, too"),
         OPTION_FLAG("apart", NULL, &s->apart,
-                    "a barrier before every call, outside its time: no root runs ahead"),
+                    "barrier before every call, outside of its time: no root runs ahead"),
         OPTION_FLAG(
             "keep-heap", NULL, &s->keep_heap,
-            "memory that is freed stays with the process: MPI's best case, whose temporaries "
-            "otherwise may be faulted in at every call"),
-        OPTION_STRING("json", NULL, &s->json, "FILE", "writes the same numbers there"),
-        OPTION_FLAG("help", "h", &s->help, "prints this and exits"),
+            "keep freed memory in the process: MPI's best case, whose temporaries may otherwise "
+            "be faulted in at every call"),
+        OPTION_STRING("json", NULL, &s->json, "FILE", "write the numbers as JSON"),
+        OPTION_FLAG("help", "h", &s->help, "print this help"),
     };
     const options o = {
         .program = "comm",
-        .about = "Times every collective beside the MPI library's own call. The number of ranks is "
-                 "mpirun's business: tools/mpirun.sh -np 8 build/bench/comm.",
+        .about = "Times every collective and the MPI library's own call. mpirun sets the number of "
+                 "ranks: tools/mpirun.sh -np 8 build/bench/comm.",
         .rows = rows,
         .count = sizeof rows / sizeof *rows,
     };
     trine_status status = options_parse(&o, argc, argv);
-    if (status == TRINE_OK && !s->help) status = settle(s);
+    if (status == TRINE_OK && !s->help) status = check_settings(s);
     if (!s->help) return status_user(status);
     status_clear();
     *s = defaults;
@@ -165,7 +166,7 @@ static trine_status take_plain(float **p, size_t bytes) {
     return TRINE_OK;
 }
 
-/* Sizes are rounded up to multiples of the ranks: one element each is the most that this adds. */
+/* Sizes are rounded up to multiples of the ranks: at most one element a rank more. */
 static trine_status take_memory(run *r) {
     size_t count = r->s->max_bytes / sizeof(float) + (size_t)r->m.ranks;
     size_t bytes = count * sizeof(float);
@@ -210,7 +211,7 @@ static trine_status measure_copies(run *r) {
     return TRINE_OK;
 }
 
-/* Elements of the whole at size i; a primitive whose whole is split gets at least one a rank. */
+/* Elements of the full buffer at size i; if the primitive splits it, at least one a rank. */
 static size_t count_at(const run *r, const op *o, int i) {
     size_t count = r->sizes[i] / sizeof(float), ranks = (size_t)r->m.ranks;
     return o->split ? (count + ranks - 1) / ranks * ranks : count;
@@ -255,7 +256,7 @@ static trine_status measure_all(run *r) {
 
 static trine_status check_ranks(int ranks) {
     CHECK(ranks > 1 && ranks <= PATTERN_RANKS, TRINE_EINVAL,
-          "%d rank%s; from 2 to %d are needed: tools/mpirun.sh -np 8 build/bench/comm", ranks,
+          "%d rank%s: needs 2 to %d ranks; run tools/mpirun.sh -np 8 build/bench/comm", ranks,
           ranks == 1 ? "" : "s", PATTERN_RANKS);
     return TRINE_OK;
 }
@@ -276,13 +277,13 @@ static trine_status open_report(run *r) {
     return TRINE_OK;
 }
 
-/* The values are the largest; that they only matter to glibc's malloc is all right. */
+/* The largest values. They affect glibc's malloc only. */
 static void keep_heap(void) {
     mallopt(M_MMAP_MAX, 0);
     mallopt(M_TRIM_THRESHOLD, INT_MAX);
 }
 
-/* A run that fails ends the job: only a good one cleans up. */
+/* A run that fails aborts the job: only a successful one cleans up. */
 static trine_status bench(trine_world *world, const settings *s) {
     run r = {.s = s};
     int ranks = trine_world_size(world);

@@ -19,7 +19,7 @@ static const char *const names[SIDES] = {"Trine", "MPI", "Trine on plain memory"
 
 /* ---- One call -------------------------------------------------------------------------------- */
 
-/* Neither inlined nor known to the caller: the compiler must not see that nobody reads the result. */
+/* Not inlined: the compiler must not see that the result is not read. */
 static __attribute__((noinline)) void copy(const op_call *c) {
     memcpy(c->dst, c->src, c->count * sizeof *c->dst);
     __asm__ volatile("" ::"r"(c->dst) : "memory");
@@ -44,8 +44,8 @@ static trine_status call_once(const task *t) {
     return TRINE_OK;
 }
 
-/* The two return this rank's seconds of all calls. The closing barrier is a small part of a batch, and
- * with it the slowest rank has seen all of them, also where ranks take turns on a core. */
+/* Both return this rank's seconds of all calls. The final barrier is a small part of a batch; it includes the
+ * slowest rank, also where ranks share a core. */
 static trine_status calls_together(const task *t, int calls, double *seconds) {
     double start = bench_now();
     for (int i = 0; i < calls; i++) TRY(call_once(t));
@@ -65,7 +65,7 @@ static trine_status calls_apart(const task *t, int calls, double *seconds) {
     return TRINE_OK;
 }
 
-/* Seconds of all `calls`, of the slowest rank, and those that the batch took with all its barriers. */
+/* Seconds of all `calls` on the slowest rank, and of the batch with all its barriers. */
 static trine_status batch(const task *t, int calls, double *seconds, double *wall) {
     double own[2] = {0}, slowest[2];
     MPI_Barrier(MPI_COMM_WORLD);
@@ -94,7 +94,7 @@ static task task_of(const measurement *m, const op *o, size_t count, side s) {
                            .dst = window ? b->window_dst : b->plain_dst}};
 }
 
-/* Nobody's window may be spoilt while a neighbour still writes to it, hence the barriers. */
+/* Barriers, because a rank must not overwrite its window while a neighbour still writes to it. */
 static trine_status check(const task *t) {
     if (!t->op) return call_once(t);
     op_spoil(&t->call);
@@ -105,7 +105,7 @@ static trine_status check(const task *t) {
     return TRINE_OK;
 }
 
-/* The faster one of two batches: one that was interrupted must not be taken for a slow call. */
+/* The faster one of two batches: an interrupted batch must not count as a slow call. */
 static trine_status quick_batch(const task *t, int calls, double *wall) {
     double seconds, first;
     TRY(batch(t, calls, &seconds, &first));
@@ -116,7 +116,7 @@ static trine_status quick_batch(const task *t, int calls, double *wall) {
     return TRINE_OK;
 }
 
-/* How many calls take about as long as a batch should. */
+/* Finds how many calls take about the target time of a batch. */
 static trine_status calibrate(const task *t, int *calls) {
     double wanted = t->m->seconds / t->m->batches, wall = 0;
     for (*calls = 1; *calls < MOST_CALLS; *calls *= 2) {
@@ -128,7 +128,7 @@ static trine_status calibrate(const task *t, int *calls) {
     return TRINE_OK;
 }
 
-/* The other side has just had the caches; a batch of one call is too long to care. */
+/* One call first, because the other side has used the caches; not for a batch of one long call. */
 static trine_status sample(const task *t, int calls, bench_samples *samples) {
     double seconds = 0, wall;
     if (calls > 1) TRY(call_once(t));

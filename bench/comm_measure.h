@@ -1,13 +1,13 @@
-/* Times of one primitive at one size, as Trine does it and as the MPI library does it, in turn: a busy
- * machine then slows both.
+/* Times of one primitive at one size, by Trine and by the MPI library alternately, so that a busy machine slows
+ * both.
  *
  * A batch is a barrier, k calls and a barrier; its time is the slowest rank's, divided by k. (Back to back, the
- * root of a broadcast may be some calls ahead of who receives; `apart` puts a barrier between the
- * calls.) k is found for each side, so that a batch takes about its share of the time that a row may
- * take. Reported are median, least and largest of the batches. Before anything is timed each side makes one call into a spoilt
- * destination, and its result is checked.
- * Invariant: all ranks make the same calls in the same order: what k depends on is agreed first.
- * Collective over: the world, all of it. */
+ * root of a broadcast may be some calls ahead of the receivers; `apart` puts a barrier between the calls.) k is
+ * chosen for each side, so that a batch takes about its share of the target time of a row. Median, minimum and
+ * maximum of the batches are reported. Before timing, each side makes one call into an overwritten destination, and
+ * its result is checked.
+ * Invariant: all ranks make the same calls in the same order: they agree on k first.
+ * Collective over: the world. */
 #ifndef TRINE_BENCH_COMM_MEASURE_H
 #define TRINE_BENCH_COMM_MEASURE_H
 
@@ -15,10 +15,10 @@
 
 typedef enum {
     SIDE_TRINE, /* on memory of the mesh */
-    SIDE_MPI,   /* on memory of malloc */
-    SIDE_PLAIN, /* Trine on memory of malloc */
-    SIDE_COPY,  /* memcpy: every rank the whole, for itself */
-    SIDE_TRIAD, /* dst = src + 3 third: the same */
+    SIDE_MPI,   /* on memory from malloc */
+    SIDE_PLAIN, /* Trine on memory from malloc */
+    SIDE_COPY,  /* memcpy: every rank copies the full buffer */
+    SIDE_TRIAD, /* dst = src + 3 third, likewise */
     SIDES
 } side;
 
@@ -28,8 +28,8 @@ typedef struct {
 
 /* Memory of one rank, each (capacity) elements. */
 typedef struct {
-    float *window_src, *window_dst; /* of the mesh */
-    float *plain_src, *plain_dst;   /* of malloc */
+    float *window_src, *window_dst; /* from the mesh */
+    float *plain_src, *plain_dst;   /* from malloc */
 } buffers;
 
 typedef struct {
@@ -37,12 +37,12 @@ typedef struct {
     int rank, ranks;
     const buffers *memory;
     int batches;
-    double seconds; /* for one side of one row, about */
-    bool apart;     /* a barrier before every call, outside its time */
+    double seconds; /* target time of one side of one row */
+    bool apart;     /* a barrier before every call, outside of its time */
 } measurement;
 
-/* times (SIDES): of the sides that are set in `sides` (bit 1 << side); the others are left alone. `o`
- * is NULL when no side needs it. Errors: TRINE_EDATA for a wrong result; what the calls raise. */
+/* times (SIDES): set for the sides in `sides` (bit 1 << side), unchanged for others. `o` may be NULL if no side needs
+ * it. Errors: TRINE_EDATA for a wrong result; those of the calls. */
 trine_status measure(const measurement *m, const op *o, size_t count, unsigned sides, timing *times);
 
 #endif

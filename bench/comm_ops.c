@@ -11,8 +11,8 @@ static size_t part_of(const op_call *c) {
     return c->count / (size_t)c->ranks;
 }
 
-/* MPI counts in int; the program's options keep sizes below that. */
-static int whole(const op_call *c) {
+/* MPI counts in int; the program's options limit sizes to that. */
+static int full(const op_call *c) {
     return (int)c->count;
 }
 
@@ -35,12 +35,12 @@ static double bus_twice_others(int ranks) {
     return 2 * bus_others(ranks);
 }
 
-/* Every rank reads the whole and writes the whole. */
+/* Every rank reads and writes the full buffer. */
 static double touched_all(int ranks) {
     return 2.0 * ranks;
 }
 
-/* All sources are read, the whole is written once. */
+/* All sources are read, the full buffer is written once. */
 static double touched_reduced(int ranks) {
     return ranks + 1.0;
 }
@@ -49,12 +49,12 @@ static double touched_others(int ranks) {
     return 2.0 * (ranks - 1);
 }
 
-/* A reduce-scatter, then each part is read once and written to the others. */
+/* A reduce-scatter, then each part is read once and written to the other ranks. */
 static double touched_two_halves(int ranks) {
     return touched_reduced(ranks) + ranks;
 }
 
-/* The whole is read once and written once. */
+/* The full buffer is read once and written once. */
 static double touched_once(int ranks) {
     (void)ranks;
     return 2;
@@ -73,7 +73,7 @@ static double touched_none(int ranks) {
 /* ---- Results --------------------------------------------------------------------------------- */
 
 static op_result everything_summed(const op_call *c) {
-    return (op_result){.pieces = 1, .piece = c->count, .sum = true};
+    return (op_result){.parts = 1, .part = c->count, .sum = true};
 }
 
 static op_result everything_summed_on_root(const op_call *c) {
@@ -82,11 +82,11 @@ static op_result everything_summed_on_root(const op_call *c) {
 
 static op_result own_part_summed(const op_call *c) {
     return (op_result){
-        .pieces = 1, .piece = part_of(c), .first = (size_t)c->rank * part_of(c), .sum = true};
+        .parts = 1, .part = part_of(c), .first = (size_t)c->rank * part_of(c), .sum = true};
 }
 
 static op_result everybodys_part(const op_call *c) {
-    return (op_result){.pieces = (size_t)c->ranks, .piece = part_of(c)};
+    return (op_result){.parts = (size_t)c->ranks, .part = part_of(c)};
 }
 
 static op_result everybodys_part_on_root(const op_call *c) {
@@ -96,20 +96,20 @@ static op_result everybodys_part_on_root(const op_call *c) {
 /* The root sends its source and has no destination. */
 static op_result everything_of_root(const op_call *c) {
     return c->rank == ROOT ? (op_result){0}
-                           : (op_result){.pieces = 1, .piece = c->count, .from = ROOT};
+                           : (op_result){.parts = 1, .part = c->count, .from = ROOT};
 }
 
 static op_result own_part_of_root(const op_call *c) {
     return (op_result){
-        .pieces = 1, .piece = part_of(c), .first = (size_t)c->rank * part_of(c), .from = ROOT};
+        .parts = 1, .part = part_of(c), .first = (size_t)c->rank * part_of(c), .from = ROOT};
 }
 
 static op_result own_part_of_everybody(const op_call *c) {
     return (op_result){
-        .pieces = (size_t)c->ranks, .piece = part_of(c), .first = (size_t)c->rank * part_of(c)};
+        .parts = (size_t)c->ranks, .part = part_of(c), .first = (size_t)c->rank * part_of(c)};
 }
 
-/* Ranks 0 and 1, 2 and 3, ...; a last one without a partner looks on. */
+/* Ranks 0 and 1, 2 and 3, ...; a last rank without a partner does nothing. */
 static int partner(const op_call *c) {
     int other = c->rank ^ 1;
     return other < c->ranks ? other : -1;
@@ -117,7 +117,7 @@ static int partner(const op_call *c) {
 
 static op_result everything_of_partner(const op_call *c) {
     int other = partner(c);
-    return other < 0 ? (op_result){0} : (op_result){.pieces = 1, .piece = c->count, .from = other};
+    return other < 0 ? (op_result){0} : (op_result){.parts = 1, .part = c->count, .from = other};
 }
 
 static op_result nothing(const op_call *c) {
@@ -129,21 +129,21 @@ void op_spoil(const op_call *c) {
     memset(c->dst, 0xff, c->count * sizeof *c->dst); /* NaN */
 }
 
-static trine_status check_piece(const op *o, const op_call *c, const op_result *r, size_t j,
-                                const char *who) {
-    const float *x = c->dst + j * r->piece;
+static trine_status check_part(const op *o, const op_call *c, const op_result *r, size_t j,
+                               const char *who) {
+    const float *x = c->dst + j * r->part;
     pattern p = r->sum ? pattern_of_sum(c->ranks) : pattern_of_rank(r->from + (int)j);
-    size_t at = pattern_differs(x, r->piece, r->first, p);
-    CHECK(at == r->piece, TRINE_EDATA,
-          "%s of %zu elements by %s is wrong: element %zu of rank %d is %.9g instead of %.9g",
-          o->name, c->count, who, j * r->piece + at, c->rank, (double)x[at],
+    size_t at = pattern_differs(x, r->part, r->first, p);
+    CHECK(at == r->part, TRINE_EDATA,
+          "%s of %zu elements by %s: element %zu of rank %d is %.9g instead of %.9g", o->name,
+          c->count, who, j * r->part + at, c->rank, (double)x[at],
           (double)pattern_at(p, r->first + at));
     return TRINE_OK;
 }
 
 trine_status op_check(const op *o, const op_call *c, const char *who) {
     const op_result r = o->result(c);
-    for (size_t j = 0; j < r.pieces; j++) TRY(check_piece(o, c, &r, j, who));
+    for (size_t j = 0; j < r.parts; j++) TRY(check_part(o, c, &r, j, who));
     return TRINE_OK;
 }
 
@@ -161,7 +161,7 @@ static trine_status reduce_scatter_by_trine(const op_call *c) {
     return trine_reduce_scatter(c->comm, c->dst, c->src, c->count, TRINE_F32, TRINE_SUM);
 }
 
-/* An all-reduce in two calls, as sequence parallelism makes it (with work on the parts in between). */
+/* An all-reduce in two calls, as in sequence parallelism (which computes on the parts in between). */
 static trine_status two_halves_by_trine(const op_call *c) {
     float *own = c->dst + (size_t)c->rank * part_of(c);
     TRY(trine_reduce_scatter(c->comm, own, c->src, c->count, TRINE_F32, TRINE_SUM));
@@ -172,7 +172,7 @@ static trine_status all_gather_by_trine(const op_call *c) {
     return trine_all_gather(c->comm, c->dst, c->src, c->count, TRINE_F32);
 }
 
-/* Who only reads it lets go of const here; the interface has one buffer for both roles. */
+/* The interface has one buffer for both roles; the root's is only read, so const may be dropped. */
 static float *broadcast_buffer(const op_call *c) {
     return c->rank == ROOT ? (float *)c->src : c->dst;
 }
@@ -209,11 +209,11 @@ static trine_status barrier_by_trine(const op_call *c) {
 /* ---- The MPI library ------------------------------------------------------------------------- */
 
 static void all_reduce_by_mpi(const op_call *c) {
-    MPI_Allreduce(c->src, c->dst, whole(c), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+    MPI_Allreduce(c->src, c->dst, full(c), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
 }
 
 static void reduce_by_mpi(const op_call *c) {
-    MPI_Reduce(c->src, c->dst, whole(c), MPI_FLOAT, MPI_SUM, ROOT, MPI_COMM_WORLD);
+    MPI_Reduce(c->src, c->dst, full(c), MPI_FLOAT, MPI_SUM, ROOT, MPI_COMM_WORLD);
 }
 
 static void reduce_scatter_by_mpi(const op_call *c) {
@@ -231,7 +231,7 @@ static void all_gather_by_mpi(const op_call *c) {
 }
 
 static void broadcast_by_mpi(const op_call *c) {
-    MPI_Bcast(broadcast_buffer(c), whole(c), MPI_FLOAT, ROOT, MPI_COMM_WORLD);
+    MPI_Bcast(broadcast_buffer(c), full(c), MPI_FLOAT, ROOT, MPI_COMM_WORLD);
 }
 
 static void scatter_by_mpi(const op_call *c) {
@@ -247,7 +247,7 @@ static void all_to_all_by_mpi(const op_call *c) {
 }
 
 static void ping_pong_by_mpi(const op_call *c) {
-    int other = partner(c), n = whole(c);
+    int other = partner(c), n = full(c);
     if (other < 0) return;
     if (c->rank < other) MPI_Send(c->src, n, MPI_FLOAT, other, 0, MPI_COMM_WORLD);
     MPI_Recv(c->dst, n, MPI_FLOAT, other, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
@@ -261,8 +261,7 @@ static void barrier_by_mpi(const op_call *c) {
 
 /* ---- The table ------------------------------------------------------------------------------- */
 
-/* Reductions first: MPI's have temporaries, and how much they cost depends on the heap that earlier calls
- * have left. */
+/* Reductions first: MPI's have temporaries, whose cost depends on the heap after earlier calls. */
 const op ops[] = {
     {"reduce-scatter", true, false, 1, "(n-1)/n", bus_others, touched_reduced,
      reduce_scatter_by_trine, reduce_scatter_by_mpi, own_part_summed},

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof *(array)))
-/* Below, the share of the copy limit says nothing: what takes time is not the bytes. */
+/* Below this size the share of the copy limit means nothing: the time is not that of the bytes. */
 #define SHARE_FROM 4096
 
 /* ---- The job --------------------------------------------------------------------------------- */
@@ -26,23 +26,23 @@ static const bench_column job_columns[] = {
 static void say_units(comm_report *r) {
     static const char *const lines[] = {
         "",
-        "   size       S, bytes of the whole: what every rank holds in all-reduce, reduce, "
-        "broadcast and",
-        "              send-recv, all n parts together in the others; fp32, sums, out of place, "
-        "root 0",
-        "   us         microseconds of a call. A batch is a barrier and k calls, its time the "
-        "slowest",
-        "              rank's / k; the median over batches, Trine's and MPI's in turn. send-recv: "
-        "one way",
-        "              of a ping-pong between ranks 0 and 1, 2 and 3, ..., all pairs at once",
-        "   algbw      S / time, in 1e9 bytes a second; busbw = algbw x the factor that stands "
-        "beside the",
-        "              primitive's name, n being the ranks: both as nccl-tests defines them",
-        "   mpi/trine  MPI's time / Trine's: above 1 Trine is faster",
-        "   limit%     of Trine's time: what the cores need to read and write all that the "
-        "primitive",
-        "              must, at the rate of the copy table",
-        "   Trine's buffers are of trine_mesh_alloc, MPI's of malloc; both were written to before.",
+        "   size       S: the bytes of every rank in all-reduce, reduce, broadcast and send-recv, "
+        "of all n",
+        "              parts together in the others; fp32, sums, out of place, root 0",
+        "   us         microseconds a call. A batch is a barrier and k calls; its time is the "
+        "slowest rank's / k.",
+        "              Median over batches, Trine and MPI alternating. send-recv: one way of a "
+        "ping-pong",
+        "              between ranks 0 and 1, 2 and 3, ..., all pairs at once",
+        "   algbw      S / time, in 1e9 bytes per second; busbw = algbw x the factor in the "
+        "table's "
+        "title (n ranks),",
+        "              both as defined by nccl-tests",
+        "   mpi/trine  MPI's time / Trine's time: above 1 Trine is faster",
+        "   limit%     the time that the cores need to read and write the primitive's bytes at "
+        "the rate of the",
+        "              copy table, in percent of Trine's time",
+        "   Buffers are from trine_mesh_alloc (Trine) and malloc (MPI); both were written before.",
     };
     for (int i = 0; i < COUNT(lines); i++) bench_note(r->report, "%s", lines[i]);
 }
@@ -50,7 +50,7 @@ static void say_units(comm_report *r) {
 void comm_report_job(comm_report *r, const comm_job *job) {
     char yield[SETTING_SIZE], single[SETTING_SIZE];
     say_units(r);
-    bench_table(r->report, "job", "The job, and what the MPI library was told", job_columns,
+    bench_table(r->report, "job", "The job and the settings of the MPI library", job_columns,
                 COUNT(job_columns));
     bench_row(r->report,
               (bench_cell[]){{.number = r->ranks},
@@ -74,8 +74,8 @@ static const bench_column copy_columns[] = {
 void comm_report_copy_table(comm_report *r) {
     bench_table(
         r->report, "copy",
-        "The limit: every rank copies its own S bytes (triad: a = b + 3c), all at once; bytes "
-        "read and written by all",
+        "The limit: every rank copies S bytes (triad: a = b + 3c), all at once; rates count the "
+        "bytes read and written by all ranks",
         copy_columns, COUNT(copy_columns));
 }
 
@@ -95,7 +95,7 @@ void comm_report_copy(comm_report *r, size_t bytes, const timing *times) {
 
 /* ---- The primitives -------------------------------------------------------------------------- */
 
-/* Those of plain memory are the last: a table without them is shorter. */
+/* The columns of plain memory are last, so that a table may omit them. */
 static const bench_column columns[] = {
     {"size", "size", 10, BENCH_TEXT},
     {"bytes", NULL, 0, 0},
@@ -171,12 +171,12 @@ void comm_report_row(comm_report *r, const comm_row *row) {
 
 /* ---- The summary ----------------------------------------------------------------------------- */
 
-/* What is asked: MPI's time / Trine's is at least `asked` for all sizes in [from, to]. */
+/* A target: MPI's time / Trine's is at least `asked` for all sizes in [from, to]. */
 typedef struct {
     const char *op; /* NULL: every primitive */
     const char *sizes;
     size_t from, to;
-    double asked; /* NAN: nothing */
+    double asked; /* NAN: no target */
 } claim;
 
 static const claim claims[] = {
@@ -195,7 +195,7 @@ static const bench_column summary_columns[] = {
     {"bytes", NULL, 0, 0},
 };
 
-/* The row of the smallest ratio; NULL if no row belongs to the claim. */
+/* The row with the smallest ratio; NULL if the claim has no rows. */
 static const comm_row *worst_of(const comm_report *r, const op *o, const claim *c) {
     const comm_row *worst = NULL;
     for (int i = 0; i < r->count; i++) {
@@ -220,8 +220,9 @@ static void say_claim(comm_report *r, const op *o, const claim *c) {
 }
 
 void comm_report_summary(comm_report *r) {
-    bench_table(r->report, "summary", "Smallest mpi/trine of each primitive, and what is asked",
-                summary_columns, COUNT(summary_columns));
+    bench_table(r->report, "summary",
+                "Smallest mpi/trine of each primitive, and the target (asked)", summary_columns,
+                COUNT(summary_columns));
     for (int c = 0; c < COUNT(claims); c++)
         for (int o = 0; o < op_count; o++)
             if (!claims[c].op || !strcmp(claims[c].op, ops[o].name))

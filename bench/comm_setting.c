@@ -3,7 +3,7 @@
 #include <mpi.h>
 #include <stdio.h>
 
-/* The word that an enumeration has for a value; the number if it has none. */
+/* The name that an enumeration has for a value; the number if it has none. */
 static void enumerated(MPI_T_enum words, int value, char text[SETTING_SIZE]) {
     char word[SETTING_SIZE];
     int count = 0, length = sizeof word;

@@ -1,6 +1,6 @@
 /* The demo's job (tools/demo.sh: its model, batch and layout, 8 ranks on this machine's cores)
- * against one rank with a thread a core: how much of the machine is left when ranks are many and
- * cores are few. Both live at the same time and compute in turns (alternate.h). */
+ * compared with one rank with a thread a core: the efficiency with more ranks than cores.
+ * Both jobs are alive at the same time and compute alternately (alternate.h). */
 #include <stdlib.h>
 
 #include "base/status.h"
@@ -8,7 +8,7 @@
 #include "tokenfile.h"
 #include "alternate.h"
 
-#define STEPS 10 /* of a turn */
+#define STEPS 10 /* before the other job computes */
 
 static const bench_column columns[] = {
     {"layout", "layout", 16, BENCH_TEXT}, {"ranks", "ranks", 5, 0},
@@ -42,8 +42,8 @@ static void add_row(bench_report *r, const char *name, const trine_config *c, in
                                 {.number = one / step}});
 }
 
-static trine_status race(bench_report *r, const bench_options *k, turns *t, const char *path,
-                         bench_samples *s) {
+static trine_status race(bench_report *r, const bench_options *k, alternate_listener *t,
+                         const char *path, bench_samples *s) {
     trine_config one = config_of(k, path, (trine_layout){.dp = 1, .tp = 1, .pp = 1});
     trine_config eight = config_of(k, path, (trine_layout){.dp = 2, .tp = 2, .pp = 2});
     one.parallel.threads = k->threads;
@@ -65,7 +65,7 @@ static trine_status measure(bench_report *r, const bench_options *k) {
     const trine_model *m = &k->model;
     size_t tokens = 64 * (size_t)(k->batch * k->micros) * (size_t)m->seq_length + 1;
     tokenfile text;
-    turns *t = NULL;
+    alternate_listener *t = NULL;
     bench_samples *s = calloc(2, sizeof *s);
     CHECK(s, TRINE_ENOMEM, "no memory for samples");
     trine_status status = tokenfile_create(&text, k->dir, m->vocab_size, tokens);
@@ -86,12 +86,12 @@ static trine_status run(const bench_options *k) {
     TRY(status_user(bench_options_host_only(k, "demo")));
     TRY(bench_report_open(&r, "demo", k->json, k->threads, BENCH_LOUD));
     bench_note(r,
-               "   %d layers, hidden %d, heads %d, T %d, vocabulary %d; %d samples a step in "
+               "   %d layers, hidden %d, heads %d, T %d, vocabulary %d; %d samples per step in "
                "micro-batches of %d",
                m->num_layers, m->hidden_size, m->num_attention_heads, m->seq_length, m->vocab_size,
                k->batch * k->micros, k->batch);
-    snprintf(title, sizeof title, "8 ranks on %d cores, medians of %d turns of %d steps",
-             k->threads, k->reps, STEPS);
+    snprintf(title, sizeof title, "8 ranks on %d cores, medians of %d runs of %d steps", k->threads,
+             k->reps, STEPS);
     bench_table(r, "demo", title, columns, sizeof columns / sizeof *columns);
     trine_status status = measure(r, k);
     if (status == TRINE_OK) return bench_report_close(&r);
@@ -110,7 +110,7 @@ int main(int argc, char **argv) {
     k.micros = 4;
     k.reps = 7;
     trine_status status = bench_options_parse(
-        &k, argc, argv, "The demo's 8 ranks against one rank on the same cores.");
+        &k, argc, argv, "The demo's 8 ranks, compared with one rank on the same cores.");
     if (status != TRINE_OK || k.help) return bench_exit(status);
     return bench_exit(run(&k));
 }

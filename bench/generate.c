@@ -1,8 +1,7 @@
-/* How fast text is made, one rank with all threads: tokens a second with the cache of keys and values
- * and without, where all tokens are evaluated for each new one, in the same process in turns. What a
- * token cannot be faster than with a cache is one pass over the weights, held here against the triad
- * (profile/limits.h) with the same threads: of the limit, bytes of the weights that are multiplied,
- * times tokens a second. Weights are random: no time depends on their values. */
+/* The speed of text generation on one rank with all threads: tokens a second with the key/value cache and without
+ * (where each new token costs an evaluation of all tokens), alternately in the same process. The limit with a cache
+ * is one pass over the weights a token: bytes of the multiplied weights times tokens a second are compared with the
+ * triad (profile/limits.h) with the same threads. Weights are random: no time depends on their values. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -11,8 +10,8 @@
 #include "generate/generator.h"
 #include "bench_options.h"
 
-#define PROMPT 16 /* tokens, at most; of a shorter sequence a fifth */
-#define TOKENS 64 /* behind it, at most */
+#define PROMPT 16 /* tokens, at most; a fifth of a short sequence */
+#define TOKENS 64 /* generated, at most */
 #define TRIAD  ((size_t)64 << 20)
 
 static const bench_column columns[] = {
@@ -29,8 +28,8 @@ enum { CACHED, PLAIN, WAYS };
 
 typedef struct {
     trine_generator *g[WAYS];
-    int first, count;                 /* tokens of the prompt, and behind it */
-    bench_samples prompt, text[WAYS]; /* seconds: of the first token, of the TOKENS behind it */
+    int first, count;                 /* tokens of the prompt, and generated */
+    bench_samples prompt, text[WAYS]; /* seconds of the first token, and of the following ones */
 } race;
 
 static trine_status write_text(race *x, int way, bench_samples *prompt, bench_samples *text) {
@@ -48,7 +47,7 @@ static trine_status write_text(race *x, int way, bench_samples *prompt, bench_sa
     return TRINE_OK;
 }
 
-/* The library makes its products when they are first asked for. */
+/* The first runs are a warm-up: the library compiles its products on first use. */
 static trine_status run_race(race *x, int reps) {
     for (int w = 0; w < WAYS; w++) TRY(write_text(x, w, NULL, NULL));
     for (int i = 0; i < reps; i++)
@@ -105,7 +104,7 @@ static trine_status measure_all(bench_report *r, const bench_options *k, trine_w
     trine_model m = k->model;
     char title[160];
     if (!m.seq_length) m.seq_length = 1024;
-    snprintf(title, sizeof title, "up to %d tokens behind a prompt of up to %d, medians of %d",
+    snprintf(title, sizeof title, "up to %d tokens after a prompt of up to %d, medians of %d",
              TOKENS, PROMPT, k->reps);
     bench_table(r, "generate", title, columns, sizeof columns / sizeof *columns);
     for (int t = 0; t < 2; t++) {
@@ -134,7 +133,8 @@ static trine_status run(const bench_options *k, int *argc, char ***argv) {
 
 int main(int argc, char **argv) {
     bench_options k = bench_options_default();
-    trine_status status = bench_options_parse(&k, argc, argv, "Text with and without a cache.");
+    trine_status status =
+        bench_options_parse(&k, argc, argv, "Text generation with and without a key/value cache.");
     if (status != TRINE_OK || k.help) return bench_exit(status);
     return bench_exit(run(&k, &argc, &argv));
 }

@@ -7,8 +7,8 @@
 #include "base/status.h"
 #include "machine.h"
 
-#define PIECE ((size_t)4 << 20) /* floats */
-#define TEXT  160
+#define SEGMENT ((size_t)4 << 20) /* floats */
+#define TEXT    160
 
 bool bench_gpu_is(const device_config *config) {
     return config->kind == DEVICE_CUDA;
@@ -55,27 +55,28 @@ trine_status bench_gpu_report(bench_report *r, const device *d) {
     return TRINE_OK;
 }
 
-static float twice(float x) {
+static float bf16_twice(float x) {
     uint32_t bits = bf16_store(x);
     return half_float(bits << 16 | bits);
 }
 
-/* Written by the threads that will read it, so that pages lie near. */
+/* Written by the threads that will read it, so that pages are local (NUMA). */
 static void make(float *x, size_t n, float (*number)(size_t i), const device *d) {
 #pragma omp parallel for num_threads(d->threads) schedule(static)
-    for (size_t i = 0; i < n; i++) x[i] = d->compute == TRINE_BF16 ? twice(number(i)) : number(i);
+    for (size_t i = 0; i < n; i++)
+        x[i] = d->compute == TRINE_BF16 ? bf16_twice(number(i)) : number(i);
 }
 
 trine_status bench_gpu_fill(device *d, float *x, size_t n, float (*number)(size_t i)) {
-    size_t most = n < PIECE ? n : PIECE;
+    size_t most = n < SEGMENT ? n : SEGMENT;
     if (d->memory->host) return make(x, n, number, d), TRINE_OK;
-    float *piece = malloc(most * sizeof *piece);
-    CHECK(piece, TRINE_ENOMEM, "no memory to fill the GPU's from");
-    make(piece, most, number, d);
+    float *segment = malloc(most * sizeof *segment);
+    CHECK(segment, TRINE_ENOMEM, "no memory for the values of the GPU's buffers");
+    make(segment, most, number, d);
     trine_status status = TRINE_OK;
     for (size_t at = 0; status == TRINE_OK && at < n; at += most)
-        status = device_write(d, x + at, piece, (n - at < most ? n - at : most) * sizeof *x);
-    free(piece);
+        status = device_write(d, x + at, segment, (n - at < most ? n - at : most) * sizeof *x);
+    free(segment);
     return status;
 }
 

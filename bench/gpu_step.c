@@ -17,9 +17,9 @@
 #include "train/trainer.h"
 
 #define BENCH_GPU_T 1024
-#define LIMIT_BATCH 16   /* samples of the limit's matmuls at most: more change no rate */
-#define MOST_BATCH  4096 /* samples of a micro-batch that are thought of */
-#define RESERVE     64   /* this part of the card is left for what comes later: code, libraries */
+#define LIMIT_BATCH 16   /* samples of the limit's matmuls at most: more do not change the rate */
+#define MOST_BATCH  4096 /* largest micro-batch to be tried */
+#define RESERVE     64   /* a 64th of the GPU's memory stays free for later use: code, libraries */
 #define WARM_STEPS  1
 #define MARKED      2 /* steps with marks; the last one counts */
 #define MARKS       256
@@ -28,7 +28,7 @@ typedef struct {
     const bench_options *k;
     bench_report *report;
     trine_world *world;
-    device *probe; /* for questions and for the copy: it stays open, and so does CUDA's context */
+    device *probe; /* for queries and for the copy: it stays open, and so does CUDA's context */
     products *limit;
     size_t limit_rows;
     trine_trainer *trainer;
@@ -68,7 +68,7 @@ static trine_status planned(const bench_gpu_run *s, int batch, uint64_t *bytes) 
     return memory_planned_alone(&c, bytes);
 }
 
-/* The largest in [1, MOST_BATCH] whose plan is at most `room`; 0: none. Plans grow with it. */
+/* The largest batch in [1, MOST_BATCH] whose plan is at most `room` bytes; 0: none. Plans grow with the batch. */
 static trine_status largest(const bench_gpu_run *s, uint64_t room, int *batch) {
     int fits = 0, beyond = MOST_BATCH + 1;
     for (int next = 1; fits + 1 < beyond;
@@ -85,7 +85,7 @@ static trine_status largest(const bench_gpu_run *s, uint64_t room, int *batch) {
     return TRINE_OK;
 }
 
-/* Of what is free now the trainer's device takes its own, and something is left. */
+/* The free memory less the trainer's device and a reserve. */
 static trine_status room_for_plan(const bench_gpu_run *s, uint64_t *room) {
     const bench_gpu_result *x = s->result;
     uint64_t left = 0;
@@ -115,14 +115,14 @@ static trine_status choose_batch(bench_gpu_run *s) {
     TRY(largest(s, room, &x->batch));
     if (x->batch > 0) return x->batch < LIMIT_BATCH ? make_limit(s, x->batch) : TRINE_OK;
     TRY(planned(s, 1, &least));
-    bench_skip(s->report, "%s: one sample takes %s, and the GPU has %s for it", x->name,
+    bench_skip(s->report, "%s: one sample needs %s, but the GPU has %s free for it", x->name,
                human_bytes(needs, least), human_bytes(has, room));
     return TRINE_OK;
 }
 
 /* ---- Steps ---- */
 
-/* The last operators of a step may still be under way when it returns. */
+/* The last operators of a step may still be running when it returns. */
 static trine_status timed_step(bench_gpu_run *s, double *seconds) {
     trine_metrics metrics;
     double start = bench_now();
@@ -157,7 +157,7 @@ static trine_status run_steps(bench_gpu_run *s) {
 
 /* ---- Marks ---- */
 
-/* Seconds between two marks with nothing in between, in a queue that has enough to do meanwhile. */
+/* Seconds between two consecutive marks in a full queue. */
 static trine_status mark_cost(const cuda_measure *m, cuda_marks *marks, device *d, void *memory,
                               size_t bytes, double *seconds) {
     char *half = (char *)memory + bytes / 2;
@@ -181,7 +181,7 @@ static trine_status measure_mark(const bench_gpu_run *s, double *seconds) {
     return status;
 }
 
-/* With the trainer's interpreter on a device that sets marks. */
+/* Runs a step with the trainer's interpreter on a device that sets marks. */
 static trine_status marked_step(bench_gpu_run *s, device_profile *p) {
     bench_gpu_result *x = s->result;
     trine_trainer *t = s->trainer;
@@ -193,7 +193,7 @@ static trine_status marked_step(bench_gpu_run *s, device_profile *p) {
     return status;
 }
 
-/* More operators than a step has: of a layer some 30 a micro-batch, and some 60 at the end. */
+/* More operators than a step has: about 30 for a layer and micro-batch, and about 60 at the end. */
 static int most_operators(const bench_gpu_result *x) {
     return (x->micros + 2) * (x->model.num_layers * 64 + 256);
 }
@@ -268,7 +268,7 @@ static void start_result(const bench_gpu_run *s, bench_gpu_result *x, const trin
     if (!x->model.seq_length) x->model.seq_length = BENCH_GPU_T;
 }
 
-/* What is taken of the card when only a device is open on it. */
+/* The memory that is in use when only a device is open. */
 static trine_status describe(bench_gpu_run *s, bench_gpu_result *x) {
     cuda_gpu gpu;
     TRY(cuda_describe(s->probe, &gpu));
@@ -279,7 +279,7 @@ static trine_status describe(bench_gpu_run *s, bench_gpu_result *x) {
     return TRINE_OK;
 }
 
-/* The model that was asked for; else the two. */
+/* The model of the options; by default the two. */
 static trine_status list_models(const bench_gpu_run *s, bench_gpu_result *list, int *count) {
     trine_model xl = s->k->model, usual = xl;
     start_result(s, &list[0], &s->k->model);

@@ -14,7 +14,7 @@ static double tokens_of(const bench_gpu_result *x) {
     return (double)x->batch * x->micros * x->model.seq_length;
 }
 
-/* Of a token: with the triangle of attention, and with all of it. */
+/* Flops of a token: with the triangle of attention, and with the full matrix. */
 static double flops_triangle(const bench_gpu_result *x) {
     return gpt_flops_per_token(&x->model);
 }
@@ -32,15 +32,15 @@ static const bench_column step_columns[] = {
     {"layers", NULL, 0, 0},
     {"hidden", NULL, 0, 0},
     {"micro_batch", "B", 4, 0},
-    {"micro_batches", "times", 5, 0},
+    {"micro_batches", "micro-batches", 5, 0},
     {"tokens_per_second", "tokens/s", 10, 1},
     {"step_seconds", "step s", 8, 4},
     {"step_best_seconds", "best s", 8, 4},
     {"flops_per_token", NULL, 0, 0},
     {"tflops", "TFLOP/s", 7, 2},
     {"mfu", "MFU", 6, 3},
-    {"peak_share", "of type's", 9, 3},
-    {"matmul_tflops", "matmuls'", 8, 2},
+    {"peak_share", "of peak", 9, 3},
+    {"matmul_tflops", "matmuls", 8, 2},
     {"ratio", "ratio", 6, 3},
     {"copy_gbps", "copy GB/s", 9, 1},
 };
@@ -67,8 +67,8 @@ static void step_row(bench_report *r, const device_config *config, const bench_g
 static void say_steps(bench_report *r, const device_config *config) {
     bench_note(r,
                "  MFU: tokens/s x (6N + 12LCT) / %.4g TFLOP/s, dense bf16 of an H100 and H200; of "
-               "type's: / %.4g, of\n  what is computed in here. ratio: flops a second with the "
-               "triangle of attention (6N + 6LCT) / matmuls'.",
+               "peak: / %.4g, the peak of\n  the type in use. ratio: flops per second with the "
+               "triangle of attention (6N + 6LCT) / those of the matmuls.",
                1e-12 * BENCH_GPU_PEAK_BF16, 1e-12 * bench_gpu_peak(config));
 }
 
@@ -79,14 +79,14 @@ static const bench_column idle_columns[] = {
     {"micro_batches", "micro-batches", 13, 0},
     {"operators", "operators", 9, 0},
     {"step_ms", "step ms", 10, 3},
-    {"operators_ms", "operators'", 10, 3},
+    {"operators_ms", "operators ms", 10, 3},
     {"gaps_ms", "gaps ms", 9, 3},
     {"idle", "idle %", 7, 3},
-    {"marks_ms", "marks' ms", 9, 3},
-    {"idle_net", "less them %", 11, 3},
-    {"host_ms", "host's ms", 9, 3},
+    {"marks_ms", "marks ms", 9, 3},
+    {"idle_net", "net idle %", 11, 3},
+    {"host_ms", "host ms", 9, 3},
     {"starved", "starved", 7, 0},
-    {"over_plain", "over plain", 10, 3},
+    {"over_plain", "of plain", 10, 3},
 };
 
 static void idle_row(bench_report *r, const bench_gpu_result *x) {
@@ -108,28 +108,28 @@ static void idle_row(bench_report *r, const bench_gpu_result *x) {
 
 static void say_idle(bench_report *r) {
     bench_note(r,
-               "  gaps: of the compute stream, between the marks around its operators, transfers "
-               "among them. marks': their own\n  time in a full queue, one a gap. host's: the "
-               "time of the calls, hidden while the queue is not starved.\n  starved: operators "
-               "that found the queue empty; each may hide a launch. over plain: a step with marks "
-               "over\n  one without.");
+               "  gaps: on the compute stream, between the marks around its operators, with "
+               "transfers. marks: the marks' own\n  time in a full queue, one a gap. net idle: "
+               "without it. host: the time of the calls, hidden unless the queue is\n  starved. "
+               "starved: operators that found the queue empty; each may hide a launch. of plain: "
+               "a step with marks /\n  one without.");
 }
 
 /* ---- Memory ---- */
 
 static const bench_column memory_columns[] = {
     {"model", "model", 10, BENCH_TEXT},  {"plan", "plan MiB", 11, 3},
-    {"room", "room for it", 11, 3},      {"taken", "taken", 11, 3},
-    {"over_plan", "over plan", 9, 3},    {"own", "a device's own", 14, 3},
+    {"room", "available", 11, 3},        {"taken", "taken", 11, 3},
+    {"over_plan", "over plan", 9, 3},    {"own", "device's own", 14, 3},
     {"context", "context, code", 13, 3}, {"later", "in first step", 13, 3},
-    {"card", "of the card", 11, 1},
+    {"card", "GPU total", 11, 1},
 };
 
 static double mib(double bytes) {
     return bytes / 0x1p20;
 }
 
-/* The trainer's device takes its own beside the plan. */
+/* The trainer's device has memory of its own, which is not in the plan. */
 static void memory_row(bench_report *r, const bench_gpu_result *x) {
     double taken = (double)x->free_before - (double)x->free_after - (double)x->own_bytes;
     bench_row(r, (bench_cell[]){{.text = x->name},
@@ -145,11 +145,10 @@ static void memory_row(bench_report *r, const bench_gpu_result *x) {
 
 static void say_memory(bench_report *r) {
     bench_note(r,
-               "  taken: what is free before and after the trainer is made, less its device's own "
-               "(workspace, scratch); the\n  driver gives memory in pieces of 2 MiB. context: "
-               "all that is taken when a device is open and nothing else,\n  other processes' "
-               "memory too. in first step: what the driver and the library load when first "
-               "called.");
+               "  taken: free memory before less free memory after creating the trainer, without "
+               "its device's own (workspace,\n  scratch); the driver allocates in units of 2 MiB. "
+               "context: all memory in use when only a device is open, also\n  by other processes. "
+               "in first step: loaded by driver and libraries on first use.");
 }
 
 /* ---- Where the time goes ---- */
@@ -211,8 +210,8 @@ static void operators_table(bench_report *r, const bench_gpu_result *x) {
     char key[64], title[160];
     snprintf(key, sizeof key, "operators_%d_%d", x->model.num_layers, x->model.hidden_size);
     snprintf(title, sizeof title,
-             "%s: where a step with marks goes; limits: the library's matmuls %.2f TFLOP/s, a copy "
-             "%.1f GB/s",
+             "%s: time of a step with marks by operator; limits: the library's matmuls %.2f "
+             "TFLOP/s, a copy %.1f GB/s",
              x->name, 1e-12 * x->matmul_rate, 1e-9 * x->copy_rate);
     bench_table(r, key, title, COLUMNS(operator_columns));
     for (int n = 0; n < DEVICE_TIMED; n++) order[n] = (ranked){n, s->span[n]};
@@ -238,7 +237,8 @@ void bench_gpu_tables(bench_report *r, const device_config *config, const bench_
     for (int i = 0; i < count; i++)
         if (list[i].measured) step_row(r, config, &list[i]);
     say_steps(r, config);
-    bench_table(r, "idle", "idle time of the compute stream in such a step", COLUMNS(idle_columns));
+    bench_table(r, "idle", "idle time of the compute stream in a step with marks",
+                COLUMNS(idle_columns));
     each(r, list, count, idle_row);
     say_idle(r);
     bench_table(r, "memory", "the GPU's memory, MiB", COLUMNS(memory_columns));

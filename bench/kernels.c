@@ -1,17 +1,17 @@
-/* Everything in a step that is no matmul, operator by operator, on the model's own sizes
- * (operators.h), beside its limit, measured in between.
+/* The operators of a step other than matmuls, on the model's own sizes (operators.h), each with its limit, measured
+ * before and after it.
  *
- * What is bound by memory is held, on processors, against the triad a = b + s c (McCalpin,
- * "STREAM", 1995) with the same threads; it has 16 bytes an element, not STREAM's 12, because what
- * is only written is read first. On a GPU it is held against the device's own copy, bytes read and
- * written. Who reads an operand twice comes out below 1, who writes around the cache (as memset
+ * Memory-bound operators are compared, on the CPU, with the triad a = b + s c (McCalpin,
+ * "STREAM", 1995) with the same threads; it has 16 bytes an element, not STREAM's 12, because memory that
+ * is only written is read first. On a GPU they are compared with the device's own copy, bytes read and
+ * written. An operator that reads an operand twice has a ratio below 1, one that writes around the cache (as memset
  * may) above.
  *
- * Attention is bound by arithmetic: flops of the triangle, 2 B T^2 C forward, twice that backward
- * (the recomputation is not counted), against the library's rate on a block's matmuls.
+ * Attention is compute-bound: flops of the triangle, 2 B T^2 C forward, twice that backward
+ * (the recomputation is not counted), compared with the library's rate on a block's matmuls.
  *
- * In fp32 and then in bf16, whose weight gradients and optimizer stay fp32. Attention also has rows
- * with dropout, of the same flops: what the mask costs is their difference. */
+ * First in fp32, then in bf16, where weight gradients and optimizer stay fp32. Attention also has rows
+ * with dropout, with the same flops: the difference is the cost of the mask. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -24,19 +24,19 @@
 #define BENCH_GPU_T     1024
 #define BENCH_GPU_BATCH 16
 #define BENCH_GPU_CALLS                                                                            \
-    64               /* in a row, at most: long enough to hide a launch, short enough to repeat */
-#define LIMIT_RUNS 3 /* before an operator, and after it */
+    64               /* consecutive calls, at most: enough to hide a launch, few enough to repeat */
+#define LIMIT_RUNS 3 /* before an operator and after it */
 
 typedef struct {
     const bench_options *bench_options;
     place at;
     bench_gpu_watch watch;
-    bool card;
+    bool gpu;
     int reps;
     bench_samples call, limit;
     double least; /* share of the limit */
     const char *least_name;
-    double step, bound; /* seconds of all calls in a step, and of their bytes at the limit */
+    double step, bound; /* seconds of all calls in a step, and of their bytes at the limit's rate */
 } bench_place;
 
 /* ---- Limits ---- */
@@ -51,7 +51,7 @@ static double triad(const place *p) {
     return 4.0 * sizeof(float) * (double)n / (bench_now() - start);
 }
 
-/* A copy in front, so that the next one's start is not that of an empty queue. */
+/* A copy in front, so that timing does not start with an empty queue. */
 static trine_status copy(bench_place *b, double *rate) {
     place *p = &b->at;
     size_t bytes = p->count[1] * sizeof(float);
@@ -67,7 +67,7 @@ static trine_status copy(bench_place *b, double *rate) {
 static trine_status measure_limit(bench_place *b) {
     for (int i = 0; i < LIMIT_RUNS; i++) {
         double rate = 0;
-        if (b->card)
+        if (b->gpu)
             TRY(copy(b, &rate));
         else
             rate = triad(&b->at);
@@ -78,7 +78,7 @@ static trine_status measure_limit(bench_place *b) {
 
 /* ---- Calls ---- */
 
-/* Each call has the next operands; after the last come the first again. */
+/* Each call uses the next copy of the operands, cyclically. */
 static trine_status time_each(bench_place *b, run_kernel *run, size_t stride) {
     place *p = &b->at;
     size_t copies = p->count[1] / stride, calls = 0;
@@ -100,7 +100,7 @@ static trine_status run_calls(place *p, run_kernel *run, size_t stride, size_t c
     return TRINE_OK;
 }
 
-/* Many in a row, behind some that keep the queue busy while the host sends the first of them. */
+/* Many consecutive calls, after some that keep the queue busy while the host enqueues the first of them. */
 static trine_status time_rows(bench_place *b, run_kernel *run, size_t stride) {
     place *p = &b->at;
     size_t copies = p->count[1] / stride, calls;
@@ -118,14 +118,14 @@ static trine_status time_rows(bench_place *b, run_kernel *run, size_t stride) {
 }
 
 static trine_status time_calls(bench_place *b, run_kernel *run, size_t stride) {
-    return b->card ? time_rows(b, run, stride) : time_each(b, run, stride);
+    return b->gpu ? time_rows(b, run, stride) : time_each(b, run, stride);
 }
 
 /* ---- Names ---- */
 
 #define KEY 64
 
-/* What is not fp32 says so behind its name. */
+/* The key has the type as a suffix unless it is fp32. */
 static const char *key_of(char key[KEY], const bench_place *b, const char *name) {
     snprintf(key, KEY, "%s%s", name, b->at.dev->compute == TRINE_BF16 ? "_bf16" : "");
     return key;
@@ -144,7 +144,7 @@ static void figure(bench_report *r, const bench_place *b, const char *name, doub
     bench_figure(r, key_of(key, b, name), value);
 }
 
-/* ---- Bound by memory ---- */
+/* ---- Memory-bound operators ---- */
 
 static const bench_column memory_columns[] = {
     {"operator", "operator", 18, BENCH_TEXT},
@@ -171,7 +171,7 @@ static const bench_column bench_gpu_memory_columns[MEMORY_COLUMNS] = {
     {"copy_gbps", "copy", 7, 1},
     {"share", "of copy", 8, 2},
     {"times", "a micro-batch", 13, 1},
-    {"step_ms", "ms of it", 9, 3},
+    {"step_ms", "total ms", 9, 3},
 };
 
 static trine_status measure_kernel(bench_report *r, bench_place *b, const kernel *k) {
@@ -204,18 +204,18 @@ static void start_memory(bench_report *r, const bench_place *b) {
     const place *p = &b->at;
     bench_note(r,
                "\n   N = B T = %zu, C = %zu, F = %zu, V = %zu; a block has %zu parameters. Bytes "
-               "are what memory must",
+               "moved: each operand",
                p->rows, p->C, p->F, p->V, p->block);
-    if (b->card) {
-        bench_note(r, "   move: read once, written once.");
+    if (b->gpu) {
+        bench_note(r, "   is read once and written once.");
         start_table(r, b, "memory",
-                    "bound by memory: against a copy in the GPU's memory, around each",
+                    "memory-bound operators, compared with a copy in GPU memory around each",
                     bench_gpu_memory_columns, MEMORY_COLUMNS);
     } else {
-        bench_note(r, "   move: read once, written once, and what is only written is read first "
-                      "(write-allocate), so in the triad.");
+        bench_note(r, "   is read once and written once; operands that are only written count "
+                      "twice (write-allocate), also in the triad.");
         start_table(r, b, "memory",
-                    "bound by memory: against the triad a = b + s c around each call",
+                    "memory-bound operators, compared with the triad a = b + s c around each call",
                     memory_columns, MEMORY_COLUMNS);
     }
 }
@@ -225,12 +225,12 @@ static trine_status measure_memory(bench_report *r, bench_place *b) {
     operators_list(&b->at, list);
     start_memory(r, b);
     for (int i = 0; i < OPERATORS; i++) TRY(measure_kernel(r, b, &list[i]));
-    bench_note(r, "  all of them in a step: %.3f s; at the %s's rate %.3f s", b->step,
-               b->card ? "copy" : "triad", b->bound);
-    bench_note(r, "  the least of their limit: %s, %.2f", b->least_name, b->least);
+    bench_note(r, "  all of them in a step: %.3f s; at the rate of the %s %.3f s", b->step,
+               b->gpu ? "copy" : "triad", b->bound);
+    bench_note(r, "  smallest share of the limit: %s, %.2f", b->least_name, b->least);
     figure(r, b, "least_share", b->least);
     figure(r, b, "step_seconds", b->step);
-    figure(r, b, b->card ? "step_seconds_at_copy" : "step_seconds_at_triad", b->bound);
+    figure(r, b, b->gpu ? "step_seconds_at_copy" : "step_seconds_at_triad", b->bound);
     return TRINE_OK;
 }
 
@@ -242,7 +242,7 @@ static const bench_column attention_columns[] = {
     {"median_ms", "median ms", 9, 3},
     {"best_ms", "best ms", 8, 3},
     {"gflops", "GFLOP/s", 8, 1},
-    {"matmul_gflops", "matmuls'", 8, 1},
+    {"matmul_gflops", "matmuls", 8, 1},
     {"ratio", "ratio", 6, 3},
     {"times", "a step", 6, 0},
     {"step_ms", "ms a step", 9, 2},
@@ -283,7 +283,7 @@ static trine_status race_attention(bench_report *r, bench_place *b, products *li
     const place *p = &b->at;
     double triangle = (double)p->B * (double)p->T * (double)p->T * (double)p->C;
     start_table(r, b, "attention",
-                "bound by arithmetic: flops of the triangle, against a block's matmuls",
+                "attention: flops of the triangle, compared with a block's matmuls",
                 attention_columns, sizeof attention_columns / sizeof *attention_columns);
     TRY(products_pass(limit, PASS_WARM));
     for (size_t i = 0; i < sizeof attentions / sizeof *attentions; i++)
@@ -291,7 +291,7 @@ static trine_status race_attention(bench_report *r, bench_place *b, products *li
     return TRINE_OK;
 }
 
-/* The block's matmuls: a model whose head is next to nothing. */
+/* The limit is that of a block's matmuls: a model with a vocabulary of one token. */
 static trine_status measure_attention(bench_report *r, bench_place *b) {
     trine_model m = b->bench_options->model;
     m.vocab_size = 1;
@@ -318,7 +318,7 @@ static trine_status measure_placed(bench_report *r, const bench_options *k) {
     CHECK(b, TRINE_ENOMEM, "no memory for samples");
     b->bench_options = k;
     b->reps = k->reps;
-    b->card = bench_gpu_is(&k->device);
+    b->gpu = bench_gpu_is(&k->device);
     trine_status status = operators_open(&b->at, k, (size_t)k->model.seq_length);
     if (status == TRINE_OK) status = measure(r, b);
     operators_close(&b->at);
@@ -346,7 +346,7 @@ static trine_status run(const bench_options *k) {
 int main(int argc, char **argv) {
     bench_options k = bench_options_default();
     trine_status status = bench_options_parse(
-        &k, argc, argv, "The operators that are no matmul, against memory's rate.");
+        &k, argc, argv, "The operators other than matmuls, compared with the memory's rate.");
     if (status != TRINE_OK || k.help) return bench_exit(status);
     if (!k.batch) k.batch = BENCH_GPU_BATCH;
     if (!k.model.seq_length) k.model.seq_length = bench_gpu_is(&k.device) ? BENCH_GPU_T : HOST_T;

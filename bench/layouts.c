@@ -1,9 +1,9 @@
-/* Two ranks of one thread against one rank with two threads, the same model, samples and
- * micro-batch size: what a dimension costs on one machine. Both jobs live at the same time and
- * compute in turns (alternate.h).
+/* Two ranks of one thread compared with one rank with two threads, for the same model, samples and
+ * micro-batch size: the cost of a dimension on one machine. Both jobs are alive at the same time and
+ * compute alternately (alternate.h).
  *
- * A pipeline cannot reach 1: its bound is (1 - bubble) x balance. The bubble is the schedule's,
- * (P-1)/(M+P-1); balance is the mean cost of the stages over the heaviest one's, from measured
+ * A pipeline cannot reach 1: its bound is (1 - bubble) x balance. The bubble of the schedule is
+ * (P-1)/(M+P-1); balance is the mean cost of the stages over that of the heaviest one, from measured
  * times of the units' forward and backward passes on one thread. */
 #include <math.h>
 #include <stdio.h>
@@ -48,7 +48,7 @@ static const bench_column columns[] = {
 typedef struct {
     const bench_options *k;
     bench_report *report;
-    turns *table;
+    alternate_listener *table;
     tokenfile text;
 } bench;
 
@@ -128,7 +128,7 @@ static void add_row(bench *b, const variant *v, const trine_config *c, const ben
                                         {.number = ratio / bound}});
 }
 
-/* Sets *fits, or says why it does not. */
+/* Sets *fits; reports why not. */
 static trine_status check_memory(bench *b, const variant *v, const trine_config *one,
                                  const trine_config *two, bool *fits) {
     uint64_t first, second, there = memory_available();
@@ -137,7 +137,7 @@ static trine_status check_memory(bench *b, const variant *v, const trine_config 
     char need[HUMAN_SIZE], have[HUMAN_SIZE];
     *fits = first + second < there / 10 * 9;
     if (!*fits)
-        bench_skip(b->report, "%s: needs %s, and %s are free", v->name,
+        bench_skip(b->report, "%s: needs %s of memory; %s are free", v->name,
                    human_bytes(need, first + second), human_bytes(have, there));
     return TRINE_OK;
 }
@@ -162,14 +162,14 @@ static trine_status measure(bench *b, const variant *v) {
 static trine_status check_only(const char *only) {
     for (size_t i = 0; i < sizeof variants / sizeof *variants; i++)
         if (!only || !strcmp(only, variants[i].name)) return TRINE_OK;
-    return status_user(RAISE(TRINE_EINVAL, "--only %s: there are dp, tp and pp", only));
+    return status_user(RAISE(TRINE_EINVAL, "--only %s: unknown layout; use dp, tp or pp", only));
 }
 
 static trine_status measure_all(bench *b) {
     char title[160];
     snprintf(title, sizeof title,
-             "two ranks of one thread against one rank with two, T %d, %d samples a step, medians "
-             "of %d in turns",
+             "two ranks of one thread, compared with one rank with two, T %d, %d samples per step, "
+             "medians of %d alternating runs",
              b->k->model.seq_length, b->k->batch * b->k->micros, b->k->reps);
     bench_table(b->report, "layouts", title, columns, sizeof columns / sizeof *columns);
     for (size_t i = 0; i < sizeof variants / sizeof *variants; i++)
@@ -196,7 +196,7 @@ static trine_status run(const bench_options *k) {
     bench_options_report(k, b.report);
     trine_status status = TRINE_OK;
     if (k->threads < 2)
-        bench_skip(b.report, "two ranks of one thread need two cores, and this machine gives %d",
+        bench_skip(b.report, "two ranks of one thread need two cores; the affinity mask has %d",
                    k->threads);
     else
         status = measure_with_text(&b);
@@ -209,7 +209,8 @@ int main(int argc, char **argv) {
     bench_options k = bench_options_default();
     k.reps = 3;
     k.model.seq_length = 512;
-    trine_status status = bench_options_parse(&k, argc, argv, "Two ranks against one, by layout.");
+    trine_status status =
+        bench_options_parse(&k, argc, argv, "Two ranks compared with one, by layout.");
     if (status != TRINE_OK || k.help) return bench_exit(status);
     return bench_exit(run(&k));
 }

@@ -36,17 +36,17 @@ static void find_onednn(char text[TEXT]) {
     snprintf(text, TEXT, "%d.%d.%d", v->major, v->minor, v->patch);
 }
 
-/* May be asked before MPI is initialised. */
+/* May be called before MPI is initialised. */
 static void find_mpi(char text[TEXT]) {
-    char said[MPI_MAX_LIBRARY_VERSION_STRING];
+    char version[MPI_MAX_LIBRARY_VERSION_STRING];
     int length = 0;
     snprintf(text, TEXT, "unknown");
-    if (MPI_Get_library_version(said, &length) == MPI_SUCCESS)
-        snprintf(text, TEXT, "%.*s", (int)strcspn(said, ",\n"), said);
+    if (MPI_Get_library_version(version, &length) == MPI_SUCCESS)
+        snprintf(text, TEXT, "%.*s", (int)strcspn(version, ",\n"), version);
 }
 
-/* The largest cache of the first processor. (sysconf asks the processor itself, which under a
- * hypervisor may speak of caches that other machines use.) */
+/* The largest cache of the first CPU. (sysconf queries the processor itself, which under a
+ * hypervisor may report caches that other machines use.) */
 static size_t find_cache(void) {
     size_t largest = 0;
     for (int i = 0; i < 8; i++) {

@@ -1,5 +1,5 @@
-/* What a figure was measured on: processor, caches, compiler, libraries. Strings live as long as
- * the program; "unknown" for what the system does not tell. Cost: reads /proc/cpuinfo once. */
+/* The machine of a measurement: processor, caches, compiler, libraries. Strings are static; "unknown" for what the
+ * system does not report. Cost: reads /proc/cpuinfo once. */
 #ifndef TRINE_BENCH_MACHINE_H
 #define TRINE_BENCH_MACHINE_H
 

@@ -1,10 +1,10 @@
-/* The limit: the library's rate on every matmul of a training step, product by product, and summed
- * as often as a step runs each. products.h says how it is measured. The library is oneDNN on
- * processors, cuBLASLt on a GPU, where the device's own operators stand beside it.
+/* The limit: the library's rate on every matmul of a training step, product by product, and their sum over a step.
+ * products.h describes the measurement. The library is oneDNN on the CPU and cuBLASLt on a GPU, where the device's
+ * own operators are measured, too.
  *
- * Flops of a training step are counted 6N + 6LCT a token: N the weights of all matmuls (the head's
- * too, the embeddings' not), two flops each in the forward pass and four in the backward pass;
- * 6LCT what causal attention needs, the triangle only (Narayanan et al. 2021, appendix). The
+ * Flops of a training step are counted 6N + 6LCT a token: N the weights of all matmuls (with the head, without the
+ * embeddings), two flops each in the forward pass and four in the backward pass;
+ * 6LCT is causal attention, the triangle only (Narayanan et al. 2021, appendix). The
  * matmuls of this table are the 6N. */
 #include <stdio.h>
 
@@ -52,7 +52,7 @@ static const bench_column bench_gpu_columns[] = {
     {"product", "product", 12, BENCH_TEXT},
     {"shape", "T x N x K", 20, BENCH_TEXT},
     {"bias", "bias", 4, BENCH_TEXT},
-    {"by", "limit by", 11, BENCH_TEXT},
+    {"by", "algorithm", 11, BENCH_TEXT},
     {"times", "times", 5, 0},
     {"gflop", "GFLOP", 8, 1},
     {"best_ms", "best ms", 9, 4},
@@ -63,9 +63,9 @@ static const bench_column bench_gpu_columns[] = {
     {"ratio", "of limit", 8, 3},
 };
 
-/* The device's best beside the library's best. */
-static void add_card_row(bench_report *r, const products *p, double peak, layer l,
-                         product_kind kind) {
+/* The device's best and the library's best. */
+static void add_gpu_row(bench_report *r, const products *p, double peak, layer l,
+                        product_kind kind) {
     const layer_shape *s = products_layer(p, l);
     double best = bench_min(products_samples(p, l, kind)), flops = products_flops(p, l);
     double own = bench_min(products_own(p, l, kind));
@@ -108,7 +108,7 @@ static void say_flops(bench_report *r, const trine_model *m, int seq, double row
     bench_figure(r, key, 6 * N * rows);
 }
 
-/* The types that are measured beside each other. */
+/* The types that are measured alternately. */
 enum { FP32, BF16, TYPES };
 
 typedef struct {
@@ -137,19 +137,19 @@ static void key_of(char *key, size_t size, int seq, int type) {
 }
 
 static void report(bench_report *r, const bench_options *k, const products *p, int seq, int type) {
-    bool card = bench_gpu_is(&k->device);
+    bool on_gpu = bench_gpu_is(&k->device);
     char key[32], figure[48], title[128];
     key_of(key, sizeof key, seq, type);
-    snprintf(title, sizeof title, "%s, %s, B %d T %d; rates are of the best of %d runs",
-             card ? "cuBLASLt alone, then the device's operators" : "oneDNN alone",
+    snprintf(title, sizeof title, "%s, %s, B %d T %d; rates of the best of %d runs",
+             on_gpu ? "cuBLASLt alone, then the device's operators" : "oneDNN alone",
              type == BF16 ? "bf16" : "fp32", k->batch, seq, k->reps);
-    bench_table(r, key, title, card ? bench_gpu_columns : columns,
-                card ? sizeof bench_gpu_columns / sizeof *bench_gpu_columns
-                     : sizeof columns / sizeof *columns);
+    bench_table(r, key, title, on_gpu ? bench_gpu_columns : columns,
+                on_gpu ? sizeof bench_gpu_columns / sizeof *bench_gpu_columns
+                       : sizeof columns / sizeof *columns);
     for (int l = 0; l < LAYERS; l++)
         for (int kind = 0; kind < PRODUCT_KINDS; kind++)
-            if (card)
-                add_card_row(r, p, bench_gpu_peak(&k->device), (layer)l, (product_kind)kind);
+            if (on_gpu)
+                add_gpu_row(r, p, bench_gpu_peak(&k->device), (layer)l, (product_kind)kind);
             else
                 add_row(r, p, (layer)l, (product_kind)kind);
     add_sum(r, p, key, PRODUCT_DW_ADD);
@@ -158,7 +158,7 @@ static void report(bench_report *r, const bench_options *k, const products *p, i
     bench_figure(r, figure, 1e-9 * products_step_flops(p) / products_limit(p, products_best));
 }
 
-/* Medians, which the machine's speed in the same minutes made. */
+/* Compares medians, which were measured in the same minutes. */
 static void compare(bench_report *r, const pair *x, int seq) {
     char key[32];
     double ratio =
@@ -188,7 +188,7 @@ static trine_status measure(bench_report *r, const bench_options *k, int seq) {
     return status;
 }
 
-/* Opened for what it says of itself. */
+/* Opens the device to describe it. */
 static trine_status report_gpu(bench_report *r, const bench_options *k) {
     device *d;
     if (!bench_gpu_is(&k->device)) return TRINE_OK;
@@ -196,7 +196,7 @@ static trine_status report_gpu(bench_report *r, const bench_options *k) {
     trine_status status = bench_gpu_report(r, d);
     device_close(&d);
     if (status == TRINE_OK)
-        bench_note(r, "   \"of peak\": %.4g TFLOP/s, an H100's and H200's for this type",
+        bench_note(r, "   \"of peak\": %.4g TFLOP/s, that of an H100 and H200 for this type",
                    1e-12 * bench_gpu_peak(&k->device));
     return status;
 }
@@ -222,7 +222,7 @@ static trine_status run(const bench_options *k) {
 int main(int argc, char **argv) {
     bench_options k = bench_options_default();
     trine_status status = bench_options_parse(
-        &k, argc, argv, "The library's rate on the matmuls of a training step: the limit.");
+        &k, argc, argv, "The limit: the library's rate on the matmuls of a training step.");
     if (status != TRINE_OK || k.help) return bench_exit(status);
     if (!k.batch) k.batch = BENCH_GPU_BATCH;
     return bench_exit(run(&k));

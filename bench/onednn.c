@@ -139,7 +139,7 @@ void onednn_close(onednn **o) {
     *o = NULL;
 }
 
-/* A (rows, columns) matrix as it lies, or the transposed view of a (columns, rows) one. */
+/* A (rows, columns) matrix, or the transposed view of a (columns, rows) one. */
 typedef struct {
     size_t rows, columns;
     bool transposed;
@@ -184,7 +184,7 @@ static trine_status set_sum(dnnl_primitive_attr_t attr) {
     return TRINE_OK;
 }
 
-/* The end of the list is an error of the library's, but none of ours. */
+/* At the end of its list of implementations the library returns an error, which is not an error here. */
 static trine_status compile(product *p, dnnl_primitive_attr_t attr, int choice) {
     dnnl_primitive_desc_t chosen;
     const char *name = NULL;
@@ -239,7 +239,7 @@ void product_destroy(product **p) {
 
 trine_status product_run(product *p, void *out, const void *left, const void *right,
                          const void *bias) {
-    /* The library's handles are not const, but it only reads the inputs. */
+    /* The library's handles are not const, but inputs are only read. */
     void *const handles[OPERANDS] = {(void *)(uintptr_t)left, (void *)(uintptr_t)right, out,
                                      (void *)(uintptr_t)bias};
     static const int names[OPERANDS] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST,

@@ -1,8 +1,7 @@
-/* One matmul of a linear layer, by oneDNN alone: the limit of what the trainer can reach. Its own
- * code and not the device's, so that the limit does not follow when the device gets slower or
- * faster. Strides are the model's (dense, row-major), the post-op is the model's accumulation.
- * The library has several implementations and a favourite, which need not be its fastest: they can
- * be asked for one by one. C API of versions 2 and 3. Cost: what the library takes, and one call. */
+/* One matmul of a linear layer, by oneDNN alone: the limit for the trainer. The code is separate from the device's,
+ * so that the limit does not change with it. Strides are the model's (dense, row-major), the post-op is the model's
+ * accumulation. The library has several implementations, of which the preferred one need not be the fastest: each can
+ * be selected. C API of versions 2 and 3. Cost: that of the library, and one call. */
 #ifndef TRINE_BENCH_ONEDNN_H
 #define TRINE_BENCH_ONEDNN_H
 
@@ -29,8 +28,7 @@ typedef struct product product; /* a primitive */
 /* Errors: TRINE_ENOMEM, TRINE_EMATH. What is created is owned by the caller. */
 trine_status onednn_open(onednn **o);
 void onednn_close(onednn **o);
-/* What a primitive is made for. The type, fp32 or bf16, is that of all operands but dw, which is
- * fp32: so the model adds weight gradients unless it is told to do it in 16 bits. */
+/* The type, fp32 or bf16, is that of all operands except dw, which is fp32, as in the model without --grad-dtype. */
 typedef struct {
     product_kind kind;
     trine_dtype type;
@@ -38,11 +36,10 @@ typedef struct {
     size_t T, N, K;
 } product_config;
 
-/* Makes the primitive for the number of threads that OpenMP is set to now, by the library's
- * implementation `choice`, counted from its favourite, 0. *p is NULL when it has no more of them but
- * plain loops. */
+/* Creates the primitive for OpenMP's current number of threads, with the library's implementation number `choice`;
+ * 0 is the preferred one. *p is NULL if there are no more except plain loops. */
 trine_status product_create(product **p, onednn *o, const product_config *config, int choice);
-/* What the library calls the implementation. */
+/* The library's name of the implementation. */
 const char *product_implementation(const product *p);
 void product_destroy(product **p);
 /* Runs it and waits. bias is NULL unless `biased`. Errors: TRINE_EMATH. */

@@ -8,7 +8,7 @@
 
 #define LR      1e-4f
 #define DROPPED 0.1f
-#define TEXTS   32 /* sets of tokens, so that not the same rows of the table come again and again */
+#define TEXTS   32 /* sets of tokens, so that calls read different rows of the table */
 
 /* ---- The operators: one call on the operands at element `at` of the pools ---- */
 
@@ -198,7 +198,7 @@ static void set_sizes(place *p, const bench_options *k, size_t T) {
     p->count[0] = larger(most, larger(p->rows, p->C) * p->V);
 }
 
-/* From 0.5 to 1.5: whatever is done to them repeatedly, they do not become denormal or negative. */
+/* From 0.5 to 1.5: repeated operations do not make them denormal or negative. */
 static float number(size_t i) {
     uint32_t hash = (uint32_t)i * 2654435761u;
     return 0.5f + (float)(hash >> 8) * 0x1p-24f;

@@ -1,23 +1,22 @@
-/* Everything in a step that is no matmul, operator by operator, ready to be called again and again
- * on the model's own sizes: buffers in the device's memory, and what each call has to move.
+/* The operators of a step other than matmuls, ready to be called repeatedly on the model's own sizes: buffers in the
+ * device's memory, and the bytes that each call moves.
  *
- * Buffers are pools of at least four times the last-level cache (the GPU's own on a GPU): an
- * operator is called with operands that begin at some element of them, so that each call finds
- * others than the one before. Bytes are those that memory must move when each operand is read or
- * written once; on a processor what is only written counts twice, because its line is read first
- * (write-allocate), on a GPU it does not. */
+ * Buffers are pools of at least four times the last-level cache (the GPU's own on a GPU): each call uses other
+ * operands in them than the previous one. Bytes are those that memory must move if each operand is read or
+ * written once; on the CPU operands that are only written count twice, because their lines are read first
+ * (write-allocate), on a GPU once. */
 #ifndef TRINE_BENCH_OPERATORS_H
 #define TRINE_BENCH_OPERATORS_H
 
 #include "bench_options.h"
 
-#define POOLS 5 /* the first holds the logits too */
+#define POOLS 5 /* the first also has the logits */
 
 typedef struct {
     device *dev;
     size_t B, T, C, H, F, V, L, rows; /* rows = B T */
     size_t block;                     /* parameters of a block */
-    size_t element;                   /* bytes of one of the device's type */
+    size_t element;                   /* bytes of an element of the device's type */
     float *pool[POOLS];               /* of either type: see bench_gpu_fill */
     size_t count[POOLS];              /* elements of 4 bytes */
     int32_t *tokens; /* several texts of (rows) */
@@ -36,10 +35,10 @@ typedef struct {
     run_kernel *run;
     size_t stride;  /* elements from one copy of the operands to the next */
     double touched; /* bytes that memory moves: see above */
-    double times;   /* calls in a step of one micro-batch; for other sizes, as many elements */
+    double times;   /* calls in a step of one micro-batch, scaled to the elements of the step */
 } kernel;
 
-#define OPERATORS 16 /* that are bound by memory */
+#define OPERATORS 16 /* memory-bound operators */
 
 /* Opens the device and makes the buffers for k->batch samples of T tokens. *p is closed with
  * operators_close. Errors: the device's; TRINE_ENOMEM. */
@@ -47,7 +46,7 @@ trine_status operators_open(place *p, const bench_options *k, size_t T);
 void operators_close(place *p);
 
 void operators_list(const place *p, kernel list[OPERATORS]);
-/* Bound by arithmetic: 2 B T^2 C flops, and twice that; their operands are 3 rows C elements. */
+/* Compute-bound: 2 B T^2 C flops forward, and twice that backward; their operands have 3 rows C elements. */
 run_kernel operators_attention_forward, operators_attention_backward;
 /* With a dropout of 0.1. */
 run_kernel operators_attention_forward_dropout, operators_attention_backward_dropout;

@@ -16,7 +16,7 @@ enum { LEFT, RIGHT, OUT, POOLS };
 /* One of a product's implementations: oneDNN's or cuBLASLt's. */
 typedef struct {
     product *host;
-    cuda_product *card;
+    cuda_product *gpu;
     char name[24];
 } implementation;
 
@@ -25,16 +25,16 @@ struct products {
     onednn *library;
     layer_shape layers[LAYERS];
     size_t copies[LAYERS];
-    const cuda_measure *measure; /* NULL: processors */
+    const cuda_measure *measure; /* NULL: the CPU */
     bench_gpu_watch watch;
-    implementation product[LAYERS][PRODUCT_KINDS][CHOICES]; /* none behind the library's last */
+    implementation product[LAYERS][PRODUCT_KINDS][CHOICES]; /* empty after the library's last one */
     bench_samples samples[LAYERS][PRODUCT_KINDS][CHOICES];
     bench_samples own[LAYERS][PRODUCT_KINDS]; /* of the device's operators */
     char *pool[POOLS], *bias; /* each pool holds the operands of one product, all copies */
     size_t bytes[POOLS], bias_bytes;
 };
 
-/* The head's columns are those that it has on the device, padding among them. */
+/* The head has the columns that it has on the device, with padding. */
 static void set_layers(products *p, const trine_model *m, size_t rows) {
     size_t C = (size_t)m->hidden_size, F = (size_t)m->ffn_hidden_size;
     size_t V = tp_vocab_of((size_t)m->vocab_size, 1, 0, device_row_multiple(p->dev)).rows;
@@ -49,7 +49,7 @@ static void set_layers(products *p, const trine_model *m, size_t rows) {
     for (int l = 0; l < LAYERS; l++) p->layers[l] = shapes[l];
 }
 
-/* Bytes from one copy of an operand to the next; they begin at multiples of 256, as in the model. */
+/* Bytes from one copy of an operand to the next; copies start at multiples of 256, as in the model. */
 static size_t padded(size_t count, size_t element) {
     return (count * element + 255) / 256 * 256;
 }
@@ -86,7 +86,7 @@ static void set_copies(products *p) {
     }
 }
 
-/* A few bits of a product are random enough for a multiplication. */
+/* A hash of the index: random enough for a multiplication. */
 static float number(size_t i) {
     uint32_t state = ((uint32_t)i + 12345u) * 2654435761u;
     state ^= state >> 15;
@@ -101,15 +101,15 @@ static trine_status take(products *p, char **to, size_t bytes) {
 }
 
 static bool there(const implementation *i) {
-    return i->host || i->card;
+    return i->host || i->gpu;
 }
 
 static bool has_bias(const layer_shape *s, product_kind kind) {
     return s->biased && kind == PRODUCT_Y;
 }
 
-static trine_status make_card(products *p, implementation *i, product_kind kind,
-                              const layer_shape *s, int choice) {
+static trine_status make_gpu(products *p, implementation *i, product_kind kind,
+                             const layer_shape *s, int choice) {
     static const cuda_product_kind kinds[PRODUCT_KINDS] = {
         [PRODUCT_Y] = CUDA_PRODUCT_Y,
         [PRODUCT_DX] = CUDA_PRODUCT_DX,
@@ -123,13 +123,13 @@ static trine_status make_card(products *p, implementation *i, product_kind kind,
                                         .K = s->K,
                                         .choice = choice};
     snprintf(i->name, sizeof i->name, "cuBLASLt %d", choice);
-    return p->measure->product_create(p->dev, &i->card, &config);
+    return p->measure->product_create(p->dev, &i->gpu, &config);
 }
 
 static trine_status make(products *p, layer l, product_kind kind, int choice) {
     const layer_shape *s = &p->layers[l];
     implementation *i = &p->product[l][kind][choice];
-    if (p->measure) return make_card(p, i, kind, s, choice);
+    if (p->measure) return make_gpu(p, i, kind, s, choice);
     if (choice >= HOST_CHOICES) return TRINE_OK;
     const product_config config = {kind, p->dev->compute, has_bias(s, kind), s->T, s->N, s->K};
     return product_create(&i->host, p->library, &config, choice);
@@ -167,7 +167,7 @@ uint64_t products_bytes(const products *p) {
 }
 
 static void drop(const products *p, implementation *i) {
-    if (i->card) p->measure->product_destroy(&i->card);
+    if (i->gpu) p->measure->product_destroy(&i->gpu);
     product_destroy(&i->host);
 }
 
@@ -205,8 +205,8 @@ static operands operands_of(const products *p, layer l, product_kind kind, size_
 static trine_status run_library(products *p, layer l, product_kind kind, int choice, size_t copy) {
     const implementation *i = &p->product[l][kind][choice];
     operands o = operands_of(p, l, kind, copy);
-    return i->card ? p->measure->product_run(i->card, o.out, o.left, o.right, o.bias)
-                   : product_run(i->host, o.out, o.left, o.right, o.bias);
+    return i->gpu ? p->measure->product_run(i->gpu, o.out, o.left, o.right, o.bias)
+                  : product_run(i->host, o.out, o.left, o.right, o.bias);
 }
 
 /* As the model calls it. */
@@ -227,9 +227,9 @@ static trine_status run_device(products *p, layer l, product_kind kind, size_t c
                                          kind == PRODUCT_DW_ADD ? GRAD_ADD : GRAD_SET);
 }
 
-#define OWN (-1) /* the device's, as a choice */
+#define OWN (-1) /* as a choice: the device's own operator */
 
-/* Over all copies; on a GPU one call in front, so that the host is ahead of the queue. */
+/* Runs all copies; on a GPU with one call in front, so that the host is ahead of the queue. */
 static trine_status run_copies(products *p, layer l, product_kind kind, int choice,
                                double *seconds) {
     size_t first = p->measure ? p->copies[l] - 1 : p->copies[l];
@@ -281,7 +281,7 @@ const bench_samples *products_samples(const products *p, layer l, product_kind k
 
 const char *products_implementation(const products *p, layer l, product_kind kind) {
     const implementation *i = &p->product[l][kind][fastest(p, l, kind)];
-    return i->card ? i->name : product_implementation(i->host);
+    return i->gpu ? i->name : product_implementation(i->host);
 }
 
 const bench_samples *products_own(const products *p, layer l, product_kind kind) {

@@ -1,9 +1,9 @@
 #!/bin/bash
-# Runs the benchmarks: bench/run.sh BUILD [PART...], parts matmul, kernels, step, settings, layouts, demo,
-# checkpoint, generate (all, if none is named), from the top of the tree. JSON=FILE writes all numbers there, FLAGS are
-# handed to every part (build/bench/PART --help). DEVICE=cuda: on the GPU, matmul, kernels and step alone, by the object
-# that was built in BUILD unless CUDA_LIBRARY names another; without a GPU that is an error. A part that cannot
-# run fails the script; no figure does.
+# Runs the benchmarks: bench/run.sh BUILD [PART...], from the root of the repository. Parts: matmul, kernels, step,
+# settings, layouts, demo, checkpoint, generate (default: all). JSON=FILE writes all numbers to FILE; FLAGS are passed
+# to every part (build/bench/PART --help). DEVICE=cuda runs on the GPU, matmul, kernels and step only, with the object
+# in BUILD unless CUDA_LIBRARY names another; without a GPU that is an error. A part that cannot run fails the
+# script; no figure does.
 set -euo pipefail
 
 build=$1
@@ -17,15 +17,15 @@ else
     FLAGS="${DEVICE:+--device $DEVICE} ${FLAGS:-}"
 fi
 
-# Before anything is measured.
+# Unknown parts are reported before anything is measured.
 for part in "$@"; do
-    [ "$part" != worker ] && [ -x "$build/bench/$part" ] && continue
-    echo "bench: there is no part \"$part\": matmul, kernels, step, settings, layouts, demo, checkpoint, generate" >&2
+    [ "$part" != alternate_rank ] && [ -x "$build/bench/$part" ] && continue
+    echo "bench: unknown part \"$part\"; valid: matmul, kernels, step, settings, layouts, demo, checkpoint, generate" >&2
     exit 1
 done
 if [ -n "${JSON:-}" ]; then : >"$JSON"; fi
 
-# Checkpoints want a disk: /tmp may be memory.
+# Checkpoints need a disk: /tmp may be memory.
 work=$(mktemp -d)
 disk=$(mktemp -d "$build/bench-XXXXXX")
 trap 'rm -rf "$work" "$disk"' EXIT
@@ -36,13 +36,13 @@ failed=
 for part in "$@"; do
     dir=$work
     [ "$part" != checkpoint ] || dir=$disk
-    # shellcheck disable=SC2086  # flags are several words
+    # shellcheck disable=SC2086  # flags are several arguments
     "$build/bench/$part" --dir "$dir" --json "$work/$part.json" $FLAGS && continue
     status=$?
-    echo "bench: $part did not run to its end" >&2
+    echo "bench: $part failed (exit status $status)" >&2
     failed="$failed $part"
     rm -f "$work/$part.json"
-    # 2: what was asked for is not on this machine, nor for the parts to come.
+    # 2: the device is not on this machine, so the other parts would fail, too.
     [ $status -ne 2 ] || break
 done
 

@@ -1,9 +1,9 @@
-/* What a setting of a training costs: the same model, samples and threads with it and without it,
- * two jobs in turns (alternate.h). fp32 unless the row says bf16.
+/* The cost of a training option: the same model, samples and threads with and without it, as two alternating jobs
+ * (alternate.h). fp32 unless the row says bf16.
  *
- * bf16's limit is what it does for the matmuls alone (`matmul`'s tables). Full recomputation runs the
- * blocks' forward passes again but for the last product of each: beside its row stands the share of
- * the matmuls' flops that are then done twice. */
+ * The limit of bf16 is its speedup of the matmuls alone (tables of `matmul`). Full recomputation repeats the
+ * blocks' forward passes except the last product of each: its row has the share of the matmuls' flops that are done
+ * twice. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@
 
 typedef struct {
     const char *name, *title;
-    int tp; /* ranks; all threads together are the same */
+    int tp; /* ranks; the total number of threads is the same */
     bool bf16;
     trine_recompute recompute;
     bool sequence;
@@ -49,13 +49,13 @@ static const bench_column columns[] = {
     {"without_best_seconds", "best s", 8, 3},
     {"slower", "time with/without", 17, 3},
     {"faster", "faster by", 9, 3},
-    {"again", "flops again", 11, 3},
+    {"again", "recomputed", 11, 3},
 };
 
 typedef struct {
     const bench_options *k;
     bench_report *report;
-    turns *table;
+    alternate_listener *table;
     tokenfile text;
 } bench;
 
@@ -77,8 +77,8 @@ static void apply(trine_config *c, const setting *s) {
     c->model.hidden_dropout = c->model.attention_dropout = s->dropout;
 }
 
-/* Of the step's matmul flops (forward once, backward twice) those that recomputation in full does
- * again: the blocks' forward but for the product that makes the output. */
+/* The fraction of the step's matmul flops (forward once, backward twice) that full recomputation repeats:
+ * the blocks' forward passes except the product of the output. */
 static double flops_again(const trine_config *c) {
     trine_model m = c->model;
     if (c->parallel.recompute != TRINE_RECOMPUTE_FULL) return (double)NAN;
@@ -99,12 +99,13 @@ static void add_row(bench *b, const setting *v, const trine_config *c, const ben
                                         {.number = flops_again(c)}});
 }
 
-/* Why the setting cannot be measured here; NULL if it can. */
+/* The reason why the setting cannot be measured here; NULL if it can. */
 static const char *obstacle(const bench *b, const setting *v) {
     bench_options one;
     if (v->tp > b->k->threads) return "two ranks of one thread need two cores";
     bool half = v->bf16 || v->base_bf16;
-    if (half && !bench_options_with(b->k, b->report, TRINE_BF16, &one)) return "no bf16 here";
+    if (half && !bench_options_with(b->k, b->report, TRINE_BF16, &one))
+        return "no bf16 on this processor";
     return NULL;
 }
 
@@ -135,8 +136,8 @@ static trine_status check_only(const char *only) {
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
         if (!only || !strcmp(only, settings[i].name)) return TRINE_OK;
     return status_user(RAISE(TRINE_EINVAL,
-                             "--only %s: there are bf16, selective, full, full-bf16, "
-                             "sequence and dropout",
+                             "--only %s: unknown setting; use bf16, selective, full, full-bf16, "
+                             "sequence or dropout",
                              only));
 }
 
@@ -145,7 +146,7 @@ static trine_status measure_all(bench *b) {
     snprintf(
         title, sizeof title,
         "a step with a setting and without, T %d, %d samples, %d threads in all, medians of %d "
-        "in turns",
+        "alternating runs",
         b->k->model.seq_length, b->k->batch, b->k->threads, b->k->reps);
     bench_table(b->report, "settings", title, columns, sizeof columns / sizeof *columns);
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)

@@ -1,7 +1,7 @@
-/* A training step of one rank against its matmuls alone (products.h), in fp32 and in bf16, all four
- * in this process, in turns: matmuls, step, matmuls, step, ... A machine that is slower for a minute
- * is so for all.
- * Flops are counted 6N + 6LCT a token, as matmul.c says. */
+/* A training step of one rank compared with its matmuls alone (products.h), in fp32 and in bf16, all four
+ * alternately in this process: matmuls, step, matmuls, step, ... So a machine that is slower for a minute is slower
+ * for all.
+ * Flops are counted 6N + 6LCT a token (matmul.c). */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -24,7 +24,7 @@ static const bench_column columns[] = {
     {"matmul_seconds", "matmuls s", 9, 3},
     {"matmul_best_seconds", "best s", 8, 3},
     {"gflops", "GFLOP/s", 8, 1},
-    {"matmul_gflops", "matmuls'", 8, 1},
+    {"matmul_gflops", "matmuls", 8, 1},
     {"ratio", "ratio", 6, 3},
     {"ratio_best", "of best", 7, 3},
     {"seconds_over_matmuls", "step/matmuls", 12, 3},
@@ -64,7 +64,7 @@ static trine_status warm(runner *x) {
     return products_pass(x->limit, PASS_WARM);
 }
 
-static trine_status run_turn(runner *x) {
+static trine_status run_once(runner *x) {
     trine_metrics metrics;
     TRY(products_pass(x->limit, PASS_KEEP));
     TRY(trine_trainer_step(x->trainer, &metrics));
@@ -77,7 +77,7 @@ static trine_status run_race(race *x, int reps) {
         if (x->of[t].trainer) TRY(warm(&x->of[t]));
     for (int i = 0; i < reps; i++)
         for (int t = 0; t < TYPES; t++)
-            if (x->of[t].trainer) TRY(run_turn(&x->of[t]));
+            if (x->of[t].trainer) TRY(run_once(&x->of[t]));
     for (int t = 0; t < TYPES; t++)
         if (x->of[t].trainer) TRY(products_pass(x->of[t].limit, PASS_KEEP));
     return TRINE_OK;
@@ -163,7 +163,7 @@ static trine_status measure(bench_report *r, const bench_options *k, trine_world
 static trine_status measure_all(bench_report *r, const bench_options *k, trine_world *world) {
     char title[160];
     snprintf(title, sizeof title,
-             "a training step of one rank, B %d, median of %d after %d; ratio: flops a second of "
+             "a training step of one rank, B %d, median of %d after %d; ratio: flops per second of "
              "the step / of its matmuls alone",
              k->batch, k->reps, WARM_STEPS);
     bench_table(r, "steps", title, columns, sizeof columns / sizeof *columns);
@@ -189,7 +189,7 @@ static trine_status run(const bench_options *k, int *argc, char ***argv) {
 int main(int argc, char **argv) {
     bench_options k = bench_options_default();
     trine_status status =
-        bench_options_parse(&k, argc, argv, "A training step against its matmuls alone.");
+        bench_options_parse(&k, argc, argv, "A training step, compared with its matmuls alone.");
     if (status != TRINE_OK || k.help) return bench_exit(status);
     return bench_exit(run(&k, &argc, &argv));
 }

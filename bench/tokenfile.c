@@ -29,7 +29,7 @@ static trine_status fill(const tokenfile *f, int vocabulary, size_t count) {
 
 trine_status tokenfile_create(tokenfile *f, const char *dir, int vocabulary, size_t count) {
     int n = snprintf(f->dir, sizeof f->dir, "%s/trine-bench-XXXXXX", dir);
-    CHECK(n > 0 && (size_t)n < sizeof f->dir, TRINE_EINVAL, "--dir %s: the name is too long", dir);
+    CHECK(n > 0 && (size_t)n < sizeof f->dir, TRINE_EINVAL, "--dir %s: path is too long", dir);
     CHECK(mkdtemp(f->dir), TRINE_EIO, "--dir %s: %s", dir, strerror(errno));
     snprintf(f->path, sizeof f->path, "%s/tokens.bin", f->dir);
     trine_status status = fill(f, vocabulary, count);

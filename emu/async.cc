@@ -11,14 +11,14 @@
 struct copy {
     void *to;
     const void *from;
-    size_t group; /* of the thread's, counted from the block's beginning */
+    size_t group; /* number of the thread's copy group, counted from the start of the block */
 };
 
-/* A thread's copies that have not been made, in their order. */
+/* A thread's pending copies in order. */
 struct copies {
     copy *first;
-    size_t count, room;
-    size_t group; /* the one that is not ended yet */
+    size_t count, capacity;
+    size_t group; /* the open group */
 };
 
 static copies of[EMU_THREADS];
@@ -30,29 +30,29 @@ static copies *own(const char *what) {
 }
 
 void emu_copy16(void *shared, const void *global, const char *file, int line) {
-    copies *c = own("an asynchronous copy");
-    emu_check_shared("an asynchronous copy", shared, BYTES, BYTES, file, line);
+    copies *c = own("asynchronous copy");
+    emu_check_shared("asynchronous copy", shared, BYTES, BYTES, file, line);
     if ((uintptr_t)global % BYTES != 0)
-        emu_fault("an asynchronous copy of %d bytes from %p, which is no multiple of that, %s:%d",
-                  BYTES, global, file, line);
+        emu_fault("asynchronous copy from %p: not aligned to %d bytes, %s:%d", global, BYTES, file,
+                  line);
     if (emu_random(2)) {
         memcpy(shared, global, BYTES);
         return;
     }
     memset(shared, NAN_BYTE, BYTES);
-    if (c->count == c->room) {
-        c->room = 2 * c->room + 8;
-        c->first = (copy *)realloc(c->first, c->room * sizeof *c->first);
+    if (c->count == c->capacity) {
+        c->capacity = 2 * c->capacity + 8;
+        c->first = (copy *)realloc(c->first, c->capacity * sizeof *c->first);
     }
     c->first[c->count++] = {shared, global, c->group};
 }
 
 void emu_copies_end(void) {
-    own("the end of a group of copies")->group++;
+    own("end of a copy group")->group++;
 }
 
 void emu_copies_wait(size_t newest) {
-    copies *c = own("a wait for copies");
+    copies *c = own("wait for asynchronous copies");
     size_t done = 0;
     while (done < c->count && c->first[done].group + newest < c->group) {
         memcpy(c->first[done].to, c->first[done].from, BYTES);
@@ -64,7 +64,6 @@ void emu_copies_wait(size_t newest) {
 
 void emu_copies_left(int thread) {
     copies *c = &of[thread];
-    if (c->count)
-        emu_fault("a thread returns while %zu of its asynchronous copies are under way", c->count);
+    if (c->count) emu_fault("a thread returns with %zu pending asynchronous copies", c->count);
     c->group = 0;
 }

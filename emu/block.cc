@@ -1,5 +1,5 @@
-/* Kernels on the processor: the threads of a block, their barriers and exchanges. code.h has what
- * kernels see, kernel.cc what a launch does. */
+/* Kernels on the CPU: the threads of a block, their barriers and exchanges. code.h has the interface for
+ * kernels, kernel.cc launches. */
 #include "block.h"
 #include "switch.h"
 
@@ -17,7 +17,7 @@ dim3 blockDim, gridDim;
 enum thread_state { UNSTARTED, RUNNING, AT_BARRIER, AT_EXCHANGE, RETURNED };
 
 struct fiber {
-    void *at; /* where it goes on */
+    void *at; /* where it resumes */
     fiber *next_idle;
 };
 
@@ -25,7 +25,7 @@ struct thread {
     uint3 index;
     thread_state state;
     fiber *on;
-    const char *file; /* of the barrier or exchange that it waits at */
+    const char *file; /* of the barrier or exchange where it waits */
     int line;
     emu_exchange_kind kind;
     unsigned mask;
@@ -33,21 +33,21 @@ struct thread {
     uint64_t value, result;
 };
 
-/* Who comes next when some could go on and others have not begun. */
+/* Which thread is next if some can resume and others have not started. */
 enum order { BEGIN_FIRST, GO_ON_FIRST, EITHER, ORDERS };
 
 static struct {
     const emu_kernel *kernel; /* NULL: none runs */
     int threads, begun, returned, at_barrier;
     enum order order;
-    bool newest; /* of those that can go on, the one that came last goes first, not the oldest */
-    int offset;  /* begin.. are taken from here on, round about */
-    int begin[EMU_THREADS]; /* numbers of threads, in the order in which they begin */
-    int ready[EMU_THREADS]; /* a ring of those that could go on */
+    bool newest; /* of the threads that can resume, the latest is first, not the oldest */
+    int offset;  /* begin[] is used cyclically from this index */
+    int begin[EMU_THREADS]; /* numbers of threads, in the order in which they start */
+    int ready[EMU_THREADS]; /* a ring of those that can resume */
     int first_ready, ready_count;
     unsigned waiting[EMU_THREADS / 32]; /* lanes at an exchange, by warp */
     thread *current;
-    fiber *idle; /* no thread is on these */
+    fiber *idle; /* stacks without a thread */
     void *outside;
 } b;
 
@@ -92,7 +92,7 @@ static void describe(const thread *t, char *text, size_t size) {
         snprintf(text, size, "%s", t->state == RETURNED ? "has returned" : "runs");
 }
 
-/* Nobody can go on. One of those who wait, and one of those who do not come, tell what happened. */
+/* Deadlock: reports one of the waiting threads and one of the missing ones. */
 static void report_stuck(void) {
     const thread *waits = NULL, *missing = NULL;
     for (int i = 0; i < b.threads; i++) {
@@ -109,23 +109,22 @@ static void report_stuck(void) {
                  t->state != AT_EXCHANGE)
             missing = t;
     }
-    char one[256], other[256] = "a lane that the block has not";
+    char one[256], other[256] = "the block does not have all lanes of the mask";
     describe(waits, one, sizeof one);
     if (missing) describe(missing, other, sizeof other);
     threadIdx = waits->index;
-    emu_fault(
-        "%d of %d threads have returned, %d are at a barrier, and nobody can go on: %s, but %s",
-        b.returned, b.threads, b.at_barrier, one, other);
+    emu_fault("deadlock: %d of %d threads have returned, %d are at a barrier: %s, but %s",
+              b.returned, b.threads, b.at_barrier, one, other);
 }
 
-/* ---- Who runs -------------------------------------------------------------------------------- */
+/* ---- Scheduling ------------------------------------------------------------------------------ */
 
 static void make_ready(thread *t) {
     t->state = RUNNING;
     b.ready[(b.first_ready + b.ready_count++) % EMU_THREADS] = number_of(t);
 }
 
-/* A thread that can go on, or NULL for one that has not begun. */
+/* A thread that can resume, or NULL for one that has not started. */
 static thread *choose(void) {
     bool begins = b.begun < b.threads;
     if (!begins && b.ready_count == 0) report_stuck();
@@ -156,8 +155,8 @@ static void change(void **from, void *to) {
     emu_switch(from, to);
 }
 
-/* What a stack does: it lets threads begin, one after the other, as long as those that were not
- * finished wait on other stacks. */
+/* The loop of a stack: runs threads from their start, one after the other, while unfinished threads wait on other
+ * stacks. */
 static void work(void) {
     fiber *self = entering;
     for (;;) {
@@ -183,7 +182,7 @@ static void work(void) {
     }
 }
 
-/* Stacks begin at different offsets in a page: all at the same one would share few cache lines. */
+/* Stacks start at different offsets in a page: at the same offset they would compete for few cache lines. */
 static fiber *new_fiber(void) {
     static size_t made;
     char *p = (char *)mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE,
@@ -204,7 +203,7 @@ static fiber *idle_fiber(void) {
     return f;
 }
 
-/* The current thread waits; returns when somebody has made it ready and its turn has come. */
+/* The current thread waits; returns when another thread has made it ready and it is scheduled. */
 static void wait(const char *file, int line, thread_state state) {
     thread *t = b.current;
     t->file = file;
@@ -236,7 +235,7 @@ void emu_barrier(const char *file, int line) {
         first_line = line;
     }
     if (line != first_line || (file != first_file && strcmp(file, first_file) != 0))
-        emu_fault("one thread is at __syncthreads at %s:%d, another at %s:%d", first_file,
+        emu_fault("threads of a block at different __syncthreads: %s:%d and %s:%d", first_file,
                   first_line, file, line);
     if (++b.at_barrier == b.threads)
         release_barrier();
@@ -244,7 +243,7 @@ void emu_barrier(const char *file, int line) {
         wait(file, line, AT_BARRIER);
 }
 
-/* The lane that `lane` reads from; itself, where the hardware leaves the value as it was. */
+/* The lane that `lane` reads from; itself where the hardware leaves the value unchanged. */
 static int source(const thread *t, int lane) {
     int first = lane & ~(t->width - 1), within = lane - first, from;
     switch (t->kind) {
@@ -254,7 +253,7 @@ static int source(const thread *t, int lane) {
     case EMU_DOWN: from = within + t->operand; break;
     default: return lane;
     }
-    /* xor may read from groups before its own, but not behind. */
+    /* xor may read from groups before its own, but not after it. */
     if (t->kind == EMU_XOR) return from < t->width ? first + from : lane;
     return from >= 0 && from < t->width ? first + from : lane;
 }
@@ -272,7 +271,7 @@ static void exchange(thread *warp, unsigned mask, emu_exchange_kind kind) {
         thread *t = &warp[lane];
         if (!(mask >> lane & 1) || kind == EMU_SYNC) continue;
         int from = source(t, lane);
-        /* What a lane outside of the mask has is undefined. */
+        /* The value of a lane outside of the mask is undefined. */
         t->result = kind >= EMU_ANY ? voted : mask >> from & 1 ? warp[from].value : UINT64_MAX;
     }
     uint32_t first = emu_random(32);
@@ -282,7 +281,7 @@ static void exchange(thread *warp, unsigned mask, emu_exchange_kind kind) {
     }
 }
 
-/* All of the mask are there; they must be there for the same. */
+/* All lanes of the mask have arrived; they must be in the same exchange. */
 static void check_same(const thread *t, const thread *warp) {
     for (int lane = 0; lane < 32; lane++) {
         const thread *other = &warp[lane];
@@ -292,13 +291,13 @@ static void check_same(const thread *t, const thread *warp) {
         char one[256], two[256];
         describe(t, one, sizeof one);
         describe(other, two, sizeof two);
-        emu_fault("lanes of one warp exchange different things: %s, but %s", one, two);
+        emu_fault("lanes of one warp in different exchanges: %s, but %s", one, two);
     }
 }
 
 uint64_t emu_exchange(emu_exchange_kind kind, unsigned mask, uint64_t value, int operand, int width,
                       const char *file, int line) {
-    if (!b.kernel) emu_fault("a shuffle outside of a kernel, %s:%d", file, line);
+    if (!b.kernel) emu_fault("shuffle outside of a kernel, %s:%d", file, line);
     thread *t = b.current, *warp = &threads[number_of(t) / 32 * 32];
     int lane = number_of(t) % 32;
     unsigned *waiting = &b.waiting[number_of(t) / 32];
@@ -311,9 +310,11 @@ uint64_t emu_exchange(emu_exchange_kind kind, unsigned mask, uint64_t value, int
     t->line = line;
     t->state = AT_EXCHANGE;
     if (!(mask >> lane & 1))
-        emu_fault("mask 0x%08x lacks its own lane %d, %s:%d", mask, lane, file, line);
+        emu_fault("mask 0x%08x does not include the calling lane %d, %s:%d", mask, lane, file,
+                  line);
     if (width < 1 || width > 32 || (width & (width - 1)))
-        emu_fault("a shuffle of width %d, %s:%d", width, file, line);
+        emu_fault("shuffle of width %d; it must be a power of two up to 32, %s:%d", width, file,
+                  line);
     *waiting |= 1u << lane;
     if ((*waiting & mask) == mask) {
         check_same(t, warp);
@@ -328,7 +329,7 @@ uint64_t emu_exchange(emu_exchange_kind kind, unsigned mask, uint64_t value, int
 
 /* ---- A block --------------------------------------------------------------------------------- */
 
-/* Threads in any order, or warp by warp. */
+/* Threads start in any order, or warp by warp. */
 static void shuffle_begin(void) {
     int group = emu_random(2) ? 32 : b.threads, groups = (b.threads + group - 1) / group;
     int shuffled[EMU_THREADS], n = 0;
@@ -365,7 +366,7 @@ void emu_run_block(uint3 index) {
     blockIdx = index;
     b.begun = b.returned = b.at_barrier = b.first_ready = b.ready_count = 0;
     b.order = (order)emu_random(ORDERS);
-    b.newest = emu_random(2); /* then a warp runs ahead of the others until a barrier stops it */
+    b.newest = emu_random(2); /* true: a warp runs ahead of the others until a barrier */
     b.offset = (int)emu_random((uint32_t)b.threads);
     for (int i = 0; i < b.threads; i++) threads[i].state = UNSTARTED;
     change(&b.outside, idle_fiber()->at);

@@ -1,4 +1,4 @@
-/* What a launch (kernel.cc) asks of a block's threads (block.cc). */
+/* The interface between launches (kernel.cc) and the threads of a block (block.cc). */
 #ifndef TRINE_EMU_BLOCK_H
 #define TRINE_EMU_BLOCK_H
 
@@ -13,14 +13,14 @@ typedef struct {
     void *context;
 } emu_kernel;
 
-/* Between these, emu_run_block runs all threads of one block. */
+/* emu_run_block, between the other two, runs all threads of one block. */
 void emu_begin_kernel(const emu_kernel *kernel, dim3 grid, dim3 block);
 void emu_run_block(uint3 index);
 void emu_end_kernel(void);
 
-/* The number of the block's thread that runs; -1 outside of kernels. */
+/* The number of the running thread in its block; -1 outside of kernels. */
 int emu_thread(void);
-/* async.cc: the thread has returned; it must have waited for its copies. */
+/* async.cc: ends the process if a returned thread has not waited for its copies. */
 void emu_copies_left(int thread);
 
 #endif

@@ -1,12 +1,12 @@
-/* What may stand in a kernel: CUDA's words, indices, barriers, shuffles and launches, for the
+/* The language of kernels: CUDA's keywords, indices, barriers, shuffles and launches, for the
  * host's compiler (C++ only). One thread of one block runs at a time, on a stack of its own from
- * the first barrier or shuffle that it meets; before that it is a call. Who comes next is drawn
- * from the seed, so that a missing __syncthreads shows: the shared memory that it should have
- * waited for holds NaN or what an earlier block left there.
+ * its first barrier or shuffle on; before that it is a call. The next thread is chosen by the
+ * seed, so that a missing __syncthreads shows: the shared memory that it should have
+ * waited for holds NaN or the values of an earlier block.
  *
- * Stricter than the hardware, on purpose: a thread that has returned is missed at a barrier and in
+ * Stricter than the hardware on purpose: a thread that has returned is missing at a barrier and in
  * a mask, the threads of a block must meet at the same __syncthreads (file and line), and shared
- * memory is never zero by chance. No atomics on floating-point data: they are not declared. */
+ * memory is never zero by chance. Atomics on floating-point data are not declared. */
 #ifndef TRINE_EMU_CODE_H
 #define TRINE_EMU_CODE_H
 
@@ -19,28 +19,27 @@
 #define __device__
 #define __host__
 #define __forceinline__       inline __attribute__((always_inline))
-/* A bound is kept as instructions that do nothing before the function, one for each 32 threads: the
- * compiler lists where they begin, the launch compares (kernel.cc). */
+/* A bound is encoded as no-op instructions before the function, one for each 32 threads: the
+ * compiler records where they start, and the launch counts them (kernel.cc). */
 #define __launch_bounds__(threads, ...)                                                            \
     __attribute__((patchable_function_entry((threads) / 32, (threads) / 32)))
 #define __grid_constant__
 #define __align__(bytes)      __attribute__((aligned(bytes)))
-/* One block runs at a time. The section is filled with NaN now and then (block.cc). */
+/* One block runs at a time. The section is sometimes filled with NaN (kernel.cc). */
 #define __shared__            static __attribute__((section("emu_shared")))
 
 extern uint3 threadIdx, blockIdx;
 extern dim3 blockDim, gridDim;
 static const int warpSize = 32;
 
-/* The memory behind SHARED_MEMORY: exactly as many bytes as the launch asked for, then a page that
- * nobody may touch. */
+/* The memory of SHARED_MEMORY: exactly the bytes of the launch, then a guard page. */
 void *emu_shared_memory(void);
-/* Ends the process unless p is a multiple of `align` and [p, p + bytes) is shared memory; `what`
- * stands at the place in the source. */
+/* Aborts unless p is a multiple of `align` and [p, p + bytes) is shared memory; `what`, file and line are for the
+ * message. */
 void emu_check_shared(const char *what, const void *p, size_t bytes, size_t align, const char *file,
                       int line);
 
-/* ---- Barriers, shuffles, votes: mask, then what each does with its lane's value -------------- */
+/* ---- Barriers, shuffles, votes --------------------------------------------------------------- */
 
 typedef enum {
     EMU_SYNC,
@@ -57,7 +56,7 @@ void emu_barrier(const char *file, int line);
 uint64_t emu_exchange(emu_exchange_kind kind, unsigned mask, uint64_t value, int operand, int width,
                       const char *file, int line);
 
-/* Where a call stands in the source. */
+/* The caller's file and line. */
 #define EMU_PLACE const char *file = __builtin_FILE(), int line = __builtin_LINE()
 
 static inline void __syncthreads(EMU_PLACE) {
@@ -139,7 +138,7 @@ template <typename T, typename V> static inline void __stcg(T *p, V value) {
     *p = value;
 }
 
-/* On integers only: their sums do not depend on an order. */
+/* On integers only: their sums do not depend on the order. */
 #define EMU_ATOMIC(name, type, result)                                                             \
     static inline type name(type *p, type value) {                                                 \
         type old = *p;                                                                             \
@@ -162,7 +161,7 @@ EMU_ATOMIC(atomicExch, unsigned, value)
 
 typedef void (*emu_function)(void *context);
 
-/* A launch as the stream keeps it: `run` is called once a thread, `drop` when all have run. */
+/* Enqueues a launch: `run` is called once a thread, `drop` after all have run. */
 void emu_launch(const char *name, const void *kernel, dim3 grid, dim3 block, size_t shared,
                 cudaStream_t stream, emu_function run, emu_function drop, void *context);
 
@@ -181,7 +180,7 @@ template <typename... P> struct emu_launching {
     size_t shared;
     cudaStream_t stream;
 
-    /* By value, as a launch takes its arguments. */
+    /* Arguments are passed by value, as in a launch. */
     void operator()(P... arguments) const {
         void (*k)(P...) = kernel;
         auto thread = [=] { k(arguments...); };
@@ -198,7 +197,7 @@ static inline emu_launching<P...> emu_make_launcher(const char *name, void (*ker
     return {name, kernel, grid, block, shared, stream};
 }
 
-/* A kernel that a variable chose goes by the name of the file that launches it. */
+/* A kernel that is launched through a variable gets the name of the file. */
 static inline const char *emu_kernel_name(const char *kernel, const char *file) {
     return strcmp(kernel, "kernel") == 0 || strstr(kernel, "->kernel") ? file : kernel;
 }

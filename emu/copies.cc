@@ -1,6 +1,5 @@
-/* Copies and fills, as operations of a stream: both ends are read and written when the operation
- * runs, those of the host too. (CUDA may copy from memory that is not pinned at once; it need
- * not.) */
+/* Copies and fills as operations of a stream: memory is read and written when the operation
+ * runs, host memory too. (CUDA may copy from memory that is not pinned at once, but need not.) */
 #include "emu.h"
 
 #include <stdlib.h>
@@ -36,13 +35,13 @@ static void enqueue(cudaStream_t stream, copy c) {
     emu_enqueue(stream, run_copy, own);
 }
 
-/* One end of a copy lies where its kind says. */
+/* Checks that one end of a copy is in the memory that its kind says. */
 static void check_end(const char *what, const void *p, size_t bytes, bool device) {
     if (device) {
         emu_check_device(what, p, bytes);
         return;
     }
-    if (emu_is_device(p)) emu_fault("%s: %p is not the host's, it is the device's", what, p);
+    if (emu_is_device(p)) emu_fault("%s: %p is device memory, not host memory", what, p);
     unpinned += !emu_is_pinned(p, bytes);
 }
 
@@ -55,7 +54,7 @@ static void check_copy(const copy &c, enum cudaMemcpyKind kind) {
     }
     check_end("copy from", c.src, (c.height - 1) * c.src_pitch + c.width, from);
     check_end("copy to", c.dst, (c.height - 1) * c.dst_pitch + c.width, to);
-    /* One row: nothing is said about the order of bytes. */
+    /* One row: the order of bytes is undefined. */
     if (c.height == 1 && c.dst < c.src + c.width && c.src < c.dst + c.width)
         emu_fault("copy: %zu bytes from %p to %p overlap", c.width, c.src, c.dst);
 }
@@ -84,7 +83,7 @@ cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t bytes, enum cudaM
     return cudaMemcpy2DAsync(dst, bytes, src, bytes, bytes, 1, kind, stream);
 }
 
-/* The host waits, but not for copies within the device. */
+/* The host waits, except for copies within the device. */
 cudaError_t cudaMemcpy(void *dst, const void *src, size_t bytes, enum cudaMemcpyKind kind) {
     cudaError_t error = cudaMemcpyAsync(dst, src, bytes, kind, NULL);
     if (error != cudaSuccess || (emu_is_device(dst) && emu_is_device(src))) return error;

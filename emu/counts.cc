@@ -1,8 +1,8 @@
-/* What the library asked of the device: a table of calls with the bytes that they name, by kind and
- * name. A launch is counted when it is asked for; a refused one is not.
+/* Counts the calls of the library and their bytes, by kind and name. A launch is counted when it is enqueued; a
+ * refused launch is not counted.
  *
- * TRINE_EMU_COUNTS=FILE: a process writes its table to FILE.PID when it ends, a line a row: calls,
- * bytes, kind, name. What a step costs is the difference of two runs, one of which is longer. */
+ * TRINE_EMU_COUNTS=FILE: each process writes its table to FILE.PID when it exits, a line a row: calls,
+ * bytes, kind, name. The cost of a step is the difference of two runs of different length. */
 #include "emu.h"
 
 #include <stdio.h>

@@ -9,8 +9,8 @@
 #include "emu.h"
 
 #define ALIVE      0x616c697665u
-#define SPLIT_FROM 256   /* terms of a sum that is worth splitting, of a product */
-#define SPLIT_TO   16384 /* with at most so many elements */
+#define SPLIT_FROM 256   /* a sum of so many terms is split, */
+#define SPLIT_TO   16384 /* if the product has at most so many elements */
 #define ALIGNMENTS 4     /* of A, B, C, D */
 
 struct emu_blas {
@@ -38,7 +38,7 @@ struct emu_blas_preference {
     uint32_t schemes, aligned[ALIGNMENTS];
 };
 
-/* What an algorithm was found for, and how it goes about it: the contents of
+/* The product that an algorithm was found for, and its method: the contents of
  * cublasLtMatmulAlgo_t. */
 typedef struct {
     uint32_t rows, columns, terms;                          /* of D and of each sum */
@@ -50,8 +50,8 @@ typedef struct {
 
 static_assert(sizeof(algorithm) <= sizeof(cublasLtMatmulAlgo_t), "an algorithm is 64 bytes");
 
-/* Whether sizes and row lengths are multiples of TRINE_EMU_BLAS_MULTIPLE elements; 1 if it is not
- * set. The library has no such rule, but its fast kernels do. */
+/* Whether sizes and row lengths are multiples of TRINE_EMU_BLAS_MULTIPLE (1) elements.
+ * The library has no such rule, but its fast kernels have. */
 static bool is_even(const algorithm *a, cublasLtMatrixLayout_t A, cublasLtMatrixLayout_t B,
                     cublasLtMatrixLayout_t D) {
     const uint64_t m = emu_setting("BLAS_MULTIPLE", 1);
@@ -76,7 +76,7 @@ template <typename T> static cublasStatus_t create(T **p) {
 }
 
 template <typename T> static void living(const T *p, const char *what) {
-    if (!p || p->alive != ALIVE) emu_fault("cuBLASLt: no such %s", what);
+    if (!p || p->alive != ALIVE) emu_fault("cuBLASLt: invalid %s", what);
 }
 
 template <typename T> static cublasStatus_t destroy(T *p, const char *what) {
@@ -86,7 +86,7 @@ template <typename T> static cublasStatus_t destroy(T *p, const char *what) {
     return CUBLAS_STATUS_SUCCESS;
 }
 
-/* Exactly the attribute's size, as the library wants. */
+/* The size must be exactly the attribute's, as in the library. */
 static cublasStatus_t take(void *to, size_t size, const void *value, size_t bytes) {
     if (!value || bytes != size) return CUBLAS_STATUS_INVALID_VALUE;
     memcpy(to, value, size);
@@ -207,7 +207,7 @@ static bool types_go_together(cublasComputeType_t compute, cudaDataType a, cudaD
     return compute == CUBLAS_COMPUTE_32F && (d == a || d == CUDA_R_32F);
 }
 
-/* The product that operation and layouts describe. Errors: as the library's. */
+/* The product that operation and layouts describe. Errors: those of the library. */
 static cublasStatus_t product_of(algorithm *a, cublasLtMatmulDesc_t o, cublasLtMatrixLayout_t A,
                                  cublasLtMatrixLayout_t B, cublasLtMatrixLayout_t C,
                                  cublasLtMatrixLayout_t D) {
@@ -244,8 +244,8 @@ static uint32_t alignment_of(const void *p) {
     return (uint32_t)(address & (~address + 1));
 }
 
-/* The quickest that is allowed: in two to four parts, INPLACE before OUTPUT_TYPE (which is another
- * for 16 bits only) before COMPUTE_TYPE. Less aligned operands make other parts, as the library has
+/* The fastest allowed algorithm: in two to four parts, INPLACE before OUTPUT_TYPE (which differs
+ * for 16 bits only) before COMPUTE_TYPE. Less aligned operands give other parts, as the library uses
  * other kernels for them. */
 static void choose(algorithm *a, const struct emu_blas_preference *preference) {
     uint32_t least = 256;
@@ -272,8 +272,8 @@ static void choose(algorithm *a, const struct emu_blas_preference *preference) {
     }
 }
 
-/* What the library has no algorithm for, by TRINE_EMU_BLAS, where D's columns do not begin at
- * multiples of 16 bytes: 1: epilogues; 2: and all but INPLACE; 3: anything. */
+/* Products without an algorithm, by TRINE_EMU_BLAS, if D's columns do not start at
+ * multiples of 16 bytes: 1: with an epilogue; 2: and all except INPLACE; 3: all. */
 static bool lacking(const algorithm *a, uint32_t schemes, const struct emu_blas_layout *D) {
     const uint64_t picky = emu_setting("BLAS", 0);
     if (picky == 0 || (uint64_t)D->leading * size_of(D->type) % 16 == 0) return false;
@@ -281,7 +281,7 @@ static bool lacking(const algorithm *a, uint32_t schemes, const struct emu_blas_
            (picky == 2 && !(schemes & CUBLASLT_REDUCTION_SCHEME_INPLACE));
 }
 
-/* The three ways in which the library says so (documentation, cublasLtMatmulAlgoGetHeuristic). */
+/* The three ways in which the library reports that (documentation, cublasLtMatmulAlgoGetHeuristic). */
 static cublasStatus_t none(cublasLtMatmulHeuristicResult_t *results, int *found) {
     const uint32_t way = emu_random(3);
     memset(results, 0, sizeof *results);
@@ -515,8 +515,8 @@ static size_t bytes_of(cublasLtMatrixLayout_t layout) {
 
 static void check_aligned(const char *what, const void *p, uint32_t bytes) {
     if ((uintptr_t)p % bytes != 0)
-        emu_fault("cuBLASLt: %s at %p: the algorithm was asked for one at a multiple of %u", what,
-                  p, bytes);
+        emu_fault("cuBLASLt: %s at %p: not aligned to %u bytes, as the preference claims", what, p,
+                  bytes);
 }
 
 static void check_apart(const char *what, const void *p, cublasLtMatrixLayout_t P, const void *d,
@@ -526,7 +526,7 @@ static void check_apart(const char *what, const void *p, cublasLtMatrixLayout_t 
         emu_fault("cuBLASLt: %s overlaps the output", what);
 }
 
-/* Whether the algorithm is one for this product. */
+/* Whether the algorithm was found for this product. */
 static bool fits(const algorithm *found, const algorithm *asked) {
     return found->rows == asked->rows && found->columns == asked->columns &&
            found->terms == asked->terms && found->how_a == asked->how_a &&
@@ -550,7 +550,7 @@ static void check_operands(const product *p, cublasLtMatrixLayout_t A, cublasLtM
     check_aligned("bias", p->bias, a->bias_aligned);
 }
 
-/* Its shape, leading dimensions and epilogue are its name. */
+/* The name consists of shape, leading dimensions and epilogue. */
 static void count_product(const product *p, cublasLtMatrixLayout_t A, cublasLtMatrixLayout_t B,
                           cublasLtMatrixLayout_t C, cublasLtMatrixLayout_t D) {
     char name[128];

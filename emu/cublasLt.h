@@ -1,20 +1,20 @@
-/* The functions of cuBLASLt that src/device/cuda/matmul.cu calls, on the processor: a test double,
- * never shipped. It looks at what the library looks at (sizes of attributes, shapes against leading
- * dimensions, types, workspace), at what the library must believe (what the caller claims of
- * alignment, device memory behind every pointer, a bias that is there), and answers with the
- * library's status, or ends the process where the library would compute something wrong.
+/* The functions of cuBLASLt that src/device/cuda/matmul.cu calls, on the CPU: a test double,
+ * never shipped. It checks what the library checks (sizes of attributes, shapes against leading
+ * dimensions, types, workspace) and what the library must trust (the claimed
+ * alignment, device memory behind every pointer, a bias that exists), and returns the
+ * library's status, or ends the process where the library would compute a wrong result.
  *
- * Products are computed when the stream comes to them, in fp32 in an order that is the algorithm's.
- * An algorithm is a function of the shape and of what the preference allows, as there: a long sum
- * is split when the result is small and the workspace holds its parts; parts that are reduced INPLACE are added in a random
- * order, so that who allows that sees other bits in another run; parts reduced in the OUTPUT_TYPE
- * are rounded to its 16 bits; FAST_TF32 rounds its factors; sums of 16-bit products are cut as an
- * A100's tensor cores cut them (`core_step`). Types go together as in the
+ * Products are computed when the stream reaches them, in fp32 in the algorithm's order.
+ * As in the library, an algorithm is a function of the shape and of what the preference allows: a long sum
+ * is split if the result is small and the workspace holds the parts; parts that are reduced INPLACE are added in
+ * random order, so that a caller that allows it gets other bits in another run; parts reduced in the OUTPUT_TYPE
+ * are rounded to its 16 bits; FAST_TF32 rounds the factors; sums of 16-bit products are truncated as in an
+ * A100's tensor cores (`core_step`). Types go together as in the
  * documentation's table: both factors fp32, bf16 or fp16, the output of their type or fp32, the
- * bias of the output's. With TRINE_EMU_BLAS (0) 1, 2 or 3 it has no algorithm for some products
- * whose rows are no multiple of 16 bytes (`lacking`), as the library has none for some. Invariant: with the same algorithm and inputs, equal bits. Cost: a
- * multiplication and an addition of vectors each. Names and values are those of NVIDIA's cuBLAS
- * documentation, "Using the cuBLASLt API". */
+ * bias of the output's type. With TRINE_EMU_BLAS (0) 1, 2 or 3 there is no algorithm for some products
+ * whose rows are not a multiple of 16 bytes (`lacking`), as in the library. Invariant: with the same algorithm and
+ * inputs, equal bits. Cost: a multiplication and an addition of vectors each. Names and values are those of NVIDIA's
+ * cuBLAS documentation, "Using the cuBLASLt API". */
 #ifndef TRINE_EMU_CUBLASLT_H
 #define TRINE_EMU_CUBLASLT_H
 
@@ -124,7 +124,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t oper
                               cublasLtMatrixLayout_t D, const cublasLtMatmulAlgo_t *algo,
                               void *workspace, size_t workspace_bytes, cudaStream_t stream);
 
-/* For tests: plans asked for so far. */
+/* For tests: heuristics that returned an algorithm so far. */
 uint64_t emu_blas_heuristics(void);
 
 #ifdef __cplusplus

@@ -1,7 +1,7 @@
-/* CUDA's bf16 for kernels on the processor: the type, and what our kernels do with it. Rounding is
- * base/half.h's, to the nearest, ties to even, as the GPU's conversions do; a NaN keeps its upper
- * bits here, and is 0x7fff there. No arithmetic is declared: kernels compute in float.
- * Names are the CUDA Math API Reference's ("Bfloat16 Precision Intrinsics", NVIDIA). */
+/* CUDA's bf16 for kernels on the CPU: the type and the conversions that the kernels use. Rounding is that of
+ * base/half.h, to nearest, ties to even, as on a GPU; a NaN keeps its upper
+ * bits here, and becomes 0x7fff there. No arithmetic is declared: kernels compute in float.
+ * Names are those of the CUDA Math API Reference ("Bfloat16 Precision Intrinsics", NVIDIA). */
 #ifndef TRINE_EMU_CUDA_BF16_H
 #define TRINE_EMU_CUDA_BF16_H
 

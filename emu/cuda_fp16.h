@@ -1,7 +1,7 @@
-/* CUDA's fp16 for kernels on the processor: the type, and what our kernels do with it. Rounding is
- * base/half.h's, to the nearest, ties to even, as the GPU's conversions do: too large is infinity,
+/* CUDA's fp16 for kernels on the CPU: the type and the conversions that the kernels use. Rounding is that of
+ * base/half.h, to nearest, ties to even, as on a GPU: values that are too large become infinite,
  * below 2^-14 numbers are subnormal. No arithmetic is declared: kernels compute in float.
- * Names are the CUDA Math API Reference's ("Half Precision Intrinsics", NVIDIA). */
+ * Names are those of the CUDA Math API Reference ("Half Precision Intrinsics", NVIDIA). */
 #ifndef TRINE_EMU_CUDA_FP16_H
 #define TRINE_EMU_CUDA_FP16_H
 

@@ -1,21 +1,20 @@
-/* The CUDA runtime that the library's .cu files use, on the processor: a test double, never
- * shipped. With -Iemu the host's compiler makes of them an object that behaves like a
- * bad-tempered GPU:
+/* The CUDA runtime that the library's .cu files use, on the CPU: a test double, never
+ * shipped. With -Iemu the host's compiler builds an object that behaves like a GPU in its worst mood:
  *
- *   - device memory is fresh NaNs, ends at a page that nobody may touch, and cannot be read or
- *     written at all but by what runs on the device: a host access crashes and says so;
- *   - a stream is a queue that runs LATE, when somebody waits or asks, and in a random order as far
- *     as events permit: a missing wait, or host memory used again too early, gives wrong results;
+ *   - new device memory is NaN, ends at a guard page, and can be read and written only by operations on
+ *     the device: a host access crashes with a message;
+ *   - a stream is a queue that runs as LATE as possible, at a wait or query, and in any order
+ *     that events permit: a missing wait, or host memory reused too early, gives wrong results;
  *   - kernels run thread by thread in a random order that changes at every barrier (code.h);
- *   - what CUDA leaves undefined (a barrier that not all reach, a copy outside an allocation) ends
- *     the process with a sentence that names kernel, block and thread.
+ *   - undefined behaviour (a barrier that not all threads reach, a copy outside an allocation) ends
+ *     the process with a message that names kernel, block and thread.
  *
- * Everything random comes from a seed: TRINE_EMU_SEED (1). TRINE_EMU_GPUS (8), TRINE_EMU_MEMORY
- * (bytes, 4 GiB), TRINE_EMU_PROCESSORS (of a GPU, 6), TRINE_EMU_CACHE
- * (bytes of its last level, 50 MiB), TRINE_EMU_DRIVER (13000; 0 is none) say what
- * the machine has; TRINE_EMU_FAIL=N: the N-th operation that runs fails, and the GPU with it.
- * Names and values are the CUDA Runtime API Reference's (NVIDIA); only what we call is here. What
- * is not emulated: time (an event's is the processor's), several host threads at once, peer memory,
+ * All random choices come from a seed: TRINE_EMU_SEED (1). The machine: TRINE_EMU_GPUS (8), TRINE_EMU_MEMORY
+ * (bytes, 4 GiB), TRINE_EMU_PROCESSORS (multiprocessors of a GPU, 6), TRINE_EMU_CACHE
+ * (bytes of the last-level cache, 50 MiB), TRINE_EMU_DRIVER (13000; 0: none).
+ * TRINE_EMU_FAIL=N: the N-th operation that runs fails, and the GPU with it.
+ * Names and values are those of the CUDA Runtime API Reference (NVIDIA); only what the library calls is here. Not
+ * emulated: time (events have the CPU's), several host threads at once, peer memory,
  * graphs, pools. C may include this too, without kernels. */
 #ifndef TRINE_EMU_CUDA_RUNTIME_H
 #define TRINE_EMU_CUDA_RUNTIME_H
@@ -203,7 +202,7 @@ cudaError_t cudaFuncSetAttribute(const void *kernel, enum cudaFuncAttribute attr
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream = NULL);
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags = 0);
 }
-/* As the runtime's own header has them for C++. */
+/* The C++ overloads of the runtime's own header. */
 template <typename T> static inline cudaError_t cudaMalloc(T **p, size_t bytes) {
     return cudaMalloc((void **)p, bytes);
 }

@@ -1,4 +1,4 @@
-/* What the emulated machine has, errors and the seed. */
+/* The properties of the emulated machine, errors and the seed. */
 #include "emu.h"
 
 #include <stdarg.h>
@@ -29,7 +29,7 @@ static uint64_t mix(uint64_t z) {
     return z ^ (z >> 31);
 }
 
-/* Mixed once more: the sequences of neighbouring seeds would be one, a step apart. */
+/* Mixed twice: otherwise the sequences of neighbouring seeds would be the same, shifted by one. */
 void emu_seed(uint64_t seed) {
     state = mix(mix(seed + 1) + 0x9e3779b97f4a7c15u);
     seeded = true;
@@ -91,7 +91,7 @@ void emu_fault(const char *format, ...) {
 
 /* ---- The machine ----------------------------------------------------------------------------- */
 
-/* What a program is told that has no GPU, or a driver that is too old. */
+/* The number of GPUs, or the error without a GPU or with a driver that is too old. */
 static cudaError_t machine(int *count) {
     *count = 0;
     if (emu_setting("DRIVER", 13000) < CUDART_VERSION / 1000 * 1000)
@@ -200,7 +200,7 @@ cudaError_t cudaDeviceGetByPCIBusId(int *device, const char *id) {
     return emu_error(cudaErrorInvalidValue);
 }
 
-/* Fours of GPUs on a switch each, in pairs with NVLink. */
+/* Groups of four GPUs on a switch, with NVLink in pairs. */
 cudaError_t cudaDeviceCanAccessPeer(int *can, int device, int peer) {
     cudaError_t error = check_device(device);
     if (error == cudaSuccess) error = check_device(peer);
@@ -219,7 +219,7 @@ cudaError_t cudaDeviceGetP2PAttribute(int *value, enum cudaDeviceP2PAttr attribu
     return cudaSuccess;
 }
 
-/* Smaller numbers come first. */
+/* Smaller numbers have higher priority. */
 cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest) {
     if (least) *least = 0;
     if (greatest) *greatest = -5;

@@ -1,6 +1,6 @@
-/* Launches: what CUDA refuses at once, and a grid's blocks in random order when the stream gets
- * there, one block at a time. Shared memory is full of NaNs when a kernel begins and, now and then,
- * when a block does. */
+/* Launches: checks that CUDA makes immediately, and running a grid's blocks in random order, one at a time, when the
+ * stream reaches the launch. Shared memory is filled with NaNs when a kernel starts and, sometimes, when a block
+ * starts. */
 #include "block.h"
 
 #include <stdlib.h>
@@ -12,16 +12,16 @@
 #define PAGE           ((size_t)4096)
 #define POISON         0xff
 
-/* Where all __shared__ variables lie; the linker makes these names. */
+/* The section of all __shared__ variables; the linker defines these symbols. */
 extern "C" __attribute__((weak, visibility("hidden"))) char __start_emu_shared[],
     __stop_emu_shared[];
 
-/* Where the instructions before a kernel with __launch_bounds__ begin; of each such kernel. */
+/* For each kernel with __launch_bounds__: the start of the no-op instructions before it. */
 extern "C" __attribute__((weak, visibility("hidden")))
 const char *const __start___patchable_function_entries[],
     *const __stop___patchable_function_entries[];
 
-/* An instruction that does nothing. */
+/* A no-op instruction. */
 #if defined __x86_64__
 static const unsigned char idle[] = {0x90};
 #else
@@ -34,7 +34,7 @@ struct launch {
     dim3 grid, block;
 };
 
-/* What cudaFuncSetAttribute said. */
+/* The settings of cudaFuncSetAttribute. */
 struct allowed {
     const void *kernel;
     size_t shared;
@@ -57,12 +57,12 @@ void emu_check_shared(const char *what, const void *p, size_t bytes, size_t alig
     const char *at = (const char *)p;
     if (!between(at, bytes, shared_now, shared_end) &&
         !between(at, bytes, __start_emu_shared, __stop_emu_shared))
-        emu_fault("%s at %p, which is not shared memory, %s:%d", what, p, file, line);
+        emu_fault("%s at %p: not shared memory, %s:%d", what, p, file, line);
     if ((uintptr_t)p % align != 0)
-        emu_fault("%s at %p, which is no multiple of %zu, %s:%d", what, p, align, file, line);
+        emu_fault("%s at %p: not aligned to %zu bytes, %s:%d", what, p, align, file, line);
 }
 
-/* ---- What is refused ------------------------------------------------------------------------- */
+/* ---- Checks ---------------------------------------------------------------------------------- */
 
 static size_t allowed_shared(const void *kernel) {
     for (allowed *a = all_allowed; a; a = a->next)
@@ -79,14 +79,14 @@ cudaError_t cudaFuncSetAttribute(const void *kernel, enum cudaFuncAttribute attr
     return cudaSuccess;
 }
 
-/* How many instructions there are from `at` to `end` if all of them do nothing, else 0. */
+/* The number of instructions from `at` to `end` if all of them are no-ops, else 0. */
 static uint64_t idle_instructions(const char *at, const char *end) {
     uint64_t count = 0;
     for (; at < end && memcmp(at, idle, sizeof idle) == 0; at += sizeof idle) count++;
     return at == end ? count : 0;
 }
 
-/* What __launch_bounds__ says of the kernel, or the most that a block may have. */
+/* The kernel's __launch_bounds__, or the largest block. */
 static uint64_t most_threads(const void *kernel) {
     const char *entry = (const char *)kernel;
     for (const char *const *at = __start___patchable_function_entries;
@@ -98,14 +98,14 @@ static uint64_t most_threads(const void *kernel) {
     return EMU_THREADS;
 }
 
-/* A block too large is a fault of the code, never of a shape: that is said at once. */
+/* A block of an invalid size is a bug, whatever the shapes: it ends the process. */
 static void check_block(const char *name, const void *kernel, dim3 block) {
     if (block.x < 1 || block.y < 1 || block.z < 1 || block.x > 1024 || block.y > 1024 ||
         block.z > 64 || (uint64_t)block.x * block.y * block.z > EMU_THREADS)
-        emu_fault("launch of %s: a block of (%u,%u,%u) threads", name, block.x, block.y, block.z);
+        emu_fault("launch of %s: invalid block size (%u,%u,%u)", name, block.x, block.y, block.z);
     const uint64_t threads = (uint64_t)block.x * block.y * block.z, most = most_threads(kernel);
     if (threads > most)
-        emu_fault("launch of %s: a block of %u threads, but its __launch_bounds__ are %u", name,
+        emu_fault("launch of %s: block of %u threads exceeds __launch_bounds__ (%u)", name,
                   (unsigned)threads, (unsigned)most);
 }
 
@@ -127,7 +127,7 @@ static void make_shared(void) {
     shared_end = p + bytes;
 }
 
-/* The sizes of all kernels' variables together may be much for each block of a large grid. */
+/* Not for each block: the variables of all kernels may be large. */
 static void poison_shared(size_t bytes, bool first) {
     memset(shared_now, POISON, bytes);
     if (__start_emu_shared && (first || emu_random(8) == 0))

@@ -1,8 +1,8 @@
-/* CUDA's mathematical functions that C's library lacks, for kernels on the processor. Of those that
- * are only roughly right on a GPU, __expf and __fdividef are off here by as much as they may be (CUDA
- * Programming Guide, "Intrinsic Functions"), up or down by the argument's last bits; the others
- * (__logf, ...) are exact, and what they do to the numbers is seen on hardware only. Like CUDA's, min and max of floating-point numbers
- * give the one that is no NaN. (CUDA Math API Reference, NVIDIA.) */
+/* CUDA's mathematical functions that the C library lacks, for kernels on the CPU. Of the approximate
+ * intrinsics, __expf and __fdividef have the maximum allowed error (CUDA
+ * Programming Guide, "Intrinsic Functions"), up or down depending on the argument's last bits; the others
+ * (__logf, ...) are exact, so their error shows on hardware only. As in CUDA, min and max of floating-point
+ * numbers return the operand that is not NaN. (CUDA Math API Reference, NVIDIA.) */
 #ifndef TRINE_EMU_MATHS_H
 #define TRINE_EMU_MATHS_H
 

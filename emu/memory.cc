@@ -1,7 +1,7 @@
-/* Memory of the emulated device and pinned memory of the host. An allocation of the device ends,
- * rounded up to 256 bytes, at a page that is nobody's, and its addresses are never given out again:
- * what is read or written behind it, or after it was freed, crashes. It is full of NaNs, and closed
- * to everybody but what runs on the device (emu.h). */
+/* Memory of the emulated device and pinned host memory. A device allocation ends,
+ * rounded up to 256 bytes, at a guard page, and its addresses are never used again:
+ * accesses behind it, or after it was freed, crash. It is filled with NaNs, and only
+ * operations on the device may access it (emu.h). */
 #include "emu.h"
 
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define ADDRESSES    ((size_t)1 << 40) /* to give out; only what is given out costs anything */
+#define ADDRESSES    ((size_t)1 << 40) /* address space; only allocations cost anything */
 #define POISON_BYTES ((size_t)2 << 20)
 #define POISON       0xff /* four of them are a NaN */
 #define ALIGNMENT    ((size_t)256)
@@ -19,15 +19,15 @@ enum kind { DEVICE, PINNED, REGISTERED };
 
 struct allocation {
     enum kind kind;
-    char *start, *map; /* what the caller has; where its pages begin */
+    char *start, *map; /* the caller's address; the start of its pages */
     size_t bytes, map_bytes;
     bool freed;
     allocation *next;
 };
 
-static allocation *allocations; /* freed ones too: a crash wants to name them */
+static allocation *allocations; /* freed ones too: reports of crashes name them */
 static char *space;
-static size_t given, taken; /* of ADDRESSES; of the device's memory */
+static size_t given, taken; /* of ADDRESSES; of device memory */
 static int poison = -1;     /* a file of POISON_BYTES bytes POISON */
 static bool opened;
 
@@ -55,11 +55,11 @@ static allocation *add(enum kind kind, void *start, size_t bytes, char *map, siz
 
 /* ---- Open and closed ------------------------------------------------------------------------- */
 
-/* Piece i of an allocation is [map + i * POISON_BYTES, ...), the last one may be shorter. */
+/* Region i of an allocation is [map + i * POISON_BYTES, ...), the last one may be shorter. */
 static struct {
     char *start;
     size_t bytes;
-} open_shards[ADDRESSES / POISON_BYTES / 16];
+} open_regions[ADDRESSES / POISON_BYTES / 16];
 static size_t open_count;
 
 bool emu_memory_touch(const void *p) {
@@ -71,10 +71,10 @@ bool emu_memory_touch(const void *p) {
         char *start = a->map + at;
         size_t bytes = a->map_bytes - at < POISON_BYTES ? a->map_bytes - at : POISON_BYTES;
         for (size_t i = 0; i < open_count; i++)
-            if (open_shards[i].start == start) return false; /* it was open: another fault */
-        if (open_count == sizeof open_shards / sizeof *open_shards) return false;
-        open_shards[open_count].start = start;
-        open_shards[open_count++].bytes = bytes;
+            if (open_regions[i].start == start) return false; /* it was open: another fault */
+        if (open_count == sizeof open_regions / sizeof *open_regions) return false;
+        open_regions[open_count].start = start;
+        open_regions[open_count++].bytes = bytes;
         return mprotect(start, bytes, PROT_READ | PROT_WRITE) == 0;
     }
     return false;
@@ -93,7 +93,7 @@ void emu_memory_open(void) {
 void emu_memory_close(void) {
     if (!opened) return;
     for (size_t i = 0; i < open_count; i++)
-        if (mprotect(open_shards[i].start, open_shards[i].bytes, PROT_NONE) != 0)
+        if (mprotect(open_regions[i].start, open_regions[i].bytes, PROT_NONE) != 0)
             emu_fault("mprotect failed");
     open_count = 0;
     opened = false;
@@ -111,7 +111,7 @@ static void make_poison(void) {
     munmap(p, POISON_BYTES);
 }
 
-/* Pages that hold NaNs and cost nothing until they are written to. */
+/* Maps pages of NaNs, which cost nothing until they are written. */
 static bool map_poison(char *map, size_t bytes) {
     if (poison < 0) make_poison();
     for (size_t at = 0; at < bytes; at += POISON_BYTES) {
@@ -122,7 +122,7 @@ static bool map_poison(char *map, size_t bytes) {
     return true;
 }
 
-/* The next addresses, with a page between neighbours. */
+/* The next free addresses, with a guard page between allocations. */
 static char *give(size_t bytes) {
     if (!space) {
         void *p =
@@ -131,7 +131,7 @@ static char *give(size_t bytes) {
         space = (char *)p;
         given = page_up(1);
     }
-    if (ADDRESSES - given < bytes + page_up(1)) emu_fault("the device's addresses are used up");
+    if (ADDRESSES - given < bytes + page_up(1)) emu_fault("out of device addresses");
     char *map = space + given;
     given += bytes + page_up(1);
     return map;
@@ -155,14 +155,14 @@ cudaError_t cudaMalloc(void **p, size_t bytes) {
     return cudaSuccess;
 }
 
-/* The rest of its first and last page: nobody may have written there. */
+/* Checks that the rest of its first and last page was not written. */
 static void check_slack(const allocation *a) {
     emu_memory_open();
     for (const char *p = a->map; p < a->map + a->map_bytes; p++) {
         if (p == a->start) p += a->bytes;
         if (p < a->map + a->map_bytes && (unsigned char)*p != POISON)
-            emu_fault("cudaFree(%p): byte %td of its %zu was written", (void *)a->start,
-                      p - a->start, a->bytes);
+            emu_fault("cudaFree(%p): byte %td of an allocation of %zu was written",
+                      (void *)a->start, p - a->start, a->bytes);
     }
     emu_memory_close();
 }
@@ -187,10 +187,10 @@ cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *bytes) {
     return emu_error(emu_sticky());
 }
 
-/* The names of what was used. */
+/* First uses that were counted. */
 struct used {
     char *name;
-    size_t bytes, pages; /* of the name; what it took */
+    size_t bytes, pages; /* of the name; of the memory that it took */
     used *next;
 };
 
@@ -226,7 +226,7 @@ cudaError_t cudaDeviceReset(void) {
 
 /* ---- Host ------------------------------------------------------------------------------------ */
 
-/* Pinned, full of NaNs, with a page behind that nobody may touch. */
+/* Pinned memory, filled with NaNs, with a guard page behind it. */
 cudaError_t cudaHostAlloc(void **p, size_t bytes, unsigned) {
     *p = NULL;
     if (emu_sticky() != cudaSuccess) return emu_error(emu_sticky());
@@ -274,7 +274,7 @@ cudaError_t cudaHostUnregister(void *p) {
     return error;
 }
 
-/* ---- What is where --------------------------------------------------------------------------- */
+/* ---- Queries --------------------------------------------------------------------------------- */
 
 bool emu_is_device(const void *p) {
     return space && (char *)p >= space && (char *)p < space + ADDRESSES;
@@ -290,7 +290,7 @@ void emu_check_device(const char *what, const void *p, size_t bytes) {
     const allocation *a = find(p);
     char text[256];
     emu_describe(p, text, sizeof text);
-    if (!a || a->kind != DEVICE) emu_fault("%s: %p is not the device's: %s", what, p, text);
+    if (!a || a->kind != DEVICE) emu_fault("%s: %p is not device memory: %s", what, p, text);
     if (bytes > (size_t)(a->start + a->bytes - (char *)p))
         emu_fault("%s: %zu bytes at %p: %s", what, bytes, p, text);
 }
@@ -316,7 +316,7 @@ void emu_describe(const void *address, char *text, size_t size) {
         char *to = a->map ? a->map + a->map_bytes + behind : a->start + a->bytes;
         if (p < from || p >= to) continue;
         snprintf(text, size, "byte %td of %zu bytes of %s%s", p - a->start, a->bytes,
-                 names[a->kind], a->freed ? " that were freed" : "");
+                 names[a->kind], a->freed ? ", already freed" : "");
         if (!a->freed) return;
     }
 }

@@ -1,7 +1,7 @@
-/* What src/device/cuda/mma.cuh does with tensor cores, by shuffles and plain loops: each lane
- * fetches the registers that hold its rows of A and columns of B, and adds in fp32 in ascending
- * order. The hardware's order may be another one; the layouts, which lane has which element, are
- * those of the PTX ISA. Blocks have one dimension here. */
+/* The tensor core operations of src/device/cuda/mma.cuh, by shuffles and plain loops: each lane
+ * fetches the registers of its rows of A and columns of B, and adds in fp32 in ascending
+ * order. The hardware's order may differ; the layouts (which lane has which element) are
+ * those of the PTX ISA. Thread blocks must be one-dimensional. */
 #ifndef TRINE_EMU_MMA_H
 #define TRINE_EMU_MMA_H
 
@@ -45,11 +45,11 @@ static inline void mma(float d[4], const uint32_t a[4], const uint32_t b[2]) {
         for (int k = 0; k < 16; k++) d[i] = fmaf(left[i / 2][k], right[i % 2][k], d[i]);
 }
 
-/* As ldmatrix demands, a row is 16 bytes of shared memory at a multiple of 16. The lanes that give
- * the addresses must have written what they point to before: a barrier's matter, as on hardware. */
+/* As with ldmatrix, a row is 16 bytes of shared memory at a multiple of 16, and a barrier must separate it from
+ * the writes of other lanes. */
 static inline void emu_load(uint32_t to[4], const uint16_t *row, bool transposed, const char *file,
                             int line) {
-    emu_check_shared("a row of mma_load", row, 16, 16, file, line);
+    emu_check_shared("row of mma_load", row, 16, 16, file, line);
     const int lane = (int)threadIdx.x % 32, g = lane / 4, t = lane % 4;
     for (int i = 0; i < 4; i++) {
         uint16_t half[2];

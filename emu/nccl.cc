@@ -1,4 +1,4 @@
-/* NCCL's calls as operations of the emulated streams, over MPI; nccl.h says what it is like. */
+/* NCCL's calls as operations of the emulated streams, over MPI; see nccl.h. */
 #include "nccl.h"
 
 /* Only its C functions. */
@@ -14,21 +14,21 @@
 #include "base/half.h"
 #include "emu.h"
 
-/* A GPU works on while the host asks for errors: so many looks at the stream. */
-#define LOOKS 4
+/* A GPU makes progress while the host queries errors: stream queries for each one. */
+#define QUERIES 4
 
 enum kind { ALL_REDUCE, REDUCE, REDUCE_SCATTER, BROADCAST, ALL_GATHER, SEND, RECV };
 
 enum { KINDS = RECV + 1 };
 
-/* Of a communicator: for its making, for data, then for the first call of each kind. */
+/* MPI tags of a communicator: for its creation, for data, then for the first call of each kind. */
 enum { TAG_JOIN, TAG_JOINED, TAG_DATA, TAG_CONNECT, TAGS = TAG_CONNECT + KINDS };
 
 static const char *const names[] = {"ncclAllReduce", "ncclReduce",    "ncclReduceScatter",
                                     "ncclBroadcast", "ncclAllGather", "ncclSend",
                                     "ncclRecv"};
 
-/* What must agree between the two ends of a message; in front of its data. */
+/* Precedes the data of a message; must agree on both sides. */
 struct header {
     int kind, type, op, root;
     uint64_t count;
@@ -46,7 +46,7 @@ struct part {
     kind what;
     const char *src;
     char *dst;
-    size_t count; /* of a send or receive, or of the whole; of one rank's part where it is split */
+    size_t count; /* of the message or buffer; of one rank's part if the call splits it */
     ncclDataType_t type;
     ncclRedOp_t op;
     int root; /* or peer */
@@ -60,11 +60,11 @@ struct job {
     cudaStream_t stream;
     part *parts;
     int count;
-    uint64_t launch; /* its place among the ncclGroups of this process */
+    uint64_t launch; /* the number of its ncclGroup in this process */
     bool started, done;
     MPI_Request *requests;
     int request_count;
-    job *next; /* of those not done, or of those not yet on a stream */
+    job *next; /* in the list of launched jobs */
 };
 
 struct ncclComm {
@@ -72,12 +72,12 @@ struct ncclComm {
     int *members; /* (size) ranks in MPI_COMM_WORLD */
     int tag;
     bool aborted, destroyed;
-    bool *connected;      /* (size, KINDS) ways to ranks that calls of a kind have used */
-    ncclResult_t state;   /* what ncclCommGetAsyncError says */
-    job *open;            /* in the ncclGroup that is open */
+    bool *connected;      /* (size, KINDS) connections to ranks, by kind of call */
+    ncclResult_t state;   /* the result of ncclCommGetAsyncError */
+    job *open;            /* in the open ncclGroup */
     int pending;          /* jobs on the stream */
     cudaStream_t stream;  /* of those */
-    struct join *joining; /* NULL when all have come */
+    struct join *joining; /* NULL when all ranks have joined */
     ncclComm *next;
 };
 
@@ -121,14 +121,14 @@ struct identity {
     int magic, root, number;
 };
 
-/* What the first rank hears of each, and tells all. */
+/* The first rank receives one from each rank, and sends all of them to all. */
 struct member {
     int rank, world, gpu;
     char host[32];
 };
 
 struct join {
-    member *members; /* (size) by rank, on the root as they come */
+    member *members; /* (size) by rank */
     member own;
     int came;
     MPI_Request request;
@@ -170,7 +170,7 @@ static bool duplicates(const member *members, int size) {
     return false;
 }
 
-/* The root receives from all, then tells all; the others tell and receive. */
+/* The root receives from all, then sends to all; the others send and receive. */
 static void start_join(ncclComm *c) {
     join *j = c->joining;
     size_t bytes = (size_t)c->size * sizeof *j->members;
@@ -217,7 +217,7 @@ static void go_on_joining(ncclComm *c) {
     join *j = c->joining;
     for (int r = 0; r < c->size; r++) c->members[r] = j->members[r].world;
     c->state = duplicates(j->members, c->size)
-                   ? refuse(ncclInvalidUsage, "two ranks of a communicator are on one GPU")
+                   ? refuse(ncclInvalidUsage, "two ranks of a communicator on one GPU")
                    : ncclSuccess;
     c->joining = NULL;
     free(j->members);
@@ -230,9 +230,9 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int nranks, ncclUniqueId i
     int world = 1;
     memcpy(&name, &id, sizeof name);
     *comm = NULL;
-    if (!config->blocking) emu_fault("a communicator that is not blocking is not emulated");
+    if (!config->blocking) emu_fault("non-blocking communicators are not emulated");
     if (name.magic != 0x6e63636c || nranks < 1 || rank < 0 || rank >= nranks)
-        return refuse(ncclInvalidArgument, "no id, or no rank of the communicator");
+        return refuse(ncclInvalidArgument, "invalid id or rank");
     MPI_Comm_size(MPI_COMM_WORLD, &world);
     sleep((unsigned)emu_setting("NCCL_LATE", 0));
     ncclComm *c = (ncclComm *)calloc(1, sizeof *c);
@@ -265,7 +265,7 @@ static size_t element(ncclDataType_t type) {
     case ncclInt64:
     case ncclFloat64: return 8;
     }
-    emu_fault("NCCL has no type %d", (int)type);
+    emu_fault("invalid NCCL type %d", (int)type);
 }
 
 /* A send and a receive are the two ends of one message. */
@@ -283,7 +283,7 @@ static wire *add_wire(part *p, int peer, bool sends, const char *from, size_t by
     return w;
 }
 
-/* To and from every other rank: part r of src (`stride` apart), as many bytes from each. */
+/* Sends part r of src (`stride` apart) to every other rank r, and receives as many bytes from it. */
 static void everybody(const ncclComm *c, part *p, size_t stride, size_t bytes) {
     for (int r = 0; r < c->size; r++)
         if (r != c->rank) {
@@ -331,9 +331,10 @@ static void check_header(const job *j, const part *p, const wire *w) {
     header theirs, own = header_of(p);
     memcpy(&theirs, w->data, sizeof theirs);
     if (memcmp(&theirs, &own, sizeof own) == 0) return;
-    emu_fault("rank %d of a communicator of %d calls %s of %llu, but rank %d %s of %llu",
-              j->comm->rank, j->comm->size, names[p->what], (unsigned long long)own.count, w->peer,
-              names[theirs.kind], (unsigned long long)theirs.count);
+    emu_fault(
+        "mismatched calls: rank %d of a communicator of %d calls %s of %llu, rank %d %s of %llu",
+        j->comm->rank, j->comm->size, names[p->what], (unsigned long long)own.count, w->peer,
+        names[theirs.kind], (unsigned long long)theirs.count);
 }
 
 static const char *arrived(const part *p, int peer) {
@@ -377,7 +378,7 @@ static void combine(ncclDataType_t type, ncclRedOp_t op, char *acc, const char *
     }
 }
 
-/* Around the ring: slice s begins with rank s + 1. A rank that has only its own slice says which. */
+/* Adds around the ring: slice s starts with rank s + 1. `only`: the single slice of this rank, or -1. */
 static void add_up(const ncclComm *c, const part *p, const char *own, int only) {
     size_t size = element(p->type), slice = (p->count + (size_t)c->size - 1) / (size_t)c->size;
     char *sums = (char *)malloc(p->count * size + 1);
@@ -462,7 +463,7 @@ static bool step(void *context) {
     job *j = (job *)context;
     int done = 0;
     if (j->comm->aborted) {
-        /* MPI may still have its requests: their memory stays. */
+        /* MPI may still use its requests: their memory is not freed. */
         j->count = j->started ? 0 : j->count;
         end_job(j);
         return true;
@@ -479,8 +480,7 @@ static bool step(void *context) {
 
 static void put_on_stream(job *j) {
     ncclComm *c = j->comm;
-    if (c->pending && c->stream != j->stream)
-        emu_fault("a communicator is used on two streams at once");
+    if (c->pending && c->stream != j->stream) emu_fault("communicator in use on two streams");
     c->stream = j->stream;
     c->pending++;
     emu_enqueue_poll(j->stream, step, j);
@@ -495,7 +495,7 @@ static void launch(job *j) {
     j->launch = launches;
 }
 
-/* Both ends of a way meet, in the host's calls, when it is first used. A send meets a receive. */
+/* On first use both ends of a connection meet in the host's calls. A send meets a receive. */
 static int connect_start(ncclComm *c, kind what, int peer, MPI_Request *requests) {
     static char nothing[1];
     bool *connected = &c->connected[peer * KINDS + what];
@@ -520,14 +520,14 @@ static void connect(const job *j) {
                 n += connect_start(c, p->what, r, requests + n);
     }
     while (MPI_Testall(n, requests, &done, MPI_STATUSES_IGNORE), !done) {
-        (void)cudaStreamQuery(j->stream); /* the GPU works on */
+        (void)cudaStreamQuery(j->stream); /* the GPU makes progress */
         (void)cudaGetLastError();
         sched_yield();
     }
     free(requests);
 }
 
-/* The connections of all communicators of a group are made before its first work starts. */
+/* Starts the job of the open ncclGroup; all connections of the group have been made before. */
 static void hand_over(ncclComm *c) {
     job *j = c->open;
     if (!j) return;
@@ -544,12 +544,12 @@ static bool aborts_together(void) {
     return version >= NCCL_VERSION(2, 22, 0);
 }
 
-/* Memory is freed, for which all streams must have come to their end, whosesoever they are. */
+/* Freeing memory waits for all streams, also those of other communicators. */
 static void reclaim(void) {
     if (!emu_drain_within((double)emu_setting("PATIENCE", 3)))
         emu_fault(
-            "ncclCommAbort waits for the device, where work of another communicator waits for "
-            "its peers");
+            "ncclCommAbort waits for the device, but work of another communicator waits for its "
+            "peers");
     for (ncclComm *c = comms; c; c = c->next)
         if (c->aborted) c->destroyed = true;
 }
@@ -557,7 +557,7 @@ static void reclaim(void) {
 static bool reclaims;
 
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
-    if (!comm || comm->destroyed) emu_fault("ncclCommAbort on no communicator");
+    if (!comm || comm->destroyed) emu_fault("ncclCommAbort: invalid communicator");
     comm->aborted = true;
     if (depth > 0 && aborts_together())
         reclaims = true;
@@ -574,7 +574,7 @@ ncclResult_t ncclGroupStart(void) {
 }
 
 ncclResult_t ncclGroupEnd(void) {
-    if (depth == 0) return refuse(ncclInvalidUsage, "ncclGroupEnd without a start");
+    if (depth == 0) return refuse(ncclInvalidUsage, "ncclGroupEnd without ncclGroupStart");
     if (--depth > 0) return ncclSuccess;
     launches++;
     for (ncclComm *c = comms; c; c = c->next)
@@ -599,16 +599,15 @@ static void check_buffers(const ncclComm *c, const part *p) {
 }
 
 static ncclResult_t call(part p, ncclComm *c, cudaStream_t stream) {
-    if (!c || c->destroyed) emu_fault("%s on no communicator", names[p.what]);
+    if (!c || c->destroyed) emu_fault("%s: invalid communicator", names[p.what]);
     if (c->state != ncclSuccess) return c->state;
-    if (p.root < 0 || p.root >= c->size) return refuse(ncclInvalidArgument, "no such rank");
+    if (p.root < 0 || p.root >= c->size) return refuse(ncclInvalidArgument, "rank out of range");
     check_buffers(c, &p);
     emu_count("nccl", names[p.what], p.count * element(p.type));
     ncclGroupStart();
     if (!c->open) c->open = (job *)calloc(1, sizeof *c->open);
     job *j = c->open;
-    if (j->count && j->stream != stream)
-        emu_fault("an ncclGroup uses a communicator on two streams");
+    if (j->count && j->stream != stream) emu_fault("ncclGroup uses a communicator on two streams");
     j->comm = c;
     j->stream = stream;
     j->parts = (part *)realloc(j->parts, (size_t)(j->count + 1) * sizeof *j->parts);
@@ -656,11 +655,11 @@ ncclResult_t ncclRecv(void *dst, size_t count, ncclDataType_t type, int peer, nc
     return call({RECV, NULL, (char *)dst, count, type, ncclSum, peer, NULL, 0}, comm, stream);
 }
 
-/* ---- Asking and ending ------------------------------------------------------------------------- */
+/* ---- Errors and destruction -------------------------------------------------------------------- */
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error) {
-    if (!comm || comm->destroyed) return refuse(ncclInvalidArgument, "no communicator");
-    for (int i = 0; i < LOOKS && comm->pending; i++) (void)cudaStreamQuery(comm->stream);
+    if (!comm || comm->destroyed) return refuse(ncclInvalidArgument, "invalid communicator");
+    for (int i = 0; i < QUERIES && comm->pending; i++) (void)cudaStreamQuery(comm->stream);
     (void)cudaGetLastError();
     *error = comm->state;
     return ncclSuccess;
@@ -668,12 +667,12 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error) {
 
 ncclResult_t ncclCommFinalize(ncclComm_t comm) {
     if (comm->state != ncclSuccess) return comm->state;
-    return comm->pending ? refuse(ncclInvalidUsage, "finalized with work under way") : ncclSuccess;
+    return comm->pending ? refuse(ncclInvalidUsage, "finalized with pending work") : ncclSuccess;
 }
 
-/* A destroyed communicator stays in the list, so that its use is noticed. */
+/* A destroyed communicator stays in the list, so that its use is detected. */
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
-    if (comm->pending) emu_fault("a communicator with work under way is destroyed");
+    if (comm->pending) emu_fault("ncclCommDestroy with pending work");
     comm->destroyed = true;
     return ncclSuccess;
 }

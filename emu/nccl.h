@@ -1,29 +1,28 @@
-/* What the library calls of NCCL, over MPI, for the emulated device (cuda_runtime.h): a test double.
- * Every process has one emulated GPU, as it has one device; data travels between processes by
- * messages on MPI_COMM_WORLD, which the library itself does not use. It is as bad-tempered as the
- * rest:
+/* The NCCL functions that the library calls, over MPI, for the emulated device (cuda_runtime.h): a test double.
+ * Every process has one emulated GPU; data travels between processes by
+ * messages on MPI_COMM_WORLD, which the library itself does not use. Its rules:
  *
- *   - a call's work is an operation of its stream, and runs when that does;
- *   - communicators are blocking ones; the first call of its kind on one, and the first message to or
- *     from a rank, return only when the peers have come to theirs, as ranks are connected then;
- *   - an abort waits for the device, for the work of other communicators too, and ends the process
- *     with a sentence if that does not end; those of one ncclGroup come first and wait together;
- *   - sums are added around a ring, from another rank on for each slice: not in rank order;
- *   - two ranks of a communicator on one GPU are refused, but for TRINE_EMU_HOSTID, in which they
- *     say that they are on different hosts (as with NCCL_HOSTID);
- *   - ranks whose calls do not match end the process with a sentence.
+ *   - a call's work is an operation of its stream, and runs when the stream does;
+ *   - communicators are blocking; the first call of a kind on one, and the first message to or
+ *     from a rank, return only when the peers have made theirs, because ranks connect then;
+ *   - an abort waits for the device, also for the work of other communicators, and ends the process
+ *     with a message if that does not finish; aborts in one ncclGroup take effect first and wait together;
+ *   - sums are added around a ring, starting at another rank for each slice: not in rank order;
+ *   - two ranks of a communicator on one GPU are refused, unless TRINE_EMU_HOSTID declares
+ *     that they are on different hosts (as NCCL_HOSTID does);
+ *   - mismatched calls end the process with a message.
  *
- * ncclCommGetAsyncError also lets the streams run a little: a GPU works while the host waits.
+ * ncclCommGetAsyncError also runs some operations: a GPU makes progress while the host waits.
  * TRINE_EMU_NCCL_FAIL=N: the N-th operation of the process fails, asynchronously, and stays on its
  * stream until its communicator is aborted. TRINE_EMU_NCCL_QUEUE=1: operations start only when all
- * that were launched before them have ended, whatever their stream, and a send ends only when its
- * receive has started (the checker's model); =2: those of one ncclGroup do not start together,
- * either, where they are on different communicators.
- * TRINE_EMU_NCCL_LATE: seconds that a rank is late in making a communicator.
- * TRINE_EMU_NCCL_VERSION=21803: what ncclGetVersion says; before 2.22 aborts do not wait together.
- * TRINE_EMU_PATIENCE: seconds that an abort waits for the device (3).
- * It is a library of its own, which the object finds by NCCL_LIBRARY as it finds the real one.
- * Names and values are those of the NCCL user guide (NVIDIA); only what we call is here. */
+ * that were launched before them have finished, on any stream, and a send finishes only when its
+ * receive has started (the checker's model); =2: in addition, operations of one ncclGroup on different
+ * communicators do not start together.
+ * TRINE_EMU_NCCL_LATE: delay of a rank in creating a communicator, seconds.
+ * TRINE_EMU_NCCL_VERSION=21803: the result of ncclGetVersion; before 2.22 aborts do not wait together.
+ * TRINE_EMU_PATIENCE: how long an abort waits for the device, seconds (3).
+ * It is a separate library, which the object finds by NCCL_LIBRARY as it finds the real one.
+ * Names and values are those of the NCCL user guide (NVIDIA); only what the library calls is here. */
 #ifndef TRINE_EMU_NCCL_H
 #define TRINE_EMU_NCCL_H
 

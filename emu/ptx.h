@@ -1,5 +1,5 @@
-/* What src/device/cuda/ptx.cuh does, on the processor. A copy is made when it begins or when its
- * thread waits for it, as the seed says; until then NaNs lie there. Both are what hardware may do,
+/* The operations of src/device/cuda/ptx.cuh on the CPU. A copy is made when it starts or when its
+ * thread waits for it, depending on the seed; until then the destination is NaN. Hardware may do either,
  * so that a missing wait shows, and a missing barrier before the copy (async.cc). */
 #ifndef TRINE_EMU_PTX_H
 #define TRINE_EMU_PTX_H
@@ -7,7 +7,7 @@
 #include <math.h>
 #include <stddef.h>
 
-/* Ends the process unless both are aligned and [shared, shared + 16) is shared memory. */
+/* Aborts unless both are aligned and [shared, shared + 16) is shared memory. */
 void emu_copy16(void *shared, const void *global, const char *file, int line);
 void emu_copies_end(void);
 void emu_copies_wait(size_t newest);

@@ -1,5 +1,5 @@
-/* Faults of memory: those that open a piece of the device's memory when something on the device
- * first touches it, and those that end the process, after a sentence about who touched what. */
+/* Signal handlers: a page fault opens a region of device memory when a device operation
+ * first touches it; other faults are reported and end the process. */
 #include "emu.h"
 
 #include <signal.h>
@@ -8,16 +8,16 @@
 
 static const int caught[] = {SIGSEGV, SIGBUS, SIGILL, SIGTRAP};
 static struct sigaction before[NSIG];
-static bool borrowed; /* SIGSEGV is ours only while the device runs */
+static bool borrowed; /* the SIGSEGV handler is installed only while the device runs */
 
-static void say(int signal, const void *address) {
+static void report(int signal, const void *address) {
     char text[1024], what[256], where[256];
     emu_describe(address, what, sizeof what);
     emu_where(where, sizeof where);
     bool instruction = signal == SIGILL || signal == SIGTRAP;
     const char *fault = instruction ? "misaligned access or index outside of an array"
                         : *where    ? "illegal access"
-                                    : "the host touched what it must not";
+                                    : "illegal access by the host";
     int n = instruction
                 ? snprintf(text, sizeof text, "emu: %s%s\n", fault, where)
                 : snprintf(text, sizeof text, "emu: %s, %p: %s%s\n", fault, address, what, where);
@@ -29,8 +29,8 @@ static void catch_one(int signal, siginfo_t *info, void *) {
     if (signal == SIGSEGV && emu_memory_touch(info->si_addr)) return;
     emu_where(where, sizeof where);
     if (*where || (signal != SIGILL && signal != SIGTRAP && emu_is_device(info->si_addr)))
-        say(signal, info->si_addr);
-    /* The instruction is tried again, and meets who was there before us. */
+        report(signal, info->si_addr);
+    /* The instruction is restarted, with the previous handler. */
     sigaction(signal, &before[signal], NULL);
 }
 
@@ -41,7 +41,7 @@ static struct sigaction ours(void) {
     return action;
 }
 
-/* On a stack of their own: a kernel may have used up its one. */
+/* Handlers run on a stack of their own: a kernel may have used up its stack. */
 void emu_catch_signals(void) {
     static char stack[1 << 16];
     stack_t alternative = {}, old;
@@ -53,7 +53,7 @@ void emu_catch_signals(void) {
     for (int signal : caught) sigaction(signal, &action, &before[signal]);
 }
 
-/* Others (test harnesses, MPI) install their own from time to time. */
+/* Test harnesses and MPI may install other handlers in between. */
 void emu_signals_begin(void) {
     const struct sigaction action = ours();
     struct sigaction old;

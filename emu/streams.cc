@@ -10,13 +10,13 @@
 
 enum op_kind { RUN, POLL, HOST, RECORD, WAIT };
 
-/* What one cudaEventRecord makes: waits are for this, whatever becomes of the event. */
+/* The result of one cudaEventRecord: waits refer to it, even if the event is recorded again. */
 struct record {
     bool done;
     int owners;
     double seconds; /* when it was reached */
     emu_stream *stream;
-    uint64_t number; /* its place in the stream */
+    uint64_t number; /* its index in the stream */
 };
 
 struct operation {
@@ -43,7 +43,7 @@ struct emu_event {
     emu_event *next;
 };
 
-/* Destroyed ones stay in the lists, so that their use is noticed. */
+/* Destroyed streams and events stay in the lists, so that their use is detected. */
 static emu_stream legacy;
 static emu_stream *streams = &legacy;
 static emu_event *events;
@@ -109,7 +109,7 @@ static void add_wait(emu_stream *s, record *r) {
     r->owners++;
 }
 
-/* The legacy stream and those not made non-blocking do one thing at a time between them. */
+/* The legacy stream and the blocking streams are ordered with each other. */
 static void order_with_legacy(emu_stream *s) {
     if (s != &legacy) {
         if (!(s->flags & cudaStreamNonBlocking) && legacy.first) add_wait(s, add_record(&legacy));
@@ -122,13 +122,13 @@ static void order_with_legacy(emu_stream *s) {
 
 static emu_stream *stream_of(cudaStream_t stream) {
     if (!stream) return &legacy;
-    if (stream->destroyed) emu_fault("a destroyed stream is used");
+    if (stream->destroyed) emu_fault("use of a destroyed stream");
     return stream;
 }
 
 static operation *add(cudaStream_t stream, op_kind kind, void *context) {
     emu_stream *s = stream_of(stream);
-    if (running) emu_fault("a function that a stream runs calls CUDA");
+    if (running) emu_fault("a host function in a stream calls CUDA");
     order_with_legacy(s);
     operation *op = append(s, kind);
     op->context = context;
@@ -181,15 +181,15 @@ static void remove_first(emu_stream *s) {
     free(op);
 }
 
-/* The stream whose first operation stands in the way of s's first. */
-static emu_stream *in_the_way(emu_stream *s) {
+/* The stream whose first operation blocks the first one of s. */
+static emu_stream *blocking_stream(emu_stream *s) {
     while (s->first && s->first->kind == WAIT && !s->first->at->done) s = s->first->at->stream;
     return s;
 }
 
-/* Runs the first operation of s, or of what s waits for; false: it is polled, and not done. */
+/* Runs the first operation of s, or of the stream that s waits for; false: it is polled and not done. */
 static bool step(emu_stream *s) {
-    s = in_the_way(s);
+    s = blocking_stream(s);
     if (!s->first) return false;
     if (fail_at && s->first->kind <= HOST && operations + 1 == fail_at) {
         sticky = fail_with;
@@ -214,7 +214,7 @@ static emu_stream *any_stream(void) {
     return NULL;
 }
 
-/* One step of every stream; whether one of them got further. */
+/* One step of every stream; returns whether any made progress. */
 static bool step_all(void) {
     bool any = false;
     for (emu_stream *s = streams; s && sticky == cudaSuccess; s = s->next)
@@ -230,12 +230,11 @@ static void enter(void) {
     emu_memory_open();
 }
 
-/* Runs the stream up to its operation `number`. Half of the times nothing runs that need not,
- * otherwise whatever comes. Polled operations may depend on each other and on other processes: if
- * nobody gets further, all others get the processor. */
+/* Runs the stream up to its operation `number`. At random, runs only what is needed, or also other operations. Polled
+ * operations may depend on each other and on other processes: without progress it yields the CPU. */
 static cudaError_t run_until(emu_stream *s, uint64_t number) {
     if (sticky != cudaSuccess || s->done >= number) return sticky;
-    if (running) emu_fault("a function that a stream runs waits for CUDA");
+    if (running) emu_fault("a host function in a stream waits for CUDA");
     enter();
     bool wild = emu_random(2);
     while (s->done < number && sticky == cudaSuccess) {
@@ -246,7 +245,7 @@ static cudaError_t run_until(emu_stream *s, uint64_t number) {
     return sticky;
 }
 
-/* Who asks again and again must come to an end, and not too late: a few operations, or many. */
+/* Runs a few operations, or many: repeated queries must make progress, and not too slowly. */
 static void run_some(void) {
     if (sticky != cudaSuccess) return;
     enter();

@@ -1,8 +1,7 @@
-/* Changing stacks: emu_switch saves the registers that a function must preserve on the stack that
- * it is called on, stores that stack's pointer in *from, and goes on where `to` was saved. A system
- * call less than ucontext, which also saves the signal mask; kernels change stacks millions of
- * times. (System V ABI, AMD64 supplement, figure 3.4; Procedure Call Standard for the Arm 64-bit
- * Architecture, section 6.1. The floating-point modes are the same everywhere here.) */
+/* Switching stacks: emu_switch saves the callee-saved registers on the current stack, stores the stack pointer in
+ * *from, and resumes where `to` was saved. Unlike ucontext it makes no system call for the signal mask; kernels
+ * switch stacks millions of times. (System V ABI, AMD64 supplement, figure 3.4; Procedure Call Standard for the Arm
+ * 64-bit Architecture, section 6.1. The floating-point modes are the same everywhere here.) */
 #ifndef TRINE_EMU_SWITCH_H
 #define TRINE_EMU_SWITCH_H
 
@@ -34,10 +33,10 @@ __asm__(".text\n"
         "    ret\n"
         ".size emu_switch, . - emu_switch\n");
 
-/* What emu_switch finds on a stack that nobody was on yet; `entry` never returns. */
+/* Prepares a new stack for emu_switch; `entry` never returns. */
 static void *emu_new_stack(char *top, void (*entry)(void)) {
     void **p = (void **)top;
-    *--p = NULL; /* where entry would return to: it wants to be called, so 8 off a multiple of 16 */
+    *--p = NULL; /* the return address of entry: as after a call, 8 off a multiple of 16 */
     *--p = (void *)entry;
     p -= 6;
     memset(p, 0, 6 * sizeof *p);
@@ -84,7 +83,7 @@ static void *emu_new_stack(char *top, void (*entry)(void)) {
     return p;
 }
 #else
-#error "emu: no change of stacks for this processor"
+#error "emu: stack switching is not implemented for this processor"
 #endif
 
 #endif

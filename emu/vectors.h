@@ -1,6 +1,6 @@
-/* CUDA's vector types, with CUDA's alignment: a float4 is read as 16 bytes at once, and one that
- * does not lie at a multiple of 16 is a fault on a GPU. The emulated object is compiled with a
- * check of every access (EMU_CHECKS in the Makefile), so it is one here, too. */
+/* CUDA's vector types, with CUDA's alignment: a float4 is read as 16 bytes at once, and must be at a multiple of
+ * 16 on a GPU. The emulated object is compiled with a check of every access (EMU_CHECKS in the Makefile), so a
+ * misaligned access is a fault here, too. */
 #ifndef TRINE_EMU_VECTORS_H
 #define TRINE_EMU_VECTORS_H
 

@@ -1,11 +1,11 @@
-/* Rung 2: one column-parallel and one row-parallel linear against the unsharded product.
+/* Rung 2: a column-parallel and a row-parallel linear layer, compared with the unsharded product.
  *
  *     mpirun -np 4 build/column_row
  *
- * y = (x A^T) B^T. A is split by its output features and B by its input
- * features; each rank multiplies with its shards. The same layers on a group of one rank are the
- * unsharded product: their initial values are functions of (seed, name, element), so the shards are
- * pieces of the same matrices. */
+ * y = (x A^T) B^T. A is split by its output features and B by its input features; each rank
+ * multiplies with its shards. The same layers on a group of one rank compute the unsharded product:
+ * initial values are functions of (seed, name, element), so the shards are parts of the same
+ * matrices. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -49,24 +49,24 @@ int main(int argc, char **argv) {
     trine_layout layout = {.dp = 1, .tp = ranks, .pp = 1};
     if (trine_mesh_create(&mesh, world, layout, 0) != TRINE_OK) trine_abort(world);
 
-    static float x[ROWS * IN], sharded[ROWS * OUT], whole[ROWS * OUT];
+    static float x[ROWS * IN], sharded[ROWS * OUT], full[ROWS * OUT];
     for (int i = 0; i < ROWS * IN; i++) x[i] = (float)((i * 37) % 101 - 50) / 50;
     pair split, single;
-    /* With tp = ranks the dp group has one rank: there the same calls are the unsharded product. */
+    /* With tp = ranks the dp group has one rank, on which the same calls compute the unsharded product. */
     if (create(&split, trine_mesh_group(mesh, TRINE_TP)) != TRINE_OK ||
         create(&single, trine_mesh_group(mesh, TRINE_DP)) != TRINE_OK ||
-        forward(&split, sharded, x) != TRINE_OK || forward(&single, whole, x) != TRINE_OK)
+        forward(&split, sharded, x) != TRINE_OK || forward(&single, full, x) != TRINE_OK)
         trine_abort(world);
 
     double difference = 0, scale = 0;
     for (int i = 0; i < ROWS * OUT; i++) {
-        difference = fmax(difference, fabs((double)sharded[i] - (double)whole[i]));
-        scale = fmax(scale, fabs((double)whole[i]));
+        difference = fmax(difference, fabs((double)sharded[i] - (double)full[i]));
+        scale = fmax(scale, fabs((double)full[i]));
     }
     trine_linear_shard a = trine_linear_local(split.column), b = trine_linear_local(split.row);
     if (trine_world_rank(world) == 0)
         printf("tp %d: rank 0 holds (%zu, %zu) of A (%d, %d) and (%zu, %zu) of B (%d, %d)\n"
-               "largest |sharded - whole| = %.2e of %.2e: %.1e relative\n",
+               "largest |sharded - full| = %.2e of %.2e: %.1e relative\n",
                ranks, a.rows, a.cols, HIDDEN, IN, b.rows, b.cols, OUT, HIDDEN, difference, scale,
                difference / scale);
     destroy(&split);

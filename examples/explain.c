@@ -1,5 +1,5 @@
-/* Rung 4: a schedule explained. Who computes what when, with the idle part beside the formula
- * (p-1)/(m+p-1); needs no mpirun.
+/* Example 4: pipeline schedules. Prints the timeline of every schedule, with its idle fraction beside the
+ * formula (p-1)/(m+p-1); needs no mpirun.
  *
  *     build/explain                      4 stages, 8 micro-batches
  *     build/explain --pp 3 --global-batch-size 5
@@ -29,7 +29,8 @@ int main(int argc, char **argv) {
     if (run.help) return trine_usage(argv[0], stdout), 0;
     if (config.parallel.layout.pp == 1) config.parallel.layout.pp = 4;
     if (config.global_batch_size == 0) config.global_batch_size = 8;
-    if (config.model.vocab_size == 0) config.model.vocab_size = 50257; /* GPT-2's: sizes the head */
+    if (config.model.vocab_size == 0)
+        config.model.vocab_size = 50257; /* GPT-2's; determines the size of the head */
     if (explain(&config) != TRINE_OK) return trine_error_print(), 1;
     return 0;
 }

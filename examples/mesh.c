@@ -1,15 +1,15 @@
-/* Rung 1 of the ladder: the mesh and its collectives.
+/* Example 1: the mesh and its collectives.
  *
  *     mpirun -np 8 build/mesh
  *
- * Splits the ranks into pp x dp x tp, adds the ranks up along every axis, and prints who belongs to
- * whom and what came out. Every axis always has a group, of one rank if need be, so the code below
- * runs unchanged on 1, 2, 4 or 8 ranks. */
+ * Splits the ranks into pp x dp x tp, sums the ranks along every axis, and prints coordinates and sums.
+ * Every axis has a group, possibly of one rank, so the code below runs unchanged on 1, 2, 4 or 8
+ * ranks. */
 #include <stdlib.h>
 
 #include "trine.h"
 
-/* What one rank reports: its number, its place, and the sums over its groups. */
+/* One rank's line: its rank, its coordinates, and the sums over its groups. */
 typedef struct {
     int32_t rank, pp, dp, tp, sum_dp, sum_tp, sum_pp;
 } line;

@@ -1,11 +1,12 @@
-/* Rung 6: a model of one's own, as lists of layers, trained and run like the built-in one.
+/* Rung 6: a user-defined model, as lists of layers, trained and run like the built-in one.
  *
  *     mpirun -np 8 build/own_model --data-path text_train.bin --dp 2 --tp 2 --pp 2 --zero 3 --save run
  *     build/own_model generate run 40
  *     build/own_model --vocab-size 256 --explain layers
  *
- * Takes the options of train_gpt, and neither validates nor profiles. The block is GPT-J's (Wang and Komatsuzaki, "GPT-J-6B", 2021): attention and MLP read
- * one norm and are added to the stream together; positions are learned. */
+ * Accepts the options of train_gpt, but does not validate or profile. The block is that of GPT-J (Wang and
+ * Komatsuzaki, "GPT-J-6B", 2021): attention and MLP read the same norm, and both are added to the residual stream;
+ * positions are learned. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -86,9 +87,9 @@ static trine_status train(trine_world *world, const trine_config *config, const 
     return status;
 }
 
-/* ---- Text from it --------------------------------------------------------------------------------- */
+/* ---- Generating from it --------------------------------------------------------------------------- */
 
-/* Ids of the most likely tokens behind token 0; all ranks are one tp group. */
+/* Prints the ids of the most likely tokens after token 0; all ranks form one tp group. */
 static trine_status generate(trine_world *world, const char *path, int count) {
     trine_generate_config config = trine_generate_config_default();
     const trine_sampling likeliest = {.temperature = 0};

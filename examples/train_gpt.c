@@ -1,12 +1,12 @@
-/* Rung 5, the flagship: trains a GPT over data, tensor and pipeline parallel ranks.
+/* Example 5: trains a GPT over data-, tensor- and pipeline-parallel ranks.
  *
  *     mpirun -np 8 build/train_gpt --data-path text_train.bin --dp 2 --tp 2 --pp 2 --zero 3
  *
- * Everything is configured by the structs of trine.h; the command line only fills them (--help). */
+ * The structs of trine.h configure everything; the command line fills them (--help). */
 #include "trine.h"
 #include "trine_checkpoint.h"
 
-/* --help, --dry-run and --explain: no job is started. */
+/* --help, --dry-run and --explain, which do not start a job. */
 static trine_status look(const char *program, const trine_config *config, const trine_run *run) {
     if (run->help) return trine_usage(program, stdout);
     if (run->dry_run) return trine_dry_run(config, run->ranks, stdout);
@@ -14,7 +14,7 @@ static trine_status look(const char *program, const trine_config *config, const 
     return trine_explain(config, run->ranks, stdout);
 }
 
-/* Whether a validation belongs behind step `step`. */
+/* Whether a validation is due after step `step`. */
 static bool validates(const trine_config *config, const trine_run *run, int64_t step) {
     bool due = step == 0 || step == config->train_iters ||
                (run->eval_interval && step % run->eval_interval == 0);
@@ -28,8 +28,8 @@ static trine_status validate(trine_trainer *trainer, trine_log *log, const trine
     return status == TRINE_OK && !*stop ? trine_log_val(log, step, loss) : status;
 }
 
-/* Step `step` is done. *stop: the run has been told to end before all is done, and has saved. Saving
- * comes before the validation of the same step, which a job that is ended in it leaves to the next. */
+/* Continues after step `step`. *stop: the run was asked to stop before its end, and has saved. Saving
+ * comes before the validation of the same step; if a job stops in the validation, the next job makes it. */
 static trine_status train(trine_trainer *trainer, trine_log *log, const trine_run *run,
                           int64_t step, bool *stop) {
     const trine_config *config = trine_trainer_config(trainer);
@@ -51,24 +51,24 @@ static trine_status train(trine_trainer *trainer, trine_log *log, const trine_ru
     return status;
 }
 
-/* A fault that is every rank's: one of them prints it. */
+/* An error that all ranks have: one of them prints it. */
 static int leave(trine_world *world) {
     trine_error_print();
     trine_world_destroy(&world);
     return 1;
 }
 
-/* What a run says of itself in files; all that was trained is saved by now. */
+/* Checks the log and prints the profile; the trained state has been saved before. */
 static trine_status report(trine_world *world, trine_trainer *trainer, trine_log **log,
                            const trine_run *run) {
-    trine_status whole = trine_world_agree(world, trine_log_check(*log));
+    trine_status written = trine_world_agree(world, trine_log_check(*log));
     trine_error_print();
     trine_log_destroy(log);
-    if (!run->profile) return whole;
+    if (!run->profile) return written;
     trine_status status = trine_trainer_profile(trainer, stdout);
     if (status != TRINE_OK && status != TRINE_EIO) trine_abort(world);
     trine_error_print();
-    return status == TRINE_OK ? whole : status;
+    return status == TRINE_OK ? written : status;
 }
 
 int main(int argc, char **argv) {
@@ -77,14 +77,14 @@ int main(int argc, char **argv) {
     trine_world *world;
     trine_trainer *trainer;
     trine_log *log;
-    int64_t step; /* done by an earlier run */
+    int64_t step; /* completed by an earlier run */
     bool stop = false;
     trine_status parsed = trine_parse(argc, argv, &config, &run);
-    if (run.help || run.dry_run || run.explain) { /* a mistake beside them starts no job, either */
+    if (run.help || run.dry_run || run.explain) { /* no job is started, even with other mistakes */
         if (parsed == TRINE_OK && look(argv[0], &config, &run) == TRINE_OK) return 0;
         return trine_error_print(), 1;
     }
-    /* Without --save a signal ends the process, as ever. */
+    /* Without --save a signal terminates the process, as usual. */
     if (parsed == TRINE_OK && run.checkpoint.save) parsed = trine_stop_catch();
     if (parsed == TRINE_OK) trine_world_timeout(NULL, config.parallel.timeout);
     if (trine_world_create(&world, &argc, &argv) != TRINE_OK) return trine_error_print(), 1;
@@ -93,7 +93,7 @@ int main(int argc, char **argv) {
     if (trine_trainer_create(&trainer, world, &config) != TRINE_OK) return leave(world);
     if (trine_trainer_load(trainer, &run.checkpoint, stdout, &step) != TRINE_OK)
         return leave(world);
-    /* Before the log, which is begun anew only when all that is wrong with either file is known. */
+    /* Before the log, which is truncated only after both files have been checked. */
     if (run.profile &&
         trine_trainer_profile_start(trainer, TRINE_PROFILE_SKIP, run.profile_json) != TRINE_OK)
         return leave(world);

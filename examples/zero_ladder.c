@@ -1,10 +1,9 @@
-/* Rung 3: the ZeRO ladder. The same model, the same data, four stages: the loss stays, the bytes
- * fall.
+/* Example 3: the four ZeRO stages with the same model and data: equal losses, decreasing memory.
  *
  *     mpirun -np 4 build/zero_ladder --data-path text_train.bin --num-layers 4
  *         --hidden-size 128 --num-attention-heads 4 --seq-length 64 --global-batch-size 16
  *
- * Takes the options of train_gpt; --zero and --train-iters are its own (0 to 3, five steps). */
+ * Takes the options of train_gpt; sets --zero (0 to 3) and --train-iters (5) itself. */
 #include "trine.h"
 
 enum { STEPS = 5 };
@@ -43,7 +42,9 @@ int main(int argc, char **argv) {
             printf("   %d   %.15f   %.15f   %10.3f\n", zero, m.loss, m.grad_norm,
                    (double)m.peak_bytes / (1024 * 1024));
     }
-    if (first) puts("0 and 1 agree in every bit, so do 2 and 3; with one micro-batch all four do.");
+    if (first)
+        puts("ZeRO-0 and 1 are bitwise equal, and so are 2 and 3; with one micro-batch all four "
+             "are.");
     trine_world_destroy(&world);
     return 0;
 }

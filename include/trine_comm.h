@@ -1,5 +1,5 @@
-/* Trine's ranks and what they tell each other: status, world, mesh, groups and collectives. trine.h includes
- * it, and says the conventions. */
+/* Communication: status, world, mesh, groups and collectives. Included by trine.h, which states the
+ * conventions. */
 #ifndef TRINE_COMM_H
 #define TRINE_COMM_H
 
@@ -36,12 +36,12 @@ typedef enum {
 #undef TRINE_STATUS_ENUM
 } trine_status;
 
-/* The words for a status, never NULL. Not collective. */
+/* The text of a status, never NULL. Not collective. */
 const char *trine_status_text(trine_status status);
 
 /* Prints the error trail (message first, then frames) to stderr, once: a second call prints
- * nothing until another error is raised. A mistake in options, configuration or files is its
- * message alone. Not collective. */
+ * nothing until another error is raised. Mistakes in options, configuration or files are printed
+ * without frames. Not collective. */
 void trine_error_print(void);
 
 /* ---- World, mesh and groups ------------------------------------------------------------------ */
@@ -51,10 +51,10 @@ typedef struct trine_mesh trine_mesh;
 typedef struct trine_comm trine_comm;
 
 /* The axes of the mesh, one for each parallel dimension: X(name, member, option, help). The member is
- * the trainer's option as well, `option` its longer name. */
+ * also the name of the trainer's option, `option` its long form. */
 #define TRINE_AXIS_LIST(X)                                                                         \
     X(TRINE_AXIS_DP, dp, "data-parallel-size",                                                     \
-      "data-parallel ranks; 0: what is left of the ranks")                                         \
+      "data-parallel ranks; 0: ranks / (tp x pp)")                                                 \
     X(TRINE_AXIS_TP, tp, "tensor-model-parallel-size", "tensor-parallel ranks")                    \
     X(TRINE_AXIS_PP, pp, "pipeline-model-parallel-size", "pipeline stages")
 
@@ -75,7 +75,7 @@ typedef union {
     int size[TRINE_AXES];
 } trine_layout;
 
-/* A rank's place: rank = (pp * DP + dp) * TP + tp, so that a tp group is consecutive ranks. */
+/* A rank's coordinate: rank = (pp * DP + dp) * TP + tp, so that a tp group is consecutive ranks. */
 typedef union {
     struct {
         TRINE_AXIS_LIST(TRINE_AXIS_MEMBER)
@@ -85,9 +85,9 @@ typedef union {
 #undef TRINE_AXIS_MEMBER
 
 /* The groups that every rank belongs to. The four edges are communicators of two neighbouring
- * stages (rank 0 the earlier one); at the ends of the pipeline they have size 1. TIE joins the
- * first and the last stage (size 1 elsewhere and with one stage). TP_PART: neighbours of a tp group that hold
- * the same, because a model has fewer parts than tp (size 1 without such). NODE: ranks on the same node. */
+ * stages (rank 0 is the earlier one); at the ends of the pipeline they have size 1. TIE joins the
+ * first and the last stage (size 1 elsewhere and with one stage). TP_PART: neighbours in a tp group with the same
+ * shard, because the model has fewer parts than tp (size 1 otherwise). NODE: ranks on the same node. */
 #define TRINE_GROUP_LIST(X)                                                                        \
     X(TRINE_WORLD, "world")                                                                        \
     X(TRINE_DP, "dp")                                                                              \
@@ -108,7 +108,7 @@ typedef enum {
     TRINE_GROUPS
 } trine_group;
 
-/* Joins the job: initialises MPI (unless the caller has) and says how many ranks there are. A
+/* Joins the job: initialises MPI, unless the caller has, and determines the number of ranks. A
  * process started without mpirun is a world of one rank. argc and argv may be NULL. *world is owned
  * by the caller. Errors: TRINE_EMPI, TRINE_ENOMEM. Collective over: all processes of the job. */
 trine_status trine_world_create(trine_world **world, int *argc, char ***argv);
@@ -116,31 +116,31 @@ trine_status trine_world_create(trine_world **world, int *argc, char ***argv);
 /* Leaves the job; finalises MPI if trine_world_create initialised it. Collective over: world. */
 void trine_world_destroy(trine_world **world);
 
-/* This process's number, from 0, and how many there are. Not collective. */
+/* This process's rank, from 0, and the number of ranks. Not collective. */
 int trine_world_rank(const trine_world *world);
 int trine_world_size(const trine_world *world);
 
-/* Seconds that a rank may wait in a communication, or in a call of MPI that blocks, before it
- * reports where every rank is and ends the job with status 1; 0: for ever. Time in which the job is
- * suspended does not count. The default is the environment's TRINE_TIMEOUT, else 600. `world` NULL:
- * for trine_world_create and the worlds that it makes. Not collective. */
+/* Seconds that a rank may wait in a communication, or in a blocking MPI call, before it reports where
+ * every rank is and aborts the job with status 1; 0: no limit. Time during which the job is suspended
+ * does not count. Default: the environment variable TRINE_TIMEOUT, else 600. `world` NULL: for
+ * trine_world_create and the worlds that it makes. Not collective. */
 void trine_world_timeout(trine_world *world, double seconds);
 
-/* The same for one call of the file system (an fsync) on a checkpoint, during which other ranks wait
- * whatever their timeout. The default is 1800. Not collective. */
+/* The same for one file system call (e.g. fsync) on a checkpoint, during which other ranks wait
+ * regardless of their timeout. Default: 1800. Not collective. */
 void trine_world_io_timeout(trine_world *world, double seconds);
 
-/* How the groups of the meshes made from now on move their bytes:
+/* The transport of the groups of meshes created from now on:
  *   mpi   messages, and local additions in rank order
  *   shm   ranks of one node read each other's memory (MPI-3 shared windows) and each adds its
- *         slice, in the same order. A mesh of several nodes in which a group has ranks that do not
- *         share a node is refused (TRINE_EINVAL from trine_mesh_create).
- *   auto  shm for groups on one node; shm+mpi, memory inside a node and messages between, for
- *         groups on several that have consecutive ranks on each and two or more on one; mpi for
- *         the rest; the default. What lies on GPUs moves through NCCL in groups whose ranks have a
- *         GPU each; in others it is staged: copied to the host and sent as said before.
- *   nccl  as auto, and all that lies on GPUs moves through NCCL, or the job is refused
- * The bits of a result do not depend on it, but for NCCL's own sums (see trine_parallel). */
+ *         slice, in the same order. A mesh in which a group spans nodes is refused (TRINE_EINVAL
+ *         from trine_mesh_create).
+ *   auto  shm for groups on one node; shm+mpi (shared memory within a node, messages between nodes)
+ *         for groups on several nodes with consecutive ranks on each and two or more on one; mpi for
+ *         the rest; the default. Device memory is sent by NCCL in groups whose ranks each have a
+ *         GPU, and otherwise staged: copied to the host and sent as above.
+ *   nccl  as auto, but all device memory is sent by NCCL, or the job is refused
+ * Results are bitwise independent of the transport, except for NCCL's own sums (see trine_parallel). */
 #define TRINE_TRANSPORT_LIST(X)                                                                    \
     X(TRINE_TRANSPORT_AUTO, "auto")                                                                \
     X(TRINE_TRANSPORT_MPI, "mpi")                                                                  \
@@ -154,26 +154,25 @@ typedef enum {
     TRINE_TRANSPORTS
 } trine_transport;
 
-/* Not collective, but every rank must say the same before it makes a mesh. */
+/* Not collective, but every rank must set the same transport before it creates a mesh. */
 void trine_world_transport(trine_world *world, trine_transport transport);
 
-/* Makes one rank's failure everybody's: returns TRINE_OK when every rank passes TRINE_OK, else the
- * status of the lowest-numbered rank that failed; only that rank keeps its error trail, so that a
- * fault that all ranks saw is printed once. Errors: also TRINE_ENOMEM, TRINE_EMPI.
+/* Propagates a failure to all ranks: returns TRINE_OK if every rank passes TRINE_OK, else the status
+ * of the lowest-numbered rank that failed; only that rank keeps its error trail, so that a fault seen
+ * by all ranks is printed once. Errors: also TRINE_ENOMEM, TRINE_EMPI.
  * Collective over: world. */
 trine_status trine_world_agree(trine_world *world, trine_status status);
 
-/* Prints the error trail with this rank's host and place, and ends every process of the job with
- * exit status 1. Of ranks that come here at about the same time one prints, so that a fault which
- * many of them saw is said once; that takes about a second. A rank without a trail (the fault was
- * another's, see trine_world_agree) leaves the word to those that have one. Does not return. Not
- * collective. */
+/* Prints the error trail with this rank's host and coordinate, and aborts the job: every process exits
+ * with status 1. Of several ranks that abort at about the same time one prints, so that a fault seen
+ * by many ranks is printed once; that takes about a second. Ranks without an error trail (the fault was
+ * another rank's, see trine_world_agree) stay silent. Does not return. Not collective. */
 __attribute__((noreturn)) void trine_abort(trine_world *world);
 
-/* Splits the world into the mesh of `layout` and makes all its groups, in one fixed order.
- * ranks_per_node > 0 overrides what a node is (consecutive ranks); 0 asks MPI. *mesh is owned by
- * the caller, and `world` must outlive it. Errors: TRINE_EINVAL when dp*tp*pp is not the world's
- * size, or transport shm is impossible; TRINE_EMPI, TRINE_ENOMEM.
+/* Splits the world into the mesh of `layout` and creates all its groups, in one fixed order.
+ * ranks_per_node > 0 defines nodes as so many consecutive ranks; 0: nodes as detected by MPI. *mesh is
+ * owned by the caller, and `world` must outlive it. Errors: TRINE_EINVAL if dp*tp*pp differs from the
+ * world's size, or transport shm is impossible; TRINE_EMPI, TRINE_ENOMEM.
  * Collective over: world. */
 trine_status trine_mesh_create(trine_mesh **mesh, trine_world *world, trine_layout layout,
                                int ranks_per_node);
@@ -181,20 +180,19 @@ trine_status trine_mesh_create(trine_mesh **mesh, trine_world *world, trine_layo
 /* Frees the mesh and its groups; they must be idle. Collective over: world. */
 void trine_mesh_destroy(trine_mesh **mesh);
 
-/* `bytes` bytes of zeros for this rank (bytes may differ between ranks, and be 0), aligned to 4096.
- * What lies in such memory is read by the peers of its node where it is: collectives and messages
- * on other memory work as well, but copy once more. Owned by the mesh, which frees what is left of
- * it. Errors: TRINE_ENOMEM, which names /dev/shm and the size that it would need; TRINE_EMPI; on
- * every rank alike. Collective over: world. */
+/* Allocates `bytes` bytes of zeros for this rank (may differ between ranks, and be 0), aligned to 4096.
+ * Peers on the node read this memory in place; collectives and messages on other memory work as well,
+ * but make an extra copy. Owned by the mesh, which frees what is left of it. Errors: TRINE_ENOMEM,
+ * which names /dev/shm and the size needed; TRINE_EMPI; on every rank alike. Collective over: world. */
 trine_status trine_mesh_alloc(trine_mesh *mesh, void **p, size_t bytes);
-/* *p, from trine_mesh_alloc, becomes NULL. Nothing may be under way on it. Collective over: world.
- */
+/* Frees *p, from trine_mesh_alloc, and sets it to NULL. No communication on it may be in progress.
+ * Collective over: world. */
 void trine_mesh_free(trine_mesh *mesh, void **p);
 
-/* What the mesh was made with, and this rank's place in it. Not collective. */
+/* The mesh's layout, and this rank's coordinate in it. Not collective. */
 trine_layout trine_mesh_layout(const trine_mesh *mesh);
 trine_coord trine_mesh_coord(const trine_mesh *mesh);
-/* From a rank to its place in a layout of positive sizes, and back. Pure. */
+/* From a rank to its coordinate in a layout of positive sizes, and back. Pure. */
 trine_coord trine_layout_coord(trine_layout layout, int rank);
 int trine_layout_rank(trine_layout layout, trine_coord coord);
 
@@ -218,31 +216,30 @@ typedef enum {
 #undef TRINE_DTYPE_ENUM
 } trine_dtype;
 
-/* Integers wrap; a maximum of floats is NaN when one of them is. bf16 and fp16 are added in fp32, in
+/* Integers wrap; a maximum of floats is NaN if one of them is. bf16 and fp16 are added in fp32, in
  * rank order, and the sum is rounded once, to the nearest, ties to even. */
 typedef enum { TRINE_SUM, TRINE_MAX } trine_reduction;
 
-/* Bytes of one element; 0 for what is no type. Pure. */
+/* Bytes of one element; 0 for an invalid type. Pure. */
 size_t trine_dtype_bytes(trine_dtype type);
-/* This rank's number in the group, from 0, and the group's size P. Not collective. */
+/* This process's rank in the group, from 0, and the group's size P. Not collective. */
 int trine_comm_rank(const trine_comm *comm);
 int trine_comm_size(const trine_comm *comm);
 
-/* How the group moves its bytes: "self" (a group of one), "mpi", "shm", or "shm+mpi" for a group
- * over several nodes; for what lies on GPUs "nccl", "gpu mpi" (a CUDA-aware MPI sends from there), or
- * "staged mpi" and so on: through the host.
- * Never NULL. Not collective. */
+/* The group's transport: "self" (a group of one), "mpi", "shm", or "shm+mpi" for a group over several
+ * nodes; for device memory "nccl", "gpu mpi" (sent from there by a CUDA-aware MPI), or "staged mpi",
+ * "staged shm" and "staged shm+mpi" (through host memory). Never NULL. Not collective. */
 const char *trine_comm_transport(const trine_comm *comm);
 
-/* All collectives below block until this rank's part is done. P is the group's size. `count`
- * is the number of elements of the *whole* (the larger side); where every rank holds one P-th of
+/* All collectives below block until this rank's part is complete. P is the group's size. `count`
+ * is the number of elements of the *full* buffer (the larger side); where every rank has one P-th of
  * it, P must divide it (TRINE_EINVAL otherwise, before anything is sent). count 0 is legal: all
  * ranks still take part. Buffers of different roles must not overlap except where "in place" is
- * described. Reductions add in rank order, ((r0 + r1) + r2) + ..., whatever the size, so that the
- * bits depend neither on the message size nor on the transport; u8 is for moving bytes and has
- * none.
+ * described. Reductions add in rank order, ((r0 + r1) + r2) + ..., for every size, so that results
+ * depend bitwise neither on the message size nor on the transport; u8 is for moving bytes and has no
+ * reductions.
  * Errors: TRINE_EINVAL, TRINE_EMPI, TRINE_EAUDIT under audit. A wait longer than the world's
- * timeout ends the job. Collective over: comm. */
+ * timeout aborts the job. Collective over: comm. */
 
 /* dst (count) = sum or max over ranks of src (count), on every rank. In place: dst == src. */
 trine_status trine_all_reduce(trine_comm *comm, void *dst, const void *src, size_t count,
@@ -271,9 +268,9 @@ trine_status trine_reduce_scatter(trine_comm *comm, void *dst, const void *src, 
 /* Part j of src (count) goes to part `rank` of rank j's dst (count). In place: dst == src. */
 trine_status trine_all_to_all(trine_comm *comm, void *dst, const void *src, size_t count,
                               trine_dtype type);
-/* Point to point inside the group; messages between two ranks arrive in order. peer == own rank
- * is refused. send and recv of one message must agree in count and type: one of another length is
- * TRINE_EMPI in recv. Not collective: the peer makes the matching call. */
+/* Point-to-point within the group; messages between two ranks arrive in order. peer must differ from
+ * this rank. send and recv of a message must have the same count and type: a message of another length
+ * is TRINE_EMPI in recv. Not collective: the peer makes the matching call. */
 trine_status trine_send(trine_comm *comm, const void *buf, size_t count, trine_dtype type,
                         int peer);
 trine_status trine_recv(trine_comm *comm, void *buf, size_t count, trine_dtype type, int peer);
@@ -282,10 +279,10 @@ trine_status trine_barrier(trine_comm *comm);
 
 /* Calls and bytes since the start, by kind. `bytes` is what this rank hands to the transport for
  * its peers (all-gather and reduce-scatter of n elements: (P-1)/P n; all-reduce at most twice). It
- * is the plain exchange's number whatever the transport: shm sends none of it, and over K nodes
+ * is the volume of the plain exchange on every transport: shm sends none of it, and over K nodes
  * shm+mpi sends 2 (K-1) n between nodes for an all-reduce, (K-1) n for an all-gather and less than
- * K n for a reduce-scatter, all ranks together, where the plain exchange sends about as many times
- * more as a node has ranks; partial sums of 16-bit numbers are fp32 there, which makes it 3 (K-1) n
+ * K n for a reduce-scatter, all ranks together, where the plain exchange sends about ranks-per-node
+ * times as much; partial sums of 16-bit numbers are fp32 there, which makes it 3 (K-1) n
  * and less than 2 K n. */
 #define TRINE_TALLY_LIST(X)                                                                        \
     X(TRINE_TALLY_ALL_REDUCE, "all-reduce")                                                        \

@@ -7,7 +7,7 @@
 
 #include "harness.h"
 
-/* Candidates for a row: more hardly save rows. */
+/* Candidates for a row: more hardly reduce the number of rows. */
 #define CANDIDATES 24
 
 /* ---- Combinations ---------------------------------------------------------------------------- */
@@ -24,7 +24,7 @@ static size_t combinations(const cover_problem *p, const cover_demand *d) {
     return product;
 }
 
-/* The number of the combination that the row has of a demand's columns. */
+/* The index of the row's combination of a demand's columns. */
 static size_t combination(const cover_problem *p, const cover_demand *d, const cover_row *row) {
     size_t number = 0;
     for (int i = 0; i < d->count; i++)
@@ -51,7 +51,7 @@ size_t cover_missing(const cover_problem *p, const cover_row *rows, int count) {
     return missing;
 }
 
-/* ---- Making ---------------------------------------------------------------------------------- */
+/* ---- Construction ---------------------------------------------------------------------------- */
 
 typedef struct {
     const cover_problem *p;
@@ -75,7 +75,7 @@ static int gain(const making *m, const cover_row *row) {
     return fresh;
 }
 
-/* Gives the row the columns of combination k of demand n. */
+/* Sets the row's columns to combination k of demand n. */
 static void impose(making *m, cover_row *row, bool *fixed, int n, size_t k) {
     const cover_demand *d = &m->p->demands[n];
     for (int i = d->count - 1; i >= 0; i--) {
@@ -88,7 +88,7 @@ static void impose(making *m, cover_row *row, bool *fixed, int n, size_t k) {
     }
 }
 
-/* Some combination that is missing. */
+/* Starts the row with a missing combination. */
 static void begin_row(making *m, cover_row *row, bool *fixed) {
     int n = draw(m, m->p->demand_count);
     for (;; n = (n + 1) % m->p->demand_count) {
@@ -151,7 +151,7 @@ int cover_make(const cover_problem *p, cover_row *rows, int most) {
         assert_non_null(m.seen[n]);
     }
     while (m.left > 0) {
-        if (count == most) fail_msg("%d rows leave %zu combinations out", most, m.left);
+        if (count == most) fail_msg("%zu combinations are missing after %d rows", m.left, most);
         rows[count] = best_candidate(&m);
         mark(&m, &rows[count++]);
     }

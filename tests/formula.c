@@ -12,8 +12,8 @@ static size_t least(size_t a, size_t b) {
 
 /* ---- Sizes ----------------------------------------------------------------------------------- */
 
-/* In the words of docs/glossary.md; N rows a micro-batch, R of them outside of tp regions, K in a chunk
- * of logits; W vocabulary rows a tp rank; x and g bytes of an activation or parameter, and of a gradient
+/* Names as in docs/glossary.md; N rows of a micro-batch, R of them outside of tp regions, K in a row chunk
+ * of logits; W vocabulary rows a tp rank; x bytes of an activation or parameter, g of a gradient
  * of a parameter. */
 typedef struct {
     size_t B, T, C, H, F, N, R, K, W, M, P, p, dp, tp, L, zero, x, g;
@@ -21,9 +21,9 @@ typedef struct {
     trine_recompute recompute;
 } sizes;
 
-/* As many rows as make 2^25 logits, 2^28 on a GPU, in steps of 64. */
-static size_t chunk(const trine_config *c, bool far) {
-    size_t rows = ((size_t)1 << (far ? 28 : 25)) / (size_t)c->model.vocab_size / 64 * 64;
+/* The rows of 2^25 logits, 2^28 on a GPU, in steps of 64. */
+static size_t chunk(const trine_config *c, bool on_device) {
+    size_t rows = ((size_t)1 << (on_device ? 28 : 25)) / (size_t)c->model.vocab_size / 64 * 64;
     if (c->parallel.loss_chunk) return (size_t)c->parallel.loss_chunk;
     return rows ? rows : 64;
 }
@@ -71,7 +71,7 @@ static size_t blocks(const formula_rank *r) {
     return (size_t)(end(r) - begin(r)) - s.first - s.last;
 }
 
-/* A range ends at 64 dp elements, its tensors begin at 64. */
+/* A range is padded to a multiple of 64 dp elements, tensors start at multiples of 64. */
 static size_t block_elements(const sizes *s) {
     size_t C = s->C, F = s->F, tp = s->tp;
     const size_t tensors[] = {C, C, 3 * C / tp * C, 3 * C / tp, C * C / tp, C,
@@ -111,22 +111,23 @@ size_t formula_params(const formula_rank *r) {
 
 /* ---- Memory ---------------------------------------------------------------------------------- */
 
-static void pieces(formula_bytes *f, mem_kind kind, size_t count, size_t bytes) {
+static void regions(formula_bytes *f, mem_kind kind, size_t count, size_t bytes) {
     f->bytes[kind] += count * bytes;
     f->bytes[MEM_PADDING] += count * (up(bytes, 256) - bytes);
     f->total += count * up(bytes, 256);
 }
 
-/* A piece for each range, of `bytes` an element and a share of 1 / share. A tied matrix on one stage
- * is the head's, too, as gradients only. */
+/* A region for each range, of `bytes` an element and a fraction 1 / share of it. On one stage the head has a tied
+ * matrix only as gradients. */
 static void ranges(formula_bytes *f, const formula_rank *r, mem_kind kind, bool gradients,
                    size_t bytes, size_t share) {
     sizes s = sizes_of(r);
-    pieces(f, kind, blocks(r), bytes * block_elements(&s) / share);
-    pieces(f, kind, s.first, bytes * matrix_elements(&s) / share);
-    pieces(f, kind, s.first, bytes * position_elements(&s) / share);
-    pieces(f, kind, s.last && (gradients || !shared_here(&s)), bytes * matrix_elements(&s) / share);
-    pieces(f, kind, s.last, bytes * norm_elements(&s) / share);
+    regions(f, kind, blocks(r), bytes * block_elements(&s) / share);
+    regions(f, kind, s.first, bytes * matrix_elements(&s) / share);
+    regions(f, kind, s.first, bytes * position_elements(&s) / share);
+    regions(f, kind, s.last && (gradients || !shared_here(&s)),
+            bytes * matrix_elements(&s) / share);
+    regions(f, kind, s.last, bytes * norm_elements(&s) / share);
 }
 
 static void params(formula_bytes *f, const formula_rank *r, const sizes *s) {
@@ -137,8 +138,8 @@ static void grads(formula_bytes *f, const formula_rank *r, const sizes *s) {
     ranges(f, r, MEM_GRADS, true, s->g, s->zero >= 2 ? s->dp : 1);
 }
 
-/* A parameter of fp32: parameter 4, gradient 4, moments 8. Of 16 bits: 2, 4 (or 2), a master of 4,
- * moments 8. d-ths of them as ZeRO says, the master's as the moments'. */
+/* Bytes a parameter in fp32: parameter 4, gradient 4, moments 8; in 16 bits: 2, 4 (or 2), master 4,
+ * moments 8. ZeRO divides them by d, the master as the moments. */
 static void state(formula_bytes *f, const formula_rank *r, const sizes *s) {
     size_t moments = s->zero == 0 ? 1 : s->dp;
     params(f, r, s);
@@ -148,7 +149,7 @@ static void state(formula_bytes *f, const formula_rank *r, const sizes *s) {
     ranges(f, r, MEM_OPTIMIZER, false, 4, moments);
 }
 
-/* Elements that come with a GATHER of the embedding or of the head, whichever is larger here. */
+/* Elements of a GATHER of the embedding or of the head, whichever is larger on this stage. */
 static size_t largest_edge(const sizes *s) {
     size_t embedding = matrix_elements(s) + position_elements(s);
     size_t head = matrix_elements(s) + norm_elements(s);
@@ -161,22 +162,22 @@ static void gathers(formula_bytes *f, const formula_rank *r, const sizes *s) {
     size_t asked = (size_t)r->config->parallel.gather_buffers;
     size_t edges = (size_t)s->first + s->last - shared_here(s);
     if (s->zero < 3) return;
-    pieces(f, MEM_GATHER, least(asked, blocks(r)), s->x * block_elements(s));
-    pieces(f, MEM_GATHER, least(asked, edges), s->x * largest_edge(s));
+    regions(f, MEM_GATHER, least(asked, blocks(r)), s->x * block_elements(s));
+    regions(f, MEM_GATHER, least(asked, edges), s->x * largest_edge(s));
 }
 
 static void reduces(formula_bytes *f, const formula_rank *r, const sizes *s) {
     size_t embedding = s->first ? matrix_elements(s) + position_elements(s) : 0;
     size_t head = s->last ? matrix_elements(s) + norm_elements(s) : 0;
     if (s->zero < 2) return;
-    pieces(f, MEM_REDUCE, blocks(r) > 0, s->g * block_elements(s));
-    pieces(f, MEM_REDUCE, 1, s->g * (embedding > head ? embedding : head));
+    regions(f, MEM_REDUCE, blocks(r) > 0, s->g * block_elements(s));
+    regions(f, MEM_REDUCE, 1, s->g * (embedding > head ? embedding : head));
 }
 
 static void tie(formula_bytes *f, const sizes *s) {
     bool sends = s->tied && s->P > 1 && (s->first || s->last);
     size_t owned = matrix_elements(s) / (s->zero == 0 ? 1 : s->dp);
-    if (sends) pieces(f, MEM_TIE, 1, s->g * least(owned, (size_t)1 << 18));
+    if (sends) regions(f, MEM_TIE, 1, s->g * least(owned, (size_t)1 << 18));
 }
 
 static size_t slots(const formula_rank *r, const sizes *s) {
@@ -187,27 +188,26 @@ static size_t slots(const formula_rank *r, const sizes *s) {
     }
 }
 
-/* What `n` blocks need of one micro-batch for their backward pass; each kind of a block's activations
- * once. */
+/* The products' outputs of one micro-batch that the backward pass of `n` blocks needs, once each. */
 static void products(formula_bytes *f, mem_kind kind, const sizes *s, size_t n) {
     size_t N = s->N, C = s->C, tp = s->tp;
-    pieces(f, kind, n, s->x * N * 3 * C / tp); /* q, k, v */
-    pieces(f, kind, n, s->x * N * C / tp);     /* attention */
-    pieces(f, kind, n, 4 * N * s->H / tp);     /* log-sum-exp */
-    pieces(f, kind, n, s->x * s->R * C);       /* between the halves */
-    pieces(f, kind, n, s->x * N * s->F / tp);  /* before GELU */
+    regions(f, kind, n, s->x * N * 3 * C / tp); /* q, k, v */
+    regions(f, kind, n, s->x * N * C / tp);     /* attention */
+    regions(f, kind, n, 4 * N * s->H / tp);     /* log-sum-exp */
+    regions(f, kind, n, s->x * s->R * C);       /* between the halves */
+    regions(f, kind, n, s->x * N * s->F / tp);  /* before GELU */
 }
 
 static void norms(formula_bytes *f, mem_kind kind, const sizes *s, size_t n) {
-    pieces(f, kind, n, s->x * s->R * s->C);
-    pieces(f, kind, n, 4 * s->R * 2); /* mean and deviation */
+    regions(f, kind, n, s->x * s->R * s->C);
+    regions(f, kind, n, 4 * s->R * 2); /* mean and deviation */
 }
 
 static void gelus(formula_bytes *f, mem_kind kind, const sizes *s, size_t n) {
-    pieces(f, kind, n, s->x * s->N * s->F / s->tp);
+    regions(f, kind, n, s->x * s->N * s->F / s->tp);
 }
 
-/* What one slot keeps. */
+/* The contents of one slot. */
 static void slot(formula_bytes *f, const formula_rank *r, const sizes *s, size_t n) {
     size_t b = n * blocks(r), outputs = (size_t)(end(r) - begin(r)) - 1,
            stream = s->x * s->R * s->C;
@@ -216,29 +216,29 @@ static void slot(formula_bytes *f, const formula_rank *r, const sizes *s, size_t
         norms(f, MEM_ACTIVATIONS, s, 2 * b);
         gelus(f, MEM_ACTIVATIONS, s, b);
     }
-    pieces(f, MEM_ACTIVATIONS, n * outputs, stream); /* between units */
-    pieces(f, MEM_MESSAGES, n * !s->last, stream);   /* to the next stage */
-    pieces(f, MEM_MESSAGES, n * !s->first, stream);  /* from the stage before */
-    pieces(f, MEM_DATA, 2 * n * (s->first || s->last), 4 * s->N);
+    regions(f, MEM_ACTIVATIONS, n * outputs, stream); /* between units */
+    regions(f, MEM_MESSAGES, n * !s->last, stream);   /* to the next stage */
+    regions(f, MEM_MESSAGES, n * !s->first, stream);  /* from the stage before */
+    regions(f, MEM_DATA, 2 * n * (s->first || s->last), 4 * s->N);
 }
 
-/* What a split backward pass keeps of each block: the gradients behind its four products, without a full
- * buffer those of its norms, and what it has made again. */
+/* The keep buffer of a split backward pass for each block: the gradients after its four products, without a full
+ * buffer those of its norms, and recomputed values. */
 static void keeps(formula_bytes *f, const formula_rank *r, const sizes *s) {
     size_t n = r->config->parallel.split_backward ? blocks(r) : 0, stream = s->x * s->R * s->C;
-    pieces(f, MEM_ACTIVATIONS, 2 * n, stream);
-    pieces(f, MEM_ACTIVATIONS, n, s->x * s->N * s->F / s->tp);
-    pieces(f, MEM_ACTIVATIONS, n, s->x * s->N * 3 * s->C / s->tp);
-    if (s->zero >= 2) pieces(f, MEM_ACTIVATIONS, n, s->g * 4 * s->C);
+    regions(f, MEM_ACTIVATIONS, 2 * n, stream);
+    regions(f, MEM_ACTIVATIONS, n, s->x * s->N * s->F / s->tp);
+    regions(f, MEM_ACTIVATIONS, n, s->x * s->N * 3 * s->C / s->tp);
+    if (s->zero >= 2) regions(f, MEM_ACTIVATIONS, n, s->g * 4 * s->C);
     if (s->recompute == TRINE_RECOMPUTE_NONE) return;
-    pieces(f, MEM_ACTIVATIONS, 2 * n, stream);
+    regions(f, MEM_ACTIVATIONS, 2 * n, stream);
     if (s->recompute == TRINE_RECOMPUTE_SELECTIVE) return;
-    pieces(f, MEM_ACTIVATIONS, n, s->x * s->N * s->C / s->tp);
-    pieces(f, MEM_ACTIVATIONS, n, s->x * s->N * s->F / s->tp);
+    regions(f, MEM_ACTIVATIONS, n, s->x * s->N * s->C / s->tp);
+    regions(f, MEM_ACTIVATIONS, n, s->x * s->N * s->F / s->tp);
 }
 
-/* What a backward pass makes again, of one block: both norms in one place, unless all is made before
- * any is used. */
+/* The values of one block that a backward pass recomputes: both norms in one place, unless everything is recomputed
+ * before use. */
 static void rebuilt(formula_bytes *f, const formula_rank *r, const sizes *s) {
     bool full = s->recompute == TRINE_RECOMPUTE_FULL;
     if (s->recompute == TRINE_RECOMPUTE_NONE || !blocks(r)) return;
@@ -247,7 +247,7 @@ static void rebuilt(formula_bytes *f, const formula_rank *r, const sizes *s) {
     if (full) products(f, MEM_WORKSPACE, s, 1);
 }
 
-/* What a norm is gathered from: own, over dp, over tp and over pp. */
+/* The terms of a gradient norm: own, over dp, over tp and over pp. */
 static size_t norm_numbers(const sizes *s) {
     return (s->L + 3) * (1 + s->dp + s->dp * s->tp + s->P);
 }
@@ -257,8 +257,8 @@ static size_t sums(const formula_rank *r, const sizes *s) {
     return 1 + 12 * blocks(r) + 2 * (size_t)s->first + 3 * (size_t)s->last;
 }
 
-/* Elements of a norm's gain and bias from element `at` of a range of `range` on, or of a tensor without
- * bias, that lie in the own slice: one run if it has something of both. */
+/* Elements of a norm's gain and bias (or of a tensor without bias) from element `at` of a range of `range` elements
+ * that are in the own slice: one run if it has parts of both. */
 static size_t run(const formula_rank *r, const sizes *s, size_t range, size_t at, size_t count,
                   bool bias) {
     size_t slice = s->zero ? range / s->dp : range, begin = s->zero ? slice * (size_t)r->at.dp : 0;
@@ -274,8 +274,8 @@ static size_t run(const formula_rank *r, const sizes *s, size_t range, size_t at
     return from < to ? to - from : 0;
 }
 
-/* Runs of gradients that tp ranks make from their own rows: a block's two norms, the first at its start,
- * the second behind qkv, the projection and its bias; positions; the last norm. */
+/* Runs of gradients that are partial over tp: a block's two norms, the first at its start,
+ * the second after qkv, the projection and its bias; positions; the last norm. */
 typedef struct {
     size_t first, second, positions, last;
 } runs;
@@ -293,7 +293,7 @@ static runs runs_of(const formula_rank *r, const sizes *s) {
     return n;
 }
 
-/* What the longest of them goes through. */
+/* The buffer for the longest of them. */
 static size_t rows_buffer(const formula_rank *r, const sizes *s) {
     runs n = runs_of(r, s);
     size_t most = n.first > n.second ? n.first : n.second;
@@ -311,26 +311,26 @@ static size_t stream_scratch(const sizes *s) {
 static void workspace(formula_bytes *f, const formula_rank *r, const sizes *s) {
     size_t widest = 3 * s->C > s->F ? 3 * s->C : s->F, units = s->L + 2;
     bool drops = r->config->model.hidden_dropout > 0;
-    pieces(f, MEM_WORKSPACE, 1, s->x * s->N * widest / s->tp);
-    pieces(f, MEM_WORKSPACE, 1, stream_scratch(s));
-    pieces(f, MEM_WORKSPACE, s->split, s->x * s->N * s->C); /* what enters and leaves, whole */
-    pieces(f, MEM_WORKSPACE, drops, s->x * s->R * s->C);
-    pieces(f, MEM_WORKSPACE, 1, r->attention);
+    regions(f, MEM_WORKSPACE, 1, s->x * s->N * widest / s->tp);
+    regions(f, MEM_WORKSPACE, 1, stream_scratch(s));
+    regions(f, MEM_WORKSPACE, s->split, s->x * s->N * s->C); /* unsharded input and output */
+    regions(f, MEM_WORKSPACE, drops, s->x * s->R * s->C);
+    regions(f, MEM_WORKSPACE, 1, r->attention);
     rebuilt(f, r, s);
-    pieces(f, MEM_WORKSPACE, 1, rows_buffer(r, s));
+    regions(f, MEM_WORKSPACE, 1, rows_buffer(r, s));
     if (s->last) {
-        pieces(f, MEM_WORKSPACE, 1, 4 * s->R * 2);       /* final norm */
-        pieces(f, MEM_WORKSPACE, 1, s->x * s->K * s->W); /* logits */
-        pieces(f, MEM_WORKSPACE, 1, 4 * s->K);           /* their maxima */
-        pieces(f, MEM_WORKSPACE, 1, 4 * s->K * 2);       /* sums of exponentials, targets */
-        pieces(f, MEM_WORKSPACE, s->tp > 1, 4 * s->K);   /* the maxima of the rank's columns */
+        regions(f, MEM_WORKSPACE, 1, 4 * s->R * 2);       /* final norm */
+        regions(f, MEM_WORKSPACE, 1, s->x * s->K * s->W); /* logits */
+        regions(f, MEM_WORKSPACE, 1, 4 * s->K);           /* their maxima */
+        regions(f, MEM_WORKSPACE, 1, 4 * s->K * 2);       /* sums of exponentials, targets */
+        regions(f, MEM_WORKSPACE, s->tp > 1, 4 * s->K);   /* the maxima of the rank's columns */
     }
     if (r->far) {
-        pieces(f, MEM_WORKSPACE, 1, 8 * sums(r, s));
+        regions(f, MEM_WORKSPACE, 1, 8 * sums(r, s));
         return;
     }
-    pieces(f, MEM_WORKSPACE, 1, 8 * units);
-    pieces(f, MEM_WORKSPACE, 1, 8 * norm_numbers(s));
+    regions(f, MEM_WORKSPACE, 1, 8 * units);
+    regions(f, MEM_WORKSPACE, 1, 8 * norm_numbers(s));
 }
 
 formula_bytes formula_memory(const formula_rank *r) {
@@ -342,14 +342,14 @@ formula_bytes formula_memory(const formula_rank *r) {
     tie(&f, &s);
     slot(&f, r, &s, slots(r, &s));
     keeps(&f, r, &s);
-    pieces(&f, MEM_MESSAGES, least(s.M, 2), s.x * s.R * s.C); /* gradient streams */
+    regions(&f, MEM_MESSAGES, least(s.M, 2), s.x * s.R * s.C); /* gradient streams */
     workspace(&f, r, &s);
     return f;
 }
 
 /* ---- Windows --------------------------------------------------------------------------------- */
 
-static size_t piece(size_t bytes) {
+static size_t aligned(size_t bytes) {
     return up(bytes, 256);
 }
 
@@ -364,51 +364,51 @@ static size_t read_by_dp(const formula_rank *r, const sizes *s) {
     return read.total;
 }
 
-/* The other end of the pipeline reads a tied matrix's gradient; it lies with its unit's others. */
+/* The first or last stage reads the other's gradient of a tied matrix, which is stored with those of its unit. */
 static size_t read_by_tie(const sizes *s) {
     size_t share = s->zero < 2 ? 1 : s->dp, matrix = s->g * matrix_elements(s) / share;
     if (!s->tied || s->P == 1 || (s->dp > 1 && s->zero < 2)) return 0;
-    if (s->first) return piece(matrix) + piece(s->g * position_elements(s) / share);
-    return s->last ? piece(matrix) + piece(s->g * norm_elements(s) / share) : 0;
+    if (s->first) return aligned(matrix) + aligned(s->g * position_elements(s) / share);
+    return s->last ? aligned(matrix) + aligned(s->g * norm_elements(s) / share) : 0;
 }
 
-/* Neighbouring stages read what is sent to them; what they receive is read by nobody else. */
+/* Neighbouring stages read what is sent to them; no other rank reads what they receive. */
 static size_t read_by_pp(const formula_rank *r, const sizes *s) {
-    size_t stream = piece(s->x * s->R * s->C);
+    size_t stream = aligned(s->x * s->R * s->C);
     if (s->P == 1) return 0;
     return (s->last ? 0 : slots(r, s) * stream) + least(s->M, 2) * stream;
 }
 
-/* How many norms' outputs lie in a slot, and in the workspace. */
+/* The number of norms' outputs in a slot, and in the workspace. */
 static void norms_kept(const sizes *s, size_t blocks, size_t *slot, size_t *scratch) {
     const size_t kept[] = {2, 0, 0}, rebuilt[] = {0, 1, 2};
     *slot = kept[s->recompute] * blocks;
     *scratch = blocks ? rebuilt[s->recompute] : 0;
 }
 
-/* tp ranks read each other's addends: two sums a block forward, the second of which is its output,
+/* tp ranks read each other's partials: two sums a block forward, the second of which is its output,
  * the embedding's output, the logits' maxima (a rank's and all ranks') and sums; backward all in one
- * buffer. Where rows are split, also what is gathered: norms, gradient streams, what a dropout leaves
- * of them, and the buffer that addends lie in. */
+ * buffer. With sequence parallelism also what is gathered: norms, gradient streams, their values after dropout,
+ * and the buffer of the partials. */
 static size_t read_by_tp(const formula_rank *r, const sizes *s) {
-    size_t stream = piece(s->x * s->R * s->C), norms, scratch;
+    size_t stream = aligned(s->x * s->R * s->C), norms, scratch;
     size_t mids = s->recompute == TRINE_RECOMPUTE_FULL ? 0 : blocks(r);
-    size_t slot = (mids + blocks(r)) * stream, once = piece(stream_scratch(s));
+    size_t slot = (mids + blocks(r)) * stream, once = aligned(stream_scratch(s));
     if (s->tp == 1) return 0;
     norms_kept(s, blocks(r), &norms, &scratch);
     if (s->recompute == TRINE_RECOMPUTE_FULL && blocks(r)) once += stream;
     if (s->split) {
         slot += norms * stream;
-        once += scratch * stream + piece(s->x * s->N * s->C);
+        once += scratch * stream + aligned(s->x * s->N * s->C);
         if (r->config->model.hidden_dropout > 0) once += stream;
         if (s->P == 1) once += least(s->M, 2) * stream;
         if (r->config->parallel.split_backward)
             once += (s->recompute == TRINE_RECOMPUTE_NONE ? 2 : 4) * blocks(r) * stream;
-        once += piece(rows_buffer(r, s));
+        once += aligned(rows_buffer(r, s));
     }
     if (s->first) slot += stream;
-    if (s->last) once += 2 * piece(4 * s->K) + piece(8 * s->K);
-    /* What the last unit of a stage makes is sent on: counted there. */
+    if (s->last) once += 2 * aligned(4 * s->K) + aligned(8 * s->K);
+    /* The output of a stage's last unit is a message: counted there. */
     if (!s->last) slot -= stream;
     return slots(r, s) * slot + once;
 }
@@ -418,7 +418,7 @@ size_t formula_windows(const formula_rank *r) {
     return read_by_dp(r, &s) + read_by_tie(&s) + read_by_pp(r, &s) + read_by_tp(r, &s);
 }
 
-/* ---- Far memory ------------------------------------------------------------------------------ */
+/* ---- Device memory --------------------------------------------------------------------------- */
 
 size_t formula_exchanged(const formula_rank *r) {
     sizes s = sizes_of(r);
@@ -426,21 +426,21 @@ size_t formula_exchanged(const formula_rank *r) {
     if (!r->far) return 0;
     if (s.dp > 1) gathers(&own, r, &s);
     tie(&own, &s);
-    return own.total + (s.first ? 0 : slots(r, &s) * piece(s.x * s.R * s.C));
+    return own.total + (s.first ? 0 : slots(r, &s) * aligned(s.x * s.R * s.C));
 }
 
 size_t formula_host(const formula_rank *r) {
     sizes s = sizes_of(r);
-    size_t batches = s.first || s.last ? 2 * s.M * piece(4 * s.N) : 0;
+    size_t batches = s.first || s.last ? 2 * s.M * aligned(4 * s.N) : 0;
     if (!r->far) return 0;
-    return batches + piece(8 * (s.L + 2)) + piece(8 * norm_numbers(&s)) + piece(8 * sums(r, &s)) +
-           (1 << 20);
+    return batches + aligned(8 * (s.L + 2)) + aligned(8 * norm_numbers(&s)) +
+           aligned(8 * sums(r, &s)) + (1 << 20);
 }
 
 /* ---- Traffic --------------------------------------------------------------------------------- */
 
-/* A step's uses of the parameters of one class, in order: first the forwards that run ahead, then a
- * backward and a forward in turn. */
+/* A step's uses of the parameters of one buffer class, in order: first the forwards that run ahead, then
+ * alternately a backward and a forward. */
 typedef struct {
     int *unit;
     int count;
@@ -457,7 +457,7 @@ static void use_forward(uses *u, const formula_rank *r, bool block) {
     for (int n = begin(r); n < end(r); n++) use(u, r, n, block);
 }
 
-/* In parts a backward pass reads parameters for the gradient of the input only: not the embedding's. */
+/* A split backward pass reads parameters only for the gradient of the input: not those of the embedding. */
 static void use_backward(uses *u, const formula_rank *r, bool block) {
     for (int n = end(r) - 1; n >= begin(r); n--)
         if (n > 0 || !r->config->parallel.split_backward) use(u, r, n, block);
@@ -482,7 +482,7 @@ static int next_use(const uses *u, int from, int unit) {
 
 #define MAX_BUFFERS 16
 
-/* Belady's misses: fetched[unit] times with `buffers` places. */
+/* Belady's misses: unit is fetched fetched[unit] times with `buffers` buffers. */
 static void count_fetches(const uses *u, int buffers, size_t *fetched) {
     int place[MAX_BUFFERS], filled = 0;
     for (int n = 0; n < u->count; n++) {
@@ -524,12 +524,12 @@ static size_t gathered_before_use(const formula_rank *r) {
     return elements;
 }
 
-/* Of `count` elements each rank sends its d-th to all others. */
+/* Each rank sends its slice, 1 / d of `count` elements, to all others. */
 static size_t passed(size_t count, size_t element, size_t d) {
     return count / d * element * (d - 1);
 }
 
-/* Up to 64 KiB over all ranks everything goes everywhere; above, a reduce-scatter and an
+/* Up to 64 KiB over all ranks, every rank sends everything to all; above, a reduce-scatter and an
  * all-gather. */
 static size_t all_reduced(size_t count, size_t element, size_t d) {
     if (d == 1) return 0;
@@ -539,7 +539,7 @@ static size_t all_reduced(size_t count, size_t element, size_t d) {
     return 2 * passed(count, element, d);
 }
 
-/* Sums (N, C), or where rows are split a reduce-scatter for each and `gathers` all-gathers. */
+/* Sums (N, C), or if rows are sequence-parallel, a reduce-scatter for each and `gathers` all-gathers. */
 static size_t crossings(const sizes *s, size_t sums, size_t gathers) {
     size_t count = s->N * s->C;
     if (!s->split) return sums * all_reduced(count, s->x, s->tp);
@@ -555,11 +555,11 @@ static size_t chunks(const sizes *s) {
     return bytes;
 }
 
-/* A run goes 2^18 elements at a time. */
+/* A run is reduced 2^18 elements at a time. */
 static size_t run_sums(const sizes *s, size_t run) {
-    size_t piece = (size_t)1 << 18, bytes = 0;
-    for (size_t at = 0; at < run; at += piece)
-        bytes += all_reduced(least(piece, run - at), s->g, s->tp);
+    size_t part = (size_t)1 << 18, bytes = 0;
+    for (size_t at = 0; at < run; at += part)
+        bytes += all_reduced(least(part, run - at), s->g, s->tp);
     return bytes;
 }
 
@@ -569,8 +569,8 @@ static size_t tp_partial(const formula_rank *r, const sizes *s) {
            run_sums(s, n.last);
 }
 
-/* A block's backward gathers its two inputs again; with full recomputation its forward pass but for
- * the last sum runs again. Norms and positions are summed once a step, on the own slice. */
+/* A block's backward pass gathers its two inputs again; with full recomputation its forward pass, except for
+ * the last sum, runs again. Norms and positions are summed once a step, on the own slice. */
 static size_t tensor_parallel(const formula_rank *r, const sizes *s) {
     bool full = s->recompute == TRINE_RECOMPUTE_FULL;
     size_t micro = blocks(r) * (crossings(s, 4, 6) + (full ? crossings(s, 1, 2) : 0));

@@ -1,7 +1,6 @@
-/* The bytes of a rank in closed form: what docs/design.md and docs/numbers.md promise of memory and
- * traffic, written down once more from the sizes alone, so that the plan (state/state.c,
- * run/traffic.c), the memory that was taken and the tallies can be held against something that
- * none of them has made. */
+/* Memory and traffic of a rank in closed form, computed from the sizes alone (docs/design.md, docs/numbers.md):
+ * an independent reference for the plan (state/state.c, run/traffic.c), for the memory that was allocated, and for
+ * the tallies. */
 #ifndef TRINE_TESTS_FORMULA_H
 #define TRINE_TESTS_FORMULA_H
 
@@ -9,16 +8,16 @@
 #include "core/program.h"
 #include "run/traffic.h"
 
-/* The rank that is meant. Of the spec only the split and the number of micro-batches are read. */
+/* The rank. Of the spec only the split and the number of micro-batches are read. */
 typedef struct {
     const trine_config *config;
     const program_spec *spec;
     trine_coord at;
     size_t attention; /* bytes of the device's attention workspace */
-    bool far;         /* the host cannot touch the device's memory, which is what is counted */
+    bool far;         /* the counted memory is device memory */
 } formula_rank;
 
-/* Elements, padded, of the ranges that a stage holds: as parameters, as gradients (a tied matrix
+/* Padded elements of a stage's ranges: of parameters, and of gradients (a tied matrix
  * has two accumulators even on one stage). */
 size_t formula_params(const formula_rank *r);
 size_t formula_grads(const formula_rank *r);
@@ -29,15 +28,15 @@ typedef struct {
 
 formula_bytes formula_memory(const formula_rank *r);
 
-/* Of it, what other ranks read where it lies, if they share a node: what goes into windows. */
+/* Of it, the bytes in windows: memory that other ranks of the node read in place. */
 size_t formula_windows(const formula_rank *r);
 
-/* Of far memory, what arrives from other ranks: with what they read, the size of the mirror. And
- * what the host takes beside it. 0 on processors. */
+/* Of device memory, the bytes received from other ranks; with the bytes that they read, the size of the staging
+ * buffer. And the additional host memory. 0 on the CPU. */
 size_t formula_exchanged(const formula_rank *r);
 size_t formula_host(const formula_rank *r);
 
-/* Bytes handed to the transport in one training step. */
+/* Bytes passed to the transport in one training step. */
 traffic formula_traffic(const formula_rank *r);
 
 #endif

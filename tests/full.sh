@@ -1,6 +1,6 @@
 #!/bin/sh
-# Runs parts of the long tests, all if none is named, one after the other, whatever becomes of each; ends
-# with a table of what each took. Usage: tests/full.sh BUILD [PART...]
+# Runs parts of the long tests (default: all) one after the other, continuing after a failure, and prints a table of
+# their times. Usage: tests/full.sh BUILD [PART...]
 set -eu
 
 build=$1
@@ -8,11 +8,11 @@ shift
 parts=$(tests/plan.sh "$build" parts)
 for part in "$@"; do
     echo "$parts" | grep -qx -- "$part" || {
-        echo "there is no part \"$part\" of the long tests; there are: $(echo "$parts" | tr '\n' ' ')" >&2
+        echo "tests/full.sh: unknown part \"$part\"; valid: $(echo "$parts" | tr '\n' ' ')" >&2
         exit 1
     }
 done
-# shellcheck disable=SC2086  # words are meant to be split
+# shellcheck disable=SC2086  # split into arguments
 [ $# -gt 0 ] || set -- $parts
 
 table='' failed=0

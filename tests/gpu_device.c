@@ -22,8 +22,8 @@ void gpu_device_open(gpu_device *g, trine_mesh *mesh, const gpu_wish *wish) {
     *g = (gpu_device){.mesh = mesh,
                       .bytes = wish->bytes,
                       .seen = malloc(wish->bytes),
-                      .mirror = malloc(wish->bytes)};
-    assert_true(g->seen && g->mirror);
+                      .staging = malloc(wish->bytes)};
+    assert_true(g->seen && g->staging);
     OK(device_open_with(&g->dev, &config));
     OK(device_alloc(g->dev, (void **)&g->base, g->bytes));
 }
@@ -39,7 +39,7 @@ void gpu_device_create(gpu_device *g, trine_mesh *mesh, const gpu_wish *wish) {
     gpu_device_open(g, mesh, wish);
     OK(gpu_device_join(g, wish));
     const device_region memory = {
-        .dev = g->dev, .base = g->base, .bytes = g->bytes, .own = g->mirror};
+        .dev = g->dev, .base = g->base, .bytes = g->bytes, .own = g->staging};
     OK(comm_device_memory(mesh, &memory));
 }
 
@@ -49,7 +49,7 @@ void gpu_device_destroy(gpu_device *g) {
     device_free(g->dev, g->base, g->bytes);
     device_close(&g->dev);
     free(g->seen);
-    free(g->mirror);
+    free(g->staging);
     *g = (gpu_device){0};
 }
 

@@ -1,6 +1,6 @@
 /* An emulated GPU (emu) for tests of groups: each rank opens one of its own, so that the
- * groups of a mesh go through NCCL's emulation. The host cannot touch its memory: at `seen` the test
- * has a copy of it, which is sent there and fetched by hand. Groups whose ranks share a GPU stage it. */
+ * groups of a mesh use NCCL's emulation. The host cannot access its memory: `seen` is the test's
+ * copy, which is sent and fetched explicitly. Groups whose ranks share a GPU stage its memory. */
 #ifndef TRINE_TESTS_GPU_DEVICE_H
 #define TRINE_TESTS_GPU_DEVICE_H
 
@@ -10,31 +10,31 @@
 typedef struct {
     device *dev;
     trine_mesh *mesh;
-    char *base, *seen, *mirror;
+    char *base, *seen, *staging;
     size_t bytes;
 } gpu_device;
 
-/* What the environment or the build calls the object: a file that is there, or NULL. */
+/* The path of the object, from the environment or the build; NULL if there is no such file. */
 const char *gpu_library(void);
 
-/* What a test wants of its GPU. */
+/* A test's requirements of its GPU. */
 typedef struct {
-    int place;    /* ranks with the same one share a GPU */
-    size_t bytes; /* of device memory, of which the mesh's groups hear */
+    int place;    /* ranks with the same value share a GPU */
+    size_t bytes; /* of device memory that the mesh's groups use */
     bool ordered; /* additions in rank order */
 } gpu_wish;
 
-/* A GPU whose groups are made. Collective over: world. */
+/* A GPU and its groups. Collective over: world. */
 void gpu_device_create(gpu_device *g, trine_mesh *mesh, const gpu_wish *wish);
-/* In two steps, of which the second may fail. */
+/* The same in two steps, of which the second may fail. */
 void gpu_device_open(gpu_device *g, trine_mesh *mesh, const gpu_wish *wish);
 trine_status gpu_device_join(gpu_device *g, const gpu_wish *wish);
-/* Before the mesh ends. Collective over: world. */
+/* Call before destroying the mesh. Collective over: world. */
 void gpu_device_destroy(gpu_device *g);
 
-/* The device's address of what is seen at p; p itself where that is other memory. */
+/* The device's address of what is seen at p; p itself for other memory. */
 void *gpu_device_at(const gpu_device *g, const void *p);
-/* From seen memory to the device's, and back; nothing for other memory. */
+/* Copy from `seen` to the device, and back; other memory is ignored. */
 void gpu_device_send(gpu_device *g, const void *p, size_t bytes);
 void gpu_device_fetch(gpu_device *g, void *p, size_t bytes);
 

@@ -1,12 +1,12 @@
-/* What every test file includes. A file says on its first line how many ranks it wants:
+/* Included by every test file. The first line of a file has the number of ranks:
  *
  *     TEST np=0        one process, no MPI (these also run under the sanitizers)
  *     TEST np=1,2,4    mpirun with that many ranks, once each
  *
  * and ends with `int main(int argc, char **argv) { return HARNESS_RUN(argc, argv, tests); }` where
- * `tests` is an array of struct CMUnitTest. Rank 0 speaks TAP on standard output, the others are
- * silent there. With more than one rank a failed assertion aborts the process, so that mpirun ends
- * the job at once with a non-zero status: a rank that left a test early would hang its peers. */
+ * `tests` is an array of struct CMUnitTest. Rank 0 prints TAP on standard output, the other ranks print nothing
+ * there. With more than one rank a failed assertion aborts the process, so that mpirun aborts
+ * the job with a non-zero status: a rank that left a test early would hang its peers. */
 #ifndef TRINE_TESTS_HARNESS_H
 #define TRINE_TESTS_HARNESS_H
 
@@ -31,7 +31,7 @@ int harness_run(int argc, char **argv, const char *name, const struct CMUnitTest
     harness_run_alone(#tests, (tests), sizeof(tests) / sizeof *(tests))
 int harness_run_alone(const char *name, const struct CMUnitTest *tests, size_t count);
 
-/* For main: the whole file is skipped, and TAP says why (cmocka's own skip() prints a failure). */
+/* For main: skips the file, with the reason in TAP (cmocka's own skip() prints a failure). */
 int harness_skip(const char *reason);
 
 /* The call must return TRINE_OK; otherwise the error trail is printed and the test fails. */

@@ -1,10 +1,9 @@
 # shellcheck shell=sh disable=SC2034
-# What the shell tests share; sourced from the top of the tree, by sh or bash, with set -e or without. Speaks TAP: a
-# case is a line of result, check or skip, and done_testing ends the script. All files lie in $dir, whose name also
-# stands in the command line of every training: that is how its processes are found again.
+# Shared by the shell tests; sourced from the root of the repository, by sh or bash, with or without set -e. Prints
+# TAP: a case is a line of result, check or skip, and done_testing exits. All files are in $dir, which is also part of
+# the command line of every training, so that its processes can be found.
 
-# needs COMMAND...: a test that lacks one of them fails here and now, and says which, instead of waiting for what
-# the command would have done.
+# needs COMMAND...: fails the test immediately if one of them is missing, instead of later in a wait
 needs() {
     for command in "$@"; do
         command -v "$command" >/dev/null && continue
@@ -25,7 +24,7 @@ failed=0
 
 # ---- Cases
 
-# skip_all WHY: nothing of this script can be tested here
+# skip_all WHY: skips the whole script
 skip_all() {
     echo "1..0 # SKIP $1"
     exit 0
@@ -36,7 +35,7 @@ skip() { # skip NAME WHY
     echo "ok $number - $1 # SKIP $2"
 }
 
-result() { # result STATUS NAME: of a failure also what was said
+result() { # result STATUS NAME: with the output in case of failure
     number=$((number + 1))
     if [ "$1" -eq 0 ]; then
         echo "ok $number - $2"
@@ -50,7 +49,7 @@ result() { # result STATUS NAME: of a failure also what was said
     done
 }
 
-# check NAME COMMAND...: a case that is good if the command succeeds; meanwhile what it says is in $dir/said
+# check NAME COMMAND...: a case that passes if the command succeeds; its output is in $dir/said
 check() {
     case_name=$1
     shift
@@ -65,15 +64,15 @@ done_testing() {
 
 # ---- Commands
 
-# run COMMAND...: leaves $status, $dir/out and $dir/err. The limit (LIMIT, 120 s) only ends a broken test, with 124;
-# it is far above anything that is waited for. That mpirun may have had to be ended is not ours.
+# run COMMAND...: sets $status, $dir/out and $dir/err. The limit (LIMIT, 120 s) only stops a broken test, with 124;
+# it is much longer than any expected time. A hanging mpirun that was killed does not count as a timeout.
 run() {
     status=0
     timeout -k 5 "${LIMIT:-120}" "$@" >"$dir/out" 2>"$dir/err" || status=$?
-    [ "$status" -ne 137 ] || grep -q "mpirun hangs in its own clean-up" "$dir/err" || status=124
+    [ "$status" -ne 137 ] || grep -q "mpirun hangs in its clean-up" "$dir/err" || status=124
 }
 
-# run_ranks RANKS COMMAND...: the same under mpirun, 0 without; each rank that lives to tell adds its own status to
+# run_ranks RANKS COMMAND...: the same under mpirun (0: without); each rank that exits by itself adds its status to
 # $dir/statuses
 run_ranks() {
     ranks=$1
@@ -85,7 +84,7 @@ run_ranks() {
     run "$@"
 }
 
-# eventually SECONDS COMMAND...: it succeeds within that time
+# eventually SECONDS COMMAND...: repeats the command until it succeeds, at most that long
 eventually() {
     deadline=$(($(date +%s) + $1))
     shift
@@ -95,14 +94,14 @@ eventually() {
     done
 }
 
-# background COMMAND...: leaves $launcher, and what is said in $dir/out and $dir/err
+# background COMMAND...: sets $launcher; the output goes to $dir/out and $dir/err
 background() {
     : >"$dir/statuses"
     "$@" >"$dir/out" 2>"$dir/err" &
     launcher=$!
 }
 
-# finish: waits for the launcher, which must end by itself; leaves $status
+# finish: waits for the launcher, which must exit by itself; sets $status
 finish() {
     late=
     eventually 60 launcher_gone || late=124
@@ -116,13 +115,13 @@ launcher_gone() {
     ! kill -0 "$launcher" 2>/dev/null
 }
 
-# below: the launcher's children and theirs: MPICH's ranks are children of a proxy
+# below: the launcher's children and grandchildren (MPICH's ranks are children of a proxy)
 below() {
     # shellcheck disable=SC2046  # words are meant to be split
     pgrep -P "$(echo "$launcher" $(pgrep -P "$launcher") | tr ' ' ,)"
 }
 
-# pid_of RANK: of those, the rank's
+# pid_of RANK: the process of the rank
 pid_of() {
     for pid in $(below); do
         if tr '\0' '\n' <"/proc/$pid/environ" | grep -qx -e "OMPI_COMM_WORLD_RANK=$1" -e "PMI_RANK=$1"; then
@@ -132,7 +131,7 @@ pid_of() {
     done
 }
 
-# gone: no process of this test is left; they have a moment to leave.
+# gone: no process of this test is left, after at most 5 s
 gone() {
     eventually 5 none_left
 }
@@ -141,7 +140,7 @@ none_left() {
     ! pgrep -f "$dir" >/dev/null
 }
 
-# mounts_at PLACE: the words with which unshare makes a namespace where PLACE may be mounted over are in $mounts;
+# mounts_at PLACE: sets $mounts to the options with which unshare makes a namespace where PLACE may be mounted over;
 # false if none is permitted
 mounts_at() {
     for mounts in -m -rm; do
@@ -150,7 +149,7 @@ mounts_at() {
     return 1
 }
 
-# own_mounts PLACE [HOW]: a script begins again with HOW "own" in such a namespace, or "shared"; leaves it in $place
+# own_mounts PLACE [HOW]: restarts the script with HOW "own" in such a namespace, or "shared"; sets $place to HOW
 own_mounts() {
     place=${2:-}
     [ -z "$place" ] || return 0
@@ -166,7 +165,7 @@ draw() {
     r=$(((seed >> 12) % $1))
 }
 
-# ---- What was said
+# ---- Output
 
 # says COUNT TEXT: standard error has exactly COUNT lines with TEXT
 says() {
@@ -178,17 +177,17 @@ prints() {
     [ "$(grep -c -F -- "$2" "$dir/out")" -eq "$1" ]
 }
 
-# messages COUNT: over all ranks, Trine has said COUNT things
+# messages COUNT: all ranks together printed COUNT messages of Trine
 messages() {
     [ "$(sed -n '/^trine:/p' "$dir/out" "$dir/err" | wc -l)" -eq "$1" ]
 }
 
-# ended: the job failed of itself, no rank took it for a success, and nothing runs any more
+# ended: the job failed by itself, no rank exited with 0, and no process is left
 ended() {
     [ "$status" -ne 0 ] && [ "$status" -ne 124 ] && ! grep -qx 0 "$dir/statuses" && gone
 }
 
-# accused RANK STATE: the first rank in the report of a wait that was too long, and its state
+# accused RANK STATE: the first rank in the report of a timeout, and its state
 accused() {
     case $(sed -n '/^trine: timed out/{n;p;}' "${3:-$dir/err}") in "    rank $1 "*": $2"*) true ;; *) false ;; esac
 }
@@ -198,21 +197,21 @@ reported() {
     says 1 "trine: timed out: " && accused "$1" "$2"
 }
 
-# killed: the launcher says once that a process was killed. Open MPI names the rank, in lines that it wraps; MPICH
-# says it on standard output, and the process that it names may be one that it has killed itself.
+# killed: the launcher reports once that a process was killed. Open MPI names the rank, in wrapped lines; MPICH
+# reports on standard output, and the process that it names may be one that it has killed itself.
 killed() {
     [ "$(tr '\n' ' ' <"$dir/err" | grep -o "exited on signal 9" | wc -l)" -eq 1 ] ||
         prints 1 "YOUR APPLICATION TERMINATED WITH THE EXIT STRING: Killed (signal 9)"
 }
 
-# disk_full: what was written to /dev/full was said to be lost, once
+# disk_full: the failed write to /dev/full was reported once
 disk_full() {
-    [ "$status" -eq 1 ] && messages 1 && says 1 "the output cannot be written: No space left on device"
+    [ "$status" -eq 1 ] && messages 1 && says 1 "cannot write the output: No space left on device"
 }
 
 # ---- Files
 
-# precious FILE, untouched FILE: puts something there; nobody has written to it since
+# precious FILE: writes a text to it; untouched FILE: it still has that text
 precious() {
     echo "yesterday's run" >"$1"
 }
@@ -225,7 +224,8 @@ numbers() {
     grep -o '"\(step\|loss\|grad_norm\)":[^,}]*' "$1"
 }
 
-# holds EXPRESSION: Perl's, true of the file $dir/json, which is $j; near(a, b) is equality but for rounding
+# holds EXPRESSION: a Perl expression that is true for the contents of $dir/json, in $j; near(a, b) is equality up to
+# rounding
 holds() {
     perl -MJSON::PP -e '
         our $j;
@@ -239,7 +239,7 @@ holds() {
         exit !eval $ARGV[1];' "$dir/json" "$1"
 }
 
-# le32 NUMBER...: the bytes of a little-endian int32 each
+# le32 NUMBER...: each as the bytes of a little-endian int32
 le32() {
     for n in "$@"; do
         # shellcheck disable=SC2059  # the format is the point
@@ -272,7 +272,7 @@ log=$dir/log
 SMALL="--num-layers 2 --hidden-size 32 --num-attention-heads 4 --seq-length 16 --vocab-size 256
        --train-iters 3 --threads 1"
 
-# job RANKS ARGUMENTS...: run_ranks of train_gpt
+# job RANKS ARGUMENTS...: run_ranks with train_gpt
 job() {
     ranks=$1
     shift
@@ -280,12 +280,12 @@ job() {
     run_ranks "$ranks" "$TRAIN" $SMALL "$@"
 }
 
-# lines COUNT: the log has so many, or more
+# lines COUNT: the log has at least so many lines
 lines() {
     [ -s "$log" ] && [ "$(wc -l <"$log")" -ge "$1" ]
 }
 
-# start ARGUMENTS...: four ranks ($START_RANKS) that would train for ever; returns when they have made some steps
+# start ARGUMENTS...: four ranks ($START_RANKS) that train indefinitely; returns after some steps
 start() {
     rm -f "$log"
     # shellcheck disable=SC2086  # words are meant to be split

@@ -1,10 +1,9 @@
 #!/bin/sh
-# Prints the PATH that tests run with. On Debian and Ubuntu it is a folder of links to the commands of what
-# every machine has (essential packages) and of what tools/deps.sh installs, with all that these depend on.
-# So a test that calls any other command fails wherever it is run, not only on a machine that lacks it.
-# CC, CXX, MPICC and MPIRUN stay what they are in the caller's PATH, with the other commands of that MPI.
-# Without dpkg it is the PATH as it is. Usage: tests/path.sh BUILD [GROUP...]: the groups of tools/deps.sh, all
-# if none is named.
+# Prints the PATH that tests run with. On Debian and Ubuntu it is a folder of links to the commands of the essential
+# packages and of those that tools/deps.sh installs, with their dependencies. So a test that calls any other command
+# fails on every machine, not only on one that lacks it. CC, CXX, MPICC and MPIRUN resolve as in the caller's PATH,
+# with the other commands of that MPI. Without dpkg the PATH is unchanged.
+# Usage: tests/path.sh BUILD [GROUP...]: groups of tools/deps.sh (default: all)
 set -eu
 
 build=$1
@@ -15,14 +14,14 @@ command -v dpkg-query >/dev/null || {
     exit
 }
 
-# Where the caller has the commands that these words name.
+# The paths of the given commands.
 places() {
     for word in "$@"; do
         case $word in -*) ;; *) command -v "$word" || true ;; esac
     done
 }
 
-# shellcheck disable=SC2086  # "ccache gcc" is two words
+# shellcheck disable=SC2086  # "ccache gcc" is two arguments
 compilers=$(places ${CC:-cc} ${CXX:-c++}) mpi=$(places ${MPICC:-mpicc} ${MPIRUN:-mpirun})
 key=$({
     echo "$packages" "$compilers" "$mpi"
@@ -31,7 +30,7 @@ key=$({
 } | cksum | tr -d ' ')
 folder=$build/path/$key
 
-# The packages by their full names, those that they depend on too. Of alternatives all that are installed.
+# The full names of the packages and of their dependencies; of alternatives, all that are installed.
 installed() {
     # shellcheck disable=SC2016  # dpkg's own variables
     dpkg-query -W -f '${db:Status-Status}\t${Package}\t${binary:Package}\t${Essential}\t${Pre-Depends},${Depends}\t${Provides}\n' |
@@ -62,14 +61,14 @@ installed() {
         }'
 }
 
-# The commands that belong to a package, or are a link to one that does, as alternatives are. The same file may
-# be listed under /bin and lie in /usr/bin.
+# The commands that belong to a package, or that link to such a command (alternatives). A file in /usr/bin may be
+# listed under /bin.
 commands() {
     for place in /usr/bin /usr/sbin /bin /sbin; do
         if [ -d $place ] && [ ! -L $place ]; then find $place -maxdepth 1 ! -type d; fi
     done >"$new/.all"
     installed | xargs dpkg-query -L | grep -E '^(/usr)?/s?bin/' >"$new/.owned"
-    # shellcheck disable=SC2094  # both only read it
+    # shellcheck disable=SC2094  # both only read the file
     tr '\n' '\0' <"$new/.all" | xargs -0 realpath -m | paste "$new/.all" - | awk -F '\t' '
         { sub(/^\/usr/, "", $NF) }
         NR == FNR { owned[$1]; next }
@@ -77,7 +76,7 @@ commands() {
         plain in owned || $2 in owned { print $1 }' "$new/.owned" -
 }
 
-# The rest of each MPI lies beside its compiler and its launcher.
+# The other commands of each MPI are in the folders of its compiler and its launcher.
 of_mpi() {
     for command in $mpi; do
         find "${command%/*}/" -maxdepth 1 ! -type d \( -name 'mpi*' -o -name 'ompi*' -o -name 'opal*' -o -name 'orte*' \
@@ -87,13 +86,13 @@ of_mpi() {
 
 if [ ! -d "$folder" ]; then
     mkdir -p "$build/path"
-    find "$build/path" -mindepth 1 -maxdepth 1 -mtime +1 -exec rm -r {} + # used no more
+    find "$build/path" -mindepth 1 -maxdepth 1 -mtime +1 -exec rm -r {} + # no longer used
     new=$(mktemp -d "$build/path/new-XXXXXX")
-    commands | xargs ln -sf -t "$new" # one command may lie in two places
+    commands | xargs ln -sf -t "$new" # a command may be in two folders
     rm "$new/.all" "$new/.owned"
-    # shellcheck disable=SC2046,SC2086  # a word each
+    # shellcheck disable=SC2046,SC2086  # one argument each
     ln -sf -t "$new" $(realpath -s $compilers $mpi $(of_mpi))
-    # Another make may have been quicker.
+    # Another make may have created it first.
     mv -T "$new" "$folder" 2>/dev/null || rm -r "$new"
 fi
 touch "$folder"

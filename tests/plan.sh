@@ -1,26 +1,25 @@
 #!/bin/sh
-# Turns the tests into small scripts for prove: one for each (test, number of ranks), named
-# BUILD/t/<room>-<name>-np<N>.t, each with a time limit, so that nothing hangs for ever. Prints their
-# paths. Usage: tests/plan.sh BUILD [WHICH] [ROOM or ROOM/NAME]
+# Makes a wrapper script for prove for each (test, number of ranks), named BUILD/t/<folder>-<name>-np<N>.t, with a
+# time limit. Prints their paths. Usage: tests/plan.sh BUILD [WHICH] [FOLDER or FOLDER/NAME]
 #
 # WHICH is
-#     all         what make check runs (so it is if nothing is said)
-#     alone       of these the np=0 tests: what runs under the sanitizers
-#     full=PART   a part of make check-full: its own tests, and those of make check that are longer in it
-#     full        all there are
-#     device      those that a GPU runs where there is one, long ones too: make check DEVICE=cuda
-#     parts       no tests: the parts of make check-full, a name a line
+#     all         the tests of make check (default)
+#     alone       the np=0 tests of all: they run under the sanitizers
+#     full=PART   a part of make check-full: its own tests, and tests of make check that run longer in it
+#     full        all tests
+#     device      the tests that use a GPU, including long ones: make check DEVICE=cuda
+#     parts       no tests: the names of the parts of make check-full, one a line
 #
-# A C test says on its first line what it wants, a script (tests/*/*.t, speaks TAP itself) on its
-# second, where all of it may be left out:
+# A C test has a marker on its first line. A script (tests/*/*.t, prints TAP itself) has one on its second line, which
+# may be omitted:
 #
-#     /* TEST np=1,2,4 */                mpirun with each; np=0: a plain process; np=none: built only
-#     /* TEST np=8 full=mix timeout=900 */ only in the part mix of make check-full; seconds, 300 if not said
-#     /* TEST np=8 longer=mix */           in make check, and longer in that part: it looks for TRINE_FULL
-#     /* TEST np=1,2,4 device */          it opens the GPU that TRINE_CUDA_LIBRARY names, or that there is
+#     /* TEST np=1,2,4 */                mpirun with each; np=0: a plain process; np=none: only built
+#     /* TEST np=8 full=mix timeout=900 */ only in part mix of make check-full; timeout in seconds (300)
+#     /* TEST np=8 longer=mix */           in make check; runs longer in that part, where TRINE_FULL is set
+#     /* TEST np=1,2,4 device */          uses the GPU object that TRINE_CUDA_LIBRARY names, or the emulated one
 #     # TEST full=mix timeout=900
 #
-# A part is what its tests say; it has half an hour on two quiet cores.
+# The markers define the parts; a part may take half an hour on two otherwise idle cores.
 set -eu
 
 build=$1 which=${2:-all} only=${3:-}
@@ -36,8 +35,8 @@ wrapper() {
     file=$dir/$1.t seconds=$2
     shift 2
     printf '#!/bin/sh\nexport BUILD=%s\n' "$build" >"$file"
-    # A folder for Open MPI's jobs: the one in /tmp is all jobs', and who thinks that he is the last one
-    # removes it, even while another is about to go into it. Scripts run beside each other.
+    # A session folder of its own for Open MPI: the one in /tmp is shared by all jobs, and a job that considers
+    # itself the last one removes it, even while another job is starting. Scripts run in parallel.
     mkdir "${file%.t}.tmp"
     printf 'export OMPI_MCA_orte_tmpdir_base="%s"\n' "$(realpath "${file%.t}.tmp")" >>"$file"
     printf 'exec timeout -k 10 %s %s\n' "$seconds" "$*" >>"$file"
@@ -45,32 +44,32 @@ wrapper() {
     echo "$file"
 }
 
-# The words after "TEST" of a marker line, without the comment signs; fails on an unknown word.
+# The fields after "TEST" of a marker line, without the comment signs.
 words() {
     sed -n "$2"'{s|^/\* TEST \(.*\) \*/.*$|\1|p;s|^# TEST \(.*\)$|\1|p;}' "$1"
 }
 
-# Sets np, full, part, device and seconds from marker words.
-read_words() {
+# Sets np, full, part, device and seconds from marker fields; fails on an unknown field.
+read_fields() {
     np='' full='' part='' device='' seconds=300
     for word in $2; do
         case $word in
             np=none) np=none ;;
             device) device=yes ;;
-            np=*[!0-9,]* | np=) fail "$1:1: what is $word? np=0, np=none or np=1,2,4" ;;
+            np=*[!0-9,]* | np=) fail "$1:1: invalid \"$word\"; valid: np=0, np=none, np=1,2,4" ;;
             np=*) np=${word#np=} ;;
             full=*[!a-z0-9]* | full= | longer=*[!a-z0-9]* | longer= | full | longer)
-                fail "$1:1: what is $word? full=PART or longer=PART, of small letters and digits" ;;
+                fail "$1:1: invalid \"$word\"; use full=PART or longer=PART, PART of lower-case letters and digits" ;;
             full=* | longer=*)
-                [ -z "$part" ] || fail "$1:1: one part, not $part and $word"
+                [ -z "$part" ] || fail "$1:1: more than one part: $part and $word"
                 part=${word#*=} full=${word%%=*} full=${full#longer} ;;
-            timeout=*[!0-9]* | timeout=) fail "$1:1: what is $word? timeout=SECONDS" ;;
+            timeout=*[!0-9]* | timeout=) fail "$1:1: invalid \"$word\"; use timeout=SECONDS" ;;
             timeout=*) seconds=${word#timeout=} ;;
-            *) fail "$1:1: what is \"$word\"? np=..., full=..., longer=... or timeout=..., device" ;;
+            *) fail "$1:1: unknown word \"$word\"; valid: np=..., full=..., longer=..., timeout=..., device" ;;
         esac
     done
     if [ -z "$part" ] && grep -q 'getenv("TRINE_FULL")\|{TRINE_FULL:' "$1"; then
-        fail "$1:1: it looks for TRINE_FULL: say longer=PART"
+        fail "$1:1: uses TRINE_FULL without longer=PART"
     fi
 }
 
@@ -90,8 +89,8 @@ skipped() {
 }
 
 plan_source() {
-    read_words "$1" "$(words "$1" 1)"
-    [ -n "$np" ] || fail "$1:1: the first line must be like /* TEST np=1,2,4 */ (tests/plan.sh says more)"
+    read_fields "$1" "$(words "$1" 1)"
+    [ -n "$np" ] || fail "$1:1: no marker; the first line must be like /* TEST np=1,2,4 */ (see tests/plan.sh)"
     name=${1#tests/} name=${name%.c}
     if [ "$np" = none ] || skipped "$name"; then return 0; fi
     for n in $(echo "$np" | tr , ' '); do
@@ -105,7 +104,7 @@ plan_source() {
 }
 
 plan_script() {
-    read_words "$1" "$(words "$1" 2)"
+    read_fields "$1" "$(words "$1" 2)"
     name=${1#tests/} name=${name%.t}
     if [ "$which" = alone ] || skipped "$name"; then return 0; fi
     wrapper "$(echo "$name" | tr / -)" "$seconds" "$1"
@@ -127,7 +126,7 @@ case $which in
         echo "$found" | sort -u
         exit
         ;;
-    *) fail "tests/plan.sh: what is \"$which\"? all, alone, full, full=PART, device or parts" ;;
+    *) fail "tests/plan.sh: unknown plan \"$which\"; valid: all, alone, full, full=PART, device, parts" ;;
 esac
 rm -rf "$dir"
 mkdir -p "$dir"

@@ -1,8 +1,8 @@
 #!/bin/sh
-# Plans the tests (the same arguments as tests/plan.sh) and runs them with prove; all must pass, and
-# there must be some. Of those that tests/rules.yml lets run beside each other PROVE_JOBS do, one more
-# than there are cores if not said. PROVE_FLAGS are handed on (-v shows every case). Tests see the commands of
-# the packages in tools/deps.sh and no others (tests/path.sh).
+# Plans the tests (same arguments as tests/plan.sh) and runs them with prove; all must pass, and
+# there must be at least one. PROVE_JOBS (cores + 1) of the tests that tests/rules.yml allows run in parallel.
+# PROVE_FLAGS are passed to prove (-v shows every case). Tests see only the commands of the packages in
+# tools/deps.sh (tests/path.sh).
 set -eu
 
 tests=$(tests/plan.sh "$@")
@@ -12,19 +12,19 @@ tests=$(tests/plan.sh "$@")
 }
 groups="build test"
 case ${2:-all} in full*) export TRINE_FULL=1 groups= ;; esac
-# What users may have elsewhere, and is used where it is there: a Python with torch, nvcc (which is not to be
-# called through a link).
+# Optional tools that may be outside of that PATH: a Python with torch, and nvcc (which must not be called through
+# a link).
 if python=$(command -v "${TRINE_PYTHON:-python3}"); then export TRINE_PYTHON="$python"; fi
 if [ -z "${NVCC:-}${CUDA_HOME:-}" ] && nvcc=$(command -v nvcc); then export NVCC="$nvcc"; fi
-# shellcheck disable=SC2086  # words are meant to be split
+# shellcheck disable=SC2086  # split into arguments
 PATH=$(tests/path.sh "$1" $groups)
 export PATH
 export HARNESS_RULESFILE=tests/rules.yml
-# Threads that wait for each other sleep. They would spin, and on a busy machine for the whole time slice of the
-# thread that they wait for: bench/run took 11 s of processor at a load of 12, and takes 1 s.
+# Waiting threads sleep instead of spinning. On a busy machine they would spin for the full time slice of the
+# thread that they wait for: bench/run took 11 s of CPU time at a load of 12, and takes 1 s.
 export OMP_WAIT_POLICY="${OMP_WAIT_POLICY:-passive}"
-# UCX, which Debian's MPICH moves its messages by, puts itself before mmap, and zero/allocation wants to be there.
+# UCX, which Debian's MPICH uses, intercepts mmap, as zero/allocation does.
 export UCX_MEM_MMAP_HOOK_MODE=none
-# shellcheck disable=SC2086  # words are meant to be split: paths without spaces
+# shellcheck disable=SC2086  # split into arguments: paths without spaces
 exec prove --exec '' --timer --failures --comments --jobs "${PROVE_JOBS:-$(($(nproc) + 1))}" \
     ${PROVE_FLAGS:-} $tests

@@ -16,7 +16,7 @@ static split_device *of(struct device *d) {
 
 static void *seen(const split_device *f, const void *p, size_t bytes) {
     size_t at = (uintptr_t)p - (uintptr_t)f->base;
-    if (at >= f->bytes || bytes > f->bytes - at) fail_msg("no memory of the device");
+    if (at >= f->bytes || bytes > f->bytes - at) fail_msg("not memory of the device");
     return f->seen + at;
 }
 
@@ -83,7 +83,7 @@ static const device_memory memory = {
 };
 
 static void map_twice(split_device *f, size_t bytes) {
-    int fd = memfd_create("far", 0);
+    int fd = memfd_create("split", 0);
     assert_true(fd >= 0 && ftruncate(fd, (off_t)bytes) == 0);
     f->base = mmap(NULL, bytes, PROT_NONE, MAP_SHARED, fd, 0);
     f->seen = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -95,7 +95,7 @@ static void map_twice(split_device *f, size_t bytes) {
 void split_device_create(split_device *f, trine_mesh *mesh, size_t shared, size_t own,
                          size_t rest) {
     *f = (split_device){.mesh = mesh,
-                        .device = {.name = "far", .memory = &memory, .compute = TRINE_F32}};
+                        .device = {.name = "split", .memory = &memory, .compute = TRINE_F32}};
     map_twice(f, shared + own + rest);
     OK(trine_mesh_alloc(mesh, &f->shared, shared));
     f->memory = (device_region){.dev = &f->device,

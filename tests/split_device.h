@@ -1,8 +1,7 @@
-/* A device for tests whose memory the host cannot touch, without a GPU: the same pages lie at two
- * addresses. One, which the device calls its own, has no access rights, so whoever follows it
- * without device_read or device_write gets a SIGSEGV; at the other, `seen`, the test looks and
- * writes. Copies and fills are done late: in their order, when something is read, written or waited
- * for. The bytes of all are counted. It has no operators. */
+/* A test device whose memory the host cannot access, without a GPU: the same pages are mapped at two
+ * addresses. The device's address has no access rights, so an access without device_read or device_write is a
+ * SIGSEGV; the test reads and writes at the other address, `seen`. Copies and fills are lazy: they run in order, at
+ * a read, write or wait. Their bytes are counted. It has no operators. */
 #ifndef TRINE_TESTS_SPLIT_DEVICE_H
 #define TRINE_TESTS_SPLIT_DEVICE_H
 
@@ -20,7 +19,7 @@ typedef struct {
 typedef struct {
     device device;
     trine_mesh *mesh;
-    device_region memory; /* the exchanged piece; `rest` is all, it included */
+    device_region memory; /* the exchanged region; `rest` is all memory, including it */
     char *base, *seen; /* the two addresses */
     size_t bytes;
     void *shared;
@@ -29,21 +28,21 @@ typedef struct {
     uint64_t read, written, copied; /* bytes so far */
 } split_device;
 
-/* A piece of exchanged memory, of which `shared` bytes are staged_by_host in the mesh's windows and `own`
- * beside, and `rest` bytes that groups must not see; all multiples of 4096. The mesh's groups take
- * it from now on. `f` must stay where it is. Collective over: world. */
+/* Creates an exchanged region, of which `shared` bytes have a staging buffer in the mesh's windows and `own` bytes
+ * one outside of them, and `rest` bytes that groups must not use; all multiples of 4096. The mesh's groups use
+ * it from now on. `f` must not move. Collective over: world. */
 void split_device_create(split_device *f, trine_mesh *mesh, size_t shared, size_t own, size_t rest);
-/* From now on the groups' messages may be handed to MPI where they lie; who sends them there must
- * know both addresses (split_device_seen). Collective over: world. */
+/* From now on the groups' messages may be passed to MPI in place; the test's MPI functions must
+ * translate addresses (split_device_seen). Collective over: world. */
 void split_device_reached(split_device *f);
-/* The second address of the device's p; p itself where that is other memory. */
+/* The second address of the device's p; p itself for other memory. */
 void *split_device_seen(const split_device *f, const void *p);
-/* Before the mesh ends. Collective over: world. */
+/* Call before destroying the mesh. Collective over: world. */
 void split_device_destroy(split_device *f);
 
-/* The device's address of what is seen at p; p itself where that is other memory. */
+/* The device's address of what is seen at p; p itself for other memory. */
 void *split_device_at(const split_device *f, const void *p);
-/* Fills the mirror of what is seen at p with bytes that are in no test's data. */
+/* Fills the staging buffer of what is seen at p with bytes that no test uses. */
 void split_device_poison(split_device *f, const void *p, size_t bytes);
 
 #endif

@@ -1,6 +1,6 @@
-/* A program whose rank R stops (SIGSTOP) before its Nth call of an MPI function that blocks: included by a
- * driver in front of the program's own source, whose main is then called without the last four arguments,
- * `--stop FUNCTION N R`. The functions stand between the library and MPI (MPI 3.1, chapter 14). */
+/* Stops rank R of a program (SIGSTOP) before its Nth call of a blocking MPI function. A driver includes this before
+ * the program's own source; main is then called without the last four arguments,
+ * `--stop FUNCTION N R`. The functions intercept MPI's (MPI 3.1, chapter 14). */
 #ifndef TRINE_TESTS_STOPPED_H
 #define TRINE_TESTS_STOPPED_H
 
@@ -14,7 +14,7 @@ static struct {
     int number, rank, calls;
 } stopping = {.rank = -1};
 
-/* As the launcher says it: before MPI_Init nobody else can. */
+/* The rank, from the launcher's environment: the only source before MPI_Init. */
 static int stopped_rank(void) {
     const char *names[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK"};
     for (int i = 0; i < 2; i++)

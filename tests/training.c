@@ -31,7 +31,7 @@ void training_on_gpu(trine_config *c) {
     c->parallel.cuda_library = other ? other : path;
 }
 
-/* As Linux spells the processor's flags. */
+/* The processor's flags have Linux's names. */
 bool training_has_bf16(void) {
     static char line[1 << 14];
     bool found = false;
@@ -52,14 +52,14 @@ static void remove_tokens(void) {
     unlink(token_path);
 }
 
-/* Something to learn (a cycle) under something to fit (a hash). */
+/* A cycle, as a pattern to learn, with noise from a hash. */
 static uint16_t token(uint32_t i) {
     uint32_t h = i * 2654435761u;
     h ^= h >> 15;
     return (uint16_t)((7 * (i % 13) + h % 5) % TRAINING_VOCAB);
 }
 
-/* llm.c's format: 256 words of header, then one uint16 a token. */
+/* llm.c's format: a header of 256 integers, then one uint16 a token. */
 static void write_tokens(int file) {
     enum { COUNT = 20000 };
     int32_t header[256] = {20240520, 1, COUNT};
@@ -81,7 +81,7 @@ const char *training_tokens(void) {
     return token_path;
 }
 
-/* ---- Looking inside -------------------------------------------------------------------------- */
+/* ---- Tensors --------------------------------------------------------------------------------- */
 
 static float *tensor_in_range(const rank_state *h, const held_unit *u, int r, const char *name,
                               size_t *count) {
@@ -124,7 +124,7 @@ static uint64_t mix(uint64_t x) {
     return x ^ (x >> 31);
 }
 
-/* `count` values of `bytes` each that lie at `at` in the device's memory. */
+/* The hash of `count` values of `bytes` each at `at` in the device's memory. */
 static uint64_t values_hash(const trine_trainer *t, uint64_t place, const void *at, size_t count,
                             size_t bytes) {
     uint64_t sum = 0;
@@ -140,8 +140,7 @@ static uint64_t values_hash(const trine_trainer *t, uint64_t place, const void *
     return sum;
 }
 
-/* The part of one range that is counted here: this dp rank's slice, wherever it lies; of 16-bit
- * parameters the master's, too. */
+/* The hash of this dp rank's slice of a range; with 16-bit parameters also of the master's. */
 static uint64_t range_hash(const trine_trainer *t, const held_unit *u, int r) {
     const rank_state *h = &t->held;
     flat_part slice = state_slice(h, u, r);

@@ -1,9 +1,9 @@
-/* A small GPT and a token file, for the tests that train. Its sizes are awkward on purpose: seven
- * layers (no number of stages above 1 divides them), a vocabulary of 101 (no tp does), 24 heads
- * (every tp up to 8 that is not 5 or 7 does), MLP and hidden columns that 24 divides.
+/* A small GPT and a token file for the tests that train. Its sizes are awkward on purpose: seven
+ * layers (not divisible by 2 to 6 stages), a vocabulary of 101 (not divisible by any tp), 24 heads
+ * (divisible by every tp up to 8 except 5 and 7), MLP and hidden sizes that are divisible by 24.
  *
- * training_run trains some steps and returns what the job reported, with a fingerprint of the
- * parameters that does not depend on where they are held: two runs with the same order of additions
+ * training_run trains some steps and returns the reported numbers and a fingerprint of the
+ * parameters that does not depend on their placement: two runs with the same order of additions
  * must return the same bits. */
 #ifndef TRINE_TESTS_TRAINING_H
 #define TRINE_TESTS_TRAINING_H
@@ -16,14 +16,13 @@
 #define TRAINING_STEPS  20 /* at most */
 
 /* One rank, device cpu, one thread, micro-batches of one sample, lr 3e-4 after a warm-up of ten
- * steps. (Without one, Adam's first step moves every parameter by lr in the direction of its
+ * steps. (Without warm-up Adam's first step moves every parameter by lr in the direction of its
  * gradient's sign, noise included: rounding then reaches 5e-6 of the gradient norm in 20 steps,
- * with it 2e-7.) */
+ * with warm-up 2e-7.) */
 trine_config training_config(void);
 
-/* Sets the device to cuda, with the object that runs on the processor (emu), or with the one
- * that the environment's TRINE_CUDA_LIBRARY names: build/libtrine_cuda.so, on a machine with a GPU.
- */
+/* Sets the device to cuda with the emulated object (emu), or with the one that
+ * TRINE_CUDA_LIBRARY names: build/libtrine_cuda.so on a machine with a GPU. */
 void training_on_gpu(trine_config *config);
 
 /* Whether device cpu computes in bf16 here: the processor has AVX-512 BF16 or AMX. */
@@ -32,14 +31,14 @@ bool training_has_bf16(void);
 /* The path of this process's own token file, which is removed when the process exits. */
 const char *training_tokens(void);
 
-/* Of fp32, the parameters at rest of the named tensor: the first element that this rank holds, and
- * how many follow (*count, which may be NULL); NULL if it holds none. A tied head counts as "wte.weight". */
+/* In fp32, this rank's part of the parameters of the named tensor outside of steps: its first element and
+ * their number (*count, which may be NULL); NULL if it has none. A tied head is "wte.weight". */
 float *training_tensor(const trine_trainer *trainer, const char *name, size_t *count);
 
-/* Calls `visit` for all layouts with as many ranks as the job has. */
+/* Calls `visit` for all layouts of the job's number of ranks. */
 void training_layouts(void (*visit)(trine_layout layout));
 
-/* What a run reported, step by step, and what it left. */
+/* The reported numbers of a run, step by step, and its final state. */
 typedef struct {
     int steps;
     double loss[TRAINING_STEPS], norm[TRAINING_STEPS];
@@ -47,10 +46,9 @@ typedef struct {
         params[TRAINING_STEPS]; /* fingerprints after the step; comparable for equal dp and tp */
 } training_result;
 
-/* Sums a hash of (place in the model, bits) over all parameters of the job that are not zero (padding,
- * of which a GPU has more, is), and the master weights
- * of 16-bit ones, each once, whatever pp, the schedule and the ZeRO stage are. Collective over: the
- * trainer's world. */
+/* Sums a hash of (place in the model, bits) over all nonzero parameters of the job, and over the master weights of
+ * 16-bit ones, each once, whatever pp, the schedule and the ZeRO stage are. (Padding is zero; a GPU has more of it.)
+ * Collective over: the trainer's world. */
 uint64_t training_fingerprint(const trine_trainer *trainer);
 
 /* Creates a trainer, makes `steps` steps and destroys it; fails the test on any error.

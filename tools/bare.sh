@@ -1,12 +1,12 @@
 #!/bin/bash
-# The README's two commands on a machine that has nothing: makes the smallest Debian that there is (a chroot by
-# debootstrap --variant=minbase) with git and make and no more, clones what is committed here into it, and runs
-# make demo and make check there. Usage: tools/bare.sh [COMMAND...]; root, on Debian or Ubuntu.
+# Runs the README's two commands (make demo, make check) on a minimal Debian: a chroot made by
+# debootstrap --variant=minbase, with git and make installed and the current commit cloned into it.
+# Usage: tools/bare.sh [COMMAND...]; needs root, on Debian or Ubuntu.
 #
-# apt's sources, keys, certificates and proxies are this machine's. BUILD/bare (BUILD: build) gets the logs; the
-# chroot lies in TMPDIR (/tmp), takes 2 GB and is gone at the end, whatever the end is. MINUTES (55) limits
-# all of it. Ends with a table of what each command took, and the last lines of what failed.
-# shellcheck disable=SC2317  # what try and trap call is reached
+# apt's sources, keys, certificates and proxies are taken from this machine. Logs are written to BUILD/bare
+# (BUILD: build). The chroot is in TMPDIR (/tmp), takes 2 GB and is removed at the end in any case. MINUTES (55)
+# limits the whole run. Prints a table of the commands' times, and the last lines of the logs of failed commands.
+# shellcheck disable=SC2317  # functions that try and trap call are reached
 set -euo pipefail
 
 logs=${BUILD:-build}/bare
@@ -17,17 +17,17 @@ fail() {
     exit 1
 }
 
-# ---- Inside of namespaces for mounts and processes, which end with this script
+# ---- Inside mount and PID namespaces, which end with this script
 
-# The suites of the distribution itself, of those that apt knows here: lines of an apt source.
+# The suites of the distribution itself among the apt sources of this machine, as lines of an apt source.
 sources() {
-    # shellcheck disable=SC1091,SC2016  # not a file of ours; apt's own variables
+    # shellcheck disable=SC1091,SC2016  # a system file; apt's own variables
     apt-get indextargets --format '$(ORIGIN) $(RELEASE) $(COMPONENT) $(REPO_URI)' "Created-By: Packages" |
         awk -v id="$ID" -v suite="$VERSION_CODENAME" '
             tolower($1) == id && index($2, suite) == 1 && !seen[$0]++ { print "deb", $4, $2, $3 }'
 }
 
-# Whatever this machine trusts the sources by, and how it comes to them.
+# Copies the keys, certificates and network settings that apt uses on this machine.
 copy_apt() {
     local keys=$root/etc/apt/trusted.gpg.d
     sources >"$root/etc/apt/sources.list"
@@ -41,17 +41,17 @@ copy_apt() {
     cp -L /etc/resolv.conf /etc/hosts "$root/etc/"
 }
 
-strap() {
+make_chroot() {
     local mirror
     mirror=$(sources | awk -v suite="$VERSION_CODENAME" '$3 == suite && $4 == "main" { print $2; exit }')
-    [ -n "$mirror" ] || fail "apt has no source for $VERSION_CODENAME main here (apt-get update?)"
+    [ -n "$mirror" ] || fail "no apt source for $VERSION_CODENAME main; run apt-get update"
     debootstrap --variant=minbase --include=git,make "$VERSION_CODENAME" "$root" "$mirror"
     copy_apt
     git bundle create "$root/trine.bundle" HEAD
     enter git clone --quiet /trine.bundle /trine
 }
 
-# What any system has mounted, of its own.
+# Mounts proc, sys, dev and dev/shm of the chroot.
 mount_all() {
     local node
     mount -t proc proc "$root/proc"
@@ -69,26 +69,26 @@ mount_all() {
     for node in stdin:0 stdout:1 stderr:2; do ln -s "/proc/self/fd/${node#*:}" "$root/dev/${node%:*}"; done
 }
 
-# enter COMMAND...: in the chroot, with nothing of this machine but its proxies
+# enter COMMAND...: runs it in the chroot, in an environment with only the proxies of this machine
 enter() {
     env -i HOME=/root TERM=dumb PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
         ${http_proxy:+http_proxy="$http_proxy"} ${https_proxy:+https_proxy="$https_proxy"} \
         ${no_proxy:+no_proxy="$no_proxy"} chroot "$root" "$@"
 }
 
-# try NAME COMMAND...: a row of the table, and a log
+# try NAME COMMAND...: runs it, with a row of the table and a log
 try() {
     local name=$1 start=$SECONDS status=0 log
     log=$logs/${1//[! [:alnum:]]/_}
     log=${log// /-}.log
     shift
     echo "== $name (to $log)"
-    # In the background a subshell still ends at the first command that fails.
+    # In the background a subshell still exits at the first command that fails.
     ("$@") >"$log" 2>&1 </dev/null &
     wait $! || status=$?
     if [ $status -ne 0 ]; then
         printf '%-16s %5d s  FAILED (exit status %d)\n' "$name" $((SECONDS - start)) $status >>"$logs/table"
-        echo "the last lines of $log:"
+        echo "last lines of $log:"
         tail -n 40 "$log"
         return 1
     fi
@@ -97,11 +97,11 @@ try() {
 
 inside() {
     local command failed=0 proxy=
-    # shellcheck disable=SC1091  # not a file of ours
+    # shellcheck disable=SC1091  # a system file
     . /etc/os-release
     eval "$(apt-config shell proxy Acquire::http::Proxy)"
     if [ -n "$proxy" ]; then export http_proxy="${http_proxy:-$proxy}"; fi
-    try debootstrap strap || exit 1
+    try debootstrap make_chroot || exit 1
     mount_all
     for command in "$@"; do
         try "$command" enter sh -c "cd /trine && $command" || failed=1
@@ -117,24 +117,24 @@ fi
 
 # ---- Outside
 
-# Ends the job, timeout's process group, and removes the chroot; nothing may be mounted where files are
-# removed. Who is being killed may still write something.
+# Kills the job (timeout's process group) and removes the chroot, unless something is still mounted in it.
+# Processes that are being killed may still write files, so removing is tried several times.
 clean_up() {
     if [ -n "$job" ]; then
         kill -KILL -- "-$job" 2>/dev/null || true
         wait "$job" 2>/dev/null || true
     fi
-    if grep -qF " $root/" /proc/self/mountinfo; then fail "something is mounted in $root, which stays"; fi
+    if grep -qF " $root/" /proc/self/mountinfo; then fail "$root: still has mounts, not removed"; fi
     for _ in 1 2 3 4 5; do
         rm -rf --one-file-system "$root" && return
         sleep 1
     done
 }
 
-[ "$(id -u)" = 0 ] || fail "only root can make a chroot"
-command -v apt-get >/dev/null || fail "this is neither Debian nor Ubuntu"
-unshare --mount --pid --fork --mount-proc true || fail "no namespaces can be made here"
-[ -z "$(git status --porcelain)" ] || echo "What is not committed here is not tested."
+[ "$(id -u)" = 0 ] || fail "must be run as root to make a chroot"
+command -v apt-get >/dev/null || fail "apt-get not found; needs Debian or Ubuntu"
+unshare --mount --pid --fork --mount-proc true || fail "cannot create mount and PID namespaces"
+[ -z "$(git status --porcelain)" ] || echo "warning: uncommitted changes are not tested"
 tools/deps.sh bare
 [ $# -gt 0 ] || set -- "make demo" "make check"
 rm -rf "$logs"
@@ -146,14 +146,14 @@ trap clean_up EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-# All processes in it end with the first one, and that with unshare.
+# When unshare exits, the first process of the namespace is killed, and all others with it.
 timeout -s KILL "${minutes}m" unshare --mount --pid --fork --mount-proc --kill-child \
     "$0" --inside "$root" "$@" &
 job=$!
 status=0
 wait "$job" || status=$?
 job=
-printf '\n== what each took\n'
+printf '\n== times\n'
 if [ -e "$logs/table" ]; then cat "$logs/table"; fi
-if [ $status = 137 ]; then fail "it took longer than $minutes minutes, of which the last lines are in $logs"; fi
+if [ $status = 137 ]; then fail "time limit of $minutes minutes (MINUTES) exceeded; logs are in $logs"; fi
 exit $status

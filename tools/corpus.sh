@@ -1,8 +1,8 @@
 #!/bin/sh
 # Makes the demo's corpus: the King James text from the Debian package bible-kjv (public domain, 4.4 MB
-# with its labels), one verse a line. The label that begins each line ("Ge1:1 ") is dropped: a model
-# would spend its capacity on counting verses. Then bytes become tokens, the last tenth for validation.
-# Leaves what is already there.
+# with its labels), one verse a line. The label at the start of each line ("Ge1:1 ") is dropped: a model
+# would spend its capacity on counting verses. Bytes become tokens; the last tenth is the validation set.
+# Files that exist already are kept.
 set -eu
 
 build=${BUILD:-build}
@@ -14,7 +14,7 @@ if [ ! -s "$text" ]; then
     bible -f Gen1:1-Rev22:21 | sed 's/^[^ ]* //' >"$text.part"
     lines=$(wc -l <"$text.part")
     [ "$lines" = 31102 ] || {
-        echo "tools/corpus.sh: bible gave $lines verses, not 31102" >&2
+        echo "tools/corpus.sh: bible printed $lines verses instead of 31102" >&2
         exit 1
     }
     rm -f "$dir"/kjv_train.bin "$dir"/kjv_val.bin

@@ -1,12 +1,12 @@
 #!/bin/bash
-# Finds CUDA by compiling and linking a program with it, and NCCL's header by compiling one; says in one line
-# what it found, and writes it to BUILD/cuda.mk for the Makefile. Usage: tools/cuda.sh BUILD [0|1]. 0: not
-# even looked for; 1: an error with the compiler's words if CUDA is not there; otherwise it is there or not.
+# Finds CUDA by compiling and linking a program with it, and nccl.h by compiling a program with it. Prints the
+# result in one line and writes it to BUILD/cuda.mk for the Makefile. Usage: tools/cuda.sh BUILD [0|1]. 0: do not
+# look for CUDA; 1: if CUDA is missing, fail with the compiler's messages; neither: use CUDA if it is there.
 #
-# Looked at: NVCC, else CUDA_HOME/bin/nvcc, else the nvcc of PATH, else /usr/local/cuda's; for nccl.h
-# NCCL_HOME/include, else wherever the compiler finds it, else what pip has installed in the virtual
-# environment that is active. NCCL itself is opened when a run wants it, and may be missing here.
-# Needs no GPU. What was found for the same places is not tried again.
+# nvcc is NVCC, else CUDA_HOME/bin/nvcc, else the nvcc of PATH, else /usr/local/cuda/bin/nvcc. nccl.h is looked
+# for in NCCL_HOME/include, else in the compiler's include path, else in pip's nvidia-nccl in the active virtual
+# environment. The NCCL library itself is opened at run time and may be missing here. Needs no GPU. A result
+# for the same locations is kept and not probed again.
 set -eu
 shopt -s extglob
 
@@ -26,7 +26,7 @@ find_nvcc() {
     fi
 }
 
-# The Makefile's words; written only when they are others.
+# Writes cuda.mk; only if its text has changed.
 conclude() {
     printf '%s\n' "$@" >"$work/cuda.mk"
     cmp -s "$work/cuda.mk" "$mk" || cp "$work/cuda.mk" "$mk"
@@ -36,7 +36,7 @@ say() {
     echo "CUDA: $*"
 }
 
-# The architectures that we want and this nvcc knows, and the code of the newest for what comes after.
+# The flags for those of our target architectures that this nvcc supports, with PTX of the newest for later GPUs.
 architectures() {
     "$nvcc" --list-gpu-arch | awk '
         /^compute_(80|90)$/ { sub(/compute_/, ""); known[n++] = $1 }
@@ -68,14 +68,14 @@ cat >"$work/nccl.cu" <<'PROGRAM'
 ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
 PROGRAM
 
-# probe PROGRAM WORDS...: what the compiler says is in $work/said.
+# probe PROGRAM ARGUMENTS...: the compiler's messages go to $work/said.
 probe() {
     local program=$1
     shift
     "$nvcc" "$work/$program.cu" -o "$work/$program" "$@" >"$work/said" 2>&1
 }
 
-# What a header defines: macro HEADER NAME...
+# macro HEADER NAME...: the values of macros of a header
 macro() {
     local header=$1 name
     shift
@@ -87,7 +87,7 @@ macro() {
     "$nvcc" -E $nccl_flags "$work/macro.cu" 2>/dev/null | sed -n 's/^probed *//p' | paste -sd.
 }
 
-# The folder of pip's package nvidia-nccl in the active virtual environment; nothing if there is none.
+# The folder of pip's package nvidia-nccl in the active virtual environment; empty if there is none.
 wheel() {
     local folder
     for folder in "${VIRTUAL_ENV:-/nowhere}"/lib/python3*/site-packages/nvidia/nccl; do
@@ -95,7 +95,7 @@ wheel() {
     done | head -n 1
 }
 
-# Whether nccl.h is there: in NCCL_HOME or where the compiler looks, or in the wheel.
+# Whether nccl.h is found: in NCCL_HOME or the compiler's include path, else in the wheel.
 find_nccl() {
     # shellcheck disable=SC2086
     if probe nccl -c $nccl_flags; then return 0; fi
@@ -105,7 +105,7 @@ find_nccl() {
     [ -n "$nccl_home" ] && probe nccl -c $nccl_flags
 }
 
-# Where the loader finds the libraries that are not on its list.
+# The rpath of libraries that are outside of the loader's search path.
 rpath() {
     local folder words=
     for folder in "$(dirname "$(realpath "$(command -v "$nvcc")")")/../lib64" ${nccl_home:+"$nccl_home/lib"}; do
@@ -125,10 +125,10 @@ fi
 if ! command -v "$nvcc" >/dev/null; then
     conclude "# no nvcc"
     if [ "$wish" = 1 ]; then
-        echo "CUDA=1, but there is no $nvcc (NVCC, CUDA_HOME or PATH name the compiler)" >&2
+        echo "CUDA=1: $nvcc not found; set NVCC, CUDA_HOME or PATH" >&2
         exit 1
     fi
-    say "no nvcc, built without (CUDA_HOME names the place)"
+    say "nvcc not found, building without CUDA; set CUDA_HOME if it is installed elsewhere"
     exit 0
 fi
 
@@ -143,11 +143,11 @@ flags=$(architectures)
 if ! probe cuda $flags -cudart static -lcublasLt; then
     conclude "# no CUDA"
     if [ "$wish" = 1 ]; then
-        echo "CUDA=1, but $nvcc cannot make a program with the CUDA runtime and cuBLASLt:" >&2
+        echo "CUDA=1: $nvcc cannot build a program with the CUDA runtime and cuBLASLt:" >&2
         cat "$work/said" >&2
         exit 1
     fi
-    say "$nvcc cannot make a program with the runtime and cuBLASLt, built without (CUDA=1 says why)"
+    say "$nvcc cannot build a program with the CUDA runtime and cuBLASLt, building without CUDA; CUDA=1 prints the errors"
     exit 0
 fi
 
@@ -155,10 +155,10 @@ version=$(macro cuda_runtime.h CUDART_VERSION)
 found="$((version / 1000)).$((version % 1000 / 10)) ($nvcc,${flags// -gencode=arch=+([a-z_0-9]),code=/ })"
 lines=("CUDA_NVCC := $nvcc" "CUDA_ARCH :=$flags")
 if find_nccl; then
-    found="$found, NCCL's header $(macro nccl.h NCCL_MAJOR NCCL_MINOR NCCL_PATCH)"
+    found="$found, nccl.h $(macro nccl.h NCCL_MAJOR NCCL_MINOR NCCL_PATCH)"
     lines+=("NCCL_FLAGS := $nccl_flags" "CUDA_NCCL := yes")
 else
-    found="$found, no nccl.h of 2.18 or newer (NCCL_HOME names the place)"
+    found="$found, no nccl.h 2.18 or newer; set NCCL_HOME if it is installed elsewhere"
     if [ "$wish" = 1 ]; then cat "$work/said" >&2; fi
 fi
 conclude "$key" "# found: $found" "${lines[@]}" "CUDA_RPATH :=$(rpath)"

@@ -1,9 +1,8 @@
 #!/bin/sh
-# Trains a small GPT on the King James text on 8 ranks of this machine: two data-parallel replicas, each
-# cut in two by tensor parallelism and in two by the pipeline, the optimizer state sharded (ZeRO-1). Run
-# by make demo, which has built everything. Fails unless the validation loss ends below LIMIT. Then one
-# rank loads what the eight have saved, and writes.
-# Any of the variables may be set from outside; arguments are handed to the trainer, after its own.
+# Trains a small GPT on the King James text on 8 ranks of this machine: dp 2 x tp 2 x pp 2 with ZeRO-1. Run by
+# make demo, which has built everything. Fails unless the final validation loss is below LIMIT. Then one rank
+# loads the checkpoint of the eight and generates text.
+# Each variable below may be set in the environment; arguments are passed to the trainer after its own.
 set -eu
 
 build=${BUILD:-build}
@@ -24,7 +23,7 @@ saved=$out/checkpoints
 mkdir -p "$out"
 rm -rf "$log" "$saved"
 
-# shellcheck disable=SC2086  # the layout is several words
+# shellcheck disable=SC2086  # the layout is several arguments
 tools/mpirun.sh -np "$ranks" "$build/train_gpt" $layout \
     --num-layers "$layers" --hidden-size "$hidden" --num-attention-heads "$heads" \
     --seq-length "$seq" --micro-batch-size "$micro" --global-batch-size "$global" \
@@ -43,18 +42,18 @@ losses | awk -v limit="$limit" -v log_file="$log" '
     NR == 1 { first_step = $1; first = $2 }
     { last_step = $1; last = $2 }
     END {
-        if (NR < 2) { print "demo: " log_file " has no two validation losses"; exit 1 }
+        if (NR < 2) { print "demo: " log_file ": fewer than two validation losses"; exit 1 }
         printf "\nvalidation loss: %.4f nats a byte at step %d, %.4f at step %d\n", \
             first, first_step, last, last_step
         print "log: " log_file
-        # A NaN compares false with everything: only "below" is good.
+        # A NaN compares false with everything, so the test is for "below".
         if (last + 0 != last || !(last + 0 < limit + 0)) {
-            print "demo: the validation loss did not get below " limit
+            print "demo: final validation loss " last " is not below " limit
             exit 1
         }
     }'
 
-printf '\nwhat it writes (%s/trine-generate %s --prompt "%s" --tokens %s --temperature 0.8):\n\n' \
+printf '\ngenerated text (%s/trine-generate %s --prompt "%s" --tokens %s --temperature 0.8):\n\n' \
     "$build" "$saved" "$prompt" "$sample"
 "$build/trine-generate" "$saved" --prompt "$prompt" --tokens "$sample" --temperature 0.8 2>"$out/said" || {
     cat "$out/said" >&2

@@ -1,12 +1,11 @@
 #!/bin/sh
-# Finds out what the machine lacks and installs it. Usage: tools/deps.sh [build] [test] [full] [slurm] [mpi]
-# [demo] [clang] [bare]. A thing is there when it can be used (a command runs, a header is found), wherever it came
-# from; so this says nothing and takes a fraction of a second when nothing is missing. What is missing
-# is installed with apt on Debian and Ubuntu, as root or through sudo; elsewhere its list is printed
-# and the exit status is 1.
+# Installs missing dependencies. Usage: tools/deps.sh [build] [test] [full] [slurm] [mpi] [demo] [clang] [bare].
+# A dependency counts as present if it can be used (a command runs, a header is found), from whatever source;
+# if all are present nothing is printed. Missing packages are installed with apt on Debian and Ubuntu, as root or
+# through sudo; elsewhere they are listed and the exit status is 1.
 #
-# tools/deps.sh --list [GROUP...] prints the groups' packages (of all groups if none is named), one a line,
-# and does nothing else: tests run with their commands and no others (tests/path.sh).
+# tools/deps.sh --list [GROUP...] only prints the packages of the groups (default: all groups), one a line:
+# tests run with the commands of these packages and no others (tests/path.sh).
 set -eu
 
 list=
@@ -19,7 +18,7 @@ fi
 
 missing=
 
-# need PACKAGE PROBE...: the probe says whether what the package brings is there.
+# need PACKAGE PROBE...: the probe succeeds if the contents of the package are usable.
 need() {
     package=$1
     shift
@@ -42,7 +41,7 @@ cmocka_header() {
     printf '#include <%s>\n' stdarg.h stddef.h stdint.h setjmp.h cmocka.h | cc -E -x c -
 }
 
-# Clang takes the C++ library of the newest GCC that it finds.
+# Clang uses the C++ library of the newest GCC that it finds.
 clang_cxx() {
     echo '#include <cstdlib>' | clang++ -E -x c++ -
 }
@@ -63,7 +62,7 @@ venv_runs() {
     python3 -c 'import ensurepip'
 }
 
-# Without a compiler no header can be looked for: then all of them are asked for, which does no harm.
+# Without a compiler no header can be found: all header packages are requested then, which does no harm.
 for group in "$@"; do
     case $group in
         build)
@@ -108,27 +107,27 @@ for group in "$@"; do
             need debootstrap has debootstrap
             need apt has apt-get
             ;;
-        mpi) # beside Open MPI (tests/mpi)
+        mpi) # in addition to Open MPI (tests/mpi)
             need libmpich-dev has mpicc.mpich
             need mpich has mpirun.mpich
             need python3-venv venv_runs
             ;;
         *)
-            echo "tools/deps.sh: no group \"$group\": build, test, full, slurm, mpi, demo, clang or bare" >&2
+            echo "tools/deps.sh: unknown group \"$group\"; valid: build, test, full, slurm, mpi, demo, clang, bare" >&2
             exit 1
             ;;
     esac
 done
 [ -n "$missing" ] || exit 0
 
-echo "Missing here (names of Debian packages):$missing"
-# shellcheck disable=SC1091  # not a file of ours
+echo "missing Debian packages:$missing"
+# shellcheck disable=SC1091  # a system file
 distribution=$(. /etc/os-release 2>/dev/null && echo "${ID:-} ${ID_LIKE:-}") || distribution=
 case " $distribution " in
     *" debian "* | *" ubuntu "*) ;;
     *)
-        echo "This is neither Debian nor Ubuntu: please install them (oneDNN, Open MPI or MPICH, cJSON," \
-            "xxHash, cmocka, ... are their names elsewhere) and try again."
+        echo "not Debian or Ubuntu: install them by hand (upstream names: oneDNN, Open MPI or MPICH, cJSON," \
+            "xxHash, cmocka, ...) and try again"
         exit 1
         ;;
 esac
@@ -136,12 +135,12 @@ esac
 sudo=
 if [ "$(id -u)" != 0 ]; then
     command -v sudo >/dev/null || {
-        echo "Not root and no sudo here: please run  apt-get install$missing"
+        echo "neither root nor sudo available: run  apt-get install$missing"
         exit 1
     }
     sudo=sudo
 fi
-echo "Installing them with apt-get."
+echo "installing them with apt-get"
 $sudo apt-get -qq update
 # shellcheck disable=SC2086  # a list of packages
 $sudo env DEBIAN_FRONTEND=noninteractive \

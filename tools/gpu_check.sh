@@ -1,18 +1,17 @@
 #!/bin/bash
-# The first ten minutes with a GPU: what the machine has, whether Trine builds there, is right and is how fast, in
-# steps that each have a limit. What fails or hangs is a line of the summary, and the next step begins.
-# docs/gpu.md says how to read it.
+# Checks Trine on a machine with a GPU in ten minutes: what the machine has, whether Trine builds, computes correct
+# results, and how fast. Each step has a time limit. A step that fails or hangs is a line of the summary, and the
+# next step starts. docs/gpu.md describes the steps.
 #
 # Usage: tools/gpu_check.sh [--emulated] [--list] [--only PATTERN] [SECONDS]
-#   SECONDS      for all of it (570); steps that do not fit any more are skipped
-#   --emulated   on the emulated GPU (emu), with sizes to match: whether this script works. What it measures
-#                there means nothing
-#   --only P     only the steps whose name matches the glob P (those it needs are not added: build, data)
-#   --list       prints the steps and their limits
+#   SECONDS      time limit for all steps (570); steps that start too late are skipped
+#   --emulated   use the emulated GPU (emu) with small sizes, to test this script; its timings mean nothing
+#   --only P     run only the steps whose name matches the glob P (required steps, build and data, are not added)
+#   --list       print the steps and their limits
 #
-# OUT (BUILD/gpu_check) gets summary.txt, the figures as JSON, and logs.tar.gz with everything that was printed.
-# BUILD: build. Status 0: every step that ran passed; 1: one did not; 2: wrong use.
-# shellcheck disable=SC2317,SC2086  # steps are called by name; options are several words
+# OUT (BUILD/gpu_check) gets summary.txt, the figures as JSON, and logs.tar.gz with the output of all steps.
+# BUILD: build. Exit status 0: every step that ran passed; 1: a step failed; 2: usage error.
+# shellcheck disable=SC2317,SC2086  # steps are called by name; options are several arguments
 set -u
 
 build=${BUILD:-build}
@@ -26,7 +25,7 @@ while [ $# -gt 0 ]; do
     case $1 in
         --emulated) emulated=yes ;;
         --list) list=yes ;;
-        --only) only=${2:?--only wants a pattern} && shift ;;
+        --only) only=${2:?--only needs a pattern} && shift ;;
         *[!0-9]* | '') usage ;;
         *) limit=$1 ;;
     esac
@@ -46,7 +45,7 @@ skip() {
     skipped=$((skipped + 1))
 }
 
-# What a failure is likely to be about.
+# The lines of a log that are likely to show the cause of a failure.
 excerpt() {
     {
         grep -E 'ERROR|[Ee]rror|not ok|trine:|=====|emu:' "$1" | head -n 4
@@ -54,18 +53,18 @@ excerpt() {
     } | cut -c 1-200 | awk '!seen[$0]++ { print "         " $0 }'
 }
 
-# run NAME SECONDS COMMAND...: one step, its output in the logs. Returns its status.
+# run NAME SECONDS COMMAND...: runs one step with its output in the logs. Returns its status.
 run() {
     local name=$1 most=$2 left=$((limit - (SECONDS - since))) from=$SECONDS status
     shift 2
     [ "$most" -le "$left" ] || most=$left
-    # timeout makes a group of processes, so that what a step has started ends with it.
+    # timeout makes a process group, so that all processes of a step end with it.
     # shellcheck disable=SC2016
     timeout -k 5 "$most" bash -c '"$@"' "$name" "$@" >"$logs/$name.log" 2>&1 </dev/null
     status=$?
     case $status in
         0) echo "PASS $(printf %4d $((SECONDS - from)))s $name" ;;
-        124 | 137) echo "TIME $(printf %4d $((SECONDS - from)))s $name: ended after $most s" ;;
+        124 | 137) echo "TIME $(printf %4d $((SECONDS - from)))s $name: killed after $most s" ;;
         *) echo "FAIL $(printf %4d $((SECONDS - from)))s $name: status $status" ;;
     esac >"$logs/$name.line"
     [ $status -eq 0 ] || excerpt "$logs/$name.log" >>"$logs/$name.line"
@@ -83,7 +82,7 @@ wanted() {
     [ $((limit - (SECONDS - since))) -gt 5 ] || { skip "$1" "no time left"; return 1; }
 }
 
-tell() { # tell NAME: what `run` has written down
+tell() { # tell NAME: prints and counts the result of `run`
     tee -a "$out/summary.txt" <"$logs/$1.line"
     case $(head -c 4 "$logs/$1.line") in PASS) passed=$((passed + 1)) ;; *) failed=$((failed + 1)) ;; esac
 }
@@ -95,25 +94,25 @@ step() {
     tell "$1"
 }
 
-# beside NAME SECONDS COMMAND...: a step at the same time as others, until `together`
+# concurrent NAME SECONDS COMMAND...: starts a step that runs at the same time as others, until `wait_all`
 waiting=()
-beside() {
+concurrent() {
     wanted "$1" "$2" || return 0
     run "$@" &
     waiting+=("$1")
 }
-together() {
+wait_all() {
     wait
     for name in "${waiting[@]}"; do tell "$name"; done
     waiting=()
 }
 
-# needs COMMAND NAME...: steps that a missing command makes impossible
+# needs COMMAND NAME...: skips these steps if the command is missing
 needs() {
     local command=$1 name
     shift
     [ -n "$list" ] || command -v "$command" >/dev/null && return 0
-    for name in "$@"; do if wanted "$name" 0; then skip "$name" "no $command here"; fi; done
+    for name in "$@"; do if wanted "$name" 0; then skip "$name" "$command not found"; fi; done
     return 1
 }
 
@@ -126,7 +125,7 @@ if [ -n "$emulated" ]; then
     model="--num-layers 1 --hidden-size 32 --num-attention-heads 4 --seq-length 16
         --threads 1 --micro-batch-size 1 --micro-batches 3 --reps 1" padded=64 odd=61 large=
     micro=1 micros=65 tests=single type=fp32
-    # Benches measure memory by buffers of several times the cache's size.
+    # The benchmarks measure memory with buffers of several times the size of the cache.
     export TRINE_EMU_CACHE=65536
 else
     object=$build/libtrine_cuda.so iterations=20
@@ -139,7 +138,7 @@ small="$small --seed 7 --lr 1e-3 --train-iters $iterations"
 cuda="--device cuda --cuda-library $object"
 logs=
 
-# ---- Steps that are more than a command
+# ---- Steps of more than one command
 
 facts() {
     nvidia-smi
@@ -155,29 +154,29 @@ facts() {
     [ -n "$emulated" ] || nvidia-smi -L | grep -q .
 }
 
-# somewhere FILE: where such a file is that no compiler looks at (pip's packages, conda's)
-somewhere() {
+# search_disk FILE: the first file of that name outside the compiler's search paths (packages of pip or conda)
+search_disk() {
     find / \( -path /proc -o -path /sys -o -path /tmp \) -prune -o -name "$1" -print -quit 2>/dev/null
 }
 
-# Machines for PyTorch have NCCL and cuBLAS among Python's packages, without the names that a linker wants.
+# On machines for PyTorch, NCCL and cuBLAS are Python packages without the file names that a linker looks for.
 find_libraries() {
     local at
     mkdir -p "$logs/lib"
     if [ -z "${NCCL_HOME:-}" ] && ! echo '#include <nccl.h>' | ${CC:-cc} -E -x c - >/dev/null 2>&1; then
-        at=$(somewhere nccl.h)
+        at=$(search_disk nccl.h)
         [ -z "$at" ] || echo "export NCCL_HOME=$(realpath "$(dirname "$at")/..")"
     fi
-    at=$(somewhere 'libcublasLt.so')
+    at=$(search_disk 'libcublasLt.so')
     if [ -z "$at" ]; then
-        at=$(somewhere 'libcublasLt.so.*')
+        at=$(search_disk 'libcublasLt.so.*')
         [ -z "$at" ] || ln -sf "$at" "$logs/lib/libcublasLt.so"
     fi
     [ -z "$at" ] || echo "export LIBRARY_PATH=$logs/lib:$(dirname "$at"):\${LIBRARY_PATH:-}" \
         "LD_LIBRARY_PATH=$(dirname "$at"):\${LD_LIBRARY_PATH:-}"
 }
 
-# One architecture, the GPU's own; the emulation is not built.
+# Builds for the GPU's own architecture only, without the emulation.
 build_all() {
     local sm make
     if [ -n "$emulated" ]; then
@@ -192,7 +191,7 @@ build_all() {
 programs="$build/bench/matmul $build/bench/kernels $build/bench/step $build/tests/train/cuda"
 for test in $tests; do programs="$programs $build/tests/ops/$test"; done
 
-# token_file FILE VOCABULARY COUNT: numbers that a model can learn something of
+# token_file FILE VOCABULARY COUNT: tokens with a pattern that a model can learn
 token_file() {
     perl -e 'my ($v, $n) = @ARGV; srand 1; binmode STDOUT;
         print pack "V256", 20240520, 1, $n, $v, (0) x 252;
@@ -204,17 +203,17 @@ data() {
     token_file "$logs/words.bin" "$odd" 262144
 }
 
-# losses LOG: one a line
+# losses LOG: the losses, one a line
 losses() {
     grep -o 'loss [0-9.]*' "$1"
 }
 
-# compare TYPE BOUND: the GPU's losses beside the processor's, step by step
+# compare TYPE BOUND: compares the GPU's losses with the CPU's, step by step
 compare() {
     paste <(losses "$logs/processor.log") <(losses "$logs/train_$1.log") |
         awk -v bound="$2" -v steps="$iterations" '
             { d = $2 - $4; if (d < 0) d = -d; if (d > worst) worst = d; n++ }
-            END { print n, "steps, worst distance", worst, "of at most", bound; exit !(n == steps && worst <= bound) }'
+            END { print n, "steps, largest difference", worst, "limit", bound; exit !(n == steps && worst <= bound) }'
 }
 
 train() {
@@ -227,7 +226,7 @@ ranks() { # ranks COUNT ARGUMENTS...
     TRINE_EMU_GPUS=1 tools/mpirun.sh -np "$count" "$build/train_gpt" --data-path "$logs/small.bin" $small $cuda "$@"
 }
 
-# NCCL refuses two ranks on one GPU of one host: so each says that it is a host of its own, and they talk through sockets.
+# NCCL refuses two ranks on one GPU of one host: so each gets a host id of its own, and they communicate by sockets.
 nccl() {
     # shellcheck disable=SC2016
     NCCL_SOCKET_IFNAME=lo NCCL_P2P_DISABLE=1 NCCL_SHM_DISABLE=1 NCCL_DEBUG=WARN TRINE_EMU_GPUS=1 \
@@ -241,7 +240,7 @@ bench() { # bench NAME PROGRAM ARGUMENTS...
     "$build/bench/$program" $cuda --type "$type" --dir "$logs" --json "$out/$name.json" "$@"
 }
 
-# Two layers of the model are every kernel that it has.
+# Two layers of the model run all of its kernels.
 profiled() {
     ncu --clock-control none "$@" "$build/train_gpt" --data-path "$logs/words.bin" --num-layers 2 $cuda --bf16 \
         --vocab-size "$odd" --micro-batch-size "$micro" --train-iters 2
@@ -263,25 +262,25 @@ steps() {
     step build 270 build_all
     step data 20 data
 
-    # Does it run, is it right
+    # Correctness
     step train_fp32 60 train $cuda --micro-batch-size 2
     step train_bf16 60 train $cuda --micro-batch-size 2 --bf16
     step train_fp16 60 train $cuda --micro-batch-size 2 --fp16
     step processor 60 train --micro-batch-size 2
-    # fp32: sums in another order. bf16 rounds activations to 8 bits: 2^-9 of a loss of some 5, over all steps.
+    # fp32: sums have another order. bf16 rounds activations to 8 bits: 2^-9 of a loss of about 5, over all steps.
     step parity_fp32 5 compare fp32 1e-4
     step parity_bf16 5 compare bf16 2e-2
-    for name in $tests; do beside "ops_$name" 200 "$build/tests/ops/$name"; done
-    together
+    for name in $tests; do concurrent "ops_$name" 200 "$build/tests/ops/$name"; done
+    wait_all
 
-    # How fast: nothing else runs
+    # Speed: nothing else runs
     step matmul 60 bench matmul matmul $model --vocab-size "$odd"
     step matmul_padded 60 bench matmul_padded matmul $model --vocab-size "$padded"
     step kernels 80 bench kernels kernels $model --vocab-size "$odd"
     step gpt2 90 bench gpt2 step $model --vocab-size "$odd"
     step gpt2_padded 60 bench gpt2_padded step $model --vocab-size "$padded"
 
-    # Names and times of all kernels of a step, the library's too: nvjet_* loads by TMA, sm80_* and cutlass_* do not.
+    # Names and times of all kernels of a step, cuBLASLt's too: nvjet_* loads by TMA, sm80_* and cutlass_* do not.
     needs ncu ncu_names ncu_attention && {
         step ncu_names 60 profiled --metrics gpu__time_duration.sum --print-summary per-kernel --csv
         step ncu_attention 60 profiled -k regex:attention -s 3 -c 3 --section SpeedOfLight --section Occupancy \
@@ -289,16 +288,16 @@ steps() {
     }
     needs compute-sanitizer memcheck racecheck synccheck initcheck && {
         for name in memcheck racecheck synccheck initcheck; do
-            beside "$name" 110 sanitized "$name"
-            beside "${name}_bf16" 110 sanitized "$name" --bf16
+            concurrent "$name" 110 sanitized "$name"
+            concurrent "${name}_bf16" 110 sanitized "$name" --bf16
         done
-        together
+        wait_all
     }
 
-    # Several ranks on this GPU: through the host, then by NCCL's own code
+    # Several ranks on this GPU: first through host memory, then by NCCL
     needs mpirun dp2 tp2 pp2 nccl_dp2 nccl_tp2 nccl_pp2 nccl_gpipe tests && {
-        for name in dp tp pp; do beside "${name}2" 60 ranks 2 --bf16 --global-batch-size 4 "--$name" 2; done
-        together
+        for name in dp tp pp; do concurrent "${name}2" 60 ranks 2 --bf16 --global-batch-size 4 "--$name" 2; done
+        wait_all
         step nccl_dp2 60 nccl --dp 2 --global-batch-size 4
         step nccl_tp2 60 nccl --tp 2 --sequence-parallel --micro-batch-size 2
         step nccl_pp2 60 nccl --pp 2 --global-batch-size 4
@@ -328,5 +327,5 @@ export build object cuda logs out small tiny odd micro iterations emulated progr
 # shellcheck disable=SC2046  # all of them
 export -f $(compgen -A function)
 steps
-say "$passed passed, $failed failed, $skipped skipped in $((SECONDS - since)) s; $out has this summary, figures and logs"
+say "$passed passed, $failed failed, $skipped skipped in $((SECONDS - since)) s; summary, figures and logs are in $out"
 [ $failed -eq 0 ]

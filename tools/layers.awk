@@ -1,14 +1,14 @@
-# The rules of the tree, checked line by line (tools/layers.sh runs this over all sources).
+# Checks the layering of the source tree line by line (tools/layers.sh runs this over all sources).
 #
 #   train -> plan -> run -> {model -> tp, dp; zero; pp} -> state -> core -> comm -> device -> base
 #   plan, dp -> data -> core;  train -> ckpt -> model;  train, doctor -> profile -> core
 #   generate -> {ckpt -> model, tp, pp} -> core
 #
-# A room may include itself and what stands beside it in the table, nothing else; of comm other rooms include
-# src/comm/api. Modules of several rooms do not include each other in a circle, and of one room no more than
-# three do. No device includes another. Foreign headers, names that a room must not know, getenv, #if in a
-# function body and sizes have a rule each below. The sources are in one format (make format-check): a function
-# begins and ends in column 0.
+# A module is a directory under src/. It may include itself and the modules beside it in the table below, nothing
+# else; other modules include only src/comm/api of comm. An include cycle (of source files: a .c and its .h count as
+# one) stays inside one module and has at most three source files. No device includes another. There is one rule
+# each for third-party headers, names that a module must not use, getenv, #if in a function body and sizes. The
+# sources are in one format (make format-check): a function starts and ends in column 0.
 
 BEGIN {
     allowed["base"] = ""
@@ -29,14 +29,14 @@ BEGIN {
     allowed["doctor"] = "profile core comm device base"
     allowed["plan"] = "run model tp dp zero pp state data core comm device base"
     allowed["train"] = "plan profile run model tp dp zero pp state data ckpt core comm device base"
-    for (room in allowed) {
-        count = split(allowed[room], names, " ")
-        for (i = 1; i <= count; i++) may[room, names[i]] = 1
-        may[room, room] = 1
+    for (module in allowed) {
+        count = split(allowed[module], names, " ")
+        for (i = 1; i <= count; i++) may[module, names[i]] = 1
+        may[module, module] = 1
     }
     file_limit = 600
     function_limit = 60
-    circle_limit = 3
+    cycle_limit = 3
 }
 
 function fault(text) {
@@ -44,8 +44,8 @@ function fault(text) {
     faults++
 }
 
-# The line without comments and strings; what it says in words is no use of a name. in_comment outlives
-# the line.
+# The line without comments and strings, whose text does not count as use of a name. in_comment carries over
+# to the next line.
 function code_of(line,    out, at) {
     out = ""
     while (line != "") {
@@ -68,19 +68,19 @@ function code_of(line,    out, at) {
     return out
 }
 
-# A module is a file of C and the header of its name, as one: src/comm/api/axes.
-function module_of(file) {
+# The source file of FILE: a .c and the .h of the same name count as one, as in comm/api/axes.
+function source_of(file) {
     sub(/^src\//, "", file)
     sub(/[.](c|h|cu|cuh)$/, "", file)
     return file
 }
 
-function room_of(module) {
-    sub(/\/.*/, "", module)
-    return module
+function module_of(source) {
+    sub(/\/.*/, "", source)
+    return source
 }
 
-# "cpu" of src/device/cpu/dnnl.c and device/cpu/cpu.h; "" of what is no device's own.
+# "cpu" for src/device/cpu/dnnl.c and device/cpu/cpu.h; "" for files that belong to no single device.
 function device_of(file) {
     sub(/^src\//, "", file)
     if (file !~ /^device\/[^\/]+\//) return ""
@@ -89,11 +89,11 @@ function device_of(file) {
     return file
 }
 
-# Edges of modules, each with the line that it comes from.
+# Records the edge between two source files with the line of the include.
 function note_include(target,    from, to) {
-    if (room == "" || target !~ /\//) return
-    from = module_of(path)
-    to = module_of(target)
+    if (module == "" || target !~ /\//) return
+    from = source_of(path)
+    to = source_of(target)
     if (from == to || (from, to) in edge_at) return
     edge_at[from, to] = FILENAME ":" FNR
     edges++
@@ -103,26 +103,26 @@ function note_include(target,    from, to) {
 
 function check_own(target,    other) {
     if (target ~ /\.\./) {
-        fault("include \"" target "\" climbs out of its folder: name it from src/")
+        fault("include \"" target "\": \"..\" is not allowed; give the path from src/")
         return
     }
     note_include(target)
-    if (room == "" || target !~ /\//) return
+    if (module == "" || target !~ /\//) return
     other = target
     sub(/\/.*/, "", other)
-    if (!((room, other) in may))
-        fault("room " room " must not include " other " (" target "); it may include: " \
-              (allowed[room] == "" ? "nothing" : allowed[room]))
-    else if (other == "comm" && room != "comm" && target !~ /^comm\/api\//)
-        fault("other rooms include src/comm/api only, not " target)
+    if (!((module, other) in may))
+        fault("module " module " must not include " other " (" target "); allowed: " \
+              (allowed[module] == "" ? "nothing" : allowed[module]))
+    else if (other == "comm" && module != "comm" && target !~ /^comm\/api\//)
+        fault("module " module " must not include " target "; of comm only src/comm/api is allowed")
     if (device_of(path) != "" && device_of(target) != "" && device_of(path) != device_of(target))
-        fault("device " device_of(path) " must not include another one (" target ")")
+        fault("device " device_of(path) " must not include another device (" target ")")
 }
 
 function check_foreign(target) {
-    # A benchmark measures the libraries themselves, for the limit.
+    # Benchmarks call these libraries directly to measure the limit.
     if (path ~ /^bench\// && target ~ /^(mpi\.h|oneapi\/dnnl\/.*)$/) return
-    if (target == "mpi.h" && room != "comm") fault("<mpi.h> belongs to src/comm")
+    if (target == "mpi.h" && module != "comm") fault("<mpi.h> belongs to src/comm")
     if (target ~ /^nccl/ && path !~ /^src\/comm\/transport\/nccl\/.*[.]cuh?$/)
         fault("<" target "> belongs to src/comm/transport/nccl/*.cu")
     if (target ~ /^(cuda|cublas|nvml|nvtx|device_launch|curand)/ && !cuda_file)
@@ -136,43 +136,42 @@ function check_include(line,    target) {
     sub(/^#[ \t]*include[ \t]*[<"]/, "", target)
     sub(/[>"].*/, "", target)
     if (line ~ /"/) check_own(target)
-    # A foreign header is foreign in quotation marks too.
+    # A third-party header may be written in quotation marks, too.
     check_foreign(target)
 }
 
 function check_names(code) {
     if (code ~ /getenv[ \t]*\(/ && path ~ /^(src|include|examples)\// && path != "src/base/options.c")
         fault("getenv belongs to src/base/options.c")
-    if (room == "model" && match(code, /trine_(comm|mesh)[A-Za-z0-9_]*/))
-        fault("a model file names " substr(code, RSTART, RLENGTH) \
-              ": who talks to whom is the business of tp")
+    if (module == "model" && match(code, /trine_(comm|mesh)[A-Za-z0-9_]*/))
+        fault("module model must not use " substr(code, RSTART, RLENGTH) "; communication belongs to src/tp")
 }
 
-# Numbers are written and read with a point in every locale (src/base/c_locale.h). A statement is what ends
-# with ; { or } at the end of a line; its strings count here.
+# Numbers are printed and parsed with a decimal point in every locale (src/base/c_locale.h). A statement ends
+# with ; { or } at the end of a line; strings count here.
 function check_numbers(line, code) {
     if (path !~ /^src\// || path == "src/base/c_locale.c" || cuda_file) return
     if (code ~ /(^|[^A-Za-z_0-9])(strto(d|f|ld)|atof|vsnprintf|vfprintf|localeconv|setlocale)[ \t]*\(/)
-        fault("this asks the program's locale: src/base/c_locale.h")
+        fault("this call depends on the program's locale; use src/base/c_locale.h")
     if (code ~ /cJSON_(Print|Parse)[A-Za-z]*[ \t]*\(/ && path != "src/base/json.c")
-        fault("cJSON asks the program's locale: json_print and json_parse (src/base/json.h)")
+        fault("cJSON depends on the program's locale; use json_print and json_parse (src/base/json.h)")
     statement = statement " " line
     if (line !~ /[;{}][ \t]*$/) return
     gsub(/%%/, "", statement)
     if (statement ~ /(^|[^A-Za-z_0-9])(f|sn|s|as|d)?printf[ \t]*\(/ && \
         statement ~ /%[-+ #0]*[0-9*]*([.][0-9*]*)?l?[aefgAEFG]/)
-        fault("a number with a point that is the locale's: c_snprintf, c_fprintf (src/base/c_locale.h)")
+        fault("printf prints the locale's decimal point; use c_snprintf or c_fprintf (src/base/c_locale.h)")
     statement = ""
 }
 
-# Functions: the statement that began in column 0 and ends with { on this line, having had a ( in it.
+# A function: the statement that starts in column 0, contains ( and ends with { on this line.
 function check_shape(line, code) {
     if (in_function) {
-        if (code ~ /^[ \t]*#[ \t]*if/) fault("#if in a function body: use another file or a table")
+        if (code ~ /^[ \t]*#[ \t]*if/) fault("#if in a function body; use a separate file or a table")
         if (line ~ /^}/) {
             in_function = 0
             if (FNR - start + 1 > function_limit)
-                fault("function " name " has " FNR - start + 1 " lines, more than " function_limit)
+                fault("function " name " has " FNR - start + 1 " lines (limit: " function_limit ")")
         }
         return
     }
@@ -191,8 +190,8 @@ function check_shape(line, code) {
     if (code ~ /[;}][ \t]*$/) signature = ""
 }
 
-# What is in no circle goes: modules that no other one left includes, and those that include no other one
-# left. What stays is in a circle, or between two.
+# Removes source files that are in no include cycle: those that no remaining one includes, and those that include no
+# remaining one. What is left is in a cycle, or between two cycles.
 function peel(    n, gone, ins, outs, m) {
     for (n = 1; n <= edges; n++) left[edge_from[n]] = left[edge_to[n]] = 1
     do {
@@ -212,7 +211,7 @@ function peel(    n, gone, ins, outs, m) {
     } while (gone)
 }
 
-# reach[from, to], for what is left.
+# reach[from, to] for the source files that are left.
 function find_reach(    m, n, grew) {
     for (n = 1; n <= edges; n++)
         if ((edge_from[n] in left) && (edge_to[n] in left)) reach[edge_from[n], edge_to[n]] = 1
@@ -228,41 +227,41 @@ function find_reach(    m, n, grew) {
     } while (grew)
 }
 
-# All modules that include each other, once for each such set, at the line of its first edge.
-function check_circles(    n, m, first, count, rooms, text, said) {
+# Reports each set of source files that include each other once, at the line of its first edge.
+function check_cycles(    n, m, first, count, across, text, reported) {
     peel()
     find_reach()
     for (n = 1; n <= edges; n++) {
         first = edge_from[n]
-        if (first in said || !((edge_to[n], first) in reach)) continue
-        count = rooms = 0
+        if (first in reported || !((edge_to[n], first) in reach)) continue
+        count = across = 0
         text = ""
         for (m in left)
             if ((first, m) in reach && (m, first) in reach) {
-                said[m] = 1
+                reported[m] = 1
                 count++
-                if (room_of(m) != room_of(first)) rooms = 1
+                if (module_of(m) != module_of(first)) across = 1
                 text = text " " m
             }
-        if (!rooms && count <= circle_limit) continue
-        printf "%s: %s include each other:%s\n", edge_at[first, edge_to[n]], \
-            rooms ? "modules of several rooms" : count " modules of a room, more than " circle_limit ",", text
+        if (!across && count <= cycle_limit) continue
+        printf "%s: include cycle of %s:%s\n", edge_at[first, edge_to[n]], \
+            across ? "several modules" : count " source files (limit: " cycle_limit ")", text
         faults++
     }
 }
 
-# A file name says what is inside, so no two rooms have files of one name.
+# A file name tells what is inside, so no two modules have files of the same name.
 function check_file_name(    name) {
     name = path
     sub(/.*\//, "", name)
-    if (room == "") return
-    if (!(name in room_with)) room_with[name] = room
-    if (room_with[name] != room) fault("src/" room_with[name] " has a file of this name, too")
+    if (module == "") return
+    if (!(name in module_with)) module_with[name] = module
+    if (module_with[name] != module) fault("duplicate file name " name ": src/" module_with[name] " has one, too")
 }
 
 function end_of_file() {
     if (last_path != "" && last_lines > file_limit) {
-        printf "%s:%d: %d lines, more than %d\n", last_path, last_lines, last_lines, file_limit
+        printf "%s:%d: file has %d lines (limit: %d)\n", last_path, last_lines, last_lines, file_limit
         faults++
     }
 }
@@ -271,12 +270,12 @@ FNR == 1 {
     end_of_file()
     path = FILENAME
     sub(/^\.\//, "", path)
-    room = ""
+    module = ""
     if (path ~ /^src\/[^\/]+\//) {
-        room = path
-        sub(/^src\//, "", room)
-        sub(/\/.*/, "", room)
-        if (!(room in allowed)) fault("no room is called " room ": tools/layers.awk has the table")
+        module = path
+        sub(/^src\//, "", module)
+        sub(/\/.*/, "", module)
+        if (!(module in allowed)) fault("unknown module " module ": tools/layers.awk has the table of modules")
     }
     check_file_name()
     cuda_file = path ~ /^src\/(device\/cuda\/|comm\/transport\/nccl\/.*[.]cuh?$)/
@@ -298,7 +297,7 @@ FNR == 1 {
 
 END {
     end_of_file()
-    check_circles()
+    check_cycles()
     if (faults) {
         printf "layers: %d fault%s\n", faults, faults == 1 ? "" : "s"
         exit 1

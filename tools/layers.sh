@@ -1,6 +1,6 @@
 #!/bin/sh
-# Checks the layering and the size of the sources; prints file:line for every fault and exits 1 if there
-# is one. Usage: tools/layers.sh [TREE]. The rules stand in tools/layers.awk.
+# Checks the layering and the sizes of the sources; prints file:line of every fault and exits 1 if there
+# is one. Usage: tools/layers.sh [TREE]. tools/layers.awk has the rules.
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)

@@ -1,11 +1,11 @@
 #!/bin/sh
-# The numbers of docs/memory.md, made with --dry-run: no GPU, no MPI.
+# Makes the tables of docs/memory.md with --dry-run; needs neither GPU nor MPI.
 #
-#     tools/memory_page.sh            prints the tables
-#     tools/memory_page.sh --write    puts them into the page
-#     tools/memory_page.sh --check    says whether the page has them
+#     tools/memory_page.sh            print the tables
+#     tools/memory_page.sh --write    write them into the page
+#     tools/memory_page.sh --check    compare the page with them; exit status 1 and a diff if they differ
 #
-# BUILD says where train_gpt is.
+# BUILD is the folder of train_gpt (build).
 set -eu
 
 page=docs/memory.md
@@ -21,10 +21,10 @@ plan() {
         --tp "$tp" --pp "$pp" --global-batch-size 512 "$@"
 }
 
-# row NAME LAYERS HIDDEN HEADS TP PP ZERO RECOMPUTE MICRO: what the first rank of stage 0 sends goes over
-# the network where its group leaves the node: dp when there is one stage, pp's messages else. The
-# estimate: matmuls at half of the A100's 312 TFLOP/s, 230 GB/s a GPU inside a node and 25 GB/s between
-# nodes, nothing overlapped, everything recomputed costs a third.
+# row NAME LAYERS HIDDEN HEADS TP PP ZERO RECOMPUTE MICRO: one line of a table. Traffic of the first rank of stage 0
+# crosses the network where its group spans nodes: dp with one stage, the messages of pp otherwise. The estimate
+# assumes matmuls at half of the A100's 312 TFLOP/s, 230 GB/s a GPU inside a node and 25 GB/s between nodes, no
+# overlap, and one third more work for full recomputation.
 row() {
     plan "$2" "$3" "$4" "$5" "$6" --zero "$7" --recompute-granularity "$8" --micro-batch-size "$9" |
         awk -v layers="$2" -v hidden="$3" -v tp="$5" -v pp="$6" -v zero="$7" -v recompute="$8" \
@@ -41,7 +41,7 @@ row() {
             flops = 3 * (layers * (24 * hidden ^ 2 + 4096 * hidden) + 2 * 50304 * hidden) * 512 * 2048
             compute = flops / 16 / 156e12
             work = recompute == "full" ? compute * 4 / 3 : compute
-            both = pp == 1 ? 1 : 2 # there and back
+            both = pp == 1 ? 1 : 2 # forward and backward
             step = work / (1 - bubble / 100) + inside * 1.0737 / 230 + both * between * 1.0737 / 25
             printf "| %d x %d x %d | %d | %s | %d | %.1f | %.1f%% | %.1f | %.1f | %.1f%% |\n",
                 16 / tp / pp, tp, pp, zero, recompute, micro, most, bubble, inside, between,
@@ -49,7 +49,7 @@ row() {
         }'
 }
 
-# model NAME LAYERS HIDDEN HEADS, then lines of TP PP ZERO RECOMPUTE MICRO from standard input
+# model NAME LAYERS HIDDEN HEADS: a table; standard input has lines of TP PP ZERO RECOMPUTE MICRO
 model() {
     parameters=$(plan "$2" "$3" "$4" 8 1 | sed -n 's/^model.*: \(.*\) parameters$/\1/p')
     echo "**$1**: $2 layers, hidden $3, $4 heads, $parameters parameters."
@@ -101,7 +101,7 @@ layouts() {
 layer() {
     for recompute in none selective full; do
         for split in "--tp 1" "--tp 8" "--tp 8 --sequence-parallel"; do
-            # shellcheck disable=SC2086  # words are meant to be split
+            # shellcheck disable=SC2086  # split into arguments
             "$train" --dry-run --device cuda --transport nccl --bf16 --num-layers 8 \
                 --hidden-size 12288 --num-attention-heads 96 --seq-length 2048 --vocab-size 51200 \
                 $split --recompute-granularity $recompute |
@@ -125,8 +125,8 @@ heaviest() {
         --global-batch-size 1536 | sed -n 's/^\(heaviest.*\)$/    \1/p;s/^\(layer .*\)$/    \1/p'
 }
 
-# The page with what stands between "<!-- NAME -->" and "<!-- end -->" made anew.
-renew() {
+# Prints the page with the text between each "<!-- NAME -->" and "<!-- end -->" replaced by the current table.
+update_page() {
     dir=$(mktemp -d)
     trap 'rm -rf "$dir"' EXIT
     layouts >"$dir/layouts"
@@ -143,7 +143,7 @@ renew() {
 
 case ${1:-} in
     '') layouts && layers && heaviest ;;
-    --write) new=$(renew) && printf '%s\n' "$new" >"$page" ;;
-    --check) renew | diff "$page" - ;;
-    *) echo "what is $1? --write or --check" >&2 && exit 1 ;;
+    --write) new=$(update_page) && printf '%s\n' "$new" >"$page" ;;
+    --check) update_page | diff "$page" - ;;
+    *) echo "tools/memory_page.sh: unknown argument \"$1\"; valid: --write, --check" >&2 && exit 1 ;;
 esac

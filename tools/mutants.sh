@@ -1,20 +1,20 @@
 #!/bin/sh
-# Can the tests fail? Plants each fault of tests/mutants/list in a copy of the tree, builds the test that
-# the list names, and expects its case to fail. Prints a line for each fault with what caught it, and
+# Mutation tests: plants each fault of tests/mutants/list in a copy of the tree, builds the test that the
+# list names, and expects its case to fail. Prints a line for each fault with the case that caught it, and
 # exits 1 unless all were caught. Usage: tools/mutants.sh BUILD [NAME...]
-# TEXTS=1: only looks whether the texts to find are there.
+# TEXTS=1: only check that each text to find is in its file.
 #
-# What is refused: a text to replace that is not in its file, or there twice; a mutant that does not
-# compile; a case that fails on the tree as it is. A mutant that makes ranks wait for each other is caught
-# when the library's watchdog ends the job (tests/harness.c: 60 seconds); one that runs until the limit
-# here was caught by nobody, and counts as a survivor.
+# Errors: a text to find that is missing from its file or occurs more than once; a mutant that does not
+# compile; a case that fails without a mutant. A mutant that makes ranks hang is caught when the library's
+# watchdog aborts the job (tests/harness.c: 60 seconds); one that runs into the limit of this script
+# (MUTANT_SECONDS) survives.
 set -eu
 
 build=$1
 shift
 list=tests/mutants/list
 work=$build/mutants
-tree=$work/tree # built once, then file by file: with each mutant one file changes, and one changes back
+tree=$work/tree # built once, then file by file: a mutant changes one file, and its removal changes it back
 limit=${MUTANT_SECONDS:-150}
 
 fail() {
@@ -22,7 +22,7 @@ fail() {
     exit 1
 }
 
-# Only files that differ are written, and are then newer than anything built from a mutant.
+# Writes only files that differ; they are then newer than anything built from a mutant.
 copy_tree() {
     mkdir -p "$tree"
     git ls-files -co --exclude-standard | while read -r file; do
@@ -36,7 +36,7 @@ copy_tree() {
     done
 }
 
-# A folder for each block of the list, with a file for each of its fields. Prints the blocks' names.
+# Makes a folder for each mutant of the list, with a file for each field. Prints the mutants' names.
 read_list() {
     rm -rf "$work/list"
     mkdir -p "$work/list"
@@ -50,7 +50,7 @@ read_list() {
         { text = "" }
         $1 == "mutant" && NF == 2 {
             here = to "/" $2
-            if (system("mkdir " here)) bad($2 " is there twice")
+            if (system("mkdir " here)) bad("duplicate mutant " $2)
             print $2
             next
         }
@@ -65,16 +65,16 @@ read_list() {
             print >place
             next
         }
-        { bad("what is \"" $0 "\"?") }
+        { bad("invalid line \"" $0 "\"") }
     ' "$list"
 }
 
 # field NAME FIELD
 field() {
-    cat "$work/list/$1/$2" || fail "$1 has no $2"
+    cat "$work/list/$1/$2" || fail "mutant $1: no field \"$2\""
 }
 
-# mutate NAME: its file with the fault, in $work/mutated.
+# mutate NAME: writes its file with the fault to $work/mutated.
 mutate() {
     awk '
         function slurp(file,    line, text, lines) {
@@ -94,7 +94,7 @@ mutate() {
 check_texts() {
     wrong=
     for name in "$@"; do mutate "$name" || wrong="$wrong $name"; done
-    [ -z "$wrong" ] || fail "the text to find is not in the file, or there more than once:$wrong"
+    [ -z "$wrong" ] || fail "text to find is missing from the file or occurs more than once:$wrong"
 }
 
 plant() {
@@ -106,14 +106,14 @@ uproot() {
     cp "$(field "$1" file)" "$tree/$(field "$1" file)"
 }
 
-# compile ROOM/NAME...: the tests' programs. Warnings are no errors here: mutants leave things unused.
+# compile FOLDER/NAME...: the tests' programs. Warnings are not errors here: mutants leave things unused.
 compile() {
     for test in "$@"; do set -- "$@" "build/tests/$test"; shift; done
     ${MAKE:-make} -C "$tree" --no-print-directory -s -j"$(nproc)" BUILD=build WERROR= "$@" \
         >"$work/compiled" 2>&1
 }
 
-# run ROOM/NAME RANKS CASE: what it printed is in $work/said.
+# run FOLDER/NAME RANKS CASE: its output goes to $work/said.
 run() {
     status=0
     (cd "$tree" && TRINE_CASE=$3 timeout -k 10 "$limit" "build/t/$(echo "$1" | tr / -)-np$2.t") \
@@ -121,22 +121,22 @@ run() {
     return $status
 }
 
-# The tests as they are: built together, and each case that the list names must pass.
+# The unchanged tree: its tests are built together, and each case of the list must pass.
 check_baseline() {
     (cd "$tree" && tests/plan.sh build full >/dev/null)
-    # shellcheck disable=SC2046  # one word a test
+    # shellcheck disable=SC2046  # one argument a test
     compile $(for name in "$@"; do field "$name" test; done | cut -d' ' -f1 | sort -u) || {
         cat "$work/compiled"
-        fail "the tree does not compile"
+        fail "the unchanged tree does not compile"
     }
     for name in "$@"; do field "$name" test; done | sort -u | while read -r test ranks case; do
         if run "$test" "$ranks" "$case" && grep -q "^ok 1 - $case\$" "$work/said"; then continue; fi
         cat "$work/said"
-        fail "$test on $ranks ranks: $case does not pass without any fault"
+        fail "$test on $ranks ranks: $case fails on the unchanged tree"
     done
 }
 
-# The first line that says what is wrong.
+# The first line of the output that tells what failed.
 message() {
     grep -v -e '^1\.\.' -e '^ok ' -e '^# ' -e '^$' "$work/said" | head -n 1 | cut -c1-120
 }
@@ -148,7 +148,7 @@ try() {
     plant "$1"
     compile "$test" || {
         cat "$work/compiled"
-        fail "$1 does not compile"
+        fail "mutant $1 does not compile"
     }
     caught=0
     run "$test" "$ranks" "$case" || caught=$?
@@ -156,14 +156,14 @@ try() {
     where="$test np=$ranks $case"
     case $caught in
         0) echo "SURVIVED  $1: $where passes; $(field "$1" breaks)" ;;
-        124 | 137) echo "SURVIVED  $1: $where runs for ever; $(field "$1" breaks)" ;;
+        124 | 137) echo "SURVIVED  $1: $where runs into the limit of $limit s; $(field "$1" breaks)" ;;
         *) printf 'caught    %-26s %s\n          %s\n' "$1" "$where" "$(message)" ;;
     esac
     [ $caught != 0 ] && [ $caught != 124 ] && [ $caught != 137 ]
 }
 
-[ -e "$list" ] || fail "run this from the root of the repository"
-# shellcheck disable=SC3045  # where there is no such limit, nothing is lost
+[ -e "$list" ] || fail "$list not found; run this from the root of the repository"
+# shellcheck disable=SC3045  # not every shell has this limit
 ulimit -c 0 2>/dev/null || true
 unset MAKEFLAGS MFLAGS
 names=$(read_list)

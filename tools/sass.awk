@@ -22,7 +22,7 @@ function kind(op) {
     return "int"
 }
 
-# Whether the way to instruction `at` with these counts is better than what is known.
+# Whether the path to instruction `at` with these counts is better than the best known one.
 function better(at, hmma, wide, slots) {
     if (!(at in best_slots)) return 1
     if (hmma != best_hmma[at]) return hmma > best_hmma[at]
@@ -58,7 +58,7 @@ function loop(head, end,    i, clocks) {
     printf " %5s %5s  %s\n", regs[name], stack[name], name
 }
 
-# Innermost loops with HMMA: those whose extent has no other's.
+# Innermost loops with HMMA: those that contain no other one.
 function report(    i, j, k, loops, inner) {
     loops = 0
     for (i = 1; i <= count; i++) {
@@ -89,7 +89,7 @@ function start() {
 }
 /Function : / { start(); name = $3 }
 
-# An instruction: its address in a comment, perhaps a predicate, the operation, operands.
+# An instruction: its address in a comment, an optional predicate, the operation, operands.
 name != "" && match($0, /^ +\/\*[0-9a-f]+\*\/ +/) {
     count++
     address = $1

@@ -1,9 +1,9 @@
-/* trine-doctor: what will hurt a training on these nodes, before it begins.
+/* trine-doctor: finds what will stop or slow down a training on these nodes, before it starts.
  *
  *     mpirun -np 64 --hostfile hosts trine-doctor
  *
- * Started as the training will be: with its nodes, ranks and binding. It measures for some seconds and
- * prints what it found, the worst first, then what it knows (src/doctor). The exit status is 1 when
+ * Start it as the training will be started: same nodes, ranks and binding. It measures for some
+ * seconds and prints its findings, the worst first, then what it knows (src/doctor). Exit status 1:
  * training could not start. */
 #include <limits.h>
 #include <math.h>
@@ -29,37 +29,37 @@ static settings default_settings(void) {
 
 static trine_status parse(settings *s, int argc, char **argv) {
     const option rows[] = {
-        OPTION_HEADING("What training will ask for"),
+        OPTION_HEADING("What training will use"),
         OPTION_STRING("device", NULL, &s->device, "NAME", "cpu, ref (plain loops) or cuda"),
-        OPTION_STRING("cuda-library", NULL, &s->library, "FILE", "cuda: its shared object"),
-        OPTION_DOUBLE(
-            "windows", NULL, &s->windows, "MIB", 0, 1e9,
-            "that a rank will keep in shared windows: train_gpt --dry-run says it, \"of it in "
-            "windows\"; 0: not known"),
+        OPTION_STRING("cuda-library", NULL, &s->library, "FILE",
+                      "cuda: path of libtrine_cuda.so; otherwise searched for beside the program"),
+        OPTION_DOUBLE("windows", NULL, &s->windows, "MIB", 0, 1e9,
+                      "shared windows per rank, which train_gpt --dry-run prints; 0: unknown"),
         OPTION_DOUBLE("memory", NULL, &s->memory, "MIB", 0, 1e9,
-                      "that a rank will take in all; 0: not known"),
+                      "total memory per rank; 0: unknown"),
         OPTION_INT("ranks-per-node", NULL, &s->ranks_per_node, "N", 0, INT_MAX,
-                   "consecutive ranks that count as a node; 0: as MPI finds it"),
-        OPTION_HEADING("How"),
+                   "consecutive ranks that count as a node; 0: as detected by MPI"),
+        OPTION_HEADING("Measurement"),
         OPTION_DOUBLE("seconds", NULL, &s->seconds, "SECONDS", 0.01, 60,
-                      "of one measurement; below 0.2 a processor that is shared may not show"),
+                      "duration of one measurement; below 0.2 a shared core may go unnoticed"),
         OPTION_DOUBLE("timeout", NULL, &s->timeout, "SECONDS", 0, INFINITY,
-                      "a rank that waits longer for another ends the job; 0: never"),
-        OPTION_FLAG("verbose", "v", &s->verbose, "a line for each rank, however many there are"),
-        OPTION_STRING("json", NULL, &s->json, "FILE", "all of it as a line of JSON"),
-        OPTION_FLAG("help", "h", &s->help, "prints this and exits"),
+                      "abort the job when a rank has waited this long; 0: never"),
+        OPTION_FLAG("verbose", "v", &s->verbose,
+                    "print a line for each rank, however many there are"),
+        OPTION_STRING("json", NULL, &s->json, "FILE", "write the report as one line of JSON"),
+        OPTION_FLAG("help", "h", &s->help, "print this help and exit"),
     };
     const options o = {
         .program = "trine-doctor",
-        .about =
-            "Examines the nodes of a job, under mpirun, as the training will be started, and says "
-            "what will hurt it. Exit status 1: training could not start.",
+        .about = "Examine the nodes of a job before training: start it under mpirun exactly as "
+                 "the training. Print what will stop or slow down the training. Exit status 1: "
+                 "training cannot start.",
         .rows = rows,
         .count = sizeof rows / sizeof *rows,
     };
     trine_status status = options_parse(&o, argc, argv);
     if (!s->help) return status;
-    status_clear(); /* whatever else is wrong */
+    status_clear(); /* --help takes precedence over other errors */
     *s = default_settings();
     options_help(stdout, &o);
     s->help = true;

@@ -1,13 +1,13 @@
-/* trine-export: a checkpoint becomes a folder that transformers loads.
+/* trine-export: exports a checkpoint as a folder that transformers loads.
  *
  *     trine-export run/step-1000 gpt       gpt/config.json, gpt/model.safetensors
- *     trine-export run gpt                 of the newest whole one in run
+ *     trine-export run gpt                 of the newest complete one in run
  *
  *     transformers.GPT2LMHeadModel.from_pretrained("gpt")
  *
- * Weights are written in fp32 where the checkpoint has fp32 (its masters), else as they are. A
- * Hugging Face folder can be exported, too: shards become one file. Nothing is there under the new
- * name before it is whole. The source is copied a MiB at a time. */
+ * Weights are written in fp32 if the checkpoint has fp32 (its masters), else unchanged. A Hugging
+ * Face folder can be exported, too: shards become one file. The new name appears only when the
+ * folder is complete. The source is copied one MiB at a time. */
 #include <stdlib.h>
 
 #include "base/options.h"
@@ -16,7 +16,7 @@
 #include "ckpt/source.h"
 
 typedef struct {
-    const char **folders; /* from and to; owned */
+    const char **folders; /* FROM and OUT; owned */
     int count;
     bool help;
 } settings;
@@ -38,21 +38,21 @@ static trine_status export_from(trine_mesh *mesh, const settings *s) {
 
 static trine_status expect_alone(const trine_world *world) {
     CHECK(trine_world_size(world) == 1, TRINE_EINVAL,
-          "this is %d processes, and one is enough: start trine-export without mpirun",
+          "trine-export runs in one process, not in %d; start it without mpirun",
           trine_world_size(world));
     return TRINE_OK;
 }
 
 static trine_status with_mesh(trine_world *world, const settings *s) {
     trine_mesh *mesh = NULL;
-    TRY(trine_world_agree(world, expect_alone(world))); /* one of them says it */
+    TRY(trine_world_agree(world, expect_alone(world))); /* reported by one of them */
     TRY(trine_mesh_create(&mesh, world, (trine_layout){.dp = 1, .tp = 1, .pp = 1}, 0));
     trine_status status = export_from(mesh, s);
     trine_mesh_destroy(&mesh);
     return status;
 }
 
-/* Opening a checkpoint is a collective; here of one process. */
+/* Opening a checkpoint is collective; here over one process. */
 static trine_status convert(const settings *s) {
     trine_world *world = NULL;
     TRY(trine_world_create(&world, NULL, NULL));
@@ -63,29 +63,28 @@ static trine_status convert(const settings *s) {
 }
 
 static trine_status run(settings *s, int argc, char **argv) {
-    const option rows[] = {OPTION_FLAG("help", "h", &s->help, "prints this and exits")};
+    const option rows[] = {OPTION_FLAG("help", "h", &s->help, "print this help and exit")};
     const options o = {
         .program = "trine-export",
         .usage = "FROM OUT",
-        .about =
-            "Writes FROM (a checkpoint step-N, a folder of them, of which the newest whole one "
-            "is taken, or a Hugging Face folder) as a new Hugging Face folder OUT, which "
-            "transformers.GPT2LMHeadModel.from_pretrained loads.",
-        .summary = "makes a Hugging Face folder of a checkpoint of Trine",
+        .about = "Export FROM (a checkpoint step-N, a folder of checkpoints, of which it takes "
+                 "the newest complete one, or a Hugging Face folder) as a new Hugging Face folder "
+                 "OUT, which transformers.GPT2LMHeadModel.from_pretrained loads.",
+        .summary = "export a Trine checkpoint as a Hugging Face folder",
         .rows = rows,
         .count = sizeof rows / sizeof *rows,
         .arguments = s->folders,
         .argument_count = &s->count,
     };
     trine_status status = options_parse(&o, argc, argv);
-    if (s->help) { /* whatever else is wrong */
+    if (s->help) { /* --help takes precedence over other errors */
         status_clear();
         s->help = false; /* its default */
         options_help(stdout, &o);
         return TRINE_OK;
     }
     TRY(status);
-    CHECK(s->count == 2, TRINE_EINVAL, "two folders are wanted, FROM and OUT (see --help), not %d",
+    CHECK(s->count == 2, TRINE_EINVAL, "expected two folders, FROM and OUT, got %d (see --help)",
           s->count);
     return convert(s);
 }

@@ -1,11 +1,11 @@
-/* trine-generate: what a model writes, from a checkpoint or a Hugging Face GPT-2 folder.
+/* trine-generate: generates text from a checkpoint or a Hugging Face GPT-2 folder.
  *
  *     trine-generate run --prompt "In the beginning" --tokens 200 --temperature 0.8
  *     mpirun -np 4 trine-generate gpt2 --ids "15496 11 995" --tokens 20 --tp 2 --pp 2
  *
- * A vocabulary of 256 is that of bytes (tools/trine_tokens.c), text in and text out. Of others the
- * tokenizer is not ours: ids in, ids out. Standard output has the prompt and what follows it, as it
- * is made, and nothing else; what is to be said about it goes to standard error. */
+ * A vocabulary of 256 is one of bytes (tools/trine_tokens.c): text in, text out. Other vocabularies
+ * need their own tokenizer: ids in, ids out. Standard output has only the prompt and the generated
+ * text, written token by token; everything else goes to standard error. */
 #include <errno.h>
 #include <limits.h>
 #include <math.h>
@@ -44,21 +44,20 @@ static settings default_settings(void) {
 
 static size_t text_rows(option *rows, settings *s) {
     const option own[] = {
-        OPTION_HEADING("What to write"),
+        OPTION_HEADING("Text"),
         OPTION_STRING(
             "prompt", NULL, &s->prompt, "TEXT",
-            "the text to go on from, its bytes being tokens; without --ids and --prompt a "
-            "line's end"),
+            "the text to continue; each byte is a token; default without --ids: a newline"),
         OPTION_STRING("ids", NULL, &s->ids, "\"N N ...\"",
-                      "the tokens to go on from, and ids come out: for any vocabulary"),
+                      "the tokens to continue, for any vocabulary; the output is ids, too"),
         OPTION_INT("tokens", NULL, &s->tokens, "N", 0, INT_MAX,
-                   "how many follow; a text longer than the model's sequence is cut to its last "
-                   "half each time it is full"),
+                   "number of tokens to generate; a text that exceeds the model's sequence length "
+                   "is cut to its last half each time"),
         OPTION_DOUBLE("temperature", NULL, &s->sampling.temperature, "X", 0, INFINITY,
-                      "logits are divided by it; 0: always the most likely token"),
+                      "divide the logits by X; 0: always the most likely token"),
         OPTION_INT("top-k", NULL, &s->sampling.top_k, "K", 0, INT_MAX,
-                   "chooses among the K most likely tokens; 0: among all"),
-        OPTION_U64("seed", NULL, &s->sampling.seed, "N", "of the choices"),
+                   "sample from the K most likely tokens; 0: from all"),
+        OPTION_U64("seed", NULL, &s->sampling.seed, "N", "random seed of the sampling"),
     };
     memcpy(rows, own, sizeof own);
     return sizeof own / sizeof *own;
@@ -67,39 +66,41 @@ static size_t text_rows(option *rows, settings *s) {
 static size_t run_rows(option *rows, settings *s) {
     trine_generate_config *c = &s->config;
     const option own[] = {
-        OPTION_HEADING("How"),
+        OPTION_HEADING("Execution"),
         OPTION_INT("tp", "tensor-model-parallel-size", &c->layout.tp, "N", 1, INT_MAX,
                    "tensor-parallel ranks"),
         OPTION_INT("pp", "pipeline-model-parallel-size", &c->layout.pp, "N", 1, INT_MAX,
                    "pipeline stages"),
         OPTION_STRING("device", NULL, &c->device, "NAME", "cpu, ref (plain loops) or cuda"),
         OPTION_FLAG("bf16", NULL, &s->bf16,
-                    "weights and activations in bf16, whatever they are in the files"),
-        OPTION_FLAG("fp16", NULL, &s->fp16, "the same in fp16"),
-        OPTION_FLAG("tf32", NULL, &c->tf32, "cuda: matrices of fp32 are multiplied in TF32"),
-        OPTION_STRING("cuda-library", NULL, &c->cuda_library, "FILE", "cuda: its shared object"),
+                    "bf16 weights and activations, whatever the type in the files"),
+        OPTION_FLAG("fp16", NULL, &s->fp16,
+                    "fp16 weights and activations, whatever the type in the files"),
+        OPTION_FLAG("tf32", NULL, &c->tf32,
+                    "cuda: use TF32 for matrix products; faster, less accurate"),
+        OPTION_STRING("cuda-library", NULL, &c->cuda_library, "FILE",
+                      "cuda: path of libtrine_cuda.so; otherwise searched for beside the program"),
         OPTION_INT("threads", NULL, &c->threads, "N", 0, INT_MAX,
-                   "of a rank; 0: its share of the processors that it may use"),
+                   "threads per rank; 0: from the affinity mask and the ranks of the node"),
         OPTION_CHOICE("transport", NULL, &c->transport, transport_names,
-                      "how ranks exchange; see train_gpt --help"),
+                      "how ranks communicate; see train_gpt --help"),
         OPTION_DOUBLE("timeout", NULL, &c->timeout, "SECONDS", 0, INFINITY,
-                      "a rank that waits longer for another ends the job; 0: never"),
+                      "abort the job when a rank has waited this long; 0: never"),
         OPTION_FLAG("no-cache", NULL, &c->no_cache,
-                    "evaluates all tokens for each new one: slower, to compare"),
-        OPTION_FLAG("help", "h", &s->help, "prints this and exits"),
+                    "evaluate all tokens again for each new one: slower, for comparison"),
+        OPTION_FLAG("help", "h", &s->help, "print this help and exit"),
     };
     memcpy(rows, own, sizeof own);
     return sizeof own / sizeof *own;
 }
 
-/* What belongs together. */
+/* Checks of combinations of options. */
 static trine_status check_settings(settings *s, int arguments) {
     CHECK(arguments == 1, TRINE_EINVAL,
-          "one PATH is wanted, a checkpoint or a Hugging Face folder, and "
-          "there are %d (see --help)",
+          "expected one PATH, a checkpoint or a Hugging Face folder, got %d (see --help)",
           arguments);
-    CHECK(!s->prompt || !s->ids, TRINE_EINVAL, "--prompt and --ids: give one of them");
-    CHECK(!s->bf16 || !s->fp16, TRINE_EINVAL, "--bf16 and --fp16: give one of them");
+    CHECK(!s->prompt || !s->ids, TRINE_EINVAL, "--prompt and --ids are mutually exclusive");
+    CHECK(!s->bf16 || !s->fp16, TRINE_EINVAL, "--bf16 and --fp16 are mutually exclusive");
     s->config.type = s->bf16 ? TRINE_BF16 : s->fp16 ? TRINE_F16 : TRINE_F32;
     return TRINE_OK;
 }
@@ -113,18 +114,18 @@ static trine_status parse(settings *s, int argc, char **argv, const char **argum
     const options o = {
         .program = "trine-generate",
         .usage = "PATH [options]",
-        .about =
-            "Writes text with the model at PATH: a checkpoint, a folder of them (the newest "
-            "whole one), or a Hugging Face GPT-2 folder. Runs alone, or under mpirun with tp x "
-            "pp ranks.",
-        .summary = "writes text with a model that Trine has trained, or a GPT-2 of Hugging Face",
+        .about = "Generate text with the model at PATH: a checkpoint, a folder of checkpoints "
+                 "(the newest complete one), or a Hugging Face GPT-2 folder. Runs alone, or under "
+                 "mpirun with tp x pp ranks.",
+        .summary =
+            "generate text with a model that Trine has trained, or with a Hugging Face GPT-2",
         .rows = rows,
         .count = used,
         .arguments = arguments,
         .argument_count = &count,
     };
     trine_status status = options_parse(&o, argc, argv);
-    if (s->help) { /* whatever else is wrong */
+    if (s->help) { /* --help takes precedence over other errors */
         status_clear();
         *s = default_settings();
         options_help(stdout, &o);
@@ -156,17 +157,18 @@ static trine_status read_ids(prompt *p, const char *text) {
         long id = strtol(at, &end, 10);
         bool ends = end != at && (!*end || strchr(" \t\n,", *end));
         CHECK(ends && !errno && id >= 0 && id <= INT32_MAX, TRINE_EINVAL,
-              "--ids: \"%.20s\" does not begin with a token's id, a number from 0 on", at);
+              "--ids: invalid token id at \"%.20s\" (valid: integers from 0)", at);
         p->ids[p->count++] = (int32_t)id;
         at = end;
     }
-    CHECK(p->count, TRINE_EINVAL, "--ids: there is no id in \"%s\"", text);
+    CHECK(p->count, TRINE_EINVAL, "--ids: no token ids in \"%s\"", text);
     return TRINE_OK;
 }
 
 static trine_status read_text(prompt *p, const char *text) {
     size_t length = strlen(text);
-    CHECK(length <= INT_MAX, TRINE_EINVAL, "a prompt of %zu bytes", length);
+    CHECK(length <= INT_MAX, TRINE_EINVAL, "--prompt: %zu bytes exceed the limit of %d bytes",
+          length, INT_MAX);
     p->ids = malloc((length + 1) * sizeof *p->ids);
     CHECK(p->ids, TRINE_ENOMEM, "no memory for the prompt");
     p->text = true;
@@ -175,7 +177,7 @@ static trine_status read_text(prompt *p, const char *text) {
     return TRINE_OK;
 }
 
-/* The same on every rank, and so are its errors. */
+/* Reads the same on every rank, with the same errors. */
 static trine_status read_prompt(prompt *p, const settings *s, const trine_model *m) {
     int V = m->vocab_size;
     if (s->ids)
@@ -183,14 +185,15 @@ static trine_status read_prompt(prompt *p, const settings *s, const trine_model 
     else
         TRY(read_text(p, s->prompt ? s->prompt : "\n"));
     CHECK(s->ids || V == BYTES, TRINE_EINVAL,
-          "the model's vocabulary has %d tokens, whose text only its tokenizer knows: give --ids, "
-          "ids come out",
+          "the model's vocabulary of %d tokens is not the 256 bytes; use --ids, the output is ids, "
+          "too",
           V);
     for (int i = 0; i < p->count; i++)
-        CHECK(p->ids[i] < V, TRINE_EINVAL, "--ids: %d, and the model's ids go from 0 to %d",
-              p->ids[i], V - 1);
+        CHECK(p->ids[i] < V, TRINE_EINVAL, "--ids: invalid token id %d (valid: 0 to %d)", p->ids[i],
+              V - 1);
     CHECK(p->count <= m->seq_length, TRINE_EINVAL,
-          "the prompt has %d tokens, the model's sequence %d", p->count, m->seq_length);
+          "the prompt of %d tokens exceeds the model's sequence length of %d", p->count,
+          m->seq_length);
     return TRINE_OK;
 }
 
@@ -202,7 +205,8 @@ static trine_status write_token(bool text, bool first, int32_t id) {
 
 /* ---- The text ---- */
 
-/* Tokens and seconds, without the first, which waits for the prompt and for products to be made. */
+/* Prints the rate without the first token, whose time includes the prompt and the setup of the
+ * matrix products. */
 static void report(const settings *s, double first, double rest) {
     double rate = rest > 0 ? (s->tokens - 1) / rest : 0;
     fprintf(stderr, "trine-generate: first token after %.3f s", first);
@@ -210,22 +214,22 @@ static void report(const settings *s, double first, double rest) {
     fputc('\n', stderr);
 }
 
-static trine_status generate(trine_generator *g, const settings *s, const prompt *p, bool speaks) {
+static trine_status generate(trine_generator *g, const settings *s, const prompt *p, bool writes) {
     uint64_t begin = clock_ns(), first = begin;
-    for (int i = 0; speaks && i < p->count; i++) TRY(write_token(p->text, i == 0, p->ids[i]));
+    for (int i = 0; writes && i < p->count; i++) TRY(write_token(p->text, i == 0, p->ids[i]));
     int32_t token = 0;
     for (int i = 0; i < s->tokens; i++) {
         TRY(trine_generator_next(g, i ? &token : p->ids, i ? 1 : p->count, &s->sampling, &token));
-        if (speaks) TRY(write_token(p->text, false, token));
+        if (writes) TRY(write_token(p->text, false, token));
         if (i == 0) first = clock_ns();
     }
-    if (speaks) TRY(output_text(stdout, "\n", 1));
-    if (speaks && s->tokens)
+    if (writes) TRY(output_text(stdout, "\n", 1));
+    if (writes && s->tokens)
         report(s, 1e-9 * (double)(first - begin), 1e-9 * (double)(clock_ns() - first));
     return TRINE_OK;
 }
 
-/* What each rank does by itself, and all must do alike. */
+/* Options that each rank evaluates alone and that must be equal on all ranks. */
 static trine_status list_choices(alike_list *list, const settings *s) {
     TRY(alike_begin(list, 6));
     alike_text(list, "prompt", s->prompt ? s->prompt : "not given");
@@ -250,7 +254,7 @@ static trine_status agree_choices(trine_world *world, const settings *s) {
     return status;
 }
 
-/* Errors before the first token are every rank's alike, and are printed by one of them. */
+/* Errors before the first token are the same on every rank; one rank prints them. */
 static trine_status run(trine_world *world, const settings *s) {
     trine_generator *g;
     prompt p = {0};

@@ -1,10 +1,10 @@
-/* trine-tokens: text files become token files, each byte a token (a vocabulary of 256). All inputs
- * are one text, in the order they are named; its last part is for validation:
+/* trine-tokens: converts text files to token files, each byte a token (a vocabulary of 256). The
+ * inputs are concatenated in the given order; the last part of the text is for validation:
  *
  *     trine-tokens --out corpus book.txt more.txt      corpus_train.bin, corpus_val.bin
  *
- * Nothing is written before all inputs have been read and the split is known to be good. The text
- * is held in memory: a token file names at most 2^31 - 1 tokens anyway. */
+ * Nothing is written before all inputs have been read and the split has been checked. The text is
+ * kept in memory: a token file has at most 2^31 - 1 tokens anyway. */
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -36,7 +36,7 @@ typedef struct {
 
 /* ---- Reading ---- */
 
-static trine_status make_room(text *t, size_t more) {
+static trine_status reserve(text *t, size_t more) {
     if (t->count + more <= t->capacity) return TRINE_OK;
     size_t capacity = 2 * t->capacity + more;
     unsigned char *bytes = realloc(t->bytes, capacity);
@@ -49,12 +49,12 @@ static trine_status make_room(text *t, size_t more) {
 static trine_status read_stream(text *t, FILE *in, const char *name) {
     size_t before = t->count, got;
     do {
-        TRY(make_room(t, BLOCK));
+        TRY(reserve(t, BLOCK));
         got = fread(t->bytes + t->count, 1, BLOCK, in);
         t->count += got;
     } while (got);
     CHECK(!ferror(in), TRINE_EIO, "%s: %s", name, strerror(errno));
-    CHECK(t->count > before, TRINE_EDATA, "%s: there is nothing in it", name);
+    CHECK(t->count > before, TRINE_EDATA, "%s: no data", name);
     return TRINE_OK;
 }
 
@@ -74,14 +74,16 @@ static trine_status read_inputs(text *t, const settings *s) {
 
 /* ---- Writing ---- */
 
-/* An output which is an input by whatever name (a link, another path) would destroy the text. */
+/* Refuses an output that is also an input, by any name (a link, another path): it would destroy the
+ * text. */
 static trine_status check_output(const settings *s, const char *path) {
     struct stat out, in;
     if (stat(path, &out)) return TRINE_OK;
     for (int i = 0; i < s->file_count; i++) {
         bool same = strcmp(s->files[i], "-") && !stat(s->files[i], &in) &&
                     in.st_dev == out.st_dev && in.st_ino == out.st_ino;
-        CHECK(!same, TRINE_EINVAL, "%s is an input (%s): give another --out", path, s->files[i]);
+        CHECK(!same, TRINE_EINVAL, "%s is also an input (%s); choose another --out", path,
+              s->files[i]);
     }
     return TRINE_OK;
 }
@@ -110,7 +112,7 @@ static trine_status write_file(const char *path, const unsigned char *bytes, siz
     return TRINE_OK;
 }
 
-/* The name without folder and suffix of the first input: "tokens" for standard input. */
+/* Default: the name of the first input without folder and suffix, "tokens" for standard input. */
 static int prefix_of(const settings *s, char *prefix, size_t size) {
     if (s->out) return snprintf(prefix, size, "%s", s->out);
     const char *path = s->files[0];
@@ -123,16 +125,14 @@ static int prefix_of(const settings *s, char *prefix, size_t size) {
 
 static trine_status write_split(const settings *s, const text *t) {
     size_t val = (size_t)llround((double)t->count * s->val_fraction), train = t->count - val;
-    CHECK(train, TRINE_EINVAL,
-          "a validation fraction of %g leaves nothing of %zu bytes to train on", s->val_fraction,
-          t->count);
+    CHECK(train, TRINE_EINVAL, "--val-fraction %g of %zu bytes leaves no training data",
+          s->val_fraction, t->count);
     CHECK(val || s->val_fraction == 0, TRINE_EINVAL,
-          "a validation fraction of %g of %zu bytes is less than one byte; 0 means no validation "
-          "file",
+          "--val-fraction %g of %zu bytes is less than one byte; use 0 for no validation file",
           s->val_fraction, t->count);
     char prefix[4000], train_path[4096], val_path[4096];
     CHECK(prefix_of(s, prefix, sizeof prefix) < (int)sizeof prefix, TRINE_EINVAL,
-          "the output's name is too long");
+          "the output name is too long; use a shorter --out");
     snprintf(train_path, sizeof train_path, "%s_train.bin", prefix);
     snprintf(val_path, sizeof val_path, "%s_val.bin", prefix);
     TRY(check_output(s, train_path));
@@ -155,34 +155,32 @@ static trine_status convert(const settings *s) {
 static trine_status run(settings *s, int argc, char **argv) {
     const option rows[] = {
         OPTION_DOUBLE("val-fraction", NULL, &s->val_fraction, "X", 0, 1,
-                      "the last part of the bytes, for validation; 0: no validation file"),
-        OPTION_STRING(
-            "out", NULL, &s->out, "PREFIX",
-            "writes PREFIX_train.bin and PREFIX_val.bin; else the first FILE's name without "
-            "folder and suffix, \"tokens\" for standard input"),
-        OPTION_FLAG("help", "h", &s->help, "prints this and exits"),
+                      "fraction of the bytes, at the end, for validation; 0: no validation file"),
+        OPTION_STRING("out", NULL, &s->out, "PREFIX",
+                      "write PREFIX_train.bin and PREFIX_val.bin; default: the first FILE's name "
+                      "without folder and suffix, \"tokens\" for standard input"),
+        OPTION_FLAG("help", "h", &s->help, "print this help and exit"),
     };
     const options o = {
         .program = "trine-tokens",
         .usage = "[--val-fraction X] [--out PREFIX] FILE...",
-        .about = "Turns text files into token files of bytes (uint16, vocabulary 256). The files "
-                 "are one "
-                 "text, in the order given; - reads standard input.",
-        .summary = "turns text files into token files of bytes",
+        .about = "Convert text files to token files of bytes (uint16, vocabulary 256). The files "
+                 "are concatenated in the order given; - reads standard input.",
+        .summary = "convert text files to token files of bytes",
         .rows = rows,
         .count = sizeof rows / sizeof *rows,
         .arguments = s->files,
         .argument_count = &s->file_count,
     };
     trine_status status = options_parse(&o, argc, argv);
-    if (s->help) { /* whatever else is wrong */
+    if (s->help) { /* --help takes precedence over other errors */
         status_clear();
         *s = (settings){.val_fraction = 0.1, .files = s->files};
         options_help(stdout, &o);
         return TRINE_OK;
     }
     TRY(status);
-    CHECK(s->file_count, TRINE_EINVAL, "no FILE was named; - reads standard input (see --help)");
+    CHECK(s->file_count, TRINE_EINVAL, "no FILE given; - reads standard input (see --help)");
     TRY(convert(s));
     return TRINE_OK;
 }

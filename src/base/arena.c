@@ -25,7 +25,7 @@ static size_t round_up(size_t bytes) {
     return (bytes + ARENA_ALIGN - 1) / ARENA_ALIGN * ARENA_ALIGN;
 }
 
-/* Counts a piece; returns what it takes with its rounding. */
+/* Counts a buffer; returns its rounded size. */
 static size_t count(arena *a, mem_kind kind, size_t bytes) {
     size_t rounded = round_up(bytes);
     a->bytes[kind] += bytes;
@@ -38,20 +38,20 @@ static size_t count(arena *a, mem_kind kind, size_t bytes) {
 void *arena_take(arena *a, mem_kind kind, size_t bytes) {
     size_t elsewhere =
         (a->shared ? a->shared_used : 0) + (a->exchanged.base ? a->exchanged.used : 0);
-    void *piece = a->base && bytes ? a->base + (a->used - elsewhere) : NULL;
+    void *buffer = a->base && bytes ? a->base + (a->used - elsewhere) : NULL;
     count(a, kind, bytes);
-    return piece;
+    return buffer;
 }
 
 void *arena_take_shared(arena *a, mem_kind kind, size_t bytes) {
-    void *piece = a->shared && bytes ? a->shared + a->shared_used : NULL;
-    if (!a->shared) piece = a->base && bytes ? a->base + a->used : NULL;
+    void *buffer = a->shared && bytes ? a->shared + a->shared_used : NULL;
+    if (!a->shared) buffer = a->base && bytes ? a->base + a->used : NULL;
     a->shared_used += count(a, kind, bytes);
     ASSERT(!a->shared || a->shared_used <= a->shared_capacity);
-    return piece;
+    return buffer;
 }
 
-/* The next bytes of a piece, which takes `rounded` of them. */
+/* The next `bytes` bytes of a region, which advances by `rounded`. */
 static void *next(arena_region *p, size_t bytes, size_t rounded) {
     void *at = p->base && bytes ? p->base + p->used : NULL;
     p->used += rounded;

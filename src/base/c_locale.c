@@ -5,7 +5,7 @@
 
 static locale_t c_locale;
 
-/* "C" is always there; where it is not, uselocale(0) changes nothing. */
+/* "C" always exists; if newlocale fails, uselocale(0) changes nothing. */
 static void make(void) {
     c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
 }

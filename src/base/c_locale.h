@@ -1,11 +1,10 @@
-/* Numbers as text, whatever locale the program has chosen: with a host program that has called
- * setlocale(LC_ALL, "de_DE.UTF-8") printf writes 5,48 and strtod stops before the point of 1.5e-3.
- * What is written here is read by scripts, JSON and the library itself, so a point is a point.
+/* Numbers as text, independent of the program's locale. In a program that has called
+ * setlocale(LC_ALL, "de_DE.UTF-8"), printf writes 5,48 and strtod stops at the point of 1.5e-3; scripts,
+ * JSON and the library itself need a decimal point.
  *
- * The functions do what those of the C library of the same name do in the locale "C". The calling
- * thread alone is in it meanwhile (uselocale): the program's other threads keep theirs, and so does
- * this one afterwards. make layers holds src/ to them. Cost: two calls beside the formatting.
- * Nothing here is collective. */
+ * The functions do the same as their namesakes of the C library in the locale "C". Only the calling thread
+ * switches its locale (uselocale), and switches back. `make layers` enforces their use in src/. Cost: two
+ * calls besides the formatting. Nothing here is collective. */
 #ifndef TRINE_BASE_C_LOCALE_H
 #define TRINE_BASE_C_LOCALE_H
 
@@ -13,8 +12,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-/* Around what calls printf and strtod itself (cJSON): returns what c_locale_leave wants, in the same
- * thread. They nest. */
+/* For code that itself calls printf and strtod (cJSON): returns the argument of c_locale_leave, for the same
+ * thread. Calls may be nested. */
 locale_t c_locale_enter(void);
 void c_locale_leave(locale_t before);
 

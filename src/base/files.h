@@ -1,6 +1,6 @@
-/* What the process asks the file system for at this moment: so that whoever waits can say for what, and
- * whether it has moved since. Set around calls that may take long (a network file system's, a full
- * disk's); one of them is shown at a time, the latest begun. Safe to call from any thread. */
+/* The file system call that the process is in, so that a report of a long wait can name it and show whether
+ * calls progress. Set around calls that may take long (network file systems, full disks); only the latest
+ * call started is kept. Safe to call from any thread. */
 #ifndef TRINE_BASE_FILES_H
 #define TRINE_BASE_FILES_H
 
@@ -9,13 +9,13 @@
 #define FILES_TEXT 128
 
 typedef struct {
-    char text[FILES_TEXT]; /* "fsync of run/.step-5.../model.safetensors"; a long path loses its front */
-    uint64_t number;       /* of calls begun; another one means that it moves */
+    char text[FILES_TEXT]; /* "fsync of run/.step-5.../model.safetensors"; a long path is cut at the front */
+    uint64_t number;       /* of calls started; it increases while there is progress */
 } files_call;
 
-/* Begins a call, "fsync", on `path`. */
+/* Records that a call, such as "fsync", on `path` starts. */
 void files_begin(const char *call, const char *path);
-/* The latest begun. */
+/* The latest call started. */
 void files_now(files_call *now);
 
 #endif

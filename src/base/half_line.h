@@ -1,11 +1,11 @@
-/* Sixteen 16-bit numbers at a time to fp32 and back, for loops over long arrays: half.h's
- * conversions in vectors, by the processor's own instructions where it has such (fp16, F16C). Vectors
- * are handed over by address: the compiler keeps them in as many registers as the processor needs.
+/* Converts sixteen 16-bit numbers at a time to fp32 and back, for loops over long arrays: half.h's
+ * conversions as vector code, with the processor's instructions where available (fp16: F16C). Vectors are
+ * passed by address; the compiler keeps them in registers.
  *
- * Invariant: the numbers are half.h's, element by element; only a NaN may become quiet already when
- * it is loaded. bf16 is rounded in integers, since the instruction for it (AVX512_BF16) takes what is
- * below 2^-126 for 0. Cost: bf16 two operations to load and eight to store, fp16 one with F16C; else
- * some fifteen, and not in vectors. Intel 64 and IA-32 Architectures SDM, volume 1, 14.4 (F16C). */
+ * Invariant: each element equals half.h's result, except that a load may already quiet a NaN. bf16 is rounded
+ * with integer operations, because the instruction for it (AVX512_BF16) flushes numbers below 2^-126 to 0.
+ * Cost: bf16 two operations per load and eight per store; fp16 one with F16C, else some fifteen, not
+ * vectorised. Intel 64 and IA-32 Architectures SDM, volume 1, 14.4 (F16C). */
 #ifndef TRINE_BASE_HALF_LINE_H
 #define TRINE_BASE_HALF_LINE_H
 
@@ -19,7 +19,7 @@
 
 typedef float half_line __attribute__((vector_size(HALF_LINE * sizeof(float))));
 typedef uint32_t half_words __attribute__((vector_size(HALF_LINE * sizeof(uint32_t))));
-/* Numbers of 16 bits in words of 32, and back. `from` and `to` (HALF_LINE) may lie anywhere. */
+/* 16-bit numbers to 32-bit words and back. `from` and `to` (HALF_LINE) need no alignment. */
 #if defined(__AVX512F__)
 
 static inline void half_widen(half_words *to, const uint16_t *from) {

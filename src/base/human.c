@@ -17,8 +17,7 @@ static int decimals_of(double value, int digits) {
     return decimals;
 }
 
-/* value >= base, in the largest of `units` units that it fills; what rounds up to the base belongs
- * to the next one. */
+/* value >= base, in the largest unit in which it is at least 1 after rounding. */
 static char *scaled(char text[HUMAN_SIZE], double value, double base, const char *const *names,
                     int units, int digits) {
     double top = base - 0.5 * pow(10, 3 - digits);
@@ -49,7 +48,7 @@ static char *parts(char text[HUMAN_SIZE], double count, int base, const char *la
     return text;
 }
 
-/* Each line decides on the rounded value: 59.96 s is "1 min 0 s", not "60.0 s". */
+/* Every test is on the rounded value: 59.96 s is "1 min 0 s", not "60.0 s". */
 char *human_duration(char text[HUMAN_SIZE], double seconds) {
     double us = round(seconds * 1e6), ms = round(seconds * 1e3), tenths = round(seconds * 10);
     if (!isfinite(seconds) || seconds < 0)

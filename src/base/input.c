@@ -20,7 +20,7 @@ static trine_status look_at(int fd, uint64_t *bytes, const char *path) {
 }
 
 trine_status input_open(int *fd, uint64_t *bytes, const char *path) {
-    /* Without O_NONBLOCK the writer of a pipe would be waited for here. */
+    /* Without O_NONBLOCK, opening a pipe blocks until it has a writer. */
     *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     CHECK(*fd >= 0, TRINE_EIO, "%s: %s", path, strerror(errno));
     trine_status status = look_at(*fd, bytes, path);
@@ -31,11 +31,13 @@ trine_status input_open(int *fd, uint64_t *bytes, const char *path) {
     return status;
 }
 
-/* Byte `place` is not there. */
+/* The error of a file that ends before byte `place`. */
 static trine_status ends_early(int fd, const char *path, uint64_t place) {
     struct stat info;
     uint64_t end = fstat(fd, &info) == 0 ? (uint64_t)info.st_size : place;
-    return RAISE(TRINE_EIO, "%s: the file ends at byte %" PRIu64 ", it was cut while it was in use",
+    return RAISE(TRINE_EIO,
+                 "%s: unexpected end of file at byte %" PRIu64
+                 "; the file was truncated while in use",
                  path, end < place ? end : place);
 }
 
@@ -58,7 +60,8 @@ trine_status input_read(int fd, const char *path, void *to, size_t bytes, uint64
 static trine_status read_whole(int fd, char **text, size_t *bytes, uint64_t size, uint64_t limit,
                                const char *path) {
     CHECK(size <= limit, TRINE_EDATA,
-          "%s has more than %" PRIu64 " bytes, the most that such a file may have", path, limit);
+          "%s: %" PRIu64 " bytes exceed the limit of %" PRIu64 " bytes for this kind of file", path,
+          size, limit);
     *bytes = (size_t)size;
     *text = malloc(*bytes + 1);
     CHECK(*text, TRINE_ENOMEM, "%s: no memory for %" PRIu64 " bytes", path, size);

@@ -12,31 +12,32 @@ static bool white(char c) {
     return c == ' ' || c == '\t' || c == '\n' || c == '\r';
 }
 
-/* What the text would cost, and what in it makes strings other than they seem. Wherever this and
- * cJSON see different strings, cJSON has already given up. */
+/* Bounds the cost of parsing the text and refuses strings that would end early. Wherever this scan and
+ * cJSON disagree about strings, cJSON has already failed. */
 static trine_status look(const char *text, size_t bytes, const char *path) {
     size_t values = 1, depth = 0;
     bool string = false;
     for (size_t i = 0; i < bytes; i++) {
         char c = text[i];
         CHECK((unsigned char)c >= ' ' || (!string && white(c)), TRINE_EDATA,
-              "%s: a control character at byte %zu", path, i);
+              "%s: control character at byte %zu", path, i);
         if (c == '"') string = !string;
         if (string && c == '\\') {
             CHECK(bytes - i < 6 || memcmp(text + i, "\\u0000", 6) != 0, TRINE_EDATA,
-                  "%s: a string with \\u0000 at byte %zu", path, i);
-            i++; /* whatever it is, it does not end the string */
+                  "%s: string contains \\u0000 at byte %zu", path, i);
+            i++; /* an escaped character never ends the string */
         }
         if (string) continue;
         bool opens = c == '{' || c == '[';
         if (opens) depth++;
         if ((c == '}' || c == ']') && depth) depth--;
         if (opens || c == ',') values++;
-        CHECK(depth <= JSON_DEPTH, TRINE_EDATA, "%s: nested more than %d deep at byte %zu", path,
-              JSON_DEPTH, i);
+        CHECK(depth <= JSON_DEPTH, TRINE_EDATA, "%s: nested more than %d levels deep at byte %zu",
+              path, JSON_DEPTH, i);
     }
     CHECK(values <= bytes / JSON_SPARSE + JSON_FREE_VALUES, TRINE_EDATA,
-          "%s: %zu values in %zu bytes are more than anybody writes", path, values, bytes);
+          "%s: %zu values in %zu bytes; the limit is %zu values", path, values, bytes,
+          bytes / JSON_SPARSE + JSON_FREE_VALUES);
     return TRINE_OK;
 }
 
@@ -44,22 +45,21 @@ trine_status json_read(cJSON **root, const char *text, size_t bytes, const char 
     *root = NULL;
     TRY(look(text, bytes, path));
     const char *end = text;
-    errno = 0; /* cJSON does not say why it gives up; malloc does */
-    locale_t before =
-        c_locale_enter(); /* cJSON asks the locale for its point, and takes one byte */
+    errno = 0;                          /* cJSON does not report why it fails; malloc does */
+    locale_t before = c_locale_enter(); /* cJSON takes one byte of the locale's decimal point */
     cJSON *tree = bytes ? cJSON_ParseWithLengthOpts(text, bytes, &end, false) : NULL;
     c_locale_leave(before);
-    CHECK(tree || errno != ENOMEM, TRINE_ENOMEM, "%s: no memory to read it", path);
-    CHECK(tree, TRINE_EDATA, "%s: no JSON at byte %zu", path, (size_t)(end - text));
+    CHECK(tree || errno != ENOMEM, TRINE_ENOMEM, "%s: no memory to parse it", path);
+    CHECK(tree, TRINE_EDATA, "%s: invalid JSON at byte %zu", path, (size_t)(end - text));
     while (end < text + bytes && white(*end)) end++;
-    bool object = cJSON_IsObject(tree), whole = end == text + bytes;
-    if (object && whole) {
+    bool object = cJSON_IsObject(tree), complete = end == text + bytes;
+    if (object && complete) {
         *root = tree;
         return TRINE_OK;
     }
     cJSON_Delete(tree);
-    CHECK(object, TRINE_EDATA, "%s: the JSON is no object", path);
-    return RAISE(TRINE_EDATA, "%s: something behind the JSON object, at byte %zu", path,
+    CHECK(object, TRINE_EDATA, "%s: the JSON is not an object", path);
+    return RAISE(TRINE_EDATA, "%s: unexpected data after the JSON object at byte %zu", path,
                  (size_t)(end - text));
 }
 

@@ -13,7 +13,7 @@
 
 #define MAX_NAMES 256
 
-/* ---- Mistakes ---- */
+/* ---- Errors of a command line ---- */
 
 typedef struct {
     char text[3072];
@@ -23,7 +23,7 @@ typedef struct {
 
 static void mistake(mistakes *m, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* What does not fit is cut: the message has said enough by then. */
+/* Truncated at the end of the buffer. */
 static void mistake(mistakes *m, const char *format, ...) {
     char line[512];
     va_list args;
@@ -42,8 +42,8 @@ static size_t least(size_t a, size_t b) {
     return a < b ? a : b;
 }
 
-/* Letters inserted, left out, changed or swapped with the next one to get from a to b (the optimal
- * string alignment distance); words longer than the table are far from everything. */
+/* The optimal string alignment distance: insertions, deletions, substitutions and transpositions of
+ * neighbouring letters. SIZE_MAX for words longer than the table. */
 static size_t distance(const char *a, const char *b) {
     enum { LIMIT = 64 };
     size_t d[LIMIT][LIMIT], la = strlen(a), lb = strlen(b);
@@ -68,7 +68,7 @@ const char *options_nearest(const char *word, const char *const names[], size_t 
     for (size_t i = 0; i < count; i++) {
         if (!names[i]) continue;
         size_t d = distance(word, names[i]);
-        /* A distance as large as the word is a different word. */
+        /* Every letter changed: a different word. */
         if (d <= limit && d < length) {
             best = names[i];
             limit = d ? d - 1 : 0;
@@ -79,7 +79,7 @@ const char *options_nearest(const char *word, const char *const names[], size_t 
     return best ? best : container;
 }
 
-/* ---- Looking up ---- */
+/* ---- Lookup ---- */
 
 static const char *dashes(const char *name) {
     return strlen(name) == 1 ? "-" : "--";
@@ -89,7 +89,7 @@ static bool spells(const char *name, const char *word, size_t length) {
     return name && strlen(name) == length && !memcmp(name, word, length);
 }
 
-/* The row of `length` letters at word; NULL if there is none. */
+/* The row whose name or alias is the `length` letters at word; NULL: none. */
 static const option *find(const options *o, const char *word, size_t length) {
     for (size_t i = 0; i < o->count; i++) {
         const option *row = &o->rows[i];
@@ -98,7 +98,7 @@ static const option *find(const options *o, const char *word, size_t length) {
     return NULL;
 }
 
-/* Rows are ours: a name is there once, and every row has what its kind needs. */
+/* The table is ours: names are unique, and every row has the fields of its kind. */
 static void check_rows(const options *o) {
     ASSERT(2 * o->count <= MAX_NAMES);
     for (size_t i = 0; i < o->count; i++) {
@@ -127,15 +127,15 @@ static void unknown(const options *o, mistakes *m, const char *argument) {
         mistake(m, "unknown option %.*s; did you mean %s%s?", shown, argument, dashes(nearest),
                 nearest);
     else
-        mistake(m, "unknown option %.*s", shown, argument);
+        mistake(m, "unknown option %.*s; see --help", shown, argument);
 }
 
 /* ---- Values ---- */
 
-/* What a row takes, in words. */
+/* Describes the values that a row accepts. */
 static void expected(const option *row, char *text, size_t size) {
     bool real = row->kind == OPTION_KIND_DOUBLE;
-    const char *noun = real ? "a number" : "a whole number";
+    const char *noun = real ? "a number" : "an integer";
     bool low = row->min > (real ? -HUGE_VAL : INT_MIN);
     bool high = row->max < (real ? HUGE_VAL : INT_MAX);
     size_t used = 0;
@@ -157,15 +157,15 @@ static void expected(const option *row, char *text, size_t size) {
         else
             snprintf(text, size, "%s", noun);
         return;
-    case OPTION_KIND_U64: snprintf(text, size, "a whole number from 0 to 2^64 - 1"); return;
-    case OPTION_KIND_STRING: snprintf(text, size, "a value that is not empty"); return;
+    case OPTION_KIND_U64: snprintf(text, size, "an integer from 0 to 2^64 - 1"); return;
+    case OPTION_KIND_STRING: snprintf(text, size, "a non-empty string"); return;
     case OPTION_KIND_FLAG:
     case OPTION_KIND_HEADING: break;
     }
     snprintf(text, size, "nothing");
 }
 
-/* strtol and its like take blanks before the number; a command line should not. */
+/* strtol and its like accept leading blanks; a command line must not. */
 static bool starts_number(const char *text) {
     return *text && strchr("+-.0123456789", *text);
 }
@@ -185,7 +185,7 @@ static bool read_u64(const option *row, const char *text) {
     char *end;
     errno = 0;
     unsigned long long value = strtoull(text, &end, 10);
-    /* strtoull takes -1 for 2^64 - 1. */
+    /* strtoull reads -1 as 2^64 - 1. */
     if (!starts_number(text) || *text == '-' || *end || end == text || errno) return false;
     *row->to.u64 = value;
     return true;
@@ -218,7 +218,7 @@ static bool read_choice(const option *row, const char *text) {
     return false;
 }
 
-/* Sets the row's destination; false if its kind cannot be read from `text`. */
+/* Sets the row's destination; false if `text` is not a valid value. */
 static bool read_value(const option *row, const char *text) {
     switch (row->kind) {
     case OPTION_KIND_INT: return read_int(row, text);
@@ -242,19 +242,19 @@ typedef struct {
     mistakes *m;
 } cursor;
 
-/* Whether the next argument can be a value: "--x" is an option someone forgot the value before. */
+/* Whether the next argument can be a value: "--x" is the next option, so the value is missing. */
 static bool value_follows(const cursor *c) {
     return c->next < c->end && strncmp(*c->next, "--", 2) != 0;
 }
 
-/* --help=man. What asks is the command line of this process, and that is there once. */
+/* Set by --help=man; static because a process has one command line. */
 static bool man_is_wanted;
 
 static bool asks_for_man(const option *row, const char *value) {
     return strcmp(row->name, "help") == 0 && value && strcmp(value, "man") == 0;
 }
 
-/* The word that follows a flag: behind "=", or the next argument if it is one of them. */
+/* The word of a flag: after "=", or the next argument if it is one of the row's words. */
 static bool read_word(cursor *c, const option *row, const char *value) {
     const char *text = value ? value : value_follows(c) ? *c->next : NULL;
     for (int i = 0; text && row->choices && row->choices[i]; i++) {
@@ -275,20 +275,20 @@ static void set_option(cursor *c, const option *row, const char *argument, const
         man_is_wanted |= man;
         bool word = read_word(c, row, value);
         if (value && !man && !word)
-            mistake(c->m, "%.*s takes no value%s%s, but was given \"%s\"", shown, argument,
-                    row->choices ? " or " : "", row->choices ? row->choices[0] : "", value);
+            mistake(c->m, "%.*s: unexpected value \"%s\"; expected %s%sno value", shown, argument,
+                    value, row->choices ? row->choices[0] : "", row->choices ? " or " : "");
         else
             *row->to.flag = true;
-        if (row->choices) *row->to.flag = true; /* it was meant, whatever the word */
+        if (row->choices) *row->to.flag = true; /* set even when the word is invalid */
         return;
     }
     if (!value && !value_follows(c)) {
-        mistake(c->m, "%s needs a value: %s", argument, want);
+        mistake(c->m, "%s requires a value: %s", argument, want);
         return;
     }
     if (!value) value = *c->next++;
     if (!read_value(row, value))
-        mistake(c->m, "%.*s must be %s, not \"%s\"", shown, argument, want, value);
+        mistake(c->m, "%.*s: invalid value \"%s\"; expected %s", shown, argument, value, want);
 }
 
 static void read_option(cursor *c) {
@@ -302,7 +302,7 @@ static void read_option(cursor *c) {
         return;
     }
     unknown(c->o, c->m, argument);
-    /* What follows is its value, most likely, and not a second mistake. */
+    /* The next argument is most likely its value: do not report it as a second error. */
     if (!equals && !(row && row->kind == OPTION_KIND_FLAG) && value_follows(c)) c->next++;
 }
 
@@ -330,14 +330,14 @@ trine_status options_parse(const options *o, int argc, char *const argv[]) {
         }
     }
     CHECK(m.count != 1, TRINE_EINVAL, "%s", m.text + strlen("\n  - "));
-    CHECK(!m.count, TRINE_EINVAL, "%d mistakes on the command line:%s", m.count, m.text);
+    CHECK(!m.count, TRINE_EINVAL, "%d errors on the command line:%s", m.count, m.text);
     return TRINE_OK;
 }
 
 /* ---- Help ---- */
 
 #define WIDTH    100
-#define MAX_LEFT 36 /* columns of the names; longer ones have a line of their own */
+#define MAX_LEFT 36 /* columns for names; a longer name gets its own line */
 
 /* "  --tp, --tensor-model-parallel-size N" */
 static int left_side(const option *row, char *text, size_t size) {
@@ -357,7 +357,7 @@ static int left_side(const option *row, char *text, size_t size) {
                     alias ? dashes(row->alias) : "", alias ? row->alias : "", value);
 }
 
-/* The fewest digits which read back as the same number; 600, not 6e+02. */
+/* The fewest digits that read back as the same number; 600, not 6e+02. */
 static void shortest(double value, char *text, size_t size) {
     if (value == floor(value) && fabs(value) < 1e6) {
         c_snprintf(text, size, "%.0f", value);
@@ -388,7 +388,7 @@ void options_value(const option *row, char *text, size_t size) {
     }
 }
 
-/* Words from column `column` on (where the cursor stands), wrapped; ends the line. */
+/* Prints text wrapped from column `column` (where the cursor is), with the final newline. */
 static void print_wrapped(FILE *out, const char *text, int column) {
     int at = column;
     while (*(text += strspn(text, " "))) {
@@ -416,7 +416,7 @@ static void print_row(FILE *out, const option *row, int column) {
     print_wrapped(out, help, column);
 }
 
-/* Where the help texts begin: two columns behind the longest names which are not too long. */
+/* The column of help texts: two after the longest name of at most MAX_LEFT columns. */
 static int help_column(const options *o) {
     char left[512];
     int column = 0;

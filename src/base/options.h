@@ -1,6 +1,6 @@
-/* Command lines, by table: a row says how an option is spelled, what it takes and where the value
- * goes; parsing fills the destinations, help prints the same rows. Defaults are what the
- * destinations hold.
+/* Command-line options from a table: a row holds an option's names, the type and range of its value and
+ * its destination. Parsing fills the destinations; the help text is printed from the same rows. The
+ * destinations' initial values are the defaults.
  *
  *     option rows[] = {
  *         OPTION_HEADING("Model"),
@@ -9,10 +9,10 @@
  *     };
  *     options o = {.program = "train_gpt", .rows = rows, .count = sizeof rows / sizeof *rows};
  *
- * `--name value` and `--name=value`; the last of several wins; a value which begins with "--" needs
- * the "=" form; `--` ends the options. An alias of one letter is spelled -x.
- * Invariant: no destination ever holds a value that its row does not allow. Nothing is printed but
- * by options_help. Cost: arguments times rows. */
+ * Syntax: `--name value` and `--name=value`; the last occurrence wins; a value that starts with "--" needs
+ * the "=" form; `--` ends the options. An alias of one letter is written -x.
+ * Invariant: no destination ever holds a value that its row does not allow. Only options_help and
+ * options_man print. Cost: arguments times rows. */
 #ifndef TRINE_BASE_OPTIONS_H
 #define TRINE_BASE_OPTIONS_H
 
@@ -24,7 +24,7 @@
 #include "trine.h" /* trine_status */
 
 typedef enum {
-    OPTION_KIND_HEADING, /* no option: starts a group of the help text */
+    OPTION_KIND_HEADING, /* not an option: a heading of the help text */
     OPTION_KIND_INT,
     OPTION_KIND_U64,
     OPTION_KIND_DOUBLE,
@@ -34,7 +34,7 @@ typedef enum {
 } option_kind;
 
 typedef struct {
-    const char *name, *alias; /* without dashes; alias: NULL if there is none */
+    const char *name, *alias; /* without dashes; alias: NULL: none */
     option_kind kind;
     union {
         int *number;
@@ -44,11 +44,11 @@ typedef struct {
         bool *flag;
         void *choice; /* an enum: the index of a name in `choices` */
     } to;
-    const char *metavar;        /* what stands for the value in the help text */
+    const char *metavar;        /* placeholder for the value in the help text */
     double min, max;            /* of numbers, inclusive */
-    const char *const *choices; /* ended by NULL; of a flag: words that may follow it, or NULL */
-    int *word;                  /* of such a flag: 1 + the index of the word that did */
-    size_t enum_size;           /* of the choice's destination: that of an int */
+    const char *const *choices; /* NULL-terminated; of a flag: words that may follow it, or NULL */
+    int *word;                  /* of such a flag: 1 + the index of the word given */
+    size_t enum_size;           /* of the choice's destination; must be sizeof(int) */
     const char *help;           /* of a heading: its text */
 } option;
 
@@ -65,13 +65,13 @@ typedef struct {
         .name = (name_), .alias = (alias_), .kind = OPTION_KIND_U64, .to.u64 = (to_),              \
         .metavar = (metavar_), .help = (help_)                                                     \
     }
-/* A finite number; -INFINITY and INFINITY (math.h) leave a side open. */
+/* A finite number; -INFINITY and INFINITY (math.h) mean no bound. */
 #define OPTION_DOUBLE(name_, alias_, to_, metavar_, min_, max_, help_)                             \
     {                                                                                              \
         .name = (name_), .alias = (alias_), .kind = OPTION_KIND_DOUBLE, .to.real = (to_),          \
         .metavar = (metavar_), .min = (min_), .max = (max_), .help = (help_)                       \
     }
-/* Any text but "". */
+/* A non-empty string. */
 #define OPTION_STRING(name_, alias_, to_, metavar_, help_)                                         \
     {                                                                                              \
         .name = (name_), .alias = (alias_), .kind = OPTION_KIND_STRING, .to.text = (to_),          \
@@ -83,13 +83,13 @@ typedef struct {
         .name = (name_), .alias = (alias_), .kind = OPTION_KIND_FLAG, .to.flag = (to_),            \
         .help = (help_)                                                                            \
     }
-/* A flag that may be followed by one of some words: `--name`, `--name word` or `--name=word`. */
+/* A flag with an optional word from a list: `--name`, `--name word` or `--name=word`. */
 #define OPTION_FLAG_OF(name_, alias_, to_, words_, word_, help_)                                   \
     {                                                                                              \
         .name = (name_), .alias = (alias_), .kind = OPTION_KIND_FLAG, .to.flag = (to_),            \
         .choices = (words_), .word = (word_), .help = (help_)                                      \
     }
-/* One of names: sets the destination to the name's index. */
+/* One name of a list: sets the destination to its index. */
 #define OPTION_CHOICE(name_, alias_, to_, choices_, help_)                                         \
     {                                                                                              \
         .name = (name_), .alias = (alias_), .kind = OPTION_KIND_CHOICE, .to.choice = (to_),        \
@@ -98,47 +98,46 @@ typedef struct {
 
 typedef struct {
     const char *program;
-    const char *usage; /* behind the program's name in the help text; NULL: "[options]" */
-    const char *about; /* a paragraph below it; NULL: none. Its first sentence says in a manual page
-                          what the program does, unless there is a `summary` */
+    const char *usage; /* printed after the program's name; NULL: "[options]" */
+    const char *about; /* a paragraph below the usage line; NULL: none. Its first sentence is the manual
+                          page's NAME line, unless there is a `summary` */
     const char *summary; /* "turns text into tokens": a few words; may be NULL */
     const option *rows;
     size_t count;
-    const char **arguments; /* takes what is no option, room for argc; NULL: refused */
+    const char **arguments; /* receives positional arguments, argc entries; NULL: refused */
     int *argument_count;    /* set, unless arguments is NULL */
 } options;
 
-/* Fills the rows' destinations from argv[1..argc-1]. All mistakes stand in one message, with the
- * nearest option for one that is not known; destinations of the good options are filled even then.
- * Strings and arguments point into argv. Errors: TRINE_EINVAL. Not collective. */
+/* Fills the rows' destinations from argv[1..argc-1]. One message lists all errors and suggests the nearest
+ * option for an unknown one; valid options are stored even then. Strings and arguments point into argv.
+ * Errors: TRINE_EINVAL. Not collective. */
 trine_status options_parse(const options *o, int argc, char *const argv[]);
 
-/* A variable of the environment; NULL if it is not set. The one place that asks for one: a launcher says
- * there who a process is, before MPI does. Not collective. */
+/* An environment variable; NULL if unset. The only reader of the environment: launchers put a process's
+ * rank there before MPI_Init. Not collective. */
 const char *options_environment(const char *name);
 
-/* Reads a finite number of seconds, 0 or more. False, and *seconds as it was, for any other text. Pure. */
+/* Reads a finite number of seconds, 0 or more. False for any other text, with *seconds unchanged. Pure. */
 bool options_seconds(const char *text, double *seconds);
 
-/* Prints usage and rows, at most 100 columns wide; the values that the destinations hold now stand
- * as defaults. Where the row "help" was given as --help=man, which is for the Makefile, it is options_man
- * that prints. */
+/* Prints usage and rows, at most 100 columns wide, with the destinations' current values as defaults.
+ * After --help=man (used by the Makefile) it calls options_man instead. */
 void options_help(FILE *out, const options *o);
 
-/* The same as a manual page of section 1, in man(7)'s macros. It has no date, so that equal tables make
+/* The same as a manual page of section 1, in man(7) macros. It has no date, so that equal tables give
  * equal pages. */
 void options_man(FILE *out, const options *o);
 
-/* What the row's destination holds, as text; "" if there is nothing to show. Pure. */
+/* The value of the row's destination as text; "" if unset. Pure. */
 void options_value(const option *row, char *text, size_t size);
 
-/* The name that the batch system, or else the launcher, has given this job (SLURM_JOB_ID,
- * PMIX_NAMESPACE), as it stands in the environment; "" if there is none. Not collective. */
+/* The job's name from the batch system or else the launcher (SLURM_JOB_ID, PMIX_NAMESPACE); "" if neither
+ * is set. Not collective. */
 const char *options_job_name(void);
 
-/* The name (of `count`, NULLs passed over) which `word` was probably meant to be; NULL if none is
- * near: the first one with the fewest letters inserted, left out, changed or swapped with the next
- * (at most a third of the word, but two), else the first one of which word is a part. */
+/* The name (of `count`, NULLs skipped) nearest to `word`: the first one at the least edit distance
+ * (insertion, deletion, substitution, transposition of neighbours), at most max(2, a third of the word);
+ * else the first that contains `word`; else NULL. Pure. */
 const char *options_nearest(const char *word, const char *const names[], size_t count);
 
 #endif

@@ -1,4 +1,4 @@
-/* A table of options as a manual page: man(7)'s macros, which man and mandoc print. */
+/* A table of options as a manual page, in man(7) macros for man and mandoc. */
 #include <ctype.h>
 #include <string.h>
 
@@ -6,8 +6,8 @@
 
 /* ---- Text ---- */
 
-/* One character of text: roff would take a bare - for a hyphen, ' and ` for quotation marks, ~ and ^ for
- * accents, and \ for the begin of an escape. */
+/* One character of text. roff reads a bare - as a hyphen, ' and ` as quotation marks, ~ and ^ as accents,
+ * and \ as the start of an escape. */
 static void put(FILE *out, char c) {
     static const char *const escapes[] = {"-\\-", "\\\\e", "'\\(aq", "`\\(ga", "^\\(ha", "~\\(ti"};
     for (size_t i = 0; i < sizeof escapes / sizeof *escapes; i++)
@@ -18,7 +18,7 @@ static void put(FILE *out, char c) {
     fputc(c, out);
 }
 
-/* `length` bytes, runs of blanks as one. What begins a line with a point is no request behind \&. */
+/* `length` bytes, runs of blanks collapsed. \& keeps a leading point from being read as a request. */
 static void put_text(FILE *out, const char *text, size_t length) {
     bool blank = false;
     if (length && text[0] == '.') fputs("\\&", out);
@@ -48,12 +48,12 @@ static const char *name_of(const options *o) {
     return slash ? slash + 1 : o->program;
 }
 
-/* Upper case, as the names of pages are in their head lines. */
+/* Upper case, as page names are in title lines. */
 static void put_title(FILE *out, const char *name) {
     for (; *name; name++) put(out, (char)toupper((unsigned char)*name));
 }
 
-/* For apropos: "trains a GPT over ...", from "Trains a GPT over ... ranks. And so on." */
+/* The first sentence, in lower case, for apropos: "train a GPT over ...". */
 static void put_summary(FILE *out, const options *o) {
     const char *text = o->summary ? o->summary : o->about ? o->about : "a program of Trine";
     const char *end = strstr(text, ". ");
@@ -81,7 +81,7 @@ static void put_head(FILE *out, const options *o) {
     fputc('\n', out);
 }
 
-/* What stands for a value: "N", or the names that there are. */
+/* The placeholder of a value, "N", or the list of choices. */
 static void put_value(FILE *out, const option *row) {
     if (row->kind == OPTION_KIND_FLAG) {
         if (row->choices) put_font(out, 'B', " [", row->choices[0]), fputc(']', out);

@@ -16,7 +16,7 @@ static bool is_regular(const output *o) {
 
 /* ---- Opening --------------------------------------------------------------------------------- */
 
-/* Not for reading what is no file: a pipe would never find out that its reader has gone. */
+/* Only a regular file is opened for reading too: a pipe with itself as a reader never gets EPIPE. */
 static int open_path(const char *path) {
     struct stat is;
     bool file = stat(path, &is) != 0 || S_ISREG(is.st_mode);
@@ -25,7 +25,7 @@ static int open_path(const char *path) {
 
 trine_status output_open(output **out, const char *option, const char *path) {
     output *o = *out = calloc(1, sizeof *o);
-    CHECK(o, TRINE_ENOMEM, "no memory for a file");
+    CHECK(o, TRINE_ENOMEM, "no memory for an output file");
     o->option = option;
     o->path = strdup(path);
     o->fd = open_path(path);
@@ -61,7 +61,7 @@ trine_status output_begin(output *o, off_t end) {
 
 /* ---- Lines ----------------------------------------------------------------------------------- */
 
-/* *done: how much of the text is written. False: errno says why not all. */
+/* *done: bytes written. False: errno has the reason. */
 static bool put(const output *o, const char *text, size_t bytes, size_t *done) {
     for (*done = 0; *done < bytes;) {
         size_t left = bytes - *done;
@@ -73,7 +73,7 @@ static bool put(const output *o, const char *text, size_t bytes, size_t *done) {
     return true;
 }
 
-/* The signal of a write to a pipe that nobody reads is taken away, where it is ours. */
+/* As put, but a SIGPIPE that this write raises is consumed, unless one was already pending. */
 static bool put_quietly(const output *o, const char *text, size_t bytes, size_t *done) {
     sigset_t pipe, before, waiting;
     sigemptyset(&pipe);
@@ -89,8 +89,8 @@ static bool put_quietly(const output *o, const char *text, size_t bytes, size_t 
     return ok;
 }
 
-/* No half line may stand in front of a whole one, not even of a run that is killed before it writes
- * that. Where a file cannot even be cut, the next line stands where this one does. */
+/* Removes a partial line at once, so that none is left even if the process is killed. If the file cannot be
+ * truncated, the next line overwrites this one. */
 static void take_back(output *o, size_t done) {
     if (done && !is_regular(o)) o->torn = true;
     if (done && is_regular(o) && ftruncate(o->fd, o->end) != 0) errno = 0;
@@ -110,11 +110,11 @@ trine_status output_line(output *o, const char *line) {
     return TRINE_OK;
 }
 
-/* ---- Of the process -------------------------------------------------------------------------- */
+/* ---- The process's output ---------------------------------------------------------------------- */
 
 static trine_status has_written(bool ok) {
-    CHECK(ok, TRINE_EIO, "the output cannot be written: %s",
-          errno ? strerror(errno) : "an earlier write has failed");
+    CHECK(ok, TRINE_EIO, "cannot write the output: %s",
+          errno ? strerror(errno) : "an earlier write failed");
     return TRINE_OK;
 }
 

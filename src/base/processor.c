@@ -1,4 +1,4 @@
-/* Compiled for the oldest processor there is; calls libc alone. */
+/* Compiled for the baseline instruction set; calls only libc. */
 #include "base/processor.h"
 
 #include <stdint.h>
@@ -12,7 +12,7 @@
 
 const char processor_is_checked = 1;
 
-/* ---- What there is ---- */
+/* ---- Detection ---- */
 
 enum { A, B, C, D }; /* cpuid's registers */
 
@@ -38,7 +38,7 @@ static bool ask(unsigned leaf, unsigned subleaf, int where, int bit) {
     return r[where] >> bit & 1;
 }
 
-/* XCR0: which registers the system saves. */
+/* XCR0: the register state that the system saves. */
 static uint32_t saved_state(void) {
     enum { OSXSAVE = 27 };
     uint32_t low, high;
@@ -65,9 +65,9 @@ void processor_read(bool has[PROCESSOR_FEATURES]) {
     }
 }
 
-/* ---- Whether it is enough ---- */
+/* ---- Comparison ---- */
 
-/* The highest x86-64-vN all of whose features there are. */
+/* The highest x86-64-vN whose features are all present. */
 static int level_of(const bool has[PROCESSOR_FEATURES]) {
     int level = 4;
     for (int i = 0; i < PROCESSOR_FEATURES; i++)
@@ -88,15 +88,15 @@ bool processor_fits(const bool want[PROCESSOR_FEATURES], const bool has[PROCESSO
     why[0] = '\0';
     for (int i = 0; i < PROCESSOR_FEATURES; i++)
         if (want[i] && !has[i])
-            add(why, missing++ ? ", " : "this processor has no ", features[i].name);
+            add(why, missing++ ? ", " : "this processor lacks ", features[i].name);
     if (!missing) return true;
     if (level > 1) snprintf(march, sizeof march, "x86-64-v%d", level);
-    add(why, ", which Trine was built for; build it on this machine, or with make MARCH=", march);
+    add(why, ", which this build of Trine requires; build it on this machine, or with make MARCH=",
+        march);
     return false;
 }
 
-/* Of the constructors of an object the one with the lowest number is the first; those below 101 are the
- * compiler's own. */
+/* Priority 101: runs before all other constructors; those below 101 are reserved for the compiler. */
 __attribute__((constructor(101))) static void check(void) {
     bool has[PROCESSOR_FEATURES];
     char why[PROCESSOR_WHY], host[128] = "";

@@ -1,22 +1,21 @@
-/* Whether this processor is one that the library was built for (MARCH=, the Makefile), asked before
- * anything else runs: an instruction that it does not have would end the process with SIGILL and no
- * word. processor.c is compiled for the oldest processor there is (BASELINE, the Makefile) and calls
- * nothing but libc. A constructor in it asks when the program, or the shared library, is loaded;
- * where the processor does not fit it says so on standard error, and the process ends with status 1.
- * What the rest was compiled for says processor_built_for.c, which is compiled like the rest and has
- * no instruction in it.
+/* Checks that the processor has the instruction set extensions that the library was compiled for (MARCH= in
+ * the Makefile), before any other code runs: a missing one would kill the process with SIGILL and no message.
+ * A constructor in processor.c runs when the program or the shared library is loaded; if an extension is
+ * missing, it prints an error and exits with status 1. processor.c is compiled for the baseline (BASELINE in
+ * the Makefile) and calls only libc. processor_built_for.c is compiled with the flags of all other files and
+ * records them as data.
  *
- * Looked at are the extensions that a compiler uses unasked. On processors that are no x86-64 nothing
- * is asked. Cost: a dozen cpuid instructions, once. */
+ * The list has the extensions that compilers use on their own. On architectures other than x86-64 nothing is
+ * checked. Cost: a dozen cpuid instructions, once. */
 #ifndef TRINE_BASE_PROCESSOR_H
 #define TRINE_BASE_PROCESSOR_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/* ROW(id, name, the compiler's macro, cpuid leaf, subleaf, register, bit, state, level). State: which
- * registers the system must save, the bits of XCR0. Level: of the psABI's x86-64-vN, the first that has
- * it; 0: none. */
+/* ROW(id, name, the compiler's macro, cpuid leaf, subleaf, register, bit, state, level). State: the bits of
+ * XCR0 for the registers that the system must save. Level: the first x86-64-vN of the psABI that has the
+ * extension; 0: none. */
 #define PROCESSOR_YMM 0x6u
 #define PROCESSOR_ZMM 0xe6u
 #define PROCESSOR_LIST(ROW)                                                                        \
@@ -62,19 +61,19 @@ typedef enum {
 
 #define PROCESSOR_WHY 1024
 
-/* What all files but processor.c were compiled for. */
+/* The extensions that all files but processor.c are compiled for. */
 extern const bool processor_built_for[PROCESSOR_FEATURES];
 
-/* *has = what this processor has, and the system saves. All false where it is no x86-64. Not
- * collective. */
+/* *has = the extensions that this processor has and the system supports; all false on other architectures
+ * than x86-64. Not collective. */
 void processor_read(bool has[PROCESSOR_FEATURES]);
 
-/* Whether a processor that has `has` runs what was compiled for `want`. If not, `why` names what is
- * missing, and the MARCH that would do. Pure. */
+/* Whether a processor with `has` runs code compiled for `want`. If not, `why` names the missing extensions
+ * and a MARCH that works. Pure. */
 bool processor_fits(const bool want[PROCESSOR_FEATURES], const bool has[PROCESSOR_FEATURES],
                     char why[PROCESSOR_WHY]);
 
-/* Nothing but a name: who refers to it is linked with the check, also out of an archive. */
+/* Referring to it links the check into a program, also from a static archive. */
 extern const char processor_is_checked;
 
 #endif

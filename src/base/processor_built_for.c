@@ -1,9 +1,9 @@
-/* What this file was compiled for, and with it all others but processor.c: the compiler defines a macro
- * as 1 for each extension that it may use. Data alone, so that looking at it is safe anywhere. */
+/* The extensions that this file, and every other but processor.c, is compiled for: the compiler defines a
+ * macro as 1 for each. Only data, so that reading it is safe on any processor. */
 #include "base/processor.h"
 
-/* 1 for a macro that is 1, 0 for one that is none: only COMMA_1 has a comma in it, which moves the 1 to the
- * second place. */
+/* 1 for a macro defined as 1, else 0: only COMMA_1 contains a comma, which moves the 1 to the second
+ * argument. */
 #define COMMA_1                     0,
 #define SECOND(first, second, ...)  second
 #define SECOND_OF(comma)            SECOND(comma 1, 0, 0)

@@ -50,7 +50,7 @@ void rng_philox(uint32_t out[4], uint64_t key, uint64_t block) {
                    (uint32_t[2]){low(key), high(key)});
 }
 
-/* The middle of one of 2^32 equal pieces of (0, 1): never 0, so that its logarithm is finite. */
+/* The midpoint of one of 2^32 equal intervals of (0, 1): never 0, so that its logarithm is finite. */
 static double uniform(uint32_t word) {
     return (word + 0.5) * 0x1p-32;
 }
@@ -70,13 +70,12 @@ void rng_normal(float *out, uint64_t key, uint64_t first, size_t count, double s
         rng_philox(word, key, (first + i) / 4);
         normal_pair(normal, word);
         normal_pair(normal + 2, word + 2);
-        for (size_t lane = (first + i) % 4; lane < 4 && i < count; lane++)
-            out[i++] = (float)(std * normal[lane]);
+        for (size_t n = (first + i) % 4; n < 4 && i < count; n++)
+            out[i++] = (float)(std * normal[n]);
     }
 }
 
-/* The round function takes Philox as well; rounds are told apart by a counter word which streams
- * leave at zero. */
+/* The round function is Philox, too; the round is in a counter word that named streams leave at zero. */
 static uint32_t feistel_round(uint64_t key, uint32_t round, uint32_t half) {
     uint32_t out[4];
     rng_philox4x32(out, (uint32_t[4]){half, 0, round + 1, 0}, (uint32_t[2]){low(key), high(key)});
@@ -99,8 +98,8 @@ uint64_t rng_permute(uint64_t key, uint64_t n, uint64_t i) {
     ASSERT(i < n);
     int half_bits = 0;
     while (half_bits < 32 && UINT64_C(1) << 2 * half_bits < n) half_bits++;
-    /* 4^half_bits < 4n, so the walk takes fewer than four steps on average; it ends, because the
-     * cycle of a permutation that i lies on comes back to i. */
+    /* 4^half_bits < 4n, so there are fewer than four steps on average. The loop terminates because the
+     * permutation's cycle through i returns to i, which is below n. */
     do i = feistel(key, half_bits, i);
     while (i >= n);
     return i;

@@ -7,7 +7,7 @@
 #include "base/c_locale.h"
 #include "base/processor.h"
 
-/* Every program with the library has this file, and so the check of the processor. */
+/* Every program that uses the library links this file, and so the processor check. */
 const void *const status_links_check = &processor_is_checked;
 
 static _Thread_local status_trail trail;
@@ -32,7 +32,7 @@ trine_status status_frame(trine_status status, const char *file, int line, const
     return status;
 }
 
-/* Names out of files are in messages: they must not steer the terminal that shows them. */
+/* Messages contain names from files: they must not send control sequences to a terminal. */
 static void make_plain(char *text) {
     for (; *text; text++)
         if (((unsigned char)*text < ' ' && *text != '\n') || *text == 0x7f) *text = '?';
@@ -82,7 +82,7 @@ void status_prefix(const char *text) {
     snprintf(prefix, sizeof prefix, "%s", text);
 }
 
-/* A file may be missing on one host only; an option is wrong everywhere. */
+/* A user error of a file may be on one host only and gets the prefix; a wrong option is the same everywhere. */
 static int print_message(char *text, size_t size) {
     if (!trail.user)
         return snprintf(text, size, "trine: %s%s: %s\n", prefix, trine_status_text(trail.status),
@@ -93,7 +93,7 @@ static int print_message(char *text, size_t size) {
 
 void trine_error_print(void) {
     if (trail.status == TRINE_OK || trail.printed) return;
-    /* One buffer, one write: lines of several ranks must not interleave. */
+    /* One buffer, one write: lines of different ranks must not interleave. */
     char text[8192];
     size_t used = (size_t)print_message(text, sizeof text);
     for (int i = 0; !trail.user && i < trail.count && used < sizeof text; i++) {
@@ -106,7 +106,7 @@ void trine_error_print(void) {
 }
 
 _Noreturn void status_assert_failed(const char *file, int line, const char *expression) {
-    fprintf(stderr, "trine: %s%s:%d: this is a bug in Trine: ASSERT(%s) failed\n", prefix, file,
+    fprintf(stderr, "trine: %s%s:%d: ASSERT(%s) failed; this is a bug in Trine\n", prefix, file,
             line, expression);
     fflush(stderr);
     abort();

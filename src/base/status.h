@@ -1,10 +1,10 @@
-/* Errors: a status and a trail. The function that finds a fault RAISEs it with a message for the
- * person who will read it; every caller passes it on with TRY, which adds one file:line frame. The
- * trail is printed once, by trine_error_print() or trine_abort().
+/* Errors: a status and a trail. The function that detects an error RAISEs it with a message for the user;
+ * every caller propagates it with TRY, which adds one file:line frame. trine_error_print() or trine_abort()
+ * prints the trail once.
  *
- * CHECK is for the user's mistakes (a bad argument, a bad file), ASSERT for ours: it is always on
- * and ends the process. Invariant: whoever returns a status other than TRINE_OK has raised it.
- * Cost: nothing on the good path but a comparison. The trail is one buffer per thread. */
+ * CHECK is for the user's errors (a bad argument, a bad file), ASSERT for bugs of ours: it is always on and
+ * aborts the process. Invariant: a function that returns a status other than TRINE_OK has raised it or
+ * propagated it. Cost: one comparison where there is no error. The trail is one buffer per thread. */
 #ifndef TRINE_BASE_STATUS_H
 #define TRINE_BASE_STATUS_H
 
@@ -16,22 +16,21 @@ extern "C" {
 
 #define STATUS_FRAMES 24
 
-/* Starts a new trail with this message; returns `status`. Control characters but line ends become
- * "?": names out of files do not steer the terminal that shows them. Not collective. */
+/* Starts a new trail with this message; returns `status`. Control characters other than newlines become
+ * "?", so that names from files cannot send control sequences to a terminal. Not collective. */
 trine_status status_raise(trine_status status, const char *file, int line, const char *func,
                           const char *format, ...) __attribute__((format(printf, 5, 6)));
 /* Adds a frame to the trail; returns `status`. Not collective. */
 trine_status status_frame(trine_status status, const char *file, int line, const char *func);
-/* For the places where what the user gave is looked at (options, configuration, files): a fault of
- * the kinds EINVAL, EDATA, EIO, EUNSUPPORTED, EOVERFLOW and EBUSY is printed as its message alone
- * from here on, because frames and the name of the status tell its reader nothing. Other statuses are
- * left as they are. Returns `status`. */
+/* For code that checks the user's input (options, configuration, files): an error of EINVAL, EDATA, EIO,
+ * EUNSUPPORTED, EOVERFLOW or EBUSY is from here on printed as its message alone, without frames and status
+ * name, which would tell the user nothing. Other statuses are unchanged. Returns `status`. */
 trine_status status_user(trine_status status);
-/* The message of the current trail, without frames; "" if there is none. */
+/* The message of the current trail, without frames; "" if no error is set. */
 const char *status_message(void);
-/* Forgets the trail: for callers that have handled the error. */
+/* Clears the trail: for callers that have handled the error. */
 void status_clear(void);
-/* An error's message and frames, taken out of one thread and given to another. */
+/* An error's message and frames, to move an error from one thread to another. */
 typedef struct {
     trine_status status;
     bool printed, user;
@@ -47,7 +46,7 @@ void status_take(status_trail *trail);
 void status_give(const status_trail *trail);
 /* What trine_error_print puts before the message, e.g. "host7 [pp1 dp0 tp1]: "; copied. */
 void status_prefix(const char *prefix);
-/* Says that this is a bug of ours, and aborts the process; what ASSERT calls. */
+/* Prints that this is a bug in Trine and aborts the process; called by ASSERT. */
 __attribute__((noreturn)) void status_assert_failed(const char *file, int line,
                                                     const char *expression);
 

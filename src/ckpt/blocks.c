@@ -6,10 +6,10 @@
 #include "base/status.h"
 #include "ckpt/file.h"
 
-/* What is sent to the disk in one go. In smaller pieces a save took up to twice as long. */
+/* Bytes per writeback request. With smaller requests a save took up to twice as long. */
 #define SENT_BYTES ((uint64_t)16 << 20)
 
-/* Rows that a block has at least, if it may be as large as that. */
+/* Rows in a block, at least, unless BLOCKS_MOST limits it. */
 #define ROWS 16
 
 static size_t tests_block;
@@ -27,7 +27,7 @@ static size_t choose_block(uint64_t row) {
 
 /* ---- The memory ------------------------------------------------------------------------------ */
 
-/* All ranks of a node come to the same answer. */
+/* The result is the same on all ranks of a node. */
 static bool shares_memory(const blocks_writer *w) {
     const trine_comm *node = trine_mesh_group(w->mesh, TRINE_NODE);
     bool all = !w->own && trine_comm_size(node) > 1;
@@ -47,31 +47,32 @@ static trine_status find_peers(blocks_writer *w) {
     return TRINE_OK;
 }
 
-static trine_status take_own(void **p, size_t bytes) {
+static trine_status alloc_own(void **p, size_t bytes) {
     *p = malloc(bytes);
     CHECK(*p, TRINE_ENOMEM, "no memory for a buffer of %zu bytes", bytes);
     return TRINE_OK;
 }
 
-/* Where the mesh had no memory, the slots are this rank's own. */
-static trine_status take_rest(blocks_writer *w) {
+/* Without memory from the mesh the slots are private to this rank. */
+static trine_status alloc_private(blocks_writer *w) {
     if (!w->slots) {
-        TRY(take_own(&w->own, 2 * w->block));
+        TRY(alloc_own(&w->own, 2 * w->block));
         w->slots = w->own;
     }
-    if (!w->dev->memory->host) TRY(take_own(&w->buffer, SLICE_BYTES));
+    if (!w->dev->memory->host) TRY(alloc_own(&w->buffer, SLICE_BYTES));
     return find_peers(w);
 }
 
 trine_status blocks_writer_create(blocks_writer *w, trine_mesh *mesh, device *dev, uint64_t row) {
     *w = (blocks_writer){.mesh = mesh, .dev = dev, .block = choose_block(row)};
     trine_status status = trine_mesh_alloc(mesh, &w->slots, 2 * w->block);
-    if (status == TRINE_ENOMEM) { /* as on every rank */
+    if (status == TRINE_ENOMEM) { /* the same on every rank */
         status_clear();
         status = TRINE_OK;
     }
     if (status == TRINE_OK)
-        status = trine_world_agree(comm_world(trine_mesh_group(mesh, TRINE_WORLD)), take_rest(w));
+        status =
+            trine_world_agree(comm_world(trine_mesh_group(mesh, TRINE_WORLD)), alloc_private(w));
     if (status != TRINE_OK) blocks_writer_destroy(w);
     return status;
 }
@@ -102,19 +103,19 @@ typedef struct {
     const slice_list *list;
     uint64_t sum;
     size_t blocks;
-    bool *own;            /* [blocks] whether this rank has anything of it */
-    int64_t *has;         /* [blocks] bytes of it that the group has */
-    size_t *whole;        /* [wholes] blocks that the group has all of */
-    size_t wholes, share; /* of which a rank writes so many, one behind the other */
-    size_t *next; /* [size] of each rank's stretch: where in the list its next block begins */
-    uint64_t ready, end; /* bytes of this rank's stretch that have yet to be sent to the disk */
+    bool *own;                /* whether this rank has a part of it */
+    int64_t *has;             /* bytes of it that the group has */
+    size_t *full;             /* indices of the full blocks, of which the group has all bytes */
+    size_t full_count, share; /* number of full blocks; of them per rank, consecutive */
+    size_t *next;             /* for each rank: index in the list where its next block begins */
+    uint64_t ready, end;      /* bytes of this rank's range still to be written back */
 } job;
 
 typedef struct {
     uint64_t begin, end;
 } span;
 
-/* The tensors' bytes in a block; none of one that has the header only. */
+/* The tensors' bytes in a block; empty if the block has only the header. */
 static span span_of(const job *j, size_t block) {
     span s = {block * j->w->block, (block + 1) * j->w->block};
     if (s.begin < j->header->data) s.begin = j->header->data;
@@ -127,10 +128,10 @@ static uint64_t end_of(const slice_rect *r) {
     return r->place + ((uint64_t)(r->rows - 1) * r->stride + r->cols) * trine_dtype_bytes(r->type);
 }
 
-/* What is done with every part of a rectangle that stands in a span. */
+/* Called for every part of a rectangle in a span. */
 typedef trine_status (*part_visit)(job *j, const slice_rect *part, span s, char *to);
 
-/* *next moves on to the first rectangle that does not end before the span. */
+/* Advances *next to the first rectangle that does not end before the span. */
 static trine_status visit_span(job *j, span s, size_t *next, part_visit visit, char *to) {
     const slice_list *list = j->list;
     while (*next < list->count && end_of(&list->rects[*next]) <= s.begin) *next += 1;
@@ -152,21 +153,21 @@ static trine_status count_part(job *j, const slice_rect *part, span s, char *to)
     return TRINE_OK;
 }
 
-static trine_status take_lists(job *j) {
+static trine_status alloc_lists(job *j) {
     j->blocks = (size_t)((j->header->bytes + j->w->block - 1) / j->w->block);
     j->own = calloc(j->blocks, sizeof *j->own);
     j->has = calloc(j->blocks, sizeof *j->has);
-    j->whole = calloc(j->blocks, sizeof *j->whole);
+    j->full = calloc(j->blocks, sizeof *j->full);
     j->next = calloc((size_t)j->w->size, sizeof *j->next);
-    CHECK(j->own && j->has && j->whole && j->next, TRINE_ENOMEM,
+    CHECK(j->own && j->has && j->full && j->next, TRINE_ENOMEM,
           "no memory for the list of %zu blocks of %s", j->blocks, j->path);
     return TRINE_OK;
 }
 
-static void drop_lists(job *j) {
+static void free_lists(job *j) {
     free(j->own);
     free(j->has);
-    free(j->whole);
+    free(j->full);
     free(j->next);
 }
 
@@ -178,15 +179,16 @@ static trine_status count(job *j) {
         TRY(trine_all_reduce(j->w->node, j->has, j->has, j->blocks, TRINE_I64, TRINE_SUM));
     for (size_t b = 0; b < j->blocks; b++) {
         span s = span_of(j, b);
-        if (s.end > s.begin && j->has[b] == (int64_t)(s.end - s.begin)) j->whole[j->wholes++] = b;
+        if (s.end > s.begin && j->has[b] == (int64_t)(s.end - s.begin))
+            j->full[j->full_count++] = b;
     }
-    j->share = (j->wholes + (size_t)j->w->size - 1) / (size_t)j->w->size;
+    j->share = (j->full_count + (size_t)j->w->size - 1) / (size_t)j->w->size;
     return TRINE_OK;
 }
 
 /* ---- Writing ---- */
 
-/* Stores a part where it belongs in the span, which `to` is the memory of. */
+/* Stores a part at its place in `to`, the memory of the span. */
 static trine_status store_part(job *j, const slice_rect *part, span s, char *to) {
     size_t width = trine_dtype_bytes(part->type);
     char *at = to + (part->place - s.begin);
@@ -211,11 +213,11 @@ static trine_status write_part(job *j, const slice_rect *part, span s, char *to)
 
 /* ---- Rounds ---- */
 
-/* The block that a rank of the group writes in a round. */
+/* The block that a rank of the group writes in a round; false if none. */
 static bool block_of(const job *j, int rank, size_t round, size_t *block) {
     size_t i = (size_t)rank * j->share + round;
-    if (round >= j->share || i >= j->wholes) return false;
-    *block = j->whole[i];
+    if (round >= j->share || i >= j->full_count) return false;
+    *block = j->full[i];
     return true;
 }
 
@@ -223,7 +225,7 @@ static char *slot_of(const job *j, int rank, size_t round) {
     return j->w->peers[rank] + round % 2 * j->w->block;
 }
 
-/* Each rank begins with its own. */
+/* Each rank starts with its own slot. */
 static trine_status store_round(job *j, size_t round) {
     for (int i = 0; i < j->w->size; i++) {
         int r = (j->w->rank + i) % j->w->size;
@@ -234,10 +236,9 @@ static trine_status store_round(job *j, size_t round) {
     return TRINE_OK;
 }
 
-/* Nobody will touch these blocks any more, so they can go to the disk while the next ones are
- * written. That is a hint: what comes of it the sync at the end will say. What lies between them,
- * and is written later, is not sent. */
-static void send(job *j, span s) {
+/* Starts writeback of finished blocks while the next ones are written. It is a hint: errors are
+ * reported by the final fsync. Blocks in between, which are written later, are not included. */
+static void start_writeback(job *j, span s) {
     if (s.begin != j->end) j->ready = s.begin;
     j->end = s.end;
     if (j->end - j->ready < SENT_BYTES) return;
@@ -246,7 +247,7 @@ static void send(job *j, span s) {
     j->ready = j->end;
 }
 
-/* One of this rank's blocks, as it goes to the file. */
+/* One of this rank's full blocks, to be written. */
 typedef struct {
     job *j;
     const char *from;
@@ -256,7 +257,7 @@ typedef struct {
 static trine_status write_block(void *context) {
     const block_write *b = context;
     TRY(file_write(b->j->fd, b->j->path, b->from, (size_t)(b->at.end - b->at.begin), b->at.begin));
-    send(b->j, b->at);
+    start_writeback(b->j, b->at);
     return TRINE_OK;
 }
 
@@ -267,24 +268,24 @@ static trine_status write_round(job *j, size_t round) {
     return comm_with_files(comm_world(trine_mesh_group(j->w->mesh, TRINE_WORLD)), write_block, &b);
 }
 
-static trine_status both(job *j, size_t round) {
+static trine_status write_and_store(job *j, size_t round) {
     bool writes_first = j->w->rank % 2 == 0;
     if (writes_first) TRY(write_round(j, round));
     TRY(store_round(j, round + 1));
     return writes_first ? TRINE_OK : write_round(j, round);
 }
 
-static trine_status write_wholes(job *j) {
+static trine_status write_full_blocks(job *j) {
     trine_status status = store_round(j, 0);
     for (size_t round = 0; round < j->share; round++) {
         if (j->w->node) TRY(trine_barrier(j->w->node));
-        if (status == TRINE_OK) status = both(j, round);
+        if (status == TRINE_OK) status = write_and_store(j, round);
     }
     return status;
 }
 
-/* In this rank's own slot, into which nobody stores any more. */
-static trine_status write_rest(job *j) {
+/* Assembled in this rank's own slot, which no other rank uses any more. */
+static trine_status write_partial_blocks(job *j) {
     size_t next = 0;
     for (size_t b = 0; b < j->blocks; b++) {
         span s = span_of(j, b);
@@ -294,7 +295,7 @@ static trine_status write_rest(job *j) {
     return TRINE_OK;
 }
 
-/* Whether nobody has failed yet; this rank's own failure stays one. */
+/* *ready = no rank has failed; returns this rank's own status. */
 static trine_status all_ready(const blocks_writer *w, trine_status status, bool *ready) {
     int64_t failed = status != TRINE_OK;
     *ready = false;
@@ -307,11 +308,11 @@ trine_status blocks_write(blocks_writer *w, int fd, const char *path, const st_h
                           const slice_list *list, uint64_t *sum) {
     job j = {.w = w, .fd = fd, .path = path, .header = h, .list = list};
     bool ready;
-    trine_status status = all_ready(w, take_lists(&j), &ready);
+    trine_status status = all_ready(w, alloc_lists(&j), &ready);
     if (ready) status = count(&j);
-    if (ready && status == TRINE_OK) status = write_wholes(&j);
-    if (ready && status == TRINE_OK) status = write_rest(&j);
+    if (ready && status == TRINE_OK) status = write_full_blocks(&j);
+    if (ready && status == TRINE_OK) status = write_partial_blocks(&j);
     *sum += j.sum;
-    drop_lists(&j);
+    free_lists(&j);
     return status;
 }

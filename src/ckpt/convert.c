@@ -6,12 +6,12 @@
 #include "base/half.h"
 #include "base/status.h"
 
-/* Files put their numbers anywhere. */
+/* Elements in files may be unaligned. */
 typedef uint32_t __attribute__((aligned(1), may_alias)) bits32;
 typedef uint16_t __attribute__((aligned(1), may_alias)) bits16;
 
-/* One element, its types known where this is inlined. Of one type it is its bits that are copied: a
- * NaN keeps all of them. */
+/* One element; the types are constants after inlining. Equal types copy bits: a NaN keeps its
+ * payload. */
 static inline __attribute__((always_inline)) void
 move(void *dst, trine_dtype to, size_t i, const void *src, trine_dtype from, size_t j) {
     if (to == from && to == TRINE_F32) {
@@ -28,11 +28,11 @@ move(void *dst, trine_dtype to, size_t i, const void *src, trine_dtype from, siz
     }
 }
 
-/* Turning goes by tiles that lie by themselves for a while, with a gap behind their rows: on either
- * side the lines of a tile are as far apart as a matrix is wide, which is a power of two more often
- * than not, and so they all want the same few places of a cache. */
+/* Transposes by tiles in a buffer with a gap behind each row: the rows of a tile are a full row of
+ * the matrix apart on either side, often a power of two, so they would map to the same few cache
+ * sets. */
 #define TILE   ((size_t)64)
-#define SQUARE ((size_t)8) /* what is transposed in registers */
+#define SQUARE ((size_t)8) /* transposed in registers */
 #define PITCH  (TILE + SQUARE)
 
 static inline size_t below(size_t a, size_t b) {
@@ -47,8 +47,8 @@ static inline __attribute__((always_inline)) void copy(convert_place dst, trine_
             move(dst.at, to, r * dst.stride + c, src.at, from, r * src.stride + c);
 }
 
-/* dst (SQUARE rows, `stride` elements apart) = the transpose of src (SQUARE rows, PITCH apart). With
- * lanes of rows i and i + 4 side by side, three times over, row i is column i. */
+/* dst (SQUARE rows, `stride` elements apart) = the transpose of src (SQUARE rows, PITCH apart).
+ * Interleaving rows i and i + 4 three times makes row i column i. */
 #if defined(__has_builtin)
 #if __has_builtin(__builtin_shufflevector)
 #define IN_REGISTERS
@@ -62,7 +62,7 @@ static inline __attribute__((always_inline)) void copy(convert_place dst, trine_
         to[2 * i] = LOW(from[i], from[i + SQUARE / 2]);                                            \
         to[2 * i + 1] = HIGH(from[i], from[i + SQUARE / 2]);                                       \
     }
-#define TURN_SQUARE(name, element)                                                                 \
+#define TRANSPOSE_SQUARE(name, element)                                                            \
     typedef element name##_row __attribute__((vector_size(SQUARE * sizeof(element))));             \
     static inline void name(char *dst, size_t stride, const element *src) {                        \
         name##_row x[SQUARE], y[SQUARE];                                                           \
@@ -74,7 +74,7 @@ static inline __attribute__((always_inline)) void copy(convert_place dst, trine_
             memcpy(dst + i * stride * sizeof(element), &y[i], sizeof y[i]);                        \
     }
 #else
-#define TURN_SQUARE(name, element)                                                                 \
+#define TRANSPOSE_SQUARE(name, element)                                                            \
     static inline void name(char *dst, size_t stride, const element *src) {                        \
         for (size_t i = 0; i < SQUARE; i++)                                                        \
             for (size_t j = 0; j < SQUARE; j++)                                                    \
@@ -82,33 +82,35 @@ static inline __attribute__((always_inline)) void copy(convert_place dst, trine_
                        sizeof(element));                                                           \
     }
 #endif
-TURN_SQUARE(turn_square32, uint32_t)
-TURN_SQUARE(turn_square16, uint16_t)
+TRANSPOSE_SQUARE(transpose_square32, uint32_t)
+TRANSPOSE_SQUARE(transpose_square16, uint16_t)
 
-static inline __attribute__((always_inline)) void
-turn_square(char *dst, size_t at, size_t stride, const void *tile, size_t from, trine_dtype type) {
+static inline __attribute__((always_inline)) void transpose_square(char *dst, size_t at,
+                                                                   size_t stride, const void *tile,
+                                                                   size_t from, trine_dtype type) {
     if (type == TRINE_F32)
-        turn_square32(dst + at * sizeof(uint32_t), stride, (const uint32_t *)tile + from);
+        transpose_square32(dst + at * sizeof(uint32_t), stride, (const uint32_t *)tile + from);
     else
-        turn_square16(dst + at * sizeof(uint16_t), stride, (const uint16_t *)tile + from);
+        transpose_square16(dst + at * sizeof(uint16_t), stride, (const uint16_t *)tile + from);
 }
 
 /* dst (width, height) = the transpose of a tile (height, width). */
-static inline __attribute__((always_inline)) void turn_tile(void *dst, size_t at, size_t stride,
-                                                            const void *tile, trine_dtype type,
-                                                            size_t height, size_t width) {
+static inline __attribute__((always_inline)) void transpose_tile(void *dst, size_t at,
+                                                                 size_t stride, const void *tile,
+                                                                 trine_dtype type, size_t height,
+                                                                 size_t width) {
     size_t h = height / SQUARE * SQUARE, w = width / SQUARE * SQUARE;
     for (size_t c = 0; c < w; c += SQUARE)
         for (size_t r = 0; r < h; r += SQUARE)
-            turn_square(dst, at + c * stride + r, stride, tile, r * PITCH + c, type);
+            transpose_square(dst, at + c * stride + r, stride, tile, r * PITCH + c, type);
     for (size_t c = 0; c < width; c++)
         for (size_t r = c < w ? h : 0; r < height; r++)
             move(dst, type, at + c * stride + r, tile, type, r * PITCH + c);
 }
 
-static inline __attribute__((always_inline)) void turn(convert_place dst, trine_dtype to,
-                                                       convert_place src, trine_dtype from,
-                                                       size_t rows, size_t cols) {
+static inline __attribute__((always_inline)) void transpose(convert_place dst, trine_dtype to,
+                                                            convert_place src, trine_dtype from,
+                                                            size_t rows, size_t cols) {
     bits32 tile[TILE * PITCH];
     for (size_t r0 = 0; r0 < rows; r0 += TILE)
         for (size_t c0 = 0; c0 < cols; c0 += TILE) {
@@ -116,11 +118,11 @@ static inline __attribute__((always_inline)) void turn(convert_place dst, trine_
             for (size_t r = 0; r < height; r++)
                 for (size_t c = 0; c < width; c++)
                     move(tile, to, r * PITCH + c, src.at, from, (r0 + r) * src.stride + c0 + c);
-            turn_tile(dst.at, c0 * dst.stride + r0, dst.stride, tile, to, height, width);
+            transpose_tile(dst.at, c0 * dst.stride + r0, dst.stride, tile, to, height, width);
         }
 }
 
-/* A loop of its own for each pair of types. */
+/* A separate loop for each pair of types. */
 #define PAIR(to, from) ((int)(to)*16 + (int)(from))
 #define CASE(what, to, from)                                                                       \
     case PAIR(to, from):                                                                           \
@@ -142,7 +144,7 @@ void convert_copy(convert_place dst, convert_place src, size_t rows, size_t cols
     ASSERT(false);
 }
 
-void convert_turn(convert_place dst, convert_place src, size_t rows, size_t cols) {
-    switch (PAIR(dst.type, src.type)) { CASES(turn) }
+void convert_transpose(convert_place dst, convert_place src, size_t rows, size_t cols) {
+    switch (PAIR(dst.type, src.type)) { CASES(transpose) }
     ASSERT(false);
 }

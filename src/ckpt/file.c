@@ -19,7 +19,7 @@
 trine_status file_token(char token[FILE_TOKEN]) {
     uint64_t random;
     CHECK(getrandom(&random, sizeof random, 0) == sizeof random, TRINE_EIO,
-          "the system gives no random numbers: %s", strerror(errno));
+          "cannot get random numbers: %s", strerror(errno));
     snprintf(token, FILE_TOKEN, "%016" PRIx64, random);
     return TRINE_OK;
 }
@@ -49,7 +49,7 @@ trine_status file_write(int fd, const char *path, const void *data, size_t bytes
         ssize_t n = pwrite(fd, from, bytes, (off_t)place);
         if (n < 0 && errno == EINTR) continue;
         CHECK(n > 0, TRINE_EIO, "%s: cannot write %zu bytes at %llu: %s", path, bytes,
-              (unsigned long long)place, n < 0 ? strerror(errno) : "nothing was taken");
+              (unsigned long long)place, n < 0 ? strerror(errno) : "nothing was written");
         from += n;
         place += (uint64_t)n;
         bytes -= (size_t)n;
@@ -87,7 +87,7 @@ trine_status file_sync_folder(const char *path) {
     CHECK(fd >= 0, TRINE_EIO, "%s: %s", path, strerror(errno));
     int failed = fsync(fd), cause = errno;
     close(fd);
-    /* Some network file systems have no fsync of a folder: their renames are on the server at once. */
+    /* Some network file systems do not support fsync of a folder: their renames are synchronous. */
     CHECK(!failed || cause == EINVAL, TRINE_EIO, "%s: cannot sync the folder: %s", path,
           strerror(cause));
     return TRINE_OK;
@@ -100,13 +100,13 @@ trine_status file_make_folder(const char *path, bool *made) {
     if (*made) return TRINE_OK;
     int cause = errno;
     if (stat(path, &is) == 0) cause = S_ISDIR(is.st_mode) ? 0 : ENOTDIR;
-    CHECK(!cause, TRINE_EIO, "%s: cannot make the folder: %s", path, strerror(cause));
+    CHECK(!cause, TRINE_EIO, "%s: cannot create the folder: %s", path, strerror(cause));
     return TRINE_OK;
 }
 
 trine_status file_rename(const char *from, const char *to) {
     files_begin("renaming", from);
-    CHECK(rename(from, to) == 0, TRINE_EIO, "%s: cannot be renamed to %s: %s", from, to,
+    CHECK(rename(from, to) == 0, TRINE_EIO, "%s: cannot rename it to %s: %s", from, to,
           strerror(errno));
     return TRINE_OK;
 }
@@ -115,7 +115,7 @@ trine_status file_exchange(const char *a, const char *b, bool *done) {
     files_begin("renaming", a);
     *done = renameat2(AT_FDCWD, a, AT_FDCWD, b, RENAME_EXCHANGE) == 0;
     bool impossible = errno == EINVAL || errno == ENOSYS || errno == ENOTSUP;
-    CHECK(*done || impossible, TRINE_EIO, "%s: cannot take the place of %s: %s", a, b,
+    CHECK(*done || impossible, TRINE_EIO, "%s: cannot exchange it with %s: %s", a, b,
           strerror(errno));
     return TRINE_OK;
 }
@@ -135,7 +135,7 @@ bool file_discard(const char *path) {
 }
 
 trine_status file_remove(const char *path) {
-    CHECK(file_discard(path), TRINE_EIO, "%s: cannot be removed: %s", path, strerror(errno));
+    CHECK(file_discard(path), TRINE_EIO, "%s: cannot remove it: %s", path, strerror(errno));
     return TRINE_OK;
 }
 

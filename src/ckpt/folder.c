@@ -17,18 +17,18 @@
 #define LATEST     ".latest."
 #define WRITTEN    "writing"
 
-/* Beside the files: the folder itself, `latest`, blocks of the file system that are not full. */
+/* Margin for the folder itself, `latest`, and partly used blocks of the file system. */
 #define LITTLE ((uint64_t)1 << 20)
 
 /* ---- Names ---- */
 
-/* What a name in DIR says: a step of one of these kinds, and whose. */
-typedef enum { WHOLE, WRITING, REMOVING, REPLACED, KINDS } name_kind;
+/* A parsed name in DIR: step, kind and token. */
+typedef enum { COMMITTED, WRITING, REMOVING, REPLACED, KINDS } name_kind;
 
 typedef struct {
     int64_t step;
     name_kind kind;
-    char token[FILE_TOKEN]; /* "": a whole one, or one from before there were leases */
+    char token[FILE_TOKEN]; /* a committed one, or one of a version without leases */
 } step_name;
 
 static const char *const endings[KINDS] = {"", WRITTEN, "removing", "replaced"};
@@ -40,14 +40,14 @@ static step_name name_of(int64_t step, name_kind kind, const char *token) {
 }
 
 static void print_name(char name[NAME_BYTES], step_name n) {
-    if (n.kind == WHOLE)
+    if (n.kind == COMMITTED)
         snprintf(name, NAME_BYTES, "step-%" PRId64, n.step);
     else
         snprintf(name, NAME_BYTES, ".step-%" PRId64 ".%s%s%s", n.step, n.token,
                  n.token[0] ? "." : "", endings[n.kind]);
 }
 
-/* A name is ours when it is the one that we would print. */
+/* A name is ours if printing it again gives the same name. */
 static bool read_name(const char *name, step_name *n) {
     char again[NAME_BYTES], *end;
     bool hidden = name[0] == '.';
@@ -60,7 +60,7 @@ static bool read_name(const char *name, step_name *n) {
     return n->step >= 0 && strcmp(name, again) == 0;
 }
 
-/* The text that will be `latest`, and anybody's. */
+/* Name of this owner's new text of `latest`; is_latest: any owner's. */
 static void print_latest(char name[NAME_BYTES], const lease *l) {
     snprintf(name, NAME_BYTES, LATEST "%s." WRITTEN, lease_token(l));
 }
@@ -80,7 +80,7 @@ char *folder_join(const char *folder, const char *name) {
 
 char *folder_path(const char *dir, int64_t step) {
     char name[NAME_BYTES];
-    print_name(name, name_of(step, WHOLE, ""));
+    print_name(name, name_of(step, COMMITTED, ""));
     return folder_join(dir, name);
 }
 
@@ -92,8 +92,8 @@ char *folder_writing(const char *dir, const char *token, int64_t step) {
 
 /* ---- Single steps ---- */
 
-/* file_* of DIR/name. */
-static trine_status do_in(const char *dir, const char *name, trine_status (*what)(const char *)) {
+/* Calls a function of file.h with DIR/name. */
+static trine_status call_in(const char *dir, const char *name, trine_status (*what)(const char *)) {
     char *path = folder_join(dir, name);
     CHECK(path, TRINE_ENOMEM, "no memory for a file name");
     trine_status status = what(path);
@@ -101,8 +101,7 @@ static trine_status do_in(const char *dir, const char *name, trine_status (*what
     return status;
 }
 
-/* Makes the folder and those above it, and sees that what it made outlives a power cut. Cuts `path`
- * for a while. */
+/* Creates the folder and its parents, synced. Modifies `path` temporarily. */
 static trine_status make_all(char *path) {
     struct stat is;
     bool made;
@@ -134,7 +133,7 @@ trine_status folder_make(const char *dir) {
     return status;
 }
 
-/* All renames are within DIR, which is synced. */
+/* Renames within DIR, and syncs it. */
 static trine_status rename_in(const char *dir, const char *from, const char *to) {
     char *a = folder_join(dir, from), *b = folder_join(dir, to);
     trine_status status =
@@ -146,7 +145,7 @@ static trine_status rename_in(const char *dir, const char *from, const char *to)
 }
 
 static trine_status remove_in(const char *dir, const char *name) {
-    return do_in(dir, name, file_remove);
+    return call_in(dir, name, file_remove);
 }
 
 static bool look_in(const char *dir, const char *name, struct stat *is) {
@@ -161,36 +160,37 @@ static bool exists(const char *dir, const char *name) {
     return look_in(dir, name, &is);
 }
 
-/* ---- What is there ---- */
+/* ---- Listing ---- */
 
-/* A job was killed between the two renames of a file system that has no exchange. */
-static trine_status give_back(void *context, const char *dir, const char *name) {
-    char whole[NAME_BYTES];
+/* Undoes the first of two renames after whose first the job was killed (file systems without
+ * exchange). */
+static trine_status restore_replaced(void *context, const char *dir, const char *name) {
+    char committed[NAME_BYTES];
     step_name n;
     (void)context;
     if (!read_name(name, &n) || n.kind != REPLACED) return TRINE_OK;
-    print_name(whole, name_of(n.step, WHOLE, ""));
-    if (exists(dir, whole)) return TRINE_OK;
-    trine_status status = rename_in(dir, name, whole);
-    if (status != TRINE_OK && exists(dir, whole)) { /* another rank was faster */
+    print_name(committed, name_of(n.step, COMMITTED, ""));
+    if (exists(dir, committed)) return TRINE_OK;
+    trine_status status = rename_in(dir, name, committed);
+    if (status != TRINE_OK && exists(dir, committed)) { /* another rank did it */
         status_clear();
         return TRINE_OK;
     }
     CHECK(status == TRINE_OK, TRINE_EIO,
-          "%s/%s is a whole checkpoint that was about to be replaced when its job was killed, and "
-          "it cannot be renamed to %s here: do that first",
-          dir, name, whole);
+          "%s/%s is a complete checkpoint whose replacement was interrupted, and it cannot be "
+          "renamed to %s here; rename it first",
+          dir, name, committed);
     return TRINE_OK;
 }
 
 typedef struct {
     int64_t *steps;
-    size_t count, room;
+    size_t count, capacity;
 } step_list;
 
-/* What cannot be looked at, or is a link to storage that is away, counts: whoever opens it says why it
- * cannot be had. Left out, it would make a run begin anew. */
-static bool is_other(const char *dir, const char *name) {
+/* A name that cannot be accessed, or is a link to offline storage, counts as a checkpoint: opening
+ * it reports the reason. If it were left out, a run would start from scratch. */
+static bool is_not_folder(const char *dir, const char *name) {
     struct stat is;
     char *path = folder_join(dir, name);
     bool other = path && stat(path, &is) == 0 && !S_ISDIR(is.st_mode);
@@ -201,13 +201,13 @@ static bool is_other(const char *dir, const char *name) {
 static trine_status add_step(void *context, const char *dir, const char *name) {
     step_list *list = context;
     step_name n;
-    if (!read_name(name, &n) || n.kind != WHOLE || is_other(dir, name)) return TRINE_OK;
-    if (list->count == list->room) {
-        size_t room = 2 * list->room + 16;
-        int64_t *more = realloc(list->steps, room * sizeof *more);
+    if (!read_name(name, &n) || n.kind != COMMITTED || is_not_folder(dir, name)) return TRINE_OK;
+    if (list->count == list->capacity) {
+        size_t capacity = 2 * list->capacity + 16;
+        int64_t *more = realloc(list->steps, capacity * sizeof *more);
         CHECK(more, TRINE_ENOMEM, "no memory for a list of checkpoints");
         list->steps = more;
-        list->room = room;
+        list->capacity = capacity;
     }
     list->steps[list->count++] = n.step;
     return TRINE_OK;
@@ -222,7 +222,7 @@ trine_status folder_list(const char *dir, int64_t **steps, size_t *count) {
     step_list list = {0};
     *steps = NULL;
     *count = 0;
-    TRY(file_each(dir, give_back, NULL));
+    TRY(file_each(dir, restore_replaced, NULL));
     trine_status status = file_each(dir, add_step, &list);
     if (status != TRINE_OK) {
         free(list.steps);
@@ -234,38 +234,38 @@ trine_status folder_list(const char *dir, int64_t **steps, size_t *count) {
     return TRINE_OK;
 }
 
-/* ---- What owners before have left ---- */
+/* ---- Leftovers of earlier owners ---- */
 
 typedef struct {
     char (*names)[NAME_BYTES];
-    size_t count, room;
+    size_t count, capacity;
 } name_list;
 
 static trine_status add_leftover(void *context, const char *dir, const char *name) {
     name_list *list = context;
     step_name n;
     (void)dir;
-    if (!is_latest(name) && (!read_name(name, &n) || n.kind == WHOLE)) return TRINE_OK;
-    if (list->count == list->room) {
-        size_t room = 2 * list->room + 16;
-        void *more = realloc(list->names, room * sizeof *list->names);
+    if (!is_latest(name) && (!read_name(name, &n) || n.kind == COMMITTED)) return TRINE_OK;
+    if (list->count == list->capacity) {
+        size_t capacity = 2 * list->capacity + 16;
+        void *more = realloc(list->names, capacity * sizeof *list->names);
         CHECK(more, TRINE_ENOMEM, "no memory for a list of files");
         list->names = more;
-        list->room = room;
+        list->capacity = capacity;
     }
     snprintf(list->names[list->count++], NAME_BYTES, "%s", name);
     return TRINE_OK;
 }
 
-/* What was listed when the lease is held still is this owner's or an earlier one's. */
+/* What was listed while the lease is held belongs to this owner or an earlier one. */
 static trine_status list_leftovers(lease *l, name_list *list) {
     *list = (name_list){0};
     TRY(file_each(lease_dir(l), add_leftover, list));
     return lease_check(l);
 }
 
-/* Whoever was about to publish it cannot any more, nor is it whole for anybody: its name says that it
- * goes. Clears the list's entry where it is the one to remove. */
+/* Renames an entry so that its owner can no longer publish it and no process takes it for complete: its
+ * name says that it is being removed. Updates the entry to the name to remove. */
 static trine_status unpublish(const char *dir, char name[NAME_BYTES]) {
     step_name n;
     if (!read_name(name, &n) || n.kind == REMOVING) return TRINE_OK;
@@ -301,7 +301,7 @@ static trine_status remove_leftovers(lease *l) {
     name_list list;
     trine_status status = list_leftovers(l, &list);
     for (size_t i = 0; i < list.count && status == TRINE_OK; i++) {
-        /* What stays is in nobody's way but by its size, and that is looked at next. */
+        /* What cannot be removed only takes space, which is checked next. */
         if (unpublish(lease_dir(l), list.names[i]) != TRINE_OK ||
             remove_in(lease_dir(l), list.names[i]) != TRINE_OK)
             status_clear();
@@ -316,11 +316,11 @@ static trine_status check_space(const char *dir, uint64_t need) {
     struct statvfs at;
     char has[HUMAN_SIZE], wants[HUMAN_SIZE];
     CHECK(statvfs(dir, &at) == 0, TRINE_EIO, "%s: %s", dir, strerror(errno));
-    uint64_t room = (uint64_t)at.f_bavail * at.f_frsize;
-    CHECK(need + LITTLE <= room, TRINE_EIO,
-          "%s: no room for a checkpoint: it takes %" PRIu64 " bytes (%s) and a little, and %" PRIu64
-          " (%s) are free",
-          dir, need, human_bytes(wants, need), room, human_bytes(has, room));
+    uint64_t available = (uint64_t)at.f_bavail * at.f_frsize;
+    CHECK(need + LITTLE <= available, TRINE_EIO,
+          "%s: not enough space for a checkpoint: it needs %" PRIu64
+          " bytes (%s) plus a margin, %" PRIu64 " (%s) are free",
+          dir, need, human_bytes(wants, need), available, human_bytes(has, available));
     return TRINE_OK;
 }
 
@@ -337,7 +337,7 @@ trine_status folder_try(lease *l, int64_t step, uint64_t need) {
 
 trine_status folder_begin(lease *l, int64_t step, uint64_t need) {
     TRY(lease_check(l));
-    TRY(file_each(lease_dir(l), give_back, NULL));
+    TRY(file_each(lease_dir(l), restore_replaced, NULL));
     TRY(remove_leftovers(l));
     return folder_try(l, step, need);
 }
@@ -350,7 +350,7 @@ void folder_abandon(const lease *l, int64_t step) {
 
 /* ---- Publishing ---- */
 
-/* Gives two names to each other's folders in one call; *done is false where that cannot be. */
+/* Exchanges two names in one call; *done is false if that is not supported. */
 static trine_status exchange(const char *dir, const char *a, const char *b, bool *done) {
     char *from = folder_join(dir, a), *to = folder_join(dir, b);
     *done = false;
@@ -361,33 +361,33 @@ static trine_status exchange(const char *dir, const char *a, const char *b, bool
     return status;
 }
 
-/* The same by two renames. Between them a reader may give `old` its name back (give_back): again. */
-static trine_status rename_twice(const char *dir, const char *writing, const char *whole,
+/* The same by two renames. Between them a reader may restore `old` (restore_replaced): retry. */
+static trine_status rename_twice(const char *dir, const char *writing, const char *committed,
                                  const char *old) {
     trine_status status;
     int tries = 0;
     do {
-        TRY(rename_in(dir, whole, old));
-        status = rename_in(dir, writing, whole);
-    } while (status != TRINE_OK && exists(dir, whole) && exists(dir, writing) && ++tries < 10);
+        TRY(rename_in(dir, committed, old));
+        status = rename_in(dir, writing, committed);
+    } while (status != TRINE_OK && exists(dir, committed) && exists(dir, writing) && ++tries < 10);
     return status;
 }
 
-/* `writing` becomes `whole`, which is there. What was there is removed; where it cannot be, the next
- * folder_begin tries again. Where this fails, what was there has its name still, or again: under that
- * of `writing` it would be removed. */
-static trine_status replace(const char *dir, const char *writing, const char *whole,
+/* Replaces the existing `committed` with `writing` and removes the old one; if that fails the next
+ * folder_begin retries. On error the old one keeps its name, or gets it back: under the name of
+ * `writing` it would be removed. */
+static trine_status replace(const char *dir, const char *writing, const char *committed,
                             const char *replaced) {
     const char *old = writing;
     bool done, back;
-    TRY(exchange(dir, writing, whole, &done));
+    TRY(exchange(dir, writing, committed, &done));
     if (done) {
         trine_status status = file_sync_folder(dir);
-        if (status != TRINE_OK) TRY(exchange(dir, writing, whole, &back));
+        if (status != TRINE_OK) TRY(exchange(dir, writing, committed, &back));
         TRY(status);
     } else {
         old = replaced;
-        TRY(rename_twice(dir, writing, whole, old));
+        TRY(rename_twice(dir, writing, committed, old));
     }
     if (remove_in(dir, old) != TRINE_OK) status_clear();
     return TRINE_OK;
@@ -398,50 +398,51 @@ static trine_status write_text(const char *path, const char *text) {
     return file_put(path, text, strlen(text));
 }
 
-/* Readers of `latest` see the old text or the new one. */
-static trine_status write_latest(const lease *l, const char *whole) {
+/* Atomic: readers of `latest` see the old text or the new one. */
+static trine_status write_latest(const lease *l, const char *committed) {
     char text[NAME_BYTES + 1], name[NAME_BYTES];
     print_latest(name, l);
     char *path = folder_join(lease_dir(l), name);
     CHECK(path, TRINE_ENOMEM, "no memory for a file name");
-    snprintf(text, sizeof text, "%s\n", whole);
+    snprintf(text, sizeof text, "%s\n", committed);
     trine_status status = write_text(path, text);
     free(path);
     TRY(status);
     return rename_in(lease_dir(l), name, "latest");
 }
 
-/* Another one there is another owner's, and that is found by the check of the lease; or that of somebody
- * who does not know leases. */
-static trine_status expect(const char *dir, const char *whole, const struct stat *made) {
+/* Checks that the folder is the one that was published. Another one belongs to another owner, which
+ * the check of the lease finds, or to a process that does not use leases. */
+static trine_status check_published(const char *dir, const char *committed,
+                                    const struct stat *made) {
     struct stat is = {0};
-    bool there = look_in(dir, whole, &is);
+    bool there = look_in(dir, committed, &is);
     CHECK(there && is.st_dev == made->st_dev && is.st_ino == made->st_ino, TRINE_EIO,
-          "%s/%s is not the checkpoint that was just saved, but somebody else's who writes there "
-          "without asking",
-          dir, whole);
+          "%s/%s is not the checkpoint that was just saved; another process writes to the folder "
+          "without holding its lease",
+          dir, committed);
     return TRINE_OK;
 }
 
-static trine_status publish(lease *l, const char *writing, const char *whole,
+static trine_status publish(lease *l, const char *writing, const char *committed,
                             const char *replaced) {
     const char *dir = lease_dir(l);
     struct stat made;
-    TRY(do_in(dir, writing, file_sync_folder));
+    TRY(call_in(dir, writing, file_sync_folder));
     CHECK(look_in(dir, writing, &made), TRINE_EIO, "%s/%s: %s", dir, writing, strerror(errno));
     TRY(lease_check(l));
-    if (exists(dir, whole))
-        TRY(replace(dir, writing, whole, replaced));
+    if (exists(dir, committed))
+        TRY(replace(dir, writing, committed, replaced));
     else
-        TRY(rename_in(dir, writing, whole));
+        TRY(rename_in(dir, writing, committed));
     TRY(lease_check(l));
-    TRY(write_latest(l, whole));
-    TRY(expect(dir, whole, &made));
+    TRY(write_latest(l, committed));
+    TRY(check_published(dir, committed, &made));
     return lease_check(l);
 }
 
-/* What fails because the folder has another owner is said to be that. */
-static trine_status blame(lease *l, trine_status status) {
+/* Reports a failure that a new owner of the folder has caused as TRINE_EBUSY. */
+static trine_status report_new_owner(lease *l, trine_status status) {
     char cause[2048];
     if (status == TRINE_OK || status == TRINE_EBUSY) return status;
     snprintf(cause, sizeof cause, "%s", status_message());
@@ -450,26 +451,26 @@ static trine_status blame(lease *l, trine_status status) {
 }
 
 trine_status folder_publish(lease *l, int64_t step) {
-    char writing[NAME_BYTES], whole[NAME_BYTES], replaced[NAME_BYTES];
+    char writing[NAME_BYTES], committed[NAME_BYTES], replaced[NAME_BYTES];
     print_name(writing, name_of(step, WRITING, lease_token(l)));
-    print_name(whole, name_of(step, WHOLE, ""));
+    print_name(committed, name_of(step, COMMITTED, ""));
     print_name(replaced, name_of(step, REPLACED, lease_token(l)));
-    return blame(l, publish(l, writing, whole, replaced));
+    return report_new_owner(l, publish(l, writing, committed, replaced));
 }
 
 /* ---- Cleaning ---- */
 
 static trine_status remove_committed(lease *l, int64_t step) {
-    char whole[NAME_BYTES], removing[NAME_BYTES];
-    print_name(whole, name_of(step, WHOLE, ""));
+    char committed[NAME_BYTES], removing[NAME_BYTES];
+    print_name(committed, name_of(step, COMMITTED, ""));
     print_name(removing, name_of(step, REMOVING, lease_token(l)));
     TRY(remove_in(lease_dir(l), removing));
     TRY(lease_check(l));
-    TRY(rename_in(lease_dir(l), whole, removing));
+    TRY(rename_in(lease_dir(l), committed, removing));
     return remove_in(lease_dir(l), removing);
 }
 
-/* The oldest first: whenever this ends, what is left is the newest. */
+/* Oldest first: an interruption at any time leaves the newest. */
 static trine_status remove_old(lease *l, const int64_t *steps, size_t count, size_t keep) {
     for (size_t i = count; i-- > keep;) TRY(remove_committed(l, steps[i]));
     return TRINE_OK;
@@ -484,5 +485,5 @@ trine_status folder_clean(lease *l, int keep, int64_t step) {
     while (later < count && steps[later] > step) later++;
     trine_status status = remove_old(l, steps + later, count - later, (size_t)keep);
     free(steps);
-    return blame(l, status);
+    return report_new_owner(l, status);
 }

@@ -21,23 +21,23 @@
 #define PREFIX     ".lease-"
 #define NEW        ".new"
 
-/* What is seen of another owner. */
+/* The observed lease of another owner. */
 typedef struct {
-    int64_t generation; /* 0: nobody is watched */
+    int64_t generation; /* 0: none */
     char text[LEASE_TEXT];
-    uint64_t looked; /* at that time */
-    double silent;   /* seconds that the text was watched and did not change */
-    bool said;
+    uint64_t looked; /* time of the last poll */
+    double silent;   /* seconds during which the text did not change */
+    bool reported;
 } watched;
 
 struct lease {
     char *dir;
-    char *path; /* of the lease file, once it is held */
+    char *path; /* of the lease file, while it is held */
     lease_record own;
     int64_t generation;
     watched other;
     bool held, lost;
-    pthread_t heart;
+    pthread_t beat_thread;
     pthread_mutex_t guard; /* of `ending` */
     pthread_cond_t wake;
     bool beating, ending;
@@ -58,7 +58,7 @@ static char *path_of(const char *dir, int64_t generation) {
     return folder_join(dir, name);
 }
 
-/* 0: the name is none of a lease. */
+/* 0: not the name of a lease. */
 static int64_t generation_of(const char *name) {
     char again[NAME_BYTES];
     if (strncmp(name, PREFIX, strlen(PREFIX)) != 0) return 0;
@@ -93,7 +93,7 @@ static trine_status remove_old(void *context, const char *dir, const char *name)
 
 /* ---- Reading ---- */
 
-/* What a lease file says; *there is false where it was removed (ESTALE: on another client of NFS). */
+/* Reads a lease file; *there is false if it was removed (ESTALE: by another NFS client). */
 static trine_status read_text(const char *path, char text[LEASE_TEXT], bool *there) {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     *there = fd >= 0;
@@ -124,7 +124,7 @@ static bool is_own(const lease *l, const char *text) {
 
 /* ---- Writing ---- */
 
-static trine_status write_whole(const lease *l, const char *path) {
+static trine_status write_record(const lease *l, const char *path) {
     char text[LEASE_TEXT];
     size_t bytes = lease_record_print(&l->own, text);
     int fd;
@@ -132,8 +132,8 @@ static trine_status write_whole(const lease *l, const char *path) {
     return file_close(fd, path, file_write(fd, path, text, bytes, 0));
 }
 
-/* The beat, or that it is free. False when the file is gone, or another's; what cannot be written now
- * may be at the next beat. */
+/* Writes the beat, or that it is free. False when the file is gone or belongs to another owner; a
+ * failed write is retried at the next beat. */
 static bool write_state(const lease *l) {
     char text[LEASE_TEXT];
     uint64_t place;
@@ -148,14 +148,14 @@ static bool write_state(const lease *l) {
     return own || n < 0;
 }
 
-/* ---- The heart ---- */
+/* ---- The beat thread ---- */
 
 static void wait_until(pthread_cond_t *wake, pthread_mutex_t *guard, uint64_t ns) {
     struct timespec at = {.tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000)};
     pthread_cond_timedwait(wake, guard, &at);
 }
 
-/* Beats until it is told to end, or the lease is gone; lease_check finds that by itself. */
+/* Beats until it is stopped or the lease is lost, which lease_check detects on its own. */
 static void *beat(void *context) {
     lease *l = context;
     uint64_t interval = (uint64_t)l->own.interval_ms * 1000000, next = clock_ns() + interval;
@@ -176,24 +176,25 @@ static void *beat(void *context) {
     return NULL;
 }
 
-static trine_status start_heart(lease *l) {
+static trine_status start_beating(lease *l) {
     sigset_t all, before;
     sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* the thread begins with this mask */
-    int error = pthread_create(&l->heart, NULL, beat, l);
+    pthread_sigmask(SIG_SETMASK, &all, &before); /* inherited by the thread */
+    int error = pthread_create(&l->beat_thread, NULL, beat, l);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    CHECK(!error, TRINE_ENOMEM, "no thread for the lease of %s: %s", l->dir, strerror(error));
+    CHECK(!error, TRINE_ENOMEM, "cannot start a thread for the lease of %s: %s", l->dir,
+          strerror(error));
     l->beating = true;
     return TRINE_OK;
 }
 
-static void stop_heart(lease *l) {
+static void stop_beating(lease *l) {
     if (!l->beating) return;
     pthread_mutex_lock(&l->guard);
     l->ending = true;
     pthread_cond_signal(&l->wake);
     pthread_mutex_unlock(&l->guard);
-    pthread_join(l->heart, NULL);
+    pthread_join(l->beat_thread, NULL);
     l->beating = false;
 }
 
@@ -203,20 +204,21 @@ static bool has_no_links(int cause) {
     return cause == EPERM || cause == ENOTSUP || cause == ENOSYS || cause == EMLINK;
 }
 
-/* Makes `path` whole, if nobody was faster. A server may have made it and its answer was lost. */
-static trine_status link_committed(const lease *l, const char *path, const char *made, bool *done) {
+/* Creates `path` atomically unless another process has. A server may have created it although its
+ * answer was lost. */
+static trine_status link_record(const lease *l, const char *path, const char *made, bool *done) {
     char text[LEASE_TEXT];
     *done = link(made, path) == 0;
     int cause = errno;
-    if (*done || cause == ENOENT) return TRINE_OK; /* somebody cleaned up: look again */
+    if (*done || cause == ENOENT) return TRINE_OK; /* removed by another process: poll again */
     if (has_no_links(cause)) {
-        trine_status status = write_whole(l, path);
+        trine_status status = write_record(l, path);
         *done = status == TRINE_OK;
         if (*done || access(path, F_OK) != 0) return status;
-        status_clear(); /* somebody was faster */
+        status_clear(); /* another process was faster */
         cause = EEXIST;
     }
-    CHECK(cause == EEXIST, TRINE_EIO, "%s: cannot be made: %s", path, strerror(cause));
+    CHECK(cause == EEXIST, TRINE_EIO, "%s: cannot create it: %s", path, strerror(cause));
     TRY(read_text(path, text, done));
     *done = *done && is_own(l, text);
     return TRINE_OK;
@@ -227,32 +229,32 @@ static trine_status place(lease *l, const char *path, bool *done) {
     snprintf(name, sizeof name, PREFIX "%s" NEW, l->own.token);
     char *made = folder_join(l->dir, name);
     CHECK(made, TRINE_ENOMEM, "no memory for a file name");
-    trine_status status = write_whole(l, made);
-    if (status == TRINE_OK) status = link_committed(l, path, made, done);
+    trine_status status = write_record(l, made);
+    if (status == TRINE_OK) status = link_record(l, path, made, done);
     unlink(made);
     free(made);
     return status;
 }
 
-/* What is done with a lease file before anything else is done under it. */
+/* Must run before anything else is done under a new lease. */
 static trine_status begin_generation(lease *l, bool *held) {
     int64_t largest = 0;
     TRY(file_each(l->dir, find_largest, &largest));
     if (largest > l->generation) return file_remove(l->path);
     TRY(file_each(l->dir, remove_old, l));
-    TRY(start_heart(l));
+    TRY(start_beating(l));
     *held = true;
     return TRINE_OK;
 }
 
-/* Tries to be the owner of generation n; *held is false where another one is. */
+/* Tries to become the owner of generation n; *held is false if another process is. */
 static trine_status claim(lease *l, int64_t n, bool *held) {
     bool done = false;
     char *path = path_of(l->dir, n);
     CHECK(path, TRINE_ENOMEM, "no memory for a file name");
     l->own.held = true;
     l->own.beat = 1;
-    l->other = (watched){.said = l->other.said};
+    l->other = (watched){.reported = l->other.reported};
     trine_status status = place(l, path, &done);
     if (status == TRINE_OK && done) {
         l->generation = n;
@@ -275,7 +277,7 @@ static double limit_of(const lease_record *r) {
     return 1e-3 * r->interval_ms * r->beats;
 }
 
-static void sleep_look(const lease_record *terms) {
+static void sleep_poll(const lease_record *terms) {
     long ms = terms->interval_ms < 2000 ? terms->interval_ms / 4 : 500;
     struct timespec look = {.tv_nsec = 1000000 * ms};
     nanosleep(&look, NULL);
@@ -284,29 +286,27 @@ static void sleep_look(const lease_record *terms) {
 static trine_status refuse(const lease *l, const lease_record *r) {
     char who[LEASE_WHO], *path = folder_join(l->dir, "latest"), has[NAME_BYTES] = "";
     FILE *latest = path ? fopen(path, "r") : NULL;
-    if (!latest || !fgets(has, sizeof has, latest)) snprintf(has, sizeof has, "nothing yet");
+    if (!latest || !fgets(has, sizeof has, latest)) snprintf(has, sizeof has, "none");
     if (latest) fclose(latest);
     free(path);
     has[strcspn(has, "\n")] = '\0';
-    return RAISE(
-        TRINE_EBUSY,
-        "%s is in use: %s saves its checkpoints there, and the newest is %s; wait until it "
-        "has ended, or save in another folder",
-        l->dir, lease_record_who(r, &l->own, who), has);
+    return RAISE(TRINE_EBUSY,
+                 "%s is in use: %s saves its checkpoints there (newest: %s); wait until it exits, "
+                 "or save in another folder",
+                 l->dir, lease_record_who(r, &l->own, who), has);
 }
 
-static void say_waiting(lease *l, const lease_record *r, const lease_record *terms, FILE *out) {
+static void report_waiting(lease *l, const lease_record *r, const lease_record *terms, FILE *out) {
     char who[LEASE_WHO];
-    if (!out || l->other.said || l->other.silent < 2e-3 * terms->interval_ms) return;
-    l->other.said = true;
-    c_fprintf(out,
-              "%s belongs to %s, which has not been heard of for %.2g s: it is taken over after "
-              "%.3g s\n",
-              l->dir, lease_record_who(r, &l->own, who), l->other.silent, limit_of(terms));
+    if (!out || l->other.reported || l->other.silent < 2e-3 * terms->interval_ms) return;
+    l->other.reported = true;
+    c_fprintf(
+        out, "%s is held by %s, which has been silent for %.2g s; its lease expires after %.3g s\n",
+        l->dir, lease_record_who(r, &l->own, who), l->other.silent, limit_of(terms));
     fflush(out);
 }
 
-/* The lease of generation n says `text`, as it did at the last look or not. `r` is NULL where that is no
+/* Compares the text of the lease of generation n with the last poll. `r` is NULL if it is not a
  * lease of this version. */
 static trine_status watch(lease *l, int64_t n, const char *text, const lease_record *r, FILE *out,
                           bool *held) {
@@ -314,7 +314,7 @@ static trine_status watch(lease *l, int64_t n, const char *text, const lease_rec
     watched *w = &l->other;
     uint64_t now = clock_ns();
     if (n != w->generation) {
-        *w = (watched){.generation = n, .looked = now, .said = w->said};
+        *w = (watched){.generation = n, .looked = now, .reported = w->reported};
         snprintf(w->text, sizeof w->text, "%s", text);
     } else if (strcmp(text, w->text) != 0) {
         return refuse(l, r);
@@ -323,8 +323,8 @@ static trine_status watch(lease *l, int64_t n, const char *text, const lease_rec
     w->silent += passed < most ? passed : most;
     w->looked = now;
     if (w->silent >= limit_of(terms)) return claim(l, n + 1, held);
-    say_waiting(l, r, terms, out);
-    sleep_look(terms);
+    report_waiting(l, r, terms, out);
+    sleep_poll(terms);
     return TRINE_OK;
 }
 
@@ -338,8 +338,8 @@ trine_status lease_try(lease *l, FILE *out, bool *held) {
     TRY(file_each(l->dir, find_largest, &n));
     if (n == 0) return claim(l, 1, held);
     TRY(read_generation(l->dir, n, text, &there));
-    if (!there) { /* there is a later one by now */
-        sleep_look(&l->own);
+    if (!there) { /* there is a later one */
+        sleep_poll(&l->own);
         return TRINE_OK;
     }
     bool known = lease_record_parse(&r, text);
@@ -347,9 +347,9 @@ trine_status lease_try(lease *l, FILE *out, bool *held) {
     return watch(l, n, text, known ? &r : NULL, out, held);
 }
 
-/* ---- Having ---- */
+/* ---- Holding ---- */
 
-static trine_status say_lost(lease *l, int64_t largest) {
+static trine_status raise_lost(lease *l, int64_t largest) {
     char text[LEASE_TEXT], who[LEASE_WHO];
     lease_record r;
     bool there = false;
@@ -358,25 +358,24 @@ static trine_status say_lost(lease *l, int64_t largest) {
         status_clear();
     if (!there)
         return RAISE(TRINE_EBUSY,
-                     "%s: this run's lease of the folder is gone (%s was removed), and somebody "
-                     "else may save there: it saves no more",
+                     "%s: this run has lost its lease of the folder (%s was removed), and another "
+                     "job may save there; this run no longer saves",
                      l->dir, l->path);
     bool known = lease_record_parse(&r, text);
-    return RAISE(
-        TRINE_EBUSY,
-        "%s: %s has taken the folder over, since this run was not heard of for %.3g s (was "
-        "it stopped?): it saves no more",
-        l->dir, lease_record_who(known ? &r : NULL, &l->own, who), limit_of(&l->own));
+    return RAISE(TRINE_EBUSY,
+                 "%s: %s has taken over the folder because this run was silent for %.3g s (was it "
+                 "stopped?); this run no longer saves",
+                 l->dir, lease_record_who(known ? &r : NULL, &l->own, who), limit_of(&l->own));
 }
 
 trine_status lease_check(lease *l) {
     char text[LEASE_TEXT];
     int64_t largest = 0;
     bool there;
-    TRY(read_text(l->path, text, &there)); /* of the two the one that can be relied upon */
+    TRY(read_text(l->path, text, &there)); /* the reliable one of the two checks */
     TRY(file_each(l->dir, find_largest, &largest));
     if (l->lost || !there || !is_own(l, text) || largest > l->generation)
-        return say_lost(l, largest);
+        return raise_lost(l, largest);
     return TRINE_OK;
 }
 
@@ -420,10 +419,10 @@ trine_status lease_begin(lease **to, const char *dir) {
 void lease_give_back(lease **lent) {
     lease *l = *lent;
     if (!l) return;
-    stop_heart(l);
+    stop_beating(l);
     l->own.held = false;
     l->own.beat++;
-    if (l->held) write_state(l); /* if it cannot be, the next owner waits a little */
+    if (l->held) write_state(l); /* on failure the next owner waits longer */
     pthread_cond_destroy(&l->wake);
     pthread_mutex_destroy(&l->guard);
     free(l->path);

@@ -17,14 +17,14 @@
 
 /* ---- This process ---- */
 
-/* What a lease file can hold: one word. */
+/* Copies at most size - 1 bytes; blanks and control characters become "_". */
 static void copy_word(char *to, size_t size, const char *from) {
     size_t n = 0;
     for (; from[n] && n + 1 < size; n++) to[n] = isgraph((unsigned char)from[n]) ? from[n] : '_';
     to[n] = '\0';
 }
 
-/* At most size - 1 bytes of a file of the kernel's; false if there is none. */
+/* Reads at most size - 1 bytes of a file in /proc; false if it cannot be read. */
 static bool read_small(const char *path, char *text, size_t size) {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     ssize_t n = fd >= 0 ? read(fd, text, size - 1) : -1;
@@ -33,19 +33,19 @@ static bool read_small(const char *path, char *text, size_t size) {
     return n > 0;
 }
 
-/* State, number of threads and start of a process; false if they cannot be seen. */
+/* State, number of threads and start time of a process; false if not available. */
 static bool look_at_process(int64_t pid, char *state, long *threads, uint64_t *started) {
     char path[64], text[1024];
     snprintf(path, sizeof path, "/proc/%" PRId64 "/stat", pid);
     if (!read_small(path, text, sizeof text)) return false;
-    const char *rest = strrchr(text, ')'); /* the name before it may hold anything */
+    const char *rest = strrchr(text, ')'); /* the name before it may contain any character */
     return rest && sscanf(rest,
                           ") %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d "
                           "%ld %*d %" SCNu64,
                           state, threads, started) == 3;
 }
 
-/* Where /proc is missing these stay empty, and nobody takes this process for one that has ended. */
+/* Without /proc these stay empty, and this process is never taken for one that has exited. */
 static void fill_process(lease_record *r) {
     char boot[64], state;
     long threads;
@@ -124,7 +124,7 @@ bool lease_record_parse(lease_record *r, const char *text) {
     drop_dash(r->job);
     drop_dash(r->host);
     drop_dash(r->boot);
-    /* sscanf takes signs, other spaces and numbers that do not fit. */
+    /* sscanf also accepts signs, other blanks and numbers that overflow. */
     lease_record_print(r, printed);
     return strcmp(printed, text) == 0;
 }
@@ -138,7 +138,7 @@ bool lease_record_gone(const lease_record *r, const lease_record *own) {
     bool same = r->boot[0] && r->space && r->started && strcmp(r->boot, own->boot) == 0 &&
                 r->space == own->space;
     if (!same || r->pid > INT32_MAX) return false;
-    /* A /proc that hides other users' processes is no proof; kill knows them all. */
+    /* A missing entry is no proof, /proc may hide other users' processes; kill sees them all. */
     if (kill((pid_t)r->pid, 0) != 0 && errno == ESRCH) return true;
     if (!look_at_process(r->pid, &state, &threads, &started)) return false;
     return started != r->started || ((state == 'Z' || state == 'X') && threads <= 1);
@@ -146,13 +146,13 @@ bool lease_record_gone(const lease_record *r, const lease_record *own) {
 
 const char *lease_record_who(const lease_record *r, const lease_record *own, char text[LEASE_WHO]) {
     if (!r) {
-        snprintf(text, LEASE_WHO, "a job of which nothing is known");
+        snprintf(text, LEASE_WHO, "an unknown job");
         return text;
     }
     bool itself = r->pid == own->pid && r->started == own->started && r->space == own->space &&
                   strcmp(r->boot, own->boot) == 0;
     snprintf(text, LEASE_WHO, "%s%s%sprocess %" PRId64 " on %s%s%s", r->job[0] ? "job " : "",
              r->job, r->job[0] ? " (" : "", r->pid, r->host[0] ? r->host : "an unknown host",
-             itself ? ", which is this one" : "", r->job[0] ? ")" : "");
+             itself ? ", this process" : "", r->job[0] ? ")" : "");
     return text;
 }

@@ -11,28 +11,28 @@
 #include "ckpt/folder.h"
 #include "ckpt/source.h"
 
-#define REASON_BYTES  1024
-#define REASONS_BYTES 3072 /* of all candidates together: what a message holds */
-#define PRINT_BYTES   4096 /* looked at at each end of a tensor */
-#define LISTS         50   /* a folder whose checkpoints vanish is listed again so often */
+#define REASON_BYTES      1024
+#define REASONS_BYTES     3072 /* of all candidates together; the limit of a message */
+#define FINGERPRINT_BYTES 4096 /* compared at each end of a tensor */
+#define LISTS             50   /* attempts to list a folder whose checkpoints disappear */
 
-/* Of a manifest, at most: that of 50 TB has as many, some 20 for every 4 MiB. */
+/* Limit of a manifest: that of 50 TB has as many bytes, some 20 for every 4 MiB. */
 #define MANIFEST_BYTES ((uint64_t)256 << 20)
 #define LATEST_BYTES   64
 
-/* ---- What one rank finds is what all have found ---------------------------------------------- */
+/* ---- Agreement: a fault of one rank is reported on all ----------------------------------- */
 
 typedef struct {
     trine_comm *world;
-    char reason[REASON_BYTES]; /* why the last one failed; the same on every rank */
-} council;
+    char reason[REASON_BYTES]; /* reason of the last failure; the same on every rank */
+} agreement;
 
-static int rank_of(const council *c) {
+static int rank_of(const agreement *c) {
     return trine_comm_rank(c->world);
 }
 
-/* A rank other than 0 is named, with its host: the lower ones did not see what it saw. */
-static void keep_reason(council *c) {
+/* Names a rank other than 0, with its host: lower ranks did not see the fault. */
+static void keep_reason(agreement *c) {
     int rank = rank_of(c);
     int used = snprintf(c->reason, sizeof c->reason, "%s", status_message());
     if (rank && used >= 0 && (size_t)used < sizeof c->reason)
@@ -41,9 +41,9 @@ static void keep_reason(council *c) {
     status_clear();
 }
 
-/* *all = the status of the lowest rank that failed, whose message is in c->reason; that is no trail
+/* *all = the status of the lowest rank that failed, whose message is in c->reason; it is not raised
  * yet (raise_agreed). Errors: the collectives' own. Collective over: world. */
-static trine_status agree(council *c, trine_status mine, trine_status *all) {
+static trine_status agree(agreement *c, trine_status mine, trine_status *all) {
     int size = trine_comm_size(c->world);
     int64_t fault = mine == TRINE_OK ? 0 : (int64_t)(size - rank_of(c)) << 8 | (int64_t)mine;
     if (mine != TRINE_OK) keep_reason(c);
@@ -54,24 +54,24 @@ static trine_status agree(council *c, trine_status mine, trine_status *all) {
                            size - (int)(fault >> 8));
 }
 
-/* Makes what was agreed an error, on rank 0 with its message: all have it, one says it. */
-static trine_status raise_agreed(const council *c, trine_status status) {
+/* Raises the agreed status; only rank 0 has the message, so it is printed once. */
+static trine_status raise_agreed(const agreement *c, trine_status status) {
     if (rank_of(c)) return status;
     return status_user(RAISE(status, "%s", c->reason));
 }
 
 /* ---- One candidate --------------------------------------------------------------------------- */
 
-/* What is looked at: the folder `path`, or (`inside`) checkpoint `step` in it. */
+/* The folder `path` or, with `inside`, checkpoint `step` in it. */
 typedef struct {
-    council *council;
+    agreement *agreement;
     const char *path;
     bool inside;
-    int64_t step; /* that its name says; -1: it has a name of its own */
+    int64_t step; /* from its name; -1: its name has no step */
     ckpt_source *source;
-    char *text; /* the manifest's (bytes) */
+    char *text; /* of the manifest (bytes) */
     size_t bytes;
-    uint64_t print; /* of what must be the same on all ranks */
+    uint64_t fingerprint; /* hash of what must be equal on all ranks */
 } candidate;
 
 /* "folder/name", owned by the caller. */
@@ -89,14 +89,13 @@ static trine_status make_source(candidate *k) {
     return TRINE_OK;
 }
 
-static trine_status check_folder(const council *c, const char *path) {
+static trine_status check_folder(const agreement *c, const char *path) {
     struct stat st;
     int cause = stat(path, &st) ? errno : 0;
     if (!cause && S_ISDIR(st.st_mode)) return TRINE_OK;
-    CHECK(!rank_of(c), TRINE_EIO, "%s is not seen here: it must be a folder that all ranks see",
-          path);
+    CHECK(!rank_of(c), TRINE_EIO, "%s is not visible on this rank; use a shared file system", path);
     CHECK(!cause, TRINE_EIO, "%s: %s", path, strerror(cause));
-    return RAISE(TRINE_EIO, "%s is no folder", path);
+    return RAISE(TRINE_EIO, "%s is not a folder", path);
 }
 
 static trine_status file_size(const char *path, uint64_t *bytes) {
@@ -105,38 +104,37 @@ static trine_status file_size(const char *path, uint64_t *bytes) {
         CHECK(errno != ENOENT, TRINE_EIO, "%s is missing", path);
         return RAISE(TRINE_EIO, "%s: %s", path, strerror(errno));
     }
-    CHECK(S_ISREG(st.st_mode), TRINE_EIO, "%s is no file", path);
+    CHECK(S_ISREG(st.st_mode), TRINE_EIO, "%s is not a regular file", path);
     *bytes = (uint64_t)st.st_size;
     return TRINE_OK;
 }
 
 static trine_status take_text(candidate *k, const char *path) {
     uint64_t there;
-    TRY(file_size(path, &there)); /* whose words are for a checkpoint's files */
+    TRY(file_size(path, &there)); /* for its messages */
     TRY(input_text(&k->text, &k->bytes, MANIFEST_BYTES, path));
-    k->print = XXH3_64bits(k->text, k->bytes);
+    k->fingerprint = XXH3_64bits(k->text, k->bytes);
     return TRINE_OK;
 }
 
-/* The first stage; each ends with all ranks' agreement. */
+/* First stage of opening; after each stage all ranks agree. */
 static trine_status read_manifest(void *context) {
     candidate *k = context;
     char *path;
     TRY(make_source(k));
-    TRY(check_folder(k->council, k->source->path));
+    TRY(check_folder(k->agreement, k->source->path));
     TRY(join(&path, k->source->path, MANIFEST_FILE));
     trine_status status = take_text(k, path);
     free(path);
     return status;
 }
 
-/* Ranks of nodes with a folder each, of the same name, must not take it for one. */
+/* Finds nodes that have different folders under the same name. */
 static trine_status compare_ranks(void *context) {
     candidate *k = context;
-    uint64_t first = k->print;
-    TRY(trine_broadcast(k->council->world, &first, 1, TRINE_I64, 0));
-    CHECK(first == k->print, TRINE_EIO,
-          "%s is another one than rank 0 sees: it must be a folder that all ranks see",
+    uint64_t first = k->fingerprint;
+    TRY(trine_broadcast(k->agreement->world, &first, 1, TRINE_I64, 0));
+    CHECK(first == k->fingerprint, TRINE_EIO, "%s differs from rank 0's; use a shared file system",
           k->source->path);
     return TRINE_OK;
 }
@@ -158,7 +156,7 @@ static trine_status parse(candidate *k) {
     free(path);
     TRY(status);
     int64_t step = s->written.state.step;
-    CHECK(k->step < 0 || step == k->step, TRINE_EDATA, "%s/%s is that of step %lld", s->path,
+    CHECK(k->step < 0 || step == k->step, TRINE_EDATA, "%s/%s belongs to step %lld", s->path,
           MANIFEST_FILE, (long long)step);
     return TRINE_OK;
 }
@@ -178,7 +176,7 @@ static trine_status check_sizes(void *context) {
     return TRINE_OK;
 }
 
-/* Blocks first, first + stride ... (`count` of them) against the manifest. */
+/* Compares file blocks first, first + stride ... (`count` of them) with the manifest. */
 static trine_status compare_blocks(const char *path, const manifest_file *file, size_t first,
                                    size_t stride, size_t count, uint64_t *hashes) {
     uint64_t unused = 0;
@@ -187,18 +185,18 @@ static trine_status compare_blocks(const char *path, const manifest_file *file, 
         size_t block = first + i * stride;
         uint64_t begin = block * CKPT_BLOCK, rest = file->bytes - begin;
         CHECK(hashes[i] == file->blocks[block], TRINE_EDATA,
-              "%s: the checksum of bytes %llu to %llu (block %zu of %zu) is not the manifest's",
-              path, (unsigned long long)begin,
+              "%s: checksum mismatch in bytes %llu to %llu (block %zu of %zu)", path,
+              (unsigned long long)begin,
               (unsigned long long)(begin + (rest < CKPT_BLOCK ? rest : CKPT_BLOCK) - 1), block,
               manifest_blocks(file->bytes));
     }
     return TRINE_OK;
 }
 
-/* This rank's share of a file of which `before` blocks stand in other files before it: every P-th
- * block of all. */
+/* Verifies this rank's share of a file with `before` file blocks in earlier files: every P-th block
+ * of all files. */
 static trine_status verify_file(const candidate *k, const manifest_file *file, size_t before) {
-    size_t P = (size_t)trine_comm_size(k->council->world), rank = (size_t)rank_of(k->council);
+    size_t P = (size_t)trine_comm_size(k->agreement->world), rank = (size_t)rank_of(k->agreement);
     size_t blocks = manifest_blocks(file->bytes), first = (rank + P - before % P) % P;
     if (first >= blocks) return TRINE_OK;
     size_t count = (blocks - 1 - first) / P + 1;
@@ -239,19 +237,20 @@ static trine_status open_files(void *context) {
     return TRINE_OK;
 }
 
-/* There is no manifest that says what the data are, and another training of the same model has files
- * of the same names and sizes. So the header and both ends of every tensor: a rank reads no more of
- * them than that, and a training leaves no tensor as it was. */
-static trine_status print_file(const st_file *f, uint64_t *print) {
-    char piece[PRINT_BYTES];
-    *print = XXH3_64bits_withSeed(&f->print, sizeof f->print, *print);
+/* Fingerprint of a Hugging Face file, which has no manifest: another training of the same model has
+ * files of the same names and sizes. So hash the header and both ends of every tensor: no more of
+ * them is read by a rank, and training changes every tensor. */
+static trine_status fingerprint_file(const st_file *f, uint64_t *fingerprint) {
+    char buffer[FINGERPRINT_BYTES];
+    *fingerprint = XXH3_64bits_withSeed(&f->fingerprint, sizeof f->fingerprint, *fingerprint);
     for (size_t i = 0; i < f->header.count; i++) {
         const st_entry *e = &f->header.entries[i];
-        size_t bytes = e->end - e->begin < PRINT_BYTES ? (size_t)(e->end - e->begin) : PRINT_BYTES;
-        TRY(st_read(f, piece, bytes, e->begin));
-        *print = XXH3_64bits_withSeed(piece, bytes, *print);
-        TRY(st_read(f, piece, bytes, e->end - bytes));
-        *print = XXH3_64bits_withSeed(piece, bytes, *print);
+        size_t bytes =
+            e->end - e->begin < FINGERPRINT_BYTES ? (size_t)(e->end - e->begin) : FINGERPRINT_BYTES;
+        TRY(st_read(f, buffer, bytes, e->begin));
+        *fingerprint = XXH3_64bits_withSeed(buffer, bytes, *fingerprint);
+        TRY(st_read(f, buffer, bytes, e->end - bytes));
+        *fingerprint = XXH3_64bits_withSeed(buffer, bytes, *fingerprint);
     }
     return TRINE_OK;
 }
@@ -259,15 +258,15 @@ static trine_status print_file(const st_file *f, uint64_t *print) {
 static trine_status open_hugging_face(void *context) {
     candidate *k = context;
     TRY(make_source(k));
-    TRY(check_folder(k->council, k->source->path));
+    TRY(check_folder(k->agreement, k->source->path));
     TRY(hf_open(k->source, k->source->path));
-    k->print = k->source->print;
+    k->fingerprint = k->source->fingerprint;
     for (int i = 0; i < k->source->file_count; i++)
-        TRY(print_file(&k->source->files[i], &k->print));
+        TRY(fingerprint_file(&k->source->files[i], &k->fingerprint));
     return TRINE_OK;
 }
 
-/* A part of opening. What only reads is done while the rank answers the others. */
+/* A stage of opening. With `reads` the rank answers other ranks meanwhile. */
 typedef struct {
     trine_status (*work)(void *candidate);
     bool reads;
@@ -275,17 +274,17 @@ typedef struct {
 
 static trine_status run_stage(candidate *k, const stage *s) {
     if (!s->reads) return s->work(k);
-    return comm_with_files(comm_world(k->council->world), s->work, k);
+    return comm_with_files(comm_world(k->agreement->world), s->work, k);
 }
 
-/* Opens a candidate in stages (ended by NULL). *verdict, the same on every rank, says whether it is
- * whole; if so, *source is it. Collective over: world. */
+/* Opens a candidate in stages (ended by NULL). *verdict, the same on every rank: TRINE_OK if it is
+ * complete; *source is then the checkpoint. Collective over: world. */
 static trine_status open_candidate(candidate *k, const stage *stages, ckpt_source **source,
                                    trine_status *verdict) {
     trine_status status = TRINE_OK;
     *verdict = TRINE_OK;
     for (int i = 0; stages[i].work && status == TRINE_OK && *verdict == TRINE_OK; i++)
-        status = agree(k->council, run_stage(k, &stages[i]), verdict);
+        status = agree(k->agreement, run_stage(k, &stages[i]), verdict);
     free(k->text);
     if (status == TRINE_OK && *verdict == TRINE_OK)
         *source = k->source;
@@ -302,7 +301,7 @@ static const stage of_checkpoint[] = {{read_manifest, true},
 static const stage of_hugging_face[] = {
     {open_hugging_face, true}, {compare_ranks, false}, {NULL, false}};
 
-/* N where the last part of the path is step-N; else -1. */
+/* N if the last component of the path is step-N; else -1. */
 static int64_t named_step(const char *path) {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     long long step;
@@ -311,24 +310,24 @@ static int64_t named_step(const char *path) {
     return step;
 }
 
-/* `path` and nothing else. */
-static trine_status open_one(ckpt_source **source, council *c, const char *path,
+/* Opens exactly `path`. */
+static trine_status open_one(ckpt_source **source, agreement *c, const char *path,
                              const stage *stages) {
-    candidate k = {.council = c, .path = path, .step = named_step(path)};
+    candidate k = {.agreement = c, .path = path, .step = named_step(path)};
     trine_status verdict;
     TRY(open_candidate(&k, stages, source, &verdict));
     return verdict == TRINE_OK ? TRINE_OK : raise_agreed(c, verdict);
 }
 
-/* ---- The newest whole one -------------------------------------------------------------------- */
+/* ---- The newest complete checkpoint ---------------------------------------------------------- */
 
-/* A fault of this checkpoint, where an older one may do. */
-static bool passes_over(trine_status verdict) {
+/* Whether the fault is one of this checkpoint, so that an older one may be tried. */
+static bool can_skip(trine_status verdict) {
     return verdict == TRINE_EIO || verdict == TRINE_EDATA;
 }
 
-/* Adds to `reasons`, and says so. Messages begin with the file's path, which is said already. */
-static void pass_over(const council *c, const char *dir, int64_t step, char *reasons, FILE *out) {
+/* Adds the reason to `reasons` and prints it, without the leading path, which is printed already. */
+static void skip_step(const agreement *c, const char *dir, int64_t step, char *reasons, FILE *out) {
     char path[64];
     const char *reason = c->reason;
     size_t used = strlen(reasons), skip = strlen(dir);
@@ -336,37 +335,37 @@ static void pass_over(const council *c, const char *dir, int64_t step, char *rea
     if (!strncmp(reason, dir, skip) && !strncmp(reason + skip, path, (size_t)length))
         reason += skip + (size_t)length;
     snprintf(reasons + used, REASONS_BYTES - used, "\n    step-%lld: %s", (long long)step, reason);
-    if (out) fprintf(out, "passed over %s/step-%lld: %s\n", dir, (long long)step, reason);
+    if (out) fprintf(out, "skipped %s/step-%lld: %s\n", dir, (long long)step, reason);
 }
 
-/* What this rank sees of a folder. */
+/* A folder as listed by this rank. */
 typedef struct {
     char *name;
     int64_t *steps; /* newest first */
     size_t count;
 } seen_folder;
 
-/* The checkpoints that rank 0 tries. A job that saves in the folder removes old ones, at any moment: then
- * there is a newer one, and the folder is listed again. */
+/* The checkpoints that rank 0 tries. A job that saves in the folder may remove old ones at any
+ * time; there is a newer one then, and the folder is listed again. */
 typedef struct {
     const char *dir;
     int64_t *steps; /* newest first; owned */
     size_t count, next;
-    int64_t *passed; /* steps that are there and broken; owned */
-    size_t passed_count;
+    int64_t *skipped; /* steps found broken; owned */
+    size_t skipped_count;
     int lists;
-    struct stat folder; /* of the one that is tried */
+    struct stat folder; /* of the checkpoint that is being tried */
 } trial;
 
 static bool is_there(const char *dir, int64_t step) {
     struct stat is;
     char *path = folder_path(dir, step);
-    bool there = path && lstat(path, &is) == 0; /* also a link to storage that is away */
+    bool there = path && lstat(path, &is) == 0; /* also true for a link to offline storage */
     free(path);
     return there;
 }
 
-/* The folder as it is now, not as a client of a network file system remembers it. */
+/* Stats the folder itself, not the cache of a network file system client. */
 static bool find_folder(const trial *t, int64_t step, struct stat *is) {
     char *path = folder_path(t->dir, step);
     int fd = path ? open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
@@ -376,22 +375,22 @@ static bool find_folder(const trial *t, int64_t step, struct stat *is) {
     return there;
 }
 
-/* Whether the folder that was tried is there no more, or is another one by now. */
-static bool has_gone(const trial *t, int64_t step) {
+/* Whether the folder that was tried no longer exists or was replaced. */
+static bool has_disappeared(const trial *t, int64_t step) {
     struct stat now;
     if (!find_folder(t, step, &now)) return !is_there(t->dir, step);
     return now.st_ino != t->folder.st_ino || now.st_dev != t->folder.st_dev;
 }
 
-static bool was_passed(const trial *t, int64_t step) {
-    for (size_t i = 0; i < t->passed_count; i++)
-        if (t->passed[i] == step) return true;
+static bool was_skipped(const trial *t, int64_t step) {
+    for (size_t i = 0; i < t->skipped_count; i++)
+        if (t->skipped[i] == step) return true;
     return false;
 }
 
-/* The next one to try; -1: there is none. */
+/* The next step to try; -1: none. */
 static int64_t next_step(trial *t) {
-    while (t->next < t->count && was_passed(t, t->steps[t->next])) t->next++;
+    while (t->next < t->count && was_skipped(t, t->steps[t->next])) t->next++;
     if (t->next == t->count) return -1;
     int64_t step = t->steps[t->next++];
     t->folder = (struct stat){0};
@@ -399,14 +398,14 @@ static int64_t next_step(trial *t) {
     return step;
 }
 
-/* One has failed. Lists again where that is because it has gone; *broken: it was not. */
-static trine_status look_again(trial *t, int64_t step, bool *broken) {
-    *broken = !has_gone(t, step) || t->lists++ == LISTS;
+/* After a failure: lists the folder again if the checkpoint has disappeared, else *broken. */
+static trine_status list_again(trial *t, int64_t step, bool *broken) {
+    *broken = !has_disappeared(t, step) || t->lists++ == LISTS;
     if (*broken) {
-        int64_t *more = realloc(t->passed, (t->passed_count + 1) * sizeof *more);
+        int64_t *more = realloc(t->skipped, (t->skipped_count + 1) * sizeof *more);
         CHECK(more, TRINE_ENOMEM, "no memory for a list of checkpoints");
-        t->passed = more;
-        t->passed[t->passed_count++] = step;
+        t->skipped = more;
+        t->skipped[t->skipped_count++] = step;
         return TRINE_OK;
     }
     free(t->steps);
@@ -414,8 +413,8 @@ static trine_status look_again(trial *t, int64_t step, bool *broken) {
     return folder_list(t->dir, &t->steps, &t->count);
 }
 
-/* Tries rank 0's candidates. Collective over: world. */
-static trine_status try_all(ckpt_source **source, council *c, trial *t, FILE *out) {
+/* Tries rank 0's candidates in turn. Collective over: world. */
+static trine_status try_all(ckpt_source **source, agreement *c, trial *t, FILE *out) {
     char reasons[REASONS_BYTES] = "";
     trine_status verdict = TRINE_EDATA;
     bool first = rank_of(c) == 0;
@@ -423,32 +422,31 @@ static trine_status try_all(ckpt_source **source, council *c, trial *t, FILE *ou
         int64_t step = first ? next_step(t) : -1;
         TRY(trine_broadcast(c->world, &step, 1, TRINE_I64, 0));
         if (step < 0) break;
-        candidate k = {.council = c, .path = t->dir, .inside = true, .step = step};
+        candidate k = {.agreement = c, .path = t->dir, .inside = true, .step = step};
         TRY(open_candidate(&k, of_checkpoint, source, &verdict));
         if (verdict == TRINE_OK) return TRINE_OK;
-        if (!passes_over(verdict)) return raise_agreed(c, verdict);
+        if (!can_skip(verdict)) return raise_agreed(c, verdict);
         bool broken = false;
         TRY(trine_world_agree(comm_world(c->world),
-                              first ? look_again(t, step, &broken) : TRINE_OK));
-        if (broken) pass_over(c, t->dir, step, reasons, out);
+                              first ? list_again(t, step, &broken) : TRINE_OK));
+        if (broken) skip_step(c, t->dir, step, reasons, out);
     }
     if (!first) return TRINE_EDATA;
-    return status_user(RAISE(TRINE_EDATA, "%s has no whole checkpoint:%s", t->dir, reasons));
+    return status_user(RAISE(TRINE_EDATA, "%s has no complete checkpoint:%s", t->dir, reasons));
 }
 
-/* Takes the list in `f`. Collective over: world. */
-static trine_status open_first_committed(ckpt_source **source, council *c, seen_folder *f,
+/* Takes ownership of the list in `f`. Collective over: world. */
+static trine_status open_first_committed(ckpt_source **source, agreement *c, seen_folder *f,
                                          FILE *out) {
     trial t = {.dir = f->name, .steps = f->steps, .count = f->count};
     f->steps = NULL;
     trine_status status = try_all(source, c, &t, out);
     free(t.steps);
-    free(t.passed);
+    free(t.skipped);
     return status;
 }
 
-/* `latest` is for people and need not be believed; that it speaks of something that is gone is worth
- * a word. Rank 0's. */
+/* Rank 0 only. `latest` is for people and is not used, but a missing target is reported. */
 static void check_latest(const char *dir, const int64_t *steps, size_t count, FILE *out) {
     char *path, *text = NULL, name[LATEST_BYTES + 1] = "";
     size_t bytes;
@@ -459,13 +457,13 @@ static void check_latest(const char *dir, const int64_t *steps, size_t count, FI
     named = named && sscanf(name, "step-%lld", &step) == 1;
     for (size_t i = 0; named && i < count; i++) named = steps[i] != step;
     named = named && !is_there(dir, step); /* it may be newer than the list */
-    if (named) fprintf(out, "%s names step-%lld, which is not there\n", path, step);
+    if (named) fprintf(out, "%s names step-%lld, which does not exist\n", path, step);
     status_clear();
     free(text);
     free(path);
 }
 
-/* `path` without slashes at its end, owned by the caller. */
+/* `path` without trailing slashes, owned by the caller. */
 static trine_status trim(char **name, const char *path) {
     size_t length = strlen(path);
     while (length > 1 && path[length - 1] == '/') length--;
@@ -474,16 +472,16 @@ static trine_status trim(char **name, const char *path) {
     return TRINE_OK;
 }
 
-static trine_status look_into(seen_folder *f, const char *path) {
+static trine_status list_folder(seen_folder *f, const char *path) {
     TRY(trim(&f->name, path));
     return folder_list(f->name, &f->steps, &f->count);
 }
 
-/* Who sees checkpoints: nobody (*source stays NULL), rank 0, or others alone, whose run would be lost
- * by a fresh start. Collective over: world. */
-static trine_status open_seen(ckpt_source **source, council *c, seen_folder *f, FILE *out) {
+/* Opens the newest, if rank 0 sees checkpoints; *source stays NULL if no rank does. If only other
+ * ranks do, starting from scratch would lose their run: an error. Collective over: world. */
+static trine_status open_seen(ckpt_source **source, agreement *c, seen_folder *f, FILE *out) {
     int size = trine_comm_size(c->world), rank = rank_of(c);
-    int64_t seen = f->count ? size - rank : 0; /* the largest is the lowest rank's that sees some */
+    int64_t seen = f->count ? size - rank : 0; /* the maximum is the lowest rank that sees some */
     TRY(trine_all_reduce(c->world, &seen, &seen, 1, TRINE_I64, TRINE_MAX));
     if (!seen) return TRINE_OK;
     if (seen == size) {
@@ -491,17 +489,15 @@ static trine_status open_seen(ckpt_source **source, council *c, seen_folder *f, 
         return open_first_committed(source, c, f, out);
     }
     if (rank) return TRINE_EIO;
-    return status_user(
-        RAISE(TRINE_EIO,
-              "rank %d sees checkpoints in %s, rank 0 sees none: it must be a folder "
-              "that all ranks see",
-              size - (int)seen, f->name));
+    return status_user(RAISE(
+        TRINE_EIO, "rank %d sees checkpoints in %s, rank 0 sees none; use a shared file system",
+        size - (int)seen, f->name));
 }
 
 trine_status ckpt_open_newest(ckpt_source **source, trine_comm *world, const char *dir, FILE *out) {
-    council c = {.world = world};
+    agreement c = {.world = world};
     seen_folder f = {0};
-    trine_status verdict, status = agree(&c, look_into(&f, dir), &verdict);
+    trine_status verdict, status = agree(&c, list_folder(&f, dir), &verdict);
     *source = NULL;
     if (status == TRINE_OK && verdict != TRINE_OK) status = raise_agreed(&c, verdict);
     if (status == TRINE_OK) status = open_seen(source, &c, &f, out);
@@ -514,21 +510,21 @@ trine_status ckpt_open_newest(ckpt_source **source, trine_comm *world, const cha
 
 enum { A_CHECKPOINT, A_FOLDER_OF_THEM, HUGGING_FACE };
 
-/* Rank 0's. */
+/* Rank 0 only. */
 static trine_status classify(seen_folder *f, int64_t *kind) {
     char *inside;
     struct stat st;
     CHECK(stat(f->name, &st) == 0, TRINE_EIO, "%s: %s", f->name, strerror(errno));
-    CHECK(S_ISDIR(st.st_mode), TRINE_EIO, "%s is a file; what is loaded is a folder", f->name);
+    CHECK(S_ISDIR(st.st_mode), TRINE_EIO, "%s is a file; a checkpoint is a folder", f->name);
     TRY(join(&inside, f->name, MANIFEST_FILE));
-    bool whole = stat(inside, &st) == 0;
+    bool committed = stat(inside, &st) == 0;
     free(inside);
-    *kind = whole || named_step(f->name) >= 0 ? A_CHECKPOINT : A_FOLDER_OF_THEM;
-    if (whole) return TRINE_OK;
+    *kind = committed || named_step(f->name) >= 0 ? A_CHECKPOINT : A_FOLDER_OF_THEM;
+    if (committed) return TRINE_OK;
     TRY(folder_list(f->name, &f->steps, &f->count));
     if (f->count == 0 && hf_is(f->name)) *kind = HUGGING_FACE;
     CHECK(f->count || *kind != A_FOLDER_OF_THEM, TRINE_EIO,
-          "%s has no checkpoint (step-N or manifest.json) and is no folder of Hugging Face "
+          "%s has no checkpoint (step-N or manifest.json) and is not a Hugging Face folder "
           "(config.json)",
           f->name);
     return TRINE_OK;
@@ -539,7 +535,7 @@ static trine_status look_at(seen_folder *f, const char *path, bool first, int64_
     return first ? classify(f, kind) : TRINE_OK;
 }
 
-static trine_status open_kind(ckpt_source **source, council *c, seen_folder *f, int64_t kind,
+static trine_status open_kind(ckpt_source **source, agreement *c, seen_folder *f, int64_t kind,
                               FILE *out) {
     TRY(trine_broadcast(c->world, &kind, 1, TRINE_I64, 0));
     if (kind == A_CHECKPOINT) return open_one(source, c, f->name, of_checkpoint);
@@ -549,7 +545,7 @@ static trine_status open_kind(ckpt_source **source, council *c, seen_folder *f, 
 }
 
 trine_status ckpt_open(ckpt_source **source, trine_comm *world, const char *path, FILE *out) {
-    council c = {.world = world};
+    agreement c = {.world = world};
     seen_folder f = {0};
     int64_t kind = 0;
     trine_status verdict, status = agree(&c, look_at(&f, path, rank_of(&c) == 0, &kind), &verdict);

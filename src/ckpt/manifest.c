@@ -13,7 +13,7 @@
 #include "base/json.h"
 #include "ckpt/slice.h" /* slice_sum */
 
-/* The last line: what stands before the sixteen digits of the hash, and after. */
+/* The last line: before and after the sixteen digits of the hash. */
 #define SEAL_BEFORE "\"xxh3\": \""
 #define SEAL_AFTER  "\"}\n"
 #define SEAL_BYTES  (sizeof SEAL_BEFORE - 1 + 16 + sizeof SEAL_AFTER - 1)
@@ -59,7 +59,7 @@ static bool put_state(cJSON *root, const ckpt_state *s) {
            put_double(o, "finite_norm", s->finite_norm);
 }
 
-/* Where it is known. */
+/* Left out if unknown. */
 static bool put_data(cJSON *root, const ckpt_data *d) {
     char hash[17];
     if (!d->files) return true;
@@ -91,19 +91,19 @@ static bool put_file(cJSON *files, const manifest_file *f) {
     return blocks;
 }
 
-/* `config` becomes part of the tree, or is freed. */
+/* Takes ownership of `config`, also on failure. */
 static bool put_config(cJSON *root, cJSON *config) {
     if (cJSON_AddItemToObject(root, "config", config)) return true;
     cJSON_Delete(config);
     return false;
 }
 
-/* All but the seal, to be freed by cJSON_free; NULL without memory. */
+/* All but the last line, to be freed by cJSON_free; NULL if out of memory. */
 static char *print_body(const manifest *m, cJSON *config) {
     cJSON *root = cJSON_CreateObject();
     bool ok = cJSON_AddNumberToObject(root, "version", MANIFEST_VERSION) &&
               put_text(root, "library", m->library) && put_state(root, &m->state);
-    ok = put_config(root, config) && ok; /* in any case: it is owned from here on */
+    ok = put_config(root, config) && ok; /* in any case: it takes ownership */
     ok = ok && json_exact(config) && put_data(root, &m->data);
     cJSON *files = ok ? cJSON_AddArrayToObject(root, "files") : NULL;
     ok = files;
@@ -113,7 +113,7 @@ static char *print_body(const manifest *m, cJSON *config) {
     return body;
 }
 
-/* The body's last brace goes to the end of a line of its own, behind the hash of what is before. */
+/* Moves the closing brace to a last line of its own, after the hash of everything before. */
 static char *seal(const char *body, size_t *bytes) {
     size_t kept = strlen(body) - strlen("\n}");
     char *text = malloc(kept + strlen(",\n") + SEAL_BYTES + 1);
@@ -140,7 +140,7 @@ trine_status manifest_print(const manifest *m, char **text, size_t *bytes) {
 
 /* ---- Parsing ---- */
 
-/* Digits of `base` alone, and as many as that. */
+/* A non-empty string of digits of `base` without overflow. */
 static bool digits(const char *text, int base, uint64_t *value) {
     static const char all[] = "0123456789abcdef";
     *value = 0;
@@ -157,8 +157,7 @@ static bool digits(const char *text, int base, uint64_t *value) {
 static trine_status get_unsigned(const cJSON *o, const char *name, uint64_t limit, uint64_t *value,
                                  const char *path) {
     CHECK(digits(json_text(json_member(o, name)), 10, value) && *value <= limit, TRINE_EDATA,
-          "%s: \"%s\" is missing or no number in quotation marks, at most %" PRIu64, path, name,
-          limit);
+          "%s: \"%s\" is missing or not a decimal string (at most %" PRIu64 ")", path, name, limit);
     return TRINE_OK;
 }
 
@@ -172,7 +171,7 @@ static trine_status get_count(const cJSON *o, const char *name, int64_t *value, 
 static trine_status get_int(const cJSON *o, const char *name, int *value, const char *path) {
     uint64_t x;
     CHECK(json_integer(json_member(o, name), &x) && x <= INT_MAX, TRINE_EDATA,
-          "%s: \"%s\" is missing or no number, at most %d", path, name, INT_MAX);
+          "%s: \"%s\" is missing or not an integer (at most %d)", path, name, INT_MAX);
     *value = (int)x;
     return TRINE_OK;
 }
@@ -180,13 +179,13 @@ static trine_status get_int(const cJSON *o, const char *name, int *value, const 
 static trine_status get_double(const cJSON *o, const char *name, double *value, const char *path) {
     const cJSON *item = json_member(o, name);
     CHECK(cJSON_IsNumber(item) && isfinite(item->valuedouble), TRINE_EDATA,
-          "%s: \"%s\" is missing or no number", path, name);
+          "%s: \"%s\" is missing or not a number", path, name);
     *value = item->valuedouble;
     return TRINE_OK;
 }
 
 static trine_status get_state(const cJSON *o, ckpt_state *s, const char *path) {
-    CHECK(cJSON_IsObject(o), TRINE_EDATA, "%s: \"state\" is missing or no object", path);
+    CHECK(cJSON_IsObject(o), TRINE_EDATA, "%s: \"state\" is missing or not an object", path);
     TRY(get_count(o, "step", &s->step, path));
     TRY(get_count(o, "updates", &s->updates, path));
     TRY(get_unsigned(o, "samples", UINT64_MAX, &s->samples, path));
@@ -199,33 +198,34 @@ static trine_status get_state(const cJSON *o, ckpt_state *s, const char *path) {
     return TRINE_OK;
 }
 
-/* What no run comes to, whatever the seal says. `window`: the configuration's, 0 where it has none. */
+/* Refuses states that no run can have, although the hash matches. `window`: of the configuration, 0
+ * if it has none. */
 static trine_status check_state(const ckpt_state *s, uint64_t window, const char *path) {
     CHECK(s->updates <= s->step, TRINE_EDATA,
-          "%s: \"updates\" is %" PRId64 ", more than \"step\", which is %" PRId64, path, s->updates,
+          "%s: \"updates\" (%" PRId64 ") exceeds \"step\" (%" PRId64 ")", path, s->updates,
           s->step);
     CHECK(s->finite_step <= s->step, TRINE_EDATA,
-          "%s: \"finite_step\" is %" PRId64 ", more than \"step\", which is %" PRId64, path,
-          s->finite_step, s->step);
+          "%s: \"finite_step\" (%" PRId64 ") exceeds \"step\" (%" PRId64 ")", path, s->finite_step,
+          s->step);
     CHECK(!window || (uint64_t)s->good < window, TRINE_EDATA,
-          "%s: \"good\" is %d, and must be less than \"loss-scale-window\", which is %" PRIu64,
-          path, s->good, window);
+          "%s: \"good\" is %d; it must be less than \"loss-scale-window\" (%" PRIu64 ")", path,
+          s->good, window);
     return TRINE_OK;
 }
 
 static trine_status get_data(const cJSON *root, ckpt_data *d, const char *path) {
     const cJSON *o = json_member(root, "data");
     if (!cJSON_GetObjectItemCaseSensitive(root, "data")) return TRINE_OK;
-    CHECK(o, TRINE_EDATA, "%s: \"data\" is there twice", path);
+    CHECK(o, TRINE_EDATA, "%s: duplicate \"data\"", path);
     TRY(get_unsigned(o, "files", UINT64_MAX, &d->files, path));
     TRY(get_unsigned(o, "tokens", UINT64_MAX, &d->tokens, path));
     const char *hash = json_text(json_member(o, "hash"));
     CHECK(d->files && hash && strlen(hash) == 16 && digits(hash, 16, &d->hash), TRINE_EDATA,
-          "%s: \"data\" has no files, or a \"hash\" that is no 16 digits", path);
+          "%s: \"data\" has no files or its \"hash\" is not 16 hexadecimal digits", path);
     return TRINE_OK;
 }
 
-/* A name that stays in the folder. */
+/* A file name within the folder. */
 static bool file_name(const char *name) {
     return name && *name && strlen(name) < sizeof((manifest_file *)0)->name && json_plain(name) &&
            !strchr(name, '/') && strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
@@ -236,23 +236,23 @@ static trine_status get_blocks(const cJSON *array, manifest_file *f, const char 
     CHECK(cJSON_IsArray(array), TRINE_EDATA, "%s: file %s has no \"blocks\"", path, f->name);
     for (const cJSON *item = array->child; item; item = item->next) count++;
     CHECK(count == want, TRINE_EDATA,
-          "%s: file %s of %" PRIu64 " bytes has %zu hashes of blocks, there should be %zu", path,
-          f->name, f->bytes, count, want);
+          "%s: file %s (%" PRIu64 " bytes) has %zu block hashes, expected %zu", path, f->name,
+          f->bytes, count, want);
     f->blocks = malloc((count ? count : 1) * sizeof *f->blocks);
     CHECK(f->blocks, TRINE_ENOMEM, "no memory for the hashes of %zu blocks", count);
     for (const cJSON *item = array->child; item; item = item->next, i++) {
         const char *text = json_text(item);
         CHECK(text && strlen(text) == 16 && digits(text, 16, &f->blocks[i]), TRINE_EDATA,
-              "%s: file %s: the hash of block %zu is no 16 digits", path, f->name, i);
+              "%s: file %s: the hash of block %zu is not 16 hexadecimal digits", path, f->name, i);
     }
     return TRINE_OK;
 }
 
 static trine_status get_file(const cJSON *o, manifest_file *f, const char *path) {
     const char *name = json_text(json_member(o, "name"));
-    CHECK(file_name(name), TRINE_EDATA, "%s: a file has no name, or one that is no file's", path);
+    CHECK(file_name(name), TRINE_EDATA, "%s: a file has a missing or invalid \"name\"", path);
     memcpy(f->name, name, strlen(name) + 1);
-    /* A limit where nobody has to think of overflow. */
+    /* A limit that rules out overflow below. */
     TRY(get_unsigned(o, "bytes", INT64_MAX, &f->bytes, path));
     TRY(get_blocks(json_member(o, "blocks"), f, path));
     return TRINE_OK;
@@ -260,9 +260,9 @@ static trine_status get_file(const cJSON *o, manifest_file *f, const char *path)
 
 static trine_status get_files(const cJSON *array, manifest *m, const char *path) {
     size_t count = 0;
-    CHECK(cJSON_IsArray(array), TRINE_EDATA, "%s: \"files\" is missing or no array", path);
+    CHECK(cJSON_IsArray(array), TRINE_EDATA, "%s: \"files\" is missing or not an array", path);
     for (const cJSON *item = array->child; item; item = item->next) count++;
-    CHECK(count <= MANIFEST_FILES, TRINE_EDATA, "%s: %zu files are more than %d", path, count,
+    CHECK(count <= MANIFEST_FILES, TRINE_EDATA, "%s: %zu files exceed the limit of %d", path, count,
           MANIFEST_FILES);
     m->files = calloc(count ? count : 1, sizeof *m->files);
     CHECK(m->files, TRINE_ENOMEM, "no memory for the names of %zu files", count);
@@ -270,14 +270,14 @@ static trine_status get_files(const cJSON *array, manifest *m, const char *path)
         manifest_file *f = &m->files[m->count++];
         TRY(get_file(item, f, path));
         for (int i = 0; i + 1 < m->count; i++)
-            CHECK(strcmp(m->files[i].name, f->name) != 0, TRINE_EDATA, "%s: file %s is there twice",
+            CHECK(strcmp(m->files[i].name, f->name) != 0, TRINE_EDATA, "%s: duplicate file %s",
                   path, f->name);
     }
     return TRINE_OK;
 }
 
 static trine_status get_config(cJSON *config, char **text, const char *path) {
-    CHECK(cJSON_IsObject(config), TRINE_EDATA, "%s: \"config\" is missing or no object", path);
+    CHECK(cJSON_IsObject(config), TRINE_EDATA, "%s: \"config\" is missing or not an object", path);
     *text = json_exact(config) ? json_print(config, false) : NULL;
     CHECK(*text, TRINE_ENOMEM, "no memory for a configuration");
     return TRINE_OK;
@@ -286,17 +286,17 @@ static trine_status get_config(cJSON *config, char **text, const char *path) {
 static trine_status get_all(manifest *m, const cJSON *root, const char *path) {
     uint64_t version, window;
     CHECK(json_integer(json_member(root, "version"), &version), TRINE_EDATA,
-          "%s: \"version\" is missing or no number", path);
+          "%s: \"version\" is missing or not an integer", path);
     CHECK(version == MANIFEST_VERSION, TRINE_EDATA,
-          "%s: it has version %" PRIu64 ", this library reads version %d", path, version,
-          MANIFEST_VERSION);
+          "%s: manifest version %" PRIu64 " is not supported; this library reads version %d", path,
+          version, MANIFEST_VERSION);
     const char *library = json_text(json_member(root, "library"));
     CHECK(library && json_plain(library) && strlen(library) < sizeof m->library, TRINE_EDATA,
-          "%s: \"library\" is missing or no version", path);
+          "%s: \"library\" is missing or not a version", path);
     memcpy(m->library, library, strlen(library) + 1);
     cJSON *config = json_member(root, "config");
     if (!json_integer(json_member(config, "loss-scale-window"), &window)) window = 0;
-    TRY(get_config(config, &m->config, path)); /* its numbers are text behind this */
+    TRY(get_config(config, &m->config, path)); /* turns its numbers into text */
     TRY(get_state(json_member(root, "state"), &m->state, path));
     TRY(check_state(&m->state, window, path));
     TRY(get_data(root, &m->data, path));
@@ -304,21 +304,21 @@ static trine_status get_all(manifest *m, const cJSON *root, const char *path) {
     return TRINE_OK;
 }
 
-/* What was cut has no last line; one that was changed or extended has another hash. */
+/* A truncated manifest has no last line; a changed or extended one has another hash. */
 static trine_status check_seal(const char *text, size_t bytes, const char *path) {
     size_t body = bytes >= SEAL_BYTES ? bytes - SEAL_BYTES : 0;
     const char *line = text + body, *before = SEAL_BEFORE, *after = SEAL_AFTER;
     bool sealed = bytes >= SEAL_BYTES && memcmp(line, before, strlen(before)) == 0 &&
                   memcmp(text + bytes - strlen(after), after, strlen(after)) == 0;
     CHECK(sealed, TRINE_EDATA,
-          "%s: its last line, a hash, is missing: it was cut short or added to", path);
+          "%s: its last line, a hash, is missing; the file is truncated or has extra data", path);
     char hash[17];
     uint64_t said, found = XXH3_64bits(text, body);
     memcpy(hash, line + strlen(before), 16);
     hash[16] = '\0';
     CHECK(digits(hash, 16, &said) && said == found, TRINE_EDATA,
-          "%s: it was changed: its bytes have hash %016" PRIx64 ", its last line says %s", path,
-          found, json_plain(hash) ? hash : "something else");
+          "%s: hash mismatch: its contents have %016" PRIx64 ", its last line says %s", path, found,
+          json_plain(hash) ? hash : "(not printable)");
     return TRINE_OK;
 }
 
@@ -336,7 +336,7 @@ trine_status manifest_parse(manifest *m, const char *text, size_t bytes, const c
 
 /* ---- Hashing ---- */
 
-/* The part of a block's sum that is data; the block stands at byte `at` of the file. */
+/* slice_sum of the data in a file block, which begins at byte `at` of the file. */
 static uint64_t sum_block(const char *block, size_t bytes, uint64_t at, uint64_t data,
                           size_t width) {
     size_t skip = data > at ? (size_t)(data - at) : 0;

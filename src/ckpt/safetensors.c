@@ -11,7 +11,7 @@
 #include "base/json.h"
 
 #define LENGTH_BYTES 8
-#define HEADER_LIMIT 100000000 /* of the JSON; the format's own */
+#define HEADER_LIMIT 100000000 /* bytes of the JSON; limit of the format */
 #define ALIGNMENT    256
 #define METADATA     "__metadata__"
 
@@ -29,7 +29,7 @@ static int by_name(const void *a, const void *b) {
     return strcmp(((const st_entry *)a)->name, ((const st_entry *)b)->name);
 }
 
-/* Of those that begin at one byte only the last can have bytes. */
+/* Of entries that begin at the same byte only the last can be non-empty. */
 static int by_place(const void *a, const void *b) {
     const st_entry *x = a, *y = b;
     if (x->begin != y->begin) return x->begin < y->begin ? -1 : 1;
@@ -53,15 +53,15 @@ const st_entry *st_find(const st_header *h, const char *name) {
 static trine_status read_name(st_entry *e, const char *name, const char *path) {
     CHECK(json_plain(name), TRINE_EDATA, "%s: a tensor's name has control characters", path);
     CHECK(strlen(name) < ST_NAME, TRINE_EDATA,
-          "%s: the tensor name %.32s... is %zu bytes long, at most %d can be", path, name,
-          strlen(name), ST_NAME - 1);
+          "%s: the tensor name %.32s... has %zu bytes; the limit is %d", path, name, strlen(name),
+          ST_NAME - 1);
     memcpy(e->name, name, strlen(name) + 1);
     return TRINE_OK;
 }
 
 static trine_status read_type(st_entry *e, const cJSON *item, const char *path) {
     const char *text = json_text(item);
-    CHECK(text, TRINE_EDATA, "%s: tensor %s: no dtype", path, e->name);
+    CHECK(text, TRINE_EDATA, "%s: tensor %s: dtype is missing", path, e->name);
     for (size_t i = 0; i < TYPES; i++) {
         if (strcmp(text, types[i].text) != 0) continue;
         e->known = true;
@@ -70,57 +70,57 @@ static trine_status read_type(st_entry *e, const cJSON *item, const char *path) 
     return TRINE_OK;
 }
 
-/* *count = the number of elements. */
+/* *count = number of elements. */
 static trine_status read_shape(st_entry *e, const cJSON *shape, uint64_t *count, const char *path) {
-    CHECK(cJSON_IsArray(shape), TRINE_EDATA, "%s: tensor %s: no shape", path, e->name);
+    CHECK(cJSON_IsArray(shape), TRINE_EDATA, "%s: tensor %s: shape is missing or not an array",
+          path, e->name);
     *count = 1;
     for (const cJSON *item = shape->child; item; item = item->next) {
         CHECK(e->dims < ST_DIMS, TRINE_EDATA, "%s: tensor %s: more than %d dimensions", path,
               e->name, ST_DIMS);
         uint64_t *size = &e->shape[e->dims++];
         CHECK(json_integer(item, size), TRINE_EDATA,
-              "%s: tensor %s: dimension %d is no whole number below 2^53", path, e->name, e->dims);
+              "%s: tensor %s: dimension %d is not an integer below 2^53", path, e->name, e->dims);
         CHECK(!__builtin_mul_overflow(*count, *size, count), TRINE_EDATA,
-              "%s: tensor %s: more elements than 64 bits count", path, e->name);
+              "%s: tensor %s: its number of elements overflows 64 bits", path, e->name);
     }
     return TRINE_OK;
 }
 
-/* Of a file whose tensors have `room` bytes, from byte `data` on. */
-static trine_status read_extent(st_entry *e, const cJSON *offsets, uint64_t data, uint64_t room,
-                                const char *path) {
+/* Offsets in the file; the data section begins at byte `data` and has `data_bytes` bytes. */
+static trine_status read_extent(st_entry *e, const cJSON *offsets, uint64_t data,
+                                uint64_t data_bytes, const char *path) {
     const cJSON *first = cJSON_IsArray(offsets) ? offsets->child : NULL;
     const cJSON *second = first ? first->next : NULL;
-    CHECK(second && !second->next && json_integer(first, &e->begin) &&
-              json_integer(second, &e->end),
-          TRINE_EDATA, "%s: tensor %s: data_offsets are no two whole numbers below 2^53", path,
-          e->name);
+    CHECK(
+        second && !second->next && json_integer(first, &e->begin) && json_integer(second, &e->end),
+        TRINE_EDATA, "%s: tensor %s: data_offsets are not two integers below 2^53", path, e->name);
     CHECK(e->begin <= e->end, TRINE_EDATA,
-          "%s: tensor %s: data_offsets %" PRIu64 " to %" PRIu64 " go backwards", path, e->name,
+          "%s: tensor %s: data_offsets %" PRIu64 " to %" PRIu64 " are not ascending", path, e->name,
           e->begin, e->end);
-    CHECK(e->end <= room, TRINE_EDATA,
-          "%s: tensor %s: its data end at byte %" PRIu64 " of %" PRIu64 ": the file was cut", path,
-          e->name, e->end, room);
+    CHECK(e->end <= data_bytes, TRINE_EDATA,
+          "%s: tensor %s: its data end at byte %" PRIu64 " of %" PRIu64 "; the file is truncated",
+          path, e->name, e->end, data_bytes);
     e->begin += data;
     e->end += data;
     return TRINE_OK;
 }
 
-static trine_status read_entry(st_entry *e, const cJSON *item, uint64_t data, uint64_t room,
+static trine_status read_entry(st_entry *e, const cJSON *item, uint64_t data, uint64_t data_bytes,
                                const char *path) {
     uint64_t elements = 0, bytes;
     TRY(read_name(e, item->string, path));
-    CHECK(cJSON_IsObject(item), TRINE_EDATA, "%s: tensor %s: no object describes it", path,
-          e->name);
+    CHECK(cJSON_IsObject(item), TRINE_EDATA, "%s: tensor %s: its description is not an object",
+          path, e->name);
     TRY(read_type(e, json_member(item, "dtype"), path));
     TRY(read_shape(e, json_member(item, "shape"), &elements, path));
-    TRY(read_extent(e, json_member(item, "data_offsets"), data, room, path));
+    TRY(read_extent(e, json_member(item, "data_offsets"), data, data_bytes, path));
     if (!e->known) return TRINE_OK;
     bool fits = !__builtin_mul_overflow(elements, trine_dtype_bytes(e->type), &bytes) &&
                 bytes == e->end - e->begin;
     CHECK(fits, TRINE_EDATA,
-          "%s: tensor %s: %" PRIu64 " elements of %zu bytes do not fill the %" PRIu64
-          " bytes that it has",
+          "%s: tensor %s: %" PRIu64 " elements of %zu bytes do not match its %" PRIu64
+          " bytes of data",
           path, e->name, elements, trine_dtype_bytes(e->type), e->end - e->begin);
     return TRINE_OK;
 }
@@ -129,11 +129,11 @@ static trine_status check_metadata(const cJSON *item, const char *path) {
     bool strings = cJSON_IsObject(item);
     for (const cJSON *m = strings ? item->child : NULL; m; m = m->next)
         strings = strings && cJSON_IsString(m);
-    CHECK(strings, TRINE_EDATA, "%s: " METADATA " is no object of strings", path);
+    CHECK(strings, TRINE_EDATA, "%s: " METADATA " is not an object of strings", path);
     return TRINE_OK;
 }
 
-/* Every byte belongs to one tensor. Leaves the entries in the order of their places. */
+/* Checks that every byte belongs to one tensor. Leaves the entries sorted by place. */
 static trine_status check_places(const st_header *h, const char *path) {
     const char *before = NULL;
     uint64_t at = h->data;
@@ -141,32 +141,32 @@ static trine_status check_places(const st_header *h, const char *path) {
     for (size_t i = 0; i < h->count; i++) {
         const st_entry *e = &h->entries[i];
         CHECK(e->begin >= at, TRINE_EDATA, "%s: tensors %s and %s overlap", path, before, e->name);
-        CHECK(e->begin == at, TRINE_EDATA, "%s: %" PRIu64 " bytes before tensor %s are nobody's",
+        CHECK(e->begin == at, TRINE_EDATA, "%s: %" PRIu64 " unreferenced bytes before tensor %s",
               path, e->begin - at, e->name);
         at = e->end;
         before = e->name;
     }
-    CHECK(at == h->bytes, TRINE_EDATA, "%s: the last %" PRIu64 " bytes are nobody's", path,
+    CHECK(at == h->bytes, TRINE_EDATA, "%s: the last %" PRIu64 " bytes are unreferenced", path,
           h->bytes - at);
     return TRINE_OK;
 }
 
-/* Leaves the entries sorted by name. */
+/* Checks that names are unique. Leaves the entries sorted by name. */
 static trine_status check_names(const st_header *h, const char *path) {
     if (h->count) qsort(h->entries, h->count, sizeof *h->entries, by_name);
     for (size_t i = 1; i < h->count; i++)
         CHECK(strcmp(h->entries[i - 1].name, h->entries[i].name) != 0, TRINE_EDATA,
-              "%s: tensor %s is there twice", path, h->entries[i].name);
+              "%s: duplicate tensor %s", path, h->entries[i].name);
     return TRINE_OK;
 }
 
-/* Into h->entries, or where that is NULL only to see that all is as it should be. Counts them. */
+/* Counts the entries and stores them in h->entries; if that is NULL, only checks them. */
 static trine_status read_all(st_header *h, const cJSON *root, const char *path) {
     size_t metadata = 0;
     h->count = 0;
     for (const cJSON *item = root->child; item; item = item->next) {
         if (strcmp(item->string, METADATA) == 0) {
-            CHECK(!metadata++, TRINE_EDATA, "%s: " METADATA " is there twice", path);
+            CHECK(!metadata++, TRINE_EDATA, "%s: duplicate " METADATA, path);
             TRY(check_metadata(item, path));
             continue;
         }
@@ -178,7 +178,8 @@ static trine_status read_all(st_header *h, const cJSON *root, const char *path) 
     return TRINE_OK;
 }
 
-/* Twice: whoever writes 200 bytes of memory must have written a tensor, not just a name. */
+/* Two passes, so that 200 bytes of memory are allocated only for a valid entry, not for a mere
+ * name. */
 static trine_status read_entries(st_header *h, const cJSON *root, const char *path) {
     TRY(read_all(h, root, path));
     h->entries = malloc((h->count ? h->count : 1) * sizeof *h->entries);
@@ -193,14 +194,15 @@ static trine_status read_entries(st_header *h, const cJSON *root, const char *pa
 static trine_status read_length(const unsigned char *text, uint64_t available, uint64_t bytes,
                                 uint64_t *length, const char *path) {
     CHECK(bytes >= LENGTH_BYTES && available >= LENGTH_BYTES, TRINE_EDATA,
-          "%s: %" PRIu64 " bytes are too few for a safetensors file", path, bytes);
+          "%s: %" PRIu64 " bytes is too short for a safetensors file", path, bytes);
     *length = 0;
     for (int i = 0; i < LENGTH_BYTES; i++) *length |= (uint64_t)text[i] << 8 * i;
     CHECK(*length <= HEADER_LIMIT, TRINE_EDATA,
-          "%s: its header would have %" PRIu64 " bytes, at most %d can be: no safetensors file",
-          path, *length, HEADER_LIMIT);
+          "%s: not a safetensors file: a header of %" PRIu64 " bytes exceeds the limit of %d", path,
+          *length, HEADER_LIMIT);
     CHECK(*length <= bytes - LENGTH_BYTES && *length <= available - LENGTH_BYTES, TRINE_EDATA,
-          "%s: its header has %" PRIu64 " bytes, of which %" PRIu64 " are there: the file was cut",
+          "%s: its header has %" PRIu64 " bytes, of which only %" PRIu64
+          " are present; the file is truncated",
           path, *length, (bytes < available ? bytes : available) - LENGTH_BYTES);
     return TRINE_OK;
 }
@@ -235,7 +237,7 @@ static uint64_t entry_bytes(const st_entry *e) {
     return bytes;
 }
 
-/* cJSON's own numbers have 15 digits. */
+/* Integers of full precision: cJSON prints 15 digits. */
 static bool add_numbers(cJSON *o, const char *name, const uint64_t *values, int count) {
     char text[24 * ST_DIMS] = "[";
     size_t at = 1;
@@ -252,10 +254,10 @@ static bool add_entry(cJSON *root, const st_entry *e, uint64_t begin, uint64_t e
            add_numbers(o, "data_offsets", (uint64_t[2]){begin, end}, 2);
 }
 
-/* The JSON, to be freed by cJSON_free; *end = bytes of all tensors. NULL without memory. */
+/* The JSON, to be freed by cJSON_free; *end = bytes of all tensors. NULL if out of memory. */
 static char *print_header(const st_entry *tensors, size_t count, uint64_t *end) {
     cJSON *root = cJSON_CreateObject(), *metadata = cJSON_AddObjectToObject(root, METADATA);
-    /* Readers of Hugging Face's ask for it. */
+    /* required by Hugging Face's readers */
     bool ok = metadata && cJSON_AddStringToObject(metadata, "format", "pt");
     *end = 0;
     for (size_t i = 0; ok && i < count; i++) {
@@ -269,7 +271,7 @@ static char *print_header(const st_entry *tensors, size_t count, uint64_t *end) 
     return json;
 }
 
-/* Length, JSON and spaces up to a multiple of ALIGNMENT; NULL without memory. */
+/* Length, JSON and padding to a multiple of ALIGNMENT; NULL if out of memory. */
 static char *frame_header(const char *json, size_t *bytes) {
     size_t used = LENGTH_BYTES + strlen(json);
     *bytes = (used + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
@@ -289,7 +291,7 @@ trine_status st_build(st_header *h, const st_entry *tensors, size_t count, char 
     *text = json ? frame_header(json, text_bytes) : NULL;
     cJSON_free(json);
     CHECK(*text, TRINE_ENOMEM, "no memory for the header of %zu tensors", count);
-    /* What readers will see, and demand. */
+    /* Checks it as readers will. */
     trine_status status = st_parse(h, *text, *text_bytes, *text_bytes + end, "a new file");
     if (status != TRINE_OK) {
         free(*text);
@@ -311,7 +313,7 @@ static trine_status read_header(st_file *f, uint64_t bytes) {
     CHECK(text, TRINE_ENOMEM, "%s: no memory for a header of %zu bytes", f->path, size);
     trine_status status = st_read(f, text, size, 0);
     if (status == TRINE_OK) status = st_parse(&f->header, text, size, bytes, f->path);
-    f->print = XXH3_64bits(text, size);
+    f->fingerprint = XXH3_64bits(text, size);
     free(text);
     return status;
 }

@@ -22,21 +22,21 @@
 
 #define FILES 2
 
-/* A file of tensors, as every rank knows it. */
+/* A file of tensors; the same plan on every rank. */
 typedef struct {
     const char *name;
     char *path;
     st_header header;
-    char *text; /* the header as it stands in the file */
+    char *text; /* the header as written */
     size_t text_bytes;
-    size_t width;            /* bytes of an element: all tensors of a file have the same type */
-    uint64_t written, found; /* slice_sum of what this rank wrote, of what it then found there */
-    uint64_t *hashes;        /* of this rank's blocks; on rank 0, once gathered, of all */
-    slice_list list;         /* what this rank has of it */
-    int fd;                  /* that this rank writes through, until it is synced; else -1 */
-    pthread_t syncer;        /* that syncs it */
+    size_t width;            /* bytes of an element; all tensors of a file have one type */
+    uint64_t written, found; /* slice_sum of what this rank wrote, and of what it read back */
+    uint64_t *hashes;        /* of this rank's file blocks; on rank 0, after the gather, of all */
+    slice_list list;         /* this rank's rectangles */
+    int fd;                  /* open for writing until it is synced; else -1 */
+    pthread_t syncer;        /* thread that syncs it */
     bool syncing;
-    int sync_failed; /* errno of that */
+    int sync_failed; /* errno of fsync */
 } save_file;
 
 typedef struct {
@@ -47,8 +47,8 @@ typedef struct {
     const ckpt_image *image;
     const char *dir;
     int keep;
-    char token[FILE_TOKEN]; /* of the lease that rank 0 holds */
-    char *folder;           /* that is written to */
+    char token[FILE_TOKEN]; /* token of the lease that rank 0 holds */
+    char *folder;           /* the folder being written */
     save_file files[FILES];
     int count;
 } save;
@@ -57,9 +57,9 @@ static bool in_file(ckpt_kind kind, int file) {
     return (kind == CKPT_WEIGHT) == (file == 0);
 }
 
-/* ---- What the files will be ---- */
+/* ---- Layout of the files ---- */
 
-/* Lays out the tensors of one file; none: there is no such file. */
+/* Lays out the tensors of one file; there is no file if it has no tensors. */
 static trine_status plan_tensors(save *s, st_entry *entries, int which) {
     const ckpt_image *image = s->image;
     save_file *f = &s->files[s->count];
@@ -102,7 +102,7 @@ static trine_status plan(save *s) {
 
 /* ---- Writing ---- */
 
-/* Takes the blocks where the file system can, so that a full disk shows now. */
+/* Allocates the file's blocks if the file system supports it, so that a full disk shows now. */
 static trine_status size_file(int fd, const char *path, uint64_t bytes) {
     int failed;
     do {
@@ -110,7 +110,8 @@ static trine_status size_file(int fd, const char *path, uint64_t bytes) {
     } while (failed && errno == EINTR);
     if (failed && errno != ENOSPC && errno != EDQUOT && errno != EFBIG && errno != EIO)
         failed = ftruncate(fd, (off_t)bytes);
-    CHECK(!failed, TRINE_EIO, "%s: cannot get %" PRIu64 " bytes: %s", path, bytes, strerror(errno));
+    CHECK(!failed, TRINE_EIO, "%s: cannot reserve %" PRIu64 " bytes: %s", path, bytes,
+          strerror(errno));
     return TRINE_OK;
 }
 
@@ -122,10 +123,10 @@ static trine_status make_file(const save_file *f) {
     return file_close(fd, f->path, status);
 }
 
-/* Rank 0: the folder, and files of full size with their headers. */
+/* Rank 0 creates the folder, and the files in full size with their headers. */
 static trine_status prepare(void *context) {
     const save *s = context;
-    uint64_t need = 64 << 10; /* of config.json, and the manifest without its lines for blocks */
+    uint64_t need = 64 << 10; /* for config.json, and the manifest without its block hashes */
     for (int i = 0; i < s->count; i++)
         need += s->files[i].header.bytes + 32 * manifest_blocks(s->files[i].header.bytes);
     TRY(folder_begin(*s->image->lease, s->image->state.step, need));
@@ -135,8 +136,8 @@ static trine_status prepare(void *context) {
 
 static trine_status list_shards(const save *s, save_file *f) {
     bool weights = strcmp(f->name, CKPT_MODEL_FILE) == 0;
-    for (size_t i = 0; i < s->image->piece_count; i++) {
-        const ckpt_shard *p = &s->image->pieces[i];
+    for (size_t i = 0; i < s->image->shard_count; i++) {
+        const ckpt_shard *p = &s->image->shards[i];
         if ((p->kind == CKPT_WEIGHT) == weights) TRY(slice_add(&f->list, &f->header, p));
     }
     slice_sort(&f->list);
@@ -147,12 +148,11 @@ static trine_status open_file(const save *s, save_file *f) {
     struct stat is;
     f->fd = open(f->path, O_WRONLY | O_CLOEXEC);
     CHECK(f->fd >= 0, TRINE_EIO,
-          "%s, which rank 0 has made, cannot be opened here: %s; checkpoints go to a folder that "
-          "all nodes share",
+          "%s: rank 0 has created it, but it cannot be opened here: %s; use a shared file system",
           f->path, strerror(errno));
     CHECK(fstat(f->fd, &is) == 0 && (uint64_t)is.st_size == f->header.bytes, TRINE_EIO,
-          "%s has not the %" PRIu64 " bytes here that rank 0 gave it; checkpoints go to a folder "
-          "that all nodes share",
+          "%s does not have the %" PRIu64
+          " bytes here that rank 0 has allocated; use a shared file system",
           f->path, f->header.bytes);
     return list_shards(s, f);
 }
@@ -163,7 +163,7 @@ static trine_status open_files(void *context) {
     return TRINE_OK;
 }
 
-/* A network file system hands over what a node holds when something is closed. */
+/* On a network file system, close makes the writes of this node visible to other nodes. */
 static trine_status hand_over(void *context) {
     const save_file *f = context;
     int again = dup(f->fd);
@@ -171,7 +171,7 @@ static trine_status hand_over(void *context) {
     return file_close(again, f->path, TRINE_OK);
 }
 
-/* What this node has of a file, where every node can read it. Collective over: node. */
+/* Writes this node's part of a file and makes it visible to all nodes. Collective over: node. */
 static trine_status write_file(save *s, save_file *f) {
     TRY(blocks_write(s->image->writer, f->fd, f->path, &f->header, &f->list, &f->written));
     return comm_with_files(s->world, hand_over, f);
@@ -186,8 +186,8 @@ static void *sync_file(void *context) {
     return NULL;
 }
 
-/* The disk is at work for most of a save: meanwhile the next file is written, or they are hashed. All
- * ranks have written their part, so that no block goes to the disk half full and again. */
+/* Syncs in a thread: most of a save is disk time, meanwhile the next file is written or hashed.
+ * Called after all ranks have written, so that no block is written twice. */
 static void sync_start(save_file *f) {
     f->syncing = pthread_create(&f->syncer, NULL, sync_file, f) == 0;
     if (!f->syncing) sync_file(f);
@@ -210,7 +210,7 @@ static trine_status close_files(save *s) {
     return TRINE_OK;
 }
 
-static void forget(save *s) {
+static void release(save *s) {
     for (int i = 0; i < FILES; i++) {
         save_file *f = &s->files[i];
         sync_end(f);
@@ -224,7 +224,7 @@ static void forget(save *s) {
     free(s->folder);
 }
 
-/* Tensors are verified by their sums, a header by itself. */
+/* Tensors are verified by checksum, the header by comparison. */
 static trine_status check_header(const save_file *f) {
     char *there = malloc(f->text_bytes);
     CHECK(there, TRINE_ENOMEM, "no memory for a header of %zu bytes", f->text_bytes);
@@ -233,11 +233,11 @@ static trine_status check_header(const save_file *f) {
                 memcmp(there, f->text, f->text_bytes) == 0;
     if (fd >= 0) close(fd);
     free(there);
-    CHECK(same, TRINE_EDATA, "%s: the header is not what was written", f->path);
+    CHECK(same, TRINE_EDATA, "%s: the header read back differs from what was written", f->path);
     return TRINE_OK;
 }
 
-/* Hashes this rank's run of blocks of every file, as they are there. */
+/* Hashes this rank's range of blocks of every file, as read back. */
 static trine_status hash_share(save *s) {
     for (int i = 0; i < s->count; i++) {
         save_file *f = &s->files[i];
@@ -258,7 +258,7 @@ static trine_status hash_and_sync(void *context) {
     return close_files(s);
 }
 
-/* Whether the files have what all ranks wrote, each element once. Collective over: world. */
+/* Checks that the files have what all ranks wrote, each element once. Collective over: world. */
 static trine_status compare_sums(const save *s) {
     uint64_t sums[2 * FILES] = {0};
     for (int i = 0; i < s->count; i++) {
@@ -268,13 +268,13 @@ static trine_status compare_sums(const save *s) {
     TRY(trine_all_reduce(s->comm, sums, sums, 2 * FILES, TRINE_I64, TRINE_SUM));
     for (int i = 0; i < s->count; i++)
         CHECK(sums[2 * i] == sums[2 * i + 1], TRINE_EDATA,
-              "%s: read again it is not what the ranks have written; the file system has lost some "
-              "of it",
+              "%s: the data read back differ from what the ranks have written; the file system has "
+              "lost data",
               s->files[i].path);
     return TRINE_OK;
 }
 
-/* Rank 0 has the hashes of all blocks. Collective over: world. */
+/* Gathers the hashes of all blocks on rank 0. Collective over: world. */
 static trine_status gather_hashes(save *s) {
     for (int i = 0; i < s->count; i++) {
         save_file *f = &s->files[i];
@@ -286,8 +286,8 @@ static trine_status gather_hashes(save *s) {
 
 /* ---- Publishing ---- */
 
-/* For transformers, which finds everything else it wants in CKPT_MODEL_FILE. Nothing here reads it, so
- * it is not among the manifest's files: whoever changes an entry of it has not broken the checkpoint. */
+/* For transformers, which finds everything else in CKPT_MODEL_FILE. Trine does not read it, so it
+ * is not one of the manifest's files: editing it does not break the checkpoint. */
 static trine_status write_hf_config(const save *s) {
     const save_file *weights = &s->files[0];
     trine_model model;
@@ -330,27 +330,28 @@ static trine_status publish(void *context) {
 
 /* ---- All together ---- */
 
-/* Says who failed, and what there still is. */
-static trine_status explain(const save *s, trine_status status) {
-    char cause[2048], newest[64] = "no checkpoint";
+/* Adds to an error the rank that failed and the newest remaining checkpoint. */
+static trine_status add_context(const save *s, trine_status status) {
+    char cause[2048], newest[64] = "none";
     int64_t *steps;
     size_t count;
     if (status == TRINE_OK) return TRINE_OK;
     snprintf(cause, sizeof cause, "%s", status_message());
     if (folder_list(s->dir, &steps, &count) == TRINE_OK) {
-        if (count) snprintf(newest, sizeof newest, "step-%" PRId64 " as the newest one", steps[0]);
+        if (count) snprintf(newest, sizeof newest, "step-%" PRId64, steps[0]);
         free(steps);
     } else {
-        snprintf(newest, sizeof newest, "what cannot be listed now");
+        snprintf(newest, sizeof newest, "unknown (cannot list the folder)");
     }
-    return status_user(RAISE(status, "rank %d on %s, saving step %" PRId64 ": %s. %s has %s",
-                             s->rank, comm_host_names(s->world)[comm_world_rank(s->comm, s->rank)],
-                             s->image->state.step, cause, s->dir, newest));
+    return status_user(
+        RAISE(status, "rank %d on %s, saving step %" PRId64 ": %s; newest checkpoint in %s: %s",
+              s->rank, comm_host_names(s->world)[comm_world_rank(s->comm, s->rank)],
+              s->image->state.step, cause, s->dir, newest));
 }
 
-/* One rank's failure becomes everybody's. Collective over: world. */
+/* Returns one rank's failure on all ranks. Collective over: world. */
 static trine_status agree(const save *s, trine_status status) {
-    return trine_world_agree(s->world, explain(s, status));
+    return trine_world_agree(s->world, add_context(s, status));
 }
 
 static uint64_t longest_row(const save *s) {
@@ -364,23 +365,22 @@ static uint64_t longest_row(const save *s) {
     return most;
 }
 
-/* The first save makes it. */
+/* Creates the writer at the first save. */
 static trine_status make_writer(const save *s, FILE *out) {
     TRY(blocks_writer_create(s->image->writer, s->mesh, s->image->dev, longest_row(s)));
     if (out && s->rank == 0 && blocks_writer_alone(s->image->writer))
-        fprintf(out,
-                "there is no room for shared memory (/dev/shm): each rank writes its own rows, "
-                "which takes longer\n");
+        fprintf(out, "not enough shared memory (/dev/shm): each rank writes its own rows, which is "
+                     "slower\n");
     return TRINE_OK;
 }
 
-/* What waits for the disk, while this rank answers the others. */
+/* Runs `work`, which waits for the disk, while this rank answers the others. */
 static trine_status with_files(save *s, trine_status (*work)(void *context)) {
     return comm_with_files(s->world, work, s);
 }
 
-/* Between two agreements nobody waits for anybody, but while files are written for ranks of its own
- * node. Collective over: world. */
+/* Between two agreements ranks do not wait for each other, except for ranks of their own node while
+ * files are written. Collective over: world. */
 static trine_status save_all(save *s, FILE *out) {
     TRY(agree(s, plan(s)));
     TRY(agree(s, s->rank == 0 ? with_files(s, prepare) : TRINE_OK));
@@ -396,9 +396,9 @@ static trine_status save_all(save *s, FILE *out) {
     return agree(s, s->rank == 0 ? with_files(s, publish) : TRINE_OK);
 }
 
-/* Files that a later owner of the folder has taken away are missing: the reason is that there is one, and
- * it is named. `status` is that of all ranks. Collective over: world. */
-static trine_status blame(const save *s, trine_status status) {
+/* Replaces an error that a later owner of the folder has caused, by removing files, with
+ * TRINE_EBUSY, which names it. `status` is that of all ranks. Collective over: world. */
+static trine_status report_new_owner(const save *s, trine_status status) {
     status_trail cause;
     if (status != TRINE_EIO && status != TRINE_EDATA) return status;
     status_take(&cause);
@@ -413,7 +413,7 @@ static trine_status blame(const save *s, trine_status status) {
     return status;
 }
 
-static void say_saved(const save *s, uint64_t begin, FILE *out) {
+static void report_saved(const save *s, uint64_t begin, FILE *out) {
     char size[HUMAN_SIZE], time[HUMAN_SIZE];
     uint64_t bytes = 0;
     double seconds = 1e-9 * (double)(clock_ns() - begin);
@@ -421,7 +421,7 @@ static void say_saved(const save *s, uint64_t begin, FILE *out) {
     c_fprintf(out, "saved %s/step-%" PRId64 ": %s in %s, %.2f GB/s\n", s->dir, s->image->state.step,
               human_bytes(size, bytes), human_duration(time, seconds),
               1e-9 * (double)bytes / seconds);
-    fflush(out); /* whoever is killed has said what is safe */
+    fflush(out); /* reported even if the job is killed next */
 }
 
 static trine_status remove_old(void *context) {
@@ -429,17 +429,19 @@ static trine_status remove_old(void *context) {
     return folder_clean(*s->image->lease, s->keep, s->image->state.step);
 }
 
-/* What is saved is saved: an old one that stays costs room, and is no reason to end a run. */
+/* Failing to remove an old checkpoint only costs space and does not fail the save. */
 static void clean(save *s, FILE *out) {
     if (with_files(s, remove_old) == TRINE_OK) return;
-    if (out) fprintf(out, "an old checkpoint stays for now: %s\n", status_message());
+    if (out)
+        fprintf(out, "cannot remove an old checkpoint (the next save retries): %s\n",
+                status_message());
     status_clear();
 }
 
-/* ---- Whose folder it is ---- */
+/* ---- The lease of the folder ---- */
 
-/* Rank 0: one look at the lease. */
-static trine_status look(lease **l, const char *dir, FILE *out, bool *held) {
+/* Rank 0 polls the lease once. */
+static trine_status poll_lease(lease **l, const char *dir, FILE *out, bool *held) {
     if (*l && strcmp(lease_dir(*l), dir) != 0) lease_give_back(l);
     if (!*l) {
         TRY(folder_make(dir));
@@ -457,14 +459,14 @@ typedef struct {
     const char *dir;
     FILE *out;
     bool *held;
-} looking;
+} lease_poll;
 
-static trine_status look_once(void *context) {
-    const looking *now = context;
-    return look(now->l, now->dir, now->out, now->held);
+static trine_status poll_once(void *context) {
+    const lease_poll *now = context;
+    return poll_lease(now->l, now->dir, now->out, now->held);
 }
 
-/* Between two looks the ranks meet, so that none takes rank 0 for dead. */
+/* The ranks synchronize between two polls, so that none takes rank 0 for dead. */
 trine_status ckpt_hold(trine_comm *world, lease **l, const char *dir, FILE *out,
                        char token[FILE_TOKEN]) {
     struct {
@@ -474,20 +476,20 @@ trine_status ckpt_hold(trine_comm *world, lease **l, const char *dir, FILE *out,
     bool first = trine_comm_rank(world) == 0;
     trine_status status = TRINE_OK;
     while (status == TRINE_OK && !all.held) {
-        looking now = {l, dir, out, &all.held};
+        lease_poll now = {l, dir, out, &all.held};
         status =
-            first ? status_user(comm_with_files(comm_world(world), look_once, &now)) : TRINE_OK;
+            first ? status_user(comm_with_files(comm_world(world), poll_once, &now)) : TRINE_OK;
         status = trine_world_agree(comm_world(world), status);
         if (first) snprintf(all.token, sizeof all.token, "%s", *l ? lease_token(*l) : "");
         if (status == TRINE_OK) status = trine_broadcast(world, &all, sizeof all, TRINE_U8, 0);
     }
-    /* One that was lost stays, and says so again. */
+    /* A lost lease is kept and reports its loss again. */
     if (status != TRINE_OK && *l && !lease_is_held(*l)) lease_give_back(l);
     memcpy(token, all.token, FILE_TOKEN);
     return status;
 }
 
-/* ---- From outside ---- */
+/* ---- Public ---- */
 
 trine_status ckpt_save(trine_mesh *mesh, const ckpt_image *image, const char *dir, int keep,
                        FILE *out) {
@@ -503,12 +505,12 @@ trine_status ckpt_save(trine_mesh *mesh, const ckpt_image *image, const char *di
     for (int i = 0; i < FILES; i++) s.files[i].fd = -1;
     TRY(ckpt_hold(world, image->lease, dir, out, s.token));
     uint64_t begin = clock_ns();
-    trine_status status = blame(&s, save_all(&s, out));
+    trine_status status = report_new_owner(&s, save_all(&s, out));
     if (s.rank == 0 && status != TRINE_OK) folder_abandon(*image->lease, image->state.step);
     if (s.rank == 0 && status == TRINE_OK) {
-        if (out) say_saved(&s, begin, out);
+        if (out) report_saved(&s, begin, out);
         clean(&s, out);
     }
-    forget(&s);
+    release(&s);
     return status;
 }

@@ -22,11 +22,11 @@ typedef enum {
     KIND_FAMILY
 } setting_kind;
 
-/* What it means that a setting differs: another model; another run; the same run in another
- * order of additions. */
+/* What a different value means: another model; another run; the same run with another order of
+ * additions. */
 typedef enum { ROLE_SIZE, ROLE_NUMBERS, ROLE_LAYOUT } setting_role;
 
-/* Of an enum, by its numbers; NULL for one that is none of them. */
+/* Names of an enum's values, by number; NULL where there is no value. */
 typedef struct {
     size_t count;
     const char *const *texts;
@@ -37,10 +37,10 @@ typedef struct {
     static const word_list name = {sizeof name##_texts / sizeof *name##_texts, name##_texts}
 
 typedef struct {
-    const char *name; /* the command line's */
+    const char *name; /* of the command line */
     setting_role role;
     setting_kind kind;
-    size_t at;              /* in trine_config */
+    size_t at;              /* offset in trine_config */
     const word_list *words; /* of KIND_WORD */
 } setting;
 
@@ -50,7 +50,7 @@ WORDS(recomputes, TRINE_RECOMPUTE_LIST(TEXT));
 WORDS(transports, TRINE_TRANSPORT_LIST(TEXT));
 #undef TEXT
 WORDS(decays, "cosine", "linear", "constant");
-/* Those that gradients can have. */
+/* Types of gradients. */
 WORDS(types, [TRINE_F32] = "fp32", [TRINE_BF16] = "bf16", [TRINE_F16] = "fp16");
 
 _Static_assert(sizeof(trine_dtype) == sizeof(int) && sizeof(trine_zero) == sizeof(int),
@@ -110,8 +110,8 @@ static const setting settings[] = {
 
 #define SETTINGS (sizeof settings / sizeof *settings)
 
-/* What does not belong to a run's numbers, but to how its ranks work together. (A rank that works
- * serially waits where others go on, which the program's proof knows nothing of.) */
+/* Options that do not affect the numbers of a run, but the cooperation of its ranks. (A rank in
+ * serial mode waits where others proceed, which the program checker does not cover.) */
 static const setting joint[] = {
     {"gather-buffers", ROLE_LAYOUT, KIND_INT, AT(parallel.gather_buffers), NULL},
     {"ranks-per-node", ROLE_LAYOUT, KIND_INT, AT(parallel.ranks_per_node), NULL},
@@ -194,7 +194,7 @@ static void add_setting(alike_list *list, const setting *s, const trine_config *
     case KIND_WORD: break;
     }
     memcpy(&number, at, sizeof number);
-    /* The configuration may be one that cannot run: then a number stands for no word. */
+    /* The configuration may be invalid: then a number may have no name. */
     bool known = s->words && number >= 0 && (size_t)number < s->words->count;
     words = known ? s->words->texts[number] : NULL;
     if (words)
@@ -222,7 +222,7 @@ static trine_status parse(const char *json, cJSON **object) {
     *object = json_parse(json);
     bool is = cJSON_IsObject(*object);
     if (!is) cJSON_Delete(*object);
-    CHECK(is, TRINE_EDATA, "the configuration is no JSON object");
+    CHECK(is, TRINE_EDATA, "the configuration is not a JSON object");
     return TRINE_OK;
 }
 
@@ -233,7 +233,7 @@ static trine_status read_family(const cJSON *item, trine_model *model) {
     return family_of_text(&model->family, name);
 }
 
-/* A size of the model into its place. */
+/* Stores one size of the model in `config`. */
 static trine_status read_size(const setting *s, const cJSON *object, trine_config *config) {
     const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, s->name);
     void *at = (char *)config + s->at;
@@ -247,7 +247,7 @@ static trine_status read_size(const setting *s, const cJSON *object, trine_confi
     }
     double x = cJSON_IsNumber(item) ? item->valuedouble : 0;
     CHECK(x >= 1 && x <= INT_MAX && x == floor(x), TRINE_EDATA,
-          "the configuration's \"%s\" is no number that a size can be", s->name);
+          "the configuration's \"%s\" is not a positive integer", s->name);
     *(int *)at = (int)x;
     return TRINE_OK;
 }
@@ -258,7 +258,8 @@ static trine_status read_sizes(const cJSON *object, trine_model *model) {
         if (settings[i].role == ROLE_SIZE) TRY(read_size(&settings[i], object, &config));
     *model = config.model;
     CHECK(model->hidden_size % model->num_attention_heads == 0, TRINE_EDATA,
-          "the configuration's \"hidden-size\" %d is no multiple of its \"num-attention-heads\" %d",
+          "the configuration's \"hidden-size\" %d is not a multiple of its \"num-attention-heads\" "
+          "%d",
           model->hidden_size, model->num_attention_heads);
     return TRINE_OK;
 }
@@ -290,11 +291,11 @@ static bool same(const cJSON *a, const cJSON *b) {
 }
 
 static const char *item_text(char text[JSON_NUMBER], const cJSON *item) {
-    if (!item) return "nothing";
+    if (!item) return "not set";
     if (cJSON_IsNumber(item)) return json_number(text, item->valuedouble);
     if (cJSON_IsString(item)) return json_plain(item->valuestring) ? item->valuestring : "(text)";
     if (cJSON_IsBool(item)) return cJSON_IsTrue(item) ? "on" : "off";
-    return cJSON_IsNull(item) ? "none" : "something else";
+    return cJSON_IsNull(item) ? "none" : "(not a value)";
 }
 
 static const setting *find_setting(const char *name) {
@@ -303,26 +304,26 @@ static const setting *find_setting(const char *name) {
     return NULL;
 }
 
-/* Rows of one kind of meaning: the layout's on one line, others on one each. */
-static void say(const cJSON *saved, const cJSON *now, bool layout, FILE *out) {
+/* Prints differences: those of the layout on one line, others one per line. */
+static void print_differences(const cJSON *saved, const cJSON *now, bool layout, FILE *out) {
     char a[JSON_NUMBER], b[JSON_NUMBER];
-    int said = 0;
+    int printed = 0;
     for (const cJSON *n = now->child; n; n = n->next) {
         const cJSON *s = cJSON_GetObjectItemCaseSensitive(saved, n->string);
         if ((find_setting(n->string)->role == ROLE_LAYOUT) != layout || (s && same(s, n))) continue;
         const char *before = item_text(a, s), *after = item_text(b, n);
         if (layout)
-            fprintf(out, "%s%s %s -> %s", said ? ", " : "  the layout differs: ", n->string, before,
-                    after);
+            fprintf(out, "%s%s %s -> %s", printed ? ", " : "  the layout differs: ", n->string,
+                    before, after);
         else
             fprintf(out, "  %s: %s in the checkpoint, %s now\n", n->string, before, after);
-        said++;
+        printed++;
     }
-    if (layout && said) fputc('\n', out);
+    if (layout && printed) fputc('\n', out);
 }
 
-/* What another version wrote and this one does not know may matter. */
-static void say_unknown(const cJSON *saved, FILE *out) {
+/* Reports settings that this version does not know, since they may matter. */
+static void print_unknown(const cJSON *saved, FILE *out) {
     char text[JSON_NUMBER];
     for (const cJSON *s = saved->child; s; s = s->next)
         if (!find_setting(s->string))
@@ -330,7 +331,7 @@ static void say_unknown(const cJSON *saved, FILE *out) {
                     json_plain(s->string) ? s->string : "(a name)", item_text(text, s));
 }
 
-/* The present configuration goes through its text, so that both have been read. */
+/* The current configuration is printed and parsed, so that both sides have been parsed. */
 static trine_status compare(const cJSON *saved, const trine_config *config, FILE *out) {
     char *json;
     cJSON *now;
@@ -338,9 +339,9 @@ static trine_status compare(const cJSON *saved, const trine_config *config, FILE
     trine_status status = parse(json, &now);
     free(json);
     TRY(status);
-    say(saved, now, true, out);
-    say(saved, now, false, out);
-    say_unknown(saved, out);
+    print_differences(saved, now, true, out);
+    print_differences(saved, now, false, out);
+    print_unknown(saved, out);
     cJSON_Delete(now);
     return TRINE_OK;
 }
@@ -369,6 +370,6 @@ trine_status settings_same_model(const trine_model *saved, const trine_model *mo
         cJSON_Delete(y);
         CHECK(made, TRINE_ENOMEM, "no memory to compare two models");
     }
-    CHECK(!used, TRINE_EINVAL, "%s is of another model:%s", path, text);
+    CHECK(!used, TRINE_EINVAL, "%s holds a different model:%s", path, text);
     return TRINE_OK;
 }

@@ -45,7 +45,7 @@ trine_status slice_fits(const tensor *t, const st_entry *entry, const char *path
     char has[64], should[64];
     print_shape(has, entry);
     print_shape(should, &want);
-    CHECK(same_shape(entry, &want), TRINE_EDATA, "%s: %s has shape %s, the model wants %s", path,
+    CHECK(same_shape(entry, &want), TRINE_EDATA, "%s: %s has shape %s, the model needs %s", path,
           entry->name, has, should);
     bool real = entry->known &&
                 (entry->type == TRINE_F32 || entry->type == TRINE_BF16 || entry->type == TRINE_F16);
@@ -55,11 +55,11 @@ trine_status slice_fits(const tensor *t, const st_entry *entry, const char *path
 
 /* ---- Sums ---- */
 
-/* Of at most RUN elements: with S the sum of bits_i + 1 and W that of i (bits_i + 1), the sum of
- * (bits_i + 1) (2 (place + i width) + 1) is (2 place + 1) S + 2 width W, so that an element costs a
- * product of 32 bits and not of 64. */
+/* Checksum of at most RUN elements: with S the sum of bits_i + 1 and W that of i (bits_i + 1), the
+ * sum of (bits_i + 1) (2 (place + i width) + 1) is (2 place + 1) S + 2 width W, so that an element
+ * costs a 32-bit product instead of a 64-bit one. */
 #define RUN  ((size_t)4096)
-#define RUN2 ((size_t)256) /* of 16-bit elements: both sums fit into 32 bits */
+#define RUN2 ((size_t)256) /* of 16-bit elements, so that both sums fit into 32 bits */
 
 static uint64_t sum_of_run(const void *data, size_t count, size_t width, uint64_t place) {
     const uint16_t *half = data;
@@ -87,20 +87,21 @@ uint64_t slice_sum(const void *data, size_t count, size_t width, uint64_t place)
     return sum;
 }
 
-/* ---- Pieces as tiles -----------------------------------------------------------------------------
- * A piece may begin and end within a row of a tensor. Of each part it holds up to three rectangles:
- * the rest of a row, whole rows, the beginning of a row. To be read they are cut into tiles that fit a
+/* ---- Shards as tiles
+ * -----------------------------------------------------------------------------
+ * A shard may begin and end within a row of a tensor. Of each part it holds up to three rectangles:
+ * the rest of a row, full rows, the start of a row. For reading they are cut into tiles that fit a
  * buffer. */
 
-/* Rows [row, row + rows) and columns [col, col + cols) of part `part` as held, none of them padding. */
+/* Rows [row, row + rows) and columns [col, col + cols) of part `part` in memory, without padding. */
 typedef struct {
     size_t part, row, rows, col, cols;
 } tile;
 
-/* Where a tile stands in the file's matrix. */
+/* The place of a tile in the file's matrix. */
 typedef struct {
     size_t row, rows, col, cols;
-    size_t stride; /* columns of the whole */
+    size_t stride; /* columns of the full matrix */
 } file_tile;
 
 static file_tile in_file(const tensor *t, const tile *x) {
@@ -109,14 +110,14 @@ static file_tile in_file(const tensor *t, const tile *x) {
     return (file_tile){row, x->rows, col, x->cols, t->global_cols};
 }
 
-/* What is done with every tile. */
+/* Called for every tile. */
 typedef trine_status (*tile_visit)(void *context, const tensor *t, const tile *x);
 
-/* Tiles of a rectangle, of at most `limit` elements. Of what is transposed, and may be read in any order
- * (`host`), they are as many rows as there are: those are the runs in the file. */
-static trine_status cut(const tensor *t, const tile *whole, size_t limit, bool host,
+/* Visits tiles of a rectangle, of at most `limit` elements. Of a transposed tensor in host memory
+ * (`host`) tiles have as many rows as possible, which are the runs in the file. */
+static trine_status cut(const tensor *t, const tile *rect, size_t limit, bool host,
                         tile_visit visit, void *context) {
-    size_t rows = whole->rows, cols = whole->cols;
+    size_t rows = rect->rows, cols = rect->cols;
     if (t->transposed && host) {
         if (rows > limit) rows = limit;
         if (cols > limit / rows) cols = limit / rows;
@@ -124,17 +125,17 @@ static trine_status cut(const tensor *t, const tile *whole, size_t limit, bool h
         if (cols > limit) cols = limit;
         if (rows > limit / cols) rows = limit / cols;
     }
-    for (size_t r = 0; r < whole->rows; r += rows)
-        for (size_t c = 0; c < whole->cols; c += cols) {
-            tile x = {whole->part, whole->row + r, rows, whole->col + c, cols};
-            if (x.rows > whole->rows - r) x.rows = whole->rows - r;
-            if (x.cols > whole->cols - c) x.cols = whole->cols - c;
+    for (size_t r = 0; r < rect->rows; r += rows)
+        for (size_t c = 0; c < rect->cols; c += cols) {
+            tile x = {rect->part, rect->row + r, rows, rect->col + c, cols};
+            if (x.rows > rect->rows - r) x.rows = rect->rows - r;
+            if (x.cols > rect->cols - c) x.cols = rect->cols - c;
             TRY(visit(context, t, &x));
         }
     return TRINE_OK;
 }
 
-/* Elements [begin, end) of one part, which has rows x cols of which `real` rows are no padding. */
+/* Elements [begin, end) of one part, which has rows x cols, of which `real` rows are not padding. */
 static trine_status cut_part(const tensor *t, size_t part, size_t begin, size_t end, size_t limit,
                              bool host, tile_visit visit, void *context) {
     size_t real = t->global_rows > t->first_row ? t->global_rows - t->first_row : 0;
@@ -154,7 +155,7 @@ static trine_status cut_part(const tensor *t, size_t part, size_t begin, size_t 
     return TRINE_OK;
 }
 
-/* Every tile that a piece holds of a tensor. */
+/* Visits every tile of a tensor that a shard holds. */
 static trine_status visit_tiles(const ckpt_shard *p, const tensor *t, size_t limit, bool host,
                                 tile_visit visit, void *context) {
     size_t from, to, size = t->rows * t->cols;
@@ -169,7 +170,7 @@ static trine_status visit_tiles(const ckpt_shard *p, const tensor *t, size_t lim
     return TRINE_OK;
 }
 
-/* Where a tile's first element lies in the device's memory. */
+/* Address of a tile's first element in device memory. */
 static char *held_at(const ckpt_shard *p, const tensor *t, const tile *x) {
     size_t element = t->offset + (x->part * t->rows + x->row) * t->cols + x->col;
     return (char *)p->at + (element - p->begin) * trine_dtype_bytes(p->type);
@@ -179,7 +180,7 @@ static char *held_at(const ckpt_shard *p, const tensor *t, const tile *x) {
 
 typedef struct {
     slice_list *list;
-    const ckpt_shard *piece;
+    const ckpt_shard *shard;
     const st_entry *entry;
 } adder;
 
@@ -187,20 +188,20 @@ static trine_status add_tile(void *context, const tensor *t, const tile *x) {
     const adder *a = context;
     slice_list *list = a->list;
     file_tile f = in_file(t, x);
-    if (list->count == list->room) {
-        size_t room = list->room ? 2 * list->room : 64;
-        slice_rect *rects = realloc(list->rects, room * sizeof *rects);
-        CHECK(rects, TRINE_ENOMEM, "no memory for a list of %zu rectangles", room);
+    if (list->count == list->capacity) {
+        size_t capacity = list->capacity ? 2 * list->capacity : 64;
+        slice_rect *rects = realloc(list->rects, capacity * sizeof *rects);
+        CHECK(rects, TRINE_ENOMEM, "no memory for a list of %zu rectangles", capacity);
         list->rects = rects;
-        list->room = room;
+        list->capacity = capacity;
     }
-    trine_dtype type = a->piece->type;
+    trine_dtype type = a->shard->type;
     list->rects[list->count++] = (slice_rect){
         .place = a->entry->begin + (uint64_t)(f.row * f.stride + f.col) * trine_dtype_bytes(type),
         .rows = f.rows,
         .cols = f.cols,
         .stride = f.stride,
-        .held = held_at(a->piece, t, x),
+        .held = held_at(a->shard, t, x),
         .held_stride = t->cols,
         .type = type,
         .transposed = t->transposed,
@@ -208,16 +209,16 @@ static trine_status add_tile(void *context, const tensor *t, const tile *x) {
     return TRINE_OK;
 }
 
-trine_status slice_add(slice_list *list, const st_header *h, const ckpt_shard *piece) {
-    adder a = {.list = list, .piece = piece};
-    for (int i = 0; i < piece->range->tensor_count; i++) {
-        const tensor *t = &piece->range->tensors[i];
+trine_status slice_add(slice_list *list, const st_header *h, const ckpt_shard *shard) {
+    adder a = {.list = list, .shard = shard};
+    for (int i = 0; i < shard->range->tensor_count; i++) {
+        const tensor *t = &shard->range->tensors[i];
         char name[ST_NAME];
-        if (t->split == SPLIT_NONE && !piece->first) continue;
-        slice_name(name, t->name, piece->kind);
+        if (t->split == SPLIT_NONE && !shard->first) continue;
+        slice_name(name, t->name, shard->kind);
         a.entry = st_find(h, name);
-        ASSERT(a.entry && a.entry->type == piece->type);
-        TRY(visit_tiles(piece, t, SIZE_MAX, true, add_tile, &a));
+        ASSERT(a.entry && a.entry->type == shard->type);
+        TRY(visit_tiles(shard, t, SIZE_MAX, true, add_tile, &a));
     }
     return TRINE_OK;
 }
@@ -248,7 +249,7 @@ static slice_rect part_of(const slice_rect *r, size_t row, size_t rows, size_t c
     return p;
 }
 
-/* The first element of the rectangle at or behind byte `at` of the file, or its end. */
+/* The first element of the rectangle at or after byte `at` of the file, or its end. */
 static void find(const slice_rect *r, uint64_t at, size_t *row, size_t *col) {
     size_t element = at > r->place ? (size_t)(at - r->place) / trine_dtype_bytes(r->type) : 0;
     *row = element / r->stride;
@@ -286,7 +287,7 @@ trine_status slice_move(device *d, void *to, const slice_rect *r, void *buffer) 
         held = (convert_place){buffer, r->type, cols};
     }
     if (r->transposed)
-        convert_turn(file, held, rows, cols);
+        convert_transpose(file, held, rows, cols);
     else
         convert_copy(file, held, rows, cols);
     return TRINE_OK;
@@ -294,16 +295,16 @@ trine_status slice_move(device *d, void *to, const slice_rect *r, void *buffer) 
 
 /* ---- Reading ---- */
 
-/* Two rows of a tile are read together where at most so many bytes lie between them: to copy these
- * takes no longer than another call. */
+/* Two rows of a tile are read in one call if at most so many bytes lie between them: copying these
+ * is no slower than another call. */
 #define NEAR_BYTES ((size_t)4096)
-/* What is not near is asked for ahead, in steps that the kernel takes whole: a disk is then read in
- * its order, and not row by row. */
+/* Other rows are prefetched in steps of the kernel's read-ahead, so that a disk is read
+ * sequentially and not row by row. */
 #define AHEAD_BYTES ((uint64_t)128 << 10)
 
 typedef struct {
     device *dev;
-    const ckpt_shard *piece;
+    const ckpt_shard *shard;
     const st_entry *entry;
     const st_file *file;
     slice_buffer *buffer;
@@ -314,7 +315,7 @@ static void ask_ahead(const st_file *f, uint64_t begin, uint64_t end) {
         posix_fadvise(f->fd, (off_t)begin, (off_t)AHEAD_BYTES, POSIX_FADV_WILLNEED);
 }
 
-/* Rows of `run` bytes, `stride` bytes apart in the file, one behind the other into the buffer. */
+/* Reads rows of `run` bytes, `stride` bytes apart in the file, contiguously into the buffer. */
 static trine_status read_rows(const reader *r, uint64_t place, size_t rows, size_t run,
                               size_t stride) {
     char *to = r->buffer->file;
@@ -325,27 +326,27 @@ static trine_status read_rows(const reader *r, uint64_t place, size_t rows, size
     return TRINE_OK;
 }
 
-/* Where an element of tile `x` goes: into the piece, or into the buffer that the whole tile is made
- * in before it goes to the device. */
+/* The destination of a part of tile `x`: the shard, or the buffer in which the full tile is
+ * assembled before it is copied to the device. */
 static convert_place place_of(const reader *r, const tensor *t, const tile *x, const tile *part) {
-    trine_dtype type = r->piece->type;
-    if (r->dev->memory->host) return (convert_place){held_at(r->piece, t, part), type, t->cols};
+    trine_dtype type = r->shard->type;
+    if (r->dev->memory->host) return (convert_place){held_at(r->shard, t, part), type, t->cols};
     size_t element = (part->row - x->row) * x->cols + (part->col - x->col);
     return (convert_place){r->buffer->held + element * trine_dtype_bytes(type), type, x->cols};
 }
 
-/* A part of tile `x` that is in the buffer, rows `stride` elements apart. */
-static void take_part(const reader *r, const tensor *t, const tile *x, const tile *part,
-                      size_t stride) {
+/* Converts a part of tile `x` from the buffer, where rows are `stride` elements apart. */
+static void convert_part(const reader *r, const tensor *t, const tile *x, const tile *part,
+                         size_t stride) {
     file_tile f = in_file(t, part);
     convert_place file = {r->buffer->file, r->entry->type, stride};
     if (t->transposed)
-        convert_turn(place_of(r, t, x, part), file, f.rows, f.cols);
+        convert_transpose(place_of(r, t, x, part), file, f.rows, f.cols);
     else
         convert_copy(place_of(r, t, x, part), file, f.rows, f.cols);
 }
 
-/* `rows` rows of a tile as it stands in the file, from row `first` of it on. */
+/* `rows` rows of a tile as in the file, from its row `first` on. */
 static tile rows_of(const tensor *t, const tile *x, size_t first, size_t rows) {
     tile part = *x;
     if (t->transposed)
@@ -355,7 +356,8 @@ static tile rows_of(const tensor *t, const tile *x, size_t first, size_t rows) {
     return part;
 }
 
-/* Rows of a tile (`run` bytes each) with all that is between them, as many at a time as have room. */
+/* Reads rows of a tile (`run` bytes each) with the bytes between them, as many at a time as fit the
+ * buffer. */
 static trine_status read_near(const reader *r, const tensor *t, const tile *x, size_t run) {
     size_t width = trine_dtype_bytes(r->entry->type);
     file_tile f = in_file(t, x);
@@ -366,7 +368,7 @@ static trine_status read_near(const reader *r, const tensor *t, const tile *x, s
         uint64_t element = (uint64_t)(f.row + i) * f.stride + f.col;
         TRY(st_read(r->file, r->buffer->file, (n - 1) * f.stride * width + run,
                     r->entry->begin + element * width));
-        take_part(r, t, x, &part, f.stride);
+        convert_part(r, t, x, &part, f.stride);
     }
     return TRINE_OK;
 }
@@ -381,16 +383,16 @@ static trine_status read_tile(void *context, const tensor *t, const tile *x) {
     } else {
         uint64_t place = r->entry->begin + ((uint64_t)f.row * f.stride + f.col) * width;
         TRY(read_rows(r, place, f.rows, run, f.stride * width));
-        take_part(r, t, x, x, f.cols);
+        convert_part(r, t, x, x, f.cols);
     }
     if (r->dev->memory->host) return TRINE_OK;
-    return device_write(r->dev, held_at(r->piece, t, x), r->buffer->held,
-                        x->rows * x->cols * trine_dtype_bytes(r->piece->type));
+    return device_write(r->dev, held_at(r->shard, t, x), r->buffer->held,
+                        x->rows * x->cols * trine_dtype_bytes(r->shard->type));
 }
 
-trine_status slice_read(device *d, const ckpt_shard *piece, const tensor *t, const st_entry *entry,
+trine_status slice_read(device *d, const ckpt_shard *shard, const tensor *t, const st_entry *entry,
                         const st_file *file, slice_buffer *buffer) {
-    reader r = {.dev = d, .piece = piece, .entry = entry, .file = file, .buffer = buffer};
+    reader r = {.dev = d, .shard = shard, .entry = entry, .file = file, .buffer = buffer};
     size_t limit = SLICE_READ_BYTES / sizeof(float);
-    return visit_tiles(piece, t, limit, d->memory->host, read_tile, &r);
+    return visit_tiles(shard, t, limit, d->memory->host, read_tile, &r);
 }

@@ -1,18 +1,17 @@
-/* Between what a rank holds and where it stands in a file. A file has whole tensors, in Hugging
- * Face's GPT-2 names and shapes; a rank has elements [begin, begin + count) of a flat range of its
- * tp part. Nothing of dp, tp, pp, ZeRO or padding is left in a file:
+/* Maps the rank state to files and back. A file has full tensors, in Hugging Face's GPT-2 names and shapes;
+ * a rank has elements [begin, begin + count) of a flat range of its tp shard. Files do not depend on dp,
+ * tp, pp, ZeRO or padding:
  *
  *   tensor (core/flat.h)            file
  *   parts stacked (rows, cols)      (parts global_rows, global_cols); a vector has one dimension
- *   `transposed`                        its transpose (global_cols, parts global_rows): Conv1D, y = x w
- *   "h.0.ln_1.weight"               "transformer.h.0.ln_1.weight"; "lm_head.weight" as it is
- *   moments, fp32 master            the same shape, the name and ".exp_avg", ".exp_avg_sq",
- *          ".master"
+ *   `transposed`                    its transpose (global_cols, parts global_rows): Conv1D, y = x w
+ *   "h.0.ln_1.weight"               "transformer.h.0.ln_1.weight"; "lm_head.weight" unchanged
+ *   moments, fp32 master            the same shape; the name plus ".exp_avg", ".exp_avg_sq", ".master"
  *
- * Both ways a piece is seen as rectangles of tensors: a slice may begin and end within a row, so of
- * each part up to three. Saving, every element is written by one rank, so pieces must be disjoint:
- * a dp slice each, what all tp ranks hold by the first of them, a tied matrix by the embedding.
- * Loading they may overlap. Cost: every element is moved once, and once more from a GPU. */
+ * In both directions a shard is a set of rectangles of tensors: a slice may begin and end within a row, so
+ * up to three for each part. When saving, every element is written by one rank, so shards must be disjoint:
+ * a dp slice each; what all tp ranks hold is written by the first of them, a tied matrix by the embedding.
+ * When loading they may overlap. Cost: every element is copied once, and once more from a GPU. */
 #ifndef TRINE_CKPT_SLICE_H
 #define TRINE_CKPT_SLICE_H
 
@@ -20,86 +19,84 @@
 #include "core/flat.h"
 #include "device/device.h"
 
-/* What a file says of a tensor. With fp32 there is no master: the weights are it. */
+/* Kinds of tensors in a file. With fp32 there is no master: the weights are the master. */
 typedef enum { CKPT_WEIGHT, CKPT_MASTER, CKPT_MOMENT1, CKPT_MOMENT2, CKPT_KINDS } ckpt_kind;
 
-/* Elements [begin, begin + count) of a range, of one kind, as a rank holds them. */
+/* Shard of a rank: elements [begin, begin + count) of a range, of one kind. */
 typedef struct {
     ckpt_kind kind;
     const flat_range *range; /* borrowed */
     size_t begin, count;
     void *at;         /* the device's memory; element `begin` */
-    trine_dtype type; /* of what lies there: TRINE_F32, BF16 or F16 */
-    bool first;       /* of its tp group: writes what all of the group hold */
+    trine_dtype type; /* of the elements in memory: TRINE_F32, BF16 or F16 */
+    bool first;       /* first rank of its tp group, which writes what all of them hold */
 } ckpt_shard;
 
-/* The name in the files of what is called `of` in a flat range. Pure. */
+/* The name in files of tensor `of` of a flat range. Pure. */
 void slice_name(char name[ST_NAME], const char *of, ckpt_kind kind);
 
-/* What stands in a file's header about a tensor; begin and end are left 0. `t` is as any rank holds
- * it. Pure. */
+/* The entry of a tensor in a file's header; begin and end are left 0. `t` may be any rank's. Pure. */
 st_entry slice_entry(const tensor *t, ckpt_kind kind, trine_dtype type);
 
-/* A rectangle of a tensor: where it stands in a file, and where this rank has it. */
+/* A rectangle of a tensor: its place in a file, and in the memory of this rank. */
 typedef struct {
-    uint64_t place;           /* byte of the file where its first element stands */
+    uint64_t place;           /* file offset of its first element */
     size_t rows, cols;        /* as in the file */
-    size_t stride;            /* elements of the file from a row to the next one */
+    size_t stride;            /* elements from a row to the next one in the file */
     const char *held;         /* its first element in the device's memory */
-    size_t held_stride;       /* elements there from a row to the next one or, transposed, a column */
+    size_t held_stride;       /* the same in memory, or from a column to the next one if transposed */
     trine_dtype type;         /* of both */
-    bool transposed;              /* neighbours in a column of the file are neighbours in memory */
+    bool transposed;              /* a column of the file is contiguous in memory */
 } slice_rect;
 
-/* Rectangles in the order of their places. */
+/* Rectangles sorted by place. */
 typedef struct {
     slice_rect *rects;
-    size_t count, room;
+    size_t count, capacity;
 } slice_list;
 
-/* Adds what the piece has of each of its tensors, in a file whose header is `h`; a tensor that the
- * header lacks is our bug. Errors: TRINE_ENOMEM. The list is ended by slice_list_free. Pure. */
-trine_status slice_add(slice_list *list, const st_header *h, const ckpt_shard *piece);
+/* Adds the rectangles of a shard's tensors, in a file whose header is `h`, which must have all of them.
+ * Errors: TRINE_ENOMEM. The list is freed by slice_list_free. Pure. */
+trine_status slice_add(slice_list *list, const st_header *h, const ckpt_shard *shard);
 void slice_sort(slice_list *list);
 void slice_list_free(slice_list *list);
 
-/* What of the rectangle stands in bytes [begin, end) of the file: up to SLICE_PARTS rectangles
- * (the rest of a row, whole rows, the beginning of a row), whose number is returned. No element
- * stands across `begin` or `end`. Pure. */
+/* The part of the rectangle in bytes [begin, end) of the file, as up to SLICE_PARTS rectangles (the rest of
+ * a row, full rows, the start of a row), whose number is returned. No element crosses `begin` or `end`.
+ * Pure. */
 #define SLICE_PARTS 3
 int slice_clip(slice_rect parts[SLICE_PARTS], const slice_rect *r, uint64_t begin, uint64_t end);
 
-/* Bytes of what slice_move reads into a buffer in one go. */
+/* Bytes of the buffer of slice_move. */
 #define SLICE_BYTES ((size_t)4 << 20)
 
-/* The rectangle as it stands in the file, to `to`: its first element there, rows `stride` elements
- * apart. `buffer` (SLICE_BYTES, at least the rectangle's elements) is used where the host cannot
- * touch the device's memory. Errors: the device's. Not collective. */
+/* Copies the rectangle as it is in the file to `to`: its first element there, rows `stride` elements apart.
+ * `buffer` (SLICE_BYTES, at least the rectangle's elements) is used if the host cannot access the device's
+ * memory. Errors: the device's. Not collective. */
 trine_status slice_move(device *d, void *to, const slice_rect *r, void *buffer);
 
-/* The part of a file's sum that a run of elements has: over elements i of size `width` bytes (2 or
- * 4), of which the first stands at byte `place` of the file, sum of (bits_i + 1) (2 (place + i
- * width) + 1) modulo 2^64. A sum over all ranks' writes equals that over the file's data exactly
- * when, but for chance, every element was written once and is there. Pure. */
+/* The contribution of a run of elements to a file's checksum: over elements i of `width` bytes (2 or 4),
+ * the first at file offset `place`, the sum of (bits_i + 1) (2 (place + i width) + 1) modulo 2^64. The sum
+ * over all ranks' writes equals that over the file's data exactly when, up to chance, every element was
+ * written once and is there. Pure. */
 uint64_t slice_sum(const void *data, size_t count, size_t width, uint64_t place);
 
-/* Memory that slice_read works with: what is read from a file, and, of a device whose memory the host
- * cannot touch, what goes there. */
+/* Buffers of slice_read: data read from a file and, for device memory that the host cannot access, data to
+ * be copied there. */
 #define SLICE_READ_BYTES ((size_t)1 << 20)
 typedef struct {
     char file[SLICE_READ_BYTES], held[SLICE_READ_BYTES];
 } slice_buffer;
 
-/* Sets what the piece holds of a tensor, which stands in the file as `entry` says, converting F32,
- * BF16 and F16 into the piece's type (rounded to nearest even). Other elements of the piece stay. The
- * entry's shape has been compared (slice_fits). Rows that lie near each other in the file are read
- * together with what is between them. Errors: TRINE_EIO names file and byte; the device's. Not
- * collective. */
-trine_status slice_read(device *d, const ckpt_shard *piece, const tensor *t, const st_entry *entry,
+/* Reads the shard's elements of a tensor whose entry in the file is `entry`, converting F32, BF16 and F16
+ * into the shard's type (rounded to nearest even). Other elements of the shard are not touched. slice_fits
+ * has checked the entry's shape. Rows that are close to each other in the file are read together with the
+ * bytes between them. Errors: TRINE_EIO names file and byte; the device's. Not collective. */
+trine_status slice_read(device *d, const ckpt_shard *shard, const tensor *t, const st_entry *entry,
                         const st_file *file, slice_buffer *buffer);
 
-/* Whether the entry has the tensor's shape and a type that can be read. Errors: TRINE_EDATA says
- * what it has and what it should have, and begins with `path`. Pure. */
+/* Checks that the entry has the tensor's shape and a readable type. Errors: TRINE_EDATA, beginning with
+ * `path`, has the actual and the expected shape. Pure. */
 trine_status slice_fits(const tensor *t, const st_entry *entry, const char *path);
 
 #endif

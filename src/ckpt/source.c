@@ -23,24 +23,23 @@ const char *ckpt_path(const ckpt_source *source) {
     return source->path;
 }
 
-/* The configuration is believed as far as the files have its tensors: who asks for a million layers
- * gets no further than to the first that is missing. */
+/* Checks that the files have the tensors of the configuration: one with a million layers costs no
+ * more than the look-up of the first missing tensor. */
 static trine_status expect_tensors(const ckpt_source *source, const trine_model *model) {
     for (size_t i = 0, count = gpt_tensor_count(model); i < count; i++) {
         tensor t = gpt_tensor(model, i);
         const st_file *file;
         const st_entry *entry = source_find(source, t.name, CKPT_WEIGHT, &file);
-        CHECK(
-            entry, TRINE_EDATA,
-            "%s has no tensor %s, which the model that its configuration speaks of (%d layers) has",
-            source->path, t.name, model->num_layers);
+        CHECK(entry, TRINE_EDATA,
+              "%s has no tensor %s, which its configuration (%d layers) requires", source->path,
+              t.name, model->num_layers);
         TRY(slice_fits(&t, entry, file->path));
     }
     return TRINE_OK;
 }
 
 trine_status ckpt_model(const ckpt_source *source, trine_model *model) {
-    *model = source->model; /* whose tensors were looked for when it was opened */
+    *model = source->model; /* tensors were checked when it was opened */
     if (!source->has_state) return TRINE_OK;
     TRY(settings_model(source->written.config, model));
     return expect_tensors(source, model);
@@ -75,10 +74,10 @@ const st_entry *source_find(const ckpt_source *source, const char *name, ckpt_ki
     slice_name(full, name, kind);
     const st_entry *found = find_in_files(source, full, file);
     if (found || source->has_state || kind != CKPT_WEIGHT) return found;
-    return find_in_files(source, name, file); /* saved from GPT2Model, which has no prefix */
+    return find_in_files(source, name, file); /* saved from GPT2Model, without prefix */
 }
 
-/* What a piece of this kind is made from. */
+/* The tensor from which a shard of this kind is read. */
 static const st_entry *find_made_from(const ckpt_source *s, const char *name, ckpt_kind kind,
                                       const st_file **file) {
     bool weight = kind == CKPT_WEIGHT || kind == CKPT_MASTER;
@@ -86,35 +85,35 @@ static const st_entry *find_made_from(const ckpt_source *s, const char *name, ck
     return found || !weight ? found : source_find(s, name, CKPT_WEIGHT, file);
 }
 
-static trine_status read_tensor(const ckpt_source *s, device *dev, const ckpt_shard *piece,
+static trine_status read_tensor(const ckpt_source *s, device *dev, const ckpt_shard *shard,
                                 const tensor *t, slice_buffer *buffer) {
     const st_file *file;
-    const st_entry *entry = find_made_from(s, t->name, piece->kind, &file);
+    const st_entry *entry = find_made_from(s, t->name, shard->kind, &file);
     char name[ST_NAME];
-    slice_name(name, t->name, piece->kind == CKPT_MASTER ? CKPT_WEIGHT : piece->kind);
+    slice_name(name, t->name, shard->kind == CKPT_MASTER ? CKPT_WEIGHT : shard->kind);
     CHECK(entry, TRINE_EDATA, "%s has no tensor %s", s->path, name);
     TRY(slice_fits(t, entry, file->path));
-    return slice_read(dev, piece, t, entry, file, buffer);
+    return slice_read(dev, shard, t, entry, file, buffer);
 }
 
-static trine_status read_piece(const ckpt_source *s, device *dev, const ckpt_shard *piece,
+static trine_status read_shard(const ckpt_source *s, device *dev, const ckpt_shard *shard,
                                slice_buffer *buffer) {
-    for (int i = 0; i < piece->range->tensor_count; i++) {
-        const tensor *t = &piece->range->tensors[i];
+    for (int i = 0; i < shard->range->tensor_count; i++) {
+        const tensor *t = &shard->range->tensors[i];
         size_t from, to;
-        if (flat_overlap(t, piece->begin, piece->count, &from, &to))
-            TRY(read_tensor(s, dev, piece, t, buffer));
+        if (flat_overlap(t, shard->begin, shard->count, &from, &to))
+            TRY(read_tensor(s, dev, shard, t, buffer));
     }
     return TRINE_OK;
 }
 
-trine_status ckpt_read(const ckpt_source *source, device *dev, const ckpt_shard *pieces,
+trine_status ckpt_read(const ckpt_source *source, device *dev, const ckpt_shard *shards,
                        size_t count) {
     slice_buffer *buffer = malloc(sizeof *buffer);
     trine_status status = TRINE_OK;
     CHECK(buffer, TRINE_ENOMEM, "no memory for a buffer of %zu bytes", sizeof *buffer);
     for (size_t i = 0; status == TRINE_OK && i < count; i++)
-        status = read_piece(source, dev, &pieces[i], buffer);
+        status = read_shard(source, dev, &shards[i], buffer);
     free(buffer);
     return status;
 }
@@ -122,17 +121,17 @@ trine_status ckpt_read(const ckpt_source *source, device *dev, const ckpt_shard 
 typedef struct {
     const ckpt_source *source;
     device *dev;
-    const ckpt_shard *pieces;
+    const ckpt_shard *shards;
     size_t count;
 } reading;
 
 static trine_status read_all(void *context) {
     const reading *r = context;
-    return ckpt_read(r->source, r->dev, r->pieces, r->count);
+    return ckpt_read(r->source, r->dev, r->shards, r->count);
 }
 
 trine_status ckpt_read_answering(const ckpt_source *source, trine_world *world, device *dev,
-                                 const ckpt_shard *pieces, size_t count) {
-    reading r = {source, dev, pieces, count};
+                                 const ckpt_shard *shards, size_t count) {
+    reading r = {source, dev, shards, count};
     return dev->memory->host ? comm_with_files(world, read_all, &r) : read_all(&r);
 }

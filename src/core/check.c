@@ -9,24 +9,24 @@ typedef struct {
     const program_spec *spec;
     stage_state *stages;
     link_state
-        *links; /* (2 edges): of an edge's activations and gradients, if it is the link's first */
-    void **memory; /* everything allocated */
-    int pieces, room;
+        *links;    /* (2 edges): activations and gradients of an edge, if it is its link's first */
+    void **memory; /* all allocations */
+    int allocations, capacity;
 } simulation;
 
 /* ---- Memory of a simulation ---- */
 
 static void *take(simulation *sim, size_t count, size_t size) {
-    if (sim->pieces == sim->room) {
-        int room = 2 * sim->room + 64;
-        void **memory = realloc(sim->memory, (size_t)room * sizeof *memory);
-        if (!memory) return NULL;
-        sim->memory = memory;
-        sim->room = room;
+    if (sim->allocations == sim->capacity) {
+        int capacity = 2 * sim->capacity + 64;
+        void **list = realloc(sim->memory, (size_t)capacity * sizeof *list);
+        if (!list) return NULL;
+        sim->memory = list;
+        sim->capacity = capacity;
     }
-    void *piece = calloc(count ? count : 1, size);
-    if (piece) sim->memory[sim->pieces++] = piece;
-    return piece;
+    void *memory = calloc(count ? count : 1, size);
+    if (memory) sim->memory[sim->allocations++] = memory;
+    return memory;
 }
 
 static bool setup_stage(simulation *sim, stage_state *s, const program *p) {
@@ -46,7 +46,7 @@ static bool setup_stage(simulation *sim, stage_state *s, const program *p) {
     return ok;
 }
 
-/* The first edge that leads the same way between the same stages. */
+/* The first edge with the same stages and direction. */
 static int link_of(const program_spec *spec, int edge) {
     spec_edge e = spec_edge_of(spec, edge);
     for (int n = 0; n < edge; n++) {
@@ -78,7 +78,7 @@ static bool pending_done(const pending *w) {
     return w->ordinal < (w->from_sender ? w->link->receives : w->link->sends);
 }
 
-/* Whether instruction i may start: nothing under way on its operands conflicts with it. */
+/* Whether instruction i may start: no pending message on its operands conflicts with it. */
 static bool operands_ready(const stage_state *s, const instr *i) {
     operand operands[INSTR_OPERANDS];
     int count = program_operands(s->p, i, operands);
@@ -91,22 +91,25 @@ static bool operands_ready(const stage_state *s, const instr *i) {
     return true;
 }
 
-/* Starts a message: it is done when the other side has started its own. */
+/* Starts a message; it completes when the peer stage has started its own. */
 static trine_status post(simulation *sim, stage_state *s, const instr *i) {
     instr_kind kind = (instr_kind)i->kind;
     bool send = instr_sends(kind);
     int edge = check_edge(s, i);
-    REQUIRE(edge >= 0, "there is no stage on the other side");
+    REQUIRE(edge >= 0, "chunk %d has no other stage to %s", program_chunk(s->p, i),
+            send ? "send to" : "receive from");
     link_state *l = &sim->links[2 * link_of(sim->spec, edge) + !instr_carries_acts(kind)];
     int ordinal = send ? l->sends++ : l->receives++;
     (send ? l->sent : l->received)[ordinal] = (posted){edge, i->micro};
     if (ordinal < (send ? l->receives : l->sends)) {
         posted other = (send ? l->received : l->sent)[ordinal];
-        REQUIRE(other.micro == i->micro,
-                "message %d of this edge is micro-batch %d on the other side", ordinal,
-                other.micro);
-        REQUIRE(other.edge == edge, "message %d of this edge is chunk %d's on the other side",
-                ordinal, other.edge);
+        REQUIRE(
+            other.micro == i->micro,
+            "message %d of this edge carries micro-batch %d here, but micro-batch %d on stage %d",
+            ordinal, i->micro, other.micro, check_neighbour(s, i));
+        REQUIRE(other.edge == edge,
+                "message %d of this link belongs to edge %d here, but to edge %d on stage %d",
+                ordinal, edge, other.edge, check_neighbour(s, i));
     }
     operand cargo[INSTR_OPERANDS];
     program_operands(s->p, i, cargo);
@@ -116,13 +119,12 @@ static trine_status post(simulation *sim, stage_state *s, const instr *i) {
 
 /* ---- Running ---- */
 
-/* Collectives over several stages block until all have come. */
+/* Collectives over several stages: they block until all these stages have arrived. */
 static bool meets(instr_kind kind) {
     return kind == TIE || kind == NORM;
 }
 
-/* TIE and NORM block until the stages that share them have arrived, too. Returns one that has not;
- * -1 if all have. */
+/* A stage that takes part in this TIE or NORM and has not arrived; -1: all have. */
 static int absent_partner(const simulation *sim, instr_kind kind) {
     for (int p = 0; p < sim->spec->stages; p++) {
         const stage_state *o = &sim->stages[p];
@@ -132,9 +134,8 @@ static int absent_partner(const simulation *sim, instr_kind kind) {
     return -1;
 }
 
-/* One queue blocks at a message, or at the end of a group, until the other side of each has come,
- * in whatever order. Returns a stage that has not, and the message (*at) that waits for it; -1 if
- * all have. */
+/* One queue blocks at a message, or at the end of a message group, until the peer of each message has started
+ * its own, in any order. Returns a stage that has not, and the message (*at) that waits for it; -1: all have. */
 static int absent_peer(const stage_state *s, int *at) {
     const program *p = s->p;
     if (program_group_last(p, s->at) != s->at) return -1;
@@ -148,7 +149,7 @@ static int absent_peer(const stage_state *s, int *at) {
     return -1;
 }
 
-/* A stage for which s waits, having done all that it can at its instruction; -1 for none. */
+/* A stage that s waits for at its current instruction; -1: none. */
 static int absent(const simulation *sim, const stage_state *s, int *at) {
     instr_kind kind = (instr_kind)s->p->code[s->at].kind;
     *at = s->at;
@@ -157,7 +158,7 @@ static int absent(const simulation *sim, const stage_state *s, int *at) {
     return blocks ? absent_peer(s, at) : -1;
 }
 
-/* Runs one instruction if nothing holds it up; *done says so. */
+/* Runs one instruction if it need not wait; *done says whether it ran. */
 static trine_status step(simulation *sim, stage_state *s, bool *done) {
     const instr *i = &s->p->code[s->at];
     instr_kind kind = (instr_kind)i->kind;
@@ -166,7 +167,8 @@ static trine_status step(simulation *sim, stage_state *s, bool *done) {
     if (!s->arrived) {
         TRY(check_fields(s, i));
         if (!operands_ready(s, i)) {
-            REQUIRE(sim->spec->queue != ONE_QUEUE, "works on the buffer of a message of its group");
+            REQUIRE(sim->spec->queue != ONE_QUEUE,
+                    "uses the buffer of another message of its message group");
             return TRINE_OK;
         }
         TRY(check_rules(s, i));
@@ -177,7 +179,7 @@ static trine_status step(simulation *sim, stage_state *s, bool *done) {
     return TRINE_OK;
 }
 
-/* Runs a stage as far as it goes; *moved says whether it went anywhere. */
+/* Runs a stage until it waits or ends; *moved becomes true if it ran an instruction. */
 static trine_status run_stage(simulation *sim, stage_state *s, bool *moved) {
     while (s->at < s->p->count) {
         bool done;
@@ -196,25 +198,28 @@ static trine_status check_end(const stage_state *s) {
     for (int r = 0; r < RESOURCES; r++)
         for (int n = 0; n < program_resource_count(s->p, (resource)r); n++)
             REQUIRE(!s->waits[r][n].active || pending_done(&s->waits[r][n]),
-                    "a message is never %s", s->waits[r][n].write ? "sent" : "received");
+                    "a %s has no matching %s on the neighbouring stage",
+                    s->waits[r][n].write ? "receive" : "send",
+                    s->waits[r][n].write ? "send" : "receive");
     return TRINE_OK;
 }
 
-/* Nobody moved and somebody is not at the end: say where each waits. */
+/* No stage can continue and not all have ended: reports the position of each. */
 static trine_status deadlock(const simulation *sim) {
-    char text[3072], where[INSTR_TEXT];
+    char text[3072], what[INSTR_TEXT], where[INSTR_TEXT + 32];
     size_t used = 0;
     for (int p = 0; p < sim->spec->stages && used < sizeof text - 1; p++) {
         const stage_state *s = &sim->stages[p];
-        if (s->at < s->p->count)
-            instr_print(&s->p->code[s->at], where, sizeof where);
-        else
-            snprintf(where, sizeof where, "its end");
-        int n = snprintf(text + used, sizeof text - used, "%sstage %d, instruction %d (%s)",
-                         p ? "; " : "", p, s->at, where);
+        snprintf(where, sizeof where, "end of program");
+        if (s->at < s->p->count) {
+            instr_print(&s->p->code[s->at], what, sizeof what);
+            snprintf(where, sizeof where, "instruction %d (%s)", s->at, what);
+        }
+        int n =
+            snprintf(text + used, sizeof text - used, "%sstage %d, %s", p ? "; " : "", p, where);
         used += (size_t)n;
     }
-    return RAISE(TRINE_EPROGRAM, "deadlock: %s", text);
+    return RAISE(TRINE_EPROGRAM, "deadlock: no stage can continue: %s", text);
 }
 
 static bool ended(const stage_state *s) {
@@ -227,12 +232,12 @@ static int wait_text(const simulation *sim, const stage_state *s, char *text, si
     int at, peer = absent(sim, s, &at);
     instr_print(&s->p->code[at], where, sizeof where);
     return snprintf(text, size, "stage %d, instruction %d (%s) waits for stage %d%s", s->p->stage,
-                    at, where, peer, ended(&sim->stages[peer]) ? ", which has ended" : "");
+                    at, where, peer, ended(&sim->stages[peer]) ? ", which has finished" : "");
 }
 
-/* In one queue each stage that is held up waits for a certain other. Returns the first of those in
- * a circle, or one that waits for a stage that has ended. */
-static int circle_begin(const simulation *sim) {
+/* In one queue each blocked stage waits for exactly one other. Returns the lowest stage of a cycle, or a stage
+ * that waits for one that has ended. */
+static int cycle_begin(const simulation *sim) {
     int at, count = sim->spec->stages, p = 0;
     while (ended(&sim->stages[p])) p++;
     for (int n = 0; n < count; n++) {
@@ -249,9 +254,9 @@ static int circle_begin(const simulation *sim) {
     return first;
 }
 
-static trine_status circle(const simulation *sim) {
+static trine_status cycle(const simulation *sim) {
     char text[3072];
-    int at, first = circle_begin(sim), p = first;
+    int at, first = cycle_begin(sim), p = first;
     size_t used = 0;
     do {
         if (used) used += (size_t)snprintf(text + used, sizeof text - used, "; ");
@@ -268,7 +273,7 @@ static trine_status simulate(simulation *sim) {
     }
     for (int p = 0; p < sim->spec->stages; p++)
         if (!ended(&sim->stages[p]))
-            return sim->spec->queue == ONE_QUEUE ? circle(sim) : deadlock(sim);
+            return sim->spec->queue == ONE_QUEUE ? cycle(sim) : deadlock(sim);
     for (int p = 0; p < sim->spec->stages; p++) TRY(check_end(&sim->stages[p]));
     return TRINE_OK;
 }
@@ -283,7 +288,7 @@ trine_status check_programs(const program *stages, check_facts *facts) {
             : RAISE(TRINE_ENOMEM, "no memory to check %d programs", sim.spec->stages);
     for (int p = 0; facts && status == TRINE_OK && p < sim.spec->stages; p++)
         facts[p] = sim.stages[p].facts;
-    for (int n = 0; n < sim.pieces; n++) free(sim.memory[n]);
+    for (int n = 0; n < sim.allocations; n++) free(sim.memory[n]);
     free(sim.memory);
     return status;
 }

@@ -17,9 +17,16 @@ trine_status check_fault(const stage_state *s, const char *format, ...) {
                  what);
 }
 
-/* ---- One function an instruction ---- */
+#define ASCENDING "micro-batches come in ascending order"
+/* The field, the ZeRO stage. */
+#define ZERO_3   "field b%d must be unset: ZeRO-%d has no gather buffers; only ZeRO-3 has"
+#define ZERO_2_3 "field r%d must be unset: ZeRO-%d has no reduce buffers; only ZeRO-2 and 3 have"
+/* The unit, how often, how often it must be. */
+#define REDUCED "unit %d is reduced %d of %d times; REDUCE must come first"
 
-/* The chunk of an instruction, and what it holds. */
+/* ---- One function per instruction ---- */
+
+/* An instruction's chunk and its units. */
 typedef struct {
     int index, first, last, units;
 } chunk_facts;
@@ -28,11 +35,6 @@ static chunk_facts chunk_of(const stage_state *s, const instr *i) {
     int c = program_chunk(s->p, i), first = spec_chunk_first(s->p->spec, c);
     int last = spec_chunk_last(s->p->spec, c);
     return (chunk_facts){c, first, last, last - first + 1};
-}
-
-/* The chunk of a slot. */
-static int slot_chunk(const stage_state *s, int slot) {
-    return spec_stage_chunk(s->p->spec, s->p->stage, program_slot_chunk(s->p, slot));
 }
 
 /* Slot i->slot now belongs to micro-batch i->micro. */
@@ -45,7 +47,7 @@ static trine_status claim_slot(stage_state *s, const instr *i) {
     return TRINE_OK;
 }
 
-/* Frees the slot when neither computation nor message needs it any more. */
+/* Frees the slot when no computation and no message needs it any more. */
 static void release_slot(stage_state *s, slot_state *slot, chunk_facts c) {
     const program_spec *spec = s->p->spec;
     bool last = c.index == spec_edges(spec);
@@ -55,10 +57,10 @@ static void release_slot(stage_state *s, slot_state *slot, chunk_facts c) {
     s->busy_slots--;
 }
 
-/* The slot of this stage that holds a micro-batch of a chunk; NULL: none does. */
+/* The slot of this stage that holds a micro-batch of a chunk; NULL: none. */
 static slot_state *find_slot(stage_state *s, int chunk, int micro) {
     for (int n = 0; n < s->p->slots; n++)
-        if (s->slots[n].busy && s->slots[n].micro == micro && slot_chunk(s, n) == chunk)
+        if (s->slots[n].busy && s->slots[n].micro == micro && check_slot_chunk(s, n) == chunk)
             return &s->slots[n];
     return NULL;
 }
@@ -80,7 +82,7 @@ static void release_stream(stage_state *s, stream_state *stream) {
 static trine_status check_load(stage_state *s, const instr *i) {
     chunk_facts c = chunk_of(s, i);
     REQUIRE(spec_takes_batch(s->p->spec, c.first) || spec_takes_batch(s->p->spec, c.last),
-            "no unit of this stage reads tokens");
+            "chunk %d has no unit that reads tokens or targets", c.index);
     TRY(claim_slot(s, i));
     REQUIRE(!s->slots[i->slot].loaded, "micro-batch %d is loaded twice", i->micro);
     s->slots[i->slot].loaded = true;
@@ -94,34 +96,36 @@ static trine_status check_recv_act(stage_state *s, const instr *i) {
     return TRINE_OK;
 }
 
-/* The parameters that a computation reads are those of its unit. */
+/* A computation reads its own unit's parameters. */
 static trine_status check_params(stage_state *s, const instr *i) {
     if (zero_stage(s->p->spec->zero)->gather != GATHER_BEFORE_USE) {
-        REQUIRE(i->gather < 0, "has a gather buffer, which only ZeRO-3 uses");
+        REQUIRE(i->gather < 0, ZERO_3, i->gather, (int)s->p->spec->zero);
         return TRINE_OK;
     }
     int unit = spec_gather_unit(s->p->spec, i->unit);
-    REQUIRE(i->gather >= 0, "reads no gather buffer");
+    REQUIRE(i->gather >= 0, "field b is missing: ZeRO-3 reads parameters from a gather buffer");
     buffer_state *b = &s->gathers[spec_class(s->p->spec, unit)][i->gather];
-    REQUIRE(b->full, "gather buffer %d is empty", i->gather);
+    REQUIRE(b->full, "gather buffer %d is empty; gather unit %d into it first", i->gather, unit);
     REQUIRE(b->unit == unit, "gather buffer %d holds unit %d, not unit %d", i->gather, b->unit,
             unit);
     b->read = true;
     return TRINE_OK;
 }
 
-/* The first unit of a chunk has its input from a message, or from the chunk before on this stage, whose
- * slot is free after that in an evaluation. */
+/* The first unit of a chunk takes its input from a message, or from the previous chunk if that is on this
+ * stage; in an evaluation the previous chunk's slot is free afterwards. */
 static trine_status check_input(stage_state *s, const instr *i, chunk_facts c) {
     const program_spec *spec = s->p->spec;
     if (i->unit != c.first || c.index == 0) return TRINE_OK;
     if (spec_receives(spec, c.index)) {
-        REQUIRE(s->slots[i->slot].received, "the stage's input was not received");
+        REQUIRE(s->slots[i->slot].received,
+                "the input of chunk %d was not received for micro-batch %d", c.index, i->micro);
         return TRINE_OK;
     }
     int first = spec_chunk_first(spec, c.index - 1), last = spec_chunk_last(spec, c.index - 1);
     slot_state *before = find_slot(s, c.index - 1, i->micro);
-    REQUIRE(before && before->forwards == last - first + 1, "the chunk before is not computed");
+    REQUIRE(before && before->forwards == last - first + 1,
+            "chunk %d has not run forward on micro-batch %d", c.index - 1, i->micro);
     before->sent = true;
     release_slot(s, before, (chunk_facts){c.index - 1, first, last, last - first + 1});
     return TRINE_OK;
@@ -135,12 +139,15 @@ static trine_status check_forward(stage_state *s, const instr *i) {
     if (i->unit == c.first) TRY(claim_slot(s, i));
     REQUIRE(slot->busy && slot->micro == i->micro, "slot %d does not hold micro-batch %d", i->slot,
             i->micro);
-    REQUIRE(unit->forwards == i->micro, "unit %d has run forward on %d micro-batches", i->unit,
-            unit->forwards);
-    REQUIRE(c.first + slot->forwards == i->unit, "unit %d is next in slot %d",
+    REQUIRE(unit->forwards == i->micro,
+            "unit %d has run forward on %d of %d micro-batches; " ASCENDING, i->unit,
+            unit->forwards, spec->micros);
+    REQUIRE(c.first + slot->forwards == i->unit,
+            "unit %d is next in slot %d; units run forward in ascending order",
             c.first + slot->forwards, i->slot);
     TRY(check_input(s, i, c));
-    REQUIRE(!spec_takes_batch(spec, i->unit) || slot->loaded, "no tokens were loaded");
+    REQUIRE(!spec_takes_batch(spec, i->unit) || slot->loaded,
+            "micro-batch %d was not loaded into slot %d", i->micro, i->slot);
     TRY(check_params(s, i));
     unit->forwards++;
     slot->forwards++;
@@ -153,7 +160,9 @@ static trine_status check_send_act(stage_state *s, const instr *i) {
     chunk_facts c = chunk_of(s, i);
     REQUIRE(slot->busy && slot->micro == i->micro, "slot %d does not hold micro-batch %d", i->slot,
             i->micro);
-    REQUIRE(slot->forwards == c.units, "the stage's output is not computed");
+    REQUIRE(slot->forwards == c.units,
+            "the output of chunk %d is not computed: %d of %d units have run forward", c.index,
+            slot->forwards, c.units);
     REQUIRE(!slot->sent, "micro-batch %d is sent twice", i->micro);
     slot->sent = true;
     release_slot(s, slot, c);
@@ -164,44 +173,50 @@ static trine_status check_recv_grad(stage_state *s, const instr *i) {
     return claim_stream(s, i, chunk_of(s, i).last);
 }
 
-/* Where a BACKWARD's parameter gradients go. */
+/* The destination of parameter gradients: a reduce buffer, or the gradients at rest. */
 static trine_status check_grads(stage_state *s, const instr *i) {
     if (zero_stage(s->p->spec->zero)->full_grads) {
-        REQUIRE(i->reduce < 0, "has a reduce buffer, which only ZeRO-2 and 3 use");
+        REQUIRE(i->reduce < 0, ZERO_2_3, i->reduce, (int)s->p->spec->zero);
         return TRINE_OK;
     }
-    REQUIRE(i->reduce >= 0, "writes no reduce buffer");
+    REQUIRE(i->reduce >= 0, "field r is missing: ZeRO-%d writes gradients into a reduce buffer",
+            (int)s->p->spec->zero);
     buffer_state *b = &s->reduces[spec_class(s->p->spec, i->unit)][i->reduce];
-    REQUIRE(!b->full, "reduce buffer %d still holds unit %d of micro-batch %d", i->reduce, b->unit,
-            b->micro);
+    REQUIRE(!b->full,
+            "reduce buffer %d still holds unit %d of micro-batch %d, which must be reduced first",
+            i->reduce, b->unit, b->micro);
     *b = (buffer_state){.unit = i->unit, .micro = i->micro, .full = true};
     return TRINE_OK;
 }
 
-/* All backwards: what they read is there, and comes in the order of micro-batches, which is that in
- * which gradients are added: no bit depends on the schedule. */
+/* All backward instructions: their inputs exist. */
 static trine_status check_slot_back(const stage_state *s, const instr *i, chunk_facts c) {
     const slot_state *slot = &s->slots[i->slot];
     REQUIRE(slot->busy && slot->micro == i->micro, "slot %d does not hold micro-batch %d", i->slot,
             i->micro);
-    REQUIRE(slot->forwards == c.units, "the stage's forward has not run");
+    REQUIRE(slot->forwards == c.units,
+            "the forward pass of chunk %d is not complete: %d of %d units have run", c.index,
+            slot->forwards, c.units);
     return TRINE_OK;
 }
 
-/* The stream turns from the gradient of the unit's output into that of its input. */
+/* The stream changes from the gradient of the unit's output to that of its input. Micro-batches come in
+ * ascending order, in which gradients are added: no bit depends on the schedule. */
 static trine_status check_stream_back(stage_state *s, const instr *i, chunk_facts c) {
     const program_spec *spec = s->p->spec;
     slot_state *slot = &s->slots[i->slot];
     unit_state *unit = &s->units[i->unit];
-    REQUIRE(unit->backwards == i->micro, "unit %d has run backward on %d micro-batches", i->unit,
-            unit->backwards);
-    REQUIRE(c.last - slot->backwards == i->unit, "unit %d is next in slot %d",
+    REQUIRE(unit->backwards == i->micro,
+            "unit %d has run backward on %d of %d micro-batches; " ASCENDING, i->unit,
+            unit->backwards, spec->micros);
+    REQUIRE(c.last - slot->backwards == i->unit,
+            "unit %d is next in slot %d; units run backward in descending order",
             c.last - slot->backwards, i->slot);
     if (spec_unit(spec, i->unit).makes_loss) TRY(claim_stream(s, i, i->unit));
     stream_state *stream = &s->streams[i->stream];
     REQUIRE(stream->busy && stream->micro == i->micro && stream->unit == i->unit,
-            "gradient stream %d does not hold the gradient of unit %d's output", i->stream,
-            i->unit);
+            "gradient stream %d does not hold the gradient of unit %d's output for micro-batch %d",
+            i->stream, i->unit, i->micro);
     unit->backwards++;
     slot->backwards++;
     stream->unit--;
@@ -212,8 +227,9 @@ static trine_status check_stream_back(stage_state *s, const instr *i, chunk_fact
 /* The gradients of the unit's parameters. */
 static trine_status check_weights_back(stage_state *s, const instr *i, chunk_facts c) {
     unit_state *unit = &s->units[i->unit];
-    REQUIRE(unit->weights == i->micro, "unit %d has made gradients of %d micro-batches", i->unit,
-            unit->weights);
+    REQUIRE(unit->weights == i->micro,
+            "unit %d has parameter gradients of %d of %d micro-batches; " ASCENDING, i->unit,
+            unit->weights, s->p->spec->micros);
     TRY(check_grads(s, i));
     unit->weights++;
     s->slots[i->slot].weights++;
@@ -221,17 +237,19 @@ static trine_status check_weights_back(stage_state *s, const instr *i, chunk_fac
     return TRINE_OK;
 }
 
-/* Whole, or in parts? Each unit has one way in a program, but for those that may do both. */
+/* Whether the unit's backward pass is split as the program and the unit allow. */
 static trine_status check_way(const stage_state *s, const instr *i) {
     const program_spec *spec = s->p->spec;
     unit_backward way = spec_unit(spec, i->unit).backward;
-    bool whole = i->kind == BACKWARD;
-    REQUIRE(whole || spec->split_backward, "no backward pass is split");
-    REQUIRE(whole || way != BACKWARD_WHOLE, "the backward pass of unit %d is not split", i->unit);
-    REQUIRE(!whole || way != BACKWARD_WEIGHT_ONLY || !spec->split_backward,
-            "unit %d has a BACKWARD_WEIGHT only", i->unit);
+    bool unsplit = i->kind == BACKWARD;
+    REQUIRE(unsplit || spec->split_backward,
+            "this program does not split backward passes; use BACKWARD");
+    REQUIRE(unsplit || way != BACKWARD_UNSPLIT,
+            "the backward pass of unit %d cannot be split; use BACKWARD", i->unit);
+    REQUIRE(!unsplit || way != BACKWARD_WEIGHT_ONLY || !spec->split_backward,
+            "unit %d has no input gradient; use BACKWARD_WEIGHT alone", i->unit);
     REQUIRE(i->kind != BACKWARD_INPUT || way == BACKWARD_SPLITS,
-            "unit %d has a BACKWARD_WEIGHT only", i->unit);
+            "unit %d has no input gradient; use BACKWARD_WEIGHT alone", i->unit);
     return TRINE_OK;
 }
 
@@ -262,11 +280,13 @@ static trine_status check_backward_weight(stage_state *s, const instr *i) {
     TRY(check_way(s, i));
     TRY(check_slot_back(s, i, c));
     if (backward == BACKWARD_WEIGHT_ONLY) {
-        REQUIRE(i->stream >= 0 && i->keep < 0, "unit %d is done from a gradient stream", i->unit);
+        REQUIRE(i->stream >= 0 && i->keep < 0,
+                "unit %d has no BACKWARD_INPUT; field d must be set, field k unset", i->unit);
         TRY(check_stream_back(s, i, c));
         return check_weights_back(s, i, c);
     }
-    REQUIRE(i->stream < 0 && i->keep >= 0, "unit %d is done from a keep buffer", i->unit);
+    REQUIRE(i->stream < 0 && i->keep >= 0,
+            "unit %d reads what BACKWARD_INPUT kept; field k must be set, field d unset", i->unit);
     buffer_state *keep = &s->keeps[i->keep];
     REQUIRE(keep->full && keep->unit == i->unit && keep->micro == i->micro,
             "keep buffer %d does not hold unit %d of micro-batch %d", i->keep, i->unit, i->micro);
@@ -278,27 +298,32 @@ static trine_status check_backward_weight(stage_state *s, const instr *i) {
 static trine_status check_send_grad(stage_state *s, const instr *i) {
     stream_state *stream = &s->streams[i->stream];
     REQUIRE(stream->busy && stream->micro == i->micro && stream->unit == chunk_of(s, i).first - 1,
-            "gradient stream %d does not hold the gradient of the stage's input", i->stream);
+            "gradient stream %d does not hold the gradient of chunk %d's input for micro-batch %d",
+            i->stream, chunk_of(s, i).index, i->micro);
     release_stream(s, stream);
     return TRINE_OK;
 }
 
 static trine_status check_reduce(stage_state *s, const instr *i) {
     unit_state *unit = &s->units[i->unit];
-    REQUIRE(!s->norms && !s->ties, "gradients are reduced after TIE or NORM");
+    REQUIRE(!s->norms && !s->ties, "REDUCE must come before TIE and NORM");
     if (zero_stage(s->p->spec->zero)->full_grads) {
-        REQUIRE(i->reduce < 0, "has a reduce buffer, which only ZeRO-2 and 3 use");
+        int micros = s->p->spec->micros;
+        REQUIRE(i->reduce < 0, ZERO_2_3, i->reduce, (int)s->p->spec->zero);
         REQUIRE(!unit->reduces, "unit %d is reduced twice", i->unit);
-        REQUIRE(unit->weights == s->p->spec->micros && i->micro == unit->weights - 1,
-                "%d of %d micro-batches are added", unit->weights, s->p->spec->micros);
+        REQUIRE(unit->weights == micros && i->micro == unit->weights - 1,
+                "%d of %d micro-batches are added; ZeRO-%d has one REDUCE u%d m%d, after the last",
+                unit->weights, micros, (int)s->p->spec->zero, i->unit, micros - 1);
     } else {
-        REQUIRE(i->reduce >= 0, "reads no reduce buffer");
+        REQUIRE(i->reduce >= 0, "field r is missing: ZeRO-%d reduces from a reduce buffer",
+                (int)s->p->spec->zero);
         buffer_state *b = &s->reduces[spec_class(s->p->spec, i->unit)][i->reduce];
         REQUIRE(b->full && b->unit == i->unit && b->micro == i->micro,
                 "reduce buffer %d does not hold unit %d of micro-batch %d", i->reduce, i->unit,
                 i->micro);
-        REQUIRE(unit->reduces == i->micro, "unit %d is reduced over %d micro-batches", i->unit,
-                unit->reduces);
+        REQUIRE(unit->reduces == i->micro,
+                "unit %d is reduced over %d of %d micro-batches; " ASCENDING, i->unit,
+                unit->reduces, s->p->spec->micros);
         b->full = false;
         b->read = true;
     }
@@ -309,10 +334,11 @@ static trine_status check_reduce(stage_state *s, const instr *i) {
 
 static trine_status check_reduce_tp(stage_state *s, const instr *i) {
     unit_state *unit = &s->units[i->unit];
-    REQUIRE(s->p->spec->tp_partial, "no gradient is made from a tp rank's own rows");
-    REQUIRE(!s->ties && !s->norms, "gradients are summed over tp after TIE or NORM");
-    REQUIRE(unit->reduces == spec_reduces(s->p->spec), "unit %d is not reduced", i->unit);
-    REQUIRE(!unit->tp_reduces, "unit %d is summed over tp twice", i->unit);
+    REQUIRE(s->p->spec->tp_partial, "this program has no gradients that are partial over tp");
+    REQUIRE(!s->ties && !s->norms, "REDUCE_TP must come before TIE and NORM");
+    REQUIRE(unit->reduces == spec_reduces(s->p->spec), REDUCED, i->unit, unit->reduces,
+            spec_reduces(s->p->spec));
+    REQUIRE(!unit->tp_reduces, "REDUCE_TP of unit %d runs twice", i->unit);
     unit->tp_reduces++;
     return TRINE_OK;
 }
@@ -325,12 +351,12 @@ static bool ties(const stage_state *s) {
 static trine_status check_tie(stage_state *s, const instr *i) {
     (void)i;
     const program_spec *spec = s->p->spec;
-    REQUIRE(ties(s), "this stage has no tied matrix");
-    REQUIRE(!s->ties && !s->norms, "tied gradients are added twice or after NORM");
+    REQUIRE(ties(s), "this stage has no tied token matrix");
+    REQUIRE(!s->ties && !s->norms, "TIE must run once, before NORM");
     for (int n = 0; n < spec_stage_units(spec, s->p->stage); n++) {
         int u = spec_stage_unit(spec, s->p->stage, n);
-        REQUIRE(spec_unit(spec, u).twin < 0 || s->units[u].reduces == spec_reduces(spec),
-                "unit %d is not reduced", u);
+        REQUIRE(spec_unit(spec, u).twin < 0 || s->units[u].reduces == spec_reduces(spec), REDUCED,
+                u, s->units[u].reduces, spec_reduces(spec));
     }
     s->ties++;
     return TRINE_OK;
@@ -342,12 +368,13 @@ static trine_status check_norm(stage_state *s, const instr *i) {
     REQUIRE(!s->norms, "NORM runs twice");
     for (int n = 0; n < spec_stage_units(spec, s->p->stage); n++) {
         int u = spec_stage_unit(spec, s->p->stage, n);
-        REQUIRE(s->units[u].forwards == spec->micros, "unit %d has run forward on %d of %d", u,
-                s->units[u].forwards, spec->micros);
-        REQUIRE(spec->forward_only || s->units[u].reduces == spec_reduces(spec),
-                "unit %d is reduced %d times, not %d", u, s->units[u].reduces, spec_reduces(spec));
+        REQUIRE(s->units[u].forwards == spec->micros,
+                "unit %d has run forward on %d of %d micro-batches", u, s->units[u].forwards,
+                spec->micros);
+        REQUIRE(spec->forward_only || s->units[u].reduces == spec_reduces(spec), REDUCED, u,
+                s->units[u].reduces, spec_reduces(spec));
         REQUIRE(spec->forward_only || !spec->tp_partial || s->units[u].tp_reduces,
-                "unit %d is not summed over tp", u);
+                "REDUCE_TP of unit %d has not run", u);
     }
     REQUIRE(!ties(s) || s->ties, "TIE has not run");
     s->norms++;
@@ -363,12 +390,12 @@ static trine_status check_update(stage_state *s, const instr *i) {
 
 static trine_status check_gather_after_update(stage_state *s, const instr *i) {
     const program_spec *spec = s->p->spec;
-    REQUIRE(i->gather < 0, "has a gather buffer, which only ZeRO-3 uses");
+    REQUIRE(i->gather < 0, ZERO_3, i->gather, (int)spec->zero);
     REQUIRE(!s->units[i->unit].gathers, "unit %d is gathered twice", i->unit);
     for (int n = 0; n < spec_stage_units(spec, s->p->stage); n++) {
         int u = spec_stage_unit(spec, s->p->stage, n);
         REQUIRE(spec_gather_unit(spec, u) != i->unit || s->units[u].updates,
-                "unit %d is not updated", u);
+                "UPDATE of unit %d has not run", u);
     }
     s->units[i->unit].gathers++;
     return TRINE_OK;
@@ -378,15 +405,17 @@ static trine_status check_gather(stage_state *s, const instr *i) {
     const program_spec *spec = s->p->spec;
     unit_class c = spec_class(spec, i->unit);
     zero_gather_when when = zero_stage(spec->zero)->gather;
-    REQUIRE(when != GATHER_NEVER, "ZeRO-0 has nothing to gather");
-    REQUIRE(spec_gather_unit(spec, i->unit) == i->unit, "unit %d comes with unit %d", i->unit,
+    REQUIRE(when != GATHER_NEVER, "ZeRO-0 has no sharded parameters to gather");
+    REQUIRE(spec_gather_unit(spec, i->unit) == i->unit,
+            "unit %d is gathered with unit %d and has no GATHER of its own", i->unit,
             spec_gather_unit(spec, i->unit));
     s->facts.gathers[c]++;
     if (when == GATHER_AFTER_UPDATE) return check_gather_after_update(s, i);
-    REQUIRE(i->gather >= 0, "fills no gather buffer");
-    REQUIRE(!s->norms, "gathered after NORM, for nothing");
+    REQUIRE(i->gather >= 0, "field b is missing: ZeRO-3 gathers into a gather buffer");
+    REQUIRE(!s->norms, "GATHER after NORM: no computation follows that could read it");
     buffer_state *b = &s->gathers[c][i->gather];
-    REQUIRE(!b->full || b->read, "overwrites unit %d, which nothing has read", b->unit);
+    REQUIRE(!b->full || b->read, "overwrites unit %d in gather buffer %d, which was not read",
+            b->unit, i->gather);
     for (int n = 0; n < s->p->gathers[c]; n++)
         REQUIRE(!s->gathers[c][n].full || s->gathers[c][n].unit != i->unit,
                 "gather buffer %d already holds unit %d", n, i->unit);
@@ -394,84 +423,12 @@ static trine_status check_gather(stage_state *s, const instr *i) {
     return TRINE_OK;
 }
 
-/* An instruction that has no rule of its own: once for the unit that it names, or once. */
+/* An instruction without a rule of its own: once per unit that it names, or once. */
 static trine_status check_other(stage_state *s, const instr *i) {
     bool *done = &s->units[i->unit < 0 ? 0 : i->unit].others[i->kind];
     REQUIRE(!*done, "runs twice");
     *done = true;
     return TRINE_OK;
-}
-
-int check_edge(const stage_state *s, const instr *message) {
-    instr_kind kind = (instr_kind)message->kind;
-    bool before =
-        instr_carries_acts(kind) != instr_sends(kind); /* the edge from the chunk before */
-    int edge = program_chunk(s->p, message) - before;
-    bool there = edge >= 0 && edge < spec_edges(s->p->spec) &&
-                 spec_edge_of(s->p->spec, edge).kind != EDGE_LOCAL;
-    return there ? edge : -1;
-}
-
-int check_neighbour(const stage_state *s, const instr *message) {
-    int edge = check_edge(s, message);
-    if (edge < 0) return -1;
-    spec_edge e = spec_edge_of(s->p->spec, edge);
-    return e.from == s->p->stage ? e.to : e.from;
-}
-
-/* A group: two or more messages with one neighbour. NCCL moves them at the same time only if they
- * are operations of one communicator. */
-static trine_status check_group(const stage_state *s, const instr *i) {
-    const program *p = s->p;
-    int first = program_group_first(p, s->at), last = program_group_last(p, s->at);
-    REQUIRE(p->spec->queue == ONE_QUEUE, "is in a group, which only programs for one queue have");
-    REQUIRE(instr_is_message((instr_kind)i->kind), "is in a group, and no message");
-    REQUIRE(first < last, "is alone in group %d", i->group);
-    int peer = check_neighbour(s, i), other = check_neighbour(s, &p->code[first]);
-    REQUIRE(peer == other, "is with stage %d, and its group with stage %d", peer, other);
-    return TRINE_OK;
-}
-
-/* Whether a field is set as its kind of instruction has it, below `count`. */
-static bool fits(const instr *i, char field, int count) {
-    int value = instr_field(i, field);
-    field_use use = instr_field_use((instr_kind)i->kind, field);
-    if (value == -1) return use != FIELD_REQUIRED;
-    return use != FIELD_NONE && value >= 0 && value < count;
-}
-
-/* Slots are numbered over all chunks of a stage. */
-static trine_status check_chunk(const stage_state *s, const instr *i) {
-    const program *p = s->p;
-    int chunks = spec_stage_chunks(p->spec, p->stage);
-    bool names = instr_field_use((instr_kind)i->kind, 'c') != FIELD_NONE;
-    REQUIRE(fits(i, 'c', chunks), "there are %d chunks", chunks);
-    REQUIRE(!names || (i->chunk >= 0) == (chunks > 1), "names no chunk, or the only one");
-    REQUIRE(i->slot < 0 || slot_chunk(s, i->slot) == program_chunk(p, i),
-            "slot %d is another chunk's", i->slot);
-    return TRINE_OK;
-}
-
-trine_status check_fields(const stage_state *s, const instr *i) {
-    const program *p = s->p;
-    REQUIRE(i->kind >= 0 && i->kind < INSTR_KINDS, "unknown instruction");
-    const instr_row *row = instr_row_of((instr_kind)i->kind);
-    REQUIRE(!p->spec->forward_only || row->where == ANY_PROGRAM,
-            "an evaluation runs no backward pass");
-    REQUIRE(fits(i, 'u', p->spec->units) && (i->unit < 0 || spec_holds(p->spec, p->stage, i->unit)),
-            "unit %d is not on this stage", i->unit);
-    unit_class c = i->unit >= 0 ? spec_class(p->spec, i->unit) : CLASS_BLOCK;
-    int gathers = instr_field_use((instr_kind)i->kind, 'b') ? p->gathers[c] : 0;
-    int reduces = instr_field_use((instr_kind)i->kind, 'r') ? p->reduces[c] : 0;
-    REQUIRE(fits(i, 'm', p->spec->micros), "there are %d micro-batches", p->spec->micros);
-    REQUIRE(fits(i, 's', p->slots), "there are %d slots", p->slots);
-    REQUIRE(fits(i, 'd', p->streams), "there are %d gradient streams", p->streams);
-    REQUIRE(fits(i, 'b', gathers), "there are %d gather buffers", gathers);
-    REQUIRE(fits(i, 'r', reduces), "there are %d reduce buffers", reduces);
-    REQUIRE(fits(i, 'k', p->keeps), "there are %d keep buffers", p->keeps);
-    REQUIRE(i->group >= -1, "there is no group %d", i->group);
-    TRY(check_chunk(s, i));
-    return i->group < 0 ? TRINE_OK : check_group(s, i);
 }
 
 typedef trine_status (*check_rule)(stage_state *s, const instr *i);
@@ -494,7 +451,7 @@ trine_status check_rules(stage_state *s, const instr *i) {
         [NORM] = check_norm,
         [UPDATE] = check_update,
     };
-    check_rule rule = rules[i->kind]; /* check_fields has seen the kind */
+    check_rule rule = rules[i->kind]; /* check_fields has checked the kind */
     return rule ? rule(s, i) : check_other(s, i);
 }
 
@@ -530,16 +487,15 @@ static trine_status check_buffers_end(const stage_state *s) {
     }
     for (int n = 0; n < p->keeps; n++)
         REQUIRE(s->keeps[n].read && !s->keeps[n].full,
-                "keep buffer %d of %d is filled and not read", n, p->keeps);
+                "keep buffer %d of %d is filled and not read, or never used", n, p->keeps);
     for (int c = 0; c < CLASSES; c++) {
         for (int n = 0; n < p->gathers[c]; n++)
             REQUIRE(s->gathers[c][n].full && s->gathers[c][n].read,
                     "gather buffer %d of %d is filled and not read, or never used", n,
                     p->gathers[c]);
-        for (int n = 0; n < p->reduces[c]; n++) {
+        for (int n = 0; n < p->reduces[c]; n++)
             REQUIRE(s->reduces[c][n].read, "reduce buffer %d of %d is never used", n,
                     p->reduces[c]);
-        }
     }
     return TRINE_OK;
 }

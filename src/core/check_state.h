@@ -1,19 +1,19 @@
-/* The checker's own: what one stage looks like while its program is executed symbolically. check.c
- * moves the stages and their messages, check_rules.c says what each instruction requires and
- * changes; no rule looks beyond its stage.
+/* Internal to the checker: a stage's state during symbolic execution. check.c advances the stages and matches
+ * their messages; check_fields.c checks fields; check_rules.c has what each instruction requires and changes; a
+ * rule reads only its own stage.
  * Invariant: a rule that returns TRINE_OK has changed the state as the instruction changes the
- * buffers; one that does not has raised TRINE_EPROGRAM with stage, position and instruction.
+ * buffers; otherwise it has raised TRINE_EPROGRAM with stage, position and instruction.
  * Cost: a few comparisons an instruction; a GATHER looks at every gather buffer. */
 #ifndef TRINE_CORE_CHECK_STATE_H
 #define TRINE_CORE_CHECK_STATE_H
 
 #include "core/check.h"
 
-/* A slot is free again when everything that its micro-batch needs it for has happened. */
+/* A slot is busy from LOAD or RECV_ACT (or FORWARD) to the last use by its micro-batch. */
 typedef struct {
     int micro; /* -1: never used */
     bool loaded, received, sent, busy;
-    int forwards, backwards, weights; /* units done; of BACKWARD both of the last */
+    int forwards, backwards, weights; /* units done; a BACKWARD counts as backward and weight */
 } slot_state;
 
 /* The gradient of the output of unit `unit` for a micro-batch. */
@@ -24,16 +24,16 @@ typedef struct {
 
 typedef struct {
     int unit, micro;
-    bool full, read; /* read: since it was filled */
+    bool full, read; /* read: since the last fill */
 } buffer_state;
 
-/* How often each has happened. */
+/* How often each instruction has run. */
 typedef struct {
     int forwards, backwards, weights, reduces, tp_reduces, updates, gathers;
-    bool others[INSTR_KINDS]; /* of kinds that have no rule of their own */
+    bool others[INSTR_KINDS]; /* kinds without a rule of their own */
 } unit_state;
 
-/* A message under way on a buffer: done when the other end of the edge has posted its own. */
+/* A pending message on a buffer: completes when the peer stage has posted its own. */
 typedef struct {
     bool active, write;
     struct link_state *link;
@@ -41,13 +41,13 @@ typedef struct {
     bool from_sender;
 } pending;
 
-/* What a side has posted on a link. */
+/* A message that one side has posted on a link. */
 typedef struct {
     int edge, micro;
 } posted;
 
-/* One directed way between two stages, which all edges of the same stages and kind share; what each side
- * posted, in order. */
+/* A directed link between two stages, shared by all edges with these stages and direction; what each side
+ * has posted, in order. */
 typedef struct link_state {
     posted *sent, *received;
     int sends, receives;
@@ -63,11 +63,11 @@ typedef struct {
     pending *waits[RESOURCES];
     int ties, norms;
     int busy_slots, busy_streams;
-    bool arrived; /* at a TIE or NORM, or in one queue at a message, waiting for other stages */
+    bool arrived; /* waits for other stages at a TIE or NORM, or in one queue at a message */
     check_facts facts;
 } stage_state;
 
-/* Raises TRINE_EPROGRAM with stage and instruction before the text. */
+/* Raises TRINE_EPROGRAM; the message starts with stage and instruction. */
 trine_status check_fault(const stage_state *s, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
@@ -76,15 +76,17 @@ trine_status check_fault(const stage_state *s, const char *format, ...)
         if (!(condition)) return check_fault(s, __VA_ARGS__);                                      \
     } while (0)
 
-/* The edge that a message goes over; -1: the chunk has none there. */
+/* The chunk that owns a slot. */
+int check_slot_chunk(const stage_state *s, int slot);
+/* The edge of a message; -1: the chunk has no edge in that direction. */
 int check_edge(const stage_state *s, const instr *message);
-/* The stage at the other side of a message that has an edge. */
+/* The peer stage of a message; -1: it has no edge. */
 int check_neighbour(const stage_state *s, const instr *message);
-/* Whether the fields that the instruction needs are in range, and the others unused. */
+/* Checks that the instruction's fields are in range and all others unset. */
 trine_status check_fields(const stage_state *s, const instr *i);
-/* What the instruction requires of its stage, and what it does to it. */
+/* Checks what the instruction requires of its stage and applies its effect. */
 trine_status check_rules(stage_state *s, const instr *i);
-/* What must have happened, and what must be free, when the stage's program has ended. */
+/* Checks at the program's end that everything has run and every buffer is used and free. */
 trine_status check_stage_end(const stage_state *s);
 
 #endif

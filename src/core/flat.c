@@ -38,7 +38,7 @@ bool flat_overlap(const tensor *t, size_t begin, size_t count, size_t *from, siz
     return *from < *to;
 }
 
-/* Neighbours in the buffer are one run: what lies between them is padding, zero on all ranks. */
+/* Adjacent tensors form one run: between them is only padding, zero on all ranks. */
 bool flat_next_tp_partial(const flat_range *range, size_t begin, size_t count, int *next,
                           flat_run *run) {
     bool found = false;
@@ -117,7 +117,8 @@ trine_status flat_redistribute(trine_comm *dp, placement from, placement to, voi
         memmove(dst, (const char *)src + offset, slice * trine_dtype_bytes(type));
         return TRINE_OK;
     }
-    return RAISE(TRINE_EINVAL, "no way from placement %d to %d", (int)from, (int)to);
+    return RAISE(TRINE_EINVAL, "unsupported redistribution from placement %d to %d", (int)from,
+                 (int)to);
 }
 
 trine_status flat_gather_start(trine_comm *dp, void *dst, const void *src, size_t count,

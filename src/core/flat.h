@@ -1,18 +1,17 @@
 /* Parameters, gradients and optimizer state lie in flat buffers with a placement over the dp group:
  * REPLICATE (every rank holds the value), SHARD (rank r holds slice r) or PARTIAL (every rank holds
- * an addend). ZeRO is then a table of placements (core/sharding.h), and flat_redistribute is the only
+ * a partial sum). ZeRO is then a table of placements (core/sharding.h), and flat_redistribute is the only
  * function that picks a collective for them.
  *
- *   unit    embedding, one block, or head: the atom of pipeline, ZeRO and data parallelism
- *   range   a piece of a unit that is sharded over dp by itself. A block is one range. Embedding
- *           and head have the token matrix as a range of its own, so that the slices of a tied matrix
- *           agree in both units.
+ *   unit    embedding, one transformer block, or head: the granularity of pipeline, ZeRO and data parallelism
+ *   range   a part of a unit that is sharded over dp by itself. A transformer block is one range. In embedding
+ *           and head the token matrix is a separate range, so that the slices of a tied matrix agree in both
+ *           units.
  *   tensor  a named parameter inside a range, as this tp rank holds it
  *
- * Invariant: tensors start at multiples of FLAT_ALIGN elements, slices too; what lies between is
- * zero and stays zero. Cost of a range: the rounding of its tensors and of its end, which the
- * memory plan names. The idea of placement is PyTorch DTensor's; the stages are Rajbhandari et al.,
- * "ZeRO", SC 2020, section 5. */
+ * Invariant: tensors and slices start at multiples of FLAT_ALIGN elements; the padding between them is zero
+ * and stays zero. Cost of a range: the rounding of its tensors and of its end, which the memory plan lists.
+ * Placements: PyTorch DTensor; stages: Rajbhandari et al., "ZeRO", SC 2020, section 5. */
 #ifndef TRINE_CORE_FLAT_H
 #define TRINE_CORE_FLAT_H
 
@@ -30,23 +29,23 @@ typedef enum { SPLIT_NONE, SPLIT_ROWS, SPLIT_COLS } tensor_split;
 
 typedef enum { INIT_ZERO, INIT_ONE, INIT_NORMAL } tensor_init;
 
-/* One parameter. The whole tensor is `parts` stacked matrices of (global_rows, global_cols); this
- * tp rank holds rows [first_row, first_row + rows) and columns [first_col, first_col + cols) of
+/* One parameter. The unsharded tensor is `parts` stacked matrices of (global_rows, global_cols); this
+ * tp rank has rows [first_row, first_row + rows) and columns [first_col, first_col + cols) of
  * each. */
 typedef struct {
     char name[32];
     size_t parts;                     /* 3 for Q, K, V, else 1 */
-    size_t rows, cols;                /* of one part, held here; rows past global_rows: padding */
+    size_t rows, cols;                /* of one part, on this rank; rows past global_rows: padding */
     size_t global_rows, global_cols;  /* of one part, without padding */
     size_t first_row, first_col;
-    tensor_split split; /* over tp; SPLIT_NONE: every tp rank holds the same */
+    tensor_split split; /* over tp; SPLIT_NONE: replicated on every tp rank */
     tensor_init init;
     double std; /* of INIT_NORMAL */
     bool matrix; /* weight decay applies by default */
-    bool transposed; /* files have its transpose, as GPT-2's "Conv1D" (ckpt/slice.h) */
-    bool tp_partial; /* each tp rank makes its gradient from its own rows, or heads: an addend over tp until
-                     REDUCE_TP (sequence parallelism; kv heads fewer than tp) */
-    bool in_part; /* tp_partial: over this rank's part of tp only (TRINE_TP_PART) */
+    bool transposed; /* files store its transpose, as GPT-2's "Conv1D" (ckpt/slice.h) */
+    bool tp_partial; /* each tp rank computes its gradient from its own rows or heads: partial over tp until
+                     REDUCE_TP (sequence parallelism; fewer kv heads than tp) */
+    bool in_part; /* of a tp_partial tensor: partial over TRINE_TP_PART only */
     size_t offset; /* elements from the start of the range; set by flat_add */
 } tensor;
 
@@ -55,8 +54,8 @@ typedef struct {
     int tensor_count;
     size_t used;  /* elements up to the end of the last tensor */
     size_t count; /* elements, rounded so that every slice is a multiple of FLAT_ALIGN */
-    axis_set sharded; /* the axes over which it has slices, and ZeRO shards it */
-    axis_set reduced; /* those over which its gradients are summed: `sharded`, and others along which
+    axis_set sharded; /* the axes over which ZeRO shards it */
+    axis_set reduced; /* the axes over which its gradients are summed: `sharded`, and those along which
                          it is replicated */
 } flat_range;
 
@@ -65,54 +64,54 @@ typedef struct {
     int range_count;
 } flat_unit;
 
-/* Elements that this rank holds of a tensor. Pure. */
+/* Elements of a tensor on this rank. Pure. */
 size_t tensor_count(const tensor *t);
 
 /* Appends a tensor to a range and sets its offset. More than FLAT_TENSORS is our bug. */
 void flat_add(flat_range *range, const tensor *t);
 
-/* Rounds the range for so many slices; call once, after the last flat_add. */
+/* Rounds the range up to `slices` equal slices; call once, after the last flat_add. */
 void flat_finish(flat_range *range, int slices);
 
-/* Whether the tensor has elements in [begin, begin + count) of its range; [*from, *to) are they,
- * counted from the range's start. Pure. */
+/* Whether the tensor has elements in [begin, begin + count) of its range; if so they are [*from, *to), counted
+ * from the range's start. Pure. */
 bool flat_overlap(const tensor *t, size_t begin, size_t count, size_t *from, size_t *to);
 
-/* Elements [from, to) of a range, counted from its start, that are to be summed over tp, or a part of it. */
+/* Elements [from, to) of a range, counted from its start, whose gradients are summed over tp, or over
+ * TRINE_TP_PART if in_part. */
 typedef struct {
     size_t from, to;
     bool in_part;
 } flat_run;
 
-/* The next of them in [begin, begin + count). *next is where to go on, 0 at first. False: there are no more.
- * Pure. */
+/* The next such run in [begin, begin + count). *next is the iterator, 0 at first. False: no more. Pure. */
 bool flat_next_tp_partial(const flat_range *range, size_t begin, size_t count, int *next, flat_run *run);
 
-/* Elements of the tensor before its padding rows. Pure. */
+/* Elements of the tensor on this rank without its padding rows. Pure. */
 size_t tensor_real(const tensor *t);
 
 /* Sum of the ranges' counts. Pure. */
 size_t flat_unit_count(const flat_unit *unit);
 
 /* dst[i] = initial value of element begin + i of the range, i < count: a function of (seed, tensor
- * name, global element index) only; alignment gaps and padding rows are zero. dst is host memory.
+ * name, global element index) only; alignment gaps and padding rows are zero. dst is in host memory.
  * Not collective. */
 void flat_init(const flat_range *range, uint64_t seed, size_t begin, size_t count, float *dst);
 
 /* Moves one range of `count` elements from one placement to another over the dp group:
  *
- *   SHARD -> REPLICATE    dst (count)      = all-gather of src (count / d), may be dst's own slice
- *   PARTIAL -> REPLICATE  dst (count)      = sum of src (count), must be dst; as reduce-scatter,
- *                                            then all-gather: the bits of PARTIAL -> SHARD; where NCCL
- *                                            adds (comm_gpu_sums) an all-reduce of NCCL's
- *   PARTIAL -> SHARD      dst (count / d)  = own slice of the sum of src (count), may be in place
- *   REPLICATE -> SHARD    dst (count / d)  = own slice of src (count), may be in place
+ *   SHARD -> REPLICATE    dst (count)      = all-gather of src (count / d), may be this rank's slice of dst
+ *   PARTIAL -> REPLICATE  dst (count)      = sum of src (count), must be dst; a reduce-scatter
+ *                                            and an all-gather: the bits of PARTIAL -> SHARD; where NCCL
+ *                                            adds (comm_gpu_sums), NCCL's all-reduce
+ *   PARTIAL -> SHARD      dst (count / d)  = this rank's slice of the sum of src (count), may be in place
+ *   REPLICATE -> SHARD    dst (count / d)  = this rank's slice of src (count), may be in place
  *
  * Errors: TRINE_EINVAL for other pairs; the collectives' own. Collective over: dp. */
 trine_status flat_redistribute(trine_comm *dp, placement from, placement to, void *dst,
                                const void *src, size_t count, trine_dtype type);
 
-/* SHARD -> REPLICATE, left under way in *request (comm_wait ends it). Collective over: dp. */
+/* SHARD -> REPLICATE, only started; comm_wait on *request completes it. Collective over: dp. */
 trine_status flat_gather_start(trine_comm *dp, void *dst, const void *src, size_t count,
                                trine_dtype type, comm_request *request);
 

@@ -30,7 +30,7 @@ field_use instr_field_use(instr_kind kind, char field) {
     return at > rows[kind].fields && at[-1] == '[' ? FIELD_OPTIONAL : FIELD_REQUIRED;
 }
 
-/* The operand in memory that a message moves. */
+/* The operand that a message moves. */
 static const operand_rule *cargo(instr_kind kind) {
     return &rows[kind].operands[0];
 }
@@ -68,7 +68,7 @@ static const struct {
 
 #define FIELDS (sizeof fields / sizeof *fields)
 
-/* NULL if no field has the letter. */
+/* NULL: no field has this letter. */
 static int32_t *field_of(instr *i, char letter) {
     for (size_t f = 0; f < FIELDS; f++)
         if (fields[f].letter == letter) return (int32_t *)(void *)((char *)i + fields[f].at);
@@ -105,8 +105,7 @@ void instr_print(const instr *i, char *text, size_t size) {
     }
 }
 
-/* Reads "u3" at text, which must be a field that has not been set, and returns what follows; NULL
- * if it is none. */
+/* Parses a field such as "u3" that is not set yet; returns the rest of the text, NULL on failure. */
 static const char *parse_field(const char *text, instr *i) {
     if (!*text || !isdigit((unsigned char)text[1])) return NULL;
     char *end;
@@ -120,8 +119,8 @@ static const char *parse_field(const char *text, instr *i) {
 trine_status instr_parse(const char *text, instr *i) {
     char name[24];
     int used = 0, kind = 0;
-    CHECK(sscanf(text, " %23[A-Z_]%n", name, &used) == 1, TRINE_EINVAL, "no instruction in \"%s\"",
-          text);
+    CHECK(sscanf(text, " %23[A-Z_]%n", name, &used) == 1, TRINE_EINVAL,
+          "missing instruction name in \"%s\"", text);
     while (kind < INSTR_KINDS && strcmp(name, instr_text((instr_kind)kind))) kind++;
     CHECK(kind < INSTR_KINDS, TRINE_EINVAL, "unknown instruction \"%s\"", name);
     *i = program_instr((instr_kind)kind, -1, -1);
@@ -129,12 +128,12 @@ trine_status instr_parse(const char *text, instr *i) {
         size_t gap = strspn(at, " \t\r\n");
         const char *field = at + gap;
         at = gap ? parse_field(field, i) : NULL;
-        CHECK(at, TRINE_EINVAL, "\"%s\" is no field in \"%s\"", field, text);
+        CHECK(at, TRINE_EINVAL, "invalid field \"%s\" in \"%s\"", field, text);
     }
     return TRINE_OK;
 }
 
-/* ---- The page --------------------------------------------------------------------------------- */
+/* ---- docs/instructions.md ---------------------------------------------------------------------- */
 
 static const char *resource_text(resource what) {
     static const char *const names[] = {
@@ -147,9 +146,9 @@ static const char *resource_text(resource what) {
 
 static const char *when_text(operand_when when) {
     switch (when) {
-    case TAKES_BATCH: return " of a unit that reads tokens or targets";
-    case RECEIVES: return " of the first unit of a chunk";
-    case SENDS: return " of the last unit of a chunk";
+    case TAKES_BATCH: return " if the unit reads tokens or targets";
+    case RECEIVES: return " if the unit's input arrives in a message";
+    case SENDS: return " if the unit's output leaves in a message";
     case FULL_GRADS: return " with ZeRO-0/1";
     case ALWAYS:
     case SET:
@@ -182,14 +181,17 @@ static void document_queue(const instr_row *row, FILE *out) {
 void instr_document(FILE *out) {
     fputs(
         "# Instructions\n\n"
-        "A training step is a program, one for each pipeline stage. Its instructions are these; "
-        "the\n"
-        "page is made from the table in src/core/instruction.h (`build/tests/core/instructions "
+        "A training step is a program, one per pipeline stage. This page lists the instructions. "
+        "It "
+        "is\n"
+        "generated from the table in src/core/instruction.h (`build/tests/core/instructions "
         "write`).\n\n"
-        "Fields: `u` unit, `m` micro-batch, `c` chunk (only where a stage has several), `s` slot "
-        "of\n"
-        "activations, `d` gradient stream, `b` gather buffer, `r` reduce buffer, `k` keep buffer;\n"
-        "those in brackets may be unset. Messages with the same number `g` are a group.\n\n"
+        "Fields: `u` unit, `m` micro-batch, `c` model chunk (only if a stage has several), `s` "
+        "activation\n"
+        "slot, `d` gradient stream, `b` gather buffer, `r` reduce buffer, `k` keep buffer. Fields "
+        "in\n"
+        "brackets are optional. Neighbouring messages with the same number `g` are a message "
+        "group.\n\n"
         "| instruction | fields | meaning | operands | queue | programs |\n"
         "|---|---|---|---|---|---|\n",
         out);

@@ -1,33 +1,33 @@
-/* The instructions of a program, as one table. A row says all that the passes, the checker, the
- * interpreter and a reader need to know of an instruction but what it does, which stands in the room of
- * the dimension that inserted it. From the rows come the enum, printing and parsing, the operands, the
- * checker's rules of fields, and docs/instructions.md.
+/* The instructions of a program, as one table. A row has all that passes, checker and interpreter need to
+ * know about an instruction, except the code that runs it, which is in the module of the dimension that
+ * inserts it. The enum, printing and parsing, the operands, the checker's rules for fields and
+ * docs/instructions.md are generated from the rows.
  *
- * Fields are letters, those in brackets may be unset: u unit, m micro-batch, c chunk (which of a stage's
- * chunks; set only where a stage has several), s slot (of the chunk), d gradient stream, b gather buffer,
- * r reduce buffer, k keep buffer. Neighbouring messages with the same number g are a *group*: all are
- * started before anybody waits for one of them.
+ * Fields are letters, optional ones in brackets: u unit, m micro-batch, c model chunk (counted on its stage;
+ * set only if a stage has several), s activation slot (of the chunk), d gradient stream, b gather buffer, r
+ * reduce buffer, k keep buffer. Neighbouring messages with the same number g are a *message group*: all are
+ * started before any of them is waited for.
  *
- * The idea of schedules as instruction lists: DeepSpeed's PipeSchedule, PyTorch's
- * torch.distributed.pipelining; of a table that is its own documentation: SQLite's VDBE. */
+ * Schedules as instruction lists: DeepSpeed's PipeSchedule, PyTorch's torch.distributed.pipelining. A table
+ * that generates its documentation: SQLite's VDBE. */
 #ifndef TRINE_CORE_INSTRUCTION_H
 #define TRINE_CORE_INSTRUCTION_H
 
 #include "trine.h"
 
-/* ---- What a row says -------------------------------------------------------------------------- */
+/* ---- The fields of a row ----------------------------------------------------------------------- */
 
-/* What a communication's queue sees of an instruction: nothing; a message, sent or received over a
- * pipeline edge; or a collective over a group. */
+/* The communication of an instruction: none; a message, sent or received over a pipeline edge; or a collective
+ * over a group. */
 typedef enum { QUEUE_NOTHING, QUEUE_MESSAGE, QUEUE_COLLECTIVE } queue_use;
 
-/* Where it may stand: in every program, or only in one that trains. */
+/* Allowed in every program, or only in training programs. */
 typedef enum { ANY_PROGRAM, TRAINING } program_kind;
 
 #define RESOURCE_LIST(X)                                                                           \
     X(RES_BATCH, "batch")   /* tokens and targets of a slot */                                     \
     X(RES_INPUT, "input")   /* input activations of a slot */                                      \
-    X(RES_ACTS, "acts")     /* what a slot keeps between forward and backward */                   \
+    X(RES_ACTS, "acts")     /* activations that a slot keeps between forward and backward */                   \
     X(RES_OUTPUT, "output") /* output activations of a slot */                                     \
     X(RES_STREAM, "stream") /* a gradient stream */                                                \
     X(RES_GATHER, "gather") /* a gather buffer of the unit's class */                              \
@@ -43,25 +43,25 @@ typedef enum {
         RESOURCES
 } resource;
 
-/* When an operand is one. */
+/* The condition under which an operand applies. */
 typedef enum {
     ALWAYS,
     TAKES_BATCH, /* the unit reads tokens or targets */
-    RECEIVES, /* its input comes in a message: it is the first of a chunk that has one before it */
-    SENDS,    /* its output goes in a message */
+    RECEIVES, /* its input arrives in a message: the first unit of a chunk that receives */
+    SENDS,    /* its output leaves in a message: the last unit of a chunk that sends */
     FULL_GRADS, /* gradients accumulate at rest (ZeRO-0/1) */
     SET,        /* the optional field that `optional` names is set */
     UNSET
 } operand_when;
 
-/* The resource that a field names, and how it is touched. A unit's parameters are those of the unit that
- * they are gathered with. */
+/* The resource that a field names, and whether it is read or written. The parameters of a unit without a
+ * GATHER of its own are those of its gather unit. */
 typedef struct {
     resource what;
     char field; /* 0: no operand */
     bool write;
     operand_when when;
-    char optional; /* the field that SET and UNSET speak of */
+    char optional; /* the field that SET and UNSET refer to */
 } operand_rule;
 
 #define READ(what, field)                                                                          \
@@ -82,9 +82,9 @@ typedef struct {
     { RES_##what, field, true, UNSET, o }
 #define NO_OPERAND                                                                                 \
     { RES_BATCH, 0, false, ALWAYS, 0 }
-/* What FORWARD and a backward read: a gather buffer, or the parameters at rest. */
+/* Read by FORWARD and backward instructions: a gather buffer, or the parameters at rest. */
 #define PARAMETERS READ_WITH('b', GATHER, 'b'), READ_WITHOUT('b', PARAMS, 'u')
-/* What a backward writes: a reduce buffer, or the gradients at rest. */
+/* Written by backward instructions: a reduce buffer, or the gradients at rest. */
 #define GRADIENTS WRITE_WITH('r', REDUCE, 'r'), WRITE_WITHOUT('r', GRADS, 'u')
 
 #define LOCAL                                                                                      \
@@ -96,51 +96,53 @@ typedef struct {
 
 /* ---- The table -------------------------------------------------------------------------------- */
 
-/* X(name, fields, where, queue, (operands), meaning). TIE, NORM and UPDATE also touch gradients of units
- * that they name by themselves; nothing of those is ever pending. */
+/* X(name, fields, where, queue, (operands), meaning). TIE, NORM and UPDATE also access gradients that are not
+ * listed as operands; no communication is ever pending on these. */
 #define INSTR_LIST(X)                                                                              \
     X(LOAD, "m [c] s", ANY_PROGRAM, LOCAL, (WRITE(BATCH, 's')),                                    \
-      "read micro-batch m's tokens and targets into slot s")                                       \
+      "reads the tokens and targets of micro-batch m into slot s")                                 \
     X(FORWARD, "u m s [b]", ANY_PROGRAM, OVER(TP),                                                 \
       (READ_IF(TAKES_BATCH, BATCH, 's'), READ_IF(RECEIVES, INPUT, 's'),                            \
        WRITE_IF(SENDS, OUTPUT, 's'), WRITE(ACTS, 's'), PARAMETERS),                                \
-      "run unit u on slot s, parameters in gather buffer b (ZeRO-3) or at rest")                   \
+      "runs unit u forward on slot s, with parameters from gather buffer b (ZeRO-3) or at rest")   \
     X(BACKWARD, "u m s d [b] [r]", TRAINING, OVER(TP),                                             \
       (READ_IF(TAKES_BATCH, BATCH, 's'), READ_IF(RECEIVES, INPUT, 's'), WRITE(ACTS, 's'),          \
        WRITE(STREAM, 'd'), PARAMETERS, GRADIENTS),                                                 \
-      "the same backwards on gradient stream d; parameter gradients into reduce buffer r "         \
-      "(ZeRO-2/3) or the unit's own")                                                              \
+      "runs unit u backward on slot s: gradient stream d changes from the gradient of the unit's " \
+      "output to that of its input; parameter gradients go into reduce buffer r (ZeRO-2/3) or "    \
+      "accumulate at rest")                                                                        \
     X(BACKWARD_INPUT, "u m s d [b] k", TRAINING, OVER(TP),                                         \
       (READ_IF(RECEIVES, INPUT, 's'), WRITE(ACTS, 's'), WRITE(STREAM, 'd'), PARAMETERS,            \
        WRITE(KEEP, 'k'), WRITE_IF(FULL_GRADS, GRADS, 'u')),                                        \
-      "the part of BACKWARD that turns stream d into the gradient of the unit's input, and makes " \
-      "the gradients of norms; keep buffer k holds what BACKWARD_WEIGHT needs")                    \
+      "the part of BACKWARD that computes the gradient of the unit's input in gradient stream d "  \
+      "and the gradients of norms; saves in keep buffer k what BACKWARD_WEIGHT needs")             \
     X(BACKWARD_WEIGHT, "u m s [d] [r] [k]", TRAINING, OVER(TP),                                    \
       (READ_IF(TAKES_BATCH, BATCH, 's'), READ_IF(RECEIVES, INPUT, 's'), WRITE(ACTS, 's'),          \
        WRITE_WITH('d', STREAM, 'd'), WRITE_WITH('k', KEEP, 'k'), GRADIENTS),                       \
-      "the gradients of the unit's matrices and biases, from keep buffer k; of an embedding, "     \
-      "which passes no gradient on, from stream d")                                                \
+      "the part of BACKWARD that computes the gradients of the unit's matrices and biases from "   \
+      "keep buffer k; for an embedding, which has no input gradient, from gradient stream d")      \
     X(RECV_ACT, "m [c] s", ANY_PROGRAM, MESSAGE(ACT_IN), (WRITE(INPUT, 's')),                      \
-      "input of the chunk's first unit, from the chunk before")                                    \
+      "receives the input of the chunk's first unit from the previous chunk into slot s")          \
     X(SEND_ACT, "m [c] s", ANY_PROGRAM, MESSAGE(ACT_OUT), (READ(OUTPUT, 's')),                     \
-      "output of its last unit, to the chunk after")                                               \
+      "sends the output of the chunk's last unit to the next chunk")                               \
     X(RECV_GRAD, "m [c] d", TRAINING, MESSAGE(GRAD_IN), (WRITE(STREAM, 'd')),                      \
-      "gradient of that output, into stream d")                                                    \
+      "receives the gradient of the chunk's output from the next chunk into gradient stream d")    \
     X(SEND_GRAD, "m [c] d", TRAINING, MESSAGE(GRAD_OUT), (READ(STREAM, 'd')),                      \
-      "gradient of the chunk's input, from stream d")                                              \
+      "sends the gradient of the chunk's input, gradient stream d, to the previous chunk")         \
     X(GATHER, "u [b]", ANY_PROGRAM, OVER(DP),                                                      \
       (READ_WITH('b', PARAMS, 'u'), WRITE_WITHOUT('b', PARAMS, 'u'),                               \
        WRITE_WITH('b', GATHER, 'b')),                                                              \
-      "SHARD to REPLICATE of the unit's parameters, into gather buffer b or where they rest")      \
+      "gathers the unit's parameters over dp (SHARD to REPLICATE) into gather buffer b or at rest")\
     X(REDUCE, "u m [r]", TRAINING, OVER(DP), (WRITE(GRADS, 'u'), WRITE_WITH('r', REDUCE, 'r')),    \
-      "PARTIAL to the placement at rest, of its gradients")                                        \
+      "sums the unit's gradients over dp (PARTIAL to their placement at rest)")                    \
     X(REDUCE_TP, "u", TRAINING, OVER(TP), (WRITE(GRADS, 'u')),                                     \
-      "sum of the gradients that each tp rank made from its own rows")                             \
+      "sums over tp the unit's gradients that are partial over tp")                                \
     X(TIE, "", TRAINING, OVER(TIE), (NO_OPERAND),                                                  \
-      "add the gradients of a token matrix that two units share")                                  \
-    X(NORM, "", ANY_PROGRAM, OVER(WORLD), (NO_OPERAND), "global gradient norm and loss")           \
+      "adds the two gradients of a tied token matrix")                                             \
+    X(NORM, "", ANY_PROGRAM, OVER(WORLD), (NO_OPERAND),                                            \
+      "computes the global gradient norm and loss")                                                \
     X(UPDATE, "u", TRAINING, LOCAL, (WRITE(PARAMS, 'u'), READ(GRADS, 'u')),                        \
-      "AdamW on the part that this rank owns")
+      "applies AdamW to the part of the unit that this rank owns")
 
 typedef enum {
 #define INSTR_ENUM(name, fields, where, queue, operands, meaning) name,
@@ -158,7 +160,7 @@ typedef struct {
         queue_use use;
         trine_group over;
     } queue;
-    operand_rule operands[INSTR_OPERANDS + 1]; /* up to the first without a field */
+    operand_rule operands[INSTR_OPERANDS + 1]; /* terminated by one without a field */
     const char *meaning;
 } instr_row;
 
@@ -178,8 +180,8 @@ field_use instr_field_use(instr_kind kind, char field);
     X('c', chunk) X('s', slot) X('d', stream) X('b', gather) X('r', reduce) X('k', keep)           \
         X('g', group)
 
-/* -1 in a field that the instruction does not use. All fields are of one size: ranks compare their
- * programs by hash, and padding has no value. */
+/* An unused field is -1. All fields have one size, so that there is no padding: ranks compare the hashes of
+ * their programs. */
 typedef struct {
     int32_t kind; /* instr_kind */
 #define FIELD_MEMBER(letter, member) int32_t member;
@@ -194,12 +196,11 @@ instr program_instr(instr_kind kind, int unit, int micro);
 /* The value of a field, by its letter. Pure. */
 int instr_field(const instr *i, char field);
 
-/* Of messages: whether it is one, whether it sends, and whether it carries activations and not
- * gradients. Pure. */
+/* Whether it is a message; a message that sends; a message that carries activations, not gradients. Pure. */
 bool instr_is_message(instr_kind kind);
 bool instr_sends(instr_kind kind);
 bool instr_carries_acts(instr_kind kind);
-/* Whether it runs a unit: FORWARD and the backwards. Pure. */
+/* Whether it runs a unit: FORWARD and the backward instructions. Pure. */
 bool instr_computes(instr_kind kind);
 /* Whether it needs the unit's parameters. Pure. */
 bool instr_reads_params(instr_kind kind);
@@ -207,7 +208,7 @@ bool instr_reads_params(instr_kind kind);
 /* ---- Text ------------------------------------------------------------------------------------- */
 
 const char *instr_text(instr_kind kind);
-#define INSTR_TEXT 144 /* bytes that hold any instruction's text */
+#define INSTR_TEXT 144 /* bytes, enough for any instruction */
 /* "BACKWARD u3 m0 s1 d0 b1 r0" into text (size bytes). */
 void instr_print(const instr *i, char *text, size_t size);
 /* The inverse. Errors: TRINE_EINVAL with the text. */

@@ -18,11 +18,11 @@ void program_destroy(program *p) {
 trine_status program_insert(program *p, int at, instr i) {
     ASSERT(at >= 0 && at <= p->count);
     if (p->count == p->capacity) {
-        CHECK(p->capacity <= INT_MAX / 2, TRINE_ENOMEM, "a program of more than %d instructions",
-              p->capacity);
+        CHECK(p->capacity <= INT_MAX / 2, TRINE_ENOMEM,
+              "program too large: more than %d instructions", p->capacity);
         int capacity = p->capacity ? 2 * p->capacity : 64;
         instr *code = realloc(p->code, (size_t)capacity * sizeof *code);
-        CHECK(code, TRINE_ENOMEM, "a program of %d instructions does not fit in memory", capacity);
+        CHECK(code, TRINE_ENOMEM, "no memory for a program of %d instructions", capacity);
         p->code = code;
         p->capacity = capacity;
     }
@@ -152,7 +152,8 @@ trine_status program_parse(program *p, const char *text) {
     while (*text) {
         char line[INSTR_TEXT + 32];
         size_t length = strcspn(text, "\n");
-        CHECK(length < sizeof line, TRINE_EINVAL, "a line of %zu characters", length);
+        CHECK(length < sizeof line, TRINE_EINVAL, "line too long: %zu characters, at most %zu",
+              length, sizeof line - 1);
         memcpy(line, text, length);
         line[length] = '\0';
         text += length + (text[length] == '\n');

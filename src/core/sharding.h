@@ -7,10 +7,10 @@
  *   2      REPLICATE    SHARD       SHARD       after UPDATE       after every micro-batch
  *   3      SHARD        SHARD       SHARD       before each use    after every micro-batch
  *
- * (0 and 1 accumulate over micro-batches in a full buffer, which is PARTIAL until REDUCE; 1 keeps
- * its shard inside that buffer, 2 and 3 in a buffer of a d-th.)
- * Invariant: no stage changes the order of any addition that another stage of the same pair (0, 1)
- * or (2, 3) makes. Cost in bytes a parameter, plus buffers:
+ * (0 and 1 accumulate over micro-batches in a full buffer, which is PARTIAL until REDUCE; 1 keeps its shard
+ * inside that buffer, 2 and 3 in a separate buffer of 1/d of the size.)
+ * Invariant: ZeRO-0 and 1 add in the same order, and so do ZeRO-2 and 3. Cost in bytes per parameter, plus
+ * buffers:
  *
  *   zero   fp32       16 bits, fp32 gradients   16 bits throughout
  *   0      16         18                        16
@@ -18,7 +18,7 @@
  *   2      4 + 12/d   2 + 16/d                  2 + 14/d
  *   3      16/d       18/d                      16/d
  *
- * (the optimizer's placement is that of the fp32 master weights, too, which fp32 has not). */
+ * (the fp32 master weights of 16-bit types have the optimizer's placement; with fp32 there are none). */
 #ifndef TRINE_CORE_SHARDING_H
 #define TRINE_CORE_SHARDING_H
 

@@ -14,7 +14,7 @@ typedef struct {
 
 static const token_format FORMAT_U16 = {20240520, 1, 2}, FORMAT_U32 = {20240801, 7, 4};
 
-/* The format of a magic number, NULL if it is none. */
+/* The format with this magic number; NULL: unknown. */
 static inline const token_format *format_of(int32_t magic) {
     if (magic == FORMAT_U16.magic) return &FORMAT_U16;
     return magic == FORMAT_U32.magic ? &FORMAT_U32 : NULL;

@@ -11,9 +11,8 @@ trine_status sampler_create(sampler *s, const tokens *source, size_t T, uint32_t
     ASSERT(T > 0);
     uint64_t count = tokens_count(source);
     CHECK(count > T, TRINE_EDATA,
-          "%s: %" PRIu64 " tokens are too few for one sample of sequence length %zu and its next "
-          "token",
-          tokens_path(source), count, T);
+          "%s: %" PRIu64 " tokens are too few; one sample of sequence length %zu needs %zu",
+          tokens_path(source), count, T, T + 1);
     *s = (sampler){source, T, vocab, seed, (count - 1) / T, order};
     return TRINE_OK;
 }

@@ -1,7 +1,6 @@
 /* The order of samples: a pure function of (seed, number of the sample), the same on every layout
- * and after every resume. A sample is a window of T + 1 tokens: T inputs, and the same shifted by
- * one as targets; window i starts at token i T. Each epoch visits every window once, in an order of
- * its own:
+ * and after every resume. A sample is T + 1 consecutive tokens: T inputs, and the same shifted by one as
+ * targets; sample window i starts at token i T. Each epoch visits every window once, in its own order:
  *
  *   epoch g / N, place g mod N, window rng_permute(rng_key(seed, "data.epoch.<epoch>"), N, place)
  *

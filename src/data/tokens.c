@@ -14,12 +14,12 @@
 #include "base/status.h"
 #include "data/format.h"
 
-#define HELD_OPEN 128         /* files; further ones are opened for each read */
-#define BUFFER    (32u << 10) /* bytes that are read at a time, at most */
+#define HELD_OPEN 128         /* files; any further file is opened for each read */
+#define BUFFER    (32u << 10) /* bytes; the largest single read */
 
 typedef struct {
     char *path;
-    int fd; /* -1 where it is not held open */
+    int fd; /* -1: not held open */
     dev_t device;
     ino_t inode;
     uint64_t bytes, count;
@@ -39,12 +39,17 @@ struct tokens {
 static trine_status check_header(shard *s, const int32_t header[FORMAT_HEADER]) {
     size_t header_bytes = FORMAT_HEADER * sizeof *header;
     const token_format *f = format_of(header[0]);
-    CHECK(f, TRINE_EDATA, "%s: magic %d is not a token file's (%d: uint16, %d: uint32)", s->path,
-          header[0], FORMAT_U16.magic, FORMAT_U32.magic);
-    CHECK(header[1] == f->version, TRINE_EDATA, "%s: version %d; files of magic %d have version %d",
-          s->path, header[1], f->magic, f->version);
-    CHECK(header[2] > 0, TRINE_EDATA, "%s: the header names %d tokens", s->path, header[2]);
-    CHECK(header[3] >= 0, TRINE_EDATA, "%s: the header names a vocabulary of %d", s->path,
+    CHECK(f, TRINE_EDATA,
+          "%s: not a token file: magic %d (valid: %d for uint16, %d for uint32); trine-tokens "
+          "makes one from text",
+          s->path, header[0], FORMAT_U16.magic, FORMAT_U32.magic);
+    CHECK(header[1] == f->version, TRINE_EDATA,
+          "%s: unsupported version %d; files with magic %d have version %d", s->path, header[1],
+          f->magic, f->version);
+    CHECK(header[2] > 0, TRINE_EDATA,
+          "%s: invalid number of tokens %d in the header; expected 1 or more", s->path, header[2]);
+    CHECK(header[3] >= 0, TRINE_EDATA,
+          "%s: invalid vocabulary size %d in the header; expected 0 (unknown) or more", s->path,
           header[3]);
     s->width = f->width;
     s->count = (uint64_t)header[2];
@@ -54,7 +59,7 @@ static trine_status check_header(shard *s, const int32_t header[FORMAT_HEADER]) 
           "%s: truncated: %" PRIu64 " bytes, but the header's %" PRIu64 " tokens need %" PRIu64,
           s->path, s->bytes, s->count, expected);
     CHECK(s->bytes == expected, TRINE_EDATA,
-          "%s: %" PRIu64 " bytes behind the header's %" PRIu64 " tokens", s->path,
+          "%s: %" PRIu64 " unexpected bytes after the header's %" PRIu64 " tokens", s->path,
           s->bytes - expected, s->count);
     return TRINE_OK;
 }
@@ -63,13 +68,13 @@ static trine_status read_header(shard *s) {
     int32_t header[FORMAT_HEADER];
     CHECK(s->bytes, TRINE_EDATA, "%s: the file is empty", s->path);
     CHECK(s->bytes >= sizeof header, TRINE_EDATA,
-          "%s: %" PRIu64 " bytes are too few for the header of %zu bytes of a token file", s->path,
+          "%s: too short for a token file: %" PRIu64 " bytes, the header alone has %zu", s->path,
           s->bytes, sizeof header);
     TRY(input_read(s->fd, s->path, header, sizeof header, 0));
     return check_header(s, header);
 }
 
-/* By its name a file can be another one by now. */
+/* Opens the shard by name and checks that it is still the same file. */
 static trine_status open_again(const shard *s, int *fd) {
     struct stat info;
     uint64_t bytes;
@@ -77,7 +82,7 @@ static trine_status open_again(const shard *s, int *fd) {
     bool same = !fstat(*fd, &info) && info.st_dev == s->device && info.st_ino == s->inode;
     if (same) return TRINE_OK;
     close(*fd);
-    return RAISE(TRINE_EIO, "%s: another file has taken its place while it was in use", s->path);
+    return RAISE(TRINE_EIO, "%s: the file was replaced while in use", s->path);
 }
 
 static void close_shard(shard *s) {
@@ -116,7 +121,7 @@ trine_status tokens_open(tokens **out, const char *path) {
     glob_t files;
     int found = glob(path, 0, NULL, &files);
     CHECK(found != GLOB_NOMATCH, TRINE_EIO, "%s: no such file", path);
-    CHECK(!found, TRINE_EIO, "%s: cannot be read", path);
+    CHECK(!found, TRINE_EIO, "%s: cannot list the files", path);
     tokens *t = calloc(1, sizeof *t);
     trine_status status =
         t ? open_shards(t, path, &files) : RAISE(TRINE_ENOMEM, "no memory for a token source");
@@ -181,7 +186,7 @@ static uint32_t token_at(const shard *s, const unsigned char *bytes, size_t i) {
     return wide;
 }
 
-/* What is done with `count` tokens of a shard, from token `first` on. */
+/* Processes `count` tokens of a shard from token `first` on. */
 typedef trine_status (*token_visit)(void *context, const shard *s, const unsigned char *bytes,
                                     uint64_t first, size_t count);
 
@@ -212,15 +217,15 @@ static trine_status visit_tokens(const tokens *t, uint64_t first, uint64_t count
         uint64_t here = s->count - first < count ? s->count - first : count;
         TRY(visit_shard(s, first, here, visit, context));
         count -= here;
-        first = s->count; /* the next shard from its start */
+        first = s->count; /* becomes 0: the next shard is read from its start */
     }
     return TRINE_OK;
 }
 
-/* Where tokens go: all but the last of a sample are inputs, all but the first targets. */
+/* The destination of a sample's tokens: all but the last are inputs, all but the first targets. */
 typedef struct {
-    int32_t *inputs, *targets; /* targets NULL: inputs alone */
-    size_t count, done;        /* inputs; tokens so far */
+    int32_t *inputs, *targets; /* targets NULL: inputs only */
+    size_t count, done;        /* number of inputs; tokens processed so far */
     uint32_t vocab;
 } window;
 
@@ -230,8 +235,8 @@ static trine_status take_tokens(void *context, const shard *s, const unsigned ch
     for (size_t i = 0; i < count; i++, w->done++) {
         uint32_t id = token_at(s, bytes, i);
         CHECK(id < w->vocab, TRINE_EDATA,
-              "%s: token %" PRIu64 " (byte %" PRIu64 ") is %" PRIu32
-              ", beyond the vocabulary of %" PRIu32,
+              "%s: token %" PRIu64 " (byte %" PRIu64 "): id %" PRIu32
+              " is outside the vocabulary of %" PRIu32,
               s->path, first + i, offset_of(s, first + i), id, w->vocab);
         if (w->done < w->count) w->inputs[w->done] = (int32_t)id;
         if (w->targets && w->done) w->targets[w->done - 1] = (int32_t)id;
@@ -258,8 +263,10 @@ static trine_status find_largest(void *context, const shard *s, const unsigned c
     uint32_t *vocab = context;
     for (size_t i = 0; i < count; i++) {
         uint32_t id = token_at(s, bytes, i);
-        CHECK(id < INT32_MAX, TRINE_EDATA, "%s: token %" PRIu64 " (byte %" PRIu64 ") is %" PRIu32,
-              s->path, first + i, offset_of(s, first + i), id);
+        CHECK(id < INT32_MAX, TRINE_EDATA,
+              "%s: token %" PRIu64 " (byte %" PRIu64 "): id %" PRIu32
+              " is above the largest valid id %d",
+              s->path, first + i, offset_of(s, first + i), id, INT32_MAX - 1);
         if (id >= *vocab) *vocab = id + 1;
     }
     return TRINE_OK;
@@ -279,10 +286,10 @@ trine_status tokens_vocab(const tokens *t, int *vocab) {
 
 /* ---- Fingerprints ---- */
 
-#define PLACES 64 /* of a file that are looked at */
+#define PLACES 64 /* places of a file that are hashed */
 #define PLACE  ((uint64_t)4096)
 
-/* The i-th place that is looked at, and the number of bytes there; 0: there is none any more. */
+/* The offset of the i-th hashed place and its number of bytes; 0: no more places. */
 static uint64_t place_of(uint64_t bytes, uint64_t i, size_t *count) {
     uint64_t at = i * PLACE;
     if (bytes > PLACES * PLACE) at = i * (bytes - PLACE) / (PLACES - 1);
@@ -295,7 +302,8 @@ static trine_status hash_places(const shard *s, int fd, uint64_t *hash) {
     size_t n;
     uint64_t at;
     for (uint64_t i = 0; at = place_of(s->bytes, i, &n), n; i++)
-        posix_fadvise(fd, (off_t)at, (off_t)n, POSIX_FADV_WILLNEED); /* together, not in turns */
+        posix_fadvise(fd, (off_t)at, (off_t)n,
+                      POSIX_FADV_WILLNEED); /* request all at once, not one by one */
     *hash = s->bytes;
     for (uint64_t i = 0; at = place_of(s->bytes, i, &n), n; i++) {
         TRY(input_read(fd, s->path, buffer, n, at));

@@ -10,8 +10,8 @@
 
 struct tokens_writer {
     FILE *file;
-    char *path, *unfinished; /* the file's name, and what it is called until it is complete */
-    bool started;            /* the unfinished file is there, and ours */
+    char *path, *unfinished; /* the final name, and the name until the file is complete */
+    bool started;            /* we have created the unfinished file */
     const token_format *format;
     uint32_t vocab;
     uint64_t count;
@@ -40,7 +40,7 @@ static trine_status start(tokens_writer *w, const char *path) {
 trine_status tokens_writer_open(tokens_writer **w, const char *path, uint32_t vocab) {
     *w = NULL;
     CHECK(vocab >= 1 && vocab <= INT32_MAX, TRINE_EINVAL,
-          "%s: a vocabulary of %" PRIu32 ", but it must be from 1 to %d", path, vocab, INT32_MAX);
+          "%s: invalid vocabulary size %" PRIu32 "; expected 1 to %d", path, vocab, INT32_MAX);
     *w = calloc(1, sizeof **w);
     CHECK(*w, TRINE_ENOMEM, "no memory for a token writer");
     (*w)->vocab = vocab;
@@ -50,13 +50,13 @@ trine_status tokens_writer_open(tokens_writer **w, const char *path, uint32_t vo
     return status;
 }
 
-/* A negative id is beyond every vocabulary too: they end at INT32_MAX. */
+/* As uint32_t, a negative id is above every vocabulary: they end at INT32_MAX. */
 static trine_status add_token(tokens_writer *w, int32_t id) {
     CHECK((uint32_t)id < w->vocab, TRINE_EDATA,
-          "%s: token %" PRIu64 " is %d, beyond the vocabulary of %" PRIu32, w->path, w->count, id,
-          w->vocab);
-    CHECK(w->count < INT32_MAX, TRINE_EDATA, "%s: more tokens than a file can name (%d)", w->path,
-          INT32_MAX);
+          "%s: token %" PRIu64 ": id %d is outside the vocabulary of %" PRIu32, w->path, w->count,
+          id, w->vocab);
+    CHECK(w->count < INT32_MAX, TRINE_EDATA, "%s: too many tokens; a token file holds at most %d",
+          w->path, INT32_MAX);
     uint16_t narrow = (uint16_t)id;
     uint32_t wide = (uint32_t)id;
     const void *bytes = w->format->width == sizeof narrow ? (void *)&narrow : (void *)&wide;
@@ -72,10 +72,11 @@ trine_status tokens_writer_add(tokens_writer *w, const int32_t *ids, size_t coun
 }
 
 static trine_status finish(tokens_writer *w) {
-    CHECK(w->count, TRINE_EDATA, "%s: a token file needs at least one token", w->path);
+    CHECK(w->count, TRINE_EDATA, "%s: no tokens were added; a token file needs at least one",
+          w->path);
     CHECK(!fseek(w->file, 0, SEEK_SET), TRINE_EIO, "%s: %s", w->unfinished, strerror(errno));
     TRY(write_header(w));
-    /* Before the rename: after a crash there is the whole file under its name, or none. */
+    /* fsync before the rename: after a crash the name has the complete file, or does not exist. */
     CHECK(!fflush(w->file) && !fsync(fileno(w->file)), TRINE_EIO, "%s: %s", w->unfinished,
           strerror(errno));
     FILE *file = w->file;

@@ -20,7 +20,7 @@ static const opened *opened_of(const device *d) {
     return d->opened;
 }
 
-/* ---- What the object calls back ---- */
+/* ---- Functions that the shared object calls ---- */
 
 static trine_status raise_for(trine_status status, const char *file, int line, const char *func,
                               const char *message) {
@@ -29,7 +29,7 @@ static trine_status raise_for(trine_status status, const char *file, int line, c
 
 static const cuda_host host = {raise_for, status_frame, status_assert_failed};
 
-/* ---- Finding the object ---- */
+/* ---- Finding the shared object ---- */
 
 /* Replaces the last component of a path by `name`; false when that is too long. */
 static bool beside(char path[PATH_MAX], const char *name) {
@@ -39,20 +39,19 @@ static bool beside(char path[PATH_MAX], const char *name) {
     return true;
 }
 
-/* The file that this code was loaded from. The main program's is known by the word that it was
- * started with, which may not be a path. */
+/* The file that this code was loaded from. For the main program dladdr returns argv[0], which may not be a path. */
 static bool own_file(char path[PATH_MAX]) {
     Dl_info info;
     bool known = dladdr(&host, &info) && info.dli_fname && strchr(info.dli_fname, '/');
     return realpath(known ? info.dli_fname : "/proc/self/exe", path) != NULL;
 }
 
-/* What the loader maps stays mapped: see the header. */
+/* The object stays mapped (see the header). */
 static void *load(const char *path) {
     return dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
 }
 
-/* *object stays NULL when there is no such file beside our own. */
+/* *object stays NULL if there is no such file beside our own. */
 static trine_status load_beside(void **object, const char *name) {
     char path[PATH_MAX];
     if (!own_file(path) || !beside(path, name) || access(path, F_OK) != 0) return TRINE_OK;
@@ -77,21 +76,22 @@ static trine_status load_object(void **object, const char *library) {
     if (!*object) TRY(load_beside(object, "../lib/" CUDA_LIBRARY));
     if (!*object) *object = load(CUDA_LIBRARY);
     CHECK(*object, TRINE_EUNSUPPORTED,
-          "--device cuda: there is no " CUDA_LIBRARY " beside the program, in ../lib or where the "
-          "loader looks; \"make CUDA=1\" builds it where CUDA is installed, --cuda-library names "
-          "another, --device cpu needs none");
+          "--device cuda: " CUDA_LIBRARY " was not found beside the program, in ../lib or in the "
+          "loader's search path; build it with \"make CUDA=1\" where CUDA is installed, give its "
+          "path with --cuda-library, or use --device cpu");
     return TRINE_OK;
 }
 
 static trine_status ask_backend(void *object, const cuda_backend **backend) {
     void *symbol = dlsym(object, CUDA_LOAD);
-    CHECK(symbol, TRINE_EUNSUPPORTED, "--device cuda: the object is not Trine's: %s", dlerror());
+    CHECK(symbol, TRINE_EUNSUPPORTED, "--device cuda: the shared object is not Trine's: %s",
+          dlerror());
     cuda_load get;
     memcpy(&get, &symbol, sizeof get); /* C has no other way from data to a function */
     *backend = get(&host);
     CHECK(*backend && (*backend)->abi == CUDA_ABI, TRINE_EUNSUPPORTED,
-          "--device cuda: the object speaks version %d of the interface, this program version %d: "
-          "build both from the same tree",
+          "--device cuda: the shared object has interface version %d, this program version %d; "
+          "build both from the same source tree",
           *backend ? (*backend)->abi : 0, CUDA_ABI);
     return TRINE_OK;
 }
@@ -99,12 +99,13 @@ static trine_status ask_backend(void *object, const cuda_backend **backend) {
 /* ---- Opening ---- */
 
 static trine_status open_gpu(device *d, opened *o, int place) {
-    char why[256] = "no reason given";
+    char why[256] = "unknown reason";
     o->count = o->backend->count(why, sizeof why);
     CHECK(o->count > 0, TRINE_EUNSUPPORTED, "--device cuda: no GPU can be used: %s", why);
     o->ordinal = place % o->count;
     d->ops = o->backend->ops_of(d->compute, d->grads);
-    CHECK(d->ops, TRINE_EUNSUPPORTED, "--device cuda: no operators in type %d with gradients in %d",
+    CHECK(d->ops, TRINE_EUNSUPPORTED,
+          "--device cuda: compute type %d with gradients of type %d is not supported",
           (int)d->compute, (int)d->grads);
     d->memory = o->backend->memory;
     d->opened = o;

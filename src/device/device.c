@@ -47,7 +47,7 @@ size_t device_row_multiple(const device *d) {
     return d->memory->host ? 1 : 64;
 }
 
-/* The kernel refuses a mask that is narrower than its own, so the mask grows until it is taken. */
+/* The kernel rejects a mask that is smaller than its own, so the mask grows until it is accepted. */
 int device_affinity_cpus(void) {
     for (int width = 1024; width <= 1 << 20; width *= 2) {
         cpu_set_t *mask = CPU_ALLOC((size_t)width);

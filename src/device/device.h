@@ -1,11 +1,11 @@
-/* A device is two tables: memory (here) and maths operators (ops.h). The model sees nothing else:
- * it names no backend and no element type. Activations and parameters are `void *` in the device's
+/* A device consists of two tables: memory (here) and operators (ops.h). The model uses nothing else and
+ * depends on no backend and no element type. Activations and parameters are `void *` in the device's
  * compute type (`compute`), gradients of parameters in the type `grads`; statistics are float.
  *
- * There are three: ref (plain loops, the specification), cpu (oneDNN and vectorised kernels) and
- * cuda, whose tables are in a shared object that is opened with it (cuda_open.h). To add one: a row
- * in DEVICE_LIST, one in open.c, and a folder with its ops.
- * Invariant: the tables compute the same function; tests/ops holds each against ref.
+ * There are three devices: ref (plain loops, the specification), cpu (oneDNN and vectorised kernels)
+ * and cuda, whose tables are in a shared object that is loaded when it is opened (cuda_open.h). To add
+ * a device: a row in DEVICE_LIST, one in open.c, and a directory with its operators.
+ * Invariant: all tables compute the same functions; tests/ops compares each with ref.
  * Cost: one indirect call per operator. */
 #ifndef TRINE_DEVICE_DEVICE_H
 #define TRINE_DEVICE_DEVICE_H
@@ -28,19 +28,19 @@ typedef enum {
     DEVICE_KINDS
 } device_kind;
 
-/* The kinds below this one compute on processors, in the host's memory, and are always there. */
+/* The kinds below this one run on CPUs, in host memory, and are always available. */
 #define DEVICE_HOST_KINDS DEVICE_CUDA
 
-/* How matrices of fp32 are multiplied: DEVICE_TF32 rounds the factors to 10 bits of mantissa and
- * adds in fp32 (NVIDIA, "A100 Tensor Core GPU architecture", 2020); cuda only. */
+/* How fp32 matrices are multiplied: DEVICE_TF32 rounds the factors to a 10-bit mantissa and adds in
+ * fp32 (NVIDIA, "A100 Tensor Core GPU architecture", 2020); cuda only. */
 typedef enum { DEVICE_FP32, DEVICE_TF32 } device_precision;
 
 struct ops;
 struct device;
 
-/* Where a device's buffers live; the functions device_alloc and so on call these. */
+/* The memory functions of a device, called by device_alloc and the functions below. */
 typedef struct {
-    bool host; /* the processor may read and write them too: read and write below are memcpy */
+    bool host; /* device memory is host memory: read and write below are memcpy */
     trine_status (*alloc)(struct device *d, void **p, size_t bytes); /* bytes > 0 */
     void (*free)(struct device *d, void *p, size_t bytes);
     void (*copy)(struct device *d, void *dst, const void *src, size_t bytes);
@@ -59,82 +59,82 @@ typedef struct device {
     const struct ops *ops;
     const device_memory *memory;
     trine_dtype compute; /* element type of parameters and activations: TRINE_F32, BF16 or F16 */
-    trine_dtype grads;   /* of gradients of parameters: TRINE_F32, or `compute` */
+    trine_dtype grads;   /* element type of gradients of parameters: TRINE_F32, or `compute` */
     device_precision precision;
-    int threads;         /* what the operators may use */
-    void *state;         /* the backend's own (primitive caches); NULL in ref */
-    void *opened;        /* cuda_open.c's; NULL elsewhere, and in a device for sizes */
+    int threads;         /* for the operators */
+    void *state;         /* of the backend (primitive caches); NULL in ref */
+    void *opened;        /* of cuda_open.c; NULL for other devices and for a device for sizes */
 } device;
 
-/* What a device is opened with. */
+/* The configuration of a device. */
 typedef struct {
     device_kind kind;
-    int threads;         /* what the operators may use, at least 1 */
-    const char *library; /* cuda: the object's file; NULL: looked for (cuda_open.h) */
-    int place;           /* cuda: this rank's among those of its node, from 0: which GPU is its */
+    int threads;         /* for the operators, at least 1 */
+    const char *library; /* cuda: path of the shared object; NULL: search (cuda_open.h) */
+    int place;           /* cuda: number of this rank on its node, from 0, which selects its GPU */
     device_precision precision;
     trine_dtype compute, grads; /* 0: TRINE_F32 */
 } device_config;
 
-/* Finds a kind by its name in the list. Errors: TRINE_EINVAL names all; name may be NULL. Pure. */
+/* Finds a kind by its name; name may be NULL. Errors: TRINE_EINVAL lists all names. Pure. */
 trine_status device_find(device_kind *kind, const char *name);
 
-/* Opens a device. On success *d is owned by the caller. `config` is not needed afterwards.
- * Errors: TRINE_EUNSUPPORTED, with the reason why there is no GPU; TRINE_ENOMEM. Not collective. */
+/* Opens a device. On success *d is owned by the caller. `config` is not used after the call.
+ * Errors: TRINE_EUNSUPPORTED, with the reason if no GPU can be used; TRINE_ENOMEM. Not collective. */
 trine_status device_open_with(device **d, const device_config *config);
-/* The same with `threads` threads (>= 1) and nothing else. */
+/* Opens a device with `threads` threads (>= 1) and defaults for the rest. */
 trine_status device_open(device **d, device_kind kind, int threads);
-/* What plans are made with, of kind, types and threads as configured: of its tables only memory->host
- * and attention_workspace may be looked at. Needs neither a GPU nor the object, nor a processor that
- * can do it. Ended by device_close_sizes. Errors: TRINE_ENOMEM. Not collective. */
+/* Opens a device for sizes, with which plans are made. It has the configured kind, types and threads; of its tables
+ * only memory->host and attention_workspace may be used. Needs no GPU, no shared object and no CPU with support for
+ * the types. Closed with device_close_sizes. Errors: TRINE_ENOMEM. Not collective. */
 trine_status device_open_sizes(device **d, const device_config *config);
 void device_close_sizes(device **d);
 void device_close(device **d);
 
-/* `bytes` bytes of device memory, zero, aligned to 4096 (a GPU's to 256); freed with device_free.
- * `bytes` must be what was asked for. Errors: TRINE_ENOMEM. */
+/* Allocates `bytes` bytes of zeroed device memory, aligned to 4096 bytes (on a GPU 256). Freed with
+ * device_free, which takes the same `bytes`. Errors: TRINE_ENOMEM. */
 trine_status device_alloc(device *d, void **p, size_t bytes);
 void device_free(device *d, void *p, size_t bytes);
-/* A device has one queue: operators, copies and fills are done in the order of their calls, some
- * time after these return (on a host device before). */
-/* Copies and fills in device memory. */
+/* A device has one queue: operators, copies and fills run in the order of their calls, possibly after
+ * the call has returned (on a host device before). */
+/* Copy and fill device memory. */
 void device_copy(device *d, void *dst, const void *src, size_t bytes);
 void device_zero(device *d, void *dst, size_t bytes);
 
-/* From and to the host's memory, in the queue's order; both return when they are done, and with
- * them all before. Errors: TRINE_EMATH, also those of earlier work in the queue. */
+/* Copy from and to host memory, in queue order. They return when the copy and all earlier work have
+ * finished. Errors: TRINE_EMATH, also those of earlier work in the queue. */
 trine_status device_read(device *d, void *host, const void *src, size_t bytes);
 trine_status device_write(device *d, void *dst, const void *host, size_t bytes);
-/* `rows` runs of `bytes` bytes of device memory, each `stride` >= bytes behind the one before, side
- * by side into the host's memory. Errors: as above. */
+/* Copies `rows` runs of `bytes` bytes of device memory, `stride` >= bytes apart, into contiguous host
+ * memory. Errors: as above. */
 trine_status device_read_rows(device *d, void *host, const void *src, size_t stride, size_t bytes,
                               size_t rows);
-/* As device_write, but returns at once. The host's memory must stay as it is until a device_read,
- * device_write or device_wait after it has returned, which have its errors, too. Pinned memory is
- * read by the device itself, so that the host does not wait for the queue. */
+/* Like device_write, but returns at once. The host memory must not change until a later device_read,
+ * device_write or device_wait has returned, which also report its errors. The device reads pinned
+ * memory directly, so that the host does not wait for the queue. */
 trine_status device_write_start(device *d, void *dst, const void *host, size_t bytes);
-/* Returns when the queue is empty. Errors: those of the work in it. */
+/* Waits until the queue is empty. Errors: those of the work in it. */
 trine_status device_wait(device *d);
 
-/* Host memory [p, p + bytes), whole pages, is read and written by this device from now on, until
- * device_unpin: transfers are then made without a copy of it. On processors nothing happens, nor
- * for 0 bytes. Errors: TRINE_ENOMEM, after which the memory serves as it did before: the driver then
- * copies through a buffer of its own, slower, and while the host waits. */
+/* Pins host memory [p, p + bytes), full pages, until device_unpin, so that the device transfers it
+ * without an intermediate copy. Does nothing on CPUs and for 0 bytes. Errors: TRINE_ENOMEM. The memory
+ * can be used after an error, too: the driver then copies through its own buffer, which is slower and
+ * blocks the host. */
 trine_status device_pin(device *d, void *p, size_t bytes);
 void device_unpin(device *d, void *p);
 
-/* Rows of a matrix that has not got to have as many as it has (the vocabulary's, on a tp rank) are
- * rounded up to a multiple of this: 64 on a GPU, whose library has its fast kernels where sizes and
- * row lengths are multiples of 16 bytes (cuBLAS documentation, "Tensor Core Usage") and whose tiles
- * are 64 and more wide; 1 on processors. Pure. */
+/* The number of rows of a matrix that may be padded (the vocabulary on a tp rank) is rounded up to a
+ * multiple of this. On a GPU it is 64: cuBLAS has its fast kernels where sizes and row lengths are
+ * multiples of 16 bytes (cuBLAS documentation, "Tensor Core Usage"), and its tiles are 64 and more
+ * wide. On CPUs it is 1. Pure. */
 size_t device_row_multiple(const device *d);
 
-/* The processors that this process may run on, counted from its affinity mask. */
+/* The number of CPUs in this process's affinity mask. */
 int device_affinity_cpus(void);
-/* The mask itself, one bit a processor; those from DEVICE_MASK_WORDS * 64 on are left out. */
+/* The mask itself, one bit per CPU; CPUs from DEVICE_MASK_WORDS * 64 on are left out. */
 #define DEVICE_MASK_WORDS 64
 void device_affinity_mask(uint64_t mask[DEVICE_MASK_WORDS]);
-/* The processors that the node has online. */
+/* The number of CPUs that are online on the node. */
 int device_node_cpus(void);
 
 #ifdef __cplusplus

@@ -1,6 +1,6 @@
-/* Which elements a dropout keeps, for backends on processors: ops.h's dropout_args in code.
+/* The elements that a dropout keeps, for CPU backends: implements dropout_args of ops.h.
  *
- * Invariant: a word is a function of (key, sample, element), whoever asks and in which order.
+ * Invariant: a word is a function of (key, sample, element) only.
  * Cost: one Philox block for four neighbouring elements. */
 #ifndef TRINE_DEVICE_DROPOUT_H
 #define TRINE_DEVICE_DROPOUT_H
@@ -16,7 +16,7 @@ static inline void dropout_block(uint32_t words[4], uint64_t key, uint64_t sampl
     rng_philox4x32(words, counter, halves);
 }
 
-/* What element `element` of sample number `sample` is multiplied by: 0 or 1 / (1 - p). */
+/* The factor of element `element` of sample number `sample`: 0 or 1 / (1 - p). */
 static inline float dropout_factor(const dropout_args *drop, uint64_t sample, uint64_t element) {
     uint32_t words[4];
     dropout_block(words, drop->key, sample, element / 4);

@@ -10,7 +10,7 @@ static trine_status host_alloc(device *d, void **p, size_t bytes) {
     void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     CHECK(memory != MAP_FAILED, TRINE_ENOMEM, "no memory for %zu bytes on the %s device: %s", bytes,
           d->name, strerror(errno));
-    /* Only a hint: a kernel without huge pages refuses it and nothing is lost. */
+    /* Only a hint: a kernel without huge pages rejects it. */
     (void)madvise(memory, bytes, MADV_HUGEPAGE);
     *p = memory;
     return TRINE_OK;

@@ -1,5 +1,5 @@
-/* The host's memory, for devices that compute on processors. Buffers are anonymous mappings: zero
- * without a pass over them, and given back to the system when they are freed. */
+/* Host memory, for devices that run on CPUs. Buffers are anonymous mappings, which are zero without a
+ * pass over them and are returned to the system when they are freed. */
 #ifndef TRINE_DEVICE_HOST_MEMORY_H
 #define TRINE_DEVICE_HOST_MEMORY_H
 

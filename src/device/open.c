@@ -1,4 +1,4 @@
-/* Opening devices: what each kind has of its own. */
+/* Opening devices, with one table entry for each kind. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@
 
 typedef struct {
     const char *name;
-    const ops *ops; /* before it is open: cuda's are then the object's, cpu's those of its types */
+    const ops *ops; /* before open(); NULL: depends on the types (cpu) */
     const device_memory *memory;
     trine_status (*open)(device *d, const device_config *config); /* NULL: nothing to set up */
     void (*close)(device *d);
@@ -22,7 +22,7 @@ static trine_status open_cpu(device *d, const device_config *config) {
     return cpu_open(d);
 }
 
-/* What a plan asks of a device that is not open. */
+/* The functions that a plan calls on a device that is not open. */
 static size_t cuda_workspace(const device *d, size_t B, size_t T, size_t H, size_t D) {
     (void)d;
     return cuda_attention_bytes(B, T, H, D);
@@ -46,7 +46,7 @@ trine_status device_find(device_kind *kind, const char *name) {
         used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", k ? ", " : "",
                                  backends[k].name);
     }
-    return RAISE(TRINE_EINVAL, "no device \"%s\"; there are: %s", name ? name : "(null)", known);
+    return RAISE(TRINE_EINVAL, "unknown device \"%s\" (valid: %s)", name ? name : "(null)", known);
 }
 
 static trine_status create(device **out, const device_config *config) {
@@ -67,19 +67,20 @@ static trine_status create(device **out, const device_config *config) {
 
 static trine_status check_types(const device_config *c) {
     bool compute = c->compute == TRINE_F32 || c->compute == TRINE_BF16 || c->compute == TRINE_F16;
-    CHECK(compute, TRINE_EUNSUPPORTED, "no device computes in type %d", (int)c->compute);
+    CHECK(compute, TRINE_EUNSUPPORTED, "no device supports compute type %d", (int)c->compute);
     CHECK(c->grads == TRINE_F32 || c->grads == c->compute, TRINE_EUNSUPPORTED,
-          "gradients of type %d beside type %d", (int)c->grads, (int)c->compute);
+          "gradients of type %d are not supported with compute type %d", (int)c->grads,
+          (int)c->compute);
     return TRINE_OK;
 }
 
 trine_status device_open_with(device **out, const device_config *config) {
     device *d = NULL;
     *out = NULL;
-    CHECK((unsigned)config->kind < DEVICE_KINDS, TRINE_EUNSUPPORTED, "there is no device kind %d",
+    CHECK((unsigned)config->kind < DEVICE_KINDS, TRINE_EUNSUPPORTED, "unknown device kind %d",
           (int)config->kind);
-    CHECK(config->threads >= 1, TRINE_EUNSUPPORTED, "a device needs at least 1 thread, not %d",
-          config->threads);
+    CHECK(config->threads >= 1, TRINE_EUNSUPPORTED,
+          "a device needs at least 1 thread, but was given %d", config->threads);
     TRY(check_types(config));
     TRY(create(&d, config));
     const backend *b = &backends[config->kind];

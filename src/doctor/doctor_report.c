@@ -14,7 +14,7 @@
 
 /* ---- Findings ---- */
 
-/* A text in lines of WIDE columns at most, each behind `indent` blanks, which stand before the first. */
+/* Prints a text in lines of at most WIDE columns; later lines are indented by `indent` blanks. */
 static void print_wrapped(FILE *out, const char *text, int indent) {
     int used = 0;
     while (*text) {
@@ -31,7 +31,7 @@ static void print_wrapped(FILE *out, const char *text, int indent) {
 
 static void print_findings(FILE *out, const findings *found) {
     if (!found->count) {
-        fputs("nothing found that would hurt\n", out);
+        fputs("no problems found\n", out);
         return;
     }
     for (int i = 0; i < found->count; i++) {
@@ -50,10 +50,10 @@ static void print_findings(FILE *out, const findings *found) {
 typedef struct {
     const doctor_rank *first; /* the lowest rank */
     int ranks;
-    uint64_t memory_free, shm_free; /* the least of nodes that are alike */
+    uint64_t memory_free, shm_free; /* the minimum over equal nodes */
 } node_row;
 
-/* *memory and *shm as people call a machine: MemTotal differs by some pages. */
+/* GiB, rounded: MemTotal of equal machines differs by some pages. */
 static uint64_t rounded(uint64_t bytes) {
     return (bytes + ((uint64_t)1 << 29)) >> 30;
 }
@@ -113,16 +113,16 @@ static void print_nodes(FILE *out, const doctor_job *job) {
 
 static void print_software(FILE *out, const doctor_job *job) {
     const doctor_rank *r = &job->ranks[0];
-    fprintf(out, "\nprocessor  %s; %s\n", *r->cpu ? r->cpu : "not known", r->kernel);
+    fprintf(out, "\nprocessor  %s; %s\n", *r->cpu ? r->cpu : "unknown", r->kernel);
     fprintf(out, "oneDNN     %s, computes with %s\n", r->dnnl, r->isa);
     fprintf(out, "mpi        %.70s; threads: %s\n", r->mpi, r->mpi_level);
-    fprintf(out, "transport  %s%s%s\n", r->transport, *r->mpi_parts ? "; MPI's: " : "",
+    fprintf(out, "transport  %s%s%s\n", r->transport, *r->mpi_parts ? "; MPI transports: " : "",
             r->mpi_parts);
 }
 
 /* ---- Ranks ---- */
 
-/* "0-3,8": the cores of a mask. */
+/* Prints the cores of a mask: "0-3,8". */
 static void put_cores(char *text, size_t size, const uint64_t *mask) {
     size_t used = 0;
     *text = '\0';
@@ -157,7 +157,8 @@ static void print_ranks(FILE *out, const doctor_job *job, bool verbose) {
     double bytes = judge_median_of(job, offsetof(doctor_rank, triad));
     bool all = verbose || job->rank_count <= REPORT_RANKS;
     int shown = 0;
-    c_fprintf(out, "\nmedian of the ranks, all at once: matmul %.4g GFLOP/s, memory %.4g GB/s\n",
+    c_fprintf(out,
+              "\nmedian of all ranks, measured at once: matmul %.4g GFLOP/s, memory %.4g GB/s\n",
               flops / GIGA, bytes / GIGA);
     for (int i = 0; i < job->rank_count; i++) {
         const doctor_rank *r = &job->ranks[i];

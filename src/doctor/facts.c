@@ -20,18 +20,18 @@
 #define SHM    "/dev/shm"
 #define GROUPS "/sys/fs/cgroup"
 #define PATH   512
-/* Of a program at a time. */
-#define PIECE ((size_t)1 << 20)
+/* Bytes of the executable read at a time. */
+#define BUFFER_BYTES ((size_t)1 << 20)
 
 /* ---- Versions ---- */
 
-/* The line behind "name : " of a file of such lines. */
+/* The value of the line "name : value" of a file; "" if there is none. */
 static void find_line(const char *path, const char *name, char *text, size_t size) {
     char *line = NULL;
-    size_t room = 0;
+    size_t capacity = 0;
     FILE *f = fopen(path, "r");
     *text = '\0';
-    while (f && !*text && getline(&line, &room, f) >= 0) {
+    while (f && !*text && getline(&line, &capacity, f) >= 0) {
         const char *value = strchr(line, ':');
         if (!value || strncmp(line, name, strlen(name)) != 0) continue;
         value += 1 + strspn(value + 1, " \t");
@@ -43,16 +43,16 @@ static void find_line(const char *path, const char *name, char *text, size_t siz
 
 static void hash_program(char *text, size_t size) {
     int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
-    void *piece = malloc(PIECE);
+    void *buffer = malloc(BUFFER_BYTES);
     XXH3_state_t *state = XXH3_createState();
     ssize_t n = -1;
     if (state) XXH3_64bits_reset(state);
-    while (fd >= 0 && piece && state && (n = read(fd, piece, PIECE)) > 0)
-        XXH3_64bits_update(state, piece, (size_t)n);
+    while (fd >= 0 && buffer && state && (n = read(fd, buffer, BUFFER_BYTES)) > 0)
+        XXH3_64bits_update(state, buffer, (size_t)n);
     if (n == 0)
         snprintf(text, size, "build %016llx", (unsigned long long)XXH3_64bits_digest(state));
     XXH3_freeState(state);
-    free(piece);
+    free(buffer);
     if (fd >= 0) close(fd);
 }
 
@@ -74,14 +74,14 @@ static trine_status find_versions(doctor_rank *own) {
 
 /* ---- Control groups ---- */
 
-/* The folder of this process's group under version 1's `controller`, or with "" under version 2; "" if it
- * is in none. */
+/* The folder of this process's control group: version 1 of `controller`, or version 2 if that is
+ * ""; "" if there is none. */
 static void find_group(const char *controller, char *dir, size_t size) {
     char *line = NULL, *rest;
-    size_t room = 0;
+    size_t capacity = 0;
     FILE *f = fopen("/proc/self/cgroup", "r");
     *dir = '\0';
-    while (f && !*dir && getline(&line, &room, f) >= 0) {
+    while (f && !*dir && getline(&line, &capacity, f) >= 0) {
         char *name = strchr(line, ':'), *path = name ? strchr(name + 1, ':') : NULL;
         if (!path) continue;
         *path++ = '\0';
@@ -95,7 +95,7 @@ static void find_group(const char *controller, char *dir, size_t size) {
     if (f) fclose(f);
 }
 
-/* The first one or two numbers of a file; how many there are. */
+/* Reads the first one or two numbers of a file; returns how many there are. */
 static int read_numbers(const char *dir, const char *name, long long value[2]) {
     char path[PATH + 64];
     snprintf(path, sizeof path, "%s/%s", dir, name);
@@ -105,8 +105,8 @@ static int read_numbers(const char *dir, const char *name, long long value[2]) {
     return n < 0 ? 0 : n;
 }
 
-/* Calls look for the group and every one around it: each has a limit of its own. (In a container the
- * path is often the host's, and only the outermost folder is there.) */
+/* Calls `look` for the control group and all its ancestors, each of which has limits. (In a
+ * container the path is often the host's, and only the root folder exists.) */
 static void look_along(const char *controller, void (*look)(const char *dir, doctor_rank *own),
                        doctor_rank *own) {
     char dir[PATH];
@@ -144,7 +144,7 @@ static void look_for_memory(const char *dir, doctor_rank *own) {
 
 /* ---- Processors ---- */
 
-/* The lowest processor of the core that `cpu` belongs to; -1 where the system does not say. */
+/* The lowest processor of the core of `cpu`; -1 if unknown. */
 static int core_of(int cpu) {
     char path[96];
     int lowest = -1;

@@ -6,7 +6,7 @@
 #include "base/status.h"
 #include "doctor/judge_kinds.h"
 
-/* Ranges of ranks that a text shows. */
+/* Ranges of ranks shown in a text. */
 #define SHOWN 8
 
 /* ---- Findings ---- */
@@ -16,7 +16,7 @@ const char *finding_word(finding_severity severity) {
     return words[severity];
 }
 
-/* The lightest of a kind; *count: how many there are. */
+/* The finding of a kind with the least weight; *count = number of findings of the kind. */
 static finding *lightest(findings *found, finding_severity severity, const char *kind, int *count) {
     finding *least = NULL;
     *count = 0;
@@ -44,7 +44,7 @@ finding *judge_add(findings *found, finding_severity severity, double weight, co
     return f;
 }
 
-/* What was left out of a kind is said behind its last. */
+/* Moves the count of findings left out to the last finding of each kind. */
 static void move_more(findings *found) {
     for (int i = 0; i < found->count; i++)
         for (int k = i + 1; k < found->count; k++) {

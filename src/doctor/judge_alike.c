@@ -1,4 +1,4 @@
-/* What all ranks should have alike. */
+/* What should be equal on all ranks. */
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,36 +15,37 @@ typedef struct {
 } row;
 
 static const row rows[] = {
-    {offsetof(doctor_rank, trine), FINDING_STOPS, 0, "trine-version", "Trine's version",
-     "ranks of one job must run one build: install the same on all nodes"},
-    {offsetof(doctor_rank, mpi), FINDING_STOPS, 0, "mpi-version", "the MPI library",
-     "one job wants one MPI: look at LD_LIBRARY_PATH and the modules of these nodes"},
-    {offsetof(doctor_rank, build), FINDING_HURTS, 0.05, "build", "the program",
-     "equal bits are promised for one build; copy it, or build with an OPT that all nodes have"},
-    {offsetof(doctor_rank, dnnl), FINDING_HURTS, 0.1, "dnnl-version", "oneDNN's version",
-     "rates and bits of matmuls depend on it: install the same on all nodes"},
-    {offsetof(doctor_rank, isa), FINDING_HURTS, 0.3, "instructions", "what oneDNN computes with",
-     "the slowest processor sets the pace, and bits may differ: take nodes of one kind, or a build "
-     "and ONEDNN_MAX_CPU_ISA that all have"},
-    {offsetof(doctor_rank, mpi_parts), FINDING_HURTS, 0.2, "mpi-transport",
-     "the transport that MPI has chosen",
-     "a node without the fast network slows all: look at its adapter, or name the transport for "
-     "mpirun"},
-    {offsetof(doctor_rank, cpu), FINDING_NOTE, 0.2, "processor", "the processor", ""},
-    {offsetof(doctor_rank, kernel), FINDING_NOTE, 0.1, "kernel", "the kernel", ""},
+    {offsetof(doctor_rank, trine), FINDING_STOPS, 0, "trine-version", "Trine version",
+     "all ranks of a job must run the same build; install it on all nodes"},
+    {offsetof(doctor_rank, mpi), FINDING_STOPS, 0, "mpi-version", "MPI library",
+     "all ranks of a job must use the same MPI; check LD_LIBRARY_PATH and the modules of these "
+     "nodes"},
+    {offsetof(doctor_rank, build), FINDING_HURTS, 0.05, "build", "program",
+     "results are bit-equal only with the same build; copy it to all nodes, or build with an OPT "
+     "that all nodes support"},
+    {offsetof(doctor_rank, dnnl), FINDING_HURTS, 0.1, "dnnl-version", "oneDNN version",
+     "speed and bits of matmuls depend on it; install the same version on all nodes"},
+    {offsetof(doctor_rank, isa), FINDING_HURTS, 0.3, "instructions", "oneDNN instruction set",
+     "the slowest processor sets the pace, and bits may differ; use nodes of one kind, or a build "
+     "and ONEDNN_MAX_CPU_ISA that all nodes support"},
+    {offsetof(doctor_rank, mpi_parts), FINDING_HURTS, 0.2, "mpi-transport", "MPI transport",
+     "a node without the fast network slows down all ranks; check its adapter, or select the "
+     "transport with mpirun"},
+    {offsetof(doctor_rank, cpu), FINDING_NOTE, 0.2, "processor", "processor", ""},
+    {offsetof(doctor_rank, kernel), FINDING_NOTE, 0.1, "kernel", "kernel", ""},
 };
 
 static const char *value_of(const doctor_rank *r, size_t offset) {
     return (const char *)r + offset;
 }
 
-/* "2.6.0 (ranks 0-3); 3.1.1 (rank 4)"; odd: the lowest rank that is unlike rank 0. */
+/* Text: "2.6.0 (ranks 0-3); 3.1.1 (rank 4)"; odd: the lowest rank that differs from rank 0. */
 typedef struct {
     char text[DOCTOR_LONG];
     int values, odd;
 } listing;
 
-/* Adds the value of rank `like`, unless a lower rank has it. members: (ranks) to work with. */
+/* Adds the value of rank `like`, unless a lower rank has the same. members: (ranks) scratch. */
 static void list_value(listing *l, const doctor_job *job, const row *w, int like, int *members) {
     char ranks[DOCTOR_TEXT];
     const char *mine = value_of(&job->ranks[like], w->offset);
@@ -59,7 +60,7 @@ static void list_value(listing *l, const doctor_job *job, const row *w, int like
     if (l->values > SHOWN) return;
     judge_ranks(ranks, sizeof ranks, members, n);
     snprintf(l->text + used, sizeof l->text - used, "%s%s (%s)", used ? "; " : "",
-             *mine ? mine : "not known", ranks);
+             *mine ? mine : "unknown", ranks);
 }
 
 static bool as_before(const doctor_job *job, const row *w, int r) {
@@ -73,7 +74,7 @@ static void compare(findings *found, const doctor_job *job, const row *w, int *m
         if (!as_before(job, w, r)) list_value(&l, job, w, r, members);
     if (l.values < 2) return;
     finding *f = judge_add(found, w->severity, w->weight, w->kind, l.odd);
-    judge_text(f, "%s differs: %s%s", w->name, l.text, l.values > SHOWN ? "; and others" : "");
+    judge_text(f, "%s differs: %s%s", w->name, l.text, l.values > SHOWN ? "; ..." : "");
     judge_advice(f, "%s", w->advice);
 }
 

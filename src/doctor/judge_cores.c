@@ -1,4 +1,4 @@
-/* Who shares whose cores, and what it costs: rates against the median. */
+/* Shared cores, and rates compared with the median. */
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +22,7 @@ static bool is_within(const uint64_t *inner, const uint64_t *outer) {
     return true;
 }
 
-/* Into members (NULL: only counted): the ranks of r's node that can run nowhere but on r's cores. */
+/* The ranks of r's node that are restricted to r's cores, into members (NULL: only counted). */
 static int confined(const doctor_job *job, const doctor_rank *r, int *members) {
     int n = 0;
     for (int i = 0; i < job->rank_count; i++) {
@@ -34,15 +34,15 @@ static int confined(const doctor_job *job, const doctor_rank *r, int *members) {
     return n;
 }
 
-/* How many cores each of the ranks has that can run on r's cores only. */
+/* Cores per rank restricted to r's cores. */
 static double cores_each(const doctor_job *job, const doctor_rank *r) {
     int cores = count_bits(r->cores), ranks = confined(job, r, NULL);
     return cores && ranks ? (double)cores / ranks : 1;
 }
 
-/* The set of cores, that of a rank, which a node's ranks have to share most: a rank that has it.
- * NULL: every rank can have a core of its own. (Masks of launchers contain each other or are apart,
- * so that looking at each is enough: Hall's condition.) *others: the sets that are too small, too. */
+/* The rank whose set of cores is shared by most ranks per core; NULL if every rank can have a core
+ * of its own. (Launchers' masks are nested or disjoint, so looking at each is enough: Hall's
+ * condition.) *others = number of other sets that are too small. */
 static const doctor_rank *most_shared(const doctor_job *job, int node, int *others) {
     const doctor_rank *worst = NULL, *before = NULL;
     double least = 1;
@@ -86,24 +86,24 @@ static void judge_sharing(findings *found, const doctor_job *job, int node, int 
     if (!r) return;
     char ranks[DOCTOR_TEXT], which[64] = "", more[64] = "";
     int cores = count_bits(r->cores), n = confined(job, r, members);
-    bool whole = cores >= r->node_cores;
+    bool full_node = cores >= r->node_cores;
     finding *f = judge_add(found, FINDING_HURTS, 1 - (double)cores / n,
-                           whole ? "crowded-node" : "shared-cores", members[0]);
+                           full_node ? "crowded-node" : "shared-cores", members[0]);
     judge_ranks(ranks, sizeof ranks, members, n);
-    if (cores == 1 && !whole) snprintf(which, sizeof which, " (%d)", lowest_core(r->cores));
-    if (others) snprintf(more, sizeof more, "; so do ranks in %d other sets", others);
+    if (cores == 1 && !full_node) snprintf(which, sizeof which, " (%d)", lowest_core(r->cores));
+    if (others) snprintf(more, sizeof more, "; so do %d other sets of ranks", others);
     judge_text(f, "%s: %s share %d core%s%s%s%s", r->host, ranks, cores, cores == 1 ? "" : "s",
-               which, whole ? ", all that the node has" : "", more);
-    if (whole)
-        judge_advice(f,
-                     "start no more than %d ranks on it; fewer ranks with more threads are quicker",
+               which, full_node ? ", all cores of the node" : "", more);
+    if (full_node)
+        judge_advice(f, "start at most %d ranks on it; fewer ranks with more threads are faster",
                      cores);
     else
-        judge_advice(f, "give each rank cores of its own, or bind none: mpirun --map-by slot:PE=N, "
-                        "--bind-to none; srun --cpus-per-task");
+        judge_advice(
+            f, "give each rank its own cores, or do not bind ranks: mpirun --map-by slot:PE=N, "
+               "--bind-to none; srun --cpus-per-task");
 }
 
-/* Cores of the node that none of its ranks may use: perhaps another job's. */
+/* Cores of the node that none of its ranks may use; they may belong to another job. */
 static void judge_idle(findings *found, const doctor_job *job, int node) {
     uint64_t used[WORDS] = {0};
     const doctor_rank *first = judge_node(job, node);
@@ -119,9 +119,9 @@ static void judge_idle(findings *found, const doctor_job *job, int node) {
     finding *f = judge_add(found, FINDING_NOTE, 0.5, "idle-cores", first->rank);
     judge_text(f, "%s: its %d rank%s may run on %d of its %d cores", first->host, ranks,
                ranks == 1 ? "" : "s", cores, first->node_cores);
-    judge_advice(f,
-                 "if the others are this job's, too: mpirun --bind-to none or --map-by slot:PE=N; "
-                 "srun --cpus-per-task");
+    judge_advice(
+        f, "if the other cores belong to this job: mpirun --bind-to none or --map-by slot:PE=N; "
+           "srun --cpus-per-task");
 }
 
 static void judge_quota(findings *found, const doctor_job *job, int node) {
@@ -133,8 +133,8 @@ static void judge_quota(findings *found, const doctor_job *job, int node) {
     if (quota <= 0 || threads <= quota) return;
     finding *f =
         judge_add(found, FINDING_HURTS, 1 - quota / threads, "processor-quota", first->rank);
-    judge_text(f, "%s: its control group allows %.2g processors at a time to %d threads of ranks",
-               first->host, quota, threads);
+    judge_text(f, "%s: the control group allows %.2g cores for the ranks' %d threads", first->host,
+               quota, threads);
     judge_advice(f, "raise the limit of the container (docker run --cpus, Kubernetes limits.cpu), "
                     "or start fewer ranks");
 }
@@ -173,7 +173,7 @@ static bool is_slow_triad(const doctor_rank *r, double median) {
     return r->triad > 0 && r->triad < JUDGE_SLOW * median;
 }
 
-/* It waits for a processor, though its ranks would leave it one. */
+/* Its threads waited for a processor. */
 static bool is_kept_waiting(const doctor_rank *r, double share) {
     return r->share > 0 && r->share < share;
 }
@@ -188,22 +188,22 @@ static const doctor_rank *slowest(const doctor_job *job, const int *ranks, int n
     return worst;
 }
 
-/* Threads that did not run had no processor; those that did have a slow one. */
+/* Threads that waited had no processor; threads that ran all the time have a slow one. */
 static void advise(finding *f, const doctor_job *job, const doctor_rank *r) {
     if (judge_crowded(job, r))
-        judge_advice(f, "ranks of this job share its cores, see there");
+        judge_advice(f, "ranks of this job share its cores; see that finding");
     else if (is_kept_waiting(r, JUDGE_SHARE))
         judge_advice(f,
-                     "its threads had %.0f%% of their processors' time: something else runs there, "
-                     "look at top; or its control group is limited",
+                     "its threads had %.0f%% of their cores' time; check for other processes "
+                     "(top) and control group limits",
                      100 * r->share);
     else
-        judge_advice(f, "its threads ran all the time: look at the clock rate (turbostat, "
-                        "cpupower frequency-info), cooling, power limits, missing memory modules");
+        judge_advice(f, "its threads ran all the time; check the clock rate (turbostat, cpupower "
+                        "frequency-info), cooling, power limits, missing memory modules");
 }
 
-/* Keeps those of the slow ranks of whom more is to be said: who computes slowly has slow memory, too;
- * and ranks that share cores scatter. */
+/* Drops slow ranks that are explained otherwise: slow memory of a rank that also computes slowly,
+ * and the scatter of ranks that share cores. */
 static int keep_slow(const doctor_job *job, int *ranks, int n, const rate *what, double median,
                      double flops) {
     int kept = 0;
@@ -215,7 +215,7 @@ static int keep_slow(const doctor_job *job, int *ranks, int n, const rate *what,
     return kept;
 }
 
-/* flops: the median of matmuls, when it is not they that are looked at; else 0. */
+/* flops: the median matmul rate if another rate is judged; else 0. */
 static void judge_rate(findings *found, const doctor_job *job, int node, const rate *what,
                        judge_test is, double median, double flops) {
     int *ranks;
@@ -229,8 +229,8 @@ static void judge_rate(findings *found, const doctor_job *job, int node, const r
         judge_ranks(text, sizeof text, ranks, n);
         snprintf(threads, sizeof threads, "%d thread%s", r->threads, r->threads == 1 ? "" : "s");
         judge_text(f,
-                   "%s on %s: %s%.4g %s in %s with %s, %.2f of the median (%.4g): every step "
-                   "waits for the slowest",
+                   "%s on %s: %s%.4g %s in %s with %s, %.2f of the median (%.4g); every step waits "
+                   "for the slowest rank",
                    text, r->host, n > 1 ? "at worst " : "", value / GIGA, what->unit, what->of,
                    threads, value / median, median / GIGA);
         advise(f, job, r);
@@ -238,7 +238,7 @@ static void judge_rate(findings *found, const doctor_job *job, int node, const r
     free(ranks);
 }
 
-/* A node whose processors are busy may be slow as a whole: no median shows that. */
+/* A node with busy processors may be slow on all ranks, which no median shows. */
 static void judge_busy(findings *found, const doctor_job *job, int node, double flops) {
     int *ranks, n = judge_choose(&ranks, job, node, is_kept_waiting, JUDGE_SHARE), kept = 0;
     double least = 1;
@@ -252,11 +252,10 @@ static void judge_busy(findings *found, const doctor_job *job, int node, double 
         char text[DOCTOR_TEXT];
         const doctor_rank *r = &job->ranks[ranks[0]];
         finding *f = judge_add(found, FINDING_HURTS, 1 - least, "busy-processors", r->rank);
-        judge_text(f, "%s on %s: %s threads had %s%.0f%% of their processors' time",
+        judge_text(f, "%s on %s: %s threads had %s%.0f%% of their cores' time",
                    judge_ranks(text, sizeof text, ranks, kept), r->host, kept > 1 ? "their" : "its",
                    kept > 1 ? "as little as " : "", 100 * least);
-        judge_advice(f, "something else runs on their processors (top), or a control group limits "
-                        "them");
+        judge_advice(f, "check for other processes on their cores (top) and control group limits");
     }
     free(ranks);
 }

@@ -1,4 +1,4 @@
-/* What nodes have, and what lies between them. */
+/* Nodes, and the links between them. */
 #include <math.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -24,14 +24,14 @@ static void judge_memory(findings *found, const doctor_job *job, const doctor_ra
     bool stops = job->memory_wanted && each < job->memory_wanted;
     if (!r->memory || (!stops && (job->memory_wanted || each >= JUDGE_MEMORY))) return;
     finding *f = judge_add(found, stops ? FINDING_STOPS : FINDING_HURTS, 0.2, "memory", r->rank);
-    judge_text(f, "%s: %s of memory are free for %d rank%s, %s each%s%s", r->host,
+    judge_text(f, "%s: %s of memory free for %d rank%s, %s each%s%s", r->host,
                human_bytes(have, r->memory_free), ranks, ranks == 1 ? "" : "s",
-               human_bytes(want, each), stops ? ", and --memory wants " : "",
+               human_bytes(want, each), stops ? ", less than --memory " : "",
                stops ? human_bytes((char[HUMAN_SIZE]){0}, job->memory_wanted) : "");
-    judge_advice(f, stops ? "fewer ranks on the node, more nodes, or a layout that takes less "
-                            "(train_gpt --dry-run)"
-                          : "a rank takes 16 bytes a parameter and its activations; train_gpt "
-                            "--dry-run says how many, --memory asks for them here");
+    judge_advice(f, stops ? "use fewer ranks per node, more nodes, or a layout that needs less "
+                            "memory (train_gpt --dry-run)"
+                          : "a rank needs 16 bytes per parameter plus activations; train_gpt "
+                            "--dry-run prints the total, --memory checks it here");
 }
 
 /* ---- Exchange inside a node ---- */
@@ -49,15 +49,16 @@ static void judge_shm(findings *found, const doctor_rank *r, int ranks, bool ref
     if (ranks < 2) return;
     if (*r->shm_why) {
         finding *f = judge_add(found, FINDING_HURTS, 0.8, "shm-not-writable", r->rank);
-        judge_text(f, "%s: no file can be made in /dev/shm: %s", r->host, r->shm_why);
-        judge_advice(f, "its ranks exchange through it: mount a tmpfs there with mode 1777");
+        judge_text(f, "%s: cannot create a file in /dev/shm: %s", r->host, r->shm_why);
+        judge_advice(f, "its ranks communicate through it; mount a tmpfs there with mode 1777");
     } else if (!refused && share < JUDGE_SHM) {
         finding *f = judge_add(found, FINDING_HURTS, 0.6, "small-shm", r->rank);
         judge_text(f, "%s: /dev/shm has %s free, %s for each of %d ranks", r->host,
                    human_bytes(have, r->shm_free), human_bytes(each, share), ranks);
-        judge_advice(f,
-                     "what ranks exchange lies there, with ZeRO-0 and 1 all gradients; a job that "
-                     "finds no room is refused: docker run --shm-size, mount -o remount,size=");
+        judge_advice(
+            f,
+            "communication buffers are there, with ZeRO-0 and 1 all gradients; a job that does not "
+            "fit is refused; enlarge it with docker run --shm-size or mount -o remount,size=");
     }
 }
 
@@ -68,10 +69,10 @@ static void judge_name(findings *found, const doctor_rank *r) {
     if (!r->unresolved && !late) return;
     finding *f = judge_add(found, FINDING_HURTS, 0.01, "host-name", r->rank);
     judge_text(f,
-               "%s: the host's name %s (asked for %.1f s); every mpirun asks, and may wait 5 s "
-               "for the answer",
-               r->host, r->unresolved ? "does not resolve" : "resolves late", r->resolve_seconds);
-    judge_advice(f, "add the name with its address to /etc/hosts of the node");
+               "%s: the host name %s (lookup took %.1f s); every mpirun looks it up and may wait 5 "
+               "s for it",
+               r->host, r->unresolved ? "does not resolve" : "resolves slowly", r->resolve_seconds);
+    judge_advice(f, "add the name and its address to /etc/hosts on the node");
 }
 
 /* ---- GPUs ---- */
@@ -86,7 +87,7 @@ static bool has_none(const doctor_rank *r, double limit) {
     return r->gpu == 0;
 }
 
-/* Ranks without a GPU, where others have one or all should. */
+/* Ranks without a GPU, if others have one or all should. */
 static void judge_gpus(findings *found, const doctor_job *job) {
     char ranks[DOCTOR_TEXT];
     int *with, *without, n = judge_choose(&without, job, -1, has_none, 0);
@@ -96,10 +97,9 @@ static void judge_gpus(findings *found, const doctor_job *job) {
         const doctor_rank *r = &job->ranks[without[0]];
         finding *f =
             judge_add(found, job->gpus_wanted ? FINDING_STOPS : FINDING_HURTS, 0.9, "gpu", r->rank);
-        judge_text(f, "%s on %s: no GPU that can be used%s%s",
-                   judge_ranks(ranks, sizeof ranks, without, n), r->host, *r->gpu_why ? ": " : "",
-                   r->gpu_why);
-        judge_advice(f, "nvidia-smi on the node says what the driver sees");
+        judge_text(f, "%s on %s: no usable GPU%s%s", judge_ranks(ranks, sizeof ranks, without, n),
+                   r->host, *r->gpu_why ? ": " : "", r->gpu_why);
+        judge_advice(f, "run nvidia-smi on the node to see what the driver finds");
     }
     free(without);
 }
@@ -110,7 +110,7 @@ static bool same_gpus(const doctor_rank *a, const doctor_rank *b) {
            a->gpu_nccl == b->gpu_nccl;
 }
 
-/* The first GPU that is unlike the first one. */
+/* The first GPU that differs from the first one. */
 static void judge_gpu_kinds(findings *found, const doctor_job *job) {
     const doctor_rank *like = NULL;
     for (int i = 0; i < job->rank_count; i++) {
@@ -119,12 +119,14 @@ static void judge_gpu_kinds(findings *found, const doctor_job *job) {
         if (!like) like = r;
         if (same_gpus(like, r)) continue;
         finding *f = judge_add(found, FINDING_HURTS, 0.3, "gpu-kind", r->rank);
-        judge_text(f,
-                   "GPUs, or their versions, differ: %s with NCCL %d and driver %d (rank %d), %s "
-                   "with NCCL %d and driver %d (rank %d)",
-                   like->gpu_model, like->gpu_nccl, like->gpu_driver, like->rank, r->gpu_model,
-                   r->gpu_nccl, r->gpu_driver, r->rank);
-        judge_advice(f, "the slowest sets the pace; NCCL wants one version");
+        judge_text(
+            f,
+            "GPUs or their software versions differ: %s with NCCL %d and driver %d (rank %d), %s "
+            "with NCCL %d and driver %d (rank %d)",
+            like->gpu_model, like->gpu_nccl, like->gpu_driver, like->rank, r->gpu_model,
+            r->gpu_nccl, r->gpu_driver, r->rank);
+        judge_advice(f,
+                     "the slowest GPU sets the pace; NCCL requires the same version on all ranks");
         return;
     }
 }
@@ -174,7 +176,7 @@ static double median_of_pairs(const doctor_job *job, size_t offset) {
     return median;
 }
 
-/* The part of the speed that is left on a pair; 1: it is like the others. */
+/* Speed of a pair relative to the median; 1 if it is not slow. */
 static double pair_rate(const doctor_pair *p, double latency, double bandwidth) {
     double rate = 1;
     if (p->bandwidth < JUDGE_SLOW_PAIR * bandwidth) rate = p->bandwidth / bandwidth;
@@ -182,7 +184,7 @@ static double pair_rate(const doctor_pair *p, double latency, double bandwidth) 
     return rate;
 }
 
-/* The node that is in most of the slow pairs; -1: none is in two. */
+/* The node that is in most of the slow pairs; -1 if none is in two. */
 static int common_node(const doctor_job *job, const int *slow) {
     int best = -1, most = 1;
     for (int node = 0; node < job->node_count; node++)
@@ -190,8 +192,8 @@ static int common_node(const doctor_job *job, const int *slow) {
     return best;
 }
 
-static void say_pair(findings *found, const doctor_job *job, const doctor_pair *p,
-                     const double median[2], int count, int node) {
+static void add_slow_link(findings *found, const doctor_job *job, const doctor_pair *p,
+                          const double median[2], int count, int node) {
     char more[DOCTOR_TEXT] = "";
     const doctor_rank *a = judge_node(job, p->a), *b = judge_node(job, p->b);
     double rate = pair_rate(p, median[0], median[1]);
@@ -206,12 +208,11 @@ static void say_pair(findings *found, const doctor_job *job, const doctor_pair *
                "%.3g GB/s%s",
                a->host, a->rank, b->host, b->rank, p->latency / MICRO, p->bandwidth / GIGA,
                median[0] / MICRO, median[1] / GIGA, more);
-    judge_advice(f,
-                 "look at cable, port and error counters (ethtool -S, ibstat), and whether the two "
-                 "use the same network as the others");
+    judge_advice(f, "check cable, port and error counters (ethtool -S, ibstat), and that both use "
+                    "the same network as the other nodes");
 }
 
-/* The worst pair speaks for all: a bad node is slow with everybody. */
+/* One finding, for the worst pair: a bad node is slow in all its pairs. */
 static void judge_links(findings *found, const doctor_job *job) {
     const double median[2] = {median_of_pairs(job, offsetof(doctor_pair, latency)),
                               median_of_pairs(job, offsetof(doctor_pair, bandwidth))};
@@ -227,11 +228,11 @@ static void judge_links(findings *found, const doctor_job *job) {
         slow[p->b]++;
         if (rate < least) least = rate, worst = p;
     }
-    if (worst) say_pair(found, job, worst, median, count, common_node(job, slow));
+    if (worst) add_slow_link(found, job, worst, median, count, common_node(job, slow));
     free(slow);
 }
 
-/* The clock that is farthest from rank 0's. */
+/* The clock that differs most from rank 0's. */
 static void judge_clocks(findings *found, const doctor_job *job) {
     const doctor_rank *worst = NULL;
     double most = JUDGE_CLOCK;
@@ -242,10 +243,11 @@ static void judge_clocks(findings *found, const doctor_job *job) {
     }
     if (!worst) return;
     finding *f = judge_add(found, FINDING_NOTE, 0.3, "clock", worst->rank);
-    judge_text(f, "%s: its clock is %.3g s %s of %s's (known to %.2g s)", worst->host,
-               fabs(worst->clock_offset), worst->clock_offset > 0 ? "ahead" : "behind",
+    judge_text(f, "%s: its clock is %.3g s %s %s's (accurate to %.2g s)", worst->host,
+               fabs(worst->clock_offset), worst->clock_offset > 0 ? "ahead of" : "behind",
                judge_node(job, 0)->host, worst->clock_error);
-    judge_advice(f, "training does not mind, who reads the logs of both does: chronyc tracking");
+    judge_advice(f, "training is not affected, but log times of the nodes do not match; check "
+                    "chronyc tracking");
 }
 
 void judge_pairs(findings *found, const doctor_job *job) {

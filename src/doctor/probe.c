@@ -11,15 +11,15 @@
 #include "profile/limits.h"
 #include "doctor/judge.h"
 
-/* Of a matmul: some MiB, so that a cache holds them and the processor alone counts. */
+/* Size of a matmul: some MiB, which fit a cache, so that the processor alone counts. */
 #define MATMUL 512
-/* Bytes of a triad's array on a node, however many ranks share it: four times a large cache. */
+/* Bytes of a triad's array per node, shared by its ranks: four times a large cache. */
 #define TRIAD_BYTES ((size_t)128 << 20)
-/* Messages that measure latency and bandwidth, and how many of them are kept. */
+/* Bytes of the messages for latency and bandwidth, and the maximum number of samples. */
 #define SHORT ((size_t)8)
 #define LONG  ((size_t)4 << 20)
 #define KEPT  4096
-#define ASKED 16 /* times, for a clock */
+#define ASKED 16 /* requests for a clock */
 
 /* ---- Rates ---- */
 
@@ -29,7 +29,7 @@ static double seconds_of(clockid_t clock) {
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* The first call makes oneDNN's primitive, which is not to count. */
+/* The first call creates oneDNN's primitive, which must not count. */
 static trine_status prepare_matmul(device *d) {
     double rate;
     return d ? limit_forward_rate_in(d, MATMUL, MATMUL, MATMUL, 1, &rate) : TRINE_OK;
@@ -45,7 +45,7 @@ static trine_status measure_matmul(doctor_rank *own, device *d, uint64_t run_ns)
     return TRINE_OK;
 }
 
-/* To agree is to wait for each other: what comes between two agreements all ranks do at once. */
+/* Agreements synchronize the ranks, so what comes between two of them runs on all ranks at once. */
 trine_status measure_rates(doctor_rank *own, trine_world *world, const trine_mesh *mesh, device *d,
                            double seconds) {
     size_t ranks = (size_t)trine_comm_size(trine_mesh_group(mesh, TRINE_NODE));
@@ -56,20 +56,20 @@ trine_status measure_rates(doctor_rank *own, trine_world *world, const trine_mes
         world, d ? limit_triad_rate_in(d, TRIAD_BYTES / ranks, run_ns, &own->triad) : TRINE_OK);
 }
 
-/* ---- A rally ---- */
+/* ---- Ping-pong ---- */
 
-/* Two ranks that send each other messages, a long way and a word back, until the first one's time is
- * over: its messages say in their first byte whether another follows. */
+/* Two ranks exchange messages, `bytes` there and SHORT back, until the first one's time is over;
+ * the first byte of its messages tells whether another one follows. */
 typedef struct {
     trine_comm *comm;
     int peer;
-    bool serves;           /* sends first, and measures */
+    bool serves;           /* sends first and measures */
     unsigned char *buffer; /* (LONG) */
     double *times;         /* (KEPT) */
-} rally;
+} ping_pong;
 
-static trine_status rally_create(rally *r, trine_comm *comm) {
-    *r = (rally){.comm = comm};
+static trine_status ping_pong_create(ping_pong *r, trine_comm *comm) {
+    *r = (ping_pong){.comm = comm};
     r->buffer = malloc(LONG);
     r->times = calloc(KEPT, sizeof *r->times);
     CHECK(r->buffer && r->times, TRINE_ENOMEM, "no memory for messages of %zu bytes", LONG);
@@ -77,12 +77,12 @@ static trine_status rally_create(rally *r, trine_comm *comm) {
     return TRINE_OK;
 }
 
-static void rally_destroy(rally *r) {
+static void ping_pong_destroy(ping_pong *r) {
     free(r->buffer);
     free(r->times);
 }
 
-static trine_status serve(const rally *r, size_t bytes, double seconds, double *median) {
+static trine_status send_pings(const ping_pong *r, size_t bytes, double seconds, double *median) {
     unsigned char word[SHORT];
     uint64_t since = clock_ns();
     int n = 0;
@@ -97,7 +97,7 @@ static trine_status serve(const rally *r, size_t bytes, double seconds, double *
     return TRINE_OK;
 }
 
-static trine_status give_back(const rally *r, size_t bytes) {
+static trine_status answer_pings(const ping_pong *r, size_t bytes) {
     const unsigned char word[SHORT] = {0};
     do {
         TRY(trine_recv(r->comm, r->buffer, bytes, TRINE_U8, r->peer));
@@ -106,9 +106,10 @@ static trine_status give_back(const rally *r, size_t bytes) {
     return TRINE_OK;
 }
 
-/* *median: seconds there and back, where the rank serves. */
-static trine_status play(const rally *r, size_t bytes, double seconds, double *median) {
-    return r->serves ? serve(r, bytes, seconds, median) : give_back(r, bytes);
+/* *median = seconds of a round trip, on the rank that serves. */
+static trine_status run_ping_pong(const ping_pong *r, size_t bytes, double seconds,
+                                  double *median) {
+    return r->serves ? send_pings(r, bytes, seconds, median) : answer_pings(r, bytes);
 }
 
 /* ---- Inside a node ---- */
@@ -117,13 +118,13 @@ trine_status measure_inside(doctor_rank *own, const trine_mesh *mesh, double sec
     trine_comm *node = trine_mesh_group(mesh, TRINE_NODE);
     int rank = trine_comm_rank(node);
     double median = 0;
-    rally r;
+    ping_pong r;
     if (trine_comm_size(node) < 2 || rank > 1) return TRINE_OK;
-    trine_status status = rally_create(&r, node);
+    trine_status status = ping_pong_create(&r, node);
     r.peer = 1 - rank;
     r.serves = rank == 0;
-    if (status == TRINE_OK) status = play(&r, SHORT, seconds / 4, &median);
-    rally_destroy(&r);
+    if (status == TRINE_OK) status = run_ping_pong(&r, SHORT, seconds / 4, &median);
+    ping_pong_destroy(&r);
     TRY(status);
     own->shm_latency = median / 2;
     return TRINE_OK;
@@ -131,11 +132,11 @@ trine_status measure_inside(doctor_rank *own, const trine_mesh *mesh, double sec
 
 /* ---- Between nodes ---- */
 
-/* The circle method: with an odd number n of places i meets round - i modulo n, and whoever would meet
- * itself the last node of an even number. */
+/* The circle method: with an odd number n of places, i is paired with round - i modulo n; a node
+ * paired with itself is paired with the last node of an even number. */
 int measure_partner(int nodes, int round, int node) {
     int n = nodes % 2 ? nodes : nodes - 1, partner;
-    if (node == n) { /* twice the partner is round, modulo n */
+    if (node == n) { /* 2 partner = round modulo n */
         for (partner = 0; 2 * partner % n != round; partner++) continue;
         return partner;
     }
@@ -144,25 +145,25 @@ int measure_partner(int nodes, int round, int node) {
     return partner < nodes ? partner : -1;
 }
 
-/* leaders (nodes): the lowest rank of each. */
+/* leaders (nodes): the lowest rank of each node. */
 static int *find_leaders(const trine_mesh *mesh, int ranks) {
     int nodes = mesh_node_count(mesh), *leaders = malloc((size_t)nodes * sizeof *leaders);
     for (int r = ranks - 1; leaders && r >= 0; r--) leaders[mesh_node_index(mesh, r)] = r;
     return leaders;
 }
 
-static trine_status play_pair(rally *r, doctor_pair *pair, double seconds) {
+static trine_status measure_pair(ping_pong *r, doctor_pair *pair, double seconds) {
     double there = 0;
-    TRY(play(r, SHORT, seconds / 2, &there));
+    TRY(run_ping_pong(r, SHORT, seconds / 2, &there));
     pair->latency = there / 2;
-    TRY(play(r, LONG, seconds / 2, &there));
+    TRY(run_ping_pong(r, LONG, seconds / 2, &there));
     pair->bandwidth = there > 0 ? (double)LONG / there : 0;
     return TRINE_OK;
 }
 
-/* A leader's part: the pairs in which it serves, as the lower node. */
-static trine_status play_rounds(rally *r, const int *leaders, int nodes, int node, double seconds,
-                                doctor_pair *own, int *count) {
+/* A leader's rounds; stores the pairs in which it serves, as the lower node. */
+static trine_status measure_rounds(ping_pong *r, const int *leaders, int nodes, int node,
+                                   double seconds, doctor_pair *own, int *count) {
     int all = nodes % 2 ? nodes : nodes - 1, rounds = all < PROBE_ROUNDS ? all : PROBE_ROUNDS;
     double each = fmax(seconds / 12, seconds / rounds);
     for (int k = 0; k < rounds; k++) {
@@ -171,15 +172,15 @@ static trine_status play_rounds(rally *r, const int *leaders, int nodes, int nod
         doctor_pair pair = {.a = node, .b = other};
         r->peer = leaders[other];
         r->serves = node < other;
-        TRY(play_pair(r, &pair, each));
+        TRY(measure_pair(r, &pair, each));
         if (r->serves) own[(*count)++] = pair;
     }
     return TRINE_OK;
 }
 
-/* Brings everybody's pairs to rank 0, which owns *pairs. */
-static trine_status collect(trine_comm *comm, const int *leaders, int nodes, doctor_pair *own,
-                            int32_t own_count, doctor_pair **pairs, int *count) {
+/* Gathers the pairs on rank 0, which owns *pairs. */
+static trine_status gather_pairs(trine_comm *comm, const int *leaders, int nodes, doctor_pair *own,
+                                 int32_t own_count, doctor_pair **pairs, int *count) {
     size_t most = PROBE_ROUNDS * (size_t)nodes;
     if (trine_comm_rank(comm) != 0) {
         TRY(trine_send(comm, &own_count, 1, TRINE_I32, 0));
@@ -201,20 +202,21 @@ static trine_status collect(trine_comm *comm, const int *leaders, int nodes, doc
     return TRINE_OK;
 }
 
-static trine_status meet(const trine_mesh *mesh, const int *leaders, double seconds,
-                         doctor_pair **pairs, int *count) {
+static trine_status measure_as_leader(const trine_mesh *mesh, const int *leaders, double seconds,
+                                      doctor_pair **pairs, int *count) {
     trine_comm *comm = trine_mesh_group(mesh, TRINE_WORLD);
     int nodes = mesh_node_count(mesh), node = mesh_node_index(mesh, trine_comm_rank(comm));
     int own_count = 0;
-    rally r;
+    ping_pong r;
     if (leaders[node] != trine_comm_rank(comm)) return TRINE_OK;
-    trine_status status = rally_create(&r, comm);
+    trine_status status = ping_pong_create(&r, comm);
     doctor_pair *own = calloc(PROBE_ROUNDS, sizeof *own);
     if (status == TRINE_OK && !own) status = RAISE(TRINE_ENOMEM, "no memory for pairs of nodes");
     if (status == TRINE_OK)
-        status = play_rounds(&r, leaders, nodes, node, seconds, own, &own_count);
-    if (status == TRINE_OK) status = collect(comm, leaders, nodes, own, own_count, pairs, count);
-    rally_destroy(&r);
+        status = measure_rounds(&r, leaders, nodes, node, seconds, own, &own_count);
+    if (status == TRINE_OK)
+        status = gather_pairs(comm, leaders, nodes, own, own_count, pairs, count);
+    ping_pong_destroy(&r);
     free(own);
     return status;
 }
@@ -227,14 +229,14 @@ trine_status measure_pairs(doctor_pair **pairs, int *count, trine_world *world,
     int *leaders = find_leaders(mesh, trine_world_size(world));
     trine_status status = leaders ? TRINE_OK : RAISE(TRINE_ENOMEM, "no memory for the nodes");
     status = trine_world_agree(world, status);
-    if (status == TRINE_OK) status = meet(mesh, leaders, seconds, pairs, count);
+    if (status == TRINE_OK) status = measure_as_leader(mesh, leaders, seconds, pairs, count);
     free(leaders);
     return status;
 }
 
 /* ---- Clocks ---- */
 
-static trine_status tell_time(trine_comm *comm, int peer) {
+static trine_status answer_time(trine_comm *comm, int peer) {
     double now;
     for (int i = 0; i < ASKED; i++) {
         TRY(trine_recv(comm, &now, 1, TRINE_F64, peer));
@@ -265,7 +267,7 @@ trine_status measure_clocks(doctor_rank *own, const trine_mesh *mesh) {
     if (rank && leads) return ask_time(comm, own);
     for (int r = 1, next = 1; !rank && r < trine_comm_size(comm); r++) {
         if (mesh_node_index(mesh, r) != next) continue;
-        TRY(tell_time(comm, r));
+        TRY(answer_time(comm, r));
         next++;
     }
     return TRINE_OK;

@@ -101,7 +101,7 @@ trine_status report_json(output *o, const doctor_job *job, const findings *found
                      ? json_print(root, false)
                      : NULL;
     cJSON_Delete(root);
-    CHECK(line, TRINE_ENOMEM, "no memory for the report as JSON");
+    CHECK(line, TRINE_ENOMEM, "no memory for the JSON report");
     trine_status status = output_begin(o, 0);
     if (status == TRINE_OK) status = output_line(o, line);
     cJSON_free(line);

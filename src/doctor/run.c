@@ -16,23 +16,24 @@ typedef struct {
     const doctor_options *options;
     uint64_t began;
     trine_mesh *mesh;
-    device *dev; /* NULL: this rank has none of that kind */
+    device *dev; /* NULL: not available on this rank */
     doctor_rank own;
     doctor_rank *ranks; /* (world size), on rank 0 */
     doctor_pair *pairs;
     int pair_count;
-} visit;
+} examination;
 
 /* ---- The mesh ---- */
 
-/* Takes the error as a text to be judged; it is handled then. */
+/* Stores the error as a text for a finding; it is handled then. */
 static void keep_message(char *text, size_t size) {
     snprintf(text, size, "%s", status_message());
     status_clear();
 }
 
-/* As training makes it; where that fails, with messages alone, so that the rest can be measured. */
-static trine_status make_mesh(visit *v) {
+/* Creates the mesh like training; if that fails, with messages alone, so that the rest can be
+ * measured. */
+static trine_status make_mesh(examination *v) {
     trine_layout layout = {.dp = trine_world_size(v->world), .tp = 1, .pp = 1};
     comm_expect(v->world, v->options->windows);
     trine_status status = trine_mesh_create(&v->mesh, v->world, layout, v->options->ranks_per_node);
@@ -50,7 +51,7 @@ static trine_status make_mesh(visit *v) {
 
 /* ---- Devices ---- */
 
-static trine_status open_device(visit *v, device_kind kind, device **d) {
+static trine_status open_device(examination *v, device_kind kind, device **d) {
     const device_config config = {.kind = kind,
                                   .threads = v->own.threads,
                                   .library = v->options->library,
@@ -58,8 +59,8 @@ static trine_status open_device(visit *v, device_kind kind, device **d) {
     return device_open_with(d, &config);
 }
 
-/* A GPU that cannot be had is something to say, whoever asks for it. */
-static void look_for_gpu(visit *v) {
+/* A missing GPU is a fact to report, for any --device. */
+static void look_for_gpu(examination *v) {
     device *d = NULL;
     trine_status status = open_device(v, DEVICE_CUDA, &d);
     if (status == TRINE_OK) status = facts_gpu(&v->own, d);
@@ -71,18 +72,18 @@ static void look_for_gpu(visit *v) {
 }
 
 /* Collective over: node. */
-static trine_status open_devices(visit *v) {
+static trine_status open_devices(examination *v) {
     int threads;
-    bool narrow;
-    TRY(threads_share(trine_mesh_group(v->mesh, TRINE_NODE), &threads, &narrow));
+    bool cpu_limited;
+    TRY(threads_share(trine_mesh_group(v->mesh, TRINE_NODE), &threads, &cpu_limited));
     v->own.threads = threads;
     look_for_gpu(v);
     return v->options->kind == DEVICE_CUDA ? TRINE_OK : open_device(v, v->options->kind, &v->dev);
 }
 
-/* ---- Everybody's ---- */
+/* ---- Gathering and reporting ---- */
 
-static trine_status gather(visit *v) {
+static trine_status gather(examination *v) {
     size_t ranks = (size_t)trine_world_size(v->world);
     bool root = trine_world_rank(v->world) == 0;
     if (root) v->ranks = malloc(ranks * sizeof *v->ranks);
@@ -93,7 +94,7 @@ static trine_status gather(visit *v) {
                         ranks * sizeof v->own, TRINE_U8, 0);
 }
 
-static trine_status measure(visit *v) {
+static trine_status measure(examination *v) {
     double seconds = v->options->seconds;
     trine_status status = measure_inside(&v->own, v->mesh, seconds);
     if (status == TRINE_OK)
@@ -107,9 +108,9 @@ static bool can_start(const findings *found) {
     return !found->count || found->list[0].severity != FINDING_STOPS;
 }
 
-static trine_status report(visit *v, FILE *out, bool *starts) {
+static trine_status report(examination *v, FILE *out, bool *starts) {
     findings *found = calloc(1, sizeof *found);
-    CHECK(found, TRINE_ENOMEM, "no memory for what was found");
+    CHECK(found, TRINE_ENOMEM, "no memory for the findings");
     const doctor_job job = {.ranks = v->ranks,
                             .rank_count = trine_world_size(v->world),
                             .node_count = mesh_node_count(v->mesh),
@@ -128,7 +129,7 @@ static trine_status report(visit *v, FILE *out, bool *starts) {
     return status_user(status);
 }
 
-static trine_status examine(visit *v, FILE *out, bool *starts) {
+static trine_status examine(examination *v, FILE *out, bool *starts) {
     int32_t stops = 0;
     comm_doing("examining its node");
     TRY(trine_world_agree(v->world, facts_find(&v->own)));
@@ -151,7 +152,7 @@ static trine_status examine(visit *v, FILE *out, bool *starts) {
 }
 
 trine_status doctor_run(trine_world *world, const doctor_options *o, FILE *out, bool *starts) {
-    visit v = {.world = world, .options = o, .began = clock_ns()};
+    examination v = {.world = world, .options = o, .began = clock_ns()};
     trine_status status = examine(&v, out, starts);
     device_close(&v.dev);
     trine_mesh_destroy(&v.mesh);

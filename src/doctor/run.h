@@ -1,4 +1,4 @@
-/* The doctor's visit: facts, measurements, a judgement, a report; some seconds in all. */
+/* Examines a job: facts, measurements, findings, report; takes some seconds. */
 #ifndef TRINE_DOCTOR_RUN_H
 #define TRINE_DOCTOR_RUN_H
 
@@ -6,19 +6,19 @@
 #include "doctor/judge.h"
 
 typedef struct {
-    device_kind kind;    /* what training will compute on, and what is measured */
-    const char *library; /* cuda: its object; NULL: looked for */
-    double seconds;      /* of one measurement */
-    int ranks_per_node;  /* 0: as MPI finds it */
-    uint64_t windows, memory; /* bytes that a rank will want: in shared windows, in all; 0: not said */
+    device_kind kind;    /* device of training, which is measured */
+    const char *library; /* cuda: path of its shared object; NULL: search for it */
+    double seconds;      /* duration of one measurement */
+    int ranks_per_node;  /* 0: as found by MPI */
+    uint64_t windows, memory; /* bytes per rank: in shared windows, in all; 0: unknown */
     bool verbose;        /* a line for each rank, however many there are */
-    output *json;        /* NULL: none; looked at on rank 0 only */
+    output *json;        /* NULL: none; used on rank 0 only */
 } doctor_options;
 
 /* Examines the job and prints the report on rank 0's `out`. *starts, the same on every rank: whether
- * training could start. Errors: those that all ranks meet alike are returned on all of them: TRINE_ENOMEM,
- * TRINE_EMPI, TRINE_EMATH; TRINE_EIO where the report cannot be written. One that a rank meets alone, in
- * a message, ends the job (trine_abort). Collective over: world. */
+ * training could start. Errors that all ranks meet alike are returned on all of them: TRINE_ENOMEM,
+ * TRINE_EMPI, TRINE_EMATH; TRINE_EIO if the report cannot be written. An error of one rank during the
+ * message measurements aborts the job (trine_abort). Collective over: world. */
 trine_status doctor_run(trine_world *world, const doctor_options *o, FILE *out, bool *starts);
 
 #endif

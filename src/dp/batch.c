@@ -5,14 +5,13 @@
 trine_status dp_micro_batches(int global_batch, int micro_batch, int ranks, int *out) {
     long long each = (long long)micro_batch * ranks;
     CHECK(each > 0 && global_batch > 0 && global_batch % each == 0, TRINE_EINVAL,
-          "global batch %d must be a multiple of micro-batch %d x dp %d = %lld", global_batch,
+          "global batch %d is not a multiple of micro-batch %d x dp %d = %lld", global_batch,
           micro_batch, ranks, each);
     *out = (int)(global_batch / each);
     return TRINE_OK;
 }
 
-/* Micro-batch by micro-batch, the ranks side by side: the first micro-batches of all ranks are the
- * first samples, however many there are. */
+/* Micro-batch-major: the first micro-batches of all ranks are the first samples, for any number of ranks. */
 uint64_t dp_sample(int micro_batch, int ranks, int d, int m, int b) {
     return ((uint64_t)m * (uint64_t)ranks + (uint64_t)d) * (uint64_t)micro_batch + (uint64_t)b;
 }
@@ -26,7 +25,7 @@ uint64_t dp_step_sample(const step_run *r, int micro, size_t b) {
     return r->io->first_sample + dp_sample((int)c->model.batch, ranks, place, micro, (int)b);
 }
 
-/* Sends what LOAD has filled to its slot, if that is not where it was filled. */
+/* Copies the batch that LOAD filled to its slot, unless it was filled there. */
 static trine_status write_batch(step_run *r, const held_slot *slot, const held_batch *batch) {
     size_t bytes = r->state->config.model.tokens * sizeof *slot->tokens;
     if (batch->tokens == slot->tokens) return TRINE_OK;

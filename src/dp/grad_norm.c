@@ -48,7 +48,7 @@ double dp_norm_add(const double *sums, int n) {
 
 /* ---- The global sums -------------------------------------------------------------------------- */
 
-/* Inside of a stage, in the order in which their ranks' numbers are gathered. */
+/* The axes within a stage, in the order in which numbers are gathered. */
 static bool inside_stage(int axis) {
     return axis != TRINE_AXIS_PP;
 }
@@ -60,8 +60,8 @@ size_t dp_norm_scratch(int units, trine_layout layout) {
     return each * (rows + (size_t)axis_size(layout, TRINE_AXIS_PP));
 }
 
-/* *rows (ranks, each), behind *rows (each), = the rows of all ranks of this stage, an axis after the other: the
- * last axis' places are the outermost. */
+/* Gathers the rows of all ranks of this stage, axis by axis; the last axis is the outermost. In: *rows (each) is
+ * this rank's row. Out: *rows (ranks, each) follows it in the same buffer. */
 static trine_status gather_stage(const trine_mesh *mesh, double **rows, size_t each,
                                  size_t *ranks) {
     trine_layout l = trine_mesh_layout(mesh);
@@ -77,8 +77,8 @@ static trine_status gather_stage(const trine_mesh *mesh, double **rows, size_t e
     return TRINE_OK;
 }
 
-/* Whether row r, counted as gather_stage makes them, is one of those whose losses are summed: of ranks that
- * differ in samples one for each sample. */
+/* Whether the loss of row r, in gather_stage's order, counts: of ranks that read the same samples only the first
+ * counts. */
 static bool has_samples(trine_layout l, size_t r) {
     for (int a = 0; a < TRINE_AXES; a++) {
         if (!inside_stage(a)) continue;
@@ -89,7 +89,7 @@ static bool has_samples(trine_layout l, size_t r) {
     return true;
 }
 
-/* stage (each) = rows added in their order; the loss is the last number of a row. */
+/* stage (each) = sum of the rows in their order; the loss is the last number of a row. */
 static void add_stage(trine_layout l, double *stage, const double *rows, size_t ranks,
                       size_t each) {
     memset(stage, 0, each * sizeof *stage);
@@ -110,7 +110,7 @@ trine_status dp_norm_global(const trine_mesh *mesh, const dp_sums *own, int unit
     double *stages = rows + ranks * each;
     add_stage(l, stage, rows, ranks, each);
     TRY(trine_all_gather(trine_mesh_group(mesh, TRINE_PP), stages, stage, pp * each, TRINE_F64));
-    /* A unit lives on one stage, the others hold zero; adding zeros changes no bit. */
+    /* A unit is on one stage, the others have zero; adding zeros changes no bit. */
     *squares = 0;
     for (size_t u = 0; u < (size_t)units; u++) {
         double unit = 0;
@@ -122,9 +122,9 @@ trine_status dp_norm_global(const trine_mesh *mesh, const dp_sums *own, int unit
     return TRINE_OK;
 }
 
-/* ---- Running ---------------------------------------------------------------------------------- */
+/* ---- Execution --------------------------------------------------------------------------------- */
 
-/* How many sums a range has; 0: it does not count. A tied matrix counts where its owner is. */
+/* The number of sums of a range; 0: it does not count here. A tied matrix counts with its owner. */
 static int range_sums(const rank_state *s, const held_unit *u, int range) {
     flat_part slice = state_slice(s, u, range);
     if (!state_first_replica(s, &u->layout.ranges[range])) return 0;
@@ -132,7 +132,7 @@ static int range_sums(const rank_state *s, const held_unit *u, int range) {
     return dp_norm_count(&u->layout.ranges[range], slice.begin, slice.count, s->config.coord.tp);
 }
 
-/* The device sums the squares of a unit's tensors into sums from *at on. */
+/* Starts the sums of squares of a unit's tensors on the device, into sums from *at on. */
 static trine_status start_squares(step_run *r, const held_unit *u, int *at) {
     const rank_state *s = r->state;
     for (int n = 0; n < u->layout.range_count; n++) {
@@ -147,7 +147,7 @@ static trine_status start_squares(step_run *r, const held_unit *u, int *at) {
     return TRINE_OK;
 }
 
-/* The same way through the sums that were read back. */
+/* Adds the sums of a unit, read back from the device, in the same order. */
 static double add_squares(const rank_state *s, const held_unit *u, int *at) {
     double sum = 0;
     for (int r = 0; r < u->layout.range_count; r++) {
@@ -158,17 +158,17 @@ static double add_squares(const rank_state *s, const held_unit *u, int *at) {
     return sum;
 }
 
-/* squares (units) and *loss: this rank's, with one wait for the device. */
+/* squares (units) and *loss of this rank, with one wait for the device. */
 static trine_status read_sums(step_run *r, double *squares, double *loss) {
     const rank_state *s = r->state;
     int units = r->program->spec->forward_only ? 0 : s->count;
-    int count = 1, at = 1; /* behind the loss */
+    int count = 1, at = 1; /* after the loss */
     for (int n = 0; n < units; n++) TRY(start_squares(r, &s->units[n], &count));
     TRY(device_read(r->dev, s->sums_read, s->sums, (size_t)count * sizeof(double)));
     memset(squares, 0, (size_t)r->program->spec->units * sizeof(double));
     for (int n = 0; n < units; n++) squares[s->units[n].unit] = add_squares(s, &s->units[n], &at);
     *loss = s->sums_read[0];
-    device_zero(r->dev, s->sums, sizeof *s->sums); /* the next run's */
+    device_zero(r->dev, s->sums, sizeof *s->sums); /* for the next run */
     return TRINE_OK;
 }
 

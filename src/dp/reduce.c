@@ -33,22 +33,22 @@ trine_status dp_reduce(program *p) {
     return program_rewrite(p, reduce);
 }
 
-/* ---- Running ---------------------------------------------------------------------------------- */
+/* ---- Execution --------------------------------------------------------------------------------- */
 
-/* Of what a range's slices do not cover: along these axes ranks hold the same slice. */
+/* The axes over which gradients are summed but not sharded: along these ranks have the same slice. */
 static axis_set replicated(const flat_range *range) {
     return range->reduced & ~range->sharded;
 }
 
-/* The sum of own[0, count) over the axes along which ranks hold the same. */
+/* Sums own[0, count) over these axes. */
 static trine_status sum_replicas(step_run *r, const flat_range *range, void *own, size_t count) {
     if (!replicated(range)) return TRINE_OK;
     trine_comm *over = step_axes(r, replicated(range));
     return trine_all_reduce(over, own, own, count, r->dev->grads, TRINE_SUM);
 }
 
-/* PARTIAL -> the placement at rest. Full gradients are reduced where they lie; those in a buffer
- * end in their own slice of it, which is then added to the shard. */
+/* PARTIAL -> the placement at rest. Full gradients are reduced in place; those in a reduce buffer are reduced to
+ * this rank's slice of it, which is then added to the shard. */
 static trine_status reduce_range(step_run *r, held_unit *u, int n, void *base, bool first) {
     const rank_state *s = r->state;
     const flat_range *range = &u->layout.ranges[n];
@@ -79,7 +79,7 @@ trine_status dp_run_reduce(step_run *r, const instr *i) {
     return TRINE_OK;
 }
 
-/* ZeRO-0 takes the sum to everybody: a reduce-scatter and an all-gather. */
+/* all: ZeRO-0, where every rank gets the sum: a reduce-scatter and an all-gather. */
 static uint64_t range_bytes(const rank_state *s, const flat_range *range, bool all) {
     trine_dtype type = s->config.dev->grads;
     trine_group over = axes_group(range->sharded);

@@ -1,4 +1,4 @@
-/* Rows through the stages, and what follows them. */
+/* Passes rows through the stages and samples the next token. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,7 +7,7 @@
 #include "generate/generator.h"
 #include "generate/sample.h"
 
-/* ---- One chunk through this stage ---- */
+/* ---- One chunk of rows through this stage ---- */
 
 static bool is_first(const trine_generator *g) {
     return g->first == 0;
@@ -17,8 +17,8 @@ static bool is_last(const trine_generator *g) {
     return g->first + g->count == gpt_unit_count(&g->shape);
 }
 
-/* x (n, C) from the stage before, or from the tokens at positions past, past + 1, ... */
-static trine_status enter(trine_generator *g, const int32_t *tokens, size_t past, size_t n) {
+/* x (n, C) from the previous stage, or the embedding of the tokens at positions past, past + 1, ... */
+static trine_status receive_rows(trine_generator *g, const int32_t *tokens, size_t past, size_t n) {
     size_t count = n * g->shape.C;
     if (!is_first(g))
         return trine_recv(trine_mesh_group(g->mesh, TRINE_ACT_IN), g->x, count, g->dev->compute, 0);
@@ -26,20 +26,20 @@ static trine_status enter(trine_generator *g, const int32_t *tokens, size_t past
     return decode_rows(&g->run, &g->units[0].bound, &g->units[0].cache, g->x, g->tokens, past, n);
 }
 
-static trine_status leave(trine_generator *g, size_t n) {
+static trine_status send_rows(trine_generator *g, size_t n) {
     if (is_last(g)) return TRINE_OK;
     return trine_send(trine_mesh_group(g->mesh, TRINE_ACT_OUT), g->x, n * g->shape.C,
                       g->dev->compute, 1);
 }
 
 static trine_status run_chunk(trine_generator *g, const int32_t *tokens, size_t past, size_t n) {
-    TRY(enter(g, tokens, past, n));
+    TRY(receive_rows(g, tokens, past, n));
     for (int i = 0; i < g->count; i++) {
         generate_unit *u = &g->units[i];
         if (gpt_unit_kind(&g->shape, u->unit) != UNIT_BLOCK) continue;
         TRY(decode_rows(&g->run, &u->bound, &u->cache, g->x, NULL, past, n));
     }
-    return leave(g, n);
+    return send_rows(g, n);
 }
 
 /* ---- Logits, on the last stage ---- */
@@ -50,7 +50,7 @@ static float number(trine_dtype type, const void *p, size_t i) {
     return type == TRINE_BF16 ? bf16_load(bits) : f16_load(bits);
 }
 
-/* logits (n, V), without the vocabulary's padding, from g->raw (tp, n, Vp/tp). */
+/* logits (n, V), without vocabulary padding, from g->raw (tp, n, Vp/tp). */
 static void unshard(const trine_generator *g, float *logits, size_t n) {
     size_t V = g->shape.V;
     for (int t = 0; t < g->shape.tp; t++) {
@@ -62,7 +62,7 @@ static void unshard(const trine_generator *g, float *logits, size_t n) {
     }
 }
 
-/* logits (n, V) of rows [at, at + n) of the chunk; nothing on other stages. */
+/* logits (n, V) of rows [at, at + n) of the chunk; on the last stage only. */
 static trine_status head_rows(trine_generator *g, float *logits, size_t at, size_t n) {
     const gpt_shape *s = &g->shape;
     if (!is_last(g)) return TRINE_OK;
@@ -82,8 +82,8 @@ static trine_status all_rows(trine_generator *g, float *logits, size_t n) {
     return TRINE_OK;
 }
 
-/* The rank that everybody has logits and tokens from: the first of the last stage. */
-static int speaker(const trine_generator *g) {
+/* The rank that broadcasts logits and tokens: the first of the last stage. */
+static int output_rank(const trine_generator *g) {
     trine_coord at = {.dp = 0, .tp = 0, .pp = g->stages - 1};
     return trine_layout_rank(g->config.layout, at);
 }
@@ -92,8 +92,8 @@ static int speaker(const trine_generator *g) {
 
 typedef enum { EVERY_ROW, LAST_ROW } wanted_rows;
 
-/* Runs the history from the cache's end up to `end`; logits (rows, V) = of all these rows, or (V) of
- * the last of them, on the last stage. */
+/* Evaluates the history from the end of the cache up to `end`; logits = (rows, V) of all these
+ * rows, or (V) of the last one, on the last stage. */
 static trine_status advance(trine_generator *g, int end, float *logits, wanted_rows which) {
     size_t most = g->run.scratch.rows, row = 0;
     while (g->length < end) {
@@ -109,18 +109,18 @@ static trine_status advance(trine_generator *g, int end, float *logits, wanted_r
 
 static trine_status check_tokens(const trine_generator *g, const int32_t *tokens, int count) {
     int V = g->model.vocab_size;
-    CHECK(count >= 0, TRINE_EINVAL, "%d tokens to append", count);
+    CHECK(count >= 0, TRINE_EINVAL, "invalid number of tokens %d (valid: 0 or more)", count);
     for (int i = 0; i < count; i++)
         CHECK(tokens[i] >= 0 && tokens[i] < V, TRINE_EINVAL,
-              "token %d is %d, and the vocabulary has ids from 0 to %d", i, tokens[i], V - 1);
+              "token %d: invalid id %d (valid: 0 to %d)", i, tokens[i], V - 1);
     CHECK(count <= g->model.seq_length, TRINE_EINVAL,
-          "%d tokens are more than the model's sequence of %d", count, g->model.seq_length);
+          "%d tokens exceed the model's sequence length of %d", count, g->model.seq_length);
     return TRINE_OK;
 }
 
-static trine_status check_room(const trine_generator *g, int count) {
+static trine_status check_length(const trine_generator *g, int count) {
     CHECK(count <= g->model.seq_length - g->length, TRINE_EINVAL,
-          "%d tokens behind %d are more than the model's sequence of %d", count, g->length,
+          "%d tokens after %d exceed the model's sequence length of %d", count, g->length,
           g->model.seq_length);
     return TRINE_OK;
 }
@@ -133,16 +133,16 @@ static void append(trine_generator *g, int at, const int32_t *tokens, int count)
 trine_status trine_generator_logits(trine_generator *g, const int32_t *tokens, int count,
                                     float *logits) {
     TRY(status_user(check_tokens(g, tokens, count)));
-    TRY(status_user(check_room(g, count)));
+    TRY(status_user(check_length(g, count)));
     append(g, g->length, tokens, count);
     TRY(advance(g, g->length + count, logits, EVERY_ROW));
     return trine_broadcast(trine_mesh_group(g->mesh, TRINE_WORLD), logits,
-                           (size_t)count * g->shape.V, TRINE_F32, speaker(g));
+                           (size_t)count * g->shape.V, TRINE_F32, output_rank(g));
 }
 
-/* Puts `count` tokens behind the history, of which the last seq_length / 2 stay where there would be
- * more than seq_length. Returns how many there are, and sets the cache's end to what is still true of
- * it. */
+/* Appends `count` tokens to the history, and keeps its last seq_length / 2 if there would be more
+ * than seq_length. Returns the new length, and sets g->length to the part of the cache that is
+ * still valid. */
 static int extend(trine_generator *g, const int32_t *tokens, int count) {
     int T = g->model.seq_length, end = g->length + count, keep = T > 1 ? T / 2 : 1;
     if (g->config.no_cache) g->length = 0;
@@ -159,27 +159,28 @@ static int extend(trine_generator *g, const int32_t *tokens, int count) {
     return keep;
 }
 
-/* *token = the choice, or -1 where the logits are no numbers. */
+/* *token = the sampled token, or -1 if the logits are not finite. */
 static trine_status choose(trine_generator *g, const trine_sampling *s, int32_t *token) {
     *token = -1;
-    if (trine_world_rank(g->world) != speaker(g)) return TRINE_OK;
+    if (trine_world_rank(g->world) != output_rank(g)) return TRINE_OK;
     return sample_token(g->logits, g->shape.V, s, (uint64_t)g->total, g->ids, token);
 }
 
-/* The last row's logits were used up by the call before: with no new token it is made again. What the
- * speaker finds wrong it tells by a token that is none. */
+/* The logits of the last row are not kept: without a new token the row is evaluated again. Sampling
+ * errors are broadcast as token -1. */
 trine_status trine_generator_next(trine_generator *g, const int32_t *tokens, int count,
                                   const trine_sampling *sampling, int32_t *token) {
     TRY(status_user(sample_check(sampling)));
     TRY(status_user(check_tokens(g, tokens, count)));
-    CHECK(count + g->length > 0, TRINE_EINVAL, "there is no token yet that another could follow");
+    CHECK(count + g->length > 0, TRINE_EINVAL, "the sequence is empty; append at least one token");
     int end = extend(g, tokens, count);
     if (g->length == end) g->length = end - 1;
     TRY(advance(g, end, g->logits, LAST_ROW));
     char why[96] = "";
     if (choose(g, sampling, token) != TRINE_OK) snprintf(why, sizeof why, ": %s", status_message());
-    TRY(trine_broadcast(trine_mesh_group(g->mesh, TRINE_WORLD), token, 1, TRINE_I32, speaker(g)));
-    CHECK(*token >= 0, TRINE_EMATH, "what follows token %lld has logits that are no numbers%s",
+    TRY(trine_broadcast(trine_mesh_group(g->mesh, TRINE_WORLD), token, 1, TRINE_I32,
+                        output_rank(g)));
+    CHECK(*token >= 0, TRINE_EMATH, "the logits after token %lld are not finite%s",
           (long long)g->total, why);
     return TRINE_OK;
 }

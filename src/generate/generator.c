@@ -17,21 +17,21 @@ trine_generate_config trine_generate_config_default(void) {
         .layout = {.dp = 1, .tp = 1, .pp = 1}, .type = TRINE_F32, .device = "cpu", .timeout = 600};
 }
 
-/* ---- Creation, in the order in which the parts need each other ---- */
+/* ---- Creation ---- */
 
 static trine_status check_config(const trine_generator *g, device_config *config) {
     const trine_generate_config *c = &g->config;
     const trine_layout *l = &c->layout;
     int size = trine_world_size(g->world);
     CHECK(l->tp > 0 && l->pp > 0 && l->dp == 1, TRINE_EINVAL,
-          "generation wants tp and pp of 1 or more, and dp 1, not tp %d, pp %d, dp %d", l->tp,
-          l->pp, l->dp);
+          "invalid layout tp %d, pp %d, dp %d: generation needs tp and pp of at least 1 and dp 1",
+          l->tp, l->pp, l->dp);
     int64_t wanted = (int64_t)l->tp * l->pp;
     CHECK(wanted == size, TRINE_EINVAL,
-          "tp %d x pp %d are %" PRId64 " ranks, and there are %d: start as many with mpirun", l->tp,
-          l->pp, wanted, size);
+          "tp %d x pp %d need %" PRId64 " ranks, but there are %d; start that many with mpirun",
+          l->tp, l->pp, wanted, size);
     CHECK(c->type == TRINE_F32 || c->type == TRINE_BF16 || c->type == TRINE_F16, TRINE_EINVAL,
-          "weights are fp32, bf16 or fp16");
+          "invalid weight type %d (valid: fp32, bf16, fp16)", (int)c->type);
     *config = (device_config){.compute = c->type,
                               .library = c->cuda_library,
                               .precision = c->tf32 ? DEVICE_TF32 : DEVICE_FP32};
@@ -59,7 +59,7 @@ static trine_status list_config(alike_list *list, const trine_generate_config *c
     return TRINE_OK;
 }
 
-/* Ranks with other options would compute another model, or wait for ever. Collective over: world. */
+/* Ranks with different options would compute different models or deadlock. Collective over: world. */
 static trine_status agree_config(const trine_generator *g) {
     alike_list list;
     trine_status status = trine_world_agree(g->world, list_config(&list, &g->config));
@@ -72,13 +72,13 @@ static trine_status agree_config(const trine_generator *g) {
 
 /* Collective over: node. */
 static trine_status share_threads(const trine_generator *g, int *threads) {
-    bool narrow;
-    TRY(threads_share(trine_mesh_group(g->mesh, TRINE_NODE), threads, &narrow));
+    bool cpu_limited;
+    TRY(threads_share(trine_mesh_group(g->mesh, TRINE_NODE), threads, &cpu_limited));
     if (g->config.threads) *threads = g->config.threads;
     return TRINE_OK;
 }
 
-/* Which groups go through NCCL. Collective over: world. */
+/* Selects the groups that use NCCL. Collective over: world. */
 static trine_status join_gpus(trine_generator *g) {
     cuda_gpu gpu;
     if (g->dev->kind != DEVICE_CUDA) return TRINE_OK;
@@ -88,7 +88,7 @@ static trine_status join_gpus(trine_generator *g) {
     return comm_mpi_reaches(g->world, &g->mpi_reaches);
 }
 
-/* Mesh and device, which do not depend on the model. Collective over: world. */
+/* Creates mesh and device, which do not depend on the model. Collective over: world. */
 static trine_status setup_world(trine_generator *g) {
     device_config config;
     TRY(agree_config(g));
@@ -107,19 +107,20 @@ static trine_status setup_world(trine_generator *g) {
 static trine_status check_model(const trine_model *m, const trine_layout *l) {
     int ffn = m->ffn_hidden_size;
     CHECK(m->num_attention_heads % l->tp == 0 && ffn % l->tp == 0, TRINE_EINVAL,
-          "tp %d does not divide the model's %d heads and its MLP's width of %d", l->tp,
+          "tp %d does not divide both the model's %d heads and its MLP width of %d", l->tp,
           m->num_attention_heads, ffn);
     program_spec spec;
     gpt_spec(m, &spec);
-    CHECK(
-        l->pp <= spec.units, TRINE_EINVAL,
-        "pp %d: the model has %d units (embedding, %d blocks, head), and a stage has at least one",
-        l->pp, spec.units, m->num_layers);
-    CHECK(l->pp <= PROGRAM_STAGES, TRINE_EINVAL, "pp %d: at most %d stages", l->pp, PROGRAM_STAGES);
+    CHECK(l->pp <= spec.units, TRINE_EINVAL,
+          "pp %d: the model has %d units (embedding, %d blocks, head), and a stage needs at least "
+          "one",
+          l->pp, spec.units, m->num_layers);
+    CHECK(l->pp <= PROGRAM_STAGES, TRINE_EINVAL, "pp %d: must be at most %d", l->pp,
+          PROGRAM_STAGES);
     return TRINE_OK;
 }
 
-/* For one row all a unit costs is its weights' way from memory. */
+/* Splits by the cost of reading weights from memory, which dominates for one row. */
 static trine_status split(trine_generator *g) {
     program_spec spec = {.stages = g->stages = g->config.layout.pp};
     int pp = trine_mesh_coord(g->mesh).pp;
@@ -152,7 +153,7 @@ static gpt_shape shape_of(const trine_generator *g) {
                        .family = m->family};
 }
 
-/* What depends on the model. Not collective. */
+/* Sets up what depends on the model. Not collective. */
 static trine_status setup_model(trine_generator *g) {
     if (!g->model.ffn_hidden_size) g->model.ffn_hidden_size = 4 * g->model.hidden_size;
     TRY(check_model(&g->model, &g->config.layout));
@@ -184,7 +185,7 @@ static trine_status make_random(trine_generator *g, uint64_t seed) {
     return trine_world_agree(g->world, generate_weights_init(g, seed));
 }
 
-/* Room for one, on every rank or on none. */
+/* Allocates a generator on every rank or on none. */
 static trine_status begin(trine_generator **g, trine_world *world,
                           const trine_generate_config *config) {
     *g = calloc(1, sizeof **g);
@@ -225,7 +226,7 @@ void trine_generator_destroy(trine_generator **generator) {
     *generator = NULL;
 }
 
-/* ---- What it is ---- */
+/* ---- Queries ---- */
 
 const trine_model *trine_generator_model(const trine_generator *g) {
     return &g->model;

@@ -1,10 +1,9 @@
-/* A generator's inside. Each rank has the units of its stage, whole over dp (which is 1), a cache
- * for each block, and room for a chunk of rows. Rows go through the stages a chunk at a time: the
- * first embeds, each passes the residual stream on, the last makes logits, which its tp ranks
- * gather.
+/* Internals of a generator. Each rank has the units of its stage, not sharded over dp (which is 1), a cache
+ * for each block, and memory for a chunk of rows. Rows pass through the stages a chunk at a time: the first
+ * stage embeds, each passes the residual stream on, the last computes logits, which its tp ranks gather.
  *
- * Invariant: who works on which rows depends on the tokens alone, so that the depth of the pipeline
- * changes no bit. All ranks count the tokens alike: none is told how far the sequence is. Cost:
+ * Invariant: the distribution of rows over ranks depends on the tokens alone, so the number of stages
+ * changes no bit. All ranks count the tokens alike: the length of the sequence is not communicated. Cost:
  * weights and caches once, and a workspace for GENERATE_ROWS rows. */
 #ifndef TRINE_GENERATE_GENERATOR_H
 #define TRINE_GENERATE_GENERATOR_H
@@ -13,22 +12,22 @@
 #include "model/decode.h"
 #include "trine_generate.h"
 
-#define GENERATE_ROWS      256 /* go through the stages at a time: products near their full rate */
-#define GENERATE_HEAD_ROWS 16  /* whose logits exist at a time */
+#define GENERATE_ROWS      256 /* rows per chunk: matrix products near their full rate */
+#define GENERATE_HEAD_ROWS 16  /* rows whose logits are computed at a time */
 
 /* One unit of the stage. */
 typedef struct {
     int unit;
     flat_unit layout;
     void *base[FLAT_RANGES];    /* weights */
-    bool borrowed[FLAT_RANGES]; /* the embedding's, on the same stage */
+    bool borrowed[FLAT_RANGES]; /* shares the weights of the embedding on the same stage */
     gpt_unit bound;
     decode_cache cache;
 } generate_unit;
 
 struct trine_generator {
     trine_world *world; /* not owned */
-    trine_generate_config config; /* whose strings are borrowed, and used in creation alone */
+    trine_generate_config config; /* strings are borrowed, used during creation only */
     trine_model model;
     trine_mesh *mesh;
     device *dev;
@@ -38,11 +37,11 @@ struct trine_generator {
     generate_unit *units;     /* [count] */
     decode_run run;
     void *x;         /* (rows, C) */
-    int32_t *tokens; /* (rows), the device's, for the first stage */
-    /* Memory: `base` holds all of the device's; beside a GPU `mirror` is what groups exchange. */
-    void *base, *mirror;
+    int32_t *tokens; /* (rows), in device memory, for the first stage */
+    /* Device memory at `base`; with a GPU, `staging` is the host staging buffer of what groups exchange. */
+    void *base, *staging;
     size_t bytes, staging_bytes;
-    bool pinned, mpi_reaches; /* the mirror is; MPI sends from GPUs' memory */
+    bool pinned, mpi_reaches; /* the staging buffer is pinned; MPI can send from GPU memory */
     /* The host's. */
     int32_t *history; /* (T) tokens in the cache */
     int length;       /* of these */
@@ -52,14 +51,14 @@ struct trine_generator {
     void *raw;        /* (tp, head_rows, Vp/tp) of the device's type; NULL but on the last stage */
 };
 
-/* With the model's weights as training starts with them, of `seed`: for tests and benchmarks.
+/* Creates a generator with initial weights of `seed`, as training starts: for tests and benchmarks.
  * Collective over: world. */
 trine_status generator_create_random(trine_generator **generator, trine_world *world,
                                      const trine_model *model, const trine_generate_config *config,
                                      uint64_t seed);
 
-/* memory.c: tables, device memory and the host's buffers of g->units. Errors: TRINE_ENOMEM.
- * Not collective. */
+/* generator_memory.c: tables, device memory and host buffers of g->units. Errors: TRINE_ENOMEM. Not
+ * collective. */
 trine_status generate_memory_create(trine_generator *g);
 void generate_memory_destroy(trine_generator *g);
 

@@ -1,6 +1,6 @@
-/* What a rank holds, declared and then taken by one walk (base/arena.h). On processors all of it is
- * one piece. On a GPU what groups exchange lies behind the rest, and where some group stages it, it
- * has a mirror in the host's memory (comm/api/device_memory.h). */
+/* Memory of a rank, declared and then taken by one function (base/arena.h). On CPUs it is one
+ * region. On a GPU the data that groups exchange follow the rest; if some group stages them, they
+ * have a staging buffer in host memory (comm/api/device_memory.h). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,41 +38,41 @@ static void walk(trine_generator *g, arena *a) {
     g->tokens = arena_take(a, MEM_DATA, rows * sizeof *g->tokens);
 }
 
-/* ---- The device's ---- */
+/* ---- Device memory ---- */
 
-/* Beside a GPU: groups may be given what they exchange. */
+/* Registers the memory that groups exchange, with a host staging buffer if needed. GPU only. */
 static trine_status take_staging(trine_generator *g, char *exchanged, size_t bytes) {
     bool stages = comm_gpu_stages(g->mesh);
     g->staging_bytes = (bytes + PAGE - 1) / PAGE * PAGE;
     if (stages) {
-        g->mirror = aligned_alloc(PAGE, g->staging_bytes);
-        CHECK(g->mirror, TRINE_ENOMEM, "no memory for %zu bytes beside the GPU's",
+        g->staging = aligned_alloc(PAGE, g->staging_bytes);
+        CHECK(g->staging, TRINE_ENOMEM, "no memory for a host staging buffer of %zu bytes",
               g->staging_bytes);
-        memset(g->mirror, 0, g->staging_bytes);
-        g->pinned = device_pin(g->dev, g->mirror, g->staging_bytes) == TRINE_OK;
-        if (!g->pinned) status_clear(); /* slower, and right all the same: a few rows at a time */
+        memset(g->staging, 0, g->staging_bytes);
+        g->pinned = device_pin(g->dev, g->staging, g->staging_bytes) == TRINE_OK;
+        if (!g->pinned) status_clear(); /* not pinned: slower, but correct; few rows at a time */
     }
     device_region memory = {.dev = g->dev,
                             .base = exchanged,
                             .bytes = bytes,
                             .rest = g->base,
                             .rest_bytes = (size_t)(exchanged - (char *)g->base),
-                            .own = g->mirror,
+                            .own = g->staging,
                             .reached = g->mpi_reaches};
     return comm_device_memory(g->mesh, &memory);
 }
 
 static trine_status take_device(trine_generator *g) {
-    bool far = !g->dev->memory->host;
+    bool on_device = !g->dev->memory->host;
     arena a;
     arena_init(&a, NULL, 0);
-    if (far) arena_device(&a, (arena_region){0}, (arena_region){0});
+    if (on_device) arena_device(&a, (arena_region){0}, (arena_region){0});
     walk(g, &a);
     g->bytes = a.used;
     size_t exchanged = a.exchanged.used, own = a.used - exchanged;
     TRY(device_alloc(g->dev, &g->base, g->bytes));
     arena_init(&a, g->base, own);
-    if (far) {
+    if (on_device) {
         char *behind = (char *)g->base + own;
         TRY(take_staging(g, behind, exchanged));
         arena_device(&a, (arena_region){.base = behind, .capacity = exchanged}, (arena_region){0});
@@ -85,7 +85,7 @@ static trine_status take_device(trine_generator *g) {
     return TRINE_OK;
 }
 
-/* ---- The host's ---- */
+/* ---- Host memory ---- */
 
 static trine_status take_host(trine_generator *g) {
     size_t V = g->shape.V, tp = (size_t)g->shape.tp;
@@ -101,7 +101,7 @@ static trine_status take_host(trine_generator *g) {
     return TRINE_OK;
 }
 
-/* A tied head takes the embedding's matrix where both are on one stage. */
+/* Lists the units. A tied head shares the embedding's matrix if both are on one stage. */
 static trine_status lay_out(trine_generator *g) {
     g->units = calloc((size_t)g->count, sizeof *g->units);
     CHECK(g->units, TRINE_ENOMEM, "no memory for %d units", g->count);
@@ -124,7 +124,7 @@ trine_status generate_memory_create(trine_generator *g) {
 void generate_memory_destroy(trine_generator *g) {
     if (g->mesh) (void)comm_device_memory(g->mesh, NULL);
     if (g->mesh) comm_gpu_destroy(g->mesh);
-    if (g->pinned) device_unpin(g->dev, g->mirror);
+    if (g->pinned) device_unpin(g->dev, g->staging);
     if (g->base) device_free(g->dev, g->base, g->bytes);
-    free(g->mirror), free(g->units), free(g->history), free(g->logits), free(g->ids), free(g->raw);
+    free(g->staging), free(g->units), free(g->history), free(g->logits), free(g->ids), free(g->raw);
 }

@@ -8,29 +8,29 @@
 
 trine_status sample_check(const trine_sampling *s) {
     CHECK(s->temperature >= 0 && isfinite(s->temperature), TRINE_EINVAL,
-          "a temperature of %g: it is a number from 0 (always the most likely token) on",
+          "invalid temperature %g (valid: 0 or more; 0: always the most likely token)",
           s->temperature);
-    CHECK(s->top_k >= 0, TRINE_EINVAL, "top-k %d: it is a number from 1 on, or 0 for all tokens",
+    CHECK(s->top_k >= 0, TRINE_EINVAL, "invalid top-k %d (valid: 1 or more, or 0 for all tokens)",
           s->top_k);
     return TRINE_OK;
 }
 
-/* *best = the largest logit's id, of equals the lowest. */
+/* *best = the id of the largest logit, the lowest of equal ones. */
 static trine_status find_largest(const float *logits, size_t V, int32_t *best) {
     size_t at = 0;
     for (size_t v = 0; v < V; v++) {
         CHECK(!isnan(logits[v]), TRINE_EMATH, "the logit of token %zu is NaN", v);
         if (logits[v] > logits[at]) at = v;
     }
-    CHECK(isfinite(logits[at]), TRINE_EMATH, "the largest logit, of token %zu, is %g", at,
-          (double)logits[at]);
+    CHECK(isfinite(logits[at]), TRINE_EMATH, "the logit of token %zu is %g; logits must be finite",
+          at, (double)logits[at]);
     *best = (int32_t)at;
     return TRINE_OK;
 }
 
-/* ---- The k largest: a heap whose root is the one to go first ---- */
+/* ---- The k largest: a heap with the worst at its root ---- */
 
-/* Whether a goes before b when there is one too many. */
+/* Whether a is dropped before b. */
 static bool worse(const float *logits, int32_t a, int32_t b) {
     return logits[a] < logits[b] || (logits[a] == logits[b] && a > b);
 }
@@ -52,7 +52,7 @@ static int ascending(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* ids (k) = those of the k largest logits, ascending; k <= V. */
+/* ids (k) = the ids of the k largest logits, ascending; k <= V. */
 static void keep_largest(const float *logits, size_t V, size_t k, int32_t *ids) {
     for (size_t v = 0; v < k; v++) ids[v] = (int32_t)v;
     if (k == V) return;
@@ -74,7 +74,7 @@ static double uniform(uint64_t seed, uint64_t place) {
     return (double)((uint64_t)words[0] << 21 | words[1] >> 11) * 0x1p-53;
 }
 
-/* In (0, 1], or 0 where it is too small for a number. */
+/* In (0, 1], or 0 on underflow. */
 static double weight(float logit, float max, double temperature) {
     return exp(((double)logit - (double)max) / temperature);
 }
@@ -91,7 +91,8 @@ trine_status sample_token(const float *logits, size_t V, const trine_sampling *s
     keep_largest(logits, V, k, ids);
     for (size_t i = 0; i < k; i++) total += weight(logits[ids[i]], max, s->temperature);
     double wanted = uniform(s->seed, place) * total;
-    /* The same additions in the same order: the last sum is the total, above what is wanted. */
+    /* Same additions in the same order: the last sum equals the total, which is larger than
+     * `wanted`. */
     for (size_t i = 0; i < k; i++) {
         sum += weight(logits[ids[i]], max, s->temperature);
         if (sum <= wanted) continue;

@@ -1,21 +1,21 @@
-/* Choosing the next token from logits. The choice is a function of the logits, the options and the
- * place in the text alone: a uniform number of 53 bits from Philox (base/rng.h) of key
- * rng_key(seed, "generate.sample") and block `place` is looked up in the distribution function of
- * softmax(logits / temperature), ids ascending, in double.
+/* Samples the next token from logits. The token is a function of the logits, the options and the position
+ * in the text alone: a uniform number of 53 bits from Philox (base/rng.h) of key rng_key(seed,
+ * "generate.sample") and block `place` is looked up in the distribution function of softmax(logits /
+ * temperature), ids ascending, in double.
  *
- * Invariant: equal logits, options and places give equal tokens, on every machine; of equal logits
- * the lower id goes first. Cost: a pass over the vocabulary, and log k for the few that enter the k
- * largest. Fan et al., "Hierarchical neural story generation", ACL 2018 (top-k). */
+ * Invariant: equal logits, options and places give equal tokens on every machine; of equal logits the lower
+ * id comes first. Cost: a pass over the vocabulary, and log k for each logit that enters the k largest. Fan
+ * et al., "Hierarchical neural story generation", ACL 2018 (top-k). */
 #ifndef TRINE_GENERATE_SAMPLE_H
 #define TRINE_GENERATE_SAMPLE_H
 
 #include "trine_generate.h"
 
-/* Whether the options make sense. Errors: TRINE_EINVAL. Pure. */
+/* Checks the options. Errors: TRINE_EINVAL. Pure. */
 trine_status sample_check(const trine_sampling *s);
 
-/* *token = the choice among logits (V); `ids` (V) is scratch. Errors: TRINE_EMATH when a logit is
- * NaN or none is finite. Pure. */
+/* *token = a sample from logits (V); `ids` (V) is scratch. Errors: TRINE_EMATH when a logit is NaN or the
+ * largest is not finite. Pure. */
 trine_status sample_token(const float *logits, size_t V, const trine_sampling *s, uint64_t place,
                           int32_t *ids, int32_t *token);
 

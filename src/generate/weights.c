@@ -5,16 +5,16 @@
 #include "generate/generator.h"
 
 static trine_status load_unit(trine_generator *g, const ckpt_source *source, generate_unit *u) {
-    ckpt_shard pieces[FLAT_RANGES];
+    ckpt_shard shards[FLAT_RANGES];
     size_t count = 0;
     for (int r = 0; r < u->layout.range_count; r++)
         if (!u->borrowed[r])
-            pieces[count++] = (ckpt_shard){.kind = CKPT_WEIGHT,
+            shards[count++] = (ckpt_shard){.kind = CKPT_WEIGHT,
                                            .range = &u->layout.ranges[r],
                                            .count = u->layout.ranges[r].count,
                                            .at = u->base[r],
                                            .type = g->dev->compute};
-    return ckpt_read_answering(source, g->world, g->dev, pieces, count);
+    return ckpt_read_answering(source, g->world, g->dev, shards, count);
 }
 
 trine_status generate_weights_load(trine_generator *g, const ckpt_source *source) {
@@ -24,26 +24,26 @@ trine_status generate_weights_load(trine_generator *g, const ckpt_source *source
 
 /* ---- Initial values ---- */
 
-enum { PIECE = 1 << 16 }; /* elements made at a time */
+enum { INIT_COUNT = 1 << 16 }; /* elements computed at a time */
 
 typedef struct {
-    float values[PIECE];
-    uint16_t halves[PIECE];
-} piece;
+    float values[INIT_COUNT];
+    uint16_t halves[INIT_COUNT];
+} init_buffer;
 
-/* The piece's first `count` values in the device's type. */
-static const void *rounded(piece *p, trine_dtype type, size_t count) {
+/* The first `count` values, rounded to the device's type. */
+static const void *rounded(init_buffer *p, trine_dtype type, size_t count) {
     if (type == TRINE_F32) return p->values;
     for (size_t i = 0; i < count; i++)
         p->halves[i] = type == TRINE_BF16 ? bf16_store(p->values[i]) : f16_store(p->values[i]);
     return p->halves;
 }
 
-static trine_status init_range(device *d, piece *p, const flat_range *range, char *to,
+static trine_status init_range(device *d, init_buffer *p, const flat_range *range, char *to,
                                uint64_t seed) {
     size_t element = trine_dtype_bytes(d->compute);
-    for (size_t at = 0; at < range->count; at += PIECE) {
-        size_t count = range->count - at < PIECE ? range->count - at : PIECE;
+    for (size_t at = 0; at < range->count; at += INIT_COUNT) {
+        size_t count = range->count - at < INIT_COUNT ? range->count - at : INIT_COUNT;
         flat_init(range, seed, at, count, p->values);
         TRY(device_write(d, to + at * element, rounded(p, d->compute, count), count * element));
     }
@@ -51,8 +51,8 @@ static trine_status init_range(device *d, piece *p, const flat_range *range, cha
 }
 
 trine_status generate_weights_init(trine_generator *g, uint64_t seed) {
-    piece *p = malloc(sizeof *p);
-    CHECK(p, TRINE_ENOMEM, "no memory to make initial values in");
+    init_buffer *p = malloc(sizeof *p);
+    CHECK(p, TRINE_ENOMEM, "no memory for a buffer of initial values");
     trine_status status = TRINE_OK;
     for (int n = 0; n < g->count; n++)
         for (int r = 0; r < g->units[n].layout.range_count; r++)

@@ -5,7 +5,7 @@
 
 /* ---- Where values are -------------------------------------------------------------------------- */
 
-/* "y" is written over "x" where no row reads that any more; else it has a buffer, and is copied. */
+/* "y" overwrites "x" if no later row reads "x"; else it has a buffer and is copied. */
 static bool is_stream(const unit_list *l, int v) {
     if (v == l->input) return true;
     if (v != l->output) return false;
@@ -49,7 +49,7 @@ static void *take_exchanged(arena *a, const device *d, size_t count) {
     return arena_take_exchanged(a, MEM_WORKSPACE, count * trine_dtype_bytes(d->compute));
 }
 
-/* One set for all kinds of units. */
+/* One set of buffers for all kinds of units. */
 static void take_buffers(arena *a, const device *d, decode_scratch *out) {
     for (int b = 0; b < LIST_BUFFERS; b++) {
         list_buffer room = {0};
@@ -65,7 +65,7 @@ static void take_buffers(arena *a, const device *d, decode_scratch *out) {
     }
 }
 
-/* What a layer that decodes by its forward pass has beside its output, and what any needs during a call. */
+/* The aux of layers that decode with their forward pass, and the workspace of all layers. */
 static void take_beside(arena *a, const gpt_shape *s, const device *d, decode_scratch *out) {
     gpt_shape chunk = *s, all = *s;
     size_t aux = 0, workspace = 0;

@@ -9,7 +9,7 @@
 #define NAME_MOST    40
 #define NAME_LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_."
 
-/* Ours: each is a file beside this one, and its row here. */
+/* Built-in families. Each has a file in this directory and a row here. */
 #define FAMILY_LIST(X) X(trine_gpt2)
 
 #define FAMILY_EXTERN(name)  extern const trine_family name;
@@ -17,7 +17,7 @@
 #define FAMILY_ONE(name)     +1
 FAMILY_LIST(FAMILY_EXTERN)
 
-/* Then the caller's. */
+/* Built-in families first, then those added by the program. */
 enum { OURS = 0 FAMILY_LIST(FAMILY_ONE) };
 static const trine_family *families[OURS + TRINE_FAMILIES] = {FAMILY_LIST(FAMILY_POINTER)};
 static int count = OURS;
@@ -29,7 +29,8 @@ const trine_family *family_of(const trine_model *m) {
 static trine_status check_name(const trine_family *f) {
     CHECK(f->name && *f->name && strlen(f->name) <= NAME_MOST &&
               strspn(f->name, NAME_LETTERS) == strlen(f->name),
-          TRINE_EINVAL, "a family's name is 1 to %d letters, digits, - _ and .", NAME_MOST);
+          TRINE_EINVAL, "invalid family name \"%.60s\"; use 1 to %d letters, digits, -, _ and .",
+          f->name ? f->name : "(null)", NAME_MOST);
     return TRINE_OK;
 }
 
@@ -37,7 +38,7 @@ trine_status family_check(const trine_family *family) {
     TRY(check_name(family));
     for (int n = 0; n < count; n++)
         CHECK(families[n] == family || strcmp(families[n]->name, family->name) != 0, TRINE_EINVAL,
-              "another family is called \"%s\"", family->name);
+              "family name \"%s\" is already used by another family", family->name);
     return TRINE_OK;
 }
 
@@ -45,7 +46,9 @@ trine_status trine_family_add(const trine_family *family) {
     TRY(family_check(family));
     for (int n = 0; n < count; n++)
         if (families[n] == family) return TRINE_OK;
-    CHECK(count < OURS + TRINE_FAMILIES, TRINE_EINVAL, "more than %d families", TRINE_FAMILIES);
+    CHECK(count < OURS + TRINE_FAMILIES, TRINE_EINVAL,
+          "family \"%s\" cannot be added; at most %d families are allowed", family->name,
+          TRINE_FAMILIES);
     families[count++] = family;
     return TRINE_OK;
 }
@@ -61,11 +64,11 @@ trine_status family_find(const trine_family **family, const char *name) {
                                      families[n]->name);
     }
     return RAISE(TRINE_EINVAL,
-                 "unknown model family \"%.40s\"; known: %s (trine_family_add adds one)", name,
+                 "unknown model family \"%.40s\" (known: %s); add it with trine_family_add", name,
                  known);
 }
 
-/* FNV-1a (Fowler, Noll, Vo), of a text with its end, so that no two lists run into each other. */
+/* FNV-1a (Fowler, Noll, Vo) of a string with its terminating zero, so that neighbouring strings stay distinct. */
 static uint64_t hash_text(uint64_t h, const char *text) {
     for (const char *at = text ? text : "";; at++) {
         h = (h ^ (unsigned char)*at) * UINT64_C(0x100000001b3);
@@ -106,6 +109,6 @@ trine_status family_of_text(const trine_family **family, const char *text) {
     snprintf(name, sizeof name, "%.*s", (int)(length < NAME_MOST ? length : NAME_MOST), text);
     TRY(family_find(family, name));
     CHECK(strcmp(family_text(*family, own), text) == 0, TRINE_EINVAL,
-          "family \"%s\" has other layers here than where this was saved", name);
+          "family \"%s\": its layers differ from those in the checkpoint", name);
     return TRINE_OK;
 }

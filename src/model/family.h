@@ -4,16 +4,16 @@
 
 #include "trine_model.h"
 
-/* Whether a family may have its name: nobody else has it. Errors: TRINE_EINVAL. Not collective. */
+/* Checks that the family's name is valid and not used by another family. Errors: TRINE_EINVAL. Not collective. */
 trine_status family_check(const trine_family *family);
-/* A model's family. Never NULL. Pure. */
+/* The family of a model. Never NULL. Pure. */
 const trine_family *family_of(const trine_model *m);
 
-/* The family of that name. Errors: TRINE_EINVAL names those that are known. Not collective. */
+/* Finds a family by name. Errors: TRINE_EINVAL lists the known families. Not collective. */
 trine_status family_find(const trine_family **family, const char *name);
 
-/* "own 1f0a2b3c4d5e6f70": its name and a hash of its lists, which ranks and checkpoints must agree about; and the
- * family of such a text. Errors: TRINE_EINVAL, also when its lists have changed since. */
+/* "own 1f0a2b3c4d5e6f70": the name and a hash of the lists, which must be equal on all ranks and in a checkpoint; and
+ * the family of such a text. Errors: TRINE_EINVAL, also if the lists have changed since. */
 #define FAMILY_TEXT 64
 const char *family_text(const trine_family *f, char text[FAMILY_TEXT]);
 trine_status family_of_text(const trine_family **family, const char *text);

@@ -1,4 +1,4 @@
-/* What a model says of itself: facts, costs, tensors. */
+/* Facts, costs and tensors of a model, derived from its lists. */
 #include "model/gpt.h"
 
 #include <math.h>
@@ -23,7 +23,7 @@ unit_facts gpt_facts(const program_spec *s, int unit) {
     if (s->tied && embedding) facts.twin = s->units - 1;
     if (s->tied && head) facts.twin = 0;
     if (embedding) facts.backward = BACKWARD_WEIGHT_ONLY; /* tokens have no gradient */
-    if (head) facts.backward = BACKWARD_WHOLE;            /* its logits are never kept */
+    if (head) facts.backward = BACKWARD_UNSPLIT;          /* its logits are never kept */
     return facts;
 }
 
@@ -33,14 +33,14 @@ void gpt_spec(const trine_model *m, program_spec *spec) {
     spec->tied = !m->untied;
 }
 
-/* Embedding and head have tensors of different names. */
-static trine_status check_ends_differ(const trine_model *m) {
+/* Embedding and head must not share a layer name. */
+static trine_status check_names_differ(const trine_model *m) {
     const trine_family *f = family_of(m);
     for (const trine_layer *a = f->embedding; a->kind != TRINE_LAYER_END; a++)
         for (const trine_layer *b = f->head; b->kind != TRINE_LAYER_END; b++)
             CHECK(!layer_kind_of(a->kind)->tensor_count || !layer_kind_of(b->kind)->tensor_count ||
                       strcmp(a->name, b->name) != 0,
-                  TRINE_EINVAL, "embedding and head of family \"%s\" both have a layer \"%s\"",
+                  TRINE_EINVAL, "family \"%s\": embedding and head both have a layer named \"%s\"",
                   f->name, a->name);
     return TRINE_OK;
 }
@@ -55,13 +55,12 @@ trine_status gpt_check_family(const trine_model *m) {
         if (list_resolve(&l, &s, kind) == TRINE_OK) continue;
         snprintf(why, sizeof why, "%s", status_message());
         status_clear();
-        return RAISE(TRINE_EINVAL, "the %s of family \"%s\": %s", names[kind], family_of(m)->name,
-                     why);
+        return RAISE(TRINE_EINVAL, "family \"%s\", %s: %s", family_of(m)->name, names[kind], why);
     }
-    return check_ends_differ(m);
+    return check_names_differ(m);
 }
 
-/* A list that gpt_check_family has let pass. */
+/* Resolves a list that gpt_check_family has accepted. */
 static void resolve(unit_list *l, const gpt_shape *s, unit_kind kind) {
     trine_status status = list_resolve(l, s, kind);
     ASSERT(status == TRINE_OK);
@@ -90,7 +89,7 @@ double gpt_flops_per_token(const trine_model *m) {
 
 /* ---- Tensors ----------------------------------------------------------------------------------- */
 
-/* The matrices that join the residual stream in all blocks; at least 1. */
+/* The number of matrices in all blocks whose output is added to the residual stream; at least 1. */
 static size_t residual_count(const gpt_shape *s) {
     size_t count = 0;
     for (const trine_layer *row = gpt_unit_rows(s, UNIT_BLOCK); row->kind != TRINE_LAYER_END;
@@ -102,7 +101,7 @@ static size_t residual_count(const gpt_shape *s) {
     return count ? count * s->L : 1;
 }
 
-/* Whole. A COLUMN's output may be several stacked matrices, which are split each by itself. */
+/* The unsharded sizes. The output of a COLUMN may be several stacked matrices, each of which is split by itself. */
 static void set_sides(tensor *t, const kind_tensor *k, const gpt_shape *s, const unit_list *l,
                       const list_layer *at) {
     size_t width = list_width(l, at), in = list_width_in(l, at);
@@ -121,7 +120,8 @@ static void set_sides(tensor *t, const kind_tensor *k, const gpt_shape *s, const
     t->split = rows ? SPLIT_ROWS : k->side == SIDE_COLUMNS ? SPLIT_COLS : SPLIT_NONE;
 }
 
-/* This rank's share. Only the vocabulary's rows are not divisible: the last ones may be padding. */
+/* The sizes of this rank's shard. Only the rows of the vocabulary need not be divisible: the last rows may be
+ * padding. */
 static void split_over_tp(tensor *t, const kind_tensor *k, const gpt_shape *s) {
     size_t tp = (size_t)s->tp, rank = (size_t)s->tp_rank;
     t->rows = t->global_rows, t->cols = t->global_cols;
@@ -140,8 +140,8 @@ static void split_over_tp(tensor *t, const kind_tensor *k, const gpt_shape *s) {
     }
 }
 
-/* Radford et al. 2019: deviation 0.02; what adds to the residual stream is scaled down by the root of the number of
- * such additions. */
+/* Radford et al. 2019: standard deviation 0.02, divided by the square root of the number of additions to the residual
+ * stream for matrices that add to it. */
 static void set_start(tensor *t, const kind_tensor *k, const gpt_shape *s) {
     double all = (double)residual_count(s);
     t->init = k->start == START_ZERO ? INIT_ZERO : k->start == START_ONE ? INIT_ONE : INIT_NORMAL;
@@ -161,7 +161,7 @@ static void set_name(tensor *t, const kind_tensor *k, const gpt_shape *s, size_t
         snprintf(t->name, sizeof t->name, "h.%zu.%s.%s", block, name, k->suffix);
 }
 
-/* Of the block of that number, or NO_BLOCK. */
+/* The tensor of the given block; NO_BLOCK for embedding and head. */
 static tensor unit_tensor(const gpt_shape *s, size_t block, const unit_list *l,
                           const list_layer *at, const kind_tensor *k) {
     tensor t = {.tp_partial = k->tp_partial && gpt_tp_partial(s)};
@@ -198,17 +198,17 @@ void gpt_unit_layout(const gpt_shape *s, int unit, int dp, flat_unit *out) {
     }
 }
 
-/* In files a tied matrix is the embedding's. */
+/* In files a tied matrix belongs to the embedding. */
 static bool is_twin(const gpt_shape *s, unit_kind kind, const kind_tensor *k) {
     return !s->untied && kind == UNIT_HEAD && k->side == SIDE_VOCABULARY;
 }
 
-/* The index-th tensor of a kind of unit, and how many there are. */
+/* Sets *out to the index-th tensor of a kind of unit; returns the number of tensors. */
 static size_t file_tensors(const gpt_shape *s, unit_kind kind, size_t block, size_t index,
                            tensor *out) {
     unit_list l;
     size_t count = 0;
-    trine_status status = list_read(&l, s, kind); /* all that names and sides depend on */
+    trine_status status = list_read(&l, s, kind); /* enough for names and sizes */
     ASSERT(status == TRINE_OK);
     for (int n = 0; n < l.count; n++)
         for (int i = 0; i < l.layers[n].kind->tensor_count; i++) {
@@ -259,7 +259,7 @@ double gpt_parameters(const trine_model *m) {
 
 /* ---- Binding ----------------------------------------------------------------------------------- */
 
-/* Walks the tensors of a unit as gpt_unit_layout did: the next one of its range. */
+/* Walks the tensors of a unit in the order of gpt_unit_layout. */
 typedef struct {
     const trine_layer *row;
     int tensor, number, next[FLAT_RANGES];
@@ -271,7 +271,7 @@ static cursor first_tensor(const gpt_shape *s, int unit) {
     return (cursor){.row = gpt_unit_rows(s, kind), .number = -1, .kind = kind};
 }
 
-/* Its number in the unit, range and offset; false: there are no more. */
+/* Moves to the next tensor and sets its range and offset; false: no more tensors. */
 static bool next_tensor(cursor *c, const flat_unit *layout, int *range, size_t *offset) {
     for (; c->row->kind != TRINE_LAYER_END; c->row++, c->tensor = 0) {
         const layer_kind *kind = layer_kind_of(c->row->kind);

@@ -1,9 +1,9 @@
-/* The instructions that run a unit, on a rank's state: FORWARD, BACKWARD, and its two parts. */
+/* The instructions that run a unit on a rank's state: FORWARD, BACKWARD, BACKWARD_INPUT, BACKWARD_WEIGHT. */
 #include "base/status.h"
 #include "dp/dp.h"
 #include "model/gpt.h"
 
-/* ---- What the state asks of a model ----------------------------------------------------------- */
+/* ---- Callbacks of the rank state -------------------------------------------------------------- */
 
 static void layout_of(const void *shape, int unit, trine_layout layout, flat_unit *out) {
     gpt_unit_layout(shape, unit, axes_size(layout, AXIS(TRINE_AXIS_DP)), out);
@@ -48,15 +48,15 @@ static const gpt_shape *shape_of(const rank_state *s) {
     return s->config.model.shape;
 }
 
-/* Points the unit's tensors at the gather buffer or at its parameters at rest. */
+/* Binds the unit's tensors to the gather buffer or to its parameters at rest. */
 static void bind_params(const rank_state *s, held_unit *u, const instr *i) {
     void *base[FLAT_RANGES];
     state_param_bases(s, u, i->gather, base);
     gpt_bind_params(u->record, shape_of(s), u->unit, &u->layout, base);
 }
 
-/* What backward does not write: padding rows, and what lies between tensors and behind them. Units
- * of other layouts share a buffer, and a NaN would stay. */
+/* Zeroes what backward does not write: padding rows, and the gaps between and after tensors. A buffer is shared by
+ * units of different layouts, so an old NaN would otherwise remain there. */
 static void zero_padding(const step_run *r, const flat_range *range, char *base) {
     size_t element = state_grad_bytes(r->state);
     for (int n = 0; n < range->tensor_count; n++) {
@@ -67,8 +67,9 @@ static void zero_padding(const step_run *r, const flat_range *range, char *base)
     }
 }
 
-/* Where a unit's gradients go: reduce buffer i->reduce, which dp/reduce.c has given to the last instruction that makes
- * them (BACKWARD, BACKWARD_WEIGHT), or with -1 at rest. The first are set: of the first micro-batch at rest, of every one in a buffer. */
+/* Binds the unit's gradients to reduce buffer i->reduce, which dp/reduce.c has assigned to the last instruction that
+ * computes them (BACKWARD, BACKWARD_WEIGHT), or with -1 to the gradients at rest. Gradients are set, not added to,
+ * in a reduce buffer, and at rest in the first micro-batch. */
 static void bind_grads(const step_run *r, held_unit *u, const instr *i) {
     const rank_state *s = r->state;
     void *base[FLAT_RANGES];
@@ -79,10 +80,11 @@ static void bind_grads(const step_run *r, held_unit *u, const instr *i) {
     gpt_bind_grads(u->record, shape_of(s), u->unit, &u->layout, base, mode);
 }
 
-/* ---- Gradients that BACKWARD_INPUT makes --------------------------------------------------------- */
+/* ---- Gradients that BACKWARD_INPUT computes ------------------------------------------------------ */
 
-/* Those of layers whose backward pass is not split, of norms: made at rest or, where they do not accumulate there, in
- * the keep buffer; they have no reduce buffer before BACKWARD_WEIGHT, which moves them. */
+/* Gradients of layers whose backward pass is not split, such as norms. They are computed at rest or, if they do not
+ * accumulate there, in the keep buffer: there is no reduce buffer before BACKWARD_WEIGHT, which moves them into it.
+ */
 typedef enum { BIND_SMALL, MOVE_SMALL } small_use;
 
 static void each_small(const step_run *r, gpt_unit *u, const gpt_keep *keep, small_use use) {
@@ -113,12 +115,12 @@ static void bind_small(const step_run *r, const instr *i, held_unit *u, const gp
 
 /* ---- Running ---------------------------------------------------------------------------------- */
 
-/* What a unit runs on, and with. */
+/* The arguments of one instruction. */
 typedef struct {
     held_unit *held;
     gpt_unit *unit;
     const gpt_acts *acts;
-    void *input, *output; /* NULL where there is none */
+    void *input, *output; /* NULL if the unit has none */
     void *stream;
     gpt_keep *keep;
     tp_region tp;
@@ -145,7 +147,7 @@ static void prepare(step_run *r, const instr *i, gpt_call *c) {
     c->output = slot->outputs[s->index[i->unit]];
     c->stream = i->stream < 0 ? NULL : s->streams[i->stream];
     c->keep = i->keep < 0 ? NULL : state_keep(s, i->keep);
-    c->tp = (tp_region){step_group(r, TRINE_TP), r->dev, scratch->whole};
+    c->tp = (tp_region){step_group(r, TRINE_TP), r->dev, scratch->full};
     c->run = (gpt_run){.dev = r->dev,
                        .tp = &c->tp,
                        .shape = shape_of(s),
@@ -202,8 +204,8 @@ static uint64_t forward_bytes(const rank_state *s, const list_layer *at) {
     return crossing_bytes(s, at->kind->sends) + more;
 }
 
-/* A layer whose backward pass is not split does all of it in BACKWARD_INPUT; in that of a unit that is not split, an
- * embedding's, BACKWARD_WEIGHT is all. */
+/* A layer whose backward pass is not split runs completely in BACKWARD_INPUT. In a unit that is not split, such as an
+ * embedding, all layers run in BACKWARD_WEIGHT. */
 static uint64_t backward_bytes(const rank_state *s, const list_layer *at, const instr *i) {
     const layer_kind *k = at->kind;
     bool parts = i->keep >= 0 && list_splits(at);
@@ -213,7 +215,7 @@ static uint64_t backward_bytes(const rank_state *s, const list_layer *at, const 
     return at->rerun ? bytes + forward_bytes(s, at) : bytes;
 }
 
-/* A state whose memory is only planned has no lists yet. */
+/* Resolves the list if the state is only a plan, which has none yet. */
 static const unit_list *list_of(const rank_state *s, int unit) {
     gpt_scratch *scratch = s->scratch;
     unit_kind kind = gpt_unit_kind(shape_of(s), unit);
@@ -223,7 +225,7 @@ static const unit_list *list_of(const rank_state *s, int unit) {
     return l;
 }
 
-/* LOSS is not run twice: its backward pass has the product of its forward pass. */
+/* LOSS does not run twice: its backward pass contains its forward pass. */
 uint64_t gpt_instr_bytes(const rank_state *s, const program *p, const instr *i) {
     const unit_list *l = list_of(s, i->unit);
     uint64_t bytes = 0;

@@ -1,5 +1,5 @@
-/* Causal attention of this rank's heads: Vaswani et al., "Attention is all you need", 2017, section 3.2.1; by tiles as
- * in Dao et al., "FlashAttention", 2022. */
+/* Causal attention over this rank's heads: Vaswani et al., "Attention is all you need", 2017, section 3.2.1; tiled
+ * as in Dao et al., "FlashAttention", 2022. */
 #include "base/status.h"
 #include "model/kind.h"
 
@@ -33,12 +33,12 @@ static trine_status decode(const layer_call *c, const layer_decode *d) {
                                          s->C / s->H);
 }
 
-/* Queries, keys and values. */
+/* The widths of queries, keys and values. */
 static size_t width_in(const gpt_shape *s) {
     return 3 * s->C;
 }
 
-/* Of each row and head the logarithm of the sum of exponentials. */
+/* The logarithm of the sum of exponentials of each row and head. */
 static size_t aux(const gpt_shape *s) {
     return s->B * s->T * heads(s) * sizeof(float);
 }
@@ -52,13 +52,13 @@ static size_t cache(const gpt_shape *s) {
     return s->T * s->C / (size_t)s->tp;
 }
 
-/* Scores and weighted values; half of the positions are ahead. */
+/* Scores and weighted values; on average half of the positions are masked. */
 static double flops(const gpt_shape *s, double in, double width) {
     (void)in;
     return 2 * (double)s->T * width;
 }
 
-/* Of one sample: more are more blocks of the same kernels. */
+/* One sample is enough: more samples are more thread blocks of the same kernels. */
 static trine_status warm_heads(warm_state *w, const dropout_args *drop) {
     const ops *o = w->d->ops;
     const gpt_shape *s = w->s;

@@ -1,5 +1,5 @@
-/* A column-parallel linear layer: Shoeybi et al., "Megatron-LM", 2019, section 3. It begins a tp region; who talks to
- * whom is the business of tp/sharded_linear.c. */
+/* A column-parallel linear layer: Shoeybi et al., "Megatron-LM", 2019, section 3. It starts a tp region; the
+ * communication is in tp/sharded_linear.c. */
 #include "model/kind.h"
 
 static trine_status forward(const layer_call *c) {

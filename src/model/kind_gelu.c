@@ -1,4 +1,4 @@
-/* Hendrycks and Gimpel, "Gaussian error linear units", 2016, the tanh form. */
+/* GELU: Hendrycks and Gimpel, "Gaussian error linear units", 2016, the tanh form. */
 #include "base/status.h"
 #include "model/kind.h"
 

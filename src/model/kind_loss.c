@@ -1,6 +1,6 @@
-/* The head's product with the token matrix and the cross-entropy, rows [at, at + n) of the whole micro-batch at a time:
- * no more than a chunk of logits exists, and none outlives the call. The gradient is made with the loss, so that the
- * product is done once: a unit that ends in a LOSS does nothing in a training step's FORWARD. */
+/* The head's matmul with the token matrix and the cross-entropy, one row chunk [at, at + n) of the micro-batch at a
+ * time: at most one chunk of logits exists, and none outlives the call. The gradient is computed together with the
+ * loss, so that the matmul runs once: a unit that ends in LOSS does nothing in the FORWARD of a training step. */
 #include "base/status.h"
 #include "model/kind.h"
 
@@ -13,15 +13,15 @@ static chunk chunk_at(const gpt_shape *s, size_t at) {
     return (chunk){at, N - at < K ? N - at : K};
 }
 
-/* Of the whole (N, C), in in[0] or in the region's `whole`. */
+/* The row of the full (N, C), which is in in[0] or in the region's `full`. */
 static void *row_of(const layer_call *c, size_t row) {
-    char *whole = tp_addend(c->r->tp, c->in[0]);
-    return whole + row * c->width_in * trine_dtype_bytes(c->r->dev->compute);
+    char *full = tp_addend(c->r->tp, c->in[0]);
+    return full + row * c->width_in * trine_dtype_bytes(c->r->dev->compute);
 }
 
 static trine_status enter(const layer_call *c) {
-    const void *whole;
-    return tp_enter_forward(c->r->tp, &whole, c->in[0], c->r->rows, c->width_in);
+    const void *full;
+    return tp_enter_forward(c->r->tp, &full, c->in[0], c->r->rows, c->width_in);
 }
 
 static trine_status chunk_loss(const layer_call *c, chunk k) {
@@ -33,7 +33,7 @@ static trine_status chunk_loss(const layer_call *c, chunk k) {
                            r->batch->scale, k.n, V);
 }
 
-/* The chunk's rows turn from in[0] into this rank's addend of its gradient. */
+/* Replaces the chunk's rows of in[0] by this rank's addend of their gradient. */
 static trine_status chunk_backward(const layer_call *c, chunk k) {
     const unit_run *r = c->r;
     const gpt_loss_scratch *a = r->loss;
@@ -71,7 +71,7 @@ static trine_status decode(const layer_call *c, const layer_decode *d) {
     return tp_logits_gather(r->tp, d->all, d->logits, r->rows, V);
 }
 
-/* The maxima and sums of each chunk of logits, which are fp32. */
+/* The maxima and sums of each chunk of logits, in fp32. */
 static uint64_t sends_more(const rank_state *s) {
     const gpt_shape *shape = s->config.model.shape;
     size_t N = shape->B * shape->T, K = gpt_loss_rows(shape);

@@ -8,7 +8,7 @@ static trine_status forward(const layer_call *c) {
                                      c->in[0], r->own.count, c->width);
 }
 
-/* Gain and bias are bound alike. */
+/* Gain and bias have the same mode. */
 static trine_status backward(const layer_call *c, const layer_grads *g) {
     const unit_run *r = c->r;
     const param *gain = &c->params[0], *bias = &c->params[1];
@@ -17,7 +17,7 @@ static trine_status backward(const layer_call *c, const layer_grads *g) {
                                       gain->mode);
 }
 
-/* Of each row mean and reciprocal deviation. */
+/* Mean and reciprocal standard deviation of each row. */
 static size_t aux(const gpt_shape *s) {
     return gpt_rows(s).count * 2 * sizeof(float);
 }

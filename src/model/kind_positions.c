@@ -1,5 +1,5 @@
-/* Learned positions: Radford et al. 2019 (GPT-2). They are added in place, behind the sum over tp, which would count
- * them tp times. */
+/* Learned positions: Radford et al. 2019 (GPT-2). They are added in place after the sum over tp; before it they
+ * would be counted tp times. */
 #include "base/status.h"
 #include "model/kind.h"
 

@@ -1,5 +1,5 @@
-/* A row-parallel linear layer: Shoeybi et al., "Megatron-LM", 2019, section 3. It ends a tp region: what it makes goes
- * through a dropout and is added to what in[1] carries. */
+/* A row-parallel linear layer: Shoeybi et al., "Megatron-LM", 2019, section 3. It ends a tp region: dropout is
+ * applied to the output, then in[1] is added. */
 #include "base/status.h"
 #include "model/kind.h"
 
@@ -11,7 +11,7 @@ static trine_status forward(const layer_call *c) {
                           c->width_in);
 }
 
-/* *dropped (R, C) = the gradient of the output behind the dropout, which is itself if nothing is dropped. */
+/* *dropped (R, C) = the gradient of the input of the dropout; dy itself if nothing is dropped. */
 static trine_status through_dropout(const layer_call *c, const void *dy, const void **dropped) {
     const unit_run *r = c->r;
     dropout_args args;
@@ -29,7 +29,7 @@ static trine_status backward(const layer_call *c, const layer_grads *g) {
                            c->width_in);
 }
 
-/* The gradient of the output goes on; a copy of it is kept for the weights. */
+/* Keeps a copy of the gradient of the output for backward_weight, because dy itself passes on to in[1]. */
 static trine_status backward_input(const layer_call *c, const layer_grads *g) {
     const unit_run *r = c->r;
     tp_linear l = linear_of(c);
@@ -51,7 +51,7 @@ static double flops(const gpt_shape *s, double width_in, double width) {
     return 2 * width_in * width;
 }
 
-/* What follows the product where tp ranks add it up. */
+/* The operators that follow the matmul if tp ranks sum it. */
 static trine_status warm_residual(warm_state *w, const trine_layer *row, size_t width) {
     const ops *o = w->d->ops;
     size_t R = gpt_rows(w->s).count;

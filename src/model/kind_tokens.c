@@ -1,4 +1,4 @@
-/* Rows of the token matrix, which tp ranks share out by rows: Shoeybi et al., "Megatron-LM", 2019, section 3. */
+/* Token embedding; the rows of the token matrix are split over tp: Shoeybi et al., "Megatron-LM", 2019, section 3. */
 #include "base/status.h"
 #include "model/kind.h"
 
@@ -14,7 +14,7 @@ static trine_status backward(const layer_call *c, const layer_grads *g) {
                                  r->shape->V);
 }
 
-/* It multiplies nothing: what it moves. */
+/* No matmul: the elements that it moves. */
 static double flops(const gpt_shape *s, double width_in, double width) {
     (void)s, (void)width_in;
     return width;

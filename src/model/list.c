@@ -52,6 +52,7 @@ void list_share(list_life *lives, int count, list_buffer *buffers, int *buffer_c
 
 /* ---- Resolving --------------------------------------------------------------------------------- */
 
+/* Replaces the index of a life by that of its buffer. */
 static void settle(grad_ref *r, const life_table *t) {
     if (r->place != GRAD_BUFFER) return;
     r->keep = t->keep[r->buffer];

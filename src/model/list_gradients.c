@@ -1,4 +1,4 @@
-/* Where gradients are: the list walked from its end, as the backward pass will. */
+/* Where gradients are stored: walks the list from its end, like the backward pass. */
 #include "base/status.h"
 #include "model/list_parts.h"
 
@@ -6,8 +6,8 @@ typedef struct {
     unit_list *l;
     const gpt_shape *s;
     life_table *t;
-    grad_ref now[LIST_VALUES]; /* of the values, as far as the walk has come */
-    bool done[LIST_VALUES];    /* used up */
+    grad_ref now[LIST_VALUES]; /* current place of the gradient of each value */
+    bool done[LIST_VALUES];    /* consumed */
     int time;
 } walk;
 
@@ -33,11 +33,11 @@ static bool stream_is_free(const walk *w) {
     return true;
 }
 
-/* The first to write the gradient of a value. */
-static grad_ref begin(walk *w, const list_layer *at, int input) {
+/* The place for the first gradient of a value. */
+static grad_ref first_place(walk *w, const list_layer *at, int input) {
     int value = at->in[input];
     if (at->kind->in_place && input == 0) return at->out_grad;
-    /* Value and gradient in one place, from the forward pass on. */
+    /* Value and gradient share memory from the forward pass on. */
     if (at->kind->gradient_in_place) return fresh(w, value, w->l->values[value].writer);
     if (value == w->l->input && at->out_grad.place != GRAD_STREAM && stream_is_free(w))
         return (grad_ref){GRAD_STREAM, 0, -1};
@@ -48,7 +48,7 @@ static void visit_input(walk *w, list_layer *at, int n) {
     int v = at->in[n];
     at->mode[n] = GRAD_SET;
     if (w->now[v].place == GRAD_NOWHERE) {
-        at->in_grad[n] = w->now[v] = begin(w, at, n);
+        at->in_grad[n] = w->now[v] = first_place(w, at, n);
     } else if (at->kind->adds) {
         at->in_grad[n] = w->now[v];
         at->mode[n] = GRAD_ADD;
@@ -60,9 +60,9 @@ static void visit_input(walk *w, list_layer *at, int n) {
     touch(w, &w->now[v]);
 }
 
-/* What was added to the output has the output's gradient, in the same place; where it has another one already, the
- * two are added up, in the stream if one of them is there. */
-static void hand_on(walk *w, list_layer *at, int n) {
+/* The gradient of an addend is that of the output, in the same memory. If the addend already has a gradient, the two
+ * are added, in the stream if one of them is there. */
+static void visit_addend(walk *w, list_layer *at, int n) {
     int v = at->in[n];
     grad_ref had = w->now[v];
     at->in_grad[n] = (grad_ref){GRAD_NOWHERE, 0, -1};
@@ -76,11 +76,11 @@ static void hand_on(walk *w, list_layer *at, int n) {
     touch(w, &had);
 }
 
-/* Weights read the gradient of the output once more: it stays, or is copied. */
+/* backward_weight reads the gradient of the output again: it stays in place, or is copied. */
 static void keep_output(walk *w, const list_layer *at, int n) {
     if (!list_splits(at) || at->kind->copies) return;
     ASSERT(at->out_grad.place ==
-           GRAD_BUFFER); /* a COLUMN's output is inside a region, never the stream */
+           GRAD_BUFFER); /* the output of a COLUMN is inside a region, never in the stream */
     w->t->keep[at->out_grad.buffer] = n;
 }
 
@@ -95,7 +95,7 @@ static void visit(walk *w, int n) {
         at->sums[i] = (grad_sum){.value = -1};
         if (at->in[i] < 0) continue;
         if (i == 1 && at->kind->addend)
-            hand_on(w, at, i);
+            visit_addend(w, at, i);
         else
             visit_input(w, at, i);
     }

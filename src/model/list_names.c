@@ -1,4 +1,4 @@
-/* Names -> numbers, and the rules of trine_model.h. */
+/* Resolves the names in a list to numbers and checks the rules of trine_model.h. */
 #include <string.h>
 
 #include "base/status.h"
@@ -36,15 +36,15 @@ static trine_status read_input(unit_list *l, list_layer *at, int n) {
     CHECK(name || n >= at->kind->inputs, TRINE_EINVAL, "%s: input %d is missing", row_text(l, text),
           n + 1);
     if (!name) return TRINE_OK;
-    CHECK(at->kind->in[n] != SHAPE_NONE, TRINE_EINVAL, "%s has no input %d, and names \"%s\"",
-          row_text(l, text), n + 1, name);
+    CHECK(at->kind->in[n] != SHAPE_NONE, TRINE_EINVAL,
+          "%s: input %d (\"%s\") is not allowed for this kind of layer", row_text(l, text), n + 1,
+          name);
     at->in[n] = find_value(l, name);
-    CHECK(at->in[n] >= 0, TRINE_EINVAL, "%s reads \"%s\", which no row before it writes",
+    CHECK(at->in[n] >= 0, TRINE_EINVAL, "%s: input \"%s\" is not written by any earlier row",
           row_text(l, text), name);
     list_value *v = &l->values[at->in[n]];
-    CHECK(v->shape == at->kind->in[n], TRINE_EINVAL,
-          "%s reads \"%s\", which is %s; it wants one %s", row_text(l, text), name,
-          shape_text(v->shape), shape_text(at->kind->in[n]));
+    CHECK(v->shape == at->kind->in[n], TRINE_EINVAL, "%s: input \"%s\" is %s; it must be %s",
+          row_text(l, text), name, shape_text(v->shape), shape_text(at->kind->in[n]));
     v->last_reader = l->count;
     return TRINE_OK;
 }
@@ -54,19 +54,21 @@ static trine_status write_output(unit_list *l, list_layer *at, const gpt_shape *
     const char *name = at->row->out;
     at->out = -1;
     CHECK(!name == (at->kind->out == SHAPE_NONE), TRINE_EINVAL,
-          name ? "%s writes no value, and names \"%s\"" : "%s names no value to write",
+          name ? "%s: this kind of layer writes no value; remove .out = \"%s\""
+               : "%s: the output (.out) is missing",
           row_text(l, text), name);
     if (!name) return TRINE_OK;
-    CHECK(find_value(l, name) < 0, TRINE_EINVAL, "%s writes \"%s\" a second time",
-          row_text(l, text), name);
+    CHECK(find_value(l, name) < 0, TRINE_EINVAL,
+          "%s: value \"%s\" already exists; use another name for the output", row_text(l, text),
+          name);
     size_t width_in = list_width_in(l, at), wanted = width_in;
     if (at->kind->width_in) wanted = at->kind->width_in(s);
-    CHECK(width_in == wanted, TRINE_EINVAL, "%s reads %zu columns; it wants %zu", row_text(l, text),
-          width_in, wanted);
+    CHECK(width_in == wanted, TRINE_EINVAL, "%s: the input has %zu columns; it must have %zu",
+          row_text(l, text), width_in, wanted);
     int parts_in = at->in[0] < 0 ? 1 : l->values[at->in[0]].parts, times = at->row->width.times;
     CHECK(!at->kind->parts_in || parts_in == at->kind->parts_in, TRINE_EINVAL,
-          "%s reads %d stacked matrices' columns; it wants %d", row_text(l, text), parts_in,
-          at->kind->parts_in);
+          "%s: the input has the columns of %d stacked matrices; it must have those of %d",
+          row_text(l, text), parts_in, at->kind->parts_in);
     at->out = add_value(
         l, (list_value){.name = name,
                         .shape = at->kind->out,
@@ -78,37 +80,39 @@ static trine_status write_output(unit_list *l, list_layer *at, const gpt_shape *
     return TRINE_OK;
 }
 
-/* What a row may say, of its kind. */
+/* Which members a row may set depends on its kind. */
 static trine_status check_row(const unit_list *l, const list_layer *at, unit_kind kind) {
     char text[64];
     const trine_layer *row = at->row;
     CHECK(kind != UNIT_EMBEDDING || at->kind->in_embedding, TRINE_EINVAL,
-          "%s: an embedding has TOKENS and POSITIONS only", row_text(l, text));
+          "%s: an embedding may contain only TOKENS and POSITIONS", row_text(l, text));
     CHECK(at->kind->takes_width || (!row->width.times && !row->width.dim), TRINE_EINVAL,
-          "%s: this kind has no width to choose", row_text(l, text));
+          "%s: .width is not allowed for this kind of layer", row_text(l, text));
     CHECK((row->width.dim == TRINE_HIDDEN || row->width.dim == TRINE_FFN) &&
               row->width.times >= 0 && row->width.times <= TRINE_LAYER_TIMES,
-          TRINE_EINVAL, "%s: a width is 1 to %d times TRINE_HIDDEN or TRINE_FFN", row_text(l, text),
-          TRINE_LAYER_TIMES);
-    CHECK(at->kind->takes_dropout || !row->dropout, TRINE_EINVAL, "%s: this kind has no dropout",
-          row_text(l, text));
+          TRINE_EINVAL,
+          "%s: invalid .width {%d, %d}; use {TRINE_HIDDEN, N} or {TRINE_FFN, N}, N from 1 to %d",
+          row_text(l, text), (int)row->width.dim, row->width.times, TRINE_LAYER_TIMES);
+    CHECK(at->kind->takes_dropout || !row->dropout, TRINE_EINVAL,
+          "%s: .dropout is not allowed for this kind of layer", row_text(l, text));
     CHECK(!row->dropout || strlen(row->dropout) < TRINE_LAYER_NAME, TRINE_EINVAL,
-          "%s: the dropout's name is too long", row_text(l, text));
+          "%s: dropout name \"%.40s\" is longer than %d bytes", row_text(l, text), row->dropout,
+          TRINE_LAYER_NAME - 1);
     return TRINE_OK;
 }
 
-/* Tensors are known by their layer's name, masks by the dropout's. */
-static trine_status check_twice(const unit_list *l, const list_layer *at) {
+/* The layer's name identifies its tensors, the dropout's name its mask. */
+static trine_status check_names_differ(const unit_list *l, const list_layer *at) {
     char text[64];
     const trine_layer *row = at->row;
     for (int n = 0; n < l->count; n++) {
         const trine_layer *other = l->layers[n].row;
         CHECK(!row->dropout || !other->dropout || strcmp(row->dropout, other->dropout) != 0,
-              TRINE_EINVAL, "%s: row %d has a dropout \"%s\", too", row_text(l, text), n + 1,
-              row->dropout);
+              TRINE_EINVAL, "%s: dropout name \"%s\" is already used by row %d", row_text(l, text),
+              row->dropout, n + 1);
         CHECK(!at->kind->tensor_count || !l->layers[n].kind->tensor_count ||
                   strcmp(row->name, other->name) != 0,
-              TRINE_EINVAL, "%s: row %d has this name, too", row_text(l, text), n + 1);
+              TRINE_EINVAL, "%s: the name is already used by row %d", row_text(l, text), n + 1);
     }
     return TRINE_OK;
 }
@@ -118,19 +122,20 @@ static trine_status check_tensors(unit_list *l, const list_layer *at, unit_kind 
     const char *name = at->row->name;
     for (int n = 0; n < at->kind->tensor_count; n++) {
         const char *suffix = at->kind->tensors[n].suffix;
-        CHECK(name && *name, TRINE_EINVAL, "%s has tensors and needs a name", row_text(l, text));
-        /* Of a block behind "h.31999." */
-        CHECK(strlen(name) + strlen(suffix) + 9 < sizeof(((tensor *)0)->name), TRINE_EINVAL,
-              "%s: the name is too long", row_text(l, text));
+        size_t limit = sizeof(((tensor *)0)->name) - strlen("h.31999..") - strlen(suffix);
+        CHECK(name && *name, TRINE_EINVAL, "%s: a layer with tensors needs a name",
+              row_text(l, text));
+        CHECK(strlen(name) < limit, TRINE_EINVAL, "%s: the name is longer than %zu bytes",
+              row_text(l, text), limit - 1);
     }
     CHECK(kind != UNIT_BLOCK || at->kind->tensor_count == 0 ||
               at->kind->tensors[0].side != SIDE_VOCABULARY,
-          TRINE_EINVAL, "%s: the token matrix is the embedding's and the head's",
+          TRINE_EINVAL, "%s: only the embedding and the head may use the token matrix",
           row_text(l, text));
     return TRINE_OK;
 }
 
-/* The unit has an input where some row reads "x". */
+/* A unit has an input if a row reads "x". */
 static bool has_input(const trine_layer *rows) {
     for (; rows->kind != TRINE_LAYER_END; rows++)
         for (int n = 0; n < TRINE_LAYER_INPUTS; n++)
@@ -140,16 +145,16 @@ static bool has_input(const trine_layer *rows) {
 
 static trine_status read_row(unit_list *l, const trine_layer *row, const gpt_shape *s,
                              unit_kind kind) {
-    CHECK(l->count < LIST_LAYERS, TRINE_EINVAL, "a list of more than %d rows", LIST_LAYERS);
+    CHECK(l->count < LIST_LAYERS, TRINE_EINVAL, "the list has more than %d rows", LIST_LAYERS);
     CHECK(row->kind > TRINE_LAYER_END && row->kind < TRINE_LAYER_KINDS, TRINE_EINVAL,
-          "row %d: unknown kind of layer %d", l->count + 1, (int)row->kind);
+          "row %d: unknown layer kind %d", l->count + 1, (int)row->kind);
     list_layer *at = &l->layers[l->count], *last = at - 1;
     *at = (list_layer){.row = row, .kind = layer_kind_of(row->kind), .aux = -1};
     if (l->count) at->tensor = last->tensor + last->kind->tensor_count;
     for (int n = 0; n < TRINE_LAYER_INPUTS; n++) TRY(read_input(l, at, n));
     TRY(check_tensors(l, at, kind));
     TRY(check_row(l, at, kind));
-    TRY(check_twice(l, at));
+    TRY(check_names_differ(l, at));
     TRY(write_output(l, at, s));
     l->count++;
     return TRINE_OK;
@@ -165,54 +170,57 @@ static int count_kind(const unit_list *l, trine_layer_kind kind) {
     return count;
 }
 
-/* What the units are to each other. */
-static trine_status check_ends(const unit_list *l, unit_kind kind) {
+/* The rows and values through which units are connected. */
+static trine_status check_first_and_last(const unit_list *l, unit_kind kind) {
     int tensors = l->layers[l->count - 1].tensor + l->layers[l->count - 1].kind->tensor_count;
     int tokens = count_kind(l, TRINE_LAYER_TOKENS), losses = count_kind(l, TRINE_LAYER_LOSS);
-    CHECK(tensors <= FLAT_TENSORS, TRINE_EINVAL, "%d tensors; a unit has at most %d", tensors,
-          FLAT_TENSORS);
+    CHECK(tensors <= FLAT_TENSORS, TRINE_EINVAL, "the list has %d tensors; at most %d are allowed",
+          tensors, FLAT_TENSORS);
     CHECK(tokens == (kind == UNIT_EMBEDDING) && (!tokens || has_kind(l, 0, TRINE_LAYER_TOKENS)),
-          TRINE_EINVAL, "TOKENS is the first row of an embedding, and no other");
+          TRINE_EINVAL,
+          "TOKENS must be the first row of an embedding and cannot be used elsewhere");
     CHECK(losses == (kind == UNIT_HEAD) && (!losses || has_kind(l, l->count - 1, TRINE_LAYER_LOSS)),
-          TRINE_EINVAL, "LOSS is the last row of a head, and no other");
+          TRINE_EINVAL, "LOSS must be the last row of a head and cannot be used elsewhere");
     CHECK((l->input < 0) == (kind == UNIT_EMBEDDING), TRINE_EINVAL,
-          kind == UNIT_EMBEDDING ? "an embedding has no \"x\"" : "nobody reads \"x\"");
+          kind == UNIT_EMBEDDING ? "an embedding has no input \"x\"" : "no row reads \"x\"");
     CHECK((l->output < 0) == (kind == UNIT_HEAD), TRINE_EINVAL,
-          kind == UNIT_HEAD ? "a head writes no \"y\"" : "no row writes \"y\"");
+          kind == UNIT_HEAD ? "a head must not write \"y\"" : "no row writes \"y\"");
     CHECK(l->output < 0 || l->values[l->output].writer == l->count - 1, TRINE_EINVAL,
-          "the last row writes \"y\"");
+          "\"y\" must be written by the last row");
     return TRINE_OK;
 }
 
-/* Some kinds use up what they read. */
-static trine_status check_used_up(const unit_list *l, const list_layer *at) {
+/* Some kinds overwrite their input. */
+static trine_status check_overwritten(const unit_list *l, const list_layer *at) {
     if (!at->kind->over_tokens && !at->kind->gradient_in_place) return TRINE_OK;
     int v = at->in[0], writer = l->values[v].writer;
-    CHECK(list_readers(l, v) == 1 && writer >= 0, TRINE_EINVAL,
-          "%s uses up \"%s\", which a row must write and no other row may read", at->kind->text,
-          l->values[v].name);
+    CHECK(
+        list_readers(l, v) == 1 && writer >= 0, TRINE_EINVAL,
+        "%s overwrites its input \"%s\"; another row must write it, and only this row may read it",
+        at->kind->text, l->values[v].name);
     CHECK(!at->kind->over_tokens || has_kind(l, writer, TRINE_LAYER_TOKENS), TRINE_EINVAL,
-          "%s reads what TOKENS has written, in an embedding", at->kind->text);
+          "%s must read the output of TOKENS, in an embedding", at->kind->text);
     return TRINE_OK;
 }
 
 static trine_status check_values(const unit_list *l) {
-    for (int n = 0; n < l->count; n++) TRY(check_used_up(l, &l->layers[n]));
+    for (int n = 0; n < l->count; n++) TRY(check_overwritten(l, &l->layers[n]));
     for (int v = 0; v < l->value_count; v++) {
         const list_value *value = &l->values[v];
-        CHECK(v != l->output || value->last_reader < 0, TRINE_EINVAL, "a row reads \"y\"");
+        CHECK(v != l->output || value->last_reader < 0, TRINE_EINVAL,
+              "no row may read \"y\", the output of the unit");
         CHECK(v == l->output || value->last_reader >= 0, TRINE_EINVAL, "no row reads \"%s\"",
               value->name);
     }
     CHECK(l->output < 0 || l->values[l->output].shape == SHAPE_STREAM, TRINE_EINVAL,
-          "\"y\" is inside a tp region: a ROW layer brings it back");
+          "\"y\" is inside a tp region; add a ROW layer to return to the residual stream");
     return TRINE_OK;
 }
 
 trine_status list_read(unit_list *l, const gpt_shape *s, unit_kind kind) {
     const trine_layer *rows = gpt_unit_rows(s, kind);
     *l = (unit_list){.input = -1, .output = -1};
-    CHECK(rows && rows->kind != TRINE_LAYER_END, TRINE_EINVAL, "a list without rows");
+    CHECK(rows && rows->kind != TRINE_LAYER_END, TRINE_EINVAL, "the list has no rows");
     if (has_input(rows))
         l->input = add_value(
             l, (list_value){
@@ -220,6 +228,6 @@ trine_status list_read(unit_list *l, const gpt_shape *s, unit_kind kind) {
     for (; rows->kind != TRINE_LAYER_END; rows++) TRY(read_row(l, rows, s, kind));
     l->output = find_value(l, "y");
     l->makes_loss = kind == UNIT_HEAD;
-    TRY(check_ends(l, kind));
+    TRY(check_first_and_last(l, kind));
     return check_values(l);
 }

@@ -1,39 +1,39 @@
-/* The steps of list_resolve, in this order, and what they share. */
+/* The steps of list_resolve, in order of execution, and the data that they share. */
 #ifndef TRINE_MODEL_LIST_PARTS_H
 #define TRINE_MODEL_LIST_PARTS_H
 
 #include "model/list.h"
 
-/* Times of a unit: layer n runs forwards at time n, and backwards at list_back_time. */
+/* Time within a unit: layer n runs forward at time n and backward at list_back_time(n). */
 static inline int list_back_time(const unit_list *l, int n) {
     return 2 * l->count - 1 - n;
 }
 
-/* What needs room, and when: at times [from, to] of up to two spans; from > to: none. */
+/* A memory need and its lifetime: up to two spans of times [from, to]; from > to: none. */
 typedef struct {
     int from[2], to[2];
     list_buffer room;
     int buffer; /* out */
 } list_life;
 
-/* Gives each life a buffer of `buffers`, which grow in number and size as needed, so that no two that share one overlap:
- * first those that peers read, then the largest. (A private one may lie where peers may read; not the other way
- * round.) */
+/* Assigns a buffer of `buffers` to each life. Lives that share a buffer do not overlap; buffers are added and
+ * enlarged as needed. Lives that peers read come first, then the largest. (A private value may be stored in memory
+ * that peers read, but not the other way round.) */
 void list_share(list_life *lives, int count, list_buffer *buffers, int *buffer_count);
 
-/* The lives of gradients and of values that no backward pass reads: they share buffers. Until they do, the number of a
- * buffer is that of its life. */
+/* The lives of gradients and of values that no backward pass reads, which share buffers. Until buffers are assigned,
+ * a buffer number is the index of a life. */
 typedef struct {
     list_life lives[4 * LIST_VALUES];
     int keep[4 * LIST_VALUES]; /* grad_ref's */
     int count;
 } life_table;
 
-/* Layers and values by number. */
+/* Resolves layers and values to numbers. */
 trine_status list_read(unit_list *l, const gpt_shape *s, unit_kind kind);
-/* Where gradients are, and what is added to what. */
+/* Assigns gradients to places, and determines which gradients are added. */
 void list_place_gradients(unit_list *l, const gpt_shape *s, life_table *t);
-/* Where values are. */
+/* Assigns values to places. */
 void list_place_values(unit_list *l, const gpt_shape *s, unit_kind kind, life_table *t);
 
 #endif

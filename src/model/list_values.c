@@ -1,4 +1,4 @@
-/* Where values are, and what is made again. */
+/* Where values are stored, and which are recomputed. */
 #include "base/status.h"
 #include "model/list_parts.h"
 
@@ -8,7 +8,7 @@ static bool reads(const list_layer *at, int value) {
     return at->kind->reads_out && at->out == value;
 }
 
-/* Going back, the first layer to read the value: of those that split, of the others, or of all. -1: none. */
+/* The first layer in backward order that reads the value: among those that split, the others, or all. -1: none. */
 typedef enum { OF_ALL, OF_WHOLE, OF_SPLIT } reader_kind;
 
 static int first_reader_back(const unit_list *l, int value, reader_kind of) {
@@ -20,7 +20,7 @@ static int first_reader_back(const unit_list *l, int value, reader_kind of) {
     return -1;
 }
 
-/* The backward pass reads it, or what its layer has beside it. */
+/* Whether a backward pass reads the value, or the aux of its layer. */
 static bool is_kept(const unit_list *l, int value) {
     const list_value *v = &l->values[value];
     return v->writer >= 0 &&
@@ -31,13 +31,13 @@ static rebuild_kind rebuild_of(const unit_list *l, const list_value *v) {
     return l->layers[v->writer].kind->rebuild;
 }
 
-/* Whether a slot keeps it. What a unit that makes the loss keeps, it keeps during one call. */
+/* Whether no slot keeps the value. A unit that makes the loss keeps its values only during one call. */
 static bool is_dropped(const unit_list *l, const list_value *v, trine_recompute recompute) {
     if (l->makes_loss || recompute == TRINE_RECOMPUTE_FULL) return true;
     return recompute == TRINE_RECOMPUTE_SELECTIVE && rebuild_of(l, v) != REBUILD_PRODUCT;
 }
 
-/* tp ranks read a sum where its addends lie, and rows where they are gathered from. */
+/* tp ranks read the addends of a sum, and the rows to be gathered, in place. */
 static bool read_by_peers(const unit_list *l, int value, const gpt_shape *s) {
     const list_value *v = &l->values[value];
     if (v->shape != SHAPE_STREAM) return false;
@@ -48,7 +48,7 @@ static bool read_by_peers(const unit_list *l, int value, const gpt_shape *s) {
     return false;
 }
 
-/* ---- Made again -------------------------------------------------------------------------------- */
+/* ---- Recomputation ----------------------------------------------------------------------------- */
 
 static bool takes(const list_layer *at, int value) {
     for (int i = 0; i < TRINE_LAYER_INPUTS; i++)
@@ -56,19 +56,19 @@ static bool takes(const list_layer *at, int value) {
     return false;
 }
 
-/* What is made from a rebuilt value is made no earlier. */
+/* Moves `point` back to `needed`: a value is rebuilt before the values that are computed from it. */
 static void not_after(int *point, int needed) {
     if (needed > *point) *point = needed;
 }
 
-/* Before which layers a value is made again: before the first to read it, going back, and before what is made from it
- * is. Values behind it have been visited. */
+/* Finds the layers before which a value is recomputed: before the first one in backward order that reads it, and
+ * before the values computed from it are recomputed. Later values have been visited already. */
 static void find_rebuilds(unit_list *l, int value, trine_recompute recompute) {
     list_value *v = &l->values[value];
     int first = first_reader_back(l, value, OF_ALL);
     bool elements = rebuild_of(l, v) == REBUILD_ELEMENTS;
     v->rebuild_full = v->rebuild_input = v->rebuild_weight = -1;
-    if (l->makes_loss) return; /* its forward pass has just been */
+    if (l->makes_loss) return; /* its forward pass has just run */
     if (elements) {
         v->rebuild_full = first;
         v->rebuild_input = first_reader_back(l, value, OF_WHOLE);
@@ -76,7 +76,7 @@ static void find_rebuilds(unit_list *l, int value, trine_recompute recompute) {
     } else if (recompute == TRINE_RECOMPUTE_SELECTIVE) {
         v->rebuild_full = v->rebuild_input = first < 0 ? v->writer : first;
     } else {
-        return; /* with all of the list */
+        return; /* recomputed with the full list */
     }
     for (int other = value + 1; other < l->value_count; other++) {
         const list_value *made = &l->values[other];
@@ -85,12 +85,12 @@ static void find_rebuilds(unit_list *l, int value, trine_recompute recompute) {
         not_after(&v->rebuild_full, made->rebuild_full);
         not_after(&v->rebuild_input, made->rebuild_input);
         if (elements)
-            not_after(&v->rebuild_weight, made->rebuild_weight); /* others wait in a keep buffer */
+            not_after(&v->rebuild_weight, made->rebuild_weight); /* others are in a keep buffer */
     }
 }
 
-/* What is made again just before it is read shares room with its like; else each has its own. */
-static bool shares_room(const unit_list *l, const list_value *v, trine_recompute recompute) {
+/* Values that are recomputed just before they are read share buffers; others have one each. */
+static bool shares_buffer(const unit_list *l, const list_value *v, trine_recompute recompute) {
     if (l->makes_loss || v->place != VALUE_REBUILT) return false;
     return rebuild_of(l, v) == REBUILD_ELEMENTS || recompute == TRINE_RECOMPUTE_SELECTIVE;
 }
@@ -110,14 +110,14 @@ static list_life life_of(const unit_list *l, int value, const gpt_shape *s, bool
     return life;
 }
 
-/* Room for those of one way of being made again. */
-static void take_room(unit_list *l, const gpt_shape *s, rebuild_kind how) {
+/* Assigns buffers to the values that are recomputed in the same way. */
+static void assign_rebuilt(unit_list *l, const gpt_shape *s, rebuild_kind how) {
     list_life lives[LIST_VALUES];
     int values[LIST_VALUES], count = 0;
     for (int v = 0; v < l->value_count; v++) {
         if (l->values[v].place != VALUE_REBUILT || rebuild_of(l, &l->values[v]) != how) continue;
         values[count] = v;
-        lives[count++] = life_of(l, v, s, shares_room(l, &l->values[v], s->recompute));
+        lives[count++] = life_of(l, v, s, shares_buffer(l, &l->values[v], s->recompute));
     }
     int first = l->rebuilt_count, own = 0;
     list_share(lives, count, l->rebuilt + first, &own);
@@ -129,7 +129,7 @@ static void take_room(unit_list *l, const gpt_shape *s, rebuild_kind how) {
     ASSERT(l->rebuilt_count <= LIST_BUFFERS);
 }
 
-/* With full recomputation: what the backward pass reads, and what that is made from. */
+/* Full recomputation: finds the layers whose output the backward pass reads, and those that these depend on. */
 static void find_rerun(unit_list *l) {
     bool needed[LIST_VALUES] = {false};
     for (int v = 0; v < l->value_count; v++)
@@ -143,7 +143,7 @@ static void find_rerun(unit_list *l) {
     }
 }
 
-/* What BACKWARD_WEIGHT reads, or makes what it reads from. */
+/* Marks the values that BACKWARD_WEIGHT reads, or from which it recomputes what it reads. */
 static void find_for_weight(unit_list *l, int value) {
     list_value *v = &l->values[value];
     if (v->place != VALUE_REBUILT) return;
@@ -155,9 +155,10 @@ static void find_for_weight(unit_list *l, int value) {
         if (l->layers[v->writer].in[i] >= 0) find_for_weight(l, l->layers[v->writer].in[i]);
 }
 
-/* ---- All --------------------------------------------------------------------------------------- */
+/* ---- Placement --------------------------------------------------------------------------------- */
 
-/* No backward pass reads it: it lies in a buffer, in time with the gradients, or where its reader's gradient will. */
+/* No backward pass reads the value. It gets a scratch buffer, shared with gradients of other times, or the memory of
+ * the gradient that its reader writes in place. */
 static void place_in_buffer(unit_list *l, int value, const gpt_shape *s, life_table *t) {
     list_value *v = &l->values[value];
     const list_layer *reader = &l->layers[v->last_reader];
@@ -206,7 +207,8 @@ void list_place_values(unit_list *l, const gpt_shape *s, unit_kind kind, life_ta
     for (int v = 0; v < l->value_count; v++) place_value(l, v, s, recompute, t);
     for (int v = l->value_count; v-- > 0;)
         if (l->values[v].place == VALUE_REBUILT) find_rebuilds(l, v, recompute);
-    for (rebuild_kind how = REBUILD_PRODUCT; how <= REBUILD_ELEMENTS; how++) take_room(l, s, how);
+    for (rebuild_kind how = REBUILD_PRODUCT; how <= REBUILD_ELEMENTS; how++)
+        assign_rebuilt(l, s, how);
     if (recompute == TRINE_RECOMPUTE_FULL) find_rerun(l);
     for (int n = 0; n < l->count; n++)
         if (list_splits(&l->layers[n])) find_for_weight(l, l->layers[n].in[0]);

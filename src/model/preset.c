@@ -25,5 +25,6 @@ trine_status trine_model_preset(trine_model *model, const char *name) {
         return TRINE_OK;
     }
     return RAISE(TRINE_EINVAL,
-                 "no model preset \"%s\"; there are gpt2, gpt2-medium, gpt2-large, gpt2-xl", name);
+                 "unknown model preset \"%s\" (valid: gpt2, gpt2-medium, gpt2-large, gpt2-xl)",
+                 name);
 }

@@ -1,5 +1,5 @@
-/* --explain layers. The column "backward" says where what a layer writes waits for the backward pass: kept in the slot,
- * made again (recomputation), in a buffer of the scratch, handed to the next unit, or overwritten in place by its reader. */
+/* --explain layers. The column "storage" says where the output of a layer is stored until the backward pass: kept in
+ * the slot, recomputed, in a scratch buffer, passed to the next unit, or overwritten in place by its reader. */
 #include <string.h>
 
 #include "base/status.h"
@@ -27,14 +27,14 @@ static const char *writes_text(const unit_list *l, const list_layer *at, const g
     return text;
 }
 
-/* Where the output waits for the backward pass. */
+/* Where the output is stored until the backward pass. */
 static const char *place_text(const unit_list *l, const list_layer *at) {
     if (at->out < 0) return "";
     switch (l->values[at->out].place) {
     case VALUE_INPUT: return "";
     case VALUE_OUTPUT: return "next unit";
     case VALUE_KEPT: return "kept";
-    case VALUE_REBUILT: return "made again";
+    case VALUE_REBUILT: return "recomputed";
     case VALUE_BUFFER: return "scratch";
     case VALUE_ALIAS: return "in place";
     }
@@ -90,10 +90,10 @@ static void print_unit(const gpt_shape *s, unit_kind kind, const unit_list *l, F
 }
 
 trine_status gpt_print_lists(const gpt_shape *s, FILE *out) {
-    fprintf(out, "layers of %s, as a rank of tp %d has them: micro-batch %zu, sequence %zu\n",
+    fprintf(out, "layers of %s, one rank of tp %d: micro-batch %zu, sequence %zu\n",
             gpt_family(s)->name, s->tp, s->B, s->T);
     fprintf(out, "  %-24s %-10s %-20s %-11s %-15s %-27s  %s\n", "layer", "reads", "writes",
-            "backward", "sends forward", "sends backward", "tensors");
+            "storage", "tp forward", "tp backward", "tensors");
     for (unit_kind kind = 0; kind < UNIT_KINDS; kind++) {
         unit_list l;
         TRY(list_resolve(&l, s, kind));

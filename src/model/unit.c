@@ -1,14 +1,14 @@
-/* A unit's list run in order, and reversed. */
+/* Runs a unit's list in order, and in reverse. */
 #include <string.h>
 
 #include "base/status.h"
 #include "device/ops.h"
 #include "model/gpt.h"
 
-/* What part of a backward pass is run. */
+/* The part of a backward pass that runs. */
 typedef enum { PART_WHOLE, PART_INPUT, PART_WEIGHT } part;
 
-/* One call: the list, and where everything is. */
+/* One call: the list and all pointers. */
 typedef struct {
     unit_run run;
     const gpt_run *r;
@@ -25,7 +25,8 @@ static void place_values(unit_call *c, void *x, void *y) {
     const unit_list *l = c->list;
     if (l->input >= 0) c->at.value[l->input] = x;
     if (l->output >= 0) c->at.value[l->output] = y;
-    for (int v = l->value_count; v-- > 0;) { /* what an alias stands for has a higher number */
+    for (int v = l->value_count;
+         v-- > 0;) { /* the value that an alias refers to has a higher number */
         if (l->values[v].place == VALUE_ALIAS) c->at.value[v] = c->at.value[l->values[v].at];
         if (c->keep && c->keep->value[v]) c->at.value[v] = c->keep->value[v];
     }
@@ -84,7 +85,7 @@ static trine_status rerun(const unit_call *c) {
     return TRINE_OK;
 }
 
-/* What was not kept is made again just before layer n reads it. */
+/* Recomputes the values that layer n reads next and that were not kept. */
 static trine_status rebuild(const unit_call *c, int n, part which) {
     for (int v = 0; v < c->list->value_count; v++) {
         const list_value *value = &c->list->values[v];
@@ -115,7 +116,7 @@ static layer_grads grads_of(const unit_call *c, const list_layer *at) {
     return g;
 }
 
-/* The gradients of a value that several layers read. */
+/* Adds the gradients of values that several layers read. */
 static trine_status add_up(const unit_call *c, const list_layer *at) {
     for (int i = 0; i < TRINE_LAYER_INPUTS; i++) {
         const grad_sum *sum = &at->sums[i];
@@ -140,7 +141,7 @@ static trine_status run_backward(const unit_call *c, int n, part which) {
     return add_up(c, at);
 }
 
-/* All layers from the last. The gradient of the input ends in d. */
+/* Runs all layers in reverse. The gradient of the input ends in d. */
 static trine_status walk_back(const unit_call *c, part which) {
     const unit_list *l = c->list;
     for (int n = l->count; n-- > 0;) TRY(run_backward(c, n, which));
@@ -165,7 +166,7 @@ trine_status gpt_backward(const gpt_run *r, const gpt_unit *u, const gpt_acts *a
                           const gpt_batch *batch) {
     unit_call c = begin(r, u, a, x, NULL, batch, NULL);
     c.d = d;
-    /* All but LOSS, the last one of a head (list_names.c). */
+    /* All layers except LOSS, the last row of a head (list_names.c). */
     for (int n = 0; c.list->makes_loss && n < c.list->count - 1; n++) TRY(run_forward(&c, n));
     TRY(rerun(&c));
     return walk_back(&c, PART_WHOLE);

@@ -1,4 +1,4 @@
-/* What units need of memory, from their lists. */
+/* The memory of units, from their lists. */
 #include "base/status.h"
 #include "model/gpt.h"
 
@@ -9,7 +9,7 @@ typedef struct {
     mem_kind kind;
 } taker;
 
-/* What tp ranks read of each other, in place where they can. */
+/* `peers`: other tp ranks read the memory, in place where they can. */
 static void *take_bytes(const taker *t, size_t bytes, bool peers) {
     return peers && t->s->tp > 1 ? arena_take_shared(t->arena, t->kind, bytes)
                                  : arena_take(t->arena, t->kind, bytes);
@@ -28,7 +28,7 @@ static void resolve_lists(const gpt_shape *s, gpt_scratch *out) {
     }
 }
 
-/* One set for all kinds of units. */
+/* One set of buffers for all kinds of units. */
 static void take_buffers(const taker *t, gpt_scratch *out) {
     list_buffer room[LIST_BUFFERS] = {{0}};
     for (unit_kind kind = 0; kind < UNIT_KINDS; kind++) {
@@ -75,10 +75,10 @@ void gpt_scratch_take(arena *a, const gpt_shape *s, const device *d, int first, 
                       gpt_scratch *out) {
     const taker t = {a, s, d, MEM_WORKSPACE};
     size_t N = s->B * s->T, R = gpt_rows(s).count;
-    *out = (gpt_scratch){.whole = NULL};
+    *out = (gpt_scratch){.full = NULL};
     resolve_lists(s, out);
     take_buffers(&t, out);
-    if (gpt_tp_partial(s)) out->whole = take(&t, N * s->C, true);
+    if (gpt_tp_partial(s)) out->full = take(&t, N * s->C, true);
     if (s->hidden_dropout > 0) out->dropped = take(&t, R * s->C, gpt_tp_partial(s));
     out->workspace = arena_take(a, MEM_WORKSPACE, workspace_bytes(&t, out));
     bool has[UNIT_KINDS] = {false};

@@ -24,7 +24,7 @@ float *warm_floats(warm_state *w, size_t n) {
     return warm_bytes(w, n * sizeof(float));
 }
 
-/* What the operator before has left there would be none. */
+/* Zeroed, because leftovers of the previous operator are not valid tokens. */
 int32_t *warm_tokens_of(warm_state *w, size_t n) {
     int32_t *t = warm_bytes(w, n * sizeof *t);
     if (t) device_zero(w->d, t, n * sizeof *t);

@@ -42,11 +42,11 @@ trine_config trine_config_default(void) {
         if (a != TRINE_AXIS_DP) c.parallel.layout.size[a] = 1;
     trine_status known = trine_model_preset(&c.model, "gpt2");
     ASSERT(known == TRINE_OK);
-    c.model.vocab_size = 0; /* a model is for a token file, and that knows */
+    c.model.vocab_size = 0; /* from the token file */
     return c;
 }
 
-/* ---- Everything that is wrong, in one message ---- */
+/* ---- All faults in one message ---- */
 
 typedef struct {
     char text[3000];
@@ -72,21 +72,20 @@ static void complain(fault_list *f, const char *format, ...) {
         if (!(condition)) complain(f, __VA_ARGS__);                                                \
     } while (0)
 
-/* Beyond this many numbers a size is a slip of the keyboard, and bytes would not fit into 64
- * bits. */
+/* A model with more elements is a typing mistake, and its bytes would overflow 64 bits. */
 #define MOST_NUMBERS 0x1p50
 #define MOST_WIDTH   (1 << 26)
 #define MOST_SAMPLES (1 << 20)
-/* Programs grow with the micro-batches of a step, and every rank makes those of all stages. */
+/* Programs grow with the micro-batches of a step, and every rank generates those of all stages. */
 #define MOST_MICROS (1 << 20)
 
-/* Ranks that have other samples. */
+/* Number of ranks with different samples. */
 static int sample_ranks(const trine_config *c) {
     return axes_size(c->parallel.layout, axes_of_samples());
 }
 
-/* Samples whose activations a rank holds at once: gpipe keeps those of all its micro-batches. (1f1b
- * keeps a few more than one micro-batch's; below MOST_NUMBERS there is room for that.) */
+/* Samples whose activations a rank keeps at once: with gpipe those of all its micro-batches. (1f1b keeps
+ * a few more than one micro-batch's; MOST_NUMBERS leaves a margin for that.) */
 static double samples_in_flight(const trine_config *c) {
     int ranks = axes_positive(c->parallel.layout) ? sample_ranks(c) : 0;
     int micro = c->micro_batch_size;
@@ -94,15 +93,15 @@ static double samples_in_flight(const trine_config *c) {
     return all ? c->global_batch_size / ranks : micro;
 }
 
-/* Parameters and activations, roughly. */
-static double numbers(const trine_model *m, double samples) {
+/* Elements of parameters and activations, roughly. */
+static double count_elements(const trine_model *m, double samples) {
     double C = m->hidden_size, F = m->ffn_hidden_size, T = m->seq_length, V = m->vocab_size;
     double blocks = m->num_layers, rows = T * samples;
     return blocks * (4 * C * C + 2 * C * F) + 2 * V * C + T * C +
            rows * (blocks * (8 * C + 2 * F) + V);
 }
 
-/* The rules of trine_model.h, where the sizes are ones that a list can have. */
+/* The rules of trine_model.h, if the sizes are valid. */
 static void check_family(const trine_model *m, fault_list *f) {
     bool sizes = m->num_layers >= 1 && m->hidden_size >= 1 && m->hidden_size <= MOST_WIDTH &&
                  m->num_attention_heads >= 1 && m->ffn_hidden_size >= 1 && m->seq_length >= 1;
@@ -112,7 +111,7 @@ static void check_family(const trine_model *m, fault_list *f) {
     status_clear();
 }
 
-/* That the device takes. */
+/* The widest head that the device supports. */
 static int widest_head(const trine_config *c) {
     const char *name = c->parallel.device;
     return name && strcmp(name, "cuda") == 0 ? CUDA_WIDEST_HEAD : INT_MAX;
@@ -120,90 +119,93 @@ static int widest_head(const trine_config *c) {
 
 static void check_model(const trine_config *c, fault_list *f) {
     const trine_model *m = &c->model;
-    EXPECT(m->num_layers >= 1 && m->num_layers <= 32000, "--num-layers %d must be 1 to 32000",
-           m->num_layers);
-    EXPECT(m->hidden_size >= 1 && m->hidden_size <= MOST_WIDTH, "--hidden-size %d must be 1 to %d",
-           m->hidden_size, MOST_WIDTH);
-    EXPECT(m->num_attention_heads >= 1, "--num-attention-heads %d must be at least 1",
+    EXPECT(m->num_layers >= 1 && m->num_layers <= 32000,
+           "--num-layers %d: must be between 1 and 32000", m->num_layers);
+    EXPECT(m->hidden_size >= 1 && m->hidden_size <= MOST_WIDTH,
+           "--hidden-size %d: must be between 1 and %d", m->hidden_size, MOST_WIDTH);
+    EXPECT(m->num_attention_heads >= 1, "--num-attention-heads %d: must be at least 1",
            m->num_attention_heads);
     EXPECT(m->ffn_hidden_size >= 1 || m->hidden_size < 1 || m->hidden_size > MOST_WIDTH,
-           "--ffn-hidden-size %d must be at least 1 (or 0: 4 x hidden size)", m->ffn_hidden_size);
-    EXPECT(m->seq_length >= 1, "--seq-length %d must be at least 1", m->seq_length);
-    EXPECT(m->vocab_size >= 0, "--vocab-size %d must not be negative", m->vocab_size);
+           "--ffn-hidden-size %d: must be at least 1 (or 0: 4 x hidden size)", m->ffn_hidden_size);
+    EXPECT(m->seq_length >= 1, "--seq-length %d: must be at least 1", m->seq_length);
+    EXPECT(m->vocab_size >= 0, "--vocab-size %d: must not be negative", m->vocab_size);
     EXPECT(m->num_attention_heads < 1 || m->hidden_size % m->num_attention_heads == 0,
-           "--hidden-size %d must be a multiple of --num-attention-heads %d", m->hidden_size,
+           "--hidden-size %d: must be a multiple of --num-attention-heads %d", m->hidden_size,
            m->num_attention_heads);
-    EXPECT(
-        m->num_attention_heads < 1 || m->hidden_size / m->num_attention_heads <= widest_head(c),
-        "--device %s takes heads up to %d wide, not %d: --hidden-size %d, --num-attention-heads %d",
-        c->parallel.device, widest_head(c), m->hidden_size / m->num_attention_heads, m->hidden_size,
-        m->num_attention_heads);
-    double size = numbers(m, samples_in_flight(c));
+    EXPECT(m->num_attention_heads < 1 || m->hidden_size / m->num_attention_heads <= widest_head(c),
+           "--device %s: head dimension must be at most %d, not %d (--hidden-size %d, "
+           "--num-attention-heads %d)",
+           c->parallel.device, widest_head(c), m->hidden_size / m->num_attention_heads,
+           m->hidden_size, m->num_attention_heads);
+    double size = count_elements(m, samples_in_flight(c));
     EXPECT(f->count || size < MOST_NUMBERS,
-           "parameters and activations of these sizes are %.2g numbers; no machine holds them",
+           "parameters and activations have %.2g elements, more than any machine can hold; reduce "
+           "the model or the batch",
            size);
 }
 
 static void check_batch(const trine_config *c, fault_list *f) {
     EXPECT(c->micro_batch_size >= 1 && c->micro_batch_size <= MOST_SAMPLES,
-           "--micro-batch-size %d must be 1 to %d", c->micro_batch_size, MOST_SAMPLES);
-    EXPECT(c->global_batch_size >= 0, "--global-batch-size %d must not be negative",
+           "--micro-batch-size %d: must be between 1 and %d", c->micro_batch_size, MOST_SAMPLES);
+    EXPECT(c->global_batch_size >= 0, "--global-batch-size %d: must not be negative",
            c->global_batch_size);
-    EXPECT(c->train_iters >= 0, "--train-iters %d must not be negative", c->train_iters);
-    EXPECT(!c->data.val_data_path || c->eval_iters >= 1, "--eval-iters %d must be at least 1",
+    EXPECT(c->train_iters >= 0, "--train-iters %d: must not be negative", c->train_iters);
+    EXPECT(!c->data.val_data_path || c->eval_iters >= 1, "--eval-iters %d: must be at least 1",
            c->eval_iters);
-    EXPECT(c->data.data_path, "--data-path is missing");
+    EXPECT(c->data.data_path,
+           "--data-path is required: a token file, which trine-tokens makes from text");
 }
 
-/* The operators take fp32: what is below 1 here must be so there, or its complement is 0. */
+/* The operators take fp32, where the value must be below 1 as well, else its complement is 0. */
 static bool is_fraction(double beta) {
     return beta >= 0 && beta < 1 && (float)beta < 1;
 }
 
 static void check_optimizer(const trine_optimizer *o, fault_list *f) {
-    EXPECT(o->lr >= 0 && o->lr <= (double)FLT_MAX,
-           "--lr %g must be a number of at least 0, in fp32 too", o->lr);
-    EXPECT(o->min_lr >= 0 && o->min_lr <= o->lr, "--min-lr %g must lie between 0 and --lr %g",
+    EXPECT(o->lr >= 0 && o->lr <= (double)FLT_MAX, "--lr %g: must be at least 0 and finite in fp32",
+           o->lr);
+    EXPECT(o->min_lr >= 0 && o->min_lr <= o->lr, "--min-lr %g: must be between 0 and --lr %g",
            o->min_lr, o->lr);
-    EXPECT(o->lr_warmup_iters >= 0, "--lr-warmup-iters %d must not be negative",
+    EXPECT(o->lr_warmup_iters >= 0, "--lr-warmup-iters %d: must not be negative",
            o->lr_warmup_iters);
-    EXPECT(o->lr_decay_iters >= 0, "--lr-decay-iters %d must not be negative", o->lr_decay_iters);
+    EXPECT(o->lr_decay_iters >= 0, "--lr-decay-iters %d: must not be negative", o->lr_decay_iters);
     EXPECT(o->weight_decay >= 0 && o->weight_decay <= (double)FLT_MAX,
-           "--weight-decay %g must not be negative, and finite", o->weight_decay);
-    EXPECT(is_fraction(o->adam_beta1), "--adam-beta1 %.10g must be in [0, 1), in fp32 too",
+           "--weight-decay %g: must be at least 0 and finite in fp32", o->weight_decay);
+    EXPECT(is_fraction(o->adam_beta1), "--adam-beta1 %.10g: must be in [0, 1) in fp32",
            o->adam_beta1);
-    EXPECT(is_fraction(o->adam_beta2), "--adam-beta2 %.10g must be in [0, 1), in fp32 too",
+    EXPECT(is_fraction(o->adam_beta2), "--adam-beta2 %.10g: must be in [0, 1) in fp32",
            o->adam_beta2);
     EXPECT(o->adam_eps >= (double)FLT_MIN && o->adam_eps <= (double)FLT_MAX,
-           "--adam-eps %g must be greater than 0, in fp32 too", o->adam_eps);
-    EXPECT(o->clip_grad >= 0, "--clip-grad %g must not be negative (0: no clipping)", o->clip_grad);
+           "--adam-eps %g: must be greater than 0 in fp32", o->adam_eps);
+    EXPECT(o->clip_grad >= 0, "--clip-grad %g: must not be negative (0: no clipping)",
+           o->clip_grad);
 }
 
 static const char *type_text(trine_dtype type) {
     return type == TRINE_BF16 ? "bf16" : type == TRINE_F16 ? "fp16" : "fp32";
 }
 
-/* A scale that the operators, which take fp32, can multiply by and divide by. */
+/* A scale that the operators, which take fp32, can multiply and divide by. */
 static bool is_scale(double scale) {
     return scale >= (double)FLT_MIN && scale <= (double)FLT_MAX;
 }
 
 static void check_scale(const trine_precision *p, fault_list *f) {
     EXPECT(p->loss_scale == 0 || is_scale(p->loss_scale),
-           "--loss-scale %g must be 0 (dynamic) or greater than 0, in fp32 too", p->loss_scale);
+           "--loss-scale %g: must be 0 (dynamic) or greater than 0 in fp32", p->loss_scale);
     EXPECT(is_scale(p->initial_loss_scale),
-           "--initial-loss-scale %g must be greater than 0, in fp32 too", p->initial_loss_scale);
-    EXPECT(is_scale(p->min_loss_scale), "--min-loss-scale %g must be greater than 0, in fp32 too",
+           "--initial-loss-scale %g: must be greater than 0 in fp32", p->initial_loss_scale);
+    EXPECT(is_scale(p->min_loss_scale), "--min-loss-scale %g: must be greater than 0 in fp32",
            p->min_loss_scale);
     EXPECT(!(p->min_loss_scale > p->initial_loss_scale),
-           "--min-loss-scale %g is more than --initial-loss-scale %g", p->min_loss_scale,
+           "--min-loss-scale %g: must be at most --initial-loss-scale %g", p->min_loss_scale,
            p->initial_loss_scale);
-    EXPECT(p->loss_scale_window >= 1, "--loss-scale-window %d must be at least 1",
+    EXPECT(p->loss_scale_window >= 1, "--loss-scale-window %d: must be at least 1",
            p->loss_scale_window);
-    EXPECT(p->hysteresis >= 1, "--hysteresis %d must be at least 1", p->hysteresis);
+    EXPECT(p->hysteresis >= 1, "--hysteresis %d: must be at least 1", p->hysteresis);
 }
 
-/* Options that would change nothing are a misunderstanding. */
+/* Refuses options that would have no effect. */
 static void check_idle_scale(const trine_precision *p, fault_list *f) {
     trine_config d = trine_config_default();
     const trine_precision *own = &d.precision;
@@ -211,13 +213,12 @@ static void check_idle_scale(const trine_precision *p, fault_list *f) {
                    p->min_loss_scale != own->min_loss_scale ||
                    p->loss_scale_window != own->loss_scale_window ||
                    p->hysteresis != own->hysteresis;
-    EXPECT(p->fp16 || p->loss_scale == 0, "--loss-scale is for --fp16");
-    EXPECT(p->fp16 || !dynamic,
-           "--initial-loss-scale, --min-loss-scale, --loss-scale-window and --hysteresis are for "
-           "--fp16");
+    EXPECT(p->fp16 || p->loss_scale == 0, "--loss-scale requires --fp16");
+    EXPECT(p->fp16 || !dynamic, "--initial-loss-scale, --min-loss-scale, --loss-scale-window and "
+                                "--hysteresis require --fp16");
     EXPECT(!p->fp16 || p->loss_scale == 0 || !dynamic,
-           "--loss-scale %g is fixed: --initial-loss-scale, --min-loss-scale, --loss-scale-window "
-           "and --hysteresis are for a dynamic one",
+           "--loss-scale %g is static; --initial-loss-scale, --min-loss-scale, --loss-scale-window "
+           "and --hysteresis require a dynamic loss scale",
            p->loss_scale);
 }
 
@@ -226,40 +227,42 @@ static void check_precision(const trine_config *c, fault_list *f) {
     const trine_model *m = &c->model;
     trine_dtype compute = p->bf16 ? TRINE_BF16 : p->fp16 ? TRINE_F16 : TRINE_F32;
     bool known = p->grads == TRINE_F32 || p->grads == TRINE_BF16 || p->grads == TRINE_F16;
-    EXPECT(!p->bf16 || !p->fp16, "--bf16 and --fp16 are two types, and there can be one");
-    EXPECT(known, "type %d is none that gradients can have", (int)p->grads);
+    EXPECT(!p->bf16 || !p->fp16, "--bf16 and --fp16 are mutually exclusive");
+    EXPECT(known, "invalid gradient type %d (valid: fp32, bf16, fp16)", (int)p->grads);
     EXPECT(!known || p->grads == TRINE_F32 || p->grads == compute,
-           "--grad-dtype %s must be fp32 or the type in use, which is %s", type_text(p->grads),
+           "--grad-dtype %s: must be fp32 or the compute type (%s)", type_text(p->grads),
            type_text(compute));
-    EXPECT(!c->parallel.tf32 || compute == TRINE_F32, "--tf32 is for fp32, not for --%s",
+    EXPECT(!c->parallel.tf32 || compute == TRINE_F32, "--tf32 and --%s are mutually exclusive",
            type_text(compute));
-    EXPECT(is_fraction(m->hidden_dropout), "--hidden-dropout %.10g must be in [0, 1), in fp32 too",
+    EXPECT(is_fraction(m->hidden_dropout), "--hidden-dropout %.10g: must be in [0, 1) in fp32",
            m->hidden_dropout);
     EXPECT(is_fraction(m->attention_dropout),
-           "--attention-dropout %.10g must be in [0, 1), in fp32 too", m->attention_dropout);
+           "--attention-dropout %.10g: must be in [0, 1) in fp32", m->attention_dropout);
     check_scale(p, f);
     check_idle_scale(p, f);
 }
 
 static void check_choices(const trine_parallel *p, fault_list *f) {
     device_kind kind;
-    EXPECT((unsigned)p->zero <= TRINE_ZERO_3, "--zero %d must be 0, 1, 2 or 3", (int)p->zero);
-    EXPECT((unsigned)p->schedule < TRINE_SCHEDULES, "schedule %d is none", (int)p->schedule);
-    EXPECT((unsigned)p->recompute < TRINE_RECOMPUTES, "recomputation %d is none",
-           (int)p->recompute);
-    EXPECT(p->loss_chunk >= 0, "--loss-chunk %d must not be negative (0: by their bytes)",
+    EXPECT((unsigned)p->zero <= TRINE_ZERO_3, "--zero %d: must be 0, 1, 2 or 3", (int)p->zero);
+    EXPECT((unsigned)p->schedule < TRINE_SCHEDULES,
+           "unknown schedule %d (valid: naive, gpipe, 1f1b)", (int)p->schedule);
+    EXPECT((unsigned)p->recompute < TRINE_RECOMPUTES,
+           "unknown recompute granularity %d (valid: none, selective, full)", (int)p->recompute);
+    EXPECT(p->loss_chunk >= 0,
+           "--loss-chunk %d: must not be negative (0: from the vocabulary size and the device)",
            p->loss_chunk);
-    EXPECT(p->gather_buffers >= 1, "--gather-buffers %d must be at least 1", p->gather_buffers);
-    EXPECT(p->threads >= 0, "--threads %d must not be negative", p->threads);
-    EXPECT(p->ranks_per_node >= 0, "--ranks-per-node %d must not be negative", p->ranks_per_node);
-    EXPECT(p->io_timeout >= 0, "--io-timeout %g must not be negative (0: wait for ever)",
+    EXPECT(p->gather_buffers >= 1, "--gather-buffers %d: must be at least 1", p->gather_buffers);
+    EXPECT(p->threads >= 0, "--threads %d: must not be negative", p->threads);
+    EXPECT(p->ranks_per_node >= 0, "--ranks-per-node %d: must not be negative", p->ranks_per_node);
+    EXPECT(p->io_timeout >= 0, "--io-timeout %g: must not be negative (0: no limit)",
            p->io_timeout);
-    EXPECT(p->timeout >= 0, "--timeout %g must not be negative (0: wait for ever)", p->timeout);
+    EXPECT(p->timeout >= 0, "--timeout %g: must not be negative (0: no limit)", p->timeout);
     if (device_find(&kind, p->device) == TRINE_OK) {
-        EXPECT(!p->cuda_library || kind == DEVICE_CUDA, "--cuda-library is for --device cuda");
+        EXPECT(!p->cuda_library || kind == DEVICE_CUDA, "--cuda-library requires --device cuda");
         EXPECT(p->transport != TRINE_TRANSPORT_NCCL || kind == DEVICE_CUDA,
-               "--transport nccl is for --device cuda");
-        EXPECT(!p->tf32 || kind == DEVICE_CUDA, "--tf32 is for --device cuda");
+               "--transport nccl requires --device cuda");
+        EXPECT(!p->tf32 || kind == DEVICE_CUDA, "--tf32 requires --device cuda");
         return;
     }
     complain(f, "--device: %s", status_message());
@@ -270,14 +273,12 @@ static void check_choices(const trine_parallel *p, fault_list *f) {
 
 static void check_heads(const trine_model *m, int tp, fault_list *f) {
     EXPECT(m->num_attention_heads % tp == 0,
-           "--num-attention-heads %d must be a multiple of --tp %d: each tp rank holds whole "
-           "heads",
-           m->num_attention_heads, tp);
-    EXPECT(m->ffn_hidden_size % tp == 0, "--ffn-hidden-size %d must be a multiple of --tp %d",
+           "--num-attention-heads %d: must be a multiple of --tp %d", m->num_attention_heads, tp);
+    EXPECT(m->ffn_hidden_size % tp == 0, "--ffn-hidden-size %d: must be a multiple of --tp %d",
            m->ffn_hidden_size, tp);
 }
 
-/* Between tp's sums a rank has its share of a micro-batch's rows. */
+/* With sequence parallelism the rows of a micro-batch are sharded over tp. */
 static void check_rows(const trine_config *c, fault_list *f) {
     int tp = c->parallel.layout.tp, B = c->micro_batch_size, T = c->model.seq_length;
     if (!c->parallel.sequence_parallel || B < 1 || T < 1) return;
@@ -286,16 +287,16 @@ static void check_rows(const trine_config *c, fault_list *f) {
            B, T);
 }
 
-/* The words for a batch that can be cut: the multiples of `each` around it. */
+/* Suggests the nearest multiples of `each` for a global batch that is not one. */
 static void check_micros(const trine_config *c, fault_list *f) {
     int global = c->global_batch_size, ranks = sample_ranks(c), micros;
     char axes[AXES_TEXT];
     axes_text(c->parallel.layout, axes_of_samples(), axes, sizeof axes);
-    if (c->micro_batch_size < 1 || global < 0) return; /* check_batch has said so */
+    if (c->micro_batch_size < 1 || global < 0) return; /* reported by check_batch */
     if (dp_micro_batches(global, c->micro_batch_size, ranks, &micros) == TRINE_OK) {
         EXPECT(micros <= MOST_MICROS,
-               "--global-batch-size %d is %d micro-batches a dp rank, more than %d: a larger "
-               "--micro-batch-size makes fewer",
+               "--global-batch-size %d: %d micro-batches per dp rank, more than %d; use a larger "
+               "--micro-batch-size",
                global, micros, MOST_MICROS);
         return;
     }
@@ -304,28 +305,28 @@ static void check_micros(const trine_config *c, fault_list *f) {
     char less[40] = "";
     if (below > 0) c_snprintf(less, sizeof less, "%.0f or ", below);
     complain(f,
-             "--global-batch-size %d must be a multiple of --micro-batch-size %d x %s = %.0f: "
-             "%s%.0f would do",
+             "--global-batch-size %d: must be a multiple of --micro-batch-size %d x %s = %.0f; use "
+             "%s%.0f",
              global, c->micro_batch_size, axes, each, less, below + each);
 }
 
-/* Micro-batches times units; their programs take some gigabytes, in every rank. */
+/* Micro-batches times units; their programs take some gigabytes on every rank. */
 #define MOST_PASSES (1 << 26)
 
-/* What the number of micro-batches asks of the programs. */
+/* Limits the size of the programs. */
 static void check_program(const trine_config *c, fault_list *f) {
     int micros;
     if (dp_micro_batches(c->global_batch_size, c->micro_batch_size, sample_ranks(c), &micros) !=
         TRINE_OK) {
         status_clear();
-        return; /* check_micros has said so */
+        return; /* reported by check_micros */
     }
     program_spec spec;
     gpt_spec(&c->model, &spec);
     double units = spec.units;
     EXPECT(micros * units <= MOST_PASSES,
-           "%d micro-batches through %.0f units (embedding, layers, head) are more than %d "
-           "instructions; larger ones (--micro-batch-size) would do",
+           "%d micro-batches x %.0f units (embedding, layers, head) are more than %d instructions; "
+           "use a larger --micro-batch-size",
            micros, units, MOST_PASSES);
 }
 
@@ -335,16 +336,16 @@ static void check_stages(const trine_config *c, fault_list *f) {
     gpt_spec(&c->model, &spec);
     units = spec.units;
     EXPECT(pp <= units,
-           "--pp %d is more than the %d units of the model: embedding, %d layers and head", pp,
+           "--pp %d: must be at most the %d units of the model (embedding, %d layers, head)", pp,
            units, c->model.num_layers);
-    EXPECT(pp <= PROGRAM_STAGES, "--pp %d is more than %d", pp, PROGRAM_STAGES);
+    EXPECT(pp <= PROGRAM_STAGES, "--pp %d: must be at most %d", pp, PROGRAM_STAGES);
     if (pp > units || pp > PROGRAM_STAGES || !c->parallel.pp_split) return;
     if (pp_split_by_hand(&spec, c->parallel.pp_split) == TRINE_OK) return;
     complain(f, "%s", status_message());
     status_clear();
 }
 
-/* dp_left: the user left dp open, and it is what tp and pp leave of the ranks. */
+/* dp_left: dp was 0, and is ranks / (tp x pp). */
 static void check_ranks(trine_layout l, bool dp_left, int ranks, fault_list *f) {
     char text[AXES_TEXT];
     double product = axes_product(l);
@@ -353,9 +354,10 @@ static void check_ranks(trine_layout l, bool dp_left, int ranks, fault_list *f) 
     if (dp_left && ranks > 1)
         complain(f, "%s = %.0f does not divide the %d ranks", text, product / l.dp, ranks);
     else if (ranks > 1)
-        complain(f, "%s = %.0f, but there are %d ranks", text, product, ranks);
+        complain(f, "%s = %.0f, but there are %d ranks; use mpirun -np %.0f, or a layout of %d",
+                 text, product, ranks, product, ranks);
     else
-        complain(f, "%s needs %.0f ranks, and this is one process: start it with mpirun -np %.0f",
+        complain(f, "%s needs %.0f ranks, but only one process was started; use mpirun -np %.0f",
                  axes_text(l, ALL_AXES, text, sizeof text), product, product);
 }
 
@@ -364,7 +366,7 @@ static void check_layout(const trine_config *c, bool dp_left, int ranks, fault_l
     trine_layout l = c->parallel.layout;
     if (!axes_positive(l)) {
         char text[AXES_TEXT];
-        complain(f, "%s: each must be at least 1, or --dp 0: what is left of the ranks",
+        complain(f, "%s: each must be at least 1; --dp 0 means ranks / (tp x pp)",
                  axes_options(l, text, sizeof text));
         return;
     }
@@ -376,7 +378,7 @@ static void check_layout(const trine_config *c, bool dp_left, int ranks, fault_l
     check_ranks(l, dp_left, ranks, f);
 }
 
-/* dp 0 becomes what is left of the ranks; sizes left at 0 get their defaults. */
+/* Replaces dp 0 by ranks / (tp x pp), and sizes of 0 by their defaults. */
 static void fill_in(trine_config *c, int ranks) {
     trine_layout *l = &c->parallel.layout;
     int width = c->model.hidden_size;
@@ -396,9 +398,9 @@ static void fill_in(trine_config *c, int ranks) {
     if (!c->optimizer.lr_decay_iters) c->optimizer.lr_decay_iters = c->train_iters;
 }
 
-/* ---- The nearest layouts that work ---- */
+/* ---- The nearest valid layouts ---- */
 
-/* By the same rules that refuse: `given` is what the user said, before anything was filled in. */
+/* Applies the same checks; `given` is the configuration before defaults were filled in. */
 static bool layout_works(const trine_config *given, trine_layout l, int ranks) {
     trine_config c = *given;
     fault_list list = {0};
@@ -408,7 +410,7 @@ static bool layout_works(const trine_config *given, trine_layout l, int ranks) {
     return !list.count;
 }
 
-/* How far two layouts are apart: the factors by which their axes differ. */
+/* Distance of two layouts: the factors by which their axes differ. */
 static double distance(trine_layout a, trine_layout b) {
     double sum = 0;
     for (int n = 0; n < TRINE_AXES; n++)
@@ -416,8 +418,8 @@ static double distance(trine_layout a, trine_layout b) {
     return sum;
 }
 
-/* The working layout on `ranks` ranks that is nearest to `asked` but farther than *past (or as far
- * and not seen: ties are told apart by tp). dp, tp and pp may differ from it. */
+/* The valid layout of `ranks` ranks that is nearest to `asked` among those farther than *past (ties are
+ * broken by tp). dp, tp and pp may differ from it. */
 static bool next_nearest(const trine_config *given, int ranks, trine_layout asked, double *past,
                          trine_layout *found) {
     double best = INFINITY;
@@ -438,10 +440,10 @@ static bool next_nearest(const trine_config *given, int ranks, trine_layout aske
     return isfinite(best);
 }
 
-/* On more ranks than this the search would be felt. */
+/* With more ranks the search would take noticeable time. */
 #define MOST_RANKS 100000
 
-/* Up to four layouts as a list; false if none works. */
+/* Lists up to four layouts; false if none is valid. */
 static bool list_layouts(const trine_config *given, trine_layout asked, int ranks, char *text,
                          size_t size) {
     trine_layout l = asked;
@@ -454,8 +456,8 @@ static bool list_layouts(const trine_config *given, trine_layout asked, int rank
     return used > 0;
 }
 
-/* Without mpirun the layout itself says how many ranks are meant. Where nothing works, an option
- * that ties the layout down may be left out. `asked` has positive axes. */
+/* Without mpirun the layout determines the number of ranks. If no layout is valid, options that restrict
+ * the layout are dropped. `asked` has positive axes. */
 static void suggest(const trine_config *given, trine_layout asked, int ranks, fault_list *f) {
     static const char *const without[] = {"", " without --global-batch-size", " without --pp-split",
                                           " without --global-batch-size and --pp-split"};
@@ -468,10 +470,10 @@ static void suggest(const trine_config *given, trine_layout asked, int ranks, fa
         if (left_out & 1) c.global_batch_size = 0;
         if (left_out & 2) c.parallel.pp_split = NULL;
         if (!list_layouts(&c, asked, ranks, text, sizeof text)) continue;
-        complain(f, "layouts that work on %d rank%s%s: %s", ranks, plural, without[left_out], text);
+        complain(f, "valid layouts for %d rank%s%s: %s", ranks, plural, without[left_out], text);
         return;
     }
-    complain(f, "no layout of %d rank%s works with this model", ranks, plural);
+    complain(f, "no valid layout of %d rank%s for this model", ranks, plural);
 }
 
 trine_status trine_config_check(trine_config *config, int ranks) {
@@ -488,8 +490,7 @@ trine_status trine_config_check(trine_config *config, int ranks) {
     check_layout(&c, config->parallel.layout.dp == 0, ranks, f);
     trine_layout l = c.parallel.layout;
     if (f->count > others && axes_positive(l)) suggest(config, l, ranks, f);
-    if (f->count)
-        return status_user(RAISE(TRINE_EINVAL, "this configuration cannot run:%s", f->text));
+    if (f->count) return status_user(RAISE(TRINE_EINVAL, "invalid configuration:%s", f->text));
     *config = c;
     return TRINE_OK;
 }

@@ -1,5 +1,5 @@
-/* What stands below the memory table: which ranks need most, and what a layer keeps of a
- * micro-batch, beside what is published. */
+/* The lines below the memory table: the ranks that need most memory, and a layer's activations of a
+ * micro-batch beside the published formula. */
 #include "base/c_locale.h"
 #include "base/status.h"
 #include "comm/api/comm.h"
@@ -9,7 +9,7 @@
 
 /* ---- The heaviest ranks ---- */
 
-/* What the table's last row says of a stage. */
+/* The last row of the memory table for a stage. */
 static trine_status stage_total(const report *r, int stage, size_t *bytes) {
     arena plan;
     TRY(resolve_plan(r->config, r->stages, r->dev, (trine_coord){.pp = stage}, &plan));
@@ -67,8 +67,8 @@ double report_layer_published(const trine_config *config) {
 
 void report_layer(const report *r, FILE *out) {
     c_fprintf(out,
-              "layer    %.3f MiB of activations a micro-batch; published, for 16 bits: %.3f MiB "
-              "(docs/memory.md)\n",
+              "layer    %.3f MiB of activations per micro-batch; published formula, 16 bits: %.3f "
+              "MiB (docs/memory.md)\n",
               (double)report_layer_bytes(r->config, r->dev) / MIB,
               report_layer_published(r->config) / MIB);
 }

@@ -1,4 +1,4 @@
-/* What may be looked at before it runs: --dry-run, --draw and --explain. */
+/* Inspection without running: --dry-run, --explain and trine_draw. */
 #include <limits.h>
 
 #include "base/c_locale.h"
@@ -6,7 +6,7 @@
 #include "base/status.h"
 #include "plan/report.h"
 
-/* Configuration, programs and a device for sizes only: what a report needs when nothing runs. */
+/* Configuration, programs and a sizes device: the input of a report without a running job. */
 typedef struct {
     trine_config config;
     int ranks;
@@ -15,13 +15,14 @@ typedef struct {
     device *dev;
 } rehearsal;
 
-/* As many ranks as the layout asks for, when the user does not say. */
+/* The number of ranks of the layout, if the user gives none. */
 static trine_status count_ranks(trine_layout l, int *ranks) {
     double product = axes_product(l);
     char text[AXES_TEXT];
-    CHECK(product <= INT_MAX, TRINE_EINVAL, "%s are %.0f ranks, too many",
-          axes_options(l, text, sizeof text), product);
-    *ranks = product >= 1 ? (int)product : 1; /* trine_config_check refuses what is not positive */
+    CHECK(product <= INT_MAX, TRINE_EINVAL, "%s: too many ranks: %.0f (at most %d)",
+          axes_options(l, text, sizeof text), product, INT_MAX);
+    *ranks = product >= 1 ? (int)product
+                          : 1; /* trine_config_check refuses sizes that are not positive */
     return TRINE_OK;
 }
 
@@ -32,7 +33,7 @@ static trine_status rehearse(rehearsal *r, const trine_config *config, int ranks
     if (!data) r->config.data.data_path = "(none)"; /* sizes need no data */
     TRY(trine_config_check(&r->config, r->ranks));
     CHECK(data || r->config.model.vocab_size, TRINE_EINVAL,
-          "the vocabulary is not known: give --vocab-size or --data-path");
+          "unknown vocabulary size; set --vocab-size or --data-path");
     if (!r->config.model.vocab_size) TRY(resolve_vocabulary(&r->config, r->ranks));
     TRY(resolve_spec(&r->config, &r->spec));
     TRY(compose_all(&r->spec, &r->stages, NULL));
@@ -66,13 +67,28 @@ trine_status trine_dry_run(const trine_config *config, int ranks, FILE *out) {
     return status;
 }
 
+/* "u2-u3", or for a stage of several chunks "u0-u1, u4-u5". */
+static void print_units(const program_spec *s, int stage, FILE *out) {
+    for (int n = 0; n < spec_stage_chunks(s, stage); n++) {
+        int chunk = spec_stage_chunk(s, stage, n);
+        int first = spec_chunk_first(s, chunk), last = spec_chunk_last(s, chunk);
+        fprintf(out, "%su%d", n ? ", " : "", first);
+        if (last > first) fprintf(out, "-u%d", last);
+    }
+}
+
 static void print_programs(const rehearsal *h, FILE *out) {
+    fputs("fields: u unit, m micro-batch, s activation slot, d gradient stream, b gather buffer,\n"
+          "        r reduce buffer, k keep buffer, g message group (docs/instructions.md)\n",
+          out);
     for (int p = 0; p < h->spec.stages; p++) {
         char units[64];
         report_stage_units(&h->spec, p, units, sizeof units);
         const program *s = &h->stages[p];
-        fprintf(out, "stage %d: %s; %d slots, %d gradient streams, %d instructions\n", p, units,
-                s->slots, s->streams, s->count);
+        fprintf(out, "stage %d: %s (", p, units);
+        print_units(&h->spec, p, out);
+        fprintf(out, "); slots: %d, gradient streams: %d, instructions: %d\n", s->slots, s->streams,
+                s->count);
         program_print(s, out);
     }
 }

@@ -26,16 +26,16 @@ typedef enum {
     CHANGES
 } change;
 
-/* A configuration that asks for less, and how much the largest of its ranks takes. */
+/* A configuration that needs less memory, and the memory of its largest rank. */
 typedef struct {
     char text[OOM_TEXT];
     int parts[2];
-    size_t bytes; /* 0: it cannot run, or is no change */
+    size_t bytes; /* 0: invalid, or not a change */
 } way;
 
 /* ---- Plans ---- */
 
-/* The largest rank's bytes; tp and dp ranks of a stage take the same. */
+/* Bytes of the largest rank; the tp and dp ranks of a stage need the same. */
 static trine_status largest(const trine_config *c, const device *dev, size_t *bytes) {
     program_spec spec;
     program *stages;
@@ -52,7 +52,7 @@ static trine_status largest(const trine_config *c, const device *dev, size_t *by
     return status;
 }
 
-/* 0 when it cannot run. */
+/* 0 if the configuration is invalid. */
 static size_t bytes_of(const oom_question *q, trine_config c) {
     trine_layout l = c.parallel.layout;
     size_t bytes = 0;
@@ -63,7 +63,7 @@ static size_t bytes_of(const oom_question *q, trine_config c) {
     return 0;
 }
 
-static size_t room(const oom_question *q) {
+static size_t available(const oom_question *q) {
     size_t share = q->free_bytes / (size_t)q->sharers;
     return share > CUDA_RESERVE ? share - CUDA_RESERVE : 0;
 }
@@ -83,12 +83,12 @@ static bool set_micro(const oom_question *q, trine_config *c) {
         if (micro % m) continue;
         c->micro_batch_size = m;
         size_t bytes = bytes_of(q, *c);
-        if (bytes && bytes <= room(q)) break;
+        if (bytes && bytes <= available(q)) break;
     }
     return micro > 1;
 }
 
-/* Makes the change; false: it is none for this configuration. */
+/* Makes the change; false: it changes nothing in this configuration. */
 static bool apply(const oom_question *q, trine_config *c, change which) {
     trine_parallel *p = &c->parallel;
     bool gpipe = p->schedule == TRINE_GPIPE;
@@ -102,13 +102,15 @@ static bool apply(const oom_question *q, trine_config *c, change which) {
     case THIRD_ZERO: return set_zero(c, TRINE_ZERO_3);
     case MORE_DP: p->layout.dp *= 2; return true;
     case MORE_TP: p->layout.tp *= 2; return true;
-    case MORE_PP: p->layout.pp *= 2; return !p->pp_split; /* by hand it is for as many stages */
+    case MORE_PP:
+        p->layout.pp *= 2;
+        return !p->pp_split; /* a split by hand fixes the number of stages */
     case CHANGES: break;
     }
     return false;
 }
 
-/* The option that a change is. */
+/* The text of a change, as an option. */
 static void name(const trine_config *c, change which, char text[OOM_NAME]) {
     const trine_parallel *p = &c->parallel;
     const int values[CHANGES] = {0,
@@ -128,7 +130,7 @@ static void name(const trine_config *c, change which, char text[OOM_NAME]) {
         snprintf(text, OOM_NAME, "--%s %d", names[which], values[which]);
 }
 
-/* Both changes, or one twice named; the micro-batch comes last, since it takes what is left. */
+/* Both changes, or one if a == b; the micro-batch comes last, since it fits into the memory left. */
 static way make_way(const oom_question *q, change a, change b) {
     trine_config c = *q->config;
     trine_layout had = c.parallel.layout, *l = &c.parallel.layout;
@@ -149,14 +151,14 @@ static way make_way(const oom_question *q, change a, change b) {
 
 /* ---- The best ---- */
 
-/* Those that fit, in order; or, while none does, those that ask for the least. */
+/* The changes that fit, in order; or, while none does, those that need least. */
 typedef struct {
     way ways[OOM_WAYS];
     int count;
     bool fit;
 } choice;
 
-/* Whether a single change among those found already does. */
+/* Whether one of the two changes alone was already found to fit. */
 static bool is_needless(const choice *found, const way *w) {
     for (int i = 0; i < found->count; i++) {
         const int *p = found->ways[i].parts;
@@ -182,7 +184,7 @@ static void keep_least(choice *found, const way *w) {
 static void consider(choice *found, const oom_question *q, size_t now, change a, change b) {
     way w = make_way(q, a, b);
     if (!w.bytes || w.bytes >= now) return;
-    if (w.bytes <= room(q))
+    if (w.bytes <= available(q))
         keep_fitting(found, &w);
     else if (!found->fit)
         keep_least(found, &w);
@@ -205,9 +207,9 @@ typedef struct {
     size_t used;
 } message;
 
-static void say(message *m, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void append(message *m, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-static void say(message *m, const char *format, ...) {
+static void append(message *m, const char *format, ...) {
     va_list args;
     va_start(args, format);
     int n = c_vsnprintf(m->text + m->used, sizeof m->text - m->used, format, args);
@@ -215,29 +217,30 @@ static void say(message *m, const char *format, ...) {
     if (n > 0 && (size_t)n < sizeof m->text - m->used) m->used += (size_t)n;
 }
 
-static void say_plan(message *m, const arena *plan) {
+static void append_plan(message *m, const arena *plan) {
     const char *before = "";
     for (int k = 0; k < MEM_KINDS; k++) {
         if ((double)plan->bytes[k] < MIB / 10) continue;
-        say(m, "%s%s %.1f", before, mem_kind_text((mem_kind)k), (double)plan->bytes[k] / MIB);
+        append(m, "%s%s %.1f", before, mem_kind_text((mem_kind)k), (double)plan->bytes[k] / MIB);
         before = ", ";
     }
-    say(m, " MiB");
+    append(m, " MiB");
 }
 
 trine_status oom_refuse(const oom_question *q) {
     message m = {.used = 0};
     size_t now = bytes_of(q, *q->config);
     choice found = choose(q, now);
-    say(&m, "this rank asks its GPU for %.1f MiB%s (", (double)q->plan->used / MIB, q->beside);
-    say_plan(&m, q->plan);
-    say(&m, ") and a reserve of %.1f, and of the GPU's %.1f MiB %.1f were free",
-        (double)CUDA_RESERVE / MIB, (double)q->bytes / MIB, (double)q->free_bytes / MIB);
-    if (q->sharers > 1) say(&m, " for the %d ranks that share it", q->sharers);
-    say(&m, found.fit ? "; what fits, the cheapest first:"
-                      : "; no one or two changes fit, the least is asked for by:");
+    append(&m, "this rank needs %.1f MiB of GPU memory%s (", (double)q->plan->used / MIB,
+           q->beside);
+    append_plan(&m, q->plan);
+    append(&m, ") and a reserve of %.1f MiB; of the GPU's %.1f MiB, %.1f MiB were free",
+           (double)CUDA_RESERVE / MIB, (double)q->bytes / MIB, (double)q->free_bytes / MIB);
+    if (q->sharers > 1) append(&m, " for the %d ranks that share it", q->sharers);
+    append(&m, found.fit ? "; changes that fit, cheapest first:"
+                         : "; no combination of one or two changes fits; those that need least:");
     for (int i = 0; i < found.count; i++)
-        say(&m, "\n  - %s saves %.1f MiB a rank: %.1f", found.ways[i].text,
-            (double)(now - found.ways[i].bytes) / MIB, (double)found.ways[i].bytes / MIB);
+        append(&m, "\n  - %s saves %.1f MiB per rank and needs %.1f MiB", found.ways[i].text,
+               (double)(now - found.ways[i].bytes) / MIB, (double)found.ways[i].bytes / MIB);
     return RAISE(TRINE_ENOMEM, "%s", m.text);
 }

@@ -13,7 +13,7 @@
 
 #define MIB (1024.0 * 1024.0)
 
-/* Stages in one line of a table; more are printed in further blocks. */
+/* Stages in one line of a table; more stages are printed in further tables. */
 #define REPORT_COLUMNS 8
 
 void report_model(const report *r, FILE *out) {
@@ -27,7 +27,7 @@ void report_model(const report *r, FILE *out) {
             human_count(count, (uint64_t)gpt_parameters(m)));
 }
 
-/* Units from the n-th of a stage on that have one name; *last = the number of the last one. */
+/* Number of consecutive units with one name from the n-th of a stage on; *last = the last one. */
 static int run_of_units(const program_spec *s, int p, int n, unit_facts *last) {
     unit_facts first = *last = spec_unit(s, spec_stage_unit(s, p, n));
     int count = 1;
@@ -52,7 +52,7 @@ void report_stage_units(const program_spec *s, int p, char *text, size_t size) {
     }
 }
 
-/* "dp1": where a tp group of a stage is. */
+/* "dp1": the coordinate of a tp group of a stage. */
 static void group_place(trine_coord at, FILE *out) {
     fputc(' ', out);
     for (int n = TRINE_AXES; n-- > 0;)
@@ -101,7 +101,7 @@ void report_layout(const report *r, FILE *out) {
     if (r->nodes) fprintf(out, " on %d node%s", r->nodes, r->nodes == 1 ? "" : "s");
     fprintf(out, "; zero %d, schedule %s", (int)p->zero, schedule_text(p->schedule));
     if (zero_stage(p->zero)->gather == GATHER_BEFORE_USE)
-        fprintf(out, ", %d gather buffers a class", p->gather_buffers);
+        fprintf(out, ", %d gather buffers per class", p->gather_buffers);
     fputc('\n', out);
     char units[64];
     for (int s = 0; s < l->pp; s++) {
@@ -111,15 +111,15 @@ void report_layout(const report *r, FILE *out) {
     }
 }
 
-/* Nothing of fp32, which has one type. */
+/* Prints nothing for fp32, which has one type. */
 static void report_precision(const trine_precision *p, FILE *out) {
     const char *type = p->bf16 ? "bf16" : "fp16";
     if (!p->bf16 && !p->fp16) return;
-    fprintf(out, "numbers  %s; gradients of weights %s; master weights and moments fp32", type,
+    fprintf(out, "numbers  %s; weight gradients %s; master weights and moments fp32", type,
             p->grads == TRINE_F32 ? "fp32" : type);
     if (p->fp16 && p->loss_scale > 0) c_fprintf(out, "; loss scale %g", p->loss_scale);
     if (p->fp16 && p->loss_scale <= 0)
-        c_fprintf(out, "; loss scale dynamic: %g, at least %g", p->initial_loss_scale,
+        c_fprintf(out, "; dynamic loss scale: initially %g, at least %g", p->initial_loss_scale,
                   p->min_loss_scale);
     fputc('\n', out);
 }
@@ -130,7 +130,7 @@ void report_batch(const report *r, FILE *out) {
     char axes[AXES_TEXT];
     c_fprintf(out,
               "batch    %d samples = micro-batch %d x %s x %d micro-batch%s; x sequence %d = %lld "
-              "tokens a step; bubble %.1f%%\n",
+              "tokens per step; bubble %.1f%%\n",
               c->global_batch_size, c->micro_batch_size,
               axes_text(c->parallel.layout, axes_of_samples(), axes, sizeof axes), s->micros,
               s->micros == 1 ? "" : "es", c->model.seq_length,
@@ -138,7 +138,7 @@ void report_batch(const report *r, FILE *out) {
               100 * pp_bubble(s->schedule, s->stages, s->micros));
     fprintf(out, "device   %s", c->parallel.device);
     if (r->threads && r->dev->memory->host)
-        fprintf(out, ", %d thread%s a rank", r->threads, r->threads == 1 ? "" : "s");
+        fprintf(out, ", %d thread%s per rank", r->threads, r->threads == 1 ? "" : "s");
     fputs(c->parallel.tf32 ? ", TF32 products\n" : "\n", out);
     report_precision(&c->precision, out);
 }
@@ -186,20 +186,20 @@ static void memory_row(const char *name, const arena *plans, int kind, const siz
     fputc('\n', out);
 }
 
-/* The transport's own bytes, of ranks that share one node; what a mesh has may be less. */
+/* The transport's own bytes if all ranks share one node; a mesh may have less. */
 size_t report_transport_bytes(const report *r, int stage) {
     const trine_parallel *p = &r->config->parallel;
     if (r->mesh && stage == trine_mesh_coord(r->mesh).pp) return mesh_transport_bytes(r->mesh);
     return comm_transport_bytes(p->layout, (trine_coord){.pp = stage}, p->transport);
 }
 
-/* Whether GPUs' memory goes through the host; without a mesh nobody knows which GPUs there are. */
+/* Whether device memory is staged through the host; without a mesh the GPUs are unknown. */
 static bool report_stages(const report *r) {
     if (r->mesh) return comm_gpu_stages(r->mesh);
     return r->config->parallel.transport != TRINE_TRANSPORT_NCCL;
 }
 
-/* What a plan leaves of the GPU, about; and what lies in the host's memory. */
+/* Estimated GPU memory outside the plan, and host memory. */
 static void host_rows(const report *r, const arena *plans, const size_t *transport, int count,
                       FILE *out) {
     size_t staging[REPORT_COLUMNS], host[REPORT_COLUMNS], total[REPORT_COLUMNS];
@@ -224,7 +224,7 @@ static void memory_block(const report *r, const arena *plans, int from, int coun
     size_t transport[REPORT_COLUMNS], shared[REPORT_COLUMNS];
     bool share = comm_may_share(r->config->parallel.transport);
     if (plans[0].on_device) share = share && report_stages(r);
-    stage_header("memory   MiB a rank", from, from + count, out);
+    stage_header("memory   MiB per rank", from, from + count, out);
     for (int k = 0; k < MEM_KINDS; k++)
         memory_row(mem_kind_text((mem_kind)k), plans, k, NULL, count, out);
     for (int n = 0; n < count; n++) {
@@ -275,7 +275,7 @@ static void traffic_block(const traffic *t, int from, int count, FILE *out) {
                 {"gradients out", offsetof(traffic, grad)},
                 {"tie", offsetof(traffic, tie)},
                 {"norm and loss", offsetof(traffic, norm)}};
-    stage_header("traffic  MiB a rank, step", from, from + count, out);
+    stage_header("traffic  MiB/rank per step", from, from + count, out);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         uint64_t sum = 0, bytes;
         for (int n = 0; n < count; n++) {

@@ -16,7 +16,7 @@ trine_status resolve_vocabulary(trine_config *config, int ranks) {
     return trine_config_check(config, ranks);
 }
 
-/* Groups on GPUs may go through NCCL, which of them is found out when all have met. */
+/* Groups of GPU ranks may use NCCL; which of them do is determined once the mesh exists. */
 static bool may_use_nccl(trine_transport transport, device_kind kind) {
     bool automatic = transport == TRINE_TRANSPORT_AUTO && kind == DEVICE_CUDA;
     return transport == TRINE_TRANSPORT_NCCL || automatic;
@@ -57,14 +57,14 @@ trine_status resolve_device(const trine_config *c, device_config *out) {
     return device_find(&out->kind, c->parallel.device);
 }
 
-/* Logits that exist at one time, of all tp ranks, unless the user says otherwise: products of some
- * hundred rows run at full rate, and each chunk adds to the whole token gradient once. A GPU needs
- * more rows for that, and has the memory. */
+/* Default number of logits computed at a time, over all tp ranks: products of some hundred rows run at
+ * full rate, and each row chunk adds to the full token gradient once. A GPU needs more rows for that,
+ * and has the memory. */
 #define LOSS_LOGITS_HOST (1 << 25)
 #define LOSS_LOGITS_GPU  (1 << 28)
 #define LOSS_ROWS_ALIGN  64
 
-/* A function of the model and the device alone: the layout changes no bit of the loss. */
+/* A function of the model and the device alone, so that the loss is bitwise independent of the layout. */
 static size_t loss_rows(const trine_config *c, const device *dev) {
     if (c->parallel.loss_chunk) return (size_t)c->parallel.loss_chunk;
     size_t logits = dev->memory->host ? LOSS_LOGITS_HOST : LOSS_LOGITS_GPU;

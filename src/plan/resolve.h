@@ -1,12 +1,12 @@
-/* From a checked configuration to what the rooms need: the spec of the programs, the shapes of the
- * model, the memory plan of any rank. The trainer, --dry-run and --explain all start here:
+/* Derives from a checked configuration what other modules need: the spec of the programs, the shapes
+ * of the model, the memory plan of any rank. The trainer, --dry-run and --explain all start here:
  *
- *   trine_config --config.c, checked--> resolve_spec  --compose.c--> programs of all stages, proved
- *                                       resolve_shape --state.c----> what one rank holds (an arena)
+ *   trine_config --config.c, checked--> resolve_spec  --compose.c--> programs of all stages, verified
+ *                                       resolve_shape --state.c----> rank state (an arena)
  *                                                   --exec.c-----> a step: program x state
  *
- * Invariant: nothing here depends on the rank that asks, so that every rank, and a process without
- * mpirun, makes the same of the same configuration. Cost: that of the programs. */
+ * Invariant: nothing here depends on the calling rank, so that every rank, and a process without
+ * mpirun, derives the same from the same configuration. Cost: that of the programs. */
 #ifndef TRINE_PLAN_RESOLVE_H
 #define TRINE_PLAN_RESOLVE_H
 
@@ -15,8 +15,8 @@
 #include "run/compose.h"
 #include "state/state.h"
 
-/* Sets the vocabulary to the token file's, and checks the configuration again: it could not say
- * before whether the model's size is one. Errors: those of tokens_open, tokens_vocab and
+/* Sets the vocabulary size from the token file, and checks the configuration again, since the model's
+ * size depends on it. Errors: those of tokens_open, tokens_vocab and
  * trine_config_check. */
 trine_status resolve_vocabulary(trine_config *config, int ranks);
 
@@ -24,20 +24,20 @@ trine_status resolve_vocabulary(trine_config *config, int ranks);
  * Errors: TRINE_EINVAL, TRINE_ENOMEM. */
 trine_status resolve_spec(const trine_config *config, program_spec *spec);
 
-/* The device that the configuration asks for: its kind and types. A sizes device needs no more.
+/* The configured device: its kind and types, which is all that a sizes device needs.
  * Errors: TRINE_EINVAL. Pure. */
 trine_status resolve_device(const trine_config *config, device_config *out);
 
-/* The model as tp rank `tp_rank` sees it. */
+/* The shapes of the model on tp rank `tp_rank`. */
 gpt_shape resolve_shape(const trine_config *config, const device *dev, int tp_rank);
 
 /* The learning rate of update 1, 2, ... (Megatron-LM, OptimizerParamScheduler): linear warm-up, then
- * decay to min_lr at lr_decay_iters, then min_lr. A skipped step is no update: the next one has its
- * rate. */
+ * decay to min_lr at lr_decay_iters, then min_lr. A skipped step does not count as an update:
+ * the next step has its rate. */
 double resolve_learning_rate(const trine_optimizer *o, int64_t step);
 
-/* What the state of the rank at `coord` is made from; `stages` are all programs, and everything
- * is borrowed. Pure. */
+/* The configuration of the state of the rank at `coord`; `stages` are all programs. Everything is
+ * borrowed. Pure. */
 state_config resolve_state(const trine_config *config, const program *stages, const gpt_shape *shape,
                          const device *dev, trine_coord coord);
 

@@ -5,7 +5,7 @@ static bool splits(const program *p, const instr *i) {
     return i->kind == BACKWARD && spec_unit(p->spec, i->unit).backward == BACKWARD_SPLITS;
 }
 
-/* The units of a chunk that split, from its last one to `unit`: keep buffers are numbered in this order. */
+/* The keep buffer of a unit: its index among the units of its chunk that split, counted from the last. */
 static int keep_of(const program_spec *s, int unit) {
     int count = -1;
     for (int u = spec_chunk_last(s, spec_chunk_of(s, unit)); u >= unit; u--)
@@ -13,7 +13,7 @@ static int keep_of(const program_spec *s, int unit) {
     return count;
 }
 
-/* What BACKWARD becomes at its place. */
+/* The instruction that replaces a BACKWARD. */
 static instr first_part(const program *p, const instr *i) {
     instr part = *i;
     if (splits(p, i)) {
@@ -26,7 +26,7 @@ static instr first_part(const program *p, const instr *i) {
     return part;
 }
 
-/* The rest of a chunk's backward pass of a micro-batch, behind its first unit's part. */
+/* Appends the BACKWARD_WEIGHTs of a chunk and micro-batch, after its first unit's backward instruction. */
 static trine_status append_weights(program *out, const instr *i) {
     const program_spec *s = out->spec;
     for (int u = spec_chunk_last(s, spec_chunk_of(s, i->unit)); u >= i->unit; u--) {

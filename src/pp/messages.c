@@ -1,9 +1,9 @@
 #include "base/status.h"
 #include "pp/pp.h"
 
-/* The messages of the pipeline. Sends and receives are only started here; whoever touches their
- * buffer next waits. Each of the four directed edges has a communicator of its own, so a receive
- * that waits cannot hold up a send that its peer needs. */
+/* The messages of the pipeline. Sends and receives are only started here; the next instruction that uses their
+ * buffer waits for them. Each of a stage's four directed edges has its own communicator, so that a pending
+ * receive cannot block a send that its peer needs. */
 
 static instr message(const program *p, instr_kind kind, const instr *compute) {
     instr i = program_instr(kind, -1, compute->micro);
@@ -16,13 +16,13 @@ static instr message(const program *p, instr_kind kind, const instr *compute) {
     return i;
 }
 
-/* Whether the instruction turns a gradient stream: RECV_GRAD comes before the first of a chunk, SEND_GRAD after
- * the last. */
+/* Whether the instruction changes a gradient stream: RECV_GRAD comes before the first of a chunk, SEND_GRAD
+ * after the last. */
 static bool changes_stream(const instr *i) {
     return instr_computes((instr_kind)i->kind) && i->stream >= 0;
 }
 
-/* What comes before a computation, and what after it; INSTR_KINDS for nothing. */
+/* The message before a computation, and the one after it; INSTR_KINDS: none. */
 static instr_kind message_before(const program *p, const instr *i) {
     const program_spec *s = p->spec;
     if (!instr_computes((instr_kind)i->kind)) return INSTR_KINDS;
@@ -54,22 +54,22 @@ static trine_status wire(const program *p, program *out) {
     return TRINE_OK;
 }
 
-/* Whether the stages of an edge send to each other at the same time: where the second runs fewer
- * micro-batches ahead, it sends a gradient back while the first sends the next activation. */
+/* Whether the stages of an edge send to each other at the same time: if the second stage has fewer slots, it
+ * sends a gradient back while the first sends the next activation. */
 static bool exchanges(const program_spec *s, int edge) {
     return pp_slots(s->schedule, s->stages, s->micros, edge) >
            pp_slots(s->schedule, s->stages, s->micros, edge + 1);
 }
 
-/* In one queue they would wait for each other. So what goes to a neighbour and what comes next from
- * the same one are one group there, on both sides. */
+/* In one queue these sends would deadlock. So a send to a neighbour and the next receive from it are one message
+ * group, on both stages. */
 static bool fuse(const program *p, const instr *a, const instr *b) {
     if (a->kind == SEND_ACT && b->kind == RECV_GRAD) return exchanges(p->spec, p->stage);
     return a->kind == SEND_GRAD && b->kind == RECV_ACT && exchanges(p->spec, p->stage - 1);
 }
 
-/* Activations stand first on both sides: if each message is a kernel of its own and one holds up
- * the other, they still meet. */
+/* The activation comes first on both stages: even if each message is a separate kernel and one blocks the other,
+ * they still match. */
 static trine_status append_group(program *out, instr a, instr b, int group) {
     bool act = instr_carries_acts((instr_kind)a.kind);
     a.group = b.group = group;
@@ -98,9 +98,9 @@ trine_status pp_wire_messages(program *p) {
     return p->spec->queue == ONE_QUEUE ? program_rewrite(p, fuse_messages) : TRINE_OK;
 }
 
-/* ---- Running ---------------------------------------------------------------------------------- */
+/* ---- Execution --------------------------------------------------------------------------------- */
 
-/* The buffer that a message fills or empties. */
+/* The buffer that a message receives into or sends from. */
 static void *cargo(const step_run *r, const instr *i) {
     const rank_state *s = r->state;
     if (!instr_carries_acts((instr_kind)i->kind)) return s->streams[i->stream];

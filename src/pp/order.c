@@ -45,7 +45,7 @@ trine_status order_warm_steady_drain(program *p) {
     return TRINE_OK;
 }
 
-/* ---- Schedules, which differ in how many forwards run ahead ------------------------------------ */
+/* ---- Schedules: they differ in the number of slots --------------------------------------------- */
 
 static int one_slot(int stages, int micros, int stage) {
     (void)stages, (void)micros, (void)stage;

@@ -1,5 +1,5 @@
-/* What a schedule is made of. A schedule is one pp_schedule, named after its value: pp_TRINE_1F1B. A new one is a
- * row in TRINE_SCHEDULE_LIST (include/trine.h) and a file of this room that defines it. */
+/* The interface of a schedule: one pp_schedule, named after its enum value: pp_TRINE_1F1B. A new schedule is a row
+ * in TRINE_SCHEDULE_LIST (include/trine.h) and a file in this module that defines it. */
 #ifndef TRINE_PP_ORDER_H
 #define TRINE_PP_ORDER_H
 
@@ -11,7 +11,7 @@ typedef struct {
     trine_status (*order)(program *p);
     /* Activation slots that a stage needs. Pure. */
     int (*slots)(int stages, int micros, int stage);
-    /* The fraction of a step that a stage waits in a pipeline of equal stages. Pure. */
+    /* The fraction of a step that a stage waits if all stages cost the same. Pure. */
     double (*bubble)(int stages, int micros);
 } pp_schedule;
 
@@ -19,12 +19,12 @@ typedef struct {
 TRINE_SCHEDULE_LIST(PP_SCHEDULE)
 #undef PP_SCHEDULE
 
-/* All units of the stage's only chunk on one micro-batch, forwards with what they read, or backwards. Errors:
+/* Appends all units of the stage's only chunk on one micro-batch: LOAD and FORWARDs, or BACKWARDs. Errors:
  * TRINE_ENOMEM. */
 trine_status order_forward(program *p, int micro);
 trine_status order_backward(program *p, int micro);
 
-/* As many forwards ahead as the stage has slots, then one backward per forward, then the backwards that are left.
+/* Warm-up with one forward pass per slot, then one backward per forward, then the remaining backward passes.
  * Errors: TRINE_ENOMEM. */
 trine_status order_warm_steady_drain(program *p);
 

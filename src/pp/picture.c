@@ -4,19 +4,19 @@
 #include "base/status.h"
 #include "pp/pp.h"
 
-/* A small discrete-event simulation of the programs: a stage's forward pass of a micro-batch takes
- * one unit of time, its backward pass two, messages none. A stage waits as the interpreter does, by
- * program_operands, and a send is done when its receive has been started. */
+/* A small discrete-event simulation of the programs: a stage's forward pass of a micro-batch takes one unit of
+ * time, its backward pass two, messages none. A stage waits as the interpreter does (program_operands); a send
+ * completes when its receive has been started. */
 
 #define PICTURE_COLUMNS 100
 
-/* Start times of one edge's messages in one direction at both ends; -1: not yet. */
+/* Start times of one edge's messages in one direction, on both stages; -1: not started. */
 typedef struct {
     int *sent, *received;
     int sends, receives;
 } edge;
 
-/* The message under way on a buffer. */
+/* The pending message on a buffer. */
 typedef struct {
     const edge *on;
     int ordinal;
@@ -27,28 +27,28 @@ typedef struct {
     const program *p;
     int at, clock, busy;
     under_way *waits[RESOURCES];
-    char *kinds; /* (width) what begins in a column: 'F', 'B', '=' inside a backward, 0 idle */
+    char *kinds; /* (width) what starts in a column: 'F', 'B', '=' inside a backward, 0 idle */
     int *micros; /* (width) */
 } lane;
 
 typedef struct {
     const program *stages;
-    int count, micros, width; /* width: a bound on the makespan */
+    int count, micros, width; /* width: an upper bound of the makespan */
     lane *lanes;
     edge *acts, *grads; /* of each edge of the spec */
     void **memory;
-    size_t pieces;
+    size_t allocations;
 } picture;
 
-/* Room for pieces: two a lane and one for each of its resources, four an edge, and three. */
-static size_t most_pieces(const program_spec *s) {
+/* Allocations: 2 + RESOURCES per lane, four per edge, and three tables. */
+static size_t most_allocations(const program_spec *s) {
     return (size_t)s->stages * (2 + RESOURCES) + (size_t)spec_edges(s) * 4 + 3;
 }
 
 static void *take(picture *w, size_t count, size_t size) {
-    void *piece = calloc(count + 1, size);
-    if (piece) w->memory[w->pieces++] = piece;
-    return piece;
+    void *memory = calloc(count + 1, size);
+    if (memory) w->memory[w->allocations++] = memory;
+    return memory;
 }
 
 static bool setup_edge(picture *w, edge *e) {
@@ -73,7 +73,7 @@ static bool setup(picture *w, const program *stages) {
     const program_spec *s = stages->spec;
     *w = (picture){.stages = stages, .count = s->stages, .micros = s->micros};
     w->width = 3 * s->micros * spec_chunks(s);
-    if (!(w->memory = calloc(most_pieces(s), sizeof *w->memory))) return false;
+    if (!(w->memory = calloc(most_allocations(s), sizeof *w->memory))) return false;
     size_t edges = (size_t)spec_edges(s);
     bool ok = (w->lanes = take(w, (size_t)s->stages, sizeof *w->lanes)) &&
               (w->acts = take(w, edges, sizeof *w->acts)) &&
@@ -85,13 +85,13 @@ static bool setup(picture *w, const program *stages) {
 }
 
 static void release(picture *w) {
-    for (size_t n = 0; n < w->pieces; n++) free(w->memory[n]);
+    for (size_t n = 0; n < w->allocations; n++) free(w->memory[n]);
     free(w->memory);
 }
 
 /* ---- Time ---- */
 
-/* Moves the lane's clock to when instruction i may start; false if that is not known yet. */
+/* Advances the lane's clock to the time at which instruction i may start; false if not yet known. */
 static bool wait_for_operands(lane *l, const instr *i) {
     operand o[INSTR_OPERANDS];
     int count = program_operands(l->p, i, o), clock = l->clock;
@@ -117,8 +117,7 @@ static void start_message(picture *w, lane *l, const instr *i) {
     l->waits[cargo->what][cargo->index] = (under_way){e, ordinal, cargo->write};
 }
 
-/* The first unit that runs stands for the whole pass of the chunk; a pass that is split is drawn where it
- * begins. */
+/* The first unit to run stands for the chunk's complete pass; a split backward pass is drawn at its start. */
 static void compute(lane *l, const instr *i) {
     bool forward = i->kind == FORWARD;
     const program_spec *s = l->p->spec;
@@ -151,8 +150,8 @@ static int digits(int n) {
     return n < 10 ? 1 : 1 + digits(n / 10);
 }
 
-/* "  F3", "  .", and a backward "  B3====" over two cells; or, where that is too wide, "3", "." and
- * "3=" with the last digit. */
+/* "  F3", "  .", and a backward "  B3====" over two cells; if that is too wide, "3", "." and "3=" with the last
+ * digit of the micro-batch. */
 static void draw_cell(const lane *l, int column, int cell, FILE *out) {
     char kind = l->kinds[column], text[16];
     int micro = l->micros[column];
@@ -180,7 +179,7 @@ static void draw(const picture *w, int makespan, FILE *out) {
         fprintf(out, "m forward, m= backward of micro-batch m, last digit; . idle");
     else
         fprintf(out, "Fm forward, Bm= backward of micro-batch m; . idle");
-    if (shown < makespan) fprintf(out, "; %d of %d columns", shown, makespan);
+    if (shown < makespan) fprintf(out, "; %d of %d columns shown", shown, makespan);
     fputc('\n', out);
 }
 

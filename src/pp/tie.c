@@ -6,14 +6,14 @@ trine_status pp_wire_tie(program *p) {
     return program_append(p, program_instr(TIE, -1, -1));
 }
 
-/* The unit of this stage that has a twin, and the part of its matrix's gradient that is whole here. */
+/* The unit of this stage that has a twin, and the part of its matrix whose gradient this rank has reduced. */
 static held_unit *tied_unit(const rank_state *s, flat_part *owned) {
     held_unit *u = state_unit(s, spec_tied_unit(s->config.spec, s->config.coord.pp));
     *owned = state_owned(s, u, 0);
     return u;
 }
 
-/* Both stages add the other's gradient to their own; a + b = b + a, so both get the same bits. */
+/* Both stages add the other stage's gradient to their own; a + b = b + a, so both get the same bits. */
 static trine_status tie_remote(step_run *r, char *own, size_t count) {
     rank_state *s = r->state;
     trine_comm *tie = step_group(r, TRINE_TIE);
@@ -21,15 +21,15 @@ static trine_status tie_remote(step_run *r, char *own, size_t count) {
     int peer = 1 - trine_comm_rank(tie);
     for (size_t at = 0; at < count; at += s->tie_count) {
         size_t n = count - at < s->tie_count ? count - at : s->tie_count;
-        char *chunk = own + at * state_grad_bytes(s);
+        char *segment = own + at * state_grad_bytes(s);
         comm_request send = {0}, recv = {0};
         TRY(comm_group_begin(r->mesh));
         TRY(comm_recv_start(tie, s->tie, n, type, peer, &recv));
-        TRY(comm_send_start(tie, chunk, n, type, peer, &send));
+        TRY(comm_send_start(tie, segment, n, type, peer, &send));
         TRY(comm_group_end(r->mesh));
         TRY(comm_wait(&recv));
         TRY(comm_wait(&send));
-        TRY(r->dev->ops->add(r->dev, chunk, s->tie, n));
+        TRY(r->dev->ops->add(r->dev, segment, s->tie, n));
     }
     return TRINE_OK;
 }

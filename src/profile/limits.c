@@ -8,9 +8,9 @@
 #include "device/ops.h"
 
 #define QUEUED 8
-#define PIECE  ((size_t)7 << 16) /* elements: whole turns of what is filled in */
+#define BUFFER ((size_t)7 << 16) /* elements: a multiple of the fill pattern */
 
-/* What is measured: a function of the device, on operands of its own. */
+/* What is measured: a device function with its operands. */
 typedef struct {
     device *d;
     void *a, *b, *c, *g; /* g: gradients, of a matmul only */
@@ -41,14 +41,14 @@ static trine_status run_triad(const task *t) {
     return TRINE_OK;
 }
 
-/* The like of it where the processor cannot touch the memory. */
+/* The equivalent for device memory. */
 static trine_status run_copy(const task *t) {
     device_copy(t->d, t->a, t->b, t->T * sizeof(float));
     return TRINE_OK;
 }
 
-/* Between two looks at the clock. A queue is to be busy, so that what is measured is not the way
- * of a call to it. */
+/* The calls between two clock reads. A device queue must stay busy, so that the launch latency is not
+ * measured. */
 static trine_status run_some(const task *t, task_run run, uint64_t *calls) {
     int count = t->d->memory->host ? 1 : QUEUED;
     for (int i = 0; i < count; i++) TRY(run(t));
@@ -56,7 +56,7 @@ static trine_status run_some(const task *t, task_run run, uint64_t *calls) {
     return device_wait(t->d);
 }
 
-/* One run: a time and not a number of calls, so that ranks that begin together end together. */
+/* One run: a fixed time instead of a number of calls, so that ranks that start together end together. */
 static trine_status measure_run(const task *t, task_run run, double work, double *rate) {
     uint64_t calls = 0, ns = 0, since = clock_ns();
     while (ns < t->run_ns) {
@@ -68,10 +68,10 @@ static trine_status measure_run(const task *t, task_run run, double work, double
     return TRINE_OK;
 }
 
-/* *rate = the most `work` a second that calls of `run` do. */
+/* *rate = the highest rate of `run`, which does `work` per call. */
 static trine_status measure(const task *t, task_run run, double work, double *rate) {
     *rate = 0;
-    TRY(run(t)); /* makes the library's primitive */
+    TRY(run(t)); /* creates the library's primitive */
     for (int i = 0; i < LIMIT_RUNS; i++) TRY(measure_run(t, run, work, rate));
     return TRINE_OK;
 }
@@ -83,25 +83,25 @@ static void store(void *x, size_t i, float value, trine_dtype type) {
         ((uint16_t *)x)[i] = type == TRINE_BF16 ? bf16_store(value) : f16_store(value);
 }
 
-/* Written by the threads that will use it, so that it lies near them. Small: what is added up over
- * all the calls stays finite. */
+/* Written by the threads that will use it, for NUMA locality. Small values: sums over all calls stay
+ * finite. */
 static void fill(const device *d, void *x, size_t n, trine_dtype type) {
 #pragma omp parallel for num_threads(d->threads) schedule(static)
     for (size_t i = 0; i < n; i++) store(x, i, 1e-3f * (float)(i % 7 + 1), type);
 }
 
-/* The same through a piece of the host's memory. */
+/* The same through a buffer in host memory. */
 static trine_status write_filled(device *d, char *x, size_t n, trine_dtype type) {
     size_t element = trine_dtype_bytes(type);
-    void *piece = malloc(PIECE * element);
-    CHECK(piece, TRINE_ENOMEM, "no memory for the operands of a limit");
-    fill(d, piece, n < PIECE ? n : PIECE, type);
+    void *buffer = malloc(BUFFER * element);
+    CHECK(buffer, TRINE_ENOMEM, "no memory for the operands of a limit");
+    fill(d, buffer, n < BUFFER ? n : BUFFER, type);
     trine_status status = TRINE_OK;
-    for (size_t at = 0; status == TRINE_OK && at < n; at += PIECE) {
-        size_t count = n - at < PIECE ? n - at : PIECE;
-        status = device_write(d, x + at * element, piece, count * element);
+    for (size_t at = 0; status == TRINE_OK && at < n; at += BUFFER) {
+        size_t count = n - at < BUFFER ? n - at : BUFFER;
+        status = device_write(d, x + at * element, buffer, count * element);
     }
-    free(piece);
+    free(buffer);
     return status;
 }
 
@@ -112,7 +112,7 @@ static trine_status take(device *d, void **x, size_t n, trine_dtype type) {
     return TRINE_OK;
 }
 
-/* How many elements each operand has, and of which type; g is of the device's gradients. */
+/* Elements and type of the operands; g has the device's gradient type. */
 typedef struct {
     size_t a, b, c, g;
     trine_dtype type;

@@ -2,7 +2,7 @@
 
 #include "base/status.h"
 
-/* Bytes of a triad's array on a node, however many ranks share it: four times a large cache. */
+/* Bytes of a triad's array per node, divided among its ranks: four times a large cache. */
 #define TRIAD_BYTES ((size_t)128 << 20)
 
 static double fastest(const limit_matmul *m) {
@@ -10,7 +10,7 @@ static double fastest(const limit_matmul *m) {
     return m->backward_weight > most ? m->backward_weight : most;
 }
 
-/* To agree is to wait for each other: what comes between two agreements all ranks do at once. */
+/* trine_world_agree synchronizes the ranks: all of them measure at the same time. */
 trine_status profile_measure(profile_limits *l, device *dev, trine_world *world,
                              const trine_mesh *mesh) {
     size_t ranks = (size_t)trine_comm_size(trine_mesh_group(mesh, TRINE_NODE));

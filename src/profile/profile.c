@@ -25,7 +25,7 @@ void profile_destroy(profile **p) {
 
 /* ---- Events ---------------------------------------------------------------------------------- */
 
-/* The clocks as they stand, and how far each has come since the last event. */
+/* Reads the clocks; returns the time of each since the last event. */
 static void advance(profile *p, uint64_t *elapsed, uint64_t *computing, uint64_t *communicating) {
     uint64_t now = clock_ns(), computed = p->ops.ns, communicated = comm_clock_ns(p->comm);
     *elapsed = now - p->at;
@@ -93,7 +93,7 @@ static int compare_rows(const void *a, const void *b) {
     return by_time(((const profile_row *)a)->seconds, ((const profile_row *)b)->seconds);
 }
 
-/* A step's mean in seconds. */
+/* Mean per step, in seconds. */
 static double mean_seconds(const profile *p, uint64_t ns) {
     return 1e-9 * (double)ns / (double)p->steps;
 }

@@ -1,15 +1,15 @@
-/* Where a step's time goes. While a step is measured the interpreter's device and the mesh's groups
- * are timing ones (profile/timed_device.h, comm_clock of comm/api/comm.h), and the interpreter tells after
- * each of its waits and each instruction what has just ended; between measured steps, and without a
- * profile, everything is as if this file did not exist.
+/* Profile of where a step's time goes. While a step is measured the interpreter uses a timing device and
+ * the mesh's groups are timed (profile/timed_device.h, comm_clock of comm/api/comm.h), and the interpreter
+ * reports the end of each of its waits and of each instruction; between measured steps, and without a
+ * profile, there is no overhead.
  *
- * Two views of the same time, each of which sums to the step, in whole nanoseconds:
- *   by instruction  waiting for operands (messages and gathers under way), and the instruction
+ * Two views of the same time, each of which sums to the step, in integer nanoseconds:
+ *   by instruction  waiting for operands (messages and gathers in progress), and the instruction
  *                   itself: computing (operators), communicating (its own collectives), other
  *   by operator     each operator, each message or collective over each group, and the rest
  *
- * Invariant: the numbers that a step computes are the same bits with and without it. Cost: some six
- * looks at the clock an instruction and two an operator; under 0.1% of a step of useful size. */
+ * Invariant: a step's results are bitwise equal with and without it. Cost: about six clock reads per
+ * instruction and two per operator; under 0.1% of a step of useful size. */
 #ifndef TRINE_PROFILE_PROFILE_H
 #define TRINE_PROFILE_PROFILE_H
 
@@ -31,20 +31,20 @@ typedef struct {
     uint64_t calls, ns[PROFILE_PARTS];
 } profile_kind;
 
-/* Beside the instructions: the wait for this rank's own sends at the end of a step. */
+/* In addition to the instructions: the wait for this rank's own sends at the end of a step. */
 #define PROFILE_FINISH INSTR_KINDS
 #define PROFILE_KINDS  (INSTR_KINDS + 1)
 
-/* What this rank's share of the machine gives while all ranks take theirs. */
+/* The limits of this rank's share of the machine while all ranks use theirs. */
 typedef struct {
-    double matmul; /* flops a second: the fastest product of the largest shapes */
-    double triad;  /* bytes a second */
-    limit_matmul block, head; /* a block's widest linear; the head, or as much of it as is tried */
+    double matmul; /* flops per second: the fastest product of the largest shapes */
+    double triad;  /* bytes per second */
+    limit_matmul block, head; /* a transformer block's widest linear; the head, or the measured part of it */
     size_t rows, block_out, block_in, head_out;
 } profile_limits;
 
 typedef struct profile {
-    int skip;            /* steps still to be left out */
+    int skip;            /* steps still to skip */
     int64_t first, last; /* the steps that were measured; first 0: none yet */
     uint64_t steps, ns;  /* measured, and their time */
     profile_kind kinds[PROFILE_KINDS];
@@ -53,30 +53,30 @@ typedef struct profile {
     bool measuring;
     uint64_t began, at, computed, communicated; /* the clocks at the last event */
     profile_limits limits;                      /* matmul 0: not measured yet */
-    output *json;                               /* NULL: none; else world rank 0's */
+    output *json;                               /* NULL: none; only on world rank 0 */
 } profile;
 
-/* A profile that leaves out the first `skip` steps. Errors: TRINE_ENOMEM. *p is owned by the
+/* Creates a profile that skips the first `skip` steps. Errors: TRINE_ENOMEM. *p is owned by the
  * caller; `inner` and `mesh` must outlive it. Not collective. */
 trine_status profile_create(profile **p, device *inner, const trine_mesh *mesh, int skip);
 void profile_destroy(profile **p);
 
-/* Around a step; false: this one is left out. Between the two the operators must be called with
+/* Around a step; false: this step is skipped. Between the two calls operators must be called with
  * &p->ops.device. */
 bool profile_begin(profile *p);
 void profile_end(profile *p, int64_t step);
 
-/* What has ended since the event before (or the begin): a wait for the operands of an instruction
+/* Records what ended since the previous event (or the begin): a wait for the operands of an instruction
  * of this kind, or the instruction itself. */
 void profile_waited(profile *p, int kind);
 void profile_executed(profile *p, int kind);
 
-/* Measures what the shapes of *l ask for, on all ranks at once. Errors: TRINE_ENOMEM, TRINE_EMATH, on all
+/* Measures the limits for the shapes of *l, on all ranks at once. Errors: TRINE_ENOMEM, TRINE_EMATH, on all
  * alike. Collective over: world. */
 trine_status profile_measure(profile_limits *l, device *dev, trine_world *world,
                              const trine_mesh *mesh);
 
-/* ---- What is shown: means of a measured step ---- */
+/* ---- Summary: means per measured step ---- */
 
 #define PROFILE_ROWS (DEVICE_TIMED + TRINE_GROUPS * TRINE_TALLY_KINDS)
 
@@ -89,17 +89,17 @@ typedef struct {
     const char *group, *name; /* group "" for an operator */
     const char *unit;         /* of work: "flops" or "bytes" */
     double calls, seconds, work;
-    double limit; /* work a second; 0: none to compare with */
+    double limit; /* work per second; 0: none */
 } profile_row;
 
-/* A rank's own: sent to rank 0 as it is, an array of doubles. */
+/* A rank's summary, sent to rank 0 as an array of doubles. */
 typedef struct {
     double seconds, part[PROFILE_PARTS]; /* of a step */
     double matmul, triad;                /* limits */
 } profile_rank;
 
-/* One rank's tables, the largest rows first. `rest` is what is in no row: of the instructions the
- * interpreter itself, of the operators everything that is none. */
+/* One rank's tables, the largest rows first. `rest` is the time outside all rows: the interpreter itself
+ * for instructions, everything that is not an operator or message for operators. */
 typedef struct {
     int64_t first, last;
     double seconds;
@@ -109,27 +109,27 @@ typedef struct {
     profile_row rows[PROFILE_ROWS];
     int row_count;
     double row_rest;
-    double bound; /* seconds that the operators' work takes at the limits */
+    double bound; /* seconds of the operators' work at the limits */
     profile_rank own;
 } profile_summary;
 
 /* Steps must have been measured. Pure. */
 void profile_summarise(const profile *p, profile_summary *s);
 
-/* Everything that a report needs: rank 0's tables and all ranks' sums. */
+/* Input of a report: rank 0's tables and all ranks' sums. */
 typedef struct {
     const trine_config *config;
     const profile_limits *limits; /* rank 0's */
     const profile_summary *summary;
     const profile_rank *ranks; /* (world size) */
     int rank_count;
-    double step_seconds, tokens, flops; /* of the slowest rank; of a step over all ranks */
+    double step_seconds, tokens, flops; /* of the slowest rank; per step over all ranks */
 } profile_report;
 
 /* Of the sum of the ranks' matmul limits. */
 double profile_utilisation(const profile_report *r);
 
-/* table.c: for people. json.c: one line. Errors: TRINE_ENOMEM; TRINE_EIO. */
+/* table.c: as text. profile_json.c: one line of JSON. Errors: TRINE_ENOMEM; TRINE_EIO. */
 void profile_print_table(const profile_report *r, FILE *out);
 trine_status profile_print_json(const profile_report *r, output *out);
 

@@ -5,12 +5,12 @@
 #include "base/status.h"
 #include "device/cuda_open.h"
 
-/* The marks: begin, then two an operator, then end. */
+/* The marks: begin, then two per operator, then end. */
 static int mark_before(int n) {
     return 1 + 2 * n;
 }
 
-static int mark_behind(int n) {
+static int mark_after(int n) {
     return 2 + 2 * n;
 }
 
@@ -50,7 +50,7 @@ trine_status spans_begin(device_spans *s) {
 void spans_before(device_spans *s) {
     if (s->count == s->capacity) return;
     if (s->count > 0 && s->status == TRINE_OK)
-        s->starved += s->measure->passed(s->marks, mark_behind(s->count - 1));
+        s->starved += s->measure->passed(s->marks, mark_after(s->count - 1));
     mark(s, mark_before(s->count));
 }
 
@@ -59,7 +59,7 @@ void spans_behind(device_spans *s, device_timed which) {
         s->lost++;
         return;
     }
-    mark(s, mark_behind(s->count));
+    mark(s, mark_after(s->count));
     s->which[s->count++] = which;
 }
 
@@ -72,10 +72,10 @@ static trine_status add_gap(const device_spans *s, int from, int to, spans_sum *
 }
 
 static trine_status add_operator(const device_spans *s, int n, spans_sum *sum) {
-    int before = n > 0 ? mark_behind(n - 1) : 0;
+    int before = n > 0 ? mark_after(n - 1) : 0;
     double seconds;
     TRY(add_gap(s, before, mark_before(n), sum, (int)s->which[n]));
-    TRY(s->measure->between(s->marks, mark_before(n), mark_behind(n), &seconds));
+    TRY(s->measure->between(s->marks, mark_before(n), mark_after(n), &seconds));
     sum->span[s->which[n]] += seconds;
     sum->operators += seconds;
     return TRINE_OK;
@@ -86,9 +86,10 @@ trine_status spans_end(device_spans *s, spans_sum *sum) {
     mark(s, end);
     *sum = (spans_sum){.count = s->count, .starved = s->starved};
     TRY(s->status);
-    CHECK(!s->lost, TRINE_EINVAL, "a step of %d operators, and room for the spans of %d",
-          s->count + s->lost, s->capacity);
+    CHECK(!s->lost, TRINE_EINVAL,
+          "the step has %d operators, but there is memory for the spans of %d", s->count + s->lost,
+          s->capacity);
     TRY(s->measure->between(s->marks, 0, end, &sum->step));
     for (int n = 0; n < s->count; n++) TRY(add_operator(s, n, sum));
-    return add_gap(s, s->count ? mark_behind(s->count - 1) : 0, end, sum, DEVICE_TIMED);
+    return add_gap(s, s->count ? mark_after(s->count - 1) : 0, end, sum, DEVICE_TIMED);
 }

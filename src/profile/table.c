@@ -1,18 +1,18 @@
-/* A profile for people: four tables of the same widths, the largest rows first. */
+/* A profile as text: four tables of the same widths, the largest rows first. */
 #include "base/c_locale.h"
 #include "profile/profile.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* All ranks are listed up to here; beyond it the extremes and the median speak for them. */
+/* Up to this number all ranks are listed; beyond it only extremes and medians. */
 #define LISTED_RANKS 16
 
 static double share(double seconds, double step) {
     return step > 0 ? 100 * seconds / step : 0;
 }
 
-/* The three columns that all rows begin with, after their name. */
+/* The name and the three columns that all rows start with. */
 static void print_time(const char *name, double calls, double seconds, double step, FILE *out) {
     char count[16] = "";
     if (calls > 0) c_snprintf(count, sizeof count, "%.4g", calls);
@@ -22,25 +22,24 @@ static void print_time(const char *name, double calls, double seconds, double st
 static void print_head(const profile_report *r, FILE *out) {
     const profile_summary *s = r->summary;
     const profile_limits *l = r->limits;
-    fprintf(out,
-            "profile  steps %lld-%lld, means of a step; up to the ranks' table all is rank 0's\n",
+    fprintf(out, "profile  steps %lld-%lld, mean per step; rank 0, except the table of ranks\n",
             (long long)s->first, (long long)s->last);
     fprintf(out,
-            "limits   measured after these steps, on all ranks at once, the best of %d runs\n"
+            "limits   measured after these steps, on all ranks at once, best of %d runs\n"
             "         matmul GFLOP/s         forward  backward input  backward weight\n",
             LIMIT_RUNS);
     char shape[64];
     snprintf(shape, sizeof shape, "%zu x %zu x %zu", l->rows, l->block_out, l->block_in);
-    c_fprintf(out, "         %-22s %7.1f %15.1f %16.1f   the widest linear of a block\n", shape,
+    c_fprintf(out, "         %-22s %7.1f %15.1f %16.1f   widest linear of a block\n", shape,
               1e-9 * l->block.forward, 1e-9 * l->block.backward_input,
               1e-9 * l->block.backward_weight);
     snprintf(shape, sizeof shape, "%zu x %zu x %zu", l->rows, l->head_out, l->block_in);
-    c_fprintf(out, "         %-22s %7.1f %15.1f %16.1f   the head, so many columns of it\n", shape,
-              1e-9 * l->head.forward, 1e-9 * l->head.backward_input,
+    c_fprintf(out, "         %-22s %7.1f %15.1f %16.1f   output head, up to this many columns\n",
+              shape, 1e-9 * l->head.forward, 1e-9 * l->head.backward_input,
               1e-9 * l->head.backward_weight);
     c_fprintf(out,
-              "         the limits: matmul %.1f GFLOP/s; memory %.2f GB/s, a %s's: what works in "
-              "place or\n         in a cache can do better\n",
+              "         limits: matmul %.1f GFLOP/s; memory %.2f GB/s (%s); operators that work in "
+              "place\n         or in cache can exceed it\n",
               1e-9 * l->matmul, 1e-9 * l->triad,
               strcmp(r->config->parallel.device, "cuda") ? "triad" : "copy");
 }
@@ -63,7 +62,7 @@ static void print_instrs(const profile_summary *s, FILE *out) {
               1e3 * s->own.part[PROFILE_OTHER]);
 }
 
-/* The work a second and its part of the limit, in columns of one width whatever the unit. */
+/* Work per second and its percentage of the limit, in columns of one width for all units. */
 static void print_rate(const profile_row *row, FILE *out) {
     double rate = row->seconds > 0 ? row->work / row->seconds : 0;
     bool flops = row->unit[0] == 'f';
@@ -116,7 +115,7 @@ static void print_all_ranks(const profile_report *r, FILE *out) {
     }
 }
 
-/* A rank and what it is ordered by. */
+/* A rank and its sort key. */
 typedef struct {
     double value;
     int rank;
@@ -142,7 +141,7 @@ static void print_spread(const profile_report *r, ranked *sorted, profile_part p
     fputc('\n', out);
 }
 
-/* Without memory for the sorting the spread is left out: the ranks' own rows say the same. */
+/* Without memory for sorting, the spread is omitted. */
 static void print_ranks(const profile_report *r, FILE *out) {
     if (r->rank_count == 1) return;
     if (r->rank_count <= LISTED_RANKS) print_all_ranks(r, out);
@@ -164,11 +163,11 @@ void profile_print_table(const profile_report *r, FILE *out) {
     print_ranks(r, out);
     c_fprintf(
         out,
-        "\n%.0f tokens in %.3f ms = %.0f tokens/s; %.3f GFLOP a step = %.1f GFLOP/s, %.1f%% of "
+        "\n%.0f tokens in %.3f ms = %.0f tokens/s; %.3f GFLOP per step = %.1f GFLOP/s, %.1f%% of "
         "the matmul limit%s\n",
         r->tokens, 1e3 * r->step_seconds, r->tokens / r->step_seconds, 1e-9 * r->flops,
         1e-9 * r->flops / r->step_seconds, 100 * profile_utilisation(r),
         r->rank_count > 1 ? "s of all ranks together" : "");
-    c_fprintf(out, "at their limits rank 0's operators would take %.3f ms, %.1f%% of its step\n",
+    c_fprintf(out, "rank 0's operators would take %.3f ms at their limits, %.1f%% of its step\n",
               1e3 * r->summary->bound, share(r->summary->bound, r->summary->seconds));
 }

@@ -35,14 +35,13 @@ static void note(device_profile *p, device_timed which, uint64_t since, uint64_t
     p->ns += ns;
 }
 
-/* An operator that may return before it is done is waited for, unless there are marks around it:
- * its time is its own then. */
+/* Waits for an operator that may return before it is complete, unless marks around it measure its time. */
 static trine_status finish(device_profile *p) {
     return p->inner->memory->host || p->spans ? TRINE_OK : device_wait(p->inner);
 }
 
 /* ---- Work --------------------------------------------------------------------------------------
- * What the rows of OPS_LIST count with. */
+ * Used by the rows of OPS_LIST. */
 
 /* Bytes of `n` numbers of the compute type. */
 
@@ -54,17 +53,17 @@ static uint64_t floats(size_t n) {
     return n * sizeof(float);
 }
 
-/* Of the type of gradients of parameters. */
+/* Bytes of `n` numbers of the gradient type. */
 static uint64_t gradients(const device *d, size_t n) {
     return n * trine_dtype_bytes(d->grads);
 }
 
-/* How often a gradient's numbers are moved: what `+=` is read and written. */
+/* Memory accesses per gradient element: `+=` reads and writes. */
 static size_t moves(grad_mode mode) {
     return mode == GRAD_ADD ? 2 : 1;
 }
 
-/* Flops of half of the (T, T) scores, twice: q k^T and p v. */
+/* Flops of half of the (T, T) scores, for q k^T and p v. */
 static uint64_t attention_flops(size_t B, size_t T, size_t H, size_t D) {
     return 2 * B * T * T * H * D;
 }
@@ -88,7 +87,7 @@ static size_t timed_attention_workspace(const device *d, size_t B, size_t T, siz
     return p->inner->ops->attention_workspace(p->inner, B, T, H, D);
 }
 
-/* What the device inside lacks, this one lacks. */
+/* Operators missing in the inner device are missing here. */
 static ops timed_ops(const ops *inner) {
 #define ROW(op, ...)  .op = timed_##op,
 #define LACK(op, ...) .op = inner->op ? timed_##op : NULL,
@@ -111,7 +110,7 @@ static void timed_copy(device *d, void *dst, const void *src, size_t bytes) {
     device_profile *p = d->state;
     uint64_t since = begin(p);
     device_copy(p->inner, dst, src, bytes);
-    (void)finish(p); /* an error in the queue comes again with the next operator */
+    (void)finish(p); /* an error in the queue is returned again by the next operator */
     note(p, TIMED_copy, since, 2 * bytes);
 }
 

@@ -21,7 +21,8 @@ void exec_measure(exec *e, device *dev, exec_observer observer) {
     e->observer = observer;
 }
 
-/* All messages of a group are started before anybody waits, so the first waits for all. */
+/* The messages of a group are all started before any is waited for, so the first waits for the operands of
+ * all. */
 static trine_status wait_for_group(exec *e) {
     const program *p = e->run.program;
     if (program_group_first(p, e->at) != e->at) return TRINE_OK;
@@ -35,7 +36,7 @@ static trine_status execute(exec *e, const instr *i) {
     return run_part_of((instr_kind)i->kind)->run(&e->run, i);
 }
 
-/* The first message of a group opens it, the last one closes it. */
+/* The first message of a message group opens it, the last one closes it. */
 static trine_status execute_in_group(exec *e, const instr *i) {
     const program *p = e->run.program;
     int first = program_group_first(p, e->at), last = program_group_last(p, e->at);
@@ -45,9 +46,10 @@ static trine_status execute_in_group(exec *e, const instr *i) {
     return e->at == last ? comm_group_end(e->run.mesh) : TRINE_OK;
 }
 
-/* ---- What others see of it -------------------------------------------------------------------- */
+/* ---- Progress reports -------------------------------------------------------------------------- */
 
-_Static_assert(sizeof(instr) == COMM_WORDS * sizeof(int32_t), "an instruction is so many words");
+_Static_assert(sizeof(instr) == COMM_WORDS * sizeof(int32_t),
+               "an instruction has COMM_WORDS words");
 
 static void describe(const int32_t words[COMM_WORDS], char *text, size_t size) {
     instr i;

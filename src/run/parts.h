@@ -1,6 +1,6 @@
-/* Where all dimensions meet: the passes that make a program, in their order, and for every instruction the
- * function of its room that runs it and the one that counts its bytes. A new instruction is a row in
- * core/instruction.h, a row here, and a file of its room. */
+/* The registry of all dimensions: the passes that build a program, in order, and for every instruction the
+ * functions of its module that run it and count its bytes. A new instruction is a row in core/instruction.h,
+ * a row here, and a file in its module. */
 #ifndef TRINE_RUN_PARTS_H
 #define TRINE_RUN_PARTS_H
 
@@ -8,7 +8,7 @@
 
 typedef struct {
     trine_status (*run)(step_run *r, const instr *i);
-    /* Bytes that it hands to its groups, and where in a `traffic` they count; NULL: it sends nothing. */
+    /* The bytes that it sends (NULL: none), and the offset of their member in `traffic`. */
     uint64_t (*bytes)(const rank_state *s, const program *p, const instr *i);
     size_t counts;
 } run_part;
@@ -19,8 +19,8 @@ const run_part *run_part_of(instr_kind kind);
 /* A pass: rewrites p, or appends to it. */
 typedef trine_status (*run_pass)(program *p);
 
-/* All passes, ended by NULL. Their order is that at the end of a step: REDUCE, REDUCE_TP, TIE, NORM, UPDATE,
- * GATHER. Pure. */
+/* All passes, NULL-terminated. Their order determines the order at the end of a step: REDUCE, REDUCE_TP, TIE,
+ * NORM, UPDATE, GATHER. Pure. */
 const run_pass *run_passes(void);
 
 #endif

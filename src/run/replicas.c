@@ -5,27 +5,26 @@
 #include "base/status.h"
 #include "comm/api/comm.h"
 
-/* What is compared, and with whose help. */
+/* The context of an audit. */
 typedef struct {
     const rank_state *h;
     device *dev;
     const trine_mesh *mesh;
 } audit;
 
-/* *hash = that of `bytes` bytes of the device's memory, each piece's with the last one's as seed.
- */
+/* *hash = hash of `bytes` bytes of device memory, read in segments; each segment's hash seeds the next. */
 static trine_status read_hash(const audit *a, const char *p, size_t bytes, uint64_t *hash) {
-    size_t piece = STATE_PIECE * sizeof *a->h->piece;
+    size_t staging = STATE_STAGING * sizeof *a->h->staging;
     *hash = 0;
-    for (size_t at = 0; at < bytes; at += piece) {
-        size_t n = bytes - at < piece ? bytes - at : piece;
-        TRY(device_read(a->dev, a->h->piece, p + at, n));
-        *hash = XXH3_64bits_withSeed(a->h->piece, n, *hash);
+    for (size_t at = 0; at < bytes; at += staging) {
+        size_t n = bytes - at < staging ? bytes - at : staging;
+        TRY(device_read(a->dev, a->h->staging, p + at, n));
+        *hash = XXH3_64bits_withSeed(a->h->staging, n, *hash);
     }
     return TRINE_OK;
 }
 
-/* Values of a range that several ranks may hold: its parameters, or the master's. */
+/* Values of a range that several ranks may have: its parameters, or its master. */
 typedef struct {
     const char *at; /* element held.begin */
     size_t element; /* bytes */
@@ -33,7 +32,7 @@ typedef struct {
     bool sharded; /* over dp */
 } values;
 
-/* The part of a tensor that is held here, over one group. */
+/* Compares this rank's part of a tensor over one group. */
 static trine_status tensor_agrees(const audit *a, const values *v, const tensor *t,
                                   trine_group group) {
     size_t from, to;
@@ -42,7 +41,7 @@ static trine_status tensor_agrees(const audit *a, const values *v, const tensor 
     size_t bytes = (to - from) * v->element;
     const char *at = v->at + (from - v->held.begin) * v->element;
     uint64_t hash;
-    if (!a->h->piece) return comm_hash_agree(over, at, bytes, t->name);
+    if (!a->h->staging) return comm_hash_agree(over, at, bytes, t->name);
     if (trine_comm_size(over) == 1) return TRINE_OK;
     TRY(read_hash(a, at, bytes, &hash));
     return comm_hash_agree(over, &hash, sizeof hash, t->name);

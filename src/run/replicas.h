@@ -1,7 +1,7 @@
-/* Audit: what several ranks hold a copy of must be the same bits everywhere. Parameters at rest
- * over dp (ZeRO-0/1/2), tensors that tp does not split over tp, a tied token matrix over the first
- * and the last stage. What the host cannot touch is read a piece at a time, and hashed in these
- * pieces. Cost: one pass over the parameters and a small all-gather per tensor. */
+/* Audit: replicated values must have the same bits on all ranks. Compared are parameters at rest over dp
+ * (ZeRO-0/1/2), tensors that are replicated over tp, and a tied token matrix over the first and the last
+ * stage. Device memory is read and hashed in segments. Cost: one pass over the parameters and a small
+ * all-gather per tensor. */
 #ifndef TRINE_RUN_REPLICAS_H
 #define TRINE_RUN_REPLICAS_H
 

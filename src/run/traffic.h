@@ -1,6 +1,5 @@
-/* What a rank hands to its groups in one run of a program, counted from the program without running
- * it: what --dry-run prints and what the tallies of comm/ must equal to the byte (tests/zero).
- * Bytes are those of trine_tally. */
+/* The bytes that a rank sends in one run of a program, computed without running it. --dry-run prints them; the
+ * tallies of comm/ must be equal to the byte (tests/zero). Bytes are counted as in trine_tally. */
 #ifndef TRINE_RUN_TRAFFIC_H
 #define TRINE_RUN_TRAFFIC_H
 
@@ -8,8 +7,8 @@
 
 typedef struct {
     uint64_t gather, reduce; /* dp: GATHER and REDUCE */
-    uint64_t tp;             /* inside the layers */
-    uint64_t act, grad;      /* to the next stage, to the stage before */
+    uint64_t tp;             /* within layers, and REDUCE_TP */
+    uint64_t act, grad;      /* to the next stage, to the previous stage */
     uint64_t tie;
     uint64_t norm; /* dp, tp and pp together */
 } traffic;

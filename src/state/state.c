@@ -13,9 +13,9 @@ static void *table(rank_state *h, int count, size_t size) {
     void **tables = realloc(h->tables, (size_t)(h->table_count + 1) * sizeof *tables);
     if (!tables) return NULL;
     h->tables = tables;
-    void *piece = calloc(count > 0 ? (size_t)count : 1, size);
-    if (piece) h->tables[h->table_count++] = piece;
-    return piece;
+    void *memory = calloc(count > 0 ? (size_t)count : 1, size);
+    if (memory) h->tables[h->table_count++] = memory;
+    return memory;
 }
 
 static bool make_tables(rank_state *h) {
@@ -49,14 +49,14 @@ static int sum_count(const rank_state *h) {
     return count;
 }
 
-/* Where the device computes in the host's memory these few are no part of the plan. */
+/* On a device that computes in host memory these few numbers are not part of the plan. */
 static bool make_sums(rank_state *h) {
     if (!h->config.dev->memory->host) return true;
     return (h->sums = table(h, sum_count(h), sizeof *h->sums)) &&
            (h->sums_read = table(h, sum_count(h), sizeof *h->sums_read));
 }
 
-/* Places the unit's ranges in the gather buffer of its gather unit, behind what already is there.
+/* Assigns the unit's ranges offsets in the gather buffer of its gather unit, after those already assigned.
  * `used` is indexed by gather unit. */
 static void place_in_gather(const rank_state *h, held_unit *u, size_t *used) {
     int gather = h->index[spec_gather_unit(h->config.spec, u->unit)];
@@ -127,13 +127,13 @@ bool state_has_master(const rank_state *h) {
     return h->config.dev->compute != TRINE_F32;
 }
 
-/* Elements of a range that are held in a placement. */
+/* Elements of a range on this rank in a placement. */
 static size_t share(const rank_state *h, const flat_range *range, placement p) {
     size_t slices = (size_t)axes_size(h->config.layout, range->sharded);
     return p == SHARD ? range->count / slices : range->count;
 }
 
-/* Whether other ranks have slices of the range, or addends of its gradients. */
+/* Whether the range has slices on other ranks; whether its gradients are summed over other ranks. */
 static bool is_gathered(const rank_state *h, const flat_range *range) {
     return axes_size(h->config.layout, range->sharded) > 1;
 }
@@ -164,7 +164,7 @@ size_t state_gather_count(const rank_state *h, int unit) {
 
 /* ---- Taking ---- */
 
-/* Memory whose pieces peers of the node read, or not. */
+/* How a buffer is taken: for peers of the node to read, for this rank's communication, or neither. */
 typedef void *(*taker)(arena *a, mem_kind kind, size_t bytes);
 
 static taker shared_if(bool read_by_peers) {
@@ -175,7 +175,7 @@ static taker exchanged_if(bool arrives_from_peers) {
     return arrives_from_peers ? arena_take_exchanged : arena_take;
 }
 
-/* Whether the unit has the tied matrix and its other half lies on another stage. */
+/* Whether the unit has a tied matrix whose twin is on another stage. */
 static bool sends_tie(const rank_state *h, const held_unit *u) {
     const program_spec *spec = h->config.spec;
     return spec_unit(spec, u->unit).twin >= 0 && !spec_twin_is_local(spec, u->unit);
@@ -185,7 +185,7 @@ static void take_state(rank_state *h, arena *a, held_unit *u) {
     const zero_row *zero = zero_stage(h->config.spec->zero);
     for (int r = 0; r < u->layout.range_count; r++) {
         const flat_range *range = &u->layout.ranges[r];
-        /* Accumulated gradients are summed where they lie, a tied matrix's over two stages. */
+        /* Accumulated gradients are summed in place, those of a tied matrix over two stages. */
         taker take_grads = shared_if((is_summed(h, range) && zero->full_grads) || sends_tie(h, u));
         taker take_params = shared_if(is_gathered(h, range) && zero->gather != GATHER_NEVER);
         size_t grads = zero->full_grads ? range->count : share(h, range, zero->grads);
@@ -258,13 +258,14 @@ static void take_slot(rank_state *h, arena *a, int slot) {
         held_unit *u = state_unit(h, unit);
         m->take_acts(m->shape, a, h->config.dev, unit, h->scratch, state_acts(h, u, slot));
         if (spec_unit(spec, unit).makes_loss) continue;
-        taker take = shared_if(unit == last || m->shares_outputs); /* sent on, or summed over tp */
+        taker take = shared_if(unit == last ||
+                               m->shares_outputs); /* sent to the next stage, or summed over tp */
         to->outputs[h->index[unit]] =
             take(a, unit == last ? MEM_MESSAGES : MEM_ACTIVATIONS, stream_bytes(h));
     }
 }
 
-/* The part of a tied gradient that two stages exchange, a chunk at a time. */
+/* The buffer in which two stages exchange a tied gradient, segment by segment. */
 static void take_tie(rank_state *h, arena *a) {
     int unit = spec_tied_unit(h->config.spec, h->config.coord.pp);
     if (unit < 0 || spec_twin_is_local(h->config.spec, unit)) return;
@@ -274,7 +275,7 @@ static void take_tie(rank_state *h, arena *a) {
     h->tie = arena_take_exchanged(a, MEM_TIE, h->tie_count * state_grad_bytes(h));
 }
 
-/* The longest run of gradients that are made from own rows, on the part that this rank owns. */
+/* The longest run of gradients that are partial over tp, in the part that this rank owns. */
 static size_t longest_run(const rank_state *h) {
     size_t longest = 0;
     flat_run run;
@@ -289,14 +290,14 @@ static size_t longest_run(const rank_state *h) {
     return longest;
 }
 
-/* Gradients lie where no tp peer reads; what is summed over tp goes through here. */
-static void take_rows(rank_state *h, arena *a) {
+/* tp peers cannot read gradients at rest: those that are summed over tp pass through this buffer. */
+static void take_tp_partial(rank_state *h, arena *a) {
     size_t longest = longest_run(h);
     h->rows_count = longest < STATE_ROWS_CHUNK ? longest : STATE_ROWS_CHUNK;
     h->rows = arena_take_shared(a, MEM_WORKSPACE, h->rows_count * state_grad_bytes(h));
 }
 
-/* The numbers that leave a step, and what the host needs to handle the device's memory. */
+/* The numbers that a step returns, and the host's staging buffers for device memory. */
 static void take_numbers(rank_state *h, arena *a) {
     size_t units = (size_t)h->config.spec->units, sums = (size_t)sum_count(h) * sizeof(double);
     h->squares = arena_take_host(a, MEM_WORKSPACE, units * sizeof(double));
@@ -304,7 +305,7 @@ static void take_numbers(rank_state *h, arena *a) {
     if (!a->on_device) return;
     h->sums = arena_take(a, MEM_WORKSPACE, sums);
     h->sums_read = arena_take_host(a, MEM_WORKSPACE, sums);
-    h->piece = arena_take_host(a, MEM_WORKSPACE, STATE_PIECE * sizeof(float));
+    h->staging = arena_take_host(a, MEM_WORKSPACE, STATE_STAGING * sizeof(float));
 }
 
 void state_take(rank_state *h, arena *a) {
@@ -314,7 +315,7 @@ void state_take(rank_state *h, arena *a) {
     for (int n = 0; n < h->count; n++) take_state(h, a, &h->units[n]);
     for (int c = 0; c < CLASSES; c++) take_buffers(h, a, (unit_class)c);
     take_tie(h, a);
-    take_rows(h, a);
+    take_tp_partial(h, a);
     take_batches(h, a);
     m->take_scratch(m->shape, a, h->config.dev, p->spec, p->stage, h->scratch);
     for (int s = 0; s < p->slots; s++) take_slot(h, a, s);
@@ -327,9 +328,9 @@ void state_take(rank_state *h, arena *a) {
     take_numbers(h, a);
 }
 
-/* ---- Using ---- */
+/* ---- Use ---- */
 
-/* x (n) becomes its rounding, in place: a half is behind no float that is still to be read. */
+/* x (n) becomes its rounding, in place: element i is written at or before float i, never ahead of the reads. */
 static void round_values(float *x, size_t n, trine_dtype type) {
     for (size_t i = 0; i < n; i++) {
         uint16_t half = type == TRINE_BF16 ? bf16_store(x[i]) : f16_store(x[i]);
@@ -337,65 +338,66 @@ static void round_values(float *x, size_t n, trine_dtype type) {
     }
 }
 
-/* Who makes initial values. */
+/* The context in which initial values are generated. */
 typedef struct {
     device *dev;
     uint64_t seed;
-    float *piece; /* (STATE_PIECE); NULL: they are fp32, and made where they lie */
+    float
+        *staging; /* (STATE_STAGING) staging buffer; NULL: fp32 parameters are generated in place */
 } maker;
 
-/* Elements that a thread makes at a time. */
+/* Elements per task of a thread. */
 #define DRAWN ((size_t)1 << 14)
 
-/* A value is a function of its place: threads change no bit. */
+/* A value is a function of its index: the number of threads changes no bit. */
 static void draw(const maker *m, const flat_range *range, size_t begin, size_t count, float *dst) {
-    size_t pieces = (count + DRAWN - 1) / DRAWN;
+    size_t tasks = (count + DRAWN - 1) / DRAWN;
 #pragma omp parallel for num_threads(m->dev->threads) schedule(dynamic)
-    for (size_t p = 0; p < pieces; p++) {
+    for (size_t p = 0; p < tasks; p++) {
         size_t at = p * DRAWN, n = count - at < DRAWN ? count - at : DRAWN;
         flat_init(range, m->seed, begin + at, n, dst + at);
     }
 }
 
-/* Elements [begin, begin + n), which m->piece has, as far as they are of the optimizer's part. */
+/* Writes those of elements [begin, begin + n), which are in m->staging, that this rank's optimizer owns. */
 static trine_status write_master(const maker *m, flat_part owned, float *master, size_t begin,
                                  size_t n) {
     size_t from = begin > owned.begin ? begin : owned.begin;
     size_t end = begin + n, last = owned.begin + owned.count, to = end < last ? end : last;
     if (from >= to) return TRINE_OK;
-    return device_write(m->dev, master + (from - owned.begin), m->piece + (from - begin),
+    return device_write(m->dev, master + (from - owned.begin), m->staging + (from - begin),
                         (to - from) * sizeof *master);
 }
 
-/* Each value is drawn once: the master has it as it is, the parameters its rounding. What the
- * optimizer owns is held. */
+/* Each value is generated once: the master gets it unrounded, the parameters get its rounding. What the
+ * optimizer owns is a part of the parameters at rest. */
 static trine_status init_range(const rank_state *h, const maker *m, const held_unit *u, int r) {
     const flat_range *range = &u->layout.ranges[r];
     bool sharded = zero_stage(h->config.spec->zero)->params == SHARD, master = u->master[r] != NULL;
     flat_part held = sharded ? state_slice(h, u, r) : (flat_part){0, range->count};
     flat_part owned = state_owned(h, u, r);
     trine_dtype type = h->config.dev->compute;
-    if (!m->piece) {
+    if (!m->staging) {
         draw(m, range, held.begin, held.count, u->params[r]);
         return TRINE_OK;
     }
-    for (size_t done = 0; done < held.count; done += STATE_PIECE) {
-        size_t n = held.count - done < STATE_PIECE ? held.count - done : STATE_PIECE;
+    for (size_t done = 0; done < held.count; done += STATE_STAGING) {
+        size_t n = held.count - done < STATE_STAGING ? held.count - done : STATE_STAGING;
         char *to = (char *)u->params[r] + done * trine_dtype_bytes(type);
-        draw(m, range, held.begin + done, n, m->piece);
+        draw(m, range, held.begin + done, n, m->staging);
         if (master) TRY(write_master(m, owned, u->master[r], held.begin + done, n));
-        if (type != TRINE_F32) round_values(m->piece, n, type);
-        TRY(device_write(m->dev, to, m->piece, n * trine_dtype_bytes(type)));
+        if (type != TRINE_F32) round_values(m->staging, n, type);
+        TRY(device_write(m->dev, to, m->staging, n * trine_dtype_bytes(type)));
     }
     return TRINE_OK;
 }
 
 trine_status state_init(rank_state *h, device *dev, uint64_t seed) {
-    maker m = {dev, seed, h->piece};
+    maker m = {dev, seed, h->staging};
     float *own = NULL;
-    if (!m.piece && state_has_master(h)) {
-        m.piece = own = malloc(STATE_PIECE * sizeof *own);
-        CHECK(own, TRINE_ENOMEM, "no memory to round initial values in");
+    if (!m.staging && state_has_master(h)) {
+        m.staging = own = malloc(STATE_STAGING * sizeof *own);
+        CHECK(own, TRINE_ENOMEM, "no memory for a buffer of initial values");
     }
     trine_status status = TRINE_OK;
     for (int n = 0; n < h->count; n++)

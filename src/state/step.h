@@ -1,11 +1,11 @@
-/* What the instructions of a step run on: a rank's state, its groups and device, and the scoreboard of what is
- * under way on its buffers. The functions that run an instruction stand with the dimension that
- * inserted it (zero/zero.h, dp/dp.h, pp/pp.h, tp/reduce.h, model/gpt.h); run/exec.c calls them.
+/* The execution context of a step's instructions: rank state, groups, device, and a scoreboard of pending
+ * communication per buffer. The functions that run an instruction are in the module of the dimension that
+ * inserts it (zero/zero.h, dp/dp.h, pp/pp.h, tp/reduce.h, model/gpt.h); run/exec.c calls them.
  *
- * Messages and gathers are only started; step_wait finishes what conflicts with an instruction's operands
- * (program_operands): a write under way for any use, a read under way for a write. core/check.c has
- * proved with the same operands that this ends.
- * Invariant: nothing here allocates but step_create. Cost: a few comparisons an instruction. */
+ * Messages and gathers are only started; step_wait completes those that conflict with an instruction's
+ * operands (program_operands): a pending write conflicts with any access, a pending read with a write.
+ * core/check.c has proved with the same operands that this does not deadlock.
+ * Invariant: only step_create allocates. Cost: a few comparisons per instruction. */
 #ifndef TRINE_STATE_STEP_H
 #define TRINE_STATE_STEP_H
 
@@ -13,27 +13,27 @@
 #include "device/ops.h"
 #include "state/state.h"
 
-/* The gather unit of a tied model on one stage has three ranges. */
+/* Requests per buffer, at most: a gather unit with a tied head on the same stage has three ranges. */
 #define STEP_REQUESTS 3
 
-/* What is under way on one buffer. */
+/* Pending communication on one buffer. */
 typedef struct {
     comm_request requests[STEP_REQUESTS];
     int count;
     bool write;
 } step_pending;
 
-/* What one step needs to know beyond its program, and what it reports. */
+/* Inputs of a step besides its program, and its results. */
 typedef struct {
     const struct sampler *samples;
-    uint64_t first_sample; /* of the global batch, in the order of samples */
+    uint64_t first_sample; /* first sample of the global batch, in sample order */
     double scale;          /* 1 / tokens in the global batch */
-    double loss_scale;     /* that gradients carry until UPDATE; 1 but for fp16 */
-    adamw_args adamw;      /* scale is set by NORM, from clip */
+    double loss_scale;     /* contained in gradients until UPDATE; 1 except with fp16 */
+    adamw_args adamw;      /* its scale is set by NORM, from clip */
     double clip;           /* 0: no clipping */
     bool decay_all;
     double loss, norm; /* out: global, the same on every rank */
-    bool skipped;      /* out: the norm was not finite, UPDATE did nothing */
+    bool skipped;      /* out: the norm is not finite, UPDATE did nothing */
 } step_io;
 
 typedef struct {
@@ -47,20 +47,20 @@ typedef struct {
     step_io *io;
 } step_run;
 
-/* For programs that fit the state's (the training program and evaluations). Errors: TRINE_ENOMEM. Ended by
- * step_destroy. Not collective. */
+/* For programs whose buffers fit the state's (the training program and evaluations). Errors: TRINE_ENOMEM.
+ * Destroy with step_destroy. Not collective. */
 trine_status step_create(step_run *r, rank_state *state, const trine_mesh *mesh, device *dev);
 void step_destroy(step_run *r);
 
 trine_comm *step_group(const step_run *r, trine_group g);
-/* Of the ranks along `axes`, which have a group. */
+/* The group of the ranks along `axes`; it must exist. */
 trine_comm *step_axes(const step_run *r, axis_set axes);
 
-/* The next request that goes under way on a buffer. */
+/* A new request slot for a communication on a buffer. */
 comm_request *step_start(step_run *r, resource what, int index, bool write);
-/* Finishes what conflicts with the instruction's operands. Errors: those of comm_wait. */
+/* Completes the communication that conflicts with the instruction's operands. Errors: those of comm_wait. */
 trine_status step_wait(step_run *r, const instr *i);
-/* Finishes what is under way: everything, or all but sends, for which the peer may not have come yet.
+/* Completes all pending communication; without `sends` all but sends, whose peer may not have arrived yet.
  * Errors: those of comm_wait. */
 trine_status step_drain(step_run *r, bool sends);
 

@@ -1,5 +1,5 @@
-/* The public linears of trine_linear.h: a layer of its own, with memory, around the operators. Inside a
- * model the tp_column_* and tp_row_* of linear.c are used, which keep activations whole and send less. */
+/* The public linear layers of trine_linear.h: each owns its memory and calls the operators. Inside a model the
+ * tp_column_* and tp_row_* of sharded_linear.c are used, which keep activations unsharded and send less. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,35 +15,34 @@ struct trine_linear {
     trine_linear_config config;
     size_t P, rank;
     trine_linear_shard local;
-    tp_linear params; /* the same memory, as the operators want it */
+    tp_linear params; /* the same memory, in the form that the operators take */
     float *x;         /* (max_rows, I) or (max_rows, I/P): the input kept for backward, then dx */
-    float *packed;    /* (P, max_rows, width/P): the whole, split feature's columns rank by rank */
+    float *packed;    /* (P, max_rows, width/P): all columns of the split dimension, rank by rank */
     size_t rows;      /* of the kept input; 0: none */
     void *memory;
     size_t bytes;
 };
 
-/* Beyond this many the bytes of a matrix might not fit into 64 bits. */
-#define MOST_NUMBERS ((size_t)1 << 50)
+/* Keeps the size of a matrix in bytes within 64 bits. */
+#define MOST_ELEMENTS ((size_t)1 << 50)
 
 /* ---- Creation -------------------------------------------------------------------------------- */
 
 static trine_status check_config(const trine_linear_config *c, int P) {
     CHECK(c->split == TRINE_COLUMN || c->split == TRINE_ROW, TRINE_EINVAL,
-          "split %d is neither TRINE_COLUMN nor TRINE_ROW", (int)c->split);
+          "invalid split %d (valid: TRINE_COLUMN, TRINE_ROW)", (int)c->split);
     CHECK(c->in > 0 && c->out > 0 && c->max_rows > 0, TRINE_EINVAL,
           "in (%zu), out (%zu) and max_rows (%zu) must be at least 1", c->in, c->out, c->max_rows);
     size_t widest = c->in > c->out ? c->in : c->out;
-    CHECK(c->in <= MOST_NUMBERS / c->out && c->max_rows <= MOST_NUMBERS / widest, TRINE_EINVAL,
-          "in (%zu), out (%zu) and max_rows (%zu): no machine holds these matrices", c->in, c->out,
-          c->max_rows);
+    CHECK(c->in <= MOST_ELEMENTS / c->out && c->max_rows <= MOST_ELEMENTS / widest, TRINE_EINVAL,
+          "in (%zu), out (%zu) and max_rows (%zu) make a matrix of more than 2^50 elements", c->in,
+          c->out, c->max_rows);
     CHECK(c->split != TRINE_COLUMN || c->out % (size_t)P == 0, TRINE_EINVAL,
-          "out (%zu) must be a multiple of tp (%d) in a column-parallel linear", c->out, P);
+          "out (%zu) must be a multiple of tp (%d) in a column-parallel linear layer", c->out, P);
     CHECK(c->split != TRINE_ROW || c->in % (size_t)P == 0, TRINE_EINVAL,
-          "in (%zu) must be a multiple of tp (%d) in a row-parallel linear", c->in, P);
+          "in (%zu) must be a multiple of tp (%d) in a row-parallel linear layer", c->in, P);
     CHECK(c->name && strlen(c->name) <= 24, TRINE_EINVAL,
-          "the name of a linear must have at most 24 bytes, not \"%s\"",
-          c->name ? c->name : "(null)");
+          "invalid layer name \"%s\"; use at most 24 bytes", c->name ? c->name : "(null)");
     CHECK(c->threads >= 0, TRINE_EINVAL, "threads (%d) must not be negative", c->threads);
     return TRINE_OK;
 }
@@ -82,8 +81,7 @@ static trine_status set_up(trine_linear *l) {
     device_kind kind;
     TRY(device_find(&kind, l->config.device));
     CHECK(kind < DEVICE_HOST_KINDS, TRINE_EUNSUPPORTED,
-          "a linear of its own keeps its matrices in the host's memory: device cpu or ref, not %s",
-          l->config.device);
+          "a linear layer does not support device %s; use device cpu or ref", l->config.device);
     TRY(device_open(&l->tp.dev, kind, l->config.threads ? l->config.threads : 1));
     tensor t = weight_tensor(l);
     l->local.rows = t.rows;
@@ -137,7 +135,7 @@ trine_linear_shard trine_linear_local(const trine_linear *linear) {
 
 /* ---- Columns --------------------------------------------------------------------------------- */
 
-/* Ranks' columns lie side by side in a row-major matrix, but messages are contiguous. */
+/* In a row-major matrix the columns of the ranks lie side by side, but messages are contiguous. */
 static void copy_columns(const trine_linear *l, float *dst, size_t dst_width, const float *src,
                          size_t src_width, size_t rows, size_t width) {
     for (size_t i = 0; i < rows; i++)
@@ -178,7 +176,7 @@ static trine_status column_backward(trine_linear *l, float *dx, const float *dy,
     copy_columns(l, dy_own, own, dy + l->rank * own, O, rows, own);
     TRY(d->ops->linear_backward_weight(d, l->params.weight.dw, l->params.bias.dw, dy_own, l->x,
                                        rows, own, I, GRAD_ADD));
-    float *dx_part = l->x; /* the kept input has served */
+    float *dx_part = l->x; /* the kept input is no longer needed */
     TRY(d->ops->linear_backward_input(d, dx_part, l->params.weight.w, dy_own, rows, own, I));
     TRY(trine_reduce(l->tp.comm, dx, dx_part, rows * I, TRINE_F32, TRINE_SUM, 0));
     return TRINE_OK;
@@ -204,8 +202,9 @@ static trine_status row_backward(trine_linear *l, float *dx, const float *dy, si
 trine_status trine_linear_forward(trine_linear *linear, float *y, const float *x, size_t rows) {
     trine_linear *l = linear;
     CHECK(rows >= 1 && rows <= l->config.max_rows, TRINE_EINVAL,
-          "%zu rows, but the linear was made for 1 to %zu", rows, l->config.max_rows);
-    CHECK(x || l->rank != 0, TRINE_EINVAL, "tp rank 0 must give the input x");
+          "%zu rows are out of range; this linear layer accepts 1 to %zu", rows,
+          l->config.max_rows);
+    CHECK(x || l->rank != 0, TRINE_EINVAL, "x must not be NULL on tp rank 0");
     l->rows = 0;
     if (l->config.split == TRINE_COLUMN) TRY(column_forward(l, y, x, rows));
     if (l->config.split == TRINE_ROW) TRY(row_forward(l, y, x, rows));
@@ -216,8 +215,9 @@ trine_status trine_linear_forward(trine_linear *linear, float *y, const float *x
 trine_status trine_linear_backward(trine_linear *linear, float *dx, const float *dy, size_t rows) {
     trine_linear *l = linear;
     CHECK(rows >= 1 && rows == l->rows, TRINE_EINVAL,
-          "backward of %zu rows, but the forward call before kept %zu", rows, l->rows);
-    CHECK(dx || l->rank != 0, TRINE_EINVAL, "tp rank 0 must give room for dx");
+          "backward of %zu rows does not match the preceding forward call, which kept %zu", rows,
+          l->rows);
+    CHECK(dx || l->rank != 0, TRINE_EINVAL, "dx must not be NULL on tp rank 0");
     l->rows = 0;
     if (l->config.split == TRINE_COLUMN) TRY(column_backward(l, dx, dy, rows));
     if (l->config.split == TRINE_ROW) TRY(row_backward(l, dx, dy, rows));

@@ -11,18 +11,18 @@ trine_status tp_reduce(program *p) {
 
 /* ---- Running ---------------------------------------------------------------------------------- */
 
-/* Whose addends are summed. */
+/* The group whose addends are summed. */
 static trine_group group_of(const flat_run *run) {
     return run->in_part ? TRINE_TP_PART : TRINE_TP;
 }
 
-/* A run of gradients at g, through memory that peers may read. */
+/* Sums a run of gradients at g, in chunks, through memory that peers may read. */
 static trine_status sum_over_tp(step_run *r, const flat_run *run, char *g) {
     rank_state *s = r->state;
-    size_t element = state_grad_bytes(s), piece = s->rows_count, n = run->to - run->from;
+    size_t element = state_grad_bytes(s), chunk = s->rows_count, n = run->to - run->from;
     trine_comm *over = step_group(r, group_of(run));
-    for (size_t at = 0; at < n; at += piece) {
-        size_t count = n - at < piece ? n - at : piece;
+    for (size_t at = 0; at < n; at += chunk) {
+        size_t count = n - at < chunk ? n - at : chunk;
         device_copy(r->dev, s->rows, g + at * element, count * element);
         TRY(trine_all_reduce(over, s->rows, s->rows, count, r->dev->grads, TRINE_SUM));
         device_copy(r->dev, g + at * element, s->rows, count * element);
@@ -30,7 +30,7 @@ static trine_status sum_over_tp(step_run *r, const flat_run *run, char *g) {
     return TRINE_OK;
 }
 
-/* On the part that is whole over dp. */
+/* Sums the owned part, which is complete over dp. */
 trine_status tp_run_reduce(step_run *r, const instr *i) {
     const rank_state *s = r->state;
     held_unit *u = state_unit(s, i->unit);
@@ -46,7 +46,7 @@ trine_status tp_run_reduce(step_run *r, const instr *i) {
     return TRINE_OK;
 }
 
-/* A run of gradients goes a piece at a time. */
+/* The bytes of a run of gradients, which is sent in chunks. */
 static uint64_t run_bytes(const rank_state *s, const flat_run *run) {
     uint64_t bytes = 0;
     for (size_t at = run->from; at < run->to; at += STATE_ROWS_CHUNK) {

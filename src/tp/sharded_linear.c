@@ -8,7 +8,7 @@ static size_t share(const tp_region *r, size_t features) {
     return features / tp;
 }
 
-/* Whether a row-parallel product needs no sum over tp. */
+/* Whether a row-parallel matmul needs no sum over tp. */
 static bool alone(const tp_region *r) {
     return trine_comm_size(r->comm) == 1;
 }
@@ -16,9 +16,9 @@ static bool alone(const tp_region *r) {
 trine_status tp_column_forward(const tp_region *r, void *y, const tp_linear *l, const void *x,
                                size_t N, size_t O, size_t I) {
     device *d = r->dev;
-    const void *whole;
-    TRY(tp_enter_forward(r, &whole, x, N, I));
-    TRY(d->ops->linear_forward(d, y, l->weight.w, l->bias.w, whole, N, share(r, O), I));
+    const void *full;
+    TRY(tp_enter_forward(r, &full, x, N, I));
+    TRY(d->ops->linear_forward(d, y, l->weight.w, l->bias.w, full, N, share(r, O), I));
     return TRINE_OK;
 }
 
@@ -32,13 +32,13 @@ trine_status tp_column_backward_input(const tp_region *r, void *dx, const tp_lin
 trine_status tp_column_backward_weight(const tp_region *r, const tp_linear *l, const void *dy,
                                        const void *x, size_t N, size_t O, size_t I) {
     device *d = r->dev;
-    const void *whole;
-    TRY(tp_enter_forward(r, &whole, x, N, I));
-    return d->ops->linear_backward_weight(d, l->weight.dw, l->bias.dw, dy, whole, N, share(r, O), I,
+    const void *full;
+    TRY(tp_enter_forward(r, &full, x, N, I));
+    return d->ops->linear_backward_weight(d, l->weight.dw, l->bias.dw, dy, full, N, share(r, O), I,
                                           l->weight.mode);
 }
 
-/* The addend of dx is gone from r->whole before x is gathered there. */
+/* The addend of dx in r->full has been summed before x is gathered there. */
 trine_status tp_column_backward(const tp_region *r, void *dx, const tp_linear *l, const void *dy,
                                 const void *x, size_t N, size_t O, size_t I) {
     TRY(tp_column_backward_input(r, dx, l, dy, N, O, I));
@@ -60,36 +60,36 @@ trine_status tp_row_forward(const tp_region *r, void *y, const tp_linear *l, con
     return TRINE_OK;
 }
 
-/* Of whole dy. */
-static trine_status row_input(const tp_region *r, void *dx, const tp_linear *l, const void *whole,
+/* `full` is dy (N, O). */
+static trine_status row_input(const tp_region *r, void *dx, const tp_linear *l, const void *full,
                               size_t N, size_t O, size_t I) {
-    return r->dev->ops->linear_backward_input(r->dev, dx, l->weight.w, whole, N, O, share(r, I));
+    return r->dev->ops->linear_backward_input(r->dev, dx, l->weight.w, full, N, O, share(r, I));
 }
 
-static trine_status row_weight(const tp_region *r, const tp_linear *l, const void *whole,
+static trine_status row_weight(const tp_region *r, const tp_linear *l, const void *full,
                                const void *x, size_t N, size_t O, size_t I) {
-    return r->dev->ops->linear_backward_weight(r->dev, l->weight.dw, l->bias.dw, whole, x, N, O,
+    return r->dev->ops->linear_backward_weight(r->dev, l->weight.dw, l->bias.dw, full, x, N, O,
                                                share(r, I), l->weight.mode);
 }
 
 trine_status tp_row_backward_input(const tp_region *r, void *dx, const tp_linear *l, const void *dy,
                                    size_t N, size_t O, size_t I) {
-    const void *whole;
-    TRY(tp_leave_backward(r, &whole, dy, N, O));
-    return row_input(r, dx, l, whole, N, O, I);
+    const void *full;
+    TRY(tp_leave_backward(r, &full, dy, N, O));
+    return row_input(r, dx, l, full, N, O, I);
 }
 
 trine_status tp_row_backward_weight(const tp_region *r, const tp_linear *l, const void *dy,
                                     const void *x, size_t N, size_t O, size_t I) {
-    const void *whole;
-    TRY(tp_leave_backward(r, &whole, dy, N, O));
-    return row_weight(r, l, whole, x, N, O, I);
+    const void *full;
+    TRY(tp_leave_backward(r, &full, dy, N, O));
+    return row_weight(r, l, full, x, N, O, I);
 }
 
 trine_status tp_row_backward(const tp_region *r, void *dx, const tp_linear *l, const void *dy,
                              const void *x, size_t N, size_t O, size_t I) {
-    const void *whole;
-    TRY(tp_leave_backward(r, &whole, dy, N, O));
-    TRY(row_weight(r, l, whole, x, N, O, I));
-    return row_input(r, dx, l, whole, N, O, I);
+    const void *full;
+    TRY(tp_leave_backward(r, &full, dy, N, O));
+    TRY(row_weight(r, l, full, x, N, O, I));
+    return row_input(r, dx, l, full, N, O, I);
 }

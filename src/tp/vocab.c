@@ -29,9 +29,9 @@ trine_status tp_embedding_backward(const tp_region *r, const param *table, const
                                    const int32_t *tokens, size_t N, size_t C, size_t V) {
     device *d = r->dev;
     tp_vocab own = own_vocab(r, V);
-    const void *whole;
-    TRY(tp_leave_backward(r, &whole, dx, N, C));
-    TRY(d->ops->embedding_backward(d, table->dw, whole, tokens, (int32_t)own.first, N, C, own.valid,
+    const void *full;
+    TRY(tp_leave_backward(r, &full, dx, N, C));
+    TRY(d->ops->embedding_backward(d, table->dw, full, tokens, (int32_t)own.first, N, C, own.valid,
                                    table->mode));
     return TRINE_OK;
 }
@@ -59,7 +59,7 @@ trine_status tp_logits_backward(const tp_region *r, void *x, const param *table,
     return TRINE_OK;
 }
 
-/* The ranks' sums, each below its own maximum, become one below the largest. */
+/* Sums the ranks' denominators, which are relative to their own maxima, relative to the largest maximum. */
 static trine_status combine(const tp_region *r, const tp_xent *x, size_t N) {
     device *d = r->dev;
     TRY(trine_all_reduce(r->comm, x->max, x->own, N, TRINE_F32, TRINE_MAX));

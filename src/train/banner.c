@@ -1,4 +1,4 @@
-/* What world rank 0 says before the first step. */
+/* The banner, printed by world rank 0 before the first step. */
 #include "base/status.h"
 #include "comm/api/comm.h"
 #include "plan/report.h"
@@ -17,10 +17,10 @@ trine_status trine_trainer_banner(trine_trainer *t, FILE *out) {
     report_model(&r, out);
     report_layout(&r, out);
     report_batch(&r, out);
-    if (t->narrow)
+    if (t->cpu_limited)
         fprintf(out,
-                "         warning: this rank may run on %d of the node's %d processors, less than "
-                "its share;\n         mpirun --bind-to none lifts that\n",
+                "         warning: the affinity mask restricts this rank to %d of the node's %d "
+                "cores, less than its share;\n         use mpirun --bind-to none\n",
                 device_affinity_cpus(), device_node_cpus());
     gpus_print(t, out);
     report_transport(&r, out);

@@ -1,5 +1,5 @@
-/* A trainer's checkpoints: which parts of its state are written and filled (train/shards.h), and
- * the few numbers beside them that say where a run stands. */
+/* A trainer's checkpoints: the shards of its state that are written and loaded (train/shards.h), and the
+ * counters of a run's progress. */
 #include "base/c_locale.h"
 #include "ckpt/ckpt.h"
 
@@ -25,15 +25,15 @@ static trine_comm *world_of(const trine_trainer *t) {
     return trine_mesh_group(t->mesh, TRINE_WORLD);
 }
 
-/* Where to say something: rank 0 alone, if anybody listens, behind no progress bar. */
-static FILE *voice(const trine_trainer *t, FILE *out) {
+/* The stream for messages: NULL except on rank 0; erases the progress bar. */
+static FILE *report_stream(const trine_trainer *t, FILE *out) {
     if (!out || trine_world_rank(t->world) != 0) return NULL;
     terminal_clear(out);
     return out;
 }
 
-/* What the watchdog's report says of waits from here to done_with: outside of a program no
- * instruction does. */
+/* Describes the waits from here to done_with in the watchdog's report, as there is no instruction outside
+ * a program. */
 static void busy_with(const char *what) {
     comm_doing(what);
 }
@@ -61,7 +61,7 @@ static ckpt_data data_of(const trine_trainer *t) {
     return (ckpt_data){.files = p->files, .tokens = p->tokens, .hash = p->hash};
 }
 
-/* The scale of a run in which it moved goes on where that stood; else it begins as configured. */
+/* Restores a dynamic loss scale from a run in which it was dynamic; else it starts as configured. */
 static trine_status restore_scaler(scaler *s, const ckpt_source *source) {
     const ckpt_state *saved = ckpt_saved_state(source);
     bool moved;
@@ -89,23 +89,23 @@ static bool is_auto(const trine_checkpoint *c) {
     return c->load && strcmp(c->load, "auto") == 0;
 }
 
-/* Weights come without a state, or are all that was asked for. */
+/* Whether only weights are loaded: there is no state, or only weights were requested. */
 static bool weights_alone(const trine_checkpoint *c, const ckpt_source *source) {
     return c->load_weights_only || !ckpt_saved_state(source);
 }
 
 static trine_status fill_state(trine_trainer *t, const ckpt_source *source, bool weights_only) {
-    pieces p;
+    shard_set p;
     trine_status status = shards_to_load(&t->held, weights_only, &p);
     if (status == TRINE_OK)
-        status = ckpt_read_answering(source, t->world, t->dev, p.pieces, p.piece_count);
+        status = ckpt_read_answering(source, t->world, t->dev, p.shards, p.shard_count);
     shards_free(&p);
     return status;
 }
 
-/* What each rank does by itself. */
-static trine_status take_over(trine_trainer *t, const trine_checkpoint *c,
-                              const ckpt_source *source) {
+/* The local part, without communication. */
+static trine_status load_local(trine_trainer *t, const trine_checkpoint *c,
+                               const ckpt_source *source) {
     bool weights_only = weights_alone(c, source);
     trine_model saved;
     TRY(ckpt_model(source, &saved));
@@ -114,42 +114,42 @@ static trine_status take_over(trine_trainer *t, const trine_checkpoint *c,
     return weights_only ? TRINE_OK : restore_state(t, source);
 }
 
-/* The order of samples goes on where it was, in other data. */
-static void say_data(const trine_trainer *t, const ckpt_source *source, FILE *out) {
+/* Reports that the data changed; the sample order continues where it was. */
+static void report_data(const trine_trainer *t, const ckpt_source *source, FILE *out) {
     ckpt_data saved = ckpt_saved_data(source), now = data_of(t);
     if (!saved.files || (saved.tokens == now.tokens && saved.hash == now.hash)) return;
     fprintf(out,
-            "  the training data differ: %" PRIu64 " tokens in %" PRIu64 " file%s (hash %016" PRIx64
+            "  training data differ: %" PRIu64 " tokens in %" PRIu64 " file%s (hash %016" PRIx64
             ") in the checkpoint, %" PRIu64 " in %" PRIu64 " (%016" PRIx64 ") now\n",
             saved.tokens, saved.files, saved.files == 1 ? "" : "s", saved.hash, now.tokens,
             now.files, now.hash);
 }
 
-static trine_status say_beginning(const trine_trainer *t, const trine_checkpoint *c,
-                                  const ckpt_source *source, FILE *out) {
-    if (!(out = voice(t, out))) return TRINE_OK;
+static trine_status report_start(const trine_trainer *t, const trine_checkpoint *c,
+                                 const ckpt_source *source, FILE *out) {
+    if (!(out = report_stream(t, out))) return TRINE_OK;
     if (weights_alone(c, source))
-        fprintf(out, "begins with the weights of %s: step 0, a new optimizer\n", ckpt_path(source));
+        fprintf(out, "loaded the weights of %s: step 0, new optimizer\n", ckpt_path(source));
     else
         fprintf(out,
-                "begins with %s: %" PRId64 " steps, %" PRId64 " updates, %" PRIu64
-                " samples are done\n",
+                "resumed from %s: %" PRId64 " steps, %" PRId64 " updates, %" PRIu64
+                " samples done\n",
                 ckpt_path(source), t->steps, t->updates, t->samples);
-    say_data(t, source, out);
+    report_data(t, source, out);
     const char *config = ckpt_saved_config(source);
     TRY(config ? settings_compare(config, &t->config, out) : TRINE_OK);
     if (t->steps >= t->config.train_iters)
-        fprintf(out, "  --train-iters %d are done: no step is left, and nothing is saved\n",
+        fprintf(out, "  --train-iters %d: all steps are done, nothing to train or save\n",
                 t->config.train_iters);
     fflush(out);
     return TRINE_OK;
 }
 
 /* Collective over: world. */
-static trine_status begin_with(trine_trainer *t, const trine_checkpoint *c,
-                               const ckpt_source *source, FILE *out) {
-    TRY(trine_world_agree(t->world, status_user(take_over(t, c, source))));
-    return trine_world_agree(t->world, say_beginning(t, c, source, out));
+static trine_status load_source(trine_trainer *t, const trine_checkpoint *c,
+                                const ckpt_source *source, FILE *out) {
+    TRY(trine_world_agree(t->world, status_user(load_local(t, c, source))));
+    return trine_world_agree(t->world, report_start(t, c, source, out));
 }
 
 /* Collective over: world. */
@@ -159,17 +159,17 @@ static trine_status load(trine_trainer *t, const trine_checkpoint *c, FILE *out)
     TRY(is_auto(c) ? ckpt_open_newest(&source, world, c->save, out)
                    : ckpt_open(&source, world, c->load, out));
     if (!source) {
-        FILE *own = voice(t, out);
-        if (own) fprintf(own, "no checkpoint in %s: a fresh start\n", c->save);
+        FILE *own = report_stream(t, out);
+        if (own) fprintf(own, "no checkpoint in %s; starting at step 0\n", c->save);
         return TRINE_OK;
     }
-    trine_status status = begin_with(t, c, source, out);
+    trine_status status = load_source(t, c, source, out);
     if (is_auto(c) && ckpt_saved_state(source)) t->saved = t->steps;
     ckpt_close(&source);
     return status;
 }
 
-/* Checkpoints of a later step than the run begins with would be taken for its newest ones. */
+/* Refuses a folder with checkpoints of later steps, which would be taken for the newest of this run. */
 static trine_status check_newest(const char *dir, int64_t begins) {
     int64_t *steps = NULL, newest = 0;
     size_t count = 0;
@@ -177,31 +177,31 @@ static trine_status check_newest(const char *dir, int64_t begins) {
     if (count) newest = steps[0];
     free(steps);
     CHECK(newest <= begins, TRINE_EINVAL,
-          "--save %s has a step-%" PRId64 ", and this run begins at step %" PRId64
-          ": --load auto goes on from there; else save elsewhere, or move it away",
+          "--save %s: already has step-%" PRId64 ", but this run starts at step %" PRId64
+          "; resume with --load auto, save elsewhere, or move it away",
           dir, newest, begins);
     return TRINE_OK;
 }
 
-/* A run would begin anew inside of the checkpoint that it was to go on from. */
+/* Refuses to start a new run inside the checkpoint that it should resume from. */
 static trine_status check_outside(const char *dir) {
     char *path = folder_join(dir, MANIFEST_FILE);
     CHECK(path, TRINE_ENOMEM, "no memory for a file name");
     bool checkpoint = access(path, F_OK) == 0;
     free(path);
     CHECK(!checkpoint, TRINE_EINVAL,
-          "--save %s is itself a checkpoint: name the folder that checkpoints are in", dir);
+          "--save %s: is itself a checkpoint; give the folder that contains checkpoints", dir);
     return TRINE_OK;
 }
 
-/* The folder's trial, a part of it each. */
+/* The context of the folder check. */
 typedef struct {
     const trine_trainer *t;
     const trine_checkpoint *c;
     const char *token;
 } trial;
 
-/* Rank 0's part: makes the folder that the others look for. */
+/* On rank 0: creates the folder that the other ranks look for. */
 static trine_status try_folder(void *context) {
     const trial *x = context;
     if (trine_world_rank(x->t->world) != 0) return TRINE_OK;
@@ -219,8 +219,8 @@ static trine_status see_folder(void *context) {
     trine_status status = TRINE_OK;
     if (cause)
         status = RAISE(TRINE_EIO,
-                       "--save %s: rank 0 has made %s, and here: %s; it must be a folder that all "
-                       "ranks see and may write in",
+                       "--save %s: rank 0 created %s, but this rank cannot access it: %s; use a "
+                       "shared folder that all ranks can write to",
                        c->save, path, strerror(cause));
     free(path);
     return status;
@@ -232,7 +232,7 @@ static trine_status leave_folder(void *context) {
     return TRINE_OK;
 }
 
-/* What would fail at the first save is said before the first step. Collective over: world. */
+/* Checks before the first step that saving will work. Collective over: world. */
 static trine_status check_folder(const trine_trainer *t, const trine_checkpoint *c,
                                  const char *token) {
     trial x = {t, c, token};
@@ -243,19 +243,19 @@ static trine_status check_folder(const trine_trainer *t, const trine_checkpoint 
     return status;
 }
 
-/* Before anything is read there: nobody changes it from here on. Collective over: world. */
+/* Takes the lease before anything is read, so that no other job changes the folder. Collective over: world. */
 static trine_status hold_folder(trine_trainer *t, const trine_checkpoint *c, FILE *out,
                                 char token[FILE_TOKEN]) {
     bool first = trine_world_rank(t->world) == 0;
     TRY(trine_world_agree(t->world, first ? status_user(check_outside(c->save)) : TRINE_OK));
-    return ckpt_hold(world_of(t), &t->lease, c->save, voice(t, out), token);
+    return ckpt_hold(world_of(t), &t->lease, c->save, report_stream(t, out), token);
 }
 
 static trine_status check_request(const trine_checkpoint *c) {
-    CHECK(!is_auto(c) || c->save, TRINE_EINVAL,
-          "--load auto is the newest checkpoint of --save, which is missing");
+    CHECK(!is_auto(c) || c->save, TRINE_EINVAL, "--load auto requires --save");
     CHECK(!is_auto(c) || !c->load_weights_only, TRINE_EINVAL,
-          "--load auto goes on with a run, --load-weights-only begins one: name the checkpoint");
+          "--load auto resumes a run, --load-weights-only starts a new one; give the checkpoint's "
+          "path");
     return TRINE_OK;
 }
 
@@ -275,29 +275,30 @@ trine_status trine_trainer_load(trine_trainer *t, const trine_checkpoint *c, FIL
 
 /* ---- Saving ---------------------------------------------------------------------------------- */
 
-static trine_status prepare(const trine_trainer *t, pieces *p, char **config) {
+static trine_status prepare(const trine_trainer *t, shard_set *p, char **config) {
     TRY(shards_to_save(&t->held, p));
     return settings_print(&t->config, config);
 }
 
 trine_status trine_trainer_save(trine_trainer *t, const trine_checkpoint *c, FILE *out) {
-    CHECK(c->save, TRINE_EINVAL, "there is no folder to save in (--save)");
+    CHECK(c->save, TRINE_EINVAL, "no folder to save in; set --save");
     char *config = NULL;
-    pieces p;
+    shard_set p;
     busy_with("saving a checkpoint");
     trine_status status = trine_world_agree(t->world, prepare(t, &p, &config));
     ckpt_image image = {.dev = t->dev,
                         .tensors = p.tensors,
                         .kinds = p.kinds,
                         .tensor_count = p.tensor_count,
-                        .pieces = p.pieces,
-                        .piece_count = p.piece_count,
+                        .shards = p.shards,
+                        .shard_count = p.shard_count,
                         .state = state_of(t),
                         .data = data_of(t),
                         .config = config,
                         .writer = &t->writer,
                         .lease = &t->lease};
-    if (status == TRINE_OK) status = ckpt_save(t->mesh, &image, c->save, c->keep, voice(t, out));
+    if (status == TRINE_OK)
+        status = ckpt_save(t->mesh, &image, c->save, c->keep, report_stream(t, out));
     if (status == TRINE_OK) t->saved = t->steps;
     free(config);
     shards_free(&p);
@@ -306,55 +307,55 @@ trine_status trine_trainer_save(trine_trainer *t, const trine_checkpoint *c, FIL
 
 /* ---- After a step, and in a validation -------------------------------------------------------- */
 
-static void say_stop(const trine_trainer *t, const trine_checkpoint *c, const stop_reason *why,
-                     const char *where, FILE *out) {
-    if (!(out = voice(t, out))) return;
+static void report_stop(const trine_trainer *t, const trine_checkpoint *c, const stop_reason *why,
+                        const char *where, FILE *out) {
+    if (!(out = report_stream(t, out))) return;
     if (why->signal)
-        fprintf(out, "SIG%s to rank %d: the run ends %s step %" PRId64 "\n",
+        fprintf(out, "SIG%s to rank %d: stopping %s step %" PRId64 "\n",
                 why->signal == SIGTERM ? "TERM" : "USR1", why->rank, where, t->steps);
     else
-        c_fprintf(out, "--max-minutes %g are over: the run ends %s step %" PRId64 "\n",
-                  c->max_minutes, where, t->steps);
+        c_fprintf(out, "--max-minutes %g elapsed: stopping %s step %" PRId64 "\n", c->max_minutes,
+                  where, t->steps);
     fflush(out);
 }
 
-/* What leaves the state in memory whole, on every rank: a disk that is full or fails, files that are not
- * as they were written, want of memory for the save itself. */
+/* Failures that leave the state in memory intact on every rank: a full or failing disk, files that do not
+ * read back as written, no memory for the save itself. */
 static bool is_survivable(trine_status status) {
     return status == TRINE_EIO || status == TRINE_EDATA || status == TRINE_ENOMEM;
 }
 
-/* The rank that knows why says so, and the run goes on. */
-static void say_unsaved(const trine_trainer *t, const trine_checkpoint *c, FILE *out) {
+/* The rank that failed prints why, and training continues. */
+static void report_unsaved(const trine_trainer *t, const trine_checkpoint *c, FILE *out) {
     trine_error_print();
     status_clear();
-    if (!(out = voice(t, out))) return;
+    if (!(out = report_stream(t, out))) return;
     int64_t next = t->steps + c->save_interval, end = t->config.train_iters;
     fprintf(out,
-            "step %" PRId64 " is NOT SAVED (standard error says why): the run goes on, older "
-            "checkpoints stay, and step %" PRId64 " is to be saved next\n",
+            "step %" PRId64 " is NOT SAVED (see standard error): training continues, older "
+            "checkpoints are kept, next save at step %" PRId64 "\n",
             t->steps, next < end ? next : end);
     fflush(out);
 }
 
-/* `where` is said in front of the step's number. Collective over: world. */
-static trine_status ask(trine_trainer *t, const trine_checkpoint *c, const char *where, FILE *out,
-                        bool *stop) {
+/* `where` is printed before the step number. Collective over: world. */
+static trine_status check_stop(trine_trainer *t, const trine_checkpoint *c, const char *where,
+                               FILE *out, bool *stop) {
     stop_reason why;
-    busy_with("the question whether to stop");
+    busy_with("checking for a stop request");
     TRY(done_with(stop_asked(world_of(t), c->max_minutes, stop, &why)));
-    if (*stop) say_stop(t, c, &why, where, out);
+    if (*stop) report_stop(t, c, &why, where, out);
     return TRINE_OK;
 }
 
 trine_status trine_trainer_checkpoint(trine_trainer *t, const trine_checkpoint *c, FILE *out,
                                       bool *stop) {
-    TRY(ask(t, c, "with", out, stop));
+    TRY(check_stop(t, c, "after", out, stop));
     bool last = *stop || t->steps == t->config.train_iters;
     bool due = last || (c->save_interval > 0 && t->steps % c->save_interval == 0);
     trine_status status = c->save && due ? trine_trainer_save(t, c, out) : TRINE_OK;
     if (last || !is_survivable(status)) return status;
-    say_unsaved(t, c, out);
+    report_unsaved(t, c, out);
     return TRINE_OK;
 }
 
@@ -364,7 +365,7 @@ trine_status trine_trainer_validate(trine_trainer *t, const trine_checkpoint *c,
     *stop = false;
     for (int i = 0; i < t->config.eval_iters && !*stop; i++) {
         TRY(trainer_eval_batch(t, i, &sum));
-        if (i + 1 < t->config.eval_iters) TRY(ask(t, c, "in the validation of", out, stop));
+        if (i + 1 < t->config.eval_iters) TRY(check_stop(t, c, "in the validation of", out, stop));
     }
     if (!*stop) *loss = sum / t->config.eval_iters;
     bool due = *stop && t->saved != t->steps;

@@ -7,11 +7,11 @@
 #include "base/status.h"
 #include "device/device.h"
 
-/* The command line of the example trainers: one table. */
+/* The command line of the example trainers, as one table. */
 
 static const char *const models[] = {"custom",     "gpt2",    "gpt2-medium",
                                      "gpt2-large", "gpt2-xl", NULL};
-/* Behind --explain; trine_run. */
+/* Values of --explain; trine_run. */
 static const char *const explanations[] = {"layers", NULL};
 static const char *const decays[] = {"cosine", "linear", "constant", NULL};
 static const char *const zeros[] = {"0", "1", "2", "3", NULL};
@@ -38,11 +38,11 @@ static const char *const recomputes[] = {
 #undef RECOMPUTE_TEXT
 };
 
-/* Types of gradients, and what they are in the struct. */
+/* Gradient types, and their values in the struct. */
 static const char *const grad_dtypes[] = {"fp32", "bf16", "fp16", NULL};
 static const trine_dtype grad_types[] = {TRINE_F32, TRINE_BF16, TRINE_F16};
 
-/* What the rows fill beside the caller's structs. */
+/* Values that the rows fill besides the caller's structs. */
 typedef struct {
     int model, device, grads; /* indices of names */
 } choices;
@@ -53,24 +53,26 @@ static size_t model_rows(option *rows, trine_model *m, choices *c) {
     const option own[] = {
         OPTION_HEADING("Model"),
         OPTION_CHOICE("model", NULL, &c->model, models,
-                      "a GPT-2's sizes, which the options below change; custom: gpt2 with "
-                      "the token file's vocabulary"),
-        OPTION_INT("num-layers", NULL, &m->num_layers, "N", 1, 32000, "transformer blocks"),
+                      "GPT-2 preset, whose sizes the options below override; custom: gpt2 with the "
+                      "token file's vocabulary"),
+        OPTION_INT("num-layers", NULL, &m->num_layers, "N", 1, 32000,
+                   "number of transformer blocks"),
         OPTION_INT("hidden-size", NULL, &m->hidden_size, "N", 1, INT_MAX,
-                   "width of the residual stream"),
+                   "transformer hidden size"),
         OPTION_INT("num-attention-heads", NULL, &m->num_attention_heads, "N", 1, INT_MAX,
-                   "heads; a multiple of --tp"),
+                   "number of attention heads; a multiple of --tp"),
         OPTION_INT("ffn-hidden-size", NULL, &m->ffn_hidden_size, "N", 0, INT_MAX,
-                   "width of the MLP; 0: 4 x hidden size"),
-        OPTION_INT("seq-length", NULL, &m->seq_length, "N", 1, INT_MAX, "tokens a sample"),
+                   "MLP hidden size; 0: 4 x --hidden-size"),
+        OPTION_INT("seq-length", NULL, &m->seq_length, "N", 1, INT_MAX,
+                   "sequence length in tokens"),
         OPTION_INT("vocab-size", NULL, &m->vocab_size, "N", 0, INT_MAX,
-                   "tokens in the vocabulary; 0: the token file's"),
+                   "vocabulary size; 0: from the token file"),
         OPTION_FLAG("untied", "untie-embeddings-and-output-weights", &m->untied,
-                    "give the output head a matrix of its own"),
+                    "untie the output head from the token embedding"),
         OPTION_DOUBLE("hidden-dropout", NULL, &m->hidden_dropout, "P", 0, 1,
-                      "dropout of the embeddings and of what joins the residual stream"),
+                      "dropout probability of embeddings and residual branches"),
         OPTION_DOUBLE("attention-dropout", NULL, &m->attention_dropout, "P", 0, 1,
-                      "dropout of attention's probabilities"),
+                      "dropout probability of attention probabilities"),
     };
     memcpy(rows, own, sizeof own);
     return sizeof own / sizeof *own;
@@ -85,50 +87,52 @@ static size_t parallel_rows(option *rows, trine_parallel *p, choices *c) {
         TRINE_AXIS_LIST(AXIS_OPTION)
 #undef AXIS_OPTION
             OPTION_CHOICE("zero", "zero-stage", &p->zero, zeros,
-                          "what dp ranks share: 1 optimizer, 2 + gradients, 3 + parameters"),
-        OPTION_CHOICE("schedule", NULL, &p->schedule, schedules, "order of the pipeline"),
+                          "ZeRO stage, shards over dp: 1 optimizer state, 2 also gradients, 3 also "
+                          "parameters"),
+        OPTION_CHOICE("schedule", NULL, &p->schedule, schedules, "pipeline schedule"),
         OPTION_FLAG(
             "split-backward", NULL, &p->split_backward,
-            "send the gradient of a block's input before its parameters' gradients are made"),
+            "send the gradient of a block's input before computing its parameter gradients"),
         OPTION_STRING("pp-split", NULL, &p->pp_split, "LIST",
-                      "layers of each stage by hand, e.g. e,5,5,h"),
+                      "transformer blocks of each stage, e.g. e,5,5,h with e the embedding and h "
+                      "the head; otherwise balanced by cost"),
         OPTION_INT("gather-buffers", NULL, &p->gather_buffers, "N", 1, 30000,
-                   "ZeRO-3: buffers for gathered parameters, per class of units"),
+                   "ZeRO-3: buffers for gathered parameters, per buffer class"),
         OPTION_FLAG("sequence-parallel", NULL, &p->sequence_parallel,
-                    "between its sums each tp rank has its share of the rows only"),
+                    "shard activations along the sequence between TP regions"),
         OPTION_CHOICE("recompute-granularity", NULL, &p->recompute, recomputes,
-                      "what backward makes again: nothing; norms and GELUs; the whole unit"),
+                      "activations to recompute in the backward pass; selective: norms and GELUs; "
+                      "full: the full unit"),
         OPTION_INT("loss-chunk", NULL, &p->loss_chunk, "N", 0, INT_MAX,
-                   "rows whose logits exist at a time; 0: as many as take some tens of MiB"),
+                   "rows of logits computed at a time; 0: from the vocabulary size and the device"),
         OPTION_INT("ranks-per-node", NULL, &p->ranks_per_node, "N", 0, INT_MAX,
-                   "what a node is; 0: as MPI finds it"),
-        OPTION_CHOICE("transport", NULL, &p->transport, transports,
-                      "how ranks of a node exchange: shm reads the peer's memory, mpi sends; auto: "
-                      "shm where two ranks share a node, nccl where each has a GPU; nccl: that or "
-                      "nothing"),
+                   "ranks per node; 0: as detected by MPI"),
+        OPTION_CHOICE(
+            "transport", NULL, &p->transport, transports,
+            "transport; mpi: messages; shm: shared memory of the node; nccl: NCCL, or refuse to "
+            "run; auto: shm where two ranks share a node, nccl where each rank has a GPU"),
         OPTION_FLAG("ordered-reductions", NULL, &p->ordered_reductions,
-                    "nccl: add in rank order, for the bits of the other transports"),
+                    "nccl: reduce in rank order, bitwise equal to the other transports"),
         OPTION_FLAG("stage-messages", NULL, &p->stage_messages,
-                    "cuda: send through host memory, though MPI be CUDA-aware"),
-        OPTION_CHOICE("device", NULL, &c->device, devices, "what computes"),
+                    "cuda: stage messages through host memory even if MPI is CUDA-aware"),
+        OPTION_CHOICE("device", NULL, &c->device, devices, "compute device"),
         OPTION_STRING("cuda-library", NULL, &p->cuda_library, "FILE",
-                      "the cuda device's shared object; else looked for beside the program"),
+                      "cuda: path of libtrine_cuda.so; otherwise searched for beside the program"),
         OPTION_FLAG("tf32", NULL, &p->tf32,
-                    "cuda: round the factors of matrix products to TF32; faster, less exact"),
+                    "cuda: use TF32 for matrix products; faster, less accurate"),
         OPTION_INT("threads", NULL, &p->threads, "N", 0, 4096,
-                   "threads a rank; 0: from the affinity mask and the ranks of the node"),
+                   "threads per rank; 0: from the affinity mask and the ranks of the node"),
         OPTION_DOUBLE("timeout", NULL, &p->timeout, "SECONDS", 0, 1e9,
-                      "end the job when a rank has waited that long; 0: never"),
+                      "abort the job when a rank has waited this long; 0: never"),
         OPTION_DOUBLE(
             "io-timeout", NULL, &p->io_timeout, "SECONDS", 0, 1e9,
-            "end the job when one call of the file system, an fsync, has taken that long; "
-            "0: never"),
+            "abort the job when a single file system call, e.g. fsync, takes this long; 0: never"),
         OPTION_FLAG("audit", NULL, &p->audit,
-                    "compare every collective over its group; hash replicas"),
+                    "verify every collective across its group; compare hashes of replicas"),
         OPTION_FLAG("serial", NULL, &p->serial,
-                    "finish each instruction before the next (bisecting)"),
+                    "complete each instruction before starting the next, for debugging"),
         OPTION_FLAG("one-queue", NULL, &p->one_queue,
-                    "run the programs that NCCL gets: one queue a device, messages in groups"),
+                    "run the programs made for NCCL: one queue per device, messages in groups"),
     };
     memcpy(rows, own, sizeof own);
     return sizeof own / sizeof *own;
@@ -137,20 +141,21 @@ static size_t parallel_rows(option *rows, trine_parallel *p, choices *c) {
 static size_t precision_rows(option *rows, trine_precision *p, choices *c) {
     const option own[] = {
         OPTION_HEADING("Precision"),
-        OPTION_FLAG("bf16", NULL, &p->bf16, "weights and activations in bf16, master in fp32"),
-        OPTION_FLAG("fp16", NULL, &p->fp16, "the same in fp16, with a loss scale"),
+        OPTION_FLAG("bf16", NULL, &p->bf16, "bf16 weights and activations, fp32 master weights"),
+        OPTION_FLAG("fp16", NULL, &p->fp16,
+                    "fp16 weights and activations, fp32 master weights, loss scaling"),
         OPTION_CHOICE("grad-dtype", NULL, &c->grads, grad_dtypes,
-                      "weight gradients: fp32, or the 16-bit type in use"),
+                      "data type of weight gradients: fp32 or the 16-bit compute type"),
         OPTION_DOUBLE("loss-scale", NULL, &p->loss_scale, "X", 0, INFINITY,
-                      "fp16: fixed at this; 0: dynamic"),
+                      "fp16: static loss scale; 0: dynamic"),
         OPTION_DOUBLE("initial-loss-scale", NULL, &p->initial_loss_scale, "X", 0, INFINITY,
-                      "dynamic: what it begins with"),
+                      "dynamic loss scale: initial value"),
         OPTION_DOUBLE("min-loss-scale", NULL, &p->min_loss_scale, "X", 0, INFINITY,
-                      "dynamic: an overflow at this ends the job"),
+                      "dynamic loss scale: minimum; an overflow at the minimum aborts the job"),
         OPTION_INT("loss-scale-window", NULL, &p->loss_scale_window, "N", 1, INT_MAX,
-                   "dynamic: steps in a row without overflow that double it"),
+                   "dynamic loss scale: consecutive steps without overflow before it is doubled"),
         OPTION_INT("hysteresis", NULL, &p->hysteresis, "N", 1, INT_MAX,
-                   "dynamic: overflows until it is halved"),
+                   "dynamic loss scale: overflows before it is halved"),
     };
     memcpy(rows, own, sizeof own);
     return sizeof own / sizeof *own;
@@ -161,26 +166,33 @@ static size_t training_rows(option *rows, trine_config *config) {
     const option own[] = {
         OPTION_HEADING("Training"),
         OPTION_INT("micro-batch-size", NULL, &config->micro_batch_size, "N", 1, INT_MAX,
-                   "samples per forward pass and rank"),
+                   "samples per micro-batch and dp rank"),
         OPTION_INT("global-batch-size", NULL, &config->global_batch_size, "N", 0, INT_MAX,
-                   "samples a step over all ranks; 0: micro-batch x dp"),
-        OPTION_INT("train-iters", NULL, &config->train_iters, "N", 0, INT_MAX, "steps"),
+                   "samples per step over all ranks; 0: --micro-batch-size x dp"),
+        OPTION_INT("train-iters", NULL, &config->train_iters, "N", 0, INT_MAX,
+                   "number of training steps"),
         OPTION_DOUBLE("lr", NULL, &o->lr, "X", 0, INFINITY, "learning rate after warm-up"),
-        OPTION_DOUBLE("min-lr", NULL, &o->min_lr, "X", 0, INFINITY, "learning rate after decay"),
+        OPTION_DOUBLE("min-lr", NULL, &o->min_lr, "X", 0, INFINITY,
+                      "minimum learning rate, reached at the end of the decay"),
         OPTION_INT("lr-warmup-iters", NULL, &o->lr_warmup_iters, "N", 0, INT_MAX,
-                   "steps of linear warm-up"),
+                   "linear warm-up steps"),
         OPTION_INT("lr-decay-iters", NULL, &o->lr_decay_iters, "N", 0, INT_MAX,
-                   "step at which decay ends; 0: --train-iters"),
-        OPTION_CHOICE("lr-decay-style", NULL, &o->lr_decay_style, decays, "form of the decay"),
+                   "step at which the decay ends; 0: --train-iters"),
+        OPTION_CHOICE("lr-decay-style", NULL, &o->lr_decay_style, decays,
+                      "learning rate decay function"),
         OPTION_DOUBLE("weight-decay", NULL, &o->weight_decay, "X", 0, INFINITY,
-                      "decoupled; not on biases, norms and positions"),
-        OPTION_FLAG("decay-all", NULL, &o->decay_all, "weight decay on everything"),
-        OPTION_DOUBLE("adam-beta1", NULL, &o->adam_beta1, "X", 0, 1, "first moment's decay"),
-        OPTION_DOUBLE("adam-beta2", NULL, &o->adam_beta2, "X", 0, 1, "second moment's decay"),
-        OPTION_DOUBLE("adam-eps", NULL, &o->adam_eps, "X", 0, INFINITY, "added to the denominator"),
+                      "decoupled weight decay; not applied to biases, norms and positions"),
+        OPTION_FLAG("decay-all", NULL, &o->decay_all, "apply weight decay to all parameters"),
+        OPTION_DOUBLE("adam-beta1", NULL, &o->adam_beta1, "X", 0, 1,
+                      "Adam decay rate of the first moment"),
+        OPTION_DOUBLE("adam-beta2", NULL, &o->adam_beta2, "X", 0, 1,
+                      "Adam decay rate of the second moment"),
+        OPTION_DOUBLE("adam-eps", NULL, &o->adam_eps, "X", 0, INFINITY,
+                      "Adam epsilon, added to the denominator"),
         OPTION_DOUBLE("clip-grad", NULL, &o->clip_grad, "X", 0, INFINITY,
-                      "largest global gradient norm; 0: no clipping"),
-        OPTION_U64("seed", NULL, &config->data.seed, "N", "of initial values and sample order"),
+                      "maximum global gradient norm; 0: no clipping"),
+        OPTION_U64("seed", NULL, &config->data.seed, "N",
+                   "random seed of initial parameters and sample order"),
     };
     memcpy(rows, own, sizeof own);
     return sizeof own / sizeof *own;
@@ -190,18 +202,19 @@ static size_t checkpoint_rows(option *rows, trine_checkpoint *c) {
     const option own[] = {
         OPTION_HEADING("Checkpoints"),
         OPTION_STRING("save", NULL, &c->save, "DIR",
-                      "save here when the run ends, also by SIGTERM or SIGUSR1 to a rank: then the "
-                      "exit status is 75"),
+                      "folder for checkpoints; saves at the end of the run, and on SIGTERM or "
+                      "SIGUSR1 to any rank, with exit status 75"),
         OPTION_INT("save-interval", NULL, &c->save_interval, "N", 0, INT_MAX,
-                   "and every N steps; 0: not before the end"),
-        OPTION_INT("keep", NULL, &c->keep, "N", 0, INT_MAX, "the newest N stay; 0: all"),
+                   "steps between checkpoints; 0: only at the end"),
+        OPTION_INT("keep", NULL, &c->keep, "N", 0, INT_MAX,
+                   "number of newest checkpoints to keep; 0: all"),
         OPTION_STRING("load", NULL, &c->load, "PATH",
-                      "begin with this checkpoint, folder of them or Hugging Face folder, of any "
-                      "layout; auto: the newest of --save, if it has one"),
+                      "checkpoint, folder of checkpoints or Hugging Face folder to load, saved "
+                      "under any layout; auto: the newest checkpoint in --save, if any"),
         OPTION_FLAG("load-weights-only", "finetune", &c->load_weights_only,
-                    "from step 0, with a new optimizer"),
+                    "load only the weights; start at step 0 with a new optimizer"),
         OPTION_DOUBLE("max-minutes", "exit-duration-in-mins", &c->max_minutes, "X", 0, INFINITY,
-                      "save and end after that long, with status 75; 0: never"),
+                      "save and exit with status 75 after this many minutes; 0: never"),
     };
     memcpy(rows, own, sizeof own);
     return sizeof own / sizeof *own;
@@ -210,30 +223,33 @@ static size_t checkpoint_rows(option *rows, trine_checkpoint *c) {
 static size_t run_rows(option *rows, trine_config *config, trine_run *r) {
     const option own[] = {
         OPTION_HEADING("Data and output"),
-        OPTION_STRING("data-path", NULL, &config->data.data_path, "FILE", "token file or glob"),
+        OPTION_STRING("data-path", NULL, &config->data.data_path, "FILE",
+                      "training token file or glob pattern"),
         OPTION_STRING("val-data-path", NULL, &config->data.val_data_path, "FILE",
-                      "token file or glob for validation"),
-        OPTION_INT("log-interval", NULL, &r->log_interval, "N", 0, INT_MAX, "steps between lines"),
+                      "validation token file or glob pattern"),
+        OPTION_INT("log-interval", NULL, &r->log_interval, "N", 0, INT_MAX,
+                   "steps between log lines"),
         OPTION_INT("eval-interval", NULL, &r->eval_interval, "N", 0, INT_MAX,
-                   "steps between validations; 0: before the first and after the last"),
+                   "steps between validations; 0: only before the first and after the last step"),
         OPTION_INT("eval-iters", NULL, &config->eval_iters, "N", 1, INT_MAX,
-                   "global batches a validation"),
+                   "global batches per validation"),
         OPTION_STRING("log", NULL, &r->log, "FILE",
-                      "metrics as JSON lines; continued where --load goes on with a run"),
+                      "write metrics as JSON lines; continued when --load resumes a run"),
         OPTION_DOUBLE("peak-tflops", NULL, &r->peak_tflops, "X", 0, INFINITY,
-                      "of one rank, for the utilisation"),
-        OPTION_FLAG("profile", NULL, &r->profile,
-                    "print where the steps' time went, all but the first two steps'"),
-        OPTION_STRING("profile-json", NULL, &r->profile_json, "FILE",
-                      "the profile as a line of JSON; begun anew; sets --profile"),
-        OPTION_HEADING("Looking without running"),
+                      "peak TFLOP/s of one rank, to compute utilisation"),
+        OPTION_FLAG("profile", NULL, &r->profile, "profile all steps except the first two"),
+        OPTION_STRING(
+            "profile-json", NULL, &r->profile_json, "FILE",
+            "write the profile as one line of JSON, replacing the file; implies --profile"),
+        OPTION_HEADING("Inspection without running"),
         OPTION_FLAG("dry-run", NULL, &r->dry_run,
-                    "print bytes, bubble and traffic; needs no mpirun"),
-        OPTION_FLAG_OF("explain", NULL, &r->explain, explanations, &r->explain_what,
-                       "print every stage's program, or the model's layers; needs no mpirun"),
+                    "print memory, bubble and traffic, then exit; no mpirun needed"),
+        OPTION_FLAG_OF(
+            "explain", NULL, &r->explain, explanations, &r->explain_what,
+            "print every stage's program, or the model's layers, then exit; no mpirun needed"),
         OPTION_INT("ranks", NULL, &r->ranks, "N", 0, INT_MAX,
-                   "for these two: ranks of the job; 0: dp x tp x pp"),
-        OPTION_FLAG("help", "h", &r->help, "print this"),
+                   "number of ranks assumed by --dry-run and --explain; 0: dp x tp x pp"),
+        OPTION_FLAG("help", "h", &r->help, "print this help and exit"),
     };
     memcpy(rows, own, sizeof own);
     return sizeof own / sizeof *own;
@@ -249,26 +265,26 @@ static options make_table(const char *program, option rows[CLI_ROWS], trine_conf
     count += run_rows(rows + count, config, run);
     ASSERT(count <= CLI_ROWS);
     return (options){.program = program,
-                     .usage = "[options]     (under mpirun for more than one rank)",
-                     .about = "Trains a GPT over data, tensor and pipeline parallel ranks.",
+                     .usage = "[options]     (use mpirun for more than one rank)",
+                     .about = "Train a GPT over data-, tensor- and pipeline-parallel ranks.",
                      .rows = rows,
                      .count = count};
 }
 
-/* What would do nothing, or something else than was meant. All such mistakes in one message. */
+/* Refuses options without effect or with an unintended one, all in one message. */
 static trine_status check_checkpoint(const trine_checkpoint *c) {
     bool automatic = c->load && strcmp(c->load, "auto") == 0;
     const struct {
         bool wrong;
         const char *text;
     } rules[] = {
-        {automatic && !c->save, "--load auto is the newest checkpoint of --save, which is missing"},
-        {automatic && c->load_weights_only,
-         "--load auto goes on with a run, --load-weights-only begins one: name the checkpoint"},
-        {c->load_weights_only && !c->load, "--load-weights-only is for --load"},
-        {c->save_interval && !c->save, "--save-interval is for --save"},
-        {c->keep && !c->save, "--keep is for --save"},
-        {c->max_minutes > 0 && !c->save, "--max-minutes without --save would lose the run"},
+        {automatic && !c->save, "--load auto requires --save"},
+        {automatic && c->load_weights_only, "--load auto resumes a run, --load-weights-only starts "
+                                            "a new one; give the checkpoint's path"},
+        {c->load_weights_only && !c->load, "--load-weights-only requires --load"},
+        {c->save_interval && !c->save, "--save-interval requires --save"},
+        {c->keep && !c->save, "--keep requires --save"},
+        {c->max_minutes > 0 && !c->save, "--max-minutes requires --save; the run would be lost"},
     };
     char text[600] = "";
     size_t used = 0;
@@ -284,7 +300,7 @@ static trine_run default_run(void) {
     return (trine_run){.log_interval = 1};
 }
 
-/* Twice: the first time finds the model, whose sizes the other options then change. */
+/* Parses twice: the first pass finds the preset, whose sizes the other options override in the second. */
 static trine_status parse(int argc, char **argv, trine_config *config, trine_run *run) {
     option rows[CLI_ROWS];
     choices c = {0};

@@ -1,4 +1,4 @@
-/* Creating a trainer, in the order in which its parts need each other, and ending it. */
+/* Creation of a trainer, in the order in which its parts depend on each other, and destruction. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 #include "train/trainer_memory.h"
 #include "train/ranks.h"
 
-/* The trainer outlives the caller's strings. */
+/* Copies a string, since the trainer may outlive the caller's. */
 static trine_status own_string(const char **text, char **owned) {
     if (!*text) return TRINE_OK;
     *owned = strdup(*text);
@@ -33,7 +33,7 @@ static trine_status open_file(trine_trainer *t, trainer_data *d, const char *pat
                           (uint32_t)c->model.vocab_size, c->data.seed, order);
 }
 
-/* The files come first: they know the vocabulary, on which the model's size depends. */
+/* Opens the files first: the model's size depends on their vocabulary. */
 static trine_status open_data(trine_trainer *t) {
     trine_config *c = &t->config;
     if (!c->model.vocab_size) TRY(resolve_vocabulary(c, trine_world_size(t->world)));
@@ -46,7 +46,7 @@ static trine_status open_data(trine_trainer *t) {
 /* Collective over: node. */
 static trine_status share_threads(trine_trainer *t) {
     int share;
-    TRY(threads_share(trine_mesh_group(t->mesh, TRINE_NODE), &share, &t->narrow));
+    TRY(threads_share(trine_mesh_group(t->mesh, TRINE_NODE), &share, &t->cpu_limited));
     t->threads = t->config.parallel.threads ? t->config.parallel.threads : share;
     return TRINE_OK;
 }
@@ -71,7 +71,7 @@ static trine_status make_programs(trine_trainer *t) {
     return compose_all(&t->eval_spec, &t->eval_stages, NULL);
 }
 
-/* What the windows will have to hold, before the first of them is made. */
+/* Announces the size of the windows before the first of them is created. */
 static trine_status expect_memory(trine_trainer *t) {
     trine_coord at = trine_layout_coord(t->config.parallel.layout, trine_world_rank(t->world));
     device_config config;
@@ -81,12 +81,12 @@ static trine_status expect_memory(trine_trainer *t) {
     TRY(device_open_sizes(&dev, &config));
     trine_status status = resolve_plan(&t->config, t->stages, dev, at, &plan);
     device_close_sizes(&dev);
-    /* Of GPUs' memory it is not known yet which groups will need windows: memory_take will say. */
+    /* For device memory it is not yet known which groups need windows; memory_take checks. */
     if (status == TRINE_OK && !plan.on_device) comm_expect(t->world, plan.shared_used);
     return status;
 }
 
-/* What each rank makes by itself, before ranks depend on each other. */
+/* The local part of the setup after the mesh exists. */
 static trine_status build_alone(trine_trainer *t) {
     TRY(memory_plan(t));
     TRY(exec_create(&t->interpreter, &t->held, t->mesh, t->dev));
@@ -96,7 +96,7 @@ static trine_status build_alone(trine_trainer *t) {
     return TRINE_OK;
 }
 
-/* All ranks have made all stages' programs; that they made the same is checked, not assumed. */
+/* Verifies that all ranks generated the same programs. */
 static trine_status compare_programs(const trine_trainer *t) {
     trine_comm *world = trine_mesh_group(t->mesh, TRINE_WORLD);
     for (int p = 0; p < t->spec.stages; p++)
@@ -105,7 +105,7 @@ static trine_status compare_programs(const trine_trainer *t) {
     return TRINE_OK;
 }
 
-/* Of the memory that the device computes in. */
+/* The largest plan over all ranks, in the memory that the device computes in. */
 static trine_status find_peak(trine_trainer *t) {
     size_t transport = t->memory.on_device ? 0 : mesh_transport_bytes(t->mesh);
     int64_t peak = (int64_t)(t->memory.capacity + transport);
@@ -115,7 +115,7 @@ static trine_status find_peak(trine_trainer *t) {
     return TRINE_OK;
 }
 
-/* What each rank can find out by itself, before the first message of the job. */
+/* The local part of the setup, before the first message of the job. */
 static trine_status setup_alone(trine_trainer *t) {
     TRY(own_strings(t));
     TRY(trine_config_check(&t->config, trine_world_size(t->world)));
@@ -124,7 +124,7 @@ static trine_status setup_alone(trine_trainer *t) {
     return expect_memory(t);
 }
 
-/* A rank that fails alone fails for all: between two agreements nobody waits for it. */
+/* Between two calls of trine_world_agree no rank waits for another, so a failure of one rank fails all. */
 static trine_status setup(trine_trainer *t) {
     const trine_parallel *p = &t->config.parallel;
     TRY(ranks_agree_config(t->world, &t->config));

@@ -26,7 +26,7 @@ void gpus_introduce(const trine_trainer *t, const device_config *config) {
     status_prefix(text);
 }
 
-/* Which groups go through NCCL. */
+/* Chooses the groups that use NCCL, and creates them. */
 static trine_status make_groups(trine_trainer *t) {
     const trine_parallel *p = &t->config.parallel;
     cuda_gpu gpu;
@@ -39,7 +39,7 @@ static trine_status make_groups(trine_trainer *t) {
     return TRINE_OK;
 }
 
-/* load_libraries ends when all ranks have what NCCL and other libraries take. */
+/* Called after load_libraries, when NCCL and other libraries have their memory on all ranks. */
 static trine_status gather(trine_trainer *t) {
     size_t ranks = (size_t)trine_world_size(t->world);
     cuda_gpu own;
@@ -53,9 +53,9 @@ static trine_status gather(trine_trainer *t) {
                             ranks * sizeof own, TRINE_U8);
 }
 
-/* The plan is not made yet, but what it will be is known; `more` is what will be taken before it.
- * Only the rank that says it asks. */
-static trine_status no_room(const trine_trainer *t, size_t more, const char *beside) {
+/* Raises the out-of-memory error before the plan exists; `more` bytes would be taken before it. Called
+ * only on the rank that reports it. */
+static trine_status out_of_memory(const trine_trainer *t, size_t more, const char *beside) {
     cuda_gpu own;
     arena plan;
     TRY(cuda_describe(t->dev, &own));
@@ -71,17 +71,17 @@ static trine_status no_room(const trine_trainer *t, size_t more, const char *bes
     return oom_refuse(&q);
 }
 
-static trine_status no_room_for_groups(const trine_trainer *t) {
+static trine_status out_of_memory_for_groups(const trine_trainer *t) {
     size_t groups = comm_gpu_scratch(t->config.parallel.layout);
-    return no_room(t, groups, ", beside what NCCL's groups take,");
+    return out_of_memory(t, groups, " in addition to NCCL's groups");
 }
 
-/* Libraries take theirs first, on all ranks of a GPU, so that what is free then is for the plans. */
+/* Libraries allocate first, on all ranks of a GPU, so that the remaining memory is for the plans. */
 static trine_status load_libraries(trine_trainer *t) {
     gpt_shape shape = resolve_shape(&t->config, t->dev, trine_mesh_coord(t->mesh).tp);
     trine_status status = trine_world_agree(t->world, warm_up(t->dev, &shape));
     if (status == TRINE_ENOMEM && *status_message())
-        return no_room(t, 0, ", beside what kernels and libraries take,");
+        return out_of_memory(t, 0, " in addition to kernels and libraries");
     return status;
 }
 
@@ -90,7 +90,7 @@ trine_status gpus_join(trine_trainer *t) {
     cuda_gpu before, after;
     TRY(trine_world_agree(t->world, cuda_describe(t->dev, &before)));
     trine_status status = make_groups(t);
-    if (status == TRINE_ENOMEM && *status_message()) return no_room_for_groups(t);
+    if (status == TRINE_ENOMEM && *status_message()) return out_of_memory_for_groups(t);
     TRY(status);
     TRY(cuda_describe(t->dev, &after));
     if (before.info.free_bytes > after.info.free_bytes)
@@ -103,7 +103,7 @@ trine_status gpus_join(trine_trainer *t) {
 
 /* ---- The banner ---- */
 
-/* The same GPU as far as training goes: another one of the same model, with the same versions. */
+/* Whether two GPUs are of the same model and memory, with the same versions. */
 static bool same_kind(const cuda_info *a, const cuda_info *b) {
     return strcmp(a->model, b->model) == 0 && a->bytes == b->bytes && a->driver == b->driver &&
            a->runtime == b->runtime && a->cublas == b->cublas && a->nccl == b->nccl;
@@ -120,7 +120,7 @@ int gpus_sharers(const trine_trainer *t) {
     return n;
 }
 
-/* Whether no rank before this one has the same. */
+/* Whether no earlier rank has the same kind. */
 static bool first_of_kind(const trine_trainer *t, int rank) {
     for (int r = 0; r < rank; r++)
         if (same_kind(&t->gpus[r].info, &t->gpus[rank].info)) return false;
@@ -133,7 +133,7 @@ static bool first_of_gpu(const trine_trainer *t, int rank) {
     return true;
 }
 
-/* "ranks 0-3, 6" of those with the same kind as `like`. */
+/* Prints "ranks 0-3, 6", those with the same kind as `like`. */
 static void print_ranks(const trine_trainer *t, int like, FILE *out) {
     int size = trine_world_size(t->world), shown = 0;
     const cuda_info *kind = &t->gpus[like].info;
@@ -147,7 +147,7 @@ static void print_ranks(const trine_trainer *t, int like, FILE *out) {
     }
 }
 
-/* 22703 is 2.27.3; 0 is not there. */
+/* 22703 is 2.27.3; 0: not present. */
 static void print_version(const char *name, int v, FILE *out) {
     if (v) fprintf(out, ", %s %d.%d.%d", name, v / 10000, v / 100 % 100, v % 100);
 }
@@ -155,8 +155,8 @@ static void print_version(const char *name, int v, FILE *out) {
 static void print_kind(const trine_trainer *t, int rank, FILE *out) {
     const cuda_info *i = &t->gpus[rank].info;
     c_fprintf(out,
-              "gpu      %s, %.1f GiB (%.1f beside contexts and libraries), sm_%d; driver for CUDA "
-              "%d.%d, CUDA %d.%d",
+              "gpu      %s, %.1f GiB (%.1f free after contexts and libraries), sm_%d; driver "
+              "supports CUDA %d.%d, CUDA %d.%d",
               i->model, (double)i->bytes / GIB, (double)i->free_bytes / GIB, i->sm,
               i->driver / 1000, i->driver % 1000 / 10, i->runtime / 1000, i->runtime % 1000 / 10);
     print_version("cuBLAS", i->cublas, out);
@@ -165,17 +165,16 @@ static void print_kind(const trine_trainer *t, int rank, FILE *out) {
     fputc('\n', out);
 }
 
-/* Of this rank's GPU. What nobody here has asked for: contexts and code of the ranks that share it,
- * and whoever else is there. */
+/* Memory of this rank's GPU that is already in use; what is not accounted for belongs to contexts and
+ * code of the ranks that share it, and to other processes. */
 static void print_taken(const trine_trainer *t, FILE *out) {
     const cuda_info *i = &t->gpus[trine_world_rank(t->world)].info;
     uint64_t own = i->own_bytes * (uint64_t)gpus_sharers(t), taken = i->bytes - i->free_bytes;
     uint64_t known = own + t->nccl_bytes, others = taken > known ? taken - known : 0;
-    c_fprintf(
-        out,
-        "         before the plan rank 0's GPU has given %.1f MiB to workspaces, %.1f to NCCL, "
-        "%.1f to contexts and other processes\n",
-        (double)own / MIB, (double)t->nccl_bytes / MIB, (double)others / MIB);
+    c_fprintf(out,
+              "         used on rank 0's GPU before the plan: %.1f MiB by workspaces, %.1f by "
+              "NCCL, %.1f by contexts and other processes\n",
+              (double)own / MIB, (double)t->nccl_bytes / MIB, (double)others / MIB);
 }
 
 static void print_sharing(const trine_trainer *t, FILE *out) {
@@ -186,8 +185,7 @@ static void print_sharing(const trine_trainer *t, FILE *out) {
                 gpus == 1 ? "" : "s");
 }
 
-/* tp groups are consecutive ranks, each with two collectives a half-block: the place where a slow
- * link costs most. */
+/* tp groups are consecutive ranks with two collectives per half block, where a slow link costs most. */
 static void warn_tp(const trine_trainer *t, FILE *out) {
     int size = trine_world_size(t->world), tp = t->config.parallel.layout.tp, crossing = 0;
     for (int first = 0; first < size; first += tp)
@@ -197,11 +195,10 @@ static void warn_tp(const trine_trainer *t, FILE *out) {
                 break;
             }
     if (crossing)
-        fprintf(
-            out,
-            "         warning: %d of %d tp groups cross nodes; --tp that divides the ranks of a "
-            "node keeps their sums inside\n",
-            crossing, size / tp);
+        fprintf(out,
+                "         warning: %d of %d tp groups span nodes; use a --tp that divides the "
+                "ranks per node\n",
+                crossing, size / tp);
 }
 
 /* CUDA Runtime API, "API synchronization behavior": a copy from pageable memory is staged, and one to
@@ -210,9 +207,9 @@ static void warn_pageable(const trine_trainer *t, FILE *out) {
     const trainer_pageable *p = &t->pageable;
     if (!p->ranks) return;
     c_fprintf(out,
-              "         warning: on %lld of %d ranks up to %.1f MiB of host memory beside the GPU "
-              "could not be pinned,\n         on rank %lld first: %s;\n         the driver copies "
-              "it through a buffer of its own, slower, while the host waits\n",
+              "         warning: on %lld of %d ranks up to %.1f MiB of host memory could not be "
+              "pinned,\n         first on rank %lld: %s;\n         the driver stages copies of it, "
+              "which is slower and blocks the host\n",
               (long long)p->ranks, trine_world_size(t->world), (double)p->most / MIB,
               (long long)p->first, p->why);
 }
@@ -230,8 +227,8 @@ void gpus_print(const trine_trainer *t, FILE *out) {
     print_taken(t, out);
     print_sharing(t, out);
     if (kinds > 1)
-        fputs("         warning: models, memory or versions differ between ranks: the slowest sets "
-              "the pace\n",
+        fputs("         warning: GPU models, memory or versions differ between ranks; the slowest "
+              "rank determines the speed\n",
               out);
     warn_tp(t, out);
     warn_pageable(t, out);
@@ -239,7 +236,7 @@ void gpus_print(const trine_trainer *t, FILE *out) {
 
 /* ---- Links ---- */
 
-/* The later, the slower. */
+/* In order of decreasing speed. */
 typedef enum { LINK_NONE, LINK_NVLINK, LINK_PCIE, LINK_UNSEEN, LINK_HOST, LINK_NETWORK } link_kind;
 
 static link_kind link_to(const trine_trainer *t, int rank) {
@@ -256,7 +253,7 @@ static link_kind link_to(const trine_trainer *t, int rank) {
     return LINK_UNSEEN;
 }
 
-/* What is staged goes through the host's memory in any case. */
+/* Staged groups always use host memory. */
 static link_kind slowest_link(const trine_trainer *t, const trine_comm *comm) {
     bool staged = strncmp(trine_comm_transport(comm), "staged", strlen("staged")) == 0;
     link_kind slowest = staged ? LINK_HOST : LINK_NONE;
@@ -269,14 +266,14 @@ static link_kind slowest_link(const trine_trainer *t, const trine_comm *comm) {
 }
 
 void gpus_print_links(const trine_trainer *t, FILE *out) {
-    static const char *const words[] = {"the same GPU",       "NVLink",      "PCIe",
-                                        "not seen from here", "host memory", "network"};
+    static const char *const words[] = {"the same GPU", "NVLink",      "PCIe",
+                                        "not visible",  "host memory", "network"};
     const char *before = "links    ";
     if (!t->gpus) return;
     for (int g = TRINE_WORLD + 1; g < TRINE_NODE; g++) {
         const trine_comm *comm = trine_mesh_group(t->mesh, (trine_group)g);
         if (g == TRINE_PP || trine_comm_size(comm) == 1)
-            continue; /* its edges have groups of their own */
+            continue; /* the edges of pp have their own groups */
         fprintf(out, "%s%s %s", before, comm_group_name((trine_group)g),
                 words[slowest_link(t, comm)]);
         before = ", ";

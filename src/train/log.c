@@ -20,16 +20,16 @@ struct trine_log {
     FILE *out;
     log_file file;
     double peak_flops; /* of one rank; 0: unknown */
-    double recent;     /* seconds a step, smoothed, for the time that is left */
+    double recent;     /* seconds per step, smoothed, for the ETA */
     uint64_t tokens;
 };
 
-/* A log under the name of a token file, or of the profile, would be the end of that. */
+/* Refuses a path that is a token file or the profile, which the log would overwrite. */
 static trine_status open_file(trine_log *l, trine_trainer *t, const char *path) {
-    CHECK(!trainer_has_file(t, path), TRINE_EINVAL, "--log %s is a file of the data", path);
+    CHECK(!trainer_has_file(t, path), TRINE_EINVAL, "--log %s: is one of the token files", path);
     TRY(output_open(&l->file.out, "--log", path));
     CHECK(!t->profile || !output_same(l->file.out, t->profile->json), TRINE_EINVAL,
-          "--log %s is the file of --profile-json", path);
+          "--log %s: is also the file of --profile-json", path);
     t->log = l->file.out;
     return log_file_begin(&l->file, t->steps);
 }
@@ -79,7 +79,7 @@ static bool add_count(cJSON *object, const char *name, uint64_t value) {
     return cJSON_AddRawToObject(object, name, text) != NULL;
 }
 
-/* Writes and ends the object. */
+/* Writes and deletes the object. */
 static trine_status write_line(trine_log *l, int64_t step, cJSON *object, bool complete) {
     char *text = complete ? json_print(object, false) : NULL;
     cJSON_Delete(object);
@@ -119,17 +119,16 @@ static char *time_left(char text[HUMAN_SIZE], const trine_log *l, int64_t step) 
     return human_duration(text, (double)(l->trainer->config.train_iters - step) * l->recent);
 }
 
-/* printf shows the sign of a NaN, which means nothing. */
+/* Removes the sign of a NaN, which printf would print. */
 static double shown(double x) {
     return isnan(x) ? (double)NAN : x;
 }
 
-/* The trainer has been told what the step has done to the scale already. */
+/* The trainer already has the new loss scale. */
 static void print_skip(const trine_log *l, const trine_metrics *m) {
     const trine_trainer *t = l->trainer;
-    fprintf(l->out, "step %" PRId64 ": the gradient norm is not finite; no parameter was changed",
-            m->step);
-    if (t->overflow[0]) fprintf(l->out, "; the first: %s", t->overflow);
+    fprintf(l->out, "step %" PRId64 ": gradient norm is not finite, update skipped", m->step);
+    if (t->overflow[0]) fprintf(l->out, "; first in %s", t->overflow);
     if (t->scale.scale < m->loss_scale) c_fprintf(l->out, "; loss scale now %g", t->scale.scale);
     fputc('\n', l->out);
 }

@@ -9,9 +9,9 @@
 #include "base/status.h"
 #include "base/json.h"
 
-/* ---- Beginning ------------------------------------------------------------------------------- */
+/* ---- Start ----------------------------------------------------------------------------------- */
 
-/* Whether a line, its end included, is one of this log's, of a step that is done. */
+/* Whether a line, including its newline, is a complete line of a completed step. */
 static bool is_kept(log_file *f, const char *line, ssize_t length, int64_t steps) {
     if (length < 1 || line[length - 1] != '\n') return false; /* the writer was killed here */
     cJSON *o = json_parse(line);
@@ -22,7 +22,7 @@ static bool is_kept(log_file *f, const char *line, ssize_t length, int64_t steps
     return kept;
 }
 
-/* Where the lines of the steps that are done end; -1: errno says why that is not known. */
+/* The end of the lines of completed steps; -1: error in errno. */
 static off_t find_end(log_file *f, int64_t steps) {
     int fd = dup(f->out->fd);
     FILE *file = fd >= 0 ? fdopen(fd, "r") : NULL;
@@ -50,21 +50,21 @@ trine_status log_file_begin(log_file *f, int64_t steps) {
 
 /* ---- Lines ----------------------------------------------------------------------------------- */
 
-static void say_lost(log_file *f, int64_t step) {
+static void report_lost(log_file *f, int64_t step) {
     f->lost++;
     f->last = step;
     if (f->gap++) return;
     f->first = step;
     fprintf(stderr,
-            "trine: %s; the run goes on, and its log lacks what follows from step %" PRId64 " on\n",
+            "trine: %s; training continues, log lines are missing from step %" PRId64 " on\n",
             status_message(), step);
 }
 
-static void say_again(log_file *f, int64_t step) {
+static void report_resumed(log_file *f, int64_t step) {
     if (f->gap)
         fprintf(stderr,
-                "trine: --log %s: it is written again from step %" PRId64
-                " on; lines that are missing: %" PRId64 ", of steps %" PRId64 " to %" PRId64 "\n",
+                "trine: --log %s: written again from step %" PRId64 " on; missing lines: %" PRId64
+                ", of steps %" PRId64 " to %" PRId64 "\n",
                 f->out->path, step, f->gap, f->first, f->last);
     f->gap = 0;
 }
@@ -73,16 +73,15 @@ trine_status log_file_add(log_file *f, int64_t step, const char *line) {
     trine_status status = output_line(f->out, line);
     if (status != TRINE_OK && status != TRINE_EIO) return status;
     if (status == TRINE_OK)
-        say_again(f, step);
+        report_resumed(f, step);
     else
-        say_lost(f, step);
+        report_lost(f, step);
     status_clear();
     return TRINE_OK;
 }
 
 trine_status log_file_check(const log_file *f) {
-    CHECK(!f->lost, TRINE_EIO,
-          "--log %s lacks lines of this run that could not be written: %" PRId64, f->out->path,
-          f->lost);
+    CHECK(!f->lost, TRINE_EIO, "--log %s: lines of this run that could not be written: %" PRId64,
+          f->out->path, f->lost);
     return TRINE_OK;
 }

@@ -1,29 +1,29 @@
-/* The file of a run's JSON lines. Where one cannot be written the run goes on without it, and the next
- * one tries again: what is missing between them stays missing, the file has a gap. Its begin is said
- * on standard error, and so is its end.
+/* The JSON-lines file of a run's log. If a line cannot be written the run continues without it, and the
+ * next line tries again: the file has a gap, whose start and end are reported on standard error.
  *
- * World rank 0 alone has such a file. Not collective. */
+ * Only world rank 0 has such a file. Not collective. */
 #ifndef TRINE_TRAIN_LOG_FILE_H
 #define TRINE_TRAIN_LOG_FILE_H
 
 #include "base/output.h"
 
 typedef struct {
-    output *out;  /* NULL: there is none */
-    bool has_val; /* what log_file_begin has left has the validation of its last step */
-    int64_t lost, gap;   /* lines that this run could not write; of them in the gap that is open */
+    output *out;  /* NULL: none */
+    bool has_val; /* the lines kept by log_file_begin include the validation of their last step */
+    int64_t lost, gap;   /* lines that this run could not write; those of them in the open gap */
     int64_t first, last; /* the gap's first and last step */
 } log_file;
 
-/* Makes f->out, which is open, the log of a run that has done `steps` steps: begun anew where these
- * are none, else cut behind the last line of theirs, so that the lines of steps which an earlier run
- * made after its last checkpoint are gone. Errors: TRINE_EIO. */
+/* Prepares f->out, which is open, as the log of a run that has completed `steps` steps: truncated if
+ * steps is 0, else cut after the last line of these steps, which removes the lines that an earlier run
+ * wrote after its last checkpoint. Errors: TRINE_EIO. */
 trine_status log_file_begin(log_file *f, int64_t steps);
 
-/* Adds a line (without its end) of this step, or does what is said above. Errors: TRINE_ENOMEM. */
+/* Appends a line (without newline) of this step; a failure to write it is handled as described above.
+ * Errors: TRINE_ENOMEM. */
 trine_status log_file_add(log_file *f, int64_t step, const char *line);
 
-/* Whether every line of this run is there. Errors: TRINE_EIO says how many are not. */
+/* Checks that every line of this run was written. Errors: TRINE_EIO with the number of lost lines. */
 trine_status log_file_check(const log_file *f);
 
 #endif

@@ -6,8 +6,8 @@
 #include "base/status.h"
 #include "device/ops.h"
 
-/* Tensors of a unit, in the order in which backward makes their gradients: the head begins with its
- * matrix, all others end with what stands first in their layout. */
+/* Tensors of a unit, in the order in which backward computes their gradients: the head's matrix comes
+ * first, all other units are in reverse order of their layout. */
 #define PLACES (FLAT_RANGES * FLAT_TENSORS)
 
 typedef struct {
@@ -32,8 +32,8 @@ static bool is_head(const rank_state *h, int unit) {
     return spec_unit(h->config.spec, unit).makes_loss;
 }
 
-/* *first = the first place of a unit whose gradient is not finite here; -1: none. The sums go where
- * NORM's have been, behind the loss. */
+/* *first = the first place of a unit whose gradient is not finite on this rank; -1: none. The sums
+ * overwrite those of NORM, after the loss. */
 static trine_status look_at(const rank_state *h, device *dev, const held_unit *u, int *first) {
     place places[PLACES];
     int count = list_places(&u->layout, is_head(h, u->unit), places), held[PLACES], looked = 0;
@@ -53,7 +53,7 @@ static trine_status look_at(const rank_state *h, device *dev, const held_unit *u
     return TRINE_OK;
 }
 
-/* What comes first in the order (unit descending, place, rank) is the largest; 0: nothing. */
+/* Encodes a finding so that the first in the order (unit descending, place, rank) is the largest; 0: none. */
 static int64_t rate(int unit, int at, int rank, int ranks) {
     return (((int64_t)unit + 1) * PLACES - 1 - at) * ranks + ranks - rank;
 }

@@ -1,9 +1,9 @@
-/* Where a step's gradients stopped being finite: asked after a step that was skipped, while they are
- * still there. Each rank sums the squares of its own part of every tensor's gradient, from the unit
- * whose backward pass is the first on, and all agree on the first of what they saw.
+/* Finds where a step's gradients first became NaN or infinite; called after a skipped step, while the
+ * gradients are still in memory. Each rank sums the squares of its shard of every tensor's gradient,
+ * starting with the unit whose backward pass runs first, and all ranks agree on the first one found.
  *
- * What is looked at has been added over dp and, of a tied matrix on two stages, over these: the rank
- * is the one that holds the sum, not the one whose addend it was; and of the matrix's two ends the
+ * The gradients have been reduced over dp and, for a tied matrix on two stages, over these: the rank
+ * named is the one that has the sum, not the one that contributed the overflow; for a tied matrix the
  * head is named. Cost: a pass over the gradients, an all-reduce of one number. */
 #ifndef TRINE_TRAIN_OVERFLOW_H
 #define TRINE_TRAIN_OVERFLOW_H

@@ -1,29 +1,29 @@
-/* The trainer's part of a profile: beginning one, which shapes the machine is measured with when it is
- * asked for, and bringing the ranks' together. */
+/* The trainer's part of a profile: starting it, the shapes for the machine's limits, and gathering the
+ * ranks' summaries. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/status.h"
 #include "train/trainer.h"
 
-/* Columns of the head that are tried: its rate is that of its columns, and all of them would take
- * as much memory as the logits. */
+/* Columns of the head that are measured: its rate is that of its columns, and all of them would take as
+ * much memory as the logits. */
 #define HEAD_COLUMNS 8192
 
-/* ---- Beginning ------------------------------------------------------------------------------- */
+/* ---- Start ----------------------------------------------------------------------------------- */
 
 static trine_status open_json(trine_trainer *t, const char *path) {
     if (!path || trine_world_rank(t->world) != 0) return TRINE_OK;
-    CHECK(!trainer_has_file(t, path), TRINE_EINVAL, "--profile-json %s is a file of the data",
+    CHECK(!trainer_has_file(t, path), TRINE_EINVAL, "--profile-json %s: is one of the token files",
           path);
     TRY(output_open(&t->profile->json, "--profile-json", path));
     CHECK(!output_same(t->profile->json, t->log), TRINE_EINVAL,
-          "--profile-json %s is the file of --log", path);
+          "--profile-json %s: is also the file of --log", path);
     return TRINE_OK;
 }
 
 static trine_status start(trine_trainer *t, int skip, const char *path) {
-    CHECK(skip >= 0, TRINE_EINVAL, "a profile cannot leave out %d steps", skip);
+    CHECK(skip >= 0, TRINE_EINVAL, "invalid number of steps to skip %d (valid: 0 or more)", skip);
     TRY(profile_create(&t->profile, t->dev, t->mesh, skip));
     return status_user(open_json(t, path));
 }
@@ -69,7 +69,7 @@ static trine_status print(trine_trainer *t, const profile_summary *s, const prof
 
 _Static_assert(sizeof(profile_rank) % sizeof(double) == 0, "a profile_rank is sent as doubles");
 
-/* `ranks` (world size) is room for everybody's. */
+/* Gathers all ranks' summaries into `ranks` (world size). */
 static trine_status gather(trine_trainer *t, const profile_summary *s, profile_rank *ranks) {
     size_t each = sizeof *ranks / sizeof(double), size = (size_t)trine_world_size(t->world);
     return trine_all_gather(trine_mesh_group(t->mesh, TRINE_WORLD), ranks, &s->own, size * each,
@@ -80,7 +80,7 @@ trine_status trine_trainer_profile(trine_trainer *t, FILE *out) {
     CHECK(t->profile, TRINE_EINVAL, "no profile was started");
     if (!t->profile->steps) {
         if (trine_world_rank(t->world) == 0)
-            fprintf(out, "profile  no steps were measured: the first ones are left out\n");
+            fprintf(out, "profile  no steps measured; the first steps are skipped\n");
         return TRINE_OK;
     }
     if (t->profile->limits.matmul <= 0) TRY(measure_limits(t));

@@ -11,7 +11,7 @@ static const char options_differ[] = "the ranks of this job were started with di
 
 /* ---- Options --------------------------------------------------------------------------------- */
 
-/* Makes a list on every rank, or on none. */
+/* Compares a list if it was created on every rank. */
 static trine_status agree(trine_world *world, trine_status made, alike_list *list) {
     trine_status status = trine_world_agree(world, made);
     if (status == TRINE_OK) status = alike_agree(world, list, options_differ);
@@ -22,7 +22,7 @@ static trine_status agree(trine_world *world, trine_status made, alike_list *lis
 trine_status ranks_agree_config(trine_world *world, const trine_config *config) {
     trine_config c = *config;
     alike_list list;
-    /* With what is left open filled in: a rank that says --dp 2 where 2 are left says the same. */
+    /* Fills in defaults, so that --dp 2 equals --dp 0 where dp is 2. */
     if (trine_config_check(&c, trine_world_size(world)) != TRINE_OK) status_clear();
     return agree(world, settings_alike(&c, &list), &list);
 }
@@ -58,12 +58,12 @@ trine_status trine_run_agree(trine_world *world, const trine_run *run) {
 
 /* ---- Data ------------------------------------------------------------------------------------ */
 
-/* A file as one line of a message; files that only other ranks have are lines, too. */
+/* Adds a file as one line of a message; files that only other ranks have get a line as well. */
 static void add_file(alike_list *list, const char *name, const tokens *source, size_t i,
                      const tokens_print *all, const tokens_print *each) {
     char text[ALIKE_TEXT];
     if (i >= all->files) {
-        snprintf(text, sizeof text, "no file %zu: %" PRIu64 " files, %" PRIu64 " tokens in all",
+        snprintf(text, sizeof text, "no file %zu: %" PRIu64 " files, %" PRIu64 " tokens in total",
                  i + 1, all->files, all->tokens);
         alike_text(list, name, text);
         return;
@@ -71,12 +71,12 @@ static void add_file(alike_list *list, const char *name, const tokens *source, s
     const tokens_print *f = &each[i];
     snprintf(text, sizeof text,
              "%.300s: %" PRIu64 " tokens, %" PRIu64 " bytes, hash %016" PRIx64
-             "; file %zu of %" PRIu64 ", %" PRIu64 " tokens in all",
+             "; file %zu of %" PRIu64 ", %" PRIu64 " tokens in total",
              tokens_file(source, i), f->tokens, f->bytes, f->hash, i + 1, all->files, all->tokens);
     alike_data(list, name, text, f, sizeof *f);
 }
 
-/* `count` files; a rank may have fewer. No source (no validation) has none. */
+/* Lists `count` files; a rank may have fewer, and has none without a source (no validation). */
 static trine_status list_files(alike_list *list, const char *name, const tokens *source,
                                size_t count) {
     tokens_print all = {0};
@@ -90,7 +90,7 @@ static trine_status list_files(alike_list *list, const char *name, const tokens 
     return status;
 }
 
-/* The first file that differs. Collective over: world. */
+/* Describes the first file that differs. Collective over: world. */
 static trine_status explain_files(trine_world *world, const char *name, const tokens *source,
                                   char *text, size_t size) {
     alike_list list = {0};

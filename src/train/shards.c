@@ -4,12 +4,12 @@
 
 #include "base/status.h"
 
-/* Parameters that are not this unit's to save, because the embedding saves them: of a tied head. */
+/* Parameters of a tied head, which the embedding saves. */
 static bool is_copy(const rank_state *h, int unit, int range) {
     return range == 0 && spec_owner(h->config.spec, unit) != unit;
 }
 
-/* Of ranks that hold the same slice the first saves it. */
+/* Of the ranks with the same slice, the first saves it. */
 static bool saves(const rank_state *h, const held_unit *u, int r) {
     return !is_copy(h, u->unit, r) && state_first_replica(h, &u->layout.ranges[r]);
 }
@@ -25,7 +25,7 @@ static trine_dtype kind_type(const rank_state *h, ckpt_kind kind) {
 /* ---- Tensors --------------------------------------------------------------------------------- */
 
 /* All kinds of the tensors of a range. */
-static void add_tensors(const rank_state *h, const flat_range *range, pieces *p) {
+static void add_tensors(const rank_state *h, const flat_range *range, shard_set *p) {
     for (int n = 0; n < range->tensor_count; n++)
         for (int k = 0; k < CKPT_KINDS; k++) {
             ckpt_kind kind = (ckpt_kind)k;
@@ -36,7 +36,7 @@ static void add_tensors(const rank_state *h, const flat_range *range, pieces *p)
         }
 }
 
-static trine_status list_tensors(const rank_state *h, pieces *p) {
+static trine_status list_tensors(const rank_state *h, shard_set *p) {
     int units = h->config.spec->units;
     size_t most = (size_t)units * FLAT_RANGES * FLAT_TENSORS * CKPT_KINDS;
     p->tensors = malloc(most * sizeof *p->tensors);
@@ -52,9 +52,9 @@ static trine_status list_tensors(const rank_state *h, pieces *p) {
     return TRINE_OK;
 }
 
-/* ---- Pieces ---------------------------------------------------------------------------------- */
+/* ---- Shards ---------------------------------------------------------------------------------- */
 
-/* Where element `part.begin` of a kind lies. */
+/* Address of element `part.begin` of a kind. */
 static void *kind_at(const rank_state *h, const held_unit *u, int r, ckpt_kind kind,
                      flat_part part) {
     size_t skip = state_owned(h, u, r).begin;
@@ -63,17 +63,17 @@ static void *kind_at(const rank_state *h, const held_unit *u, int r, ckpt_kind k
     return (kind == CKPT_MOMENT1 ? u->moment1 : u->moment2)[r] + (part.begin - skip);
 }
 
-/* The part of a range that is filled when loading. */
+/* The part of a range that is loaded. */
 static flat_part held_part(const rank_state *h, const held_unit *u, int r, ckpt_kind kind) {
-    bool whole = zero_stage(h->config.spec->zero)->params != SHARD;
+    bool full = zero_stage(h->config.spec->zero)->params != SHARD;
     if (kind != CKPT_WEIGHT) return state_owned(h, u, r);
-    return whole ? (flat_part){0, u->layout.ranges[r].count} : state_slice(h, u, r);
+    return full ? (flat_part){0, u->layout.ranges[r].count} : state_slice(h, u, r);
 }
 
-static void add_piece(const rank_state *h, const held_unit *u, int r, ckpt_kind kind,
-                      flat_part part, pieces *p) {
+static void add_shard(const rank_state *h, const held_unit *u, int r, ckpt_kind kind,
+                      flat_part part, shard_set *p) {
     if (!has_kind(h, kind)) return;
-    p->pieces[p->piece_count++] = (ckpt_shard){.kind = kind,
+    p->shards[p->shard_count++] = (ckpt_shard){.kind = kind,
                                                .range = &u->layout.ranges[r],
                                                .begin = part.begin,
                                                .count = part.count,
@@ -82,42 +82,42 @@ static void add_piece(const rank_state *h, const held_unit *u, int r, ckpt_kind 
                                                .first = h->config.coord.tp == 0};
 }
 
-static trine_status make_shards(const rank_state *h, pieces *p) {
+static trine_status make_shards(const rank_state *h, shard_set *p) {
     size_t most = (size_t)h->count * FLAT_RANGES * CKPT_KINDS;
-    p->pieces = malloc(most * sizeof *p->pieces);
-    CHECK(p->pieces, TRINE_ENOMEM, "no memory for the pieces of %d units", h->count);
+    p->shards = malloc(most * sizeof *p->shards);
+    CHECK(p->shards, TRINE_ENOMEM, "no memory for the shards of %d units", h->count);
     return TRINE_OK;
 }
 
-trine_status shards_to_save(const rank_state *h, pieces *p) {
-    *p = (pieces){0};
+trine_status shards_to_save(const rank_state *h, shard_set *p) {
+    *p = (shard_set){0};
     TRY(list_tensors(h, p));
     TRY(make_shards(h, p));
     for (int n = 0; n < h->count; n++) {
         const held_unit *u = &h->units[n];
         for (int r = 0; r < u->layout.range_count; r++)
             for (int k = 0; k < CKPT_KINDS && saves(h, u, r); k++)
-                add_piece(h, u, r, (ckpt_kind)k, state_slice(h, u, r), p);
+                add_shard(h, u, r, (ckpt_kind)k, state_slice(h, u, r), p);
     }
     return TRINE_OK;
 }
 
-trine_status shards_to_load(const rank_state *h, bool weights_only, pieces *p) {
+trine_status shards_to_load(const rank_state *h, bool weights_only, shard_set *p) {
     int kinds = weights_only ? CKPT_MOMENT1 : CKPT_KINDS;
-    *p = (pieces){0};
+    *p = (shard_set){0};
     TRY(make_shards(h, p));
     for (int n = 0; n < h->count; n++) {
         const held_unit *u = &h->units[n];
         for (int r = 0; r < u->layout.range_count; r++)
             for (int k = 0; k < kinds && !u->borrowed[r]; k++)
-                add_piece(h, u, r, (ckpt_kind)k, held_part(h, u, r, (ckpt_kind)k), p);
+                add_shard(h, u, r, (ckpt_kind)k, held_part(h, u, r, (ckpt_kind)k), p);
     }
     return TRINE_OK;
 }
 
-void shards_free(pieces *p) {
+void shards_free(shard_set *p) {
     free(p->tensors);
     free(p->kinds);
-    free(p->pieces);
-    *p = (pieces){0};
+    free(p->shards);
+    *p = (shard_set){0};
 }

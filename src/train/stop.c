@@ -8,10 +8,10 @@
 #include "base/clock.h"
 #include "base/status.h"
 
-/* Of this process: a signal is sent to no trainer in particular. */
+/* Per process: a signal is not addressed to a particular trainer. */
 static _Atomic int caught; /* the last signal's number; 0: none */
 static bool catching;
-static double began; /* on the monotonic clock; 0: nobody has said so yet */
+static double began; /* on the monotonic clock; 0: not set yet */
 
 static double now(void) {
     return 1e-9 * (double)clock_ns();
@@ -35,7 +35,7 @@ static void mask_signals(int how) {
     pthread_sigmask(how, &both, NULL);
 }
 
-static void *hear(void *unused) {
+static void *signal_thread(void *unused) {
     mask_signals(SIG_UNBLOCK);
     while (true) pause();
     return unused;
@@ -43,20 +43,20 @@ static void *hear(void *unused) {
 
 /* No handler may run in a thread that computes: oneDNN's GEMM for processors without AVX-512
  * (jit_avx_gemm_f32.cpp of 2.6 to 3.7) points the stack pointer into its workspace on the heap, and the
- * kernel puts a signal's frame below it, into whatever lies there. So one thread is for signals; this
- * one, and those that it begins later, leave them alone. */
-static trine_status begin_hearing(void) {
+ * kernel writes a signal's frame below it, over whatever lies there. So one thread handles the signals;
+ * this thread, and those that it starts later, block them. */
+static trine_status start_signal_thread(void) {
     pthread_t thread;
     mask_signals(SIG_BLOCK);
-    int error = pthread_create(&thread, NULL, hear, NULL);
+    int error = pthread_create(&thread, NULL, signal_thread, NULL);
     if (error) mask_signals(SIG_UNBLOCK);
-    CHECK(!error, TRINE_ENOMEM, "no thread for signals: %s", strerror(error));
+    CHECK(!error, TRINE_ENOMEM, "cannot create the signal thread: %s", strerror(error));
     pthread_detach(thread);
     return TRINE_OK;
 }
 
 trine_status trine_stop_catch(void) {
-    if (!catching) TRY(begin_hearing());
+    if (!catching) TRY(start_signal_thread());
     caught = 0;
     catching = true;
     began = now();
@@ -69,8 +69,8 @@ bool stop_heard(void) {
     return caught != 0;
 }
 
-/* A reason and the rank that has it as one number, of which all ranks find the largest: 0 is none, 1
- * the time, a signal's number one more than it is; of several ranks the lowest. */
+/* A reason and its rank as one number, whose maximum all ranks compute: reason 0 is none, 1 the time
+ * limit, else the signal's number plus one; of several ranks the lowest wins. */
 #define RANK_BITS 32
 
 static int64_t own_reason(double max_minutes, int rank) {
@@ -84,7 +84,7 @@ static int64_t own_reason(double max_minutes, int rank) {
 trine_status stop_asked(trine_comm *world, double max_minutes, bool *stop, stop_reason *why) {
     int64_t reason = own_reason(max_minutes, trine_comm_rank(world));
     *stop = false;
-    if (!catching && !(max_minutes > 0)) return TRINE_OK; /* nobody could have a reason */
+    if (!catching && !(max_minutes > 0)) return TRINE_OK; /* no rank can have a reason */
     TRY(trine_all_reduce(world, &reason, &reason, 1, TRINE_I64, TRINE_MAX));
     *stop = reason != 0;
     if (*stop)

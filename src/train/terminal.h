@@ -1,14 +1,14 @@
-/* Whether a person watches, and the line that a progress bar stands on. */
+/* Terminal detection, and the line of the progress bar. */
 #ifndef TRINE_TRAIN_TERMINAL_H
 #define TRINE_TRAIN_TERMINAL_H
 
 #include <stdbool.h>
 #include <stdio.h>
 
-/* Whether what this process writes to `out` ends at a terminal. Not collective. */
+/* Whether output to `out` goes to a terminal. Not collective. */
 bool terminal_is(FILE *out);
 
-/* Wipes the bar that may stand where the next line will, if `out` is a terminal. Not collective. */
+/* Erases the progress bar, if `out` is a terminal. Not collective. */
 void terminal_clear(FILE *out);
 
 #endif

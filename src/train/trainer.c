@@ -49,7 +49,7 @@ static void executed(void *context, int kind) {
     profile_executed(context, kind);
 }
 
-/* One step, measured if there is a profile that wants it. */
+/* One step, measured if a profile is active and does not skip it. */
 static trine_status run_step(trine_trainer *t, step_io *step) {
     const program *p = &t->stages[trine_mesh_coord(t->mesh).pp];
     if (!t->profile || !profile_begin(t->profile)) return exec_run(&t->interpreter, p, step);
@@ -64,15 +64,15 @@ static trine_status run_step(trine_trainer *t, step_io *step) {
 static trine_status stuck(const trine_trainer *t) {
     char last[80] = "no step had a finite gradient norm";
     if (t->finite_step)
-        c_snprintf(last, sizeof last, "the last finite gradient norm was %.6g, of step %lld",
+        c_snprintf(last, sizeof last, "the last finite gradient norm was %.6g at step %lld",
                    t->finite_norm, (long long)t->finite_step);
     return RAISE(TRINE_EOVERFLOW,
-                 "step %lld: gradients overflow at a loss scale of %g, and --min-loss-scale allows "
-                 "no smaller one; the first: %s; %s",
+                 "step %lld: gradients overflow at loss scale %g, the minimum (--min-loss-scale); "
+                 "first in %s; %s",
                  (long long)t->steps, t->scale.scale, t->overflow, last);
 }
 
-/* What the step's norm means for the next one. It is global, so all ranks do the same. */
+/* Updates counters and loss scale from the step's norm, which is global, so all ranks do the same. */
 static trine_status conclude(trine_trainer *t, const step_io *step) {
     t->steps++;
     t->samples += (uint64_t)t->config.global_batch_size;
@@ -107,7 +107,7 @@ trine_status trine_trainer_step(trine_trainer *t, trine_metrics *metrics) {
 }
 
 trine_status trainer_eval_batch(trine_trainer *t, int i, double *sum) {
-    CHECK(t->val.source, TRINE_EINVAL, "there is no validation file (--val-data-path)");
+    CHECK(t->val.source, TRINE_EINVAL, "no validation file; set --val-data-path");
     step_io step = make_step(t, &t->val, (uint64_t)i * (uint64_t)t->config.global_batch_size);
     TRY(exec_run(&t->interpreter, &t->eval_stages[trine_mesh_coord(t->mesh).pp], &step));
     *sum += step.loss;

@@ -18,7 +18,7 @@ static bool on_device(const trine_trainer *t) {
     return !t->dev->memory->host;
 }
 
-/* Whether something of this rank's goes through the host's memory on its way to peers. */
+/* Whether device memory of this rank is staged through host memory. */
 static bool stages(const trine_trainer *t) {
     return comm_gpu_stages(t->mesh);
 }
@@ -49,7 +49,7 @@ trine_status memory_plan(trine_trainer *t) {
     return status == TRINE_ENOMEM && on_device(t) ? refuse(t) : status;
 }
 
-/* Pins host memory; whether it is pinned. Refused, it serves as it is, and the banner says so. */
+/* Pins host memory; false: it stays unpinned, and the banner reports it. */
 static bool pin(trine_trainer *t, void *p, size_t bytes) {
     trainer_pageable *refused = &t->pageable;
     if (bytes == 0) return false;
@@ -60,7 +60,7 @@ static bool pin(trine_trainer *t, void *p, size_t bytes) {
     return false;
 }
 
-/* All ranks hear how many could not pin theirs, and the first one's reason. Collective over: world. */
+/* Distributes how many ranks could not pin memory, and the first one's reason. Collective over: world. */
 static trine_status compare_pageable(trine_trainer *t) {
     trine_comm *world = trine_mesh_group(t->mesh, TRINE_WORLD);
     trainer_pageable *p = &t->pageable;
@@ -73,20 +73,20 @@ static trine_status compare_pageable(trine_trainer *t) {
     return trine_broadcast(world, p->why, sizeof p->why, TRINE_U8, (int)p->first);
 }
 
-/* The block of host memory beside a GPU: `mirror` bytes for what is exchanged and not shared, then
- * what the host needs itself. */
-static trine_status take_host(trine_trainer *t, const arena *plan, size_t mirror) {
-    size_t bytes = (mirror + plan->host.used + PAGE - 1) / PAGE * PAGE;
+/* Allocates the host memory of a GPU rank: `staging` bytes for what is exchanged but not shared, then the
+ * host's own buffers. */
+static trine_status take_host(trine_trainer *t, const arena *plan, size_t staging) {
+    size_t bytes = (staging + plan->host.used + PAGE - 1) / PAGE * PAGE;
     t->host = aligned_alloc(PAGE, bytes);
-    CHECK(t->host, TRINE_ENOMEM, "no memory for %zu bytes of host memory beside the GPU's", bytes);
+    CHECK(t->host, TRINE_ENOMEM, "no memory for %zu bytes of host buffers", bytes);
     memset(t->host, 0, bytes);
     t->host_pinned = pin(t, t->host, bytes);
     if (stages(t)) t->shared_pinned = pin(t, t->shared, plan->shared_used);
     return TRINE_OK;
 }
 
-/* Groups may be given what lies there. */
-static trine_status tell_groups(const trine_trainer *t, char *base, const arena *plan) {
+/* Registers the exchanged device memory with the groups. */
+static trine_status register_memory(const trine_trainer *t, char *base, const arena *plan) {
     device_region memory = {.dev = t->dev,
                             .base = base,
                             .bytes = beside_staging_buffer(plan),
@@ -100,15 +100,15 @@ static trine_status tell_groups(const trine_trainer *t, char *base, const arena 
     return TRINE_OK;
 }
 
-/* Own, shared, exchanged, in one piece of the GPU's memory. */
-static trine_status hand_out_device(trine_trainer *t) {
+/* Private, shared and exchanged memory, in one region of the GPU's memory. */
+static trine_status assign_device(trine_trainer *t) {
     arena plan = t->memory;
     size_t own = plan.used - plan.shared_used - plan.exchanged.used;
-    size_t mirror = stages(t) ? plan.exchanged.used : 0;
+    size_t staging = stages(t) ? plan.exchanged.used : 0;
     char *shared = (char *)t->base + own, *exchanged = shared + plan.shared_used;
-    TRY(take_host(t, &plan, mirror));
-    TRY(tell_groups(t, shared, &plan));
-    char *host = (char *)t->host + mirror;
+    TRY(take_host(t, &plan, staging));
+    TRY(register_memory(t, shared, &plan));
+    char *host = (char *)t->host + staging;
     arena_init(&t->memory, t->base, own);
     arena_share(&t->memory, shared, plan.shared_used);
     arena_device(&t->memory, (arena_region){.base = exchanged, .capacity = plan.exchanged.used},
@@ -117,7 +117,7 @@ static trine_status hand_out_device(trine_trainer *t) {
     return TRINE_OK;
 }
 
-/* With all plans taken. Ranks that share a GPU see the same. */
+/* Called with all plans allocated. Ranks that share a GPU see the same free memory. */
 static trine_status keep_reserve(const trine_trainer *t) {
     cuda_gpu own;
     TRY(cuda_describe(t->dev, &own));
@@ -131,7 +131,7 @@ trine_status memory_take(trine_trainer *t) {
     TRY(trine_mesh_alloc(t->mesh, &t->shared, shared));
     if (on_device(t)) {
         TRY(trine_world_agree(t->world, keep_reserve(t)));
-        TRY(trine_world_agree(t->world, hand_out_device(t)));
+        TRY(trine_world_agree(t->world, assign_device(t)));
         return compare_pageable(t);
     }
     arena_init(&t->memory, t->base, t->own_bytes);

@@ -11,7 +11,7 @@ static trine_status warm_sum(warm_state *w, const unit_list *l, int value) {
     return w->d->ops->bias_residual(w->d, y, NULL, x, rows, n / rows);
 }
 
-/* Layers of one kind and the same sizes launch the same kernels. */
+/* Layers of the same kind and sizes launch the same kernels. */
 typedef struct {
     const layer_kind *kind;
     size_t width_in, width;
@@ -45,7 +45,7 @@ static trine_status warm_layers(warm_state *w) {
     return TRINE_OK;
 }
 
-/* Of some elements: the length changes no kernel. */
+/* With few elements: the length does not change the kernel. */
 static trine_status update(warm_state *w) {
     enum { SOME = 4096 };
     const adamw_args args = {.step = 1};

@@ -8,8 +8,7 @@ static bool reads_params(const instr *i) {
     return instr_reads_params((instr_kind)i->kind);
 }
 
-/* For every computation, the position of the next one that needs the same GATHER; INT_MAX if none.
- */
+/* For every computation, the position of the next one that needs the same GATHER; INT_MAX: none. */
 static int *next_uses(const program *p) {
     int *next = malloc((size_t)(p->count + 1) * sizeof *next);
     int *seen = malloc((size_t)p->spec->units * sizeof *seen);
@@ -26,11 +25,11 @@ static int *next_uses(const program *p) {
     return next;
 }
 
-/* One class's gather buffers while the pass walks the program. */
+/* One class's gather buffers during the pass. */
 typedef struct {
     int count;
-    int *unit;  /* what each holds; -1: nothing */
-    int *again; /* position of its next use */
+    int *unit;  /* the unit in each; -1: empty */
+    int *again; /* position of the next use of each */
     int recent; /* the buffer that was read last; -1: none */
 } buffer_pool;
 
@@ -40,8 +39,8 @@ static int pool_find(const buffer_pool *pool, int unit) {
     return -1;
 }
 
-/* The buffer to give up: an empty one, else the one whose unit is needed last, and among several
- * that are needed no more not the one that was read last, so that the GATHER can come early. */
+/* The buffer to evict: an empty one, else the one whose next use is farthest; among several without a next use
+ * not the one read last, so that the GATHER can start early. */
 static int pool_victim(const buffer_pool *pool) {
     int victim = 0;
     for (int b = 0; b < pool->count; b++) {
@@ -52,7 +51,7 @@ static int pool_victim(const buffer_pool *pool) {
     return victim;
 }
 
-/* Appends the GATHER, before the last computation if that one does not read the same buffer. */
+/* Appends the GATHER, before the last computation unless that reads the same buffer. */
 static trine_status append_gather(program *out, instr gather) {
     int last = out->count - 1;
     while (last >= 0 && !reads_params(&out->code[last])) last--;
@@ -120,7 +119,7 @@ trine_status zero_gather(program *p) {
     return TRINE_OK;
 }
 
-/* ---- Running ---------------------------------------------------------------------------------- */
+/* ---- Execution --------------------------------------------------------------------------------- */
 
 static trine_status gather_ranges(step_run *r, const instr *i, held_unit *u) {
     rank_state *s = r->state;
@@ -143,7 +142,7 @@ static trine_status gather_ranges(step_run *r, const instr *i, held_unit *u) {
     return TRINE_OK;
 }
 
-/* Every range that comes with the unit: its own, and those of units gathered with it. */
+/* All ranges of the unit and of units gathered with it. */
 trine_status zero_run_gather(step_run *r, const instr *i) {
     for (int n = 0; n < r->state->count; n++) {
         held_unit *u = &r->state->units[n];

@@ -3,7 +3,7 @@
 
 _Static_assert(FLAT_TENSORS <= OPS_PARTS, "a range is one call");
 
-/* What lies between tensors is padding and stays zero: it is not visited. */
+/* The padding between tensors stays zero and is not visited. */
 trine_status zero_adamw(device *d, const flat_range *range, size_t begin, size_t count,
                         const zero_state *s, const adamw_args *args, bool decay_all) {
     ops_part parts[OPS_PARTS];

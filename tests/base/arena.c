@@ -8,10 +8,10 @@
 
 typedef struct {
     char *weights, *nothing, *grads, *one;
-} pieces;
+} regions;
 
-static pieces take_all(arena *a) {
-    pieces p;
+static regions take_all(arena *a) {
+    regions p;
     p.weights = arena_take(a, MEM_PARAMS, 1000);
     p.nothing = arena_take(a, MEM_WORKSPACE, 0);
     p.grads = arena_take(a, MEM_GRADS, 2 * ARENA_ALIGN);
@@ -23,7 +23,7 @@ static void declaring_counts_and_gives_nothing(void **state) {
     (void)state;
     arena a;
     arena_init(&a, NULL, 0);
-    pieces p = take_all(&a);
+    regions p = take_all(&a);
     assert_null(p.weights);
     assert_null(p.grads);
     assert_null(p.one);
@@ -54,7 +54,7 @@ static void taking_gives_aligned_buffers_apart(void **state) {
     char *memory = aligned_alloc(ARENA_ALIGN, capacity);
     assert_non_null(memory);
     arena_init(&a, memory, capacity);
-    pieces p = take_all(&a);
+    regions p = take_all(&a);
     assert_ptr_equal(p.weights, memory);
     assert_null(p.nothing);
     assert_ptr_equal(p.grads, memory + 1024);
@@ -66,8 +66,8 @@ static void taking_gives_aligned_buffers_apart(void **state) {
     free(memory);
 }
 
-/* Shared pieces lie in the second memory, the others close up in the first; together they are what
- * was declared. Without a second memory everything lies in one, in the order of taking. */
+/* Shared buffers lie in the shared region, the others without gaps in the first; their total equals the declared
+ * size. Without a shared region all lie in one, in the order of the calls. */
 static void shared_regions_do_not_overlap(void **state) {
     (void)state;
     arena a;
@@ -103,8 +103,8 @@ static void shared_regions_do_not_overlap(void **state) {
     free(shared);
 }
 
-/* Far memory: own, shared and exchanged pieces apart, and the host's beside them, which is no part
- * of the kinds. On processors the same calls are plain ones. */
+/* Device memory: separate own, shared and exchanged regions, and a host region that is not counted by kind. On
+ * CPUs the same calls are arena_take. */
 static void device_regions_do_not_overlap(void **state) {
     (void)state;
     arena a;
@@ -112,7 +112,7 @@ static void device_regions_do_not_overlap(void **state) {
     char *host = aligned_alloc(ARENA_ALIGN, 8 * ARENA_ALIGN);
     char *shared = memory + 3 * ARENA_ALIGN, *exchanged = memory + 4 * ARENA_ALIGN;
     for (int pass = 0; pass < 3; pass++) {
-        bool far = pass < 2;
+        bool device = pass < 2;
         char *p[7];
         arena_init(&a, pass ? memory : NULL, pass == 1 ? 3 * ARENA_ALIGN : 9 * ARENA_ALIGN);
         if (pass == 1) arena_share(&a, shared, ARENA_ALIGN);
@@ -129,11 +129,11 @@ static void device_regions_do_not_overlap(void **state) {
         p[6] = arena_take_host(&a, MEM_DATA, 256);
         assert_null(arena_take_host(&a, MEM_DATA, 0));
         assert_null(arena_take_exchanged(&a, MEM_TIE, 0));
-        assert_int_equal(a.used, (far ? 7 : 9) * ARENA_ALIGN);
-        assert_int_equal(a.bytes[MEM_DATA], far ? 0 : 256);
+        assert_int_equal(a.used, (device ? 7 : 9) * ARENA_ALIGN);
+        assert_int_equal(a.bytes[MEM_DATA], device ? 0 : 256);
         assert_int_equal(a.bytes[MEM_GATHER], 257);
-        assert_int_equal(a.exchanged.used, far ? 3 * ARENA_ALIGN : 0);
-        assert_int_equal(a.host.used, far ? 2 * ARENA_ALIGN : 0);
+        assert_int_equal(a.exchanged.used, device ? 3 * ARENA_ALIGN : 0);
+        assert_int_equal(a.host.used, device ? 2 * ARENA_ALIGN : 0);
         if (pass == 0) assert_null(p[0]), assert_null(p[1]), assert_null(p[2]);
         if (pass != 1) continue;
         assert_int_equal(a.capacity, 7 * ARENA_ALIGN);

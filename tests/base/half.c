@@ -1,6 +1,6 @@
 /* TEST np=0 */
-/* Every 16-bit number, and what lies between two of them, against a conversion that knows nothing
- * of bits but what IEEE 754 says they mean, in double. */
+/* Every 16-bit number, and values between neighbours, against a conversion in double that follows the
+ * definition of IEEE 754. */
 #include "base/half.h"
 
 #include <math.h>
@@ -18,7 +18,7 @@ static const format formats[] = {{8, 7, bf16_load, bf16_store}, {5, 10, f16_load
 
 #define EACH_FORMAT(f) for (const format *f = formats; f < formats + 2; f++)
 
-/* IEEE 754, section 3.4: the number that sign, exponent and mantissa mean. */
+/* IEEE 754, section 3.4: the value of sign, exponent and mantissa. */
 static double meaning(const format *f, uint16_t h) {
     int top = (1 << f->exponent_bits) - 1, bias = top / 2;
     int exponent = h >> f->mantissa_bits & top, mantissa = h & ((1 << f->mantissa_bits) - 1);
@@ -47,8 +47,8 @@ static void every_number_is_loaded_and_stored_again(void **state) {
     }
 }
 
-/* Between neighbours the nearer one is stored; half way the even one, whose last bit is 0. Behind
- * the largest stands, for rounding, what the next number would be: an infinity. */
+/* A value is stored as its nearer neighbour; half way between two as the even one, whose last bit is 0. For
+ * rounding, the successor of the largest number counts as infinity. */
 static void what_lies_between_goes_to_the_nearest(void **state) {
     (void)state;
     EACH_FORMAT(f)
@@ -57,7 +57,7 @@ static void what_lies_between_goes_to_the_nearest(void **state) {
         double high = meaning(f, (uint16_t)(h + 1));
         if (isinf(high)) high = low + step;
         float half = (float)(low / 2 + high / 2);
-        assert_true((double)half == low / 2 + high / 2); /* fp32 has a bit more */
+        assert_true((double)half == low / 2 + high / 2); /* fp32 has one more bit */
         uint16_t even = (uint16_t)(h + (h & 1)), up = (uint16_t)(h + 1);
         assert_int_equal(f->store(half), even);
         assert_int_equal(f->store(nextafterf(half, 0.0f)), h);
@@ -82,7 +82,7 @@ static void what_is_too_large_is_infinite(void **state) {
     assert_int_equal(f16_store(65520.0f), 0x7C00);
 }
 
-/* A NaN stays one whatever its bits: also one whose upper half looks like an infinity's. */
+/* A NaN stays NaN whatever its bits, even if its upper half is that of an infinity. */
 static void a_nan_stays_one(void **state) {
     (void)state;
     const uint32_t bits[] = {0x7F800001u, 0x7FBFFFFFu, 0x7FC00000u, 0x7FFFFFFFu};

@@ -1,6 +1,6 @@
 /* TEST np=0 */
-/* Lines of 16-bit numbers against half.h's conversions, number by number: all that there are, on the
- * way to fp32; on the way back all of their neighbours, the middles between them, and random bits. */
+/* Lines of 16-bit numbers against half.h's conversions, number by number: all numbers to fp32; from fp32 all of
+ * their neighbours, the midpoints between them, and random bits. */
 #include "harness.h"
 
 #include <math.h>
@@ -54,7 +54,7 @@ static void all_are_loaded(void **state) {
             check_load(&kinds[k], (uint16_t)first);
 }
 
-/* Two patterns of bits to each side of every number, and of the middle to the next. */
+/* Two bit patterns on each side of every number, and of the midpoint to the next. */
 static void all_are_stored(void **state) {
     (void)state;
     for (int k = 0; k < 2; k++)

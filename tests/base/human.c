@@ -91,8 +91,7 @@ static void durations(void **state) {
         assert_string_equal(human_duration(text, rows[i].seconds), rows[i].text);
 }
 
-/* Whatever the value is: it ends inside the buffer, and a byte count never shows what the next unit
- * would show better. */
+/* For any value: the text fits the buffer, and a byte count is below the next unit. */
 static void no_value_overflows(void **state) {
     (void)state;
     char text[HUMAN_SIZE];

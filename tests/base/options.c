@@ -12,7 +12,7 @@ typedef enum { NAIVE, GPIPE, ONE_F_ONE_B } order;
 
 static const char *const orders[] = {"naive", "gpipe", "1f1b", NULL};
 
-/* What the table of the tests fills. */
+/* The settings that the tests' table fills. */
 typedef struct {
     int layers, tp, any;
     uint64_t seed;
@@ -52,7 +52,7 @@ static void make_rows(option rows[ROWS], settings *s) {
 
 enum { REFUSING, COLLECTING };
 
-/* Parses a command line of words separated by blanks; '' is an empty word. *s starts at the
+/* Parses a command line of arguments separated by blanks; '' is an empty argument. *s starts at the
  * defaults. */
 static trine_status parse(settings *s, int mode, const char *line) {
     static char text[16384];
@@ -88,7 +88,7 @@ static void assert_settings_equal(const settings *a, const settings *b) {
     assert_int_equal(a->schedule, b->schedule);
 }
 
-/* The line is refused with exactly this message, and changes nothing. */
+/* The command line is refused with exactly this message, and no setting changes. */
 static void refused(const char *line, const char *message) {
     settings s;
     assert_int_equal(parse(&s, REFUSING, line), TRINE_EINVAL);
@@ -180,44 +180,48 @@ static void unknown_options_name_the_nearest(void **state) {
     refused("-num-layers 3", "unknown option -num-layers; did you mean --num-layers?");
     refused("--tensor-parallel-size 2",
             "unknown option --tensor-parallel-size; did you mean --tensor-model-parallel-size?");
-    refused("--haedless", "unknown option --haedless");
+    refused("--haedless", "unknown option --haedless; see --help");
     refused("--pt 4", "unknown option --pt; did you mean --tp?");
-    refused("--xx 4", "unknown option --xx");
+    refused("--xx 4", "unknown option --xx; see --help");
     refused("---tp 4", "unknown option ---tp; did you mean --tp?");
     refused("--h", "unknown option --h; did you mean -h?");
-    refused("--=3", "unknown option --");
-    refused("-5", "unknown option -5");
+    refused("--=3", "unknown option --; see --help");
+    refused("-5", "unknown option -5; see --help");
     refused("-audit --tp=1", "unknown option -audit; did you mean --audit?");
 }
 
 static void values_say_what_was_expected(void **state) {
     (void)state;
-    refused("--num-layers 0", "--num-layers must be a whole number of at least 1, not \"0\"");
-    refused("--num-layers 2.5", "--num-layers must be a whole number of at least 1, not \"2.5\"");
+    refused("--num-layers 0",
+            "--num-layers: invalid value \"0\"; expected an integer of at least 1");
+    refused("--num-layers 2.5",
+            "--num-layers: invalid value \"2.5\"; expected an integer of at least 1");
     refused("--num-layers 99999999999",
-            "--num-layers must be a whole number of at least 1, not \"99999999999\"");
+            "--num-layers: invalid value \"99999999999\"; expected an integer of at least 1");
     refused("--num-layers 2147483648",
-            "--num-layers must be a whole number of at least 1, not \"2147483648\"");
-    refused("--tp=9", "--tp must be a whole number from 1 to 8, not \"9\"");
+            "--num-layers: invalid value \"2147483648\"; expected an integer of at least 1");
+    refused("--tp=9", "--tp: invalid value \"9\"; expected an integer from 1 to 8");
     refused("--tensor-model-parallel-size=0",
-            "--tensor-model-parallel-size must be a whole number from 1 to 8, not \"0\"");
-    refused("--any 3x", "--any must be a whole number, not \"3x\"");
-    refused("--any ''", "--any must be a whole number, not \"\"");
-    refused("--any=", "--any must be a whole number, not \"\"");
-    refused("--any -", "--any must be a whole number, not \"-\"");
-    refused("--seed -1", "--seed must be a whole number from 0 to 2^64 - 1, not \"-1\"");
-    refused("--seed 18446744073709551616",
-            "--seed must be a whole number from 0 to 2^64 - 1, not \"18446744073709551616\"");
-    refused("--lr -1e-9", "--lr must be a number of at least 0, not \"-1e-9\"");
-    refused("--lr nan", "--lr must be a number of at least 0, not \"nan\"");
-    refused("--lr 1e999", "--lr must be a number of at least 0, not \"1e999\"");
-    refused("--free -inf", "--free must be a number, not \"-inf\"");
-    refused("--free 1.5e", "--free must be a number, not \"1.5e\"");
-    refused("--adam-beta1 1.1", "--adam-beta1 must be a number from 0 to 1, not \"1.1\"");
-    refused("--data-path=", "--data-path must be a value that is not empty, not \"\"");
-    refused("--schedule 1f", "--schedule must be naive, gpipe or 1f1b, not \"1f\"");
-    refused("--schedule 1", "--schedule must be naive, gpipe or 1f1b, not \"1\"");
-    refused("--audit=yes", "--audit takes no value, but was given \"yes\"");
+            "--tensor-model-parallel-size: invalid value \"0\"; expected an integer from 1 to 8");
+    refused("--any 3x", "--any: invalid value \"3x\"; expected an integer");
+    refused("--any ''", "--any: invalid value \"\"; expected an integer");
+    refused("--any=", "--any: invalid value \"\"; expected an integer");
+    refused("--any -", "--any: invalid value \"-\"; expected an integer");
+    refused("--seed -1", "--seed: invalid value \"-1\"; expected an integer from 0 to 2^64 - 1");
+    refused(
+        "--seed 18446744073709551616",
+        "--seed: invalid value \"18446744073709551616\"; expected an integer from 0 to 2^64 - 1");
+    refused("--lr -1e-9", "--lr: invalid value \"-1e-9\"; expected a number of at least 0");
+    refused("--lr nan", "--lr: invalid value \"nan\"; expected a number of at least 0");
+    refused("--lr 1e999", "--lr: invalid value \"1e999\"; expected a number of at least 0");
+    refused("--free -inf", "--free: invalid value \"-inf\"; expected a number");
+    refused("--free 1.5e", "--free: invalid value \"1.5e\"; expected a number");
+    refused("--adam-beta1 1.1",
+            "--adam-beta1: invalid value \"1.1\"; expected a number from 0 to 1");
+    refused("--data-path=", "--data-path: invalid value \"\"; expected a non-empty string");
+    refused("--schedule 1f", "--schedule: invalid value \"1f\"; expected naive, gpipe or 1f1b");
+    refused("--schedule 1", "--schedule: invalid value \"1\"; expected naive, gpipe or 1f1b");
+    refused("--audit=yes", "--audit: unexpected value \"yes\"; expected no value");
 }
 
 static void an_int_ends_where_its_type_ends(void **state) {
@@ -234,7 +238,7 @@ static void an_int_ends_where_its_type_ends(void **state) {
     status_clear();
 }
 
-/* parse() cannot pass a blank inside a word. */
+/* parse() cannot pass a blank inside an argument. */
 static void blanks_are_no_part_of_a_number(void **state) {
     (void)state;
     settings s = defaults;
@@ -252,13 +256,13 @@ static void blanks_are_no_part_of_a_number(void **state) {
 
 static void a_missing_value_is_said(void **state) {
     (void)state;
-    refused("--num-layers", "--num-layers needs a value: a whole number of at least 1");
-    refused("--schedule", "--schedule needs a value: naive, gpipe or 1f1b");
-    refused("--log --", "--log needs a value: a value that is not empty");
+    refused("--num-layers", "--num-layers requires a value: an integer of at least 1");
+    refused("--schedule", "--schedule requires a value: naive, gpipe or 1f1b");
+    refused("--log --", "--log requires a value: a non-empty string");
     settings s;
     REFUSED(parse(&s, REFUSING, "--num-layers --tp 4"), TRINE_EINVAL,
-            "--num-layers needs a value: a whole number of at least 1");
-    assert_int_equal(s.tp, 4); /* it was not eaten as the value */
+            "--num-layers requires a value: an integer of at least 1");
+    assert_int_equal(s.tp, 4); /* --tp was not taken as the value */
     assert_int_equal(s.layers, 12);
 }
 
@@ -267,13 +271,14 @@ static void all_mistakes_stand_in_one_message(void **state) {
     settings s;
     assert_int_equal(parse(&s, REFUSING, "--tp 0 --layer=2 --lr 2 stray --audit=1 --log"),
                      TRINE_EINVAL);
-    assert_string_equal(status_message(), "5 mistakes on the command line:\n"
-                                          "  - --tp must be a whole number from 1 to 8, not \"0\"\n"
-                                          "  - unknown option --layer; did you mean --num-layers?\n"
-                                          "  - unexpected argument \"stray\"\n"
-                                          "  - --audit takes no value, but was given \"1\"\n"
-                                          "  - --log needs a value: a value that is not empty");
-    assert_true(s.lr == 2); /* the good ones are filled */
+    assert_string_equal(status_message(),
+                        "5 errors on the command line:\n"
+                        "  - --tp: invalid value \"0\"; expected an integer from 1 to 8\n"
+                        "  - unknown option --layer; did you mean --num-layers?\n"
+                        "  - unexpected argument \"stray\"\n"
+                        "  - --audit: unexpected value \"1\"; expected no value\n"
+                        "  - --log requires a value: a non-empty string");
+    assert_true(s.lr == 2); /* valid options are set */
     assert_int_equal(s.tp, 1);
     assert_false(s.audit);
 }
@@ -281,10 +286,10 @@ static void all_mistakes_stand_in_one_message(void **state) {
 static void a_later_good_value_does_not_hide_a_mistake(void **state) {
     (void)state;
     settings s;
-    REFUSED(parse(&s, REFUSING, "--tp 0 --tp 2"), TRINE_EINVAL, "not \"0\"");
+    REFUSED(parse(&s, REFUSING, "--tp 0 --tp 2"), TRINE_EINVAL, "invalid value \"0\"");
 }
 
-/* The value behind an unknown option is no second mistake. */
+/* The value of an unknown option is not reported as a second error. */
 static void an_unknown_option_takes_its_value_along(void **state) {
     (void)state;
     settings s;
@@ -302,7 +307,7 @@ static void very_many_mistakes_are_cut(void **state) {
     for (int i = 0; i < 400; i++) strcat(line, "--wrong-option=1 ");
     settings s;
     assert_int_equal(parse(&s, REFUSING, line), TRINE_EINVAL);
-    assert_non_null(strstr(status_message(), "400 mistakes on the command line:"));
+    assert_non_null(strstr(status_message(), "400 errors on the command line:"));
     assert_true(strlen(status_message()) < 3200);
     memset(line, 'x', sizeof line - 1);
     line[0] = line[1] = '-';
@@ -449,7 +454,7 @@ static void help_fits_100_columns(void **state) {
     free(text);
 }
 
-/* --help=man prints the same rows for man; what roff would take for something else is escaped. */
+/* --help=man prints the same rows for man; characters that are special in roff are escaped. */
 static void help_is_a_manual_page_too(void **state) {
     (void)state;
     settings s = defaults;
@@ -463,7 +468,7 @@ static void help_is_a_manual_page_too(void **state) {
     assert_true(s.help);
     s.help = false;
     char *text = help_of(&o), *again = help_of(&o);
-    assert_int_equal(strncmp(again, "Usage: dir/a-b [options]\n", 25), 0); /* asked for once */
+    assert_int_equal(strncmp(again, "Usage: dir/a-b [options]\n", 25), 0); /* requested once */
     const char *head = ".TH A\\-B 1 \"\" \"Trine " TRINE_VERSION "\" \"Trine\"\n";
     assert_int_equal(strncmp(text, head, strlen(head)), 0);
     assert_non_null(strstr(text, "\n.SH NAME\na\\-b \\- does two things\n.SH SYNOPSIS\n"));
@@ -478,7 +483,8 @@ static void help_is_a_manual_page_too(void **state) {
     free(text);
     free(again);
     argv[1] = "--help=html";
-    REFUSED(options_parse(&o, 2, argv), TRINE_EINVAL, "--help takes no value");
+    REFUSED(options_parse(&o, 2, argv), TRINE_EINVAL,
+            "--help: unexpected value \"html\"; expected no value");
 }
 
 static const struct CMUnitTest options_tests[] = {

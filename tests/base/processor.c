@@ -1,6 +1,6 @@
 /* TEST np=0 */
-/* Whether a processor fits: what is missing is named, with a MARCH that would do; and what is read from
- * the processor is what the system says it is. */
+/* Processor check: missing extensions are named, with a MARCH that works; and the extensions read from the
+ * processor agree with the system's list. */
 #include "base/processor.h"
 
 #include <string.h>
@@ -10,7 +10,7 @@
 static bool want[PROCESSOR_FEATURES], has[PROCESSOR_FEATURES];
 static char why[PROCESSOR_WHY];
 
-/* Both as of x86-64-v3, with a feature of no level beside it. */
+/* Both have x86-64-v3 and a feature of no level. */
 static int begin(void **state) {
     (void)state;
     memset(want, 0, sizeof want);
@@ -36,7 +36,7 @@ static void what_is_missing_is_named(void **state) {
     want[PROCESSOR_AVX512F] = want[PROCESSOR_BF16] = true;
     assert_false(processor_fits(want, has, why));
     assert_string_equal(
-        why, "this processor has no avx512f, avx512bf16, which Trine was built for; build "
+        why, "this processor lacks avx512f, avx512bf16, which this build of Trine requires; build "
              "it on this machine, or with make MARCH=x86-64-v3");
 }
 
@@ -78,9 +78,9 @@ static void this_processor_runs_this_program(void **state) {
     assert_true(processor_fits(processor_built_for, has, why));
 }
 
-/* ---- Beside what Linux says ---- */
+/* ---- Against Linux's list ---- */
 
-/* Linux's name of a feature, where it is another one than the compilers'. */
+/* Linux's name of a feature, if it differs from the compilers'. */
 static const char *linux_name(const char *name) {
     static const char *const others[][2] = {{"sse3", "pni"},
                                             {"sse4.1", "sse4_1"},
@@ -107,7 +107,7 @@ static bool has_word(const char *line, const char *word) {
     return false;
 }
 
-/* What Linux lists is there. Of what is there an old Linux may not know the newest, which have no level. */
+/* Everything that Linux lists is detected. An old Linux may lack the newest features, which have no level. */
 static void it_has_what_the_system_says(void **state) {
     static const struct {
         const char *name;

@@ -49,7 +49,7 @@ static void keys_are_xxh3_of_the_name(void **state) {
                      UINT64_C(0x64682b279aa4824b));
 }
 
-/* The same formula in double precision, worked out by another implementation. Lanes 0 to 3, the
+/* The same formula in double precision, computed by another implementation. Lanes 0 to 3, the
  * next block, and a block whose index does not fit 32 bits when multiplied by 4. */
 static void normal_values_are_those_of_the_formula(void **state) {
     (void)state;
@@ -65,7 +65,8 @@ static void normal_values_are_those_of_the_formula(void **state) {
         {7, 0.008632863347849436},
         {(UINT64_C(1) << 34) + 1, -0.036056342281766136},
         {(UINT64_C(1) << 34) + 2, -0.001533481933203941},
-        {419929560, -0.09716894079358403}, /* its uniform word is 3: there, half a step shows */
+        {419929560,
+         -0.09716894079358403}, /* its uniform number is 3: so small that half a step shows */
         {419929561, 0.08544328172882447},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -81,13 +82,13 @@ static void any_part_has_the_bits_of_the_whole(void **state) {
     (void)state;
     enum { COUNT = 64 };
     const uint64_t origin = (UINT64_C(1) << 34) - 30; /* blocks cross 2^32 */
-    float whole[COUNT], part[COUNT];
-    rng_normal(whole, 7, origin, COUNT, 0.5);
+    float all[COUNT], part[COUNT];
+    rng_normal(all, 7, origin, COUNT, 0.5);
     for (size_t first = 0; first < COUNT; first++)
         for (size_t count = 0; count <= COUNT - first; count++) {
             memset(part, 0x5a, sizeof part);
             rng_normal(part, 7, origin + first, count, 0.5);
-            assert_memory_equal(part, whole + first, count * sizeof *part);
+            assert_memory_equal(part, all + first, count * sizeof *part);
             if (count < COUNT) assert_int_equal(((unsigned char *)(part + count))[0], 0x5a);
         }
 }
@@ -131,12 +132,12 @@ static void permute_is_a_bijection(void **state) {
         }
 }
 
-/* Worked out by another implementation. */
+/* Computed by another implementation. */
 static void permute_gives_the_expected_order(void **state) {
     (void)state;
     static const uint64_t order[] = {8, 9, 2, 6, 5, 3, 4, 7, 1, 0};
     for (uint64_t i = 0; i < 10; i++) assert_int_equal(rng_permute(LAYER_KEY, 10, i), order[i]);
-    /* A power of four: the network is just as wide. */
+    /* A power of four: the network has exactly that width. */
     static const uint64_t full[] = {8, 9, 2, 6, 5, 3, 4, 13, 1, 0, 15, 10, 7, 12, 14, 11};
     for (uint64_t i = 0; i < 16; i++) assert_int_equal(rng_permute(LAYER_KEY, 16, i), full[i]);
     uint64_t n = (UINT64_C(1) << 40) + 7;

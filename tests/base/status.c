@@ -32,7 +32,7 @@ static void fail_assertion(int argument) {
     ASSERT(argument == 1);
 }
 
-/* What `body` writes to standard error, in a child process, and how the child ended. */
+/* The standard error of `body` in a child process, and the child's exit status. */
 static int standard_error_of(void (*body)(int), int argument, char *text, size_t size) {
     int ends[2], how;
     assert_int_equal(pipe(ends), 0);
@@ -102,7 +102,7 @@ static void the_trail_is_printed_once(void **state) {
     assert_string_equal(once, "");
 }
 
-/* The message alone; where it was found only where that may differ. */
+/* The message alone; the host and place only for errors that may differ between hosts. */
 static void a_users_mistake_has_no_frames(void **state) {
     (void)state;
     char text[4096];
@@ -117,7 +117,7 @@ static void a_users_mistake_has_no_frames(void **state) {
     standard_error_of(print_trail, 0, text, sizeof text);
     assert_non_null(strstr(text, "trine: host7: out of memory: none\n    at "));
     status_user(outer(0));
-    assert_int_equal(outer(0), TRINE_EINVAL); /* another fault is not marked */
+    assert_int_equal(outer(0), TRINE_EINVAL); /* other errors are not marked */
     standard_error_of(print_trail, 0, text, sizeof text);
     assert_non_null(strstr(text, "(check_positive)"));
     status_prefix("");
@@ -141,7 +141,7 @@ static void long_messages_and_deep_trails_are_cut(void **state) {
     status_clear();
 }
 
-/* A name in a file may be "\033[2J", which clears the terminal of who reads about it. */
+/* A name from a file may be "\033[2J", which clears the terminal. */
 static void a_message_steers_no_terminal(void **state) {
     (void)state;
     RAISE(TRINE_EDATA, "%s: a\nb", "\033[2J\177\r\xc3\xa9");

@@ -1,8 +1,8 @@
 #!/bin/sh
 # TEST timeout=120
-# bench/comm on two ranks with tiny sizes: the file holds what the table shows, for every primitive, and
-# a command line that cannot run is refused. Nothing is said about the times themselves.
-# shellcheck disable=SC2016  # Perl expands what stands in quotation marks
+# bench/comm on two ranks with tiny sizes: the file has the numbers of the table for every primitive, and
+# an invalid command line is an error. The times themselves are not tested.
+# shellcheck disable=SC2016  # Perl expands the texts in quotation marks
 . tests/lib.sh
 needs perl
 
@@ -14,15 +14,15 @@ job() { # job ARGUMENTS...
 names='my @names = qw(all-reduce reduce reduce-scatter all-gather broadcast scatter gather all-to-all send-recv);'
 
 job --plain --json "$dir/json"
-result $? "every primitive runs, and every result is right"
+result $? "every primitive runs, with correct results"
 
 holds '$j->{bench} eq "comm" && $j->{figures}{ranks} == 2 && (rows "job") == 1 &&
        (rows "job")[0]{transport} =~ /^\w+$/'
-result $? "the file says which job it was"
+result $? "the file describes the job"
 
 holds '3 == grep { my $b = $_->{bytes}; $b == 4 || $b == 64 || $b == 1024 } rows "copy" and
        !grep { !($_->{copy_seconds} > 0 && $_->{triad_gbs} > 0) } rows "copy"'
-result $? "the limit, for every size"
+result $? "the limit for every size"
 
 holds "$names"'!grep { my $n = $_; 3 != (() = rows $n) } @names and (rows "barrier") == 1'
 result $? "a row for every primitive and size, one for the barrier"
@@ -40,7 +40,7 @@ holds "$names"'my %bus = ("all-reduce" => 1, "reduce-scatter" => 0.5, "all-gathe
                near($_->{trine_busbw}, $_->{trine_algbw} * ($bus{$n} || 1)) &&
                near($_->{ratio}, $_->{mpi_seconds} / $_->{trine_seconds}); } }
        $good'
-result $? "rates are those of nccl-tests for two ranks, the ratio is MPI's time by Trine's"
+result $? "rates are those of nccl-tests for two ranks, the ratio is MPI's time / Trine's"
 
 holds 'my @small = grep { $_->{sizes} eq "up to 4 KiB" } rows "summary";
        my ($s) = grep { $_->{primitive} eq "all-gather" } @small;
@@ -49,9 +49,9 @@ holds 'my @small = grep { $_->{sizes} eq "up to 4 KiB" } rows "summary";
 result $? "the summary names the smallest ratio"
 
 ! job --only all-gathre && grep -q "did you mean all-gather" "$dir/err"
-result $? "an unknown primitive is refused"
+result $? "an unknown primitive is an error"
 
-! job --max-bytes 2 && grep -q -- "--max-bytes 2: sizes are from 4 to 1G" "$dir/err"
-result $? "so is a size below one element"
+! job --max-bytes 2 && grep -q -- "--max-bytes 2: out of range; use 4 to 1G" "$dir/err"
+result $? "a size below one element is an error"
 
 done_testing

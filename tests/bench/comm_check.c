@@ -1,6 +1,6 @@
 /* TEST np=2,4 */
-/* What bench/comm takes for a right result: each primitive's own, by Trine and by MPI, and nothing else:
- * every element is looked at. */
+/* bench/comm's check accepts only the correct result of each primitive, by Trine and by MPI: every element is
+ * checked. */
 #include "harness.h"
 
 #include <math.h>
@@ -26,14 +26,14 @@ static op_call setup(trine_mesh **mesh) {
     return c;
 }
 
-/* How many elements of the destination belong to the result on this rank. */
+/* The number of elements of the result on this rank. */
 static size_t elements(const op *o, const op_call *c) {
-    static const char *const whole[] = {"all-reduce", "two-halves", "all-gather", "all-to-all",
-                                        "send-recv"};
+    static const char *const full[] = {"all-reduce", "two-halves", "all-gather", "all-to-all",
+                                       "send-recv"};
     static const char *const part[] = {"reduce-scatter", "scatter"};
     static const char *const of_root[] = {"reduce", "gather"};
     for (size_t i = 0; i < 5; i++)
-        if (!strcmp(o->name, whole[i])) return COUNT;
+        if (!strcmp(o->name, full[i])) return COUNT;
     for (size_t i = 0; i < 2; i++)
         if (!strcmp(o->name, part[i])) return COUNT / (size_t)c->ranks;
     for (size_t i = 0; i < 2; i++)
@@ -43,13 +43,13 @@ static size_t elements(const op *o, const op_call *c) {
     return 0;
 }
 
-/* One element after the other is made wrong, by as little as a float can be. */
+/* Changes one element after the other by one unit in the last place. */
 static void sees_each_element(const op *o, const op_call *c) {
     OK(op_check(o, c, "this test"));
     for (size_t i = 0; i < elements(o, c); i++) {
         float right = dst[i];
         dst[i] = nextafterf(right, INFINITY);
-        REFUSED(op_check(o, c, "this test"), TRINE_EDATA, "this test is wrong: element ");
+        REFUSED(op_check(o, c, "this test"), TRINE_EDATA, "by this test: element ");
         dst[i] = right;
     }
     OK(op_check(o, c, "this test"));
@@ -75,7 +75,7 @@ static void right_results_only(void **state) {
     trine_mesh_destroy(&mesh);
 }
 
-/* Exactly, whatever the order of additions: the largest world that the program takes. */
+/* Exact in any order of additions, in the largest world that the program accepts. */
 static void sums_are_exact(void **state) {
     (void)state;
     for (size_t i = 0; i < 600; i++) {

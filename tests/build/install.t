@@ -1,9 +1,9 @@
 #!/bin/bash
 # TEST timeout=600
 #
-# Installs into an empty folder and builds a program against nothing but what is there, with the words
-# of pkg-config: once with the shared library, once with the archive. Then the programs and their manual
-# pages, folders of other names, and a library for another processor.
+# Installs into an empty folder and builds a program against the installed files only, with the flags
+# of pkg-config: with the shared library and with the archive. Then tests the programs and their manual
+# pages, other directories, and a library for another processor.
 set -eu
 . tests/lib.sh
 needs nm readelf pkg-config make
@@ -42,13 +42,13 @@ int main(int argc, char **argv) {
 }
 END
 
-# The package file names the place where the files will stand at last; DESTDIR is only on the way.
+# The package file has the final location of the files, without DESTDIR.
 with() {
     PKG_CONFIG_PATH=$dir/usr/lib/pkgconfig pkg-config --define-variable=prefix="$dir/usr" "$@" trine
 }
 
 shared() {
-    # shellcheck disable=SC2046  # words are meant to be split
+    # shellcheck disable=SC2046  # split into arguments
     "${CC:-cc}" $(with --cflags) "$dir/program.c" -o "$dir/shared" $(with --libs) &&
         LD_LIBRARY_PATH=$dir/usr/lib "$dir/shared" &&
         LD_LIBRARY_PATH=$dir/usr/lib tools/mpirun.sh -np 2 "$dir/shared" sum &&
@@ -63,14 +63,14 @@ archive() {
         "$dir/static" && tools/mpirun.sh -np 2 "$dir/static" sum && ! readelf -d "$dir/static" | grep -q libtrine
 }
 
-# What a program that uses the library could clash with.
+# Other exported symbols could collide with those of a program.
 only_ours() {
     local others
     others=$(nm -D --defined-only "$dir/usr/lib/libtrine.so" | awk '$3 !~ /^trine_/')
     [ -z "$others" ] || { echo "$others"; return 1; }
 }
 
-# The object for GPUs, where there was CUDA to make it.
+# The CUDA object, if it was built.
 object_too() {
     ! grep -q CUDA_NVCC "$BUILD/cuda.mk" || [ -e "$dir/usr/lib/libtrine_cuda.so" ]
 }
@@ -83,7 +83,7 @@ nothing_left() {
     [ -z "$(find "$dir/usr" ! -type d)" ]
 }
 
-# The outer make's variables (CC, SAN, ...) come along in MAKEFLAGS: nothing is built again.
+# The outer make's variables (CC, SAN, ...) are passed in MAKEFLAGS: nothing is built again.
 make_install() {
     make BUILD="$BUILD" DESTDIR="$dir" PREFIX=/usr "$@"
 }
@@ -91,21 +91,21 @@ make_install() {
 check "make install" make_install install
 check "a program with the shared library" shared
 check "a program with the archive" archive
-check "the shared library shows trine_* only" only_ours
-check "the object for GPUs is there if CUDA was" object_too
-check "pkg-config knows the version" version
+check "the shared library exports only trine_*" only_ours
+check "the CUDA object is installed if it was built" object_too
+check "pkg-config has the version" version
 
 programs="trine-train $(cd tools && ls ./*.c | sed 's|^./||; s|\.c$||; s|_|-|g' | tr '\n' ' ')"
 
-# Every program is there and says its own name.
+# Every program is installed and prints its own name.
 programs_too() {
     for p in $programs; do
         "$dir/usr/bin/$p" --help >"$dir/help" && grep -q "^Usage: .*$p " "$dir/help" || { echo "$p"; return 1; }
     done
 }
-check "the tools, and the trainer" programs_too
+check "the tools and the trainer are installed" programs_too
 
-# From the same table as the help: each option that is there, once.
+# Made from the same table as the help: each option once.
 options_of() {
     sed -n 's/^  --\([a-z0-9-]*\).*/\1/p' | sort
 }
@@ -118,9 +118,9 @@ pages_too() {
             grep -q "^$(echo "$p" | sed 's/-/\\\\-/g') \\\\- [a-z]" "$page" || { echo "$p"; return 1; }
     done
 }
-check "a manual page of each, with every option" pages_too
+check "each has a manual page with every option" pages_too
 
-# As man shows it: no warning, the name, a heading and an option at the begin of their lines.
+# As rendered by man: no warnings; the name, a heading and an option at the start of their lines.
 rendered() {
     for p in $programs; do
         groff -man -Tascii -P-c -P-b -P-u -ww "$dir/usr/share/man/man1/$p.1" >"$dir/page" 2>"$dir/warnings" &&
@@ -129,12 +129,12 @@ rendered() {
     done
 }
 if groff -man -Tascii </dev/null >/dev/null 2>&1; then check "man can show them" rendered; else
-    skip "man can show them" "there is no groff"
+    skip "man can show them" "groff not found"
 fi
 
 # ---- Another processor ----
 
-# A library whose compiler was told to use what no processor has that has AVX2: only the file that says so
+# A library built for instruction sets that no processor with AVX2 has: only the file that records them
 # differs. xop and fma4 were AMD's until 2016.
 other_archive() {
     cp "$dir/usr/lib/libtrine.a" "$dir/other.a"
@@ -146,7 +146,7 @@ other_archive() {
 refused() {
     run "$@"
     [ $status = 1 ] && [ ! -s "$dir/out" ] && [ "$(wc -l <"$dir/err")" = 1 ] &&
-        grep -q '^trine: .*: this processor has no .*xop, fma4, which Trine was built for; build it on this machine, or with make MARCH=x86-64' "$dir/err"
+        grep -q '^trine: .*: this processor lacks .*xop, fma4, which this build of Trine requires; build it on this machine, or with make MARCH=x86-64' "$dir/err"
 }
 
 other_static() {
@@ -168,15 +168,15 @@ other_shared() {
 
 case $(uname -m) in
 x86_64)
-    check "an archive for another processor says so" other_static
-    check "a shared library, too" other_shared
+    check "an archive for another processor is refused" other_static
+    check "a shared library for another processor is refused" other_shared
     ;;
 esac
 
-check "make uninstall leaves nothing" make_install uninstall
-check "no file is left" nothing_left
+check "make uninstall" make_install uninstall
+check "no files are left" nothing_left
 
-# ---- Folders of other names ----
+# ---- Other directories ----
 
 elsewhere() {
     make BUILD="$BUILD" prefix="$dir/opt" libdir="$dir/opt/a/b" bindir="$dir/opt/programs" mandir="$dir/opt/manual" \
@@ -188,9 +188,9 @@ placed() {
         [ "$(PKG_CONFIG_PATH=$dir/opt/a/b/pkgconfig pkg-config --cflags --libs trine | sed 's/ *$//')" = \
             "-I$dir/opt/headers -L$dir/opt/a/b -ltrine" ]
 }
-check "folders of other names" placed
+check "other directories" placed
 
-# Programs find the object for GPUs where it was installed; that of the tests will do.
+# Programs find the installed CUDA object; the emulated one is used here.
 object_found() {
     cp "$BUILD/emu/libtrine_cuda.so" "$dir/opt/a/b/" &&
         "$dir/opt/programs/trine-tokens" --out "$dir/text" include/trine.h &&
@@ -198,10 +198,10 @@ object_found() {
             --num-attention-heads 2 --seq-length 16 --train-iters 1 --threads 1 --device cuda) &&
         grep -q '^device *cuda' "$dir/said"
 }
-check "trine-train finds the object for GPUs" object_found
-check "make uninstall there" elsewhere uninstall
+check "trine-train finds the CUDA object" object_found
+check "make uninstall from the other directories" elsewhere uninstall
 nothing_there() {
     [ -z "$(find "$dir/opt" ! -type d)" ]
 }
-check "no file is left there" nothing_there
+check "no file is left in the other directories" nothing_there
 done_testing

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Plants one violation at a time in a copy of the sources: make layers must refuse each, at the right
-# place, and must accept the tree as it is.
+# Plants one violation at a time in a copy of the sources: make layers must report each at the right
+# place, and must accept the unchanged tree.
 set -eu
 shopt -s lastpipe # so that "... | refused" counts here
 
@@ -13,8 +13,8 @@ fresh() {
     cp -r src include "$copy"/
 }
 
-# refused NAME FILE EXPECTED < text: with the text at the end of FILE there is exactly one fault, in that
-# file, whose message has EXPECTED in it.
+# refused NAME FILE EXPECTED < text: with the text appended to FILE there is exactly one fault, in that
+# file, and its message contains EXPECTED.
 refused() {
     fresh
     mkdir -p "$copy/$(dirname "$2")"
@@ -39,7 +39,7 @@ include() {
     echo "$4" | refused "$1" "$2" "$3"
 }
 
-accepted "the tree as it is" src/base/planted.c </dev/null
+accepted "the unchanged tree" src/base/planted.c </dev/null
 
 include "base includes device" src/base/planted.c "base must not include device" '#include "device/device.h"'
 include "device includes comm" src/device/ref/planted.c "device must not include comm" '#include "comm/api/comm.h"'
@@ -53,10 +53,10 @@ include "model includes comm" src/model/planted.c "model must not include comm" 
 include "model includes zero" src/model/planted.c "model must not include zero" '#include "zero/zero.h"'
 include "data includes comm" src/data/planted.c "data must not include comm" '#include "comm/api/comm.h"'
 include "doctor includes train" src/doctor/planted.c "doctor must not include train" '#include "train/trainer.h"'
-include "ref includes cpu" src/device/ref/planted.c "device ref must not include another one" '#include "device/cpu/element/lanes.h"'
-include "train includes a transport" src/train/planted.c "src/comm/api only" '#include "comm/transport/shm/shm.h"'
-include "a room nobody knows" src/util/planted.c "no room is called util" '#include <stdio.h>'
-include "a path that climbs" src/dp/planted.c "climbs" '#include "../pp/order.h"'
+include "ref includes cpu" src/device/ref/planted.c "device ref must not include another device" '#include "device/cpu/element/lanes.h"'
+include "train includes a transport" src/train/planted.c "of comm only src/comm/api is allowed" '#include "comm/transport/shm/shm.h"'
+include "an unknown module" src/util/planted.c "unknown module util" '#include <stdio.h>'
+include "a path with .." src/dp/planted.c '".." is not allowed' '#include "../pp/order.h"'
 include "mpi.h in core" src/core/planted.c "<mpi.h> belongs" '#include <mpi.h>'
 include "mpi.h in an example" examples/planted.c "<mpi.h> belongs" '#include "mpi.h"'
 include "nccl.h in a file of C" src/comm/transport/nccl/planted.c "<nccl.h> belongs" '#include <nccl.h>'
@@ -64,16 +64,16 @@ include "nccl.h in mpi.c" src/comm/planted.c "<nccl.h> belongs" '#include <nccl.
 include "CUDA in device" src/device/planted.c "<cuda_runtime.h> belongs" '#include <cuda_runtime.h>'
 include "cuBLAS in ref" src/device/ref/planted.c "<cublas_v2.h> belongs" '#include <cublas_v2.h>'
 include "oneDNN in ref" src/device/ref/planted.c "<oneapi/dnnl/dnnl.h> belongs" '#include <oneapi/dnnl/dnnl.h>'
-include "model names a communicator" src/model/planted.c "names trine_comm" 'static trine_comm *group;'
-include "model asks the mesh" src/model/planted.h "names trine_mesh_group" 'int f(void) { return !trine_mesh_group(m, 0); }'
+include "model uses a communicator" src/model/planted.c "module model must not use trine_comm" 'static trine_comm *group;'
+include "model asks the mesh" src/model/planted.h "module model must not use trine_mesh_group" 'int f(void) { return !trine_mesh_group(m, 0); }'
 include "comm in the object for GPUs" src/device/cuda/planted.cu "device must not include comm" '#include "comm/api/comm.h"'
 include "getenv in train" src/train/planted.c "getenv belongs" 'const char *f(void) { return getenv("HOME"); }'
-include "a number in the program's locale" src/train/planted.c "with a point that is the locale's" 'int f(double x) { return printf("%.3f", x); }'
-include "strtod in train" src/train/planted.c "asks the program's locale" 'double f(const char *t) { return strtod(t, NULL); }'
-include "cJSON prints" src/ckpt/planted.c "cJSON asks the program's locale" 'char *f(cJSON *o) { return cJSON_Print(o); }'
-include "setlocale" src/train/planted.c "asks the program's locale" 'void f(void) { setlocale(LC_ALL, ""); }'
+include "a number in the program's locale" src/train/planted.c "printf prints the locale's decimal point" 'int f(double x) { return printf("%.3f", x); }'
+include "strtod in train" src/train/planted.c "depends on the program's locale" 'double f(const char *t) { return strtod(t, NULL); }'
+include "cJSON prints" src/ckpt/planted.c "cJSON depends on the program's locale" 'char *f(cJSON *o) { return cJSON_Print(o); }'
+include "setlocale" src/train/planted.c "depends on the program's locale" 'void f(void) { setlocale(LC_ALL, ""); }'
 
-refused "a number of a statement of two lines" src/train/planted.c "with a point that is the locale's" <<'END'
+refused "a number in a statement of two lines" src/train/planted.c "printf prints the locale's decimal point" <<'END'
 void f(FILE *out) {
     fprintf(out,
             "half; and %5.1f%%\n", 50.0);
@@ -104,9 +104,9 @@ ring() {
     done
 }
 
-# circle NAME EXPECTED [FAULTS]: what the copy has now is refused, with EXPECTED in one of its faults (1). Without
-# EXPECTED it is accepted.
-circle() {
+# cycle NAME EXPECTED [FAULTS]: the copy as it is now has exactly FAULTS (1) faults, one of whose messages contains
+# EXPECTED. Without EXPECTED it is accepted.
+cycle() {
     local good=1
     run tools/layers.sh "$copy"
     if [ -z "$2" ]; then
@@ -118,34 +118,36 @@ circle() {
 }
 
 ring 3
-circle "accepted: a circle of three modules" ""
+cycle "accepted: a cycle of three source files" ""
 ring 4
-circle "refused: a circle of four modules" "planted0.h:1: 4 modules of a room, more than 3"
+cycle "refused: a cycle of four source files" "planted0.h:1: include cycle of 4 source files (limit: 3):"
 ring 4
 : >"$copy/src/base/planted2.h"
 echo '#include "base/planted3.h"' >"$copy/src/base/planted2.c"
-circle "refused: a circle through a header and its file of C" "4 modules of a room, more than 3"
+cycle "refused: a cycle through a header and its .c" "include cycle of 4 source files (limit: 3):"
 ring 6
 echo '#include "base/planted2.h"' >>"$copy/src/base/planted5.h"
 sed -i 1d "$copy/src/base/planted5.h"
-circle "refused: a circle behind modules that are in none" "planted2.h:1: 4 modules of a room, more than 3"
+cycle "refused: a cycle behind source files that are in none" "planted2.h:1: include cycle of 4 source files (limit: 3):"
 fresh
-echo '#include "device/planted.h"' >"$copy/src/base/planted.h"
-echo '#include "base/planted.h"' >"$copy/src/device/planted.h"
-circle "refused: a circle of two rooms, beside what is wrong with one of them" "modules of several rooms include each other" 2
+echo '#include "device/planted1.h"' >"$copy/src/base/planted0.h"
+echo '#include "base/planted0.h"' >"$copy/src/device/planted1.h"
+cycle "refused: a cycle of two modules, and the include that base must not have" \
+    "include cycle of several modules:" 2
 
 long_function() {
     echo "int planted_long(int a) {"
     for ((i = 0; i < $1 - 2; i++)); do echo "    a++;"; done
     echo "}"
 }
-long_function 61 | refused "a function of 61 lines" src/base/planted.c "planted_long has 61 lines"
+long_function 61 | refused "a function of 61 lines" src/base/planted.c "function planted_long has 61 lines (limit: 60)"
 long_function 60 | accepted "a function of 60 lines" src/base/planted.c
-yes '/* a line */' | head -601 | refused "a file of 601 lines" src/base/planted.c "601 lines"
+yes '/* a line */' | head -601 | refused "a file of 601 lines" src/base/planted.c "file has 601 lines (limit: 600)"
 yes '/* a line */' | head -600 | accepted "a file of 600 lines" src/base/planted.c
 
-refused "two rooms with files of one name" src/tp/reduce.c "src/dp has a file of this name" </dev/null
-: | accepted "one name for two devices of a room" src/device/ref/tiles.c
+echo '/* a line */' | refused "files of the same name in two modules" src/tp/reduce.c \
+    "duplicate file name reduce.c: src/dp has one, too"
+echo '/* a line */' | accepted "files of the same name in two devices of one module" src/device/ref/tiles.c
 
 accepted "comments and strings may name anything" src/model/planted.c <<'END'
 /* trine_comm is for tp; getenv("X") is not

@@ -1,18 +1,18 @@
 #!/bin/bash
-# The PATH of the tests: what is in it and what is not, that a test whose tool is missing says so at once, and
-# that a caller's compiler and MPI are what they were.
+# Tests the PATH of the tests: what is in it and what is not, that a test with a missing tool fails immediately, and
+# that the caller's compiler and MPI are found.
 set -eu
 . tests/lib.sh
 needs timeout
 
 root=$PWD
 tree=$dir/tree
-mkdir -p "$tree/mine" "$tree/tools" "$tree/tests/room"
+mkdir -p "$tree/mine" "$tree/tools" "$tree/tests/suite"
 cp tests/*.sh tests/rules.yml "$tree/tests/"
 cp tools/deps.sh "$tree/tools/"
 cd "$tree"
 
-# command_of NAME: a command of the caller's, in a folder that is in front of the others
+# command_of NAME: makes a command of the caller, in a folder in front of the others
 command_of() {
     printf '#!/bin/sh\necho "%s of mine"\n' "$1" >"mine/$1"
     chmod +x "mine/$1"
@@ -21,9 +21,9 @@ command_of() {
 # fails NAME TEXT: the test in the standard input fails, with TEXT
 fails() {
     local said status=0
-    cat >"tests/room/$1.t"
-    chmod +x "tests/room/$1.t"
-    said=$(PATH=$tree/mine:$PATH tests/run.sh build all "room/$1" 2>&1) || status=$?
+    cat >"tests/suite/$1.t"
+    chmod +x "tests/suite/$1.t"
+    said=$(PATH=$tree/mine:$PATH tests/run.sh build all "suite/$1" 2>&1) || status=$?
     echo "$said"
     [ $status -ne 0 ] && [[ $said == *"$2"* ]]
 }
@@ -33,9 +33,9 @@ as_it_is() {
     for name in sh cat dirname; do ln -s "$(command -v $name)" nothing/; done
     [ "$(PATH=$tree/nothing tests/path.sh build)" = "$tree/nothing" ]
 }
-check "without dpkg it is the PATH as it is" as_it_is
+check "without dpkg the PATH is unchanged" as_it_is
 if ! command -v dpkg-query >/dev/null; then
-    skip "a PATH of links" "not Debian: it is made from dpkg's lists"
+    skip "a PATH of links" "needs dpkg"
     done_testing
 fi
 
@@ -44,17 +44,17 @@ has() {
     local name
     for name in "$@"; do [ -x "$path/$name" ] || { echo "no $name" && return 1; }; done
 }
-check "what every machine has, and what the packages bring" has sh awk grep mount cc c++ mpirun prove pgrep nm git
-check "not what is in no list" [ ! -e "$path/apt-get" ]
+check "essential commands and those of the packages" has sh awk grep mount cc c++ mpirun prove pgrep nm git
+check "no other commands" [ ! -e "$path/apt-get" ]
 again() {
     touch "$path/mark"
     [ "$(tests/path.sh build build test)" = "$path" ] && [ -e "$path/mark" ] && rm "$path/mark"
 }
-check "it is made once" again
+check "it is cached" again
 all_groups() {
     case $(tests/path.sh build) in "$path") return 1 ;; "$tree"/build/path/*) ;; *) return 1 ;; esac
 }
-check "other groups, another folder" all_groups
+check "other groups have another folder" all_groups
 
 command_of surplus
 check "a test that calls a command of no package fails" fails calls "surplus: not found" <<'END'
@@ -62,8 +62,8 @@ check "a test that calls a command of no package fails" fails calls "surplus: no
 echo 1..1
 surplus && echo ok 1
 END
-check "a test that says what it needs fails before it waits" \
-    fails waits "not ok 1 - tests/room/waits.t needs surplus, which is not in its PATH" <<'END'
+check "a test that declares what it needs fails before it waits" \
+    fails waits "not ok 1 - tests/suite/waits.t needs surplus, which is not in its PATH" <<'END'
 #!/bin/sh
 . tests/lib.sh
 needs sh surplus
@@ -78,19 +78,19 @@ without_pgrep() {
     said=$(cd "$root" && ! PATH=$tree/without timeout 100 tests/train/who.t) && echo "$said" &&
         [[ $said == *"not ok 1 - tests/train/who.t needs pgrep, "* ]]
 }
-check "so do the tests of training that look for their processes" without_pgrep
+check "training tests that look for their processes do so, too" without_pgrep
 
 command_of my-cc
 command_of mpirun
 command_of mpiexec.old
-# mine WORD NAME: with my commands in front, and CC as WORD, NAME is mine
+# mine CC NAME: with my commands in front and this CC, NAME is mine
 mine() {
     local path
     path=$(unset MPICC MPIRUN && PATH=$tree/mine:$PATH CC=$1 tests/path.sh build build test)
     [ "$("$path/$2")" = "$2 of mine" ] && [ ! -e "$path/surplus" ]
 }
-check "a compiler that CC names" mine "my-cc -m64" my-cc
-check "by its place" mine "$tree/mine/my-cc" my-cc
-check "the launcher that comes first for the caller" mine cc mpirun
-check "with the rest of that MPI" mine cc mpiexec.old
+check "a compiler that CC names by its name" mine "my-cc -m64" my-cc
+check "a compiler that CC names by its path" mine "$tree/mine/my-cc" my-cc
+check "the caller's launcher" mine cc mpirun
+check "the other commands of that MPI" mine cc mpiexec.old
 done_testing

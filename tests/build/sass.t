@@ -1,11 +1,11 @@
 #!/bin/bash
-# What a warp issues for a tile of attention (tools/sass.sh): the counting itself on a made-up listing, and where
-# nvcc and cuobjdump are, the kernels for heads of 64, which are to stay within these numbers.
+# Tests tools/sass.sh, which counts the instructions that a warp issues for a tile of attention: on a synthetic
+# listing and, if nvcc and cuobjdump are installed, against the limits of the kernels for heads of 64.
 set -eu
 . tests/lib.sh
 
-# A loop from 0x10 to 0x80 in one that is larger: a branch past a wide load, which the path takes, one of two
-# ways to the product, of which it takes the shorter, and a loop without products.
+# A loop from 0x10 to 0x80 inside a larger one: a branch around a wide load, which the path includes, two
+# ways to the product, of which the path takes the shorter, and a loop without products.
 listing() {
     cat <<'END'
  Function small:
@@ -36,7 +36,7 @@ counted() {
         [ "$(awk 'NR == 2 { print $1, $2, $3, $5, $14, $15, $16, $17 }' "$dir/table")" = "6 9 1 1 3 40 8 small" ]
 }
 
-# within KERNEL COLUMN MOST: of the tile that is not masked, the shortest loop of the kernel.
+# within KERNEL COLUMN MOST: for the tile that is not masked, the kernel's shortest loop
 within() {
     grep "$1"ILi64E13__nv_bfloat16Lb0ELb1 "$dir/kernels" | sort -n | head -n 1 >"$dir/row"
     cat "$dir/kernels"
@@ -55,6 +55,6 @@ if [ -e "$BUILD/libtrine_cuda.so" ] && [ -x "$CUOBJDUMP" ]; then
     check "dq: 615 clocks" within attention_mma_dq 2 615
     check "dk, dv: nothing spilled" within attention_mma_keys 16 0
 else
-    skip "what nvcc made of it" "no object by nvcc, or no cuobjdump beside it (CUOBJDUMP says where it is)"
+    skip "the kernels of nvcc" "no object by nvcc, or no cuobjdump in nvcc's folder; set CUOBJDUMP to its path"
 fi
 done_testing

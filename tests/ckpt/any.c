@@ -1,20 +1,20 @@
 /* TEST np=8 longer=ckpt timeout=1800 */
-/* Any layout to any layout. A run makes some steps under one of twelve layouts and saves; under each
- * of the twelve another begins with that. Of every such pair:
+/* Checkpoints between all layouts. A run makes some steps under one of twelve layouts and saves; under
+ * each of the twelve another run resumes from it. For every such pair:
  *
- *   memory    what each rank then holds (weights, masters, moments) is, element by element, what the
- *             files say, found here by name, row and column; padding and gaps are zero
+*   memory    the rank state (weights, masters, moments) equals the files, element by element, looked up by
+ *             name, row and column; padding and gaps are zero
  *   files     saved again at once, the tensor files are equal byte by byte
  *   counters  steps, updates, samples, the loss scale and the last finite norm are equal
- *   losses    of the next 5 steps, with their norms, against the run that was not interrupted: equal
- *             bits where both layouts have the same order of additions (docs/numbers.md: the same dp,
- *             tp and micro-batch; pp, split, schedule and recomputation differ, ZeRO within {0, 1}
- *             or {2, 3}), else the tolerance. Layouts that share an order are also equal in bits to
- *             each other, wherever the checkpoint is from
+ *   losses    of the next 5 steps, with their norms, against the uninterrupted run: equal bits if both
+ *             layouts have the same order of additions (docs/numbers.md: the same dp, tp and micro-batch;
+ *             pp, split, schedule and recomputation differ, ZeRO within {0, 1} or {2, 3}), else within the
+ *             tolerance. Layouts with the same order also give equal bits, whatever layout wrote the
+ *             checkpoint
  *
- * `make check` takes two dozen pairs and 2 steps, TRINE_FULL=1 (make check-full) all 144, and in 16
- * bits all 36 instead of 12, and from processors to (emulated) GPUs and back. Ranks that a layout has
- * no place for wait. */
+ * `make check` takes two dozen pairs and 2 steps, TRINE_FULL=1 (make check-full) all 144, in 16
+ * bits all 36 instead of 12, and between CPUs and (emulated) GPUs. Ranks that a layout does not use
+ * wait. */
 #include "training.h"
 
 #include <math.h>
@@ -28,13 +28,13 @@
 #include "comm/api/comm.h"
 #include "trine_checkpoint.h"
 
-/* The promise of docs/numbers.md for 20 steps in fp32. */
+/* Tolerance of docs/numbers.md for 20 steps in fp32. */
 #define TOLERANCE 1e-6
 
-enum { BEFORE = 3, AFTER = 5 }; /* steps; the order of samples goes on in between */
+enum { BEFORE = 3, AFTER = 5 }; /* steps; the order of samples continues across the save */
 
 static bool full;
-static int after; /* of AFTER, that are made */
+static int after; /* of AFTER, the number made */
 static int world_rank;
 
 /* ---- Jobs ------------------------------------------------------------------------------------ */
@@ -48,7 +48,7 @@ typedef struct {
     bool sequence;
     trine_dtype type;
     bool untied;
-    bool small; /* an emulated GPU's thread costs as much as a hundred real ones */
+    bool small; /* an emulated GPU thread costs as much as a hundred real ones */
     bool gpu;
 } job;
 
@@ -143,7 +143,7 @@ static int job_ranks(const job *j) {
     return j->layout.dp * j->layout.tp * j->layout.pp;
 }
 
-/* Of a step. */
+/* The samples of a step. */
 static int job_samples(const job *j) {
     return j->small ? 4 : 24;
 }
@@ -187,14 +187,14 @@ static const char *describe(const job *j) {
     return out;
 }
 
-/* Whether two layouts add in the same order. */
+/* Whether two layouts have the same order of additions. */
 static bool same_order(const job *a, const job *b) {
     return a->layout.dp == b->layout.dp && a->layout.tp == b->layout.tp &&
            a->zero / 2 == b->zero / 2 && a->sequence == b->sequence && a->type == b->type &&
            a->gpu == b->gpu;
 }
 
-/* ---- What the files say ---------------------------------------------------------------------- */
+/* ---- Contents of the files -------------------------------------------------------------------- */
 
 typedef struct {
     st_file files[2]; /* weights; masters and moments */
@@ -245,7 +245,7 @@ static void close_checkpoint(checkpoint *c) {
     manifest_free(&c->written);
 }
 
-/* A tensor's elements in the files. */
+/* A tensor's elements in the files */
 typedef struct {
     const char *data;
     trine_dtype type;
@@ -283,9 +283,9 @@ static uint32_t to_bits(float x, trine_dtype type) {
     return type == TRINE_F16 ? f16_store(x) : half_bits(x);
 }
 
-/* ---- What a rank holds ----------------------------------------------------------------------- */
+/* ---- Rank state ------------------------------------------------------------------------------- */
 
-/* Elements [begin, begin + count) of a range, of one kind, as they lie in memory. */
+/* Elements [begin, begin + count) of a range, of one kind, in memory. */
 typedef struct {
     const flat_range *range;
     flat_part part;
@@ -297,7 +297,7 @@ static void expect_tensor(const checkpoint *c, const held_part *h, const tensor 
                           const char *suffix, bool weight, bool *seen) {
     saved_tensor s = find_saved(c, t, weight ? ".master" : suffix);
     if (weight && !s.data) s = find_saved(c, t, "");
-    if (!s.data) fail_msg("%s%s is in no file", t->name, suffix);
+    if (!s.data) fail_msg("no file has %s%s", t->name, suffix);
     size_t width = trine_dtype_bytes(h->type), size = t->rows * t->cols;
     for (size_t e = 0; e < t->parts * size; e++) {
         size_t row = e / t->cols % t->rows + t->first_row, col = e % t->cols + t->first_col;
@@ -312,7 +312,7 @@ static void expect_tensor(const checkpoint *c, const held_part *h, const tensor 
     }
 }
 
-/* Every element is the file's, every other one zero. */
+/* Every element equals the file's; padding and gaps are zero. */
 static void expect_part(const trine_trainer *t, const checkpoint *c, const flat_range *range,
                         flat_part part, const void *at, trine_dtype type, const char *suffix,
                         bool weight) {
@@ -335,8 +335,8 @@ static void expect_held_range(const trine_trainer *t, const checkpoint *c, const
     const rank_state *h = &t->held;
     const flat_range *range = &u->layout.ranges[r];
     bool sharded = zero_stage(h->config.spec->zero)->params == SHARD;
-    flat_part whole = {0, range->count}, owned = state_owned(h, u, r);
-    flat_part held = sharded ? state_slice(h, u, r) : whole;
+    flat_part all = {0, range->count}, owned = state_owned(h, u, r);
+    flat_part held = sharded ? state_slice(h, u, r) : all;
     expect_part(t, c, range, held, state_param(h, u, r, held), t->dev->compute, "", true);
     if (u->borrowed[r]) return;
     if (state_has_master(h))
@@ -373,7 +373,7 @@ static void expect_same_state(const ckpt_state *a, const ckpt_state *b, bool sca
     assert_true(a->loss_scale == 2048 && a->good == 1);
 }
 
-/* What a run saved right after it began with `from`. */
+/* Compares `from` with the files that a run saved right after it resumed from it. */
 static void expect_same_checkpoint(const checkpoint *from, const char *folder, const job *a,
                                    const job *b) {
     checkpoint again = open_checkpoint("again");
@@ -427,7 +427,7 @@ static void remove_folder(const char *folder) {
     if (world_rank == 0 && system(command) != 0) fail_msg("%s", command);
 }
 
-/* The run that is not interrupted: saves on its way. */
+/* The uninterrupted run, which saves a checkpoint midway. */
 static ending run_straight(trine_world *part, const job *j, int from) {
     trine_config c = job_config(j);
     trine_trainer *t;
@@ -470,7 +470,7 @@ typedef struct {
     int count;
     ending straight[MAX_JOBS], resumed[MAX_JOBS][MAX_JOBS]; /* [from][to] */
     bool done[MAX_JOBS][MAX_JOBS];
-    int pairs, equal;  /* equal: in bits, to the run that was not interrupted */
+    int pairs, equal;  /* equal: in bits, to the uninterrupted run */
     double loss, norm; /* the worst relative differences of the others */
 } matrix;
 
@@ -491,8 +491,8 @@ typedef struct {
     double loss, norm;
 } bounds;
 
-/* In 16 bits two layouts are as far from each other as each is from exact arithmetic, and so are two
- * types: the bounds of "Beside exact arithmetic" (docs/numbers.md), of the less exact one. */
+/* In 16 bits two layouts may differ by the distance of each from exact arithmetic, and so may two
+ * types: the bounds of "Beside exact arithmetic" (docs/numbers.md), of the less exact type. */
 static bounds allowed(const job *a, const job *b) {
     if (a->type == TRINE_BF16 || b->type == TRINE_BF16) return (bounds){3e-4, 1e-2};
     if (a->type == TRINE_F16 || b->type == TRINE_F16) return (bounds){6e-5, 2.5e-3};
@@ -507,7 +507,8 @@ static void compare_with_straight(matrix *m, int from, int to) {
     bounds most = allowed(a, b);
     m->pairs++;
     m->equal += equal;
-    if (same_order(a, b) && !equal) fail_msg("from %s to %s: other bits", describe(a), describe(b));
+    if (same_order(a, b) && !equal)
+        fail_msg("from %s to %s: different bits", describe(a), describe(b));
     if (!(loss <= most.loss && norm <= most.norm))
         fail_msg("from %s to %s: %.2e of the loss, %.2e of the norm", describe(a), describe(b),
                  loss, norm);
@@ -520,13 +521,13 @@ static void compare_with_each_other(const matrix *m, int from, int to) {
     for (int other = 0; other < to; other++)
         if (m->done[from][other] && same_order(&m->jobs[to], &m->jobs[other]) &&
             !same_bits(&m->resumed[from][to], &m->resumed[from][other]))
-            fail_msg("from %s: %s and %s have other bits", describe(&m->jobs[from]),
+            fail_msg("from %s: %s and %s have different bits", describe(&m->jobs[from]),
                      describe(&m->jobs[to]), describe(&m->jobs[other]));
 }
 
 /* ---- The matrix ------------------------------------------------------------------------------ */
 
-/* The first ranks of the world make the job; the others wait. */
+/* The first ranks of the world run the job; the others wait. */
 static void straight(matrix *m, int from) {
     const job *j = &m->jobs[from];
     trine_world *part;
@@ -549,7 +550,7 @@ static void resume(matrix *m, int from, int to) {
     compare_with_each_other(m, from, to);
 }
 
-/* Of `count` jobs in short: from each to the next one and to one of another kind. */
+/* The short matrix of `count` jobs: from each to the next one and to one of another kind. */
 static bool wanted(int from, int to, int count) {
     return full || to == (from + 1) % count || to == (from + 5) % count;
 }
@@ -590,7 +591,7 @@ static void from_device_to_device(void **state) {
 static int setup(void **state) {
     (void)state;
     world_rank = trine_world_rank(harness_world);
-    trine_world_timeout(harness_world, 300); /* ranks without a place wait for a whole run */
+    trine_world_timeout(harness_world, 300); /* unused ranks wait for a full run */
     int64_t pid = world_rank ? 0 : getpid(); /* the same name on every rank */
     trine_mesh *mesh;
     OK(trine_mesh_create(&mesh, harness_world,

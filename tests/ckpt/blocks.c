@@ -1,6 +1,6 @@
 /* TEST np=1,2,4 */
-/* However a node's ranks put blocks together, and whatever they cannot, the files are the same; and
- * where they can, no rank writes a row. */
+/* The files do not depend on how the ranks of a node assemble blocks, nor on which blocks they
+ * cannot assemble; if they can assemble all, no rank writes single rows. */
 #include <stdio.h>
 #include <sys/statvfs.h>
 #include <sys/vfs.h>
@@ -9,21 +9,21 @@
 #include "ckpt/blocks.h"
 #include "image.h"
 
-#define BLOCK 1024 /* so that every rank has some of them to write */
+#define BLOCK 1024 /* so that every rank has several blocks */
 
-/* ---- Room for shared memory ---- */
+/* ---- Free shared memory ---- */
 
-static bool no_room;
+static bool no_space;
 
 int statvfs(const char *path, struct statvfs *is) {
     struct statfs real;
     if (statfs(path, &real) != 0) return -1;
     *is = (struct statvfs){
-        .f_bsize = (unsigned long)real.f_bsize, /* UCX, below MPICH 4, asks for it */
+        .f_bsize = (unsigned long)real.f_bsize, /* required by UCX, which MPICH 4 uses */
         .f_frsize = (unsigned long)real.f_bsize,
         .f_bfree = real.f_bfree,
         .f_blocks = real.f_blocks,
-        .f_bavail = no_room && strcmp(path, "/dev/shm") == 0 ? 0 : real.f_bavail};
+        .f_bavail = no_space && strcmp(path, "/dev/shm") == 0 ? 0 : real.f_bavail};
     return 0;
 }
 
@@ -31,9 +31,9 @@ int statvfs(const char *path, struct statvfs *is) {
 
 static int64_t pwrites;
 
-/* Nothing is synced: that takes its time. */
+/* Skips all fsync calls, which are slow. */
 static int count_pwrites(const char *call, const char *path) {
-    pwrites += strcmp(call, "pwrite") == 0 && !strstr(path, "/.lease-"); /* its heart beats */
+    pwrites += strcmp(call, "pwrite") == 0 && !strstr(path, "/.lease-"); /* the lease beats */
     return strcmp(call, "fsync") == 0 ? CALL_PRETEND : CALL_REAL;
 }
 
@@ -61,14 +61,14 @@ static void expect_same(const char *a, const char *b) {
 
 /* ---- Cases ---- */
 
-/* On nodes of so many ranks (0: all), with or without room. */
-static void save_on_nodes(const cutting *c, int ranks_per_node, bool room) {
+/* On nodes of ranks_per_node ranks (0: all), with or without shared memory. */
+static void save_on_nodes(const cutting *c, int ranks_per_node, bool space) {
     trine_mesh *all = world_mesh;
     OK(trine_mesh_create(&world_mesh, harness_world, (trine_layout){.dp = ranks, .tp = 1, .pp = 1},
                          ranks_per_node));
-    no_room = !room;
+    no_space = !space;
     image_save(c, in_dir("other"), 1);
-    no_room = false;
+    no_space = false;
     expect_same("other", "first");
     trine_mesh_destroy(&world_mesh);
     world_mesh = all;
@@ -92,10 +92,10 @@ static void however_they_are_put_together_files_are_the_same(void **state) {
         cutting plain = cut_for(1, 1, i == 3 ? TRINE_BF16 : TRINE_F32), c = plain;
         c.dp = sizes[i][0], c.tp = sizes[i][1];
         blocks_size(0);
-        no_room = true;
+        no_space = true;
         image_save(&plain, in_dir("first"), 1); /* by one rank */
-        no_room = false;
-        /* The layout stands in the manifest, for information. */
+        no_space = false;
+        /* The manifest records the layout, for information. */
         image_save(&c, in_dir("again"), 1);
         shell("cp %s %s", in_dir("again/step-1/manifest.json"), in_dir("first/step-1/"));
         expect_same("again", "first");
@@ -119,11 +119,11 @@ static void ranks_of_a_node_write_whole_ones(void **state) {
     begin_case();
     for (int alone = 0; alone < 2; alone++) {
         pwrites = 0;
-        no_room = alone;
+        no_space = alone;
         image_save(&c, in_dir("a"), 1);
         OK(trine_all_reduce(world, &calls[alone], &pwrites, 1, TRINE_I64, TRINE_SUM));
     }
-    no_room = false;
+    no_space = false;
     if (rank == 0) {
         int64_t rest = 5; /* two headers, config.json, the manifest, `latest` */
         assert_int_equal(calls[0], rest + blocks_in("a/step-1/" CKPT_MODEL_FILE) +
@@ -133,7 +133,7 @@ static void ranks_of_a_node_write_whole_ones(void **state) {
     end_case();
 }
 
-/* What is transposed is read in runs as long as a block has rows; a block has 16 of them or 4 MiB. */
+/* Transposed data are read in runs as long as a block has rows; a block has 16 rows or 4 MiB. */
 static void blocks_grow_with_the_rows(void **state) {
     static const struct {
         uint64_t row;

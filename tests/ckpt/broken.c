@@ -1,7 +1,7 @@
 /* TEST np=3 longer=ckpt */
-/* What is not whole is not loaded: every fault of a folder is found, by whichever rank reads the
- * place, all ranks hear of it, and an older checkpoint is taken. Faults of one rank alone, which
- * sees another folder or cannot open files, are all ranks'. */
+/* Incomplete checkpoints are not loaded: every fault of a folder is found by the rank that reads
+ * it, all ranks return it, and an older checkpoint is loaded. Faults of one rank alone, which sees
+ * another folder or cannot open files, are returned on all ranks. */
 #include "image.h"
 
 #include <fcntl.h>
@@ -10,7 +10,7 @@
 
 #include "ckpt/source.h"
 
-/* Files of one block and of two, the last ones not full. */
+/* Files of one and of two file blocks, the last of each partial. */
 static cutting large_model(void) {
     gpt_shape shape = {.B = 1, .T = 16, .C = 256, .H = 4, .F = 256, .L = 1, .V = 1201, .tp = 1};
     return (cutting){.shape = shape, .dp = 3, .tp = 1};
@@ -30,9 +30,9 @@ static int teardown(void **state) {
     return image_teardown(state);
 }
 
-/* ---- What is said ---------------------------------------------------------------------------- */
+/* ---- Messages -------------------------------------------------------------------------------- */
 
-/* What an opening returned, and wrote. */
+/* Result and output of opening a checkpoint. */
 typedef struct {
     trine_status status;
     int64_t step; /* -1: nothing was opened */
@@ -64,7 +64,7 @@ static void expect_text(const char *text, const char *part) {
     if (!strstr(text, part)) fail_msg("no \"%s\" in: %s", part, text);
 }
 
-/* All ranks got `status`; rank 0 has the message, the others none. */
+/* All ranks return `status`; rank 0 has the message, the others have none. */
 static void expect_error(const opening *o, trine_status status, const char *text) {
     if (o->status != status)
         fail_msg("%s instead of %s: %s", trine_status_text(o->status), trine_status_text(status),
@@ -87,8 +87,8 @@ static void expect_opened(const opening *o, int64_t step, const char *said) {
 
 /* ---- Faults of a folder ---------------------------------------------------------------------- */
 
-/* step-40 of a copy of both has the fault: refused by its name; passed over for step-20; refused
- * when it is the only one. */
+/* step-40 of a copy of both has the fault: opening it by name fails; opening the folder skips it
+ * and opens step-20; if it is the only checkpoint, opening the folder fails. */
 static void expect_found(const char *fault, const char *reason) {
     const char *dir = in_dir("tried");
     char text[1024], passed[1024];
@@ -96,13 +96,13 @@ static void expect_found(const char *fault, const char *reason) {
     shell("cd %s/step-40 && %s", dir, fault);
     opening o = try_open(ckpt_open, in_dir("tried/step-40"));
     expect_error(&o, o.status == TRINE_EIO ? TRINE_EIO : TRINE_EDATA, reason);
-    snprintf(passed, sizeof passed, "passed over %s/step-40: %s", dir, reason);
+    snprintf(passed, sizeof passed, "skipped %s/step-40: %s", dir, reason);
     o = try_open(ckpt_open, dir);
     expect_opened(&o, 20, passed);
     o = try_open(ckpt_open_newest, dir);
     expect_opened(&o, 20, passed);
     shell("rm -r %s/step-20%s", dir, "");
-    snprintf(text, sizeof text, "%s has no whole checkpoint:\n    step-40: %s", dir, reason);
+    snprintf(text, sizeof text, "%s has no complete checkpoint:\n    step-40: %s", dir, reason);
     o = try_open(ckpt_open, dir);
     expect_error(&o, TRINE_EDATA, text);
     o = try_open(ckpt_open_newest, dir);
@@ -125,8 +125,8 @@ static void expect_flip_found(const char *file, uint64_t place, uint64_t bytes) 
              file, (unsigned long long)place, (unsigned long long)place);
     uint64_t block = place / CKPT_BLOCK, end = (block + 1) * CKPT_BLOCK;
     snprintf(reason, sizeof reason,
-             "%s: the checksum of bytes %llu to %llu (block %llu of %zu) is not the manifest's",
-             file, (unsigned long long)(block * CKPT_BLOCK),
+             "%s: checksum mismatch in bytes %llu to %llu (block %llu of %zu)", file,
+             (unsigned long long)(block * CKPT_BLOCK),
              (unsigned long long)((end < bytes ? end : bytes) - 1), (unsigned long long)block,
              manifest_blocks(bytes));
     expect_found(fault, reason);
@@ -149,7 +149,7 @@ static uint64_t data_of(const char *path) {
     return data;
 }
 
-/* The header's length, its text, what is between it and the data, the data, every block's ends. */
+/* Header length, header text, padding, data, and both ends of every file block. */
 static void finds_a_flipped_bit(void **state) {
     static const char *const files[] = {CKPT_MODEL_FILE, CKPT_OPTIMIZER_FILE};
     (void)state;
@@ -173,7 +173,7 @@ static void finds_a_flipped_bit(void **state) {
     }
 }
 
-/* Any bit of any file, the manifest's too. */
+/* Any bit of any file, including the manifest. */
 static void finds_any_flipped_bit(void **state) {
     static const char *const files[] = {MANIFEST_FILE, CKPT_MODEL_FILE, CKPT_OPTIMIZER_FILE};
     uint64_t seed = rng_key(1, "flips");
@@ -204,10 +204,10 @@ static void finds_other_lengths(void **state) {
                  "optimizer.safetensors has 0 bytes instead");
     expect_found("rm model.safetensors", "model.safetensors is missing");
     expect_found("rm optimizer.safetensors && mkdir optimizer.safetensors",
-                 "optimizer.safetensors is no file");
+                 "optimizer.safetensors is not a regular file");
 }
 
-/* Cut anywhere, extended, changed, or gone. */
+/* A manifest that is truncated anywhere, extended, changed, or missing. */
 static void finds_a_broken_manifest(void **state) {
     (void)state;
     expect_found("rm manifest.json", "manifest.json is missing");
@@ -221,17 +221,17 @@ static void finds_a_broken_manifest(void **state) {
     expect_found("sed -i s/40/41/ manifest.json", "manifest.json");
 }
 
-/* Files of the same sizes, each good by itself. */
+/* Files of the same sizes, each valid by itself. */
 static void finds_files_of_another_checkpoint(void **state) {
     (void)state;
-    expect_found("cp ../step-20/manifest.json .", "manifest.json is that of step 20");
-    expect_found("cp ../step-20/* .", "manifest.json is that of step 20");
+    expect_found("cp ../step-20/manifest.json .", "manifest.json belongs to step 20");
+    expect_found("cp ../step-20/* .", "manifest.json belongs to step 20");
     expect_found("dd if=optimizer.safetensors of=model.safetensors bs=1000 count=1 conv=notrunc "
                  "2>/dev/null",
-                 "model.safetensors: the checksum of bytes 0 to ");
+                 "model.safetensors: checksum mismatch in bytes 0 to ");
 }
 
-/* ---- What is not there ----------------------------------------------------------------------- */
+/* ---- Missing checkpoints --------------------------------------------------------------------- */
 
 static void starts_afresh_only_without_any(void **state) {
     (void)state;
@@ -247,11 +247,11 @@ static void starts_afresh_only_without_any(void **state) {
     o = try_open(ckpt_open, in_dir("kept/step-30"));
     expect_error(&o, TRINE_EIO, "step-30: No such file or directory");
     o = try_open(ckpt_open, in_dir("kept/step-40/model.safetensors"));
-    expect_error(&o, TRINE_EIO, "model.safetensors is a file; what is loaded is a folder");
+    expect_error(&o, TRINE_EIO, "model.safetensors is a file; a checkpoint is a folder");
 }
 
-/* config.json is for transformers: checkpoints of earlier versions have none, and whoever changes it has
- * changed nothing that is loaded. It makes no Hugging Face folder of a checkpoint that lost its manifest. */
+/* config.json is for transformers only: checkpoints of earlier versions have none, and changes to it do
+ * not affect loading. A checkpoint without a manifest is not treated as a Hugging Face folder because of it. */
 static void does_not_read_its_config_json(void **state) {
     static const char *const changes[] = {"true", "echo nonsense >config.json", "rm config.json"};
     (void)state;
@@ -269,7 +269,7 @@ static void does_not_read_its_config_json(void **state) {
     expect_error(&o, TRINE_EIO, "lost has no checkpoint (step-N or manifest.json)");
 }
 
-/* A checkpoint may have another name, if it is asked for by it. */
+/* A checkpoint with another name can be opened by that name. */
 static void takes_the_newest_or_the_named(void **state) {
     (void)state;
     opening o = try_open(ckpt_open, in_dir("kept/"));
@@ -281,47 +281,50 @@ static void takes_the_newest_or_the_named(void **state) {
     expect_opened(&o, 20, NULL);
     shell("mv %s/step-40 %s/step-9", in_dir("kept"), in_dir("kept"));
     o = try_open(ckpt_open_newest, in_dir("kept"));
-    expect_opened(&o, 20, "kept/latest names step-40, which is not there");
+    expect_opened(&o, 20, "kept/latest names step-40, which does not exist");
 }
 
 /* ---- One rank alone -------------------------------------------------------------------------- */
 
-/* The last rank's current folder is another one, so that "seen" is not what the others see. */
+/* Gives the last rank another current folder, so that it sees other files than the other ranks. */
 static void enter(const char *mine, const char *others) {
     OK(trine_barrier(world));
     assert_int_equal(chdir(rank == ranks - 1 ? mine : others), 0);
 }
 
-/* A rank that sees no folder of that name, or one with other files. */
+/* A rank that does not see the folder, or sees one with other files. */
 static void a_rank_that_sees_another_folder(void **state) {
-    char other[512], whole[512], named[128];
+    char other[512], original[512], named[128];
     (void)state;
-    snprintf(whole, sizeof whole, "%s", test_dir);
+    snprintf(original, sizeof original, "%s", test_dir);
     snprintf(other, sizeof other, "%s/other", test_dir);
     snprintf(named, sizeof named, " (rank %d, on ", ranks - 1);
     shell("mkdir %s%s", other, "");
-    enter(other, whole);
+    enter(other, original);
     opening o = try_open(ckpt_open, "kept/step-40");
     expect_error(&o, TRINE_EIO,
-                 "kept/step-40 is not seen here: it must be a folder that all ranks see (rank ");
+                 "kept/step-40 is not visible on this rank; use a shared file system (rank ");
     if (rank == 0) expect_text(o.message, named);
     o = try_open(ckpt_open_newest, "kept");
-    expect_error(&o, TRINE_EDATA, "is not seen here");
-    /* The other way round: a fresh start would be the end of an old run. */
-    enter(whole, other);
+    expect_error(&o, TRINE_EDATA, "is not visible on this rank");
+    /* Only the last rank has the folder: starting from scratch would lose the old run. */
+    enter(original, other);
     o = try_open(ckpt_open_newest, "kept");
-    expect_error(&o, TRINE_EIO, "sees checkpoints in kept, rank 0 sees none");
-    shell("cp -r %s/kept %s", whole, other);
+    expect_error(&o, TRINE_EIO,
+                 "sees checkpoints in kept, rank 0 sees none; use a shared file system");
+    shell("cp -r %s/kept %s", original, other);
     cutting c = large_model();
     c.shape.H = 8;
     image_save(&c, in_dir("other/kept"), 40);
-    enter(other, whole);
+    enter(other, original);
     o = try_open(ckpt_open, "kept/step-40");
-    expect_error(&o, TRINE_EIO, "kept/step-40 is another one than rank 0 sees");
+    expect_error(&o, TRINE_EIO, "kept/step-40 differs from rank 0's; use a shared file system");
     o = try_open(ckpt_open, "kept");
-    expect_opened(&o, 20, "passed over kept/step-40: kept/step-40 is another one than rank 0 sees");
-    /* A fault that only the last rank's copy has, in whichever block. */
-    shell("cp -r %s/kept/step-40 %s/kept", whole, other);
+    expect_opened(
+        &o, 20,
+        "skipped kept/step-40: kept/step-40 differs from rank 0's; use a shared file system");
+    /* A fault in the last rank's copy only. */
+    shell("cp -r %s/kept/step-40 %s/kept", original, other);
     shell("rm %s/kept/step-40/optimizer.safetensors%s", other, "");
     o = try_open(ckpt_open, "kept/step-40");
     expect_error(&o, TRINE_EIO, "kept/step-40/optimizer.safetensors is missing (rank ");
@@ -336,14 +339,14 @@ static void export_model(const char *from, const char *to) {
     OK(trine_barrier(world));
 }
 
-/* The same with a folder of Hugging Face. */
+/* The same with a Hugging Face folder. */
 static void a_rank_that_sees_another_model(void **state) {
     (void)state;
     shell("mkdir %s/other%s", test_dir, "");
     export_model(in_dir("kept/step-20"), in_dir("model"));
     enter(in_dir("other"), test_dir);
     opening o = try_open(ckpt_open, "model");
-    expect_error(&o, TRINE_EIO, "model is not seen here: it must be a folder that all ranks see");
+    expect_error(&o, TRINE_EIO, "model is not visible on this rank; use a shared file system");
     shell("cp -r %s %s", in_dir("model"), in_dir("other"));
     shell("sed -i s/n_positions/n_position_/ %s/config.json%s", in_dir("other/model"), "");
     o = try_open(ckpt_open, "model");
@@ -351,7 +354,7 @@ static void a_rank_that_sees_another_model(void **state) {
     shell("rm -r %s%s", in_dir("other/model"), "");
     export_model(in_dir("kept/step-40"), in_dir("other/model"));
     o = try_open(ckpt_open, "model");
-    expect_error(&o, TRINE_EIO, "model is another one than rank 0 sees");
+    expect_error(&o, TRINE_EIO, "model differs from rank 0's; use a shared file system");
     /* Another training of the same model: names and sizes are the same. */
     shell("cp %s/* %s", in_dir("model"), in_dir("other/model"));
     ckpt_source *same;
@@ -360,15 +363,15 @@ static void a_rank_that_sees_another_model(void **state) {
     shell("cd %s%s; truncate -s -1 model.safetensors; printf Z >>model.safetensors",
           in_dir("other/model"), "");
     o = try_open(ckpt_open, "model");
-    expect_error(&o, TRINE_EIO, "model is another one than rank 0 sees");
+    expect_error(&o, TRINE_EIO, "model differs from rank 0's; use a shared file system");
     shell("cp %s/* %s", in_dir("model"), in_dir("other/model"));
     shell("echo >>%s/config.json%s", in_dir("other/model"), "");
     o = try_open(ckpt_open, "model");
-    expect_error(&o, TRINE_EIO, "model is another one than rank 0 sees");
+    expect_error(&o, TRINE_EIO, "model differs from rank 0's; use a shared file system");
     assert_int_equal(chdir("/"), 0);
 }
 
-/* A rank that may not open a file more. */
+/* A rank that cannot open another file. */
 static void a_rank_without_descriptors(void **state) {
     struct rlimit limit, none;
     (void)state;

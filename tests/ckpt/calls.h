@@ -1,7 +1,8 @@
-/* Stands between the library and the kernel: every call that changes what is under one folder is
- * shown to a hook first, which may let it happen, pretend that it happened, let it fail, or end the
- * process. For tests that kill a job at the n-th such call, lose a write, fill a disk. Beats of a
- * lease, which come when they come, are not shown. A program includes it once; what it defines takes the place of libc's functions in the whole program. */
+/* Intercepts system calls: every call that changes the contents of one folder is passed to a hook first,
+ * which may let it happen, pretend that it happened, let it fail, or exit the process. For tests that kill
+ * a job at the n-th such call, lose a write, or fill a disk. Beats of a lease, which are not deterministic,
+ * are not passed. A program includes it once; its definitions replace libc's functions in the entire
+ * program. */
 #ifndef TRINE_TESTS_CKPT_CALLS_H
 #define TRINE_TESTS_CKPT_CALLS_H
 
@@ -15,11 +16,11 @@
 #define CALL_REAL    0
 #define CALL_PRETEND (-1)
 
-/* `path` is the whole name of what is changed, or renamed. CALL_REAL, CALL_PRETEND or an errno. */
+/* `path` is the full path of what is changed or renamed. Returns CALL_REAL, CALL_PRETEND or an errno. */
 typedef int (*call_hook)(const char *call, const char *path);
 
 static call_hook calls_hook;
-static const char *calls_under; /* what the names of interest contain */
+static const char *calls_under; /* the text that names of interest contain */
 
 static int calls_ask(const char *call, const char *path) {
     if (!calls_hook || !strstr(path, calls_under)) return CALL_REAL;

@@ -1,15 +1,15 @@
 /* TEST np=none */
-/* For tests/ckpt/nothing_lost.t: train_gpt, of which one rank meets its end at the N-th time that it
- * makes some call on the folder of checkpoints, just before that call.
+/* For tests/ckpt/nothing_lost.t: train_gpt, one rank of which is killed or stopped just before its
+ * N-th call of a kind on the folder of checkpoints.
  *
  *     crash_driver FOLDER RANK CALL N HOW arguments of train_gpt...
  *
  * CALL is mkdir, rmdir, unlink, rename, renameat2, fsync, fallocate, pwrite, write or any. HOW is
- *     kill   the rank is killed
- *     all    so are all ranks, this one last
- *     stop   the rank is stopped
- * The model is small, and so are blocks, that there are some of them for every rank to write.
- * It says what it does in a line on standard error. */
+ *     kill   kills the rank
+ *     all    kills all ranks, this one last
+ *     stop   stops the rank
+ * Model and blocks are small, so that every rank writes several blocks. It reports the interruption in
+ * a line on standard error. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,7 +44,7 @@ static int count_down(const char *call, const char *path) {
     return CALL_REAL;
 }
 
-/* Open MPI's, MPICH's. */
+/* Open MPI's and MPICH's variables. */
 static int rank_here(void) {
     const char *rank = getenv("OMPI_COMM_WORLD_RANK");
     if (!rank) rank = getenv("PMI_RANK");

@@ -1,8 +1,8 @@
 /* TEST np=0 */
-/* The folder of checkpoints: what appears and disappears in which order, what is synced before what,
- * that a process which ends at any call that changes the folder leaves the newest checkpoint
- * where folder_list finds it, whole, and that an owner who has lost the folder harms nobody. A
- * checkpoint is one file here, which says its step and who wrote it. */
+/* The folder of checkpoints: the order in which names appear and disappear and of syncs; that a
+ * process which exits at any call that changes the folder leaves the newest checkpoint complete and
+ * listed by folder_list; and thatan owner that has lost the folder changes nothing. A checkpoint is
+ * one file here, with its step and its writer. */
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -11,7 +11,7 @@
 #include "harness.h"
 #include "calls.h"
 
-static char base[64]; /* holds DIR and what is beside it */
+static char base[64]; /* parent of DIR */
 static char dir[80];
 static lease *own;
 
@@ -55,7 +55,7 @@ static void put(const char *name, const char *text) {
     assert_int_equal(fclose(f), 0);
 }
 
-/* What a file says; "" if it is not there. */
+/* Contents of a file; "" if it does not exist. */
 static const char *text_of(const char *name) {
     static char text[256];
     FILE *f = fopen(in_dir(name), "r");
@@ -66,7 +66,7 @@ static const char *text_of(const char *name) {
     return text;
 }
 
-/* As ckpt_hold does it. */
+/* Takes the lease as ckpt_hold does. */
 static trine_status hold(lease **l) {
     bool held = false;
     TRY(folder_make(dir));
@@ -91,7 +91,7 @@ static void put_step(const char *folder, int64_t step, const char *by) {
     put(name, text);
 }
 
-/* As a save does it; `by` ends up in the file. */
+/* Saves as ckpt_save does; the file contains `by`. */
 static trine_status save(int64_t step, const char *by) {
     if (!own) TRY(hold(&own));
     TRY(folder_begin(own, step, 1000));
@@ -99,7 +99,7 @@ static trine_status save(int64_t step, const char *by) {
     return folder_publish(own, step);
 }
 
-/* The list as words, newest first. */
+/* The listed steps as text, newest first. */
 static const char *listed(void) {
     static char text[256];
     int64_t *steps;
@@ -113,7 +113,7 @@ static const char *listed(void) {
     return text;
 }
 
-/* Names in DIR beside those of whole checkpoints, `latest` and a lease. */
+/* The number of names in DIR other than complete checkpoints, `latest` and a lease. */
 static int leftovers(void) {
     char command[256];
     snprintf(command, sizeof command,
@@ -122,7 +122,7 @@ static int leftovers(void) {
     return WEXITSTATUS(system(command));
 }
 
-/* ---- What is there ---- */
+/* ---- Listing ---- */
 
 static void saved_ones_are_listed_newest_first(void **state) {
     (void)state;
@@ -152,7 +152,7 @@ static void other_names_are_no_checkpoints(void **state) {
     assert_string_equal(text_of("step-50"), "a file");
 }
 
-/* Not listed, it would be a reason to begin anew. */
+/* If it were not listed, a run would start from scratch. */
 static void one_on_storage_that_is_away_is_listed(void **state) {
     (void)state;
     OK(save(3, "a"));
@@ -162,7 +162,7 @@ static void one_on_storage_that_is_away_is_listed(void **state) {
 
 #define OTHER "0123456789abcdef" /* the token of an owner that was killed */
 
-/* With and without a token, as before there were leases; and what only looks like that. */
+/* With a token, without one (as before leases), and names that only look alike. */
 static const char *const left[] = {".step-5." OTHER ".writing", ".step-6.writing",
                                    ".step-1." OTHER ".removing", ".step-1." OTHER ".replaced",
                                    ".step-2.removing"};
@@ -196,7 +196,7 @@ static void leftovers_of_killed_jobs_go_and_nothing_else(void **state) {
     assert_string_equal(text_of("step-1/file"), "1 by a");
 }
 
-/* What a job tries at its start. The names by which somebody could still publish are others then. */
+/* folder_take renames folders that another owner could still publish. */
 static void a_start_removes_nothing(void **state) {
     (void)state;
     assert_int_equal(mkdir(dir, 0777), 0);
@@ -218,9 +218,9 @@ static void the_newest_are_kept_and_the_one_just_saved(void **state) {
     assert_string_equal(listed(), "50 40 30 20 10");
     OK(folder_clean(own, 3, 50));
     assert_string_equal(listed(), "50 40 30");
-    OK(save(20, "b")); /* a run that began again further back */
+    OK(save(20, "b")); /* a run that resumed from an earlier step */
     OK(folder_clean(own, 2, 20));
-    assert_string_equal(listed(), "50 40 30 20"); /* later ones are broken, and do not count */
+    assert_string_equal(listed(), "50 40 30 20"); /* later ones are broken and do not count */
     OK(save(25, "b"));
     OK(folder_clean(own, 1, 25));
     assert_string_equal(listed(), "50 40 30 25");
@@ -243,7 +243,7 @@ static void folders_above_are_made(void **state) {
 static void want_of_space_is_said_before_anything_is_made(void **state) {
     (void)state;
     OK(hold(&own));
-    REFUSED(folder_begin(own, 5, UINT64_MAX / 4), TRINE_EIO, "no room for a checkpoint");
+    REFUSED(folder_begin(own, 5, UINT64_MAX / 4), TRINE_EIO, "not enough space for a checkpoint");
     REFUSED(folder_try(own, 5, UINT64_MAX / 4), TRINE_EIO, "4611686018427387903 bytes");
     assert_int_equal(leftovers(), 0);
 }
@@ -252,13 +252,13 @@ static void a_file_in_the_way_is_named(void **state) {
     (void)state;
     assert_int_equal(mkdir(dir, 0777), 0);
     put("x", "no folder");
-    REFUSED(folder_make(in_dir("x")), TRINE_EIO, "ckpt/x: cannot make the folder: Not a dir");
+    REFUSED(folder_make(in_dir("x")), TRINE_EIO, "ckpt/x: cannot create the folder: Not a dir");
     REFUSED(folder_make(in_dir("x/y")), TRINE_EIO, "Not a directory");
     OK(hold(&own));
     REFUSED(folder_publish(own, 3), TRINE_EIO, ".writing: No such file");
 }
 
-/* ---- Order: what is durable before what ---- */
+/* ---- Order of syncs ---- */
 
 static char log_text[2048];
 
@@ -308,9 +308,9 @@ static void every_rename_is_synced_before_the_next(void **state) {
                         "rename step-3; fsync .; rmdir .step-3.removing; ");
 }
 
-/* ---- Ends at any moment ---- */
+/* ---- Exits at any call ---- */
 
-static int calls_left; /* until the process ends */
+static int calls_left; /* until the process exits */
 static bool no_exchange;
 
 static int end_at(const char *call, const char *path) {
@@ -320,13 +320,13 @@ static int end_at(const char *call, const char *path) {
     return strcmp(call, "fsync") == 0 ? CALL_PRETEND : CALL_REAL;
 }
 
-/* Syncing is a matter of power cuts; thousands of them would take their time. */
+/* fsync only matters for power failures, and thousands of them are slow. */
 static int never_sync(const char *call, const char *path) {
     (void)path;
     return strcmp(call, "fsync") == 0 ? CALL_PRETEND : CALL_REAL;
 }
 
-/* A job that saves steps 3 (which is there) and 4, and keeps two. */
+/* A job that saves steps 3 (which exists) and 4, and keeps two. */
 static trine_status job(void) {
     TRY(save(3, "b"));
     TRY(folder_clean(own, 2, 3));
@@ -336,7 +336,7 @@ static trine_status job(void) {
     return TRINE_OK;
 }
 
-/* Runs it in a process of its own, which ends at call n; says whether it got through. */
+/* Runs it in a child process that exits at call n; returns whether it finished. */
 static bool job_that_ends(int n) {
     int status;
     pid_t child = fork();
@@ -351,13 +351,13 @@ static bool job_that_ends(int n) {
     return WEXITSTATUS(status) == 0;
 }
 
-/* Every checkpoint there is whole, none that was not due to go is missing. */
+/* Every checkpoint is complete, and none is missing that had to be kept. */
 static void nothing_is_lost(int n) {
     char name[64], a[64], b[64];
     const char *has = listed();
     bool expected = !strcmp(has, "3 2 1") || !strcmp(has, "3 2") || !strcmp(has, "4 3 2") ||
                     !strcmp(has, "4 3");
-    if (!expected) fail_msg("ended at call %d: there is \"%s\"", n, has);
+    if (!expected) fail_msg("exit at call %d: found \"%s\"", n, has);
     for (int step = 1; step <= 4; step++) {
         snprintf(name, sizeof name, "step-%d", step);
         if (!there(name)) continue;
@@ -366,7 +366,7 @@ static void nothing_is_lost(int n) {
         snprintf(b, sizeof b, "%d by b", step);
         const char *text = text_of(name);
         if (strcmp(text, a) != 0 && strcmp(text, b) != 0)
-            fail_msg("ended at call %d: %s says \"%s\"", n, name, text);
+            fail_msg("exit at call %d: %s contains \"%s\"", n, name, text);
     }
 }
 
@@ -376,17 +376,17 @@ static void clear(void) {
     assert_int_equal(system(command), 0);
 }
 
-/* The number of moments that there are. */
+/* The number of calls at which the job can exit. */
 static int end_everywhere(void) {
     int n = 0;
     calls_hook = never_sync;
     for (bool through = false; !through; n++) {
         clear();
         for (int step = 1; step <= 3; step++) OK(save(step, "a"));
-        lease_give_back(&own); /* a child has no threads of its parent's */
+        lease_give_back(&own); /* a child has none of its parent's threads */
         through = job_that_ends(n);
         nothing_is_lost(n);
-        OK(job()); /* the next one comes through, and leaves nothing behind */
+        OK(job()); /* the next job finishes and leaves nothing behind */
         assert_string_equal(listed(), "4 3");
         assert_string_equal(text_of("step-3/file"), "3 by b");
         assert_int_equal(leftovers(), 0);
@@ -406,7 +406,7 @@ static void nor_where_names_cannot_be_exchanged(void **state) {
     assert_in_range(end_everywhere(), 20, 60);
 }
 
-/* Killed between the two renames, and nobody may write there any more: said, not passed over. */
+/* Killed between the two renames, in a folder that is now read-only: reported, not skipped. */
 static int refuse_rename(const char *call, const char *path) {
     (void)path;
     return strcmp(call, "rename") == 0 ? EROFS : CALL_REAL;
@@ -421,12 +421,12 @@ static void one_that_cannot_get_its_name_back_is_said(void **state) {
     assert_int_equal(rename(in_dir("step-3"), in_dir(".step-3.replaced")), 0);
     calls_hook = refuse_rename;
     REFUSED(folder_list(dir, &steps, &count), TRINE_EIO,
-            ".step-3.replaced is a whole checkpoint that was about to be replaced");
+            ".step-3.replaced is a complete checkpoint whose replacement was interrupted");
     calls_hook = NULL;
     assert_string_equal(listed(), "3 2");
 }
 
-/* The new one has the old one's name, and nobody knows whether the disk has it. */
+/* The new checkpoint has the old one's name, but may not be on the disk yet. */
 static int refuse_sync(const char *call, const char *path) {
     return strcmp(call, "fsync") == 0 && strcmp(path, dir) == 0 ? EIO : CALL_REAL;
 }
@@ -444,7 +444,7 @@ static void one_whose_place_is_not_on_the_disk_stays(void **state) {
     assert_string_equal(text_of("step-3/file"), "3 by a");
 }
 
-/* Somebody lists the checkpoints between the two renames, and takes the job for one that was killed. */
+/* A reader lists the checkpoints between the two renames and restores the old one. */
 static int reads_left;
 
 static int read_between(const char *call, const char *path) {
@@ -465,7 +465,7 @@ static void a_reader_between_two_renames_stops_no_save(void **state) {
     reads_left = 2;
     OK(save(3, "b"));
     calls_hook = NULL;
-    assert_in_range(reads_left + 10, 0, 9); /* they have read */
+    assert_in_range(reads_left + 10, 0, 9); /* the readers have read */
     assert_string_equal(text_of("step-3/file"), "3 by b");
     assert_int_equal(leftovers(), 0);
 }
@@ -481,8 +481,8 @@ static void write_as_later(void) {
     put_step(name_of(later, 5, "writing"), 5, "c");
 }
 
-/* The first owner is stopped for as long as it takes to be dead, just before a call; the later one has
- * taken the folder then, or begun a save, too. */
+/* Stops the first owner just before a call until its lease has expired; meanwhile the later owner
+ * takes the folder, or starts a save. */
 static int take_over(const char *call, const char *path) {
     char command[128];
     if (taken_from || strcmp(call, taken_at) != 0 || strstr(path, "/.lease-")) return CALL_REAL;
@@ -508,7 +508,7 @@ static void give_both_back(void) {
     lease_give_back(&later);
 }
 
-/* Its folder has another name by then: nothing of it appears, and what is there stays. */
+/* The first owner's folder has been renamed: it is not published, and existing checkpoints stay. */
 static void who_has_lost_the_folder_publishes_nothing(void **state) {
     static const char *const calls[] = {"fsync", "rename", "renameat2"};
     (void)state;
@@ -519,26 +519,26 @@ static void who_has_lost_the_folder_publishes_nothing(void **state) {
         OK(folder_begin(own, step, 1000));
         put_step(name_of(own, step, "writing"), step, "b");
         takes_at(calls[i], false);
-        REFUSED(folder_publish(own, step), TRINE_EBUSY, "has taken the folder over");
+        REFUSED(folder_publish(own, step), TRINE_EBUSY, "has taken over the folder");
         assert_true(taken_from);
         assert_string_equal(listed(), "3");
         assert_string_equal(text_of("step-3/file"), "3 by a");
         assert_string_equal(text_of("latest"), "step-3\n");
-        REFUSED(folder_begin(own, 5, 1000), TRINE_EBUSY, "has taken the folder over");
+        REFUSED(folder_begin(own, 5, 1000), TRINE_EBUSY, "has taken over the folder");
         give_both_back();
     }
 }
 
-/* Stopped in the middle of its beginning, before it looks for leftovers. */
+/* Stopped in folder_begin, before it looks for leftovers. */
 static void nor_does_it_remove_what_the_later_one_writes(void **state) {
     (void)state;
     OK(save(3, "a"));
     OK(save(4, "a"));
     leave_things();
-    takes_at("rename", true); /* what was put aside gets its name back */
-    REFUSED(folder_begin(own, 6, 1000), TRINE_EBUSY, "has taken the folder over");
+    takes_at("rename", true); /* the replaced checkpoint gets its name back */
+    REFUSED(folder_begin(own, 6, 1000), TRINE_EBUSY, "has taken over the folder");
     assert_true(taken_from);
-    REFUSED(folder_clean(own, 1, 4), TRINE_EBUSY, "has taken the folder over");
+    REFUSED(folder_clean(own, 1, 4), TRINE_EBUSY, "has taken over the folder");
     folder_abandon(own, 5);
     assert_string_equal(listed(), "4 3 1");
     OK(folder_publish(later, 5));
@@ -546,7 +546,7 @@ static void nor_does_it_remove_what_the_later_one_writes(void **state) {
     give_both_back();
 }
 
-/* Somebody who knows no leases puts his own there. */
+/* Another process publishes without using leases. */
 static int exchange_it(const char *call, const char *path) {
     char command[512];
     if (strcmp(call, "rename") != 0 || !strstr(path, ".latest.")) return CALL_REAL;

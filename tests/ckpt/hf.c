@@ -1,6 +1,6 @@
 /* TEST np=0 */
-/* Hugging Face folders: what a config.json may say and what is refused, by name; which files and
- * tensors there must be; what hf_export leaves. What the numbers mean is hf_logits.c's. */
+/* Hugging Face folders: what a config.json may contain and what is refused by name; which files and
+ * tensors are required; the files of hf_export. hf_logits.c tests the numbers. */
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -20,8 +20,8 @@ static trine_status parse(trine_model *m, const char *text) {
     return hf_config_parse(m, text, strlen(text), "config.json");
 }
 
-/* A configuration as transformers writes it, that ends with `more`: of an entry that is there twice
- * the last counts. */
+/* A configuration as transformers writes it, followed by `more`: of duplicate entries the last
+ * counts. */
 static trine_status parse_with(trine_model *m, const char *more) {
     char text[2048];
     hf_config_text(text, &small, more);
@@ -49,7 +49,7 @@ static void sizes_are_read(void **state) {
     assert_int_equal(m.hidden_size, 16);
 }
 
-/* What says nothing else than what is computed here. */
+/* Entries that do not change the model. */
 static void harmless_entries_pass(void **state) {
     (void)state;
     static const char *const more[] = {
@@ -73,26 +73,25 @@ static void other_models_are_refused(void **state) {
     static const struct {
         const char *more, *message;
     } rows[] = {
-        {", \"model_type\": \"gpt_neox\"", "config.json: model_type is gpt_neox, and what can be"},
+        {", \"model_type\": \"gpt_neox\"", "config.json: model_type is gpt_neox; supported: gpt2"},
         {", \"model_type\": null", "model_type is missing"},
         {", \"architectures\": [\"GPT2ForSequenceClassification\"]",
          "architectures is GPT2ForSequenceClassification"},
-        {", \"architectures\": [\"GPT2LMHeadModel\", 3]", "architectures is no text"},
-        {", \"architectures\": \"GPT2Model\"", "architectures is no list"},
+        {", \"architectures\": [\"GPT2LMHeadModel\", 3]", "architectures is not a string"},
+        {", \"architectures\": \"GPT2Model\"", "architectures is not a list"},
         {", \"activation_function\": \"gelu\"",
-         "activation_function is gelu, and what can be run here is gelu_new or gelu_pytorch_tanh"},
+         "activation_function is gelu; supported: gelu_new or gelu_pytorch_tanh"},
         {", \"activation_function\": \"relu\"", "activation_function is relu"},
         {", \"layer_norm_epsilon\": 1e-06", "layer_norm_epsilon is 1e-06"},
-        {", \"layer_norm_epsilon\": \"1e-05\"", "layer_norm_epsilon is no number"},
-        {", \"scale_attn_weights\": false",
-         "scale_attn_weights is false, and what can be run here"},
+        {", \"layer_norm_epsilon\": \"1e-05\"", "layer_norm_epsilon is not a number"},
+        {", \"scale_attn_weights\": false", "scale_attn_weights is false; supported: true"},
         {", \"scale_attn_weights\": null", "scale_attn_weights must be true or false"},
         {", \"scale_attn_by_inverse_layer_idx\": true", "scale_attn_by_inverse_layer_idx is true"},
         {", \"add_cross_attention\": true", "add_cross_attention is true"},
         {", \"is_encoder_decoder\": true", "is_encoder_decoder is true"},
         {", \"quantization_config\": {\"bits\": 4}", "quantization_config: its weights are"},
         {", \"pruned_heads\": {\"0\": [1]}", "pruned_heads: some of its"},
-        {", \"auto_map\": {\"AutoModel\": \"x.Y\"}", "auto_map: it brings code"},
+        {", \"auto_map\": {\"AutoModel\": \"x.Y\"}", "auto_map: it needs custom code"},
         {", \"tie_word_embeddings\": \"no\"", "tie_word_embeddings must be true or false"},
     };
     trine_model m;
@@ -110,14 +109,14 @@ static void bad_sizes_are_refused(void **state) {
         {", \"n_head\": null", "n_head is missing"},
         {", \"n_positions\": null", "n_positions is missing"},
         {", \"vocab_size\": null", "vocab_size is missing"},
-        {", \"n_layer\": 0", "n_layer must be a whole number from 1 to 2147483647"},
-        {", \"n_layer\": 2.5", "n_layer must be a whole number"},
-        {", \"n_layer\": 1e300", "n_layer must be a whole number"},
-        {", \"n_positions\": \"5\"", "n_positions must be a whole number"},
-        {", \"n_inner\": -4", "n_inner must be a whole number"},
-        {", \"n_head\": 3", "n_embd 8 is no multiple of n_head 3"},
+        {", \"n_layer\": 0", "n_layer must be an integer from 1 to 2147483647"},
+        {", \"n_layer\": 2.5", "n_layer must be an integer"},
+        {", \"n_layer\": 1e300", "n_layer must be an integer"},
+        {", \"n_positions\": \"5\"", "n_positions must be an integer"},
+        {", \"n_inner\": -4", "n_inner must be an integer"},
+        {", \"n_head\": 3", "n_embd 8 is not a multiple of n_head 3"},
         {", \"n_embd\": 1073741824, \"n_inner\": null", "n_embd 1073741824 is too large"},
-        {", \"hidden_size\": 16", "n_embd is 8 and hidden_size, another name of the same, is 16"},
+        {", \"hidden_size\": 16", "n_embd is 8 but its alias hidden_size is 16"},
     };
     trine_model m;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
@@ -127,7 +126,7 @@ static void bad_sizes_are_refused(void **state) {
     REFUSED(parse(&m, ""), TRINE_EDATA, "config.json");
 }
 
-/* What we write we read; transformers.t asks transformers. */
+/* Trine reads what it writes; transformers.t tests transformers. */
 static void configurations_are_printed(void **state) {
     (void)state;
     trine_model m = small, back;
@@ -171,7 +170,7 @@ static trine_status look(const char *path) {
     return status;
 }
 
-/* The same of a new folder. */
+/* The same for a new folder. */
 static trine_status look_at(const hf_folder *f) {
     char *path = hf_temporary();
     hf_write(path, f);
@@ -242,13 +241,13 @@ static void tensors_that_are_not_the_models_are_refused(void **state) {
     f.skip = "h.1.mlp.c_proj.bias";
     REFUSED(look_at(&f), TRINE_EDATA, "h.1.mlp.c_proj.bias is missing");
     f = folder_of();
-    f.more = ", \"n_layer\": 2000000000"; /* found before anything is as large */
+    f.more = ", \"n_layer\": 2000000000"; /* found before anything of that size is allocated */
     REFUSED(look_at(&f), TRINE_EDATA,
-            "h.2.ln_1.weight is missing; config.json speaks of 2000000000");
+            "h.2.ln_1.weight is missing; config.json describes 2000000000");
     f = folder_of();
     f.more = ", \"n_layer\": 1";
     REFUSED(look_at(&f), TRINE_EINVAL,
-            "transformer.h.1.attn.c_attn.bias is no tensor of the GPT-2");
+            "transformer.h.1.attn.c_attn.bias is not a tensor of the GPT-2");
     f = folder_of();
     f.more = ", \"n_inner\": 16";
     REFUSED(look_at(&f), TRINE_EDATA, "transformer.h.0.mlp.c_fc.weight has shape (8, 32)");
@@ -270,12 +269,12 @@ static void tensors_that_are_not_the_models_are_refused(void **state) {
         .name = "ln_f.bias", .known = true, .type = TRINE_F32, .dims = 1, .shape = {8}};
     f = folder_of();
     f.extra = &twice;
-    REFUSED(look_at(&f), TRINE_EDATA, "ln_f.bias is there 2 times");
-    st_entry whole = {.known = true, .type = TRINE_I32, .dims = 1, .shape = {8}};
-    snprintf(whole.name, sizeof whole.name, "transformer.ln_f.bias");
+    REFUSED(look_at(&f), TRINE_EDATA, "ln_f.bias occurs 2 times");
+    st_entry integers = {.known = true, .type = TRINE_I32, .dims = 1, .shape = {8}};
+    snprintf(integers.name, sizeof integers.name, "transformer.ln_f.bias");
     f = folder_of();
     f.skip = "ln_f.bias";
-    f.extra = &whole;
+    f.extra = &integers;
     REFUSED(look_at(&f), TRINE_EDATA, "transformer.ln_f.bias");
 }
 
@@ -292,9 +291,9 @@ static void a_tied_head_may_be_there_again(void **state) {
     f = folder_of();
     f.extra = &other; /* zeros */
     REFUSED(look_at(&f), TRINE_EDATA,
-            "lm_head.weight is not wte.weight, though tie_word_embeddings");
+            "lm_head.weight differs from wte.weight, but tie_word_embeddings");
     other.type = TRINE_BF16;
-    REFUSED(look_at(&f), TRINE_EDATA, "lm_head.weight is not wte.weight");
+    REFUSED(look_at(&f), TRINE_EDATA, "lm_head.weight differs from wte.weight");
 }
 
 static void files_are_demanded(void **state) {
@@ -305,20 +304,22 @@ static void files_are_demanded(void **state) {
     hf_write_text(path, HF_CONFIG_FILE, text);
     REFUSED(look(path), TRINE_EDATA, "neither model.safetensors nor model.safetensors.index.json");
     hf_write_text(path, "pytorch_model.bin", "");
-    REFUSED(look(path), TRINE_EDATA, "is code and is not read; transformers makes a folder with");
+    REFUSED(look(path), TRINE_EDATA,
+            "is executable and is not read; convert it to model.safetensors");
     hf_write_text(path, CKPT_MODEL_FILE, "cut");
     REFUSED(look(path), TRINE_EDATA, "model.safetensors");
     char *many = malloc((2 << 20) + 1);
     memset(many, ' ', 2 << 20);
     many[2 << 20] = '\0';
     hf_write_text(path, HF_CONFIG_FILE, many);
-    REFUSED(look(path), TRINE_EDATA, "config.json has more than 1048576 bytes");
+    REFUSED(look(path), TRINE_EDATA,
+            "config.json: 2097152 bytes exceed the limit of 1048576 bytes");
     free(many);
     hf_remove(path);
     free(path);
 }
 
-/* An index may not lead out of its folder, nor to what is not there. */
+/* An index may only name existing files of its folder. */
 static void an_index_is_not_believed(void **state) {
     (void)state;
     static const struct {
@@ -326,19 +327,20 @@ static void an_index_is_not_believed(void **state) {
         const char *index, *message;
     } rows[] = {
         {TRINE_EDATA, "{\"weight_map\": {\"wte.weight\": \"../up.safetensors\"}}",
-         "the file of wte.weight is no plain file name"},
+         "the weight_map entry of wte.weight is not a plain file name"},
         {TRINE_EDATA, "{\"weight_map\": {\"wte.weight\": \"/etc/passwd\"}}",
-         "is no plain file name"},
-        {TRINE_EDATA, "{\"weight_map\": {\"wte.weight\": \"..\"}}", "is no plain file name"},
-        {TRINE_EDATA, "{\"weight_map\": {\"wte.weight\": \"\"}}", "is no plain file name"},
-        {TRINE_EDATA, "{\"weight_map\": {\"wte.weight\": 3}}", "is no plain file name"},
+         "is not a plain file name"},
+        {TRINE_EDATA, "{\"weight_map\": {\"wte.weight\": \"..\"}}", "is not a plain file name"},
+        {TRINE_EDATA, "{\"weight_map\": {\"wte.weight\": \"\"}}", "is not a plain file name"},
+        {TRINE_EDATA, "{\"weight_map\": {\"wte.weight\": 3}}", "is not a plain file name"},
         {TRINE_EDATA, "{\"weight_map\": {}}", "has no weight_map"},
         {TRINE_EDATA, "{\"metadata\": {}}", "has no weight_map"},
         {TRINE_EDATA, "{\"weight_map\": {\"a\": \"b\"}", HF_INDEX_FILE},
         {TRINE_EIO, "{\"weight_map\": {\"wte.weight\": \"gone.safetensors\"}}", "gone.safetensors"},
         {TRINE_EDATA,
          "{\"weight_map\": {\"transformer.wte.bias\": \"model-00001-of-00002.safetensors\"}}",
-         "transformer.wte.bias should be in model-00001-of-00002.safetensors, and is not"},
+         "transformer.wte.bias is mapped to model-00001-of-00002.safetensors, which does not "
+         "contain it"},
         {TRINE_EDATA,
          "{\"weight_map\": {\"transformer.wte.weight\": \"model-00001-of-00002.safetensors\"}}",
          "is missing"},
@@ -371,7 +373,7 @@ static void exports_have_the_values(void **state) {
     char *path = hf_temporary(), *from = folder_join(path, "from"), *to = folder_join(path, "to/");
     hf_folder f = folder_of();
     assert_int_equal(mkdir(from, 0777), 0);
-    assert_int_equal(mkdir(to, 0777), 0); /* an empty folder is as good as none */
+    assert_int_equal(mkdir(to, 0777), 0); /* an empty folder is accepted */
     f.shards = 5;
     f.bare = f.buffers = f.head = true;
     hf_write(from, &f);
@@ -390,8 +392,8 @@ static void exports_have_the_values(void **state) {
     free(path);
 }
 
-/* What a run in bf16 saves: weights, and masters beside them that are not their roundings here, so
- * that it shows which were taken. */
+/* A checkpoint of a bf16 run: weights, and masters that deliberately have other values, to show
+ * which are exported. */
 static void masters_are_exported(void **state) {
     (void)state;
     static st_entry masters[HF_MAX];
@@ -439,7 +441,7 @@ static bool exists(const char *path) {
     return !stat(path, &st);
 }
 
-/* What an export that failed leaves beside the folder. */
+/* Whether a failed export has left a folder. */
 static bool is_left(const char *path) {
     char command[512];
     snprintf(command, sizeof command, "ls -A '%s' | grep -q '^to\\.[0-9a-f]*\\.writing$'", path);
@@ -457,8 +459,8 @@ static const char *text_in(const char *folder, const char *name) {
     return text;
 }
 
-/* A folder that somebody has filled, a name that is a file, a folder that nobody made, a disk that
- * ends in the middle: nothing is there then that was not there before. */
+/* A non-empty folder, the name of a file, a missing parent, a disk that fills up: the export fails
+ * and leaves nothing. */
 static void exports_are_whole_or_nothing(void **state) {
     (void)state;
     char *path = hf_temporary(), *to = folder_join(path, "to"),
@@ -466,10 +468,10 @@ static void exports_are_whole_or_nothing(void **state) {
     char *file = folder_join(path, HF_CONFIG_FILE), *deep = folder_join(path, "no/such/folder");
     hf_folder f = folder_of();
     hf_write(path, &f);
-    REFUSED(export_folder(path, path), TRINE_EIO, "is there already: name a folder that is new");
-    REFUSED(export_folder(path, file), TRINE_EIO, "is there already");
+    REFUSED(export_folder(path, path), TRINE_EIO, "already exists; name a new or empty folder");
+    REFUSED(export_folder(path, file), TRINE_EIO, "already exists");
     REFUSED(export_folder(path, deep), TRINE_EIO, "No such file or directory");
-    REFUSED(export_folder(path, ""), TRINE_EINVAL, "is no name of a new folder");
+    REFUSED(export_folder(path, ""), TRINE_EINVAL, "is not a valid name for a new folder");
     struct rlimit before, little;
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
     little = before;
@@ -482,12 +484,12 @@ static void exports_are_whole_or_nothing(void **state) {
     signal(SIGXFSZ, handler);
     assert_false(exists(to));
     assert_false(exists(making) || is_left(path));
-    assert_int_equal(mkdir(making, 0777), 0); /* somebody's */
+    assert_int_equal(mkdir(making, 0777), 0); /* of another process */
     hf_write_text(making, CKPT_MODEL_FILE, "what is dear to him");
     OK(export_folder(path, to));
     assert_string_equal(text_in(making, CKPT_MODEL_FILE), "what is dear to him");
     expect_values(&f, to);
-    REFUSED(export_folder(path, to), TRINE_EIO, "is there already");
+    REFUSED(export_folder(path, to), TRINE_EIO, "already exists");
     hf_remove(path);
     free(deep);
     free(file);

@@ -1,6 +1,6 @@
-/* Makes Hugging Face folders as transformers writes them, and in the other ways that are met: in
- * shards, without "transformer.", in 16 bits, with old files' buffers. Values are the formula of
- * hf_reference.py, by the tensor's name and the element's place in the file. */
+/* Writes Hugging Face folders as transformers does, and their variants: shards, names without "transformer.",
+ * 16 bits, with the buffers of old files. Values are those of hf_reference.py: a function of the tensor's name and
+ * the element's index in the file. */
 #ifndef TRINE_TESTS_CKPT_HF_FOLDER_H
 #define TRINE_TESTS_CKPT_HF_FOLDER_H
 
@@ -25,10 +25,10 @@ typedef struct {
     int shards;       /* 0: one file; else that many, with an index */
     bool bare;        /* names without "transformer." */
     bool buffers;     /* masks of attention, as old versions saved them */
-    bool head;        /* a tied model's head, too: a copy of wte */
+    bool head;        /* also a tied model's head: a copy of wte */
     const char *more; /* entries that config.json ends with: ", \"n_inner\": null"; may be NULL */
     const char *skip; /* the tensor of this name (gpt_tensor's) is left out; may be NULL */
-    const st_entry *extra; /* one that does not belong there, of zeros; may be NULL */
+    const st_entry *extra; /* a tensor that the model does not have, of zeros; may be NULL */
 } hf_folder;
 
 /* FNV-1a of the name, mixed with the element's number. */
@@ -41,7 +41,7 @@ static inline uint32_t hf_word(const char *name, size_t i) {
     return h ^ h >> 13;
 }
 
-/* A number that bf16 and fp16 hold. `name` has the prefix. */
+/* A number that is exact in bf16 and fp16. `name` has the prefix. */
 static inline float hf_value(const char *name, size_t i) {
     uint32_t w = hf_word(name, i);
     size_t length = strlen(name);
@@ -57,7 +57,7 @@ static inline char *hf_temporary(void) {
     return path;
 }
 
-/* Removes the folder and what is in it, two levels deep. */
+/* Removes the folder and its contents. */
 static inline void hf_remove(const char *path) {
     char command[512];
     assert_int_equal(strncmp(path, "/tmp/trine-hf-", 14), 0);
@@ -74,7 +74,7 @@ static inline void hf_write_text(const char *folder, const char *name, const cha
     free(path);
 }
 
-/* As transformers 5 writes it, less what has no influence; `more` may repeat an entry: the last
+/* As transformers 5 writes it, without entries that have no effect; `more` may repeat an entry: the last
  * counts. */
 static inline void hf_config_text(char text[2048], const trine_model *m, const char *more) {
     snprintf(text, 2048,
@@ -91,7 +91,7 @@ static inline void hf_config_text(char text[2048], const trine_model *m, const c
              m->seq_length, m->untied ? "false" : "true", m->vocab_size, more ? more : "");
 }
 
-/* The entry as a file has it, with the name that values are made from in *full. */
+/* The entry of a file; *full is the name from which its values are computed. */
 static inline st_entry hf_entry(const tensor *t, const hf_folder *f, char full[ST_NAME]) {
     st_entry e = slice_entry(t, CKPT_WEIGHT, f->type);
     memcpy(full, e.name, ST_NAME);
@@ -111,7 +111,7 @@ static inline uint64_t hf_elements(const st_entry *e) {
     return n;
 }
 
-/* A file of these tensors; names[i] is what the values of tensor i are made from, NULL: zeros. */
+/* A file of these tensors; the values of tensor i are computed from names[i]; NULL: zeros. */
 static inline void hf_write_file(const char *folder, const char *name, const st_entry *entries,
                                  const char names[][ST_NAME], size_t count) {
     st_header h;
@@ -133,7 +133,7 @@ static inline void hf_write_file(const char *folder, const char *name, const st_
     free(path);
 }
 
-/* All tensors that the folder has; returns how many. */
+/* All tensors of the folder; returns their number. */
 static inline size_t hf_list(const hf_folder *f, st_entry *entries, char names[][ST_NAME]) {
     size_t count = 0, all = gpt_tensor_count(&f->model);
     for (size_t i = 0; i < all; i++) {
@@ -166,7 +166,7 @@ static inline size_t hf_list(const hf_folder *f, st_entry *entries, char names[]
     return count;
 }
 
-/* Tensor i stands in shard i mod shards, so that no shard has a whole layer. */
+/* Tensor i is in shard i mod shards, so that no shard has a complete layer. */
 static inline void hf_write_shards(const char *folder, const hf_folder *f, const st_entry *entries,
                                    const char names[][ST_NAME], size_t count) {
     static st_entry some[HF_MAX];

@@ -1,10 +1,10 @@
 /* TEST np=1 */
-/* Logits of two small GPT-2s that transformers computed (hf_reference.py wrote the text files),
- * loaded from a Hugging Face folder with the same weights: in one file and in shards, with and
- * without "transformer.", in fp32, bf16 and fp16, and out of what hf_export makes of those.
+/* Logits that transformers computed for two small GPT-2s (hf_reference.py wrote the text files)
+ * against those of a Hugging Face folder with the same weights: in one file and in shards, with and
+ * without "transformer.", in fp32, bf16 and fp16, and exported by hf_export.
  *
- * The reference is float64. Logits reach 3, where fp32 has steps of 2.4e-7, and are made through
- * three layers of sums of up to 128 products: some ten steps. 1e-5 is what is asked for. */
+ * The reference is float64. Logits reach 3, where fp32 has steps of 2.4e-7, after three layers of
+ * sums of up to 128 products: some ten steps. The tolerance is 1e-5. */
 #include <math.h>
 #include <stdio.h>
 
@@ -95,8 +95,8 @@ static void expect_logits(const char *folder, const reference *want, device_kind
     ckpt_source *source = calloc(1, sizeof *source);
     OK(hf_open(source, folder));
     double off = distance(source, want, kind, comm);
-    if (!(off <= TOLERANCE)) fail_msg("%s: a logit is off by %.1e", folder, off);
-    print_message("# off by %.1e\n", off);
+    if (!(off <= TOLERANCE)) fail_msg("%s: a logit differs by %.1e", folder, off);
+    print_message("# largest difference %.1e\n", off);
     ckpt_close(&source);
 }
 
@@ -141,7 +141,7 @@ static void tied(void **state) {
     each_folder("hf_tied", folders, 4);
 }
 
-/* Whose MLP has a width of its own. */
+/* A model with its own MLP width. */
 static void untied(void **state) {
     (void)state;
     each_folder("hf_untied", folders, 1);

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """Writes hf_tied.txt and hf_untied.txt: logits of two small GPT-2s by Hugging Face's transformers.
 
-The weights are a formula of the tensor's name and the element's place in the file, so that no file
-of weights is needed; they are numbers that bf16 and fp16 hold, too. hf_logits.c writes the same
-folder, loads it and compares.
+The weights are a function of the tensor's name and the element's index in the file, so that no file
+of weights is needed; they are exact in bf16 and fp16, too. hf_logits.c writes the same folder, loads
+it and compares.
 
     pip install torch transformers
-    python3 tests/ckpt/hf_reference.py        # rewrites the two files beside it
+    python3 tests/ckpt/hf_reference.py        # rewrites both files in this folder
 
-Computed in float64; the test's tolerance is what fp32 makes of it.
+Computed in float64; the test's tolerance is the rounding of fp32.
 """
 import os
 
@@ -48,7 +48,7 @@ def token(i, vocabulary):
 
 
 def logits(config):
-    """(2, T, V): two samples of T tokens, numbered through."""
+    """(2, T, V): two samples of T tokens, numbered consecutively."""
     sizes = GPT2Config(bos_token_id=None, eos_token_id=None, **config)
     model = GPT2LMHeadModel(sizes).double().eval()
     with torch.no_grad():

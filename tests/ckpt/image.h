@@ -1,8 +1,8 @@
-/* A model whose every number is known, held by dp x tp ranks that need not exist: each process of
- * the job plays some of them. Saved as a checkpoint and read again, under other dp and tp.
+/* A model with known values, sharded over dp x tp ranks that need not exist: each process of the job plays some
+ * of them. It is saved as a checkpoint and read under other dp and tp.
  *
- * A value is a function of the tensor's name, the kind and (row, column) in the model's orientation;
- * what a file holds of it, or a rank, is worked out here element by element, without ckpt/slice.h. */
+ * A value is a function of the tensor's name, the kind and (row, column) in the model's orientation; the
+ * contents of a file or a rank's shards are computed here element by element, without ckpt/slice.h. */
 #ifndef TRINE_TESTS_CKPT_IMAGE_H
 #define TRINE_TESTS_CKPT_IMAGE_H
 
@@ -41,7 +41,7 @@ static int image_teardown(void **state) {
 
 /* ---- Values ---------------------------------------------------------------------------------- */
 
-/* Of 16-bit weights: the master's; the weight is its rounding. */
+/* For 16-bit weights this is the master's value; the weight is its rounding. */
 static inline float value(const char *name, ckpt_kind kind, size_t row, size_t col) {
     ckpt_kind what = kind == CKPT_MASTER ? CKPT_WEIGHT : kind;
     uint64_t h = rng_key(((uint64_t)what << 40) + (uint64_t)row * 1000003 + col, name);
@@ -72,7 +72,7 @@ static inline float rounded(float x, trine_dtype type) {
     return type == TRINE_F16 ? f16_load(f16_store(x)) : x;
 }
 
-/* What element i of a range is: a value of the model, or (false) padding or a gap. */
+/* The value of element i of a range; false for padding or a gap. */
 static inline bool element(const flat_range *range, ckpt_kind kind, size_t i, float *x) {
     for (int n = 0; n < range->tensor_count; n++) {
         const tensor *t = &range->tensors[n];
@@ -86,9 +86,9 @@ static inline bool element(const flat_range *range, ckpt_kind kind, size_t i, fl
     return false;
 }
 
-/* ---- What is held ---------------------------------------------------------------------------- */
+/* ---- Rank state ------------------------------------------------------------------------------ */
 
-/* How a model is cut, and of which types it is. */
+/* How a model is sharded, and its types. */
 typedef struct {
     gpt_shape shape; /* without tp */
     int dp, tp;
@@ -97,12 +97,12 @@ typedef struct {
 } cutting;
 
 typedef struct {
-    ckpt_shard *pieces;
+    ckpt_shard *shards;
     flat_range **ranges; /* [count] one each */
     size_t count;
 } held_shards;
 
-/* A vocabulary that no tp divides, slices that begin and end within rows. */
+/* The vocabulary is not divisible by tp, and slices begin and end within rows. */
 static inline gpt_shape small_shape(bool untied) {
     return (gpt_shape){
         .B = 1, .T = 7, .C = 24, .H = 6, .F = 60, .L = 2, .V = 101, .untied = untied, .tp = 1};
@@ -117,11 +117,11 @@ static inline bool has_kind(const cutting *c, ckpt_kind kind) {
            (!c->weights_only && (kind != CKPT_MASTER || c->type != TRINE_F32));
 }
 
-#define POISON 0x5A /* every byte that nobody has set */
+#define POISON 0x5A /* every byte that was not set */
 
-static inline void add_piece(held_shards *h, const cutting *c, const flat_range *range,
+static inline void add_shard(held_shards *h, const cutting *c, const flat_range *range,
                              ckpt_kind kind, int dp, bool first) {
-    h->pieces = realloc(h->pieces, (h->count + 1) * sizeof *h->pieces);
+    h->shards = realloc(h->shards, (h->count + 1) * sizeof *h->shards);
     h->ranges = realloc(h->ranges, (h->count + 1) * sizeof(flat_range *));
     flat_range *own = h->ranges[h->count] = malloc(sizeof *own);
     *own = *range;
@@ -129,7 +129,7 @@ static inline void add_piece(held_shards *h, const cutting *c, const flat_range 
     trine_dtype type = kind_type(c, kind);
     void *at = malloc(count * trine_dtype_bytes(type));
     memset(at, POISON, count * trine_dtype_bytes(type));
-    h->pieces[h->count++] = (ckpt_shard){.kind = kind,
+    h->shards[h->count++] = (ckpt_shard){.kind = kind,
                                          .range = own,
                                          .begin = count * (size_t)dp,
                                          .count = count,
@@ -147,10 +147,10 @@ static inline void add_unit(held_shards *h, const cutting *c, int unit, int dp, 
     for (int r = tied_copy; r < layout.range_count; r++)
         for (int kind = 0; kind < CKPT_KINDS; kind++)
             if (has_kind(c, (ckpt_kind)kind))
-                add_piece(h, c, &layout.ranges[r], (ckpt_kind)kind, dp, tp == 0);
+                add_shard(h, c, &layout.ranges[r], (ckpt_kind)kind, dp, tp == 0);
 }
 
-/* What this process holds: of dp x tp ranks every `ranks`-th. Nothing is set. */
+/* The rank state of this process: every `ranks`-th of dp x tp ranks. Nothing is set. */
 static inline held_shards held_make(const cutting *c) {
     held_shards h = {0};
     for (int i = rank; i < c->dp * c->tp; i += ranks)
@@ -161,16 +161,16 @@ static inline held_shards held_make(const cutting *c) {
 
 static inline void held_free(held_shards *h) {
     for (size_t i = 0; i < h->count; i++) {
-        free(h->pieces[i].at);
+        free(h->shards[i].at);
         free(h->ranges[i]);
     }
-    free(h->pieces);
+    free(h->shards);
     free(h->ranges);
 }
 
 static inline void held_fill(held_shards *h) {
     for (size_t n = 0; n < h->count; n++) {
-        ckpt_shard *p = &h->pieces[n];
+        ckpt_shard *p = &h->shards[n];
         for (size_t i = 0; i < p->count; i++) {
             float x;
             if (element(p->range, p->kind, p->begin + i, &x)) store(p->at, p->type, i, x);
@@ -194,7 +194,7 @@ static inline trine_config image_config(const cutting *c) {
     return config;
 }
 
-/* All tensors of a kind, appended. */
+/* Appends all tensors of a kind. */
 static inline size_t list_tensors(const cutting *c, ckpt_kind kind, st_entry *tensors,
                                   ckpt_kind *kinds, size_t at) {
     for (int unit = 0; unit < (int)c->shape.L + 2; unit++) {
@@ -240,8 +240,8 @@ static inline void image_save(const cutting *c, const char *dir, int64_t step) {
                         .tensors = tensors,
                         .kinds = kinds,
                         .tensor_count = count,
-                        .pieces = h.pieces,
-                        .piece_count = h.count,
+                        .shards = h.shards,
+                        .shard_count = h.count,
                         .state = image_state(step),
                         .config = json,
                         .writer = &writer,
@@ -257,7 +257,7 @@ static inline void image_save(const cutting *c, const char *dir, int64_t step) {
 
 /* ---- Folders --------------------------------------------------------------------------------- */
 
-static char test_dir[256]; /* of this test, the same on every rank */
+static char test_dir[256]; /* the test's folder, the same on every rank */
 
 /* Rank 0 makes it. Collective over: world. */
 static inline void make_test_dir(void) {
@@ -277,7 +277,7 @@ static inline const char *in_dir(const char *name) {
     return path;
 }
 
-/* Rank 0 runs a command of the shell; the others wait for it. Collective over: world. */
+/* Rank 0 runs a shell command; the others wait for it. Collective over: world. */
 static inline void shell(const char *format, const char *a, const char *b) {
     char command[2048];
     snprintf(command, sizeof command, format, a, b);

@@ -1,7 +1,7 @@
 /* TEST np=0 */
-/* The lease of a folder: one owner at a time among processes that come, go, are killed and are stopped at
- * any moment; who is refused and told what; who is waited for and how long. Beats are short here, so
- * that to be dead takes no time. */
+/* The lease of a folder: one owner at a time among processes that start, exit, are killed and are
+ * stopped at any time; which processes are refused, with which message; when a process waits for an owner,
+ * and how long. The beat interval is short here, so that leases expire quickly. */
 #include <dirent.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -43,7 +43,7 @@ static char *path_of(int generation) {
     return path;
 }
 
-/* What is in DIR, in the alphabet's order. */
+/* The names in DIR, sorted. */
 static const char *names(void) {
     static char text[256];
     char command[128];
@@ -79,7 +79,7 @@ static void one_after_the_other(void **state) {
     memcpy(first, lease_token(a), FILE_TOKEN);
     lease_give_back(&a);
     assert_null(a);
-    assert_string_equal(names(), ".lease-1 "); /* free, and the number is not forgotten */
+    assert_string_equal(names(), ".lease-1 "); /* free; the number is kept */
     OK(hold(&b, NULL));
     assert_string_equal(names(), ".lease-2 ");
     assert_string_not_equal(first, lease_token(b));
@@ -96,16 +96,16 @@ static void a_second_one_is_refused_and_told_who_has_it(void **state) {
     snprintf(expect, sizeof expect, "is in use: job 4711 (process %d on ", getpid());
     REFUSED(hold(&b, NULL), TRINE_EBUSY, expect);
     lease_give_back(&b);
-    REFUSED(hold(&b, NULL), TRINE_EBUSY, ", which is this one) saves its checkpoints there");
+    REFUSED(hold(&b, NULL), TRINE_EBUSY, ", this process) saves its checkpoints there");
     lease_give_back(&b);
-    REFUSED(hold(&b, NULL), TRINE_EBUSY, "the newest is nothing yet;");
+    REFUSED(hold(&b, NULL), TRINE_EBUSY, "(newest: none);");
     lease_give_back(&b);
     char path[128];
     snprintf(path, sizeof path, "%s/latest", dir);
     latest = fopen(path, "w");
     fputs("step-40\n", latest);
     fclose(latest);
-    REFUSED(hold(&b, NULL), TRINE_EBUSY, "the newest is step-40; wait until it has ended");
+    REFUSED(hold(&b, NULL), TRINE_EBUSY, "(newest: step-40); wait until it exits");
     lease_give_back(&b);
     OK(lease_check(a));
     lease_give_back(&a);
@@ -125,8 +125,8 @@ static void what_cannot_be_made_is_said(void **state) {
 
 /* ---- Processes ---- */
 
-/* Begins a process that holds the lease; returns when it does. It ends when it is killed, and says
- * through its status whether it had the lease until then where it is asked by SIGTERM. */
+/* Starts a process that takes the lease, and returns when it has it. The process runs until it is killed; on
+ * SIGTERM its status says whether it still held the lease. */
 static pid_t owner(void) {
     int to_parent[2];
     char ready;
@@ -142,7 +142,7 @@ static pid_t owner(void) {
         if (hold(&l, NULL) != TRINE_OK || write(to_parent[1], "x", 1) != 1) _exit(9);
         sigwait(&term, &got);
         trine_status status = lease_check(l);
-        bool told = strstr(status_message(), "has taken the folder over") != NULL;
+        bool told = strstr(status_message(), "has taken over the folder") != NULL;
         lease_give_back(&l);
         _exit(status == TRINE_OK ? 0 : told ? 1 : 2);
     }
@@ -164,7 +164,8 @@ static double seconds_of(trine_status (*what)(lease **, FILE *), lease **l, FILE
     return 1e-9 * (double)(clock_ns() - before);
 }
 
-/* Nobody has to be watched whose process is known to have ended, whether it was waited for or not. */
+/* The lease of a process that is known to have exited is taken at once, whether the process was
+ * reaped or not. */
 static void a_killed_one_is_taken_over_at_once(void **state) {
     (void)state;
     for (int waited = 0; waited < 2; waited++) {
@@ -175,14 +176,14 @@ static void a_killed_one_is_taken_over_at_once(void **state) {
         siginfo_t info;
         assert_int_equal(waitid(P_PID, (id_t)child, &info, WEXITED | (waited ? 0 : WNOWAIT)), 0);
         OK(lease_begin(&l, dir));
-        OK(lease_try(l, NULL, &held)); /* one look, no watching */
+        OK(lease_try(l, NULL, &held)); /* one poll, no watching */
         assert_true(held);
         lease_give_back(&l);
         if (!waited) status_of(child);
     }
 }
 
-/* Its process is there, and beats no more. It says so itself when it goes on. */
+/* The process exists but does not beat. It reports its loss when it continues. */
 static void a_stopped_one_is_taken_over_after_its_time(void **state) {
     char said[512] = "";
     lease *l, *other;
@@ -197,18 +198,18 @@ static void a_stopped_one_is_taken_over_after_its_time(void **state) {
     rewind(out);
     said[fread(said, 1, sizeof said - 1, out)] = '\0';
     fclose(out);
-    assert_non_null(strstr(said, "has not been heard of for"));
-    assert_non_null(strstr(said, "it is taken over after 0.8 s\n"));
+    assert_non_null(strstr(said, "which has been silent for"));
+    assert_non_null(strstr(said, "its lease expires after 0.8 s\n"));
     assert_ptr_equal(strchr(said, '\n'), strrchr(said, '\n')); /* once */
     kill(child, SIGCONT);
     kill(child, SIGTERM);
     assert_int_equal(status_of(child), 1);
-    OK(lease_check(l)); /* what it gave back was its own */
+    OK(lease_check(l)); /* the other process released only its own lease */
     assert_string_equal(names(), ".lease-2 ");
     lease_give_back(&l);
 }
 
-/* Beats of an owner that lives are many; one that watched while it was stopped itself has not watched. */
+/* A live owner beats many times; the time during which the observer itself is stopped does not count. */
 static void time_that_an_observer_slept_does_not_count(void **state) {
     (void)state;
     pid_t child = owner(), observer = fork();
@@ -223,14 +224,14 @@ static void time_that_an_observer_slept_does_not_count(void **state) {
         }
         _exit(status == TRINE_OK ? 0 : 1);
     }
-    /* Both sleep for longer than the limit, again and again; the owner beats in between. */
+    /* Both sleep repeatedly for longer than the limit; the owner beats in between. */
     int looks = 0, status;
     while (waitpid(observer, &status, WUNTRACED) == observer && WIFSTOPPED(status) && looks++ < 4) {
         struct timespec limit = {.tv_nsec = 1000000 * (INTERVAL_MS * BEATS + 100)};
         nanosleep(&limit, NULL);
         kill(observer, SIGCONT);
     }
-    assert_true(WIFSTOPPED(status)); /* watching still: two seconds have counted for four looks */
+    assert_true(WIFSTOPPED(status)); /* still watching: two seconds counted as four polls */
     kill(observer, SIGKILL);
     status_of(observer);
     kill(child, SIGCONT);
@@ -238,7 +239,7 @@ static void time_that_an_observer_slept_does_not_count(void **state) {
     assert_int_equal(status_of(child), 0);
 }
 
-/* ---- Other machines, other texts ---- */
+/* ---- Other machines, other formats ---- */
 
 static void rewrite(int generation, void (*change)(lease_record *)) {
     char text[LEASE_TEXT];
@@ -262,7 +263,7 @@ static void other_start(lease_record *r) {
     r->started++;
 }
 
-/* A number of a process says something on its own machine, since its boot, in its container. */
+/* A pid is valid only on its machine, since its boot, and in its container. */
 static void a_process_of_elsewhere_is_watched(void **state) {
     static void (*const elsewhere[])(lease_record *) = {other_boot, other_space};
     (void)state;
@@ -296,7 +297,7 @@ static void a_number_that_another_process_has_by_now(void **state) {
     status_of(child);
 }
 
-/* Of a later version, or of somebody who was killed where there is no link(2). */
+/* A lease of a later version, or of a process that was killed where link(2) is not supported. */
 static void a_text_that_is_none_is_watched(void **state) {
     static const char *const texts[] = {"", "trine lease 2\nheld by somebody\n"};
     (void)state;
@@ -350,7 +351,7 @@ static void where_there_are_no_links(void **state) {
     lease_give_back(&a);
 }
 
-/* An answer of a server that was lost: the name was made, and link says that it is there. */
+/* A lost answer of the server: the name was created, and link reports that it exists. */
 static int link_is_repeated(const char *call, const char *path) {
     if (strcmp(call, "link") != 0) return CALL_REAL;
     char made[256];
@@ -369,8 +370,8 @@ static void a_link_whose_answer_was_lost(void **state) {
     lease_give_back(&l);
 }
 
-/* The observer has seen that lease 1 is free, and sleeps; others come and go meanwhile. That its file
- * is there again is as if it had not been made yet. */
+/* The observer has seen that lease 1 is free, and sleeps while others take and release the lease. When it
+ * creates the file again, that file must not count. */
 static lease *meanwhile;
 
 static void do_in_dir(const char *what) {
@@ -418,8 +419,8 @@ static void one_whose_file_was_removed_says_so_and_makes_no_other(void **state) 
     struct timespec beats = {.tv_nsec = 3000000 * INTERVAL_MS};
     nanosleep(&beats, NULL);
     assert_string_equal(names(), "");
-    REFUSED(lease_check(l), TRINE_EBUSY, "this run's lease of the folder is gone");
-    REFUSED(lease_try(l, NULL, &held), TRINE_EBUSY, "it saves no more");
+    REFUSED(lease_check(l), TRINE_EBUSY, "this run has lost its lease of the folder");
+    REFUSED(lease_try(l, NULL, &held), TRINE_EBUSY, "this run no longer saves");
     lease_give_back(&l);
     assert_string_equal(names(), "");
 }
@@ -427,14 +428,14 @@ static void one_whose_file_was_removed_says_so_and_makes_no_other(void **state) 
 /* ---- Many at once ---- */
 
 typedef struct {
-    _Atomic int64_t begun;      /* the largest generation whose owner has begun */
-    _Atomic int owners[100000]; /* of each generation */
-    _Atomic int held, lost;     /* by all of them together */
+    _Atomic int64_t begun;      /* the largest generation whose owner has started */
+    _Atomic int owners[100000]; /* by generation */
+    _Atomic int held, lost;     /* by all processes together */
 } shared;
 
 static shared *all;
 
-/* Where the file with this lease's token is: 0 if it is gone again. */
+/* Generation of the file with this lease's token: 0 if it was removed. */
 static int64_t generation_of(const lease *l) {
     int64_t found = 0;
     DIR *folder = opendir(dir);
@@ -451,7 +452,7 @@ static int64_t generation_of(const lease *l) {
     return found;
 }
 
-/* At any call that changes the folder: long enough to be dead. */
+/* At a call that changes the folder, the process is stopped until its lease has expired. */
 static unsigned chance;
 
 static int stop_sometimes(const char *call, const char *path) {
@@ -461,10 +462,10 @@ static int stop_sometimes(const char *call, const char *path) {
     return CALL_REAL;
 }
 
-/* What the lease promises: who has it still by a check, of him no later owner had begun before. */
+/* The guarantee of the lease: when an owner passes a check, no later owner had started before. */
 static void use(lease *l) {
     int64_t n = generation_of(l), before = all->begun;
-    if (n == 0) return; /* stopped since, and lost */
+    if (n == 0) return; /* was stopped and has lost it */
     if (++all->owners[n] != 1) _exit(7);
     while (before < n && !atomic_compare_exchange_weak(&all->begun, &before, n)) {
     }

@@ -1,7 +1,7 @@
 /* TEST np=none */
-/* For scripts: train_gpt, whose leases beat so often, and are dead after so many beats.
+/* For scripts: train_gpt with another beat interval and number of missed beats.
  *
- *     lease_driver INTERVAL_MS BEATS arguments of train_gpt... */
+ *      lease_driver INTERVAL_MS BEATS arguments of train_gpt... */
 #include <stdlib.h>
 
 #include "ckpt/lease.h"

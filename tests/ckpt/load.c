@@ -1,6 +1,6 @@
 /* TEST np=1,3 */
-/* What was saved under one dp and tp is read under another, in every type: each element is what its
- * name and place say, nothing else is touched. */
+/* Checkpoints saved under one dp and tp are read under another, in every type: each element has the
+ * value of its name and place, and nothing else is written. */
 #include "image.h"
 
 #include <unistd.h>
@@ -12,14 +12,14 @@
 
 /* ---- One reading ----------------------------------------------------------------------------- */
 
-/* What should be read for x of a kind by a piece of `type`. */
+/* The value to be read for x of a kind by a shard of `type`. */
 static uint32_t expected(const cutting *saved, ckpt_kind kind, trine_dtype type, float x) {
     bool weight = kind == CKPT_WEIGHT || kind == CKPT_MASTER;
     bool master = saved->type != TRINE_F32 && !saved->weights_only;
     return to_bits(weight && !master ? rounded(x, saved->type) : x, type);
 }
 
-static void expect_piece(const cutting *saved, const ckpt_shard *p) {
+static void expect_shard(const cutting *saved, const ckpt_shard *p) {
     uint32_t poison = p->type == TRINE_F32 ? POISON * 0x01010101u : POISON * 0x0101u;
     for (size_t i = 0; i < p->count; i++) {
         float x;
@@ -33,8 +33,8 @@ static void expect_piece(const cutting *saved, const ckpt_shard *p) {
 
 static void expect_read(const ckpt_source *source, const cutting *saved, const cutting *now) {
     held_shards h = held_make(now);
-    OK(ckpt_read(source, dev, h.pieces, h.count));
-    for (size_t i = 0; i < h.count; i++) expect_piece(saved, &h.pieces[i]);
+    OK(ckpt_read(source, dev, h.shards, h.count));
+    for (size_t i = 0; i < h.count; i++) expect_shard(saved, &h.shards[i]);
     held_free(&h);
 }
 
@@ -65,7 +65,7 @@ static void every_cut_into_every_other(void **state) {
     }
 }
 
-/* Weights of 16 bits with their masters, or alone; fp32; read as each of the three. */
+/* 16-bit weights with and without masters, and fp32; read as each of the three types. */
 static void every_type_into_every_other(void **state) {
     static const trine_dtype types[] = {TRINE_F32, TRINE_BF16, TRINE_F16};
     (void)state;
@@ -88,7 +88,7 @@ static trine_dtype other_type(trine_dtype type) {
     return type == TRINE_BF16 ? TRINE_F16 : TRINE_BF16;
 }
 
-/* Masters are made from whatever there is: of weights alone they are the weights. */
+/* Masters are read from masters, or from the weights if there are none. */
 static void masters_of_weights_alone(void **state) {
     static const trine_dtype types[] = {TRINE_F32, TRINE_BF16, TRINE_F16};
     (void)state;
@@ -100,9 +100,9 @@ static void masters_of_weights_alone(void **state) {
         OK(ckpt_open(&source, world, test_dir, NULL));
         held_shards h = held_make(&now);
         for (size_t n = 0; n < h.count; n++)
-            if (h.pieces[n].kind == CKPT_MASTER) {
-                OK(ckpt_read(source, dev, &h.pieces[n], 1));
-                expect_piece(&saved, &h.pieces[n]);
+            if (h.shards[n].kind == CKPT_MASTER) {
+                OK(ckpt_read(source, dev, &h.shards[n], 1));
+                expect_shard(&saved, &h.shards[n]);
             }
         held_free(&h);
         ckpt_close(&source);
@@ -145,17 +145,17 @@ static void says_where_the_run_stood(void **state) {
     ckpt_close(&source);
 }
 
-/* ---- Tensors that are not there, or are others ------------------------------------------------ */
+/* ---- Missing tensors and other shapes --------------------------------------------------------- */
 
-/* Reads the pieces of `now` from what `saved` left until one is refused: that must be with `text`.
- * A rank that plays none of the layout's ranks has nothing to be refused. */
+/* Reads the shards of `now` from the files of `saved` until one is refused, which must be with
+ * `text`. A process that plays none of the layout's ranks reads nothing. */
 static void expect_refused(const cutting *saved, const cutting *now, int64_t step,
                            const char *text) {
     ckpt_source *source;
     image_save(saved, test_dir, step);
     OK(ckpt_open(&source, world, test_dir, NULL));
     held_shards h = held_make(now);
-    if (h.count) REFUSED(ckpt_read(source, dev, h.pieces, h.count), TRINE_EDATA, text);
+    if (h.count) REFUSED(ckpt_read(source, dev, h.shards, h.count), TRINE_EDATA, text);
     held_free(&h);
     ckpt_close(&source);
 }
@@ -168,7 +168,7 @@ static void refuses_other_models(void **state) {
     now.shape.V = 102;
     expect_refused(&saved, &now, 61,
                    "step-61/model.safetensors: transformer.wte.weight has shape (101, 24), the "
-                   "model wants (102, 24)");
+                   "model needs (102, 24)");
     now = cut(4, false, TRINE_F32);
     now.shape.L = 3;
     expect_refused(&saved, &now, 62, "step-62 has no tensor transformer.h.2.ln_1.weight");
@@ -177,9 +177,9 @@ static void refuses_other_models(void **state) {
     expect_refused(&saved, &now, 63, "step-63 has no tensor transformer.wte.weight.exp_avg");
 }
 
-/* ---- A manifest that somebody forged, and sealed ---------------------------------------------- */
+/* ---- A forged manifest with a valid hash ------------------------------------------------------ */
 
-/* The manifest of step-`step` with another number in its configuration. Rank 0's. */
+/* The manifest of step-`step` with another number in its configuration. Rank 0 only. */
 static void forge(int64_t step, const char *from, const char *to) {
     char path[300], text[1 << 16];
     snprintf(path, sizeof path, "%s/step-%lld/" MANIFEST_FILE, test_dir, (long long)step);
@@ -201,17 +201,16 @@ static void forge(int64_t step, const char *from, const char *to) {
     manifest_free(&m);
 }
 
-/* However large a model it claims, it costs a look at the first tensor that the files lack. */
+/* For a model of any size, only the first tensor that the files lack is looked up. */
 static void refuses_a_model_that_its_files_do_not_have(void **state) {
     static const struct {
         const char *from, *to, *text;
     } rows[] = {
         {"\"num-layers\":2", "\"num-layers\":1000000",
-         "has no tensor h.2.ln_1.weight, which the model that its configuration speaks of (1000000 "
-         "layers) has"},
+         "has no tensor h.2.ln_1.weight, which its configuration (1000000 layers) requires"},
         {"\"num-layers\":2", "\"num-layers\":2147483647", "has no tensor h.2.ln_1.weight"},
         {"\"vocab-size\":101", "\"vocab-size\":2147483647",
-         "transformer.wte.weight has shape (101, 24), the model wants (2147483647, 24)"},
+         "transformer.wte.weight has shape (101, 24), the model needs (2147483647, 24)"},
         {"\"untied\":false", "\"untied\":true", "has no tensor lm_head.weight"},
     };
     cutting saved = cut(0, false, TRINE_F32);
@@ -231,7 +230,7 @@ static void refuses_a_model_that_its_files_do_not_have(void **state) {
 
 /* ---- Files that change while they are used ---------------------------------------------------- */
 
-/* What is read of a file that was cut behind our back is an error with its name, not a signal. */
+/* Reading a file that was truncated meanwhile is an error with its name, not a signal. */
 static void a_file_that_is_cut_is_named(void **state) {
     static const char *const names[] = {CKPT_MODEL_FILE, CKPT_OPTIMIZER_FILE};
     cutting saved = cut(0, false, TRINE_F32), now = cut(4, false, TRINE_F32);
@@ -243,18 +242,18 @@ static void a_file_that_is_cut_is_named(void **state) {
         OK(ckpt_open(&source, world, test_dir, NULL));
         OK(trine_barrier(world));
         snprintf(path, sizeof path, "%s/step-%d/%s", test_dir, 68 + i, names[i]);
-        snprintf(want, sizeof want, "%s: the file ends at byte ", path);
+        snprintf(want, sizeof want, "%s: unexpected end of file at byte ", path);
         if (rank == 0) assert_int_equal(truncate(path, 100), 0);
         OK(trine_barrier(world));
         held_shards h = held_make(&now);
-        if (h.count) REFUSED(ckpt_read(source, dev, h.pieces, h.count), TRINE_EIO, want);
+        if (h.count) REFUSED(ckpt_read(source, dev, h.shards, h.count), TRINE_EIO, want);
         held_free(&h);
         if (rank == 0 && i == 0) REFUSED(hf_export(source, in_dir("cut")), TRINE_EIO, want);
         ckpt_close(&source);
     }
 }
 
-/* A pipe of a name that is looked for would be waited for until somebody writes to it. */
+/* A pipe under an expected name would block the reader until somebody writes to it. */
 static void pipes_are_not_waited_for(void **state) {
     static const char *const names[] = {"latest", "step-70/" CKPT_MODEL_FILE,
                                         "step-70/" MANIFEST_FILE};
@@ -271,7 +270,7 @@ static void pipes_are_not_waited_for(void **state) {
         FILE *out = open_memstream(&said, &size);
         trine_status status = ckpt_open_newest(&source, world, test_dir, out);
         assert_int_equal(status, i ? TRINE_EDATA : TRINE_OK);
-        if (rank == 0 && i) assert_non_null(strstr(status_message(), " is no file"));
+        if (rank == 0 && i) assert_non_null(strstr(status_message(), " is not a regular file"));
         fclose(out);
         free(said);
         ckpt_close(&source);
@@ -280,7 +279,7 @@ static void pipes_are_not_waited_for(void **state) {
 
 /* ---- Hugging Face ----------------------------------------------------------------------------- */
 
-/* Weights alone, of masters where there were some, under the same path for all ranks. */
+/* Exports weights alone, from masters if there are any; the same path on all ranks. */
 static void opens_a_folder_of_hugging_face(void **state) {
     cutting saved = cut(1, true, TRINE_BF16), now = cut(4, true, TRINE_F32);
     ckpt_source *source;
@@ -302,13 +301,13 @@ static void opens_a_folder_of_hugging_face(void **state) {
     now.weights_only = false;
     held_shards h = held_make(&now);
     if (h.count)
-        REFUSED(ckpt_read(source, dev, h.pieces, h.count), TRINE_EDATA,
+        REFUSED(ckpt_read(source, dev, h.shards, h.count), TRINE_EDATA,
                 "exported has no tensor transformer.wte.weight.exp_avg");
     held_free(&h);
     ckpt_close(&source);
 }
 
-/* "folder/name" as text, owned by the caller. */
+/* The contents of "folder/name", owned by the caller. */
 static char *text_of(const char *folder, const char *name) {
     char *path = folder_join(folder, name), *text;
     size_t bytes;
@@ -319,8 +318,8 @@ static char *text_of(const char *folder, const char *name) {
     return text;
 }
 
-/* A checkpoint's config.json and its weights are a folder of Hugging Face by themselves, of the type that
- * the run computed in; config.json is what an export of that folder has. */
+/* config.json and weights of a checkpoint form a Hugging Face folder by themselves, in the type of
+ * the run's computations; config.json equals that of an export of the folder. */
 static void weights_and_config_are_a_folder_of_hugging_face(trine_dtype type) {
     cutting saved = cut(1, false, type), now = cut(4, false, type);
     ckpt_source *source;

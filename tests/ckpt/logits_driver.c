@@ -1,7 +1,7 @@
 /* TEST np=none */
-/* Prints the logits that the library computes from a folder, for transformers.t: a line of V numbers
- * for each of T tokens; token i is (7 i + i^2) mod V. TP and PP, which may be left out, make the
- * number of ranks. */
+/* Prints the logits that the library computes from a folder, for transformers.t: a line of V
+ * numbers for each of T tokens; token i is (7 i + i^2) mod V. The number of ranks is TP x PP (both
+ * optional). */
 #include <stdio.h>
 #include <stdlib.h>
 

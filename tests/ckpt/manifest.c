@@ -26,7 +26,7 @@ static bool leave_folder(void) {
     return !chdir("/") && !system(command);
 }
 
-/* Two files, of three blocks and of none; borrowed. */
+/* Two files, one of three blocks and one empty; borrowed. */
 static manifest example(void) {
     static char config[] = "{\"num-layers\":2,\"lr\":0.0006}";
     static uint64_t blocks[3] = {0x0123456789abcdef, 0, UINT64_MAX};
@@ -52,7 +52,7 @@ static manifest example(void) {
     return m;
 }
 
-/* Parses a copy of exactly that size: a sanitizer sees whoever reads on. */
+/* Parses a copy of exactly that size, so that a sanitizer detects reads beyond it. */
 static trine_status parse(manifest *m, const char *text, size_t bytes) {
     char *copy = malloc(bytes ? bytes : 1);
     assert_non_null(copy);
@@ -66,7 +66,7 @@ static trine_status parse(manifest *m, const char *text, size_t bytes) {
     return status;
 }
 
-/* The body with the last line that it deserves. */
+/* The body with its correct last line. */
 static trine_status parse_sealed(manifest *m, const char *body) {
     size_t length = strlen(body);
     char *text = malloc(length + 64);
@@ -78,7 +78,7 @@ static trine_status parse_sealed(manifest *m, const char *body) {
     return status;
 }
 
-/* ---- As text and back ---- */
+/* ---- Printing and parsing ---- */
 
 static void same(const manifest *a, const manifest *b) {
     assert_memory_equal(&a->state, &b->state, sizeof a->state);
@@ -142,7 +142,7 @@ static void every_bit_of_a_number_comes_back(void **state) {
     }
 }
 
-/* Not one of 15 digits, and infinity is not nothing. */
+/* Doubles of 17 digits and infinities are preserved. */
 static void every_bit_of_the_configuration_comes_back(void **state) {
     (void)state;
     static char config[] = "{\"a\":0.30000000000000004,\"b\":[1e999,-1e999,{\"c\":5e-324}],"
@@ -162,7 +162,7 @@ static void every_bit_of_the_configuration_comes_back(void **state) {
     free(text);
 }
 
-/* The text itself: equal runs give equal files, those of earlier versions too. */
+/* The exact text: equal runs give equal files, also across versions. */
 static void the_text_is_this(void **state) {
     (void)state;
     static const char want[] = "{\n"
@@ -220,7 +220,7 @@ static void a_configuration_that_is_none_is_not_printed(void **state) {
     }
 }
 
-/* A file of 700 GB. What is linear takes a tenth of a second. */
+/* A file of 700 GB. Linear parsing takes a tenth of a second. */
 static void many_blocks_take_no_time(void **state) {
     (void)state;
     const size_t count = 170000;
@@ -236,7 +236,7 @@ static void many_blocks_take_no_time(void **state) {
     free(blocks);
 }
 
-/* ---- Refusing ---- */
+/* ---- Invalid manifests ---- */
 
 static void refused(const char *text, size_t bytes, const char *message) {
     manifest m;
@@ -258,22 +258,23 @@ static void no_byte_can_be_changed_or_missing_or_more(void **state) {
             text[i] = (char)(text[i] ^ 1 << bit);
             bool digit = i >= line + 9 && i < line + 25;
             refused(text, bytes,
-                    i < line || digit ? "it was changed: its bytes have hash "
-                                      : "it was cut short or added to");
+                    i < line || digit ? "hash mismatch: its contents have "
+                                      : "the file is truncated or has extra data");
             text[i] = (char)(text[i] ^ 1 << bit);
         }
-        refused(text, i, "its last line, a hash, is missing: it was cut short or added to");
+        refused(text, i,
+                "its last line, a hash, is missing; the file is truncated or has extra data");
     }
     char *longer = calloc(bytes + 1, 1);
     assert_non_null(longer);
     memcpy(longer, text, bytes);
-    refused(longer, bytes + 1, "it was cut short or added to");
+    refused(longer, bytes + 1, "the file is truncated or has extra data");
     longer[bytes] = '\n';
-    refused(longer, bytes + 1, "it was cut short or added to");
-    /* The last line of one behind the body of another. */
+    refused(longer, bytes + 1, "the file is truncated or has extra data");
+    /* The last line of one manifest after the body of another. */
     memmove(longer + 1, text, bytes);
     longer[0] = ' ';
-    refused(longer, bytes + 1, "it was changed: its bytes have hash ");
+    refused(longer, bytes + 1, "hash mismatch: its contents have ");
     free(longer);
     free(text);
 }
@@ -299,74 +300,73 @@ static void sealed_nonsense_is_refused(void **state) {
     static const struct {
         const char *body, *message;
     } rows[] = {
-        {NUMBERS("{}", "4", "5", "1", "4"), "\"updates\" is 5, more than \"step\", which is 4"},
-        {NUMBERS("{}", "4", "3", "1", "5"), "\"finite_step\" is 5, more than \"step\", which is 4"},
+        {NUMBERS("{}", "4", "5", "1", "4"), "\"updates\" (5) exceeds \"step\" (4)"},
+        {NUMBERS("{}", "4", "3", "1", "5"), "\"finite_step\" (5) exceeds \"step\" (4)"},
         {NUMBERS("{\"loss-scale-window\":10}", "40", "30", "10", "5"),
-         "\"good\" is 10, and must be less than \"loss-scale-window\", which is 10"},
-        {HEAD STATE "\"data\":7,", "\"files\" is missing or no number in quotation marks"},
+         "\"good\" is 10; it must be less than \"loss-scale-window\" (10)"},
+        {HEAD STATE "\"data\":7,", "\"files\" is missing or not a decimal string"},
         {HEAD STATE "\"data\":{\"files\":\"1\",\"tokens\":\"2\"},",
-         "\"data\" has no files, or a \"hash\" that is no 16 digits"},
+         "\"data\" has no files or its \"hash\" is not 16 hexadecimal digits"},
         {HEAD STATE DATA("0"), "\"data\" has no files"},
-        {HEAD STATE DATA("1") DATA("1"), "\"data\" is there twice"},
-        {"", "the JSON is no object"},
-        {"{", "\"version\" is missing or no number"},
-        {"[", "no JSON at byte "},
-        {"{\"version\":\"1\",", "\"version\" is missing or no number"},
-        {"{\"version\":2,", "it has version 2, this library reads version 1"},
-        {"{\"version\":1,", "\"library\" is missing or no version"},
+        {HEAD STATE DATA("1") DATA("1"), "duplicate \"data\""},
+        {"", "the JSON is not an object"},
+        {"{", "\"version\" is missing or not an integer"},
+        {"[", "invalid JSON at byte "},
+        {"{\"version\":\"1\",", "\"version\" is missing or not an integer"},
+        {"{\"version\":2,", "manifest version 2 is not supported; this library reads version 1"},
+        {"{\"version\":1,", "\"library\" is missing or not a version"},
         {"{\"version\":1,\"library\":\"0123456789012345678901234567890.\",",
-         "\"library\" is missing or no version"},
-        {"{\"version\":1," LIBRARY, "\"config\" is missing or no object"},
-        {"{\"version\":1," LIBRARY "\"config\":[],", "\"config\" is missing or no object"},
-        {HEAD, "\"state\" is missing or no object"},
-        {HEAD "\"state\":7,", "\"state\" is missing or no object"},
-        {HEAD "\"state\":{},", "\"step\" is missing or no number in quotation marks"},
-        {HEAD "\"state\":{\"step\":4},", "\"step\" is missing or no number in quotation marks"},
-        {HEAD "\"state\":{\"step\":\"\"},", "\"step\" is missing or no number in quotation marks"},
-        {HEAD "\"state\":{\"step\":\"-1\"},", "\"step\" is missing or no number"},
-        {HEAD "\"state\":{\"step\":\" 1\"},", "\"step\" is missing or no number"},
-        {HEAD "\"state\":{\"step\":\"0x1\"},", "\"step\" is missing or no number"},
+         "\"library\" is missing or not a version"},
+        {"{\"version\":1," LIBRARY, "\"config\" is missing or not an object"},
+        {"{\"version\":1," LIBRARY "\"config\":[],", "\"config\" is missing or not an object"},
+        {HEAD, "\"state\" is missing or not an object"},
+        {HEAD "\"state\":7,", "\"state\" is missing or not an object"},
+        {HEAD "\"state\":{},", "\"step\" is missing or not a decimal string"},
+        {HEAD "\"state\":{\"step\":4},", "\"step\" is missing or not a decimal string"},
+        {HEAD "\"state\":{\"step\":\"\"},", "\"step\" is missing or not a decimal string"},
+        {HEAD "\"state\":{\"step\":\"-1\"},", "\"step\" is missing or not a decimal string"},
+        {HEAD "\"state\":{\"step\":\" 1\"},", "\"step\" is missing or not a decimal string"},
+        {HEAD "\"state\":{\"step\":\"0x1\"},", "\"step\" is missing or not a decimal string"},
         {HEAD "\"state\":{\"step\":\"9223372036854775808\"},",
-         "\"step\" is missing or no number in quotation marks, at most 9223372036854775807"},
+         "\"step\" is missing or not a decimal string (at most 9223372036854775807)"},
         {HEAD "\"state\":{\"step\":\"4\",\"updates\":\"3\",\"samples\":\"18446744073709551616\"},",
-         "\"samples\" is missing or no number in quotation marks, at most 18446744073709551615"},
-        {HEAD STATE_BUT("\"finite_norm\":\"1.25\""), "\"finite_norm\" is missing or no number"},
-        {HEAD STATE_BUT("\"finite_norm\":1e999"), "\"finite_norm\" is missing or no number"},
-        {HEAD STATE_BUT("\"finite_norm\":1,\"good\":1"), "\"good\" is missing or no number"},
+         "\"samples\" is missing or not a decimal string (at most 18446744073709551615)"},
+        {HEAD STATE_BUT("\"finite_norm\":\"1.25\""), "\"finite_norm\" is missing or not a number"},
+        {HEAD STATE_BUT("\"finite_norm\":1e999"), "\"finite_norm\" is missing or not a number"},
+        {HEAD STATE_BUT("\"finite_norm\":1,\"good\":1"), "\"good\" is missing or not an integer"},
         {HEAD STATE_BUT("\"finite_norm\":1,\"finite_norm\":1"), "\"finite_norm\" is missing"},
-        {HEAD STATE, "\"files\" is missing or no array"},
-        {HEAD STATE "\"files\":{},", "\"files\" is missing or no array"},
-        {FILES("7"), "a file has no name"},
-        {FILES("{}"), "a file has no name"},
-        {FILES(FILE_OF("\"\"", "\"0\"", "[]")), "a file has no name, or one that is no file's"},
-        {FILES(FILE_OF("\"a/b\"", "\"0\"", "[]")), "a file has no name, or one that is no file's"},
-        {FILES(FILE_OF("\"/\"", "\"0\"", "[]")), "a file has no name, or one that is no file's"},
-        {FILES(FILE_OF("\"..\"", "\"0\"", "[]")), "a file has no name, or one that is no file's"},
-        {FILES(FILE_OF("\".\"", "\"0\"", "[]")), "a file has no name, or one that is no file's"},
-        {FILES(FILE_OF("\"a\\n\"", "\"0\"", "[]")), "a file has no name, or one that is no file's"},
+        {HEAD STATE, "\"files\" is missing or not an array"},
+        {HEAD STATE "\"files\":{},", "\"files\" is missing or not an array"},
+        {FILES("7"), "a file has a missing or invalid \"name\""},
+        {FILES("{}"), "a file has a missing or invalid \"name\""},
+        {FILES(FILE_OF("\"\"", "\"0\"", "[]")), "a file has a missing or invalid \"name\""},
+        {FILES(FILE_OF("\"a/b\"", "\"0\"", "[]")), "a file has a missing or invalid \"name\""},
+        {FILES(FILE_OF("\"/\"", "\"0\"", "[]")), "a file has a missing or invalid \"name\""},
+        {FILES(FILE_OF("\"..\"", "\"0\"", "[]")), "a file has a missing or invalid \"name\""},
+        {FILES(FILE_OF("\".\"", "\"0\"", "[]")), "a file has a missing or invalid \"name\""},
+        {FILES(FILE_OF("\"a\\n\"", "\"0\"", "[]")), "a file has a missing or invalid \"name\""},
         {FILES(FILE_OF("\"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\"",
                        "\"0\"", "[]")),
-         "a file has no name, or one that is no file's"},
-        {FILES(FILE_OF("\"a\"", "0", "[]")), "\"bytes\" is missing or no number in quotation"},
+         "a file has a missing or invalid \"name\""},
+        {FILES(FILE_OF("\"a\"", "0", "[]")), "\"bytes\" is missing or not a decimal string"},
         {FILES(FILE_OF("\"a\"", "\"9223372036854775808\"", "[]")),
-         "\"bytes\" is missing or no number in quotation"},
+         "\"bytes\" is missing or not a decimal string"},
         {FILES(FILE_OF("\"a\"", "\"0\"", "{}")), "file a has no \"blocks\""},
-        {FILES(FILE_OF("\"a\"", "\"1\"", "[]")),
-         "file a of 1 bytes has 0 hashes of blocks, there should be 1"},
+        {FILES(FILE_OF("\"a\"", "\"1\"", "[]")), "file a (1 bytes) has 0 block hashes, expected 1"},
         {FILES(FILE_OF("\"a\"", "\"9223372036854775807\"", "[]")),
-         "file a of 9223372036854775807 bytes has 0 hashes of blocks, there should be "
-         "2199023255552"},
+         "file a (9223372036854775807 bytes) has 0 block hashes, expected 2199023255552"},
         {FILES(FILE_OF("\"a\"", "\"4194304\"", "[\"0123456789abcdef\",\"0123456789abcdef\"]")),
-         "file a of 4194304 bytes has 2 hashes of blocks, there should be 1"},
+         "file a (4194304 bytes) has 2 block hashes, expected 1"},
         {FILES(FILE_OF("\"a\"", "\"4194305\"", "[\"0123456789abcdef\",\"0123456789abcde\"]")),
-         "file a: the hash of block 1 is no 16 digits"},
+         "file a: the hash of block 1 is not 16 hexadecimal digits"},
         {FILES(FILE_OF("\"a\"", "\"1\"", "[\"0123456789abcdeF\"]")),
-         "file a: the hash of block 0 is no 16 digits"},
+         "file a: the hash of block 0 is not 16 hexadecimal digits"},
         {FILES(FILE_OF("\"a\"", "\"1\"", "[\"0123456789abcdef0\"]")),
-         "file a: the hash of block 0 is no 16 digits"},
-        {FILES(FILE_OF("\"a\"", "\"1\"", "[7]")), "file a: the hash of block 0 is no 16 digits"},
+         "file a: the hash of block 0 is not 16 hexadecimal digits"},
+        {FILES(FILE_OF("\"a\"", "\"1\"", "[7]")),
+         "file a: the hash of block 0 is not 16 hexadecimal digits"},
         {FILES(FILE_OF("\"a\"", "\"0\"", "[]") "," FILE_OF("\"a\"", "\"0\"", "[]")),
-         "file a is there twice"},
+         "duplicate file a"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         manifest m;
@@ -402,14 +402,15 @@ static void too_many_files_are_refused(void **state) {
             OK(parse_sealed(&m, body));
             manifest_free(&m);
         } else {
-            REFUSED(parse_sealed(&m, body), TRINE_EDATA, PATH ": 1025 files are more than 1024");
+            REFUSED(parse_sealed(&m, body), TRINE_EDATA,
+                    PATH ": 1025 files exceed the limit of 1024");
         }
     }
 }
 
 /* ---- Hashing ---- */
 
-/* Two blocks and a half. */
+/* Two and a half blocks. */
 enum { FILE_BYTES = 5 * (4 << 20) / 2 };
 
 static unsigned char *random_file(const char *path) {
@@ -445,7 +446,7 @@ static void every_block_has_its_hash(void **state) {
     free(bytes);
 }
 
-/* The sum over the ranks' shares is that over all data at once, wherever data begins. */
+/* The sum over the ranks' shares equals the sum over all data, at any offset of the data. */
 static void the_sum_is_that_of_the_data(void **state) {
     (void)state;
     static const uint64_t places[] = {0, 256, 512 * 1024, 4 << 20, (4 << 20) + 256, FILE_BYTES};
@@ -470,7 +471,7 @@ static void files_that_cannot_be_read_are_named(void **state) {
     assert_int_equal(truncate("short", FILE_BYTES - 1), 0);
     OK(manifest_hash("short", FILE_BYTES, 0, 1, 2, hashes, 0, 0, &sum));
     REFUSED(manifest_hash("short", FILE_BYTES, 0, 1, 3, hashes, 0, 0, &sum), TRINE_EIO,
-            "short: the file ends at byte 10485759, it was cut while it was in use");
+            "short: unexpected end of file at byte 10485759; the file was truncated while in use");
     REFUSED(manifest_hash(".", 1, 0, 1, 1, hashes, 0, 0, &sum), TRINE_EIO, ".: not a regular file");
 }
 

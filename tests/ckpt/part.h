@@ -1,7 +1,7 @@
-/* A rank's part of a model with known values, as the trainer would hand it to ckpt_save: an element
- * is a function of its tensor's name, its kind and its place in the whole tensor, so what must stand
- * in the files can be worked out without the layout. Sizes are awkward: no tp but 1 divides the
- * vocabulary, pieces begin and end within rows. */
+/* A rank's shards of a model with known values, as the trainer would pass them to ckpt_save: an element is
+ * a function of its tensor's name, its kind and its place in the full tensor, so the expected file contents
+ * do not depend on the layout. Sizes are awkward: no tp but 1 divides the vocabulary, shards begin and end
+ * within rows. */
 #ifndef TRINE_TESTS_CKPT_PART_H
 #define TRINE_TESTS_CKPT_PART_H
 
@@ -16,22 +16,22 @@
 #include "model/gpt.h"
 
 #define IMAGE_TENSORS 256
-#define IMAGE_PIECES  256
+#define IMAGE_SHARDS  256
 
 typedef struct {
     gpt_shape shape;
     trine_layout layout;
     trine_dtype type; /* of the weights; 16 bits: there are masters too */
     bool optimizer;
-    uint64_t salt; /* another one: other values */
+    uint64_t salt; /* another salt gives other values */
 } image_setting;
 
 typedef struct {
     ckpt_image is;
     st_entry tensors[IMAGE_TENSORS];
     ckpt_kind kinds[IMAGE_TENSORS];
-    ckpt_shard pieces[IMAGE_PIECES];
-    flat_unit *units; /* what the pieces' ranges point to */
+    ckpt_shard shards[IMAGE_SHARDS];
+    flat_unit *units; /* the shards' ranges point to these */
     char *config;
 } image;
 
@@ -63,12 +63,12 @@ static bool image_has(const image_setting *s, ckpt_kind kind) {
     return s->optimizer && (kind != CKPT_MASTER || s->type != TRINE_F32);
 }
 
-/* The range of a unit that is stored elsewhere: a tied head's token matrix. */
+/* The part of a unit that is stored elsewhere: a tied head's token matrix. */
 static bool image_skips(const gpt_shape *shape, int unit, int range) {
     return unit == (int)shape->L + 1 && !shape->untied && range == 0;
 }
 
-/* What stands between tensors and in padding rows is never to be seen in a file. */
+/* Gaps and padding rows must never appear in a file. */
 static void image_fill(const image_setting *s, const ckpt_shard *p) {
     size_t width = trine_dtype_bytes(p->type);
     memset(p->at, 0xee, p->count * width);
@@ -87,8 +87,8 @@ static void image_fill(const image_setting *s, const ckpt_shard *p) {
 
 static void image_add_shard(image *m, const image_setting *s, const flat_range *range,
                             ckpt_kind kind, trine_coord at) {
-    ckpt_shard *p = &m->pieces[m->is.piece_count++];
-    assert_true(m->is.piece_count <= IMAGE_PIECES);
+    ckpt_shard *p = &m->shards[m->is.shard_count++];
+    assert_true(m->is.shard_count <= IMAGE_SHARDS);
     *p = (ckpt_shard){.kind = kind,
                       .range = range,
                       .type = image_type(s, kind),
@@ -117,7 +117,7 @@ static void image_add_shards(image *m, const image_setting *s, trine_coord at) {
     }
 }
 
-/* Visits all tensors of the model, as a rank that holds everything has them. */
+/* Visits all tensors of the model, unsharded. */
 typedef void (*image_visit)(void *context, const tensor *t);
 
 static void image_each(const image_setting *s, image_visit visit, void *context) {
@@ -147,7 +147,7 @@ static void image_add_entry(void *context, const tensor *t) {
     e->m->kinds[n] = e->kind;
 }
 
-/* The configuration that the manifest gets; owned by the caller. */
+/* The configuration for the manifest; owned by the caller. */
 static char *image_config(const gpt_shape *shape) {
     trine_config config = trine_config_default();
     char *json;
@@ -163,8 +163,8 @@ static char *image_config(const gpt_shape *shape) {
 }
 
 /* Owned by the caller: image_free. */
-static blocks_writer image_writer; /* ended by the program, before the mesh */
-static lease *image_lease;         /* given back by the program */
+static blocks_writer image_writer; /* the program ends it, before it destroys the mesh */
+static lease *image_lease;         /* the program releases it */
 
 static image *image_make(const image_setting *s, device *dev, int rank) {
     image *m = calloc(1, sizeof *m);
@@ -175,7 +175,7 @@ static image *image_make(const image_setting *s, device *dev, int rank) {
                          .lease = &image_lease,
                          .tensors = m->tensors,
                          .kinds = m->kinds,
-                         .pieces = m->pieces,
+                         .shards = m->shards,
                          .state = {.step = 7,
                                    .updates = 6,
                                    .samples = 56,
@@ -194,7 +194,7 @@ static image *image_make(const image_setting *s, device *dev, int rank) {
 }
 
 static void image_free(image *m) {
-    for (size_t i = 0; i < m->is.piece_count; i++) free(m->pieces[i].at);
+    for (size_t i = 0; i < m->is.shard_count; i++) free(m->shards[i].at);
     free(m->units);
     free(m->config);
     free(m);

@@ -1,8 +1,8 @@
 #!/bin/bash
 # TEST longer=lost timeout=900
-# Reading from a folder while a job saves there after every step and keeps one checkpoint: what was listed is
-# gone when it is opened, or while it is read. Then there is a newer one, and that is taken.
-# There are TRINE_READERS readings (12; in the full tests 100).
+# Reads from a folder while a job saves there after every step and keeps one checkpoint: a listed checkpoint
+# may be removed before it is opened, or while it is read. Then a newer one exists and must be loaded.
+# TRINE_READERS is the number of readings (12; in the full tests 100).
 . tests/lib.sh
 
 readers=${TRINE_READERS:-$([ -n "${TRINE_FULL:-}" ] && echo 100 || echo 12)}
@@ -15,24 +15,24 @@ token_file "$data" 20240520 1 641 641
 launcher=$!
 eventually 30 [ -e "$ckpt/latest" ]
 
-# newest: the step that the writer has come to
+# newest: the newest step that the writer has saved
 newest() {
     sed -n 's|^saved .*/step-\([0-9]*\): .*|\1|p' "$dir/writer" | tail -n 1
 }
 
-# reading NUMBER: by turns text and the beginning of a run, from what is not older than what there was
+# reading NUMBER: generates text, or (every third) starts a run, from a checkpoint at least as new as the newest before
 reading() {
     before=$(newest)
     if [ $(($1 % 3)) -eq 0 ]; then
         # shellcheck disable=SC2086  # words are meant to be split
         run "$TRAIN" $SMALL --data-path "$data" --num-layers 2 --hidden-size 8 --num-attention-heads 2 --train-iters 1 \
             --load "$ckpt"
-        began=$(sed -n 's|^begins with .*/step-\([0-9]*\): .*|\1|p' "$dir/out")
+        began=$(sed -n 's|^resumed from .*/step-\([0-9]*\): .*|\1|p' "$dir/out")
         [ "${began:-0}" -ge "$before" ] || return 1
     else
         run tools/mpirun.sh -np 4 "$BUILD/trine-generate" "$ckpt" --tp 2 --pp 2 --prompt A --tokens 1
     fi
-    [ "$status" -eq 0 ] && ! grep -q -e "passed over" -e "which is not there" "$dir/out" "$dir/err"
+    [ "$status" -eq 0 ] && ! grep -q -e "skipped .*/step-" -e "which does not exist" "$dir/out" "$dir/err"
 }
 
 bad=0
@@ -40,12 +40,12 @@ for n in $(seq "$readers"); do
     reading "$n" || {
         bad=$((bad + 1))
         sed "s/^/# reading $n, status $status: /" "$dir/err"
-        grep -h -e "passed over" -e "which is not there" "$dir/out" | sed "s/^/# reading $n: /"
+        grep -h -e "skipped .*/step-" -e "which does not exist" "$dir/out" | sed "s/^/# reading $n: /"
     }
 done
-echo "# $readers readings, $bad bad; the writer came to step $(newest)"
+echo "# $readers readings, $bad bad; the writer reached step $(newest)"
 [ $bad -eq 0 ] && kill -0 $launcher
-result $? "$readers readings beside a writer that keeps one checkpoint"
+result $? "$readers readings while a writer keeps one checkpoint"
 
 kill -TERM $launcher
 finish

@@ -28,7 +28,7 @@ static void put(const char *path, const void *bytes, size_t count) {
     assert_int_equal(fclose(file), 0);
 }
 
-/* Parses a copy of exactly that size: a sanitizer sees whoever reads on. */
+/* Parses a copy of exactly that size, so that a sanitizer detects reads beyond it. */
 static trine_status parse(st_header *h, const void *text, size_t available, uint64_t bytes) {
     void *copy = malloc(available ? available : 1);
     assert_non_null(copy);
@@ -38,7 +38,7 @@ static trine_status parse(st_header *h, const void *text, size_t available, uint
     return status;
 }
 
-/* A header of this JSON; *bytes of it. */
+/* A header with this JSON; *bytes is its size. */
 static char *frame(const char *json, size_t *bytes) {
     size_t length = strlen(json);
     char *text = malloc(8 + length);
@@ -49,7 +49,7 @@ static char *frame(const char *json, size_t *bytes) {
     return text;
 }
 
-/* Of a file with `data` bytes of tensors. */
+/* Parses the header of a file with `data` bytes of tensors. */
 static trine_status parse_json(st_header *h, const char *json, uint64_t data) {
     size_t bytes;
     char *text = frame(json, &bytes);
@@ -84,7 +84,7 @@ static void entry_is(const st_header *h, const char *name, int type, int dims,
 
 /* ---- Reading ---- */
 
-/* What Hugging Face's own writer (safetensors 0.8.0 for Python) made of eight arrays. */
+/* The file that Hugging Face's writer (safetensors 0.8.0 for Python) writes for eight arrays. */
 static const char foreign_json[] =
     "{\"__metadata__\":{\"format\":\"np\"},"
     "\"ids\":{\"dtype\":\"I64\",\"shape\":[1,2],\"data_offsets\":[0,16]},"
@@ -130,7 +130,7 @@ static void a_foreign_file_is_read(void **state) {
     assert_null(st_find(&f.header, "__metadata__"));
     st_close(&f);
     assert_null(f.path);
-    st_close(&f); /* twice is fine */
+    st_close(&f); /* twice is allowed */
 }
 
 static void entries_are_sorted_by_name(void **state) {
@@ -156,12 +156,12 @@ static void what_the_format_permits_is_read(void **state) {
     OK(parse_json(&h, "{\"__metadata__\":{}}      \n", 0));
     assert_int_equal(h.count, 0);
     st_free(&h);
-    /* A type of tomorrow, of half a byte an element; a member that nobody knows. */
+    /* A future type of half a byte an element; an unknown member. */
     OK(parse_json(&h, "{\"a\":{\"dtype\":\"F4\",\"shape\":[6],\"data_offsets\":[0,3],\"x\":{}}}",
                   3));
     entry_is(&h, "a", -1, 1, (uint64_t[]){6}, 0, 3);
     st_free(&h);
-    /* The longest name, and one tensor of all that 53 bits count. */
+    /* The longest name, and a tensor of the largest size that 53 bits can count. */
     char json[512], name[ST_NAME];
     memset(name, 'n', ST_NAME - 1);
     name[ST_NAME - 1] = '\0';
@@ -175,7 +175,7 @@ static void what_the_format_permits_is_read(void **state) {
     st_free(&h);
 }
 
-/* ---- Refusing ---- */
+/* ---- Invalid files ---- */
 
 #define TENSOR(name, type, shape, offsets)                                                         \
     "\"" name "\":{\"dtype\":\"" type "\",\"shape\":" shape ",\"data_offsets\":" offsets "}"
@@ -188,75 +188,78 @@ static void broken_headers_are_refused(void **state) {
         const char *message;
     } rows[] = {
         /* no JSON object */
-        {"", 0, "no JSON at byte 0"},
-        {"[]", 0, "the JSON is no object"},
-        {"7", 0, "the JSON is no object"},
-        {"{\"a\"", 0, "no JSON at byte 3"},
-        {"{} {}", 0, "something behind the JSON object, at byte 3"},
-        {"{}\n}", 0, "something behind the JSON object, at byte 3"},
-        {"\x01{}", 0, "a control character at byte 0"},
-        {"{\"a\nb\":1}", 0, "a control character at byte 3"},
-        {"{\"a\\u0000\":1}", 0, "a string with \\u0000 at byte 3"},
-        {"{\"a\\\\u0000\":1}", 0, "tensor a\\u0000: no object describes it"},
-        {"{\"a\":[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]}", 0, "nested more than 16 deep at byte 20"},
+        {"", 0, "invalid JSON at byte 0"},
+        {"[]", 0, "the JSON is not an object"},
+        {"7", 0, "the JSON is not an object"},
+        {"{\"a\"", 0, "invalid JSON at byte 3"},
+        {"{} {}", 0, "unexpected data after the JSON object at byte 3"},
+        {"{}\n}", 0, "unexpected data after the JSON object at byte 3"},
+        {"\x01{}", 0, "control character at byte 0"},
+        {"{\"a\nb\":1}", 0, "control character at byte 3"},
+        {"{\"a\\u0000\":1}", 0, "string contains \\u0000 at byte 3"},
+        {"{\"a\\\\u0000\":1}", 0, "tensor a\\u0000: its description is not an object"},
+        {"{\"a\":[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]}", 0,
+         "nested more than 16 levels deep at byte 20"},
         /* names */
         {"{\"a\\u001b[1m\":1}", 0, "a tensor's name has control characters"},
         {"{" TENSOR("a", "U8", "[1]", "[0,1]") "," TENSOR("a", "U8", "[1]", "[1,2]") "}", 2,
-         "tensor a is there twice"},
-        {"{\"__metadata__\":{},\"__metadata__\":{}}", 0, "__metadata__ is there twice"},
-        {"{\"__metadata__\":[]}", 0, "__metadata__ is no object of strings"},
-        {"{\"__metadata__\":{\"a\":\"1\",\"b\":2}}", 0, "__metadata__ is no object of strings"},
+         "duplicate tensor a"},
+        {"{\"__metadata__\":{},\"__metadata__\":{}}", 0, "duplicate __metadata__"},
+        {"{\"__metadata__\":[]}", 0, "__metadata__ is not an object of strings"},
+        {"{\"__metadata__\":{\"a\":\"1\",\"b\":2}}", 0, "__metadata__ is not an object of strings"},
         /* members */
-        {"{\"a\":{\"shape\":[1],\"data_offsets\":[0,1]}}", 1, "tensor a: no dtype"},
-        {"{\"a\":{\"dtype\":7,\"shape\":[1],\"data_offsets\":[0,1]}}", 1, "tensor a: no dtype"},
+        {"{\"a\":{\"shape\":[1],\"data_offsets\":[0,1]}}", 1, "tensor a: dtype is missing"},
+        {"{\"a\":{\"dtype\":7,\"shape\":[1],\"data_offsets\":[0,1]}}", 1,
+         "tensor a: dtype is missing"},
         {"{\"a\":{\"dtype\":\"U8\",\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}", 1,
-         "tensor a: no dtype"},
-        {"{\"a\":{\"dtype\":\"U8\",\"data_offsets\":[0,1]}}", 1, "tensor a: no shape"},
-        {"{" TENSOR("a", "U8", "{}", "[0,1]") "}", 1, "tensor a: no shape"},
+         "tensor a: dtype is missing"},
+        {"{\"a\":{\"dtype\":\"U8\",\"data_offsets\":[0,1]}}", 1,
+         "tensor a: shape is missing or not an array"},
+        {"{" TENSOR("a", "U8", "{}", "[0,1]") "}", 1, "tensor a: shape is missing or not an array"},
         /* shapes */
         {"{" TENSOR("a", "U8", "[1,1,1,1,1,1,1,1,1]", "[0,1]") "}", 1,
          "tensor a: more than 8 dimensions"},
         {"{" TENSOR("a", "U8", "[1,1.5]", "[0,1]") "}", 1,
-         "tensor a: dimension 2 is no whole number below 2^53"},
+         "tensor a: dimension 2 is not an integer below 2^53"},
         {"{" TENSOR("a", "U8", "[-1]", "[0,1]") "}", 1,
-         "tensor a: dimension 1 is no whole number below 2^53"},
+         "tensor a: dimension 1 is not an integer below 2^53"},
         {"{" TENSOR("a", "U8", "[\"1\"]", "[0,1]") "}", 1,
-         "tensor a: dimension 1 is no whole number below 2^53"},
+         "tensor a: dimension 1 is not an integer below 2^53"},
         {"{" TENSOR("a", "U8", "[9007199254740992]", "[0,1]") "}", 1,
-         "tensor a: dimension 1 is no whole number below 2^53"},
+         "tensor a: dimension 1 is not an integer below 2^53"},
         {"{" TENSOR("a", "U8", "[1e999]", "[0,1]") "}", 1,
-         "tensor a: dimension 1 is no whole number below 2^53"},
+         "tensor a: dimension 1 is not an integer below 2^53"},
         {"{" TENSOR("a", "U8", "[4294967296,4294967296]", "[0,0]") "}", 0,
-         "tensor a: more elements than 64 bits count"},
+         "tensor a: its number of elements overflows 64 bits"},
         {"{" TENSOR("a", "F4", "[4294967296,4294967296]", "[0,0]") "}", 0,
-         "tensor a: more elements than 64 bits count"},
+         "tensor a: its number of elements overflows 64 bits"},
         {"{" TENSOR("a", "F64", "[4294967296,2147483648]", "[0,0]") "}", 0,
-         "tensor a: 9223372036854775808 elements of 8 bytes do not fill the 0 bytes that it has"},
+         "tensor a: 9223372036854775808 elements of 8 bytes do not match its 0 bytes of data"},
         {"{" TENSOR("a", "F32", "[2,3]", "[0,20]") "}", 20,
-         "tensor a: 6 elements of 4 bytes do not fill the 20 bytes that it has"},
+         "tensor a: 6 elements of 4 bytes do not match its 20 bytes of data"},
         {"{" TENSOR("a", "BF16", "[2,3]", "[0,24]") "}", 24,
-         "tensor a: 6 elements of 2 bytes do not fill the 24 bytes that it has"},
+         "tensor a: 6 elements of 2 bytes do not match its 24 bytes of data"},
         {"{" TENSOR("a", "F16", "[]", "[0,0]") "}", 0,
-         "tensor a: 1 elements of 2 bytes do not fill the 0 bytes that it has"},
+         "tensor a: 1 elements of 2 bytes do not match its 0 bytes of data"},
         /* offsets */
         {"{" TENSOR("a", "U8", "[1]", "[0]") "}", 1,
-         "tensor a: data_offsets are no two whole numbers below 2^53"},
+         "tensor a: data_offsets are not two integers below 2^53"},
         {"{" TENSOR("a", "U8", "[1]", "[0,1,2]") "}", 1,
-         "tensor a: data_offsets are no two whole numbers below 2^53"},
+         "tensor a: data_offsets are not two integers below 2^53"},
         {"{" TENSOR("a", "U8", "[1]", "[]") "}", 1,
-         "tensor a: data_offsets are no two whole numbers below 2^53"},
+         "tensor a: data_offsets are not two integers below 2^53"},
         {"{" TENSOR("a", "U8", "[1]", "[0,1.25]") "}", 1,
-         "tensor a: data_offsets are no two whole numbers below 2^53"},
+         "tensor a: data_offsets are not two integers below 2^53"},
         {"{" TENSOR("a", "U8", "[1]", "[-1,0]") "}", 1,
-         "tensor a: data_offsets are no two whole numbers below 2^53"},
+         "tensor a: data_offsets are not two integers below 2^53"},
         {"{" TENSOR("a", "U8", "[1]", "[9007199254740992,9007199254740993]") "}", 1,
-         "tensor a: data_offsets are no two whole numbers below 2^53"},
+         "tensor a: data_offsets are not two integers below 2^53"},
         {"{" TENSOR("a", "U8", "[1]", "[1,0]") "}", 1,
-         "tensor a: data_offsets 1 to 0 go backwards"},
+         "tensor a: data_offsets 1 to 0 are not ascending"},
         {"{" TENSOR("a", "U8", "[2]", "[0,2]") "}", 1,
-         "tensor a: its data end at byte 2 of 1: the file was cut"},
+         "tensor a: its data end at byte 2 of 1; the file is truncated"},
         {"{" TENSOR("a", "BOOL", "[2]", "[0,2]") "}", 1,
-         "tensor a: its data end at byte 2 of 1: the file was cut"},
+         "tensor a: its data end at byte 2 of 1; the file is truncated"},
         /* places */
         {"{" TENSOR("a", "U8", "[2]", "[0,2]") "," TENSOR("b", "U8", "[2]", "[1,3]") "}", 3,
          "tensors a and b overlap"},
@@ -266,11 +269,11 @@ static void broken_headers_are_refused(void **state) {
          "tensors b and a overlap"},
         {"{" TENSOR("a", "U8", "[2]", "[0,2]") "," TENSOR("e", "U8", "[0]", "[1,1]") "}", 2,
          "tensors a and e overlap"},
-        {"{" TENSOR("a", "U8", "[1]", "[2,3]") "}", 3, "2 bytes before tensor a are nobody's"},
+        {"{" TENSOR("a", "U8", "[1]", "[2,3]") "}", 3, "2 unreferenced bytes before tensor a"},
         {"{" TENSOR("a", "U8", "[1]", "[0,1]") "," TENSOR("b", "U8", "[1]", "[4,5]") "}", 5,
-         "3 bytes before tensor b are nobody's"},
-        {"{" TENSOR("a", "U8", "[1]", "[0,1]") "}", 8, "the last 7 bytes are nobody's"},
-        {"{}", 1, "the last 1 bytes are nobody's"},
+         "3 unreferenced bytes before tensor b"},
+        {"{" TENSOR("a", "U8", "[1]", "[0,1]") "}", 8, "the last 7 bytes are unreferenced"},
+        {"{}", 1, "the last 1 bytes are unreferenced"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         refused(rows[i].json, rows[i].data, rows[i].message);
@@ -284,8 +287,7 @@ static void long_names_are_refused(void **state) {
     snprintf(json, sizeof json, "{\"%s\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}}",
              name);
     refused(json, 0,
-            "the tensor name nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn... is 128 bytes long, at most 127 "
-            "can be");
+            "the tensor name nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn... has 128 bytes; the limit is 127");
 }
 
 /* Brackets and commas cost nothing to write and 64 bytes each to read. */
@@ -297,7 +299,7 @@ static void dense_headers_are_refused(void **state) {
     memset(json, ',', BYTES);
     json[0] = '[';
     json[BYTES] = '\0';
-    refused(json, 0, "65537 values in 65536 bytes are more than anybody writes");
+    refused(json, 0, "65537 values in 65536 bytes; the limit is 17408 values");
     free(json);
 }
 
@@ -309,23 +311,23 @@ static void lengths_that_lie_are_refused(void **state) {
         uint64_t bytes;
         const char *message;
     } rows[] = {
-        {2, 0, 0, "0 bytes are too few for a safetensors file"},
-        {2, 7, 7, "7 bytes are too few for a safetensors file"},
-        {2, 8, 8, "its header has 2 bytes, of which 0 are there: the file was cut"},
-        {2, 9, 9, "its header has 2 bytes, of which 1 are there: the file was cut"},
-        {3, 10, 10, "its header has 3 bytes, of which 2 are there: the file was cut"},
-        {3, 10, 500, "its header has 3 bytes, of which 2 are there: the file was cut"},
-        {3, 10, 10, "its header has 3 bytes, of which 2 are there: the file was cut"},
+        {2, 0, 0, "0 bytes is too short for a safetensors file"},
+        {2, 7, 7, "7 bytes is too short for a safetensors file"},
+        {2, 8, 8, "its header has 2 bytes, of which only 0 are present; the file is truncated"},
+        {2, 9, 9, "its header has 2 bytes, of which only 1 are present; the file is truncated"},
+        {3, 10, 10, "its header has 3 bytes, of which only 2 are present; the file is truncated"},
+        {3, 10, 500, "its header has 3 bytes, of which only 2 are present; the file is truncated"},
+        {3, 10, 10, "its header has 3 bytes, of which only 2 are present; the file is truncated"},
         {100000000, 10, 10,
-         "its header has 100000000 bytes, of which 2 are there: the file was cut"},
+         "its header has 100000000 bytes, of which only 2 are present; the file is truncated"},
         {100000001, 10, (uint64_t)1 << 40,
-         "its header would have 100000001 bytes, at most 100000000 can be: no safetensors file"},
+         "not a safetensors file: a header of 100000001 bytes exceeds the limit of 100000000"},
         {UINT64_MAX, 10, 10,
-         "its header would have 18446744073709551615 bytes, at most 100000000 can be: no "
-         "safetensors file"},
+         "not a safetensors file: a header of 18446744073709551615 bytes exceeds the limit of "
+         "100000000"},
         {UINT64_MAX - 7, 10, 10,
-         "its header would have 18446744073709551608 bytes, at most 100000000 can be: no "
-         "safetensors file"},
+         "not a safetensors file: a header of 18446744073709551608 bytes exceeds the limit of "
+         "100000000"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         unsigned char text[10] = "xxxxxxxx{}";
@@ -366,14 +368,14 @@ static void broken_files_are_refused(void **state) {
     assert_int_equal(mkdir("folder", 0700), 0);
     open_refused("folder", TRINE_EIO, "folder: not a regular file");
     assert_int_equal(mkfifo("pipe", 0600), 0);
-    open_refused("pipe", TRINE_EIO, "pipe: not a regular file"); /* and is not waited for */
+    open_refused("pipe", TRINE_EIO, "pipe: not a regular file"); /* without blocking */
     put("empty", "", 0);
-    open_refused("empty", TRINE_EDATA, "empty: 0 bytes are too few for a safetensors file");
+    open_refused("empty", TRINE_EDATA, "empty: 0 bytes is too short for a safetensors file");
     size_t bytes;
     char *text = frame("{" TENSOR("a", "U8", "[1]", "[0,1]") "}", &bytes);
     put("cut", text, bytes);
     open_refused("cut", TRINE_EDATA,
-                 "cut: tensor a: its data end at byte 1 of 0: the file was cut");
+                 "cut: tensor a: its data end at byte 1 of 0; the file is truncated");
     free(text);
 }
 
@@ -381,15 +383,16 @@ static void a_file_that_is_cut_later_is_named(void **state) {
     (void)state;
     size_t bytes;
     char *text = frame("{" TENSOR("a", "U8", "[9]", "[0,9]") "}", &bytes), read[9];
-    char whole[200] = {0}, want[100];
-    memcpy(whole, text, bytes);
-    put("later", whole, bytes + 9);
+    char complete[200] = {0}, want[100];
+    memcpy(complete, text, bytes);
+    put("later", complete, bytes + 9);
     st_file f;
     OK(st_open(&f, "later"));
     OK(st_read(&f, read, 9, bytes));
     assert_int_equal(truncate("later", (off_t)bytes + 4), 0);
     OK(st_read(&f, read, 4, bytes));
-    snprintf(want, sizeof want, "later: the file ends at byte %zu, it was cut while it was in use",
+    snprintf(want, sizeof want,
+             "later: unexpected end of file at byte %zu; the file was truncated while in use",
              bytes + 4);
     REFUSED(st_read(&f, read, 9, bytes), TRINE_EIO, want);
     st_close(&f);
@@ -430,7 +433,7 @@ static void what_is_built_is_what_is_read(void **state) {
     free(text);
 }
 
-/* The bytes themselves: readers elsewhere must see this. */
+/* The exact bytes: other readers must see these. */
 static void what_is_built_has_the_format(void **state) {
     (void)state;
     const st_entry tensor = {
@@ -458,7 +461,7 @@ static void what_would_not_be_read_is_not_built(void **state) {
     st_header h;
     char *text;
     size_t bytes;
-    REFUSED(st_build(&h, twice, 2, &text, &bytes), TRINE_EDATA, "tensor w is there twice");
+    REFUSED(st_build(&h, twice, 2, &text, &bytes), TRINE_EDATA, "duplicate tensor w");
     assert_null(text);
     assert_null(h.entries);
 }

@@ -1,7 +1,7 @@
 /* TEST np=1,2,4 */
-/* Saving: files hold exactly the model, whatever the layout; what was lost, written twice or by nobody
- * on its way to the disk is found; whatever call fails on whatever rank, all ranks say so, and what
- * was saved before is there. */
+/* Saving: files contain exactly the model in every layout; lost, duplicated and missing data are
+ * detected; when any call fails on any rank, all ranks return the error, and earlier checkpoints
+ * stay. */
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <xxhash.h>
@@ -36,7 +36,7 @@ static int begin(void **state) {
     if (trine_broadcast(comm, base, sizeof base, TRINE_U8, 0) != TRINE_OK) return -1;
     snprintf(dir, sizeof dir, "%s/ckpt", base);
     calls_under = base;
-    blocks_size(1024); /* so that every rank has some of them to write */
+    blocks_size(1024); /* so that every rank has several blocks */
     return device_open(&dev, DEVICE_REF, 1) == TRINE_OK ? 0 : -1;
 }
 
@@ -58,7 +58,7 @@ static int end(void **state) {
     return 0;
 }
 
-/* Syncing is real in two cases only: it takes its time. */
+/* fsync is only real in two cases: it is slow. */
 static int never_sync(const char *call, const char *path) {
     (void)path;
     return strcmp(call, "fsync") == 0 ? CALL_PRETEND : CALL_REAL;
@@ -77,7 +77,7 @@ static image_setting setting(void) {
 }
 
 static char *path_of(const char *in, const char *name) {
-    static char path[16][512]; /* a name lives for some calls more */
+    static char path[16][512]; /* a name stays valid for some calls */
     static int turn;
     char *at = path[turn++ % 16];
     snprintf(at, 512, "%s/%s", in, name);
@@ -96,7 +96,7 @@ static bool is_left(const char *pattern) {
     return system(command) == 0;
 }
 
-/* ---- What the files hold ---- */
+/* ---- Contents of the files ---- */
 
 typedef struct {
     const image_setting *s;
@@ -105,7 +105,7 @@ typedef struct {
     size_t bytes;
 } expectation;
 
-/* The tensor stands in the file, under its name, in its shape, every element. */
+/* The file has the tensor with its name, its shape and every element. */
 static void expect_tensor(void *context, const tensor *t) {
     expectation *x = context;
     char name[ST_NAME];
@@ -113,7 +113,7 @@ static void expect_tensor(void *context, const tensor *t) {
     size_t width = trine_dtype_bytes(type), rows = t->parts * t->global_rows, cols = t->global_cols;
     slice_name(name, t->name, x->kind);
     const st_entry *e = st_find(&x->f->header, name);
-    if (!e) fail_msg("%s: no %s", x->f->path, name);
+    if (!e) fail_msg("%s has no %s", x->f->path, name);
     assert_int_equal(e->type, type);
     assert_int_equal(e->dims, cols == 1 ? 1 : 2);
     assert_int_equal(e->end - e->begin, rows * cols * width);
@@ -127,7 +127,8 @@ static void expect_tensor(void *context, const tensor *t) {
             uint32_t want = image_bits(image_value(t->name, x->kind, x->s->salt, row, col), type);
             uint32_t got = 0;
             memcpy(&got, bytes + at * width, width);
-            if (got != want) fail_msg("%s (%zu, %zu): %08x, not %08x", name, row, col, got, want);
+            if (got != want)
+                fail_msg("%s (%zu, %zu): %08x instead of %08x", name, row, col, got, want);
         }
     free(bytes);
 }
@@ -141,7 +142,7 @@ static void expect_file(const image_setting *s, const char *folder, bool weights
         x.kind = (ckpt_kind)k;
         if ((k == CKPT_WEIGHT) == weights && image_has(s, x.kind)) image_each(s, expect_tensor, &x);
     }
-    assert_int_equal(x.bytes, f.header.bytes - f.header.data); /* and nothing else */
+    assert_int_equal(x.bytes, f.header.bytes - f.header.data); /* and no other data */
     st_close(&f);
 }
 
@@ -157,7 +158,7 @@ static char *read_file(const char *path, size_t *bytes) {
     return data;
 }
 
-/* Every block of every file that the manifest names hashes to what it says. */
+/* Every block of every file in the manifest has the manifest's hash. */
 static void expect_manifest(const char *folder, int files, int64_t step) {
     manifest m;
     size_t bytes;
@@ -185,7 +186,7 @@ static void expect_manifest(const char *folder, int files, int64_t step) {
 static void same_bytes(const char *a, const char *b, const char *name) {
     size_t n, m;
     char *x = read_file(path_of(a, name), &n), *y = read_file(path_of(b, name), &m);
-    if (n != m || memcmp(x, y, n) != 0) fail_msg("%s is not the same in %s and %s", name, a, b);
+    if (n != m || memcmp(x, y, n) != 0) fail_msg("%s differs between %s and %s", name, a, b);
     free(x);
     free(y);
 }
@@ -232,14 +233,14 @@ static void weights_alone_are_one_file(void **state) {
     (void)state;
     image_setting s = setting();
     s.optimizer = false;
-    OK(save_to(dir, &s, 7, 0)); /* synced as in life */
+    OK(save_to(dir, &s, 7, 0)); /* with real fsync */
     if (rank != 0) return;
     expect_file(&s, path_of(dir, "step-7"), true);
     expect_manifest(path_of(dir, "step-7"), 1, 7);
     assert_false(there(dir, "step-7/" CKPT_OPTIMIZER_FILE));
 }
 
-/* A model of more than one block a rank. The sum of it is far above what a rank may take. */
+/* A model of more than one block a rank. Its size is far above the memory that a rank may use. */
 static void large_files_take_little_memory(void **state) {
     struct rusage before, after;
     (void)state;
@@ -300,11 +301,11 @@ static void a_step_that_is_there_is_replaced(void **state) {
 /* ---- Failures ---- */
 
 static const char *fail_call, *fail_in; /* NULL: every one */
-static int fail_after, fail_with;       /* calls that succeed; what then happens, once */
+static int fail_after, fail_with;       /* calls that succeed first; the error of the next one */
 static bool failed_already;
 static int rows; /* blocks written since fail_on */
 
-/* Where any call may be meant, blocks are all alike: one in ten is enough. */
+/* If any call may fail, only one block write in ten counts, since they are alike. */
 static bool is_meant(const char *call, const char *path) {
     if (fail_call) return !strcmp(call, fail_call) && (!fail_in || strstr(path, fail_in));
     return strcmp(call, "pwrite") != 0 || rows++ % 10 == 0;
@@ -326,7 +327,7 @@ static void fail_on(int which, const char *call, const char *in, int after, int 
     calls_hook = fail_once;
 }
 
-/* Step 1 is there, saved with salt 0, and a save of step 2 has failed. */
+/* Step 1 exists, saved with salt 0, and a save of step 2 has failed. */
 static void first_is_whole_and_second_is_not_there(void) {
     image_setting s = setting();
     meet();
@@ -339,7 +340,7 @@ static void first_is_whole_and_second_is_not_there(void) {
     assert_false(there(dir, "step-2") || is_left("*.writing"));
 }
 
-/* Rank `which` alone has the message, with all of these words. */
+/* Only rank `which` has the message, with all of these texts. */
 static void said_by(int which, const char *const *words) {
     if (rank != which) {
         assert_string_equal(status_message(), "");
@@ -378,14 +379,15 @@ static void a_failure_names_rank_file_cause_and_what_there_is(void **state) {
     fail_on(last, "pwrite", CKPT_OPTIMIZER_FILE, 3, ENOSPC);
     second_fails(TRINE_EIO, last,
                  WORDS(who, ", saving step 2: ", ".writing/" CKPT_OPTIMIZER_FILE,
-                       "No space left on device", "ckpt has step-1 as the newest one"));
+                       "No space left on device", "; newest checkpoint in ", "ckpt: step-1"));
     fail_on(last, "fsync", CKPT_MODEL_FILE, 0, EIO);
     second_fails(TRINE_EIO, last,
                  WORDS(who, CKPT_MODEL_FILE ": cannot sync", "Input/output error"));
     fail_on(0, "fsync", HF_CONFIG_FILE, 0, EIO);
     second_fails(TRINE_EIO, 0, WORDS("rank 0", HF_CONFIG_FILE ": cannot sync"));
     fail_on(0, "fallocate", CKPT_MODEL_FILE, 0, ENOSPC);
-    second_fails(TRINE_EIO, 0, WORDS("rank 0", "cannot get ", " bytes: No space left on device"));
+    second_fails(TRINE_EIO, 0,
+                 WORDS("rank 0", "cannot reserve ", " bytes: No space left on device"));
     fail_on(0, "rename", NULL, 0, EROFS);
     second_fails(TRINE_EIO, 0, WORDS("rank 0", "Read-only file system"));
 }
@@ -399,8 +401,9 @@ static void a_folder_that_is_not_shared_is_said(void **state) {
     snprintf(other, sizeof other, "%s/elsewhere", base);
     trine_status got = save_to(rank == ranks - 1 ? other : dir, &s, 2, 1);
     assert_int_equal(got, TRINE_EIO);
-    said_by(ranks - 1, WORDS("which rank 0 has made, cannot be opened here", "all nodes share",
-                             "elsewhere has no checkpoint"));
+    said_by(ranks - 1,
+            WORDS("rank 0 has created it, but it cannot be opened here",
+                  "; use a shared file system", "; newest checkpoint in ", "elsewhere: none"));
     first_is_whole_and_second_is_not_there();
 }
 
@@ -412,7 +415,7 @@ static void blocks_need_not_be_taken_in_advance(void **state) {
     if (rank == 0) expect_file(&s, path_of(dir, "step-7"), false);
 }
 
-/* An old checkpoint that cannot be removed ends no run. */
+/* Failing to remove an old checkpoint does not fail the run. */
 static void what_cannot_be_removed_stays(void **state) {
     char line[512] = "";
     (void)state;
@@ -425,15 +428,15 @@ static void what_cannot_be_removed_stays(void **state) {
     OK(ckpt_save(mesh, &m->is, dir, 1, out));
     image_free(m);
     rewind(out);
-    while (fgets(line, sizeof line, out) && !strstr(line, "stays")) {
+    while (fgets(line, sizeof line, out) && !strstr(line, "cannot remove an old checkpoint")) {
     }
     fclose(out);
     if (rank != 0) return;
-    assert_non_null(strstr(line, ".removing: cannot be removed: Device or resource busy"));
+    assert_non_null(strstr(line, ".removing: cannot remove it: Device or resource busy"));
     assert_true(there(dir, "step-2") && !there(dir, "step-1"));
 }
 
-/* Step 1 is whole, or gone behind a whole step 2. */
+/* Step 1 is complete, or was removed after a complete step 2. */
 static void one_of_them_is_whole(trine_status status) {
     int64_t *steps;
     size_t count;
@@ -454,7 +457,7 @@ static void one_of_them_is_whole(trine_status status) {
     meet();
 }
 
-/* Makes call n of rank `which` fail; whether there was one. */
+/* Makes call n of rank `which` fail; returns whether there was one. */
 static bool any_call_fails(int which, int n, int with) {
     char command[128];
     image_setting s = setting();
@@ -482,7 +485,7 @@ static void whatever_call_fails_one_is_whole(void **state) {
     }
 }
 
-/* ---- What the disk did not keep ---- */
+/* ---- Lost and changed data ---- */
 
 static void a_lost_write_is_found(void **state) {
     static const char *const files[] = {CKPT_MODEL_FILE, CKPT_OPTIMIZER_FILE};
@@ -491,16 +494,17 @@ static void a_lost_write_is_found(void **state) {
     for (int i = 0; i < 2; i++) {
         fail_on(ranks - 1, "pwrite", files[i], 1, CALL_PRETEND);
         second_fails(TRINE_EDATA, 0,
-                     WORDS(files[i], "read again it is not what the ranks have written"));
+                     WORDS(files[i], "the data read back differ from what the ranks have written"));
     }
     fail_on(0, "pwrite", CKPT_MODEL_FILE, 0, CALL_PRETEND);
-    second_fails(TRINE_EDATA, 0, WORDS(CKPT_MODEL_FILE ": the header is not what was written"));
+    second_fails(TRINE_EDATA, 0,
+                 WORDS(CKPT_MODEL_FILE ": the header read back differs from what was written"));
 }
 
 static uint64_t flip_at;
 static bool flipped;
 
-/* When rank 0 comes to the second file, a bit of what it wrote into the first one changes. */
+/* When rank 0 starts the second file, a bit of its data in the first one changes. */
 static int flip_bit(const char *call, const char *path) {
     unsigned char byte;
     char first[512];
@@ -540,30 +544,30 @@ static void a_changed_bit_is_found(void **state) {
     (void)state;
     save_first();
     flip(data_begin()); /* the first element is rank 0's */
-    second_fails(TRINE_EDATA, 0, WORDS(CKPT_MODEL_FILE, "not what the ranks have written"));
+    second_fails(TRINE_EDATA, 0, WORDS(CKPT_MODEL_FILE, "differ from what the ranks have written"));
     flip(20);
-    second_fails(TRINE_EDATA, 0, WORDS(CKPT_MODEL_FILE ": the header is not"));
+    second_fails(TRINE_EDATA, 0, WORDS(CKPT_MODEL_FILE ": the header read back differs"));
 }
 
 typedef enum { TWICE, NOT_AT_ALL, SHORT } slip;
 
-/* A rank that is mistaken about what it holds. */
+/* A rank with a wrong list of shards. */
 static trine_status save_with(slip what) {
     image_setting s = setting();
     image *m = image_make(&s, dev, rank);
     m->is.state.step = 2;
-    size_t pieces = m->is.piece_count;
-    ckpt_shard last = m->pieces[1]; /* a moment of the token matrix */
+    size_t shards = m->is.shard_count;
+    ckpt_shard last = m->shards[1]; /* a moment of the token matrix */
     assert_int_equal(last.kind, CKPT_MOMENT1);
-    m->pieces[1] = m->pieces[pieces - 1];
-    m->pieces[pieces - 1] = last;
+    m->shards[1] = m->shards[shards - 1];
+    m->shards[shards - 1] = last;
     if (rank == ranks - 1) {
-        if (what == TWICE) m->pieces[m->is.piece_count++] = last;
-        if (what == NOT_AT_ALL) m->is.piece_count--;
-        if (what == SHORT) m->pieces[pieces - 1].count /= 2;
+        if (what == TWICE) m->shards[m->is.shard_count++] = last;
+        if (what == NOT_AT_ALL) m->is.shard_count--;
+        if (what == SHORT) m->shards[shards - 1].count /= 2;
     }
     trine_status status = ckpt_save(mesh, &m->is, dir, 1, NULL);
-    m->is.piece_count = pieces;
+    m->is.shard_count = shards;
     image_free(m);
     return status;
 }

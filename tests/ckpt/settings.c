@@ -1,5 +1,5 @@
 /* TEST np=0 */
-/* A configuration as text: what is in it, what is not, what differs, and the model read back. */
+/* A configuration as text: its contents, differences, and the model read back. */
 #include "harness.h"
 
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 
 #include "ckpt/settings.h"
 
-static trine_config whole(void) {
+static trine_config full_config(void) {
     trine_config c = trine_config_default();
     c.model.vocab_size = 101;
     c.model.ffn_hidden_size = 3072;
@@ -23,7 +23,7 @@ static char *printed(const trine_config *c) {
     return json;
 }
 
-/* What settings_compare says, owned by the caller. */
+/* The text of settings_compare, owned by the caller. */
 static char *said(const char *json, const trine_config *c) {
     char *text = NULL;
     size_t size;
@@ -43,7 +43,7 @@ static void expect_said(const trine_config *saved, const trine_config *now, cons
 
 static void a_run_equals_itself(void **state) {
     (void)state;
-    trine_config c = whole();
+    trine_config c = full_config();
     c.optimizer.lr = 0.1 + 0.2; /* needs 17 digits */
     c.data.seed = UINT64_MAX;   /* needs more than a double */
     c.optimizer.clip_grad = 1e300 * 1e300;
@@ -52,7 +52,7 @@ static void a_run_equals_itself(void **state) {
 
 static void machines_are_not_in_it(void **state) {
     (void)state;
-    trine_config a = whole(), b = a;
+    trine_config a = full_config(), b = a;
     b.data.data_path = "/elsewhere";
     b.data.val_data_path = "/elsewhere/too";
     b.parallel.cuda_library = "libtrine_cuda.so";
@@ -72,7 +72,7 @@ static void machines_are_not_in_it(void **state) {
 
 static void the_layout_has_one_line(void **state) {
     (void)state;
-    trine_config a = whole(), b = a;
+    trine_config a = full_config(), b = a;
     b.parallel.layout = (trine_layout){.dp = 4, .tp = 1, .pp = 1};
     b.parallel.zero = TRINE_ZERO_3;
     b.parallel.schedule = TRINE_GPIPE;
@@ -84,7 +84,7 @@ static void the_layout_has_one_line(void **state) {
 
 static void what_changes_the_numbers_has_a_line_each(void **state) {
     (void)state;
-    trine_config a = whole(), b = a;
+    trine_config a = full_config(), b = a;
     b.global_batch_size = 64;
     b.optimizer.lr = 0.1 + 0.2;
     b.optimizer.lr_decay_style = TRINE_DECAY_LINEAR;
@@ -100,10 +100,10 @@ static void what_changes_the_numbers_has_a_line_each(void **state) {
                 "  seed: 1234 in the checkpoint, 18446744073709551615 now\n");
 }
 
-/* Every field that a run's numbers depend on: none may be forgotten in the table. */
+/* Every field that affects the numbers of a run must be in the table. */
 static void no_number_is_forgotten(void **state) {
     (void)state;
-    trine_config a = whole(), b = a;
+    trine_config a = full_config(), b = a;
     b.model.hidden_dropout = b.model.attention_dropout = 0.1;
     b.precision = (trine_precision){.fp16 = true,
                                     .bf16 = true,
@@ -143,19 +143,19 @@ static void no_number_is_forgotten(void **state) {
 
 static void other_versions_are_told(void **state) {
     (void)state;
-    trine_config c = whole();
+    trine_config c = full_config();
     char *text = said("{\"momentum\": 0.5, \"tied\": null}", &c);
     assert_non_null(strstr(text, "  momentum: 0.5 in the checkpoint, unknown to this version\n"));
     assert_non_null(strstr(text, "  tied: none in the checkpoint, unknown to this version\n"));
-    assert_non_null(strstr(text, "  seed: nothing in the checkpoint, 1234 now\n"));
+    assert_non_null(strstr(text, "  seed: not set in the checkpoint, 1234 now\n"));
     free(text);
-    REFUSED(settings_compare("[1]", &c, stdout), TRINE_EDATA, "no JSON object");
-    REFUSED(settings_compare("{\"a\":", &c, stdout), TRINE_EDATA, "no JSON object");
+    REFUSED(settings_compare("[1]", &c, stdout), TRINE_EDATA, "not a JSON object");
+    REFUSED(settings_compare("{\"a\":", &c, stdout), TRINE_EDATA, "not a JSON object");
 }
 
 static void a_model_comes_back(void **state) {
     (void)state;
-    trine_config c = whole();
+    trine_config c = full_config();
     c.model.untied = true;
     char *json = printed(&c);
     trine_model m;
@@ -180,30 +180,30 @@ static void no_sizes_are_refused(void **state) {
                  "{\"num-layers\":%s,\"hidden-size\":48,\"num-attention-heads\":4,"
                  "\"ffn-hidden-size\":192,\"seq-length\":8,\"vocab-size\":101,\"untied\":false}",
                  bad[i]);
-        REFUSED(settings_model(json, &m), TRINE_EDATA, "\"num-layers\" is no number that a size");
+        REFUSED(settings_model(json, &m), TRINE_EDATA, "\"num-layers\" is not a positive integer");
     }
     REFUSED(settings_model(SIZES("7", "24", "1"), &m), TRINE_EDATA, "\"untied\" is neither");
     REFUSED(settings_model(SIZES("7", "7", "true"), &m), TRINE_EDATA,
-            "\"hidden-size\" 48 is no multiple of its \"num-attention-heads\" 7");
+            "\"hidden-size\" 48 is not a multiple of its \"num-attention-heads\" 7");
 }
 
 static void another_model_is_refused_by_name(void **state) {
     (void)state;
-    trine_model a = whole().model, b = a;
-    b.hidden_dropout = 0.5; /* weights do not know it */
+    trine_model a = full_config().model, b = a;
+    b.hidden_dropout = 0.5; /* does not affect weights */
     OK(settings_same_model(&a, &b, "x/step-3"));
     b.num_layers = 4;
     b.vocab_size = 50257;
     b.untied = true;
-    REFUSED(
-        settings_same_model(&a, &b, "x/step-3"), TRINE_EINVAL,
-        "x/step-3 is of another model: num-layers is 12 there, 4 here, vocab-size is 101 there, "
-        "50257 here, untied is off there, on here");
+    REFUSED(settings_same_model(&a, &b, "x/step-3"), TRINE_EINVAL,
+            "x/step-3 holds a different model: num-layers is 12 there, 4 here, vocab-size is 101 "
+            "there, "
+            "50257 here, untied is off there, on here");
 }
 
 static void a_scale_moves_in_dynamic_fp16_only(void **state) {
     (void)state;
-    trine_config c = whole();
+    trine_config c = full_config();
     for (int n = 0; n < 3; n++) {
         bool moves;
         c.precision.fp16 = n > 0;

@@ -1,7 +1,7 @@
 /* TEST np=0 */
-/* What ranks hold, written into files of whole tensors and read from them. What should stand where is
- * worked out here a second time, element by element: a value is a function of the tensor's name and of
- * (row, column) in the model's orientation. */
+/* Rank state written into files of full tensors and read from them. The expected contents are
+ * computed here a second time, element by element: a value is a function of the tensor's name and
+ * of (row, column) in the model's orientation. */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,7 +36,7 @@ static float rounded(float x, trine_dtype file) {
     return file == TRINE_F16 ? f16_load(f16_store(x)) : x;
 }
 
-/* What element `i` of a range is: its value, or nothing of the model. */
+/* The value of element `i` of a range; false for padding or a gap. */
 static bool element(const flat_range *range, ckpt_kind kind, size_t i, float *x) {
     for (int n = 0; n < range->tensor_count; n++) {
         const tensor *t = &range->tensors[n];
@@ -50,7 +50,7 @@ static bool element(const flat_range *range, ckpt_kind kind, size_t i, float *x)
     return false;
 }
 
-/* ---- A device whose memory the host cannot touch: its addresses are none of a process ---- */
+/* ---- A device with memory that the host cannot access: its addresses are invalid ---- */
 
 #define FAR_BIT ((uintptr_t)1 << 62)
 
@@ -82,7 +82,7 @@ static void *address(const device *d, void *p) {
     return d->memory->host ? p : (void *)((uintptr_t)p ^ FAR_BIT);
 }
 
-/* ---- A model cut into pieces ---- */
+/* ---- A model cut into shards ---- */
 
 typedef struct {
     gpt_shape shape; /* tp and tp_rank are set by the cases */
@@ -91,10 +91,10 @@ typedef struct {
     device *dev;
 } setting;
 
-typedef void (*visit_piece)(void *context, const ckpt_shard *piece);
+typedef void (*visit_shard)(void *context, const ckpt_shard *shard);
 
-/* Every piece that a rank of the setting has, of all units: its dp slice of each range. */
-static void pieces(const setting *s, ckpt_kind kind, visit_piece visit, void *context) {
+/* All shards of a rank of the setting, of all units: its dp slice of each range. */
+static void each_shard(const setting *s, ckpt_kind kind, visit_shard visit, void *context) {
     for (int tp = 0; tp < s->tp; tp++)
         for (int unit = 0; unit < (int)s->shape.L + 2; unit++)
             for (int dp = 0; dp < s->dp; dp++) {
@@ -113,19 +113,20 @@ static void pieces(const setting *s, ckpt_kind kind, visit_piece visit, void *co
             }
 }
 
-/* A file of the whole model, laid out by hand: header-less, tensors at their places in `header`. */
+/* A file of the full model, laid out by hand: no header, tensors at the offsets in
+ * `header`. */
 typedef struct {
     const setting *setting;
     st_header header;
     int fd;
-    unsigned char *data; /* what should stand there */
-    void *buffer;        /* only of a device whose memory is far */
+    unsigned char *data; /* expected contents */
+    void *buffer;        /* only for device memory */
     slice_buffer *read;
-    size_t span; /* bytes that are written in one go */
+    size_t span; /* bytes that are written at a time */
     uint64_t sum;
-} whole;
+} full_file;
 
-static void add_entries(whole *w, ckpt_kind kind, trine_dtype type, uint64_t begin) {
+static void add_entries(full_file *w, ckpt_kind kind, trine_dtype type, uint64_t begin) {
     gpt_shape shape = w->setting->shape;
     w->header = (st_header){.entries = calloc(64, sizeof(st_entry)), .data = begin, .bytes = begin};
     shape.tp = 1, shape.tp_rank = 0;
@@ -148,8 +149,8 @@ static int by_name(const void *a, const void *b) {
     return strcmp(((const st_entry *)a)->name, ((const st_entry *)b)->name);
 }
 
-/* The bytes that should stand in the file, from the shapes alone. */
-static void expect(whole *w, ckpt_kind kind, trine_dtype type) {
+/* The expected contents of the file, from the shapes alone. */
+static void expect(full_file *w, ckpt_kind kind, trine_dtype type) {
     w->data = calloc(1, w->header.bytes);
     for (size_t n = 0; n < w->header.count; n++) {
         const st_entry *e = &w->header.entries[n];
@@ -168,9 +169,9 @@ static void expect(whole *w, ckpt_kind kind, trine_dtype type) {
     }
 }
 
-static void make_whole(whole *w, const setting *s, ckpt_kind kind, trine_dtype type) {
+static void make_full(full_file *w, const setting *s, ckpt_kind kind, trine_dtype type) {
     char path[] = "/tmp/trine_slice_XXXXXX";
-    *w = (whole){.setting = s, .fd = mkstemp(path), .span = SLICE_BYTES};
+    *w = (full_file){.setting = s, .fd = mkstemp(path), .span = SLICE_BYTES};
     assert_true(w->fd >= 0);
     unlink(path);
     add_entries(w, kind, type, 256);
@@ -181,7 +182,7 @@ static void make_whole(whole *w, const setting *s, ckpt_kind kind, trine_dtype t
     w->read = malloc(sizeof *w->read);
 }
 
-static void free_whole(whole *w) {
+static void free_full(full_file *w) {
     close(w->fd);
     free(w->data);
     free(w->header.entries);
@@ -191,8 +192,8 @@ static void free_whole(whole *w) {
 
 /* ---- Writing ---- */
 
-/* What a part of a rectangle has, and nothing else. */
-static void write_part(whole *w, const slice_rect *r, uint64_t begin, unsigned char *span) {
+/* Writes the elements of a part of a rectangle, and no others. */
+static void write_part(full_file *w, const slice_rect *r, uint64_t begin, unsigned char *span) {
     size_t width = trine_dtype_bytes(r->type), row = r->stride * width;
     unsigned char *at = span + (r->place - begin);
     assert_true(r->rows && r->cols && r->cols <= r->stride && r->place >= begin);
@@ -206,7 +207,7 @@ static void write_part(whole *w, const slice_rect *r, uint64_t begin, unsigned c
     }
 }
 
-static void write_spans(whole *w, const slice_list *list) {
+static void write_spans(full_file *w, const slice_list *list) {
     unsigned char *span = malloc(w->span);
     for (size_t n = 1; n < list->count; n++)
         assert_true(list->rects[n - 1].place < list->rects[n].place);
@@ -219,13 +220,13 @@ static void write_spans(whole *w, const slice_list *list) {
     free(span);
 }
 
-static void write_piece(void *context, const ckpt_shard *piece) {
-    whole *w = context;
-    ckpt_shard p = *piece;
+static void write_shard(void *context, const ckpt_shard *shard) {
+    full_file *w = context;
+    ckpt_shard p = *shard;
     size_t width = trine_dtype_bytes(p.type);
     void *memory = malloc(p.count * width);
     for (size_t i = 0; i < p.count; i++) {
-        float x = 12345; /* gaps and padding must stay out of the file */
+        float x = 12345; /* gaps and padding must not be in the file */
         element(p.range, p.kind, p.begin + i, &x);
         store(memory, p.type, i, x);
     }
@@ -239,10 +240,10 @@ static void write_piece(void *context, const ckpt_shard *piece) {
 }
 
 static void expect_written(const setting *s, ckpt_kind kind, size_t span) {
-    whole w;
-    make_whole(&w, s, kind, s->type);
+    full_file w;
+    make_full(&w, s, kind, s->type);
     w.span = span;
-    pieces(s, kind, write_piece, &w);
+    each_shard(s, kind, write_shard, &w);
     unsigned char *found = malloc(w.header.bytes);
     assert_int_equal(pread(w.fd, found, w.header.bytes, 0), (ssize_t)w.header.bytes);
     assert_memory_equal(found, w.data, w.header.bytes);
@@ -250,14 +251,14 @@ static void expect_written(const setting *s, ckpt_kind kind, size_t span) {
     assert_true(w.sum == slice_sum(found + w.header.data, (w.header.bytes - w.header.data) / width,
                                    width, w.header.data));
     free(found);
-    free_whole(&w);
+    free_full(&w);
 }
 
 /* ---- Reading ---- */
 
-static void read_piece(void *context, const ckpt_shard *piece) {
-    whole *w = context;
-    ckpt_shard p = *piece;
+static void read_shard(void *context, const ckpt_shard *shard) {
+    full_file *w = context;
+    ckpt_shard p = *shard;
     size_t width = trine_dtype_bytes(p.type);
     void *memory = malloc(p.count * width);
     memset(memory, 0x5A, p.count * width);
@@ -289,16 +290,16 @@ static void read_piece(void *context, const ckpt_shard *piece) {
 }
 
 static void expect_read(const setting *s, ckpt_kind kind, trine_dtype file) {
-    whole w;
-    make_whole(&w, s, kind, file);
+    full_file w;
+    make_full(&w, s, kind, file);
     assert_int_equal(pwrite(w.fd, w.data, w.header.bytes, 0), (ssize_t)w.header.bytes);
-    pieces(s, kind, read_piece, &w);
-    free_whole(&w);
+    each_shard(s, kind, read_shard, &w);
+    free_full(&w);
 }
 
 /* ---- Cases ---- */
 
-/* A vocabulary that no tp divides, slices that begin and end within rows. */
+/* The vocabulary is not divisible by tp, and slices begin and end within rows. */
 static gpt_shape small(bool untied) {
     return (gpt_shape){
         .B = 1, .T = 7, .C = 24, .H = 6, .F = 60, .L = 2, .V = 101, .untied = untied, .tp = 1};
@@ -342,7 +343,7 @@ static void reads_into_device_memory(void **state) {
     every_cut(TRINE_BF16, &split_dev, false);
 }
 
-/* Matrices larger than the buffers, and a row that alone is. */
+/* Matrices larger than the buffers, and a single row that is. */
 static void cuts_into_tiles(void **state) {
     (void)state;
     gpt_shape shape = {.B = 1, .T = 2, .C = 512, .H = 2, .F = 4200, .L = 1, .V = 3, .tp = 1};
@@ -358,7 +359,7 @@ static void cuts_into_tiles(void **state) {
     expect_read(&row, CKPT_WEIGHT, TRINE_F32);
 }
 
-/* Rows that are near each other, and more of them than are read at a time; and rows that are not. */
+/* Adjacent rows, more of them than are read at a time, and distant rows. */
 static void reads_rows_near_and_apart(void **state) {
     (void)state;
     for (size_t F = 1024; F <= 4096; F *= 4) {
@@ -371,7 +372,7 @@ static void reads_rows_near_and_apart(void **state) {
     }
 }
 
-/* What is not there any more is an error with a name, whichever way rows are read. */
+/* A truncated file is an error that names it, whichever way rows are read. */
 static void a_file_that_was_cut_is_named(void **state) {
     (void)state;
     gpt_shape shape = {.B = 1, .T = 2, .C = 512, .H = 2, .F = 512, .L = 1, .V = 3, .tp = 2};
@@ -396,7 +397,7 @@ static void a_file_that_was_cut_is_named(void **state) {
         assert_int_equal(ftruncate(file.fd, (off_t)e.end), 0);
         OK(slice_read(&near_device, &p, t, &e, &file, buffer));
         assert_int_equal(ftruncate(file.fd, 777), 0);
-        snprintf(want, sizeof want, "%s: the file ends at byte ", path);
+        snprintf(want, sizeof want, "%s: unexpected end of file at byte ", path);
         REFUSED(slice_read(&near_device, &p, t, &e, &file, buffer), TRINE_EIO, want);
     }
     free(memory);
@@ -404,7 +405,7 @@ static void a_file_that_was_cut_is_named(void **state) {
     close(file.fd);
 }
 
-/* Another shape, another type: both are said. */
+/* Another shape and another type are both reported. */
 static void refuses_other_tensors(void **state) {
     (void)state;
     flat_unit layout;
@@ -416,12 +417,12 @@ static void refuses_other_tensors(void **state) {
     OK(slice_fits(t, &e, "file"));
     e.shape[0] = 72, e.shape[1] = 24;
     REFUSED(slice_fits(t, &e, "a/b"), TRINE_EDATA,
-            "a/b: transformer.h.0.attn.c_attn.weight has shape (72, 24), the model wants (24, 72)");
+            "a/b: transformer.h.0.attn.c_attn.weight has shape (72, 24), the model needs (24, 72)");
     e = slice_entry(t, CKPT_WEIGHT, TRINE_I64);
     REFUSED(slice_fits(t, &e, "a/b"), TRINE_EDATA, "are not F32, BF16 or F16");
 }
 
-/* A lost element, one written twice, two exchanged: the sum of each is another. */
+/* A lost element, a duplicate and an exchange of two each change the sum. */
 static void sums_tell(void **state) {
     (void)state;
     uint32_t x[64];

@@ -1,9 +1,9 @@
 """Logits of transformers' GPT2LMHeadModel and of Trine, from the same folder; run by transformers.t.
 
-In: what save_pretrained writes (one file, shards, fp32, bf16, fp16, tied, untied, GPT2Model without its
-head) is loaded here. Out: checkpoints that train_gpt saved, what trine-export makes of them, and of those
-folders, are loaded by from_pretrained. Both compute in fp32 from the same weights, so that logits differ by
-rounding only: by 1e-5 at most, where the largest are about 3 (a step of fp32 is 2.4e-7 there).
+In: Trine loads folders of save_pretrained (one file, shards, fp32, bf16, fp16, tied, untied, GPT2Model without
+its head). Out: from_pretrained loads checkpoints of train_gpt, their exports by trine-export, and exports of these
+exports. Both compute in fp32 from the same weights, so that logits differ only by rounding: by 1e-5 at most,
+where the largest are about 3 (a step of fp32 is 2.4e-7 there).
 """
 import json
 import os
@@ -44,8 +44,8 @@ def result(good, name, *remarks):
 
 
 def call(*command, ranks=0):
-    """Output goes into files: what looks after mpirun holds the other end of a pipe until mpirun has been
-    waited for, and whoever reads a pipe to its end waits later."""
+    """Output goes into files: the process that watches mpirun keeps a pipe open until mpirun has been
+    waited for, so that reading a pipe to its end before that would hang."""
     words = [os.path.join(BUILD, command[0]), *command[1:]]
     if ranks:
         words = ["tools/mpirun.sh", "-np", str(ranks)] + words
@@ -66,7 +66,7 @@ def ours(folder, tp=1, pp=1):
 
 
 def their_model(folder):
-    """Every tensor must be found, and none be left over: from_pretrained would only say so."""
+    """Every tensor must be found, and none may be left over: from_pretrained would only print a warning."""
     model, said = GPT2LMHeadModel.from_pretrained(folder, dtype=torch.float32, output_loading_info=True)
     complaints = {key: value for key, value in said.items() if value}
     if complaints:
@@ -100,7 +100,7 @@ def check(name, what):
 # ---- In -------------------------------------------------------------------------------------------
 
 def spread(model):
-    """Gains and biases are 1 and 0 in a new model, and weights small: what confuses them would pass."""
+    """In a new model gains and biases are 1 and 0, and weights small: an exchange of two would not show."""
     with torch.no_grad():
         for name, p in model.named_parameters():
             p.add_(torch.randn_like(p) * (0.2 if "ln_" in name or "bias" in name else 0.1))
@@ -124,8 +124,8 @@ def load(dir, name, model, layout=(1, 1), spreading=True, type=torch.float32, **
 
 
 def write_text(dir):
-    """The most likely token each time, to the end of the positions. Embeddings are large, and the head is
-    another matrix, so that it is not always the same one."""
+    """The most likely token at each position, up to the last. Embeddings are large, and the head is another
+    matrix, so that it is not always the same token."""
     folder = os.path.join(dir, "text")
     torch.manual_seed(11)
     model = GPT2LMHeadModel(GPT2Config(tie_word_embeddings=False, **SIZES))
@@ -174,7 +174,7 @@ def write_tokens(path, count, vocabulary):
 
 
 def compare_weights(name, step, out):
-    """The weights of a run in 16 bits, as it computed with them: the masters, rounded."""
+    """The weights with which a run in 16 bits computed: the masters, rounded."""
     weights, masters = their_model(step).state_dict(), their_model(out).state_dict()
     with open(os.path.join(step, "config.json")) as file:
         kind = getattr(torch, json.load(file)["torch_dtype"])
@@ -183,7 +183,7 @@ def compare_weights(name, step, out):
 
 
 def export(dir, name, ranks, *options, weights_are_masters=True):
-    """Some steps with a large learning rate, so that no tensor is what it was."""
+    """Some steps with a large learning rate, so that every tensor changes."""
     run, out = os.path.join(dir, "run"), os.path.join(dir, "out")
     call("train_gpt", "--data-path", os.path.join(dir, "tokens.bin"), "--num-layers", "3",
          "--hidden-size", "48", "--num-attention-heads", "4", "--seq-length", "24", "--vocab-size",

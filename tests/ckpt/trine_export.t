@@ -1,5 +1,5 @@
 #!/bin/bash
-# The command trine-export, from a run's checkpoints and back into a run, and what it refuses.
+# trine-export: exports of a run's checkpoints, training from an export, and invalid arguments.
 set -eu
 . tests/lib.sh
 
@@ -8,10 +8,10 @@ root=$PWD
 mkdir "$dir/files"
 cd "$dir/files"
 
-# train ARGUMENTS...: a small run in bf16 where the processor has it
+# train ARGUMENTS...: a small run, in bf16 if the processor has it
 if grep -qE 'avx512_bf16|amx_bf16' /proc/cpuinfo; then type=--bf16; else type=; fi
 train() {
-    # shellcheck disable=SC2086  # nothing or one word
+    # shellcheck disable=SC2086  # empty or one argument
     "$build/train_gpt" --data-path text_train.bin --num-layers 2 --hidden-size 32 \
         --num-attention-heads 4 --seq-length 16 --vocab-size 256 --threads 1 --train-iters 2 --lr-decay-style constant \
         --val-data-path text_val.bin --eval-iters 1 $type "$@"
@@ -19,37 +19,37 @@ train() {
 
 "$build/trine-tokens" --out text "$root/include/trine.h" >/dev/null
 
-# val_loss FILE: the last one that a run wrote
+# val_loss FILE head|tail: the first or last validation loss of a log
 val_loss() {
     sed -n 's/.*"val_loss": *\([0-9.]*\).*/\1/p' "$1" | "$2" -n 1
 }
 
-whole() {
+exported() {
     train --save run --save-interval 1 --log first.json && "$build/trine-export" run gpt >out &&
         grep -q '^gpt: run/step-2, for transformers' out && [ "$(ls gpt)" = "$(printf 'config.json\nmodel.safetensors')" ]
 }
-check "the newest checkpoint of a run becomes a folder" whole
+check "the newest checkpoint of a run is exported" exported
 
-# So it needs no export; but its weights may be of 16 bits, where an export has the masters.
+# A checkpoint is a Hugging Face folder itself, but its weights may have 16 bits, while an export has the masters.
 as_it_is() {
     sed 's/"torch_dtype":.*/"torch_dtype"/' gpt/config.json >a && sed 's/"torch_dtype":.*/"torch_dtype"/' run/step-2/config.json >b &&
         cmp a b && { [ -n "$type" ] || cmp gpt/config.json run/step-2/config.json; } && rm a b
 }
 check "a checkpoint has the config.json of an export" as_it_is
 
-# Validation begins before the first step: its loss is that of the weights which were loaded.
+# The first validation is before the first step: its loss is that of the loaded weights.
 again() {
     train --load gpt --log second.json && last=$(val_loss first.json tail) && [ -n "$last" ] &&
         [ "$(val_loss second.json head)" = "$last" ]
 }
-check "a run begins with it where the old one ended" again
+check "a run from the export starts at the old run's validation loss" again
 
-# Masters are fp32 whatever the run computes in; the file says nothing of the run.
+# Masters are fp32 whatever the precision of the run; nothing else of the run is exported.
 same() {
     grep -q '"torch_dtype":[[:space:]]*"float32"' gpt/config.json && "$build/trine-export" run/step-2 one &&
         "$build/trine-export" gpt two && cmp gpt/model.safetensors one/model.safetensors &&
         cmp gpt/model.safetensors two/model.safetensors && cmp gpt/config.json two/config.json &&
-        ! "$build/trine-export" run/step-1 three | grep -q passed &&
+        ! "$build/trine-export" run/step-1 three | grep -q skipped &&
         ! cmp -s gpt/model.safetensors three/model.safetensors
 }
 check "equal weights give equal files" same
@@ -58,7 +58,7 @@ files() {
     find . -type f -exec md5sum {} + | sort
 }
 
-# refuses TEXT COMMAND...: one line with TEXT, exit status 1, no file more or less
+# refuses TEXT COMMAND...: one message with TEXT, a non-zero status, and no file added or removed
 refuses() {
     local text=$1 before
     shift
@@ -66,38 +66,38 @@ refuses() {
     run "$@"
     [ $status -ne 0 ] && messages 1 && grep -qF -- "$text" "$dir/err" && says 0 '    at ' && [ "$(files)" = "$before" ]
 }
-check "a folder that is filled" refuses "gpt is there already: name a folder that is new or empty" \
+check "a folder that is not empty" refuses "gpt already exists; name a new or empty folder" \
     "$build/trine-export" run gpt
 check "no source" refuses "nowhere: No such file or directory" "$build/trine-export" nowhere new
-check "one folder" refuses "two folders are wanted, FROM and OUT (see --help), not 1" "$build/trine-export" run
-check "a folder of something else" refuses "." "$build/trine-export" gpt/.. new/
+check "a missing OUT" refuses "expected two folders, FROM and OUT, got 1 (see --help)" "$build/trine-export" run
+check "a folder without a checkpoint" refuses "." "$build/trine-export" gpt/.. new/
 printf x | dd of=run/step-2/model.safetensors bs=1 seek=5000 conv=notrunc status=none
 check "a broken checkpoint" refuses "model.safetensors" "$build/trine-export" run/step-2 new
 
 older() {
-    "$build/trine-export" run new >out && grep -q 'passed over run/step-2' out &&
+    "$build/trine-export" run new >out && grep -q 'skipped run/step-2' out &&
         cmp new/model.safetensors three/model.safetensors
 }
-check "of a run whose newest is broken the one before" older
-# What another export is writing, or has left, and what only looks like that.
+check "if the newest checkpoint is broken, the one before it is exported" older
+# Folders of running or interrupted exports, and names that only look like them.
 beside() {
     local left=fresh.0123456789abcdef.writing
     mkdir $left fresh.writing fresh.0123.writing && echo dear | tee $left/model.safetensors >fresh.writing/config.json &&
         "$build/trine-export" run fresh >out && cat out && [ "$(cat $left/model.safetensors fresh.writing/config.json)" = "dear
-dear" ] && grep -q "^\./$left is left of an export that did not end" out && [ "$(grep -c "is left of" out)" -eq 1 ] &&
+dear" ] && grep -q "^\./$left is left over from an interrupted export" out && [ "$(grep -c "is left over from" out)" -eq 1 ] &&
         [ "$(find . -maxdepth 1 -name 'fresh*' | wc -l)" -eq 4 ] && cmp fresh/model.safetensors new/model.safetensors
 }
-check "what others are writing beside it stays, and is named" beside
-check "more than one process" refuses "this is 2 processes, and one is enough" \
+check "folders of other exports stay and are reported" beside
+check "more than one process" refuses "trine-export runs in one process, not in 2; start it without mpirun" \
     "$root/tools/mpirun.sh" -np 2 "$build/trine-export" run more
 helps() {
     "$build/trine-export" "$@" >help 2>help.err && grep -q '^Usage: trine-export FROM OUT' help && [ ! -s help.err ]
 }
 check "help" helps --help
-check "help in spite of mistakes" helps --wrong --help
+check "help despite invalid arguments" helps --wrong --help
 full() {
     run sh -c '"$0" --help >/dev/full' "$build/trine-export"
     disk_full
 }
-check "standard output that takes nothing" full
+check "standard output to a full disk" full
 done_testing

@@ -1,9 +1,9 @@
 #!/bin/bash
 # TEST longer=lost timeout=3600
-# Two jobs, and three, with one folder for their checkpoints, begun at random distances; some are killed,
-# some are stopped for longer than their lease lives, and go on. Whoever says "saved" has saved: the files
-# are compared with those of the same job alone. Who may not save says why, and names the other.
-# Moments come from TRINE_SEED (47); there are TRINE_TRIALS of them (10; in the full tests 200).
+# Two or three jobs share one folder of checkpoints and start at random intervals; some are killed, some are
+# stopped until their lease has expired, and then continued. A job that prints "saved" must have saved: the files are
+# compared with those of the same job alone. A job that may not save reports why, and names the other job.
+# TRINE_SEED (47) seeds the times; TRINE_TRIALS is the number of trials (10; in the full tests 200).
 # TRINE_TRAIN is run in place of train_gpt with short leases.
 . tests/lib.sh
 
@@ -22,65 +22,65 @@ job() {
 }
 
 for job in 1 2 3; do
-    (job "$dir/whole-$job" $job) >"$dir/out" 2>"$dir/err"
+    (job "$dir/alone-$job" $job) >"$dir/out" 2>"$dir/err"
     status=$?
-    [ "$status" -eq 0 ] && [ -d "$dir/whole-$job/step-$last" ]
+    [ "$status" -eq 0 ] && [ -d "$dir/alone-$job/step-$last" ]
     result $? "job $job alone"
 done
 
-# wrong TEXT: says what is wrong
+# wrong TEXT: reports what is wrong
 wrong() {
     echo "# trial $trial ($mode, $what): $1"
     return 1
 }
 
-# same JOB STEP: the step in the folder is that job's
+# same JOB STEP: the step in the folder equals that job's
 same() {
-    diff -r -q "$ckpt/step-$2" "$dir/whole-$1/step-$2" >/dev/null 2>&1
+    diff -r -q "$ckpt/step-$2" "$dir/alone-$1/step-$2" >/dev/null 2>&1
 }
 
-# kept JOB: what it said to have saved. Of several that go on from each other, which all make the same
-# files, the newest is not older; where each begins anew, every step is there and is its own.
+# kept JOB: what the job reported as saved exists. If each job starts from scratch, every step is its own; if jobs
+# resume from each other, they all write the same files, and the newest step is at least the reported one.
 kept() {
     local step newest=0 path
     for path in "$ckpt"/step-*; do
         if [ -d "$path" ] && [ "${path##*-}" -gt "$newest" ]; then newest=${path##*-}; fi
     done
     for step in $(sed -n 's|^saved .*/step-\([0-9]*\): .*|\1|p' "$dir/out-$1"); do
-        if [ $mode = anew ]; then
-            same "$1" "$step" || wrong "job $1 said that it saved step-$step" || return 1
+        if [ $mode = scratch ]; then
+            same "$1" "$step" || wrong "job $1 reported step-$step as saved" || return 1
         else
             [ "$newest" -ge "$step" ] || wrong "job $1 saved step-$step, the newest is $newest" || return 1
         fi
     done
 }
 
-# ended JOB: with its last step saved, killed by us, or with a word why
+# ended JOB: the job saved its last step, was killed by this test, or reported why it could not save
 ended() {
     case ${status_of[$1]} in
-        0) grep -q -e "^saved .*/step-$last: " -e "no step is left" "$dir/out-$1" ;;
+        0) grep -q -e "^saved .*/step-$last: " -e "all steps are done, nothing to train or save" "$dir/out-$1" ;;
         137) [ "$what" = kill ] && [ "$1" -eq 1 ] ;;
         *) [ "$(grep -c '^trine: ' "$dir/err-$1")" -eq 1 ] && grep -q -e " is in use: .*process [0-9]* on " \
-            -e "process [0-9]* on .* has taken the folder over" -e "and this run begins at step 0" "$dir/err-$1" ;;
-    esac || wrong "job $1 ended with ${status_of[$1]}: $(cat "$dir/err-$1")"
+            -e "process [0-9]* on .* has taken over the folder" -e "but this run starts at step 0" "$dir/err-$1" ;;
+    esac || wrong "job $1 exited with ${status_of[$1]}: $(cat "$dir/err-$1")"
 }
 
-# whole: all that is there belongs to somebody, and is what it should be
-whole() {
+# complete: every checkpoint belongs to a job and has the right contents
+complete() {
     local path
     for path in "$ckpt"/step-*; do
         [ -d "$path" ] || continue
-        if [ $mode = anew ]; then
+        if [ $mode = scratch ]; then
             same 1 "${path##*-}" || same 2 "${path##*-}" || same 3 "${path##*-}"
         else
             same 1 "${path##*-}"
-        fi || wrong "${path##*/} is nobody's" || return 1
+        fi || wrong "${path##*/} equals no job's" || return 1
     done
 }
 
-# end: the last word is that of a job which nobody disturbs
+# end: a last job runs undisturbed
 end() {
-    [ $mode = on ] || return 0
+    [ $mode = resume ] || return 0
     (job "$ckpt" 1 --load auto --keep 2) >"$dir/out-4" 2>"$dir/err-4" || wrong "the last job failed: $(cat "$dir/err-4")" ||
         return 1
     same 1 $last || wrong "the last job has not saved step-$last"
@@ -91,7 +91,7 @@ pause() {
     sleep "$(($1 / 1000)).$(printf %03d $(($1 % 1000)))"
 }
 
-# disturb PID: kills or stops it some time after its beginning; one that is stopped goes on in the end
+# disturb PID: kills or stops the process some time after its start; a stopped one is continued later
 disturb() {
     [ "$what" != none ] || return 0
     draw 500
@@ -106,7 +106,7 @@ trial() {
     local job pids=()
     rm -rf "$ckpt"
     for job in $(seq $jobs); do
-        if [ $mode = anew ]; then
+        if [ $mode = scratch ]; then
             (job "$ckpt" "$job") >"$dir/out-$job" 2>"$dir/err-$job" &
         else
             (job "$ckpt" 1 --load auto --keep 2) >"$dir/out-$job" 2>"$dir/err-$job" &
@@ -119,9 +119,9 @@ trial() {
     for job in $(seq $jobs); do
         wait "${pids[job - 1]}"
         status_of[job]=$?
-    done 2>/dev/null # who was killed needs no mention
+    done 2>/dev/null # hides the shell's messages about killed jobs
     for job in $(seq $jobs); do kept "$job" && ended "$job" || return 1; done
-    whole && end
+    complete && end
 }
 
 bad=0
@@ -129,7 +129,7 @@ declare -A kinds
 status_of=()
 for trial in $(seq "$trials"); do
     draw 2
-    mode=$([ "$r" -eq 0 ] && echo anew || echo on)
+    mode=$([ "$r" -eq 0 ] && echo scratch || echo resume)
     draw 4
     jobs=$([ "$r" -eq 0 ] && echo 3 || echo 2)
     draw 3
@@ -139,6 +139,6 @@ for trial in $(seq "$trials"); do
 done
 echo "# $trials trials, $bad bad; $(for k in "${!kinds[@]}"; do echo "$k ${kinds[$k]}"; done | sort | tr '\n' ',')"
 [ $bad -eq 0 ]
-result $? "$trials times several jobs with one folder: who says saved has saved"
+result $? "$trials trials of several jobs with one folder: a job that reports a save has saved"
 
 done_testing

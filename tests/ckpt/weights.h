@@ -1,4 +1,4 @@
-/* A whole model on one rank (model/fixture.h) with the weights of a ckpt_source, and its logits. */
+/* A full model on one rank (model/fixture.h) with the weights of a ckpt_source, and its logits. */
 #ifndef TRINE_TESTS_CKPT_WEIGHTS_H
 #define TRINE_TESTS_CKPT_WEIGHTS_H
 
@@ -19,17 +19,17 @@ static inline void weights_load(model *m, const ckpt_source *source) {
     for (int u = 0; u < m->units; u++)
         for (int r = 0; r < m->layout[u].range_count; r++) {
             const flat_range *range = &m->layout[u].ranges[r];
-            ckpt_shard piece = {.kind = CKPT_WEIGHT, .range = range, .count = range->count};
-            piece.at = m->params[u][r];
-            piece.type = TRINE_F32;
-            piece.first = true;
-            OK(ckpt_read(source, m->dev, &piece, 1));
+            ckpt_shard shard = {.kind = CKPT_WEIGHT, .range = range, .count = range->count};
+            shard.at = m->params[u][r];
+            shard.type = TRINE_F32;
+            shard.first = true;
+            OK(ckpt_read(source, m->dev, &shard, 1));
         }
 }
 
-/* Logits (B, T, V) of B samples, whose token i, counted through, is (7 i + i^2) mod V:
- * hf_reference.py has the same. They lie in the model, which the caller ends with model_close: an
- * evaluation leaves those of the whole batch, which is one chunk, in the head's scratch. */
+/* Logits (B, T, V) of B samples, whose token i, numbered over the batch, is (7 i + i^2) mod V,
+ * as in hf_reference.py. They lie in the model, which the caller closes with model_close: an
+ * evaluation leaves the logits of the full batch, which is one row chunk, in the head's scratch buffer. */
 static inline const float *weights_logits(model *m, const ckpt_source *source, size_t B,
                                           device_kind kind, trine_comm *comm) {
     trine_model sizes;

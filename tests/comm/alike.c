@@ -1,10 +1,10 @@
 /* TEST np=1,3,8 */
-/* Values that ranks compare, and what is said where they differ. */
+/* Comparison of values over ranks, and the report of differences. */
 #include "harness.h"
 
 #include <math.h>
 
-#include "comm/api/alike.c" /* put_value, for more ranks than there are */
+#include "comm/api/alike.c" /* put_value, for more ranks than this job has */
 
 static int rank, ranks;
 
@@ -20,7 +20,7 @@ static bool compare(const alike_list *list) {
     return same;
 }
 
-/* What rank 0 says of lists that differ; "" elsewhere. */
+/* The report on rank 0 for lists that differ; "" elsewhere. */
 static const char *explain(const alike_list *list, size_t most, size_t want) {
     static char text[3000];
     size_t differ;
@@ -36,19 +36,19 @@ static void equal_values_are_equal(void **state) {
     alike_list list;
     (void)state;
     begin(&list);
-    assert_true(compare(&list)); /* none at all */
+    assert_true(compare(&list)); /* an empty list */
     alike_text(&list, "device", "cpu");
     alike_number(&list, "lr", 3e-4);
     alike_flag(&list, "audit", false);
     char own[16];
-    snprintf(own, sizeof own, "rank %d", rank); /* what is said does not matter */
+    snprintf(own, sizeof own, "rank %d", rank); /* the text does not matter */
     alike_data(&list, "data-path", own, "same", 4);
     assert_true(compare(&list));
     OK(alike_agree(harness_world, &list, "what"));
     alike_end(&list);
 }
 
-/* On one rank, the last. */
+/* One rank differs, the last. */
 static void the_smallest_difference_is_found(void **state) {
     (void)state;
     for (int what = 0; what < 4; what++) {
@@ -89,7 +89,7 @@ static void who_has_what_is_said(void **state) {
     const char *host = comm_host_names(harness_world)[0];
     const char *text = explain(&list, 1, 3);
     snprintf(want, sizeof want,
-             "\n  --lr\n    0.001: ranks 0, 2%s, the first on %s\n    0.002: rank 1, on %s\n"
+             "\n  --lr\n    0.001: ranks 0, 2%s, the first on %s\n    0.002: rank 1 on %s\n"
              "  and 2 more",
              ranks > 3 ? "-7" : "", host, host);
     if (rank == 0) assert_string_equal(text, want);
@@ -97,13 +97,13 @@ static void who_has_what_is_said(void **state) {
     assert_int_equal(status, TRINE_EINVAL);
     const char *said = status_message();
     assert_int_equal(strncmp(said, "they differ:\n  --lr\n", 20) == 0, rank == 0);
-    if (rank == 0 && ranks == 8) assert_non_null(strstr(said, "    3: rank 3, on "));
-    if (rank == 0 && ranks == 8) assert_null(strstr(said, "    4: rank 4, on "));
+    if (rank == 0 && ranks == 8) assert_non_null(strstr(said, "    3: rank 3 on "));
+    if (rank == 0 && ranks == 8) assert_null(strstr(said, "    4: rank 4 on "));
     if (rank == 0 && ranks == 8) assert_non_null(strstr(said, "\n    and 4 other values"));
     alike_end(&list);
 }
 
-/* As many ranks, with that many values, in ranges or (scattered) in turns. */
+/* The report for world_size ranks with `values` values, in consecutive ranges or (scattered) round-robin. */
 static void describe(char *text, size_t size, int world_size, int values, bool scattered) {
     trine_world world = {.size = world_size};
     writer w = {text, size};
@@ -129,13 +129,13 @@ static void a_thousand_ranks_are_few_words(void **state) {
                               "    1: ranks 500-999, the first on node62");
     describe(text, sizeof text, 1000, 2, true);
     assert_string_equal(
-        text, "\n  --seed\n    0: ranks 0, 2, 4, 6, 8, 10 ... (500 ranks), the first on node0\n"
-              "    1: ranks 1, 3, 5, 7, 9, 11 ... (500 ranks), the first on node0");
+        text, "\n  --seed\n    0: ranks 0, 2, 4, 6, 8, 10, ... (500 ranks), the first on node0\n"
+              "    1: ranks 1, 3, 5, 7, 9, 11, ... (500 ranks), the first on node0");
     describe(text, sizeof text, 1000, 1000, false);
-    assert_string_equal(text, "\n  --seed\n    0: rank 0, on node0\n    1: rank 1, on node0\n"
-                              "    2: rank 2, on node0\n    3: rank 3, on node0\n"
+    assert_string_equal(text, "\n  --seed\n    0: rank 0 on node0\n    1: rank 1 on node0\n"
+                              "    2: rank 2 on node0\n    3: rank 3 on node0\n"
                               "    and 996 other values");
-    char small[20]; /* what has no room is cut off */
+    char small[20]; /* text that does not fit is truncated */
     describe(small, sizeof small, 1000, 2, false);
     assert_string_equal(small, "\n  --seed\n    0: ra");
 }

@@ -1,6 +1,6 @@
 /* TEST np=2,4 */
-/* Audit mode: equal calls pass, every kind of difference is named, with both ranks and both calls.
- */
+/* Audit mode: equal calls pass; every kind of difference is reported, with both ranks and both
+ * calls. */
 #include "harness.h"
 
 #include <stdlib.h>
@@ -36,7 +36,7 @@ static void equal_calls_pass(void **state) {
     assert_true(x[0] == (float)size);
     OK(trine_broadcast(comm, x, 8, TRINE_F32, 1));
     OK(trine_barrier(comm));
-    /* Messages are no collectives: the two ends make different calls. */
+    /* Messages are not collectives: the two sides make different calls. */
     if (rank == 0) OK(trine_send(comm, x, 8, TRINE_F32, 1));
     if (rank == 1) OK(trine_recv(comm, x, 8, TRINE_F32, 0));
     OK(trine_reduce(comm, x, x, 8, TRINE_F32, TRINE_SUM, 0));
@@ -100,7 +100,7 @@ static void other_half(void **state) {
     end(&mesh);
 }
 
-/* Inside a stage positions must agree; over groups that join stages programs differ. */
+/* Program positions must agree inside a stage; in groups across stages the programs differ. */
 static void other_position(void **state) {
     (void)state;
     trine_mesh *mesh;
@@ -127,7 +127,7 @@ static void replicas(void **state) {
     end(&mesh);
 }
 
-/* The last bit of one 16-bit number of many, after a sum and a gather that made them alike. */
+/* The last bit of one of many 16-bit numbers differs, after a sum and a gather that made them equal. */
 static void a_bit_of_a_half(void **state) {
     (void)state;
     enum { COUNT = 40000 };

@@ -1,6 +1,6 @@
 /* TEST np=0 */
-/* Who shares a board, where the launcher names the ranks and not the job, as MPICH's does: the ranks that it
- * has started, whatever stands between. Here this process is the launcher. */
+/* Which processes share a board if the launcher sets the rank but no job id, as MPICH's does: the
+ * ranks that it has started, whatever processes are in between. Here this process is the launcher. */
 #include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
@@ -20,17 +20,18 @@ static bool input_ends(void) {
     return poll(&input, 1, 0) != 0;
 }
 
-/* What can be said of rank 0 after a second; -1: nothing. */
+/* The state of rank 0 after a second; -1: unknown. */
 static int state_of_first(void) {
     sighting *all;
     int count, state = -1;
-    if (board_sight(1, RANK_WAITS, &all, &count) && count && !all[0].at.rank) state = all[0].state;
+    if (board_observe(1, RANK_WAITS, &all, &count) && count && !all[0].at.rank)
+        state = all[0].state;
     free(all);
     return state;
 }
 
-/* A rank: it says whose board it has and keeps it until its input ends. One that "looks" sights the others all
- * the time, and one that "sees" says the state of rank 0 in place of its own rank. */
+/* A rank: prints the token of its board and keeps the board until its input ends. With "looks" it
+ * observes the others all the time; with "sees" it prints the state of rank 0 instead of its own rank. */
 static int be_rank(const char *role) {
     char none;
     watch_start();
@@ -67,7 +68,7 @@ static void set_environment(const char *rank) {
     setenv("MPI_LOCALNRANKS", "2", 1);
 }
 
-/* A rank below `shell`, a script that starts "$@"; NULL: below this process. */
+/* A rank started by `shell`, a script that starts "$@"; NULL: started by this process. */
 static started start(const char *rank, const char *shell, const char *role) {
     int in[2], out[2];
     started s = {0};
@@ -126,7 +127,7 @@ static void another_launcher(void **state) {
     assert_false(share_a_board(NULL, launches));
 }
 
-/* Two ranks whose waits have become too long at once look at each other. */
+/* Two ranks whose waits time out at the same moment observe each other. */
 static void who_looks_at_others_is_known_to_wait(void **state) {
     (void)state;
     started first = start("0", NULL, "looks"), second = start("1", NULL, "sees");

@@ -1,6 +1,6 @@
 /* TEST np=1,2,4 */
-/* The clock over a mesh's groups: calls and bytes are the tallies', between start and stop and not
- * otherwise; a call is timed once, whatever it is made of; results do not change. */
+/* The clock over a mesh's groups: it counts the tallies' calls and bytes between start and stop only; a call
+ * is timed once, however it is implemented; results do not change. */
 #include "harness.h"
 
 #include "base/clock.h"
@@ -30,7 +30,7 @@ static int destroy_mesh(void **state) {
     return 0;
 }
 
-/* Every kind once over dp; messages go in a ring. */
+/* Every kind of call once over dp; messages go around a ring. */
 static void all_kinds(size_t count) {
     static float src[COUNT], dst[COUNT], expected;
     trine_comm *c = trine_mesh_group(mesh, TRINE_DP);
@@ -95,7 +95,7 @@ static void counts_while_it_runs(void **state) {
     assert_true(comm_clock_ns(clock) <= elapsed);
     all_kinds(SMALL);
     check_times(clock, 2);
-    comm_clock_start(clock); /* goes on */
+    comm_clock_start(clock); /* continues */
     all_kinds(SMALL);
     comm_clock_destroy(&clock); /* stops it first */
     assert_null(clock);
@@ -121,7 +121,7 @@ static void bytes_are_the_tallies(void **state) {
     comm_clock_destroy(&clock);
 }
 
-/* Over mpi small all-reduces are made of an all-gather, which must not be counted a second time. */
+/* Over mpi a small all-reduce contains an all-gather, which must not be counted as well. */
 static void nothing_is_timed_twice(void **state) {
     (void)state;
     comm_clock *clock;

@@ -1,11 +1,11 @@
 /* TEST np=1,2,3,4,8 timeout=600 */
-/* Every collective against its definition, bit for bit: over types, counts, roots, in place and
- * not, with whole messages and with messages cut into pieces. A row says how long its buffers are,
- * runs the operation and writes what dst must be. Reductions are expected in rank order, with
- * addends for which another order gives other bits. All of it over messages and over shared
- * memory, there with buffers in windows, in plain memory, and in one or the other by rank; then in a
- * device's memory that the host cannot touch; through NCCL (emulated) with sums in rank order; and
- * the same again with the ranks dealt out to nodes of 2, 3 and 4. */
+/* Every collective against its definition, bit for bit: over types, counts and roots, in place and
+ * not, with unsplit messages and messages split into segments. A row gives the lengths of its buffers,
+ * runs the operation and computes the expected dst. Reductions must be in rank order, with
+ * addends for which another order gives other bits. All cases run over messages and over shared memory,
+ * with buffers in windows, in plain memory, and in either, depending on the rank; in device
+ * memory, which the host cannot access; through NCCL (emulated) with sums in rank order; and
+ * with the ranks divided into nodes of 2, 3 and 4. */
 #include "split_device.h"
 #include "gpu_device.h"
 #include "harness.h"
@@ -17,7 +17,7 @@
 #include "base/half.h"
 #include "comm/api/comm.h"
 
-#define GUARD 64 /* bytes on both sides of a buffer that nothing may touch */
+#define GUARD 64 /* bytes on both sides of a buffer that must not change */
 
 typedef struct {
     trine_comm *comm;
@@ -30,11 +30,11 @@ typedef struct {
 
 typedef struct {
     const char *name;
-    bool src_whole, dst_whole; /* count elements, or count/P */
-    bool split;                /* P must divide count */
+    bool src_full, dst_full; /* count elements, or count/P */
+    bool split;              /* P must divide count */
     bool rooted, reduces;
     trine_status (*run)(const job *j);
-    /* Element i of this rank's dst; false where the operation leaves it as it was. */
+    /* Element i of this rank's dst; false if the operation leaves it unchanged. */
     bool (*expect)(const job *j, size_t i, void *element);
 } row;
 
@@ -58,8 +58,8 @@ static void rounded(trine_dtype type, float x, void *element) {
 }
 
 /* Element i of rank's src. Floats span 2^-12 to 2^12 times the full mantissa, with both signs, so
- * that almost every sum of three depends on the order. So do those of 16 bits, of which some are
- * subnormal in fp16 and a sum of three has other bits when it is rounded on the way. */
+ * that almost every sum of three depends on the order. The same holds for 16 bits, where some are
+ * subnormal in fp16 and a sum of three has other bits if it is rounded in between. */
 static void value(trine_dtype type, int rank, size_t i, void *element) {
     uint64_t h = scramble(((uint64_t)rank << 40) + i + 1);
     double scale = (double)(1 << (h % 25)) / 4096.0 * (h & 64 ? 1 : -1);
@@ -112,7 +112,7 @@ static void reduced_half(const job *j, size_t i, void *element) {
     rounded(j->type, acc, element);
 }
 
-/* ((r0 + r1) + r2) + ..., or from the last rank on: the order that must not be. */
+/* ((r0 + r1) + r2) + ..., or starting at the last rank: the wrong order. */
 static void reduce_all(const job *j, size_t i, bool backwards, void *element) {
     char x[8];
     if (j->type == TRINE_BF16 || j->type == TRINE_F16) {
@@ -126,63 +126,63 @@ static void reduce_all(const job *j, size_t i, bool backwards, void *element) {
     }
 }
 
-/* What does not depend on how the group exchanges is computed once: with eight ranks it takes more
- * time than all that is tested. */
+/* Values that do not depend on the transport are computed once: with eight ranks computing them
+ * takes longer than the calls under test. */
 static void reduced(const job *j, size_t i, void *element) {
     static struct sums {
         char (*elements)[8];
-        size_t known, room;
+        size_t known, capacity;
     } seen[TRINE_F16 + 1][TRINE_MAX + 1];
     struct sums *s = &seen[j->type][j->op];
-    if (i >= s->room) {
-        s->room = 2 * i + 64;
-        s->elements = realloc(s->elements, s->room * sizeof *s->elements);
+    if (i >= s->capacity) {
+        s->capacity = 2 * i + 64;
+        s->elements = realloc(s->elements, s->capacity * sizeof *s->elements);
         assert_non_null(s->elements);
     }
     for (; s->known <= i; s->known++) reduce_all(j, s->known, false, s->elements[s->known]);
     memcpy(element, s->elements[i], trine_dtype_bytes(j->type));
 }
 
-/* ---- Where buffers lie ----------------------------------------------------------------------- */
+/* ---- Buffers --------------------------------------------------------------------------------- */
 
-/* How the group exchanges, and where a rank's buffers lie. From FAR_MESSAGES on in a device's
- * memory: staged_by_host in windows, beside them, dst beside them, or one of the two is the host's. NCCL:
- * in that of a GPU. */
+/* The group's transport and the place of a rank's buffers. From DEVICE_MESSAGES on they are in device
+ * memory: staged in windows, staged outside of them, only dst outside of them, or one of the two in host
+ * memory. NCCL: in GPU memory. */
 typedef enum {
     MESSAGES,
     PLAIN,
     WINDOWS,
     MIXED,
     DST_PLAIN,
-    FAR_MESSAGES,
-    FAR_SHARED,
-    FAR_OWN,
-    FAR_DST_OWN,
-    FAR_MIXED,
+    DEVICE_MESSAGES,
+    DEVICE_SHARED,
+    DEVICE_OWN,
+    DEVICE_DST_OWN,
+    DEVICE_MIXED,
     NCCL,
     MODES
 } mode;
 
 static mode current;
-static int per_node; /* ranks of a node; 0: all are on one */
+static int per_node; /* ranks of a node; 0: one node */
 static char *pool;   /* two halves, in a window */
 static split_device
-    far; /* its exchanged piece's two parts have the size of the pool, and its halves */
+    split_dev; /* each of the two parts of its exchanged region has the size of the pool, in halves */
 static gpu_device gpu; /* has the two halves */
 #define POOL_BYTES ((size_t)8 << 20)
 
 static bool on_device(void) {
-    return current >= FAR_MESSAGES && current < NCCL;
+    return current >= DEVICE_MESSAGES && current < NCCL;
 }
 
 static bool over_messages(void) {
-    return current == MESSAGES || current == FAR_MESSAGES;
+    return current == MESSAGES || current == DEVICE_MESSAGES;
 }
 
-/* The address that a call takes for a buffer. */
+/* The address passed to a call for a buffer. */
 static void *addr(const void *p) {
     return current == NCCL ? gpu_device_at(&gpu, p)
-           : on_device()   ? split_device_at(&far, p)
+           : on_device()   ? split_device_at(&split_dev, p)
                            : (void *)(uintptr_t)p;
 }
 
@@ -191,14 +191,14 @@ static char *take_buffer(int which, int rank, size_t bytes) {
     size_t half = (size_t)which * POOL_BYTES / 2;
     bool plain = current == MESSAGES || current == PLAIN || (current == MIXED && rank % 2) ||
                  (current == DST_PLAIN && which == 0) ||
-                 (current == FAR_MIXED && rank % 3 == which + 1);
-    bool own = current == FAR_OWN || (current == FAR_DST_OWN && which == 0);
-    char *p = plain                    ? malloc(bytes)
-              : current < FAR_MESSAGES ? pool + half
-              : current == NCCL        ? gpu.seen + half
-                                       : far.seen + (own ? POOL_BYTES : 0) + half;
+                 (current == DEVICE_MIXED && rank % 3 == which + 1);
+    bool own = current == DEVICE_OWN || (current == DEVICE_DST_OWN && which == 0);
+    char *p = plain                       ? malloc(bytes)
+              : current < DEVICE_MESSAGES ? pool + half
+              : current == NCCL           ? gpu.seen + half
+                                          : split_dev.seen + (own ? POOL_BYTES : 0) + half;
     assert_true(p && bytes <= POOL_BYTES / 2);
-    if (on_device()) split_device_poison(&far, p, bytes);
+    if (on_device()) split_device_poison(&split_dev, p, bytes);
     return p;
 }
 
@@ -207,18 +207,18 @@ static bool lies_in(const char *p, const char *memory, size_t bytes) {
 }
 
 static void give_back(char *p) {
-    if (!lies_in(p, pool, POOL_BYTES) && !lies_in(p, far.seen, far.bytes) &&
+    if (!lies_in(p, pool, POOL_BYTES) && !lies_in(p, split_dev.seen, split_dev.bytes) &&
         !lies_in(p, gpu.seen, gpu.bytes))
         free(p);
 }
 
-/* Before a call: what the test has written. After it: what the device has. */
+/* Before a call the test's data are written to the device; after it they are read back. */
 static void send_out(const char *p, size_t bytes) {
     if (current == NCCL) gpu_device_send(&gpu, p, bytes);
 }
 
 static void fetch(char *p, size_t bytes) {
-    if (on_device()) OK(device_wait(&far.device));
+    if (on_device()) OK(device_wait(&split_dev.device));
     if (current == NCCL) gpu_device_fetch(&gpu, p, bytes);
 }
 
@@ -316,15 +316,15 @@ static void check_guards(const row *r, const char *buf, size_t bytes) {
             fail_msg("%s wrote outside its buffer", r->name);
 }
 
-/* Where dst and src start inside one whole buffer when in place. */
-static void place(const row *r, job *j, char *whole) {
+/* Where dst and src start inside one full buffer when in place. */
+static void place(const row *r, job *j, char *full) {
     size_t own = (size_t)j->rank * j->part * trine_dtype_bytes(j->type);
-    j->dst = whole + (r->dst_whole ? 0 : own);
-    j->src = whole + (r->src_whole ? 0 : own);
+    j->dst = full + (r->dst_full ? 0 : own);
+    j->src = full + (r->src_full ? 0 : own);
 }
 
 static void check(const row *r, const job *j, bool in_place) {
-    size_t element = trine_dtype_bytes(j->type), n = r->dst_whole ? j->count : j->part;
+    size_t element = trine_dtype_bytes(j->type), n = r->dst_full ? j->count : j->part;
     for (size_t i = 0; i < n; i++) {
         char want[8];
         bool written = r->expect(j, i, want);
@@ -332,24 +332,24 @@ static void check(const row *r, const job *j, bool in_place) {
             value(j->type, j->rank, i, want);
         else if (!written)
             memset(want, guard_byte, sizeof want);
-        /* In place, gather's other ranks have no whole to look at. */
-        if (!written && in_place && !r->src_whole) continue;
+        /* In place, the other ranks of a gather have no full buffer. */
+        if (!written && in_place && !r->src_full) continue;
         if (memcmp(want, j->dst + i * element, element))
             fail_msg("%s: rank %d of %d, element %zu of %zu, type %d, op %d, root %d, %s", r->name,
                      j->rank, j->size, i, j->count, (int)j->type, (int)j->op, j->root,
                      in_place ? "in place" : "out of place");
     }
-    for (size_t i = 0; !in_place && i < (r->src_whole ? j->count : j->part); i++) {
+    for (size_t i = 0; !in_place && i < (r->src_full ? j->count : j->part); i++) {
         char want[8];
         value(j->type, j->rank, i, want);
         if (memcmp(want, j->src + i * element, element)) fail_msg("%s changed its src", r->name);
     }
 }
 
-/* Where dst is a part of a buffer, the rest of that stays as it was. */
+/* Where dst is a part of a buffer, the rest of it must not change. */
 static void check_rest(const row *r, const job *j, bool in_place) {
     size_t element = trine_dtype_bytes(j->type), own = (size_t)j->rank * j->part;
-    if (r->dst_whole) return;
+    if (r->dst_full) return;
     for (size_t i = 0; i < j->count; i++) {
         char want[8];
         bool other = in_place ? i - own >= j->part : i >= j->part;
@@ -359,8 +359,8 @@ static void check_rest(const row *r, const job *j, bool in_place) {
         else
             memset(want, guard_byte, sizeof want);
         if (memcmp(want, (in_place ? j->src : j->dst) + i * element, element))
-            fail_msg("%s: rank %d of %d wrote element %zu, behind or before its part", r->name,
-                     j->rank, j->size, i);
+            fail_msg("%s: rank %d of %d wrote element %zu, outside its part", r->name, j->rank,
+                     j->size, i);
     }
 }
 
@@ -374,7 +374,7 @@ static void run_case(const row *r, job *j, bool in_place) {
     j->dst = a + GUARD;
     j->src = b + GUARD;
     if (in_place) place(r, j, a + GUARD);
-    for (size_t i = 0; i < (r->src_whole ? j->count : j->part); i++)
+    for (size_t i = 0; i < (r->src_full ? j->count : j->part); i++)
         value(j->type, j->rank, i, j->src + i * element);
     send_out(a, bytes + 2 * GUARD);
     send_out(b, bytes + 2 * GUARD);
@@ -431,7 +431,7 @@ static trine_comm *world_comm(trine_mesh **mesh) {
     if (nccl)
         gpu_device_create(&gpu, *mesh, &wish);
     else if (on_device())
-        split_device_create(&far, *mesh, POOL_BYTES, POOL_BYTES, 0);
+        split_device_create(&split_dev, *mesh, POOL_BYTES, POOL_BYTES, 0);
     else
         OK(trine_mesh_alloc(*mesh, (void **)&pool, POOL_BYTES));
     trine_comm *comm = trine_mesh_group(*mesh, TRINE_DP);
@@ -440,7 +440,7 @@ static trine_comm *world_comm(trine_mesh **mesh) {
 }
 
 static void leave(trine_mesh **mesh) {
-    if (on_device()) split_device_destroy(&far);
+    if (on_device()) split_device_destroy(&split_dev);
     if (current == NCCL) gpu_device_destroy(&gpu);
     pool = NULL;
     trine_mesh_destroy(mesh);
@@ -464,15 +464,15 @@ static void run_counts(const size_t *counts, size_t n) {
 static void small_counts_in(void) {
     size_t p = (size_t)trine_world_size(harness_world);
     const size_t counts[] = {0, 1, p - 1, p, 2 * p + 1, 63, 1000}, few[] = {0, p, 63};
-    if (current > FAR_MESSAGES)
+    if (current > DEVICE_MESSAGES)
         run_counts(few, sizeof few / sizeof *few);
     else
         run_counts(counts, sizeof counts / sizeof *counts);
 }
 
-/* Chunks between nodes are cut by one limit as by another, and what is staged as anything else. */
+/* A message limit splits messages between nodes and staged calls like any others. */
 static void pieces_in(void) {
-    if (current > FAR_MESSAGES) return;
+    if (current > DEVICE_MESSAGES) return;
     const size_t counts[] = {5001, 1000, 63, 1}, limits[] = {1000, 256, 1};
     for (size_t i = 0; i < (per_node ? 1 : 3); i++) {
         comm_message_limit(harness_world, limits[i]);
@@ -482,8 +482,8 @@ static void pieces_in(void) {
 }
 
 /* More than the scratch holds (1 MiB over all ranks, or 64 KiB each): several rounds, the last one
- * shorter, also of what eight ranks have of the half. With several nodes what has a root is mpi's
- * business, seen before. */
+ * shorter, also for eight ranks with half of the data. With several nodes rooted calls use mpi's
+ * functions, tested before. */
 static void large_count_in(void) {
     trine_mesh *mesh;
     job j = world_job();
@@ -500,7 +500,7 @@ static void large_count_in(void) {
     leave(&mesh);
 }
 
-/* The step from one exchange to slices: 64 KiB over all ranks' addends, on both sides of it. */
+/* Both sides of the switch from one exchange to slices: 64 KiB over all ranks' addends. */
 static void all_reduce_threshold_in(void) {
     trine_mesh *mesh;
     job j = world_job();
@@ -515,7 +515,8 @@ static void all_reduce_threshold_in(void) {
     leave(&mesh);
 }
 
-/* The values above can tell: most sums of three and more have other bits from the other end. */
+/* The values above are sensitive to the order: most sums of three and more have other bits in
+ * reverse. */
 static void order_matters(void **state) {
     (void)state;
     job j = world_job();
@@ -551,7 +552,7 @@ static void cancellation_in(void) {
     leave(&mesh);
 }
 
-/* A NaN of any one rank reaches everybody, through sums and maxima alike. */
+/* A NaN of any single rank reaches all ranks, through sums and maxima. */
 static void nan_is_seen_in(void) {
     trine_mesh *mesh;
     trine_comm *comm = world_comm(&mesh);
@@ -568,7 +569,7 @@ static void nan_is_seen_in(void) {
     leave(&mesh);
 }
 
-/* Refusals are local and come before anything is sent: ranks may differ in making them. */
+/* Invalid calls are refused locally, before anything is sent: a single rank may make them. */
 static void refusals(void **state) {
     (void)state;
     trine_mesh *mesh;
@@ -589,15 +590,15 @@ static void refusals(void **state) {
         REFUSED(trine_gather(comm, x, x, odd, TRINE_F32, 0), TRINE_EINVAL, "must be a multiple");
         REFUSED(trine_all_to_all(comm, x, x, odd, TRINE_F32), TRINE_EINVAL, "must be a multiple");
     }
-    REFUSED(trine_broadcast(comm, x, 1, TRINE_F32, size), TRINE_EINVAL, "no root");
-    REFUSED(trine_broadcast(comm, x, 1, TRINE_F32, -1), TRINE_EINVAL, "no root -1");
-    REFUSED(trine_send(comm, x, 1, TRINE_F32, rank), TRINE_EINVAL, "this rank itself");
-    REFUSED(trine_recv(comm, x, 1, TRINE_F32, size), TRINE_EINVAL, "no peer");
+    REFUSED(trine_broadcast(comm, x, 1, TRINE_F32, size), TRINE_EINVAL, "invalid root");
+    REFUSED(trine_broadcast(comm, x, 1, TRINE_F32, -1), TRINE_EINVAL, "invalid root -1");
+    REFUSED(trine_send(comm, x, 1, TRINE_F32, rank), TRINE_EINVAL, "is this rank");
+    REFUSED(trine_recv(comm, x, 1, TRINE_F32, size), TRINE_EINVAL, "invalid peer");
     REFUSED(trine_all_reduce(comm, NULL, x, 1, TRINE_F32, TRINE_SUM), TRINE_EINVAL, "NULL");
     REFUSED(trine_broadcast(comm, NULL, 1, TRINE_F32, 0), TRINE_EINVAL, "NULL");
     REFUSED(trine_all_reduce(comm, x, x, 8, TRINE_U8, TRINE_SUM), TRINE_EINVAL, "u8");
     REFUSED(trine_all_reduce(comm, x, x, SIZE_MAX / 4, TRINE_F32, TRINE_SUM), TRINE_EINVAL,
-            "more bytes");
+            "larger than the address space");
     OK(trine_all_reduce(comm, NULL, NULL, 0, TRINE_F32, TRINE_SUM));
     leave(&mesh);
 }
@@ -609,12 +610,13 @@ static void barriers_in(void) {
     leave(&mesh);
 }
 
-/* Over every kind of memory, on one node or on several. */
+/* Over every kind of memory, on one node and on several. */
 static void in_all_modes(void (*run)(void), int ranks_per_node) {
     per_node = ranks_per_node;
     if (per_node >= trine_world_size(harness_world)) return;
     for (current = MESSAGES; current < MODES; current++)
-        if (!per_node || !(over_messages() || (current > FAR_MESSAGES && current != FAR_DST_OWN)))
+        if (!per_node ||
+            !(over_messages() || (current > DEVICE_MESSAGES && current != DEVICE_DST_OWN)))
             run();
     current = MESSAGES;
     per_node = 0;

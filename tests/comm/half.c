@@ -1,8 +1,8 @@
 /* TEST np=1,2,4,8,10 timeout=600 */
 /* Sums and maxima of 16-bit numbers: added in fp32 in rank order and rounded once, over every
- * transport, on both sides of every size at which one does something else, bit by bit against plain
- * loops over half.h. The numbers have NaNs, infinities, sums that leave fp16's range and come back,
- * ties and subnormals; rounding on the way, or another order, gives other bits for many of them. */
+ * transport, on both sides of every size at which a transport changes its algorithm, compared bit by bit
+ * with plain loops over half.h. The numbers include NaNs, infinities, partial sums outside of fp16's
+ * range, ties and subnormals; for many of them, rounding partial sums or another order gives other bits. */
 #include "split_device.h"
 #include "gpu_device.h"
 #include "harness.h"
@@ -15,21 +15,21 @@
 #include "comm/transport/nodes/nodes.h"
 
 #define MOST          ((size_t)540000) /* elements */
-#define GUARD         64               /* elements behind dst that nothing may touch */
+#define GUARD         64               /* elements after dst that must not change */
 #define BUFFER        ((MOST + GUARD) * sizeof(uint16_t) / 4096 * 4096 + 4096)
 #define UNTOUCHED     0x5A5A
-#define EDGE_ELEMENTS 16384 /* of a sum that travels between nodes: NODES_CHUNK in fp32 */
+#define EDGE_ELEMENTS 16384 /* of a partial sum between nodes: NODES_CHUNK in fp32 */
 
-/* STREAMED: as if no cache held anything. */
-typedef enum { MESSAGES, PLAIN, WINDOWS, STREAMED, FAR, NCCL, MODES } mode;
+/* STREAMED: as if the data fitted in no cache. */
+typedef enum { MESSAGES, PLAIN, WINDOWS, STREAMED, DEVICE, NCCL, MODES } mode;
 
 static mode current;
-static int per_node; /* 0: all on one */
+static int per_node; /* 0: one node */
 static int size, rank;
 static trine_dtype type;
 static trine_mesh *mesh;
 static trine_comm *comm;
-static split_device far;
+static split_device split_dev;
 static gpu_device gpu;
 static char *memory;       /* two buffers */
 static uint16_t *own;      /* (MOST) of this rank and type */
@@ -74,7 +74,7 @@ static uint16_t value(int r, size_t i) {
     case 15: return rounded(r == who ? INFINITY : -1.0f);
     case 23: return rounded(r == 0 ? INFINITY : r == last ? -INFINITY : 0.0f);
     case 31: return rounded(r == 0 || r == 1 ? 65504.0f : r == 2 ? -65504.0f : 1.0f);
-    case 39: return rounded(r == 0 ? 1.0f : half_unit()); /* vanishes when rounded on the way */
+    case 39: return rounded(r == 0 ? 1.0f : half_unit()); /* vanishes if partial sums are rounded */
     case 47: return rounded(smallest() * (float)((int)(i / 64) % 300 * (r % 2 ? -1 : 3)));
     case 55: return rounded(-0.0f);
     default: return rounded(ordinary(r, i));
@@ -91,7 +91,8 @@ static uint16_t *new_numbers(void) {
     return numbers;
 }
 
-/* Sets `own`. Neither this nor what is expected depends on the transport: each is computed once. */
+/* Sets `own`. Neither this nor the expected values depend on the transport: each is computed
+ * once. */
 static void choose_own(void) {
     static uint16_t *known[2];
     uint16_t **numbers = &known[type == TRINE_F16];
@@ -117,7 +118,7 @@ static void expect(trine_reduction op) {
     expected = *numbers;
 }
 
-/* The numbers can tell: rounding after each addition and the other order give other bits. */
+/* The numbers are sensitive: rounding after each addition and the other order give other bits. */
 static void numbers_can_tell(void **state) {
     (void)state;
     for (type = TRINE_BF16; type <= TRINE_F16; type++) {
@@ -145,12 +146,12 @@ static uint16_t *buffer(int which) {
 }
 
 static void *addr(const void *p) {
-    return current == NCCL  ? gpu_device_at(&gpu, p)
-           : current == FAR ? split_device_at(&far, p)
-                            : (void *)(uintptr_t)p;
+    return current == NCCL     ? gpu_device_at(&gpu, p)
+           : current == DEVICE ? split_device_at(&split_dev, p)
+                               : (void *)(uintptr_t)p;
 }
 
-/* What a call takes, and what it must leave alone. */
+/* The address passed to a call, and memory that it must not change. */
 static void prepare(uint16_t *dst, uint16_t *src, size_t dst_count, size_t src_count) {
     memset(dst, UNTOUCHED & 0xFF, (dst_count + GUARD) * sizeof *dst);
     memcpy(src, own, src_count * sizeof *src);
@@ -162,10 +163,10 @@ static bool is_nan(uint16_t h) {
     return isnan(widened(h));
 }
 
-/* The bits of a NaN are nobody's business. */
+/* The bits of a NaN are not specified. */
 static void check(const char *what, uint16_t *dst, const uint16_t *want, size_t count,
                   bool guarded) {
-    if (current == FAR) OK(device_wait(&far.device));
+    if (current == DEVICE) OK(device_wait(&split_dev.device));
     gpu_device_fetch(&gpu, dst, (count + (guarded ? GUARD : 0)) * sizeof *dst);
     for (size_t i = 0; i < count; i++)
         if (dst[i] != want[i] && !(is_nan(dst[i]) && is_nan(want[i])))
@@ -208,11 +209,11 @@ static void reduce_scatter(size_t count, trine_reduction op) {
     OK(trine_reduce_scatter(comm, addr(b + first), addr(b), count, type, op));
     check("reduce-scatter in place", b + first, expected + first, part, false);
     check("before a part in place", b, own, first, false);
-    check("behind a part in place", b + first + part, own + first + part, count - first - part,
+    check("after a part in place", b + first + part, own + first + part, count - first - part,
           false);
 }
 
-/* What was scattered comes back: the other half of sequence parallelism. */
+/* Gathers the scattered data again: the other half of sequence parallelism. */
 static void gather_again(size_t count) {
     uint16_t *a = buffer(0), *b = buffer(1);
     size_t part = count / (size_t)size, first = (size_t)rank * part;
@@ -242,7 +243,7 @@ static void messages(size_t count) {
     if (count) assert_int_equal(a[count - 1], value(last, count - 1));
 }
 
-/* ---- Everywhere ------------------------------------------------------------------------------ */
+/* ---- All transports -------------------------------------------------------------------------- */
 
 static void enter(void) {
     trine_layout l = {.dp = size, .tp = 1, .pp = 1};
@@ -254,9 +255,9 @@ static void enter(void) {
     if (current == NCCL) {
         gpu_device_create(&gpu, mesh, &(gpu_wish){rank, 2 * BUFFER, true});
         memory = gpu.seen;
-    } else if (current == FAR) {
-        split_device_create(&far, mesh, 2 * BUFFER, 0, 0);
-        memory = far.seen;
+    } else if (current == DEVICE) {
+        split_device_create(&split_dev, mesh, 2 * BUFFER, 0, 0);
+        memory = split_dev.seen;
     } else if (current == WINDOWS || current == STREAMED) {
         OK(trine_mesh_alloc(mesh, (void **)&memory, 2 * BUFFER));
     } else {
@@ -268,14 +269,14 @@ static void enter(void) {
 
 static void leave(void) {
     if (current == NCCL) gpu_device_destroy(&gpu);
-    if (current == FAR) split_device_destroy(&far);
+    if (current == DEVICE) split_device_destroy(&split_dev);
     if (current < WINDOWS) free(memory);
     memory = NULL;
     trine_mesh_destroy(&mesh);
 }
 
-/* Bytes at which something changes: a line of additions, a block of them; short messages and calls;
- * what travels in the ring; one exchange or two; the staging memory; a chunk of the scratch. */
+/* Bytes at which an algorithm changes: a line of additions, a tile of them; short messages and
+ * calls; payloads of the ring; one exchange or two; the staging memory; a chunk of the scratch. */
 static size_t edges(size_t counts[64]) {
     const size_t p = (size_t)size;
     const size_t bytes[] = {2,
@@ -336,11 +337,11 @@ ONE_NODE(messages_only, MESSAGES)
 ONE_NODE(plain_memory, PLAIN)
 ONE_NODE(windows, WINDOWS)
 ONE_NODE(streamed, STREAMED)
-ONE_NODE(staging_start, FAR)
+ONE_NODE(staging_start, DEVICE)
 ONE_NODE(nccl_in_order, NCCL)
 
-/* As sequence parallelism calls them: parts that are no multiple of a cache line, in place in one
- * window. Nothing goes through the staging memory: a call in it meets more than once. */
+/* As sequence parallelism calls them: parts that are not a multiple of a cache line, in place in
+ * one window. Nothing may go through the staging memory: such a call synchronizes more than once. */
 static void windows_meet_once(void **state) {
     (void)state;
     const size_t parts[] = {4099, 20001, 65537};
@@ -363,7 +364,7 @@ static void windows_meet_once(void **state) {
     leave();
 }
 
-/* Two and more nodes, of one size and of several. */
+/* Two and more nodes, of equal and of different sizes. */
 static void on_nodes(mode m) {
     current = m;
     for (per_node = 2; per_node <= 4; per_node++)
@@ -371,7 +372,8 @@ static void on_nodes(mode m) {
     per_node = 0;
 }
 
-/* So many that a chunk goes through the staging memory in several turns; ten ranks do nothing else. */
+/* Enough elements that a chunk needs several passes through the staging memory; with ten ranks only
+ * this case runs. */
 static void nodes_of_five(void **state) {
     (void)state;
     if (size != 10) return;
@@ -393,7 +395,7 @@ static void nodes_windows(void **state) {
 
 static void nodes_device_memory(void **state) {
     (void)state;
-    on_nodes(FAR);
+    on_nodes(DEVICE);
 }
 
 int main(int argc, char **argv) {

@@ -1,6 +1,6 @@
 /* TEST np=1,2,4,8 */
-/* The mesh: who is where, who is in which group, and that every group really carries messages
- * between exactly those ranks. The members are worked out here by search over all ranks. */
+/* The mesh: coordinates and groups of all ranks, and that every group carries messages
+ * between exactly its members. The members are computed here by search over all ranks. */
 #include "harness.h"
 
 #include <stdlib.h>
@@ -16,10 +16,10 @@ static int world_rank(void) {
     return trine_world_rank(harness_world);
 }
 
-/* Neighbours of a tp group that make a part. */
+/* The number of neighbours in a tp group that form a part. */
 static int part = 1;
 
-/* ---- What must be ---------------------------------------------------------------------------- */
+/* ---- Expected groups ------------------------------------------------------------------------- */
 
 static bool same_but_dp(trine_coord a, trine_coord b) {
     return a.tp == b.tp && a.pp == b.pp;
@@ -73,7 +73,7 @@ static void check_group(const trine_mesh *mesh, trine_group group) {
     assert_ptr_equal(comm_world(comm), harness_world);
 }
 
-/* Each member contributes its world rank; all must arrive, in order. */
+/* Each member contributes its world rank; all members must receive all of them, in order. */
 static void check_gather(const trine_mesh *mesh, trine_group group) {
     trine_comm *comm = trine_mesh_group(mesh, group);
     int32_t own = world_rank(), all[8];
@@ -158,11 +158,11 @@ static void refused_layouts(void **state) {
             TRINE_EINVAL, text);
     REFUSED(trine_mesh_create(&mesh, harness_world, (trine_layout){.dp = n, .tp = 0, .pp = 1}, 0),
             TRINE_EINVAL, "at least 1");
-    /* A product that overflows must not come out right by accident. */
+    /* A product that overflows must not happen to be right. */
     trine_layout huge = {.dp = 1 << 30, .tp = 1 << 30, .pp = 1 << 30};
     REFUSED(trine_mesh_create(&mesh, harness_world, huge, 0), TRINE_EINVAL, "the job has");
     REFUSED(mesh_create(&mesh, harness_world, (trine_layout){.dp = 1, .tp = n, .pp = 1}, 0, n + 1),
-            TRINE_EINVAL, "has no parts");
+            TRINE_EINVAL, "is not divisible into parts of");
     REFUSED(trine_mesh_create(&mesh, harness_world, (trine_layout){.dp = n, .tp = 1, .pp = 1}, -1),
             TRINE_EINVAL, "ranks per node");
     assert_null(mesh);

@@ -1,6 +1,6 @@
 /* TEST np=2,3,4,8 */
-/* Point to point: order, overlap, and messages next to collectives on the same communicator; the
- * same in a device's memory that the host cannot touch. */
+/* Point to point: order, overlap, and messages together with collectives on the same communicator; also
+ * in device memory, which the host cannot access. */
 #include "split_device.h"
 #include "harness.h"
 
@@ -12,28 +12,28 @@
 #include "comm/api/comm.h"
 #include "comm/api/gpu.h"
 
-/* How the group exchanges, and where a rank's buffers lie. NODES: windows, on nodes of two. From
- * FAR_MESSAGES on in a device's memory, staged_by_host likewise; FAR_PLAIN: beside the windows. REACHED:
- * MPI is CUDA-aware. */
+/* The group's transport and the place of a rank's buffers. NODES: windows, on nodes of two. From
+ * DEVICE_MESSAGES on in device memory, staged; DEVICE_PLAIN: outside of the windows. REACHED: MPI is
+ * CUDA-aware. */
 typedef enum {
     MESSAGES,
     PLAIN,
     WINDOWS,
     MIXED,
     NODES,
-    FAR_MESSAGES,
-    FAR_PLAIN,
-    FAR_WINDOWS,
-    FAR_MIXED,
-    FAR_NODES,
+    DEVICE_MESSAGES,
+    DEVICE_PLAIN,
+    DEVICE_WINDOWS,
+    DEVICE_MIXED,
+    DEVICE_NODES,
     REACHED,
     REACHED_NODES,
     MODES
 } mode;
 
-/* A CUDA-aware MPI: it takes a device's addresses (the profiling interface, MPI 3.1 chapter 14).
- * Nothing waits for the device here, so bytes that are late go out wrong. */
-static int taken; /* of the device's */
+/* A CUDA-aware MPI: it accepts device addresses (the profiling interface, MPI 3.1 chapter 14). It
+ * does not wait for the device, so late data would be sent wrong. */
+static int taken; /* device addresses */
 static int aware;
 
 int MPIX_Query_cuda_support(void);
@@ -44,11 +44,11 @@ int MPIX_Query_cuda_support(void) {
 static mode current;
 static char *pool; /* two halves, in a window */
 static split_device
-    far; /* its exchanged piece's two parts have the size of the pool, and its halves */
+    split_dev; /* each of the two parts of its exchanged region has the size of the pool, in halves */
 #define POOL_BYTES ((size_t)8 << 20)
 
 static void *translated(const void *p) {
-    void *seen = split_device_seen(&far, p);
+    void *seen = split_device_seen(&split_dev, p);
     taken += seen != p;
     return seen;
 }
@@ -67,20 +67,20 @@ static bool odd_rank(void) {
     return trine_world_rank(harness_world) % 2;
 }
 
-/* The address that a call takes for a buffer. */
+/* The address passed to a call for a buffer. */
 static void *addr(const void *p) {
-    return current < FAR_MESSAGES ? (void *)(uintptr_t)p : split_device_at(&far, p);
+    return current < DEVICE_MESSAGES ? (void *)(uintptr_t)p : split_device_at(&split_dev, p);
 }
 
 static void *take_buffer(int which, size_t bytes) {
     size_t half = (size_t)which * POOL_BYTES / 2;
     bool plain = current == MESSAGES || current == PLAIN || (current == MIXED && odd_rank());
-    bool own = current == FAR_PLAIN || (current == FAR_MIXED && odd_rank());
-    char *p = plain                    ? malloc(bytes)
-              : current < FAR_MESSAGES ? pool + half
-                                       : far.seen + (own ? POOL_BYTES : 0) + half;
+    bool own = current == DEVICE_PLAIN || (current == DEVICE_MIXED && odd_rank());
+    char *p = plain                       ? malloc(bytes)
+              : current < DEVICE_MESSAGES ? pool + half
+                                          : split_dev.seen + (own ? POOL_BYTES : 0) + half;
     assert_true(p && bytes <= POOL_BYTES / 2);
-    if (current >= FAR_MESSAGES) split_device_poison(&far, p, bytes);
+    if (current >= DEVICE_MESSAGES) split_device_poison(&split_dev, p, bytes);
     return p;
 }
 
@@ -89,37 +89,37 @@ static bool lies_in(const void *p, const char *memory, size_t bytes) {
 }
 
 static void give_back(void *p) {
-    if (!lies_in(p, pool, POOL_BYTES) && !lies_in(p, far.seen, far.bytes)) free(p);
+    if (!lies_in(p, pool, POOL_BYTES) && !lies_in(p, split_dev.seen, split_dev.bytes)) free(p);
 }
 
 static trine_comm *setup_comm(trine_mesh **mesh) {
     trine_layout all_pp = {.dp = 1, .tp = 1, .pp = trine_world_size(harness_world)};
-    bool messages = current == MESSAGES || current == FAR_MESSAGES;
-    bool nodes = current == NODES || current == FAR_NODES || current == REACHED_NODES;
+    bool messages = current == MESSAGES || current == DEVICE_MESSAGES;
+    bool nodes = current == NODES || current == DEVICE_NODES || current == REACHED_NODES;
     trine_world_transport(harness_world, messages ? TRINE_TRANSPORT_MPI
                                          : nodes  ? TRINE_TRANSPORT_AUTO
                                                   : TRINE_TRANSPORT_SHM);
     OK(trine_mesh_create(mesh, harness_world, all_pp, nodes ? 2 : 0));
-    if (current >= FAR_MESSAGES)
-        split_device_create(&far, *mesh, POOL_BYTES, POOL_BYTES, 0);
+    if (current >= DEVICE_MESSAGES)
+        split_device_create(&split_dev, *mesh, POOL_BYTES, POOL_BYTES, 0);
     else
         OK(trine_mesh_alloc(*mesh, (void **)&pool, POOL_BYTES));
-    if (current >= REACHED) split_device_reached(&far);
+    if (current >= REACHED) split_device_reached(&split_dev);
     return trine_mesh_group(*mesh, TRINE_PP);
 }
 
 static void leave(trine_mesh **mesh) {
-    if (current >= FAR_MESSAGES) split_device_destroy(&far);
+    if (current >= DEVICE_MESSAGES) split_device_destroy(&split_dev);
     pool = NULL;
     trine_mesh_destroy(mesh);
 }
 
-/* Looks at what a device was asked to do. */
+/* Counts the device's operations. */
 static void settle(void) {
-    if (current >= FAR_MESSAGES) OK(device_wait(&far.device));
+    if (current >= DEVICE_MESSAGES) OK(device_wait(&split_dev.device));
 }
 
-/* Messages of growing and shrinking sizes, small ones behind large ones, arrive as sent. */
+/* Messages of growing and shrinking sizes, small ones after large ones, arrive as sent. */
 static void in_order_in(void) {
     trine_mesh *mesh;
     trine_comm *comm = setup_comm(&mesh);
@@ -168,7 +168,7 @@ static void ring_of_large_messages_in(void) {
     leave(&mesh);
 }
 
-/* A started message and a started gather stay apart from the collectives that pass them by. */
+/* A started message and a started gather are not mixed up with the collectives that overtake them. */
 static void overlap_in(void) {
     trine_mesh *mesh;
     trine_comm *comm = setup_comm(&mesh);
@@ -194,7 +194,8 @@ static void overlap_in(void) {
     leave(&mesh);
 }
 
-/* More messages both ways than the outbox of a rank holds, long and short, sends waited for last. */
+/* More messages both ways than a rank's outbox has entries, long and short; sends are waited for
+ * last. */
 static void many_at_once_in(void) {
     trine_mesh *mesh;
     trine_comm *comm = setup_comm(&mesh);
@@ -220,8 +221,8 @@ static void many_at_once_in(void) {
     leave(&mesh);
 }
 
-/* A send that found the outbox full has not moved yet when a place is free again: what is started then
- * goes behind it. */
+/* A send that found the outbox full has not been posted yet when an entry becomes free: a send that
+ * is started then goes after it. */
 static void turns_are_kept_in(void) {
     enum { FEW = 4, FIRST = 20000, SECOND = 30000 };
     const struct timespec nap = {.tv_nsec = 30000000};
@@ -248,7 +249,7 @@ static void turns_are_kept_in(void) {
     trine_mesh_destroy(&mesh);
 }
 
-/* More gathers under way than the group's ring has places; the last is waited for first. */
+/* More gathers in progress than the group's ring has entries; the last is waited for first. */
 static void gathers_in_flight_in(void) {
     trine_mesh *mesh;
     trine_comm *comm = setup_comm(&mesh);
@@ -282,16 +283,16 @@ static void check_all(const int32_t *all, int size, size_t n, int32_t base) {
         assert_int_equal(all[i], base + 1000000 * (int32_t)(i / n) + (int32_t)(i % n));
 }
 
-/* What was started needs nobody to wait for it: gathers of two groups are waited for in different
- * orders, and rank 0 first for a message that rank 1 sends after its gathers. */
+/* Started calls progress without their wait: gathers of two groups are waited for in different
+ * orders, and rank 0 waits first for a message that rank 1 sends after its gathers. */
 static void gathers_in_any_order_in(void) {
     enum { N = 20000 };
     trine_mesh *mesh;
     trine_comm *pp = setup_comm(&mesh), *node = trine_mesh_group(mesh, TRINE_NODE);
     int rank = trine_comm_rank(pp), size = trine_comm_size(pp);
     int near = trine_comm_size(node), first_near = comm_world_rank(node, 0);
-    size_t whole = (size_t)size * N * sizeof(int32_t);
-    int32_t *a = take_buffer(0, 2 * whole), *b = take_buffer(1, 2 * whole), word = 7;
+    size_t bytes = (size_t)size * N * sizeof(int32_t);
+    int32_t *a = take_buffer(0, 2 * bytes), *b = take_buffer(1, 2 * bytes), word = 7;
     int32_t *a_all = a + (size_t)size * N, *b_all = b + (size_t)size * N;
     comm_request first = {0}, second = {0};
     for (int i = 0; i < N; i++) a[i] = 1000000 * rank + i, b[i] = a[i] + 500000;
@@ -309,7 +310,7 @@ static void gathers_in_any_order_in(void) {
     leave(&mesh);
 }
 
-/* A message of another length than expected is an error, not half a buffer. */
+/* A message of another length than expected is an error. */
 static void wrong_length(void **state) {
     (void)state;
     trine_mesh *mesh;
@@ -322,7 +323,7 @@ static void wrong_length(void **state) {
     leave(&mesh);
 }
 
-/* The ends of the pipeline: no peer, nothing to do, nothing counted. */
+/* At both ends of the pipeline there is no peer: calls do nothing and count nothing. */
 static void ends_do_nothing_in(void) {
     trine_mesh *mesh;
     (void)setup_comm(&mesh);
@@ -337,11 +338,11 @@ static void ends_do_nothing_in(void) {
     OK(comm_send_start(end, &x, 1, TRINE_F32, 1, &request));
     assert_true(x == 7);
     assert_int_equal(trine_comm_tally(end, TRINE_TALLY_RECV).calls, 0);
-    REFUSED(trine_send(end, &x, 1, TRINE_F32, 0), TRINE_EINVAL, "this rank itself");
+    REFUSED(trine_send(end, &x, 1, TRINE_F32, 0), TRINE_EINVAL, "is this rank");
     leave(&mesh);
 }
 
-/* Nothing is copied, and what the device has still to do with a buffer is done before MPI has it. */
+/* Nothing is copied, and the device's pending work on a buffer is complete before MPI gets it. */
 static void messages_leave_the_device(void **state) {
     (void)state;
     enum { N = 5000, BYTES = N * 4 };
@@ -354,15 +355,15 @@ static void messages_leave_the_device(void **state) {
     comm_request sent = {0}, received = {0};
     for (int i = 0; i < N; i++) out[i] = rank * N + i, out[N + i] = in[i] = -1;
     taken = 0;
-    device_zero(&far.device, addr(in), BYTES);
+    device_zero(&split_dev.device, addr(in), BYTES);
     OK(comm_recv_start(comm, addr(in), N, TRINE_I32, last, &received));
-    device_copy(&far.device, addr(out + N), addr(out), BYTES);
-    device_zero(&far.device, addr(out), BYTES);
+    device_copy(&split_dev.device, addr(out + N), addr(out), BYTES);
+    device_zero(&split_dev.device, addr(out), BYTES);
     OK(comm_send_start(comm, addr(out + N), N, TRINE_I32, next, &sent));
     OK(comm_wait(&received));
     OK(comm_wait(&sent));
     for (int i = 0; i < N; i++) assert_int_equal(in[i], last * N + i);
-    assert_true(taken == 2 && far.read == 0 && far.written == 0);
+    assert_true(taken == 2 && split_dev.read == 0 && split_dev.written == 0);
     trine_comm *edge = trine_mesh_group(mesh, rank > 0 ? TRINE_ACT_IN : TRINE_ACT_OUT);
     assert_string_equal(trine_comm_transport(edge), "gpu mpi");
     assert_string_equal(trine_comm_transport(comm), "staged shm");
@@ -370,7 +371,7 @@ static void messages_leave_the_device(void **state) {
     current = MESSAGES;
 }
 
-/* The same answer for all ranks, and yes only if all say so. */
+/* The same result on all ranks: true only if it is true on all of them. */
 static void all_must_be_aware(void **state) {
     (void)state;
     int first = trine_world_rank(harness_world) == 0;

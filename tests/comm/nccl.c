@@ -1,8 +1,8 @@
 /* TEST np=2,3,4,8 */
-/* Groups of ranks with a GPU each, on the emulated GPU and NCCL (emu), where streams run late
- * and in any order that events permit: a wait that is missing gives wrong results. Which groups go
- * through NCCL; NCCL's own sums; what is started, fused and finished, and how that stands in the
- * device's order. That ordered collectives are right, collectives.c asks. */
+/* Groups of ranks with one GPU each, on the emulated GPU and NCCL (emu), where streams run late and
+ * in any order that events permit: a missing wait gives wrong results. Tests which groups use NCCL,
+ * NCCL's own sums, and calls that are started, fused and finished, with their place in the device's
+ * order. collectives.c tests the results of ordered collectives. */
 #include "gpu_device.h"
 #include "harness.h"
 
@@ -50,7 +50,7 @@ static void *addr(const void *p) {
     return gpu_device_at(&gpu, p);
 }
 
-/* ---- Which groups ---------------------------------------------------------------------------- */
+/* ---- Groups that use NCCL -------------------------------------------------------------------- */
 
 static void expect_transport(trine_group group, const char *name) {
     const char *own = trine_comm_transport(trine_mesh_group(mesh, group));
@@ -83,7 +83,7 @@ static void groups_are_chosen(void **state) {
     leave();
 }
 
-/* Of the groups of one rank some may have a GPU for each rank and others not. */
+/* A rank may be in groups that have a GPU for each rank and in groups that do not. */
 static void groups_differ(void **state) {
     (void)state;
     int n = trine_world_size(harness_world), own = trine_world_rank(harness_world);
@@ -103,7 +103,7 @@ static void groups_differ(void **state) {
     leave();
 }
 
-/* Forced, ranks that share a GPU are refused by NCCL, on every rank, and nobody hangs. */
+/* If NCCL is forced, it refuses ranks that share a GPU, on every rank, and no rank hangs. */
 static void shared_gpus_are_refused_when_forced(void **state) {
     (void)state;
     int n = trine_world_size(harness_world);
@@ -131,8 +131,7 @@ static void fill(float *x, size_t count) {
     gpu_device_send(&gpu, x, count * sizeof *x);
 }
 
-/* NCCL adds in an order of its own: as near as any order is, the same on all ranks, and the same
- * again. */
+/* NCCL adds in its own order: as accurate as any order, the same on all ranks, and reproducible. */
 static void own_sums_are_near(void **state) {
     (void)state;
     enum { COUNT = 30030 };
@@ -155,8 +154,8 @@ static void own_sums_are_near(void **state) {
     leave();
 }
 
-/* 16-bit sums are NCCL's, too, rounded as often as it likes: P-1 roundings to 8 bits, each of
- * what is no larger than all addends' sizes together. */
+/* NCCL's sums of 16-bit numbers may be rounded any number of times: P-1 roundings to 8 bits, each
+ * of a value no larger than the sum of the addends' magnitudes. */
 static void own_sums_of_halves_are_near(void **state) {
     (void)state;
     enum { COUNT = 30030 };
@@ -178,7 +177,7 @@ static void own_sums_of_halves_are_near(void **state) {
     leave();
 }
 
-/* In other bits than the ordered ones, where three and more are added: it is NCCL that adds. */
+/* The bits differ from the ordered sum's for three addends and more: NCCL does the additions. */
 static void own_sums_are_not_ordered(void **state) {
     (void)state;
     enum { COUNT = 30030 };
@@ -195,7 +194,7 @@ static void own_sums_are_not_ordered(void **state) {
     assert_int_equal(memcmp(sums[0], sums[1], sizeof sums[0]) != 0, size > 2);
 }
 
-/* A maximum has NaN where one rank has, whoever adds. */
+/* A maximum is NaN if any rank has a NaN, whichever way it is computed. */
 static void maxima_see_nan(void **state) {
     (void)state;
     trine_comm *comm = enter_apart(false, BYTES);
@@ -211,7 +210,7 @@ static void maxima_see_nan(void **state) {
     leave();
 }
 
-/* And of 16-bit numbers. */
+/* More 16-bit numbers than the scratch holds at a time: the ordered sum of the host's transport, bit for bit. */
 static void ordered_halves_in_chunks(void **state) {
     (void)state;
     const size_t count = NCCL_SCRATCH / sizeof(uint16_t) + 12345;
@@ -228,7 +227,7 @@ static void ordered_halves_in_chunks(void **state) {
     leave();
 }
 
-/* More than the scratch takes at a time: the ordered sum of the host's transport, bit for bit. */
+/* The same in fp32. */
 static void ordered_sums_in_chunks(void **state) {
     (void)state;
     const size_t count = NCCL_SCRATCH / sizeof(float) + 12345;
@@ -271,8 +270,8 @@ static void late_copy(int to, int from) {
     device_copy(gpu.dev, addr(buffer(to)), addr(buffer(from)), PLACE);
 }
 
-/* What is sent was written by work that has not run yet; what was sent is overwritten, and what was
- * received is used, by work that is given to the device at once. */
+/* Sent data is written by work that has not run yet; sent buffers are overwritten, and received
+ * ones used, by work that is submitted to the device at once. */
 static void messages_stand_in_the_queue(void **state) {
     (void)state;
     trine_comm *comm = enter_apart(false, BYTES);
@@ -296,7 +295,7 @@ static void messages_stand_in_the_queue(void **state) {
     leave();
 }
 
-/* The same of a started gather and of a reduction, which blocks nobody but the device. */
+/* The same for a started gather and for a reduction, which blocks only the device. */
 static void collectives_stand_in_the_queue(void **state) {
     (void)state;
     trine_comm *comm = enter_apart(false, BYTES);
@@ -320,7 +319,7 @@ static void collectives_stand_in_the_queue(void **state) {
     leave();
 }
 
-/* Gathers under way together, waited for in another order. */
+/* Several gathers in progress, waited for in another order. */
 static void gathers_in_flight(void **state) {
     (void)state;
     enum { MANY = 6 };
@@ -336,7 +335,7 @@ static void gathers_in_flight(void **state) {
     leave();
 }
 
-/* Where a stage turns, a message goes each way over an edge, and they travel together. */
+/* At a pipeline turn one message goes each way over an edge, fused. */
 static void turn(trine_group out, trine_group in, int peer) {
     comm_request sent = {0}, received = {0};
     put(0, N, rank);
@@ -364,7 +363,7 @@ static void lanes_of_an_edge_travel_together(void **state) {
     leave();
 }
 
-/* Along a pipeline, each edge with a stream of its own. */
+/* Along a pipeline, each edge with its own stream. */
 static void edges_have_their_own_streams(void **state) {
     (void)state;
     int n = trine_world_size(harness_world);
@@ -384,7 +383,7 @@ static void edges_have_their_own_streams(void **state) {
     leave();
 }
 
-/* As GPipe with many micro-batches: none is finished before all are started; some out of turn. */
+/* As in GPipe with many micro-batches: all are started before any is finished, some out of order. */
 static void hundreds_under_way(void **state) {
     (void)state;
     enum { MANY = 300 };
@@ -410,8 +409,8 @@ static void hundreds_under_way(void **state) {
     leave();
 }
 
-/* Ranks are connected when a group is made, and not in a first call, which would wait for its peer: a message
- * of each direction is given to NCCL here before its receiver has been told to come. */
+/* Ranks are connected when a group is created, not in the first call, which would wait for its peer:
+ * here a message of each direction is passed to NCCL before its receiver is notified. */
 static void first_calls_wait_for_nobody(void **state) {
     (void)state;
     int n = trine_world_size(harness_world);
@@ -439,8 +438,8 @@ static void first_calls_wait_for_nobody(void **state) {
     leave();
 }
 
-/* What is waited for is that message, and not one that was started later, however many there are: the peer
- * sends the others when the first has been seen. */
+/* A wait is for its own message only, however many were started later: the
+ * peer sends the others after the first has been received. */
 static void a_wait_is_for_its_own_message(void **state) {
     (void)state;
     enum { MANY = 150 };
@@ -466,21 +465,21 @@ static void a_wait_is_for_its_own_message(void **state) {
     leave();
 }
 
-/* Host memory in the same group goes the host's way, side by side with the device's. */
+/* In one group, host memory uses the host's transport and device memory NCCL. */
 static void host_memory_goes_through_the_host(void **state) {
     (void)state;
     trine_comm *comm = enter_apart(false, BYTES);
     int32_t own = rank, all[8];
     double sum = 1;
-    comm_request gathered = {0}, far = {0};
+    comm_request gathered = {0}, on_device = {0};
     put(0, N, rank);
     OK(comm_all_gather_start(comm, addr(buffer(1)), addr(buffer(0)), (size_t)size * N, TRINE_I32,
-                             &far));
+                             &on_device));
     OK(comm_all_gather_start(comm, all, &own, (size_t)size, TRINE_I32, &gathered));
     OK(trine_all_reduce(comm, &sum, &sum, 1, TRINE_F64, TRINE_SUM));
     OK(trine_barrier(comm));
     OK(comm_wait(&gathered));
-    OK(comm_wait(&far));
+    OK(comm_wait(&on_device));
     assert_true(sum == size);
     for (int r = 0; r < size; r++) assert_int_equal(all[r], r);
     for (int r = 0; r < size; r++) expect(1, (size_t)r * N, r);

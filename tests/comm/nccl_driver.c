@@ -1,8 +1,8 @@
 /* TEST np=none */
-/* A job on emulated GPUs in which something goes wrong on the last rank; run by nccl.t. Arguments:
- * what ("fails": an operation of NCCL's; "sleeps": the rank; "late": it does not come to its first group), where the others wait ("device",
- * "rows" that are read from it, "host"; "groups": for the device, with work of two groups on it), and
- * the timeout in seconds. */
+/* A job on emulated GPUs in which an error occurs on the last rank; run by nccl.t. Arguments: the
+ * fault ("fails": an operation of NCCL; "sleeps": the rank; "late": it does not take part in creating its
+ * first group), where the others wait ("device"; "rows" that are read from it; "host"; "groups": the
+ * device, with work of two groups), and the timeout in seconds. */
 #include "gpu_device.h"
 #include "harness.h"
 
@@ -66,7 +66,7 @@ int main(int argc, char **argv) {
     trine_world_timeout(harness_world, atof(argv[3]));
     for (int i = 0; i < 20; i++) {
         if (last && sleeps && i == 5) sleep(1000);
-        if (!last && strcmp(argv[2], "host") == 0) usleep(50000); /* it waits for them */
+        if (!last && strcmp(argv[2], "host") == 0) usleep(50000); /* waits for them */
         job_step(mesh, &gpu, argv[2]);
     }
     gpu_device_destroy(&gpu);

@@ -1,7 +1,8 @@
 /* TEST np=2,3,4,6,8 */
-/* Groups over several nodes: which they are, and what crosses between the nodes. The nodes are the
- * ranks of one machine dealt out by ranks_per_node. This file defines MPI's functions that send and
- * counts the bytes for ranks of other nodes (the profiling interface, MPI 3.1 chapter 14). */
+/* Groups over several nodes: which groups these are, and how many bytes are sent between the nodes.
+ * The nodes are the ranks of one machine divided by ranks_per_node. This file defines the MPI
+ * functions that send and counts the bytes for ranks of other nodes (the profiling interface, MPI
+ * 3.1 chapter 14). */
 #include "harness.h"
 
 #include <mpi.h>
@@ -19,13 +20,13 @@ static int node_of(int world_rank) {
 
 /* The rank in MPI_COMM_WORLD of a rank of comm. */
 static int translate(MPI_Comm comm, int rank) {
-    MPI_Group part, whole;
+    MPI_Group part, everyone;
     int world_rank = -1;
     PMPI_Comm_group(comm, &part);
-    PMPI_Comm_group(MPI_COMM_WORLD, &whole);
-    PMPI_Group_translate_ranks(part, 1, &rank, whole, &world_rank);
+    PMPI_Comm_group(MPI_COMM_WORLD, &everyone);
+    PMPI_Group_translate_ranks(part, 1, &rank, everyone, &world_rank);
     PMPI_Group_free(&part);
-    PMPI_Group_free(&whole);
+    PMPI_Group_free(&everyone);
     return world_rank;
 }
 
@@ -48,7 +49,7 @@ int MPI_Isend(const void *buf, int count, MPI_Datatype type, int peer, int tag, 
     return PMPI_Isend(buf, count, type, peer, tag, comm, request);
 }
 
-/* Counted as the plain algorithm: to every rank of another node. */
+/* Counted as for the plain algorithm: to every rank of another node. */
 int MPI_Iallgather(const void *src, int count, MPI_Datatype type, void *dst, int dst_count,
                    MPI_Datatype dst_type, MPI_Comm comm, MPI_Request *request) {
     int size = 0;
@@ -65,7 +66,7 @@ static int world_size(void) {
     return trine_world_size(harness_world);
 }
 
-/* What all ranks together have sent to other nodes since the last time. */
+/* Bytes that all ranks together have sent to other nodes since the last call. */
 static uint64_t crossed_by_all(void) {
     uint64_t sum = crossed;
     PMPI_Allreduce(MPI_IN_PLACE, &sum, 1, MPI_UINT64_T, MPI_SUM, MPI_COMM_WORLD);
@@ -77,7 +78,7 @@ typedef struct {
     uint64_t all_reduce, reduce_scatter, all_gather;
 } traffic;
 
-/* A whole of `part` elements a rank over the group of everybody, in windows or not. */
+/* A full vector of `part` elements a rank over the world's ranks, in windows or not. */
 static traffic measure(trine_transport transport, size_t part, trine_dtype type, bool windows) {
     trine_mesh *mesh;
     size_t count = part * (size_t)world_size(), element = trine_dtype_bytes(type);
@@ -114,8 +115,8 @@ static uint64_t less(uint64_t a, uint64_t b) {
 }
 
 /* Bytes for a vector of V: the partial sums cross K-1 times, and the results as often in an
- * all-reduce; in a reduce-scatter those cross once that are not the last node's own, unless the
- * plain exchange is cheaper than that. Partial sums of 16-bit numbers are fp32. */
+ * all-reduce; in a reduce-scatter the results that are not the last node's own cross once, unless
+ * the plain exchange is cheaper than that. Partial sums of 16-bit numbers are fp32. */
 static void check_traffic_of(size_t part, trine_dtype type) {
     int size = world_size(), nodes = (size + per_node - 1) / per_node;
     int last = size - (nodes - 1) * per_node;
@@ -162,9 +163,9 @@ static void odd_parts(void **state) {
     per_node = 0;
 }
 
-/* ---- Which groups ---------------------------------------------------------------------------- */
+/* ---- Groups over nodes ----------------------------------------------------------------------- */
 
-/* Everybody's addend arrives: a quick look, for groups that are not 0, 1, 2, ... */
+/* A quick check that every rank's addend arrives, for groups that are not 0, 1, 2, ... */
 static void check_sum(trine_comm *comm) {
     enum { COUNT = 20000 };
     static int32_t x[COUNT];
@@ -182,12 +183,12 @@ static void check_transport(trine_layout layout, int ranks_per_node, trine_group
     OK(trine_mesh_create(&mesh, harness_world, layout, ranks_per_node));
     trine_comm *comm = trine_mesh_group(mesh, group);
     assert_string_equal(trine_comm_transport(comm), name);
-    /* Of an edge the other end has another name. */
+    /* An edge's peer has another name for it. */
     if (group != TRINE_ACT_OUT) check_sum(comm);
     trine_mesh_destroy(&mesh);
 }
 
-/* Of eight ranks. */
+/* For eight ranks. */
 static void which_groups(void **state) {
     (void)state;
     if (world_size() != 8) return;
@@ -215,7 +216,7 @@ static void which_groups(void **state) {
     check_transport(deep, 4, TRINE_ACT_OUT, rank / 2 == 1 ? "mpi" : rank / 2 == 3 ? "self" : "shm");
 }
 
-/* Launchers may deal ranks out to nodes by turns; then the chain has no order to go in. */
+/* Launchers may place ranks on nodes round-robin; then no order of nodes allows a chain. */
 static void dealt_by_turns(void **state) {
     (void)state;
     trine_mesh *mesh;
@@ -242,13 +243,13 @@ static void forced(void **state) {
     OK(trine_mesh_create(&mesh, harness_world, (trine_layout){.dp = size, .tp = 1, .pp = 1}, size));
     assert_string_equal(trine_comm_transport(trine_mesh_group(mesh, TRINE_DP)), "shm");
     trine_mesh_destroy(&mesh);
-    /* Only the lowest rank keeps its words. */
+    /* Only the lowest rank has an error message. */
     trine_status status = trine_mesh_create(&mesh, harness_world,
                                             (trine_layout){.dp = size, .tp = 1, .pp = 1}, size - 1);
     assert_int_equal(status, TRINE_EINVAL);
     assert_null(mesh);
     if (own_rank() == 0)
-        assert_non_null(strstr(status_message(), "ranks of group dp share no memory"));
+        assert_non_null(strstr(status_message(), "ranks of group dp do not share memory"));
     status_clear();
 }
 

@@ -1,6 +1,6 @@
 /* TEST np=0 */
-/* The report of where all ranks are: who comes first, who is one line with whom, and that a thousand ranks
- * fit on one screen. The ranks are made up. */
+/* The watchdog's report: the order of its lines, which ranks share a line, and that a thousand
+ * ranks fit on one screen. The ranks are synthetic. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,7 +47,8 @@ static void all_wait(void) {
     for (int r = 0; r < MOST; r++) ranks[r] = waits_in(r, 12, 37);
 }
 
-/* The report of the first `count` ranks; *line (rows) are its lines, the head first. Returns how many. */
+/* The report of the first `count` ranks; *line (rows) are its lines, the head first. Returns their
+ * number. */
 static int report(int count, const char *line[], int rows) {
     const places_head head = {
         .who = &ranks[1].at, .seconds = 600.25, .limit = 600, .limit_name = "timeout"};
@@ -71,18 +72,19 @@ static void one_stopped_of_a_thousand(void **state) {
     int n = report(MOST, line, 40);
     assert_int_equal(n, 3);
     assert_string_equal(line[0],
-                        "trine: timed out: rank 1 [pp0 dp0 tp1] on node0 (pid 1001) has waited for "
-                        "600.2 s (timeout 600); the job ends. Where the ranks are:");
+                        "trine: timed out: rank 1 [pp0 dp0 tp1] on node0 (pid 1001) waited 600.2 s "
+                        "(timeout 600 s); the job aborts. State of all ranks, likely cause first:");
     assert_string_equal(
         line[1], "    rank 517 [pp8 dp0 tp5] on node64 (pid 1517): stopped by a signal or a "
-                 "debugger, after all-gather 37 of 4096 f32 over group dp; instruction 12 of "
+                 "debugger, last call all-gather #37 of 4096 f32 over group dp; instruction 12 of "
                  "96, FORWARD u12");
-    assert_string_equal(line[2],
-                        "    1023 ranks 0-516, 518-1023: waiting in all-gather 37 of 4096 f32 over "
-                        "group dp, for 600.2 s; instruction 12 of 96, FORWARD u12");
+    assert_string_equal(
+        line[2], "    1023 ranks (0-516, 518-1023): waiting in all-gather #37 of 4096 f32 over "
+                 "group dp, for 600.2 s; instruction 12 of 96, FORWARD u12");
 }
 
-/* What is known to be wrong comes before what only waits, however few wait; then the fewest first. */
+/* Ranks with a known fault come before those that only wait, however few wait; then the smallest
+ * set first. */
 static void culprits_then_the_smallest_set(void **state) {
     (void)state;
     const char *line[40];
@@ -91,10 +93,10 @@ static void culprits_then_the_smallest_set(void **state) {
         rank_status state;
         const char *says;
     } wrong[] = {{900, RANK_STOPPED, "stopped"},
-                 {800, RANK_ENDED, "ended"},
-                 {700, RANK_ABSENT, "no answer: look at the node first"},
+                 {800, RANK_EXITED, "exited"},
+                 {700, RANK_ABSENT, "no answer; check this node first"},
                  {600, RANK_STILL, "not running"},
-                 {500, RANK_RUNS, "in no communication"}};
+                 {500, RANK_RUNS, "not communicating"}};
     all_wait();
     for (int r = 0; r < 300; r++) ranks[r] = waits_in(r, 11, 36);
     ranks[3] = waits_in(3, 10, 36);
@@ -108,20 +110,20 @@ static void culprits_then_the_smallest_set(void **state) {
         assert_non_null(strstr(line[1 + i], wrong[i].says));
     }
     assert_int_equal(strncmp(line[6], "    rank 3 ", 11), 0);
-    assert_int_equal(strncmp(line[7], "    299 ranks 0-2, 4-299: ", 26), 0);
-    assert_int_equal(strncmp(line[8], "    719 ranks 300-499, 501-599, ", 32), 0);
+    assert_int_equal(strncmp(line[7], "    299 ranks (0-2, 4-299): ", 28), 0);
+    assert_int_equal(strncmp(line[8], "    719 ranks (300-499, 501-599, ", 33), 0);
 }
 
-/* The number of the call tells ranks apart that are in one instruction, of two steps. */
+/* The number of the call distinguishes ranks in the same instruction of different steps. */
 static void the_number_of_the_call_counts(void **state) {
     (void)state;
     const char *line[40];
     all_wait();
     ranks[9] = waits_in(9, 12, 36);
     assert_int_equal(report(MOST, line, 40), 4);
-    assert_non_null(strstr(line[1], "every rank waits, in calls that do not meet"));
+    assert_non_null(strstr(line[1], "every rank waits, but their calls do not match"));
     assert_non_null(strstr(line[2], "rank 9 "));
-    assert_non_null(strstr(line[2], "all-gather 36 "));
+    assert_non_null(strstr(line[2], "all-gather #36 "));
     assert_non_null(strstr(line[2], "(ranks 1 9 17 25 33 41 49 57)"));
 }
 
@@ -134,11 +136,11 @@ static void a_thousand_places_fit_on_a_screen(void **state) {
     assert_int_equal(n, 1 + PLACES_LINES);
     assert_true(n <= 24);
     assert_non_null(strstr(line[1], "rank 1000 "));
-    assert_non_null(strstr(line[n - 1], "... and 1013 places more, of 1013 ranks"));
+    assert_non_null(strstr(line[n - 1], "... and 1013 more places (1013 ranks)"));
     for (int i = 1; i < n; i++) assert_true(strlen(line[i]) < 240);
 }
 
-/* A wait that is over, or one for a disk, is no reason to end a job. */
+/* A wait that has ended, or one for a disk, is no reason to abort a job. */
 static void a_job_that_moves_is_alive(void **state) {
     (void)state;
     all_wait();
@@ -158,7 +160,7 @@ static void ranges_are_cut(void **state) {
     all_wait();
     for (int r = 0; r < MOST; r += 2) ranks[r] = waits_in(r, 13, 38);
     assert_int_equal(report(MOST, line, 40), 4);
-    assert_non_null(strstr(line[2], "    512 ranks 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, ...: "));
+    assert_non_null(strstr(line[2], "    512 ranks (0, 2, 4, 6, 8, 10, 12, 14, 16, 18, ...): "));
 }
 
 static void a_place_may_be_torn(void **state) {

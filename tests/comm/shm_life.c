@@ -1,7 +1,7 @@
 /* TEST np=2,4 */
-/* Windows come and go: what a mesh takes from the system it gives back, in the world and in parts
- * of it, with several meshes at a time; a window has its pages when it is made; one for which there
- * is no room is refused before anybody asks MPI for it; and none is freed before all have come. */
+/* The lifetime of windows: a mesh releases everything that it takes from the system, in the world and in
+ * parts of it, with several meshes at a time; a window's pages are allocated when it is created; a window
+ * without enough free memory is refused before MPI is called; and no window is freed before all ranks free it. */
 #include "harness.h"
 
 #include <dirent.h>
@@ -18,11 +18,11 @@
 #define PAGE ((size_t)4096)
 
 static int made;       /* windows */
-static bool forbidden; /* to ask for one */
+static bool forbidden; /* creating one fails the test */
 
 int MPI_Win_allocate_shared(MPI_Aint size, int unit, MPI_Info info, MPI_Comm comm, void *base,
                             MPI_Win *win) {
-    if (forbidden) fail_msg("MPI is asked for %lld bytes in spite of it", (long long)size);
+    if (forbidden) fail_msg("MPI_Win_allocate_shared is called for %lld bytes", (long long)size);
     made++;
     return PMPI_Win_allocate_shared(size, unit, info, comm, base, win);
 }
@@ -30,7 +30,7 @@ int MPI_Win_allocate_shared(MPI_Aint size, int unit, MPI_Info info, MPI_Comm com
 static volatile const float *late; /* not NULL: 1 once the late rank frees as well */
 
 int MPI_Win_free(MPI_Win *win) {
-    if (late && *late != 1) fail_msg("MPI waits for a rank that has not come to free its windows");
+    if (late && *late != 1) fail_msg("MPI waits for a rank that does not free its windows yet");
     return PMPI_Win_free(win);
 }
 
@@ -38,7 +38,7 @@ static int ranks(void) {
     return trine_world_size(harness_world);
 }
 
-/* ---- What a process holds -------------------------------------------------------------------- */
+/* ---- A process's resources ------------------------------------------------------------------- */
 
 static int descriptors(void) {
     int n = 0;
@@ -49,7 +49,7 @@ static int descriptors(void) {
     return n;
 }
 
-/* Mappings of shared memory: those of windows and MPI's own. (Plain memory is malloc's affair.) */
+/* Mappings of shared memory: those of windows and MPI's own. (Plain memory is up to malloc.) */
 static int mappings(void) {
     char line[512];
     int n = 0;
@@ -60,9 +60,9 @@ static int mappings(void) {
     return n;
 }
 
-/* ---- Coming and going ------------------------------------------------------------------------ */
+/* ---- Creating and destroying meshes ---------------------------------------------------------- */
 
-/* Uses every kind of exchange, so that what is taken lazily is taken. */
+/* Uses every kind of exchange, so that lazily allocated memory is allocated. */
 static void use(const trine_mesh *mesh, float *window, size_t count) {
     trine_comm *comm = trine_mesh_group(mesh, TRINE_NODE);
     int size = trine_comm_size(comm), rank = trine_comm_rank(comm);
@@ -79,7 +79,7 @@ static void use(const trine_mesh *mesh, float *window, size_t count) {
     if (size > 1) assert_true(in == (float)((rank + size - 1) % size));
 }
 
-/* Two meshes of two layouts at a time, each with two windows, one of which it leaves to destroy. */
+/* Two meshes of two layouts at a time, each with two windows, one of which is freed by destroy. */
 static void round_in(trine_world *world) {
     int n = trine_world_size(world);
     const trine_layout layouts[] = {{.dp = n, .tp = 1, .pp = 1}, {.dp = 1, .tp = n, .pp = 1}};
@@ -134,8 +134,8 @@ static void check_pages(char *p, size_t bytes) {
     free(there);
 }
 
-/* What a step touches first and finds no room for would end it by a signal. (A kernel that does not
- * know MADV_POPULATE_WRITE, before Linux 5.14, has nothing to show.) */
+/* If there were no space for a page that a step touches first, a signal would end the step.
+ * (Kernels before Linux 5.14, which do not know MADV_POPULATE_WRITE, are skipped.) */
 static void a_window_has_its_pages(void **state) {
     (void)state;
     const size_t bytes[] = {1, PAGE, PAGE + 1, (size_t)5 << 20};
@@ -158,9 +158,9 @@ static void a_window_has_its_pages(void **state) {
     trine_mesh_destroy(&mesh);
 }
 
-/* ---- Room ------------------------------------------------------------------------------------ */
+/* ---- Free memory ----------------------------------------------------------------------------- */
 
-/* Each rank's part would fit by itself; all of them do not. */
+/* Each rank's part would fit by itself; all of them together do not. */
 static void what_does_not_fit_is_refused(void **state) {
     (void)state;
     struct statvfs at;
@@ -170,7 +170,7 @@ static void what_does_not_fit_is_refused(void **state) {
     OK(trine_mesh_create(&mesh, harness_world, (trine_layout){.dp = ranks(), .tp = 1, .pp = 1}, 0));
     assert_int_equal(statvfs("/dev/shm", &at), 0);
     int64_t each = (int64_t)(at.f_bavail * at.f_frsize) / ranks() + (1 << 20);
-    /* The same on every rank, though the room changes with what else the machine does. */
+    /* The same result on every rank, although other processes change the free space. */
     OK(trine_broadcast(trine_mesh_group(mesh, TRINE_WORLD), &each, 1, TRINE_I64, 0));
     forbidden = true;
     trine_status status = trine_mesh_alloc(mesh, &p, (size_t)each);
@@ -181,14 +181,13 @@ static void what_does_not_fit_is_refused(void **state) {
     else
         assert_int_equal(status, TRINE_ENOMEM);
     status_clear();
-    /* The mesh is as good as before. */
+    /* The mesh still works. */
     OK(trine_mesh_alloc(mesh, &p, 80000));
     use(mesh, p, 20000);
     trine_mesh_destroy(&mesh);
 }
 
-/* MPI waits for all when a window is freed. */
-/* A word that all ranks of this node see at once, of memory that is none of the library's. */
+/* A number that all ranks of this node share, in memory that is not the library's. */
 static volatile float *shared_word(MPI_Win *win) {
     void *own, *first;
     MPI_Aint size;
@@ -198,12 +197,13 @@ static volatile float *shared_word(MPI_Win *win) {
     return first;
 }
 
+/* MPI waits for all ranks when a window is freed; the library must have waited for them before. */
 static void a_late_rank_is_met_before_windows_are_freed(void **state) {
     (void)state;
     trine_mesh *mesh, *other;
     MPI_Win win;
     float *p, *q;
-    volatile float *come = shared_word(&win);
+    volatile float *freeing = shared_word(&win);
     trine_world_transport(harness_world, TRINE_TRANSPORT_SHM);
     OK(trine_mesh_create(&mesh, harness_world, (trine_layout){.dp = ranks(), .tp = 1, .pp = 1}, 0));
     OK(trine_mesh_create(&other, harness_world, (trine_layout){.dp = ranks(), .tp = 1, .pp = 1},
@@ -213,11 +213,11 @@ static void a_late_rank_is_met_before_windows_are_freed(void **state) {
     for (int i = 0; i < 2; i++) {
         trine_comm *comm = trine_mesh_group(other, TRINE_DP);
         bool last = trine_world_rank(harness_world) == ranks() - 1;
-        if (last) *come = 0;
+        if (last) *freeing = 0;
         OK(trine_barrier(comm));
-        if (!last) late = come;
+        if (!last) late = freeing;
         if (last) nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
-        if (last) *come = 1;
+        if (last) *freeing = 1;
         if (i == 0) trine_mesh_free(mesh, (void **)&p);
         if (i == 1) trine_mesh_destroy(&mesh);
         late = NULL;

@@ -1,8 +1,8 @@
 /* TEST np=none */
-/* For tests/train/shared_memory.t: a job whose /dev/shm fills up between the look at its room and
- * the use of it. This file stands between the library and MPI: the K-th window's file is there,
- * without its pages, when a file of ours takes all room but 256 KiB. (A page that nobody can give
- * is a SIGBUS for whoever touches it.) Usage: shm_room_driver PATH K */
+/* For tests/train/shared_memory.t: a job whose /dev/shm fills up between the check of its free
+ * space and its use. This file intercepts MPI: after the K-th window's file is created and
+ * before its pages are allocated, a file of this test takes all space but 256 KiB. (A page that cannot be
+ * allocated is a SIGBUS for the process that touches it.) Usage: shm_room_driver PATH K */
 #include <fcntl.h>
 #include <mpi.h>
 #include <stdio.h>

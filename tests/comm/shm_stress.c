@@ -1,13 +1,12 @@
 /* TEST np=2,8 */
 /* Shared memory under stress. All ranks make the same random sequence of collectives, gathers and
- * messages over three groups at once (all of them, and pairs and fours of them when there are
- * eight ranks), of random sizes, with buffers in windows, in plain memory or in one or the other by
- * rank. Ranks come late and at random, now and then so late that the others sleep; what a call has
- * read is overwritten as soon as it returns, what it wrote is compared element by element. A race
- * that a quiet test meets once in a thousand runs is met here in most.
- *
- * Every rank knows the value of every element of every rank's buffer in every call, so nothing but
- * what is tested is exchanged. The seed is printed; TRINE_SEED and TRINE_CALLS choose others. */
+ * messages over three groups at once (all of them, and pairs and fours of them when there are eight
+ * ranks), of random sizes, with buffers in windows, in plain memory or in either, depending on the rank.
+ * Ranks are late at random, sometimes so late that the others sleep; the input of a call is
+ * overwritten as soon as it returns, and its output is compared element by element. A race that an idle
+ * machine shows once in a thousand runs shows here in most. Every rank can compute every element of every
+ * rank's buffer in every call, so only the calls under test communicate.
+ * The seed is printed; TRINE_SEED and TRINE_CALLS set the seed and the number of calls. */
 #include "harness.h"
 
 #include <sched.h>
@@ -20,10 +19,10 @@
 #define CALLS      3000
 #define UNDER_WAY  24 /* requests */
 #define HALF       ((size_t)2 << 20)
-#define MOST       ((size_t)96 * 1024) /* elements of a whole buffer, seldom */
+#define MOST       ((size_t)96 * 1024) /* elements of a full buffer, rarely */
 #define MANY_BYTES ((size_t)8 << 20)
 
-/* ---- Numbers that all ranks draw alike ------------------------------------------------------- */
+/* ---- Random numbers, equal on all ranks ------------------------------------------------------ */
 
 static uint64_t scramble(uint64_t x) {
     x += 0x9e3779b97f4a7c15u;
@@ -40,8 +39,8 @@ static uint64_t draw(dice *d, uint64_t sides) {
     return scramble(d->seed + 977 * d->drawn++) % sides;
 }
 
-/* Element i of what `rank` of the world gives in call `call`. Floats whose sum depends on the order
- * of three and more. */
+/* Element i of the input of `rank` of the world in call `call`. Floats whose sum depends on the
+ * order of three and more. */
 static float value(uint64_t call, int rank, size_t i) {
     uint64_t h = scramble((call << 24) + ((uint64_t)rank << 56) + i);
     float scale = (float)(1u << (h % 13));
@@ -53,24 +52,24 @@ static float value(uint64_t call, int rank, size_t i) {
 typedef struct {
     comm_request request;
     uint64_t call;
-    float *own; /* what is read from here */
-    float *dst; /* what is written, NULL for a send */
+    float *own; /* the input */
+    float *dst; /* the output, NULL for a send */
     size_t part;
-    int peer; /* world rank that a message comes from */
+    int peer; /* world rank of a message's sender */
 } pending;
 
 typedef struct {
     trine_mesh *mesh;
     trine_comm *groups[3];
     int group_count, rank;
-    dice common, mine; /* `mine` is another on each rank */
+    dice common, mine; /* `mine` differs between ranks */
     char *window;
     pending under_way[UNDER_WAY];
     int used;
     uint64_t seed, call;
 } stress;
 
-/* What a rank does between calls: mostly nothing; seldom long enough for the others to sleep. */
+/* What a rank does between calls: mostly nothing; rarely long enough for the others to sleep. */
 static void dawdle(stress *s) {
     uint64_t how = draw(&s->mine, 400);
     const struct timespec nap = {.tv_nsec = how == 0 ? 3000000 : 50000};
@@ -80,7 +79,7 @@ static void dawdle(stress *s) {
     }
 }
 
-/* A buffer of a call that blocks: the first or second half of the window or plain memory. */
+/* A buffer of a blocking call: the first or second half of the window or plain memory. */
 static float *take(const stress *s, int half, uint64_t where) {
     static float *plain[2];
     if (!plain[half]) plain[half] = malloc(HALF);
@@ -93,7 +92,7 @@ static void fill(const stress *s, float *x, size_t n) {
     for (size_t i = 0; i < n; i++) x[i] = value(s->call, s->rank, i);
 }
 
-/* Whoever still reads or has not yet written here is found out. */
+/* Overwrites a buffer, to detect a rank that still reads it or has not written it yet. */
 static void spoil(float *x, size_t n) {
     memset(x, 0xff, n * sizeof *x);
 }
@@ -188,21 +187,22 @@ static void barrier(stress *s, const job *j) {
     OK(trine_barrier(j->comm));
 }
 
-typedef enum { WHOLE, SRC_PART, DST_PART } shape;
+typedef enum { FULL, SRC_PART, DST_PART } shape;
 typedef enum { TO_ALL, FROM_ONE, TO_ONE } direction;
 
 static const struct {
     void (*run)(stress *s, const job *j);
-    shape shape; /* what is a part of the whole: how it lies when in place */
+    shape shape; /* the output is a part of the full buffer: its place when in place */
     direction direction;
 } calls[] = {
-    {all_reduce, WHOLE, TO_ALL},    {reduce, WHOLE, TO_ONE},     {reduce_scatter, DST_PART, TO_ALL},
-    {all_gather, SRC_PART, TO_ALL}, {all_to_all, WHOLE, TO_ALL}, {broadcast, WHOLE, FROM_ONE},
-    {scatter, DST_PART, FROM_ONE},  {gather, SRC_PART, TO_ONE},  {barrier, WHOLE, TO_ALL},
+    {all_reduce, FULL, TO_ALL},     {reduce, FULL, TO_ONE},     {reduce_scatter, DST_PART, TO_ALL},
+    {all_gather, SRC_PART, TO_ALL}, {all_to_all, FULL, TO_ALL}, {broadcast, FULL, FROM_ONE},
+    {scatter, DST_PART, FROM_ONE},  {gather, SRC_PART, TO_ONE}, {barrier, FULL, TO_ALL},
 };
 #define KINDS (sizeof calls / sizeof *calls)
 
-/* Sizes of all forms: a few elements, around a payload, around a piece of staging, more. */
+/* Sizes for all algorithms: a few elements, around a payload, around a segment of staging memory,
+ * more. */
 static size_t draw_part(stress *s, int size) {
     static const size_t most[] = {8, 512, 4100, 40000, MOST};
     uint64_t which = draw(&s->common, 40);
@@ -217,13 +217,13 @@ static void call_of(stress *s, trine_comm *comm, size_t kind, size_t part, int r
     j.part = part;
     j.n = j.part * (size_t)j.size;
     j.root = root;
-    float *whole = take(s, 0, where), *other = take(s, 1, where);
+    float *full = take(s, 0, where), *other = take(s, 1, where);
     size_t own = (size_t)j.rank * j.part;
-    spoil(whole, j.n);
-    j.src = whole;
+    spoil(full, j.n);
+    j.src = full;
     j.dst = other;
-    if (in_place) j.dst = whole + (calls[kind].shape == DST_PART ? own : 0);
-    if (in_place) j.src = whole + (calls[kind].shape == SRC_PART ? own : 0);
+    if (in_place) j.dst = full + (calls[kind].shape == DST_PART ? own : 0);
+    if (in_place) j.src = full + (calls[kind].shape == SRC_PART ? own : 0);
     if (!in_place) spoil(other, j.n);
     fill(s, j.src, calls[kind].shape == SRC_PART ? j.part : j.n);
     calls[kind].run(s, &j);
@@ -235,8 +235,8 @@ static void block(stress *s, trine_comm *comm) {
     call_of(s, comm, kind, part, (int)draw(&s->common, (uint64_t)trine_comm_size(comm)));
 }
 
-/* More short calls from one root, or to it, than their ring has places, while one rank hangs back:
- * the others run ahead as far as they may. */
+/* More short calls from one root, or to it, than their ring has entries, while one rank is late:
+ * the others run ahead as far as possible. */
 static void short_burst(stress *s, trine_comm *comm) {
     const struct timespec nap = {.tv_nsec = 200000};
     int late = (int)draw(&s->common, (uint64_t)trine_comm_size(comm));
@@ -250,9 +250,9 @@ static void short_burst(stress *s, trine_comm *comm) {
     }
 }
 
-/* ---- Calls under way ------------------------------------------------------------------------- */
+/* ---- Calls in progress ----------------------------------------------------------------------- */
 
-/* Memory for requests: of the window's second part, and plain. */
+/* Memory for requests: the window's second part, and plain memory. */
 static float *place_of(stress *s, int slot, uint64_t where, int which) {
     static char *plain;
     size_t at = ((size_t)slot * 2 + (size_t)which) * (MANY_BYTES / UNDER_WAY / 2 / 64 * 64);
@@ -280,7 +280,8 @@ static void finish(stress *s, pending *p) {
     *p = (pending){0};
 }
 
-/* All that is under way, from a random one on: not the same order on every rank. */
+/* Waits for all requests in progress, starting at a random one: not the same order on every
+ * rank. */
 static void finish_all(stress *s) {
     int from = s->used ? (int)draw(&s->mine, (uint64_t)s->used) : 0;
     for (int k = 0; k < s->used; k++) {
@@ -304,7 +305,7 @@ static void start_gather(stress *s, trine_comm *comm) {
     s->used++;
 }
 
-/* To the next rank of the group, and from the one before. */
+/* To the next rank of the group, and from the previous one. */
 static void start_messages(stress *s, trine_comm *comm) {
     int size = trine_comm_size(comm), rank = trine_comm_rank(comm);
     int next = (rank + 1) % size, before = (rank + size - 1) % size;
@@ -324,8 +325,8 @@ static void start_messages(stress *s, trine_comm *comm) {
     s->used += 2;
 }
 
-/* More all-gathers than the ring of a group has places, or more messages than an outbox, while one
- * rank hangs back. */
+/* More all-gathers than the ring of a group has entries, or more messages than an outbox, while one
+ * rank is late. */
 static void start_burst(stress *s, trine_comm *comm) {
     const struct timespec nap = {.tv_nsec = 200000};
     bool messages = draw(&s->common, 2) == 0;
@@ -389,7 +390,7 @@ static void random_calls(void **state) {
     trine_mesh_destroy(&s.mesh);
 }
 
-/* Seldom drawn above: parts that are read where their owner writes. */
+/* Rare in the random sequence: parts that are read in place where their owner writes. */
 static void all_to_all_in_place(void **state) {
     (void)state;
     stress s = {.seed = 1};

@@ -1,9 +1,8 @@
 /* TEST np=2 */
-/* Who waits for a late peer sleeps, and is woken by it. A wakeup that nobody rings costs time and
- * no result, as a sleeper looks by itself now and then; so this file stands between the library
- * and the kernel's futex, lets one rank come late, and counts how the other's sleeps ended. A
- * sleep that lasted until its own limit is no fault (the machine may be busy); that none of them
- * ended by a ring is. */
+/* A rank that waits for a late peer sleeps, and the peer wakes it. A missing wake costs time but does not
+ * change a result, because a sleeper also polls; so this file intercepts the futex system call, makes one
+ * rank late, and counts how the other's sleeps ended. A sleep that lasts until its own time limit is not an
+ * error (the machine may be busy); it is an error if none of them ended by a wake. */
 #include "harness.h"
 
 #include <errno.h>
@@ -17,12 +16,12 @@
 #include "comm/transport/shm/shm.h"
 
 #define ROUNDS 40
-#define LARGE  ((size_t)16384) /* elements: no payload, no message that is copied aside */
+#define LARGE  ((size_t)16384) /* elements: neither a payload nor a message that is copied */
 
-static struct { int slept, rung; } counted;
+static struct { int slept, woken; } counted;
 
 #if defined(__x86_64__)
-/* The system call itself: the C library's function of this name is the one that we replace. */
+/* The system call itself: this file replaces the C library's function of this name. */
 static long kernel(long number, long a, long b, long c, long d, long e, long f) {
     register long r10 __asm__("r10") = d;
     register long r8 __asm__("r8") = e;
@@ -44,7 +43,7 @@ long syscall(long number, ...) {
     long result = kernel(number, a[0], a[1], a[2], a[3], a[4], a[5]);
     bool sleep = number == SYS_futex && (a[1] & FUTEX_CMD_MASK) == FUTEX_WAIT && a[3];
     if (sleep && (result == 0 || result == -ETIMEDOUT)) counted.slept++;
-    if (sleep && result == 0) counted.rung++;
+    if (sleep && result == 0) counted.woken++;
     if (result >= 0 || result < -4095) return result;
     errno = (int)-result;
     return -1;
@@ -55,7 +54,7 @@ static void late(void) {
     nanosleep(&(struct timespec){.tv_nsec = 4000000}, NULL);
 }
 
-/* ---- One call for which rank 0 waits, and what it waits for --------------------------------- */
+/* ---- Calls in which rank 0 waits, and the reason -------------------------------------------- */
 
 typedef struct {
     trine_comm *comm;
@@ -63,13 +62,13 @@ typedef struct {
     float *window; /* (4 * LARGE) */
 } job;
 
-/* That the other arrives. */
+/* Wait: the other rank's arrival. */
 static void arrival(const job *j) {
     if (j->rank == 1) late();
     OK(trine_barrier(j->comm));
 }
 
-/* That the other has read from here: both have arrived, and it comes late to its own wait. */
+/* Wait: the other rank has read from here; both have arrived, and the other is late at its own wait. */
 static void departure(const job *j) {
     comm_request gather = {0};
     OK(comm_all_gather_start(j->comm, j->window + LARGE, j->window, 2 * LARGE, TRINE_F32, &gather));
@@ -77,46 +76,46 @@ static void departure(const job *j) {
     OK(comm_wait(&gather));
 }
 
-/* That the other sends. */
+/* Wait: the other rank sends. */
 static void posting(const job *j) {
     if (j->rank == 1) late();
     if (j->rank == 1) OK(trine_send(j->comm, j->window, 1, TRINE_F32, 0));
     if (j->rank == 0) OK(trine_recv(j->comm, j->window, 1, TRINE_F32, 1));
 }
 
-/* That the other takes what was sent to it. */
+/* Wait: the other rank receives the message sent to it. */
 static void taking(const job *j) {
     if (j->rank == 1) late();
     if (j->rank == 0) OK(trine_send(j->comm, j->window, LARGE, TRINE_F32, 1));
     if (j->rank == 1) OK(trine_recv(j->comm, j->window, LARGE, TRINE_F32, 0));
 }
 
-/* That the other posts what it has for all. */
+/* Wait: the other rank posts its data for all. */
 static void root_posting(const job *j) {
     if (j->rank == 1) late();
     OK(trine_broadcast(j->comm, j->window, 1, TRINE_F32, 1));
 }
 
-/* That the other finishes earlier short calls. */
+/* Wait: the other rank finishes earlier short calls. */
 static void half_free(const job *j) {
     if (j->rank == 1) late();
     for (int k = 0; k < 2 * SHM_SHORTS; k++)
         OK(trine_broadcast(j->comm, j->window, 1, TRINE_F32, 0));
 }
 
-/* More than `otherwise` of its sleeps, which other bells end, must end by a ring. */
-static void rings(void (*call)(const job *j), int otherwise) {
+/* More than `otherwise` of its sleeps, which end by other wakes, must end by a wake. */
+static void wakes(void (*call)(const job *j), int otherwise) {
     trine_mesh *mesh;
     trine_world_transport(harness_world, TRINE_TRANSPORT_SHM);
     OK(trine_mesh_create(&mesh, harness_world, (trine_layout){.dp = 2, .tp = 1, .pp = 1}, 0));
     job j = {trine_mesh_group(mesh, TRINE_DP), trine_world_rank(harness_world), NULL};
     OK(trine_mesh_alloc(mesh, (void **)&j.window, 4 * LARGE * sizeof(float)));
-    counted.slept = counted.rung = 0;
+    counted.slept = counted.woken = 0;
     for (int i = 0; i < ROUNDS; i++) call(&j);
     if (j.rank == 0) {
-        print_message("# of %d sleeps %d ended by a ring\n", counted.slept, counted.rung);
+        print_message("# of %d sleeps %d ended by a wake\n", counted.slept, counted.woken);
         assert_true(counted.slept > 0);
-        assert_true(counted.rung > otherwise);
+        assert_true(counted.woken > otherwise);
     }
     OK(trine_barrier(j.comm));
     trine_mesh_destroy(&mesh);
@@ -124,33 +123,33 @@ static void rings(void (*call)(const job *j), int otherwise) {
 
 static void an_arrival_rings(void **state) {
     (void)state;
-    rings(arrival, 0);
+    wakes(arrival, 0);
 }
 
 static void a_departure_rings(void **state) {
     (void)state;
-    rings(departure, 0);
+    wakes(departure, 0);
 }
 
 static void a_message_rings(void **state) {
     (void)state;
-    rings(posting, 0);
+    wakes(posting, 0);
 }
 
 static void a_message_taken_rings(void **state) {
     (void)state;
-    rings(taking, 0);
+    wakes(taking, 0);
 }
 
 static void a_root_rings(void **state) {
     (void)state;
-    /* Half a ring of them finished rings too. */
-    rings(root_posting, ROUNDS / (SHM_SHORTS / 2));
+    /* Finishing half of a ring's entries wakes, too. */
+    wakes(root_posting, ROUNDS / (SHM_SHORTS / 2));
 }
 
 static void a_half_that_is_free_rings(void **state) {
     (void)state;
-    rings(half_free, 0);
+    wakes(half_free, 0);
 }
 
 int main(int argc, char **argv) {
@@ -160,7 +159,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_root_rings),     cmocka_unit_test(a_half_that_is_free_rings),
     };
 #if !defined(__x86_64__)
-    return harness_skip("knows the system call of x86-64 only");
+    return harness_skip("the system call is known for x86-64 only");
 #endif
     return HARNESS_RUN(argc, argv, tests);
 }

@@ -1,6 +1,6 @@
 /* TEST np=1,2,4,8 */
-/* Parts of a world are worlds: they count their ranks from 0 and have meshes and collectives of
- * their own, beside each other and beside the world that they come from. */
+/* Parts of a world are worlds: their ranks count from 0, and they have their own meshes and
+ * collectives, together with each other and with their parent world. */
 #include "harness.h"
 
 #include "comm/api/comm.h"
@@ -13,7 +13,7 @@ static int world_size(void) {
     return trine_world_size(harness_world);
 }
 
-/* The sum over the part's ranks of their ranks in the whole. */
+/* The sum over the part's ranks of their ranks in the world. */
 static int64_t sum_of_ranks(trine_world *part) {
     trine_mesh *mesh;
     int64_t own = world_rank(), sum = -1;
@@ -35,14 +35,14 @@ static void one_rank_each(void **state) {
     assert_null(self);
 }
 
-/* Parts of n consecutive ranks for every n; what is left over has none. */
+/* Parts of n consecutive ranks for every n; the remaining ranks are in no part. */
 static void blocks(void **state) {
     (void)state;
     for (int n = 1; n <= world_size(); n++) {
-        int block = world_rank() / n, whole = world_size() / n;
+        int block = world_rank() / n, parts = world_size() / n;
         trine_world *part;
-        OK(comm_world_split(&part, harness_world, block < whole ? block : -1));
-        if (block >= whole) {
+        OK(comm_world_split(&part, harness_world, block < parts ? block : -1));
+        if (block >= parts) {
             assert_null(part);
             continue;
         }
@@ -53,7 +53,7 @@ static void blocks(void **state) {
     }
 }
 
-/* The world can be used while its parts live, and after. */
+/* The world can be used while its parts exist, and after. */
 static void beside_the_world(void **state) {
     (void)state;
     trine_world *part;

@@ -1,5 +1,5 @@
 /* TEST np=none */
-/* examples/mesh.c, of which one rank stops in MPI; run by tests/train/stopped.t. */
+/* examples/mesh.c, one rank of which stops in MPI; run by tests/train/stopped.t. */
 #include "stopped.h"
 
 #define main mesh_main

@@ -1,7 +1,7 @@
 /* TEST np=1,2,3,4,8 */
-/* The tally against what really goes into MPI. This file defines the MPI functions that Trine moves
- * data with, counts what they are handed, and passes on to MPI's own (the profiling interface, MPI
- * 3.1 chapter 14). A function that moves data and is missing here shows as a difference. */
+/* The tally against the bytes that MPI is given. This file defines the MPI functions that Trine
+ * moves data with, counts what they are passed, and calls MPI's own (the profiling interface, MPI
+ * 3.1 chapter 14). A missing function shows as a difference. */
 #include "harness.h"
 
 #include <limits.h>
@@ -101,7 +101,7 @@ static trine_status run_kind(trine_tally_kind kind, const job *j) {
     return TRINE_OK;
 }
 
-/* Every byte that one rank hands over arrives at another. */
+/* Every byte that one rank sends is received by another. */
 static void check_conserved(void) {
     uint64_t sums[2] = {counted.sent, counted.received};
     PMPI_Allreduce(MPI_IN_PLACE, sums, 2, MPI_UINT64_T, MPI_SUM, MPI_COMM_WORLD);
@@ -147,9 +147,9 @@ static void check_kinds(size_t message_limit) {
     comm_message_limit(harness_world, message_limit);
     for (trine_tally_kind kind = 0; kind < TRINE_TALLY_KINDS; kind++)
         for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
-            bool whole = kind == TRINE_TALLY_ALL_REDUCE || kind == TRINE_TALLY_REDUCE ||
-                         kind == TRINE_TALLY_BROADCAST;
-            j.count = whole ? counts[c] : counts[c] - counts[c] % (size_t)size;
+            bool full = kind == TRINE_TALLY_ALL_REDUCE || kind == TRINE_TALLY_REDUCE ||
+                        kind == TRINE_TALLY_BROADCAST;
+            j.count = full ? counts[c] : counts[c] - counts[c] % (size_t)size;
             j.type = types[c % 4];
             check_kind(kind, &j);
         }
@@ -169,7 +169,8 @@ static void kinds_in_pieces(void **state) {
     check_kinds(1000);
 }
 
-/* Shared memory: what the plain transport would send is counted, and none of it goes into MPI. */
+/* Shared memory: the bytes that the plain transport would send are counted, and none of them is
+ * passed to MPI. */
 static void shared_memory_counts_the_same(void **state) {
     (void)state;
     trine_mesh *mesh;
@@ -194,7 +195,7 @@ static void shared_memory_counts_the_same(void **state) {
     trine_mesh_destroy(&mesh);
 }
 
-/* The documented ratios, for numbers that divide: (P-1)/P of n, and twice that. */
+/* The documented ratios, for numbers that divide evenly: (P-1)/P of n, and twice that. */
 static void formulas(void **state) {
     (void)state;
     const uint64_t n = 1 << 20, bytes = n * 4;
@@ -211,7 +212,7 @@ static void formulas(void **state) {
     }
 }
 
-/* Audit mode's own messages are in MPI but not in the tally. */
+/* Audit mode's own messages pass through MPI but are not tallied. */
 static void audit_is_not_tallied(void **state) {
     (void)state;
     trine_mesh *mesh;

@@ -1,11 +1,17 @@
 /* TEST np=none */
-/* A job in which one rank does not come to an all-reduce; run by watchdog.t. Arguments: what the
- * culprit does, its rank, and the timeout in seconds. It may loop, sleep or stop for ever, or be
- * late, but within the timeout: then the job ends well. "chain" has no culprit: a ring of receives;
- * with "leave" it is the end of the mesh to which it does not come; "nodes" sleeps, in a long
- * all-reduce over nodes of two; with "both" it sleeps and so does the next one. With "files" it waits for
- * its file system for twice the timeout, with "hung" for ever. With "fault" it comes, and all agree on
- * what went wrong there. With SLOW_YIELD=SECONDS each yield takes that long. */
+/* A job in which one rank does not enter an all-reduce; run by watchdog.t. Arguments: what the
+ * culprit does, its rank, and the timeout in seconds.
+ *
+ *     loop, sleep, stop   forever
+ *     late                but within the timeout: the job succeeds
+ *     chain               no culprit: a ring of receives
+ *     leave               it does not destroy the mesh
+ *     nodes               it sleeps during a long all-reduce over nodes of two
+ *     both                it and the next rank sleep
+ *     files, hung         it waits for its file system for twice the timeout, or forever
+ *     fault               it enters the call, and all ranks return its error
+ *
+ * With SLOW_YIELD=SECONDS each yield takes that long. */
 #include <mpi.h>
 #include <sched.h>
 #include <signal.h>
@@ -17,8 +23,8 @@
 #include "base/status.h"
 #include "comm/api/comm.h"
 
-/* Stands between the library and MPI (MPI 3.1, chapter 14): MPICH 5 frees no communicator with a message in it,
- * others forgive it. */
+/* Intercepts MPI (MPI 3.1, chapter 14): MPICH 5 cannot free a communicator with a pending message,
+ * others can. */
 int MPI_Comm_free(MPI_Comm *comm) {
     int there = 0;
     for (int looks = 0; looks < 10 && !there; looks++)
@@ -33,7 +39,8 @@ static void nap(double seconds) {
     nanosleep(&t, NULL);
 }
 
-/* Stands before the C library's: where others have the processor, a yield takes as long as they like. */
+/* Replaces the C library's function: if other processes use the processor, a yield takes as long as
+ * they run. */
 int sched_yield(void) {
     const char *seconds = getenv("SLOW_YIELD");
     if (seconds) nap(atof(seconds));
@@ -62,7 +69,7 @@ static trine_status misbehave_in_files(trine_world *world, const char *how, doub
     return comm_with_files(world, slow_sync, &seconds);
 }
 
-/* Of four ranks the last does not wait for the culprit itself, but for one that does. */
+/* With four ranks the last one waits for a rank that waits for the culprit. */
 static trine_status work(trine_mesh *mesh, const char *how, int culprit, double timeout) {
     trine_comm *pp = trine_mesh_group(mesh, TRINE_PP);
     int rank = trine_comm_rank(pp), size = trine_comm_size(pp);

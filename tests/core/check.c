@@ -1,5 +1,5 @@
 /* TEST np=0 */
-/* Programs broken by hand: the checker refuses each of them, at the instruction that is wrong. */
+/* Illegal programs, made by editing legal ones: the checker refuses each and names the wrong instruction. */
 #include "harness.h"
 
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "model/gpt.h"
 #include "run/compose.h"
 
-/* ---- The legal programs that are broken ---- */
+/* ---- The legal programs ---- */
 
 typedef enum { PIPE, NAIVE, EVAL, ZERO1, ZERO2, ZERO3, UNTIED, QUEUE, QUEUE3, ROWS } base;
 
@@ -89,17 +89,17 @@ static const program_spec bases[] = {
               .tp_partial = true},
 };
 
-/* ---- Breaking ---- */
+/* ---- Edits ---- */
 
 /* Instructions are named by their text, which occurs once in the legal program. */
 typedef enum {
     NOTHING,
-    DROP,    /* a */
-    PUT,     /* b in a's place */
-    SWAP,    /* a and b */
-    INSERT,  /* b after a */
-    MOVE,    /* a to just before b */
-    DECLARE, /* one more buffer of the kind a than is used */
+    DROP,    /* remove a */
+    PUT,     /* replace a by b */
+    SWAP,    /* swap a and b */
+    INSERT,  /* insert b after a */
+    MOVE,    /* move a to just before b */
+    DECLARE, /* declare one unused buffer of kind a */
 } edit_kind;
 
 typedef struct {
@@ -174,47 +174,47 @@ typedef struct {
     int stage;
     edit edits[2];
     int at_stage;
-    const char *at; /* the instruction refused (its last occurrence); "" the end; NULL: see text */
-    const char *text; /* what the message says */
+    const char *at;   /* refused instruction (its last occurrence); "": the end; NULL: see text */
+    const char *text; /* text of the message */
 } row;
 
 /* clang-format off */
 static const row rows[] = {
     /* Computation. */
     {"forward missing", PIPE, 0, {{DROP, "FORWARD u1 m0 s0", 0}}, 0, "SEND_ACT m0 s0",
-     "the stage's output is not computed"},
+     "the output of chunk 0 is not computed: 1 of 2 units have run forward"},
     {"last forward missing", EVAL, 1, {{DROP, "FORWARD u3 m1 s1", 0}}, 1, "NORM",
-     "unit 3 has run forward on 1 of 2"},
+     "unit 3 has run forward on 1 of 2 micro-batches"},
     {"forward doubled", PIPE, 0, {{INSERT, "FORWARD u1 m0 s0", "FORWARD u1 m0 s0"}}, 0,
-     "FORWARD u1 m0 s0", "unit 1 has run forward on 1 micro-batches"},
+     "FORWARD u1 m0 s0", "unit 1 has run forward on 1 of 3 micro-batches; micro-batches come in ascending order"},
     {"units swapped", PIPE, 0, {{SWAP, "FORWARD u0 m0 s0", "FORWARD u1 m0 s0"}}, 0,
-     "FORWARD u1 m0 s0", "unit 0 is next in slot 0"},
+     "FORWARD u1 m0 s0", "unit 0 is next in slot 0; units run forward in ascending order"},
     {"units swapped backwards", PIPE, 1, {{SWAP, "BACKWARD u3 m0 s0 d0", "BACKWARD u2 m0 s0 d0"}},
-     1, "BACKWARD u2 m0 s0 d0", "unit 3 is next in slot 0"},
+     1, "BACKWARD u2 m0 s0 d0", "unit 3 is next in slot 0; units run backward in descending order"},
     {"micro-batches swapped", PIPE, 0, {{SWAP, "LOAD m0 s0", "LOAD m1 s1"}, {SWAP,
      "FORWARD u0 m0 s0", "FORWARD u0 m1 s1"}}, 0, "FORWARD u0 m1 s1",
-     "unit 0 has run forward on 0 micro-batches"},
+     "unit 0 has run forward on 0 of 3 micro-batches"},
     {"micro-batches swapped backwards", PIPE, 0, {{SWAP, "BACKWARD u1 m0 s0 d0",
      "BACKWARD u1 m1 s1 d1"}}, 0, "BACKWARD u1 m1 s1 d1",
-     "unit 1 has run backward on 0 micro-batches"},
+     "unit 1 has run backward on 0 of 3 micro-batches"},
     {"backward before forward", PIPE, 1, {{MOVE, "BACKWARD u3 m0 s0 d0", "FORWARD u3 m0 s0"}}, 1,
-     "BACKWARD u3 m0 s0 d0", "the stage's forward has not run"},
+     "BACKWARD u3 m0 s0 d0", "the forward pass of chunk 1 is not complete: 1 of 2 units have run"},
     {"backward missing", PIPE, 1, {{DROP, "BACKWARD u3 m0 s0 d0", 0}}, 1, "BACKWARD u2 m0 s0 d0",
-     "unit 3 is next in slot 0"},
+     "unit 3 is next in slot 0; units run backward in descending order"},
     {"last backward missing", ZERO1, 0, {{DROP, "BACKWARD u0 m1 s0 d1", 0}}, 0, "REDUCE u0 m1",
-     "1 of 2 micro-batches are added"},
+     "1 of 2 micro-batches are added; ZeRO-1 has one REDUCE u0 m1, after the last"},
     {"backward doubled", PIPE, 0, {{INSERT, "BACKWARD u1 m0 s0 d0", "BACKWARD u1 m0 s0 d0"}}, 0,
-     "BACKWARD u1 m0 s0 d0", "unit 1 has run backward on 1 micro-batches"},
+     "BACKWARD u1 m0 s0 d0", "unit 1 has run backward on 1 of 3 micro-batches"},
     {"unit of another stage", PIPE, 0, {{PUT, "FORWARD u1 m0 s0", "FORWARD u2 m0 s0"}}, 0,
      "FORWARD u2 m0 s0", "unit 2 is not on this stage"},
     {"no such micro-batch", PIPE, 0, {{PUT, "FORWARD u0 m2 s0", "FORWARD u0 m3 s0"}}, 0,
-     "FORWARD u0 m3 s0", "there are 3 micro-batches"},
-    {"a field too many", PIPE, 0, {{PUT, "FORWARD u0 m0 s0", "FORWARD u0 m0 s0 d0"}}, 0,
-     "FORWARD u0 m0 s0 d0", "there are 2 gradient streams"},
+     "FORWARD u0 m3 s0", "field m3 is out of range: there are 3 micro-batches"},
+    {"an extra field", PIPE, 0, {{PUT, "FORWARD u0 m0 s0", "FORWARD u0 m0 s0 d0"}}, 0,
+     "FORWARD u0 m0 s0 d0", "field d0 must be unset: FORWARD has no field d"},
     {"a backward in an evaluation", EVAL, 1, {{INSERT, "FORWARD u3 m1 s1", "BACKWARD u3 m1 s1 d0"}},
-     1, "BACKWARD u3 m1 s1 d0", "an evaluation runs no backward pass"},
+     1, "BACKWARD u3 m1 s1 d0", "not allowed in an evaluation, which has no backward pass and no update"},
     {"an update in an evaluation", EVAL, 1, {{INSERT, "NORM", "UPDATE u3"}}, 1, "UPDATE u3",
-     "an evaluation runs no backward pass"},
+     "not allowed in an evaluation, which has no backward pass and no update"},
 
     /* Slots and batches. */
     {"slot overwritten", PIPE, 0, {{PUT, "LOAD m1 s1", "LOAD m1 s0"}}, 0, "LOAD m1 s0",
@@ -228,16 +228,16 @@ static const row rows[] = {
     {"wrong slot sent", PIPE, 0, {{PUT, "SEND_ACT m0 s0", "SEND_ACT m0 s1"}}, 0, "SEND_ACT m0 s1",
      "slot 1 does not hold micro-batch 0"},
     {"slot out of range", PIPE, 0, {{PUT, "FORWARD u1 m0 s0", "FORWARD u1 m0 s2"}}, 0,
-     "FORWARD u1 m0 s2", "there are 2 slots"},
+     "FORWARD u1 m0 s2", "field s2 is out of range: there are 2 slots"},
     {"slot unused", PIPE, 0, {{DECLARE, "slot", 0}}, 0, "", "slot 2 of 3 is never used"},
     {"tokens missing", PIPE, 0, {{DROP, "LOAD m1 s1", 0}}, 0, "FORWARD u0 m1 s1",
-     "no tokens were loaded"},
+     "micro-batch 1 was not loaded into slot 1"},
     {"targets missing", PIPE, 1, {{DROP, "LOAD m1 s0", 0}}, 1, "FORWARD u3 m1 s0",
-     "no tokens were loaded"},
+     "micro-batch 1 was not loaded into slot 0"},
     {"tokens loaded twice", PIPE, 1, {{INSERT, "FORWARD u2 m0 s0", "LOAD m0 s0"}}, 1, "LOAD m0 s0",
      "micro-batch 0 is loaded twice"},
-    {"tokens for nobody", UNTIED, 1, {{INSERT, "RECV_ACT m0 s0", "LOAD m0 s0"}}, 1, "LOAD m0 s0",
-     "no unit of this stage reads tokens"},
+    {"tokens without a reader", UNTIED, 1, {{INSERT, "RECV_ACT m0 s0", "LOAD m0 s0"}}, 1, "LOAD m0 s0",
+     "chunk 1 has no unit that reads tokens or targets"},
 
     /* Gradient streams. */
     {"stream overwritten by a message", PIPE, 0, {{PUT, "RECV_GRAD m1 d1", "RECV_GRAD m1 d0"},
@@ -247,165 +247,169 @@ static const row rows[] = {
      "BACKWARD u3 m1 s0 d0"}, {MOVE, "SEND_GRAD m0 d0", "BACKWARD u2 m1 s0 d1"}}, 1,
      "BACKWARD u3 m1 s0 d0", "gradient stream 0 still holds micro-batch 0"},
     {"wrong stream", PIPE, 1, {{PUT, "BACKWARD u2 m0 s0 d0", "BACKWARD u2 m0 s0 d1"}}, 1,
-     "BACKWARD u2 m0 s0 d1", "gradient stream 1 does not hold the gradient of unit 2"},
+     "BACKWARD u2 m0 s0 d1", "gradient stream 1 does not hold the gradient of unit 2's output for micro-batch 0"},
     {"stream unused", PIPE, 1, {{DECLARE, "stream", 0}}, 1, "",
      "gradient stream 2 of 3 is never used"},
 
     /* Messages. */
     {"input not received", PIPE, 1, {{DROP, "RECV_ACT m1 s0", 0}}, 1, "FORWARD u2 m1 s0",
-     "the stage's input was not received"},
+     "the input of chunk 1 was not received for micro-batch 1"},
     {"input received twice", PIPE, 1, {{INSERT, "RECV_ACT m0 s0", "RECV_ACT m0 s0"}}, 1,
      "RECV_ACT m0 s0", "micro-batch 0 is received twice"},
     {"gradient not received", PIPE, 0, {{DROP, "RECV_GRAD m0 d0", 0}}, 0, "BACKWARD u1 m0 s0 d0",
-     "gradient stream 0 does not hold the gradient of unit 1"},
+     "gradient stream 0 does not hold the gradient of unit 1's output for micro-batch 0"},
     {"output not sent", PIPE, 0, {{DROP, "SEND_ACT m0 s0", 0}}, 1, "RECV_ACT m0 s0",
-     "message 0 of this edge is micro-batch 1 on the other side"},
+     "message 0 of this edge carries micro-batch 0 here, but micro-batch 1 on stage 0"},
     {"last output not sent", EVAL, 0, {{DROP, "SEND_ACT m1 s1", 0}}, 1, NULL,
-     "deadlock: stage 0, instruction 7 (NORM); stage 1, instruction 6 (FORWARD u2 m1 s1)"},
+     "deadlock: no stage can continue: stage 0, instruction 7 (NORM); stage 1, instruction 6 (FORWARD u2 m1 s1)"},
     {"output sent twice", PIPE, 0, {{INSERT, "SEND_ACT m0 s0", "SEND_ACT m0 s0"}}, 0,
      "SEND_ACT m0 s0", "micro-batch 0 is sent twice"},
     {"output sent too early", PIPE, 0, {{MOVE, "SEND_ACT m0 s0", "FORWARD u1 m0 s0"}}, 0,
-     "SEND_ACT m0 s0", "the stage's output is not computed"},
+     "SEND_ACT m0 s0", "the output of chunk 0 is not computed: 1 of 2 units have run forward"},
     {"outputs sent in another order", PIPE, 0, {{MOVE, "SEND_ACT m0 s0", "RECV_GRAD m0 d0"}}, 1,
-     "RECV_ACT m0 s0", "message 0 of this edge is micro-batch 1 on the other side"},
+     "RECV_ACT m0 s0", "message 0 of this edge carries micro-batch 0 here, but micro-batch 1 on stage 0"},
     {"gradient not sent", PIPE, 1, {{DROP, "SEND_GRAD m0 d0", 0}}, 1, "SEND_GRAD m1 d1",
-     "message 0 of this edge is micro-batch 0 on the other side"},
+     "message 0 of this edge carries micro-batch 1 here, but micro-batch 0 on stage 0"},
     {"gradient sent too early", PIPE, 1, {{MOVE, "SEND_GRAD m0 d0", "BACKWARD u2 m0 s0 d0"}}, 1,
-     "SEND_GRAD m0 d0", "gradient stream 0 does not hold the gradient of the stage's input"},
+     "SEND_GRAD m0 d0", "gradient stream 0 does not hold the gradient of chunk 1's input for micro-batch 0"},
     {"gradients received in another order", PIPE, 0, {{SWAP, "RECV_GRAD m0 d0", "RECV_GRAD m1 d1"}},
-     0, "BACKWARD u1 m0 s0 d0", "gradient stream 0 does not hold the gradient of unit 1"},
-    {"a gradient too many", PIPE, 0, {{INSERT, "UPDATE u1", "RECV_GRAD m2 d0"}}, 0, "",
+     0, "BACKWARD u1 m0 s0 d0", "gradient stream 0 does not hold the gradient of unit 1's output for micro-batch 0"},
+    {"an extra gradient", PIPE, 0, {{INSERT, "UPDATE u1", "RECV_GRAD m2 d0"}}, 0, "",
      "gradient stream 0 still holds micro-batch 2"},
-    {"an input too many", PIPE, 1, {{INSERT, "UPDATE u3", "RECV_ACT m2 s0"}}, 1, "",
+    {"an extra input", PIPE, 1, {{INSERT, "UPDATE u3", "RECV_ACT m2 s0"}}, 1, "",
      "slot 0 still holds micro-batch 2"},
     {"a message past the last stage", PIPE, 1, {{INSERT, "FORWARD u3 m0 s0", "SEND_ACT m0 s0"}}, 1,
-     "SEND_ACT m0 s0", "there is no stage on the other side"},
+     "SEND_ACT m0 s0", "chunk 1 has no other stage to send to"},
     {"a message before the first stage", PIPE, 0, {{INSERT, "LOAD m0 s0", "RECV_ACT m0 s0"}}, 0,
-     "RECV_ACT m0 s0", "there is no stage on the other side"},
+     "RECV_ACT m0 s0", "chunk 0 has no other stage to receive from"},
     {"two stages wait for each other", NAIVE, 1, {{MOVE, "SEND_GRAD m0 d0", "FORWARD u3 m1 s0"}}, 1,
-     NULL, "deadlock: stage 0, instruction 5 (BACKWARD u1 m0 s0 d0); "
+     NULL, "deadlock: no stage can continue: stage 0, instruction 5 (BACKWARD u1 m0 s0 d0); "
      "stage 1, instruction 8 (FORWARD u2 m1 s0)"},
 
-    /* Gradients of a tp rank's own rows. */
+    /* Gradients that are partial over tp. */
     {"not summed over tp", ROWS, 0, {{DROP, "REDUCE_TP u1", 0}}, 0, "NORM",
-     "unit 1 is not summed over tp"},
+     "REDUCE_TP of unit 1 has not run"},
     {"summed over tp twice", ROWS, 0, {{INSERT, "REDUCE_TP u1", "REDUCE_TP u1"}}, 0,
-     "REDUCE_TP u1", "unit 1 is summed over tp twice"},
+     "REDUCE_TP u1", "REDUCE_TP of unit 1 runs twice"},
     {"summed over tp before dp", ROWS, 0, {{MOVE, "REDUCE_TP u2", "LOAD m1 s0"}}, 0, "REDUCE_TP u2",
-     "unit 2 is not reduced"},
+     "unit 2 is reduced 0 of 1 times; REDUCE must come first"},
     {"summed over tp after TIE", ROWS, 0, {{MOVE, "REDUCE_TP u0", "NORM"}}, 0, "REDUCE_TP u0",
-     "gradients are summed over tp after TIE or NORM"},
-    {"summed over tp for nothing", PIPE, 0, {{INSERT, "REDUCE u1 m2", "REDUCE_TP u1"}}, 0,
-     "REDUCE_TP u1", "no gradient is made from a tp rank's own rows"},
+     "REDUCE_TP must come before TIE and NORM"},
+    {"summed over tp without partial gradients", PIPE, 0, {{INSERT, "REDUCE u1 m2", "REDUCE_TP u1"}}, 0,
+     "REDUCE_TP u1", "this program has no gradients that are partial over tp"},
 
     /* Gather buffers. */
     {"gather missing", ZERO3, 0, {{DROP, "GATHER u2 b1", 0}}, 0, "FORWARD u2 m0 s0 b1",
-     "gather buffer 1 is empty"},
+     "gather buffer 1 is empty; gather unit 2 into it first"},
     {"stale gather buffer", ZERO3, 0, {{DROP, "GATHER u3 b0", 0}}, 0, "FORWARD u3 m0 s0 b0",
      "gather buffer 0 holds unit 1, not unit 3"},
     {"wrong gather buffer", ZERO3, 0, {{PUT, "FORWARD u2 m0 s0 b1", "FORWARD u2 m0 s0 b0"}}, 0,
      "FORWARD u2 m0 s0 b0", "gather buffer 0 holds unit 3, not unit 2"},
     {"gather over a unit that is read later", ZERO3, 0, {{MOVE, "GATHER u3 b0",
-     "FORWARD u1 m0 s0 b0"}}, 0, "GATHER u3 b0", "overwrites unit 1, which nothing has read"},
+     "FORWARD u1 m0 s0 b0"}}, 0, "GATHER u3 b0", "overwrites unit 1 in gather buffer 0, which was not read"},
     {"gather between forward and backward", ZERO3, 0, {{MOVE, "GATHER u1 b0",
      "BACKWARD u3 m0 s0 d0 b0 r0"}}, 0, "BACKWARD u3 m0 s0 d0 b0 r0",
      "gather buffer 0 holds unit 1, not unit 3"},
     {"gathered twice", ZERO3, 0, {{INSERT, "FORWARD u1 m0 s0 b0", "GATHER u1 b1"}}, 0,
-     "GATHER u1 b1", "overwrites unit 2, which nothing has read"},
+     "GATHER u1 b1", "overwrites unit 2 in gather buffer 1, which was not read"},
     {"already held", ZERO3, 0, {{INSERT, "FORWARD u2 m0 s0 b1", "GATHER u2 b1"}}, 0, "GATHER u2 b1",
      "gather buffer 1 already holds unit 2"},
-    {"gathered for nobody", ZERO3, 0, {{INSERT, "REDUCE u0 m0 r0", "GATHER u3 b1"}}, 0, "",
+    {"gathered without a reader", ZERO3, 0, {{INSERT, "REDUCE u0 m0 r0", "GATHER u3 b1"}}, 0, "",
      "gather buffer 1 of 2 is filled and not read"},
     {"gathered after NORM", ZERO3, 0, {{INSERT, "NORM", "GATHER u3 b0"}}, 0, "GATHER u3 b0",
-     "gathered after NORM"},
+     "GATHER after NORM: no computation follows that could read it"},
     {"no gather buffer", ZERO3, 0, {{PUT, "FORWARD u1 m0 s0 b0", "FORWARD u1 m0 s0"}}, 0,
-     "FORWARD u1 m0 s0", "reads no gather buffer"},
+     "FORWARD u1 m0 s0", "field b is missing: ZeRO-3 reads parameters from a gather buffer"},
     {"a gather buffer in ZeRO-0", PIPE, 0, {{DECLARE, "gather", 0}, {PUT, "FORWARD u1 m0 s0",
-     "FORWARD u1 m0 s0 b0"}}, 0, "FORWARD u1 m0 s0 b0", "which only ZeRO-3 uses"},
+     "FORWARD u1 m0 s0 b0"}}, 0, "FORWARD u1 m0 s0 b0",
+     "field b0 must be unset: ZeRO-0 has no gather buffers; only ZeRO-3 has"},
     {"a gather into a buffer in ZeRO-1", ZERO1, 0, {{DECLARE, "gather", 0}, {PUT, "GATHER u1",
-     "GATHER u1 b0"}}, 0, "GATHER u1 b0", "which only ZeRO-3 uses"},
+     "GATHER u1 b0"}}, 0, "GATHER u1 b0", "field b0 must be unset: ZeRO-1 has no gather buffers; only ZeRO-3 has"},
     {"gather buffer out of range", ZERO3, 0, {{PUT, "GATHER u2 b1", "GATHER u2 b2"}}, 0,
-     "GATHER u2 b2", "there are 2 gather buffers"},
+     "GATHER u2 b2", "field b2 is out of range: there are 2 gather buffers"},
     {"gather buffer unused", ZERO3, 0, {{DECLARE, "gather", 0}}, 0, "",
      "gather buffer 2 of 3 is filled and not read, or never used"},
     {"gather before update", ZERO1, 0, {{MOVE, "GATHER u1", "UPDATE u1"}}, 0, "GATHER u1",
-     "unit 1 is not updated"},
+     "UPDATE of unit 1 has not run"},
     {"gather before the tied head's update", ZERO1, 0, {{MOVE, "GATHER u0", "UPDATE u2"}}, 0,
-     "GATHER u0", "unit 2 is not updated"},
+     "GATHER u0", "UPDATE of unit 2 has not run"},
     {"gather after update missing", ZERO2, 0, {{DROP, "GATHER u1", 0}}, 0, "",
      "GATHER of unit 1 never runs"},
     {"gather after update doubled", ZERO2, 0, {{INSERT, "GATHER u1", "GATHER u1"}}, 0, "GATHER u1",
      "unit 1 is gathered twice"},
     {"gather of a tied head", ZERO2, 0, {{INSERT, "GATHER u1", "GATHER u2"}}, 0, "GATHER u2",
-     "unit 2 comes with unit 0"},
+     "unit 2 is gathered with unit 0 and has no GATHER of its own"},
     {"gather in ZeRO-0", PIPE, 0, {{INSERT, "UPDATE u1", "GATHER u1"}}, 0, "GATHER u1",
-     "ZeRO-0 has nothing to gather"},
+     "ZeRO-0 has no sharded parameters to gather"},
 
     /* Gradients. */
     {"reduce missing", PIPE, 0, {{DROP, "REDUCE u1 m2", 0}}, 0, "NORM",
-     "unit 1 is reduced 0 times, not 1"},
+     "unit 1 is reduced 0 of 1 times"},
     {"reduce doubled", PIPE, 0, {{INSERT, "REDUCE u1 m2", "REDUCE u1 m2"}}, 0, "REDUCE u1 m2",
      "unit 1 is reduced twice"},
     {"reduce before the last micro-batch", PIPE, 0, {{MOVE, "REDUCE u1 m2",
-     "BACKWARD u1 m2 s0 d0"}}, 0, "REDUCE u1 m2", "2 of 3 micro-batches are added"},
+     "BACKWARD u1 m2 s0 d0"}}, 0, "REDUCE u1 m2",
+     "2 of 3 micro-batches are added; ZeRO-0 has one REDUCE u1 m2, after the last"},
     {"reduce of another micro-batch", PIPE, 0, {{PUT, "REDUCE u1 m2", "REDUCE u1 m1"}}, 0,
-     "REDUCE u1 m1", "3 of 3 micro-batches are added"},
+     "REDUCE u1 m1", "3 of 3 micro-batches are added; ZeRO-0 has one REDUCE u1 m2, after the last"},
     {"reduce missing, buffer overwritten", ZERO2, 0, {{DROP, "REDUCE u2 m0 r0", 0}}, 0,
-     "BACKWARD u0 m0 s0 d0 r0", "reduce buffer 0 still holds unit 2 of micro-batch 0"},
+     "BACKWARD u0 m0 s0 d0 r0", "reduce buffer 0 still holds unit 2 of micro-batch 0, which must be reduced first"},
     {"last reduce missing", ZERO2, 0, {{DROP, "REDUCE u0 m1 r0", 0}}, 0, "TIE",
-     "unit 0 is not reduced"},
+     "unit 0 is reduced 1 of 2 times; REDUCE must come first"},
     {"reduce of another unit's buffer", ZERO2, 0, {{SWAP, "REDUCE u2 m0 r0", "REDUCE u1 m0 r0"}}, 0,
      "REDUCE u1 m0 r0", "reduce buffer 0 does not hold unit 1 of micro-batch 0"},
     {"reduce of no buffer", ZERO2, 0, {{PUT, "REDUCE u2 m0 r0", "REDUCE u2 m0"}}, 0, "REDUCE u2 m0",
-     "reads no reduce buffer"},
+     "field r is missing: ZeRO-2 reduces from a reduce buffer"},
     {"no reduce buffer", ZERO2, 0, {{PUT, "BACKWARD u1 m0 s0 d0 r0", "BACKWARD u1 m0 s0 d0"}}, 0,
-     "BACKWARD u1 m0 s0 d0", "writes no reduce buffer"},
+     "BACKWARD u1 m0 s0 d0", "field r is missing: ZeRO-2 writes gradients into a reduce buffer"},
     {"a reduce buffer in ZeRO-1", ZERO1, 0, {{DECLARE, "reduce", 0}, {PUT, "BACKWARD u1 m0 s0 d0",
-     "BACKWARD u1 m0 s0 d0 r0"}}, 0, "BACKWARD u1 m0 s0 d0 r0", "which only ZeRO-2 and 3 use"},
+     "BACKWARD u1 m0 s0 d0 r0"}}, 0, "BACKWARD u1 m0 s0 d0 r0",
+     "field r0 must be unset: ZeRO-1 has no reduce buffers; only ZeRO-2 and 3 have"},
     {"a reduce from a buffer in ZeRO-1", ZERO1, 0, {{DECLARE, "reduce", 0}, {PUT, "REDUCE u1 m1",
-     "REDUCE u1 m1 r0"}}, 0, "REDUCE u1 m1 r0", "which only ZeRO-2 and 3 use"},
+     "REDUCE u1 m1 r0"}}, 0, "REDUCE u1 m1 r0",
+     "field r0 must be unset: ZeRO-1 has no reduce buffers; only ZeRO-2 and 3 have"},
     {"reduce buffer unused", ZERO2, 0, {{DECLARE, "reduce", 0}}, 0, "",
      "reduce buffer 1 of 2 is never used"},
 
     /* The end of a step. */
     {"tie missing", PIPE, 1, {{DROP, "TIE", 0}}, 1, "NORM", "TIE has not run"},
-    {"tie doubled", PIPE, 1, {{INSERT, "TIE", "TIE"}}, 1, "TIE", "tied gradients are added twice"},
+    {"tie doubled", PIPE, 1, {{INSERT, "TIE", "TIE"}}, 1, "TIE", "TIE must run once, before NORM"},
     {"tie before its reduce", PIPE, 0, {{MOVE, "TIE", "REDUCE u0 m2"}}, 0, "TIE",
-     "unit 0 is not reduced"},
+     "unit 0 is reduced 0 of 1 times; REDUCE must come first"},
     {"tie on a stage without the matrix", UNTIED, 1, {{INSERT, "REDUCE u2 m1", "TIE"}}, 1, "TIE",
-     "this stage has no tied matrix"},
+     "this stage has no tied token matrix"},
     {"reduce after tie", PIPE, 0, {{MOVE, "REDUCE u1 m2", "NORM"}}, 0, "REDUCE u1 m2",
-     "gradients are reduced after TIE or NORM"},
+     "REDUCE must come before TIE and NORM"},
     {"norm before a reduce", ZERO3, 0, {{MOVE, "NORM", "REDUCE u0 m0 r0"}}, 0, "NORM",
-     "unit 0 is reduced 0 times, not 1"},
+     "unit 0 is reduced 0 of 1 times"},
     {"norm doubled", PIPE, 1, {{INSERT, "NORM", "NORM"}}, 1, "NORM", "NORM runs twice"},
     {"norm missing", PIPE, 1, {{DROP, "NORM", 0}}, 1, "UPDATE u2", "NORM has not run"},
     {"norm missing in an evaluation", EVAL, 1, {{DROP, "NORM", 0}}, 1, NULL,
-     "deadlock: stage 0, instruction 8 (NORM); stage 1, instruction 8 (its end)"},
+     "deadlock: no stage can continue: stage 0, instruction 8 (NORM); stage 1, end of program"},
     {"forward after norm", EVAL, 1, {{MOVE, "NORM", "FORWARD u3 m1 s1"}}, 1, "NORM",
-     "unit 3 has run forward on 1 of 2"},
+     "unit 3 has run forward on 1 of 2 micro-batches"},
     {"update before norm", PIPE, 0, {{MOVE, "UPDATE u0", "NORM"}}, 0, "UPDATE u0",
      "NORM has not run"},
     {"update missing", PIPE, 0, {{DROP, "UPDATE u1", 0}}, 0, "", "UPDATE of unit 1 never runs"},
     {"update doubled", PIPE, 0, {{INSERT, "UPDATE u1", "UPDATE u1"}}, 0, "UPDATE u1",
      "unit 1 is updated twice"},
 
-    /* Groups of messages, and one queue for them. */
+    /* Message groups, and one queue. */
     {"a group for queues per edge", PIPE, 0, {{PUT, "SEND_ACT m1 s1", "SEND_ACT m1 s1 g0"}}, 0,
-     "SEND_ACT m1 s1 g0", "is in a group, which only programs for one queue have"},
+     "SEND_ACT m1 s1 g0", "field g0 must be unset: only programs for one queue have message groups"},
     {"a computation in a group", QUEUE, 0, {{PUT, "FORWARD u1 m1 s1", "FORWARD u1 m1 s1 g0"}}, 0,
-     "FORWARD u1 m1 s1 g0", "is in a group, and no message"},
-    {"half a group", QUEUE, 0, {{PUT, "SEND_ACT m1 s1 g0", "SEND_ACT m1 s1"}}, 0,
-     "RECV_GRAD m0 d0 g0", "is alone in group 0"},
+     "FORWARD u1 m1 s1 g0", "field g0 must be unset: only messages can be in a message group"},
+    {"a message group of one", QUEUE, 0, {{PUT, "SEND_ACT m1 s1 g0", "SEND_ACT m1 s1"}}, 0,
+     "RECV_GRAD m0 d0 g0", "message group 0 has one member; it needs two or more"},
     {"a group cut in two", QUEUE, 1, {{MOVE, "LOAD m2 s0", "SEND_GRAD m1 d1 g1"}}, 1,
-     "RECV_ACT m2 s0 g1", "is alone in group 1"},
+     "RECV_ACT m2 s0 g1", "message group 1 has one member; it needs two or more"},
     {"two neighbours in a group", QUEUE3, 1, {{PUT, "SEND_GRAD m0 d0", "SEND_GRAD m0 d0 g1"}, {PUT,
      "RECV_GRAD m1 d1", "RECV_GRAD m1 d1 g1"}}, 1, "RECV_GRAD m1 d1 g1",
-     "is with stage 2, and its group with stage 0"},
+     "exchanges with stage 2, but its message group with stage 0"},
     {"a buffer twice in a group", QUEUE, 1, {{INSERT, "RECV_ACT m1 s0 g0", "RECV_ACT m1 s0 g0"}}, 1,
-     "RECV_ACT m1 s0 g0", "works on the buffer of a message of its group"},
+     "RECV_ACT m1 s0 g0", "uses the buffer of another message of its message group"},
     {"another micro-batch in a group", QUEUE, 1, {{PUT, "RECV_ACT m1 s0 g0", "RECV_ACT m2 s0 g0"}},
-     0, "SEND_ACT m1 s1 g0", "message 1 of this edge is micro-batch 2 on the other side"},
+     0, "SEND_ACT m1 s1 g0", "message 1 of this edge carries micro-batch 1 here, but micro-batch 2 on stage 1"},
     {"a tie ahead of a gradient", QUEUE, 1, {{MOVE, "SEND_GRAD m2 d0", "NORM"}}, 1, NULL,
      "deadlock in one queue: stage 0, instruction 18 (RECV_GRAD m2 d0) waits for stage 1; "
      "stage 1, instruction 22 (TIE) waits for stage 0"},
@@ -447,8 +451,8 @@ static void test_broken_programs_are_refused(void **state) {
 
 /* ---- One queue ---- */
 
-/* Each stage but the last would send forwards what the next can only receive when it has sent back.
- */
+/* Each stage but the last sends an activation that the next can receive only after sending a gradient
+ * back. */
 static void test_one_queue_is_not_enough_for_plain_programs(void **state) {
     (void)state;
     static const struct {
@@ -470,7 +474,7 @@ static void test_one_queue_is_not_enough_for_plain_programs(void **state) {
     }
 }
 
-/* A circle has an end: an evaluation whose last stage never comes to NORM. */
+/* A stage waits for a stage whose program has ended: an evaluation whose last stage has no NORM. */
 static void test_one_queue_names_who_has_ended(void **state) {
     (void)state;
     program_spec s = bases[EVAL];
@@ -480,11 +484,11 @@ static void test_one_queue_names_who_has_ended(void **state) {
     stages[1].count--;
     REFUSED(check_programs(stages, NULL), TRINE_EPROGRAM,
             "deadlock in one queue: stage 0, instruction 8 (NORM) waits for stage 1, which has "
-            "ended");
+            "finished");
     compose_destroy(&s, &stages);
 }
 
-/* A group on one of two sides is enough, and its members may come in any order. */
+/* A message group on one of the two stages is enough, and its members may come in any order. */
 static void test_other_groups_are_legal(void **state) {
     (void)state;
     static const struct {
@@ -508,7 +512,8 @@ static void test_other_groups_are_legal(void **state) {
 }
 
 /* Stage 0 receives a gradient together with its last send; stage 1 sends two of them before it
- * receives. The first meets its receive, but not the send beside it, so the second never does. */
+ * receives. The first matches its receive, but not the other send of the group, so the second never
+ * matches. */
 static void test_a_group_waits_for_all_its_messages(void **state) {
     (void)state;
     static const char *const first =
@@ -579,7 +584,7 @@ static void test_sums_are_added_in_order(void **state) {
             OK(check_programs(&p, NULL));
         else
             REFUSED(check_programs(&p, NULL), TRINE_EPROGRAM,
-                    "(REDUCE u0 m1 r1): unit 0 is reduced over 0 micro-batches");
+                    "(REDUCE u0 m1 r1): unit 0 is reduced over 0 of 2 micro-batches");
         program_destroy(&p);
     }
 }

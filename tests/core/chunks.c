@@ -1,6 +1,6 @@
 /* TEST np=0 */
-/* Programs of stages that hold several chunks, made by hand: all forwards, chunk by chunk, then all backwards. The
- * passes wire them and the checker accepts them; broken ones it refuses. */
+/* Programs of stages with several chunks, built by the test: all forwards, chunk by chunk, then all backwards. The
+ * passes complete them and the checker accepts them; it refuses broken ones. */
 #include "harness.h"
 
 #include <stdlib.h>
@@ -30,7 +30,7 @@ static program_spec spec_of(shape form, trine_zero zero, bool tied) {
     return s;
 }
 
-/* ---- Making them ------------------------------------------------------------------------------- */
+/* ---- Composition ------------------------------------------------------------------------------ */
 
 /* Every chunk has a slot for each micro-batch. */
 static int slot_of(const program *p, int chunk, int micro) {
@@ -68,7 +68,7 @@ static void order(program *p) {
         for (int m = 0; m < MICROS; m++) backward(p, spec_stage_chunk(p->spec, p->stage, n), m);
 }
 
-/* All passes but the first, which makes an order. */
+/* All passes except the first, which chooses the order. */
 static void make(const program_spec *s, program *stages) {
     for (int p = 0; p < STAGES; p++) {
         program_create(&stages[p], s, p);
@@ -81,7 +81,7 @@ static void destroy(program *stages) {
     for (int p = 0; p < STAGES; p++) program_destroy(&stages[p]);
 }
 
-/* ---- What is accepted -------------------------------------------------------------------------- */
+/* ---- Accepted programs ------------------------------------------------------------------------- */
 
 static int count_of(const program *p, instr_kind kind) {
     int count = 0;
@@ -107,7 +107,7 @@ static void chunks_are_wired(void **state) {
         assert_int_equal(local, n % SHAPES == V_SHAPED);
         assert_int_equal(sends, 2 * MICROS * (CHUNKS - 1 - local));
         assert_int_equal(receives, sends);
-        /* A V has both ends on one stage. */
+        /* A V-shaped schedule has embedding and head on one stage. */
         assert_int_equal(ties, !s.tied ? 0 : n % SHAPES == V_SHAPED ? 1 : 2);
         destroy(stages);
     }
@@ -129,7 +129,7 @@ static void edges_are_what_the_places_say(void **state) {
     assert_int_equal(spec_stage_unit(&v, 0, 2), 2 * (CHUNKS - 1));
 }
 
-/* ---- What is refused --------------------------------------------------------------------------- */
+/* ---- Refused programs -------------------------------------------------------------------------- */
 
 static int find(const program *p, const char *text) {
     char own[INSTR_TEXT];
@@ -148,12 +148,17 @@ static void broken_ones_are_refused(void **state) {
         int stage;
         const char *from, *to, *message;
     } cases[] = {
-        {INTERLEAVED, 1, "SEND_ACT m0 c0 s0", "SEND_ACT m0 s0", "names no chunk"},
-        {INTERLEAVED, 1, "SEND_ACT m0 c0 s0", "SEND_ACT m0 c1 s0", "slot 0 is another chunk's"},
-        {INTERLEAVED, 1, "SEND_ACT m0 c0 s0", "SEND_ACT m0 c2 s0", "there are 2 chunks"},
-        {INTERLEAVED, 1, "FORWARD u2 m0 s0", "FORWARD u2 m0 s4", "slot 4 is another chunk's"},
+        {INTERLEAVED, 1, "SEND_ACT m0 c0 s0", "SEND_ACT m0 s0",
+         "field c is missing: this stage has 2 chunks"},
+        {INTERLEAVED, 1, "SEND_ACT m0 c0 s0", "SEND_ACT m0 c1 s0",
+         "slot 0 belongs to chunk 1, not chunk 4"},
+        {INTERLEAVED, 1, "SEND_ACT m0 c0 s0", "SEND_ACT m0 c2 s0",
+         "field c2 is out of range: there are 2 chunks"},
+        {INTERLEAVED, 1, "FORWARD u2 m0 s0", "FORWARD u2 m0 s4",
+         "slot 4 belongs to chunk 4, not chunk 1"},
         {INTERLEAVED, 2, "SEND_ACT m0 c0 s0", "SEND_ACT m1 c0 s1", "does not hold micro-batch 1"},
-        {V_SHAPED, 2, "FORWARD u6 m0 s4", "FORWARD u6 m1 s5", "has run forward on 0 micro-batches"},
+        {V_SHAPED, 2, "FORWARD u6 m0 s4", "FORWARD u6 m1 s5",
+         "has run forward on 0 of 4 micro-batches"},
         {V_SHAPED, 0, "LOAD m0 c1 s4", "LOAD m0 c0 s0", "loaded twice"},
     };
     for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
@@ -167,7 +172,7 @@ static void broken_ones_are_refused(void **state) {
     }
 }
 
-/* The rule that makes bits independent of the schedule. */
+/* This rule makes the bits independent of the schedule. */
 static void backwards_of_a_chunk_ascend(void **state) {
     (void)state;
     program_spec s = spec_of(V_SHAPED, TRINE_ZERO_1, false);
@@ -179,7 +184,7 @@ static void backwards_of_a_chunk_ascend(void **state) {
     p->code[a] = p->code[b];
     p->code[b] = kept;
     REFUSED(check_programs(stages, NULL), TRINE_EPROGRAM,
-            "unit 7 has run backward on 0 micro-batches");
+            "unit 7 has run backward on 0 of 4 micro-batches");
     destroy(stages);
 }
 

@@ -1,6 +1,5 @@
 /* TEST np=0 */
-/* Where tensors lie in a flat range, and what they hold at the start. Offsets are worked by hand.
- */
+/* Offsets of tensors in a flat range, computed by hand, and their initial values. */
 #include "harness.h"
 
 #include <stdlib.h>
@@ -78,7 +77,7 @@ static void test_unit_count(void **state) {
     assert_int_equal(flat_unit_count(&unit), 640);
 }
 
-/* Tensor 2 holds [128, 193). */
+/* Tensor 2 is [128, 193). */
 static void test_overlaps(void **state) {
     (void)state;
     static const struct {
@@ -141,7 +140,7 @@ static flat_range values(void) {
     return range;
 }
 
-static float *whole(const flat_range *range, uint64_t seed) {
+static float *initial_values(const flat_range *range, uint64_t seed) {
     float *all = malloc(range->count * sizeof *all);
     assert_non_null(all);
     flat_init(range, seed, 0, range->count, all);
@@ -152,7 +151,7 @@ static void test_initial_values(void **state) {
     (void)state;
     flat_range range = values();
     assert_int_equal(range.count, 512);
-    float *all = whole(&range, 1);
+    float *all = initial_values(&range, 1);
     int zeros = 0;
     /* bias [0, 33), gain [64, 129), qkv [192, 264), vocab [320, 410), its last 20 are padding. */
     for (size_t i = 0; i < range.count; i++) {
@@ -172,22 +171,22 @@ static void test_initial_values(void **state) {
     free(all);
 }
 
-/* Any piece holds what the whole holds there. */
+/* Initial values of any part equal those of the full range. */
 static void test_pieces_equal_the_whole(void **state) {
     (void)state;
     flat_range range = values();
-    float *all = whole(&range, 42), piece[512];
+    float *all = initial_values(&range, 42), some[512];
     static const size_t counts[] = {1, 3, 64, 65, 128, 511};
     for (size_t n = 0; n < sizeof counts / sizeof *counts; n++)
         for (size_t begin = 0; begin + counts[n] <= range.count; begin++) {
-            memset(piece, 0xff, sizeof piece);
-            flat_init(&range, 42, begin, counts[n], piece);
-            assert_memory_equal(piece, all + begin, counts[n] * sizeof *piece);
+            memset(some, 0xff, sizeof some);
+            flat_init(&range, 42, begin, counts[n], some);
+            assert_memory_equal(some, all + begin, counts[n] * sizeof *some);
         }
     free(all);
 }
 
-/* Names and seeds decide: equal tensors elsewhere are equal, others differ. */
+/* Initial values depend on name and seed only: the same tensor at another offset is equal, others differ. */
 static void test_values_follow_name_and_seed(void **state) {
     (void)state;
     tensor a = shaped("a", 1, 8, 8), b = shaped("b", 1, 8, 8);
@@ -198,7 +197,8 @@ static void test_values_follow_name_and_seed(void **state) {
     flat_add(&two, &a);
     flat_finish(&one, 1);
     flat_finish(&two, 1);
-    float *first = whole(&one, 1), *swapped = whole(&two, 1), *other = whole(&one, 2);
+    float *first = initial_values(&one, 1), *swapped = initial_values(&two, 1),
+          *other = initial_values(&one, 2);
     assert_memory_equal(first, swapped + 64, 64 * sizeof *first);
     assert_memory_equal(first + 64, swapped, 64 * sizeof *first);
     int same = 0;
@@ -210,12 +210,12 @@ static void test_values_follow_name_and_seed(void **state) {
     free(other);
 }
 
-/* What a tp rank holds of a stacked matrix (3 parts of 4 x 6) is a cut of the whole. */
+/* A tp rank's shard of a stacked matrix (3 parts of 4 x 6) equals that part of the unsharded matrix. */
 static void check_cut(tensor cut, const float *all) {
     flat_range range = {0};
     flat_add(&range, &cut);
     flat_finish(&range, 1);
-    float *own = whole(&range, 7);
+    float *own = initial_values(&range, 7);
     for (size_t part = 0; part < 3; part++)
         for (size_t r = 0; r < cut.rows; r++)
             for (size_t c = 0; c < cut.cols; c++) {
@@ -232,7 +232,7 @@ static void test_shards_are_cuts_of_the_whole(void **state) {
     flat_range range = {0};
     flat_add(&range, &t);
     flat_finish(&range, 1);
-    float *all = whole(&range, 7);
+    float *all = initial_values(&range, 7);
     for (size_t tp = 1; tp <= 2; tp++)
         for (size_t rank = 0; rank < tp; rank++) {
             tensor rows = t, cols = t;

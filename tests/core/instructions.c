@@ -1,6 +1,6 @@
 /* TEST np=0 */
-/* docs/instructions.md is what the table of instructions says; `build/tests/core/instructions write` makes it
- * again. And the table itself: each row can be read by those who use it. */
+/* docs/instructions.md equals the text generated from the instruction table (`build/tests/core/instructions write`
+ * generates it), and the rows of the table are consistent. */
 #include "harness.h"
 
 #include <stdlib.h>
@@ -34,7 +34,7 @@ static void the_page_is_the_table(void **state) {
     free(want);
 }
 
-/* Every field of an operand, and every optional one that a condition speaks of, is a field of the kind. */
+/* Every field of an operand is a field of the instruction, and every field that a condition refers to is optional. */
 static void operands_name_fields(void **state) {
     (void)state;
     for (int k = 0; k < INSTR_KINDS; k++) {
@@ -47,7 +47,7 @@ static void operands_name_fields(void **state) {
     }
 }
 
-/* A message moves one buffer, which it is named after. */
+/* A message moves one buffer: an activation or a gradient, as its name says. */
 static void messages_have_cargo(void **state) {
     (void)state;
     static const instr_kind sends[] = {SEND_ACT, SEND_GRAD}, receives[] = {RECV_ACT, RECV_GRAD};

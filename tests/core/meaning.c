@@ -1,9 +1,8 @@
 /* TEST np=0 */
-/* What the checker accepts means what the plain loop means. A machine much simpler than the checker
- * runs all stages' programs on symbols: a value is a hash of what it was made from. It knows no
- * rule and no legal order, only memory; of the library it asks one thing, program_operands, before
- * which instruction to wait for which message. Messages and gathers move their data as early as
- * they can, or as late as those waits allow. Then
+/* Programs that the checker accepts compute the same as a plain loop. A machine much simpler than the checker
+ * runs all stages' programs symbolically: a value is a hash of its inputs. It knows no rules and no legal
+ * order, only memory; it uses only program_operands of the library, for the waits for messages. Messages and
+ * gathers move their data as early as possible, or as late as these waits allow. Then
  *
  *   - every composed program ends with the hashes of the loop over micro-batches and units
  *   - of random mutants of such programs, those that the checker accepts do so, too. */
@@ -51,7 +50,7 @@ static value weight_grad(value dy, value acts) {
     return mix(mix(18, dy), acts);
 }
 
-/* What a GATHER of `unit` brings: the weights of all units that come with it. */
+/* The result of a GATHER of `unit`: the weights of all units gathered with it. */
 static value bring(const program_spec *s, int unit, const value *masters) {
     value v = 15;
     for (int u = 0; u < s->units; u++)
@@ -108,9 +107,9 @@ static meaning loop(const program_spec *s) {
 
 /* ---- The machine ---- */
 
-/* A message or a gather under way. */
+/* A pending message or gather. */
 typedef struct {
-    value *from, *to; /* a message's ends, each NULL until its side has started */
+    value *from, *to; /* a message's buffers, each NULL until its side has started */
     int unit;         /* of a gather; -1 */
     bool done;
 } transfer;
@@ -123,7 +122,7 @@ typedef struct {
     value batch[PLACES], input[PLACES], output[PLACES], x[PLACES], acts[PLACES][UNITS];
     value streams[PLACES], keeps[PLACES], gathers[CLASSES][PLACES], reduces[CLASSES][PLACES];
     value params[UNITS], masters[UNITS], grads[UNITS], norms[UNITS], loss, norm;
-    value met_grads[2][UNITS], met_loss; /* at TIE and NORM, as it was on arrival */
+    value met_grads[2][UNITS], met_loss; /* at TIE and NORM: values on arrival */
     transfer *waits[RESOURCES][PLACES];
 } machine_stage;
 
@@ -153,7 +152,7 @@ static bool ready(machine *k, machine_stage *s, const instr *i) {
     int count = program_operands(s->p, i, o);
     for (int n = 0; n < count; n++) {
         transfer **w = &s->waits[o[n].what][o[n].index], *t = *w;
-        /* A resource that is only read under way, by a send or a ZeRO-3 gather. */
+        /* A resource that a pending send or ZeRO-3 gather only reads. */
         bool reads = t && (o[n].what == RES_OUTPUT || (t->unit >= 0 && o[n].what == RES_PARAMS &&
                                                        k->spec->zero == TRINE_ZERO_3));
         if (o[n].what == RES_STREAM && t)
@@ -297,7 +296,7 @@ static void update(machine_stage *s, const instr *i) {
     if (spec->zero == TRINE_ZERO_0) s->params[unit] = bring(spec, unit, s->masters);
 }
 
-/* Runs the next instruction of a stage, or says that it must wait. */
+/* Runs the next instruction of a stage, or returns that it must wait. */
 static bool run_next(machine *k, machine_stage *s) {
     const instr *i = &s->p->code[s->at];
     if (!s->arrived && !ready(k, s, i)) return false;
@@ -328,7 +327,7 @@ static bool run_next(machine *k, machine_stage *s) {
 static void finish(machine *k) {
     for (int p = 0; p < k->spec->stages; p++) {
         machine_stage *s = &k->stages[p];
-        if (s->at < s->p->count) k->failed = "a stage waits for ever";
+        if (s->at < s->p->count) k->failed = "a stage waits forever";
         for (int r = 0; r < RESOURCES; r++)
             for (int n = 0; n < PLACES; n++) {
                 transfer *t = s->waits[r][n];
@@ -340,7 +339,7 @@ static void finish(machine *k) {
     }
 }
 
-/* NULL, or how the programs differ from the loop. */
+/* NULL, or the difference between programs and loop. */
 static const char *run(const program_spec *spec, const program *stages, const meaning *want,
                        bool late) {
     static machine k;
@@ -487,7 +486,7 @@ static bool same_code(const program *a, const program *b) {
     return a->count == b->count && !memcmp(a->code, b->code, (size_t)a->count * sizeof *a->code);
 }
 
-/* A random composed program, changed once or twice on one stage. Whether the checker accepts it. */
+/* A random composed program, changed once or twice on one stage. Returns whether the checker accepts it. */
 static bool try_mutant(mutation kind, int changes) {
     program_spec s = spec_number((unsigned)below((int)SPECS));
     program *stages, *original;
@@ -505,7 +504,7 @@ static bool try_mutant(mutation kind, int changes) {
     return legal && !same;
 }
 
-/* No instruction is superfluous, none can be doubled anywhere, and no field can be another. */
+/* Dropping or doubling any instruction, or changing any field, is refused. */
 static void test_nothing_is_dropped_doubled_or_changed(void **state) {
     (void)state;
     for (int n = 0; n < 30000; n++)
@@ -521,7 +520,7 @@ static void test_accepted_mutants_mean_the_loop(void **state) {
     }
     print_message("# accepted: %d swaps, %d moves, %d renamings\n", accepted[SWAP], accepted[MOVE],
                   accepted[RENAME]);
-    /* Without accepted mutants the test would say nothing. */
+    /* Without accepted mutants the test would prove nothing. */
     assert_true(accepted[SWAP] > 100 && accepted[MOVE] > 100 && accepted[RENAME] > 100);
 }
 

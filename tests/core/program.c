@@ -1,5 +1,5 @@
 /* TEST np=0 */
-/* Instructions as text, the editing of programs, and what a spec says about its units. */
+/* Instructions as text, editing of programs, and functions of a spec. */
 #include "harness.h"
 
 #include <limits.h>
@@ -60,26 +60,26 @@ static void test_texts(void **state) {
 static void test_bad_texts_are_refused(void **state) {
     (void)state;
     static const char *const bad[][2] = {
-        {"", "no instruction in \"\""},
-        {"12", "no instruction in \"12\""},
+        {"", "missing instruction name in \"\""},
+        {"12", "missing instruction name in \"12\""},
         {"FORWARDS u1", "unknown instruction \"FORWARDS\""},
-        {"forward u1", "no instruction"},
-        {"FORWARDu1", "\"u1\" is no field in \"FORWARDu1\""},
-        {"FORWARD 1", "\"1\" is no field"},
-        {"FORWARD u", "\"u\" is no field"},
-        {"FORWARD u1 x2", "\"x2\" is no field"},
-        {"FORWARD u-1", "\"u-1\" is no field"},
-        {"FORWARD u+1", "\"u+1\" is no field"},
-        {"FORWARD u2147483648", "\"u2147483648\" is no field"},
-        {"FORWARD m2147483648", "\"m2147483648\" is no field"},
-        {"FORWARD u99999999999999999999", "is no field"},
-        {"FORWARD u1 u2", "\"u2\" is no field"},
-        {"FORWARD m1 m1", "\"m1\" is no field"},
-        {"SEND_ACT g1 g2", "\"g2\" is no field"},
-        {"FORWARD u1 m", "\"m\" is no field"},
-        {"FORWARD u1m2", "\"m2\" is no field"},
-        {"FORWARD u1, m2", "\", m2\" is no field"},
-        {"FORWARD u 1", "\"u 1\" is no field"},
+        {"forward u1", "missing instruction name"},
+        {"FORWARDu1", "invalid field \"u1\" in \"FORWARDu1\""},
+        {"FORWARD 1", "invalid field \"1\""},
+        {"FORWARD u", "invalid field \"u\""},
+        {"FORWARD u1 x2", "invalid field \"x2\""},
+        {"FORWARD u-1", "invalid field \"u-1\""},
+        {"FORWARD u+1", "invalid field \"u+1\""},
+        {"FORWARD u2147483648", "invalid field \"u2147483648\""},
+        {"FORWARD m2147483648", "invalid field \"m2147483648\""},
+        {"FORWARD u99999999999999999999", "invalid field"},
+        {"FORWARD u1 u2", "invalid field \"u2\""},
+        {"FORWARD m1 m1", "invalid field \"m1\""},
+        {"SEND_ACT g1 g2", "invalid field \"g2\""},
+        {"FORWARD u1 m", "invalid field \"m\""},
+        {"FORWARD u1m2", "invalid field \"m2\""},
+        {"FORWARD u1, m2", "invalid field \", m2\""},
+        {"FORWARD u 1", "invalid field \"u 1\""},
         {"ABCDEFGHIJKLMNOPQRSTUVWXYZ", "unknown instruction"},
     };
     for (size_t n = 0; n < sizeof bad / sizeof *bad; n++) {
@@ -109,7 +109,7 @@ static void test_program_text(void **state) {
     char line[200];
     memset(line, ' ', sizeof line - 1);
     line[sizeof line - 1] = '\0';
-    REFUSED(program_parse(&p, line), TRINE_EINVAL, "a line of 199 characters");
+    REFUSED(program_parse(&p, line), TRINE_EINVAL, "line too long: 199 characters, at most 175");
     program_destroy(&p);
 }
 
@@ -120,7 +120,7 @@ static void test_insert_and_append(void **state) {
     program_spec s = {.facts = gpt_facts, .stages = 1, .units = 3, .micros = 1, .first = {0, 3}};
     program p;
     program_create(&p, &s, 0);
-    /* 300 instructions outgrow the first allocation; even ones from the front, odd at the end. */
+    /* 300 instructions outgrow the first allocation; even ones are inserted at the front, odd ones at the end. */
     for (int n = 0; n < 300; n++) {
         if (n % 2)
             OK(program_append(&p, program_instr(UPDATE, n, -1)));
@@ -136,12 +136,12 @@ static void test_insert_and_append(void **state) {
     assert_null(p.code);
 }
 
-/* Twice the capacity must be a number, too. */
+/* Doubling the capacity must not overflow. */
 static void test_no_more_instructions_than_are_counted(void **state) {
     (void)state;
     program p = {.count = INT_MAX / 2 + 1, .capacity = INT_MAX / 2 + 1}; /* code is not reached */
     REFUSED(program_append(&p, program_instr(NORM, -1, -1)), TRINE_ENOMEM,
-            "a program of more than 1073741824 instructions");
+            "program too large: more than 1073741824 instructions");
 }
 
 static trine_status twice(const program *p, program *out) {
@@ -172,7 +172,7 @@ static void test_rewrite(void **state) {
     program_destroy(&p);
 }
 
-/* A group is neighbours of one number. */
+/* A message group is neighbouring messages with the same number. */
 static void test_groups(void **state) {
     (void)state;
     static const int ends[][2] = {{0, 0}, {1, 1}, {2, 4}, {2, 4}, {2, 4}, {5, 6}, {5, 6}, {7, 7}};
@@ -208,7 +208,7 @@ static void test_units_of_a_spec(void **state) {
     assert_int_equal(spec_gather_units(&s, 1, CLASS_BLOCK), 2);
 }
 
-/* On one stage a tied head comes with the embedding, but its gradients are its own. */
+/* On one stage a tied head is gathered with the embedding, but has its own gradients. */
 static void test_tied_on_one_stage(void **state) {
     (void)state;
     program_spec s = {.facts = gpt_facts, .stages = 1, .units = 6, .first = {0, 6}, .tied = true};

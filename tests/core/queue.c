@@ -1,11 +1,10 @@
 /* TEST np=0 */
-/* What the checker says of one queue, against all devices of the job. Here each rank of
- * pp x dp x tp has a queue of its own, with everything in it that its program communicates:
- * messages, GATHER and REDUCE over dp, tp's sums inside each pass, TIE, the three gathers of NORM.
- * A machine that knows nothing of programs works the queues off in a random order: what is at the
- * head of a queue, an operation or a group of messages, leaves it when all others that it meets
- * have been at the head of theirs. That all queues become empty must be what the checker says of
- * the stages alone. */
+/* The checker's result for one queue against a simulation of all devices of the job. Each rank of pp x dp x tp
+ * has a queue with all communication of its program: messages, GATHER and REDUCE over dp, tp's collectives
+ * within each pass, TIE, the three gathers of NORM. A simulation without knowledge of programs processes the
+ * queues in random order: the head of a queue, an operation or a message group, is removed when all operations
+ * that match it have reached the heads of theirs. All queues become empty if and only if the checker, which
+ * sees stages only, accepts the programs. */
 #include "harness.h"
 
 #include <string.h>
@@ -22,20 +21,21 @@
 
 /* ---- Queues ---- */
 
-/* The groups of ranks, each with room for one at every place of the mesh. */
+/* The groups of ranks, with a slot for each position in the mesh. */
 typedef enum { ACTS, GRADS, TIED, OVER_DP, OVER_TP, OVER_PP, GROUPS } group;
 
-/* The n-th operation of one group of ranks; it is done when `needed` of them have come. */
+/* The n-th operation of one group of ranks; it completes when `needed` of them have arrived. */
 typedef struct {
     int group, place, number, needed;
-    bool more; /* of one group of messages with the next */
+    bool more; /* in one message group with the next */
 } op;
 
 typedef struct {
     op ops[OPS];
     int count, at;
     bool come;
-    int numbers[GROUPS][DEVICES], twice[GROUPS][DEVICES]; /* sends and receives count apart */
+    int numbers[GROUPS][DEVICES],
+        twice[GROUPS][DEVICES]; /* sends and receives are counted separately */
 } queue;
 
 static queue queues[DEVICES];
@@ -47,7 +47,7 @@ static op *add(queue *q, group g, int place, int *number, int needed) {
     return &q->ops[q->count++];
 }
 
-/* An edge is at the place of the device before it. */
+/* An edge has the position of the device before it. */
 static op *add_message(queue *q, const instr *i, int rank) {
     bool act = i->kind == SEND_ACT || i->kind == RECV_ACT;
     bool send = i->kind == SEND_ACT || i->kind == SEND_GRAD;
@@ -94,7 +94,7 @@ static void fill(queue *q, const program *p, int d, int t) {
     }
 }
 
-/* ---- Working them off ---- */
+/* ---- Simulation ---- */
 
 static uint64_t random_state = 1;
 
@@ -109,7 +109,7 @@ static int *arrivals(const op *o) {
     return &came[o->group][o->place][o->number];
 }
 
-/* The head of the queue, one operation or a whole group, comes or goes. Whether it did. */
+/* The head of the queue, an operation or a message group, arrives or is removed. Returns whether anything changed. */
 static bool advance(queue *q) {
     int last = q->at;
     while (q->ops[last].more) last++;
@@ -166,7 +166,7 @@ static program_spec random_spec(void) {
     return s;
 }
 
-/* Programs that the checker refuses for another reason say nothing here. */
+/* Programs that the checker refuses for other reasons are skipped. */
 static void agree(const program *stages, int counts[2]) {
     bool checked = check_programs(stages, NULL) == TRINE_OK;
     bool deadlock = !checked && strstr(status_message(), "deadlock in one queue");
@@ -179,7 +179,7 @@ static void agree(const program *stages, int counts[2]) {
     counts[checked]++;
 }
 
-/* All groups are taken apart, every other one, or every third. */
+/* Splits all message groups, every other one, or every third. */
 static void ungroup(program *stages) {
     int every = 1 + below(3);
     for (int p = 0; p < stages->spec->stages; p++)
@@ -187,7 +187,7 @@ static void ungroup(program *stages) {
             if (stages[p].code[n].group % every == 0) stages[p].code[n].group = -1;
 }
 
-/* Some message changes places with what stands beside it, a GATHER, REDUCE or TIE for instance. */
+/* Swaps a message with a neighbouring instruction, for instance a GATHER, REDUCE or TIE. */
 static void move_messages(program *stages) {
     for (int tries = 200, left = 1 + below(3); left > 0 && tries > 0; tries--) {
         program *p = &stages[below(stages->spec->stages)];
@@ -219,7 +219,7 @@ static void test_all_devices_agree_with_the_checker(void **state) {
     }
     for (int move = 0; move < 2; move++) {
         print_message("# %s: %d programs are legal, %d deadlock\n",
-                      move ? "messages moved" : "programs as they are made", counts[move][1],
+                      move ? "messages moved" : "programs as composed", counts[move][1],
                       counts[move][0]);
         assert_true(counts[move][0] > 200 && counts[move][1] > 200);
     }

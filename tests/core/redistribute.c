@@ -1,6 +1,6 @@
 /* TEST np=1,2,3,4 */
-/* Every legal pair of placements over a dp group of all ranks, in place and not, on whole numbers,
- * whose sums are exact. */
+/* Every legal pair of placements over a dp group of all ranks, in place and not, on integers, whose sums are
+ * exact. */
 #include "harness.h"
 
 #include <string.h>
@@ -30,7 +30,7 @@ static int stop(void **state) {
     return 0;
 }
 
-/* Rank r's addend of element i, and the sum over the ranks. */
+/* Rank r's partial of element i, and the sum over the ranks. */
 static float addend(size_t r, size_t i) {
     return (float)(i * (r + 1));
 }
@@ -104,7 +104,7 @@ static void test_no_other_way(void **state) {
     };
     for (size_t n = 0; n < sizeof bad / sizeof *bad; n++)
         REFUSED(flat_redistribute(dp, bad[n][0], bad[n][1], x, x, COUNT, TRINE_F32), TRINE_EINVAL,
-                "no way from placement");
+                "unsupported redistribution from placement");
 }
 
 int main(int argc, char **argv) {

@@ -10,7 +10,7 @@
 
 #define VOCAB 70000
 
-/* The source under test: token i has id i, so that a sample shows where it was read; two shards. */
+/* The source under test: token i has id i, so that a sample shows its position; two shards. */
 static char shards[2][48], glob_of_both[48];
 
 static void write_shard(const char *path, int32_t first, int32_t count) {
@@ -51,14 +51,14 @@ static void a_source_shorter_than_a_sample_is_refused(void **state) {
     tokens *t = source(8);
     sampler s;
     REFUSED(sampler_create(&s, t, 8, VOCAB, 1, SAMPLER_SHUFFLED), TRINE_EDATA,
-            "8 tokens are too few for one sample of sequence length 8 and its next token");
+            "8 tokens are too few; one sample of sequence length 8 needs 9");
     REFUSED(sampler_create(&s, t, 1000, VOCAB, 1, SAMPLER_SEQUENTIAL), TRINE_EDATA,
-            "8 tokens are too few for one sample of sequence length 1000 and its next token");
+            "8 tokens are too few; one sample of sequence length 1000 needs 1001");
     OK(sampler_create(&s, t, 7, VOCAB, 1, SAMPLER_SHUFFLED));
     tokens_close(&t);
 }
 
-/* Each epoch shows every window once; how often two epochs agree on a place. */
+/* Each epoch has every window once; returns the number of places in which two epochs agree. */
 static void each_epoch_is_a_permutation_of_its_own(void **state) {
     (void)state;
     enum { T = 10, N = 100, EPOCHS = 5 };
@@ -103,19 +103,19 @@ static void the_order_is_a_pure_function(void **state) {
         forward[g] = sampler_window(&a, g);
         agree += forward[g] == sampler_window(&other, g);
     }
-    for (uint64_t g = 3 * N; g-- > 0;) { /* the other way, and with samples loaded in between */
+    for (uint64_t g = 3 * N; g-- > 0;) { /* in reverse order, interleaved with other samples */
         int32_t inputs[T], targets[T];
         OK(sampler_load(&b, g / 2, inputs, targets));
         assert_int_equal(sampler_window(&b, g), forward[g]);
     }
     /* Another seed is another order: agreements are Poisson(3), P(> 14) = 6e-7. */
     assert_true(agree <= 14);
-    uint64_t far = UINT64_MAX - 5; /* after very long training */
-    assert_true(sampler_window(&a, far) < N);
+    uint64_t late = UINT64_MAX - 5; /* after very long training */
+    assert_true(sampler_window(&a, late) < N);
     tokens_close(&t);
 }
 
-/* Worked out by another implementation of Philox, XXH3 and the permutation. */
+/* Computed by another implementation of Philox, XXH3 and the permutation. */
 static void the_order_is_the_documented_one(void **state) {
     (void)state;
     static const uint64_t want[2][10] = {{2, 8, 0, 5, 7, 3, 1, 4, 9, 6},
@@ -183,9 +183,11 @@ static void an_id_beyond_the_vocabulary_is_said(void **state) {
     int32_t inputs[T], targets[T];
     OK(sampler_create(&s, t, T, 8, 1, SAMPLER_SEQUENTIAL));
     OK(sampler_load(&s, 0, inputs, targets));
-    REFUSED(sampler_load(&s, 1, inputs, targets), TRINE_EDATA, "is 8, beyond the vocabulary of 8");
+    REFUSED(sampler_load(&s, 1, inputs, targets), TRINE_EDATA,
+            "id 8 is outside the vocabulary of 8");
     OK(sampler_create(&s, t, T, 6, 1, SAMPLER_SEQUENTIAL)); /* among the inputs */
-    REFUSED(sampler_load(&s, 1, inputs, targets), TRINE_EDATA, "is 6, beyond the vocabulary of 6");
+    REFUSED(sampler_load(&s, 1, inputs, targets), TRINE_EDATA,
+            "id 6 is outside the vocabulary of 6");
     tokens_close(&t);
 }
 

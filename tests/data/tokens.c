@@ -25,8 +25,8 @@ static bool leave_folder(void) {
     return !chdir("/") && !system(command);
 }
 
-/* A file by hand, without the writer: header numbers 0 to 3, then `count` tokens of `width` bytes,
- * with the ids from `first` on; of five the last one is not the largest. */
+/* A file written by hand: header numbers 0 to 3, then `count` tokens of `width` bytes, with ids
+ * from `first` on; with five tokens the last one is not the largest. */
 typedef struct {
     int32_t magic, version, tokens, vocab;
     int width, count;
@@ -54,7 +54,7 @@ static void put(const char *path, handmade h) {
     put_bytes(path, bytes, (size_t)(HEADER_BYTES + h.count * h.width));
 }
 
-/* Through the writer; ids first + i * step. */
+/* A file from the writer, with ids first + i * step. */
 static void write_tokens(const char *path, uint32_t vocab, int32_t first, int32_t step,
                          size_t count) {
     tokens_writer *w;
@@ -111,7 +111,7 @@ static void round_trip(const char *path, uint32_t vocab, int width) {
     assert_int_equal(read_vocab, vocab);
     tokens_close(&t);
     assert_null(t);
-    tokens_close(&t); /* twice is fine */
+    tokens_close(&t); /* twice is allowed */
 }
 
 static void narrow_tokens_come_back(void **state) {
@@ -125,7 +125,7 @@ static void wide_tokens_come_back(void **state) {
     round_trip("wider.bin", INT32_MAX, 4);
 }
 
-/* The bytes themselves, so that reader and writer cannot agree on a format of their own. */
+/* Literal bytes, so that reader and writer cannot share an error in the format. */
 static void files_have_the_format_of_llm_c(void **state) {
     (void)state;
     static unsigned char want[HEADER_BYTES + 8], got[sizeof want + 1];
@@ -207,7 +207,7 @@ static void or_from_the_tokens(void **state) {
     assert_int_equal(vocab_of("vocab_1.bin"), 15);
     assert_int_equal(vocab_of("vocab_[01].bin"), 300);
     h.first = 400;
-    put("vocab_1.bin", h); /* the header's 300 beside ids up to 404 */
+    put("vocab_1.bin", h); /* the header says 300, ids go up to 404 */
     assert_int_equal(vocab_of("vocab_[01].bin"), 405);
 }
 
@@ -217,7 +217,9 @@ static void an_id_without_successor_is_refused(void **state) {
     tokens *t;
     int vocab = 7;
     OK(tokens_open(&t, "large.bin"));
-    REFUSED(tokens_vocab(t, &vocab), TRINE_EDATA, "large.bin: token 1 (byte 1028) is 2147483647");
+    REFUSED(
+        tokens_vocab(t, &vocab), TRINE_EDATA,
+        "large.bin: token 1 (byte 1028): id 2147483647 is above the largest valid id 2147483646");
     assert_int_equal(vocab, 7);
     tokens_close(&t);
 }
@@ -231,15 +233,15 @@ static void an_id_beyond_the_vocabulary_is_found(void **state) {
     OK(tokens_open(&t, "id_?.bin"));
     OK(tokens_read(t, 0, 9, ids, 111));
     REFUSED(tokens_read(t, 0, 9, ids, 110), TRINE_EDATA,
-            "id_1.bin: token 3 (byte 1036) is 110, beyond the vocabulary of 110");
-    OK(tokens_read(t, 0, 8, ids, 110)); /* what is not read is not judged */
+            "id_1.bin: token 3 (byte 1036): id 110 is outside the vocabulary of 110");
+    OK(tokens_read(t, 0, 8, ids, 110)); /* tokens that are not read are not checked */
     REFUSED(tokens_read(t, 3, 2, ids, 14), TRINE_EDATA,
-            "id_0.bin: token 4 (byte 1032) is 14, beyond the vocabulary of 14");
+            "id_0.bin: token 4 (byte 1032): id 14 is outside the vocabulary of 14");
     tokens_close(&t);
     put("id_2.bin", (handmade){20240801, 7, 1, 0, 4, 1, UINT32_MAX}); /* no negative id */
     OK(tokens_open(&t, "id_2.bin"));
     REFUSED(tokens_read(t, 0, 1, ids, INT32_MAX), TRINE_EDATA,
-            "id_2.bin: token 0 (byte 1024) is 4294967295, beyond the vocabulary of 2147483647");
+            "id_2.bin: token 0 (byte 1024): id 4294967295 is outside the vocabulary of 2147483647");
     tokens_close(&t);
 }
 
@@ -253,29 +255,31 @@ static void a_file_that_is_cut_is_an_error_with_its_name(void **state) {
     static int32_t ids[30005], next[30004];
     OK(tokens_open(&t, "cut_?.bin"));
     assert_int_equal(truncate("cut_1.bin", HEADER_BYTES + 4 * 20000), 0);
-    OK(tokens_read(t, 0, 20005, ids, 70000)); /* what is there can be read */
+    OK(tokens_read(t, 0, 20005, ids, 70000)); /* existing tokens can be read */
     REFUSED(tokens_read(t, 0, 30005, ids, 70000), TRINE_EIO,
-            "cut_1.bin: the file ends at byte 81024, it was cut while it was in use");
-    REFUSED(tokens_sample(t, 20004, 1, ids, next, 70000), TRINE_EIO, "cut_1.bin: the file ends at");
+            "cut_1.bin: unexpected end of file at byte 81024; the file was truncated while in use");
+    REFUSED(tokens_sample(t, 20004, 1, ids, next, 70000), TRINE_EIO,
+            "cut_1.bin: unexpected end of file at");
     assert_int_equal(truncate("cut_1.bin", 0), 0);
     REFUSED(tokens_sample(t, 3, 2, ids, next, 70000), TRINE_EIO,
-            "cut_1.bin: the file ends at byte 0, it was cut while it was in use");
+            "cut_1.bin: unexpected end of file at byte 0; the file was truncated while in use");
     tokens_print print;
-    REFUSED(tokens_fingerprint(t, &print, NULL), TRINE_EIO, "cut_1.bin: the file ends at byte 0");
+    REFUSED(tokens_fingerprint(t, &print, NULL), TRINE_EIO,
+            "cut_1.bin: unexpected end of file at byte 0");
     tokens_close(&t);
     write_tokens("cut_1.bin", 70000, 0, 1, 30000);
-    int32_t header[256] = {20240801, 7, 30000}; /* no vocabulary: all is read for it */
+    int32_t header[256] = {20240801, 7, 30000}; /* no vocabulary: all tokens are read to find it */
     int fd = open("cut_1.bin", O_WRONLY);
     assert_int_equal(pwrite(fd, header, sizeof header, 0), sizeof header);
     close(fd);
     OK(tokens_open(&t, "cut_?.bin"));
     assert_int_equal(truncate("cut_1.bin", HEADER_BYTES + 4 * 20000), 0);
     int vocab;
-    REFUSED(tokens_vocab(t, &vocab), TRINE_EIO, "cut_1.bin: the file ends at byte 81024");
+    REFUSED(tokens_vocab(t, &vocab), TRINE_EIO, "cut_1.bin: unexpected end of file at byte 81024");
     tokens_close(&t);
 }
 
-/* More files than are held open: the last ones are opened for each read. */
+/* More files than are kept open: the last ones are opened for each read. */
 static void a_file_that_is_exchanged_is_not_taken_for_the_old_one(void **state) {
     (void)state;
     enum { FILES = 200 };
@@ -291,12 +295,12 @@ static void a_file_that_is_exchanged_is_not_taken_for_the_old_one(void **state) 
     assert_string_equal(tokens_file(t, FILES - 1), "many_199.bin");
     OK(tokens_read(t, 0, 3 * FILES, ids, 1000));
     for (int i = 0; i < 3 * FILES; i++) assert_int_equal(ids[i], i / 3);
-    write_tokens("many_000.bin", 1000, 7, 0, 3); /* by another file's rename */
+    write_tokens("many_000.bin", 1000, 7, 0, 3); /* replaced by a rename */
     write_tokens("many_199.bin", 1000, 7, 0, 3);
     OK(tokens_read(t, 0, 3, ids, 1000));
-    assert_int_equal(ids[0], 0); /* held open, it is the old one */
+    assert_int_equal(ids[0], 0); /* kept open: still the old file */
     REFUSED(tokens_read(t, 3 * FILES - 1, 1, ids, 1000), TRINE_EIO,
-            "many_199.bin: another file has taken its place while it was in use");
+            "many_199.bin: the file was replaced while in use");
     tokens_close(&t);
 }
 
@@ -311,7 +315,7 @@ static tokens_print print_of(const char *path) {
     return print;
 }
 
-/* Tokens first, first + 1 ... below 251: a text in which no two neighbours are alike. */
+/* Tokens first, first + 1 ... modulo 251: no two neighbours are equal. */
 static void write_text(const char *path, int first, size_t count) {
     tokens_writer *w;
     OK(tokens_writer_open(&w, path, 256));
@@ -333,14 +337,14 @@ static void spoil_byte(const char *path, off_t at) {
 
 static void what_is_not_the_same_has_another_fingerprint(void **state) {
     (void)state;
-    enum { SMALL = 120000, LARGE = 400000 }; /* all of it is looked at, or places */
+    enum { SMALL = 120000, LARGE = 400000 }; /* hashed completely, or sampled */
     for (int i = 0; i < 2; i++) {
         size_t count = i ? LARGE : SMALL;
         off_t last = (off_t)(HEADER_BYTES + 2 * count - 1);
         write_text("a.bin", 0, count);
         write_text("b.bin", 0, count);
         tokens_print a = print_of("a.bin"), b = print_of("b.bin");
-        assert_memory_equal(&a, &b, sizeof a); /* whatever it is called */
+        assert_memory_equal(&a, &b, sizeof a); /* whatever its name */
         assert_int_equal(a.files, 1);
         assert_int_equal(a.tokens, count);
         assert_int_equal(a.bytes, HEADER_BYTES + 2 * count);
@@ -384,7 +388,7 @@ static void shards_are_told_apart_too(void **state) {
     assert_true(all.hash != alone.hash);
     write_text("x_0.bin", 5, 100);
     write_text("x_1.bin", 0, 100);
-    assert_true(print_of("x_?.bin").hash != all.hash); /* the order of files counts */
+    assert_true(print_of("x_?.bin").hash != all.hash); /* the order of files matters */
 }
 
 /* ---- Bad files ---- */
@@ -401,7 +405,7 @@ static void things_that_are_no_files(void **state) {
     assert_int_equal(mkdir("folder", 0700), 0);
     open_refused("folder", TRINE_EIO, "folder: not a regular file");
     assert_int_equal(mkfifo("pipe", 0600), 0);
-    open_refused("pipe", TRINE_EIO, "pipe: not a regular file"); /* and is not waited for */
+    open_refused("pipe", TRINE_EIO, "pipe: not a regular file"); /* without blocking */
     assert_int_equal(symlink("nowhere", "broken.bin"), 0);
     open_refused("broken.bin", TRINE_EIO, "broken.bin: No such file or directory");
 }
@@ -413,10 +417,10 @@ static void headers_that_are_too_short(void **state) {
     open_refused("short.bin", TRINE_EDATA, "short.bin: the file is empty");
     put_bytes("short.bin", zeros, 1);
     open_refused("short.bin", TRINE_EDATA,
-                 "short.bin: 1 bytes are too few for the header of 1024 bytes of a token file");
+                 "short.bin: too short for a token file: 1 bytes, the header alone has 1024");
     put_bytes("short.bin", zeros, HEADER_BYTES - 1);
     open_refused("short.bin", TRINE_EDATA,
-                 "short.bin: 1023 bytes are too few for the header of 1024 bytes of a token file");
+                 "short.bin: too short for a token file: 1023 bytes, the header alone has 1024");
 }
 
 static void headers_that_are_wrong(void **state) {
@@ -426,24 +430,29 @@ static void headers_that_are_wrong(void **state) {
         const char *message;
     } rows[] = {
         {{0, 1, 5, 0, 2, 5, 0},
-         "bad.bin: magic 0 is not a token file's (20240520: uint16, 20240801: uint32)"},
+         "bad.bin: not a token file: magic 0 (valid: 20240520 for uint16, 20240801 for uint32); "
+         "trine-tokens makes one from text"},
         {{20240521, 1, 5, 0, 2, 5, 0},
-         "bad.bin: magic 20240521 is not a token file's (20240520: uint16, 20240801: uint32)"},
+         "bad.bin: not a token file: magic 20240521 (valid: 20240520 for uint16, 20240801 for "
+         "uint32); trine-tokens makes one from text"},
         {{20240520, 7, 5, 0, 2, 5, 0},
-         "bad.bin: version 7; files of magic 20240520 have version 1"},
+         "bad.bin: unsupported version 7; files with magic 20240520 have version 1"},
         {{20240801, 1, 5, 0, 4, 5, 0},
-         "bad.bin: version 1; files of magic 20240801 have version 7"},
-        {{20240520, 1, 0, 0, 2, 0, 0}, "bad.bin: the header names 0 tokens"},
-        {{20240520, 1, -5, 0, 2, 5, 0}, "bad.bin: the header names -5 tokens"},
-        {{20240520, 1, 5, -1, 2, 5, 0}, "bad.bin: the header names a vocabulary of -1"},
+         "bad.bin: unsupported version 1; files with magic 20240801 have version 7"},
+        {{20240520, 1, 0, 0, 2, 0, 0},
+         "bad.bin: invalid number of tokens 0 in the header; expected 1 or more"},
+        {{20240520, 1, -5, 0, 2, 5, 0},
+         "bad.bin: invalid number of tokens -5 in the header; expected 1 or more"},
+        {{20240520, 1, 5, -1, 2, 5, 0},
+         "bad.bin: invalid vocabulary size -1 in the header; expected 0 (unknown) or more"},
         {{20240520, 1, 5, 0, 2, 4, 0},
          "bad.bin: truncated: 1032 bytes, but the header's 5 tokens need 1034"},
         {{20240801, 7, 5, 0, 2, 5, 0},
          "bad.bin: truncated: 1034 bytes, but the header's 5 tokens need 1044"},
         {{20240801, 7, INT32_MAX, 0, 4, 5, 0},
          "bad.bin: truncated: 1044 bytes, but the header's 2147483647 tokens need 8589935612"},
-        {{20240520, 1, 5, 0, 2, 6, 0}, "bad.bin: 2 bytes behind the header's 5 tokens"},
-        {{20240520, 1, 5, 0, 1, 11, 0}, "bad.bin: 1 bytes behind the header's 5 tokens"},
+        {{20240520, 1, 5, 0, 2, 6, 0}, "bad.bin: 2 unexpected bytes after the header's 5 tokens"},
+        {{20240520, 1, 5, 0, 1, 11, 0}, "bad.bin: 1 unexpected bytes after the header's 5 tokens"},
         {{20240520, 1, 5, 0, 1, 9, 0},
          "bad.bin: truncated: 1033 bytes, but the header's 5 tokens need 1034"},
     };
@@ -466,7 +475,7 @@ static void one_bad_shard_is_named(void **state) {
                  "mixed_1.bin: truncated: 1032 bytes, but the header's 5 tokens need 1034");
 }
 
-/* ---- What the writer refuses and leaves ---- */
+/* ---- The writer's errors ---- */
 
 static void a_discarded_file_is_gone(void **state) {
     (void)state;
@@ -497,10 +506,10 @@ static void the_writer_refuses_ids_beyond_the_vocabulary(void **state) {
     OK(tokens_writer_open(&w, "ids.bin", 100));
     OK(tokens_writer_add(w, (int32_t[]){99, 0}, 2));
     REFUSED(tokens_writer_add(w, (int32_t[]){5, 100, 6}, 3), TRINE_EDATA,
-            "ids.bin: token 3 is 100, beyond the vocabulary of 100");
+            "ids.bin: token 3: id 100 is outside the vocabulary of 100");
     REFUSED(tokens_writer_add(w, (int32_t[]){-1}, 1), TRINE_EDATA,
-            "ids.bin: token 3 is -1, beyond the vocabulary of 100");
-    /* Closed nevertheless, it is a good file of what was taken. */
+            "ids.bin: token 3: id -1 is outside the vocabulary of 100");
+    /* Closed after an error, it is a valid file of the accepted tokens. */
     OK(tokens_writer_close(&w));
     tokens *t;
     int32_t ids[3];
@@ -514,12 +523,14 @@ static void the_writer_refuses_ids_beyond_the_vocabulary(void **state) {
 static void the_writer_refuses_what_no_reader_takes(void **state) {
     (void)state;
     tokens_writer *w = (tokens_writer *)1;
-    REFUSED(tokens_writer_open(&w, "no.bin", 0), TRINE_EINVAL, "no.bin: a vocabulary of 0");
+    REFUSED(tokens_writer_open(&w, "no.bin", 0), TRINE_EINVAL,
+            "no.bin: invalid vocabulary size 0; expected 1 to 2147483647");
     assert_null(w);
     REFUSED(tokens_writer_open(&w, "no.bin", 1u << 31), TRINE_EINVAL,
-            "no.bin: a vocabulary of 2147483648");
+            "no.bin: invalid vocabulary size 2147483648; expected 1 to 2147483647");
     OK(tokens_writer_open(&w, "no.bin", 100));
-    REFUSED(tokens_writer_close(&w), TRINE_EDATA, "no.bin: a token file needs at least one token");
+    REFUSED(tokens_writer_close(&w), TRINE_EDATA,
+            "no.bin: no tokens were added; a token file needs at least one");
     assert_null(w);
     assert_false(there("no.bin") || there("no.bin.unfinished"));
 }
@@ -530,7 +541,7 @@ static void a_place_that_cannot_be_written_is_said(void **state) {
     REFUSED(tokens_writer_open(&w, "missing/x.bin", 100), TRINE_EIO,
             "missing/x.bin.unfinished: No such file or directory");
     assert_null(w);
-    /* The name is a folder's by the time the file is complete. */
+    /* A folder of that name exists when the file is complete. */
     OK(tokens_writer_open(&w, "taken.bin", 100));
     OK(tokens_writer_add(w, (int32_t[]){1}, 1));
     assert_int_equal(mkdir("taken.bin", 0700), 0);

@@ -1,16 +1,14 @@
 #!/bin/sh
 # TEST timeout=600
-# The command trine-doctor: its report on 1, 2 and 8 ranks and on nodes that are consecutive ranks, what it
-# finds of what can be had anywhere (a shared core, a name without an address, too little memory and
-# /dev/shm), and its exit status, which is not 0 when training could not start. Whether anything is slow here
-# nobody asks: this machine may be busy.
+# trine-doctor: its report on 1, 2 and 8 ranks and on nodes made of consecutive ranks, the findings
+# that can be provoked anywhere (a shared core, a name without an address, too little memory and /dev/shm), and
+# its exit status, which is not 0 if training could not start. Rates are not tested: the machine may be busy.
 . tests/lib.sh
 
 quick="--seconds 0.02"
 host=$(hostname)
 
-# doctor RANKS ARGUMENTS...: (one rank: without mpirun) $wrap goes before the program, $around
-# before mpirun.
+# doctor RANKS ARGUMENTS...: one rank runs without mpirun; $wrap is put before the program, $around before mpirun.
 wrap='' around=''
 doctor() {
     launch="tools/mpirun.sh -np $1"
@@ -20,12 +18,12 @@ doctor() {
     run $around $launch $wrap "$BUILD/trine-doctor" $quick "$@"
 }
 
-# has PATTERN...: standard output has a line of each
+# has PATTERN...: standard output has a line that matches each
 has() {
     for pattern in "$@"; do grep -q -e "$pattern" "$dir/out" || return 1; done
 }
 
-# json FILE PATTERN...: one line of JSON, with each of these
+# json FILE PATTERN...: the file is one line of JSON that matches each
 json() {
     file=$1
     shift
@@ -34,18 +32,18 @@ json() {
     ! command -v python3 >/dev/null || python3 -c 'import json, sys; json.load(open(sys.argv[1]))' "$file"
 }
 
-# ---- What it prints
+# ---- The report
 
 TRINE_EMU_GPUS=1 doctor 1 --cuda-library "$BUILD/emu/libtrine_cuda.so"
 [ $status -eq 0 ] && has "^Trine .*: 1 rank on 1 node, examined in " "^$host  *1 " "^oneDNN " \
-    "^median of the ranks" "^    0 " "^transport  self" && ! has " none$" && ! has "^stops"
-result $? "one rank, and a GPU that is there"
+    "^median of all ranks" "^    0 " "^transport  self" && ! has " none$" && ! has "^stops"
+result $? "one rank with a usable GPU"
 
 echo "an older report, longer than any line of the new one" >"$dir/json"
 LC_ALL=de_DE.UTF-8 doctor 2 --json "$dir/json"
 [ $status -eq 0 ] && has ": 2 ranks on 1 node" "^    0 " "^    1 " "^transport  shm" "^inside a node .* us" &&
     ! has "^stops" && json "$dir/json" '"starts":true' '"rank":1,' '"matmul":[1-9]' '"triad":[1-9]'
-result $? "two ranks, and the same as JSON"
+result $? "two ranks, also as JSON"
 
 doctor 6 --ranks-per-node 2 --json "$dir/json"
 [ $status -eq 0 ] && has ": 6 ranks on 3 nodes" "^$host and 2 like it  *2 " \
@@ -53,7 +51,7 @@ doctor 6 --ranks-per-node 2 --json "$dir/json"
     json "$dir/json" '"a":0,"b":2,"latency":[0-9]' '"a":1,"b":2,"latency":[0-9.e-]*,"bandwidth":[1-9]'
 result $? "six ranks, two to a node: every pair of nodes is measured"
 
-# ---- What it finds
+# ---- Findings
 
 cores=$(lscpu -p=CORE 2>/dev/null | grep -v '^#' | sort -u | wc -l)
 doctor 8 --json "$dir/json"
@@ -74,49 +72,49 @@ if unshare -u hostname no-such-host.invalid 2>/dev/null; then
 fi
 doctor 2
 [ $status -eq 0 ] && has "^hurts .*ranks 0-1 share 1 core"
-result $? "two ranks that are bound to one core"
+result $? "two ranks bound to one core"
 if [ -n "$around" ]; then
-    has "^hurts .*no-such-host.invalid: the host's name does not resolve"
+    has "^hurts .*no-such-host.invalid: the host name does not resolve"
     result $? "a host name without an address"
 else
     skip "a host name without an address" "no namespace for host names is permitted here"
 fi
 wrap='' around=''
 
-# ---- When training could not start
+# ---- Training could not start
 
-# More than there is anywhere, and all of it is found.
+# More than any machine has: each is a finding.
 doctor 2 --windows 1e8 --memory 1e8 --device cuda --cuda-library "$dir/none.so" --json "$dir/json"
 [ $status -ne 0 ] && [ $status -ne 124 ] && has "^stops .*the shared windows of this node's 2 ranks" \
-    "^stops .*of memory are free for 2 ranks" "^stops .*ranks 0-1 on $host: no GPU that can be used: " &&
+    "^stops .*of memory free for 2 ranks" "^stops .*ranks 0-1 on $host: no usable GPU: " &&
     json "$dir/json" '"starts":false' '"kind":"shared-memory"' '"kind":"memory"' '"kind":"gpu"'
-result $? "windows, memory and GPUs that there are not: the status is not 0"
+result $? "missing shared memory, memory and GPUs: the status is not 0"
 
 if mounts_at /dev/shm; then
     # shellcheck disable=SC2016
     printf '#!/bin/sh\nmount -t tmpfs -o size=6m tmpfs /dev/shm && exec "$@"\n' >"$dir/mounted"
     chmod +x "$dir/mounted"
     around="unshare $mounts $dir/mounted"
-    export UCX_POSIX_DIR="$dir" # Debian's MPICH moves its messages by UCX, which ends the job where 6 MiB are not enough
+    export UCX_POSIX_DIR="$dir" # Debian's MPICH uses UCX, which aborts the job if 6 MiB are not enough
     doctor 2
     unset UCX_POSIX_DIR
     [ $status -ne 0 ] && [ $status -ne 124 ] && has "^stops .*MPI's own need [0-9]* MiB of /dev/shm" \
         "^transport  mpi" "^    1 .* [1-9]"
-    result $? "a /dev/shm that is too small: the rest is measured all the same"
+    result $? "a /dev/shm that is too small: everything else is still measured"
     around=''
 else
     skip "a /dev/shm that is too small" "no mount namespace is permitted here"
 fi
 
-# ---- What it refuses
+# ---- Invalid options
 
 doctor 2 --seconds 0
 [ $status -ne 0 ] && says 1 --seconds && [ ! -s "$dir/out" ]
-result $? "a bad option is said once"
+result $? "an invalid option is reported once"
 
 doctor 1 --device tpu
-[ $status -ne 0 ] && says 1 'no device "tpu"'
-result $? "a device that there is not"
+[ $status -ne 0 ] && says 1 'unknown device "tpu"'
+result $? "an unknown device"
 
 doctor 1 --json "$dir/none/json"
 [ $status -ne 0 ] && says 1 "none/json: No such file"

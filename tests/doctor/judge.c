@@ -1,6 +1,6 @@
 /* TEST np=0 */
-/* What the doctor says of measurements: each fault that a cluster may have is put into what healthy nodes
- * would measure, and must be found, with its value, and nothing else. */
+/* Findings from measurements: each fault that a cluster may have is added to the measurements of
+ * healthy nodes and must be the only finding, with its value. */
 #include <string.h>
 
 #include "doctor/judge.h"
@@ -16,7 +16,7 @@ static doctor_pair pairs[PAIRS];
 static findings found;
 static doctor_job job;
 
-/* Four cores a node, and a rank bound to each. Rates scatter by some percent, as they do. */
+/* Four cores a node, and a rank bound to each. Rates scatter by some percent. */
 static doctor_rank healthy_rank(int r) {
     double scatter = 1 + 0.01 * (r * 7 % 9 - 4);
     doctor_rank rank = {.rank = r,
@@ -67,7 +67,7 @@ static const finding *of_kind(const char *kind) {
     return f;
 }
 
-/* One finding of this kind, whose text has `text`; it is returned. */
+/* Expects one finding of this kind, whose text contains `text`; returns it. */
 static const finding *found_one(finding_severity severity, const char *kind, const char *text) {
     const finding *f = of_kind(kind);
     if (!f) fail_msg("no finding %s among %d", kind, found.count);
@@ -76,7 +76,7 @@ static const finding *found_one(finding_severity severity, const char *kind, con
     return f;
 }
 
-/* Judges, and expects this finding and no other. */
+/* Judges, and expects only this finding. */
 static const finding *only(finding_severity severity, const char *kind, const char *text) {
     judge(&found, &job);
     const finding *f = found_one(severity, kind, text);
@@ -106,11 +106,10 @@ static void a_slow_rank(void **state) {
     assert_int_equal(f->rank, 6);
     ranks[6].share = 0.52;
     f = only(FINDING_HURTS, "slow-rank", "rank 6");
-    assert_non_null(strstr(f->advice, "52% of their processors' time"));
+    assert_non_null(strstr(f->advice, "52% of their cores' time"));
 }
 
-/* 0.8 of the median is the limit, and it is the median's, not the mean's: one rank that is far too fast
- * moves nothing. */
+/* The limit is 0.8 of the median, not of the mean: one rank that is much too fast changes nothing. */
 static void the_limit_is_the_medians(void **state) {
     (void)state;
     for (int r = 0; r < RANKS; r++) ranks[r].matmul = 100e9;
@@ -122,7 +121,7 @@ static void the_limit_is_the_medians(void **state) {
     (void)only(FINDING_HURTS, "slow-rank", "rank 3 on n0");
 }
 
-/* A slow node is one finding, and so is the slow half of a job. */
+/* A slow node is one finding; so are the slow ranks of half a job. */
 static void a_slow_node(void **state) {
     (void)state;
     for (int r = 8; r < 12; r++) ranks[r].matmul = 60e9 - r * 1e9;
@@ -137,11 +136,11 @@ static void slow_memory(void **state) {
     (void)state;
     ranks[13].triad = 4e9;
     (void)only(FINDING_HURTS, "slow-memory", "rank 13 on n3: 4 GB/s in memory");
-    ranks[13].matmul = 40e9; /* one reason for both, perhaps */
+    ranks[13].matmul = 40e9; /* both may have one cause */
     (void)only(FINDING_HURTS, "slow-rank", "rank 13 on n3: 40 GFLOP/s");
 }
 
-/* All ranks alike, and all half as fast as they could be. */
+/* All ranks are equal, and half as fast as they could be. */
 static void busy_everywhere(void **state) {
     (void)state;
     for (int r = 0; r < EACH; r++) ranks[r].share = 0.5 + 0.05 * r;
@@ -163,7 +162,7 @@ static void two_ranks_on_a_core(void **state) {
     assert_ptr_equal(f, &found.list[0]);
 }
 
-/* Nobody is bound: masks overlap, and that is no harm while there is a core for each. */
+/* Ranks are not bound: masks overlap, which is fine while there is a core for each. */
 static void unbound_ranks(void **state) {
     (void)state;
     for (int r = 0; r < RANKS; r++) ranks[r].cores[0] = 0xF;
@@ -177,18 +176,18 @@ static void more_ranks_than_cores(void **state) {
         ranks[r].cores[0] = 0x3;
         ranks[r].node_cores = 2;
         ranks[r].share = 0.5;
-        ranks[r].matmul = r == 2 ? 45e9 : r == 3 ? 60e9 : 100e9; /* they scatter */
+        ranks[r].matmul = r == 2 ? 45e9 : r == 3 ? 60e9 : 100e9; /* rates scatter */
     }
     judge(&found, &job);
     assert_int_equal(found.count, FINDINGS_OF_KIND + 1);
     for (int i = 0; i < found.count; i++)
         if (strcmp(found.list[i].kind, "crowded-node") == 0)
-            assert_non_null(strstr(found.list[i].text, "share 2 cores, all that the node has"));
+            assert_non_null(strstr(found.list[i].text, "share 2 cores, all cores of the node"));
     const finding *f = found_one(FINDING_HURTS, "slow-rank", "rank 2 on n0");
     assert_non_null(strstr(f->advice, "ranks of this job share its cores"));
 }
 
-/* One rank's mask within the others': bound to one core, beside three that may run on all four. */
+/* Nested masks: one rank bound to one core, and three that may run on all four. */
 static void nested_masks(void **state) {
     (void)state;
     for (int r = 0; r < EACH; r++) ranks[r].cores[0] = r == 1 ? 1 : 0xF;
@@ -202,7 +201,7 @@ static void nested_masks(void **state) {
 static void a_quota(void **state) {
     (void)state;
     for (int r = 4; r < 8; r++) ranks[r].quota = 2.5;
-    (void)only(FINDING_HURTS, "processor-quota", "n1: its control group allows 2.5 processors");
+    (void)only(FINDING_HURTS, "processor-quota", "n1: the control group allows 2.5 cores");
 }
 
 /* ---- Versions ---- */
@@ -229,11 +228,11 @@ static void versions_that_differ(void **state) {
     }
 }
 
-/* Every rank another value: some are named, and the text has its end. */
+/* Every rank has another value: some are listed, and the text is cut. */
 static void everybody_differs(void **state) {
     (void)state;
     for (int r = 0; r < RANKS; r++) memset(ranks[r].kernel, 'a' + r, sizeof ranks[r].kernel - 1);
-    (void)only(FINDING_NOTE, "kernel", "; and others");
+    (void)only(FINDING_NOTE, "kernel", "; ...");
 }
 
 /* ---- Nodes ---- */
@@ -241,13 +240,12 @@ static void everybody_differs(void **state) {
 static void memory_that_is_too_small(void **state) {
     (void)state;
     for (int r = 4; r < 8; r++) ranks[r].memory_free = 2 * GIB;
-    (void)only(FINDING_HURTS, "memory",
-               "n1: 2.00 GiB of memory are free for 4 ranks, 512 MiB each");
+    (void)only(FINDING_HURTS, "memory", "n1: 2.00 GiB of memory free for 4 ranks, 512 MiB each");
     job.memory_wanted = GIB / 4;
     judge(&found, &job);
     assert_int_equal(found.count, 0);
     job.memory_wanted = GIB;
-    (void)only(FINDING_STOPS, "memory", "512 MiB each, and --memory wants 1.00 GiB");
+    (void)only(FINDING_STOPS, "memory", "512 MiB each, less than --memory 1.00 GiB");
 }
 
 static void a_small_shm(void **state) {
@@ -263,7 +261,7 @@ static void an_shm_without_rights(void **state) {
     (void)state;
     strcpy(ranks[4].shm_why, "Permission denied");
     (void)only(FINDING_HURTS, "shm-not-writable",
-               "n1: no file can be made in /dev/shm: Permission");
+               "n1: cannot create a file in /dev/shm: Permission");
 }
 
 static void a_name_without_address(void **state) {
@@ -271,9 +269,9 @@ static void a_name_without_address(void **state) {
     ranks[8].unresolved = 1;
     ranks[8].resolve_seconds = 5.01;
     (void)only(FINDING_HURTS, "host-name",
-               "n2: the host's name does not resolve (asked for 5.0 s)");
+               "n2: the host name does not resolve (lookup took 5.0 s)");
     ranks[8].unresolved = 0;
-    (void)only(FINDING_HURTS, "host-name", "resolves late");
+    (void)only(FINDING_HURTS, "host-name", "resolves slowly");
     ranks[8].resolve_seconds = 0.5;
     judge(&found, &job);
     assert_int_equal(found.count, 0);
@@ -289,7 +287,7 @@ static void gpus(void **state) {
     assert_int_equal(found.count, 0);
     ranks[3].gpu = 0;
     strcpy(ranks[3].gpu_why, "it has fallen off the bus");
-    (void)only(FINDING_HURTS, "gpu", "rank 3 on n0: no GPU that can be used: it has fallen off");
+    (void)only(FINDING_HURTS, "gpu", "rank 3 on n0: no usable GPU: it has fallen off");
     job.gpus_wanted = true;
     (void)only(FINDING_STOPS, "gpu", "rank 3 on n0");
     ranks[3].gpu = 1;
@@ -316,7 +314,7 @@ static void a_slow_pair(void **state) {
     pairs[4].bandwidth = 12e9;
     pairs[4].latency = 30e-6;
     (void)only(FINDING_HURTS, "slow-link", "n1 (rank 4) and n3 (rank 12): 30 us");
-    pairs[4].latency = 8e-6; /* another switch on the way */
+    pairs[4].latency = 8e-6; /* one more switch between them */
     judge(&found, &job);
     assert_int_equal(found.count, 0);
 }
@@ -332,24 +330,24 @@ static void a_slow_node_of_pairs(void **state) {
 
 static void clocks_that_differ(void **state) {
     (void)state;
-    ranks[4].clock_offset = 5; /* less sure than large */
+    ranks[4].clock_offset = 5; /* the error is larger than the offset */
     ranks[4].clock_error = 6;
     judge(&found, &job);
     assert_int_equal(found.count, 0);
     ranks[8].clock_offset = -3600;
     ranks[8].clock_error = 1e-5;
-    (void)only(FINDING_NOTE, "clock", "n2: its clock is 3.6e+03 s behind of n0's");
+    (void)only(FINDING_NOTE, "clock", "n2: its clock is 3.6e+03 s behind n0's");
 }
 
-/* ---- All of it ---- */
+/* ---- The list of findings ---- */
 
-/* What stops comes first, whatever else there is; then what costs most; notes last. */
+/* Findings that stop come first, then those that cost most; notes last. */
 static void the_worst_comes_first(void **state) {
     (void)state;
     strcpy(ranks[1].kernel, "older");
     ranks[2].matmul = 70e9;
     ranks[3].matmul = 20e9;
-    ranks[3].node = 1; /* its own finding */
+    ranks[3].node = 1; /* a finding of its own */
     strcpy(ranks[5].mpi, "MPICH");
     ranks[8].unresolved = 1;
     judge(&found, &job);
@@ -368,8 +366,8 @@ static void the_worst_comes_first(void **state) {
                      found.list[i - 1].weight >= found.list[i].weight));
 }
 
-/* Of a fault that a hundred nodes have the worst three are said, and how many there are more; it pushes
- * nothing else out. */
+/* For a fault of a hundred nodes the worst three are listed, with the number of the others; no other
+ * finding is displaced. */
 static void one_fault_on_many_nodes(void **state) {
     (void)state;
     enum { MANY = 100 };

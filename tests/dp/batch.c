@@ -1,5 +1,5 @@
 /* TEST np=0 */
-/* Which samples are whose. */
+/* The distribution of samples. */
 #include "harness.h"
 
 #include <string.h>
@@ -19,8 +19,8 @@ static void test_micro_batches(void **state) {
     }
     int count;
     REFUSED(dp_micro_batches(30, 4, 2, &count), TRINE_EINVAL,
-            "global batch 30 must be a multiple of micro-batch 4 x dp 2 = 8");
-    REFUSED(dp_micro_batches(4, 4, 2, &count), TRINE_EINVAL, "global batch 4 must be a multiple");
+            "global batch 30 is not a multiple of micro-batch 4 x dp 2 = 8");
+    REFUSED(dp_micro_batches(4, 4, 2, &count), TRINE_EINVAL, "global batch 4 is not a multiple");
     REFUSED(dp_micro_batches(0, 4, 2, &count), TRINE_EINVAL, "global batch 0");
     REFUSED(dp_micro_batches(-8, 4, 2, &count), TRINE_EINVAL, "global batch -8");
     REFUSED(dp_micro_batches(8, 0, 2, &count), TRINE_EINVAL, "micro-batch 0 x dp 2");
@@ -29,7 +29,7 @@ static void test_micro_batches(void **state) {
     REFUSED(dp_micro_batches(8, 65536, 65536, &count), TRINE_EINVAL, "= 4294967296");
 }
 
-/* Every sample of the global batch is read once: by one rank, in one micro-batch, in one place. */
+/* Every sample of the global batch is read once: by one rank, at one place of one micro-batch. */
 static void test_samples_are_a_bijection(void **state) {
     (void)state;
     for (int micro = 1; micro <= 5; micro++)

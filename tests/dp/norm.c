@@ -10,10 +10,9 @@
 
 #define UNITS 8
 
-/* ---- One rank's share ---- */
+/* ---- One rank ---- */
 
-/* 100 split elements at 0, 70 replicated at 128, 30 split at 256; whole numbers, whose squares add
- * up exactly. */
+/* 100 sharded elements at 0, 70 replicated at 128, 30 sharded at 256; integers, whose squares add up exactly. */
 static flat_range range_of(int dp) {
     static const struct {
         size_t cols;
@@ -34,7 +33,7 @@ static double squares(int from, int to) {
     return sum;
 }
 
-/* What exec does: the device's sums of all tensors that count, then their sum. */
+/* As exec: the device's sums of all tensors that count, then their sum. */
 static double local(device *d, const flat_range *range, size_t begin, size_t count, const float *g,
                     int tp_rank) {
     double sums[FLAT_TENSORS + 1];
@@ -46,7 +45,7 @@ static double local(device *d, const flat_range *range, size_t begin, size_t cou
     return dp_norm_add(sums, n);
 }
 
-/* The slices of dp ranks add up to the whole, on tp rank 0 with what all tp ranks hold, on the
+/* The slices of dp ranks add up to the full range: on tp rank 0 with the tensors replicated over tp, on the
  * others without. */
 static void check_slices(device *ref, int dp, int tp_rank) {
     flat_range range = range_of(dp);
@@ -85,7 +84,7 @@ static void test_an_empty_slice_is_zero(void **state) {
 
 /* ---- All ranks ---- */
 
-/* A rank's share of a unit: thirds and sevenths, so that any other order of additions shows. */
+/* A rank's part of a unit: thirds and sevenths, so that a different order of additions changes bits. */
 static double share(int unit, int tp, int dp) {
     return 1.0 / (3.0 + 7 * unit + 11 * tp + 13 * dp) + 1e5 / (double)(1 + unit + tp * dp);
 }

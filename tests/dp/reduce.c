@@ -1,7 +1,7 @@
 /* TEST np=2,4,8 */
-/* REDUCE of a range that names other axes than the GPT's: sharded over dp, its gradients summed over tp as well,
- * along which ranks hold the same slices. The model is made up: one unit of one range. For every ZeRO stage the sum
- * is that of all ranks, where it rests, and the bytes are those that were counted before. */
+/* REDUCE of a range with other axes than the GPT's: sharded over dp, its gradients also summed over tp, along which
+ * ranks have the same slices. The model is artificial: one unit of one range. With every ZeRO stage the gradients at
+ * rest are the sum over all ranks, and the bytes sent are those computed in advance. */
 #include "harness.h"
 
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 
 enum { MICROS = 3, COUNT = 200 };
 
-/* Two along the axis that replicates. */
+/* Size 2 along the axis that replicates. */
 static trine_layout layout_of(void) {
     return (trine_layout){.dp = trine_world_size(harness_world) / 2, .tp = 2, .pp = 1};
 }
@@ -100,9 +100,9 @@ static void destroy(rank *k) {
     program_destroy(&k->program);
 }
 
-/* ---- What is reduced -------------------------------------------------------------------------- */
+/* ---- Gradients -------------------------------------------------------------------------------- */
 
-/* Whole numbers, whose sums are exact. */
+/* Integers, whose sums are exact. */
 static float addend(int who, int micro, size_t i) {
     return (float)((who + 1) * (micro + 2) + (int)i % 7);
 }
@@ -114,7 +114,7 @@ static float sum_of_all(size_t i) {
     return sum;
 }
 
-/* As BACKWARD leaves them: in the buffer, or added at rest. */
+/* As after BACKWARD: in the buffer, or accumulated at rest. */
 static void make_grads(rank *k, int reduce, int micro) {
     held_unit *u = state_unit(&k->state, 0);
     void *base[FLAT_RANGES];
@@ -161,13 +161,13 @@ static void the_sum_is_that_of_all_ranks(void **state) {
     }
 }
 
-/* Of ranks that hold the same slice one saves it and counts its squares. */
+/* One of the ranks with the same slice saves it and counts its squares. */
 static void one_of_the_same_is_the_first(void **state) {
     (void)state;
     rank k;
     setup(&k, TRINE_ZERO_3);
     flat_range range = state_unit(&k.state, 0)->layout.ranges[0];
-    range.sharded = AXIS(TRINE_AXIS_TP); /* and the same along dp */
+    range.sharded = AXIS(TRINE_AXIS_TP); /* replicated along dp */
     assert_int_equal(state_first_replica(&k.state, &range), k.state.config.coord.dp == 0);
     destroy(&k);
 }

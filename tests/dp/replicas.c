@@ -1,6 +1,6 @@
 /* TEST np=2,4 */
-/* Replicas agree: audit finds nothing after any step of any layout and ZeRO stage, and finds one
- * wrong bit, with the tensor's name, wherever a value has two holders. */
+/* Audit finds no difference between replicas after any step of any layout and ZeRO stage, and reports a single wrong
+ * bit, with the tensor's name, wherever two ranks have the same value. */
 #include "training.h"
 
 #include "run/replicas.h"
@@ -28,7 +28,7 @@ static void all_agree(void **state) {
     training_layouts(audit_layout);
 }
 
-/* Flips one bit of the first element that the last rank holds. */
+/* Flips one bit of the last rank's first element. */
 static void corrupt(const trine_trainer *t, const char *name, int bit) {
     if (trine_world_rank(harness_world) != trine_world_size(harness_world) - 1) return;
     union {
@@ -39,10 +39,9 @@ static void corrupt(const trine_trainer *t, const char *name, int bit) {
     x->bits ^= UINT32_C(1) << bit;
 }
 
-/* Audit names the tensor for its lowest bit. Left for the next step, a bit that no rounding
- * swallows is caught there, by when it may have spread (with ZeRO-1/2 over dp it may have been
- * healed instead, by the gather from the owner). Every rank of the job must be in the group, so
- * that every rank sees the error. */
+/* Audit names the tensor for a wrong lowest bit. A wrong bit that survives rounding is also found after
+ * the next step, when it may have spread (with ZeRO-1/2 over dp the gather from the owner may have repaired it
+ * instead). Every rank of the job must be in the group, so that every rank returns the error. */
 static void expect_caught(trine_layout layout, int zero, const char *name, bool lasts) {
     trine_config c = audited(layout, zero);
     trine_trainer *t;

@@ -1,6 +1,6 @@
 /* TEST np=0 */
-/* Asynchronous copies as they are emulated: those that are waited for are there, and a missing wait
- * or barrier is seen. */
+/* Emulated asynchronous copies: after a wait the data has arrived, and a missing wait
+ * or barrier is detected. */
 #include "deaths.h"
 
 #define SEEDS 40
@@ -25,7 +25,7 @@ static int tear_down(void **state) {
     return cudaFree(x) || cudaFree(y) || cudaStreamDestroy(stream);
 }
 
-/* The number of seeds for which some thread's sum is wrong. */
+/* The number of seeds for which a thread's sum is wrong. */
 static int wrong(copy_faults which) {
     int count = 0;
     for (uint64_t seed = 0; seed < SEEDS; seed++) {
@@ -80,12 +80,10 @@ static void to_global_memory(void) {
 
 static void copies_that_the_hardware_refuses(void **state) {
     (void)state;
-    DIES(left_behind, "a thread returns while ", "asynchronous copies are under way",
-         "kernel stages");
-    DIES(from_odd_place, "an asynchronous copy of 16 bytes from ", "no multiple of that",
-         "kernel stages");
-    DIES(to_odd_place, "an asynchronous copy at ", "no multiple of 16", "kernel stages");
-    DIES(to_global_memory, "an asynchronous copy at ", "not shared memory", "kernel stages");
+    DIES(left_behind, "a thread returns with ", "pending asynchronous copies", "kernel stages");
+    DIES(from_odd_place, "asynchronous copy from ", "not aligned to 16 bytes", "kernel stages");
+    DIES(to_odd_place, "asynchronous copy at ", "not aligned to 16 bytes", "kernel stages");
+    DIES(to_global_memory, "asynchronous copy at ", "not shared memory", "kernel stages");
 }
 
 #define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)

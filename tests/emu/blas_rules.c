@@ -1,6 +1,6 @@
 /* TEST np=0 */
-/* The emulated cuBLASLt: it refuses what the library refuses, ends the process where the library
- * would compute something wrong, and lets a scheme that promises no order show that it has none. */
+/* The emulated cuBLASLt: it refuses the calls that the library refuses, aborts where the library
+ * would compute a wrong result, and gives different bits with a scheme that promises no order. */
 #include "deaths.h"
 
 #include <math.h>
@@ -76,7 +76,7 @@ static cublasStatus_t multiply(matmul *m, const float *a, size_t workspace) {
                           m->stream);
 }
 
-/* With a workspace, and these schemes. */
+/* Asks for an algorithm with a workspace and these schemes. */
 static void ask_with(matmul *m, uint32_t schemes) {
     const uint64_t bytes = WORKSPACE;
     FINE(cublasLtMatmulPreferenceSetAttribute(
@@ -123,7 +123,7 @@ static cublasStatus_t ask_types(matmul *m, cublasComputeType_t compute, cudaData
     return ask(m);
 }
 
-/* A machine that has its fast kernels only: sizes and row lengths are multiples. */
+/* A machine with fast kernels only: sizes and row lengths must be multiples. */
 static void odd_sizes_are_refused_where_the_setting_says_so(void **state) {
     (void)state;
     const int multiples[] = {1, 2, 3, 4};
@@ -166,10 +166,10 @@ static void types_must_go_together(void **state) {
     free_matmul(&m);
 }
 
-/* In bf16: of a sum whose parts cancel, what a reduction in fp32 stores, and one of rounded parts. */
+/* In bf16: a sum whose partials cancel, reduced in fp32 and with rounded partials. */
 static void parts_in_the_output_type_are_rounded(void **state) {
     (void)state;
-    uint16_t a[M * K], b[K * N], whole[M * N], rounded[M * N];
+    uint16_t a[M * K], b[K * N], in_fp32[M * N], rounded[M * N];
     for (size_t i = 0; i < M * K; i++) /* 1 to 1.5, the second half negative */
         a[i] = (uint16_t)((i < M * K / 2 ? 0x3f80 : 0xbf80) + i % 61);
     for (size_t i = 0; i < K * N; i++) b[i] = (uint16_t)(0x3f80 + i % 3);
@@ -178,7 +178,7 @@ static void parts_in_the_output_type_are_rounded(void **state) {
     FINE(ask_types(&m, CUBLAS_COMPUTE_32F, CUDA_R_16BF, CUDA_R_16BF, CUDA_R_16BF));
     ask_with(&m, CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE);
     FINE(multiply(&m, m.A, WORKSPACE));
-    look(whole, m.D, sizeof whole);
+    look(in_fp32, m.D, sizeof in_fp32);
     ask_with(&m, CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE | CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE);
     FINE(multiply(&m, m.A, WORKSPACE));
     look(rounded, m.D, sizeof rounded);
@@ -186,13 +186,13 @@ static void parts_in_the_output_type_are_rounded(void **state) {
         double sum = 0.0;
         for (int k = 0; k < K; k++)
             sum += (double)bf16_load(a[i % M + k * M]) * (double)bf16_load(b[k + i / M * K]);
-        assert_int_equal(whole[i], bf16_store((float)sum));
+        assert_int_equal(in_fp32[i], bf16_store((float)sum));
     }
-    assert_memory_not_equal(whole, rounded, sizeof whole);
+    assert_memory_not_equal(in_fp32, rounded, sizeof in_fp32);
     free_matmul(&m);
 }
 
-/* 1 and seven products of 2^-24, or 2^-25, in bf16: what is left of them in fp32. */
+/* The fp32 sum of 1 and seven bf16 products of 2^-24 or 2^-25. */
 static float one_and_seven(matmul *m, uint16_t small) {
     uint16_t a[M * K] = {0}, b[K * N] = {0};
     float sums[M * N];
@@ -258,7 +258,7 @@ static void some_products_have_no_algorithm(void **state) {
     const cublasLtEpilogue_t plain = CUBLASLT_EPILOGUE_DEFAULT, bias = CUBLASLT_EPILOGUE_BIAS;
     matmul m = new_matmul();
     FINE(ask_types(&m, CUBLAS_COMPUTE_32F, CUDA_R_16BF, CUDA_R_16BF, CUDA_R_16BF));
-    for (int i = 0; i < 10; i++) { /* it is said in several ways */
+    for (int i = 0; i < 10; i++) { /* a missing algorithm is reported in several ways */
         assert_true(there(&m, "0", 9, bias, ordered) && there(&m, "1", 9, plain, ordered));
         assert_true(there(&m, "3", 8, bias, ordered) && there(&m, "2", 9, plain, any));
         assert_false(there(&m, "1", 9, bias, any) || there(&m, "2", 9, plain, ordered));

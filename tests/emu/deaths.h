@@ -1,4 +1,4 @@
-/* For tests of what must end the process: it is done in a child whose last words are looked at. */
+/* For tests of faults that must abort the process: they run in a child process, whose output is checked. */
 #ifndef TRINE_TESTS_EMU_DEATHS_H
 #define TRINE_TESTS_EMU_DEATHS_H
 
@@ -11,7 +11,7 @@
 #include "harness.h"
 #include "kernels.h"
 
-/* Not cmocka's signal handlers: in a child they would go on with the next test. */
+/* Removes cmocka's signal handlers: in a child they would continue with the next test. */
 static inline void be_a_child(int out) {
     const struct rlimit none = {0, 0};
     setrlimit(RLIMIT_CORE, &none);
@@ -23,7 +23,7 @@ static inline void be_a_child(int out) {
     dup2(out, STDERR_FILENO);
 }
 
-/* f must end the process, and what it prints must contain each of the words (up to NULL). */
+/* f must abort the process, and its output must contain each of the texts (up to NULL). */
 static inline void dies(void (*f)(void), const char *const words[]) {
     int ends[2], status;
     char said[8192];
@@ -41,9 +41,9 @@ static inline void dies(void (*f)(void), const char *const words[]) {
     close(ends[0]);
     said[n] = '\0';
     assert_int_equal(waitpid(child, &status, 0), child);
-    if (WIFEXITED(status) && WEXITSTATUS(status) == 0) fail_msg("it lives on: %s", said);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0) fail_msg("the process did not die: %s", said);
     for (int i = 0; words[i]; i++)
-        if (!strstr(said, words[i])) fail_msg("the last words lack \"%s\": %s", words[i], said);
+        if (!strstr(said, words[i])) fail_msg("the output lacks \"%s\": %s", words[i], said);
 }
 #define DIES(f, ...) dies((f), (const char *const[]){__VA_ARGS__, NULL})
 
@@ -61,7 +61,7 @@ static inline void *new_memory(size_t bytes) {
     return p;
 }
 
-/* What is in the device's memory when all is done. */
+/* Reads device memory after all operations. */
 static inline void look(void *host, const void *p, size_t bytes) {
     assert_int_equal(cudaDeviceSynchronize(), cudaSuccess);
     assert_int_equal(cudaMemcpy(host, p, bytes, cudaMemcpyDeviceToHost), cudaSuccess);

@@ -1,6 +1,6 @@
 /* TEST np=0 */
-/* Memory under the emulation, and the machine that it pretends to be: what only a GPU may touch,
- * what nobody may touch, and what a program is refused. */
+/* Emulated memory and the emulated machine: memory that only the GPU may access, freed memory and memory outside
+ * of allocations, and refused calls. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -38,7 +38,7 @@ static void new_memory_is_nan(void **state) {
     free(host);
 }
 
-/* ---- Who may touch it ------------------------------------------------------------------------ */
+/* ---- Access rights --------------------------------------------------------------------------- */
 
 static volatile float seen;
 
@@ -50,7 +50,7 @@ static void host_writes(void) {
     x[N - 1] = 1;
 }
 
-/* Not after a launch has run, either, nor in a function that a stream calls. */
+/* The host may not access device memory after a launch has run, nor in a host function of a stream. */
 static void host_reads_later(void) {
     launch_fill(stream, x, 1, N);
     cudaStreamSynchronize(stream);
@@ -68,14 +68,13 @@ static void host_function_reads(void) {
 
 static void the_host_may_not_touch_it(void **state) {
     (void)state;
-    DIES(host_reads, "emu: the host touched what it must not",
-         "byte 28 of 4000 bytes of device memory");
-    DIES(host_writes, "emu: the host touched", "byte 3996 of 4000 bytes");
-    DIES(host_reads_later, "emu: the host touched", "byte 0 of 4000 bytes");
-    DIES(host_function_reads, "emu: the host touched", "byte 0 of 4000 bytes");
+    DIES(host_reads, "emu: illegal access by the host", "byte 28 of 4000 bytes of device memory");
+    DIES(host_writes, "emu: illegal access by the host", "byte 3996 of 4000 bytes");
+    DIES(host_reads_later, "emu: illegal access by the host", "byte 0 of 4000 bytes");
+    DIES(host_function_reads, "emu: illegal access by the host", "byte 0 of 4000 bytes");
 }
 
-/* 4000 bytes, rounded up to 4096: the first byte behind. */
+/* 4000 bytes, rounded up to 4096: the first byte after them. */
 static void kernel_writes_behind(void) {
     launch_store(stream, x, 1024);
     cudaStreamSynchronize(stream);
@@ -94,10 +93,11 @@ static void kernel_writes_freed(void) {
 
 static void kernels_stay_within_it(void **state) {
     (void)state;
-    DIES(kernel_writes_behind, "emu: illegal access", "byte 4096 of 4000 bytes of device memory",
+    DIES(kernel_writes_behind, "emu: illegal access, ", "byte 4096 of 4000 bytes of device memory",
          "in kernel store<<<(1,1,1), (1,1,1), 0>>>, block (0,0,0), thread (0,0,0)");
-    DIES(kernel_writes_slack, "emu: cudaFree(", "byte 4004 of its 4000 was written");
-    DIES(kernel_writes_freed, "emu: illegal access", "4000 bytes of device memory that were freed");
+    DIES(kernel_writes_slack, "emu: cudaFree(", "byte 4004 of an allocation of 4000 was written");
+    DIES(kernel_writes_freed, "emu: illegal access, ",
+         "4000 bytes of device memory, already freed");
 }
 
 /* ---- Copies ---------------------------------------------------------------------------------- */
@@ -127,8 +127,8 @@ static void set_behind(void) {
 static void copies_are_looked_at(void **state) {
     (void)state;
     DIES(copy_behind, "emu: copy from: 4001 bytes at ", "byte 0 of 4000 bytes of device memory");
-    DIES(copy_from_host, "emu: copy from: ", "is not the device's");
-    DIES(copy_to_device, "emu: copy to: ", "is not the host's, it is the device's");
+    DIES(copy_from_host, "emu: copy from: ", "is not device memory");
+    DIES(copy_to_device, "emu: copy to: ", "is device memory, not host memory");
     DIES(copy_overlaps, "emu: copy: 8 bytes from ", "overlap");
     DIES(set_behind, "emu: cudaMemset: 4000 bytes at ", "byte 4 of 4000 bytes of device memory");
     assert_int_equal(cudaMemcpy2DAsync(host, 8, x, 4, 8, 2, cudaMemcpyDefault, stream),
@@ -167,7 +167,7 @@ static void copies_of_unpinned_memory_are_counted(void **state) {
     assert_int_equal(cudaDeviceSynchronize(), cudaSuccess);
 }
 
-/* A driver may have no more of the host's memory to pin. */
+/* A driver may be unable to pin more host memory. */
 static void pinning_is_refused_beyond_the_setting(void **state) {
     (void)state;
     setenv("TRINE_EMU_PINNABLE", "4096", 1);
@@ -203,7 +203,7 @@ static void memory_comes_to_an_end(void **state) {
     unsetenv("TRINE_EMU_MEMORY");
 }
 
-/* As with lazy loading: the first launch of a kernel takes memory, and fails where there is none. */
+/* As with lazy loading: the first launch of a kernel takes memory, and fails if there is none. */
 static void first_uses_take_memory(void **state) {
     (void)state;
     size_t before, after, total;

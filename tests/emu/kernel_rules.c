@@ -1,6 +1,6 @@
 /* TEST np=0 */
-/* Kernels under the emulation: right ones are right in every order of their threads, wrong ones are
- * wrong in some, and what CUDA leaves undefined ends the process with a sentence. */
+/* Emulated kernels: correct ones are correct in every order of their threads, faulty ones are
+ * wrong in some orders, and undefined behaviour aborts the process with a message. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -50,7 +50,7 @@ static void every_thread_runs_once_at_its_place(void **state) {
 
 /* ---- Barriers -------------------------------------------------------------------------------- */
 
-/* The number of seeds for which the result is not the one that a GPU must give. */
+/* The number of seeds with a wrong result. */
 static int wrong(launch_fn launch, barriers which, unsigned flip, float plus) {
     int count = 0;
     float host[N];
@@ -72,7 +72,7 @@ static void barriers_order(void **state) {
     assert_int_equal(wrong(launch_warps, BARRIER, 31, 0), 0);
 }
 
-/* Unwritten shared memory is NaN, or what another block left: the first is wrong whatever the
+/* Unwritten shared memory is NaN, or has another thread block's values: the first is wrong in every
  * order, the others in most. */
 static void missing_barriers_show(void **state) {
     (void)state;
@@ -172,9 +172,9 @@ static void votes_are_counted(void **state) {
     }
 }
 
-/* ---- What it costs --------------------------------------------------------------------------- */
+/* ---- Cost ------------------------------------------------------------------------------------ */
 
-/* Into the block and out of it. */
+/* Into the thread block and out of it. */
 static void threads_without_barriers_change_no_stack(void **state) {
     (void)state;
     uint64_t before = emu_switches();
@@ -183,7 +183,7 @@ static void threads_without_barriers_change_no_stack(void **state) {
     assert_int_equal(emu_switches() - before, 2 * BLOCKS);
 }
 
-/* By the kernel's name; copies with their bytes. What is refused is no launch. */
+/* Launches by the kernel's name; copies with their bytes. Refused launches do not count. */
 static void calls_are_counted(void **state) {
     (void)state;
     float host[N];
@@ -199,7 +199,7 @@ static void calls_are_counted(void **state) {
     assert_int_equal(emu_calls("copy", "to the host") - copies, 1);
 }
 
-/* ---- What ends the process ------------------------------------------------------------------- */
+/* ---- Fatal faults ---------------------------------------------------------------------------- */
 
 #define CHILD(name, ...)                                                                           \
     static void name(void) {                                                                       \
@@ -224,39 +224,40 @@ CHILD(outside_shared, launch_outside_shared(stream, 512))
 
 static void barriers_that_not_all_reach(void **state) {
     (void)state;
-    DIES(early_return, "emu: 1 of 256 threads have returned, 255 are at a barrier",
+    DIES(early_return, "emu: deadlock: 1 of 256 threads have returned, 255 are at a barrier",
          "thread 7 (7,0,0) has returned", "is at __syncthreads",
          "kernels.cu:", "in kernel early_return<<<(2,1,1), (256,1,1), 0>>>, block (");
-    DIES(two_barriers, "one thread is at __syncthreads at ", "another at ", "kernel two_barriers");
+    DIES(two_barriers, "threads of a block at different __syncthreads: ",
+         " and tests/emu/kernels.cu:", "kernel two_barriers");
 }
 
 static void lanes_that_do_not_come(void **state) {
     (void)state;
     DIES(missing_lane, "is at __shfl_sync with mask 0xffffffff", "is at __syncthreads",
          "kernel missing_lane");
-    DIES(foreign_mask, "mask 0x7fffffff lacks its own lane 31", "kernel foreign_mask");
-    /* Said of one who waits for ever, or of two who meet: that depends on who comes first. */
+    DIES(foreign_mask, "mask 0x7fffffff does not include the calling lane 31",
+         "kernel foreign_mask");
+    /* Reported as a deadlock or as two different exchanges, depending on the order. */
     DIES(other_mask, "__shfl_sync with mask 0x0001ffff", "kernel other_mask");
-    DIES(other_kind, "lanes of one warp exchange different things", "__shfl_xor_sync",
-         "__shfl_sync");
-    DIES(odd_width, "a shuffle of width 12", "kernel odd_width");
-    DIES(short_warp, "a lane that the block has not", "kernel short_warp");
+    DIES(other_kind, "lanes of one warp in different exchanges", "__shfl_xor_sync", "__shfl_sync");
+    DIES(odd_width, "shuffle of width 12", "kernel odd_width");
+    DIES(short_warp, "the block does not have all lanes of the mask", "kernel short_warp");
 }
 
 static void blocks_of_impossible_sizes(void **state) {
     (void)state;
-    DIES(large_block, "launch of nothing: a block of (1025,1,1) threads");
-    DIES(empty_block, "launch of nothing: a block of (0,1,1) threads");
+    DIES(large_block, "launch of nothing: invalid block size (1025,1,1)");
+    DIES(empty_block, "launch of nothing: invalid block size (0,1,1)");
 }
 
 static void launch_bounds_hold(void **state) {
     (void)state;
     launch_96(stream, 96), launch_512(stream, 512), launch_threads(stream, 1024);
     assert_int_equal(cudaDeviceSynchronize(), cudaSuccess);
-    DIES(block_beyond_96, "launch of at_most_96<2>: a block of 97 threads, but its "
-                          "__launch_bounds__ are 96");
-    DIES(block_beyond_512, "launch of at_most_512: a block of 1024 threads, but its "
-                           "__launch_bounds__ are 512");
+    DIES(block_beyond_96, "launch of at_most_96<2>: block of 97 threads exceeds "
+                          "__launch_bounds__ (96)");
+    DIES(block_beyond_512, "launch of at_most_512: block of 1024 threads exceeds "
+                           "__launch_bounds__ (512)");
 }
 
 static void accesses_that_the_hardware_refuses(void **state) {
@@ -266,7 +267,7 @@ static void accesses_that_the_hardware_refuses(void **state) {
     DIES(outside_shared, "kernel outside_shared");
 }
 
-/* ---- What a launch is refused ---------------------------------------------------------------- */
+/* ---- Refused launches ------------------------------------------------------------------------ */
 
 static void refused_launches_are_errors(void **state) {
     (void)state;

@@ -192,7 +192,7 @@ void launch_votes(cudaStream_t stream, unsigned *y, const int *x) {
     GO(votes, 1, 32, 0)(y, x);
 }
 
-/* ---- Wrong ones ------------------------------------------------------------------------------ */
+/* ---- Faulty kernels -------------------------------------------------------------------------- */
 
 static __global__ void early_return() {
     if (threadIdx.x == 7) return;

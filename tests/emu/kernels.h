@@ -1,5 +1,5 @@
-/* Kernels for the emulation's own tests, right ones and wrong ones; kernels.cu has them. Each
- * launch is one kernel on `stream`; x and y are the device's. */
+/* Correct and faulty kernels for the emulation's own tests (kernels.cu). Each
+ * launch is one kernel on `stream`; x and y are in device memory. */
 #ifndef TRINE_TESTS_EMU_KERNELS_H
 #define TRINE_TESTS_EMU_KERNELS_H
 
@@ -15,7 +15,7 @@ extern "C" {
 void launch_fill(cudaStream_t stream, float *y, float value, int n);
 /* y[i] += x[i], i < n */
 void launch_add(cudaStream_t stream, float *y, const float *x, int n);
-/* y[i] = where the i-th thread of the grid is: its index in the block, the block's in the grid. */
+/* y[i] = the place of the grid's i-th thread: its index in the block, the block's index in the grid. */
 typedef struct {
     unsigned thread[3], block[3];
 } place;
@@ -24,13 +24,13 @@ void launch_places(cudaStream_t stream, place *y, dim3 grid, dim3 block);
 /* Each BLOCK elements of x reversed, through shared memory; with its barrier, or without. */
 typedef enum { BARRIER, NO_BARRIER } barriers;
 void launch_reverse(cudaStream_t stream, float *y, const float *x, int blocks, barriers which);
-/* The same twice through one array: the second round overwrites what the first still reads. */
+/* The same twice through one array: the second round overwrites data that the first still reads. */
 void launch_rounds(cudaStream_t stream, float *y, const float *x, int blocks, barriers which);
 /* The same within a warp, with __syncwarp or without. */
 void launch_warps(cudaStream_t stream, float *y, const float *x, int blocks, barriers which);
 /* y[block] = the sum of its BLOCK elements of x, by shuffles and dynamic shared memory. */
 void launch_sum(cudaStream_t stream, float *y, const float *x, int blocks);
-/* y[i], i < n floats: dynamic shared memory as a kernel finds it. */
+/* y[i], i < n floats: the initial contents of dynamic shared memory. */
 void launch_shared(cudaStream_t stream, float *y, int n);
 
 /* y[thread] = the sum of 4 floats of each tile (4 * BLOCK of x), through two stages of asynchronous
@@ -38,17 +38,17 @@ void launch_shared(cudaStream_t stream, float *y, int n);
 typedef enum {
     IN_TIME,
     NEVER_WAITED,    /* until the end */
-    WAITED_TOO_LITTLE, /* for all but the group that it needs */
-    NOT_SHARED_YET,  /* no barrier behind the wait */
-    ONE_STAGE,       /* copied over what others still read */
-    LEFT_BEHIND,     /* returns with a copy under way */
+    WAITED_TOO_LITTLE, /* waits for all groups but the needed one */
+    NOT_SHARED_YET,  /* no barrier after the wait */
+    ONE_STAGE,       /* copies over data that others still read */
+    LEFT_BEHIND,     /* returns with a copy in progress */
     FROM_ODD_PLACE,  /* x + 1 */
     TO_ODD_PLACE,
     TO_GLOBAL_MEMORY
 } copy_faults;
 void launch_stages(cudaStream_t stream, float *y, const float *x, int tiles, copy_faults which);
 
-/* One warp: y[lane] = what a shuffle of x[lane] gives. */
+/* One warp: y[lane] = the result of a shuffle of x[lane]. */
 typedef enum { INDEX, XOR, UP, DOWN } shuffles;
 void launch_shuffle_int(cudaStream_t stream, int *y, const int *x, shuffles which, int operand,
                         int width);
@@ -59,10 +59,10 @@ void launch_halves(cudaStream_t stream, int *y, const int *x);
 /* y[3 * lane + 0, 1, 2] = any, all, ballot of x[lane] != 0 */
 void launch_votes(cudaStream_t stream, unsigned *y, const int *x);
 
-/* Wrong ones, each of BLOCK threads unless `threads` says how many. */
+/* Faulty kernels, of BLOCK threads unless `threads` is given. */
 void launch_early_return(cudaStream_t stream);    /* thread 7 returns before the barrier */
-void launch_two_barriers(cudaStream_t stream);    /* thread 7 is at another one */
-void launch_missing_lane(cudaStream_t stream);    /* lane 5 does not come to the shuffle */
+void launch_two_barriers(cudaStream_t stream);    /* thread 7 is at another barrier */
+void launch_missing_lane(cudaStream_t stream);    /* lane 5 does not reach the shuffle */
 void launch_foreign_mask(cudaStream_t stream);    /* lane 31 is not in its mask */
 void launch_other_mask(cudaStream_t stream);      /* two masks that have lanes in common */
 void launch_other_kind(cudaStream_t stream);       /* lane 3 is at another shuffle */
@@ -74,9 +74,9 @@ void launch_96(cudaStream_t stream, int threads);
 void launch_512(cudaStream_t stream, int threads);
 void launch_misaligned(cudaStream_t stream, float *y);      /* a float4 at y + 1 */
 void launch_outside_array(cudaStream_t stream, int index);  /* of a shared array of BLOCK */
-void launch_outside_shared(cudaStream_t stream, int bytes); /* writes behind its dynamic memory */
+void launch_outside_shared(cudaStream_t stream, int bytes); /* writes after its dynamic memory */
 void launch_store(cudaStream_t stream, float *y, long at);  /* y[at] = 1 */
-/* Asks for so much dynamic shared memory; `allow` it with cudaFuncSetAttribute before. */
+/* Requests that much dynamic shared memory; `allow`: permits it with cudaFuncSetAttribute first. */
 cudaError_t launch_much_shared(cudaStream_t stream, int bytes);
 cudaError_t allow_much_shared(int bytes);
 

@@ -1,5 +1,5 @@
 /* TEST np=0 */
-/* Tensor cores as they are emulated, against plain loops: which lane holds which element, and
+/* Emulated tensor cores compared with plain loops: the layout of elements in lanes, and
  * attention in bf16 and fp16. */
 #include "deaths.h"
 
@@ -23,13 +23,13 @@ static void numbers_survive_narrowing(void **state) {
             assert_int_equal(half_narrow(type, half_widen(type, (uint16_t)bits)), bits);
     }
     assert_int_equal(half_narrow(FP16, 65520.0f), 0x7c00);        /* infinity */
-    assert_int_equal(half_narrow(FP16, 0x1p-24f), 1);             /* the least number */
+    assert_int_equal(half_narrow(FP16, 0x1p-24f), 1);             /* the smallest number */
     assert_int_equal(half_narrow(FP16, 1.0f + 0x1p-11f), 0x3c00); /* ties to even */
     assert_int_equal(half_narrow(FP16, 1.0f + 0x3p-11f), 0x3c02);
     assert_int_equal(half_narrow(BF16, 1.0f + 0x1p-8f), 0x3f80);
 }
 
-/* Every element differs, so a layout that is wrong anywhere shows. */
+/* All elements differ, so that any error in the layout shows. */
 static void a_product_has_its_elements_in_place(void **state) {
     (void)state;
     for (half_type type = BF16; type <= FP16; type++) {
@@ -88,13 +88,13 @@ static void in_global_memory(void) {
 static void rows_lie_in_shared_memory_at_multiples_of_16(void **state) {
     (void)state;
     load_rows(RIGHT);
-    DIES(misaligned, "a row of mma_load", "no multiple of 16", "load_a_row",
+    DIES(misaligned, "row of mma_load", "not aligned to 16 bytes", "load_a_row",
          "tests/emu/mma_kernels.cu");
-    DIES(past_the_end, "a row of mma_load", "not shared memory", "thread (31,0,0)");
-    DIES(in_global_memory, "a row of mma_load", "not shared memory", "load_a_row");
+    DIES(past_the_end, "row of mma_load", "not shared memory", "thread (31,0,0)");
+    DIES(in_global_memory, "row of mma_load", "not shared memory", "load_a_row");
 }
 
-/* One head's row t in double, from what 16 bits hold. Returns log of the sum of exponentials. */
+/* One head's row t in double, from the 16-bit values. Returns the log of the sum of exponentials. */
 static double row_of(double *y, const float *qkv, size_t t, size_t stride, size_t HD, size_t D) {
     double max = -INFINITY, sum = 0.0, *p = calloc(t + 1, sizeof *p);
     for (size_t s = 0; s <= t; s++) {
@@ -139,7 +139,7 @@ static void compare(const uint16_t *y, const float *lse, const float *qkv, size_
     free(want);
 }
 
-/* The first `nothing` keys are -infinity in their first column, and no query is negative there. */
+/* The first `nothing` keys are -infinity in their first column, where no query is negative. */
 static void attention(size_t B, size_t T, size_t H, size_t D, size_t nothing, half_type type) {
     const size_t n = B * T * H * D;
     uint16_t *bits = malloc(3 * n * sizeof *bits), *y = malloc(n * sizeof *y);
@@ -176,7 +176,7 @@ static void attention_in_16_bits(void **state) {
     }
 }
 
-/* Two tiles of keys that score -infinity, and a part of the third. */
+/* Two tiles of keys with a score of -infinity, and a part of the third. */
 static void attention_that_begins_with_nothing(void **state) {
     (void)state;
     attention(1, 200, 1, 8, 140, BF16);

@@ -1,4 +1,4 @@
-/* Kernels on tensor cores for the emulation's tests: one product of a warp, and attention in 16
+/* Tensor core kernels for the emulation's tests: one product of a warp, and attention in 16
  * bits (src/device/cuda/attention_mma.cuh), without the operator around it. */
 #ifndef TRINE_TESTS_EMU_MMA_KERNELS_H
 #define TRINE_TESTS_EMU_MMA_KERNELS_H
@@ -11,15 +11,15 @@ extern "C" {
 
 typedef enum { BF16, FP16 } half_type;
 
-/* The number that 16 bits are, and back, to nearest. */
+/* Conversions from 16 bits, and to 16 bits (to nearest). */
 float half_widen(half_type type, uint16_t bits);
 uint16_t half_narrow(half_type type, float x);
 
 /* d (16, 8) += a (16, 16) b (16, 8), all row-major; b is read transposed, a is not. */
 void launch_mma(cudaStream_t stream, float *d, const uint16_t *a, const uint16_t *b,
                 half_type type);
-/* One warp loads 32 rows of x (32, 8) from shared memory, y (32, 4) has its fragments; or from where
- * it must not, the whole warp or its last lane. */
+/* One warp loads 32 rows of x (32, 8) from shared memory, y (32, 4) has its fragments; or it loads from an
+ * invalid address, in all lanes or only in the last one. */
 typedef enum { RIGHT, MISALIGNED, PAST_THE_END, IN_GLOBAL_MEMORY } wrong_rows;
 void launch_load_row(cudaStream_t stream, uint32_t *y, const uint16_t *x, wrong_rows which);
 /* As ops.h's attention_forward, D up to 128. */

@@ -1,5 +1,5 @@
 #!/bin/sh
-# An abort of the emulated NCCL waits for all that the device has under way, as the real one does.
+# An abort of the emulated NCCL waits for all pending work of the device, as the real one does.
 . tests/lib.sh
 export TRINE_EMU_PATIENCE=1
 
@@ -17,15 +17,15 @@ result $? "the abort of one communicator waits for the work of another"
 
 aborts both
 died
-result $? "and so does the first of two"
+result $? "the first of two aborts waits, too"
 
 aborts together
 [ "$status" -eq 0 ]
-result $? "in one ncclGroup all are told first, and end"
+result $? "in one ncclGroup all aborts take effect first, and finish"
 
 export TRINE_EMU_NCCL_VERSION=22105
 aborts together
 died
-result $? "NCCL before 2.22 aborts at once, in a group, too"
+result $? "NCCL before 2.22 aborts immediately, in a group, too"
 
 done_testing

@@ -1,6 +1,6 @@
 /* TEST np=none */
-/* Two ranks of the emulated NCCL, the first of which ends communicators while messages to it are awaited
- * on two; run by nccl.t. The argument says how: "one" of them, "both" after one another, "together". */
+/* Two ranks of the emulated NCCL, the first of which aborts communicators while messages are pending
+ * on two; run by nccl.t. Argument: "one" of them, "both" one after the other, "together" in a group. */
 #include <mpi.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,9 +45,9 @@ static void end(const char *how) {
     if (together) NCCL(ncclGroupEnd());
 }
 
-/* What was sent to a communicator that is aborted has no receive: MPICH 5 ends the job for it. */
+/* A message sent on an aborted communicator has no receive: MPICH 5 aborts the job for it. */
 static void take_leftovers(void) {
-    static char nowhere[4096]; /* what the emulated NCCL sends has a head, too */
+    static char nowhere[4096]; /* messages of the emulated NCCL also have a header */
     for (int looks = 0; looks < 100; looks++) {
         MPI_Status status;
         int there = 0;

@@ -1,6 +1,6 @@
 /* TEST np=0 */
-/* Streams under the emulation: they run late, and in an order that only events settle. Each case
- * that is right for all seeds has one beside it that lacks something and is wrong for some. */
+/* Emulated streams: they run lazily, and only events determine their order. Each case
+ * that is correct for all seeds has a counterpart that lacks something and is wrong for some. */
 #include <stdlib.h>
 
 #include "deaths.h"
@@ -50,7 +50,7 @@ static void nothing_runs_before_it_is_needed(void **state) {
     assert_int_equal(emu_operations(), before + 2);
 }
 
-/* The staging memory of a copy belongs to the copy until it is done. */
+/* The host memory of a copy must not change until the copy is done. */
 static void host_memory_is_read_when_the_copy_runs(void **state) {
     (void)state;
     pinned[0] = 1;
@@ -78,7 +78,7 @@ static void host_memory_is_written_when_the_copy_runs(void **state) {
 
 typedef enum { WAITS, DOES_NOT } waiting;
 
-/* Stream a makes x, stream b adds it to y, stream a may then overwrite x: how often y is wrong. */
+/* Stream a computes x, stream b adds it to y, stream a may then overwrite x. Returns how often y is wrong. */
 static int wrong(waiting for_writer, waiting for_reader) {
     int count = 0;
     for (uint64_t seed = 0; seed < SEEDS; seed++) {
@@ -109,7 +109,8 @@ static void missing_events_show(void **state) {
     assert_in_range(wrong(WAITS, DOES_NOT), SEEDS / 10, SEEDS * 9 / 10);
 }
 
-/* A wait is for what was recorded when it was called: neither for a later record, nor for none. */
+/* A wait is for the last record before the call, not for a later one; if the event was never recorded, it is for
+ * nothing. */
 static void a_wait_is_for_the_latest_record(void **state) {
     (void)state;
     cudaEvent_t other;
@@ -126,7 +127,7 @@ static void a_wait_is_for_the_latest_record(void **state) {
         cudaEventRecord(other, b);
         cudaStreamWaitEvent(a, other, 0);
         launch_fill(a, x, 2, N);
-        cudaEventRecord(event, a); /* b waits for the first, or this were a circle */
+        cudaEventRecord(event, a); /* b waits for the first record; otherwise this is a cycle */
         cudaEventSynchronize(event);
         assert_true(first(y) == 1);
     }
@@ -174,7 +175,7 @@ static void time_passes_between_events(void **state) {
 
 /* ---- The legacy stream ----------------------------------------------------------------------- */
 
-/* How often a fill of `stream` is not seen by a copy of the legacy one, made after it. */
+/* How often a copy on the legacy stream misses an earlier fill on `stream`. */
 static int unseen(cudaStream_t stream) {
     int count = 0;
     for (uint64_t seed = 0; seed < SEEDS; seed++) {
@@ -197,7 +198,7 @@ static void the_legacy_stream_waits_for_blocking_ones(void **state) {
     assert_int_equal(unseen(blocking), 0);
     assert_in_range(unseen(a), SEEDS / 10, SEEDS);
     cudaMemset(x, 0, sizeof *x);
-    launch_add(blocking, y, x, 1); /* after the fill, though nobody says so */
+    launch_add(blocking, y, x, 1); /* after the fill, without an event */
     launch_fill(NULL, x, 3, 1);
     launch_fill(blocking, y, 1, 1);
     launch_add(blocking, y, x, 1);
@@ -205,7 +206,7 @@ static void the_legacy_stream_waits_for_blocking_ones(void **state) {
     cudaStreamDestroy(blocking);
 }
 
-/* ---- Functions of the host, and what is polled ----------------------------------------------- */
+/* ---- Host functions and polled operations ---------------------------------------------------- */
 
 static void note(void *context) {
     float **p = context;
@@ -236,7 +237,7 @@ static bool is_set(void *context) {
     return *p->flag == 1.0f;
 }
 
-/* What is polled waits for another stream, which nobody else drives. */
+/* A polled operation waits for another stream, which must make progress. */
 static void polled_operations_let_others_go_on(void **state) {
     (void)state;
     for (uint64_t seed = 0; seed < SEEDS; seed++) {
@@ -259,7 +260,7 @@ static void polled_operations_let_others_go_on(void **state) {
 
 /* ---- Errors ---------------------------------------------------------------------------------- */
 
-/* What happens to a GPU happens to all that comes after. */
+/* After an error all further operations fail. */
 static void a_failed_operation_is_the_end(void **state) {
     (void)state;
     launch_fill(a, x, 1, N);
@@ -304,8 +305,8 @@ static void handles_are_looked_at(void **state) {
     assert_int_equal(cudaEventRecord(gone, a), cudaErrorInvalidResourceHandle);
     assert_int_equal(cudaStreamWaitEvent(a, gone, 0), cudaErrorInvalidResourceHandle);
     assert_int_equal(cudaGetLastError(), cudaErrorInvalidResourceHandle);
-    DIES(use_a_dead_stream, "emu: a destroyed stream is used");
-    DIES(call_cuda_in_a_stream, "emu: a function that a stream runs calls CUDA");
+    DIES(use_a_dead_stream, "emu: use of a destroyed stream");
+    DIES(call_cuda_in_a_stream, "emu: a host function in a stream calls CUDA");
 }
 
 #define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)

@@ -1,16 +1,16 @@
-/* A reader of foreign bytes under fire. A file of tests/fuzz has a function
+/* Fuzzing of a reader of untrusted bytes. A file of tests/fuzz has a function
  *
  *     static trine_status read_NAME(const uint8_t *data, size_t size);
  *
- * which hands the bytes to a reader, checks what that returns by rules of its own (fuzz_demand), and
- * returns the reader's status; and ends with FUZZ(NAME, times). `make fuzz` makes it libFuzzer's; in
- * make check its main reads the files of tests/fuzz/corpus/NAME, and each of them cut short at every
- * byte and with every byte changed. What is called good* there must be accepted, all else may be
- * refused: what fuzzing found is kept as found*.
+ * which passes the bytes to a reader, checks the result by its own rules (fuzz_demand), and returns the
+ * reader's status; it ends with FUZZ(NAME, times). `make fuzz` builds it for libFuzzer; in make check its
+ * main reads the files of tests/fuzz/corpus/NAME, and each of them truncated at every byte and with every
+ * byte changed. Files named good* must be accepted, others may be refused: found* are inputs that fuzzing
+ * found.
  *
- * Invariant: every call frees what it allocates, and never has more than `times` the input's bytes
- * and FUZZ_FREE at a time; both are counted, in front of malloc or by the sanitizer's hooks. A
- * refusal has a message that begins with FUZZ_PATH. Included once in a program. */
+ * Invariant: every call frees what it allocates, and never has more than `times` the input's bytes and
+ * FUZZ_FREE at a time; both are counted, in front of malloc or by the sanitizer's hooks. An error message
+ * starts with FUZZ_PATH. Included once in a program. */
 #ifndef TRINE_TESTS_FUZZ_FUZZ_H
 #define TRINE_TESTS_FUZZ_FUZZ_H
 
@@ -22,7 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* With what every refusal begins. A file may define another one. */
+/* Every error message starts with it. A file may define another one. */
 #ifndef FUZZ_PATH
 #define FUZZ_PATH "the input"
 #endif
@@ -34,14 +34,14 @@
 #define HAS_FEATURE(x) 0
 #endif
 
-/* Bytes, as usable: what was asked for and what malloc rounds it up to. */
+/* Usable bytes: the size to which malloc rounds a request up. */
 static struct {
     bool on;
     long live, peak, largest;
 } fuzz_memory;
 
-/* A check's own memory is not the reader's: nothing that is allocated between these is counted, and
- * nothing that was allocated before may be freed. */
+/* Memory of the checks: what is allocated between these is not counted, and nothing allocated before may be
+ * freed. */
 static void fuzz_pause(void) {
     fuzz_memory.on = false;
 }
@@ -102,7 +102,7 @@ void *calloc(size_t count, size_t bytes) {
     return p;
 }
 
-/* While it copies there may be both. */
+/* While it copies, both blocks of memory may exist. */
 void *realloc(void *p, size_t bytes) {
     long old = (long)malloc_usable_size(p);
     void *q = __libc_realloc(p, bytes);
@@ -133,11 +133,11 @@ static void fuzz_count(void) {}
 #define fuzz_demand(condition)                                                                     \
     do {                                                                                           \
         if (!(condition))                                                                          \
-            FUZZ_FAIL("%s:%d: not so: %s (message: %s)\n", __FILE__, __LINE__, #condition,         \
+            FUZZ_FAIL("%s:%d: false: %s (message: %s)\n", __FILE__, __LINE__, #condition,         \
                       status_message());                                                           \
     } while (0)
 
-/* The most memory for a byte of input, over inputs of 4 KiB and more. */
+/* The maximum of memory a byte of input, over inputs of 4 KiB and more. */
 static struct {
     double peak, largest;
 } fuzz_worst;
@@ -152,7 +152,7 @@ static void fuzz_note(size_t size) {
 
 typedef trine_status fuzz_reader(const uint8_t *data, size_t size);
 
-/* One input: what every reader owes. */
+/* Runs one input and checks the invariant. */
 static trine_status fuzz_one(fuzz_reader *read, long times, const uint8_t *data, size_t size) {
     fuzz_count();
     status_clear();
@@ -196,8 +196,8 @@ static void fuzz_say(void) {
 
 #define FUZZ_LARGEST (1 << 16)
 
-/* Every byte changed in the ways that matter to a text, one at a time, and every cut. Copies of the
- * exact size: a sanitizer sees who reads on. */
+/* Every byte changed in the ways that matter to a text, one at a time, and the input truncated everywhere. Copies
+ * have the exact size, so that a sanitizer detects reads beyond it. */
 static size_t fuzz_around(fuzz_reader *read, long times, const uint8_t *data, size_t size) {
     static const uint8_t with[] = {0x01, 0x80, 0xff};
     size_t runs = 0;
@@ -240,7 +240,7 @@ static void fuzz_file(fuzz_reader *read, long times, const char *folder, const c
     print_message("# %s: %zu bytes, %zu inputs\n", path, size, 1 + runs);
 }
 
-/* What costs a reader of JSON most for a byte: `unit` again and again, behind `begin`. */
+/* The most expensive input of a JSON reader for its size: `begin`, then `unit` repeated. */
 static void fuzz_dense(fuzz_reader *read, long times, const char *begin, const char *unit) {
     uint8_t *data = malloc(FUZZ_LARGEST);
     assert_non_null(data);
@@ -276,7 +276,7 @@ static void fuzz_dense_all(fuzz_reader *read, long times) {
                   FUZZ_LARGEST, fuzz_worst.peak, fuzz_worst.largest);
 }
 
-/* The folder is named from the root of the tree, where tests run. */
+/* The folder's path is relative to the root of the tree, where tests run. */
 static void fuzz_replay(fuzz_reader *read, long times, const char *folder) {
     size_t files = 0, good = 0;
     DIR *dir = opendir(folder);

@@ -14,7 +14,7 @@ static void check_model(const trine_model *m) {
     fuzz_demand(*gpt_tensor(m, 0).name && *gpt_tensor(m, tensors - 1).name);
 }
 
-/* What was read can be written, and is read again. */
+/* A parsed model can be printed and parsed again. */
 static void check_again(const trine_model *m) {
     trine_model again;
     char *text;

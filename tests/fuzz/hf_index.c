@@ -33,13 +33,13 @@ static void put(const char *file, const char *tensor_name) {
 
 static void make_folder(void) {
     fuzz_demand(mkdtemp(folder));
-    made = true; /* the name does not tell: a random one may have an X, too */
+    made = true; /* the name cannot show it: a random one may have an X, too */
     atexit(remove_folder);
     put("a", "x");
     put("b", "y");
 }
 
-/* What those who read the files rely on. */
+/* Invariants that readers of the files rely on. */
 static void check_source(const ckpt_source *source) {
     fuzz_demand(source->file_count >= 1 && source->file_count <= 2);
     for (int i = 0; i < source->file_count; i++) {
@@ -52,11 +52,12 @@ static void check_source(const ckpt_source *source) {
     }
 }
 
-/* A file that is not there is said under its own path: such an index is refused, too. */
+/* An error about a missing file begins with that file's path, not with FUZZ_PATH: such an index is
+ * refused, too. */
 static trine_status refuse(trine_status status) {
     if (status != TRINE_EIO) return status;
     fuzz_demand(strncmp(status_message(), folder, strlen(folder)) == 0);
-    return RAISE(TRINE_EDATA, FUZZ_PATH " names a file that is not there");
+    return RAISE(TRINE_EDATA, FUZZ_PATH " names a file that does not exist");
 }
 
 static trine_status read_hf_index(const uint8_t *data, size_t size) {

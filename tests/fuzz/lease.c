@@ -1,11 +1,10 @@
 /* TEST np=0 */
-/* The text of a lease. It is read with the null byte that ends a file's bytes; what comes after an
- * earlier one is not seen. */
+/* The text of a lease. It is parsed with a terminating zero; bytes after an earlier zero are ignored. */
 #include "fuzz/fuzz.h"
 
 #include "ckpt/lease_record.h"
 
-/* What a message says of it. */
+/* The lease's text in messages. */
 static void check_who(const lease_record *r) {
     const lease_record own = {.pid = 1};
     char who[LEASE_WHO];
@@ -32,7 +31,7 @@ static trine_status read_lease(const uint8_t *data, size_t size) {
     if (sound) check(&r, text);
     fuzz_go_on();
     free(text);
-    return sound ? TRINE_OK : RAISE(TRINE_EDATA, FUZZ_PATH " is no lease");
+    return sound ? TRINE_OK : RAISE(TRINE_EDATA, FUZZ_PATH " is not a lease");
 }
 
 FUZZ(lease, 2)

@@ -1,6 +1,6 @@
 /* TEST np=0 */
-/* Manifests. An input is read as it is, and once more behind the hash that it deserves: fuzzing
- * would not find one. */
+/* Manifests. An input is parsed unchanged, and again with a correct hash, which fuzzing would not
+ * find. */
 #include "fuzz/fuzz.h"
 
 #include <inttypes.h>
@@ -19,11 +19,11 @@ static void check_manifest(const manifest *m) {
         uint64_t all = 0;
         for (size_t b = 0; b < manifest_blocks(m->files[i].bytes); b++)
             all |= m->files[i].blocks[b];
-        (void)*(volatile uint64_t *)&all; /* every block is there to be read */
+        (void)*(volatile uint64_t *)&all; /* every hash can be read */
     }
 }
 
-/* What was read can be written, and what was written is read as the same. */
+/* A parsed manifest can be printed, and parses to the same. */
 static void check_again(const manifest *m) {
     char *text, *again;
     size_t bytes, bytes_again;

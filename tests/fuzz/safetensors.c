@@ -1,7 +1,7 @@
 /* TEST np=0 */
-/* Headers of safetensors. An input is two bytes, low one first, and more: with 65535 the rest is a
- * file, else it is the JSON of a file whose tensors have so many bytes; so that fuzzing need not
- * find out what the length field is. */
+/* Headers of safetensors. An input is a 16-bit number, low byte first, and data. If the number is 65535, the
+ * data are a file; otherwise they are the JSON of a file with that many bytes of tensors, so that fuzzing
+ * need not find the length field. */
 #include "fuzz/fuzz.h"
 
 #include "ckpt/safetensors.h"
@@ -14,7 +14,7 @@ static int by_place(const void *a, const void *b) {
     return x->end < y->end ? -1 : x->end > y->end;
 }
 
-/* What st_parse promises, and what those who map a file rely on. */
+/* Invariants of st_parse, which readers of a mapped file rely on. */
 static void check_header(const st_header *h, uint64_t bytes) {
     uint64_t at = h->data, owned = 0;
     fuzz_demand(h->bytes == bytes && h->data <= bytes);
@@ -40,7 +40,7 @@ static void check_header(const st_header *h, uint64_t bytes) {
     free(sorted);
 }
 
-/* What was read can be written, and is read again. */
+/* A parsed header can be written and parsed again. */
 static void check_again(const st_header *h) {
     st_entry *list = malloc((h->count + 1) * sizeof *list);
     size_t bytes, known = 0;

@@ -1,5 +1,5 @@
 /* TEST np=0 */
-/* A configuration in a manifest, which has been read as JSON before it comes here. */
+/* A configuration in a manifest, which has already been parsed as JSON. */
 #define FUZZ_PATH "the configuration"
 #include "fuzz/fuzz.h"
 
@@ -21,7 +21,7 @@ static void check_model(const trine_model *m) {
     fuzz_demand(m->hidden_size % m->num_attention_heads == 0);
 }
 
-/* What is said of the difference is lines of text, whatever stood in the file. */
+/* Differences are printed as lines of text, whatever the input. */
 static void check_said(const char *json, const trine_config *now) {
     char *text = NULL;
     size_t size;
@@ -32,7 +32,7 @@ static void check_said(const char *json, const trine_config *now) {
     free(text);
 }
 
-/* The difference, and whether it is another model; neither may fail otherwise. */
+/* Compares configurations and models; errors must be of the expected kind. */
 static void compare(const char *json, const trine_model *saved) {
     const trine_config now = present();
     bool moves;

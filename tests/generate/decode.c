@@ -1,6 +1,6 @@
 /* TEST np=1,2,3,4 device */
-/* A generator against the trainer's evaluation of the same weights: the model is the same one,
- * whether rows come together or one by one, in whatever layout. */
+/* A generator against the trainer's evaluation of the same weights: the model is the same in every
+ * layout, with rows evaluated together or one by one. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 
 enum { T = 20, V = TRAINING_VOCAB, SEED = 5, SAMPLES = 4 };
 
-/* tests/training.h's model, but for its length. */
+/* tests/training.h's model, with another sequence length. */
 static trine_config config_of(trine_layout layout) {
     trine_config c = training_config();
     c.model.seq_length = T;
@@ -48,14 +48,14 @@ static double cross_entropy(const float *logits, int32_t target) {
     return log(sum) - (double)logits[target];
 }
 
-/* What an evaluation saw, and said. */
+/* Inputs and result of an evaluation. */
 typedef struct {
     int32_t ids[SAMPLES][T], targets[SAMPLES][T];
     double loss;
 } evaluation;
 
-/* After `steps` steps, whose result is saved (NULL: not). The trainer is gone before there is a
- * generator: groups know of one device's memory at a time. */
+/* The trainer's evaluation after `steps` steps, then saved (NULL: not). The trainer is destroyed before a
+ * generator is created: groups register the memory of one device at a time. */
 static evaluation evaluate(const trine_config *c, int steps, const char *save) {
     evaluation e;
     trine_trainer *t;
@@ -71,7 +71,7 @@ static evaluation evaluate(const trine_config *c, int steps, const char *save) {
     return e;
 }
 
-/* The generator's mean, relative to the trainer's. Ends the generator. */
+/* The relative difference of the generator's mean loss from the trainer's. Destroys the generator. */
 static double distance_from(const evaluation *e, trine_generator *g) {
     static float logits[T * V];
     double sum = 0;
@@ -84,7 +84,7 @@ static double distance_from(const evaluation *e, trine_generator *g) {
     return fabs(sum / SAMPLES / T - e->loss) / e->loss;
 }
 
-/* Of the model that training starts with. */
+/* The distance for the initial model. */
 static double loss_distance(const trine_config *c) {
     evaluation e = evaluate(c, 0, NULL);
     return distance_from(&e, generator_of(harness_world, c));
@@ -101,10 +101,12 @@ static void each_layout(void (*visit)(trine_layout layout)) {
 static void check_loss(trine_layout layout) {
     trine_config c = config_of(layout);
     double distance = loss_distance(&c);
-    if (!(distance < 1e-6)) fail_msg("tp %d, pp %d: off by %.2g", layout.tp, layout.pp, distance);
+    if (!(distance < 1e-6))
+        fail_msg("tp %d, pp %d: relative difference %.2g", layout.tp, layout.pp, distance);
     c.model.untied = true;
     distance = loss_distance(&c);
-    if (!(distance < 1e-6)) fail_msg("untied, tp %d: off by %.2g", layout.tp, distance);
+    if (!(distance < 1e-6))
+        fail_msg("untied, tp %d: relative difference %.2g", layout.tp, distance);
 }
 
 static void logits_give_the_loss_of_an_evaluation(void **state) {
@@ -112,14 +114,15 @@ static void logits_give_the_loss_of_an_evaluation(void **state) {
     each_layout(check_loss);
 }
 
-/* Other lists than GPT-2's: values lie elsewhere. */
+/* A family other than GPT-2: values are in other places. */
 static void check_families(trine_layout layout) {
     for (int f = 1; f < TEST_FAMILIES; f++) {
         trine_config c = config_of(layout);
         c.model.family = test_families[f];
         double distance = loss_distance(&c);
         if (!(distance < 1e-6))
-            fail_msg("%s, tp %d: off by %.2g", c.model.family->name, layout.tp, distance);
+            fail_msg("%s, tp %d: relative difference %.2g", c.model.family->name, layout.tp,
+                     distance);
     }
 }
 
@@ -128,9 +131,9 @@ static void other_lists_say_the_same(void **state) {
     each_layout(check_families);
 }
 
-/* Both round where the other does, but for logits, whose loss the trainer takes from the same 16
- * bits: the distance is again that of additions. An activation that falls on the other side between
- * two of its neighbours, 2^-8 or 2^-11 of it, is a 1000th of what makes a logit. */
+/* Both round at the same places, except for logits, whose loss the trainer computes from the same 16
+ * bits: the distance is again that of additions. An activation that is rounded the other way differs by 2^-8
+ * or 2^-11 of its value, and is a 1000th of the terms of a logit. */
 static void the_same_in_16_bits(void **state) {
     (void)state;
     trine_config c =
@@ -155,7 +158,7 @@ static void the_same_on_other_devices(void **state) {
     assert_true(loss_distance(&c) < 1e-6);
 }
 
-/* Trained and saved by stages, read by tp ranks, where the learning has made the logits unequal. */
+/* Trained and saved on stages, read on tp ranks, after enough steps that the logits differ clearly. */
 static void a_checkpoint_says_what_its_trainer_said(void **state) {
     (void)state;
     int size = trine_world_size(harness_world), rank = trine_world_rank(harness_world);
@@ -176,12 +179,12 @@ static void a_checkpoint_says_what_its_trainer_said(void **state) {
     OK(trine_generator_create(&g, harness_world, dir, &config, NULL));
     assert_int_equal(trine_generator_model(g)->seq_length, T);
     double off = distance_from(&e, g);
-    if (!(off < 1e-6)) fail_msg("off by %.2g of %g", off, e.loss);
+    if (!(off < 1e-6)) fail_msg("relative difference %.2g of %g", off, e.loss);
     snprintf(command, sizeof command, "rm -rf %s", dir);
     if (rank == 0) assert_int_equal(system(command), 0);
 }
 
-/* ---- One by one, in pieces, at once ---- */
+/* ---- One token at a time, in row chunks, all at once ---- */
 
 static void fill_tokens(int32_t *ids, int count, int vocab) {
     for (int i = 0; i < count; i++) ids[i] = (int32_t)((i * 37 + i * i / 3) % vocab);
@@ -209,8 +212,8 @@ static double distance(const float *a, const float *b, size_t n) {
     return most;
 }
 
-/* On ref every number of rows gives the same bits. On cpu products of another number of rows may add
- * in another order: logits of size 1 are sums of 48 terms behind 14 layers of such, 1e-7 each. */
+/* On ref any number of rows gives the same bits. On cpu, products with another number of rows may have
+ * another order of additions: logits of size 1 are sums of 48 terms after 14 layers of such sums, 1e-7 each. */
 static void check_steps(trine_layout layout) {
     trine_config c = config_of(layout);
     int32_t ids[T];
@@ -235,7 +238,7 @@ static void rows_may_come_in_any_number(void **state) {
     each_layout(check_steps);
 }
 
-/* More rows than go through the stages at a time, and positions up to the last. */
+/* More rows than a row chunk, and positions up to the last. */
 static void a_sequence_of_several_chunks(void **state) {
     (void)state;
     enum { LONG = 2 * GENERATE_ROWS + 90, VOCAB = 30 };
@@ -278,7 +281,7 @@ static void check_layout(trine_layout layout) {
     for (int step = 1; step <= T; step += T - 1) {
         float *got = logits_by(g, ids, T, step), *want = alone(&c, ids, step);
         double off = distance(got, want, (size_t)T * V);
-        /* Stages change no bit; over tp sums have another order (rows_may_come_in_any_number). */
+        /* Stages change no bits; over tp sums have another order (rows_may_come_in_any_number). */
         if (!(off <= (layout.tp > 1 ? 2e-6 : 0)))
             fail_msg("tp %d, pp %d: off by %.2g", layout.tp, layout.pp, off);
         free(got), free(want);
@@ -308,7 +311,7 @@ static void write_text(trine_world *world, trine_config c, const trine_sampling 
     trine_generator_destroy(&g);
 }
 
-/* Longer than the sequence, so that the text is cut on its way. */
+/* Longer than the sequence, so that the text is cut. */
 static void check_text(trine_layout layout) {
     static const trine_sampling ways[] = {
         {.temperature = 0}, {.temperature = 1, .seed = 9}, {.temperature = 2, .top_k = 5}};
@@ -331,7 +334,7 @@ static void a_text_is_the_same_in_every_layout_and_without_a_cache(void **state)
     each_layout(check_text);
 }
 
-/* By the definition: what follows the last T / 2 tokens, as soon as there would be T + 1. */
+/* By definition: the next token after only the last T / 2 tokens, whenever there would be T + 1. */
 static void a_long_text_is_cut_to_its_last_half(void **state) {
     (void)state;
     trine_config c =
@@ -339,7 +342,7 @@ static void a_long_text_is_cut_to_its_last_half(void **state) {
     trine_generator *g = generator_of(harness_world, &c);
     const trine_sampling greedy = {.temperature = 0};
     int32_t ids[T + 1], cut, want;
-    float logits[V]; /* of rank 0, the one that chooses */
+    float logits[V]; /* on rank 0, which samples */
     fill_tokens(ids, T + 1, V);
     OK(trine_generator_next(g, ids, T, &greedy, &cut));
     OK(trine_generator_next(g, ids + T, 1, &greedy, &cut));
@@ -348,13 +351,13 @@ static void a_long_text_is_cut_to_its_last_half(void **state) {
     OK(trine_generator_next(g, ids + T + 1 - T / 2, T / 2, &greedy, &want));
     assert_int_equal(cut, want);
     assert_true(distance(logits, g->logits, V) == 0);
-    /* Asked again without a new token the answer is the same. */
+    /* Without a new token the same token is sampled again. */
     OK(trine_generator_next(g, NULL, 0, &greedy, &cut));
     assert_int_equal(cut, want);
     trine_generator_destroy(&g);
 }
 
-/* ---- Mistakes ---- */
+/* ---- Errors ---- */
 
 static void mistakes_are_refused_and_change_nothing(void **state) {
     (void)state;
@@ -364,23 +367,23 @@ static void mistakes_are_refused_and_change_nothing(void **state) {
     static float logits[(T + 1) * V];
     int32_t ids[T + 1] = {0}, token;
     const trine_sampling s = {.temperature = 1}, cold = {.temperature = -1};
-    REFUSED(trine_generator_next(g, ids, 0, &s, &token), TRINE_EINVAL, "no token yet");
+    REFUSED(trine_generator_next(g, ids, 0, &s, &token), TRINE_EINVAL, "the sequence is empty");
     REFUSED(trine_generator_next(g, ids, 1, &cold, &token), TRINE_EINVAL, "temperature");
-    REFUSED(trine_generator_next(g, ids, T + 1, &s, &token), TRINE_EINVAL, "sequence of 20");
+    REFUSED(trine_generator_next(g, ids, T + 1, &s, &token), TRINE_EINVAL, "sequence length of 20");
     ids[2] = V;
-    REFUSED(trine_generator_logits(g, ids, 3, logits), TRINE_EINVAL, "token 2 is 101");
+    REFUSED(trine_generator_logits(g, ids, 3, logits), TRINE_EINVAL, "token 2: invalid id 101");
     ids[2] = -1;
-    REFUSED(trine_generator_logits(g, ids, 3, logits), TRINE_EINVAL, "token 2 is -1");
+    REFUSED(trine_generator_logits(g, ids, 3, logits), TRINE_EINVAL, "token 2: invalid id -1");
     ids[2] = 0;
     assert_int_equal(trine_generator_length(g), 0);
     OK(trine_generator_logits(g, ids, T - 1, logits));
-    REFUSED(trine_generator_logits(g, ids, 2, logits), TRINE_EINVAL, "2 tokens behind 19");
+    REFUSED(trine_generator_logits(g, ids, 2, logits), TRINE_EINVAL, "2 tokens after 19");
     assert_int_equal(trine_generator_length(g), T - 1);
     OK(trine_generator_logits(g, ids, 1, logits));
     trine_generator_destroy(&g);
 }
 
-/* As training leaves it when it has diverged. */
+/* As after training has diverged. */
 static void a_model_of_nans_writes_nothing(void **state) {
     (void)state;
     trine_config c =
@@ -390,7 +393,7 @@ static void a_model_of_nans_writes_nothing(void **state) {
     float *weights = g->units[1].base[0];
     weights[0] = NAN;
     REFUSED(trine_generator_next(g, &token, 1, &(trine_sampling){.temperature = 1}, &token),
-            TRINE_EMATH, "no numbers");
+            TRINE_EMATH, "not finite");
     trine_generator_destroy(&g);
 }
 
@@ -410,11 +413,12 @@ static void layouts_that_cannot_be_are_refused(void **state) {
     (void)state;
     int size = trine_world_size(harness_world);
     trine_config c = config_of((trine_layout){.dp = 1, .tp = 1, .pp = 1});
-    refused(c, (trine_layout){.dp = 1, .tp = size + 1, .pp = 1}, "start as many with mpirun");
+    refused(c, (trine_layout){.dp = 1, .tp = size + 1, .pp = 1}, "start that many with mpirun");
     refused(c, (trine_layout){.dp = 2, .tp = 1, .pp = 1}, "dp 1");
     if (size == 1) return;
     c.model.hidden_size = 35, c.model.num_attention_heads = 5;
-    refused(c, (trine_layout){.dp = 1, .tp = size, .pp = 1}, "does not divide the model's 5 heads");
+    refused(c, (trine_layout){.dp = 1, .tp = size, .pp = 1},
+            "does not divide both the model's 5 heads");
     c = config_of((trine_layout){.dp = 1, .tp = 1, .pp = 1});
     c.model.num_layers = 1;
     if (size == 4) refused(c, (trine_layout){.dp = 1, .tp = 1, .pp = size}, "3 units");

@@ -1,6 +1,6 @@
 /* TEST np=0 */
-/* Choosing a token: what the options mean, how often each token comes, and that nothing but logits,
- * options and place has a say. */
+/* Sampling: the meaning of the options, the frequencies of tokens, and that the token depends only on
+ * logits, options and position. */
 #include "generate/sample.h"
 
 #include <math.h>
@@ -28,7 +28,7 @@ static void zero_takes_the_first_of_the_largest(void **state) {
             assert_int_equal(token_at(&(trine_sampling){.top_k = k, .seed = place}, place), 2);
 }
 
-/* Of the three twos the lowest ids. */
+/* With equal logits the lowest ids are kept. */
 static void top_k_keeps_the_k_largest(void **state) {
     (void)state;
     static const int32_t order[] = {2, 3, 8, 9, 5, 0, 7, 10, 1, 6, 4};
@@ -40,8 +40,8 @@ static void top_k_keeps_the_k_largest(void **state) {
     }
 }
 
-/* Pearson's test of `draws` draws with the softmax's probabilities: with ten tokens of nine degrees
- * of freedom, 27.9 is passed once in a thousand. The draws are the same in every run. */
+/* Pearson's test of `draws` draws with the softmax's probabilities: with nine degrees
+ * of freedom (ten tokens), 27.9 is exceeded once in a thousand times. The draws are the same in every run. */
 static void check_frequencies(double temperature, int top_k, int kept) {
     enum { DRAWS = 50000 };
     trine_sampling s = {.temperature = temperature, .top_k = top_k, .seed = 7};
@@ -72,7 +72,7 @@ static void tokens_come_as_often_as_the_softmax_says(void **state) {
     check_frequencies(1.0, 4, 4);
 }
 
-/* Changing any of the three changes the draws; nothing else does. */
+/* The draws depend on each of the three, and on nothing else. */
 static void a_choice_is_a_function(void **state) {
     (void)state;
     trine_sampling a = {.temperature = 1.0, .seed = 1}, b = a;
@@ -85,7 +85,7 @@ static void a_choice_is_a_function(void **state) {
     assert_in_range(same, 50, 400); /* two independent draws agree in a fifth of the places */
 }
 
-/* One that is never to be changed: texts are reproduced by it. */
+/* Must never change, so that texts stay reproducible. */
 static void choices_are_those_of_the_first_release(void **state) {
     (void)state;
     static const int32_t first[] = {5, 7, 3, 3, 3, 9, 3, 2, 3, 10, 2, 0};
@@ -94,7 +94,7 @@ static void choices_are_those_of_the_first_release(void **state) {
         assert_int_equal(token_at(&s, i + (i > 7 ? UINT64_C(1) << 33 : 0)), first[i]);
 }
 
-/* Logits of hundreds overflow no exponential, and a tiny temperature is the limit. */
+/* Large logits do not overflow exp, and a tiny temperature behaves like 0. */
 static void large_logits_and_small_temperatures(void **state) {
     (void)state;
     const float large[3] = {-1e30f, 3e30f, 2.9e30f};
@@ -126,7 +126,7 @@ static void what_is_no_number_is_refused(void **state) {
 static void senseless_options_are_refused(void **state) {
     (void)state;
     OK(sample_check(&(trine_sampling){0}));
-    REFUSED(sample_check(&(trine_sampling){.temperature = -1}), TRINE_EINVAL, "temperature of -1");
+    REFUSED(sample_check(&(trine_sampling){.temperature = -1}), TRINE_EINVAL, "temperature -1");
     REFUSED(sample_check(&(trine_sampling){.temperature = NAN}), TRINE_EINVAL, "temperature");
     REFUSED(sample_check(&(trine_sampling){.top_k = -1}), TRINE_EINVAL, "top-k -1");
 }

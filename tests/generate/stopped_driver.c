@@ -1,5 +1,5 @@
 /* TEST np=none */
-/* tools/trine_generate.c, of which one rank stops in MPI; run by tests/train/stopped.t. */
+/* tools/trine_generate.c, one rank of which stops in MPI; run by tests/train/stopped.t. */
 #include "stopped.h"
 
 #define main generate_main

@@ -1,10 +1,7 @@
 /* TEST np=1 */
-/* Ten training steps of small GPTs, one with dropout, against an independent float64 reference with
+/* Ten training steps of small GPTs, one with dropout, compared with an independent float64 reference with
  * its own autodiff (reference.py wrote the text files): loss, gradient norm and learning rate of
- * every step, in fp32, bf16 and fp16.
- *
- * The reference knows nothing of the library's types; how far each may be from it stands in a table
- * below, with the reason. */
+ * every step, in fp32, bf16 and fp16. The tolerance of each type is derived below. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -140,20 +137,20 @@ static void expect_relative(const char *what, int step, double got, double want,
         fail_msg("step %d: %s %.17g instead of %.17g, off by %.1e", step, what, got, want, error);
 }
 
-/* How far a step's loss and gradient norm may be from the reference's, relative.
+/* The allowed relative differences of a step's loss and gradient norm from the reference.
  *
- * fp32 rounds by 6e-8, and the losses of ten steps are good to a few of those; 1e-5 is the promise
+ * fp32 rounds by 6e-8, and the losses of ten steps are accurate to a few times that; 1e-5 is the promise
  * of the library.
  *
- * A 16-bit run rounds its weights, and all that it stores on the way forwards and backwards, by up
- * to u = 2^-8 of the number (bf16) or 2^-11 (fp16), independently of each other. A loss is a mean
- * over a hundred tokens, whose logits, of size 0.1, are each off by some u of themselves: of the
- * loss 1e-4 and 1e-5 are left. The norm sums squares of gradients that are off by a few u each,
- * with either sign, and by what the logits' errors have in common: u/2. Eight seeds of each model,
- * on ref and on cpu, were at most 9e-5 of the loss and 2.8e-3 of the norm away in bf16, 1.6e-5 and
- * 7e-4 in fp16; the mean seed is two thirds of that. The tolerances are three and a half times the
- * worst. Cutting bits off instead of rounding takes the loss of every model on ref 3.3e-4 to
- * 5.7e-4 away: it is seen. */
+ * A 16-bit run rounds its weights, and everything that it stores in the forward and backward passes, by up
+ * to u = 2^-8 of the number (bf16) or 2^-11 (fp16), independently. A loss is a mean
+ * over a hundred tokens, whose logits, of size 0.1, have relative errors of about u: in the
+ * loss 1e-4 and 1e-5 remain. The norm sums squares of gradients with errors of a few u each,
+ * of either sign, and with the common error of the logits: u/2. With eight seeds of each model,
+ * on ref and on cpu, the differences were at most 9e-5 of the loss and 2.8e-3 of the norm in bf16, 1.6e-5 and
+ * 7e-4 in fp16; the mean over seeds is two thirds of that. The tolerances are three and a half times the
+ * worst. Truncation instead of rounding changes the loss of every model on ref by 3.3e-4 to
+ * 5.7e-4: it is detected. */
 typedef struct {
     const char *name;
     bool bf16, fp16;
@@ -173,8 +170,7 @@ static trine_config configure(const golden *g, const char *path, const char *on,
     c.parallel.threads = 1;
     c.precision.bf16 = p->bf16;
     c.precision.fp16 = p->fp16;
-    /* The reference skips no step: a scale that ten steps do not change, and that overflows
-     * nothing. */
+    /* The reference skips no step: this scale neither changes nor overflows in ten steps. */
     if (p->fp16) c.precision.initial_loss_scale = 4096;
     return c;
 }
@@ -196,7 +192,7 @@ static void compare(trine_trainer *trainer, const golden *g, const char *what, c
                   worst_loss, worst_norm);
 }
 
-/* bf16 on cpu is oneDNN's, which wants the instructions; ref does it anywhere. */
+/* bf16 on cpu needs the processor's instructions for oneDNN; ref needs none. */
 static bool possible(const char *on, const precision *p) {
     if (!p->bf16 || strcmp(on, "ref") == 0) return true;
     return training_has_bf16();
@@ -204,7 +200,7 @@ static bool possible(const char *on, const precision *p) {
 
 static void run(const char *text, const char *on, const precision *p) {
     if (!possible(on, p)) {
-        print_message("# skipped: this processor has neither AVX-512 BF16 nor AMX\n");
+        print_message("# skipped: the processor has neither AVX-512 BF16 nor AMX\n");
         return;
     }
     golden g = read_golden(text);

@@ -33,8 +33,8 @@ CONFIGS = {
         num_layers=3, hidden_size=24, num_attention_heads=4, ffn_hidden_size=40, seq_length=12,
         vocab_size=61, untied=1, seed=77, tokens=400, micro_batch_size=1, global_batch_size=6,
         clip_grad=1.3, lr_decay_iters=8, **COMMON),
-    # An odd length, so that blocks of four random words lie across rows; two rates, so that none can
-    # stand for the other; micro-batches of two, so that a sample's number is not a micro-batch's.
+    # An odd length, so that blocks of four random words cross rows; two different rates;
+    # micro-batches of two, so that sample numbers differ from micro-batch numbers.
     "dropout": dict(
         num_layers=2, hidden_size=24, num_attention_heads=4, ffn_hidden_size=96, seq_length=13,
         vocab_size=47, untied=0, seed=4711, tokens=500, micro_batch_size=2, global_batch_size=6,
@@ -112,7 +112,7 @@ def kept(c, rate, name, samples, shape):
 
 
 def masks(c, step):
-    """All of a step, by name; none for a rate of 0. Samples are numbered through the whole run."""
+    """All of a step, by name; none for a rate of 0. Sample numbers continue over the entire run."""
     T, C, H, G = (c["seq_length"], c["hidden_size"], c["num_attention_heads"],
                   c["global_batch_size"])
     samples = range((step - 1) * G, step * G)
@@ -220,7 +220,7 @@ def gelu(x):
 
 
 def loss_of(c, p, mask, tokens, targets):
-    """Mean cross-entropy over the global batch: what micro-batches make of it must not matter."""
+    """Mean cross-entropy over the global batch, independent of micro-batches."""
     x = dropout(mask, "wte.dropout", p["wte.weight"][tokens] + p["wpe.weight"])
     for i in range(c["num_layers"]):
         h = f"h.{i}."

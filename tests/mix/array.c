@@ -1,6 +1,6 @@
 /* TEST np=0 */
-/* The arrays that tests/mix/cover.c runs hold what they claim, counted again from their rows: each
- * combination of values by four nested loops that know nothing of how the arrays were made. */
+/* The arrays of tests/mix/cover.c cover what they claim: combinations of values are counted from their rows by
+ * four nested loops, independently of how the arrays were generated. */
 #include "harness.h"
 #include "options.h"
 
@@ -12,14 +12,14 @@ static bool occurs(int count, int a, int i, int b, int j, int c, int k) {
     return false;
 }
 
-/* All values of three options; a == b == c asks for one option's, b == c for a pair's. */
+/* All values of three options; of one option if a == b == c, of a pair if b == c. */
 static void expect_all(int count, int a, int b, int c) {
     for (int i = 0; i < option_sizes[a]; i++)
         for (int j = 0; j < option_sizes[b]; j++)
             for (int k = 0; k < option_sizes[c]; k++) {
                 if (b == c && j != k) continue;
                 if (!occurs(count, a, i, b, j, c, k))
-                    fail_msg("options %d %d %d never have values %d %d %d", a, b, c, i, j, k);
+                    fail_msg("no run has options %d %d %d with values %d %d %d", a, b, c, i, j, k);
             }
 }
 
@@ -58,9 +58,9 @@ static int make(bool full) {
     cover_problem p = option_problem(full);
     int count = cover_make(&p, rows, full ? FULL_ROWS : SHORT_ROWS);
     assert_int_equal(cover_missing(&p, rows, count), 0);
-    /* Counting can fail: without its last row, which was made for something, the array lacks it. */
+    /* The count can fail: without its last row, the array misses a combination. */
     assert_true(cover_missing(&p, rows, count - 1) > 0);
-    print_message("# %s: %d runs hold %zu combinations\n", full ? "full" : "short", count,
+    print_message("# %s: %d runs have %zu combinations\n", full ? "full" : "short", count,
                   cover_asked(&p));
     expect_dimensions(count);
     expect_uses(count);
@@ -82,7 +82,7 @@ static void full_array(void **state) {
             for (int c = b + 1; c < OPTIONS; c++) expect_all(count, a, b, c);
 }
 
-/* Twice the same, so that all ranks of a job run the same one. */
+/* Generation is deterministic, so that all ranks of a job run the same array. */
 static void deterministic(void **state) {
     (void)state;
     static cover_row again[FULL_ROWS];

@@ -1,20 +1,20 @@
 /* TEST np=8 longer=cover timeout=1500 */
-/* Every option with every other: the runs of a covering array (options.h; tests/mix/array.c holds
+/* Every option with every other: the runs of a covering array (options.h; tests/mix/array.c tests
  * that it covers what it claims) over layout x ZeRO x schedule x type x sequence parallelism x
- * recomputation x dropout x tied x micro-batches (with them the chunks of logits). `make check`
- * runs the short array, TRINE_FULL=1 (make check-full) the full one. Each run is held to three
- * things:
+ * recomputation x dropout x tied x micro-batches (which set the row chunks of logits). `make check`
+ * runs the short array, TRINE_FULL=1 (make check-full) the full one. Each run must meet three
+ * conditions:
  *
- *   bits     losses, norms and all parameters are those of its anchor: one stage, nothing
- *            recomputed, ZeRO-0 (2 where gradients are reduced with every micro-batch), 1F1B. So
+ **   bits     losses, norms and all parameters equal those of its anchor: one stage, no
+ *            recomputation, ZeRO-0 (2 where gradients are reduced with every micro-batch), 1F1B. So
  *            recomputation, pipeline depth, schedule and the ZeRO stages of a pair change no bit
- *   distance from one rank, which reads the same samples, drops the same elements, and has all
- *            logits of a micro-batch at once
- *   memory   what it took is what resolve_plan said before there was a trainer, byte by byte and
- *            kind by kind
+ **   distance from one rank, which reads the same samples, drops the same elements, and computes
+ *            all logits of a micro-batch at once
+ **   memory   the allocation equals the plan of resolve_plan, made before the trainer, to the byte for
+ *            every kind of memory
  *
- * Runs of fewer ranks go side by side in parts of the world, and what several need is run once. All
- * comparisons come at the end, so that a fault shows all runs that have it. */
+ ** Runs of fewer ranks run side by side on parts of the world, and a run that several need is made once.
+ * All comparisons come at the end, so that a fault shows all affected runs. */
 #include "training.h"
 
 #include <math.h>
@@ -26,19 +26,19 @@
 
 static int steps; /* 4; in the full array 10 */
 
-/* How far a run may be from one rank, in the loss and in the gradient norm of any step.
+/* Allowed difference from one rank, in the loss and in the gradient norm of any step.
  *
- * fp32: the promise of docs/numbers.md; seen are 7e-9 and 8e-8.
+ * fp32: the promise of docs/numbers.md; measured: 7e-9 and 8e-8.
  *
- * bf16 without tp: the same numbers are rounded, but where a weight's fp32 master lies so near the
- * middle of two bf16 numbers that another order of additions takes it over. In four steps none was
- * seen to (2e-16 and 1e-9), in ten some are: then a loss is 3e-6 and a norm 4e-4 away. A norm's
- * gain, which is near 1, moves one feature of 32 by 2^-8 or 2^-7: 2e-4.
+ * bf16 without tp: the same numbers are rounded, except where a weight's fp32 master is so near the
+ * midpoint of two bf16 numbers that another order of additions crosses it. In four steps none was
+ * seen to (2e-16 and 1e-9), in ten steps some were: a loss then differs by 3e-6 and a norm by 4e-4.
+ * A norm's gain, which is near 1, moves one feature of 32 by 2^-8 or 2^-7: 2e-4.
  *
  * bf16 with tp: t addends are rounded where one rank rounds their sum, so that two layouts round
- * independently. Each is then as far from exact arithmetic as tests/golden sees (9e-5 of the loss,
- * 2.8e-3 of the norm), and the two at most twice as far from each other; seen are 1.3e-4 and
- * 2.9e-3. A mask that forgets dp moves the loss by 1.2e-3 and the norm by 2.5e-2 and more. */
+ * independently. Each then differs from exact arithmetic as in tests/golden (9e-5 of the loss,
+ * 2.8e-3 of the norm), and the two from each other by at most twice that; measured: 1.3e-4 and
+ * 2.9e-3. A mask that ignores dp changes the loss by 1.2e-3 and the norm by 2.5e-2 or more. */
 typedef struct {
     double loss, norm;
 } distance;
@@ -48,12 +48,12 @@ enum { WITHOUT_TP, WITH_TP, TP_KINDS };
 static const distance in_fp32_at_most[TP_KINDS] = {{1e-6, 1e-6}, {1e-6, 1e-6}};
 static const distance in_bf16_at_most[TP_KINDS] = {{1e-5, 1e-3}, {2e-4, 5.6e-3}};
 
-/* ---- What is run ----------------------------------------------------------------------------- */
+/* ---- Runs ------------------------------------------------------------------------------------ */
 
 typedef struct {
     trine_layout layout;
     int zero, schedule, type, sequence_parallel, recompute, dropout, untied, split_backward;
-    int micros, size; /* micro-batches a rank, samples in one */
+    int micros, size; /* micro-batches per rank, samples in each */
     int chunk;        /* rows of logits at a time; 0: all */
 } mix_run;
 
@@ -112,7 +112,7 @@ static int ranks_of(const mix_run *r) {
     return r->layout.dp * r->layout.tp * r->layout.pp;
 }
 
-/* The number of the job that runs this; a new one if there is none. */
+/* The index of the job with this run, added if missing. */
 static int job_for(mix_run r) {
     for (int i = 0; i < job_count; i++)
         if (memcmp(&jobs[i].run, &r, sizeof r) == 0) return i;
@@ -121,7 +121,7 @@ static int job_for(mix_run r) {
     return job_count++;
 }
 
-/* The array's runs with this type, and what they are compared with. */
+/* The array's runs with this type, and their anchors and serial runs. */
 static void list_jobs(bool full, int type) {
     static cover_row rows[FULL_ROWS];
     cover_problem p = option_problem(full);
@@ -136,7 +136,7 @@ static void list_jobs(bool full, int type) {
 
 static trine_config config_of(const mix_run *r) {
     trine_config c = training_config();
-    c.model = (trine_model){.num_layers = 6, /* as many units as stages, at most */
+    c.model = (trine_model){.num_layers = 6, /* at most 8 stages: a unit for each */
                             .hidden_size = 32,
                             .num_attention_heads = 8,
                             .ffn_hidden_size = 64,
@@ -185,14 +185,14 @@ static const char *describe(const mix_run *r) {
 
 /* ---- Running --------------------------------------------------------------------------------- */
 
-/* The arena is full, and what it holds is what the plan says. */
+/* The arena is used up, and each kind of memory equals the plan. */
 static void expect_planned(const trine_trainer *t) {
     arena plan;
     const arena *taken = &t->memory;
     OK(resolve_plan(&t->config, t->stages, t->dev, trine_mesh_coord(t->mesh), &plan));
     for (int k = 0; k < MEM_KINDS; k++)
         if (taken->bytes[k] != plan.bytes[k])
-            fail_msg("%s: %zu bytes taken, %zu planned", mem_kind_text((mem_kind)k),
+            fail_msg("%s: %zu bytes allocated, %zu planned", mem_kind_text((mem_kind)k),
                      taken->bytes[k], plan.bytes[k]);
     size_t windows = mesh_shares(t->mesh) ? plan.shared_used : 0;
     assert_int_equal(taken->used, plan.used);
@@ -219,8 +219,8 @@ static training_result run_job(trine_world *world, const mix_run *r) {
     return result;
 }
 
-/* All jobs of so many ranks, dealt out to the parts of the world. owner[i]: the first rank that has
- * job i's result. */
+/* All jobs with this number of ranks, distributed over parts of the world. owner[i]: the first rank that
+ * has the result of job i. */
 static void run_size(int ranks, int *owner) {
     int rank = trine_world_rank(harness_world), size = trine_world_size(harness_world);
     int parts = size / ranks, dealt = 0;
@@ -267,7 +267,7 @@ static distance worst[TP_KINDS];
 static bool same_bits(const entry *e) {
     if (training_same_bits(&jobs[e->run].result, &jobs[e->anchor].result)) return true;
     const training_result *got = &jobs[e->run].result, *want = &jobs[e->anchor].result;
-    print_message("# %s: other bits than its anchor\n", describe(&jobs[e->run].run));
+    print_message("# %s: bits differ from its anchor\n", describe(&jobs[e->run].run));
     for (int i = 0; i < steps; i++)
         print_message("#   step %d: loss %.17g and %.17g, norm %.17g and %.17g, parameters %s\n",
                       i + 1, got->loss[i], want->loss[i], got->norm[i], want->norm[i],
@@ -283,7 +283,8 @@ static bool near(const entry *e) {
     worst[kind].loss = largest(worst[kind].loss, off.loss);
     worst[kind].norm = largest(worst[kind].norm, off.norm);
     if (off.loss <= most->loss && off.norm <= most->norm) return true;
-    print_message("# %s: loss %.1e, norm %.1e from one rank\n", describe(r), off.loss, off.norm);
+    print_message("# %s: differs from one rank: loss %.1e, norm %.1e\n", describe(r), off.loss,
+                  off.norm);
     return false;
 }
 
@@ -298,12 +299,12 @@ static void check(int type) {
         bool bits = same_bits(&entries[i]), close = near(&entries[i]);
         bad += !bits || !close;
     }
-    print_message(
-        "# %d runs, %d others beside them; from one rank at most: loss %.1e, norm %.1e; with "
-        "tp %.1e, %.1e\n",
-        entry_count, job_count - entry_count, worst[WITHOUT_TP].loss, worst[WITHOUT_TP].norm,
-        worst[WITH_TP].loss, worst[WITH_TP].norm);
-    if (bad) fail_msg("%d of %d runs", bad, entry_count);
+    print_message("# %d runs, %d reference runs; difference from one rank at most: loss %.1e, norm "
+                  "%.1e; with "
+                  "tp %.1e, %.1e\n",
+                  entry_count, job_count - entry_count, worst[WITHOUT_TP].loss,
+                  worst[WITHOUT_TP].norm, worst[WITH_TP].loss, worst[WITH_TP].norm);
+    if (bad) fail_msg("%d of %d runs failed", bad, entry_count);
 }
 
 static void in_fp32(void **state) {

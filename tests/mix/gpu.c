@@ -1,9 +1,9 @@
 /* TEST np=1,2,3,4,6,8 full=gpu timeout=1800 device */
 /* The mix on GPUs: forty of its entries, every layout of 1 to 8 ranks with ZeRO stages and
  * schedules in turn, all ranks on one GPU (emulated, unless TRINE_CUDA_LIBRARY names the real
- * object). Each is compared bit by bit with the same dp and tp on one stage, and with one rank of
- * ref, from which only the kernels' order of additions may take it. With TRINE_EMU_GPUS=8 each rank
- * has a GPU of its own. */
+ * object). Each is compared bit by bit with the same dp and tp on one stage, and with one rank on
+ * ref, from which it may differ only by the order of additions in kernels. With TRINE_EMU_GPUS=8
+ * each rank has its own GPU. */
 #include "training.h"
 
 #include <stdlib.h>
@@ -21,7 +21,7 @@ static int entries;
 
 static trine_config make_config(trine_layout layout, bool untied) {
     trine_config c = training_config();
-    c.model.num_layers = 6; /* as many units as stages, at most */
+    c.model.num_layers = 6; /* at most 8 stages: a unit for each */
     c.parallel.layout = layout;
     c.parallel.timeout = 300;
     c.parallel.ordered_reductions = true;
@@ -63,14 +63,14 @@ static void check(trine_layout layout, trine_zero zero, trine_schedule schedule,
     training_result stage = run_on_one_stage(&c), ref = run_on_ref(&c);
     double off = training_distance(&got, &ref);
     if (!training_same_bits(&got, &stage) || !(off <= BETWEEN_DEVICES))
-        fail_msg("dp %d tp %d pp %d zero %d schedule %d: %s as one stage, %.1e from ref", layout.dp,
-                 layout.tp, layout.pp, (int)zero, (int)schedule,
-                 training_same_bits(&got, &stage) ? "the same bits" : "other bits", off);
+        fail_msg("dp %d tp %d pp %d zero %d schedule %d: %s as one stage, differs from ref by %.1e",
+                 layout.dp, layout.tp, layout.pp, (int)zero, (int)schedule,
+                 training_same_bits(&got, &stage) ? "the same bits" : "different bits", off);
     if (off > worst) worst = off;
     entries++;
 }
 
-/* Stage by stage through all four, and the schedules beside them. */
+/* ZeRO stages and schedules in turn. */
 static void layout_in_turn(trine_layout layout) {
     int ranks = trine_world_size(harness_world), each = ranks == 1 ? 4 : ranks < 4 ? 2 : 1;
     for (int i = 0; i < each; i++) {
@@ -83,7 +83,7 @@ static void layout_in_turn(trine_layout layout) {
 static void forty_entries(void **state) {
     (void)state;
     training_layouts(layout_in_turn);
-    print_message("# %d entries; from ref at most %.1e\n", entries, worst);
+    print_message("# %d entries; difference from ref at most %.1e\n", entries, worst);
 }
 
 int main(int argc, char **argv) {

@@ -1,16 +1,16 @@
 /* TEST np=2,3,4,6,8 longer=mix timeout=900 */
 /* Every mix of dimensions trains like one rank: all (dp, tp, pp) whose product is the number of
- * ranks x ZeRO 0-3 x schedules x tied and untied, all in one job.
+ * ranks x ZeRO 0-3 x schedules x tied and untied, in one job.
  *
- * Two comparisons for each. Against one rank, step by step, within the tolerance of
- * docs/numbers.md. And bit by bit (losses, norms, all parameters) against its anchor: the run with
- * the same order of additions on one stage, which dp x tp ranks make in a part of the world. All
+ * Each run is compared with one rank, step by step, within the tolerance of
+ * docs/numbers.md, and bit by bit (losses, norms, all parameters) with its anchor: the run with
+ * the same order of additions on one stage, made by dp x tp ranks in a part of the world. All
  * pipeline depths, schedules, splits, nodes and numbers of gather buffers and both ZeRO stages of a
  * pair share an anchor, so they equal each other.
  *
  * `make check` runs a subset: 5 steps instead of 20; every layout with each ZeRO stage and
- * schedule, but of tied and untied the one or the other in turn, and each ZeRO stage with one size
- * of node; nothing with M = 3. TRINE_FULL=1 (make check-full) runs all combinations, 20 steps with
+ * schedule, but tied and untied in turn, and each ZeRO stage with one node size; nothing with
+ * M = 3. TRINE_FULL=1 (make check-full) runs all combinations, 20 steps with
  * M = 5 micro-batches, and 5 with M = 1 and with M = 3 of two samples. */
 #include "training.h"
 
@@ -18,8 +18,8 @@
 
 #include "comm/api/comm.h"
 
-/* The promise of docs/numbers.md for 20 steps. Rounding was seen to reach 2e-7 of the gradient norm
- * (and 2e-8 of the loss) with this model; a wrong addend shows at 1e-3 and more. */
+/* The promise of docs/numbers.md for 20 steps. Measured with this model: 2e-7 of the gradient norm
+ * and 2e-8 of the loss; a wrong addend changes them by 1e-3 or more. */
 #define TOLERANCE 1e-6
 
 #define SHORT_STEPS 5
@@ -28,7 +28,7 @@ static bool full;
 static int steps;
 
 typedef struct {
-    int micros, size; /* M, samples in one */
+    int micros, size; /* M, samples in each */
 } batch_shape;
 
 static const char *const schedule_text[] = {
@@ -48,7 +48,7 @@ static trine_config make_config(trine_layout layout, batch_shape batch, bool unt
 
 /* ---- Anchors --------------------------------------------------------------------------------- */
 
-/* What fixes the order of additions. */
+/* The parameters that determine the order of additions. */
 typedef struct {
     int dp, tp;
     batch_shape batch;
@@ -119,7 +119,7 @@ static const char *describe(const trine_config *c) {
     const trine_parallel *p = &c->parallel;
     snprintf(text, sizeof text,
              "dp %d tp %d pp %d zero %d %s %s, %d samples by %d, split %s, %d gather buffers, %d "
-             "ranks a node%s%s",
+             "ranks per node%s%s",
              p->layout.dp, p->layout.tp, p->layout.pp, (int)p->zero, schedule_text[p->schedule],
              c->model.untied ? "untied" : "tied", c->global_batch_size, c->micro_batch_size,
              p->pp_split ? p->pp_split : "by cost", p->gather_buffers, p->ranks_per_node,
@@ -134,21 +134,22 @@ static void expect_same_bits(const trine_config *c, const training_result *got,
         print_message("# step %d: loss %.17g and %.17g, norm %.17g and %.17g, parameters %s\n",
                       i + 1, got->loss[i], want->loss[i], got->norm[i], want->norm[i],
                       got->params[i] == want->params[i] ? "equal" : "differ");
-    fail_msg("%s: other bits than one stage", describe(c));
+    fail_msg("%s: bits differ from one stage", describe(c));
 }
 
 static void check(const trine_config *c) {
     training_result got = training_run(harness_world, c, steps);
     double distance = training_distance(&got, serial_of(c));
     expect_same_bits(c, &got, anchor_of_config(c));
-    if (!(distance <= TOLERANCE)) fail_msg("%s: %.2e from one rank", describe(c), distance);
+    if (!(distance <= TOLERANCE))
+        fail_msg("%s: differs from one rank by %.2e", describe(c), distance);
     if (distance > worst) worst = distance;
     runs++;
 }
 
 static void report(void) {
-    print_message("# %d runs of %d steps, %d anchors; from one rank at most %.1e\n", runs, steps,
-                  anchor_count, worst);
+    print_message("# %d runs of %d steps, %d anchors; difference from one rank at most %.1e\n",
+                  runs, steps, anchor_count, worst);
 }
 
 /* ---- The matrix ------------------------------------------------------------------------------ */
@@ -198,7 +199,7 @@ static void one_micro_batch(void **state) {
     report();
 }
 
-/* Fewer micro-batches than most numbers of stages. */
+/* Fewer micro-batches than stages in most layouts. */
 static void three_of_two(void **state) {
     (void)state;
     if (!full) {
@@ -210,7 +211,7 @@ static void three_of_two(void **state) {
     report();
 }
 
-/* ---- What must not change a bit -------------------------------------------------------------- */
+/* ---- Settings that change no bit ------------------------------------------------------------- */
 
 static trine_layout deepest_mix(void) {
     int ranks = trine_world_size(harness_world);
@@ -218,7 +219,7 @@ static trine_layout deepest_mix(void) {
     return (trine_layout){.dp = ranks / pp / tp, .tp = tp, .pp = pp};
 }
 
-/* The number of gather buffers, draining after each instruction, audit; and the same once more. */
+/* The number of gather buffers, draining after each instruction, audit; and the same run again. */
 static void knobs(void **state) {
     (void)state;
     static const struct {
@@ -239,7 +240,7 @@ static void knobs(void **state) {
     report();
 }
 
-/* Stages of nothing but the embedding or the head, and uneven ones. */
+/* Stages with only the embedding or the head, and uneven stages. */
 static void splits_by_hand(void **state) {
     (void)state;
     static const struct {
@@ -263,8 +264,8 @@ static void splits_by_hand(void **state) {
     report();
 }
 
-/* The ranks dealt out to nodes of two and of three: groups exchange over memory, over messages and
- * over both, and not a bit changes. */
+/* The ranks on nodes of two and of three: groups exchange through memory, through messages and
+ * through both, and no bit changes. */
 static int node_size;
 
 static void stages_on_nodes(trine_layout layout, batch_shape batch) {

@@ -1,8 +1,8 @@
 /* The options that the covering array of tests/mix/array.c and cover.c combines, as a problem for
  * tests/cover.h. Two arrays:
  *
- *   short   every pair of values of two options; and of the ranks of each dimension, and of which
- *           dimensions are in use, every triple with ZeRO stage and recomputation: `make check`
+ **   short   every pair of values of two options; and every triple of (ranks of a dimension, or set of
+ *           dimensions in use) x ZeRO stage x recomputation: `make check`
  *   full    every triple of values of three options, and so of layout, ZeRO stage and
  *           recomputation: `make check-full`
  *
@@ -37,7 +37,7 @@ static const int option_sizes[OPTIONS] = {
     LAYOUTS, 4, TRINE_SCHEDULES, TYPES, 2, TRINE_RECOMPUTES, 2, 2, 2, 3};
 
 static trine_layout option_layouts[LAYOUTS];
-/* By layout: the logarithm of each dimension, and a bit for each that has more than one rank. */
+/* By layout: the logarithm of each dimension, and a bit for each dimension with more than one rank. */
 static int option_dp[LAYOUTS], option_tp[LAYOUTS], option_pp[LAYOUTS], option_used[LAYOUTS];
 
 static cover_column option_columns[OPTIONS + 4];
@@ -68,7 +68,7 @@ static inline int option_make_demands(bool full) {
     return n;
 }
 
-/* Its tables are this file's: one problem at a time. */
+/* The tables are static: one problem at a time. */
 static inline cover_problem option_problem(bool full) {
     cover_problem p = {.options = OPTIONS, .columns = option_columns, .demands = option_demands};
     int *const derived[4] = {option_dp, option_tp, option_pp, option_used};

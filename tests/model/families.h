@@ -1,4 +1,4 @@
-/* Families beside GPT-2, for tests of lists: what its list does not do, these do. */
+/* Families for tests of layer lists, with properties that GPT-2's list lacks. */
 #ifndef TRINE_TESTS_MODEL_FAMILIES_H
 #define TRINE_TESTS_MODEL_FAMILIES_H
 
@@ -17,7 +17,7 @@ static const trine_layer normed_head[] = {
 };
 
 /* One norm for both branches (GPT-J, Wang and Komatsuzaki 2021): two layers read one value, whose gradients are
- * added up, and "m" is kept by nobody. */
+ * added, and "m" is not kept. */
 static const trine_layer parallel_block[] = {
     {TRINE_LAYER_NORM, "ln_1", {"x"}, .out = "a"},
     {TRINE_LAYER_COLUMN, "attn.qkv", {"a"}, .out = "qkv", .width = {TRINE_HIDDEN, 3}},
@@ -43,8 +43,8 @@ static const trine_layer two_norms_block[] = {
     {0},
 };
 
-/* Norms behind the sums (Vaswani et al. 2017): products read "x" itself, "y" is a norm's, and what a norm read is
- * kept by no product. */
+/* Norms after the sums (Vaswani et al. 2017): matmuls read "x" itself, a norm writes "y", and no matmul keeps the
+ * input of a norm. */
 static const trine_layer post_norm_block[] = {
     {TRINE_LAYER_COLUMN, "attn.qkv", {"x"}, .out = "qkv", .width = {TRINE_HIDDEN, 3}},
     {TRINE_LAYER_ATTENTION, "attn", {"qkv"}, .out = "att", .dropout = "attn.dropout"},
@@ -57,8 +57,8 @@ static const trine_layer post_norm_block[] = {
     {0},
 };
 
-/* Two branches of "x" and a norm behind both: no backward pass reads "m", and full recomputation makes it again for
- * what is made from it. */
+/* Two branches of "x" and a norm after both: no backward pass reads "m", and full recomputation recomputes it because
+ * other values depend on it. */
 static const trine_layer late_norm_block[] = {
     {TRINE_LAYER_COLUMN, "attn.qkv", {"x"}, .out = "qkv", .width = {TRINE_HIDDEN, 3}},
     {TRINE_LAYER_ATTENTION, "attn", {"qkv"}, .out = "att", .dropout = "attn.dropout"},
@@ -70,7 +70,7 @@ static const trine_layer late_norm_block[] = {
     {0},
 };
 
-/* What is made again is made from what is made again: a norm of a norm, GELU of GELU. */
+/* Chains of recomputed values: a norm of a norm, GELU of GELU. */
 static const trine_layer chains_block[] = {
     {TRINE_LAYER_NORM, "ln_1", {"x"}, .out = "a"},
     {TRINE_LAYER_NORM, "ln_2", {"a"}, .out = "b"},

@@ -1,5 +1,5 @@
-/* A whole model on one tp group, driven unit by unit without program, pipeline or optimizer: what
- * the tests of model/ and tp/ run. */
+/* A complete model on one tp group, run unit by unit without program, pipeline or optimizer, for the
+ * tests of model/ and tp/. */
 #ifndef TRINE_TESTS_MODEL_FIXTURE_H
 #define TRINE_TESTS_MODEL_FIXTURE_H
 
@@ -57,7 +57,7 @@ static inline void model_init(model *m, uint64_t seed) {
                       m->params[u][r]);
 }
 
-/* Opens a model with the library's initial values and tokens that are a formula of their place. The
+/* Opens a model with the library's initial values and tokens computed from their position. The
  * tp group is `comm`; m->s.tp and tp_rank are set from it. */
 static inline void model_open(model *m, gpt_shape s, device_kind kind, trine_comm *comm) {
     *m = (model){.s = s};
@@ -87,7 +87,7 @@ static inline void model_open(model *m, gpt_shape s, device_kind kind, trine_com
     }
     double scale = 1.0 / (double)N;
     m->batch = (gpt_batch){m->tokens, m->targets, 5, scale, scale, &m->loss};
-    m->tp.whole = m->scratch.whole;
+    m->tp.full = m->scratch.full;
     m->run.scratch = &m->scratch;
     m->run.seed = 17;
     m->run.training = true;
@@ -112,7 +112,7 @@ static inline double model_forward(model *m) {
     for (int u = 0; u < m->units; u++) {
         gpt_run run = m->run;
         void *y = u + 1 < m->units ? m->x[u + 1] : NULL;
-        if (u == m->units - 1) run.training = false; /* where the head says its loss by itself */
+        if (u == m->units - 1) run.training = false; /* here the head computes its loss in the forward pass */
         OK(gpt_forward(&run, &m->unit[u], &m->acts[u], y, m->x[u], &m->batch));
     }
     return m->loss;
@@ -124,14 +124,14 @@ static inline void model_zero_grads(model *m) {
             memset(m->grads[u][r], 0, m->layout[u].ranges[r].count * sizeof(float));
 }
 
-/* Gradients +=; the loss is added once more. */
+/* Gradients +=; the loss is added again. */
 static inline void model_backward(model *m) {
     for (int u = m->units - 1; u >= 0; u--)
         OK(gpt_backward(&m->run, &m->unit[u], &m->acts[u], m->d, m->x[u], &m->batch));
 }
 
-/* Larger than GPT-2's initial values, and no two alike, so that every gradient is far from zero.
- * The values are functions of name and global index, as flat_init's. */
+/* Initial values larger than GPT-2's and all different, so that no gradient is near zero. The values
+ * are functions of name and global index, like those of flat_init. */
 static inline void model_roughen(model *m, double std) {
     for (int u = 0; u < m->units; u++)
         for (int r = 0; r < m->layout[u].range_count; r++) {

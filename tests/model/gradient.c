@@ -1,5 +1,5 @@
 /* TEST np=1 */
-/* The gradient of a whole small model, element by element, against differences of its loss. */
+/* The gradient of a complete small model, element by element, compared with differences of its loss. */
 #include "model/families.h"
 #include "model/fixture.h"
 
@@ -41,7 +41,7 @@ static void compare_range(model *m, int u, int r) {
         }
         print_message("# %-22s largest %.3e worst error %.1e\n", t->name, largest, worst);
         assert_true(worst < TOLERANCE);
-        /* A gradient that is small against the tolerance would prove nothing. */
+        /* A gradient that is small compared with the tolerance would prove nothing. */
         assert_true(largest > 1000 * TOLERANCE);
     }
 }
@@ -65,7 +65,7 @@ static void compare(bool untied) {
     compare_shape(s, 0.4);
 }
 
-/* With its mask, which stays where it is while a parameter moves, and logits in chunks. */
+/* With dropout, whose mask does not depend on parameters, and logits in row chunks. */
 static void with_dropout(void **state) {
     (void)state;
     gpt_shape s = small;
@@ -74,7 +74,7 @@ static void with_dropout(void **state) {
     compare_shape(s, 0.4);
 }
 
-/* Lists of other shapes than GPT-2's: gradients that are added up, and take other ways. */
+/* Lists that differ from GPT-2's: gradients are summed and take other paths. */
 static void other_lists(void **state) {
     (void)state;
     for (int f = 1; f < TEST_FAMILIES; f++) {
@@ -83,7 +83,7 @@ static void other_lists(void **state) {
         print_message("# %s\n", s.family->name);
         compare_shape(s, s.family == &post_norm_family ? 0.5
                          : s.family == &chains_family  ? 0.6
-                                                       : 0.4); /* two norms make less of it */
+                                                       : 0.4); /* two norms reduce gradients */
     }
 }
 
@@ -120,7 +120,7 @@ static void backward_adds(void **state) {
     model_close(&twice);
 }
 
-/* GRAD_SET over anything leaves the bits of GRAD_ADD onto zeros, and touches no padding. */
+/* GRAD_SET over any values gives the bits of GRAD_ADD onto zeros, and changes no padding. */
 static void backward_sets(void **state) {
     (void)state;
     for (device_kind kind = 0; kind < DEVICE_HOST_KINDS; kind++) {

@@ -1,5 +1,5 @@
 /* TEST np=0 */
-/* Where the tensors of a unit lie, with offsets worked out by hand, and what they start as. */
+/* The offsets of a unit's tensors, compared with offsets computed by hand, and their initial values. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -119,23 +119,23 @@ static void binding(void **state) {
     assert_ptr_equal(u.params[0].dw, g[1]);
 }
 
-/* Values of the whole unit as tp = 1 has them, against those of the shards of `tp` ranks. */
+/* The initial values of an unsharded unit (tp 1) equal those of the shards of `tp` ranks. */
 static void expect_shards(gpt_shape s, int unit, int tp) {
-    flat_unit whole, part;
+    flat_unit full, part;
     s.tp = 1;
     s.tp_rank = 0;
-    gpt_unit_layout(&s, unit, 1, &whole);
+    gpt_unit_layout(&s, unit, 1, &full);
     s.tp = tp;
     for (s.tp_rank = 0; s.tp_rank < tp; s.tp_rank++) {
         gpt_unit_layout(&s, unit, 1, &part);
-        for (int r = 0; r < whole.range_count; r++) {
-            float *a = malloc(whole.ranges[r].count * sizeof *a);
+        for (int r = 0; r < full.range_count; r++) {
+            float *a = malloc(full.ranges[r].count * sizeof *a);
             float *b = malloc(part.ranges[r].count * sizeof *b);
-            flat_init(&whole.ranges[r], 5, 0, whole.ranges[r].count, a);
+            flat_init(&full.ranges[r], 5, 0, full.ranges[r].count, a);
             flat_init(&part.ranges[r], 5, 0, part.ranges[r].count, b);
             for (int i = 0; i < part.ranges[r].tensor_count; i++) {
                 const tensor *t = &part.ranges[r].tensors[i];
-                const float *from = a + whole.ranges[r].tensors[i].offset, *to = b + t->offset;
+                const float *from = a + full.ranges[r].tensors[i].offset, *to = b + t->offset;
                 for (size_t e = 0; e < tensor_count(t); e++) {
                     size_t col = t->first_col + e % t->cols;
                     size_t row = t->first_row + e / t->cols % t->rows;
@@ -249,7 +249,7 @@ static void preset_parameters(void **state) {
                 for (int i = 0; i < layout.ranges[r].tensor_count; i++)
                     total += tensor_count(&layout.ranges[r].tensors[i]);
         }
-        /* The tied matrix stands in both end units. */
+        /* The tied matrix is in both embedding and head. */
         assert_int_equal(total - s.V * s.C, known[k].parameters);
     }
     trine_model m;

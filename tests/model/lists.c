@@ -1,5 +1,5 @@
 /* TEST np=0 */
-/* Lists of layers, resolved: what is refused and in which words, where values and gradients lie, what is made again. */
+/* Resolving lists of layers: error messages, placement of values and gradients, recomputation. */
 #include <string.h>
 
 #include "harness.h"
@@ -23,7 +23,7 @@ static const trine_model sizes = {.num_layers = 2,
                                   .seq_length = 5,
                                   .vocab_size = 11};
 
-/* ---- What is refused ---------------------------------------------------------------------------- */
+/* ---- Error messages ----------------------------------------------------------------------------- */
 
 #define NORM(in_, out_)                                                                            \
     { TRINE_LAYER_NORM, "n_" out_, {in_}, .out = out_ }
@@ -42,52 +42,55 @@ typedef struct {
 static void bad_blocks_are_refused(void **state) {
     (void)state;
     const bad_block bad[] = {
-        {ROWS(NORM("z", "y")), "row 1 (norm n_y) reads \"z\", which no row before it writes"},
+        {ROWS(NORM("z", "y")), "row 1 (norm n_y): input \"z\" is not written by any earlier row"},
         {ROWS(NORM("x", "a")), "no row writes \"y\""},
         {ROWS(NORM("x", "a"), NORM("x", "y")), "no row reads \"a\""},
         {ROWS(NORM("x", "a"), {TRINE_LAYER_NORM, "n", {"a"}, .out = "a"}),
-         "row 2 (norm n) writes \"a\" a second time"},
-        {ROWS(NORM("x", "y"), NORM("y", "b")), "the last row writes \"y\""},
+         "row 2 (norm n): value \"a\" already exists; use another name for the output"},
+        {ROWS(NORM("x", "y"), NORM("y", "b")), "\"y\" must be written by the last row"},
         {ROWS({TRINE_LAYER_NORM, .in = {"x"}, .out = "y"}),
-         "row 1 (norm) has tensors and needs a name"},
+         "row 1 (norm): a layer with tensors needs a name"},
         {ROWS({TRINE_LAYER_NORM, "a_name_of_many_letters_x", {"x"}, .out = "y"}),
-         "the name is too long"},
+         "the name is longer than 16 bytes"},
         {ROWS({TRINE_LAYER_NORM, "n", .out = "y"}), "row 1 (norm n): input 1 is missing"},
-        {ROWS({TRINE_LAYER_NORM, "n", {"x", "x"}, .out = "y"}), "has no input 2, and names \"x\""},
-        {ROWS({TRINE_LAYER_NORM, "n", .in = {"x"}}), "row 1 (norm n) names no value to write"},
+        {ROWS({TRINE_LAYER_NORM, "n", {"x", "x"}, .out = "y"}),
+         "row 1 (norm n): input 2 (\"x\") is not allowed for this kind of layer"},
+        {ROWS({TRINE_LAYER_NORM, "n", .in = {"x"}}),
+         "row 1 (norm n): the output (.out) is missing"},
         {ROWS({TRINE_LAYER_GELU, "g", {"x"}, .out = "y"}),
-         "reads \"x\", which is in the residual stream; it wants one inside a tp region"},
+         "input \"x\" is in the residual stream; it must be inside a tp region"},
         {ROWS({TRINE_LAYER_COLUMN, "c", {"x"}, .out = "y", .width = {TRINE_FFN, 1}}),
-         "\"y\" is inside a tp region"},
+         "\"y\" is inside a tp region; add a ROW layer"},
         {ROWS({TRINE_LAYER_COLUMN, "c", {"x"}, .out = "q", .width = {TRINE_HIDDEN, 2}},
               {TRINE_LAYER_ATTENTION, "att", {"q"}, .out = "o"},
               {TRINE_LAYER_ROW, "r", {"o", "x"}, .out = "y"}),
-         "row 2 (attention att) reads 16 columns; it wants 24"},
+         "row 2 (attention att): the input has 16 columns; it must have 24"},
         {ROWS({TRINE_LAYER_TOKENS, "t", .out = "y"}),
-         "the token matrix is the embedding's and the head's"},
-        {ROWS({(trine_layer_kind)99, "t", .out = "y"}), "row 1: unknown kind of layer 99"},
-        {ROWS({0}), "a list without rows"},
+         "only the embedding and the head may use the token matrix"},
+        {ROWS({(trine_layer_kind)99, "t", .out = "y"}), "row 1: unknown layer kind 99"},
+        {ROWS({0}), "the list has no rows"},
         {ROWS({TRINE_LAYER_COLUMN, "c", {"x"}, .out = "q", .width = {TRINE_HIDDEN, 4}},
               {TRINE_LAYER_GELU, "g", {"q"}, .out = "h"},
               {TRINE_LAYER_ROW, "r", {"h"}, .out = "y"}),
-         "row 3 (row r) reads 4 stacked matrices' columns; it wants 1"},
+         "row 3 (row r): the input has the columns of 4 stacked matrices; it must have those of 1"},
         {ROWS({TRINE_LAYER_COLUMN, "c", {"x"}, .out = "q", .width = {TRINE_HIDDEN, -1}},
               {TRINE_LAYER_ROW, "r", {"q"}, .out = "y"}),
-         "row 1 (column c): a width is 1 to 64 times"},
+         "row 1 (column c): invalid .width {0, -1}; use {TRINE_HIDDEN, N} or {TRINE_FFN, N}, N "
+         "from 1 to 64"},
         {ROWS({TRINE_LAYER_NORM, "n", {"x"}, .out = "y", .width = {TRINE_FFN, 1}}),
-         "row 1 (norm n): this kind has no width to choose"},
+         "row 1 (norm n): .width is not allowed for this kind of layer"},
         {ROWS({TRINE_LAYER_NORM, "n", {"x"}, .out = "y", .dropout = "n.dropout"}),
-         "row 1 (norm n): this kind has no dropout"},
+         "row 1 (norm n): .dropout is not allowed for this kind of layer"},
         {ROWS({TRINE_LAYER_NORM, "n", {"x"}, .out = "a"},
               {TRINE_LAYER_NORM, "n", {"a"}, .out = "y"}),
-         "row 2 (norm n): row 1 has this name, too"},
+         "row 2 (norm n): the name is already used by row 1"},
         {ROWS({TRINE_LAYER_COLUMN, "c", {"x"}, .out = "q"},
               {TRINE_LAYER_ROW, "r", {"q"}, .out = "m", .dropout = "d"},
               {TRINE_LAYER_ROW, "s", {"q", "m"}, .out = "y", .dropout = "d"}),
-         "row 3 (row s): row 2 has a dropout \"d\", too"},
+         "row 3 (row s): dropout name \"d\" is already used by row 2"},
         {ROWS({TRINE_LAYER_NORM, "n", {"x"}, .out = "a"},
               {TRINE_LAYER_POSITIONS, "p", {"a"}, .out = "y"}),
-         "positions reads what TOKENS has written"},
+         "positions must read the output of TOKENS"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         const trine_family family = {.name = "bad",
@@ -109,12 +112,14 @@ static void bad_ends_are_refused(void **state) {
     const struct {
         const trine_layer *embedding, *head;
         const char *says;
-    } bad[] = {{late_tokens, normed_head, "an embedding has TOKENS and POSITIONS only"},
-               {learned_positions, no_loss, "LOSS is the last row of a head"},
-               {learned_positions, learned_positions, "TOKENS is the first row of an embedding"},
-               {learned_positions, bare_loss, "loss uses up \"x\", which a row must write"},
-               {learned_positions, same_name,
-                "embedding and head of family \"bad\" both have a layer \"wte\""}};
+    } bad[] = {
+        {late_tokens, normed_head, "an embedding may contain only TOKENS and POSITIONS"},
+        {learned_positions, no_loss, "LOSS must be the last row of a head"},
+        {learned_positions, learned_positions, "TOKENS must be the first row of an embedding"},
+        {learned_positions, bare_loss,
+         "loss overwrites its input \"x\"; another row must write it"},
+        {learned_positions, same_name,
+         "family \"bad\": embedding and head both have a layer named \"wte\""}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         const trine_family family = {.name = "bad",
                                      .embedding = bad[i].embedding,
@@ -126,7 +131,7 @@ static void bad_ends_are_refused(void **state) {
     }
 }
 
-/* A faulty family is one of a configuration's faults, beside the others. */
+/* An invalid family is reported together with the other faults of a configuration. */
 static void a_configuration_names_the_fault(void **state) {
     (void)state;
     const trine_family family = {.name = "bad",
@@ -137,11 +142,11 @@ static void a_configuration_names_the_fault(void **state) {
     c.model = sizes;
     c.model.family = &family;
     c.micro_batch_size = 0;
-    REFUSED(trine_config_check(&c, 1), TRINE_EINVAL, "the block of family \"bad\"");
+    REFUSED(trine_config_check(&c, 1), TRINE_EINVAL, "family \"bad\", block: ");
     REFUSED(trine_config_check(&c, 1), TRINE_EINVAL, "--micro-batch-size 0");
 }
 
-/* ---- Where things lie --------------------------------------------------------------------------- */
+/* ---- Placement ---------------------------------------------------------------------------------- */
 
 static unit_list block_of(const trine_family *family, trine_recompute recompute) {
     gpt_shape s = shape;
@@ -159,7 +164,8 @@ static const list_value *value_of(const unit_list *l, const char *name) {
     return NULL;
 }
 
-/* Two buffers hold the gradients of a GPT-2 block: what peers read, with attention's in between, and the widest. */
+/* A GPT-2 block needs two gradient buffers: one that peers read, which attention's gradient shares, and the widest.
+ */
 static void gradients_share_buffers(void **state) {
     (void)state;
     unit_list l = block_of(&trine_gpt2, TRINE_RECOMPUTE_NONE);
@@ -188,8 +194,8 @@ static void gradients_of_two_readers_are_added(void **state) {
     assert_int_equal(value_of(&l, "m")->place, VALUE_BUFFER); /* no backward pass reads it */
 }
 
-/* Full recomputation runs what the backward pass needs: in GPT-2 all but GELU and the last product; where branches
- * are parallel the first branch's last product neither. */
+/* Full recomputation reruns only the layers whose output the backward pass needs: in GPT-2 all except GELU and the
+ * last product; with parallel branches the last product of the first branch is not rerun either. */
 static void what_is_run_again(void **state) {
     (void)state;
     unit_list l = block_of(&trine_gpt2, TRINE_RECOMPUTE_FULL);
@@ -198,7 +204,7 @@ static void what_is_run_again(void **state) {
     for (int n = 0; n < l.count; n++) assert_int_equal(l.layers[n].rerun, n < 3 || n == 4);
     l = block_of(&trine_gpt2, TRINE_RECOMPUTE_SELECTIVE);
     for (int n = 0; n < l.count; n++) assert_false(l.layers[n].rerun);
-    assert_int_equal(value_of(&l, "a")->at, value_of(&l, "b")->at); /* one room for both norms */
+    assert_int_equal(value_of(&l, "a")->at, value_of(&l, "b")->at); /* both norms share a buffer */
     assert_int_equal(value_of(&l, "qkv")->place, VALUE_KEPT);
     assert_int_equal(value_of(&l, "gelu")->place, VALUE_REBUILT);
 }
@@ -211,7 +217,8 @@ static void a_name_belongs_to_one_family(void **state) {
     trine_model m = sizes;
     OK(trine_family_add(&parallel_family));
     OK(trine_family_add(&parallel_family));
-    REFUSED(trine_family_add(&twin), TRINE_EINVAL, "another family is called \"gpt2\"");
+    REFUSED(trine_family_add(&twin), TRINE_EINVAL,
+            "family name \"gpt2\" is already used by another family");
     m.family = &parallel_family;
     assert_int_equal(gpt_tensor_count(&m), 2 + 2 + 2 * 10);
     assert_string_equal(gpt_tensor(&m, 4).name, "h.0.ln_1.weight");
@@ -221,7 +228,7 @@ static void a_name_belongs_to_one_family(void **state) {
     assert_true(gpt_tensor(&m, 6).transposed);
 }
 
-/* A block has one norm less than GPT-2's; the rest is as much. */
+/* The block has one norm less than GPT-2's and is otherwise the same size. */
 static void counts_follow_the_list(void **state) {
     (void)state;
     trine_model own = sizes, gpt2 = sizes;

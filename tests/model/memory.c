@@ -1,6 +1,6 @@
 /* TEST np=1 */
-/* What a unit keeps, drops and does in pieces changes no bit, or only the order of a stated sum:
- * recomputation, chunks of logits, dropout's mask in other micro-batches. */
+/* Recomputation, row chunks of logits and other micro-batch sizes change no bit, or only the order of a
+ * stated sum. */
 #include "model/families.h"
 #include "model/fixture.h"
 
@@ -17,8 +17,8 @@ static const gpt_shape small = {.B = 4,
                                 .hidden_dropout = 0.3,
                                 .attention_dropout = 0.2};
 
-/* Blocks backwards in two parts, with a keep buffer of their own full of NaNs: the second parts come when all first
- * ones are done, without parameters. */
+/* The backward pass of blocks in two parts, each block with its own keep buffer of NaNs: the second parts run after
+ * all first parts, without parameters. */
 static void backward_in_parts(model *m) {
     gpt_keep keep[MAX_UNITS];
     void *memory;
@@ -65,7 +65,7 @@ static void expect_same_gradients(const model *a, const model *b) {
                                 a->layout[u].ranges[r].count * sizeof(float));
 }
 
-/* The largest difference of two gradients, against the largest gradient of its tensor. */
+/* The largest difference of two gradients, relative to the largest gradient of the tensor. */
 static double gradients_apart(const model *a, const model *b) {
     double worst = 0;
     for (int u = 0; u < a->units; u++)
@@ -81,7 +81,7 @@ static double gradients_apart(const model *a, const model *b) {
     return worst;
 }
 
-/* Against what is kept, as a whole and in two parts. */
+/* Compared with kept values, for a backward pass in one and in two parts. */
 static void expect_same_run(const model *kept, gpt_shape s, device_kind kind, bool splits) {
     model own;
     run_parts(&own, s, kind, splits);
@@ -135,25 +135,25 @@ static void recomputation_keeps_less(void **state) {
 static void chunks_change_one_order(void **state) {
     (void)state;
     const size_t rows[] = {1, 5, 23, 24, 1000};
-    model whole;
+    model uncut;
     gpt_shape s = small;
     s.loss_rows = 0;
-    run(&whole, s, DEVICE_REF);
+    run(&uncut, s, DEVICE_REF);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         model cut;
         s.loss_rows = rows[i];
         run(&cut, s, DEVICE_REF);
-        assert_true(fabs(cut.loss - whole.loss) < 1e-14); /* doubles, in another order */
-        assert_memory_equal(cut.d, whole.d, s.B * s.T * s.C * sizeof(float));
-        double apart = gradients_apart(&whole, &cut);
+        assert_true(fabs(cut.loss - uncut.loss) < 1e-14); /* doubles, in another order */
+        assert_memory_equal(cut.d, uncut.d, s.B * s.T * s.C * sizeof(float));
+        double apart = gradients_apart(&uncut, &cut);
         print_message("# chunks of %zu rows: gradients %.1e apart\n", rows[i], apart);
         assert_true(apart < 24 * 6e-8);
         model_close(&cut);
     }
-    model_close(&whole);
+    model_close(&uncut);
 }
 
-/* Samples 2 and 3 by themselves have the mask that they have behind 0 and 1; samples 3 and 4 do not.
+/* Samples 2 and 3 by themselves have the same mask as after samples 0 and 1; samples 3 and 4 do not.
  */
 static void masks_follow_the_sample(void **state) {
     (void)state;
@@ -176,7 +176,7 @@ static void masks_follow_the_sample(void **state) {
     model_close(&four);
 }
 
-/* An evaluation drops nothing, and says the loss of a model without dropout. */
+/* An evaluation drops nothing: its loss is that of a model without dropout. */
 static void evaluation_drops_nothing(void **state) {
     (void)state;
     model with, without;

@@ -1,6 +1,6 @@
 #!/bin/sh
-# examples/own_model.c: a family that is none of ours, trained in any layout to the losses of one rank, saved, resumed on
-# another layout, generated from; and refused by whoever does not know it.
+# examples/own_model.c: a family that is not built in. Every layout reaches the losses of one rank; checkpoints resume in
+# another layout and generate text; a program that does not know the family refuses them.
 . tests/lib.sh
 
 OWN=$BUILD/own_model
@@ -16,7 +16,7 @@ own() { # own RANKS ARGUMENTS...
 trained() {
     [ "$status" -eq 0 ] && messages 0
 }
-# near LOG WANTED STEPS: steps, losses and norms are those of one rank. fp32: what is added in another order differs by
+# near LOG WANTED STEPS: steps, losses and norms equal those of one rank. In fp32, another order of additions changes
 # some 1e-7.
 near() {
     numbers "$2" >"$dir/want" && numbers "$1" >"$dir/got" &&
@@ -46,19 +46,19 @@ END
 own 4 --dp 2 --tp 2 --zero 1 --train-iters 6 --load "$dir/1" --log "$dir/resumed.jsonl"
 trained && own 1 --train-iters 6 --load "$dir/one" --log "$dir/alone.jsonl" && trained &&
     near "$dir/resumed.jsonl" "$dir/alone.jsonl" 2
-result $? "a checkpoint of 8 ranks goes on on 4, in another layout, as one rank goes on"
+result $? "a checkpoint of 8 ranks resumed on 4, in another layout, matches one rank"
 
 run_ranks 1 "$OWN" generate "$dir/one" 12
 [ "$status" -eq 0 ] && cp "$dir/out" "$dir/text" && [ "$(wc -w <"$dir/text")" -eq 12 ] &&
     run_ranks 4 "$OWN" generate "$dir/1" 12 && [ "$status" -eq 0 ] && cmp -s "$dir/out" "$dir/text"
-result $? "what it writes on one rank, it writes on four"
+result $? "one rank and four generate the same text"
 
 [ ! -e "$dir/one/step-4/config.json" ] && job 1 --data-path "$data" --load "$dir/one" &&
-    [ "$status" -eq 1 ] && says 1 'unknown model family "own"; known: gpt2'
-result $? "who does not know the family refuses its checkpoint"
+    [ "$status" -eq 1 ] && says 1 'unknown model family "own" (known: gpt2)'
+result $? "a program without the family refuses its checkpoint"
 
 run "$OWN" --vocab-size 256 --tp 2 --explain layers
 [ "$status" -eq 0 ] && prints 1 "layers of own" && prints 1 "column mlp.fc_in " && prints 3 "all-reduce      -"
-result $? "--explain layers prints its lists"
+result $? "--explain layers prints the family's layer lists"
 
 done_testing

@@ -1,8 +1,8 @@
 #!/bin/sh
 # TEST full=mpich timeout=7200
-# MPICH 4, as Debian and Ubuntu have it beside Open MPI.
+# MPICH 4 from Debian and Ubuntu, installed in addition to Open MPI.
 . tests/mpi/others.sh
 packages
 mpicc=$(command -v mpicc.mpich) && mpirun=$(command -v mpirun.mpich) ||
-    skip_all "no mpicc.mpich and mpirun.mpich here (Debian's libmpich-dev and mpich)"
+    skip_all "mpicc.mpich and mpirun.mpich not found (Debian's libmpich-dev and mpich)"
 check_with mpich "$mpicc" "$mpirun"

@@ -1,17 +1,17 @@
 # shellcheck shell=sh
-# What make check runs, with another MPI than the one that mpicc and mpirun are: what the scripts of this folder
-# share. Each MPI has a build of its own, BUILD/mpi/NAME.
+# Shared by the scripts of this folder: runs the tests of make check with another MPI than the default one.
+# Each MPI has a build of its own, BUILD/mpi/NAME.
 . tests/lib.sh
-# What make check-full says to its tests is not for those that are run here.
+# The settings of make check-full do not apply to the tests that are run here.
 unset TRINE_FULL MAKEFLAGS MFLAGS MAKELEVEL
-# The packages that are missing come after the tests' PATH was made.
+# Missing packages are installed after the PATH of the tests was created.
 PATH=$PATH:/usr/bin:/bin
 
 packages() {
     tools/deps.sh mpi 2>&1 | sed 's/^/# /'
 }
 
-# wheel NAME PACKAGE VERSIONS: leaves the folder of its commands, in a venv under BUILD, in $commands
+# wheel NAME PACKAGE VERSIONS: installs it in a venv under BUILD; sets $commands to the folder of its commands
 wheel() {
     packages
     venv=$BUILD/mpi/$1-wheel

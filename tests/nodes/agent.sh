@@ -1,7 +1,7 @@
 #!/bin/sh
-# What ssh is to real nodes: "agent.sh HOST COMMAND..." runs the command on the node that has the address
+# Replaces ssh: "agent.sh HOST COMMAND..." runs the command on the node with the address
 # HOST. A node is a network namespace named NODE_PREFIX and the last number of the address, with a host
-# name of its own, so that MPI sees two machines.
+# name of its own, so that MPI detects two machines.
 set -eu
 
 node=$NODE_PREFIX${1##*.}

@@ -1,11 +1,11 @@
 # shellcheck shell=bash
-# "Nodes" of one machine, for tests; sourced from the top of the tree. A node is a network namespace named
+# "Nodes" of one machine, for tests; sourced from the root of the repository. A node is a network namespace named
 # NODE_PREFIX and its number; two of them, with the addresses $NODE_NET.1 and .2, are joined by a veth pair.
 # agent.sh runs a command there, under a host name of its own. Needs root and iproute2.
 export NODE_PREFIX=trine$$-
 NODE_NET=10.77.0
 
-# nodes_make: returns 1, with ip's reason on standard error, where there can be none
+# nodes_make: creates the nodes; on failure returns 1, with ip's message on standard error
 nodes_make() {
     local n
     for n in 1 2; do
@@ -18,7 +18,7 @@ nodes_make() {
     done
 }
 
-# nodes_remove: ends what runs on the nodes (nobody else's processes can be there) and takes them down
+# nodes_remove: kills all processes on the nodes (no others can be there) and removes the nodes
 nodes_remove() {
     local n pids
     for n in 1 2; do

@@ -1,8 +1,8 @@
 #!/bin/bash
 # TEST full=train timeout=600
 #
-# Eight ranks on two nodes against eight ranks on one: the losses and gradient norms must be the same
-# text, to the last of their 17 digits. The nodes are those of tests/nodes/nodes.sh, a script stands in for
+# Eight ranks on two nodes compared with eight ranks on one: losses and gradient norms must be equal
+# in all of their 17 digits. The nodes are those of tests/nodes/nodes.sh; a script replaces
 # ssh. Needs root and Open MPI. TRAINER is a command that takes --log FILE; without it train_gpt runs in two
 # layouts.
 set -euo pipefail
@@ -16,14 +16,14 @@ clean_up() {
     rm -rf "$dir"
 }
 
-# Bytes that node 1 has received and sent over the wire.
+# Bytes that node 1 has received and sent over the network.
 wire_bytes() {
     tests/nodes/agent.sh "$NODE_NET.1" cat /sys/class/net/veth/statistics/{r,t}x_bytes |
         awk '{ n += $1 } END { print n }'
 }
 
-# mpirun on node 1, with both nodes in the host file. Four ranks a node do not look like too many for it,
-# though both nodes are this machine: hence the yielding.
+# mpirun on node 1, with both nodes in the host file. It cannot know that both nodes share this machine's cores, so
+# yielding is set explicitly.
 on_two_nodes() {
     tests/nodes/agent.sh "$NODE_NET.1" timeout -k 5 180 tools/mpirun.sh -np 8 --hostfile "$dir/hosts" --map-by slot \
         --mca plm rsh --mca plm_rsh_agent "$PWD/tests/nodes/agent.sh" --mca plm_rsh_no_tree_spawn 1 \
@@ -41,13 +41,13 @@ hosts_seen() {
         "4 ${NODE_PREFIX}1 4 ${NODE_PREFIX}2 " ]
 }
 
-# A log without any number agrees with nothing.
+# A log without numbers must not count as equal.
 same_numbers() {
     numbers "$1" >"$dir/one" && numbers "$2" >"$dir/two" && grep -q '"loss":[0-9]' "$dir/one" &&
         diff "$dir/one" "$dir/two"
 }
 
-# The launch itself moves some bytes too (measured first): the run must move far more.
+# The launch itself sends some bytes (measured first): the run must send many more.
 over_the_wire() {
     echo "launch alone: $1 bytes; with the run: $2"
     [ "$2" -gt $((2 * $1)) ]
@@ -63,19 +63,19 @@ compare() {
     check "$name: runs on one node" on_one_node "$@" --log "$dir/one.jsonl"
     before=$(wire_bytes)
     check "$name: runs on two nodes" on_two_nodes "$@" --log "$dir/two.jsonl"
-    check "$name: the ranks speak over the wire" over_the_wire "$launch" $(($(wire_bytes) - before))
+    check "$name: the ranks communicate over the network" over_the_wire "$launch" $(($(wire_bytes) - before))
     check "$name: the same losses and norms" same_numbers "$dir/one.jsonl" "$dir/two.jsonl"
     rm -f "$dir"/*.jsonl
 }
 
 [ "$(id -u)" = 0 ] || skip_all "two nodes: needs root"
 for tool in ip unshare; do
-    command -v $tool >/dev/null || skip_all "two nodes: no $tool here"
+    command -v $tool >/dev/null || skip_all "two nodes: $tool not found"
 done
-case $("$mpirun" --version 2>&1) in *"Open MPI"*) ;; *) skip_all "two nodes: its launch agent is Open MPI's" ;; esac
+case $("$mpirun" --version 2>&1) in *"Open MPI"*) ;; *) skip_all "two nodes: needs Open MPI" ;; esac
 trap clean_up EXIT
 trap 'exit 1' INT TERM
-nodes_make 2>"$dir/why" || skip_all "two nodes: no network namespaces: $(head -1 "$dir/why")"
+nodes_make 2>"$dir/why" || skip_all "two nodes: cannot create network namespaces: $(head -1 "$dir/why")"
 for n in 1 2; do echo "$NODE_NET.$n slots=4"; done >"$dir/hosts"
 
 # Equal bits are promised for equal thread counts.

@@ -1,9 +1,9 @@
 /* TEST np=0 */
-/* A step allocates nothing: from the second call with a shape on, no kernel of ours asks for
- * memory. The test stands in front of the C library's allocator and counts. oneDNN's execute builds
+/* A step allocates nothing: from the second call with a shape on, no kernel of ours allocates
+ * memory. The test interposes the C library's allocator and counts. oneDNN's execute builds
  * a small table of its arguments on every call, whatever the shape, and in a large product (without
- * AVX-512, in every one) it packs the operands by blocks into memory that it gives back; it is held
- * to that. */
+ * AVX-512, in every product) it packs the operands by blocks into memory that it frees; no more is
+ * allowed. */
 #include "ops/fixture.h"
 
 #include "device/cpu/cpu.h"
@@ -73,8 +73,8 @@ int posix_memalign(void **p, size_t align, size_t bytes) {
 static _Atomic size_t calls, total, live;
 #endif
 
-/* LLVM's OpenMP runtime takes a kilobyte a thread for each parallel loop and gives it back; GNU's
- * takes nothing. That much a kernel may cause, whatever its shape. */
+/* LLVM's OpenMP runtime allocates a kilobyte per thread for each parallel loop and frees it; GNU's
+ * allocates nothing. A kernel may cause that much, whatever its shape. */
 #if defined(__clang__)
 #define RUNTIME_BYTES 4096
 #else
@@ -149,7 +149,7 @@ static void a_second_step_allocates_nothing(void **state) {
         device *d;
         buffers b;
         OK(device_open(&d, kind, 2));
-        assert_true(calls > 0); /* the counter counts */
+        assert_true(calls > 0); /* the counter works */
         take(d, &b);
         kernels(d, &b);
         matmuls(d, &b);
@@ -164,7 +164,7 @@ static void a_second_step_allocates_nothing(void **state) {
     }
 }
 
-/* Blocks of both operands, once more for each thread; whole operands would be 9 MiB each. */
+/* Blocks of both operands, once more for each thread; full operands would be 9 MiB each. */
 #define PACKING ((size_t)8 << 20)
 
 static void large_matmuls(device *d, float *x, float *y, float *w, size_t n) {

@@ -1,6 +1,6 @@
 /* TEST np=0 device */
-/* Attention where the values are unusual, on every device that there is: a softmax that is put
- * together from tiles must not show where they end. */
+/* Attention with unusual values, on every available device: a softmax that is computed in tiles
+ * must not depend on the tile boundaries. */
 #include "base/half.h"
 #include "device/cpu/cpu.h"
 #include "ops/compare.h"
@@ -38,8 +38,7 @@ static head on_ref(const float *qkv, const float *dy) {
     return h;
 }
 
-/* Rows up to `nothing` have scores of -infinity only; later ones are what they are without
- * these. */
+/* Rows up to `nothing` have scores of -infinity only; later rows are not affected by them. */
 static void a_row_may_begin_with_nothing(void **state) {
     (void)state;
     const size_t nothing = 70;
@@ -65,7 +64,7 @@ static void a_row_may_begin_with_nothing(void **state) {
     free(qkv), free(dy);
 }
 
-/* One key is ahead of all by hundreds: its row's softmax is a one, to the last bit, and the others'
+/* The score of one key exceeds all others by hundreds: its probability is exactly one and the other
  * exponentials vanish. No exponential of a score itself would be finite. */
 static void the_largest_score_takes_all(void **state) {
     (void)state;
@@ -88,7 +87,7 @@ static void the_largest_score_takes_all(void **state) {
     free(qkv), free(dy);
 }
 
-/* Elements are finite where ref's are, and near them by the bounds of compare.h. */
+/* Elements are finite where ref's are, and near ref's within the bounds of compare.h. */
 static void same_where_finite(const device *d, const char *what, float *got, float *want, size_t n,
                               double way) {
     const double root = sqrt((double)T);
@@ -119,8 +118,8 @@ static void poison_one(device *d, const char *what, size_t at) {
     free(qkv), free(dy);
 }
 
-/* Tensor cores multiply whole tiles, and what a query does not see by zero; a NaN there would
- * reach it still. */
+/* Tensor cores multiply full tiles, with zeros for masked keys; a NaN there would still affect the
+ * query. */
 static void tiles_of_a_gpu_hide_what_is_not_seen(void **state) {
     (void)state;
     const trine_dtype types[] = {TRINE_BF16, TRINE_F16};
@@ -152,18 +151,18 @@ static void heads_too_wide_for_a_gpu_are_refused(void **state) {
     free(p);
 }
 
-/* ---- What the cpu device promises in bits, in each of its types ---- */
+/* ---- Bits that the cpu device guarantees, in each of its types ---- */
 
 static const trine_dtype all_types[] = {TRINE_F32, TRINE_BF16, TRINE_F16};
 
 #define TYPES (sizeof all_types / sizeof *all_types)
 
-/* NULL where the processor has no bf16. */
+/* NULL if the processor has no bf16. */
 static device *open_type(trine_dtype type) {
     const device_config config = {.kind = DEVICE_CPU, .threads = 2, .compute = type};
     device *d = NULL;
     if (type == TRINE_BF16 && !cpu_has_bf16())
-        print_message("# not tried: bf16, which this processor has not\n");
+        print_message("# not tested: bf16, which this processor does not have\n");
     else
         OK(device_open_with(&d, &config));
     return d;
@@ -172,7 +171,7 @@ static device *open_type(trine_dtype type) {
 /* n numbers of a type, uniform in [-2, 2). */
 static void *typed_random(trine_dtype type, size_t n, uint64_t seed) {
     float *x = fixture_random(n, seed, 2.0);
-    uint16_t *halves = (uint16_t *)x; /* in place: written behind what is read */
+    uint16_t *halves = (uint16_t *)x; /* in place: the write position follows the read position */
     for (size_t i = 0; i < n && type != TRINE_F32; i++) {
         float one;
         memcpy(&one, x + i, sizeof one);
@@ -182,7 +181,7 @@ static void *typed_random(trine_dtype type, size_t n, uint64_t seed) {
     return x;
 }
 
-/* Sizes of a call, and what it reads and writes, in bytes of the device's type. */
+/* Sizes of a call, and its operands in the device's type. */
 typedef struct {
     size_t B, T, H, D;
     char *qkv, *dy, *y, *dqkv;
@@ -216,7 +215,7 @@ static void run_call(device *d, call *c, const dropout_args *drop) {
 
 static const dropout_args dropped = {.p = 0.2f, .key = 11, .sample = 100, .first = 3};
 
-/* Rows [0, before) of one head's queries: y, lse, and dq, which no later key or row has a part in. */
+/* Rows [0, before) of one head's queries: y, lse and dq, which do not depend on later keys or rows. */
 static void same_rows(const device *d, const call *a, const call *b, size_t before) {
     size_t bytes = trine_dtype_bytes(d->compute) * a->D;
     assert_memory_equal(a->y, b->y, before * bytes);
@@ -239,7 +238,7 @@ static void rows_do_not_depend_on_the_length(void **state) {
     }
 }
 
-/* NaNs in all later rows: nothing of them may arrive, whatever the dropout drops. */
+/* NaNs in all later rows: earlier rows must not depend on them, with or without dropout. */
 static void no_row_sees_what_comes_later(void **state) {
     (void)state;
     enum { LENGTH = 92, BEFORE = 41, WIDTH = 24 };
@@ -259,7 +258,7 @@ static void no_row_sees_what_comes_later(void **state) {
     }
 }
 
-/* Heads [first, first + some) of sample b of a call, with their part of its operands. */
+/* Heads [first, first + some) of sample b of a call, with their slices of its operands. */
 static call part_of(const device *d, const call *c, size_t b, size_t first, size_t some) {
     size_t bytes = trine_dtype_bytes(d->compute) * c->D;
     call part = call_of(d, 1, c->T, some, c->D);
@@ -285,8 +284,8 @@ static void same_part(const device *d, const call *c, const call *part, size_t b
     }
 }
 
-/* As tp cuts heads and smaller micro-batches cut samples, for lengths that are a multiple of four
- * (whose rows begin with a block of the mask) and others. */
+/* Split by heads as with tp, and by samples as with smaller micro-batches, for lengths that are a multiple
+ * of four (whose rows start at a block of the mask) and others. */
 static void heads_and_samples_have_their_own_masks(void **state) {
     (void)state;
     for (size_t i = 0; i < 2 * TYPES; i++) {
@@ -309,17 +308,17 @@ static void heads_and_samples_have_their_own_masks(void **state) {
 
 /* ---- With a cache ---- */
 
-/* y of a call's rows, `step` at a time (the last fewer), with a cache of `room` positions which holds
- * NaNs where nothing was put yet. One sample. */
-static char *cached_rows(device *d, const call *c, size_t step, size_t room) {
+/* y of the rows of one sample, `step` rows per call (fewer in the last), with a cache of `capacity` positions that
+ * contains NaNs where nothing has been stored yet. */
+static char *cached_rows(device *d, const call *c, size_t step, size_t capacity) {
     size_t bytes = trine_dtype_bytes(d->compute) * c->H * c->D;
-    char *y = fixture_bytes(c->T * bytes), *keys = fixture_bytes(room * bytes);
-    char *values = fixture_bytes(room * bytes);
-    void *work = fixture_bytes(d->ops->attention_workspace(d, 1, room, c->H, c->D));
-    memset(keys, 0xff, room * bytes), memset(values, 0xff, room * bytes);
+    char *y = fixture_bytes(c->T * bytes), *keys = fixture_bytes(capacity * bytes);
+    char *values = fixture_bytes(capacity * bytes);
+    void *work = fixture_bytes(d->ops->attention_workspace(d, 1, capacity, c->H, c->D));
+    memset(keys, 0xff, capacity * bytes), memset(values, 0xff, capacity * bytes);
     for (size_t t = 0; t < c->T; t += step)
         OK(d->ops->attention_cached(d, y + t * bytes, keys, values, c->qkv + 3 * t * bytes, work, t,
-                                    c->T - t < step ? c->T - t : step, room, c->H, c->D));
+                                    c->T - t < step ? c->T - t : step, capacity, c->H, c->D));
     free(keys), free(values), free(work);
     return y;
 }
@@ -335,7 +334,7 @@ static void check_cached(device *d, const call *c) {
     }
 }
 
-/* Whatever the width's padding and the number of rows. */
+/* For any padding of the width and any number of rows. */
 static void a_cache_changes_no_bit(void **state) {
     (void)state;
     static const size_t widths[] = {24, 64};
@@ -357,7 +356,7 @@ static void a_cache_changes_no_bit(void **state) {
     }
 }
 
-/* On a GPU rows may come in any number, too; attention_forward's own sums have another order. */
+/* Also on a GPU for any number of rows per call; sums of attention_forward have another order. */
 static void nor_do_rows_at_a_time_on_a_gpu(void **state) {
     (void)state;
     EACH_DEVICE(d) {

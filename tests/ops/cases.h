@@ -1,7 +1,7 @@
-/* Every operator of the table as a function from one flat input to one flat output, with the shapes
- * that it is tried on: one element, odd sizes, sizes of GPT-2, empty ones, shards of a vocabulary,
+/* Every operator of the table as a function from one flat input to one flat output, with its test
+ * shapes: one element, odd sizes, sizes of GPT-2, empty ones, shards of a vocabulary,
  * and products that are large enough for the library's other kernel (cpu/dnnl.c).
- * Outputs come pre-filled, so that `=` and `+=` show. The rows serve three tests: cpu against ref,
+ * Outputs are pre-filled, to distinguish `=` from `+=`. The rows are used by three tests: cpu against ref,
  * NaN against ref, and threads against each other. */
 #ifndef TRINE_TESTS_OPS_CASES_H
 #define TRINE_TESTS_OPS_CASES_H
@@ -50,7 +50,7 @@ SIZES(linear_residual) {
     *in = T * K + N * K + N + T * N, *out = T * N, *terms = K;
 }
 
-/* A device that has no such operator has nothing to show: ref computes in its place. */
+/* If the device lacks the operator, ref computes in its place. */
 RUN(linear_residual) {
     DIMS(T, N, K, biased);
     const float *w = in + T * K, *bias = w + N * K;
@@ -81,7 +81,7 @@ RUN(linear_dw) {
     OK(d->ops->linear_backward_weight(d, out, dbias, in, in + T * N, T, N, K, mode));
 }
 
-/* ---- bias; the last number says which operands there are ---- */
+/* ---- bias; the last number selects the operands ---- */
 
 SIZES(bias_residual) {
     DIMS(T, N, which, unused);
@@ -99,7 +99,7 @@ RUN(bias_residual) {
 static inline dropout_args drop_of(size_t first, size_t T) {
     return (dropout_args){.p = 0.3f,
                           .key = UINT64_C(0x9E3779B97F4A7C15),
-                          .sample = UINT64_C(0x100000002), /* both halves of its word */
+                          .sample = UINT64_C(0x100000002), /* both 32-bit halves are nonzero */
                           .first = first,
                           .T = T};
 }
@@ -192,10 +192,10 @@ RUN(gelu_dx) {
 static inline void attention_forward(device *d, const dims *s, const float *qkv, float *y,
                                      float *lse) {
     DIMS(B, T, H, D);
-    const dropout_args drop = drop_of(5, 0); /* heads in front of these */
+    const dropout_args drop = drop_of(5, 0); /* preceding heads */
     size_t bytes = d->ops->attention_workspace(d, B, T, H, D);
     void *work = fixture_bytes(bytes);
-    memset(work, 0xff, bytes); /* NaNs: what is read before it is written shows */
+    memset(work, 0xff, bytes); /* NaNs: a read before the write is detected */
     OK(d->ops->attention_forward(d, y, lse, qkv, work, s->n[4] ? &drop : NULL, B, T, H, D));
     free(work);
 }
@@ -215,7 +215,7 @@ SIZES(attention_dqkv) {
     *in = B * T * 4 * H * D, *out = B * T * 3 * H * D, *terms = T > D ? T : D;
 }
 
-/* y and lse are ref's: where y is rounded to 16 bits, another y is a whole unit away. */
+/* y and lse are those of ref: if y is rounded to 16 bits, another backend's y may differ by one unit. */
 RUN(attention_dqkv) {
     DIMS(B, T, H, D);
     const dropout_args drop = drop_of(5, 0);
@@ -328,7 +328,7 @@ RUN(position_rows_dtable) {
     OK(d->ops->position_backward(d, out, in, first, rows, T, C, (grad_mode)s->n[4]));
 }
 
-/* ---- cross-entropy: T, V, valid, first; out = max, sums, loss (in front), gradient ---- */
+/* ---- cross-entropy: T, V, valid, first; out = max, sums, loss (first), gradient ---- */
 
 SIZES(xent) {
     DIMS(T, V, valid, first);
@@ -381,7 +381,7 @@ RUN(sum_squares) {
     *out = (float)sum;
 }
 
-/* out = w, m, v, and the copy, which a device that computes in fp32 leaves as it is */
+/* out = w, m, v, and the copy, which a device that computes in fp32 does not change */
 SIZES(adamw) {
     *in = s->n[0], *out = 4 * s->n[0], *terms = 1;
 }

@@ -5,7 +5,7 @@
 
 #include "ops/cases.h"
 
-/* Input with seed 1, output pre-filled with seed 2, and the operator run over them. `poison` is put
+/* Input with seed 1, output pre-filled with seed 2, and the operator run over them. `poison` is stored
  * at input element poison_at (skipped when that is SIZE_MAX). */
 static inline float *output_of(device *d, const op_case *c, const dims *s, size_t poison_at,
                                float poison) {
@@ -26,8 +26,8 @@ static inline const char *type_text(trine_dtype type) {
     return type == TRINE_F32 ? "fp32" : type == TRINE_BF16 ? "bf16" : "fp16";
 }
 
-/* Whether x is a number of a 16-bit type. Floats of statistics and of gradients in fp32 hardly
- * ever are, so that this tells them from what is stored in 16 bits, where one output has both. */
+/* Whether x is a number of a 16-bit type. fp32 statistics and gradients hardly ever are, so this
+ * distinguishes them from 16-bit results in an output that contains both. */
 static inline bool held_in(trine_dtype type, float x) {
     if (type == TRINE_BF16) return bf16_load(bf16_store(x)) == x;
     return type == TRINE_F16 && f16_load(f16_store(x)) == x;
@@ -41,26 +41,25 @@ static inline double unit_in(trine_dtype type, double x) {
     return ldexp(1.0, (exponent < -13 ? -13 : exponent) - 11);
 }
 
-/* Or on the emulation of one. */
+/* Also true on the emulation. */
 static inline bool on_a_gpu(const device *d) {
     return is_staged(d) && ((const staged *)d->state)->backend;
 }
 
-/* What a GPU rounds to 16 bits on the way, as the size of those numbers: tensor cores take factors
- * of 16 bits, so that attention's probabilities and their gradients (times values of up to 2, and
- * keys) are rounded before they are multiplied. Half a unit of each; their sums are of the size of
- * one. */
+/* The size of the intermediate numbers that a GPU rounds to 16 bits: tensor cores take 16-bit factors,
+ * so attention's probabilities and their gradients (times values of up to 2, and keys) are rounded
+ * before they are multiplied. Half a unit of each; their sums are of size one. */
 static inline double rounded_on_the_way(const device *d, const op_case *c) {
     if (!on_a_gpu(d) || d->compute == TRINE_F32) return 0.0;
     if (strcmp(c->name, "attention_y") == 0) return 1.0;
     return strcmp(c->name, "attention_dqkv") == 0 ? 4.0 : 0.0;
 }
 
-/* Beside the bound for floats, by type. Two floats that are near each other are rounded to the
- * same 16 bits, or, where the point between two numbers lies between them, to neighbours: one unit
- * apart. How often is the floats' distance in units: a few EPS of values up to 1, and more of them
- * where a sum's terms cancel. Rounding otherwise (cutting off, twice) shows in every other or
- * fourth value. `way` is what rounded_on_the_way says. */
+/* The bound for a type, in addition to that for floats. Two neighbouring floats are rounded to the same
+ * 16 bits or, if a rounding boundary is between them, to neighbours one unit apart. The frequency of the
+ * latter is the distance of the floats in units: a few EPS of values up to 1, and more where the terms
+ * of a sum cancel. Wrong rounding (truncation, double rounding) appears in every second or fourth value.
+ * `way` is the result of rounded_on_the_way. */
 typedef struct {
     double units, share, way;
 } type_bound;
@@ -73,21 +72,21 @@ static inline type_bound bound_of(trine_dtype type) {
     }
 }
 
-/* A tensor core does not round the sum of products, it cuts it: an A100 after every 8 products, to
+/* A tensor core truncates the sum of products instead of rounding it: an A100 after every 8 products, to
  * fp32, towards zero (Fasi, Higham, Mikaitis and Pranesh, PeerJ CS 2021); an H100 after every 16. So
- * a product's share is a function of its K terms, numbers of size 1:
+ * the share of values with an error is a function of the K terms of a product, numbers of size 1:
  *
- *   sum         of K of them: normal, of size S = sqrt(K) / 3; on its way |sum| is 0.8 * 2/3 S in
- *               the mean, and the power of two below it 0.72 of that
+ **   sum         of K of them: normal, of size S = sqrt(K) / 3; the mean of |sum| over its partial sums
+ *               is 0.8 * 2/3 S, and the power of two below it 0.72 of that
  *   a cut       half a unit of fp32, 2^-24 of that power: 2^-24 * 0.384 S
- *   distance    K / 8 cuts, if all push the same way
+ **   distance    K / 8 cuts, if all have the same sign
  *   in units    of a 16-bit y: 2^m / 2^e, and in the mean of y 2^m * 1.44 * 0.8 / S * ln(S / least),
  *               m = 7 or 10, least = 1.44 * 2^m * near: the y whose unit is the floats' bound
  *   share       the product of both: K / 8 * 0.44 * 2^(m - 24) * ln(S / least)
  *
- * 0.23% in bf16 and 1.3% in fp16 at K = 768. What such a core does in fact is a tenth and a fourth of
+ * 0.23% in bf16 and 1.3% in fp16 at K = 768. The measured share of such a core is a tenth and a fourth of
  * it (emu/cublasLt.cc cuts like one): the last bits of most products are zeros, and a sum that
- * changes its sign takes cuts back. */
+ * changes its sign cancels cuts. */
 static inline double share_cut(trine_dtype type, double terms, double near) {
     const double size = sqrt(terms) / 3.0;
     const int m = type == TRINE_BF16 ? 7 : 10;
@@ -123,7 +122,7 @@ static inline void near_typed(const char *text, trine_dtype type, const float *g
                      near + b.units * unit_in(type, most));
     }
     if (b.way == 0.0 && (double)other > 2.0 + b.share * (double)held)
-        fail_msg("%s: %zu of %zu numbers are rounded otherwise", text, other, held);
+        fail_msg("%s: %zu of %zu numbers are rounded differently", text, other, held);
 }
 
 /* A sum of K products of numbers of size 1 is of size sqrt(K) / 3. Its K roundings, each up to half
@@ -203,7 +202,7 @@ static inline void all_nans_come_out(device *d) {
     for (const op_case *c = op_cases; c < op_cases + OP_CASES; c++) {
         size_t seen = 0;
         for (size_t j = 0; j < c->count; j++) seen += check_nan(d, ref, c, &c->shapes[j]);
-        if (seen == 0) fail_msg("%s: no NaN came out", c->name);
+        if (seen == 0) fail_msg("%s: no NaN in the output", c->name);
     }
     each_close(&ref);
 }
@@ -224,7 +223,7 @@ static inline void same_bits(const op_case *c, const dims *s, float *a, float *b
     char text[128];
     c->sizes(s, &in_count, &out_count, &terms);
     label(text, sizeof text, c, s);
-    if (memcmp(a, b, out_count * sizeof *a) != 0) fail_msg("%s: other bits %s", text, what);
+    if (memcmp(a, b, out_count * sizeof *a) != 0) fail_msg("%s: bits differ %s", text, what);
     free(a), free(b);
 }
 

@@ -1,6 +1,6 @@
 /* TEST np=0 timeout=600 */
-/* The cuda table against ref, row by row of cases.h, with the same kernels on the processor: memory
- * that the host cannot touch, a queue that runs late, threads in random order (emu). */
+/* The cuda table against ref, row by row of cases.h, with the same kernels on the processor: device
+ * memory, an asynchronous queue, threads in random order (emu). */
 #include "ops/cuda_tests.h"
 
 static device *opened_with(const char *processors, trine_dtype compute, trine_dtype grads) {
@@ -28,7 +28,7 @@ static void the_size_of_the_gpu_changes_no_bit(void **state) {
     compare_sizes(TRINE_F32, TRINE_F32);
 }
 
-/* Nor another order of blocks and threads, which the second run has. */
+/* The second run has another order of thread blocks and threads. */
 static void nor_does_it_in_16_bits(void **state) {
     (void)state;
     compare_sizes(TRINE_BF16, TRINE_BF16);

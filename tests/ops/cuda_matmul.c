@@ -1,14 +1,14 @@
 /* TEST np=0 */
-/* The plans of the cuda device's products: made once for a product, a shape and an alignment, from
- * the heuristic of the emulated cuBLASLt, which counts what it is asked, and what is done where it
- * has no algorithm. Other values are compared in cuda.c. */
+/* The plans of the cuda device's matmuls: created once per matmul, shape and alignment, with the
+ * heuristic of the emulated cuBLASLt, which counts its calls; and the behaviour when it has no
+ * algorithm. Other values are compared in cuda.c. */
 #include "ops/compare.h"
 
 enum { T = 6, N = 10, K = 8, ROOM = 512 };
 
 typedef enum { FORWARD, FORWARD_PLAIN, INPUT, WEIGHT_SET, WEIGHT_ADD } product;
 
-/* Runs one on tensors that begin `off` floats behind a multiple of 256 bytes. */
+/* Runs one on tensors that start `off` floats after a multiple of 256 bytes. */
 static void run(device *d, product p, size_t n, size_t k, size_t off) {
     float *x, *w, *y, *b;
     void **const all[] = {(void **)&x, (void **)&w, (void **)&y, (void **)&b};
@@ -52,7 +52,7 @@ static void plans_are_made_once(void **state) {
         {FORWARD, N, K, 4, 1},       {FORWARD, N, K + 1, 0, 1},   {FORWARD, N + 1, K, 0, 1},
         {INPUT, N, K, 0, 1},         {WEIGHT_SET, N, K, 0, 1},    {WEIGHT_ADD, N, K, 0, 0},
         {WEIGHT_ADD, N, K, 2, 1},    {WEIGHT_SET, N, K, 2, 0},    {FORWARD, N, K, 4, 0},
-        {FORWARD, N, K, 1, 1},       {FORWARD_PLAIN, N, K, 1, 0}, /* added by another kernel */
+        {FORWARD, N, K, 1, 1},       {FORWARD_PLAIN, N, K, 1, 0}, /* bias added by another kernel */
         {FORWARD_PLAIN, N, K, 0, 0}, {INPUT, N, K, 0, 0},         {FORWARD, 0, K, 0, 0},
     };
     char why[256];
@@ -62,12 +62,12 @@ static void plans_are_made_once(void **state) {
         uint64_t before = plans();
         run(d, steps[i].p, steps[i].n, steps[i].k, steps[i].off);
         if (plans() - before != steps[i].more)
-            fail_msg("step %zu: %d plans more", i, (int)(plans() - before));
+            fail_msg("step %zu: %d new plans", i, (int)(plans() - before));
     }
     staged_close(&d);
 }
 
-/* More shapes than the table has buckets: the chains hold them all, and tell them apart. */
+/* More shapes than the table has buckets: its chains keep and distinguish all of them. */
 static void many_shapes_are_told_apart(void **state) {
     (void)state;
     char why[256];
@@ -93,8 +93,8 @@ static device *open_typed(trine_dtype compute, trine_dtype grads) {
     return d;
 }
 
-/* Every product, but for the large ones, against ref. Where there is no algorithm with a bias, 16 bits of bias + residual,
- * numbers up to 2, are rounded on the way; nothing else is. */
+/* Every product except the large ones, against ref. Where there is no algorithm with a bias, 16 bits of bias +
+ * residual, numbers up to 2, are rounded on the way; nothing else is. */
 static void check_products(trine_dtype compute, trine_dtype grads) {
     device *d = open_typed(compute, grads), *ref = ref_of(d);
     EACH_SHAPE(c, s) {
@@ -138,7 +138,7 @@ static void then_any_scheme_will_do(void **state) {
     check_products(TRINE_F16, TRINE_F32);
 }
 
-/* One question more for each product that has a bias, and none later. */
+/* One more query for each matmul with a bias, and none later. */
 static void the_library_is_asked_once_again(void **state) {
     (void)state;
     device *d = open_typed(TRINE_F32, TRINE_F32);

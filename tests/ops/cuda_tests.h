@@ -1,4 +1,4 @@
-/* The cuda device's tests, for the emulation and for GPUs: a file says which and includes this. */
+/* The tests of the cuda device, for the emulation and for GPUs: the including file chooses. */
 #ifndef TRINE_TESTS_OPS_CUDA_TESTS_H
 #define TRINE_TESTS_OPS_CUDA_TESTS_H
 
@@ -42,7 +42,7 @@ static void alignment_changes_no_bit(void **state) {
     staged_close(&d);
 }
 
-/* The emulation draws another order of blocks and threads each time. */
+/* The emulation uses another random order of thread blocks and threads each time. */
 static void repeated_runs_change_no_bit(void **state) {
     (void)state;
     device *d = opened();
@@ -74,7 +74,7 @@ static void memory_is_zero_and_aligned(void **state) {
     staged_close(&d);
 }
 
-/* What is read is what the queue has done before, and nothing of what comes after. */
+/* A read returns the results of earlier work in the queue, and nothing of later work. */
 static void memory_is_read_in_the_order_of_the_queue(void **state) {
     (void)state;
     enum { N = 5000 };
@@ -99,7 +99,7 @@ static void memory_is_read_in_the_order_of_the_queue(void **state) {
     staged_close(&d);
 }
 
-/* Rows of a matrix, side by side, behind what the queue has done before. */
+/* Rows of a matrix are read contiguously, after the earlier work in the queue. */
 static void rows_are_read(void **state) {
     (void)state;
     enum { ROWS = 7, COLS = 13, PART = 5, AT = 3 };
@@ -124,8 +124,8 @@ static void too_much_memory_is_refused(void **state) {
     device *d = opened(), *inner = &((staged *)d->state)->inner;
     void *p;
     REFUSED(device_alloc(inner, &p, (size_t)1 << 50), TRINE_ENOMEM,
-            "no memory for 1125899906842624");
-    OK(device_wait(inner)); /* and nothing is left of it */
+            "no memory for 1125899906842624 bytes on GPU");
+    OK(device_wait(inner)); /* and the queue has no pending error */
     staged_close(&d);
 }
 

@@ -15,7 +15,7 @@ static void opening_and_closing(void **state) {
         assert_int_equal(d->compute, TRINE_F32);
         assert_string_equal(d->name, kind == DEVICE_CPU ? "cpu" : "ref");
         assert_ptr_equal(d->ops, kind == DEVICE_CPU ? cpu_table(TRINE_F32, TRINE_F32) : &ops_ref);
-        /* The table is an array of pointers: none may be missing, but for what is said to be optional. */
+        /* The table is an array of pointers: only optional operators may be missing. */
         void *entries[sizeof(ops) / sizeof(void *)];
         const size_t optional = offsetof(ops, linear_residual) / sizeof(void *);
         memcpy(entries, d->ops, sizeof(ops));
@@ -25,8 +25,8 @@ static void opening_and_closing(void **state) {
         assert_null(d);
         device_close(&d); /* nothing to close */
     }
-    REFUSED(device_open(&d, DEVICE_KINDS, 1), TRINE_EUNSUPPORTED, "device kind 3");
-    REFUSED(device_open(&d, DEVICE_CPU, 0), TRINE_EUNSUPPORTED, "not 0");
+    REFUSED(device_open(&d, DEVICE_KINDS, 1), TRINE_EUNSUPPORTED, "unknown device kind 3");
+    REFUSED(device_open(&d, DEVICE_CPU, 0), TRINE_EUNSUPPORTED, "was given 0");
     assert_null(d);
 }
 
@@ -46,13 +46,14 @@ static void types_are_kept_or_refused(void **state) {
             assert_int_equal(d->grads, wide ? TRINE_F32 : type);
             device_close(&d);
         }
-    REFUSED(open_types(&d, DEVICE_REF, TRINE_F64, TRINE_F32), TRINE_EUNSUPPORTED, "no device");
+    REFUSED(open_types(&d, DEVICE_REF, TRINE_F64, TRINE_F32), TRINE_EUNSUPPORTED,
+            "no device supports compute type");
     REFUSED(open_types(&d, DEVICE_REF, TRINE_F16, TRINE_BF16), TRINE_EUNSUPPORTED, "gradients");
     REFUSED(open_types(&d, DEVICE_CPU, TRINE_F32, TRINE_BF16), TRINE_EUNSUPPORTED, "gradients");
     assert_null(d);
 }
 
-/* What a processor has is asked apart from what follows, so that this can be seen on any. */
+/* The instruction set is a separate argument, so that this can be tested on any processor. */
 static void a_processor_without_bf16_names_ref(void **state) {
     (void)state;
     REFUSED(cpu_check_type(TRINE_BF16, false), TRINE_EUNSUPPORTED, "--device ref");
@@ -66,7 +67,7 @@ static void a_processor_without_bf16_names_ref(void **state) {
         REFUSED(open_types(&d, DEVICE_CPU, TRINE_BF16, TRINE_F32), TRINE_EUNSUPPORTED,
                 "--device ref");
     device_close(&d);
-    /* A plan for another machine can be made here. */
+    /* A plan for another machine can be computed here. */
     const device_config config = {.kind = DEVICE_CPU, .threads = 1, .compute = TRINE_BF16};
     OK(device_open_sizes(&d, &config));
     assert_ptr_equal(d->ops, cpu_table(TRINE_BF16, TRINE_F32));
@@ -120,7 +121,7 @@ static void processors_are_counted_from_the_mask(void **state) {
     assert_true(device_node_cpus() >= 1);
     assert_in_range(device_affinity_cpus(), 1, device_node_cpus());
     if (sched_getaffinity(0, sizeof before, &before) != 0) {
-        print_message("# not tried: a machine of more than 1024 processors\n");
+        print_message("# not tested: a machine of more than 1024 processors\n");
         return;
     }
     assert_int_equal(device_affinity_cpus(), CPU_COUNT(&before));

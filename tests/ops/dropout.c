@@ -1,6 +1,6 @@
 /* TEST np=0 device */
-/* Dropout masks on every device: the words that ops.h says, how many elements go, and that no cut
- * of a micro-batch, of rows or of heads changes which. */
+/* Dropout masks on every device: the random numbers specified in ops.h, the share of dropped elements, and that
+ * masks do not depend on the split of micro-batches, rows or heads. */
 #include "base/rng.h"
 #include "ops/staged.h"
 
@@ -11,7 +11,7 @@ static dropout_args drop_of(float p, uint64_t sample, size_t first) {
         .p = p, .key = rng_key(3, "h.0.mlp.dropout"), .sample = sample, .first = first, .T = T};
 }
 
-/* ops.h in the plainest words that there are. */
+/* The specification of ops.h, as directly as possible. */
 static float factor_of(const dropout_args *drop, uint64_t sample, uint64_t element) {
     uint64_t block = element / 4;
     uint32_t words[4];
@@ -50,8 +50,8 @@ static void each_element_has_the_word_of_its_place(void **state) {
     free(y);
 }
 
-/* The share of n draws with probability p is off by sqrt(p (1 - p) / n), its deviation; five of
- * them are passed once in two million runs, and the runs are all the same. */
+/* The share of n draws with probability p has the standard deviation sqrt(p (1 - p) / n); five
+ * deviations are exceeded once in two million runs, and the test is deterministic. */
 static void p_of_them_go(void **state) {
     (void)state;
     enum { WIDTH = 4096, COUNT = ROWS * WIDTH };
@@ -68,8 +68,8 @@ static void p_of_them_go(void **state) {
         }
         double deviation = sqrt(p * (1.0 - p) / COUNT);
         if (fabs(gone / COUNT - p) > 5 * deviation)
-            fail_msg("%s: %g of the elements went, not %g", d->name, gone / COUNT, p);
-        /* What stays makes up for it: the mean is kept. */
+            fail_msg("%s: %g of the elements are dropped, not %g", d->name, gone / COUNT, p);
+        /* Kept elements are scaled up, so that the mean does not change. */
         assert_true(fabs(sum / COUNT - 1.0) <= 5 * deviation / (1.0 - p));
     }
     free(y);
@@ -78,32 +78,32 @@ static void p_of_them_go(void **state) {
 static void no_cut_changes_the_mask(void **state) {
     (void)state;
     const dropout_args drop = drop_of(0.3f, 20, 0);
-    float *whole = fixture_random(ROWS * N, 0, 0.0), *cut = fixture_random(ROWS * N, 0, 0.0);
+    float *full = fixture_random(ROWS * N, 0, 0.0), *cut = fixture_random(ROWS * N, 0, 0.0);
     EACH_DEVICE(d) {
-        mask_of(d, whole, &drop, ROWS, N);
+        mask_of(d, full, &drop, ROWS, N);
         for (size_t row = 0, rows; row < ROWS; row += rows) { /* rows of 1, 2, 3, ... */
             rows = row / 3 + 1 < ROWS - row ? row / 3 + 1 : ROWS - row;
             const dropout_args part = drop_of(0.3f, 20, row);
             mask_of(d, cut + row * N, &part, rows, N);
         }
-        assert_memory_equal(whole, cut, ROWS * N * sizeof *cut);
+        assert_memory_equal(full, cut, ROWS * N * sizeof *cut);
         for (size_t b = 0; b < SAMPLES; b++) { /* each sample a micro-batch */
             const dropout_args part = drop_of(0.3f, 20 + b, 0);
             mask_of(d, cut + b * T * N, &part, T, N);
         }
-        assert_memory_equal(whole, cut, ROWS * N * sizeof *cut);
+        assert_memory_equal(full, cut, ROWS * N * sizeof *cut);
     }
-    free(whole), free(cut);
+    free(full), free(cut);
 }
 
-/* Two masks that have nothing to do with each other agree in p^2 + (1 - p)^2 of their places. */
+/* Two independent masks agree in p^2 + (1 - p)^2 of their elements. */
 static void check_unlike(const device *d, const float *a, const float *b, size_t n,
                          const char *what) {
     const double p = 0.3, want = p * p + (1 - p) * (1 - p);
     double same = 0.0;
     for (size_t i = 0; i < n; i++) same += (a[i] == 0.0f) == (b[i] == 0.0f);
     if (fabs(same / (double)n - want) > 5 * sqrt(want * (1.0 - want) / (double)n))
-        fail_msg("%s: masks of two %s agree in %g of their places, not %g", d->name, what,
+        fail_msg("%s: masks of two %s agree in %g of their elements, not %g", d->name, what,
                  same / (double)n, want);
 }
 
@@ -134,13 +134,13 @@ static void attend(device *d, float *y, const float *qkv, const dropout_args *dr
     free(work);
 }
 
-/* With q = 0 all keys weigh the same; with v a unit matrix y of row t holds its probabilities. */
+/* With q = 0 all keys have the same weight; with a unit matrix v, row t of y is its probabilities. */
 static void probabilities_are_dropped_where_ops_h_says(void **state) {
     (void)state;
     float *qkv = fixture_random(B * LENGTH * ROW, 0, 0.0), y[B * LENGTH * H * D];
     for (size_t i = 0; i < (size_t)B * LENGTH; i++)
         for (size_t h = 0; h < H; h++) qkv[i * ROW + 2 * H * D + h * D + i % LENGTH] = 1.0f;
-    const dropout_args drop = drop_of(0.4f, 9, 6); /* six heads in front */
+    const dropout_args drop = drop_of(0.4f, 9, 6); /* six preceding heads */
     EACH_DEVICE(d) {
         attend(d, y, qkv, &drop, H);
         for (size_t i = 0; i < sizeof y / sizeof *y; i++) {
@@ -154,15 +154,15 @@ static void probabilities_are_dropped_where_ops_h_says(void **state) {
     free(qkv);
 }
 
-/* What a tp rank with half the heads computes: the same bits. */
+/* A tp rank with half of the heads computes the same bits. */
 static void no_cut_of_heads_changes_a_bit(void **state) {
     (void)state;
     float *qkv = fixture_random(B * LENGTH * ROW, 1, 2.0),
           *part = fixture_copy(qkv, B * LENGTH * ROW);
-    float whole[B * LENGTH][H][D], half[B * LENGTH][H / 2][D];
+    float full[B * LENGTH][H][D], half[B * LENGTH][H / 2][D];
     EACH_DEVICE(d) {
         const dropout_args all = drop_of(0.4f, 9, 0);
-        attend(d, (float *)whole, qkv, &all, H);
+        attend(d, (float *)full, qkv, &all, H);
         for (size_t first = 0; first < H; first += H / 2) {
             for (size_t i = 0; i < (size_t)B * LENGTH * 3; i++)
                 memcpy(part + i * (H / 2) * D, qkv + i * H * D + first * D,
@@ -170,7 +170,7 @@ static void no_cut_of_heads_changes_a_bit(void **state) {
             const dropout_args own = drop_of(0.4f, 9, first);
             attend(d, (float *)half, part, &own, H / 2);
             for (size_t i = 0; i < (size_t)B * LENGTH; i++)
-                assert_memory_equal(half[i], whole[i][first], sizeof half[i]);
+                assert_memory_equal(half[i], full[i][first], sizeof half[i]);
         }
     }
     free(qkv), free(part);

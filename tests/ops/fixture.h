@@ -1,5 +1,5 @@
-/* What the operator tests share: buffers filled with reproducible numbers, and comparison against
- * a stated bound. Everything is static inline: each test file is a program of its own. */
+/* Shared by the operator tests: buffers with reproducible numbers, and comparison with a stated bound.
+ * Everything is static inline, because each test file is a separate program. */
 #ifndef TRINE_TESTS_OPS_FIXTURE_H
 #define TRINE_TESTS_OPS_FIXTURE_H
 
@@ -11,7 +11,7 @@
 #include "device/ops.h"
 #include "harness.h"
 
-#define EPS 1.2e-7 /* the distance from 1 to the next float; one rounding is half of it */
+#define EPS 1.2e-7 /* the distance from 1 to the next float; a rounding error is at most half of it */
 
 /* The next of a fixed sequence, uniform in [-1, 1): splitmix64. */
 static inline double fixture_uniform(uint64_t *state) {

@@ -11,7 +11,7 @@ int main(void) {
     kind = STAGED_GPU;
     if (!staged_backend(kind, why, sizeof why)) {
         if (!getenv("TRINE_CUDA_LIBRARY")) return harness_skip(why);
-        printf("1..1\nnot ok 1 - %s\n", why); /* whoever names an object wants it tested */
+        printf("1..1\nnot ok 1 - %s\n", why); /* a named object must be tested */
         return 1;
     }
     return HARNESS_RUN_ALONE(tests);

@@ -12,7 +12,7 @@ struct problem {
     size_t dims[4];
     void (*formula)(const problem *p, double *y, const double *in);
     void (*forward)(device *d, const problem *p, float *y, const float *in);
-    /* `grad` lies as `in` does and holds the pre-filled values. */
+    /* `grad` has the layout of `in` and the pre-filled values. */
     void (*backward)(device *d, const problem *p, float *grad, const float *dy, const float *in,
                      grad_mode mode);
     size_t in, out;
@@ -43,7 +43,7 @@ static void linear_backward(device *d, const problem *p, float *dx, const float 
     OK(d->ops->linear_backward_weight(d, dw, dbias, dy, x, T, N, K, mode));
 }
 
-/* ---- bias: in = bias (N); the rows it is added to hold 0.25 and 0.5 ---- */
+/* ---- bias: in = bias (N); the rows to which it is added are 0.25 and 0.5 ---- */
 
 static void bias_formula(const problem *p, double *y, const double *bias) {
     size_t T = p->dims[0], N = p->dims[1];
@@ -85,7 +85,7 @@ static void dropout_forward(device *d, const problem *p, float *y, const float *
     OK(d->ops->dropout_residual(d, y, x + T * N, x + T * N + N, &residual_drop, T, N));
 }
 
-/* As a model does it: the residual's gradient is dy itself, the bias's that of what was dropped. */
+/* As in a model: the gradient of the residual is dy itself, that of the bias includes the dropout. */
 static void dropout_backward(device *d, const problem *p, float *dx, const float *dy,
                              const float *x, grad_mode mode) {
     size_t T = p->dims[0], N = p->dims[1];
@@ -153,7 +153,7 @@ static double attention_score(const double *q, const double *k, size_t D) {
     return exp(sum / sqrt((double)D));
 }
 
-/* As ops.h words it: of sample `sample` and head `head` among all tp ranks'. */
+/* As specified in ops.h: of sample `sample` and head `head`, numbered over all tp ranks. */
 static double attention_kept(const dropout_args *drop, uint64_t sample, uint64_t head, size_t t,
                              size_t s, size_t T) {
     const uint64_t element = (head * T + t) * T + s, block = element / 4;
@@ -217,7 +217,7 @@ static void attention_backward(device *d, const problem *p, float *dqkv, const f
     attention_dqkv(d, p, dqkv, dy, qkv, NULL);
 }
 
-/* All halves of key and sample have bits, and the heads are not the first. p is a float. */
+/* Both halves of key and sample are nonzero, and the first head is not 0. p is a float. */
 static const dropout_args dropped = {
     .p = 0.25f, .key = UINT64_C(0x0123456789ABCDEF), .sample = UINT64_C(0x5000000003), .first = 7};
 
@@ -376,7 +376,7 @@ static void differences(const problem *p, float *grad, const float *in, const fl
 }
 
 /* In units of EPS. ref computes in double and rounds once, half a unit; its backward pass also
- * reads rounded statistics (mean, rstd, lse). cpu makes some 20 roundings of numbers up to about 2,
+ * reads rounded statistics (mean, rstd, lse). cpu makes about 20 roundings of numbers up to about 2,
  * of random sign, and its statistics enter the backward pass with factors up to about 4. */
 typedef struct {
     double forward, backward;
@@ -434,7 +434,7 @@ static void ref_follows_the_formulas(void **state) {
 }
 
 /* Half a unit in the last place is at most 2^-8 of a number in bf16, 2^-11 in fp16, and of 1 +
- * |want| less than that; beside it what there is in fp32. Attention's backward pass reads a
+ * |want| less than that; in addition to the bound in fp32. Attention's backward pass reads a
  * rounded y, whose product with dy (T terms of at most 1.5 with factors of up to 1) goes into all
  * that it writes, and dropout's bias adds T rounded rows: four halves. */
 static void ref_follows_the_formulas_in_16_bits(void **state) {
@@ -460,14 +460,14 @@ static void cpu_follows_the_formulas(void **state) {
     device_close(&d);
 }
 
-/* Both kinds that there are; fp32 sums as on the processor, so its bounds. */
+/* The emulation and GPUs; sums are in fp32 as on the processor, so its bounds apply. */
 static void cuda_follows_the_formulas(void **state) {
     (void)state;
     for (staged_kind kind = 0; kind < STAGED_KINDS; kind++) {
         char why[256];
         device *d = staged_open(kind, why, sizeof why);
         if (!d) {
-            print_message("# not tried: %s\n", why);
+            print_message("# not tested: %s\n", why);
             continue;
         }
         check(d, (bounds){8.0, 20.0});

@@ -1,6 +1,6 @@
 /* TEST np=0 */
-/* The primitive cache of the cpu device: one primitive per product and shape, made once, also when
- * devices of different thread counts take turns; and how often a 16-bit product is rounded. Values are
+/* The primitive cache of the cpu device: one primitive per product and shape, created once, also when
+ * devices with different thread counts alternate; and how often a 16-bit product is rounded. Values are
  * compared in cpu.c and types.c. */
 #include "ops/fixture.h"
 
@@ -67,7 +67,7 @@ static void compare(device *cpu, device *ref, size_t T, size_t N, bool biased) {
     layer_free(&l);
 }
 
-/* More shapes than the table has buckets: the chains hold them all, and tell them apart. */
+/* More shapes than the table has buckets: its chains keep and distinguish all of them. */
 static void many_shapes_are_told_apart(void **state) {
     (void)state;
     device *cpu, *ref;
@@ -140,13 +140,13 @@ static const types pairs[] = {{TRINE_BF16, TRINE_F32},
 
 #define EACH_PAIR(t) for (const types *t = pairs; t < pairs + sizeof pairs / sizeof *pairs; t++)
 
-/* NULL where the processor has no bf16. */
+/* NULL if the processor has no bf16. */
 static device *open_types(device_kind kind, types t) {
     const device_config config = {
         .kind = kind, .threads = 2, .compute = t.compute, .grads = t.grads};
     device *d = NULL;
     if (kind == DEVICE_CPU && t.compute == TRINE_BF16 && !cpu_has_bf16())
-        print_message("# not tried: bf16, which this processor has not\n");
+        print_message("# not tested: bf16, which this processor does not have\n");
     else
         OK(device_open_with(&d, &config));
     return d;
@@ -165,7 +165,7 @@ static float get(trine_dtype type, const void *p, size_t i) {
     return type == TRINE_BF16 ? bf16_load(half) : f16_load(half);
 }
 
-/* n numbers that are all x. */
+/* n copies of x. */
 static void *filled(trine_dtype type, size_t n, float x) {
     void *p = fixture_bytes(n * trine_dtype_bytes(type));
     for (size_t i = 0; i < n; i++) put(type, p, i, x);
@@ -190,8 +190,8 @@ static void all_are(trine_dtype type, const void *p, size_t n, float want) {
                      (double)want);
 }
 
-/* A one and then `terms` - 1 numbers of a quarter of a unit, each of which is lost when it is added to
- * a one that is rounded every time, also every 512 terms: y and dx have the sum, rounded once. */
+/* A one and then `terms` - 1 numbers of a quarter of a unit, each of which is lost if the sum is rounded
+ * after every addition or after every 512: y and dx must be the sum, rounded once. */
 static void check_long_sum(device *d, size_t rows, size_t columns, size_t terms) {
     trine_dtype t = d->compute;
     float quarter = unit(t) / 4.0f, sum = 1.0f + (float)(terms - 1) * quarter;
@@ -218,9 +218,9 @@ static void a_long_sum_is_rounded_once(void **state) {
     }
 }
 
-/* A gradient of 1 to which one sum is added that is a bit more than half a unit. Whoever rounds the sum
- * first has exactly half a unit, which does not move an even number; whoever adds its terms one by one
- * to a 16-bit number never moves it. The sum: T - 1 terms that together are half a unit, and one of
+/* A gradient of 1 to which a sum of slightly more than half a unit is added. If the sum is rounded first,
+ * it is exactly half a unit, which does not change an even number; if its terms are added one by one
+ * to a 16-bit number, they never change it. The sum: T - 1 terms that together are half a unit, and one of
  * 2^-12 of that. */
 static void check_added(device *d, size_t T, size_t N, size_t K) {
     trine_dtype t = d->compute, g = d->grads;
@@ -244,8 +244,8 @@ static void a_gradient_is_added_and_rounded_once(void **state) {
     }
 }
 
-/* Products whose 16-bit results are made in bands, the last of them shorter; against ref.
- * Whichever way a sum is added, it is rounded to one of two neighbours. */
+/* Products whose 16-bit results are computed in bands, the last band shorter; against ref.
+ * In any order of additions, a sum is rounded to one of two neighbours. */
 static void compare_large(types t, size_t T, size_t N, size_t K, bool dx) {
     device *ref = open_types(DEVICE_REF, t), *d = open_types(DEVICE_CPU, t);
     trine_dtype out_type = dx ? t.compute : t.grads;
@@ -280,7 +280,7 @@ static void bands_are_the_whole_product(void **state) {
     compare_large(f16, 520, 600, 33, true);
 }
 
-/* As their fp32 twins above: what the matmuls' promises of equal bits rest on. */
+/* Like the fp32 cases above: the basis of the matmuls' promises of equal bits. */
 static void rows_and_shards_of_16_bits_keep_theirs(void **state) {
     (void)state;
     enum { T = 48, N = 192, K = 96, HALF = N / 2 };

@@ -1,6 +1,6 @@
 /* TEST np=0 */
-/* The approximations of the cpu kernels against the C library in double, over all their range, and
- * the errors that their headers state. */
+/* The approximations of the cpu kernels against the C library in double, over their full range, and
+ * the errors stated in their headers. */
 #include "ops/staged.h"
 
 #include "device/cpu/exp.h"

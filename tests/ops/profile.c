@@ -1,6 +1,6 @@
 /* TEST np=0 */
-/* The timing device: the same bits as the device inside for every operator and shape, every call
- * counted, and work as the formulas of device/profile.h have it, by hand. */
+/* The timing device: the same bits as the wrapped device for every operator and shape, every call
+ * counted, and work equal to the formulas of device/profile.h, computed by hand. */
 #include "profile/limits.h"
 #include "profile/timed_device.h"
 #include "ops/cases.h"
@@ -20,7 +20,7 @@ static void check_same(device *d, device *timing, const op_case *c, const dims *
     float *got = fixture_copy(want, out);
     c->run(d, s, x, want);
     c->run(timing, s, x, got);
-    if (out && memcmp(got, want, out * sizeof *got)) fail_msg("%s: other bits", c->name);
+    if (out && memcmp(got, want, out * sizeof *got)) fail_msg("%s: the bits differ", c->name);
     free(x), free(want), free(got);
 }
 
@@ -57,7 +57,7 @@ static void memory_goes_through(void **state) {
     OK(device_alloc(&p.device, &x, 64));
     device_copy(&p.device, x, "0123456789", 10);
     device_zero(&p.device, (char *)x + 4, 3);
-    device_zero(&p.device, x, 0); /* nothing to do is no call */
+    device_zero(&p.device, x, 0); /* an empty call is not counted */
     assert_memory_equal(x, "0123\0\0\0", 7);
     assert_memory_equal((char *)x + 7, "789", 3);
     device_free(&p.device, x, 64);
@@ -70,7 +70,7 @@ static void memory_goes_through(void **state) {
 
 /* ---- Work ------------------------------------------------------------------------------------ */
 
-/* One call of a case, and what its operators' work must be. */
+/* One call of a case, and the expected work of its operators. */
 static void expect(const char *name, dims s, device_timed which, uint64_t work) {
     device *d = opened(DEVICE_REF);
     device_profile p;
@@ -102,7 +102,7 @@ static void flops_by_hand(void **state) {
     expect("linear_residual", D(5, 7, 3, 1), TIMED_linear_residual, 210);
     expect("linear_dx", D(5, 7, 3), TIMED_linear_backward_input, 210);
     expect("linear_dw", D(5, 7, 3, 1), TIMED_linear_backward_weight, 210);
-    /* 2 samples, 3 heads: each a (4, 4) triangle of 8 scores of width 5, made and used. */
+    /* 2 samples, 3 heads: each a (4, 4) triangle of 8 scores of width 5, computed and used. */
     expect("attention_y", D(2, 4, 3, 5), TIMED_attention_forward, 2 * 3 * 8 * 5 * 2 * 2);
     expect("attention_dqkv", D(2, 4, 3, 5), TIMED_attention_backward, 2 * 3 * 8 * 5 * 2 * 4);
     /* Two rows with seven before them, and half of two with two: q k and p v, 3 heads of 5. */
@@ -135,7 +135,7 @@ static void bytes_by_hand(void **state) {
     expect("adamw", D(11, 1), TIMED_adamw, 4 * (4 + 3) * 11);
 }
 
-/* What is set is not read; an embedding that is set writes zeros everywhere first. */
+/* GRAD_SET does not read the gradient; an embedding with GRAD_SET first writes zeros everywhere. */
 static void gradients_that_are_set(void **state) {
     (void)state;
     expect("bias_backward", D(5, 7, GRAD_SET), TIMED_bias_backward, 4 * (35 + 7));
@@ -146,8 +146,8 @@ static void gradients_that_are_set(void **state) {
     expect("position_dtable", D(3, 5, 7, GRAD_SET), TIMED_position_backward, 4 * (105 + 35));
 }
 
-/* Operands are of the device's types: a whole step of 16-bit products is finite, and leaves what lies
- * behind its operands alone (the sanitizers look). */
+/* Operands have the device's types: a full step of 16-bit products is finite and does not write past
+ * its operands (the sanitizers check). */
 static void limits_of_every_type(void **state) {
     (void)state;
     const trine_dtype types[][2] = {{TRINE_BF16, TRINE_F32},

@@ -1,13 +1,13 @@
 /* TEST np=0 device */
-/* What one operator promises beyond its formula: shards of the vocabulary add up, AdamW follows its
- * algorithm over many steps, sums of squares go by fixed blocks, causality, order of additions. */
+/* Properties of operators beyond their formulas: shards of the vocabulary add up, AdamW follows its
+ * algorithm over many steps, sums of squares use fixed blocks, causality, order of additions. */
 #include "ops/staged.h"
 
 /* ---- cross-entropy ---- */
 
 enum { T = 13, V = 30, SHARD = 16 }; /* the second shard has 14 real columns and 2 of padding */
 
-/* Columns [first, first + SHARD) of full (T, V), padded with 100, which would show. */
+/* Columns [first, first + SHARD) of full (T, V), padded with 100, so that a read is detected. */
 static void shard_of(float *shard, const float *full, size_t first) {
     for (size_t i = 0; i < T * SHARD; i++) {
         size_t column = first + i % SHARD;
@@ -15,7 +15,7 @@ static void shard_of(float *shard, const float *full, size_t first) {
     }
 }
 
-/* Each shard's sums below its own maximum, then below `max`, the whole's; added up. */
+/* The sums of each shard relative to its own maximum, rescaled to `max`, that of the full vocabulary, and added. */
 static void shards_forward(device *d, float sums[2 * T], float *const shard[2],
                            const size_t valid[2], const float *max, const int32_t *targets) {
     float own[2][T], part[2][2 * T];
@@ -49,7 +49,7 @@ static void vocabulary_shards_add_up(void **state) {
         double want = 1.0;
         for (size_t t = 0; t < T; t++)
             want += 0.25 * (log((double)sums[2 * t]) + (double)max[t] - (double)sums[2 * t + 1]);
-        assert_true(fabs(loss - want) < 1e-13); /* doubles on either side */
+        assert_true(fabs(loss - want) < 1e-13); /* double on both sides */
         OK(d->ops->xent_backward(d, full, max, sums, targets, 0, 0.5f, T, V, V));
         for (size_t s = 0; s < 2; s++) {
             OK(d->ops->xent_backward(d, shard[s], max, sums, targets, (int32_t)(s * SHARD), 0.5f, T,
@@ -80,8 +80,8 @@ static void logits_of_any_size_are_harmless(void **state) {
     }
 }
 
-/* One pass learns its maximum on the way: wherever the largest logits stand, and however far above
- * what came before, the sum is that of the definition. */
+/* The maximum is found in the same pass: the sum is that of the definition wherever the largest logits are,
+ * and however much larger than earlier ones. */
 enum { COLUMNS = 5000, ORDERS = 5 };
 
 static float ordered_logit(int order, size_t v) {
@@ -122,8 +122,8 @@ static void the_maximum_may_stand_anywhere(void **state) {
     free(logits);
 }
 
-/* No column, or none but -inf: nothing is added to what other shards have. A NaN comes out of either
- * way, and an infinity out of the sum. */
+/* A shard without columns, or with -inf only, adds nothing to the other shards. A NaN gives a NaN in both cases,
+ * and an infinity makes the sum infinite. */
 static void a_shard_may_have_nothing_to_add(void **state) {
     (void)state;
     enum { WIDTH = 1100 };
@@ -134,7 +134,7 @@ static void a_shard_may_have_nothing_to_add(void **state) {
         for (size_t v = 0; v < WIDTH; v++) row[v] = -inf;
         OK(d->ops->xent_forward(d, &max, sums, row, &target, 0, 1, WIDTH, WIDTH));
         assert_true(max == -inf && sums[0] == 0.0f && sums[1] == 0.0f);
-        row[0] = NAN; /* behind `valid` */
+        row[0] = NAN; /* beyond `valid` */
         OK(d->ops->xent_forward(d, &max, sums, row, &target, 0, 1, WIDTH, 0));
         assert_true(max == -inf && sums[0] == 0.0f && sums[1] == 0.0f);
         OK(d->ops->xent_rescale(d, sums, &max, (float[]){2.0f}, 1));
@@ -220,8 +220,8 @@ static void squares_are_summed_block_by_block(void **state) {
     enum { BLOCKS = 261, N = (BLOCKS - 1) * SUM_SQUARES_BLOCK + 77 };
     float *x = fixture_random(N, 4, 1.0);
     EACH_DEVICE(d) {
-        double whole, sum = 0.0;
-        OK(ops_sum_squares(d, &whole, x, N));
+        double total, sum = 0.0;
+        OK(ops_sum_squares(d, &total, x, N));
         for (size_t i = 0; i < N; i += SUM_SQUARES_BLOCK) {
             double block;
             OK(ops_sum_squares(d, &block, x + i,
@@ -229,11 +229,11 @@ static void squares_are_summed_block_by_block(void **state) {
             sum += block;
         }
         if (is_staged(d))
-            assert_true(fabs(whole - sum) <= 3e-14 * sum);
+            assert_true(fabs(total - sum) <= 3e-14 * sum);
         else
-            assert_memory_equal(&whole, &sum, sizeof sum);
+            assert_memory_equal(&total, &sum, sizeof sum);
         /* x is uniform in [-1, 1): the mean square is 1/3 with a deviation of 0.3 / sqrt(N). */
-        assert_true(fabs(whole / N - 1.0 / 3.0) < 5 * 0.3 / sqrt((double)N));
+        assert_true(fabs(total / N - 1.0 / 3.0) < 5 * 0.3 / sqrt((double)N));
     }
     free(x);
 }
@@ -301,7 +301,7 @@ static void attention_rows_do_not_depend_on_the_length(void **state) {
     free(qkv);
 }
 
-/* lse = log of sum exp(q k / sqrt(D)), scores far beyond what exp can hold. */
+/* lse = log of sum exp(q k / sqrt(D)), for scores far beyond the range of exp. */
 static void attention_of_large_scores(void **state) {
     (void)state;
     EACH_DEVICE(d) {

@@ -1,7 +1,7 @@
 /* TEST np=0 */
-/* Marks around the operators of the cuda device, on the emulated GPU: what is counted, that operators
- * and gaps are the step, that a result has the bits that it has without them; and what else
- * benchmarks ask of the device: rates of its memory and its products, the library's products. */
+/* Marks around the operators of the cuda device, on the emulated GPU: the counts, that operators and
+ * gaps sum to the step, and that marks change no bit of a result; and other device functions for
+ * benchmarks: rates of its memory and its products, the library's products. */
 #include "profile/spans.h"
 
 #include <unistd.h>
@@ -32,7 +32,7 @@ static float *take(device *d, size_t n, uint64_t seed) {
     return p;
 }
 
-/* y becomes gelu(x), then y + y, by whatever device `d` is; `memory` knows y. */
+/* y becomes gelu(x), then y + y, on device `d`. */
 static void run(device *d, float *y, const float *x) {
     OK(d->ops->gelu_forward(d, y, x, COUNT));
     device_copy(d, y + COUNT, y, COUNT * sizeof *y);
@@ -92,7 +92,8 @@ static void a_step_that_is_too_long_is_no_measurement(void **state) {
     OK(spans_begin(spans));
     run(&p.device, y, x);
     assert_int_equal(spans_end(spans, &sum), TRINE_EINVAL);
-    assert_non_null(strstr(status_message(), "a step of 4 operators, and room for the spans of 3"));
+    assert_non_null(strstr(status_message(),
+                           "the step has 4 operators, but there is memory for the spans of 3"));
     status_clear();
     spans_destroy(&spans);
     device_free(d, x, COUNT * sizeof *x);

@@ -1,17 +1,16 @@
-/* Devices for tests, in front of another one whose memory the test's data do not lie in: operators
- * copy what they are given to memory of the inner device, run its operator there, and copy back
- * what it may write. So the same rows and the same tests hold for all.
+/* Devices for tests that wrap another device with separate memory: operators copy their operands to
+ * memory of the inner device, run its operator, and copy its outputs back. So the same cases and
+ * tests apply to all devices.
  *
- *   emulated, gpu  the cuda device: the object of build/emu, whose kernels run on the processor,
- *                  and build/libtrine_cuda.so, where there is a GPU. The host cannot touch its
- *                  memory.
+ *   emulated, gpu  the cuda device: the object of build/emu, whose kernels run on the CPU, and
+ *                  build/libtrine_cuda.so, if there is a GPU. The host cannot access its memory.
  *   floats         of any device that computes in 16 bits: the test's elements and gradients are
  *                  floats, which are rounded on the way in and exact on the way out.
  *
- * Invariants: a buffer on the device begins at the same distance from a multiple of 256 bytes as
- * the host's (in floats: as many elements behind it), and on a GPU ends where its allocation ends;
- * the same host buffer is the same buffer there (in place stays in place); what an operator only
- * reads has the same bytes afterwards. Cost: an allocation, two copies, a comparison for each. */
+ * Invariants: a buffer on the device has the same offset from a multiple of 256 bytes as on the host
+ * (in floats: the same number of elements), and on a GPU ends where its allocation ends; one host
+ * buffer is one device buffer (in place stays in place); operands that an operator only reads are
+ * unchanged afterwards. Cost: an allocation, two copies and a comparison for each buffer. */
 #ifndef TRINE_TESTS_OPS_STAGED_H
 #define TRINE_TESTS_OPS_STAGED_H
 
@@ -23,7 +22,7 @@
 #include "device/cuda/backend.h"
 #include "ops/fixture.h"
 
-#define STAGED_PIECES 12
+#define STAGED_OPERANDS 12
 
 typedef enum { STAGED_EMULATED, STAGED_GPU, STAGED_KINDS } staged_kind;
 
@@ -32,15 +31,15 @@ typedef struct {
     size_t count, lead;
     trine_dtype type;
     bool written;
-} staged_piece;
+} staged_operand;
 
 typedef struct {
     device device; /* what tests call; its state is this struct */
     device inner;
-    device *opened;              /* inner's own, of a device on the processor */
+    device *opened;              /* the inner device, if it runs on the processor */
     const cuda_backend *backend; /* of a cuda device */
     bool floats;                 /* the host's elements of 16 bits are floats */
-    staged_piece pieces[STAGED_PIECES];
+    staged_operand operands[STAGED_OPERANDS];
     size_t count;
 } staged;
 
@@ -74,8 +73,8 @@ static inline void staged_unpack(const staged *s, void *host, const void *packed
         x[i] = type == TRINE_BF16 ? bf16_load(bits[i]) : f16_load(bits[i]);
 }
 
-/* Where `host` lies in a piece, or NULL. */
-static inline char *staged_place(const staged *s, staged_piece *p, const char *host,
+/* The device address of `host` in an operand, or NULL. */
+static inline char *staged_place(const staged *s, staged_operand *p, const char *host,
                                  trine_dtype type, size_t n) {
     const char *end = p->host + staged_host_bytes(s, p->type, p->count);
     if (host < p->host || host + staged_host_bytes(s, type, n) > end) return NULL;
@@ -88,17 +87,17 @@ static inline void *staged_buffer(device *d, const void *host, size_t n, trine_d
                                   bool written) {
     staged *s = d->state;
     if (!host) return NULL;
-    for (staged_piece *p = s->pieces; p < s->pieces + s->count; p++) {
+    for (staged_operand *p = s->operands; p < s->operands + s->count; p++) {
         char *place = staged_place(s, p, host, type, n);
         if (!place) continue;
         p->written = p->written || written;
         return place;
     }
-    assert_true(s->count < STAGED_PIECES);
+    assert_true(s->count < STAGED_OPERANDS);
     size_t unit = trine_dtype_bytes(type);
     size_t lead = (uintptr_t)host % 256 / staged_host_bytes(s, type, 1) * unit;
-    staged_piece *p = &s->pieces[s->count++];
-    *p = (staged_piece){.count = n, .lead = lead, .type = type, .written = written};
+    staged_operand *p = &s->operands[s->count++];
+    *p = (staged_operand){.count = n, .lead = lead, .type = type, .written = written};
     memcpy(&p->host, &host, sizeof host);
     void *base, *packed = staged_pack(s, host, type, n);
     OK(device_alloc(&s->inner, &base, lead + n * unit + 1));
@@ -108,7 +107,7 @@ static inline void *staged_buffer(device *d, const void *host, size_t n, trine_d
     return p->base + lead;
 }
 
-static inline void staged_piece_end(staged *s, staged_piece *p, trine_status status) {
+static inline void staged_operand_end(staged *s, staged_operand *p, trine_status status) {
     size_t bytes = p->count * trine_dtype_bytes(p->type);
     char *back = fixture_bytes(bytes), *before = staged_pack(s, p->host, p->type, p->count);
     if (status == TRINE_OK) {
@@ -116,7 +115,7 @@ static inline void staged_piece_end(staged *s, staged_piece *p, trine_status sta
         if (p->written)
             staged_unpack(s, p->host, back, p->type, p->count);
         else if (bytes && memcmp(before, back, bytes) != 0)
-            fail_msg("an operator wrote to what it should only read");
+            fail_msg("an operator wrote to a read-only operand");
     }
     device_free(&s->inner, p->base, p->lead + bytes + 1);
     free(back), free(before);
@@ -124,7 +123,7 @@ static inline void staged_piece_end(staged *s, staged_piece *p, trine_status sta
 
 static inline trine_status staged_end(device *d, trine_status status) {
     staged *s = d->state;
-    for (size_t i = 0; i < s->count; i++) staged_piece_end(s, &s->pieces[i], status);
+    for (size_t i = 0; i < s->count; i++) staged_operand_end(s, &s->operands[i], status);
     s->count = 0;
     return status;
 }
@@ -393,7 +392,7 @@ static inline trine_status staged_raise(trine_status status, const char *file, i
     return status_raise(status, file, line, func, "%s", message);
 }
 
-/* The object beside this program's folder: build/tests/ops/NAME is in build. TRINE_CUDA_LIBRARY names another one
+/* The object in the build folder of this program (build/tests/ops/NAME). TRINE_CUDA_LIBRARY names another one
  * for the GPU. */
 static inline void *staged_object(staged_kind kind, char *why, size_t size) {
     char path[4096] = "";
@@ -427,7 +426,7 @@ static inline const cuda_backend *staged_backend(staged_kind kind, char *why, si
     return NULL;
 }
 
-/* NULL with the reason if there is no such device. */
+/* NULL with the reason if the device is not available. */
 static inline device *staged_open_typed(staged_kind kind, trine_dtype compute, trine_dtype grads,
                                         char *why, size_t size) {
     const cuda_backend *backend = staged_backend(kind, why, size);
@@ -448,7 +447,7 @@ static inline device *staged_open(staged_kind kind, char *why, size_t size) {
     return staged_open_typed(kind, TRINE_F32, TRINE_F32, why, size);
 }
 
-/* The floats of a cuda device of these types. */
+/* Floats for a cuda device of these types. */
 static inline device *staged_open_floats(staged_kind kind, trine_dtype compute, trine_dtype grads,
                                          char *why, size_t size) {
     device *d = staged_open_typed(kind, compute, grads, why, size);
@@ -456,7 +455,7 @@ static inline device *staged_open_floats(staged_kind kind, trine_dtype compute, 
     return d;
 }
 
-/* And of one on the processor; NULL with the reason if that cannot do it. */
+/* Floats for a device on the processor; NULL with the reason if it does not support the types. */
 static inline device *staged_open_host(const device_config *config, char *why, size_t size) {
     device *opened;
     trine_status status = device_open_with(&opened, config);
@@ -483,7 +482,7 @@ static inline void staged_close(device **d) {
     *d = NULL;
 }
 
-/* ---- All devices: cpu, ref, and what there is of the two above ------------------------------- */
+/* ---- All devices: cpu, ref, and the available ones of the two above --------------------------- */
 
 #define EACH_DEVICE(d)                                                                             \
     for (int each_ = 0; each_ < 2 + STAGED_KINDS; each_++)                                         \

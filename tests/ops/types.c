@@ -1,7 +1,7 @@
 /* TEST np=0 timeout=600 device */
-/* Every operator in 16 bits, on every device, against ref in the same types: row by row of cases.h,
- * as ops/cpu.c and ops/cuda.c do it in fp32, through devices that take floats and round them
- * (staged.h). What is stored beside it in fp32 has fp32's bounds. */
+/* Every operator in 16 bits, on every device, compared with ref in the same types: all rows of cases.h,
+ * like ops/cpu.c and ops/cuda.c in fp32, through devices that take floats and round them (staged.h).
+ * fp32 outputs have the bounds of fp32. */
 #include "ops/compare.h"
 
 typedef struct {
@@ -22,7 +22,7 @@ static device *open_cpu(types t, int threads) {
         .kind = DEVICE_CPU, .threads = threads, .compute = t.compute, .grads = t.grads};
     char why[256];
     device *d = staged_open_host(&config, why, sizeof why);
-    if (!d) print_message("# not tried: %s\n", why);
+    if (!d) print_message("# not tested: %s\n", why);
     return d;
 }
 
@@ -32,7 +32,7 @@ static device *open_one(int which, types t) {
     return staged_open_floats((staged_kind)(which - 1), t.compute, t.grads, why, sizeof why);
 }
 
-/* On each device that there is, in each pair of types. */
+/* On each available device, with each pair of types. */
 static void on_all(void (*check)(device *d)) {
     for (int which = 0; which < DEVICES; which++)
         for (size_t p = 0; p < PAIRS; p++) {
@@ -43,8 +43,8 @@ static void on_all(void (*check)(device *d)) {
         }
 }
 
-/* In two pairs that have each load and most stores, and not on the emulation, which is slow: what
- * is asked here ops/cuda.c asks it in fp32, and loads and stores are all that differs. */
+/* With two pairs of types that use each load and most stores, and not on the emulation, which is slow:
+ * ops/cuda.c tests the same in fp32, and only loads and stores differ. */
 static void on_some(void (*check)(device *d)) {
     for (int which = 0; which < DEVICES; which++)
         for (size_t p = 1; p <= 2 && which != EMULATED; p++) {
@@ -75,8 +75,8 @@ static void alignment_changes_no_bit(void **state) {
     on_some(no_address_changes_a_bit);
 }
 
-/* What is added and multiplied one by one, in an order that ops.h gives, in floats: then the same
- * floats are stored by all, and the same 16 bits. */
+/* Elementwise operators in float, in an order that ops.h specifies: all devices compute the same floats and
+ * store the same 16 bits. */
 static void check_bits_of_ref(device *d) {
     static const char *const names[] = {"bias_residual",
                                         "dropout_residual",
@@ -94,7 +94,7 @@ static void check_bits_of_ref(device *d) {
         EACH_SHAPE(c, s) {
             if (strcmp(c->name, names[n]) != 0) continue;
             same_bits(c, s, output_of(d, c, s, SIZE_MAX, 0.0f),
-                      output_of(ref, c, s, SIZE_MAX, 0.0f), "than ref");
+                      output_of(ref, c, s, SIZE_MAX, 0.0f), "from ref");
             seen++;
         }
         assert_true(seen > 0);
@@ -111,7 +111,7 @@ static void what_is_added_one_by_one_has_the_bits_of_ref(void **state) {
     device_close(&cpu);
 }
 
-/* What goes into the next forward pass is the master, rounded once, to the last bit. */
+/* The weights of the next forward pass are the master rounded once, bit for bit. */
 static void check_copy(device *d) {
     enum { COUNT = 5003 };
     float *w = fixture_random(COUNT, 1, 1.0), *m = fixture_random(COUNT, 2, 1.0);

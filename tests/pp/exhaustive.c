@@ -1,8 +1,8 @@
 /* TEST np=0 */
-/* Every program that the passes can make is legal: pp <= 8, M <= 32, every schedule, zero 0-3,
- * 1-3 gather buffers, tied and untied, training and evaluation, with a queue for each edge and with
- * one queue; and its buffers and collectives are as many as the formulas say. What is made for one
- * queue passes without its groups, too; of what is not, 1f1b deadlocks there, and nothing else. */
+/* Every program that the passes can compose is legal: pp <= 8, M <= 32, every schedule, zero 0-3,
+ * 1-3 gather buffers, tied and untied, training and evaluation, with a queue per edge and with
+ * one queue; and the numbers of its buffers and collectives equal the formulas. Programs for one
+ * queue are also legal without their message groups; of the others, only 1f1b deadlocks in one queue. */
 #include "harness.h"
 
 #include <stdlib.h>
@@ -31,13 +31,13 @@ static int count(const program *p, instr_kind kind) {
     return n;
 }
 
-/* The second stage of the edge runs a micro-batch less ahead: they send to each other. */
+/* The second stage of the edge is one micro-batch less ahead: both stages send to each other. */
 static bool exchanges(const program_spec *s, int edge) {
     if (s->queue != ONE_QUEUE || s->forward_only || edge < 0 || edge >= s->stages - 1) return false;
     return s->schedule == TRINE_1F1B && s->micros >= s->stages - edge;
 }
 
-/* Each group meets one on the other side of the edge. */
+/* Each message group matches one on the other side of the edge. */
 static void check_groups(const program *p) {
     const program_spec *s = p->spec;
     int next = 0, before = 0, turns = s->micros - p->slots;
@@ -80,13 +80,13 @@ static void check_stage(const program *p, const check_facts *f) {
     for (int c = 0; c < CLASSES; c++) {
         int own = spec_gather_units(s, p->stage, (unit_class)c);
         assert_int_equal(p->gathers[c], s->zero == TRINE_ZERO_3 ? min(s->gather_buffers, own) : 0);
-        /* With a buffer for every unit each is gathered once a step. */
+        /* With a buffer for every unit, each unit is gathered once per step. */
         if (s->zero == TRINE_ZERO_3 && s->gather_buffers >= own)
             assert_int_equal(f->gathers[c], own);
     }
 }
 
-/* What is made for one queue also passes with each message by itself, in the order of its group. */
+/* Programs for one queue are also legal with each message by itself, in the order of its group. */
 static void check_taken_apart(program *stages) {
     for (int p = 0; p < stages->spec->stages; p++)
         for (int n = 0; n < stages[p].count; n++) stages[p].code[n].group = -1;
@@ -102,7 +102,7 @@ static void check_spec(const program_spec *s) {
     compose_destroy(s, &stages);
 }
 
-/* What is made for a queue for each edge, in one. */
+/* Programs for a queue per edge, checked for one queue. */
 static void check_plain(program_spec s, bool waits) {
     program *stages;
     s.queue = QUEUES_PER_EDGE;
@@ -138,7 +138,7 @@ static void test_every_program_is_legal(void **state) {
     print_message("# %d programs\n", programs);
 }
 
-/* 1f1b's last two stages wait for each other as soon as there are two micro-batches. */
+/* The last two stages of 1f1b wait for each other with two or more micro-batches. */
 static void test_plain_programs_in_one_queue(void **state) {
     (void)state;
     int deadlocks[TRINE_SCHEDULES] = {0}, small = 0, shapes = 0;
@@ -180,7 +180,7 @@ static void test_many_micro_batches(void **state) {
     check_spec(&s);
 }
 
-/* Programs survive being printed and parsed. */
+/* Printing and parsing preserves programs. */
 static void test_text_round_trip(void **state) {
     (void)state;
     program_spec s = {.facts = gpt_facts,

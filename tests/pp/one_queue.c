@@ -1,6 +1,6 @@
 /* TEST np=2,3,4 */
-/* Programs for one queue run over every transport, and give the bits of the others: they only say
- * which messages go under way together. */
+/* Programs for one queue run over every transport and give the same bits as the others: they differ only in
+ * which messages are started together. */
 #include "training.h"
 
 enum { STEPS = 2 };
@@ -22,7 +22,7 @@ static void check(trine_config *c) {
     training_result got = training_run(harness_world, c, STEPS);
     const trine_parallel *p = &c->parallel;
     if (!training_same_bits(&got, &want))
-        fail_msg("dp %d pp %d zero %d schedule %d, %d samples: other bits with one queue",
+        fail_msg("dp %d pp %d zero %d schedule %d, %d samples: bits differ with one queue",
                  p->layout.dp, p->layout.pp, (int)p->zero, (int)p->schedule, c->global_batch_size);
     runs++;
 }
@@ -48,7 +48,7 @@ static trine_layout deepest(void) {
     return (trine_layout){.dp = 1, .tp = 1, .pp = trine_world_size(harness_world)};
 }
 
-/* Messages too large for the transport to copy aside: who is sent to must be receiving. */
+/* Messages too large for the transport to buffer: a send completes only when it is received. */
 static void same_bits_of_large_messages(void **state) {
     (void)state;
     for (int schedule = 0; schedule < TRINE_SCHEDULES; schedule++)
@@ -68,7 +68,7 @@ static int groups(const program *p) {
     return count;
 }
 
-/* The option reaches the programs, those of evaluations too; without it there are no groups. */
+/* The option affects training and evaluation programs; without it there are no message groups. */
 static void option_makes_groups(void **state) {
     (void)state;
     for (int one = 0; one < 2; one++) {

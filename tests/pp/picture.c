@@ -1,5 +1,5 @@
 /* TEST np=0 */
-/* The picture of a pipeline is drawn from its programs; what it leaves idle is the formula's. */
+/* The diagram of a pipeline, drawn from its programs; its idle fraction equals the bubble formula. */
 #include "harness.h"
 
 #include <math.h>
@@ -10,7 +10,7 @@
 #include "model/gpt.h"
 #include "run/compose.h"
 
-/* Two units a stage, so that embedding and head have company. */
+/* Two units per stage, so that no stage has only the embedding or the head. */
 static program_spec pipeline(trine_schedule schedule, int stages, int micros) {
     program_spec s = {.facts = gpt_facts,
                       .stages = stages,
@@ -22,7 +22,7 @@ static program_spec pipeline(trine_schedule schedule, int stages, int micros) {
     return s;
 }
 
-/* The picture's text (to be freed) and its idle fraction. */
+/* The text of the diagram (to be freed) and its idle fraction. */
 static char *picture(const program_spec *s, double *idle) {
     program *stages;
     OK(compose_all(s, &stages, NULL));
@@ -75,8 +75,8 @@ static void test_small_picture(void **state) {
     free(text);
 }
 
-/* A send is done when its receive has been started: with one gradient stream the second backward of
- * stage 1 waits until stage 0, which does all its forwards first, has begun to receive. */
+/* A send completes when its receive has started: with one gradient stream the second backward of
+ * stage 1 waits until stage 0, which runs all its forwards first, has started to receive. */
 static void test_a_late_receive_holds_the_sender(void **state) {
     (void)state;
     program_spec first = pipeline(TRINE_GPIPE, 2, 6), second = first;
@@ -125,7 +125,7 @@ static void test_wide_picture_is_cut(void **state) {
     int lines = 0;
     for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"), lines++) {
         assert_in_range(strlen(line), 1, 100);
-        if (lines == 12) assert_non_null(strstr(line, "; 91 of 225 columns"));
+        if (lines == 12) assert_non_null(strstr(line, "; 91 of 225 columns shown"));
     }
     assert_int_equal(lines, 13);
     free(text);

@@ -1,6 +1,5 @@
 /* TEST np=0 */
-/* Which units a stage holds: by cost against all possible splits, by hand against what the text
- * says. */
+/* The split of units over stages: by cost against all possible splits, by hand against the text. */
 #include "harness.h"
 
 #include <math.h>
@@ -18,7 +17,7 @@ typedef struct {
     double dearest, squares;
 } split_cost;
 
-/* Of a model with equal layers. */
+/* Costs of a model with equal layers. */
 typedef struct {
     double embedding, layer, head;
 } costs_of;
@@ -57,7 +56,7 @@ static split_cost cost_of(const int *first, int stages, int units, const costs_o
     return out;
 }
 
-/* The best of all splits: stage p onwards begins at first[p]. */
+/* The best of all splits: stage p starts at first[p]. */
 static void try_all(int *first, int p, int stages, int units, const costs_of *c, split_cost *best) {
     if (p == stages) {
         if (first[p - 1] >= units) return;
@@ -93,7 +92,7 @@ static void test_cost_is_the_least_of_all_splits(void **state) {
             }
 }
 
-/* Five layers on four stages with embedding and head for nothing: one stage takes two. */
+/* Five layers on four stages, embedding and head at no cost: one stage has two. */
 static void test_uneven_layers(void **state) {
     (void)state;
     int first[5], most = 0, layers = 0;
@@ -108,8 +107,8 @@ static void test_uneven_layers(void **state) {
     assert_int_equal(most, 2);
 }
 
-/* Costs of GPT-2 124M in matmul parameters: a block 7.1 million, the head 38.6 million. The head is
- * worth five blocks, so the last of four stages has nothing else. */
+/* Costs of GPT-2 124M in matmul parameters: a block 7.1 million, the head 38.6 million. The head costs
+ * as much as five blocks, so the last of four stages has only the head. */
 static void test_a_dear_head_is_alone(void **state) {
     (void)state;
     int first[5];
@@ -132,7 +131,7 @@ static void test_too_many_stages(void **state) {
     (void)state;
     int first[8];
     REFUSED(by_cost(first, 5, 4, (costs_of){0, 1, 0}), TRINE_EINVAL,
-            "pp 5 needs at least as many units, and the model has 4");
+            "pp 5: the model has only 4 units; every stage needs at least one");
 }
 
 /* ---- By hand ---- */
@@ -167,28 +166,28 @@ static void test_bad_texts(void **state) {
         const char *text, *message;
         int stages;
     } cases[] = {
-        {"3,3,", "\"\" is no stage", 3},
-        {"", "\"\" is no stage", 1},
-        {",6", "\"\" is no stage", 2},
-        {"3,x", "\"x\" is no stage; a stage is e, h, a number of layers, or these joined by +", 2},
-        {"3,3 ", "\"3 \" is no stage", 2},
-        {"-3,9", "\"-3\" is no stage", 2},
-        {"e+,6", "\"e+\" is no stage", 2},
-        {"+e,6", "\"+e\" is no stage", 2},
-        {"3,2++h", "\"2++h\" is no stage", 2},
-        {"e6,h", "\"e6\" is no stage", 2},
-        {"e+e,6", "\"e+e\" is no stage", 2},
-        {"3,1+2", "\"1+2\" is no stage", 2},
-        {"3,h+3+h", "\"h+3+h\" is no stage", 2},
-        {"3,3", "--pp-split 3,3 has 2 stages, --pp has 3", 3},
-        {"2,2,2", "--pp-split 2,2,2 has 3 stages, --pp has 2", 2},
-        {"3,e,3", "the embedding (e) belongs to the first stage", 3},
-        {"3,h,3", "the head (h) belongs to the last stage", 3},
-        {"h,6", "the head (h) belongs to the last stage", 2},
+        {"3,3,", "invalid stage \"\"", 3},
+        {"", "invalid stage \"\"", 1},
+        {",6", "invalid stage \"\"", 2},
+        {"3,x", "invalid stage \"x\"; expected e, h, a number of layers, or these joined by +", 2},
+        {"3,3 ", "invalid stage \"3 \"", 2},
+        {"-3,9", "invalid stage \"-3\"", 2},
+        {"e+,6", "invalid stage \"e+\"", 2},
+        {"+e,6", "invalid stage \"+e\"", 2},
+        {"3,2++h", "invalid stage \"2++h\"", 2},
+        {"e6,h", "invalid stage \"e6\"", 2},
+        {"e+e,6", "invalid stage \"e+e\"", 2},
+        {"3,1+2", "invalid stage \"1+2\"", 2},
+        {"3,h+3+h", "invalid stage \"h+3+h\"", 2},
+        {"3,3", "--pp-split 3,3: 2 stages, but --pp is 3", 3},
+        {"2,2,2", "--pp-split 2,2,2: 3 stages, but --pp is 2", 2},
+        {"3,e,3", "the embedding (e) must be on the first stage", 3},
+        {"3,h,3", "the head (h) must be on the last stage", 3},
+        {"h,6", "the head (h) must be on the last stage", 2},
         {"3,0,3", "--pp-split 3,0,3: stage 1 is empty", 3},
-        {"3,4", "--pp-split 3,4 places 7 layers, the model has 6", 2},
-        {"e,2,3,h", "--pp-split e,2,3,h places 5 layers, the model has 6", 4},
-        {"99999999999999999999,1", "places 32768 layers, the model has 6", 2},
+        {"3,4", "--pp-split 3,4: 7 layers, but the model has 6", 2},
+        {"e,2,3,h", "--pp-split e,2,3,h: 5 layers, but the model has 6", 4},
+        {"99999999999999999999,1", ": 32768 layers, but the model has 6", 2},
     };
     for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
         int first[8];

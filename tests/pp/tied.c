@@ -1,6 +1,6 @@
 /* TEST np=2,3,4,8 */
-/* The token matrix that the first and the last stage share: both copies hold the same bits after
- * several steps, with every ZeRO stage, and they have moved; an untied head goes its own way. */
+/* The token matrix that the first and the last stage share: both copies have the same bits after several steps,
+ * with every ZeRO stage, and have changed; an untied head differs. */
 #include "training.h"
 
 #include <stdlib.h>

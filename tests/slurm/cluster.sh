@@ -1,17 +1,17 @@
 # shellcheck shell=bash
-# A cluster of Slurm on this machine, for tests: two nodes of tests/nodes/nodes.sh, each with its own slurmd,
-# processes and /dev/shm, and a slurmctld that shares node 1's network and not its fate. Configuration, keys,
-# sockets, state and logs lie in $dir/cluster. Slurm believes that a node has 32 CPUs, so that jobs run beside
-# each other. Needs root, Slurm and munge. Sourced from the top of the tree, behind tests/lib.sh.
+# A Slurm cluster on this machine, for tests: two nodes of tests/nodes/nodes.sh, each with its own slurmd,
+# processes and /dev/shm, and a slurmctld in node 1's network that survives node 1. Configuration, keys,
+# sockets, state and logs are in $dir/cluster. The configuration gives each node 32 CPUs, so that jobs run
+# concurrently. Needs root, Slurm and munge. Sourced from the root of the repository, after tests/lib.sh.
 . tests/nodes/nodes.sh
 cluster=$dir/cluster
 export SLURM_CONF=$cluster/slurm.conf
-DOWN_SECONDS=30 # until Slurm gives a node up that does not answer
+DOWN_SECONDS=30 # until Slurm marks an unresponsive node as down
 cluster_pids=()
 node_pids=(0 0 0)
 policy=
 
-# Packages start their services when they are installed, unless this file of Debian's says no.
+# Debian's packages start their services on installation, unless this file forbids it.
 cluster_install() {
     local path=/usr/sbin/policy-rc.d
     if [ ! -e $path ]; then
@@ -66,13 +66,13 @@ node_start() {
     node_pids[$1]=$!
 }
 
-# node_kill N: all that runs on it is gone at once
+# node_kill N: kills all processes of the node
 node_kill() {
     kill -9 "${node_pids[$1]}"
     wait "${node_pids[$1]}" 2>/dev/null || true
 }
 
-# node_freeze N: none of its processes moves
+# node_freeze N: stops all processes of the node
 node_freeze() {
     # shellcheck disable=SC2046
     kill -STOP $(ip netns pids "$NODE_PREFIX$1")
@@ -83,19 +83,19 @@ node_state() {
     on_cluster sinfo --noheader --nodes="$NODE_PREFIX$1" --format=%T
 }
 
-# on_cluster COMMAND...: one of Slurm's
+# on_cluster COMMAND...: runs a Slurm command
 on_cluster() {
     ip netns exec "${NODE_PREFIX}1" "$@"
 }
 
-# cluster_start: returns 1, with why on standard error, where there can be none
+# cluster_start: returns 1, with the reason on standard error, if it cannot be started
 cluster_start() {
     nodes_make || return 1
-    # munge wants everyone to reach its socket.
+    # munge requires that all users can reach its socket.
     chmod 711 "$dir"
     mkdir -p "$cluster/state" "$cluster/munge"
     configuration >"$cluster/slurm.conf"
-    # ip netns exec mounts another /sys, in which Slurm does not find out by itself which it is.
+    # ip netns exec mounts another /sys, in which Slurm cannot detect the cgroup version.
     echo CgroupPlugin=cgroup/v1 >"$cluster/cgroup.conf"
     (umask 077 && head -c 128 /dev/urandom >"$cluster/munge/key")
     daemon munged munged --foreground --key-file="$cluster/munge/key" --socket="$cluster/munge/socket" \

@@ -1,6 +1,6 @@
 #!/bin/sh
-# The first process of a node of tests/slurm/cluster.sh: its processes, its /dev/shm and what is mounted end
-# with it, as those of a machine do. Runs slurmd. A node has no ssh.
+# The first process of a node of tests/slurm/cluster.sh. Runs slurmd. The node's processes, /dev/shm and mounts
+# disappear with it, as on a real machine. A node has no ssh.
 set -eu
 
 mount -t tmpfs tmpfs /dev/shm
@@ -8,4 +8,4 @@ for shell in ssh rsh; do
     if path=$(command -v $shell); then mount --bind /dev/null "$path"; fi
 done
 slurmd -D
-exit $? # a process 1 stays, so as to bury what others leave
+exit $? # keeps the shell as process 1, which reaps orphans

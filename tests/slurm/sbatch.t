@@ -2,16 +2,16 @@
 # TEST full=slurm timeout=1800
 #
 # examples/train_gpt.sbatch under a real Slurm (tests/slurm/cluster.sh), on two nodes with two ranks each: a
-# job that comes to its limit, is suspended, loses a node, fails for its own fault, or is cancelled. What
-# goes on must have the numbers of a run that nobody disturbed, to the last of their 17 digits. Installs
-# Slurm and munge where they are missing. Slurm lets a job that is queued again wait for two minutes;
-# here it is told not to.
+# job that reaches its limit, is suspended, loses a node, fails by itself, or is cancelled. Resumed
+# runs must have the numbers of an undisturbed run, in all of their 17 digits. Installs
+# Slurm and munge if they are missing. Slurm delays a job that is queued again by two minutes;
+# the test removes the delay.
 set -uo pipefail
 . tests/lib.sh
 . tests/slurm/cluster.sh
 build=$(realpath "$BUILD")
 
-# Equal bits are promised for equal thread counts. The folder for Open MPI's jobs goes down with its node.
+# Equal bits are promised for equal thread counts. Open MPI's session folder disappears with its node.
 export OMP_NUM_THREADS=1
 small="--num-layers 4 --hidden-size 64 --num-attention-heads 4 --seq-length 32 --micro-batch-size 1
     --global-batch-size 16 --lr 3e-4 --lr-decay-iters 100000 --seed 7 --threads 1 --data-path $dir/text_train.bin
@@ -22,7 +22,7 @@ clean_up() {
     rm -rf "$dir"
 }
 
-# check NAME COMMAND...: with what Slurm says, too
+# check NAME COMMAND...: with Slurm's state on failure
 check() {
     local name=$1
     shift
@@ -36,8 +36,8 @@ check() {
     fi
 }
 
-# submit NAME [OPTION...] -- ARGUMENTS...: the script, to train 2 x 2 ranks as far as $dir/NAME.steps says,
-# which may change until the job begins. $dir/NAME.id is the job.
+# submit NAME [OPTION...] -- ARGUMENTS...: submits the script, to train on 2 x 2 ranks up to the step in $dir/NAME.steps,
+# which may change until the job starts. $dir/NAME.id is the job.
 submit() {
     local name=$1 options=()
     shift
@@ -55,7 +55,7 @@ submit() {
         --log "$dir/$name.jsonl" "$@" >"$dir/$name.id"
 }
 
-# field NAME FIELD: of Slurm's record of the job
+# field NAME FIELD: a field of Slurm's record of the job
 field() {
     on_cluster scontrol --oneliner show job "$(cat "$dir/$1.id")" | tr ' ' '\n' | sed -n "s/^$2=//p"
 }
@@ -70,12 +70,12 @@ update() {
     on_cluster scontrol update JobId="$(cat "$dir/$1.id")" "$2"
 }
 
-# queued NAME RESTARTS: it waits, and has been queued again that often
+# queued NAME RESTARTS: it is pending and has been queued again that many times
 queued() {
     eventually 150 is "$1" PENDING "$2"
 }
 
-# ends NAME STATE RESTARTS [STATUS]: it comes to that state, without Slurm's two minutes
+# ends NAME STATE RESTARTS [STATUS]: it reaches that state, without Slurm's two minutes
 ends() {
     local end=$((SECONDS + 240))
     until is "$1" "$2" "$3"; do
@@ -94,12 +94,12 @@ has_steps() {
     [ "$(steps "$1")" -ge "$2" ]
 }
 
-# trains NAME: it makes some steps more, sixty at least, so that one is saved
+# trains NAME: waits for at least sixty more steps, so that a checkpoint is saved
 trains() {
     eventually 120 has_steps "$1" $(($(steps "$1") + 60))
 }
 
-# begins_again NAME: without Slurm's two minutes, and trains
+# begins_again NAME: waits, without Slurm's delay, until it runs and trains again
 begins_again() {
     eventually 150 runs "$1" && trains "$1"
 }
@@ -112,12 +112,12 @@ hurry() {
     [ "$(field "$1" Reason)" != BeginTime ] || update "$1" StartTime=now
 }
 
-# more NAME: when it begins again it has some steps to its end
+# more NAME: makes it complete after some more steps when it runs again
 more() {
     echo $(($(steps "$1") + 60)) >"$dir/$1.steps"
 }
 
-# node_back N: as the one who looks after the cluster does it
+# node_back N: restarts the node as an administrator does
 node_back() {
     on_cluster scontrol update NodeName="$NODE_PREFIX$1" State=DOWN Reason=lost
     node_start "$1"
@@ -128,7 +128,7 @@ is_down() {
     [[ $(node_state "$1") = down* ]]
 }
 
-# has_said NAME COUNT TEXT: so many of its lines have the text
+# has_said NAME COUNT TEXT: COUNT lines of its output have the text
 has_said() {
     [ "$(grep -c -F -- "$3" "$dir/$1.out")" -eq "$2" ]
 }
@@ -142,9 +142,9 @@ no_processes() {
     ! processes "$1"
 }
 
-# as_undisturbed NAME: every step of its log, each once
+# as_undisturbed NAME: its log has every step exactly once, with the numbers of the undisturbed run
 as_undisturbed() {
-    numbers "$dir/$1.jsonl" >"$dir/a" && numbers "$dir/whole.jsonl" >"$dir/all" &&
+    numbers "$dir/$1.jsonl" >"$dir/a" && numbers "$dir/undisturbed.jsonl" >"$dir/all" &&
         head -n $((3 * $(steps "$1"))) "$dir/all" >"$dir/b" && grep -q '"loss":[0-9]' "$dir/b" &&
         diff "$dir/a" "$dir/b"
 }
@@ -159,22 +159,22 @@ both_nodes() {
 }
 
 own_fault() {
-    submit bad -- --no-such-option && ends bad FAILED 0 1:0 && has_said bad 0 "is queued again"
+    submit bad -- --no-such-option && ends bad FAILED 0 1:0 && has_said bad 0 "is requeued"
 }
 
-# Of four ranks the last one is killed, each time.
+# The last of four ranks is killed every time.
 bounded() {
     printf '#!/bin/sh\n[ "$OMPI_COMM_WORLD_RANK" -ne 3 ] || kill -KILL $$\nsleep 60\n' >"$dir/killed"
     chmod +x "$dir/killed"
     trainer=$dir/killed MAX_RESTARTS=2 submit crash -- && ends crash FAILED 2 137:0 &&
-        has_said crash 2 "is lost (status 137); job $(cat "$dir/crash.id") is queued again" &&
+        has_said crash 2 "is lost (status 137); job $(cat "$dir/crash.id") is requeued" &&
         has_said crash 1 "is lost (status 137), after 2 restarts (MAX_RESTARTS) without"
 }
 
 cancelled() {
     submit cancelled -- && trains cancelled && processes cancelled &&
         on_cluster scancel "$(cat "$dir/cancelled.id")" && ends cancelled CANCELLED 0 &&
-        eventually 20 no_processes cancelled && has_said cancelled 0 "is queued again"
+        eventually 20 no_processes cancelled && has_said cancelled 0 "is requeued"
 }
 
 suspended() {
@@ -189,11 +189,11 @@ suspended() {
 }
 
 told() {
-    queued told 1 && has_said told 1 "SIGUSR1 to rank 0: the run ends with step " && has_said told 1 "the run is saved; job" &&
+    queued told 1 && has_said told 1 "SIGUSR1 to rank 0: stopping after step " && has_said told 1 "the run is saved; job" &&
         [ "$(field told ExitCode)" = 0:0 ]
 }
 
-# Slurm still takes the node for a good one; and told's restart after an orderly end counts as none.
+# Slurm has not noticed the loss yet. A restart after an orderly end does not count for MAX_RESTARTS.
 lost() {
     update told TimeLimit=60 && begins_again told && node_kill 2 &&
         eventually 30 has_said told 1 "a node or a rank is lost (status " && ! is_down 2 &&
@@ -202,20 +202,20 @@ lost() {
 
 to_its_end() {
     more told && node_back 2 && ends told COMPLETED 2 0:0 &&
-        has_said told 1 "a fresh start" && has_said told 2 "begins with $dir/told/step-"
+        has_said told 1 "; starting at step 0" && has_said told 2 "resumed from $dir/told/step-"
 }
 
-# Here Slurm is the first who knows. By now mpirun may have ended, or still wait for the other node.
+# Here Slurm detects it first. mpirun may have exited by then, or still wait for the other node.
 frozen() {
     begins_again long && node_freeze 2 && queued long 2 && eventually 10 is_down 2 && node_kill 2 && node_back 2
 }
 
 script_lost() {
     begins_again long && node_kill 1 && more long && node_back 1 && ends long COMPLETED 3 0:0 &&
-        has_said long 1 "is queued again"
+        has_said long 1 "is requeued"
 }
 
-# mpirun ends with 1 then, as for a wrong option.
+# mpirun exits with 1 then, as for an invalid option.
 dead_at_the_start() {
     node_kill 2
     submit dead -- && eventually 90 has_said dead 1 "a node or a rank is lost (status 1); job" && queued dead 1
@@ -225,36 +225,37 @@ undisturbed() {
     local most
     most=$(wc -l "$dir"/{told,long}.jsonl | awk '$2 != "total" && $1 > n { n = $1 } END { print n }')
     # shellcheck disable=SC2086  # words are meant to be split
-    tools/mpirun.sh -np 4 "$build/train_gpt" $small --train-iters "$most" --save "$dir/whole" --log "$dir/whole.jsonl"
+    tools/mpirun.sh -np 4 "$build/train_gpt" $small --train-iters "$most" --save "$dir/undisturbed" \
+        --log "$dir/undisturbed.jsonl"
 }
 
 [ "$(id -u)" = 0 ] || skip_all "Slurm: needs root"
 for tool in ip unshare; do
-    command -v $tool >/dev/null || skip_all "Slurm: no $tool here"
+    command -v $tool >/dev/null || skip_all "Slurm: $tool not found"
 done
 trap clean_up EXIT
 trap 'exit 1' INT TERM
-cluster_install >"$dir/why" 2>&1 || skip_all "Slurm: cannot be installed here: $(tail -n 1 "$dir/why")"
-cluster_start 2>"$dir/why" || skip_all "Slurm: no cluster on this machine: $(head -n 1 "$dir/why")"
+cluster_install >"$dir/why" 2>&1 || skip_all "Slurm: cannot be installed: $(tail -n 1 "$dir/why")"
+cluster_start 2>"$dir/why" || skip_all "Slurm: the cluster cannot be started: $(head -n 1 "$dir/why")"
 "$build/trine-tokens" --out "$dir/text" include/trine.h >/dev/null
 printf '#!/bin/sh\nsteps=$(cat "$1")\nshift\nexec %s/train_gpt "$@" --train-iters "$steps"\n' "$build" >"$dir/train"
 chmod +x "$dir/train"
 
-# The limit of a job is a minute at least, so this one comes first and the others run beside it.
+# A job's limit is at least a minute, so this job is first and the others run concurrently.
 MAX_RESTARTS=1 submit told --time=1 --signal=B:USR1@10 --
 submit long -- --timeout 4
 check "tools/mpirun.sh takes the nodes of the allocation, without ssh" both_nodes
-check "a run that fails for its own fault is not queued again" own_fault
+check "a run that fails by itself is not queued again" own_fault
 check "suspended for longer than its --timeout, and resumed: it trains" suspended
 check "a cancelled job leaves no process and is not queued again" cancelled
-check "told by Slurm near its limit: it saves and queues itself again" told
-check "a rank that is killed each time: queued again as often as MAX_RESTARTS says" bounded
-check "a node is lost: queued again before Slurm knows of it" lost
-check "the node is back: it goes on to its end" to_its_end
-check "a node hangs: Slurm gives it up and queues the job again" frozen
-check "the node of the script is lost: Slurm queues the job again, and it goes on to its end" script_lost
-check "a node is dead before the job begins, and Slurm does not know: queued again" dead_at_the_start
-check "a run that nobody disturbs, on this machine without Slurm" undisturbed
+check "signalled by Slurm near its time limit: it saves and queues itself again" told
+check "a rank is killed every time: queued again MAX_RESTARTS times" bounded
+check "a node is lost: queued again before Slurm detects it" lost
+check "the node is back: the job resumes and completes" to_its_end
+check "a node hangs: Slurm marks it as down and queues the job again" frozen
+check "the node of the script is lost: Slurm queues the job again, and it completes" script_lost
+check "a node is dead before the job starts, and Slurm does not know: queued again" dead_at_the_start
+check "the undisturbed run, on this machine without Slurm" undisturbed
 check "limit, lost node: the same numbers" as_undisturbed told
 check "suspension, lost node, hanging node, lost script: the same numbers" as_undisturbed long
 done_testing

@@ -1,5 +1,5 @@
-/* The same group of ranks twice: as one tp group, and as groups of one, where everything is serial
- * and every rank computes all of it. Parallel results are compared with the serial ones. */
+/* The same ranks twice: as one tp group, and as groups of one, where every rank computes the full
+ * result serially. Parallel results are compared with the serial ones. */
 #ifndef TRINE_TESTS_TP_FIXTURE_H
 #define TRINE_TESTS_TP_FIXTURE_H
 
@@ -52,7 +52,7 @@ static inline float *normals(const char *name, size_t n) {
 }
 
 /* Rows [row, row + rows) and columns [col, col + cols) of x (?, width), packed. */
-static inline float *piece(const float *x, size_t width, size_t row, size_t rows, size_t col,
+static inline float *submatrix(const float *x, size_t width, size_t row, size_t rows, size_t col,
                            size_t cols) {
     float *out = zeros(rows * cols);
     for (size_t i = 0; i < rows; i++)

@@ -1,5 +1,5 @@
 /* TEST np=1,2,3,4 */
-/* A column- and a row-parallel linear after one another, against the unsharded product. */
+/* A column-parallel linear followed by a row-parallel one, against the unsharded product. */
 #include "profile/timed_device.h"
 #include "tp/fixture.h"
 
@@ -10,7 +10,7 @@
 
 /* One column + row pair: y = ((x w1^T + b1) w2^T + b2) + residual. */
 typedef struct {
-    size_t hidden; /* held here */
+    size_t hidden; /* of this rank */
     float *w1, *b1, *w2, *b2, *dw1, *db1, *dw2, *db2;
     float *h, *y, *dh, *dx;
 } pair;
@@ -19,9 +19,9 @@ static pair pair_open(size_t parts, size_t part) {
     size_t own = H / parts, first = part * own;
     float *w1 = normals("w1", H * I), *b1 = normals("b1", H), *w2 = normals("w2", O * H);
     pair p = {.hidden = own,
-              .w1 = piece(w1, I, first, own, 0, I),
-              .b1 = piece(b1, 1, first, own, 0, 1),
-              .w2 = piece(w2, H, 0, O, first, own),
+              .w1 = submatrix(w1, I, first, own, 0, I),
+              .b1 = submatrix(b1, 1, first, own, 0, 1),
+              .w2 = submatrix(w2, H, 0, O, first, own),
               .b2 = normals("b2", O),
               .dw1 = zeros(own * I),
               .db1 = zeros(own),
@@ -57,21 +57,21 @@ static void pair_equals_the_unsharded_product(void **state) {
     (void)state;
     float *x = normals("x", N * I), *residual = normals("residual", N * O);
     float *dy = normals("dy", N * O);
-    pair whole = pair_open(1, 0), own = pair_open(P, rank);
-    pair_run(&serial, &whole, x, residual, dy);
+    pair full = pair_open(1, 0), own = pair_open(P, rank);
+    pair_run(&serial, &full, x, residual, dy);
     pair_run(&tp, &own, x, residual, dy);
     size_t first = rank * own.hidden;
-    float *h = piece(whole.h, H, 0, N, first, own.hidden);
-    float *dh = piece(whole.dh, H, 0, N, first, own.hidden);
-    float *dw2 = piece(whole.dw2, H, 0, O, first, own.hidden);
-    expect_close("y", own.y, whole.y, N * O);
-    expect_close("dx", own.dx, whole.dx, N * I);
+    float *h = submatrix(full.h, H, 0, N, first, own.hidden);
+    float *dh = submatrix(full.dh, H, 0, N, first, own.hidden);
+    float *dw2 = submatrix(full.dw2, H, 0, O, first, own.hidden);
+    expect_close("y", own.y, full.y, N * O);
+    expect_close("dx", own.dx, full.dx, N * I);
     expect_close("hidden", own.h, h, N * own.hidden);
     expect_close("dhidden", own.dh, dh, N * own.hidden);
-    expect_close("dw1", own.dw1, whole.dw1 + first * I, own.hidden * I);
-    expect_close("db1", own.db1, whole.db1 + first, own.hidden);
+    expect_close("dw1", own.dw1, full.dw1 + first * I, own.hidden * I);
+    expect_close("db1", own.db1, full.db1 + first, own.hidden);
     expect_close("dw2", own.dw2, dw2, O * own.hidden);
-    expect_close("db2", own.db2, whole.db2, O);
+    expect_close("db2", own.db2, full.db2, O);
     expect_replicated("y", own.y, N * O);
     expect_replicated("dx", own.dx, N * I);
     expect_replicated("db2", own.db2, O);
@@ -81,11 +81,11 @@ static void pair_equals_the_unsharded_product(void **state) {
     free(x);
     free(residual);
     free(dy);
-    pair_close(&whole);
+    pair_close(&full);
     pair_close(&own);
 }
 
-/* With nothing to add to, y is the bias, to the bit, on any number of ranks. */
+/* With h = 0, y equals the bias bit for bit, on any number of ranks. */
 static void row_bias_counts_once(void **state) {
     (void)state;
     pair own = pair_open(P, rank);
@@ -95,7 +95,7 @@ static void row_bias_counts_once(void **state) {
     pair_close(&own);
 }
 
-/* dbias of the row-parallel layer is the column sum of dy: once, and added to what is there. */
+/* dbias of the row-parallel layer is the column sum of dy, added once to the gradient. */
 static void row_bias_gradient_counts_once(void **state) {
     (void)state;
     pair own = pair_open(P, rank);
@@ -127,8 +127,8 @@ static void pair_sends_one_sum_each_way(void **state) {
     pair_close(&own);
 }
 
-/* The residual is added by the product itself where no sum over tp and no dropout stands between
- * them, and the device can. */
+/* The product itself adds the residual if there is no sum over tp and no dropout between them, and
+ * the device supports it. */
 static void alone_a_row_adds_its_residual_itself(void **state) {
     (void)state;
     float *residual = normals("residual", N * O);

@@ -1,6 +1,6 @@
 /* TEST np=1,2,3,4 */
-/* A whole model with its layers split over tp against the same model on one rank: the residual
- * stream, the loss and every gradient. */
+/* A complete model with its layers split over tp, compared with the same model on one rank: the
+ * residual stream, the loss and every gradient. */
 #include "model/fixture.h"
 
 #include "comm/api/comm.h"
@@ -12,7 +12,7 @@ static const gpt_shape shape = {
     .B = 2, .T = 6, .C = 24, .H = 12, .F = 36, .L = 2, .V = 13, .loss_rows = 5};
 
 /* Sums of at most 36 terms, rounded differently in each of about ten layers: 10 * 36 * 6e-8 = 2e-5
- * of the largest element, were every rounding against us. */
+ * of the largest element in the worst case. */
 #define MODEL_TOLERANCE 2e-5
 
 static void expect_near(const char *what, double got, double want, double largest) {
@@ -20,11 +20,11 @@ static void expect_near(const char *what, double got, double want, double larges
         fail_msg("%s: %.9g instead of %.9g (largest %.3g)", what, got, want, largest);
 }
 
-/* This rank's part of a tensor's gradient against the serial one; padding has none. */
-static void expect_gradient(const tensor *whole, const tensor *t, const float *want,
+/* This rank's shard of a tensor's gradient, compared with the serial gradient; padding is excluded. */
+static void expect_gradient(const tensor *full, const tensor *t, const float *want,
                             const float *got) {
     double largest = 0;
-    for (size_t e = 0; e < tensor_count(whole); e++) largest = fmax(largest, fabs((double)want[e]));
+    for (size_t e = 0; e < tensor_count(full); e++) largest = fmax(largest, fabs((double)want[e]));
     assert_true(largest > 0);
     for (size_t e = 0; e < tensor_count(t); e++) {
         size_t col = t->first_col + e % t->cols;
@@ -37,7 +37,7 @@ static void expect_gradient(const tensor *whole, const tensor *t, const float *w
     }
 }
 
-/* What the trainer does once a step: the addends of ranks that have some of the rows. */
+/* Like the trainer once a step: sums the gradients that are partial over tp. */
 static void sum_tp_partial(const model *own) {
     for (int u = 0; u < own->units; u++)
         for (int r = 0; r < own->layout[u].range_count; r++)
@@ -54,10 +54,10 @@ static void compare_gradients(const model *one, const model *own) {
     for (int u = 0; u < one->units; u++)
         for (int r = 0; r < one->layout[u].range_count; r++)
             for (int i = 0; i < one->layout[u].ranges[r].tensor_count; i++) {
-                const tensor *whole = &one->layout[u].ranges[r].tensors[i];
+                const tensor *full = &one->layout[u].ranges[r].tensors[i];
                 const tensor *t = &own->layout[u].ranges[r].tensors[i];
                 const float *got = own->grads[u][r] + t->offset;
-                expect_gradient(whole, t, one->grads[u][r] + whole->offset, got);
+                expect_gradient(full, t, one->grads[u][r] + full->offset, got);
                 if (t->split == SPLIT_NONE) expect_replicated(t->name, got, tensor_count(t));
             }
 }
@@ -71,7 +71,7 @@ static void compare_streams(const model *one, const model *own) {
             expect_near("stream", (double)own->x[u][i], (double)one->x[u][first + i], 1);
         if (!own->s.sequence) expect_replicated("stream", own->x[u], count);
     }
-    if (!own->s.sequence) expect_replicated("gradient of the stream", own->d, count);
+    if (!own->s.sequence) expect_replicated("activation gradient", own->d, count);
 }
 
 static void compare(gpt_shape s, device_kind kind) {
@@ -106,7 +106,7 @@ static void untied_model(void **state) {
     compare(s, DEVICE_CPU);
 }
 
-/* Each rank between the regions has its share of the rows, and every recomputation. */
+/* Sequence parallelism (outside tp regions each rank has its share of the rows), with every recomputation. */
 static void sequence_parallel(void **state) {
     (void)state;
     gpt_shape s = shape;
@@ -117,7 +117,7 @@ static void sequence_parallel(void **state) {
     }
 }
 
-/* The serial model's mask, by rows of the stream and by heads. */
+/* The dropout mask of the serial model, by rows of the residual stream and by heads. */
 static void dropout(void **state) {
     (void)state;
     gpt_shape s = shape;
@@ -129,7 +129,7 @@ static void dropout(void **state) {
     compare(s, DEVICE_CPU);
 }
 
-/* Rows are computed as they were, wherever they lie: all bits but those of gradients that are summed
+/* Rows are computed identically on every rank: all bits are equal except those of gradients summed
  * over rows. */
 static void sequence_parallel_changes_no_activation(void **state) {
     (void)state;
@@ -160,7 +160,7 @@ static void sequence_parallel_changes_no_activation(void **state) {
     model_close(&own);
 }
 
-/* What a pass sends: calls of three collectives, and bytes of all. */
+/* The traffic of a pass: calls of three collectives, and their total bytes. */
 typedef struct {
     uint64_t sums, scatters, gathers, bytes;
 } sent;
@@ -185,7 +185,7 @@ static uint64_t bytes_of(trine_tally_kind kind, size_t count) {
     return comm_bytes(kind, count, TRINE_F32, (int)P, (int)rank, 0);
 }
 
-/* A training pass: the head does nothing forwards. */
+/* A training pass: the head does nothing in the forward pass. */
 static void train(model *m) {
     for (int u = 0; u + 1 < m->units; u++)
         OK(gpt_forward(&m->run, &m->unit[u], &m->acts[u], m->x[u + 1], m->x[u], &m->batch));
@@ -196,7 +196,7 @@ static void train(model *m) {
  * and for each of three chunks twice for the cross-entropy, if there is another rank. */
 static void sums_per_pass(void **state) {
     (void)state;
-    /* Alone, a row-parallel linear adds its residual in the product, and nothing is left to add. */
+    /* On one rank a row-parallel linear adds its residual in the product. */
     const uint64_t L = shape.L, chunks = P > 1 ? 3 : 0, rows = P > 1 ? 2 * L : 0;
     model own;
     model_open(&own, shape, DEVICE_REF, tp.comm);
@@ -210,9 +210,9 @@ static void sums_per_pass(void **state) {
     model_close(&own);
 }
 
-/* Each of those sums of activations becomes a reduce-scatter here and an all-gather there, which
- * together send as much as a large one. Two things come on top: a block's backward gathers its two
- * inputs again, and the embedding's sum, which had no counterpart, gets one: it gathers the gradient. */
+/* Each of those sums of activations becomes a reduce-scatter and an all-gather, which together send
+ * as much as a large all-reduce. In addition, a block's backward gathers its two inputs again, and the
+ * embedding, whose sum had no counterpart, gathers the gradient. */
 static void sequence_parallel_sends_as_much(void **state) {
     (void)state;
     const uint64_t L = shape.L, chunks = 3;

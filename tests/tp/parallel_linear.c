@@ -1,6 +1,6 @@
 /* TEST np=1,2,3,4 */
 /* The public column- and row-parallel linear: forward and backward against the unsharded layer,
- * which is the same layer on a group of one. */
+ * which runs on a group of one. */
 #include "tp/fixture.h"
 #include "trine_linear.h"
 
@@ -18,7 +18,7 @@ static trine_linear_config config(trine_linear_split split) {
                                  .name = "layer"};
 }
 
-/* Biases start at zero, which would hide a bias that is counted tp times. */
+/* Nonzero biases: with zero, a bias that is counted tp times would be hidden. */
 static trine_linear *open_on(const char *where, trine_comm *comm, trine_linear_split split) {
     trine_linear *l;
     trine_linear_config c = config(split);
@@ -35,36 +35,36 @@ static trine_linear *open_layer(trine_comm *comm, trine_linear_split split) {
     return open_on("ref", comm, split);
 }
 
-/* Weight, or its gradient, of the shard against the same piece of the whole. */
+/* The weight of the shard, or its gradient, compared with the same part of the unsharded one. */
 static void expect_piece(const char *what, trine_linear_shard s, const float *got,
-                         const float *whole) {
-    float *want = piece(whole, IN, s.first_row, s.rows, s.first_col, s.cols);
+                         const float *full) {
+    float *want = submatrix(full, IN, s.first_row, s.rows, s.first_col, s.cols);
     expect_close(what, got, want, s.rows * s.cols);
     free(want);
 }
 
 static void shards_equal_the_unsharded_layer(trine_linear_split split) {
-    trine_linear *own = open_layer(tp.comm, split), *whole = open_layer(serial.comm, split);
-    trine_linear_shard s = trine_linear_local(own), w = trine_linear_local(whole);
+    trine_linear *own = open_layer(tp.comm, split), *full = open_layer(serial.comm, split);
+    trine_linear_shard s = trine_linear_local(own), w = trine_linear_local(full);
     assert_int_equal(s.rows, split == TRINE_COLUMN ? OUT / P : OUT);
     assert_int_equal(s.cols, split == TRINE_ROW ? IN / P : IN);
-    float *want = piece(w.weight, IN, s.first_row, s.rows, s.first_col, s.cols);
+    float *want = submatrix(w.weight, IN, s.first_row, s.rows, s.first_col, s.cols);
     assert_memory_equal(s.weight, want, s.rows * s.cols * sizeof *want);
     free(want);
     trine_linear_destroy(&own);
-    trine_linear_destroy(&whole);
+    trine_linear_destroy(&full);
     assert_null(own);
 }
 
 static void forward_and_backward_on(const char *where, trine_linear_split split) {
-    trine_linear *own = open_on(where, tp.comm, split), *whole = open_layer(serial.comm, split);
-    trine_linear_shard s = trine_linear_local(own), w = trine_linear_local(whole);
+    trine_linear *own = open_on(where, tp.comm, split), *full = open_layer(serial.comm, split);
+    trine_linear_shard s = trine_linear_local(own), w = trine_linear_local(full);
     float *x = normals("x", ROWS * IN), *dy = normals("dy", ROWS * OUT);
     float *y = zeros(ROWS * OUT), *y1 = zeros(ROWS * OUT);
     float *dx = zeros(ROWS * IN), *dx1 = zeros(ROWS * IN);
-    for (int twice = 0; twice < 2; twice++) { /* gradients add up */
-        OK(trine_linear_forward(whole, y1, x, ROWS));
-        OK(trine_linear_backward(whole, dx1, dy, ROWS));
+    for (int twice = 0; twice < 2; twice++) { /* gradients accumulate */
+        OK(trine_linear_forward(full, y1, x, ROWS));
+        OK(trine_linear_backward(full, dx1, dy, ROWS));
         OK(trine_linear_forward(own, y, rank == 0 ? x : NULL, ROWS));
         OK(trine_linear_backward(own, rank == 0 ? dx : NULL, dy, ROWS));
     }
@@ -77,16 +77,16 @@ static void forward_and_backward_on(const char *where, trine_linear_split split)
     float *all[] = {x, dy, y, y1, dx, dx1};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]);
     trine_linear_destroy(&own);
-    trine_linear_destroy(&whole);
+    trine_linear_destroy(&full);
 }
 
-/* The cpu's shards are held against ref's whole layer. */
+/* Shards on cpu are compared with the unsharded layer on ref. */
 static void forward_and_backward(trine_linear_split split) {
     forward_and_backward_on("ref", split);
     forward_and_backward_on("cpu", split);
 }
 
-/* The layer on one rank against the definition, in double: the oracle of the other tests. */
+/* The layer on one rank against the definition in double: the reference of the other tests. */
 static void unsharded_layer(trine_linear_split split) {
     trine_linear *l = open_layer(serial.comm, split);
     trine_linear_shard s = trine_linear_local(l);
@@ -172,20 +172,20 @@ static void refusals(void **state) {
     REFUSED(trine_linear_create(&l, tp.comm, &c), TRINE_EINVAL, "max_rows (0)");
     c = config(TRINE_ROW);
     c.in = c.out = (size_t)1 << 40;
-    REFUSED(trine_linear_create(&l, tp.comm, &c), TRINE_EINVAL, "no machine holds");
+    REFUSED(trine_linear_create(&l, tp.comm, &c), TRINE_EINVAL, "more than 2^50 elements");
     c = config(TRINE_ROW);
     c.max_rows = (size_t)1 << 60;
-    REFUSED(trine_linear_create(&l, tp.comm, &c), TRINE_EINVAL, "no machine holds");
+    REFUSED(trine_linear_create(&l, tp.comm, &c), TRINE_EINVAL, "more than 2^50 elements");
     c = config(TRINE_ROW);
     c.device = "abacus";
-    REFUSED(trine_linear_create(&l, tp.comm, &c), TRINE_EINVAL, "no device \"abacus\"");
+    REFUSED(trine_linear_create(&l, tp.comm, &c), TRINE_EINVAL, "unknown device \"abacus\"");
     c = config(TRINE_ROW);
     c.device = "cuda"; /* whether there is a GPU or not */
     REFUSED(trine_linear_create(&l, tp.comm, &c), TRINE_EUNSUPPORTED,
-            "device cpu or ref, not cuda");
+            "does not support device cuda; use device cpu or ref");
     c = config(TRINE_ROW);
     c.name = "a name of more than two dozen letters";
-    REFUSED(trine_linear_create(&l, tp.comm, &c), TRINE_EINVAL, "at most 24 bytes");
+    REFUSED(trine_linear_create(&l, tp.comm, &c), TRINE_EINVAL, "use at most 24 bytes");
     l = open_layer(tp.comm, TRINE_ROW);
     float *x = normals("x", (ROWS + 3) * IN), *y = zeros((ROWS + 3) * OUT);
     REFUSED(trine_linear_forward(l, y, x, ROWS + 3), TRINE_EINVAL, "8 rows");

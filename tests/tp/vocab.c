@@ -1,6 +1,6 @@
 /* TEST np=1,2,3,4 */
 /* Vocabulary-parallel embedding and cross-entropy against the same functions on one rank, with
- * vocabularies that tp does not divide and ranks that hold nothing but padding. */
+ * vocabularies that tp does not divide and ranks that have only padding. */
 #include "comm/api/comm.h"
 #include "tp/fixture.h"
 
@@ -32,32 +32,33 @@ static int32_t *tokens(size_t V, size_t step) {
     return t;
 }
 
-/* Rows of `whole` (V, width) that this rank holds; padding rows are `padding`. */
-static float *own_rows(const float *whole, tp_vocab v, size_t width, float padding) {
+/* This rank's rows of `full` (V, width); padding rows are `padding`. */
+static float *own_rows(const float *full, tp_vocab v, size_t width, float padding) {
     float *own = zeros(v.rows * width);
     for (size_t i = 0; i < v.rows * width; i++)
-        own[i] = i < v.valid * width ? whole[v.first * width + i] : padding;
+        own[i] = i < v.valid * width ? full[v.first * width + i] : padding;
     return own;
 }
 
-/* Looking a row up adds zeros to it: equal bits. Padding rows are NaN: a read would show. */
+/* A lookup adds only zeros to a row: equal bits. Padding rows are NaN, so that a read is detected. */
 static void embedding_of(size_t V) {
     tp_vocab v = tp_vocab_of(V, (int)P, (int)rank, 1);
-    float *whole = normals("table", V * C), *own = own_rows(whole, v, C, NAN);
+    float *full = normals("table", V * C), *own = own_rows(full, v, C, NAN);
     float *x = zeros(N * C), *want = zeros(N * C), *dx = normals("dx", N * C);
-    float *dwhole = zeros(V * C), *down = zeros(v.rows * C);
+    float *dfull = zeros(V * C), *down = zeros(v.rows * C);
     int32_t *ids = tokens(V, 3);
-    OK(tp_embedding_forward(&serial, want, whole, ids, N, C, V));
+    OK(tp_embedding_forward(&serial, want, full, ids, N, C, V));
     OK(tp_embedding_forward(&tp, x, own, ids, N, C, V));
     assert_memory_equal(x, want, N * C * sizeof *x);
     for (size_t i = 0; i < N; i++)
-        assert_memory_equal(want + i * C, whole + (size_t)ids[i] * C, C * sizeof *x);
-    for (size_t i = 0; i < v.valid * C; i++) down[i] = 5.0f; /* what GRAD_SET must not see */
-    OK(tp_embedding_backward(&serial, &(param){NULL, dwhole, GRAD_ADD}, dx, ids, N, C, V));
+        assert_memory_equal(want + i * C, full + (size_t)ids[i] * C, C * sizeof *x);
+    for (size_t i = 0; i < v.valid * C; i++)
+        down[i] = 5.0f; /* old values, which GRAD_SET must not read */
+    OK(tp_embedding_backward(&serial, &(param){NULL, dfull, GRAD_ADD}, dx, ids, N, C, V));
     OK(tp_embedding_backward(&tp, &(param){NULL, down, GRAD_SET}, dx, ids, N, C, V));
-    float *expected = own_rows(dwhole, v, C, 0);
+    float *expected = own_rows(dfull, v, C, 0);
     assert_memory_equal(down, expected, v.rows * C * sizeof *down);
-    float *all[] = {whole, own, x, want, dx, dwhole, down, expected};
+    float *all[] = {full, own, x, want, dx, dfull, down, expected};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]);
     free(ids);
 }
@@ -67,13 +68,13 @@ static void embedding(void **state) {
     for (size_t V = 1; V <= 13; V++) embedding_of(V);
 }
 
-/* Logits (N, V) by columns: this rank's, with large values in the padding columns, which must count
- * neither in the maximum nor in the sum. */
-static float *own_columns(const float *whole, tp_vocab v, size_t V) {
+/* This rank's columns of the logits (N, V), with large values in the padding columns, which must
+ * affect neither the maximum nor the sum. */
+static float *own_columns(const float *full, tp_vocab v, size_t V) {
     float *own = zeros(N * v.rows);
     for (size_t i = 0; i < N; i++)
         for (size_t j = 0; j < v.rows; j++)
-            own[i * v.rows + j] = j < v.valid ? whole[i * V + v.first + j] : 1e6f;
+            own[i * v.rows + j] = j < v.valid ? full[i * V + v.first + j] : 1e6f;
     return own;
 }
 
@@ -90,27 +91,27 @@ static double cross_entropy(const float *logits, const int32_t *targets, size_t 
 
 static void xent_of(size_t V) {
     tp_vocab v = tp_vocab_of(V, (int)P, (int)rank, 1);
-    float *whole = normals("logits", N * V), *own = own_columns(whole, v, V);
+    float *full = normals("logits", N * V), *own = own_columns(full, v, V);
     tp_xent x = {zeros(N), zeros(N * 2), zeros(N)}, y = {zeros(N), zeros(N * 2), NULL};
     int32_t *ids = tokens(V, 5);
-    double scale = 0.125, loss = 100, serial_loss = 100, exact = cross_entropy(whole, ids, V);
+    double scale = 0.125, loss = 100, serial_loss = 100, exact = cross_entropy(full, ids, V);
     OK(tp_xent_forward(&tp, &loss, &x, own, ids, scale, N, V));
-    OK(tp_xent_forward(&serial, &serial_loss, &y, whole, ids, scale, N, V));
+    OK(tp_xent_forward(&serial, &serial_loss, &y, full, ids, scale, N, V));
     /* Rounding of N = 12 terms of a few units in fp32: 12 * 4 * 6e-8 = 3e-6, times the scale. */
     assert_true(fabs(loss - serial_loss) < 1e-6);
     assert_true(fabs(loss - 100 - scale * exact) < 1e-6);
-    assert_memory_equal(x.max, y.max, N * sizeof *x.max); /* a maximum does not round */
+    assert_memory_equal(x.max, y.max, N * sizeof *x.max); /* a maximum is exact */
     expect_replicated("sums", x.sums, N * 2);
     OK(tp_xent_backward(&tp, own, &x, ids, scale, N, V));
-    OK(tp_xent_backward(&serial, whole, &y, ids, scale, N, V));
+    OK(tp_xent_backward(&serial, full, &y, ids, scale, N, V));
     for (size_t i = 0; i < N; i++)
         for (size_t j = 0; j < v.rows; j++) {
             float got = own[i * v.rows + j];
             /* Softmax of at most 1, times the scale, from a sum of V <= 13 terms. */
-            if (j < v.valid) assert_true(fabsf(got - whole[i * V + v.first + j]) < 2e-7f);
+            if (j < v.valid) assert_true(fabsf(got - full[i * V + v.first + j]) < 2e-7f);
             if (j >= v.valid) assert_true(got == 0);
         }
-    float *all[] = {whole, own, x.max, x.sums, x.own, y.max, y.sums};
+    float *all[] = {full, own, x.max, x.sums, x.own, y.max, y.sums};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]);
     free(ids);
 }

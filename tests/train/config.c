@@ -1,6 +1,6 @@
 /* TEST np=0 */
-/* The configuration as a user meets it: the defaults, what is refused and in which words, the
- * command line, and the learning rate by hand. */
+/* The configuration as users see it: defaults, error messages, the command line, and the learning rate,
+ * which is computed by hand. */
 #include "harness.h"
 
 #include <limits.h>
@@ -21,7 +21,7 @@ static trine_config legal(void) {
 static void the_defaults_need_only_data(void **state) {
     (void)state;
     trine_config c = trine_config_default();
-    REFUSED(trine_config_check(&c, 1), TRINE_EINVAL, "--data-path is missing");
+    REFUSED(trine_config_check(&c, 1), TRINE_EINVAL, "--data-path is required");
     c = legal();
     OK(trine_config_check(&c, 1));
     assert_int_equal(c.parallel.layout.dp, 1);
@@ -51,18 +51,19 @@ static void a_refused_configuration_is_left_as_it_was(void **state) {
     assert_int_equal(c.optimizer.lr_decay_iters, 0);
 }
 
-/* A product of three that no int holds is a message, not another number. */
+/* A product of three that overflows int is an error, not another number. */
 static void a_layout_of_too_many_ranks_is_not_looked_at(void **state) {
     (void)state;
     trine_config c = legal();
     c.model.vocab_size = 256;
     c.parallel.layout = (trine_layout){.dp = 0, .tp = 65536, .pp = 65537};
     REFUSED(trine_dry_run(&c, 0, stdout), TRINE_EINVAL,
-            "--dp 0 --tp 65536 --pp 65537 are 4295032832 ranks, too many");
-    REFUSED(trine_explain(&c, 0, stdout), TRINE_EINVAL, "are 4295032832 ranks");
+            "--dp 0 --tp 65536 --pp 65537: too many ranks: 4295032832 (at most 2147483647)");
+    REFUSED(trine_explain(&c, 0, stdout), TRINE_EINVAL,
+            ": too many ranks: 4295032832 (at most 2147483647)");
 }
 
-/* Programs for NCCL, whether it is named or may be chosen, and for whoever asks for them. */
+/* Programs for one queue: with NCCL, whether required or possible, and where requested. */
 static void who_gets_one_queue(void **state) {
     (void)state;
     static const struct {
@@ -92,7 +93,7 @@ static void who_gets_one_queue(void **state) {
     }
 }
 
-/* One fault a row, on 12 ranks; the words that the message must have. */
+/* One fault per row, on 12 ranks; the text that the message must have. */
 typedef struct {
     void (*spoil)(trine_config *c);
     const char *says;
@@ -189,87 +190,88 @@ FAULT(uneven_rows, c->parallel.sequence_parallel = true;
 FAULT(split_idle, c->parallel.layout.pp = 3; c->parallel.pp_split = "6,0,6")
 
 static const fault faults[] = {
-    {no_layers, "--num-layers 0 must be 1 to 32000"},
-    {many_layers, "--num-layers 32001 must be 1 to 32000"},
-    {no_width, "--hidden-size 0 must be 1 to"},
-    {huge_width, "--hidden-size 2147483647 must be 1 to"},
-    {huge_model, "no machine holds them"},
-    {huge_flight, "no machine holds them"},
-    {no_heads, "--num-attention-heads 0 must be at least 1"},
-    {odd_heads, "--hidden-size 768 must be a multiple of --num-attention-heads 11"},
-    {negative_mlp, "--ffn-hidden-size -1 must be at least 1"},
-    {no_sequence, "--seq-length 0 must be at least 1"},
-    {negative_vocab, "--vocab-size -1 must not be negative"},
-    {zero_four, "--zero 4 must be 0, 1, 2 or 3"},
-    {no_schedule, "schedule 3 is none"},
-    {no_buffers, "--gather-buffers 0 must be at least 1"},
-    {no_device, "--device: no device \"gpu\"; there are: cpu, ref, cuda"},
-    {null_device, "--device: no device \"(null)\""},
-    {negative_threads, "--threads -1 must not be negative"},
-    {negative_node, "--ranks-per-node -2 must not be negative"},
-    {negative_timeout, "--timeout -1 must not be negative"},
-    {no_micro, "--micro-batch-size 0 must be 1 to"},
-    {huge_micro, "--micro-batch-size 2147483647 must be 1 to"},
-    {negative_batch, "--global-batch-size -5 must not be negative"},
-    {negative_iters, "--train-iters -1 must not be negative"},
-    {no_eval, "--eval-iters 0 must be at least 1"},
-    {nan_lr, "--lr nan must be a number"},
-    {infinite_lr, "--lr inf must be a number"},
-    {high_min_lr, "--min-lr 1 must lie between 0 and --lr 0.0003"},
-    {negative_warmup, "--lr-warmup-iters -1 must not be negative"},
-    {negative_decay, "--weight-decay -0.1 must not be negative"},
-    {beta_one, "--adam-beta1 1 must be in [0, 1)"},
-    {nan_beta, "--adam-beta2 nan must be in [0, 1)"},
-    {no_eps, "--adam-eps 0 must be greater than 0"},
-    {infinite_decay, "--weight-decay inf must not be negative, and finite"},
-    {beta_one_in_fp32, "--adam-beta2 0.999999999 must be in [0, 1), in fp32 too"},
-    {eps_zero_in_fp32, "--adam-eps 1e-50 must be greater than 0, in fp32 too"},
-    {huge_lr, "--lr 1e+39 must be a number"},
-    {least_width, "--hidden-size -2147483648 must be 1 to"},
-    {many_micros, "--global-batch-size 25165824 is 2097152 micro-batches a dp rank"},
-    {negative_clip, "--clip-grad -1 must not be negative"},
-    {negative_dp, "--dp -1 --tp 1 --pp 1: each must be at least 1, or --dp 0"},
+    {no_layers, "--num-layers 0: must be between 1 and 32000"},
+    {many_layers, "--num-layers 32001: must be between 1 and 32000"},
+    {no_width, "--hidden-size 0: must be between 1 and"},
+    {huge_width, "--hidden-size 2147483647: must be between 1 and"},
+    {huge_model, "more than any machine can hold; reduce the model or the batch"},
+    {huge_flight, "more than any machine can hold; reduce the model or the batch"},
+    {no_heads, "--num-attention-heads 0: must be at least 1"},
+    {odd_heads, "--hidden-size 768: must be a multiple of --num-attention-heads 11"},
+    {negative_mlp, "--ffn-hidden-size -1: must be at least 1"},
+    {no_sequence, "--seq-length 0: must be at least 1"},
+    {negative_vocab, "--vocab-size -1: must not be negative"},
+    {zero_four, "--zero 4: must be 0, 1, 2 or 3"},
+    {no_schedule, "unknown schedule 3 (valid: naive, gpipe, 1f1b)"},
+    {no_buffers, "--gather-buffers 0: must be at least 1"},
+    {no_device, "--device: unknown device \"gpu\" (valid: cpu, ref, cuda)"},
+    {null_device, "--device: unknown device \"(null)\""},
+    {negative_threads, "--threads -1: must not be negative"},
+    {negative_node, "--ranks-per-node -2: must not be negative"},
+    {negative_timeout, "--timeout -1: must not be negative"},
+    {no_micro, "--micro-batch-size 0: must be between 1 and"},
+    {huge_micro, "--micro-batch-size 2147483647: must be between 1 and"},
+    {negative_batch, "--global-batch-size -5: must not be negative"},
+    {negative_iters, "--train-iters -1: must not be negative"},
+    {no_eval, "--eval-iters 0: must be at least 1"},
+    {nan_lr, "--lr nan: must be at least 0 and finite in fp32"},
+    {infinite_lr, "--lr inf: must be at least 0 and finite in fp32"},
+    {high_min_lr, "--min-lr 1: must be between 0 and --lr 0.0003"},
+    {negative_warmup, "--lr-warmup-iters -1: must not be negative"},
+    {negative_decay, "--weight-decay -0.1: must be at least 0 and finite in fp32"},
+    {beta_one, "--adam-beta1 1: must be in [0, 1)"},
+    {nan_beta, "--adam-beta2 nan: must be in [0, 1)"},
+    {no_eps, "--adam-eps 0: must be greater than 0"},
+    {infinite_decay, "--weight-decay inf: must be at least 0 and finite in fp32"},
+    {beta_one_in_fp32, "--adam-beta2 0.999999999: must be in [0, 1) in fp32"},
+    {eps_zero_in_fp32, "--adam-eps 1e-50: must be greater than 0 in fp32"},
+    {huge_lr, "--lr 1e+39: must be at least 0 and finite in fp32"},
+    {least_width, "--hidden-size -2147483648: must be between 1 and"},
+    {many_micros, "--global-batch-size 25165824: 2097152 micro-batches per dp rank"},
+    {negative_clip, "--clip-grad -1: must not be negative"},
+    {negative_dp, "--dp -1 --tp 1 --pp 1: each must be at least 1; --dp 0 means ranks / (tp x pp)"},
     {no_tp, "--tp 0 --pp 1: each must be at least 1"},
     {huge_layout, "but there are 12 ranks"},
     {left_over, "tp 1 x pp 5 = 5 does not divide the 12 ranks"},
     {wrong_product, "dp 2 x tp 2 x pp 2 = 8, but there are 12 ranks"},
-    {deep, "--pp 12 is more than the 11 units of the model: embedding, 9 layers and head"},
-    {odd_tp, "--ffn-hidden-size 3006 must be a multiple of --tp 12"},
-    {batch_of_dp, "--global-batch-size 30 must be a multiple of --micro-batch-size 1 x dp 12 = 12: "
-                  "24 or 36 would do"},
-    {many_passes, "2100 micro-batches through 32002 units (embedding, layers, head) are more than "
-                  "67108864 instructions; larger ones (--micro-batch-size) would do"},
-    {split_short, "--pp-split 6,6 has 2 stages, --pp has 3"},
-    {split_sum, "--pp-split 4,4,5 places 13 layers, the model has 12"},
-    {split_typo, "\"x\" is no stage"},
-    {split_empty, "\"\" is no stage"},
-    {split_head_first, "the head (h) belongs to the last stage"},
-    {split_late_embedding, "the embedding (e) belongs to the first stage"},
-    {idle_library, "--cuda-library is for --device cuda"},
-    {wide_heads, "--device cuda takes heads up to 256 wide, not 384: --hidden-size 768"},
-    {nccl_on_cpu, "--transport nccl is for --device cuda"},
+    {deep, "--pp 12: must be at most the 11 units of the model (embedding, 9 layers, head)"},
+    {odd_tp, "--ffn-hidden-size 3006: must be a multiple of --tp 12"},
+    {batch_of_dp,
+     "--global-batch-size 30: must be a multiple of --micro-batch-size 1 x dp 12 = 12; "
+     "use 24 or 36"},
+    {many_passes, "2100 micro-batches x 32002 units (embedding, layers, head) are more than "
+                  "67108864 instructions; use a larger --micro-batch-size"},
+    {split_short, "--pp-split 6,6: 2 stages, but --pp is 3"},
+    {split_sum, "--pp-split 4,4,5: 13 layers, but the model has 12"},
+    {split_typo, "invalid stage \"x\""},
+    {split_empty, "invalid stage \"\""},
+    {split_head_first, "the head (h) must be on the last stage"},
+    {split_late_embedding, "the embedding (e) must be on the first stage"},
+    {idle_library, "--cuda-library requires --device cuda"},
+    {wide_heads, "--device cuda: head dimension must be at most 256, not 384 (--hidden-size 768"},
+    {nccl_on_cpu, "--transport nccl requires --device cuda"},
     {split_idle, "stage 1 is empty"},
-    {two_types, "--bf16 and --fp16 are two types"},
-    {other_grads, "--grad-dtype fp16 must be fp32 or the type in use, which is bf16"},
-    {grads_of_fp32, "--grad-dtype bf16 must be fp32 or the type in use, which is fp32"},
-    {wide_grads, "type 1 is none that gradients can have"},
-    {tf32_of_bf16, "--tf32 is for fp32, not for --bf16"},
-    {all_dropped, "--hidden-dropout 1 must be in [0, 1)"},
-    {all_dropped_in_fp32, "--attention-dropout 0.999999999 must be in [0, 1), in fp32 too"},
-    {negative_dropout, "--attention-dropout -0.1 must be in [0, 1)"},
-    {nan_dropout, "--hidden-dropout nan must be in [0, 1)"},
-    {idle_scale, "--loss-scale is for --fp16"},
-    {idle_scaler, "--loss-scale-window and --hysteresis are for --fp16"},
-    {two_scales, "--loss-scale 64 is fixed: --initial-loss-scale"},
-    {negative_scale, "--loss-scale -1 must be 0 (dynamic) or greater than 0"},
-    {infinite_scale, "--loss-scale 1e+39 must be 0 (dynamic) or greater than 0, in fp32 too"},
-    {no_initial_scale, "--initial-loss-scale 0 must be greater than 0"},
-    {nan_min_scale, "--min-loss-scale nan must be greater than 0"},
-    {high_min_scale, "--min-loss-scale 64 is more than --initial-loss-scale 32"},
-    {no_window, "--loss-scale-window 0 must be at least 1"},
-    {no_hysteresis, "--hysteresis 0 must be at least 1"},
-    {no_recomputation, "recomputation 3 is none"},
-    {negative_chunk, "--loss-chunk -1 must not be negative"},
+    {two_types, "--bf16 and --fp16 are mutually exclusive"},
+    {other_grads, "--grad-dtype fp16: must be fp32 or the compute type (bf16)"},
+    {grads_of_fp32, "--grad-dtype bf16: must be fp32 or the compute type (fp32)"},
+    {wide_grads, "invalid gradient type 1 (valid: fp32, bf16, fp16)"},
+    {tf32_of_bf16, "--tf32 and --bf16 are mutually exclusive"},
+    {all_dropped, "--hidden-dropout 1: must be in [0, 1)"},
+    {all_dropped_in_fp32, "--attention-dropout 0.999999999: must be in [0, 1) in fp32"},
+    {negative_dropout, "--attention-dropout -0.1: must be in [0, 1)"},
+    {nan_dropout, "--hidden-dropout nan: must be in [0, 1)"},
+    {idle_scale, "--loss-scale requires --fp16"},
+    {idle_scaler, "--loss-scale-window and --hysteresis require --fp16"},
+    {two_scales, "--loss-scale 64 is static; --initial-loss-scale"},
+    {negative_scale, "--loss-scale -1: must be 0 (dynamic) or greater than 0"},
+    {infinite_scale, "--loss-scale 1e+39: must be 0 (dynamic) or greater than 0 in fp32"},
+    {no_initial_scale, "--initial-loss-scale 0: must be greater than 0"},
+    {nan_min_scale, "--min-loss-scale nan: must be greater than 0"},
+    {high_min_scale, "--min-loss-scale 64: must be at most --initial-loss-scale 32"},
+    {no_window, "--loss-scale-window 0: must be at least 1"},
+    {no_hysteresis, "--hysteresis 0: must be at least 1"},
+    {no_recomputation, "unknown recompute granularity 3 (valid: none, selective, full)"},
+    {negative_chunk, "--loss-chunk -1: must not be negative"},
     {uneven_rows, "--sequence-parallel: --tp 4 must divide --micro-batch-size 2 x --seq-length 7"},
 };
 
@@ -291,13 +293,14 @@ static void all_faults_stand_in_one_message(void **state) {
         faults[i].spoil(&c);
         c.optimizer.lr_decay_iters = -3;
         assert_int_equal(trine_config_check(&c, 12), TRINE_EINVAL);
-        assert_non_null(strstr(status_message(), "this configuration cannot run:\n  - "));
-        assert_non_null(strstr(status_message(), "\n  - --lr-decay-iters -3 must not be negative"));
+        assert_non_null(strstr(status_message(), "invalid configuration:\n  - "));
+        assert_non_null(
+            strstr(status_message(), "\n  - --lr-decay-iters -3: must not be negative"));
         REFUSED(TRINE_EINVAL, TRINE_EINVAL, faults[i].says);
     }
 }
 
-/* What is not refused: each type with its gradients, a scale at its own minimum, and sequence
+/* Accepted: each type with its gradients, a scale at its own minimum, and sequence
  * parallelism that has nothing to split. */
 static void legal_precisions(void **state) {
     (void)state;
@@ -318,12 +321,12 @@ static void legal_precisions(void **state) {
     }
 }
 
-/* ---- Suggestions: each must itself pass, on the ranks that it is for ---- */
+/* ---- Suggestions: each must be valid for its number of ranks ---- */
 
 /* Every suggested layout of `message`, tried in a copy of `config`; returns how many there were. */
 static int try_suggestions(const char *message, const trine_config *config, int ranks) {
     int tried = 0;
-    const char *at = strstr(message, "layouts that work on ");
+    const char *at = strstr(message, "valid layouts for ");
     while (at && (at = strstr(at, "--dp "))) {
         trine_config c = *config;
         trine_layout *l = &c.parallel.layout;
@@ -372,8 +375,7 @@ static void suggestions_can_split_the_rows(void **state) {
     c.parallel.sequence_parallel = true;
     c.parallel.layout = (trine_layout){.dp = 0, .tp = 4, .pp = 1};
     c.model.seq_length = 3;
-    REFUSED(trine_config_check(&c, 12), TRINE_EINVAL,
-            "layouts that work on 12 ranks: --dp 4 --tp 3");
+    REFUSED(trine_config_check(&c, 12), TRINE_EINVAL, "valid layouts for 12 ranks: --dp 4 --tp 3");
     assert_true(suggested(c, 12, 12) > 0);
 }
 
@@ -389,8 +391,9 @@ static void without_mpirun_the_layout_says_how_many_ranks(void **state) {
     (void)state;
     trine_config c = legal();
     c.parallel.layout = (trine_layout){.dp = 2, .tp = 2, .pp = 2};
-    assert_int_equal(suggested(c, 1, 8), 0); /* this layout is one that works */
-    REFUSED(trine_config_check(&c, 1), TRINE_EINVAL, "start it with mpirun -np 8");
+    assert_int_equal(suggested(c, 1, 8), 0); /* this layout is valid */
+    REFUSED(trine_config_check(&c, 1), TRINE_EINVAL,
+            "only one process was started; use mpirun -np 8");
     c.parallel.layout = (trine_layout){.dp = 1, .tp = 8, .pp = 1}; /* twelve heads */
     assert_true(suggested(c, 1, 8) > 0);
 }
@@ -401,17 +404,17 @@ static void where_nothing_works_the_message_says_what_stands_in_the_way(void **s
     c.micro_batch_size = 2;
     c.global_batch_size = 7;
     REFUSED(trine_config_check(&c, 4), TRINE_EINVAL,
-            "layouts that work on 4 ranks without --global-batch-size: --dp 4 --tp 1 --pp 1");
+            "valid layouts for 4 ranks without --global-batch-size: --dp 4 --tp 1 --pp 1");
     c = legal();
     c.parallel.pp_split = "1,2,3";
-    REFUSED(trine_config_check(&c, 4), TRINE_EINVAL, "on 4 ranks without --pp-split: --dp 4");
+    REFUSED(trine_config_check(&c, 4), TRINE_EINVAL, "for 4 ranks without --pp-split: --dp 4");
     c = legal();
     c.model.num_layers = 1;
     c.global_batch_size = 1;
     c.model.num_attention_heads = 1;
     c.model.ffn_hidden_size = 1;
     REFUSED(trine_config_check(&c, 5), TRINE_EINVAL,
-            "on 5 ranks without --global-batch-size: --dp 5 --tp 1 --pp 1");
+            "for 5 ranks without --global-batch-size: --dp 5 --tp 1 --pp 1");
 }
 
 /* ---- The command line ---- */
@@ -445,7 +448,7 @@ static void megatrons_words_and_ours_mean_the_same(void **state) {
     assert_true(c.model.untied);
 }
 
-/* The words of the precision, and those of the model's that only fill structs here. */
+/* The options of the precision, and model options that only fill structs here. */
 static void words_of_the_precision(void **state) {
     (void)state;
     trine_config c;
@@ -514,20 +517,23 @@ static void bad_lines_are_refused_whole(void **state) {
     trine_run r;
     REFUSED(parse(WORDS("--data-paht", "x"), &c, &r), TRINE_EINVAL,
             "unknown option --data-paht; did you mean --data-path?");
-    REFUSED(parse(WORDS("--zero", "4"), &c, &r), TRINE_EINVAL, "--zero must be 0, 1, 2 or 3");
+    REFUSED(parse(WORDS("--zero", "4"), &c, &r), TRINE_EINVAL,
+            "--zero: invalid value \"4\"; expected 0, 1, 2 or 3");
     REFUSED(parse(WORDS("--schedule", "1f1"), &c, &r), TRINE_EINVAL,
-            "--schedule must be naive, gpipe or 1f1b, not \"1f1\"");
-    REFUSED(parse(WORDS("--model", "gpt3"), &c, &r), TRINE_EINVAL, "gpt2-xl, not \"gpt3\"");
-    REFUSED(parse(WORDS("--gather-buffers", "0"), &c, &r), TRINE_EINVAL, "not \"0\"");
-    REFUSED(parse(WORDS("--lr", "fast"), &c, &r), TRINE_EINVAL, "--lr must be");
-    REFUSED(parse(WORDS("--train-iters", "1e3"), &c, &r), TRINE_EINVAL, "not \"1e3\"");
+            "--schedule: invalid value \"1f1\"; expected naive, gpipe or 1f1b");
+    REFUSED(parse(WORDS("--model", "gpt3"), &c, &r), TRINE_EINVAL,
+            "invalid value \"gpt3\"; expected custom, gpt2, gpt2-medium, gpt2-large or gpt2-xl");
+    REFUSED(parse(WORDS("--gather-buffers", "0"), &c, &r), TRINE_EINVAL, "invalid value \"0\"");
+    REFUSED(parse(WORDS("--lr", "fast"), &c, &r), TRINE_EINVAL, "--lr: invalid value");
+    REFUSED(parse(WORDS("--train-iters", "1e3"), &c, &r), TRINE_EINVAL, "invalid value \"1e3\"");
     REFUSED(parse(WORDS("--grad-dtype", "fp64"), &c, &r), TRINE_EINVAL,
-            "--grad-dtype must be fp32, bf16 or fp16, not \"fp64\"");
-    REFUSED(parse(WORDS("--hidden-dropout", "1.5"), &c, &r), TRINE_EINVAL, "--hidden-dropout must");
-    REFUSED(parse(WORDS("--tp"), &c, &r), TRINE_EINVAL, "--tp needs a value");
+            "--grad-dtype: invalid value \"fp64\"; expected fp32, bf16 or fp16");
+    REFUSED(parse(WORDS("--hidden-dropout", "1.5"), &c, &r), TRINE_EINVAL,
+            "--hidden-dropout: invalid value");
+    REFUSED(parse(WORDS("--tp"), &c, &r), TRINE_EINVAL, "--tp requires a value");
     REFUSED(parse(WORDS("text.bin"), &c, &r), TRINE_EINVAL, "unexpected argument \"text.bin\"");
     REFUSED(parse(WORDS("--tp", "0", "--layers", "3", "--seed", "-1"), &c, &r), TRINE_EINVAL,
-            "3 mistakes on the command line");
+            "3 errors on the command line");
 }
 
 /* ---- The learning rate ---- */

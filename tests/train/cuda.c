@@ -1,7 +1,7 @@
 /* TEST np=1,2,4 device */
-/* Training in memory that the host cannot touch, on a queue that runs late: every layout and ZeRO
- * stage against the same on ref, and the promises of equal bits (docs/numbers.md), which hold on any
- * device: sums over ranks are in rank order here, NCCL's under audit as well as the host's. */
+/* Training in device memory with an asynchronous queue: every layout and ZeRO stage against the same run on
+ * ref, and the promises of equal bits (docs/numbers.md), which hold on every device: sums over ranks are
+ * in rank order here, for NCCL under audit and on the host. */
 #include "training.h"
 
 #include <math.h>
@@ -12,11 +12,11 @@
 
 #define STEPS 2
 
-/* A kernel adds in another order than ref's plain loops: as much as layouts may differ by
- * (docs/numbers.md). Seen were 7e-8. */
+/* A kernel adds in a different order from ref's plain loops. The tolerance is that between layouts
+ * (docs/numbers.md). Measured: 7e-8. */
 #define BETWEEN_DEVICES 1e-6
 
-/* Two micro-batches a rank; small, since an emulated thread costs as much as a hundred real ones. */
+/* Two micro-batches per rank; small, since an emulated thread costs as much as a hundred real ones. */
 static trine_config config_of(trine_layout layout, int zero) {
     trine_config c = training_config();
     c.model.num_layers = 2;
@@ -34,7 +34,7 @@ static training_result run_on_gpu(trine_config c) {
     return training_run(harness_world, &c, STEPS);
 }
 
-/* What is dropped, split by rows, rebuilt and done in chunks: in every other run, with one of each. */
+/* Dropout, sequence parallelism, recomputation and row chunks: every second run uses them. */
 static void choose(trine_config *c, int n) {
     c->parallel.sequence_parallel = n / 2 % 2;
     c->parallel.recompute = (trine_recompute)(n % 3);
@@ -52,11 +52,11 @@ static void expect_near_ref(trine_layout layout, int zero, bool untied) {
     training_result ref = training_run(harness_world, &c, STEPS), gpu = run_on_gpu(c);
     double off = training_distance(&gpu, &ref);
     if (!(off <= BETWEEN_DEVICES))
-        fail_msg("dp %d tp %d pp %d zero %d: %.2g from ref", layout.dp, layout.tp, layout.pp, zero,
-                 off);
+        fail_msg("dp %d tp %d pp %d zero %d: differs from ref by %.2g", layout.dp, layout.tp,
+                 layout.pp, zero, off);
 }
 
-/* Many layouts need not all stages each. */
+/* With many layouts, each is tested with some stages only. */
 static void layout_near_ref(trine_layout layout) {
     int step = trine_world_size(harness_world) > 2 ? 2 : 1;
     for (int zero = (layout.pp + layout.tp / 2) % step; zero <= 3; zero += step) {
@@ -71,10 +71,10 @@ static void every_layout_is_near_ref(void **state) {
     training_layouts(layout_near_ref);
 }
 
-/* ref rounds to 16 bits at the same places, but within attention (whose probabilities a GPU rounds,
- * too), and elsewhere a few numbers in a hundred fall to a neighbour because a sum has another order.
- * Half a unit of bf16 is 2e-3 of a number, of fp16 2.4e-4; losses and norms are sums over all of
- * them. Seen were 4e-4 and 8e-5. */
+/* ref rounds to 16 bits at the same places, except in attention (where a GPU also rounds the
+ * probabilities); elsewhere a few numbers in a hundred round to a neighbour because a sum has another
+ * order. Half a unit of bf16 is 2e-3 of a number, of fp16 2.4e-4; losses and norms are sums over all
+ * of them. Measured: 4e-4 and 8e-5. */
 static double between_types(trine_dtype type) {
     return type == TRINE_BF16 ? 1e-3 : 2e-4;
 }
@@ -82,9 +82,9 @@ static double between_types(trine_dtype type) {
 static void in_16_bits_near_ref(trine_layout layout, trine_dtype type) {
     const int zero = (layout.pp + 2 * layout.tp + (type == TRINE_BF16)) % 4;
     trine_config c = config_of(layout, zero);
-    /* As many rows of the vocabulary on each tp rank of either device: a GPU's are a multiple of 64, and the
-     * head's input gradient is a sum over tp of addends that are rounded where the vocabulary is cut. With
-     * TRAINING_VOCAB distances grew threefold at tp 4, with this they are those of tp 1. */
+    /* The same number of vocabulary rows per tp rank on both devices: on a GPU it is a multiple of 64, and the
+     * head's input gradient is a sum over tp of addends that are rounded at the split of the vocabulary. With
+     * TRAINING_VOCAB the difference triples at tp 4; with this vocabulary it equals that of tp 1. */
     c.model.vocab_size = 256;
     c.precision.bf16 = type == TRINE_BF16, c.precision.fp16 = type == TRINE_F16;
     c.precision.grads = zero % 2 ? type : TRINE_F32;
@@ -93,11 +93,11 @@ static void in_16_bits_near_ref(trine_layout layout, trine_dtype type) {
     training_result ref = training_run(harness_world, &c, STEPS), gpu = run_on_gpu(c);
     double off = training_distance(&gpu, &ref);
     if (!(off <= between_types(type)))
-        fail_msg("dp %d tp %d pp %d zero %d, type %d: %.2g from ref", layout.dp, layout.tp,
-                 layout.pp, zero, (int)type, off);
+        fail_msg("dp %d tp %d pp %d zero %d, type %d: differs from ref by %.2g", layout.dp,
+                 layout.tp, layout.pp, zero, (int)type, off);
 }
 
-/* Many layouts need not both types each. */
+/* With many layouts, each is tested with one type only. */
 static void layout_in_16_bits(trine_layout layout) {
     const bool both = trine_world_size(harness_world) <= 2;
     if (both || layout.pp == 1) in_16_bits_near_ref(layout, TRINE_BF16);
@@ -111,16 +111,16 @@ static void sixteen_bits_are_near_ref(void **state) {
 
 static void expect_equal(trine_config a, trine_config b, const char *what) {
     training_result x = run_on_gpu(a), y = run_on_gpu(b);
-    if (!training_same_bits(&x, &y)) fail_msg("%s: other bits", what);
+    if (!training_same_bits(&x, &y)) fail_msg("%s: the bits differ", what);
 }
 
-/* Of the pairs in docs/numbers.md those that a GPU could break. */
+/* The pairs of docs/numbers.md that a GPU could break. */
 static void equal_bits(void **state) {
     (void)state;
     int ranks = trine_world_size(harness_world);
     trine_layout dp = {.dp = ranks, .tp = 1, .pp = 1}, pp = {.dp = 1, .tp = 1, .pp = ranks};
     trine_layout tp = {.dp = 1, .tp = ranks, .pp = 1};
-    expect_equal(config_of(tp, 0), config_of(tp, 0), "a run and itself");
+    expect_equal(config_of(tp, 0), config_of(tp, 0), "the same run twice");
     expect_equal(config_of(dp, 0), config_of(dp, 1), "zero 0 and 1");
     expect_equal(config_of(dp, 2), config_of(dp, 3), "zero 2 and 3");
     trine_config naive = config_of(pp, 0);
@@ -135,13 +135,13 @@ static void equal_bits(void **state) {
     }
 }
 
-/* Bytes of the dp group, a step, of ZeRO-0. */
+/* Bytes per step in the dp group, with ZeRO-0. */
 static uint64_t dp_bytes(const trine_trainer *t, trine_tally_kind kind) {
     return trine_comm_tally(trine_mesh_group(t->mesh, TRINE_DP), kind).bytes;
 }
 
-/* Where NCCL adds, a range of gradients is one all-reduce of its own; in rank order it is in two halves, as
- * on every other transport. */
+/* Where NCCL adds, a range of gradients is one NCCL all-reduce; in rank order it is a reduce-scatter and an
+ * all-gather, as on every other transport. */
 static void nccl_sums_gradients_in_one_call(void **state) {
     (void)state;
     int ranks = trine_world_size(harness_world);
@@ -159,17 +159,17 @@ static void nccl_sums_gradients_in_one_call(void **state) {
         OK(trine_trainer_create(&t, harness_world, &c));
         uint64_t before = dp_bytes(t, TRINE_TALLY_ALL_REDUCE);
         OK(trine_trainer_step(t, &m));
-        uint64_t whole = dp_bytes(t, TRINE_TALLY_ALL_REDUCE) - before;
-        uint64_t halves = dp_bytes(t, TRINE_TALLY_REDUCE_SCATTER);
-        assert_true(ordered || ranks == 1 ? whole == 0 : whole > 0);
-        assert_true(ordered && ranks > 1 ? halves > 0 : halves == 0);
+        uint64_t reduced = dp_bytes(t, TRINE_TALLY_ALL_REDUCE) - before;
+        uint64_t scattered = dp_bytes(t, TRINE_TALLY_REDUCE_SCATTER);
+        assert_true(ordered || ranks == 1 ? reduced == 0 : reduced > 0);
+        assert_true(ordered && ranks > 1 ? scattered > 0 : scattered == 0);
         assert_true(fabs(m.loss - ref.loss) <= BETWEEN_DEVICES * ref.loss);
         assert_true(fabs(m.grad_norm - ref.grad_norm) <= BETWEEN_DEVICES * ref.grad_norm);
         trine_trainer_destroy(&t);
     }
 }
 
-/* A profile waits for every operator, and changes nothing else. */
+/* A profile waits for every operator and changes nothing else. */
 static void profiled_steps_have_the_same_bits(void **state) {
     (void)state;
     trine_config c =
@@ -189,7 +189,7 @@ static void profiled_steps_have_the_same_bits(void **state) {
     trine_trainer_destroy(&t);
 }
 
-/* What an evaluation reads back leaves nothing behind in the sums of a step, nor the other way. */
+/* Sums of an evaluation do not leak into a training step, nor the other way round. */
 static void evaluation_and_training_take_turns(void **state) {
     (void)state;
     trine_config c =
@@ -213,9 +213,9 @@ static void evaluation_and_training_take_turns(void **state) {
                     loss[1][i] >= loss[0][i] * (1 - BETWEEN_DEVICES));
 }
 
-/* ---- Through the host, a piece at a time ---- */
+/* ---- Through the host, one segment at a time ---- */
 
-/* A tensor longer than one piece: 4 C C elements. */
+/* A tensor longer than one segment: 4 C C elements. */
 static trine_config long_config(trine_layout layout, const char *where) {
     trine_config c = config_of(layout, 0);
     c.model.hidden_size = 264;
@@ -238,14 +238,14 @@ static void initial_values_are_the_same_bits(void **state) {
         size_t count;
         OK(trine_trainer_create(&t, harness_world, &c));
         assert_non_null(training_tensor(t, LONG_TENSOR, &count));
-        assert_true(count > STATE_PIECE);
+        assert_true(count > STATE_STAGING);
         prints[on_gpu] = training_fingerprint(t);
         trine_trainer_destroy(&t);
     }
     assert_true(prints[0] == prints[1]);
 }
 
-/* One element behind the first piece differs on the last rank. */
+/* One element after the first segment differs on the last rank. */
 static void audit_reads_every_piece(void **state) {
     (void)state;
     int ranks = trine_world_size(harness_world);

@@ -1,6 +1,6 @@
 /* TEST np=1,2,4 */
-/* An evaluation: the mean loss over the first global batches of another file, in every layout, and
- * training goes on as if there had been none. */
+/* Evaluation: the mean loss over the first global batches of another file, in every layout; training
+ * continues as if there had been no evaluation. */
 #include "training.h"
 
 #include <math.h>
@@ -12,7 +12,7 @@ enum { BATCH = 4, BATCHES = 3, SEQUENCE = 8, TOKENS = BATCHES * BATCH * SEQUENCE
 
 static char path[] = "/tmp/trine-evaluation-XXXXXX";
 
-/* Tokens enough for all batches and not for one sample more. */
+/* Exactly enough tokens for all batches. */
 static int write_file(void **state) {
     (void)state;
     int32_t header[256] = {20240520, 1, TOKENS};
@@ -32,7 +32,7 @@ static int remove_file(void **state) {
     return unlink(path);
 }
 
-/* Each axis as long as there are ranks, with another ZeRO stage. */
+/* Each axis with all ranks, with a different ZeRO stage. */
 static trine_config config(int axis) {
     int ranks = trine_world_size(harness_world);
     const struct {
@@ -56,8 +56,8 @@ static trine_trainer *create(const trine_config *c) {
     return t;
 }
 
-/* What one training step reports whose global batch is the whole file. The same samples in another
- * order, so the sums are rounded otherwise. */
+/* The loss of one training step whose global batch is the entire file: the same samples in another
+ * order, so sums are rounded differently. */
 static double loss_of_file(trine_config c) {
     c.data.data_path = path;
     c.global_batch_size = BATCHES * BATCH;
@@ -96,7 +96,7 @@ static void training_is_not_disturbed(void **state) {
             got.norm[i] = m.grad_norm;
             got.params[i] = training_fingerprint(t);
         }
-        if (!training_same_bits(&got, &want)) fail_msg("axis %d: other bits", axis);
+        if (!training_same_bits(&got, &want)) fail_msg("axis %d: the bits differ", axis);
         trine_trainer_destroy(&t);
     }
 }

@@ -1,8 +1,8 @@
 /* TEST np=1,2 */
-/* A library takes memory of the GPU when something of it is used for the first time: here each kernel
- * and each product of new sizes does (TRINE_EMU_FIRST_USE). All of that has happened when a trainer is
- * made, before it takes its plan: steps and evaluations take nothing more. Ranks share one GPU, so that
- * groups add on the host: what NCCL takes is its own matter. */
+/* Libraries allocate GPU memory at the first use of a function: here each kernel and each matmul of a new
+ * size does (TRINE_EMU_FIRST_USE). All first uses happen when a trainer is created, before it allocates its
+ * plan: steps and evaluations allocate nothing more. Ranks share one GPU, so that groups add on the host;
+ * NCCL's memory is not tested here. */
 #include "training.h"
 
 #include <dlfcn.h>
@@ -10,7 +10,7 @@
 
 #include "device/cuda/sizes.h"
 
-/* What was used before is new again. */
+/* Everything counts as unused again. */
 static void forget(const trine_config *c) {
     void (*emu_forget_uses)(void);
     void *object = dlopen(c->parallel.cuda_library, RTLD_NOW | RTLD_LOCAL);
@@ -52,10 +52,10 @@ static void expect_no_later_use(trine_config c, const char *what) {
     if (seen->bytes - seen->free_bytes <= own) fail_msg("%s: nothing was loaded", what);
     for (int i = 0; i < 2; i++) {
         OK(trine_trainer_step(t, &m));
-        if (free_bytes(t) != before) fail_msg("%s: step %d takes memory", what, i + 1);
+        if (free_bytes(t) != before) fail_msg("%s: step %d allocates GPU memory", what, i + 1);
     }
     OK(trine_trainer_eval(t, &loss));
-    if (free_bytes(t) != before) fail_msg("%s: an evaluation takes memory", what);
+    if (free_bytes(t) != before) fail_msg("%s: an evaluation allocates GPU memory", what);
     trine_trainer_destroy(&t);
 }
 
@@ -93,7 +93,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(in_every_type),
         cmocka_unit_test(in_every_layout),
     };
-    if (getenv("TRINE_CUDA_LIBRARY")) return harness_skip("only the emulation says what it loads");
+    if (getenv("TRINE_CUDA_LIBRARY"))
+        return harness_skip("only the emulation reports its allocations");
     setenv("TRINE_EMU_FIRST_USE", "65536", 1);
     setenv("TRINE_EMU_GPUS", "1", 1);
     return HARNESS_RUN(argc, argv, tests);

@@ -1,7 +1,7 @@
 #!/bin/sh
-# What a user of GPUs meets before the first step and in a bad one: no object, no GPU, an old driver,
-# too little memory, a GPU that fails. One message from the whole job, which names host, rank and GPU;
-# no rank ends well. And what the banner says. The machine is the emulation's (emu).
+# Failures on GPUs before the first step and during a step: no shared object, no GPU, an old driver, too little
+# memory, a GPU that fails. The job prints one message, which names host, rank and GPU; every rank exits with
+# a failure. Also the banner's lines. The GPU is emulated (emu).
 . tests/lib.sh
 
 token_file "$data" 20240520 1 4096 4096
@@ -9,7 +9,7 @@ object=$BUILD/emu/libtrine_cuda.so
 gpu="--device cuda --cuda-library $object --data-path $data"
 host=$(hostname)
 
-# on SETTING COMMAND...: on an emulated machine that is so; plain: as it is of itself
+# on SETTING COMMAND...: on an emulated machine with this setting; plain: without one
 on() {
     export "TRINE_EMU_${1?}"
     shift
@@ -30,13 +30,13 @@ refused() {
 
 # ---- The object
 
-# Nothing of ours lies beside a copy of the program. (The machine's loader might know another.)
+# A copy of the program with no object beside it. (The machine's loader might find another one.)
 TRAIN=$dir/bin/train_gpt
 mkdir -p "$dir/bin" "$dir/lib"
 cp "$BUILD/train_gpt" "$TRAIN"
-refused 2 "there is no libtrine_cuda.so beside the program" --device cuda --data-path "$data" --dp 2 &&
-    says 1 "--device cpu needs none" && says 1 "$host rank 0 [pp0 dp0 tp0]: " && says 0 "    at "
-result $? "no object: one line says what to do"
+refused 2 "libtrine_cuda.so was not found beside the program" --device cuda --data-path "$data" --dp 2 &&
+    says 1 "or use --device cpu" && says 1 "$host rank 0 [pp0 dp0 tp0]: " && says 0 "    at "
+result $? "missing object: one line says what to do"
 
 cp "$object" "$dir/lib/"
 job 0 --device cuda --data-path "$data" --train-iters 1
@@ -45,20 +45,20 @@ result $? "the object in ../lib is found"
 
 echo "no object" >"$dir/bin/libtrine_cuda.so"
 refused 0 "bin/libtrine_cuda.so: " --device cuda --data-path "$data"
-result $? "what lies beside the program is not avoided when it is broken"
+result $? "a broken object beside the program is an error"
 
 TRAIN=$BUILD/train_gpt
 refused 0 "--cuda-library $dir/none.so: No such file" --device cuda --data-path "$data" \
     --cuda-library "$dir/none.so"
-result $? "a named object that is not there"
+result $? "--cuda-library: missing file"
 
 refused 0 "is not Trine's" --device cuda --data-path "$data" \
     --cuda-library "$(ldd "$BUILD/train_gpt" | sed -n 's/.*libdnnl[^ ]* => \([^ ]*\).*/\1/p')"
-result $? "a named object that is another library"
+result $? "--cuda-library: another library"
 
-refused 0 "--cuda-library is for --device cuda" --device cpu --cuda-library "$object" \
+refused 0 "--cuda-library requires --device cuda" --device cpu --cuda-library "$object" \
     --data-path "$data"
-result $? "an object for a device without one"
+result $? "--cuda-library on a device that uses none"
 
 # ---- The GPUs
 
@@ -69,7 +69,7 @@ plain
 
 # shellcheck disable=SC2086
 on DRIVER=11000 refused 0 "driver version is insufficient" $gpu
-result $? "a driver that is too old"
+result $? "driver too old"
 plain
 
 # shellcheck disable=SC2086
@@ -77,83 +77,83 @@ on GPUS=2 job 4 $gpu --tp 2 --dp 2 --train-iters 1
 [ $status -eq 0 ] && prints 1 "gpu      Emulated GPU, 4.0 GiB" && prints 1 "; ranks 0-3" &&
     prints 1 "fewer GPUs than ranks: 4 ranks share 2 GPUs" && prints 0 "warning" &&
     prints 1 "transport staged shm: dp node; nccl: tp" && prints 1 "links    dp host memory, tp NVLink" &&
-    prints 1 "has given 96.0 MiB to workspaces, 8.0 to NCCL, 0.0 to contexts"
-result $? "the banner says who shares what"
+    prints 1 "used on rank 0's GPU before the plan: 96.0 MiB by workspaces, 8.0 by NCCL, 0.0 by contexts"
+result $? "the banner shows which ranks share a GPU"
 plain
 
-# GPUs of the emulation are paired by NVLink, fours of them share a switch.
+# Emulated GPUs are linked by NVLink in pairs; groups of four share a switch.
 # shellcheck disable=SC2086
 job 4 $gpu --tp 2 --dp 2 --train-iters 1
 [ $status -eq 0 ] && prints 1 "transport nccl: dp tp; shm: node" &&
     prints 1 "links    dp PCIe, tp NVLink" &&
-    prints 1 "has given 48.0 MiB to workspaces, 16.0 to NCCL, 0.0 to contexts"
-result $? "the banner says what links the GPUs of a group, and what is gone before the plan"
+    prints 1 "used on rank 0's GPU before the plan: 48.0 MiB by workspaces, 16.0 by NCCL, 0.0 by contexts"
+result $? "the banner shows the links within each group, and memory in use before the plan"
 # shellcheck disable=SC2086
 job 5 $gpu --dp 5 --global-batch-size 5 --train-iters 1
 [ $status -eq 0 ] && prints 1 "links    dp host memory"
-result $? "the slowest of a group's links counts"
+result $? "a group is as fast as its slowest link"
 
-# On nodes of one rank each a tp group spans two.
+# With one rank per node, a tp group spans two nodes.
 # shellcheck disable=SC2086
 job 2 $gpu --tp 2 --train-iters 1 --ranks-per-node 1
-[ $status -eq 0 ] && prints 1 "warning: 1 of 1 tp groups cross nodes"
-result $? "the banner warns of a tp group that crosses nodes"
+[ $status -eq 0 ] && prints 1 "warning: 1 of 1 tp groups span nodes"
+result $? "the banner warns about a tp group that spans nodes"
 
 # ---- Memory
 
-# What the device itself takes, the reserve of 64 MiB, and 9 MiB.
+# The device's own memory, the reserve of 64 MiB, and 9 MiB.
 large="--hidden-size 64 --seq-length 64 --micro-batch-size 8 --global-batch-size 32 --schedule gpipe --transport shm"
 # shellcheck disable=SC2086
-on MEMORY=$((121 << 20)) refused 2 "out of memory: this rank asks its GPU for" $gpu $large --dp 2 &&
+on MEMORY=$((121 << 20)) refused 2 "out of memory: this rank needs" $gpu $large --dp 2 &&
     says 1 "$host rank 0 [pp0 dp0 tp0] GPU 0 (Emulated GPU): " && says 1 "activations" &&
-    says 1 "and a reserve of 64.0, and of the GPU's 121.0 MiB" && says 3 " MiB a rank: "
-result $? "too little memory: who asked for what, and three ways out"
+    says 1 "and a reserve of 64.0 MiB; of the GPU's 121.0 MiB" && says 3 " MiB per rank and needs "
+result $? "too little memory: the message has rank, size and three remedies"
 sed -n 's/^  - \(.*\) saves.*/\1/p' "$dir/err" >"$dir/ways"
 while read -r way; do
     case $way in *ranks) continue ;; esac
     # shellcheck disable=SC2086
     job 2 $gpu $large --dp 2 $way --train-iters 0
     [ $status -eq 0 ] && prints 1 "total on the GPU"
-    result $? "the way out that the message names fits: $way"
+    result $? "the remedy in the message fits: $way"
 done <"$dir/ways"
 [ -s "$dir/ways" ]
-result $? "there are ways to try"
+result $? "the message has remedies to try"
 plain
 
-# What the device itself takes, and half of what a group of NCCL's adds in.
+# The device's own memory, and half of an NCCL group's buffers.
 # shellcheck disable=SC2086
-on MEMORY=$((52 << 20)) refused 2 "out of memory: this rank asks its GPU for" $gpu --dp 2 &&
-    says 1 ", beside what NCCL's groups take," && says 3 " MiB a rank: " && says 0 "maths"
-result $? "too little memory for NCCL's groups: the same"
+on MEMORY=$((52 << 20)) refused 2 "out of memory: this rank needs" $gpu --dp 2 &&
+    says 1 " MiB of GPU memory in addition to NCCL's groups (" && says 3 " MiB per rank and needs " && says 0 "maths"
+result $? "too little memory for NCCL groups: the same"
 plain
 
-# Each kernel and each product takes a MiB when it is first used. What is left after that is for the plan.
+# Each kernel and each matmul takes a MiB at its first use. The rest is for the plan.
 export TRINE_EMU_FIRST_USE=$((1 << 20))
 for memory in 60 80 100; do
     # shellcheck disable=SC2086
-    on MEMORY=$((memory << 20)) refused 2 "out of memory: this rank asks its GPU for" $gpu --dp 2 &&
+    on MEMORY=$((memory << 20)) refused 2 "out of memory: this rank needs" $gpu --dp 2 &&
         says 1 "and a reserve of 64.0" && says 0 "maths" && prints 0 "step "
-    result $? "libraries that need more than a GPU of $memory MiB has: refused before the first step"
+    result $? "libraries need more than the $memory MiB of the GPU: refused before the first step"
 done
 # shellcheck disable=SC2086
 on MEMORY=$((200 << 20)) job 2 $gpu --dp 2
 [ $status -eq 0 ] && prints 1 "step    3/3 | loss"
-result $? "libraries and the plan beside them"
+result $? "libraries and the plan fit together"
 plain
 
-# All sizes of this model are multiples of 8 elements but the vocabulary, whose rows are padded.
+# All sizes of this model except the vocabulary, whose rows are padded, are multiples of 8 elements.
 # shellcheck disable=SC2086
 on BLAS_MULTIPLE=8 job 2 $gpu --tp 2 --vocab-size 257
 [ $status -eq 0 ] && prints 1 "step    3/3 | loss" && prints 1 "vocabulary 257,"
-result $? "the products of an odd vocabulary are even"
+result $? "matmuls with an odd vocabulary have aligned sizes"
 plain
 
 # shellcheck disable=SC2086
-on MEMORY=$((30 << 20)) refused 0 "GPU 0 has no memory left for the device itself" $gpu
-result $? "a GPU that is too small for the device itself"
+on MEMORY=$((30 << 20)) refused 0 "GPU 0 has no free memory for the device's own buffers" $gpu
+result $? "too little memory for the device's own buffers"
 plain
 
-# Without it the host's memory is copied all the same, to the same numbers. (Steps, without their times.)
+# Unpinned host memory gives the same numbers. (Steps are compared without times.)
 steps() { sed -n 's/^\(step.*grad norm [^ ]*\).*/\1/p' "$dir/out"; }
 # shellcheck disable=SC2086
 on GPUS=1 job 2 $gpu --dp 2 --log-interval 1
@@ -162,11 +162,11 @@ steps >"$dir/pinned"
 on PINNABLE=4096 job 2 $gpu --dp 2 --log-interval 1
 [ $status -eq 0 ] && steps | cmp -s - "$dir/pinned" && [ -s "$dir/pinned" ] && messages 0 &&
     prints 1 "warning: on 2 of 2 ranks up to " && prints 1 "could not be pinned" &&
-    prints 1 "on rank 0 first: GPU 0: " && prints 1 "slower, while the host waits"
-result $? "host memory that cannot be pinned: one warning, and the same steps"
+    prints 1 "first on rank 0: GPU 0: " && prints 1 "the driver stages copies of it, which is slower"
+result $? "host memory that cannot be pinned: one warning and the same steps"
 plain
 
-# The plan before is what is taken, but for the transport, of which a dry run knows the most only.
+# The plan equals the allocation, except for the transport, for which a dry run knows only the maximum.
 # shellcheck disable=SC2086
 on GPUS=1 job 2 $gpu --dp 2 --zero 3 --train-iters 0
 sed -n '/^memory/,/staging/p' "$dir/out" >"$dir/taken"
@@ -174,7 +174,7 @@ sed -n '/^memory/,/staging/p' "$dir/out" >"$dir/taken"
 on GPUS=0 job 0 $gpu --dp 2 --zero 3 --dry-run
 [ $status -eq 0 ] && sed -n '/^memory/,/staging/p' "$dir/out" | cmp -s - "$dir/taken" &&
     grep -q "total on the GPU" "$dir/taken" && grep -q "host: staging" "$dir/taken"
-result $? "--dry-run without a GPU prints what is taken with one"
+result $? "--dry-run without a GPU prints the memory used on one"
 job 0 --device cuda --pp 2 --global-batch-size 4 --explain
 [ $status -eq 0 ] && prints 2 "stage 1"
 result $? "--explain needs neither GPU nor object"
@@ -187,7 +187,7 @@ for after in 60 400 900; do
     on FAIL=$after job 4 $gpu --dp 2 --tp 2 --train-iters 50 --global-batch-size 8
     messages 1 && grep -q "^trine: $host rank [0-3] \[.*\] GPU [0-3] (Emulated GPU): maths" "$dir/err" &&
         ended
-    result $? "a GPU fails after $after operations: the job ends, and says whose"
+    result $? "a GPU fails after $after operations: the job aborts and names the GPU's rank"
     plain
 done
 

@@ -1,6 +1,6 @@
 /* TEST np=2,4 */
-/* What the interpreter asks of the transport, call by call: the messages of a group, and both of a
- * tied matrix, are started between the two calls that say so, and nobody waits in between. The
+/* The interpreter's calls of the transport: the messages of a message group, and both messages of a tied
+ * matrix, are started between the begin and end calls of the group, without waiting in between. The
  * interpreter is compiled into this file with its calls recorded. */
 #include "training.h"
 
@@ -8,7 +8,7 @@
 
 #include "comm/api/comm.h"
 
-/* ---- What was called ---- */
+/* ---- Recorded calls ---- */
 
 static struct {
     bool open;
@@ -85,7 +85,7 @@ static int messages_of(const program *p) {
     return count;
 }
 
-/* A tied matrix's gradients go in chunks, each a group of two. */
+/* The gradients of a tied matrix are sent in segments, each a message group of two. */
 static int tie_groups(const trine_trainer *t) {
     int pp = t->held.config.coord.pp;
     if (pp > 0 && pp < t->spec.stages - 1) return 0;

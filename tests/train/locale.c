@@ -1,7 +1,7 @@
 /* TEST np=1 */
-/* The library in a program whose language has a comma where C has a point: what is written and read is
- * what it is in the locale C, byte by byte, and the program's own locale stays as it is. The locale is
- * compiled here, for this process alone. */
+/* The library in a program whose locale has a decimal comma: input and output equal those in the C locale,
+ * byte by byte, and the program's own locale is unchanged. The locale is compiled here, for this process
+ * only. */
 #include "training.h"
 
 #include <locale.h>
@@ -14,7 +14,7 @@
 static char base[] = "/dev/shm/trine-locale-XXXXXX";
 static char de[20] = "de_DE.UTF-8";
 
-/* Whether there is such a locale now. */
+/* Whether such a locale exists now. */
 static bool make_locale(void) {
     char command[200];
     if (!mkdtemp(base)) return false;
@@ -31,7 +31,7 @@ static void remove_folder(void) {
     if (system(command) != 0) perror(base);
 }
 
-/* The program's locale is what it has chosen, for itself. */
+/* The program's locale is still the one that it chose. */
 static void expect_comma(void) {
     char text[10];
     snprintf(text, sizeof text, "%.1f", 1.5);
@@ -49,7 +49,7 @@ static char *contents(const char *path) {
     return text;
 }
 
-/* ---- What a run says and leaves, in one language --------------------------------------------- */
+/* ---- Output and files of a run in one language ---------------------------------------------- */
 
 typedef struct {
     char folder[64];
@@ -65,7 +65,7 @@ static const char *in_folder(const record *r, const char *name) {
     return path;
 }
 
-/* --help, --dry-run, --explain and a refusal, with options that have a point. */
+/* --help, --dry-run, --explain and a refusal, with options that have a decimal point. */
 static void look(record *r) {
     char *argv[] = {"train_gpt", "--lr", "1.5e-3", "--weight-decay=0.05", "--timeout", "2.5", NULL};
     trine_config c, other = training_config();
@@ -79,9 +79,9 @@ static void look(record *r) {
     OK(trine_dry_run(&other, 1, out));
     OK(trine_explain(&other, 1, out));
     argv[2] = "1,5e-3";
-    REFUSED(trine_parse(6, argv, &c, &run), TRINE_EINVAL, "not \"1,5e-3\"");
+    REFUSED(trine_parse(6, argv, &c, &run), TRINE_EINVAL, "invalid value \"1,5e-3\"");
     other.optimizer.adam_beta1 = 1.25;
-    REFUSED(trine_config_check(&other, 1), TRINE_EINVAL, "--adam-beta1 1.25 must be");
+    REFUSED(trine_config_check(&other, 1), TRINE_EINVAL, "--adam-beta1 1.25: must be");
     fclose(out);
 }
 
@@ -97,13 +97,13 @@ static void steps(trine_trainer *t, trine_log *log, int count) {
     for (int i = 0; i < count; i++) {
         trine_metrics m;
         OK(trine_trainer_step(t, &m));
-        m.seconds = 0.25; /* all else is the same in every run */
+        m.seconds = 0.25; /* the only field that differs between runs */
         OK(trine_log_step(log, &m, 1));
         OK(trine_log_val(log, m.step, m.loss));
     }
 }
 
-/* Two steps and a checkpoint, then as many in a trainer that begins with it. */
+/* Two steps and a checkpoint, then two steps in a trainer that resumes from it. */
 static void train(record *r) {
     trine_config c = config();
     trine_checkpoint at = {.save = in_folder(r, "run"), .load = "auto"};
@@ -164,7 +164,7 @@ static void everything_is_written_and_read_with_a_point(void **state) {
     setlocale(LC_ALL, "C");
 }
 
-/* JSON, so no digit stands on both sides of a comma. */
+/* In JSON no comma stands between two digits. */
 static void a_profile_has_points(void **state) {
     (void)state;
     char path[64];
@@ -199,8 +199,9 @@ int main(int argc, char **argv) {
         cmocka_unit_test(everything_is_written_and_read_with_a_point),
         cmocka_unit_test(a_profile_has_points),
     };
-    int failed = make_locale() ? HARNESS_RUN(argc, argv, tests)
-                               : harness_skip("no German locale can be made (localedef, locales)");
+    int failed = make_locale()
+                     ? HARNESS_RUN(argc, argv, tests)
+                     : harness_skip("no German locale can be compiled (localedef, locales)");
     remove_folder();
     return failed;
 }

@@ -1,7 +1,6 @@
 /* TEST np=1 */
-/* The log's file where it cannot be written, in part or at all: the run goes on, a line is whole or not
- * there, lines follow when there is room again, and a run that goes on with the checkpoint continues
- * such a file. */
+/* The log file when it cannot be written, in part or at all: the run continues, each line is complete or
+ * missing, lines follow once there is space again, and a resumed run continues such a file. */
 #include "training.h"
 
 #include <fcntl.h>
@@ -72,7 +71,7 @@ static void limit(rlim_t bytes) {
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &now), 0);
 }
 
-/* The steps of the file's lines, each of which is whole, as "1 2 5 ": a validation's with a v. */
+/* The steps of the file's lines, each of which is complete, as "1 2 5 "; validations have a v. */
 static const char *lines_of(const char *file) {
     static char text[200];
     char line[1000];
@@ -90,8 +89,8 @@ static const char *lines_of(const char *file) {
     return text;
 }
 
-/* The limit of a file's size stands for a full disk: both end in the middle of a line. SIGXFSZ is what
- * it is by default, and would end the process. */
+/* The file size limit simulates a full disk: writes stop in the middle of a line. SIGXFSZ has its default
+ * action, which would kill the process. */
 static void a_gap_and_whole_lines(void **state) {
     (void)state;
     trine_trainer *t = create();
@@ -99,7 +98,8 @@ static void a_gap_and_whole_lines(void **state) {
     steps(t, log, 2);
     limit((rlim_t)size_of(path) + 20);
     steps(t, log, 3);
-    assert_string_equal(lines_of(path), "1 2 "); /* in the gap, too: a run can be killed in it */
+    assert_string_equal(lines_of(path),
+                        "1 2 "); /* also during the gap: a run can be killed in it */
     limit(RLIM_INFINITY);
     steps(t, log, 2);
     assert_string_equal(lines_of(path), "1 2 6 7 ");
@@ -136,12 +136,12 @@ static void a_run_goes_on_behind_a_gap(void **state) {
     assert_string_equal(lines_of(path), "1 3 ");
     steps(t, log, 2);
     assert_string_equal(lines_of(path), "1 3 4 5 ");
-    OK(trine_log_check(log)); /* of this run nothing is missing */
+    OK(trine_log_check(log)); /* no line of this run is missing */
     trine_log_destroy(&log);
     trine_trainer_destroy(&t);
 }
 
-/* What the run that goes on has to know of its last step. */
+/* The state that the resumed run needs from its last step. */
 static void validations_are_found(void **state) {
     (void)state;
     char saves[64];
@@ -173,7 +173,7 @@ static void validations_are_found(void **state) {
     }
 }
 
-/* Ends neither the run nor, by SIGPIPE, the process. */
+/* Neither the run fails nor SIGPIPE kills the process. */
 static void a_pipe_whose_reader_goes(void **state) {
     (void)state;
     char got[2000];
@@ -210,7 +210,7 @@ static void expect_text(const char *file) {
     assert_string_equal(text, "yesterday's run\n");
 }
 
-/* In either order, and by other names. */
+/* In either order, and under other names. */
 static void log_and_profile_are_two_files(void **state) {
     (void)state;
     trine_trainer *t = create();
@@ -220,12 +220,13 @@ static void log_and_profile_are_two_files(void **state) {
         assert_int_equal(hard ? link(path, second) : symlink("log", second), 0);
         OK(trine_trainer_profile_start(t, 0, second));
         REFUSED(trine_log_create(&log, t, nowhere, path, 0), TRINE_EINVAL,
-                "is the file of --profile-json");
+                ": is also the file of --profile-json");
         expect_text(path);
         OK(trine_trainer_profile_start(t, 0, NULL));
         log = open_log(t, path);
         steps(t, log, 1);
-        REFUSED(trine_trainer_profile_start(t, 0, second), TRINE_EINVAL, "is the file of --log");
+        REFUSED(trine_trainer_profile_start(t, 0, second), TRINE_EINVAL,
+                ": is also the file of --log");
         assert_string_equal(lines_of(path), "1 ");
         trine_log_destroy(&log);
         trine_trainer_destroy(&t);
@@ -236,7 +237,7 @@ static void log_and_profile_are_two_files(void **state) {
     trine_trainer_destroy(&t);
 }
 
-/* Nothing of a profile that does not fit is left, and the trainer goes on. */
+/* A profile that does not fit leaves no file, and the trainer continues. */
 static void a_profile_that_does_not_fit(void **state) {
     (void)state;
     trine_trainer *t = create();

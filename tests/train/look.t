@@ -1,5 +1,5 @@
 #!/bin/sh
-# --help, --dry-run and --explain need no mpirun, and what --dry-run promises is what a run says.
+# --help, --dry-run and --explain need no mpirun, and the numbers of --dry-run equal those of a run.
 . tests/lib.sh
 
 token_file "$data" 20240520 1 4096 4096
@@ -28,24 +28,24 @@ result $? "--help shows every option$missing"
 
 # shellcheck disable=SC2086
 look --dry-run --ranks 4 $mixed
-quiet && prints 1 "traffic  MiB a rank" && prints 1 "bubble" && cp "$dir/out" "$dir/dry"
+quiet && prints 1 "traffic  MiB/rank per step" && prints 1 "bubble" && cp "$dir/out" "$dir/dry"
 result $? "--dry-run prints bytes, bubble and traffic"
 
 # shellcheck disable=SC2086
 look --explain --ranks 4 $mixed
 quiet && prints 1 "stage 0: embedding" && prints 1 "stage 1: " && prints 1 "bubble by formula"
-result $? "--explain prints every stage's program and the picture"
+result $? "--explain prints the program of every stage and the diagram"
 
 # shellcheck disable=SC2086
 look --explain layers --ranks 4 $mixed
 quiet && prints 1 "layers of gpt2" && prints 1 "block, 2 times" && prints 1 "column attn.c_attn       a          qkv (16, 48) " &&
     prints 1 "weight 3 x (16, 32), bias 3 x (16)" && cp "$dir/out" "$dir/layers" && look --explain=layers --ranks 4 $mixed &&
     cmp -s "$dir/out" "$dir/layers"
-result $? "--explain layers prints the model's lists, as a tp rank has them"
+result $? "--explain layers prints the layer lists of a tp rank"
 
 look --explain=picture
-[ "$status" -eq 1 ] && says 1 "--explain takes no value or layers, but was given \"picture\""
-result $? "--explain takes no other word"
+[ "$status" -eq 1 ] && says 1 "--explain: unexpected value \"picture\"; expected layers or no value"
+result $? "--explain rejects any other argument"
 
 memory() { # from the table's heading to its last row
     sed -n '/^memory/,/^ *total/p' "$1"
@@ -54,51 +54,51 @@ memory() { # from the table's heading to its last row
 job 4 --data-path "$data" $mixed --train-iters 0
 [ "$status" -eq 0 ] && messages 0 && [ "$(memory "$dir/dry" | wc -l)" -gt 5 ] &&
     [ "$(memory "$dir/dry")" = "$(memory "$dir/out")" ]
-result $? "the memory of --dry-run is the memory of the run's banner, row by row"
+result $? "--dry-run and the banner of the run show the same memory table"
 
 # shellcheck disable=SC2086
 job 4 --data-path "$data" $mixed --profile-json "$dir/profile.json"
 [ "$status" -eq 0 ] && messages 0 && prints 1 "profile  steps 3-3" &&
     [ "$(grep -c '^rank 3 \[pp1 dp0 tp1\]' "$dir/out")" -eq 1 ] && prints 1 "tp all-reduce  " && prints 1 "tokens/s; " && [ "$(wc -l <"$dir/profile.json")" -eq 1 ]
-result $? "--profile-json prints where the time of the third step went, on every rank"
+result $? "--profile-json writes the time profile of the third step for every rank"
 
 job 0 --data-path "$data" --profile-json "$data"
-[ "$status" -eq 1 ] && messages 1 && says 1 "is a file of the data"
-result $? "a profile does not overwrite the data"
+[ "$status" -eq 1 ] && messages 1 && says 1 ": is one of the token files"
+result $? "a profile never overwrites the data"
 
 precious "$log"
 job 0 --data-path "$data" --log "$log" --profile-json "$data"
-[ "$status" -eq 1 ] && messages 1 && says 1 "is a file of the data" && untouched "$log"
-result $? "nor is the log begun then"
+[ "$status" -eq 1 ] && messages 1 && says 1 ": is one of the token files" && untouched "$log"
+result $? "in that case no log is created"
 
 job 0 --data-path "$data" --log "$log" --profile-json "$dir/./log"
-[ "$status" -eq 1 ] && messages 1 && says 1 "is the file of --profile-json" && untouched "$log"
-result $? "a log and a profile in one file are refused before it is begun"
+[ "$status" -eq 1 ] && messages 1 && says 1 ": is also the file of --profile-json" && untouched "$log"
+result $? "a log and a profile in one file are refused before the file is created"
 
 for what in --help --dry-run --explain; do
     run env -i /bin/sh -c '"$0" "$@" >/dev/full' "$TRAIN" $SMALL $what
     disk_full
-    result $? "$what to a full disk says so, and ends with status 1"
+    result $? "$what to a full disk reports the error and exits with status 1"
 done
 
 look --dry-run --ranks 4 --tp 3
-[ "$status" -eq 1 ] && messages 1 && says 1 "--num-attention-heads 4 must be a multiple of --tp 3" &&
-    says 1 "layouts that work on 4 ranks: --dp 1 --tp 4"
-result $? "--dry-run refuses what a run refuses"
+[ "$status" -eq 1 ] && messages 1 && says 1 "--num-attention-heads 4: must be a multiple of --tp 3" &&
+    says 1 "valid layouts for 4 ranks: --dp 1 --tp 4"
+result $? "--dry-run refuses the configurations that a run refuses"
 
 look --dry-run --dp 70000 --tp 70000 --pp 2
-[ "$status" -eq 1 ] && messages 1 && says 1 "dp 70000 --tp 70000 --pp 2 are 9800000000 ranks"
-result $? "--dry-run refuses more ranks than can be counted"
+[ "$status" -eq 1 ] && messages 1 && says 1 "dp 70000 --tp 70000 --pp 2: too many ranks: 9800000000 (at most 2147483647)"
+result $? "--dry-run refuses a number of ranks beyond the limit"
 
 printf '\377\377\377\177' | dd of="$data" bs=1 seek=12 conv=notrunc status=none
 look --dry-run --data-path "$data" --vocab-size 0 --seq-length 1048576 --micro-batch-size 1048576
-[ "$status" -eq 1 ] && messages 1 && says 1 "no machine holds them"
-result $? "a token file's vocabulary counts among the sizes that are checked"
+[ "$status" -eq 1 ] && messages 1 && says 1 "more than any machine can hold; reduce the model or the batch"
+result $? "the size checks include the vocabulary of the token file"
 
-# MPI, which could not start here, is not asked to.
+# MPI is not initialized; it could not be here.
 run env -i OMPI_MCA_plm=rsh OMPI_MCA_plm_rsh_agent=/nonexistent "$TRAIN" --dry-run --tp two
-[ "$status" -eq 1 ] && messages 1 && says 1 "--tp must be a whole number" &&
+[ "$status" -eq 1 ] && messages 1 && says 1 "--tp: invalid value \"two\"; expected an integer" &&
     [ "$(wc -l <"$dir/err")" -eq 1 ]
-result $? "a mistake on the command line of --dry-run needs no MPI to be told"
+result $? "--dry-run reports command-line errors without MPI"
 
 done_testing

@@ -1,7 +1,7 @@
 #!/bin/sh
 #
-# The numbers on docs/memory.md are those that --dry-run prints.
+# docs/memory.md shows the numbers that --dry-run prints.
 . tests/lib.sh
 export BUILD
-check "the page has what the program prints" tools/memory_page.sh --check
+check "docs/memory.md matches the output of --dry-run" tools/memory_page.sh --check
 done_testing

@@ -1,7 +1,7 @@
 /* TEST np=1,2,4 */
-/* Training in 16 bits: bf16 and fp16, with gradients in fp32 and in 16 bits, on ref, which does
- * them on any processor. The parameters are the master's rounding from the start on; the pairs that
- * have equal bits in fp32 have them here; audit, profile and evaluation change nothing. */
+/* Training in 16 bits: bf16 and fp16, with gradients in fp32 and in 16 bits, on ref, which runs on every
+ * processor. The parameters are the rounded master weights from the start; the pairs that are bitwise equal
+ * in fp32 are bitwise equal here; audit, profile and evaluation change nothing. */
 #include "training.h"
 
 #include <math.h>
@@ -18,9 +18,9 @@ static const struct {
     trine_dtype grads;
     const char *name;
 } types[TYPES] = {{false, TRINE_F32, "bf16"},
-                  {false, TRINE_BF16, "bf16, gradients too"},
+                  {false, TRINE_BF16, "bf16 including gradients"},
                   {true, TRINE_F32, "fp16"},
-                  {true, TRINE_F16, "fp16, gradients too"}};
+                  {true, TRINE_F16, "fp16 including gradients"}};
 
 static trine_config config_of(trine_layout l, int zero, int type) {
     trine_config c = training_config();
@@ -47,13 +47,13 @@ static trine_layout along(int axis) {
 static void expect_equal(trine_config a, trine_config b, int type, const char *what) {
     training_result x = training_run(harness_world, &a, STEPS);
     training_result y = training_run(harness_world, &b, STEPS);
-    if (!training_same_bits(&x, &y)) fail_msg("%s, %s: other bits", types[type].name, what);
+    if (!training_same_bits(&x, &y)) fail_msg("%s, %s: the bits differ", types[type].name, what);
 }
 
 /* ---- The state ------------------------------------------------------------------------------- */
 
-/* Every 16-bit weight that is also mastered here is its master's rounding, and not all masters are
- * 16-bit numbers themselves. */
+/* Every 16-bit weight whose master is on this rank is the rounded master, and not all masters are
+ * exact in 16 bits. */
 static void expect_rounded(const trine_trainer *t) {
     size_t differ = 0;
     const rank_state *h = &t->held;
@@ -89,20 +89,20 @@ static void round_layout(trine_layout l) {
         }
 }
 
-/* After the start, and after steps. */
+/* At the start and after some steps. */
 static void weights_are_the_masters_rounding(void **state) {
     (void)state;
     training_layouts(round_layout);
 }
 
-/* Rounded before it is stored, and not after: the master is fp32's start, to the bit. */
+/* The master is the initial fp32 value, bit for bit: only the weight is rounded. */
 static void the_master_starts_as_fp32_does(void **state) {
     (void)state;
-    trine_config mixed = config_of(along(0), 1, 0), whole = mixed;
+    trine_config mixed = config_of(along(0), 1, 0), in_fp32 = mixed;
     trine_trainer *a, *b;
-    whole.precision.bf16 = false;
+    in_fp32.precision.bf16 = false;
     OK(trine_trainer_create(&a, harness_world, &mixed));
-    OK(trine_trainer_create(&b, harness_world, &whole));
+    OK(trine_trainer_create(&b, harness_world, &in_fp32));
     for (int n = 0; n < a->held.count; n++)
         for (int r = 0; r < a->held.units[n].layout.range_count; r++) {
             const held_unit *u = &a->held.units[n], *v = &b->held.units[n];
@@ -131,7 +131,7 @@ static void zero_pairs(void **state) {
     }
 }
 
-/* A tied matrix has a master on the first and on the last stage. */
+/* A tied matrix has a master on the first and the last stage. */
 static void depth_and_schedule(void **state) {
     (void)state;
     trine_world *part;
@@ -147,7 +147,7 @@ static void depth_and_schedule(void **state) {
             training_result x = training_run(harness_world, &c, STEPS), y = {0};
             if (part) y = training_run(part, &one, STEPS);
             if (part && !training_same_bits(&x, &y))
-                fail_msg("%s, %d stages: other bits", types[type].name, deep.pp);
+                fail_msg("%s, %d stages: the bits differ", types[type].name, deep.pp);
         }
     if (part) trine_world_destroy(&part);
 }
@@ -188,7 +188,7 @@ static void audit_sees_the_master(void **state) {
     trine_trainer_destroy(&t);
 }
 
-/* An evaluation carries no loss scale, and leaves training alone. */
+/* An evaluation uses no loss scale and does not affect training. */
 static void evaluation(void **state) {
     (void)state;
     for (int type = 0; type < TYPES; type += 2) {
@@ -215,22 +215,23 @@ static void evaluation(void **state) {
 /* ---- Near fp32 ------------------------------------------------------------------------------- */
 
 /* Rounding to 8 bits (bf16: 2^-9 each) or 11 (fp16: 2^-12), over a few layers: loss and norm differ
- * by a few roundings, and never by none. Scaling by a power of two changes no bit that stays in
- * range, so the norm is comparable as it stands: a scale that were left in it, or divided out
- * twice, would be off by 1024. */
+ * by a few roundings, and never by zero. Scaling by a power of two changes no bit within the
+ * range, so norms are directly comparable: a scale that is not divided out, or divided out
+ * twice, is an error of 1024. */
 static void near_fp32(void **state) {
     (void)state;
     for (int type = 0; type < TYPES; type++) {
-        trine_config c = config_of(along(1), 0, type), whole = c;
-        whole.precision = trine_config_default().precision;
+        trine_config c = config_of(along(1), 0, type), in_fp32 = c;
+        in_fp32.precision = trine_config_default().precision;
         training_result x = training_run(harness_world, &c, STEPS);
-        training_result y = training_run(harness_world, &whole, STEPS);
+        training_result y = training_run(harness_world, &in_fp32, STEPS);
         double off = training_distance(&x, &y), most = types[type].fp16 ? 0x1p-8 : 0x1p-5;
-        if (!(off > 0 && off <= most)) fail_msg("%s: %.2g from fp32", types[type].name, off);
+        if (!(off > 0 && off <= most))
+            fail_msg("%s: differs from fp32 by %.2g", types[type].name, off);
     }
 }
 
-/* A scale that is a power of two is exact but for what underflows: two of them differ by little. */
+/* A scale that is a power of two is exact except for underflow: two scales differ little. */
 static void the_scale_is_divided_out(void **state) {
     (void)state;
     trine_config a = config_of(along(1), 0, 2), b = a;
@@ -246,7 +247,7 @@ static void the_scale_is_divided_out(void **state) {
         assert_true(fabs(m[0].grad_norm / m[1].grad_norm - 1) < 1e-4);
         assert_true(fabs(m[0].loss / m[1].loss - 1) < 1e-4);
     }
-    /* AdamW's steps would hide it: they do not depend on the size of gradients, its moments do. */
+    /* Moments are compared because AdamW's steps do not depend on the size of gradients. */
     const held_unit *u = &t[0]->held.units[0], *v = &t[1]->held.units[0];
     double moment[2] = {0};
     for (size_t i = 0; i < u->layout.ranges[0].count; i++) {

@@ -1,8 +1,8 @@
 /* TEST np=2,4 timeout=600 */
-/* Pipelines over NCCL (emulated, emu/nccl.h) that has one queue a device: an operation starts
- * when all that were launched before it have ended, of whatever communicator; and worse, the
- * messages of a group one after the other. Whoever needs more than that waits here until the
- * watchdog comes. The bits are those of the same GPU over MPI. */
+/* Pipelines over NCCL (emulated, emu/nccl.h) with one queue per device: an operation starts when all
+ * operations launched before it, on any communicator, have completed; and the messages of a message group run one
+ * after the other, which is stricter than NCCL. A program that needs more than that hangs until the watchdog
+ * aborts. Results are bitwise equal to those of the same GPU over MPI. */
 #include "training.h"
 
 #include <stdlib.h>
@@ -34,13 +34,13 @@ static void check(trine_config c, const char *queue) {
     training_result got = training_run(harness_world, &c, STEPS);
     unsetenv("TRINE_EMU_NCCL_QUEUE");
     if (!training_same_bits(&got, &want))
-        fail_msg("dp %d pp %d zero %d schedule %d, %d samples: other bits than over mpi",
+        fail_msg("dp %d pp %d zero %d schedule %d, %d samples: bits differ from those over mpi",
                  c.parallel.layout.dp, c.parallel.layout.pp, (int)c.parallel.zero,
                  (int)c.parallel.schedule, c.global_batch_size);
     runs++;
 }
 
-/* Where there are several replicas or tp ranks, two ZeRO stages are enough. */
+/* With several replicas or tp ranks, two ZeRO stages are enough. */
 static void visit(trine_layout layout) {
     bool alone = layout.dp * layout.tp == 1;
     int first = layout.dp > 1 ? 2 : 0, last = alone ? 3 : first + 1;

@@ -1,7 +1,7 @@
 /* TEST np=1,2,4 */
-/* What the loss scale is for, and what happens when it is too large. A table of operators stands in
- * front of the device's: it puts an infinity into one rank's gradient, or makes the loss so light
- * that fp16 has no numbers for its gradients. */
+/* The loss scale: its purpose, and what happens if it is too large. A wrapper of the device's operators
+ * puts an infinity into one rank's gradient, or makes the loss so small that its gradients
+ * underflow in fp16. */
 #include "training.h"
 
 #include <math.h>
@@ -10,17 +10,17 @@
 
 #include "device/ops.h"
 
-/* ---- A device with a table of its own -------------------------------------------------------- */
+/* ---- A device with a wrapped table ------------------------------------------------------------ */
 
 static struct {
     ops table;
     device device;
     const ops *real;
-    int poisoned; /* which of this rank's next gradients of a matrix is infinite; 0: none */
+    int poisoned; /* the n-th next matrix gradient of this rank becomes infinite; 0: none */
     float weight; /* of the loss */
 } fake;
 
-/* One number of the gradient becomes infinite, as an overflow leaves it. */
+/* Sets one number of the gradient to infinity, as an overflow does. */
 static trine_status poison(device *d, void *dw, void *dbias, const void *dy, const void *x,
                            size_t T, size_t N, size_t K, grad_mode mode) {
     trine_status status = fake.real->linear_backward_weight(d, dw, dbias, dy, x, T, N, K, mode);
@@ -81,8 +81,8 @@ static bool same_everywhere(const trine_trainer *t, double x) {
 
 /* ---- One infinity ---------------------------------------------------------------------------- */
 
-/* The last rank alone has it; the step is everybody's. A step further it is as if the skipped one
- * had not been, but for the scale, which is a power of two. */
+/* Only the last rank has the infinity; all ranks skip the step. The next step is as if the skipped one
+ * had not been made, except for the scale, which is a power of two. */
 static void expect_skipped(trine_trainer *t, double scale, double next) {
     trine_metrics m;
     uint64_t before = training_fingerprint(t);
@@ -123,7 +123,7 @@ static void one_ranks_infinity_skips_the_step_everywhere(void **state) {
     training_layouts(poison_layout);
 }
 
-/* Two scales that are powers of two: the update divides by the one that the step had. */
+/* Two scales that are powers of two: the update divides by the scale of its step. */
 static void training_goes_on_with_half_the_scale(void **state) {
     (void)state;
     trine_config c = config_of(
@@ -147,9 +147,9 @@ static void training_goes_on_with_half_the_scale(void **state) {
     trine_trainer_destroy(&t);
 }
 
-/* ---- Which was first ------------------------------------------------------------------------- */
+/* ---- First overflow ------------------------------------------------------------------------- */
 
-/* The place that is named when the last rank's n-th gradient of a matrix is infinite. */
+/* The tensor that is named when the last rank's n-th matrix gradient is infinite. */
 static trine_coord named(const trine_config *c, int n, const char *want) {
     trine_metrics m;
     trine_trainer *t = create(c);
@@ -166,8 +166,8 @@ static trine_coord named(const trine_config *c, int n, const char *want) {
     return at;
 }
 
-/* Backward begins with the head's matrix, whose first number lies in the first dp slice; of a tied
- * one the embedding has the sum, and is not named. Then come the last layer's, its end first. */
+/* Backward starts with the head's matrix, whose first number is in the first dp slice; of a tied
+ * matrix the embedding, which has the sum, is not named. The last layer follows, from its end. */
 static void name_layout(trine_layout l) {
     for (int zero = 0; zero <= 3; zero++) {
         trine_config c = config_of(l, zero);
@@ -188,7 +188,7 @@ static void the_first_tensor_is_named(void **state) {
     training_layouts(name_layout);
 }
 
-/* Too large a scale overflows in the logits' gradient, so the head's matrix is the first. */
+/* A scale that is too large overflows in the gradient of the logits, so the head's matrix is first. */
 static void an_overflow_begins_at_the_logits(void **state) {
     (void)state;
     for (int untied = 0; untied < 2; untied++) {
@@ -220,31 +220,31 @@ static void stop_layout(trine_layout l) {
     assert_true(m.skipped && t->scale.scale == 256);
     fake.poisoned = is_last_rank();
     char text[128];
-    snprintf(text, sizeof text, "the last finite gradient norm was %.6g, of step 2",
-             t->finite_norm);
+    snprintf(text, sizeof text, "the last finite gradient norm was %.6g at step 2", t->finite_norm);
     assert_int_equal(trine_trainer_step(t, &m), TRINE_EOVERFLOW);
-    assert_non_null(strstr(status_message(), "step 4: gradients overflow at a loss scale of 256"));
-    assert_non_null(strstr(status_message(), "the first: wte.weight (head) on rank "));
+    assert_non_null(
+        strstr(status_message(), "step 4: gradients overflow at loss scale 256, the minimum"));
+    assert_non_null(strstr(status_message(), "first in wte.weight (head) on rank "));
     REFUSED(TRINE_EOVERFLOW, TRINE_EOVERFLOW, text);
     trine_trainer_destroy(&t);
 }
 
-/* Every rank has the error, with the same words. */
+/* Every rank has the error with the same text. */
 static void an_overflow_at_the_minimum_stops(void **state) {
     (void)state;
     training_layouts(stop_layout);
 }
 
-/* ---- What it is for -------------------------------------------------------------------------- */
+/* ---- Purpose --------------------------------------------------------------------------------- */
 
-/* A loss of this weight is what a batch of 2^28 tokens would make of each token's: gradients of
- * some 1e-10, where fp16's smallest number is 6e-8. AdamW does not care for the size of gradients,
- * if eps is less than they are. */
+/* This weight gives each token the share that it has in a batch of 2^28 tokens: gradients of
+ * some 1e-10, where fp16's smallest number is 6e-8. AdamW does not depend on the size of gradients
+ * if eps is smaller. */
 #define LIGHT 0x1p-24f
 
 enum { LEARNT = 12 };
 
-/* What the loss of the same tokens falls by, and the largest norm. */
+/* The decrease of the loss on the same tokens, and the largest norm. */
 static double learn(trine_config c, double *norm) {
     trine_metrics m;
     double before, after;
@@ -274,21 +274,21 @@ static void small_gradients_need_the_scale(void **state) {
     (void)state;
     trine_config scaled =
         config_of((trine_layout){.dp = trine_world_size(harness_world), .tp = 1, .pp = 1}, 1);
-    trine_config off = scaled, whole = scaled;
+    trine_config off = scaled, plain = scaled;
     scaled.precision.initial_loss_scale = 0x1p28;
     off.precision = (trine_config_default()).precision;
     off.precision.fp16 = true;
     off.precision.loss_scale = 1;
-    whole.precision = (trine_config_default()).precision;
+    plain.precision = (trine_config_default()).precision;
     double norm[3];
     double with = learn(scaled, &norm[0]), without = learn(off, &norm[1]),
-           fp32 = learn(whole, &norm[2]);
+           fp32 = learn(plain, &norm[2]);
     if (trine_world_rank(harness_world) == 0)
         print_message("# the loss fell by %.3f with the scale, %.3f without, %.3f in fp32\n", with,
                       without, fp32);
     assert_true(norm[1] == 0 && without == 0);
     assert_true(fp32 > 0.1);
-    /* Each of the two rounds otherwise; a tenth of what is learnt is far more than that. */
+    /* The two runs round differently; a tenth of the decrease is far more than that. */
     assert_true(fabs(with / fp32 - 1) < 0.1);
     assert_true(fabs(norm[0] / norm[2] - 1) < 0.01);
 }

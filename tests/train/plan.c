@@ -1,8 +1,8 @@
 /* TEST np=0 */
-/* What --dry-run says below its tables: the heaviest ranks are those whose plan is the largest of
- * all ranks', and a layer's activations are what the plan takes for one more layer and
- * micro-batch; beside them stand the published formulas. docs/memory.md explains the terms in
- * which they differ; each is counted here, in a closed form. */
+/* The lines of --dry-run below its tables: the heaviest ranks are those with the largest plan of all ranks,
+ * and a layer's activations are what the plan takes for one more layer and micro-batch; the published formulas
+ * are printed beside them. docs/memory.md explains the terms that differ; each is computed here in closed
+ * form. */
 #include "harness.h"
 
 #include <stdlib.h>
@@ -89,7 +89,7 @@ static void check_heaviest(trine_config c) {
     for (int rank = 0; rank < each * l.pp; rank++) {
         size_t bytes = plan_bytes(&s, trine_layout_coord(l, rank), MEM_KINDS);
         if (bytes > most) most = bytes, heaviest = rank;
-        /* Said once for all ranks of a stage. */
+        /* Printed once for all ranks of a stage. */
         int stage = rank / each * each;
         assert_int_equal(bytes, plan_bytes(&s, trine_layout_coord(l, stage), MEM_KINDS));
     }
@@ -161,7 +161,7 @@ static double closed_form(const trine_config *c) {
     }
 }
 
-/* What ours lacks and has beside the published set. */
+/* Terms that ours lacks, and has in addition to the published set. */
 static double difference(const trine_config *c) {
     double h = c->model.hidden_size, a = c->model.num_attention_heads, t = c->parallel.layout.tp;
     double s = c->model.seq_length, n = s * c->micro_batch_size;
@@ -199,7 +199,7 @@ static void check_layer(int tp, bool sequence, trine_recompute recompute) {
     char *text = dry_run(&s.config);
     const char *line = line_of(text, "\nlayer ");
     assert_int_equal(sscanf(line,
-                            "\nlayer %lf MiB of activations a micro-batch; published, for 16 "
+                            "\nlayer %lf MiB of activations per micro-batch; published formula, 16 "
                             "bits: %lf",
                             &ours, &published),
                      2);
@@ -222,8 +222,8 @@ static void layer_of_gpt3(void **state) {
     }
 }
 
-/* The paper's own figures: 34 + 5 a s / h of its 22B model (a 64, s 2048, h 6144), and what is
- * left of it selectively: 34. */
+/* The paper's own numbers: 34 + 5 a s / h for its 22B model (a 64, s 2048, h 6144), and 34 with
+ * selective recomputation. */
 static void published_formula(void **state) {
     (void)state;
     trine_config c = model_config(48, 6144, 64, 2048);

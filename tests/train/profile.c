@@ -1,7 +1,7 @@
 /* TEST np=1,2,4 */
-/* A profile: the bits of a run do not change; both views of a step sum to it, to the nanosecond;
- * calls, flops and bytes are those that formulas and programs predict; what is left out is; and the
- * tables that are printed say the same. No test asks how long anything takes. */
+/* The profile: a run's results are bitwise unchanged; both views of a step sum to its time, to the nanosecond; calls,
+ * flops and bytes are those predicted by formulas and programs; skipped steps are not measured; and the printed
+ * tables agree. */
 #include "training.h"
 
 #include <cjson/cJSON.h>
@@ -15,8 +15,8 @@
 
 enum { SKIP = 2, STEPS = 5, MEASURED = STEPS - SKIP, MICROS = 2 };
 
-/* All layouts of the job's ranks, with the ZeRO stages in turn. tp divides the vocabulary: the
- * flops of padding columns are in no formula. */
+/* All layouts of the job's ranks, with the ZeRO stages in turn. tp divides the vocabulary, because no
+ * formula counts the flops of padding columns. */
 static int next_zero;
 
 static trine_config config_of(trine_layout l) {
@@ -60,7 +60,7 @@ static void compare_bits(trine_layout l) {
         got.params[i] = training_fingerprint(t);
     }
     if (!training_same_bits(&got, &want))
-        fail_msg("dp %d tp %d pp %d: other bits", l.dp, l.tp, l.pp);
+        fail_msg("dp %d tp %d pp %d: the bits differ", l.dp, l.tp, l.pp);
     trine_trainer_destroy(&t);
 }
 
@@ -89,7 +89,7 @@ static uint64_t comm_ns(const profile *p, uint64_t *bytes) {
     return ns;
 }
 
-/* What ran inside an instruction is in both views with the same nanoseconds. */
+/* Operators that ran inside an instruction have the same nanoseconds in both views. */
 static void check_ns(const trine_trainer *t) {
     const profile *p = t->profile;
     uint64_t timed = 0, instrs = 0, bytes, comm = comm_ns(p, &bytes);
@@ -102,7 +102,7 @@ static void check_ns(const trine_trainer *t) {
     assert_true(instrs <= p->ns && timed + comm <= p->ns);
 }
 
-/* In doubles, of some dozens of rows: a few roundings. */
+/* Sums of some dozens of rows in double: a few roundings. */
 static void near(double got, double want, const char *what) {
     if (!(fabs(got - want) <= 1e-14 * want * 64)) fail_msg("%s: %.17g not %.17g", what, got, want);
 }
@@ -126,7 +126,7 @@ static void check_summary(const trine_trainer *t) {
     near(parts, s.seconds, "the parts");
 }
 
-/* Messages are waited for, not communicated, by whoever uses them. */
+/* The instruction that uses a message has wait time, not communication time. */
 static void check_waiting(const trine_trainer *t) {
     trine_layout l = t->config.parallel.layout;
     const profile_kind *f = &t->profile->kinds[FORWARD], *b = &t->profile->kinds[BACKWARD];
@@ -156,7 +156,7 @@ static void expect_calls(const trine_trainer *t, device_timed which, uint64_t a_
                  MEASURED, (int)a_step);
 }
 
-/* On the units that this rank has; M micro-batches. */
+/* For the units of this rank; M micro-batches. */
 static void check_calls(const trine_trainer *t) {
     const uint64_t M = MICROS;
     uint64_t blocks = 0, head = 0, embedding = 0;
@@ -185,7 +185,7 @@ static void check_calls(const trine_trainer *t) {
     expect_calls(t, TIMED_xent_backward, M * head);
 }
 
-/* Each instruction of the program as often as it stands there, and one end. */
+/* Each instruction as often as it occurs in the program, and one end. */
 static void check_instrs(const trine_trainer *t) {
     const program *p = &t->stages[t->held.config.coord.pp];
     uint64_t want[PROFILE_KINDS] = {[PROFILE_FINISH] = 1};
@@ -194,7 +194,7 @@ static void check_instrs(const trine_trainer *t) {
         assert_int_equal(t->profile->kinds[k].calls, want[k] * MEASURED);
 }
 
-/* Every operator and message that ran has a row, with a mean of its calls. */
+/* Every operator and message that ran has a row with its mean calls per step. */
 static void check_rows(const trine_trainer *t) {
     profile_summary s;
     const profile *p = t->profile;
@@ -230,7 +230,7 @@ static void calls_and_bytes_by_formula(void **state) {
     training_layouts(calls_of);
 }
 
-/* Over all ranks: 6 a weight and 6 L C T a token, as utilisation counts. */
+/* Over all ranks, per token: 6 per weight and 6 L C T, as in the utilisation. */
 static void check_flops(const trine_trainer *t) {
     int64_t flops = 0;
     for (int i = 0; i < DEVICE_TIMED; i++)
@@ -252,10 +252,10 @@ static void flops_by_formula(void **state) {
     training_layouts(flops_of);
 }
 
-/* AdamW passes over every parameter once: four numbers read, three written. */
+/* AdamW processes every parameter once: four numbers read, three written. */
 static void adamw_bytes(void **state) {
     (void)state;
-    if (trine_world_size(harness_world) > 1) return; /* slices, shards: the same by the bits */
+    if (trine_world_size(harness_world) > 1) return; /* slices and shards: covered by equal bits */
     trine_config c = config_of((trine_layout){.dp = 1, .tp = 1, .pp = 1});
     trine_trainer *t = trained(&c, SKIP, NULL);
     uint64_t L = TRAINING_LAYERS, C = 48, T = 8, V = 104;
@@ -264,7 +264,7 @@ static void adamw_bytes(void **state) {
     trine_trainer_destroy(&t);
 }
 
-/* ---- What is measured ------------------------------------------------------------------------ */
+/* ---- Measured steps ------------------------------------------------------------------------ */
 
 static trine_layout longest(int axis) {
     int ranks = trine_world_size(harness_world);
@@ -295,7 +295,7 @@ static void steps_and_nothing_else(void **state) {
         assert_true(forwards(t) == calls && t->profile->ns == ns && t->profile->ops.ns == timed);
         OK(trine_trainer_step(t, &m));
         assert_true(forwards(t) * MEASURED == calls * (MEASURED + 1));
-        OK(trine_trainer_profile_start(t, 0, NULL)); /* anew, and nothing is left out */
+        OK(trine_trainer_profile_start(t, 0, NULL)); /* restarted: no step is left out */
         OK(trine_trainer_step(t, &m));
         assert_true(t->profile->first == m.step && t->profile->steps == 1);
         assert_true(forwards(t) * MEASURED == calls);
@@ -315,19 +315,19 @@ static void mistakes_are_refused(void **state) {
     assert_int_equal(trine_trainer_profile_start(t, -1, NULL), TRINE_EINVAL);
     status_clear();
     assert_int_equal(trine_trainer_profile_start(t, 0, c.data.data_path), TRINE_EINVAL);
-    if (first) assert_non_null(strstr(status_message(), "is a file of the data"));
+    if (first) assert_non_null(strstr(status_message(), ": is one of the token files"));
     status_clear();
     assert_int_equal(trine_trainer_profile_start(t, 0, "/nonexistent/file"), TRINE_EIO);
     status_clear();
     assert_null(t->profile);
     OK(trine_trainer_profile_start(t, 3, NULL));
-    OK(trine_trainer_profile(t, out)); /* nothing yet, and that is no fault */
+    OK(trine_trainer_profile(t, out)); /* empty, and not an error */
     assert_true((ftell(out) > 0) == first);
     fclose(out);
     trine_trainer_destroy(&t);
 }
 
-/* ---- What is printed ------------------------------------------------------------------------- */
+/* ---- Printed tables ------------------------------------------------------------------------ */
 
 /* The columns of print_time in profile_table.c. */
 enum { MS_AT = 32, MS_WIDTH = 12, SHARE_WIDTH = 7 };
@@ -418,7 +418,7 @@ static void check_json(const char *path, const trine_trainer *t) {
 
 static void check_text(FILE *out, const trine_trainer *t) {
     char line[256], name[64];
-    bool last_rank = false, narrow = true;
+    bool last_rank = false, fits = true;
     trine_layout l = t->config.parallel.layout;
     int rank = trine_world_size(harness_world) - 1;
     trine_coord at = trine_layout_coord(l, rank);
@@ -428,9 +428,9 @@ static void check_text(FILE *out, const trine_trainer *t) {
     rewind(out);
     while (fgets(line, sizeof line, out)) {
         last_rank |= strstr(line, name) != NULL;
-        narrow &= strlen(line) <= 130 && !strstr(line, " \n");
+        fits &= strlen(line) <= 130 && !strstr(line, " \n");
     }
-    assert_true(narrow && last_rank == (rank > 0));
+    assert_true(fits && last_rank == (rank > 0));
 }
 
 static void tables_and_json(void **state) {

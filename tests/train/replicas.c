@@ -35,7 +35,7 @@ static void over_dp(void **state) {
     }
 }
 
-/* Only what tp does not split has copies there. */
+/* With tp, only tensors that tp does not split have copies. */
 static void over_tp(void **state) {
     (void)state;
     for (int zero = 0; zero < 4; zero++) {

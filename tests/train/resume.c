@@ -1,8 +1,8 @@
 /* TEST np=1,2,4,8 longer=ckpt timeout=900 device */
-/* A run that is saved, ended and begun again in another trainer goes on in the bits of one that was
- * not: losses, norms, and every byte of the checkpoint at the end. With dropout, for every ZeRO stage,
- * precision and schedule. One rank and two do all of these, four a part of them, each layout in turn;
- * eight, and four over all layouts, with TRINE_FULL=1. */
+/* A run that is saved and resumed in another trainer is bitwise equal to an uninterrupted one: losses, norms,
+ * and every byte of the last checkpoint. With dropout, for every ZeRO stage, precision and schedule. One and two
+ * ranks run all of these, four ranks some of them, with the layouts in turn; eight ranks, and four with all
+ * layouts, with TRINE_FULL=1. */
 #include "training.h"
 
 #include <math.h>
@@ -18,7 +18,7 @@
 
 enum { STEPS = 6, HALF = 3 };
 
-/* ---- A folder that all ranks know ------------------------------------------------------------ */
+/* ---- A folder shared by all ranks ------------------------------------------------------------ */
 
 static char base[40];
 
@@ -41,18 +41,18 @@ static int open_folder(void **state) {
 static void empty(const char *name) {
     char command[200];
     snprintf(command, sizeof command, "rm -rf %s/%s", base, name);
-    OK(trine_world_agree(harness_world, TRINE_OK)); /* nobody is in it any more */
+    OK(trine_world_agree(harness_world, TRINE_OK)); /* no rank uses it any more */
     if (is_root()) assert_int_equal(system(command), 0);
     OK(trine_world_agree(harness_world, TRINE_OK));
 }
 
 static int remove_folder(void **state) {
     (void)state;
-    if (is_root()) rmdir(base); /* every case empties it */
+    if (is_root()) rmdir(base); /* every case leaves it empty */
     return 0;
 }
 
-/* "base/name/step-3" without step; rotates among some places. */
+/* "base/name" as a text; one of several static buffers in turn. */
 static const char *in_base(const char *name) {
     static char paths[4][100];
     static int next;
@@ -66,7 +66,7 @@ static const char *in_base(const char *name) {
 enum { FP32, BF16, FP16, TYPES };
 
 /* A scale that overflows in the first steps, and is doubled after two that do not. Gradients of more
- * samples are smaller: there the first overflow has to count. */
+ * samples are smaller: with them, the first overflow must count. */
 static void set_type(trine_config *c, int type) {
     c->precision.bf16 = type == BF16;
     c->precision.fp16 = type == FP16;
@@ -102,7 +102,7 @@ static trine_trainer *create(const trine_config *c) {
     return t;
 }
 
-/* A trainer that has begun with what `load` names, at step `want`. */
+/* A trainer resumed from the checkpoint `load`, at step `want`. */
 static trine_trainer *begin(const trine_config *c, const char *load, int64_t want) {
     trine_checkpoint from = {.load = load};
     trine_trainer *t = create(c);
@@ -117,7 +117,7 @@ static void save(trine_trainer *t, const char *dir) {
     OK(trine_trainer_save(t, &(trine_checkpoint){.save = dir}, NULL));
 }
 
-/* Seconds are this rank's clock's. */
+/* Seconds come from the clock of this rank. */
 static void step(trine_trainer *t, trine_metrics *m) {
     memset(m, 0, sizeof *m);
     OK(trine_trainer_step(t, m));
@@ -154,9 +154,9 @@ static void expect_same_files(const char *a, const char *b) {
     }
 }
 
-/* ---- Straight, and in two halves ------------------------------------------------------------- */
+/* ---- Uninterrupted, and in two halves -------------------------------------------------------- */
 
-/* What the scale did, so that a scale which stands still is no test of one that moves. */
+/* What the scale did: a constant scale would not test a changing one. */
 static void expect_moved(const trine_metrics *m) {
     int halved = 0, doubled = 0;
     for (int i = 1; i < STEPS; i++) {
@@ -213,7 +213,7 @@ static void expect_equal_bits(const trine_config *c) {
     empty("at-once");
 }
 
-/* Of the runs that are asked for one after the other, every how-manieth this job makes. */
+/* This job makes every n-th of the requested runs. */
 static int stride(void) {
     int ranks = trine_world_size(harness_world);
     if (getenv("TRINE_FULL") || ranks <= 2) return 1;
@@ -248,8 +248,7 @@ static void runs_go_on_in_equal_bits(void **state) {
                 }
 }
 
-/* In memory that the host cannot touch; small, since an emulated thread costs as much as a hundred
- * real ones. */
+/* In device memory; small, since an emulated thread costs as much as a hundred real ones. */
 static void on_a_gpu_too(void **state) {
     (void)state;
     int ranks = trine_world_size(harness_world);
@@ -263,10 +262,10 @@ static void on_a_gpu_too(void **state) {
     expect_equal_bits(&c);
 }
 
-/* ---- What else goes on ----------------------------------------------------------------------- */
+/* ---- Other state that continues----------------------------------------------------------------- */
 
-/* Samples are counted, not computed from steps: at a learning rate of 0 a step's loss says which
- * samples it had. */
+/* Samples are counted, not computed from steps: at a learning rate of 0 the loss identifies the
+ * samples of a step. */
 static void another_batch_size_goes_on_where_the_old_one_ended(void **state) {
     (void)state;
     trine_config c = config_of(
@@ -291,7 +290,7 @@ static void another_batch_size_goes_on_where_the_old_one_ended(void **state) {
     empty("batch");
 }
 
-/* A rate goes by updates, a skipped step is none, and both are in the checkpoint. */
+/* The learning rate depends on updates, a skipped step is not an update, and both counts are saved. */
 static void skipped_steps_are_remembered(void **state) {
     (void)state;
     trine_config c = config_of(
@@ -310,7 +309,7 @@ static void skipped_steps_are_remembered(void **state) {
     assert_true(m.lr == c.optimizer.lr / c.optimizer.lr_warmup_iters); /* of the first update */
     assert_true(m.loss_scale == 0x1p39); /* four of them have used up the hysteresis */
     trine_trainer_destroy(&t);
-    /* What had no scale leaves the beginning of one, and a fixed one stays. */
+    /* A run without a scale saves the initial scale; a static scale stays. */
     trine_config fixed = c;
     fixed.precision = trine_config_default().precision;
     fixed.precision.fp16 = true;
@@ -369,7 +368,7 @@ static void weights_alone_begin_anew(void **state) {
     }
 }
 
-/* How many elements of a saved tensor are below zero; -1: they are not fp32. */
+/* The number of negative elements of a saved tensor; -1 if it is not fp32. */
 static int64_t negative(const ckpt_source *source, const char *name, ckpt_kind kind) {
     const st_file *file;
     const st_entry *e = source_find(source, name, kind, &file);
@@ -383,7 +382,7 @@ static int64_t negative(const ckpt_source *source, const char *name, ckpt_kind k
     return e->type == TRINE_F32 ? found : -1;
 }
 
-/* Loading what was saved says nothing of what it is called in between. */
+/* A round trip alone would not reveal wrong names in the file. */
 static void names_mean_what_they_say(void **state) {
     (void)state;
     trine_config c = config_of(
@@ -425,7 +424,7 @@ static void log_steps(trine_trainer *t, const char *path, int from, int to) {
     fclose(nowhere);
 }
 
-/* Steps that a lost run had made after its last checkpoint are in the log once. */
+/* Steps that a lost run made after its last checkpoint are in the log once. */
 static void the_log_goes_on(void **state) {
     (void)state;
     trine_config c = config_of(
@@ -441,7 +440,7 @@ static void the_log_goes_on(void **state) {
     log_steps(t, lost, 1, 2);
     save(t, in_base("logged"));
     trine_trainer_destroy(&t);
-    t = begin(&c, in_base("logged"), 2); /* the run that will be lost */
+    t = begin(&c, in_base("logged"), 2); /* this run will be lost */
     log_steps(t, lost, 3, 4);
     if (is_root()) {
         FILE *torn = fopen(lost, "a");
@@ -464,9 +463,9 @@ static void the_log_goes_on(void **state) {
     empty("lost");
 }
 
-/* ---- What is said and refused ---------------------------------------------------------------- */
+/* ---- Reports and refusals -------------------------------------------------------------------- */
 
-/* What trine_trainer_load says on this rank; owned by the caller. */
+/* The report of trine_trainer_load on this rank; owned by the caller. */
 static char *said(trine_trainer *t, const trine_checkpoint *c) {
     char *text = NULL;
     size_t size;
@@ -490,7 +489,7 @@ static void what_differs_is_said(void **state) {
     trine_config c = config_of(
         (trine_layout){.dp = trine_world_size(harness_world), .tp = 1, .pp = 1}, 0, FP32, 0);
     trine_checkpoint own = {.save = in_base("auto"), .load = "auto"};
-    expect_said(&c, &own, "a fresh start");
+    expect_said(&c, &own, "; starting at step 0");
     trine_trainer *t = create(&c);
     trine_metrics m;
     for (int i = 0; i < 2; i++) {
@@ -502,31 +501,32 @@ static void what_differs_is_said(void **state) {
     c.parallel.zero = TRINE_ZERO_3;
     expect_said(&c, &own, "/auto/step-2: 2 steps, 2 updates, ");
     expect_said(&c, &own,
-                " samples are done\n  the layout differs: zero 0 -> 3\n"
+                " samples done\n  the layout differs: zero 0 -> 3\n"
                 "  seed: 1234 in the checkpoint, 99 now\n");
     trine_checkpoint weights = {.load = in_base("auto/step-1"), .load_weights_only = true};
-    expect_said(&c, &weights, "/auto/step-1: step 0, a new optimizer\n");
+    expect_said(&c, &weights, "/auto/step-1: step 0, new optimizer\n");
     t = create(&c);
     REFUSED(trine_trainer_load(t, &(trine_checkpoint){.save = own.save}, NULL, NULL), TRINE_EINVAL,
-            is_root() ? "has a step-2, and this run begins at step 0: --load auto goes on" : "");
+            is_root() ? "already has step-2, but this run starts at step 0; resume with --load auto"
+                      : "");
     REFUSED(trine_trainer_load(t, &(trine_checkpoint){.load = "auto"}, NULL, NULL), TRINE_EINVAL,
-            "--save, which is missing");
+            "--load auto requires --save");
     REFUSED(trine_trainer_load(
                 t, &(trine_checkpoint){.load = "auto", .save = own.save, .load_weights_only = true},
                 NULL, NULL),
-            TRINE_EINVAL, "name the checkpoint");
+            TRINE_EINVAL, "give the checkpoint's path");
     REFUSED(trine_trainer_save(t, &(trine_checkpoint){0}, NULL), TRINE_EINVAL, "--save");
     REFUSED(trine_trainer_load(
                 t, &(trine_checkpoint){.load = "auto", .save = in_base("auto/step-2")}, NULL, NULL),
-            TRINE_EINVAL, is_root() ? "auto/step-2 is itself a checkpoint" : "");
+            TRINE_EINVAL, is_root() ? "auto/step-2: is itself a checkpoint" : "");
     trine_trainer_destroy(&t);
     c.train_iters = 2;
-    expect_said(&c, &own, "  --train-iters 2 are done: no step is left");
+    expect_said(&c, &own, "  --train-iters 2: all steps are done, nothing to train or save");
     c.model.num_layers = 3;
     c.model.vocab_size++;
     t = create(&c);
     REFUSED(trine_trainer_load(t, &own, NULL, NULL), TRINE_EINVAL,
-            is_root() ? "/auto/step-2 is of another model: num-layers is 2 there, 3 here, "
+            is_root() ? "/auto/step-2 holds a different model: num-layers is 2 there, 3 here, "
                         "vocab-size is 101 there, 102 here"
                       : "");
     trine_trainer_destroy(&t);
@@ -541,7 +541,7 @@ static bool saved(int64_t at) {
     return access(path, F_OK) == 0;
 }
 
-/* Steps until told to stop; returns the number of steps done. */
+/* Trains until a stop is requested; returns the number of steps done. */
 static int64_t run(const trine_config *c, const trine_checkpoint *when, int signal, int rank) {
     trine_trainer *t = create(c);
     bool stop = false;
@@ -553,7 +553,7 @@ static int64_t run(const trine_config *c, const trine_checkpoint *when, int sign
         done++;
         if (done == 2 && trine_world_rank(harness_world) == rank) {
             kill(getpid(), signal);
-            while (!stop_heard()) usleep(100); /* another thread hears it */
+            while (!stop_heard()) usleep(100); /* another thread handles the signal */
         }
         OK(trine_trainer_checkpoint(t, when, NULL, &stop));
     }

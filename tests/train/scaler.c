@@ -1,6 +1,6 @@
 /* TEST np=0 */
-/* The loss scale, step by step: Megatron-LM's DynamicGradScaler written down once more as its rules
- * stand in the docstrings, by hand for the turns that matter and at random for the rest. */
+/* The loss scale, step by step: Megatron-LM's DynamicGradScaler reimplemented from the rules in the docstrings,
+ * by hand for the important transitions and at random for the rest. */
 #include "harness.h"
 
 #include "train/scaler.h"
@@ -18,7 +18,7 @@ static scaler with(double initial, double min, int window, int hysteresis) {
     return scaler_of(&p);
 }
 
-/* Steps as letters: o overflows, g does not; after each the scale is the next number. */
+/* Steps as letters: o overflows, g does not; scales[i] is the scale after step i. */
 static void expect(scaler s, const char *steps, const double *scales) {
     for (int i = 0; steps[i]; i++) {
         double before = s.scale;
@@ -39,7 +39,7 @@ static void the_second_overflow_halves(void **state) {
     expect(with(64, 1, 3, 3), "ooo", (double[]){64, 64, 32});
 }
 
-/* Good steps between two overflows give nothing back of the hysteresis, only a doubling does. */
+/* Good steps between two overflows do not restore the hysteresis; only a doubling does. */
 static void hysteresis_is_whole_again_with_a_doubling(void **state) {
     (void)state;
     expect(with(64, 1, 3, 2), "oggo", (double[]){64, 64, 64, 32});
@@ -54,7 +54,7 @@ static void good_steps_double_only_in_a_row(void **state) {
     expect(with(64, 1, 1, 2), "gg", (double[]){128, 256});
 }
 
-/* The last step down is to the minimum, however near; from there an overflow has no way on. */
+/* The last decrease is to the minimum, however near; an overflow there is an error. */
 static void the_minimum_is_the_end(void **state) {
     (void)state;
     scaler s = with(16, 3, 2, 1);
@@ -68,7 +68,7 @@ static void the_minimum_is_the_end(void **state) {
     assert_int_equal(scaler_update(&again, true), SCALER_HALVED);
 }
 
-/* At the minimum from the start an overflow may be the only one: hysteresis comes first. */
+/* At the minimum from the start, the first overflow is allowed by the hysteresis. */
 static void hysteresis_counts_at_the_minimum(void **state) {
     (void)state;
     scaler s = with(4, 4, 2, 2);
@@ -87,7 +87,7 @@ static void a_fixed_scale_and_none(void **state) {
     expect(scaler_of(&p), "og", (double[]){1, 1});
 }
 
-/* Megatron's own state: a growth tracker, and a hysteresis tracker that goes below zero. */
+/* Megatron's state: a growth tracker, and a hysteresis tracker that may become negative. */
 typedef struct {
     double scale;
     int growth, left;

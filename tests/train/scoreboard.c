@@ -1,7 +1,7 @@
 /* TEST np=2,4 */
-/* What is under way while a step runs. Messages here are larger than what the transport copies
- * aside (a few KiB), so a buffer that is written before its message has left, or read before it has
- * come, shows: --serial, which waits after every instruction, must give the same bits. */
+/* Communication in progress during a step. Messages here are larger than what the transport copies (a few KiB), so a
+ * buffer that is written before its message has left, or read before it has arrived, is detected: --serial, which
+ * waits after every instruction, must give the same bits. */
 #include "training.h"
 
 enum { STEPS = 2 };
@@ -27,7 +27,7 @@ static void large_messages_are_not_overwritten(void **state) {
             c.parallel.serial = true;
             training_result want = training_run(harness_world, &c, STEPS);
             if (!training_same_bits(&got, &want))
-                fail_msg("schedule %d, zero %d: other bits than --serial", schedule, zero);
+                fail_msg("schedule %d, zero %d: bits differ from --serial", schedule, zero);
         }
 }
 
@@ -40,7 +40,7 @@ static int under_way(const trine_trainer *t) {
     return requests;
 }
 
-/* Between steps memory belongs to whoever evaluates, saves or destroys. */
+/* Between steps, evaluate, save and destroy may use all memory. */
 static void a_step_leaves_nothing_under_way(void **state) {
     (void)state;
     trine_config c = config(TRINE_1F1B, TRINE_ZERO_3);

@@ -1,11 +1,11 @@
 #!/bin/sh
 # TEST timeout=600
-# Shared windows and what can go wrong with them: a rank that is killed or stopped while its peers
-# spin or sleep on its counters; what lies in /dev/shm while a job runs, and that nothing does when it
-# has ended, whatever its end; a /dev/shm that is too small, or fills up at the worst moment. All of
-# it in a /dev/shm of the test's own, which only this test and its ranks see: that takes a mount
-# namespace, as root or in a user namespace. Where neither is allowed the rest is tested in the
-# machine's.
+# Failures with shared windows: a rank that is killed or stopped while its peers
+# spin or sleep on its counters; the contents of /dev/shm while a job runs, and that nothing is left when
+# it has exited, however it exits; a /dev/shm that is too small, or fills up at the worst moment. The
+# test has a /dev/shm of its own, visible only to this test and its ranks: that takes a mount
+# namespace, as root or in a user namespace. Where neither is allowed, the remaining cases run in the
+# /dev/shm of the machine.
 . tests/lib.sh
 
 own_mounts /dev/shm "$@"
@@ -21,12 +21,12 @@ there() {
 }
 
 {
-    echo /dev/shm # never empty: an empty list of patterns is none
+    echo /dev/shm # never empty: grep -f would have no pattern
     there
 } >"$dir/before"
 
-# clean: what is there was there before, or somebody else's job uses it. MPICH 5's own segment is left behind by every
-# job that does not end well: it is none of ours, and taken away.
+# clean: every file in /dev/shm was there before, or another job uses it. MPICH 5 leaves its own segment after every
+# job that fails: it is not Trine's, and is removed.
 clean() {
     left=0
     for name in $(there | grep -v -x -F -f "$dir/before"); do
@@ -44,22 +44,22 @@ resize() {
     mount -o remount,size="$1"m /dev/shm
 }
 
-# ---- Ends
+# ---- Exits
 
 job 4 --data-path "$data" --tp 2 --transport shm
 [ "$status" -eq 0 ] && messages 0 && prints 1 "transport shm:" && clean
-result $? "a job that ends well leaves nothing"
+result $? "a job that succeeds leaves nothing"
 
 start --tp 2 --pp 2 --transport shm
 there | sed 's/^/# while it runs: /'
-# Their names go as soon as all ranks have opened them. (What lies there is MPI's own.)
+# Windows are unlinked as soon as all ranks have opened them. (The remaining files are MPI's.)
 windows=$(grep -c 'rw-s.*/dev/shm/.*(deleted)$' "/proc/$(pid_of 1)/maps")
 named=$(there | grep -c -v -e 'vader_segment' -e 'sm_segment' -e 'mpich_shm_')
 [ "$place" = own ] || named=0
 kill -TERM "$launcher"
 finish
 gone && [ "$windows" -ge 2 ] && [ "$named" -eq 0 ] && clean
-result $? "no window has a name while the job runs; nothing is left when its launcher is told to end"
+result $? "no window has a name while the job runs; nothing is left when its launcher is terminated"
 
 for layout in "--tp 4" "--dp 4" "--pp 4 --num-layers 4 --global-batch-size 4"; do
     # shellcheck disable=SC2086  # words are meant to be split
@@ -68,7 +68,7 @@ for layout in "--tp 4" "--dp 4" "--pp 4 --num-layers 4 --global-batch-size 4"; d
     kill -KILL "$victim"
     finish
     [ -n "$victim" ] && ended && messages 0 && killed && clean
-    result $? "a killed rank takes the job with it and leaves nothing: $layout"
+    result $? "a killed rank aborts the job and leaves nothing: $layout"
 
     # shellcheck disable=SC2086
     start $layout --transport shm --timeout 3
@@ -77,15 +77,15 @@ for layout in "--tp 4" "--dp 4" "--pp 4 --num-layers 4 --global-batch-size 4"; d
     finish
     [ -n "$victim" ] && ended && messages 1 && reported 2 "stopped by a signal or a debugger" &&
         says 1 "(pid $victim): stopped" && grep -q "waiting in .* over group .*; instruction " "$dir/err" && clean
-    result $? "a stopped rank is named by those that wait for its counters, and leaves nothing: $layout"
+    result $? "ranks that wait for the counters of a stopped rank name it, and nothing is left: $layout"
 done
 
 job 4 --data-path "$dir/bad.bin" --vocab-size 70 --train-iters 10 --transport shm
 messages 1 && says 1 "$dir/bad.bin: token 330" && ended && clean
 result $? "an aborted job leaves nothing"
 
-# Open MPI's own segments keep their names as long as it runs, and whoever kills mpirun keeps them: with
-# any transport. Windows have none to keep.
+# Open MPI's own segments keep their names while it runs, and remain if mpirun is killed: with
+# any transport. Windows have no names by then.
 start --dp 2 --tp 2 --transport shm
 segments=$(grep -o '/dev/shm/[a-z]*_segment[^ ]*' "/proc/$(pid_of 1)/maps" | sort -u)
 kill -KILL "$launcher"
@@ -95,42 +95,42 @@ ended=$?
 # shellcheck disable=SC2086  # words are meant to be split
 rm -f $segments
 [ $ended -eq 0 ] && clean
-result $? "a killed launcher takes the ranks with it, and no window is left"
+result $? "a killed launcher terminates the ranks, and no window is left"
 
-# ---- Room
+# ---- Space
 
-# mpi_needs_more: MPI_Init of four ranks takes more of /dev/shm than the cases of this size have
+# mpi_needs_more: MPI_Init of four ranks needs more of /dev/shm than these cases provide
 mpi_needs_more() {
     case $("${MPIRUN:-mpirun}" --version 2>&1 | tr -s ' \n' '  ') in *HYDRA*" Version: 5."*) true ;; *) false ;; esac
 }
 
-# sizes: what a /dev/shm of 20 MiB is too small for, and what it asks for
+# sizes: a /dev/shm of 20 MiB is too small; the size that the message asks for is enough
 sizes() {
     resize 20
     # shellcheck disable=SC2086
     job 4 --data-path "$data" $small
-    need=$(sed -n 's|^trine:.* need [0-9]* MiB of /dev/shm, which has [0-9]* MiB free: make it \([0-9]*\) MiB.*--transport mpi.*|\1|p' "$dir/err")
+    need=$(sed -n 's|^trine:.* need [0-9]* MiB of /dev/shm, which has [0-9]* MiB free; enlarge it to \([0-9]*\) MiB.*--transport mpi.*|\1|p' "$dir/err")
     messages 1 && [ -n "$need" ] && ended && prints 0 "step" && clean
-    result $? "a /dev/shm that is too small is refused at the start, once, with the size that it would need"
+    result $? "a /dev/shm that is too small is refused at startup, once, with the size needed"
 
     # shellcheck disable=SC2086
     job 4 --data-path "$data" $small --transport mpi
     sed 's/.*"loss":\([^,]*\),"grad_norm":\([^,]*\),.*/\1 \2/' "$log" >"$dir/mpi2"
     [ "$status" -eq 0 ] && messages 0 && [ -s "$dir/mpi" ] && cmp -s "$dir/mpi" "$dir/mpi2"
-    result $? "it is large enough for mpi, with the same losses"
+    result $? "a small /dev/shm is enough for --transport mpi, with the same losses"
 
     resize "${need:-1}"
     # shellcheck disable=SC2086
     job 4 --data-path "$data" $small --transport shm
     sed 's/.*"loss":\([^,]*\),"grad_norm":\([^,]*\),.*/\1 \2/' "$log" >"$dir/shm"
     [ "$status" -eq 0 ] && messages 0 && prints 1 "transport shm:" && cmp -s "$dir/mpi" "$dir/shm" && clean
-    result $? "the size that was asked for is enough (${need:-none} MiB), with the same losses"
+    result $? "the size in the message is enough (${need:-none} MiB), with the same losses"
 
     resize $((${need:-2} - 1))
     # shellcheck disable=SC2086
     job 4 --data-path "$data" $small
-    messages 1 && says 1 "make it $need MiB" && ended && clean
-    result $? "one MiB less is not"
+    messages 1 && says 1 "enlarge it to $need MiB" && ended && clean
+    result $? "one MiB less is not enough"
 }
 
 small="--tp 2 --dp 2 --hidden-size 128 --seq-length 64 --log $log"
@@ -138,12 +138,12 @@ if [ "$place" = own ]; then
     # shellcheck disable=SC2086  # words are meant to be split
     job 4 --data-path "$data" $small --transport mpi
     [ "$status" -eq 0 ] && messages 0 && prints 1 "transport mpi:" && clean
-    result $? "with mpi there are no windows"
+    result $? "--transport mpi uses no windows"
     sed 's/.*"loss":\([^,]*\),"grad_norm":\([^,]*\),.*/\1 \2/' "$log" >"$dir/mpi"
 
     if mpi_needs_more; then
-        for name in "a /dev/shm that is too small is refused" "it is large enough for mpi" \
-            "the size that was asked for is enough" "one MiB less is not"; do
+        for name in "a /dev/shm that is too small is refused" "a small /dev/shm is enough for --transport mpi" \
+            "the size in the message is enough" "one MiB less is not enough"; do
             skip "$name" "MPICH 5 itself ends by a signal in a /dev/shm of 20 MiB"
         done
     else
@@ -154,16 +154,17 @@ if [ "$place" = own ]; then
     for window in 1 2; do
         : >"$dir/statuses"
         run tools/mpirun.sh -np 4 "$DRIVER" /dev/shm/filler $window
-        [ "$(stat -c %s /dev/shm/filler)" -gt 1000000 ] && messages 1 && says 1 "no room in /dev/shm" &&
+        [ "$(stat -c %s /dev/shm/filler)" -gt 1000000 ] && messages 1 && says 1 "no space left in /dev/shm" &&
             says 1 "--transport mpi" && prints 0 "there was room" && ended && says 0 "Bus error" &&
             rm /dev/shm/filler && clean
-        result $? "a /dev/shm that fills up between the look and the use is a message (window $window)"
+        result $? "a /dev/shm that fills up between check and use is reported (window $window)"
         rm -f /dev/shm/filler
     done
 else
-    for name in "with mpi there are no windows" "a /dev/shm that is too small is refused" \
-        "it is large enough for mpi" "the size that was asked for is enough" "one MiB less is not" \
-        "a /dev/shm that fills up (window 1)" "a /dev/shm that fills up (window 2)"; do
+    for name in "--transport mpi uses no windows" "a /dev/shm that is too small is refused" \
+        "a small /dev/shm is enough for --transport mpi" "the size in the message is enough" \
+        "one MiB less is not enough" "a /dev/shm that fills up (window 1)" \
+        "a /dev/shm that fills up (window 2)"; do
         skip "$name" "no mount namespace is permitted here"
     done
 fi

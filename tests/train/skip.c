@@ -1,6 +1,6 @@
 /* TEST np=1,2,4 */
-/* A step whose gradient is not finite changes nothing, on any rank: when the fault is taken away,
- * training goes on with the bits it would have had. */
+/* A step whose gradient is not finite changes nothing, on any rank: once the fault is removed, training continues
+ * bitwise as without it. */
 #include "training.h"
 
 #include <math.h>
@@ -25,7 +25,7 @@ static float *victim(const trine_trainer *t) {
     return trine_world_rank(harness_world) == last ? t->held.units[0].params[0] : NULL;
 }
 
-/* A step with a NaN among the parameters; it is then as if the step had not been. */
+/* A step with a NaN among the parameters leaves the state of before the step. */
 static void make_bad_step(trine_trainer *t) {
     float *w = victim(t), good = w ? *w : 0;
     if (w) *w = NAN;
@@ -55,7 +55,7 @@ static void check(const trine_config *c) {
     }
     trine_trainer_destroy(&t);
     if (!training_same_bits(&got, &want))
-        fail_msg("dp %d tp %d pp %d zero %d: other bits", c->parallel.layout.dp,
+        fail_msg("dp %d tp %d pp %d zero %d: the bits differ", c->parallel.layout.dp,
                  c->parallel.layout.tp, c->parallel.layout.pp, (int)c->parallel.zero);
 }
 

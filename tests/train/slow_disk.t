@@ -1,13 +1,13 @@
 #!/bin/sh
-# A call of the file system (fsync, rename, a read) that takes longer than --timeout: the other ranks wait for
-# the rank that waits for it, and the run goes on. Such a call has a limit of its own, --io-timeout.
+# A file system call (fsync, rename, read) that takes longer than --timeout: the other ranks wait for the rank that
+# makes it, and the run continues. Such calls have their own limit, --io-timeout.
 . tests/lib.sh
 
 token_file "$data" 20240520 1 4096 4096
 TRAIN=$BUILD/tests/train/slow_driver
 RUN="--data-path $data --dp 2 --pp 2 --zero 1 --timeout 2"
 
-# good: the run has ended well, and said nothing of a wait
+# good: the run has succeeded and reported no wait
 good() {
     [ "$status" -eq 0 ] && says 0 "timed out" && prints 1 "saved $dir/run/step-$1: "
 }
@@ -29,6 +29,6 @@ result $? "a read of a checkpoint that takes longer than the timeout is waited f
 
 # shellcheck disable=SC2086
 job 4 $RUN --save "$dir/run" --load auto --train-iters 12 --io-timeout 2 --slow fsync 100
-ended && messages 1 && grep -q "^trine: timed out: rank . .* in fsync of .*/run/.* (io-timeout 2); the job ends" "$dir/err"
-result $? "an fsync that takes longer than --io-timeout ends the job"
+ended && messages 1 && grep -q "^trine: timed out: rank . .* in fsync of .*/run/.* (io-timeout 2 s); the job aborts" "$dir/err"
+result $? "an fsync that takes longer than --io-timeout aborts the job"
 done_testing

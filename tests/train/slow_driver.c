@@ -1,7 +1,7 @@
 /* TEST np=none */
-/* examples/train_gpt.c on a file system of which one call takes long: the last three arguments are
+/* examples/train_gpt.c on a file system with one slow call: the last three arguments are
  * `--slow FUNCTION SECONDS`, and the first such call (fsync, renameat2 or rename, pread of a checkpoint)
- * of the first rank to make one waits. Run by slow_disk.t. */
+ * of the first rank to make one is delayed. Run by slow_disk.t. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

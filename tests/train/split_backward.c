@@ -1,7 +1,7 @@
 /* TEST np=1,2,4 */
-/* A program that splits every backward pass has the bits of one that does not: parameters after some steps, and
- * the norms and losses of each, for every ZeRO stage, recomputation and schedule, with rows split over tp and
- * without, with dropout and without. */
+/* A program that splits every backward pass is bitwise equal to one that does not: parameters after some steps, and
+ * norms and losses of each step, for every ZeRO stage, recomputation and schedule, with and without sequence
+ * parallelism and dropout. */
 #include "training.h"
 
 enum { STEPS = 3 };
@@ -38,16 +38,16 @@ static void splits_change_no_bit(void **state) {
     for (int zero = 0, n = 0; zero < 4; zero++)
         for (int recompute = 0; recompute < TRINE_RECOMPUTES; recompute++, n++) {
             trine_config c = config_of(zero, recompute, n);
-            training_result whole = training_run(harness_world, &c, STEPS);
+            training_result unsplit = training_run(harness_world, &c, STEPS);
             c.parallel.split_backward = true;
             training_result split = training_run(harness_world, &c, STEPS);
-            if (!training_same_bits(&whole, &split))
-                fail_msg("zero %d, recompute %d, choice %d: other bits than BACKWARD", zero,
+            if (!training_same_bits(&unsplit, &split))
+                fail_msg("zero %d, recompute %d, choice %d: bits differ from BACKWARD", zero,
                          recompute, n);
         }
 }
 
-/* All blocks of the rank's stage are split, and nothing else is. */
+/* Splits all blocks of the rank's stage and nothing else. */
 static void blocks_are_split(void **state) {
     (void)state;
     trine_config c = config_of(1, 0, 0);

@@ -1,7 +1,7 @@
 #!/bin/sh
-# A run that is told to end, by a signal to any one rank, to mpirun, or by its time: every rank ends with
-# the same step, which is saved, and the job's status is 75. Begun again it comes to the same losses and
-# the same files as one that nobody disturbed, in one log.
+# A run that is asked to stop by a signal to any rank or to mpirun, or by its time limit: every rank stops after the
+# same step, which is saved, and the job exits with status 75. Resumed, it reaches the same losses and files as an
+# undisturbed run, in one log.
 . tests/lib.sh
 
 token_file "$data" 20240520 1 4096 4096
@@ -14,40 +14,40 @@ plain() {
     sed 's/"seconds":[^,]*,"tokens_per_second":[^,]*,//' "$1"
 }
 
-# same: what is in $dir/part is what the undisturbed run left, and so is the log
+# same: $dir/part and the log equal those of the undisturbed run
 same() {
     for file in config.json manifest.json model.safetensors optimizer.safetensors; do
-        cmp "$dir/whole/step-$steps/$file" "$dir/part/step-$steps/$file" >>"$dir/out" || return 1
+        cmp "$dir/undisturbed/step-$steps/$file" "$dir/part/step-$steps/$file" >>"$dir/out" || return 1
     done
-    plain "$dir/whole.log" >"$dir/a"
+    plain "$dir/undisturbed.log" >"$dir/a"
     plain "$log" >"$dir/b"
     cmp "$dir/a" "$dir/b" >>"$dir/out"
 }
 
-# told TEXT: the job has ended with status 75 because of TEXT, and saved; $at is the step. (A shell between
-# mpirun and the ranks makes them think of a terminal, with a progress bar.)
+# told TEXT: the job has exited with status 75 because of TEXT, and saved; $at is the step. (A shell between
+# mpirun and the ranks makes them assume a terminal and print a progress bar.)
 told() {
-    at=$(sed -n "s/^.*$1: the run ends with step \([0-9]*\)\$/\1/p" "$dir/out")
+    at=$(sed -n "s/^.*$1: stopping after step \([0-9]*\)\$/\1/p" "$dir/out")
     [ "$status" -eq 75 ] && [ -n "$at" ] && [ "$at" -lt "$steps" ] && gone &&
         [ "$(cat "$dir/part/latest")" = "step-$at" ] && [ -f "$dir/part/step-$at/manifest.json" ]
 }
 
-# again ARGUMENTS...: begins again with the newest, to the end
+# again ARGUMENTS...: resumes from the newest checkpoint and trains to the end
 again() {
     # shellcheck disable=SC2086  # words are meant to be split
     job 4 $RUN --save "$dir/part" --log "$log" --load auto "$@"
-    [ "$status" -eq 0 ] && prints 1 "begins with $dir/part/step-$at: $at steps, "
+    [ "$status" -eq 0 ] && prints 1 "resumed from $dir/part/step-$at: $at steps, "
 }
 
 # shellcheck disable=SC2086  # words are meant to be split
-job 4 $RUN --save "$dir/whole" --log "$dir/whole.log"
-[ "$status" -eq 0 ] && [ "$(cat "$dir/whole/latest")" = "step-$steps" ] &&
-    [ "$(ls "$dir/whole")" = "latest
+job 4 $RUN --save "$dir/undisturbed" --log "$dir/undisturbed.log"
+[ "$status" -eq 0 ] && [ "$(cat "$dir/undisturbed/latest")" = "step-$steps" ] &&
+    [ "$(ls "$dir/undisturbed")" = "latest
 step-$steps" ]
-result $? "a run that nobody disturbs saves its last step, and ends with status 0"
+result $? "an undisturbed run saves its last step and exits with status 0"
 
-# disturb SIGNAL WHOM COMMAND...: to a rank, or to the command, which begins with the newest checkpoint, once
-# there are some steps more. A run that was over before is none: once more.
+# disturb SIGNAL WHOM COMMAND...: resumes from the newest checkpoint and, after some more steps, signals a rank or the
+# command. If the run completes before the signal, it is repeated.
 at=0
 disturb() {
     signal=$1 whom=$2
@@ -67,16 +67,16 @@ disturb() {
 # shellcheck disable=SC2086  # words are meant to be split
 disturb USR1 3 tools/mpirun.sh -np 4 "$TRAIN" $SMALL
 told "SIGUSR1 to rank 3"
-result $? "SIGUSR1 to one rank: all end with the same step, saved, status 75"
+result $? "SIGUSR1 to one rank: all ranks stop after the same step, saved, status 75"
 
-echo '{"step":9999,"loss":1}' >>"$log" # of a run that went on, and was then lost
+echo '{"step":9999,"loss":1}' >>"$log" # of a run that continued and was then lost
 printf '{"step":1' >>"$log"
 # shellcheck disable=SC2086  # words are meant to be split
 disturb TERM 0 tools/mpirun.sh -np 4 "$TRAIN" $SMALL
 told "SIGTERM to rank 0"
-result $? "begun again; SIGTERM to the rank that speaks for all"
+result $? "resumed; SIGTERM to rank 0"
 
-# As Slurm would have it: the script is told, and tells mpirun, which passes it on to every rank.
+# As under Slurm: the script gets the signal and forwards it to mpirun, which forwards it to every rank.
 mkdir "$dir/bin"
 printf '#!/bin/sh\n[ "$1" != requeue ] || echo "$@" >>%s/requeued\n' "$dir" >"$dir/bin/scontrol"
 chmod +x "$dir/bin/scontrol"
@@ -86,32 +86,32 @@ slurm() {
 }
 disturb USR1 all slurm
 told "SIGUSR1 to rank 0" && [ "$(cat "$dir/requeued")" = "requeue 17" ]
-result $? "begun again by the Slurm script; SIGUSR1 to it, and it queues itself again"
+result $? "resumed by the Slurm script; after SIGUSR1 the script queues itself again"
 (slurm $RUN --save "$dir/part" --log "$log") >"$dir/out" 2>"$dir/err"
 status=$?
 [ "$status" -eq 0 ] && same && [ "$(cat "$dir/requeued")" = "requeue 17" ] &&
     [ "$(find "$dir/part" -name 'step-*' | wc -l)" -eq 3 ]
-result $? "begun again, to its end: equal bits, one log, the newest three are kept"
+result $? "resumed to the end: equal bits, one log, the newest three checkpoints are kept"
 
-# So short that each run makes one step.
+# A limit so short that each run makes one step.
 rm -rf "$dir/part" "$log"
 for run in 1 2 3; do
     # shellcheck disable=SC2086  # words are meant to be split
     job 4 $RUN --save "$dir/part" --log "$log" --load auto --max-minutes 0.0001
-    told "--max-minutes 0.0001 are over" && [ "$at" -eq "$run" ] || break
+    told "--max-minutes 0.0001 elapsed" && [ "$at" -eq "$run" ] || break
 done
 [ "$at" = 3 ]
-result $? "a run whose time is over, again and again"
+result $? "a run reaches its time limit again and again"
 again --max-minutes 100 && same
-result $? "begun again with time enough: equal bits, one log"
+result $? "resumed with enough time: equal bits, one log"
 
-# ---- In a validation. One of so many batches never ends by itself.
+# ---- During a validation. With so many batches, it never completes by itself.
 
 endless="--eval-iters 2000000000"
 
 # ended_in STEP TEXT: status 75, because of TEXT in the validation of STEP, which is saved
 ended_in() {
-    [ "$status" -eq 75 ] && prints 1 "$2: the run ends in the validation of step $1" && gone &&
+    [ "$status" -eq 75 ] && prints 1 "$2: stopping in the validation of step $1" && gone &&
         [ "$(cat "$dir/part/latest")" = "step-$1" ] && [ -f "$dir/part/step-$1/manifest.json" ]
 }
 
@@ -119,7 +119,7 @@ validates() {
     grep -q "^transport" "$dir/out" && [ "$(wc -l <"$log")" -ge "$1" ]
 }
 
-# validating LINES SIGNAL RANK ARGUMENTS...: the signal comes when standard output and log have that many lines
+# validating LINES SIGNAL RANK ARGUMENTS...: sends the signal when standard output and log have that many lines
 validating() {
     want=$1 signal=$2 whom=$3
     shift 3
@@ -134,37 +134,37 @@ rm -rf "$dir/part"
 : >"$log"
 validating 0 USR1 2
 ended_in 0 "SIGUSR1 to rank 2"
-result $? "SIGUSR1 in the validation of step 0: step 0 is saved, status 75"
+result $? "SIGUSR1 during the validation of step 0: step 0 is saved, status 75"
 
 # shellcheck disable=SC2086  # words are meant to be split
 job 4 $RUN --save "$dir/part" --log "$log" --load auto $endless --max-minutes 0.0001
-ended_in 0 "--max-minutes 0.0001 are over"
-result $? "the time is over in the validation of step 0, which is made again"
+ended_in 0 "--max-minutes 0.0001 elapsed"
+result $? "the time limit is reached during the validation of step 0, which is repeated"
 
 # shellcheck disable=SC2086  # words are meant to be split
 job 4 $RUN --save "$dir/part" --log "$log" --load auto --max-minutes 0.0001
 at=0
-told "--max-minutes 0.0001 are over" && [ "$at" -eq 1 ] &&
+told "--max-minutes 0.0001 elapsed" && [ "$at" -eq 1 ] &&
     [ "$(sed 's/,"\(loss\|val_loss\)".*//' "$log" | tr '\n' ' ')" = '{"step":0 {"step":1 ' ]
-result $? "the next one makes it, and a step"
+result $? "the next run completes the validation and a step"
 
 validating 52 TERM 0 --save-interval 25
 ended_in 50 "SIGTERM to rank 0" && prints 1 "saved $dir/part/step-50: "
-result $? "SIGTERM in the validation of a step that was saved before it, and is not saved twice"
+result $? "SIGTERM during the validation of a step that is already saved: it is not saved twice"
 
 at=50
 again && same && [ "$(grep -c val_loss "$log")" -eq 5 ]
-result $? "the run that goes on makes it up: equal bits, each validation once in one log"
+result $? "the resumed run repeats the validation: equal bits, each validation once in one log"
 
-# Killed between the last save and the result of the last validation; then once more for nothing.
+# Killed between the last save and the result of the last validation; then resumed once more with nothing to do.
 sed -i '$d' "$log"
 at=$steps
-again && prints 1 "no step is left" && prints 1 "validation loss" && same
-result $? "the last validation is made up for by a run that has no step to make"
+again && prints 1 "all steps are done, nothing to train or save" && prints 1 "validation loss" && same
+result $? "a run with no steps left repeats the last validation"
 again && prints 0 "validation loss" && same
-result $? "and not a second time"
+result $? "the last validation is not repeated a second time"
 
-# Steps of seconds: the second signal comes in the middle of the first one.
+# Each step takes seconds: the second signal arrives during the first step.
 # shellcheck disable=SC2086  # words are meant to be split
 background "$TRAIN" $SMALL --data-path "$data" --save "$dir/never" --num-layers 8 --hidden-size 256 \
     --global-batch-size 4096
@@ -174,10 +174,10 @@ sleep 0.2
 kill -s TERM $launcher
 finish
 [ "$status" -eq 143 ] && ! [ -e "$dir/never/latest" ]
-result $? "a second SIGTERM ends a process at once"
+result $? "a second SIGTERM terminates the process immediately"
 
-# Where the stack pointer is on the heap in the middle of a product (docs/checkpoints.md), on whatever
-# processor this is: signals all the time, and the step's bytes are those of a step that had none.
+# With AVX2 the stack pointer is on the heap during a matmul (docs/checkpoints.md), on any
+# processor: under constant signals a step saves the same bytes as without.
 DNNL_MAX_CPU_ISA=AVX2
 export DNNL_MAX_CPU_ISA
 alone() { # alone FOLDER
@@ -197,23 +197,23 @@ echo "$sent signals" >>"$dir/out"
 unset DNNL_MAX_CPU_ISA
 cmp "$dir/quiet/step-1/model.safetensors" "$dir/flood/step-1/model.safetensors" >>"$dir/out" &&
     [ "$status" -eq 75 ] && [ $sent -gt 100 ]
-result $? "thousands of signals in the middle of products change no byte"
+result $? "thousands of signals during matmuls change no byte"
 
 # shellcheck disable=SC2086  # words are meant to be split
 start $RUN
 kill -s TERM "$(pid_of 1)"
 finish
 [ "$status" -ne 0 ] && [ "$status" -ne 75 ] && [ "$status" -ne 124 ] && gone
-result $? "without --save a signal ends the job as ever"
+result $? "without --save a signal terminates the job"
 
-# Whether a rank could be told to stop or not: what it waits for has a name.
+# Whether or not a rank can be notified to stop, the report names the operation that it waits for.
 start --tp 2 --pp 2 --timeout 3 --save "$dir/stopped"
 victim=$(pid_of 2)
 kill -STOP "$victim"
 finish
 sed -n '/^    .*waiting/p' "$dir/err" >"$dir/a"
 [ -n "$victim" ] && ended && messages 1 && reported 2 "stopped by a signal or a debugger" && [ -s "$dir/a" ] &&
-    ! grep -qv 'waiting in .*; \(instruction\|the question\)' "$dir/a" && ! grep -q "in no communication" "$dir/err"
-result $? "a stopped rank in a run with --save: the others say what they are at"
+    ! grep -qv 'waiting in .*; \(instruction\|checking for a stop request\)' "$dir/a" && ! grep -q "not communicating" "$dir/err"
+result $? "a stopped rank in a run with --save: the other ranks report what they wait for"
 
 done_testing

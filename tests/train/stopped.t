@@ -1,8 +1,7 @@
 #!/bin/sh
 # TEST longer=wait timeout=900
-# A rank that stops in a call of MPI that blocks, before the first step or after the last: the job ends with
-# a status that is not 0 and one report that names the call, and that rank first. Every call with every rank
-# in make check-full.
+# A rank stops in a blocking MPI call, before the first step or after the last: the job aborts with a nonzero
+# status and one report that names that rank first, and the call. Every call with every rank in make check-full.
 . tests/lib.sh
 
 token_file "$data" 20240520 1 4096 4096
@@ -16,7 +15,7 @@ case $("${MPIRUN:-mpirun}" --version 2>&1) in *"Open MPI) 5"*) TIMEOUT=12 ;; esa
 CALLS="MPI_Init_thread MPI_Comm_dup MPI_Comm_split MPI_Comm_split_type MPI_Win_allocate_shared MPI_Win_free
        MPI_Finalize"
 
-# Rows: which program, the call, which of those calls, rank.
+# Rows: program, call, number of the call, rank.
 rows() {
     if [ -n "${TRINE_FULL:-}" ]; then
         for call in $CALLS; do
@@ -41,7 +40,7 @@ rows() {
     echo "mesh MPI_Comm_split 3 2"
 }
 
-# cell PROGRAM CALL NUMBER RANK FILE: runs it; leaves what was said in FILE, and in FILE.end the status and
+# cell PROGRAM CALL NUMBER RANK FILE: runs it; writes its output to FILE, and to FILE.end the status and
 # the seconds
 cell() {
     began=$(date +%s.%N)
@@ -59,7 +58,7 @@ cell() {
     echo "$status $(date +%s.%N)" | awk -v began="$began" '{printf "%s %.1f\n", $1, $2 - began}' >"$file.end"
 }
 
-# Some at a time: they wait.
+# Several at a time: they mostly wait.
 rows >"$dir/rows"
 running=0 i=0
 while read -r program call n rank; do
@@ -80,11 +79,11 @@ while read -r program call n rank; do
     read -r status seconds <"$file.end"
     cp "$file" "$dir/out"
     : >"$dir/err"
-    # What mpirun does behind the report is not ours.
-    [ "$status" -ne 137 ] || grep -q "mpirun hangs in its own clean-up" "$file" || status=124
+    # mpirun's behaviour after the report is not tested.
+    [ "$status" -ne 137 ] || grep -q "mpirun hangs in its clean-up" "$file" || status=124
     [ "$status" -ne 0 ] && [ "$status" -ne 124 ] &&
-        [ "$(grep -c '^trine: ' "$file")" -eq 1 ] && grep -q "^trine: timed out: .* in $call (timeout $TIMEOUT)" "$file" &&
-        accused "$rank" "stopped by a signal or a debugger, in $call, " "$file"
+        [ "$(grep -c '^trine: ' "$file")" -eq 1 ] && grep -q "^trine: timed out: .* in $call (timeout $TIMEOUT s)" "$file" &&
+        accused "$rank" "stopped by a signal or a debugger, in $call (blocking " "$file"
     result $? "$program, rank $rank in $call $n: $seconds s"
 done <"$dir/rows"
 done_testing

@@ -1,5 +1,5 @@
 /* TEST np=none */
-/* examples/train_gpt.c, of which one rank stops in MPI; run by stopped.t. */
+/* examples/train_gpt.c with one rank that stops in MPI; run by stopped.t. */
 #include "stopped.h"
 
 #define main train_main

@@ -1,20 +1,20 @@
 #!/bin/sh
 # TEST longer=wait timeout=1500
-# A job that is suspended as a whole, for longer than its --timeout, as Slurm's suspend does it (SIGSTOP to all
-# of its processes), goes on when it is resumed: time that nobody watched is no waiting. Twenty such jobs, two
-# suspensions each, in make check-full. The pipeline is such that most ranks wait at most times.
+# A job whose processes are all suspended for longer than its --timeout, as by Slurm's suspend (SIGSTOP to all
+# of its processes), continues when it is resumed: suspended time does not count as waiting. Twenty such jobs, two
+# suspensions each, in make check-full. In this pipeline most ranks wait most of the time.
 . tests/lib.sh
 
 token_file "$data" 20240520 1 4096 4096
 jobs=2
 [ -z "${TRINE_FULL:-}" ] || jobs=20
 
-# grows: the run makes steps
+# grows: the run completes steps
 grows() {
     eventually 30 lines $(($(wc -l <"$log") + 3))
 }
 
-# suspend SECONDS: mpirun and all ranks; the ranks in the other order, so that each is stopped last once
+# suspend SECONDS: mpirun and all ranks; every other time the ranks in reverse order
 suspend() {
     pids="$launcher $(below)"
     # shellcheck disable=SC2086  # words are meant to be split
@@ -38,6 +38,6 @@ while [ $job -lt $jobs ]; do
     kill -USR1 "$(pid_of 1)"
     finish
     [ $good -eq 0 ] && [ "$status" -eq 75 ] && says 0 "timed out" && prints 1 "saved "
-    result $? "a job that was suspended twice for longer than its timeout trains, and saves when it is told to"
+    result $? "a job that was suspended twice for longer than its timeout trains, and saves when asked to stop"
 done
 done_testing

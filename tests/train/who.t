@@ -1,6 +1,6 @@
 #!/bin/sh
 # TEST full=wait timeout=1500
-# 64 ranks, dp 4 x tp 4 x pp 4 under ZeRO-3, of which one is stopped at any instruction: the report names it
+# 64 ranks, dp 4 x tp 4 x pp 4 with ZeRO-3; one rank is stopped at a random instruction: the report names it
 # first. TRINE_TRIALS (10), TRINE_SEED (1).
 . tests/lib.sh
 
@@ -28,6 +28,6 @@ while [ $trial -lt "$trials" ]; do
     first=$(sed -n '/^trine: timed out/{n;p;}' "$dir/err")
     shown=$(sed -n '/^trine: timed out/,/^[^ t]/p' "$dir/err" | grep -c '^trine:\|^    ')
     [ "$status" -ne 0 ] && [ "$status" -ne 124 ] && [ "$shown" -le 24 ] && reported "$rank" "stopped by a signal or a debugger, "
-    result $? "rank $rank, named after $seconds s:${first##*:}"
+    result $? "rank $rank is named first, after $seconds s:${first##*:}"
 done
 done_testing

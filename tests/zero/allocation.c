@@ -1,9 +1,8 @@
 /* TEST np=1,2,4 */
-/* A training step allocates nothing. The test stands in front of the C library's allocator and of
- * mmap, and notes who asks while the third step runs: the return address tells our code, and the C
- * library on its behalf, from MPI (which keeps its requests and buffers as it likes), oneDNN (a
- * small table of arguments for each execution) and the OpenMP runtime. Ours must be none; the
- * others are reported. */
+/* A training step allocates nothing. The test interposes the C library's allocator and mmap, and records the callers
+ * during the third step: the return address distinguishes our code, and the C library called by it, from MPI (which
+ * manages its own requests and buffers), oneDNN (a small table of arguments per execution) and the OpenMP runtime.
+ * Our count must be 0; the others are reported. */
 #include "training.h"
 
 #include <dlfcn.h>
@@ -39,14 +38,14 @@ void *__libc_calloc(size_t count, size_t bytes);
 void *__libc_realloc(void *p, size_t bytes);
 void *__libc_memalign(size_t align, size_t bytes);
 
-/* Must not allocate: looking the address up waits until the step is over. */
+/* Must not allocate: the address is looked up after the step. */
 static void note(void *caller) {
     if (!counting) return;
     size_t n = calls++;
     if (n < MAX_CALLS) callers[n] = caller;
 }
 
-/* Inlined into its caller, a function would see the caller's caller. */
+/* If inlined, the function would see its caller's caller. */
 #define ALLOCATOR __attribute__((noinline))
 #define NOTE()    note(__builtin_extract_return_addr(__builtin_return_address(0)))
 
@@ -88,7 +87,7 @@ ALLOCATOR void *mmap(void *at, size_t bytes, int protection, int flags, int file
 }
 #endif
 
-/* ---- Whose ----------------------------------------------------------------------------------- */
+/* ---- Callers --------------------------------------------------------------------------------- */
 
 typedef struct {
     size_t ours, libc, mpi, others;
@@ -105,7 +104,7 @@ static owners sort_callers(void) {
     assert_true(dladdr((void *)(uintptr_t)&training_run, &self) != 0);
     for (size_t n = 0; n < calls; n++) {
         if (!dladdr(callers[n], &info))
-            o.ours++; /* nobody's is not an excuse */
+            o.ours++; /* an unknown caller counts as ours */
         else if (info.dli_fbase == self.dli_fbase)
             o.ours++;
         else if (contains(info.dli_fname, "/libc.so") || contains(info.dli_fname, "/libm.so"))
@@ -162,7 +161,7 @@ static void visit(trine_layout layout) {
 
 static void step_on(const char *name) {
     if (!COUNTED) {
-        print_message("# skipped: this C library's allocator cannot be stood in front of\n");
+        print_message("# skipped: this C library's allocator cannot be interposed\n");
         return;
     }
     backend = name;
@@ -179,7 +178,7 @@ static void step_on_cpu(void **state) {
     step_on("cpu");
 }
 
-/* The counting itself: one malloc of ours, one of the C library's for us. */
+/* Tests the counter: one malloc of ours, one of the C library called by us. */
 static void calls_are_seen(void **state) {
     (void)state;
     if (!COUNTED) return;

@@ -1,10 +1,9 @@
 /* TEST np=1,2,4,8 longer=train timeout=900 device */
-/* Memory that was taken and traffic that was tallied, against the formula to the byte: every layout
- * x ZeRO 0-3 x schedules, tied and untied in turn, one to three gather buffers in turn; the windows
- * that MPI was asked for and the banner's figures, with shm and, now and then, mpi. (Eight ranks take
- * half of it: of each layout each ZeRO stage with one or two schedules; all with TRINE_FULL=1.) And the
- * pattern that makes the choice of a ZeRO stage: 2, 2, M + 1 and at most 3 M passes over the
- * parameters held. */
+/* Allocated memory and counted traffic against the formula, to the byte: every layout x ZeRO 0-3 x schedules,
+ ** tied and untied in turn, one to three gather buffers in turn; the windows requested from MPI and the numbers
+ * in the banner, with shm and, for some runs, mpi. (Eight ranks run half of it: for each layout each ZeRO stage
+ * with one or two schedules; all with TRINE_FULL=1.) Also the traffic pattern of the ZeRO stages: 2, 2, M + 1
+ * and at most 3 M passes over the parameters of the rank. */
 #include "formula.h"
 #include "training.h"
 
@@ -56,7 +55,7 @@ static void check_memory(const trine_trainer *t) {
 
 /* ---- Windows --------------------------------------------------------------------------------- */
 
-/* What MPI is asked for: first the mesh's control memory, then what the plan has as shared. */
+/* The windows requested from MPI: first the mesh's control memory, then the plan's shared memory. */
 static struct { size_t bytes[2], count; } asked;
 
 int MPI_Win_allocate_shared(MPI_Aint size, int unit, MPI_Info info, MPI_Comm comm, void *base,
@@ -66,17 +65,17 @@ int MPI_Win_allocate_shared(MPI_Aint size, int unit, MPI_Info info, MPI_Comm com
     return PMPI_Win_allocate_shared(size, unit, info, comm, base, win);
 }
 
-/* Whole pages, and one to find the first whole one in. */
+/* Full pages, and one more for alignment. */
 static size_t window(size_t bytes) {
     return (bytes ? (bytes + 4095) / 4096 * 4096 : 4096) + 4096;
 }
 
-/* Whether what other ranks read lies in the host's memory: not on GPUs whose groups are NCCL's. */
+/* Whether memory that other ranks read is in host memory: not on GPUs whose groups use NCCL. */
 static bool staged_by_host(const trine_trainer *t) {
     return !t->memory.on_device || comm_gpu_stages(t->mesh);
 }
 
-/* The plan, before there is a mesh, is what the mesh has then, and what MPI was asked for. */
+/* The plan, computed without a mesh, equals the mesh's memory and the windows requested from MPI. */
 static void check_windows(const trine_trainer *t) {
     const trine_parallel *p = &t->config.parallel;
     int ranks = trine_world_size(harness_world);
@@ -94,7 +93,7 @@ static void check_windows(const trine_trainer *t) {
 
 /* ---- The report ------------------------------------------------------------------------------ */
 
-/* The number of a stage in the row of that name; what is 0 everywhere has no row. */
+/* The number of a stage in the row of that name; a row that is 0 on all stages is not printed. */
 static void check_row(const char *text, const char *name, int stage, int64_t bytes) {
     char want[32], got[32];
     const char *row = strstr(text, name);
@@ -102,32 +101,40 @@ static void check_row(const char *text, const char *name, int stage, int64_t byt
     snprintf(got, sizeof got, "%11.3f", 0.0);
     if (row) snprintf(got, sizeof got, "%.11s", row + strlen(name) + 11 * (size_t)stage);
     if (strcmp(want, got) != 0)
-        fail_msg("the banner's%s of stage %d: %s MiB, taken are %s:\n%s", name, stage, got, want,
-                 text);
+        fail_msg("the banner's%s of stage %d: %s MiB, allocated are %s:\n%s", name, stage, got,
+                 want, text);
 }
 
-/* What the rows of a rank's stage say, by the memory that it has. */
-typedef enum { ROW_TRANSPORT, ROW_TOTAL, ROW_WINDOWS, ROW_MIRROR, ROW_STAGING, ROW_HOST, ROWS } row;
+/* The rows of a rank's stage, from the memory that the rank has. */
+typedef enum {
+    ROW_TRANSPORT,
+    ROW_TOTAL,
+    ROW_WINDOWS,
+    ROW_STAGING,
+    ROW_BUFFERS,
+    ROW_HOST,
+    ROWS
+} row;
 
 static void taken_rows(const trine_trainer *t, int64_t own[ROWS]) {
     size_t transport = mesh_transport_bytes(t->mesh), exchanged = t->memory.exchanged.capacity;
     size_t shared = staged_by_host(t) ? t->memory.shared_used : 0;
-    size_t mirror = t->memory.on_device && staged_by_host(t) ? shared + exchanged : 0;
-    size_t staging = t->memory.host.capacity;
+    size_t staging = t->memory.on_device && staged_by_host(t) ? shared + exchanged : 0;
+    size_t buffers = t->memory.host.capacity;
     size_t total = t->memory.capacity + (t->memory.on_device ? 0 : transport);
     own[ROW_TRANSPORT] = (int64_t)transport;
     own[ROW_TOTAL] = (int64_t)total;
     own[ROW_WINDOWS] = mesh_shares(t->mesh) ? (int64_t)shared : 0;
-    own[ROW_MIRROR] = (int64_t)mirror;
     own[ROW_STAGING] = (int64_t)staging;
-    own[ROW_HOST] = (int64_t)(mirror + staging + transport);
+    own[ROW_BUFFERS] = (int64_t)buffers;
+    own[ROW_HOST] = (int64_t)(staging + buffers + transport);
 }
 
-/* Every stage's column against what its first rank has taken. */
+/* Every stage's column against the memory of its first rank. */
 static void check_report(trine_trainer *t) {
-    static const char *const near[ROWS] = {
+    static const char *const on_cpu[ROWS] = {
         "         transport        ", "         total            ", "         of which in windows"};
-    static const char *const far[ROWS] = {
+    static const char *const on_gpu[ROWS] = {
         "         host: transport  ", "         total on the GPU ", "         of which in windows",
         "         host: staging    ", "         host: buffers    ", "         total on the host"};
     trine_layout l = t->config.parallel.layout;
@@ -144,8 +151,8 @@ static void check_report(trine_trainer *t) {
     fclose(out);
     for (int p = 0; p < l.pp; p++) {
         const int64_t *taken = all[trine_layout_rank(l, (trine_coord){.pp = p})];
-        for (int i = 0; i < (t->memory.on_device ? ROWS : ROW_MIRROR); i++)
-            check_row(text, t->memory.on_device ? far[i] : near[i], p, taken[i]);
+        for (int i = 0; i < (t->memory.on_device ? ROWS : ROW_STAGING); i++)
+            check_row(text, t->memory.on_device ? on_gpu[i] : on_cpu[i], p, taken[i]);
     }
     free(text);
 }
@@ -171,8 +178,8 @@ static uint64_t norm_over(const trine_trainer *t, int size, int blocks) {
     return (uint64_t)(size - 1) * (uint64_t)blocks * (uint64_t)(t->spec.units + 1) * 8;
 }
 
-/* Sums of activations are reduce-scatters, one for each of a block's half and direction, and one at
- * each end of the model; the rest of what they take are all-gathers. (Recomputation runs the first
+/* Sums of activations are reduce-scatters, one for each half of a block and direction, and one each for
+ * the embedding and the head; their other collectives are all-gathers. (Recomputation runs the first
  * half of a block again; a backward pass in two parts gathers two gradients twice.) */
 static void split_rows(const trine_trainer *t, const traffic *f, uint64_t *bytes) {
     formula_rank r = rank_of(t);
@@ -192,7 +199,7 @@ static void split_rows(const trine_trainer *t, const traffic *f, uint64_t *bytes
     bytes[TRINE_TALLY_ALL_REDUCE] = f->tp - scattered - gathered;
 }
 
-/* All that a step may send, by group and kind; what is not named here is zero. */
+/* All traffic of a step, by group and kind; anything else is zero. */
 static tallies expected(const trine_trainer *t, const traffic *f) {
     trine_layout l = t->config.parallel.layout;
     uint64_t all_reduce_gathers = t->config.parallel.zero == TRINE_ZERO_0 ? f->reduce / 2 : 0;
@@ -237,7 +244,7 @@ static void check_plan(const trine_trainer *t, const traffic *f) {
             (unsigned long long)f->grad, (unsigned long long)f->tie, (unsigned long long)f->norm);
 }
 
-/* 2, 2, M + 1, at most 3 M passes; exactly so where no matrix has two accumulators on one rank. */
+/* 2, 2, M + 1, at most 3 M passes; exact if no matrix has two accumulators on one rank. */
 static void check_passes(const trine_trainer *t, const traffic *f) {
     formula_rank r = rank_of(t);
     size_t d = (size_t)t->config.parallel.layout.dp, M = (size_t)t->spec.micros;
@@ -250,7 +257,7 @@ static void check_passes(const trine_trainer *t, const traffic *f) {
     case TRINE_ZERO_2: assert_int_equal(got, (M + 1) * pass); break;
     case TRINE_ZERO_3:
         assert_in_range(got, (M + 1) * pass, 3 * M * pass);
-        /* Room for every unit: each is gathered once. */
+        /* A buffer for every unit: each is gathered once. */
         if (t->config.parallel.gather_buffers > TRAINING_LAYERS)
             assert_int_equal(got, (M + 1) * pass);
         break;
@@ -275,7 +282,7 @@ static void check(const trine_config *c) {
     check_tallies(t, &before, &f);
     check_plan(t, &f);
     check_passes(t, &f);
-    /* The largest rank's plan, and what the communicators hold beside it. */
+    /* The largest rank's plan, and the memory of the communicators in addition. */
     int64_t largest = (int64_t)formula_memory(&r).total;
     largest += (int64_t)mesh_transport_bytes(t->mesh);
     OK(trine_all_reduce(trine_mesh_group(t->mesh, TRINE_WORLD), &largest, &largest, 1, TRINE_I64,
@@ -284,7 +291,7 @@ static void check(const trine_config *c) {
     trine_trainer_destroy(&t);
 }
 
-/* What is kept, split, dropped and done in chunks. */
+/* Recomputation, sequence parallelism, dropout and row chunks of logits. */
 static void choose_activations(trine_config *c, int i) {
     c->parallel.recompute = (trine_recompute)(i % 3);
     c->parallel.sequence_parallel = i / 3 % 2;
@@ -333,8 +340,8 @@ static void every_layout(void **state) {
     training_layouts(check_layout);
 }
 
-/* In a GPU's memory, with its mirror in windows or in the host's own, and with none where each rank
- * has an (emulated) GPU and groups are NCCL's: no step is made. */
+/* Device memory, with a staging buffer in windows or in the rank's own host memory, and without one if each rank
+ * has an (emulated) GPU and groups use NCCL. Runs no step. */
 static void check_layout_on_gpu(trine_layout layout) {
     for (int i = 0; i < 8; i++) {
         setenv("TRINE_EMU_GPUS", i == 1 || i == 6 ? "8" : "1", 1);

@@ -1,6 +1,5 @@
 /* TEST np=0 */
-/* The pass that gathers parameters: as few GATHERs as any policy that gathers on demand could do
- * with, each as early as its buffer allows. */
+/* The gather pass: the minimum number of GATHERs of any on-demand policy, each as early as its buffer allows. */
 #include "harness.h"
 
 #include <limits.h>
@@ -45,7 +44,7 @@ static int gathers_of(const program *p, unit_class c) {
     return count;
 }
 
-/* The fewest gathers, over all choices of what to give up: best[set] is the fewest so far that
+/* The fewest gathers, over all choices of what to evict: best[set] is the fewest so far that
  * leave exactly `set` in the buffers. */
 static int fewest(const program *p, unit_class c, int buffers) {
     int best[1 << UNITS], next[1 << UNITS], least = INT_MAX;
@@ -119,8 +118,8 @@ static bool same_buffer(const program *p, const instr *a, const instr *b) {
     return a->gather == b->gather && spec_class(p->spec, a->unit) == spec_class(p->spec, b->unit);
 }
 
-/* A GATHER comes just before the computation that precedes its reader. Where that computation reads
- * the very buffer, nothing else was to be given up: all other buffers are needed sooner. */
+/* A GATHER comes just before the computation that precedes its reader. If that computation reads
+ * the same buffer, no other could be evicted: all other buffers are needed sooner. */
 static void gathers_are_early(const program *p) {
     int held[CLASSES][UNITS];
     for (int c = 0; c < CLASSES; c++)
@@ -170,8 +169,8 @@ static void test_enough_buffers(void **state) {
         }
 }
 
-/* A chain of four blocks, forwards and backwards, by hand. With one buffer the turning point is the
- * only reuse: 4 + 3. With two the last two blocks are still there: 4 + 2. */
+/* A chain of four blocks, forward and backward, by hand. With one buffer only the last block is reused:
+ * 4 + 3. With two buffers the last two blocks are: 4 + 2. */
 static void test_counts_by_hand(void **state) {
     (void)state;
     static const int want[] = {0, 7, 6, 5, 4, 4};
@@ -191,7 +190,7 @@ static void test_counts_by_hand(void **state) {
     }
 }
 
-/* ZeRO-1 and 2 gather what has been updated, once, at the end; ZeRO-0 and evaluations nothing. */
+/* ZeRO-1 and 2 gather updated parameters once, at the end; ZeRO-0 and evaluations gather nothing. */
 static void test_other_stages(void **state) {
     (void)state;
     for (int zero = 0; zero < 3; zero++)

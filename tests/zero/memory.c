@@ -1,7 +1,7 @@
 /* TEST np=0 */
 /* The memory plan equals the formula to the byte, for every rank of many layouts x ZeRO 0-3 x
- * schedules x tied and untied x gather buffers, and for GPT-2 124M. That the plan is what is taken
- * is tests/zero/bytes.c's business. */
+ * schedules x tied and untied x gather buffers, and for GPT-2 124M. tests/zero/bytes.c compares the plan with what
+ * is allocated. */
 #include "formula.h"
 #include "harness.h"
 
@@ -47,12 +47,12 @@ static int type_of(const trine_config *c) {
     return c->precision.grads == TRINE_F32 ? MIXED : HALF;
 }
 
-/* The columns of zero/zero.h: bytes of an element that are whole on every rank, and those that are
- * shared. For elements that are no second accumulator of a tied matrix. */
+/* The columns of zero/zero.h: bytes per element that every rank has, and those that are sharded. For
+ * elements that are not in the second accumulator of a tied matrix. */
 static size_t zero_bytes(int type, trine_zero zero, size_t elements, size_t d) {
-    static const size_t whole[TYPES][4] = {{16, 8, 4, 0}, {18, 6, 2, 0}, {16, 4, 2, 0}},
-                        shared[TYPES][4] = {{0, 8, 12, 16}, {0, 12, 16, 18}, {0, 12, 14, 16}};
-    return whole[type][zero] * elements + shared[type][zero] * elements / d;
+    static const size_t replicated[TYPES][4] = {{16, 8, 4, 0}, {18, 6, 2, 0}, {16, 4, 2, 0}},
+                        sharded[TYPES][4] = {{0, 8, 12, 16}, {0, 12, 16, 18}, {0, 12, 14, 16}};
+    return replicated[type][zero] * elements + sharded[type][zero] * elements / d;
 }
 
 static void expect_column(const formula_rank *r, const arena *plan) {
@@ -84,7 +84,7 @@ static void check_plan(const trine_config *c, const program *stages, trine_coord
     expect_column(&r, &plan);
 }
 
-/* On a processor and on a GPU, whose attention keeps a number a row. */
+/* On a CPU and on a GPU, whose attention keeps one number per row. */
 static void check_rank(const trine_config *c, const program *stages, trine_coord at) {
     size_t T = (size_t)c->model.seq_length, heads = (size_t)c->model.num_attention_heads;
     size_t D = (size_t)c->model.hidden_size / heads;
@@ -114,7 +114,7 @@ static trine_config small_config(void) {
     c.model = (trine_model){.num_layers = 7,
                             .hidden_size = 48,
                             .num_attention_heads = 24,
-                            .seq_length = 9, /* odd, so that there is padding */
+                            .seq_length = 9, /* odd: forces padding */
                             .vocab_size = 101};
     c.data.data_path = "not opened";
     return c;
@@ -157,7 +157,7 @@ static trine_config gpt2_config(void) {
     return c;
 }
 
-/* A tie buffer that is smaller than what it exchanges, and the sizes of real use. */
+/* A tie buffer smaller than the gradients exchanged through it, and realistic sizes. */
 static void plan_of_gpt2(void **state) {
     (void)state;
     for (int zero = 0; zero <= 3; zero++) {
@@ -172,9 +172,9 @@ static void plan_of_gpt2(void **state) {
     }
 }
 
-/* One rank holds 16 bytes for each of GPT-2's parameters (18 in 16 bits, of which the master and
- * the gradients are fp32; 16 with 16-bit gradients), a gradient's for the second accumulator of its
- * token matrix, and little else. */
+/* One rank needs 16 bytes for each parameter of GPT-2 (18 in 16 bits with fp32 master and
+ * gradients; 16 with 16-bit gradients), the gradient bytes of the token matrix's second accumulator,
+ * and little else. */
 static void check_gpt2(int type) {
     static const size_t weight[] = {4, 2, 2}, grad[] = {4, 4, 2}, master[] = {0, 4, 4};
     trine_config c = gpt2_config();

@@ -1,6 +1,6 @@
-/* TEST np=1,2,4 */
-/* What lies between tensors, behind the last one and in vocabulary rows that only tp needs is zero
- * and stays zero, in parameters, gradients, master and moments, with every layout and ZeRO stage, in
+/* TEST np=1,4 */
+/* The padding between tensors, after the last tensor and in vocabulary rows that exist only for tp is zero and
+ * stays zero, in parameters, gradients, masters and moments, with every layout and ZeRO stage, in
  * fp32 and in 16 bits. */
 #include "training.h"
 

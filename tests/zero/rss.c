@@ -1,17 +1,17 @@
 /* TEST np=1,2 longer=train */
-/* The plan is the truth: one rank of GPT-2 124M (B = 1, T = 64) in training has, at its peak,
+/* The plan against resident memory: one rank of GPT-2 124M (B = 1, T = 64) in training has, at its peak,
  * resident anonymous and shared memory within 10% of the plan, over what it had after start-up and
- * one matmul. A thread of the test looks every few milliseconds. ZeRO-0 in `make check` (2.2 GB);
+ * one matmul. A thread of the test samples it every few milliseconds. ZeRO-0 in `make check` (2.2 GB);
  * all four stages with TRINE_FULL=1. On two ranks a third of the model's layers, and shared
- * windows: there the sum over the ranks is compared with the sum of the plans.
+ * windows: the sum over the ranks is compared with the sum of the plans.
  *
  * With TRINE_FULL=1 one rank also trains it with B = 4, T = 512, in fp32 and bf16: within 2% of
- * the plan, or 50 MB. What it had before, the start-up overhead, is printed by name.
+ ** the plan, or 50 MB. The start-up overhead is printed by name.
  *
- * How shared pages are counted: RssShmem has each page of a window in every rank that has touched
- * it, its owner or not, so that its sum over a node counts a window as often as it has readers. The
- * proportional share (Pss_Shmem) of a page that n processes have touched is 1/n: over a node every
- * page counts once, and the sum is what the node spends. */
+ * How shared pages are counted: RssShmem counts each page of a window in every rank that has touched
+ * it, so that its sum over a node counts a window once per reader. The proportional share
+ * (Pss_Shmem) of a page that n processes have touched is 1/n: over a node every page counts once,
+ * and the sum is the memory of the node. */
 #include "training.h"
 
 #include <pthread.h>
@@ -24,7 +24,7 @@
 #include "comm/api/comm.h"
 #include "device/ops.h"
 
-/* Kilobytes in the line of /proc/self/FILE that begins so; -1 without one. */
+/* Kilobytes in the line of /proc/self/FILE with this prefix; -1 if it is missing. */
 static long kilobytes(const char *file, const char *begin) {
     char line[256];
     long found = -1;
@@ -57,7 +57,7 @@ static void *watch(void *unused) {
     return unused;
 }
 
-/* Loads what a matmul needs: the library's code, its threads' stacks, a generated kernel. */
+/* Loads the library's code, its thread stacks and a generated kernel, as a matmul needs them. */
 static void one_matmul(void) {
     enum { N = 64, C = 768 };
     static float y[N * C], x[N * C], w[C * C], bias[C];
@@ -71,7 +71,7 @@ static int ranks(void) {
     return trine_world_size(harness_world);
 }
 
-/* Sums over the ranks, which have no mesh any more. */
+/* Sums over the ranks, whose mesh no longer exists. */
 static double sum(size_t bytes) {
     trine_mesh *mesh;
     double x = (double)bytes;
@@ -97,12 +97,12 @@ static void train(const trine_config *c, size_t *plan) {
     OK(trine_trainer_create(&t, harness_world, c));
     for (int i = 0; i < 2; i++) OK(trine_trainer_step(t, &m));
     *plan = t->memory.used + mesh_transport_bytes(t->mesh);
-    assert_int_equal(m.peak_bytes, *plan); /* both ranks hold the same */
+    assert_int_equal(m.peak_bytes, *plan); /* both ranks have the same memory */
     assert_true(mesh_shares(t->mesh) == (ranks() > 1));
     trine_trainer_destroy(&t);
 }
 
-/* Bytes at the peak over the start's, and planned, of all ranks. */
+/* Bytes of all ranks: peak minus start, and planned. */
 typedef struct {
     double got, want;
 } bytes;

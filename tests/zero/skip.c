@@ -1,14 +1,13 @@
-/* TEST np=1,2,4 */
-/* A gradient that is not a number: every rank says that the step was skipped, no parameter and no
- * moment changes a bit, and once the cause is gone training goes on. With every layout and stage.
- */
+/* TEST np=1,4 */
+/* A NaN gradient: every rank reports that the step is skipped, no bit of a parameter or moment changes, and
+ * training continues once the cause is gone. With every layout and ZeRO stage. */
 #include "training.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- What an update may change --------------------------------------------------------------- */
+/* ---- State that an update changes ------------------------------------------------------------ */
 
 typedef struct {
     char *bytes; /* NULL: only count */
@@ -46,8 +45,8 @@ static copy snapshot(const trine_trainer *t) {
 
 /* ---- Skipping -------------------------------------------------------------------------------- */
 
-/* On every rank that holds the element (all dp replicas, or the owner of the shard), so that only
- * the mathematics is wrong. */
+/* On every rank that has the element (all dp replicas, or the owner of the shard), so that replicas
+ * stay equal. */
 static void expect_skipped(trine_trainer *t, const char *name, float poison) {
     trine_metrics m;
     float *x = training_tensor(t, name, NULL), good = x ? *x : 0;

@@ -1,6 +1,6 @@
 /* TEST np=0 */
-/* ZeRO as a table: its placements against those of the paper. What follows from them is held by
- * tests/zero/memory.c and tests/zero/bytes.c. */
+/* The ZeRO table against the placements of the paper. tests/zero/memory.c and tests/zero/bytes.c test the
+ * consequences. */
 #include "harness.h"
 
 #include "zero/zero.h"

@@ -1,6 +1,6 @@
-/* Writing a Hugging Face folder. It is made under a name of its own beside the one that is wanted,
- * OUT.<token>.writing, and renamed when both files are on the disk. Nothing else is removed or written
- * over: what others were writing there is named, no more. */
+/* Writes a Hugging Face folder. It is created under a unique name beside the requested one,
+ * OUT.<token>.writing, and renamed when both files are on the disk. Nothing else is removed or
+ * overwritten: folders of other exports are only reported. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -17,9 +17,9 @@
 #include "model/family.h"
 #include "model/gpt.h"
 
-#define PIECE_BYTES ((size_t)1 << 20) /* of a tensor that are copied at a time */
+#define CHUNK_BYTES ((size_t)1 << 20) /* of a tensor, copied at a time */
 
-/* One tensor: the entry that the new file has, and where its bytes are. */
+/* A tensor: its entry in the new file, and its data in the source. */
 typedef struct {
     st_entry entry;
     const st_file *file; /* the source's */
@@ -29,7 +29,7 @@ typedef struct {
 #define ENDING "writing"
 
 typedef struct {
-    char *out, *making; /* the folder's name, and what it is called until it is whole; owned */
+    char *out, *making; /* the folder's name, and its name until it is complete; owned */
     exported *tensors;  /* [count] in the file's order; owned */
     size_t count;
     trine_model model;
@@ -37,7 +37,7 @@ typedef struct {
 
 /* ---- What is written ---- */
 
-/* The master where there is one: what a run in 16 bits computes with is its rounding. */
+/* Chooses the master if there is one: 16-bit weights are its rounding. */
 static trine_status choose(const ckpt_source *source, const tensor *t, exported *e) {
     const st_file *file = NULL;
     const st_entry *from = source_find(source, t->name, CKPT_MASTER, &file);
@@ -65,7 +65,7 @@ static trine_status choose_all(job *j, const ckpt_source *source) {
     return TRINE_OK;
 }
 
-/* Where they differ, the one that holds all of them. */
+/* The common type of the tensors; fp32, which holds all of them, if they differ. */
 static trine_dtype common_type(const job *j) {
     for (size_t i = 1; i < j->count; i++)
         if (j->tensors[i].entry.type != j->tensors[0].entry.type) return TRINE_F32;
@@ -94,8 +94,8 @@ trine_status hf_config_save(const trine_model *model, trine_dtype type, const ch
 static trine_status copy_tensor(const exported *x, const st_entry *to, int fd, const char *path,
                                 char *buffer) {
     uint64_t bytes = to->end - to->begin;
-    for (uint64_t i = 0; i < bytes; i += PIECE_BYTES) {
-        size_t n = bytes - i < PIECE_BYTES ? (size_t)(bytes - i) : PIECE_BYTES;
+    for (uint64_t i = 0; i < bytes; i += CHUNK_BYTES) {
+        size_t n = bytes - i < CHUNK_BYTES ? (size_t)(bytes - i) : CHUNK_BYTES;
         TRY(st_read(x->file, buffer, n, x->begin + i));
         TRY(file_write(fd, path, buffer, n, to->begin + i));
     }
@@ -103,8 +103,8 @@ static trine_status copy_tensor(const exported *x, const st_entry *to, int fd, c
 }
 
 static trine_status write_data(const job *j, const st_header *h, int fd, const char *path) {
-    char *buffer = malloc(PIECE_BYTES);
-    CHECK(buffer, TRINE_ENOMEM, "no memory for a buffer of %zu bytes", PIECE_BYTES);
+    char *buffer = malloc(CHUNK_BYTES);
+    CHECK(buffer, TRINE_ENOMEM, "no memory for a buffer of %zu bytes", CHUNK_BYTES);
     trine_status status = TRINE_OK;
     for (size_t i = 0; status == TRINE_OK && i < j->count; i++) {
         const st_entry *e = st_find(h, j->tensors[i].entry.name);
@@ -150,11 +150,12 @@ static trine_status write_file(const job *j) {
 
 /* ---- The folder ---- */
 
-/* `out` without slashes at its end, owned by the caller. */
+/* `out` without trailing slashes, owned by the caller. */
 static trine_status trim(char **name, const char *out) {
     size_t length = strlen(out);
     while (length > 1 && out[length - 1] == '/') length--;
-    CHECK(length && strcmp(out, "/"), TRINE_EINVAL, "\"%s\" is no name of a new folder", out);
+    CHECK(length && strcmp(out, "/"), TRINE_EINVAL, "\"%s\" is not a valid name for a new folder",
+          out);
     *name = strndup(out, length);
     CHECK(*name, TRINE_ENOMEM, "no memory for a path");
     return TRINE_OK;
@@ -174,12 +175,12 @@ static trine_status name_folders(job *j, const char *out) {
 static bool is_empty(const char *folder) {
     DIR *d = opendir(folder);
     int found = 0;
-    while (d && readdir(d)) found++; /* "." and ".." are two */
+    while (d && readdir(d)) found++; /* includes "." and ".." */
     if (d) closedir(d);
     return d && found <= 2;
 }
 
-/* An empty folder of that name gives way to the rename; anything else was somebody's. */
+/* Only an empty folder of that name may be replaced by the rename. */
 static trine_status expect_free(const job *j) {
     struct stat st;
     if (lstat(j->out, &st)) {
@@ -187,7 +188,7 @@ static trine_status expect_free(const job *j) {
         return TRINE_OK;
     }
     CHECK(S_ISDIR(st.st_mode) && is_empty(j->out), TRINE_EIO,
-          "%s is there already: name a folder that is new or empty", j->out);
+          "%s already exists; name a new or empty folder", j->out);
     return TRINE_OK;
 }
 
@@ -220,7 +221,7 @@ static trine_status export_to(job *j, const ckpt_source *source, const char *out
     TRY(expect_free(j));
     TRY(choose_all(j, source));
     TRY(file_make_folder(j->making, &made));
-    CHECK(made, TRINE_EIO, "%s is there already", j->making);
+    CHECK(made, TRINE_EIO, "%s already exists", j->making);
     trine_status status = write_folder(j);
     if (status != TRINE_OK) file_discard(j->making);
     return status;
@@ -235,14 +236,14 @@ trine_status hf_export(const ckpt_source *source, const char *out) {
     return status;
 }
 
-/* ---- What others have left ---- */
+/* ---- Leftovers of other exports ---- */
 
 typedef struct {
-    const char *name; /* OUT's, without the folder that it is in */
+    const char *name; /* base name of OUT */
     FILE *to;
 } leftovers;
 
-static trine_status say_leftover(void *context, const char *folder, const char *name) {
+static trine_status report_leftover(void *context, const char *folder, const char *name) {
     const leftovers *l = context;
     char token[FILE_TOKEN];
     size_t length = strlen(l->name);
@@ -250,8 +251,8 @@ static trine_status say_leftover(void *context, const char *folder, const char *
     bool ours = strcmp(file_token_in(name + length + 1, token), ENDING) == 0 && token[0];
     if (ours)
         fprintf(l->to,
-                "%s/%s is left of an export that did not end, or is another one's that is under "
-                "way; it may be removed if none is\n",
+                "%s/%s is left over from an interrupted export, or belongs to one in progress; "
+                "remove it if none is running\n",
                 folder, name);
     return TRINE_OK;
 }
@@ -262,7 +263,7 @@ trine_status hf_export_leftovers(const char *out, FILE *to) {
     trine_status status = parent_of(&folder, name);
     const char *slash = strrchr(name, '/');
     leftovers l = {slash ? slash + 1 : name, to};
-    if (status == TRINE_OK) status = file_each(folder, say_leftover, &l);
+    if (status == TRINE_OK) status = file_each(folder, report_leftover, &l);
     free(folder);
     free(name);
     return status;

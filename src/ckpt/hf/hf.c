@@ -1,4 +1,5 @@
-/* Opening a Hugging Face folder: its files, and that they have the tensors of its configuration. */
+/* Opens a Hugging Face folder: its files, and a check that they have the tensors of its
+ * configuration. */
 #include "ckpt/hf/hf.h"
 
 #include <stdlib.h>
@@ -13,10 +14,10 @@
 #include "ckpt/source.h"
 #include "model/gpt.h"
 
-/* Bytes; what is longer is no configuration and no index of a GPT-2, whose largest has 50 KB. */
+/* Limits in bytes; the largest files of a GPT-2 have 50 KB. */
 enum { CONFIG_LIMIT = 1 << 20, INDEX_LIMIT = 4 << 20 };
 
-#define PIECE_BYTES ((size_t)1 << 20) /* of a tensor that are compared at a time */
+#define CHUNK_BYTES ((size_t)1 << 20) /* of a tensor, compared at a time */
 
 /* ---- Files ---- */
 
@@ -28,7 +29,7 @@ static bool is_file(const char *folder, const char *name) {
     return there;
 }
 
-/* Reads one of the folder's files of JSON, whole, and lets `use` see its text. */
+/* Reads a JSON file of the folder and passes its text to `use`. */
 typedef trine_status (*text_use)(ckpt_source *source, const char *text, size_t bytes,
                                  const char *path);
 
@@ -38,7 +39,7 @@ static trine_status with_text(ckpt_source *source, const char *name, size_t limi
     size_t bytes = 0;
     trine_status status = input_text(&text, &bytes, limit, path);
     if (status == TRINE_OK) {
-        source->print = XXH3_64bits_withSeed(text, bytes, source->print);
+        source->fingerprint = XXH3_64bits_withSeed(text, bytes, source->fingerprint);
         status = use(source, text, bytes, path);
     }
     free(text);
@@ -64,7 +65,7 @@ static trine_status open_single(ckpt_source *source) {
 
 /* ---- The index: {"weight_map": {tensor: file}} ---- */
 
-/* An index may name files of its own folder and no others, wherever it came from. */
+/* An index may only name files of its own folder, wherever it came from. */
 static bool is_plain(const char *name) {
     return name && *name && !strchr(name, '/') && strcmp(name, ".") && strcmp(name, "..");
 }
@@ -80,8 +81,8 @@ static trine_status shard_names(const cJSON *map, const char **names, size_t *co
     const cJSON *each;
     cJSON_ArrayForEach(each, map) {
         const char *name = json_text(each);
-        CHECK(is_plain(name), TRINE_EDATA, "%s: the file of %.120s is no plain file name", path,
-              each->string);
+        CHECK(is_plain(name), TRINE_EDATA,
+              "%s: the weight_map entry of %.120s is not a plain file name", path, each->string);
         names[all++] = name;
     }
     qsort(names, all, sizeof *names, compare_names);
@@ -99,7 +100,7 @@ static trine_status expect_mapped(const ckpt_source *source, const cJSON *map, c
                                   sizeof *names, compare_names);
         ASSERT(at);
         CHECK(st_find(&source->files[at - names].header, each->string), TRINE_EDATA,
-              "%s: %.120s should be in %s, and is not", path, each->string, *at);
+              "%s: %.120s is mapped to %s, which does not contain it", path, each->string, *at);
     }
     return TRINE_OK;
 }
@@ -117,7 +118,7 @@ static trine_status open_named(ckpt_source *source, const cJSON *map, const char
 static trine_status open_map(ckpt_source *source, const cJSON *index, const char *path) {
     const cJSON *map = json_member(index, "weight_map");
     CHECK(cJSON_IsObject(map) && map->child, TRINE_EDATA,
-          "%s has no weight_map that names tensors and their files", path);
+          "%s has no weight_map of tensors to files", path);
     const char **names = calloc((size_t)cJSON_GetArraySize(map), sizeof *names);
     trine_status status = names ? open_named(source, map, names, path)
                                 : RAISE(TRINE_ENOMEM, "%s: no memory for its names", path);
@@ -134,7 +135,7 @@ static trine_status open_index(ckpt_source *source, const char *text, size_t byt
     return status;
 }
 
-/* Where both are there transformers takes the single file, too. */
+/* If both exist transformers, too, takes the single file. */
 static trine_status open_files(ckpt_source *source) {
     const char *path = source->path;
     if (is_file(path, CKPT_MODEL_FILE)) return open_single(source);
@@ -143,8 +144,8 @@ static trine_status open_files(ckpt_source *source) {
     bool pickle =
         is_file(path, "pytorch_model.bin") || is_file(path, "pytorch_model.bin.index.json");
     CHECK(!pickle, TRINE_EDATA,
-          "%s has its weights as pytorch_model.bin, a pickle, which is code and is not read; "
-          "transformers makes a folder with model.safetensors of it: "
+          "%s has its weights in pytorch_model.bin, a pickle, which is executable and is not read; "
+          "convert it to model.safetensors with transformers: "
           "GPT2LMHeadModel.from_pretrained(\"%s\").save_pretrained(\"OUT\")",
           path, path);
     return RAISE(TRINE_EDATA, "%s has a config.json, but neither model.safetensors nor %s", path,
@@ -155,14 +156,14 @@ static trine_status open_files(ckpt_source *source) {
 
 #define PREFIX "transformer."
 
-/* The name that gpt_tensor gives; a head's is the same under every model. */
+/* The name used by gpt_tensor; lm_head.weight has no prefix in any model. */
 static const char *plain_name(const char *name) {
     size_t length = strlen(PREFIX);
     if (strncmp(name, PREFIX, length)) return name;
     return strcmp(name + length, "lm_head.weight") ? name + length : name;
 }
 
-/* How many there are of that name, with the prefix or without; *file and *entry are the last. */
+/* Number of tensors of that name, with or without prefix; *file and *entry are the last. */
 static int find_all(const ckpt_source *source, const char *name, const st_file **file,
                     const st_entry **entry) {
     char prefixed[ST_NAME];
@@ -179,24 +180,24 @@ static int find_all(const ckpt_source *source, const char *name, const st_file *
     return found;
 }
 
-/* Every tensor of the model is there once, in its shape. What is missing is found before a count of
- * layers that no file has costs more than one look. */
+/* Checks that every tensor of the model exists once, in its shape. A layer count without tensors
+ * fails at the first missing one, so a huge count costs one look-up. */
 static trine_status expect_tensors(const ckpt_source *source) {
     for (size_t i = 0, count = gpt_tensor_count(&source->model); i < count; i++) {
         tensor t = gpt_tensor(&source->model, i);
         const st_file *file = NULL;
         const st_entry *entry = NULL;
         int found = find_all(source, t.name, &file, &entry);
-        CHECK(found, TRINE_EDATA, "%s: %s is missing; %s speaks of %d layers and %s head",
+        CHECK(found, TRINE_EDATA, "%s: %s is missing; %s describes %d layers and %s head",
               source->path, t.name, HF_CONFIG_FILE, source->model.num_layers,
               source->model.untied ? "an untied" : "a tied");
-        CHECK(found == 1, TRINE_EDATA, "%s: %s is there %d times", source->path, t.name, found);
+        CHECK(found == 1, TRINE_EDATA, "%s: %s occurs %d times", source->path, t.name, found);
         TRY(slice_fits(&t, entry, file->path));
     }
     return TRINE_OK;
 }
 
-/* The layer in "h.12.rest", with *rest behind it; -1 for what is no such name. */
+/* The layer number of "h.12.rest", *rest = "rest"; -1 for other names. */
 static long layer_of(const char *name, const char **rest) {
     long layer = 0;
     *rest = name;
@@ -211,14 +212,14 @@ static long layer_of(const char *name, const char **rest) {
     return *at == '.' ? layer : -1;
 }
 
-/* The masks of attention, which older versions of transformers saved with the weights. */
+/* Attention masks, which older versions of transformers saved with the weights. */
 static bool is_buffer(const char *name) {
     const char *rest;
     if (layer_of(name, &rest) < 0) return false;
     return !strcmp(rest, "attn.bias") || !strcmp(rest, "attn.masked_bias");
 }
 
-/* The tensors of gpt_tensor are few but for the layers, which are all alike. */
+/* Whether the model has a tensor of that name. All layers are alike, so one is compared. */
 static bool is_tensor(const trine_model *model, const char *name) {
     const char *rest;
     long layer = layer_of(name, &rest);
@@ -234,32 +235,31 @@ static bool is_tensor(const trine_model *model, const char *name) {
     return false;
 }
 
-/* *same = whether two runs of `bytes` bytes are equal. Both buffers have PIECE_BYTES. */
+/* *same = whether two ranges of `bytes` bytes are equal; set on entry. `buffers` has 2 PIECE_BYTES. */
 static trine_status same_bytes(const st_file *a, uint64_t at_a, const st_file *b, uint64_t at_b,
                                uint64_t bytes, char *buffers, bool *same) {
-    for (uint64_t i = 0; *same && i < bytes; i += PIECE_BYTES) {
-        size_t n = bytes - i < PIECE_BYTES ? (size_t)(bytes - i) : PIECE_BYTES;
+    for (uint64_t i = 0; *same && i < bytes; i += CHUNK_BYTES) {
+        size_t n = bytes - i < CHUNK_BYTES ? (size_t)(bytes - i) : CHUNK_BYTES;
         TRY(st_read(a, buffers, n, at_a + i));
-        TRY(st_read(b, buffers + PIECE_BYTES, n, at_b + i));
-        *same = !memcmp(buffers, buffers + PIECE_BYTES, n);
+        TRY(st_read(b, buffers + CHUNK_BYTES, n, at_b + i));
+        *same = !memcmp(buffers, buffers + CHUNK_BYTES, n);
     }
     return TRINE_OK;
 }
 
-/* Whether the entry of one file is a copy of that of another. */
+/* *same = whether the entries of two files have equal type, shape and data. */
 static trine_status is_copy(const st_file *a, const st_entry *x, const st_file *b,
                             const st_entry *y, bool *same) {
     *same = x->known && x->type == y->type && x->dims == y->dims &&
             !memcmp(x->shape, y->shape, sizeof x->shape);
-    char *buffers = malloc(2 * PIECE_BYTES);
+    char *buffers = malloc(2 * CHUNK_BYTES);
     CHECK(buffers, TRINE_ENOMEM, "no memory to compare two tensors");
     trine_status status = same_bytes(a, x->begin, b, y->begin, x->end - x->begin, buffers, same);
     free(buffers);
     return status;
 }
 
-/* A tied model's head may be there again, as it is in files that PyTorch's state_dict was written
- * to. */
+/* A tied model may have its head as a separate copy, as in files written from PyTorch's state_dict. */
 static trine_status expect_copy(const ckpt_source *source, const st_file *file,
                                 const st_entry *head) {
     const st_file *at = NULL;
@@ -268,8 +268,8 @@ static trine_status expect_copy(const ckpt_source *source, const st_file *file,
     find_all(source, "wte.weight", &at, &token);
     TRY(is_copy(file, head, at, token, &same));
     CHECK(same, TRINE_EDATA,
-          "%s: lm_head.weight is not wte.weight, though tie_word_embeddings of %s is true (or "
-          "absent): if the head is meant, set that to false",
+          "%s: lm_head.weight differs from wte.weight, but tie_word_embeddings in %s is true (or "
+          "absent); set it to false for an untied head",
           file->path, HF_CONFIG_FILE);
     return TRINE_OK;
 }
@@ -279,7 +279,7 @@ static trine_status expect_known(const ckpt_source *source, const st_file *file,
     const char *name = plain_name(entry->name);
     if (is_buffer(name) || is_tensor(&source->model, name)) return TRINE_OK;
     if (!strcmp(name, "lm_head.weight")) return expect_copy(source, file, entry);
-    return RAISE(TRINE_EINVAL, "%s: %s is no tensor of the GPT-2 that %s speaks of", file->path,
+    return RAISE(TRINE_EINVAL, "%s: %s is not a tensor of the GPT-2 that %s describes", file->path,
                  entry->name, HF_CONFIG_FILE);
 }
 

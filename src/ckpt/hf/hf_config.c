@@ -1,4 +1,4 @@
-/* config.json, and the tensors that follow from it. */
+/* Reads and writes config.json. */
 #include "ckpt/hf/hf.h"
 
 #include <limits.h>
@@ -10,14 +10,14 @@
 
 /* ---- Reading ---- */
 
-/* The last one of that name, as Python takes it; NULL where there is none. */
+/* The last member of that name, like Python; NULL if none. */
 static const cJSON *member_of(const cJSON *config, const char *key) {
     const cJSON *found = NULL, *each;
     cJSON_ArrayForEach(each, config) if (!strcmp(each->string, key)) found = each;
     return found;
 }
 
-/* null is as good as absent. */
+/* The same; null counts as absent. */
 static const cJSON *entry_of(const cJSON *config, const char *key) {
     const cJSON *entry = member_of(config, key);
     return cJSON_IsNull(entry) ? NULL : entry;
@@ -26,12 +26,12 @@ static const cJSON *entry_of(const cJSON *config, const char *key) {
 static trine_status read_size(const cJSON *entry, const char *key, int *size, const char *path) {
     double value = cJSON_IsNumber(entry) ? entry->valuedouble : 0;
     CHECK(value >= 1 && value <= INT_MAX && value == (double)(int)value, TRINE_EDATA,
-          "%s: %s must be a whole number from 1 to %d", path, key, INT_MAX);
+          "%s: %s must be an integer from 1 to %d", path, key, INT_MAX);
     *size = (int)value;
     return TRINE_OK;
 }
 
-/* Sizes have two names; transformers reads both, and lets the second one win. */
+/* Sizes have two names; transformers reads both, and the second one takes precedence. */
 static trine_status demand_size(const cJSON *config, const char *key, const char *alias, int *size,
                                 const char *path) {
     const cJSON *entry = entry_of(config, key), *other = alias ? entry_of(config, alias) : NULL;
@@ -40,9 +40,8 @@ static trine_status demand_size(const cJSON *config, const char *key, const char
     if (!entry || !other) return TRINE_OK;
     int second = 0;
     TRY(read_size(other, alias, &second, path));
-    CHECK(second == *size, TRINE_EDATA,
-          "%s: %s is %d and %s, another name of the same, is %d: remove one", path, key, *size,
-          alias, second);
+    CHECK(second == *size, TRINE_EDATA, "%s: %s is %d but its alias %s is %d; remove one", path,
+          key, *size, alias, second);
     return TRINE_OK;
 }
 
@@ -53,7 +52,7 @@ static trine_status read_sizes(trine_model *m, const cJSON *config, const char *
     TRY(demand_size(config, "n_positions", "max_position_embeddings", &m->seq_length, path));
     TRY(demand_size(config, "vocab_size", NULL, &m->vocab_size, path));
     CHECK(m->hidden_size % m->num_attention_heads == 0, TRINE_EDATA,
-          "%s: n_embd %d is no multiple of n_head %d", path, m->hidden_size,
+          "%s: n_embd %d is not a multiple of n_head %d", path, m->hidden_size,
           m->num_attention_heads);
     const cJSON *inner = entry_of(config, "n_inner");
     if (inner) return read_size(inner, "n_inner", &m->ffn_hidden_size, path);
@@ -63,19 +62,19 @@ static trine_status read_sizes(trine_model *m, const cJSON *config, const char *
     return TRINE_OK;
 }
 
-/* One of the texts in `allowed` (ended by NULL); absent is as good. */
+/* Expects one of the texts in `allowed` (ended by NULL), or an absent entry. */
 static trine_status expect_text(const cJSON *entry, const char *key, const char *const *allowed,
                                 const char *path) {
     if (!entry) return TRINE_OK;
     const char *text = cJSON_GetStringValue(entry);
     for (const char *const *a = allowed; text && *a; a++)
         if (!strcmp(text, *a)) return TRINE_OK;
-    return RAISE(TRINE_EINVAL, "%s: %s is %.60s, and what can be run here is %s%s%s", path, key,
-                 text ? text : "no text", allowed[0], allowed[1] ? " or " : "",
+    return RAISE(TRINE_EINVAL, "%s: %s is %.60s; supported: %s%s%s", path, key,
+                 text ? text : "not a string", allowed[0], allowed[1] ? " or " : "",
                  allowed[1] ? allowed[1] : "");
 }
 
-/* null is not absent here: it is what Python takes for false. */
+/* Here null is not absent: Python takes it for false. */
 static trine_status read_switch(const cJSON *config, const char *key, bool normal, bool *value,
                                 const char *path) {
     const cJSON *entry = member_of(config, key);
@@ -84,8 +83,8 @@ static trine_status read_switch(const cJSON *config, const char *key, bool norma
     return TRINE_OK;
 }
 
-/* What would change the forward pass into one that we do not have. reorder_and_upcast_attn is not
- * among them: it asks for scores and softmax in fp32, which they are here in any case. */
+/* Refuses switches that change the forward pass. reorder_and_upcast_attn is not one of them: it
+ * asks for scores and softmax in fp32, which they always are here. */
 static trine_status expect_switches(const cJSON *config, const char *path) {
     static const struct {
         const char *key;
@@ -97,23 +96,24 @@ static trine_status expect_switches(const cJSON *config, const char *path) {
     for (size_t i = 0; i < sizeof switches / sizeof *switches; i++) {
         bool normal = switches[i].normal, value = normal;
         TRY(read_switch(config, switches[i].key, normal, &value, path));
-        CHECK(value == normal, TRINE_EINVAL, "%s: %s is %s, and what can be run here is %s", path,
-              switches[i].key, value ? "true" : "false", normal ? "true" : "false");
+        CHECK(value == normal, TRINE_EINVAL, "%s: %s is %s; supported: %s", path, switches[i].key,
+              value ? "true" : "false", normal ? "true" : "false");
     }
     return TRINE_OK;
 }
 
-/* Entries that mean other weights or other code, whatever they say. An empty one says nothing. */
+/* Refuses entries that mean other weights or other code, whatever their value, unless they are
+ * empty. */
 static trine_status expect_absent(const cJSON *config, const char *path) {
     static const struct {
         const char *key, *means;
     } entries[] = {{"quantization_config", "its weights are quantized"},
-                   {"pruned_heads", "some of its attention heads were taken out"},
-                   {"auto_map", "it brings code of its own"}};
+                   {"pruned_heads", "some of its attention heads are pruned"},
+                   {"auto_map", "it needs custom code"}};
     for (size_t i = 0; i < sizeof entries / sizeof *entries; i++) {
         const cJSON *entry = entry_of(config, entries[i].key);
         bool empty = !entry || ((cJSON_IsObject(entry) || cJSON_IsArray(entry)) && !entry->child);
-        CHECK(empty, TRINE_EINVAL, "%s: %s: %s, which cannot be run here", path, entries[i].key,
+        CHECK(empty, TRINE_EINVAL, "%s: %s: %s, which is not supported", path, entries[i].key,
               entries[i].means);
     }
     return TRINE_OK;
@@ -123,10 +123,10 @@ static trine_status expect_architecture(const cJSON *config, const char *path) {
     static const char *const types[] = {"gpt2", NULL};
     static const char *const models[] = {"GPT2LMHeadModel", "GPT2Model", NULL};
     CHECK(entry_of(config, "model_type"), TRINE_EINVAL,
-          "%s: model_type is missing, and what can be run here is gpt2", path);
+          "%s: model_type is missing; supported: gpt2", path);
     TRY(expect_text(entry_of(config, "model_type"), "model_type", types, path));
     const cJSON *list = entry_of(config, "architectures"), *each;
-    CHECK(!list || cJSON_IsArray(list), TRINE_EINVAL, "%s: architectures is no list", path);
+    CHECK(!list || cJSON_IsArray(list), TRINE_EINVAL, "%s: architectures is not a list", path);
     cJSON_ArrayForEach(each, list) TRY(expect_text(each, "architectures", models, path));
     return TRINE_OK;
 }
@@ -135,11 +135,10 @@ static trine_status expect_arithmetic(const cJSON *config, const char *path) {
     static const char *const gelus[] = {"gelu_new", "gelu_pytorch_tanh", NULL};
     TRY(expect_text(entry_of(config, "activation_function"), "activation_function", gelus, path));
     const cJSON *epsilon = entry_of(config, "layer_norm_epsilon");
-    CHECK(!epsilon || cJSON_IsNumber(epsilon), TRINE_EINVAL, "%s: layer_norm_epsilon is no number",
-          path);
+    CHECK(!epsilon || cJSON_IsNumber(epsilon), TRINE_EINVAL,
+          "%s: layer_norm_epsilon is not a number", path);
     CHECK(!epsilon || epsilon->valuedouble == 1e-5, TRINE_EINVAL,
-          "%s: layer_norm_epsilon is %g, and what can be run here is 1e-05", path,
-          epsilon->valuedouble);
+          "%s: layer_norm_epsilon is %g; supported: 1e-05", path, epsilon->valuedouble);
     TRY(expect_switches(config, path));
     return expect_absent(config, path);
 }
@@ -186,7 +185,7 @@ static bool add_arithmetic(cJSON *o, const trine_model *m) {
            cJSON_AddBoolToObject(o, "tie_word_embeddings", !m->untied);
 }
 
-/* transformers' default is a dropout of 0.1 everywhere; ours is none. */
+/* transformers' default is a dropout of 0.1 everywhere; Trine's is none. */
 static bool add_training(cJSON *o) {
     return cJSON_AddRawToObject(o, "embd_pdrop", "0.0") &&
            cJSON_AddRawToObject(o, "resid_pdrop", "0.0") &&
@@ -194,8 +193,8 @@ static bool add_training(cJSON *o) {
            cJSON_AddNumberToObject(o, "initializer_range", 0.02);
 }
 
-/* GPT-2's tokenizer has <|endoftext|> as 50256, transformers' default; a vocabulary that does not
- * reach as far has some other tokenizer, of which we know nothing. */
+/* GPT-2's tokenizer has <|endoftext|> as 50256, transformers' default; a smaller vocabulary belongs
+ * to an unknown tokenizer. */
 static bool add_token(cJSON *o, const char *key, const trine_model *m) {
     enum { END_OF_TEXT = 50256 };
     return m->vocab_size > END_OF_TEXT ? cJSON_AddNumberToObject(o, key, END_OF_TEXT) != NULL

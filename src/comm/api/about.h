@@ -1,4 +1,4 @@
-/* What MPI is here, for people: which library, which thread level, and which of its parts move the bytes. */
+/* Describes the MPI library for users: its name, its thread level and the components that move data. */
 #ifndef TRINE_COMM_API_ABOUT_H
 #define TRINE_COMM_API_ABOUT_H
 
@@ -7,13 +7,13 @@
 #define ABOUT_TEXT 160
 
 typedef struct {
-    char library[ABOUT_TEXT]; /* its own words, on one line, cut */
-    char parts[ABOUT_TEXT];   /* "pml ob1, btl self tcp vader"; "" where it does not show */
-    const char *level;        /* of threads, "funneled" */
+    char library[ABOUT_TEXT]; /* the library's own text, on one line, truncated */
+    char parts[ABOUT_TEXT];   /* "pml ob1, btl self tcp vader"; "" if unknown */
+    const char *level;        /* thread level, "funneled" */
 } comm_about_mpi;
 
-/* Of an MPI that runs. Parts are Open MPI's that are objects of their own: those that it has not chosen
- * are not mapped any more. Errors: TRINE_EMPI. Not collective. */
+/* MPI must be initialised. Components are reported for Open MPI builds with dynamic components only: components
+ * that were not selected are no longer mapped into the process. Errors: TRINE_EMPI. Not collective. */
 trine_status comm_about(comm_about_mpi *about);
 
 #endif

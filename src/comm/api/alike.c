@@ -10,15 +10,15 @@
 #include "base/status.h"
 #include "comm/group/world.h"
 
-#define MOST_SIDES  4 /* of a value, that a message shows */
-#define MOST_RANGES 6 /* of ranks that have one */
+#define MOST_SIDES  4 /* values of an option that a message shows */
+#define MOST_RANGES 6 /* rank ranges of a value */
 
 /* ---- Lists ----------------------------------------------------------------------------------- */
 
-trine_status alike_begin(alike_list *list, size_t room) {
-    *list = (alike_list){.room = room};
-    list->values = calloc(room ? room : 1, sizeof *list->values);
-    CHECK(list->values, TRINE_ENOMEM, "no memory for a list of %zu values", room);
+trine_status alike_begin(alike_list *list, size_t capacity) {
+    *list = (alike_list){.capacity = capacity};
+    list->values = calloc(capacity ? capacity : 1, sizeof *list->values);
+    CHECK(list->values, TRINE_ENOMEM, "no memory for a list of %zu values", capacity);
     return TRINE_OK;
 }
 
@@ -29,7 +29,7 @@ void alike_end(alike_list *list) {
 
 void alike_data(alike_list *list, const char *name, const char *text, const void *data,
                 size_t bytes) {
-    ASSERT(list->count < list->room);
+    ASSERT(list->count < list->capacity);
     alike_value *v = &list->values[list->count++];
     v->name = name;
     snprintf(v->text, sizeof v->text, "%s", text);
@@ -53,8 +53,8 @@ void alike_flag(alike_list *list, const char *name, bool value) {
 
 /* ---- Comparing ------------------------------------------------------------------------------- */
 
-/* Of each number and its complement the ranks' largest: the number is the same everywhere exactly
- * when they still are complements. Collective over: world. */
+/* The largest over the ranks of each number and of its complement: the number is the same on all
+ * ranks exactly if the two still are complements. Collective over: world. */
 static trine_status find_equal(trine_world *world, int64_t *pairs, size_t count) {
     for (size_t i = 0; i < count; i++) pairs[2 * i + 1] = ~pairs[2 * i];
     return trine_all_reduce(world->comm, pairs, pairs, 2 * count, TRINE_I64, TRINE_MAX);
@@ -81,23 +81,23 @@ trine_status alike_compare(trine_world *world, const alike_list *list, bool *sam
     int64_t pairs[4] = {(int64_t)all, 0, (int64_t)list->count};
     TRY(find_equal(world, pairs, 2));
     CHECK(is_equal(pairs, 1), TRINE_EAUDIT,
-          "ranks compare lists of different lengths: they run different builds of this program");
+          "ranks compare lists of different lengths; they run different builds of this program");
     *same = is_equal(pairs, 0);
     return TRINE_OK;
 }
 
-/* ---- Who has what ---------------------------------------------------------------------------- */
+/* ---- Reporting differences ------------------------------------------------------------------- */
 
-/* A value as it travels to rank 0. */
+/* A value as it is sent to rank 0. */
 typedef struct {
     uint64_t hash;
     char text[ALIKE_TEXT];
 } record;
 
-/* A text that grows in a buffer, and is cut off at its end. */
+/* Text that is appended to a buffer, truncated at its end. */
 typedef struct {
     char *at;
-    size_t room;
+    size_t left;
 } writer;
 
 static void put(writer *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -105,21 +105,21 @@ static void put(writer *w, const char *format, ...) __attribute__((format(printf
 static void put(writer *w, const char *format, ...) {
     va_list args;
     va_start(args, format);
-    int n = c_vsnprintf(w->at, w->room, format, args);
+    int n = c_vsnprintf(w->at, w->left, format, args);
     va_end(args);
-    size_t used = n < 0 ? 0 : (size_t)n < w->room ? (size_t)n : w->room - 1;
+    size_t used = n < 0 ? 0 : (size_t)n < w->left ? (size_t)n : w->left - 1;
     w->at += used;
-    w->room -= used;
+    w->left -= used;
 }
 
-/* The first rank that has what rank r has. */
+/* The lowest rank with the same value as rank r. */
 static int first_like(const record *all, int r) {
     int first = 0;
     while (all[first].hash != all[r].hash) first++;
     return first;
 }
 
-/* "ranks 0-3, 6, the first on node1" of those that have what rank `first` has. */
+/* "ranks 0-3, 6, the first on node1": the ranks with the same value as rank `first`. */
 static void put_ranks(writer *w, const trine_world *world, const record *all, int first) {
     int ranges = 0, ranks = 0;
     for (int r = first; r < world->size; r++) ranks += all[r].hash == all[first].hash;
@@ -131,8 +131,8 @@ static void put_ranks(writer *w, const trine_world *world, const record *all, in
         if (ranges++ < MOST_RANGES) put(w, "%s%d", ranges > 1 ? ", " : "", r);
         if (ranges <= MOST_RANGES && last > r) put(w, "-%d", last);
     }
-    if (ranges > MOST_RANGES) put(w, " ... (%d ranks)", ranks);
-    put(w, ", %son %s", ranks > 1 ? "the first " : "", world->hosts[first].name);
+    if (ranges > MOST_RANGES) put(w, ", ... (%d ranks)", ranks);
+    put(w, "%s %s", ranks > 1 ? ", the first on" : " on", world->hosts[first].name);
 }
 
 static void put_value(writer *w, const trine_world *world, const char *name, const record *all) {
@@ -154,7 +154,7 @@ static trine_status explain_one(trine_world *world, const alike_value *v, record
     return TRINE_OK;
 }
 
-/* `pairs` (2 a value) and, on rank 0, `all` (a record a rank) are the memory that it takes. */
+/* `pairs` (2 a value) and, on rank 0, `all` (a record a rank) are work memory. */
 static trine_status explain_with(trine_world *world, const alike_list *list, size_t most,
                                  int64_t *pairs, record *all, writer *w, size_t *differ) {
     for (size_t i = 0; i < list->count; i++) pairs[2 * i] = (int64_t)list->values[i].hash;
@@ -174,9 +174,10 @@ trine_status alike_explain(trine_world *world, const alike_list *list, size_t mo
     writer w = {text + used, size - used};
     int64_t *pairs = calloc(2 * list->count + 1, sizeof *pairs);
     record *all = world->rank == 0 ? calloc((size_t)world->size, sizeof *all) : NULL;
-    bool room = pairs && (all || world->rank);
+    bool allocated = pairs && (all || world->rank);
     trine_status status = trine_world_agree(
-        world, room ? TRINE_OK : RAISE(TRINE_ENOMEM, "no memory to compare %d ranks", world->size));
+        world,
+        allocated ? TRINE_OK : RAISE(TRINE_ENOMEM, "no memory to compare %d ranks", world->size));
     if (status == TRINE_OK) status = explain_with(world, list, most, pairs, all, &w, differ);
     free(pairs);
     free(all);

@@ -1,18 +1,19 @@
-/* What all ranks must have alike before they begin: options, data. A rank that was started with
- * another option, or whose node has other files under the same names, would train something else in
- * silence, or wait for ever. Values are compared by hash, on the good path in one collective of 32
- * bytes, whatever their number; only where something differs are the values themselves sent, to rank
- * 0, which says who has what:
+/* Checks that all ranks have the same options and data before they start. A rank with a different option, or a node
+ * with different files under the same names, would train something else silently, or hang. Values are compared by
+ * hash, in one collective of 32 bytes regardless of their number. Only if a hash differs are the values sent to
+ * rank 0, which reports the differences:
  *
- *     --lr: 0.0003 (ranks 0-2, 4-7), 0.0006 (rank 3, on node2)
+ *     --lr
+ *       0.0003: ranks 0-2, 4-7, the first on node1
+ *       0.0006: rank 3 on node2
  *
- * Invariant: a message is bounded, however many ranks there are and however many values they have. */
+ * Invariant: the length of a message is bounded for any number of ranks and values. */
 #ifndef TRINE_COMM_API_ALIKE_H
 #define TRINE_COMM_API_ALIKE_H
 
 #include "trine.h"
 
-#define ALIKE_TEXT 512 /* bytes of a value's text, with its end; the rest is cut off */
+#define ALIKE_TEXT 512 /* bytes of a value's text with the terminating NUL; longer text is truncated */
 
 /* One value of this rank. */
 typedef struct {
@@ -21,41 +22,41 @@ typedef struct {
     uint64_t hash; /* of what must be equal */
 } alike_value;
 
-/* The values' list: alike_number, alike_text, ... until it is full. */
+/* The list of values; filled by alike_number, alike_text, ... up to `capacity` values. */
 typedef struct {
-    alike_value *values; /* [room]; owned */
-    size_t count, room;
+    alike_value *values; /* [capacity]; owned */
+    size_t count, capacity;
 } alike_list;
 
-/* Errors: TRINE_ENOMEM. Ended by alike_end. Not collective. */
-trine_status alike_begin(alike_list *list, size_t room);
+/* Errors: TRINE_ENOMEM. Freed by alike_end. Not collective. */
+trine_status alike_begin(alike_list *list, size_t capacity);
 void alike_end(alike_list *list);
 
-/* Adds a value, whose text is what is compared. Pure. */
+/* Adds a value and compares its text. Pure. */
 void alike_text(alike_list *list, const char *name, const char *text);
 void alike_number(alike_list *list, const char *name, double value);
 void alike_flag(alike_list *list, const char *name, bool value);
-/* Adds one of which not the text but (data, bytes) is compared. Pure. */
+/* Adds a value and compares (data, bytes) instead of its text. Pure. */
 void alike_data(alike_list *list, const char *name, const char *text, const void *data,
                 size_t bytes);
 
-/* *most = the largest `own` of all ranks: how many values a list must have where ranks have some of
- * them only. Collective over: world. */
+/* *most = the largest `own` of all ranks: the length of the list if ranks have different numbers of values.
+ * Collective over: world. */
 trine_status alike_most(trine_world *world, size_t own, size_t *most);
 
-/* *same = whether all ranks have the same lists, with names in the same order. Errors: the
- * collectives' own. Collective over: world. */
+/* *same = whether all ranks have the same lists, with names in the same order. Errors: the collectives' own.
+ * Collective over: world. */
 trine_status alike_compare(trine_world *world, const alike_list *list, bool *same);
 
-/* Behind an alike_compare that has found a difference, with as many values on every rank: adds to
- * `text` (size), on rank 0, a line for each of the first `most` values that differ, with a word about
- * how many more do, and sets *differ on every rank to their number. Errors: TRINE_ENOMEM; the
- * collectives' own. Collective over: world. */
+/* Called after alike_compare has found a difference, with the same number of values on every rank. On rank 0,
+ * appends to `text` (size) a paragraph for each of the first `most` values that differ and the number of the
+ * others. Sets *differ to the number of differing values on every rank. Errors: TRINE_ENOMEM; the collectives' own.
+ * Collective over: world. */
 trine_status alike_explain(trine_world *world, const alike_list *list, size_t most, char *text,
                            size_t size, size_t *differ);
 
-/* Both, for lists of options: TRINE_EINVAL, on every rank, with `what` and the lines on rank 0.
- * Collective over: world. */
+/* alike_compare and alike_explain for lists of options: TRINE_EINVAL on every rank, on rank 0 with `what` and the
+ * differences. Collective over: world. */
 trine_status alike_agree(trine_world *world, const alike_list *list, const char *what);
 
 #endif

@@ -100,11 +100,11 @@ const char *axis_name(trine_axis axis) {
     return names[axis];
 }
 
-/* How axes and numbers become one text. */
+/* How axes and numbers are joined into one text. */
 typedef struct {
-    const char *before, *after, *between; /* a name, a name, two of them */
+    const char *before, *after, *between; /* before a name, after it, between two pairs */
     bool
-        outermost; /* the axis whose places are farthest apart comes first; else in the order of options */
+        outermost; /* the axis with the largest rank stride comes first; else the order of the options */
 } text_style;
 
 static const char *join(text_style style, axis_set axes, const int number[TRINE_AXES], char *text,

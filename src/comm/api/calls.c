@@ -1,6 +1,6 @@
-/* The public operations. Each describes itself as a comm_call and enters: arguments are checked
+/* The public operations. Each describes itself as a comm_call and enters: the arguments are checked
  * before anything is sent, audit mode compares the call over the group, the tally counts it, and
- * the watchdog learns what this rank may be waiting in. Then the transport does it. */
+ * the watchdog records what this rank may wait in. Then the transport executes it. */
 #include "comm/group/world.h"
 #include "comm/watch/audit.h"
 #include "comm/watch/tally.h"
@@ -22,7 +22,7 @@ static bool is_reduction(trine_tally_kind kind) {
            kind == TRINE_TALLY_REDUCE_SCATTER;
 }
 
-/* Every rank holds one P-th of the whole. */
+/* Every rank holds one P-th of the full buffer. */
 static bool is_split(trine_tally_kind kind) {
     return kind == TRINE_TALLY_ALL_GATHER || kind == TRINE_TALLY_SCATTER ||
            kind == TRINE_TALLY_GATHER || kind == TRINE_TALLY_REDUCE_SCATTER ||
@@ -38,13 +38,15 @@ static trine_status refuse(const trine_comm *comm, const comm_call *call, const 
 static trine_status check_peer(const trine_comm *comm, const comm_call *call) {
     bool legal = call->peer >= 0 && call->peer < comm->size;
     if (tally_kind_has_root(call->kind)) {
-        CHECK(legal, TRINE_EINVAL, "%s over group %s of %d: there is no root %d",
-              tally_kind_text(call->kind), comm_group_name(comm->group), comm->size, call->peer);
+        CHECK(legal, TRINE_EINVAL, "%s over group %s of %d: invalid root %d (valid: 0 to %d)",
+              tally_kind_text(call->kind), comm_group_name(comm->group), comm->size, call->peer,
+              comm->size - 1);
     } else if (is_message(call->kind)) {
-        CHECK(legal, TRINE_EINVAL, "%s over group %s of %d: there is no peer %d",
-              tally_kind_text(call->kind), comm_group_name(comm->group), comm->size, call->peer);
+        CHECK(legal, TRINE_EINVAL, "%s over group %s of %d: invalid peer %d (valid: 0 to %d)",
+              tally_kind_text(call->kind), comm_group_name(comm->group), comm->size, call->peer,
+              comm->size - 1);
         CHECK(call->peer != comm->rank, TRINE_EINVAL,
-              "%s over group %s of %d: peer %d is this rank itself", tally_kind_text(call->kind),
+              "%s over group %s of %d: peer %d is this rank", tally_kind_text(call->kind),
               comm_group_name(comm->group), comm->size, call->peer);
     }
     return TRINE_OK;
@@ -52,20 +54,20 @@ static trine_status check_peer(const trine_comm *comm, const comm_call *call) {
 
 static trine_status check_call(const trine_comm *comm, const comm_call *call) {
     size_t element = trine_dtype_bytes(call->type);
-    CHECK(element, TRINE_EINVAL, "%s over group %s: %d is no type", tally_kind_text(call->kind),
+    CHECK(element, TRINE_EINVAL, "%s over group %s: invalid type %d", tally_kind_text(call->kind),
           comm_group_name(comm->group), (int)call->type);
     if (is_reduction(call->kind) && call->op != TRINE_SUM && call->op != TRINE_MAX)
-        return refuse(comm, call, "the reduction is neither a sum nor a maximum");
+        return refuse(comm, call, "invalid reduction (valid: TRINE_SUM, TRINE_MAX)");
     if (is_reduction(call->kind) && call->type == TRINE_U8)
-        return refuse(comm, call, "u8 is for moving bytes and has no reductions");
+        return refuse(comm, call, "u8 only moves bytes and cannot be reduced");
     if (call->count > (size_t)PTRDIFF_MAX / element)
-        return refuse(comm, call, "more bytes than an address can count");
+        return refuse(comm, call, "the buffer is larger than the address space");
     if (is_split(call->kind) && call->count % (size_t)comm->size)
         return refuse(comm, call, "the count must be a multiple of the group's size");
     return check_peer(comm, call);
 }
 
-/* `needed` says whether this rank's buffer is used at all. */
+/* `needed`: whether this rank's buffer is used at all. */
 static trine_status check_buffer(const trine_comm *comm, const comm_call *call, const void *buf,
                                  bool needed) {
     return buf || !needed || !call->count ? TRINE_OK : refuse(comm, call, "a buffer is NULL");
@@ -171,7 +173,7 @@ static void request_begin(comm_request *request, trine_comm *comm, const comm_ca
                               .call = comm->calls};
 }
 
-/* A failed start leaves the request idle. */
+/* If the start fails, the request is idle. */
 static trine_status request_started(comm_request *request, trine_status status) {
     if (status != TRINE_OK) request->active = false;
     return status;

@@ -1,4 +1,5 @@
-/* A clock over the groups of a mesh: transport/timed.h times, this starts it, stops it and is asked. */
+/* A clock over the groups of a mesh: transport/timed.h measures; this file starts, stops and reads
+ * it. */
 #include "comm/transport/timed.h"
 #include "comm/transport/stack.h"
 #include "base/status.h"

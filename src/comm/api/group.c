@@ -1,4 +1,4 @@
-/* What can be asked of a communicator. */
+/* Properties of a communicator. */
 #include "comm/group/group.h"
 #include "base/status.h"
 

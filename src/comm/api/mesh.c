@@ -1,5 +1,5 @@
-/* The mesh: which rank is where, and the groups along its axes, made in one fixed order on every
- * rank: dp, tp, pp, tie, the edges (activations, then gradients), node. */
+/* The mesh: the coordinate of each rank, and the groups along the axes, made in one fixed order on
+ * every rank: dp, tp, pp, tie, the edges (activations, then gradients), node. */
 #include "comm/api/axes.h"
 #include "comm/api/device_memory.h"
 #include "comm/group/make.h"
@@ -12,12 +12,12 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* Memory given away: a window's, or this rank's own. */
+/* Memory of trine_mesh_alloc: in a window, or this rank's own. */
 typedef struct {
     void *base; /* NULL: free */
     size_t bytes;
     shm_window *window;
-} piece;
+} allocation;
 
 struct trine_mesh {
     trine_world *world; /* not owned */
@@ -26,25 +26,25 @@ struct trine_mesh {
     int tp_part;
     trine_comm *groups[TRINE_GROUPS]; /* TRINE_WORLD is the world's own */
     int *node_of;                     /* (world size) */
-    int *members;                     /* (world size) while groups are made */
+    int *members;                     /* (world size) scratch while groups are made */
     int nodes;
-    int *shares;               /* (world size) the lowest rank that shares memory with each */
-    shm_node *node;            /* NULL: this rank shares memory with none */
-    bool shared;               /* some ranks of the mesh share memory */
-    piece pieces[SHM_WINDOWS]; /* what trine_mesh_alloc has given away */
+    int *shares;    /* (world size) the lowest rank that shares memory with each */
+    shm_node *node; /* NULL: this rank shares memory with no other */
+    bool shared;    /* some ranks of the mesh share memory */
+    allocation allocations[SHM_WINDOWS]; /* of trine_mesh_alloc */
 };
 
 /* ---- Axes ------------------------------------------------------------------------------------ */
 
-/* Collective over: world. Every rank takes part in the split, with a group of one as a bystander.
- */
+/* Collective over: world. Every rank takes part in the split; ranks outside of the group get a
+ * group of one. */
 static trine_status add_group(trine_mesh *mesh, trine_group group, int n) {
     void *state = NULL;
     TRY(mpi_split(mesh->world, n > 1 ? mesh->members[0] : -1, &state));
     return group_create(&mesh->groups[group], mesh->world, group, mesh->members, n, state);
 }
 
-/* The rank at the n-th place among those that differ from this one along `axes` only. */
+/* The rank with index n among those that differ from this one along `axes` only. */
 static int rank_along(const trine_mesh *mesh, axis_set axes, int n) {
     return trine_layout_rank(mesh->layout, axes_coord(mesh->layout, axes, mesh->coord, n));
 }
@@ -64,7 +64,7 @@ static trine_status add_axes(trine_mesh *mesh) {
     return TRINE_OK;
 }
 
-/* Without parts nobody asks MPI for it. */
+/* Without parts, no MPI communicator is made. */
 static trine_status add_part(trine_mesh *mesh) {
     int part = mesh->tp_part, first = mesh->coord.tp / part * part;
     for (int n = 0; n < part; n++)
@@ -90,9 +90,9 @@ static trine_status add_edge(trine_mesh *mesh, trine_group group, int earlier_st
     return add_group(mesh, group, 2);
 }
 
-/* The communicators of one direction of travel: `before` joins the previous stage, `after` the
- * next. A rank has two of them but can be in one split at a time, so the edges that leave even
- * stages are made first, then those that leave odd ones. */
+/* The communicators of one direction: `before` joins the previous stage, `after` the next. A rank
+ * has two of them but can take part in one split at a time, so the edges that leave even stages are
+ * made first, then those that leave odd stages. */
 static trine_status add_edges(trine_mesh *mesh, trine_group before, trine_group after) {
     int stage = mesh->coord.pp, stages = mesh->layout.pp;
     for (int parity = 0; parity < 2; parity++) {
@@ -114,7 +114,7 @@ static trine_status add_edges(trine_mesh *mesh, trine_group before, trine_group 
 
 /* ---- Nodes ----------------------------------------------------------------------------------- */
 
-/* leaders (world size): the lowest rank of each rank's node, as MPI finds it. */
+/* leaders (world size): the lowest rank of each rank's node, according to MPI. */
 static trine_status find_leaders(trine_mesh *mesh, int *leaders) {
     trine_comm *comm = mesh->world->comm;
     int own = mesh->world->rank;
@@ -125,12 +125,12 @@ static trine_status find_leaders(trine_mesh *mesh, int *leaders) {
     return comm->transport->wait(comm, &request);
 }
 
-/* Ranks share memory when MPI and the caller both say that they are on one node. */
+/* Ranks share memory if both MPI and the caller place them on one node. */
 static void find_shares(trine_mesh *mesh, const int *leaders, int ranks_per_node) {
-    int *shares = mesh->shares, block = ranks_per_node > 0 ? ranks_per_node : mesh->world->size;
+    int *shares = mesh->shares, per_node = ranks_per_node > 0 ? ranks_per_node : mesh->world->size;
     for (int r = 0; r < mesh->world->size; r++) {
         shares[r] = r;
-        for (int q = r - r % block; q < r; q++)
+        for (int q = r - r % per_node; q < r; q++)
             if (leaders[q] == leaders[r]) {
                 shares[r] = shares[q];
                 break;
@@ -148,7 +148,7 @@ static trine_status add_nodes(trine_mesh *mesh, int ranks_per_node) {
     for (int r = 0; r < mesh->world->size; r++)
         if (node_of[r] == node_of[rank]) mesh->members[n++] = r;
     /* A leader is the lowest rank of its node, so its own entry is already an index when it is
-     * asked for. */
+     * read. */
     for (int r = 0; r < mesh->world->size; r++)
         node_of[r] = node_of[r] == r ? mesh->nodes++ : node_of[node_of[r]];
     return add_group(mesh, TRINE_NODE, n);
@@ -156,32 +156,32 @@ static trine_status add_nodes(trine_mesh *mesh, int ranks_per_node) {
 
 /* ---- Shared memory --------------------------------------------------------------------------- */
 
-/* How many of a group's ranks share memory with this one. */
-static int sharers(const trine_mesh *mesh, const trine_comm *comm) {
+/* Number of the group's ranks that share memory with this one. */
+static int ranks_sharing(const trine_mesh *mesh, const trine_comm *comm) {
     int n = 0;
     for (int i = 0; i < comm->size; i++)
         n += mesh->shares[comm->members[i]] == mesh->shares[mesh->world->rank];
     return n;
 }
 
-/* Groups that exchange over shared memory, in part at least: those that trine_world_agree and the
- * like use do not. */
-static bool wants_memory(const trine_mesh *mesh, int g) {
+/* Whether the group exchanges through shared memory, at least in part. The world does not:
+ * trine_world_agree and similar calls use messages. */
+static bool uses_shared_memory(const trine_mesh *mesh, int g) {
     const trine_comm *comm = mesh->groups[g];
     if (g == TRINE_WORLD || comm->size == 1) return false;
-    return sharers(mesh, comm) == comm->size || nodes_fit(comm, mesh->shares);
+    return ranks_sharing(mesh, comm) == comm->size || nodes_fit(comm, mesh->shares);
 }
 
-/* Forced, there is nothing to fall back on. */
-static trine_status check_forced(const trine_mesh *mesh) {
+/* --transport shm has no fallback. */
+static trine_status check_shm_choice(const trine_mesh *mesh) {
     if (mesh->world->choice != TRINE_TRANSPORT_SHM) return TRINE_OK;
     for (int g = TRINE_WORLD + 1; g < TRINE_GROUPS; g++) {
         const trine_comm *comm = mesh->groups[g];
-        int n = sharers(mesh, comm);
+        int n = ranks_sharing(mesh, comm);
         CHECK(
             n == comm->size, TRINE_EINVAL,
-            "--transport shm: %d of the %d ranks of group %s share no memory with rank %d; choose "
-            "auto, which sends between nodes",
+            "--transport shm: %d of the %d ranks of group %s do not share memory with rank %d; use "
+            "--transport auto, which sends messages between nodes",
             comm->size - n, comm->size, comm_group_name(comm->group), mesh->world->rank);
     }
     return TRINE_OK;
@@ -190,7 +190,7 @@ static trine_status check_forced(const trine_mesh *mesh) {
 static trine_status make_control(trine_mesh *mesh, int sizes[TRINE_GROUPS]) {
     size_t bytes = 0;
     for (int g = 0; mesh->node && g < TRINE_GROUPS; g++)
-        sizes[g] = wants_memory(mesh, g) ? sharers(mesh, mesh->groups[g]) : 0;
+        sizes[g] = uses_shared_memory(mesh, g) ? ranks_sharing(mesh, mesh->groups[g]) : 0;
     if (mesh->node) bytes = shm_control_bytes(sizes);
     shm_window *window;
     TRY(shm_window_create(mesh->node, mesh->world, bytes, &window));
@@ -203,20 +203,20 @@ static trine_status make_control(trine_mesh *mesh, int sizes[TRINE_GROUPS]) {
 
 static trine_status attach(trine_mesh *mesh, int g) {
     trine_comm *comm = mesh->groups[g];
-    if (!wants_memory(mesh, g)) return TRINE_OK;
-    bool whole = sharers(mesh, comm) == comm->size;
+    if (!uses_shared_memory(mesh, g)) return TRINE_OK;
+    bool all_share = ranks_sharing(mesh, comm) == comm->size;
     trine_status status =
-        whole ? shm_attach(comm, mesh->node) : nodes_attach(comm, mesh->node, mesh->shares);
+        all_share ? shm_attach(comm, mesh->node) : nodes_attach(comm, mesh->node, mesh->shares);
     stack_build(comm);
     return status;
 }
 
-/* Groups with ranks that share memory leave messages for it. */
+/* Groups with ranks that share memory switch from messages to shared memory. */
 static trine_status share_memory(trine_mesh *mesh) {
     int n = 0, sizes[TRINE_GROUPS] = {0}, rank = mesh->world->rank;
     for (int r = 0; r < mesh->world->size; r++)
         if (mesh->shares[r] == mesh->shares[rank]) mesh->members[n++] = r;
-    TRY(trine_world_agree(mesh->world, check_forced(mesh)));
+    TRY(trine_world_agree(mesh->world, check_shm_choice(mesh)));
     if (!mesh->shared) return TRINE_OK;
     TRY(shm_node_create(&mesh->node, mesh->world, mesh->members, n));
     TRY(make_control(mesh, sizes));
@@ -225,7 +225,7 @@ static trine_status share_memory(trine_mesh *mesh) {
     return trine_world_agree(mesh->world, status);
 }
 
-static trine_status map_own(piece *p) {
+static trine_status map_own(allocation *p) {
     void *base = mmap(NULL, p->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     CHECK(base != MAP_FAILED, TRINE_ENOMEM, "no memory for %zu bytes", p->bytes);
     (void)madvise(base, p->bytes, MADV_HUGEPAGE); /* a hint */
@@ -233,22 +233,22 @@ static trine_status map_own(piece *p) {
     return TRINE_OK;
 }
 
-static void unmap_own(piece *p) {
+static void unmap_own(allocation *p) {
     if (p->base && !p->window) munmap(p->base, p->bytes);
-    *p = (piece){0};
+    *p = (allocation){0};
 }
 
-static trine_status make_own(trine_mesh *mesh, size_t bytes, piece **p) {
+static trine_status make_own(trine_mesh *mesh, size_t bytes, allocation **p) {
     *p = NULL;
     for (int i = 0; i < SHM_WINDOWS && !*p; i++)
-        if (!mesh->pieces[i].base) *p = &mesh->pieces[i];
-    CHECK(*p, TRINE_ENOMEM, "more than %d pieces of a mesh's memory", SHM_WINDOWS);
-    **p = (piece){.bytes = bytes ? bytes : 1};
+        if (!mesh->allocations[i].base) *p = &mesh->allocations[i];
+    CHECK(*p, TRINE_ENOMEM, "more than %d allocations by trine_mesh_alloc", SHM_WINDOWS);
+    **p = (allocation){.bytes = bytes ? bytes : 1};
     return mesh->node ? TRINE_OK : map_own(*p);
 }
 
 trine_status trine_mesh_alloc(trine_mesh *mesh, void **p, size_t bytes) {
-    piece *own;
+    allocation *own;
     *p = NULL;
     trine_status status = trine_world_agree(mesh->world, make_own(mesh, bytes, &own));
     if (status == TRINE_OK && mesh->shared)
@@ -262,8 +262,9 @@ trine_status trine_mesh_alloc(trine_mesh *mesh, void **p, size_t bytes) {
     return TRINE_OK;
 }
 
-/* Freeing a window blocks inside MPI, where the watchdog does not see: so ranks meet before. */
-static void meet_to_free(const trine_mesh *mesh) {
+/* Freeing a window blocks inside MPI, where the watchdog cannot see the wait; therefore the ranks
+ * meet first. */
+static void barrier_before_free(const trine_mesh *mesh) {
     trine_comm *comm = mesh->world->comm;
     if (!mesh->shared) return;
     watchdog_note(comm, &(comm_call){.kind = TRINE_TALLY_BARRIER, .peer = NO_PEER});
@@ -271,9 +272,9 @@ static void meet_to_free(const trine_mesh *mesh) {
 }
 
 void trine_mesh_free(trine_mesh *mesh, void **p) {
-    piece *own = mesh->pieces;
+    allocation *own = mesh->allocations;
     if (!*p) return;
-    meet_to_free(mesh);
+    barrier_before_free(mesh);
     while (own->base != *p) own++;
     if (own->window) shm_window_destroy(mesh->node, own->window);
     unmap_own(own);
@@ -323,14 +324,15 @@ static trine_status check_layout(const trine_world *world, trine_layout l, int r
     char text[AXES_TEXT];
     double ranks = axes_product(l);
     axes_text(l, ALL_AXES, text, sizeof text);
-    CHECK(axes_positive(l), TRINE_EINVAL, "layout %s: every dimension is at least 1", text);
+    CHECK(axes_positive(l), TRINE_EINVAL, "layout %s: every dimension must be at least 1", text);
     CHECK(ranks == world->size, TRINE_EINVAL, "layout %s needs %.0f ranks, the job has %d", text,
           ranks, world->size);
-    CHECK(ranks_per_node >= 0, TRINE_EINVAL, "%d ranks per node", ranks_per_node);
+    CHECK(ranks_per_node >= 0, TRINE_EINVAL, "ranks per node %d: must not be negative",
+          ranks_per_node);
     return TRINE_OK;
 }
 
-static void introduce(trine_world *world, trine_coord c) {
+static void set_error_prefix(trine_world *world, trine_coord c) {
     char prefix[256], where[AXES_TEXT];
     snprintf(prefix, sizeof prefix, "%s [%s]: ", world->names[world->rank],
              axes_coord_text(c, where, sizeof where));
@@ -358,8 +360,8 @@ trine_status mesh_create(trine_mesh **mesh, trine_world *world, trine_layout lay
                          int ranks_per_node, int tp_part) {
     *mesh = NULL;
     TRY(check_layout(world, layout, ranks_per_node));
-    CHECK(tp_part > 0 && layout.tp % tp_part == 0, TRINE_EINVAL, "tp %d has no parts of %d ranks",
-          layout.tp, tp_part);
+    CHECK(tp_part > 0 && layout.tp % tp_part == 0, TRINE_EINVAL,
+          "tp %d is not divisible into parts of %d ranks", layout.tp, tp_part);
     trine_mesh *m = calloc(1, sizeof *m);
     CHECK(m, TRINE_ENOMEM, "no memory for the mesh");
     m->world = world;
@@ -367,7 +369,7 @@ trine_status mesh_create(trine_mesh **mesh, trine_world *world, trine_layout lay
     m->coord = trine_layout_coord(layout, world->rank);
     m->tp_part = tp_part;
     world->layout = layout;
-    introduce(world, m->coord);
+    set_error_prefix(world, m->coord);
     watchdog_note_mesh(world);
     trine_status status = build(m, ranks_per_node);
     *mesh = m;
@@ -384,12 +386,12 @@ trine_status trine_mesh_create(trine_mesh **mesh, trine_world *world, trine_layo
 void trine_mesh_destroy(trine_mesh **mesh) {
     trine_mesh *m = *mesh;
     if (!m) return;
-    meet_to_free(m);
+    barrier_before_free(m);
     (void)comm_device_memory(m, NULL);
     for (int g = 0; g < TRINE_GROUPS; g++)
         if (g != TRINE_WORLD) group_destroy(&m->groups[g]);
     for (int i = 0; i < SHM_WINDOWS; i++)
-        if (!m->pieces[i].window) unmap_own(&m->pieces[i]);
+        if (!m->allocations[i].window) unmap_own(&m->allocations[i]);
     shm_node_destroy(&m->node);
     free(m->node_of);
     free(m->members);

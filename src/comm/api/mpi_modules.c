@@ -11,7 +11,7 @@ static const char *const frameworks[] = {"pml", "mtl", "btl"};
 
 #define PARTS 16
 
-/* The parts of one framework, in order: that of the map is another one in every process. */
+/* The components of one framework, sorted: the order in the map differs between processes. */
 typedef struct {
     char words[PARTS][24];
     int count;
@@ -29,7 +29,7 @@ static void add_word(part_list *list, const char *word, int length) {
     list->count++;
 }
 
-/* ".../mca_btl_tcp.so" is the part tcp of framework btl. */
+/* ".../mca_btl_tcp.so" is component tcp of framework btl. */
 static void note_part(part_list lists[FRAMEWORKS], const char *line) {
     const char *at = strstr(line, "/mca_");
     for (size_t f = 0; at && f < FRAMEWORKS; f++) {
@@ -44,9 +44,9 @@ static void note_part(part_list lists[FRAMEWORKS], const char *line) {
 static void find_parts(char *text, size_t size) {
     part_list lists[FRAMEWORKS] = {0};
     char *line = NULL;
-    size_t room = 0, used = 0;
+    size_t capacity = 0, used = 0;
     FILE *maps = fopen("/proc/self/maps", "r");
-    while (maps && getline(&line, &room, maps) >= 0) note_part(lists, line);
+    while (maps && getline(&line, &capacity, maps) >= 0) note_part(lists, line);
     if (maps) fclose(maps);
     free(line);
     *text = '\0';
@@ -62,7 +62,7 @@ static const char *level_text(int level) {
     return level == MPI_THREAD_SERIALIZED ? "serialized" : "multiple";
 }
 
-/* Lines become one; MPICH's has tabs. */
+/* Joins the lines; MPICH's text has tabs. */
 static void flatten(char *text, size_t size, const char *said) {
     size_t used = 0;
     for (; *said && used + 1 < size; said++) {

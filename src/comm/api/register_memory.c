@@ -1,4 +1,4 @@
-/* Telling the groups of a mesh where far memory lies (far.h). */
+/* Tells the groups of a mesh where device memory lies (device_memory.h). */
 #include "comm/api/gpu.h"
 #include "comm/transport/stack.h"
 #include "comm/transport/staging/staging.h"
@@ -29,7 +29,7 @@ trine_status comm_device_memory(trine_mesh *mesh, const device_region *memory) {
     bool staged_by_host = comm_gpu_stages(mesh);
     check_memory(memory, staged_by_host);
     struct comm_device_state *f = calloc(1, sizeof *f);
-    CHECK(f, TRINE_ENOMEM, "no memory for the groups of far memory");
+    CHECK(f, TRINE_ENOMEM, "no memory for the device-memory state of the groups");
     f->memory = *memory;
     f->staged_by_host = staged_by_host;
     for (int g = 0; g < TRINE_GROUPS; g++) {

@@ -7,7 +7,7 @@
 
 #define WORDS DEVICE_MASK_WORDS
 
-/* This rank's share, in thousandths of a processor, of what `masks` (P, WORDS) allow. */
+/* This rank's share, in thousandths of a processor, of the processors in `masks` (P, WORDS). */
 static int share_of(const uint64_t *masks, int ranks, int rank) {
     const uint64_t *own = masks + (size_t)rank * WORDS;
     int share = 0;
@@ -22,18 +22,18 @@ static int share_of(const uint64_t *masks, int ranks, int rank) {
     return share;
 }
 
-trine_status threads_share(trine_comm *node, int *threads, bool *narrow) {
+trine_status threads_share(trine_comm *node, int *threads, bool *cpu_limited) {
     int ranks = trine_comm_size(node), rank = trine_comm_rank(node);
     uint64_t own[WORDS];
     device_affinity_mask(own);
     uint64_t *masks = calloc((size_t)ranks, sizeof own);
     CHECK(masks, TRINE_ENOMEM, "no memory for %d affinity masks", ranks);
     trine_status status = trine_all_gather(node, masks, own, (size_t)ranks * WORDS, TRINE_I64);
-    /* 1000 / 3 is 333: three thirds of three processors must still make one. */
+    /* 1000 / 3 is 333: three thirds of three processors must still make one processor. */
     int share = status == TRINE_OK ? share_of(masks, ranks, rank) + ranks : 0;
     free(masks);
     TRY(status);
     *threads = share >= 2000 ? share / 1000 : 1;
-    *narrow = device_affinity_cpus() < device_node_cpus() / ranks;
+    *cpu_limited = device_affinity_cpus() < device_node_cpus() / ranks;
     return TRINE_OK;
 }

@@ -1,4 +1,4 @@
-/* Joining and leaving the job, and ending it. */
+/* Joins, leaves and aborts the job. */
 #include "comm/group/make.h"
 #include "comm/group/world.h"
 #include "comm/transport/mpi/mpi.h"
@@ -38,12 +38,12 @@ static trine_status take_memory(trine_world *world) {
     world->scratch = scratch ? aligned_alloc(ARENA_ALIGN, scratch) : NULL;
     CHECK(world->hosts && world->names && world->told && world->addends &&
               (world->scratch || !scratch),
-          TRINE_ENOMEM, "no memory for the communication of %d ranks (%zu bytes of scratch)",
+          TRINE_ENOMEM, "no memory for communication among %d ranks (%zu bytes of scratch)",
           world->size, scratch);
     return TRINE_OK;
 }
 
-/* The group of everybody, which owns `state`. */
+/* The group of all ranks, which owns `state`. */
 static trine_status make_world_group(trine_world *world, void *state) {
     int *members = calloc((size_t)world->size, sizeof *members);
     if (!members) {
@@ -75,13 +75,13 @@ static trine_status join(trine_world *world, int *argc, char ***argv) {
     world->watched = true;
     watch_start();
     TRY(start_mpi(world, argc, argv));
-    board_settle(world->rank, world->size);
+    board_set_rank(world->rank, world->size);
     TRY(take_memory(world));
     if (world->size > 1) TRY(mpi_duplicate(&world->watchdog));
     if (world->size > 1) TRY(mpi_duplicate(&state));
     TRY(make_world_group(world, state));
     TRY(learn_hosts(world));
-    board_seal(); /* all have come */
+    board_seal(); /* all ranks have joined */
     snprintf(prefix, sizeof prefix, "%s rank %d: ", world->names[world->rank], world->rank);
     if (world->size > 1) status_prefix(prefix);
     return TRINE_OK;
@@ -108,7 +108,7 @@ trine_status trine_world_create(trine_world **world, int *argc, char ***argv) {
 
 /* ---- Splitting ------------------------------------------------------------------------------- */
 
-/* A part of one rank has no MPI communicator: size and rank are what calloc and this say. */
+/* A part of one rank has no MPI communicator: rank 0 (calloc), size 1. */
 static trine_status find_place(trine_world *part, const void *state) {
     part->size = 1;
     if (!state) return TRINE_OK;
@@ -176,11 +176,11 @@ void trine_world_destroy(trine_world **world) {
     *world = NULL;
 }
 
-/* ---- Ending ---------------------------------------------------------------------------------- */
+/* ---- Aborting -------------------------------------------------------------------------------- */
 
-/* Without memory of its own, because a lack of memory is what ranks have to agree on. */
+/* Allocates nothing, because a lack of memory is one of the errors that ranks agree on. */
 trine_status trine_world_agree(trine_world *world, trine_status status) {
-    /* The largest one belongs to the lowest rank that failed. */
+    /* The largest value is that of the lowest rank that failed. */
     int64_t fault = status == TRINE_OK ? 0 : (int64_t)(world->size - world->rank) << 8 | status;
     TRY(trine_all_reduce(world->comm, &fault, &fault, 1, TRINE_I64, TRINE_MAX));
     int lowest = world->size - (int)(fault >> 8);
@@ -189,8 +189,8 @@ trine_status trine_world_agree(trine_world *world, trine_status status) {
 }
 
 _Noreturn void trine_abort(trine_world *world) {
-    /* The job is MPI's; a failed trine_world_create leaves no world. */
-    if (world && !watchdog_speaks(world)) world_leave();
+    /* If trine_world_create failed there is no world, but MPI may have a job to abort. */
+    if (world && !watchdog_is_reporter(world)) world_leave();
     trine_error_print();
     world_end();
 }

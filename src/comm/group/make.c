@@ -13,7 +13,7 @@ static int place_among(const int *members, int n, int rank) {
     return -1;
 }
 
-/* 0: the members are not evenly apart. */
+/* 0: the members are not evenly spaced. */
 static int stride_of(const int *members, int n) {
     int stride = n > 1 ? members[1] - members[0] : 1;
     for (int i = 1; i < n; i++)

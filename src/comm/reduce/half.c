@@ -1,19 +1,20 @@
-/* 16-bit numbers in rank order: combined in fp32, in registers, and rounded when all are in. A sum
- * that several nodes make goes from one to the next as fp32, so that it is rounded once, too. */
+/* 16-bit numbers in rank order: combined in fp32, in registers, and rounded after the last addend.
+ * A partial sum that several nodes make is passed on in fp32, so that it is rounded only once,
+ * too. */
 #include "comm/reduce/rank_order.h"
 #include "base/half_line.h"
 #include "base/status.h"
 
 #include <string.h>
 
-/* Elements rounded before they are stored: a part of the first-level cache. */
-#define BLOCK 1024
+/* Elements rounded before they are stored: fits in the first-level cache. */
+#define TILE 1024
 
 static const uint16_t *addend(const rank_order_terms *t, int r, size_t i) {
     return (const uint16_t *)t->addends[r] + i;
 }
 
-/* A maximum is one of the numbers, or a NaN: as in ordered.c. */
+/* A maximum is one of the numbers, or a NaN: as in rank_order.c. */
 static inline void add_line(half_line *sum, const half_line *x) {
     *sum += *x;
 }
@@ -82,12 +83,12 @@ static void combine(uint16_t *out, const rank_order_terms *t, size_t begin, size
         (op == TRINE_SUM ? sum_f16 : max_f16)(out, t, begin, end);
 }
 
-/* A block is kept apart until it is done: one of the addends may be a dst itself. */
+/* A tile of elements is kept apart until it is complete: one of the addends may be a dst. */
 void rank_order_half_to(const rank_order_target *to, const rank_order_terms *terms, size_t count,
                         trine_dtype type, trine_reduction op) {
-    uint16_t out[BLOCK];
-    for (size_t at = 0; at < count; at += BLOCK) {
-        size_t n = count - at < BLOCK ? count - at : BLOCK;
+    uint16_t out[TILE];
+    for (size_t at = 0; at < count; at += TILE) {
+        size_t n = count - at < TILE ? count - at : TILE;
         combine(out, terms, at, at + n, type, op);
         for (int c = 0; c < to->copies; c++)
             rank_order_store(to, (uint16_t *)to->dsts[c] + at, out, n * sizeof *out);

@@ -1,9 +1,10 @@
-/* Reductions in a fixed order: the additions, and how the addends come to who adds them.
+/* Reductions in a fixed order: the additions, and the exchange of the addends.
  *
- * reduce-scatter: each rank receives everybody's addends for its own part, a chunk at a time.
- * all-reduce: small, everything goes everywhere in one exchange; large, a reduce-scatter over
- * slices and a gather of the slices (Rabenseifner, "Optimization of Collective Reduction
- * Operations", 2004, with direct exchanges instead of halving). reduce: the root receives. */
+ * reduce-scatter: each rank receives all ranks' addends for its own part, a chunk at a time.
+ * all-reduce: small ones send all addends to all ranks in one exchange; large ones are a
+ * reduce-scatter over slices and a gather of the slices (Rabenseifner, "Optimization of Collective
+ * Reduction Operations", 2004, with direct exchanges instead of halving). reduce: the root
+ * receives. */
 #include "comm/reduce/rank_order.h"
 #include "base/status.h"
 #include "comm/group/group.h"
@@ -11,29 +12,30 @@
 
 #include <string.h>
 
-/* Everything goes everywhere up to here: (all ranks' addends) one exchange of latency beats less
- * traffic, and they still lie in the second-level cache when they are added. */
+/* All ranks' addends together, up to which all of them are sent to all ranks: below this size one
+ * exchange's latency costs less than the extra traffic, and the addends are still in the
+ * second-level cache when they are added. */
 #define SMALL_BYTES (64 * 1024)
-/* Scratch: at least this much in all, and at least a chunk for each rank. More gains nothing: a
+/* Scratch: at least this much in all, and at least a chunk for each rank. More is of no use: a
  * chunk is added while it lies in the second-level cache. */
 #define SCRATCH_BYTES (1024 * 1024)
 #define CHUNK_BYTES   (64 * 1024)
-/* Elements summed before they are stored: a part of the first-level cache. */
-#define BLOCK 1024
+/* Elements summed before they are stored: fits in the first-level cache. */
+#define TILE 1024
 /* Elements of a cache line. */
 #define LANES(type) (64 / sizeof(type))
 
 /* ---- Additions ------------------------------------------------------------------------------- */
 
 /* The sum of a cache line's elements stays in a register while all addends are read, side by side:
- * the processor then fetches every addend ahead by itself, and one pass over each is all that the
- * caches see. A block is kept apart until it is done: one of the addends may be a dst itself. */
+ * the hardware prefetches every addend, and the caches see one pass over each. A tile of elements
+ * is kept apart until it is complete: one of the addends may be a dst. */
 #define DEFINE_REDUCE(name, type, combine)                                                         \
     static void name(const rank_order_target *to, const void *const *addends, int ranks,           \
                      size_t count) {                                                               \
-        for (size_t at = 0; at < count; at += BLOCK) {                                             \
-            size_t n = count - at < BLOCK ? count - at : BLOCK, i = 0;                             \
-            type acc[BLOCK];                                                                       \
+        for (size_t at = 0; at < count; at += TILE) {                                              \
+            size_t n = count - at < TILE ? count - at : TILE, i = 0;                               \
+            type acc[TILE];                                                                        \
             for (; i + LANES(type) <= n; i += LANES(type)) {                                       \
                 type sum[LANES(type)], x[LANES(type)];                                             \
                 memcpy(sum, (const type *)addends[0] + at + i, sizeof sum);                        \
@@ -90,7 +92,7 @@ void rank_order_combine_to(const rank_order_target *to, const void *const *adden
         return;
     case TRINE_U8: break;
     }
-    ASSERT(type != TRINE_U8); /* calls.c refuses it */
+    ASSERT(type != TRINE_U8); /* refused by calls.c */
 }
 
 void rank_order_combine(void *dst, const void *const *addends, int ranks, size_t count,
@@ -99,8 +101,7 @@ void rank_order_combine(void *dst, const void *const *addends, int ranks, size_t
     rank_order_combine_to(&to, addends, ranks, count, type, op);
 }
 
-/* The addends in the scratch, `stride` bytes apart, but for this rank's own, which lies at `own`.
- */
+/* The addends in the scratch, `stride` bytes apart, except this rank's own, which lies at `own`. */
 static const void *const *addends_at(trine_comm *comm, size_t stride, const void *own) {
     const void **addends = comm->world->addends;
     for (int r = 0; r < comm->size; r++)
@@ -124,7 +125,7 @@ size_t rank_order_slice_size(size_t count, int size) {
     return count / (size_t)size + (count % (size_t)size != 0);
 }
 
-size_t rank_order_piece(size_t count, size_t slice, int rank, size_t at, size_t limit) {
+size_t rank_order_segment(size_t count, size_t slice, int rank, size_t at, size_t limit) {
     size_t first = (size_t)rank * slice + at;
     size_t left = first < count ? count - first : 0;
     size_t in_slice = slice - at;
@@ -134,28 +135,28 @@ size_t rank_order_piece(size_t count, size_t slice, int rank, size_t at, size_t 
 
 size_t rank_order_slice(size_t count, int size, int rank) {
     size_t slice = rank_order_slice_size(count, size);
-    return rank_order_piece(count, slice, rank, 0, slice);
+    return rank_order_segment(count, slice, rank, 0, slice);
 }
 
-/* Elements of a chunk, when one for each rank must lie in the scratch. */
+/* Elements of a chunk if one for each rank must fit in the scratch. */
 static size_t chunk_of(const trine_comm *comm, size_t element) {
     return comm_scratch_bytes(comm->world->size) / (size_t)comm->size / element;
 }
 
 /* ---- Reductions ------------------------------------------------------------------------------ */
 
-/* One chunk: sends the others theirs and receives the addends of this rank's own. */
+/* One chunk: sends the other ranks their addends and receives those for this rank. */
 static trine_status exchange_chunk(trine_comm *comm, const char *src, size_t count, size_t slice,
                                    size_t at, size_t step, size_t element) {
-    size_t own = rank_order_piece(count, slice, comm->rank, at, step);
+    size_t own = rank_order_segment(count, slice, comm->rank, at, step);
     for (int k = 1; k < comm->size; k++) {
         int to = (comm->rank + k) % comm->size;
         int from = (comm->rank - k + comm->size) % comm->size;
-        size_t theirs = rank_order_piece(count, slice, to, at, step);
-        const char *piece = theirs ? src + ((size_t)to * slice + at) * element : src;
+        size_t theirs = rank_order_segment(count, slice, to, at, step);
+        const char *segment = theirs ? src + ((size_t)to * slice + at) * element : src;
         char *arrival = comm->world->scratch + (size_t)from * step * element;
         TRY(comm->transport->post_recv(comm, arrival, own * element, from));
-        TRY(comm->transport->post_send(comm, piece, theirs * element, to));
+        TRY(comm->transport->post_send(comm, segment, theirs * element, to));
     }
     return comm->transport->flush(comm);
 }
@@ -167,7 +168,7 @@ static trine_status reduce_slices(trine_comm *comm, char *dst, const char *src, 
     size_t element = trine_dtype_bytes(type), step = chunk_of(comm, element);
     for (size_t at = 0; at < slice; at += step) {
         TRY(exchange_chunk(comm, src, count, slice, at, step, element));
-        size_t n = rank_order_piece(count, slice, comm->rank, at, step);
+        size_t n = rank_order_segment(count, slice, comm->rank, at, step);
         if (!n) continue;
         const char *own = src + ((size_t)comm->rank * slice + at) * element;
         rank_order_combine(dst + at * element, addends_at(comm, step * element, own), comm->size, n,
@@ -176,14 +177,14 @@ static trine_status reduce_slices(trine_comm *comm, char *dst, const char *src, 
     return TRINE_OK;
 }
 
-/* Every rank's slice of buf (count) to everybody. */
+/* Sends every rank's slice of buf (count) to all ranks. */
 static trine_status gather_slices(trine_comm *comm, char *buf, size_t count, size_t slice,
                                   size_t element) {
-    size_t own = rank_order_piece(count, slice, comm->rank, 0, slice);
+    size_t own = rank_order_segment(count, slice, comm->rank, 0, slice);
     for (int k = 1; k < comm->size; k++) {
         int to = (comm->rank + k) % comm->size;
         int from = (comm->rank - k + comm->size) % comm->size;
-        size_t theirs = rank_order_piece(count, slice, from, 0, slice);
+        size_t theirs = rank_order_segment(count, slice, from, 0, slice);
         char *arrival = theirs ? buf + (size_t)from * slice * element : buf;
         char *mine = own ? buf + (size_t)comm->rank * slice * element : buf;
         TRY(comm->transport->post_recv(comm, arrival, theirs * element, from));

@@ -1,53 +1,54 @@
-/* Additions in rank order, and the reductions of transports that only move. A transport says where
- * the addends lie; they are added here, element by element, ((r0 + r1) + r2) + ..., so that the bits
- * depend neither on the algorithm nor on the size of the message nor on who owns which slice.
+/* Additions in rank order, and the reductions of transports that only move data. The transport passes the addresses
+ * of the addends; they are added here, element by element, ((r0 + r1) + r2) + ..., so the bits depend neither on
+ * the algorithm nor on the message size nor on which rank owns which slice.
  *
- * 16-bit numbers are added in fp32 and rounded once, when all are in (half.c). So a sum that
- * is handed on before it is complete, as from node to node, is handed on in fp32.
- * Invariant: every transport adds by these functions. Cost: each addend is read once, each result
- * written once; nothing is allocated. */
+ * 16-bit numbers are added in fp32 and rounded once, after the last addend (half.c). A partial sum that is passed
+ * on, as from node to node, is therefore passed on in fp32.
+ * Invariant: every transport adds with these functions.
+ * Cost: each addend is read once, each result written once; nothing is allocated. */
 #ifndef TRINE_COMM_REDUCE_RANK_ORDER_H
 #define TRINE_COMM_REDUCE_RANK_ORDER_H
 
 #include "comm/api/comm.h"
 #include "comm/reduce/stream.h"
 
-/* ---- Additions (ordered.c, half.c) ----------------------------------------------------------- */
+/* ---- Additions (rank_order.c, half.c) -------------------------------------------------------- */
 
-/* dst (count) = the addends (ranks pointers to count elements), in order; dst may be one of them. */
+/* dst (count) = the sum or maximum of the addends (`ranks` pointers to count elements), in order; dst may be one of
+ * them. */
 void rank_order_combine(void *dst, const void *const *addends, int ranks, size_t count,
-                     trine_dtype type, trine_reduction op);
-/* Several places for one result, and whether it is too large for any cache (stream.h). */
+                        trine_dtype type, trine_reduction op);
+/* Several destinations of one result, and whether it is larger than any cache (stream.h). */
 typedef struct {
     void *const *dsts;
     int copies;
     bool streamed;
 } rank_order_target;
 void rank_order_combine_to(const rank_order_target *to, const void *const *addends, int ranks,
-                        size_t count, trine_dtype type, trine_reduction op);
+                           size_t count, trine_dtype type, trine_reduction op);
 
-/* What is combined: what others have combined so far (count floats; NULL: nothing), then this rank's
- * addends. Only what widens has a `before`. */
+/* The input of a reduction: the partial result of earlier ranks (count floats; NULL: none), then this rank's
+ * addends. `before` is used only if rank_order_widens. */
 typedef struct {
     const float *before;
     const void *const *addends;
     int ranks;
 } rank_order_terms;
 
-/* Whether what is not complete is fp32 instead of `type`: sums of 16-bit numbers. */
+/* Whether partial results are fp32 instead of `type`: sums of 16-bit numbers. */
 bool rank_order_widens(trine_dtype type, trine_reduction op);
-/* dst (count floats) = a sum of 16-bit numbers that is not complete; dst may be terms->before. */
+/* dst (count floats) = a partial sum of 16-bit numbers; dst may be terms->before. */
 void rank_order_partial(float *dst, const rank_order_terms *terms, size_t count, trine_dtype type);
-/* The complete one, or a maximum, rounded. */
+/* The complete sum, or a maximum, rounded. */
 void rank_order_half_to(const rank_order_target *to, const rank_order_terms *terms, size_t count,
-                     trine_dtype type, trine_reduction op);
+                        trine_dtype type, trine_reduction op);
 
 #define ORDERED_ADD(a, b) ((a) + (b))
-/* A NaN on either side wins: it must be seen. */
+/* A NaN on either side wins: it must not be lost. */
 #define ORDERED_LARGER_OR_NAN(a, b) ((b) > (a) || (b) != (b) ? (b) : (a))
 
 static inline void rank_order_store(const rank_order_target *to, void *dst, const void *src,
-                                 size_t bytes) {
+                                    size_t bytes) {
     if (to->streamed)
         stream_copy(dst, src, bytes);
     else
@@ -56,24 +57,24 @@ static inline void rank_order_store(const rank_order_target *to, void *dst, cons
 
 /* ---- Slices ---------------------------------------------------------------------------------- */
 
-/* Elements of a slice when `count` are dealt out to `size` ranks: the last slices may be shorter. */
+/* Elements of a slice if `count` elements are divided among `size` ranks: the last slices may be shorter. */
 size_t rank_order_slice_size(size_t count, int size);
-/* Whether an all-reduce of `bytes` bytes over `size` ranks gathers everything everywhere (one
- * exchange) instead of reducing slices and gathering those (two, but less to move). */
+/* Whether an all-reduce of `bytes` bytes over `size` ranks gathers all addends on all ranks (one exchange) instead
+ * of reducing slices and gathering them (two exchanges, but less data). */
 bool rank_order_is_small(uint64_t bytes, int size);
-/* How much of `count`, dealt out in slices of `slice`, falls to `rank` in [at, at + limit) of its
- * slice: the last slices are shorter, or empty. */
-size_t rank_order_piece(size_t count, size_t slice, int rank, size_t at, size_t limit);
+/* Of `count` elements in slices of `slice`, how many `rank` has in [at, at + limit) of its slice: the last slices
+ * are shorter, or empty. */
+size_t rank_order_segment(size_t count, size_t slice, int rank, size_t at, size_t limit);
 /* Elements of the slice that `rank` reduces in a large all-reduce of `count`. */
 size_t rank_order_slice(size_t count, int size, int rank);
 
 /* ---- Reductions of transports that only move. Scratch is the world's -------------------------- */
 
 trine_status rank_order_all_reduce(trine_comm *comm, void *dst, const void *src, size_t count,
-                                trine_dtype type, trine_reduction op);
+                                   trine_dtype type, trine_reduction op);
 trine_status rank_order_reduce(trine_comm *comm, void *dst, const void *src, size_t count,
-                            trine_dtype type, trine_reduction op, int root);
+                               trine_dtype type, trine_reduction op, int root);
 trine_status rank_order_reduce_scatter(trine_comm *comm, void *dst, const void *src, size_t count,
-                                    trine_dtype type, trine_reduction op);
+                                       trine_dtype type, trine_reduction op);
 
 #endif

@@ -1,7 +1,8 @@
-/* Stores that go past the caches, for results that no cache would hold until they are read: the
- * lines are not fetched before they are overwritten, a third of the traffic of a store. Such stores
- * are ordered by nothing but stream_fence. Elsewhere than on x86-64 they are plain copies.
- * Invariant: the same bytes as memcpy. Cost: that of the memory; worse than memcpy in a cache. */
+/* Non-temporal stores, for results that no cache would hold until they are read: lines are not fetched before they
+ * are overwritten, which saves a third of a store's traffic. Only stream_fence orders such stores. Plain copies on
+ * other processors than x86-64.
+ * Invariant: the same bytes as memcpy.
+ * Cost: memory bandwidth; slower than memcpy if the data fits in a cache. */
 #ifndef TRINE_COMM_REDUCE_STREAM_H
 #define TRINE_COMM_REDUCE_STREAM_H
 

@@ -1,14 +1,14 @@
-/* The tables that a group's bytes pass, from the uppermost to the one that moves them:
+/* The transport tables of a group, from the outermost to the one that moves the bytes:
  *
  *     clock            while a clock runs over the group
- *     alone, nccl,     where buffers may lie in far memory (api/device_memory.h): a group of one; one that has NCCL;
- *     reached, staged  one whose messages a CUDA-aware MPI takes from there; any other
+ *     alone, nccl,     with device memory (api/device_memory.h): a group of one; a group with NCCL;
+ *     reached, staged  one whose messages a CUDA-aware MPI takes from device memory; any other
  *     self             a group of one
- *     shm              one whose ranks share memory
- *     shm+mpi          one over several nodes, some of whose ranks share memory
- *     mpi              any other: what its row below says
+ *     shm              a group whose ranks share memory
+ *     shm+mpi          a group over several nodes, some of whose ranks share memory
+ *     mpi              any other: the row of its transport below
  *
- * A table calls the next one below it for what it does not do itself. */
+ * A table calls the next one for the functions that it does not implement. */
 #include "comm/transport/stack.h"
 #include "comm/transport/timed.h"
 #include "comm/transport/mpi/mpi.h"
@@ -19,11 +19,11 @@
 #include "comm/transport/staging/staging.h"
 #include "base/status.h"
 
-/* What a choice of trine_world_transport means. A transport of one's own is a row in TRINE_TRANSPORT_LIST, one
- * here, and a folder with its table. */
+/* The meaning of a choice of trine_world_transport. A new transport is a row in
+ * TRINE_TRANSPORT_LIST, one here, and a directory with its table. */
 typedef struct {
-    const comm_transport *messages; /* of groups that share no memory */
-    bool shares;                    /* ranks of a node read each other's memory where they can */
+    const comm_transport *messages; /* for groups that share no memory */
+    bool shares;                    /* ranks of a node read each other's memory where possible */
 } choice;
 
 static const choice *choice_of(trine_transport which) {

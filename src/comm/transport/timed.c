@@ -14,7 +14,7 @@ static const comm_transport *inner_of(const trine_comm *comm) {
     return comm->clock->inner[comm->group];
 }
 
-/* calls.c has noted the user's call, whichever of the transport's functions serves it. */
+/* calls.c has recorded the user's call, whichever of the transport's functions serves it. */
 static visit enter(trine_comm *comm) {
     comm_clock *c = comm->clock;
     if (c->inside) return (visit){0};
@@ -40,7 +40,7 @@ static trine_status leave(trine_comm *comm, const visit *v, trine_status status)
 
 TRANSPORT_CALLS(TIMED)
 
-/* What is not called from outside (posts, what a transport adds for itself) stays the transport's own. */
+/* Functions that are not called from outside (posts, a transport's own additions) stay untimed. */
 const comm_transport *clock_over(const trine_comm *comm, const comm_transport *inner) {
     comm_clock *c = comm->clock;
     comm_transport *t = &c->timed[comm->group];

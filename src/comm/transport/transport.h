@@ -1,24 +1,24 @@
-/* The table of a transport. It moves bytes; it knows neither types nor additions. Two shapes of movement:
- * whole operations (broadcast, gather, ...), and posted messages, of which any number to and from
- * distinct peers are made and then flushed together; the ordered reductions are written once, over
- * posts (reduce/rank_order.h). A transport that can do better puts its own reduction into the table.
+/* The function table of a transport. It moves bytes; it knows neither types nor additions. Two kinds of movement:
+ * whole operations (broadcast, gather, ...), and posted messages, any number of which to and from distinct peers
+ * are posted and then flushed together. The ordered reductions are written once, over posted messages
+ * (reduce/rank_order.h). A transport with a better algorithm puts its own reduction into the table.
  *
- * Which tables a group's bytes pass, one over the other, stack.c says.
- * Invariant: api/calls.c has checked every argument; a transport is called with legal ones, on all
- * ranks of the group alike. Between two flushes a peer is posted to at most once and from at most once.
- * Cost: one indirect call. Nothing here allocates after creation, but for MPI's own requests and
- * the datatypes of messages above the message limit. */
+ * stack.c selects the tables of a group.
+ * Invariant: api/calls.c has checked every argument; a transport is called with valid arguments, the same on all
+ * ranks of the group. Between two flushes at most one message is posted to each peer and at most one from each
+ * peer.
+ * Cost: one indirect call. Nothing here allocates after creation, except MPI's own requests and the datatypes of
+ * messages above the message limit. */
 #ifndef TRINE_COMM_TRANSPORT_TRANSPORT_H
 #define TRINE_COMM_TRANSPORT_TRANSPORT_H
 
 #include "comm/api/comm.h"
 
-/* The functions, for whoever declares, wraps or lists them all: name, arguments with their types, their
- * names. All return a trine_status.
+/* The functions as a list, to declare, wrap or enumerate them: name, parameters with types, arguments. All return a
+ * trine_status.
  *
- * Those that move or add what lies in a buffer. part: bytes that one rank holds of the whole. What ends in
- * _start returns at once; the request is for wait, its last fields are the transport's. A wait for a
- * receive checks its `bytes`. */
+ * These move or reduce buffers. part: bytes of one rank. A function that ends in _start returns immediately; the
+ * request is for wait, its last fields belong to the transport. The wait for a receive checks its `bytes`. */
 #define TRANSPORT_MOVES(X)                                                                         \
     X(broadcast, (trine_comm *comm, void *buf, size_t bytes, int root), (comm, buf, bytes, root))  \
     X(scatter, (trine_comm *comm, void *dst, const void *src, size_t part, int root),              \
@@ -51,12 +51,12 @@
     X(wait_received, (trine_comm *comm, comm_request *request, size_t bytes),                      \
       (comm, request, bytes))
 
-/* All that api/calls.c calls. */
+/* All functions that api/calls.c calls. */
 #define TRANSPORT_CALLS(X)                                                                         \
     TRANSPORT_MOVES(X)                                                                             \
     X(barrier, (trine_comm *comm), (comm))
 
-/* Posted messages; NULL in a transport that has no peers. Messages of 0 bytes are not sent. */
+/* Posted messages; NULL in a transport without peers. Messages of 0 bytes are not sent. */
 #define TRANSPORT_POSTS(X)                                                                         \
     X(post_send, (trine_comm *comm, const void *buf, size_t bytes, int peer),                      \
       (comm, buf, bytes, peer))                                                                    \

@@ -1,5 +1,5 @@
-/* Audit mode: do the ranks of a group really make the same call, and hold the same replica? Both
- * gather a few bytes of every rank into the world's scratch, which is free between operations. */
+/* Audit mode: compares the calls and the replicas of a group's ranks. Both gather a few bytes from
+ * every rank into the world's scratch, which is free between operations. */
 #include "comm/watch/audit.h"
 #include "comm/api/axes.h"
 #include "comm/group/world.h"
@@ -11,7 +11,8 @@
 #include <string.h>
 #include <xxhash.h>
 
-/* What must be equal. Fields of one size, so that there is no padding to compare. */
+/* The values that must be equal. All fields have one size, so that there is no padding to
+ * compare. */
 typedef struct {
     int64_t kind, count, type, op, peer, position;
 } record;
@@ -26,7 +27,7 @@ static trine_status gather_all(trine_comm *comm, const void *own, size_t bytes) 
     return comm->transport->wait(comm, &request);
 }
 
-/* The first rank whose `bytes` differ from the first's; the size of the group if there is none. */
+/* The first rank whose `bytes` differ from rank 0's; the size of the group if there is none. */
 static int first_other(const trine_comm *comm, size_t bytes) {
     const char *all = comm->world->scratch;
     int r = 1;
@@ -48,7 +49,7 @@ static void describe(const trine_comm *comm, int rank, const record *x, char *te
 }
 
 trine_status audit_compare(trine_comm *comm, const comm_call *call) {
-    /* Stages run different programs: only inside a stage do positions have to agree. */
+    /* Stages run different programs: positions must agree only inside a stage. */
     record own = {call->kind, (int64_t)call->count,
                   call->type, call->op,
                   call->peer, axes_add(comm->group) ? comm->world->position : -1};
@@ -61,7 +62,7 @@ trine_status audit_compare(trine_comm *comm, const comm_call *call) {
     memcpy(&records[1], comm->world->scratch + (size_t)other * sizeof(record), sizeof(record));
     describe(comm, 0, &records[0], text[0], sizeof text[0]);
     describe(comm, other, &records[1], text[1], sizeof text[1]);
-    return RAISE(TRINE_EAUDIT, "group %s of %d: %s, but %s", comm_group_name(comm->group),
+    return RAISE(TRINE_EAUDIT, "group %s (%d ranks): %s, but %s", comm_group_name(comm->group),
                  comm->size, text[0], text[1]);
 }
 
@@ -79,6 +80,6 @@ trine_status comm_hash_agree(trine_comm *comm, const void *data, size_t bytes, c
     if (other == comm->size) return TRINE_OK;
     world_place(comm->world, comm->members[0], place[0], sizeof place[0]);
     world_place(comm->world, comm->members[other], place[1], sizeof place[1]);
-    return RAISE(TRINE_EAUDIT, "group %s of %d: %s differs between %s and %s",
+    return RAISE(TRINE_EAUDIT, "group %s (%d ranks): %s differs between %s and %s",
                  comm_group_name(comm->group), comm->size, what, place[0], place[1]);
 }

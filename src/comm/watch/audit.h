@@ -1,4 +1,4 @@
-/* Audit mode: comparing calls over a group. */
+/* Audit mode: compares calls over a group. */
 #ifndef TRINE_COMM_WATCH_AUDIT_H
 #define TRINE_COMM_WATCH_AUDIT_H
 

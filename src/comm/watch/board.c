@@ -19,17 +19,17 @@
 #define FOLDER "/dev/shm"
 #define NAME   "trine-places-"
 #define PAGE   4096
-/* More ranks than any job has; what a launcher says beyond it is not believed. */
+/* More ranks than any job has; larger numbers from a launcher are ignored. */
 #define MOST_RANKS (1 << 20)
-/* Seconds between two looks of a rank that looks at others. */
+/* Seconds between two signs of life of a rank that observes others. */
 #define LOOK 0.1
-/* Tries to read a slot that is being written. */
+/* Attempts to read a slot while it is being written. */
 #define TRIES 100
 
 typedef struct {
-    _Atomic uint64_t token;    /* 0: nobody has come yet */
-    _Atomic int32_t speaker;   /* pid of the one that speaks; 0: nobody does */
-    _Atomic uint64_t answered; /* the last alarm that was taken up */
+    _Atomic uint64_t token;    /* 0: nobody has joined yet */
+    _Atomic int32_t reporter;  /* pid of the reporting process; 0: none */
+    _Atomic uint64_t answered; /* the last alarm that was answered */
 } board_header;
 
 typedef struct {
@@ -38,25 +38,25 @@ typedef struct {
     rank_place at;
 } slot;
 
-/* A slot lies in one page, of which its owner makes sure before anybody touches it. */
+/* A slot lies within one page, which its owner allocates before anybody touches it. */
 #define SLOT 1024
 _Static_assert(sizeof(slot) <= SLOT && PAGE % SLOT == 0, "a slot must lie in a page");
 _Static_assert(sizeof(board_header) <= PAGE, "the header must lie in a page");
 
-/* What the launcher says. */
+/* What the launcher's environment says. */
 typedef struct {
-    int rank, size; /* size 0: nothing */
-    int node_ranks; /* 0: nothing */
+    int rank, size; /* size 0: unknown */
+    int node_ranks; /* 0: unknown */
     uint64_t job;
 } launch;
 
-/* The process's; all zero without a board. */
+/* This process's board; all zero if it has none. */
 static struct {
     int users;
     launch start;
-    char path[64]; /* "": the board is this process's own */
+    char path[64]; /* "": a private board */
     int fd;
-    char *map; /* of the header; the own slot's page is another mapping */
+    char *map; /* of the header; the own slot's page is mapped separately */
     char *page;
     board_header *header;
     slot *own;
@@ -68,12 +68,12 @@ static slot own_slot;
 /* ---- Processes ------------------------------------------------------------------------------- */
 
 typedef struct {
-    char state; /* its letter; 'Z': a zombie */
+    char state; /* state letter of /proc; 'Z': a zombie */
     int parent;
     uint64_t start; /* in clock ticks since the node's boot */
 } process;
 
-/* False if there is none. */
+/* False if there is no such process. */
 static bool process_of(int pid, process *p) {
     char path[32], text[1024];
     snprintf(path, sizeof path, "/proc/%d/stat", pid);
@@ -83,7 +83,7 @@ static bool process_of(int pid, process *p) {
     close(fd);
     if (n <= 0) return false;
     text[n] = '\0';
-    const char *at = strrchr(text, ')'); /* behind the name, which may hold anything */
+    const char *at = strrchr(text, ')'); /* after the name, which may contain anything */
     if (!at || at[1] != ' ') return false;
     p->state = at[2];
     p->parent = atoi(at + 3);
@@ -98,7 +98,7 @@ static uint64_t own_pids(void) {
     return stat("/proc/self/ns/pid", &is) == 0 ? (uint64_t)is.st_ino : 0;
 }
 
-/* Whether the place's process can be asked for here, and then *state is its letter; 'X': it is gone. */
+/* Whether the process is visible here; then *state is its letter, 'X' if it is gone. */
 static bool look_up(const rank_place *p, char *state) {
     process is;
     if (!p->pids || p->pids != own_pids()) return false;
@@ -106,7 +106,7 @@ static bool look_up(const rank_place *p, char *state) {
     return true;
 }
 
-/* ---- What the launcher says ------------------------------------------------------------------ */
+/* ---- The launcher's environment -------------------------------------------------------------- */
 
 static int number_of(const char *const *names) {
     for (; *names; names++) {
@@ -137,8 +137,8 @@ static bool has_entry(int pid, const char *entry) {
     return found;
 }
 
-/* The launcher's process on this node: the nearest one above whose environment does not have this rank.
- * Those between are wrappers, a shell for instance that waits for the rank. */
+/* The launcher's process on this node: the nearest ancestor whose environment does not have this
+ * rank. Those between are wrappers, for instance a shell that waits for the rank. */
 static int launcher_of(void) {
     const char *rank = options_environment("PMI_RANK");
     char entry[32];
@@ -148,8 +148,8 @@ static int launcher_of(void) {
     return above.parent;
 }
 
-/* Processes of one job on one node have these in common, and no other process has. Where nothing names
- * the job (MPICH's Hydra) it is the launcher's process on the node. */
+/* A hash that the processes of one job on one node have in common with no other process. If no
+ * variable names the job (MPICH's Hydra), the launcher's process on the node does. */
 static uint64_t job_of(void) {
     static const char *const names[] = {"PMIX_NAMESPACE", "OMPI_MCA_orte_hnp_uri", "SLURM_JOB_ID",
                                         "SLURM_STEP_ID"};
@@ -176,7 +176,7 @@ static launch ask_launcher(void) {
 
 /* ---- Slots ----------------------------------------------------------------------------------- */
 
-/* What is read is a file: a page that nobody has written then costs none. */
+/* Reads the file instead of a mapping: a page that nobody has written then costs no memory. */
 static bool read_slot(int index, slot *s) {
     if (!board.path[0]) {
         memcpy(s, &own_slot, sizeof *s);
@@ -185,7 +185,7 @@ static bool read_slot(int index, slot *s) {
     return pread(board.fd, s, sizeof *s, PAGE + (off_t)index * SLOT) == (ssize_t)sizeof *s;
 }
 
-/* Of a slot that is being written, what is there. */
+/* If the slot is being written, returns its current contents. */
 static bool read_place(int index, slot *s) {
     for (int i = 0; i < TRIES; i++) {
         slot again;
@@ -198,7 +198,7 @@ static bool read_place(int index, slot *s) {
     return p->size > 0;
 }
 
-/* By one writer: no read-modify-write is needed. */
+/* One writer: no read-modify-write is needed. */
 static void raise_version(slot *s) {
     uint32_t version = atomic_load_explicit(&s->version, memory_order_relaxed);
     atomic_store_explicit(&s->version, version + 1, memory_order_relaxed);
@@ -224,10 +224,10 @@ void board_look(void) {
     if (board.own) atomic_fetch_add_explicit(&board.own->looks, 1, memory_order_relaxed);
 }
 
-/* ---- Coming and going ------------------------------------------------------------------------ */
+/* ---- Joining and leaving --------------------------------------------------------------------- */
 
-/* Boards of this user on which nobody lives any more. One that is empty may be about to be used, and so
- * may one whose slot is being written. */
+/* Removes a board of this user if all its processes are gone. An empty board may be about to be
+ * used, and so may one whose slot is being written. */
 static void remove_if_dead(const char *path) {
     bool dead = false;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -257,7 +257,8 @@ static void sweep(void) {
     if (folder) closedir(folder);
 }
 
-/* Memory for the header and for this rank's slot, now and not when they are touched. */
+/* Allocates memory for the header and for this rank's slot now, instead of when they are
+ * touched. */
 static bool take_pages(int fd, off_t own) {
     return fallocate(fd, 0, 0, PAGE) == 0 && fallocate(fd, 0, own / PAGE * PAGE, PAGE) == 0;
 }
@@ -267,7 +268,7 @@ static void *map_page(int fd, off_t at) {
     return page == MAP_FAILED ? NULL : page;
 }
 
-/* Another process of this job cannot have this rank's slot; what an earlier one left may. */
+/* No other process of this job uses this rank's slot; one that an earlier process left is free. */
 static bool is_taken(const slot *s) {
     char state;
     return s->at.size > 0 && s->at.pid != getpid() && !(look_up(&s->at, &state) && state == 'X');
@@ -298,12 +299,12 @@ static bool join_shared(void) {
     sweep();
     board.fd = open(board.path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     bool joined = board.fd >= 0 && attach(board.fd, board.start.rank);
-    if (board.fd >= 0 && !board.own) unlink(board.path); /* there is no room */
+    if (board.fd >= 0 && !board.own) unlink(board.path); /* no space left */
     if (!joined) detach();
     return joined;
 }
 
-static void introduce(slot *s) {
+static void init_slot(slot *s) {
     process own;
     uint64_t none = 0, token = 0;
     rank_place *p = &s->at;
@@ -331,7 +332,7 @@ void board_join(void) {
         board.path[0] = '\0';
     }
     board_write();
-    introduce(board.own);
+    init_slot(board.own);
     board_written();
 }
 
@@ -357,7 +358,7 @@ int board_rank(void) {
     return board.own->at.rank;
 }
 
-void board_settle(int rank, int size) {
+void board_set_rank(int rank, int size) {
     rank_place *p = board_write();
     p->rank = rank;
     p->size = size;
@@ -368,12 +369,12 @@ int board_expected(void) {
     return board.start.node_ranks;
 }
 
-/* ---- Seeing ---------------------------------------------------------------------------------- */
+/* ---- Observing ------------------------------------------------------------------------------- */
 
 static rank_status state_of(const slot *before, const slot *now) {
     char letter = 'R';
     bool known = look_up(&now->at, &letter);
-    if (known && (letter == 'X' || letter == 'Z')) return RANK_ENDED;
+    if (known && (letter == 'X' || letter == 'Z')) return RANK_EXITED;
     if (known && (letter == 'T' || letter == 't')) return RANK_STOPPED;
     if (before->beats == now->beats) return RANK_STILL;
     if (now->at.file[0]) return RANK_FILES;
@@ -392,14 +393,14 @@ static bool read_all(slot *slots, int most, int *count) {
     return *count > 0;
 }
 
-/* The slot of the same process; NULL if it was not there. */
+/* The slot of the same rank; NULL if it was not there. */
 static const slot *find(const slot *slots, int count, const rank_place *p) {
     for (int i = 0; i < count; i++)
         if (slots[i].at.rank == p->rank) return &slots[i];
     return NULL;
 }
 
-/* Another rank may look at this one meanwhile. */
+/* Other ranks may observe this one meanwhile. */
 static void nap_and_look(double seconds) {
     const struct timespec nap = {.tv_nsec = (long)(LOOK * 1e9)};
     for (double left = seconds; left > 0; left -= LOOK) {
@@ -408,7 +409,7 @@ static void nap_and_look(double seconds) {
     }
 }
 
-bool board_sight(double seconds, rank_status self, sighting **all, int *count) {
+bool board_observe(double seconds, rank_status self, sighting **all, int *count) {
     int most = board.path[0] ? board.start.size : 1, first = 0;
     slot *before = calloc((size_t)most, sizeof *before), *now = calloc((size_t)most, sizeof *now);
     *all = calloc((size_t)most, sizeof **all);
@@ -431,21 +432,21 @@ bool board_sight(double seconds, rank_status self, sighting **all, int *count) {
     return made;
 }
 
-/* ---- Speaking -------------------------------------------------------------------------------- */
+/* ---- The reporter ---------------------------------------------------------------------------- */
 
-bool board_speak(void) {
+bool board_claim_report(void) {
     int32_t none = 0;
-    return atomic_compare_exchange_strong(&board.header->speaker, &none, (int32_t)getpid());
+    return atomic_compare_exchange_strong(&board.header->reporter, &none, (int32_t)getpid());
 }
 
-void board_yield(void) {
-    atomic_store(&board.header->speaker, 0);
+void board_release_report(void) {
+    atomic_store(&board.header->reporter, 0);
 }
 
-bool board_spoken(void) {
-    return atomic_load(&board.header->speaker) != 0;
+bool board_has_reporter(void) {
+    return atomic_load(&board.header->reporter) != 0;
 }
 
-bool board_answers(uint64_t alarm) {
+bool board_claim_answer(uint64_t alarm) {
     return atomic_exchange(&board.header->answered, alarm) != alarm;
 }

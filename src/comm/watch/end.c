@@ -6,9 +6,10 @@
 #include <time.h>
 #include <unistd.h>
 
-/* A process that is alone needs no abort, and none of what a launcher says about one. */
+/* A single process needs no abort, and none of the launcher's messages about one. */
 static void end_mpi(void) {
-    /* The launcher reads our last words from a pipe; what it has not read when it kills is lost. */
+    /* The launcher reads standard error from a pipe; what it has not read when it kills the job is
+     * lost. */
     const struct timespec linger = {.tv_nsec = 500000000};
     int running = 0, over = 0, size = 0;
     MPI_Initialized(&running);

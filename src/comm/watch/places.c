@@ -11,7 +11,7 @@
 #include "comm/watch/tally.h"
 
 #define KEY_BYTES 320
-/* Ranges of ranks that a line shows, and members of a group. */
+/* The most ranges of ranks, and members of a group, that a line shows. */
 #define SHOWN_RANGES  10
 #define SHOWN_MEMBERS 16
 
@@ -49,16 +49,16 @@ static bool has_call(const rank_place *p) {
     return p->group >= 0 && p->group < TRINE_GROUPS && p->kind >= 0 && p->kind < TRINE_TALLY_KINDS;
 }
 
-/* "all-gather 37 of 4096 f32 over group dp". */
+/* "all-gather #37 of 4096 f32 over group dp": the group's 37th call. */
 static void put_call(writer *w, const rank_place *p) {
-    put(w, "%s %llu", tally_kind_text((trine_tally_kind)p->kind), (unsigned long long)p->number);
+    put(w, "%s #%llu", tally_kind_text((trine_tally_kind)p->kind), (unsigned long long)p->number);
     if (p->elements)
         put(w, " of %llu %s", (unsigned long long)p->elements,
             comm_dtype_text((trine_dtype)p->type));
     put(w, " over group %s", comm_group_name((trine_group)p->group));
 }
 
-/* "; instruction 12 of 96, FORWARD u3 m1", what it does outside of a program, or nothing. */
+/* "; instruction 12 of 96, FORWARD u3 m1"; outside of a program what comm_doing was told, or nothing. */
 static void put_program(writer *w, const rank_place *p, place_words words) {
     char text[96] = "";
     if (p->count > 0 && words) words(p->words, text, sizeof text);
@@ -70,45 +70,46 @@ static void put_program(writer *w, const rank_place *p, place_words words) {
 
 static void put_last(writer *w, const rank_place *p) {
     if (!has_call(p)) return;
-    put(w, ", after ");
+    put(w, ", last call ");
     put_call(w, p);
 }
 
-/* Both count in one row. */
-static const char *library_of(const char *call) {
-    return strncmp(call, "nccl", strlen("nccl")) == 0 ? "MPI and NCCL" : "MPI";
+/* "in MPI_Finalize (blocking MPI call 12)". MPI's and NCCL's calls share one counter. */
+static void put_blocking(writer *w, const rank_place *p) {
+    bool nccl = strncmp(p->call, "nccl", strlen("nccl")) == 0;
+    put(w, "in %s (blocking %s call %d)", p->call, nccl ? "MPI or NCCL" : "MPI", p->calls);
 }
 
-/* What ranks in one place have in common, but for their program. */
+/* The state that all ranks of a set share, without the program. */
 static void put_state(writer *w, const sighting *s) {
     const rank_place *p = &s->at;
     switch ((rank_status)s->state) {
     case RANK_STOPPED: put(w, "stopped by a signal or a debugger"); break;
-    case RANK_ENDED: put(w, "ended"); break;
-    case RANK_ABSENT: put(w, "no answer: look at the node first"); return;
+    case RANK_EXITED: put(w, "exited"); break;
+    case RANK_ABSENT: put(w, "no answer; check this node first"); return;
     case RANK_STILL: put(w, "not running (frozen or swapped out)"); break;
-    case RANK_RUNS: put(w, "in no communication"); break;
-    case RANK_FILES: put(w, "waiting for the file system, %s", p->file); return;
+    case RANK_RUNS: put(w, "not communicating"); break;
+    case RANK_FILES: put(w, "waiting for the file system: %s", p->file); return;
     case RANK_WAITS:
         put(w, "waiting");
         if (p->call[0])
-            put(w, " in %s, blocking call %d of %s", p->call, p->calls, library_of(p->call));
+            put(w, " "), put_blocking(w, p);
         else if (has_call(p))
             put(w, " in "), put_call(w, p);
         return;
     case RANK_STATES: break;
     }
     if (p->call[0])
-        put(w, ", in %s, blocking call %d of %s", p->call, p->calls, library_of(p->call));
+        put(w, ", "), put_blocking(w, p);
     else
         put_last(w, p);
 }
 
-/* What a waiting rank's line says more when all of its set say the same. */
+/* Peer, root and members of a waiting set's call, printed when they are equal in the whole set. */
 static void put_peers(writer *w, const rank_place *p) {
     if (p->kind == TRINE_TALLY_SEND) put(w, " to rank %d", p->peer);
     if (p->kind == TRINE_TALLY_RECV) put(w, " from rank %d", p->peer);
-    if (tally_kind_has_root((trine_tally_kind)p->kind)) put(w, " with root rank %d", p->peer);
+    if (tally_kind_has_root((trine_tally_kind)p->kind)) put(w, ", root rank %d", p->peer);
     if (!p->stride || p->members > SHOWN_MEMBERS) return;
     put(w, " (ranks");
     for (int i = 0; i < p->members; i++) put(w, " %d", p->first + i * p->stride);
@@ -129,7 +130,7 @@ typedef struct {
 } entry;
 
 typedef struct {
-    const entry *first; /* of `count` behind each other, by rank */
+    const entry *first; /* of `count` consecutive entries, by rank */
     int count;
 } set;
 
@@ -151,7 +152,7 @@ static bool same_place(const entry *a, const entry *b) {
     return a->rank->state == b->rank->state && strcmp(a->key, b->key) == 0;
 }
 
-/* sets[] of the sorted entries. */
+/* Fills sets[] from the sorted entries. */
 static int make_sets(const entry *entries, int count, set *sets) {
     int n = 0;
     for (int i = 0; i < count; i++) {
@@ -172,7 +173,7 @@ static bool same_peers(const set *s) {
     return true;
 }
 
-/* "ranks 0-3, 6, 8-63". */
+/* "ranks (0-3, 6, 8-63)". */
 static void put_ranks(writer *w, const set *s) {
     int shown = 0;
     for (int i = 0; i < s->count;) {
@@ -180,10 +181,11 @@ static void put_ranks(writer *w, const set *s) {
         while (++i < s->count && s->first[i].rank->at.rank == to + 1) to++;
         if (++shown > SHOWN_RANGES) {
             put(w, ", ...");
-            return;
+            break;
         }
-        put(w, from == to ? "%s%d" : "%s%d-%d", shown == 1 ? "ranks " : ", ", from, to);
+        put(w, from == to ? "%s%d" : "%s%d-%d", shown == 1 ? "ranks (" : ", ", from, to);
     }
+    put(w, ")");
 }
 
 static void put_waited(writer *w, const set *s) {
@@ -226,7 +228,7 @@ static void put_sets(writer *w, const set *sets, int n, place_words words) {
         else
             ranks += sets[i].count;
     }
-    if (n > shown) put(w, "    ... and %d places more, of %d ranks\n", n - shown, ranks);
+    if (n > shown) put(w, "    ... and %d more places (%d ranks)\n", n - shown, ranks);
 }
 
 /* ---- The report ------------------------------------------------------------------------------ */
@@ -234,13 +236,12 @@ static void put_sets(writer *w, const set *sets, int n, place_words words) {
 static void put_head(writer *w, const places_head *h) {
     char name[192];
     place_name(h->who, name, sizeof name);
-    put(w, "trine: %s: %s has waited for %.1f s", trine_status_text(TRINE_ETIMEOUT), name,
-        h->seconds);
+    put(w, "trine: %s: %s waited %.1f s", trine_status_text(TRINE_ETIMEOUT), name, h->seconds);
     if (h->who->call[0]) put(w, " in %s", h->who->call);
-    put(w, " (%s %g); the job ends. Where the ranks%s are:\n", h->limit_name, h->limit,
-        h->part ? " of this node" : "");
+    put(w, " (%s %g s); the job aborts. State of %s, likely cause first:\n", h->limit_name,
+        h->limit, h->part ? "this node's ranks" : "all ranks");
     if (h->absent > 0)
-        put(w, "    %d rank%s of this node ha%s not come to trine_world_create\n", h->absent,
+        put(w, "    %d rank%s of this node ha%s not reached trine_world_create\n", h->absent,
             h->absent == 1 ? "" : "s", h->absent == 1 ? "s" : "ve");
 }
 
@@ -259,8 +260,8 @@ size_t places_print(char *text, size_t size, const places_head *head, const sigh
         all_wait = all_wait && ranks[i].state == RANK_WAITS;
     }
     if (all_wait && !head->part)
-        put(&w, "    every rank waits, in calls that do not meet; --audit names the first that "
-                "differ\n");
+        put(&w, "    every rank waits, but their calls do not match; run with --audit to find the "
+                "first mismatch\n");
     if (entries && sets) {
         qsort(entries, (size_t)count, sizeof *entries, by_place);
         int n = make_sets(entries, count, sets);

@@ -1,5 +1,6 @@
-/* Counts calls and bytes by kind, and says in closed form how many bytes an operation takes. The
- * tally *is* the closed form; tests/comm/tally.c holds both against what really goes into MPI. */
+/* Counts calls and bytes by kind, and computes in closed form how many bytes an operation sends.
+ * The tally *is* the closed form; tests/comm/tally.c compares both with the bytes that MPI is
+ * given. */
 #include "comm/watch/tally.h"
 #include "comm/reduce/rank_order.h"
 #include "base/status.h"

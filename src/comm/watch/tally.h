@@ -1,4 +1,4 @@
-/* Counting calls and bytes. */
+/* Counts calls and bytes. */
 #ifndef TRINE_COMM_WATCH_TALLY_H
 #define TRINE_COMM_WATCH_TALLY_H
 

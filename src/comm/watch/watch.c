@@ -15,11 +15,12 @@
 #define DEFAULT_TIMEOUT 600.0
 /* Seconds between two looks of the thread. */
 #define TICK 0.1
-/* How long places are looked at: a rank that lives has given many signs by then. */
+/* Seconds for which ranks are observed: a live rank has given many signs of life by then. */
 #define SIGHT 1.0
-/* A launcher reads our last words from a pipe; what it has not read when it kills is lost. */
+/* The launcher reads standard error from a pipe; what it has not read when it kills the job is
+ * lost. */
 #define LINGER 0.5
-/* How long others leave the rank that speaks. */
+/* Seconds that other ranks give the reporting rank. */
 #define MARGIN 10.0
 
 static struct {
@@ -28,10 +29,10 @@ static struct {
     bool runs;
     pthread_mutex_t lock;
     pthread_cond_t ends;
-    bool end;                   /* under the lock */
+    bool end;                   /* guarded by lock */
     _Atomic double limit;       /* NAN: not set */
-    _Atomic(const char *) call; /* NULL: none is under way */
-    _Atomic uint32_t number;    /* of calls begun */
+    _Atomic(const char *) call; /* NULL: no call in progress */
+    _Atomic uint32_t number;    /* of calls so far */
     _Atomic(place_words) words;
 } watch = {.lock = PTHREAD_MUTEX_INITIALIZER, .limit = NAN};
 
@@ -57,7 +58,7 @@ void watch_timeout(double seconds) {
     watch.limit = seconds;
 }
 
-/* What is no number of seconds is not believed. */
+/* An invalid value is ignored. */
 static double environment_limit(void) {
     const char *text = options_environment("TRINE_TIMEOUT");
     double seconds;
@@ -114,15 +115,15 @@ static const rank_place *own_place(const sighting *all, int count) {
     return all ? &all[0].at : NULL;
 }
 
-/* Returns if the alarm is called off. */
-static void speak(double waited) {
+/* Returns if the alarm is cancelled. */
+static void report(double waited) {
     static char text[PLACES_BYTES];
     sighting *all;
     int count, expected = board_expected();
-    bool seen = board_sight(SIGHT, RANK_WAITS, &all, &count);
+    bool seen = board_observe(SIGHT, RANK_WAITS, &all, &count);
     if (seen && places_alive(all, count)) {
         free(all);
-        board_yield();
+        board_release_report();
         return;
     }
     const rank_place *own = seen ? own_place(all, count) : NULL;
@@ -139,20 +140,20 @@ static void speak(double waited) {
     _exit(1);
 }
 
-/* Another rank of this node may be about to say the same. */
-static void fire(double waited) {
-    if (board_speak()) {
-        speak(waited);
+/* Another rank of this node may be reporting already. */
+static void time_out(double waited) {
+    if (board_claim_report()) {
+        report(waited);
         return;
     }
-    for (double last = 0, left = MARGIN; board_spoken(); left -= watch_step(&last)) {
+    for (double last = 0, left = MARGIN; board_has_reporter(); left -= watch_step(&last)) {
         if (left < 0) _exit(1);
         board_beat();
         watch_nap(TICK);
     }
 }
 
-/* False when the thread is to end. */
+/* False when the thread is to exit. */
 static bool tick(void) {
     struct timespec until;
     clock_gettime(CLOCK_MONOTONIC, &until);
@@ -166,7 +167,7 @@ static bool tick(void) {
     return !end;
 }
 
-static void *look(void *unused) {
+static void *watch_loop(void *unused) {
     double last = 0, waited = 0;
     uint32_t number = 0;
     while (tick()) {
@@ -176,13 +177,13 @@ static void *look(void *unused) {
         number = watch.number;
         board_beat();
         if (limit <= 0 || waited <= limit) continue;
-        fire(waited);
+        time_out(waited);
         waited = last = 0;
     }
     return unused;
 }
 
-static bool begin(void) {
+static bool start_thread(void) {
     sigset_t all, before;
     pthread_condattr_t monotonic;
     if (pthread_condattr_init(&monotonic) != 0) return false;
@@ -193,14 +194,14 @@ static bool begin(void) {
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     watch.end = false;
-    error = pthread_create(&watch.thread, NULL, look, NULL);
+    error = pthread_create(&watch.thread, NULL, watch_loop, NULL);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return error == 0;
 }
 
 void watch_start(void) {
     board_join();
-    if (!watch.users++) watch.runs = begin();
+    if (!watch.users++) watch.runs = start_thread();
 }
 
 void watch_stop(void) {

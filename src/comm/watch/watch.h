@@ -1,12 +1,13 @@
-/* MPI's and NCCL's calls that block have no time limit of their own, and a rank in one of them cannot look at
- * a clock. A thread does: it calls no MPI, and when a call between watch_enter and watch_leave has lasted
- * longer than the limit it prints where the ranks of this node are (board.h) and ends the process with
- * status 1, on which a launcher ends the job. It also gives this process's sign of life.
+/* Blocking calls of MPI and NCCL have no time limit, and a rank in one of them cannot check a clock. The watch
+ * thread does: it calls no MPI. When a call between watch_enter and watch_leave has taken longer than the limit, it
+ * prints the state of this node's ranks (board.h) and ends the process with status 1, on which a launcher ends the
+ * job. It also gives this process's sign of life.
  *
- * Time that nobody watched is no waiting: a look counts at most WATCH_LOOK seconds since the one before,
- * so that a job which is suspended as a whole finds its waits as long as they were.
+ * Unobserved time does not count as wait time: a look counts at most WATCH_LOOK seconds since the look before, so
+ * that the waits of a job that was suspended as a whole do not grow while it is suspended.
  *
- * One of it in a process. It blocks all signals. Cost: ten wake-ups a second. */
+ * One thread a process. It blocks all signals.
+ * Cost: ten wake-ups a second. */
 #ifndef TRINE_COMM_WATCH_WATCH_H
 #define TRINE_COMM_WATCH_WATCH_H
 
@@ -16,29 +17,29 @@
 
 /* Seconds on the monotonic clock. */
 double watch_now(void);
-/* The part of the time since *last (0: there was no look before) that counts; *last = now. */
+/* The part of the time since *last (0: no look before) that counts as wait time; sets *last to now. */
 double watch_step(double *last);
 
 void watch_nap(double seconds);
 
-/* Starts the thread, if it does not run; each call wants its watch_stop. Where there can be no thread, calls
- * have no limit. Not collective. */
+/* Starts the thread if it does not run; each call needs its watch_stop. If no thread can be made, calls have no
+ * limit. Not collective. */
 void watch_start(void);
 void watch_stop(void);
 
-/* The limit of blocking calls, in seconds; 0: none. NAN: the environment's TRINE_TIMEOUT, or 600. */
+/* The limit of blocking calls, in seconds; 0: none. NAN: TRINE_TIMEOUT from the environment, or 600. */
 void watch_timeout(double seconds);
 double watch_limit(void);
 
-/* Around a call that may block. `call` begins with the function's name, and outlives the call. */
+/* Called before and after a call that may block. `call` begins with the function's name, and outlives the call. */
 void watch_enter(const char *call);
 void watch_leave(void);
 
-/* How instructions are written in reports. */
+/* The function that formats instructions in reports. */
 void watch_words(place_words words);
 place_words watch_words_of(void);
 
-/* A report is one write to standard error. */
+/* Prints a report, in one write to standard error. */
 void watch_say(const char *text, size_t bytes);
 
 #endif

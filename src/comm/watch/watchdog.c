@@ -1,17 +1,19 @@
-/* When a wait has lasted too long, the job says where every rank is, once, and ends.
+/* When a wait has lasted too long, one rank reports the state of every rank, once, and aborts the
+ * job.
  *
- * Ranks of one node see each other's places on their board (board.h), without a message. The rank whose
- * wait exceeds the timeout speaks for its board, and sends an alarm to the ranks of the others, on a
- * communicator that carries nothing else. Of those that wait on another board, however short that wait
- * is yet, the first answers with what its board shows; a board that nobody answers for is named. Of
- * several that speak at once the lowest rank goes on; the others only answer. It prints the report
- * (places.h) and ends the job. If a rank is found that waits for its file system, or that comes to another
- * place meanwhile, the alarm is called off, with a message: the one has a limit of its own
- * (comm_with_files), the other is alive. Everybody waits on from zero.
+ * Ranks of one node see each other's state on their board (board.h), without a message. The rank
+ * whose wait exceeds the timeout becomes the reporter of its board, and sends an alarm to the ranks
+ * of the other boards, on a communicator that carries nothing else. Of the ranks that wait on
+ * another board, however short their wait, the first answers with the contents of its board; a
+ * board that does not answer is listed as such. If several boards report at once, the lowest rank
+ * continues and the others only answer. It prints the report (places.h) and aborts the job. If a
+ * rank is found that waits for its file system, or whose place changes while it is observed, the
+ * alarm is cancelled, with a message: the former has its own limit (comm_with_files), the latter is
+ * alive. All ranks continue to wait, from zero.
  *
- * Nobody waits for a message that might not come. Only what was watched is waited: a look counts
- * WATCH_LOOK seconds at most. Without a fault it costs a look at the clock and a probe every few polls
- * of a wait that is long already. */
+ * No rank waits for a message that might not come. Only observed time counts: a look adds at most
+ * WATCH_LOOK seconds. Without a fault the cost is a look at the clock and a probe every few polls
+ * of a wait that is already long. */
 #include "comm/watch/watchdog.h"
 #include "comm/group/world.h"
 #include "comm/transport/mpi/try_mpi.h"
@@ -26,24 +28,26 @@
 #include "base/c_locale.h"
 #include "base/files.h"
 
-/* Seconds for which places are looked at: in 1 s a rank that lives has given many signs. */
+/* Seconds for which ranks are observed: in 1 s a live rank has given many signs of life. */
 #define SIGHT 1.0
-/* Seconds for the other boards' answers: they look for as long as we do, and are on their way then. */
+/* Seconds for the other boards' answers: they observe for as long as this one, then their answer is
+ * on its way. */
 #define GRACE 3.0
-/* A lower rank that speaks has ended the job by then, or called the alarm off. */
+/* Seconds after which a lower reporting rank has aborted the job or cancelled its alarm. */
 #define DECISION (SIGHT + GRACE + 2.0)
-/* How long the others of a board leave the one that speaks. */
+/* Seconds that the other ranks of a board give their reporter. */
 #define MARGIN     (DECISION + 4.0)
 #define TAG_ALARM  0
 #define CALLED_OFF (UINT64_C(1) << 63) /* in an alarm's number */
 #define TAG_FAULT  1
 #define TAG_PLACES 2
-/* Seconds for the notices of ranks that fail together: one is under way only while its sender
- * stands between its first look for others and its sending. */
+/* Seconds for the notices of ranks that fail together: a notice is in transit only while its sender
+ * is between its first look for others and its sending. */
 #define TOGETHER 1.0
-/* A look: the first probe of an idle MPI may only start to move what has arrived. */
+/* Seconds of a look: the first probe of an idle MPI may only start to move messages that have
+ * arrived. */
 #define LOOK 0.02
-/* Polls between two looks of a wait; seconds, where the polls yield to others and are long. */
+/* Polls between two looks of a wait; seconds, if the polls yield to others and are long. */
 #define POLLS_BETWEEN   32
 #define SECONDS_BETWEEN 0.02
 
@@ -51,7 +55,7 @@ static MPI_Comm channel(const trine_world *world) {
     return ((const mpi_state *)world->watchdog)->comm;
 }
 
-/* ---- This rank's place ----------------------------------------------------------------------- */
+/* ---- Recording this rank's place ------------------------------------------------------------- */
 
 void watchdog_note(const trine_comm *comm, const comm_call *call) {
     watchdog_note_number(comm, call, comm->calls);
@@ -87,9 +91,9 @@ static void note_waited(double waited) {
     board_look();
 }
 
-/* ---- What is seen ---------------------------------------------------------------------------- */
+/* ---- The view -------------------------------------------------------------------------------- */
 
-/* Of all boards, as far as they are known. Owned. */
+/* The known state of all boards. Owned. */
 typedef struct {
     sighting *ranks;
     int count;
@@ -104,10 +108,10 @@ static bool view_add(view *v, const sighting *ranks, int count) {
     return true;
 }
 
-static void see_own(view *v, double seconds, rank_status self) {
+static void observe_board(view *v, double seconds, rank_status self) {
     sighting *own;
     int count;
-    if (board_sight(seconds, self, &own, &count)) view_add(v, own, count);
+    if (board_observe(seconds, self, &own, &count)) view_add(v, own, count);
     free(own);
 }
 
@@ -123,7 +127,8 @@ static bool has_rank(const trine_world *world, int job_rank) {
     return false;
 }
 
-/* Leaves the ranks of this world, each once, and adds those of which nothing is known. */
+/* Reduces the view to the ranks of this world, each once, and adds the unknown ranks as
+ * RANK_ABSENT. */
 static void complete(const trine_world *world, view *v) {
     int all = v->count;
     v->count = 0;
@@ -145,7 +150,7 @@ static bool is_elsewhere(const trine_world *world, int rank) {
     return world->hosts[rank].board != world->hosts[world->rank].board;
 }
 
-/* Whether another board's ranks are all unknown. */
+/* Whether all ranks of some other board are unknown. */
 static bool is_unheard(const trine_world *world, const view *v) {
     for (int r = 0; r < world->size; r++) {
         bool heard = !is_elsewhere(world, r);
@@ -156,7 +161,8 @@ static bool is_unheard(const trine_world *world, const view *v) {
     return false;
 }
 
-/* To every rank of the other boards. `number` stays as it is until it has left. */
+/* Sends to every rank of the other boards. `number` must not change until the messages have
+ * left. */
 static void send_number(trine_world *world, const uint64_t *number) {
     MPI_Request unused;
     for (int r = 0; r < world->size; r++) {
@@ -176,7 +182,7 @@ static void call_off(trine_world *world) {
     send_number(world, &world->called_off);
 }
 
-/* The next alarm that has come, or that was called off, and who sent it. */
+/* Receives the next alarm or cancellation, and its sender. */
 static bool take_alarm(trine_world *world, uint64_t *alarm, int *source) {
     MPI_Status status;
     int there = 0;
@@ -189,7 +195,7 @@ static bool take_alarm(trine_world *world, uint64_t *alarm, int *source) {
     return true;
 }
 
-/* What is sent stays where it is until it has left, or for good: who asked for it may be gone. */
+/* The copy is freed once sent, or else leaked: the receiver may be gone. */
 static void send_places(trine_world *world, const view *v, int to) {
     MPI_Request request;
     size_t bytes = (size_t)v->count * sizeof *v->ranks;
@@ -207,11 +213,11 @@ static void send_places(trine_world *world, const view *v, int to) {
     if (done) free(copy);
 }
 
-/* For the whole board, if no other rank of it does. */
+/* Answers for the board, unless another of its ranks has. */
 static void answer(trine_world *world, uint64_t alarm, int source, rank_status self) {
     view v = {0};
-    if (!board_answers(alarm)) return;
-    see_own(&v, SIGHT, self);
+    if (!board_claim_answer(alarm)) return;
+    observe_board(&v, SIGHT, self);
     send_places(world, &v, source);
     free(v.ranks);
 }
@@ -232,9 +238,9 @@ static bool receive_places(trine_world *world, view *v) {
     return true;
 }
 
-/* Rank `lowest` speaks. It and whoever else asks get what this board shows (which is in v), until it calls
- * its alarm off, or for DECISION seconds: then it has ended the job. */
-static void give_way(trine_world *world, const view *v, int lowest) {
+/* Rank `lowest` reports. It and any other rank that asks get the contents of this board (in v),
+ * until it cancels its alarm, or for DECISION seconds: by then it has aborted the job. */
+static void defer_to(trine_world *world, const view *v, int lowest) {
     uint64_t alarm;
     int source;
     double last = 0;
@@ -251,7 +257,8 @@ static void give_way(trine_world *world, const view *v, int lowest) {
     }
 }
 
-/* Until all other boards have answered, or the time is over. False: a lower rank spoke, and is heard. */
+/* Returns when all other boards have answered, or the time is over. False: a lower rank reports,
+ * and has been answered. */
 static bool collect(trine_world *world, view *v) {
     uint64_t alarm;
     int source;
@@ -261,7 +268,7 @@ static bool collect(trine_world *world, view *v) {
         if (receive_places(world, v)) unheard = is_unheard(world, v);
         while (take_alarm(world, &alarm, &source)) {
             if (source > world->rank || (alarm & CALLED_OFF)) continue;
-            give_way(world, v, source);
+            defer_to(world, v, source);
             return false;
         }
         board_look();
@@ -270,9 +277,9 @@ static bool collect(trine_world *world, view *v) {
     return true;
 }
 
-/* ---- Several ranks that fail at once --------------------------------------------------------- */
+/* ---- Concurrent failures --------------------------------------------------------------------- */
 
-/* The lowest rank that has said, for `seconds` from now, that it failed; world->size if none. */
+/* The lowest rank whose notice of a failure arrives within `seconds`; world->size if none. */
 static int lowest_fault(const trine_world *world, double seconds) {
     int lowest = world->size;
     double last = 0;
@@ -291,10 +298,10 @@ static int lowest_fault(const trine_world *world, double seconds) {
     return lowest;
 }
 
-bool watchdog_speaks(const trine_world *world) {
+bool watchdog_is_reporter(const trine_world *world) {
     MPI_Request unused;
     if (!world->watchdog) return true;
-    if (!*status_message()) { /* a fault that another rank has seen, and tells of */
+    if (!*status_message()) { /* an error that another rank has found and reports */
         watch_nap(MARGIN);
         return false;
     }
@@ -306,7 +313,7 @@ bool watchdog_speaks(const trine_world *world) {
     return false;
 }
 
-/* ---- Firing ---------------------------------------------------------------------------------- */
+/* ---- Raising an alarm ------------------------------------------------------------------------ */
 
 static void print(const trine_world *world, const view *v, double waited) {
     static char text[PLACES_BYTES];
@@ -317,25 +324,26 @@ static void print(const trine_world *world, const view *v, double waited) {
     watch_say(text, places_print(text, sizeof text, &head, v->ranks, v->count, watch_words_of()));
 }
 
-/* Another rank speaks, for `seconds` at most: it ends the job meanwhile, or calls the alarm off. */
+/* Another rank of this board reports, for `seconds` at most: it aborts the job or cancels the
+ * alarm. */
 static void stand_by(double seconds) {
     double last = 0;
-    for (double left = seconds; left > 0 && board_spoken(); left -= watch_step(&last)) {
+    for (double left = seconds; left > 0 && board_has_reporter(); left -= watch_step(&last)) {
         board_look();
         watch_nap(0.02);
     }
 }
 
-/* Returns when the alarm is called off. */
-static void fire(trine_world *world, double waited) {
+/* Returns if the alarm is cancelled. */
+static void raise_alarm(trine_world *world, double waited) {
     view v = {0};
-    if (!board_speak()) {
+    if (!board_claim_report()) {
         stand_by(MARGIN);
-        if (board_spoken()) world_leave();
+        if (board_has_reporter()) world_leave();
         return;
     }
     send_alarms(world);
-    see_own(&v, SIGHT, RANK_WAITS);
+    observe_board(&v, SIGHT, RANK_WAITS);
     if (collect(world, &v)) {
         if (!places_alive(v.ranks, v.count)) {
             complete(world, &v);
@@ -345,11 +353,12 @@ static void fire(trine_world *world, double waited) {
         call_off(world);
     }
     free(v.ranks);
-    board_yield();
+    board_release_report();
 }
 
-/* The probe is more than a look: a rank that waits in shared memory calls nothing else of MPI, which
- * has to be called for messages under way to move. So it is made without a timeout, too. */
+/* The probe also drives MPI's progress: a rank that waits in shared memory calls nothing else of
+ * MPI, which must be called for messages in transit to move. So it is made without a timeout,
+ * too. */
 static void take_alarms(trine_world *world, rank_status self) {
     uint64_t alarm;
     int source;
@@ -359,14 +368,14 @@ static void take_alarms(trine_world *world, rank_status self) {
 }
 
 void watchdog_check(trine_world *world, double *waited) {
-    const double begun = 1e-9; /* not 0: there was a look */
+    const double begun = 1e-9; /* not 0: the wait has been looked at */
     take_alarms(world, RANK_WAITS);
     if (!(*waited > 0)) world->looked = 0;
     *waited += watch_step(&world->looked);
     if (!(*waited > 0)) *waited = begun;
     note_waited(*waited);
     if (world->timeout <= 0 || *waited <= world->timeout) return;
-    fire(world, *waited);
+    raise_alarm(world, *waited);
     *waited = 0;
 }
 
@@ -378,7 +387,7 @@ void watchdog_polled(trine_world *world, unsigned polls, double *waited) {
 
 /* ---- Leaving --------------------------------------------------------------------------------- */
 
-/* Answers that came too late for who had asked, and alarms, if there are any. */
+/* Receives late answers and alarms, if there are any. */
 static void take_all(trine_world *world) {
     view unused = {0};
     uint64_t alarm;
@@ -396,7 +405,7 @@ void watchdog_leave(trine_world *world) {
     for (take_all(world); world->heard < due; take_all(world)) watch_nap(0.001);
     watch_leave();
     watch_enter("MPI_Barrier");
-    MPI_Barrier(channel(world)); /* what this rank has sent is received, too */
+    MPI_Barrier(channel(world)); /* this rank's messages have been received, too */
     watch_leave();
 }
 
@@ -406,10 +415,10 @@ typedef struct {
     trine_status (*work)(void *context);
     void *context;
     trine_status status;
-    status_trail trail; /* what the work has raised */
+    status_trail trail; /* of an error in the work */
     pthread_mutex_t lock;
     pthread_cond_t ends;
-    bool done; /* under the lock */
+    bool done; /* guarded by lock */
 } files_job;
 
 static void *work_on(void *context) {
@@ -436,21 +445,20 @@ static bool wait_a_moment(files_job *job) {
     return done;
 }
 
-/* A call of the file system that does not come back cannot be taken back either: the job ends. */
+/* A file-system call that does not return cannot be cancelled: the job aborts. */
 static _Noreturn void end_in_files(const trine_world *world, const files_call *call,
                                    double waited) {
     char text[512], name[192];
     rank_place own = *board_write();
     board_written();
     place_name(&own, name, sizeof name);
-    if (!board_speak()) {
+    if (!board_claim_report()) {
         stand_by(MARGIN);
         world_leave();
     }
-    int n =
-        c_snprintf(text, sizeof text,
-                   "trine: %s: %s has waited for %.1f s in %s (io-timeout %g); the job ends\n",
-                   trine_status_text(TRINE_ETIMEOUT), name, waited, call->text, world->io_timeout);
+    int n = c_snprintf(
+        text, sizeof text, "trine: %s: %s waited %.1f s in %s (io-timeout %g s); the job aborts\n",
+        trine_status_text(TRINE_ETIMEOUT), name, waited, call->text, world->io_timeout);
     watch_say(text, n > 0 ? (size_t)n : 0);
     world_end();
 }
@@ -463,7 +471,7 @@ static void note_file(const files_call *call, double waited) {
     board_look();
 }
 
-/* The main thread's part while another one waits for the file system. */
+/* Runs on the main thread while another one waits for the file system. */
 static void answer_meanwhile(trine_world *world, files_job *job) {
     files_call call = {0};
     double waited = 0, last = 0;

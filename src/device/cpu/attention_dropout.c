@@ -6,7 +6,7 @@
 
 #define Q ATTENTION_QUERIES
 
-_Static_assert(Q % PHILOX_WIDE == 0, "a row of queries is a whole number of vectors");
+_Static_assert(Q % PHILOX_WIDE == 0, "a row of queries is a multiple of the vector width");
 
 typedef uint32_t narrow __attribute__((vector_size(PHILOX_WIDE * sizeof(uint32_t))));
 
@@ -29,7 +29,7 @@ static void words_of(uint32_t words[4][Q], const dropout_args *drop, uint64_t sa
     }
 }
 
-/* A column's four keys lie in one block when T is a multiple of four, else in two of them. */
+/* The four keys of a column are in one Philox block if T is a multiple of four, else in two. */
 void attention_factors(float factors[4][Q], const attention_mask *mask, size_t key) {
     const dropout_args *drop = mask->drop;
     const uint32_t threshold = dropout_threshold(drop->p);

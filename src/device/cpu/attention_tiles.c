@@ -1,15 +1,15 @@
 #include "device/cpu/attention.h"
 #include "device/cpu/fused.h"
 
-#define ROWS 8 /* with PAIR they make 16 accumulators, of 32 registers */
+#define ROWS 8 /* with PAIR: 16 accumulators of 32 registers */
 #define PAIR (2 * VEC)
 
-_Static_assert(ATTENTION_PAD % PAIR == 0, "a padded row is a whole number of tiles");
+_Static_assert(ATTENTION_PAD % PAIR == 0, "a padded row is a multiple of the tile width");
 
 typedef enum { SET, ADD } store;
 
-/* Written once with the number of rows as a parameter and inlined with ROWS and with 1: with a
- * constant the accumulators live in registers. */
+/* Inlined with rows = ROWS and rows = 1: with a constant number of rows the accumulators are
+ * registers. */
 static inline __attribute__((always_inline)) void tile(const size_t rows, const store how,
                                                        float *out, size_t out_step,
                                                        attention_left left, const float *right,

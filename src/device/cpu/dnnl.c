@@ -1,7 +1,7 @@
-/* Matmuls by oneDNN in fp32 and bf16, C API of versions 2 and 3. Everything that differs between the
- * two stands in the adapters below. In bf16 factors are multiplied and added in fp32 (pairs of
- * products by the processor's instruction, which takes numbers below 2^-126 for zero), and a sum is
- * rounded once, behind the bias or the gradient that was there before. */
+/* Matmuls by oneDNN in fp32 and bf16, C API of versions 2 and 3. All differences between the versions
+ * are in the adapters below. bf16 factors are multiplied and added in fp32 (pairs of products by the
+ * processor's instruction, which treats numbers below 2^-126 as zero), and a sum is rounded once,
+ * after the bias or the previous gradient has been added. */
 #include <omp.h>
 #include <oneapi/dnnl/dnnl.h>
 #include <oneapi/dnnl/dnnl_debug.h>
@@ -41,7 +41,7 @@ static dnnl_status_t memory_create(dnnl_memory_t *memory, const dnnl_memory_desc
     return dnnl_memory_create(memory, *desc, engine, DNNL_MEMORY_NONE);
 }
 
-/* The library's implementation `choice`, counted from its favourite. */
+/* The library's implementation number `choice`, counted from its first choice. */
 static dnnl_status_t product_create(dnnl_primitive_desc_t *product, dnnl_engine_t engine,
                                     const dnnl_memory_desc_t desc[], bool biased,
                                     dnnl_primitive_attr_t attr, int choice) {
@@ -100,7 +100,7 @@ typedef struct {
     matmul_kind kind;
     bool biased;
     size_t T, N, K;
-    size_t dy_step; /* DW: from one row of dy to its next; else 0 */
+    size_t dy_step; /* DW: elements from one row of dy to the next; else 0 */
 } key;
 
 typedef struct matmul matmul;
@@ -126,7 +126,7 @@ static view plain(dnnl_data_type_t type, size_t rows, size_t columns) {
     return (view){type, {(dnnl_dim_t)rows, (dnnl_dim_t)columns}, {(dnnl_dim_t)columns, 1}};
 }
 
-/* The (rows, columns) view of a (columns, rows) matrix whose rows begin `step` elements apart. */
+/* The (rows, columns) view of a (columns, rows) matrix whose rows are `step` elements apart. */
 static view transposed(dnnl_data_type_t type, size_t rows, size_t columns, size_t step) {
     return (view){type, {(dnnl_dim_t)rows, (dnnl_dim_t)columns}, {1, (dnnl_dim_t)step}};
 }
@@ -161,12 +161,12 @@ static trine_status attr_set_sum(dnnl_primitive_attr_t attr) {
     return TRINE_OK;
 }
 
-/* The library's favourite works on the matrices as they lie; its GEMM repacks both operands first,
- * which pays when each is used often enough. Measured on Zen 5 with the shapes of GPT-2: in fp32 DX
- * and DW by GEMM are 5 to 30% faster from 2^26 products on, Y only from about a thousand rows on; in
- * bf16 DW the same, DX where dy is larger than a cache (the logits: 20%), and Y not at all, though
- * GEMM would take fp32 scratch as large as the logits. A function of the shape alone, as the two do
- * not round alike. */
+/* The library's first choice reads the matrices in place; its GEMM repacks both operands first, which
+ * pays off if each is used often enough. Measured on Zen 5 with the shapes of GPT-2: in fp32, DX and DW
+ * by GEMM are 5 to 30% faster from 2^26 multiply-adds on, Y only from about a thousand rows on; in bf16,
+ * the same for DW, DX if dy is larger than a cache (the logits: 20%), and Y never, and there GEMM would
+ * need fp32 scratch as large as the logits. The choice depends on the shape only, because the two round
+ * differently. */
 static bool prefers_gemm(const cache *c, const key *k) {
     if (k->T * k->N < ((size_t)1 << 26) / k->K) return false;
     if (k->kind == MATMUL_Y) return c->compute == dnnl_f32 && k->T >= 1024;
@@ -232,7 +232,7 @@ static trine_status matmul_create(cache *c, matmul **bucket, const key *k) {
     for (int i = 0; i < OPERANDS; i++) desc_destroy(&desc[i]);
     if (status != TRINE_OK) {
         matmul_destroy(m);
-        return RAISE(status, "no matmul of T %zu, N %zu, K %zu: %s", k->T, k->N, k->K,
+        return RAISE(status, "matmul with T %zu, N %zu, K %zu: %s", k->T, k->N, k->K,
                      status_message());
     }
     m->next = *bucket;
@@ -254,7 +254,7 @@ static bool same(const key *a, const key *b) {
            a->K == b->K && a->dy_step == b->dy_step;
 }
 
-/* Finds the product or makes it. */
+/* Finds the primitive of a key or creates it. */
 static trine_status matmul_of(matmul **m, cache *c, const key *k) {
     matmul **bucket = &c->buckets[bucket_of(k)];
     for (*m = *bucket; *m; *m = (*m)->next)
@@ -284,12 +284,12 @@ static trine_status run(cache *c, const key *k, void *out, const void *left, con
     return TRINE_OK;
 }
 
-/* GEMM adds in fp32: into OUT itself when that is fp32, else into scratch of the library's, of 4
- * bytes for each element and thread, kept until the last primitive goes. So a 16-bit gradient, and a
- * 16-bit DX, is made in bands of rows of at most this many elements (8 MiB). */
+/* GEMM adds in fp32: in OUT itself if that is fp32, else in scratch of the library, 4 bytes for each
+ * element and thread, kept until the last primitive is destroyed. Therefore a 16-bit gradient or DX is
+ * computed in bands of rows of at most this many elements (8 MiB). */
 #define BAND ((size_t)1 << 21)
 
-/* Rows of a band, near equal ones; `rows` if the product need not be cut. */
+/* Rows of a band; all bands have nearly the same number. `rows` if no bands are needed. */
 static size_t band_rows(const cache *c, const key *k) {
     bool dx = k->kind == MATMUL_DX;
     size_t rows = dx ? k->T : k->N, most = BAND / k->K ? BAND / k->K : 1;
@@ -317,7 +317,7 @@ trine_status cpu_matmul(device *d, matmul_kind kind, void *out, const void *left
     cache *c = d->state;
     bool dw = kind == MATMUL_DW || kind == MATMUL_DW_ADD;
     const key k = {kind, bias != NULL, T, N, K, dw ? N : 0};
-    /* A primitive is made for a number of threads; another open device may have set another. */
+    /* A primitive is created for a number of threads; another open device may have changed it. */
     if (omp_get_max_threads() != d->threads) omp_set_num_threads(d->threads);
     if (d->compute == TRINE_F16)
         return cpu_matmul_f16(d, c->f16_scratch, kind, out, left, right, bias, T, N, K);
@@ -340,7 +340,7 @@ static trine_status cache_fill(cache *c, const device *d) {
     c->grads = type_of(d->grads);
     if (d->compute == TRINE_F16) {
         c->f16_scratch = aligned_alloc(4096, CPU_F16_SCRATCH);
-        CHECK(c->f16_scratch, TRINE_ENOMEM, "no memory for products of fp16");
+        CHECK(c->f16_scratch, TRINE_ENOMEM, "no memory for fp16 matmuls");
     }
     TRY_DNNL(dnnl_engine_create(&c->engine, dnnl_cpu, 0));
     TRY_DNNL(dnnl_stream_create(&c->stream, c->engine, dnnl_stream_default_flags));

@@ -1,6 +1,6 @@
-/* e^x in arithmetic that vectorises: x = n ln 2 + r, |r| <= 0.35, e^r by Taylor's series up to r^7
- * (what is left out is below 6e-9 of it), times 2^n in two steps so that the ends of the range
- * overflow and underflow as they should.
+/* e^x in arithmetic that vectorises: x = n ln 2 + r, |r| <= 0.35, e^r by its Taylor series up to r^7
+ * (relative truncation error below 6e-9), times 2^n in two steps so that the ends of the range
+ * overflow and underflow correctly.
  *
  * Invariant: relative error below 1e-7 where e^x is a normal number; 0 for -inf, inf for inf, NaN
  * for NaN. tests/ops/precision.c measures it. Cost: about 20 operations, no table, no branch.
@@ -51,7 +51,7 @@ static inline float exp_rest(float x, float shifted) {
 }
 
 static inline float exp_fast(float x) {
-    /* A NaN fails both comparisons, stays a NaN in the series, and a NaN times anything is one. */
+    /* A NaN fails both comparisons and stays a NaN in the series and the products. */
     x = x < -104.0f ? -104.0f : x;
     x = x > 89.0f ? 89.0f : x;
     float shifted = exp_shifted(x);
@@ -61,7 +61,7 @@ static inline float exp_fast(float x) {
     return e * exp_power_of_two(half) * exp_power_of_two(power - half);
 }
 
-/* e^x of x <= 0, for what is added to numbers near 1 or multiplied by them: 0 below -86, where 2^n
+/* e^x for x <= 0, if the result is added to numbers near 1 or multiplied by them: 0 below -86, where 2^n
  * would need the second step. Some 16 operations. */
 static inline float exp_below(float x) {
     float shifted = exp_shifted(x);

@@ -1,9 +1,9 @@
-/* The processor's vector, and a product added in one rounding where the processor has such an
- * instruction. Nothing is contracted by the compiler (-ffp-contract=off); what is fused says so, by
- * these names, and is fused in vectors, in remainders and in single numbers alike.
+/* The processor's vector type, and fused multiply-add where the processor has the instruction. The
+ * compiler does not contract expressions (-ffp-contract=off); code that is fused uses these functions,
+ * in vectors, in remainders and in scalars alike.
  *
- * Invariant: each element of a vector is computed as a single number would be, so the width changes
- * no bit. Cost: one instruction; without it two, never a call into the maths library. */
+ * Invariant: each element of a vector is computed like a scalar, so the vector width changes no bit.
+ * Cost: one instruction; two without FMA, never a call into the maths library. */
 #ifndef TRINE_DEVICE_CPU_FUSED_H
 #define TRINE_DEVICE_CPU_FUSED_H
 
@@ -13,7 +13,7 @@
 #include <immintrin.h>
 #endif
 
-/* Not wider than the processor's registers: a function may not return what does not fit. */
+/* At most the width of the processor's registers, because functions return vectors. */
 #if defined(__AVX512F__)
 #define VEC 16
 #elif defined(__AVX__)
@@ -27,7 +27,7 @@ typedef float vec __attribute__((vector_size(VEC * sizeof(float))));
 typedef float vec_at
     __attribute__((vector_size(VEC * sizeof(float)), aligned(sizeof(float)), may_alias));
 
-/* x in every element. Not 0 + x, which would have to turn -0 into 0. */
+/* x in every element. (0 + x would turn -0 into 0.) */
 static inline vec vec_of(float x) {
     return x - (vec){0};
 }

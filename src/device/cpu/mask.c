@@ -6,8 +6,8 @@
 
 #define PACK (4 * PHILOX_WIDE) /* elements of PHILOX_WIDE blocks */
 
-/* low_pairs {a0, b0, a2, b2, ...}, high_pairs {a1, b1, a3, b3, ...}; ORDER is that of the blocks
- * in a vector for which the pairs of both, one behind the other, are in the blocks' own. */
+/* low_pairs {a0, b0, a2, b2, ...}, high_pairs {a1, b1, a3, b3, ...}; ORDER is the order of the Philox
+ * blocks in a vector for which low_pairs followed by high_pairs are in ascending order of blocks. */
 #if defined(__AVX512F__)
 #define ORDER 0, 4, 1, 5, 2, 6, 3, 7
 static inline philox_wide low_pairs(philox_wide a, philox_wide b) {
@@ -35,9 +35,9 @@ static inline philox_wide high_pairs(philox_wide a, philox_wide b) {
 #endif
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
-               "two words in 64 bits, the first one low");
+               "two words in 64 bits, the first one in the low half");
 
-/* The words of the PHILOX_WIDE blocks from `block` on, in the elements' order. */
+/* The words of the PHILOX_WIDE Philox blocks from `block` on, in the order of elements. */
 static inline void words_of(uint32_t words[PACK], const dropout_args *drop, uint64_t sample,
                             uint64_t block) {
     philox_wide index = (philox_wide){ORDER} + block, c[4], rows[2];

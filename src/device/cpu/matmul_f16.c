@@ -1,8 +1,7 @@
-/* Products of fp16 without a processor or library that multiplies fp16: blocks of both factors are
- * loaded into fp32, multiplied by the library's fp32 GEMM, and the sums, in fp32 to their end, are
- * rounded once where they are stored. Three blocks of BLOCK x BLOCK floats are all the memory it
- * takes. Cost: the fp32 matmul's and about a third of it, for loading each factor once for each block
- * of the other. */
+/* fp16 matmuls without fp16 arithmetic in the processor or the library: tiles of both factors are
+ * converted to fp32 and multiplied by the library's fp32 GEMM; the sums stay in fp32 and are rounded
+ * once, when they are stored. Memory: three tiles of BLOCK x BLOCK floats. Cost: the fp32 matmul and
+ * about a third more, for loading each factor once for each tile of the other. */
 #include <oneapi/dnnl/dnnl.h>
 #include <oneapi/dnnl/dnnl_debug.h>
 
@@ -14,7 +13,7 @@
 
 _Static_assert(3 * BLOCK * BLOCK * sizeof(float) == CPU_F16_SCRATCH, "left, right and out");
 
-/* A factor of fp16 as it lies, rows `step` elements apart, or to be read as its transpose. */
+/* An fp16 factor, with rows `step` elements apart in memory; `transposed`: the transpose is the factor. */
 typedef struct {
     const uint16_t *at;
     size_t step;
@@ -38,7 +37,7 @@ static product product_of(matmul_kind kind, const uint16_t *left, const uint16_t
     return (product){{left, N, true}, {right, K, false}, N, K, T};
 }
 
-/* to (rows, columns) = the factor from (row, column) on, as it lies. */
+/* to (rows, columns) = the matrix in memory from (row, column) on. */
 static void load(float *to, const factor *f, size_t row, size_t column, size_t rows, size_t columns,
                  int threads) {
     const uint16_t *from = f->at + row * f->step + column;
@@ -47,7 +46,7 @@ static void load(float *to, const factor *f, size_t row, size_t column, size_t r
         for (size_t i = 0; i < columns; i++) to[r * columns + i] = f16_load(from[r * f->step + i]);
 }
 
-/* The same of the factor as it is read. */
+/* The same for the factor, transposed or not. */
 static void load_block(float *to, const factor *f, size_t row, size_t column, size_t rows,
                        size_t columns, int threads) {
     if (f->transposed)
@@ -56,7 +55,7 @@ static void load_block(float *to, const factor *f, size_t row, size_t column, si
         load(to, f, row, column, rows, columns, threads);
 }
 
-/* A block of sums, (rows, columns), and where it goes: from `at` on in rows of `step`. */
+/* A tile of sums, (rows, columns), and its destination: from element `at` on, rows `step` elements apart. */
 typedef struct {
     float *sums;
     size_t at, step, rows, columns;
@@ -90,7 +89,7 @@ static size_t at_most(size_t n) {
     return n < BLOCK ? n : BLOCK;
 }
 
-/* sums = all terms of the block that begins at (row, column). */
+/* sums = all terms of the tile that starts at (row, column). */
 static trine_status multiply(const product *p, const result *o, size_t row, size_t column) {
     float *left = o->sums + BLOCK * BLOCK, *right = left + BLOCK * BLOCK;
     for (size_t k = 0; k < p->terms; k += BLOCK) {

@@ -1,7 +1,7 @@
-/* Philox4x32-10 of base/rng.h, PHILOX_WIDE blocks side by side: each word lies in the low half of 64
- * bits, where one instruction multiplies it into all 64 and the halves need no shuffling.
+/* Philox4x32-10 of base/rng.h for PHILOX_WIDE blocks at a time. Each word is the low half of 64 bits, so
+ * that one instruction computes the 64-bit product and the halves need no shuffling.
  *
- * Invariant: the words are rng_philox4x32's. Cost: some 90 instructions for the 4 PHILOX_WIDE words. */
+ * Invariant: the words are those of rng_philox4x32. Cost: some 90 instructions for 4 PHILOX_WIDE words. */
 #ifndef TRINE_DEVICE_CPU_PHILOX_H
 #define TRINE_DEVICE_CPU_PHILOX_H
 
@@ -11,7 +11,7 @@
 #include <immintrin.h>
 #endif
 
-/* Not wider than the processor's registers (fused.h). */
+/* At most the width of the processor's registers (fused.h). */
 #if defined(__AVX512F__)
 #define PHILOX_WIDE 8
 #elif defined(__AVX2__)
@@ -22,7 +22,7 @@
 
 typedef uint64_t philox_wide __attribute__((vector_size(PHILOX_WIDE * sizeof(uint64_t))));
 
-/* Of the low halves. */
+/* Products of the low halves. */
 #if defined(__AVX512F__)
 static inline philox_wide philox_product(philox_wide a, philox_wide b) {
     return (philox_wide)_mm512_mul_epu32((__m512i)a, (__m512i)b);
@@ -37,7 +37,7 @@ static inline philox_wide philox_product(philox_wide a, philox_wide b) {
 }
 #endif
 
-/* c: the four words of the counters, then the four results; upper halves hold what nobody reads. */
+/* c: the four words of the counters on entry, the four results on return; upper halves are not used. */
 static inline void philox_rounds(philox_wide c[4], uint64_t key) {
     uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
     for (int round = 0; round < 10; round++) {

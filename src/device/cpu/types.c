@@ -14,8 +14,8 @@ const ops *cpu_table(trine_dtype compute, trine_dtype grads) {
     return &cpu_f32_f32_ops;
 }
 
-/* Asked of the processor: not all compilers know AMX by a name. That the system saves the wide
- * registers is asked through the compiler. */
+/* Read with cpuid, because not all compilers have a name for AMX. __builtin_cpu_supports also checks that the
+ * operating system saves the wide registers. */
 #if defined(__x86_64__)
 bool cpu_has_bf16(void) {
     unsigned a = 0, b = 0, c = 0, amx = 0, avx512 = 0;
@@ -32,7 +32,7 @@ bool cpu_has_bf16(void) {
 
 trine_status cpu_check_type(trine_dtype compute, bool has_bf16) {
     CHECK(compute != TRINE_BF16 || has_bf16, TRINE_EUNSUPPORTED,
-          "this processor has no bf16 (AVX-512 BF16 or AMX): --device ref computes it on any, "
-          "slowly; or train in fp32");
+          "this processor does not support bf16 (AVX-512 BF16 or AMX); use --device ref, which is "
+          "slow, or train in fp32");
     return TRINE_OK;
 }

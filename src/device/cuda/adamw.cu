@@ -1,5 +1,5 @@
-/* One pass over all parts of a call, a launch: four streams in, three out, 28 bytes an element; with 16-bit weights one more out, and
- * 30, or 28 where gradients have 16 bits, too. */
+/* One pass and one launch for all parts of a call: four reads and three writes, 28 bytes per element. With 16-bit
+ * weights one more write: 30 bytes, or 28 if gradients have 16 bits, too. */
 #include <math.h>
 
 #include "device/cuda/kernel.cuh"
@@ -11,7 +11,7 @@ typedef struct {
     float lr, beta1, beta2, eps, decay, scale, gain1, gain2, unbias1, unbias2;
 } factors;
 
-/* In cpu/adamw.c's order. */
+/* In the order of cpu/element/adamw.c. */
 static inline __device__ void update(float *w, float *m, float *v, float g, const factors *f) {
     float grad = g * f->scale;
     float first = f->beta1 * *m + f->gain1 * grad;
@@ -27,7 +27,7 @@ template <typename real> static inline __host__ __device__ constexpr bool copied
     return sizeof(real) < sizeof(float);
 }
 
-#define CHUNK 4096 /* elements that a block takes at a time; all of one part */
+#define CHUNK 4096 /* elements that a thread block processes at a time; all of the same part */
 
 /* Part i has the chunks [first[i], first[i + 1]). */
 typedef struct {
@@ -37,7 +37,7 @@ typedef struct {
     int count;
 } table;
 
-/* VECTOR: every part begins at a multiple of four elements. */
+/* VECTOR: every part starts at a multiple of four elements. */
 template <bool VECTOR, typename real, typename grad>
 static __global__ AT_ONCE(THREADS, BLOCKS) void adamw_kernel(float *w, float *m, float *v,
                                                              real *copy, const grad *g, table t,
@@ -67,7 +67,7 @@ static __global__ AT_ONCE(THREADS, BLOCKS) void adamw_kernel(float *w, float *m,
 }
 
 static factors factors_of(const adamw_args *args) {
-    /* What is near 1 is subtracted in double and rounded after. */
+    /* Differences from 1 are computed in double and then rounded. */
     double b1 = (double)args->beta1, b2 = (double)args->beta2, step = (double)args->step;
     return {args->lr,
             args->beta1,
@@ -81,7 +81,7 @@ static factors factors_of(const adamw_args *args) {
             (float)(1.0 / (1.0 - pow(b2, step)))};
 }
 
-/* What is empty is left out. */
+/* Empty parts are left out. */
 static table table_of(const ops_part *parts, int count) {
     table t = {};
     for (int i = 0; i < count; i++) {
@@ -101,7 +101,8 @@ static trine_status adamw(device *d, float *w, float *m, float *v, void *copy_, 
     const grad *g = (const grad *)g_;
     bool aligned = cuda_aligned(w) && cuda_aligned(m) && cuda_aligned(v) && cuda_aligned(g) &&
                    (!copied<real>() || cuda_aligned(copy));
-    if (count > OPS_PARTS) return RAISE(TRINE_EMATH, "%d parts, of at most %d", count, OPS_PARTS);
+    if (count > OPS_PARTS)
+        return RAISE(TRINE_EMATH, "adamw: %d parts; at most %d are allowed", count, OPS_PARTS);
     for (int i = 0; i < count; i++) aligned = aligned && parts[i].at % 4 == 0;
     table t = table_of(parts, count);
     if (t.count == 0) return TRINE_OK;

@@ -1,28 +1,28 @@
-/* What the attention kernels share: tiles of a head's rows in shared memory, and the two products
- * that attention consists of. Attention never writes the (T, T) matrix: a tile of scores lives in
- * registers and goes through shared memory once (Dao et al., "FlashAttention", 2022, algorithm 1
- * and appendix B; Dao, "FlashAttention-2", 2023, section 3: the loop over keys inside). Tiles above
- * the diagonal are never visited.
+/* Shared by the attention kernels: tiles of a head's rows in shared memory, and the two products of
+ * attention. The (T, T) matrix is never written: a tile of scores is kept in registers and passes
+ * through shared memory once (Dao et al., "FlashAttention", 2022, algorithm 1 and appendix B; Dao,
+ * "FlashAttention-2", 2023, section 3: the inner loop runs over keys). Tiles above the diagonal are
+ * skipped.
  *
- * A block of 128 threads is 16 groups (ty) of 8 (tx). Tiles have ROWS * 16 rows and COLS * 8
- * columns; a thread has rows ty + 16 i and columns tx + 8 j of the scores, so that what a warp
- * reads at once is 8 rows of one tile and 4 of the other, and columns 4 tx + 32 g, four each, of an
- * output. Rows of tiles are WIDTH + 4 floats apart, an odd number of 16-byte pieces: the 8 rows lie
- * in 8 different groups of banks. WIDTH is D, padded with zeros to a multiple of 32.
+ * A thread block of 128 threads is 16 groups (ty) of 8 threads (tx). Tiles have ROWS * 16 rows and
+ * COLS * 8 columns. A thread has rows ty + 16 i and columns tx + 8 j of the scores, so that a warp
+ * reads 8 rows of one tile and 4 of the other at once, and columns 4 tx + 32 g to 4 tx + 32 g + 3 of an
+ * output. Rows of tiles are WIDTH + 4 floats apart, an odd number of 16-byte units, so that the 8 rows
+ * are in 8 different groups of banks. WIDTH is D, padded with zeros to a multiple of 32.
  *
- * What bounds them: fp32 products without tensor cores, 128 a clock and multiprocessor (67 TFLOP/s
- * on an H200). With 4 x 8 scores a thread, 12 loads of 16 bytes feed 128 fused multiply-adds; a
- * warp's load takes one pass over the 32 banks, so shared memory is busy for 12 of 32 clocks. Of
- * what is issued for a tile at D 64 (counted in the machine code for sm_90) 72% are multiply-adds
- * in the forward and 77% in the backward kernels: that is the most of the 67 they can reach. Global
- * memory matters little: a tile of keys and values at D 64 (32 KiB, mostly from L2) serves 64
- * queries, a million flop.
+ * Performance limit: fp32 multiply-adds without tensor cores, 128 per clock and multiprocessor
+ * (67 TFLOP/s on an H200). With 4 x 8 scores per thread, 12 loads of 16 bytes feed 128 fused
+ * multiply-adds; a warp's load takes one pass over the 32 banks, so shared memory is busy for 12 of 32
+ * clocks. Of the instructions issued for a tile at D 64 (counted in the machine code for sm_90) 72% are
+ * multiply-adds in the forward kernel and 77% in the backward kernels, which is the largest fraction of
+ * 67 TFLOP/s that they can reach. Global memory matters little: a tile of keys and values at D 64
+ * (32 KiB, mostly from L2) serves 64 queries, a million flop.
  *
- * Tiles are fp32 whatever the tensors are: `real` is loaded and stored, nothing else. With DROP the
- * probabilities go through a dropout, whose words a group of four threads computes together.
+ * Tiles are fp32 for every type of the tensors; only loads and stores use `real`. With DROP the
+ * probabilities are multiplied by dropout factors, whose words a group of four threads computes together.
  *
- * Invariants: every sum's order is fixed by the shape, so two runs give equal bits; a score above
- * the diagonal takes part in nothing, not even multiplied by zero (0 times a NaN is a NaN). */
+ * Invariants: the shape determines the order of every sum, so two runs give equal bits; a score above
+ * the diagonal enters no sum, not even multiplied by zero (0 times a NaN is a NaN). */
 #ifndef TRINE_DEVICE_CUDA_ATTENTION_CUH
 #define TRINE_DEVICE_CUDA_ATTENTION_CUH
 
@@ -37,7 +37,7 @@
 #define LOG2_E 1.44269504f
 #define LN_2   0.693147181f
 
-/* Row t of head h of sample b: of q, k, v at (b T + t) 3 H D + {0, 1, 2} H D + h D in qkv, of y at
+/* Offsets of row t of head h of sample b: q, k, v at (b T + t) 3 H D + {0, 1, 2} H D + h D in qkv, y at
  * ((b T + t) H + h) D. */
 typedef struct {
     size_t T, H, D;
@@ -45,7 +45,7 @@ typedef struct {
     int wide;    /* rows may be read and written `lanes` elements at a time */
 } attention_shape;
 
-/* Of a kernel that reads `lanes` elements at once where it may. */
+/* The shape for a kernel that reads `lanes` elements at once if the alignment allows it. */
 static inline attention_shape attention_shape_of(size_t T, size_t H, size_t D, size_t lanes) {
     return {T, H, D, 1.0f / sqrtf((float)D), D % lanes == 0};
 }
@@ -122,8 +122,8 @@ static inline __host__ __device__ constexpr int attention_sharers(int width) {
     return width <= 32 ? 8 : width <= 64 ? 16 : width <= 128 ? 32 : 64;
 }
 
-/* tile (ROWS, WIDTH) = rows of `from`, zeros from row `left` on. All of a thread's loads are under
- * way before the first is needed. */
+/* tile (ROWS, WIDTH) = rows of `from`, zeros from row `left` on. All loads of a thread are issued before
+ * the first one is used. */
 template <int ROWS, int WIDTH, typename real>
 static __device__ inline void attention_load(float *tile, const real *from, size_t stride,
                                              size_t left, const attention_shape *s) {
@@ -153,7 +153,7 @@ static __device__ inline void attention_load(float *tile, const real *from, size
     }
 }
 
-/* A thread's part of row `row`, times `factor`. */
+/* Stores a thread's part of row `row`, times `factor`. */
 template <int WIDTH, typename real>
 static __device__ inline void attention_store(real *row, const float out[WIDTH / 8], float factor,
                                               const attention_shape *s) {
@@ -196,7 +196,7 @@ static __device__ inline void attention_scores(float scores[ROWS][COLS], const f
     }
 }
 
-/* A thread's scores to shared memory, (16 ROWS, 8 COLS). */
+/* Stores a thread's scores to shared memory, (16 ROWS, 8 COLS). */
 template <int ROWS, int COLS>
 static __device__ inline void attention_share(float *to, const float scores[ROWS][COLS]) {
     to += attention_ty() * (8 * COLS + 4) + attention_tx();
@@ -210,7 +210,7 @@ static __device__ inline void attention_share(float *to, const float scores[ROWS
 /* Row i of a thread takes terms [first[i], end[i]). */
 template <int ROWS> struct attention_terms { int first[ROWS], end[ROWS]; };
 
-/* Each query sees the keys up to itself; `ahead` is the first query of the tile minus its first
+/* Each query attends to the keys up to itself; `ahead` is the first query of the tile minus its first
  * key. */
 template <int ROWS>
 static __device__ inline attention_terms<ROWS> attention_up_to_itself(int ahead) {
@@ -223,7 +223,7 @@ static __device__ inline attention_terms<ROWS> attention_up_to_itself(int ahead)
     return terms;
 }
 
-/* out += p v: p (16 ROWS, TERMS), v (TERMS, WIDTH). SEEN: each row takes its `terms` only. */
+/* out += p v: p (16 ROWS, TERMS), v (TERMS, WIDTH). SEEN: each row uses its own `terms` only. */
 template <int WIDTH, int ROWS, int TERMS, bool SEEN>
 static __device__ inline void attention_values(float out[ROWS][WIDTH / 8], const float *p,
                                                const float *v, const attention_terms<ROWS> &terms) {
@@ -257,7 +257,7 @@ static __device__ inline void attention_values(float out[ROWS][WIDTH / 8], const
     }
 }
 
-/* Sum over the 8 threads of a row, in a fixed order; all get it. */
+/* The sum over the 8 threads of a row, in a fixed order; all threads get it. */
 static __device__ inline float attention_row_sum(float x) {
     x += __shfl_xor_sync(ALL_LANES, x, 1);
     x += __shfl_xor_sync(ALL_LANES, x, 2);
@@ -272,9 +272,9 @@ static __device__ inline float attention_row_max(float x) {
 
 /* ---- Dropout ---- */
 
-/* The block of words of a thread that is number m of four, lanes STRIDE apart, becomes word m of
- * each of their blocks, in order: in round r it trades with the one whose number differs from its
- * own in the bits of r. A whole warp calls. */
+/* Transposes words among four threads, lanes STRIDE apart: thread m of the four has one Philox block of four
+ * words on entry and word m of each of the four blocks on return. In round r a thread exchanges a word with
+ * the thread whose number differs in the bits of r. All lanes of the warp must call. */
 template <int STRIDE>
 static __device__ inline cuda_words attention_trade(cuda_words own, unsigned m) {
     cuda_words out = {};
@@ -292,10 +292,10 @@ static __device__ inline cuda_words attention_trade(cuda_words own, unsigned m) 
     return out;
 }
 
-/* factors[j] = what element base + j step + m of `sample` is multiplied by, j < COLS: this thread
- * is number m of a group of four, lanes STRIDE apart, which have four neighbouring elements for
- * each j. Where these begin at a multiple of four, each thread computes the words of every fourth
- * j, and they trade. A whole warp calls. */
+/* factors[j] = the dropout factor of element base + j step + m of `sample`, j < COLS, where this thread is
+ * number m of a group of four, lanes STRIDE apart, which have four neighbouring elements for each j. If these
+ * start at a multiple of four, each thread computes the words of every fourth j, and the threads
+ * exchange them. All lanes of the warp must call. */
 template <int COLS, int STRIDE>
 static __device__ inline void attention_factors(float factors[COLS], const cuda_drop *drop,
                                                 uint64_t sample, uint64_t base, uint64_t step,
@@ -316,7 +316,7 @@ static __device__ inline void attention_factors(float factors[COLS], const cuda_
         factors[j] = cuda_drop_one(drop, sample, base + j * step + m);
 }
 
-/* The kernels' arguments; T is the whole sample's, `first` the first head. */
+/* The kernels' arguments; T is that of the complete sample, `first` is the first head. */
 static inline cuda_drop attention_drop_of(const dropout_args *args, size_t T) {
     if (!args) return {};
     cuda_drop drop = cuda_drop_of(args);
@@ -324,7 +324,7 @@ static inline cuda_drop attention_drop_of(const dropout_args *args, size_t T) {
     return drop;
 }
 
-/* The first element of query t of `head` (counted through the call's samples), and its sample. */
+/* The first element of query t of `head` (counted over the samples of the call), and its sample. */
 static __device__ inline uint64_t attention_drop_at(const cuda_drop *drop,
                                                     const attention_shape *s, size_t head, size_t t,
                                                     uint64_t *sample) {
@@ -334,7 +334,7 @@ static __device__ inline uint64_t attention_drop_at(const cuda_drop *drop,
 
 /* ---- Choosing a kernel ---- */
 
-/* Bytes of shared memory that a block may have. */
+/* The largest shared memory of a thread block, in bytes. */
 static inline trine_status attention_room(const device *d, size_t *bytes) {
     int most = 0;
     TRY_CUDA(cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin,
@@ -343,14 +343,15 @@ static inline trine_status attention_room(const device *d, size_t *bytes) {
     return TRINE_OK;
 }
 
-/* Blocks of a launch: one for every tile of `rows` rows of every head. */
+/* Thread blocks of a launch: one for every tile of `rows` rows of every head. */
 static inline trine_status attention_blocks(unsigned *blocks, size_t B, size_t T, size_t H,
                                             size_t rows) {
     size_t tiles = (T + rows - 1) / rows;
-    CHECK(T < 0x7fffff00, TRINE_EMATH, "attention on sequences of %zu", T);
-    CHECK(H < 0x10000, TRINE_EMATH, "attention with %zu heads, more than 65535", H);
+    CHECK(T < 0x7fffff00, TRINE_EMATH, "attention: sequence length %zu is too large", T);
+    CHECK(H < 0x10000, TRINE_EMATH, "attention: %zu heads; at most 65535 are supported", H);
     CHECK(B * H <= 0x7fffffff / tiles, TRINE_EMATH,
-          "attention on B %zu, T %zu, H %zu: more blocks than a GPU takes", B, T, H);
+          "attention: B %zu, T %zu, H %zu need more thread blocks than a CUDA grid can have", B, T,
+          H);
     *blocks = (unsigned)(tiles * B * H);
     return TRINE_OK;
 }

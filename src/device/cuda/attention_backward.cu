@@ -1,16 +1,17 @@
-/* Three kernels. The first computes delta = sum over D of dy y, the work's (B, H, T). The second
- * has a tile of keys and goes over the queries that see them, the third a tile of queries and goes
- * over the keys that they see; both compute the scores again from lse (FlashAttention, appendix B):
+/* Three kernels. The first computes delta (B, H, T) = sum over D of dy y, which is stored in `work`. In
+ * the second a thread block has a tile of keys and loops over the queries that attend to them; in the
+ * third it has a tile of queries and loops over the keys that they attend to. Both recompute the scores
+ * from lse (FlashAttention, appendix B):
  *
  *   p = exp(q k / sqrt(D) - lse)    ds = p (dy v - delta)
  *   dv = p^T dy    dk = ds^T q / sqrt(D)    dq = ds k / sqrt(D)
  *
- * With a dropout, f being what it multiplies p by, ds = p (f dy v - delta) and dv = (f p)^T dy: y
- * has f in it, and so has delta.
+ * With a dropout factor f of p, ds = p (f dy v - delta) and dv = (f p)^T dy; y includes f, and so does
+ * delta.
  *
- * One kernel for all three would compute p and ds once, 5 products in place of 7, but dq would be
- * summed over blocks that run in any order: by atomics, so with other bits from run to run, or in
- * (T / 64) partial sums of its size. Two products more are the cheaper way to equal bits.
+ * A single kernel for the last two would compute p and ds once, 5 products instead of 7, but dq would
+ * be summed over thread blocks that run in any order: with atomics, and so with different bits from run
+ * to run, or in (T / 64) partial sums of its size. Two more products are the cheaper way to equal bits.
  *
  * Arithmetic: 7 products of 2 D flop for each pair below the diagonal, B H (T (T + 1) / 2) 14 D. */
 #include "device/cuda/attention_mma_backward.cuh"
@@ -18,14 +19,14 @@
 
 #define DELTA_THREADS 256
 
-/* What a lane reads at once. */
+/* The elements that a lane reads at once. */
 template <typename real> struct alignas(16) sixteen_bytes {
     static constexpr int COUNT = 16 / sizeof(real);
     real at[COUNT];
 };
 
-/* Elements [c, c + COUNT) of a row of D, as one where the row allows it; those past its end are
- * left alone. */
+/* Elements [c, c + COUNT) of a row of D elements, in one load if the alignment allows it; elements past the
+ * row's end are left unchanged. */
 template <bool WIDE, typename real>
 static __device__ inline void read_bytes(sixteen_bytes<real> *to, const real *row, size_t c,
                                          size_t D) {
@@ -58,8 +59,8 @@ static __global__ AT_ONCE(DELTA_THREADS,
     delta[(b * s.H + h) * s.T + t] = sum;
 }
 
-/* Of one pair: the score becomes p, in place; ds is returned. Both are zero where nothing is
- * seen. `factor` is the dropout's. */
+/* For one pair of query and key: replaces the score by p and returns ds. Both are zero if the query does not
+ * attend to the key. `factor` is the dropout factor. */
 template <bool DROP>
 static __device__ inline float pair(float *score, float dy_v, float lse, float delta, float scale,
                                     bool seen, float factor) {
@@ -71,7 +72,7 @@ static __device__ inline float pair(float *score, float dy_v, float lse, float d
 
 /* ---- dk, dv ---- */
 
-/* Scores (keys, queries) become p, dy_v becomes ds. */
+/* Replaces scores (keys, queries) by p, and dy_v by ds. */
 template <bool DROP, int ROWS, int COLS>
 static __device__ inline void key_pairs(float scores[ROWS][COLS], float dy_v[ROWS][COLS],
                                         float factors[ROWS][COLS], const float *lse,
@@ -93,8 +94,8 @@ static __device__ inline void key_pairs(float scores[ROWS][COLS], float dy_v[ROW
     }
 }
 
-/* A thread's keys are rows here: the group that shares words is four neighbouring ones, a warp's
- * ty. */
+/* Keys are rows here: the threads that share dropout words are those of four neighbouring rows, the ty of a
+ * warp. */
 template <int ROWS, int COLS>
 static __device__ inline void key_factors(float factors[ROWS][COLS], const cuda_drop *drop,
                                           const attention_shape *s, size_t head, size_t key,
@@ -109,7 +110,7 @@ static __device__ inline void key_factors(float factors[ROWS][COLS], const cuda_
                                               ATTENTION_TX * s->T, ty % 4);
 }
 
-/* Each key is seen by the queries from itself on; `ahead` is the first query minus the first
+/* Queries from the key's own position on attend to a key; `ahead` is the first query minus the first
  * key. */
 template <int ROWS>
 static __device__ inline attention_terms<ROWS> from_itself(int ahead, int queries) {
@@ -122,7 +123,7 @@ static __device__ inline attention_terms<ROWS> from_itself(int ahead, int querie
     return terms;
 }
 
-/* out += pairs times rows, by way of shared memory; whole tiles of pairs are seen unless `cut`. */
+/* out += pairs times rows, with the pairs in shared memory; all pairs are used unless `cut`. */
 template <int WIDTH, int ROWS, int COLS>
 static __device__ inline void add_up(float out[ROWS][WIDTH / 8], float *shared,
                                      const float pairs[ROWS][COLS], const float *rows, bool cut,
@@ -187,7 +188,7 @@ static __global__ void __launch_bounds__(ATTENTION_THREADS, BLOCKS)
 
 /* ---- dq ---- */
 
-/* Scores (queries, keys) and dy_v become p and ds; lse and delta of this thread's rows. */
+/* Replaces scores (queries, keys) and dy_v by p and ds; lse and delta are those of this thread's rows. */
 template <bool DROP, int ROWS, int COLS>
 static __device__ inline void query_pairs(float scores[ROWS][COLS], float dy_v[ROWS][COLS],
                                           const float lse[ROWS], const float delta[ROWS],
@@ -224,7 +225,7 @@ static __global__ void __launch_bounds__(ATTENTION_THREADS, BLOCKS)
     attention_queries(real *dqkv, const real *dy, const real *qkv, const float *lse,
                       const float *delta, size_t heads, attention_shape s, cuda_drop drop) {
     SHARED_MEMORY(float, shared);
-    /* The values have been read when ds is written. */
+    /* All values have been read before ds is written. */
     float *q = shared, *dy_rows = q + attention_tile(16 * ROWS, WIDTH),
           *k = dy_rows + attention_tile(16 * ROWS, WIDTH), *v = k + attention_tile(8 * COLS, WIDTH),
           *p = v;
@@ -257,7 +258,7 @@ static __global__ void __launch_bounds__(ATTENTION_THREADS, BLOCKS)
     store_rows<WIDTH, ROWS>(dqkv + at, 3 * HD, dq, s.scale, query, &s);
 }
 
-/* ---- The host's part ---- */
+/* ---- Host code ---- */
 
 template <typename real> struct variant {
     size_t width, rows, lanes, bytes; /* rows of a tile; elements at once; shared memory */
@@ -288,9 +289,9 @@ template <typename real> struct variant {
             attention_mma_dq<width, real, DROP, wide>                                              \
     }
 
-/* By width; where there are two, the second is for GPUs that give a block 99 KiB. The last number
- * is how many blocks an H200's multiprocessor has room for, in shared memory (228 KiB) and
- * registers. 16-bit heads are for the tensor cores, but for the widest. */
+/* In order of width; if there are two variants of a width, the second is for GPUs with 99 KiB of shared
+ * memory per thread block. The last number is how many thread blocks fit on a multiprocessor of an H200,
+ * by shared memory (228 KiB) and registers. 16-bit heads use the tensor cores, except the widest. */
 template <typename real, bool DROP> struct variants {
     static constexpr variant<real> keys[] = {
         MMA_KEYS(64, true),   MMA_KEYS(96, true), MMA_KEYS(128, true), MMA_KEYS(64, false),
@@ -326,10 +327,11 @@ static trine_status choose(const variant<real> **chosen, const device *d,
             *chosen = &variants[i];
             return TRINE_OK;
         }
-    return RAISE(TRINE_EUNSUPPORTED,
-                 "attention on heads of width %zu: the cuda device takes %d, and this GPU gives a "
-                 "block %zu bytes of shared memory",
-                 s->D, CUDA_WIDEST_HEAD, room);
+    return RAISE(
+        TRINE_EUNSUPPORTED,
+        "attention: head width %zu is not supported; the cuda device supports up to %d, and "
+        "this GPU has %zu bytes of shared memory per thread block",
+        s->D, CUDA_WIDEST_HEAD, room);
 }
 
 template <typename real> struct operands {
@@ -352,7 +354,7 @@ static trine_status launch(device *d, const variant<real> *v, const operands<rea
     return LAUNCHED(attention_backward);
 }
 
-/* A power of two that divides a warp, and no more than a row has use for. */
+/* A power of two that divides a warp, and not more than a row can use. */
 static unsigned delta_lanes(size_t D, size_t count) {
     unsigned lanes = 1;
     while (lanes < WARP && lanes * count < D) lanes *= 2;

@@ -1,9 +1,9 @@
-/* Attention with a cache of keys and values: a block for each new row and head. It goes over the
- * positions THREADS at a time: a score a thread, whose keys lie side by side; then the softmax so far
- * is rescaled and the values of these positions are added, a column or two a thread (Milakov and
- * Gimelshein, "Online normalizer calculation for softmax", 2018). Every row reads all of its
- * head's cache, so a long prompt costs more than attention_forward; a single row, for which this is
- * made, reads each number once. */
+/* Attention with a cache of keys and values: a thread block for each new row and head. It processes the
+ * positions THREADS at a time: each thread computes a score (the keys of neighbouring threads are
+ * contiguous); then the softmax so far is rescaled and the values of these positions are added, one or two
+ * columns per thread (Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018). Every
+ * row reads the complete cache of its head, so a long prompt costs more than with attention_forward; a
+ * single row, the common case, reads each number once. */
 #include <math.h>
 
 #include "device/cuda/kernel.cuh"
@@ -28,8 +28,8 @@ template <typename real> static __global__ void keep_kernel(cached<real> c) {
     }
 }
 
-/* Over the block, in one order; `area` has a float for each warp. All get it. A NaN is passed over by
- * the maximum, and shows in the sum. */
+/* Maximum or sum over the thread block in a fixed order; `area` has a float for each warp. All threads get it.
+ * The maximum ignores a NaN, which appears in the sum. */
 static __device__ inline float block_max(float x, float *area) {
     for (int k = WARP / 2; k > 0; k /= 2) x = fmaxf(x, __shfl_xor_sync(ALL_LANES, x, k));
     __syncthreads();
@@ -65,7 +65,7 @@ static __global__ void __launch_bounds__(THREADS) attend_kernel(cached<real> c, 
         for (size_t i = 0; s < end && i < c.D; i++)
             score = fmaf(q[i], load(keys + i * c.M + s), score);
         float most = fmaxf(max, block_max(s < end ? score : -INFINITY, area));
-        /* As long as there were only -infinities there is nothing to rescale. */
+        /* If all scores so far were -infinity there is nothing to rescale. */
         float factor = max == most ? 1.0f : expf(max - most),
               e = s < end ? expf(score - most) : 0.0f;
         sum = sum * factor + block_total(e, area);
@@ -93,10 +93,10 @@ static trine_status attention_cached(device *d, void *y, void *keys, void *value
     (void)work;
     if (n == 0 || H == 0 || D == 0) return TRINE_OK;
     CHECK(D <= CUDA_WIDEST_HEAD, TRINE_EUNSUPPORTED,
-          "attention on the cuda device takes heads of width up to %d, not %zu", CUDA_WIDEST_HEAD,
-          D);
+          "attention: head width %zu is not supported; the cuda device supports up to %d", D,
+          CUDA_WIDEST_HEAD);
     CHECK(n <= 0x7fffffff / H, TRINE_EMATH,
-          "attention on n %zu, H %zu: more blocks than a GPU takes", n, H);
+          "attention: n %zu, H %zu need more thread blocks than a CUDA grid can have", n, H);
     const cached<real> c = {(real *)y, (real *)keys, (real *)values, (const real *)qkv, past, M, H,
                             D};
     LAUNCH(d, keep_kernel<real>, (unsigned)(n * H), THREADS, 0)(c);

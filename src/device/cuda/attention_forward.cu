@@ -1,16 +1,16 @@
-/* A block has 16 ROWS queries of one head and goes over the keys up to its last query, 8 COLS at a
- * time. For each query it keeps the maximum so far and the sum of exponentials relative to it, and
- * scales what it has when the maximum grows. Scores are in units of log 2: exp2f is one instruction
- * and a few, and max and log add the unit back.
+/* A thread block has 16 ROWS queries of one head and loops over the keys up to its last query, 8 COLS at
+ * a time. For each query it keeps the maximum so far and the sum of exponentials relative to it, and
+ * rescales them when the maximum grows. Scores are in units of log 2, because exp2f needs few
+ * instructions; lse is converted back.
  *
- * Arithmetic: 2 products of 2 D flop for each pair below the diagonal, B H (T (T + 1) / 2) 4 D
- * flop, and half a tile's more on the diagonal; one exponential a pair. Blocks with most keys start
+ * Arithmetic: 2 products of 2 D flop for each pair below the diagonal, B H (T (T + 1) / 2) 4 D flop,
+ * and half a tile more on the diagonal; one exponential per pair. Thread blocks with most keys start
  * first. */
 #include "device/cuda/attention_mma.cuh"
 #include "device/cuda/sizes.h"
 
-/* scores: from a product to exp2(score - max), with max and sums brought up to date; `factor` is
- * what sums and outputs so far are to be multiplied by. */
+/* Replaces the products in scores by exp2(score - max) and updates max and sums; `factor` is the factor
+ * by which the previous sums and outputs must be multiplied. */
 template <int ROWS, int COLS>
 static __device__ inline void exponentials(float scores[ROWS][COLS], float max[ROWS],
                                            float sum[ROWS], float factor[ROWS]) {
@@ -20,7 +20,7 @@ static __device__ inline void exponentials(float scores[ROWS][COLS], float max[R
 #pragma unroll
         for (int j = 0; j < COLS; j++) next = fmaxf(next, scores[i][j]);
         next = attention_row_max(next);
-        /* A row that has seen nothing but -infinity: they count as zeros so far. */
+        /* If all scores of the row so far are -infinity, their exponentials count as zeros. */
         float base = next == -INFINITY ? 0.0f : next;
         factor[i] = exp2f(max[i] - base);
         sum[i] *= factor[i];
@@ -97,7 +97,7 @@ static __global__ void __launch_bounds__(ATTENTION_THREADS, BLOCKS)
     attention_forward_kernel(real *y, float *lse, const real *qkv, size_t heads, attention_shape s,
                              cuda_drop drop) {
     SHARED_MEMORY(float, shared);
-    /* The keys have been read when the exponentials are written. */
+    /* All keys have been read before the exponentials are written. */
     float *q = shared, *v = q + attention_tile(16 * ROWS, WIDTH),
           *k = v + attention_tile(8 * COLS, WIDTH), *p = k;
     size_t head = blockIdx.x % heads, tile = (gridDim.x - 1 - blockIdx.x) / heads;
@@ -130,7 +130,7 @@ static __global__ void __launch_bounds__(ATTENTION_THREADS, BLOCKS)
     finish<WIDTH, ROWS>(y, lse, out, max, sum, head, query, &s);
 }
 
-/* ---- The host's part ---- */
+/* ---- Host code ---- */
 
 template <typename real> struct variant {
     size_t width, rows, lanes, bytes; /* rows of a tile; elements at once; shared memory */
@@ -149,9 +149,9 @@ template <typename real> struct variant {
             attention_mma_forward<width, real, DROP, wide>                                         \
     }
 
-/* By width. All fit the 99 KiB that the smallest of today's GPUs give a block. The last number is
- * how many an H200's multiprocessor has room for: they wait for memory at different times. 16-bit
- * heads are for the tensor cores, but for the widest. */
+/* In order of width. All fit into 99 KiB, the smallest shared memory per thread block of today's GPUs. The
+ * last number is how many thread blocks fit on a multiprocessor of an H200; they hide each other's memory
+ * latency. 16-bit heads use the tensor cores, except the widest. */
 template <typename real, bool DROP> struct variants {
     static constexpr variant<real> list[] = {MMA_VARIANT(64, true),   MMA_VARIANT(96, true),
                                              MMA_VARIANT(128, true),  MMA_VARIANT(64, false),
@@ -183,8 +183,8 @@ static trine_status attention_forward(device *d, void *y_, float *lse, const voi
     (void)work;
     if (B == 0 || T == 0 || H == 0 || D == 0) return TRINE_OK;
     CHECK(D <= CUDA_WIDEST_HEAD, TRINE_EUNSUPPORTED,
-          "attention on the cuda device takes heads of width up to %d, not %zu", CUDA_WIDEST_HEAD,
-          D);
+          "attention: head width %zu is not supported; the cuda device supports up to %d", D,
+          CUDA_WIDEST_HEAD);
     const variant<real> *v = drop ? variants<real, true>::list : variants<real, false>::list;
     attention_shape s = shape_for(v, y, qkv, T, H, D);
     while (v->width < D || (v->wide && !s.wide)) s = shape_for(++v, y, qkv, T, H, D);

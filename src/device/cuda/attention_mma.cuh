@@ -1,25 +1,25 @@
-/* Attention's forward pass in bf16 or fp16 on the tensor cores, beside attention_forward.cu, whose
- * method it shares: tiles of 64 queries and 64 keys, maximum and sum kept for each query, nothing
- * above the diagonal. It takes heads up to 128 wide.
+/* The forward pass of attention in bf16 or fp16 on the tensor cores. The method is that of
+ * attention_forward.cu: tiles of 64 queries and 64 keys, a maximum and a sum for each query, nothing
+ * above the diagonal. Heads are at most 128 wide.
  *
- * A block is four warps of 16 queries each. Queries stay in registers, scores go from one product's
- * accumulators to the next one's factor without leaving them: no tile of scores in shared memory
- * and one barrier a tile. Keys and values have two stages: while one pair of tiles is computed with,
- * the next is copied. Only the tile on the diagonal is masked; it comes last, behind the loop.
- * Statistics, exponentials and sums are fp32; p is rounded to 16 bits before it meets v, which adds
- * 2^-9 (bf16) or 2^-12 (fp16) of the largest v to the error of y, as much as rounding y does.
+ * A thread block has four warps of 16 queries each. Queries stay in registers, and scores pass from the
+ * accumulators of one product to the factor of the next within registers: there is no tile of scores in
+ * shared memory, and one barrier per tile. Keys and values have two stages: while one pair of tiles is
+ * used, the next is copied. Only the tile on the diagonal is masked; it comes last, after the loop.
+ * Statistics, exponentials and sums are fp32; p is rounded to 16 bits before it is multiplied by v,
+ * which adds 2^-9 (bf16) or 2^-12 (fp16) of the largest v to the error of y, as much as rounding y does.
  *
- * What bounds it, on a multiprocessor of an H100 at D 64, for a warp's tile: 64 products of 2048
- * multiply-adds and 1024 exponentials. Its tensor cores do 2048 multiply-adds a clock by wgmma
- * (989.4 TFLOP/s = 2 * 2048 * 132 multiprocessors * 1.83 GHz; an A100's 1024), some two thirds of
- * that by mma.sync, and it does 16 exponentials: 64 to 100 clocks, and 64. It issues four
- * instructions a clock, and a tile has some 340 (tools/sass.sh counts them): 85. No one of the three
- * is far ahead.
- * wgmma would be the next step, after hardware has seen this one.
+ * Performance limit, on a multiprocessor of an H100 at D 64, for the tile of a warp: 64 products of 2048
+ * multiply-adds and 1024 exponentials. Its tensor cores do 2048 multiply-adds per clock with wgmma
+ * (989.4 TFLOP/s = 2 * 2048 * 132 multiprocessors * 1.83 GHz; an A100's 1024), about two thirds of
+ * that with mma.sync, and it does 16 exponentials: 64 to 100 clocks, and 64. It issues four
+ * instructions per clock, and a tile has some 340 (counted by tools/sass.sh): 85. None of the three
+ * dominates.
+ * wgmma would be the next step, after this version has run on hardware.
  *
- * Invariants: equal bits from run to run. The tensor cores multiply p above the diagonal as a zero,
- * and zero times a NaN or an infinity is a NaN: where a tile of values on the diagonal has one,
- * plain loops multiply it, each query by what it sees. */
+ * Invariants: equal bits from run to run. The tensor cores multiply p above the diagonal as zero, and
+ * zero times a NaN or an infinity is a NaN: if a tile of values on the diagonal contains one, plain loops
+ * compute it, with the keys that each query attends to only. */
 #ifndef TRINE_DEVICE_CUDA_ATTENTION_MMA_CUH
 #define TRINE_DEVICE_CUDA_ATTENTION_MMA_CUH
 
@@ -28,10 +28,11 @@
 #include "device/cuda/ptx.cuh"
 
 #define MMA_TILE   64  /* queries, and keys, of a block */
-#define MMA_LANES  8   /* of pitch, in elements: rows lie in different groups of banks */
+#define MMA_LANES  8   /* padding of the row pitch, in elements, so that rows are in different groups of banks */
 #define MMA_WIDEST 128 /* head */
 
-/* Elements from a row of a tile to the next; of a warp's 16 rows of scores in shared memory. */
+/* Elements from one row of a tile to the next, and from one to the next of a warp's 16 rows of scores in
+ * shared memory. */
 static inline __host__ __device__ constexpr int attention_mma_pitch(int width) {
     return width + MMA_LANES;
 }
@@ -41,7 +42,7 @@ static inline __host__ __device__ constexpr int attention_mma_shared(int width) 
     return 4 * MMA_TILE * attention_mma_pitch(width) * (int)sizeof(uint16_t);
 }
 
-/* The 16-bit types' words for mma.cuh, and their exponents' bits. */
+/* The types of mma.cuh for the 16-bit types, and the bits of their exponents. */
 template <typename real> struct attention_mma_of;
 template <> struct attention_mma_of<bf16> {
     static constexpr mma_type type = MMA_BF16;
@@ -57,13 +58,13 @@ template <> struct attention_mma_of<fp16> {
 #define MMA_SHARERS   8
 #define MMA_ROWS_ONCE (ATTENTION_THREADS / MMA_SHARERS)
 
-/* Where this thread's part of a tensor begins: its first row and columns. */
+/* The start of this thread's part of a tensor: its first row and columns. */
 static __device__ inline size_t attention_mma_own(uint32_t stride) {
     return threadIdx.x / MMA_SHARERS * (size_t)stride + threadIdx.x % MMA_SHARERS * 8;
 }
 
-/* 8 elements, of which `left` are a row's; zeros where the row is not `there`. WIDE: a copy under
- * way, and what lies beyond the row's end has been cleared. */
+/* Copies 8 elements, of which `left` belong to the row; zeros if the row is not `there`. WIDE: an asynchronous copy;
+ * the elements past the row's end have been cleared before. */
 template <bool WIDE>
 static __device__ inline void attention_mma_piece(uint16_t *to, const uint16_t *from, int left,
                                                   bool there) {
@@ -75,8 +76,8 @@ static __device__ inline void attention_mma_piece(uint16_t *to, const uint16_t *
         ptx_copy16(to, from);
 }
 
-/* tile (ROWS, WIDTH) = rows of D elements, `stride` apart; CUT: zeros from row `left` on. `from` is
- * this thread's. Without WIDE the loops stay loops: eight elements are much code. */
+/* tile (ROWS, WIDTH) = rows of D elements, `stride` apart; CUT: zeros from row `left` on. `from` is that
+ * of this thread. Without WIDE the loops are not unrolled, because the code for eight elements is large. */
 template <int WIDTH, int ROWS, bool WIDE, bool CUT>
 static __device__ inline void attention_mma_copy(uint16_t *tile, const uint16_t *from,
                                                  uint32_t stride, int left, int D) {
@@ -99,7 +100,7 @@ typedef struct {
     uint32_t first_stride, second_stride;
 } attention_mma_source;
 
-/* Begins to copy the next ROWS rows of both, of which `left` are there, to a stage. */
+/* Starts to copy the next ROWS rows of both tensors, of which `left` exist, to a stage. */
 template <int WIDTH, int ROWS, bool WIDE>
 static __device__ inline void attention_mma_fetch(uint16_t *stage, attention_mma_source *from,
                                                   int left, int D) {
@@ -119,13 +120,13 @@ static __device__ inline void attention_mma_fetch(uint16_t *stage, attention_mma
     from->second += (size_t)(ROWS * from->second_stride);
 }
 
-/* All copies of the block are there, and all its warps are done with what was there before. */
+/* Waits until all copies of the thread block have arrived and all its warps have finished with the old contents. */
 static __device__ inline void attention_mma_arrive(void) {
     ptx_copies_wait<0>();
     __syncthreads();
 }
 
-/* Columns that no copy writes are zeros. */
+/* Zeroes the columns that no copy writes. */
 template <int WIDTH, bool WIDE>
 static __device__ inline void attention_mma_clear(uint16_t *tiles, int rows, int D) {
     if (WIDE && D < WIDTH) {
@@ -138,7 +139,7 @@ static __device__ inline void attention_mma_clear(uint16_t *tiles, int rows, int
 
 /* ---- Products ---- */
 
-/* A's fragments of a warp's 16 rows of a tile. */
+/* The fragments of A for a warp's 16 rows of a tile. */
 template <int WIDTH>
 static __device__ inline void attention_mma_left(uint32_t left[WIDTH / 16][4],
                                                  const uint16_t *tile) {
@@ -174,7 +175,7 @@ static __device__ inline void attention_mma_scores(float scores[COLS / 8][4],
         attention_mma_step<WIDTH, COLS, TYPE>(scores, left[k], right, k);
 }
 
-/* out (16, WIDTH) += p v, p (16, COLS), which is packed on the way. */
+/* out (16, WIDTH) += p v; p (16, COLS) is packed here. */
 template <int WIDTH, int COLS, mma_type TYPE>
 static __device__ inline void
 attention_mma_values(float out[WIDTH / 8][4], const float p[COLS / 8][4], const uint16_t *values) {
@@ -210,14 +211,14 @@ static __device__ inline bool attention_mma_finite(const uint16_t *tile, int row
     return __all_sync(ALL_LANES, finite);
 }
 
-/* Elements of a warp's scores in shared memory. */
+/* The size of a warp's scores in shared memory, in elements. */
 static inline __host__ __device__ constexpr int attention_mma_room(int cols) {
     return 16 * attention_mma_pitch(cols);
 }
 
-/* out (16, WIDTH) += p (16, COLS) times rows of a tile near the diagonal by plain loops. Row r of
- * the block takes the tile's rows up to r, or (FROM) from r on; the tile begins `ahead` rows after
- * the block. p goes through `room`, attention_mma_room(COLS) elements of the warp's own. */
+/* out (16, WIDTH) += p (16, COLS) times rows of a tile near the diagonal, by plain loops. Row r of the
+ * thread block uses the tile's rows up to r, or (FROM) from r on; the tile starts `ahead` rows after the
+ * thread block. p passes through `room`, attention_mma_room(COLS) elements for each warp. */
 template <int WIDTH, int COLS, typename real, bool FROM>
 static __device__ inline void attention_mma_seen(float out[WIDTH / 8][4],
                                                  const float p[COLS / 8][4], uint16_t *room,
@@ -247,7 +248,7 @@ static __device__ inline void attention_mma_seen(float out[WIDTH / 8][4],
         }
 }
 
-/* out (16, WIDTH) += p times rows of a tile, of which with MASKED not all are seen. */
+/* out (16, WIDTH) += p times rows of a tile; with MASKED, only those rows that each query attends to. */
 template <int WIDTH, int COLS, typename real, bool FROM, bool MASKED>
 static __device__ inline void attention_mma_add(float out[WIDTH / 8][4], const float p[COLS / 8][4],
                                                 uint16_t *room, const uint16_t *tile, int ahead) {
@@ -259,7 +260,7 @@ static __device__ inline void attention_mma_add(float out[WIDTH / 8][4], const f
 
 /* ---- Softmax ---- */
 
-/* Over the 4 lanes of a row. */
+/* Reductions over the 4 lanes of a row. */
 static __device__ inline float attention_mma_max(float x) {
     x = fmaxf(x, __shfl_xor_sync(ALL_LANES, x, 1));
     return fmaxf(x, __shfl_xor_sync(ALL_LANES, x, 2));
@@ -270,17 +271,16 @@ static __device__ inline float attention_mma_sum(float x) {
     return x + __shfl_xor_sync(ALL_LANES, x, 2);
 }
 
-/* A warp's 16 queries: as left factors, and what is known of them so far. max is of scores before
- * they are scaled. */
+/* A warp's 16 queries: as left factors, and their statistics so far. max is that of unscaled scores. */
 template <int WIDTH> struct attention_mma_queries {
     uint32_t left[WIDTH / 16][4];
     float out[WIDTH / 8][4], max[2], sum[2];
 };
 
-/* Of the tile on the diagonal: -infinity where a key is not seen. */
+/* Masks the tile on the diagonal: -infinity for keys that the query does not attend to. */
 static __device__ inline void attention_mma_mask(float scores[8][4]) {
     const int g = (int)threadIdx.x % WARP / 4, t = (int)threadIdx.x % 4;
-    const int last = (int)threadIdx.x / WARP * 16 + g - 2 * t; /* that row g sees */
+    const int last = (int)threadIdx.x / WARP * 16 + g - 2 * t; /* that row g attends to */
 #pragma unroll
     for (int n = 0; n < 8; n++)
 #pragma unroll
@@ -288,8 +288,8 @@ static __device__ inline void attention_mma_mask(float scores[8][4]) {
             if (8 * n + i % 2 > last + i / 2 * 8) scores[n][i] = -INFINITY;
 }
 
-/* Scores to exp2((score - max) scale) for this lane's rows g and g + 8, with max, sums and outputs
- * brought up to date. */
+/* Replaces scores by exp2((score - max) scale) for this lane's rows g and g + 8, and updates max, sums and
+ * outputs. */
 template <int WIDTH>
 static __device__ inline void attention_mma_softmax(float scores[8][4],
                                                     attention_mma_queries<WIDTH> *w, float scale) {
@@ -300,7 +300,7 @@ static __device__ inline void attention_mma_softmax(float scores[8][4],
         for (int n = 0; n < 8; n++)
             next = fmaxf(next, fmaxf(scores[n][2 * r], scores[n][2 * r + 1]));
         next = attention_mma_max(next);
-        /* A row that has seen nothing but -infinity: they count as zeros so far. */
+        /* If all scores of the row so far are -infinity, their exponentials count as zeros. */
         const float base = next == -INFINITY ? 0.0f : next * scale;
         const float factor = ptx_exp2(fmaf(w->max[r], scale, -base));
         w->max[r] = next, w->sum[r] *= factor;
@@ -316,7 +316,7 @@ static __device__ inline void attention_mma_softmax(float scores[8][4],
     }
 }
 
-/* Elements c and c + 1 of a row; D may end between them. */
+/* Stores elements c and c + 1 of a row; c + 1 may be D. */
 template <mma_type TYPE, bool WIDE>
 static __device__ inline void attention_mma_put(uint16_t *row, int c, float low, float high,
                                                 int D) {
@@ -350,9 +350,9 @@ attention_mma_finish(uint16_t *y, float *lse, const attention_mma_queries<WIDTH>
 
 /* ---- Dropout ---- */
 
-/* What the dropout multiplies scores[n] by: `first` is the element of row 0 (a query) of the warp
- * and column 0. Where blocks of words begin at a multiple of four, two neighbouring lanes share
- * one: the even lane computes that of row g, the odd one that of row g + 8; they trade halves. */
+/* The dropout factors of scores[n]; `first` is the element of row 0 (a query) of the warp and column 0. If
+ * rows start at a multiple of four elements, two neighbouring lanes share a Philox block: the even lane
+ * computes that of row g, the odd lane that of row g + 8, and they exchange halves. */
 static __device__ inline void attention_mma_factors(float factors[4], const cuda_drop *drop,
                                                     uint64_t sample, uint64_t first, unsigned n) {
     const unsigned lane = threadIdx.x % WARP, g = lane / 4, t = lane % 4;
@@ -388,7 +388,7 @@ static __device__ inline void attention_mma_drop(float scores[8][4], const cuda_
 
 /* ---- The kernel ---- */
 
-/* A tile of keys, and the values behind them; with MASKED the one on the diagonal. */
+/* A tile of keys, followed by their values; with MASKED the one on the diagonal. */
 template <int WIDTH, typename real, bool DROP, bool MASKED>
 static __device__ inline void attention_mma_tile(attention_mma_queries<WIDTH> *w,
                                                  const uint16_t *keys, uint16_t *room,
@@ -404,8 +404,8 @@ static __device__ inline void attention_mma_tile(attention_mma_queries<WIDTH> *w
         w->out, scores, room, keys + MMA_TILE * attention_mma_pitch(WIDTH), 0);
 }
 
-/* Launched with ATTENTION_THREADS threads, attention_mma_shared(WIDTH) bytes, and a block for every
- * 64 queries of each head. WIDE: rows of all tensors are whole pieces of 16 bytes. */
+/* Launched with ATTENTION_THREADS threads, attention_mma_shared(WIDTH) bytes, and a thread block for every
+ * 64 queries of each head. WIDE: rows of all tensors are aligned to 16 bytes and multiples of 16 bytes long. */
 template <int WIDTH, typename real, bool DROP, bool WIDE>
 static __global__ void __launch_bounds__(ATTENTION_THREADS, WIDTH <= 64 ? 3 : 2)
     attention_mma_forward(real *y, float *lse, const real *qkv, size_t heads, attention_shape s,
@@ -427,7 +427,7 @@ static __global__ void __launch_bounds__(ATTENTION_THREADS, WIDTH <= 64 ? 3 : 2)
     attention_mma_fetch<WIDTH, MMA_TILE, WIDE>(tiles, &from, T, D);
     attention_mma_arrive();
     attention_mma_left<WIDTH>(w.left, tiles + size);
-    /* `left` keys lie behind the tile. */
+    /* `left` keys follow the tile. */
     for (int left = T - MMA_TILE; left >= T - query; left -= MMA_TILE) {
         attention_mma_arrive();
         attention_mma_fetch<WIDTH, MMA_TILE, WIDE>(tiles + (size - stage), &from, left, D);

@@ -1,25 +1,25 @@
-/* Attention's backward pass in bf16 or fp16 on the tensor cores: the two kernels of
- * attention_backward.cu, whose formulas and order they have, with the tiles of attention_mma.cuh.
- * Four warps have 16 keys (or queries) each and go over tiles of queries (or keys), which are copied
- * one ahead; a tile of scores becomes p and ds in the registers that it was summed in, and is the
- * next product's left factor from there. Masked are only tiles on the diagonal and, for keys, a last
- * one that is cut; the loops over all others have no comparison.
+/* The backward pass of attention in bf16 or fp16 on the tensor cores: the two kernels of
+ * attention_backward.cu, with the same formulas and order, and the tiles of attention_mma.cuh. Four warps
+ * have 16 keys (or queries) each and loop over tiles of queries (or keys), which are copied one tile
+ * ahead. A tile of scores is replaced by p and ds in its accumulator registers, which are the left factor
+ * of the next product. Only tiles on the diagonal and, for keys, an incomplete last tile are masked; the
+ * loops over all other tiles have no comparison.
  *
- * p and ds are rounded to 16 bits before they meet dy, q and k: an error of half a unit in the last
- * place of each, beside the one that storing the gradient makes. Sums and exponentials are fp32.
- * What bounds it at D 64: 4 and 3 products of 64 x 64 x 64 a pair of tiles beside twice the
- * exponentials of the forward pass; the tensor cores come first here. In registers: dk and dv are
- * two outputs, so a tile has 32 queries where heads are wider than 64 or there is a dropout, and the
- * keys' left factors are read from shared memory for each tile; dq is one, and its left factors stay.
+ * p and ds are rounded to 16 bits before they are multiplied by dy, q and k: an error of half a unit in the
+ * last place of each, in addition to that of storing the gradient. Sums and exponentials are fp32.
+ * Performance limit at D 64: 4 and 3 products of 64 x 64 x 64 per pair of tiles, and twice the
+ * exponentials of the forward pass; here the tensor cores dominate. Registers: dk and dv are two outputs,
+ * so a tile has 32 queries if heads are wider than 64 or with a dropout, and the left factors of the keys
+ * are read from shared memory for each tile; dq is one output, and its left factors stay in registers.
  *
- * Invariants: as attention_mma.cuh: equal bits from run to run, and what is not seen reaches
- * nothing. */
+ * Invariants: as in attention_mma.cuh: equal bits from run to run, and masked pairs do not affect any
+ * result. */
 #ifndef TRINE_DEVICE_CUDA_ATTENTION_MMA_BACKWARD_CUH
 #define TRINE_DEVICE_CUDA_ATTENTION_MMA_BACKWARD_CUH
 
 #include "device/cuda/attention_mma.cuh"
 
-/* to (64, D) = the block's rows of out, times factor; `left` rows are there. */
+/* to (64, D) = the thread block's rows of out, times factor; `left` rows exist. */
 template <int WIDTH, mma_type TYPE, bool WIDE>
 static __device__ inline void attention_mma_store(uint16_t *to, uint32_t stride,
                                                   const float out[WIDTH / 8][4], float factor,
@@ -36,14 +36,14 @@ static __device__ inline void attention_mma_store(uint16_t *to, uint32_t stride,
     }
 }
 
-/* Of one pair: the score becomes p, dy_v - delta becomes ds. `shift` is lse in units of log 2. */
+/* For one pair: replaces the score by p and dy_v - delta by ds. `shift` is lse in units of log 2. */
 static __device__ inline void attention_mma_pair(float *score, float *dy_v, float scale,
                                                  float shift) {
     *score = ptx_exp2(fmaf(*score, scale, -shift));
     *dy_v = *score * *dy_v;
 }
 
-/* The same with a dropout's factor, from dy_v. */
+/* The same with a dropout factor, from dy_v. */
 static __device__ inline void attention_mma_pair_dropped(float *score, float *dy_v, float scale,
                                                          float shift, float delta, float factor) {
     const float p = ptx_exp2(fmaf(*score, scale, -shift));
@@ -53,7 +53,7 @@ static __device__ inline void attention_mma_pair_dropped(float *score, float *dy
 
 /* ---- dk, dv: rows are keys, columns are queries ---- */
 
-/* Queries of a tile: as many as registers have room for. */
+/* Queries of a tile, limited by the number of registers. */
 static inline __host__ __device__ constexpr int attention_mma_keys_cols(int width, bool drop) {
     return width <= 64 && !drop ? 64 : 32;
 }
@@ -70,9 +70,9 @@ static inline __host__ __device__ constexpr int attention_mma_keys_shared(int wi
            (int)sizeof(uint16_t);
 }
 
-/* Of a tile's queries: lse in units of log 2, (COLS), and behind it -delta, in the order in which
- * two columns of a product are added up: -delta[2j], -delta[2j + 1], and both again. Threads 0 to 63
- * bring an lse each, the others a delta. */
+/* For the queries of a tile: lse in units of log 2, (COLS), followed by -delta in the order in which two
+ * columns of a product are summed: -delta[2j], -delta[2j + 1], and both again. Threads 0 to 63 load an lse
+ * each, the others a delta. */
 template <int COLS>
 static __device__ inline void attention_mma_put_sums(float *sums, float sum) {
     const int thread = (int)threadIdx.x % MMA_TILE;
@@ -89,8 +89,8 @@ static __device__ inline float attention_mma_get_sum(const float *sums, int quer
     return query + (int)threadIdx.x % MMA_TILE < T ? sums[query] : 0.0f;
 }
 
-/* What the dropout multiplies scores[n] by; `first` is the element of query 0 and the warp's key 0.
- * Four lanes with neighbouring keys share blocks of words. */
+/* The dropout factors of scores[n]; `first` is the element of query 0 and the warp's key 0. Four lanes with
+ * neighbouring keys share Philox blocks. */
 static __device__ inline void attention_mma_key_factors(float factors[4], const cuda_drop *drop,
                                                         uint64_t sample, uint64_t first,
                                                         unsigned n) {
@@ -109,9 +109,9 @@ static __device__ inline void attention_mma_key_factors(float factors[4], const 
     for (int i = 0; i < 4; i++) factors[i] = cuda_drop_factor(drop, words.at[i]);
 }
 
-/* Scores and dy v (or, without a dropout, dy v - delta) become p and ds; with MASKED zeros where
- * nothing is seen: before the key itself, `first` being this lane's first key minus the tile's first
- * query, and from query `left` on. */
+/* Replaces scores and dy v (or, without a dropout, dy v - delta) by p and ds; with MASKED by zeros for
+ * masked pairs: queries before the key (`first` is this lane's first key minus the tile's first query) and
+ * queries from `left` on. */
 template <int COLS, bool DROP, bool MASKED>
 static __device__ inline void
 attention_mma_key_pairs(float p[COLS / 8][4], float ds[COLS / 8][4], const float *sums,
@@ -143,7 +143,7 @@ attention_mma_key_pairs(float p[COLS / 8][4], float ds[COLS / 8][4], const float
     }
 }
 
-/* What the sums over a tile's columns begin with: zeros, or each column's -delta. */
+/* The initial values of the sums over a tile's columns: zeros, or -delta of each column. */
 template <int COLS, bool DROP>
 static __device__ inline void attention_mma_begin(float ds[COLS / 8][4], const float *sums) {
 #pragma unroll
@@ -168,7 +168,7 @@ static __device__ inline void attention_mma_product(float scores[COLS / 8][4], c
     }
 }
 
-/* What a block of keys goes over its queries with. */
+/* The state of a thread block of keys in its loop over queries. */
 template <int WIDTH> struct attention_mma_key_block {
     float dk[WIDTH / 8][4], dv[WIDTH / 8][4];
     attention_mma_source from; /* queries and dy */
@@ -177,7 +177,7 @@ template <int WIDTH> struct attention_mma_key_block {
     int key, query, stage; /* the stage with the tile of `query`, 0 or its elements */
 };
 
-/* One tile of queries; the next is fetched meanwhile. `keys` has keys and values. */
+/* Processes one tile of queries while the next is copied. `keys` has keys and values. */
 template <int WIDTH, typename real, bool DROP, bool WIDE, bool MASKED>
 static __device__ inline void attention_mma_keys_tile(attention_mma_key_block<WIDTH> *w,
                                                       const uint16_t *keys, uint16_t *stages,
@@ -207,7 +207,7 @@ static __device__ inline void attention_mma_keys_tile(attention_mma_key_block<WI
     w->query = next, w->stage = size - w->stage;
 }
 
-/* The tiles of all queries that see the block's keys. */
+/* Processes the tiles of all queries that attend to the keys of the thread block. */
 template <int WIDTH, typename real, bool DROP, bool WIDE>
 static __device__ inline void attention_mma_keys_tiles(attention_mma_key_block<WIDTH> *w,
                                                        const uint16_t *keys, uint16_t *stages,
@@ -223,8 +223,8 @@ static __device__ inline void attention_mma_keys_tiles(attention_mma_key_block<W
     } while (w->query < T);
 }
 
-/* Launched with ATTENTION_THREADS threads, attention_mma_keys_shared(WIDTH, DROP) bytes, and a block
- * for every 64 keys of each head; WIDE as the forward kernel's. */
+/* Launched with ATTENTION_THREADS threads, attention_mma_keys_shared(WIDTH, DROP) bytes, and a thread block
+ * for every 64 keys of each head; WIDE as in the forward kernel. */
 template <int WIDTH, typename real, bool DROP, bool WIDE>
 static __global__ void __launch_bounds__(ATTENTION_THREADS, 2)
     attention_mma_keys(real *dqkv, const real *dy, const real *qkv, const float *lse,
@@ -272,7 +272,7 @@ attention_mma_query_pairs(float scores[8][4], float ds[8][4], const float shift[
                           const float delta[2], const cuda_drop *drop, const attention_shape *s,
                           size_t head, int query, int key) {
     const int g = (int)threadIdx.x % WARP / 4, t = (int)threadIdx.x % 4;
-    const int last = (int)threadIdx.x / WARP * 16 + g - 2 * t; /* that row g sees on the diagonal */
+    const int last = (int)threadIdx.x / WARP * 16 + g - 2 * t; /* that row g attends to on the diagonal */
     uint64_t sample = 0, first = 0;
     if (DROP) first = attention_drop_at(drop, s, head, (size_t)query, &sample) + (size_t)key;
 #pragma unroll
@@ -291,7 +291,7 @@ attention_mma_query_pairs(float scores[8][4], float ds[8][4], const float shift[
     }
 }
 
-/* A tile of keys, and the values behind them; with MASKED the one on the diagonal. */
+/* A tile of keys, followed by their values; with MASKED the one on the diagonal. */
 template <int WIDTH, typename real, bool DROP, bool MASKED>
 static __device__ inline void
 attention_mma_dq_tile(attention_mma_query_block<WIDTH> *w, const uint16_t *keys, uint16_t *room,
@@ -323,7 +323,7 @@ attention_mma_query_sums(attention_mma_query_block<WIDTH> *w, const float *lse, 
     }
 }
 
-/* The same, with attention_mma_queries_shared(WIDTH) bytes, a block for every 64 queries. */
+/* The same, with attention_mma_queries_shared(WIDTH) bytes and a thread block for every 64 queries. */
 template <int WIDTH, typename real, bool DROP, bool WIDE>
 static __global__ void __launch_bounds__(ATTENTION_THREADS, WIDTH <= 64 ? 3 : 2)
     attention_mma_dq(real *dqkv, const real *dy, const real *qkv, const float *lse,
@@ -348,7 +348,7 @@ static __global__ void __launch_bounds__(ATTENTION_THREADS, WIDTH <= 64 ? 3 : 2)
     attention_mma_arrive();
     attention_mma_left<WIDTH>(w.q, tiles + size);
     attention_mma_left<WIDTH>(w.dy, tiles + size + tile);
-    /* `left` keys lie behind the tile. */
+    /* `left` keys follow the tile. */
     for (int left = T - MMA_TILE; left >= T - query; left -= MMA_TILE) {
         attention_mma_arrive();
         attention_mma_fetch<WIDTH, MMA_TILE, WIDE>(tiles + (size - stage), &from, left, D);

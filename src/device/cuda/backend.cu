@@ -1,5 +1,5 @@
-/* The tables of the cuda device and what opens and closes it. Everything that it does is done in
- * order on one stream, the compute stream. */
+/* The tables of the cuda device, and the functions that open and close it. All its work runs in order on one
+ * CUDA stream, the compute stream. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -7,16 +7,15 @@
 
 /* ---- Memory ---------------------------------------------------------------------------------- */
 
-/* Copies and fills return nothing: what they could not do is kept for the next call that can say
- * it. The first one counts, the others follow from it. A launch in between shall not take it for
- * its own. */
+/* Copies and fills return nothing. Their first error is kept until the next call that can report it; later errors
+ * follow from it. The error is cleared in CUDA, so that a launch in between does not report it as its own. */
 static void keep(device *d, cudaError_t e) {
     if (e == cudaSuccess) return;
     (void)cudaGetLastError();
     if (cuda_of(d)->failed == cudaSuccess) cuda_of(d)->failed = e;
 }
 
-/* Waits for all that is in the queue; what fails there is the device's end. */
+/* Waits until the queue is empty. After an error in the queue the device is unusable. */
 static trine_status finish(device *d) {
     keep(d, cudaStreamSynchronize(cuda_of(d)->compute));
     cudaError_t e = cuda_of(d)->failed;
@@ -28,20 +27,20 @@ static trine_status memory_alloc(device *d, void **p, size_t bytes) {
     size_t left = 0, all = 0;
     cudaError_t e = cudaMalloc(p, bytes);
     if (e == cudaErrorMemoryAllocation) {
-        (void)cudaGetLastError(); /* it has been heard */
+        (void)cudaGetLastError(); /* cleared: it is reported here */
         (void)cudaMemGetInfo(&left, &all);
-        return RAISE(TRINE_ENOMEM, "no memory for %zu bytes on GPU %d: %zu of its %zu are free",
+        return RAISE(TRINE_ENOMEM, "no memory for %zu bytes on GPU %d; %zu of %zu bytes are free",
                      bytes, cuda_of(d)->ordinal, left, all);
     }
     CHECK(e == cudaSuccess, TRINE_EMATH, "GPU %d: %s", cuda_of(d)->ordinal, cudaGetErrorString(e));
-    /* Zero for every stream, and not only for those that wait for this one. */
+    /* Wait, so that the zeros are visible to every stream. */
     keep(d, cudaMemsetAsync(*p, 0, bytes, cuda_of(d)->compute));
     return finish(d);
 }
 
 static void memory_free(device *d, void *p, size_t bytes) {
     (void)bytes;
-    keep(d, cudaStreamSynchronize(cuda_of(d)->compute)); /* somebody may still use it */
+    keep(d, cudaStreamSynchronize(cuda_of(d)->compute)); /* queued work may still use it */
     keep(d, cudaFree(p));
 }
 
@@ -82,7 +81,7 @@ static const device_memory memory = {
 
 /* ---- Operators ------------------------------------------------------------------------------- */
 
-/* C++ before 20 has no names here: each line sets its own field. */
+/* C++ before C++20 has no designated initializers, so each line sets its own field. */
 static ops operators(int types) {
     ops table;
 #define ROW(op, ...) table.op = cuda_##op[types];
@@ -116,23 +115,23 @@ static int gpu_count(char *why, size_t size) {
     cudaError_t e = cudaGetDeviceCount(&count);
     if (e == cudaSuccess && count > 0) return count;
     (void)cudaGetLastError();
-    snprintf(why, size, "%s", e == cudaSuccess ? "there is none" : cudaGetErrorString(e));
+    snprintf(why, size, "%s", e == cudaSuccess ? "no GPU found" : cudaGetErrorString(e));
     return 0;
 }
 
-/* What failed has been heard once it is raised: the next launch shall not find it. */
+/* Clears the error in CUDA when it is raised, so that the next launch does not report it again. */
 #define TRY_OPEN(call)                                                                             \
     do {                                                                                           \
         cudaError_t try_open_ = (call);                                                            \
         if (try_open_ != cudaSuccess) (void)cudaGetLastError();                                    \
         CHECK(try_open_ != cudaErrorMemoryAllocation, TRINE_ENOMEM,                                \
-              "GPU %d has no memory left for the device itself: %s", cuda_of(d)->ordinal,          \
+              "GPU %d has no free memory for the device's own buffers: %s", cuda_of(d)->ordinal,   \
               cudaGetErrorString(try_open_));                                                      \
         CHECK(try_open_ == cudaSuccess, TRINE_EUNSUPPORTED, "GPU %d cannot be used: %s",           \
               cuda_of(d)->ordinal, cudaGetErrorString(try_open_));                                 \
     } while (0)
 
-/* The fill is the first work that the GPU gets: a driver or a GPU that cannot run it shows here. */
+/* The fill is the first work on the GPU, so an unusable driver or GPU is detected here. */
 static trine_status gpu_set_up(device *d) {
     cuda_state *s = cuda_of(d);
     TRY_OPEN(cudaSetDevice(s->ordinal));
@@ -204,7 +203,7 @@ static void gpu_unpin(device *d, void *p) {
     keep(d, cudaHostUnregister(p));
 }
 
-/* ---- The seam -------------------------------------------------------------------------------- */
+/* ---- Exported interface ---------------------------------------------------------------------- */
 
 static cuda_backend backend = {
     CUDA_ABI, ops_of,  &memory,   gpu_count, gpu_open,           gpu_close,

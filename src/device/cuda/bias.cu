@@ -4,7 +4,7 @@
 
 #define BLOCKS 8 /* of a multiprocessor, at once */
 
-/* A thread keeps its four columns' bias and goes down the rows. */
+/* A thread keeps the bias of its four columns and goes down the rows. */
 template <bool VECTOR, typename real>
 static __global__ AT_ONCE(PLANE, BLOCKS) void bias_residual_kernel(real *y, const real *bias,
                                                                    const real *residual, size_t T,
@@ -46,8 +46,9 @@ CUDA_OF_COMPUTE(bias_residual);
 #define SUM_ROWS    (SUM_WARPS * AHEAD)
 #define SUM_BLOCKS  1024 /* enough for any GPU, four at once on a multiprocessor */
 
-/* Whole turns of a block's warps, and no more pieces than are needed to fill a GPU: they are written
- * and read once more, at most SUM_BLOCKS * SUM_COLUMNS floats where N is not wider than that. */
+/* A multiple of the rows that the warps of a thread block process at a time, and no more partials than are
+ * needed to fill a GPU: they are written and read once more, at most SUM_BLOCKS * SUM_COLUMNS floats
+ * unless N is larger. */
 static cuda_cut cut_of(size_t T, size_t N) {
     const size_t across = cuda_ceil(N, SUM_COLUMNS);
     const size_t most = across < SUM_BLOCKS ? SUM_BLOCKS / across : 1;
@@ -55,10 +56,10 @@ static cuda_cut cut_of(size_t T, size_t N) {
     return {rows, cuda_ceil(T, rows)};
 }
 
-/* pieces (gridDim.y, N): piece p is the sum of `rows` rows from p * rows on: each warp's, every
- * SUM_WARPS-th row, ascending, then the warps', ascending. */
+/* partials (gridDim.y, N): partial p is the sum of `rows` rows from p * rows on: each warp sums every
+ * SUM_WARPS-th row in ascending order, then the sums of the warps are added in ascending order. */
 template <bool VECTOR, typename real>
-static __global__ AT_ONCE(SUM_WARPS *WARP, 4) void bias_backward_kernel(float *pieces,
+static __global__ AT_ONCE(SUM_WARPS *WARP, 4) void bias_backward_kernel(float *partials,
                                                                         const real *dy, size_t T,
                                                                         size_t N, size_t rows) {
     __shared__ float parts[SUM_WARPS][SUM_COLUMNS];
@@ -80,7 +81,7 @@ static __global__ AT_ONCE(SUM_WARPS *WARP, 4) void bias_backward_kernel(float *p
     if (column >= SUM_COLUMNS || first + column >= N) return;
     float total = parts[0][column];
     for (int w = 1; w < SUM_WARPS; w++) total += parts[w][column];
-    pieces[blockIdx.y * N + first + column] = total;
+    partials[blockIdx.y * N + first + column] = total;
 }
 
 template <typename real, typename grad>
@@ -89,19 +90,18 @@ static trine_status bias_backward(device *d, void *dbias, const void *dy_, size_
     const real *dy = (const real *)dy_;
     grad *none = NULL;
     if (N == 0) return TRINE_OK;
-    float *pieces = cuda_of(d)->scratch;
+    float *partials = cuda_of(d)->scratch;
     cuda_cut cut = T ? cut_of(T, N) : cuda_cut{0, 0};
     CHECK(cut.count <= CUDA_SCRATCH / N, TRINE_EUNSUPPORTED,
-          "column sums of a matrix of %zu columns; the cuda device has scratch for %zu", N,
-          CUDA_SCRATCH);
+          "bias_backward: %zu columns; the cuda device has scratch for %zu", N, CUDA_SCRATCH);
     if (T > 0) {
         dim3 grid((unsigned)cuda_ceil(N, SUM_COLUMNS), (unsigned)cut.count);
         bool vector = N % 4 == 0 && cuda_aligned(dy);
         auto kernel = vector ? bias_backward_kernel<true, real> : bias_backward_kernel<false, real>;
-        LAUNCH(d, kernel, grid, dim3(WARP, SUM_WARPS), 0)(pieces, dy, T, N, cut.rows);
+        LAUNCH(d, kernel, grid, dim3(WARP, SUM_WARPS), 0)(partials, dy, T, N, cut.rows);
         TRY(LAUNCHED(bias_backward_kernel));
     }
-    return cuda_sum_partials(d, (grad *)dbias, none, pieces, cut.count, N, N, mode);
+    return cuda_sum_partials(d, (grad *)dbias, none, partials, cut.count, N, N, mode);
 }
 
 CUDA_OF_BOTH(bias_backward);

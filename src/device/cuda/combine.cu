@@ -5,11 +5,11 @@
 #define BLOCKS  2048 /* fill any GPU; a thread then has several elements */
 
 #define ADD(a, b) ((a) + (b))
-/* A NaN on either side wins: it must be seen. */
+/* A NaN on either side is the result, so that it is not lost. */
 #define LARGER_OR_NAN(a, b) ((b) > (a) || (b) != (b) ? (b) : (a))
 #define LARGER(a, b)        ((b) > (a) ? (b) : (a))
 
-/* No multiplication stands beside the additions, so none can be contracted. */
+/* There are no multiplications that the compiler could contract with the additions. */
 #define DEFINE_COMBINE(name, type, combine)                                                        \
     static __global__ void name(type *dst, const type *others, const type *own, size_t stride,     \
                                 int rank, int size, size_t count) {                                \
@@ -24,7 +24,7 @@
         }                                                                                          \
     }
 
-/* 16-bit numbers are combined in fp32, and rounded when all are in. */
+/* 16-bit numbers are combined in fp32 and rounded once at the end. */
 #define DEFINE_COMBINE_HALF(name, load, round, combine)                                            \
     static __global__ void name(uint16_t *dst, const uint16_t *others, const uint16_t *own,        \
                                 size_t stride, int rank, int size, size_t count) {                 \

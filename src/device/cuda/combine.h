@@ -1,23 +1,22 @@
-/* Sums and maxima of several ranks' addends on the device, in rank order: element by element
- * ((r0 + r1) + r2) + ..., as comm/reduce/rank_order.c adds on the host, so the bits are the same. A maximum is
- * NaN when one of them is; integers wrap; 16-bit numbers are added in fp32 and rounded once.
+/* Sums and maxima of the addends of several ranks on the device, in rank order: element by element
+ * ((r0 + r1) + r2) + ..., like comm/reduce/rank_order.c on the host, so the bits are the same. A maximum is
+ * NaN if an addend is; integers wrap; 16-bit numbers are added in fp32 and rounded once.
  *
- * Invariant: the result depends on the addends alone, not on the grid. Cost: each addend is read
- * once, the result written once. */
+ * Invariant: the result depends on the addends only, not on the grid. Cost: each addend is read
+ * once, the result is written once. */
 #ifndef TRINE_DEVICE_CUDA_COMBINE_H
 #define TRINE_DEVICE_CUDA_COMBINE_H
 
 #include "device/cuda/cuda.h"
 
-/* Addend r (count elements) lies r * stride elements behind `others`, but for that of `rank`, which
- * lies at `own`. */
+/* Addend r (count elements) is at `others` + r * stride elements; that of `rank` is at `own`. */
 typedef struct {
     const void *others, *own;
     size_t stride;
     int rank, size;
 } combine_addends;
 
-/* dst (count) = the addends, on `stream`; dst may be own. Errors: TRINE_EMATH. */
+/* dst (count) = the combined addends, on `stream`; dst may be own. Errors: TRINE_EMATH. */
 trine_status cuda_combine(device *d, cudaStream_t stream, void *dst, const combine_addends *addends,
                           size_t count, trine_dtype type, trine_reduction op);
 

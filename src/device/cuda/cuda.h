@@ -1,16 +1,17 @@
-/* What the files of the cuda device share. Each operator is one file, NAME.cu: kernels, and one
- * function of exactly the type that ops.h asks for, which launches them on the device's compute
- * stream and returns; both are templates over the device's types, and cuda_OP has the function of
- * each table (CUDA(op)). Compiled by nvcc for GPUs; by the host's compiler against emu's
- * headers, where the same kernels run on the processor, a thread at a time, for tests.
+/* Shared declarations of the cuda device. Each operator is a file NAME.cu with its kernels and one
+ * function with exactly the type in ops.h, which launches them on the device's compute stream and
+ * returns. Both are templates over the device's types; cuda_OP has the function of each table
+ * (CUDA(op)). nvcc compiles the files for GPUs; for tests the host's compiler compiles them with the
+ * headers of emu, and the same kernels run on the CPU, one thread at a time.
  *
- * Rules that make both work: kernels are launched with LAUNCH only; shared memory whose size is
- * known at launch is named with SHARED_MEMORY; no other language extension than __global__,
+ * Rules for both compilers: kernels are launched with LAUNCH only; shared memory whose size is known
+ * at launch is declared with SHARED_MEMORY; the only language extensions are __global__,
  * __device__, __shared__, __syncthreads, the *_sync shuffles and the vector types.
  * Invariants: equal bits from run to run: no atomics on floating-point data, sums in an order that
- * depends on the shapes alone. Every pointer is 256-byte aligned where a tensor starts; rows need
- * not be: kernels look before they read several elements at once. A launch that cannot be made is
- * TRINE_EMATH, or TRINE_ENOMEM when there is no memory for its code; what goes wrong in a kernel shows at the next device_wait, read or write. */
+ * depends on the shapes only. The start of a tensor is 256-byte aligned; rows need not be aligned,
+ * and kernels check before they read several elements at once. A failed launch is
+ * TRINE_EMATH, or TRINE_ENOMEM if there is no memory for the kernel's code; errors in a kernel are reported by the
+ * next device_wait, read or write. */
 #ifndef TRINE_DEVICE_CUDA_CUDA_H
 #define TRINE_DEVICE_CUDA_CUDA_H
 
@@ -41,7 +42,7 @@ typedef struct {
     float *scratch;  /* (CUDA_SCRATCH), of the compute stream */
     void *workspace; /* CUDA_WORKSPACE bytes, of the compute stream */
     struct cuda_matmuls *matmuls; /* matmul.cu's */
-    cudaError_t failed; /* of a copy or a fill; the next read, write or wait says it */
+    cudaError_t failed; /* of a copy or a fill; reported by the next read, write or wait */
 } cuda_state;
 
 static inline cuda_state *cuda_of(const device *d) {
@@ -76,11 +77,10 @@ static inline trine_status cuda_launched(const char *kernel, const char *file, i
 }
 #define LAUNCHED(kernel) cuda_launched(#kernel, __FILE__, __LINE__, __func__)
 
-/* What the tables are made for, {compute, grads}; a file's functions are templates over what they
- * must know of it. */
+/* The types of the tables, {compute, grads}; functions are templates over those types that they depend on. */
 enum { CUDA_F32, CUDA_BF16_F32, CUDA_BF16_BF16, CUDA_F16_F32, CUDA_F16_F16, CUDA_TYPES };
 
-/* Functions of exactly the type that the tables ask for, one a table. */
+/* Functions with exactly the type in the tables, one per table. */
 #define CUDA_FUNCTIONS(op)  const __typeof__(((ops *)0)->op) cuda_##op[CUDA_TYPES]
 #define CUDA_OF_ALL(op)     CUDA_FUNCTIONS(op) = {op, op, op, op, op}
 #define CUDA_OF_COMPUTE(op) CUDA_FUNCTIONS(op) = {op<float>, op<bf16>, op<bf16>, op<fp16>, op<fp16>}
@@ -99,15 +99,15 @@ static inline size_t cuda_bytes(trine_dtype type) {
 OPS_LIST(CUDA, CUDA)
 CUDA(attention_workspace)
 
-/* host.cu: RAISE, TRY and ASSERT go to the library that opened this object. To be called first. */
+/* host.cu: RAISE, TRY and ASSERT call the library that opened this object. Must be called first. */
 void cuda_host_set(const cuda_host *host);
 
-/* src/comm/transport/nccl/nccl.cu: backend.h's `nccl`; absent.cu: NULL. */
+/* src/comm/transport/nccl/nccl.cu: `nccl` of backend.h; absent.cu: NULL. */
 const void *cuda_nccl_table(void);
-/* NCCL's version code; 0: it is not there, or not opened yet. */
+/* NCCL's version code; 0: not available, or not opened yet. */
 int cuda_nccl_version(void);
 
-/* link.cu: backend.h's `link`. */
+/* link.cu: `link` of backend.h. */
 cuda_link cuda_link_to(const device *d, const char *bus);
 
 /* matmul.cu */
@@ -117,7 +117,7 @@ int cuda_matmuls_version(void); /* the library's */
 /* The library's handle, for products.cu. */
 void *cuda_matmuls_library(const device *d);
 
-/* marks.cu and products.cu: what measure.h says. */
+/* marks.cu and products.cu: see events.h. */
 extern const cuda_measure cuda_measures_all;
 trine_status cuda_product_create(device *d, cuda_product **p, const cuda_product_config *config);
 void cuda_product_destroy(cuda_product **p);

@@ -1,12 +1,13 @@
-/* The mask is computed where it is used, and never stored: a thread has four neighbouring elements,
- * one block of words, in every row that it goes through (two where rows are no multiple of four
- * long). Some 100 integer instructions a four beside 24 bytes of fp32 or 12 of 16 bits: bandwidth
- * leaves room for twice that in fp32 on an H200, in 16 bits the words are as long as the memory. */
+/* The mask is computed where it is used and never stored: a thread has four neighbouring elements, one
+ * Philox block, in every row that it processes (two blocks if the row length is not a multiple of four).
+ * That is some 100 integer instructions per four elements, besides 24 bytes of traffic in fp32 or 12 in
+ * 16 bits: on an H200 bandwidth allows twice as many instructions in fp32; in 16 bits the words take as
+ * long as the memory traffic. */
 #include "device/cuda/dropout.cuh"
 
 #define BLOCKS 6 /* of a multiprocessor, at once */
 
-/* A row of the call: its sample, and its first element in there. */
+/* A row of the call: its sample, and its first element within the sample. */
 static inline __device__ void row_of(const cuda_drop *drop, size_t t, size_t N, uint64_t *sample,
                                      uint64_t *element) {
     uint64_t row = drop->first + t;

@@ -1,15 +1,15 @@
-/* Which elements a dropout keeps, on the GPU: ops.h's dropout_args in code, the same words as
- * device/dropout.h has (tests/ops compare element for element).
+/* The elements that a dropout keeps, on the GPU: implements dropout_args of ops.h with the same words as
+ * device/dropout.h (tests/ops compare element by element).
  *
- * Invariant: a word is a function of (key, sample, element), whoever asks. Cost: one Philox4x32-10
- * block is 20 multiplications of 32 by 32 bits, some 100 instructions, and good for four
- * neighbouring elements: who has fours that begin at a multiple of four asks once for each. */
+ * Invariant: a word is a function of (key, sample, element) only. Cost: one Philox4x32-10 block is 20
+ * multiplications of 32 by 32 bits, some 100 instructions, and serves four neighbouring elements that
+ * start at a multiple of four. */
 #ifndef TRINE_DEVICE_CUDA_DROPOUT_CUH
 #define TRINE_DEVICE_CUDA_DROPOUT_CUH
 
 #include "device/cuda/kernel.cuh"
 
-/* dropout_args, as kernels want them. */
+/* dropout_args in the form for kernels. */
 typedef struct {
     uint64_t key, sample, first, T;
     uint32_t threshold;
@@ -47,8 +47,8 @@ static inline __device__ float cuda_drop_factor(const cuda_drop *drop, uint32_t 
     return word >= drop->threshold ? drop->scale : 0.0f;
 }
 
-/* What elements [first, first + 4) of sample number `sample` are multiplied by. Words are chosen
- * with indices that are known to the compiler, so that they stay in registers. */
+/* The factors of elements [first, first + 4) of sample number `sample`. Words are selected with indices
+ * that are compile-time constants, so that they stay in registers. */
 static inline __device__ four cuda_drop_four(const cuda_drop *drop, uint64_t sample,
                                              uint64_t first) {
     const unsigned off = (unsigned)(first % 4);
@@ -66,7 +66,7 @@ static inline __device__ four cuda_drop_four(const cuda_drop *drop, uint64_t sam
     return factors;
 }
 
-/* What one element is multiplied by. */
+/* The factor of one element. */
 static inline __device__ float cuda_drop_one(const cuda_drop *drop, uint64_t sample,
                                              uint64_t element) {
     cuda_words words = cuda_dropout_block(drop->key, sample, element / 4);

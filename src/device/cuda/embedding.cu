@@ -1,18 +1,18 @@
 /* Rows of a table by token, and their gradients.
  *
- * The backward pass adds in ascending t without atomics and without an index in memory. Each block
- * owns the table's rows v with v mod tiles = blockIdx.x (so that frequent tokens, which have low
- * numbers, spread over blocks). It looks at all tokens in ascending t, lists those that are its own
- * in shared memory, and when the list is nearly full or all are seen, its warps add: a warp has 128
+ * The backward pass adds in ascending t without atomics and without an index in memory. Each thread
+ * block owns the rows v of the table with v mod tiles = blockIdx.x (frequent tokens have low numbers and
+ * are so distributed over thread blocks). It scans all tokens in ascending t and lists its own in shared
+ * memory. When the list is nearly full or all tokens have been scanned, its warps add: a warp has 128
  * columns of one row at a time, finds the row's tokens in the list, and keeps the sum in registers.
- * Every element of the table is owned by one thread at a time. Cost: every block reads all tokens,
- * from the L2 cache (at most 1024 blocks of 4 T bytes); dx is read once; a row is written once, and
- * read too when it is added to. A token that occurs n times makes one warp go through n loads,
- * AHEAD at a time: some n / AHEAD latencies of memory, which shows when a token makes up more than
- * some 5% of 32768. Scratch: none but 16 KiB of shared memory for each block. A row is rounded
- * once: where it has 16 bits and the list does not hold all of a block's tokens, the block's warps
- * look at all tokens for each of its rows instead, T / 32 steps a row and 128 columns. That takes
- * more than 1024 tokens in 1/1024 of the vocabulary. */
+ * Every element of the table is owned by one thread at a time. Cost: every thread block reads all
+ * tokens, from the L2 cache (at most 1024 thread blocks, 4 T bytes each); dx is read once; a row is
+ * written once, and also read if it is added to. For a token that occurs n times one warp does n loads,
+ * AHEAD at a time: some n / AHEAD memory latencies, which is noticeable if a token makes up more than
+ * some 5% of 32768. Scratch: 16 KiB of shared memory for each thread block. A row is rounded once: if
+ * it has 16 bits and the list is too short for the tokens of a thread block, its warps scan all tokens
+ * for each of its rows instead, T / 32 steps per row and 128 columns. That requires more than 1024 tokens
+ * in 1/1024 of the vocabulary. */
 #include "device/cuda/kernel.cuh"
 
 /* ---- Forward --------------------------------------------------------------------------------- */
@@ -68,7 +68,7 @@ CUDA_OF_COMPUTE(embedding_forward);
 #define AHEAD     8          /* rows of dx that a lane has in flight */
 #define COLUMNS   (4 * WARP) /* of a warp */
 
-/* The table, and a block's rows of it: row r is v = r * tiles + blockIdx.x. */
+/* The table, and the rows of a thread block: row r is v = r * tiles + blockIdx.x. */
 typedef struct {
     const int32_t *tokens;
     int32_t first;
@@ -81,20 +81,20 @@ template <typename real, typename grad> struct problem : places {
     const real *dx;
 };
 
-/* A block's tokens, ascending in t; `row` is the block's own number of the table's row. */
+/* The tokens of a thread block, ascending in t; `row` is the row number r within the thread block. */
 typedef struct {
     unsigned t[LIST], row[LIST], found[WARPS];
 } list;
 
-/* The row of token t if it is this block's, otherwise -1. */
+/* The row r of token t if this thread block owns it, otherwise -1. */
 static inline __device__ int64_t own_row(const places *p, size_t t) {
     int64_t v = t < p->T ? (int64_t)p->tokens[t] - p->first : -1;
     if (v < 0 || v >= (int64_t)p->V) return -1;
     return (v & ((1 << p->tile_bits) - 1)) == blockIdx.x ? v >> p->tile_bits : -1;
 }
 
-/* Appends this block's tokens among LOOK from t0 on; returns the new count, the same in all
- * threads. Order: by warp, by look, by lane, which is ascending t. */
+/* Appends this thread block's tokens among the tokens scanned from t0 on; returns the new count, the same
+ * in all threads. Order: by warp, by scan step, by lane, which is ascending t. */
 static inline __device__ unsigned look(const places *p, list *l, size_t t0, unsigned count) {
     unsigned warp = threadIdx.x / WARP, lane = threadIdx.x % WARP, mine[LOOKS], found = 0;
     size_t begin = t0 + warp * (WARP * LOOKS) + lane;
@@ -118,7 +118,7 @@ static inline __device__ unsigned look(const places *p, list *l, size_t t0, unsi
     return count;
 }
 
-/* sum += the rows of dx at the lanes of `hits`, ascending; lane i holds its entry's t. */
+/* sum += the rows of dx for the lanes in `hits`, in ascending order; lane i holds the t of its entry. */
 template <bool VECTOR, typename real, typename grad>
 static inline __device__ four add_hits(four sum, const problem<real, grad> *p, unsigned hits,
                                        unsigned t, size_t c) {
@@ -135,8 +135,8 @@ static inline __device__ four add_hits(four sum, const problem<real, grad> *p, u
     return sum;
 }
 
-/* Whether entry number `entry` is a token of the block's row r, and which one: of the list, or,
- * where there is none, of all tokens. */
+/* Whether entry number `entry`, of the list or, without a list, of all tokens, belongs to row r of the thread
+ * block, and which token it is. */
 template <bool LISTED>
 static inline __device__ bool is_of_row(const places *p, const list *l, unsigned count,
                                         unsigned entry, unsigned r, unsigned *t) {
@@ -144,8 +144,8 @@ static inline __device__ bool is_of_row(const places *p, const list *l, unsigned
     return LISTED ? entry < count && l->row[entry] == r : own_row(p, entry) == (int64_t)r;
 }
 
-/* Columns [c, c + 4) of the block's row r, from all of the list, or all tokens. A whole warp
- * calls. */
+/* Columns [c, c + 4) of row r of the thread block, from the list or from all tokens. All lanes of the warp
+ * must call. */
 template <bool VECTOR, bool LISTED, typename real, typename grad>
 static inline __device__ void add_row(const problem<real, grad> *p, const list *l, unsigned count,
                                       unsigned r, size_t c, bool set) {
@@ -198,7 +198,9 @@ static trine_status embedding_backward(device *d, void *dtable, const void *dx,
                                        const int32_t *tokens, int32_t first, size_t T, size_t C,
                                        size_t V, grad_mode mode) {
     if (V == 0 || C == 0) return TRINE_OK;
-    CHECK(T <= UINT32_MAX, TRINE_EUNSUPPORTED, "%zu tokens at once on a cuda device", T);
+    CHECK(T <= UINT32_MAX, TRINE_EUNSUPPORTED,
+          "embedding_backward: %zu tokens in one call; the cuda device supports up to 4294967295",
+          T);
     problem<real, grad> p = {{tokens, first, 0, T, C, V}, (grad *)dtable, (const real *)dx};
     while (p.tile_bits < TILE_BITS && (size_t)2 << p.tile_bits <= V) p.tile_bits++;
     unsigned tiles = 1u << p.tile_bits;

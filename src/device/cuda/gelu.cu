@@ -1,17 +1,17 @@
-/* 0.5 (1 + tanh u) = 1 / (1 + e^(-2 u)), so one exponential does for both passes, as in cpu/gelu.c.
- * In fp32 it and the division are the accurate ones (1 ulp, rounded to nearest). A result that is
- * rounded to 16 bits has no use for that: there they are the special function unit's (2 ulp each, the
- * exponential of x 1.173 |x| more; CUDA Programming Guide, "Intrinsic Functions"): 2^-18 of a result
- * that is above 1e-8, where 16 bits keep 2^-9 or 2^-12. An exponential above 2^126 makes it 0, where
- * it is below 1e-36. A multiprocessor of an H100 issues 128 lanes' instructions a clock, and some 14
- * bytes of the memory's bandwidth are its: an element of 4 bytes, forwards in 16 bits, leaves room
- * for 36 instructions, one of 6, backwards, for 55; the loops have 20 and 32 (sm_90), and would have
- * 35 and 47 with the accurate functions.
- * A thread has two fours in flight in the forward pass, because it reads only one stream.
+/* 0.5 (1 + tanh u) = 1 / (1 + e^(-2 u)), so either pass needs one exponential only, as in
+ * cpu/element/gelu.c. In fp32 the exponential and the division are the accurate ones (1 ulp, rounded to
+ * nearest). Results that are rounded to 16 bits do not need that: there they use the special function
+ * unit (2 ulp each, the exponential of x 1.173 |x| more; CUDA Programming Guide, "Intrinsic Functions"),
+ * with an error of 2^-18 of a result above 1e-8, where 16 bits have 2^-9 or 2^-12. An exponential above
+ * 2^126 makes the result 0 instead of a number below 1e-36. A multiprocessor of an H100 issues the
+ * instructions of 128 lanes per clock, and its share of the memory bandwidth is some 14 bytes: an element
+ * of 4 bytes, forward in 16 bits, allows 36 instructions, one of 6 bytes, backward, 55; the loops have 20
+ * and 32 (sm_90), and would have 35 and 47 with the accurate functions.
+ * A thread has two groups of four elements in flight in the forward pass, because it reads one tensor only.
  *
- * cuBLASLt's epilogues of the same name (GELU_AUX, DGELU) are not used: how exact their tanh is
- * stands nowhere, and they take what the product has not rounded yet, so that the forward pass
- * could not be repeated to the same bits from what is kept. */
+ * cuBLASLt's epilogues of the same name (GELU_AUX, DGELU) are not used: the accuracy of their tanh is
+ * not documented, and their input is the product before rounding, so that the forward pass could not be
+ * recomputed to the same bits from the kept values. */
 #include "device/cuda/kernel.cuh"
 
 #define THREADS 256
@@ -19,7 +19,7 @@
 #define FACTOR  1.59576912160573071f /* 2 sqrt(2 / pi) */
 #define CUBIC   0.044715f
 
-/* Of numbers that are stored as `real`. */
+/* For results that are stored as `real`. */
 template <typename real> static inline __device__ float exponential(float x) {
     return __expf(x);
 }
@@ -40,8 +40,8 @@ template <typename real> static inline __device__ float forward(float x) {
 }
 
 /* With s = 1 / (1 + e), e = e^(-u):  gelu' = s + x s (1 - s) u', and 1 - s = e s. Beyond 8 the
- * second term is below 1e-18; there x is cut, so that no inf is multiplied by 0. x - x is 0, or NaN
- * where x is not finite. */
+ * second term is below 1e-18; there x is clipped, so that inf is not multiplied by 0. x - x is 0, or
+ * NaN if x is not finite. */
 template <typename real> static inline __device__ float slope(float x) {
     float cut = x < -8.0f ? -8.0f : x;
     cut = cut > 8.0f ? 8.0f : cut;

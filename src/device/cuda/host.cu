@@ -1,5 +1,5 @@
-/* What the object needs of base/status.h: it is linked with nothing of the library, whose trail is the
- * one that will be printed, so these forward to the functions that it was given. */
+/* The functions of base/status.h that the object needs. The object does not link with the library, which prints the
+ * error trail, so these functions call those that the library has passed to it. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,19 +1,18 @@
-/* What the kernels share: four elements at a time, sums over a row by a team of warps, and the
- * sizes of grids.
+/* Functions that the kernels share: loads and stores of four elements, sums over a row by a team of
+ * warps, and grid sizes.
  *
- * Kernels are templates over the types of what a `void *` of ops.h points to: `real` the compute
- * type, `grad` that of gradients of parameters. They read and write both through load and store
- * only, and compute in float: a 16-bit type is an overload of each, which rounds once, where it
- * stores.
- * A kernel with columns is a template over VECTOR: true promises that every row begins at a
- * multiple of four elements and is a multiple of four long, so that four elements are one load (16
- * bytes, or 8). The same thread has the same elements either way: addresses change no bit.
+ * Kernels are templates over the types behind the `void *` of ops.h: `real` is the compute type, `grad`
+ * the type of gradients of parameters. Both are read and written with load and store only, which have
+ * an overload for each 16-bit type; kernels compute in float and round once, when they store.
+ * A kernel with columns is a template over VECTOR: if true, every row starts at a multiple of four
+ * elements and its length is a multiple of four, so that four elements are one load (16 or 8 bytes).
+ * Each thread has the same elements in either case, so alignment changes no bit.
  *
- * A team is blockDim.x threads, whole warps, that share a row; a block has blockDim.y teams. The
- * number of warps in a team is a function of the row's length. Invariant: the order of every sum
- * depends on shapes alone, never on the GPU's size: a block that works on several rows keeps no sum
- * between them unless the shape says which rows these are. Cost: a sum is five shuffles, and one
- * barrier where a team has several warps. */
+ * A team is blockDim.x threads, complete warps, that share a row; a thread block has blockDim.y teams.
+ * The number of warps in a team is a function of the row's length. Invariant: the order of every sum
+ * depends on shapes only, never on the size of the GPU: a thread block that processes several rows
+ * keeps a sum across rows only if the shape determines which rows these are. Cost: a sum is five
+ * shuffles, and one barrier if a team has several warps. */
 #ifndef TRINE_DEVICE_CUDA_KERNEL_CUH
 #define TRINE_DEVICE_CUDA_KERNEL_CUH
 
@@ -109,7 +108,7 @@ static inline __device__ four load_row(const T *row, size_t c, size_t C) {
     return x;
 }
 
-/* The same, into it; what lies past its end is left alone. */
+/* Stores them; elements past the row's end are not written. */
 template <bool VECTOR, typename T>
 static inline __device__ void store_row(T *row, size_t c, size_t C, four x) {
     if (VECTOR) {
@@ -120,15 +119,15 @@ static inline __device__ void store_row(T *row, size_t c, size_t C, four x) {
     }
 }
 
-/* Whether p may be read by fours. */
+/* Whether p is aligned for loads of four elements. */
 template <typename T> static inline bool cuda_aligned(const T *p) {
     return (uintptr_t)p % (4 * sizeof(T)) == 0;
 }
 
-/* Before `void` of every kernel: at most `threads` a block, and `blocks` of these at once on a
- * multiprocessor, which leaves 65536 / (threads * blocks) registers to a thread. What reads several
- * elements before it uses one must leave room for them: where it is not told to, ptxas saves
- * registers and waits for each load instead. The grids below are made of the same `blocks`. */
+/* Before `void` of every kernel: at most `threads` threads in a thread block, and `blocks` thread blocks at
+ * once on a multiprocessor, which leaves 65536 / (threads * blocks) registers per thread. A kernel that
+ * reads several elements before it uses the first needs registers for them: without these bounds ptxas
+ * saves registers and waits for each load instead. The grids below use the same `blocks`. */
 #define AT_ONCE(threads, blocks) __launch_bounds__(threads, blocks)
 
 /* ---- Sums ------------------------------------------------------------------------------------ */
@@ -136,15 +135,15 @@ template <typename T> static inline bool cuda_aligned(const T *p) {
 /* The most warps that a team may have. */
 #define TEAM_WARPS 16
 
-/* Over the lanes of a warp; every lane has the same bits, since a + b is b + a. */
+/* The sum over the lanes of a warp; all lanes get the same bits, because a + b equals b + a. */
 template <typename T> static inline __device__ T warp_sum(T x) {
     for (int k = WARP / 2; k > 0; k /= 2) x += __shfl_xor_sync(ALL_LANES, x, k);
     return x;
 }
 
-/* COUNT sums over the threads of a team at once, in the order of warps. `area` is shared, (teams of
- * the block, warps, COUNT); it may be written again only after another sum with another area.
- * All threads of the block must call. */
+/* COUNT sums over the threads of a team at once, in the order of warps. `area` is shared memory, (teams
+ * of the thread block, warps, COUNT); it may be written again only after another sum with another area.
+ * All threads of the thread block must call. */
 template <int COUNT> static inline __device__ void team_sums(float *x, float *area) {
     const unsigned warps = blockDim.x / WARP;
     for (int i = 0; i < COUNT; i++) x[i] = warp_sum(x[i]);
@@ -170,16 +169,16 @@ static inline size_t cuda_ceil(size_t n, size_t by) {
     return (n + by - 1) / by;
 }
 
-/* Blocks for `work` blocks' worth, and no more than run at once, `blocks` on a multiprocessor: one
- * more would run alone after all others, on an empty GPU. */
+/* The number of thread blocks for `work` blocks of work: at most as many as run at once, `blocks` on a
+ * multiprocessor, because one more would run alone after all others. */
 static inline unsigned cuda_grid(const device *d, size_t work, unsigned blocks) {
     size_t most = (size_t)cuda_of(d)->multiprocessors * blocks;
     return (unsigned)(work < most ? work : most);
 }
 
-/* A (rows, columns) matrix by threads that keep their four columns: blocks of at most PLANE threads
- * side by side over the columns, and above each other over the rows as far as they run at once, if
- * `blocks` of PLANE threads do. */
+/* The grid for a (rows, columns) matrix if each thread keeps its four columns: thread blocks of at most
+ * PLANE threads along the columns, and along the rows as many as run at once, `blocks` on a
+ * multiprocessor. */
 #define PLANE 256
 
 typedef struct {
@@ -197,10 +196,10 @@ static inline cuda_plane cuda_plane_of(const device *d, size_t rows, size_t colu
     return {dim3((unsigned)across, (unsigned)down), dim3(threads)};
 }
 
-/* ---- Sums in two passes (pieces.cu) ---------------------------------------------------------- */
+/* ---- Sums in two passes (partials.cu) ---------------------------------------------------------- */
 
-/* How the rows of a (T, N) matrix are cut for column sums whose pieces lie in cuda_state.scratch:
- * `count` pieces of `rows` rows, the last one shorter. Depends on T and N alone. N >= 1, T >= 1. */
+/* The split of the rows of a (T, N) matrix for column sums whose partials are in cuda_state.scratch:
+ * `count` partials of `rows` rows, the last one shorter. Depends on T and N only. N >= 1, T >= 1. */
 typedef struct {
     size_t rows, count;
 } cuda_cut;
@@ -212,19 +211,19 @@ static inline cuda_cut cuda_cut_of(size_t T, size_t N) {
     return {rows, cuda_ceil(T, rows)};
 }
 
-/* first (width), then second (N - width) (+)= sums over p of pieces (count, N). Adds 32 sums, each
- * over every 32nd piece, ascending. `second` is not read when width is N. */
+/* first (width), then second (N - width) (+)= sums over p of the addends `partials` (count, N): 32 sums, each
+ * over every 32nd partial in ascending order, which are then added. `second` is not used if width is N. */
 template <typename grad>
-trine_status cuda_sum_partials(device *d, grad *first, grad *second, const float *pieces,
+trine_status cuda_sum_partials(device *d, grad *first, grad *second, const float *partials,
                                size_t count, size_t N, size_t width, grad_mode mode);
 
-/* *out (device) (+)= scale * the sum of pieces (count): 1024 sums, each over every 1024th piece,
- * ascending, then by halves. */
-trine_status cuda_total(device *d, double *out, const double *pieces, size_t count, double scale,
+/* *out (device) (+)= scale * the sum of the addends `partials` (count): 1024 sums, each over every 1024th
+ * partial in ascending order, which are then added pairwise. */
+trine_status cuda_total(device *d, double *out, const double *partials, size_t count, double scale,
                         grad_mode mode);
 
-/* Over a block of whole warps, in the order of warps, for thread 0; at most TEAM_WARPS * 2 warps.
- * `area` is shared, one double for each warp. */
+/* The sum over a thread block of complete warps, in the order of warps, for thread 0; at most
+ * TEAM_WARPS * 2 warps. `area` is shared memory, one double for each warp. */
 static inline __device__ double block_sum(double x, double *area) {
     x = warp_sum(x);
     if (threadIdx.x % WARP == 0) area[threadIdx.x / WARP] = x;
@@ -234,12 +233,13 @@ static inline __device__ double block_sum(double x, double *area) {
     return x;
 }
 
-/* Of pieces (count), by a block of CUDA_TOTAL_THREADS, for thread 0: the order of cuda_total. */
+/* The sum of the addends `partials` (count) by a thread block of CUDA_TOTAL_THREADS, for thread 0, in the order of
+ * cuda_total. */
 #define CUDA_TOTAL_THREADS 1024
-static inline __device__ double cuda_total_of(const double *pieces, size_t count) {
+static inline __device__ double cuda_total_of(const double *partials, size_t count) {
     __shared__ double area[CUDA_TOTAL_THREADS / WARP];
     double sum = 0.0;
-    for (size_t i = threadIdx.x; i < count; i += CUDA_TOTAL_THREADS) sum += pieces[i];
+    for (size_t i = threadIdx.x; i < count; i += CUDA_TOTAL_THREADS) sum += partials[i];
     return block_sum(sum, area);
 }
 

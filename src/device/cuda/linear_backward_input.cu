@@ -1,6 +1,6 @@
 #include "device/cuda/matmul.h"
 
-/* The library refuses empty matrices. */
+/* cuBLASLt does not accept empty matrices. */
 static trine_status linear_backward_input(device *d, void *dx, const void *w, const void *dy,
                                           size_t T, size_t N, size_t K) {
     if (T == 0 || K == 0) return TRINE_OK;

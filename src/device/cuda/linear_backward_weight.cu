@@ -1,8 +1,7 @@
 #include "device/cuda/matmul.h"
 
-/* dbias is a pass of its own. The library's epilogue for it (BGRADB) stores and cannot add, so it
- * would serve the first micro-batch of a step only, and that one would then add up in another order
- * than the rest. */
+/* dbias is computed in a separate pass. The library's epilogue for it (BGRADB) can only store, not add, so it could
+ * be used in the first micro-batch of a step only, whose sums would then have another order than the others. */
 static trine_status linear_backward_weight(device *d, void *dw, void *dbias, const void *dy,
                                            const void *x, size_t T, size_t N, size_t K,
                                            grad_mode mode) {

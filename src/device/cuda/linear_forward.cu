@@ -1,15 +1,16 @@
 #include "device/cuda/matmul.h"
 
-/* What a bias needs to be added in the product's own kernel: the library promises nothing for
- * less. */
+/* The alignment that a bias needs to be added in the matmul kernel; the library guarantees nothing for less. */
 #define BIAS_ALIGNED 16
 
-/* A 16-bit product is not to be rounded before its bias is added: one that lies elsewhere is copied
- * to where the product's own kernel can add it. */
+/* A 16-bit product must not be rounded before its bias is added. A bias that is not aligned is copied to scratch,
+ * where the matmul kernel can add it. */
 static trine_status align(device *d, const void **bias, size_t N) {
     const size_t bytes = N * cuda_bytes(d->compute);
-    CHECK(bytes <= CUDA_SCRATCH * sizeof(float), TRINE_EUNSUPPORTED,
-          "a bias of %zu elements that does not lie at a multiple of %d bytes", N, BIAS_ALIGNED);
+    CHECK(
+        bytes <= CUDA_SCRATCH * sizeof(float), TRINE_EUNSUPPORTED,
+        "linear_forward: the bias of %zu elements is not aligned to %d bytes and too large to copy",
+        N, BIAS_ALIGNED);
     TRY_CUDA(cudaMemcpyAsync(cuda_of(d)->scratch, *bias, bytes, cudaMemcpyDeviceToDevice,
                              cuda_of(d)->compute));
     *bias = cuda_of(d)->scratch;
@@ -24,7 +25,7 @@ static trine_status add_up(device *d, void *y, const void *w, const void *bias,
     return fused ? TRINE_OK : d->ops->bias_residual(d, y, bias, NULL, T, N);
 }
 
-/* The library refuses empty matrices. */
+/* cuBLASLt does not accept empty matrices. */
 static trine_status linear_residual(device *d, void *y, const void *w, const void *bias,
                                     const void *residual, const void *x, size_t T, size_t N,
                                     size_t K) {

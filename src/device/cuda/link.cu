@@ -1,6 +1,6 @@
 #include "device/cuda/cuda.h"
 
-/* CUDA does not name the link. Of those between two GPUs only NVLink carries atomics (CUDA Runtime
+/* CUDA does not report the kind of link. Between two GPUs only NVLink supports atomics (CUDA Runtime
  * API, cudaDevP2PAttrNativeAtomicSupported). */
 static cuda_link link_between(int own, int other) {
     int reaches = 0, atomics = 0;
@@ -12,7 +12,7 @@ static cuda_link link_between(int own, int other) {
     return atomics ? CUDA_LINK_NVLINK : CUDA_LINK_PCIE;
 }
 
-/* A failure is an answer, not an error for the next launch to find. */
+/* A failure is a valid answer; the error is cleared, so that the next launch does not report it. */
 cuda_link cuda_link_to(const device *d, const char *bus) {
     int own = cuda_of(d)->ordinal, other = own;
     cuda_link link = CUDA_LINK_UNKNOWN;

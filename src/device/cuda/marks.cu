@@ -19,14 +19,14 @@ static void marks_destroy(cuda_marks **out) {
 
 static trine_status make_events(cuda_marks *m, int count) {
     m->events = (cudaEvent_t *)calloc((size_t)count, sizeof *m->events);
-    CHECK(m->events, TRINE_ENOMEM, "no memory for %d marks", count);
+    CHECK(m->events, TRINE_ENOMEM, "no memory for %d CUDA events", count);
     for (; m->count < count; m->count++) TRY_CUDA(cudaEventCreate(&m->events[m->count]));
     return TRINE_OK;
 }
 
 static trine_status marks_create(device *d, cuda_marks **out, int count) {
     cuda_marks *m = *out = (cuda_marks *)calloc(1, sizeof *m);
-    CHECK(m, TRINE_ENOMEM, "no memory for %d marks", count);
+    CHECK(m, TRINE_ENOMEM, "no memory for %d CUDA events", count);
     m->stream = cuda_of(d)->compute;
     trine_status status = make_events(m, count);
     if (status != TRINE_OK) marks_destroy(out);
@@ -38,7 +38,7 @@ static trine_status mark(cuda_marks *m, int i) {
     return TRINE_OK;
 }
 
-/* "Not ready" is no error, and must not be found as one by the next launch. */
+/* "Not ready" is not an error; it is cleared, so that the next launch does not report it. */
 static bool passed(const cuda_marks *m, int i) {
     cudaError_t e = cudaEventQuery(m->events[i]);
     if (e == cudaErrorNotReady) (void)cudaGetLastError();

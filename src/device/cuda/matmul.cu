@@ -3,18 +3,18 @@
 #include <stdlib.h>
 
 #define BUCKETS 256
-#define ALIGNED 256 /* bytes; more the library does not ask for */
+#define ALIGNED 256 /* bytes; the largest alignment that the library distinguishes */
 
 enum { LEFT, RIGHT, OUT, ADDEND, BIAS, OPERANDS };
 
 typedef struct {
     matmul_kind kind;
-    /* Bytes, a power of two up to ALIGNED. ADDEND: OUT's or less; BIAS: 0 without one. */
+    /* Bytes, a power of two up to ALIGNED. ADDEND: at most that of OUT; BIAS: 0 without a bias. */
     uint32_t aligned[OPERANDS];
     size_t T, N, K;
 } matmul_key;
 
-/* The library's names: D = A B + beta C, column-major; C has D's layout. */
+/* In the library's notation: D = A B + beta C, column-major; C has the layout of D. */
 enum { A, B, D, MATRICES };
 
 typedef struct matmul_plan {
@@ -44,7 +44,7 @@ struct cuda_matmuls {
 
 static const char *const kind_names[MATMUL_KINDS] = {"y = x w^T", "dx = dy w", "dw = dy^T x"};
 
-/* `key` may be NULL: no product is meant. */
+/* `key` may be NULL if the error is not about a matmul. */
 static trine_status blas_failed(const matmul_key *key, const char *call, cublasStatus_t status,
                                 const char *file, int line, const char *func) {
     const trine_status kind = status == CUBLAS_STATUS_ALLOC_FAILED ? TRINE_ENOMEM : TRINE_EMATH;
@@ -59,13 +59,13 @@ static trine_status blas_failed(const matmul_key *key, const char *call, cublasS
 
 /* ---- Plans ---- */
 
-/* One of the library's operands: our matrix (rows, columns) seen column by column. */
+/* An operand of the library: our row-major matrix (rows, columns), read as column-major. */
 typedef struct {
     size_t rows, columns; /* of ours */
     cublasOperation_t how;
 } blas_operand;
 
-/* A is our right factor and B our left one: D^T = right^T left^T. */
+/* A is our right factor and B our left factor: D^T = right^T left^T. */
 static void operands_of(blas_operand of[MATRICES], const matmul_key *k) {
     const size_t T = k->T, N = k->N, K = k->K;
     const blas_operand table[MATMUL_KINDS][MATRICES] = {
@@ -102,8 +102,8 @@ static trine_status operation_create(matmul_plan *p, const blas_operand *of) {
     return set(p, CUBLASLT_MATMUL_DESC_TRANSB, &of[B].how, sizeof of[B].how);
 }
 
-/* `bias` is set before the heuristic is asked, which takes its alignment from the pointer. Its type
- * is D's, as nothing else was set. */
+/* `bias` is set before the heuristic runs, which derives the alignment from the pointer. Its type is
+ * that of D, the default. */
 static trine_status epilogue_set(matmul_plan *p, bool biased, const void *bias) {
     const cublasLtEpilogue_t epilogue = biased ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
     p->biased = biased;
@@ -111,7 +111,7 @@ static trine_status epilogue_set(matmul_plan *p, bool biased, const void *bias) 
     return biased ? set(p, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias) : TRINE_OK;
 }
 
-/* What an algorithm may assume and use; its schemes are set for each question. */
+/* The constraints on an algorithm; the reduction schemes are set for each query. */
 static trine_status preference_fill(const matmul_plan *p, cublasLtMatmulPreference_t preference) {
     const uint64_t workspace = CUDA_WORKSPACE;
     const uint32_t *aligned = p->key.aligned;
@@ -127,7 +127,8 @@ static trine_status preference_fill(const matmul_plan *p, cublasLtMatmulPreferen
                   sizeof aligned[OUT]);
 }
 
-/* Whether there is one: the library says so by a status, by none found, or by one that it marks. */
+/* *there: whether an algorithm exists. The library reports its absence by a status, by no results, or by a result
+ * with an error state. */
 static trine_status algorithm_ask(matmul_plan *p, cublasLtHandle_t handle,
                                   cublasLtMatmulPreference_t preference, uint32_t schemes,
                                   bool *there) {
@@ -145,7 +146,7 @@ static trine_status algorithm_ask(matmul_plan *p, cublasLtHandle_t handle,
                        __func__);
 }
 
-/* See matmul.h, "The exception". */
+/* See matmul.h, "Exception". */
 static trine_status algorithm_find(matmul_plan *p, cublasLtHandle_t handle,
                                    cublasLtMatmulPreference_t preference, const void *bias) {
     const uint32_t ordered =
@@ -187,7 +188,7 @@ static void plan_destroy(matmul_plan *p) {
 static trine_status plan_create(struct cuda_matmuls *all, matmul_plan **bucket,
                                 const matmul_key *key, const void *bias) {
     matmul_plan *p = (matmul_plan *)calloc(1, sizeof *p);
-    CHECK(p, TRINE_ENOMEM, "no memory for a matmul's plan");
+    CHECK(p, TRINE_ENOMEM, "no memory for a matmul plan");
     p->key = *key;
     p->compute = all->compute;
     p->type[A] = p->type[B] = all->type;
@@ -202,7 +203,7 @@ static trine_status plan_create(struct cuda_matmuls *all, matmul_plan **bucket,
     return TRINE_OK;
 }
 
-/* ---- Finding them ---- */
+/* ---- Finding plans ---- */
 
 /* Of both, where q is not NULL. */
 static uint32_t alignment_of(const void *p, const void *q) {
@@ -237,7 +238,7 @@ static trine_status plan_find(matmul_plan **plan, struct cuda_matmuls *all, cons
     return TRINE_OK;
 }
 
-/* out = bias + addend, for a product to be added to. */
+/* out = bias + addend, to which the product is then added. */
 static trine_status begin_with(device *d, void *out, const void *bias, const void *addend, size_t T,
                                size_t N) {
     TRY_CUDA(cudaMemsetAsync(out, 0, T * N * cuda_bytes(d->compute), cuda_of(d)->compute));
@@ -261,7 +262,7 @@ trine_status cuda_matmul(device *d, matmul_kind kind, void *out, const void *lef
         TRY(begin_with(d, out, bias, addend, T, N));
         addend = out;
     }
-    /* Other layers of the shape have another bias; the launch copies the pointer. */
+    /* Other layers of the same shape have another bias; the launch copies the pointer. */
     if (p->biased) TRY(set(p, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias));
     const float one = 1.0f, beta = addend ? 1.0f : 0.0f;
     TRY_BLAS(&key, cublasLtMatmul(state->matmuls->handle, p->operation, &one, right, p->layout[A],

@@ -1,17 +1,17 @@
-/* The tensor cores of a warp, for 16-bit types: D (16, 8) += A (16, 16) B (16, 8), A and B in bf16
+/* Tensor core products of a warp for 16-bit types: D (16, 8) += A (16, 16) B (16, 8), A and B in bf16
  * or fp16, sums in fp32 (PTX ISA, "Matrix fragments for mma.m16n8k16"; sm_80 and later).
  *
- * With g = lane / 4 and t = lane % 4, a lane holds, two values a register, the first in the lower
- * half:
+ * With g = lane / 4 and t = lane % 4, a lane holds, with two values per register, the first in the
+ * lower half:
  *   a[0..3]  rows g, g + 8, g, g + 8 of A; columns 2t, 2t + 1, in a[2], a[3] 8 more
  *   b[0..1]  column g of B; rows 2t, 2t + 1, in b[1] 8 more
  *   d[0..3]  row g of D, columns 2t, 2t + 1; row g + 8, the same
- * so D of one product is, packed, A of the next. mma_load reads four (8, 8) matrices from shared
- * memory: lane 8 i + r gives the address of row r of matrix i, 16 bytes at a multiple of 16; a lane
+ * so D of one product, packed, is A of the next. mma_load reads four (8, 8) matrices from shared
+ * memory: lane 8 i + r passes the address of row r of matrix i, 16 bytes, aligned to 16; a lane
  * gets elements (g, 2t), (g, 2t + 1) of each, or, transposed, (2t, g), (2t + 1, g).
  *
- * Every function is the whole warp's. The order of the 16 products in a sum is the hardware's, the
- * same in every run. The emulation (emu/mma.h) has the same functions and layouts. */
+ * All lanes of a warp must call every function. The hardware determines the order of the 16 products in
+ * a sum, which is the same in every run. The emulation (emu/mma.h) has the same functions and layouts. */
 #ifndef TRINE_DEVICE_CUDA_MMA_CUH
 #define TRINE_DEVICE_CUDA_MMA_CUH
 
@@ -47,8 +47,8 @@ template <mma_type TYPE> static __device__ inline uint32_t mma_pack(float low, f
     return both;
 }
 
-/* Volatile, for what lies in shared memory changes at barriers; those order it, no clobber of all
- * memory is needed. */
+/* Volatile, because shared memory changes at barriers; these order the accesses, so that no memory clobber
+ * is needed. */
 #define MMA_LOAD(how)                                                                              \
     asm volatile("ldmatrix.sync.aligned.m8n8.x4" how ".shared.b16 {%0, %1, %2, %3}, [%4];"         \
                  : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])                              \

@@ -1,6 +1,6 @@
-/* Layer norm. A team of warps has a row and keeps it in registers between its sums, so that every
- * number is read once. The backward pass also keeps the column sums of its rows there, writes them
- * as pieces to scratch, and a second kernel adds the pieces. Rows that are too wide for registers
+/* Layer norm. A team of warps processes a row and keeps it in registers between the sums, so that every
+ * element is read once. The backward pass also keeps the column sums of its rows in registers and writes
+ * them as partials to scratch; a second kernel adds the partials. Rows that are too wide for registers
  * are read again, from the caches. */
 #include "device/cuda/kernel.cuh"
 
@@ -36,7 +36,7 @@ static inline __device__ float add_squares(float sum, four x) {
     return sum;
 }
 
-/* Of a centred x. */
+/* For a centred x. */
 static inline __device__ four normalise(four x, float rstd, four gain, four bias) {
     for (int j = 0; j < 4; j++) x.at[j] = x.at[j] * rstd * gain.at[j] + bias.at[j];
     return x;
@@ -51,7 +51,7 @@ static __global__ AT_ONCE(WARPS *WARP,
     for (size_t first = (size_t)blockIdx.x * blockDim.y; first < T;
          first += (size_t)gridDim.x * blockDim.y) {
         size_t t = first + threadIdx.y;
-        unsigned bound = t < T ? C : 0; /* a team without a row comes along to the barriers */
+        unsigned bound = t < T ? C : 0; /* a team without a row still joins the barriers */
         four row[KEPT];
         float sum = 0.0f, squares = 0.0f;
         for (unsigned k = 0; k < KEPT; k++)
@@ -72,7 +72,7 @@ static __global__ AT_ONCE(WARPS *WARP,
     }
 }
 
-/* The same for rows that are too wide: one team a block, three passes over the row. */
+/* The same for rows that are too wide: one team per thread block, three passes over the row. */
 template <bool VECTOR, typename real>
 static __global__ AT_ONCE(WARPS *WARP,
                           BLOCKS) void norm_forward_wide(real *y, float *stat, const real *gain,
@@ -143,11 +143,11 @@ static inline __device__ four gradient(four stream, four g, four xhat, const flo
     return stream;
 }
 
-/* Rows [p * rows, (p + 1) * rows) are block p's, one team; its column sums go to pieces (p, 2 C),
- * dgain's before dbias's. `pieces` is aligned as VECTOR has it. */
+/* Thread block p, one team, processes rows [p * rows, (p + 1) * rows); its column sums go to partials (p, 2 C), those
+ * of dgain before those of dbias. `partials` is aligned as VECTOR requires. */
 template <bool VECTOR, typename real>
 static __global__ AT_ONCE(WARPS_BACKWARD *WARP,
-                          1) void norm_backward_kernel(real *dx, float *pieces, const real *dy,
+                          1) void norm_backward_kernel(real *dx, float *partials, const real *dy,
                                                        const real *gain, const real *x,
                                                        const float *stat, size_t T, unsigned C,
                                                        size_t rows, bool add) {
@@ -178,25 +178,25 @@ static __global__ AT_ONCE(WARPS_BACKWARD *WARP,
             store_row<VECTOR>(dx + t * C, 4 * (threadIdx.x + k * blockDim.x), C,
                               gradient(stream[k], g[k], xhat[k], means, rstd));
     }
-    float *piece = pieces + blockIdx.x * (size_t)C * 2;
+    float *partial = partials + blockIdx.x * (size_t)C * 2;
     for (unsigned k = 0; k < KEPT_BACKWARD; k++) {
         unsigned c = 4 * (threadIdx.x + k * blockDim.x);
-        store_row<VECTOR>(piece, c, C, dgain[k]);
-        store_row<VECTOR>(piece + C, c, C, dbias[k]);
+        store_row<VECTOR>(partial, c, C, dgain[k]);
+        store_row<VECTOR>(partial + C, c, C, dbias[k]);
     }
 }
 
-/* The same for rows that are too wide: a row is read twice, and the sums stay in the piece. */
+/* The same for rows that are too wide: a row is read twice, and the sums are kept in `partials`. */
 template <bool VECTOR, typename real>
 static __global__ AT_ONCE(WARPS_BACKWARD *WARP,
-                          1) void norm_backward_wide(real *dx, float *pieces, const real *dy,
+                          1) void norm_backward_wide(real *dx, float *partials, const real *dy,
                                                      const real *gain, const real *x,
                                                      const float *stat, size_t T, unsigned C,
                                                      size_t rows, bool add) {
     __shared__ float area[2][2 * WARPS_BACKWARD];
     const unsigned first = 4 * threadIdx.x, step = 4 * blockDim.x;
     size_t begin = blockIdx.x * rows, end = begin + rows < T ? begin + rows : T;
-    float *dgain = pieces + blockIdx.x * (size_t)C * 2, *dbias = dgain + C;
+    float *dgain = partials + blockIdx.x * (size_t)C * 2, *dbias = dgain + C;
     for (size_t t = begin; t < end; t++) {
         float mean = stat[2 * t], rstd = stat[2 * t + 1], means[2] = {};
         for (unsigned c = first; c < C; c += step) {
@@ -228,10 +228,10 @@ static trine_status norm_backward(device *d, void *dx_, void *dgain, void *dbias
     real *dx = (real *)dx_;
     const real *dy = (const real *)dy_, *gain = (const real *)gain_, *x = (const real *)x_;
     if (C == 0) return TRINE_OK;
-    float *pieces = cuda_of(d)->scratch;
+    float *partials = cuda_of(d)->scratch;
     cuda_cut cut = T ? cuda_cut_of(T, 2 * C) : cuda_cut{0, 0};
     CHECK(cut.count <= CUDA_SCRATCH / (2 * C), TRINE_EUNSUPPORTED,
-          "a layer norm of %zu columns; the cuda device has scratch for %zu", C, CUDA_SCRATCH / 2);
+          "norm_backward: %zu columns; the cuda device has scratch for %zu", C, CUDA_SCRATCH / 2);
     if (T > 0) {
         unsigned warps = least(cuda_ceil(C, 4 * WARP * KEPT_BACKWARD), WARPS_BACKWARD);
         bool wide = C > (size_t)WARPS_BACKWARD * WARP * 4 * KEPT_BACKWARD;
@@ -242,10 +242,10 @@ static trine_status norm_backward(device *d, void *dx_, void *dgain, void *dbias
             wide ? (vector ? norm_backward_wide<true, real> : norm_backward_wide<false, real>)
                  : (vector ? norm_backward_kernel<true, real> : norm_backward_kernel<false, real>);
         LAUNCH(d, kernel, (unsigned)cut.count, warps * WARP, 0)
-        (dx, pieces, dy, gain, x, stat, T, (unsigned)C, cut.rows, stream == GRAD_ADD);
+        (dx, partials, dy, gain, x, stat, T, (unsigned)C, cut.rows, stream == GRAD_ADD);
         TRY(LAUNCHED(norm_backward_kernel));
     }
-    return cuda_sum_partials(d, (grad *)dgain, (grad *)dbias, pieces, cut.count, 2 * C, C, mode);
+    return cuda_sum_partials(d, (grad *)dgain, (grad *)dbias, partials, cut.count, 2 * C, C, mode);
 }
 
 CUDA_OF_BOTH(norm_backward);

@@ -17,7 +17,7 @@ static __global__ AT_ONCE(PLANE, BLOCKS) void position_forward_kernel(real *x, c
     }
 }
 
-/* Whole samples are as many rows of T C, each with the same addend, which threads then keep. */
+/* Complete samples are processed as rows of T C elements with the same addend, which threads keep in registers. */
 template <typename real>
 static trine_status position_forward(device *d, void *x_, const void *table_, size_t first,
                                      size_t rows, size_t T, size_t C) {
@@ -36,7 +36,7 @@ static trine_status position_forward(device *d, void *x_, const void *table_, si
 
 CUDA_OF_COMPUTE(position_forward);
 
-/* ---- Their gradients ------------------------------------------------------------------------- */
+/* ---- Gradients of the table ------------------------------------------------------------------ */
 
 /* Rows that a thread has in flight. */
 #define AHEAD 4

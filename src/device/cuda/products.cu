@@ -1,10 +1,10 @@
-/* Library products (measure.h): code of its own, so that the limit does not follow when matmul.cu
- * gets slower or faster. */
+/* The library's own matmuls (events.h). This code is separate from matmul.cu, so that the measured limit
+ * does not change when matmul.cu gets slower or faster. */
 #include "device/cuda/matmul.h"
 
 #include <stdlib.h>
 
-#define CHOICES 16 /* that the heuristic is asked for */
+#define CHOICES 16 /* answers requested from the heuristic */
 
 struct cuda_product {
     device *d;
@@ -69,7 +69,7 @@ static trine_status set(cuda_product *p, cublasLtMatmulDescAttributes_t what, co
     return TRINE_OK;
 }
 
-/* The bias is one of the operands later; the heuristic looks at its address only. */
+/* The bias pointer is set for each run; the heuristic only uses the alignment of this one. */
 static trine_status make_operation(cuda_product *p, const cuda_product_config *c) {
     const bool forward = c->kind == CUDA_PRODUCT_Y, weight = !forward && c->kind != CUDA_PRODUCT_DX;
     const cublasOperation_t a = forward ? CUBLAS_OP_T : CUBLAS_OP_N;
@@ -112,7 +112,7 @@ static trine_status fill(cuda_product *p, const cuda_product_config *c, bool *th
 trine_status cuda_product_create(device *d, cuda_product **out, const cuda_product_config *c) {
     cuda_product *p = *out = (cuda_product *)calloc(1, sizeof *p);
     bool there = false;
-    CHECK(p, TRINE_ENOMEM, "no memory for a product");
+    CHECK(p, TRINE_ENOMEM, "no memory for a matmul");
     p->d = d;
     p->biased = c->biased && c->kind == CUDA_PRODUCT_Y;
     p->beta = c->kind == CUDA_PRODUCT_DW_ADD ? 1.0f : 0.0f;

@@ -1,39 +1,39 @@
-/* What the memory plan must know of the cuda device, where no object and no GPU is: --dry-run prints
- * it on any machine. The object's operators take their sizes from here too, so that a plan made
- * without it is the plan that is taken. Plain C that is C++ as well, and no CUDA type.
+/* Sizes of the cuda device for the memory plan, which --dry-run prints on any machine, without the
+ * shared object and without a GPU. The object's operators use the same sizes, so that such a plan equals
+ * that of a run. Valid as C and as C++, without CUDA types.
  *
- * Attention keeps no (T, T) matrix (Dao et al., "FlashAttention", 2022, section 3.1): what its
- * backward pass needs beside its operands is one sum a row, of dy times y. */
+ * Attention stores no (T, T) matrix (Dao et al., "FlashAttention", 2022, section 3.1): besides its
+ * operands the backward pass needs one sum per row, of dy times y. */
 #ifndef TRINE_DEVICE_CUDA_SIZES_H
 #define TRINE_DEVICE_CUDA_SIZES_H
 
 #include <stddef.h>
 
-/* Bytes of a GPU that stay free beside the plans of the ranks on it, for each of them. All that a step
- * uses has been used once before its memory is taken (train/warm_up.h), so this is for what a driver
- * or a library may still ask for: memory comes in pieces of 2 MiB (CUDA Driver API, virtual memory
- * management), a connection of NCCL has 9.2 MiB of buffers (CUDA_NCCL_CONNECTION). */
+/* Bytes of a GPU that stay free in addition to the plans of its ranks, for each rank. All kernels and
+ * library functions of a step run once before the memory is allocated (train/warm_up.h), so this is for
+ * later allocations by the driver or a library: memory is allocated in units of 2 MiB (CUDA Driver API,
+ * virtual memory management), and an NCCL connection has 9.2 MiB of buffers (CUDA_NCCL_CONNECTION). */
 #define CUDA_RESERVE ((size_t)64 << 20)
 
-/* What a dry run says that a rank's libraries take before its plan. No more than an estimate; a run
- * measures it, and its banner says it.
- *   CONTEXT      the driver's context, with kernels loaded as they are used: 0.4 to 0.6 GiB are usual
- *                on the GPUs of today
+/* A dry run's estimate of the memory that a rank's libraries use in addition to the plan; a run
+ * measures it and prints it in the banner.
+ *   CONTEXT      the driver's context, with kernels loaded when they are used: usually 0.4 to 0.6 GiB
+ *                on today's GPUs
  *   CONNECTION   NCCL's buffers for one neighbour and channel: 4 MiB, 4.7 and 0.5 for its three
  *                protocols (NCCL 2.28, src/init.cc, computeBuffSizes)
- *   CHANNELS     of a communicator: 16 and more on a node with NVLink (src/graph/connect.cc) */
+ *   CHANNELS     of a communicator: 16 or more on a node with NVLink (src/graph/connect.cc) */
 #define CUDA_CONTEXT         ((size_t)512 << 20)
 #define CUDA_NCCL_CONNECTION ((size_t)9633792)
 #define CUDA_NCCL_CHANNELS   16
 
-/* Of the device itself: scratch for sums over rows in two passes (pieces, then their sum), and
- * cuBLASLt's workspace, of which Hopper's kernels want 32 MiB (cuBLAS documentation,
+/* Memory of the device itself: scratch for sums over rows in two passes (partials, then their sum), and
+ * cuBLASLt's workspace; 32 MiB are recommended for Hopper (cuBLAS documentation,
  * cublasSetWorkspace). */
 #define CUDA_SCRATCH_BYTES ((size_t)16 << 20)
 #define CUDA_WORKSPACE     ((size_t)32 << 20)
 
-/* The widest head (D) that attention takes; a configuration with wider ones is refused before it
- * runs. */
+/* The largest head width (D) that attention supports; configurations with wider heads are rejected
+ * before the run. */
 #define CUDA_WIDEST_HEAD 256
 
 /* Bytes of ops.attention_workspace. Pure. */

@@ -1,14 +1,14 @@
-/* Cross-entropy over a shard of the vocabulary. Each kernel goes over the logits once, a team of
- * warps to a row; probabilities exist in registers only.
+/* Cross-entropy over a shard of the vocabulary. Each kernel reads the logits once, with a team of
+ * warps for each row; probabilities exist in registers only.
  *
- * A vocabulary is seldom a multiple of four (GPT-2's is 50257), and then rows begin anywhere. So
- * threads read single elements, side by side, BATCH of them in flight each; the team's size is
- * known to the compiler, so that they are at fixed distances.
+ * A vocabulary is seldom a multiple of four (GPT-2's is 50257), so rows are not aligned. Therefore
+ * threads read single, neighbouring elements, with BATCH loads in flight each; the team's size is a
+ * compile-time constant, so that the distances are fixed.
  *
- * Forwards each thread follows the maximum of its own columns, a batch at a time; a team's maxima
- * and sums meet once, at the row's end. expf is the accurate one (1 ulp): with the maximum that
- * makes 15 instructions an element (sm_90), where an H200's bandwidth leaves room for some 28, and
- * 16 in 16 bits, where it leaves room for 14. */
+ * In the forward pass each thread keeps the maximum of its own columns, a batch at a time; the maxima
+ * and sums of a team are combined once, at the end of the row. expf is the accurate one (1 ulp): with
+ * the maximum that is 15 instructions per element (sm_90), where an H200's bandwidth allows some 28, and
+ * 16 in 16 bits, where it allows 14. */
 #include <math.h>
 
 #include "device/cuda/kernel.cuh"
@@ -24,7 +24,7 @@
          first_ < T; first_ += (size_t)gridDim.x * blockDim.y, t = first_ + threadIdx.y,           \
                 bound = t < T ? valid : 0)
 
-/* Elements c, c + TEAM, ... of a row; all lie in it. */
+/* Elements c, c + TEAM, ... of a row, all within it. */
 template <unsigned TEAM, typename real>
 static inline __device__ void load_whole(float *x, const real *row, unsigned c) {
     for (unsigned u = 0; u < BATCH; u++) x[u] = load(row + c + u * TEAM);
@@ -37,7 +37,7 @@ static inline __device__ void load_rest(float *x, const real *row, unsigned c, u
         x[u] = c + u * TEAM < bound ? load(row + c + u * TEAM) : -INFINITY;
 }
 
-/* Whether all of a thread's batch from c on lies in the row. */
+/* Whether a thread's batch from c on is completely within the row. */
 template <unsigned TEAM> static inline __device__ bool whole(unsigned c, unsigned bound) {
     return c + (BATCH - 1) * TEAM < bound;
 }
@@ -54,13 +54,14 @@ static inline __device__ float team_max(float x, float *area) {
     return x;
 }
 
-/* Of the columns that a thread has seen: their maximum, which passes NaNs over, and the sum of
- * their exponentials below it, which does not. */
+/* Statistics of the columns that a thread has processed: their maximum, which ignores NaNs, and the sum
+ * of their exponentials relative to it, which does not. */
 typedef struct {
     float max, sum;
 } online;
 
-/* What is subtracted from logits: -inf less -inf would be NaN, where exp shall be 0. */
+/* The number that is subtracted from logits. It is never -inf, because -inf minus -inf would be NaN instead of an
+ * exponential of 0. */
 static inline __device__ float base_of(float max) {
     return max == -INFINITY ? 0.0f : max;
 }
@@ -74,7 +75,7 @@ static inline __device__ void take(online *o, const float *x) {
     o->max = max;
 }
 
-/* The target's column among the shard's valid ones; `valid` itself if it lies elsewhere. */
+/* The target's column among the valid columns of the shard; `valid` if it is not among them. */
 static inline __device__ unsigned target_column(int32_t target, int32_t first, unsigned valid) {
     int64_t column = (int64_t)target - first;
     return column >= 0 && column < (int64_t)valid ? (unsigned)column : valid;
@@ -134,7 +135,7 @@ static __global__ AT_ONCE(THREADS, BLOCKS) void xent_backward_kernel(
     }
 }
 
-/* How the rows are dealt out, for both. */
+/* The assignment of rows to teams, for both passes. */
 typedef struct {
     bool warps; /* a team is a warp, and not all of the block */
     dim3 block;
@@ -175,7 +176,7 @@ static trine_status xent_backward(device *d, void *logits, const float *max, con
 
 CUDA_OF_COMPUTE(xent_backward);
 
-/* ---- A number or two of each row ------------------------------------------------------------- */
+/* ---- Statistics of rows ---------------------------------------------------------------------- */
 
 #define TERMS 256
 
@@ -194,26 +195,28 @@ static trine_status xent_rescale(device *d, float *sums, const float *own, const
 
 CUDA_OF_ALL(xent_rescale);
 
-/* pieces: the sum over TERMS rows each, in double. */
-static __global__ void xent_loss_kernel(double *pieces, const float *max, const float *sums,
+/* partials: the sums over TERMS rows each, in double. */
+static __global__ void xent_loss_kernel(double *partials, const float *max, const float *sums,
                                         size_t T) {
     __shared__ double area[TERMS / WARP];
     size_t t = (size_t)blockIdx.x * TERMS + threadIdx.x;
     double term = 0.0;
     if (t < T) term = log((double)sums[2 * t]) + ((double)max[t] - (double)sums[2 * t + 1]);
     term = block_sum(term, area);
-    if (threadIdx.x == 0) pieces[blockIdx.x] = term;
+    if (threadIdx.x == 0) partials[blockIdx.x] = term;
 }
 
 static trine_status xent_loss(device *d, double *loss, const float *max, const float *sums,
                               double scale, size_t T) {
     if (T == 0) return TRINE_OK;
-    double *pieces = (double *)cuda_of(d)->scratch;
+    double *partials = (double *)cuda_of(d)->scratch;
     size_t count = cuda_ceil(T, TERMS);
-    CHECK(count <= CUDA_SCRATCH / 2, TRINE_EUNSUPPORTED, "a loss over %zu tokens at once", T);
-    LAUNCH(d, xent_loss_kernel, (unsigned)count, TERMS, 0)(pieces, max, sums, T);
+    CHECK(count <= CUDA_SCRATCH / 2, TRINE_EUNSUPPORTED,
+          "xent_loss: %zu tokens in one call; the cuda device has scratch for %zu", T,
+          CUDA_SCRATCH / 2 * TERMS);
+    LAUNCH(d, xent_loss_kernel, (unsigned)count, TERMS, 0)(partials, max, sums, T);
     TRY(LAUNCHED(xent_loss_kernel));
-    return cuda_total(d, loss, pieces, count, scale, GRAD_ADD);
+    return cuda_total(d, loss, partials, count, scale, GRAD_ADD);
 }
 
 CUDA_OF_ALL(xent_loss);

@@ -4,8 +4,8 @@
 #include "device/dropout.h"
 #include "device/ref/ref.h"
 
-/* One head of one sample. Row t of q, k, v lies t * stride elements behind row 0, row t of y and dy
- * behind row 0 t * H * D. */
+/* One head of one sample. Row t of q, k, v is t * stride elements after row 0; row t of y and dy is
+ * t * H * D elements after row 0. */
 typedef struct {
     trine_dtype type;
     const void *qkv; /* (B, T, 3, H, D) */
@@ -13,7 +13,7 @@ typedef struct {
     size_t y;        /* in y and dy (B, T, H, D) */
     size_t stride, width, D;
     const dropout_args *drop; /* NULL: none */
-    uint64_t sample, element; /* of the dropout: the score of row 0 and key 0 */
+    uint64_t sample, element; /* of the dropout, for the score of row 0 and key 0 */
 } head;
 
 static head head_at(const device *d, const void *qkv, const dropout_args *drop, size_t b, size_t h,
@@ -33,7 +33,7 @@ static head head_at(const device *d, const void *qkv, const dropout_args *drop, 
                   .element = drop ? (drop->first + h) * T * T : 0};
 }
 
-/* Of D elements, from a[i] and from b[j] on. */
+/* The dot product of D elements, from a[i] and from b[j] on. */
 static double dot(const head *x, const void *a, size_t i, const void *b, size_t j) {
     double sum = 0.0;
     for (size_t n = 0; n < x->D; n++)
@@ -45,7 +45,7 @@ static double factor(const head *x, size_t t, size_t s, size_t T) {
     return x->drop ? (double)dropout_factor(x->drop, x->sample, x->element + t * T + s) : 1.0;
 }
 
-/* Row t: p (t + 1) = scores, then their exponentials, then those that are kept; y = sum of
+/* Row t: p (t + 1) = scores, then their exponentials, then the exponentials after dropout; y = sum of
  * p v / sum of exponentials. Returns the log of the denominator. */
 static double row_forward(const head *x, void *y, double *p, size_t t, size_t T) {
     double max = -INFINITY, sum = 0.0;
@@ -77,8 +77,8 @@ trine_status ref_attention_forward(device *d, void *y, float *lse, const void *q
     return TRINE_OK;
 }
 
-/* What row t adds to its head's gradients: with p = exp(q k / sqrt(D) - lse), f what the dropout
- * multiplies p by (y is the sum of f p v) and ds = p * (f dy v - dy y) / sqrt(D):
+/* Adds the terms of row t to the gradients of its head: with p = exp(q k / sqrt(D) - lse), f the dropout
+ * factor of p (y is the sum of f p v) and ds = p * (f dy v - dy y) / sqrt(D):
  * dq += ds k,  dk += ds q,  dv += f p dy. */
 static void row_backward(const head *x, double *dq, double *dk, double *dv, const void *dy,
                          const void *y, double lse, size_t t, size_t T) {
@@ -119,7 +119,7 @@ trine_status ref_attention_backward(device *d, void *dqkv, const void *dy, const
     return TRINE_OK;
 }
 
-/* Forward needs a row of T scores, backward three (T, D) gradients of one head. */
+/* The forward pass needs a row of T scores, the backward pass three (T, D) gradients of one head. */
 size_t ref_attention_workspace(const device *d, size_t B, size_t T, size_t H, size_t D) {
     (void)d, (void)B, (void)H;
     return (D ? 3 * D : 1) * T * sizeof(double);

@@ -1,7 +1,7 @@
 #include "device/dropout.h"
 #include "device/ref/ref.h"
 
-/* Of element i of the call's rows of N. */
+/* The factor of element i of the call, whose rows have N elements. */
 static float factor(const dropout_args *drop, size_t i, size_t N) {
     size_t row = drop->first + i / N;
     return dropout_factor(drop, drop->sample + row / drop->T, row % drop->T * N + i % N);

@@ -15,9 +15,9 @@ trine_status ref_embedding_forward(device *d, void *x, const void *table, const 
     return TRINE_OK;
 }
 
-#define COLUMNS 64 /* of a row at a time, so that the tokens are not looked through for each */
+#define COLUMNS 64 /* of a row at a time, so that the tokens are searched once for all of them */
 
-/* Columns [c, c + width) of row v: what they hold and all rows of dx with its token. */
+/* Columns [c, c + width) of row v: the previous values plus all rows of dx with token v. */
 static void row_backward(device *d, void *dtable, const void *dx, const int32_t *tokens,
                          int64_t token, size_t at, size_t c, size_t width, size_t T, size_t C,
                          grad_mode mode) {

@@ -1,16 +1,14 @@
 /* The specification of every operator: plain loops in the order of the formulas in ops.h. Sums
- * and functions are computed in double and rounded to float once, when they are stored, so that ref
- * is the nearest thing to the exact result of its inputs, and another table's distance from
- * it is that table's own rounding. Only what adds element by element (bias and residual, dropout,
- * embedding, position, add) does so in float.
+ * and functions are computed in double and rounded to float once, when they are stored. So ref is
+ * close to the exact result, and the difference of another backend from ref is its own rounding. Only
+ * elementwise additions (bias and residual, dropout, embedding, position, add) are in float.
  *
- * What is stored in 16 bits is that float, rounded once more: other backends have a float in their
- * hands too, and store the same bits where theirs is the same. From the exact result that is half a
- * unit in the last place and half a float's unit more: 0.5 + 2^-17 units of bf16, 0.5 + 2^-14 of
- * fp16.
+ * A 16-bit result is that float, rounded once more: other backends round a float, too, and store the
+ * same bits if their float is the same. The error relative to the exact result is half a unit in the
+ * last place plus half a float unit: 0.5 + 2^-17 units of bf16, 0.5 + 2^-14 of fp16.
  *
- * Invariant: no threads, no state, no allocation; one operator (or forward and backward pair) a
- * file; every type that a device may have. Cost: about one multiplication a nanosecond; for tests
+ * Invariant: no threads, no state, no allocation; one operator (or forward and backward pair) per
+ * file; all types that a device may have. Cost: about one multiplication per nanosecond; for tests
  * and small models. */
 #ifndef TRINE_DEVICE_REF_REF_H
 #define TRINE_DEVICE_REF_REF_H
@@ -36,12 +34,12 @@ static inline void ref_store(trine_dtype type, void *p, size_t i, double x) {
         ((uint16_t *)p)[i] = type == TRINE_BF16 ? bf16_store((float)x) : f16_store((float)x);
 }
 
-/* What a gradient starts from. */
+/* The value to which a gradient is added. */
 static inline double ref_old(trine_dtype type, const void *p, size_t i, grad_mode mode) {
     return mode == GRAD_ADD ? ref_load(type, p, i) : 0.0;
 }
 
-/* Functions of exactly the types that the table asks for. */
+/* Functions with exactly the types of the table. */
 #define REF(op, ...) __typeof__(*((ops *)0)->op) ref_##op;
 OPS_LIST(REF, REF)
 REF(attention_workspace)

@@ -2,7 +2,7 @@
 
 #include "device/ref/ref.h"
 
-/* The target's column among the shard's valid ones; `valid` itself if it lies elsewhere. */
+/* The target's column among the valid columns of the shard; `valid` if it is not among them. */
 static size_t target_column(int32_t target, int32_t first, size_t valid) {
     int64_t column = (int64_t)target - first;
     return column >= 0 && column < (int64_t)valid ? (size_t)column : valid;
@@ -12,7 +12,7 @@ static double row_max(trine_dtype type, const void *logits, size_t start, size_t
     double max = -INFINITY;
     for (size_t v = 0; v < valid; v++) {
         double logit = ref_load(type, logits, start + v);
-        /* A NaN is taken, and then kept: nothing compares greater. */
+        /* A NaN is taken and then kept, because nothing compares greater. */
         if (logit > max || isnan(logit)) max = logit;
     }
     return max;

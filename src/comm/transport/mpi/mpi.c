@@ -1,10 +1,10 @@
-/* Movement over MPI-3. Every call here is non-blocking and every wait is one poll loop, which
- * yields the core (ranks may outnumber cores) and lets the watchdog look at the clock.
+/* The MPI-3 transport. Every call is non-blocking and every wait is one poll loop, which yields the
+ * core (ranks may outnumber cores) and lets the watchdog check the time.
  *
- * All messages are bytes. One that exceeds the message limit becomes a single element of a derived
- * datatype: still one MPI message and one request, but no count or displacement that an int could
- * not hold. Posted messages and pieces have tags of their own, so that a reduction never meets a
- * message that comm_send_start left under way on the same communicator. */
+ * All messages are bytes. A message that exceeds the message limit becomes one element of a derived
+ * datatype: still one MPI message and one request, but no count or displacement overflows an int.
+ * Posted messages and segments have their own tags, so that a reduction never matches a message
+ * that comm_send_start left in progress on the same communicator. */
 #include "comm/transport/mpi/mpi.h"
 #include "comm/group/world.h"
 #include "comm/reduce/rank_order.h"
@@ -19,10 +19,10 @@
 
 #define TAG_MESSAGE 0
 #define TAG_POSTED  1
-#define TAG_PIECE   2
+#define TAG_SEGMENT 2
 #define TAG_GPU     3
 
-/* Polls before the first yield: enough for a peer that is already there. */
+/* Polls before the first yield: enough if the peer is already there. */
 #define SPINS 64
 
 _Static_assert(sizeof(MPI_Request) <= sizeof(void *), "comm_request.handle must hold a request");
@@ -60,7 +60,7 @@ static trine_status poll_one(trine_comm *comm, MPI_Request *request) {
     return poll_all(comm->world, 1, request, &status);
 }
 
-/* The handle is a request's bytes: an int in MPICH, a pointer in Open MPI. */
+/* The bytes of the MPI_Request: an int in MPICH, a pointer in Open MPI. */
 static void handle_set(comm_request *request, MPI_Request own) {
     memcpy(&request->handle, &own, sizeof own);
 }
@@ -109,34 +109,34 @@ typedef struct {
     int count;
     MPI_Datatype type;
     bool derived;
-} block;
+} span;
 
-static trine_status block_derive(block *b, size_t bytes, size_t limit) {
-    size_t pieces = bytes / limit, rest = bytes % limit;
-    CHECK(pieces <= INT_MAX, TRINE_EINVAL, "a message of %zu bytes with a message limit of %zu",
+static trine_status span_derive(span *b, size_t bytes, size_t limit) {
+    size_t segments = bytes / limit, rest = bytes % limit;
+    CHECK(segments <= INT_MAX, TRINE_EINVAL, "message of %zu bytes exceeds the limit of %zu bytes",
           bytes, limit);
-    MPI_Datatype piece, whole;
-    TRY_MPI(MPI_Type_contiguous((int)limit, MPI_BYTE, &piece));
-    int counts[2] = {(int)pieces, (int)rest};
-    MPI_Aint places[2] = {0, (MPI_Aint)(pieces * limit)};
-    MPI_Datatype types[2] = {piece, MPI_BYTE};
-    TRY_MPI(MPI_Type_create_struct(rest ? 2 : 1, counts, places, types, &whole));
-    TRY_MPI(MPI_Type_free(&piece));
-    TRY_MPI(MPI_Type_commit(&whole));
-    *b = (block){1, whole, true};
+    MPI_Datatype segment, full;
+    TRY_MPI(MPI_Type_contiguous((int)limit, MPI_BYTE, &segment));
+    int counts[2] = {(int)segments, (int)rest};
+    MPI_Aint places[2] = {0, (MPI_Aint)(segments * limit)};
+    MPI_Datatype types[2] = {segment, MPI_BYTE};
+    TRY_MPI(MPI_Type_create_struct(rest ? 2 : 1, counts, places, types, &full));
+    TRY_MPI(MPI_Type_free(&segment));
+    TRY_MPI(MPI_Type_commit(&full));
+    *b = (span){1, full, true};
     return TRINE_OK;
 }
 
-/* `copies` is how many such blocks one call places side by side. */
-static trine_status block_make(block *b, const trine_comm *comm, size_t bytes, int copies) {
+/* `copies`: how many such spans one call places side by side. */
+static trine_status span_make(span *b, const trine_comm *comm, size_t bytes, int copies) {
     size_t limit = comm->world->message_limit;
-    if (bytes > limit / (size_t)copies) return block_derive(b, bytes, limit);
-    *b = (block){(int)bytes, MPI_BYTE, false};
+    if (bytes > limit / (size_t)copies) return span_derive(b, bytes, limit);
+    *b = (span){(int)bytes, MPI_BYTE, false};
     return TRINE_OK;
 }
 
-/* MPI keeps the type for as long as a call under way needs it. */
-static trine_status block_free(block *b) {
+/* MPI keeps the type for as long as a call in progress needs it. */
+static trine_status span_free(span *b) {
     if (b->derived) TRY_MPI(MPI_Type_free(&b->type));
     return TRINE_OK;
 }
@@ -145,18 +145,18 @@ static trine_status block_free(block *b) {
 
 static trine_status isend(trine_comm *comm, const void *buf, size_t bytes, int peer, int tag,
                           MPI_Request *request) {
-    block b;
-    TRY(block_make(&b, comm, bytes, 1));
+    span b;
+    TRY(span_make(&b, comm, bytes, 1));
     TRY_MPI(MPI_Isend(buf, b.count, b.type, peer, tag, state_of(comm)->comm, request));
-    return block_free(&b);
+    return span_free(&b);
 }
 
 static trine_status irecv(trine_comm *comm, void *buf, size_t bytes, int peer, int tag,
                           MPI_Request *request) {
-    block b;
-    TRY(block_make(&b, comm, bytes, 1));
+    span b;
+    TRY(span_make(&b, comm, bytes, 1));
     TRY_MPI(MPI_Irecv(buf, b.count, b.type, peer, tag, state_of(comm)->comm, request));
-    return block_free(&b);
+    return span_free(&b);
 }
 
 static trine_status send_start(trine_comm *comm, const void *buf, size_t bytes, int peer, int tag,
@@ -187,14 +187,14 @@ static trine_status mpi_recv_start(trine_comm *comm, void *buf, size_t bytes, in
     return recv_start(comm, buf, bytes, peer, TAG_MESSAGE, request);
 }
 
-trine_status mpi_piece_send(trine_comm *comm, const void *buf, size_t bytes, int peer,
-                            comm_request *request) {
-    return send_start(comm, buf, bytes, peer, TAG_PIECE, request);
+trine_status mpi_segment_send(trine_comm *comm, const void *buf, size_t bytes, int peer,
+                              comm_request *request) {
+    return send_start(comm, buf, bytes, peer, TAG_SEGMENT, request);
 }
 
-trine_status mpi_piece_recv(trine_comm *comm, void *buf, size_t bytes, int peer,
-                            comm_request *request) {
-    return recv_start(comm, buf, bytes, peer, TAG_PIECE, request);
+trine_status mpi_segment_recv(trine_comm *comm, void *buf, size_t bytes, int peer,
+                              comm_request *request) {
+    return recv_start(comm, buf, bytes, peer, TAG_SEGMENT, request);
 }
 
 trine_status mpi_gpu_send(trine_comm *comm, const void *buf, size_t bytes, int peer,
@@ -207,7 +207,7 @@ trine_status mpi_gpu_recv(trine_comm *comm, void *buf, size_t bytes, int peer,
     return recv_start(comm, buf, bytes, peer, TAG_GPU, request);
 }
 
-/* Open MPI's and MPICH's; in a library without it the address is NULL. */
+/* Open MPI and MPICH have it; in a library without it the address is NULL. */
 extern int MPIX_Query_cuda_support(void) __attribute__((weak));
 
 bool mpi_reaches_gpus(void) {
@@ -241,12 +241,12 @@ static trine_status mpi_all_gather_start(trine_comm *comm, void *dst, const void
                                          comm_request *request) {
     MPI_Request started = MPI_REQUEST_NULL;
     const char *own = (const char *)dst + (size_t)comm->rank * part;
-    block b;
+    span b;
     if (part) {
-        TRY(block_make(&b, comm, part, comm->size));
+        TRY(span_make(&b, comm, part, comm->size));
         TRY_MPI(MPI_Iallgather(src == own ? MPI_IN_PLACE : src, b.count, b.type, dst, b.count,
                                b.type, state_of(comm)->comm, &started));
-        TRY(block_free(&b));
+        TRY(span_free(&b));
     }
     handle_set(request, started);
     comm->world->mpi_pending++;
@@ -255,11 +255,11 @@ static trine_status mpi_all_gather_start(trine_comm *comm, void *dst, const void
 
 static trine_status mpi_broadcast(trine_comm *comm, void *buf, size_t bytes, int root) {
     MPI_Request request;
-    block b;
+    span b;
     if (!bytes) return TRINE_OK;
-    TRY(block_make(&b, comm, bytes, 1));
+    TRY(span_make(&b, comm, bytes, 1));
     TRY_MPI(MPI_Ibcast(buf, b.count, b.type, root, state_of(comm)->comm, &request));
-    TRY(block_free(&b));
+    TRY(span_free(&b));
     return poll_one(comm, &request);
 }
 
@@ -297,8 +297,8 @@ static trine_status mpi_gather(trine_comm *comm, void *dst, const void *src, siz
     return mpi_flush(comm);
 }
 
-/* Piece `bytes` from `at` on of every part: dst part j = rank j's. Neighbours first, so that not
- * everybody starts with rank 0. */
+/* Exchanges `bytes` bytes at the start of src's parts: dst part j = rank j's. Starts with the
+ * neighbours, so that not all ranks start with rank 0. */
 static trine_status exchange(trine_comm *comm, char *dst, size_t dst_part, const char *src,
                              size_t src_part, size_t bytes) {
     for (int k = 1; k < comm->size; k++) {
@@ -310,7 +310,7 @@ static trine_status exchange(trine_comm *comm, char *dst, size_t dst_part, const
     return mpi_flush(comm);
 }
 
-/* In place the arrivals wait in the scratch until what they replace has left. */
+/* In place: incoming data waits in the scratch until the data it replaces has been sent. */
 static trine_status swap_parts(trine_comm *comm, char *buf, size_t part) {
     char *scratch = comm->world->scratch;
     size_t step = comm_scratch_bytes(comm->world->size) / (size_t)comm->size;
@@ -333,7 +333,7 @@ static trine_status mpi_all_to_all(trine_comm *comm, void *dst, const void *src,
 
 /* ---- Communicators --------------------------------------------------------------------------- */
 
-/* Owns `comm` from here on, also when it fails. */
+/* Takes ownership of `comm`, also on failure. */
 static trine_status state_create(void **state, MPI_Comm comm) {
     int size = 0;
     TRY_MPI(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN));

@@ -1,4 +1,4 @@
-/* Movement over MPI, for files that do without <mpi.h>. */
+/* The MPI transport, for files that do not include <mpi.h>. */
 #ifndef TRINE_COMM_TRANSPORT_MPI_MPI_H
 #define TRINE_COMM_TRANSPORT_MPI_MPI_H
 
@@ -6,25 +6,25 @@
 
 extern const comm_transport mpi_transport;
 
-/* The state for a group that shares `color` (< 0: for none, *state is NULL), ordered by world rank.
- * Collective over: world. */
+/* The state of a group with this `color` (< 0: none, *state is NULL), ordered by world rank. Collective over:
+ * world. */
 trine_status mpi_split(trine_world *world, int color, void **state);
-/* The state for a new communicator over all of MPI's ranks. Collective over: world. */
+/* The state of a new communicator over MPI_COMM_WORLD. Collective over: world. */
 trine_status mpi_duplicate(void **state);
-/* Whether the request is done; if so it needs no wait any more. */
+/* Whether the request is complete; if so it needs no wait. */
 trine_status mpi_test(trine_comm *comm, comm_request *request, bool *done);
-/* As the table's send_start and recv_start, for the pieces of a transport's own algorithm: they
- * never meet a message of the user's. mpi_transport.wait ends them. Not collective. */
-trine_status mpi_piece_send(trine_comm *comm, const void *buf, size_t bytes, int peer,
+/* As the table's send_start and recv_start, for the segments of a transport's own algorithm: they never match a
+ * message of the user's. Completed by mpi_transport.wait. Not collective. */
+trine_status mpi_segment_send(trine_comm *comm, const void *buf, size_t bytes, int peer,
                             comm_request *request);
-trine_status mpi_piece_recv(trine_comm *comm, void *buf, size_t bytes, int peer,
+trine_status mpi_segment_recv(trine_comm *comm, void *buf, size_t bytes, int peer,
                             comm_request *request);
-/* The same for buffers in a GPU's memory, which MPI must be able to reach; they meet neither. */
+/* The same for buffers in GPU memory, which requires a CUDA-aware MPI; these match neither of the above. */
 trine_status mpi_gpu_send(trine_comm *comm, const void *buf, size_t bytes, int peer,
                           comm_request *request);
 trine_status mpi_gpu_recv(trine_comm *comm, void *buf, size_t bytes, int peer,
                           comm_request *request);
-/* Whether MPI says that it is CUDA-aware: it sends from GPUs' memory and receives there. */
+/* Whether MPI says that it is CUDA-aware: it sends from and receives in GPU memory. */
 bool mpi_reaches_gpus(void);
 /* The lowest world rank on this rank's node. Collective over: world. */
 trine_status mpi_node_leader(trine_world *world, int *leader);

@@ -1,6 +1,6 @@
-/* MPI's calls and their errors, for the files of this room that include <mpi.h>. Our communicators
- * return their errors (MPI_ERRORS_RETURN); TRY_MPI turns one into a trail with MPI's own words.
- * Invariant: no MPI call goes unchecked but in destroy functions and on the way to an abort.
+/* MPI calls and their errors, for the files of this module that include <mpi.h>. Trine's communicators return
+ * errors (MPI_ERRORS_RETURN); TRY_MPI turns an error into a trail with MPI's text.
+ * Invariant: every MPI call is checked, except in destroy functions and on the way to an abort.
  * Cost: a comparison. MPI: A Message-Passing Interface Standard 3.1, section 8.3. */
 #ifndef TRINE_COMM_TRANSPORT_MPI_TRY_MPI_H
 #define TRINE_COMM_TRANSPORT_MPI_TRY_MPI_H
@@ -20,7 +20,7 @@ trine_status mpi_raise(int code, const char *file, int line, const char *func, c
             return mpi_raise(mpi_code_, __FILE__, __LINE__, __func__, #call);                      \
     } while (0)
 
-/* For calls that may block: the thread of watch.h looks at the clock meanwhile. */
+/* For calls that may block: the thread of watch.h enforces the time limit. */
 #define TRY_MPI_BLOCKING(call)                                                                     \
     do {                                                                                           \
         watch_enter(#call);                                                                        \
@@ -30,7 +30,7 @@ trine_status mpi_raise(int code, const char *file, int line, const char *func, c
             return mpi_raise(mpi_code_, __FILE__, __LINE__, __func__, #call);                      \
     } while (0)
 
-/* What mpi.c keeps for a group; also the watchdog's own. */
+/* The state of a group for mpi.c; also of the watchdog. */
 typedef struct {
     MPI_Comm comm;
     MPI_Request *requests; /* (2 * size) posted and not yet flushed */

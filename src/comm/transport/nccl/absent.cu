@@ -1,4 +1,4 @@
-/* In the place of nccl.cu where the object is built without NCCL. */
+/* Replaces nccl.cu if the object is built without NCCL. */
 #include "device/cuda/cuda.h"
 
 const void *cuda_nccl_table(void) {

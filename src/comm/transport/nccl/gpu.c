@@ -1,4 +1,5 @@
-/* Which groups go through NCCL, making their communicators, and the device's waits. See gpu.h. */
+/* Selects the groups that use NCCL, makes their communicators, and watches the device's waits. See
+ * gpu.h. */
 #include "comm/api/axes.h"
 #include "comm/api/gpu.h"
 #include "comm/transport/nccl/nccl.h"
@@ -18,15 +19,15 @@
 
 struct comm_gpus {
     device_memory
-        memory; /* the device's, but that waits are watched; first, so that it leads here */
+        memory; /* the device's, with watched waits; first member, so that the device's pointer leads here */
     const device_memory *inner;
     device *dev;
     const comm_nccl *nccl;
     nccl_rank *rank;
     trine_world *world;
     unsigned polls;
-    bool ordered; /* sums are made in rank order, from what NCCL moves */
-    bool looking; /* NCCL is being waited for: who waits looks */
+    bool ordered; /* sums are made in rank order, from addends that NCCL moves */
+    bool looking; /* in a wait for NCCL, which does its own checks */
 };
 
 /* ---- Waiting --------------------------------------------------------------------------------- */
@@ -39,7 +40,8 @@ static void waits(void *context, double *waited) {
     g->looking = false;
 }
 
-/* While this rank waits for something else, in a transport. An error found there is nobody's answer. */
+/* Called while this rank waits in another transport. No caller could return the error, so it aborts
+ * the job. */
 static void look(void *context) {
     struct comm_gpus *g = context;
     if (!g->looking && g->nccl->check(g->rank) != TRINE_OK) trine_abort(g->world);
@@ -74,12 +76,13 @@ static trine_status watched_wait(device *d) {
     return g->inner->wait(d);
 }
 
-/* ---- Which groups ---------------------------------------------------------------------------- */
+/* ---- Selecting groups ------------------------------------------------------------------------ */
 
 /* The groups with device memory, in the order in which their communicators are made. The edges that
- * leave even stages come first: a rank can make one at a time, and so none waits for a neighbour
- * that waits for another. Both lanes of an edge share a communicator, since NCCL moves messages side
- * by side, without one holding up the other, only in one (core/check.h, programs for one queue). */
+ * leave even stages come first: a rank can make one at a time, and this way no rank waits for a
+ * neighbour that waits for another. Both lanes of an edge share a communicator, because NCCL moves
+ * messages concurrently, without one blocking the other, only within one (core/check.h, programs
+ * for one queue). */
 typedef struct {
     trine_group groups[TRINE_GROUPS];
     int count;
@@ -104,8 +107,8 @@ static void share_edge(trine_mesh *mesh, trine_group gradients, trine_group acti
     to->nccl_group = from->nccl_group;
 }
 
-/* names (world size, GPU_NAME): "host name" of every rank. */
-static bool have_one_each(const trine_comm *comm, const char *names) {
+/* names (world size, GPU_NAME): "host gpu" of every rank. */
+static bool have_own_gpus(const trine_comm *comm, const char *names) {
     for (int i = 0; i < comm->size; i++)
         for (int j = 0; j < i; j++) {
             const char *a = names + (size_t)comm->members[i] * GPU_NAME;
@@ -115,14 +118,15 @@ static bool have_one_each(const trine_comm *comm, const char *names) {
     return true;
 }
 
-/* *names (world size, GPU_NAME) is the caller's to free. */
+/* *names (world size, GPU_NAME) is freed by the caller. */
 static trine_status gather_names(const trine_mesh *mesh, const char *own, char **names) {
     trine_comm *world = trine_mesh_group(mesh, TRINE_WORLD);
     size_t size = (size_t)world->size;
     char name[GPU_NAME] = "";
     snprintf(name, sizeof name, "%s %s", world->world->names[world->rank], own);
     *names = calloc(size, GPU_NAME);
-    trine_status status = *names ? TRINE_OK : RAISE(TRINE_ENOMEM, "no memory for the GPUs' names");
+    trine_status status =
+        *names ? TRINE_OK : RAISE(TRINE_ENOMEM, "no memory for the names of the GPUs");
     TRY(trine_world_agree(world->world, status));
     return trine_all_gather(world, *names, name, size * GPU_NAME, TRINE_U8);
 }
@@ -132,12 +136,12 @@ static bool wants_nccl(const trine_comm *comm, const char *names) {
     trine_transport choice = comm->world->choice;
     if (comm->size == 1) return false;
     return choice == TRINE_TRANSPORT_NCCL ||
-           (choice == TRINE_TRANSPORT_AUTO && have_one_each(comm, names));
+           (choice == TRINE_TRANSPORT_AUTO && have_own_gpus(comm, names));
 }
 
-/* ---- Making them ----------------------------------------------------------------------------- */
+/* ---- Making communicators -------------------------------------------------------------------- */
 
-/* An id that could not be made is zeros: the others then fail as well, instead of waiting. */
+/* If no id could be made it is zero: the other ranks then fail as well instead of waiting. */
 static trine_status share_id(struct comm_gpus *g, trine_comm *comm, char id[NCCL_ID]) {
     static const char none[NCCL_ID];
     trine_status made = TRINE_OK;
@@ -145,8 +149,9 @@ static trine_status share_id(struct comm_gpus *g, trine_comm *comm, char id[NCCL
     if (comm->rank == 0) made = g->nccl->make_id(g->rank, id);
     TRY(trine_broadcast(comm, id, NCCL_ID, TRINE_U8, 0));
     TRY(made);
-    CHECK(memcmp(id, none, NCCL_ID) != 0, TRINE_ENCCL, "group %s of %d: rank %d has made no id",
-          comm_group_name(comm->group), comm->size, comm->members[0]);
+    CHECK(memcmp(id, none, NCCL_ID) != 0, TRINE_ENCCL,
+          "group %s of %d: rank %d failed to create an NCCL id", comm_group_name(comm->group),
+          comm->size, comm->members[0]);
     return TRINE_OK;
 }
 
@@ -202,13 +207,13 @@ static trine_status open_rank(struct comm_gpus *g, const comm_gpu *gpu) {
     return TRINE_OK;
 }
 
-/* All that one rank can do by itself. *out stays NULL where no group wants NCCL. */
+/* The local part. *out stays NULL if no group needs NCCL. */
 static trine_status open_groups(struct comm_gpus **out, trine_mesh *mesh, const comm_gpu *gpu,
                                 const char *names) {
     order o = making_order(mesh);
     if (!any_wants(mesh, names)) return TRINE_OK;
     struct comm_gpus *g = *out = calloc(1, sizeof *g);
-    CHECK(g, TRINE_ENOMEM, "no memory for NCCL's groups");
+    CHECK(g, TRINE_ENOMEM, "no memory for the NCCL groups");
     g->nccl = gpu->nccl;
     g->world = trine_mesh_group(mesh, TRINE_WORLD)->world;
     g->dev = gpu->dev;
@@ -221,19 +226,20 @@ static trine_status open_groups(struct comm_gpus **out, trine_mesh *mesh, const 
     return TRINE_OK;
 }
 
-/* ---- Whether there is NCCL ------------------------------------------------------------------- */
+/* ---- Availability of NCCL -------------------------------------------------------------------- */
 
-/* NULL: there is, as far as this process goes. */
-static const char *lack_of_nccl(const comm_nccl *nccl) {
-    if (!nccl) return "the CUDA library was built without nccl.h";
-    if (nccl->abi != NCCL_ABI) return "the CUDA library was built from another tree";
+/* NULL: NCCL is available in this process. */
+static const char *why_no_nccl(const comm_nccl *nccl) {
+    if (!nccl) return "libtrine_cuda.so was built without nccl.h";
+    if (nccl->abi != NCCL_ABI) return "libtrine_cuda.so was built from a different source tree";
     return nccl->find(options_environment("NCCL_HOME"));
 }
 
-/* The lowest rank that would need NCCL and has none says so to all: then no group uses it. */
+/* The lowest rank that needs NCCL and has none tells all ranks the reason; then no group uses
+ * it. */
 static trine_status agree_on_nccl(const trine_mesh *mesh, const comm_gpu *gpu, const char *names) {
     trine_comm *world = trine_mesh_group(mesh, TRINE_WORLD);
-    const char *lack = any_wants(mesh, names) ? lack_of_nccl(gpu->nccl) : NULL;
+    const char *lack = any_wants(mesh, names) ? why_no_nccl(gpu->nccl) : NULL;
     char *text = world->world->no_nccl;
     int32_t lacking = lack ? world->size - world->rank : 0;
     TRY(trine_all_reduce(world, &lacking, &lacking, 1, TRINE_I32, TRINE_MAX));
@@ -255,13 +261,13 @@ bool comm_gpu_sums(const trine_comm *dp) {
 int comm_nccl_version(const device *d) {
     const comm_nccl *nccl = cuda_nccl(d);
     cuda_gpu gpu;
-    bool found = !lack_of_nccl(nccl) && cuda_describe(d, &gpu) == TRINE_OK;
+    bool found = !why_no_nccl(nccl) && cuda_describe(d, &gpu) == TRINE_OK;
     return found ? gpu.info.nccl : 0;
 }
 
-static trine_status may_go_without(const trine_world *world) {
+static trine_status check_nccl_optional(const trine_world *world) {
     CHECK(world->choice != TRINE_TRANSPORT_NCCL, TRINE_EUNSUPPORTED,
-          "--transport nccl: there is no NCCL on %s; --transport auto goes without",
+          "--transport nccl: NCCL is not available on %s; use --transport auto to run without it",
           world->no_nccl);
     return TRINE_OK;
 }
@@ -271,13 +277,13 @@ static trine_status create(trine_mesh *mesh, const comm_gpu *gpu, const char *na
     trine_world *world = trine_mesh_group(mesh, TRINE_WORLD)->world;
     ASSERT(!*g);
     TRY(agree_on_nccl(mesh, gpu, names));
-    if (*world->no_nccl) return trine_world_agree(world, may_go_without(world));
+    if (*world->no_nccl) return trine_world_agree(world, check_nccl_optional(world));
     TRY(trine_world_agree(world, open_groups(g, mesh, gpu, names)));
     return trine_world_agree(world, *g ? join_all(*g, mesh) : TRINE_OK);
 }
 
-/* Without the others, some of which may have failed earlier. */
-static void give_up(trine_mesh *mesh) {
+/* Not collective: some ranks may have failed earlier. */
+static void abort_create(trine_mesh *mesh) {
     struct comm_gpus *g = trine_mesh_group(mesh, TRINE_DP)->gpus;
     if (g && g->rank) g->nccl->abort(g->rank);
     comm_gpu_destroy(mesh);
@@ -288,7 +294,7 @@ trine_status comm_gpu_create(trine_mesh *mesh, const comm_gpu *gpu) {
     trine_status status = gather_names(mesh, gpu->name, &names);
     if (status == TRINE_OK) status = create(mesh, gpu, names);
     free(names);
-    if (status != TRINE_OK) give_up(mesh);
+    if (status != TRINE_OK) abort_create(mesh);
     TRY(status);
     return TRINE_OK;
 }

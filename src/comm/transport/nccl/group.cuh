@@ -1,9 +1,10 @@
-/* What the files of the NCCL part share: a group, its two streams, its errors (nccl.h says what for).
- * nccl.cu waits, and sends messages; make.cu makes and ends groups; move.cu has the collectives;
- * open.cu finds NCCL, whose functions are called through the table `nccl` only.
+/* Shared by the NCCL files: a group, its two streams, its errors (see nccl.h). nccl.cu waits and sends messages;
+ * make.cu creates and destroys groups; move.cu has the collectives; open.cu finds NCCL, whose functions are called
+ * only through the table `nccl`.
  *
- * Invariant: between nccl_before and nccl_after, or a ticket, a call puts its work on the group's
- * stream, and nothing else. Cost: two events a call. */
+ * Invariant: between nccl_before and nccl_after, or a ticket, a call puts its work on the group's stream and
+ * nowhere else.
+ * Cost: two events a call. */
 #ifndef TRINE_COMM_TRANSPORT_NCCL_GROUP_H
 #define TRINE_COMM_TRANSPORT_NCCL_GROUP_H
 
@@ -12,7 +13,7 @@
 #include "comm/transport/nccl/nccl.h"
 #include "device/cuda/cuda.h"
 
-/* What we call of NCCL, without the prefix. */
+/* The NCCL functions in use, without the prefix. */
 #define NCCL_CALLS(X)                                                                              \
     X(GetVersion)                                                                                  \
     X(GetErrorString)                                                                              \
@@ -39,10 +40,10 @@ typedef struct {
 #undef NCCL_POINTER
 } nccl_calls;
 
-/* Filled by comm_nccl's `find`; NULLs before. */
+/* Filled by comm_nccl's `find`; NULL before. */
 extern nccl_calls nccl;
 
-/* What was started: its end on the group's stream, and whether the compute stream was told to wait. */
+/* A started call: the event behind it on the group's stream, and whether the compute stream waits for it. */
 typedef struct {
     cudaEvent_t event;
     bool finished;
@@ -55,18 +56,18 @@ struct nccl_group {
     cudaStream_t stream;
     char name[24];
     int size, rank;
-    char *scratch; /* (size, chunk) addends; NULL in a group that does not add */
+    char *scratch; /* (size, chunk) addends; NULL if the group does not reduce */
     size_t chunk;  /* bytes, for each rank */
-    nccl_ticket *tickets; /* (slots) those after number `finished`, at number % slots */
+    nccl_ticket *tickets; /* (slots) tickets after number `finished`, each at number % slots */
     uint64_t slots;
-    uint64_t finished, recorded, started; /* all up to here: finished; on the stream; given */
+    uint64_t finished, recorded, started; /* the last ticket that is finished; on the stream; given */
 };
 
 struct nccl_rank {
     device *dev;
     char gpu[64];
     bool ordered, failed, fusing;
-    int open; /* ncclGroupStart without its end */
+    int open; /* ncclGroupStart calls without their ncclGroupEnd */
     void (*waits)(void *context, double *since);
     void *context;
     void (*enter)(const char *call);
@@ -75,12 +76,12 @@ struct nccl_rank {
     nccl_group *first, *last;
 };
 
-/* What NCCL has answered to `call`, its function's name. After an error the rank makes no more calls.
- * Errors: TRINE_ENCCL, with the names of the group, the rank and the GPU. */
+/* Checks the result of `call`, a function name. After an error the rank makes no more calls. Errors: TRINE_ENCCL,
+ * which names the group, the rank and the GPU. */
 trine_status nccl_answer(nccl_group *g, ncclResult_t result, const char *call);
 
-/* Calls nccl##name for the group, and returns its error. A call may block while NCCL connects with
- * peers, so each is under the watch. */
+/* Calls nccl##name for the group and returns its error. A call may block while NCCL connects to peers, so each call
+ * is under the watch. */
 #define TRY_NCCL(g, name, ...)                                                                     \
     do {                                                                                           \
         (g)->r->enter("nccl" #name);                                                               \
@@ -89,20 +90,19 @@ trine_status nccl_answer(nccl_group *g, ncclResult_t result, const char *call);
         TRY(nccl_answer((g), try_nccl_, "nccl" #name));                                            \
     } while (0)
 
-/* Returns when the stream is empty. Errors: TRINE_EMATH of the device, TRINE_ENCCL of a
- * communicator. */
+/* Returns when the stream is empty. Errors: TRINE_EMATH from the device, TRINE_ENCCL from a communicator. */
 trine_status nccl_await(nccl_rank *r, cudaStream_t stream);
-/* Looks at the communicators' asynchronous errors, until there was one. */
+/* Checks the communicators' asynchronous errors, until there was one. */
 trine_status nccl_check(nccl_rank *r);
 
-/* The group's stream goes on behind the work that the compute stream has been given. */
+/* Makes the group's stream wait for the work submitted to the compute stream so far. */
 trine_status nccl_before(nccl_group *g);
-/* And the compute stream behind the group's. */
+/* Makes the compute stream wait for the group's stream. */
 trine_status nccl_after(nccl_group *g);
-/* What was just started; in a fused group it is on the stream only when that ends. */
+/* The ticket of the call just started; between begin and end it is recorded on the stream only at the end. */
 trine_status nccl_give_ticket(nccl_group *g, uint64_t *ticket);
 
-/* move.cu: rows of the table (comm_nccl). */
+/* move.cu: functions of the table (comm_nccl). */
 #define NCCL_ROW(function) extern "C" __typeof__(*((comm_nccl *)0)->function) nccl_##function
 NCCL_ROW(all_reduce);
 NCCL_ROW(reduce);
@@ -113,11 +113,11 @@ NCCL_ROW(gather);
 NCCL_ROW(all_to_all);
 NCCL_ROW(all_gather);
 
-/* Makes each kind of the group's calls once, and waits: NCCL connects ranks, and takes the memory for it, when
- * a way between them is first used. Collective over: the group. */
+/* Makes each kind of call of the group once, and waits: NCCL connects ranks, and allocates memory for that, when a
+ * connection is first used. Collective over: the group. */
 trine_status nccl_warm_up(nccl_group *g);
 
-/* make.cu: rows, too. */
+/* make.cu: functions of the table. */
 NCCL_ROW(open);
 NCCL_ROW(close);
 NCCL_ROW(abort);
@@ -125,7 +125,7 @@ NCCL_ROW(make_id);
 NCCL_ROW(prepare);
 NCCL_ROW(join);
 
-/* open.cu: a row. */
+/* open.cu: a function of the table. */
 NCCL_ROW(find);
 #undef NCCL_ROW
 

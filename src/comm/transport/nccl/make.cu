@@ -1,11 +1,11 @@
-/* Making and ending groups over NCCL; a part of libtrine_cuda.so. nccl.h says how. */
+/* Makes and destroys groups over NCCL; a part of libtrine_cuda.so. See nccl.h. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "comm/transport/nccl/group.cuh"
 
-/* From this version on aborts between ncclGroupStart and ncclGroupEnd are made together. */
+/* From this version on, aborts between ncclGroupStart and ncclGroupEnd run concurrently. */
 #define ABORTS_TOGETHER NCCL_VERSION(2, 22, 0)
 
 static_assert(NCCL_ID == NCCL_UNIQUE_ID_BYTES, "an id is a ncclUniqueId");
@@ -20,7 +20,7 @@ static trine_status make_events(nccl_rank *r) {
 
 trine_status nccl_open(nccl_rank **out, const nccl_setting *setting) {
     nccl_rank *r = *out = (nccl_rank *)calloc(1, sizeof *r);
-    CHECK(r, TRINE_ENOMEM, "no memory for NCCL's groups");
+    CHECK(r, TRINE_ENOMEM, "no memory for the NCCL groups");
     r->dev = setting->dev;
     r->ordered = setting->ordered;
     r->waits = setting->waits;
@@ -31,9 +31,9 @@ trine_status nccl_open(nccl_rank **out, const nccl_setting *setting) {
     return make_events(r);
 }
 
-/* An abort waits for the whole device, and so for kernels of the other communicators: all are told
- * before the first one waits. Where NCCL cannot do that, what has failed stays as it is: what hangs
- * on the GPU ends with the process. */
+/* An abort waits for the whole device, and so for kernels of the other communicators: all must be
+ * aborted before the first one waits. If NCCL cannot do that, nothing is aborted: the kernels end
+ * with the process. */
 void nccl_abort(nccl_rank *r) {
     bool under_way = r->failed;
     r->failed = true;
@@ -49,7 +49,7 @@ void nccl_abort(nccl_rank *r) {
     r->leave();
 }
 
-/* The peers come, too; who does not is the watchdog's. */
+/* Waits for the peers; the watchdog handles one that does not come. */
 static trine_status finalize(nccl_group *g) {
     if (!g->comm) return TRINE_OK;
     TRY(nccl_await(g->r, g->stream));
@@ -59,7 +59,7 @@ static trine_status finalize(nccl_group *g) {
     return TRINE_OK;
 }
 
-/* A communicator that could not be ended may still use what it was given. */
+/* A communicator that could not be finalized may still use its resources. */
 static void free_group(nccl_group *g) {
     if (g->comm) return;
     for (uint64_t i = 0; i < g->slots; i++)
@@ -97,18 +97,18 @@ trine_status nccl_make_id(nccl_rank *r, char id[NCCL_ID]) {
     return TRINE_OK;
 }
 
-/* The caller knows what would make room. */
+/* On an out-of-memory error, the caller knows what would free memory. */
 static trine_status take_scratch(nccl_group *g) {
     cudaError_t e = cudaMalloc((void **)&g->scratch, NCCL_SCRATCH);
-    if (e != cudaSuccess) (void)cudaGetLastError(); /* it has been heard */
+    if (e != cudaSuccess) (void)cudaGetLastError(); /* clears the error */
     CHECK(e != cudaErrorMemoryAllocation, TRINE_ENOMEM,
-          "no memory for the %zu bytes in which group %s of %d adds, on GPU %s", NCCL_SCRATCH,
+          "no memory for the %zu-byte reduction buffer of group %s of %d on GPU %s", NCCL_SCRATCH,
           g->name, g->size, g->r->gpu);
     CHECK(e == cudaSuccess, TRINE_EMATH, "GPU %s: %s", g->r->gpu, cudaGetErrorString(e));
     return TRINE_OK;
 }
 
-/* The highest priority: what peers wait for comes before what only this rank waits for. */
+/* Highest priority: work that peers wait for goes before work that only this rank waits for. */
 static trine_status take_from_device(nccl_group *g, bool adds) {
     int least, greatest;
     TRY_CUDA(cudaDeviceGetStreamPriorityRange(&least, &greatest));
@@ -136,7 +136,7 @@ trine_status nccl_prepare(nccl_rank *r, nccl_group **out, const nccl_place *plac
     return take_from_device(g, place->adds);
 }
 
-/* Blocking: NCCL makes a thread for every call on a communicator that is not. */
+/* Blocking: NCCL starts a thread for every call on a non-blocking communicator. */
 trine_status nccl_join(nccl_group *g, const char id[NCCL_ID]) {
     ncclUniqueId name;
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;

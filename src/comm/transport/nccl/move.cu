@@ -1,9 +1,10 @@
-/* Collectives over NCCL: its own, and those that it has not: exchanges, and additions in rank order. */
+/* Collectives over NCCL: NCCL's own, and those that it lacks: exchanges, and additions in rank
+ * order. */
 #include "comm/transport/nccl/group.cuh"
 #include "device/cuda/combine.h"
 
-/* An ordered all-reduce of so many bytes over all ranks gathers everything everywhere: one exchange
- * instead of two. */
+/* An ordered all-reduce of at most this many bytes over all ranks gathers all addends on all ranks:
+ * one exchange instead of two. */
 #define SMALL_BYTES ((size_t)256 << 10)
 
 /* ---- Exchanges --------------------------------------------------------------------------------- */
@@ -21,12 +22,12 @@ static trine_status close_exchange(nccl_group *g) {
     return TRINE_OK;
 }
 
-static trine_status put(nccl_group *g, const void *buf, size_t bytes, int peer) {
+static trine_status send_bytes(nccl_group *g, const void *buf, size_t bytes, int peer) {
     if (bytes) TRY_NCCL(g, Send, buf, bytes, ncclUint8, peer, g->comm, g->stream);
     return TRINE_OK;
 }
 
-static trine_status take(nccl_group *g, void *buf, size_t bytes, int peer) {
+static trine_status recv_bytes(nccl_group *g, void *buf, size_t bytes, int peer) {
     if (bytes) TRY_NCCL(g, Recv, buf, bytes, ncclUint8, peer, g->comm, g->stream);
     return TRINE_OK;
 }
@@ -55,13 +56,13 @@ static bool keeps_order(const nccl_group *g, trine_dtype type, trine_reduction o
 }
 
 /* Elements of rank's slice in [at, at + limit) of it. */
-static size_t piece(size_t count, size_t slice, int rank, size_t at, size_t limit) {
+static size_t segment(size_t count, size_t slice, int rank, size_t at, size_t limit) {
     size_t first = (size_t)rank * slice + at, left = first < count ? count - first : 0;
     if (left > slice - at) left = slice - at;
     return left < limit ? left : limit;
 }
 
-/* dst = what arrived in the scratch, `stride` elements a rank, and own. */
+/* dst = the sum of the addends in the scratch, `stride` elements a rank, and own. */
 static trine_status add_up(nccl_group *g, void *dst, const void *own, size_t stride, size_t count,
                            trine_dtype type, trine_reduction op) {
     const combine_addends addends = {g->scratch, own, stride, g->rank, g->size};
@@ -70,13 +71,13 @@ static trine_status add_up(nccl_group *g, void *dst, const void *own, size_t str
 
 static trine_status exchange_chunk(nccl_group *g, const char *src, size_t count, size_t slice,
                                    size_t at, size_t step, size_t element) {
-    size_t own = piece(count, slice, g->rank, at, step);
+    size_t own = segment(count, slice, g->rank, at, step);
     TRY(open_exchange(g));
     for (int k = 1; k < g->size; k++) {
         int to = (g->rank + k) % g->size, from = (g->rank - k + g->size) % g->size;
-        size_t theirs = piece(count, slice, to, at, step);
-        TRY(take(g, g->scratch + (size_t)from * step * element, own * element, from));
-        TRY(put(g, src + ((size_t)to * slice + at) * element, theirs * element, to));
+        size_t theirs = segment(count, slice, to, at, step);
+        TRY(recv_bytes(g, g->scratch + (size_t)from * step * element, own * element, from));
+        TRY(send_bytes(g, src + ((size_t)to * slice + at) * element, theirs * element, to));
     }
     return close_exchange(g);
 }
@@ -86,7 +87,7 @@ static trine_status reduce_slices(nccl_group *g, char *dst, const char *src, siz
     size_t element = element_bytes(type), step = g->chunk / element;
     for (size_t at = 0; at < slice; at += step) {
         TRY(exchange_chunk(g, src, count, slice, at, step, element));
-        size_t n = piece(count, slice, g->rank, at, step);
+        size_t n = segment(count, slice, g->rank, at, step);
         const char *own = src + ((size_t)g->rank * slice + at) * element;
         if (n) TRY(add_up(g, dst + at * element, own, step, n, type, op));
     }
@@ -95,13 +96,13 @@ static trine_status reduce_slices(nccl_group *g, char *dst, const char *src, siz
 
 static trine_status gather_slices(nccl_group *g, char *buf, size_t count, size_t slice,
                                   size_t element) {
-    size_t own = piece(count, slice, g->rank, 0, slice) * element;
+    size_t own = segment(count, slice, g->rank, 0, slice) * element;
     TRY(open_exchange(g));
     for (int k = 1; k < g->size; k++) {
         int to = (g->rank + k) % g->size, from = (g->rank - k + g->size) % g->size;
-        size_t theirs = piece(count, slice, from, 0, slice) * element;
-        TRY(take(g, buf + (size_t)from * slice * element, theirs, from));
-        TRY(put(g, buf + (size_t)g->rank * slice * element, own, to));
+        size_t theirs = segment(count, slice, from, 0, slice) * element;
+        TRY(recv_bytes(g, buf + (size_t)from * slice * element, theirs, from));
+        TRY(send_bytes(g, buf + (size_t)g->rank * slice * element, own, to));
     }
     return close_exchange(g);
 }
@@ -125,9 +126,10 @@ static trine_status rank_order_reduce(nccl_group *g, char *dst, const char *src,
         size_t n = count - at < step ? count - at : step;
         const char *own = src + at * element;
         TRY(open_exchange(g));
-        if (g->rank != root) TRY(put(g, own, n * element, root));
+        if (g->rank != root) TRY(send_bytes(g, own, n * element, root));
         for (int r = 0; g->rank == root && r < g->size; r++)
-            if (r != root) TRY(take(g, g->scratch + (size_t)r * step * element, n * element, r));
+            if (r != root)
+                TRY(recv_bytes(g, g->scratch + (size_t)r * step * element, n * element, r));
         TRY(close_exchange(g));
         if (g->rank == root) TRY(add_up(g, dst + at * element, own, step, n, type, op));
     }
@@ -199,9 +201,9 @@ trine_status nccl_scatter(nccl_group *g, void *dst, const void *src, size_t part
     const char *parts = (const char *)src;
     TRY(nccl_before(g));
     TRY(open_exchange(g));
-    if (g->rank != root) TRY(take(g, dst, part, root));
+    if (g->rank != root) TRY(recv_bytes(g, dst, part, root));
     for (int r = 0; g->rank == root && r < g->size; r++)
-        if (r != root) TRY(put(g, parts + (size_t)r * part, part, r));
+        if (r != root) TRY(send_bytes(g, parts + (size_t)r * part, part, r));
     TRY(close_exchange(g));
     if (g->rank == root) TRY(copy(g, dst, parts + (size_t)root * part, part));
     return nccl_after(g);
@@ -211,27 +213,27 @@ trine_status nccl_gather(nccl_group *g, void *dst, const void *src, size_t part,
     char *parts = (char *)dst;
     TRY(nccl_before(g));
     TRY(open_exchange(g));
-    if (g->rank != root) TRY(put(g, src, part, root));
+    if (g->rank != root) TRY(send_bytes(g, src, part, root));
     for (int r = 0; g->rank == root && r < g->size; r++)
-        if (r != root) TRY(take(g, parts + (size_t)r * part, part, r));
+        if (r != root) TRY(recv_bytes(g, parts + (size_t)r * part, part, r));
     TRY(close_exchange(g));
     if (g->rank == root) TRY(copy(g, parts + (size_t)root * part, src, part));
     return nccl_after(g);
 }
 
-/* Bytes [at, at + bytes) of every part: dst part j = rank j's. */
+/* Exchanges `bytes` bytes of every part: dst part j = rank j's. */
 static trine_status exchange_parts(nccl_group *g, char *dst, size_t dst_part, const char *src,
                                    size_t src_part, size_t bytes) {
     TRY(open_exchange(g));
     for (int k = 1; k < g->size; k++) {
         int to = (g->rank + k) % g->size, from = (g->rank - k + g->size) % g->size;
-        TRY(take(g, dst + (size_t)from * dst_part, bytes, from));
-        TRY(put(g, src + (size_t)to * src_part, bytes, to));
+        TRY(recv_bytes(g, dst + (size_t)from * dst_part, bytes, from));
+        TRY(send_bytes(g, src + (size_t)to * src_part, bytes, to));
     }
     return close_exchange(g);
 }
 
-/* In place what arrives waits in the scratch until what it replaces has left. */
+/* In place: incoming data waits in the scratch until the data it replaces has been sent. */
 static trine_status swap_parts(nccl_group *g, char *buf, size_t part) {
     ASSERT(g->scratch);
     for (size_t at = 0; at < part; at += g->chunk) {
@@ -266,9 +268,10 @@ trine_status nccl_all_gather(nccl_group *g, void *dst, const void *src, size_t p
 
 /* ---- The first calls --------------------------------------------------------------------------- */
 
-/* Bytes: of the largest vector, for which NCCL takes another way than for the smallest; to a peer. */
-#define WARM  ((size_t)1 << 20)
-#define PIECE ((size_t)16)
+/* Bytes of the largest vector, for which NCCL uses other connections than for the smallest; bytes
+ * to a peer. */
+#define WARM         ((size_t)1 << 20)
+#define WARM_SEGMENT ((size_t)16)
 
 static trine_status sum_and_gather(nccl_group *g, char *buf) {
     size_t part = WARM / sizeof(float) / (size_t)g->size;
@@ -284,12 +287,12 @@ static trine_status sum_and_gather(nccl_group *g, char *buf) {
 static trine_status make_each_call(nccl_group *g, char *buf, size_t bytes) {
     TRY_CUDA(cudaMemsetAsync(buf, 0, bytes, g->stream));
     if (g->scratch) TRY(sum_and_gather(g, buf));
-    TRY(exchange_parts(g, buf, PIECE, buf + bytes / 2, PIECE, PIECE));
+    TRY(exchange_parts(g, buf, WARM_SEGMENT, buf + bytes / 2, WARM_SEGMENT, WARM_SEGMENT));
     return nccl_await(g->r, g->stream);
 }
 
 trine_status nccl_warm_up(nccl_group *g) {
-    size_t bytes = g->scratch ? WARM : 2 * PIECE * (size_t)g->size;
+    size_t bytes = g->scratch ? WARM : 2 * WARM_SEGMENT * (size_t)g->size;
     char *buf = g->scratch;
     if (!buf) TRY_CUDA(cudaMalloc((void **)&buf, bytes));
     TRY(make_each_call(g, buf, bytes));

@@ -1,20 +1,20 @@
-/* Groups of ranks with a GPU each, over NCCL; a part of libtrine_cuda.so. nccl.h says how. */
+/* Groups of ranks with one GPU each, over NCCL; a part of libtrine_cuda.so. See nccl.h. */
 #include <stdlib.h>
 
 #include "comm/transport/nccl/group.cuh"
 
-/* Looks at the device between two at the communicators' errors. */
+/* Device polls between two checks of the communicators' errors. */
 #define CHECK_EVERY 16
 
 /* ---- Errors and waiting ------------------------------------------------------------------------ */
 
-/* Nothing is aborted here: an abort waits for the device, and a kernel there may wait for ever. Who
- * gets the error says it first. */
+/* Nothing is aborted here: an abort waits for the device, where a kernel may wait for ever. The
+ * caller prints the error first. */
 trine_status nccl_answer(nccl_group *g, ncclResult_t result, const char *call) {
     if (result == ncclSuccess) return TRINE_OK;
     const char *last = nccl.GetLastError(g->comm);
     g->r->failed = true;
-    return RAISE(TRINE_ENCCL, "group %s of %d, rank %d of it, on GPU %s: %s: %s%s%.512s", g->name,
+    return RAISE(TRINE_ENCCL, "group %s of %d, group rank %d, GPU %s: %s: %s%s%.512s", g->name,
                  g->size, g->rank, g->r->gpu, call, nccl.GetErrorString(result),
                  last && *last ? ": " : "", last ? last : "");
 }
@@ -24,14 +24,14 @@ trine_status nccl_check(nccl_rank *r) {
         if (!g->comm) continue;
         ncclResult_t state = ncclSuccess, asked = nccl.CommGetAsyncError(g->comm, &state);
         if (asked != ncclSuccess) state = asked;
-        TRY(nccl_answer(g, state, "asynchronously"));
+        TRY(nccl_answer(g, state, "asynchronous error"));
     }
     return TRINE_OK;
 }
 
 trine_status nccl_await(nccl_rank *r, cudaStream_t stream) {
     double since = 0;
-    CHECK(!r->failed, TRINE_ENCCL, "GPU %s: a call over NCCL has failed before", r->gpu);
+    CHECK(!r->failed, TRINE_ENCCL, "GPU %s: an earlier NCCL call failed", r->gpu);
     for (unsigned polls = 1;; polls++) {
         cudaError_t e = cudaStreamQuery(stream);
         if (e == cudaSuccess) return TRINE_OK;
@@ -39,7 +39,7 @@ trine_status nccl_await(nccl_rank *r, cudaStream_t stream) {
             r->failed = true;
             return RAISE(TRINE_EMATH, "GPU %s: %s", r->gpu, cudaGetErrorString(e));
         }
-        (void)cudaGetLastError(); /* "not ready" is remembered like an error */
+        (void)cudaGetLastError(); /* clears "not ready", which CUDA remembers like an error */
         if (polls % CHECK_EVERY == 0) TRY(nccl_check(r));
         r->waits(r->context, &since);
     }
@@ -53,7 +53,7 @@ static trine_status rank_await(nccl_rank *r) {
 
 trine_status nccl_before(nccl_group *g) {
     nccl_rank *r = g->r;
-    CHECK(!r->failed, TRINE_ENCCL, "GPU %s: a call over NCCL has failed before", r->gpu);
+    CHECK(!r->failed, TRINE_ENCCL, "GPU %s: an earlier NCCL call failed", r->gpu);
     TRY_CUDA(cudaEventRecord(r->ready, cuda_of(r->dev)->compute));
     TRY_CUDA(cudaStreamWaitEvent(g->stream, r->ready, 0));
     return TRINE_OK;
@@ -71,11 +71,12 @@ static nccl_ticket *ticket_at(const nccl_group *g, uint64_t number) {
     return &g->tickets[number % g->slots];
 }
 
-/* Twice as many slots. GPipe starts two messages an edge for each micro-batch before it finishes one. */
+/* Doubles the slots. GPipe starts two messages an edge for each micro-batch before it finishes
+ * one. */
 static trine_status grow(nccl_group *g) {
     uint64_t slots = g->slots ? 2 * g->slots : 16;
     nccl_ticket *more = (nccl_ticket *)calloc(slots, sizeof *more);
-    CHECK(more, TRINE_ENOMEM, "no memory for %llu calls under way in group %s",
+    CHECK(more, TRINE_ENOMEM, "no memory for %llu NCCL calls in flight in group %s",
           (unsigned long long)slots, g->name);
     for (uint64_t t = g->finished + 1; t <= g->finished + g->slots; t++)
         more[t % slots] = *ticket_at(g, t);

@@ -1,5 +1,5 @@
-/* The table of a group whose ranks have a GPU each: far buffers are NCCL's, host buffers the group's
- * own transport's. See gpu.h and nccl.h. */
+/* The table of a group whose ranks have one GPU each: NCCL moves device buffers, the group's own
+ * transport host buffers. See gpu.h and nccl.h. */
 #include "comm/transport/nccl/nccl_transport.h"
 #include "comm/transport/nccl/nccl.h"
 #include "comm/transport/staging/staging.h"
@@ -9,7 +9,7 @@ static bool is_direct(const trine_comm *comm, const void *p, size_t bytes) {
     return bytes && !staging_is_host(comm, p);
 }
 
-/* The body of a function that moves far buffers whole; `buf` says what it is about. */
+/* The body of a function; `buf` decides whether the call is on device memory. */
 #define EITHER(function, buf, bytes, ...)                                                          \
     if (!is_direct(comm, buf, bytes)) return staging_inner(comm)->function(comm, __VA_ARGS__);     \
     return comm->nccl->function(comm->nccl_group, __VA_ARGS__)
@@ -89,7 +89,7 @@ static trine_status nccl_call_wait_received(trine_comm *comm, comm_request *requ
 
 /* ---- The table ------------------------------------------------------------------------------- */
 
-/* A barrier is between hosts. */
+/* A barrier is between hosts and stays the own transport's. */
 const comm_transport *nccl_call_over(const trine_comm *comm, const comm_transport *inner) {
     comm_transport *t = staging_table(comm, inner);
     t->name = "nccl";

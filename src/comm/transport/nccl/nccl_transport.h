@@ -1,4 +1,4 @@
-/* The table of a group whose far buffers NCCL moves. */
+/* The table of a group whose device buffers NCCL moves. */
 #ifndef TRINE_COMM_TRANSPORT_NCCL_NCCL_TRANSPORT_H
 #define TRINE_COMM_TRANSPORT_NCCL_NCCL_TRANSPORT_H
 

@@ -1,11 +1,11 @@
 /* Reductions over several nodes, as a chain of nodes for each lane (see nodes.h).
  *
- * A chunk passes twice through the loop of a rank: it is added to and passed on; some chunks later
- * its result has come back, is passed on as well, and is given to the node's members. In between
- * the rank works on the chunks behind it, so that all nodes of the chain are busy. Where a result
- * goes is the only difference between the two reductions: that of an all-reduce travels back along
- * the chain, node by node; that of a reduce-scatter goes from the last node straight to the one
- * whose members own it. A sum of 16-bit numbers is fp32 until the last node has rounded it. */
+ * A chunk passes twice through a rank's loop: first this node's addends are added and the partial
+ * sum is sent on; some chunks later its result has come back, is sent on as well, and is given to
+ * the node's members. In between the rank works on later chunks, so that all nodes of the chain are
+ * busy. The two reductions differ only in where a result goes: that of an all-reduce travels back
+ * along the chain, node by node; that of a reduce-scatter goes from the last node directly to the
+ * node whose members own it. A sum of 16-bit numbers is fp32 until the last node has rounded it. */
 #include "comm/transport/nodes/nodes.h"
 #include "comm/reduce/rank_order.h"
 
@@ -17,23 +17,23 @@ typedef struct {
     shm_state *s; /* NULL: alone on this node */
     uint64_t call, phases;
     bool scatter;
-    bool direct; /* the members reach each other's buffers where they lie */
-    int lane;    /* this rank's; NO_PEER: it has none */
-    bool last;   /* this rank's node ends the chain */
+    bool direct; /* the members access each other's buffers in place */
+    int lane;    /* this rank's; NO_PEER: none */
+    bool last;   /* this rank's node is the last of the chain */
     char *dst;
     const char *src;
     size_t count, part; /* part: count/P */
     size_t element, step;
-    size_t carried; /* bytes of an element of a sum that is not complete */
+    size_t carried; /* bytes of an element of a partial sum */
     trine_dtype type;
     trine_reduction op;
 } job;
 
-/* What all lanes work on at a time. A region is all that goes to the same nodes: everything, or in
- * a reduce-scatter the parts of one node's members. */
+/* The data that all lanes work on at a time. A region is the data that goes to the same nodes:
+ * everything, or in a reduce-scatter the parts of one node's members. */
 typedef struct {
     int region;
-    size_t at; /* elements into each lane's slice of the region */
+    size_t at; /* element offset in each lane's slice of the region */
     uint64_t index;
 } chunk;
 
@@ -52,16 +52,16 @@ static size_t region_slice(const job *j, int region) {
     return rank_order_slice_size(length, j->n->lanes);
 }
 
-/* Elements of a lane in a chunk, and where they begin; lane 0 has the most. */
-static size_t lane_piece(const job *j, const chunk *c, int lane, size_t *begin) {
+/* Number of elements of a lane in a chunk, and their offset; lane 0 has the most. */
+static size_t lane_segment(const job *j, const chunk *c, int lane, size_t *begin) {
     size_t from = region_begin(j, c->region), length = region_begin(j, c->region + 1) - from;
     size_t slice = region_slice(j, c->region);
     *begin = from + (size_t)lane * slice + c->at;
-    return rank_order_piece(length, slice, lane, c->at, j->step);
+    return rank_order_segment(length, slice, lane, c->at, j->step);
 }
 
-static size_t own_piece(const job *j, const chunk *c, size_t *begin) {
-    return j->lane == NO_PEER ? 0 : lane_piece(j, c, j->lane, begin);
+static size_t own_segment(const job *j, const chunk *c, size_t *begin) {
+    return j->lane == NO_PEER ? 0 : lane_segment(j, c, j->lane, begin);
 }
 
 static bool ended(const job *j, const chunk *c) {
@@ -79,7 +79,7 @@ static char *partial_buffer(const job *j, uint64_t index) {
     return j->comm->world->scratch + index % NODES_PARTIALS * NODES_CHUNK;
 }
 
-/* An all-reduce has room for the result where it belongs, if the others can take it from there. */
+/* The result of an all-reduce is received in dst if the other members can read it there. */
 static char *result_buffer(const job *j, const chunk *c, size_t begin) {
     if (j->direct && !j->scatter) return j->dst + begin * j->element;
     size_t slot = NODES_PARTIALS + c->index % NODES_LAG;
@@ -94,31 +94,31 @@ static trine_status finish(comm_request *r) {
     return mpi_transport.wait(r->comm, r);
 }
 
-/* To the same lane of another node. */
+/* Sends to the same lane of another node. */
 static trine_status send(const job *j, const char *from, size_t bytes, int node, comm_request *r) {
     *r = (comm_request){.active = true, .comm = j->comm};
-    return mpi_piece_send(j->comm, from, bytes, j->n->first[node] + j->lane, r);
+    return mpi_segment_send(j->comm, from, bytes, j->n->first[node] + j->lane, r);
 }
 
 static trine_status receive(const job *j, char *to, size_t bytes, int node, comm_request *r) {
     *r = (comm_request){.active = true, .comm = j->comm};
-    return mpi_piece_recv(j->comm, to, bytes, j->n->first[node] + j->lane, r);
+    return mpi_segment_recv(j->comm, to, bytes, j->n->first[node] + j->lane, r);
 }
 
-/* Starts to receive what the nodes before have added of a chunk. */
+/* Starts to receive the earlier nodes' partial sum of a chunk. */
 static trine_status expect_partial(const job *j, const chunk *c) {
     nodes_state *n = j->n;
     uint64_t slot = c->index % NODES_PARTIALS;
     size_t begin;
     if (n->own == 0 || ended(j, c)) return TRINE_OK;
-    size_t elements = own_piece(j, c, &begin);
+    size_t elements = own_segment(j, c, &begin);
     if (!elements) return TRINE_OK;
     TRY(finish(&n->partial_out[slot]));
     return receive(j, partial_buffer(j, c->index), elements * j->carried, n->own - 1,
                    &n->partial_in[slot]);
 }
 
-/* Whether this node's members want the result. */
+/* Whether this node's members need the result. */
 static bool wanted(const job *j, const chunk *c) {
     return !j->scatter || c->region == j->n->own;
 }
@@ -132,7 +132,7 @@ static trine_status expect_result(const job *j, const chunk *c, size_t begin, si
                    j->scatter ? n->nodes - 1 : n->own + 1, &n->result_in[slot]);
 }
 
-/* The next node that has to have a result; this one if there is none. */
+/* The next node that the result is sent to; this node if there is none. */
 static int result_next(const job *j, const chunk *c) {
     if (j->scatter) return j->last ? c->region : j->n->own;
     return j->n->own > 0 ? j->n->own - 1 : 0;
@@ -154,8 +154,8 @@ static void add_half(const job *j, void *to, const rank_order_terms *terms, size
         rank_order_partial(to, terms, elements, j->type);
 }
 
-/* to = what came before (if anything), then every member's addend. Members' addends lie `offset`
- * bytes from their src, or in their staging memory. */
+/* to = the partial sum (if any), then every member's addend. The addends lie `offset` bytes from
+ * the members' src, or in their staging memory. */
 static void add(const job *j, char *to, const char *partial, size_t offset, size_t elements,
                 const uint64_t *staged) {
     const void **addends = j->comm->world->addends, *before = j->n->own > 0 ? partial : NULL;
@@ -174,20 +174,20 @@ static void add(const job *j, char *to, const char *partial, size_t offset, size
         rank_order_combine(to, addends, k, elements, j->type, j->op);
 }
 
-/* Elements of one lane that a turn through the staging memory takes, and of those from `at` on that
- * there are. */
+/* Elements of one lane in one pass through the staging memory, and how many of them there are from
+ * `at` on. */
 static size_t stage_step(const job *j) {
     return SHM_STAGE / (size_t)j->n->lanes / j->element;
 }
 
-static size_t stage_piece(const job *j, size_t elements, size_t at) {
+static size_t stage_segment(const job *j, size_t elements, size_t at) {
     size_t left = elements > at ? elements - at : 0, step = stage_step(j);
     return left < step ? left : step;
 }
 
 static void fill_stage(const job *j, const chunk *c, size_t at, char *stage) {
     for (int l = 0; l < j->n->lanes; l++) {
-        size_t begin, n = stage_piece(j, lane_piece(j, c, l, &begin), at);
+        size_t begin, n = stage_segment(j, lane_segment(j, c, l, &begin), at);
         if (n)
             memcpy(stage + (size_t)l * stage_step(j) * j->element,
                    j->src + (begin + at) * j->element, n * j->element);
@@ -195,19 +195,19 @@ static void fill_stage(const job *j, const chunk *c, size_t at, char *stage) {
 }
 
 static trine_status add_staged(job *j, const chunk *c, char *to, const char *partial) {
-    size_t unused, elements = own_piece(j, c, &unused), most = lane_piece(j, c, 0, &unused);
+    size_t unused, elements = own_segment(j, c, &unused), most = lane_segment(j, c, 0, &unused);
     size_t offset = (size_t)(j->lane == NO_PEER ? 0 : j->lane) * stage_step(j) * j->element;
     for (size_t at = 0; at < most; at += stage_step(j)) {
         uint64_t phase = j->phases++;
         fill_stage(j, c, at, shm_stage(j->s, j->s->comm->rank, phase));
         TRY(shm_meet(j->s));
-        size_t n = stage_piece(j, elements, at), done = at * (j->last ? j->element : j->carried);
+        size_t n = stage_segment(j, elements, at), done = at * (j->last ? j->element : j->carried);
         if (n) add(j, to + done, partial + at * j->carried, offset, n, &phase);
     }
     return TRINE_OK;
 }
 
-/* What the chunk needs before this rank may add: the sum so far, and room for its own. */
+/* Waits until this rank may add: for the partial sum, and for space for its own. */
 static trine_status prepare(const job *j, const chunk *c) {
     nodes_state *n = j->n;
     chunk ahead = next_chunk(j, *c);
@@ -219,7 +219,7 @@ static trine_status prepare(const job *j, const chunk *c) {
 
 static trine_status add_chunk(job *j, const chunk *c) {
     nodes_state *n = j->n;
-    size_t begin = 0, elements = own_piece(j, c, &begin);
+    size_t begin = 0, elements = own_segment(j, c, &begin);
     char *partial = partial_buffer(j, c->index);
     char *to = j->last ? result_buffer(j, c, begin) : partial;
     TRY(prepare(j, c));
@@ -234,9 +234,9 @@ static trine_status add_chunk(job *j, const chunk *c) {
     return expect_result(j, c, begin, elements);
 }
 
-/* ---- Giving results to members --------------------------------------------------------------- */
+/* ---- Distributing results -------------------------------------------------------------------- */
 
-/* A member's share of elements [begin, begin + elements) of the whole. */
+/* Copies the member's share of elements [begin, begin + elements) of the full vector. */
 static void take(const job *j, int member, char *dst, const char *from, size_t begin,
                  size_t elements) {
     size_t end = begin + elements, first = begin, base = 0;
@@ -250,7 +250,7 @@ static void take(const job *j, int member, char *dst, const char *from, size_t b
     if (first < end && to != from) memcpy(to, from, (end - first) * j->element);
 }
 
-/* Where they lie; in place that is safe at once, for nobody else reads anybody's src there. */
+/* In place. Safe at once even if dst is src: no other rank reads any src in this range. */
 static void give(const job *j, const char *from, size_t begin, size_t elements) {
     int first = j->n->first[j->n->own], members = nodes_size(j->n, j->n->own);
     for (int i = 0; i < members; i++)
@@ -258,15 +258,15 @@ static void give(const job *j, const char *from, size_t begin, size_t elements) 
 }
 
 static trine_status give_staged(job *j, const chunk *c, const char *from, size_t elements) {
-    size_t begin, most = lane_piece(j, c, 0, &begin);
+    size_t begin, most = lane_segment(j, c, 0, &begin);
     for (size_t at = 0; at < most; at += stage_step(j)) {
         uint64_t phase = j->phases++;
-        size_t n = stage_piece(j, elements, at);
+        size_t n = stage_segment(j, elements, at);
         char *own = shm_stage(j->s, j->s->comm->rank, phase);
         if (n) memcpy(own, from + at * j->element, n * j->element);
         TRY(shm_meet(j->s));
         for (int l = 0; l < j->n->lanes; l++) {
-            n = stage_piece(j, lane_piece(j, c, l, &begin), at);
+            n = stage_segment(j, lane_segment(j, c, l, &begin), at);
             if (n) take(j, j->comm->rank, j->dst, shm_stage(j->s, l, phase), begin + at, n);
         }
     }
@@ -274,7 +274,7 @@ static trine_status give_staged(job *j, const chunk *c, const char *from, size_t
 }
 
 static trine_status settle_chunk(job *j, const chunk *c) {
-    size_t begin = 0, elements = own_piece(j, c, &begin);
+    size_t begin = 0, elements = own_segment(j, c, &begin);
     if (!wanted(j, c)) return TRINE_OK;
     const char *result = result_buffer(j, c, begin);
     TRY(finish(&j->n->result_in[c->index % NODES_LAG]));
@@ -305,7 +305,7 @@ static trine_status open_job(job *j) {
     return TRINE_OK;
 }
 
-/* Nobody waits for the last node: it has its results at once. */
+/* The last node has its results at once, without a lag. */
 static trine_status run_chunks(job *j) {
     chunk adds = {0}, settles = {0};
     const uint64_t lag = j->last ? 1 : NODES_LAG;

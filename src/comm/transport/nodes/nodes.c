@@ -1,5 +1,5 @@
-/* The transport of groups over several nodes: which groups those are, the gather, and the table.
- * What gains little from shared memory, and what is short, goes through mpi's own functions. */
+/* The transport of groups over several nodes: which groups use it, the gather, and the table. Short
+ * calls, and those that gain little from shared memory, use mpi's own functions. */
 #include "comm/transport/nodes/nodes.h"
 #include "comm/reduce/rank_order.h"
 
@@ -8,12 +8,12 @@
 
 /* ---- Gathering ------------------------------------------------------------------------------- */
 
-/* A request that mpi.c made has the state 0. */
+/* A request that mpi.c made has state 0. */
 enum { AT_MPI, GATHERED };
 
-/* Part `held` (0, 1, ...) that a local member has in its dst before the parts are spread in the
- * node: its own, then those that it has received. NO_PEER behind the last; the first member has the
- * most. */
+/* The index of part `held` (0, 1, ...) that a local member has in its dst before the parts are
+ * exchanged inside the node: its own, then those that it has received. NO_PEER after the last; the
+ * first member has the most. */
 static int part_held(const nodes_state *n, int local, int held) {
     int size = nodes_size(n, n->own);
     if (held-- == 0) return n->first[n->own] + local;
@@ -26,8 +26,8 @@ static int part_held(const nodes_state *n, int local, int held) {
     return NO_PEER;
 }
 
-/* Every part goes once to each other node: to the member there that has the same place in its node,
- * or that place modulo its node's size. */
+/* Every part is sent once to each other node: to the member there with the same index in its node,
+ * or that index modulo the node's size. */
 static trine_status exchange_parts(trine_comm *comm, char *dst, const char *src, size_t part) {
     const nodes_state *n = comm->nodes;
     int place = comm->rank - n->first[n->own], from;
@@ -40,7 +40,7 @@ static trine_status exchange_parts(trine_comm *comm, char *dst, const char *src,
     return mpi_transport.flush(comm);
 }
 
-/* All have arrived with their parts in their dst. */
+/* All members have arrived, with their parts in their dst. */
 static void spread_direct(const nodes_state *n, uint64_t call, char *dst, size_t part) {
     const shm_state *s = nodes_shm(n);
     for (int k = 1; k < s->comm->size; k++) {
@@ -53,18 +53,18 @@ static void spread_direct(const nodes_state *n, uint64_t call, char *dst, size_t
 
 static trine_status spread_staged(const nodes_state *n, char *dst, size_t part) {
     shm_state *s = nodes_shm(n);
-    uint64_t piece = 0;
+    uint64_t segment = 0;
     for (int held = 0; part_held(n, 0, held) != NO_PEER; held++)
-        for (size_t at = 0; at < part; at += SHM_STAGE, piece++) {
+        for (size_t at = 0; at < part; at += SHM_STAGE, segment++) {
             size_t bytes = part - at < SHM_STAGE ? part - at : SHM_STAGE;
             int own = part_held(n, s->comm->rank, held);
             if (own != NO_PEER)
-                memcpy(shm_stage(s, s->comm->rank, piece), dst + (size_t)own * part + at, bytes);
+                memcpy(shm_stage(s, s->comm->rank, segment), dst + (size_t)own * part + at, bytes);
             TRY(shm_meet(s));
             for (int i = 0; i < s->comm->size; i++) {
                 int m = part_held(n, i, held);
                 if (m == NO_PEER || i == s->comm->rank) continue;
-                memcpy(dst + (size_t)m * part + at, shm_stage(s, i, piece), bytes);
+                memcpy(dst + (size_t)m * part + at, shm_stage(s, i, segment), bytes);
             }
         }
     return TRINE_OK;
@@ -85,8 +85,8 @@ static trine_status gather_parts(trine_comm *comm, char *dst, const char *src, s
     return shm_close_call(s, call, SHM_FORM_DIRECT);
 }
 
-/* A long gather does all its work here, and its wait nothing: a caller may not count on a gather
- * that moves by itself (--serial waits for each at once, on every rank alike). */
+/* A long gather does all its work in the start, and nothing in the wait: a caller may not rely on a
+ * gather that progresses by itself (--serial waits for each at once, on every rank alike). */
 static trine_status nodes_all_gather_start(trine_comm *comm, void *dst, const void *src,
                                            size_t part, comm_request *request) {
     if (rank_order_is_small(part, comm->size))
@@ -99,16 +99,16 @@ static trine_status nodes_wait(trine_comm *comm, comm_request *request) {
     return request->state == GATHERED ? TRINE_OK : mpi_transport.wait(comm, request);
 }
 
-/* ---- Which groups ---------------------------------------------------------------------------- */
+/* ---- Selecting groups ------------------------------------------------------------------------ */
 
-static bool begins_node(const trine_comm *comm, const int *shares, int i) {
+static bool starts_node(const trine_comm *comm, const int *shares, int i) {
     return i == 0 || shares[comm->members[i]] != shares[comm->members[i - 1]];
 }
 
 bool nodes_fit(const trine_comm *comm, const int *shares) {
     int nodes = 0;
     for (int i = 0; i < comm->size; i++) {
-        if (!begins_node(comm, shares, i)) continue;
+        if (!starts_node(comm, shares, i)) continue;
         nodes++;
         for (int j = 0; j < i; j++)
             if (shares[comm->members[j]] == shares[comm->members[i]]) return false;
@@ -116,8 +116,8 @@ bool nodes_fit(const trine_comm *comm, const int *shares) {
     return nodes > 1 && nodes < comm->size;
 }
 
-/* `carried`: bytes of a sum on its way to the last node for each byte of its addends. In units of a
- * P-th of the vector; see nodes.h. */
+/* `carried`: bytes of a partial sum for each byte of its addends. In units of a P-th of the vector;
+ * see nodes.h. */
 static nodes_use use_of(const nodes_state *n, int64_t carried) {
     int64_t size = n->first[n->nodes], plain = 0, there = carried * (n->nodes - 1) * size;
     for (int k = 0; k < n->nodes; k++) plain += nodes_size(n, k) * (size - nodes_size(n, k));
@@ -125,14 +125,14 @@ static nodes_use use_of(const nodes_state *n, int64_t carried) {
                        .scatters = there + size - nodes_size(n, n->nodes - 1) < plain};
 }
 
-/* ---- Making it ------------------------------------------------------------------------------- */
+/* ---- Construction ---------------------------------------------------------------------------- */
 
 static trine_status find_nodes(nodes_state *n, const trine_comm *comm, const int *shares) {
     n->first = calloc((size_t)comm->size + 1, sizeof *n->first);
     CHECK(n->first, TRINE_ENOMEM, "no memory for the nodes of group %s",
           comm_group_name(comm->group));
     for (int i = 0; i < comm->size; i++) {
-        if (begins_node(comm, shares, i)) n->first[n->nodes++] = i;
+        if (starts_node(comm, shares, i)) n->first[n->nodes++] = i;
         if (i == comm->rank) n->own = n->nodes - 1;
     }
     n->first[n->nodes] = comm->size;
@@ -143,7 +143,7 @@ static trine_status find_nodes(nodes_state *n, const trine_comm *comm, const int
     return TRINE_OK;
 }
 
-/* The members of this node as a group that has nothing but shared memory. */
+/* This node's members as a group that only has shared memory. */
 static trine_status make_local(nodes_state *n, const trine_comm *comm, shm_node *node) {
     int first = n->first[n->own], size = nodes_size(n, n->own);
     trine_comm *c = n->local = calloc(1, sizeof *c);
@@ -172,7 +172,7 @@ static void nodes_destroy(trine_comm *comm) {
     mpi_free(&comm->state);
 }
 
-/* mpi's, but for what a node's shared memory makes cheaper. */
+/* mpi's table, except for the calls that shared memory makes cheaper. */
 static comm_transport make_table(void) {
     comm_transport t = mpi_transport;
     t.name = "shm+mpi";

@@ -1,5 +1,5 @@
-/* The transport of a group of one: every collective is a copy, or nothing when in place. Sends and
- * receives have no peer and are no-ops, so that the ends of a pipeline need no special case. */
+/* The transport of a group of one: every collective is a copy, or nothing if in place. Sends and
+ * receives have no peer and are no-ops, so that both ends of a pipeline need no special case. */
 #include "comm/transport/self/self.h"
 
 #include <string.h>

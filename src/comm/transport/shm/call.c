@@ -1,5 +1,5 @@
-/* How a call goes: all announce it in the group's ring, wait for each other's announcements, do their
- * part, and go on when nobody needs what lies with them any more. */
+/* The steps of a call: all ranks announce it in the group's ring, wait for each other's
+ * announcements, do their part, and continue once no rank needs their buffers any more. */
 #include "comm/transport/shm/shm.h"
 
 #include <string.h>
@@ -7,7 +7,7 @@
 /* ---- Arrivals and phases --------------------------------------------------------------------- */
 
 shm_counter *shm_arrivals(const shm_state *s, uint64_t call) {
-    return &s->block[0]->arrived[call % SHM_RING];
+    return &s->area[0]->arrived[call % SHM_RING];
 }
 
 uint64_t shm_all_arrived(const shm_state *s, uint64_t call) {
@@ -15,19 +15,18 @@ uint64_t shm_all_arrived(const shm_state *s, uint64_t call) {
 }
 
 shm_counter *shm_passes(const shm_state *s, uint64_t phase) {
-    return &s->block[0]->passed[phase % SHM_PHASES];
+    return &s->area[0]->passed[phase % SHM_PHASES];
 }
 
 uint64_t shm_all_passed(const shm_state *s, uint64_t phase) {
     return (uint64_t)s->comm->size * (phase / SHM_PHASES + 1);
 }
 
-/* Counts this rank; the last one wakes who waits. */
+/* Counts this rank; the last one wakes the ranks that wait. */
 static void tick(const shm_state *s, shm_counter *counter, uint64_t all) {
-    if (atomic_fetch_add_explicit(counter, 1, memory_order_acq_rel) + 1 == all) shm_ring_all(s);
+    if (atomic_fetch_add_explicit(counter, 1, memory_order_acq_rel) + 1 == all) shm_wake_all(s);
 }
 
-/* Returns the phase that this rank has reached, for those who wait for it. */
 uint64_t shm_pass(shm_state *s) {
     uint64_t phase = s->phase++;
     tick(s, shm_passes(s, phase), shm_all_passed(s, phase));
@@ -47,7 +46,7 @@ static trine_status await_arrivals(shm_state *s, uint64_t call) {
 }
 
 const shm_desc *shm_desc_of(const shm_state *s, int member, uint64_t call) {
-    return &s->block[member]->ring[call % SHM_RING];
+    return &s->area[member]->ring[call % SHM_RING];
 }
 
 void *shm_peer_at(const shm_state *s, int member, shm_place place) {
@@ -56,12 +55,11 @@ void *shm_peer_at(const shm_state *s, int member, shm_place place) {
 
 /* ---- Announcing ------------------------------------------------------------------------------ */
 
-/* Announces the next call. A short src travels along. The ring's entry has to be free: all must
- * have finished the call that had it before. Returns the call's number. */
+/* The ring's entry must be free: all ranks must have finished the call that used it before. */
 trine_status shm_announce(shm_state *s, const void *src, size_t src_bytes, const void *dst,
                           size_t dst_bytes, bool waits, uint64_t *number) {
     uint64_t call = *number = s->calls++;
-    shm_desc *d = &s->block[s->comm->rank]->ring[call % SHM_RING];
+    shm_desc *d = &s->area[s->comm->rank]->ring[call % SHM_RING];
     if (call >= SHM_RING) TRY(shm_finish_gathers(s, call - SHM_RING + 1));
     const shm_counter *freed = s->free_at[call % SHM_RING].counter;
     if (freed) TRY(shm_await(s, freed, s->free_at[call % SHM_RING].target));
@@ -92,8 +90,9 @@ const char *shm_src_of(const shm_state *s, int member, uint64_t call, size_t byt
     return shm_peer_at(s, member, shm_desc_of(s, member, call)->src);
 }
 
-/* What everybody sees alike once all have arrived. That a call is short is seen without a look at the
- * others' descriptors, each of which is a line from another processor's cache. */
+/* The same on all ranks once all have arrived. Whether a call is short follows from its size,
+ * without a look at the other ranks' descriptors, each of which is a cache line of another
+ * processor. */
 shm_form shm_form_of(const shm_state *s, uint64_t call, size_t bytes, bool dst_too) {
     bool direct = true, waits = true;
     if (shm_fits_payload(s, bytes)) return SHM_FORM_PAYLOAD;
@@ -118,14 +117,13 @@ bool shm_reachable(const shm_state *s, uint64_t call) {
     return true;
 }
 
-char *shm_stage(const shm_state *s, int member, uint64_t piece) {
+char *shm_stage(const shm_state *s, int member, uint64_t segment) {
     shm_head *h = (shm_head *)s->node->control->base[s->index[member]];
-    return h->stage[piece % 2];
+    return h->stage[segment % 2];
 }
 
-/* ---- Calls that block ------------------------------------------------------------------------ */
+/* ---- Calls that block ----------------------------------------------------------------------- */
 
-/* Announces a call that blocks, and waits for all to arrive. */
 trine_status shm_open_call(shm_state *s, const void *src, size_t src_bytes, const void *dst,
                            size_t dst_bytes, uint64_t *call) {
     TRY(shm_finish_gathers(s, s->calls));
@@ -133,8 +131,7 @@ trine_status shm_open_call(shm_state *s, const void *src, size_t src_bytes, cons
     return await_arrivals(s, *call);
 }
 
-/* Ends it. When others may still read what lies with the caller, after they have. What is short lies
- * in the ring: who announces the next call has read it. */
+/* What is short lies in the ring: a rank that announces the next call has read it. */
 trine_status shm_close_call(shm_state *s, uint64_t call, shm_form f) {
     if (f == SHM_FORM_PAYLOAD) {
         free_at(s, call, shm_arrivals(s, call + 1), shm_all_arrived(s, call + 1));

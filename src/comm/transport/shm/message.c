@@ -1,8 +1,9 @@
-/* Messages between two ranks of a node. The sender posts where its buffer lies into the outbox that
- * it keeps for the receiver; the receiver copies from there, when it waits or passes by, and says
- * so; the send is done then. A short message travels in the outbox itself and is done at once. What
- * lies outside of the windows goes through MPI, announced in the outbox all the same, so that
- * messages of both kinds stay in order. */
+/* Messages between two ranks of a node. The sender posts its buffer's place in the outbox that it
+ * keeps for the receiver; the receiver copies from there, in its wait or while it advances other
+ * requests, and counts the message as taken, which completes the send. A short message travels in
+ * the outbox itself, and its send is complete at once. A buffer outside of the windows is sent
+ * through MPI, but announced in the outbox all the same, so that messages of both kinds stay in
+ * order. */
 #include "comm/transport/shm/shm.h"
 
 #include <string.h>
@@ -44,14 +45,15 @@ static trine_status post(trine_comm *comm, comm_request *r) {
     return TRINE_OK;
 }
 
-/* How many messages the peer has taken, if that is more than `enough`; otherwise what is known. */
+/* The number of messages that the peer has taken, read again only if the last known number is not
+ * more than `enough`. */
 static uint64_t count_taken(trine_comm *comm, const comm_request *r, uint64_t enough) {
     uint64_t *known = &comm->shm->taken[r->peer];
     if (*known <= enough) *known = look(taken(comm, r));
     return *known;
 }
 
-/* In the order of their start. */
+/* Messages are posted in the order of their start. */
 static bool is_next(const trine_comm *comm, const comm_request *r) {
     return r->number == 0 || look(&place_of(comm, r, r->number - 1)->posted) >= r->number;
 }
@@ -93,14 +95,15 @@ static trine_status receive(trine_comm *comm, comm_request *r) {
     return TRINE_OK;
 }
 
-/* In the order of their start: an earlier receive from the same rank has another number. */
+/* Messages are received in the order of their start: an earlier receive from the same rank has
+ * another number. */
 static trine_status move_recv(trine_comm *comm, comm_request *r) {
     bool next = look(taken(comm, r)) == r->number;
     if (next && look(&place_of(comm, r, r->number)->posted) > r->number) return receive(comm, r);
     return TRINE_OK;
 }
 
-/* ---- Both ------------------------------------------------------------------------------------ */
+/* ---- Sends and receives ---------------------------------------------------------------------- */
 
 trine_status shm_move_message(trine_comm *comm, comm_request *r) {
     bool done = false;

@@ -1,17 +1,17 @@
-/* Movement: each rank reads what is for it from where it lies. */
+/* Movement: each rank reads its data from where the sender has it. */
 #include "comm/transport/shm/shm.h"
 
 #include <string.h>
 
-/* What one rank has for all (bytes; part of it for each, when it is scattered), piece by piece. */
+/* The root's data for all ranks (bytes; a part for each if scattered), a segment at a time. */
 static trine_status from_root_staged(shm_state *s, char *dst, const char *src, size_t bytes,
                                      int root) {
-    uint64_t piece = 0;
-    for (size_t at = 0; at < bytes; at += SHM_STAGE, piece++) {
+    uint64_t segment = 0;
+    for (size_t at = 0; at < bytes; at += SHM_STAGE, segment++) {
         size_t n = bytes - at < SHM_STAGE ? bytes - at : SHM_STAGE;
-        if (s->comm->rank == root) memcpy(shm_stage(s, root, piece), src + at, n);
+        if (s->comm->rank == root) memcpy(shm_stage(s, root, segment), src + at, n);
         TRY(shm_meet(s));
-        if (s->comm->rank != root) memcpy(dst + at, shm_stage(s, root, piece), n);
+        if (s->comm->rank != root) memcpy(dst + at, shm_stage(s, root, segment), n);
     }
     return TRINE_OK;
 }
@@ -48,13 +48,13 @@ trine_status shm_broadcast(trine_comm *comm, void *buf, size_t bytes, int root) 
 static trine_status scatter_staged(shm_state *s, char *dst, const char *src, size_t part,
                                    int root) {
     size_t size = (size_t)s->comm->size, step = SHM_STAGE / size;
-    uint64_t piece = 0;
-    for (size_t at = 0; at < part; at += step, piece++) {
+    uint64_t segment = 0;
+    for (size_t at = 0; at < part; at += step, segment++) {
         size_t n = part - at < step ? part - at : step;
         for (size_t i = 0; s->comm->rank == root && i < size; i++)
-            memcpy(shm_stage(s, root, piece) + i * step, src + i * part + at, n);
+            memcpy(shm_stage(s, root, segment) + i * step, src + i * part + at, n);
         TRY(shm_meet(s));
-        memmove(dst + at, shm_stage(s, root, piece) + (size_t)s->comm->rank * step, n);
+        memmove(dst + at, shm_stage(s, root, segment) + (size_t)s->comm->rank * step, n);
     }
     return TRINE_OK;
 }
@@ -69,16 +69,16 @@ static trine_status scatter_short(shm_state *s, void *dst, const void *src, size
 trine_status shm_scatter(trine_comm *comm, void *dst, const void *src, size_t part, int root) {
     shm_state *s = comm->shm;
     bool is_root = comm->rank == root;
-    size_t whole = part * (size_t)comm->size, own = (size_t)comm->rank * part;
+    size_t full = part * (size_t)comm->size, own = (size_t)comm->rank * part;
     uint64_t call;
     if (!part) return TRINE_OK;
-    if (shm_is_short(whole)) return scatter_short(s, dst, src, part, root);
-    TRY(shm_open_call(s, is_root ? src : NULL, whole, NULL, 0, &call));
+    if (shm_is_short(full)) return scatter_short(s, dst, src, part, root);
+    TRY(shm_open_call(s, is_root ? src : NULL, full, NULL, 0, &call));
     shm_form f = form_of_root(s, call, root);
     if (f == SHM_FORM_STAGED) {
         TRY(scatter_staged(s, dst, src, part, root));
     } else {
-        const char *from = (is_root ? (const char *)src : shm_src_of(s, root, call, whole)) + own;
+        const char *from = (is_root ? (const char *)src : shm_src_of(s, root, call, full)) + own;
         if (from != dst) memcpy(dst, from, part);
     }
     return shm_close_call(s, call, f);
@@ -86,13 +86,13 @@ trine_status shm_scatter(trine_comm *comm, void *dst, const void *src, size_t pa
 
 static trine_status gather_to_root_staged(shm_state *s, char *dst, const char *src, size_t part,
                                           int root) {
-    uint64_t piece = 0;
-    for (size_t at = 0; at < part; at += SHM_STAGE, piece++) {
+    uint64_t segment = 0;
+    for (size_t at = 0; at < part; at += SHM_STAGE, segment++) {
         size_t n = part - at < SHM_STAGE ? part - at : SHM_STAGE;
-        memcpy(shm_stage(s, s->comm->rank, piece), src + at, n);
+        memcpy(shm_stage(s, s->comm->rank, segment), src + at, n);
         TRY(shm_meet(s));
         for (int i = 0; s->comm->rank == root && i < s->comm->size; i++)
-            memcpy(dst + (size_t)i * part + at, shm_stage(s, i, piece), n);
+            memcpy(dst + (size_t)i * part + at, shm_stage(s, i, segment), n);
     }
     return TRINE_OK;
 }
@@ -122,17 +122,17 @@ trine_status shm_gather(trine_comm *comm, void *dst, const void *src, size_t par
     return shm_close_call(s, call, f);
 }
 
-/* Through the staging memory: what others read from it nobody overwrites, so dst may be src. */
+/* Uses the staging memory: nobody overwrites what others read from it, so dst may be src. */
 static trine_status all_to_all_staged(shm_state *s, char *dst, const char *src, size_t part) {
     size_t size = (size_t)s->comm->size, rank = (size_t)s->comm->rank, step = SHM_STAGE / size;
-    uint64_t piece = 0;
-    for (size_t at = 0; at < part; at += step, piece++) {
+    uint64_t segment = 0;
+    for (size_t at = 0; at < part; at += step, segment++) {
         size_t n = part - at < step ? part - at : step;
         for (size_t i = 0; i < size; i++)
-            memcpy(shm_stage(s, (int)rank, piece) + i * step, src + i * part + at, n);
+            memcpy(shm_stage(s, (int)rank, segment) + i * step, src + i * part + at, n);
         TRY(shm_meet(s));
         for (size_t i = 0; i < size; i++)
-            memcpy(dst + i * part + at, shm_stage(s, (int)i, piece) + rank * step, n);
+            memcpy(dst + i * part + at, shm_stage(s, (int)i, segment) + rank * step, n);
     }
     return TRINE_OK;
 }
@@ -142,7 +142,8 @@ trine_status shm_all_to_all(trine_comm *comm, void *dst, const void *src, size_t
     size_t size = (size_t)comm->size, bytes = part * size, own = (size_t)comm->rank * part;
     uint64_t call;
     if (!part) return TRINE_OK;
-    /* In place nobody may read where another writes: as if it lay in no window. */
+    /* In place no rank may read where another writes: handled as a buffer outside of all
+     * windows. */
     const void *readable = dst == src && !shm_fits_payload(s, bytes) ? NULL : src;
     TRY(shm_open_call(s, readable, bytes, NULL, 0, &call));
     shm_form f = shm_form_of(s, call, bytes, false);

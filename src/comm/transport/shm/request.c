@@ -1,11 +1,11 @@
-/* What is under way in a group: messages, and all-gathers that were started. Whoever waits, for
- * whatever, moves all of them, so that nobody waits for a rank that waits for something else. */
+/* The requests of a group that are in progress: messages and all-gathers. Every wait advances all
+ * of them, so that no rank waits for a rank that waits for something else. */
 #include "comm/transport/shm/shm.h"
 #include "comm/reduce/stream.h"
 
 #include <string.h>
 
-/* ---- Requests under way ---------------------------------------------------------------------- */
+/* ---- Requests in progress -------------------------------------------------------------------- */
 
 void shm_enlist(shm_state *s, comm_request *r) {
     r->next = NULL;
@@ -30,8 +30,8 @@ void shm_copy_parts(const shm_state *s, const comm_request *r) {
     }
 }
 
-/* The own part to everybody, where their dst can be reached: what this rank has just made lies in its
- * own cache, and leaves it once. */
+/* Writes this rank's part to every dst that is reachable: the part was just made, so it lies in
+ * this rank's cache, and leaves it once. */
 static void give_part(const shm_state *s, const comm_request *r) {
     int size = s->comm->size;
     size_t own = (size_t)s->comm->rank * r->bytes, all = (size_t)size * r->bytes;
@@ -50,13 +50,13 @@ static void give_part(const shm_state *s, const comm_request *r) {
 
 static trine_status gather_staged(shm_state *s, const comm_request *r) {
     int size = s->comm->size;
-    uint64_t piece = 0;
-    for (size_t at = 0; at < r->bytes; at += SHM_STAGE, piece++) {
+    uint64_t segment = 0;
+    for (size_t at = 0; at < r->bytes; at += SHM_STAGE, segment++) {
         size_t n = r->bytes - at < SHM_STAGE ? r->bytes - at : SHM_STAGE;
-        memcpy(shm_stage(s, s->comm->rank, piece), (const char *)r->src + at, n);
+        memcpy(shm_stage(s, s->comm->rank, segment), (const char *)r->src + at, n);
         TRY(shm_meet(s));
         for (int i = 0; i < size; i++)
-            memcpy((char *)r->dst + (size_t)i * r->bytes + at, shm_stage(s, i, piece), n);
+            memcpy((char *)r->dst + (size_t)i * r->bytes + at, shm_stage(s, i, segment), n);
     }
     return shm_meet(s);
 }
@@ -65,7 +65,7 @@ static bool counted(const shm_counter *counter, uint64_t all) {
     return atomic_load_explicit(counter, memory_order_acquire) >= all;
 }
 
-/* All have arrived: what this rank has to do. Returns the state that follows. */
+/* All have arrived: does this rank's part. *state is the state that follows. */
 static trine_status read_parts(shm_state *s, comm_request *r, shm_form f, int *state) {
     *state = f == SHM_FORM_DIRECT ? SHM_LEFT : f == SHM_FORM_MPI ? SHM_MPI : SHM_DONE;
     if (f == SHM_FORM_STAGED) return gather_staged(s, r);
@@ -78,9 +78,9 @@ static trine_status read_parts(shm_state *s, comm_request *r, shm_form f, int *s
     return TRINE_OK;
 }
 
-/* One all-gather, whose turn it is: all those started before it have copied, or are in MPI's hands
- * in the same order on all ranks. Staged ones are left to who waits for them, since they take
- * everybody's help. */
+/* Advances one all-gather; all those started before it have copied, or have been passed to MPI in
+ * the same order on all ranks. Staged ones are left to their wait, since they need all ranks at
+ * once. */
 static trine_status move_gather(shm_state *s, comm_request *r, bool waits) {
     if (r->state == SHM_POSTED) {
         if (!counted(shm_arrivals(s, r->number), shm_all_arrived(s, r->number))) return TRINE_OK;
@@ -117,7 +117,7 @@ static void remove_done(shm_state *s) {
     }
 }
 
-/* Moves all of a group's requests; `waiting` may do what needs everybody's help. */
+/* Advances all of a group's requests; only `waiting` may do steps that need all ranks at once. */
 static trine_status move_requests(shm_state *s, const comm_request *waiting) {
     bool gathers = true, done = false;
     for (comm_request *r = s->first; r; r = r->next) {
@@ -146,7 +146,7 @@ trine_status shm_progress(trine_world *world) {
     return TRINE_OK;
 }
 
-/* The gather that must move before any later call of the group. */
+/* The counter of the gather that must advance before any later call of the group. */
 static const shm_counter *gather_counter(const shm_state *s, uint64_t *target) {
     const comm_request *r = s->first;
     while (r && (is_message(r) || r->state == SHM_DONE)) r = r->next;
@@ -169,11 +169,11 @@ trine_status shm_wait(trine_comm *comm, comm_request *r) {
 }
 
 trine_status shm_wait_received(trine_comm *comm, comm_request *r, size_t bytes) {
-    (void)bytes; /* checked when it came */
+    (void)bytes; /* checked on receipt */
     return shm_wait(comm, r);
 }
 
-/* Collectives of a group finish in order: a call that blocks first finishes those started earlier. */
+/* Collectives of a group finish in order: a blocking call first finishes those started earlier. */
 trine_status shm_finish_gathers(shm_state *s, uint64_t before) {
     comm_request *r = s->first;
     while (r) {

@@ -6,16 +6,16 @@
 
 /* ---- Control memory -------------------------------------------------------------------------- */
 
-static size_t block_bytes(int size) {
+static size_t area_bytes(int size) {
     size_t members = (size_t)size;
     if (size < 2) return 0;
-    return sizeof(shm_block) + SHM_RING * shm_payload_bytes(size) +
+    return sizeof(shm_area) + SHM_RING * shm_payload_bytes(size) +
            members * (sizeof(shm_outbox) + sizeof(shm_taken));
 }
 
 size_t shm_control_bytes(const int sizes[TRINE_GROUPS]) {
     size_t bytes = sizeof(shm_head);
-    for (int g = 0; g < TRINE_GROUPS; g++) bytes += block_bytes(sizes[g]);
+    for (int g = 0; g < TRINE_GROUPS; g++) bytes += area_bytes(sizes[g]);
     return bytes;
 }
 
@@ -23,12 +23,12 @@ void shm_layout(shm_node *node, const int sizes[TRINE_GROUPS]) {
     shm_head *own = (shm_head *)node->control->own;
     size_t at = sizeof *own;
     for (int g = 0; g < TRINE_GROUPS; g++) {
-        own->block[g] = sizes[g] > 1 ? at : 0;
-        at += block_bytes(sizes[g]);
+        own->area[g] = sizes[g] > 1 ? at : 0;
+        at += area_bytes(sizes[g]);
     }
 }
 
-/* An edge is the outgoing one of the earlier stage and the incoming one of the later. */
+/* An edge is an outgoing one for the earlier stage and an incoming one for the later. */
 static trine_group name_at(trine_group own, int member, int rank) {
     if (member == rank) return own;
     switch (own) {
@@ -53,18 +53,18 @@ trine_status shm_attach(trine_comm *comm, shm_node *node) {
     s->node = node;
     s->comm = comm;
     s->index = calloc(size, sizeof *s->index);
-    s->block = calloc(size, sizeof *s->block);
+    s->area = calloc(size, sizeof *s->area);
     s->dsts = calloc(size, sizeof *s->dsts);
     s->sent = calloc(size, sizeof *s->sent);
     s->received = calloc(size, sizeof *s->received);
     s->taken = calloc(size, sizeof *s->taken);
-    CHECK(s->index && s->block && s->dsts && s->sent && s->received && s->taken, TRINE_ENOMEM,
+    CHECK(s->index && s->area && s->dsts && s->sent && s->received && s->taken, TRINE_ENOMEM,
           "no memory for group %s of %zu", comm_group_name(comm->group), size);
     for (int i = 0; i < comm->size; i++) {
         s->index[i] = index_in(node, comm->members[i]);
         char *base = node->control->base[s->index[i]];
-        s->block[i] =
-            (shm_block *)(base + ((shm_head *)base)->block[name_at(comm->group, i, comm->rank)]);
+        s->area[i] =
+            (shm_area *)(base + ((shm_head *)base)->area[name_at(comm->group, i, comm->rank)]);
     }
     return TRINE_OK;
 }
@@ -78,7 +78,7 @@ void shm_detach(trine_comm *comm) {
             break;
         }
     free(s->index);
-    free(s->block);
+    free(s->area);
     free(s->dsts);
     free(s->sent);
     free(s->received);

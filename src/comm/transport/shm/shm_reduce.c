@@ -1,10 +1,10 @@
-/* Reductions: each rank adds what falls to it, in rank order, from where the addends lie. */
+/* Reductions: each rank adds its slice, in rank order, directly from the addends' places. */
 #include "comm/reduce/rank_order.h"
 #include "comm/transport/shm/shm.h"
 
 #include <string.h>
 
-/* The addends of [offset, ...) of the bytes of everybody's src; this rank's own lies at `own`. */
+/* The addends at `offset` bytes of every member's src; this rank's own src is `own`. */
 static const void *const *addends_of(shm_state *s, uint64_t call, const void *own, size_t bytes,
                                      size_t offset) {
     const void **addends = s->comm->world->addends;
@@ -14,21 +14,21 @@ static const void *const *addends_of(shm_state *s, uint64_t call, const void *ow
     return addends;
 }
 
-static const void *const *staged_addends(shm_state *s, uint64_t piece, size_t offset) {
+static const void *const *staged_addends(shm_state *s, uint64_t segment, size_t offset) {
     const void **addends = s->comm->world->addends;
-    for (int i = 0; i < s->comm->size; i++) addends[i] = shm_stage(s, i, piece) + offset;
+    for (int i = 0; i < s->comm->size; i++) addends[i] = shm_stage(s, i, segment) + offset;
     return addends;
 }
 
-/* What falls to `rank` of `count` elements in slices. */
+/* The slice of `rank` of `count` elements. */
 static size_t slice_count(const shm_state *s, size_t count, int rank, size_t *first) {
     size_t n = rank_order_slice(count, s->comm->size, rank);
     *first = n ? (size_t)rank * rank_order_slice_size(count, s->comm->size) : 0;
     return n;
 }
 
-/* Each rank adds its slice and writes it to everybody. In place that is safe at once: nobody but
- * this rank reads anybody's src there. */
+/* Each rank adds its slice and writes it to every dst. In place this is safe at once: no other rank
+ * reads any src in this slice. */
 static void all_reduce_direct(shm_state *s, uint64_t call, char *dst, const char *src, size_t count,
                               trine_dtype type, trine_reduction op) {
     size_t first, n = slice_count(s, count, s->comm->rank, &first);
@@ -45,24 +45,24 @@ static void all_reduce_direct(shm_state *s, uint64_t call, char *dst, const char
                           s->comm->size, n, type, op);
 }
 
-/* A piece: everybody's addend into the staging memory, the sum of the own slice over it, and all
- * slices from there. */
+/* For each segment: every rank copies its addend into its staging memory, sums its own slice over
+ * it, and reads all slices from there. */
 static trine_status all_reduce_staged(shm_state *s, char *dst, const char *src, size_t count,
                                       trine_dtype type, trine_reduction op) {
     size_t element = trine_dtype_bytes(type), step = SHM_STAGE / element;
     int size = s->comm->size, rank = s->comm->rank;
-    uint64_t piece = 0;
-    for (size_t at = 0; at < count; at += step, piece++) {
+    uint64_t segment = 0;
+    for (size_t at = 0; at < count; at += step, segment++) {
         size_t all = count - at < step ? count - at : step, first;
-        memcpy(shm_stage(s, rank, piece), src + at * element, all * element);
+        memcpy(shm_stage(s, rank, segment), src + at * element, all * element);
         TRY(shm_meet(s));
         size_t n = slice_count(s, all, rank, &first);
-        rank_order_combine(shm_stage(s, rank, piece) + first * element,
-                           staged_addends(s, piece, first * element), size, n, type, op);
+        rank_order_combine(shm_stage(s, rank, segment) + first * element,
+                           staged_addends(s, segment, first * element), size, n, type, op);
         TRY(shm_meet(s));
         for (int i = 0; i < size; i++) {
             n = slice_count(s, all, i, &first);
-            memcpy(dst + (at + first) * element, shm_stage(s, i, piece) + first * element,
+            memcpy(dst + (at + first) * element, shm_stage(s, i, segment) + first * element,
                    n * element);
         }
     }
@@ -84,20 +84,20 @@ trine_status shm_all_reduce(trine_comm *comm, void *dst, const void *src, size_t
     return shm_close_call(s, call, f);
 }
 
-/* A piece: for every rank as much of its part as the staging memory holds. */
+/* For each segment: as much of every rank's part as the staging memory holds. */
 static trine_status reduce_scatter_staged(shm_state *s, char *dst, const char *src, size_t part,
                                           trine_dtype type, trine_reduction op) {
     size_t element = trine_dtype_bytes(type), size = (size_t)s->comm->size;
     size_t step = SHM_STAGE / size / element;
-    uint64_t piece = 0;
-    for (size_t at = 0; at < part; at += step, piece++) {
+    uint64_t segment = 0;
+    for (size_t at = 0; at < part; at += step, segment++) {
         size_t n = part - at < step ? part - at : step;
-        char *own = shm_stage(s, s->comm->rank, piece);
+        char *own = shm_stage(s, s->comm->rank, segment);
         for (size_t i = 0; i < size; i++)
             memcpy(own + i * step * element, src + (i * part + at) * element, n * element);
         TRY(shm_meet(s));
         size_t offset = (size_t)s->comm->rank * step * element;
-        rank_order_combine(dst + at * element, staged_addends(s, piece, offset), s->comm->size, n,
+        rank_order_combine(dst + at * element, staged_addends(s, segment, offset), s->comm->size, n,
                            type, op);
     }
     return TRINE_OK;
@@ -121,17 +121,17 @@ trine_status shm_reduce_scatter(trine_comm *comm, void *dst, const void *src, si
     return shm_close_call(s, call, f);
 }
 
-/* The root adds alone: everything ends with it. */
+/* Only the root adds: it alone needs the result. */
 static trine_status reduce_staged(shm_state *s, char *dst, const char *src, size_t count,
                                   trine_dtype type, trine_reduction op, int root) {
     size_t element = trine_dtype_bytes(type), step = SHM_STAGE / element;
-    uint64_t piece = 0;
-    for (size_t at = 0; at < count; at += step, piece++) {
+    uint64_t segment = 0;
+    for (size_t at = 0; at < count; at += step, segment++) {
         size_t n = count - at < step ? count - at : step;
-        memcpy(shm_stage(s, s->comm->rank, piece), src + at * element, n * element);
+        memcpy(shm_stage(s, s->comm->rank, segment), src + at * element, n * element);
         TRY(shm_meet(s));
         if (s->comm->rank == root)
-            rank_order_combine(dst + at * element, staged_addends(s, piece, 0), s->comm->size, n,
+            rank_order_combine(dst + at * element, staged_addends(s, segment, 0), s->comm->size, n,
                                type, op);
     }
     return TRINE_OK;

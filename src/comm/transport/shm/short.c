@@ -1,7 +1,7 @@
-/* Short calls from one rank to all, or from all to one. Not everybody waits for everybody there: who
- * has something posts it in a ring of its own and goes on, who wants it waits for that post alone.
- * So several calls are under way at once. The ring has two halves; a rank that has finished the calls
- * of one says so, once for all of them, and no rank writes there again before all have. */
+/* Short calls from one rank to all, or from all to one. They do not synchronise all ranks: a sender
+ * posts in a ring of its own and continues, a receiver waits for that post alone, so several calls
+ * are in progress at once. The ring has two halves; a rank that has finished the calls of one half
+ * reports it once for all of them, and no rank writes to that half again before all have. */
 #include "comm/transport/shm/shm.h"
 
 #include <string.h>
@@ -13,23 +13,23 @@ bool shm_is_short(size_t bytes) {
 }
 
 static shm_short *place_of(const shm_state *s, int member) {
-    return &s->block[member]->shorts[s->shorts % SHM_SHORTS];
+    return &s->area[member]->shorts[s->shorts % SHM_SHORTS];
 }
 
 const char *shm_short_of(const shm_state *s, int member) {
     return place_of(s, member)->data;
 }
 
-/* Returns when all have finished the half's calls of the round before. */
+/* Returns when all ranks have finished the calls of the half's previous round. */
 static trine_status await_half(shm_state *s) {
     uint64_t half = s->shorts / HALF;
     if (half < 2 || s->half_free == half) return TRINE_OK;
-    for (int i = 0; i < s->comm->size; i++) TRY(shm_await(s, &s->block[i]->halves, half - 1));
+    for (int i = 0; i < s->comm->size; i++) TRY(shm_await(s, &s->area[i]->halves, half - 1));
     s->half_free = half;
     return TRINE_OK;
 }
 
-/* Puts what this rank has in the ring. The others have to be told. */
+/* Posts this rank's data in the ring. The caller wakes the others. */
 static trine_status post(shm_state *s, const void *src, size_t bytes) {
     shm_short *own = place_of(s, s->comm->rank);
     TRY(await_half(s));
@@ -46,7 +46,7 @@ trine_status shm_short_from(shm_state *s, const void *src, size_t bytes, int roo
     TRY(shm_finish_gathers(s, s->calls));
     if (s->comm->rank != root) return await_post(s, root);
     TRY(post(s, src, bytes));
-    shm_ring_all(s);
+    shm_wake_all(s);
     return TRINE_OK;
 }
 
@@ -64,6 +64,6 @@ trine_status shm_short_to(shm_state *s, const void *src, size_t bytes, int root)
 
 void shm_short_end(shm_state *s) {
     if (++s->shorts % HALF) return;
-    atomic_store_explicit(&s->block[s->comm->rank]->halves, s->shorts / HALF, memory_order_release);
-    shm_ring_all(s);
+    atomic_store_explicit(&s->area[s->comm->rank]->halves, s->shorts / HALF, memory_order_release);
+    shm_wake_all(s);
 }

@@ -1,8 +1,8 @@
-/* Waiting for a counter that another process will raise.
+/* Waits for a counter that another process raises.
  *
- * The wakeup is a futex word in the sleeper's control memory. A sleeper says that it sleeps, then
- * looks once more; a ringer raises the counter, then looks whether somebody sleeps; a full fence
- * between the two steps on both sides means that one of them sees the other. */
+ * The wakeup is a futex word in the sleeper's control memory. A sleeper sets its flag, then looks
+ * once more; a waker raises the counter, then looks at the flags; a full fence between the two
+ * steps on both sides means that one of them sees the other. */
 #include "comm/transport/shm/shm.h"
 #include "comm/watch/watchdog.h"
 
@@ -13,12 +13,12 @@
 #include <unistd.h>
 
 /* Looks before the first yield: a peer on a processor of its own answers within a microsecond or
- * two; one that shares ours cannot answer while we look. */
+ * two; one that shares this processor cannot answer while this rank looks. */
 #define SPINS         1000
 #define SPINS_CROWDED 4
 /* Yields before sleeping. */
 #define YIELDS 8
-/* A sleeper looks at the watchdog's channel this often, in nanoseconds. */
+/* Nanoseconds between two looks of a sleeper at the watchdog's channel. */
 #define NAP 20000000
 
 #if defined(__x86_64__) || defined(__i386__)
@@ -37,7 +37,7 @@ static shm_head *head_of(const shm_node *n, int index) {
 static void wake(const shm_node *n, int index) {
     shm_head *h = head_of(n, index);
     if (!atomic_load_explicit(&h->sleeping, memory_order_relaxed)) return;
-    /* One ringer is enough. */
+    /* One waker is enough. */
     if (!atomic_exchange(&h->sleeping, 0)) return;
     atomic_fetch_add(&h->wakeup, 1);
     syscall(SYS_futex, &h->wakeup, FUTEX_WAKE, 1, NULL, NULL, 0);
@@ -48,7 +48,7 @@ void shm_wake(const shm_state *s, int member) {
     wake(s->node, s->index[member]);
 }
 
-void shm_ring_all(const shm_state *s) {
+void shm_wake_all(const shm_state *s) {
     atomic_thread_fence(memory_order_seq_cst);
     for (int i = 0; i < s->comm->size; i++)
         if (i != s->comm->rank) wake(s->node, s->index[i]);
@@ -71,8 +71,8 @@ static trine_status sleep_for(shm_node *n, const shm_counter *counter, uint64_t 
     return status;
 }
 
-/* Requests of MPI move only when somebody calls MPI: then there is no sleep, and the watchdog's
- * look at its channel, which comes often, is that call. */
+/* MPI requests progress only while MPI is called: then this rank does not sleep, and the watchdog's
+ * frequent probe is that call. */
 trine_status shm_pause(shm_node *n, const shm_counter *counter, uint64_t target, shm_patience *p) {
     unsigned spins = n->crowded ? SPINS_CROWDED : SPINS;
     if (++p->polls < spins) {

@@ -1,4 +1,4 @@
-/* Shared windows: making them, finding a buffer in them, and the memory that a mesh gives away. */
+/* Shared windows: makes them, finds buffers in them, and checks the memory for them. */
 #include "comm/transport/shm/shm.h"
 
 #include <errno.h>
@@ -12,17 +12,18 @@
 #define PAGE  ((size_t)4096)
 #define MIB   (1024.0 * 1024.0)
 #define PLACE "/dev/shm"
-/* A rank's share of MPI's own shared memory, which gets its pages later than ours: a segment of
- * Open MPI has this size. */
+/* A rank's share of MPI's own shared memory, whose pages are allocated after ours: the size of an
+ * Open MPI segment. */
 #define MPI_OWN ((size_t)4 << 20)
-/* Pages are asked for so many bytes at a time. */
-#define PIECE ((size_t)256 << 10)
-/* Where the system does not say. */
+/* Bytes of pages that are allocated at a time. */
+#define POPULATE_STEP ((size_t)256 << 10)
+/* If the system does not report it. */
 #define DEFAULT_CACHE ((size_t)32 << 20)
 
 /* ---- The node -------------------------------------------------------------------------------- */
 
-/* What the cores of one such cache share: sysconf tells of all caches of a machine together. */
+/* The size shared by the cores of one cache: sysconf returns the sum over all caches of the
+ * machine. */
 static size_t last_level_cache(void) {
     unsigned long kib = 0;
     FILE *f = fopen("/sys/devices/system/cpu/cpu0/cache/index3/size", "r");
@@ -75,47 +76,47 @@ void shm_node_destroy(shm_node **node) {
 
 /* ---- Windows --------------------------------------------------------------------------------- */
 
-/* The pages of a window come when they are touched; one for which there is no room then is a
- * SIGBUS. So the sum is compared with what is free before anybody asks for it; with the control
- * window, which comes first, also what is known to follow, so that one look at the message is
- * enough. */
-static trine_status check_room(shm_node *n, size_t bytes) {
+/* A window's pages are allocated when they are touched; if there is no space then, the process gets
+ * a SIGBUS. So the sum is compared with the free space before the window is made; for the control
+ * window, which comes first, including the memory that is known to follow, so that one message
+ * names the full size. */
+static trine_status check_space(shm_node *n, size_t bytes) {
     uint64_t sum = 0, own = bytes + MPI_OWN + (n->control ? 0 : n->world->expected);
     struct statvfs at;
     TRY_MPI_BLOCKING(MPI_Allreduce(&own, &sum, 1, MPI_UINT64_T, MPI_SUM, n->comm));
-    if (statvfs(PLACE, &at) != 0) return TRINE_OK; /* MPI has another place for them */
+    if (statvfs(PLACE, &at) != 0) return TRINE_OK; /* MPI uses another place */
     uint64_t free_bytes = (uint64_t)at.f_bavail * at.f_frsize;
     uint64_t taken = (uint64_t)at.f_blocks * at.f_frsize - free_bytes;
     CHECK(sum <= free_bytes, TRINE_ENOMEM,
           "the shared windows of this node's %d ranks and MPI's own need %.0f MiB of " PLACE
-          ", which has %.0f MiB free: make it %.0f MiB (docker run --shm-size, mount -o "
-          "remount,size=) or choose --transport mpi, which needs no windows",
+          ", which has %.0f MiB free; enlarge it to %.0f MiB (docker run --shm-size, mount -o "
+          "remount,size=) or use --transport mpi, which needs no windows",
           n->size, ceil((double)sum / MIB), floor((double)free_bytes / MIB),
           ceil((double)(taken + sum) / MIB));
     return TRINE_OK;
 }
 
-/* Whether every rank of the node can have another piece, and as much stays for MPI: a page that it
- * cannot get any more is a SIGBUS as well. */
-static bool has_room(const shm_node *n) {
+/* Whether every rank of the node can have another step's pages with as much left for MPI: a page
+ * that MPI cannot get is a SIGBUS as well. */
+static bool has_space(const shm_node *n) {
     struct statvfs at;
-    uint64_t needed = 2 * (uint64_t)n->size * PIECE;
+    uint64_t needed = 2 * (uint64_t)n->size * POPULATE_STEP;
     return statvfs(PLACE, &at) != 0 || (uint64_t)at.f_bavail * at.f_frsize >= needed;
 }
 
-/* Touches the pages of this rank, once and now: what does not fit is an error here, and not a
- * SIGBUS in the first step. A kernel before Linux 5.14 does not know the call. */
+/* Touches the pages of this rank now: what does not fit is an error here, and not a SIGBUS in the
+ * first step. Kernels before Linux 5.14 do not have the call. */
 static trine_status populate(const shm_node *n, const shm_window *w) {
-    for (size_t at = 0; at < w->bytes; at += PIECE) {
-        size_t bytes = w->bytes - at < PIECE ? w->bytes - at : PIECE;
-        bool room = has_room(n);
-        if (room && madvise(w->own + at, bytes, MADV_POPULATE_WRITE) == 0) continue;
-        if (room && errno == EINVAL) return TRINE_OK;
-        (void)madvise(w->own, w->bytes, MADV_REMOVE); /* gives them back before MPI is called */
+    for (size_t at = 0; at < w->bytes; at += POPULATE_STEP) {
+        size_t bytes = w->bytes - at < POPULATE_STEP ? w->bytes - at : POPULATE_STEP;
+        bool space = has_space(n);
+        if (space && madvise(w->own + at, bytes, MADV_POPULATE_WRITE) == 0) continue;
+        if (space && errno == EINVAL) return TRINE_OK;
+        (void)madvise(w->own, w->bytes, MADV_REMOVE); /* frees them before MPI is called */
         return RAISE(TRINE_ENOMEM,
-                     "no room in " PLACE
-                     " for this rank's %.1f MiB of shared windows, though there "
-                     "was when it was asked for; enlarge it or choose --transport mpi",
+                     "no space left in " PLACE
+                     " for this rank's %.1f MiB of shared windows, although the earlier check "
+                     "found enough; enlarge it or use --transport mpi",
                      (double)w->bytes / MIB);
     }
     return TRINE_OK;
@@ -125,7 +126,7 @@ static trine_status open_window(shm_node *n, shm_window *w, size_t bytes) {
     MPI_Info info;
     void *base = NULL;
     TRY_MPI(MPI_Info_create(&info));
-    /* Every rank's part starts on a page of its own. */
+    /* Every rank's part starts on its own page. */
     TRY_MPI(MPI_Info_set(info, "alloc_shared_noncontig", "true"));
     watch_enter("MPI_Win_allocate_shared");
     int code = MPI_Win_allocate_shared((MPI_Aint)(bytes + PAGE), 1, info, n->comm, &base, &w->win);
@@ -138,11 +139,11 @@ static trine_status open_window(shm_node *n, shm_window *w, size_t bytes) {
         MPI_Aint size = 0;
         int unit = 0;
         TRY_MPI(MPI_Win_shared_query(w->win, r, &size, &unit, &base));
-        /* Pages are pages in every process, so that all round to the same place. */
+        /* Page boundaries are the same in every process, so all round alike. */
         w->base[r] = (char *)(((uintptr_t)base + PAGE - 1) / PAGE * PAGE);
     }
     w->own = w->base[n->rank];
-    /* All stores and loads are ours; MPI only has to know that they happen. */
+    /* All stores and loads are direct; MPI only has to know that they happen. */
     TRY_MPI_BLOCKING(MPI_Win_lock_all(MPI_MODE_NOCHECK, w->win));
     return populate(n, w);
 }
@@ -155,11 +156,11 @@ static shm_window *free_entry(shm_node *n) {
 
 static trine_status prepare_window(shm_node *n, size_t bytes, shm_window **window) {
     shm_window *w = *window = free_entry(n);
-    CHECK(w, TRINE_ENOMEM, "more than %d pieces of shared memory", SHM_WINDOWS - 1);
+    CHECK(w, TRINE_ENOMEM, "more than %d shared windows", SHM_WINDOWS - 1);
     *w = (shm_window){.win = MPI_WIN_NULL};
     w->base = calloc((size_t)n->size, sizeof *w->base);
     CHECK(w->base, TRINE_ENOMEM, "no memory for a window of %d ranks", n->size);
-    return check_room(n, bytes);
+    return check_space(n, bytes);
 }
 
 size_t shm_window_bytes(size_t bytes) {

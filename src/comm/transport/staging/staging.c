@@ -8,7 +8,7 @@ const comm_transport *staging_inner(const trine_comm *comm) {
     return comm->device_state->inner[comm->group];
 }
 
-/* ---- Places ---------------------------------------------------------------------------------- */
+/* ---- Addresses ------------------------------------------------------------------------------- */
 
 static bool within(const void *p, const char *base, size_t bytes) {
     return (uintptr_t)p - (uintptr_t)base < bytes;
@@ -22,45 +22,47 @@ bool staging_is_host(const trine_comm *comm, const void *p) {
     return !comm->device_state || !on_device(&comm->device_state->memory, p);
 }
 
-static void must(bool condition, int line, const char *sentence) {
+static void require(bool condition, int line, const char *sentence) {
     if (!condition) status_assert_failed(__FILE__, line, sentence);
 }
 
-/* Where the host has the buffer: at its mirror, or where it is. What has no bytes is not looked at. */
+/* The host address of a buffer: in its staging buffer, or the buffer itself. Buffers of 0 bytes are
+ * not checked. */
 static void *host_place(const trine_comm *comm, const void *p, size_t bytes) {
     const device_region *m = &comm->device_state->memory;
     if (!bytes || !on_device(m, p)) return (void *)(uintptr_t)p;
-    must(within(p, m->base, m->bytes), __LINE__,
-         "a device buffer of a group of several lies in the exchanged piece");
+    require(within(p, m->base, m->bytes), __LINE__,
+            "a device buffer of a group of several ranks lies in the exchanged region");
     size_t at = (size_t)((const char *)p - m->base), shared = m->shared_bytes;
-    must(bytes <= m->bytes - at, __LINE__, "a buffer ends inside the exchanged piece");
+    require(bytes <= m->bytes - at, __LINE__, "a buffer ends inside the exchanged region");
     if (at >= shared) return m->own + (at - shared);
-    must(bytes <= shared - at, __LINE__,
-         "a buffer lies in one of the two parts of the exchanged piece");
+    require(bytes <= shared - at, __LINE__,
+            "a buffer lies in one of the two parts of the exchanged region");
     return m->shared + at;
 }
 
 /* ---- Copies ---------------------------------------------------------------------------------- */
 
-/* *host: where the transport reads what lies at p. */
-static trine_status take_out(const trine_comm *comm, const void *p, size_t bytes,
-                             const void **host) {
+/* *host: the address from which the transport reads p's data. */
+static trine_status copy_to_host(const trine_comm *comm, const void *p, size_t bytes,
+                                 const void **host) {
     void *place = host_place(comm, p, bytes);
     *host = place;
     return place == p ? TRINE_OK : device_read(comm->device_state->memory.dev, place, p, bytes);
 }
 
-/* What the transport wrote at `host`, which is p's place, comes to p. */
-static trine_status bring_in(const trine_comm *comm, void *p, const void *host, size_t bytes) {
+/* Copies what the transport wrote at `host`, the host address of p, to p. */
+static trine_status copy_to_device(const trine_comm *comm, void *p, const void *host,
+                                   size_t bytes) {
     return host == p ? TRINE_OK : device_write(comm->device_state->memory.dev, p, host, bytes);
 }
 
-/* But for a hole. */
-static trine_status bring_in_around(const trine_comm *comm, char *p, const char *host, size_t bytes,
-                                    size_t hole, size_t hole_bytes) {
+/* The same, except for a hole. */
+static trine_status copy_to_device_around(const trine_comm *comm, char *p, const char *host,
+                                          size_t bytes, size_t hole, size_t hole_bytes) {
     size_t behind = hole + hole_bytes;
-    TRY(bring_in(comm, p, host, hole));
-    return bring_in(comm, p + behind, host + behind, bytes - behind);
+    TRY(copy_to_device(comm, p, host, hole));
+    return copy_to_device(comm, p + behind, host + behind, bytes - behind);
 }
 
 /* ---- Reductions ------------------------------------------------------------------------------ */
@@ -70,9 +72,9 @@ static trine_status staging_all_reduce(trine_comm *comm, void *dst, const void *
     size_t bytes = count * trine_dtype_bytes(type);
     void *to = host_place(comm, dst, bytes);
     const void *from;
-    TRY(take_out(comm, src, bytes, &from));
+    TRY(copy_to_host(comm, src, bytes, &from));
     TRY(staging_inner(comm)->all_reduce(comm, to, from, count, type, op));
-    return bring_in(comm, dst, to, bytes);
+    return copy_to_device(comm, dst, to, bytes);
 }
 
 static trine_status staging_reduce(trine_comm *comm, void *dst, const void *src, size_t count,
@@ -80,9 +82,9 @@ static trine_status staging_reduce(trine_comm *comm, void *dst, const void *src,
     size_t bytes = count * trine_dtype_bytes(type), out = comm->rank == root ? bytes : 0;
     void *to = host_place(comm, dst, out);
     const void *from;
-    TRY(take_out(comm, src, bytes, &from));
+    TRY(copy_to_host(comm, src, bytes, &from));
     TRY(staging_inner(comm)->reduce(comm, to, from, count, type, op, root));
-    return bring_in(comm, dst, to, out);
+    return copy_to_device(comm, dst, to, out);
 }
 
 static trine_status staging_reduce_scatter(trine_comm *comm, void *dst, const void *src,
@@ -90,9 +92,9 @@ static trine_status staging_reduce_scatter(trine_comm *comm, void *dst, const vo
     size_t bytes = count * trine_dtype_bytes(type), part = bytes / (size_t)comm->size;
     void *to = host_place(comm, dst, part);
     const void *from;
-    TRY(take_out(comm, src, bytes, &from));
+    TRY(copy_to_host(comm, src, bytes, &from));
     TRY(staging_inner(comm)->reduce_scatter(comm, to, from, count, type, op));
-    return bring_in(comm, dst, to, part);
+    return copy_to_device(comm, dst, to, part);
 }
 
 /* ---- Movement -------------------------------------------------------------------------------- */
@@ -100,9 +102,9 @@ static trine_status staging_reduce_scatter(trine_comm *comm, void *dst, const vo
 static trine_status staging_broadcast(trine_comm *comm, void *buf, size_t bytes, int root) {
     void *at = host_place(comm, buf, bytes);
     const void *from;
-    if (comm->rank == root) TRY(take_out(comm, buf, bytes, &from));
+    if (comm->rank == root) TRY(copy_to_host(comm, buf, bytes, &from));
     TRY(staging_inner(comm)->broadcast(comm, at, bytes, root));
-    return comm->rank == root ? TRINE_OK : bring_in(comm, buf, at, bytes);
+    return comm->rank == root ? TRINE_OK : copy_to_device(comm, buf, at, bytes);
 }
 
 static trine_status staging_scatter(trine_comm *comm, void *dst, const void *src, size_t part,
@@ -110,10 +112,10 @@ static trine_status staging_scatter(trine_comm *comm, void *dst, const void *src
     size_t out = comm->rank == root ? part * (size_t)comm->size : 0;
     void *to = host_place(comm, dst, part);
     const void *from;
-    TRY(take_out(comm, src, out, &from));
+    TRY(copy_to_host(comm, src, out, &from));
     TRY(staging_inner(comm)->scatter(comm, to, from, part, root));
     bool in_place = out && dst == (const char *)src + (size_t)comm->rank * part;
-    return in_place ? TRINE_OK : bring_in(comm, dst, to, part);
+    return in_place ? TRINE_OK : copy_to_device(comm, dst, to, part);
 }
 
 static trine_status staging_gather(trine_comm *comm, void *dst, const void *src, size_t part,
@@ -122,25 +124,25 @@ static trine_status staging_gather(trine_comm *comm, void *dst, const void *src,
     size_t own = (size_t)comm->rank * part;
     void *to = host_place(comm, dst, in);
     const void *from;
-    TRY(take_out(comm, src, part, &from));
+    TRY(copy_to_host(comm, src, part, &from));
     TRY(staging_inner(comm)->gather(comm, to, from, part, root));
     if (!in) return TRINE_OK;
     bool in_place = src == (char *)dst + own;
-    return bring_in_around(comm, dst, to, in, own, in_place ? part : 0);
+    return copy_to_device_around(comm, dst, to, in, own, in_place ? part : 0);
 }
 
 static trine_status staging_all_to_all(trine_comm *comm, void *dst, const void *src, size_t part) {
     size_t bytes = part * (size_t)comm->size;
     void *to = host_place(comm, dst, bytes);
     const void *from;
-    TRY(take_out(comm, src, bytes, &from));
+    TRY(copy_to_host(comm, src, bytes, &from));
     TRY(staging_inner(comm)->all_to_all(comm, to, from, part));
-    return bring_in(comm, dst, to, bytes);
+    return copy_to_device(comm, dst, to, bytes);
 }
 
 /* ---- Started calls --------------------------------------------------------------------------- */
 
-/* What the request's wait will bring in. */
+/* Records what the request's wait will copy to the device. */
 static void expect(comm_request *request, void *to, const void *from, size_t bytes) {
     if (to == from) return;
     request->device.to = to;
@@ -148,7 +150,8 @@ static void expect(comm_request *request, void *to, const void *from, size_t byt
     request->device.bytes = bytes;
 }
 
-/* This rank's own part need not travel when the device has it: it is there, or copied there. */
+/* This rank's own part is not copied through the host if the device has it: it is in place, or
+ * copied on the device. */
 static void keep_own_part(const trine_comm *comm, char *dst, const void *src, size_t part,
                           comm_request *request) {
     size_t own = (size_t)comm->rank * part;
@@ -163,7 +166,7 @@ static trine_status staging_all_gather_start(trine_comm *comm, void *dst, const 
     size_t bytes = part * (size_t)comm->size;
     void *to = host_place(comm, dst, bytes);
     const void *from;
-    TRY(take_out(comm, src, part, &from));
+    TRY(copy_to_host(comm, src, part, &from));
     expect(request, dst, to, bytes);
     keep_own_part(comm, dst, src, part, request);
     return staging_inner(comm)->all_gather_start(comm, to, from, part, request);
@@ -172,7 +175,7 @@ static trine_status staging_all_gather_start(trine_comm *comm, void *dst, const 
 static trine_status staging_send_start(trine_comm *comm, const void *buf, size_t bytes, int peer,
                                        comm_request *request) {
     const void *from;
-    TRY(take_out(comm, buf, bytes, &from));
+    TRY(copy_to_host(comm, buf, bytes, &from));
     return staging_inner(comm)->send_start(comm, from, bytes, peer, request);
 }
 
@@ -185,8 +188,8 @@ static trine_status staging_recv_start(trine_comm *comm, void *buf, size_t bytes
 
 static trine_status arrive(const trine_comm *comm, const comm_request *r) {
     if (!r->device.bytes) return TRINE_OK;
-    return bring_in_around(comm, r->device.to, r->device.from, r->device.bytes, r->device.hole,
-                           r->device.hole_bytes);
+    return copy_to_device_around(comm, r->device.to, r->device.from, r->device.bytes,
+                                 r->device.hole, r->device.hole_bytes);
 }
 
 static trine_status staging_wait(trine_comm *comm, comm_request *request) {
@@ -214,7 +217,7 @@ static trine_status reached_send_start(trine_comm *comm, const void *buf, size_t
     return mpi_gpu_send(comm, buf, bytes, peer, request);
 }
 
-/* What the buffer had before may still be in use. */
+/* The buffer's previous contents may still be in use. */
 static trine_status reached_recv_start(trine_comm *comm, void *buf, size_t bytes, int peer,
                                        comm_request *request) {
     request->device.direct = goes_direct(comm, buf, bytes);
@@ -287,7 +290,8 @@ comm_transport *staging_table(const trine_comm *comm, const comm_transport *inne
     return &f->table[comm->group];
 }
 
-/* What has no row here stays the transport's own: in a group of one the calls that move nothing. */
+/* Functions that are not set here stay the transport's own: in a group of one the calls that move
+ * nothing. */
 const comm_transport *staging_alone(const trine_comm *comm, const comm_transport *inner) {
     comm_transport *t = staging_table(comm, inner);
     t->scatter = alone_rooted;
@@ -300,8 +304,8 @@ const comm_transport *staging_alone(const trine_comm *comm, const comm_transport
     return t;
 }
 
-/* So do barrier, and posts, which reductions make on mirrors. Where no group stages, those without NCCL
- * have host memory only. */
+/* So do barrier, and posted messages, which reductions make on staging buffers. If no group stages,
+ * groups without NCCL have host memory only. */
 static comm_transport *staged(const trine_comm *comm, const comm_transport *inner) {
     struct comm_device_state *f = comm->device_state;
     comm_transport *t = staging_table(comm, inner);
@@ -318,7 +322,7 @@ const comm_transport *staging_staged(const trine_comm *comm, const comm_transpor
     return staged(comm, inner);
 }
 
-/* Those that make nothing but messages of what is far. */
+/* Groups that only send messages of device memory. */
 static bool only_sends(trine_group g) {
     return g == TRINE_TIE || g == TRINE_ACT_IN || g == TRINE_ACT_OUT || g == TRINE_GRAD_IN ||
            g == TRINE_GRAD_OUT;

@@ -2,7 +2,7 @@
 
 #include "device/cpu/element/element.h"
 
-/* What does not depend on the element. What is near 1 is subtracted in double and rounded after. */
+/* The factors that are the same for all elements. Differences from 1 are computed in double and then rounded. */
 typedef struct {
     float beta1, beta2, gain1, gain2, unbias1, unbias2, scale, lr, decay, eps;
 } factors;

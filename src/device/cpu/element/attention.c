@@ -1,6 +1,6 @@
-/* A task is one (batch, head) pair. It walks its queries in blocks of ATTENTION_QUERIES; a block
- * sees the keys up to its own end. Blocks of one task run in order on one thread, so the sums over
- * queries (dk, dv) have one order too. */
+/* A task is one (batch, head) pair. It processes its queries in tiles ("blocks") of ATTENTION_QUERIES;
+ * a tile attends to the keys up to its own end. The tiles of a task run in order on one thread, so the
+ * order of the sums over queries (dk, dv) is fixed, too. */
 #include "device/cpu/attention.h"
 
 #include <math.h>
@@ -13,9 +13,8 @@
 #include "device/cpu/fused.h"
 #include "device/cpu/element/lanes.h"
 
-#define Q ATTENTION_QUERIES
-#define STEP                                                                                       \
-    8 /* rows that share the terms below the diagonal; the triangle's rest goes one by one */
+#define Q    ATTENTION_QUERIES
+#define STEP 8 /* rows that share the terms below the diagonal; the others are added row by row */
 
 /* A thread's scratch; `wide` = D padded. */
 typedef struct {
@@ -28,17 +27,17 @@ typedef struct {
 
 typedef struct {
     size_t T, D, wide;
-    size_t qkv_stride, y_stride; /* from one row of a head to its next */
+    size_t qkv_stride, y_stride; /* from one row of a head to the next */
     float scale;
 } shape;
 
-/* Queries [t, t + rows) of one head and the keys [0, t + rows) that they see. */
+/* Queries [t, t + rows) of one head and the keys [0, t + rows) that they attend to. */
 typedef struct {
     size_t t, rows, keys;
     attention_mask mask;
 } block;
 
-/* The dropout's factors of four keys, which the columns' walks ask for in ascending order. */
+/* The dropout factors of four keys; callers ask for keys in ascending order. */
 typedef struct {
     float row[4][Q];
 } factors;
@@ -53,9 +52,9 @@ static size_t scratch_count(const shape *s) {
 }
 
 static float *take(float **from, size_t count) {
-    float *piece = *from;
+    float *taken = *from;
     *from += count;
-    return piece;
+    return taken;
 }
 
 static scratch scratch_of(void *work, const shape *s) {
@@ -106,7 +105,7 @@ static void unpack(element *out, size_t stride, const float *in, float factor, s
             out[t * stride + i] = element_put(factor * in[t * s->wide + i]);
 }
 
-/* ---- The triangle: row r of a block sees the keys s <= t + r ---- */
+/* ---- The triangle: row r of a tile attends to the keys s <= t + r ---- */
 
 /* Packed keys or values (keys, wide) as the left factor of a product. */
 static attention_left packed(const float *rows, const shape *s) {
@@ -119,8 +118,8 @@ static void scores(float *out, attention_left rows, const float *columns, const 
     attention_set(out, Q, rows, columns, Q, b->keys, s->D, Q);
 }
 
-/* out (rows, wide) = p^T a over the keys that each row sees. A key above the diagonal is never
- * touched: 0 times a NaN is a NaN. */
+/* out (rows, wide) = p^T a over the keys that each row attends to. Keys above the diagonal are not
+ * read, because 0 times a NaN is a NaN. */
 static void over_keys(float *out, const float *p, const float *a, const block *b, const shape *s) {
     for (size_t r = 0; r < b->rows; r += STEP) {
         size_t rows = b->rows - r < STEP ? b->rows - r : STEP, shared = b->t + r + 1;
@@ -133,7 +132,7 @@ static void over_keys(float *out, const float *p, const float *a, const block *b
     }
 }
 
-/* out (keys, wide) += p a over the rows that see each key. */
+/* out (keys, wide) += p a over the rows that attend to each key. */
 static void over_rows(float *out, const float *p, const float *a, const block *b, const shape *s) {
     attention_add(out, s->wide, (attention_left){p, Q, 1}, a, s->wide, b->t, b->rows, s->wide);
     for (size_t r = 0; r < b->rows; r += STEP) {
@@ -150,7 +149,7 @@ static void over_rows(float *out, const float *p, const float *a, const block *b
 
 /* ---- Forward ---- */
 
-/* max (Q) = the columns' maxima over the keys that each row sees; a NaN shows in the sums. */
+/* max (Q) = the maxima of the columns over the keys that each row attends to; a NaN appears in the sums. */
 static void column_maxima(float *max, const float *p, const block *b) {
     for (size_t r = 0; r < Q; r++) max[r] = -INFINITY;
     for (size_t n = 0; n < b->keys; n++) {
@@ -172,8 +171,8 @@ static const float *factors_at(factors *f, const block *b, size_t key) {
     return f->row[key % 4];
 }
 
-/* p (keys, Q) = exp(scale * p - max), sums (Q) = their sums over the keys that each row sees; then
- * those that the dropout drops become zeros. */
+/* p (keys, Q) = exp(scale * p - max), sums (Q) = their sums over the keys that each row attends to; then
+ * p is multiplied by the dropout factors. */
 static void column_exponentials(float *p, float *sums, const float *max, const block *b,
                                 float scale) {
     factors f;
@@ -191,8 +190,8 @@ static void column_exponentials(float *p, float *sums, const float *max, const b
     }
 }
 
-/* q and y begin at the block's first row; keys, v (keys, wide) at position 0. Leaves the rows' maxima
- * and denominators. */
+/* q and y start at the first row of the tile, keys and v (keys, wide) at position 0. Sets the maxima and
+ * denominators of the rows. */
 static void block_forward(element *y, float max[Q], float sums[Q], const element *q,
                           attention_left keys, const float *v, const scratch *f, const block *b,
                           const shape *s) {
@@ -208,7 +207,7 @@ static void block_forward(element *y, float max[Q], float sums[Q], const element
 
 /* ---- Tasks ---- */
 
-/* One head of one sample: where it lies, and the dropout of its first query. */
+/* One head of one sample: its offsets, and the dropout of its first query. */
 typedef struct {
     size_t qkv, y, lse; /* of row 0 in (B, T, 3, H, D), (B, T, H, D) and (B, H, T) */
     attention_mask mask;
@@ -267,8 +266,8 @@ static float row_dot(const float *a, const float *b, size_t n) {
     return lanes_total(&sums);
 }
 
-/* p (keys, Q) holds k q, ds holds v dy: they become the probabilities, with their dropout, and the
- * scores' gradients. Above the diagonal they mean nothing. */
+/* Replaces k q in p (keys, Q) by the probabilities, after dropout, and v dy in ds by the gradients of the
+ * scores. Elements above the diagonal are meaningless. */
 static void column_gradients(float *p, float *ds, const float *lse, const float *dy_y,
                              const block *b, float scale) {
     factors f;
@@ -337,12 +336,12 @@ trine_status CPU(attention_backward)(device *d, void *dqkv_, const void *dy_, co
     return TRINE_OK;
 }
 
-/* ---- Forward with a cache: the sums above, in their order ---- */
+/* ---- Forward with a cache: the sums above, in the same order ---- */
 
-#define FEW 8 /* rows that are done one by one: a block would be mostly padding */
+#define FEW 8 /* below this, rows are computed one by one: a tile would be mostly padding */
 
-/* One head's cache in fp32: keys (D, key_step), values (M, wide). Where the cache is fp32 and needs
- * no padding it is the cache itself, else it lies in the thread's scratch. */
+/* The cache of one head in fp32: keys (D, key_step), values (M, wide). It is the cache itself if that
+ * is fp32 and needs no padding, else a copy in the thread's scratch. */
 typedef struct {
     const float *keys, *values;
     size_t key_step;
@@ -414,7 +413,7 @@ static void rows_forward(element *y, const element *q, const kept_head *kept, co
                       kept->values, f, &b, s);
 }
 
-/* The new rows' k and v, which lie behind q. */
+/* Stores k and v of the new rows, which follow q, in the cache. */
 static void keep(element *keys, element *values, const element *q, size_t past, size_t n, size_t H,
                  const shape *s) {
     for (size_t r = 0; r < n; r++) {

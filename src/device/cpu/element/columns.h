@@ -1,7 +1,7 @@
-/* Sums over rows are split among threads by columns, so that no thread count changes them: a
- * thread takes COLUMNS columns (a few cache lines of a row), and adds up ROWS rows before it adds
- * to the total, so that the rounding grows with ROWS + T / ROWS and not with T. The total is held
- * in floats and stored once. */
+/* Sums over rows. Threads divide the columns, so the number of threads does not change the sums. A
+ * thread takes COLUMNS columns (a few cache lines of a row) and sums ROWS rows before it adds to the
+ * total, so that the rounding error grows with ROWS + T / ROWS and not with T. The total is kept in
+ * floats and stored once. */
 #ifndef TRINE_DEVICE_CPU_ELEMENT_COLUMNS_H
 #define TRINE_DEVICE_CPU_ELEMENT_COLUMNS_H
 
@@ -12,7 +12,7 @@
 #define COLUMNS 64
 #define ROWS    64
 
-/* What the gradients hold, or zeros. */
+/* The previous gradients, or zeros. */
 static inline void columns_start(float *totals, const grad *x, size_t width, grad_mode mode) {
     memset(totals, 0, COLUMNS * sizeof *totals);
     if (mode == GRAD_SET) return;

@@ -1,7 +1,7 @@
 #include "device/cpu/element/element.h"
 #include "device/cpu/mask.h"
 
-#define PIECE 256 /* elements of a row, whose factors stay in the nearest cache */
+#define SEGMENT 256 /* elements of a row whose factors stay in the L1 cache */
 
 /* y = (y + bias) * factor + residual; bias may be NULL. */
 static void piece_residual(element *y, const element *bias, const element *residual,
@@ -24,7 +24,7 @@ static void piece_alone(element *y, const element *x, const float *factors, size
     for (size_t i = 0; i < n; i++) y[i] = element_put(element_get(x[i]) * factors[i]);
 }
 
-/* Of columns [c, c + n) of the call's row t, in rows of N. */
+/* The factors of columns [c, c + n) of the call's row t; rows have N columns. */
 static void factors_at(float *factors, const dropout_args *drop, size_t t, size_t c, size_t n,
                        size_t N) {
     size_t row = drop->first + t;
@@ -37,9 +37,9 @@ trine_status CPU(dropout_residual)(device *d, void *y_, const void *bias_, const
     const element *bias = bias_, *residual = residual_; /* (N), (T, N) */
 #pragma omp parallel for num_threads(d->threads) schedule(static)
     for (size_t t = 0; t < T; t++)
-        for (size_t c = 0; c < N; c += PIECE) {
-            size_t n = N - c < PIECE ? N - c : PIECE, at = t * N + c;
-            float factors[PIECE];
+        for (size_t c = 0; c < N; c += SEGMENT) {
+            size_t n = N - c < SEGMENT ? N - c : SEGMENT, at = t * N + c;
+            float factors[SEGMENT];
             factors_at(factors, drop, t, c, n, N);
             piece_residual(y + at, bias ? bias + c : NULL, residual + at, factors, n);
         }
@@ -52,9 +52,9 @@ trine_status CPU(dropout)(device *d, void *y_, const void *x_, const dropout_arg
     const element *x = x_; /* (T, N) */
 #pragma omp parallel for num_threads(d->threads) schedule(static)
     for (size_t t = 0; t < T; t++)
-        for (size_t c = 0; c < N; c += PIECE) {
-            size_t n = N - c < PIECE ? N - c : PIECE, at = t * N + c;
-            float factors[PIECE];
+        for (size_t c = 0; c < N; c += SEGMENT) {
+            size_t n = N - c < SEGMENT ? N - c : SEGMENT, at = t * N + c;
+            float factors[SEGMENT];
             factors_at(factors, drop, t, c, n, N);
             piece_alone(y + at, x + at, factors, n);
         }

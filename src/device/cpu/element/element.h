@@ -1,17 +1,16 @@
-/* How one file serves every pair of types. The kernels that see elements are compiled once for
- * each pair that device.h allows (the Makefile's PAIRS), with ELEMENT and GRAD as f32, bf16 or
- * f16:
+/* One source file for all pairs of types. The files in this directory are compiled once for each pair
+ * that device.h allows (PAIRS in the Makefile), with ELEMENT and GRAD defined as f32, bf16 or f16:
  *
- *   element, element_get, element_put   the compute type, and what loads and stores one
- *   grad, grad_get, grad_put            the same of gradients of parameters
- *   CPU(norm_forward)                   cpu_bf16_f32_norm_forward: a file's functions have the pair
- *                                       in their names; table.c makes a table of them for each pair
+ *   element, element_get, element_put   the compute type, and its load and store
+ *   grad, grad_get, grad_put            the same for gradients of parameters
+ *   CPU(norm_forward)                   cpu_bf16_f32_norm_forward: function names contain the pair;
+ *                                       ops_table.c makes a table of them for each pair
  *
- * A kernel loads floats, computes as it would with floats alone, and stores floats; it names no
- * type. Where a sum goes into a gradient, it is held in floats until it is whole.
- * Invariant: of the same float, all backends store the same 16 bits (base/half.h). For f32 loads
- * and stores are nothing, and the code is that of plain floats.
- * Cost: bf16 a shift to load, five integer operations to store; fp16, by arithmetic, some ten. */
+ * A kernel loads floats, computes in float and stores floats; it names no type. A sum that goes into a
+ * gradient is kept in float until it is complete.
+ * Invariant: all backends round the same float to the same 16 bits (base/half.h). For f32, loads and
+ * stores are no operations, and the code is that of plain floats.
+ * Cost: bf16: a shift to load, five integer operations to store; fp16, by arithmetic: some ten. */
 #ifndef TRINE_DEVICE_CPU_ELEMENT_ELEMENT_H
 #define TRINE_DEVICE_CPU_ELEMENT_ELEMENT_H
 
@@ -51,7 +50,7 @@ static inline grad grad_put(float x) {
     return TYPE_NAME(GRAD, store)(x);
 }
 
-/* Functions of exactly the types that the table asks for. There is no linear_residual. */
+/* Functions with exactly the types of the table. There is no linear_residual. */
 #define KERNEL(op, ...) __typeof__(*((ops *)0)->op) CPU(op);
 #define NONE(op, ...)
 OPS_LIST(KERNEL, NONE)

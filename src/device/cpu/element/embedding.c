@@ -16,7 +16,7 @@ trine_status CPU(embedding_forward)(device *d, void *x_, const void *table_, con
     return TRINE_OK;
 }
 
-/* Each row of dx onto its token's, one after the other: of gradients in fp32. */
+/* For fp32 gradients: adds each row of dx to the row of its token, one after the other. */
 static void add_rows(grad *dtable, const element *dx, const int32_t *tokens, int32_t first,
                      size_t T, size_t C, size_t V, size_t width) {
     for (size_t t = 0; t < T; t++) {
@@ -29,7 +29,7 @@ static void add_rows(grad *dtable, const element *dx, const int32_t *tokens, int
     }
 }
 
-#define SPAN 256 /* tokens that are looked through at a time */
+#define SPAN 256 /* tokens that are searched at a time */
 
 static bool holds(const int32_t *tokens, size_t n, int32_t token) {
     int found = 0;
@@ -38,7 +38,7 @@ static bool holds(const int32_t *tokens, size_t n, int32_t token) {
     return found;
 }
 
-/* All rows of dx from row t on that have its token. */
+/* Adds all rows of dx from row t on that have the token of row t. */
 static void sum_token(float *sums, const element *dx, const int32_t *tokens, size_t t, size_t T,
                       size_t C, size_t width) {
     for (size_t start = t; start < T; start += SPAN) {
@@ -49,7 +49,7 @@ static void sum_token(float *sums, const element *dx, const int32_t *tokens, siz
     }
 }
 
-/* The same sums in the same order, but in floats until they are whole: of gradients in 16 bits. */
+/* For 16-bit gradients: the same sums in the same order, in floats until they are complete. */
 static void add_sums(grad *dtable, const element *dx, const int32_t *tokens, int32_t first,
                      size_t T, size_t C, size_t V, size_t width) {
     for (size_t t = 0; t < T; t++) {
@@ -62,7 +62,7 @@ static void add_sums(grad *dtable, const element *dx, const int32_t *tokens, int
     }
 }
 
-/* Threads take columns: two tokens may be the same row. */
+/* Threads divide the columns, because two tokens may have the same row. */
 trine_status CPU(embedding_backward)(device *d, void *dtable_, const void *dx_,
                                      const int32_t *tokens, int32_t first, size_t T, size_t C,
                                      size_t V, grad_mode mode) {

@@ -1,6 +1,6 @@
-/* Sums that vectorise without reordering: LANES partial sums, lane j taking elements j, j + LANES,
- * ..., then added pairwise. The compiler's own vector types say so in a way that no vector width,
- * alignment or optimisation level can change. */
+/* Sums that vectorise without reordering: LANES partial sums, where SIMD lane j sums elements j,
+ * j + LANES, ..., then added pairwise. With the compiler's vector types the order does not depend on
+ * vector width, alignment or optimisation level. */
 #ifndef TRINE_DEVICE_CPU_ELEMENT_LANES_H
 #define TRINE_DEVICE_CPU_ELEMENT_LANES_H
 
@@ -68,8 +68,8 @@ static inline void lanes_larger(lanes *most, const lanes *x) {
     *most = (lanes)((take & (lanes_mask)*x) | (~take & (lanes_mask)*most));
 }
 
-/* The maximum but for NaNs, which are passed over; -inf if there is nothing else. As a comparison's
- * result takes cycles, several vectors are compared at a time. */
+/* The maximum, ignoring NaNs; -inf if there are no other elements. Several vectors are compared at a time
+ * to hide the latency of a comparison. */
 static inline float lanes_max(const float *x, size_t n) {
     enum { AT_ONCE = 4 };
     lanes most[AT_ONCE];

@@ -3,7 +3,7 @@
 #include "base/status.h"
 #include "device/cpu/element/element.h"
 
-/* Empty matrices are handled here: the library refuses some of them. */
+/* Empty matrices are handled here, because the library does not accept all of them. */
 
 trine_status CPU(linear_forward)(device *d, void *y, const void *w, const void *bias, const void *x,
                                  size_t T, size_t N, size_t K) {

@@ -2,10 +2,10 @@
 
 #include "device/cpu/element/element.h"
 
-#define WIDTH 16  /* partial sums within a block, whatever the processor's vectors */
+#define WIDTH 16  /* partial sums within a block, for every vector width */
 #define BATCH 256 /* blocks between two serial additions */
 
-/* Half of them: what compilers know how to widen. */
+/* Half of them: the largest conversion to double that compilers vectorise. */
 #define HALF (WIDTH / 2)
 typedef double half64 __attribute__((vector_size(HALF * sizeof(double))));
 typedef float half32
@@ -37,7 +37,7 @@ static double block_sum(const grad *x, size_t n) {
     return sum;
 }
 
-/* Blocks in parallel, their sums added in ascending order. */
+/* Blocks are summed in parallel, and their sums are added in ascending order. */
 static double sum_all(const device *d, const grad *x, size_t n) {
     size_t blocks = (n + SUM_SQUARES_BLOCK - 1) / SUM_SQUARES_BLOCK;
     double sum = 0.0;

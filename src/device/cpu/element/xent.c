@@ -5,17 +5,17 @@
 #include "device/cpu/exp.h"
 #include "device/cpu/element/lanes.h"
 
-/* The target's column among the shard's valid ones; `valid` itself if it lies elsewhere. */
+/* The target's column among the valid columns of the shard; `valid` if it is not among them. */
 static size_t target_column(int32_t target, int32_t first, size_t valid) {
     int64_t column = (int64_t)target - first;
     return column >= 0 && column < (int64_t)valid ? (size_t)column : valid;
 }
 
-/* A row goes by blocks, which stay in the first cache: a block's maximum, then the sum of its
- * exponentials below the maximum so far. */
+/* A row is processed in chunks ("blocks") that fit into the L1 cache: the maximum of a chunk, then the sum of its
+ * exponentials relative to the maximum so far. */
 #define BLOCK 1024
 
-/* The block's n logits: where they lie, or in `room` (BLOCK). */
+/* The n logits of a chunk as floats: in place, or converted in `room` (BLOCK). */
 static const float *floats_of(float *room, const element *block, size_t n) {
     if (sizeof *block == sizeof *room) return (const void *)block;
 #pragma omp simd
@@ -36,7 +36,7 @@ static float sum_below(float max, const float *x, size_t n) {
     return lanes_total(&sums);
 }
 
-/* The maximum passes NaNs over, the sum does not. */
+/* The maximum ignores NaNs, the sum does not. */
 static void pass_row(float *max, float *sum, const element *row, size_t valid) {
     float room[BLOCK], most = -INFINITY;
     double total = 0.0;
@@ -45,7 +45,7 @@ static void pass_row(float *max, float *sum, const element *row, size_t valid) {
         const float *x = floats_of(room, row + start, n);
         float before = most, next = lanes_max(x, n);
         if (next > most) most = next;
-        float base = most == -INFINITY ? 0.0f : most; /* -inf less -inf would be NaN */
+        float base = most == -INFINITY ? 0.0f : most; /* -inf minus -inf would be NaN */
         if (most > before) total *= exp((double)before - (double)base);
         total += (double)sum_below(base, x, n);
     }
@@ -66,7 +66,7 @@ trine_status CPU(xent_forward)(device *d, float *max, float *sums, const void *l
     return TRINE_OK;
 }
 
-/* T exponentials, and below T logarithms that are added in order: nothing to split. */
+/* T exponentials here, and T logarithms below that are added in order: too little work for threads. */
 trine_status CPU(xent_rescale)(device *d, float *sums, const float *own, const float *max,
                                size_t T) {
     (void)d;
