@@ -1,0 +1,95 @@
+#!/bin/bash
+# README.md: its length, its Chinese twin, its links and those of docs/, its program, and its commands, which are run.
+set -eu
+. tests/lib.sh
+
+# ---- Text
+
+check "README.md has at most 120 lines" test "$(wc -l <README.md)" -le 120
+check "README.zh-CN.md has at most 120 lines" test "$(wc -l <README.zh-CN.md)" -le 120
+
+# What both languages must share: code blocks, the number of headings and of rows in each table, and link targets.
+shape() {
+    awk '/^    / { print; next }
+         /^#/ { print substr($1, 1) }
+         /^\|/ { rows++; next }
+         rows { print "table of " rows; rows = 0 }' "$1"
+    grep -o '](\([^)]*\))' "$1" | grep -v README | sort -u
+    grep -o '`[-a-z][-a-z0-9_ /]*`' "$1" | sort -u
+}
+twins() {
+    shape README.md >"$dir/en"
+    shape README.zh-CN.md >"$dir/zh"
+    diff "$dir/en" "$dir/zh"
+}
+check "README.zh-CN.md has the commands, tables, links and names of README.md" twins
+
+# The Chinese page names the README that it translates.
+translated() {
+    sum=$(cksum <README.md | cut -d ' ' -f 1)
+    grep -qx "<!-- README.md: cksum $sum -->" README.zh-CN.md || {
+        echo "README.md has changed: translate the change, then write cksum $sum into README.zh-CN.md's last line"
+        return 1
+    }
+}
+check "README.zh-CN.md is the translation of this README.md" translated
+
+# Every relative link of every page names a file.
+links() {
+    bad=0
+    for page in *.md docs/*.md bench/*.md emu/*.md; do
+        while read -r target; do
+            case $target in http*|'#'*|'') continue ;; esac
+            [ -e "$(dirname "$page")/${target%%#*}" ] || { echo "$page: no file $target"; bad=1; }
+        done < <(sed 's/`[^`]*`//g' "$page" | grep -o '](\([^) ]*\))' | sed 's/^](//; s/)$//')
+    done
+    return $bad
+}
+check "every link of a page names a file" links
+
+# Every page of docs/ is in its index.
+indexed() {
+    for page in docs/*.md; do
+        name=$(basename "$page")
+        [ "$name" = README.md ] || grep -qF "($name)" docs/README.md || { echo "$name"; return 1; }
+    done
+}
+check "docs/README.md lists every page" indexed
+
+# Every exported function is in docs/api.md.
+documented() {
+    for name in $(grep -ohE '\btrine_[a-z0-9_]+\(' include/*.h | tr -d '(' | sort -u); do
+        grep -qF "\`$name\`" docs/api.md || { echo "$name"; return 1; }
+    done
+}
+check "docs/api.md has every public function" documented
+
+# ---- Commands
+
+# The command before the program in the README prints that program, without the explanations beside the instructions.
+command=$(grep -o '`build/train_gpt --explain [^`]*`' README.md | tr -d '`')
+program() {
+    awk '/^    stage [0-9]+:/ { on = 1 } on && !/^    / { exit } on { sub(/^    /, ""); print }' README.md |
+        sed 's/^\( *[0-9]*  [A-Z_]*\( [a-z][0-9]*\)*\)  .*/\1/' >"$dir/shown"
+    # shellcheck disable=SC2086  # words are meant to be split
+    "$BUILD"/${command#build/} >"$dir/printed"
+    sed -n "/^$(head -1 "$dir/shown" | cut -d: -f1):/,\$p" "$dir/printed" | head -"$(wc -l <"$dir/shown")" |
+        diff "$dir/shown" -
+}
+check "the program in README.md is printed by $command" program
+
+# The commands of "Train on your text", with fewer steps, on a generated text.
+mkdir "$dir/home"
+ln -s "$(cd "$BUILD" && pwd)" "$dir/home/build"
+ln -s "$PWD/tools" "$dir/home/tools"
+cat docs/*.md >"$dir/home/corpus.txt"
+awk '/^## Train on your text/ { on = 1; next } on && /^    / { print substr($0, 5) } on && /^[A-Z]/ { exit }' README.md |
+    sed 's/--train-iters 300/--train-iters 4/; s/--train-iters 600/--train-iters 6/; s/--tokens 200/--tokens 20/' >"$dir/commands"
+trained() {
+    [ "$(grep -c -e trine-tokens -e train_gpt -e trine-generate "$dir/commands")" -eq 4 ] || return 1
+    (cd "$dir/home" && bash -eu "$dir/commands") || return 1
+    numbers "$dir/home/run.jsonl" | grep -c '"step"' | grep -qx 9 # six steps, validations at 0, 4 and 6
+}
+check "the commands of \"Train on your text\" train, resume in another layout and generate" trained
+
+done_testing
