@@ -75,7 +75,7 @@ typedef struct {
 #define TRINE_LAYER_ROWS   24 /* most rows of a list; with at most 12 tensors (a norm or linear layer has two) */
 #define TRINE_LAYER_TIMES  64 /* most `times` of a width */
 #define TRINE_LAYER_NAME   32 /* bytes of a dropout's name with its terminating zero, and of a layer's name with
-                                 "h.999." and ".weight" */
+                                 "h.31999." and ".weight": at most 16 characters */
 
 typedef struct {
     trine_layer_kind kind;

@@ -7,7 +7,7 @@ set -eu
 
 build=${BUILD:-build}
 out=${OUT:-$build/demo}
-limit=${LIMIT:-2.0} # nats a byte
+limit=${LIMIT:-2.0} # nats per byte
 
 ranks=${RANKS:-8}
 layout=${LAYOUT:---dp 2 --tp 2 --pp 2 --zero 1 --schedule 1f1b}
@@ -43,7 +43,7 @@ losses | awk -v limit="$limit" -v log_file="$log" '
     { last_step = $1; last = $2 }
     END {
         if (NR < 2) { print "demo: " log_file ": fewer than two validation losses"; exit 1 }
-        printf "\nvalidation loss: %.4f nats a byte at step %d, %.4f at step %d\n", \
+        printf "\nvalidation loss: %.4f nats per byte at step %d, %.4f at step %d\n", \
             first, first_step, last, last_step
         print "log: " log_file
         # A NaN compares false with everything, so the test is for "below".

@@ -1,6 +1,6 @@
 /* TEST np=0 */
 /* The timing device: the same bits as the wrapped device for every operator and shape, every call
- * counted, and work equal to the formulas of device/profile.h, computed by hand. */
+ * counted, and work equal to the formulas of device/ops.h, computed by hand. */
 #include "profile/limits.h"
 #include "profile/timed_device.h"
 #include "ops/cases.h"
