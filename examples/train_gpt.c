@@ -9,6 +9,10 @@
 /* --help, --dry-run and --explain, which do not start a job. */
 static trine_status look(const char *program, const trine_config *config, const trine_run *run) {
     if (run->help) return trine_usage(program, stdout);
+    if (run->export_schedule) {
+        trine_status status = trine_export_schedule(config, run->ranks, run->export_schedule);
+        if (status != TRINE_OK) return status;
+    }
     if (run->dry_run) return trine_dry_run(config, run->ranks, stdout);
     if (run->explain_what) return trine_explain_layers(config, run->ranks, stdout);
     return trine_explain(config, run->ranks, stdout);
@@ -97,6 +101,10 @@ int main(int argc, char **argv) {
     if (run.profile &&
         trine_trainer_profile_start(trainer, TRINE_PROFILE_SKIP, run.profile_json) != TRINE_OK)
         return leave(world);
+    trine_status exported = TRINE_OK;
+    if (run.export_schedule && trine_world_rank(world) == 0)
+        exported = trine_export_schedule(&config, trine_world_size(world), run.export_schedule);
+    if (trine_world_agree(world, exported) != TRINE_OK) return leave(world);
     trine_status opened = trine_log_create(&log, trainer, stdout, run.log, run.peak_tflops);
     if (trine_world_agree(world, opened) != TRINE_OK) return leave(world);
     trine_status status = trine_trainer_banner(trainer, stdout);

@@ -45,7 +45,12 @@ typedef enum { TRINE_ZERO_0, TRINE_ZERO_1, TRINE_ZERO_2, TRINE_ZERO_3 } trine_ze
 #define TRINE_SCHEDULE_LIST(X)                                                                     \
     X(TRINE_NAIVE, "naive", "one micro-batch in flight")                                           \
     X(TRINE_GPIPE, "gpipe", "all forwards, then all backwards")                                    \
-    X(TRINE_1F1B, "1f1b", "one forward, one backward")
+    X(TRINE_1F1B, "1f1b", "one forward, one backward")                                             \
+    X(TRINE_INTERLEAVED, "interleaved", "1f1b over several chunks per stage")                      \
+    X(TRINE_ZB, "zb", "zero bubble: weight gradients apart, where a stage would wait")             \
+    X(TRINE_ZBV, "zbv", "zero bubble over two chunks per stage, placed in a V")                    \
+    X(TRINE_V_HALF, "v-half", "two chunks per stage in a V, half the activations of 1f1b")         \
+    X(TRINE_BFS, "bfs", "breadth first: all micro-batches through a chunk, then the next")
 
 typedef enum {
 #define TRINE_SCHEDULE_ENUM(name, text, words) name,
@@ -77,15 +82,22 @@ typedef struct {
     trine_layout layout;  /* dp 0: ranks / (tp x pp) */
     trine_zero zero;      /* what is sharded over dp: Rajbhandari et al., "ZeRO", SC 2020, section 5 */
     trine_schedule schedule;
+    const char *schedule_file; /* an order of the stages' work in the CSV of torch.distributed.pipelining, instead
+                                  of `schedule`; NULL: none (docs/schedules.md) */
+    int virtual_stages;   /* model chunks per stage (Narayanan et al. 2021, section 2.2); 0: 2 for zbv and v-half,
+                             the file's, else 1 */
     bool split_backward;  /* send the input's gradient before computing parameter gradients; same bits */
     const char *pp_split; /* NULL: balanced by cost. "e,5,5,h": a stage of the embedding, two of five
                              layers, one of the head; when not named, embedding and head belong to
-                             the first and the last stage */
+                             the first and the last stage. With virtual stages: a part for each chunk */
     int gather_buffers;   /* ZeRO-3: buffers per class (block; embedding and head), at least 1 */
+    int reduce_buffers;   /* ZeRO-2 and 3: the same for gradients that are summed over dp; with dp 1: one */
     bool sequence_parallel; /* shard activations along the sequence between tp regions
                                (Korthikanti et al. 2023, section 4.2.2); tp must divide
                                micro-batch x sequence */
     trine_recompute recompute;
+    bool keep_recomputed; /* full recomputation: keep what the input's gradient needed until the schedule computes
+                             parameter gradients; else they follow at once */
     int loss_chunk; /* rows of logits computed at a time; 0: 2^25 logits of all tp ranks, 2^28 on GPUs */
     int ranks_per_node;   /* 0: as detected by MPI */
     trine_transport transport; /* see trine_world_transport */
@@ -196,6 +208,7 @@ typedef struct {
  * has them. They fill the structs and nothing else. */
 typedef struct {
     bool help, dry_run, explain;
+    const char *export_schedule; /* file to write the schedule to (trine_export_schedule); NULL: none */
     int explain_what; /* 0: the programs, 1: the model's lists of layers */
     int ranks; /* for --dry-run and --explain; 0: dp x tp x pp */
     int log_interval, eval_interval; /* steps; 0: no lines; validation before the first and after the
@@ -321,6 +334,11 @@ trine_status trine_explain(const trine_config *config, int ranks, FILE *out);
 /* Prints the model's lists of layers: what each reads and writes, shapes, tensors, and what tp ranks send.
  * Errors: TRINE_EINVAL. Not collective. */
 trine_status trine_explain_layers(const trine_config *config, int ranks, FILE *out);
+
+/* Writes the order of each stage's work to `path`, replacing the file, in the CSV of torch.distributed.pipelining, which
+ * trine_parallel.schedule_file reads (docs/schedules.md); a column is a unit of time if every action takes one. `ranks`
+ * as in trine_dry_run. Errors: TRINE_EINVAL, TRINE_EIO, TRINE_ENOMEM. Not collective. */
+trine_status trine_export_schedule(const trine_config *config, int ranks, const char *path);
 
 #ifdef __cplusplus
 }

@@ -84,10 +84,17 @@ typedef union {
 } trine_coord;
 #undef TRINE_AXIS_MEMBER
 
-/* The groups that every rank belongs to. The four edges are communicators of two neighbouring
- * stages (rank 0 is the earlier one); at the ends of the pipeline they have size 1. TIE joins the
- * first and the last stage (size 1 elsewhere and with one stage). TP_PART: neighbours in a tp group with the same
- * shard, because the model has fewer parts than tp (size 1 otherwise). NODE: ranks on the same node. */
+/* The groups that every rank belongs to. TIE joins the first and the last stage (size 1 elsewhere and with one
+ * stage). TP_PART: neighbours in a tp group with the same shard, because the model has fewer parts than tp (size 1
+ * otherwise). NODE: ranks on the same node.
+ *
+ * The eight groups in between, ACT_IN to BACK_GRAD_OUT, are the lanes of pipeline edges: groups of two stages, in
+ * which rank 0 is the stage with the lower number. Named from this stage: ACT_OUT sends activations to the next
+ * stage, which receives them from ACT_IN, and sends their gradients from GRAD_OUT to GRAD_IN here. If the pipeline
+ * is a ring, the last stage's next one is the first; if not, these lanes have size 1 at the two ends. BACK_: the
+ * same for edges to the previous stage: activations go from BACK_ACT_OUT to the previous stage's BACK_ACT_IN,
+ * gradients from that stage's BACK_GRAD_OUT to BACK_GRAD_IN here; size 1 if the placement of chunks has no such
+ * edge. A mesh from trine_mesh_create is no ring and has no BACK_ lanes. */
 #define TRINE_GROUP_LIST(X)                                                                        \
     X(TRINE_WORLD, "world")                                                                        \
     X(TRINE_DP, "dp")                                                                              \
@@ -99,6 +106,10 @@ typedef union {
     X(TRINE_ACT_OUT, "act_out")                                                                    \
     X(TRINE_GRAD_IN, "grad_in")                                                                    \
     X(TRINE_GRAD_OUT, "grad_out")                                                                  \
+    X(TRINE_BACK_ACT_IN, "back_act_in")                                                            \
+    X(TRINE_BACK_ACT_OUT, "back_act_out")                                                          \
+    X(TRINE_BACK_GRAD_IN, "back_grad_in")                                                          \
+    X(TRINE_BACK_GRAD_OUT, "back_grad_out")                                                        \
     X(TRINE_NODE, "node")
 
 typedef enum {

@@ -17,7 +17,8 @@ static size_t least(size_t a, size_t b) {
  * of a parameter. */
 typedef struct {
     size_t B, T, C, H, F, N, R, K, W, M, P, p, dp, tp, L, zero, x, g;
-    bool tied, first, last, split; /* split: R is less than N */
+    bool tied, first, last; /* first, last: the stage has the embedding, the head */
+    bool split;             /* R is less than N */
     trine_recompute recompute;
 } sizes;
 
@@ -26,6 +27,18 @@ static size_t chunk(const trine_config *c, bool on_device) {
     size_t rows = ((size_t)1 << (on_device ? 28 : 25)) / (size_t)c->model.vocab_size / 64 * 64;
     if (c->parallel.loss_chunk) return (size_t)c->parallel.loss_chunk;
     return rows ? rows : 64;
+}
+
+static int chunk_count(const formula_rank *r) {
+    return r->spec->chunks ? r->spec->chunks : r->spec->stages;
+}
+
+static int stage_of(const formula_rank *r, int chunk) {
+    return r->spec->chunks ? r->spec->place[chunk] : chunk;
+}
+
+static bool is_own(const formula_rank *r, int chunk) {
+    return stage_of(r, chunk) == r->at.pp;
 }
 
 static sizes sizes_of(const formula_rank *r) {
@@ -53,22 +66,65 @@ static sizes sizes_of(const formula_rank *r) {
     s.recompute = c->parallel.recompute;
     s.x = c->precision.bf16 || c->precision.fp16 ? 2 : 4;
     s.g = c->precision.grads == TRINE_F32 ? 4 : 2;
-    s.first = s.p == 0;
-    s.last = s.p == s.P - 1;
+    s.first = is_own(r, 0);
+    s.last = is_own(r, chunk_count(r) - 1);
     return s;
 }
 
-static int begin(const formula_rank *r) {
-    return r->spec->first[r->at.pp];
+/* The blocks of a chunk, without embedding and head. */
+static size_t blocks_in(const formula_rank *r, int chunk) {
+    const int *first = r->spec->first + chunk;
+    return (size_t)(first[1] - first[0] - (chunk == 0) - (chunk == chunk_count(r) - 1));
 }
 
-static int end(const formula_rank *r) {
-    return r->spec->first[r->at.pp + 1];
-}
-
+/* The blocks of the stage. */
 static size_t blocks(const formula_rank *r) {
-    sizes s = sizes_of(r);
-    return (size_t)(end(r) - begin(r)) - s.first - s.last;
+    size_t sum = 0;
+    for (int c = 0; c < chunk_count(r); c++) sum += is_own(r, c) ? blocks_in(r, c) : 0;
+    return sum;
+}
+
+/* The blocks for which a slot has room: those of the chunk with most of them. */
+static size_t places(const formula_rank *r) {
+    size_t most = 0;
+    for (int c = 0; c < chunk_count(r); c++)
+        if (is_own(r, c) && blocks_in(r, c) > most) most = blocks_in(r, c);
+    return most;
+}
+
+static bool sends(const formula_rank *r, int chunk) {
+    return is_own(r, chunk) && chunk < chunk_count(r) - 1 && !is_own(r, chunk + 1);
+}
+
+/* The places of a slot whose output is sent: as many as there are different numbers of blocks in the stage's chunks
+ * that send; and the embedding's, if it is a chunk of its own. */
+static size_t leaving(const formula_rank *r) {
+    size_t count = sends(r, 0) && !blocks_in(r, 0);
+    for (size_t n = 1; n <= places(r); n++) {
+        bool some = false;
+        for (int c = 0; c < chunk_count(r) - 1; c++)
+            some = some || (sends(r, c) && blocks_in(r, c) == n);
+        count += some;
+    }
+    return count;
+}
+
+/* Whether some chunk of the stage gets its input from another one. */
+static bool receives(const formula_rank *r) {
+    for (int c = 1; c < chunk_count(r); c++)
+        if (is_own(r, c) && !is_own(r, c - 1)) return true;
+    return false;
+}
+
+/* Whether the counts and the order come from the program. */
+static bool by_program(const formula_rank *r) {
+    return r->config->parallel.schedule > TRINE_1F1B;
+}
+
+static bool splits_backward(const formula_rank *r) {
+    trine_schedule s = r->config->parallel.schedule;
+    return r->config->parallel.split_backward || s == TRINE_ZB || s == TRINE_ZBV ||
+           s == TRINE_V_HALF;
 }
 
 /* A range is padded to a multiple of 64 dp elements, tensors start at multiples of 64. */
@@ -101,7 +157,7 @@ size_t formula_grads(const formula_rank *r) {
 }
 
 static bool shared_here(const sizes *s) {
-    return s->tied && s->P == 1;
+    return s->tied && s->first && s->last;
 }
 
 size_t formula_params(const formula_rank *r) {
@@ -117,8 +173,8 @@ static void regions(formula_bytes *f, mem_kind kind, size_t count, size_t bytes)
     f->total += count * up(bytes, 256);
 }
 
-/* A region for each range, of `bytes` an element and a fraction 1 / share of it. On one stage the head has a tied
- * matrix only as gradients. */
+/* A region for each range, of `bytes` an element and a fraction 1 / share of it. On the embedding's stage the head
+ * has a tied matrix only as gradients. */
 static void ranges(formula_bytes *f, const formula_rank *r, mem_kind kind, bool gradients,
                    size_t bytes, size_t share) {
     sizes s = sizes_of(r);
@@ -169,23 +225,37 @@ static void gathers(formula_bytes *f, const formula_rank *r, const sizes *s) {
 static void reduces(formula_bytes *f, const formula_rank *r, const sizes *s) {
     size_t embedding = s->first ? matrix_elements(s) + position_elements(s) : 0;
     size_t head = s->last ? matrix_elements(s) + norm_elements(s) : 0;
+    size_t asked = s->dp > 1 ? (size_t)r->config->parallel.reduce_buffers : 1;
+    size_t edges = (size_t)s->first + s->last;
     if (s->zero < 2) return;
-    regions(f, MEM_REDUCE, blocks(r) > 0, s->g * block_elements(s));
-    regions(f, MEM_REDUCE, 1, s->g * (embedding > head ? embedding : head));
+    regions(f, MEM_REDUCE, least(asked, blocks(r) * s->M), s->g * block_elements(s));
+    regions(f, MEM_REDUCE, least(asked, edges * s->M),
+            s->g * (embedding > head ? embedding : head));
 }
 
 static void tie(formula_bytes *f, const sizes *s) {
-    bool sends = s->tied && s->P > 1 && (s->first || s->last);
+    bool sends = s->tied && s->first != s->last;
     size_t owned = matrix_elements(s) / (s->zero == 0 ? 1 : s->dp);
     if (sends) regions(f, MEM_TIE, 1, s->g * least(owned, (size_t)1 << 18));
 }
 
 static size_t slots(const formula_rank *r, const sizes *s) {
+    if (by_program(r)) return (size_t)r->program->slots;
     switch (r->config->parallel.schedule) {
     case TRINE_GPIPE: return s->M;
     case TRINE_1F1B: return least(s->M, s->P - s->p);
     default: return 1;
     }
+}
+
+static size_t streams(const formula_rank *r, const sizes *s) {
+    return by_program(r) ? (size_t)r->program->streams : least(s->M, 2);
+}
+
+/* The keep buffers of split backward passes, one for a block. */
+static size_t keep_count(const formula_rank *r) {
+    if (by_program(r)) return (size_t)r->program->keeps;
+    return splits_backward(r) ? blocks(r) : 0;
 }
 
 /* The products' outputs of one micro-batch that the backward pass of `n` blocks needs, once each. */
@@ -209,23 +279,23 @@ static void gelus(formula_bytes *f, mem_kind kind, const sizes *s, size_t n) {
 
 /* The contents of one slot. */
 static void slot(formula_bytes *f, const formula_rank *r, const sizes *s, size_t n) {
-    size_t b = n * blocks(r), outputs = (size_t)(end(r) - begin(r)) - 1,
-           stream = s->x * s->R * s->C;
+    size_t b = n * places(r), stream = s->x * s->R * s->C;
+    size_t outputs = places(r) + s->first - leaving(r);
     if (s->recompute != TRINE_RECOMPUTE_FULL) products(f, MEM_ACTIVATIONS, s, b);
     if (s->recompute == TRINE_RECOMPUTE_NONE) {
         norms(f, MEM_ACTIVATIONS, s, 2 * b);
         gelus(f, MEM_ACTIVATIONS, s, b);
     }
-    regions(f, MEM_ACTIVATIONS, n * outputs, stream); /* between units */
-    regions(f, MEM_MESSAGES, n * !s->last, stream);   /* to the next stage */
-    regions(f, MEM_MESSAGES, n * !s->first, stream);  /* from the stage before */
+    regions(f, MEM_ACTIVATIONS, n * outputs, stream);  /* between units */
+    regions(f, MEM_MESSAGES, n * leaving(r), stream);  /* to the next stage */
+    regions(f, MEM_MESSAGES, n * receives(r), stream); /* from the stage before */
     regions(f, MEM_DATA, 2 * n * (s->first || s->last), 4 * s->N);
 }
 
-/* The keep buffer of a split backward pass for each block: the gradients after its four products, without a full
+/* The keep buffers of split backward passes: the gradients after its four products, without a full
  * buffer those of its norms, and recomputed values. */
 static void keeps(formula_bytes *f, const formula_rank *r, const sizes *s) {
-    size_t n = r->config->parallel.split_backward ? blocks(r) : 0, stream = s->x * s->R * s->C;
+    size_t n = keep_count(r), stream = s->x * s->R * s->C;
     regions(f, MEM_ACTIVATIONS, 2 * n, stream);
     regions(f, MEM_ACTIVATIONS, n, s->x * s->N * s->F / s->tp);
     regions(f, MEM_ACTIVATIONS, n, s->x * s->N * 3 * s->C / s->tp);
@@ -342,7 +412,7 @@ formula_bytes formula_memory(const formula_rank *r) {
     tie(&f, &s);
     slot(&f, r, &s, slots(r, &s));
     keeps(&f, r, &s);
-    regions(&f, MEM_MESSAGES, least(s.M, 2), s.x * s.R * s.C); /* gradient streams */
+    regions(&f, MEM_MESSAGES, streams(r, &s), s.x * s.R * s.C);
     workspace(&f, r, &s);
     return f;
 }
@@ -367,7 +437,7 @@ static size_t read_by_dp(const formula_rank *r, const sizes *s) {
 /* The first or last stage reads the other's gradient of a tied matrix, which is stored with those of its unit. */
 static size_t read_by_tie(const sizes *s) {
     size_t share = s->zero < 2 ? 1 : s->dp, matrix = s->g * matrix_elements(s) / share;
-    if (!s->tied || s->P == 1 || (s->dp > 1 && s->zero < 2)) return 0;
+    if (!s->tied || s->first == s->last || (s->dp > 1 && s->zero < 2)) return 0;
     if (s->first) return aligned(matrix) + aligned(s->g * position_elements(s) / share);
     return s->last ? aligned(matrix) + aligned(s->g * norm_elements(s) / share) : 0;
 }
@@ -375,8 +445,7 @@ static size_t read_by_tie(const sizes *s) {
 /* Neighbouring stages read what is sent to them; no other rank reads what they receive. */
 static size_t read_by_pp(const formula_rank *r, const sizes *s) {
     size_t stream = aligned(s->x * s->R * s->C);
-    if (s->P == 1) return 0;
-    return (s->last ? 0 : slots(r, s) * stream) + least(s->M, 2) * stream;
+    return slots(r, s) * leaving(r) * stream + (s->P > 1 ? streams(r, s) * stream : 0);
 }
 
 /* The number of norms' outputs in a slot, and in the workspace. */
@@ -392,24 +461,22 @@ static void norms_kept(const sizes *s, size_t blocks, size_t *slot, size_t *scra
  * and the buffer of the partials. */
 static size_t read_by_tp(const formula_rank *r, const sizes *s) {
     size_t stream = aligned(s->x * s->R * s->C), norms, scratch;
-    size_t mids = s->recompute == TRINE_RECOMPUTE_FULL ? 0 : blocks(r);
-    size_t slot = (mids + blocks(r)) * stream, once = aligned(stream_scratch(s));
+    size_t mids = s->recompute == TRINE_RECOMPUTE_FULL ? 0 : places(r);
+    size_t slot = (mids + places(r)) * stream, once = aligned(stream_scratch(s));
     if (s->tp == 1) return 0;
-    norms_kept(s, blocks(r), &norms, &scratch);
+    norms_kept(s, places(r), &norms, &scratch);
     if (s->recompute == TRINE_RECOMPUTE_FULL && blocks(r)) once += stream;
     if (s->split) {
         slot += norms * stream;
         once += scratch * stream + aligned(s->x * s->N * s->C);
         if (r->config->model.hidden_dropout > 0) once += stream;
-        if (s->P == 1) once += least(s->M, 2) * stream;
-        if (r->config->parallel.split_backward)
-            once += (s->recompute == TRINE_RECOMPUTE_NONE ? 2 : 4) * blocks(r) * stream;
+        if (s->P == 1) once += streams(r, s) * stream;
+        once += (s->recompute == TRINE_RECOMPUTE_NONE ? 2 : 4) * keep_count(r) * stream;
         once += aligned(rows_buffer(r, s));
     }
     if (s->first) slot += stream;
     if (s->last) once += 2 * aligned(4 * s->K) + aligned(8 * s->K);
-    /* The output of a stage's last unit is a message: counted there. */
-    if (!s->last) slot -= stream;
+    slot -= leaving(r) * stream; /* messages: counted there */
     return slots(r, s) * slot + once;
 }
 
@@ -426,7 +493,7 @@ size_t formula_exchanged(const formula_rank *r) {
     if (!r->far) return 0;
     if (s.dp > 1) gathers(&own, r, &s);
     tie(&own, &s);
-    return own.total + (s.first ? 0 : slots(r, &s) * aligned(s.x * s.R * s.C));
+    return own.total + receives(r) * slots(r, &s) * aligned(s.x * s.R * s.C);
 }
 
 size_t formula_host(const formula_rank *r) {
@@ -454,19 +521,32 @@ static void use(uses *u, const formula_rank *r, int unit, bool block) {
 }
 
 static void use_forward(uses *u, const formula_rank *r, bool block) {
-    for (int n = begin(r); n < end(r); n++) use(u, r, n, block);
+    for (int n = r->spec->first[r->at.pp]; n < r->spec->first[r->at.pp + 1]; n++)
+        use(u, r, n, block);
 }
 
 /* A split backward pass reads parameters only for the gradient of the input: not those of the embedding. */
 static void use_backward(uses *u, const formula_rank *r, bool block) {
-    for (int n = end(r) - 1; n >= begin(r); n--)
+    for (int n = r->spec->first[r->at.pp + 1] - 1; n >= r->spec->first[r->at.pp]; n--)
         if (n > 0 || !r->config->parallel.split_backward) use(u, r, n, block);
+}
+
+static void list_uses_of_program(uses *u, const formula_rank *r, bool block) {
+    for (int n = 0; n < r->program->count; n++) {
+        const instr *i = &r->program->code[n];
+        if (i->kind == FORWARD || i->kind == BACKWARD || i->kind == BACKWARD_INPUT)
+            use(u, r, i->unit, block);
+    }
 }
 
 static void list_uses(uses *u, const formula_rank *r, bool block) {
     sizes s = sizes_of(r);
     size_t ahead = slots(r, &s);
     u->count = 0;
+    if (by_program(r)) {
+        list_uses_of_program(u, r, block);
+        return;
+    }
     for (size_t m = 0; m < ahead; m++) use_forward(u, r, block);
     for (size_t m = 0; m < s.M; m++) {
         use_backward(u, r, block);
@@ -575,25 +655,56 @@ static size_t tensor_parallel(const formula_rank *r, const sizes *s) {
     bool full = s->recompute == TRINE_RECOMPUTE_FULL;
     size_t micro = blocks(r) * (crossings(s, 4, 6) + (full ? crossings(s, 1, 2) : 0));
     /* Both parts of a split backward pass gather the gradients of the two row-parallel products. */
-    if (r->config->parallel.split_backward) micro += blocks(r) * crossings(s, 0, 2);
+    if (splits_backward(r)) micro += blocks(r) * crossings(s, 0, 2);
     if (s->first) micro += crossings(s, 1, 1);
     if (s->last) micro += crossings(s, 1, 1) + chunks(s);
     return s->M * micro + tp_partial(r, s);
 }
 
+/* ZeRO-0: an all-reduce of each range. */
+static size_t all_gradients(const formula_rank *r, const sizes *s) {
+    size_t bytes = blocks(r) * all_reduced(block_elements(s), s->g, s->dp);
+    size_t matrix = all_reduced(matrix_elements(s), s->g, s->dp);
+    if (s->first) bytes += matrix + all_reduced(position_elements(s), s->g, s->dp);
+    if (s->last) bytes += matrix + all_reduced(norm_elements(s), s->g, s->dp);
+    return bytes;
+}
+
+size_t formula_messages(const formula_rank *r, bool gradients, bool back) {
+    sizes s = sizes_of(r);
+    size_t count = 0;
+    for (int c = 1; c < chunk_count(r); c++) {
+        int from = stage_of(r, c - 1), to = stage_of(r, c);
+        bool goes_back = to == from - 1;
+        count += from != to && goes_back == back && (gradients ? to : from) == r->at.pp;
+    }
+    return count * s.M * s.R * s.C * s.x;
+}
+
 traffic formula_traffic(const formula_rank *r) {
     sizes s = sizes_of(r);
     size_t params = formula_params(r), grads = formula_grads(r), each = s.L + 3;
-    size_t message = s.M * s.R * s.C * s.x, owned = matrix_elements(&s) / (s.zero ? s.dp : 1);
-    /* ZeRO-0: an all-reduce is a reduce-scatter and an all-gather. */
+    size_t owned = matrix_elements(&s) / (s.zero ? s.dp : 1);
     const size_t gather[] = {0, params, params, s.zero == 3 ? gathered_before_use(r) : 0};
-    const size_t reduce[] = {2 * grads, grads, s.M * grads, s.M * grads};
+    const size_t reduce[] = {0, grads, s.M * grads, s.M * grads};
     return (traffic){.gather = passed(gather[s.zero], s.x, s.dp),
-                     .reduce = passed(reduce[s.zero], s.g, s.dp),
+                     .reduce = s.zero ? passed(reduce[s.zero], s.g, s.dp) : all_gradients(r, &s),
                      .tp = tensor_parallel(r, &s),
-                     .act = s.last ? 0 : message,
-                     .grad = s.first ? 0 : message,
-                     .tie = s.tied && s.P > 1 && (s.first || s.last) ? s.g * owned : 0,
+                     .act = formula_messages(r, false, false) + formula_messages(r, false, true),
+                     .grad = formula_messages(r, true, false) + formula_messages(r, true, true),
+                     .tie = s.tied && s.first != s.last ? s.g * owned : 0,
                      .norm = passed(s.dp * each, 8, s.dp) + passed(s.tp * s.dp * each, 8, s.tp) +
                              passed(s.P * each, 8, s.P)};
+}
+
+size_t formula_whole_sums(const formula_rank *r) {
+    sizes s = sizes_of(r);
+    const size_t count[] = {block_elements(&s), matrix_elements(&s), position_elements(&s),
+                            norm_elements(&s)};
+    const size_t times[] = {blocks(r), (size_t)s.first + s.last, s.first, s.last};
+    size_t bytes = 0;
+    for (int n = 0; n < 4; n++)
+        if (s.g * count[n] * s.dp <= 65536 && s.dp > 1)
+            bytes += times[n] * count[n] / s.dp * s.g * (s.dp - 1) * (s.dp - 2);
+    return bytes;
 }

@@ -8,10 +8,13 @@
 #include "core/program.h"
 #include "run/traffic.h"
 
-/* The rank. Of the spec only the split and the number of micro-batches are read. */
+/* The rank. Of the spec only the split, the stages of chunks and the number of micro-batches are read; of the program
+ * the numbers of slots, gradient streams and keep buffers, and the order of passes, where no formula gives them: with
+ * several chunks per stage, or if the schedule splits backward passes. */
 typedef struct {
     const trine_config *config;
     const program_spec *spec;
+    const program *program;
     trine_coord at;
     size_t attention; /* bytes of the device's attention workspace */
     bool far;         /* the counted memory is device memory */
@@ -36,7 +39,14 @@ size_t formula_windows(const formula_rank *r);
 size_t formula_exchanged(const formula_rank *r);
 size_t formula_host(const formula_rank *r);
 
+/* Bytes of messages in a step to another stage: activations, gradients, over the lanes to the next stage (and from the
+ * last to the first) or over those back. `gradients` of an edge go against it, and are in its lanes. */
+size_t formula_messages(const formula_rank *r, bool gradients, bool back);
+
 /* Bytes passed to the transport in one training step. */
 traffic formula_traffic(const formula_rank *r);
+/* Bytes by which the all-reduces of ZeRO-0 exceed two passes: a range of up to 64 KiB over all ranks is sent to every
+ * rank as a whole. */
+size_t formula_whole_sums(const formula_rank *r);
 
 #endif

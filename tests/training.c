@@ -5,6 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "pp/order.h"
+
 trine_config training_config(void) {
     trine_config c = trine_config_default();
     c.model = (trine_model){.num_layers = TRAINING_LAYERS,
@@ -29,6 +31,15 @@ void training_on_gpu(trine_config *c) {
     snprintf(path, sizeof path, "%s/emu/libtrine_cuda.so", build ? build : "build");
     c->parallel.device = "cuda";
     c->parallel.cuda_library = other ? other : path;
+}
+
+bool training_schedule(trine_config *c, trine_schedule schedule) {
+    int needs = pp_schedule_of(schedule)->virtual, pp = c->parallel.layout.pp;
+    int units = c->model.num_layers + 2;
+    bool two = needs == 2 || (!needs && pp > 1 && 2 * pp <= units);
+    c->parallel.schedule = schedule;
+    c->parallel.virtual_stages = two ? 2 : 1;
+    return pp * c->parallel.virtual_stages <= units;
 }
 
 /* The processor's flags have Linux's names. */

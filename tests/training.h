@@ -25,6 +25,10 @@ trine_config training_config(void);
  * TRINE_CUDA_LIBRARY names: build/libtrine_cuda.so on a machine with a GPU. */
 void training_on_gpu(trine_config *config);
 
+/* Sets the schedule, with two chunks per stage if it takes any number of them and the model has enough units; false:
+ * it has too few units for the schedule. The layout and the model are those of the config. */
+bool training_schedule(trine_config *config, trine_schedule schedule);
+
 /* Whether device cpu computes in bf16 here: the processor has AVX-512 BF16 or AMX. */
 bool training_has_bf16(void);
 

@@ -113,7 +113,12 @@ static const setting settings[] = {
 /* Options that do not affect the numbers of a run, but the cooperation of its ranks. (A rank in
  * serial mode waits where others proceed, which the program checker does not cover.) */
 static const setting joint[] = {
+    {"schedule-file", ROLE_LAYOUT, KIND_TEXT, AT(parallel.schedule_file), NULL},
+    {"num-virtual-stages-per-pipeline-rank", ROLE_LAYOUT, KIND_INT, AT(parallel.virtual_stages),
+     NULL},
+    {"keep-recomputed", ROLE_LAYOUT, KIND_FLAG, AT(parallel.keep_recomputed), NULL},
     {"gather-buffers", ROLE_LAYOUT, KIND_INT, AT(parallel.gather_buffers), NULL},
+    {"reduce-buffers", ROLE_LAYOUT, KIND_INT, AT(parallel.reduce_buffers), NULL},
     {"ranks-per-node", ROLE_LAYOUT, KIND_INT, AT(parallel.ranks_per_node), NULL},
     {"transport", ROLE_LAYOUT, KIND_WORD, AT(parallel.transport), &transports},
     {"audit", ROLE_LAYOUT, KIND_FLAG, AT(parallel.audit), NULL},

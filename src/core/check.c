@@ -9,7 +9,7 @@ typedef struct {
     const program_spec *spec;
     stage_state *stages;
     link_state
-        *links;    /* (2 edges): activations and gradients of an edge, if it is its link's first */
+        *links;    /* (2 edges): activations and gradients of an edge, each if its link's first */
     void **memory; /* all allocations */
     int allocations, capacity;
 } simulation;
@@ -46,14 +46,22 @@ static bool setup_stage(simulation *sim, stage_state *s, const program *p) {
     return ok;
 }
 
-/* The first edge with the same stages and direction. */
-static int link_of(const program_spec *spec, int edge) {
-    spec_edge e = spec_edge_of(spec, edge);
-    for (int n = 0; n < edge; n++) {
-        spec_edge other = spec_edge_of(spec, n);
-        if (other.from == e.from && other.kind == e.kind) return n;
-    }
-    return edge;
+/* Whether messages are matched in one order: n and m are 2 x edge, + 1 for gradients. With a queue per edge these are
+ * messages over one lane. With one queue, all from one stage to another: NCCL matches what goes from rank to rank in
+ * the order of the calls, whether it is the activation of an edge or the gradient of an edge back. */
+static bool same_link(const program_spec *spec, int n, int m) {
+    spec_edge a = spec_edge_of(spec, n / 2), b = spec_edge_of(spec, m / 2);
+    if (spec->queue == QUEUES_PER_EDGE)
+        return n % 2 == m % 2 && a.from == b.from && a.kind == b.kind;
+    bool turned = n % 2 != m % 2;
+    return a.from == (turned ? b.to : b.from) && a.to == (turned ? b.from : b.to);
+}
+
+/* The first on the same link. */
+static int link_of(const program_spec *spec, int n) {
+    int first = 0;
+    while (!same_link(spec, first, n)) first++;
+    return first;
 }
 
 static bool setup(simulation *sim, const program *stages) {
@@ -63,7 +71,7 @@ static bool setup(simulation *sim, const program *stages) {
     for (int e = 0; ok && e < 2 * edges; e++) {
         spec_edge at = spec_edge_of(sim->spec, e / 2);
         size_t room = (size_t)stages[at.from].count + (size_t)stages[at.to].count;
-        if (link_of(sim->spec, e / 2) != e / 2) continue;
+        if (link_of(sim->spec, e) != e) continue;
         ok = (sim->links[e].sent = take(sim, room, sizeof(posted))) &&
              (sim->links[e].received = take(sim, room, sizeof(posted)));
     }
@@ -78,16 +86,18 @@ static bool pending_done(const pending *w) {
     return w->ordinal < (w->from_sender ? w->link->receives : w->link->sends);
 }
 
-/* Whether instruction i may start: no pending message on its operands conflicts with it. */
+/* Whether instruction i may start: no pending message on its operands conflicts with it. Gathers and reductions are
+ * pending, too, but only on ranks of this stage, which run the same program and so start the same ones first. */
 static bool operands_ready(const stage_state *s, const instr *i) {
     operand operands[INSTR_OPERANDS];
     int count = program_operands(s->p, i, operands);
-    for (int o = 0; o < count; o++) {
-        pending *w = &s->waits[operands[o].what][operands[o].index];
-        if (!w->active || !(w->write || operands[o].write)) continue;
-        if (!pending_done(w)) return false;
-        w->active = false;
-    }
+    for (int o = 0; o < count; o++)
+        for (int n = 0; n < operands[o].count; n++) {
+            pending *w = &s->waits[operands[o].what][operands[o].index + n];
+            if (!w->active || !(w->write || operands[o].write)) continue;
+            if (!pending_done(w)) return false;
+            w->active = false;
+        }
     return true;
 }
 
@@ -95,21 +105,21 @@ static bool operands_ready(const stage_state *s, const instr *i) {
 static trine_status post(simulation *sim, stage_state *s, const instr *i) {
     instr_kind kind = (instr_kind)i->kind;
     bool send = instr_sends(kind);
-    int edge = check_edge(s, i);
+    int edge = program_edge(s->p, i);
     REQUIRE(edge >= 0, "chunk %d has no other stage to %s", program_chunk(s->p, i),
             send ? "send to" : "receive from");
-    link_state *l = &sim->links[2 * link_of(sim->spec, edge) + !instr_carries_acts(kind)];
+    link_state *l = &sim->links[link_of(sim->spec, 2 * edge + !instr_carries_acts(kind))];
     int ordinal = send ? l->sends++ : l->receives++;
     (send ? l->sent : l->received)[ordinal] = (posted){edge, i->micro};
     if (ordinal < (send ? l->receives : l->sends)) {
         posted other = (send ? l->received : l->sent)[ordinal];
+        REQUIRE(other.edge == edge,
+                "message %d of this link belongs to edge %d here, but to edge %d on stage %d",
+                ordinal, edge, other.edge, program_peer(s->p, i));
         REQUIRE(
             other.micro == i->micro,
             "message %d of this edge carries micro-batch %d here, but micro-batch %d on stage %d",
-            ordinal, i->micro, other.micro, check_neighbour(s, i));
-        REQUIRE(other.edge == edge,
-                "message %d of this link belongs to edge %d here, but to edge %d on stage %d",
-                ordinal, edge, other.edge, check_neighbour(s, i));
+            ordinal, i->micro, other.micro, program_peer(s->p, i));
     }
     operand cargo[INSTR_OPERANDS];
     program_operands(s->p, i, cargo);
@@ -144,7 +154,7 @@ static int absent_peer(const stage_state *s, int *at) {
         program_operands(p, &p->code[n], o);
         if (pending_done(&s->waits[o->what][o->index])) continue;
         *at = n;
-        return check_neighbour(s, &p->code[n]);
+        return program_peer(p, &p->code[n]);
     }
     return -1;
 }
@@ -282,6 +292,7 @@ trine_status check_programs(const program *stages, check_facts *facts) {
     simulation sim = {.spec = stages[0].spec};
     for (int p = 0; p < sim.spec->stages; p++)
         ASSERT(stages[p].spec == sim.spec && stages[p].stage == p);
+    TRY(spec_check_edges(sim.spec));
     trine_status status =
         setup(&sim, stages)
             ? simulate(&sim)

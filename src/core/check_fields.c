@@ -1,27 +1,6 @@
-/* Fields of an instruction, and the edges and chunks that they name. */
+/* Fields of an instruction, and the chunks and groups that they name. */
 #include "base/status.h"
 #include "core/check_state.h"
-
-int check_slot_chunk(const stage_state *s, int slot) {
-    return spec_stage_chunk(s->p->spec, s->p->stage, program_slot_chunk(s->p, slot));
-}
-
-int check_edge(const stage_state *s, const instr *message) {
-    instr_kind kind = (instr_kind)message->kind;
-    bool before =
-        instr_carries_acts(kind) != instr_sends(kind); /* the edge from the previous chunk */
-    int edge = program_chunk(s->p, message) - before;
-    bool there = edge >= 0 && edge < spec_edges(s->p->spec) &&
-                 spec_edge_of(s->p->spec, edge).kind != EDGE_LOCAL;
-    return there ? edge : -1;
-}
-
-int check_neighbour(const stage_state *s, const instr *message) {
-    int edge = check_edge(s, message);
-    if (edge < 0) return -1;
-    spec_edge e = spec_edge_of(s->p->spec, edge);
-    return e.from == s->p->stage ? e.to : e.from;
-}
 
 /* A message group: two or more messages with one neighbour. NCCL runs them concurrently only as operations of
  * one communicator. */
@@ -33,7 +12,7 @@ static trine_status check_group(const stage_state *s, const instr *i) {
     REQUIRE(instr_is_message((instr_kind)i->kind),
             "field g%d must be unset: only messages can be in a message group", i->group);
     REQUIRE(first < last, "message group %d has one member; it needs two or more", i->group);
-    int peer = check_neighbour(s, i), other = check_neighbour(s, &p->code[first]);
+    int peer = program_peer(p, i), other = program_peer(p, &p->code[first]);
     REQUIRE(peer == other, "exchanges with stage %d, but its message group with stage %d", peer,
             other);
     return TRINE_OK;
@@ -52,7 +31,6 @@ static trine_status check_field(const stage_state *s, const instr *i, char field
     return TRINE_OK;
 }
 
-/* The chunk, and that the slot is one of its own: slots are numbered over all chunks of a stage. */
 static trine_status check_chunk(const stage_state *s, const instr *i) {
     const program *p = s->p;
     int chunks = spec_stage_chunks(p->spec, p->stage);
@@ -62,9 +40,6 @@ static trine_status check_chunk(const stage_state *s, const instr *i) {
             chunks);
     REQUIRE(!names || i->chunk < 0 || chunks > 1,
             "field c%d must be unset: this stage has one chunk", i->chunk);
-    REQUIRE(i->slot < 0 || check_slot_chunk(s, i->slot) == program_chunk(p, i),
-            "slot %d belongs to chunk %d, not chunk %d", i->slot, check_slot_chunk(s, i->slot),
-            program_chunk(p, i));
     return TRINE_OK;
 }
 

@@ -37,12 +37,24 @@ static chunk_facts chunk_of(const stage_state *s, const instr *i) {
     return (chunk_facts){c, first, last, last - first + 1};
 }
 
-/* Slot i->slot now belongs to micro-batch i->micro. */
+/* Slot i->slot must hold micro-batch i->micro of the instruction's chunk. */
+static trine_status check_slot(const stage_state *s, const instr *i) {
+    const slot_state *slot = &s->slots[i->slot];
+    int chunk = program_chunk(s->p, i);
+    REQUIRE(slot->busy && slot->micro == i->micro, "slot %d does not hold micro-batch %d", i->slot,
+            i->micro);
+    REQUIRE(slot->chunk == chunk, "slot %d holds micro-batch %d of chunk %d, not of chunk %d",
+            i->slot, i->micro, slot->chunk, chunk);
+    return TRINE_OK;
+}
+
+/* Slot i->slot now belongs to micro-batch i->micro of the instruction's chunk. */
 static trine_status claim_slot(stage_state *s, const instr *i) {
     slot_state *slot = &s->slots[i->slot];
-    if (slot->busy && slot->micro == i->micro) return TRINE_OK;
+    int chunk = program_chunk(s->p, i);
+    if (slot->busy && slot->micro == i->micro && slot->chunk == chunk) return TRINE_OK;
     REQUIRE(!slot->busy, "slot %d still holds micro-batch %d", i->slot, slot->micro);
-    *slot = (slot_state){.micro = i->micro, .busy = true};
+    *slot = (slot_state){.chunk = chunk, .micro = i->micro, .busy = true};
     if (++s->busy_slots > s->facts.slots) s->facts.slots = s->busy_slots;
     return TRINE_OK;
 }
@@ -60,7 +72,7 @@ static void release_slot(stage_state *s, slot_state *slot, chunk_facts c) {
 /* The slot of this stage that holds a micro-batch of a chunk; NULL: none. */
 static slot_state *find_slot(stage_state *s, int chunk, int micro) {
     for (int n = 0; n < s->p->slots; n++)
-        if (s->slots[n].busy && s->slots[n].micro == micro && check_slot_chunk(s, n) == chunk)
+        if (s->slots[n].busy && s->slots[n].micro == micro && s->slots[n].chunk == chunk)
             return &s->slots[n];
     return NULL;
 }
@@ -112,8 +124,18 @@ static trine_status check_params(stage_state *s, const instr *i) {
     return TRINE_OK;
 }
 
-/* The first unit of a chunk takes its input from a message, or from the previous chunk if that is on this
- * stage; in an evaluation the previous chunk's slot is free afterwards. */
+/* A chunk whose previous chunk is on this stage no longer reads that chunk's slot, its input. */
+static void release_input(stage_state *s, chunk_facts c, int micro) {
+    const program_spec *spec = s->p->spec;
+    if (c.index == 0 || spec_receives(spec, c.index)) return;
+    int first = spec_chunk_first(spec, c.index - 1), last = spec_chunk_last(spec, c.index - 1);
+    slot_state *before = find_slot(s, c.index - 1, micro);
+    before->sent = true;
+    release_slot(s, before, (chunk_facts){c.index - 1, first, last, last - first + 1});
+}
+
+/* The first unit of a chunk takes its input from a message, or from the slot of the previous chunk if that is on
+ * this stage. */
 static trine_status check_input(stage_state *s, const instr *i, chunk_facts c) {
     const program_spec *spec = s->p->spec;
     if (i->unit != c.first || c.index == 0) return TRINE_OK;
@@ -122,12 +144,10 @@ static trine_status check_input(stage_state *s, const instr *i, chunk_facts c) {
                 "the input of chunk %d was not received for micro-batch %d", c.index, i->micro);
         return TRINE_OK;
     }
-    int first = spec_chunk_first(spec, c.index - 1), last = spec_chunk_last(spec, c.index - 1);
-    slot_state *before = find_slot(s, c.index - 1, i->micro);
-    REQUIRE(before && before->forwards == last - first + 1,
+    const slot_state *before = find_slot(s, c.index - 1, i->micro);
+    REQUIRE(before && before->forwards == c.first - spec_chunk_first(spec, c.index - 1),
             "chunk %d has not run forward on micro-batch %d", c.index - 1, i->micro);
-    before->sent = true;
-    release_slot(s, before, (chunk_facts){c.index - 1, first, last, last - first + 1});
+    if (spec->forward_only) release_input(s, c, i->micro);
     return TRINE_OK;
 }
 
@@ -137,8 +157,7 @@ static trine_status check_forward(stage_state *s, const instr *i) {
     slot_state *slot = &s->slots[i->slot];
     unit_state *unit = &s->units[i->unit];
     if (i->unit == c.first) TRY(claim_slot(s, i));
-    REQUIRE(slot->busy && slot->micro == i->micro, "slot %d does not hold micro-batch %d", i->slot,
-            i->micro);
+    TRY(check_slot(s, i));
     REQUIRE(unit->forwards == i->micro,
             "unit %d has run forward on %d of %d micro-batches; " ASCENDING, i->unit,
             unit->forwards, spec->micros);
@@ -158,8 +177,7 @@ static trine_status check_forward(stage_state *s, const instr *i) {
 static trine_status check_send_act(stage_state *s, const instr *i) {
     slot_state *slot = &s->slots[i->slot];
     chunk_facts c = chunk_of(s, i);
-    REQUIRE(slot->busy && slot->micro == i->micro, "slot %d does not hold micro-batch %d", i->slot,
-            i->micro);
+    TRY(check_slot(s, i));
     REQUIRE(slot->forwards == c.units,
             "the output of chunk %d is not computed: %d of %d units have run forward", c.index,
             slot->forwards, c.units);
@@ -192,8 +210,7 @@ static trine_status check_grads(stage_state *s, const instr *i) {
 /* All backward instructions: their inputs exist. */
 static trine_status check_slot_back(const stage_state *s, const instr *i, chunk_facts c) {
     const slot_state *slot = &s->slots[i->slot];
-    REQUIRE(slot->busy && slot->micro == i->micro, "slot %d does not hold micro-batch %d", i->slot,
-            i->micro);
+    TRY(check_slot(s, i));
     REQUIRE(slot->forwards == c.units,
             "the forward pass of chunk %d is not complete: %d of %d units have run", c.index,
             slot->forwards, c.units);
@@ -232,7 +249,7 @@ static trine_status check_weights_back(stage_state *s, const instr *i, chunk_fac
             unit->weights, s->p->spec->micros);
     TRY(check_grads(s, i));
     unit->weights++;
-    s->slots[i->slot].weights++;
+    if (++s->slots[i->slot].weights == c.units) release_input(s, c, i->micro);
     release_slot(s, &s->slots[i->slot], c);
     return TRINE_OK;
 }

@@ -11,8 +11,8 @@
 
 /* A slot is busy from LOAD or RECV_ACT (or FORWARD) to the last use by its micro-batch. */
 typedef struct {
-    int micro; /* -1: never used */
-    bool loaded, received, sent, busy;
+    int chunk, micro; /* micro -1: never used */
+    bool loaded, received, sent, busy; /* sent: the next chunk has its output, or no longer reads it */
     int forwards, backwards, weights; /* units done; a BACKWARD counts as backward and weight */
 } slot_state;
 
@@ -46,8 +46,8 @@ typedef struct {
     int edge, micro;
 } posted;
 
-/* A directed link between two stages, shared by all edges with these stages and direction; what each side
- * has posted, in order. */
+/* A directed link between two stages, shared by all edges with these stages and direction; with one queue by all
+ * messages from one of the stages to the other. What each side has posted, in order. */
 typedef struct link_state {
     posted *sent, *received;
     int sends, receives;
@@ -76,12 +76,6 @@ trine_status check_fault(const stage_state *s, const char *format, ...)
         if (!(condition)) return check_fault(s, __VA_ARGS__);                                      \
     } while (0)
 
-/* The chunk that owns a slot. */
-int check_slot_chunk(const stage_state *s, int slot);
-/* The edge of a message; -1: the chunk has no edge in that direction. */
-int check_edge(const stage_state *s, const instr *message);
-/* The peer stage of a message; -1: it has no edge. */
-int check_neighbour(const stage_state *s, const instr *message);
 /* Checks that the instruction's fields are in range and all others unset. */
 trine_status check_fields(const stage_state *s, const instr *i);
 /* Checks what the instruction requires of its stage and applies its effect. */

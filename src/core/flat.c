@@ -4,7 +4,6 @@
 
 #include "base/rng.h"
 #include "base/status.h"
-#include "comm/api/gpu.h"
 
 static size_t round_up(size_t n, size_t to) {
     return (n + to - 1) / to * to;
@@ -108,10 +107,7 @@ trine_status flat_redistribute(trine_comm *dp, placement from, placement to, voi
         return trine_reduce_scatter(dp, dst, src, count, type, TRINE_SUM);
     if (from == PARTIAL && to == REPLICATE) {
         ASSERT(dst == src);
-        if (comm_gpu_sums(dp)) return trine_all_reduce(dp, dst, src, count, type, TRINE_SUM);
-        char *own = (char *)dst + offset;
-        TRY(trine_reduce_scatter(dp, own, src, count, type, TRINE_SUM));
-        return trine_all_gather(dp, dst, own, count, type);
+        return trine_all_reduce(dp, dst, src, count, type, TRINE_SUM);
     }
     if (from == REPLICATE && to == SHARD) {
         memmove(dst, (const char *)src + offset, slice * trine_dtype_bytes(type));
@@ -124,4 +120,12 @@ trine_status flat_redistribute(trine_comm *dp, placement from, placement to, voi
 trine_status flat_gather_start(trine_comm *dp, void *dst, const void *src, size_t count,
                                trine_dtype type, comm_request *request) {
     return comm_all_gather_start(dp, dst, src, count, type, request);
+}
+
+trine_status flat_reduce_start(trine_comm *dp, placement to, void *dst, const void *src,
+                               size_t count, trine_dtype type, comm_request *request) {
+    ASSERT(to == SHARD || (to == REPLICATE && dst == src));
+    if (to == SHARD)
+        return comm_reduce_scatter_start(dp, dst, src, count, type, TRINE_SUM, request);
+    return comm_all_reduce_start(dp, dst, src, count, type, TRINE_SUM, request);
 }

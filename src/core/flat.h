@@ -101,9 +101,8 @@ void flat_init(const flat_range *range, uint64_t seed, size_t begin, size_t coun
 /* Moves one range of `count` elements from one placement to another over the dp group:
  *
  *   SHARD -> REPLICATE    dst (count)      = all-gather of src (count / d), may be this rank's slice of dst
- *   PARTIAL -> REPLICATE  dst (count)      = sum of src (count), must be dst; a reduce-scatter
- *                                            and an all-gather: the bits of PARTIAL -> SHARD; where NCCL
- *                                            adds (comm_gpu_sums), NCCL's all-reduce
+ *   PARTIAL -> REPLICATE  dst (count)      = sum of src (count), must be dst; an all-reduce. In rank order it has
+ *                                            the bits of PARTIAL -> SHARD
  *   PARTIAL -> SHARD      dst (count / d)  = this rank's slice of the sum of src (count), may be in place
  *   REPLICATE -> SHARD    dst (count / d)  = this rank's slice of src (count), may be in place
  *
@@ -113,6 +112,10 @@ trine_status flat_redistribute(trine_comm *dp, placement from, placement to, voi
 
 /* SHARD -> REPLICATE, only started; comm_wait on *request completes it. Collective over: dp. */
 trine_status flat_gather_start(trine_comm *dp, void *dst, const void *src, size_t count,
+                               trine_dtype type, comm_request *request);
+
+/* PARTIAL -> REPLICATE or SHARD, only started; comm_wait on *request completes it. Collective over: dp. */
+trine_status flat_reduce_start(trine_comm *dp, placement to, void *dst, const void *src, size_t count,
                                trine_dtype type, comm_request *request);
 
 #endif

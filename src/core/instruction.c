@@ -149,6 +149,7 @@ static const char *when_text(operand_when when) {
     case TAKES_BATCH: return " if the unit reads tokens or targets";
     case RECEIVES: return " if the unit's input arrives in a message";
     case SENDS: return " if the unit's output leaves in a message";
+    case OPENS: return " if it is the first of a chunk, of several on the stage";
     case FULL_GRADS: return " with ZeRO-0/1";
     case ALWAYS:
     case SET:

@@ -49,6 +49,7 @@ typedef enum {
     TAKES_BATCH, /* the unit reads tokens or targets */
     RECEIVES, /* its input arrives in a message: the first unit of a chunk that receives */
     SENDS,    /* its output leaves in a message: the last unit of a chunk that sends */
+    OPENS,    /* the first unit of a chunk, on a stage of several: it may write where the output of another lies */
     FULL_GRADS, /* gradients accumulate at rest (ZeRO-0/1) */
     SET,        /* the optional field that `optional` names is set */
     UNSET
@@ -58,7 +59,7 @@ typedef enum {
  * GATHER of its own are those of its gather unit. */
 typedef struct {
     resource what;
-    char field; /* 0: no operand */
+    char field; /* 0: no operand; EVERY: the resource's buffers of all units */
     bool write;
     operand_when when;
     char optional; /* the field that SET and UNSET refer to */
@@ -72,6 +73,12 @@ typedef struct {
     { RES_##what, field, false, when, 0 }
 #define WRITE_IF(when, what, field)                                                                \
     { RES_##what, field, true, when, 0 }
+/* Of all units: what several units' gradients are needed for. */
+#define EVERY '*'
+#define READ_EVERY(what)                                                                           \
+    { RES_##what, EVERY, false, ALWAYS, 0 }
+#define WRITE_EVERY(what)                                                                          \
+    { RES_##what, EVERY, true, ALWAYS, 0 }
 #define READ_WITH(o, what, field)                                                                  \
     { RES_##what, field, false, SET, o }
 #define WRITE_WITH(o, what, field)                                                                 \
@@ -80,8 +87,6 @@ typedef struct {
     { RES_##what, field, false, UNSET, o }
 #define WRITE_WITHOUT(o, what, field)                                                              \
     { RES_##what, field, true, UNSET, o }
-#define NO_OPERAND                                                                                 \
-    { RES_BATCH, 0, false, ALWAYS, 0 }
 /* Read by FORWARD and backward instructions: a gather buffer, or the parameters at rest. */
 #define PARAMETERS READ_WITH('b', GATHER, 'b'), READ_WITHOUT('b', PARAMS, 'u')
 /* Written by backward instructions: a reduce buffer, or the gradients at rest. */
@@ -96,14 +101,14 @@ typedef struct {
 
 /* ---- The table -------------------------------------------------------------------------------- */
 
-/* X(name, fields, where, queue, (operands), meaning). TIE, NORM and UPDATE also access gradients that are not
- * listed as operands; no communication is ever pending on these. */
+/* X(name, fields, where, queue, (operands), meaning). A REDUCE is only started: what reads or writes the gradients at
+ * rest, or its reduce buffer, waits for it by its operands. Its peers run the same program, so the wait ends. */
 #define INSTR_LIST(X)                                                                              \
     X(LOAD, "m [c] s", ANY_PROGRAM, LOCAL, (WRITE(BATCH, 's')),                                    \
       "reads the tokens and targets of micro-batch m into slot s")                                 \
     X(FORWARD, "u m s [b]", ANY_PROGRAM, OVER(TP),                                                 \
       (READ_IF(TAKES_BATCH, BATCH, 's'), READ_IF(RECEIVES, INPUT, 's'),                            \
-       WRITE_IF(SENDS, OUTPUT, 's'), WRITE(ACTS, 's'), PARAMETERS),                                \
+       WRITE_IF(OPENS, OUTPUT, 's'), WRITE_IF(SENDS, OUTPUT, 's'), WRITE(ACTS, 's'), PARAMETERS),  \
       "runs unit u forward on slot s, with parameters from gather buffer b (ZeRO-3) or at rest")   \
     X(BACKWARD, "u m s d [b] [r]", TRAINING, OVER(TP),                                             \
       (READ_IF(TAKES_BATCH, BATCH, 's'), READ_IF(RECEIVES, INPUT, 's'), WRITE(ACTS, 's'),          \
@@ -134,12 +139,12 @@ typedef struct {
        WRITE_WITH('b', GATHER, 'b')),                                                              \
       "gathers the unit's parameters over dp (SHARD to REPLICATE) into gather buffer b or at rest")\
     X(REDUCE, "u m [r]", TRAINING, OVER(DP), (WRITE(GRADS, 'u'), WRITE_WITH('r', REDUCE, 'r')),    \
-      "sums the unit's gradients over dp (PARTIAL to their placement at rest)")                    \
+      "starts the sum of the unit's gradients over dp (PARTIAL to their placement at rest)")                    \
     X(REDUCE_TP, "u", TRAINING, OVER(TP), (WRITE(GRADS, 'u')),                                     \
       "sums over tp the unit's gradients that are partial over tp")                                \
-    X(TIE, "", TRAINING, OVER(TIE), (NO_OPERAND),                                                  \
+    X(TIE, "", TRAINING, OVER(TIE), (WRITE_EVERY(GRADS)),                                                  \
       "adds the two gradients of a tied token matrix")                                             \
-    X(NORM, "", ANY_PROGRAM, OVER(WORLD), (NO_OPERAND),                                            \
+    X(NORM, "", ANY_PROGRAM, OVER(WORLD), (READ_EVERY(GRADS)),                                            \
       "computes the global gradient norm and loss")                                                \
     X(UPDATE, "u", TRAINING, LOCAL, (WRITE(PARAMS, 'u'), READ(GRADS, 'u')),                        \
       "applies AdamW to the part of the unit that this rank owns")

@@ -71,10 +71,45 @@ int program_chunk(const program *p, const instr *i) {
     return names ? spec_stage_chunk(p->spec, p->stage, 0) : -1;
 }
 
-int program_slot_chunk(const program *p, int slot) {
-    int n = 0;
-    while (n + 1 < spec_stage_chunks(p->spec, p->stage) && slot >= p->first_slot[n + 1]) n++;
-    return n;
+bool program_changes_stream(const program *p, const instr *i) {
+    if (i->kind == BACKWARD || i->kind == BACKWARD_INPUT) return true;
+    return i->kind == BACKWARD_WEIGHT &&
+           spec_unit(p->spec, i->unit).backward == BACKWARD_WEIGHT_ONLY;
+}
+
+int program_edge(const program *p, const instr *message) {
+    instr_kind kind = (instr_kind)message->kind;
+    bool before =
+        instr_carries_acts(kind) != instr_sends(kind); /* the edge from the previous chunk */
+    int edge = program_chunk(p, message) - before;
+    bool there =
+        edge >= 0 && edge < spec_edges(p->spec) && spec_edge_of(p->spec, edge).kind != EDGE_LOCAL;
+    return there ? edge : -1;
+}
+
+int program_peer(const program *p, const instr *message) {
+    int edge = program_edge(p, message);
+    if (edge < 0) return -1;
+    spec_edge e = spec_edge_of(p->spec, edge);
+    return e.from == p->stage ? e.to : e.from;
+}
+
+static trine_group back_lane(trine_group lane) {
+    static const trine_group lanes[TRINE_GROUPS] = {
+        [TRINE_ACT_IN] = TRINE_BACK_ACT_IN,
+        [TRINE_ACT_OUT] = TRINE_BACK_ACT_OUT,
+        [TRINE_GRAD_IN] = TRINE_BACK_GRAD_IN,
+        [TRINE_GRAD_OUT] = TRINE_BACK_GRAD_OUT,
+    };
+    return lanes[lane];
+}
+
+trine_group program_message_group(const program *p, const instr *i) {
+    instr_kind kind = (instr_kind)i->kind;
+    trine_group lane = instr_row_of(kind)->queue.over;
+    int edge = program_edge(p, i);
+    ASSERT(edge >= 0);
+    return spec_edge_of(p->spec, edge).kind == EDGE_BACK ? back_lane(lane) : lane;
 }
 
 /* ---- Operands -------------------------------------------------------------------------------- */
@@ -87,6 +122,7 @@ static bool applies(const program *p, const instr *i, const operand_rule *rule) 
     case TAKES_BATCH: return spec_takes_batch(s, i->unit);
     case RECEIVES: return i->unit == spec_chunk_first(s, chunk) && spec_receives(s, chunk);
     case SENDS: return i->unit == spec_chunk_last(s, chunk) && spec_sends(s, chunk);
+    case OPENS: return i->unit == spec_chunk_first(s, chunk) && spec_stage_chunks(s, p->stage) > 1;
     case FULL_GRADS: return zero_stage(s->zero)->full_grads;
     case SET: return instr_field(i, rule->optional) >= 0;
     case UNSET: return instr_field(i, rule->optional) < 0;
@@ -116,7 +152,10 @@ static int resource_index(const program *p, const instr *i, const operand_rule *
 int program_operands(const program *p, const instr *i, operand out[INSTR_OPERANDS]) {
     int count = 0;
     for (const operand_rule *r = instr_row_of((instr_kind)i->kind)->operands; r->field; r++)
-        if (applies(p, i, r)) out[count++] = (operand){r->what, resource_index(p, i, r), r->write};
+        if (r->field == EVERY)
+            out[count++] = (operand){r->what, 0, r->write, program_resource_count(p, r->what)};
+        else if (applies(p, i, r))
+            out[count++] = (operand){r->what, resource_index(p, i, r), r->write, 1};
     return count;
 }
 

@@ -19,9 +19,7 @@ typedef struct {
     int stage;
     instr *code; /* owned */
     int count, capacity;
-    int slots; /* activation slots: those of the stage's first chunk, then of the next */
-    int first_slot[STAGE_CHUNKS + 1];       /* of each chunk, if there are several */
-    int streams, keeps;                     /* gradient streams, keep buffers */
+    int slots, streams, keeps;              /* activation slots, gradient streams, keep buffers */
     int gathers[CLASSES], reduces[CLASSES]; /* buffers */
 } program;
 
@@ -44,8 +42,16 @@ trine_status program_rewrite(program *p, trine_status (*pass)(const program *p, 
 /* The chunk of an instruction, counted over all stages: that of its unit, or the one that it names; -1: none.
  * Pure. */
 int program_chunk(const program *p, const instr *i);
-/* The chunk of a slot, counted among those of the stage. Pure. */
-int program_slot_chunk(const program *p, int slot);
+/* Whether the instruction changes a gradient stream: all backward instructions, except a BACKWARD_WEIGHT that
+ * follows a BACKWARD_INPUT. Pure. */
+bool program_changes_stream(const program *p, const instr *i);
+/* The edge of a message, between its chunk and the previous or the next one; -1: there is none. Pure. */
+int program_edge(const program *p, const instr *message);
+/* The other stage of a message; -1: it has no edge. Pure. */
+int program_peer(const program *p, const instr *message);
+/* The lane of a message: that of its row, or its BACK_ lane if the edge is EDGE_BACK. The message must have an edge,
+ * to another stage. Pure. */
+trine_group program_message_group(const program *p, const instr *i);
 
 /* ---- Operands -------------------------------------------------------------------------------- */
 
@@ -53,6 +59,7 @@ typedef struct {
     resource what;
     int index;
     bool write;
+    int count; /* buffers from `index` on: 1, or all of the resource */
 } operand;
 
 /* Fills out[] with the operands of instruction i; returns their number. */

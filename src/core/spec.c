@@ -147,10 +147,12 @@ int spec_edges(const program_spec *s) {
 
 spec_edge spec_edge_of(const program_spec *s, int edge) {
     int from = spec_stage_of(s, edge), to = spec_stage_of(s, edge + 1);
+    bool closes = from == s->stages - 1 && to == 0;
     edge_kind kind = from == to       ? EDGE_LOCAL
                      : to == from + 1 ? EDGE_NEXT
                      : to == from - 1 ? EDGE_BACK
-                                      : EDGE_WRAP;
+                     : closes         ? EDGE_WRAP
+                                      : EDGE_NONE;
     return (spec_edge){from, to, kind};
 }
 
@@ -160,6 +162,43 @@ bool spec_receives(const program_spec *s, int chunk) {
 
 bool spec_sends(const program_spec *s, int chunk) {
     return chunk < spec_edges(s) && spec_edge_of(s, chunk).kind != EDGE_LOCAL;
+}
+
+trine_status spec_check_edges(const program_spec *s) {
+    for (int e = 0; e < spec_edges(s); e++) {
+        spec_edge edge = spec_edge_of(s, e);
+        CHECK(edge.kind != EDGE_NONE, TRINE_EUNSUPPORTED,
+              "chunk %d is on stage %d, chunk %d on stage %d of %d: the next chunk must be on the "
+              "same stage, the next or the previous one, or on the first after the last",
+              e, edge.from, e + 1, edge.to, s->stages);
+    }
+    return TRINE_OK;
+}
+
+/* One chunk per stage, in the order of stages. */
+static bool is_plain(const program_spec *s) {
+    for (int c = 0; c < s->chunks; c++)
+        if (s->place[c] != c) return false;
+    return !s->chunks || s->chunks == s->stages;
+}
+
+/* The stages of the first unit that has a twin, and of its twin. */
+static void tied_stages(const program_spec *s, int tie[2]) {
+    int unit = 0;
+    while (unit < s->units && spec_unit(s, unit).twin < 0) unit++;
+    tie[0] = unit < s->units ? unit_stage(s, unit) : -1;
+    tie[1] = unit < s->units ? unit_stage(s, spec_unit(s, unit).twin) : -1;
+}
+
+mesh_needs spec_mesh_needs(const program_spec *s) {
+    mesh_needs needs = mesh_needs_default((trine_layout){.pp = s->stages});
+    if (!is_plain(s)) tied_stages(s, needs.tie);
+    for (int e = 0; e < spec_edges(s); e++) {
+        edge_kind kind = spec_edge_of(s, e).kind;
+        needs.ring = needs.ring || kind == EDGE_WRAP;
+        needs.back = needs.back || kind == EDGE_BACK;
+    }
+    return needs;
 }
 
 int spec_reduces(const program_spec *s) {

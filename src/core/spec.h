@@ -13,6 +13,7 @@
 #ifndef TRINE_CORE_SPEC_H
 #define TRINE_CORE_SPEC_H
 
+#include "comm/api/comm.h"
 #include "core/sharding.h"
 #include "trine.h"
 
@@ -58,13 +59,16 @@ struct program_spec {
     trine_schedule schedule;
     program_queue queue;
     int gather_buffers;  /* requested, per class */
+    int reduce_buffers;  /* the same; 0: one */
     bool tied;           /* two units share the token matrix; for `facts` */
     bool tp_partial;        /* some gradients are partial over tp and must be summed (REDUCE_TP) */
     bool split_backward; /* BACKWARD_INPUT and BACKWARD_WEIGHT where a unit allows it */
+    bool weight_follows; /* every BACKWARD_WEIGHT follows its BACKWARD_INPUT, whatever the schedule says */
+    const struct pp_orders *orders; /* an order from a file instead of the schedule's (pp/order_file.h); not owned */
     bool forward_only;   /* an evaluation: no backward, no update */
 };
 
-/* All of these are pure. */
+/* All of these are pure, except that spec_check_edges may raise an error. */
 
 int spec_chunks(const program_spec *s);
 int spec_stage_of(const program_spec *s, int chunk);
@@ -105,8 +109,9 @@ int spec_units_of(const program_spec *s, int stage, unit_class c);
 typedef enum {
     EDGE_LOCAL, /* both chunks on one stage: no message */
     EDGE_NEXT,  /* to the next stage */
-    EDGE_BACK,  /* to the previous stage */
-    EDGE_WRAP   /* from the last stage to the first */
+    EDGE_BACK,  /* to the previous stage; also from the last of two stages to the first */
+    EDGE_WRAP,  /* from the last of three or more stages to the first */
+    EDGE_NONE   /* between other stages: spec_check_edges refuses it */
 } edge_kind;
 
 /* Edge e leads from chunk e to chunk e + 1. */
@@ -119,6 +124,12 @@ spec_edge spec_edge_of(const program_spec *s, int edge);
 /* Whether a chunk's input arrives, or its output leaves, in a message. */
 bool spec_receives(const program_spec *s, int chunk);
 bool spec_sends(const program_spec *s, int chunk);
+
+/* Errors: TRINE_EUNSUPPORTED if an edge is EDGE_NONE, naming its chunks and stages. */
+trine_status spec_check_edges(const program_spec *s);
+/* The groups that the spec's programs need of a mesh: a ring for EDGE_WRAP, BACK_ lanes for EDGE_BACK, TRINE_TIE of
+ * the two stages that share the token matrix. mesh_needs_default for one chunk per stage, tied or not. */
+mesh_needs spec_mesh_needs(const program_spec *s);
 
 /* REDUCEs per unit and step. */
 int spec_reduces(const program_spec *s);

@@ -5,7 +5,8 @@
  * sum. Gradient accumulation over micro-batches: ZeRO-0/1 add locally and reduce once, ZeRO-2/3 reduce every
  * micro-batch and add the sums. Invariant: in the program a REDUCE directly follows the BACKWARD that completes
  * the unit's gradient, at the position of PyTorch DDP's buckets (Li et al., VLDB 2020, section 3.2); it
- * completes within its instruction and is not overlapped with computation. */
+ * is only started there, progresses between later instructions, and is finished, in program order, when one of these
+ * needs its gradients or its reduce buffer (state/step.h). */
 #ifndef TRINE_DP_DP_H
 #define TRINE_DP_DP_H
 
@@ -25,11 +26,11 @@ uint64_t dp_step_sample(const step_run *r, int micro, size_t b);
 /* Fills a slot's batch. Errors: TRINE_EDATA for a bad token. Not collective. */
 trine_status dp_run_load(step_run *r, const instr *i);
 
-/* Pass: inserts REDUCE after a unit's last BACKWARD; with ZeRO-2/3 after every BACKWARD, through reduce buffers.
- * Sets p->reduces. Errors: TRINE_ENOMEM. */
+/* Pass: inserts REDUCE after a unit's last BACKWARD; with ZeRO-2/3 after every BACKWARD, through reduce buffers, which
+ * the units of a class take in turn. Sets p->reduces: spec->reduce_buffers a class, but no more than it has REDUCEs. Errors: TRINE_ENOMEM. */
 trine_status dp_reduce(program *p);
 
-/* Errors: those of flat_redistribute. Collective over: the axes over which each range is reduced (dp). */
+/* Starts it; over groups of one rank it is finished at once. Errors: those of flat_reduce_start. Collective over: the axes over which each range is reduced (dp). */
 trine_status dp_run_reduce(step_run *r, const instr *i);
 /* Bytes that it sends. Pure. */
 uint64_t dp_reduce_bytes(const rank_state *s, const program *p, const instr *i);

@@ -95,9 +95,9 @@ typedef struct {
     gpt_loss_scratch loss; /* NULLs if the rank has no head */
 } gpt_scratch;
 
-/* Declares or takes the scratch of a rank that holds units [first, last] (MEM_WORKSPACE). The family's lists must be
+/* Declares or takes the scratch of a rank that has units of these kinds (MEM_WORKSPACE). The family's lists must be
  * valid. */
-void gpt_scratch_take(arena *a, const gpt_shape *s, const device *d, int first, int last,
+void gpt_scratch_take(arena *a, const gpt_shape *s, const device *d, const bool has[UNIT_KINDS],
                       gpt_scratch *out);
 
 /* Declares or takes the kept values of one micro-batch of a unit (MEM_ACTIVATIONS); the other pointers

@@ -11,9 +11,10 @@ static void layout_of(const void *shape, int unit, trine_layout layout, flat_uni
 
 static void take_scratch(const void *shape, arena *a, const device *dev, const program_spec *spec,
                          int stage, void *scratch) {
-    int count = spec_stage_units(spec, stage);
-    gpt_scratch_take(a, shape, dev, spec_stage_unit(spec, stage, 0),
-                     spec_stage_unit(spec, stage, count - 1), scratch);
+    bool has[UNIT_KINDS] = {false};
+    for (int n = 0; n < spec_stage_units(spec, stage); n++)
+        has[gpt_unit_kind(shape, spec_stage_unit(spec, stage, n))] = true;
+    gpt_scratch_take(a, shape, dev, has, scratch);
 }
 
 static void take_acts(const void *shape, arena *a, const device *dev, int unit, const void *scratch,
@@ -128,10 +129,25 @@ typedef struct {
     gpt_batch batch;
 } gpt_call;
 
-static void *input_of(const rank_state *s, const held_unit *u, const held_slot *slot) {
-    int chunk = spec_chunk_of(s->config.spec, u->unit);
-    if (u->unit == spec_chunk_first(s->config.spec, chunk)) return slot->input;
+/* The first unit of a chunk reads what was received, or the output of the previous chunk if that is on this stage. */
+static void *input_of(const rank_state *s, const held_unit *u, const instr *i) {
+    const program_spec *spec = s->config.spec;
+    const held_slot *slot = &s->slots[i->slot];
+    int chunk = spec_chunk_of(spec, u->unit);
+    if (u->unit == 0) return NULL;
+    if (u->unit == spec_chunk_first(spec, chunk)) {
+        if (spec_receives(spec, chunk)) return slot->input;
+        slot = state_slot_of(s, chunk - 1, i->micro);
+    }
     return slot->outputs[s->index[u->unit - 1]];
+}
+
+/* The next chunk of this stage will look for the slot. */
+static void note_slot(step_run *r, const instr *i) {
+    const program_spec *spec = r->program->spec;
+    int chunk = spec_chunk_of(spec, i->unit);
+    if (i->kind == FORWARD && i->unit == spec_chunk_last(spec, chunk) && !spec_sends(spec, chunk))
+        state_hold(r->state, i->slot, chunk, i->micro);
 }
 
 static void prepare(step_run *r, const instr *i, gpt_call *c) {
@@ -143,7 +159,7 @@ static void prepare(step_run *r, const instr *i, gpt_call *c) {
     c->held = u;
     c->unit = u->record;
     c->acts = state_acts(s, u, i->slot);
-    c->input = input_of(s, u, slot);
+    c->input = input_of(s, u, i);
     c->output = slot->outputs[s->index[i->unit]];
     c->stream = i->stream < 0 ? NULL : s->streams[i->stream];
     c->keep = i->keep < 0 ? NULL : state_keep(s, i->keep);
@@ -178,6 +194,7 @@ static trine_status run_input(step_run *r, const instr *i, gpt_call *c) {
 
 trine_status gpt_run_instr(step_run *r, const instr *i) {
     gpt_call c;
+    note_slot(r, i);
     prepare(r, i, &c);
     if (i->kind == BACKWARD_WEIGHT) return run_weight(r, i, &c);
     if (i->kind == BACKWARD_INPUT) return run_input(r, i, &c);

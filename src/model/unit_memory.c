@@ -71,7 +71,7 @@ static void take_loss(const taker *t, gpt_loss_scratch *out) {
     if (t->s->tp > 1) out->xent.own = take_bytes(t, K * sizeof(float), true);
 }
 
-void gpt_scratch_take(arena *a, const gpt_shape *s, const device *d, int first, int last,
+void gpt_scratch_take(arena *a, const gpt_shape *s, const device *d, const bool has[UNIT_KINDS],
                       gpt_scratch *out) {
     const taker t = {a, s, d, MEM_WORKSPACE};
     size_t N = s->B * s->T, R = gpt_rows(s).count;
@@ -81,8 +81,6 @@ void gpt_scratch_take(arena *a, const gpt_shape *s, const device *d, int first, 
     if (gpt_tp_partial(s)) out->full = take(&t, N * s->C, true);
     if (s->hidden_dropout > 0) out->dropped = take(&t, R * s->C, gpt_tp_partial(s));
     out->workspace = arena_take(a, MEM_WORKSPACE, workspace_bytes(&t, out));
-    bool has[UNIT_KINDS] = {false};
-    for (int unit = first; unit <= last; unit++) has[gpt_unit_kind(s, unit)] = true;
     for (unit_kind kind = 0; kind < UNIT_KINDS; kind++)
         if (has[kind]) take_rebuilt(&t, kind, out);
     if (has[UNIT_HEAD]) take_loss(&t, &out->loss);

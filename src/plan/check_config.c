@@ -13,11 +13,13 @@
 #include "dp/dp.h"
 #include "pp/pp.h"
 #include "plan/resolve.h"
+#include "pp/order.h"
 
 trine_config trine_config_default(void) {
     trine_config c = {
         .parallel = {.schedule = TRINE_1F1B,
                      .gather_buffers = 2,
+                     .reduce_buffers = 2,
                      .device = "cpu",
                      .timeout = 600,
                      .io_timeout = 1800},
@@ -242,17 +244,54 @@ static void check_precision(const trine_config *c, fault_list *f) {
     check_idle_scale(p, f);
 }
 
+static const char *schedule_names(char *text, size_t size) {
+    static const char *const names[] = {
+#define SCHEDULE_NAME(id, name, words) name,
+        TRINE_SCHEDULE_LIST(SCHEDULE_NAME)
+#undef SCHEDULE_NAME
+    };
+    size_t used = 0;
+    for (int s = 0; s < TRINE_SCHEDULES && used < size; s++)
+        used += (size_t)snprintf(text + used, size - used, "%s%s", s ? ", " : "", names[s]);
+    return text;
+}
+
+/* Whether the schedule has this number of chunks per stage. */
+static bool has_chunks(const trine_parallel *p) {
+    if ((unsigned)p->schedule >= TRINE_SCHEDULES) return false;
+    int needs = pp_schedule_of(p->schedule)->virtual, asked = p->virtual_stages;
+    return asked >= 0 && asked <= STAGE_CHUNKS && (!needs || !asked || asked == needs);
+}
+
+static void check_schedule(const trine_parallel *p, fault_list *f) {
+    char names[160];
+    bool known = (unsigned)p->schedule < TRINE_SCHEDULES;
+    int asked = p->virtual_stages;
+    EXPECT(known, "unknown schedule %d (valid: %s)", (int)p->schedule,
+           schedule_names(names, sizeof names));
+    EXPECT(asked >= 0 && asked <= STAGE_CHUNKS,
+           "--num-virtual-stages-per-pipeline-rank %d: must be in [0, %d] (0: as the schedule)",
+           asked, STAGE_CHUNKS);
+    EXPECT(!p->keep_recomputed || p->recompute == TRINE_RECOMPUTE_FULL,
+           "--keep-recomputed requires --recompute-granularity full");
+    if (!known || p->schedule_file || asked < 0 || asked > STAGE_CHUNKS) return;
+    EXPECT(has_chunks(p),
+           "--num-virtual-stages-per-pipeline-rank %d: must be %d with this schedule; use "
+           "--schedule interleaved, zb or bfs for any number",
+           asked, pp_schedule_of(p->schedule)->virtual);
+}
+
 static void check_choices(const trine_parallel *p, fault_list *f) {
     device_kind kind;
     EXPECT((unsigned)p->zero <= TRINE_ZERO_3, "--zero %d: must be 0, 1, 2 or 3", (int)p->zero);
-    EXPECT((unsigned)p->schedule < TRINE_SCHEDULES,
-           "unknown schedule %d (valid: naive, gpipe, 1f1b)", (int)p->schedule);
+    check_schedule(p, f);
     EXPECT((unsigned)p->recompute < TRINE_RECOMPUTES,
            "unknown recompute granularity %d (valid: none, selective, full)", (int)p->recompute);
     EXPECT(p->loss_chunk >= 0,
            "--loss-chunk %d: must not be negative (0: from the vocabulary size and the device)",
            p->loss_chunk);
     EXPECT(p->gather_buffers >= 1, "--gather-buffers %d: must be at least 1", p->gather_buffers);
+    EXPECT(p->reduce_buffers >= 1, "--reduce-buffers %d: must be at least 1", p->reduce_buffers);
     EXPECT(p->threads >= 0, "--threads %d: must not be negative", p->threads);
     EXPECT(p->ranks_per_node >= 0, "--ranks-per-node %d: must not be negative", p->ranks_per_node);
     EXPECT(p->io_timeout >= 0, "--io-timeout %g: must not be negative (0: no limit)",
@@ -330,19 +369,36 @@ static void check_program(const trine_config *c, fault_list *f) {
            micros, units, MOST_PASSES);
 }
 
-static void check_stages(const trine_config *c, fault_list *f) {
-    int pp = c->parallel.layout.pp, units;
-    program_spec spec = {.stages = pp};
-    gpt_spec(&c->model, &spec);
-    units = spec.units;
-    EXPECT(pp <= units,
-           "--pp %d: must be at most the %d units of the model (embedding, %d layers, head)", pp,
-           units, c->model.num_layers);
-    EXPECT(pp <= PROGRAM_STAGES, "--pp %d: must be at most %d", pp, PROGRAM_STAGES);
-    if (pp > units || pp > PROGRAM_STAGES || !c->parallel.pp_split) return;
-    if (pp_split_by_hand(&spec, c->parallel.pp_split) == TRINE_OK) return;
+/* The split by hand into the chunks of the schedule. A file has its own: resolve_spec reads it. */
+static void check_chunks(const trine_config *c, program_spec *spec, fault_list *f) {
+    const trine_parallel *p = &c->parallel;
+    trine_status status = pp_place_chunks(spec, p->virtual_stages);
+    int chunks = spec_chunks(spec);
+    if (status == TRINE_OK && chunks > spec->units) {
+        complain(
+            f,
+            "--pp %d and %d virtual stages per rank: %d chunks must be at most the %d units of "
+            "the model (embedding, %d layers, head)",
+            spec->stages, chunks / spec->stages, chunks, spec->units, c->model.num_layers);
+        return;
+    }
+    if (status == TRINE_OK && p->pp_split) status = pp_split_by_hand(spec, p->pp_split);
+    if (status == TRINE_OK) return;
     complain(f, "%s", status_message());
     status_clear();
+}
+
+static void check_stages(const trine_config *c, fault_list *f) {
+    const trine_parallel *p = &c->parallel;
+    int pp = p->layout.pp;
+    program_spec spec = {.stages = pp, .schedule = p->schedule};
+    gpt_spec(&c->model, &spec);
+    EXPECT(pp <= spec.units,
+           "--pp %d: must be at most the %d units of the model (embedding, %d layers, head)", pp,
+           spec.units, c->model.num_layers);
+    EXPECT(pp <= PROGRAM_STAGES, "--pp %d: must be at most %d", pp, PROGRAM_STAGES);
+    if (pp > spec.units || pp > PROGRAM_STAGES || p->schedule_file || !has_chunks(p)) return;
+    check_chunks(c, &spec, f);
 }
 
 /* dp_left: dp was 0, and is ranks / (tp x pp). */

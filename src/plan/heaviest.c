@@ -44,7 +44,7 @@ size_t report_layer_bytes(const trine_config *config, const device *dev) {
     arena shared, kept;
     arena_init(&shared, NULL, 0);
     arena_init(&kept, NULL, 0);
-    gpt_scratch_take(&shared, &s, dev, 1, 1, &scratch);
+    gpt_scratch_take(&shared, &s, dev, (bool[UNIT_KINDS]){[UNIT_BLOCK] = true}, &scratch);
     gpt_acts_take(&kept, &s, dev, 1, &scratch, &acts);
     size_t output = gpt_rows(&s).count * s.C * trine_dtype_bytes(dev->compute);
     return kept.bytes[MEM_ACTIVATIONS] + output;

@@ -1,10 +1,15 @@
-/* Inspection without running: --dry-run, --explain and trine_draw. */
+/* Inspection without running: --dry-run, --explain, trine_draw and --export-schedule. */
+#include <errno.h>
 #include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "base/c_locale.h"
 #include "base/output.h"
 #include "base/status.h"
 #include "plan/report.h"
+#include "pp/order_file.h"
 
 /* Configuration, programs and a sizes device: the input of a report without a running job. */
 typedef struct {
@@ -44,6 +49,7 @@ static trine_status rehearse(rehearsal *r, const trine_config *config, int ranks
 
 static void rehearsal_end(rehearsal *r) {
     compose_destroy(&r->spec, &r->stages);
+    pp_place_end(&r->spec);
     if (r->dev) device_close_sizes(&r->dev);
 }
 
@@ -95,8 +101,10 @@ static void print_programs(const rehearsal *h, FILE *out) {
 
 static void draw(const rehearsal *h, FILE *out) {
     double idle = pp_picture(h->stages, out);
-    c_fprintf(out, "idle %.1f%% of the picture; bubble by formula %.1f%%\n", 100 * idle,
-              100 * pp_bubble(h->spec.schedule, h->spec.stages, h->spec.micros));
+    double formula = pp_bubble(&h->spec);
+    c_fprintf(out, "idle %.1f%% of the picture", 100 * idle);
+    if (!isnan(formula)) c_fprintf(out, "; bubble by formula %.1f%%", 100 * formula);
+    fputc('\n', out);
 }
 
 trine_status trine_draw(const trine_config *config, int ranks, FILE *out) {
@@ -129,4 +137,45 @@ trine_status trine_explain_layers(const trine_config *config, int ranks, FILE *o
     if (status == TRINE_OK) status = status_user(output_flushed(out));
     rehearsal_end(&h);
     return status;
+}
+
+/* ---- --export-schedule -------------------------------------------------------------------------- */
+
+/* In columns of one unit of time, as if every action took one. */
+static trine_status write_orders(const pp_orders *o, const char *path, FILE *out) {
+    static const int cost[] = {1, 1, 1, 1};
+    int *start = malloc((size_t)pp_orders_actions(o) * sizeof *start);
+    CHECK(start, TRINE_ENOMEM, "no memory for the columns of a schedule");
+    trine_status status = pp_orders_time(o, path, cost, start, NULL);
+    if (status == TRINE_OK) status = pp_orders_write(o, start, out);
+    free(start);
+    return status;
+}
+
+static trine_status export_orders(const pp_orders *o, const char *path) {
+    FILE *out = fopen(path, "w");
+    CHECK(out, TRINE_EIO, "cannot write %s: %s", path, strerror(errno));
+    trine_status status = write_orders(o, path, out);
+    if (fclose(out) && status == TRINE_OK)
+        status = RAISE(TRINE_EIO, "cannot write %s: %s", path, strerror(errno));
+    return status;
+}
+
+static trine_status export_schedule(const rehearsal *h, const char *path) {
+    const program_spec *s = &h->spec;
+    pp_shape shape = pp_shape_of(s);
+    pp_orders own = {0};
+    if (s->orders) return export_orders(s->orders, path);
+    TRY(pp_orders_from(s->schedule, &shape, &own));
+    trine_status status = export_orders(&own, path);
+    pp_orders_destroy(&own);
+    return status;
+}
+
+trine_status trine_export_schedule(const trine_config *config, int ranks, const char *path) {
+    rehearsal h;
+    trine_status status = rehearse(&h, config, ranks);
+    if (status == TRINE_OK) status = export_schedule(&h, path);
+    rehearsal_end(&h);
+    return status_user(status);
 }

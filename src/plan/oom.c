@@ -17,6 +17,7 @@ typedef enum {
     ONE_F_ONE_B,
     FIRST_ZERO,
     ONE_BUFFER,
+    ONE_REDUCE_BUFFER,
     SMALLER_MICRO,
     SECOND_ZERO,
     THIRD_ZERO,
@@ -41,7 +42,7 @@ static trine_status largest(const trine_config *c, const device *dev, size_t *by
     program *stages;
     trine_status status = TRINE_OK;
     TRY(resolve_spec(c, &spec));
-    TRY(compose_all(&spec, &stages, NULL));
+    status = compose_all(&spec, &stages, NULL);
     *bytes = 0;
     for (int p = 0; status == TRINE_OK && p < spec.stages; p++) {
         arena plan;
@@ -49,6 +50,7 @@ static trine_status largest(const trine_config *c, const device *dev, size_t *by
         if (status == TRINE_OK && plan.used > *bytes) *bytes = plan.used;
     }
     compose_destroy(&spec, &stages);
+    pp_place_end(&spec);
     return status;
 }
 
@@ -93,10 +95,12 @@ static bool apply(const oom_question *q, trine_config *c, change which) {
     trine_parallel *p = &c->parallel;
     bool gpipe = p->schedule == TRINE_GPIPE;
     bool buffers = zero_stage(p->zero)->gather == GATHER_BEFORE_USE && p->gather_buffers > 1;
+    bool reduces = !zero_stage(p->zero)->full_grads && p->layout.dp > 1 && p->reduce_buffers > 1;
     switch (which) {
     case ONE_F_ONE_B: p->schedule = TRINE_1F1B; return gpipe;
     case FIRST_ZERO: return set_zero(c, TRINE_ZERO_1);
     case ONE_BUFFER: p->gather_buffers = 1; return buffers;
+    case ONE_REDUCE_BUFFER: p->reduce_buffers = 1; return reduces;
     case SMALLER_MICRO: return set_micro(q, c);
     case SECOND_ZERO: return set_zero(c, TRINE_ZERO_2);
     case THIRD_ZERO: return set_zero(c, TRINE_ZERO_3);
@@ -116,14 +120,23 @@ static void name(const trine_config *c, change which, char text[OOM_NAME]) {
     const int values[CHANGES] = {0,
                                  (int)p->zero,
                                  p->gather_buffers,
+                                 p->reduce_buffers,
                                  c->micro_batch_size,
                                  (int)p->zero,
                                  (int)p->zero,
                                  p->layout.dp,
                                  p->layout.tp,
                                  p->layout.pp};
-    static const char *const names[CHANGES] = {
-        "schedule", "zero", "gather-buffers", "micro-batch-size", "zero", "zero", "dp", "tp", "pp"};
+    static const char *const names[CHANGES] = {"schedule",
+                                               "zero",
+                                               "gather-buffers",
+                                               "reduce-buffers",
+                                               "micro-batch-size",
+                                               "zero",
+                                               "zero",
+                                               "dp",
+                                               "tp",
+                                               "pp"};
     if (which == ONE_F_ONE_B)
         snprintf(text, OOM_NAME, "--schedule 1f1b");
     else

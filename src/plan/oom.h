@@ -8,6 +8,7 @@
  *   --schedule 1f1b      nothing: gpipe keeps the activations of all micro-batches
  *   --zero 1             nothing: the same traffic
  *   --gather-buffers 1   ZeRO-3's gathers overlap less
+ *   --reduce-buffers 1   ZeRO-2's and 3's reductions overlap less
  *   --micro-batch-size   smaller matmuls; the largest that fits
  *   --zero 2, --zero 3   a reduction (and gathers) for every micro-batch
  *   --dp, --tp, --pp     twice the ranks

@@ -1,5 +1,6 @@
 #include "plan/report.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/c_locale.h"
@@ -102,6 +103,8 @@ void report_layout(const report *r, FILE *out) {
     fprintf(out, "; zero %d, schedule %s", (int)p->zero, schedule_text(p->schedule));
     if (zero_stage(p->zero)->gather == GATHER_BEFORE_USE)
         fprintf(out, ", %d gather buffers per class", p->gather_buffers);
+    if (!zero_stage(p->zero)->full_grads && l->dp > 1)
+        fprintf(out, ", %d reduce buffers per class", p->reduce_buffers);
     fputc('\n', out);
     char units[64];
     for (int s = 0; s < l->pp; s++) {
@@ -124,6 +127,11 @@ static void report_precision(const trine_precision *p, FILE *out) {
     fputc('\n', out);
 }
 
+double report_bubble(const program *stages) {
+    double formula = pp_bubble(stages->spec);
+    return isnan(formula) ? pp_idle(stages) : formula;
+}
+
 void report_batch(const report *r, FILE *out) {
     const trine_config *c = r->config;
     const program_spec *s = r->stages[0].spec;
@@ -135,7 +143,7 @@ void report_batch(const report *r, FILE *out) {
               axes_text(c->parallel.layout, axes_of_samples(), axes, sizeof axes), s->micros,
               s->micros == 1 ? "" : "es", c->model.seq_length,
               (long long)c->global_batch_size * c->model.seq_length,
-              100 * pp_bubble(s->schedule, s->stages, s->micros));
+              100 * report_bubble(r->stages));
     fprintf(out, "device   %s", c->parallel.device);
     if (r->threads && r->dev->memory->host)
         fprintf(out, ", %d thread%s per rank", r->threads, r->threads == 1 ? "" : "s");
@@ -190,7 +198,8 @@ static void memory_row(const char *name, const arena *plans, int kind, const siz
 size_t report_transport_bytes(const report *r, int stage) {
     const trine_parallel *p = &r->config->parallel;
     if (r->mesh && stage == trine_mesh_coord(r->mesh).pp) return mesh_transport_bytes(r->mesh);
-    return comm_transport_bytes(p->layout, (trine_coord){.pp = stage}, p->transport);
+    return comm_transport_bytes(p->layout, (trine_coord){.pp = stage}, p->transport,
+                                spec_mesh_needs(r->stages[0].spec));
 }
 
 /* Whether device memory is staged through the host; without a mesh the GPUs are unknown. */

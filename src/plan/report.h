@@ -20,6 +20,8 @@ void report_model(const report *r, FILE *out);
 void report_layout(const report *r, FILE *out);
 /* "embedding, layers 0-3", the units of stage p. */
 void report_stage_units(const program_spec *s, int p, char *text, size_t size);
+/* The pipeline bubble: by formula, or simulated where there is none. Pure. */
+double report_bubble(const program *stages);
 void report_batch(const report *r, FILE *out);
 /* "shm: dp tp node; mpi: pp": this rank's groups of two or more ranks; needs a mesh. */
 void report_transport(const report *r, FILE *out);

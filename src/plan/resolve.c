@@ -41,12 +41,20 @@ trine_status resolve_spec(const trine_config *c, program_spec *spec) {
                            .schedule = p->schedule,
                            .queue = one_queue ? ONE_QUEUE : QUEUES_PER_EDGE,
                            .gather_buffers = p->gather_buffers,
+                           .reduce_buffers = p->layout.dp > 1 ? p->reduce_buffers : 1,
                            .split_backward = p->split_backward,
+                           .weight_follows =
+                               p->recompute == TRINE_RECOMPUTE_FULL && !p->keep_recomputed,
                            .tp_partial = p->sequence_parallel && p->layout.tp > 1};
     gpt_spec(&c->model, spec);
     TRY(dp_micro_batches(c->global_batch_size, c->micro_batch_size,
                          axes_size(p->layout, axes_of_samples()), &spec->micros));
-    return p->pp_split ? pp_split_by_hand(spec, p->pp_split) : split_by_cost(&c->model, spec);
+    TRY(p->schedule_file ? pp_place_file(spec, p->virtual_stages, p->schedule_file)
+                         : pp_place_chunks(spec, p->virtual_stages));
+    trine_status status =
+        p->pp_split ? pp_split_by_hand(spec, p->pp_split) : split_by_cost(&c->model, spec);
+    if (status != TRINE_OK) pp_place_end(spec);
+    return status;
 }
 
 trine_status resolve_device(const trine_config *c, device_config *out) {

@@ -20,8 +20,9 @@
  * trine_config_check. */
 trine_status resolve_vocabulary(trine_config *config, int ranks);
 
-/* The spec of the training program. `config` has passed trine_config_check and has its vocabulary.
- * Errors: TRINE_EINVAL, TRINE_ENOMEM. */
+/* The spec of the training program. `config` has passed trine_config_check and has its vocabulary. With a schedule
+ * file spec->orders is the caller's, who frees it with pp_place_end; NULL on failure and without a file.
+ * Errors: TRINE_EINVAL, TRINE_ENOMEM; those of reading the file. */
 trine_status resolve_spec(const trine_config *config, program_spec *spec);
 
 /* The configured device: its kind and types, which is all that a sizes device needs.

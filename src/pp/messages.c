@@ -9,17 +9,7 @@ static instr message(const program *p, instr_kind kind, const instr *compute) {
     instr i = program_instr(kind, -1, compute->micro);
     if (spec_stage_chunks(p->spec, p->stage) > 1)
         i.chunk = spec_chunk_number(p->spec, spec_chunk_of(p->spec, compute->unit));
-    if (instr_carries_acts(kind))
-        i.slot = compute->slot;
-    else
-        i.stream = compute->stream;
     return i;
-}
-
-/* Whether the instruction changes a gradient stream: RECV_GRAD comes before the first of a chunk, SEND_GRAD
- * after the last. */
-static bool changes_stream(const instr *i) {
-    return instr_computes((instr_kind)i->kind) && i->stream >= 0;
 }
 
 /* The message before a computation, and the one after it; INSTR_KINDS: none. */
@@ -29,7 +19,8 @@ static instr_kind message_before(const program *p, const instr *i) {
     int c = spec_chunk_of(s, i->unit);
     if (i->kind == FORWARD && i->unit == spec_chunk_first(s, c) && spec_receives(s, c))
         return RECV_ACT;
-    if (changes_stream(i) && i->unit == spec_chunk_last(s, c) && spec_sends(s, c)) return RECV_GRAD;
+    if (program_changes_stream(p, i) && i->unit == spec_chunk_last(s, c) && spec_sends(s, c))
+        return RECV_GRAD;
     return INSTR_KINDS;
 }
 
@@ -38,7 +29,7 @@ static instr_kind message_after(const program *p, const instr *i) {
     if (!instr_computes((instr_kind)i->kind)) return INSTR_KINDS;
     int c = spec_chunk_of(s, i->unit);
     if (i->kind == FORWARD && i->unit == spec_chunk_last(s, c) && spec_sends(s, c)) return SEND_ACT;
-    if (changes_stream(i) && i->unit == spec_chunk_first(s, c) && spec_receives(s, c))
+    if (program_changes_stream(p, i) && i->unit == spec_chunk_first(s, c) && spec_receives(s, c))
         return SEND_GRAD;
     return INSTR_KINDS;
 }
@@ -54,48 +45,8 @@ static trine_status wire(const program *p, program *out) {
     return TRINE_OK;
 }
 
-/* Whether the stages of an edge send to each other at the same time: if the second stage has fewer slots, it
- * sends a gradient back while the first sends the next activation. */
-static bool exchanges(const program_spec *s, int edge) {
-    return pp_slots(s->schedule, s->stages, s->micros, edge) >
-           pp_slots(s->schedule, s->stages, s->micros, edge + 1);
-}
-
-/* In one queue these sends would deadlock. So a send to a neighbour and the next receive from it are one message
- * group, on both stages. */
-static bool fuse(const program *p, const instr *a, const instr *b) {
-    if (a->kind == SEND_ACT && b->kind == RECV_GRAD) return exchanges(p->spec, p->stage);
-    return a->kind == SEND_GRAD && b->kind == RECV_ACT && exchanges(p->spec, p->stage - 1);
-}
-
-/* The activation comes first on both stages: even if each message is a separate kernel and one blocks the other,
- * they still match. */
-static trine_status append_group(program *out, instr a, instr b, int group) {
-    bool act = instr_carries_acts((instr_kind)a.kind);
-    a.group = b.group = group;
-    TRY(program_append(out, act ? a : b));
-    return program_append(out, act ? b : a);
-}
-
-/* A LOAD between two messages that are fused comes after them. */
-static trine_status fuse_messages(const program *p, program *out) {
-    int groups = 0;
-    for (int n = 0; n < p->count; n++) {
-        int next = n + 1;
-        while (next < p->count && p->code[next].kind == LOAD) next++;
-        if (next == p->count || !fuse(p, &p->code[n], &p->code[next])) {
-            TRY(program_append(out, p->code[n]));
-            continue;
-        }
-        TRY(append_group(out, p->code[n], p->code[next], groups++));
-        while (++n < next) TRY(program_append(out, p->code[n]));
-    }
-    return TRINE_OK;
-}
-
 trine_status pp_wire_messages(program *p) {
-    TRY(program_rewrite(p, wire));
-    return p->spec->queue == ONE_QUEUE ? program_rewrite(p, fuse_messages) : TRINE_OK;
+    return program_rewrite(p, wire);
 }
 
 /* ---- Execution --------------------------------------------------------------------------------- */
@@ -110,8 +61,7 @@ static void *cargo(const step_run *r, const instr *i) {
 }
 
 trine_status pp_run_message(step_run *r, const instr *i) {
-    instr_kind kind = (instr_kind)i->kind;
-    trine_comm *edge = step_group(r, instr_row_of(kind)->queue.over);
+    trine_comm *edge = step_group(r, program_message_group(r->program, i));
     size_t count = r->state->config.model.stream;
     int peer = 1 - trine_comm_rank(edge);
     operand o[INSTR_OPERANDS];

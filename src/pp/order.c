@@ -1,82 +1,54 @@
 #include "pp/order.h"
 
+#include <math.h>
+#include <stdlib.h>
+
 #include "base/status.h"
+#include "pp/order_file.h"
 #include "pp/pp.h"
+
+/* ---- Schedules of one chunk per stage: they differ in the number of forwards before the first backward ------- */
 
 static int min(int a, int b) {
     return a < b ? a : b;
 }
 
-/* ---- One micro-batch -------------------------------------------------------------------------- */
-
-/* The stage's only chunk. */
-static int chunk_of(const program *p) {
-    return spec_stage_chunk(p->spec, p->stage, 0);
-}
-
-trine_status order_forward(program *p, int micro) {
-    int first = spec_chunk_first(p->spec, chunk_of(p)),
-        last = spec_chunk_last(p->spec, chunk_of(p));
-    instr i = program_instr(LOAD, -1, micro);
-    i.slot = micro % p->slots;
-    if (spec_stage_takes_batch(p->spec, p->stage)) TRY(program_append(p, i));
-    i.kind = FORWARD;
-    for (i.unit = first; i.unit <= last; i.unit++) TRY(program_append(p, i));
-    return TRINE_OK;
-}
-
-trine_status order_backward(program *p, int micro) {
-    int first = spec_chunk_first(p->spec, chunk_of(p)),
-        last = spec_chunk_last(p->spec, chunk_of(p));
-    instr i = program_instr(BACKWARD, -1, micro);
-    i.slot = micro % p->slots;
-    i.stream = micro % p->streams;
-    for (i.unit = last; i.unit >= first; i.unit--) TRY(program_append(p, i));
-    return TRINE_OK;
-}
-
-trine_status order_warm_steady_drain(program *p) {
-    int micros = p->spec->micros, warm = p->slots;
-    for (int m = 0; m < warm; m++) TRY(order_forward(p, m));
-    for (int m = 0; m < micros; m++) {
-        TRY(order_backward(p, m));
-        if (m + warm < micros) TRY(order_forward(p, m + warm));
+/* `warm` forwards, then one backward per forward, then the remaining backwards. */
+static trine_status warm_steady_drain(const pp_shape *s, int stage, int warm, pp_actions *out) {
+    for (int m = 0; m < warm; m++) TRY(actions_add(out, ACTION_FORWARD, stage, m));
+    for (int m = 0; m < s->micros; m++) {
+        TRY(actions_add(out, ACTION_BACKWARD, stage, m));
+        if (m + warm < s->micros) TRY(actions_add(out, ACTION_FORWARD, stage, m + warm));
     }
     return TRINE_OK;
 }
 
-/* ---- Schedules: they differ in the number of slots --------------------------------------------- */
-
-static int one_slot(int stages, int micros, int stage) {
-    (void)stages, (void)micros, (void)stage;
-    return 1;
+static trine_status naive(const pp_shape *s, int stage, pp_actions *out) {
+    return warm_steady_drain(s, stage, 1, out);
 }
 
-static int slot_each(int stages, int micros, int stage) {
-    (void)stages, (void)stage;
-    return micros;
+static trine_status gpipe(const pp_shape *s, int stage, pp_actions *out) {
+    return warm_steady_drain(s, stage, s->micros, out);
 }
 
-static int slots_to_the_end(int stages, int micros, int stage) {
-    return min(micros, stages - stage);
+static trine_status one_forward_one_backward(const pp_shape *s, int stage, pp_actions *out) {
+    return warm_steady_drain(s, stage, min(s->micros, s->stages - stage), out);
 }
 
-static double one_at_a_time(int stages, int micros) {
-    (void)micros;
-    return (stages - 1.0) / stages;
+static double one_at_a_time(const pp_shape *s) {
+    return (s->stages - 1.0) / s->stages;
 }
 
-static double filled_and_drained(int stages, int micros) {
-    return (stages - 1.0) / (micros + stages - 1.0);
+static double filled_and_drained(const pp_shape *s) {
+    return (s->stages - 1.0) / (s->micros + s->stages - 1.0);
 }
 
-const pp_schedule pp_TRINE_NAIVE = {order_warm_steady_drain, one_slot, one_at_a_time};
-const pp_schedule pp_TRINE_GPIPE = {order_warm_steady_drain, slot_each, filled_and_drained};
-const pp_schedule pp_TRINE_1F1B = {order_warm_steady_drain, slots_to_the_end, filled_and_drained};
+const pp_schedule pp_TRINE_NAIVE = {.virtual = 1, .order = naive, .bubble = one_at_a_time};
+const pp_schedule pp_TRINE_GPIPE = {.virtual = 1, .order = gpipe, .bubble = filled_and_drained};
+const pp_schedule pp_TRINE_1F1B = {
+    .virtual = 1, .order = one_forward_one_backward, .bubble = filled_and_drained};
 
-/* ---- The pass --------------------------------------------------------------------------------- */
-
-static const pp_schedule *schedule_of(trine_schedule schedule) {
+const pp_schedule *pp_schedule_of(trine_schedule schedule) {
     static const pp_schedule *const all[] = {
 #define SCHEDULE_ROW(name, text, words) [name] = &pp_##name,
         TRINE_SCHEDULE_LIST(SCHEDULE_ROW)
@@ -86,19 +58,176 @@ static const pp_schedule *schedule_of(trine_schedule schedule) {
     return all[schedule];
 }
 
-int pp_slots(trine_schedule schedule, int stages, int micros, int stage) {
-    return schedule_of(schedule)->slots(stages, micros, stage);
+/* ---- The order of a stage ---------------------------------------------------------------------- */
+
+pp_shape pp_shape_of(const program_spec *s) {
+    return (pp_shape){s->stages, spec_chunks(s) / s->stages, s->micros};
 }
 
-double pp_bubble(trine_schedule schedule, int stages, int micros) {
-    return schedule_of(schedule)->bubble(stages, micros);
+/* A group of micro-batches through one chunk after the other. */
+static trine_status order_groups(const program_spec *s, int stage, pp_actions *out) {
+    pp_shape shape = pp_shape_of(s);
+    for (int n = 0; n < pp_groups(&shape); n++) {
+        pp_group g = pp_group_of(&shape, n);
+        for (int c = 0; c < spec_stage_chunks(s, stage); c++)
+            for (int m = g.first; m < g.first + g.count; m++)
+                TRY(actions_add(out, ACTION_FORWARD, spec_stage_chunk(s, stage, c), m));
+    }
+    return TRINE_OK;
+}
+
+/* Down, until the first micro-batch is on its way up here, then up and down in turn: what waits to go up is on the way,
+ * in no slot. */
+static trine_status order_v(const program_spec *s, int stage, pp_actions *out) {
+    int down = spec_stage_chunk(s, stage, 0), up = spec_stage_chunk(s, stage, 1);
+    int warm = min(s->micros, 2 * (s->stages - 1 - stage) + 1);
+    for (int m = 0; m < warm; m++) TRY(actions_add(out, ACTION_FORWARD, down, m));
+    for (int m = 0; m < s->micros; m++) {
+        TRY(actions_add(out, ACTION_FORWARD, up, m));
+        if (warm + m < s->micros) TRY(actions_add(out, ACTION_FORWARD, down, warm + m));
+    }
+    return TRINE_OK;
+}
+
+static trine_status copy_order(const pp_actions *from, bool forward_only, pp_actions *out) {
+    for (int n = 0; n < from->count; n++)
+        if (!forward_only || from->at[n].kind == ACTION_FORWARD)
+            TRY(actions_add(out, from->at[n].kind, from->at[n].chunk, from->at[n].micro));
+    return TRINE_OK;
+}
+
+static trine_status add_actions(const program_spec *s, int stage, pp_actions *out) {
+    const pp_schedule *schedule = pp_schedule_of(s->schedule);
+    pp_shape shape = pp_shape_of(s);
+    if (s->orders) return copy_order(&s->orders->order[stage], s->forward_only, out);
+    if (!s->forward_only) return schedule->order(&shape, stage, out);
+    return (schedule->place == PLACE_V ? order_v : order_groups)(s, stage, out);
+}
+
+trine_status pp_stage_actions(const program_spec *s, int stage, pp_actions *out) {
+    *out = (pp_actions){0};
+    trine_status status = add_actions(s, stage, out);
+    if (status != TRINE_OK) actions_destroy(out);
+    return status;
+}
+
+/* The actions after which the slot of a chunk is free: its own last one, and that of the next chunk where that is on
+ * the same stage. */
+static int last_actions(const program_spec *s, int chunk) {
+    bool local = chunk < spec_edges(s) && !spec_sends(s, chunk);
+    return 1 + local;
+}
+
+/* Whether a chunk has a unit whose backward pass is split; the W of another one is empty. */
+static bool has_weights(const program_spec *s, int chunk) {
+    int unit = spec_chunk_first(s, chunk), last = spec_chunk_last(s, chunk);
+    while (unit < last && spec_unit(s, unit).backward != BACKWARD_SPLITS) unit++;
+    return spec_unit(s, unit).backward == BACKWARD_SPLITS;
+}
+
+/* Whether an action is the last of its chunk and micro-batch that has instructions. */
+static bool is_last(const program_spec *s, const pp_action *a) {
+    if (a->kind == ACTION_BACKWARD) return true;
+    bool follows = s->weight_follows || !has_weights(s, a->chunk);
+    return a->kind == (follows ? ACTION_INPUT : ACTION_WEIGHT);
+}
+
+/* The largest number of slots in use; done (chunks of the stage, micro-batches) counts last actions, zeroed. */
+static int most_slots(const program_spec *s, const pp_actions *order, uint8_t *done) {
+    int used = 0, most = 0;
+    for (int n = 0; n < order->count; n++) {
+        const pp_action *a = &order->at[n];
+        uint8_t *own = &done[spec_chunk_number(s, a->chunk) * s->micros + a->micro];
+        if (a->kind == ACTION_FORWARD && ++used > most) most = used;
+        if (!is_last(s, a)) continue;
+        used -= ++*own == last_actions(s, a->chunk);
+        if (a->chunk == 0 || spec_receives(s, a->chunk)) continue;
+        own = &done[spec_chunk_number(s, a->chunk - 1) * s->micros + a->micro];
+        used -= ++*own == last_actions(s, a->chunk - 1);
+    }
+    return most;
+}
+
+trine_status pp_slots(const program_spec *s, int stage, int *slots) {
+    program_spec training = *s;
+    training.forward_only = false;
+    pp_actions order;
+    TRY(pp_stage_actions(&training, stage, &order));
+    uint8_t *done = calloc((size_t)(spec_stage_chunks(s, stage) * s->micros), 1);
+    if (done) *slots = most_slots(&training, &order, done);
+    bool ok = done != NULL;
+    free(done);
+    actions_destroy(&order);
+    CHECK(ok, TRINE_ENOMEM, "no memory to count slots");
+    return TRINE_OK;
+}
+
+/* ---- The pass: units of an action -------------------------------------------------------------- */
+
+/* Appends an instruction of the unit, or a LOAD of the chunk. */
+static trine_status append(program *p, instr_kind kind, int unit, const pp_action *a) {
+    instr i = program_instr(kind, unit, a->micro);
+    if (unit < 0 && spec_stage_chunks(p->spec, p->stage) > 1)
+        i.chunk = spec_chunk_number(p->spec, a->chunk);
+    return program_append(p, i);
+}
+
+static trine_status append_forward(program *p, const pp_action *a) {
+    const program_spec *s = p->spec;
+    int first = spec_chunk_first(s, a->chunk), last = spec_chunk_last(s, a->chunk);
+    if (spec_takes_batch(s, first) || spec_takes_batch(s, last)) TRY(append(p, LOAD, -1, a));
+    for (int u = first; u <= last; u++) TRY(append(p, FORWARD, u, a));
+    return TRINE_OK;
+}
+
+static trine_status append_backward(program *p, const pp_action *a) {
+    const program_spec *s = p->spec;
+    for (int u = spec_chunk_last(s, a->chunk); u >= spec_chunk_first(s, a->chunk); u--)
+        TRY(append(p, BACKWARD, u, a));
+    return TRINE_OK;
+}
+
+/* The head does not split, since its logits are never kept; an embedding's input has no gradient. */
+static trine_status append_input(program *p, const pp_action *a) {
+    static const instr_kind parts[] = {[BACKWARD_UNSPLIT] = BACKWARD,
+                                       [BACKWARD_SPLITS] = BACKWARD_INPUT,
+                                       [BACKWARD_WEIGHT_ONLY] = BACKWARD_WEIGHT};
+    const program_spec *s = p->spec;
+    for (int u = spec_chunk_last(s, a->chunk); u >= spec_chunk_first(s, a->chunk); u--)
+        TRY(append(p, parts[spec_unit(s, u).backward], u, a));
+    return TRINE_OK;
+}
+
+static trine_status append_weight(program *p, const pp_action *a) {
+    const program_spec *s = p->spec;
+    for (int u = spec_chunk_last(s, a->chunk); u >= spec_chunk_first(s, a->chunk); u--)
+        if (spec_unit(s, u).backward == BACKWARD_SPLITS) TRY(append(p, BACKWARD_WEIGHT, u, a));
+    return TRINE_OK;
+}
+
+static trine_status append_action(program *p, const pp_action *a) {
+    const program_spec *s = p->spec;
+    if (a->kind == ACTION_FORWARD) return append_forward(p, a);
+    if (!s->split_backward) return append_backward(p, a);
+    bool follows = a->kind == ACTION_BACKWARD || s->weight_follows;
+    if (a->kind != ACTION_WEIGHT) TRY(append_input(p, a));
+    if (a->kind == ACTION_WEIGHT ? !s->weight_follows : follows) TRY(append_weight(p, a));
+    return TRINE_OK;
 }
 
 trine_status pp_order(program *p) {
-    const program_spec *s = p->spec;
-    p->slots = pp_slots(s->schedule, s->stages, s->micros, p->stage);
-    p->streams = s->forward_only ? 0 : min(s->micros, 2);
-    if (!s->forward_only) return schedule_of(s->schedule)->order(p);
-    for (int m = 0; m < s->micros; m++) TRY(order_forward(p, m));
-    return TRINE_OK;
+    pp_actions order;
+    TRY(pp_stage_actions(p->spec, p->stage, &order));
+    trine_status status = TRINE_OK;
+    for (int n = 0; n < order.count && status == TRINE_OK; n++)
+        status = append_action(p, &order.at[n]);
+    actions_destroy(&order);
+    return status;
+}
+
+double pp_bubble(const program_spec *s) {
+    const pp_schedule *schedule = pp_schedule_of(s->schedule);
+    pp_shape shape = pp_shape_of(s);
+    bool other = s->split_backward != schedule->splits || (schedule->splits && s->weight_follows);
+    return s->orders || other || !schedule->bubble ? NAN : schedule->bubble(&shape);
 }

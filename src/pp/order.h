@@ -1,31 +1,92 @@
-/* The interface of a schedule: one pp_schedule, named after its enum value: pp_TRINE_1F1B. A new schedule is a row
- * in TRINE_SCHEDULE_LIST (include/trine.h) and a file in this module that defines it. */
+/* The interface of a schedule: one pp_schedule, named after its enum value: pp_TRINE_1F1B. A schedule is a pure
+ * function from a shape to the order of each stage's actions. A new schedule is a row in TRINE_SCHEDULE_LIST
+ * (include/trine.h) and a file in this module that defines it.
+ *
+ * A schedule says what a stage computes in which order, and nothing about messages, buffers or communication:
+ * passes insert those. The rules that an order must follow, which core/check.h proves of the programs:
+ *
+ *   - every chunk of the stage has an F and a B, or an F, an I and a W, of every micro-batch
+ *   - for a chunk, F, B, I and W each come in ascending micro-batches; W comes after its I
+ *   - no stage waits for another in a cycle
+ *
+ * The letters are those of torch.distributed.pipelining. */
 #ifndef TRINE_PP_ORDER_H
 #define TRINE_PP_ORDER_H
 
 #include "core/program.h"
 
+typedef enum {
+    ACTION_FORWARD,  /* F */
+    ACTION_BACKWARD, /* B: the backward pass, both parts */
+    ACTION_INPUT,    /* I: the part that computes the gradient of the chunk's input */
+    ACTION_WEIGHT    /* W: the part that computes the gradients of parameters */
+} action_kind;
+
+/* A chunk on a micro-batch. Chunks are counted over all stages, in model order. */
 typedef struct {
-    /* Appends the stage's LOAD, FORWARD and BACKWARD for training, with slots and streams set by pp_order.
-     * Errors: TRINE_ENOMEM. */
-    trine_status (*order)(program *p);
-    /* Activation slots that a stage needs. Pure. */
-    int (*slots)(int stages, int micros, int stage);
-    /* The fraction of a step that a stage waits if all stages cost the same. Pure. */
-    double (*bubble)(int stages, int micros);
+    action_kind kind;
+    int chunk, micro;
+} pp_action;
+
+/* The actions of one stage in order. Zero-initialise. */
+typedef struct {
+    pp_action *at; /* owned */
+    int count, capacity;
+} pp_actions;
+
+/* Appends. Errors: TRINE_ENOMEM. */
+trine_status actions_add(pp_actions *a, action_kind kind, int chunk, int micro);
+void actions_destroy(pp_actions *a);
+
+typedef struct {
+    int stages;  /* P */
+    int virtual; /* V, chunks per stage */
+    int micros;  /* M */
+} pp_shape;
+
+/* The stage of chunk c of P V chunks. LOOP: c mod P. V: 0, 1, ..., P-1, P-1, ..., 1, 0 (V is 2). */
+typedef enum { PLACE_LOOP, PLACE_V } pp_place;
+
+typedef struct {
+    pp_place place;
+    int virtual; /* the only number of chunks per stage that it takes; 0: any */
+    bool splits; /* its backward passes are I and W */
+    /* Appends the actions of a stage. Errors: TRINE_ENOMEM. */
+    trine_status (*order)(const pp_shape *s, int stage, pp_actions *out);
+    /* The fraction of a step that a stage waits if all chunks cost the same and a backward pass costs two forward
+     * passes; NULL: no formula is known. Pure. */
+    double (*bubble)(const pp_shape *s);
 } pp_schedule;
 
 #define PP_SCHEDULE(name, text, words) extern const pp_schedule pp_##name;
 TRINE_SCHEDULE_LIST(PP_SCHEDULE)
 #undef PP_SCHEDULE
 
-/* Appends all units of the stage's only chunk on one micro-batch: LOAD and FORWARDs, or BACKWARDs. Errors:
- * TRINE_ENOMEM. */
-trine_status order_forward(program *p, int micro);
-trine_status order_backward(program *p, int micro);
+const pp_schedule *pp_schedule_of(trine_schedule schedule);
+/* The shape of a spec's schedule; the order of one stage: the schedule's, a file's, or the forwards of an evaluation:
+ * those of a file's order, in a V down and up in turn, in a loop a group of micro-batches through one chunk after the
+ * other. The caller destroys *out. Errors: TRINE_ENOMEM. */
+pp_shape pp_shape_of(const program_spec *s);
+trine_status pp_stage_actions(const program_spec *s, int stage, pp_actions *out);
+/* The chunk that is the n-th of a stage, in model order; the stage of a chunk. Pure. */
+int pp_chunk_at(pp_place place, const pp_shape *s, int stage, int n);
+int pp_stage_at(pp_place place, const pp_shape *s, int chunk);
 
-/* Warm-up with one forward pass per slot, then one backward per forward, then the remaining backward passes.
- * Errors: TRINE_ENOMEM. */
-trine_status order_warm_steady_drain(program *p);
+/* Orders of all stages, from a file (pp/order_file.h). */
+typedef struct pp_orders pp_orders;
+
+/* Micro-batches in groups, for schedules that run a group through one chunk after the other: max(1, floor(M / P))
+ * groups, the first M mod that many of which have one micro-batch more than the others. Groups of P with a short
+ * last one would deadlock for some shapes. */
+typedef struct {
+    int first, count; /* micro-batches [first, first + count) */
+} pp_group;
+int pp_groups(const pp_shape *s);
+pp_group pp_group_of(const pp_shape *s, int n);
+
+/* Forward number k of a stage, of V M: group by group, and in a group chunk by chunk. Backward number k: the same
+ * with the chunks reversed. The action has the kind FORWARD or BACKWARD. Pure. */
+pp_action pp_forward_number(pp_place place, const pp_shape *s, int stage, int k);
+pp_action pp_backward_number(pp_place place, const pp_shape *s, int stage, int k);
 
 #endif

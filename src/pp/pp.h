@@ -1,7 +1,8 @@
-/* Pipeline parallelism: the assignment of units to stages (split.c), the order of computation (order.c), split
- * backward passes (backward.c), messages between stages (messages.c), and the gradients of a token matrix that
- * two stages share (tie.c). Passes are pure: they build and rewrite programs (core/program.h). Each file also
- * has the functions that run its instructions and count their bytes.
+/* Pipeline parallelism: the assignment of units to chunks (split.c) and of chunks to stages (place.c), the order of
+ * computation (order.h has the interface of a schedule), messages between stages (messages.c), their order in one
+ * queue (one_queue.c), buffers (buffers.c), and the gradients of a token matrix that two stages share (tie.c). Passes
+ * are pure: they build and rewrite programs (core/program.h). Files of instructions also have the functions that run
+ * them and count their bytes. simulate.h says when each instruction would run.
  *
  * Schedules:
  *   naive   one micro-batch in flight in the whole pipeline; 1 slot
@@ -9,6 +10,7 @@
  *   1f1b    warm-up, then one forward one backward; min(M, P - p) slots on stage p. Narayanan et
  *           al., "PipeDream-Flush" in "Memory-efficient pipeline-parallel DNN training", 2021, and
  *           Megatron-LM 2021, section 2.2
+ *   interleaved, zb, zbv, v-half, bfs: the files of these names; docs/schedules.md compares all
  * Invariant: every schedule runs backward passes in ascending order of micro-batches, so that gradients are
  * added in the same order and no bit depends on the schedule or the number of stages. */
 #ifndef TRINE_PP_PP_H
@@ -16,36 +18,47 @@
 
 #include "state/step.h"
 
-/* Both functions fill spec->first, one chunk per stage, from the spec's stages, units and facts. */
+/* Sets the spec's chunks, their stages and split_backward as its schedule asks, with `virtual` chunks per stage (0: as
+ * few as the schedule has), or as the schedule file says, for whose stages and micro-batches the spec must be;
+ * spec->orders is then owned by the caller. Errors: TRINE_EINVAL; those of reading the file. */
+trine_status pp_place_chunks(program_spec *spec, int virtual);
+trine_status pp_place_file(program_spec *spec, int virtual, const char *path);
+/* Frees the orders of a file. */
+void pp_place_end(program_spec *spec);
 
-/* Splits the units into contiguous stages: minimises the cost of the most expensive stage, then the sum of
- * squared costs (which balances the others). cost (units): relative costs. Time: stages x units^2.
- * Errors: TRINE_EINVAL if there are fewer units than stages; TRINE_ENOMEM. Pure. */
+/* Both functions fill spec->first for the spec's chunks (one per stage if spec->chunks is 0), from its stages, place,
+ * units and facts. */
+
+/* Splits the units into contiguous chunks: minimises the cost of the most expensive stage, then the sum of
+ * squared costs of chunks (which balances the others). cost (units): relative costs. Time: chunks x units^2.
+ * Errors: TRINE_EINVAL if there are fewer units than chunks; TRINE_ENOMEM. Pure. */
 trine_status pp_split_by_cost(program_spec *spec, const double cost[]);
 
 /* Splits as the text says: "e,5,5,h" or "3,3" (see trine_parallel.pp_split). A letter is the first one of the
  * name of a unit without a number. Errors: TRINE_EINVAL. Pure. */
 trine_status pp_split_by_hand(program_spec *spec, const char *text);
 
-/* Activation slots that a stage needs. Pure. */
-int pp_slots(trine_schedule schedule, int stages, int micros, int stage);
+/* *slots = activation slots that a stage needs in training. Errors: TRINE_ENOMEM. Pure. */
+trine_status pp_slots(const program_spec *s, int stage, int *slots);
 
-/* Appends the stage's LOAD, FORWARD and BACKWARD in the order of the spec's schedule, and sets
- * slots and streams. Errors: TRINE_ENOMEM. */
+/* Pass: appends the stage's LOAD, FORWARD and backward instructions in the order of the spec's schedule. With
+ * spec->split_backward, BACKWARD_INPUT and BACKWARD_WEIGHT replace the BACKWARD of units that allow it; where the
+ * schedule has both in one action, the BACKWARD_WEIGHTs follow the chunk's last BACKWARD_INPUT, so that the gradient
+ * for the previous stage is sent before them. The bits are those of BACKWARD. Qi et al., "Zero bubble pipeline
+ * parallelism", ICLR 2024, section 2. Slots, streams and keep buffers are set by pp_buffers. Errors: TRINE_ENOMEM. */
 trine_status pp_order(program *p);
 
-/* Pass: with spec->split_backward, splits every BACKWARD that can be split into BACKWARD_INPUT and
- * BACKWARD_WEIGHT. The BACKWARD_WEIGHTs follow the chunk's last BACKWARD_INPUT of the micro-batch, so that the
- * gradient for the previous stage is sent before them. Sets keeps: one per unit that splits, of the chunk with
- * the most of them. The bits are those of BACKWARD. Qi et al., "Zero bubble pipeline parallelism", ICLR 2024,
- * section 2. Errors: TRINE_ENOMEM. */
-trine_status pp_split_backward(program *p);
-
-/* Pass: inserts RECV_ACT, SEND_ACT, RECV_GRAD, SEND_GRAD around the stage's computation. For one queue it makes
- * a message group, as Megatron-LM does, of the two messages that the stages of an edge send each other at the
- * same time: SEND_ACT RECV_GRAD on one, RECV_ACT SEND_GRAD on the other.
- * Errors: TRINE_ENOMEM. */
+/* Pass: inserts RECV_ACT, SEND_ACT, RECV_GRAD, SEND_GRAD around the stage's computation. Errors: TRINE_ENOMEM. */
 trine_status pp_wire_messages(program *p);
+
+/* Pass over all stages, for ONE_QUEUE: moves and groups messages until one queue for each stage suffices. Two stages
+ * that send to each other exchange both messages in a message group where the messages are neighbours, as Megatron-LM
+ * does: SEND_ACT RECV_GRAD on one, RECV_ACT SEND_GRAD on the other. Elsewhere a receive is started earlier.
+ * Errors: TRINE_ENOMEM. */
+trine_status pp_one_queue(program *stages);
+
+/* Pass over all stages: sets slots, streams and keep buffers (buffers.c). Errors: TRINE_ENOMEM. */
+trine_status pp_buffers(program *stages);
 
 /* Starts a message with the other rank of its edge. Errors: those of the transport. Not collective. */
 trine_status pp_run_message(step_run *r, const instr *i);
@@ -60,9 +73,13 @@ trine_status pp_wire_tie(program *p);
 trine_status pp_run_tie(step_run *r, const instr *i);
 uint64_t pp_tie_bytes(const rank_state *s, const program *p, const instr *i);
 
-/* The pipeline bubble, the fraction of a step that a stage waits if all stages cost the same: (P-1)/(M+P-1) for
- * gpipe and 1f1b, (P-1)/P for naive. Pure. */
-double pp_bubble(trine_schedule schedule, int stages, int micros);
+/* The pipeline bubble by the schedule's formula, the fraction of a step that a stage waits if all stages cost the same; NAN: there is
+ * no formula for the schedule, for this shape, or for where its weight gradients stand. Pure. */
+double pp_bubble(const program_spec *s);
+
+/* The fraction of a step that stages wait in a simulation (pp/simulate.h) with the costs of pp_unit_cost; NAN when out
+ * of memory. Pure. */
+double pp_idle(const program *stages);
 
 /* Draws the timeline of a step, one line per stage, from all stages' legal programs: a stage's forward pass of a
  * micro-batch takes one column, its backward pass two, messages none. Output is cut at 100 columns, with a note.

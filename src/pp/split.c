@@ -15,9 +15,9 @@ static double run_cost(const double *sums, int from, int to) {
 
 typedef enum { MAXIMUM, SQUARES } split_aim;
 
-/* Dynamic programming over the number of stages p. best[u]: the least cost of units [0, u) on p stages, none
- * of which costs more than `limit`; from[u]: the first unit of the last of these stages. The cost is that of
- * the most expensive stage, or the sum of squares. `before` is the row of p - 1 stages. A last stage that
+/* Dynamic programming over the number of chunks c. best[u]: the least cost of units [0, u) in c chunks, none
+ * of which costs more than `limit`; from[u]: the first unit of the last of these chunks. The cost is that of
+ * the most expensive chunk, or the sum of squares. `before` is the row of c - 1 chunks. A last chunk that
  * starts before `low` exceeds the limit for this u and every larger one. */
 static void fill_row(const double *sums, int units, double limit, split_aim aim,
                      const double *before, double *best, int *from) {
@@ -35,18 +35,18 @@ static void fill_row(const double *sums, int units, double limit, split_aim aim,
 }
 
 /* Fills spec->first with the best split under the limit and returns its cost. rows: 2 (units + 1),
- * from: (stages + 1)(units + 1). */
+ * from: (chunks + 1)(units + 1). */
 static double best_split(program_spec *spec, const double *sums, double limit, split_aim aim,
                          double *rows, int *from) {
     size_t width = (size_t)spec->units + 1;
-    int stages = spec->stages, *first = spec->first;
+    int chunks = spec_chunks(spec), *first = spec->first;
     for (size_t u = 0; u < width; u++) rows[u] = u ? INFINITY : 0;
-    for (int p = 1; p <= stages; p++)
-        fill_row(sums, spec->units, limit, aim, rows + (size_t)((p - 1) % 2) * width,
-                 rows + (size_t)(p % 2) * width, from + (size_t)p * width);
-    first[stages] = spec->units;
-    for (int p = stages; p > 0; p--) first[p - 1] = from[(size_t)p * width + (size_t)first[p]];
-    return rows[(size_t)(stages % 2) * width + (size_t)spec->units];
+    for (int c = 1; c <= chunks; c++)
+        fill_row(sums, spec->units, limit, aim, rows + (size_t)((c - 1) % 2) * width,
+                 rows + (size_t)(c % 2) * width, from + (size_t)c * width);
+    first[chunks] = spec->units;
+    for (int c = chunks; c > 0; c--) first[c - 1] = from[(size_t)c * width + (size_t)first[c]];
+    return rows[(size_t)(chunks % 2) * width + (size_t)spec->units];
 }
 
 /* sums (units + 1): prefix sums of the units' costs; returns the largest cost. */
@@ -60,20 +60,74 @@ static double add_costs(int units, const double *cost, double *sums) {
     return largest;
 }
 
+/* The cost of the most expensive stage, and the sum of squares of all. */
+typedef struct {
+    double most, squares;
+} stage_costs;
+
+static stage_costs costs_of(const program_spec *s, const double *sums) {
+    stage_costs c = {0, 0};
+    for (int p = 0; p < s->stages; p++) {
+        double cost = 0;
+        for (int n = 0; n < spec_stage_chunks(s, p); n++) {
+            int chunk = spec_stage_chunk(s, p, n);
+            cost += run_cost(sums, s->first[chunk], s->first[chunk + 1]);
+        }
+        c.most = fmax(c.most, cost);
+        c.squares += cost * cost;
+    }
+    return c;
+}
+
+/* Moves one unit from chunk a to chunk b through the chunks between them; false if a chunk would be empty or cost
+ * more than the limit. */
+static bool move_unit(program_spec *s, const double *sums, double limit, int a, int b) {
+    int step = a < b ? -1 : 1, low = a < b ? a : b, high = a < b ? b : a;
+    for (int c = low + 1; c <= high; c++) s->first[c] += step;
+    for (int c = low; c <= high; c++)
+        if (s->first[c] >= s->first[c + 1] ||
+            run_cost(sums, s->first[c], s->first[c + 1]) > limit) {
+            for (int k = low + 1; k <= high; k++) s->first[k] -= step;
+            return false;
+        }
+    return true;
+}
+
+/* Among splits whose chunks cost no more than the limit, finds one with better balanced stages, unit by unit. */
+static void balance_stages(program_spec *s, const double *sums, double limit) {
+    stage_costs best = costs_of(s, sums);
+    for (bool better = true; better;) {
+        better = false;
+        for (int a = 0; a < s->chunks; a++)
+            for (int b = 0; b < s->chunks; b++) {
+                if (a == b || !move_unit(s, sums, limit, a, b)) continue;
+                stage_costs c = costs_of(s, sums);
+                bool least = c.most < best.most * (1 - 1e-12);
+                bool equal = c.most <= best.most * (1 + 1e-12);
+                if (least || (equal && c.squares < best.squares * (1 - 1e-12)))
+                    best = c, better = true;
+                else
+                    move_unit(s, sums, INFINITY, b, a);
+            }
+    }
+}
+
 trine_status pp_split_by_cost(program_spec *spec, const double cost[]) {
-    int stages = spec->stages, units = spec->units;
-    CHECK(stages >= 1 && stages <= units, TRINE_EINVAL,
-          "pp %d: the model has only %d units; every stage needs at least one", stages, units);
+    int chunks = spec_chunks(spec), units = spec->units;
+    CHECK(chunks >= 1 && chunks <= units, TRINE_EINVAL,
+          "pp %d: the model has only %d units; every %s needs at least one", spec->stages, units,
+          chunks > spec->stages ? "virtual stage" : "stage");
     size_t width = (size_t)units + 1;
     double *rows = malloc(3 * width * sizeof *rows);
-    int *from = calloc((size_t)(stages + 1) * width, sizeof *from);
+    int *from = calloc((size_t)(chunks + 1) * width, sizeof *from);
     if (rows && from) {
-        /* An upper bound: fill each stage up to its share plus one unit. The factors 1 + 1e-9 absorb the
+        /* An upper bound: fill each chunk up to its share plus one unit. The factors 1 + 1e-9 absorb the
          * rounding of sums of costs. */
         double *sums = rows + 2 * width, largest = add_costs(units, cost, sums);
-        double limit = (sums[units] / stages + largest) * (1 + 1e-9);
-        double least = best_split(spec, sums, limit, MAXIMUM, rows, from);
-        best_split(spec, sums, least * (1 + 1e-9), SQUARES, rows, from);
+        double limit = (sums[units] / chunks + largest) * (1 + 1e-9);
+        double least = best_split(spec, sums, limit, MAXIMUM, rows, from) * (1 + 1e-9);
+        best_split(spec, sums, least, SQUARES, rows, from);
+        if (chunks > spec->stages) balance_stages(spec, sums, least);
     }
     bool enough = rows && from;
     free(rows);
@@ -85,7 +139,7 @@ trine_status pp_split_by_cost(program_spec *spec, const double cost[]) {
 /* ---- By hand ---------------------------------------------------------------------------------- */
 
 /* The units without a number, such as embedding and head: --pp-split names each by the first letter of its
- * name. Those before the layers belong to the first stage, those after them to the last one. */
+ * name. Those before the layers belong to the first chunk, those after them to the last one. */
 #define OUTER_UNITS 8
 
 typedef struct {
@@ -110,7 +164,7 @@ static outer_units outer_units_of(const program_spec *s) {
 typedef struct {
     unsigned outer; /* bits, by index in outer_units */
     int layers;     /* -1: not given */
-} hand_stage;
+} hand_chunk;
 
 /* "e, h" */
 static void list_letters(const outer_units *outer, char *text) {
@@ -124,7 +178,7 @@ static void list_letters(const outer_units *outer, char *text) {
 
 /* Reads the letter of an outer unit or a number of layers at text[*i]; false if neither is there, or if it
  * was given before. */
-static bool parse_part(const char *text, size_t *i, const outer_units *outer, hand_stage *out) {
+static bool parse_part(const char *text, size_t *i, const outer_units *outer, hand_chunk *out) {
     for (int n = 0; n < outer->count; n++) {
         if (text[*i] != outer->name[n][0]) continue;
         if (out->outer & 1u << n) return false;
@@ -140,10 +194,10 @@ static bool parse_part(const char *text, size_t *i, const outer_units *outer, ha
     return true;
 }
 
-/* Parses one stage: "e", "5", "h" or several joined by '+'. */
-static trine_status parse_stage(const char *text, size_t length, const outer_units *outer,
-                                hand_stage *out) {
-    *out = (hand_stage){.layers = -1};
+/* Parses one chunk: "e", "5", "h" or several joined by '+'. */
+static trine_status parse_chunk(const char *text, size_t length, const outer_units *outer,
+                                hand_chunk *out) {
+    *out = (hand_chunk){.layers = -1};
     size_t i = 0;
     bool more = true;
     char letters[3 * OUTER_UNITS + 1];
@@ -158,28 +212,39 @@ static trine_status parse_stage(const char *text, size_t length, const outer_uni
     return TRINE_OK;
 }
 
-static trine_status parse_stages(const char *text, const outer_units *outer, hand_stage *out,
-                                 int stages) {
+/* "--pp is 2", "--pp 2 and 3 virtual stages per rank need 6" */
+static void say_chunks(const program_spec *s, char *text, size_t size) {
+    if (spec_chunks(s) == s->stages)
+        snprintf(text, size, "--pp is %d", s->stages);
+    else
+        snprintf(text, size, "--pp %d and %d virtual stages per rank need %d", s->stages,
+                 spec_chunks(s) / s->stages, spec_chunks(s));
+}
+
+static trine_status parse_chunks(const program_spec *s, const char *text, const outer_units *outer,
+                                 hand_chunk *out) {
     int count = 1;
+    char need[80];
     for (const char *c = text; *c; c++) count += *c == ',';
-    CHECK(count == stages, TRINE_EINVAL, "--pp-split %s: %d stage%s, but --pp is %d", text, count,
-          count == 1 ? "" : "s", stages);
-    for (int p = 0; p < stages; p++) {
+    say_chunks(s, need, sizeof need);
+    CHECK(count == spec_chunks(s), TRINE_EINVAL, "--pp-split %s: %d stage%s, but %s", text, count,
+          count == 1 ? "" : "s", need);
+    for (int c = 0; c < count; c++) {
         size_t length = strcspn(text, ",");
-        TRY(parse_stage(text, length, outer, &out[p]));
+        TRY(parse_chunk(text, length, outer, &out[c]));
         text += length + 1;
     }
     return TRINE_OK;
 }
 
-/* Outer units that are not named go to the first and the last stage. */
-static trine_status place_outer(const char *text, const outer_units *outer, hand_stage *s,
-                                int stages) {
+/* Outer units that are not named go to the first and the last chunk. */
+static trine_status place_outer(const char *text, const outer_units *outer, hand_chunk *s,
+                                int chunks) {
     for (int n = 0; n < outer->count; n++) {
         bool leads = n < outer->leading;
-        int home = leads ? 0 : stages - 1;
-        for (int p = 0; p < stages; p++)
-            CHECK(p == home || !(s[p].outer & 1u << n), TRINE_EINVAL,
+        int home = leads ? 0 : chunks - 1;
+        for (int c = 0; c < chunks; c++)
+            CHECK(c == home || !(s[c].outer & 1u << n), TRINE_EINVAL,
                   "--pp-split %s: the %s (%c) must be on the %s stage", text, outer->name[n],
                   outer->name[n][0], leads ? "first" : "last");
         s[home].outer |= 1u << n;
@@ -194,21 +259,21 @@ static int bits(unsigned set) {
 }
 
 trine_status pp_split_by_hand(program_spec *spec, const char *text) {
-    hand_stage s[PROGRAM_STAGES];
+    hand_chunk s[PROGRAM_CHUNKS];
     outer_units outer = outer_units_of(spec);
-    int stages = spec->stages, layers = 0, at = 0;
-    ASSERT(stages <= PROGRAM_STAGES);
-    TRY(parse_stages(text, &outer, s, stages));
-    TRY(place_outer(text, &outer, s, stages));
-    for (int p = 0; p < stages; p++) {
-        int own = s[p].layers > 0 ? s[p].layers : 0;
-        spec->first[p] = at;
+    int chunks = spec_chunks(spec), layers = 0, at = 0;
+    ASSERT(chunks <= PROGRAM_CHUNKS);
+    TRY(parse_chunks(spec, text, &outer, s));
+    TRY(place_outer(text, &outer, s, chunks));
+    for (int c = 0; c < chunks; c++) {
+        int own = s[c].layers > 0 ? s[c].layers : 0;
+        spec->first[c] = at;
         layers += own;
-        at += own + bits(s[p].outer);
-        CHECK(at > spec->first[p], TRINE_EINVAL, "--pp-split %s: stage %d is empty", text, p);
+        at += own + bits(s[c].outer);
+        CHECK(at > spec->first[c], TRINE_EINVAL, "--pp-split %s: stage %d is empty", text, c);
     }
     CHECK(layers == outer.layers, TRINE_EINVAL, "--pp-split %s: %d layers, but the model has %d",
           text, layers, outer.layers);
-    spec->first[stages] = spec->units;
+    spec->first[chunks] = spec->units;
     return TRINE_OK;
 }

@@ -58,20 +58,29 @@ void profile_end(profile *p, int64_t step) {
     p->last = step;
 }
 
+/* What computes during a wait is a reduction that the wait finishes. */
 void profile_waited(profile *p, int kind) {
     uint64_t elapsed, computing, communicating;
     advance(p, &elapsed, &computing, &communicating);
-    p->kinds[kind].ns[PROFILE_WAITING] += elapsed;
+    p->kinds[kind].ns[PROFILE_WAITING] += elapsed - computing;
+    p->kinds[REDUCE].ns[PROFILE_COMPUTING] += computing;
 }
 
-void profile_executed(profile *p, int kind) {
+static void ran(profile *p, profile_kind *k) {
     uint64_t elapsed, computing, communicating;
-    profile_kind *k = &p->kinds[kind];
     advance(p, &elapsed, &computing, &communicating);
-    k->calls++;
     k->ns[PROFILE_COMPUTING] += computing;
     k->ns[PROFILE_COMMUNICATING] += communicating;
     k->ns[PROFILE_OTHER] += elapsed - computing - communicating;
+}
+
+void profile_executed(profile *p, int kind) {
+    p->kinds[kind].calls++;
+    ran(p, &p->kinds[kind]);
+}
+
+void profile_progressed(profile *p) {
+    ran(p, &p->kinds[REDUCE]);
 }
 
 /* ---- Summary --------------------------------------------------------------------------------- */
@@ -165,6 +174,9 @@ void profile_summarise(const profile *p, profile_summary *s) {
     summarise_comm(p, s);
     qsort(s->rows, (size_t)s->row_count, sizeof *s->rows, compare_rows);
     s->row_rest = mean_seconds(p, p->ns - p->ops.ns - comm_clock_ns(p->comm));
+    comm_overlap overlap = comm_clock_overlap(p->comm);
+    s->hidden = mean_seconds(p, overlap.hidden_ns);
+    s->waited = mean_seconds(p, overlap.waited_ns);
     for (int i = 0; i < s->row_count; i++)
         if (s->rows[i].limit > 0) s->bound += s->rows[i].work / s->rows[i].limit;
 }

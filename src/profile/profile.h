@@ -4,7 +4,7 @@
  * profile, there is no overhead.
  *
  * Two views of the same time, each of which sums to the step, in integer nanoseconds:
- *   by instruction  waiting for operands (messages and gathers in progress), and the instruction
+ *   by instruction  waiting for operands (messages, gathers and reductions in progress), and the instruction
  *                   itself: computing (operators), communicating (its own collectives), other
  *   by operator     each operator, each message or collective over each group, and the rest
  *
@@ -70,6 +70,8 @@ void profile_end(profile *p, int64_t step);
  * of this kind, or the instruction itself. */
 void profile_waited(profile *p, int kind);
 void profile_executed(profile *p, int kind);
+/* Or the progress of reductions, which counts as REDUCE. */
+void profile_progressed(profile *p);
 
 /* Measures the limits for the shapes of *l, on all ranks at once. Errors: TRINE_ENOMEM, TRINE_EMATH, on all
  * alike. Collective over: world. */
@@ -110,6 +112,7 @@ typedef struct {
     int row_count;
     double row_rest;
     double bound; /* seconds of the operators' work at the limits */
+    double hidden, waited; /* seconds of started reductions (comm_overlap); both 0: none on a host transport */
     profile_rank own;
 } profile_summary;
 

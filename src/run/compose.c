@@ -5,16 +5,17 @@
 #include "base/status.h"
 #include "run/parts.h"
 
-trine_status compose_program(program *p) {
-    for (const run_pass *pass = run_passes(); *pass; pass++) TRY((*pass)(p));
+trine_status compose_programs(program *stages, const run_pass *pass) {
+    for (; pass->stage || pass->all; pass++) {
+        if (pass->all) TRY(pass->all(stages));
+        for (int p = 0; pass->stage && p < stages->spec->stages; p++) TRY(pass->stage(&stages[p]));
+    }
     return TRINE_OK;
 }
 
 static trine_status compose_stages(const program_spec *spec, program *stages, check_facts *facts) {
-    for (int p = 0; p < spec->stages; p++) {
-        program_create(&stages[p], spec, p);
-        TRY(compose_program(&stages[p]));
-    }
+    for (int p = 0; p < spec->stages; p++) program_create(&stages[p], spec, p);
+    TRY(compose_programs(stages, run_passes()));
     return check_programs(stages, facts);
 }
 

@@ -4,9 +4,11 @@
 
 #include "core/check.h"
 #include "core/program.h"
+#include "run/parts.h"
 
-/* Builds the program of p's stage; p is new from program_create. Errors: TRINE_ENOMEM. Pure. */
-trine_status compose_program(program *p);
+/* Applies passes, up to the end of the list, to the programs of all stages, which are from program_create at first.
+ * Errors: TRINE_ENOMEM. Pure. */
+trine_status compose_programs(program *stages, const run_pass *passes);
 
 /* All stages' programs, proved by the checker. The caller owns *stages (spec->stages) and destroys it with
  * compose_destroy; facts may be NULL. Errors: TRINE_EPROGRAM, TRINE_ENOMEM. Pure. */

@@ -71,6 +71,15 @@ static void executed(const exec *e, int kind) {
     if (e->observer.executed) e->observer.executed(e->observer.context, kind);
 }
 
+/* Between instructions, and never inside a message group. */
+static trine_status progress(const exec *e, trine_world *world) {
+    bool reducing = comm_reducing(world);
+    if (program_group_first(e->run.program, e->at) != e->at) return TRINE_OK;
+    TRY(comm_progress(world));
+    if (reducing && e->observer.progressed) e->observer.progressed(e->observer.context);
+    return TRINE_OK;
+}
+
 /* ---- The loop --------------------------------------------------------------------------------- */
 
 static trine_status run_program(exec *e, trine_world *world) {
@@ -78,6 +87,7 @@ static trine_status run_program(exec *e, trine_world *world) {
     for (e->at = 0; e->at < p->count; e->at++) {
         const instr *i = &p->code[e->at];
         note(e, world);
+        TRY(progress(e, world));
         TRY(wait_for_group(e));
         waited(e, i->kind);
         TRY(execute_in_group(e, i));

@@ -1,5 +1,6 @@
 /* The interpreter: runs a rank's program on its state. For each instruction it waits for communication that
  * conflicts with the operands (state/step.h), then calls the function of the instruction's module (run/parts.h).
+ * Before an instruction, while reductions are in progress, it lets them progress (comm_progress).
  *
  * Invariant: a step allocates nothing. Cost: a few comparisons per instruction. */
 #ifndef TRINE_RUN_EXEC_H
@@ -7,12 +8,14 @@
 
 #include "state/step.h"
 
-/* Callbacks for timing: after an instruction has waited for its operands, and after it has run. `kind` is the
+/* Callbacks for timing: after reductions have progressed; after an instruction has waited for its operands, and after
+ * it has run. `kind` is the
  * instruction's, or INSTR_KINDS for the communication completed at the end of the program. */
 typedef struct {
     void *context;
     void (*waited)(void *context, int kind);
     void (*executed)(void *context, int kind);
+    void (*progressed)(void *context);
 } exec_observer;
 
 typedef struct {

@@ -11,9 +11,12 @@
 #include "zero/zero.h"
 
 const run_pass *run_passes(void) {
-    static const run_pass passes[] = {
-        pp_order,    pp_split_backward, pp_wire_messages, dp_reduce,   tp_reduce,
-        pp_wire_tie, dp_norm,           zero_update,      zero_gather, NULL};
+    static const run_pass passes[] = {{.stage = pp_order},    {.stage = pp_wire_messages},
+                                      {.all = pp_one_queue},  {.all = pp_buffers},
+                                      {.stage = dp_reduce},   {.stage = tp_reduce},
+                                      {.stage = pp_wire_tie}, {.stage = dp_norm},
+                                      {.stage = zero_update}, {.stage = zero_gather},
+                                      {.stage = NULL}};
     return passes;
 }
 

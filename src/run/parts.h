@@ -16,10 +16,13 @@ typedef struct {
 /* Never NULL for a kind below INSTR_KINDS. Pure. */
 const run_part *run_part_of(instr_kind kind);
 
-/* A pass: rewrites p, or appends to it. */
-typedef trine_status (*run_pass)(program *p);
+/* A pass: rewrites the program of one stage or appends to it, or rewrites those of all stages together. */
+typedef struct {
+    trine_status (*stage)(program *p);
+    trine_status (*all)(program *stages); /* one of the two is NULL */
+} run_pass;
 
-/* All passes, NULL-terminated. Their order determines the order at the end of a step: REDUCE, REDUCE_TP, TIE,
+/* All passes; both functions of the last are NULL. Their order determines the order at the end of a step: REDUCE, REDUCE_TP, TIE,
  * NORM, UPDATE, GATHER. Pure. */
 const run_pass *run_passes(void);
 

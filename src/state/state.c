@@ -241,28 +241,90 @@ static void take_batches(rank_state *h, arena *a) {
     }
 }
 
+/* ---- Slots ----
+ *
+ * Any chunk of the stage may use a slot. What it keeps for its blocks lies in places that all chunks share: the n-th
+ * block of every chunk has the n-th. Other units have memory of their own in each slot. */
+
+/* The blocks of a chunk are consecutive. */
+static int first_block(const program_spec *spec, int chunk) {
+    int unit = spec_chunk_first(spec, chunk);
+    while (unit < spec_chunk_last(spec, chunk) && spec_class(spec, unit) != CLASS_BLOCK) unit++;
+    return unit;
+}
+
+/* The number of a block in its chunk; -1: the unit is not a block. */
+static int block_number(const program_spec *spec, int unit) {
+    if (spec_class(spec, unit) != CLASS_BLOCK) return -1;
+    return unit - first_block(spec, spec_chunk_of(spec, unit));
+}
+
+/* The block of this number in a chunk; -1: it has fewer. */
+static int block_of(const program_spec *spec, int chunk, int number) {
+    int unit = first_block(spec, chunk) + number;
+    bool inside = unit <= spec_chunk_last(spec, chunk);
+    return inside && spec_class(spec, unit) == CLASS_BLOCK ? unit : -1;
+}
+
+/* The unit of the stage that takes the memory: the first with this place. */
+static int place_owner(const rank_state *h, int unit) {
+    const program_spec *spec = h->config.spec;
+    int number = block_number(spec, unit), stage = h->config.coord.pp;
+    for (int n = 0; number >= 0 && n < spec_stage_chunks(spec, stage); n++) {
+        int owner = block_of(spec, spec_stage_chunk(spec, stage, n), number);
+        if (owner >= 0) return owner;
+    }
+    return unit;
+}
+
+/* Whether the output of a unit is sent to another stage; of any unit with the same place. */
+static bool is_sent(const program_spec *spec, int unit) {
+    int chunk = spec_chunk_of(spec, unit);
+    return spec_chunk_last(spec, chunk) == unit && spec_sends(spec, chunk);
+}
+
+static bool place_is_sent(const rank_state *h, int unit) {
+    const program_spec *spec = h->config.spec;
+    int number = block_number(spec, unit), stage = h->config.coord.pp;
+    bool sent = is_sent(spec, unit);
+    for (int n = 0; number >= 0 && n < spec_stage_chunks(spec, stage); n++) {
+        int other = block_of(spec, spec_stage_chunk(spec, stage, n), number);
+        sent = sent || (other >= 0 && is_sent(spec, other));
+    }
+    return sent;
+}
+
+static void take_unit(rank_state *h, arena *a, int slot, int unit) {
+    const state_model *m = &h->config.model;
+    held_slot *to = &h->slots[slot];
+    held_unit *u = state_unit(h, unit);
+    int owner = place_owner(h, unit);
+    if (owner != unit) {
+        memcpy(state_acts(h, u, slot), state_acts(h, state_unit(h, owner), slot), m->acts_record);
+        to->outputs[h->index[unit]] = to->outputs[h->index[owner]];
+        return;
+    }
+    m->take_acts(m->shape, a, h->config.dev, unit, h->scratch, state_acts(h, u, slot));
+    if (spec_unit(h->config.spec, unit).makes_loss) return;
+    bool sent = place_is_sent(h, unit);
+    taker take = shared_if(sent || m->shares_outputs); /* read by that stage, or summed over tp */
+    to->outputs[h->index[unit]] = take(a, sent ? MEM_MESSAGES : MEM_ACTIVATIONS, stream_bytes(h));
+}
+
 static void take_slot(rank_state *h, arena *a, int slot) {
     const program_spec *spec = h->config.spec;
-    const state_model *m = &h->config.model;
-    int chunk =
-        spec_stage_chunk(spec, h->config.coord.pp, program_slot_chunk(h->config.program, slot));
-    int first = spec_chunk_first(spec, chunk), last = spec_chunk_last(spec, chunk);
+    int stage = h->config.coord.pp;
     held_slot *to = &h->slots[slot];
-    if (spec_takes_batch(spec, first) || spec_takes_batch(spec, last)) {
+    bool receives = false;
+    for (int n = 0; n < spec_stage_chunks(spec, stage); n++)
+        receives = receives || spec_receives(spec, spec_stage_chunk(spec, stage, n));
+    to->chunk = -1;
+    if (reads_batches(h)) {
         to->tokens = arena_take(a, MEM_DATA, batch_bytes(h));
         to->targets = arena_take(a, MEM_DATA, batch_bytes(h));
     }
-    if (spec_receives(spec, chunk))
-        to->input = arena_take_exchanged(a, MEM_MESSAGES, stream_bytes(h));
-    for (int unit = first; unit <= last; unit++) {
-        held_unit *u = state_unit(h, unit);
-        m->take_acts(m->shape, a, h->config.dev, unit, h->scratch, state_acts(h, u, slot));
-        if (spec_unit(spec, unit).makes_loss) continue;
-        taker take = shared_if(unit == last ||
-                               m->shares_outputs); /* sent to the next stage, or summed over tp */
-        to->outputs[h->index[unit]] =
-            take(a, unit == last ? MEM_MESSAGES : MEM_ACTIVATIONS, stream_bytes(h));
-    }
+    if (receives) to->input = arena_take_exchanged(a, MEM_MESSAGES, stream_bytes(h));
+    for (int n = 0; n < h->count; n++) take_unit(h, a, slot, h->units[n].unit);
 }
 
 /* The buffer in which two stages exchange a tied gradient, segment by segment. */
@@ -415,6 +477,20 @@ held_unit *state_unit(const rank_state *h, int unit) {
 
 void *state_acts(const rank_state *h, const held_unit *u, int slot) {
     return u->acts + (size_t)slot * h->config.model.acts_record;
+}
+
+void state_hold(rank_state *h, int slot, int chunk, int micro) {
+    for (int n = 0; n < h->config.program->slots; n++)
+        if (h->slots[n].chunk == chunk && h->slots[n].micro == micro) h->slots[n].chunk = -1;
+    h->slots[slot].chunk = chunk;
+    h->slots[slot].micro = micro;
+}
+
+const held_slot *state_slot_of(const rank_state *h, int chunk, int micro) {
+    int n = 0;
+    for (; h->slots[n].chunk != chunk || h->slots[n].micro != micro; n++)
+        ASSERT(n < h->config.program->slots - 1);
+    return &h->slots[n];
 }
 
 void *state_keep(const rank_state *h, int keep) {

@@ -2,9 +2,11 @@
  * communication per buffer. The functions that run an instruction are in the module of the dimension that
  * inserts it (zero/zero.h, dp/dp.h, pp/pp.h, tp/reduce.h, model/gpt.h); run/exec.c calls them.
  *
- * Messages and gathers are only started; step_wait completes those that conflict with an instruction's
+ * Messages, gathers and reductions are only started; step_wait completes those that conflict with an instruction's
  * operands (program_operands): a pending write conflicts with any access, a pending read with a write.
- * core/check.c has proved with the same operands that this does not deadlock.
+ * core/check.c has proved with the same operands that this does not deadlock. Reductions are completed in the order
+ * of the program, each after all earlier ones: on all ranks alike, and a shard gets its addends in the order of
+ * micro-batches, whatever the number of buffers.
  * Invariant: only step_create allocates. Cost: a few comparisons per instruction. */
 #ifndef TRINE_STATE_STEP_H
 #define TRINE_STATE_STEP_H
@@ -23,6 +25,18 @@ typedef struct {
     bool write;
 } step_pending;
 
+struct step_run;
+
+/* A REDUCE in progress. */
+typedef struct {
+    instr reduce;
+    operand operands[INSTR_OPERANDS];
+    int operand_count;
+    comm_request requests[FLAT_RANGES];
+    /* What remains to be done on this rank once all requests are complete. */
+    trine_status (*finish)(struct step_run *r, const instr *reduce);
+} step_reduction;
+
 /* Inputs of a step besides its program, and its results. */
 typedef struct {
     const struct sampler *samples;
@@ -36,12 +50,14 @@ typedef struct {
     bool skipped;      /* out: the norm is not finite, UPDATE did nothing */
 } step_io;
 
-typedef struct {
+typedef struct step_run {
     rank_state *state;
     const trine_mesh *mesh;
     device *dev;
     uint64_t seed; /* of dropout */
     step_pending *waits[RESOURCES];
+    step_reduction *reductions; /* a ring, in program order: `reducing` of them from `oldest` on */
+    int room, oldest, reducing;
     /* while running */
     const program *program;
     step_io *io;
@@ -58,10 +74,14 @@ trine_comm *step_axes(const step_run *r, axis_set axes);
 
 /* A new request slot for a communication on a buffer. */
 comm_request *step_start(step_run *r, resource what, int index, bool write);
-/* Completes the communication that conflicts with the instruction's operands. Errors: those of comm_wait. */
+/* Records that REDUCE *i is in progress; the caller starts its requests, one for each range of the unit. */
+step_reduction *step_reduce(step_run *r, const instr *i, trine_status (*finish)(step_run *r, const instr *i));
+/* Completes all reductions. Errors: those of comm_wait and of their `finish`. */
+trine_status step_finish_reductions(step_run *r);
+/* Completes the communication that conflicts with the instruction's operands. Errors: as above. */
 trine_status step_wait(step_run *r, const instr *i);
 /* Completes all pending communication; without `sends` all but sends, whose peer may not have arrived yet.
- * Errors: those of comm_wait. */
+ * Errors: as above. */
 trine_status step_drain(step_run *r, bool sends);
 
 #endif

@@ -5,6 +5,7 @@
 #include "base/options.h"
 #include "base/output.h"
 #include "base/status.h"
+#include "core/spec.h"
 #include "device/device.h"
 
 /* The command line of the example trainers, as one table. */
@@ -45,9 +46,20 @@ static const trine_dtype grad_types[] = {TRINE_F32, TRINE_BF16, TRINE_F16};
 /* Values that the rows fill besides the caller's structs. */
 typedef struct {
     int model, device, grads; /* indices of names */
+    const char *schedule;     /* a name, or a file */
 } choices;
 
+static choices default_choices(void) {
+    return (choices){.schedule = schedules[trine_config_default().parallel.schedule]};
+}
+
 #define CLI_ROWS 96
+
+/* Returns count. */
+static size_t put_rows(option *rows, const option *own, size_t count) {
+    memcpy(rows, own, count * sizeof *rows);
+    return count;
+}
 
 static size_t model_rows(option *rows, trine_model *m, choices *c) {
     const option own[] = {
@@ -74,8 +86,7 @@ static size_t model_rows(option *rows, trine_model *m, choices *c) {
         OPTION_DOUBLE("attention-dropout", NULL, &m->attention_dropout, "P", 0, 1,
                       "dropout probability of attention probabilities"),
     };
-    memcpy(rows, own, sizeof own);
-    return sizeof own / sizeof *own;
+    return put_rows(rows, own, sizeof own / sizeof *own);
 }
 
 static size_t parallel_rows(option *rows, trine_parallel *p, choices *c) {
@@ -89,7 +100,12 @@ static size_t parallel_rows(option *rows, trine_parallel *p, choices *c) {
             OPTION_CHOICE("zero", "zero-stage", &p->zero, zeros,
                           "ZeRO stage, shards over dp: 1 optimizer state, 2 also gradients, 3 also "
                           "parameters"),
-        OPTION_CHOICE("schedule", NULL, &p->schedule, schedules, "pipeline schedule"),
+        OPTION_STRING(
+            "schedule", NULL, &c->schedule, "NAME|FILE",
+            "pipeline schedule: naive, gpipe, 1f1b, interleaved, zb, zbv, v-half, bfs, or "
+            "a file in the CSV of torch.distributed.pipelining"),
+        OPTION_INT("num-virtual-stages-per-pipeline-rank", NULL, &p->virtual_stages, "N", 0,
+                   STAGE_CHUNKS, "model chunks per pipeline stage; 0: as the schedule"),
         OPTION_FLAG(
             "split-backward", NULL, &p->split_backward,
             "send the gradient of a block's input before computing its parameter gradients"),
@@ -98,13 +114,26 @@ static size_t parallel_rows(option *rows, trine_parallel *p, choices *c) {
                       "the head; otherwise balanced by cost"),
         OPTION_INT("gather-buffers", NULL, &p->gather_buffers, "N", 1, 30000,
                    "ZeRO-3: buffers for gathered parameters, per buffer class"),
+        OPTION_INT("reduce-buffers", NULL, &p->reduce_buffers, "N", 1, 30000,
+                   "ZeRO-2 and 3: buffers for gradients to reduce, per buffer class"),
         OPTION_FLAG("sequence-parallel", NULL, &p->sequence_parallel,
                     "shard activations along the sequence between TP regions"),
         OPTION_CHOICE("recompute-granularity", NULL, &p->recompute, recomputes,
                       "activations to recompute in the backward pass; selective: norms and GELUs; "
                       "full: the full unit"),
+        OPTION_FLAG("keep-recomputed", NULL, &p->keep_recomputed,
+                    "full recomputation: keep recomputed values until the schedule computes "
+                    "parameter gradients; takes memory"),
         OPTION_INT("loss-chunk", NULL, &p->loss_chunk, "N", 0, INT_MAX,
                    "rows of logits computed at a time; 0: from the vocabulary size and the device"),
+    };
+    memcpy(rows, own, sizeof own);
+    return sizeof own / sizeof *own;
+}
+
+/* How ranks run and communicate; continues the heading of parallel_rows. */
+static size_t rank_rows(option *rows, trine_parallel *p, choices *c) {
+    const option own[] = {
         OPTION_INT("ranks-per-node", NULL, &p->ranks_per_node, "N", 0, INT_MAX,
                    "ranks per node; 0: as detected by MPI"),
         OPTION_CHOICE(
@@ -134,8 +163,7 @@ static size_t parallel_rows(option *rows, trine_parallel *p, choices *c) {
         OPTION_FLAG("one-queue", NULL, &p->one_queue,
                     "run the programs made for NCCL: one queue per device, messages in groups"),
     };
-    memcpy(rows, own, sizeof own);
-    return sizeof own / sizeof *own;
+    return put_rows(rows, own, sizeof own / sizeof *own);
 }
 
 static size_t precision_rows(option *rows, trine_precision *p, choices *c) {
@@ -157,8 +185,7 @@ static size_t precision_rows(option *rows, trine_precision *p, choices *c) {
         OPTION_INT("hysteresis", NULL, &p->hysteresis, "N", 1, INT_MAX,
                    "dynamic loss scale: overflows before it is halved"),
     };
-    memcpy(rows, own, sizeof own);
-    return sizeof own / sizeof *own;
+    return put_rows(rows, own, sizeof own / sizeof *own);
 }
 
 static size_t training_rows(option *rows, trine_config *config) {
@@ -194,8 +221,7 @@ static size_t training_rows(option *rows, trine_config *config) {
         OPTION_U64("seed", NULL, &config->data.seed, "N",
                    "random seed of initial parameters and sample order"),
     };
-    memcpy(rows, own, sizeof own);
-    return sizeof own / sizeof *own;
+    return put_rows(rows, own, sizeof own / sizeof *own);
 }
 
 static size_t checkpoint_rows(option *rows, trine_checkpoint *c) {
@@ -216,8 +242,7 @@ static size_t checkpoint_rows(option *rows, trine_checkpoint *c) {
         OPTION_DOUBLE("max-minutes", "exit-duration-in-mins", &c->max_minutes, "X", 0, INFINITY,
                       "save and exit with status 75 after this many minutes; 0: never"),
     };
-    memcpy(rows, own, sizeof own);
-    return sizeof own / sizeof *own;
+    return put_rows(rows, own, sizeof own / sizeof *own);
 }
 
 static size_t run_rows(option *rows, trine_config *config, trine_run *r) {
@@ -249,16 +274,20 @@ static size_t run_rows(option *rows, trine_config *config, trine_run *r) {
             "print every stage's program, or the model's layers, then exit; no mpirun needed"),
         OPTION_INT("ranks", NULL, &r->ranks, "N", 0, INT_MAX,
                    "number of ranks assumed by --dry-run and --explain; 0: dp x tp x pp"),
+        OPTION_STRING(
+            "export-schedule", NULL, &r->export_schedule, "FILE",
+            "write the schedule in the CSV of torch.distributed.pipelining, replacing the "
+            "file; also with --dry-run and --explain"),
         OPTION_FLAG("help", "h", &r->help, "print this help and exit"),
     };
-    memcpy(rows, own, sizeof own);
-    return sizeof own / sizeof *own;
+    return put_rows(rows, own, sizeof own / sizeof *own);
 }
 
 static options make_table(const char *program, option rows[CLI_ROWS], trine_config *config,
                           trine_run *run, choices *c) {
     size_t count = model_rows(rows, &config->model, c);
     count += parallel_rows(rows + count, &config->parallel, c);
+    count += rank_rows(rows + count, &config->parallel, c);
     count += precision_rows(rows + count, &config->precision, c);
     count += training_rows(rows + count, config);
     count += checkpoint_rows(rows + count, &run->checkpoint);
@@ -300,10 +329,25 @@ static trine_run default_run(void) {
     return (trine_run){.log_interval = 1};
 }
 
+/* A name of the list, or a file, whose name has a dot or a slash. */
+static trine_status choose_schedule(const choices *c, trine_parallel *p) {
+    for (int s = 0; s < TRINE_SCHEDULES; s++) {
+        if (strcmp(c->schedule, schedules[s])) continue;
+        p->schedule = (trine_schedule)s;
+        return TRINE_OK;
+    }
+    CHECK(strpbrk(c->schedule, "./"), TRINE_EINVAL,
+          "unknown --schedule %s (valid: naive, gpipe, 1f1b, interleaved, zb, zbv, v-half, bfs, or "
+          "a file such as order.csv)",
+          c->schedule);
+    p->schedule_file = c->schedule;
+    return TRINE_OK;
+}
+
 /* Parses twice: the first pass finds the preset, whose sizes the other options override in the second. */
 static trine_status parse(int argc, char **argv, trine_config *config, trine_run *run) {
     option rows[CLI_ROWS];
-    choices c = {0};
+    choices c = default_choices();
     options table = make_table(argv[0], rows, config, run, &c);
     *config = trine_config_default();
     *run = default_run();
@@ -312,6 +356,7 @@ static trine_status parse(int argc, char **argv, trine_config *config, trine_run
     *run = default_run();
     if (c.model) TRY(trine_model_preset(&config->model, models[c.model]));
     TRY(options_parse(&table, argc, argv));
+    TRY(choose_schedule(&c, &config->parallel));
     config->parallel.device = devices[c.device];
     config->precision.grads = grad_types[c.grads];
     run->profile |= run->profile_json != NULL;
@@ -326,7 +371,7 @@ trine_status trine_usage(const char *program, FILE *out) {
     option rows[CLI_ROWS];
     trine_config config = trine_config_default();
     trine_run run = default_run();
-    choices c = {0};
+    choices c = default_choices();
     options table = make_table(program, rows, &config, &run, &c);
     options_help(out, &table);
     return status_user(output_flushed(out));

@@ -21,6 +21,7 @@ static trine_status own_strings(trine_trainer *t) {
     TRY(own_string(&t->config.data.data_path, &t->data_path));
     TRY(own_string(&t->config.data.val_data_path, &t->val_path));
     TRY(own_string(&t->config.parallel.cuda_library, &t->library));
+    TRY(own_string(&t->config.parallel.schedule_file, &t->schedule_file));
     return own_string(&t->config.parallel.pp_split, &t->split);
 }
 
@@ -68,7 +69,13 @@ static trine_status make_programs(trine_trainer *t) {
     TRY(compose_all(&t->spec, &t->stages, NULL));
     t->eval_spec = t->spec;
     t->eval_spec.forward_only = true;
-    return compose_all(&t->eval_spec, &t->eval_stages, NULL);
+    TRY(compose_all(&t->eval_spec, &t->eval_stages, NULL));
+    for (int p = 0; p < t->spec.stages; p++) /* an evaluation runs on the buffers of training */
+        CHECK(t->eval_stages[p].slots <= t->stages[p].slots, TRINE_EUNSUPPORTED,
+              "with this schedule in one queue an evaluation needs %d activation slots on stage "
+              "%d, but training has %d",
+              t->eval_stages[p].slots, p, t->stages[p].slots);
+    return TRINE_OK;
 }
 
 /* Announces the size of the windows before the first of them is created. */
@@ -133,7 +140,8 @@ static trine_status setup(trine_trainer *t) {
     trine_world_timeout(t->world, p->timeout);
     trine_world_io_timeout(t->world, p->io_timeout);
     trine_world_transport(t->world, p->transport);
-    trine_status made = trine_mesh_create(&t->mesh, t->world, p->layout, p->ranks_per_node);
+    trine_status made =
+        mesh_create(&t->mesh, t->world, p->layout, p->ranks_per_node, spec_mesh_needs(&t->spec));
     comm_expect(t->world, 0);
     TRY(made);
     comm_audit(t->world, p->audit);
@@ -180,6 +188,7 @@ void trine_trainer_destroy(trine_trainer **trainer) {
     free(t->gpus);
     compose_destroy(&t->spec, &t->stages);
     compose_destroy(&t->eval_spec, &t->eval_stages);
+    pp_place_end(&t->spec);
     if (t->dev) device_close(&t->dev);
     if (t->mesh) trine_mesh_destroy(&t->mesh);
     tokens_close(&t->train.source);
@@ -187,6 +196,7 @@ void trine_trainer_destroy(trine_trainer **trainer) {
     free(t->data_path);
     free(t->val_path);
     free(t->split);
+    free(t->schedule_file);
     free(t->library);
     free(t);
     *trainer = NULL;

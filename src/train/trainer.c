@@ -49,12 +49,16 @@ static void executed(void *context, int kind) {
     profile_executed(context, kind);
 }
 
+static void progressed(void *context) {
+    profile_progressed(context);
+}
+
 /* One step, measured if a profile is active and does not skip it. */
 static trine_status run_step(trine_trainer *t, step_io *step) {
     const program *p = &t->stages[trine_mesh_coord(t->mesh).pp];
     if (!t->profile || !profile_begin(t->profile)) return exec_run(&t->interpreter, p, step);
     exec_measure(&t->interpreter, &t->profile->ops.device,
-                 (exec_observer){t->profile, waited, executed});
+                 (exec_observer){t->profile, waited, executed, progressed});
     trine_status status = exec_run(&t->interpreter, p, step);
     profile_end(t->profile, t->steps + 1);
     exec_measure(&t->interpreter, t->dev, (exec_observer){0});

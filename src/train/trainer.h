@@ -65,7 +65,7 @@ struct trine_trainer {
     uint64_t peak_bytes; /* the largest rank's plan */
     int threads;
     bool cpu_limited; /* the affinity mask has fewer processors than this rank's share of the node */
-    char *data_path, *val_path, *split, *library; /* owned copies of the configuration's strings */
+    char *data_path, *val_path, *split, *schedule_file, *library; /* owned copies of the configuration's strings */
 };
 
 /* Whether `path` is one of the token files, under any name. Not collective. */

@@ -1,6 +1,6 @@
 /* TEST np=8 longer=ckpt timeout=1800 */
-/* Checkpoints between all layouts. A run makes some steps under one of twelve layouts and saves; under
- * each of the twelve another run resumes from it. For every such pair:
+/* Checkpoints between all layouts. A run makes some steps under one of sixteen layouts and saves; under
+ * each of the sixteen another run resumes from it. For every such pair:
  *
 *   memory    the rank state (weights, masters, moments) equals the files, element by element, looked up by
  *             name, row and column; padding and gaps are zero
@@ -12,7 +12,7 @@
  *             tolerance. Layouts with the same order also give equal bits, whatever layout wrote the
  *             checkpoint
  *
- * `make check` takes two dozen pairs and 2 steps, TRINE_FULL=1 (make check-full) all 144, in 16
+ * `make check` takes 32 pairs and 2 steps, TRINE_FULL=1 (make check-full) all 256, in 16
  * bits all 36 instead of 12, and between CPUs and (emulated) GPUs. Ranks that a layout does not use
  * wait. */
 #include "training.h"
@@ -43,6 +43,7 @@ typedef struct {
     trine_layout layout; /* dp, tp, pp */
     trine_zero zero;
     trine_schedule schedule;
+    int virtual;       /* chunks per stage; 0: as the schedule */
     const char *split; /* NULL: by cost */
     trine_recompute recompute;
     bool sequence;
@@ -52,7 +53,7 @@ typedef struct {
     bool gpu;
 } job;
 
-#define MAX_JOBS 12
+#define MAX_JOBS 16
 
 /* Seven layers, a vocabulary of 101 (padded wherever tp is above 1), 24 samples a step. */
 static const job in_fp32[] = {
@@ -87,6 +88,20 @@ static const job in_fp32[] = {
      .schedule = TRINE_GPIPE,
      .split = "2,5",
      .sequence = true},
+    {.layout = {.dp = 1, .tp = 1, .pp = 2},
+     .zero = TRINE_ZERO_1,
+     .schedule = TRINE_INTERLEAVED,
+     .virtual = 3,
+     .split = "e,2,1,1,3,h"},
+    {.layout = {.dp = 1, .tp = 1, .pp = 2}, .zero = TRINE_ZERO_0, .schedule = TRINE_ZBV},
+    {.layout = {.dp = 2, .tp = 1, .pp = 2},
+     .zero = TRINE_ZERO_2,
+     .schedule = TRINE_ZB,
+     .virtual = 2},
+    {.layout = {.dp = 1, .tp = 1, .pp = 4},
+     .zero = TRINE_ZERO_3,
+     .schedule = TRINE_ZBV,
+     .split = "e,1,1,1,1,1,2,h"},
 };
 
 static const job in_all_types[] = {
@@ -158,6 +173,7 @@ static trine_config job_config(const job *j) {
     c.parallel.layout = j->layout;
     c.parallel.zero = j->zero;
     c.parallel.schedule = j->schedule;
+    c.parallel.virtual_stages = j->virtual;
     c.parallel.pp_split = j->split;
     c.parallel.recompute = j->recompute;
     c.parallel.sequence_parallel = j->sequence;
@@ -181,9 +197,9 @@ static const char *describe(const job *j) {
     static const char *const types[] = {
         [TRINE_F32] = "fp32", [TRINE_BF16] = "bf16", [TRINE_F16] = "fp16"};
     char *out = text[next++ % 2];
-    snprintf(out, sizeof text[0], "dp %d tp %d pp %d zero %d split %s %s", j->layout.dp,
-             j->layout.tp, j->layout.pp, (int)j->zero, j->split ? j->split : "by cost",
-             types[j->type]);
+    snprintf(out, sizeof text[0], "dp %d tp %d pp %d zero %d schedule %d split %s %s", j->layout.dp,
+             j->layout.tp, j->layout.pp, (int)j->zero, (int)j->schedule,
+             j->split ? j->split : "by cost", types[j->type]);
     return out;
 }
 
@@ -570,7 +586,7 @@ static void run_matrix(const job *jobs, int count) {
 
 #define RUN(jobs) run_matrix((jobs), sizeof(jobs) / sizeof *(jobs))
 
-static void twelve_layouts(void **state) {
+static void sixteen_layouts(void **state) {
     (void)state;
     RUN(in_fp32);
 }
@@ -612,7 +628,7 @@ static int teardown(void **state) {
 
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(twelve_layouts, setup, teardown),
+        cmocka_unit_test_setup_teardown(sixteen_layouts, setup, teardown),
         cmocka_unit_test_setup_teardown(six_of_all_types, setup, teardown),
         cmocka_unit_test_setup_teardown(from_device_to_device, setup, teardown),
     };

@@ -62,6 +62,7 @@ static void machines_are_not_in_it(void **state) {
     b.parallel.audit = b.parallel.serial = true;
     b.parallel.transport = TRINE_TRANSPORT_MPI;
     b.parallel.gather_buffers = 5;
+    b.parallel.reduce_buffers = 5;
     b.eval_iters = 99;
     char *x = printed(&a), *y = printed(&b);
     assert_string_equal(x, y);

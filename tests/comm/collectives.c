@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "base/half.h"
+#include "base/status.h"
 #include "comm/api/comm.h"
 
 #define GUARD 64 /* bytes on both sides of a buffer that must not change */
@@ -293,6 +294,33 @@ static bool expect_all_to_all(const job *j, size_t i, void *element) {
     return true;
 }
 
+/* Between start and wait the group makes a blocking reduction, over other buffers, and no rank waits for
+ * more than the others' starts. */
+static trine_status finish_started(const job *j, comm_request *request) {
+    int32_t sum = j->rank;
+    TRY(comm_progress(comm_world(j->comm)));
+    TRY(trine_all_reduce(j->comm, &sum, &sum, 1, TRINE_I32, TRINE_SUM));
+    assert_int_equal(sum, j->size * (j->size - 1) / 2);
+    TRY(comm_progress(comm_world(j->comm)));
+    TRY(comm_wait(request));
+    assert_false(comm_reducing(comm_world(j->comm)));
+    return TRINE_OK;
+}
+
+static trine_status run_all_reduce_start(const job *j) {
+    comm_request request = {0};
+    TRY(comm_all_reduce_start(j->comm, addr(j->dst), addr(j->src), j->count, j->type, j->op,
+                              &request));
+    return finish_started(j, &request);
+}
+
+static trine_status run_reduce_scatter_start(const job *j) {
+    comm_request request = {0};
+    TRY(comm_reduce_scatter_start(j->comm, addr(j->dst), addr(j->src), j->count, j->type, j->op,
+                                  &request));
+    return finish_started(j, &request);
+}
+
 static const row rows[] = {
     /* name            src    dst    split  rooted reduces */
     {"all_reduce", true, true, false, false, true, run_all_reduce, expect_all_reduce},
@@ -303,6 +331,9 @@ static const row rows[] = {
     {"gather", false, true, true, true, false, run_gather, expect_gather},
     {"reduce_scatter", true, false, true, false, true, run_reduce_scatter, expect_reduce_scatter},
     {"all_to_all", true, true, true, false, false, run_all_to_all, expect_all_to_all},
+    {"all_reduce_start", true, true, false, false, true, run_all_reduce_start, expect_all_reduce},
+    {"reduce_scatter_start", true, false, true, false, true, run_reduce_scatter_start,
+     expect_reduce_scatter},
 };
 #define ROWS (sizeof rows / sizeof *rows)
 
@@ -511,6 +542,7 @@ static void all_reduce_threshold_in(void) {
             j.type = TRINE_F32;
             j.count = count;
             run_case(&rows[0], &j, in_place);
+            run_case(&rows[ROWS - 2], &j, in_place);
         }
     leave(&mesh);
 }

@@ -1,23 +1,40 @@
 /* TEST np=1,2,4,8 */
 /* The mesh: coordinates and groups of all ranks, and that every group carries messages
- * between exactly its members. The members are computed here by search over all ranks. */
+ * between exactly its members. The members are computed here by search over all ranks. The lanes of
+ * pipelines of 2 to 8 stages, with and without a ring and edges back, over every transport of the host. */
 #include "harness.h"
 
+#include <mpi.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "comm/api/comm.h"
 
+static trine_world *part; /* of harness_world; NULL: all of it */
+
+static trine_world *world(void) {
+    return part ? part : harness_world;
+}
+
 static int world_size(void) {
-    return trine_world_size(harness_world);
+    return trine_world_size(world());
 }
 
 static int world_rank(void) {
-    return trine_world_rank(harness_world);
+    return trine_world_rank(world());
 }
 
-/* The number of neighbours in a tp group that form a part. */
-static int part = 1;
+/* Of the mesh that is checked. */
+static mesh_needs needs;
+static int per_node; /* 0: all ranks on one node */
+
+/* MPI's splits so far (the profiling interface, MPI 3.1 chapter 14). */
+static int splits;
+
+int MPI_Comm_split(MPI_Comm comm, int color, int key, MPI_Comm *made) {
+    splits++;
+    return PMPI_Comm_split(comm, color, key, made);
+}
 
 /* ---- Expected groups ------------------------------------------------------------------------- */
 
@@ -33,8 +50,15 @@ static bool same_but_pp(trine_coord a, trine_coord b) {
     return a.dp == b.dp && a.tp == b.tp;
 }
 
-static bool is_end(trine_layout l, trine_coord a) {
-    return a.pp == 0 || a.pp == l.pp - 1;
+static bool is_tied(trine_coord a) {
+    return needs.tie[0] != needs.tie[1] && (a.pp == needs.tie[0] || a.pp == needs.tie[1]);
+}
+
+/* Whether an edge from one stage to the next, or one back, leads from a to b. */
+static bool leads(trine_layout l, trine_coord a, trine_coord b, bool back) {
+    if (!same_but_pp(a, b)) return false;
+    if (back) return needs.back && a.pp == b.pp + 1;
+    return b.pp == a.pp + 1 || (needs.ring && a.pp == l.pp - 1 && b.pp == 0);
 }
 
 /* Whether b is in a's group. */
@@ -45,16 +69,23 @@ static bool together(trine_group group, trine_layout l, trine_coord a, trine_coo
     case TRINE_DP: return same_but_dp(a, b);
     case TRINE_TP: return same_but_tp(a, b);
     case TRINE_PP: return same_but_pp(a, b);
-    case TRINE_TP_PART: return self || (same_but_tp(a, b) && a.tp / part == b.tp / part);
-    case TRINE_TIE: return self || (same_but_pp(a, b) && is_end(l, a) && is_end(l, b));
+    case TRINE_TP_PART:
+        return self || (same_but_tp(a, b) && a.tp / needs.tp_part == b.tp / needs.tp_part);
+    case TRINE_TIE: return self || (same_but_pp(a, b) && is_tied(a) && is_tied(b));
     case TRINE_ACT_IN:
-    case TRINE_GRAD_OUT: return self || (same_but_pp(a, b) && b.pp == a.pp - 1);
+    case TRINE_GRAD_OUT: return self || leads(l, b, a, false);
     case TRINE_ACT_OUT:
-    case TRINE_GRAD_IN: return self || (same_but_pp(a, b) && b.pp == a.pp + 1);
+    case TRINE_GRAD_IN: return self || leads(l, a, b, false);
+    case TRINE_BACK_ACT_IN:
+    case TRINE_BACK_GRAD_OUT: return self || leads(l, b, a, true);
+    case TRINE_BACK_ACT_OUT:
+    case TRINE_BACK_GRAD_IN: return self || leads(l, a, b, true);
     case TRINE_NODE:
+        return !per_node ||
+               trine_layout_rank(l, a) / per_node == trine_layout_rank(l, b) / per_node;
     case TRINE_GROUPS: break;
     }
-    return true; /* the tests run on one node */
+    return false;
 }
 
 static void check_group(const trine_mesh *mesh, trine_group group) {
@@ -70,7 +101,7 @@ static void check_group(const trine_mesh *mesh, trine_group group) {
     }
     assert_int_equal(n, trine_comm_size(comm));
     assert_int_equal(comm_group(comm), group);
-    assert_ptr_equal(comm_world(comm), harness_world);
+    assert_ptr_equal(comm_world(comm), world());
 }
 
 /* Each member contributes its world rank; all members must receive all of them, in order. */
@@ -82,38 +113,97 @@ static void check_gather(const trine_mesh *mesh, trine_group group) {
         assert_int_equal(all[i], comm_world_rank(comm, i));
 }
 
-/* Both directions at once along the whole pipeline, as a stage that starts its receives early. */
-static void check_edges(const trine_mesh *mesh) {
-    trine_coord c = trine_mesh_coord(mesh);
-    trine_layout l = trine_mesh_layout(mesh);
-    int32_t own = world_rank(), act = -1, grad = -1;
-    comm_request requests[4];
-    memset(requests, 0, sizeof requests);
-    OK(comm_recv_start(trine_mesh_group(mesh, TRINE_ACT_IN), &act, 1, TRINE_I32, 0, &requests[0]));
-    OK(comm_recv_start(trine_mesh_group(mesh, TRINE_GRAD_IN), &grad, 1, TRINE_I32, 1,
-                       &requests[1]));
-    OK(comm_send_start(trine_mesh_group(mesh, TRINE_ACT_OUT), &own, 1, TRINE_I32, 1, &requests[2]));
-    OK(comm_send_start(trine_mesh_group(mesh, TRINE_GRAD_OUT), &own, 1, TRINE_I32, 0,
-                       &requests[3]));
-    for (int i = 0; i < 4; i++) OK(comm_wait(&requests[i]));
-    int before = trine_layout_rank(l, (trine_coord){.dp = c.dp, .tp = c.tp, .pp = c.pp - 1});
-    int after = trine_layout_rank(l, (trine_coord){.dp = c.dp, .tp = c.tp, .pp = c.pp + 1});
-    assert_int_equal(act, c.pp > 0 ? before : -1);
-    assert_int_equal(grad, c.pp < l.pp - 1 ? after : -1);
+/* ---- Lanes ----------------------------------------------------------------------------------- */
+
+enum { LANES = 4, TURNS = 3, LONG = 3000 }; /* ints: more than a message that shm copies */
+
+/* Where a stage sends, and what its peer calls the same lane. */
+static const struct {
+    trine_group out, in;
+} lanes[LANES] = {
+    {TRINE_ACT_OUT, TRINE_ACT_IN},
+    {TRINE_GRAD_OUT, TRINE_GRAD_IN},
+    {TRINE_BACK_ACT_OUT, TRINE_BACK_ACT_IN},
+    {TRINE_BACK_GRAD_OUT, TRINE_BACK_GRAD_IN},
+};
+
+static int32_t word(int sender, int lane, int turn, int at) {
+    return ((sender * LANES + lane) * TURNS + turn) * LONG + at;
 }
 
-static void check_mesh(trine_layout l, int tp_part) {
+/* The world rank of the other member; -1: there is none. */
+static int other_of(const trine_comm *comm) {
+    if (trine_comm_size(comm) == 1) return -1;
+    return comm_world_rank(comm, 1 - trine_comm_rank(comm));
+}
+
+/* A message in each of these: one short, one long, one long in a window. */
+typedef struct {
+    int32_t *data[TURNS];
+    comm_request request[TURNS];
+} end_of_lane;
+
+static const int counts[TURNS] = {1, LONG, LONG};
+
+static void place_ends(end_of_lane *ends, int n, int32_t *plain, int32_t *window) {
+    for (int e = 0; e < n; e++)
+        for (int t = 0; t < TURNS; t++)
+            ends[e].data[t] = (t < 2 ? plain + t * LONG : window) + e * 2 * LONG;
+}
+
+/* Messages in both directions of all lanes at once, as of a stage that starts its receives early. */
+static void check_lanes(trine_mesh *mesh) {
+    static int32_t plain[2 * LANES * 2 * LONG];
+    end_of_lane out[LANES], in[LANES];
+    void *window;
+    memset(plain, 0xff, sizeof plain);
+    memset(out, 0, sizeof out);
+    memset(in, 0, sizeof in);
+    OK(trine_mesh_alloc(mesh, &window, sizeof plain));
+    place_ends(out, LANES, plain, window);
+    place_ends(in, LANES, plain + LANES * 2 * LONG, (int32_t *)window + LANES * 2 * LONG);
+    for (int n = 0; n < LANES; n++)
+        for (int t = 0; t < TURNS; t++) {
+            trine_comm *from = trine_mesh_group(mesh, lanes[n].in);
+            OK(comm_recv_start(from, in[n].data[t], (size_t)counts[t], TRINE_I32,
+                               1 - trine_comm_rank(from), &in[n].request[t]));
+        }
+    for (int n = 0; n < LANES; n++)
+        for (int t = 0; t < TURNS; t++) {
+            trine_comm *to = trine_mesh_group(mesh, lanes[n].out);
+            for (int i = 0; i < counts[t]; i++) out[n].data[t][i] = word(world_rank(), n, t, i);
+            OK(comm_send_start(to, out[n].data[t], (size_t)counts[t], TRINE_I32,
+                               1 - trine_comm_rank(to), &out[n].request[t]));
+        }
+    for (int n = 0; n < LANES; n++)
+        for (int t = 0; t < TURNS; t++) {
+            int from = other_of(trine_mesh_group(mesh, lanes[n].in));
+            OK(comm_wait(&in[n].request[t]));
+            for (int i = 0; from >= 0 && i < counts[t]; i++)
+                assert_int_equal(in[n].data[t][i], word(from, n, t, i));
+        }
+    for (int n = 0; n < LANES; n++)
+        for (int t = 0; t < TURNS; t++) OK(comm_wait(&out[n].request[t]));
+    trine_mesh_free(mesh, &window);
+}
+
+/* ---- Meshes ---------------------------------------------------------------------------------- */
+
+static void check_mesh(trine_layout l, trine_transport transport) {
     trine_mesh *mesh;
-    part = tp_part;
-    OK(mesh_create(&mesh, harness_world, l, 0, part));
+    trine_world_transport(world(), transport);
+    OK(mesh_create(&mesh, world(), l, per_node, needs));
     trine_coord c = trine_mesh_coord(mesh);
     assert_int_equal((c.pp * l.dp + c.dp) * l.tp + c.tp, world_rank());
     for (trine_group g = 0; g < TRINE_GROUPS; g++) check_group(mesh, g);
     const trine_group gathers[] = {TRINE_WORLD,   TRINE_DP,  TRINE_TP,  TRINE_PP,
                                    TRINE_TP_PART, TRINE_TIE, TRINE_NODE};
     for (size_t i = 0; i < sizeof gathers / sizeof *gathers; i++) check_gather(mesh, gathers[i]);
-    check_edges(mesh);
-    assert_int_equal(mesh_node_count(mesh), 1);
+    check_lanes(mesh);
+    assert_int_equal(mesh_node_count(mesh),
+                     per_node ? (world_size() + per_node - 1) / per_node : 1);
+    size_t bytes = mesh_transport_bytes(mesh), plan = comm_transport_bytes(l, c, transport, needs);
+    assert_true(per_node ? bytes <= plan : bytes == plan);
     trine_mesh_destroy(&mesh);
     assert_null(mesh);
 }
@@ -128,10 +218,96 @@ static void every_layout(void **state) {
             for (int pp = 1; pp <= n; pp++)
                 for (int p = 1; dp * tp * pp == n && p <= tp; p++) {
                     if (tp % p) continue;
-                    check_mesh((trine_layout){.dp = dp, .tp = tp, .pp = pp}, p);
+                    trine_layout l = {.dp = dp, .tp = tp, .pp = pp};
+                    needs = mesh_needs_default(l);
+                    needs.tp_part = p;
+                    check_mesh(l, TRINE_TRANSPORT_AUTO);
+                    needs.ring = pp > 2;
+                    needs.back = needs.ring || pp > 1;
+                    if (p == 1 && pp > 1 && pp < n) check_mesh(l, TRINE_TRANSPORT_AUTO);
                     layouts++;
                 }
     assert_true(layouts >= 1);
+}
+
+/* A pipeline over the whole world. */
+static void check_pipeline(void) {
+    static const struct {
+        trine_transport transport;
+        int per_node;
+    } modes[] = {{TRINE_TRANSPORT_MPI, 0},
+                 {TRINE_TRANSPORT_SHM, 0},
+                 {TRINE_TRANSPORT_AUTO, 0},
+                 {TRINE_TRANSPORT_AUTO, 2}};
+    trine_layout l = {.dp = 1, .tp = 1, .pp = world_size()};
+    for (int m = 0; m < 4; m++)
+        for (int ring = 0; ring < 2; ring++)
+            for (int back = 0; back < 2; back++) {
+                needs = mesh_needs_default(l);
+                needs.ring = ring;
+                needs.back = back;
+                per_node = modes[m].per_node;
+                if (ring && l.pp < 3) continue;
+                check_mesh(l, modes[m].transport);
+            }
+    needs = mesh_needs_default(l);
+    needs.tie[0] = l.pp - 1;
+    needs.tie[1] = l.pp / 3; /* the stages of a tie come in any order */
+    check_mesh(l, TRINE_TRANSPORT_AUTO);
+    needs.tie[1] = -1;
+    check_mesh(l, TRINE_TRANSPORT_AUTO);
+    per_node = 0;
+}
+
+/* Of 1, 2, 4, 8 stages, and in parts of the world of 3, 5 and 1. */
+static void every_lane(void **state) {
+    (void)state;
+    int n = world_size(), first = n / 2 + 1;
+    check_pipeline();
+    if (n < 4) return;
+    OK(comm_world_split(&part, harness_world, trine_world_rank(harness_world) >= first));
+    check_pipeline();
+    trine_world_destroy(&part);
+}
+
+/* Splits of MPI for a mesh, and the plan's bytes on this rank. */
+static size_t cost_of(bool ring, bool back, int *made) {
+    trine_mesh *mesh;
+    trine_layout l = {.dp = 1, .tp = 1, .pp = world_size()};
+    int before = splits;
+    needs = mesh_needs_default(l);
+    needs.ring = ring;
+    needs.back = back;
+    trine_world_transport(world(), TRINE_TRANSPORT_SHM);
+    OK(mesh_create(&mesh, world(), l, 0, needs));
+    *made = splits - before;
+    size_t bytes = mesh_transport_bytes(mesh);
+    trine_mesh_destroy(&mesh);
+    return bytes;
+}
+
+/* A job of one chunk a stage: dp, tp, pp, tie, twice two for its edges, node, and the node of the windows; and
+ * no control memory but that of these groups. */
+static void nothing_is_made_that_no_job_needs(void **state) {
+    (void)state;
+    int n = world_size(), stage = world_rank(), made;
+    if (n < 3) return;
+    size_t plain = cost_of(false, false, &made);
+    assert_int_equal(made, 10);
+    size_t ring = cost_of(true, false, &made);
+    assert_int_equal(made, 12);
+    assert_true(stage == 0 || stage == n - 1 ? ring > plain : ring == plain);
+    size_t back = cost_of(false, true, &made);
+    assert_int_equal(made, 14);
+    assert_true(back > plain);
+    trine_mesh *mesh;
+    trine_world_transport(world(), TRINE_TRANSPORT_SHM);
+    OK(trine_mesh_create(&mesh, world(), (trine_layout){.dp = 1, .tp = 1, .pp = n}, 0));
+    assert_int_equal(mesh_transport_bytes(mesh), plain);
+    needs = (mesh_needs){.tp_part = 1, .tie = {0, n - 1}};
+    for (trine_group g = 0; g < TRINE_GROUPS; g++) check_group(mesh, g);
+    trine_mesh_destroy(&mesh);
+    trine_world_transport(world(), TRINE_TRANSPORT_AUTO);
 }
 
 static void coordinates(void **state) {
@@ -161,8 +337,16 @@ static void refused_layouts(void **state) {
     /* A product that overflows must not happen to be right. */
     trine_layout huge = {.dp = 1 << 30, .tp = 1 << 30, .pp = 1 << 30};
     REFUSED(trine_mesh_create(&mesh, harness_world, huge, 0), TRINE_EINVAL, "the job has");
-    REFUSED(mesh_create(&mesh, harness_world, (trine_layout){.dp = 1, .tp = n, .pp = 1}, 0, n + 1),
+    trine_layout all_tp = {.dp = 1, .tp = n, .pp = 1}, pair = {.dp = n / 2, .tp = 1, .pp = 2};
+    REFUSED(mesh_create(&mesh, harness_world, all_tp, 0,
+                        (mesh_needs){.tp_part = n + 1, .tie = {-1, -1}}),
             TRINE_EINVAL, "is not divisible into parts of");
+    REFUSED(mesh_create(&mesh, harness_world, all_tp, 0, (mesh_needs){.tp_part = 1, .tie = {0, 1}}),
+            TRINE_EINVAL, "stages 0 and 1 cannot share a matrix: the mesh has 1");
+    if (n > 1)
+        REFUSED(
+            mesh_create(&mesh, harness_world, pair, 0, (mesh_needs){.tp_part = 1, .ring = true}),
+            TRINE_EINVAL, "pp 2: a ring has at least 3 stages");
     REFUSED(trine_mesh_create(&mesh, harness_world, (trine_layout){.dp = n, .tp = 1, .pp = 1}, -1),
             TRINE_EINVAL, "ranks per node");
     assert_null(mesh);
@@ -194,8 +378,12 @@ static void host_names(void **state) {
 
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_layout),    cmocka_unit_test(coordinates),
-        cmocka_unit_test(refused_layouts), cmocka_unit_test(nodes_by_override),
+        cmocka_unit_test(every_layout),
+        cmocka_unit_test(every_lane),
+        cmocka_unit_test(nothing_is_made_that_no_job_needs),
+        cmocka_unit_test(coordinates),
+        cmocka_unit_test(refused_layouts),
+        cmocka_unit_test(nodes_by_override),
         cmocka_unit_test(host_names),
     };
     return HARNESS_RUN(argc, argv, tests);

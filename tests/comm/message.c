@@ -99,7 +99,9 @@ static trine_comm *setup_comm(trine_mesh **mesh) {
     trine_world_transport(harness_world, messages ? TRINE_TRANSPORT_MPI
                                          : nodes  ? TRINE_TRANSPORT_AUTO
                                                   : TRINE_TRANSPORT_SHM);
-    OK(trine_mesh_create(mesh, harness_world, all_pp, nodes ? 2 : 0));
+    mesh_needs needs = mesh_needs_default(all_pp);
+    needs.back = current == REACHED;
+    OK(mesh_create(mesh, harness_world, all_pp, nodes ? 2 : 0, needs));
     if (current >= DEVICE_MESSAGES)
         split_device_create(&split_dev, *mesh, POOL_BYTES, POOL_BYTES, 0);
     else
@@ -365,8 +367,41 @@ static void messages_leave_the_device(void **state) {
     for (int i = 0; i < N; i++) assert_int_equal(in[i], last * N + i);
     assert_true(taken == 2 && split_dev.read == 0 && split_dev.written == 0);
     trine_comm *edge = trine_mesh_group(mesh, rank > 0 ? TRINE_ACT_IN : TRINE_ACT_OUT);
+    trine_comm *back = trine_mesh_group(mesh, rank > 0 ? TRINE_BACK_ACT_OUT : TRINE_BACK_ACT_IN);
     assert_string_equal(trine_comm_transport(edge), "gpu mpi");
+    assert_string_equal(trine_comm_transport(back), "gpu mpi");
     assert_string_equal(trine_comm_transport(comm), "staged shm");
+    leave(&mesh);
+    current = MESSAGES;
+}
+
+/* More messages than an outbox has places leave a rank that never waits, if it lets them advance: the receiver says in
+ * the sender's memory that it has all of them. */
+static void queued_sends_leave(void **state) {
+    (void)state;
+    enum { MANY = 9, PATIENCE = 20 };
+    trine_mesh *mesh;
+    current = WINDOWS;
+    trine_comm *comm = setup_comm(&mesh);
+    int rank = trine_comm_rank(comm);
+    char *place = pool + POOL_BYTES / 2;
+    _Atomic int *done =
+        (_Atomic int *)(void *)(rank == 1 ? mesh_peer_memory(mesh, place, 0) : place);
+    comm_request sent[MANY] = {{0}};
+    int32_t number[MANY];
+    for (int m = 0; m < MANY; m++) number[m] = m;
+    for (int m = 0; rank == 0 && m < MANY; m++)
+        OK(comm_send_start(comm, &number[m], 1, TRINE_I32, 1, &sent[m]));
+    for (time_t end = time(NULL) + PATIENCE; rank == 0 && !*done && time(NULL) < end;)
+        OK(comm_progress(harness_world));
+    for (int32_t m = 0, got; rank == 1 && m < MANY; m++) {
+        OK(trine_recv(comm, &got, 1, TRINE_I32, 0));
+        assert_int_equal(got, m);
+        if (m == MANY - 1) *done = 1;
+    }
+    if (rank == 0) assert_int_equal(*done, 1);
+    for (int m = 0; m < MANY; m++) OK(comm_wait(&sent[m]));
+    OK(trine_barrier(comm));
     leave(&mesh);
     current = MESSAGES;
 }
@@ -408,7 +443,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(ends_do_nothing),   cmocka_unit_test(many_at_once),
         cmocka_unit_test(gathers_in_flight), cmocka_unit_test(gathers_in_any_order),
         cmocka_unit_test(turns_are_kept),    cmocka_unit_test(messages_leave_the_device),
-        cmocka_unit_test(all_must_be_aware),
+        cmocka_unit_test(all_must_be_aware), cmocka_unit_test(queued_sends_leave),
     };
     return HARNESS_RUN(argc, argv, tests);
 }

@@ -28,6 +28,19 @@ static void make_mesh(trine_layout l, trine_transport transport) {
     OK(trine_mesh_create(&mesh, harness_world, l, 0));
 }
 
+/* A pipeline of all ranks, with a ring if it has 3 stages or more, and edges back. */
+static void enter_lanes(trine_transport transport, gpu_wish wish) {
+    size = trine_world_size(harness_world);
+    rank = trine_world_rank(harness_world);
+    trine_layout l = {.dp = 1, .tp = 1, .pp = size};
+    mesh_needs needs = mesh_needs_default(l);
+    needs.ring = size > 2;
+    needs.back = true;
+    trine_world_transport(harness_world, transport);
+    OK(mesh_create(&mesh, harness_world, l, 0, needs));
+    gpu_device_create(&gpu, mesh, &wish);
+}
+
 static trine_comm *enter(trine_layout l, trine_transport transport, gpu_wish wish) {
     make_mesh(l, transport);
     gpu_device_create(&gpu, mesh, &wish);
@@ -363,6 +376,65 @@ static void lanes_of_an_edge_travel_together(void **state) {
     leave();
 }
 
+/* All lanes that this rank has with the next stage, or with the one before, in one message group, in the same order on
+ * both sides: a lane that is outgoing here is incoming there. Data name their sender and their lane. */
+static void lanes_with(bool next) {
+    enum { BOTH = 4 };
+    static const trine_group here[2][BOTH] = {
+        {TRINE_ACT_IN, TRINE_GRAD_OUT, TRINE_BACK_GRAD_IN, TRINE_BACK_ACT_OUT},
+        {TRINE_ACT_OUT, TRINE_GRAD_IN, TRINE_BACK_GRAD_OUT, TRINE_BACK_ACT_IN}};
+    trine_comm *comm[BOTH];
+    comm_request requests[BOTH] = {{0}};
+    for (int n = 0; n < BOTH; n++) {
+        comm[n] = trine_mesh_group(mesh, here[next][n]);
+        put(n, N, next == (n % 2 == 0) ? 100000 * (rank * BOTH + n) : -1);
+    }
+    OK(comm_group_begin(mesh));
+    for (int n = 0; n < BOTH; n++) {
+        int peer = 1 - trine_comm_rank(comm[n]);
+        if (next == (n % 2 == 0))
+            OK(comm_send_start(comm[n], addr(buffer(n)), N, TRINE_I32, peer, &requests[n]));
+        else
+            OK(comm_recv_start(comm[n], addr(buffer(n)), N, TRINE_I32, peer, &requests[n]));
+    }
+    OK(comm_group_end(mesh));
+    for (int n = 0; n < BOTH; n++) OK(comm_wait(&requests[n]));
+    for (int n = 0; n < BOTH; n++)
+        if (next != (n % 2 == 0) && trine_comm_size(comm[n]) > 1)
+            expect(n, 0, 100000 * ((rank + (next ? 1 : size - 1)) % size * BOTH + n));
+}
+
+/* Every edge in turn, also the one that closes the ring. */
+static void pass_over_all_lanes(void) {
+    for (int edge = 0; edge < size; edge++) {
+        if (rank == edge) lanes_with(true);
+        if (rank == (edge + 1) % size) lanes_with(false);
+    }
+}
+
+static void rings_and_edges_back(void **state) {
+    (void)state;
+    int n = trine_world_size(harness_world), own = trine_world_rank(harness_world);
+    enter_lanes(TRINE_TRANSPORT_AUTO, (gpu_wish){own, BYTES, false});
+    expect_transport(TRINE_ACT_IN, own > 0 || n > 2 ? "nccl" : "self");
+    expect_transport(TRINE_GRAD_IN, own < n - 1 || n > 2 ? "nccl" : "self");
+    expect_transport(TRINE_BACK_ACT_IN, own < n - 1 ? "nccl" : "self");
+    expect_transport(TRINE_BACK_GRAD_IN, own > 0 ? "nccl" : "self");
+    assert_false(comm_gpu_stages(mesh));
+    pass_over_all_lanes();
+    leave();
+    enter_lanes(TRINE_TRANSPORT_AUTO, (gpu_wish){0, BYTES, false});
+    expect_transport(TRINE_BACK_ACT_IN, own < n - 1 ? "staged shm" : "self");
+    expect_transport(TRINE_BACK_GRAD_OUT, own < n - 1 ? "staged shm" : "self");
+    assert_true(comm_gpu_stages(mesh));
+    pass_over_all_lanes();
+    leave();
+    enter_lanes(TRINE_TRANSPORT_MPI, (gpu_wish){own, BYTES, false});
+    expect_transport(TRINE_BACK_ACT_OUT, own > 0 ? "staged mpi" : "self");
+    pass_over_all_lanes();
+    leave();
+}
+
 /* Along a pipeline, each edge with its own stream. */
 static void edges_have_their_own_streams(void **state) {
     (void)state;
@@ -501,6 +573,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(collectives_stand_in_the_queue),
         cmocka_unit_test(gathers_in_flight),
         cmocka_unit_test(lanes_of_an_edge_travel_together),
+        cmocka_unit_test(rings_and_edges_back),
         cmocka_unit_test(edges_have_their_own_streams),
         cmocka_unit_test(hundreds_under_way),
         cmocka_unit_test(first_calls_wait_for_nobody),

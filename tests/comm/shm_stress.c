@@ -1,6 +1,6 @@
 /* TEST np=2,8 */
-/* Shared memory under stress. All ranks make the same random sequence of collectives, gathers and
- * messages over three groups at once (all of them, and pairs and fours of them when there are eight
+/* Shared memory, and messages, under stress. All ranks make the same random sequence of collectives, started
+ * gathers and reductions, and messages over three groups at once (all of them, and pairs and fours of them when there are eight
  * ranks), of random sizes, with buffers in windows, in plain memory or in either, depending on the rank.
  * Ranks are late at random, sometimes so late that the others sleep; the input of a call is
  * overwritten as soon as it returns, and its output is compared element by element. A race that an idle
@@ -55,7 +55,8 @@ typedef struct {
     float *own; /* the input */
     float *dst; /* the output, NULL for a send */
     size_t part;
-    int peer; /* world rank of a message's sender */
+    size_t input; /* elements of own */
+    int peer;     /* world rank of a message's sender */
 } pending;
 
 typedef struct {
@@ -106,11 +107,14 @@ static void expect(const stress *s, uint64_t call, const char *what, size_t i, f
 }
 
 /* In rank order. */
-static float sum(const stress *s, const trine_comm *comm, size_t i) {
-    float sum = value(s->call, comm_world_rank(comm, 0), i);
-    for (int r = 1; r < trine_comm_size(comm); r++)
-        sum += value(s->call, comm_world_rank(comm, r), i);
+static float sum_of(uint64_t call, const trine_comm *comm, size_t i) {
+    float sum = value(call, comm_world_rank(comm, 0), i);
+    for (int r = 1; r < trine_comm_size(comm); r++) sum += value(call, comm_world_rank(comm, r), i);
     return sum;
+}
+
+static float sum(const stress *s, const trine_comm *comm, size_t i) {
+    return sum_of(s->call, comm, i);
 }
 
 /* ---- Calls that block ------------------------------------------------------------------------ */
@@ -269,7 +273,13 @@ static void finish(stress *s, pending *p) {
     trine_tally_kind kind = r->kind;
     const trine_comm *comm = r->comm;
     OK(comm_wait(&p->request));
-    if (p->own) spoil(p->own, p->part);
+    /* In place only the part that is not the output. */
+    bool reduces = kind == TRINE_TALLY_ALL_REDUCE || kind == TRINE_TALLY_REDUCE_SCATTER;
+    bool in_place = reduces && p->dst >= p->own && p->dst < p->own + p->input;
+    if (p->own && !in_place) spoil(p->own, p->input);
+    size_t first = kind == TRINE_TALLY_REDUCE_SCATTER ? (size_t)trine_comm_rank(comm) * p->part : 0;
+    for (size_t i = 0; p->dst && reduces && i < p->part; i++)
+        expect(s, p->call, "started reduction", i, p->dst[i], sum_of(p->call, comm, first + i));
     for (size_t i = 0; p->dst && kind == TRINE_TALLY_RECV && i < p->part; i++)
         expect(s, p->call, "message", i, p->dst[i], value(p->call, p->peer, i));
     for (size_t i = 0;
@@ -298,11 +308,34 @@ static void start_gather(stress *s, trine_comm *comm) {
     p->part = 1 + (size_t)draw(&s->common, draw(&s->common, 2) ? 16 : REQUEST_FLOATS / size);
     p->own = place_of(s, s->used, where, 0);
     p->dst = place_of(s, s->used, where, 1);
+    p->input = p->part;
     p->call = s->call;
     fill(s, p->own, p->part);
     spoil(p->dst, p->part * size);
     OK(comm_all_gather_start(comm, p->dst, p->own, p->part * size, TRINE_F32, &p->request));
     s->used++;
+}
+
+/* An all-reduce or a reduce-scatter, in place or not. */
+static void start_reduction(stress *s, trine_comm *comm) {
+    pending *p = &s->under_way[s->used++];
+    uint64_t where = draw(&s->common, 3);
+    bool all = draw(&s->common, 2) == 0, in_place = draw(&s->common, 2) == 0;
+    size_t size = (size_t)trine_comm_size(comm), rank = (size_t)trine_comm_rank(comm);
+    size_t part = 1 + (size_t)draw(&s->common, draw(&s->common, 2) ? 16 : REQUEST_FLOATS / size);
+    p->input = part * size;
+    p->part = all ? p->input : part;
+    p->own = place_of(s, s->used - 1, where, 0);
+    p->dst = in_place ? p->own + (all ? 0 : rank * part) : place_of(s, s->used - 1, where, 1);
+    p->call = s->call;
+    if (!in_place) spoil(p->dst, p->part);
+    fill(s, p->own, p->input);
+    if (all)
+        OK(comm_all_reduce_start(comm, p->dst, p->own, p->input, TRINE_F32, TRINE_SUM,
+                                 &p->request));
+    else
+        OK(comm_reduce_scatter_start(comm, p->dst, p->own, p->input, TRINE_F32, TRINE_SUM,
+                                     &p->request));
 }
 
 /* To the next rank of the group, and from the previous one. */
@@ -312,7 +345,7 @@ static void start_messages(stress *s, trine_comm *comm) {
     pending *in = &s->under_way[s->used], *out = &s->under_way[s->used + 1];
     uint64_t where = draw(&s->common, 3);
     size_t n = 1 + (size_t)draw(&s->common, draw(&s->common, 2) ? 64 : REQUEST_FLOATS);
-    in->part = out->part = n;
+    in->part = out->part = out->input = n;
     in->call = out->call = s->call;
     in->peer = comm_world_rank(comm, before);
     in->dst = place_of(s, s->used, where, 0);
@@ -329,13 +362,15 @@ static void start_messages(stress *s, trine_comm *comm) {
  * rank is late. */
 static void start_burst(stress *s, trine_comm *comm) {
     const struct timespec nap = {.tv_nsec = 200000};
-    bool messages = draw(&s->common, 2) == 0;
+    bool messages = draw(&s->common, 2) == 0, reductions = draw(&s->common, 2) == 0;
     int late = (int)draw(&s->common, (uint64_t)trine_comm_size(comm));
     finish_all(s);
     for (int k = 0; k < (messages ? UNDER_WAY / 2 : 12); k++) {
         if (k == 1 && trine_comm_rank(comm) == late) nanosleep(&nap, NULL);
         if (messages)
             start_messages(s, comm);
+        else if (reductions)
+            start_reduction(s, comm);
         else
             start_gather(s, comm);
     }
@@ -349,28 +384,28 @@ static uint64_t setting(const char *name, uint64_t otherwise) {
     return text ? strtoull(text, NULL, 10) : otherwise;
 }
 
-static void begin(stress *s) {
+static void begin(stress *s, trine_transport transport) {
     int ranks = trine_world_size(harness_world);
     /* Eight ranks: dp and pp pairs, tp pairs, and the node. */
     trine_layout l = ranks == 8 ? (trine_layout){.dp = 2, .tp = 4, .pp = 1}
                                 : (trine_layout){.dp = ranks, .tp = 1, .pp = 1};
-    trine_world_transport(harness_world, TRINE_TRANSPORT_SHM);
+    const char *name = transport == TRINE_TRANSPORT_MPI ? "mpi" : "shm";
+    trine_world_transport(harness_world, transport);
     OK(trine_mesh_create(&s->mesh, harness_world, l, 0));
     OK(trine_mesh_alloc(s->mesh, (void **)&s->window, 2 * HALF + MANY_BYTES));
     const trine_group groups[] = {TRINE_DP, TRINE_TP, TRINE_NODE};
     for (int g = 0; g < 3; g++) {
         trine_comm *comm = trine_mesh_group(s->mesh, groups[g]);
         if (trine_comm_size(comm) > 1) s->groups[s->group_count++] = comm;
-        if (trine_comm_size(comm) > 1) assert_string_equal(trine_comm_transport(comm), "shm");
+        if (trine_comm_size(comm) > 1) assert_string_equal(trine_comm_transport(comm), name);
     }
     s->rank = trine_world_rank(harness_world);
 }
 
-static void random_calls(void **state) {
-    (void)state;
+static void random_calls_over(trine_transport transport, uint64_t share) {
     stress s = {.seed = setting("TRINE_SEED", 20240617)};
-    uint64_t count = setting("TRINE_CALLS", CALLS);
-    begin(&s);
+    uint64_t count = setting("TRINE_CALLS", CALLS) / share;
+    begin(&s, transport);
     s.common.seed = scramble(s.seed);
     s.mine.seed = scramble(s.seed + 1 + (uint64_t)s.rank);
     print_message("# seed %llu, %llu calls\n", (unsigned long long)s.seed,
@@ -380,7 +415,9 @@ static void random_calls(void **state) {
         uint64_t what = draw(&s.common, 100);
         dawdle(&s);
         if (what < 50) block(&s, comm);
-        if (what >= 50 && what < 70) start_gather(&s, comm);
+        if (what >= 50 && what < 60) start_gather(&s, comm);
+        if (what >= 60 && what < 70) start_reduction(&s, comm);
+        if (what % 4 == 0) OK(comm_progress(harness_world));
         if (what >= 70 && what < 97) start_messages(&s, comm);
         if (what == 97) short_burst(&s, comm);
         if (what >= 98) start_burst(&s, comm);
@@ -390,11 +427,21 @@ static void random_calls(void **state) {
     trine_mesh_destroy(&s.mesh);
 }
 
+static void random_calls(void **state) {
+    (void)state;
+    random_calls_over(TRINE_TRANSPORT_SHM, 1);
+}
+
+static void random_calls_in_messages(void **state) {
+    (void)state;
+    random_calls_over(TRINE_TRANSPORT_MPI, 10);
+}
+
 /* Rare in the random sequence: parts that are read in place where their owner writes. */
 static void all_to_all_in_place(void **state) {
     (void)state;
     stress s = {.seed = 1};
-    begin(&s);
+    begin(&s, TRINE_TRANSPORT_SHM);
     s.mine.seed = scramble((uint64_t)s.rank);
     for (s.call = 1; s.call <= 100; s.call++) {
         job j = {.comm = s.groups[s.call % (uint64_t)s.group_count], .part = 4000};
@@ -412,6 +459,7 @@ static void all_to_all_in_place(void **state) {
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_calls),
+        cmocka_unit_test(random_calls_in_messages),
         cmocka_unit_test(all_to_all_in_place),
     };
     return HARNESS_RUN(argc, argv, tests);

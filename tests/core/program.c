@@ -238,8 +238,9 @@ static void operands_text(const program *p, const char *instruction, char *text,
     size_t used = 0;
     text[0] = '\0';
     for (int n = 0; n < count; n++)
-        used += (size_t)snprintf(text + used, size - used, "%s%s%d%s", n ? " " : "",
-                                 names[o[n].what] + 4, o[n].index, o[n].write ? "!" : "");
+        used += (size_t)snprintf(text + used, size - used, "%s%s%d%s%s", n ? " " : "",
+                                 names[o[n].what] + 4, o[n].index, o[n].count > 1 ? "*" : "",
+                                 o[n].write ? "!" : "");
 }
 
 static void test_operands(void **state) {
@@ -272,8 +273,8 @@ static void test_operands(void **state) {
         {0, "REDUCE u1 m0", "GRADS1!"},
         {0, "REDUCE u1 m0 r0", "GRADS1! REDUCE0!"},
         {0, "UPDATE u1", "PARAMS1! GRADS1"},
-        {0, "TIE", ""},
-        {0, "NORM", ""},
+        {0, "TIE", "GRADS0*!"},
+        {0, "NORM", "GRADS0*"},
     };
     program_spec s = {
         .facts = gpt_facts, .stages = 2, .units = 4, .micros = 1, .first = {0, 2, 4}, .tied = true};

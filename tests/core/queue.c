@@ -12,17 +12,29 @@
 #include "core/check.h"
 #include "model/gpt.h"
 #include "run/compose.h"
+#include "shapes.h"
 
 #define STAGES  4
+#define VIRTUAL 3
 #define DP      2
 #define TP      2
 #define DEVICES (STAGES * DP * TP)
-#define OPS     2048
+#define OPS     1024
 
 /* ---- Queues ---- */
 
 /* The groups of ranks, with a slot for each position in the mesh. */
-typedef enum { ACTS, GRADS, TIED, OVER_DP, OVER_TP, OVER_PP, GROUPS } group;
+typedef enum {
+    ACTS,
+    GRADS,
+    BACK_ACTS, /* of edges to the previous stage */
+    BACK_GRADS,
+    TIED,
+    OVER_DP,
+    OVER_TP,
+    OVER_PP,
+    GROUPS
+} group;
 
 /* The n-th operation of one group of ranks; it completes when `needed` of them have arrived. */
 typedef struct {
@@ -47,12 +59,14 @@ static op *add(queue *q, group g, int place, int *number, int needed) {
     return &q->ops[q->count++];
 }
 
-/* An edge has the position of the device before it. */
-static op *add_message(queue *q, const instr *i, int rank) {
+/* A lane has the position of the device whose chunk comes first. */
+static op *add_message(queue *q, const program *p, const instr *i, int column) {
     bool act = i->kind == SEND_ACT || i->kind == RECV_ACT;
     bool send = i->kind == SEND_ACT || i->kind == SEND_GRAD;
-    group g = act ? ACTS : GRADS;
-    int place = act == send ? rank : rank - DP * TP;
+    int first = program_chunk(p, i) - (act != send);
+    int from = spec_stage_of(p->spec, first), to = spec_stage_of(p->spec, first + 1);
+    group g = to == from - 1 ? (act ? BACK_ACTS : BACK_GRADS) : act ? ACTS : GRADS;
+    int place = from * DP * TP + column;
     return add(q, g, place, &(send ? q->numbers : q->twice)[g][place], 2);
 }
 
@@ -76,11 +90,9 @@ static void fill(queue *q, const program *p, int d, int t) {
         case RECV_ACT:
         case SEND_ACT:
         case RECV_GRAD:
-        case SEND_GRAD:
-            add_message(q, i, p->stage * DP * TP + column)->more = program_group_last(p, n) != n;
-            break;
+        case SEND_GRAD: add_message(q, p, i, column)->more = program_group_last(p, n) != n; break;
         case TIE:
-            if (p->spec->stages > 1) add_collective(q, TIED, column, 2);
+            if (!spec_twin_is_local(p->spec, 0)) add_collective(q, TIED, column, 2);
             break;
         case NORM:
             add_collective(q, OVER_DP, dp_place, DP);
@@ -152,17 +164,16 @@ static bool run(const program *stages) {
 /* ---- The tests ---- */
 
 static program_spec random_spec(void) {
-    static const int ends[STAGES][STAGES] = {{5}, {2, 4}, {1, 3, 7}, {1, 2, 5, 6}};
     program_spec s = {.facts = gpt_facts, .stages = 1 + below(STAGES)};
-    for (int p = 0; p < s.stages; p++) s.first[p + 1] = ends[s.stages - 1][p];
-    s.units = s.first[s.stages];
     s.micros = 1 + below(6);
-    s.schedule = (trine_schedule)below(TRINE_SCHEDULES);
     s.zero = (trine_zero)below(4);
     s.gather_buffers = 1 + below(3);
+    s.reduce_buffers = 1 + below(3);
     s.tied = below(2);
     s.tp_partial = below(2);
     s.forward_only = below(8) == 0;
+    s.split_backward = below(2);
+    shapes_place_few(&s, shapes_kind_of(below(shapes_kinds(VIRTUAL)), VIRTUAL));
     return s;
 }
 

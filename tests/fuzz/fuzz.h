@@ -28,6 +28,11 @@
 #endif
 #define FUZZ_FREE ((long)128 << 10)
 
+/* Dense texts of a reader whose files are not JSON, as {begin, unit}, ...: see fuzz_dense. A file may define it. */
+#ifndef FUZZ_DENSE
+#define FUZZ_DENSE
+#endif
+
 #if defined(__has_feature)
 #define HAS_FEATURE(x) __has_feature(x)
 #else
@@ -240,7 +245,7 @@ static void fuzz_file(fuzz_reader *read, long times, const char *folder, const c
     print_message("# %s: %zu bytes, %zu inputs\n", path, size, 1 + runs);
 }
 
-/* The most expensive input of a JSON reader for its size: `begin`, then `unit` repeated. */
+/* The most expensive input of a reader for its size: `begin`, then `unit` repeated. */
 static void fuzz_dense(fuzz_reader *read, long times, const char *begin, const char *unit) {
     uint8_t *data = malloc(FUZZ_LARGEST);
     assert_non_null(data);
@@ -267,10 +272,12 @@ static void fuzz_dense_all(fuzz_reader *read, long times) {
         "\"a\":{},",
         "\"a\":[[],[]],",
         "\"\":{\"dtype\":\"\",\"shape\":[],\"data_offsets\":[0,0]},"};
+    static const char *const own[][2] = {FUZZ_DENSE{NULL, NULL}};
     for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
         fuzz_dense(read, times, "{", units[i]);
         fuzz_dense(read, times, "{\"a\":[", units[i]);
     }
+    for (size_t i = 0; own[i][0]; i++) fuzz_dense(read, times, own[i][0], own[i][1]);
     print_message("# dense texts of %d bytes: at most %.1f times as many of memory at a time, %.1f in "
                   "one allocation\n",
                   FUZZ_LARGEST, fuzz_worst.peak, fuzz_worst.largest);

@@ -6,15 +6,25 @@
 
 static cover_row rows[FULL_ROWS];
 
+/* Of a layout that is combined with a schedule, only pp counts: values 0 to 3 for 1, 2, 4 and 8. */
+static int value_of(int row, int option, bool stages) {
+    int value = rows[row].value[option];
+    return option == OPT_LAYOUT && stages ? __builtin_ctz((unsigned)option_layouts[value].pp)
+                                          : value;
+}
+
 static bool occurs(int count, int a, int i, int b, int j, int c, int k) {
+    bool stages = b == OPT_SCHEDULE || c == OPT_SCHEDULE;
     for (int n = 0; n < count; n++)
-        if (rows[n].value[a] == i && rows[n].value[b] == j && rows[n].value[c] == k) return true;
+        if (value_of(n, a, stages) == i && rows[n].value[b] == j && rows[n].value[c] == k)
+            return true;
     return false;
 }
 
 /* All values of three options; of one option if a == b == c, of a pair if b == c. */
 static void expect_all(int count, int a, int b, int c) {
-    for (int i = 0; i < option_sizes[a]; i++)
+    bool stages = a == OPT_LAYOUT && (b == OPT_SCHEDULE || c == OPT_SCHEDULE);
+    for (int i = 0; i < (stages ? 4 : option_sizes[a]); i++)
         for (int j = 0; j < option_sizes[b]; j++)
             for (int k = 0; k < option_sizes[c]; k++) {
                 if (b == c && j != k) continue;

@@ -1,6 +1,6 @@
 /* TEST np=8 longer=cover timeout=1500 */
 /* Every option with every other: the runs of a covering array (options.h; tests/mix/array.c tests
- * that it covers what it claims) over layout x ZeRO x schedule x type x sequence parallelism x
+ * that it covers what it claims) over layout x ZeRO x schedule x chunks x type x sequence parallelism x
  * recomputation x dropout x tied x micro-batches (which set the row chunks of logits). `make check`
  * runs the short array, TRINE_FULL=1 (make check-full) the full one. Each run must meet three
  * conditions:
@@ -23,6 +23,7 @@
 
 #include "comm/api/comm.h"
 #include "options.h"
+#include "pp/order.h"
 
 static int steps; /* 4; in the full array 10 */
 
@@ -52,9 +53,11 @@ static const distance in_bf16_at_most[TP_KINDS] = {{1e-5, 1e-3}, {2e-4, 5.6e-3}}
 
 typedef struct {
     trine_layout layout;
-    int zero, schedule, type, sequence_parallel, recompute, dropout, untied, split_backward;
+    int zero, schedule, virtual, type, sequence_parallel, recompute, dropout, untied,
+        split_backward;
     int micros, size; /* micro-batches per rank, samples in each */
     int chunk;        /* rows of logits at a time; 0: all */
+    int layers;       /* at least a unit for each chunk of a stage */
 } mix_run;
 
 typedef struct {
@@ -74,9 +77,13 @@ static int entry_count;
 static mix_run run_of(const cover_row *row) {
     static const int micros[] = {5, 1, 3}, sizes[] = {1, 1, 2}, chunks[] = {0, 0, 5};
     const int *v = row->value;
+    int needs = pp_schedule_of((trine_schedule)v[OPT_SCHEDULE])->virtual;
+    int virtual = needs ? needs : 1 + v[OPT_CHUNKS], pp = option_layouts[v[OPT_LAYOUT]].pp;
     return (mix_run){.layout = option_layouts[v[OPT_LAYOUT]],
                      .zero = v[OPT_ZERO],
                      .schedule = v[OPT_SCHEDULE],
+                     .virtual = virtual,
+                     .layers = pp * virtual > 8 ? 14 : 6,
                      .type = v[OPT_TYPE],
                      .sequence_parallel = v[OPT_SEQUENCE_PARALLEL],
                      .recompute = v[OPT_RECOMPUTE],
@@ -92,6 +99,7 @@ static mix_run anchor_of(mix_run r) {
     r.layout.pp = 1;
     r.zero = r.zero >= TRINE_ZERO_2 && r.micros > 1 ? TRINE_ZERO_2 : TRINE_ZERO_0;
     r.schedule = TRINE_1F1B;
+    r.virtual = 1;
     r.recompute = TRINE_RECOMPUTE_NONE;
     r.split_backward = 0;
     if (r.layout.tp == 1) r.sequence_parallel = 0; /* changes nothing there */
@@ -136,7 +144,7 @@ static void list_jobs(bool full, int type) {
 
 static trine_config config_of(const mix_run *r) {
     trine_config c = training_config();
-    c.model = (trine_model){.num_layers = 6, /* at most 8 stages: a unit for each */
+    c.model = (trine_model){.num_layers = r->layers,
                             .hidden_size = 32,
                             .num_attention_heads = 8,
                             .ffn_hidden_size = 64,
@@ -148,6 +156,7 @@ static trine_config config_of(const mix_run *r) {
     c.parallel.layout = r->layout;
     c.parallel.zero = (trine_zero)r->zero;
     c.parallel.schedule = (trine_schedule)r->schedule;
+    c.parallel.virtual_stages = r->virtual;
     c.parallel.sequence_parallel = r->sequence_parallel;
     c.parallel.recompute = (trine_recompute)r->recompute;
     c.parallel.split_backward = r->split_backward;
@@ -174,8 +183,9 @@ static const char *describe(const mix_run *r) {
 #undef RECOMPUTE_TEXT
     };
     snprintf(text, sizeof text,
-             "dp %d tp %d pp %d zero %d %s, %s, recompute %s%s%s%s, %s, %d micro-batches of %d",
-             r->layout.dp, r->layout.tp, r->layout.pp, r->zero, schedules[r->schedule],
+             "dp %d tp %d pp %d zero %d %s of %d chunks, %s, recompute %s%s%s%s, %s, %d "
+             "micro-batches of %d",
+             r->layout.dp, r->layout.tp, r->layout.pp, r->zero, schedules[r->schedule], r->virtual,
              types[r->type], recomputes[r->recompute],
              r->sequence_parallel ? ", sequence-parallel" : "", r->dropout ? ", dropout" : "",
              r->split_backward ? ", split backward" : "", r->untied ? "untied" : "tied", r->micros,

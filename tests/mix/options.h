@@ -6,7 +6,8 @@
  *   full    every triple of values of three options, and so of layout, ZeRO stage and
  *           recomputation: `make check-full`
  *
- * A layout is one option: all (dp, tp, pp) with 1, 2, 4 or 8 ranks. */
+ * A layout is one option: all (dp, tp, pp) with 1, 2, 4 or 8 ranks. With a schedule only its pp is combined: a
+ * schedule sees nothing else of it. */
 #ifndef TRINE_TESTS_MIX_OPTIONS_H
 #define TRINE_TESTS_MIX_OPTIONS_H
 
@@ -17,14 +18,16 @@ enum {
     OPT_LAYOUT,
     OPT_ZERO,
     OPT_SCHEDULE,
-    OPT_TYPE, /* fp32 on cpu, bf16 on ref, bf16 on cpu */
+    OPT_CHUNKS, /* one or two per stage, where the schedule leaves a choice */
+    OPT_TYPE,   /* fp32 on cpu, bf16 on ref, bf16 on cpu */
     OPT_SEQUENCE_PARALLEL,
     OPT_RECOMPUTE,
     OPT_DROPOUT,
     OPT_UNTIED,
     OPT_SPLIT_BACKWARD,
     OPT_BATCH,
-    OPTIONS
+    OPTIONS,
+    OPT_PP = OPTIONS + 2 /* a column: log2 of the layout's pp */
 };
 
 enum { TYPE_FP32, TYPE_BF16_REF, TYPE_BF16_CPU, TYPES };
@@ -34,7 +37,7 @@ enum { TYPE_FP32, TYPE_BF16_REF, TYPE_BF16_CPU, TYPES };
 #define FULL_ROWS  600
 
 static const int option_sizes[OPTIONS] = {
-    LAYOUTS, 4, TRINE_SCHEDULES, TYPES, 2, TRINE_RECOMPUTES, 2, 2, 2, 3};
+    LAYOUTS, 4, TRINE_SCHEDULES, 2, TYPES, 2, TRINE_RECOMPUTES, 2, 2, 2, 3};
 
 static trine_layout option_layouts[LAYOUTS];
 /* By layout: the logarithm of each dimension, and a bit for each dimension with more than one rank. */
@@ -55,13 +58,19 @@ static inline void option_make_layouts(void) {
             }
 }
 
+/* All combinations of 2 or 3 options in ascending order, of which layout is the first. */
+static inline cover_demand option_demand(int count, int a, int b, int c) {
+    bool scheduled = b == OPT_SCHEDULE || (count == 3 && c == OPT_SCHEDULE);
+    return (cover_demand){count, {a == OPT_LAYOUT && scheduled ? OPT_PP : a, b, c}};
+}
+
 static inline int option_make_demands(bool full) {
     int n = 0;
     for (int a = 0; a < OPTIONS; a++)
         for (int b = a + 1; b < OPTIONS; b++) {
-            option_demands[n++] = (cover_demand){2, {a, b}};
+            option_demands[n++] = option_demand(2, a, b, 0);
             for (int c = b + 1; full && c < OPTIONS; c++)
-                option_demands[n++] = (cover_demand){3, {a, b, c}};
+                option_demands[n++] = option_demand(3, a, b, c);
         }
     for (int d = 0; d < 4; d++)
         option_demands[n++] = (cover_demand){3, {OPTIONS + d, OPT_ZERO, OPT_RECOMPUTE}};

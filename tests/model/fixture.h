@@ -34,7 +34,8 @@ typedef struct {
 } model;
 
 static inline void model_take(model *m, arena *a) {
-    gpt_scratch_take(a, &m->s, m->dev, 0, m->units - 1, &m->scratch);
+    const bool all[UNIT_KINDS] = {true, true, true};
+    gpt_scratch_take(a, &m->s, m->dev, all, &m->scratch);
     for (int u = 0; u < m->units; u++) {
         for (int r = 0; r < m->layout[u].range_count; r++) {
             size_t bytes = m->layout[u].ranges[r].count * sizeof(float);

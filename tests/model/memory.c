@@ -112,11 +112,12 @@ static size_t kept_bytes(trine_recompute recompute) {
     gpt_acts acts;
     device *d;
     arena a;
+    const bool all[UNIT_KINDS] = {true, true, true};
     s.recompute = recompute;
     s.tp = 1;
     OK(device_open(&d, DEVICE_REF, 1));
     arena_init(&a, NULL, 0);
-    gpt_scratch_take(&a, &s, d, 0, 3, &scratch);
+    gpt_scratch_take(&a, &s, d, all, &scratch);
     gpt_acts_take(&a, &s, d, 1, &scratch, &acts);
     device_close(&d);
     return a.bytes[MEM_ACTIVATIONS];

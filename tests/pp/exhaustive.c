@@ -1,8 +1,9 @@
 /* TEST np=0 */
-/* Every program that the passes can compose is legal: pp <= 8, M <= 32, every schedule, zero 0-3,
+/* Every program of naive, gpipe and 1f1b that the passes can compose is legal: pp <= 8, M <= 32, zero 0-3,
  * 1-3 gather buffers, tied and untied, training and evaluation, with a queue per edge and with
  * one queue; and the numbers of its buffers and collectives equal the formulas. Programs for one
- * queue are also legal without their message groups; of the others, only 1f1b deadlocks in one queue. */
+ * queue are also legal without their message groups; of the others, only 1f1b deadlocks in one queue.
+ * schedules.c has all schedules, with several chunks per stage. */
 #include "harness.h"
 
 #include <stdlib.h>
@@ -12,6 +13,8 @@
 #include "model/gpt.h"
 #include "run/compose.h"
 #include "zero/zero.h"
+
+#define SCHEDULES (TRINE_1F1B + 1)
 
 static int min(int a, int b) {
     return a < b ? a : b;
@@ -54,11 +57,18 @@ static void check_groups(const program *p) {
     assert_int_equal(before, exchanges(s, p->stage - 1) ? turns : 0);
 }
 
+static int slots_of(const program_spec *s, int stage) {
+    int least = s->schedule == TRINE_1F1B ? min(s->micros, s->stages - stage) : 1, slots;
+    OK(pp_slots(s, stage, &slots));
+    assert_int_equal(slots, s->schedule == TRINE_GPIPE ? s->micros : least);
+    return slots;
+}
+
 static void check_stage(const program *p, const check_facts *f) {
     const program_spec *s = p->spec;
     int units = s->first[p->stage + 1] - s->first[p->stage], M = s->micros;
     bool train = !s->forward_only, last = p->stage == s->stages - 1;
-    assert_int_equal(p->slots, pp_slots(s->schedule, s->stages, M, p->stage));
+    assert_int_equal(p->slots, slots_of(s, p->stage));
     assert_int_equal(f->slots, train ? p->slots : f->slots);
     assert_int_equal(p->streams, train ? min(M, 2) : 0);
     assert_int_equal(count(p, FORWARD), units * M);
@@ -80,6 +90,10 @@ static void check_stage(const program *p, const check_facts *f) {
     for (int c = 0; c < CLASSES; c++) {
         int own = spec_gather_units(s, p->stage, (unit_class)c);
         assert_int_equal(p->gathers[c], s->zero == TRINE_ZERO_3 ? min(s->gather_buffers, own) : 0);
+        int reduces = train && s->zero >= TRINE_ZERO_2
+                          ? min(s->reduce_buffers, spec_units_of(s, p->stage, (unit_class)c) * M)
+                          : 0;
+        assert_int_equal(p->reduces[c], reduces);
         /* With a buffer for every unit, each unit is gathered once per step. */
         if (s->zero == TRINE_ZERO_3 && s->gather_buffers >= own)
             assert_int_equal(f->gathers[c], own);
@@ -122,12 +136,13 @@ static void test_every_program_is_legal(void **state) {
     for (s.stages = 1; s.stages <= 8; s.stages++) {
         split(&s);
         for (s.micros = 1; s.micros <= 32; s.micros++)
-            for (int schedule = 0; schedule < TRINE_SCHEDULES; schedule++)
+            for (int schedule = 0; schedule < SCHEDULES; schedule++)
                 for (int zero = 0; zero < 4; zero++)
                     for (s.gather_buffers = 1; s.gather_buffers <= 3; s.gather_buffers++)
                         for (int flags = 0; flags < 8; flags++) {
                             s.schedule = (trine_schedule)schedule;
                             s.zero = (trine_zero)zero;
+                            s.reduce_buffers = s.gather_buffers;
                             s.tied = flags & 1;
                             s.forward_only = flags & 2;
                             s.queue = flags & 4 ? ONE_QUEUE : QUEUES_PER_EDGE;
@@ -141,12 +156,12 @@ static void test_every_program_is_legal(void **state) {
 /* The last two stages of 1f1b wait for each other with two or more micro-batches. */
 static void test_plain_programs_in_one_queue(void **state) {
     (void)state;
-    int deadlocks[TRINE_SCHEDULES] = {0}, small = 0, shapes = 0;
+    int deadlocks[SCHEDULES] = {0}, small = 0, shapes = 0;
     program_spec s = {.facts = gpt_facts, .gather_buffers = 2};
     for (s.stages = 1; s.stages <= 8; s.stages++) {
         split(&s);
         for (s.micros = 1; s.micros <= 32; s.micros++, shapes++)
-            for (int n = 0; n < 4 * 2 * 2 * TRINE_SCHEDULES; n++) {
+            for (int n = 0; n < 4 * 2 * 2 * SCHEDULES; n++) {
                 s.zero = (trine_zero)(n % 4);
                 s.tied = n / 4 % 2;
                 s.forward_only = n / 8 % 2;
@@ -175,6 +190,7 @@ static void test_many_micro_batches(void **state) {
                       .zero = TRINE_ZERO_3,
                       .schedule = TRINE_GPIPE,
                       .gather_buffers = 1,
+                      .reduce_buffers = 1,
                       .tied = true};
     split(&s);
     check_spec(&s);

@@ -117,7 +117,24 @@ FAULT(no_sequence, c->model.seq_length = 0)
 FAULT(negative_vocab, c->model.vocab_size = -1)
 FAULT(zero_four, c->parallel.zero = (trine_zero)4)
 FAULT(no_schedule, c->parallel.schedule = TRINE_SCHEDULES)
+FAULT(negative_virtual, c->parallel.virtual_stages = -1)
+FAULT(huge_virtual, c->parallel.virtual_stages = 65; c->parallel.schedule = TRINE_BFS)
+FAULT(virtual_of_1f1b, c->parallel.virtual_stages = 3)
+FAULT(virtual_of_zbv, c->parallel.virtual_stages = 3; c->parallel.schedule = TRINE_ZBV)
+FAULT(deep_v, c->parallel.layout.pp = 12; c->parallel.schedule = TRINE_ZBV)
+FAULT(deep_loop, c->parallel.layout.pp = 3; c->parallel.schedule = TRINE_INTERLEAVED;
+      c->parallel.virtual_stages = 5)
+FAULT(many_chunks, c->parallel.layout.pp = 24; c->parallel.schedule = TRINE_BFS;
+      c->parallel.virtual_stages = 64; c->model.num_layers = 2000)
+FAULT(split_of_chunks, c->parallel.layout.pp = 3; c->parallel.schedule = TRINE_INTERLEAVED;
+      c->parallel.virtual_stages = 2; c->parallel.pp_split = "4,4,4")
+FAULT(split_of_v, c->parallel.layout.pp = 3; c->parallel.schedule = TRINE_V_HALF;
+      c->parallel.pp_split = "3,3,3,3,h")
+FAULT(idle_keep, c->parallel.keep_recomputed = true)
+FAULT(idle_keep_of_file, c->parallel.keep_recomputed = true;
+      c->parallel.schedule_file = "order.csv"; c->parallel.recompute = TRINE_RECOMPUTE_SELECTIVE)
 FAULT(no_buffers, c->parallel.gather_buffers = 0)
+FAULT(no_reduce_buffers, c->parallel.reduce_buffers = 0)
 FAULT(no_device, c->parallel.device = "gpu")
 FAULT(null_device, c->parallel.device = NULL)
 FAULT(negative_threads, c->parallel.threads = -1)
@@ -202,8 +219,24 @@ static const fault faults[] = {
     {no_sequence, "--seq-length 0: must be at least 1"},
     {negative_vocab, "--vocab-size -1: must not be negative"},
     {zero_four, "--zero 4: must be 0, 1, 2 or 3"},
-    {no_schedule, "unknown schedule 3 (valid: naive, gpipe, 1f1b)"},
+    {no_schedule,
+     "unknown schedule 8 (valid: naive, gpipe, 1f1b, interleaved, zb, zbv, v-half, bfs)"},
+    {negative_virtual, "--num-virtual-stages-per-pipeline-rank -1: must be in [0, 64]"},
+    {huge_virtual, "--num-virtual-stages-per-pipeline-rank 65: must be in [0, 64]"},
+    {virtual_of_1f1b, "--num-virtual-stages-per-pipeline-rank 3: must be 1 with this schedule; use "
+                      "--schedule interleaved, zb or bfs for any number"},
+    {virtual_of_zbv, "--num-virtual-stages-per-pipeline-rank 3: must be 2 with this schedule"},
+    {deep_v, "--pp 12 and 2 virtual stages per rank: 24 chunks must be at most the 14 units of the "
+             "model (embedding, 12 layers, head)"},
+    {deep_loop, "--pp 3 and 5 virtual stages per rank: 15 chunks must be at most the 14 units"},
+    {many_chunks, "--pp 24 x --num-virtual-stages-per-pipeline-rank 64: 1536 chunks, at most 1024"},
+    {split_of_chunks,
+     "--pp-split 4,4,4: 3 stages, but --pp 3 and 2 virtual stages per rank need 6"},
+    {split_of_v, "--pp-split 3,3,3,3,h: 5 stages, but --pp 3 and 2 virtual stages per rank need 6"},
+    {idle_keep, "--keep-recomputed requires --recompute-granularity full"},
+    {idle_keep_of_file, "--keep-recomputed requires --recompute-granularity full"},
     {no_buffers, "--gather-buffers 0: must be at least 1"},
+    {no_reduce_buffers, "--reduce-buffers 0: must be at least 1"},
     {no_device, "--device: unknown device \"gpu\" (valid: cpu, ref, cuda)"},
     {null_device, "--device: unknown device \"(null)\""},
     {negative_threads, "--threads -1: must not be negative"},
@@ -379,6 +412,16 @@ static void suggestions_can_split_the_rows(void **state) {
     assert_true(suggested(c, 12, 12) > 0);
 }
 
+/* A zbv of 14 units has at most seven stages. */
+static void suggestions_respect_the_chunks(void **state) {
+    (void)state;
+    trine_config c = legal();
+    c.parallel.schedule = TRINE_ZBV;
+    c.parallel.layout = (trine_layout){.dp = 1, .tp = 1, .pp = 12};
+    REFUSED(trine_config_check(&c, 12), TRINE_EINVAL, "valid layouts for 12 ranks: --dp ");
+    assert_true(suggested(c, 12, 12) > 0);
+}
+
 static void suggestions_respect_a_split_by_hand(void **state) {
     (void)state;
     trine_config c = legal();
@@ -519,8 +562,9 @@ static void bad_lines_are_refused_whole(void **state) {
             "unknown option --data-paht; did you mean --data-path?");
     REFUSED(parse(WORDS("--zero", "4"), &c, &r), TRINE_EINVAL,
             "--zero: invalid value \"4\"; expected 0, 1, 2 or 3");
-    REFUSED(parse(WORDS("--schedule", "1f1"), &c, &r), TRINE_EINVAL,
-            "--schedule: invalid value \"1f1\"; expected naive, gpipe or 1f1b");
+    REFUSED(parse(WORDS("--schedule", "foo"), &c, &r), TRINE_EINVAL,
+            "unknown --schedule foo (valid: naive, gpipe, 1f1b, interleaved, zb, zbv, v-half, bfs, "
+            "or a file such as order.csv)");
     REFUSED(parse(WORDS("--model", "gpt3"), &c, &r), TRINE_EINVAL,
             "invalid value \"gpt3\"; expected custom, gpt2, gpt2-medium, gpt2-large or gpt2-xl");
     REFUSED(parse(WORDS("--gather-buffers", "0"), &c, &r), TRINE_EINVAL, "invalid value \"0\"");
@@ -622,6 +666,7 @@ static const struct CMUnitTest config_tests[] = {
     cmocka_unit_test(legal_precisions),
     cmocka_unit_test(suggested_layouts_work),
     cmocka_unit_test(suggestions_respect_the_batch),
+    cmocka_unit_test(suggestions_respect_the_chunks),
     cmocka_unit_test(suggestions_respect_a_split_by_hand),
     cmocka_unit_test(suggestions_can_split_the_rows),
     cmocka_unit_test(without_mpirun_the_layout_says_how_many_ranks),

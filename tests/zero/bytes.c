@@ -19,7 +19,11 @@
 static formula_rank rank_of(const trine_trainer *t) {
     const gpt_shape *s = &t->shape;
     size_t heads = s->H / (size_t)s->tp, D = s->C / s->H;
-    return (formula_rank){&t->config, &t->spec, trine_mesh_coord(t->mesh),
+    trine_coord at = trine_mesh_coord(t->mesh);
+    return (formula_rank){&t->config,
+                          &t->spec,
+                          &t->stages[at.pp],
+                          at,
                           t->dev->ops->attention_workspace(t->dev, s->B, s->T, heads, D),
                           !t->dev->memory->host};
 }
@@ -80,8 +84,9 @@ static void check_windows(const trine_trainer *t) {
     const trine_parallel *p = &t->config.parallel;
     int ranks = trine_world_size(harness_world);
     bool shares = ranks > 1 && p->transport != TRINE_TRANSPORT_MPI;
-    size_t plan = comm_transport_bytes(p->layout, trine_mesh_coord(t->mesh), p->transport);
-    size_t control = plan - comm_scratch_bytes(ranks);
+    size_t plan = comm_transport_bytes(p->layout, trine_mesh_coord(t->mesh), p->transport,
+                                       spec_mesh_needs(&t->spec));
+    size_t control = plan - 2 * comm_scratch_bytes(ranks);
     assert_int_equal(mesh_shares(t->mesh), shares);
     assert_int_equal(mesh_transport_bytes(t->mesh), plan);
     assert_int_equal(asked.count, shares ? 2 : 0);
@@ -188,9 +193,10 @@ static void split_rows(const trine_trainer *t, const traffic *f, uint64_t *bytes
     size_t C = (size_t)whole.model.hidden_size, tp = (size_t)whole.parallel.layout.tp;
     size_t one = N * C * trine_dtype_bytes(t->dev->compute) / tp * (tp - 1),
            units = (size_t)t->held.count;
-    size_t ends = (size_t)(r.at.pp == 0) + (size_t)(r.at.pp == whole.parallel.layout.pp - 1);
+    size_t ends = (size_t)spec_holds(&t->spec, r.at.pp, 0) +
+                  (size_t)spec_holds(&t->spec, r.at.pp, t->spec.units - 1);
     size_t blocks = units - ends, full = whole.parallel.recompute == TRINE_RECOMPUTE_FULL,
-           parts = whole.parallel.split_backward;
+           parts = t->spec.split_backward;
     uint64_t micros = (uint64_t)t->spec.micros;
     uint64_t scattered = micros * (blocks * (4 + full) + ends) * one;
     uint64_t gathered = micros * (blocks * (6 + 2 * full + 2 * parts) + ends) * one;
@@ -202,17 +208,19 @@ static void split_rows(const trine_trainer *t, const traffic *f, uint64_t *bytes
 /* All traffic of a step, by group and kind; anything else is zero. */
 static tallies expected(const trine_trainer *t, const traffic *f) {
     trine_layout l = t->config.parallel.layout;
-    uint64_t all_reduce_gathers = t->config.parallel.zero == TRINE_ZERO_0 ? f->reduce / 2 : 0;
+    bool all = t->config.parallel.zero == TRINE_ZERO_0;
     tallies want = {0};
-    want.bytes[TRINE_DP][TRINE_TALLY_REDUCE_SCATTER] = f->reduce - all_reduce_gathers;
-    want.bytes[TRINE_DP][TRINE_TALLY_ALL_GATHER] =
-        f->gather + all_reduce_gathers + norm_over(t, l.dp, 1);
+    want.bytes[TRINE_DP][all ? TRINE_TALLY_ALL_REDUCE : TRINE_TALLY_REDUCE_SCATTER] = f->reduce;
+    want.bytes[TRINE_DP][TRINE_TALLY_ALL_GATHER] = f->gather + norm_over(t, l.dp, 1);
     want.bytes[TRINE_TP][TRINE_TALLY_ALL_REDUCE] = f->tp;
     want.bytes[TRINE_TP][TRINE_TALLY_ALL_GATHER] = norm_over(t, l.tp, l.dp);
     if (t->spec.tp_partial) split_rows(t, f, want.bytes[TRINE_TP]);
     want.bytes[TRINE_PP][TRINE_TALLY_ALL_GATHER] = norm_over(t, l.pp, 1);
-    want.bytes[TRINE_ACT_OUT][TRINE_TALLY_SEND] = f->act;
-    want.bytes[TRINE_GRAD_OUT][TRINE_TALLY_SEND] = f->grad;
+    formula_rank r = rank_of(t);
+    want.bytes[TRINE_ACT_OUT][TRINE_TALLY_SEND] = formula_messages(&r, false, false);
+    want.bytes[TRINE_GRAD_OUT][TRINE_TALLY_SEND] = formula_messages(&r, true, false);
+    want.bytes[TRINE_BACK_ACT_OUT][TRINE_TALLY_SEND] = formula_messages(&r, false, true);
+    want.bytes[TRINE_BACK_GRAD_OUT][TRINE_TALLY_SEND] = formula_messages(&r, true, true);
     want.bytes[TRINE_TIE][TRINE_TALLY_SEND] = f->tie;
     return want;
 }
@@ -252,7 +260,7 @@ static void check_passes(const trine_trainer *t, const traffic *f) {
     if (t->config.precision.bf16 || t->config.precision.fp16) return; /* two sizes of pass */
     if (formula_grads(&r) != formula_params(&r)) return;
     switch (t->config.parallel.zero) {
-    case TRINE_ZERO_0:
+    case TRINE_ZERO_0: assert_int_equal(got, 2 * pass + formula_whole_sums(&r)); break;
     case TRINE_ZERO_1: assert_int_equal(got, 2 * pass); break;
     case TRINE_ZERO_2: assert_int_equal(got, (M + 1) * pass); break;
     case TRINE_ZERO_3:
@@ -340,6 +348,39 @@ static void every_layout(void **state) {
     training_layouts(check_layout);
 }
 
+/* Several chunks per stage, and schedules that split, with everything else in turn. Seven layers are at most nine
+ * chunks. */
+static void check_chunks(trine_layout layout) {
+    const int gather_buffers[] = {2, 1, 9};
+    int ranks = trine_world_size(harness_world);
+    for (int i = 0; i < 2 * TRINE_SCHEDULES; i++) {
+        trine_config c = training_config();
+        c.parallel.layout = layout;
+        bool fits = training_schedule(&c, (trine_schedule)(i / 2));
+        bool turn = (i + i / 2 + layout.dp / 2 + layout.tp / 2) % 2 && !getenv("TRINE_FULL");
+        if (i / 2 <= TRINE_1F1B || !fits || (ranks >= 4 && turn)) continue;
+        c.parallel.zero = (trine_zero)((i + i / 8 + layout.pp / 2) % 4);
+        c.parallel.gather_buffers = gather_buffers[i % 3];
+        c.model.untied = (i / 2 + layout.pp) % 2;
+        choose_activations(&c, i + layout.tp);
+        c.parallel.keep_recomputed = c.parallel.recompute == TRINE_RECOMPUTE_FULL && i % 2;
+        c.parallel.one_queue = i / 3 % 2;
+        if (layout.pp == 2 && c.parallel.virtual_stages == 2 && i % 4 < 2)
+            c.parallel.pp_split = i % 2 ? "e,4,3,h" : "1,1,2,3";
+        c.global_batch_size = (3 + i % 2 * 2) * layout.dp * c.micro_batch_size;
+        c.parallel.transport = i % 5 == 4 ? TRINE_TRANSPORT_MPI : TRINE_TRANSPORT_AUTO;
+        if (i % 3 == 2)
+            check_16_bits(c, i % 4);
+        else
+            check(&c);
+    }
+}
+
+static void chunks_of_every_layout(void **state) {
+    (void)state;
+    training_layouts(check_chunks);
+}
+
 /* Device memory, with a staging buffer in windows or in the rank's own host memory, and without one if each rank
  * has an (emulated) GPU and groups use NCCL. Runs no step. */
 static void check_layout_on_gpu(trine_layout layout) {
@@ -350,7 +391,7 @@ static void check_layout_on_gpu(trine_layout layout) {
         training_on_gpu(&c);
         c.parallel.layout = layout;
         c.parallel.zero = (trine_zero)(i % 4);
-        c.parallel.schedule = (trine_schedule)(i % 3);
+        if (!training_schedule(&c, (trine_schedule)i)) continue;
         c.model.untied = i / 4;
         choose_activations(&c, i + layout.pp);
         c.global_batch_size = 3 * layout.dp * c.micro_batch_size;
@@ -383,6 +424,7 @@ static void large_activations(void **state) {
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_layout),
+        cmocka_unit_test(chunks_of_every_layout),
         cmocka_unit_test(every_layout_on_gpu),
         cmocka_unit_test(large_activations),
     };

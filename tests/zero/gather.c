@@ -7,9 +7,10 @@
 
 #include "model/gpt.h"
 #include "run/compose.h"
+#include "shapes.h"
 #include "zero/zero.h"
 
-#define UNITS 8
+#define UNITS 8 /* of a stage, at most; of all in tests of one chunk per stage */
 
 static const int ends[4][4] = {{7}, {3, 6}, {1, 5, 8}, {2, 3, 6, 7}};
 
@@ -27,7 +28,7 @@ static program_spec spec_of(int stages, int micros, trine_schedule schedule, tri
 }
 
 static bool computes(const instr *i) {
-    return i->kind == FORWARD || i->kind == BACKWARD;
+    return instr_reads_params((instr_kind)i->kind);
 }
 
 /* The unit whose gathered parameters instruction n reads, if they are of class c; else -1. */
@@ -44,13 +45,21 @@ static int gathers_of(const program *p, unit_class c) {
     return count;
 }
 
+/* The number of a unit on its stage; -1 for -1. */
+static int number_of(const program *p, int unit) {
+    int n = 0;
+    while (unit >= 0 && spec_stage_unit(p->spec, p->stage, n) != unit) n++;
+    assert_true(n < UNITS);
+    return unit < 0 ? -1 : n;
+}
+
 /* The fewest gathers, over all choices of what to evict: best[set] is the fewest so far that
  * leave exactly `set` in the buffers. */
 static int fewest(const program *p, unit_class c, int buffers) {
     int best[1 << UNITS], next[1 << UNITS], least = INT_MAX;
     for (int set = 0; set < 1 << UNITS; set++) best[set] = set ? INT_MAX : 0;
     for (int n = 0; n < p->count; n++) {
-        int unit = read_of(p, n, c);
+        int unit = number_of(p, read_of(p, n, c));
         if (unit < 0) continue;
         for (int set = 0; set < 1 << UNITS; set++) next[set] = INT_MAX;
         for (int set = 0; set < 1 << UNITS; set++) {
@@ -77,13 +86,18 @@ typedef void (*program_test)(const program *p);
 static void for_all(program_test test) {
     for (int stages = 1; stages <= 4; stages++)
         for (int micros = 1; micros <= 5; micros++)
-            for (int schedule = 0; schedule < TRINE_SCHEDULES; schedule++)
+            for (int kind = 0; kind < shapes_kinds(3); kind++)
                 for (int buffers = 1; buffers <= 6; buffers++)
                     for (int flags = 0; flags < 4; flags++) {
-                        program_spec s = spec_of(stages, micros, (trine_schedule)schedule,
-                                                 TRINE_ZERO_3, buffers);
+                        program_spec s = {.facts = gpt_facts,
+                                          .stages = stages,
+                                          .micros = micros,
+                                          .zero = TRINE_ZERO_3,
+                                          .gather_buffers = buffers};
                         s.tied = flags & 1;
                         s.forward_only = flags & 2;
+                        s.split_backward = buffers % 2;
+                        shapes_place_few(&s, shapes_kind_of(kind, 3));
                         program *all;
                         OK(compose_all(&s, &all, NULL));
                         for (int p = 0; p < stages; p++) test(&all[p]);

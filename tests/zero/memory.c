@@ -4,6 +4,7 @@
  * is allocated. */
 #include "formula.h"
 #include "harness.h"
+#include "shapes.h"
 
 #include "device/ops.h"
 #include "run/compose.h"
@@ -89,7 +90,7 @@ static void check_rank(const trine_config *c, const program *stages, trine_coord
     size_t T = (size_t)c->model.seq_length, heads = (size_t)c->model.num_attention_heads;
     size_t D = (size_t)c->model.hidden_size / heads;
     size_t rows = (size_t)c->micro_batch_size * T * (heads / (size_t)c->parallel.layout.tp);
-    formula_rank r = {c, stages[0].spec, at, 3 * D * T * sizeof(double), false};
+    formula_rank r = {c, stages[0].spec, &stages[at.pp], at, 3 * D * T * sizeof(double), false};
     check_plan(c, stages, at, dev[type_of(c)], r);
     r.attention = rows * sizeof(float);
     r.far = true;
@@ -128,6 +129,7 @@ static void check_choices(trine_layout layout, int micros) {
         c.parallel.schedule = (trine_schedule)(choice / 4 % 3);
         c.model.untied = choice / 12 % 2;
         c.parallel.gather_buffers = choice / 24 + 1;
+        c.parallel.reduce_buffers = choice / 24 % 2 * 5 + choice % 3 + 1;
         c.parallel.recompute = (trine_recompute)(choice % 5 % 3);
         c.parallel.sequence_parallel = choice / 5 % 2;
         c.parallel.split_backward = choice % 13 % 2;
@@ -148,6 +150,42 @@ static void plan_of_every_layout(void **state) {
             for (int k = 0; k < 5; k++)
                 check_choices((trine_layout){.dp = sizes[i], .tp = sizes[j], .pp = sizes[k]},
                               1 + (i + j + k) % 5);
+}
+
+/* Several chunks per stage, schedules that split, and splits in which embedding or head are chunks of their own. */
+static void check_kind(trine_layout layout, shapes_kind kind, int n) {
+    const char *const splits[] = {NULL, "e,1,2,1,3,h", "e,3,1,3"};
+    trine_config c = small_config();
+    int chunks = layout.pp * kind.virtual;
+    if (chunks > c.model.num_layers + 2) return;
+    c.parallel.layout = layout;
+    c.parallel.schedule = kind.schedule;
+    c.parallel.virtual_stages = kind.virtual;
+    c.parallel.zero = (trine_zero)(n % 4);
+    c.model.untied = n / 4 % 2;
+    c.parallel.gather_buffers = n % 3 + 1;
+    c.parallel.recompute = (trine_recompute)(n / 2 % 3);
+    c.parallel.keep_recomputed = c.parallel.recompute == TRINE_RECOMPUTE_FULL && n % 5 < 3;
+    c.parallel.sequence_parallel = n / 3 % 2;
+    c.parallel.split_backward = n / 5 % 2;
+    c.parallel.one_queue = n / 7 % 2;
+    if (chunks == 6) c.parallel.pp_split = splits[n % 2];
+    if (chunks == 4) c.parallel.pp_split = splits[n % 2 * 2];
+    c.micro_batch_size = c.parallel.sequence_parallel ? 8 : 3;
+    c.global_batch_size = c.micro_batch_size * layout.dp * (n % 9 + 1);
+    set_type(&c, n % TYPES);
+    check_config(c);
+}
+
+static void plan_of_chunks(void **state) {
+    (void)state;
+    for (int k = 0, n = 0; k < shapes_kinds(4); k++)
+        for (int dp = 1; dp <= 2; dp++)
+            for (int tp = 1; tp <= 2; tp++)
+                for (int pp = 1; pp <= 5; pp++)
+                    for (int turn = 0; turn < 5; turn++, n++)
+                        check_kind((trine_layout){.dp = dp, .tp = tp, .pp = pp},
+                                   shapes_kind_of(k, 4), n);
 }
 
 static trine_config gpt2_config(void) {
@@ -203,6 +241,7 @@ static void bytes_of_gpt2(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(plan_of_every_layout, open_devices, close_devices),
+        cmocka_unit_test_setup_teardown(plan_of_chunks, open_devices, close_devices),
         cmocka_unit_test_setup_teardown(plan_of_gpt2, open_devices, close_devices),
         cmocka_unit_test_setup_teardown(bytes_of_gpt2, open_devices, close_devices),
     };

@@ -2,6 +2,8 @@
  * before anything is sent, audit mode compares the call over the group, the tally counts it, and
  * the watchdog records what this rank may wait in. Then the transport executes it. */
 #include "comm/group/world.h"
+#include "comm/reduce/started.h"
+#include "comm/transport/shm/shm.h"
 #include "comm/watch/audit.h"
 #include "comm/watch/tally.h"
 #include "comm/watch/watchdog.h"
@@ -168,6 +170,7 @@ static void request_begin(comm_request *request, trine_comm *comm, const comm_ca
                               .comm = comm,
                               .kind = call->kind,
                               .type = call->type,
+                              .op = call->op,
                               .count = call->count,
                               .peer = call->peer,
                               .call = comm->calls};
@@ -200,6 +203,39 @@ trine_status trine_all_gather(trine_comm *comm, void *dst, const void *src, size
     comm_request request = {0};
     TRY(start_gather(comm, dst, src, count, type, &request, true));
     return comm_wait(&request);
+}
+
+trine_status comm_all_reduce_start(trine_comm *comm, void *dst, const void *src, size_t count,
+                                   trine_dtype type, trine_reduction op, comm_request *request) {
+    const comm_call *call = CALL(.kind = TRINE_TALLY_ALL_REDUCE, .count = count, .type = type,
+                                 .op = op, .peer = NO_PEER);
+    TRY(begin(comm, call, dst, true, src, true));
+    request_begin(request, comm, call);
+    return request_started(
+        request, comm->transport->all_reduce_start(comm, dst, src, count, type, op, request));
+}
+
+trine_status comm_reduce_scatter_start(trine_comm *comm, void *dst, const void *src, size_t count,
+                                       trine_dtype type, trine_reduction op,
+                                       comm_request *request) {
+    const comm_call *call = CALL(.kind = TRINE_TALLY_REDUCE_SCATTER, .count = count, .type = type,
+                                 .op = op, .peer = NO_PEER);
+    TRY(begin(comm, call, dst, true, src, true));
+    request_begin(request, comm, call);
+    return request_started(
+        request, comm->transport->reduce_scatter_start(comm, dst, src, count, type, op, request));
+}
+
+bool comm_reducing(const trine_world *world) {
+    return started_first(world) != NULL;
+}
+
+/* In the name of the oldest one, whose group's clock counts it. */
+trine_status comm_progress(trine_world *world) {
+    const comm_request *r = started_first(world);
+    if (!r) return world->shm_busy ? shm_advance(world) : TRINE_OK;
+    world->noted = r->kind;
+    return r->comm->transport->progress(r->comm);
 }
 
 trine_status comm_send_start(trine_comm *comm, const void *buf, size_t count, trine_dtype type,

@@ -11,14 +11,15 @@
 
 #include "trine.h"
 
-/* One message or gather in progress. Zero-initialise; idle when active is false. It must not move until it is idle
- * again: transports keep it in a list. */
+/* One message, gather or reduction in progress. Zero-initialise; idle when active is false. It must not move until it
+ * is idle again: transports keep it in a list. */
 typedef struct comm_request {
     bool active;
     trine_comm *comm;
     /* The call, for the checks of the wait and for the watchdog's report. */
     trine_tally_kind kind;
     trine_dtype type;
+    trine_reduction op; /* reductions only */
     size_t count;
     int peer;
     uint64_t call; /* its number in the group */
@@ -31,6 +32,9 @@ typedef struct comm_request {
     size_t bytes;
     uint64_t number, phase;
     int state;
+    /* Of a reduction: the next one that this rank has started; who moves it (reduce/started.h). */
+    struct comm_request *next_started;
+    int mover;
     /* For staging: what the wait copies to the device, and the range in it that the device already has. For
      * nccl/nccl_transport.c: whether NCCL has the request, and its ticket. */
     struct {
@@ -54,6 +58,21 @@ trine_status comm_recv_start(trine_comm *comm, void *buf, size_t count, trine_dt
 /* As trine_all_gather, but returns immediately; completed by comm_wait. Collective over: comm. */
 trine_status comm_all_gather_start(trine_comm *comm, void *dst, const void *src, size_t count,
                                    trine_dtype type, comm_request *request);
+/* As trine_all_reduce and trine_reduce_scatter, bit for bit, but return immediately; completed by comm_wait. Until then
+ * src must not change and dst belongs to the transport. The group's other calls, started or blocking, may come
+ * before the wait. A wait depends only on the peers having started the call; calls of different groups must be
+ * started in an order that would not deadlock if they blocked. Collective over: comm. */
+trine_status comm_all_reduce_start(trine_comm *comm, void *dst, const void *src, size_t count, trine_dtype type,
+                                   trine_reduction op, comm_request *request);
+trine_status comm_reduce_scatter_start(trine_comm *comm, void *dst, const void *src, size_t count,
+                                       trine_dtype type, trine_reduction op, comm_request *request);
+/* Moves this rank's started reductions, in all groups, as far as their peers have come, without waiting for any; with
+ * shared memory its started gathers and messages, too: one that is queued behind others would else be posted, or
+ * taken, only when this rank has to wait for something. Every blocking call and every wait does it as well. NCCL
+ * needs no such calls. Cost: a look at each request in progress. Not collective. */
+trine_status comm_progress(trine_world *world);
+/* Whether a reduction that this rank has started is not complete, except those that NCCL makes. */
+bool comm_reducing(const trine_world *world);
 /* Blocks until the request is complete and makes it idle; returns immediately for an idle request. */
 trine_status comm_wait(comm_request *request);
 
@@ -125,18 +144,32 @@ void comm_message_limit(trine_world *world, size_t bytes);
 uint64_t comm_bytes(trine_tally_kind kind, size_t count, trine_dtype type, int size, int rank,
                     int root);
 
-/* As trine_mesh_create, with groups TRINE_TP_PART of `tp_part` neighbours of a tp group: ranks [i tp_part, (i + 1)
- * tp_part) of it. Errors: also TRINE_EINVAL if tp_part does not divide tp. Collective over: world. */
+/* The groups that a mesh has beside those of its axes, NODE, and the lanes between each stage and the next. What is
+ * not needed is not made: such a group has size 1 and no MPI communicator. */
+typedef struct {
+    int tp_part; /* neighbours in a TRINE_TP_PART: ranks [i tp_part, (i + 1) tp_part) of a tp group; it divides tp */
+    bool ring;   /* ACT_ and GRAD_ lanes from the last stage to the first too; needs 3 stages or more */
+    bool back;   /* BACK_ lanes, from each stage to the previous one */
+    int tie[2];  /* the stages that TRINE_TIE joins; if equal, or one of them is negative: none */
+} mesh_needs;
+
+/* One chunk a stage: tp_part 1, no ring, no BACK_ lanes, TRINE_TIE of the first and the last stage (also for a model
+ * that is not tied). Pure. */
+mesh_needs mesh_needs_default(trine_layout layout);
+
+/* As trine_mesh_create, which has mesh_needs_default. Errors: also TRINE_EINVAL if tp_part does not divide tp, a ring
+ * has fewer than 3 stages, or a stage of `tie` does not exist. Collective over: world. */
 trine_status mesh_create(trine_mesh **mesh, trine_world *world, trine_layout layout,
-                         int ranks_per_node, int tp_part);
+                         int ranks_per_node, mesh_needs needs);
 
 /* Whether this choice of trine_world_transport lets ranks of a node share memory. Pure. */
 bool comm_may_share(trine_transport choice);
-/* Bytes that a world's communicators hold for ordered additions. */
+/* Bytes that a world's communicators hold for ordered additions, and once more for those of started reductions. */
 size_t comm_scratch_bytes(int world_size);
-/* Bytes of transport memory of the rank at `coord` (for the memory plan): that scratch and, with shm, its control
+/* Bytes of transport memory of the rank at `coord` (for the memory plan): twice that scratch and, with shm, its control
  * memory if all ranks share one node; with more nodes it is less. Pure. */
-size_t comm_transport_bytes(trine_layout layout, trine_coord coord, trine_transport transport);
+size_t comm_transport_bytes(trine_layout layout, trine_coord coord, trine_transport transport,
+                            mesh_needs needs);
 /* The same for an existing mesh, to the byte. */
 size_t mesh_transport_bytes(const trine_mesh *mesh);
 /* Bytes that this rank will request from trine_mesh_alloc: if they cannot fit, trine_mesh_create already fails,
@@ -170,6 +203,12 @@ void comm_clock_stop(comm_clock *clock);
 comm_time comm_clock_time(const comm_clock *clock, trine_group group, trine_tally_kind kind);
 /* Total over all groups and kinds, also while running. */
 uint64_t comm_clock_ns(const comm_clock *clock);
+/* Of started reductions: the time that this rank spent outside of all calls while one was in progress (comm_reducing),
+ * and the time in comm_wait for one. */
+typedef struct {
+    uint64_t hidden_ns, waited_ns;
+} comm_overlap;
+comm_overlap comm_clock_overlap(const comm_clock *clock);
 
 /* The names from the lists in trine_comm.h: "reduce-scatter", "dp". Pure. */
 const char *tally_kind_text(trine_tally_kind kind);

@@ -23,6 +23,7 @@ void comm_clock_destroy(comm_clock **clock) {
 void comm_clock_start(comm_clock *c) {
     if (c->running) return;
     c->running = true;
+    c->left = 0;
     for (int g = 0; g < TRINE_GROUPS; g++) {
         trine_comm *comm = trine_mesh_group(c->mesh, (trine_group)g);
         if (comm->size == 1) continue;
@@ -50,6 +51,10 @@ void comm_clock_stop(comm_clock *c) {
 
 comm_time comm_clock_time(const comm_clock *clock, trine_group group, trine_tally_kind kind) {
     return clock->times[group][kind];
+}
+
+comm_overlap comm_clock_overlap(const comm_clock *clock) {
+    return clock->overlap;
 }
 
 uint64_t comm_clock_ns(const comm_clock *clock) {

@@ -1,7 +1,9 @@
 /* The mesh: the coordinate of each rank, and the groups along the axes, made in one fixed order on
- * every rank: dp, tp, pp, tie, the edges (activations, then gradients), node. */
+ * every rank: dp, tp, pp, tie, the lanes of edges (activations, then gradients; then those of BACK_
+ * edges), node. */
 #include "comm/api/axes.h"
 #include "comm/api/device_memory.h"
+#include "comm/group/lane.h"
 #include "comm/group/make.h"
 #include "comm/transport/nodes/nodes.h"
 #include "comm/transport/stack.h"
@@ -23,7 +25,7 @@ struct trine_mesh {
     trine_world *world; /* not owned */
     trine_layout layout;
     trine_coord coord;
-    int tp_part;
+    mesh_needs needs;
     trine_comm *groups[TRINE_GROUPS]; /* TRINE_WORLD is the world's own */
     int *node_of;                     /* (world size) */
     int *members;                     /* (world size) scratch while groups are made */
@@ -66,7 +68,7 @@ static trine_status add_axes(trine_mesh *mesh) {
 
 /* Without parts, no MPI communicator is made. */
 static trine_status add_part(trine_mesh *mesh) {
-    int part = mesh->tp_part, first = mesh->coord.tp / part * part;
+    int part = mesh->needs.tp_part, first = mesh->coord.tp / part * part;
     for (int n = 0; n < part; n++)
         mesh->members[n] = rank_along(mesh, AXIS(TRINE_AXIS_TP), first + n);
     if (part > 1) return add_group(mesh, TRINE_TP_PART, part);
@@ -74,41 +76,69 @@ static trine_status add_part(trine_mesh *mesh) {
                         NULL);
 }
 
-static trine_status add_tie(trine_mesh *mesh) {
-    int last = mesh->layout.pp - 1, stage = mesh->coord.pp;
-    bool tied = last > 0 && (stage == 0 || stage == last);
-    mesh->members[0] = tied ? rank_at_stage(mesh, 0) : mesh->world->rank;
-    if (tied) mesh->members[1] = rank_at_stage(mesh, last);
-    return add_group(mesh, TRINE_TIE, tied ? 2 : 1);
+/* The stage that shares the token matrix with `stage`; negative: none. */
+static int tied_stage(const mesh_needs *needs, int stage) {
+    const int *tie = needs->tie;
+    if (tie[0] == tie[1]) return -1;
+    return stage == tie[0] ? tie[1] : stage == tie[1] ? tie[0] : -1;
 }
 
-/* ---- Edges ----------------------------------------------------------------------------------- */
+/* ---- Groups of two stages -------------------------------------------------------------------- */
 
-static trine_status add_edge(trine_mesh *mesh, trine_group group, int earlier_stage) {
-    mesh->members[0] = rank_at_stage(mesh, earlier_stage);
-    mesh->members[1] = rank_at_stage(mesh, earlier_stage + 1);
+/* Collective over: world, as add_group. `other` -1: this rank only takes part in the split. */
+static trine_status add_pair(trine_mesh *mesh, trine_group group, int other) {
+    int own = mesh->coord.pp;
+    void *none;
+    if (other < 0) return mpi_split(mesh->world, -1, &none);
+    mesh->members[0] = rank_at_stage(mesh, own < other ? own : other);
+    mesh->members[1] = rank_at_stage(mesh, own < other ? other : own);
     return add_group(mesh, group, 2);
 }
 
-/* The communicators of one direction: `before` joins the previous stage, `after` the next. A rank
- * has two of them but can take part in one split at a time, so the edges that leave even stages are
- * made first, then those that leave odd stages. */
-static trine_status add_edges(trine_mesh *mesh, trine_group before, trine_group after) {
-    int stage = mesh->coord.pp, stages = mesh->layout.pp;
-    for (int parity = 0; parity < 2; parity++) {
-        void *none;
-        if (stage % 2 == parity && stage + 1 < stages)
-            TRY(add_edge(mesh, after, stage));
-        else if (stage % 2 != parity && stage > 0)
-            TRY(add_edge(mesh, before, stage - 1));
-        else
-            TRY(mpi_split(mesh->world, -1, &none));
+/* A group of this rank alone, without MPI's help, if it is in no pair. */
+static trine_status add_single(trine_mesh *mesh, trine_group group) {
+    if (mesh->groups[group]) return TRINE_OK;
+    return group_create(&mesh->groups[group], mesh->world, group, &mesh->world->rank, 1, NULL);
+}
+
+static trine_status add_tie(trine_mesh *mesh) {
+    TRY(add_pair(mesh, TRINE_TIE, tied_stage(&mesh->needs, mesh->coord.pp)));
+    return add_single(mesh, TRINE_TIE);
+}
+
+/* The other stage of a lane; -1: none. */
+static int lane_other(trine_layout l, const mesh_needs *needs, int stage, trine_group group) {
+    group_lane lane = lane_of(group);
+    int other = stage + lane.step;
+    if (lane.back && !needs->back) return -1;
+    if (other >= 0 && other < l.pp) return other;
+    return needs->ring && !lane.back ? l.pp - 1 - stage : -1;
+}
+
+/* The round in which the lanes between two stages are made. */
+static int round_of(int stage, int other) {
+    int low = stage < other ? stage : other;
+    return stage - other == 1 || other - stage == 1 ? low % 2 : 2;
+}
+
+/* The lanes of one cargo: `before` joins the previous stage, `after` the next. A rank has two of them
+ * but can take part in one split at a time, so the edges between an even stage and its next one are
+ * made first, then those of odd stages, then the edge that closes a ring. */
+static trine_status add_lanes(trine_mesh *mesh, trine_group before, trine_group after) {
+    const trine_group lanes[] = {before, after};
+    int stage = mesh->coord.pp;
+    bool closes = mesh->needs.ring && !lane_of(before).back;
+    bool made = mesh->needs.back || !lane_of(before).back;
+    for (int round = 0; made && round < (closes ? 3 : 2); round++) {
+        trine_group group = before;
+        int other = -1;
+        for (int i = 0; i < 2; i++) {
+            int met = lane_other(mesh->layout, &mesh->needs, stage, lanes[i]);
+            if (met >= 0 && round_of(stage, met) == round) group = lanes[i], other = met;
+        }
+        TRY(add_pair(mesh, group, other));
     }
-    const trine_group ends[] = {before, after};
-    for (int i = 0; i < 2; i++)
-        if (!mesh->groups[ends[i]])
-            TRY(group_create(&mesh->groups[ends[i]], mesh->world, ends[i], &mesh->world->rank, 1,
-                             NULL));
+    for (int i = 0; i < 2; i++) TRY(add_single(mesh, lanes[i]));
     return TRINE_OK;
 }
 
@@ -294,27 +324,30 @@ bool mesh_shares(const trine_mesh *mesh) {
     return mesh->node != NULL;
 }
 
-static void group_sizes(int sizes[TRINE_GROUPS], trine_layout l, trine_coord c) {
-    int last = l.pp - 1, before = c.pp > 0 ? 2 : 0, after = c.pp < last ? 2 : 0;
+static void group_sizes(int sizes[TRINE_GROUPS], trine_layout l, trine_coord c,
+                        const mesh_needs *needs) {
     memset(sizes, 0, TRINE_GROUPS * sizeof *sizes);
-    for (int g = TRINE_WORLD + 1; g < TRINE_GROUPS; g++)
-        if (axes_of((trine_group)g)) sizes[g] = axes_size(l, axes_of((trine_group)g));
-    sizes[TRINE_TIE] = last > 0 && (c.pp == 0 || c.pp == last) ? 2 : 0;
-    sizes[TRINE_ACT_IN] = sizes[TRINE_GRAD_OUT] = before;
-    sizes[TRINE_ACT_OUT] = sizes[TRINE_GRAD_IN] = after;
+    for (int g = TRINE_WORLD + 1; g < TRINE_GROUPS; g++) {
+        trine_group group = (trine_group)g;
+        if (axes_of(group)) sizes[g] = axes_size(l, axes_of(group));
+        if (lane_is(group) && lane_other(l, needs, c.pp, group) >= 0) sizes[g] = 2;
+    }
+    sizes[TRINE_TP_PART] = needs->tp_part;
+    if (tied_stage(needs, c.pp) >= 0) sizes[TRINE_TIE] = 2;
     sizes[TRINE_NODE] = axes_size(l, ALL_AXES);
 }
 
-size_t comm_transport_bytes(trine_layout layout, trine_coord coord, trine_transport transport) {
+size_t comm_transport_bytes(trine_layout layout, trine_coord coord, trine_transport transport,
+                            mesh_needs needs) {
     int sizes[TRINE_GROUPS], ranks = axes_size(layout, ALL_AXES);
-    size_t bytes = comm_scratch_bytes(ranks);
+    size_t bytes = 2 * comm_scratch_bytes(ranks);
     if (!comm_may_share(transport) || ranks == 1) return bytes;
-    group_sizes(sizes, layout, coord);
+    group_sizes(sizes, layout, coord, &needs);
     return bytes + shm_window_bytes(shm_control_bytes(sizes));
 }
 
 size_t mesh_transport_bytes(const trine_mesh *mesh) {
-    size_t bytes = comm_scratch_bytes(mesh->world->size);
+    size_t bytes = 2 * comm_scratch_bytes(mesh->world->size);
     return mesh->node ? bytes + mesh->node->control->bytes : bytes;
 }
 
@@ -350,24 +383,42 @@ static trine_status build(trine_mesh *mesh, int ranks_per_node) {
     TRY(add_axes(mesh));
     TRY(add_part(mesh));
     TRY(add_tie(mesh));
-    TRY(add_edges(mesh, TRINE_ACT_IN, TRINE_ACT_OUT));
-    TRY(add_edges(mesh, TRINE_GRAD_OUT, TRINE_GRAD_IN));
+    TRY(add_lanes(mesh, TRINE_ACT_IN, TRINE_ACT_OUT));
+    TRY(add_lanes(mesh, TRINE_GRAD_OUT, TRINE_GRAD_IN));
+    TRY(add_lanes(mesh, TRINE_BACK_ACT_OUT, TRINE_BACK_ACT_IN));
+    TRY(add_lanes(mesh, TRINE_BACK_GRAD_IN, TRINE_BACK_GRAD_OUT));
     TRY(add_nodes(mesh, ranks_per_node));
     return share_memory(mesh);
 }
 
+static trine_status check_needs(trine_layout l, const mesh_needs *needs) {
+    CHECK(needs->tp_part > 0 && l.tp % needs->tp_part == 0, TRINE_EINVAL,
+          "tp %d is not divisible into parts of %d ranks", l.tp, needs->tp_part);
+    CHECK(!needs->ring || l.pp > 2, TRINE_EINVAL,
+          "pp %d: a ring has at least 3 stages; the edge from stage 1 to stage 0 of two is a back "
+          "edge",
+          l.pp);
+    CHECK(needs->tie[0] < l.pp && needs->tie[1] < l.pp, TRINE_EINVAL,
+          "stages %d and %d cannot share a matrix: the mesh has %d", needs->tie[0], needs->tie[1],
+          l.pp);
+    return TRINE_OK;
+}
+
+mesh_needs mesh_needs_default(trine_layout layout) {
+    return (mesh_needs){.tp_part = 1, .tie = {0, layout.pp - 1}};
+}
+
 trine_status mesh_create(trine_mesh **mesh, trine_world *world, trine_layout layout,
-                         int ranks_per_node, int tp_part) {
+                         int ranks_per_node, mesh_needs needs) {
     *mesh = NULL;
     TRY(check_layout(world, layout, ranks_per_node));
-    CHECK(tp_part > 0 && layout.tp % tp_part == 0, TRINE_EINVAL,
-          "tp %d is not divisible into parts of %d ranks", layout.tp, tp_part);
+    TRY(check_needs(layout, &needs));
     trine_mesh *m = calloc(1, sizeof *m);
     CHECK(m, TRINE_ENOMEM, "no memory for the mesh");
     m->world = world;
     m->layout = layout;
     m->coord = trine_layout_coord(layout, world->rank);
-    m->tp_part = tp_part;
+    m->needs = needs;
     world->layout = layout;
     set_error_prefix(world, m->coord);
     watchdog_note_mesh(world);
@@ -380,7 +431,7 @@ trine_status mesh_create(trine_mesh **mesh, trine_world *world, trine_layout lay
 
 trine_status trine_mesh_create(trine_mesh **mesh, trine_world *world, trine_layout layout,
                                int ranks_per_node) {
-    return mesh_create(mesh, world, layout, ranks_per_node, 1);
+    return mesh_create(mesh, world, layout, ranks_per_node, mesh_needs_default(layout));
 }
 
 void trine_mesh_destroy(trine_mesh **mesh) {

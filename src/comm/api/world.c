@@ -1,6 +1,7 @@
 /* Joins, leaves and aborts the job. */
 #include "comm/group/make.h"
 #include "comm/group/world.h"
+#include "comm/reduce/started.h"
 #include "comm/transport/mpi/mpi.h"
 #include "comm/transport/mpi/try_mpi.h"
 #include "comm/watch/end.h"
@@ -36,11 +37,12 @@ static trine_status take_memory(trine_world *world) {
     world->told = calloc(size, sizeof *world->told);
     world->addends = calloc(size, sizeof *world->addends);
     world->scratch = scratch ? aligned_alloc(ARENA_ALIGN, scratch) : NULL;
+    world->arrivals = scratch ? aligned_alloc(ARENA_ALIGN, scratch) : NULL;
     CHECK(world->hosts && world->names && world->told && world->addends &&
-              (world->scratch || !scratch),
+              ((world->scratch && world->arrivals) || !scratch),
           TRINE_ENOMEM, "no memory for communication among %d ranks (%zu bytes of scratch)",
-          world->size, scratch);
-    return TRINE_OK;
+          world->size, 2 * scratch);
+    return started_create(world);
 }
 
 /* The group of all ranks, which owns `state`. */
@@ -172,6 +174,8 @@ void trine_world_destroy(trine_world **world) {
     free(w->told);
     free(w->addends);
     free(w->scratch);
+    free(w->arrivals);
+    started_destroy(w);
     free(w);
     *world = NULL;
 }

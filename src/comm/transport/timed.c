@@ -1,6 +1,7 @@
 #include "comm/transport/timed.h"
 #include "comm/group/world.h"
 #include "base/clock.h"
+#include "base/status.h"
 
 /* ---- Timed functions ------------------------------------------------------------------------- */
 
@@ -19,14 +20,17 @@ static visit enter(trine_comm *comm) {
     comm_clock *c = comm->clock;
     if (c->inside) return (visit){0};
     c->inside = true;
-    return (visit){true, comm->world->noted, clock_ns()};
+    visit v = {true, comm->world->noted, clock_ns()};
+    if (c->left) c->overlap.hidden_ns += v.since - c->left;
+    return v;
 }
 
 static trine_status leave(trine_comm *comm, const visit *v, trine_status status) {
     comm_clock *c = comm->clock;
     if (!v->outermost) return status;
-    uint64_t ns = clock_ns() - v->since;
+    uint64_t now = clock_ns(), ns = now - v->since;
     c->inside = false;
+    c->left = comm_reducing(comm->world) ? now : 0;
     c->times[comm->group][v->kind].ns += ns;
     c->ns += ns;
     return status;
@@ -40,6 +44,15 @@ static trine_status leave(trine_comm *comm, const visit *v, trine_status status)
 
 TRANSPORT_CALLS(TIMED)
 
+static trine_status timed_any_wait(trine_comm *comm, comm_request *request) {
+    uint64_t before = comm->clock->ns;
+    bool reduces =
+        request->kind == TRINE_TALLY_ALL_REDUCE || request->kind == TRINE_TALLY_REDUCE_SCATTER;
+    TRY(timed_wait(comm, request));
+    if (reduces) comm->clock->overlap.waited_ns += comm->clock->ns - before;
+    return TRINE_OK;
+}
+
 /* Functions that are not called from outside (posts, a transport's own additions) stay untimed. */
 const comm_transport *clock_over(const trine_comm *comm, const comm_transport *inner) {
     comm_clock *c = comm->clock;
@@ -49,5 +62,6 @@ const comm_transport *clock_over(const trine_comm *comm, const comm_transport *i
 #define SET(function, takes, names) t->function = timed_##function;
     TRANSPORT_CALLS(SET)
 #undef SET
+    t->wait = timed_any_wait;
     return t;
 }

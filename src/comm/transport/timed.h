@@ -14,6 +14,8 @@ struct comm_clock {
     trine_tally before[TRINE_GROUPS][TRINE_TALLY_KINDS];
     comm_time times[TRINE_GROUPS][TRINE_TALLY_KINDS];
     uint64_t ns;
+    uint64_t left; /* when the last call ended, if a reduction was in progress; else 0 */
+    comm_overlap overlap;
 };
 
 /* The table of comm->clock that times `inner`. */

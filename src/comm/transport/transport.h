@@ -39,6 +39,14 @@
       (trine_comm *comm, void *dst, const void *src, size_t count, trine_dtype type,               \
        trine_reduction op),                                                                        \
       (comm, dst, src, count, type, op))                                                           \
+    X(all_reduce_start,                                                                            \
+      (trine_comm *comm, void *dst, const void *src, size_t count, trine_dtype type,               \
+       trine_reduction op, comm_request *request),                                                 \
+      (comm, dst, src, count, type, op, request))                                                  \
+    X(reduce_scatter_start,                                                                        \
+      (trine_comm *comm, void *dst, const void *src, size_t count, trine_dtype type,               \
+       trine_reduction op, comm_request *request),                                                 \
+      (comm, dst, src, count, type, op, request))                                                  \
     X(all_gather_start,                                                                            \
       (trine_comm *comm, void *dst, const void *src, size_t part, comm_request *request),          \
       (comm, dst, src, part, request))                                                             \
@@ -51,10 +59,11 @@
     X(wait_received, (trine_comm *comm, comm_request *request, size_t bytes),                      \
       (comm, request, bytes))
 
-/* All functions that api/calls.c calls. */
+/* All functions that api/calls.c calls. progress moves started calls of all groups. */
 #define TRANSPORT_CALLS(X)                                                                         \
     TRANSPORT_MOVES(X)                                                                             \
-    X(barrier, (trine_comm *comm), (comm))
+    X(barrier, (trine_comm *comm), (comm))                                                         \
+    X(progress, (trine_comm *comm), (comm))
 
 /* Posted messages; NULL in a transport without peers. Messages of 0 bytes are not sent. */
 #define TRANSPORT_POSTS(X)                                                                         \

@@ -8,6 +8,7 @@
 #include "comm/transport/mpi/mpi.h"
 #include "comm/group/world.h"
 #include "comm/reduce/rank_order.h"
+#include "comm/reduce/started.h"
 #include "comm/transport/mpi/try_mpi.h"
 #include "comm/transport/shm/shm.h"
 #include "comm/watch/watchdog.h"
@@ -21,6 +22,7 @@
 #define TAG_POSTED  1
 #define TAG_SEGMENT 2
 #define TAG_GPU     3
+#define TAG_STARTED 4
 
 /* Polls before the first yield: enough if the peer is already there. */
 #define SPINS 64
@@ -48,7 +50,7 @@ static trine_status poll_all(trine_world *world, int count, MPI_Request *request
         TRY_MPI(MPI_Testall(count, requests, &done, statuses));
         if (done) return TRINE_OK;
         if (polls >= SPINS) {
-            TRY(shm_progress(world));
+            TRY(shm_advance(world));
             sched_yield();
         }
         watchdog_polled(world, polls, &waited);
@@ -71,7 +73,20 @@ static MPI_Request handle_get(const comm_request *request) {
     return own;
 }
 
+/* Until the reduction and all older ones are complete. */
+static trine_status wait_reduction(trine_comm *comm, const comm_request *request) {
+    double waited = 0;
+    for (unsigned polls = 1; request->mover != STARTED_DONE; polls++) {
+        TRY(shm_advance(comm->world));
+        if (request->mover == STARTED_DONE) return TRINE_OK;
+        if (polls >= SPINS) sched_yield();
+        watchdog_polled(comm->world, polls, &waited);
+    }
+    return TRINE_OK;
+}
+
 static trine_status mpi_wait(trine_comm *comm, comm_request *request) {
+    if (request->mover != STARTED_NOT) return wait_reduction(comm, request);
     MPI_Request own = handle_get(request);
     TRY(poll_one(comm, &own));
     comm->world->mpi_pending--;
@@ -235,6 +250,44 @@ static trine_status mpi_flush(trine_comm *comm) {
     return poll_all(comm->world, posted, s->requests, s->statuses);
 }
 
+/* ---- Started reductions ---------------------------------------------------------------------- */
+
+trine_status mpi_started_send(trine_comm *comm, const void *buf, size_t bytes, int peer) {
+    mpi_state *s = state_of(comm);
+    if (!bytes) return TRINE_OK;
+    ASSERT(s->started_count < 2 * comm->size);
+    return isend(comm, buf, bytes, peer, TAG_STARTED, &s->started[s->started_count++]);
+}
+
+trine_status mpi_started_recv(trine_comm *comm, void *buf, size_t bytes, int peer) {
+    mpi_state *s = state_of(comm);
+    if (!bytes) return TRINE_OK;
+    ASSERT(s->started_count < 2 * comm->size);
+    return irecv(comm, buf, bytes, peer, TAG_STARTED, &s->started[s->started_count++]);
+}
+
+trine_status mpi_started_arrived(trine_comm *comm, bool *arrived) {
+    mpi_state *s = state_of(comm);
+    int done = 0;
+    TRY_MPI(MPI_Testall(s->started_count, s->started, &done, MPI_STATUSES_IGNORE));
+    if (done) s->started_count = 0;
+    *arrived = done != 0;
+    return TRINE_OK;
+}
+
+/* all-reduce and reduce-scatter */
+static trine_status mpi_reduction_start(trine_comm *comm, void *dst, const void *src, size_t count,
+                                        trine_dtype type, trine_reduction op,
+                                        comm_request *request) {
+    (void)count, (void)type, (void)op; /* calls.c has set them */
+    started_add(request, dst, src, STARTED_MESSAGES);
+    return started_move(comm->world);
+}
+
+static trine_status mpi_progress(trine_comm *comm) {
+    return shm_advance(comm->world);
+}
+
 /* ---- Collectives ----------------------------------------------------------------------------- */
 
 static trine_status mpi_all_gather_start(trine_comm *comm, void *dst, const void *src, size_t part,
@@ -344,8 +397,9 @@ static trine_status state_create(void **state, MPI_Comm comm) {
     s->comm = comm;
     s->requests = calloc(2 * (size_t)size, sizeof *s->requests);
     s->statuses = calloc(2 * (size_t)size, sizeof *s->statuses);
+    s->started = calloc(2 * (size_t)size, sizeof *s->started);
     *state = s;
-    if (s->requests && s->statuses) return TRINE_OK;
+    if (s->requests && s->statuses && s->started) return TRINE_OK;
     mpi_free(state);
     return RAISE(TRINE_ENOMEM, "no memory for the requests of a group of %d", size);
 }
@@ -384,6 +438,7 @@ void mpi_free(void **state) {
     watch_leave();
     free(s->requests);
     free(s->statuses);
+    free(s->started);
     free(s);
     *state = NULL;
 }
@@ -399,9 +454,12 @@ const comm_transport mpi_transport = {
     .gather = mpi_gather,
     .all_to_all = mpi_all_to_all,
     .barrier = mpi_barrier,
+    .progress = mpi_progress,
     .all_reduce = rank_order_all_reduce,
     .reduce = rank_order_reduce,
     .reduce_scatter = rank_order_reduce_scatter,
+    .all_reduce_start = mpi_reduction_start,
+    .reduce_scatter_start = mpi_reduction_start,
     .all_gather_start = mpi_all_gather_start,
     .send_start = mpi_send_start,
     .recv_start = mpi_recv_start,

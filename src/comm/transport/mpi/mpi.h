@@ -19,7 +19,12 @@ trine_status mpi_segment_send(trine_comm *comm, const void *buf, size_t bytes, i
                             comm_request *request);
 trine_status mpi_segment_recv(trine_comm *comm, void *buf, size_t bytes, int peer,
                             comm_request *request);
-/* The same for buffers in GPU memory, which requires a CUDA-aware MPI; these match neither of the above. */
+/* Post the messages of a started reduction (reduce/started.h), which match no others; *arrived: all that were posted
+ * are complete. Messages of 0 bytes are not sent. Not collective. */
+trine_status mpi_started_send(trine_comm *comm, const void *buf, size_t bytes, int peer);
+trine_status mpi_started_recv(trine_comm *comm, void *buf, size_t bytes, int peer);
+trine_status mpi_started_arrived(trine_comm *comm, bool *arrived);
+/* As mpi_segment_send and mpi_segment_recv, for buffers in GPU memory, which requires a CUDA-aware MPI; these match none of the above. */
 trine_status mpi_gpu_send(trine_comm *comm, const void *buf, size_t bytes, int peer,
                           comm_request *request);
 trine_status mpi_gpu_recv(trine_comm *comm, void *buf, size_t bytes, int peer,

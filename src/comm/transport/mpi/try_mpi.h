@@ -36,6 +36,8 @@ typedef struct {
     MPI_Request *requests; /* (2 * size) posted and not yet flushed */
     MPI_Status *statuses;  /* (2 * size) */
     int posted;
+    MPI_Request *started; /* (2 * size) those of the started reduction that moves */
+    int started_count;
 } mpi_state;
 
 #endif

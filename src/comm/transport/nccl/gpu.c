@@ -3,6 +3,7 @@
 #include "comm/api/axes.h"
 #include "comm/api/gpu.h"
 #include "comm/transport/nccl/nccl.h"
+#include "comm/group/lane.h"
 #include "comm/group/world.h"
 #include "comm/transport/mpi/mpi.h"
 #include "comm/watch/watch.h"
@@ -79,17 +80,20 @@ static trine_status watched_wait(device *d) {
 /* ---- Selecting groups ------------------------------------------------------------------------ */
 
 /* The groups with device memory, in the order in which their communicators are made. The edges that
- * leave even stages come first: a rank can make one at a time, and this way no rank waits for a
- * neighbour that waits for another. Both lanes of an edge share a communicator, because NCCL moves
- * messages concurrently, without one blocking the other, only within one (core/check.h, programs
- * for one queue). */
+ * leave even stages come first, then those that leave odd stages, then the one that closes a ring: a
+ * rank can make one at a time, and this way no rank waits for a neighbour that waits for another. All
+ * lanes of two neighbouring stages share a communicator, because NCCL moves messages concurrently,
+ * without one blocking the other, only within one (core/check.h, programs for one queue). Between two
+ * ranks it matches messages of one direction in the order in which they are passed to it, so these
+ * ranks must start messages of different lanes in the same order. */
 typedef struct {
     trine_group groups[TRINE_GROUPS];
     int count;
 } order;
 
 static order making_order(const trine_mesh *mesh) {
-    bool even = trine_mesh_coord(mesh).pp % 2 == 0;
+    int stage = trine_mesh_coord(mesh).pp, last = trine_mesh_layout(mesh).pp - 1;
+    bool even = stage % 2 == 0 && stage < last; /* what leaves the last stage closes a ring */
     order o = {.count = 0};
     for (int g = 0; g < TRINE_GROUPS; g++)
         if (axes_add((trine_group)g)) o.groups[o.count++] = (trine_group)g;
@@ -99,12 +103,17 @@ static order making_order(const trine_mesh *mesh) {
     return o;
 }
 
-/* The same ranks in the same order. */
-static void share_edge(trine_mesh *mesh, trine_group gradients, trine_group activations) {
-    const trine_comm *from = trine_mesh_group(mesh, activations);
-    trine_comm *to = trine_mesh_group(mesh, gradients);
-    to->nccl = from->nccl;
-    to->nccl_group = from->nccl_group;
+/* The lanes to a neighbour use the communicator of the activations that go there or come from there: the same ranks in
+ * the same order. Lanes of size 1 have no other rank to share with. */
+static void share_edges(trine_mesh *mesh) {
+    for (int g = 0; g < TRINE_GROUPS; g++) {
+        trine_comm *to = trine_mesh_group(mesh, (trine_group)g);
+        if (!lane_is((trine_group)g) || to->size == 1) continue;
+        bool next = lane_of((trine_group)g).step > 0;
+        const trine_comm *from = trine_mesh_group(mesh, next ? TRINE_ACT_OUT : TRINE_ACT_IN);
+        to->nccl = from->nccl;
+        to->nccl_group = from->nccl_group;
+    }
 }
 
 /* names (world size, GPU_NAME): "host gpu" of every rank. */
@@ -179,8 +188,7 @@ static trine_status join_all(struct comm_gpus *g, trine_mesh *mesh) {
         trine_comm *comm = trine_mesh_group(mesh, o.groups[i]);
         if (comm->nccl) TRY(join(g, comm));
     }
-    share_edge(mesh, TRINE_GRAD_IN, TRINE_ACT_OUT);
-    share_edge(mesh, TRINE_GRAD_OUT, TRINE_ACT_IN);
+    share_edges(mesh);
     return TRINE_OK;
 }
 

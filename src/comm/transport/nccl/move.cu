@@ -155,15 +155,27 @@ static ncclRedOp_t op_of(trine_reduction op) {
     return op == TRINE_SUM ? ncclSum : ncclMax;
 }
 
-trine_status nccl_all_reduce(nccl_group *g, void *dst, const void *src, size_t count,
-                             trine_dtype type, trine_reduction op) {
-    ASSERT(g->scratch);
+static trine_status all_reduce(nccl_group *g, void *dst, const void *src, size_t count,
+                               trine_dtype type, trine_reduction op) {
+    ASSERT(g->scratch && !g->r->fusing);
     TRY(nccl_before(g));
     if (keeps_order(g, type, op))
         TRY(rank_order_all_reduce(g, (char *)dst, (const char *)src, count, type, op));
     else
         TRY_NCCL(g, AllReduce, src, dst, count, type_of(type), op_of(op), g->comm, g->stream);
+    return TRINE_OK;
+}
+
+trine_status nccl_all_reduce(nccl_group *g, void *dst, const void *src, size_t count,
+                             trine_dtype type, trine_reduction op) {
+    TRY(all_reduce(g, dst, src, count, type, op));
     return nccl_after(g);
+}
+
+trine_status nccl_all_reduce_start(nccl_group *g, void *dst, const void *src, size_t count,
+                                   trine_dtype type, trine_reduction op, uint64_t *ticket) {
+    TRY(all_reduce(g, dst, src, count, type, op));
+    return nccl_give_ticket(g, ticket);
 }
 
 trine_status nccl_reduce(nccl_group *g, void *dst, const void *src, size_t count, trine_dtype type,
@@ -177,16 +189,28 @@ trine_status nccl_reduce(nccl_group *g, void *dst, const void *src, size_t count
     return nccl_after(g);
 }
 
-trine_status nccl_reduce_scatter(nccl_group *g, void *dst, const void *src, size_t part,
-                                 trine_dtype type, trine_reduction op) {
+static trine_status reduce_scatter(nccl_group *g, void *dst, const void *src, size_t part,
+                                   trine_dtype type, trine_reduction op) {
     size_t count = part * (size_t)g->size;
-    ASSERT(g->scratch);
+    ASSERT(g->scratch && !g->r->fusing);
     TRY(nccl_before(g));
     if (keeps_order(g, type, op))
         TRY(reduce_slices(g, (char *)dst, (const char *)src, count, part, type, op));
     else
         TRY_NCCL(g, ReduceScatter, src, dst, part, type_of(type), op_of(op), g->comm, g->stream);
+    return TRINE_OK;
+}
+
+trine_status nccl_reduce_scatter(nccl_group *g, void *dst, const void *src, size_t part,
+                                 trine_dtype type, trine_reduction op) {
+    TRY(reduce_scatter(g, dst, src, part, type, op));
     return nccl_after(g);
+}
+
+trine_status nccl_reduce_scatter_start(nccl_group *g, void *dst, const void *src, size_t part,
+                                       trine_dtype type, trine_reduction op, uint64_t *ticket) {
+    TRY(reduce_scatter(g, dst, src, part, type, op));
+    return nccl_give_ticket(g, ticket);
 }
 
 /* ---- Movement ---------------------------------------------------------------------------------- */

@@ -145,12 +145,31 @@ static trine_status rank_end(nccl_rank *r) {
 /* ---- The table --------------------------------------------------------------------------------- */
 
 static const comm_nccl table = {
-    NCCL_ABI,        nccl_find,    nccl_open,           nccl_close,
-    nccl_abort,      nccl_make_id, nccl_prepare,        nccl_join,
-    nccl_all_reduce, nccl_reduce,  nccl_reduce_scatter, nccl_broadcast,
-    nccl_scatter,    nccl_gather,  nccl_all_to_all,     nccl_all_gather,
-    group_send,      group_recv,   group_finish,        rank_begin,
-    rank_end,        rank_await,   nccl_check,
+    NCCL_ABI,
+    nccl_find,
+    nccl_open,
+    nccl_close,
+    nccl_abort,
+    nccl_make_id,
+    nccl_prepare,
+    nccl_join,
+    nccl_all_reduce,
+    nccl_reduce,
+    nccl_reduce_scatter,
+    nccl_broadcast,
+    nccl_scatter,
+    nccl_gather,
+    nccl_all_to_all,
+    nccl_all_reduce_start,
+    nccl_reduce_scatter_start,
+    nccl_all_gather,
+    group_send,
+    group_recv,
+    group_finish,
+    rank_begin,
+    rank_end,
+    rank_await,
+    nccl_check,
 };
 
 const void *cuda_nccl_table(void) {

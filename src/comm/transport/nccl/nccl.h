@@ -33,7 +33,7 @@
 extern "C" {
 #endif
 
-#define NCCL_ABI 2
+#define NCCL_ABI 3
 #define NCCL_ID  128 /* bytes of a communicator's id */
 /* Buffer for incoming addends, of all members of a group together. */
 #define NCCL_SCRATCH ((size_t)8 << 20)
@@ -96,6 +96,10 @@ typedef struct comm_nccl {
     trine_status (*all_to_all)(nccl_group *g, void *dst, const void *src, size_t part);
 
     /* Starts only: *ticket is for finish, which makes the compute stream wait for the call. */
+    trine_status (*all_reduce_start)(nccl_group *g, void *dst, const void *src, size_t count,
+                                     trine_dtype type, trine_reduction op, uint64_t *ticket);
+    trine_status (*reduce_scatter_start)(nccl_group *g, void *dst, const void *src, size_t part,
+                                         trine_dtype type, trine_reduction op, uint64_t *ticket);
     trine_status (*all_gather)(nccl_group *g, void *dst, const void *src, size_t part,
                                uint64_t *ticket);
     trine_status (*send)(nccl_group *g, const void *buf, size_t bytes, int peer, uint64_t *ticket);

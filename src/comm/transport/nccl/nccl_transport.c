@@ -53,6 +53,26 @@ static trine_status nccl_call_reduce_scatter(trine_comm *comm, void *dst, const 
 
 /* ---- Started calls --------------------------------------------------------------------------- */
 
+static trine_status nccl_call_all_reduce_start(trine_comm *comm, void *dst, const void *src,
+                                               size_t count, trine_dtype type, trine_reduction op,
+                                               comm_request *request) {
+    request->device.direct = is_direct(comm, src, count);
+    if (!request->device.direct)
+        return staging_inner(comm)->all_reduce_start(comm, dst, src, count, type, op, request);
+    return comm->nccl->all_reduce_start(comm->nccl_group, dst, src, count, type, op,
+                                        &request->device.ticket);
+}
+
+static trine_status nccl_call_reduce_scatter_start(trine_comm *comm, void *dst, const void *src,
+                                                   size_t count, trine_dtype type,
+                                                   trine_reduction op, comm_request *request) {
+    request->device.direct = is_direct(comm, src, count);
+    if (!request->device.direct)
+        return staging_inner(comm)->reduce_scatter_start(comm, dst, src, count, type, op, request);
+    return comm->nccl->reduce_scatter_start(comm->nccl_group, dst, src, count / (size_t)comm->size,
+                                            type, op, &request->device.ticket);
+}
+
 static trine_status nccl_call_all_gather_start(trine_comm *comm, void *dst, const void *src,
                                                size_t part, comm_request *request) {
     request->device.direct = is_direct(comm, src, part);

@@ -334,10 +334,16 @@ static trine_status run(job *j) {
     return close_job(j);
 }
 
+bool nodes_chains(const trine_comm *comm, bool all, size_t count, trine_dtype type,
+                  trine_reduction op) {
+    const nodes_use *use = &comm->nodes->use[rank_order_widens(type, op)];
+    if (rank_order_is_small(count * trine_dtype_bytes(type), comm->size)) return false;
+    return all ? use->all_reduces : use->scatters;
+}
+
 trine_status nodes_all_reduce(trine_comm *comm, void *dst, const void *src, size_t count,
                               trine_dtype type, trine_reduction op) {
-    const nodes_use *use = &comm->nodes->use[rank_order_widens(type, op)];
-    if (!use->all_reduces || rank_order_is_small(count * trine_dtype_bytes(type), comm->size))
+    if (!nodes_chains(comm, true, count, type, op))
         return rank_order_all_reduce(comm, dst, src, count, type, op);
     return run(
         &(job){.comm = comm, .dst = dst, .src = src, .count = count, .type = type, .op = op});
@@ -345,8 +351,7 @@ trine_status nodes_all_reduce(trine_comm *comm, void *dst, const void *src, size
 
 trine_status nodes_reduce_scatter(trine_comm *comm, void *dst, const void *src, size_t count,
                                   trine_dtype type, trine_reduction op) {
-    const nodes_use *use = &comm->nodes->use[rank_order_widens(type, op)];
-    if (!use->scatters || rank_order_is_small(count * trine_dtype_bytes(type), comm->size))
+    if (!nodes_chains(comm, false, count, type, op))
         return rank_order_reduce_scatter(comm, dst, src, count, type, op);
     return run(&(job){.comm = comm,
                       .scatter = true,

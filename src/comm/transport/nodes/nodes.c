@@ -9,7 +9,7 @@
 /* ---- Gathering ------------------------------------------------------------------------------- */
 
 /* A request that mpi.c made has state 0. */
-enum { AT_MPI, GATHERED };
+enum { AT_MPI, COMPLETE };
 
 /* The index of part `held` (0, 1, ...) that a local member has in its dst before the parts are
  * exchanged inside the node: its own, then those that it has received. NO_PEER after the last; the
@@ -91,12 +91,31 @@ static trine_status nodes_all_gather_start(trine_comm *comm, void *dst, const vo
                                            size_t part, comm_request *request) {
     if (rank_order_is_small(part, comm->size))
         return mpi_transport.all_gather_start(comm, dst, src, part, request);
-    request->state = GATHERED;
+    request->state = COMPLETE;
     return gather_parts(comm, dst, src, part);
 }
 
+/* So does a reduction along the chain. One that sends to each rank directly is mpi's, and moves. */
+static trine_status nodes_all_reduce_start(trine_comm *comm, void *dst, const void *src,
+                                           size_t count, trine_dtype type, trine_reduction op,
+                                           comm_request *request) {
+    if (!nodes_chains(comm, true, count, type, op))
+        return mpi_transport.all_reduce_start(comm, dst, src, count, type, op, request);
+    request->state = COMPLETE;
+    return nodes_all_reduce(comm, dst, src, count, type, op);
+}
+
+static trine_status nodes_reduce_scatter_start(trine_comm *comm, void *dst, const void *src,
+                                               size_t count, trine_dtype type, trine_reduction op,
+                                               comm_request *request) {
+    if (!nodes_chains(comm, false, count, type, op))
+        return mpi_transport.reduce_scatter_start(comm, dst, src, count, type, op, request);
+    request->state = COMPLETE;
+    return nodes_reduce_scatter(comm, dst, src, count, type, op);
+}
+
 static trine_status nodes_wait(trine_comm *comm, comm_request *request) {
-    return request->state == GATHERED ? TRINE_OK : mpi_transport.wait(comm, request);
+    return request->state == COMPLETE ? TRINE_OK : mpi_transport.wait(comm, request);
 }
 
 /* ---- Selecting groups ------------------------------------------------------------------------ */
@@ -178,6 +197,8 @@ static comm_transport make_table(void) {
     t.name = "shm+mpi";
     t.all_reduce = nodes_all_reduce;
     t.reduce_scatter = nodes_reduce_scatter;
+    t.all_reduce_start = nodes_all_reduce_start;
+    t.reduce_scatter_start = nodes_reduce_scatter_start;
     t.all_gather_start = nodes_all_gather_start;
     t.wait = nodes_wait;
     t.destroy = nodes_destroy;

@@ -48,6 +48,9 @@ bool nodes_fit(const trine_comm *comm, const int *shares);
 trine_status nodes_attach(trine_comm *comm, shm_node *node, const int *shares);
 
 /* chain_reduce.c */
+
+/* Whether the reduction uses the chain. Pure. */
+bool nodes_chains(const trine_comm *comm, bool all, size_t count, trine_dtype type, trine_reduction op);
 trine_status nodes_all_reduce(trine_comm *comm, void *dst, const void *src, size_t count,
                               trine_dtype type, trine_reduction op);
 trine_status nodes_reduce_scatter(trine_comm *comm, void *dst, const void *src, size_t count,

@@ -26,7 +26,8 @@ static trine_status self_all_to_all(trine_comm *comm, void *dst, const void *src
     return copy(dst, src, part);
 }
 
-static trine_status self_barrier(trine_comm *comm) {
+/* barrier and progress */
+static trine_status self_nothing(trine_comm *comm) {
     (void)comm;
     return TRINE_OK;
 }
@@ -41,6 +42,13 @@ static trine_status self_reduction(trine_comm *comm, void *dst, const void *src,
 static trine_status self_reduce(trine_comm *comm, void *dst, const void *src, size_t count,
                                 trine_dtype type, trine_reduction op, int root) {
     (void)root;
+    return self_reduction(comm, dst, src, count, type, op);
+}
+
+static trine_status self_reduction_start(trine_comm *comm, void *dst, const void *src, size_t count,
+                                         trine_dtype type, trine_reduction op,
+                                         comm_request *request) {
+    (void)request;
     return self_reduction(comm, dst, src, count, type, op);
 }
 
@@ -82,10 +90,13 @@ const comm_transport self_transport = {
     .scatter = self_rooted,
     .gather = self_rooted,
     .all_to_all = self_all_to_all,
-    .barrier = self_barrier,
+    .barrier = self_nothing,
+    .progress = self_nothing,
     .all_reduce = self_reduction,
     .reduce = self_reduce,
     .reduce_scatter = self_reduction,
+    .all_reduce_start = self_reduction_start,
+    .reduce_scatter_start = self_reduction_start,
     .all_gather_start = self_all_gather_start,
     .send_start = self_send_start,
     .recv_start = self_recv_start,

@@ -60,7 +60,7 @@ trine_status shm_announce(shm_state *s, const void *src, size_t src_bytes, const
                           size_t dst_bytes, bool waits, uint64_t *number) {
     uint64_t call = *number = s->calls++;
     shm_desc *d = &s->area[s->comm->rank]->ring[call % SHM_RING];
-    if (call >= SHM_RING) TRY(shm_finish_gathers(s, call - SHM_RING + 1));
+    if (call >= SHM_RING) TRY(shm_finish_started(s, call - SHM_RING + 1));
     const shm_counter *freed = s->free_at[call % SHM_RING].counter;
     if (freed) TRY(shm_await(s, freed, s->free_at[call % SHM_RING].target));
     d->dst = shm_find(s->node, dst, dst_bytes);
@@ -126,7 +126,7 @@ char *shm_stage(const shm_state *s, int member, uint64_t segment) {
 
 trine_status shm_open_call(shm_state *s, const void *src, size_t src_bytes, const void *dst,
                            size_t dst_bytes, uint64_t *call) {
-    TRY(shm_finish_gathers(s, s->calls));
+    TRY(shm_finish_started(s, s->calls));
     TRY(shm_announce(s, src, src_bytes, dst, dst_bytes, true, call));
     return await_arrivals(s, *call);
 }

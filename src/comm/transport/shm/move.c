@@ -161,6 +161,10 @@ trine_status shm_all_to_all(trine_comm *comm, void *dst, const void *src, size_t
     return shm_close_call(s, call, f);
 }
 
+trine_status shm_progress(trine_comm *comm) {
+    return shm_advance(comm->world);
+}
+
 trine_status shm_barrier(trine_comm *comm) {
     shm_state *s = comm->shm;
     uint64_t call;

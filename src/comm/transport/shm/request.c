@@ -1,6 +1,7 @@
-/* The requests of a group that are in progress: messages and all-gathers. Every wait advances all
- * of them, so that no rank waits for a rank that waits for something else. */
+/* The requests of a group that are in progress: messages, all-gathers and reductions. Every wait
+ * advances all of them, so that no rank waits for a rank that waits for something else. */
 #include "comm/transport/shm/shm.h"
+#include "comm/reduce/started.h"
 #include "comm/reduce/stream.h"
 
 #include <string.h>
@@ -78,6 +79,26 @@ static trine_status read_parts(shm_state *s, comm_request *r, shm_form f, int *s
     return TRINE_OK;
 }
 
+/* All have arrived: the same for a reduction, none of which is staged. */
+static void reduce_part(shm_state *s, comm_request *r) {
+    shm_form f = shm_form_of(s, r->number, r->bytes, shm_reduces_to_all(r));
+    r->state = f == SHM_FORM_DIRECT ? SHM_LEFT : f == SHM_FORM_MPI ? SHM_MPI : SHM_DONE;
+    r->mover = f == SHM_FORM_MPI ? STARTED_MESSAGES : STARTED_TRANSPORT;
+    if (f != SHM_FORM_MPI) shm_reduce_part(s, r, f);
+    r->phase = shm_pass(s);
+    shm_finished(s, r->number);
+}
+
+static void move_reduction(shm_state *s, comm_request *r) {
+    if (r->state == SHM_POSTED &&
+        counted(shm_arrivals(s, r->number), shm_all_arrived(s, r->number)))
+        reduce_part(s, r);
+    if (r->state == SHM_LEFT && counted(shm_passes(s, r->phase), shm_all_passed(s, r->phase)))
+        r->state = SHM_DONE;
+    if (r->state == SHM_DONE && r->mover != STARTED_DONE) started_remove(r);
+    if (r->mover == STARTED_DONE) r->state = SHM_DONE;
+}
+
 /* Advances one all-gather; all those started before it have copied, or have been passed to MPI in
  * the same order on all ranks. Staged ones are left to their wait, since they need all ranks at
  * once. */
@@ -101,7 +122,7 @@ static trine_status move_gather(shm_state *s, comm_request *r, bool waits) {
 }
 
 static bool is_message(const comm_request *r) {
-    return r->kind != TRINE_TALLY_ALL_GATHER;
+    return r->kind == TRINE_TALLY_SEND || r->kind == TRINE_TALLY_RECV;
 }
 
 static void remove_done(shm_state *s) {
@@ -117,22 +138,28 @@ static void remove_done(shm_state *s) {
     }
 }
 
+static trine_status move_collective(shm_state *s, comm_request *r, bool waits) {
+    if (r->mover == STARTED_NOT) return move_gather(s, r, waits);
+    move_reduction(s, r);
+    return TRINE_OK;
+}
+
 /* Advances all of a group's requests; only `waiting` may do steps that need all ranks at once. */
 static trine_status move_requests(shm_state *s, const comm_request *waiting) {
-    bool gathers = true, done = false;
+    bool collectives = true, done = false;
     for (comm_request *r = s->first; r; r = r->next) {
         if (is_message(r))
             TRY(shm_move_message(s->comm, r));
-        else if (gathers)
-            TRY(move_gather(s, r, waiting != NULL));
-        if (!is_message(r) && r->state == SHM_POSTED) gathers = false;
+        else if (collectives)
+            TRY(move_collective(s, r, waiting != NULL));
+        if (!is_message(r) && r->state == SHM_POSTED) collectives = false;
         done = done || r->state == SHM_DONE;
     }
     if (done) remove_done(s);
     return TRINE_OK;
 }
 
-trine_status shm_progress(trine_world *world) {
+trine_status shm_advance(trine_world *world) {
     shm_state **at = &world->shm_busy;
     while (*at) {
         shm_state *s = *at;
@@ -143,11 +170,11 @@ trine_status shm_progress(trine_world *world) {
         else
             *at = s->next_busy;
     }
-    return TRINE_OK;
+    return started_move(world);
 }
 
-/* The counter of the gather that must advance before any later call of the group. */
-static const shm_counter *gather_counter(const shm_state *s, uint64_t *target) {
+/* The counter of the collective that must advance before any later call of the group. */
+static const shm_counter *collective_counter(const shm_state *s, uint64_t *target) {
     const comm_request *r = s->first;
     while (r && (is_message(r) || r->state == SHM_DONE)) r = r->next;
     if (!r || r->state == SHM_MPI) return NULL;
@@ -163,7 +190,7 @@ trine_status shm_wait(trine_comm *comm, comm_request *r) {
         if (r->state != SHM_DONE) TRY(move_requests(s, is_message(r) ? NULL : r));
         if (r->state == SHM_DONE) return TRINE_OK;
         const shm_counter *counter =
-            is_message(r) ? shm_message_counter(comm, r, &target) : gather_counter(s, &target);
+            is_message(r) ? shm_message_counter(comm, r, &target) : collective_counter(s, &target);
         TRY(shm_pause(s->node, counter, target, &patience));
     }
 }
@@ -174,7 +201,7 @@ trine_status shm_wait_received(trine_comm *comm, comm_request *r, size_t bytes) 
 }
 
 /* Collectives of a group finish in order: a blocking call first finishes those started earlier. */
-trine_status shm_finish_gathers(shm_state *s, uint64_t before) {
+trine_status shm_finish_started(shm_state *s, uint64_t before) {
     comm_request *r = s->first;
     while (r) {
         if (is_message(r) || r->state == SHM_DONE || r->number >= before) {

@@ -1,5 +1,6 @@
 /* The transport of ranks that share a node: its table, and the control memory of its groups. */
 #include "comm/transport/shm/shm.h"
+#include "comm/group/lane.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -28,16 +29,10 @@ void shm_layout(shm_node *node, const int sizes[TRINE_GROUPS]) {
     }
 }
 
-/* An edge is an outgoing one for the earlier stage and an incoming one for the later. */
+/* A lane is an outgoing one for one of its stages and an incoming one for the other, on the edge that closes a ring
+ * as well. */
 static trine_group name_at(trine_group own, int member, int rank) {
-    if (member == rank) return own;
-    switch (own) {
-    case TRINE_ACT_IN: return TRINE_ACT_OUT;
-    case TRINE_ACT_OUT: return TRINE_ACT_IN;
-    case TRINE_GRAD_IN: return TRINE_GRAD_OUT;
-    case TRINE_GRAD_OUT: return TRINE_GRAD_IN;
-    default: return own;
-    }
+    return member == rank || !lane_is(own) ? own : lane_of(own).partner;
 }
 
 static int index_in(const shm_node *node, int world_rank) {

@@ -180,8 +180,8 @@ typedef struct {
  * MPI's progress can help. */
 trine_status shm_pause(shm_node *node, const shm_counter *counter, uint64_t target,
                        shm_patience *patience);
-/* Advances this rank's requests in shared memory, in all groups. */
-trine_status shm_progress(trine_world *world);
+/* Advances this rank's requests in shared memory, in all groups, and its reductions in messages. */
+trine_status shm_advance(trine_world *world);
 
 /* ---- call.c ---------------------------------------------------------------------------------- */
 
@@ -190,7 +190,8 @@ trine_status shm_progress(trine_world *world);
  *   DIRECT   the buffers lie in windows and are read there, or written if every dst does, too
  *   STAGED   some buffer does not: all ranks copy through their staging memory, a segment at a time, in two halves,
  *            so that a segment is filled while the one before may still be read
- *   MPI      as STAGED, but some rank only starts the call and does other work: staging needs all ranks at once, and
+ *   MPI      as STAGED, but some rank only starts the call and does other work (reductions: reduce/started.h): staging
+ *            needs all ranks at once, and
  *            ranks that wait for two such calls in different orders would deadlock */
 typedef enum { SHM_FORM_PAYLOAD, SHM_FORM_DIRECT, SHM_FORM_STAGED, SHM_FORM_MPI } shm_form;
 
@@ -248,10 +249,17 @@ void shm_short_end(shm_state *s);
 enum { SHM_DONE, SHM_QUEUED, SHM_POSTED, SHM_LEFT, SHM_MPI };
 
 void shm_enlist(shm_state *s, comm_request *r);
-/* Waits for the all-gathers with numbers below `before`: collectives of a group finish in order. */
-trine_status shm_finish_gathers(shm_state *s, uint64_t before);
+/* Waits for the started collectives with numbers below `before`: collectives of a group finish in order. */
+trine_status shm_finish_started(shm_state *s, uint64_t before);
 /* dst (P, bytes) = every member's src of call r->number. */
 void shm_copy_parts(const shm_state *s, const comm_request *r);
+
+/* ---- shm_reduce.c ---------------------------------------------------------------------------- */
+
+/* This rank's part of a started reduction of form payload or direct; all ranks have arrived. Never waits. */
+void shm_reduce_part(shm_state *s, const comm_request *r, shm_form f);
+/* Whether all destinations must be reachable. */
+bool shm_reduces_to_all(const comm_request *r);
 
 /* ---- message.c ------------------------------------------------------------------------------- */
 

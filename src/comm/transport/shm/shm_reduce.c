@@ -1,5 +1,6 @@
 /* Reductions: each rank adds its slice, in rank order, directly from the addends' places. */
 #include "comm/reduce/rank_order.h"
+#include "comm/reduce/started.h"
 #include "comm/transport/shm/shm.h"
 
 #include <string.h>
@@ -82,6 +83,48 @@ trine_status shm_all_reduce(trine_comm *comm, void *dst, const void *src, size_t
     if (f == SHM_FORM_DIRECT) all_reduce_direct(s, call, dst, src, count, type, op);
     if (f == SHM_FORM_STAGED) TRY(all_reduce_staged(s, dst, src, count, type, op));
     return shm_close_call(s, call, f);
+}
+
+bool shm_reduces_to_all(const comm_request *r) {
+    return r->kind == TRINE_TALLY_ALL_REDUCE;
+}
+
+void shm_reduce_part(shm_state *s, const comm_request *r, shm_form f) {
+    size_t element = trine_dtype_bytes(r->type), part = r->count / (size_t)s->comm->size;
+    if (shm_reduces_to_all(r) && f == SHM_FORM_DIRECT) {
+        all_reduce_direct(s, r->number, r->dst, r->src, r->count, r->type, r->op);
+        return;
+    }
+    size_t n = shm_reduces_to_all(r) ? r->count : part;
+    size_t offset = shm_reduces_to_all(r) ? 0 : (size_t)s->comm->rank * part * element;
+    rank_order_combine(r->dst, addends_of(s, r->number, r->src, r->count * element, offset),
+                       s->comm->size, n, r->type, r->op);
+}
+
+/* all-reduce and reduce-scatter */
+static trine_status start(trine_comm *comm, void *dst, const void *src, size_t dst_bytes,
+                          comm_request *r) {
+    shm_state *s = comm->shm;
+    r->bytes = r->count * trine_dtype_bytes(r->type);
+    r->state = r->count ? SHM_POSTED : SHM_DONE;
+    if (!r->count) return TRINE_OK;
+    bool written = shm_reduces_to_all(r) && !shm_fits_payload(s, r->bytes);
+    TRY(shm_announce(s, src, r->bytes, written ? dst : NULL, dst_bytes, false, &r->number));
+    started_add(r, dst, src, STARTED_UNKNOWN);
+    shm_enlist(s, r);
+    return TRINE_OK;
+}
+
+trine_status shm_all_reduce_start(trine_comm *comm, void *dst, const void *src, size_t count,
+                                  trine_dtype type, trine_reduction op, comm_request *r) {
+    (void)op;
+    return start(comm, dst, src, count * trine_dtype_bytes(type), r);
+}
+
+trine_status shm_reduce_scatter_start(trine_comm *comm, void *dst, const void *src, size_t count,
+                                      trine_dtype type, trine_reduction op, comm_request *r) {
+    (void)op;
+    return start(comm, dst, src, count / (size_t)comm->size * trine_dtype_bytes(type), r);
 }
 
 /* For each segment: as much of every rank's part as the staging memory holds. */

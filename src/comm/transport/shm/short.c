@@ -43,7 +43,7 @@ static trine_status await_post(shm_state *s, int member) {
 }
 
 trine_status shm_short_from(shm_state *s, const void *src, size_t bytes, int root) {
-    TRY(shm_finish_gathers(s, s->calls));
+    TRY(shm_finish_started(s, s->calls));
     if (s->comm->rank != root) return await_post(s, root);
     TRY(post(s, src, bytes));
     shm_wake_all(s);
@@ -51,7 +51,7 @@ trine_status shm_short_from(shm_state *s, const void *src, size_t bytes, int roo
 }
 
 trine_status shm_short_to(shm_state *s, const void *src, size_t bytes, int root) {
-    TRY(shm_finish_gathers(s, s->calls));
+    TRY(shm_finish_started(s, s->calls));
     if (s->comm->rank != root) {
         TRY(post(s, src, bytes));
         shm_wake(s, root);

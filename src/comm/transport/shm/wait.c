@@ -64,7 +64,7 @@ static trine_status sleep_for(shm_node *n, const shm_counter *counter, uint64_t 
     uint32_t seen = atomic_load(&own->wakeup);
     atomic_store(&own->sleeping, 1);
     atomic_thread_fence(memory_order_seq_cst);
-    trine_status status = shm_progress(n->world);
+    trine_status status = shm_advance(n->world);
     if (status == TRINE_OK && !reached(counter, target))
         syscall(SYS_futex, &own->wakeup, FUTEX_WAIT, seen, &nap, NULL, 0);
     atomic_store(&own->sleeping, 0);
@@ -79,7 +79,7 @@ trine_status shm_pause(shm_node *n, const shm_counter *counter, uint64_t target,
         relax();
         return TRINE_OK;
     }
-    TRY(shm_progress(n->world));
+    TRY(shm_advance(n->world));
     bool sleeps = counter && !n->world->mpi_pending && p->polls > spins + YIELDS;
     if (sleeps) {
         TRY(sleep_for(n, counter, target));

@@ -1,4 +1,5 @@
 #include "comm/transport/staging/staging.h"
+#include "comm/group/lane.h"
 #include "comm/transport/mpi/mpi.h"
 #include "base/status.h"
 
@@ -172,6 +173,28 @@ static trine_status staging_all_gather_start(trine_comm *comm, void *dst, const 
     return staging_inner(comm)->all_gather_start(comm, to, from, part, request);
 }
 
+static trine_status staging_all_reduce_start(trine_comm *comm, void *dst, const void *src,
+                                             size_t count, trine_dtype type, trine_reduction op,
+                                             comm_request *request) {
+    size_t bytes = count * trine_dtype_bytes(type);
+    void *to = host_place(comm, dst, bytes);
+    const void *from;
+    TRY(copy_to_host(comm, src, bytes, &from));
+    expect(request, dst, to, bytes);
+    return staging_inner(comm)->all_reduce_start(comm, to, from, count, type, op, request);
+}
+
+static trine_status staging_reduce_scatter_start(trine_comm *comm, void *dst, const void *src,
+                                                 size_t count, trine_dtype type, trine_reduction op,
+                                                 comm_request *request) {
+    size_t bytes = count * trine_dtype_bytes(type), part = bytes / (size_t)comm->size;
+    void *to = host_place(comm, dst, part);
+    const void *from;
+    TRY(copy_to_host(comm, src, bytes, &from));
+    expect(request, dst, to, part);
+    return staging_inner(comm)->reduce_scatter_start(comm, to, from, count, type, op, request);
+}
+
 static trine_status staging_send_start(trine_comm *comm, const void *buf, size_t bytes, int peer,
                                        comm_request *request) {
     const void *from;
@@ -275,6 +298,13 @@ static trine_status alone_reduce(trine_comm *comm, void *dst, const void *src, s
     return alone_reduction(comm, dst, src, count, type, op);
 }
 
+static trine_status alone_reduction_start(trine_comm *comm, void *dst, const void *src,
+                                          size_t count, trine_dtype type, trine_reduction op,
+                                          comm_request *request) {
+    (void)request;
+    return alone_reduction(comm, dst, src, count, type, op);
+}
+
 static trine_status alone_all_gather_start(trine_comm *comm, void *dst, const void *src,
                                            size_t part, comm_request *request) {
     (void)request;
@@ -300,6 +330,8 @@ const comm_transport *staging_alone(const trine_comm *comm, const comm_transport
     t->all_reduce = alone_reduction;
     t->reduce = alone_reduce;
     t->reduce_scatter = alone_reduction;
+    t->all_reduce_start = alone_reduction_start;
+    t->reduce_scatter_start = alone_reduction_start;
     t->all_gather_start = alone_all_gather_start;
     return t;
 }
@@ -324,8 +356,7 @@ const comm_transport *staging_staged(const trine_comm *comm, const comm_transpor
 
 /* Groups that only send messages of device memory. */
 static bool only_sends(trine_group g) {
-    return g == TRINE_TIE || g == TRINE_ACT_IN || g == TRINE_ACT_OUT || g == TRINE_GRAD_IN ||
-           g == TRINE_GRAD_OUT;
+    return g == TRINE_TIE || lane_is(g);
 }
 
 /* Reductions and gathers stay staged. */

@@ -1,0 +1,30 @@
+/* Reductions that a rank has started and not finished, of all groups of a world, in the order of their start. Those
+ * whose addends travel in messages are moved here, one at a time, the oldest first: its messages are posted, and the
+ * addends are added in rank order (rank_order.h) once they have arrived. What is posted needs a place where it
+ * arrives, so a reduction moves in chunks of world->arrivals; no blocking call uses that. A transport that moves a
+ * reduction itself (shm) lists it as well: all ranks then pass the same ones to messages in the same order.
+ * Invariant: the reductions of a group move in the order of their start, the same on all ranks.
+ * Cost: the bytes and additions of the blocking call. */
+#ifndef TRINE_COMM_REDUCE_STARTED_H
+#define TRINE_COMM_REDUCE_STARTED_H
+
+#include "comm/group/world.h"
+
+/* comm_request.mover: no started reduction; not known before all ranks have arrived; the transport itself; messages;
+ * nobody any more, it is complete and no longer in the list. */
+enum { STARTED_NOT, STARTED_UNKNOWN, STARTED_TRANSPORT, STARTED_MESSAGES, STARTED_DONE };
+
+/* The list's memory, empty. *world->started is owned by the world. Errors: TRINE_ENOMEM. Not collective. */
+trine_status started_create(trine_world *world);
+void started_destroy(trine_world *world);
+
+/* Sets the request's buffers and appends it; kind, op, type and count are those of calls.c. */
+void started_add(comm_request *r, void *dst, const void *src, int mover);
+/* Removes a reduction that its transport has completed. */
+void started_remove(comm_request *r);
+/* The oldest; NULL: none. */
+const comm_request *started_first(const trine_world *world);
+
+/* Moves the reductions that messages move, as far as messages have arrived. Never waits. */
+trine_status started_move(trine_world *world);
+#endif

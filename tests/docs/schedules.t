@@ -1,0 +1,4 @@
+#!/bin/sh
+# TEST timeout=120
+# Every command of docs/schedules.md prints the output on the page.
+exec tests/docs/console.sh docs/schedules.md

@@ -1,0 +1,61 @@
+/* TEST np=0 */
+/* Slots, counted in a third way: an evaluation has those of training (it runs in training's memory), and pp_slots
+ * gives the number of the training program, for every schedule, also where chunks have only units whose backward pass
+ * is not split (an embedding, a head). */
+#include "harness.h"
+#include "shapes.h"
+
+#include "pp/pp.h"
+#include "model/gpt.h"
+#include "run/compose.h"
+
+enum { STAGES = 6, MICROS = 13, VIRTUAL = 3 };
+
+/* [stage] */
+static void slots_of(program_spec s, bool evaluation, int out[STAGES]) {
+    program *stages;
+    s.forward_only = evaluation;
+    OK(compose_all(&s, &stages, NULL));
+    for (int p = 0; p < s.stages; p++) out[p] = stages[p].slots;
+    compose_destroy(&s, &stages);
+}
+
+static void check(const program_spec *s, shapes_kind kind) {
+    int training[STAGES], evaluation[STAGES], slots;
+    slots_of(*s, false, training);
+    slots_of(*s, true, evaluation);
+    for (int p = 0; p < s->stages; p++) {
+        OK(pp_slots(s, p, &slots));
+        if (evaluation[p] != training[p] || slots != training[p])
+            fail_msg("schedule %d, %d chunks per stage, stage %d of %d, %d micro-batches: %d "
+                     "slots, %d in an evaluation, %d by pp_slots",
+                     (int)kind.schedule, kind.virtual, p, s->stages, s->micros, training[p],
+                     evaluation[p], slots);
+    }
+}
+
+/* Units of the chunks in turn: ends alone, and with blocks. */
+static void slots_are_those_of_training(void **state) {
+    (void)state;
+    static const int units[][3] = {{1, 1, 1}, {2, 2, 2}, {1, 2, 3}};
+    for (int n = 0; n < shapes_kinds(VIRTUAL); n++)
+        for (int stages = 1; stages <= STAGES; stages++)
+            for (int micros = 1; micros <= MICROS; micros += 1 + micros / 4)
+                for (int choice = 0; choice < 6; choice++) {
+                    program_spec s = {.stages = stages,
+                                      .micros = micros,
+                                      .gather_buffers = 1,
+                                      .reduce_buffers = 1,
+                                      .facts = gpt_facts,
+                                      .weight_follows = choice / 3,
+                                      .split_backward = choice % 2};
+                    shapes_kind kind = shapes_kind_of(n, VIRTUAL);
+                    shapes_place(&s, kind, 3, units[choice % 3]);
+                    check(&s, kind);
+                }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(slots_are_those_of_training)};
+    return HARNESS_RUN_ALONE(tests);
+}
