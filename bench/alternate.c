@@ -121,6 +121,19 @@ static const char *const recomputes[] = {
 #undef RECOMPUTE_TEXT
 };
 
+static const char *const schedules[] = {
+#define SCHEDULE_TEXT(id, text, words) text,
+    TRINE_SCHEDULE_LIST(SCHEDULE_TEXT)
+#undef SCHEDULE_TEXT
+};
+
+static void add_schedule(command *c, const trine_parallel *p) {
+    add(c, "--schedule=%s", schedules[p->schedule]);
+    add(c, "--num-virtual-stages-per-pipeline-rank=%d", p->virtual_stages);
+    if (p->pp_split) add(c, "--pp-split=%s", p->pp_split);
+    if (p->split_backward) add(c, "--split-backward");
+}
+
 static void add_config(command *c, const trine_config *config) {
     const trine_parallel *p = &config->parallel;
     add_model(c, &config->model);
@@ -128,6 +141,7 @@ static void add_config(command *c, const trine_config *config) {
     add(c, "--tp=%d", p->layout.tp);
     add(c, "--pp=%d", p->layout.pp);
     add(c, "--zero=%d", (int)p->zero);
+    add_schedule(c, p);
     add(c, "--threads=%d", p->threads);
     add(c, "--recompute-granularity=%s", recomputes[p->recompute]);
     if (p->sequence_parallel) add(c, "--sequence-parallel");
@@ -150,15 +164,15 @@ static trine_status find_rank_program(char path[WORD_SIZE]) {
 
 static trine_status make_command(command *c, const alternate_listener *t,
                                  const trine_config *config, int ranks) {
-    char program[WORD_SIZE];
-    TRY(find_rank_program(program));
+    char path[WORD_SIZE];
+    TRY(find_rank_program(path));
     *c = (command){0};
     if (ranks > 1) {
         add(c, "tools/mpirun.sh");
         add(c, "-np");
         add(c, "%d", ranks);
     }
-    add(c, "%s", program);
+    add(c, "%s", path);
     add(c, "%s", t->address.sun_path);
     add_config(c, config);
     return TRINE_OK;
@@ -240,15 +254,20 @@ trine_status alternate_start(alternate_job **out, alternate_listener *t,
 
 /* ---- Orders ---- */
 
-trine_status alternate_give(alternate_job *j, alternate_order order, alternate_answer *answer) {
-    *answer = (alternate_answer){0};
+trine_status alternate_give_all(alternate_job *j, alternate_order order,
+                                alternate_answer *answers) {
     for (int r = 0; r < j->ranks; r++) TRY(alternate_write(j->fd[r], &order, sizeof order));
-    for (int r = 0; r < j->ranks; r++) {
-        alternate_answer own;
-        TRY(alternate_read(j->fd[r], &own, sizeof own));
+    for (int r = 0; r < j->ranks; r++) TRY(alternate_read(j->fd[r], &answers[r], sizeof *answers));
+    return TRINE_OK;
+}
+
+trine_status alternate_give(alternate_job *j, alternate_order order, alternate_answer *answer) {
+    alternate_answer all[MOST_RANKS];
+    *answer = (alternate_answer){0};
+    TRY(alternate_give_all(j, order, all));
+    for (int r = 0; r < j->ranks; r++)
         for (int i = 0; i < ALTERNATE_VALUES; i++)
-            if (own.value[i] > answer->value[i]) answer->value[i] = own.value[i];
-    }
+            if (all[r].value[i] > answer->value[i]) answer->value[i] = all[r].value[i];
     return TRINE_OK;
 }
 
@@ -260,7 +279,7 @@ int alternate_threads(const alternate_job *j) {
 void alternate_end(alternate_job **out) {
     alternate_job *j = *out;
     if (!j) return;
-    alternate_order order = {ALTERNATE_END, 0};
+    alternate_order order = {.kind = ALTERNATE_END};
     for (int r = 0; r < j->ranks; r++)
         if (j->fd[r] >= 0 && alternate_write(j->fd[r], &order, sizeof order) != TRINE_OK) continue;
     for (int r = 0; r < j->ranks; r++)
@@ -277,7 +296,8 @@ void alternate_end(alternate_job **out) {
 
 trine_status alternate_race(alternate_job *a, alternate_job *b, int reps, int steps,
                             bench_samples *sa, bench_samples *sb) {
-    alternate_order order = {ALTERNATE_STEPS, steps}, warm = {ALTERNATE_STEPS, 1};
+    alternate_order order = {.kind = ALTERNATE_STEPS, .count = steps},
+                    warm = {.kind = ALTERNATE_STEPS, .count = 1};
     alternate_answer ta, tb;
     TRY(alternate_give(a, warm, &ta));
     TRY(alternate_give(b, warm, &tb));
@@ -302,6 +322,5 @@ trine_status alternate_compare(alternate_listener *t, const trine_config *a, con
 }
 
 int alternate_role(const program_spec *spec, int unit) {
-    unit_facts facts = spec_unit(spec, unit);
-    return facts.reads_tokens ? 0 : facts.makes_loss ? 2 : 1;
+    return (int)pass_role_of(spec, unit);
 }

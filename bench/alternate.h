@@ -12,6 +12,8 @@
 
 #include "bench.h"
 #include "core/spec.h"
+#include "passes.h"
+#include "sleep_device.h"
 
 /* Messages over the socket. */
 typedef struct {
@@ -24,15 +26,21 @@ typedef enum {
                     the head: value[i] = median seconds of `count` runs. One rank only */
     ALTERNATE_SAVE,  /* saves and verifies a checkpoint in ALTERNATE_FOLDER, in the socket's folder: value[0] =
                     seconds, value[1] = bytes by which this rank's resident memory grew */
-    ALTERNATE_LOAD   /* loads and verifies the newest one there: value[0] = seconds */
+    ALTERNATE_LOAD,  /* loads and verifies the newest one there: value[0] = seconds */
+    ALTERNATE_PASSES, /* `count` steps: value[0] = their seconds; passes */
+    ALTERNATE_SLEEP  /* one step on a sleep_device (sleep), begun by all ranks at the same time: value[0] = seconds,
+                    value[1] = those of its sleeps, value[2] = bytes that the state has taken, value[3] = 1 if the
+                    rank could not get real-time priority */
 } alternate_kind;
 #define ALTERNATE_FOLDER "checkpoint"
 typedef struct {
     int32_t kind, count;
+    double sleep[SLEEPS]; /* seconds of ALTERNATE_SLEEP's parts */
 } alternate_order;
-#define ALTERNATE_VALUES 3
+#define ALTERNATE_VALUES 4
 typedef struct {
     double value[ALTERNATE_VALUES];
+    pass_times passes;
 } alternate_answer;
 
 /* The index of a unit in the values of ALTERNATE_UNITS: 0 embedding, 1 block, 2 head. Pure. */
@@ -52,6 +60,8 @@ trine_status alternate_start(alternate_job **j, alternate_listener *t, const tri
 /* Sends an order to all ranks; answer: for each value the largest of all ranks.
  * Errors: TRINE_EIO if a rank has died. */
 trine_status alternate_give(alternate_job *j, alternate_order order, alternate_answer *answer);
+/* The same; answers (ranks): each rank's. */
+trine_status alternate_give_all(alternate_job *j, alternate_order order, alternate_answer *answers);
 /* The sum of the ranks' threads. */
 int alternate_threads(const alternate_job *j);
 /* Stops the job and waits for it. */

@@ -1,6 +1,7 @@
 /* One rank of a benchmark job (alternate.h): a trainer that computes on request.
  *
  *     alternate_rank SOCKET [train_gpt's options] */
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -33,6 +34,44 @@ static trine_status run_steps(trine_trainer *t, int count, alternate_answer *a) 
     return TRINE_OK;
 }
 
+static trine_status run_measured(trine_trainer *t, int count, alternate_answer *a) {
+    pass_clock clock = {0};
+    exec_measure(&t->interpreter, t->dev, pass_clock_observe(&clock, &t->interpreter));
+    double start = bench_now();
+    for (int i = 0; i < count; i++) {
+        trine_metrics metrics;
+        TRY(trine_trainer_step(t, &metrics));
+        pass_clock_step(&clock);
+    }
+    a->value[0] = bench_now() - start;
+    a->passes = pass_clock_means(&clock);
+    exec_measure(&t->interpreter, t->dev, (exec_observer){0});
+    return TRINE_OK;
+}
+
+/* Lets no other program delay this rank when it wakes. 1: that is not allowed here. */
+static double hurry(void) {
+    struct sched_param real_time = {.sched_priority = 1};
+    return sched_setscheduler(0, SCHED_FIFO, &real_time) ? 1 : 0;
+}
+
+static trine_status run_asleep(trine_trainer *t, const double seconds[SLEEPS],
+                               alternate_answer *a) {
+    sleep_device asleep;
+    trine_metrics metrics;
+    sleep_device_init(&asleep, t->dev, seconds);
+    a->value[3] = hurry();
+    TRY(trine_barrier(trine_mesh_group(t->mesh, TRINE_WORLD)));
+    exec_measure(&t->interpreter, &asleep.device, (exec_observer){0});
+    double start = bench_now();
+    TRY(trine_trainer_step(t, &metrics));
+    a->value[0] = bench_now() - start;
+    a->value[1] = sleep_device_busy(&asleep);
+    a->value[2] = (double)t->memory.used;
+    exec_measure(&t->interpreter, t->dev, (exec_observer){0});
+    return TRINE_OK;
+}
+
 /* A program of one unit's forward and backward pass for the trainer's interpreter. It uses micro-batch 1,
  * because micro-batch 0 may overwrite gradients instead of adding to them. */
 static trine_status unit_program(program *p, const trine_trainer *t, int unit) {
@@ -59,7 +98,7 @@ static trine_status time_program(trine_trainer *t, const program *p, int count, 
 
 /* The first unit of each role. */
 static trine_status run_units(trine_trainer *t, int count, alternate_answer *a) {
-    for (int i = 0; i < ALTERNATE_VALUES; i++) {
+    for (int i = 0; i < PASS_ROLES; i++) {
         program p;
         int unit = 0;
         while ((int)alternate_role(&t->spec, unit) != i) unit++;
@@ -119,6 +158,8 @@ static trine_status serve(trine_trainer *t, trine_world *world, const char *fold
         if (order.kind == ALTERNATE_UNITS) TRY(run_units(t, order.count, &answer));
         if (order.kind == ALTERNATE_SAVE) TRY(run_save(t, &c, &answer));
         if (order.kind == ALTERNATE_LOAD) TRY(run_load(t, &c, &answer));
+        if (order.kind == ALTERNATE_PASSES) TRY(run_measured(t, order.count, &answer));
+        if (order.kind == ALTERNATE_SLEEP) TRY(run_asleep(t, order.sleep, &answer));
         TRY(alternate_write(fd, &answer, sizeof answer));
     }
 }

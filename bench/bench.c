@@ -33,13 +33,20 @@ static int ascending(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-double bench_median(const bench_samples *s) {
+/* Between the two values that are next to it: of an even number, the median is the mean of the middle two. */
+double bench_quantile(const bench_samples *s, double share) {
     double sorted[BENCH_SAMPLES];
     int n = kept(s);
     if (n == 0) return (double)NAN;
     memcpy(sorted, s->value, (size_t)n * sizeof *sorted);
     qsort(sorted, (size_t)n, sizeof *sorted, ascending);
-    return 0.5 * (sorted[(n - 1) / 2] + sorted[n / 2]);
+    double at = share * (n - 1);
+    int below = (int)at, above = below + 1 < n ? below + 1 : below;
+    return sorted[below] + (at - below) * (sorted[above] - sorted[below]);
+}
+
+double bench_median(const bench_samples *s) {
+    return bench_quantile(s, 0.5);
 }
 
 double bench_min(const bench_samples *s) {

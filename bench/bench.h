@@ -38,6 +38,8 @@ typedef struct {
 void bench_add(bench_samples *s, double value);
 /* The median (of an even number, the mean of the middle two); NAN without samples. */
 double bench_median(const bench_samples *s);
+/* The value that `share` of the samples, in [0, 1], do not exceed; interpolated. NAN without samples. */
+double bench_quantile(const bench_samples *s, double share);
 /* NAN without samples. */
 double bench_min(const bench_samples *s);
 double bench_max(const bench_samples *s);

@@ -33,7 +33,7 @@ static const bench_column columns[] = {
     {"dd_gb_per_second", "GB/s", 8, 3}, {"ratio", "of dd", 8, 3},
 };
 
-typedef enum { SAVE, LOAD, DD_WRITE, DD_READ, KINDS } kind;
+typedef enum { SAVES, LOADS, DD_WRITE, DD_READ, KINDS } kind;
 
 typedef struct {
     const bench_options *k;
@@ -128,9 +128,9 @@ static trine_status read_dd(bench *b) {
 static trine_status measure_once(bench *b) {
     TRY(clear(b));
     TRY(write_dd(b));
-    TRY(order(b, ALTERNATE_SAVE, SAVE));
+    TRY(order(b, ALTERNATE_SAVE, SAVES));
     TRY(forget_files(b));
-    TRY(order(b, ALTERNATE_LOAD, LOAD));
+    TRY(order(b, ALTERNATE_LOAD, LOADS));
     return read_dd(b);
 }
 
@@ -154,9 +154,9 @@ static void report(bench *b) {
         "a checkpoint of %.3f GB on 4 ranks (dp 2, tp 2, ZeRO-3), medians of %d alternating runs",
         1e-9 * (double)b->bytes, b->k->reps);
     bench_table(b->report, "checkpoint", title, columns, sizeof columns / sizeof *columns);
-    add_row(b, "save, dd writes", SAVE, DD_WRITE);
-    add_row(b, "load, dd writes", LOAD, DD_WRITE);
-    add_row(b, "load, dd reads", LOAD, DD_READ);
+    add_row(b, "save, dd writes", SAVES, DD_WRITE);
+    add_row(b, "load, dd writes", LOADS, DD_WRITE);
+    add_row(b, "load, dd reads", LOADS, DD_READ);
     bench_note(b->report, "a save needs at most %s of additional memory a rank (%s are saved)",
                human_bytes(grown, (uint64_t)b->grown), human_bytes(size, b->bytes));
     bench_figure(b->report, "bytes", (double)b->bytes);
@@ -166,7 +166,7 @@ static void report(bench *b) {
 /* One step first: before it the moments are zero, and their pages are not resident. */
 static trine_status measure(bench *b) {
     alternate_answer answer;
-    TRY(alternate_give(b->job, (alternate_order){ALTERNATE_STEPS, 1}, &answer));
+    TRY(alternate_give(b->job, (alternate_order){.kind = ALTERNATE_STEPS, .count = 1}, &answer));
     TRY(order(b, ALTERNATE_SAVE, KINDS));
     TRY(find_bytes(b));
     for (int i = 0; i < b->k->reps; i++) TRY(measure_once(b));

@@ -89,7 +89,7 @@ static trine_status measure_balance(bench *b, const trine_config *c, double *bal
     TRY(resolve_spec(&checked, &spec));
     TRY(alternate_start(&job, b->table, &alone));
     trine_status status =
-        alternate_give(job, (alternate_order){ALTERNATE_UNITS, b->k->reps}, &cost);
+        alternate_give(job, (alternate_order){.kind = ALTERNATE_UNITS, .count = b->k->reps}, &cost);
     alternate_end(&job);
     TRY(status);
     *balance = balance_of(&spec, cost.value);
@@ -110,7 +110,8 @@ static void add_row(bench *b, const variant *v, const trine_config *c, const ben
     double tokens = (double)c->global_batch_size * c->model.seq_length;
     double one = bench_median(&s[0]), two = bench_median(&s[1]), ratio = one / two;
     int stages = v->layout.pp, micros = c->global_batch_size / c->micro_batch_size / v->layout.dp;
-    double bubble = stages > 1 ? pp_bubble(TRINE_1F1B, stages, micros) : (double)NAN;
+    program_spec pipeline = {.stages = stages, .micros = micros, .schedule = TRINE_1F1B};
+    double bubble = stages > 1 ? pp_bubble(&pipeline) : (double)NAN;
     double bound = (1 - bubble) * balance;
     char name[40];
     snprintf(name, sizeof name, "%s 2%s", v->name, v->zero ? " zero 1" : "");
