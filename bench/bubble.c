@@ -16,7 +16,7 @@
 #include "plan/resolve.h"
 #include "alternate.h"
 
-#define PASS_SECONDS 10e-3
+#define PASS_SECONDS 30e-3
 #define MOST_STAGES  8
 
 static const struct {
@@ -151,7 +151,7 @@ static trine_status measure_cost(bench *b, const subject *s, alternate_job *job,
     alternate_answer answers[MOST_STAGES];
     alternate_order order = {.kind = ALTERNATE_SLEEP, .count = 1};
     memcpy(order.sleep, seconds, sizeof order.sleep);
-    for (int n = 0; n < b->k->reps + 1; n++) {
+    for (int n = 0; n < b->k->reps; n++) {
         double step = 0;
         TRY(alternate_give_all(job, order, answers));
         *m = (measured){.taken = true};
@@ -161,9 +161,9 @@ static trine_status measure_cost(bench *b, const subject *s, alternate_job *job,
             b->late |= answers[p].value[3] > 0;
             m->taken &= answers[p].value[2] == (double)s->taken[p];
         }
-        if (n > 0) bench_add(&steps, step);
+        bench_add(&steps, step);
     }
-    m->step = bench_median(&steps);
+    m->step = bench_min(&steps); /* no step is faster than its passes; other programs only delay */
     return TRINE_OK;
 }
 
@@ -247,10 +247,11 @@ static trine_status measure(bench *b, int stages, int micros, size_t row) {
 static trine_status measure_all(bench *b) {
     static const int stages[] = {4, 8}, micros[] = {8, 16, 32};
     char title[160];
-    snprintf(title, sizeof title,
-             "a chunk's forward pass sleeps %.0f ms; medians of %d steps; activations in bytes, of "
-             "the stage that has the most",
-             1e3 * PASS_SECONDS, b->k->reps);
+    snprintf(
+        title, sizeof title,
+        "a chunk's forward pass sleeps %.0f ms; the fastest of %d steps; activations in bytes, of "
+        "the stage that has the most",
+        1e3 * PASS_SECONDS, b->k->reps);
     bench_table(b->report, "bubble", title, columns, sizeof columns / sizeof *columns);
     for (size_t p = 0; p < 2; p++)
         for (size_t m = 0; m < 3; m++)

@@ -310,6 +310,51 @@ static void nothing_is_made_that_no_job_needs(void **state) {
     trine_world_transport(world(), TRINE_TRANSPORT_AUTO);
 }
 
+/* The addends of blocking calls: a chunk for each rank of the job. Those of started reductions: for each
+ * rank of the largest group, and at least the element that a group of the whole job needs. */
+static void scratch_of_large_jobs(void **state) {
+    (void)state;
+    const size_t chunk = 64 << 10;
+    trine_layout l = {.dp = 288, .tp = 6, .pp = 8};
+    trine_coord c = {.at = {0}};
+    size_t bytes = comm_transport_bytes(l, c, TRINE_TRANSPORT_MPI, mesh_needs_default(l));
+    assert_int_equal(bytes, (13824 + 288) * chunk);
+    l = (trine_layout){.dp = 1, .tp = 1, .pp = 1};
+    assert_int_equal(comm_transport_bytes(l, c, TRINE_TRANSPORT_MPI, mesh_needs_default(l)), 0);
+    for (int ranks = 2; ranks < 1 << 28; ranks *= 2)
+        assert_true(comm_arrival_bytes(ranks, 1) >= (size_t)ranks * sizeof(int64_t));
+}
+
+/* Several, of which some ranks have completed and some have not begun: the addends are right, though the new
+ * mesh replaces the memory where they arrive, and a wait that comes afterwards is none. */
+static void check_during_reductions(trine_transport transport) {
+    enum { COUNT = 40000, REDUCTIONS = 5 };
+    static float own[COUNT], sums[REDUCTIONS][COUNT];
+    trine_mesh *mesh, *second;
+    comm_request requests[REDUCTIONS] = {0};
+    int n = world_size();
+    trine_world_transport(harness_world, transport);
+    OK(trine_mesh_create(&mesh, harness_world, (trine_layout){.dp = n, .tp = 1, .pp = 1}, 0));
+    for (int i = 0; i < COUNT; i++) own[i] = (float)(i % 97 + world_rank());
+    for (int r = 0; r < REDUCTIONS; r++)
+        OK(comm_all_reduce_start(trine_mesh_group(mesh, TRINE_DP), sums[r], own, COUNT, TRINE_F32,
+                                 TRINE_SUM, &requests[r]));
+    OK(trine_mesh_create(&second, harness_world, (trine_layout){.dp = 1, .tp = 1, .pp = n}, 0));
+    for (int r = 0; r < REDUCTIONS; r++) OK(comm_wait(&requests[r]));
+    for (int r = 0; r < REDUCTIONS; r++)
+        for (int i = 0; i < COUNT; i++)
+            assert_true(sums[r][i] == (float)(n * (i % 97) + n * (n - 1) / 2));
+    trine_mesh_destroy(&second);
+    trine_mesh_destroy(&mesh);
+    trine_world_transport(harness_world, TRINE_TRANSPORT_AUTO);
+}
+
+static void a_mesh_during_reductions(void **state) {
+    (void)state;
+    check_during_reductions(TRINE_TRANSPORT_MPI);
+    check_during_reductions(TRINE_TRANSPORT_AUTO);
+}
+
 static void coordinates(void **state) {
     (void)state;
     trine_layout l = {.dp = 3, .tp = 4, .pp = 5};
@@ -381,6 +426,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(every_layout),
         cmocka_unit_test(every_lane),
         cmocka_unit_test(nothing_is_made_that_no_job_needs),
+        cmocka_unit_test(scratch_of_large_jobs),
+        cmocka_unit_test(a_mesh_during_reductions),
         cmocka_unit_test(coordinates),
         cmocka_unit_test(refused_layouts),
         cmocka_unit_test(nodes_by_override),

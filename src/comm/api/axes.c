@@ -79,6 +79,16 @@ int trine_layout_rank(trine_layout layout, trine_coord coord) {
     return axes_place(layout, ALL_AXES, coord);
 }
 
+int axes_largest_group(trine_layout layout) {
+    int largest = 1;
+    for (int g = 0; g < TRINE_GROUPS; g++) {
+        axis_set axes = axes_of((trine_group)g);
+        int size = axes == ALL_AXES ? 1 : axes_size(layout, axes);
+        if (size > largest) largest = size;
+    }
+    return largest;
+}
+
 bool axes_add(trine_group group) {
     axis_set axes = axes_of(group);
     return (axes && !(axes & AXIS(TRINE_AXIS_PP))) || group == TRINE_TP_PART;

@@ -37,6 +37,9 @@ trine_group axes_group(axis_set axes);
 /* The axes that a group spans; 0 for groups that span no axis (an edge, a node). */
 axis_set axes_of(trine_group group);
 
+/* Ranks of the largest group that spans some axes, but not all. At least 1. */
+int axes_largest_group(trine_layout layout);
+
 /* Whether a group reduces device memory: its axes are inside of a stage. */
 bool axes_add(trine_group group);
 /* Number of such groups with two ranks or more that a rank belongs to. */

@@ -164,9 +164,12 @@ trine_status mesh_create(trine_mesh **mesh, trine_world *world, trine_layout lay
 
 /* Whether this choice of trine_world_transport lets ranks of a node share memory. Pure. */
 bool comm_may_share(trine_transport choice);
-/* Bytes that a world's communicators hold for ordered additions, and once more for those of started reductions. */
+/* Bytes that a world's communicators hold for the addends of ordered additions. Pure. */
 size_t comm_scratch_bytes(int world_size);
-/* Bytes of transport memory of the rank at `coord` (for the memory plan): twice that scratch and, with shm, its control
+/* Bytes for the addends of started reductions, if no group but the world's own and group node is larger than group_size;
+ * larger groups reduce in smaller chunks, of at least one element. Pure. */
+size_t comm_arrival_bytes(int world_size, int group_size);
+/* Bytes of transport memory of the rank at `coord` (for the memory plan): both of these and, with shm, its control
  * memory if all ranks share one node; with more nodes it is less. Pure. */
 size_t comm_transport_bytes(trine_layout layout, trine_coord coord, trine_transport transport,
                             mesh_needs needs);

@@ -5,6 +5,7 @@
 #include "comm/api/device_memory.h"
 #include "comm/group/lane.h"
 #include "comm/group/make.h"
+#include "comm/reduce/started.h"
 #include "comm/transport/nodes/nodes.h"
 #include "comm/transport/stack.h"
 #include "comm/watch/watchdog.h"
@@ -340,14 +341,17 @@ static void group_sizes(int sizes[TRINE_GROUPS], trine_layout l, trine_coord c,
 size_t comm_transport_bytes(trine_layout layout, trine_coord coord, trine_transport transport,
                             mesh_needs needs) {
     int sizes[TRINE_GROUPS], ranks = axes_size(layout, ALL_AXES);
-    size_t bytes = 2 * comm_scratch_bytes(ranks);
+    size_t bytes =
+        comm_scratch_bytes(ranks) + comm_arrival_bytes(ranks, axes_largest_group(layout));
     if (!comm_may_share(transport) || ranks == 1) return bytes;
     group_sizes(sizes, layout, coord, &needs);
     return bytes + shm_window_bytes(shm_control_bytes(sizes));
 }
 
 size_t mesh_transport_bytes(const trine_mesh *mesh) {
-    size_t bytes = 2 * comm_scratch_bytes(mesh->world->size);
+    int ranks = mesh->world->size;
+    size_t bytes =
+        comm_scratch_bytes(ranks) + comm_arrival_bytes(ranks, axes_largest_group(mesh->layout));
     return mesh->node ? bytes + mesh->node->control->bytes : bytes;
 }
 
@@ -372,6 +376,13 @@ static void set_error_prefix(trine_world *world, trine_coord c) {
     if (world->size > 1) status_prefix(prefix);
 }
 
+/* Reductions in progress keep the memory where their addends arrive: they are completed before. */
+static trine_status size_arrivals(trine_mesh *mesh) {
+    comm_request *oldest;
+    while ((oldest = started_first(mesh->world))) TRY(comm_wait(oldest));
+    return started_size(mesh->world, axes_largest_group(mesh->layout));
+}
+
 static trine_status build(trine_mesh *mesh, int ranks_per_node) {
     size_t size = (size_t)mesh->world->size;
     mesh->node_of = calloc(size, sizeof *mesh->node_of);
@@ -380,6 +391,7 @@ static trine_status build(trine_mesh *mesh, int ranks_per_node) {
     CHECK(mesh->node_of && mesh->members && mesh->shares, TRINE_ENOMEM,
           "no memory for a mesh of %zu ranks", size);
     mesh->groups[TRINE_WORLD] = mesh->world->comm;
+    TRY(size_arrivals(mesh));
     TRY(add_axes(mesh));
     TRY(add_part(mesh));
     TRY(add_tie(mesh));

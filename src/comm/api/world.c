@@ -37,11 +37,10 @@ static trine_status take_memory(trine_world *world) {
     world->told = calloc(size, sizeof *world->told);
     world->addends = calloc(size, sizeof *world->addends);
     world->scratch = scratch ? aligned_alloc(ARENA_ALIGN, scratch) : NULL;
-    world->arrivals = scratch ? aligned_alloc(ARENA_ALIGN, scratch) : NULL;
     CHECK(world->hosts && world->names && world->told && world->addends &&
-              ((world->scratch && world->arrivals) || !scratch),
+              (world->scratch || !scratch),
           TRINE_ENOMEM, "no memory for communication among %d ranks (%zu bytes of scratch)",
-          world->size, 2 * scratch);
+          world->size, scratch);
     return started_create(world);
 }
 
@@ -174,7 +173,6 @@ void trine_world_destroy(trine_world **world) {
     free(w->told);
     free(w->addends);
     free(w->scratch);
-    free(w->arrivals);
     started_destroy(w);
     free(w);
     *world = NULL;

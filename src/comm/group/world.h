@@ -37,7 +37,8 @@ struct trine_world {
     const char **names;   /* (size) into hosts */
     char *scratch;        /* (comm_scratch_bytes(size)) addends of the ordered reductions */
     const void **addends; /* (size) address of each rank's addend */
-    char *arrivals;       /* (comm_scratch_bytes(size)) the same, of the started reduction that moves */
+    char *arrivals;       /* (arrival_bytes) the same, of the started reduction that moves */
+    size_t arrival_bytes; /* comm_arrival_bytes of the last mesh made; before, of groups of one */
     struct started_reduction *started; /* reduce/started.c's */
     int mpi_pending;           /* requests that complete only through MPI's own progress */
     struct shm_state *shm_busy; /* groups with requests in progress in shared memory */

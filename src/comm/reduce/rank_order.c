@@ -111,10 +111,19 @@ static const void *const *addends_at(trine_comm *comm, size_t stride, const void
 
 /* ---- Sizes ----------------------------------------------------------------------------------- */
 
-size_t comm_scratch_bytes(int world_size) {
-    size_t chunks = (size_t)world_size * CHUNK_BYTES;
-    if (world_size == 1) return 0;
+/* A chunk for each rank of a group. */
+static size_t chunks_bytes(int group_size) {
+    size_t chunks = (size_t)group_size * CHUNK_BYTES;
     return chunks > SCRATCH_BYTES ? chunks : SCRATCH_BYTES;
+}
+
+size_t comm_scratch_bytes(int world_size) {
+    return world_size == 1 ? 0 : chunks_bytes(world_size);
+}
+
+size_t comm_arrival_bytes(int world_size, int group_size) {
+    int least = world_size / (CHUNK_BYTES / (int)sizeof(int64_t)) + 1;
+    return world_size == 1 ? 0 : chunks_bytes(group_size > least ? group_size : least);
 }
 
 bool rank_order_is_small(uint64_t bytes, int size) {

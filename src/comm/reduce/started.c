@@ -4,6 +4,7 @@
 #include "comm/reduce/started.h"
 #include "comm/reduce/rank_order.h"
 #include "comm/transport/mpi/mpi.h"
+#include "base/arena.h"
 #include "base/status.h"
 
 #include <stdlib.h>
@@ -24,12 +25,28 @@ struct started_reduction {
 trine_status started_create(trine_world *world) {
     world->started = calloc(1, sizeof *world->started);
     CHECK(world->started, TRINE_ENOMEM, "no memory for the list of started reductions");
-    return TRINE_OK;
+    return started_size(world, 1);
 }
 
 void started_destroy(trine_world *world) {
+    free(world->arrivals);
+    world->arrivals = NULL;
     free(world->started);
     world->started = NULL;
+}
+
+trine_status started_size(trine_world *world, int group_size) {
+    size_t bytes = comm_arrival_bytes(world->size, group_size);
+    ASSERT(!world->started->first);
+    if (bytes == world->arrival_bytes) return TRINE_OK;
+    free(world->arrivals);
+    world->arrival_bytes = 0;
+    world->arrivals = aligned_alloc(ARENA_ALIGN, bytes);
+    CHECK(world->arrivals, TRINE_ENOMEM,
+          "no memory for reductions in groups of %d ranks (%zu bytes of scratch)", group_size,
+          bytes);
+    world->arrival_bytes = bytes;
+    return TRINE_OK;
 }
 
 void started_add(comm_request *r, void *dst, const void *src, int mover) {
@@ -57,7 +74,7 @@ void started_remove(comm_request *r) {
     r->mover = STARTED_DONE;
 }
 
-const comm_request *started_first(const trine_world *world) {
+comm_request *started_first(const trine_world *world) {
     return world->started->first;
 }
 
@@ -118,7 +135,7 @@ static trine_status open_reduction(struct started_reduction *s, comm_request *r)
     s->at = 0;
     s->slice = rank_order_slice_size(r->count, comm->size);
     s->step = !scatters(r) && rank_order_is_small(r->count * element, comm->size) ? WHOLE : SLICES;
-    s->chunk = s->step == WHOLE ? r->count : comm_scratch_bytes(comm->world->size) / size / element;
+    s->chunk = s->step == WHOLE ? r->count : comm->world->arrival_bytes / size / element;
     comm->world->mpi_pending++;
     return r->count ? post_addends(s, r) : TRINE_OK;
 }
