@@ -68,9 +68,10 @@ static inline void f16_load_line(half_line *to, const uint16_t *from) {
     *to = (half_line)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)from));
 }
 
+/* All lanes by a mask: without optimisation the plain intrinsic is a macro that warns of its own mask, -1. */
 static inline void f16_store_line(uint16_t *to, const half_line *from) {
     _mm256_storeu_si256((__m256i *)(void *)to,
-                        _mm512_cvtps_ph((__m512)*from, _MM_FROUND_TO_NEAREST_INT));
+                        _mm512_maskz_cvtps_ph(0xFFFF, (__m512)*from, _MM_FROUND_TO_NEAREST_INT));
 }
 
 #elif defined(__F16C__)
