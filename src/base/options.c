@@ -132,6 +132,16 @@ static void unknown(const options *o, mistakes *m, const char *argument) {
 
 /* ---- Values ---- */
 
+/* The row's words, the last but one and the last joined by `last`. */
+static size_t list_words(const option *row, const char *last, char *text, size_t size) {
+    size_t used = 0;
+    for (int i = 0; row->choices[i] && used < size; i++) {
+        const char *separator = !i ? "" : row->choices[i + 1] ? ", " : last;
+        used += (size_t)snprintf(text + used, size - used, "%s%s", separator, row->choices[i]);
+    }
+    return used < size ? used : size - 1;
+}
+
 /* Describes the values that a row accepts. */
 static void expected(const option *row, char *text, size_t size) {
     bool real = row->kind == OPTION_KIND_DOUBLE;
@@ -140,12 +150,7 @@ static void expected(const option *row, char *text, size_t size) {
     bool high = row->max < (real ? HUGE_VAL : INT_MAX);
     size_t used = 0;
     switch (row->kind) {
-    case OPTION_KIND_CHOICE:
-        for (int i = 0; row->choices[i] && used < size; i++) {
-            const char *separator = !i ? "" : row->choices[i + 1] ? ", " : " or ";
-            used += (size_t)snprintf(text + used, size - used, "%s%s", separator, row->choices[i]);
-        }
-        return;
+    case OPTION_KIND_CHOICE: list_words(row, " or ", text, size); return;
     case OPTION_KIND_INT:
     case OPTION_KIND_DOUBLE:
         if (low && high)
@@ -158,7 +163,11 @@ static void expected(const option *row, char *text, size_t size) {
             snprintf(text, size, "%s", noun);
         return;
     case OPTION_KIND_U64: snprintf(text, size, "an integer from 0 to 2^64 - 1"); return;
-    case OPTION_KIND_STRING: snprintf(text, size, "a non-empty string"); return;
+    case OPTION_KIND_STRING:
+        if (row->choices) used = list_words(row, ", ", text, size);
+        snprintf(text + used, size - used, "%s",
+                 used ? " or a file, whose name has a dot or a slash" : "a non-empty string");
+        return;
     case OPTION_KIND_FLAG:
     case OPTION_KIND_HEADING: break;
     }
@@ -209,13 +218,24 @@ bool options_seconds(const char *text, double *seconds) {
     return read_double(&row, text);
 }
 
-static bool read_choice(const option *row, const char *text) {
+/* The index of a word; -1: none. */
+static int word_of(const option *row, const char *text) {
     for (int i = 0; row->choices[i]; i++)
-        if (!strcmp(row->choices[i], text)) {
-            memcpy(row->to.choice, &i, sizeof i);
-            return true;
-        }
-    return false;
+        if (!strcmp(row->choices[i], text)) return i;
+    return -1;
+}
+
+static bool read_choice(const option *row, const char *text) {
+    int i = word_of(row, text);
+    if (i >= 0) memcpy(row->to.choice, &i, sizeof i);
+    return i >= 0;
+}
+
+static bool read_string(const option *row, const char *text) {
+    if (!*text) return false;
+    if (row->choices && word_of(row, text) < 0 && !strpbrk(text, "./")) return false;
+    *row->to.text = text;
+    return true;
 }
 
 /* Sets the row's destination; false if `text` is not a valid value. */
@@ -225,9 +245,7 @@ static bool read_value(const option *row, const char *text) {
     case OPTION_KIND_U64: return read_u64(row, text);
     case OPTION_KIND_DOUBLE: return read_double(row, text);
     case OPTION_KIND_CHOICE: return read_choice(row, text);
-    case OPTION_KIND_STRING:
-        if (*text) *row->to.text = text;
-        return *text;
+    case OPTION_KIND_STRING: return read_string(row, text);
     case OPTION_KIND_FLAG:
     case OPTION_KIND_HEADING: break;
     }

@@ -46,7 +46,8 @@ typedef struct {
     } to;
     const char *metavar;        /* placeholder for the value in the help text */
     double min, max;            /* of numbers, inclusive */
-    const char *const *choices; /* NULL-terminated; of a flag: words that may follow it, or NULL */
+    const char *const *choices; /* NULL-terminated; of a flag: words that may follow it, or NULL; of a
+                                   string: all that it may be but a file's name, or NULL */
     int *word;                  /* of such a flag: 1 + the index of the word given */
     size_t enum_size;           /* of the choice's destination; must be sizeof(int) */
     const char *help;           /* of a heading: its text */
@@ -76,6 +77,12 @@ typedef struct {
     {                                                                                              \
         .name = (name_), .alias = (alias_), .kind = OPTION_KIND_STRING, .to.text = (to_),          \
         .metavar = (metavar_), .help = (help_)                                                     \
+    }
+/* One of the words, or the name of a file, which must contain a dot or a slash. */
+#define OPTION_WORD_OR_FILE(name_, alias_, to_, words_, metavar_, help_)                           \
+    {                                                                                              \
+        .name = (name_), .alias = (alias_), .kind = OPTION_KIND_STRING, .to.text = (to_),          \
+        .choices = (words_), .metavar = (metavar_), .help = (help_)                                \
     }
 /* Takes no value; sets the destination to true. */
 #define OPTION_FLAG(name_, alias_, to_, help_)                                                     \

@@ -100,8 +100,8 @@ static size_t parallel_rows(option *rows, trine_parallel *p, choices *c) {
             OPTION_CHOICE("zero", "zero-stage", &p->zero, zeros,
                           "ZeRO stage, shards over dp: 1 optimizer state, 2 also gradients, 3 also "
                           "parameters"),
-        OPTION_STRING(
-            "schedule", NULL, &c->schedule, "NAME|FILE",
+        OPTION_WORD_OR_FILE(
+            "schedule", NULL, &c->schedule, schedules, "NAME|FILE",
             "pipeline schedule: naive, gpipe, 1f1b, interleaved, zb, zbv, v-half, bfs, or "
             "a file in the CSV of torch.distributed.pipelining"),
         OPTION_INT("num-virtual-stages-per-pipeline-rank", NULL, &p->virtual_stages, "N", 0,
@@ -329,19 +329,14 @@ static trine_run default_run(void) {
     return (trine_run){.log_interval = 1};
 }
 
-/* A name of the list, or a file, whose name has a dot or a slash. */
-static trine_status choose_schedule(const choices *c, trine_parallel *p) {
-    for (int s = 0; s < TRINE_SCHEDULES; s++) {
-        if (strcmp(c->schedule, schedules[s])) continue;
+/* What is not a name of the list is a file. */
+static void choose_schedule(const choices *c, trine_parallel *p) {
+    int s = 0;
+    while (schedules[s] && strcmp(c->schedule, schedules[s])) s++;
+    if (schedules[s])
         p->schedule = (trine_schedule)s;
-        return TRINE_OK;
-    }
-    CHECK(strpbrk(c->schedule, "./"), TRINE_EINVAL,
-          "unknown --schedule %s (valid: naive, gpipe, 1f1b, interleaved, zb, zbv, v-half, bfs, or "
-          "a file such as order.csv)",
-          c->schedule);
-    p->schedule_file = c->schedule;
-    return TRINE_OK;
+    else
+        p->schedule_file = c->schedule;
 }
 
 /* Parses twice: the first pass finds the preset, whose sizes the other options override in the second. */
@@ -356,7 +351,7 @@ static trine_status parse(int argc, char **argv, trine_config *config, trine_run
     *run = default_run();
     if (c.model) TRY(trine_model_preset(&config->model, models[c.model]));
     TRY(options_parse(&table, argc, argv));
-    TRY(choose_schedule(&c, &config->parallel));
+    choose_schedule(&c, &config->parallel);
     config->parallel.device = devices[c.device];
     config->precision.grads = grad_types[c.grads];
     run->profile |= run->profile_json != NULL;

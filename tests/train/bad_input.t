@@ -25,14 +25,13 @@ alone() {
 # ---- The command line
 
 refused 2 "unknown option --data-paht; did you mean --data-path?" --data-paht "$data" --zero 4 \
-    --gather-buffers 0 --lr && says 1 "trine: 4 errors on the command line:" &&
+    --gather-buffers 0 --schedule 1f1 --lr && says 1 "trine: 5 errors on the command line:" &&
     says 1 '--zero: invalid value "4"; expected 0, 1, 2 or 3' &&
     says 1 '--gather-buffers: invalid value' &&
+    says 1 '--schedule: invalid value "1f1"; expected naive, gpipe, 1f1b, interleaved, zb, zbv, v-half, bfs or a file' &&
     says 1 '--lr requires a value: a number' && says 0 "    at "
 result $? "all command-line mistakes in one message, printed once"
 
-alone "unknown --schedule 1f1 (valid: naive, gpipe, 1f1b, interleaved, zb, zbv, v-half, bfs, or a file" \
-    "an unknown schedule" --data-path "$data" --schedule 1f1
 alone 'unexpected argument "text.bin"' "a file name without an option" text.bin
 alone "--data-path is required" "no data"
 

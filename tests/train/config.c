@@ -563,8 +563,8 @@ static void bad_lines_are_refused_whole(void **state) {
     REFUSED(parse(WORDS("--zero", "4"), &c, &r), TRINE_EINVAL,
             "--zero: invalid value \"4\"; expected 0, 1, 2 or 3");
     REFUSED(parse(WORDS("--schedule", "foo"), &c, &r), TRINE_EINVAL,
-            "unknown --schedule foo (valid: naive, gpipe, 1f1b, interleaved, zb, zbv, v-half, bfs, "
-            "or a file such as order.csv)");
+            "--schedule: invalid value \"foo\"; expected naive, gpipe, 1f1b, interleaved, zb, zbv, "
+            "v-half, bfs or a file, whose name has a dot or a slash");
     REFUSED(parse(WORDS("--model", "gpt3"), &c, &r), TRINE_EINVAL,
             "invalid value \"gpt3\"; expected custom, gpt2, gpt2-medium, gpt2-large or gpt2-xl");
     REFUSED(parse(WORDS("--gather-buffers", "0"), &c, &r), TRINE_EINVAL, "invalid value \"0\"");
