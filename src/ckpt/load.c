@@ -6,6 +6,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include "base/clock.h"
 #include "base/input.h"
 #include "base/status.h"
 #include "ckpt/folder.h"
@@ -14,7 +15,10 @@
 #define REASON_BYTES      1024
 #define REASONS_BYTES     3072 /* of all candidates together; the limit of a message */
 #define FINGERPRINT_BYTES 4096 /* compared at each end of a tensor */
-#define LISTS             50   /* attempts to list a folder whose checkpoints disappear */
+
+/* How long a folder whose checkpoints disappear while they are opened is listed again. An attempt is a race with
+ * the job that saves there, and a slow machine loses most of them: so a time, not a number of attempts. */
+#define LIST_AGAIN_SECONDS 60
 
 /* Limit of a manifest: that of 50 TB has as many bytes, some 20 for every 4 MiB. */
 #define MANIFEST_BYTES ((uint64_t)256 << 20)
@@ -353,7 +357,7 @@ typedef struct {
     size_t count, next;
     int64_t *skipped; /* steps found broken; owned */
     size_t skipped_count;
-    int lists;
+    uint64_t since;     /* clock_ns at the first disappearance; 0: none yet */
     struct stat folder; /* of the checkpoint that is being tried */
 } trial;
 
@@ -400,7 +404,7 @@ static int64_t next_step(trial *t) {
 
 /* After a failure: lists the folder again if the checkpoint has disappeared, else *broken. */
 static trine_status list_again(trial *t, int64_t step, bool *broken) {
-    *broken = !has_disappeared(t, step) || t->lists++ == LISTS;
+    *broken = !has_disappeared(t, step);
     if (*broken) {
         int64_t *more = realloc(t->skipped, (t->skipped_count + 1) * sizeof *more);
         CHECK(more, TRINE_ENOMEM, "no memory for a list of checkpoints");
@@ -408,8 +412,15 @@ static trine_status list_again(trial *t, int64_t step, bool *broken) {
         t->skipped[t->skipped_count++] = step;
         return TRINE_OK;
     }
+    if (!t->since) t->since = clock_ns();
+    if (clock_ns() - t->since > LIST_AGAIN_SECONDS * UINT64_C(1000000000))
+        return status_user(RAISE(TRINE_EIO,
+                                 "%s: for %d s, every checkpoint was removed before it was opened; "
+                                 "the job that saves there must keep more of them (--keep)",
+                                 t->dir, LIST_AGAIN_SECONDS));
     free(t->steps);
-    t->next = 0;
+    t->steps = NULL;
+    t->count = t->next = 0;
     return folder_list(t->dir, &t->steps, &t->count);
 }
 
