@@ -95,12 +95,12 @@ static trine_status adamw(place *p, size_t at) {
 
 static trine_status forward(place *p, size_t at, const dropout_args *drop) {
     return OPS->attention_forward(p->dev, POOL(1), p->lse, POOL(2), p->work, drop, p->B, p->T, p->H,
-                                  p->C / p->H);
+                                  p->H, p->C / p->H);
 }
 
 static trine_status backward(place *p, size_t at, const dropout_args *drop) {
     return OPS->attention_backward(p->dev, POOL(1), POOL(2), POOL(3), POOL(4), p->lse, p->work,
-                                   drop, p->B, p->T, p->H, p->C / p->H);
+                                   drop, p->B, p->T, p->H, p->H, p->C / p->H);
 }
 
 trine_status operators_attention_forward(place *p, size_t at) {
@@ -243,7 +243,7 @@ static trine_status fill(place *p, const bench_options *k, size_t T) {
         TRY(take(p, &p->pool[i], p->count[i]));
         TRY(bench_gpu_fill(p->dev, p->pool[i], p->count[i], number));
     }
-    p->work_bytes = OPS->attention_workspace(p->dev, p->B, p->T, p->H, p->C / p->H);
+    p->work_bytes = OPS->attention_workspace(p->dev, p->B, p->T, p->H, p->H, p->C / p->H);
     TRY(device_alloc(p->dev, &p->work, p->work_bytes));
     return take_small(p);
 }

@@ -35,17 +35,17 @@ OPS_LIST(IDLE, IDLE)
 
 static trine_status sleep_attention_forward(device *d, void *y, float *lse, const void *qkv,
                                             void *work, const dropout_args *drop, size_t B,
-                                            size_t T, size_t H, size_t D) {
+                                            size_t T, size_t H, size_t K, size_t D) {
     sleep_for(d, SLEEP_FORWARD);
-    return idle_attention_forward(d, y, lse, qkv, work, drop, B, T, H, D);
+    return idle_attention_forward(d, y, lse, qkv, work, drop, B, T, H, K, D);
 }
 
 static trine_status sleep_attention_backward(device *d, void *dqkv, const void *dy, const void *qkv,
                                              const void *y, const float *lse, void *work,
                                              const dropout_args *drop, size_t B, size_t T, size_t H,
-                                             size_t D) {
+                                             size_t K, size_t D) {
     sleep_for(d, SLEEP_INPUT);
-    return idle_attention_backward(d, dqkv, dy, qkv, y, lse, work, drop, B, T, H, D);
+    return idle_attention_backward(d, dqkv, dy, qkv, y, lse, work, drop, B, T, H, K, D);
 }
 
 static trine_status sleep_linear_backward_weight(device *d, void *dw, void *dbias, const void *dy,
@@ -55,8 +55,8 @@ static trine_status sleep_linear_backward_weight(device *d, void *dw, void *dbia
     return idle_linear_backward_weight(d, dw, dbias, dy, x, T, N, K, mode);
 }
 
-static size_t no_workspace(const device *d, size_t B, size_t T, size_t H, size_t D) {
-    (void)d, (void)B, (void)T, (void)H, (void)D;
+static size_t no_workspace(const device *d, size_t B, size_t T, size_t H, size_t K, size_t D) {
+    (void)d, (void)B, (void)T, (void)H, (void)K, (void)D;
     return 0;
 }
 

@@ -23,9 +23,9 @@ static trine_status open_cpu(device *d, const device_config *config) {
 }
 
 /* The functions that a plan calls on a device that is not open. */
-static size_t cuda_workspace(const device *d, size_t B, size_t T, size_t H, size_t D) {
+static size_t cuda_workspace(const device *d, size_t B, size_t T, size_t H, size_t K, size_t D) {
     (void)d;
-    return cuda_attention_bytes(B, T, H, D);
+    return cuda_attention_bytes(B, T, H, K, D);
 }
 
 static const ops cuda_sizes = {.attention_workspace = cuda_workspace};

@@ -137,22 +137,26 @@ typedef struct {
     X(gelu_backward, BYTES, numbers(d, 3 * n),                                                     \
       (void *dx, const void *dy, const void *x, size_t n),                                         \
       (dx, dy, x, n))                                                                              \
-    /* Causal attention of H heads of width D on qkv (B, T, 3, H, D): y (B, T, H, D) = softmax(q
-     * k^T / sqrt(D)) v;  lse (B, H, T) = log of the softmax's denominator (including the
-     * maximum), which the backward pass reads. No (T, T) matrix outlives the call. `drop`
-     * (NULL: no dropout) applies to the probabilities, that is, after the division by the
-     * softmax's denominator. `work` has attention_workspace() bytes.
-     * Vaswani et al., "Attention is all you need", 2017, section 3.2.1; the recomputation from
-     * lse is Dao et al., "FlashAttention", 2022, section 3.1 */                                   \
+    /* Causal attention of H heads of width D on qkv (B, T, H + 2 K, D), whose rows have H query
+     * heads, K key heads and K value heads; H is a multiple of K, and query head h reads key and
+     * value head h / (H / K). y (B, T, H, D) = softmax(q k^T / sqrt(D)) v;  lse (B, H, T) = log
+     * of the softmax's denominator (including the maximum), which the backward pass reads. No
+     * (T, T) matrix outlives the call. `drop` (NULL: no dropout) applies to the probabilities,
+     * that is, after the division by the softmax's denominator. `work` has
+     * attention_workspace() bytes.
+     * Vaswani et al., "Attention is all you need", 2017, section 3.2.1; with K < H Ainslie et
+     * al., "GQA", EMNLP 2023; the recomputation from lse is Dao et al., "FlashAttention", 2022,
+     * section 3.1 */                                                                              \
     X(attention_forward, FLOPS, attention_flops(B, T, H, D),                                       \
       (void *y, float *lse, const void *qkv, void *work, const dropout_args *drop, size_t B,       \
-       size_t T, size_t H, size_t D),                                                              \
-      (y, lse, qkv, work, drop, B, T, H, D))                                                       \
-    /* dqkv (B, T, 3, H, D) = ... */                                                               \
+       size_t T, size_t H, size_t K, size_t D),                                                    \
+      (y, lse, qkv, work, drop, B, T, H, K, D))                                                    \
+    /* dqkv (B, T, H + 2 K, D) = ...  The gradient of a key or value head is the sum over its
+     * query heads in ascending order, rounded once */                                             \
     X(attention_backward, FLOPS, 2 * attention_flops(B, T, H, D),                                  \
       (void *dqkv, const void *dy, const void *qkv, const void *y, const float *lse, void *work,   \
-       const dropout_args *drop, size_t B, size_t T, size_t H, size_t D),                          \
-      (dqkv, dy, qkv, y, lse, work, drop, B, T, H, D))                                             \
+       const dropout_args *drop, size_t B, size_t T, size_t H, size_t K, size_t D),                \
+      (dqkv, dy, qkv, y, lse, work, drop, B, T, H, K, D))                                          \
     /* x (T, C): row t = row tokens[t] - first of table (V, C), or zeros if that is outside [0,
      * V) */                                                                                       \
     X(embedding_forward, BYTES, numbers(d, 2 * T * C),                                             \
@@ -221,18 +225,18 @@ typedef struct {
       (float *w, float *m, float *v, void *copy, const void *g, const ops_part *parts, int count,  \
        const adamw_args *args),                                                                    \
       (w, m, v, copy, g, parts, count, args))                                                      \
-    /* Attention of n new rows, qkv (n, 3, H, D), at positions [past, past + n) of one sequence,
-     * with a cache of the earlier keys and values: keys (H, D, M), transposed so that a query
-     * reads them as vectors, and values (H, M, D); past + n <= M. Stores k and v of the new
+    /* Attention of n new rows, qkv (n, H + 2 K, D), at positions [past, past + n) of one sequence,
+     * with a cache of the earlier keys and values: keys (K, D, M), transposed so that a query
+     * reads them as vectors, and values (K, M, D); past + n <= M. Stores k and v of the new
      * rows in the cache; then y (n, H, D) = softmax(q k^T / sqrt(D)) v over the positions up to
      * that of each row. Later positions are not read. y equals that of attention_forward for
      * these rows, bit for bit on CPUs, for any number of rows per call. `work` has
-     * attention_workspace(1, M, H, D) bytes.
+     * attention_workspace(1, M, H, K, D) bytes.
      * Pope et al., "Efficiently scaling transformer inference", MLSys 2023, section 2 */          \
     X(attention_cached, FLOPS, (4 * past + 2 * n) * n * H * D,                                     \
       (void *y, void *keys, void *values, const void *qkv, void *work, size_t past, size_t n,      \
-       size_t M, size_t H, size_t D),                                                              \
-      (y, keys, values, qkv, work, past, n, M, H, D))
+       size_t M, size_t H, size_t K, size_t D),                                                    \
+      (y, keys, values, qkv, work, past, n, M, H, K, D))
 
 #define OPS_PLAIN(...) __VA_ARGS__ /* removes the parentheses of a list */
 
@@ -242,7 +246,7 @@ typedef struct ops {
     OPS_LIST(OPS_MEMBER, OPS_MEMBER)
 #undef OPS_MEMBER
     /* Bytes of scratch for attention, enough for both directions. Pure. */
-    size_t (*attention_workspace)(const device *d, size_t B, size_t T, size_t H, size_t D);
+    size_t (*attention_workspace)(const device *d, size_t B, size_t T, size_t H, size_t K, size_t D);
 } ops;
 
 /* sum_squares and adamw for n contiguous elements. */

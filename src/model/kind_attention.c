@@ -13,7 +13,7 @@ static trine_status forward(const layer_call *c) {
     dropout_args drop;
     return r->dev->ops->attention_forward(r->dev, c->out, c->aux, c->in[0], r->workspace,
                                           run_dropout(r, c->row, true, &drop), s->B, s->T, heads(s),
-                                          s->C / s->H);
+                                          heads(s), s->C / s->H);
 }
 
 static trine_status backward(const layer_call *c, const layer_grads *g) {
@@ -22,14 +22,14 @@ static trine_status backward(const layer_call *c, const layer_grads *g) {
     dropout_args drop;
     return r->dev->ops->attention_backward(r->dev, g->in[0], g->out, c->in[0], c->out, c->aux,
                                            r->workspace, run_dropout(r, c->row, true, &drop), s->B,
-                                           s->T, heads(s), s->C / s->H);
+                                           s->T, heads(s), heads(s), s->C / s->H);
 }
 
 static trine_status decode(const layer_call *c, const layer_decode *d) {
     const unit_run *r = c->r;
     const gpt_shape *s = r->shape;
     return r->dev->ops->attention_cached(r->dev, c->out, d->cache[0], d->cache[1], c->in[0],
-                                         r->workspace, d->past, r->rows, s->T, heads(s),
+                                         r->workspace, d->past, r->rows, s->T, heads(s), heads(s),
                                          s->C / s->H);
 }
 
@@ -44,7 +44,7 @@ static size_t aux(const gpt_shape *s) {
 }
 
 static size_t workspace(const device *d, const gpt_shape *s) {
-    return d->ops->attention_workspace(d, s->B, s->T, heads(s), s->C / s->H);
+    return d->ops->attention_workspace(d, s->B, s->T, heads(s), heads(s), s->C / s->H);
 }
 
 /* Keys (H/tp, D, T), values (H/tp, T, D). */
@@ -67,10 +67,10 @@ static trine_status warm_heads(warm_state *w, const dropout_args *drop) {
     void *qkv = warm_numbers(w, 3 * T * H * D), *dqkv = warm_numbers(w, 3 * T * H * D);
     void *y = warm_numbers(w, T * H * D), *dy = warm_numbers(w, T * H * D);
     float *lse = warm_floats(w, H * T);
-    void *work = warm_bytes(w, o->attention_workspace(w->d, 1, T, H, D));
+    void *work = warm_bytes(w, o->attention_workspace(w->d, 1, T, H, H, D));
     if (!w->base) return TRINE_OK;
-    TRY(o->attention_forward(w->d, y, lse, qkv, work, drop, 1, T, H, D));
-    return o->attention_backward(w->d, dqkv, dy, qkv, y, lse, work, drop, 1, T, H, D);
+    TRY(o->attention_forward(w->d, y, lse, qkv, work, drop, 1, T, H, H, D));
+    return o->attention_backward(w->d, dqkv, dy, qkv, y, lse, work, drop, 1, T, H, H, D);
 }
 
 static trine_status warm_attention(warm_state *w, const trine_layer *row, size_t in, size_t width) {

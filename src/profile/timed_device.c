@@ -82,9 +82,10 @@ static uint64_t attention_flops(size_t B, size_t T, size_t H, size_t D) {
 
 OPS_LIST(TIMED, TIMED)
 
-static size_t timed_attention_workspace(const device *d, size_t B, size_t T, size_t H, size_t D) {
+static size_t timed_attention_workspace(const device *d, size_t B, size_t T, size_t H, size_t K,
+                                        size_t D) {
     const device_profile *p = d->state;
-    return p->inner->ops->attention_workspace(p->inner, B, T, H, D);
+    return p->inner->ops->attention_workspace(p->inner, B, T, H, K, D);
 }
 
 /* Operators missing in the inner device are missing here. */

@@ -94,12 +94,14 @@ static void rows_lie_in_shared_memory_at_multiples_of_16(void **state) {
     DIES(in_global_memory, "row of mma_load", "not shared memory", "load_a_row");
 }
 
-/* One head's row t in double, from the 16-bit values. Returns the log of the sum of exponentials. */
-static double row_of(double *y, const float *qkv, size_t t, size_t stride, size_t HD, size_t D) {
+/* One query head's row t in double, from the 16-bit values; k and v are those of its position 0. Returns the log of
+ * the sum of exponentials. */
+static double row_of(double *y, const float *q, const float *k, const float *v, size_t t,
+                     size_t stride, size_t D) {
     double max = -INFINITY, sum = 0.0, *p = calloc(t + 1, sizeof *p);
     for (size_t s = 0; s <= t; s++) {
         for (size_t i = 0; i < D; i++)
-            p[s] += (double)qkv[t * stride + i] * (double)qkv[s * stride + HD + i];
+            p[s] += (double)q[t * stride + i] * (double)k[s * stride + i];
         p[s] /= sqrt((double)D);
         max = p[s] > max ? p[s] : max;
     }
@@ -107,7 +109,7 @@ static double row_of(double *y, const float *qkv, size_t t, size_t stride, size_
     for (size_t s = 0; s <= t; s++) {
         double e = exp(p[s] - max);
         sum += e;
-        for (size_t i = 0; i < D; i++) y[i] += e * (double)qkv[s * stride + 2 * HD + i];
+        for (size_t i = 0; i < D; i++) y[i] += e * (double)v[s * stride + i];
     }
     for (size_t i = 0; i < D; i++) y[i] /= sum;
     free(p);
@@ -118,14 +120,15 @@ static double row_of(double *y, const float *qkv, size_t t, size_t stride, size_
  * of the largest v, which is 1; the products' fp32 sums are off by less than a tenth of that. The
  * statistics never leave fp32. Rows from `from` on. */
 static void compare(const uint16_t *y, const float *lse, const float *qkv, size_t B, size_t T,
-                    size_t H, size_t D, size_t from, half_type type) {
+                    size_t H, size_t K, size_t D, size_t from, half_type type) {
+    const size_t stride = (H + 2 * K) * D;
     const double half = type == BF16 ? 0x1p-9 : 0x1p-12;
     double *want = malloc(D * sizeof *want);
     for (size_t b = 0; b < B; b++)
         for (size_t h = 0; h < H; h++)
             for (size_t t = from; t < T; t++) {
-                double log_sum =
-                    row_of(want, qkv + b * T * 3 * H * D + h * D, t, 3 * H * D, H * D, D);
+                const float *q = qkv + b * T * stride, *k = q + (H + h / (H / K)) * D;
+                double log_sum = row_of(want, q + h * D, k, k + K * D, t, stride, D);
                 if (!(fabs((double)lse[(b * H + h) * T + t] - log_sum) <= 4e-6))
                     fail_msg("lse of row %zu is %.9g, not %.9g", t,
                              (double)lse[(b * H + h) * T + t], log_sum);
@@ -140,25 +143,26 @@ static void compare(const uint16_t *y, const float *lse, const float *qkv, size_
 }
 
 /* The first `nothing` keys are -infinity in their first column, where no query is negative. */
-static void attention(size_t B, size_t T, size_t H, size_t D, size_t nothing, half_type type) {
-    const size_t n = B * T * H * D;
-    uint16_t *bits = malloc(3 * n * sizeof *bits), *y = malloc(n * sizeof *y);
-    float *qkv = malloc(3 * n * sizeof *qkv), *lse = malloc(B * H * T * sizeof *lse);
-    for (size_t i = 0; i < 3 * n; i++)
+static void attention(size_t B, size_t T, size_t H, size_t K, size_t D, size_t nothing,
+                      half_type type) {
+    const size_t n = B * T * H * D, stride = (H + 2 * K) * D, all = B * T * stride;
+    uint16_t *bits = malloc(all * sizeof *bits), *y = malloc(n * sizeof *y);
+    float *qkv = malloc(all * sizeof *qkv), *lse = malloc(B * H * T * sizeof *lse);
+    for (size_t i = 0; i < all; i++)
         bits[i] = half_narrow(type, spread(i + 1)), qkv[i] = half_widen(type, bits[i]);
     for (size_t t = 0; t < T && nothing; t++) {
-        uint16_t *q = bits + t * 3 * H * D, *k = q + H * D;
+        uint16_t *q = bits + t * stride, *k = q + H * D;
         *q = half_narrow(type, 0.5f);
         if (t < nothing) *k = half_narrow(type, -INFINITY);
         qkv[q - bits] = half_widen(type, *q), qkv[k - bits] = half_widen(type, *k);
     }
     cudaStream_t stream = new_stream();
-    void *in = new_memory(3 * n * sizeof *bits), *out = new_memory(n * sizeof *y),
+    void *in = new_memory(all * sizeof *bits), *out = new_memory(n * sizeof *y),
          *sums = new_memory(B * H * T * sizeof *lse);
-    put(in, bits, 3 * n * sizeof *bits);
-    launch_attention(stream, out, sums, in, B, T, H, D, type);
+    put(in, bits, all * sizeof *bits);
+    launch_attention(stream, out, sums, in, B, T, H, K, D, type);
     look(y, out, n * sizeof *y), look(lse, sums, B * H * T * sizeof *lse);
-    compare(y, lse, qkv, B, T, H, D, nothing, type);
+    compare(y, lse, qkv, B, T, H, K, D, nothing, type);
     cudaFree(in), cudaFree(out), cudaFree(sums);
     cudaStreamDestroy(stream);
     free(bits), free(y), free(qkv), free(lse);
@@ -167,20 +171,23 @@ static void attention(size_t B, size_t T, size_t H, size_t D, size_t nothing, ha
 static void attention_in_16_bits(void **state) {
     (void)state;
     for (half_type type = BF16; type <= FP16; type++) {
-        attention(1, 1, 1, 1, 0, type);
-        attention(2, 7, 3, 5, 0, type);
-        attention(1, 130, 2, 64, 0, type);
-        attention(1, 65, 1, 80, 0, type);
-        attention(1, 70, 1, 128, 0, type);
-        attention(1, 33, 2, 33, 0, type);
+        attention(1, 1, 1, 1, 1, 0, type);
+        attention(2, 7, 3, 3, 5, 0, type);
+        attention(1, 130, 2, 2, 64, 0, type);
+        attention(1, 65, 1, 1, 80, 0, type);
+        attention(1, 70, 1, 1, 128, 0, type);
+        attention(1, 33, 2, 2, 33, 0, type);
+        attention(2, 70, 4, 2, 64, 0, type);
+        attention(1, 65, 3, 1, 128, 0, type);
+        attention(2, 7, 6, 2, 5, 0, type);
     }
 }
 
 /* Two tiles of keys with a score of -infinity, and a part of the third. */
 static void attention_that_begins_with_nothing(void **state) {
     (void)state;
-    attention(1, 200, 1, 8, 140, BF16);
-    attention(1, 200, 1, 8, 140, FP16);
+    attention(1, 200, 1, 1, 8, 140, BF16);
+    attention(1, 200, 1, 1, 8, 140, FP16);
 }
 
 int main(void) {

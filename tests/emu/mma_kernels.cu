@@ -42,13 +42,13 @@ typedef struct {
     uint16_t *y;
     float *lse;
     const uint16_t *qkv;
-    size_t B, T, H, D;
+    size_t B, T, H, K, D;
 } operands;
 
 template <int WIDTH, typename real>
 static void launch_width(cudaStream_t stream, const operands *o) {
     const size_t bytes = (size_t)attention_mma_shared(WIDTH);
-    attention_shape s = attention_shape_of(o->T, o->H, o->D, MMA_LANES);
+    attention_shape s = attention_shape_of(o->T, o->H, o->K, o->D, MMA_LANES);
     attention_look(&s, o->y, MMA_LANES), attention_look(&s, o->qkv, MMA_LANES);
     auto kernel = s.wide ? attention_mma_forward<WIDTH, real, false, true>
                          : attention_mma_forward<WIDTH, real, false, false>;
@@ -68,8 +68,8 @@ template <typename real> static void launch_type(cudaStream_t stream, const oper
 }
 
 void launch_attention(cudaStream_t stream, uint16_t *y, float *lse, const uint16_t *qkv, size_t B,
-                      size_t T, size_t H, size_t D, half_type type) {
-    const operands o = {y, lse, qkv, B, T, H, D};
+                      size_t T, size_t H, size_t K, size_t D, half_type type) {
+    const operands o = {y, lse, qkv, B, T, H, K, D};
     if (type == BF16)
         launch_type<bf16>(stream, &o);
     else

@@ -24,7 +24,7 @@ typedef enum { RIGHT, MISALIGNED, PAST_THE_END, IN_GLOBAL_MEMORY } wrong_rows;
 void launch_load_row(cudaStream_t stream, uint32_t *y, const uint16_t *x, wrong_rows which);
 /* As ops.h's attention_forward, D up to 128. */
 void launch_attention(cudaStream_t stream, uint16_t *y, float *lse, const uint16_t *qkv, size_t B,
-                      size_t T, size_t H, size_t D, half_type type);
+                      size_t T, size_t H, size_t K, size_t D, half_type type);
 
 #ifdef __cplusplus
 }

@@ -214,7 +214,7 @@ static void activation_bytes(void **state) {
     /*                             ln1 stat  qkv att lse mid ln2 stat fc gelu */
     size_t block = 4 * (size_t)(80 + 20 + 120 + 40 + 10 + 80 + 80 + 20 + 60 + 60);
     assert_int_equal(a.bytes[MEM_ACTIVATIONS], block);
-    size_t blocks = 4 * (120 + 80) + d->ops->attention_workspace(d, 2, 5, 1, 4);
+    size_t blocks = 4 * (120 + 80) + d->ops->attention_workspace(d, 2, 5, 1, 1, 4);
     gpt_scratch_take(&a, &shape, d, blocks_only, &scratch);
     assert_int_equal(a.bytes[MEM_WORKSPACE], blocks);
     gpt_scratch_take(&a, &shape, d, with_head, &scratch);

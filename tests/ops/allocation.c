@@ -82,7 +82,7 @@ static _Atomic size_t calls, total, live;
 #endif
 #define KERNELS 20
 
-enum { B = 2, T = 33, H = 3, D = 20, C = H * D, V = 100, ROWS = B * T };
+enum { B = 2, T = 33, H = 3, K = 1, D = 20, C = H * D, V = 100, ROWS = B * T };
 
 typedef struct {
     float *x, *y, *z, *stat, *logits, *gain, *grad, *m, *v; /* each (ROWS, 4 C) at least */
@@ -106,9 +106,9 @@ static void kernels(device *d, buffers *b) {
                         GRAD_ADD, GRAD_ADD));
     OK(o->gelu_forward(d, b->y, b->x, ROWS * C));
     OK(o->gelu_backward(d, b->y, b->z, b->x, ROWS * C));
-    OK(o->attention_forward(d, b->y, b->stat, b->x, b->work, NULL, B, T, H, D));
-    OK(o->attention_backward(d, b->z, b->y, b->x, b->y, b->stat, b->work, NULL, B, T, H, D));
-    OK(o->attention_cached(d, b->y, b->m, b->v, b->x, b->work, 20, 9, T, H, D));
+    OK(o->attention_forward(d, b->y, b->stat, b->x, b->work, NULL, B, T, H, K, D));
+    OK(o->attention_backward(d, b->z, b->y, b->x, b->y, b->stat, b->work, NULL, B, T, H, K, D));
+    OK(o->attention_cached(d, b->y, b->m, b->v, b->x, b->work, 20, 9, T, H, K, D));
     OK(o->xent_forward(d, b->stat, b->m, b->logits, b->tokens, 0, ROWS, V, V));
     OK(o->xent_rescale(d, b->m, b->stat, b->stat, ROWS));
     OK(o->xent_loss(d, &sum, b->stat, b->m, 1.0, ROWS));
@@ -129,7 +129,7 @@ static void take(device *d, buffers *b) {
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         *all[i] = fixture_random(ROWS * 4 * C, i, 1.0);
     for (int32_t i = 0; i < ROWS; i++) b->tokens[i] = i;
-    b->work = fixture_bytes(d->ops->attention_workspace(d, B, T, H, D));
+    b->work = fixture_bytes(d->ops->attention_workspace(d, B, T, H, K, D));
 }
 
 static void leave(buffers *b) {

@@ -23,9 +23,10 @@ static void head_free(head *h) {
 }
 
 static void run(device *d, head *h) {
-    void *work = fixture_bytes(d->ops->attention_workspace(d, 1, T, 1, D));
-    OK(d->ops->attention_forward(d, h->y, h->lse, h->qkv, work, NULL, 1, T, 1, D));
-    OK(d->ops->attention_backward(d, h->dqkv, h->dy, h->qkv, h->y, h->lse, work, NULL, 1, T, 1, D));
+    void *work = fixture_bytes(d->ops->attention_workspace(d, 1, T, 1, 1, D));
+    OK(d->ops->attention_forward(d, h->y, h->lse, h->qkv, work, NULL, 1, T, 1, 1, D));
+    OK(d->ops->attention_backward(d, h->dqkv, h->dy, h->qkv, h->y, h->lse, work, NULL, 1, T, 1, 1,
+                                  D));
     free(work);
 }
 
@@ -143,9 +144,9 @@ static void heads_too_wide_for_a_gpu_are_refused(void **state) {
     float lse[1] = {0}, work[1] = {0};
     EACH_DEVICE(d) {
         if (!is_staged(d)) continue;
-        REFUSED(d->ops->attention_forward(d, y, lse, p, work, NULL, 1, 1, 1, WIDE),
+        REFUSED(d->ops->attention_forward(d, y, lse, p, work, NULL, 1, 1, 1, 1, WIDE),
                 TRINE_EUNSUPPORTED, "257");
-        REFUSED(d->ops->attention_backward(d, dqkv, y, p, y, lse, work, NULL, 1, 1, 1, WIDE),
+        REFUSED(d->ops->attention_backward(d, dqkv, y, p, y, lse, work, NULL, 1, 1, 1, 1, WIDE),
                 TRINE_EUNSUPPORTED, "257");
     }
     free(p);
@@ -183,21 +184,22 @@ static void *typed_random(trine_dtype type, size_t n, uint64_t seed) {
 
 /* Sizes of a call, and its operands in the device's type. */
 typedef struct {
-    size_t B, T, H, D;
+    size_t B, T, H, K, D;
     char *qkv, *dy, *y, *dqkv;
     float *lse;
 } call;
 
-static call call_of(const device *d, size_t B, size_t T_, size_t H, size_t D_) {
-    size_t n = B * T_ * H * D_;
+static call call_of(const device *d, size_t B, size_t T_, size_t H, size_t K, size_t D_) {
+    size_t n = B * T_ * H * D_, all = B * T_ * (H + 2 * K) * D_;
     return (call){B,
                   T_,
                   H,
+                  K,
                   D_,
-                  typed_random(d->compute, 3 * n, 1),
+                  typed_random(d->compute, all, 1),
                   typed_random(d->compute, n, 2),
                   typed_random(d->compute, n, 3),
-                  typed_random(d->compute, 3 * n, 4),
+                  typed_random(d->compute, all, 4),
                   fixture_random(B * H * T_, 5, 1.0)};
 }
 
@@ -206,10 +208,13 @@ static void call_free(call *c) {
 }
 
 static void run_call(device *d, call *c, const dropout_args *drop) {
-    void *work = fixture_bytes(d->ops->attention_workspace(d, c->B, c->T, c->H, c->D));
-    OK(d->ops->attention_forward(d, c->y, c->lse, c->qkv, work, drop, c->B, c->T, c->H, c->D));
+    size_t bytes = d->ops->attention_workspace(d, c->B, c->T, c->H, c->K, c->D);
+    void *work = fixture_bytes(bytes);
+    memset(work, 0xff, bytes); /* NaNs */
+    OK(d->ops->attention_forward(d, c->y, c->lse, c->qkv, work, drop, c->B, c->T, c->H, c->K,
+                                 c->D));
     OK(d->ops->attention_backward(d, c->dqkv, c->dy, c->qkv, c->y, c->lse, work, drop, c->B, c->T,
-                                  c->H, c->D));
+                                  c->H, c->K, c->D));
     free(work);
 }
 
@@ -229,7 +234,7 @@ static void rows_do_not_depend_on_the_length(void **state) {
     for (size_t i = 0; i < TYPES; i++) {
         device *d = open_type(all_types[i]);
         if (!d) continue;
-        call longer = call_of(d, 1, 130, 1, 24), shorter = call_of(d, 1, 101, 1, 24);
+        call longer = call_of(d, 1, 130, 1, 1, 24), shorter = call_of(d, 1, 101, 1, 1, 24);
         run_call(d, &longer, NULL);
         run_call(d, &shorter, NULL);
         same_rows(d, &shorter, &longer, 101);
@@ -247,7 +252,8 @@ static void no_row_sees_what_comes_later(void **state) {
         if (!d) continue;
         size_t element = trine_dtype_bytes(d->compute);
         const dropout_args *drop = i % 2 ? &dropped : NULL;
-        call all = call_of(d, 1, LENGTH, 1, WIDTH), poisoned = call_of(d, 1, LENGTH, 1, WIDTH);
+        call all = call_of(d, 1, LENGTH, 1, 1, WIDTH),
+             poisoned = call_of(d, 1, LENGTH, 1, 1, WIDTH);
         memset(poisoned.qkv + BEFORE * 3 * WIDTH * element, 0xff,
                (LENGTH - BEFORE) * 3 * WIDTH * element);
         run_call(d, &all, drop);
@@ -258,29 +264,54 @@ static void no_row_sees_what_comes_later(void **state) {
     }
 }
 
-/* Heads [first, first + some) of sample b of a call, with their slices of its operands. */
-static call part_of(const device *d, const call *c, size_t b, size_t first, size_t some) {
+/* Where the heads of a call's qkv are that its part of query heads from `first` on has: its queries, its keys
+ * and its values, a number of heads of each. */
+typedef struct {
+    size_t from, to, count;
+} heads;
+
+static void heads_of(heads found[3], const call *c, const call *part, size_t first) {
+    size_t kv = c->H + first / (c->H / c->K);
+    found[0] = (heads){first, 0, part->H};
+    found[1] = (heads){kv, part->H, part->K};
+    found[2] = (heads){kv + c->K, part->H + part->K, part->K};
+}
+
+static char *head_in(const device *d, const call *c, char *x, size_t row, size_t which) {
+    return x + (row * (c->H + 2 * c->K) + which) * c->D * trine_dtype_bytes(d->compute);
+}
+
+/* Query heads [first, first + some) of sample b of a call and the `kv` key and value heads that they read, with
+ * their slices of its operands. */
+static call part_of(const device *d, const call *c, size_t b, size_t first, size_t some,
+                    size_t kv) {
     size_t bytes = trine_dtype_bytes(d->compute) * c->D;
-    call part = call_of(d, 1, c->T, some, c->D);
+    call part = call_of(d, 1, c->T, some, kv, c->D);
+    heads from[3];
+    heads_of(from, c, &part, first);
     for (size_t t = 0; t < c->T; t++) {
         size_t row = b * c->T + t;
         for (size_t k = 0; k < 3; k++)
-            memcpy(part.qkv + (t * 3 + k) * some * bytes,
-                   c->qkv + ((row * 3 + k) * c->H + first) * bytes, some * bytes);
+            memcpy(head_in(d, &part, part.qkv, t, from[k].to),
+                   head_in(d, c, c->qkv, row, from[k].from), from[k].count * bytes);
         memcpy(part.dy + t * some * bytes, c->dy + (row * c->H + first) * bytes, some * bytes);
     }
     return part;
 }
 
-static void same_part(const device *d, const call *c, const call *part, size_t b, size_t first) {
+/* y, and the first `which` of dq, dk, dv. */
+static void same_part(const device *d, const call *c, const call *part, size_t b, size_t first,
+                      size_t which) {
     size_t bytes = trine_dtype_bytes(d->compute) * c->D, some = part->H;
+    heads from[3];
+    heads_of(from, c, part, first);
     for (size_t t = 0; t < c->T; t++) {
         size_t row = b * c->T + t;
         assert_memory_equal(part->y + t * some * bytes, c->y + (row * c->H + first) * bytes,
                             some * bytes);
-        for (size_t k = 0; k < 3; k++)
-            assert_memory_equal(part->dqkv + (t * 3 + k) * some * bytes,
-                                c->dqkv + ((row * 3 + k) * c->H + first) * bytes, some * bytes);
+        for (size_t k = 0; k < which; k++)
+            assert_memory_equal(head_in(d, part, part->dqkv, t, from[k].to),
+                                head_in(d, c, c->dqkv, row, from[k].from), from[k].count * bytes);
     }
 }
 
@@ -291,18 +322,63 @@ static void heads_and_samples_have_their_own_masks(void **state) {
     for (size_t i = 0; i < 2 * TYPES; i++) {
         device *d = open_type(all_types[i / 2]);
         if (!d) continue;
-        call all = call_of(d, 2, i % 2 ? 47 : 44, 3, 20);
+        call all = call_of(d, 2, i % 2 ? 47 : 44, 3, 3, 20);
         run_call(d, &all, &dropped);
         for (size_t b = 0; b < 2; b++) {
             dropout_args drop = dropped;
             drop.sample += b, drop.first += 1;
-            call part = part_of(d, &all, b, 1, 2);
+            call part = part_of(d, &all, b, 1, 2, 2);
             run_call(d, &part, &drop);
-            same_part(d, &all, &part, b, 1);
+            same_part(d, &all, &part, b, 1, 3);
             call_free(&part);
         }
         call_free(&all);
         device_close(&d);
+    }
+}
+
+/* Ranks of tp with one group of query heads each, and ranks that share a key and value head: of those, dk and dv
+ * are parts of the sums. */
+static void a_rank_may_have_a_group_or_a_part_of_one(void **state) {
+    (void)state;
+    for (size_t i = 0; i < 2 * TYPES; i++) {
+        device *d = open_type(all_types[i / 2]);
+        if (!d) continue;
+        call all = call_of(d, 2, i % 2 ? 47 : 44, 6, 2, 20);
+        run_call(d, &all, &dropped);
+        for (size_t first = 0; first < 6; first++) {
+            size_t some = first % 3 == 0 ? 3 : 6 - first < 2 ? 1 : first % 3 == 1 ? 2 : 1;
+            dropout_args drop = dropped;
+            drop.sample += 1, drop.first += first;
+            call part = part_of(d, &all, 1, first, some, 1);
+            run_call(d, &part, &drop);
+            same_part(d, &all, &part, 1, first, some == 3 ? 3 : 1);
+            call_free(&part);
+        }
+        call_free(&all);
+        device_close(&d);
+    }
+}
+
+/* More threads than key and value heads, more than query heads, and numbers of threads at which a group begins
+ * on one thread's turn and ends on a later one. */
+static void a_group_has_the_same_bits_on_any_number_of_threads(void **state) {
+    (void)state;
+    static const int threads[] = {2, 3, 4, 5, 7, 16};
+    for (size_t i = 0; i < TYPES * sizeof threads / sizeof *threads; i++) {
+        device *one = open_type(all_types[i % TYPES]), *d;
+        if (!one) continue;
+        const device_config config = {
+            .kind = DEVICE_CPU, .threads = threads[i / TYPES], .compute = one->compute};
+        OK(device_open_with(&d, &config));
+        call want = call_of(one, 2, 37, 6, 2, 20), got = call_of(one, 2, 37, 6, 2, 20);
+        run_call(one, &want, &dropped);
+        run_call(d, &got, &dropped);
+        size_t bytes = trine_dtype_bytes(d->compute) * 2 * 37 * 20;
+        assert_memory_equal(got.y, want.y, 6 * bytes);
+        assert_memory_equal(got.dqkv, want.dqkv, 10 * bytes);
+        call_free(&want), call_free(&got);
+        device_close(&one), device_close(&d);
     }
 }
 
@@ -311,14 +387,15 @@ static void heads_and_samples_have_their_own_masks(void **state) {
 /* y of the rows of one sample, `step` rows per call (fewer in the last), with a cache of `capacity` positions that
  * contains NaNs where nothing has been stored yet. */
 static char *cached_rows(device *d, const call *c, size_t step, size_t capacity) {
-    size_t bytes = trine_dtype_bytes(d->compute) * c->H * c->D;
-    char *y = fixture_bytes(c->T * bytes), *keys = fixture_bytes(capacity * bytes);
-    char *values = fixture_bytes(capacity * bytes);
-    void *work = fixture_bytes(d->ops->attention_workspace(d, 1, capacity, c->H, c->D));
-    memset(keys, 0xff, capacity * bytes), memset(values, 0xff, capacity * bytes);
+    size_t one = trine_dtype_bytes(d->compute) * c->D, kept = capacity * c->K * one;
+    char *y = fixture_bytes(c->T * c->H * one), *keys = fixture_bytes(kept);
+    char *values = fixture_bytes(kept);
+    void *work = fixture_bytes(d->ops->attention_workspace(d, 1, capacity, c->H, c->K, c->D));
+    memset(keys, 0xff, kept), memset(values, 0xff, kept);
     for (size_t t = 0; t < c->T; t += step)
-        OK(d->ops->attention_cached(d, y + t * bytes, keys, values, c->qkv + 3 * t * bytes, work, t,
-                                    c->T - t < step ? c->T - t : step, capacity, c->H, c->D));
+        OK(d->ops->attention_cached(d, y + t * c->H * one, keys, values,
+                                    head_in(d, c, c->qkv, t, 0), work, t,
+                                    c->T - t < step ? c->T - t : step, capacity, c->H, c->K, c->D));
     free(keys), free(values), free(work);
     return y;
 }
@@ -329,24 +406,26 @@ static void check_cached(device *d, const call *c) {
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
         char *y = cached_rows(d, c, steps[i], c->T + 11 * (i % 2));
         if (memcmp(y, c->y, bytes) != 0)
-            fail_msg("%s, D %zu: %zu rows at a time differ", d->name, c->D, steps[i]);
+            fail_msg("%s, K %zu, D %zu: %zu rows at a time differ", d->name, c->K, c->D, steps[i]);
         free(y);
     }
 }
 
-/* For any padding of the width and any number of rows. */
+/* For any padding of the width, any number of rows, and any number of key and value heads. */
 static void a_cache_changes_no_bit(void **state) {
     (void)state;
-    static const size_t widths[] = {24, 64};
-    for (size_t i = 0; i < 2 * TYPES; i++) {
+    static const size_t sizes[][3] = {
+        {2, 2, 24}, {2, 2, 64}, {4, 2, 20}, {3, 1, 128}}; /* H, K, D */
+    for (size_t i = 0; i < 4 * TYPES; i++) {
         const device_config config = {
-            .kind = DEVICE_REF, .threads = 1, .compute = all_types[i / 2]};
-        device *cpu = open_type(all_types[i / 2]), *ref;
+            .kind = DEVICE_REF, .threads = 1, .compute = all_types[i / 4]};
+        const size_t *n = sizes[i % 4];
+        device *cpu = open_type(all_types[i / 4]), *ref;
         OK(device_open_with(&ref, &config));
         for (int which = 0; which < 2; which++) {
             device *d = which ? ref : cpu;
             if (!d) continue;
-            call c = call_of(d, 1, which ? 40 : 131, 2, widths[i % 2]);
+            call c = call_of(d, 1, which ? 40 : 131, n[0], n[1], n[2]);
             run_call(d, &c, NULL);
             check_cached(d, &c);
             call_free(&c);
@@ -361,15 +440,17 @@ static void nor_do_rows_at_a_time_on_a_gpu(void **state) {
     (void)state;
     EACH_DEVICE(d) {
         if (!is_staged(d) || d->compute != TRINE_F32) continue;
-        call c = call_of(d, 1, 140, 1, 20);
-        run_call(d, &c, NULL);
-        char *all = cached_rows(d, &c, 140, 150), *some = cached_rows(d, &c, 47, 140);
-        assert_memory_equal(all, some, c.T * c.D * sizeof(float));
-        /* The bound of compare.h for sums of T terms. */
-        fixture_near(d->name, (float *)(void *)all, (float *)(void *)c.y, c.T * c.D,
-                     EPS * (8 + sqrt(140.0)), 1 + sqrt(140.0) / 3);
-        free(all), free(some);
-        call_free(&c);
+        for (size_t H = 1; H <= 4; H += 3) { /* K is 1 and 2 */
+            call c = call_of(d, 1, 140, H, (H + 1) / 2, 20);
+            run_call(d, &c, NULL);
+            char *all = cached_rows(d, &c, 140, 150), *some = cached_rows(d, &c, 47, 140);
+            assert_memory_equal(all, some, c.T * H * c.D * sizeof(float));
+            /* The bound of compare.h for sums of T terms. */
+            fixture_near(d->name, (float *)(void *)all, (float *)(void *)c.y, c.T * H * c.D,
+                         EPS * (8 + sqrt(140.0)), 1 + sqrt(140.0) / 3);
+            free(all), free(some);
+            call_free(&c);
+        }
     }
 }
 
@@ -382,6 +463,8 @@ int main(void) {
         cmocka_unit_test(rows_do_not_depend_on_the_length),
         cmocka_unit_test(no_row_sees_what_comes_later),
         cmocka_unit_test(heads_and_samples_have_their_own_masks),
+        cmocka_unit_test(a_rank_may_have_a_group_or_a_part_of_one),
+        cmocka_unit_test(a_group_has_the_same_bits_on_any_number_of_threads),
         cmocka_unit_test(a_cache_changes_no_bit),
         cmocka_unit_test(nor_do_rows_at_a_time_on_a_gpu),
     };

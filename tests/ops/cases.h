@@ -8,10 +8,10 @@
 
 #include "ops/staged.h"
 
-#define MAX_SHAPES 20
+#define MAX_SHAPES 32
 
 typedef struct {
-    size_t n[5];
+    size_t n[6];
 } dims;
 
 typedef struct {
@@ -187,22 +187,27 @@ RUN(gelu_dx) {
     OK(d->ops->gelu_backward(d, out, in_place ? out : in + n, in, n));
 }
 
-/* ---- attention: in = qkv (B, T, 3, H, D), dy (B, T, H, D); the last number: with dropout ---- */
+/* ---- attention: in = qkv (B, T, H + 2 K, D), dy (B, T, H, D); the last numbers: with dropout; K, or 0
+ * for K = H ---- */
+
+static inline size_t kv_heads(const dims *s) {
+    return s->n[5] ? s->n[5] : s->n[2];
+}
 
 static inline void attention_forward(device *d, const dims *s, const float *qkv, float *y,
                                      float *lse) {
     DIMS(B, T, H, D);
     const dropout_args drop = drop_of(5, 0); /* preceding heads */
-    size_t bytes = d->ops->attention_workspace(d, B, T, H, D);
+    size_t K = kv_heads(s), bytes = d->ops->attention_workspace(d, B, T, H, K, D);
     void *work = fixture_bytes(bytes);
     memset(work, 0xff, bytes); /* NaNs: a read before the write is detected */
-    OK(d->ops->attention_forward(d, y, lse, qkv, work, s->n[4] ? &drop : NULL, B, T, H, D));
+    OK(d->ops->attention_forward(d, y, lse, qkv, work, s->n[4] ? &drop : NULL, B, T, H, K, D));
     free(work);
 }
 
 SIZES(attention_y) {
     DIMS(B, T, H, D);
-    *in = B * T * 3 * H * D, *out = B * T * H * D + B * H * T, *terms = T;
+    *in = B * T * (H + 2 * kv_heads(s)) * D, *out = B * T * H * D + B * H * T, *terms = T;
 }
 
 RUN(attention_y) {
@@ -210,45 +215,48 @@ RUN(attention_y) {
     attention_forward(d, s, in, out, out + B * T * H * D);
 }
 
+/* dk and dv are sums over the rows of a group's query heads. */
 SIZES(attention_dqkv) {
     DIMS(B, T, H, D);
-    *in = B * T * 4 * H * D, *out = B * T * 3 * H * D, *terms = T > D ? T : D;
+    size_t K = kv_heads(s), rows = K ? T * (H / K) : 0;
+    *in = B * T * 2 * (H + K) * D, *out = B * T * (H + 2 * K) * D, *terms = rows > D ? rows : D;
 }
 
 /* y and lse are those of ref: if y is rounded to 16 bits, another backend's y may differ by one unit. */
 RUN(attention_dqkv) {
     DIMS(B, T, H, D);
     const dropout_args drop = drop_of(5, 0);
-    size_t n = B * T * H * D, bytes = d->ops->attention_workspace(d, B, T, H, D);
+    const size_t K = kv_heads(s), n = B * T * H * D, all = B * T * (H + 2 * K) * D;
+    size_t bytes = d->ops->attention_workspace(d, B, T, H, K, D);
     float *y = fixture_bytes(n * sizeof *y), *lse = fixture_bytes(B * H * T * sizeof *lse);
     void *work = fixture_bytes(bytes);
     device *ref = ref_of(d);
     attention_forward(ref, s, in, y, lse);
     each_close(&ref);
     memset(work, 0xff, bytes);
-    OK(d->ops->attention_backward(d, out, in + 3 * n, in, y, lse, work, s->n[4] ? &drop : NULL, B,
-                                  T, H, D));
+    OK(d->ops->attention_backward(d, out, in + all, in, y, lse, work, s->n[4] ? &drop : NULL, B, T,
+                                  H, K, D));
     free(y), free(lse), free(work);
 }
 
-/* ---- attention with a cache: n, past, H, D, M; in = qkv (n, 3, H, D), keys (H, D, M), values
- * (H, M, D); out = y (n, H, D), and both caches ---- */
+/* ---- attention with a cache: n, past, H, D, M, and K as above; in = qkv (n, H + 2 K, D), keys (K, D, M),
+ * values (K, M, D); out = y (n, H, D), and both caches ---- */
 
 SIZES(attention_cached) {
     DIMS(n, past, H, D);
-    size_t kept = 2 * s->n[4] * H * D;
-    *in = 3 * n * H * D + kept, *out = n * H * D + kept, *terms = past + n;
+    size_t K = kv_heads(s), kept = 2 * s->n[4] * K * D;
+    *in = n * (H + 2 * K) * D + kept, *out = n * H * D + kept, *terms = past + n;
 }
 
 RUN(attention_cached) {
     DIMS(n, past, H, D);
-    const size_t M = s->n[4], kept = M * H * D;
+    const size_t M = s->n[4], K = kv_heads(s), kept = M * K * D;
     float *keys = out + n * H * D;
-    size_t bytes = d->ops->attention_workspace(d, 1, M, H, D);
+    size_t bytes = d->ops->attention_workspace(d, 1, M, H, K, D);
     void *work = fixture_bytes(bytes);
     memset(work, 0xff, bytes);
-    if (kept) memcpy(keys, in + 3 * n * H * D, 2 * kept * sizeof *keys);
-    OK(d->ops->attention_cached(d, out, keys, keys + kept, in, work, past, n, M, H, D));
+    if (kept) memcpy(keys, in + n * (H + 2 * K) * D, 2 * kept * sizeof *keys);
+    OK(d->ops->attention_cached(d, out, keys, keys + kept, in, work, past, n, M, H, K, D));
     free(work);
 }
 
@@ -443,16 +451,24 @@ static const op_case op_cases[] = {
          D(1, 33, 2, 33), D(2, 65, 3, 64), D(1, 100, 1, 80), D(0, 4, 2, 4), D(2, 0, 2, 4),
          D(2, 1, 3, 64), D(1, 150, 1, 64), D(1, 24, 12, 64), D(1, 70, 1, 96), D(1, 130, 1, 128),
          D(1, 67, 1, 130), D(1, 40, 1, 256), D(2, 7, 3, 5, 1), D(1, 65, 2, 64, 1),
-         D(2, 40, 2, 16, 1)),
+         D(2, 40, 2, 16, 1), D(2, 7, 4, 5, 0, 2), D(1, 65, 4, 64, 0, 1), D(1, 130, 4, 64, 0, 2),
+         D(1, 70, 2, 128, 0, 1), D(2, 33, 3, 33, 1, 1), D(2, 40, 6, 64, 1, 2), D(1, 67, 2, 96, 0, 1),
+         D(1, 24, 6, 128, 1, 2), D(1, 20, 2, 130, 1, 1), D(1, 40, 2, 256, 0, 1), D(0, 4, 4, 4, 0, 2),
+         D(2, 0, 4, 4, 0, 2)),
     CASE(attention_dqkv, 2.0, false, D(1, 1, 1, 1), D(2, 7, 3, 5), D(1, 8, 1, 32), D(2, 9, 2, 16),
          D(1, 33, 2, 33), D(2, 65, 3, 64), D(1, 100, 1, 80), D(0, 4, 2, 4), D(2, 0, 2, 4),
          D(2, 1, 3, 64), D(1, 150, 1, 64), D(1, 24, 12, 64), D(1, 70, 1, 96), D(1, 130, 1, 128),
          D(1, 67, 1, 130), D(1, 40, 1, 256), D(2, 7, 3, 5, 1), D(1, 65, 2, 64, 1),
-         D(2, 40, 2, 16, 1)),
+         D(2, 40, 2, 16, 1), D(2, 7, 4, 5, 0, 2), D(1, 65, 4, 64, 0, 1), D(1, 130, 4, 64, 0, 2),
+         D(1, 70, 2, 128, 0, 1), D(2, 33, 3, 33, 1, 1), D(2, 40, 6, 64, 1, 2), D(1, 67, 2, 96, 0, 1),
+         D(1, 24, 6, 128, 1, 2), D(1, 20, 2, 130, 1, 1), D(1, 40, 2, 256, 0, 1), D(0, 4, 4, 4, 0, 2),
+         D(2, 0, 4, 4, 0, 2)),
     CASE(attention_cached, 2.0, false, D(1, 0, 1, 1, 1), D(1, 6, 3, 5, 7), D(1, 64, 2, 32, 100),
          D(1, 200, 2, 64, 256), D(7, 0, 3, 5, 9), D(9, 3, 2, 16, 12), D(33, 0, 2, 33, 33),
          D(40, 61, 1, 64, 101), D(3, 150, 1, 80, 160), D(0, 4, 2, 4, 8), D(2, 131, 1, 130, 140),
-         D(1, 40, 1, 256, 41), D(8, 129, 2, 64, 137), D(70, 0, 1, 96, 70)),
+         D(1, 40, 1, 256, 41), D(8, 129, 2, 64, 137), D(70, 0, 1, 96, 70),
+         D(1, 6, 4, 5, 7, 2), D(1, 200, 4, 64, 256, 1), D(7, 0, 6, 5, 9, 2), D(9, 131, 3, 128, 140, 1),
+         D(33, 3, 4, 64, 37, 2), D(0, 4, 4, 4, 8, 2), D(2, 40, 2, 130, 42, 1)),
     CASE(embedding_x, 1.0, false, D(1, 1, 1, 0), D(9, 7, 5, 3), D(50, 130, 20, 1000),
          D(17, 768, 300, 0), D(0, 5, 5, 0), D(5, 4, 0, 3), D(101, 64, 40, 7), D(6, 2052, 9, 0)),
     CASE(embedding_dtable, 1.0, false, D(1, 1, 1, 0), D(9, 7, 5, 3), D(50, 130, 20, 1000),

@@ -19,7 +19,8 @@ static inline float *output_of(device *d, const op_case *c, const dims *s, size_
 }
 
 static inline void label(char *text, size_t size, const op_case *c, const dims *s) {
-    snprintf(text, size, "%s (%zu, %zu, %zu, %zu)", c->name, s->n[0], s->n[1], s->n[2], s->n[3]);
+    snprintf(text, size, "%s (%zu, %zu, %zu, %zu, %zu, %zu)", c->name, s->n[0], s->n[1], s->n[2], s->n[3],
+             s->n[4], s->n[5]);
 }
 
 static inline const char *type_text(trine_dtype type) {
@@ -48,11 +49,13 @@ static inline bool on_a_gpu(const device *d) {
 
 /* The size of the intermediate numbers that a GPU rounds to 16 bits: tensor cores take 16-bit factors,
  * so attention's probabilities and their gradients (times values of up to 2, and keys) are rounded
- * before they are multiplied. Half a unit of each; their sums are of size one. */
-static inline double rounded_on_the_way(const device *d, const op_case *c) {
+ * before they are multiplied. Half a unit of each; their sums are of size one. dk and dv add such sums of all
+ * query heads of a group. */
+static inline double rounded_on_the_way(const device *d, const op_case *c, const dims *s) {
     if (!on_a_gpu(d) || d->compute == TRINE_F32) return 0.0;
     if (strcmp(c->name, "attention_y") == 0) return 1.0;
-    return strcmp(c->name, "attention_dqkv") == 0 ? 4.0 : 0.0;
+    if (strcmp(c->name, "attention_dqkv") != 0) return 0.0;
+    return kv_heads(s) ? 4.0 * (double)(s->n[2] / kv_heads(s)) : 4.0;
 }
 
 /* The bound for a type, in addition to that for floats. Two neighbouring floats are rounded to the same
@@ -95,9 +98,10 @@ static inline double share_cut(trine_dtype type, double terms, double near) {
 }
 
 /* Of d's results of a case whose longest sum has `terms` terms; `near` is the bound for floats. */
-static inline type_bound bound_on(const device *d, const op_case *c, double terms, double near) {
+static inline type_bound bound_on(const device *d, const op_case *c, const dims *s, double terms,
+                                  double near) {
     type_bound b = bound_of(d->compute);
-    b.way = rounded_on_the_way(d, c);
+    b.way = rounded_on_the_way(d, c, s);
     if (c->matmul && on_a_gpu(d) && d->compute != TRINE_F32)
         b.share = share_cut(d->compute, terms, near);
     return b;
@@ -138,7 +142,7 @@ static inline void near_in(const device *d, const op_case *c, const dims *s, con
     label(text + strlen(text), sizeof text - strlen(text), c, s);
     double root = sqrt((double)terms), size = 1.0 + root / 3.0, bound = EPS * (8.0 + root);
     near_typed(text, d->compute, got, want, out_count, bound, size,
-               bound_on(d, c, (double)terms, bound * size));
+               bound_on(d, c, s, (double)terms, bound * size));
 }
 
 static inline size_t count_nan(const float *x, size_t n) {

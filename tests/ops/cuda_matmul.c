@@ -104,7 +104,7 @@ static void check_products(trine_dtype compute, trine_dtype grads) {
         if (in > 100000 || out > 10000) continue;
         const double root = sqrt((double)terms), size = 1.0 + root / 3.0;
         const double bound = EPS * (8.0 + root);
-        type_bound b = bound_on(d, c, (double)terms, bound * size);
+        type_bound b = bound_on(d, c, s, (double)terms, bound * size);
         if (compute != TRINE_F32 && strcmp(c->name, "linear_residual") == 0) b.way = 1.0;
         float *got = output_of(d, c, s, SIZE_MAX, 0.0f);
         float *want = output_of(ref, c, s, SIZE_MAX, 0.0f);

@@ -9,7 +9,7 @@
 typedef struct problem problem;
 struct problem {
     const char *name;
-    size_t dims[4];
+    size_t dims[5];
     void (*formula)(const problem *p, double *y, const double *in);
     void (*forward)(device *d, const problem *p, float *y, const float *in);
     /* `grad` has the layout of `in` and the pre-filled values. */
@@ -145,7 +145,7 @@ static void gelu_backward(device *d, const problem *p, float *dx, const float *d
     OK(d->ops->gelu_backward(d, dx, dy, x, p->dims[0]));
 }
 
-/* ---- attention: in = qkv (B, T, 3, H, D) ---- */
+/* ---- attention: in = qkv (B, T, H + 2 K, D) ---- */
 
 static double attention_score(const double *q, const double *k, size_t D) {
     double sum = 0.0;
@@ -168,18 +168,20 @@ static double attention_kept(const dropout_args *drop, uint64_t sample, uint64_t
 
 static void attention_rows(const problem *p, double *y, const double *qkv,
                            const dropout_args *drop) {
-    size_t B = p->dims[0], T = p->dims[1], H = p->dims[2], D = p->dims[3], row = 3 * H * D;
+    size_t B = p->dims[0], T = p->dims[1], H = p->dims[2], D = p->dims[3], K = p->dims[4];
+    size_t row = (H + 2 * K) * D;
     for (size_t b = 0; b < B; b++)
         for (size_t t = 0; t < T; t++)
             for (size_t h = 0; h < H; h++, y += D) {
-                const double *head = qkv + b * T * row + h * D, *q = head + t * row;
+                const double *sample = qkv + b * T * row, *q = sample + t * row + h * D;
+                const double *k = sample + (H + h * K / H) * D, *v = k + K * D;
                 double denominator = 0.0;
                 for (size_t i = 0; i < D; i++) y[i] = 0.0;
                 for (size_t s = 0; s <= t; s++) {
-                    double e = attention_score(q, head + s * row + H * D, D);
+                    double e = attention_score(q, k + s * row, D);
                     denominator += e;
                     if (drop) e *= attention_kept(drop, drop->sample + b, drop->first + h, t, s, T);
-                    for (size_t i = 0; i < D; i++) y[i] += e * head[s * row + 2 * H * D + i];
+                    for (size_t i = 0; i < D; i++) y[i] += e * v[s * row + i];
                 }
                 for (size_t i = 0; i < D; i++) y[i] /= denominator;
             }
@@ -187,11 +189,11 @@ static void attention_rows(const problem *p, double *y, const double *qkv,
 
 static void attention_both(device *d, const problem *p, float *y, float *dqkv, const float *dy,
                            const float *qkv, const dropout_args *drop) {
-    size_t B = p->dims[0], T = p->dims[1], H = p->dims[2], D = p->dims[3];
+    size_t B = p->dims[0], T = p->dims[1], H = p->dims[2], D = p->dims[3], K = p->dims[4];
     float *lse = fixture_bytes(B * H * T * sizeof(float));
-    void *work = fixture_bytes(d->ops->attention_workspace(d, B, T, H, D));
-    OK(d->ops->attention_forward(d, y, lse, qkv, work, drop, B, T, H, D));
-    if (dqkv) OK(d->ops->attention_backward(d, dqkv, dy, qkv, y, lse, work, drop, B, T, H, D));
+    void *work = fixture_bytes(d->ops->attention_workspace(d, B, T, H, K, D));
+    OK(d->ops->attention_forward(d, y, lse, qkv, work, drop, B, T, H, K, D));
+    if (dqkv) OK(d->ops->attention_backward(d, dqkv, dy, qkv, y, lse, work, drop, B, T, H, K, D));
     free(lse);
     free(work);
 }
@@ -329,16 +331,24 @@ static const problem problems[] = {
     {"norm", {4, 19}, NAMED(norm), 6 * 19, 4 * 19, 0},
     {"norm of two columns", {3, 2}, NAMED(norm), 5 * 2, 3 * 2, 0},
     {"gelu", {37}, NAMED(gelu), 37, 37, 37},
-    {"attention", {2, 6, 2, 5}, NAMED(attention), 2 * 6 * 3 * 10, 2 * 6 * 10, 2 * 6 * 3 * 10},
-    {"attention, longer", {1, 19, 1, 4}, NAMED(attention), 19 * 12, 19 * 4, 19 * 12},
+    {"attention", {2, 6, 2, 5, 2}, NAMED(attention), 2 * 6 * 3 * 10, 2 * 6 * 10, 2 * 6 * 3 * 10},
+    {"attention, longer", {1, 19, 1, 4, 1}, NAMED(attention), 19 * 12, 19 * 4, 19 * 12},
+    {"attention, K 1", {2, 6, 3, 5, 1}, NAMED(attention), 2 * 6 * 25, 2 * 6 * 15, 2 * 6 * 25},
+    {"attention, K 2", {1, 35, 4, 4, 2}, NAMED(attention), 35 * 32, 35 * 16, 35 * 32},
+    {"attention, K 2, dropout",
+     {2, 5, 6, 3, 2},
+     NAMED(attention_dropout),
+     2 * 5 * 30,
+     2 * 5 * 18,
+     2 * 5 * 30},
     {"attention, dropout",
-     {2, 6, 2, 5},
+     {2, 6, 2, 5, 2},
      NAMED(attention_dropout),
      2 * 6 * 3 * 10,
      2 * 6 * 10,
      2 * 6 * 3 * 10},
     {"attention, dropout, longer",
-     {1, 36, 1, 4},
+     {1, 36, 1, 4, 1},
      NAMED(attention_dropout),
      36 * 12,
      36 * 4,

@@ -105,8 +105,13 @@ static void flops_by_hand(void **state) {
     /* 2 samples, 3 heads: each a (4, 4) triangle of 8 scores of width 5, computed and used. */
     expect("attention_y", D(2, 4, 3, 5), TIMED_attention_forward, 2 * 3 * 8 * 5 * 2 * 2);
     expect("attention_dqkv", D(2, 4, 3, 5), TIMED_attention_backward, 2 * 3 * 8 * 5 * 2 * 4);
+    /* Fewer key and value heads are not fewer products. */
+    expect("attention_y", D(2, 4, 3, 5, 0, 1), TIMED_attention_forward, 2 * 3 * 8 * 5 * 2 * 2);
+    expect("attention_dqkv", D(2, 4, 3, 5, 0, 1), TIMED_attention_backward, 2 * 3 * 8 * 5 * 2 * 4);
     /* Two rows with seven before them, and half of two with two: q k and p v, 3 heads of 5. */
     expect("attention_cached", D(2, 7, 3, 5, 10), TIMED_attention_cached, 3 * 5 * 2 * 2 * (14 + 2));
+    expect("attention_cached", D(2, 7, 3, 5, 10, 1), TIMED_attention_cached,
+           3 * 5 * 2 * 2 * (14 + 2));
 }
 
 static void bytes_by_hand(void **state) {

@@ -273,10 +273,10 @@ static void attention_sees_no_future(void **state) {
     EACH_DEVICE(d) {
         float *y = fixture_bytes(2 * N * sizeof *y), *lse = fixture_bytes(H * LENGTH * sizeof *lse);
         float *changed = fixture_copy(qkv, 3 * N);
-        void *work = fixture_bytes(d->ops->attention_workspace(d, B, LENGTH, H, D));
+        void *work = fixture_bytes(d->ops->attention_workspace(d, B, LENGTH, H, H, D));
         for (size_t i = P * 3 * H * D; i < 3 * N; i++) changed[i] = NAN;
-        OK(d->ops->attention_forward(d, y, lse, qkv, work, NULL, B, LENGTH, H, D));
-        OK(d->ops->attention_forward(d, y + N, lse, changed, work, NULL, B, LENGTH, H, D));
+        OK(d->ops->attention_forward(d, y, lse, qkv, work, NULL, B, LENGTH, H, H, D));
+        OK(d->ops->attention_forward(d, y + N, lse, changed, work, NULL, B, LENGTH, H, H, D));
         assert_memory_equal(y, y + N, P * H * D * sizeof *y);
         for (size_t i = P * H * D; i < N; i++) assert_true(isnan(y[N + i]));
         free(y), free(lse), free(changed), free(work);
@@ -291,9 +291,9 @@ static void attention_rows_do_not_depend_on_the_length(void **state) {
     float *qkv = fixture_random(LONG * 3 * H * D, 1, 2.0);
     EACH_DEVICE(d) {
         float y[2][LONG * H * D], lse[2][LONG];
-        void *work = fixture_bytes(d->ops->attention_workspace(d, 1, LONG, H, D));
-        OK(d->ops->attention_forward(d, y[0], lse[0], qkv, work, NULL, 1, LONG, H, D));
-        OK(d->ops->attention_forward(d, y[1], lse[1], qkv, work, NULL, 1, SHORT, H, D));
+        void *work = fixture_bytes(d->ops->attention_workspace(d, 1, LONG, H, H, D));
+        OK(d->ops->attention_forward(d, y[0], lse[0], qkv, work, NULL, 1, LONG, H, H, D));
+        OK(d->ops->attention_forward(d, y[1], lse[1], qkv, work, NULL, 1, SHORT, H, H, D));
         assert_memory_equal(y[0], y[1], SHORT * H * D * sizeof(float));
         assert_memory_equal(lse[0], lse[1], SHORT * sizeof(float));
         free(work);
@@ -308,8 +308,8 @@ static void attention_of_large_scores(void **state) {
         /* T = 2, H = 1, D = 1; q = 100; k = 10, then 20; v = 1, then 3: the second key wins. */
         const float qkv[] = {100.0f, 10.0f, 1.0f, 100.0f, 20.0f, 3.0f};
         float y[2], lse[2];
-        void *work = fixture_bytes(d->ops->attention_workspace(d, 1, 2, 1, 1));
-        OK(d->ops->attention_forward(d, y, lse, qkv, work, NULL, 1, 2, 1, 1));
+        void *work = fixture_bytes(d->ops->attention_workspace(d, 1, 2, 1, 1, 1));
+        OK(d->ops->attention_forward(d, y, lse, qkv, work, NULL, 1, 2, 1, 1, 1));
         assert_true(y[0] == 1.0f && y[1] == 3.0f && lse[0] == 1000.0f && lse[1] == 2000.0f);
         free(work);
     }

@@ -232,35 +232,34 @@ static trine_status staged_gelu_backward(device *d, void *dx, const void *dy, co
     STAGED_CALL(gelu_backward, dx, dy, x, n);
 }
 
-static size_t staged_attention_workspace(const device *d, size_t B, size_t T, size_t H, size_t D) {
+static size_t staged_attention_workspace(const device *d, size_t B, size_t T, size_t H, size_t K, size_t D) {
     const staged *s = d->state;
-    return s->inner.ops->attention_workspace(&s->inner, B, T, H, D);
+    return s->inner.ops->attention_workspace(&s->inner, B, T, H, K, D);
 }
 
-static void *staged_work(device *d, void *work, size_t B, size_t T, size_t H, size_t D) {
-    return staged_buffer(d, work, staged_attention_workspace(d, B, T, H, D), TRINE_U8, true);
+static void *staged_work(device *d, void *work, size_t B, size_t T, size_t H, size_t K, size_t D) {
+    return staged_buffer(d, work, staged_attention_workspace(d, B, T, H, K, D), TRINE_U8, true);
 }
 
 static trine_status staged_attention_forward(device *d, void *y, float *lse, const void *qkv,
                                              void *work,
-        const dropout_args *drop, size_t B, size_t T, size_t H, size_t D) {
+        const dropout_args *drop, size_t B, size_t T, size_t H, size_t K, size_t D) {
     STAGED_INNER;
-    size_t n = B * T * H * D;
-    REAL_OUT(y, n), STAGED_OUT(lse, B * H * T), REAL_IN(qkv, 3 * n);
-    work = staged_work(d, work, B, T, H, D);
-    STAGED_CALL(attention_forward, y, lse, qkv, work, drop, B, T, H, D);
+    REAL_OUT(y, B * T * H * D), STAGED_OUT(lse, B * H * T), REAL_IN(qkv, B * T * (H + 2 * K) * D);
+    work = staged_work(d, work, B, T, H, K, D);
+    STAGED_CALL(attention_forward, y, lse, qkv, work, drop, B, T, H, K, D);
 }
 
 static trine_status staged_attention_backward(device *d, void *dqkv, const void *dy,
                                               const void *qkv, const void *y, const float *lse,
                                               void *work,
-        const dropout_args *drop, size_t B, size_t T, size_t H, size_t D) {
+        const dropout_args *drop, size_t B, size_t T, size_t H, size_t K, size_t D) {
     STAGED_INNER;
-    size_t n = B * T * H * D;
-    REAL_OUT(dqkv, 3 * n), REAL_IN(dy, n), REAL_IN(qkv, 3 * n), REAL_IN(y, n);
+    size_t n = B * T * H * D, all = B * T * (H + 2 * K) * D;
+    REAL_OUT(dqkv, all), REAL_IN(dy, n), REAL_IN(qkv, all), REAL_IN(y, n);
     STAGED_IN(lse, B * H * T);
-    work = staged_work(d, work, B, T, H, D);
-    STAGED_CALL(attention_backward, dqkv, dy, qkv, y, lse, work, drop, B, T, H, D);
+    work = staged_work(d, work, B, T, H, K, D);
+    STAGED_CALL(attention_backward, dqkv, dy, qkv, y, lse, work, drop, B, T, H, K, D);
 }
 
 static trine_status staged_embedding_forward(device *d, void *x, const void *table,
@@ -347,12 +346,13 @@ static trine_status staged_adamw(device *d, float *w, float *m, float *v, void *
 
 static trine_status staged_attention_cached(device *d, void *y, void *keys, void *values,
                                             const void *qkv, void *work, size_t past, size_t n,
-                                            size_t M, size_t H, size_t D) {
+                                            size_t M, size_t H, size_t K, size_t D) {
     STAGED_INNER;
-    size_t kept = M * H * D, rows = n * H * D;
-    REAL_OUT(y, rows), REAL_OUT(keys, kept), REAL_OUT(values, kept), REAL_IN(qkv, 3 * rows);
-    work = staged_work(d, work, 1, M, H, D);
-    STAGED_CALL(attention_cached, y, keys, values, qkv, work, past, n, M, H, D);
+    size_t kept = M * K * D;
+    REAL_OUT(y, n * H * D), REAL_OUT(keys, kept), REAL_OUT(values, kept);
+    REAL_IN(qkv, n * (H + 2 * K) * D);
+    work = staged_work(d, work, 1, M, H, K, D);
+    STAGED_CALL(attention_cached, y, keys, values, qkv, work, past, n, M, H, K, D);
 }
 
 static const ops staged_ops = {

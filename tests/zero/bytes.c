@@ -24,7 +24,7 @@ static formula_rank rank_of(const trine_trainer *t) {
                           &t->spec,
                           &t->stages[at.pp],
                           at,
-                          t->dev->ops->attention_workspace(t->dev, s->B, s->T, heads, D),
+                          t->dev->ops->attention_workspace(t->dev, s->B, s->T, heads, heads, D),
                           !t->dev->memory->host};
 }
 

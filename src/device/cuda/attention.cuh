@@ -37,17 +37,19 @@
 #define LOG2_E 1.44269504f
 #define LN_2   0.693147181f
 
-/* Offsets of row t of head h of sample b: q, k, v at (b T + t) 3 H D + {0, 1, 2} H D + h D in qkv, y at
- * ((b T + t) H + h) D. */
+/* Offsets of row t of query head h of sample b, in qkv (B, T, H + 2 K, D): q at (b T + t) (H + 2 K) D + h D;
+ * k and v of its key and value head kv = h / group at (b T + t) (H + 2 K) D + (H + kv) D and K D after
+ * that. In y: ((b T + t) H + h) D. */
 typedef struct {
-    size_t T, H, D;
-    float scale; /* 1 / sqrt(D) */
-    int wide;    /* rows may be read and written `lanes` elements at a time */
+    size_t T, H, K, D, group; /* query heads of a key and value head: H / K */
+    float scale;              /* 1 / sqrt(D) */
+    int wide;                 /* rows may be read and written `lanes` elements at a time */
 } attention_shape;
 
 /* The shape for a kernel that reads `lanes` elements at once if the alignment allows it. */
-static inline attention_shape attention_shape_of(size_t T, size_t H, size_t D, size_t lanes) {
-    return {T, H, D, 1.0f / sqrtf((float)D), D % lanes == 0};
+static inline attention_shape attention_shape_of(size_t T, size_t H, size_t K, size_t D,
+                                                 size_t lanes) {
+    return {T, H, K, D, H / K, 1.0f / sqrtf((float)D), D % lanes == 0};
 }
 
 /* Call for every tensor of the kernel. */
@@ -56,9 +58,22 @@ static inline void attention_look(attention_shape *s, const real *tensor, size_t
     if ((uintptr_t)tensor % (lanes * sizeof *tensor) != 0) s->wide = 0;
 }
 
-static inline __host__ __device__ size_t attention_qkv_at(const attention_shape *s, size_t head,
-                                                          size_t t) {
-    return ((head / s->H * s->T + t) * 3 * s->H + head % s->H) * s->D;
+/* Elements from one row of qkv to the next. */
+static inline __host__ __device__ size_t attention_stride(const attention_shape *s) {
+    return (s->H + 2 * s->K) * s->D;
+}
+
+/* Of query head `head`, counted over the samples of the call: its query, key (the value is K D after it) and
+ * output in row t of its sample. */
+static inline __host__ __device__ size_t attention_q_at(const attention_shape *s, size_t head,
+                                                        size_t t) {
+    return (head / s->H * s->T + t) * attention_stride(s) + head % s->H * s->D;
+}
+
+static inline __host__ __device__ size_t attention_k_at(const attention_shape *s, size_t head,
+                                                        size_t t) {
+    return (head / s->H * s->T + t) * attention_stride(s) +
+           (s->H + head % s->H / s->group) * s->D;
 }
 
 static inline __host__ __device__ size_t attention_y_at(const attention_shape *s, size_t head,

@@ -1,6 +1,6 @@
 /* Three kernels. The first computes delta (B, H, T) = sum over D of dy y, which is stored in `work`. In
- * the second a thread block has a tile of keys and loops over the queries that attend to them; in the
- * third it has a tile of queries and loops over the keys that they attend to. Both recompute the scores
+ * the second a thread block has a tile of keys and loops over the queries that attend to them, those of all
+ * query heads that read this key head, in ascending order; in the third it has a tile of queries and loops over the keys that they attend to. Both recompute the scores
  * from lse (FlashAttention, appendix B):
  *
  *   p = exp(q k / sqrt(D) - lse)    ds = p (dy v - delta)
@@ -142,8 +142,8 @@ static __device__ inline void store_rows(real *to, size_t stride, const float ou
                                          float factor, size_t first, const attention_shape *s) {
 #pragma unroll
     for (int i = 0; i < ROWS; i++) {
-        size_t t = first + (size_t)(attention_ty() + ATTENTION_TY * i);
-        if (t < s->T) attention_store<WIDTH>(to + t * stride, out[i], factor, s);
+        size_t t = (size_t)(attention_ty() + ATTENTION_TY * i);
+        if (first + t < s->T) attention_store<WIDTH>(to + t * stride, out[i], factor, s);
     }
 }
 
@@ -160,30 +160,35 @@ static __global__ void __launch_bounds__(ATTENTION_THREADS, BLOCKS)
     float *k = shared, *v = k + attention_tile(16 * ROWS, WIDTH),
           *q = v + attention_tile(16 * ROWS, WIDTH), *dy_rows = q + attention_tile(8 * COLS, WIDTH),
           *p = dy_rows + attention_tile(8 * COLS, WIDTH);
-    const size_t head = blockIdx.x % heads, key = blockIdx.x / heads * 16 * ROWS;
-    const size_t HD = s.H * s.D, at = attention_qkv_at(&s, head, 0);
-    const real *rows = qkv + at, *dys = dy + attention_y_at(&s, head, 0);
+    const size_t first = blockIdx.x % heads * s.group, key = blockIdx.x / heads * 16 * ROWS;
+    const size_t HD = s.H * s.D, KD = s.K * s.D, stride = attention_stride(&s);
+    const size_t at = attention_k_at(&s, first, key);
     float dk[ROWS][WIDTH / 8] = {}, dv[ROWS][WIDTH / 8] = {}, scores[ROWS][COLS], ds[ROWS][COLS];
     float factors[ROWS][COLS];
-    attention_load<16 * ROWS, WIDTH>(k, rows + HD + key * 3 * HD, 3 * HD, s.T - key, &s);
-    attention_load<16 * ROWS, WIDTH>(v, rows + 2 * HD + key * 3 * HD, 3 * HD, s.T - key, &s);
-    for (size_t query = key / (8 * COLS) * (8 * COLS); query < s.T; query += 8 * COLS) {
-        __syncthreads();
-        attention_load<8 * COLS, WIDTH>(q, rows + query * 3 * HD, 3 * HD, s.T - query, &s);
-        attention_load<8 * COLS, WIDTH>(dy_rows, dys + query * HD, HD, s.T - query, &s);
-        __syncthreads();
-        attention_scores<WIDTH, ROWS, COLS>(scores, k, q, (int)s.D);
-        attention_scores<WIDTH, ROWS, COLS>(ds, v, dy_rows, (int)s.D);
-        if (DROP) key_factors<ROWS, COLS>(factors, &drop, &s, head, key, query);
-        key_pairs<DROP, ROWS, COLS>(scores, ds, factors, lse + head * s.T, delta + head * s.T, key,
-                                    query, &s);
-        bool cut = query < key + 16 * ROWS;
-        attention_terms<ROWS> terms = from_itself<ROWS>((int)query - (int)key, 8 * COLS);
-        add_up<WIDTH, ROWS, COLS>(dv, p, scores, dy_rows, cut, terms);
-        add_up<WIDTH, ROWS, COLS>(dk, p, ds, q, cut, terms);
+    attention_load<16 * ROWS, WIDTH>(k, qkv + at, stride, s.T - key, &s);
+    attention_load<16 * ROWS, WIDTH>(v, qkv + at + KD, stride, s.T - key, &s);
+#pragma unroll 1
+    for (size_t head = first; head < first + s.group; head++) {
+        const real *rows = qkv + attention_q_at(&s, head, 0);
+        const real *dys = dy + attention_y_at(&s, head, 0);
+        for (size_t query = key / (8 * COLS) * (8 * COLS); query < s.T; query += 8 * COLS) {
+            __syncthreads();
+            attention_load<8 * COLS, WIDTH>(q, rows + query * stride, stride, s.T - query, &s);
+            attention_load<8 * COLS, WIDTH>(dy_rows, dys + query * HD, HD, s.T - query, &s);
+            __syncthreads();
+            attention_scores<WIDTH, ROWS, COLS>(scores, k, q, (int)s.D);
+            attention_scores<WIDTH, ROWS, COLS>(ds, v, dy_rows, (int)s.D);
+            if (DROP) key_factors<ROWS, COLS>(factors, &drop, &s, head, key, query);
+            key_pairs<DROP, ROWS, COLS>(scores, ds, factors, lse + head * s.T, delta + head * s.T,
+                                        key, query, &s);
+            bool cut = query < key + 16 * ROWS;
+            attention_terms<ROWS> terms = from_itself<ROWS>((int)query - (int)key, 8 * COLS);
+            add_up<WIDTH, ROWS, COLS>(dv, p, scores, dy_rows, cut, terms);
+            add_up<WIDTH, ROWS, COLS>(dk, p, ds, q, cut, terms);
+        }
     }
-    store_rows<WIDTH, ROWS>(dqkv + at + HD, 3 * HD, dk, s.scale, key, &s);
-    store_rows<WIDTH, ROWS>(dqkv + at + 2 * HD, 3 * HD, dv, 1.0f, key, &s);
+    store_rows<WIDTH, ROWS>(dqkv + at, stride, dk, s.scale, key, &s);
+    store_rows<WIDTH, ROWS>(dqkv + at + KD, stride, dv, 1.0f, key, &s);
 }
 
 /* ---- dq ---- */
@@ -231,9 +236,11 @@ static __global__ void __launch_bounds__(ATTENTION_THREADS, BLOCKS)
           *p = v;
     const size_t head = blockIdx.x % heads;
     const size_t query = (gridDim.x - 1 - blockIdx.x) / heads * 16 * ROWS;
-    const size_t HD = s.H * s.D, at = attention_qkv_at(&s, head, 0);
+    const size_t HD = s.H * s.D, KD = s.K * s.D, stride = attention_stride(&s);
     const size_t end = query + 16 * ROWS < s.T ? query + 16 * ROWS : s.T;
-    const real *rows = qkv + at, *dys = dy + attention_y_at(&s, head, query);
+    const size_t at = attention_q_at(&s, head, query);
+    const real *keys = qkv + attention_k_at(&s, head, 0),
+               *dys = dy + attention_y_at(&s, head, query);
     float dq[ROWS][WIDTH / 8] = {}, scores[ROWS][COLS], ds[ROWS][COLS];
     float row_lse[ROWS], row_delta[ROWS];
     for (int i = 0; i < ROWS; i++) {
@@ -241,13 +248,13 @@ static __global__ void __launch_bounds__(ATTENTION_THREADS, BLOCKS)
         row_lse[i] = t < s.T ? lse[head * s.T + t] : 0.0f;
         row_delta[i] = t < s.T ? delta[head * s.T + t] : 0.0f;
     }
-    attention_load<16 * ROWS, WIDTH>(q, rows + query * 3 * HD, 3 * HD, end - query, &s);
+    attention_load<16 * ROWS, WIDTH>(q, qkv + at, stride, end - query, &s);
     attention_load<16 * ROWS, WIDTH>(dy_rows, dys, HD, end - query, &s);
     for (size_t key = 0; key < end; key += 8 * COLS) {
-        const real *from = rows + key * 3 * HD;
+        const real *from = keys + key * stride;
         __syncthreads();
-        attention_load<8 * COLS, WIDTH>(k, from + HD, 3 * HD, s.T - key, &s);
-        attention_load<8 * COLS, WIDTH>(v, from + 2 * HD, 3 * HD, s.T - key, &s);
+        attention_load<8 * COLS, WIDTH>(k, from, stride, s.T - key, &s);
+        attention_load<8 * COLS, WIDTH>(v, from + KD, stride, s.T - key, &s);
         __syncthreads();
         attention_scores<WIDTH, ROWS, COLS>(scores, q, k, (int)s.D);
         attention_scores<WIDTH, ROWS, COLS>(ds, dy_rows, v, (int)s.D);
@@ -255,7 +262,7 @@ static __global__ void __launch_bounds__(ATTENTION_THREADS, BLOCKS)
         add_up<WIDTH, ROWS, COLS>(dq, p, ds, k, key + 8 * COLS > query,
                                   attention_up_to_itself<ROWS>((int)query - (int)key));
     }
-    store_rows<WIDTH, ROWS>(dqkv + at, 3 * HD, dq, s.scale, query, &s);
+    store_rows<WIDTH, ROWS>(dqkv + at, stride, dq, s.scale, query, &s);
 }
 
 /* ---- Host code ---- */
@@ -342,15 +349,16 @@ template <typename real> struct operands {
     cuda_drop drop;
 };
 
+/* A thread block for every tile of each of `heads` heads. */
 template <typename real>
 static trine_status launch(device *d, const variant<real> *v, const operands<real> *o, size_t B,
-                           const attention_shape *s) {
+                           size_t heads, const attention_shape *s) {
     unsigned blocks = 0;
-    TRY(attention_blocks(&blocks, B, s->T, s->H, v->rows));
+    TRY(attention_blocks(&blocks, B, s->T, heads, v->rows));
     TRY_CUDA(cudaFuncSetAttribute(v->kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                   (int)v->bytes));
     LAUNCH(d, v->kernel, blocks, ATTENTION_THREADS, v->bytes)
-    (o->dqkv, o->dy, o->qkv, o->lse, o->delta, B * s->H, *s, o->drop);
+    (o->dqkv, o->dy, o->qkv, o->lse, o->delta, B * heads, *s, o->drop);
     return LAUNCHED(attention_backward);
 }
 
@@ -376,38 +384,39 @@ static trine_status launch_delta(device *d, float *delta, const real *dy, const 
 
 template <typename real, bool DROP>
 static trine_status all_three(device *d, const operands<real> *o, const real *y, size_t B, size_t T,
-                              size_t H, size_t D) {
+                              size_t H, size_t K, size_t D) {
     const variant<real> *keys = NULL, *queries = NULL;
     const size_t lanes = sizeof(real) == 2 && D <= MMA_WIDEST ? MMA_LANES : 4;
-    attention_shape s = attention_shape_of(T, H, D, lanes);
+    attention_shape s = attention_shape_of(T, H, K, D, lanes);
     attention_look(&s, o->dqkv, lanes);
     attention_look(&s, o->dy, lanes);
     attention_look(&s, o->qkv, lanes);
     TRY(choose(&keys, d, variants<real, DROP>::keys, &s));
     TRY(choose(&queries, d, variants<real, DROP>::queries, &s));
     TRY(launch_delta(d, o->delta, o->dy, y, B, &s));
-    TRY(launch(d, keys, o, B, &s));
-    return launch(d, queries, o, B, &s);
+    TRY(launch(d, keys, o, B, K, &s));
+    return launch(d, queries, o, B, H, &s);
 }
 
 template <typename real>
 static trine_status attention_backward(device *d, void *dqkv, const void *dy, const void *qkv,
                                        const void *y, const float *lse, void *work,
                                        const dropout_args *drop, size_t B, size_t T, size_t H,
-                                       size_t D) {
+                                       size_t K, size_t D) {
     if (B == 0 || T == 0 || H == 0 || D == 0) return TRINE_OK;
     const operands<real> o = {(real *)dqkv, (const real *)dy, (const real *)qkv,
                               lse,          (float *)work,    attention_drop_of(drop, T)};
     const real *rows = (const real *)y;
-    return drop ? all_three<real, true>(d, &o, rows, B, T, H, D)
-                : all_three<real, false>(d, &o, rows, B, T, H, D);
+    return drop ? all_three<real, true>(d, &o, rows, B, T, H, K, D)
+                : all_three<real, false>(d, &o, rows, B, T, H, K, D);
 }
 
 CUDA_OF_COMPUTE(attention_backward);
 
-static size_t attention_workspace(const device *d, size_t B, size_t T, size_t H, size_t D) {
+static size_t attention_workspace(const device *d, size_t B, size_t T, size_t H, size_t K,
+                                  size_t D) {
     (void)d;
-    return cuda_attention_bytes(B, T, H, D); /* delta */
+    return cuda_attention_bytes(B, T, H, K, D); /* delta */
 }
 
 CUDA_OF_ALL(attention_workspace);

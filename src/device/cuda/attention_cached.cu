@@ -1,4 +1,4 @@
-/* Attention with a cache of keys and values: a thread block for each new row and head. It processes the
+/* Attention with a cache of keys and values: a thread block for each new row and query head. It processes the
  * positions THREADS at a time: each thread computes a score (the keys of neighbouring threads are
  * contiguous); then the softmax so far is rescaled and the values of these positions are added, one or two
  * columns per thread (Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018). Every
@@ -16,15 +16,15 @@
 template <typename real> struct cached {
     real *y, *keys, *values;
     const real *qkv;
-    size_t past, M, H, D;
+    size_t past, M, H, K, D;
 };
 
 template <typename real> static __global__ void keep_kernel(cached<real> c) {
-    size_t r = blockIdx.x / c.H, h = blockIdx.x % c.H, HD = c.H * c.D;
-    const real *k = c.qkv + 3 * r * HD + HD + h * c.D;
+    size_t r = blockIdx.x / c.K, kv = blockIdx.x % c.K;
+    const real *k = c.qkv + (r * (c.H + 2 * c.K) + c.H + kv) * c.D, *v = k + c.K * c.D;
     for (size_t i = threadIdx.x; i < c.D; i += THREADS) {
-        c.keys[(h * c.D + i) * c.M + c.past + r] = k[i];
-        c.values[(h * c.M + c.past + r) * c.D + i] = k[HD + i];
+        c.keys[(kv * c.D + i) * c.M + c.past + r] = k[i];
+        c.values[(kv * c.M + c.past + r) * c.D + i] = v[i];
     }
 }
 
@@ -53,11 +53,11 @@ static __device__ inline float block_total(float x, float *area) {
 template <typename real>
 static __global__ void __launch_bounds__(THREADS) attend_kernel(cached<real> c, float scale) {
     __shared__ float q[CUDA_WIDEST_HEAD], p[THREADS], area[THREADS / WARP];
-    size_t r = blockIdx.x / c.H, h = blockIdx.x % c.H, HD = c.H * c.D, end = c.past + r + 1;
-    const real *keys = c.keys + h * c.D * c.M, *values = c.values + h * c.M * c.D;
+    size_t r = blockIdx.x / c.H, h = blockIdx.x % c.H, kv = h / (c.H / c.K), end = c.past + r + 1;
+    const real *keys = c.keys + kv * c.D * c.M, *values = c.values + kv * c.M * c.D;
     float out[COLUMNS] = {}, max = -INFINITY, sum = 0.0f;
     for (size_t i = threadIdx.x; i < c.D; i += THREADS)
-        q[i] = load(c.qkv + 3 * r * HD + h * c.D + i) * scale;
+        q[i] = load(c.qkv + (r * (c.H + 2 * c.K) + h) * c.D + i) * scale;
     __syncthreads();
     for (size_t first = 0; first < end; first += THREADS) {
         size_t s = first + threadIdx.x, last = end - first < THREADS ? end - first : THREADS;
@@ -82,14 +82,14 @@ static __global__ void __launch_bounds__(THREADS) attend_kernel(cached<real> c, 
     }
     for (int j = 0; j < COLUMNS; j++) {
         size_t i = threadIdx.x + (size_t)j * THREADS;
-        if (i < c.D) store(c.y + r * HD + h * c.D + i, out[j] / sum);
+        if (i < c.D) store(c.y + (r * c.H + h) * c.D + i, out[j] / sum);
     }
 }
 
 template <typename real>
 static trine_status attention_cached(device *d, void *y, void *keys, void *values, const void *qkv,
                                      void *work, size_t past, size_t n, size_t M, size_t H,
-                                     size_t D) {
+                                     size_t K, size_t D) {
     (void)work;
     if (n == 0 || H == 0 || D == 0) return TRINE_OK;
     CHECK(D <= CUDA_WIDEST_HEAD, TRINE_EUNSUPPORTED,
@@ -97,9 +97,9 @@ static trine_status attention_cached(device *d, void *y, void *keys, void *value
           CUDA_WIDEST_HEAD);
     CHECK(n <= 0x7fffffff / H, TRINE_EMATH,
           "attention: n %zu, H %zu need more thread blocks than a CUDA grid can have", n, H);
-    const cached<real> c = {(real *)y, (real *)keys, (real *)values, (const real *)qkv, past, M, H,
-                            D};
-    LAUNCH(d, keep_kernel<real>, (unsigned)(n * H), THREADS, 0)(c);
+    const cached<real> c = {
+        (real *)y, (real *)keys, (real *)values, (const real *)qkv, past, M, H, K, D};
+    LAUNCH(d, keep_kernel<real>, (unsigned)(n * K), THREADS, 0)(c);
     TRY(LAUNCHED(keep_kernel));
     LAUNCH(d, attend_kernel<real>, (unsigned)(n * H), THREADS, 0)(c, 1.0f / sqrtf((float)D));
     return LAUNCHED(attend_kernel);

@@ -101,17 +101,18 @@ static __global__ void __launch_bounds__(ATTENTION_THREADS, BLOCKS)
     float *q = shared, *v = q + attention_tile(16 * ROWS, WIDTH),
           *k = v + attention_tile(8 * COLS, WIDTH), *p = k;
     size_t head = blockIdx.x % heads, tile = (gridDim.x - 1 - blockIdx.x) / heads;
-    size_t query = tile * 16 * ROWS, stride = 3 * s.H * s.D, HD = s.H * s.D;
+    size_t query = tile * 16 * ROWS, stride = attention_stride(&s), KD = s.K * s.D;
     size_t end = query + 16 * ROWS < s.T ? query + 16 * ROWS : s.T;
-    const real *rows = qkv + attention_qkv_at(&s, head, 0);
+    const real *queries = qkv + attention_q_at(&s, head, query);
+    const real *keys = qkv + attention_k_at(&s, head, 0);
     float out[ROWS][WIDTH / 8] = {}, max[ROWS], sum[ROWS], factor[ROWS], scores[ROWS][COLS];
     for (int i = 0; i < ROWS; i++) max[i] = -INFINITY, sum[i] = 0.0f;
-    attention_load<16 * ROWS, WIDTH>(q, rows + query * stride, stride, end - query, &s);
+    attention_load<16 * ROWS, WIDTH>(q, queries, stride, end - query, &s);
     for (size_t key = 0; key < end; key += 8 * COLS) {
-        const real *from = rows + key * stride;
+        const real *from = keys + key * stride;
         __syncthreads();
-        attention_load<8 * COLS, WIDTH>(k, from + HD, stride, s.T - key, &s);
-        attention_load<8 * COLS, WIDTH>(v, from + 2 * HD, stride, s.T - key, &s);
+        attention_load<8 * COLS, WIDTH>(k, from, stride, s.T - key, &s);
+        attention_load<8 * COLS, WIDTH>(v, from + KD, stride, s.T - key, &s);
         __syncthreads();
         attention_scores<WIDTH, ROWS, COLS>(scores, q, k, (int)s.D);
         mask<ROWS, COLS>(scores, (int)query - (int)key, s.scale * LOG2_E);
@@ -167,8 +168,8 @@ template <bool DROP> struct variants<float, DROP> {
 
 template <typename real>
 static attention_shape shape_for(const variant<real> *v, const real *y, const real *qkv, size_t T,
-                                 size_t H, size_t D) {
-    attention_shape s = attention_shape_of(T, H, D, v->lanes);
+                                 size_t H, size_t K, size_t D) {
+    attention_shape s = attention_shape_of(T, H, K, D, v->lanes);
     attention_look(&s, y, v->lanes);
     attention_look(&s, qkv, v->lanes);
     return s;
@@ -177,7 +178,7 @@ static attention_shape shape_for(const variant<real> *v, const real *y, const re
 template <typename real>
 static trine_status attention_forward(device *d, void *y_, float *lse, const void *qkv_, void *work,
                                       const dropout_args *drop, size_t B, size_t T, size_t H,
-                                      size_t D) {
+                                      size_t K, size_t D) {
     real *y = (real *)y_;
     const real *qkv = (const real *)qkv_;
     (void)work;
@@ -186,8 +187,8 @@ static trine_status attention_forward(device *d, void *y_, float *lse, const voi
           "attention: head width %zu is not supported; the cuda device supports up to %d", D,
           CUDA_WIDEST_HEAD);
     const variant<real> *v = drop ? variants<real, true>::list : variants<real, false>::list;
-    attention_shape s = shape_for(v, y, qkv, T, H, D);
-    while (v->width < D || (v->wide && !s.wide)) s = shape_for(++v, y, qkv, T, H, D);
+    attention_shape s = shape_for(v, y, qkv, T, H, K, D);
+    while (v->width < D || (v->wide && !s.wide)) s = shape_for(++v, y, qkv, T, H, K, D);
     unsigned blocks = 0;
     TRY(attention_blocks(&blocks, B, T, H, v->rows));
     TRY_CUDA(cudaFuncSetAttribute(v->kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,

@@ -413,17 +413,16 @@ static __global__ void __launch_bounds__(ATTENTION_THREADS, WIDTH <= 64 ? 3 : 2)
     SHARED_MEMORY(uint16_t, tiles);
     const int size = 2 * MMA_TILE * attention_mma_pitch(WIDTH); /* of a stage */
     const int T = (int)s.T, D = (int)s.D, warp = (int)threadIdx.x / WARP;
-    const uint32_t HD = (uint32_t)s.H * (uint32_t)s.D, stride = 3 * HD;
-    const size_t head = blockIdx.x % heads;
+    const uint32_t stride = (uint32_t)attention_stride(&s);
+    const size_t head = blockIdx.x % heads, own = attention_mma_own(stride);
     const int query = (int)((gridDim.x - 1 - blockIdx.x) / heads) * MMA_TILE;
-    const uint16_t *rows =
-        (const uint16_t *)qkv + attention_qkv_at(&s, head, 0) + attention_mma_own(stride);
-    attention_mma_source from = {rows + HD, rows + 2 * HD, stride, stride};
+    const uint16_t *rows = (const uint16_t *)qkv + attention_q_at(&s, head, (size_t)query) + own;
+    const uint16_t *keys = (const uint16_t *)qkv + attention_k_at(&s, head, 0) + own;
+    attention_mma_source from = {keys, keys + s.K * s.D, stride, stride};
     attention_mma_queries<WIDTH> w = {{}, {}, {-INFINITY, -INFINITY}, {}};
     int stage = 0;
     attention_mma_clear<WIDTH, WIDE>(tiles, 4 * MMA_TILE, D);
-    attention_mma_copy<WIDTH, MMA_TILE, WIDE, true>(tiles + size, rows + (size_t)query * stride,
-                                                    stride, T - query, D);
+    attention_mma_copy<WIDTH, MMA_TILE, WIDE, true>(tiles + size, rows, stride, T - query, D);
     attention_mma_fetch<WIDTH, MMA_TILE, WIDE>(tiles, &from, T, D);
     attention_mma_arrive();
     attention_mma_left<WIDTH>(w.left, tiles + size);

@@ -174,7 +174,7 @@ template <int WIDTH> struct attention_mma_key_block {
     attention_mma_source from; /* queries and dy */
     const float *sums;         /* this thread's, of the head's first query */
     size_t head;
-    int key, query, stage; /* the stage with the tile of `query`, 0 or its elements */
+    int key, query, stage; /* the stage with the tile of `query`, or the next one: 0 or its elements */
 };
 
 /* Processes one tile of queries while the next is copied. `keys` has keys and values. */
@@ -223,8 +223,27 @@ static __device__ inline void attention_mma_keys_tiles(attention_mma_key_block<W
     } while (w->query < T);
 }
 
+/* Starts with query head `head`: copies its first tile to the stage that no warp reads any more. */
+template <int WIDTH, bool DROP, bool WIDE>
+static __device__ inline void
+attention_mma_keys_head(attention_mma_key_block<WIDTH> *w, const uint16_t *qkv, const uint16_t *dy,
+                        const float *own_sums, uint16_t *stages, size_t head,
+                        const attention_shape *s) {
+    const int COLS = attention_mma_keys_cols(WIDTH, DROP), pitch = attention_mma_pitch(WIDTH);
+    const uint32_t stride = w->from.first_stride, HD = w->from.second_stride;
+    const size_t key = (size_t)w->key;
+    uint16_t *stage = stages + w->stage;
+    w->head = head, w->query = w->key;
+    w->from.first = qkv + attention_q_at(s, head, key) + attention_mma_own(stride);
+    w->from.second = dy + attention_y_at(s, head, key) + attention_mma_own(HD);
+    w->sums = own_sums + head * s->T + threadIdx.x % MMA_TILE;
+    attention_mma_fetch<WIDTH, COLS, WIDE>(stage, &w->from, (int)s->T - w->key, (int)s->D);
+    attention_mma_put_sums<COLS>((float *)(stage + 2 * COLS * pitch),
+                                 attention_mma_get_sum(w->sums, w->key, (int)s->T));
+}
+
 /* Launched with ATTENTION_THREADS threads, attention_mma_keys_shared(WIDTH, DROP) bytes, and a thread block
- * for every 64 keys of each head; WIDE as in the forward kernel. */
+ * for every 64 keys of each of the `heads` key heads; WIDE as in the forward kernel. */
 template <int WIDTH, typename real, bool DROP, bool WIDE>
 static __global__ void __launch_bounds__(ATTENTION_THREADS, 2)
     attention_mma_keys(real *dqkv, const real *dy, const real *qkv, const float *lse,
@@ -233,25 +252,26 @@ static __global__ void __launch_bounds__(ATTENTION_THREADS, 2)
     const mma_type TYPE = attention_mma_of<real>::type;
     const int COLS = attention_mma_keys_cols(WIDTH, DROP), pitch = attention_mma_pitch(WIDTH);
     const int T = (int)s.T, D = (int)s.D, key = (int)(blockIdx.x / heads) * MMA_TILE;
-    const uint32_t HD = (uint32_t)s.H * (uint32_t)s.D, stride = 3 * HD;
-    const size_t head = blockIdx.x % heads, at = attention_qkv_at(&s, head, (size_t)key);
+    const uint32_t HD = (uint32_t)(s.H * s.D), stride = (uint32_t)attention_stride(&s);
+    const size_t first = blockIdx.x % heads * s.group, KD = s.K * s.D;
+    const size_t at = attention_k_at(&s, first, (size_t)key);
     const uint16_t *rows = (const uint16_t *)qkv + at + attention_mma_own(stride);
-    const uint16_t *dys =
-        (const uint16_t *)dy + attention_y_at(&s, head, (size_t)key) + attention_mma_own(HD);
+    const float *sums = (int)threadIdx.x < MMA_TILE ? lse : delta;
     uint16_t *stages = tiles + 2 * MMA_TILE * pitch, *to = (uint16_t *)dqkv + at;
-    attention_mma_source own = {rows + HD, rows + 2 * HD, stride, stride};
-    attention_mma_key_block<WIDTH> w = {{}, {}, {rows, dys, stride, HD}, NULL, head, key, key, 0};
-    w.sums = ((int)threadIdx.x < MMA_TILE ? lse : delta) + head * s.T + threadIdx.x % MMA_TILE;
+    attention_mma_source own = {rows, rows + KD, stride, stride};
+    attention_mma_key_block<WIDTH> w = {{}, {}, {NULL, NULL, stride, HD}, NULL, first, key, key, 0};
     attention_mma_clear<WIDTH, WIDE>(tiles, 2 * MMA_TILE, D);
     attention_mma_clear<WIDTH, WIDE>(stages, 2 * COLS, D);
     attention_mma_clear<WIDTH, WIDE>(stages + attention_mma_keys_stage(WIDTH, COLS), 2 * COLS, D);
     attention_mma_fetch<WIDTH, MMA_TILE, WIDE>(tiles, &own, T - key, D);
-    attention_mma_fetch<WIDTH, COLS, WIDE>(stages, &w.from, T - key, D);
-    attention_mma_put_sums<COLS>((float *)(stages + 2 * COLS * pitch),
-                                 attention_mma_get_sum(w.sums, key, T));
-    attention_mma_keys_tiles<WIDTH, real, DROP, WIDE>(&w, tiles, stages, &drop, &s);
-    attention_mma_store<WIDTH, TYPE, WIDE>(to + HD, stride, w.dk, s.scale, T - key, D);
-    attention_mma_store<WIDTH, TYPE, WIDE>(to + 2 * HD, stride, w.dv, 1.0f, T - key, D);
+#pragma unroll 1
+    for (size_t head = first; head < first + s.group; head++) {
+        attention_mma_keys_head<WIDTH, DROP, WIDE>(&w, (const uint16_t *)qkv, (const uint16_t *)dy,
+                                                   sums, stages, head, &s);
+        attention_mma_keys_tiles<WIDTH, real, DROP, WIDE>(&w, tiles, stages, &drop, &s);
+    }
+    attention_mma_store<WIDTH, TYPE, WIDE>(to, stride, w.dk, s.scale, T - key, D);
+    attention_mma_store<WIDTH, TYPE, WIDE>(to + KD, stride, w.dv, 1.0f, T - key, D);
 }
 
 /* ---- dq: rows are queries, columns are keys ---- */
@@ -331,14 +351,15 @@ static __global__ void __launch_bounds__(ATTENTION_THREADS, WIDTH <= 64 ? 3 : 2)
     SHARED_MEMORY(uint16_t, tiles);
     const int tile = MMA_TILE * attention_mma_pitch(WIDTH), size = 2 * tile; /* of a stage */
     const int T = (int)s.T, D = (int)s.D, warp = (int)threadIdx.x / WARP;
-    const uint32_t HD = (uint32_t)s.H * (uint32_t)s.D, stride = 3 * HD;
-    const size_t head = blockIdx.x % heads, at = attention_qkv_at(&s, head, 0);
+    const uint32_t HD = (uint32_t)(s.H * s.D), stride = (uint32_t)attention_stride(&s);
+    const size_t head = blockIdx.x % heads, part = attention_mma_own(stride);
     const int query = (int)((gridDim.x - 1 - blockIdx.x) / heads) * MMA_TILE;
-    const uint16_t *rows = (const uint16_t *)qkv + at + attention_mma_own(stride);
+    const size_t at = attention_q_at(&s, head, (size_t)query);
     const uint16_t *dys = (const uint16_t *)dy + attention_y_at(&s, head, (size_t)query);
-    attention_mma_source own = {rows + (size_t)query * stride, dys + attention_mma_own(HD), stride,
-                                HD};
-    attention_mma_source from = {rows + HD, rows + 2 * HD, stride, stride};
+    const uint16_t *keys = (const uint16_t *)qkv + attention_k_at(&s, head, 0) + part;
+    attention_mma_source own = {(const uint16_t *)qkv + at + part, dys + attention_mma_own(HD),
+                                stride, HD};
+    attention_mma_source from = {keys, keys + s.K * s.D, stride, stride};
     attention_mma_query_block<WIDTH> w = {};
     int stage = 0;
     attention_mma_clear<WIDTH, WIDE>(tiles, 4 * MMA_TILE, D);
@@ -361,7 +382,7 @@ static __global__ void __launch_bounds__(ATTENTION_THREADS, WIDTH <= 64 ? 3 : 2)
         &w, tiles + stage, tiles + (size - stage) + warp * attention_mma_room(MMA_TILE), &drop, &s,
         head, query + 16 * warp, query);
     attention_mma_store<WIDTH, attention_mma_of<real>::type, WIDE>(
-        (uint16_t *)dqkv + at + (size_t)query * stride, stride, w.dq, s.scale, T - query, D);
+        (uint16_t *)dqkv + at, stride, w.dq, s.scale, T - query, D);
 }
 
 #endif

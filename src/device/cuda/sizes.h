@@ -37,8 +37,8 @@
 #define CUDA_WIDEST_HEAD 256
 
 /* Bytes of ops.attention_workspace. Pure. */
-static inline size_t cuda_attention_bytes(size_t B, size_t T, size_t H, size_t D) {
-    (void)D;
+static inline size_t cuda_attention_bytes(size_t B, size_t T, size_t H, size_t K, size_t D) {
+    (void)K, (void)D;
     return B * H * T * sizeof(float);
 }
 

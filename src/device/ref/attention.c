@@ -4,11 +4,11 @@
 #include "device/dropout.h"
 #include "device/ref/ref.h"
 
-/* One head of one sample. Row t of q, k, v is t * stride elements after row 0; row t of y and dy is
- * t * H * D elements after row 0. */
+/* One query head of one sample, with its key and value head. Row t of q, k, v is t * stride elements after
+ * row 0; row t of y and dy is t * H * D elements after row 0. */
 typedef struct {
     trine_dtype type;
-    const void *qkv; /* (B, T, 3, H, D) */
+    const void *qkv; /* (B, T, H + 2 K, D) */
     size_t q, k, v;  /* row 0 of each, in qkv */
     size_t y;        /* in y and dy (B, T, H, D) */
     size_t stride, width, D;
@@ -17,15 +17,15 @@ typedef struct {
 } head;
 
 static head head_at(const device *d, const void *qkv, const dropout_args *drop, size_t b, size_t h,
-                    size_t T, size_t H, size_t D) {
-    size_t q = b * T * 3 * H * D + h * D;
+                    size_t T, size_t H, size_t K, size_t D) {
+    size_t stride = (H + 2 * K) * D, row = b * T * stride, kv = H + h / (H / K);
     return (head){.type = d->compute,
                   .qkv = qkv,
-                  .q = q,
-                  .k = q + H * D,
-                  .v = q + 2 * H * D,
+                  .q = row + h * D,
+                  .k = row + kv * D,
+                  .v = row + (kv + K) * D,
                   .y = b * T * H * D + h * D,
-                  .stride = 3 * H * D,
+                  .stride = stride,
                   .width = H * D,
                   .D = D,
                   .drop = drop,
@@ -66,11 +66,11 @@ static double row_forward(const head *x, void *y, double *p, size_t t, size_t T)
 }
 
 trine_status ref_attention_forward(device *d, void *y, float *lse, const void *qkv, void *work,
-                                   const dropout_args *drop, size_t B, size_t T, size_t H,
+                                   const dropout_args *drop, size_t B, size_t T, size_t H, size_t K,
                                    size_t D) {
     for (size_t b = 0; b < B; b++)
         for (size_t h = 0; h < H; h++) {
-            const head x = head_at(d, qkv, drop, b, h, T, H, D);
+            const head x = head_at(d, qkv, drop, b, h, T, H, K, D);
             for (size_t t = 0; t < T; t++)
                 lse[(b * H + h) * T + t] = (float)row_forward(&x, y, work, t, T);
         }
@@ -104,15 +104,17 @@ static void store(const head *x, void *dqkv, size_t at, const double *rows, size
 trine_status ref_attention_backward(device *d, void *dqkv, const void *dy, const void *qkv,
                                     const void *y, const float *lse, void *work,
                                     const dropout_args *drop, size_t B, size_t T, size_t H,
-                                    size_t D) {
+                                    size_t K, size_t D) {
     double *dq = work, *dk = dq + T * D, *dv = dk + T * D; /* (T, D) each, of one head */
     for (size_t b = 0; b < B; b++)
         for (size_t h = 0; h < H; h++) {
-            const head x = head_at(d, qkv, drop, b, h, T, H, D);
-            memset(work, 0, 3 * T * D * sizeof(double));
+            const head x = head_at(d, qkv, drop, b, h, T, H, K, D);
+            const bool first = h % (H / K) == 0, last = (h + 1) % (H / K) == 0; /* of its group */
+            memset(work, 0, (first ? 3 : 1) * T * D * sizeof(double));
             for (size_t t = 0; t < T; t++)
                 row_backward(&x, dq + t * D, dk, dv, dy, y, (double)lse[(b * H + h) * T + t], t, T);
             store(&x, dqkv, x.q, dq, T);
+            if (!last) continue;
             store(&x, dqkv, x.k, dk, T);
             store(&x, dqkv, x.v, dv, T);
         }
@@ -120,8 +122,8 @@ trine_status ref_attention_backward(device *d, void *dqkv, const void *dy, const
 }
 
 /* The forward pass needs a row of T scores, the backward pass three (T, D) gradients of one head. */
-size_t ref_attention_workspace(const device *d, size_t B, size_t T, size_t H, size_t D) {
-    (void)d, (void)B, (void)H;
+size_t ref_attention_workspace(const device *d, size_t B, size_t T, size_t H, size_t K, size_t D) {
+    (void)d, (void)B, (void)H, (void)K;
     return (D ? 3 * D : 1) * T * sizeof(double);
 }
 
@@ -130,38 +132,39 @@ size_t ref_attention_workspace(const device *d, size_t B, size_t T, size_t H, si
 /* Sizes and operands of attention_cached. */
 typedef struct {
     trine_dtype type;
-    void *keys, *values; /* (H, D, M), (H, M, D) */
-    const void *qkv;     /* (n, 3, H, D) */
-    size_t past, M, H, D;
+    void *keys, *values; /* (K, D, M), (K, M, D) */
+    const void *qkv;     /* (n, H + 2 K, D) */
+    size_t past, M, H, K, D;
 } cached;
 
-static size_t key_at(const cached *c, size_t h, size_t s, size_t i) {
-    return (h * c->D + i) * c->M + s;
+static size_t key_at(const cached *c, size_t kv, size_t s, size_t i) {
+    return (kv * c->D + i) * c->M + s;
 }
 
-static size_t value_at(const cached *c, size_t h, size_t s, size_t i) {
-    return (h * c->M + s) * c->D + i;
+static size_t value_at(const cached *c, size_t kv, size_t s, size_t i) {
+    return (kv * c->M + s) * c->D + i;
 }
 
-/* Element i of new row r's q (0), k (1) or v (2). */
-static double new_row(const cached *c, size_t r, size_t which, size_t h, size_t i) {
-    return ref_load(c->type, c->qkv, ((r * 3 + which) * c->H + h) * c->D + i);
+/* Element i of head `which` of H + 2 K of new row r. */
+static double new_row(const cached *c, size_t r, size_t which, size_t i) {
+    return ref_load(c->type, c->qkv, (r * (c->H + 2 * c->K) + which) * c->D + i);
 }
 
-static void keep(const cached *c, size_t r, size_t h) {
+static void keep(const cached *c, size_t r, size_t kv) {
+    const size_t k = c->H + kv, v = k + c->K;
     for (size_t i = 0; i < c->D; i++) {
-        ref_store(c->type, c->keys, key_at(c, h, c->past + r, i), new_row(c, r, 1, h, i));
-        ref_store(c->type, c->values, value_at(c, h, c->past + r, i), new_row(c, r, 2, h, i));
+        ref_store(c->type, c->keys, key_at(c, kv, c->past + r, i), new_row(c, r, k, i));
+        ref_store(c->type, c->values, value_at(c, kv, c->past + r, i), new_row(c, r, v, i));
     }
 }
 
 static void cached_row(const cached *c, void *y, double *p, size_t r, size_t h) {
-    size_t end = c->past + r + 1;
+    size_t end = c->past + r + 1, kv = h / (c->H / c->K);
     double max = -INFINITY, sum = 0.0;
     for (size_t s = 0; s < end; s++) {
         p[s] = 0.0;
         for (size_t i = 0; i < c->D; i++)
-            p[s] += new_row(c, r, 0, h, i) * ref_load(c->type, c->keys, key_at(c, h, s, i));
+            p[s] += new_row(c, r, h, i) * ref_load(c->type, c->keys, key_at(c, kv, s, i));
         p[s] /= sqrt((double)c->D);
         if (p[s] > max) max = p[s];
     }
@@ -169,18 +172,18 @@ static void cached_row(const cached *c, void *y, double *p, size_t r, size_t h) 
     for (size_t i = 0; i < c->D; i++) {
         double out = 0.0;
         for (size_t s = 0; s < end; s++)
-            out += p[s] * ref_load(c->type, c->values, value_at(c, h, s, i));
+            out += p[s] * ref_load(c->type, c->values, value_at(c, kv, s, i));
         ref_store(c->type, y, (r * c->H + h) * c->D + i, out / sum);
     }
 }
 
 trine_status ref_attention_cached(device *d, void *y, void *keys, void *values, const void *qkv,
-                                  void *work, size_t past, size_t n, size_t M, size_t H, size_t D) {
-    const cached c = {d->compute, keys, values, qkv, past, M, H, D};
-    for (size_t r = 0; r < n; r++)
-        for (size_t h = 0; h < H; h++) {
-            keep(&c, r, h);
-            cached_row(&c, y, work, r, h);
-        }
+                                  void *work, size_t past, size_t n, size_t M, size_t H, size_t K,
+                                  size_t D) {
+    const cached c = {d->compute, keys, values, qkv, past, M, H, K, D};
+    for (size_t r = 0; r < n; r++) {
+        for (size_t kv = 0; kv < K; kv++) keep(&c, r, kv);
+        for (size_t h = 0; h < H; h++) cached_row(&c, y, work, r, h);
+    }
     return TRINE_OK;
 }

@@ -1,6 +1,8 @@
-/* A task is one (batch, head) pair. It processes its queries in tiles ("blocks") of ATTENTION_QUERIES;
+/* A task is one (batch, query head) pair. It processes its queries in tiles ("blocks") of ATTENTION_QUERIES;
  * a tile attends to the keys up to its own end. The tiles of a task run in order on one thread, so the
- * order of the sums over queries (dk, dv) is fixed, too. */
+ * order of the sums over queries (dk, dv) is fixed, too. With fewer key and value heads than query heads, the
+ * query heads that read one of them (its "group") stay separate tasks, so that a single key and value head
+ * keeps all threads busy, too; their dk and dv are then added in ascending order (group_sums). */
 #include "device/cpu/attention.h"
 
 #include <math.h>
@@ -26,7 +28,8 @@ typedef struct {
 } scratch;
 
 typedef struct {
-    size_t T, D, wide;
+    size_t T, H, K, D, wide;
+    size_t group;                /* query heads of a key and value head */
     size_t qkv_stride, y_stride; /* from one row of a head to the next */
     float scale;
 } shape;
@@ -42,8 +45,16 @@ typedef struct {
     float row[4][Q];
 } factors;
 
-static shape shape_of(size_t T, size_t H, size_t D) {
-    return (shape){T, D, attention_padded(D), 3 * H * D, H * D, 1.0f / sqrtf((float)D)};
+static shape shape_of(size_t T, size_t H, size_t K, size_t D) {
+    return (shape){.T = T,
+                   .H = H,
+                   .K = K,
+                   .D = D,
+                   .wide = attention_padded(D),
+                   .group = K ? H / K : 1,
+                   .qkv_stride = (H + 2 * K) * D,
+                   .y_stride = H * D,
+                   .scale = 1.0f / sqrtf((float)D)};
 }
 
 /* Floats of one thread's scratch. */
@@ -57,8 +68,8 @@ static float *take(float **from, size_t count) {
     return taken;
 }
 
-static scratch scratch_of(void *work, const shape *s) {
-    float *at = (float *)work + (size_t)omp_get_thread_num() * scratch_count(s);
+static scratch scratch_of(void *work, size_t thread, const shape *s) {
+    float *at = (float *)work + thread * scratch_count(s);
     scratch f;
     f.k = take(&at, s->T * s->wide);
     f.v = take(&at, s->T * s->wide);
@@ -74,10 +85,19 @@ static scratch scratch_of(void *work, const shape *s) {
     return f;
 }
 
-size_t CPU(attention_workspace)(const device *d, size_t B, size_t T, size_t H, size_t D) {
+static scratch own_scratch(void *work, const shape *s) {
+    return scratch_of(work, (size_t)omp_get_thread_num(), s);
+}
+
+/* Floats of the sums of a group that has not ended: dk and dv. */
+static size_t open_count(const shape *s) {
+    return s->group > 1 ? 2 * s->T * s->wide : 0;
+}
+
+size_t CPU(attention_workspace)(const device *d, size_t B, size_t T, size_t H, size_t K, size_t D) {
     (void)B;
-    shape s = shape_of(T, H, D);
-    return (size_t)d->threads * scratch_count(&s) * sizeof(float);
+    shape s = shape_of(T, H, K, D);
+    return ((size_t)d->threads * scratch_count(&s) + open_count(&s)) * sizeof(float);
 }
 
 /* out (rows, wide) = in (rows, D), padded with zeros. */
@@ -207,15 +227,19 @@ static void block_forward(element *y, float max[Q], float sums[Q], const element
 
 /* ---- Tasks ---- */
 
-/* One head of one sample: its offsets, and the dropout of its first query. */
+/* One query head of one sample: its offsets, and the dropout of its first query. */
 typedef struct {
-    size_t qkv, y, lse; /* of row 0 in (B, T, 3, H, D), (B, T, H, D) and (B, H, T) */
+    size_t q, k, v; /* of row 0 in (B, T, H + 2 K, D) */
+    size_t y, lse;  /* in (B, T, H, D) and (B, H, T) */
     attention_mask mask;
 } head;
 
-static head head_at(size_t task, const dropout_args *drop, size_t H, const shape *s) {
-    size_t b = task / H, h = task % H;
-    head at = {.qkv = b * s->T * s->qkv_stride + h * s->D,
+static head head_at(size_t task, const dropout_args *drop, const shape *s) {
+    size_t b = task / s->H, h = task % s->H, row = b * s->T * s->qkv_stride;
+    size_t k = row + (s->H + h / s->group) * s->D;
+    head at = {.q = row + h * s->D,
+               .k = k,
+               .v = k + s->K * s->D,
                .y = b * s->T * s->y_stride + h * s->D,
                .lse = task * s->T};
     if (drop)
@@ -231,26 +255,42 @@ static block block_at(size_t t, const head *h, const shape *s) {
     return b;
 }
 
+/* Packs keys and values unless the thread's scratch still has them from a head of the same group; `last` is
+ * the h->k of what it has. */
+static void pack_once(size_t *last, const element *qkv, const scratch *f, const head *h,
+                      const shape *s) {
+    if (*last == h->k) return;
+    pack(f->k, qkv + h->k, s->qkv_stride, s->T, s);
+    pack(f->v, qkv + h->v, s->qkv_stride, s->T, s);
+    *last = h->k;
+}
+
+static void head_forward(element *y, float *lse, const element *q, const scratch *f, const head *h,
+                         const shape *s) {
+    for (size_t t = 0; t < s->T; t += Q) {
+        float max[Q], sums[Q];
+        const block b = block_at(t, h, s);
+        block_forward(y + t * s->y_stride, max, sums, q + t * s->qkv_stride, packed(f->k, s), f->v,
+                      f, &b, s);
+        for (size_t r = 0; r < b.rows; r++) lse[t + r] = s->scale * max[r] + logf(sums[r]);
+    }
+}
+
 trine_status CPU(attention_forward)(device *d, void *y_, float *lse, const void *qkv_, void *work,
                                     const dropout_args *drop, size_t B, size_t T, size_t H,
-                                    size_t D) {
+                                    size_t K, size_t D) {
     element *y = y_;           /* (B, T, H, D) */
-    const element *qkv = qkv_; /* (B, T, 3, H, D) */
-    const shape s = shape_of(T, H, D);
-#pragma omp parallel for num_threads(d->threads) schedule(static)
-    for (size_t task = 0; task < B * H; task++) {
-        const head h = head_at(task, drop, H, &s);
-        const element *q = qkv + h.qkv;
-        const scratch f = scratch_of(work, &s);
-        pack(f.k, q + H * D, s.qkv_stride, T, &s);
-        pack(f.v, q + 2 * H * D, s.qkv_stride, T, &s);
-        for (size_t t = 0; t < T; t += Q) {
-            float max[Q], sums[Q];
-            const block b = block_at(t, &h, &s);
-            block_forward(y + h.y + t * s.y_stride, max, sums, q + t * s.qkv_stride,
-                          packed(f.k, &s), f.v, &f, &b, &s);
-            for (size_t r = 0; r < b.rows; r++)
-                lse[h.lse + t + r] = s.scale * max[r] + logf(sums[r]);
+    const element *qkv = qkv_; /* (B, T, H + 2 K, D) */
+    const shape s = shape_of(T, H, K, D);
+#pragma omp parallel num_threads(d->threads)
+    {
+        const scratch f = own_scratch(work, &s);
+        size_t last = SIZE_MAX;
+#pragma omp for schedule(static)
+        for (size_t task = 0; task < B * H; task++) {
+            const head h = head_at(task, drop, &s);
+            pack_once(&last, qkv, &f, &h, &s);
+            head_forward(y + h.y, lse + h.lse, qkv + h.q, &f, &h, &s);
         }
     }
     return TRINE_OK;
@@ -305,34 +345,84 @@ static void block_backward(element *dq, const element *dy, const element *q, con
     over_rows(f->dv, f->p, f->dy, b, s);
 }
 
+/* Sets dq, and dk and dv of the scratch to this head's part. */
 static void head_backward(element *dq, const element *dy, const element *q, const element *y,
-                          const float *lse, const scratch *f, const head *h, size_t H,
-                          const shape *s) {
-    pack(f->k, q + H * s->D, s->qkv_stride, s->T, s);
-    pack(f->v, q + 2 * H * s->D, s->qkv_stride, s->T, s);
+                          const float *lse, const scratch *f, const head *h, const shape *s) {
     memset(f->dk, 0, s->T * s->wide * sizeof(float));
     memset(f->dv, 0, s->T * s->wide * sizeof(float));
     for (size_t t = 0; t < s->T; t += Q) {
         const block b = block_at(t, h, s);
         block_backward(dq, dy, q, y, lse, f, &b, s);
     }
-    unpack(dq + H * s->D, s->qkv_stride, f->dk, 1.0f, s->T, s);
-    unpack(dq + 2 * H * s->D, s->qkv_stride, f->dv, 1.0f, s->T, s);
 }
 
-trine_status CPU(attention_backward)(device *d, void *dqkv_, const void *dy_, const void *qkv_,
-                                     const void *y_, const float *lse, void *work,
-                                     const dropout_args *drop, size_t B, size_t T, size_t H,
-                                     size_t D) {
-    element *dqkv = dqkv_;                         /* (B, T, 3, H, D) */
-    const element *dy = dy_, *qkv = qkv_, *y = y_; /* (B, T, H, D), as dqkv, as dy */
-    const shape s = shape_of(T, H, D);
-#pragma omp parallel for num_threads(d->threads) schedule(static)
-    for (size_t task = 0; task < B * H; task++) {
-        const head h = head_at(task, drop, H, &s);
-        const scratch f = scratch_of(work, &s);
-        head_backward(dqkv + h.qkv, dy + h.y, qkv + h.qkv, y + h.y, lse + h.lse, &f, &h, H, &s);
+/* The operands of a backward pass, and the sums of the group that has not ended (2, T, wide): dk, dv. */
+typedef struct {
+    element *dqkv;               /* (B, T, H + 2 K, D) */
+    const element *dy, *qkv, *y; /* (B, T, H, D), as dqkv, as dy */
+    const float *lse;            /* (B, H, T) */
+    const dropout_args *drop;
+    void *work;
+    float *open;
+} gradients;
+
+static void task_backward(const gradients *g, size_t task, size_t *last, const scratch *f,
+                          const shape *s) {
+    const head h = head_at(task, g->drop, s);
+    pack_once(last, g->qkv, f, &h, s);
+    head_backward(g->dqkv + h.q, g->dy + h.y, g->qkv + h.q, g->y + h.y, g->lse + h.lse, f, &h, s);
+    if (s->group > 1) return;
+    unpack(g->dqkv + h.k, s->qkv_stride, f->dk, 1.0f, s->T, s);
+    unpack(g->dqkv + h.v, s->qkv_stride, f->dv, 1.0f, s->T, s);
+}
+
+/* sum (wide) += part (wide), or `=` for the first part of a sum; stored in out (D) with the last one. */
+static void add_part(element *out, float *sum, const float *part, size_t which, const shape *s) {
+    if (which == 0)
+        memcpy(sum, part, s->wide * sizeof *sum);
+    else
+        for (size_t i = 0; i < s->wide; i++) sum[i] += part[i];
+    if (which + 1 == s->group) unpack(out, 0, sum, 1.0f, 1, s);
+}
+
+/* Adds dk and dv of tasks [first, end), thread i's being that of task first + i, to the sums of their groups.
+ * A thread adds all tasks of its rows, in ascending order. */
+static void group_sums(const gradients *g, size_t first, size_t end, const shape *s) {
+#pragma omp barrier
+#pragma omp for schedule(static)
+    for (size_t t = 0; t < s->T; t++)
+        for (size_t task = first; task < end; task++) {
+            const head h = head_at(task, NULL, s);
+            const scratch f = scratch_of(g->work, task - first, s);
+            const size_t at = t * s->wide, which = task % s->group;
+            float *dk = g->open + at, *dv = dk + s->T * s->wide;
+            element *row = g->dqkv + t * s->qkv_stride;
+            add_part(row + h.k, dk, f.dk + at, which, s);
+            add_part(row + h.v, dv, f.dv + at, which, s);
+        }
+}
+
+/* Threads process as many consecutive tasks as there are threads, one each; then the next ones. */
+static void threads_backward(const gradients *g, size_t tasks, const shape *s) {
+    const size_t team = (size_t)omp_get_num_threads(), me = (size_t)omp_get_thread_num();
+    const scratch f = own_scratch(g->work, s);
+    size_t last = SIZE_MAX;
+    for (size_t first = 0; first < tasks; first += team) {
+        const size_t end = tasks - first < team ? tasks : first + team;
+        if (first + me < end) task_backward(g, first + me, &last, &f, s);
+        if (s->group > 1) group_sums(g, first, end, s);
     }
+}
+
+trine_status CPU(attention_backward)(device *d, void *dqkv, const void *dy, const void *qkv,
+                                     const void *y, const float *lse, void *work,
+                                     const dropout_args *drop, size_t B, size_t T, size_t H,
+                                     size_t K, size_t D) {
+    const shape s = shape_of(T, H, K, D);
+    float *open = (float *)work + (size_t)d->threads * scratch_count(&s);
+    const gradients g = {dqkv, dy, qkv, y, lse, drop, work, open};
+#pragma omp parallel num_threads(d->threads)
+    threads_backward(&g, B * H, &s);
     return TRINE_OK;
 }
 
@@ -413,33 +503,61 @@ static void rows_forward(element *y, const element *q, const kept_head *kept, co
                       kept->values, f, &b, s);
 }
 
-/* Stores k and v of the new rows, which follow q, in the cache. */
-static void keep(element *keys, element *values, const element *q, size_t past, size_t n, size_t H,
+/* Stores k and v of the new rows in the cache. */
+static void keep(element *keys, element *values, const element *k, size_t past, size_t n,
                  const shape *s) {
-    for (size_t r = 0; r < n; r++) {
-        const element *k = q + r * s->qkv_stride + H * s->D, *v = k + H * s->D;
+    for (size_t r = 0; r < n; r++, k += s->qkv_stride) {
+        const element *v = k + s->K * s->D;
         for (size_t i = 0; i < s->D; i++) keys[i * s->T + past + r] = k[i];
         memcpy(values + (past + r) * s->D, v, s->D * sizeof *v);
     }
 }
 
-trine_status CPU(attention_cached)(device *d, void *y_, void *keys_, void *values_,
-                                   const void *qkv_, void *work, size_t past, size_t n, size_t M,
-                                   size_t H, size_t D) {
-    element *y = y_, *keys = keys_, *values = values_; /* (n, H, D), (H, D, M), (H, M, D) */
-    const element *qkv = qkv_;                         /* (n, 3, H, D) */
-    const shape s = shape_of(M, H, D);
+typedef struct {
+    element *y, *keys, *values; /* (n, H, D), (K, D, M), (K, M, D) */
+    const element *qkv;         /* (n, H + 2 K, D) */
+    size_t past, n;
+} cached;
+
+/* With K = H a thread reads the heads that it has stored, because both loops are cut in the same way. */
+static void keep_new(const cached *c, const shape *s) {
+    const size_t size = s->D * s->T;
+#pragma omp for schedule(static) nowait
+    for (size_t kv = 0; kv < s->K; kv++)
+        keep(c->keys + kv * size, c->values + kv * size, c->qkv + (s->H + kv) * s->D, c->past, c->n,
+             s);
+    if (s->group > 1) {
+#pragma omp barrier
+    }
+}
+
+static void threads_cached(const cached *c, const scratch *f, const shape *s) {
+    const size_t size = s->D * s->T;
+    kept_head kept = {0};
+    size_t last = SIZE_MAX; /* the key and value head in `kept` */
+    keep_new(c, s);
+#pragma omp for schedule(static)
+    for (size_t h = 0; h < s->H; h++) {
+        const size_t kv = h / s->group;
+        if (kv != last)
+            kept = kept_at(c->keys + kv * size, c->values + kv * size, c->past + c->n, f, s);
+        last = kv;
+        for (size_t r = 0; r < c->n; r += Q)
+            rows_forward(c->y + r * s->y_stride + h * s->D, c->qkv + r * s->qkv_stride + h * s->D,
+                         &kept, f, c->past + r, c->n - r < Q ? c->n - r : Q, s);
+    }
+}
+
+trine_status CPU(attention_cached)(device *d, void *y, void *keys, void *values, const void *qkv,
+                                   void *work, size_t past, size_t n, size_t M, size_t H, size_t K,
+                                   size_t D) {
+    const shape s = shape_of(M, H, K, D);
+    const cached c = {y, keys, values, qkv, past, n};
     if (n == 0 || D == 0) return TRINE_OK;
-#pragma omp parallel for num_threads(d->threads) schedule(static)
-    for (size_t h = 0; h < H; h++) {
-        const scratch f = scratch_of(work, &s);
-        const element *q = qkv + h * D;
-        element *k = keys + h * D * M, *v = values + h * D * M;
-        keep(k, v, q, past, n, H, &s);
-        const kept_head kept = kept_at(k, v, past + n, &f, &s);
-        for (size_t r = 0; r < n; r += Q)
-            rows_forward(y + r * s.y_stride + h * D, q + r * s.qkv_stride, &kept, &f, past + r,
-                         n - r < Q ? n - r : Q, &s);
+#pragma omp parallel num_threads(d->threads)
+    {
+        const scratch f = own_scratch(work, &s);
+        threads_cached(&c, &f, &s);
     }
     return TRINE_OK;
 }
