@@ -242,8 +242,8 @@ static void *staged_work(device *d, void *work, size_t B, size_t T, size_t H, si
 }
 
 static trine_status staged_attention_forward(device *d, void *y, float *lse, const void *qkv,
-                                             void *work,
-        const dropout_args *drop, size_t B, size_t T, size_t H, size_t K, size_t D) {
+                                             void *work, const dropout_args *drop, size_t B, size_t T,
+                                             size_t H, size_t K, size_t D) {
     STAGED_INNER;
     REAL_OUT(y, B * T * H * D), STAGED_OUT(lse, B * H * T), REAL_IN(qkv, B * T * (H + 2 * K) * D);
     work = staged_work(d, work, B, T, H, K, D);
@@ -252,8 +252,8 @@ static trine_status staged_attention_forward(device *d, void *y, float *lse, con
 
 static trine_status staged_attention_backward(device *d, void *dqkv, const void *dy,
                                               const void *qkv, const void *y, const float *lse,
-                                              void *work,
-        const dropout_args *drop, size_t B, size_t T, size_t H, size_t K, size_t D) {
+                                              void *work, const dropout_args *drop, size_t B, size_t T,
+                                             size_t H, size_t K, size_t D) {
     STAGED_INNER;
     size_t n = B * T * H * D, all = B * T * (H + 2 * K) * D;
     REAL_OUT(dqkv, all), REAL_IN(dy, n), REAL_IN(qkv, all), REAL_IN(y, n);

@@ -1,7 +1,7 @@
 /* Three kernels. The first computes delta (B, H, T) = sum over D of dy y, which is stored in `work`. In
  * the second a thread block has a tile of keys and loops over the queries that attend to them, those of all
- * query heads that read this key head, in ascending order; in the third it has a tile of queries and loops over the keys that they attend to. Both recompute the scores
- * from lse (FlashAttention, appendix B):
+ * query heads that read this key head, in ascending order; in the third it has a tile of queries and loops
+ * over the keys that they attend to. Both recompute the scores from lse (FlashAttention, appendix B):
  *
  *   p = exp(q k / sqrt(D) - lse)    ds = p (dy v - delta)
  *   dv = p^T dy    dk = ds^T q / sqrt(D)    dq = ds k / sqrt(D)
