@@ -95,6 +95,25 @@ static inline __device__ void store(fp16 *p, float x) {
     *p = __float2half_rn(x);
 }
 
+static inline __device__ float sum4(four x) {
+    return (x.at[0] + x.at[1]) + (x.at[2] + x.at[3]);
+}
+
+static inline __device__ float add_squares(float sum, four x) {
+    for (int j = 0; j < 4; j++) sum = fmaf(x.at[j], x.at[j], sum);
+    return sum;
+}
+
+static inline __device__ four times(four x, four y) {
+    for (int j = 0; j < 4; j++) x.at[j] *= y.at[j];
+    return x;
+}
+
+static inline __device__ four plus(four x, four y) {
+    for (int j = 0; j < 4; j++) x.at[j] += y.at[j];
+    return x;
+}
+
 /* Elements [c, c + 4) of a row of C; those past its end are 0. */
 template <bool VECTOR, typename T>
 static inline __device__ four load_row(const T *row, size_t c, size_t C) {
@@ -129,6 +148,25 @@ template <typename T> static inline bool cuda_aligned(const T *p) {
  * reads several elements before it uses the first needs registers for them: without these bounds ptxas
  * saves registers and waits for each load instead. The grids below use the same `blocks`. */
 #define AT_ONCE(threads, blocks) __launch_bounds__(threads, blocks)
+
+/* ---- Functions ------------------------------------------------------------------------------- */
+
+/* e^x and x / by for results that are stored as `real`: in fp32 the accurate ones (1 ulp, rounded to nearest);
+ * for 16 bits those of the special function unit (2 ulp each, the exponential of x 1.173 |x| more; CUDA
+ * Programming Guide, "Intrinsic Functions"). x / by is 0 there if |by| is above 2^126. */
+template <typename real> static inline __device__ float exponential(float x) {
+    return __expf(x);
+}
+template <> inline __device__ float exponential<float>(float x) {
+    return expf(x);
+}
+
+template <typename real> static inline __device__ float divided(float x, float by) {
+    return __fdividef(x, by);
+}
+template <> inline __device__ float divided<float>(float x, float by) {
+    return x / by;
+}
 
 /* ---- Sums ------------------------------------------------------------------------------------ */
 

@@ -21,19 +21,10 @@ static unsigned least(size_t a, size_t b) {
 
 /* ---- Forward --------------------------------------------------------------------------------- */
 
-static inline __device__ float sum4(four x) {
-    return (x.at[0] + x.at[1]) + (x.at[2] + x.at[3]);
-}
-
 /* x - mean of elements [c, c + 4), 0 past the row's end. */
 static inline __device__ four centre(four x, float mean, unsigned c, unsigned C) {
     for (unsigned j = 0; j < 4; j++) x.at[j] = c + j < C ? x.at[j] - mean : 0.0f;
     return x;
-}
-
-static inline __device__ float add_squares(float sum, four x) {
-    for (int j = 0; j < 4; j++) sum = fmaf(x.at[j], x.at[j], sum);
-    return sum;
 }
 
 /* For a centred x. */
@@ -123,16 +114,6 @@ CUDA_OF_COMPUTE(norm_forward);
 
 static inline __device__ four hat(four x, float mean, float rstd) {
     for (int j = 0; j < 4; j++) x.at[j] = (x.at[j] - mean) * rstd;
-    return x;
-}
-
-static inline __device__ four times(four x, four y) {
-    for (int j = 0; j < 4; j++) x.at[j] *= y.at[j];
-    return x;
-}
-
-static inline __device__ four plus(four x, four y) {
-    for (int j = 0; j < 4; j++) x.at[j] += y.at[j];
     return x;
 }
 
