@@ -6,7 +6,7 @@
  *
  * Every pointer is to device memory. An operator may return before it has finished (device.h).
  * Types: `void *` is the device's compute type (d->compute), except gradients of parameters and their
- * operands (dw, dbias, dgain, dtable, add, sum_squares, g of adamw), which have d->grads.
+ * operands (dw, dbias, dgain, dq_gain, dk_gain, dtable, add, sum_squares, g of adamw), which have d->grads.
  * `float *` is always fp32. For every type, an operator computes in fp32 or better and rounds when it
  * stores, to the nearest, ties to even; 16-bit sums are not rounded in between.
  * Numbers: the result does not depend on the number of threads (except for the matmuls of the cpu
@@ -128,6 +128,44 @@ typedef struct {
       (void *dx, void *dgain, void *dbias, const void *dy, const void *gain, const void *x,        \
        const float *stat, size_t T, size_t C, grad_mode stream, grad_mode mode),                   \
       (dx, dgain, dbias, dy, gain, x, stat, T, C, stream, mode))                                   \
+    /* y (T, C) = x * rstd * gain, rstd = 1 / sqrt(mean(x^2) + eps);  stat (T) = rstd.
+     * Zhang and Sennrich, "Root mean square layer normalization", 2019 */                         \
+    X(rms_norm_forward, BYTES, numbers(d, 2 * T * C + C) + floats(T),                              \
+      (void *y, float *stat, const void *gain, const void *x, float eps, size_t T, size_t C),      \
+      (y, stat, gain, x, eps, T, C))                                                               \
+    /* dx (T, C) (+)= ... as `stream` says;  dgain (C) (+)= ... as `mode` says. The cpu device has
+     * room for the sums of 32768 columns; more are TRINE_EUNSUPPORTED */                          \
+    X(rms_norm_backward, BYTES, numbers(d, (2 + moves(stream)) * T * C + C) +                      \
+      gradients(d, moves(mode) * C) + floats(T),                                                   \
+      (void *dx, void *dgain, const void *dy, const void *gain, const void *x, const float *stat,  \
+       size_t T, size_t C, grad_mode stream, grad_mode mode),                                      \
+      (dx, dgain, dy, gain, x, stat, T, C, stream, mode))                                          \
+    /* RMS norm of every query and key head over its own D elements: x and y (T, H + 2 K, D) have H
+     * query heads, K key heads and K value heads, which are copied; gains q_gain, k_gain (D);
+     * stat (T, H + K) = rstd. D is at most 256 on the cuda device, like attention's.
+     * Henry et al., "Query-key normalization for transformers", 2020; in this form: Yang et al.,
+     * "Qwen3 technical report", 2025 */                                                           \
+    X(qk_norm_forward, BYTES, numbers(d, 2 * T * (H + 2 * K) * D + 2 * D) + floats(T * (H + K)),   \
+      (void *y, float *stat, const void *q_gain, const void *k_gain, const void *x, float eps,     \
+       size_t T, size_t H, size_t K, size_t D),                                                    \
+      (y, stat, q_gain, k_gain, x, eps, T, H, K, D))                                               \
+    /* dx (T, H + 2 K, D) = ..., for value heads dy;  dq_gain, dk_gain (D) (+)= sums over rows and
+     * heads. dx may be dy */                                                                      \
+    X(qk_norm_backward, BYTES, numbers(d, (3 * (H + K) + (dx == dy ? 0 : 2 * K)) * T * D + 2 * D) +\
+      gradients(d, 2 * moves(mode) * D) + floats(T * (H + K)),                                     \
+      (void *dx, void *dq_gain, void *dk_gain, const void *dy, const void *q_gain,                 \
+       const void *k_gain, const void *x, const float *stat, size_t T, size_t H, size_t K,         \
+       size_t D, grad_mode mode),                                                                  \
+      (dx, dq_gain, dk_gain, dy, q_gain, k_gain, x, stat, T, H, K, D, mode))                       \
+    /* y (T, F) = silu(gate) * up with x (T, 2, F) = gate, up;  silu(g) = g / (1 + exp(-g)).
+     * Shazeer, "GLU variants improve transformer", 2020 */                                        \
+    X(swiglu_forward, BYTES, numbers(d, 3 * T * F),                                                \
+      (void *y, const void *x, size_t T, size_t F),                                                \
+      (y, x, T, F))                                                                                \
+    /* dx (T, 2, F) = dy (T, F) * up * silu'(gate), dy * silu(gate) */                             \
+    X(swiglu_backward, BYTES, numbers(d, 5 * T * F),                                               \
+      (void *dx, const void *dy, const void *x, size_t T, size_t F),                               \
+      (dx, dy, x, T, F))                                                                           \
     /* y (n) = 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))). y may be x.
      * Hendrycks and Gimpel, "Gaussian error linear units", 2016, section 2 */                     \
     X(gelu_forward, BYTES, numbers(d, 2 * n),                                                      \
@@ -180,6 +218,16 @@ typedef struct {
       (void *dtable, const void *dx, size_t first, size_t rows, size_t T, size_t C,                \
        grad_mode mode),                                                                            \
       (dtable, dx, first, rows, T, C, mode))                                                       \
+    /* Rotary positions, in place: x (rows, heads, D) holds rows [first, first + rows) of a micro-batch,
+     * row i at position t = (first + i) % T. In its first `rotated` heads elements i < D / 2 and i + D / 2,
+     * (a, b), become (a cos - b sin, b cos + a sin); the other heads are not visited. table (T, D), fp32:
+     * of each position the cosines of its D / 2 angles, then the sines. `inverse` rotates by the negative
+     * angles, which is the backward pass. D is even.
+     * Su et al., "RoFormer", 2021, section 3.4; these pairs: Black et al., "GPT-NeoX-20B", 2022 */\
+    X(rope, BYTES, numbers(d, 2 * rows * rotated * D) + floats((rows < T ? rows : T) * D),         \
+      (void *x, const float *table, bool inverse, size_t first, size_t rows, size_t T,             \
+       size_t heads, size_t rotated, size_t D),                                                    \
+      (x, table, inverse, first, rows, T, heads, rotated, D))                                      \
     /* Cross-entropy over one shard of the vocabulary: the shard has V columns, of which the
      * first `valid` are real and the others padding, which is ignored; column v is token first
      * + v. In one pass over logits (T, V): max (T) = maximum over the valid columns, -inf if

@@ -80,7 +80,7 @@ static _Atomic size_t calls, total, live;
 #else
 #define RUNTIME_BYTES 0
 #endif
-#define KERNELS 20
+#define KERNELS 27
 
 enum { B = 2, T = 33, H = 3, K = 1, D = 20, C = H * D, V = 100, ROWS = B * T };
 
@@ -104,6 +104,15 @@ static void kernels(device *d, buffers *b) {
     OK(o->norm_forward(d, b->y, b->stat, b->gain, b->gain, b->x, ROWS, C));
     OK(o->norm_backward(d, b->z, b->grad, b->grad + C, b->y, b->gain, b->x, b->stat, ROWS, C,
                         GRAD_ADD, GRAD_ADD));
+    OK(o->rms_norm_forward(d, b->y, b->stat, b->gain, b->x, 1e-5f, ROWS, C));
+    OK(o->rms_norm_backward(d, b->z, b->grad, b->y, b->gain, b->x, b->stat, ROWS, C, GRAD_ADD,
+                            GRAD_ADD));
+    OK(o->qk_norm_forward(d, b->y, b->stat, b->gain, b->gain, b->x, 1e-5f, ROWS, H, H, D));
+    OK(o->qk_norm_backward(d, b->y, b->grad, b->grad + D, b->y, b->gain, b->gain, b->x, b->stat,
+                           ROWS, H, H, D, GRAD_ADD));
+    OK(o->rope(d, b->x, b->logits, false, 0, ROWS, T, 3 * H, 2 * H, D));
+    OK(o->swiglu_forward(d, b->y, b->x, ROWS, C));
+    OK(o->swiglu_backward(d, b->z, b->y, b->x, ROWS, C));
     OK(o->gelu_forward(d, b->y, b->x, ROWS * C));
     OK(o->gelu_backward(d, b->y, b->z, b->x, ROWS * C));
     OK(o->attention_forward(d, b->y, b->stat, b->x, b->work, NULL, B, T, H, K, D));

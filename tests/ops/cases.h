@@ -165,6 +165,90 @@ RUN(norm_dx) {
     free(stat), free(y);
 }
 
+/* ---- rms_norm: in = x (T, C), gain, dy (T, C) ---- */
+
+#define RMS_EPS 0.01f /* large, so that it counts */
+
+SIZES(rms_norm_y) {
+    DIMS(T, C, unused, unused2);
+    *in = T * C + C, *out = T * C + T, *terms = C;
+}
+
+RUN(rms_norm_y) {
+    DIMS(T, C, unused, unused2);
+    OK(d->ops->rms_norm_forward(d, out, out + T * C, in + T * C, in, RMS_EPS, T, C));
+}
+
+SIZES(rms_norm_dx) {
+    DIMS(T, C, unused, unused2);
+    *in = 2 * T * C + C, *out = T * C + C, *terms = C > T ? C : T;
+}
+
+RUN(rms_norm_dx) {
+    DIMS(T, C, stream, mode);
+    const float *gain = in + T * C, *dy = gain + C;
+    float *stat = fixture_bytes(T * sizeof *stat), *y = fixture_bytes(T * C * sizeof *y);
+    OK(d->ops->rms_norm_forward(d, y, stat, gain, in, RMS_EPS, T, C));
+    OK(d->ops->rms_norm_backward(d, out, out + T * C, dy, gain, in, stat, T, C, (grad_mode)stream,
+                                 (grad_mode)mode));
+    free(stat), free(y);
+}
+
+/* ---- qk_norm: in = x (T, H + 2 K, D), q_gain, k_gain, dy (T, H + 2 K, D); the last number: the mode,
+ * and 2 if in place ---- */
+
+SIZES(qk_norm_y) {
+    DIMS(T, H, K, D);
+    *in = T * (H + 2 * K) * D + 2 * D, *out = T * (H + 2 * K) * D + T * (H + K), *terms = D;
+}
+
+RUN(qk_norm_y) {
+    DIMS(T, H, K, D);
+    const size_t n = T * (H + 2 * K) * D;
+    OK(d->ops->qk_norm_forward(d, out, out + n, in + n, in + n + D, in, RMS_EPS, T, H, K, D));
+}
+
+SIZES(qk_norm_dx) {
+    DIMS(T, H, K, D);
+    *in = 2 * T * (H + 2 * K) * D + 2 * D, *out = T * (H + 2 * K) * D + 2 * D;
+    *terms = D > T * H ? D : T * H;
+}
+
+RUN(qk_norm_dx) {
+    DIMS(T, H, K, D);
+    const size_t n = T * (H + 2 * K) * D;
+    const float *q_gain = in + n, *k_gain = q_gain + D, *dy = k_gain + D;
+    bool in_place = s->n[4] & 2;
+    float *stat = fixture_bytes(T * (H + K) * sizeof *stat), *y = fixture_bytes(n * sizeof *y);
+    OK(d->ops->qk_norm_forward(d, y, stat, q_gain, k_gain, in, RMS_EPS, T, H, K, D));
+    if (in_place && n) memcpy(out, dy, n * sizeof *dy);
+    OK(d->ops->qk_norm_backward(d, out, out + n, out + n + D, in_place ? out : dy, q_gain, k_gain,
+                                in, stat, T, H, K, D, (grad_mode)(s->n[4] & 1)));
+    free(stat), free(y);
+}
+
+/* ---- swiglu: in = x (T, 2, F), dy (T, F) ---- */
+
+SIZES(swiglu_y) {
+    DIMS(T, F, unused, unused2);
+    *in = 2 * T * F, *out = T * F, *terms = 1;
+}
+
+RUN(swiglu_y) {
+    DIMS(T, F, unused, unused2);
+    OK(d->ops->swiglu_forward(d, out, in, T, F));
+}
+
+SIZES(swiglu_dx) {
+    DIMS(T, F, unused, unused2);
+    *in = 3 * T * F, *out = 2 * T * F, *terms = 1;
+}
+
+RUN(swiglu_dx) {
+    DIMS(T, F, unused, unused2);
+    OK(d->ops->swiglu_backward(d, out, in + 2 * T * F, in, T, F));
+}
+
 /* ---- gelu; the second number: in place ---- */
 
 SIZES(gelu_y) {
@@ -336,6 +420,31 @@ RUN(position_rows_dtable) {
     OK(d->ops->position_backward(d, out, in, first, rows, T, C, (grad_mode)s->n[4]));
 }
 
+/* ---- rope: rows, T, heads, D, first; in = table (T, D), out = x (rows, heads, D). A third of the heads,
+ * rounded down, is not rotated ---- */
+
+SIZES(rope) {
+    DIMS(rows, T, heads, D);
+    *in = T * D, *out = rows * heads * D, *terms = 1;
+}
+
+static inline void rope_both(device *d, const dims *s, const float *table, float *x, bool inverse) {
+    DIMS(rows, T, heads, D);
+    OK(d->ops->rope(d, x, table, inverse, s->n[4], rows, T, heads, heads - heads / 3, D));
+}
+
+RUN(rope) {
+    rope_both(d, s, in, out, false);
+}
+
+SIZES(rope_inverse) {
+    rope_sizes(s, in, out, terms);
+}
+
+RUN(rope_inverse) {
+    rope_both(d, s, in, out, true);
+}
+
 /* ---- cross-entropy: T, V, valid, first; out = max, sums, loss (first), gradient ---- */
 
 SIZES(xent) {
@@ -445,6 +554,20 @@ static const op_case op_cases[] = {
     CASE(norm_dx, 2.0, false, D(1, 1), D(3, 2), D(5, 17), D(70, 768), D(2, 1031), D(200, 65),
          D(0, 8), D(5, 17, 1, 0), D(70, 768, 0, 1), D(2, 33, 1, 1), D(33, 1600, 1, 1), D(1, 1024),
          D(3, 8192), D(3, 8196, 0, 1), D(35, 8201, 1, 0)),
+    CASE(rms_norm_y, 2.0, false, D(1, 1), D(3, 2), D(5, 17), D(7, 768), D(2, 1031), D(0, 8),
+         D(9, 1600), D(5, 2049), D(1, 8192), D(3, 8196), D(2, 8201)),
+    CASE(rms_norm_dx, 2.0, false, D(1, 1), D(3, 2), D(5, 17), D(70, 768), D(2, 1031), D(200, 65),
+         D(0, 8), D(5, 17, 1, 0), D(70, 768, 0, 1), D(2, 33, 1, 1), D(33, 1600, 1, 1),
+         D(1, 1024), D(3, 8192), D(3, 8196, 0, 1), D(35, 8201, 1, 0), D(4500, 12, 1, 1), D(0, 8, 1, 1)),
+    CASE(qk_norm_y, 2.0, false, D(1, 1, 1, 1), D(3, 2, 1, 5), D(5, 4, 2, 16), D(7, 3, 3, 64),
+         D(9, 8, 2, 128), D(2, 1, 1, 256), D(3, 5, 1, 130), D(0, 4, 2, 8), D(4, 2, 0, 8)),
+    CASE(qk_norm_dx, 2.0, false, D(1, 1, 1, 1), D(3, 2, 1, 5), D(5, 4, 2, 16, 1), D(7, 3, 3, 64, 2),
+         D(19, 8, 2, 128, 3), D(2, 1, 1, 256, 2), D(3, 5, 1, 130, 3), D(0, 4, 2, 8, 1), D(0, 4, 2, 8),
+         D(4, 2, 0, 8, 1), D(700, 2, 1, 6, 3)),
+    CASE(swiglu_y, 12.0, false, D(1, 1), D(3, 5), D(7, 64), D(2, 1027), D(1, 3000), D(0, 5), D(5, 0),
+         D(40, 12)),
+    CASE(swiglu_dx, 2.0, false, D(1, 1), D(3, 5), D(7, 64), D(2, 1027), D(1, 3000), D(0, 5), D(5, 0),
+         D(40, 12)),
     CASE(gelu_y, 12.0, false, D(1), D(17, 1), D(1000, 0), D(1027, 1), D(0)),
     CASE(gelu_dx, 12.0, false, D(1), D(17, 1), D(1000, 0), D(1027, 1), D(0)),
     CASE(attention_y, 2.0, false, D(1, 1, 1, 1), D(2, 7, 3, 5), D(1, 8, 1, 32), D(2, 9, 2, 16),
@@ -482,6 +605,10 @@ static const op_case op_cases[] = {
     CASE(position_rows_x, 1.0, false, D(4, 5, 7, 3), D(9, 4, 66, 11), D(1, 6, 5, 5)),
     CASE(position_rows_dtable, 1.0, false, D(4, 5, 7, 3), D(9, 4, 66, 11), D(1, 6, 5, 5),
          D(4, 5, 7, 3, 1), D(9, 4, 66, 11, 1), D(0, 4, 5, 2, 1), D(1, 6, 5, 5, 1)),
+    CASE(rope, 1.0, false, D(1, 1, 1, 2), D(3, 5, 3, 6, 4), D(9, 4, 5, 16, 11), D(6, 3, 4, 64),
+         D(5, 40, 6, 128, 37), D(0, 3, 2, 4), D(3, 3, 0, 4), D(3, 3, 2, 0), D(70, 8, 2, 10, 3),
+         D(2, 2, 1, 2060, 1)),
+    CASE(rope_inverse, 1.0, false, D(3, 5, 3, 6, 4), D(9, 4, 5, 16, 11), D(2, 7, 3, 130, 6)),
     CASE(xent, 6.0, false, D(1, 1, 1, 0), D(5, 7, 7, 0), D(9, 16, 11, 100), D(9, 16, 0, 50),
          D(6, 1031, 1000, 2000), D(3, 50304, 50257, 0), D(0, 8, 8, 0), D(2, 50257, 50257, 0),
          D(1, 31, 30, 3), D(17, 520, 513, 0), D(700, 6, 5, 0)),

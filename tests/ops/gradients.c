@@ -127,6 +127,97 @@ static void norm_backward(device *d, const problem *p, float *dx, const float *d
     free(y);
 }
 
+/* ---- rms_norm: in = x (T, C), gain (C) ---- */
+
+static const float rms_eps = 0.0625f; /* large, so that it counts */
+
+/* y (D) = x (D) / sqrt(mean(x^2) + eps) * gain (D) */
+static void rms_row(double *y, const double *x, const double *gain, size_t D) {
+    double square = 0.0;
+    for (size_t i = 0; i < D; i++) square += x[i] * x[i] / (double)D;
+    for (size_t i = 0; i < D; i++) y[i] = x[i] / sqrt(square + (double)rms_eps) * gain[i];
+}
+
+static void rms_norm_formula(const problem *p, double *y, const double *x) {
+    size_t T = p->dims[0], C = p->dims[1];
+    for (size_t t = 0; t < T; t++) rms_row(y + t * C, x + t * C, x + T * C, C);
+}
+
+static void rms_norm_forward(device *d, const problem *p, float *y, const float *x) {
+    size_t T = p->dims[0], C = p->dims[1];
+    float *stat = fixture_bytes(T * sizeof(float));
+    OK(d->ops->rms_norm_forward(d, y, stat, x + T * C, x, rms_eps, T, C));
+    free(stat);
+}
+
+static void rms_norm_backward(device *d, const problem *p, float *dx, const float *dy,
+                              const float *x, grad_mode mode) {
+    size_t T = p->dims[0], C = p->dims[1];
+    float *stat = fixture_bytes(T * sizeof(float)), *y = fixture_bytes(T * C * sizeof(float));
+    OK(d->ops->rms_norm_forward(d, y, stat, x + T * C, x, rms_eps, T, C));
+    OK(d->ops->rms_norm_backward(d, dx, dx + T * C, dy, x + T * C, x, stat, T, C, mode, mode));
+    free(stat);
+    free(y);
+}
+
+/* ---- qk_norm: in = x (T, H + 2 K, D), q_gain (D), k_gain (D) ---- */
+
+static size_t qk_norm_size(const problem *p) {
+    return p->dims[0] * (p->dims[1] + 2 * p->dims[2]) * p->dims[3];
+}
+
+static void qk_norm_formula(const problem *p, double *y, const double *x) {
+    size_t H = p->dims[1], K = p->dims[2], D = p->dims[3], n = qk_norm_size(p);
+    const double *q_gain = x + n, *k_gain = q_gain + D;
+    for (size_t i = 0; i < n; i += D) {
+        size_t head = i / D % (H + 2 * K);
+        if (head < H + K) rms_row(y + i, x + i, head < H ? q_gain : k_gain, D);
+        for (size_t j = i; head >= H + K && j < i + D; j++) y[j] = x[j];
+    }
+}
+
+static void qk_norm_both(device *d, const problem *p, float *y, float *dx, const float *dy,
+                         const float *x, grad_mode mode) {
+    size_t T = p->dims[0], H = p->dims[1], K = p->dims[2], D = p->dims[3], n = qk_norm_size(p);
+    float *stat = fixture_bytes(T * (H + K) * sizeof(float));
+    OK(d->ops->qk_norm_forward(d, y, stat, x + n, x + n + D, x, rms_eps, T, H, K, D));
+    if (dx)
+        OK(d->ops->qk_norm_backward(d, dx, dx + n, dx + n + D, dy, x + n, x + n + D, x, stat, T, H,
+                                    K, D, mode));
+    free(stat);
+}
+
+static void qk_norm_forward(device *d, const problem *p, float *y, const float *x) {
+    qk_norm_both(d, p, y, NULL, NULL, x, GRAD_SET);
+}
+
+static void qk_norm_backward(device *d, const problem *p, float *dx, const float *dy,
+                             const float *x, grad_mode mode) {
+    float *y = fixture_bytes(p->out * sizeof(float));
+    qk_norm_both(d, p, y, dx, dy, x, mode);
+    free(y);
+}
+
+/* ---- swiglu: in = x (T, 2, F) ---- */
+
+static void swiglu_formula(const problem *p, double *y, const double *x) {
+    size_t T = p->dims[0], F = p->dims[1];
+    for (size_t i = 0; i < T * F; i++) {
+        const double *gate = x + i / F * 2 * F + i % F;
+        y[i] = gate[0] / (1.0 + exp(-gate[0])) * gate[F];
+    }
+}
+
+static void swiglu_forward(device *d, const problem *p, float *y, const float *x) {
+    OK(d->ops->swiglu_forward(d, y, x, p->dims[0], p->dims[1]));
+}
+
+static void swiglu_backward(device *d, const problem *p, float *dx, const float *dy, const float *x,
+                            grad_mode mode) {
+    (void)mode;
+    OK(d->ops->swiglu_backward(d, dx, dy, x, p->dims[0], p->dims[1]));
+}
+
 /* ---- gelu: in = x (n) ---- */
 
 static void gelu_formula(const problem *p, double *y, const double *x) {
@@ -279,6 +370,51 @@ static void position_backward(device *d, const problem *p, float *dtable, const 
                                  mode));
 }
 
+/* ---- rope: in = x (rows, heads, D), of which all heads but the last are rotated; row 0 is row 2 of the
+ * micro-batch, and there are 3 positions ---- */
+
+enum { ROPE_FIRST = 2, ROPE_T = 3 };
+
+/* Any angles: pair i of position t turns by (t + 1) / (i + 2). */
+static double rope_angle(size_t t, size_t i) {
+    return (double)(t + 1) / (double)(i + 2);
+}
+
+static void rope_formula(const problem *p, double *y, const double *x) {
+    size_t heads = p->dims[1], D = p->dims[2];
+    for (size_t i = 0; i < p->in; i++) {
+        size_t row = i / (heads * D), head = i / D % heads, e = i % D, pair = e % (D / 2);
+        double angle = rope_angle((ROPE_FIRST + row) % ROPE_T, pair);
+        const double *a = x + i - e + pair, *b = a + D / 2;
+        y[i] = head == heads - 1 ? x[i]
+               : e < D / 2       ? *a * cos(angle) - *b * sin(angle)
+                                 : *b * cos(angle) + *a * sin(angle);
+    }
+}
+
+static void rope_turn(device *d, const problem *p, float *x, bool inverse) {
+    size_t rows = p->dims[0], heads = p->dims[1], D = p->dims[2];
+    float *table = fixture_bytes(ROPE_T * D * sizeof *table);
+    for (size_t i = 0; i < ROPE_T * D; i++) {
+        double angle = rope_angle(i / D, i % D % (D / 2));
+        table[i] = (float)(i % D < D / 2 ? cos(angle) : sin(angle));
+    }
+    OK(d->ops->rope(d, x, table, inverse, ROPE_FIRST, rows, ROPE_T, heads, heads - 1, D));
+    free(table);
+}
+
+static void rope_forward(device *d, const problem *p, float *y, const float *x) {
+    memcpy(y, x, p->in * sizeof *y);
+    rope_turn(d, p, y, false);
+}
+
+static void rope_backward(device *d, const problem *p, float *dx, const float *dy, const float *x,
+                          grad_mode mode) {
+    (void)mode, (void)x;
+    memcpy(dx, dy, p->in * sizeof *dx);
+    rope_turn(d, p, dx, true);
+}
+
 /* ---- cross-entropy: in = logits (T, V), the first `valid` columns real; out = the loss ---- */
 
 static const int32_t targets[] = {4, 6, 5, 4, 8, 7, 5};
@@ -330,6 +466,10 @@ static const problem problems[] = {
     {"dropout", {5, 6}, NAMED(dropout), 2 * 5 * 6 + 6, 5 * 6, 5 * 6},
     {"norm", {4, 19}, NAMED(norm), 6 * 19, 4 * 19, 0},
     {"norm of two columns", {3, 2}, NAMED(norm), 5 * 2, 3 * 2, 0},
+    {"rms_norm", {4, 19}, NAMED(rms_norm), 5 * 19, 4 * 19, 0},
+    {"rms_norm of one column", {3, 1}, NAMED(rms_norm), 4, 3, 0},
+    {"qk_norm", {3, 4, 2, 6}, NAMED(qk_norm), 3 * 8 * 6 + 12, 3 * 8 * 6, 3 * 8 * 6},
+    {"swiglu", {3, 7}, NAMED(swiglu), 3 * 2 * 7, 3 * 7, 3 * 2 * 7},
     {"gelu", {37}, NAMED(gelu), 37, 37, 37},
     {"attention", {2, 6, 2, 5, 2}, NAMED(attention), 2 * 6 * 3 * 10, 2 * 6 * 10, 2 * 6 * 3 * 10},
     {"attention, longer", {1, 19, 1, 4, 1}, NAMED(attention), 19 * 12, 19 * 4, 19 * 12},
@@ -355,6 +495,7 @@ static const problem problems[] = {
      36 * 12},
     {"embedding", {11, 3, 3}, NAMED(embedding), 3 * 3, 11 * 3, 0},
     {"position", {3, 2, 5}, NAMED(position), 2 * 5, 3 * 2 * 5, 0},
+    {"rope", {7, 3, 6}, NAMED(rope), 7 * 3 * 6, 7 * 3 * 6, 7 * 3 * 6},
     {"cross-entropy", {7, 9, 5}, NAMED(xent), 7 * 9, 1, 7 * 9},
 };
 

@@ -89,6 +89,63 @@ static void gelu_of_the_extremes(void **state) {
     }
 }
 
+static double silu(double g) {
+    return g / (1.0 + exp(-g));
+}
+
+static double silu_slope(double g) {
+    double s = 1.0 / (1.0 + exp(-g));
+    return s + g * s / (1.0 + exp(g));
+}
+
+/* Gates from -40 to 40, where silu is above 1e-16; up and dy are 1 or 3. Above -87.3 the exponential is a normal
+ * number, so errors of silu are relative. */
+static void swiglu_keeps_its_stated_errors(void **state) {
+    (void)state;
+    enum { F = 200001 };
+    float *x = fixture_bytes(2 * F * sizeof *x), *y = fixture_bytes(F * sizeof *y);
+    float *dy = fixture_bytes(F * sizeof *dy), *dx = fixture_bytes(2 * F * sizeof *dx);
+    for (size_t f = 0; f < F; f++)
+        x[f] = (float)f * 4e-4f - 40.0f, x[F + f] = f % 2 ? 1.0f : 3.0f,
+        dy[f] = f % 3 ? 1.0f : 3.0f;
+    EACH_DEVICE(d) {
+        OK(d->ops->swiglu_forward(d, y, x, 1, F));
+        OK(d->ops->swiglu_backward(d, dx, dy, x, 1, F));
+        for (size_t f = 0; f < F; f++) {
+            double gate = (double)x[f], up = (double)x[F + f], slope = (double)dy[f];
+            double error = fabs((double)y[f] - silu(gate) * up);
+            if (error > 3e-7 * fabs(silu(gate) * up))
+                fail_msg("%s: swiglu(%.9g, %g) is off by %.3g", d->name, gate, up, error);
+            error = fabs((double)dx[f] - slope * up * silu_slope(gate));
+            if (error > 3e-7 * slope * up)
+                fail_msg("%s: the gradient of gate %.9g is off by %.3g", d->name, gate, error);
+            error = fabs((double)dx[F + f] - slope * silu(gate));
+            if (error > 3e-7 * fabs(slope * silu(gate)))
+                fail_msg("%s: the gradient of up at %.9g is off by %.3g", d->name, gate, error);
+        }
+    }
+    free(x), free(y), free(dy), free(dx);
+}
+
+static void swiglu_of_the_extremes(void **state) {
+    (void)state;
+    enum { F = 8 };
+    const float x[2 * F] = {1e20f, 3e38f, -1e20f, -3e38f, INFINITY, -INFINITY, NAN,  0.0f,
+                            1.0f,  1.0f,  1.0f,   1.0f,   1.0f,     1.0f,      1.0f, 1.0f};
+    const float one[F] = {1.0f, 1.0f, 1.0f, 1.0f, 1.0f, 1.0f, 1.0f, 1.0f};
+    EACH_DEVICE(d) {
+        float y[F], dx[2 * F], *up = dx + F;
+        OK(d->ops->swiglu_forward(d, y, x, 1, F));
+        OK(d->ops->swiglu_backward(d, dx, one, x, 1, F));
+        assert_true(y[0] == x[0] && y[1] == x[1] && y[2] == 0.0f && y[3] == 0.0f && y[7] == 0.0f);
+        assert_true(dx[0] == 1.0f && dx[1] == 1.0f && dx[7] == 0.5f);
+        assert_true(up[0] == x[0] && up[1] == x[1] && up[7] == 0.0f);
+        for (int i = 2; i < 4; i++) assert_true(fabsf(dx[i]) < 1e-32f && fabsf(up[i]) < 1e-32f);
+        for (int i = 4; i < 7; i++)
+            assert_true(!isfinite(y[i]) && !isfinite(dx[i]) && !isfinite(up[i]));
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(exp_keeps_its_stated_error),
@@ -96,6 +153,8 @@ int main(void) {
         cmocka_unit_test(exp_below_keeps_its_stated_error),
         cmocka_unit_test(gelu_keeps_its_stated_errors),
         cmocka_unit_test(gelu_of_the_extremes),
+        cmocka_unit_test(swiglu_keeps_its_stated_errors),
+        cmocka_unit_test(swiglu_of_the_extremes),
     };
     return HARNESS_RUN_ALONE(tests);
 }

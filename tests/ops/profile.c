@@ -125,12 +125,24 @@ static void bytes_by_hand(void **state) {
     expect("bias_backward", D(5, 7), TIMED_bias_backward, 4 * (35 + 7 + 7));
     expect("norm_y", D(5, 7), TIMED_norm_forward, 4 * (35 + 35 + 10 + 14));
     expect("norm_dx", D(5, 7), TIMED_norm_backward, 4 * (4 * 35 + 10 + 7 + 28));
+    expect("rms_norm_y", D(5, 7), TIMED_rms_norm_forward, 4 * (35 + 35 + 7 + 5));
+    expect("rms_norm_dx", D(5, 7), TIMED_rms_norm_backward, 4 * (4 * 35 + 5 + 7 + 14));
+    /* 5 rows of 2 query, 1 key and 1 value head of 3: 60 numbers, 45 of them normalised. */
+    expect("qk_norm_y", D(5, 2, 1, 3), TIMED_qk_norm_forward, 4 * (60 + 60 + 6 + 15));
+    expect("qk_norm_dx", D(5, 2, 1, 3), TIMED_qk_norm_backward,
+           4 * (3 * 45 + 2 * 15 + 6 + 12 + 15));
+    expect("qk_norm_dx", D(5, 2, 1, 3, 2), TIMED_qk_norm_backward, 4 * (3 * 45 + 6 + 12 + 15));
+    expect("swiglu_y", D(5, 7), TIMED_swiglu_forward, 4 * (70 + 35));
+    expect("swiglu_dx", D(5, 7), TIMED_swiglu_backward, 4 * (70 + 70 + 35));
     expect("gelu_y", D(11), TIMED_gelu_forward, 4 * 22);
     expect("gelu_dx", D(11), TIMED_gelu_backward, 4 * 33);
     expect("embedding_x", D(5, 7, 9, 0), TIMED_embedding_forward, 4 * (35 + 35));
     expect("embedding_dtable", D(5, 7, 9, 0), TIMED_embedding_backward, 4 * (35 + 35 + 35));
     expect("position_x", D(3, 5, 7), TIMED_position_forward, 4 * (105 + 105 + 35));
     expect("position_dtable", D(3, 5, 7), TIMED_position_backward, 4 * (105 + 35 + 35));
+    /* 3 rows of 3 heads of 6, of which 2 are rotated; the table has 5 positions, of which 3 are read. */
+    expect("rope", D(3, 5, 3, 6), TIMED_rope, 4 * (36 + 36 + 18));
+    expect("rope", D(9, 5, 3, 6), TIMED_rope, 4 * (108 + 108 + 30));
     expect("xent", D(5, 9, 7, 0), TIMED_xent_forward, 4 * (35 + 5 + 10));
     expect("xent_rescale", D(5), TIMED_xent_rescale, 4 * (2 * 5 + 5 + 5));
     expect("xent", D(5, 9, 7, 0), TIMED_xent_loss, 4 * (5 + 10));
@@ -146,6 +158,12 @@ static void gradients_that_are_set(void **state) {
     expect("bias_backward", D(5, 7, GRAD_SET), TIMED_bias_backward, 4 * (35 + 7));
     expect("norm_dx", D(5, 7, GRAD_SET, GRAD_ADD), TIMED_norm_backward, 4 * (3 * 35 + 10 + 7 + 28));
     expect("norm_dx", D(5, 7, GRAD_ADD, GRAD_SET), TIMED_norm_backward, 4 * (4 * 35 + 10 + 7 + 14));
+    expect("rms_norm_dx", D(5, 7, GRAD_SET, GRAD_ADD), TIMED_rms_norm_backward,
+           4 * (3 * 35 + 5 + 7 + 14));
+    expect("rms_norm_dx", D(5, 7, GRAD_ADD, GRAD_SET), TIMED_rms_norm_backward,
+           4 * (4 * 35 + 5 + 7 + 7));
+    expect("qk_norm_dx", D(5, 2, 1, 3, 2 + GRAD_SET), TIMED_qk_norm_backward,
+           4 * (3 * 45 + 6 + 6 + 15));
     expect("embedding_dtable", D(5, 7, 9, 0, GRAD_SET), TIMED_embedding_backward,
            4 * (35 + 35 + 35 + 63));
     expect("position_dtable", D(3, 5, 7, GRAD_SET), TIMED_position_backward, 4 * (105 + 35));

@@ -219,6 +219,58 @@ static trine_status staged_norm_backward(device *d, void *dx, void *dgain, void 
     STAGED_CALL(norm_backward, dx, dgain, dbias, dy, gain, x, stat, T, C, stream, mode);
 }
 
+static trine_status staged_rms_norm_forward(device *d, void *y, float *stat, const void *gain,
+                                            const void *x, float eps, size_t T, size_t C) {
+    STAGED_INNER;
+    REAL_OUT(y, T * C), STAGED_OUT(stat, T), REAL_IN(gain, C), REAL_IN(x, T * C);
+    STAGED_CALL(rms_norm_forward, y, stat, gain, x, eps, T, C);
+}
+
+static trine_status staged_rms_norm_backward(device *d, void *dx, void *dgain, const void *dy,
+                                             const void *gain, const void *x, const float *stat,
+                                             size_t T, size_t C, grad_mode stream,
+                                             grad_mode mode) {
+    STAGED_INNER;
+    REAL_OUT(dx, T * C), GRAD_OUT(dgain, C);
+    REAL_IN(dy, T * C), REAL_IN(gain, C), REAL_IN(x, T * C), STAGED_IN(stat, T);
+    STAGED_CALL(rms_norm_backward, dx, dgain, dy, gain, x, stat, T, C, stream, mode);
+}
+
+static trine_status staged_qk_norm_forward(device *d, void *y, float *stat, const void *q_gain,
+                                           const void *k_gain, const void *x, float eps, size_t T,
+                                           size_t H, size_t K, size_t D) {
+    STAGED_INNER;
+    size_t n = T * (H + 2 * K) * D;
+    REAL_OUT(y, n), STAGED_OUT(stat, T * (H + K));
+    REAL_IN(q_gain, D), REAL_IN(k_gain, D), REAL_IN(x, n);
+    STAGED_CALL(qk_norm_forward, y, stat, q_gain, k_gain, x, eps, T, H, K, D);
+}
+
+static trine_status staged_qk_norm_backward(device *d, void *dx, void *dq_gain, void *dk_gain,
+                                            const void *dy, const void *q_gain, const void *k_gain,
+                                            const void *x, const float *stat, size_t T, size_t H,
+                                            size_t K, size_t D, grad_mode mode) {
+    STAGED_INNER;
+    size_t n = T * (H + 2 * K) * D;
+    REAL_OUT(dx, n), GRAD_OUT(dq_gain, D), GRAD_OUT(dk_gain, D), REAL_IN(dy, n);
+    REAL_IN(q_gain, D), REAL_IN(k_gain, D), REAL_IN(x, n), STAGED_IN(stat, T * (H + K));
+    STAGED_CALL(qk_norm_backward, dx, dq_gain, dk_gain, dy, q_gain, k_gain, x, stat, T, H, K, D,
+                mode);
+}
+
+static trine_status staged_swiglu_forward(device *d, void *y, const void *x, size_t T, size_t F) {
+    STAGED_INNER;
+    REAL_OUT(y, T * F), REAL_IN(x, 2 * T * F);
+    STAGED_CALL(swiglu_forward, y, x, T, F);
+}
+
+static trine_status staged_swiglu_backward(device *d, void *dx, const void *dy, const void *x,
+                                           size_t T, size_t F) {
+    STAGED_INNER;
+    REAL_OUT(dx, 2 * T * F), REAL_IN(dy, T * F), REAL_IN(x, 2 * T * F);
+    STAGED_CALL(swiglu_backward, dx, dy, x, T, F);
+}
+
 static trine_status staged_gelu_forward(device *d, void *y, const void *x, size_t n) {
     STAGED_INNER;
     REAL_OUT(y, n), REAL_IN(x, n);
@@ -290,6 +342,13 @@ static trine_status staged_position_backward(device *d, void *dtable, const void
     STAGED_INNER;
     GRAD_OUT(dtable, T * C), REAL_IN(dx, rows * C);
     STAGED_CALL(position_backward, dtable, dx, first, rows, T, C, mode);
+}
+
+static trine_status staged_rope(device *d, void *x, const float *table, bool inverse, size_t first,
+                                size_t rows, size_t T, size_t heads, size_t rotated, size_t D) {
+    STAGED_INNER;
+    REAL_OUT(x, rows * heads * D), STAGED_IN(table, T * D);
+    STAGED_CALL(rope, x, table, inverse, first, rows, T, heads, rotated, D);
 }
 
 static trine_status staged_xent_forward(device *d, float *max, float *sums, const void *logits,
@@ -366,6 +425,12 @@ static const ops staged_ops = {
     .bias_backward = staged_bias_backward,
     .norm_forward = staged_norm_forward,
     .norm_backward = staged_norm_backward,
+    .rms_norm_forward = staged_rms_norm_forward,
+    .rms_norm_backward = staged_rms_norm_backward,
+    .qk_norm_forward = staged_qk_norm_forward,
+    .qk_norm_backward = staged_qk_norm_backward,
+    .swiglu_forward = staged_swiglu_forward,
+    .swiglu_backward = staged_swiglu_backward,
     .gelu_forward = staged_gelu_forward,
     .gelu_backward = staged_gelu_backward,
     .attention_forward = staged_attention_forward,
@@ -375,6 +440,7 @@ static const ops staged_ops = {
     .embedding_backward = staged_embedding_backward,
     .position_forward = staged_position_forward,
     .position_backward = staged_position_backward,
+    .rope = staged_rope,
     .xent_forward = staged_xent_forward,
     .xent_rescale = staged_xent_rescale,
     .xent_loss = staged_xent_loss,
