@@ -238,6 +238,112 @@ static void squares_are_summed_block_by_block(void **state) {
     free(x);
 }
 
+/* ---- rotary positions, norms of heads ---- */
+
+enum { ROWS = 11, HEADS = 5, ROTATED = 3, WIDTH = 12, POSITIONS = 4, ROW = HEADS * WIDTH };
+
+static float *rope_table(void) {
+    float *table = fixture_bytes(POSITIONS * WIDTH * sizeof *table);
+    for (size_t i = 0; i < POSITIONS * WIDTH; i++) {
+        double angle = (double)(i / WIDTH) * pow(0.3, (double)(i % WIDTH % (WIDTH / 2)));
+        table[i] = (float)(i % WIDTH < WIDTH / 2 ? cos(angle) : sin(angle));
+    }
+    return table;
+}
+
+/* The product of a query and a key depends on the distance of their positions only: rows with equal contents,
+ * a pair of heads. In both samples, whose rows start at position 2. */
+static void rope_makes_products_relative(void **state) {
+    (void)state;
+    float *table = rope_table(), *heads = fixture_random(ROW, 1, 1.0);
+    EACH_DEVICE(d) {
+        float x[ROWS * ROW];
+        double product[ROWS][ROWS] = {0};
+        for (size_t i = 0; i < ROWS * ROW; i++) x[i] = heads[i % ROW];
+        OK(d->ops->rope(d, x, table, false, 2, ROWS, POSITIONS, HEADS, ROTATED, WIDTH));
+        for (size_t q = 0; q < ROWS; q++)
+            for (size_t k = 0; k < ROWS; k++)
+                for (size_t i = 0; i < WIDTH; i++)
+                    product[q][k] +=
+                        (double)x[q * ROW + i] * (double)x[k * ROW + (ROTATED - 1) * WIDTH + i];
+        /* Rows q + 1 and k + 1 are as far apart unless one of them starts a sample. Products of 12 pairs of
+         * numbers of up to 1.4 with three roundings each: 12 * 2 * 3 EPS / 2 at most. */
+        for (size_t q = 0; q + 1 < ROWS; q++)
+            for (size_t k = 0; k + 1 < ROWS; k++)
+                if ((q + 3) % POSITIONS > 0 && (k + 3) % POSITIONS > 0)
+                    assert_true(fabs(product[q][k] - product[q + 1][k + 1]) < 36 * EPS);
+        assert_true(fabs(product[2][2] - product[2][3]) > 0.01);
+    }
+    free(table), free(heads);
+}
+
+/* Heads that are not rotated are not even read: they keep every bit, NaNs included. Position 0 turns nothing, and
+ * the inverse restores the rest: each way has three roundings of numbers of up to 1.4. */
+static void rope_leaves_other_heads_and_turns_back(void **state) {
+    (void)state;
+    float *table = rope_table(), *before = fixture_random(ROWS * ROW, 2, 1.0);
+    for (size_t i = 0; i < ROWS * ROW; i++)
+        if (i / WIDTH % HEADS >= ROTATED && i % 5 == 0) before[i] = NAN;
+    EACH_DEVICE(d) {
+        float *x = fixture_copy(before, ROWS * ROW);
+        OK(d->ops->rope(d, x, table, false, 2, ROWS, POSITIONS, HEADS, ROTATED, WIDTH));
+        for (size_t i = 0; i < ROWS * ROW; i += WIDTH) {
+            bool kept = i / WIDTH % HEADS >= ROTATED || (i / ROW + 2) % POSITIONS == 0;
+            assert_true(kept == (memcmp(x + i, before + i, WIDTH * sizeof *x) == 0));
+        }
+        OK(d->ops->rope(d, x, table, true, 2, ROWS, POSITIONS, HEADS, ROTATED, WIDTH));
+        fixture_near("turned back", x, before, ROWS * ROW, 6 * EPS, 1.0);
+        free(x);
+    }
+    free(table), free(before);
+}
+
+/* Bits of values are copied, in either direction, and nothing of them reaches the heads or the gains. */
+static void qk_norm_copies_values(void **state) {
+    (void)state;
+    enum { Q = 4, K = 2, ALL = (Q + 2 * K) * WIDTH, N = ROWS * ALL };
+    float *x = fixture_random(N, 3, 1.0), *gains = fixture_random(2 * WIDTH, 4, 1.0);
+    for (size_t i = 0; i < N; i++)
+        if (i % ALL >= (Q + K) * WIDTH && i % 7 == 0) x[i] = NAN;
+    EACH_DEVICE(d) {
+        float y[N], dx[N], stat[ROWS * (Q + K)], dgain[2 * WIDTH];
+        OK(d->ops->qk_norm_forward(d, y, stat, gains, gains + WIDTH, x, 1e-6f, ROWS, Q, K, WIDTH));
+        OK(d->ops->qk_norm_backward(d, dx, dgain, dgain + WIDTH, x, gains, gains + WIDTH, x, stat,
+                                    ROWS, Q, K, WIDTH, GRAD_SET));
+        for (size_t i = 0; i < N; i += ALL) {
+            const size_t values = (Q + K) * WIDTH, bytes = K * WIDTH * sizeof *x;
+            assert_memory_equal(y + i + values, x + i + values, bytes);
+            assert_memory_equal(dx + i + values, x + i + values, bytes);
+            for (size_t j = i; j < i + values; j++) assert_true(!isnan(y[j]) && !isnan(dx[j]));
+        }
+        for (size_t i = 0; i < 2 * WIDTH; i++) assert_true(!isnan(dgain[i]));
+    }
+    free(x), free(gains);
+}
+
+/* The largest widths of the cpu and the cuda device, and what they say of wider ones. */
+static void widths_beyond_a_device_are_refused(void **state) {
+    (void)state;
+    enum { WIDE = 32769 };
+    float *x = fixture_random(4 * WIDE, 5, 1.0), stat[3] = {1.0f, 1.0f, 1.0f};
+    EACH_DEVICE(d) {
+        const bool cpu = strcmp(d->name, "cpu") == 0;
+        float *dx = x + WIDE, *gain = dx + WIDE, *dgain = gain + WIDE;
+        OK(d->ops->rms_norm_backward(d, dx, dgain, x, gain, x, stat, 1, WIDE - 1, GRAD_SET,
+                                     GRAD_SET));
+        if (cpu)
+            REFUSED(d->ops->rms_norm_backward(d, dx, dgain, x, gain, x, stat, 1, WIDE, GRAD_SET,
+                                              GRAD_SET),
+                    TRINE_EUNSUPPORTED, "32769 columns; the cpu device supports 32768");
+        OK(d->ops->qk_norm_backward(d, dx, dgain, dgain + 256, x, gain, gain, x, stat, 1, 1, 1, 256,
+                                    GRAD_SET));
+        if (is_staged(d))
+            REFUSED(d->ops->qk_norm_forward(d, dx, stat, gain, gain, x, 1.0f, 1, 1, 1, 257),
+                    TRINE_EUNSUPPORTED, "heads of 257; the cuda device supports 256");
+    }
+    free(x);
+}
+
 /* ---- order and causality ---- */
 
 /* 1e8 + 1 - 1e8 in ascending t is 0; in any other order it is 1. */
@@ -324,6 +430,10 @@ int main(void) {
         cmocka_unit_test(adamw_follows_its_algorithm),
         cmocka_unit_test(adamw_leaves_padding_zero),
         cmocka_unit_test(squares_are_summed_block_by_block),
+        cmocka_unit_test(rope_makes_products_relative),
+        cmocka_unit_test(rope_leaves_other_heads_and_turns_back),
+        cmocka_unit_test(qk_norm_copies_values),
+        cmocka_unit_test(widths_beyond_a_device_are_refused),
         cmocka_unit_test(embedding_rows_are_added_in_ascending_order),
         cmocka_unit_test(tokens_at_the_ends_of_int32_lie_outside),
         cmocka_unit_test(attention_sees_no_future),

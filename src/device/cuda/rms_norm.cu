@@ -107,8 +107,8 @@ static inline __device__ four gradient(four stream, four g, four xhat, float mea
     return stream;
 }
 
-/* Thread block p, one team, processes rows [p * rows, (p + 1) * rows); its column sums go to partials (p, C), which is
- * aligned as VECTOR requires. */
+/* Thread block p, one team, processes rows [p * rows, (p + 1) * rows); its column sums go to partials (p, C), which
+ * is aligned as VECTOR requires. */
 template <bool VECTOR, typename real>
 static __global__ AT_ONCE(WARPS_BACKWARD *WARP, 1) void rms_norm_backward_kernel(
     real *dx, float *partials, const real *dy, const real *gain, const real *x, const float *stat,
