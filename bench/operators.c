@@ -1,5 +1,6 @@
 #include "operators.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #include "base/status.h"
@@ -8,6 +9,7 @@
 
 #define LR      1e-4f
 #define DROPPED 0.1f
+#define EPS     1e-5f
 #define TEXTS   32 /* sets of tokens, so that calls read different rows of the table */
 
 /* ---- The operators: one call on the operands at element `at` of the pools ---- */
@@ -24,6 +26,39 @@ static trine_status norm_forward(place *p, size_t at) {
 static trine_status norm_backward(place *p, size_t at) {
     return OPS->norm_backward(p->dev, POOL(1), p->pool[4], p->pool[4] + p->C, POOL(2), p->pool[0],
                               POOL(3), p->stat, p->rows, p->C, GRAD_ADD, GRAD_ADD);
+}
+
+static trine_status rms_norm_forward(place *p, size_t at) {
+    return OPS->rms_norm_forward(p->dev, POOL(1), p->stat, p->pool[3], POOL(2), EPS, p->rows, p->C);
+}
+
+static trine_status rms_norm_backward(place *p, size_t at) {
+    return OPS->rms_norm_backward(p->dev, POOL(1), p->pool[4], POOL(2), p->pool[0], POOL(3),
+                                  p->stat, p->rows, p->C, GRAD_ADD, GRAD_ADD);
+}
+
+static trine_status qk_norm_forward(place *p, size_t at) {
+    return OPS->qk_norm_forward(p->dev, POOL(1), p->norms, p->pool[3], p->pool[4], POOL(2), EPS,
+                                p->rows, p->H, p->H, p->C / p->H);
+}
+
+static trine_status qk_norm_backward(place *p, size_t at) {
+    return OPS->qk_norm_backward(p->dev, POOL(1), p->pool[4], p->pool[4] + p->C, POOL(1),
+                                 p->pool[0], p->pool[0], POOL(2), p->norms, p->rows, p->H, p->H,
+                                 p->C / p->H, GRAD_ADD);
+}
+
+static trine_status rope(place *p, size_t at) {
+    return OPS->rope(p->dev, POOL(1), p->angles, false, 0, p->rows, p->T, 3 * p->H, 2 * p->H,
+                     p->C / p->H);
+}
+
+static trine_status swiglu_forward(place *p, size_t at) {
+    return OPS->swiglu_forward(p->dev, POOL(1), POOL(2), p->rows, p->F);
+}
+
+static trine_status swiglu_backward(place *p, size_t at) {
+    return OPS->swiglu_backward(p->dev, POOL(1), POOL(3), POOL(2), p->rows, p->F);
 }
 
 static trine_status gelu_forward(place *p, size_t at) {
@@ -134,6 +169,7 @@ static double touched(const place *p, moved m) {
 void operators_list(const place *p, kernel list[OPERATORS]) {
     double L = (double)p->L, N = (double)p->rows, C = (double)p->C, V = (double)p->V;
     double NC = N * C, NF = N * (double)p->F, NV = N * V, TC = (double)p->T * C;
+    double H = (double)p->H, NH = 2 * N * H; /* normalised heads of all rows */
     double block = (double)p->block, token = V * C;
     double all = (L * block + token + TC + 2 * C) / block;
     double copied = p->dev->compute == TRINE_F32 ? 0 : block;
@@ -149,6 +185,31 @@ void operators_list(const place *p, kernel list[OPERATORS]) {
         {"norm_backward", "N x C", norm_backward, nc, {3 * NC, NC, 0}, {2 * N, 0, 0}, 2 * L + 1},
         {"gelu_forward", "N x F", gelu_forward, nf, {NF, NF, NF}, {0, 0, 0}, L},
         {"gelu_backward", "N x F", gelu_backward, nf, {2 * NF, NF, 0}, {0, 0, 0}, L},
+        {"rms_norm_forward", "N x C", rms_norm_forward, nc, {NC, NC, NC}, {0, N, N}, 0},
+        {"rms_norm_backward", "N x C", rms_norm_backward, nc, {3 * NC, NC, 0}, {N, 0, 0}, 0},
+        {"qk_norm_forward",
+         "N x 3C",
+         qk_norm_forward,
+         3 * nc,
+         {3 * NC, 3 * NC, 3 * NC},
+         {0, NH, NH},
+         0},
+        {"qk_norm_backward",
+         "N x 2C",
+         qk_norm_backward,
+         3 * nc,
+         {4 * NC, 2 * NC, 0},
+         {NH, 0, 0},
+         0},
+        {"rope", "N x 2C", rope, 3 * nc, {2 * NC, 2 * NC, 0}, {TC / H, 0, 0}, 0},
+        {"swiglu_forward", "N x F", swiglu_forward, 2 * nf, {2 * NF, NF, NF}, {0, 0, 0}, 0},
+        {"swiglu_backward",
+         "N x F",
+         swiglu_backward,
+         2 * nf,
+         {3 * NF, 2 * NF, 2 * NF},
+         {0, 0, 0},
+         0},
         {"bias_residual", "N x C", bias_residual, nc, {2 * NC, NC, 0}, {0, 0, 0}, 2 * L},
         {"bias_backward",
          "N x F",
@@ -193,7 +254,7 @@ static void set_sizes(place *p, const bench_options *k, size_t T) {
     p->block = 4 * p->C * p->C + 2 * p->C * p->F + 9 * p->C + p->F;
     p->element = trine_dtype_bytes(p->dev->compute);
     size_t most = 4 * bench_gpu_cache(p->dev) / p->element;
-    most = larger(most, larger(p->block, p->rows * larger(p->F, 3 * p->C)));
+    most = larger(most, larger(p->block, p->rows * larger(2 * p->F, 3 * p->C)));
     for (int i = 0; i < POOLS; i++) p->count[i] = most;
     p->count[0] = larger(most, larger(p->rows, p->C) * p->V);
 }
@@ -225,14 +286,32 @@ static trine_status take_tokens(place *p) {
     return status;
 }
 
+/* Of head width C / H: position t's pair i turns by t / 10000^(2 i / width). */
+static trine_status take_angles(place *p) {
+    const size_t width = p->C / p->H, bytes = p->T * width * sizeof(float);
+    TRY(take(p, &p->angles, p->T * width));
+    float *angles = malloc(bytes);
+    CHECK(angles, TRINE_ENOMEM, "no memory for %zu angles", p->T * width);
+    for (size_t i = 0; i < p->T * width; i++) {
+        size_t pair = i % width % (width / 2);
+        double angle = (double)(i / width) * pow(10000.0, -2.0 * (double)pair / (double)width);
+        angles[i] = (float)(i % width < width / 2 ? cos(angle) : sin(angle));
+    }
+    trine_status status = device_write(p->dev, p->angles, angles, bytes);
+    free(angles);
+    return status;
+}
+
 static trine_status take_small(place *p) {
     void *memory;
     TRY(take_tokens(p));
+    TRY(take_angles(p));
     TRY(device_alloc(p->dev, &memory, sizeof *p->sum));
     p->sum = memory;
     TRY(take(p, &p->max, p->rows));
     TRY(take(p, &p->sums, 2 * p->rows));
     TRY(take(p, &p->stat, 2 * p->rows));
+    TRY(take(p, &p->norms, 2 * p->rows * p->H));
     return take(p, &p->lse, p->rows * p->H);
 }
 
@@ -264,6 +343,8 @@ void operators_close(place *p) {
     device_free(p->dev, p->max, p->rows * sizeof(float));
     device_free(p->dev, p->sums, 2 * p->rows * sizeof(float));
     device_free(p->dev, p->stat, 2 * p->rows * sizeof(float));
+    device_free(p->dev, p->norms, 2 * p->rows * p->H * sizeof(float));
+    device_free(p->dev, p->angles, p->T * (p->C / p->H) * sizeof(float));
     device_free(p->dev, p->lse, p->rows * p->H * sizeof(float));
     device_close(&p->dev);
 }

@@ -20,7 +20,8 @@ typedef struct {
     float *pool[POOLS];               /* of either type: see bench_gpu_fill */
     size_t count[POOLS];              /* elements of 4 bytes */
     int32_t *tokens; /* several texts of (rows) */
-    float *max, *sums, *stat, *lse;
+    float *max, *sums, *stat, *norms, *lse;
+    float *angles; /* (T, C / H): cosines and sines */
     double *sum;
     void *work; /* of attention */
     size_t work_bytes;
@@ -38,7 +39,7 @@ typedef struct {
     double times;   /* calls in a step of one micro-batch, scaled to the elements of the step */
 } kernel;
 
-#define OPERATORS 16 /* memory-bound operators */
+#define OPERATORS 23 /* memory-bound operators; not all of them are in a step of GPT-2 */
 
 /* Opens the device and makes the buffers for k->batch samples of T tokens. *p is closed with
  * operators_close. Errors: the device's; TRINE_ENOMEM. */
