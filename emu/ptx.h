@@ -24,6 +24,10 @@ template <int NEWEST> static inline void ptx_copies_wait(void) {
     emu_copies_wait(NEWEST);
 }
 
+static inline uint32_t ptx_opaque(uint32_t x) {
+    return x;
+}
+
 static inline float ptx_exp2(float x) {
     const float least = 0x1p-126f, y = exp2f(fabsf(x) < least ? 0.0f : x);
     return y < least ? 0.0f : y;

@@ -415,7 +415,7 @@ static void check_cached(device *d, const call *c) {
 static void a_cache_changes_no_bit(void **state) {
     (void)state;
     static const size_t sizes[][3] = {
-        {2, 2, 24}, {2, 2, 64}, {4, 2, 20}, {3, 1, 128}}; /* H, K, D */
+        {2, 2, 24}, {2, 2, 64}, {6, 3, 20}, {3, 1, 128}}; /* H, K, D */
     for (size_t i = 0; i < 4 * TYPES; i++) {
         const device_config config = {
             .kind = DEVICE_REF, .threads = 1, .compute = all_types[i / 4]};

@@ -41,15 +41,17 @@
  * k and v of its key and value head kv = h / group at (b T + t) (H + 2 K) D + (H + kv) D and K D after
  * that. In y: ((b T + t) H + h) D. */
 typedef struct {
-    size_t T, H, K, D, group; /* query heads of a key and value head: H / K */
-    float scale;              /* 1 / sqrt(D) */
-    int wide;                 /* rows may be read and written `lanes` elements at a time */
+    size_t T, H, K, D;
+    size_t group;    /* query heads of a key and value head: H / K */
+    uint32_t stride; /* from one row of qkv to the next: (H + 2 K) D */
+    float scale;     /* 1 / sqrt(D) */
+    int wide;        /* rows may be read and written `lanes` elements at a time */
 } attention_shape;
 
 /* The shape for a kernel that reads `lanes` elements at once if the alignment allows it. */
 static inline attention_shape attention_shape_of(size_t T, size_t H, size_t K, size_t D,
                                                  size_t lanes) {
-    return {T, H, K, D, H / K, 1.0f / sqrtf((float)D), D % lanes == 0};
+    return {T, H, K, D, H / K, (uint32_t)((H + 2 * K) * D), 1.0f / sqrtf((float)D), D % lanes == 0};
 }
 
 /* Call for every tensor of the kernel. */
@@ -58,22 +60,16 @@ static inline void attention_look(attention_shape *s, const real *tensor, size_t
     if ((uintptr_t)tensor % (lanes * sizeof *tensor) != 0) s->wide = 0;
 }
 
-/* Elements from one row of qkv to the next. */
-static inline __host__ __device__ size_t attention_stride(const attention_shape *s) {
-    return (s->H + 2 * s->K) * s->D;
-}
-
 /* Of query head `head`, counted over the samples of the call: its query, key (the value is K D after it) and
  * output in row t of its sample. */
 static inline __host__ __device__ size_t attention_q_at(const attention_shape *s, size_t head,
                                                         size_t t) {
-    return (head / s->H * s->T + t) * attention_stride(s) + head % s->H * s->D;
+    return (head / s->H * s->T + t) * s->stride + head % s->H * s->D;
 }
 
 static inline __host__ __device__ size_t attention_k_at(const attention_shape *s, size_t head,
                                                         size_t t) {
-    return (head / s->H * s->T + t) * attention_stride(s) +
-           (s->H + head % s->H / s->group) * s->D;
+    return (head / s->H * s->T + t) * s->stride + (s->H + head % s->H / s->group) * s->D;
 }
 
 static inline __host__ __device__ size_t attention_y_at(const attention_shape *s, size_t head,

@@ -161,7 +161,7 @@ static __global__ void __launch_bounds__(ATTENTION_THREADS, BLOCKS)
           *q = v + attention_tile(16 * ROWS, WIDTH), *dy_rows = q + attention_tile(8 * COLS, WIDTH),
           *p = dy_rows + attention_tile(8 * COLS, WIDTH);
     const size_t first = blockIdx.x % heads * s.group, key = blockIdx.x / heads * 16 * ROWS;
-    const size_t HD = s.H * s.D, KD = s.K * s.D, stride = attention_stride(&s);
+    const size_t HD = s.H * s.D, KD = s.K * s.D, stride = s.stride;
     const size_t at = attention_k_at(&s, first, key);
     float dk[ROWS][WIDTH / 8] = {}, dv[ROWS][WIDTH / 8] = {}, scores[ROWS][COLS], ds[ROWS][COLS];
     float factors[ROWS][COLS];
@@ -236,7 +236,7 @@ static __global__ void __launch_bounds__(ATTENTION_THREADS, BLOCKS)
           *p = v;
     const size_t head = blockIdx.x % heads;
     const size_t query = (gridDim.x - 1 - blockIdx.x) / heads * 16 * ROWS;
-    const size_t HD = s.H * s.D, KD = s.K * s.D, stride = attention_stride(&s);
+    const size_t HD = s.H * s.D, KD = s.K * s.D, stride = s.stride;
     const size_t end = query + 16 * ROWS < s.T ? query + 16 * ROWS : s.T;
     const size_t at = attention_q_at(&s, head, query);
     const real *keys = qkv + attention_k_at(&s, head, 0),

@@ -101,7 +101,7 @@ static __global__ void __launch_bounds__(ATTENTION_THREADS, BLOCKS)
     float *q = shared, *v = q + attention_tile(16 * ROWS, WIDTH),
           *k = v + attention_tile(8 * COLS, WIDTH), *p = k;
     size_t head = blockIdx.x % heads, tile = (gridDim.x - 1 - blockIdx.x) / heads;
-    size_t query = tile * 16 * ROWS, stride = attention_stride(&s), KD = s.K * s.D;
+    size_t query = tile * 16 * ROWS, stride = s.stride, KD = s.K * s.D;
     size_t end = query + 16 * ROWS < s.T ? query + 16 * ROWS : s.T;
     const real *queries = qkv + attention_q_at(&s, head, query);
     const real *keys = qkv + attention_k_at(&s, head, 0);

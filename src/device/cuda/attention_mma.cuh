@@ -76,6 +76,15 @@ static __device__ inline void attention_mma_piece(uint16_t *to, const uint16_t *
         ptx_copy16(to, from);
 }
 
+/* from + n stride, for a step n of an unrolled loop. Of two equal forms each width has the one with which its
+ * kernels issue fewer instructions for a tile (counted by tools/sass.sh; up to four percent). */
+template <int WIDTH>
+static __device__ inline const uint16_t *attention_mma_row(const uint16_t *from, uint32_t n,
+                                                           uint32_t stride) {
+    if (WIDTH <= 64) return from + (size_t)(n * stride);
+    return (const uint16_t *)((const char *)from + (size_t)(2 * n * stride));
+}
+
 /* tile (ROWS, WIDTH) = rows of D elements, `stride` apart; CUT: zeros from row `left` on. `from` is that
  * of this thread. Without WIDE the loops are not unrolled, because the code for eight elements is large. */
 template <int WIDTH, int ROWS, bool WIDE, bool CUT>
@@ -84,12 +93,14 @@ static __device__ inline void attention_mma_copy(uint16_t *tile, const uint16_t 
     const int pitch = attention_mma_pitch(WIDTH), row = (int)threadIdx.x / MMA_SHARERS;
     const int column = (int)threadIdx.x % MMA_SHARERS * 8;
     uint16_t *to = tile + row * pitch + column;
+    if (WIDTH <= 64) stride = ptx_opaque(stride);
 #pragma unroll(WIDE ? 8 : 1)
     for (int n = 0; n < ROWS; n += MMA_ROWS_ONCE)
 #pragma unroll(WIDE ? 8 : 1)
         for (int c = 0; c < WIDTH; c += 8 * MMA_SHARERS) {
             if (WIDTH % (8 * MMA_SHARERS) != 0 && column + c >= WIDTH) continue;
-            attention_mma_piece<WIDE>(to + n * pitch + c, from + (size_t)((uint32_t)n * stride) + c,
+            attention_mma_piece<WIDE>(to + n * pitch + c,
+                                      attention_mma_row<WIDTH>(from, (uint32_t)n, stride) + c,
                                       D - column - c, !CUT || row + n < left);
         }
 }
@@ -413,7 +424,7 @@ static __global__ void __launch_bounds__(ATTENTION_THREADS, WIDTH <= 64 ? 3 : 2)
     SHARED_MEMORY(uint16_t, tiles);
     const int size = 2 * MMA_TILE * attention_mma_pitch(WIDTH); /* of a stage */
     const int T = (int)s.T, D = (int)s.D, warp = (int)threadIdx.x / WARP;
-    const uint32_t stride = (uint32_t)attention_stride(&s);
+    const uint32_t stride = s.stride;
     const size_t head = blockIdx.x % heads, own = attention_mma_own(stride);
     const int query = (int)((gridDim.x - 1 - blockIdx.x) / heads) * MMA_TILE;
     const uint16_t *rows = (const uint16_t *)qkv + attention_q_at(&s, head, (size_t)query) + own;

@@ -252,7 +252,7 @@ static __global__ void __launch_bounds__(ATTENTION_THREADS, 2)
     const mma_type TYPE = attention_mma_of<real>::type;
     const int COLS = attention_mma_keys_cols(WIDTH, DROP), pitch = attention_mma_pitch(WIDTH);
     const int T = (int)s.T, D = (int)s.D, key = (int)(blockIdx.x / heads) * MMA_TILE;
-    const uint32_t HD = (uint32_t)(s.H * s.D), stride = (uint32_t)attention_stride(&s);
+    const uint32_t HD = (uint32_t)(s.H * s.D), stride = s.stride;
     const size_t first = blockIdx.x % heads * s.group, KD = s.K * s.D;
     const size_t at = attention_k_at(&s, first, (size_t)key);
     const uint16_t *rows = (const uint16_t *)qkv + at + attention_mma_own(stride);
@@ -351,7 +351,7 @@ static __global__ void __launch_bounds__(ATTENTION_THREADS, WIDTH <= 64 ? 3 : 2)
     SHARED_MEMORY(uint16_t, tiles);
     const int tile = MMA_TILE * attention_mma_pitch(WIDTH), size = 2 * tile; /* of a stage */
     const int T = (int)s.T, D = (int)s.D, warp = (int)threadIdx.x / WARP;
-    const uint32_t HD = (uint32_t)(s.H * s.D), stride = (uint32_t)attention_stride(&s);
+    const uint32_t HD = (uint32_t)(s.H * s.D), stride = s.stride;
     const size_t head = blockIdx.x % heads, part = attention_mma_own(stride);
     const int query = (int)((gridDim.x - 1 - blockIdx.x) / heads) * MMA_TILE;
     const size_t at = attention_q_at(&s, head, (size_t)query);

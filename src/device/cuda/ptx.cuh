@@ -1,5 +1,5 @@
 /* Instructions without a CUDA C++ function (PTX ISA 7.0 and later; sm_80 and later): asynchronous copies
- * from global to shared memory, and 2^x in one instruction.
+ * from global to shared memory, and 2^x in one instruction; and a number that is opaque to the compiler.
  *
  * A thread's copies since its last ptx_copies_end are a group; ptx_copies_wait<N> returns when all
  * groups of the thread but the newest N have arrived. Data that other threads copied is visible after
@@ -28,6 +28,12 @@ static __device__ inline void ptx_copies_end(void) {
 
 template <int NEWEST> static __device__ inline void ptx_copies_wait(void) {
     asm volatile("cp.async.wait_group %0;" ::"n"(NEWEST) : "memory");
+}
+
+/* x, about which the compiler knows nothing: it does not rewrite products with it. */
+static __device__ inline uint32_t ptx_opaque(uint32_t x) {
+    asm("" : "+r"(x));
+    return x;
 }
 
 /* 2^x with relative error 2^-22; results and arguments below 2^-126 become zero. (exp2f is the same instruction
