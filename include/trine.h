@@ -25,17 +25,46 @@ extern "C" {
 /* A model as lists of layers: trine_model.h. */
 typedef struct trine_family trine_family;
 
+/* How the frequencies of rotary positions are changed to reach positions beyond those of an earlier training, as
+ * transformers does (modeling_rope_utils). LINEAR: divided by `factor`. LLAMA3: wavelengths above original_length /
+ * low_freq_factor are multiplied by `factor`, those below original_length / high_freq_factor stay, those between are
+ * interpolated. */
+#define TRINE_ROPE_LIST(X)                                                                         \
+    X(TRINE_ROPE_DEFAULT, "default")                                                               \
+    X(TRINE_ROPE_LINEAR, "linear")                                                                 \
+    X(TRINE_ROPE_LLAMA3, "llama3")
+
+typedef enum {
+#define TRINE_ROPE_ENUM(name, text) name,
+    TRINE_ROPE_LIST(TRINE_ROPE_ENUM)
+#undef TRINE_ROPE_ENUM
+} trine_rope_kind;
+
+typedef struct {
+    trine_rope_kind kind;
+    double factor;
+    double low_freq_factor, high_freq_factor; /* LLAMA3 */
+    int original_length;                      /* LLAMA3: original_max_position_embeddings */
+} trine_rope_scaling;
+
 /* The transformer, by default GPT-2 (Radford et al., "Language models are unsupervised multitask learners",
- * 2019): pre-layer-norm blocks, GELU (tanh form), learned positions, biases everywhere. */
+ * 2019): pre-layer-norm blocks, GELU (tanh form), learned positions, biases everywhere. `family` decides which layers it
+ * has, and so which of the later sizes are used (trine_model.h). */
 typedef struct {
     const trine_family *family; /* NULL: trine_gpt2 */
     int num_layers;          /* L */
-    int hidden_size;         /* C; a multiple of num_attention_heads */
+    int hidden_size;         /* C */
     int num_attention_heads; /* H; a multiple of tp */
     int ffn_hidden_size;     /* width of the MLP; 0 means 4C */
     int seq_length;          /* T, tokens per sample */
     int vocab_size;          /* V; 0 means the token file's; padded to tp inside, never outside */
     bool untied;             /* true: the output head does not share the token embedding */
+    int num_query_groups;    /* K, heads of keys and values (Ainslie et al., "GQA", 2023): divides H, and one of K and
+                                tp divides the other; 0: H */
+    int kv_channels;         /* D, width of a head; 0: C / H */
+    double norm_epsilon;     /* added to a variance or a mean square; 0: 1e-5 */
+    double rotary_base;      /* theta of rotary positions (Su et al., "RoFormer", 2021); 0: 10000 */
+    trine_rope_scaling rope_scaling;
     double hidden_dropout;    /* in [0, 1): of the embeddings' sum and of residual branches */
     double attention_dropout; /* in [0, 1): of the attention probabilities */
 } trine_model;
@@ -168,7 +197,8 @@ typedef struct {
 /* Defaults: gpt2's sizes with the token file's vocabulary, zero 0, 1f1b, two gather buffers, AdamW
  * with PyTorch's betas. */
 trine_config trine_config_default(void);
-/* Sets `model` to gpt2, gpt2-medium, gpt2-large or gpt2-xl. Errors: TRINE_EINVAL names them. */
+/* Sets `model` to one that is known by name: gpt2, llama3.1-8b, qwen3-0.6b ... (src/model/preset.h). Errors:
+ * TRINE_EINVAL names them. */
 trine_status trine_model_preset(trine_model *model, const char *name);
 /* Checks whether `config` can run on `ranks` ranks, and fills in what it leaves open (dp, the MLP's
  * width). One message reports all faults, with the nearest valid layouts. Pure: opens no file, so

@@ -102,6 +102,12 @@ typedef struct {
         .name = (name_), .alias = (alias_), .kind = OPTION_KIND_CHOICE, .to.choice = (to_),        \
         .choices = (choices_), .enum_size = sizeof *(to_), .help = (help_)                         \
     }
+/* The same with a placeholder in the help, for a long list, from which `help` names some. */
+#define OPTION_NAME(name_, alias_, to_, choices_, metavar_, help_)                                 \
+    {                                                                                              \
+        .name = (name_), .alias = (alias_), .kind = OPTION_KIND_CHOICE, .to.choice = (to_),        \
+        .choices = (choices_), .enum_size = sizeof *(to_), .metavar = (metavar_), .help = (help_)  \
+    }
 
 typedef struct {
     const char *program;

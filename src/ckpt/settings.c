@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "base/json.h"
 #include "model/family.h"
+#include "model/shape.h"
 
 /* ---- The table ------------------------------------------------------------------------------- */
 
@@ -42,12 +43,14 @@ typedef struct {
     setting_kind kind;
     size_t at;              /* offset in trine_config */
     const word_list *words; /* of KIND_WORD */
+    bool optional;          /* absent if it has its default, 0; a family: GPT-2 */
 } setting;
 
 #define TEXT(id, text, ...) text,
 WORDS(schedules, TRINE_SCHEDULE_LIST(TEXT));
 WORDS(recomputes, TRINE_RECOMPUTE_LIST(TEXT));
 WORDS(transports, TRINE_TRANSPORT_LIST(TEXT));
+WORDS(scalings, TRINE_ROPE_LIST(TEXT));
 #undef TEXT
 WORDS(decays, "cosine", "linear", "constant");
 /* Types of gradients. */
@@ -59,53 +62,67 @@ _Static_assert(sizeof(trine_dtype) == sizeof(int) && sizeof(trine_zero) == sizeo
 #define AT(member) offsetof(trine_config, member)
 
 static const setting settings[] = {
-    {"num-layers", ROLE_SIZE, KIND_INT, AT(model.num_layers), NULL},
-    {"hidden-size", ROLE_SIZE, KIND_INT, AT(model.hidden_size), NULL},
-    {"num-attention-heads", ROLE_SIZE, KIND_INT, AT(model.num_attention_heads), NULL},
-    {"ffn-hidden-size", ROLE_SIZE, KIND_INT, AT(model.ffn_hidden_size), NULL},
-    {"seq-length", ROLE_SIZE, KIND_INT, AT(model.seq_length), NULL},
-    {"vocab-size", ROLE_SIZE, KIND_INT, AT(model.vocab_size), NULL},
-    {"untied", ROLE_SIZE, KIND_FLAG, AT(model.untied), NULL},
-    {"family", ROLE_SIZE, KIND_FAMILY, AT(model), NULL}, /* not written for GPT-2 */
+    {"num-layers", ROLE_SIZE, KIND_INT, AT(model.num_layers), NULL, false},
+    {"hidden-size", ROLE_SIZE, KIND_INT, AT(model.hidden_size), NULL, false},
+    {"num-attention-heads", ROLE_SIZE, KIND_INT, AT(model.num_attention_heads), NULL, false},
+    {"ffn-hidden-size", ROLE_SIZE, KIND_INT, AT(model.ffn_hidden_size), NULL, false},
+    {"seq-length", ROLE_SIZE, KIND_INT, AT(model.seq_length), NULL, false},
+    {"vocab-size", ROLE_SIZE, KIND_INT, AT(model.vocab_size), NULL, false},
+    {"untied", ROLE_SIZE, KIND_FLAG, AT(model.untied), NULL, false},
+    /* Not written if they are 0, as in GPT-2. */
+    {"num-query-groups", ROLE_SIZE, KIND_INT, AT(model.num_query_groups), NULL, true},
+    {"kv-channels", ROLE_SIZE, KIND_INT, AT(model.kv_channels), NULL, true},
+    {"norm-epsilon", ROLE_SIZE, KIND_DOUBLE, AT(model.norm_epsilon), NULL, true},
+    {"rotary-base", ROLE_SIZE, KIND_DOUBLE, AT(model.rotary_base), NULL, true},
+    {"rope-scaling", ROLE_SIZE, KIND_WORD, AT(model.rope_scaling.kind), &scalings, true},
+    {"rope-scaling-factor", ROLE_SIZE, KIND_DOUBLE, AT(model.rope_scaling.factor), NULL, true},
+    {"rope-low-freq-factor", ROLE_SIZE, KIND_DOUBLE, AT(model.rope_scaling.low_freq_factor), NULL,
+     true},
+    {"rope-high-freq-factor", ROLE_SIZE, KIND_DOUBLE, AT(model.rope_scaling.high_freq_factor), NULL,
+     true},
+    {"rope-original-length", ROLE_SIZE, KIND_INT, AT(model.rope_scaling.original_length), NULL,
+     true},
+    {"family", ROLE_SIZE, KIND_FAMILY, AT(model), NULL, true},
 
-    {"hidden-dropout", ROLE_NUMBERS, KIND_DOUBLE, AT(model.hidden_dropout), NULL},
-    {"attention-dropout", ROLE_NUMBERS, KIND_DOUBLE, AT(model.attention_dropout), NULL},
-    {"bf16", ROLE_NUMBERS, KIND_FLAG, AT(precision.bf16), NULL},
-    {"fp16", ROLE_NUMBERS, KIND_FLAG, AT(precision.fp16), NULL},
-    {"grad-dtype", ROLE_NUMBERS, KIND_WORD, AT(precision.grads), &types},
-    {"loss-scale", ROLE_NUMBERS, KIND_DOUBLE, AT(precision.loss_scale), NULL},
-    {"initial-loss-scale", ROLE_NUMBERS, KIND_DOUBLE, AT(precision.initial_loss_scale), NULL},
-    {"min-loss-scale", ROLE_NUMBERS, KIND_DOUBLE, AT(precision.min_loss_scale), NULL},
-    {"loss-scale-window", ROLE_NUMBERS, KIND_INT, AT(precision.loss_scale_window), NULL},
-    {"hysteresis", ROLE_NUMBERS, KIND_INT, AT(precision.hysteresis), NULL},
-    {"tf32", ROLE_NUMBERS, KIND_FLAG, AT(parallel.tf32), NULL},
-    {"global-batch-size", ROLE_NUMBERS, KIND_INT, AT(global_batch_size), NULL},
-    {"train-iters", ROLE_NUMBERS, KIND_INT, AT(train_iters), NULL},
-    {"lr", ROLE_NUMBERS, KIND_DOUBLE, AT(optimizer.lr), NULL},
-    {"min-lr", ROLE_NUMBERS, KIND_DOUBLE, AT(optimizer.min_lr), NULL},
-    {"lr-warmup-iters", ROLE_NUMBERS, KIND_INT, AT(optimizer.lr_warmup_iters), NULL},
-    {"lr-decay-iters", ROLE_NUMBERS, KIND_INT, AT(optimizer.lr_decay_iters), NULL},
-    {"lr-decay-style", ROLE_NUMBERS, KIND_WORD, AT(optimizer.lr_decay_style), &decays},
-    {"weight-decay", ROLE_NUMBERS, KIND_DOUBLE, AT(optimizer.weight_decay), NULL},
-    {"decay-all", ROLE_NUMBERS, KIND_FLAG, AT(optimizer.decay_all), NULL},
-    {"adam-beta1", ROLE_NUMBERS, KIND_DOUBLE, AT(optimizer.adam_beta1), NULL},
-    {"adam-beta2", ROLE_NUMBERS, KIND_DOUBLE, AT(optimizer.adam_beta2), NULL},
-    {"adam-eps", ROLE_NUMBERS, KIND_DOUBLE, AT(optimizer.adam_eps), NULL},
-    {"clip-grad", ROLE_NUMBERS, KIND_DOUBLE, AT(optimizer.clip_grad), NULL},
-    {"seed", ROLE_NUMBERS, KIND_U64, AT(data.seed), NULL},
+    {"hidden-dropout", ROLE_NUMBERS, KIND_DOUBLE, AT(model.hidden_dropout), NULL, false},
+    {"attention-dropout", ROLE_NUMBERS, KIND_DOUBLE, AT(model.attention_dropout), NULL, false},
+    {"bf16", ROLE_NUMBERS, KIND_FLAG, AT(precision.bf16), NULL, false},
+    {"fp16", ROLE_NUMBERS, KIND_FLAG, AT(precision.fp16), NULL, false},
+    {"grad-dtype", ROLE_NUMBERS, KIND_WORD, AT(precision.grads), &types, false},
+    {"loss-scale", ROLE_NUMBERS, KIND_DOUBLE, AT(precision.loss_scale), NULL, false},
+    {"initial-loss-scale", ROLE_NUMBERS, KIND_DOUBLE, AT(precision.initial_loss_scale), NULL,
+     false},
+    {"min-loss-scale", ROLE_NUMBERS, KIND_DOUBLE, AT(precision.min_loss_scale), NULL, false},
+    {"loss-scale-window", ROLE_NUMBERS, KIND_INT, AT(precision.loss_scale_window), NULL, false},
+    {"hysteresis", ROLE_NUMBERS, KIND_INT, AT(precision.hysteresis), NULL, false},
+    {"tf32", ROLE_NUMBERS, KIND_FLAG, AT(parallel.tf32), NULL, false},
+    {"global-batch-size", ROLE_NUMBERS, KIND_INT, AT(global_batch_size), NULL, false},
+    {"train-iters", ROLE_NUMBERS, KIND_INT, AT(train_iters), NULL, false},
+    {"lr", ROLE_NUMBERS, KIND_DOUBLE, AT(optimizer.lr), NULL, false},
+    {"min-lr", ROLE_NUMBERS, KIND_DOUBLE, AT(optimizer.min_lr), NULL, false},
+    {"lr-warmup-iters", ROLE_NUMBERS, KIND_INT, AT(optimizer.lr_warmup_iters), NULL, false},
+    {"lr-decay-iters", ROLE_NUMBERS, KIND_INT, AT(optimizer.lr_decay_iters), NULL, false},
+    {"lr-decay-style", ROLE_NUMBERS, KIND_WORD, AT(optimizer.lr_decay_style), &decays, false},
+    {"weight-decay", ROLE_NUMBERS, KIND_DOUBLE, AT(optimizer.weight_decay), NULL, false},
+    {"decay-all", ROLE_NUMBERS, KIND_FLAG, AT(optimizer.decay_all), NULL, false},
+    {"adam-beta1", ROLE_NUMBERS, KIND_DOUBLE, AT(optimizer.adam_beta1), NULL, false},
+    {"adam-beta2", ROLE_NUMBERS, KIND_DOUBLE, AT(optimizer.adam_beta2), NULL, false},
+    {"adam-eps", ROLE_NUMBERS, KIND_DOUBLE, AT(optimizer.adam_eps), NULL, false},
+    {"clip-grad", ROLE_NUMBERS, KIND_DOUBLE, AT(optimizer.clip_grad), NULL, false},
+    {"seed", ROLE_NUMBERS, KIND_U64, AT(data.seed), NULL, false},
 
 #define AXIS_SETTING(axis, member, option, help)                                                   \
-    {#member, ROLE_LAYOUT, KIND_INT, AT(parallel.layout.member), NULL},
+    {#member, ROLE_LAYOUT, KIND_INT, AT(parallel.layout.member), NULL, false},
     TRINE_AXIS_LIST(AXIS_SETTING)
 #undef AXIS_SETTING
-        {"zero", ROLE_LAYOUT, KIND_INT, AT(parallel.zero), NULL},
-    {"schedule", ROLE_LAYOUT, KIND_WORD, AT(parallel.schedule), &schedules},
-    {"pp-split", ROLE_LAYOUT, KIND_TEXT, AT(parallel.pp_split), NULL},
-    {"sequence-parallel", ROLE_LAYOUT, KIND_FLAG, AT(parallel.sequence_parallel), NULL},
-    {"recompute-granularity", ROLE_LAYOUT, KIND_WORD, AT(parallel.recompute), &recomputes},
-    {"micro-batch-size", ROLE_LAYOUT, KIND_INT, AT(micro_batch_size), NULL},
-    {"loss-chunk", ROLE_LAYOUT, KIND_INT, AT(parallel.loss_chunk), NULL},
-    {"device", ROLE_LAYOUT, KIND_TEXT, AT(parallel.device), NULL},
+        {"zero", ROLE_LAYOUT, KIND_INT, AT(parallel.zero), NULL, false},
+    {"schedule", ROLE_LAYOUT, KIND_WORD, AT(parallel.schedule), &schedules, false},
+    {"pp-split", ROLE_LAYOUT, KIND_TEXT, AT(parallel.pp_split), NULL, false},
+    {"sequence-parallel", ROLE_LAYOUT, KIND_FLAG, AT(parallel.sequence_parallel), NULL, false},
+    {"recompute-granularity", ROLE_LAYOUT, KIND_WORD, AT(parallel.recompute), &recomputes, false},
+    {"micro-batch-size", ROLE_LAYOUT, KIND_INT, AT(micro_batch_size), NULL, false},
+    {"loss-chunk", ROLE_LAYOUT, KIND_INT, AT(parallel.loss_chunk), NULL, false},
+    {"device", ROLE_LAYOUT, KIND_TEXT, AT(parallel.device), NULL, false},
 };
 
 #define SETTINGS (sizeof settings / sizeof *settings)
@@ -113,20 +130,20 @@ static const setting settings[] = {
 /* Options that do not affect the numbers of a run, but the cooperation of its ranks. (A rank in
  * serial mode waits where others proceed, which the program checker does not cover.) */
 static const setting joint[] = {
-    {"schedule-file", ROLE_LAYOUT, KIND_TEXT, AT(parallel.schedule_file), NULL},
+    {"schedule-file", ROLE_LAYOUT, KIND_TEXT, AT(parallel.schedule_file), NULL, false},
     {"num-virtual-stages-per-pipeline-rank", ROLE_LAYOUT, KIND_INT, AT(parallel.virtual_stages),
-     NULL},
-    {"keep-recomputed", ROLE_LAYOUT, KIND_FLAG, AT(parallel.keep_recomputed), NULL},
-    {"gather-buffers", ROLE_LAYOUT, KIND_INT, AT(parallel.gather_buffers), NULL},
-    {"reduce-buffers", ROLE_LAYOUT, KIND_INT, AT(parallel.reduce_buffers), NULL},
-    {"ranks-per-node", ROLE_LAYOUT, KIND_INT, AT(parallel.ranks_per_node), NULL},
-    {"transport", ROLE_LAYOUT, KIND_WORD, AT(parallel.transport), &transports},
-    {"audit", ROLE_LAYOUT, KIND_FLAG, AT(parallel.audit), NULL},
-    {"serial", ROLE_LAYOUT, KIND_FLAG, AT(parallel.serial), NULL},
-    {"ordered-reductions", ROLE_LAYOUT, KIND_FLAG, AT(parallel.ordered_reductions), NULL},
-    {"stage-messages", ROLE_LAYOUT, KIND_FLAG, AT(parallel.stage_messages), NULL},
-    {"one-queue", ROLE_LAYOUT, KIND_FLAG, AT(parallel.one_queue), NULL},
-    {"eval-iters", ROLE_LAYOUT, KIND_INT, AT(eval_iters), NULL},
+     NULL, false},
+    {"keep-recomputed", ROLE_LAYOUT, KIND_FLAG, AT(parallel.keep_recomputed), NULL, false},
+    {"gather-buffers", ROLE_LAYOUT, KIND_INT, AT(parallel.gather_buffers), NULL, false},
+    {"reduce-buffers", ROLE_LAYOUT, KIND_INT, AT(parallel.reduce_buffers), NULL, false},
+    {"ranks-per-node", ROLE_LAYOUT, KIND_INT, AT(parallel.ranks_per_node), NULL, false},
+    {"transport", ROLE_LAYOUT, KIND_WORD, AT(parallel.transport), &transports, false},
+    {"audit", ROLE_LAYOUT, KIND_FLAG, AT(parallel.audit), NULL, false},
+    {"serial", ROLE_LAYOUT, KIND_FLAG, AT(parallel.serial), NULL, false},
+    {"ordered-reductions", ROLE_LAYOUT, KIND_FLAG, AT(parallel.ordered_reductions), NULL, false},
+    {"stage-messages", ROLE_LAYOUT, KIND_FLAG, AT(parallel.stage_messages), NULL, false},
+    {"one-queue", ROLE_LAYOUT, KIND_FLAG, AT(parallel.one_queue), NULL, false},
+    {"eval-iters", ROLE_LAYOUT, KIND_INT, AT(eval_iters), NULL, false},
 };
 
 #define JOINT (sizeof joint / sizeof *joint)
@@ -155,10 +172,20 @@ static cJSON *make_item(const setting *s, const trine_config *config) {
     return s->words ? cJSON_CreateString(s->words->texts[number]) : cJSON_CreateNumber(number);
 }
 
+/* Whether an optional setting has its default. */
+static bool is_default(const setting *s, const trine_config *config) {
+    const void *at = (const char *)config + s->at;
+    int number;
+    if (s->kind == KIND_FAMILY) return family_of(at) == &trine_gpt2;
+    if (s->kind == KIND_DOUBLE) return *(const double *)at == 0;
+    memcpy(&number, at, sizeof number);
+    return number == 0;
+}
+
 static cJSON *make_object(const trine_config *config) {
     cJSON *object = cJSON_CreateObject();
     for (size_t i = 0; object && i < SETTINGS; i++) {
-        if (settings[i].kind == KIND_FAMILY && family_of(&config->model) == &trine_gpt2) continue;
+        if (settings[i].optional && is_default(&settings[i], config)) continue;
         cJSON *item = make_item(&settings[i], config);
         if (item && cJSON_AddItemToObject(object, settings[i].name, item)) continue;
         cJSON_Delete(item);
@@ -238,11 +265,21 @@ static trine_status read_family(const cJSON *item, trine_model *model) {
     return family_of_text(&model->family, name);
 }
 
+static trine_status read_word(const setting *s, const cJSON *item, int *at) {
+    const char *text = cJSON_GetStringValue(item);
+    for (size_t i = 0; text && i < s->words->count; i++) {
+        *at = (int)i;
+        if (!strcmp(text, s->words->texts[i])) return TRINE_OK;
+    }
+    return RAISE(TRINE_EDATA, "the configuration's \"%s\" is not a known word", s->name);
+}
+
 /* Stores one size of the model in `config`. */
 static trine_status read_size(const setting *s, const cJSON *object, trine_config *config) {
     const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, s->name);
     void *at = (char *)config + s->at;
     if (s->kind == KIND_FAMILY) return read_family(item, at);
+    if (!item && s->optional) return TRINE_OK;
     CHECK(item, TRINE_EDATA, "the configuration has no \"%s\"", s->name);
     if (s->kind == KIND_FLAG) {
         CHECK(cJSON_IsBool(item), TRINE_EDATA,
@@ -250,7 +287,14 @@ static trine_status read_size(const setting *s, const cJSON *object, trine_confi
         *(bool *)at = cJSON_IsTrue(item);
         return TRINE_OK;
     }
+    if (s->kind == KIND_WORD) return read_word(s, item, at);
     double x = cJSON_IsNumber(item) ? item->valuedouble : 0;
+    if (s->kind == KIND_DOUBLE) {
+        CHECK(x > 0 && isfinite(x), TRINE_EDATA,
+              "the configuration's \"%s\" is not a positive number", s->name);
+        *(double *)at = x;
+        return TRINE_OK;
+    }
     CHECK(x >= 1 && x <= INT_MAX && x == floor(x), TRINE_EDATA,
           "the configuration's \"%s\" is not a positive integer", s->name);
     *(int *)at = (int)x;
@@ -262,7 +306,7 @@ static trine_status read_sizes(const cJSON *object, trine_model *model) {
     for (size_t i = 0; i < SETTINGS; i++)
         if (settings[i].role == ROLE_SIZE) TRY(read_size(&settings[i], object, &config));
     *model = config.model;
-    CHECK(model->hidden_size % model->num_attention_heads == 0, TRINE_EDATA,
+    CHECK(model->kv_channels || model->hidden_size % model->num_attention_heads == 0, TRINE_EDATA,
           "the configuration's \"hidden-size\" %d is not a multiple of its \"num-attention-heads\" "
           "%d",
           model->hidden_size, model->num_attention_heads);
@@ -360,10 +404,11 @@ trine_status settings_compare(const char *json, const trine_config *config, FILE
 }
 
 trine_status settings_same_model(const trine_model *saved, const trine_model *model,
-                                 const char *path) {
-    const trine_config a = {.model = *saved}, b = {.model = *model};
+                                 bool weights_only, const char *path) {
+    trine_config a = {.model = *saved}, b = {.model = *model};
     char text[600], before[JSON_NUMBER], after[JSON_NUMBER];
     size_t used = 0;
+    if (weights_only && gpt_has_rope(model)) a.model.seq_length = model->seq_length;
     for (const setting *s = settings; s->role == ROLE_SIZE; s++) {
         cJSON *x = make_item(s, &a), *y = make_item(s, &b);
         bool made = x && y;

@@ -31,9 +31,10 @@ trine_status settings_model(const char *json, trine_model *model);
  * TRINE_EDATA, TRINE_ENOMEM. Pure. */
 trine_status settings_scale_moves(const char *json, bool *moves);
 
-/* Checks that weights of a model of sizes `saved` fit `model`. Errors: TRINE_EINVAL, beginning with `path`,
- * lists every difference with both values. Pure. */
-trine_status settings_same_model(const trine_model *saved, const trine_model *model,
+/* Checks that weights of a model of sizes `saved` fit `model`. With `weights_only`, a model with rotary positions may
+ * have another sequence length. Errors: TRINE_EINVAL, beginning with `path`, lists every difference with both values.
+ * Pure. */
+trine_status settings_same_model(const trine_model *saved, const trine_model *model, bool weights_only,
                                  const char *path);
 
 #endif

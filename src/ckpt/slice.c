@@ -9,16 +9,15 @@
 
 /* ---- Names and shapes ---- */
 
-void slice_name(char name[ST_NAME], const char *of, ckpt_kind kind) {
+void slice_name(char name[ST_NAME], const tensor *t, ckpt_kind kind) {
     static const char *const ending[CKPT_KINDS] = {"", ".master", ".exp_avg", ".exp_avg_sq"};
-    const char *prefix = strcmp(of, "lm_head.weight") == 0 ? "" : "transformer.";
-    snprintf(name, ST_NAME, "%s%s%s", prefix, of, ending[kind]);
+    snprintf(name, ST_NAME, "%s%s%s", t->prefix ? t->prefix : "", t->name, ending[kind]);
 }
 
 st_entry slice_entry(const tensor *t, ckpt_kind kind, trine_dtype type) {
     st_entry e = {.known = true, .type = type};
     uint64_t rows = t->parts * t->global_rows, cols = t->global_cols;
-    slice_name(e.name, t->name, kind);
+    slice_name(e.name, t, kind);
     e.dims = cols == 1 && !t->matrix ? 1 : 2;
     e.shape[0] = t->transposed ? cols : rows;
     e.shape[1] = t->transposed ? rows : cols;
@@ -214,8 +213,8 @@ trine_status slice_add(slice_list *list, const st_header *h, const ckpt_shard *s
     for (int i = 0; i < shard->range->tensor_count; i++) {
         const tensor *t = &shard->range->tensors[i];
         char name[ST_NAME];
-        if (t->split == SPLIT_NONE && !shard->first) continue;
-        slice_name(name, t->name, shard->kind);
+        if (t->copy) continue;
+        slice_name(name, t, shard->kind);
         a.entry = st_find(h, name);
         ASSERT(a.entry && a.entry->type == shard->type);
         TRY(visit_tiles(shard, t, SIZE_MAX, true, add_tile, &a));

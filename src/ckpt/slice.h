@@ -29,11 +29,10 @@ typedef struct {
     size_t begin, count;
     void *at;         /* the device's memory; element `begin` */
     trine_dtype type; /* of the elements in memory: TRINE_F32, BF16 or F16 */
-    bool first;       /* first rank of its tp group, which writes what all of them hold */
 } ckpt_shard;
 
-/* The name in files of tensor `of` of a flat range. Pure. */
-void slice_name(char name[ST_NAME], const char *of, ckpt_kind kind);
+/* The name in files of a tensor. Pure. */
+void slice_name(char name[ST_NAME], const tensor *t, ckpt_kind kind);
 
 /* The entry of a tensor in a file's header; begin and end are left 0. `t` may be any rank's. Pure. */
 st_entry slice_entry(const tensor *t, ckpt_kind kind, trine_dtype type);

@@ -29,7 +29,7 @@ static trine_status expect_tensors(const ckpt_source *source, const trine_model 
     for (size_t i = 0, count = gpt_tensor_count(model); i < count; i++) {
         tensor t = gpt_tensor(model, i);
         const st_file *file;
-        const st_entry *entry = source_find(source, t.name, CKPT_WEIGHT, &file);
+        const st_entry *entry = source_find(source, &t, CKPT_WEIGHT, &file);
         CHECK(entry, TRINE_EDATA,
               "%s has no tensor %s, which its configuration (%d layers) requires", source->path,
               t.name, model->num_layers);
@@ -68,29 +68,29 @@ static const st_entry *find_in_files(const ckpt_source *s, const char *name, con
     return found;
 }
 
-const st_entry *source_find(const ckpt_source *source, const char *name, ckpt_kind kind,
+const st_entry *source_find(const ckpt_source *source, const tensor *t, ckpt_kind kind,
                             const st_file **file) {
     char full[ST_NAME];
-    slice_name(full, name, kind);
+    slice_name(full, t, kind);
     const st_entry *found = find_in_files(source, full, file);
     if (found || source->has_state || kind != CKPT_WEIGHT) return found;
-    return find_in_files(source, name, file); /* saved from GPT2Model, without prefix */
+    return find_in_files(source, t->name, file); /* saved from GPT2Model, without prefix */
 }
 
 /* The tensor from which a shard of this kind is read. */
-static const st_entry *find_made_from(const ckpt_source *s, const char *name, ckpt_kind kind,
+static const st_entry *find_made_from(const ckpt_source *s, const tensor *t, ckpt_kind kind,
                                       const st_file **file) {
     bool weight = kind == CKPT_WEIGHT || kind == CKPT_MASTER;
-    const st_entry *found = source_find(s, name, weight ? CKPT_MASTER : kind, file);
-    return found || !weight ? found : source_find(s, name, CKPT_WEIGHT, file);
+    const st_entry *found = source_find(s, t, weight ? CKPT_MASTER : kind, file);
+    return found || !weight ? found : source_find(s, t, CKPT_WEIGHT, file);
 }
 
 static trine_status read_tensor(const ckpt_source *s, device *dev, const ckpt_shard *shard,
                                 const tensor *t, slice_buffer *buffer) {
     const st_file *file;
-    const st_entry *entry = find_made_from(s, t->name, shard->kind, &file);
+    const st_entry *entry = find_made_from(s, t, shard->kind, &file);
     char name[ST_NAME];
-    slice_name(name, t->name, shard->kind == CKPT_MASTER ? CKPT_WEIGHT : shard->kind);
+    slice_name(name, t, shard->kind == CKPT_MASTER ? CKPT_WEIGHT : shard->kind);
     CHECK(entry, TRINE_EDATA, "%s has no tensor %s", s->path, name);
     TRY(slice_fits(t, entry, file->path));
     return slice_read(dev, shard, t, entry, file, buffer);

@@ -37,7 +37,7 @@ trine_status hf_export_leftovers(const char *out, FILE *to);
 
 /* The tensor `name` ("h.0.ln_1.weight") of a kind, in any of the files, under its name there or, weights
  * only, without "transformer."; NULL if there is none. *file = its file. Pure. */
-const st_entry *source_find(const ckpt_source *source, const char *name, ckpt_kind kind,
+const st_entry *source_find(const ckpt_source *source, const tensor *t, ckpt_kind kind,
                             const st_file **file);
 
 #endif

@@ -22,7 +22,7 @@ void flat_add(flat_range *range, const tensor *t) {
     ASSERT(range->tensor_count < FLAT_TENSORS);
     tensor *added = &range->tensors[range->tensor_count++];
     *added = *t;
-    added->offset = round_up(range->used, FLAT_ALIGN);
+    added->offset = t->joined ? range->used : round_up(range->used, FLAT_ALIGN);
     range->used = added->offset + tensor_count(t);
 }
 

@@ -9,18 +9,18 @@
  *           units.
  *   tensor  a named parameter inside a range, as this tp rank holds it
  *
- * Invariant: tensors and slices start at multiples of FLAT_ALIGN elements; the padding between them is zero
- * and stays zero. Cost of a range: the rounding of its tensors and of its end, which the memory plan lists.
+ * Invariant: slices, and tensors that are not joined to the one before, start at multiples of FLAT_ALIGN elements;
+ * the padding between them is zero and stays zero. Cost of a range: the rounding of its tensors and of its end, which the memory plan lists.
  * Placements: PyTorch DTensor; stages: Rajbhandari et al., "ZeRO", SC 2020, section 5. */
 #ifndef TRINE_CORE_FLAT_H
 #define TRINE_CORE_FLAT_H
 
 #include "comm/api/axes.h"
 #include "comm/api/comm.h"
-#include "trine.h"
+#include "trine_model.h"
 
 #define FLAT_ALIGN   64 /* elements; 256 bytes in fp32 */
-#define FLAT_TENSORS 12 /* in a range, at most */
+#define FLAT_TENSORS 16 /* in a range, at most */
 #define FLAT_RANGES  2  /* in a unit, at most */
 
 typedef enum { REPLICATE, SHARD, PARTIAL } placement;
@@ -33,7 +33,8 @@ typedef enum { INIT_ZERO, INIT_ONE, INIT_NORMAL } tensor_init;
  * tp rank has rows [first_row, first_row + rows) and columns [first_col, first_col + cols) of
  * each. */
 typedef struct {
-    char name[32];
+    char name[TRINE_LAYER_NAME + 24];
+    const char *prefix; /* of the name in files; static */
     size_t parts;                     /* 3 for Q, K, V, else 1 */
     size_t rows, cols;                /* of one part, on this rank; rows past global_rows: padding */
     size_t global_rows, global_cols;  /* of one part, without padding */
@@ -46,6 +47,8 @@ typedef struct {
     bool tp_partial; /* each tp rank computes its gradient from its own rows or heads: partial over tp until
                      REDUCE_TP (sequence parallelism; fewer kv heads than tp) */
     bool in_part; /* of a tp_partial tensor: partial over TRINE_TP_PART only */
+    bool copy;    /* a lower tp rank has the same elements, and counts and saves them */
+    bool joined;  /* follows the tensor before without padding: a layer reads them as one matrix */
     size_t offset; /* elements from the start of the range; set by flat_add */
 } tensor;
 

@@ -62,6 +62,7 @@ struct program_spec {
     int reduce_buffers;  /* the same; 0: one */
     bool tied;           /* two units share the token matrix; for `facts` */
     bool tp_partial;        /* some gradients are partial over tp and must be summed (REDUCE_TP) */
+    int tp_part;            /* neighbours in a tp group that have the same heads of keys and values; 0: 1 */
     bool split_backward; /* BACKWARD_INPUT and BACKWARD_WEIGHT where a unit allows it */
     bool weight_follows; /* every BACKWARD_WEIGHT follows its BACKWARD_INPUT, whatever the schedule says */
     const struct pp_orders *orders; /* an order from a file instead of the schedule's (pp/order_file.h); not owned */

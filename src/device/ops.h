@@ -64,7 +64,7 @@ typedef struct {
     size_t at, n;
     bool decays; /* adamw: whether args->decay applies to it */
 } ops_part;
-#define OPS_PARTS 12 /* most parts of a call: the tensors of a range */
+#define OPS_PARTS 16 /* most parts of a call: the tensors of a range */
 
 /* sum_squares adds in runs ("blocks") of this many elements, each in a fixed order, so that the
  * result depends neither on the number of threads nor on the vector width. */

@@ -44,13 +44,13 @@ trine_status dp_run_norm(step_run *r, const instr *i);
 uint64_t dp_norm_bytes(const rank_state *s, const program *p, const instr *i);
 
 /* The number of tensors of a range that count in the norm on this rank and have elements in
- * [begin, begin + count): tensors replicated over tp count on tp rank 0 only. Pure. */
-int dp_norm_count(const flat_range *range, size_t begin, size_t count, int tp_rank);
+ * [begin, begin + count); a copy does not count (tensor.copy). Pure. */
+int dp_norm_count(const flat_range *range, size_t begin, size_t count);
 /* sums (dp_norm_count, in device memory) = sums of squares of the gradients of these tensors in
  * [begin, begin + count), each in blocks of SUM_SQUARES_BLOCK; g points to the gradient of element `begin`.
  * Errors: the operator's own. Not collective. */
 trine_status dp_norm_local(device *d, const flat_range *range, size_t begin, size_t count,
-                           const void *g, int tp_rank, double *sums);
+                           const void *g, double *sums);
 /* The sum of n such numbers, in order; sums is in host memory. Pure. */
 double dp_norm_add(const double *sums, int n);
 

@@ -13,27 +13,25 @@ trine_status dp_norm(program *p) {
 /* ---- One range -------------------------------------------------------------------------------- */
 
 /* Whether a tensor has elements in the slice that count here; [*from, *to) are they. */
-static bool counts(const tensor *t, size_t begin, size_t count, int tp_rank, size_t *from,
-                   size_t *to) {
-    if (t->split == SPLIT_NONE && tp_rank != 0) return false;
-    return flat_overlap(t, begin, count, from, to);
+static bool counts(const tensor *t, size_t begin, size_t count, size_t *from, size_t *to) {
+    return !t->copy && flat_overlap(t, begin, count, from, to);
 }
 
-int dp_norm_count(const flat_range *range, size_t begin, size_t count, int tp_rank) {
+int dp_norm_count(const flat_range *range, size_t begin, size_t count) {
     int n = 0;
     size_t from, to;
     for (int i = 0; i < range->tensor_count; i++)
-        n += counts(&range->tensors[i], begin, count, tp_rank, &from, &to);
+        n += counts(&range->tensors[i], begin, count, &from, &to);
     return n;
 }
 
 trine_status dp_norm_local(device *d, const flat_range *range, size_t begin, size_t count,
-                           const void *g, int tp_rank, double *sums) {
+                           const void *g, double *sums) {
     ops_part parts[OPS_PARTS];
     int n = 0;
     for (int i = 0; i < range->tensor_count; i++) {
         size_t from, to;
-        if (!counts(&range->tensors[i], begin, count, tp_rank, &from, &to)) continue;
+        if (!counts(&range->tensors[i], begin, count, &from, &to)) continue;
         parts[n++] = (ops_part){.at = from - begin, .n = to - from};
     }
     TRY(d->ops->sum_squares(d, sums, g, parts, n));
@@ -129,7 +127,7 @@ static int range_sums(const rank_state *s, const held_unit *u, int range) {
     flat_part slice = state_slice(s, u, range);
     if (!state_first_replica(s, &u->layout.ranges[range])) return 0;
     if (range == 0 && spec_owner(s->config.spec, u->unit) != u->unit) return 0;
-    return dp_norm_count(&u->layout.ranges[range], slice.begin, slice.count, s->config.coord.tp);
+    return dp_norm_count(&u->layout.ranges[range], slice.begin, slice.count);
 }
 
 /* Starts the sums of squares of a unit's tensors on the device, into sums from *at on. */
@@ -141,7 +139,7 @@ static trine_status start_squares(step_run *r, const held_unit *u, int *at) {
         flat_part slice = state_slice(s, u, n);
         const void *g = state_grad(s, u, n, slice);
         TRY(dp_norm_local(r->dev, &u->layout.ranges[n], slice.begin, slice.count, g,
-                          s->config.coord.tp, s->sums + *at));
+                          s->sums + *at));
         *at += sums;
     }
     return TRINE_OK;

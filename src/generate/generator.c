@@ -109,6 +109,10 @@ static trine_status check_model(const trine_model *m, const trine_layout *l) {
     CHECK(m->num_attention_heads % l->tp == 0 && ffn % l->tp == 0, TRINE_EINVAL,
           "tp %d does not divide both the model's %d heads and its MLP width of %d", l->tp,
           m->num_attention_heads, ffn);
+    int groups = m->num_query_groups;
+    CHECK(!groups || groups % l->tp == 0 || l->tp % groups == 0, TRINE_EINVAL,
+          "tp %d: one of it and the model's %d heads of keys and values must divide the other",
+          l->tp, groups);
     program_spec spec;
     gpt_spec(m, &spec);
     CHECK(l->pp <= spec.units, TRINE_EINVAL,
@@ -136,21 +140,14 @@ static trine_status split(trine_generator *g) {
 }
 
 static gpt_shape shape_of(const trine_generator *g) {
-    const trine_model *m = &g->model;
-    return (gpt_shape){.B = 1,
-                       .T = (size_t)m->seq_length,
-                       .C = (size_t)m->hidden_size,
-                       .H = (size_t)m->num_attention_heads,
-                       .F = (size_t)m->ffn_hidden_size,
-                       .L = (size_t)m->num_layers,
-                       .V = (size_t)m->vocab_size,
-                       .row_multiple = device_row_multiple(g->dev),
-                       .untied = m->untied,
-                       .tp = g->config.layout.tp,
-                       .tp_rank = trine_mesh_coord(g->mesh).tp,
-                       .compute = g->dev->compute,
-                       .grads = g->dev->grads,
-                       .family = m->family};
+    gpt_shape s = {.B = 1,
+                   .row_multiple = device_row_multiple(g->dev),
+                   .tp = g->config.layout.tp,
+                   .tp_rank = trine_mesh_coord(g->mesh).tp,
+                   .compute = g->dev->compute,
+                   .grads = g->dev->grads};
+    gpt_set_sizes(&s, &g->model);
+    return s;
 }
 
 /* Sets up what depends on the model. Not collective. */

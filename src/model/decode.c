@@ -91,9 +91,15 @@ void decode_scratch_take(arena *a, const gpt_shape *s, const device *d, size_t r
         place(&out->units[kind], s, kind, kind == UNIT_HEAD ? head_rows : rows);
     take_buffers(a, d, out);
     take_beside(a, s, d, out);
+    if (rope_is_read(gpt_unit_rows(s, UNIT_BLOCK)))
+        out->rope = arena_take(a, MEM_WORKSPACE, rope_count(s) * sizeof *out->rope);
     if (!head_rows) return;
     out->logits = take_exchanged(a, d, head_rows * vocab);
     out->all = tp > 1 ? take_exchanged(a, d, tp * head_rows * vocab) : out->logits;
+}
+
+trine_status decode_scratch_write(device *d, const gpt_shape *s, const decode_scratch *scratch) {
+    return scratch->rope ? rope_write(d, s, scratch->rope) : TRINE_OK;
 }
 
 void decode_cache_take(arena *a, const gpt_shape *s, const device *d, int unit, decode_cache *out) {
@@ -148,6 +154,7 @@ trine_status decode_rows(const decode_run *r, const gpt_unit *unit, const decode
                           .own = {past, n},
                           .workspace = r->scratch.workspace,
                           .batch = &batch,
+                          .rope = r->scratch.rope,
                           .unit = unit->index};
     for (int k = 0; k < u->list.count; k++)
         TRY(run_layer(r, &run, unit, u, &u->list.layers[k], cache, x, past));

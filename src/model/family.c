@@ -10,7 +10,7 @@
 #define NAME_LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_."
 
 /* Built-in families. Each has a file in this directory and a row here. */
-#define FAMILY_LIST(X) X(trine_gpt2)
+#define FAMILY_LIST(X) X(trine_gpt2) X(trine_llama) X(trine_mistral) X(trine_qwen2) X(trine_qwen3)
 
 #define FAMILY_EXTERN(name)  extern const trine_family name;
 #define FAMILY_POINTER(name) &name,
@@ -92,6 +92,9 @@ static uint64_t hash_rows(uint64_t h, const trine_layer *row) {
         h = hash_text(hash_text(hash_text(h, kind_text(row->kind)), width), row->name);
         for (int i = 0; i < TRINE_LAYER_INPUTS; i++) h = hash_text(h, row->in[i]);
         h = hash_text(hash_text(h, row->out), row->dropout);
+        if (row->no_bias) h = hash_text(h, "no bias");
+        for (int i = 0; i < TRINE_LAYER_TENSORS && row->tensors[i]; i++)
+            h = hash_text(h, row->tensors[i]);
     }
     return hash_text(h, "end");
 }

@@ -33,6 +33,24 @@ void gpt_spec(const trine_model *m, program_spec *spec) {
     spec->tied = !m->untied;
 }
 
+/* Whether a list has tensors whose gradients are partial over tp even if every rank has all rows. */
+static bool splits_heads(const gpt_shape *s, unit_kind kind) {
+    for (const trine_layer *row = gpt_unit_rows(s, kind); row->kind != TRINE_LAYER_END; row++) {
+        const layer_kind *k = layer_kind_of(row->kind);
+        for (int i = 0; i < k->tensor_count; i++)
+            if (k->tensors[i].from == FROM_HEADS) return true;
+        if (row->width.dim == TRINE_QKV && gpt_kv_copies(s) > 1) return true;
+    }
+    return false;
+}
+
+void gpt_spec_tp(const trine_model *m, int tp, bool sequence, program_spec *spec) {
+    gpt_shape s = {.tp = tp, .sequence = sequence};
+    gpt_set_sizes(&s, m);
+    spec->tp_partial = tp > 1 && (sequence || splits_heads(&s, UNIT_BLOCK));
+    spec->tp_part = gpt_kv_copies(&s);
+}
+
 /* Embedding and head must not share a layer name. */
 static trine_status check_names_differ(const trine_model *m) {
     const trine_family *f = family_of(m);
@@ -102,33 +120,51 @@ static size_t residual_count(const gpt_shape *s) {
 }
 
 /* The unsharded sizes. The output of a COLUMN may be several stacked matrices, each of which is split by itself. */
-static void set_sides(tensor *t, const kind_tensor *k, const gpt_shape *s, const unit_list *l,
+static void set_sides(tensor *t, const layer_tensor *own, const gpt_shape *s, const unit_list *l,
                       const list_layer *at) {
-    size_t width = list_width(l, at), in = list_width_in(l, at);
+    const kind_tensor *k = own->kind;
+    size_t in = list_width_in(l, at);
     bool splits = k->side == SIDE_ROWS || (k->side == SIDE_WIDTH && at->kind->out == SHAPE_INSIDE);
-    t->parts = splits && at->row->width.times ? (size_t)at->row->width.times : 1;
+    bool stacks = splits && own->matrix < 0;
+    size_t rows = layer_matrix(s, at->row, own->matrix < 0 ? 0 : own->matrix);
+    t->parts = stacks ? (size_t)layer_matrices(at->row) : 1;
     t->global_cols = 1;
     switch (k->side) {
-    case SIDE_ROWS:
-    case SIDE_COLUMNS: t->global_rows = width / t->parts, t->global_cols = in; break;
-    case SIDE_WIDTH: t->global_rows = width / t->parts; break;
+    case SIDE_ROWS: t->global_rows = rows, t->global_cols = in; break;
+    case SIDE_COLUMNS: t->global_rows = list_width(l, at), t->global_cols = in; break;
+    case SIDE_WIDTH: t->global_rows = splits ? rows : list_width(l, at); break;
     case SIDE_HIDDEN: t->global_rows = s->C; break;
+    case SIDE_HEAD: t->global_rows = gpt_head_width(s); break;
     case SIDE_POSITIONS: t->global_rows = s->T, t->global_cols = s->C; break;
     case SIDE_VOCABULARY: t->global_rows = s->V, t->global_cols = s->C; break;
     }
-    bool rows = splits || k->side == SIDE_VOCABULARY;
-    t->split = rows ? SPLIT_ROWS : k->side == SIDE_COLUMNS ? SPLIT_COLS : SPLIT_NONE;
+    t->split = splits || k->side == SIDE_VOCABULARY ? SPLIT_ROWS
+               : k->side == SIDE_COLUMNS            ? SPLIT_COLS
+                                                    : SPLIT_NONE;
+}
+
+/* Whether a tensor has the rows of heads of keys or values, of which there are fewer than tp ranks: neighbours have
+ * the same rows. */
+static bool is_shared(const layer_tensor *own, const gpt_shape *s, const list_layer *at) {
+    return at->row->width.dim == TRINE_QKV && own->matrix > 0 && gpt_kv_copies(s) > 1;
 }
 
 /* The sizes of this rank's shard. Only the rows of the vocabulary need not be divisible: the last rows may be
  * padding. */
-static void split_over_tp(tensor *t, const kind_tensor *k, const gpt_shape *s) {
+static void split_over_tp(tensor *t, const layer_tensor *own, const gpt_shape *s,
+                          const list_layer *at) {
     size_t tp = (size_t)s->tp, rank = (size_t)s->tp_rank;
     t->rows = t->global_rows, t->cols = t->global_cols;
-    if (k->side == SIDE_VOCABULARY) {
-        tp_vocab own = gpt_vocab(s);
-        t->rows = own.rows;
-        t->first_row = own.first;
+    if (is_shared(own, s, at)) {
+        size_t copies = (size_t)gpt_kv_copies(s);
+        t->rows = t->global_rows / (tp / copies);
+        t->first_row = rank / copies * t->rows;
+        t->copy = rank % copies != 0;
+        t->tp_partial = t->in_part = true;
+    } else if (own->kind->side == SIDE_VOCABULARY) {
+        tp_vocab rows = gpt_vocab(s);
+        t->rows = rows.rows;
+        t->first_row = rows.first;
     } else if (t->split == SPLIT_ROWS) {
         ASSERT(t->global_rows % tp == 0);
         t->rows = t->global_rows / tp;
@@ -137,6 +173,8 @@ static void split_over_tp(tensor *t, const kind_tensor *k, const gpt_shape *s) {
         ASSERT(t->global_cols % tp == 0);
         t->cols = t->global_cols / tp;
         t->first_col = rank * t->cols;
+    } else {
+        t->copy = rank != 0;
     }
 }
 
@@ -151,24 +189,31 @@ static void set_start(tensor *t, const kind_tensor *k, const gpt_shape *s) {
 
 #define NO_BLOCK SIZE_MAX
 
-static void set_name(tensor *t, const kind_tensor *k, const gpt_shape *s, size_t block,
-                     const list_layer *at) {
-    const char *name = at->row->name;
-    if (k->side == SIDE_VOCABULARY && !s->untied) name = gpt_unit_rows(s, UNIT_EMBEDDING)->name;
+static void set_name(tensor *t, const layer_tensor *own, const gpt_shape *s, size_t block,
+                     const trine_layer *row) {
+    char name[TRINE_LAYER_NAME];
+    bool matrix = own->kind->side == SIDE_VOCABULARY, head = row->kind == TRINE_LAYER_LOSS;
+    const char *prefix = gpt_family(s)->prefix;
+    if (matrix && !s->untied) row = gpt_unit_rows(s, UNIT_EMBEDDING);
+    layer_tensor_name(row, own, name);
     if (block == NO_BLOCK)
-        snprintf(t->name, sizeof t->name, "%s.%s", name, k->suffix);
+        snprintf(t->name, sizeof t->name, "%s", name);
     else
-        snprintf(t->name, sizeof t->name, "h.%zu.%s.%s", block, name, k->suffix);
+        snprintf(t->name, sizeof t->name, "%s.%zu.%s", gpt_block_name(s), block, name);
+    t->prefix = matrix && head && s->untied ? "" : prefix ? prefix : "transformer.";
 }
 
 /* The tensor of the given block; NO_BLOCK for embedding and head. */
 static tensor unit_tensor(const gpt_shape *s, size_t block, const unit_list *l,
-                          const list_layer *at, const kind_tensor *k) {
-    tensor t = {.tp_partial = k->tp_partial && gpt_tp_partial(s)};
-    set_sides(&t, k, s, l, at);
-    split_over_tp(&t, k, s);
+                          const list_layer *at, const layer_tensor *own) {
+    const kind_tensor *k = own->kind;
+    tensor t = {.tp_partial = (k->from == FROM_ROWS && gpt_splits_rows(s)) ||
+                              (k->from == FROM_HEADS && s->tp > 1),
+                .joined = own->joined};
+    set_sides(&t, own, s, l, at);
+    split_over_tp(&t, own, s, at);
     set_start(&t, k, s);
-    set_name(&t, k, s, block, at);
+    set_name(&t, own, s, block, at->row);
     t.transposed = t.matrix && block != NO_BLOCK && gpt_family(s)->transposed;
     return t;
 }
@@ -178,20 +223,21 @@ int gpt_range_of(unit_kind kind, const kind_tensor *k) {
 }
 
 void gpt_unit_layout(const gpt_shape *s, int unit, int dp, flat_unit *out) {
-    ASSERT(s->C % s->H == 0 && s->H % (size_t)s->tp == 0 && s->F % (size_t)s->tp == 0);
+    ASSERT(s->H % (size_t)s->tp == 0 && s->F % (size_t)s->tp == 0);
     unit_kind kind = gpt_unit_kind(s, unit);
     unit_list l;
     resolve(&l, s, kind);
     *out = (flat_unit){.range_count = 1};
-    for (int n = 0; n < l.count; n++)
-        for (int i = 0; i < l.layers[n].kind->tensor_count; i++) {
-            const kind_tensor *k = &l.layers[n].kind->tensors[i];
+    for (int n = 0; n < l.count; n++) {
+        layer_tensor tensors[LAYER_TENSORS];
+        for (int i = 0, count = layer_tensors(l.layers[n].row, tensors); i < count; i++) {
             size_t block = kind == UNIT_BLOCK ? (size_t)unit - 1 : NO_BLOCK;
-            tensor t = unit_tensor(s, block, &l, &l.layers[n], k);
-            int range = gpt_range_of(kind, k);
+            tensor t = unit_tensor(s, block, &l, &l.layers[n], &tensors[i]);
+            int range = gpt_range_of(kind, tensors[i].kind);
             flat_add(&out->ranges[range], &t);
             if (range >= out->range_count) out->range_count = range + 1;
         }
+    }
     for (int i = 0; i < out->range_count; i++) {
         out->ranges[i].sharded = out->ranges[i].reduced = AXIS(TRINE_AXIS_DP);
         flat_finish(&out->ranges[i], dp);
@@ -210,13 +256,14 @@ static size_t file_tensors(const gpt_shape *s, unit_kind kind, size_t block, siz
     size_t count = 0;
     trine_status status = list_read(&l, s, kind); /* enough for names and sizes */
     ASSERT(status == TRINE_OK);
-    for (int n = 0; n < l.count; n++)
-        for (int i = 0; i < l.layers[n].kind->tensor_count; i++) {
-            const kind_tensor *k = &l.layers[n].kind->tensors[i];
-            if (is_twin(s, kind, k)) continue;
-            if (out && count == index) *out = unit_tensor(s, block, &l, &l.layers[n], k);
+    for (int n = 0; n < l.count; n++) {
+        layer_tensor tensors[LAYER_TENSORS];
+        for (int i = 0, own = layer_tensors(l.layers[n].row, tensors); i < own; i++) {
+            if (is_twin(s, kind, tensors[i].kind)) continue;
+            if (out && count == index) *out = unit_tensor(s, block, &l, &l.layers[n], &tensors[i]);
             count++;
         }
+    }
     return count;
 }
 
@@ -262,24 +309,39 @@ double gpt_parameters(const trine_model *m) {
 /* Walks the tensors of a unit in the order of gpt_unit_layout. */
 typedef struct {
     const trine_layer *row;
-    int tensor, number, next[FLAT_RANGES];
+    layer_tensor tensors[LAYER_TENSORS];
+    int tensor, count, first, next[FLAT_RANGES];
     unit_kind kind;
 } cursor;
 
 static cursor first_tensor(const gpt_shape *s, int unit) {
     unit_kind kind = gpt_unit_kind(s, unit);
-    return (cursor){.row = gpt_unit_rows(s, kind), .number = -1, .kind = kind};
+    cursor c = {.row = gpt_unit_rows(s, kind), .kind = kind};
+    c.count = layer_tensors(c.row, c.tensors);
+    return c;
 }
 
-/* Moves to the next tensor and sets its range and offset; false: no more tensors. */
-static bool next_tensor(cursor *c, const flat_unit *layout, int *range, size_t *offset) {
-    for (; c->row->kind != TRINE_LAYER_END; c->row++, c->tensor = 0) {
-        const layer_kind *kind = layer_kind_of(c->row->kind);
-        if (c->tensor == kind->tensor_count) continue;
-        *range = gpt_range_of(c->kind, &kind->tensors[c->tensor++]);
+static void next_row(cursor *c) {
+    c->first += layer_kind_of(c->row->kind)->tensor_count;
+    c->row++;
+    c->tensor = 0;
+    c->count = c->row->kind == TRINE_LAYER_END ? 0 : layer_tensors(c->row, c->tensors);
+}
+
+/* Moves to the next parameter: sets its number, range and offset, that of the first of joined tensors. False: no more
+ * parameters. */
+static bool next_param(cursor *c, const flat_unit *layout, int *number, int *range,
+                       size_t *offset) {
+    while (c->row->kind != TRINE_LAYER_END) {
+        if (c->tensor == c->count) {
+            next_row(c);
+            continue;
+        }
+        const layer_tensor *t = &c->tensors[c->tensor++];
+        *range = gpt_range_of(c->kind, t->kind);
         *offset = layout->ranges[*range].tensors[c->next[*range]++].offset;
-        c->number++;
-        return true;
+        *number = c->first + t->of;
+        if (!t->joined) return true;
     }
     return false;
 }
@@ -287,21 +349,21 @@ static bool next_tensor(cursor *c, const flat_unit *layout, int *range, size_t *
 void gpt_bind_params(gpt_unit *u, const gpt_shape *s, int unit, const flat_unit *layout,
                      void *const base[FLAT_RANGES]) {
     cursor c = first_tensor(s, unit);
-    int range;
+    int number, range;
     size_t offset;
     u->index = unit;
-    while (next_tensor(&c, layout, &range, &offset))
-        u->params[c.number].w = (char *)base[range] + offset * trine_dtype_bytes(s->compute);
+    while (next_param(&c, layout, &number, &range, &offset))
+        u->params[number].w = (char *)base[range] + offset * trine_dtype_bytes(s->compute);
 }
 
 void gpt_bind_grads(gpt_unit *u, const gpt_shape *s, int unit, const flat_unit *layout,
                     void *const base[FLAT_RANGES], grad_mode mode) {
     cursor c = first_tensor(s, unit);
-    int range;
+    int number, range;
     size_t offset;
     u->index = unit;
-    while (next_tensor(&c, layout, &range, &offset)) {
-        param *p = &u->params[c.number];
+    while (next_param(&c, layout, &number, &range, &offset)) {
+        param *p = &u->params[number];
         p->dw = (char *)base[range] + offset * trine_dtype_bytes(s->grads);
         p->mode = mode;
     }

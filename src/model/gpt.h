@@ -26,6 +26,8 @@
 unit_facts gpt_facts(const program_spec *s, int unit);
 /* Sets the members of a spec that depend on the model: units, facts, tied. Pure. */
 void gpt_spec(const trine_model *m, program_spec *spec);
+/* Sets those that depend on tp: tp_partial, tp_part. The family's lists must be valid. Pure. */
+void gpt_spec_tp(const trine_model *m, int tp, bool sequence, program_spec *spec);
 /* Forward flops per token of a unit, with causal attention over sequences of T tokens. For the embedding, which has
  * no matmul, the elements that it moves. The family's lists must be valid. Pure. */
 double gpt_unit_cost(const trine_model *m, int T, int unit);
@@ -82,7 +84,7 @@ typedef struct {
     void *small; /* gradients of the other tensors; NULL if they accumulate at rest */
 } gpt_keep;
 
-/* The lists and scratch buffers of a rank; the contents of a buffer are not used after the call. */
+/* The lists and scratch buffers of a rank; but for `rope` the contents of a buffer are not used after the call. */
 typedef struct {
     unit_list lists[UNIT_KINDS];
     void *buffers[LIST_BUFFERS]; /* gradients inside a unit, and values that no backward pass reads */
@@ -93,12 +95,16 @@ typedef struct {
                                                 such unit */
     void *aux[UNIT_KINDS][LIST_BUFFERS];
     gpt_loss_scratch loss; /* NULLs if the rank has no head */
+    float *rope;           /* rotary positions, written once (gpt_scratch_write); NULL: no layer reads them */
 } gpt_scratch;
 
 /* Declares or takes the scratch of a rank that has units of these kinds (MEM_WORKSPACE). The family's lists must be
  * valid. */
 void gpt_scratch_take(arena *a, const gpt_shape *s, const device *d, const bool has[UNIT_KINDS],
                       gpt_scratch *out);
+
+/* Writes what does not change. Errors: TRINE_ENOMEM, the device's. Not collective. */
+trine_status gpt_scratch_write(device *d, const gpt_shape *s, const gpt_scratch *scratch);
 
 /* Declares or takes the kept values of one micro-batch of a unit (MEM_ACTIVATIONS); the other pointers
  * of *out are set to the scratch. */

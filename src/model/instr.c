@@ -17,6 +17,10 @@ static void take_scratch(const void *shape, arena *a, const device *dev, const p
     gpt_scratch_take(a, shape, dev, has, scratch);
 }
 
+static trine_status write_scratch(const void *shape, device *dev, const void *scratch) {
+    return gpt_scratch_write(dev, shape, scratch);
+}
+
 static void take_acts(const void *shape, arena *a, const device *dev, int unit, const void *scratch,
                       void *acts) {
     gpt_acts_take(a, shape, dev, unit, scratch, acts);
@@ -39,6 +43,7 @@ state_model gpt_state_model(const gpt_shape *s) {
                          .scratch_record = sizeof(gpt_scratch),
                          .layout = layout_of,
                          .take_scratch = take_scratch,
+                         .write_scratch = write_scratch,
                          .take_acts = take_acts,
                          .take_keep = take_keep};
 }
@@ -210,7 +215,7 @@ static uint64_t crossing_bytes(const rank_state *s, tp_crossings c) {
     const gpt_shape *shape = shape_of(s);
     size_t count = shape->B * shape->T * shape->C;
     trine_dtype type = s->config.dev->compute;
-    if (!s->config.spec->tp_partial)
+    if (!gpt_splits_rows(shape))
         return (uint64_t)c.sums * state_bytes(s, TRINE_TP, TRINE_TALLY_ALL_REDUCE, count, type);
     return (uint64_t)c.sums * state_bytes(s, TRINE_TP, TRINE_TALLY_REDUCE_SCATTER, count, type) +
            (uint64_t)c.gathers * state_bytes(s, TRINE_TP, TRINE_TALLY_ALL_GATHER, count, type);

@@ -22,10 +22,31 @@ typedef enum {
 /* A tensor of a layer. SIDE_ROWS, SIDE_COLUMNS: a matrix (out, in), split over tp along that side. */
 typedef struct {
     const char *suffix; /* "weight" */
-    enum { SIDE_ROWS, SIDE_COLUMNS, SIDE_WIDTH, SIDE_HIDDEN, SIDE_POSITIONS, SIDE_VOCABULARY } side;
+    enum { SIDE_ROWS, SIDE_COLUMNS, SIDE_WIDTH, SIDE_HIDDEN, SIDE_HEAD, SIDE_POSITIONS, SIDE_VOCABULARY } side;
     enum { START_ZERO, START_ONE, START_NORMAL, START_RESIDUAL, START_POSITION } start;
-    bool tp_partial; /* its gradient is computed from this tp rank's rows of the stream */
+    /* From what its gradient is computed: all rows, this tp rank's rows of the stream, or this tp rank's heads. */
+    enum { FROM_ALL, FROM_ROWS, FROM_HEADS } from;
+    bool optional; /* a bias, which the row may omit (no_bias) */
 } kind_tensor;
+
+/* A tensor of a row. The matrices that a COLUMN stacks are one tensor, or one each: then they are adjacent in memory
+ * and together have the memory of one. */
+typedef struct {
+    const kind_tensor *kind;
+    int of;             /* its number among the kind's tensors */
+    int matrix;         /* which of the stacked matrices it is; -1: all of them */
+    const char *matrix_name; /* NULL: none */
+    bool joined;        /* follows the tensor before without padding */
+} layer_tensor;
+#define LAYER_TENSORS (2 * TRINE_LAYER_TENSORS)
+
+/* The tensors of a row in the order of their memory; returns their number. Pure. */
+int layer_tensors(const trine_layer *row, layer_tensor out[LAYER_TENSORS]);
+/* The number of matrices that a row stacks, and the unsharded columns of matrix m. Pure. */
+int layer_matrices(const trine_layer *row);
+size_t layer_matrix(const gpt_shape *s, const trine_layer *row, int m);
+/* "c_attn.weight": the name of a tensor within its unit. */
+const char *layer_tensor_name(const trine_layer *row, const layer_tensor *t, char text[TRINE_LAYER_NAME]);
 
 /* How many activations (N, C) are summed over tp when they enter or leave a tp region, and how many are gathered.
  * Without sequence parallelism a sum is an all-reduce, and nothing is gathered; with it a sum is a reduce-scatter. */
@@ -59,6 +80,7 @@ typedef struct {
     void *workspace; /* used within one call; the largest that any kind requires */
     const gpt_loss_scratch *loss; /* if the unit has a LOSS */
     const gpt_batch *batch;
+    const float *rope; /* (T, D): cosines and sines of each position; NULL: no layer rotates */
     uint64_t seed; /* of dropout */
     int unit;
     bool training; /* with dropout */
@@ -77,7 +99,7 @@ typedef struct {
     void *in[TRINE_LAYER_INPUTS], *out, *aux;
 } layer_call;
 
-/* The tensors of a COLUMN or a ROW. */
+/* The tensors of a COLUMN or a ROW; without a bias its pointers are NULL. */
 static inline tp_linear linear_of(const layer_call *c) {
     return (tp_linear){c->params[0], c->params[1]};
 }
@@ -101,16 +123,17 @@ typedef struct {
  *
  *   - backward computes all gradients. backward_input and backward_weight, if present, compute the same bits in any
  *     order; backward_weight reads in[0] and the gradient of the output, but no parameter. A kind without them has
- *     small tensors (SIDE_HIDDEN, SIDE_POSITIONS) only, or is used only in an embedding or a head.
- *   - tp_partial marks a tensor whose gradient is computed from this rank's rows: those of layers that work on the
- *     stream, except the bias of a ROW, whose gradient is summed over gathered rows.
+ *     small tensors (SIDE_HIDDEN, SIDE_HEAD, SIDE_POSITIONS) only, or is used only in an embedding or a head.
+ *   - FROM_ROWS marks a tensor whose gradient is computed from this rank's rows: those of layers that work on the
+ *     stream, except the bias of a ROW, whose gradient is summed over gathered rows. FROM_HEADS marks one that all
+ *     heads share.
  *   - `rebuild` says how the output is recomputed; the default, PRODUCT, is the most expensive.
  *   - forward computes the same bits in every call. */
 typedef struct {
     const char *text;
     int inputs; /* number of required inputs */
     bool in_embedding; /* allowed in an embedding, whose backward pass runs without parameters */
-    bool takes_width, takes_dropout; /* whether its row may have a width, a dropout */
+    bool takes_width, takes_dropout; /* whether its row may have a width and stacked matrices, a dropout */
     int parts_in;   /* required number of parts of in[0]; 0: any */
     bool parts_out; /* its output has the parts of in[0], else those of its own width */
     value_shape in[TRINE_LAYER_INPUTS], out;
@@ -119,6 +142,8 @@ typedef struct {
     bool reads_in[TRINE_LAYER_INPUTS], reads_out; /* which inputs, and whether the output, its backward pass reads */
     bool addend;     /* in[1] is added to the output: its gradient is that of the output */
     bool over_in;    /* its output may overwrite in[0] if no other layer reads that */
+    bool only_over_in; /* its forward pass works in place only: no other layer may read in[0] */
+    bool reads_rope;  /* unit_run.rope */
     bool over_tokens; /* its output must overwrite in[0], which is the output of TOKENS */
     bool in_place;   /* its backward pass replaces the gradient of its output by that of in[0], in the same memory */
     bool gradient_in_place;   /* its backward pass replaces in[0] by its gradient, in the same memory */
@@ -149,6 +174,13 @@ typedef struct {
 #define KIND_EXTERN(NAME, name) extern const layer_kind kind_##name;
 TRINE_LAYER_LIST(KIND_EXTERN)
 #undef KIND_EXTERN
+
+/* The table of rotary positions (T, D): of each position the cosines of D/2 angles, then their sines. Its elements; and
+ * writes it to device memory. Errors: TRINE_ENOMEM, the device's. Not collective. */
+size_t rope_count(const gpt_shape *s);
+trine_status rope_write(device *d, const gpt_shape *s, float *table);
+/* Whether a layer of the list reads it. Pure. */
+bool rope_is_read(const trine_layer *rows);
 
 /* Never NULL for any kind but TRINE_LAYER_END. Pure. */
 const layer_kind *layer_kind_of(trine_layer_kind kind);

@@ -3,17 +3,13 @@
 #include "base/status.h"
 #include "model/kind.h"
 
-static size_t heads(const gpt_shape *s) {
-    return s->H / (size_t)s->tp;
-}
-
 static trine_status forward(const layer_call *c) {
     const unit_run *r = c->r;
     const gpt_shape *s = r->shape;
     dropout_args drop;
     return r->dev->ops->attention_forward(r->dev, c->out, c->aux, c->in[0], r->workspace,
-                                          run_dropout(r, c->row, true, &drop), s->B, s->T, heads(s),
-                                          heads(s), s->C / s->H);
+                                          run_dropout(r, c->row, true, &drop), s->B, s->T,
+                                          gpt_heads(s), gpt_kv_heads(s), gpt_head_width(s));
 }
 
 static trine_status backward(const layer_call *c, const layer_grads *g) {
@@ -22,34 +18,40 @@ static trine_status backward(const layer_call *c, const layer_grads *g) {
     dropout_args drop;
     return r->dev->ops->attention_backward(r->dev, g->in[0], g->out, c->in[0], c->out, c->aux,
                                            r->workspace, run_dropout(r, c->row, true, &drop), s->B,
-                                           s->T, heads(s), heads(s), s->C / s->H);
+                                           s->T, gpt_heads(s), gpt_kv_heads(s), gpt_head_width(s));
 }
 
 static trine_status decode(const layer_call *c, const layer_decode *d) {
     const unit_run *r = c->r;
     const gpt_shape *s = r->shape;
     return r->dev->ops->attention_cached(r->dev, c->out, d->cache[0], d->cache[1], c->in[0],
-                                         r->workspace, d->past, r->rows, s->T, heads(s), heads(s),
-                                         s->C / s->H);
+                                         r->workspace, d->past, r->rows, s->T, gpt_heads(s),
+                                         gpt_kv_heads(s), gpt_head_width(s));
 }
 
 /* The widths of queries, keys and values. */
 static size_t width_in(const gpt_shape *s) {
-    return 3 * s->C;
+    return gpt_qkv(s);
 }
 
 /* The logarithm of the sum of exponentials of each row and head. */
 static size_t aux(const gpt_shape *s) {
-    return s->B * s->T * heads(s) * sizeof(float);
+    return s->B * s->T * gpt_heads(s) * sizeof(float);
 }
 
 static size_t workspace(const device *d, const gpt_shape *s) {
-    return d->ops->attention_workspace(d, s->B, s->T, heads(s), heads(s), s->C / s->H);
+    return d->ops->attention_workspace(d, s->B, s->T, gpt_heads(s), gpt_kv_heads(s),
+                                       gpt_head_width(s));
 }
 
-/* Keys (H/tp, D, T), values (H/tp, T, D). */
+/* Keys (K/tp, D, T), values (K/tp, T, D). */
 static size_t cache(const gpt_shape *s) {
-    return s->T * s->C / (size_t)s->tp;
+    return s->T * gpt_kv_heads(s) * gpt_head_width(s);
+}
+
+static size_t width(const gpt_shape *s, const trine_layer *row, size_t in) {
+    (void)row, (void)in;
+    return s->H * gpt_head_width(s);
 }
 
 /* Scores and weighted values; on average half of the positions are masked. */
@@ -62,15 +64,16 @@ static double flops(const gpt_shape *s, double in, double width) {
 static trine_status warm_heads(warm_state *w, const dropout_args *drop) {
     const ops *o = w->d->ops;
     const gpt_shape *s = w->s;
-    size_t T = s->T, H = heads(s), D = s->C / s->H;
+    size_t T = s->T, H = gpt_heads(s), K = gpt_kv_heads(s), D = gpt_head_width(s);
+    size_t count = T * (H + 2 * K) * D;
     warm_begin(w);
-    void *qkv = warm_numbers(w, 3 * T * H * D), *dqkv = warm_numbers(w, 3 * T * H * D);
+    void *qkv = warm_numbers(w, count), *dqkv = warm_numbers(w, count);
     void *y = warm_numbers(w, T * H * D), *dy = warm_numbers(w, T * H * D);
     float *lse = warm_floats(w, H * T);
-    void *work = warm_bytes(w, o->attention_workspace(w->d, 1, T, H, H, D));
+    void *work = warm_bytes(w, o->attention_workspace(w->d, 1, T, H, K, D));
     if (!w->base) return TRINE_OK;
-    TRY(o->attention_forward(w->d, y, lse, qkv, work, drop, 1, T, H, H, D));
-    return o->attention_backward(w->d, dqkv, dy, qkv, y, lse, work, drop, 1, T, H, H, D);
+    TRY(o->attention_forward(w->d, y, lse, qkv, work, drop, 1, T, H, K, D));
+    return o->attention_backward(w->d, dqkv, dy, qkv, y, lse, work, drop, 1, T, H, K, D);
 }
 
 static trine_status warm_attention(warm_state *w, const trine_layer *row, size_t in, size_t width) {
@@ -93,6 +96,7 @@ const layer_kind kind_attention = {
     .forward = forward,
     .backward = backward,
     .decode = decode,
+    .width = width,
     .width_in = width_in,
     .aux = aux,
     .workspace = workspace,

@@ -26,9 +26,9 @@ static trine_status backward_weight(const layer_call *c, const layer_grads *g) {
 }
 
 static size_t width(const gpt_shape *s, const trine_layer *row, size_t width_in) {
-    size_t times = row->width.times ? (size_t)row->width.times : 1;
     (void)width_in;
-    return times * (row->width.dim == TRINE_FFN ? s->F : s->C);
+    if (row->width.dim == TRINE_QKV) return gpt_qkv(s);
+    return (size_t)layer_matrices(row) * layer_matrix(s, row, 0);
 }
 
 static double flops(const gpt_shape *s, double width_in, double width_out) {
@@ -38,8 +38,8 @@ static double flops(const gpt_shape *s, double width_in, double width_out) {
 
 static trine_status warm_column(warm_state *w, const trine_layer *row, size_t width_in,
                                 size_t width_out) {
-    (void)row;
-    return warm_product(w, WARM_COLUMN, warm_rows(w), width_out / (size_t)w->s->tp, width_in);
+    return warm_product(w, row->no_bias ? WARM_NO_BIAS : WARM_COLUMN, warm_rows(w),
+                        width_out / (size_t)w->s->tp, width_in);
 }
 
 const layer_kind kind_column = {
@@ -48,8 +48,8 @@ const layer_kind kind_column = {
     .takes_width = true,
     .in = {SHAPE_STREAM},
     .out = SHAPE_INSIDE,
-    .tensors = {{"weight", SIDE_ROWS, START_NORMAL, false},
-                {"bias", SIDE_WIDTH, START_ZERO, false}},
+    .tensors = {{"weight", SIDE_ROWS, START_NORMAL},
+                {"bias", SIDE_WIDTH, START_ZERO, .optional = true}},
     .tensor_count = 2,
     .reads_in = {true},
     .forward = forward,

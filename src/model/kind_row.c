@@ -67,7 +67,8 @@ static trine_status warm_residual(warm_state *w, const trine_layer *row, size_t 
 }
 
 static trine_status warm_row(warm_state *w, const trine_layer *row, size_t width_in, size_t width) {
-    TRY(warm_product(w, WARM_ROW, warm_rows(w), width, width_in / (size_t)w->s->tp));
+    TRY(warm_product(w, row->no_bias ? WARM_ROW_NO_BIAS : WARM_ROW, warm_rows(w), width,
+                     width_in / (size_t)w->s->tp));
     return warm_residual(w, row, width);
 }
 
@@ -78,8 +79,8 @@ const layer_kind kind_row = {
     .parts_in = 1,
     .in = {SHAPE_INSIDE, SHAPE_STREAM},
     .out = SHAPE_STREAM,
-    .tensors = {{"weight", SIDE_COLUMNS, START_RESIDUAL, false},
-                {"bias", SIDE_HIDDEN, START_ZERO, false}},
+    .tensors = {{"weight", SIDE_COLUMNS, START_RESIDUAL},
+                {"bias", SIDE_HIDDEN, START_ZERO, .optional = true}},
     .tensor_count = 2,
     .reads_in = {true},
     .addend = true,

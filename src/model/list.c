@@ -127,6 +127,7 @@ size_t list_elements(const unit_list *l, int value, const gpt_shape *s) {
 }
 
 size_t list_small(const kind_tensor *k, const gpt_shape *s) {
-    ASSERT(k->side == SIDE_HIDDEN || k->side == SIDE_POSITIONS);
+    ASSERT(k->side == SIDE_HIDDEN || k->side == SIDE_HEAD || k->side == SIDE_POSITIONS);
+    if (k->side == SIDE_HEAD) return gpt_head_width(s);
     return k->side == SIDE_POSITIONS ? s->T * s->C : s->C;
 }

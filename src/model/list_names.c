@@ -65,16 +65,14 @@ static trine_status write_output(unit_list *l, list_layer *at, const gpt_shape *
     if (at->kind->width_in) wanted = at->kind->width_in(s);
     CHECK(width_in == wanted, TRINE_EINVAL, "%s: the input has %zu columns; it must have %zu",
           row_text(l, text), width_in, wanted);
-    int parts_in = at->in[0] < 0 ? 1 : l->values[at->in[0]].parts, times = at->row->width.times;
+    int parts_in = at->in[0] < 0 ? 1 : l->values[at->in[0]].parts;
     CHECK(!at->kind->parts_in || parts_in == at->kind->parts_in, TRINE_EINVAL,
           "%s: the input has the columns of %d stacked matrices; it must have those of %d",
           row_text(l, text), parts_in, at->kind->parts_in);
     at->out = add_value(
         l, (list_value){.name = name,
                         .shape = at->kind->out,
-                        .parts = at->kind->parts_out ? parts_in
-                                 : times             ? times
-                                                     : 1,
+                        .parts = at->kind->parts_out ? parts_in : layer_matrices(at->row),
                         .width = at->kind->width ? at->kind->width(s, at->row, width_in) : s->C,
                         .writer = l->count});
     return TRINE_OK;
@@ -88,17 +86,39 @@ static trine_status check_row(const unit_list *l, const list_layer *at, unit_kin
           "%s: an embedding may contain only TOKENS and POSITIONS", row_text(l, text));
     CHECK(at->kind->takes_width || (!row->width.times && !row->width.dim), TRINE_EINVAL,
           "%s: .width is not allowed for this kind of layer", row_text(l, text));
-    CHECK((row->width.dim == TRINE_HIDDEN || row->width.dim == TRINE_FFN) &&
-              row->width.times >= 0 && row->width.times <= TRINE_LAYER_TIMES,
+    int most = row->width.dim == TRINE_QKV ? 1 : TRINE_LAYER_TIMES;
+    CHECK((int)row->width.dim >= 0 && row->width.dim <= TRINE_QKV && row->width.times >= 0 &&
+              row->width.times <= most,
           TRINE_EINVAL,
-          "%s: invalid .width {%d, %d}; use {TRINE_HIDDEN, N} or {TRINE_FFN, N}, N from 1 to %d",
+          "%s: invalid .width {%d, %d}; use {TRINE_HIDDEN, N} or {TRINE_FFN, N}, N from 1 to %d, "
+          "or {TRINE_QKV}",
           row_text(l, text), (int)row->width.dim, row->width.times, TRINE_LAYER_TIMES);
+    CHECK(!row->no_bias || row->kind == TRINE_LAYER_COLUMN || row->kind == TRINE_LAYER_ROW,
+          TRINE_EINVAL, "%s: .no_bias is not allowed for this kind of layer", row_text(l, text));
+    int names = 0;
+    while (names < TRINE_LAYER_TENSORS && row->tensors[names]) names++;
+    CHECK(!names || (at->kind->takes_width && names == layer_matrices(row)), TRINE_EINVAL,
+          "%s: .tensors has %d names; %s", row_text(l, text), names,
+          at->kind->takes_width ? "the layer stacks another number of matrices"
+                                : "it is not allowed for this kind of layer");
     CHECK(at->kind->takes_dropout || !row->dropout, TRINE_EINVAL,
           "%s: .dropout is not allowed for this kind of layer", row_text(l, text));
     CHECK(!row->dropout || strlen(row->dropout) < TRINE_LAYER_NAME, TRINE_EINVAL,
           "%s: dropout name \"%.40s\" is longer than %d bytes", row_text(l, text), row->dropout,
           TRINE_LAYER_NAME - 1);
     return TRINE_OK;
+}
+
+/* Whether two rows have a tensor of the same name. */
+static bool share_name(const trine_layer *a, const trine_layer *b) {
+    layer_tensor of_a[LAYER_TENSORS], of_b[LAYER_TENSORS];
+    int count_a = layer_tensors(a, of_a), count_b = layer_tensors(b, of_b);
+    char x[TRINE_LAYER_NAME], y[TRINE_LAYER_NAME];
+    for (int i = 0; i < count_a; i++)
+        for (int j = 0; j < count_b; j++)
+            if (!strcmp(layer_tensor_name(a, &of_a[i], x), layer_tensor_name(b, &of_b[j], y)))
+                return true;
+    return false;
 }
 
 /* The layer's name identifies its tensors, the dropout's name its mask. */
@@ -110,28 +130,29 @@ static trine_status check_names_differ(const unit_list *l, const list_layer *at)
         CHECK(!row->dropout || !other->dropout || strcmp(row->dropout, other->dropout) != 0,
               TRINE_EINVAL, "%s: dropout name \"%s\" is already used by row %d", row_text(l, text),
               row->dropout, n + 1);
-        CHECK(!at->kind->tensor_count || !l->layers[n].kind->tensor_count ||
-                  strcmp(row->name, other->name) != 0,
-              TRINE_EINVAL, "%s: the name is already used by row %d", row_text(l, text), n + 1);
+        CHECK(!share_name(row, other), TRINE_EINVAL, "%s: the name is already used by row %d",
+              row_text(l, text), n + 1);
     }
     return TRINE_OK;
 }
 
-static trine_status check_tensors(unit_list *l, const list_layer *at, unit_kind kind) {
+static trine_status check_tensors(unit_list *l, const list_layer *at, const gpt_shape *s,
+                                  unit_kind kind) {
     char text[64];
     const char *name = at->row->name;
-    for (int n = 0; n < at->kind->tensor_count; n++) {
-        const char *suffix = at->kind->tensors[n].suffix;
-        size_t limit = sizeof(((tensor *)0)->name) - strlen("h.31999..") - strlen(suffix);
-        CHECK(name && *name, TRINE_EINVAL, "%s: a layer with tensors needs a name",
-              row_text(l, text));
-        CHECK(strlen(name) < limit, TRINE_EINVAL, "%s: the name is longer than %zu bytes",
-              row_text(l, text), limit - 1);
+    layer_tensor tensors[LAYER_TENSORS];
+    if (!at->kind->tensor_count) return TRINE_OK;
+    CHECK(name && *name, TRINE_EINVAL, "%s: a layer with tensors needs a name", row_text(l, text));
+    for (int n = 0, count = layer_tensors(at->row, tensors); n < count; n++) {
+        const char *own = tensors[n].matrix_name ? tensors[n].matrix_name : "";
+        size_t around = strlen(gpt_block_name(s)) + strlen(".31999..") +
+                        strlen(tensors[n].kind->suffix) + (*own ? 1 : 0);
+        size_t limit = TRINE_LAYER_NAME - around - strlen(own);
+        CHECK(around + strlen(own) < TRINE_LAYER_NAME && strlen(name) < limit, TRINE_EINVAL,
+              "%s: the name is longer than %zu bytes", row_text(l, text), limit - 1);
     }
-    CHECK(kind != UNIT_BLOCK || at->kind->tensor_count == 0 ||
-              at->kind->tensors[0].side != SIDE_VOCABULARY,
-          TRINE_EINVAL, "%s: only the embedding and the head may use the token matrix",
-          row_text(l, text));
+    CHECK(kind != UNIT_BLOCK || at->kind->tensors[0].side != SIDE_VOCABULARY, TRINE_EINVAL,
+          "%s: only the embedding and the head may use the token matrix", row_text(l, text));
     return TRINE_OK;
 }
 
@@ -152,8 +173,8 @@ static trine_status read_row(unit_list *l, const trine_layer *row, const gpt_sha
     *at = (list_layer){.row = row, .kind = layer_kind_of(row->kind), .aux = -1};
     if (l->count) at->tensor = last->tensor + last->kind->tensor_count;
     for (int n = 0; n < TRINE_LAYER_INPUTS; n++) TRY(read_input(l, at, n));
-    TRY(check_tensors(l, at, kind));
     TRY(check_row(l, at, kind));
+    TRY(check_tensors(l, at, s, kind));
     TRY(check_names_differ(l, at));
     TRY(write_output(l, at, s));
     l->count++;
@@ -172,7 +193,9 @@ static int count_kind(const unit_list *l, trine_layer_kind kind) {
 
 /* The rows and values through which units are connected. */
 static trine_status check_first_and_last(const unit_list *l, unit_kind kind) {
-    int tensors = l->layers[l->count - 1].tensor + l->layers[l->count - 1].kind->tensor_count;
+    layer_tensor unused[LAYER_TENSORS];
+    int tensors = 0;
+    for (int n = 0; n < l->count; n++) tensors += layer_tensors(l->layers[n].row, unused);
     int tokens = count_kind(l, TRINE_LAYER_TOKENS), losses = count_kind(l, TRINE_LAYER_LOSS);
     CHECK(tensors <= FLAT_TENSORS, TRINE_EINVAL, "the list has %d tensors; at most %d are allowed",
           tensors, FLAT_TENSORS);
@@ -192,7 +215,8 @@ static trine_status check_first_and_last(const unit_list *l, unit_kind kind) {
 
 /* Some kinds overwrite their input. */
 static trine_status check_overwritten(const unit_list *l, const list_layer *at) {
-    if (!at->kind->over_tokens && !at->kind->gradient_in_place) return TRINE_OK;
+    const layer_kind *kind = at->kind;
+    if (!kind->over_tokens && !kind->gradient_in_place && !kind->only_over_in) return TRINE_OK;
     int v = at->in[0], writer = l->values[v].writer;
     CHECK(
         list_readers(l, v) == 1 && writer >= 0, TRINE_EINVAL,

@@ -44,7 +44,7 @@ static bool read_by_peers(const unit_list *l, int value, const gpt_shape *s) {
     if (v->writer >= 0 && l->layers[v->writer].kind->sends.sums) return true;
     for (int n = 0; n < l->count; n++)
         if (l->layers[n].in[0] == value && l->layers[n].kind->sends.gathers)
-            return gpt_tp_partial(s);
+            return gpt_splits_rows(s);
     return false;
 }
 
@@ -192,11 +192,11 @@ static void place_value(unit_list *l, int value, const gpt_shape *s, trine_recom
         v->place = VALUE_OUTPUT;
     } else if (in_place) {
         place_in_buffer(l, value, s, t);
+    } else if (list_over(l, value) >= 0 && first_reader_back(l, value, OF_ALL) < 0) {
+        v->place = VALUE_ALIAS; /* whatever its writer keeps besides */
+        v->at = list_over(l, value);
     } else if (is_kept(l, value)) {
         v->place = is_dropped(l, v, recompute) ? VALUE_REBUILT : VALUE_KEPT;
-    } else if (list_over(l, value) >= 0) {
-        v->place = VALUE_ALIAS;
-        v->at = list_over(l, value);
     } else {
         place_in_buffer(l, value, s, t);
     }

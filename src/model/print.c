@@ -42,7 +42,7 @@ static const char *place_text(const unit_list *l, const list_layer *at) {
 }
 
 static const char *sends_text(tp_crossings c, const gpt_shape *s, char text[CELL]) {
-    bool rows = gpt_tp_partial(s), sums = c.sums && s->tp > 1, gathers = c.gathers && rows;
+    bool rows = gpt_splits_rows(s), sums = c.sums && s->tp > 1, gathers = c.gathers && rows;
     snprintf(text, CELL, "%s%s%s", gathers ? "all-gather" : "", sums && gathers ? ", " : "",
              !sums  ? ""
              : rows ? "reduce-scatter"
@@ -53,20 +53,40 @@ static const char *sends_text(tp_crossings c, const gpt_shape *s, char text[CELL
 /* "weight 3 x (384, 768)": the next tensors of the unit in the order of its list. */
 static void print_tensors(const list_layer *at, const flat_unit *layout, int next[FLAT_RANGES],
                           unit_kind kind, FILE *out) {
-    for (int i = 0; i < at->kind->tensor_count; i++) {
-        int range = gpt_range_of(kind, &at->kind->tensors[i]);
+    layer_tensor tensors[LAYER_TENSORS];
+    for (int i = 0, count = layer_tensors(at->row, tensors); i < count; i++) {
+        int range = gpt_range_of(kind, tensors[i].kind);
         const tensor *t = &layout->ranges[range].tensors[next[range]++];
-        fprintf(out, "%s%s ", i ? ", " : "  ", at->kind->tensors[i].suffix);
+        const char *matrix = tensors[i].matrix_name;
+        fprintf(out, "%s%s%s%s ", i ? ", " : "  ", matrix ? matrix : "", matrix ? "." : "",
+                tensors[i].kind->suffix);
         if (t->parts > 1) fprintf(out, "%zu x ", t->parts);
         fprintf(out, t->cols > 1 ? "(%zu, %zu)" : "(%zu)", t->rows, t->cols);
     }
 }
 
+/* "column mlp.c_fc"; returns its length. */
+static int name_text(const trine_layer *row, char text[CELL]) {
+    return snprintf(text, CELL, "%s%s%s", layer_kind_of(row->kind)->text, row->name ? " " : "",
+                    row->name ? row->name : "");
+}
+
+/* The width of the column of names. */
+static int name_width(const gpt_shape *s) {
+    char text[CELL];
+    int width = 24;
+    for (unit_kind kind = 0; kind < UNIT_KINDS; kind++)
+        for (const trine_layer *row = gpt_unit_rows(s, kind); row->kind != TRINE_LAYER_END; row++) {
+            int own = name_text(row, text);
+            if (own > width) width = own;
+        }
+    return width;
+}
+
 static void print_layer(const unit_list *l, const list_layer *at, const gpt_shape *s, FILE *out) {
     char name[CELL], reads[CELL], writes[CELL], forward[CELL], backward[CELL];
-    snprintf(name, sizeof name, "%s%s%s", at->kind->text, at->row->name ? " " : "",
-             at->row->name ? at->row->name : "");
-    fprintf(out, "  %-24s %-10s %-20s %-11s %-15s %-27s", name, reads_text(at, reads),
+    name_text(at->row, name);
+    fprintf(out, "  %-*s %-10s %-20s %-11s %-15s %-27s", name_width(s), name, reads_text(at, reads),
             writes_text(l, at, s, writes), place_text(l, at),
             sends_text(at->kind->sends, s, forward),
             sends_text(at->kind->sends_backward, s, backward));
@@ -92,8 +112,8 @@ static void print_unit(const gpt_shape *s, unit_kind kind, const unit_list *l, F
 trine_status gpt_print_lists(const gpt_shape *s, FILE *out) {
     fprintf(out, "layers of %s, one rank of tp %d: micro-batch %zu, sequence %zu\n",
             gpt_family(s)->name, s->tp, s->B, s->T);
-    fprintf(out, "  %-24s %-10s %-20s %-11s %-15s %-27s  %s\n", "layer", "reads", "writes",
-            "storage", "tp forward", "tp backward", "tensors");
+    fprintf(out, "  %-*s %-10s %-20s %-11s %-15s %-27s  %s\n", name_width(s), "layer", "reads",
+            "writes", "storage", "tp forward", "tp backward", "tensors");
     for (unit_kind kind = 0; kind < UNIT_KINDS; kind++) {
         unit_list l;
         TRY(list_resolve(&l, s, kind));

@@ -3,6 +3,36 @@
 #include "base/status.h"
 #include "model/family.h"
 
+size_t gpt_head_width(const gpt_shape *s) {
+    return s->D ? s->D : s->C / s->H;
+}
+
+size_t gpt_query_groups(const gpt_shape *s) {
+    return s->K ? s->K : s->H;
+}
+
+float gpt_epsilon(const gpt_shape *s) {
+    return (float)(s->epsilon > 0 ? s->epsilon : 1e-5);
+}
+
+size_t gpt_heads(const gpt_shape *s) {
+    return s->H / (size_t)s->tp;
+}
+
+size_t gpt_kv_heads(const gpt_shape *s) {
+    size_t all = gpt_query_groups(s), tp = (size_t)s->tp;
+    return all < tp ? 1 : all / tp;
+}
+
+int gpt_kv_copies(const gpt_shape *s) {
+    int all = (int)gpt_query_groups(s);
+    return all < s->tp ? s->tp / all : 1;
+}
+
+size_t gpt_qkv(const gpt_shape *s) {
+    return (s->H + 2 * gpt_kv_heads(s) * (size_t)s->tp) * gpt_head_width(s);
+}
+
 size_t gpt_loss_rows(const gpt_shape *s) {
     size_t N = s->B * s->T;
     return s->loss_rows && s->loss_rows < N ? s->loss_rows : N;
@@ -12,13 +42,13 @@ tp_vocab gpt_vocab(const gpt_shape *s) {
     return tp_vocab_of(s->V, s->tp, s->tp_rank, s->row_multiple ? s->row_multiple : 1);
 }
 
-bool gpt_tp_partial(const gpt_shape *s) {
+bool gpt_splits_rows(const gpt_shape *s) {
     return s->sequence && s->tp > 1;
 }
 
 tp_rows gpt_rows(const gpt_shape *s) {
     size_t N = s->B * s->T, tp = (size_t)s->tp;
-    if (!gpt_tp_partial(s)) return (tp_rows){0, N};
+    if (!gpt_splits_rows(s)) return (tp_rows){0, N};
     return (tp_rows){(size_t)s->tp_rank * (N / tp), N / tp};
 }
 
@@ -36,22 +66,51 @@ const trine_family *gpt_family(const gpt_shape *s) {
     return s->family ? s->family : &trine_gpt2;
 }
 
+const char *gpt_block_name(const gpt_shape *s) {
+    const char *name = gpt_family(s)->blocks;
+    return name ? name : "h";
+}
+
 const trine_layer *gpt_unit_rows(const gpt_shape *s, unit_kind kind) {
     const trine_family *f = gpt_family(s);
     if (kind == UNIT_EMBEDDING) return f->embedding;
     return kind == UNIT_BLOCK ? f->block : f->head;
 }
 
+void gpt_set_sizes(gpt_shape *s, const trine_model *m) {
+    s->T = (size_t)m->seq_length;
+    s->C = (size_t)m->hidden_size;
+    s->H = (size_t)m->num_attention_heads;
+    s->K = (size_t)m->num_query_groups;
+    s->D = (size_t)m->kv_channels;
+    s->F = m->ffn_hidden_size ? (size_t)m->ffn_hidden_size : 4 * s->C;
+    s->L = (size_t)m->num_layers;
+    s->V = (size_t)m->vocab_size;
+    s->untied = m->untied;
+    s->epsilon = m->norm_epsilon;
+    s->rotary_base = m->rotary_base;
+    s->rope_scaling = m->rope_scaling;
+    s->family = family_of(m);
+}
+
+bool gpt_has_rope(const trine_model *m) {
+    for (const trine_layer *row = family_of(m)->embedding; row->kind != TRINE_LAYER_END; row++)
+        if (row->kind == TRINE_LAYER_POSITIONS) return false;
+    return true;
+}
+
+void gpt_canonical(trine_model *m) {
+    if (m->num_query_groups == m->num_attention_heads) m->num_query_groups = 0;
+    if ((int64_t)m->kv_channels * m->num_attention_heads == m->hidden_size) m->kv_channels = 0;
+    if (m->norm_epsilon == 1e-5) m->norm_epsilon = 0;
+    if (m->rotary_base == 10000) m->rotary_base = 0;
+    if (m->rope_scaling.kind == TRINE_ROPE_DEFAULT) m->rope_scaling = (trine_rope_scaling){0};
+    if (m->rope_scaling.kind == TRINE_ROPE_LINEAR)
+        m->rope_scaling = (trine_rope_scaling){TRINE_ROPE_LINEAR, m->rope_scaling.factor, 0, 0, 0};
+}
+
 gpt_shape gpt_unsharded_shape(const trine_model *m) {
-    int F = m->ffn_hidden_size ? m->ffn_hidden_size : 4 * m->hidden_size;
-    return (gpt_shape){.B = 1,
-                       .T = (size_t)m->seq_length,
-                       .C = (size_t)m->hidden_size,
-                       .H = (size_t)m->num_attention_heads,
-                       .F = (size_t)F,
-                       .L = (size_t)m->num_layers,
-                       .V = (size_t)m->vocab_size,
-                       .untied = m->untied,
-                       .tp = 1,
-                       .family = family_of(m)};
+    gpt_shape s = {.B = 1, .tp = 1};
+    gpt_set_sizes(&s, m);
+    return s;
 }

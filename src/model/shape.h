@@ -8,6 +8,10 @@
 
 typedef struct {
     size_t B, T, C, H, F, L; /* micro-batch, sequence, hidden, heads, MLP width, layers: global */
+    size_t K, D;             /* heads of keys and values, 0: H; width of a head, 0: C / H */
+    double epsilon;          /* of RMS norms; 0: 1e-5 */
+    double rotary_base;      /* 0: 10000 */
+    trine_rope_scaling rope_scaling;
     size_t V;                /* vocabulary, without padding */
     size_t row_multiple;     /* its rows on a tp rank are a multiple of this, which the device sets; 0 means 1 */
     bool untied;
@@ -20,6 +24,21 @@ typedef struct {
     const trine_family *family; /* NULL: trine_gpt2 */
 } gpt_shape;
 
+/* Heads on this tp rank: of queries, and of keys and values. If tp ranks are more than there are heads of keys and
+ * values, neighbours have the same one: gpt_kv_copies of them, else 1. Pure. */
+size_t gpt_heads(const gpt_shape *s);
+size_t gpt_kv_heads(const gpt_shape *s);
+int gpt_kv_copies(const gpt_shape *s);
+/* Width of a head; all heads of keys and values. Pure. */
+size_t gpt_head_width(const gpt_shape *s);
+size_t gpt_query_groups(const gpt_shape *s);
+/* Of RMS norms. Pure. */
+float gpt_epsilon(const gpt_shape *s);
+/* Columns of queries, keys and values over all tp ranks, copies included. Pure. */
+size_t gpt_qkv(const gpt_shape *s);
+/* Sets the sizes of a shape that are the model's. Pure. */
+void gpt_set_sizes(gpt_shape *s, const trine_model *m);
+
 /* K: rows per row chunk of logits. Pure. */
 size_t gpt_loss_rows(const gpt_shape *s);
 /* This tp rank's rows of the vocabulary. Pure. */
@@ -27,16 +46,22 @@ tp_vocab gpt_vocab(const gpt_shape *s);
 /* The R rows that this tp rank has outside tp regions. Pure. */
 tp_rows gpt_rows(const gpt_shape *s);
 /* Whether these are a share of the rows, so that gradients made from them are partial over tp. Pure. */
-bool gpt_tp_partial(const gpt_shape *s);
+bool gpt_splits_rows(const gpt_shape *s);
 
 typedef enum { UNIT_EMBEDDING, UNIT_BLOCK, UNIT_HEAD, UNIT_KINDS } unit_kind;
 
 int gpt_unit_count(const gpt_shape *s); /* L + 2 */
 unit_kind gpt_unit_kind(const gpt_shape *s, int unit);
 const trine_family *gpt_family(const gpt_shape *s); /* never NULL */
+/* What the family calls a block in names: "h". Pure. */
+const char *gpt_block_name(const gpt_shape *s);
 /* The rows of the family's list. Never NULL. Pure. */
 const trine_layer *gpt_unit_rows(const gpt_shape *s, unit_kind kind);
 
+/* Replaces sizes of a model that are their default by 0, so that equal models compare equal. Pure. */
+void gpt_canonical(trine_model *m);
+/* Whether positions are rotary: then no tensor depends on the length of the sequence. Pure. */
+bool gpt_has_rope(const trine_model *m);
 /* The unsharded model with a micro-batch of one sequence. Pure. */
 gpt_shape gpt_unsharded_shape(const trine_model *m);
 

@@ -43,6 +43,7 @@ static unit_call begin(const gpt_run *r, const gpt_unit *u, const gpt_acts *a, v
                            .dropped = r->scratch->dropped,
                            .workspace = r->scratch->workspace,
                            .loss = &r->scratch->loss,
+                           .rope = r->scratch->rope,
                            .batch = batch,
                            .seed = r->seed,
                            .unit = u->index,

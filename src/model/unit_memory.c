@@ -78,12 +78,18 @@ void gpt_scratch_take(arena *a, const gpt_shape *s, const device *d, const bool 
     *out = (gpt_scratch){.full = NULL};
     resolve_lists(s, out);
     take_buffers(&t, out);
-    if (gpt_tp_partial(s)) out->full = take(&t, N * s->C, true);
-    if (s->hidden_dropout > 0) out->dropped = take(&t, R * s->C, gpt_tp_partial(s));
+    if (gpt_splits_rows(s)) out->full = take(&t, N * s->C, true);
+    if (s->hidden_dropout > 0) out->dropped = take(&t, R * s->C, gpt_splits_rows(s));
     out->workspace = arena_take(a, MEM_WORKSPACE, workspace_bytes(&t, out));
     for (unit_kind kind = 0; kind < UNIT_KINDS; kind++)
         if (has[kind]) take_rebuilt(&t, kind, out);
     if (has[UNIT_HEAD]) take_loss(&t, &out->loss);
+    if (has[UNIT_BLOCK] && rope_is_read(gpt_unit_rows(s, UNIT_BLOCK)))
+        out->rope = arena_take(a, MEM_WORKSPACE, rope_count(s) * sizeof *out->rope);
+}
+
+trine_status gpt_scratch_write(device *d, const gpt_shape *s, const gpt_scratch *scratch) {
+    return scratch->rope ? rope_write(d, s, scratch->rope) : TRINE_OK;
 }
 
 /* ---- Between forward and backward -------------------------------------------------------------- */
@@ -125,7 +131,7 @@ void gpt_keep_take(arena *a, const gpt_shape *s, const device *d, bool small, gp
     for (int n = 0; n < l.count; n++)
         if (list_splits(&l.layers[n]))
             out->grad[n] = take(&t, list_elements(&l, l.layers[n].out, s),
-                                l.layers[n].kind->copies && gpt_tp_partial(s));
+                                l.layers[n].kind->copies && gpt_splits_rows(s));
     for (int v = 0; v < l.value_count; v++)
         if (l.values[v].for_weight)
             out->value[v] = take(&t, list_elements(&l, v, s), l.values[v].peers);

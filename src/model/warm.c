@@ -37,7 +37,9 @@ size_t warm_rows(const warm_state *w) {
 
 trine_status warm_product(warm_state *w, warm_bias kind, size_t T, size_t N, size_t K) {
     const ops *o = w->d->ops;
-    bool residual = kind == WARM_ROW && w->s->tp == 1 && o->linear_residual;
+    bool row = kind == WARM_ROW || kind == WARM_ROW_NO_BIAS;
+    bool residual = row && w->s->tp == 1 && o->linear_residual;
+    bool biased = kind == WARM_COLUMN || kind == WARM_ROW;
     warm_begin(w);
     void *x = warm_numbers(w, T * K), *y = warm_numbers(w, T * N);
     void *stream = residual ? warm_numbers(w, T * N) : NULL;
@@ -45,9 +47,9 @@ trine_status warm_product(warm_state *w, warm_bias kind, size_t T, size_t N, siz
     void *dw = warm_gradients(w, N * K), *dbias = warm_gradients(w, N);
     if (!w->base) return TRINE_OK;
     TRY(o->linear_forward(w->d, y, weight, kind == WARM_COLUMN ? bias : NULL, x, T, N, K));
-    if (residual) TRY(o->linear_residual(w->d, y, weight, bias, stream, x, T, N, K));
+    if (residual)
+        TRY(o->linear_residual(w->d, y, weight, biased ? bias : NULL, stream, x, T, N, K));
     for (grad_mode mode = GRAD_ADD; mode <= GRAD_SET; mode++)
-        TRY(o->linear_backward_weight(w->d, dw, kind == WARM_NO_BIAS ? NULL : dbias, y, x, T, N, K,
-                                      mode));
+        TRY(o->linear_backward_weight(w->d, dw, biased ? dbias : NULL, y, x, T, N, K, mode));
     return o->linear_backward_input(w->d, x, weight, y, T, N, K);
 }

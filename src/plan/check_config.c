@@ -103,12 +103,18 @@ static double count_elements(const trine_model *m, double samples) {
            rows * (blocks * (8 * C + 2 * F) + V);
 }
 
+/* 0: the sizes do not give one. */
+static int head_width(const trine_model *m) {
+    if (m->kv_channels) return m->kv_channels;
+    bool divides = m->num_attention_heads >= 1 && m->hidden_size % m->num_attention_heads == 0;
+    return divides ? m->hidden_size / m->num_attention_heads : 0;
+}
+
 /* The rules of trine_model.h, if the sizes are valid. */
 static void check_family(const trine_model *m, fault_list *f) {
     bool sizes = m->num_layers >= 1 && m->hidden_size >= 1 && m->hidden_size <= MOST_WIDTH &&
                  m->num_attention_heads >= 1 && m->ffn_hidden_size >= 1 && m->seq_length >= 1;
-    if (!sizes || m->hidden_size % m->num_attention_heads || gpt_check_family(m) == TRINE_OK)
-        return;
+    if (!sizes || head_width(m) < 1 || gpt_check_family(m) == TRINE_OK) return;
     complain(f, "%s", status_message());
     status_clear();
 }
@@ -117,6 +123,29 @@ static void check_family(const trine_model *m, fault_list *f) {
 static int widest_head(const trine_config *c) {
     const char *name = c->parallel.device;
     return name && strcmp(name, "cuda") == 0 ? CUDA_WIDEST_HEAD : INT_MAX;
+}
+
+static void check_attention(const trine_model *m, fault_list *f) {
+    const trine_rope_scaling *s = &m->rope_scaling;
+    EXPECT(m->kv_channels >= 0 && m->kv_channels <= MOST_WIDTH,
+           "--kv-channels %d: must be between 1 and %d (or 0: hidden size / heads)", m->kv_channels,
+           MOST_WIDTH);
+    EXPECT(m->num_query_groups >= 0, "--num-query-groups %d: must be at least 1 (or 0: as heads)",
+           m->num_query_groups);
+    EXPECT(m->num_query_groups < 1 || m->num_attention_heads % m->num_query_groups == 0,
+           "--num-query-groups %d: must divide --num-attention-heads %d", m->num_query_groups,
+           m->num_attention_heads);
+    EXPECT(m->norm_epsilon >= 0 && m->norm_epsilon < 1,
+           "--norm-epsilon %g: must be between 0 and 1", m->norm_epsilon);
+    EXPECT(m->rotary_base >= 0 && isfinite(m->rotary_base),
+           "--rotary-base %g: must be a positive number", m->rotary_base);
+    EXPECT(s->kind == TRINE_ROPE_DEFAULT || (s->factor > 0 && isfinite(s->factor)),
+           "--rope-scaling-factor %g: must be a positive number", s->factor);
+    EXPECT(s->kind != TRINE_ROPE_LLAMA3 || (s->original_length >= 1 && s->low_freq_factor > 0 &&
+                                            s->high_freq_factor > s->low_freq_factor),
+           "rope scaling llama3: original length %d, frequency factors %g and %g: must be at least "
+           "1, and positive and ascending",
+           s->original_length, s->low_freq_factor, s->high_freq_factor);
 }
 
 static void check_model(const trine_config *c, fault_list *f) {
@@ -131,14 +160,15 @@ static void check_model(const trine_config *c, fault_list *f) {
            "--ffn-hidden-size %d: must be at least 1 (or 0: 4 x hidden size)", m->ffn_hidden_size);
     EXPECT(m->seq_length >= 1, "--seq-length %d: must be at least 1", m->seq_length);
     EXPECT(m->vocab_size >= 0, "--vocab-size %d: must not be negative", m->vocab_size);
-    EXPECT(m->num_attention_heads < 1 || m->hidden_size % m->num_attention_heads == 0,
+    EXPECT(m->num_attention_heads < 1 || head_width(m) != 0,
            "--hidden-size %d: must be a multiple of --num-attention-heads %d", m->hidden_size,
            m->num_attention_heads);
-    EXPECT(m->num_attention_heads < 1 || m->hidden_size / m->num_attention_heads <= widest_head(c),
+    EXPECT(head_width(m) <= widest_head(c),
            "--device %s: head dimension must be at most %d, not %d (--hidden-size %d, "
            "--num-attention-heads %d)",
-           c->parallel.device, widest_head(c), m->hidden_size / m->num_attention_heads,
-           m->hidden_size, m->num_attention_heads);
+           c->parallel.device, widest_head(c), head_width(m), m->hidden_size,
+           m->num_attention_heads);
+    check_attention(m, f);
     double size = count_elements(m, samples_in_flight(c));
     EXPECT(f->count || size < MOST_NUMBERS,
            "parameters and activations have %.2g elements, more than any machine can hold; reduce "
@@ -315,6 +345,9 @@ static void check_heads(const trine_model *m, int tp, fault_list *f) {
            "--num-attention-heads %d: must be a multiple of --tp %d", m->num_attention_heads, tp);
     EXPECT(m->ffn_hidden_size % tp == 0, "--ffn-hidden-size %d: must be a multiple of --tp %d",
            m->ffn_hidden_size, tp);
+    int groups = m->num_query_groups;
+    EXPECT(groups < 1 || groups % tp == 0 || tp % groups == 0,
+           "--num-query-groups %d: one of it and --tp %d must divide the other", groups, tp);
 }
 
 /* With sequence parallelism the rows of a micro-batch are sharded over tp. */
@@ -451,6 +484,7 @@ static void fill_in(trine_config *c, int ranks) {
     if (c->global_batch_size == 0 && c->micro_batch_size >= 1 && l->dp >= 1 &&
         (double)c->micro_batch_size * sample_ranks(c) <= INT32_MAX)
         c->global_batch_size = c->micro_batch_size * sample_ranks(c);
+    gpt_canonical(&c->model);
     if (!c->optimizer.lr_decay_iters) c->optimizer.lr_decay_iters = c->train_iters;
 }
 

@@ -9,6 +9,7 @@
 #include "comm/api/comm.h"
 #include "comm/api/gpu.h"
 #include "device/cuda/sizes.h"
+#include "model/family.h"
 #include "plan/beside.h"
 #include "run/traffic.h"
 
@@ -17,15 +18,25 @@
 /* Stages in one line of a table; more stages are printed in further tables. */
 #define REPORT_COLUMNS 8
 
+/* "9 x 64, groups 3", or "9" where everything else follows from the hidden size. */
+static const char *heads_text(const trine_model *m, char text[64]) {
+    size_t used = (size_t)snprintf(text, 64, "%d", m->num_attention_heads);
+    if (m->kv_channels) used += (size_t)snprintf(text + used, 64 - used, " x %d", m->kv_channels);
+    if (m->num_query_groups) snprintf(text + used, 64 - used, ", groups %d", m->num_query_groups);
+    return text;
+}
+
 void report_model(const report *r, FILE *out) {
     const trine_model *m = &r->config->model;
-    char count[HUMAN_SIZE];
-    fprintf(out,
-            "model    %d layers, hidden %d, heads %d, mlp %d, sequence %d, vocabulary %d, head %s: "
-            "%s parameters\n",
-            m->num_layers, m->hidden_size, m->num_attention_heads, m->ffn_hidden_size,
-            m->seq_length, m->vocab_size, m->untied ? "untied" : "tied",
-            human_count(count, (uint64_t)gpt_parameters(m)));
+    const trine_family *family = family_of(m);
+    char count[HUMAN_SIZE], heads[64];
+    fprintf(
+        out,
+        "model    %s%s%d layers, hidden %d, heads %s, mlp %d, sequence %d, vocabulary %d, head %s: "
+        "%s parameters\n",
+        family == &trine_gpt2 ? "" : family->name, family == &trine_gpt2 ? "" : ", ", m->num_layers,
+        m->hidden_size, heads_text(m, heads), m->ffn_hidden_size, m->seq_length, m->vocab_size,
+        m->untied ? "untied" : "tied", human_count(count, (uint64_t)gpt_parameters(m)));
 }
 
 /* Number of consecutive units with one name from the n-th of a stage on; *last = the last one. */

@@ -44,9 +44,9 @@ trine_status resolve_spec(const trine_config *c, program_spec *spec) {
                            .reduce_buffers = p->layout.dp > 1 ? p->reduce_buffers : 1,
                            .split_backward = p->split_backward,
                            .weight_follows =
-                               p->recompute == TRINE_RECOMPUTE_FULL && !p->keep_recomputed,
-                           .tp_partial = p->sequence_parallel && p->layout.tp > 1};
+                               p->recompute == TRINE_RECOMPUTE_FULL && !p->keep_recomputed};
     gpt_spec(&c->model, spec);
+    gpt_spec_tp(&c->model, p->layout.tp, p->sequence_parallel, spec);
     TRY(dp_micro_batches(c->global_batch_size, c->micro_batch_size,
                          axes_size(p->layout, axes_of_samples()), &spec->micros));
     TRY(p->schedule_file ? pp_place_file(spec, p->virtual_stages, p->schedule_file)
@@ -81,26 +81,19 @@ static size_t loss_rows(const trine_config *c, const device *dev) {
 }
 
 gpt_shape resolve_shape(const trine_config *c, const device *dev, int tp_rank) {
-    const trine_model *m = &c->model;
-    return (gpt_shape){.B = (size_t)c->micro_batch_size,
-                       .T = (size_t)m->seq_length,
-                       .C = (size_t)m->hidden_size,
-                       .H = (size_t)m->num_attention_heads,
-                       .F = (size_t)m->ffn_hidden_size,
-                       .L = (size_t)m->num_layers,
-                       .V = (size_t)m->vocab_size,
-                       .row_multiple = device_row_multiple(dev),
-                       .untied = m->untied,
-                       .tp = c->parallel.layout.tp,
-                       .tp_rank = tp_rank,
-                       .compute = dev->compute,
-                       .grads = dev->grads,
-                       .sequence = c->parallel.sequence_parallel,
-                       .recompute = c->parallel.recompute,
-                       .loss_rows = loss_rows(c, dev),
-                       .hidden_dropout = m->hidden_dropout,
-                       .attention_dropout = m->attention_dropout,
-                       .family = m->family};
+    gpt_shape s = {.B = (size_t)c->micro_batch_size,
+                   .row_multiple = device_row_multiple(dev),
+                   .tp = c->parallel.layout.tp,
+                   .tp_rank = tp_rank,
+                   .compute = dev->compute,
+                   .grads = dev->grads,
+                   .sequence = c->parallel.sequence_parallel,
+                   .recompute = c->parallel.recompute,
+                   .loss_rows = loss_rows(c, dev),
+                   .hidden_dropout = c->model.hidden_dropout,
+                   .attention_dropout = c->model.attention_dropout};
+    gpt_set_sizes(&s, &c->model);
+    return s;
 }
 
 double resolve_learning_rate(const trine_optimizer *o, int64_t step) {
@@ -122,6 +115,7 @@ state_config resolve_state(const trine_config *config, const program *stages,
                           .dev = dev,
                           .layout = config->parallel.layout,
                           .coord = coord,
+                          .tp_part = stages[0].spec->tp_part,
                           .norm_scratch =
                               dp_norm_scratch(stages[0].spec->units, config->parallel.layout)};
 }

@@ -30,6 +30,8 @@ typedef struct {
      * of one micro-batch between forward and backward; what BACKWARD_INPUT saves for BACKWARD_WEIGHT. */
     void (*take_scratch)(const void *shape, arena *a, const device *dev, const program_spec *spec,
                          int stage, void *scratch);
+    /* Writes the parts of the scratch that do not change. NULL: there are none. */
+    trine_status (*write_scratch)(const void *shape, device *dev, const void *scratch);
     void (*take_acts)(const void *shape, arena *a, const device *dev, int unit, const void *scratch,
                       void *acts);
     void (*take_keep)(const void *shape, arena *a, const device *dev, const program_spec *spec,

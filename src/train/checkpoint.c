@@ -109,7 +109,12 @@ static trine_status load_local(trine_trainer *t, const trine_checkpoint *c,
     bool weights_only = weights_alone(c, source);
     trine_model saved;
     TRY(ckpt_model(source, &saved));
-    TRY(settings_same_model(&saved, &t->config.model, ckpt_path(source)));
+    TRY(settings_same_model(&saved, &t->config.model, weights_only, ckpt_path(source)));
+    int length = t->config.model.seq_length;
+    CHECK(ckpt_saved_state(source) || length <= saved.seq_length, TRINE_EINVAL,
+          "%s: --seq-length %d is more than the %d positions that its config.json allows "
+          "(max_position_embeddings or sliding_window)",
+          ckpt_path(source), length, saved.seq_length);
     TRY(fill_state(t, source, weights_only));
     return weights_only ? TRINE_OK : restore_state(t, source);
 }

@@ -5,13 +5,26 @@
 #include "base/options.h"
 #include "base/output.h"
 #include "base/status.h"
+#include "ckpt/hf/hf.h"
+#include "ckpt/source.h"
 #include "core/spec.h"
 #include "device/device.h"
+#include "model/family.h"
+#include "model/preset.h"
+#include "model/shape.h"
 
 /* The command line of the example trainers, as one table. */
 
-static const char *const models[] = {"custom",     "gpt2",    "gpt2-medium",
-                                     "gpt2-large", "gpt2-xl", NULL};
+static const char *const models[] = {"custom",
+#define MODEL_TEXT(text, ...) text,
+                                     PRESET_LIST(MODEL_TEXT) NULL
+#undef MODEL_TEXT
+};
+static const char *const scalings[] = {
+#define SCALING_TEXT(id, text) text,
+    TRINE_ROPE_LIST(SCALING_TEXT) NULL
+#undef SCALING_TEXT
+};
 /* Values of --explain; trine_run. */
 static const char *const explanations[] = {"layers", NULL};
 static const char *const decays[] = {"cosine", "linear", "constant", NULL};
@@ -47,6 +60,7 @@ static const trine_dtype grad_types[] = {TRINE_F32, TRINE_BF16, TRINE_F16};
 typedef struct {
     int model, device, grads; /* indices of names */
     const char *schedule;     /* a name, or a file */
+    const char *family;       /* NULL: the preset's */
 } choices;
 
 static choices default_choices(void) {
@@ -64,9 +78,14 @@ static size_t put_rows(option *rows, const option *own, size_t count) {
 static size_t model_rows(option *rows, trine_model *m, choices *c) {
     const option own[] = {
         OPTION_HEADING("Model"),
-        OPTION_CHOICE("model", NULL, &c->model, models,
-                      "GPT-2 preset, whose sizes the options below override; custom: gpt2 with the "
-                      "token file's vocabulary"),
+        OPTION_NAME("model", NULL, &c->model, models, "NAME",
+                    "a model, whose sizes the options below override: gpt2 (-medium, -large, -xl), "
+                    "smollm2-135m, llama3.2-1b, llama3.1-8b, mistral-7b, qwen2.5-0.5b, qwen3-0.6b "
+                    "and more (a wrong name lists them); custom: gpt2 with the token file's "
+                    "vocabulary"),
+        OPTION_STRING("family", NULL, &c->family, "NAME",
+                      "layers of a block: gpt2, llama, mistral, qwen2, qwen3, or a family that the "
+                      "program has added"),
         OPTION_INT("num-layers", NULL, &m->num_layers, "N", 1, 32000,
                    "number of transformer blocks"),
         OPTION_INT("hidden-size", NULL, &m->hidden_size, "N", 1, INT_MAX,
@@ -79,6 +98,18 @@ static size_t model_rows(option *rows, trine_model *m, choices *c) {
                    "sequence length in tokens"),
         OPTION_INT("vocab-size", NULL, &m->vocab_size, "N", 0, INT_MAX,
                    "vocabulary size; 0: from the token file"),
+        OPTION_INT("num-query-groups", NULL, &m->num_query_groups, "N", 0, INT_MAX,
+                   "heads of keys and values; divides --num-attention-heads; 0: as many"),
+        OPTION_INT("kv-channels", NULL, &m->kv_channels, "N", 0, INT_MAX,
+                   "width of a head; 0: --hidden-size / --num-attention-heads"),
+        OPTION_DOUBLE("norm-epsilon", NULL, &m->norm_epsilon, "X", 0, 1,
+                      "epsilon of RMS norms; 0: 1e-5"),
+        OPTION_DOUBLE("rotary-base", NULL, &m->rotary_base, "X", 0, INFINITY,
+                      "theta of rotary positions; 0: 10000"),
+        OPTION_CHOICE("rope-scaling", NULL, &m->rope_scaling.kind, scalings,
+                      "how rotary frequencies are scaled"),
+        OPTION_DOUBLE("rope-scaling-factor", NULL, &m->rope_scaling.factor, "X", 0, INFINITY,
+                      "factor of --rope-scaling"),
         OPTION_FLAG("untied", "untie-embeddings-and-output-weights", &m->untied,
                     "untie the output head from the token embedding"),
         OPTION_DOUBLE("hidden-dropout", NULL, &m->hidden_dropout, "P", 0, 1,
@@ -339,7 +370,21 @@ static void choose_schedule(const choices *c, trine_parallel *p) {
         p->schedule_file = c->schedule;
 }
 
-/* Parses twice: the first pass finds the preset, whose sizes the other options override in the second. */
+#define FOLDER_LENGTH                                                                              \
+    4096 /* the sequence of a Hugging Face model with rotary positions is at most this by default */
+
+/* Without a preset, a Hugging Face folder to load says what the model is. */
+static trine_status model_of_folder(trine_model *m, const char *load) {
+    if (!load || !hf_is(load)) return TRINE_OK;
+    trine_model found;
+    TRY(hf_model(&found, load));
+    found.hidden_dropout = m->hidden_dropout, found.attention_dropout = m->attention_dropout;
+    *m = found;
+    if (gpt_has_rope(m) && m->seq_length > FOLDER_LENGTH) m->seq_length = FOLDER_LENGTH;
+    return TRINE_OK;
+}
+
+/* Parses twice: the first pass finds the preset or the folder, whose sizes the other options override in the second. */
 static trine_status parse(int argc, char **argv, trine_config *config, trine_run *run) {
     option rows[CLI_ROWS];
     choices c = default_choices();
@@ -347,10 +392,15 @@ static trine_status parse(int argc, char **argv, trine_config *config, trine_run
     *config = trine_config_default();
     *run = default_run();
     TRY(options_parse(&table, argc, argv));
+    const char *load = run->checkpoint.load;
     *config = trine_config_default();
     *run = default_run();
-    if (c.model) TRY(trine_model_preset(&config->model, models[c.model]));
+    if (c.model)
+        TRY(trine_model_preset(&config->model, models[c.model]));
+    else
+        TRY(model_of_folder(&config->model, load));
     TRY(options_parse(&table, argc, argv));
+    if (c.family) TRY(family_find(&config->model.family, c.family));
     choose_schedule(&c, &config->parallel);
     config->parallel.device = devices[c.device];
     config->precision.grads = grad_types[c.grads];

@@ -78,8 +78,7 @@ static void add_shard(const rank_state *h, const held_unit *u, int r, ckpt_kind 
                                                .begin = part.begin,
                                                .count = part.count,
                                                .at = kind_at(h, u, r, kind, part),
-                                               .type = kind_type(h, kind),
-                                               .first = h->config.coord.tp == 0};
+                                               .type = kind_type(h, kind)};
 }
 
 static trine_status make_shards(const rank_state *h, shard_set *p) {

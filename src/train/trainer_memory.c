@@ -125,6 +125,11 @@ static trine_status keep_reserve(const trine_trainer *t) {
     return refuse(t);
 }
 
+static trine_status write_scratch(const trine_trainer *t) {
+    const state_model *m = &t->held.config.model;
+    return m->write_scratch ? m->write_scratch(m->shape, t->dev, t->held.scratch) : TRINE_OK;
+}
+
 trine_status memory_take(trine_trainer *t) {
     bool wanted = on_device(t) ? stages(t) : mesh_shares(t->mesh);
     size_t shared = wanted ? t->memory.shared_used : 0;
@@ -132,12 +137,13 @@ trine_status memory_take(trine_trainer *t) {
     if (on_device(t)) {
         TRY(trine_world_agree(t->world, keep_reserve(t)));
         TRY(trine_world_agree(t->world, assign_device(t)));
+        TRY(trine_world_agree(t->world, write_scratch(t)));
         return compare_pageable(t);
     }
     arena_init(&t->memory, t->base, t->own_bytes);
     if (mesh_shares(t->mesh)) arena_share(&t->memory, t->shared, shared);
     state_take(&t->held, &t->memory);
-    return TRINE_OK;
+    return trine_world_agree(t->world, write_scratch(t));
 }
 
 void memory_free(trine_trainer *t) {

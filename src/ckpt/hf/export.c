@@ -40,8 +40,8 @@ typedef struct {
 /* Chooses the master if there is one: 16-bit weights are its rounding. */
 static trine_status choose(const ckpt_source *source, const tensor *t, exported *e) {
     const st_file *file = NULL;
-    const st_entry *from = source_find(source, t->name, CKPT_MASTER, &file);
-    if (!from) from = source_find(source, t->name, CKPT_WEIGHT, &file);
+    const st_entry *from = source_find(source, t, CKPT_MASTER, &file);
+    if (!from) from = source_find(source, t, CKPT_WEIGHT, &file);
     CHECK(from, TRINE_EDATA, "%s: %s is missing", source->path, t->name);
     TRY(slice_fits(t, from, file->path));
     e->entry = slice_entry(t, CKPT_WEIGHT, from->type);

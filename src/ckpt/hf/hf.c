@@ -12,6 +12,7 @@
 #include "ckpt/folder.h"
 #include "base/json.h"
 #include "ckpt/source.h"
+#include "model/family.h"
 #include "model/gpt.h"
 
 /* Limits in bytes; the largest files of a GPT-2 have 50 KB. */
@@ -154,25 +155,24 @@ static trine_status open_files(ckpt_source *source) {
 
 /* ---- Tensors ---- */
 
-#define PREFIX "transformer."
-
 /* The name used by gpt_tensor; lm_head.weight has no prefix in any model. */
-static const char *plain_name(const char *name) {
-    size_t length = strlen(PREFIX);
-    if (strncmp(name, PREFIX, length)) return name;
+static const char *plain_name(const trine_model *m, const char *name) {
+    const char *prefix = family_of(m)->prefix ? family_of(m)->prefix : "transformer.";
+    size_t length = strlen(prefix);
+    if (strncmp(name, prefix, length)) return name;
     return strcmp(name + length, "lm_head.weight") ? name + length : name;
 }
 
 /* Number of tensors of that name, with or without prefix; *file and *entry are the last. */
-static int find_all(const ckpt_source *source, const char *name, const st_file **file,
+static int find_all(const ckpt_source *source, const tensor *t, const st_file **file,
                     const st_entry **entry) {
     char prefixed[ST_NAME];
     int found = 0;
-    slice_name(prefixed, name, CKPT_WEIGHT);
+    slice_name(prefixed, t, CKPT_WEIGHT);
     for (int i = 0; i < source->file_count; i++) {
         const st_file *f = &source->files[i];
         const st_entry *with = st_find(&f->header, prefixed);
-        const st_entry *without = strcmp(prefixed, name) ? st_find(&f->header, name) : NULL;
+        const st_entry *without = strcmp(prefixed, t->name) ? st_find(&f->header, t->name) : NULL;
         found += (with ? 1 : 0) + (without ? 1 : 0);
         if (with || without) *file = f;
         if (with || without) *entry = with ? with : without;
@@ -187,7 +187,7 @@ static trine_status expect_tensors(const ckpt_source *source) {
         tensor t = gpt_tensor(&source->model, i);
         const st_file *file = NULL;
         const st_entry *entry = NULL;
-        int found = find_all(source, t.name, &file, &entry);
+        int found = find_all(source, &t, &file, &entry);
         CHECK(found, TRINE_EDATA, "%s: %s is missing; %s describes %d layers and %s head",
               source->path, t.name, HF_CONFIG_FILE, source->model.num_layers,
               source->model.untied ? "an untied" : "a tied");
@@ -198,11 +198,14 @@ static trine_status expect_tensors(const ckpt_source *source) {
 }
 
 /* The layer number of "h.12.rest", *rest = "rest"; -1 for other names. */
-static long layer_of(const char *name, const char **rest) {
+static long layer_of(const trine_model *m, const char *name, const char **rest) {
+    const char *block = family_of(m)->blocks ? family_of(m)->blocks : "h";
+    size_t length = strlen(block);
     long layer = 0;
     *rest = name;
-    if (strncmp(name, "h.", 2) || name[2] < '0' || name[2] > '9') return -1;
-    const char *at = name + 2;
+    if (strncmp(name, block, length) || name[length] != '.') return -1;
+    const char *at = name + length + 1;
+    if (*at < '0' || *at > '9') return -1;
     if (at[0] == '0' && at[1] != '.') return -1;
     for (; *at >= '0' && *at <= '9'; at++) {
         layer = 10 * layer + (*at - '0');
@@ -212,24 +215,25 @@ static long layer_of(const char *name, const char **rest) {
     return *at == '.' ? layer : -1;
 }
 
-/* Attention masks, which older versions of transformers saved with the weights. */
-static bool is_buffer(const char *name) {
+/* Attention masks and frequencies, which older versions of transformers saved with the weights. */
+static bool is_buffer(const trine_model *m, const char *name) {
     const char *rest;
-    if (layer_of(name, &rest) < 0) return false;
-    return !strcmp(rest, "attn.bias") || !strcmp(rest, "attn.masked_bias");
+    if (layer_of(m, name, &rest) < 0) return false;
+    return !strcmp(rest, "attn.bias") || !strcmp(rest, "attn.masked_bias") ||
+           !strcmp(rest, "self_attn.rotary_emb.inv_freq");
 }
 
 /* Whether the model has a tensor of that name. All layers are alike, so one is compared. */
 static bool is_tensor(const trine_model *model, const char *name) {
     const char *rest;
-    long layer = layer_of(name, &rest);
+    long layer = layer_of(model, name, &rest);
     trine_model one = *model;
     one.num_layers = 1;
     if (layer >= model->num_layers) return false;
     for (size_t i = 0, count = gpt_tensor_count(&one); i < count; i++) {
         tensor t = gpt_tensor(&one, i);
         const char *want;
-        bool block = layer_of(t.name, &want) == 0;
+        bool block = layer_of(model, t.name, &want) == 0;
         if (layer >= 0 ? block && !strcmp(rest, want) : !strcmp(name, t.name)) return true;
     }
     return false;
@@ -265,21 +269,22 @@ static trine_status expect_copy(const ckpt_source *source, const st_file *file,
     const st_file *at = NULL;
     const st_entry *token = NULL;
     bool same;
-    find_all(source, "wte.weight", &at, &token);
+    tensor matrix = gpt_tensor(&source->model, 0);
+    find_all(source, &matrix, &at, &token);
     TRY(is_copy(file, head, at, token, &same));
     CHECK(same, TRINE_EDATA,
-          "%s: lm_head.weight differs from wte.weight, but tie_word_embeddings in %s is true (or "
+          "%s: lm_head.weight differs from %s, but tie_word_embeddings in %s is true (or "
           "absent); set it to false for an untied head",
-          file->path, HF_CONFIG_FILE);
+          file->path, matrix.name, HF_CONFIG_FILE);
     return TRINE_OK;
 }
 
 static trine_status expect_known(const ckpt_source *source, const st_file *file,
                                  const st_entry *entry) {
-    const char *name = plain_name(entry->name);
-    if (is_buffer(name) || is_tensor(&source->model, name)) return TRINE_OK;
+    const char *name = plain_name(&source->model, entry->name);
+    if (is_buffer(&source->model, name) || is_tensor(&source->model, name)) return TRINE_OK;
     if (!strcmp(name, "lm_head.weight")) return expect_copy(source, file, entry);
-    return RAISE(TRINE_EINVAL, "%s: %s is not a tensor of the GPT-2 that %s describes", file->path,
+    return RAISE(TRINE_EINVAL, "%s: %s is not a tensor of the model that %s describes", file->path,
                  entry->name, HF_CONFIG_FILE);
 }
 
@@ -298,6 +303,17 @@ static trine_status check_tensors(const ckpt_source *source) {
 bool hf_is(const char *path) {
     return is_file(path, HF_CONFIG_FILE) && !is_file(path, MANIFEST_FILE) &&
            !is_file(path, CKPT_OPTIMIZER_FILE);
+}
+
+trine_status hf_model(trine_model *model, const char *folder) {
+    char *path = folder_join(folder, HF_CONFIG_FILE), *text = NULL;
+    CHECK(path, TRINE_ENOMEM, "no memory for a path");
+    size_t bytes = 0;
+    trine_status status = input_text(&text, &bytes, CONFIG_LIMIT, path);
+    if (status == TRINE_OK) status = hf_config_parse(model, text, bytes, path);
+    free(text);
+    free(path);
+    return status;
 }
 
 static trine_status read_config(ckpt_source *source, const char *text, size_t bytes,

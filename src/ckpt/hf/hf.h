@@ -1,11 +1,11 @@
-/* Hugging Face folders of a GPT-2: config.json and model.safetensors, or shards of it under
- * model.safetensors.index.json; the format of transformers' GPT2LMHeadModel and GPT2Model. source.h opens
- * and writes such folders; this header has config.json.
+/* Hugging Face folders of a model: config.json and model.safetensors, or shards of it under
+ * model.safetensors.index.json; the format of transformers' GPT2LMHeadModel, LlamaForCausalLM and so on (hf_family.h has
+ * the families). source.h opens and writes such folders; this header has config.json.
  *
  * Invariant: what transformers would compute differently is refused by name, never ignored: each entry of
  * config.json that changes the forward pass, and each unknown tensor. Absent entries have transformers'
  * defaults, except model_type and the sizes, which are required. Dropouts are ignored: they are options of
- * the run. Source: github.com/huggingface/transformers, models/gpt2/configuration_gpt2.py. */
+ * the run. */
 #ifndef TRINE_CKPT_HF_H
 #define TRINE_CKPT_HF_H
 
@@ -19,7 +19,10 @@
  * is; TRINE_ENOMEM. Pure. */
 trine_status hf_config_parse(trine_model *model, const char *text, size_t bytes, const char *path);
 
-/* Prints a config.json for the model, a GPT-2, whose tensors have this type; owned by the caller (free).
+/* The model that a folder's config.json describes. Errors: those of hf_config_parse, TRINE_EIO. Not collective. */
+trine_status hf_model(trine_model *model, const char *folder);
+
+/* Prints a config.json for the model, of one of these families, whose tensors have this type; owned by the caller (free).
  * Errors: TRINE_ENOMEM. Pure. */
 trine_status hf_config_print(const trine_model *model, trine_dtype type, char **text);
 
