@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "training.h"
+#include "trine_model.h"
 
 #define MAX_STEPS 64
 
@@ -30,6 +31,9 @@ static bool integer_key(golden *g, const char *key, long long value) {
                  {"hidden_size", &c->model.hidden_size},
                  {"num_attention_heads", &c->model.num_attention_heads},
                  {"ffn_hidden_size", &c->model.ffn_hidden_size},
+                 {"num_query_groups", &c->model.num_query_groups},
+                 {"kv_channels", &c->model.kv_channels},
+                 {"rope_length", &c->model.rope_scaling.original_length},
                  {"seq_length", &c->model.seq_length},
                  {"vocab_size", &c->model.vocab_size},
                  {"micro_batch_size", &c->micro_batch_size},
@@ -66,6 +70,11 @@ static bool real_key(golden *g, const char *key, double value) {
                  {"adam_beta2", &o->adam_beta2},
                  {"adam_eps", &o->adam_eps},
                  {"clip_grad", &o->clip_grad},
+                 {"norm_epsilon", &m->norm_epsilon},
+                 {"rotary_base", &m->rotary_base},
+                 {"rope_factor", &m->rope_scaling.factor},
+                 {"rope_low", &m->rope_scaling.low_freq_factor},
+                 {"rope_high", &m->rope_scaling.high_freq_factor},
                  {"hidden_dropout", &m->hidden_dropout},
                  {"attention_dropout", &m->attention_dropout}};
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
@@ -74,6 +83,18 @@ static bool real_key(golden *g, const char *key, double value) {
             return true;
         }
     return false;
+}
+
+static bool word_key(golden *g, const char *key, const char *value) {
+    static const trine_family *const families[] = {&trine_llama, &trine_qwen2, &trine_qwen3};
+    trine_model *m = &g->config.model;
+    if (strcmp(key, "rope_kind") == 0) {
+        m->rope_scaling.kind = strcmp(value, "linear") ? TRINE_ROPE_LLAMA3 : TRINE_ROPE_LINEAR;
+        return true;
+    }
+    for (int f = 0; f < 3 && strcmp(key, "family") == 0; f++)
+        if (strcmp(families[f]->name, value) == 0) m->family = families[f];
+    return strcmp(key, "family") == 0 && m->family;
 }
 
 static void read_line(golden *g, const char *line) {
@@ -90,7 +111,9 @@ static void read_line(golden *g, const char *line) {
         return;
     }
     assert_int_equal(sscanf(line, "%63s %63s", key, value), 2);
-    if (integer_key(g, key, atoll(value)) || real_key(g, key, atof(value))) return;
+    if (word_key(g, key, value) || integer_key(g, key, atoll(value)) ||
+        real_key(g, key, atof(value)))
+        return;
     fail_msg("unknown line: %s", line);
 }
 
@@ -222,21 +245,39 @@ static void run(const char *text, const char *on, const precision *p) {
     X(tied_on_ref, "tied", "ref", fp32)                                                            \
     X(untied_on_ref, "untied", "ref", fp32)                                                        \
     X(dropout_on_ref, "dropout", "ref", fp32)                                                      \
+    X(llama_on_ref, "llama", "ref", fp32)                                                          \
+    X(qwen2_on_ref, "qwen2", "ref", fp32)                                                          \
+    X(qwen3_on_ref, "qwen3", "ref", fp32)                                                          \
     X(tied_on_cpu, "tied", "cpu", fp32)                                                            \
     X(untied_on_cpu, "untied", "cpu", fp32)                                                        \
     X(dropout_on_cpu, "dropout", "cpu", fp32)                                                      \
+    X(llama_on_cpu, "llama", "cpu", fp32)                                                          \
+    X(qwen2_on_cpu, "qwen2", "cpu", fp32)                                                          \
+    X(qwen3_on_cpu, "qwen3", "cpu", fp32)                                                          \
     X(tied_on_ref_bf16, "tied", "ref", bf16)                                                       \
     X(untied_on_ref_bf16, "untied", "ref", bf16)                                                   \
     X(dropout_on_ref_bf16, "dropout", "ref", bf16)                                                 \
+    X(llama_on_ref_bf16, "llama", "ref", bf16)                                                     \
+    X(qwen2_on_ref_bf16, "qwen2", "ref", bf16)                                                     \
+    X(qwen3_on_ref_bf16, "qwen3", "ref", bf16)                                                     \
     X(tied_on_cpu_bf16, "tied", "cpu", bf16)                                                       \
     X(untied_on_cpu_bf16, "untied", "cpu", bf16)                                                   \
     X(dropout_on_cpu_bf16, "dropout", "cpu", bf16)                                                 \
+    X(llama_on_cpu_bf16, "llama", "cpu", bf16)                                                     \
+    X(qwen2_on_cpu_bf16, "qwen2", "cpu", bf16)                                                     \
+    X(qwen3_on_cpu_bf16, "qwen3", "cpu", bf16)                                                     \
     X(tied_on_ref_fp16, "tied", "ref", fp16)                                                       \
     X(untied_on_ref_fp16, "untied", "ref", fp16)                                                   \
     X(dropout_on_ref_fp16, "dropout", "ref", fp16)                                                 \
+    X(llama_on_ref_fp16, "llama", "ref", fp16)                                                     \
+    X(qwen2_on_ref_fp16, "qwen2", "ref", fp16)                                                     \
+    X(qwen3_on_ref_fp16, "qwen3", "ref", fp16)                                                     \
     X(tied_on_cpu_fp16, "tied", "cpu", fp16)                                                       \
     X(untied_on_cpu_fp16, "untied", "cpu", fp16)                                                   \
-    X(dropout_on_cpu_fp16, "dropout", "cpu", fp16)
+    X(dropout_on_cpu_fp16, "dropout", "cpu", fp16)                                                 \
+    X(llama_on_cpu_fp16, "llama", "cpu", fp16)                                                     \
+    X(qwen2_on_cpu_fp16, "qwen2", "cpu", fp16)                                                     \
+    X(qwen3_on_cpu_fp16, "qwen3", "cpu", fp16)
 
 #define CASE(name, text, on, type)                                                                 \
     static void name(void **state) {                                                               \

@@ -1,24 +1,29 @@
 #!/usr/bin/env python3
-"""Writes tied.txt, untied.txt and dropout.txt: ten training steps of three small GPTs in float64.
+"""Writes the text files beside it: ten training steps of small models in float64. tied, untied and dropout are GPT-2s;
+llama, qwen2 and qwen3 are models of these families.
 
 Independent of the library: the formulas are written again here from the papers and from the headers
 (rng.h, flat.h, sampler.h, ops.h, trine.h), and the derivatives are JAX's own. golden.c compares a trainer
 with what stands in the text files, so the test itself needs no Python.
 
     pip install jax xxhash
-    python3 tests/golden/reference.py        # rewrites the three files beside it
+    python3 tests/golden/reference.py        # rewrites the files beside it
 
 Only the initial values are rounded to float32, as the library's are; everything after is float64.
 """
 import math
 import os
+import sys
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import xxhash
 
-jax.config.update("jax_enable_x64", True)
+try:
+    import jax
+    import jax.numpy as jnp
+    jax.config.update("jax_enable_x64", True)
+except ImportError:  # tests/outside imports the order of samples and the learning rates
+    jax = jnp = None
 
 COMMON = dict(
     lr=1e-3, min_lr=1e-4, lr_warmup_iters=2, weight_decay=0.1,
@@ -39,6 +44,21 @@ CONFIGS = {
         num_layers=2, hidden_size=24, num_attention_heads=4, ffn_hidden_size=96, seq_length=13,
         vocab_size=47, untied=0, seed=4711, tokens=500, micro_batch_size=2, global_batch_size=6,
         hidden_dropout=0.1, attention_dropout=0.2, clip_grad=1.0, lr_decay_iters=10, **COMMON),
+    # Wavelengths 2 pi 500^(i / 5) from 6 to 900, an original length of 64: the three cases of llama3's scaling.
+    "llama": dict(
+        family="llama", num_layers=2, hidden_size=32, num_attention_heads=8, num_query_groups=2, kv_channels=10,
+        ffn_hidden_size=48, seq_length=15, vocab_size=53, untied=1, norm_epsilon=1e-5, rotary_base=500.0,
+        rope_kind="llama3", rope_factor=8.0, rope_low=1.0, rope_high=4.0, rope_length=64, seed=51, tokens=700,
+        micro_batch_size=2, global_batch_size=6, clip_grad=1.0, lr_decay_iters=10, **COMMON),
+    "qwen2": dict(
+        family="qwen2", num_layers=2, hidden_size=24, num_attention_heads=6, num_query_groups=2, ffn_hidden_size=40,
+        seq_length=13, vocab_size=61, untied=0, norm_epsilon=1e-6, rotary_base=10000.0, rope_kind="linear",
+        rope_factor=2.5, attention_dropout=0.2, seed=52, tokens=500, micro_batch_size=1, global_batch_size=4,
+        clip_grad=1.0, lr_decay_iters=8, **COMMON),
+    "qwen3": dict(
+        family="qwen3", num_layers=2, hidden_size=32, num_attention_heads=4, num_query_groups=1, kv_channels=12,
+        ffn_hidden_size=56, seq_length=16, vocab_size=47, untied=0, norm_epsilon=1e-6, rotary_base=1000000.0,
+        seed=53, tokens=600, micro_batch_size=2, global_batch_size=8, clip_grad=1.0, lr_decay_iters=10, **COMMON),
 }
 
 # ---- Random numbers: Salmon et al. 2011, Philox4x32-10; Box and Muller 1958 ------------------------
@@ -116,6 +136,10 @@ def masks(c, step):
     T, C, H, G = (c["seq_length"], c["hidden_size"], c["num_attention_heads"],
                   c["global_batch_size"])
     samples = range((step - 1) * G, step * G)
+    if "family" in c:
+        names = {f"layers.{i}.self_attn.dropout": ("attention_dropout", (H, T, T)) for i in range(c["num_layers"])}
+        return {name: kept(c, c[rate], name, samples, shape)
+                for name, (rate, shape) in names.items() if c.get(rate, 0)}
     names = {"wte.dropout": ("hidden_dropout", (T, C))}
     for i in range(c["num_layers"]):
         names[f"h.{i}.attn.dropout"] = ("attention_dropout", (H, T, T))
@@ -219,8 +243,115 @@ def gelu(x):
     return 0.5 * x * (1 + jnp.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
 
 
+# ---- Llama, Qwen2, Qwen3: the papers named in src/model/llama.c and qwen.c --------------------------
+
+def sizes(c):
+    """Query heads, heads of keys and values, width of a head."""
+    H = c["num_attention_heads"]
+    return H, c.get("num_query_groups", H), c.get("kv_channels", c["hidden_size"] // H)
+
+
+def llama_initial(c):
+    C, F, V, L, seed = c["hidden_size"], c["ffn_hidden_size"], c["vocab_size"], c["num_layers"], c["seed"]
+    H, K, D = sizes(c)
+    p = {}
+
+    def matrix(name, *shape, std=0.02):
+        p[name] = normal(seed, name, shape, std)
+
+    matrix("embed_tokens.weight", V, C)
+    for i in range(L):
+        h = f"layers.{i}."
+        for name, heads in (("q", H), ("k", K), ("v", K)):
+            matrix(h + f"self_attn.{name}_proj.weight", heads * D, C)
+            if c["family"] == "qwen2":
+                p[h + f"self_attn.{name}_proj.bias"] = np.zeros(heads * D)
+            if c["family"] == "qwen3" and name != "v":
+                p[h + f"self_attn.{name}_norm.weight"] = np.ones(D)
+        matrix(h + "self_attn.o_proj.weight", C, H * D, std=0.02 / math.sqrt(2 * L))
+        matrix(h + "mlp.gate_proj.weight", F, C)
+        matrix(h + "mlp.up_proj.weight", F, C)
+        matrix(h + "mlp.down_proj.weight", C, F, std=0.02 / math.sqrt(2 * L))
+        p[h + "input_layernorm.weight"], p[h + "post_attention_layernorm.weight"] = np.ones(C), np.ones(C)
+    p["norm.weight"] = np.ones(C)
+    if c["untied"]:
+        matrix("lm_head.weight", V, C)
+    return p
+
+
+def rms_norm(c, p, name, x):
+    return x / jnp.sqrt((x**2).mean(-1, keepdims=True) + c["norm_epsilon"]) * p[name + ".weight"]
+
+
+def frequencies(c, D):
+    """Llama 3.1 scales the frequencies by their wavelength."""
+    out = []
+    for i in range(D // 2):
+        f = c["rotary_base"] ** (-2 * i / D)
+        if c.get("rope_kind") == "linear":
+            f /= c["rope_factor"]
+        if c.get("rope_kind") == "llama3":
+            turns = c["rope_length"] * f / (2 * math.pi)
+            if turns < c["rope_low"]:
+                f /= c["rope_factor"]
+            elif turns <= c["rope_high"]:
+                share = (turns - c["rope_low"]) / (c["rope_high"] - c["rope_low"])
+                f *= share + (1 - share) / c["rope_factor"]
+        out.append(f)
+    return np.array(out)
+
+
+def rotate(c, x):
+    """x (B, heads, T, D) as complex numbers x_i + i x_(i + D/2), times e^(i t f)."""
+    T, D = x.shape[-2:]
+    angle = np.arange(T)[:, None] * frequencies(c, D)
+    z = (x[..., :D // 2] + 1j * x[..., D // 2:]) * np.exp(1j * angle)
+    return jnp.concatenate([z.real, z.imag], axis=-1)
+
+
+def grouped_attention(c, p, mask, h, x):
+    B, T, _ = x.shape
+    H, K, D = sizes(c)
+
+    def project(name, heads):
+        y = x @ p[h + f"{name}_proj.weight"].T + p.get(h + f"{name}_proj.bias", 0)
+        y = y.reshape(B, T, heads, D)
+        if h + f"{name}_norm.weight" in p:
+            y = rms_norm(c, p, h + f"{name}_norm", y)
+        return y.transpose(0, 2, 1, 3)
+
+    q, k, v = rotate(c, project("q", H)), rotate(c, project("k", K)), project("v", K)
+    k, v = (jnp.repeat(z, H // K, axis=1) for z in (k, v))
+    scores = q @ k.transpose(0, 1, 3, 2) / math.sqrt(D)
+    scores = jnp.where(jnp.tril(jnp.ones((T, T), bool)), scores, -jnp.inf)
+    y = dropout(mask, h + "dropout", jax.nn.softmax(scores, axis=-1)) @ v
+    return y.transpose(0, 2, 1, 3).reshape(B, T, H * D) @ p[h + "o_proj.weight"].T
+
+
+def llama_loss(c, p, mask, tokens, targets):
+    x = p["embed_tokens.weight"][tokens]
+    for i in range(c["num_layers"]):
+        h = f"layers.{i}."
+        x = x + grouped_attention(c, p, mask, h + "self_attn.", rms_norm(c, p, h + "input_layernorm", x))
+        y = rms_norm(c, p, h + "post_attention_layernorm", x)
+        gate, up = y @ p[h + "mlp.gate_proj.weight"].T, y @ p[h + "mlp.up_proj.weight"].T
+        x = x + (gate / (1 + jnp.exp(-gate)) * up) @ p[h + "mlp.down_proj.weight"].T
+    return cross_entropy(rms_norm(c, p, "norm", x), p["lm_head.weight" if c["untied"] else "embed_tokens.weight"],
+                         targets)
+
+
+# ---- The loss ----------------------------------------------------------------------------------------
+
+def cross_entropy(x, matrix, targets):
+    logits = x @ matrix.T
+    chosen = jnp.take_along_axis(logits, targets[..., None], axis=-1)[..., 0]
+    return (jax.nn.logsumexp(logits, axis=-1) - chosen).mean()
+
+
 def loss_of(c, p, mask, tokens, targets):
     """Mean cross-entropy over the global batch, independent of micro-batches."""
+    if "family" in c:
+        return llama_loss(c, p, mask, tokens, targets)
     x = dropout(mask, "wte.dropout", p["wte.weight"][tokens] + p["wpe.weight"])
     for i in range(c["num_layers"]):
         h = f"h.{i}."
@@ -229,9 +360,7 @@ def loss_of(c, p, mask, tokens, targets):
         y = linear(p, h + "mlp.c_proj",
                    gelu(linear(p, h + "mlp.c_fc", layer_norm(p, h + "ln_2", x))))
         x = x + dropout(mask, h + "mlp.dropout", y)
-    logits = layer_norm(p, "ln_f", x) @ p["lm_head.weight" if c["untied"] else "wte.weight"].T
-    chosen = jnp.take_along_axis(logits, targets[..., None], axis=-1)[..., 0]
-    return (jax.nn.logsumexp(logits, axis=-1) - chosen).mean()
+    return cross_entropy(layer_norm(p, "ln_f", x), p["lm_head.weight" if c["untied"] else "wte.weight"], targets)
 
 
 # ---- Optimizer: Loshchilov and Hutter 2019; the schedule is Megatron-LM's OptimizerParamScheduler ---
@@ -260,7 +389,7 @@ def adamw(c, p, m, v, g, lr, step):
 
 
 def train(c):
-    stream, p = token_stream(c), initial(c)
+    stream, p = token_stream(c), llama_initial(c) if "family" in c else initial(c)
     m = {name: np.zeros_like(x) for name, x in p.items()}
     v = {name: np.zeros_like(x) for name, x in p.items()}
     value_and_grad = jax.jit(jax.value_and_grad(lambda q, k, a, b: loss_of(c, q, k, a, b)))
@@ -284,7 +413,7 @@ def write(name, c):
         print("# h = i * 2654435761; h ^= h >> 15; h *= 2246822519; h ^= h >> 13 (all mod 2^32).",
               file=out)
         for key, value in c.items():
-            print(key, repr(value), file=out)
+            print(key, value if isinstance(value, str) else repr(value), file=out)
         print("# step loss grad_norm lr", file=out)
         for row in train(c):
             print("step %d %.17g %.17g %.17g" % row, file=out)
@@ -292,4 +421,5 @@ def write(name, c):
 
 if __name__ == "__main__":
     for name, config in CONFIGS.items():
-        write(name, config)
+        if not sys.argv[1:] or name in sys.argv[1:]:
+            write(name, config)
