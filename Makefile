@@ -13,6 +13,8 @@
 #   make mutants      plant faults in a copy of the tree; each must make its test fail; M="tie-skipped ...": some
 #   make fuzz         fuzz the file readers with libFuzzer under sanitizers; MINUTES=1 (integer) each; T=manifest: one
 #   make bench-comm   collectives against those of MPI on 2 and 8 ranks; RANKS=8 BENCH_COMM="--only reduce ..."
+#   make check-outside  compare with PyPI's PyTorch and transformers (docs/testing.md): TRINE_PYTHON has them, or a
+#                     venv of some GiB is made under the build folder; never part of make check
 #   make demo         train on 8 ranks on this machine
 #   make bench        benchmarks, each figure with its limit (bench/README.md); B="matmul step": some
 #                     parts; REPS=3 LAYERS=2: a quick look; JSON=FILE: write the numbers as JSON;
@@ -81,7 +83,7 @@ HARNESS  := $(patsubst tests/%.c,$(BUILD)/tests/%.o,$(wildcard tests/*.c))
 BENCH_PARTS := $(patsubst bench/%.h,$(BUILD)/bench/%.o,$(wildcard bench/*.h))
 BENCHES  := $(filter-out $(BENCH_PARTS:.o=),$(patsubst bench/%.c,$(BUILD)/bench/%,$(wildcard bench/*.c)))
 
-.PHONY: all tests benches bench bench-comm cuda cuda-object layers deps check check-full check-alone test mutants fuzz fuzzers demo install man uninstall format-check clean FORCE
+.PHONY: all tests benches bench bench-comm cuda cuda-object layers deps check check-full check-alone check-outside test mutants fuzz fuzzers demo install man uninstall format-check clean FORCE
 .DELETE_ON_ERROR:
 all: $(LIB) $(SHARED) $(EXAMPLES) $(TOOLS) cuda
 tests: $(TESTS) benches
@@ -273,6 +275,12 @@ endif
 # The single-process tests, for the sanitizers.
 check-alone: tests
 	tests/run.sh $(BUILD) alone
+
+# Comparisons with other programs, which PyPI has.
+check-outside:
+	@tools/deps.sh build test $(if $(TRINE_PYTHON),,outside)
+	@$(MAKE) --no-print-directory all $(BUILD)/tests/ckpt/logits_driver
+	@tests/outside/run.sh $(BUILD)
 
 test: all benches $(if $(T),$(filter $(BUILD)/tests/$(T) $(BUILD)/tests/$(T)/%,$(TESTS)),$(TESTS))
 	@tests/run.sh $(BUILD) all $(T)

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Installs missing dependencies. Usage: tools/deps.sh [build] [test] [full] [slurm] [mpi] [demo] [clang] [bare].
+# Installs missing dependencies. Usage: tools/deps.sh [build] [test] [full] [slurm] [mpi] [demo] [clang] [bare]
+# [outside].
 # A dependency counts as present if it can be used (a command runs, a header is found), from whatever source;
 # if all are present nothing is printed. Missing packages are installed with apt on Debian and Ubuntu, as root or
 # through sudo; elsewhere they are listed and the exit status is 1.
@@ -12,7 +13,7 @@ list=
 if [ "${1:-}" = --list ]; then
     list=yes
     shift
-    [ $# -gt 0 ] || set -- build test full slurm mpi demo clang bare
+    [ $# -gt 0 ] || set -- build test full slurm mpi demo clang bare outside
 fi
 [ $# -gt 0 ] || set -- build test demo
 
@@ -112,8 +113,11 @@ for group in "$@"; do
             need mpich has mpirun.mpich
             need python3-venv venv_runs
             ;;
+        outside) # PyTorch and transformers (tests/outside)
+            need python3-venv venv_runs
+            ;;
         *)
-            echo "tools/deps.sh: unknown group \"$group\"; valid: build, test, full, slurm, mpi, demo, clang, bare" >&2
+            echo "tools/deps.sh: unknown group \"$group\"; valid: build, test, full, slurm, mpi, demo, clang, bare, outside" >&2
             exit 1
             ;;
     esac
