@@ -55,7 +55,7 @@ size_t cover_missing(const cover_problem *p, const cover_row *rows, int count) {
 
 typedef struct {
     const cover_problem *p;
-    bool *seen[256]; /* [demand][combination] */
+    bool *seen[320]; /* [demand][combination] */
     size_t left;
     uint32_t random;
 } making;

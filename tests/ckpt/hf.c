@@ -126,6 +126,48 @@ static void bad_sizes_are_refused(void **state) {
     REFUSED(parse(&m, ""), TRINE_EDATA, "config.json");
 }
 
+static trine_status parse_llama(trine_model *m, const char *more) {
+    char text[600];
+    snprintf(text, sizeof text,
+             "{\"model_type\": \"llama\", \"num_hidden_layers\": 1, \"hidden_size\": 8, "
+             "\"intermediate_size\": 12, \"num_attention_heads\": 2, "
+             "\"max_position_embeddings\": 5, \"vocab_size\": 11%s}",
+             more);
+    return parse(m, text);
+}
+
+/* rope_scaling, the older name, counts alone where transformers 5 finds both; one that is empty does not. */
+static void positions_of_both_names_are_read(void **state) {
+    (void)state;
+    static const struct {
+        const char *more;
+        double base;
+        trine_rope_kind kind;
+    } rows[] = {
+        {"", 10000, TRINE_ROPE_DEFAULT},
+        {", \"rope_theta\": 500", 500, TRINE_ROPE_DEFAULT},
+        {", \"rope_theta\": 500, \"rope_scaling\": {\"type\": \"linear\", \"factor\": 2}", 500,
+         TRINE_ROPE_LINEAR},
+        {", \"rope_theta\": 500, \"rope_parameters\": {\"rope_theta\": 70}", 70,
+         TRINE_ROPE_DEFAULT},
+        {", \"rope_theta\": 500, \"rope_parameters\": {\"rope_theta\": 70}, "
+         "\"rope_scaling\": {\"rope_type\": \"linear\", \"factor\": 2}",
+         500, TRINE_ROPE_LINEAR},
+        {", \"rope_parameters\": {\"rope_type\": \"linear\", \"factor\": 2}, \"rope_scaling\": {}",
+         10000, TRINE_ROPE_LINEAR},
+    };
+    trine_model m;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        OK(parse_llama(&m, rows[i].more));
+        assert_true((m.rotary_base > 0 ? m.rotary_base : 10000) == rows[i].base);
+        assert_int_equal(m.rope_scaling.kind, rows[i].kind);
+    }
+    REFUSED(parse_llama(&m, ", \"original_max_position_embeddings\": 32, \"rope_scaling\": "
+                            "{\"rope_type\": \"llama3\", \"factor\": 8, "
+                            "\"original_max_position_embeddings\": 64}"),
+            TRINE_EINVAL, "original_max_position_embeddings is another in the rope scaling");
+}
+
 /* Trine reads what it writes; transformers.t tests transformers. */
 static void configurations_are_printed(void **state) {
     (void)state;
@@ -208,7 +250,7 @@ static void expect_values(const hf_folder *f, const char *path) {
         tensor t = gpt_tensor(&m, i);
         st_entry want = slice_entry(&t, CKPT_WEIGHT, TRINE_F32);
         const st_file *file;
-        const st_entry *e = source_find(source, t.name, CKPT_WEIGHT, &file);
+        const st_entry *e = source_find(source, &t, CKPT_WEIGHT, &file);
         assert_non_null(e);
         for (uint64_t n = 0; n < hf_elements(&want); n++) {
             float x = hf_value(want.name, n), got;
@@ -247,7 +289,7 @@ static void tensors_that_are_not_the_models_are_refused(void **state) {
     f = folder_of();
     f.more = ", \"n_layer\": 1";
     REFUSED(look_at(&f), TRINE_EINVAL,
-            "transformer.h.1.attn.c_attn.bias is not a tensor of the GPT-2");
+            "transformer.h.1.attn.c_attn.bias is not a tensor of the model");
     f = folder_of();
     f.more = ", \"n_inner\": 16";
     REFUSED(look_at(&f), TRINE_EDATA, "transformer.h.0.mlp.c_fc.weight has shape (8, 32)");
@@ -504,6 +546,7 @@ int main(void) {
         cmocka_unit_test(harmless_entries_pass),
         cmocka_unit_test(other_models_are_refused),
         cmocka_unit_test(bad_sizes_are_refused),
+        cmocka_unit_test(positions_of_both_names_are_read),
         cmocka_unit_test(configurations_are_printed),
         cmocka_unit_test(folders_are_told_apart),
         cmocka_unit_test(whole_folders_open),

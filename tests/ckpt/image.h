@@ -120,7 +120,7 @@ static inline bool has_kind(const cutting *c, ckpt_kind kind) {
 #define POISON 0x5A /* every byte that was not set */
 
 static inline void add_shard(held_shards *h, const cutting *c, const flat_range *range,
-                             ckpt_kind kind, int dp, bool first) {
+                             ckpt_kind kind, int dp) {
     h->shards = realloc(h->shards, (h->count + 1) * sizeof *h->shards);
     h->ranges = realloc(h->ranges, (h->count + 1) * sizeof(flat_range *));
     flat_range *own = h->ranges[h->count] = malloc(sizeof *own);
@@ -134,8 +134,7 @@ static inline void add_shard(held_shards *h, const cutting *c, const flat_range 
                                          .begin = count * (size_t)dp,
                                          .count = count,
                                          .at = at,
-                                         .type = type,
-                                         .first = first};
+                                         .type = type};
 }
 
 static inline void add_unit(held_shards *h, const cutting *c, int unit, int dp, int tp) {
@@ -147,7 +146,7 @@ static inline void add_unit(held_shards *h, const cutting *c, int unit, int dp, 
     for (int r = tied_copy; r < layout.range_count; r++)
         for (int kind = 0; kind < CKPT_KINDS; kind++)
             if (has_kind(c, (ckpt_kind)kind))
-                add_shard(h, c, &layout.ranges[r], (ckpt_kind)kind, dp, tp == 0);
+                add_shard(h, c, &layout.ranges[r], (ckpt_kind)kind, dp);
 }
 
 /* The rank state of this process: every `ranks`-th of dp x tp ranks. Nothing is set. */

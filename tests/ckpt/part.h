@@ -92,8 +92,7 @@ static void image_add_shard(image *m, const image_setting *s, const flat_range *
     *p = (ckpt_shard){.kind = kind,
                       .range = range,
                       .type = image_type(s, kind),
-                      .count = range->count / (size_t)s->layout.dp,
-                      .first = at.tp == 0};
+                      .count = range->count / (size_t)s->layout.dp};
     p->begin = p->count * (size_t)at.dp;
     p->at = malloc(p->count * trine_dtype_bytes(p->type));
     assert_non_null(p->at);

@@ -111,7 +111,7 @@ static void expect_tensor(void *context, const tensor *t) {
     char name[ST_NAME];
     trine_dtype type = image_type(x->s, x->kind);
     size_t width = trine_dtype_bytes(type), rows = t->parts * t->global_rows, cols = t->global_cols;
-    slice_name(name, t->name, x->kind);
+    slice_name(name, t, x->kind);
     const st_entry *e = st_find(&x->f->header, name);
     if (!e) fail_msg("%s has no %s", x->f->path, name);
     assert_int_equal(e->type, type);

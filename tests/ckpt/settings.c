@@ -192,11 +192,11 @@ static void another_model_is_refused_by_name(void **state) {
     (void)state;
     trine_model a = full_config().model, b = a;
     b.hidden_dropout = 0.5; /* does not affect weights */
-    OK(settings_same_model(&a, &b, "x/step-3"));
+    OK(settings_same_model(&a, &b, false, "x/step-3"));
     b.num_layers = 4;
     b.vocab_size = 50257;
     b.untied = true;
-    REFUSED(settings_same_model(&a, &b, "x/step-3"), TRINE_EINVAL,
+    REFUSED(settings_same_model(&a, &b, false, "x/step-3"), TRINE_EINVAL,
             "x/step-3 holds a different model: num-layers is 12 there, 4 here, vocab-size is 101 "
             "there, "
             "50257 here, untied is off there, on here");

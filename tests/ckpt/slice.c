@@ -107,7 +107,6 @@ static void each_shard(const setting *s, ckpt_kind kind, visit_shard visit, void
                     ckpt_shard p = {.kind = kind, .range = &layout.ranges[r], .type = s->type};
                     p.count = layout.ranges[r].count / (size_t)s->dp;
                     p.begin = p.count * (size_t)dp;
-                    p.first = tp == 0;
                     visit(context, &p);
                 }
             }
@@ -266,7 +265,7 @@ static void read_shard(void *context, const ckpt_shard *shard) {
     for (int i = 0; i < p.range->tensor_count; i++) {
         const tensor *t = &p.range->tensors[i];
         char name[ST_NAME];
-        slice_name(name, t->name, p.kind);
+        slice_name(name, t, p.kind);
         const st_entry *e = NULL;
         for (size_t n = 0; n < w->header.count; n++)
             if (strcmp(w->header.entries[n].name, name) == 0) e = &w->header.entries[n];

@@ -54,6 +54,14 @@ same() {
 }
 check "equal weights give equal files" same
 
+# With rotary positions a sequence may be shorter than the folder's, but not longer: a window may be the reason.
+sequences() {
+    train --family mistral --save rotary && "$build/trine-export" rotary mistral >out &&
+        train --load mistral --seq-length 12 && ! train --load mistral --seq-length 20 2>err &&
+        grep -q "mistral: --seq-length 20 is more than the 16 positions that its config.json allows" err
+}
+check "a sequence longer than a Hugging Face folder's is refused" sequences
+
 files() {
     find . -type f -exec md5sum {} + | sort
 }

@@ -22,7 +22,6 @@ static inline void weights_load(model *m, const ckpt_source *source) {
             ckpt_shard shard = {.kind = CKPT_WEIGHT, .range = range, .count = range->count};
             shard.at = m->params[u][r];
             shard.type = TRINE_F32;
-            shard.first = true;
             OK(ckpt_read(source, m->dev, &shard, 1));
         }
 }

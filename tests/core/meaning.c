@@ -1,4 +1,4 @@
-/* TEST np=0 */
+/* TEST np=0 timeout=300 */
 /* Programs that the checker accepts compute the same as a plain loop (machine.h):
  *
  *   - every composed program, of every schedule with 1 to 3 chunks per stage

@@ -13,7 +13,7 @@
 /* ---- One rank ---- */
 
 /* 100 sharded elements at 0, 70 replicated at 128, 30 sharded at 256; integers, whose squares add up exactly. */
-static flat_range range_of(int dp) {
+static flat_range range_of(int dp, int tp_rank) {
     static const struct {
         size_t cols;
         tensor_split split;
@@ -21,6 +21,7 @@ static flat_range range_of(int dp) {
     flat_range range = {0};
     for (int i = 0; i < 3; i++) {
         tensor t = {.parts = 1, .rows = 1, .cols = tensors[i].cols, .split = tensors[i].split};
+        t.copy = t.split == SPLIT_NONE && tp_rank;
         flat_add(&range, &t);
     }
     flat_finish(&range, dp);
@@ -34,13 +35,13 @@ static double squares(int from, int to) {
 }
 
 /* As exec: the device's sums of all tensors that count, then their sum. */
-static double local(device *d, const flat_range *range, size_t begin, size_t count, const float *g,
-                    int tp_rank) {
+static double local(device *d, const flat_range *range, size_t begin, size_t count,
+                    const float *g) {
     double sums[FLAT_TENSORS + 1];
-    int n = dp_norm_count(range, begin, count, tp_rank);
+    int n = dp_norm_count(range, begin, count);
     assert_in_range(n, 0, range->tensor_count);
     for (int i = 0; i <= n; i++) sums[i] = -1;
-    OK(dp_norm_local(d, range, begin, count, g, tp_rank, sums));
+    OK(dp_norm_local(d, range, begin, count, g, sums));
     assert_true(sums[n] == -1);
     return dp_norm_add(sums, n);
 }
@@ -48,7 +49,7 @@ static double local(device *d, const flat_range *range, size_t begin, size_t cou
 /* The slices of dp ranks add up to the full range: on tp rank 0 with the tensors replicated over tp, on the
  * others without. */
 static void check_slices(device *ref, int dp, int tp_rank) {
-    flat_range range = range_of(dp);
+    flat_range range = range_of(dp, tp_rank);
     float *g = calloc(range.count, sizeof *g);
     assert_non_null(g);
     for (size_t i = 0; i < range.count; i++) g[i] = (float)i;
@@ -56,7 +57,7 @@ static void check_slices(device *ref, int dp, int tp_rank) {
     double all = 0;
     for (int d = 0; d < dp; d++) {
         size_t begin = (size_t)d * slice;
-        all += local(ref, &range, begin, slice, g + begin, tp_rank);
+        all += local(ref, &range, begin, slice, g + begin);
     }
     double want = squares(0, 100) + squares(256, 286);
     assert_true(all == want + (tp_rank ? 0 : squares(128, 198)));
@@ -76,9 +77,9 @@ static void test_an_empty_slice_is_zero(void **state) {
     (void)state;
     device *ref;
     OK(device_open(&ref, DEVICE_REF, 1));
-    flat_range range = range_of(1);
+    flat_range range = range_of(1, 0);
     float g[FLAT_ALIGN] = {1};
-    assert_true(local(ref, &range, range.count, 0, g, 0) == 0);
+    assert_true(local(ref, &range, range.count, 0, g) == 0);
     device_close(&ref);
 }
 

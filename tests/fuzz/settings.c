@@ -38,9 +38,9 @@ static void compare(const char *json, const trine_model *saved) {
     bool moves;
     check_said(json, &now);
     fuzz_demand(settings_scale_moves(json, &moves) == TRINE_OK);
-    trine_status same = settings_same_model(saved, &now.model, FUZZ_PATH);
+    trine_status same = settings_same_model(saved, &now.model, false, FUZZ_PATH);
     fuzz_demand(same == TRINE_OK || same == TRINE_EINVAL);
-    fuzz_demand(settings_same_model(saved, saved, FUZZ_PATH) == TRINE_OK);
+    fuzz_demand(settings_same_model(saved, saved, false, FUZZ_PATH) == TRINE_OK);
 }
 
 static trine_status parse(const char *json) {

@@ -24,6 +24,7 @@
 #include "comm/api/comm.h"
 #include "options.h"
 #include "pp/order.h"
+#include "trine_model.h"
 
 static int steps; /* FEW_STEPS; in the full array 10 */
 
@@ -65,6 +66,7 @@ typedef struct {
     int micros, size; /* micro-batches per rank, samples in each */
     int chunk;        /* rows of logits at a time; 0: all */
     int layers;       /* at least a unit for each chunk of a stage */
+    int family;       /* of `families` */
 } mix_run;
 
 typedef struct {
@@ -99,7 +101,8 @@ static mix_run run_of(const cover_row *row) {
                      .split_backward = v[OPT_SPLIT_BACKWARD],
                      .micros = micros[v[OPT_BATCH]],
                      .size = sizes[v[OPT_BATCH]],
-                     .chunk = chunks[v[OPT_BATCH]]};
+                     .chunk = chunks[v[OPT_BATCH]],
+                     .family = v[OPT_FAMILY]};
 }
 
 static mix_run anchor_of(mix_run r) {
@@ -149,6 +152,9 @@ static void list_jobs(bool full, int type) {
     }
 }
 
+static const trine_family *const families[] = {&trine_gpt2, &trine_llama, &trine_qwen2,
+                                               &trine_qwen3};
+
 static trine_config config_of(const mix_run *r) {
     trine_config c = training_config();
     c.model = (trine_model){.num_layers = r->layers,
@@ -160,6 +166,11 @@ static trine_config config_of(const mix_run *r) {
                             .untied = r->untied,
                             .hidden_dropout = r->dropout ? 0.1 : 0,
                             .attention_dropout = r->dropout ? 0.1 : 0};
+    if (r->family) {
+        c.model.family = families[r->family];
+        c.model.num_query_groups = r->family == 2 ? 4 : 2;
+        c.model.kv_channels = r->family == 3 ? 6 : 0;
+    }
     c.parallel.layout = r->layout;
     c.parallel.zero = (trine_zero)r->zero;
     c.parallel.schedule = (trine_schedule)r->schedule;
@@ -190,10 +201,10 @@ static const char *describe(const mix_run *r) {
 #undef RECOMPUTE_TEXT
     };
     snprintf(text, sizeof text,
-             "dp %d tp %d pp %d zero %d %s of %d chunks, %s, recompute %s%s%s%s, %s, %d "
+             "%s: dp %d tp %d pp %d zero %d %s of %d chunks, %s, recompute %s%s%s%s, %s, %d "
              "micro-batches of %d",
-             r->layout.dp, r->layout.tp, r->layout.pp, r->zero, schedules[r->schedule], r->virtual,
-             types[r->type], recomputes[r->recompute],
+             families[r->family]->name, r->layout.dp, r->layout.tp, r->layout.pp, r->zero,
+             schedules[r->schedule], r->virtual, types[r->type], recomputes[r->recompute],
              r->sequence_parallel ? ", sequence-parallel" : "", r->dropout ? ", dropout" : "",
              r->split_backward ? ", split backward" : "", r->untied ? "untied" : "tied", r->micros,
              r->size);

@@ -26,6 +26,7 @@ enum {
     OPT_UNTIED,
     OPT_SPLIT_BACKWARD,
     OPT_BATCH,
+    OPT_FAMILY, /* gpt2, llama, qwen2, qwen3; all but the first with fewer heads of keys and values than tp 8 */
     OPTIONS,
     OPT_PP = OPTIONS + 2 /* a column: log2 of the layout's pp */
 };
@@ -37,14 +38,14 @@ enum { TYPE_FP32, TYPE_BF16_REF, TYPE_BF16_CPU, TYPES };
 #define FULL_ROWS  600
 
 static const int option_sizes[OPTIONS] = {
-    LAYOUTS, 4, TRINE_SCHEDULES, 2, TYPES, 2, TRINE_RECOMPUTES, 2, 2, 2, 3};
+    LAYOUTS, 4, TRINE_SCHEDULES, 2, TYPES, 2, TRINE_RECOMPUTES, 2, 2, 2, 3, 4};
 
 static trine_layout option_layouts[LAYOUTS];
 /* By layout: the logarithm of each dimension, and a bit for each dimension with more than one rank. */
 static int option_dp[LAYOUTS], option_tp[LAYOUTS], option_pp[LAYOUTS], option_used[LAYOUTS];
 
 static cover_column option_columns[OPTIONS + 4];
-static cover_demand option_demands[256];
+static cover_demand option_demands[320];
 
 static inline void option_make_layouts(void) {
     int n = 0;

@@ -7,24 +7,27 @@ static trine_mesh *mesh;
 
 static const gpt_shape small = {.B = 2, .T = 5, .C = 8, .H = 2, .F = 12, .L = 2, .V = 11};
 
-/* The five-point central difference: its own error is h^4/30 times the fifth derivative. */
+/* The seven-point central difference: its own error is h^6/140 times the seventh derivative. */
 static double difference(model *m, float *w, double h) {
-    static const double at[] = {-2, -1, 1, 2}, weight[] = {1, -8, 8, -1};
+    static const double at[] = {-3, -2, -1, 1, 2, 3}, weight[] = {-1, 9, -45, 45, -9, 1};
     float kept = *w;
     double sum = 0;
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 6; i++) {
         *w = (float)(kept + at[i] * h);
         sum += weight[i] * model_forward(m);
     }
     *w = kept;
-    return sum / (12 * h);
+    return sum / (60 * h);
 }
 
 /* The loss is a mean of N = 10 values near 3, computed in fp32 and good to about 1e-7; over h =
- * 0.02 that is 5e-6, to which the difference adds about h^4 = 2e-7. Measured: 2.2e-6 at most. The
- * largest gradient of every tensor lies between 0.01 and 0.3. */
-#define STEP      0.02
+ * 0.02 that is 5e-6, and over half of it, which RMS norms of small numbers need because they are curved, twice that.
+ * Measured: 5.5e-6 at most. The largest gradient of every tensor lies between 0.01 and 0.7. */
 #define TOLERANCE 1e-5
+
+static double step_of(const gpt_shape *s) {
+    return s->family && groups_queries(s->family) ? 0.01 : 0.02;
+}
 
 static void compare_range(model *m, int u, int r) {
     const flat_range *range = &m->layout[u].ranges[r];
@@ -35,14 +38,18 @@ static void compare_range(model *m, int u, int r) {
         for (size_t e = t->offset; e < t->offset + tensor_count(t); e++) {
             double g = m->grads[u][r][e];
             if (shared) g += m->grads[m->units - 1][0][e];
-            double error = fabs(g - difference(m, &m->params[u][r][e], STEP));
+            double error = fabs(g - difference(m, &m->params[u][r][e], step_of(&m->s)));
             worst = fmax(worst, error);
             largest = fmax(largest, fabs(g));
         }
         print_message("# %-22s largest %.3e worst error %.1e\n", t->name, largest, worst);
         assert_true(worst < TOLERANCE);
-        /* A gradient that is small compared with the tolerance would prove nothing. */
-        assert_true(largest > 1000 * TOLERANCE);
+        /* A gradient that is small compared with the tolerance would prove nothing. Those of queries and keys are
+         * smaller than the others, most of all that of the keys' bias: it adds the same to all scores of a query but
+         * for their rotation. */
+        bool scores = strstr(t->name, "self_attn.q_") || strstr(t->name, "self_attn.k_");
+        double times = strstr(t->name, "k_proj.bias") ? 50 : scores ? 300 : 1000;
+        assert_true(largest > times * TOLERANCE);
     }
 }
 
@@ -74,16 +81,21 @@ static void with_dropout(void **state) {
     compare_shape(s, 0.4);
 }
 
+/* Two norms reduce gradients, and those of queries and keys are small. */
+static double deviation(const trine_family *f) {
+    if (groups_queries(f)) return 0.55;
+    return f == &post_norm_family ? 0.5 : f == &chains_family ? 0.6 : 0.4;
+}
+
 /* Lists that differ from GPT-2's: gradients are summed and take other paths. */
 static void other_lists(void **state) {
     (void)state;
     for (int f = 1; f < TEST_FAMILIES; f++) {
         gpt_shape s = small;
         s.family = test_families[f];
+        if (groups_queries(s.family)) s.K = 1, s.D = 6;
         print_message("# %s\n", s.family->name);
-        compare_shape(s, s.family == &post_norm_family ? 0.5
-                         : s.family == &chains_family  ? 0.6
-                                                       : 0.4); /* two norms reduce gradients */
+        compare_shape(s, deviation(s.family));
     }
 }
 

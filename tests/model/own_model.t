@@ -54,7 +54,7 @@ run_ranks 1 "$OWN" generate "$dir/one" 12
 result $? "one rank and four generate the same text"
 
 [ ! -e "$dir/one/step-4/config.json" ] && job 1 --data-path "$data" --load "$dir/one" &&
-    [ "$status" -eq 1 ] && says 1 'unknown model family "own" (known: gpt2)'
+    [ "$status" -eq 1 ] && says 1 'unknown model family "own" (known: gpt2, llama'
 result $? "a program without the family refuses its checkpoint"
 
 run "$OWN" --vocab-size 256 --tp 2 --explain layers
