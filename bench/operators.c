@@ -166,14 +166,19 @@ static double touched(const place *p, moved m) {
     return m.read + m.written + (p->dev->memory->host ? m.fresh : 0);
 }
 
+#define NONE                                                                                       \
+    { 0, 0, 0 }
+
 void operators_list(const place *p, kernel list[OPERATORS]) {
     double L = (double)p->L, N = (double)p->rows, C = (double)p->C, V = (double)p->V;
     double NC = N * C, NF = N * (double)p->F, NV = N * V, TC = (double)p->T * C;
-    double H = (double)p->H, NH = 2 * N * H; /* normalised heads of all rows */
+    double H = (double)p->H, NH = 2 * N * H,
+           N3 = 3 * NC; /* normalised heads of all rows; their columns */
     double block = (double)p->block, token = V * C;
     double all = (L * block + token + TC + 2 * C) / block;
     double copied = p->dev->compute == TRINE_F32 ? 0 : block;
     size_t nc = p->rows * p->C, nf = p->rows * p->F, nv = p->rows * p->V;
+    size_t n3 = 3 * nc, f2 = 2 * nf;
     const struct {
         const char *name, *shape;
         run_kernel *run;
@@ -183,50 +188,32 @@ void operators_list(const place *p, kernel list[OPERATORS]) {
     } rows[OPERATORS] = {
         {"norm_forward", "N x C", norm_forward, nc, {NC, NC, NC}, {0, 2 * N, 2 * N}, 2 * L + 1},
         {"norm_backward", "N x C", norm_backward, nc, {3 * NC, NC, 0}, {2 * N, 0, 0}, 2 * L + 1},
-        {"gelu_forward", "N x F", gelu_forward, nf, {NF, NF, NF}, {0, 0, 0}, L},
-        {"gelu_backward", "N x F", gelu_backward, nf, {2 * NF, NF, 0}, {0, 0, 0}, L},
+        {"gelu_forward", "N x F", gelu_forward, nf, {NF, NF, NF}, NONE, L},
+        {"gelu_backward", "N x F", gelu_backward, nf, {2 * NF, NF, 0}, NONE, L},
         {"rms_norm_forward", "N x C", rms_norm_forward, nc, {NC, NC, NC}, {0, N, N}, 0},
         {"rms_norm_backward", "N x C", rms_norm_backward, nc, {3 * NC, NC, 0}, {N, 0, 0}, 0},
-        {"qk_norm_forward",
-         "N x 3C",
-         qk_norm_forward,
-         3 * nc,
-         {3 * NC, 3 * NC, 3 * NC},
-         {0, NH, NH},
-         0},
-        {"qk_norm_backward",
-         "N x 2C",
-         qk_norm_backward,
-         3 * nc,
-         {4 * NC, 2 * NC, 0},
-         {NH, 0, 0},
-         0},
-        {"rope", "N x 2C", rope, 3 * nc, {2 * NC, 2 * NC, 0}, {TC / H, 0, 0}, 0},
-        {"swiglu_forward", "N x F", swiglu_forward, 2 * nf, {2 * NF, NF, NF}, {0, 0, 0}, 0},
-        {"swiglu_backward",
-         "N x F",
-         swiglu_backward,
-         2 * nf,
-         {3 * NF, 2 * NF, 2 * NF},
-         {0, 0, 0},
-         0},
-        {"bias_residual", "N x C", bias_residual, nc, {2 * NC, NC, 0}, {0, 0, 0}, 2 * L},
+        {"qk_norm_forward", "N x 3C", qk_norm_forward, n3, {N3, N3, N3}, {0, NH, NH}, 0},
+        {"qk_norm_backward", "N x 2C", qk_norm_backward, n3, {4 * NC, 2 * NC, 0}, {NH, 0, 0}, 0},
+        {"rope", "N x 2C", rope, n3, {2 * NC, 2 * NC, 0}, {TC / H, 0, 0}, 0},
+        {"swiglu_forward", "N x F", swiglu_forward, f2, {2 * NF, NF, NF}, NONE, 0},
+        {"swiglu_backward", "N x F", swiglu_backward, f2, {3 * NF, 2 * NF, 2 * NF}, NONE, 0},
+        {"bias_residual", "N x C", bias_residual, nc, {2 * NC, NC, 0}, NONE, 2 * L},
         {"bias_backward",
          "N x F",
          bias_backward,
          nf,
          {NF, 0, 0},
-         {0, 0, 0},
+         NONE,
          L * (5 * C / (double)p->F + 1)},
-        {"xent_forward", "N x V", xent_forward, nv, {NV, 0, 0}, {0, 0, 0}, 1},
-        {"xent_backward", "N x V", xent_backward, nv, {NV, NV, 0}, {0, 0, 0}, 1},
+        {"xent_forward", "N x V", xent_forward, nv, {NV, 0, 0}, NONE, 1},
+        {"xent_backward", "N x V", xent_backward, nv, {NV, NV, 0}, NONE, 1},
         {"embedding_forward", "N x C", embedding_forward, nc, {NC, NC, NC}, {N, 0, 0}, 1},
         {"embedding_backward", "N x C", embedding_backward, nc, {NC, 0, 0}, {NC + N, NC, 0}, 1},
-        {"position_forward", "N x C", position_forward, nc, {NC + TC, NC, 0}, {0, 0, 0}, 1},
+        {"position_forward", "N x C", position_forward, nc, {NC + TC, NC, 0}, NONE, 1},
         {"position_backward", "N x C", position_backward, nc, {NC, 0, 0}, {TC, TC, 0}, 1},
-        {"zero (memset)", "a block", zero, p->block, {0, 0, 0}, {0, block, block}, token / block},
-        {"add", "a block", add, p->block, {0, 0, 0}, {2 * block, block, 0}, token / block},
-        {"sum_squares", "a block", sum_squares, p->block, {0, 0, 0}, {block, 0, 0}, all},
+        {"zero (memset)", "a block", zero, p->block, NONE, {0, block, block}, token / block},
+        {"add", "a block", add, p->block, NONE, {2 * block, block, 0}, token / block},
+        {"sum_squares", "a block", sum_squares, p->block, NONE, {block, 0, 0}, all},
         {"adamw", "a block", adamw, p->block, {0, copied, copied}, {4 * block, 3 * block, 0}, all},
     };
     for (int i = 0; i < OPERATORS; i++)
