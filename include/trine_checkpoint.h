@@ -1,4 +1,4 @@
-/* Checkpoints of a trainer. A checkpoint is a folder step-N of safetensors files (Hugging Face's GPT-2 names and
+/* Checkpoints of a trainer. A checkpoint is a folder step-N of safetensors files (Hugging Face's names and
  * shapes) and a manifest. It can be loaded under any layout, precision and ZeRO stage; under the layout that saved it
  * the run resumes bitwise equal. The conventions are those of trine.h. */
 #ifndef TRINE_CHECKPOINT_H

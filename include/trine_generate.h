@@ -1,4 +1,4 @@
-/* Text generation from a trained model: a Trine checkpoint or a Hugging Face GPT-2 folder. The model is evaluated
+/* Text generation from a trained model: a Trine checkpoint or a Hugging Face folder. The model is evaluated
  * under any tp and pp with a key/value cache, so that a token costs one pass over the weights, not one over all
  * preceding tokens. The conventions are those of trine.h.
  *

@@ -1,4 +1,4 @@
-/* trine-generate: generates text from a checkpoint or a Hugging Face GPT-2 folder.
+/* trine-generate: generates text from a checkpoint or a Hugging Face folder.
  *
  *     trine-generate run --prompt "In the beginning" --tokens 200 --temperature 0.8
  *     mpirun -np 4 trine-generate gpt2 --ids "15496 11 995" --tokens 20 --tp 2 --pp 2
@@ -115,10 +115,10 @@ static trine_status parse(settings *s, int argc, char **argv, const char **argum
         .program = "trine-generate",
         .usage = "PATH [options]",
         .about = "Generate text with the model at PATH: a checkpoint, a folder of checkpoints "
-                 "(the newest complete one), or a Hugging Face GPT-2 folder. Runs alone, or under "
+                 "(the newest complete one), or a Hugging Face folder. Runs alone, or under "
                  "mpirun with tp x pp ranks.",
         .summary =
-            "generate text with a model that Trine has trained, or with a Hugging Face GPT-2",
+            "generate text with a model that Trine has trained, or with a Hugging Face folder",
         .rows = rows,
         .count = used,
         .arguments = arguments,
