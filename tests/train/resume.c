@@ -368,7 +368,9 @@ static void weights_alone_begin_anew(void **state) {
 /* The number of negative elements of a saved tensor; -1 if it is not fp32. */
 static int64_t negative(const ckpt_source *source, const char *name, ckpt_kind kind) {
     const st_file *file;
-    const st_entry *e = source_find(source, name, kind, &file);
+    tensor t = {.prefix = "transformer."};
+    snprintf(t.name, sizeof t.name, "%s", name);
+    const st_entry *e = source_find(source, &t, kind, &file);
     if (!e) fail_msg("%s, kind %d, is not there", name, (int)kind);
     int64_t found = 0;
     for (uint64_t at = e->begin; at < e->end; at += sizeof(float)) {
