@@ -17,7 +17,7 @@
  *     rank has all rows of it, or with sequence parallelism its share of the rows. The output of a COLUMN layer is
  *     (rows, width / tp), this rank's columns; a ROW layer returns to the stream. "x" and "y" are in the stream.
  *   - `.width = {TRINE_FFN, 2}` is two stacked matrices, each split over tp by itself. ATTENTION reads queries, keys
- *     and values, in this order: {TRINE_QKV}, or {TRINE_HIDDEN, 3} where that is as wide. SWIGLU reads the output of
+ *     and values, in this order: {TRINE_QKV, 1}, or {TRINE_HIDDEN, 3} where that is as wide. SWIGLU reads the output of
  *     two equal matrices, ROW of one: {TRINE_FFN, 1}.
  *   - A layer that stacks matrices has one tensor for all of them, or one for each: then `.tensors` names them.
  *   - An embedding consists of TOKENS, first, and POSITIONS. A head ends in LOSS. POSITIONS and LOSS overwrite their

@@ -91,7 +91,7 @@ static trine_status check_row(const unit_list *l, const list_layer *at, unit_kin
               row->width.times <= most,
           TRINE_EINVAL,
           "%s: invalid .width {%d, %d}; use {TRINE_HIDDEN, N} or {TRINE_FFN, N}, N from 1 to %d, "
-          "or {TRINE_QKV}",
+          "or {TRINE_QKV, 1}",
           row_text(l, text), (int)row->width.dim, row->width.times, TRINE_LAYER_TIMES);
     CHECK(!row->no_bias || row->kind == TRINE_LAYER_COLUMN || row->kind == TRINE_LAYER_ROW,
           TRINE_EINVAL, "%s: .no_bias is not allowed for this kind of layer", row_text(l, text));

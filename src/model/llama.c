@@ -13,7 +13,7 @@ static const trine_layer block[] = {
      "self_attn",
      {"a"},
      .out = "qkv",
-     .width = {TRINE_QKV},
+     .width = {TRINE_QKV, 1},
      .no_bias = true,
      .tensors = {"q_proj", "k_proj", "v_proj"}},
     {TRINE_LAYER_ROPE, "self_attn.rope", {"qkv"}, .out = "rot"},

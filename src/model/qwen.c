@@ -9,7 +9,7 @@ static const trine_layer embedding[] = {
 
 #define QKV(bias)                                                                                  \
     {                                                                                              \
-        TRINE_LAYER_COLUMN, "self_attn", {"a"}, .out = "qkv", .width = {TRINE_QKV},                \
+        TRINE_LAYER_COLUMN, "self_attn", {"a"}, .out = "qkv", .width = {TRINE_QKV, 1},             \
                                                 .no_bias = !(bias), .tensors = {                   \
                                                     "q_proj",                                      \
                                                     "k_proj",                                      \

@@ -76,7 +76,7 @@ static void bad_blocks_are_refused(void **state) {
               {TRINE_LAYER_ROW, "r", {"h"}, .out = "y"}),
          "row 2 (swiglu s): the input has the columns of 1 stacked matrices; it must have those of "
          "2"},
-        {ROWS({TRINE_LAYER_COLUMN, "c", {"x"}, .out = "q", .width = {TRINE_QKV}},
+        {ROWS({TRINE_LAYER_COLUMN, "c", {"x"}, .out = "q", .width = {TRINE_QKV, 1}},
               {TRINE_LAYER_ROPE, "p", {"q"}, .out = "rot"},
               {TRINE_LAYER_QK_NORM, "c", {"q"}, .out = "n"},
               {TRINE_LAYER_ATTENTION, "att", {"rot"}, .out = "o"},
@@ -108,7 +108,7 @@ static void bad_blocks_are_refused(void **state) {
         {ROWS({TRINE_LAYER_COLUMN, "c", {"x"}, .out = "q", .width = {TRINE_HIDDEN, -1}},
               {TRINE_LAYER_ROW, "r", {"q"}, .out = "y"}),
          "row 1 (column c): invalid .width {0, -1}; use {TRINE_HIDDEN, N} or {TRINE_FFN, N}, N "
-         "from 1 to 64, or {TRINE_QKV}"},
+         "from 1 to 64, or {TRINE_QKV, 1}"},
         {ROWS({TRINE_LAYER_NORM, "n", {"x"}, .out = "y", .width = {TRINE_FFN, 1}}),
          "row 1 (norm n): .width is not allowed for this kind of layer"},
         {ROWS({TRINE_LAYER_NORM, "n", {"x"}, .out = "y", .dropout = "n.dropout"}),
