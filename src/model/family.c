@@ -26,6 +26,14 @@ const trine_family *family_of(const trine_model *m) {
     return m->family ? m->family : &trine_gpt2;
 }
 
+const char *family_blocks(const trine_family *family) {
+    return family->blocks ? family->blocks : "h";
+}
+
+const char *family_prefix(const trine_family *family) {
+    return family->prefix ? family->prefix : "transformer.";
+}
+
 static trine_status check_name(const trine_family *f) {
     CHECK(f->name && *f->name && strlen(f->name) <= NAME_MOST &&
               strspn(f->name, NAME_LETTERS) == strlen(f->name),

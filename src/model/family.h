@@ -9,6 +9,10 @@ trine_status family_check(const trine_family *family);
 /* The family of a model. Never NULL. Pure. */
 const trine_family *family_of(const trine_model *m);
 
+/* What a family calls a block in names of tensors, "h", and the prefix of names in files, "transformer.". Pure. */
+const char *family_blocks(const trine_family *family);
+const char *family_prefix(const trine_family *family);
+
 /* Finds a family by name. Errors: TRINE_EINVAL lists the known families. Not collective. */
 trine_status family_find(const trine_family **family, const char *name);
 

@@ -193,14 +193,13 @@ static void set_name(tensor *t, const layer_tensor *own, const gpt_shape *s, siz
                      const trine_layer *row) {
     char name[TRINE_LAYER_NAME];
     bool matrix = own->kind->side == SIDE_VOCABULARY, head = row->kind == TRINE_LAYER_LOSS;
-    const char *prefix = gpt_family(s)->prefix;
     if (matrix && !s->untied) row = gpt_unit_rows(s, UNIT_EMBEDDING);
     layer_tensor_name(row, own, name);
     if (block == NO_BLOCK)
         snprintf(t->name, sizeof t->name, "%s", name);
     else
         snprintf(t->name, sizeof t->name, "%s.%zu.%s", gpt_block_name(s), block, name);
-    t->prefix = matrix && head && s->untied ? "" : prefix ? prefix : "transformer.";
+    t->prefix = matrix && head && s->untied ? "" : family_prefix(gpt_family(s));
 }
 
 /* The tensor of the given block; NO_BLOCK for embedding and head. */

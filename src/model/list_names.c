@@ -79,7 +79,8 @@ static trine_status write_output(unit_list *l, list_layer *at, const gpt_shape *
 }
 
 /* Which members a row may set depends on its kind. */
-static trine_status check_row(const unit_list *l, const list_layer *at, unit_kind kind) {
+static trine_status check_row(const unit_list *l, const list_layer *at, const gpt_shape *s,
+                              unit_kind kind) {
     char text[64];
     const trine_layer *row = at->row;
     CHECK(kind != UNIT_EMBEDDING || at->kind->in_embedding, TRINE_EINVAL,
@@ -101,6 +102,9 @@ static trine_status check_row(const unit_list *l, const list_layer *at, unit_kin
           "%s: .tensors has %d names; %s", row_text(l, text), names,
           at->kind->takes_width ? "the layer stacks another number of matrices"
                                 : "it is not allowed for this kind of layer");
+    CHECK(!at->kind->reads_rope || gpt_head_width(s) % 2 == 0, TRINE_EINVAL,
+          "%s: rotary positions need heads of an even width, not %zu", row_text(l, text),
+          gpt_head_width(s));
     CHECK(at->kind->takes_dropout || !row->dropout, TRINE_EINVAL,
           "%s: .dropout is not allowed for this kind of layer", row_text(l, text));
     CHECK(!row->dropout || strlen(row->dropout) < TRINE_LAYER_NAME, TRINE_EINVAL,
@@ -173,7 +177,7 @@ static trine_status read_row(unit_list *l, const trine_layer *row, const gpt_sha
     *at = (list_layer){.row = row, .kind = layer_kind_of(row->kind), .aux = -1};
     if (l->count) at->tensor = last->tensor + last->kind->tensor_count;
     for (int n = 0; n < TRINE_LAYER_INPUTS; n++) TRY(read_input(l, at, n));
-    TRY(check_row(l, at, kind));
+    TRY(check_row(l, at, s, kind));
     TRY(check_tensors(l, at, s, kind));
     TRY(check_names_differ(l, at));
     TRY(write_output(l, at, s));

@@ -67,8 +67,7 @@ const trine_family *gpt_family(const gpt_shape *s) {
 }
 
 const char *gpt_block_name(const gpt_shape *s) {
-    const char *name = gpt_family(s)->blocks;
-    return name ? name : "h";
+    return family_blocks(gpt_family(s));
 }
 
 const trine_layer *gpt_unit_rows(const gpt_shape *s, unit_kind kind) {

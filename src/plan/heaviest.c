@@ -4,6 +4,7 @@
 #include "base/status.h"
 #include "comm/api/comm.h"
 #include "plan/report.h"
+#include "model/family.h"
 
 #define MIB (1024.0 * 1024.0)
 
@@ -66,9 +67,11 @@ double report_layer_published(const trine_config *config) {
 }
 
 void report_layer(const report *r, FILE *out) {
-    c_fprintf(out,
-              "layer    %.3f MiB of activations per micro-batch; published formula, 16 bits: %.3f "
-              "MiB (docs/memory.md)\n",
-              (double)report_layer_bytes(r->config, r->dev) / MIB,
-              report_layer_published(r->config) / MIB);
+    c_fprintf(out, "layer    %.3f MiB of activations per micro-batch",
+              (double)report_layer_bytes(r->config, r->dev) / MIB);
+    /* The formula is one of GPT-2's block. */
+    if (family_of(&r->config->model) == &trine_gpt2)
+        c_fprintf(out, "; published formula, 16 bits: %.3f MiB (docs/memory.md)",
+                  report_layer_published(r->config) / MIB);
+    fputc('\n', out);
 }

@@ -163,6 +163,18 @@ static void bad_ends_are_refused(void **state) {
     }
 }
 
+/* A rotation turns pairs of elements. */
+static void heads_of_an_odd_width_are_refused(void **state) {
+    (void)state;
+    trine_model m = sizes;
+    m.family = &trine_llama;
+    m.kv_channels = 5;
+    REFUSED(gpt_check_family(&m), TRINE_EINVAL,
+            "row 3 (rope self_attn.rope): rotary positions need heads of an even width, not 5");
+    m.kv_channels = 6;
+    OK(gpt_check_family(&m));
+}
+
 /* An invalid family is reported together with the other faults of a configuration. */
 static void a_configuration_names_the_fault(void **state) {
     (void)state;
@@ -273,6 +285,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bad_blocks_are_refused),
         cmocka_unit_test(bad_ends_are_refused),
+        cmocka_unit_test(heads_of_an_odd_width_are_refused),
         cmocka_unit_test(a_configuration_names_the_fault),
         cmocka_unit_test(gradients_share_buffers),
         cmocka_unit_test(gradients_of_two_readers_are_added),

@@ -157,7 +157,7 @@ static trine_status open_files(ckpt_source *source) {
 
 /* The name used by gpt_tensor; lm_head.weight has no prefix in any model. */
 static const char *plain_name(const trine_model *m, const char *name) {
-    const char *prefix = family_of(m)->prefix ? family_of(m)->prefix : "transformer.";
+    const char *prefix = family_prefix(family_of(m));
     size_t length = strlen(prefix);
     if (strncmp(name, prefix, length)) return name;
     return strcmp(name + length, "lm_head.weight") ? name + length : name;
@@ -199,7 +199,7 @@ static trine_status expect_tensors(const ckpt_source *source) {
 
 /* The layer number of "h.12.rest", *rest = "rest"; -1 for other names. */
 static long layer_of(const trine_model *m, const char *name, const char **rest) {
-    const char *block = family_of(m)->blocks ? family_of(m)->blocks : "h";
+    const char *block = family_blocks(family_of(m));
     size_t length = strlen(block);
     long layer = 0;
     *rest = name;
