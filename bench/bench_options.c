@@ -7,8 +7,8 @@
 #include "base/status.h"
 #include "gpu.h"
 #include "device/cpu/cpu.h"
+#include "model/gpt.h"
 
-#define GPT2_VOCABULARY  50257
 #define HOST_BATCH       4
 #define HOST_MICROS      4
 #define BENCH_GPU_MICROS 8
@@ -16,15 +16,15 @@
 /* Presets with the usual names of their sizes. */
 static const struct {
     const char *preset, *text;
-} sizes[] = {{"gpt2", "GPT-2 124M"},
-             {"gpt2-medium", "GPT-2 355M"},
-             {"gpt2-large", "GPT-2 774M"},
-             {"gpt2-xl", "GPT-2 1.5B"}};
+} sizes[] = {{"gpt2", "GPT-2 124M"},           {"gpt2-medium", "GPT-2 355M"},
+             {"gpt2-large", "GPT-2 774M"},     {"gpt2-xl", "GPT-2 1.5B"},
+             {"smollm2-135m", "SmolLM2 135M"}, {"smollm2-360m", "SmolLM2 360M"},
+             {"llama3.2-1b", "Llama 3.2 1B"},  {"qwen2.5-0.5b", "Qwen2.5 0.5B"},
+             {"qwen3-0.6b", "Qwen3 0.6B"}};
 
 trine_status bench_options_preset(trine_model *m, const char *name) {
     int seq = m->seq_length;
     TRY(trine_model_preset(m, name));
-    m->vocab_size = GPT2_VOCABULARY;
     m->seq_length = seq;
     return TRINE_OK;
 }
@@ -66,10 +66,10 @@ static trine_status fill_in(bench_options *k) {
     CHECK(!k->tf32 || k->device.compute == TRINE_F32, TRINE_EINVAL, "--tf32 requires --type fp32");
     if (!k->batch && !on_gpu) k->batch = HOST_BATCH;
     if (!k->micros) k->micros = on_gpu ? BENCH_GPU_MICROS : HOST_MICROS;
-    CHECK(m->hidden_size % m->num_attention_heads == 0, TRINE_EINVAL,
+    CHECK(m->kv_channels || m->hidden_size % m->num_attention_heads == 0, TRINE_EINVAL,
           "--hidden-size %d: must be a multiple of --num-attention-heads %d", m->hidden_size,
           m->num_attention_heads);
-    m->ffn_hidden_size = 4 * m->hidden_size;
+    if (!m->ffn_hidden_size) m->ffn_hidden_size = 4 * m->hidden_size;
     return TRINE_OK;
 }
 
@@ -91,7 +91,7 @@ trine_status bench_options_parse(bench_options *k, int argc, char **argv, const 
         OPTION_STRING("only", NULL, &k->only, "NAME", "measure only the row of that name"),
         OPTION_HEADING("Model (default: GPT-2 124M)"),
         OPTION_STRING("model", NULL, &k->preset, "NAME",
-                      "sizes by name: gpt2, gpt2-medium, gpt2-large, gpt2-xl"),
+                      "family and sizes by name, as in train_gpt: gpt2-xl, smollm2-135m, ..."),
         OPTION_INT("num-layers", NULL, &m->num_layers, "N", 1, 32000, "transformer blocks"),
         OPTION_INT("hidden-size", NULL, &m->hidden_size, "N", 1, INT_MAX, "width"),
         OPTION_INT("num-attention-heads", NULL, &m->num_attention_heads, "N", 1, INT_MAX, "heads"),
@@ -136,14 +136,13 @@ bool bench_options_with(const bench_options *k, bench_report *r, trine_dtype typ
 }
 
 double bench_options_matmul_weights(const trine_model *m) {
-    double C = m->hidden_size, F = m->ffn_hidden_size, V = m->vocab_size;
-    return m->num_layers * (4 * C * C + 2 * C * F) + V * C;
+    return (m->num_layers * gpt_unit_cost(m, 0, 1) + gpt_unit_cost(m, 0, m->num_layers + 1)) / 2;
 }
 
 const char *bench_options_known(const trine_model *m) {
     for (size_t n = 0; n < sizeof sizes / sizeof *sizes; n++) {
         trine_model u = *m;
-        if (bench_options_preset(&u, sizes[n].preset) == TRINE_OK &&
+        if (bench_options_preset(&u, sizes[n].preset) == TRINE_OK && m->family == u.family &&
             m->num_layers == u.num_layers && m->hidden_size == u.hidden_size &&
             m->num_attention_heads == u.num_attention_heads && m->vocab_size == u.vocab_size)
             return sizes[n].text;
@@ -157,7 +156,7 @@ void bench_options_report(const bench_options *k, bench_report *r) {
     char batch[64] = "";
     if (k->batch) snprintf(batch, sizeof batch, ", micro-batch %d samples", k->batch);
     bench_note(r, "   %s: %d layer%s, hidden %d, heads %d, vocabulary %d%s",
-               known ? known : "NOT GPT-2 124M, for a quick look only", m->num_layers,
+               known ? known : "NOT THE REAL SIZE, for a quick look only", m->num_layers,
                m->num_layers == 1 ? "" : "s", m->hidden_size, m->num_attention_heads, m->vocab_size,
                batch);
     bench_figure(r, "real_size", known != NULL);

@@ -1,25 +1,27 @@
 /* The speed of text generation on one rank with all threads: tokens a second with the key/value cache and without
- * (where each new token costs an evaluation of all tokens), alternately in the same process. The limit with a cache
- * is one pass over the weights a token: bytes of the multiplied weights times tokens a second are compared with the
- * triad (profile/limits.h) with the same threads. Weights are random: no time depends on their values. */
+ * (where each new token costs an evaluation of all tokens). A token with a cache cannot take less time than reading
+ * the weights and the cached keys and values once. That limit is measured: all threads read the generator's own
+ * weights, in its memory, between any two tokens, and the median of these passes is compared with the median
+ * token. Weights are random: no time depends on their values. */
+#include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/status.h"
-#include "profile/limits.h"
 #include "generate/generator.h"
 #include "bench_options.h"
 
 #define PROMPT 16 /* tokens, at most; a fifth of a short sequence */
 #define TOKENS 64 /* generated, at most */
-#define TRIAD  ((size_t)64 << 20)
 
 static const bench_column columns[] = {
     {"type", "type", 4, BENCH_TEXT},
     {"tokens_per_second", "tokens/s", 9, 2},
     {"prompt_seconds", "prompt s", 8, 3},
+    {"token_ms", "ms", 7, 3},
+    {"read_ms", "limit ms", 8, 3},
     {"gigabytes_per_second", "GB/s", 6, 1},
-    {"of_limit", "of triad", 8, 3},
+    {"over_limit", "ms/limit", 8, 3},
     {"plain_tokens_per_second", "no cache", 9, 2},
     {"ratio", "ratio", 6, 2},
 };
@@ -28,47 +30,121 @@ enum { CACHED, PLAIN, WAYS };
 
 typedef struct {
     trine_generator *g[WAYS];
-    int first, count;                 /* tokens of the prompt, and generated */
-    bench_samples prompt, text[WAYS]; /* seconds of the first token, and of the following ones */
+    int first, count;     /* tokens of the prompt, and generated */
+    bench_samples prompt; /* seconds of the first token, with a cache */
+    bench_samples token;  /* of each following one, with a cache */
+    bench_samples read;   /* of the pass over the weights before it */
+    bench_samples plain;  /* of a text without a cache */
 } race;
 
-static trine_status write_text(race *x, int way, bench_samples *prompt, bench_samples *text) {
-    trine_generator *g = x->g[way];
-    const trine_sampling s = {.temperature = 1, .seed = 1};
-    int32_t ids[PROMPT], token;
+/* ---- The limit --------------------------------------------------------------------------------- */
+
+/* What a token reads of a unit: its matrices, except an embedding that only looks up a row. */
+static size_t read_bytes(const trine_generator *g, const generate_unit *u, int range) {
+    bool looks_up = gpt_unit_kind(&g->shape, u->unit) == UNIT_EMBEDDING;
+    size_t element = trine_dtype_bytes(g->dev->compute);
+    if (u->borrowed[range] || (looks_up && g->shape.untied)) return 0;
+    const flat_range *r = &u->layout.ranges[range];
+    return element * (looks_up ? tensor_count(&r->tensors[0]) : r->used);
+}
+
+/* The part of `bytes` that a thread reads, in words: a stretch, as in a product of one row. */
+static uint64_t read_part(const void *memory, size_t bytes, size_t thread, size_t threads) {
+    const uint64_t *words = memory;
+    size_t count = bytes / sizeof *words, from = count * thread / threads;
+    uint64_t sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (size_t i = from; i < count * (thread + 1) / threads; i++) sum += words[i];
+    return sum;
+}
+
+/* Reads all weights once with all threads; returns the number of bytes. */
+static double read_weights(const trine_generator *g, uint64_t *sum) {
+    uint64_t total = 0;
+    double bytes = 0;
+    for (int n = 0; n < g->count; n++)
+        for (int r = 0; r < g->units[n].layout.range_count; r++)
+            bytes += (double)read_bytes(g, &g->units[n], r);
+#pragma omp parallel num_threads(g->dev->threads) reduction(+ : total)
+    for (int n = 0; n < g->count; n++)
+        for (int r = 0; r < g->units[n].layout.range_count; r++)
+            total += read_part(g->units[n].base[r], read_bytes(g, &g->units[n], r),
+                               (size_t)omp_get_thread_num(), (size_t)omp_get_num_threads());
+    *sum += total;
+    return bytes;
+}
+
+/* Bytes of keys and values that a token reads, in the middle of the text. */
+static double cache_bytes(const race *x) {
+    const trine_generator *g = x->g[CACHED];
+    size_t position = (size_t)x->first + (size_t)x->count / 2;
+    return (double)(2 * g->shape.L * g->shape.K * g->shape.D * position *
+                    trine_dtype_bytes(g->dev->compute));
+}
+
+/* ---- The texts --------------------------------------------------------------------------------- */
+
+static const trine_sampling sampling = {.temperature = 1, .seed = 1};
+
+static trine_status start(race *x, int way, int32_t *token) {
+    int32_t ids[PROMPT];
     for (int i = 0; i < x->first; i++) ids[i] = i * 7;
-    trine_generator_reset(g);
-    double start = bench_now();
-    TRY(trine_generator_next(g, ids, x->first, &s, &token));
-    double first = bench_now();
-    for (int i = 0; i < x->count; i++) TRY(trine_generator_next(g, &token, 1, &s, &token));
-    if (prompt) bench_add(prompt, first - start);
-    if (text) bench_add(text, bench_now() - first);
+    trine_generator_reset(x->g[way]);
+    return trine_generator_next(x->g[way], ids, x->first, &sampling, token);
+}
+
+static trine_status write_cached(race *x, uint64_t *sum) {
+    int32_t token;
+    double since = bench_now();
+    TRY(start(x, CACHED, &token));
+    bench_add(&x->prompt, bench_now() - since);
+    for (int i = 0; i < x->count; i++) {
+        since = bench_now();
+        read_weights(x->g[CACHED], sum);
+        double between = bench_now();
+        TRY(trine_generator_next(x->g[CACHED], &token, 1, &sampling, &token));
+        bench_add(&x->read, between - since);
+        bench_add(&x->token, bench_now() - between);
+    }
     return TRINE_OK;
 }
 
-/* The first runs are a warm-up: the library compiles its products on first use. */
+static trine_status write_plain(race *x) {
+    int32_t token;
+    TRY(start(x, PLAIN, &token));
+    double since = bench_now();
+    for (int i = 0; i < x->count; i++)
+        TRY(trine_generator_next(x->g[PLAIN], &token, 1, &sampling, &token));
+    bench_add(&x->plain, bench_now() - since);
+    return TRINE_OK;
+}
+
+/* The first run is a warm-up: the library compiles its products on first use. */
 static trine_status run_race(race *x, int reps) {
-    for (int w = 0; w < WAYS; w++) TRY(write_text(x, w, NULL, NULL));
-    for (int i = 0; i < reps; i++)
-        for (int w = 0; w < WAYS; w++)
-            TRY(write_text(x, w, w == CACHED ? &x->prompt : NULL, &x->text[w]));
-    return TRINE_OK;
+    uint64_t sum = 0;
+    for (int i = 0; i < reps + 1; i++) {
+        TRY(write_cached(x, &sum));
+        TRY(write_plain(x));
+        if (i == 0) x->prompt.count = x->token.count = x->read.count = x->plain.count = 0;
+    }
+    return sum ? TRINE_OK
+               : RAISE(TRINE_EMATH, "all weights are 0"); /* reading is not optimised away */
 }
 
-static trine_status report(bench_report *r, const race *x, const char *name, device *d,
-                           const trine_model *m) {
-    double triad, bytes = bench_options_matmul_weights(m) * (double)trine_dtype_bytes(d->compute);
-    double cached = x->count / bench_median(&x->text[CACHED]);
-    double plain = x->count / bench_median(&x->text[PLAIN]);
-    TRY(limit_triad_rate(d, TRIAD, &triad));
+static trine_status report(bench_report *r, const race *x, const char *name) {
+    uint64_t sum = 0;
+    double weights = read_weights(x->g[CACHED], &sum), bytes = weights + cache_bytes(x);
+    double token = bench_median(&x->token), plain = x->count / bench_median(&x->plain);
+    double limit = bench_median(&x->read) * bytes / weights;
     bench_row(r, (bench_cell[]){{.text = name},
-                                {.number = cached},
+                                {.number = 1 / token},
                                 {.number = bench_median(&x->prompt)},
-                                {.number = 1e-9 * bytes * cached},
-                                {.number = bytes * cached / triad},
+                                {.number = 1e3 * token},
+                                {.number = 1e3 * limit},
+                                {.number = 1e-9 * bytes / token},
+                                {.number = token / limit},
                                 {.number = plain},
-                                {.number = cached / plain}});
+                                {.number = 1 / token / plain}});
     return TRINE_OK;
 }
 
@@ -92,7 +168,7 @@ static trine_status measure(bench_report *r, const bench_options *k, trine_world
     x->count = m->seq_length - x->first < TOKENS ? m->seq_length - x->first : TOKENS;
     trine_status status = create(x, k, world, m);
     if (status == TRINE_OK) status = run_race(x, k->reps);
-    if (status == TRINE_OK) status = report(r, x, name, x->g[CACHED]->dev, m);
+    if (status == TRINE_OK) status = report(r, x, name);
     for (int w = 0; w < WAYS; w++) trine_generator_destroy(&x->g[w]);
     free(x);
     return status;

@@ -20,9 +20,7 @@ static double flops_triangle(const bench_gpu_result *x) {
 }
 
 static double flops_unsharded(const bench_gpu_result *x) {
-    const trine_model *m = &x->model;
-    return 6 * bench_options_matmul_weights(m) +
-           12.0 * m->num_layers * (double)m->hidden_size * m->seq_length;
+    return 2 * flops_triangle(x) - 6 * bench_options_matmul_weights(&x->model);
 }
 
 /* ---- Steps ---- */

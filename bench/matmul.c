@@ -18,7 +18,7 @@
 #define BENCH_GPU_BATCH 16
 
 static const bench_column columns[] = {
-    {"layer", "matmul", 6, BENCH_TEXT},
+    {"layer", "matmul", 16, BENCH_TEXT},
     {"product", "product", 12, BENCH_TEXT},
     {"shape", "T x N x K", 18, BENCH_TEXT},
     {"bias", "bias", 4, BENCH_TEXT},
@@ -30,7 +30,7 @@ static const bench_column columns[] = {
     {"gflops", "GFLOP/s", 8, 1},
 };
 
-static void add_row(bench_report *r, const products *p, layer l, product_kind kind) {
+static void add_row(bench_report *r, const products *p, int l, product_kind kind) {
     const layer_shape *s = products_layer(p, l);
     const bench_samples *t = products_samples(p, l, kind);
     char shape[64];
@@ -48,7 +48,7 @@ static void add_row(bench_report *r, const products *p, layer l, product_kind ki
 }
 
 static const bench_column bench_gpu_columns[] = {
-    {"layer", "matmul", 6, BENCH_TEXT},
+    {"layer", "matmul", 16, BENCH_TEXT},
     {"product", "product", 12, BENCH_TEXT},
     {"shape", "T x N x K", 20, BENCH_TEXT},
     {"bias", "bias", 4, BENCH_TEXT},
@@ -64,8 +64,7 @@ static const bench_column bench_gpu_columns[] = {
 };
 
 /* The device's best and the library's best. */
-static void add_gpu_row(bench_report *r, const products *p, double peak, layer l,
-                        product_kind kind) {
+static void add_gpu_row(bench_report *r, const products *p, double peak, int l, product_kind kind) {
     const layer_shape *s = products_layer(p, l);
     double best = bench_min(products_samples(p, l, kind)), flops = products_flops(p, l);
     double own = bench_min(products_own(p, l, kind));
@@ -146,12 +145,12 @@ static void report(bench_report *r, const bench_options *k, const products *p, i
     bench_table(r, key, title, on_gpu ? bench_gpu_columns : columns,
                 on_gpu ? sizeof bench_gpu_columns / sizeof *bench_gpu_columns
                        : sizeof columns / sizeof *columns);
-    for (int l = 0; l < LAYERS; l++)
+    for (int l = 0; l < products_layers(p); l++)
         for (int kind = 0; kind < PRODUCT_KINDS; kind++)
             if (on_gpu)
-                add_gpu_row(r, p, bench_gpu_peak(&k->device), (layer)l, (product_kind)kind);
+                add_gpu_row(r, p, bench_gpu_peak(&k->device), l, (product_kind)kind);
             else
-                add_row(r, p, (layer)l, (product_kind)kind);
+                add_row(r, p, l, (product_kind)kind);
     add_sum(r, p, key, PRODUCT_DW_ADD);
     add_sum(r, p, key, PRODUCT_DW_SET);
     snprintf(figure, sizeof figure, "%s_gflops", key);

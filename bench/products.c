@@ -6,6 +6,7 @@
 #include "base/status.h"
 #include "gpu.h"
 #include "device/ops.h"
+#include "model/list.h"
 #include "tp/tp.h"
 
 enum { LEFT, RIGHT, OUT, POOLS };
@@ -24,6 +25,7 @@ struct products {
     device *dev; /* its memory is the trainer's kind of memory */
     onednn *library;
     layer_shape layers[LAYERS];
+    int count;
     size_t copies[LAYERS];
     const cuda_measure *measure; /* NULL: the CPU */
     bench_gpu_watch watch;
@@ -34,19 +36,27 @@ struct products {
     size_t bytes[POOLS], bias_bytes;
 };
 
-/* The head has the columns that it has on the device, with padding. */
-static void set_layers(products *p, const trine_model *m, size_t rows) {
-    size_t C = (size_t)m->hidden_size, F = (size_t)m->ffn_hidden_size;
+static bool is_linear(const list_layer *at) {
+    return at->row->kind == TRINE_LAYER_COLUMN || at->row->kind == TRINE_LAYER_ROW;
+}
+
+/* A ROW layer adds its bias with the residual. The head has the columns that it has on the device, with padding. */
+static trine_status set_layers(products *p, const trine_model *m, size_t rows) {
+    gpt_shape s = gpt_unsharded_shape(m);
+    unit_list block;
+    TRY(list_resolve(&block, &s, UNIT_BLOCK));
+    for (int n = 0; n < block.count; n++) {
+        const list_layer *at = &block.layers[n];
+        if (!is_linear(at)) continue;
+        ASSERT(p->count < LAYERS - 1);
+        bool biased = at->row->kind == TRINE_LAYER_COLUMN && !at->row->no_bias;
+        p->layers[p->count++] = (layer_shape){
+            at->row->name, rows,         list_width(&block, at), list_width_in(&block, at),
+            biased,        m->num_layers};
+    }
     size_t V = tp_vocab_of((size_t)m->vocab_size, 1, 0, device_row_multiple(p->dev)).rows;
-    int L = m->num_layers;
-    const layer_shape shapes[LAYERS] = {
-        [LAYER_QKV] = {"qkv", rows, 3 * C, C, true, L},
-        [LAYER_PROJ] = {"proj", rows, C, C, false, L},
-        [LAYER_FC] = {"fc", rows, F, C, true, L},
-        [LAYER_OUT] = {"out", rows, C, F, false, L},
-        [LAYER_LOGITS] = {"logits", rows, V, C, false, 1},
-    };
-    for (int l = 0; l < LAYERS; l++) p->layers[l] = shapes[l];
+    p->layers[p->count++] = (layer_shape){"logits", rows, V, (size_t)m->hidden_size, false, 1};
+    return TRINE_OK;
 }
 
 /* Bytes from one copy of an operand to the next; copies start at multiples of 256, as in the model. */
@@ -54,7 +64,7 @@ static size_t padded(size_t count, size_t element) {
     return (count * element + 255) / 256 * 256;
 }
 
-static void operand_bytes(const products *p, layer l, product_kind kind, size_t bytes[POOLS]) {
+static void operand_bytes(const products *p, int l, product_kind kind, size_t bytes[POOLS]) {
     const layer_shape *s = &p->layers[l];
     size_t x = s->T * s->K, w = s->N * s->K, y = s->T * s->N;
     size_t element = trine_dtype_bytes(p->dev->compute);
@@ -71,7 +81,7 @@ static size_t larger(size_t a, size_t b) {
 static void set_copies(products *p) {
     size_t element = trine_dtype_bytes(p->dev->compute),
            enough = 4 * bench_gpu_cache(p->dev) / element;
-    for (int l = 0; l < LAYERS; l++) {
+    for (int l = 0; l < p->count; l++) {
         const layer_shape *s = &p->layers[l];
         size_t one = s->T * s->K + s->N * s->K + s->T * s->N;
         size_t copies = (enough + one - 1) / one, most = (size_t)s->times;
@@ -79,7 +89,7 @@ static void set_copies(products *p) {
         p->bias_bytes = larger(p->bias_bytes, padded(s->N, element));
         for (int k = 0; k < PRODUCT_KINDS; k++) {
             size_t bytes[POOLS];
-            operand_bytes(p, (layer)l, (product_kind)k, bytes);
+            operand_bytes(p, l, (product_kind)k, bytes);
             for (int i = 0; i < POOLS; i++)
                 p->bytes[i] = larger(p->bytes[i], bytes[i] * p->copies[l]);
         }
@@ -126,7 +136,7 @@ static trine_status make_gpu(products *p, implementation *i, product_kind kind,
     return p->measure->product_create(p->dev, &i->gpu, &config);
 }
 
-static trine_status make(products *p, layer l, product_kind kind, int choice) {
+static trine_status make(products *p, int l, product_kind kind, int choice) {
     const layer_shape *s = &p->layers[l];
     implementation *i = &p->product[l][kind][choice];
     if (p->measure) return make_gpu(p, i, kind, s, choice);
@@ -138,16 +148,16 @@ static trine_status make(products *p, layer l, product_kind kind, int choice) {
 static trine_status fill(products *p, const trine_model *model, size_t rows,
                          const device_config *config) {
     TRY(device_open_with(&p->dev, config));
-    set_layers(p, model, rows);
+    TRY(set_layers(p, model, rows));
     TRY(bench_gpu_watch_open(&p->watch, p->dev));
     p->measure = cuda_measures(p->dev);
     if (!p->measure) TRY(onednn_open(&p->library));
     set_copies(p);
     for (int i = 0; i < POOLS; i++) TRY(take(p, &p->pool[i], p->bytes[i]));
     TRY(take(p, &p->bias, p->bias_bytes));
-    for (int l = 0; l < LAYERS; l++)
+    for (int l = 0; l < p->count; l++)
         for (int k = 0; k < PRODUCT_KINDS; k++)
-            for (int c = 0; c < CHOICES; c++) TRY(make(p, (layer)l, (product_kind)k, c));
+            for (int c = 0; c < CHOICES; c++) TRY(make(p, l, (product_kind)k, c));
     return TRINE_OK;
 }
 
@@ -174,7 +184,7 @@ static void drop(const products *p, implementation *i) {
 void products_destroy(products **out) {
     products *p = *out;
     if (!p) return;
-    for (int l = 0; l < LAYERS; l++)
+    for (int l = 0; l < p->count; l++)
         for (int k = 0; k < PRODUCT_KINDS; k++)
             for (int c = 0; c < CHOICES; c++) drop(p, &p->product[l][k][c]);
     onednn_close(&p->library);
@@ -193,7 +203,7 @@ typedef struct {
     const void *left, *right, *bias;
 } operands;
 
-static operands operands_of(const products *p, layer l, product_kind kind, size_t copy) {
+static operands operands_of(const products *p, int l, product_kind kind, size_t copy) {
     size_t bytes[POOLS];
     operand_bytes(p, l, kind, bytes);
     return (operands){.out = p->pool[OUT] + copy * bytes[OUT],
@@ -202,7 +212,7 @@ static operands operands_of(const products *p, layer l, product_kind kind, size_
                       .bias = has_bias(&p->layers[l], kind) ? p->bias : NULL};
 }
 
-static trine_status run_library(products *p, layer l, product_kind kind, int choice, size_t copy) {
+static trine_status run_library(products *p, int l, product_kind kind, int choice, size_t copy) {
     const implementation *i = &p->product[l][kind][choice];
     operands o = operands_of(p, l, kind, copy);
     return i->gpu ? p->measure->product_run(i->gpu, o.out, o.left, o.right, o.bias)
@@ -210,7 +220,7 @@ static trine_status run_library(products *p, layer l, product_kind kind, int cho
 }
 
 /* As the model calls it. */
-static trine_status run_device(products *p, layer l, product_kind kind, size_t copy) {
+static trine_status run_device(products *p, int l, product_kind kind, size_t copy) {
     const layer_shape *s = &p->layers[l];
     const struct ops *table = p->dev->ops;
     operands o = operands_of(p, l, kind, copy);
@@ -230,8 +240,7 @@ static trine_status run_device(products *p, layer l, product_kind kind, size_t c
 #define OWN (-1) /* as a choice: the device's own operator */
 
 /* Runs all copies; on a GPU with one call in front, so that the host is ahead of the queue. */
-static trine_status run_copies(products *p, layer l, product_kind kind, int choice,
-                               double *seconds) {
+static trine_status run_copies(products *p, int l, product_kind kind, int choice, double *seconds) {
     size_t first = p->measure ? p->copies[l] - 1 : p->copies[l];
     if (p->measure && choice == OWN) TRY(run_device(p, l, kind, first));
     if (p->measure && choice != OWN) TRY(run_library(p, l, kind, choice, first));
@@ -243,7 +252,7 @@ static trine_status run_copies(products *p, layer l, product_kind kind, int choi
     return TRINE_OK;
 }
 
-static trine_status run_product(products *p, layer l, product_kind kind, products_pass_kind pass) {
+static trine_status run_product(products *p, int l, product_kind kind, products_pass_kind pass) {
     double seconds;
     for (int c = 0; c < CHOICES && there(&p->product[l][kind][c]); c++) {
         TRY(run_copies(p, l, kind, c, &seconds));
@@ -256,13 +265,12 @@ static trine_status run_product(products *p, layer l, product_kind kind, product
 }
 
 trine_status products_pass(products *p, products_pass_kind pass) {
-    for (int l = 0; l < LAYERS; l++)
-        for (int k = 0; k < PRODUCT_KINDS; k++)
-            TRY(run_product(p, (layer)l, (product_kind)k, pass));
+    for (int l = 0; l < p->count; l++)
+        for (int k = 0; k < PRODUCT_KINDS; k++) TRY(run_product(p, l, (product_kind)k, pass));
     return TRINE_OK;
 }
 
-static int fastest(const products *p, layer l, product_kind kind) {
+static int fastest(const products *p, int l, product_kind kind) {
     int best = 0;
     for (int c = 1; c < CHOICES && there(&p->product[l][kind][c]); c++)
         if (bench_min(&p->samples[l][kind][c]) < bench_min(&p->samples[l][kind][best])) best = c;
@@ -271,34 +279,38 @@ static int fastest(const products *p, layer l, product_kind kind) {
 
 /* ---- Sums ---- */
 
-const layer_shape *products_layer(const products *p, layer l) {
+int products_layers(const products *p) {
+    return p->count;
+}
+
+const layer_shape *products_layer(const products *p, int l) {
     return &p->layers[l];
 }
 
-const bench_samples *products_samples(const products *p, layer l, product_kind kind) {
+const bench_samples *products_samples(const products *p, int l, product_kind kind) {
     return &p->samples[l][kind][fastest(p, l, kind)];
 }
 
-const char *products_implementation(const products *p, layer l, product_kind kind) {
+const char *products_implementation(const products *p, int l, product_kind kind) {
     const implementation *i = &p->product[l][kind][fastest(p, l, kind)];
     return i->gpu ? i->name : product_implementation(i->host);
 }
 
-const bench_samples *products_own(const products *p, layer l, product_kind kind) {
+const bench_samples *products_own(const products *p, int l, product_kind kind) {
     return &p->own[l][kind];
 }
 
-double products_flops(const products *p, layer l) {
+double products_flops(const products *p, int l) {
     const layer_shape *s = &p->layers[l];
     return 2.0 * (double)s->T * (double)s->N * (double)s->K;
 }
 
 static double sum(const products *p, product_kind dw, double (*of)(const bench_samples *)) {
     double seconds = 0;
-    for (int l = 0; l < LAYERS; l++)
-        seconds += p->layers[l].times * (of(products_samples(p, (layer)l, PRODUCT_Y)) +
-                                         of(products_samples(p, (layer)l, PRODUCT_DX)) +
-                                         of(products_samples(p, (layer)l, dw)));
+    for (int l = 0; l < p->count; l++)
+        seconds += p->layers[l].times *
+                   (of(products_samples(p, l, PRODUCT_Y)) + of(products_samples(p, l, PRODUCT_DX)) +
+                    of(products_samples(p, l, dw)));
     return seconds;
 }
 
@@ -316,6 +328,6 @@ double products_limit(const products *p, double (*seconds)(const products *, pro
 
 double products_step_flops(const products *p) {
     double flops = 0;
-    for (int l = 0; l < LAYERS; l++) flops += 3 * p->layers[l].times * products_flops(p, (layer)l);
+    for (int l = 0; l < p->count; l++) flops += 3 * p->layers[l].times * products_flops(p, l);
     return flops;
 }

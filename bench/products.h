@@ -1,6 +1,6 @@
 /* The matmuls of a training step, run by oneDNN alone, on a GPU by cuBLASLt alone: the limit for a step.
  *
- * A step of a GPT with L layers runs, for each of qkv, proj, fc and out L times and for the logits
+ * A step of a model with L blocks runs, for each linear layer of a block L times and for the logits
  * once: y = x w^T (with the bias where the model fuses it), dx = dy w, and dw from dy and x. The
  * gradients are both added (+=) and set (=), because a step with one micro-batch may do either; the
  * sum uses the faster one. Likewise each of the library's implementations is run, and the fastest one counts.
@@ -19,19 +19,11 @@
 #include "device/device.h"
 #include "onednn.h"
 
-#define LAYER_LIST(X) X(LAYER_QKV, "qkv") X(LAYER_PROJ, "proj") X(LAYER_FC, "fc")                  \
-    X(LAYER_OUT, "out") X(LAYER_LOGITS, "logits")
-
-typedef enum {
-#define LAYER_ENUM(name, text) name,
-    LAYER_LIST(LAYER_ENUM)
-#undef LAYER_ENUM
-    LAYERS
-} layer;
+#define LAYERS 8 /* most linear layers of a block, and the logits */
 
 typedef struct {
-    const char *name;
-    size_t T, N, K; /* rows, outputs, inputs */
+    const char *name; /* in the model's list */
+    size_t T, N, K;   /* rows, outputs, inputs */
     bool biased;    /* its forward matmul adds the bias */
     int times;      /* in a forward pass */
 } layer_shape;
@@ -51,13 +43,15 @@ void products_destroy(products **p);
 typedef enum { PASS_WARM, PASS_KEEP } products_pass_kind;
 trine_status products_pass(products *p, products_pass_kind kind);
 
+/* Number of layers: those of a block in the order of its list, then the logits. */
+int products_layers(const products *p);
 /* The layer's shape; samples (seconds of one execution) and name of the fastest implementation. */
-const layer_shape *products_layer(const products *p, layer l);
-const bench_samples *products_samples(const products *p, layer l, product_kind kind);
-const char *products_implementation(const products *p, layer l, product_kind kind);
+const layer_shape *products_layer(const products *p, int layer);
+const bench_samples *products_samples(const products *p, int layer, product_kind kind);
+const char *products_implementation(const products *p, int layer, product_kind kind);
 /* On a GPU: samples of the device's own operator; elsewhere empty. */
-const bench_samples *products_own(const products *p, layer l, product_kind kind);
-double products_flops(const products *p, layer l); /* of one execution of any kind: 2 T N K */
+const bench_samples *products_own(const products *p, int layer, product_kind kind);
+double products_flops(const products *p, int layer); /* of one execution of any kind: 2 T N K */
 
 /* Seconds of all matmuls of a step, with dw added or set, from the samples' medians or minima. */
 double products_median(const products *p, product_kind dw);

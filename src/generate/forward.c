@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/half.h"
 #include "base/status.h"
+#include "ckpt/convert.h"
 #include "generate/generator.h"
 #include "generate/sample.h"
 
@@ -44,21 +44,14 @@ static trine_status run_chunk(trine_generator *g, const int32_t *tokens, size_t 
 
 /* ---- Logits, on the last stage ---- */
 
-static float number(trine_dtype type, const void *p, size_t i) {
-    if (type == TRINE_F32) return ((const float *)p)[i];
-    uint16_t bits = ((const uint16_t *)p)[i];
-    return type == TRINE_BF16 ? bf16_load(bits) : f16_load(bits);
-}
-
 /* logits (n, V), without vocabulary padding, from g->raw (tp, n, Vp/tp). */
 static void unshard(const trine_generator *g, float *logits, size_t n) {
-    size_t V = g->shape.V;
+    size_t V = g->shape.V, element = trine_dtype_bytes(g->dev->compute);
     for (int t = 0; t < g->shape.tp; t++) {
         tp_vocab part = tp_vocab_of(V, g->shape.tp, t, g->shape.row_multiple);
-        for (size_t r = 0; r < n; r++)
-            for (size_t v = 0; v < part.valid; v++)
-                logits[r * V + part.first + v] =
-                    number(g->dev->compute, g->raw, ((size_t)t * n + r) * part.rows + v);
+        char *own = (char *)g->raw + (size_t)t * n * part.rows * element;
+        convert_copy((convert_place){logits + part.first, TRINE_F32, V},
+                     (convert_place){own, g->dev->compute, part.rows}, n, part.valid);
     }
 }
 

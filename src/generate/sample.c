@@ -5,6 +5,7 @@
 
 #include "base/rng.h"
 #include "base/status.h"
+#include "generate/exp64.h"
 
 trine_status sample_check(const trine_sampling *s) {
     CHECK(s->temperature >= 0 && isfinite(s->temperature), TRINE_EINVAL,
@@ -52,10 +53,9 @@ static int ascending(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* ids (k) = the ids of the k largest logits, ascending; k <= V. */
+/* ids (k) = the ids of the k largest logits, ascending; k < V. */
 static void keep_largest(const float *logits, size_t V, size_t k, int32_t *ids) {
     for (size_t v = 0; v < k; v++) ids[v] = (int32_t)v;
-    if (k == V) return;
     for (size_t at = k / 2; at-- > 0;) sink(logits, ids, k, at);
     for (size_t v = k; v < V; v++) {
         if (!worse(logits, ids[0], (int32_t)v)) continue;
@@ -74,9 +74,17 @@ static double uniform(uint64_t seed, uint64_t place) {
     return (double)((uint64_t)words[0] << 21 | words[1] >> 11) * 0x1p-53;
 }
 
-/* In (0, 1], or 0 on underflow. */
-static double weight(float logit, float max, double temperature) {
-    return exp(((double)logit - (double)max) / temperature);
+#define BLOCK 256 /* weights at a time */
+
+/* The weight of each id of a block: in (0, 1], or 0 on underflow. `ids` NULL: the block is [first, first + count). */
+static void block_weights(double *weights, const float *logits, const int32_t *ids, size_t first,
+                          size_t count, float max, double temperature) {
+    float chosen[BLOCK];
+    for (size_t i = 0; ids && i < count; i++) chosen[i] = logits[ids[first + i]];
+    const float *from = ids ? chosen : logits + first;
+#pragma omp simd
+    for (size_t i = 0; i < count; i++)
+        weights[i] = exp64_below(((double)from[i] - (double)max) / temperature);
 }
 
 trine_status sample_token(const float *logits, size_t V, const trine_sampling *s, uint64_t place,
@@ -86,18 +94,23 @@ trine_status sample_token(const float *logits, size_t V, const trine_sampling *s
     *token = best;
     if (s->temperature == 0) return TRINE_OK;
     size_t k = s->top_k && (size_t)s->top_k < V ? (size_t)s->top_k : V;
-    float max = logits[best];
-    double total = 0, sum = 0;
-    keep_largest(logits, V, k, ids);
-    for (size_t i = 0; i < k; i++) total += weight(logits[ids[i]], max, s->temperature);
-    double wanted = uniform(s->seed, place) * total;
-    /* Same additions in the same order: the last sum equals the total, which is larger than
-     * `wanted`. */
-    for (size_t i = 0; i < k; i++) {
-        sum += weight(logits[ids[i]], max, s->temperature);
-        if (sum <= wanted) continue;
-        *token = ids[i];
-        break;
+    const int32_t *kept = k < V ? ids : NULL; /* NULL: all */
+    if (kept) keep_largest(logits, V, k, ids);
+    double sum = 0, wanted = INFINITY;
+    /* The first pass has the total, the second stops at the sum that exceeds its share of it. Same additions in the
+     * same order: the last sum equals the total, which is larger than `wanted`. */
+    for (int pass = 0; pass < 2; pass++) {
+        sum = 0;
+        for (size_t first = 0; first < k && sum <= wanted; first += BLOCK) {
+            double weights[BLOCK];
+            size_t count = k - first < BLOCK ? k - first : BLOCK;
+            block_weights(weights, logits, kept, first, count, logits[best], s->temperature);
+            for (size_t i = 0; i < count && sum <= wanted; i++) {
+                sum += weights[i];
+                *token = kept ? kept[first + i] : (int32_t)(first + i);
+            }
+        }
+        if (pass == 0) wanted = uniform(s->seed, place) * sum;
     }
     return TRINE_OK;
 }

@@ -1,6 +1,7 @@
 /* TEST np=0 */
 /* Sampling: the meaning of the options, the frequencies of tokens, and that the token depends only on
  * logits, options and position. */
+#include "generate/exp64.h"
 #include "generate/sample.h"
 
 #include <math.h>
@@ -94,6 +95,19 @@ static void choices_are_those_of_the_first_release(void **state) {
         assert_int_equal(token_at(&s, i + (i > 7 ? UINT64_C(1) << 33 : 0)), first[i]);
 }
 
+/* Against the maths library, which is within a unit in the last place. */
+static void exponentials_are_exact_to_the_last_places(void **state) {
+    (void)state;
+    double worst = 0;
+    for (int i = 0; i <= 1000000; i++) {
+        double x = -708.0 * i / 1000000, wanted = exp(x);
+        worst = fmax(worst, fabs(exp64_below(x) - wanted) / wanted);
+    }
+    if (!(worst < 4e-16)) fail_msg("relative error %g", worst);
+    assert_true(exp64_below(0) == 1 && exp64_below(-708.001) == 0 && exp64_below(-INFINITY) == 0);
+    assert_true(isnan(exp64_below(NAN)));
+}
+
 /* Large logits do not overflow exp, and a tiny temperature behaves like 0. */
 static void large_logits_and_small_temperatures(void **state) {
     (void)state;
@@ -138,6 +152,7 @@ int main(void) {
         cmocka_unit_test(tokens_come_as_often_as_the_softmax_says),
         cmocka_unit_test(a_choice_is_a_function),
         cmocka_unit_test(choices_are_those_of_the_first_release),
+        cmocka_unit_test(exponentials_are_exact_to_the_last_places),
         cmocka_unit_test(large_logits_and_small_temperatures),
         cmocka_unit_test(what_is_no_number_is_refused),
         cmocka_unit_test(senseless_options_are_refused),

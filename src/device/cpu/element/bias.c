@@ -18,7 +18,7 @@ trine_status CPU(bias_residual)(device *d, void *y_, const void *bias, const voi
     element *y = y_;                     /* (T, N) */
     const element *residual = residual_; /* (T, N) */
     if (!bias && !residual) return TRINE_OK;
-#pragma omp parallel for num_threads(d->threads) schedule(static)
+#pragma omp parallel for if (T > 1) num_threads(d->threads) schedule(static)
     for (size_t t = 0; t < T; t++) {
         element *row = y + t * N;
         if (bias && residual)

@@ -5,7 +5,7 @@ trine_status CPU(embedding_forward)(device *d, void *x_, const void *table_, con
     element *x = x_;               /* (T, C) */
     const element *table = table_; /* (V, C) */
     if (C == 0) return TRINE_OK;
-#pragma omp parallel for num_threads(d->threads) schedule(static)
+#pragma omp parallel for if (T > 1) num_threads(d->threads) schedule(static)
     for (size_t t = 0; t < T; t++) {
         int64_t row = (int64_t)tokens[t] - first;
         if (row >= 0 && row < (int64_t)V)

@@ -8,9 +8,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/half_line.h"
 #include "device/cpu/element/element.h"
 
-#define LANES 16
+#define LANES HALF_LINE
 
 typedef float lanes __attribute__((vector_size(LANES * sizeof(float))));
 /* The same at any float's address; may_alias since it reads arrays of float. */
@@ -18,10 +19,6 @@ typedef float lanes_at
     __attribute__((vector_size(LANES * sizeof(float)), aligned(sizeof(float)), may_alias));
 
 typedef int32_t lanes_mask __attribute__((vector_size(LANES * sizeof(int32_t))));
-
-typedef uint32_t lanes_bits __attribute__((vector_size(LANES * sizeof(uint32_t))));
-typedef uint16_t lanes_halves
-    __attribute__((vector_size(LANES * sizeof(uint16_t)), aligned(sizeof(uint16_t)), may_alias));
 
 static inline const lanes_at *lanes_load(const float *x) {
     return (const lanes_at *)x;
@@ -32,13 +29,10 @@ static inline void f32_lanes(lanes *out, const float *x) {
     *out = *lanes_load(x);
 }
 static inline void bf16_lanes(lanes *out, const uint16_t *x) {
-    *out = (lanes)(__builtin_convertvector(*(const lanes_halves *)x, lanes_bits) << 16);
+    bf16_load_line(out, x);
 }
 static inline void f16_lanes(lanes *out, const uint16_t *x) {
-    float numbers[LANES];
-#pragma omp simd
-    for (size_t j = 0; j < LANES; j++) numbers[j] = f16_load(x[j]);
-    f32_lanes(out, numbers);
+    f16_load_line(out, x);
 }
 static inline void element_lanes(lanes *out, const element *x) {
     TYPE_NAME(ELEMENT, lanes)(out, x);

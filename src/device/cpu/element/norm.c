@@ -26,7 +26,7 @@ trine_status CPU(norm_forward)(device *d, void *y_, float *stat, const void *gai
                                const void *bias_, const void *x_, size_t T, size_t C) {
     element *y = y_;                                     /* (T, C) */
     const element *gain = gain_, *bias = bias_, *x = x_; /* (C), (C), (T, C) */
-#pragma omp parallel for num_threads(d->threads) schedule(static)
+#pragma omp parallel for if (T > 1) num_threads(d->threads) schedule(static)
     for (size_t t = 0; t < T; t++) {
         const element *in = x + t * C;
         element *out = y + t * C;

@@ -8,7 +8,7 @@ trine_status CPU(qk_norm_forward)(device *d, void *y_, float *stat, const void *
                                   size_t K, size_t D) {
     element *y = y_;       /* (T, H + 2 K, D) */
     const element *x = x_; /* (T, H + 2 K, D) */
-#pragma omp parallel for num_threads(d->threads) schedule(static)
+#pragma omp parallel for if (T > 1) num_threads(d->threads) schedule(static)
     for (size_t t = 0; t < T; t++) {
         size_t row = t * (H + 2 * K) * D, values = row + (H + K) * D;
         for (size_t h = 0; h < H + K; h++)

@@ -7,7 +7,7 @@ trine_status CPU(rms_norm_forward)(device *d, void *y_, float *stat, const void 
                                    const void *x_, float eps, size_t T, size_t C) {
     element *y = y_;       /* (T, C) */
     const element *x = x_; /* (T, C) */
-#pragma omp parallel for num_threads(d->threads) schedule(static)
+#pragma omp parallel for if (T > 1) num_threads(d->threads) schedule(static)
     for (size_t t = 0; t < T; t++) stat[t] = rms_row_forward(y + t * C, gain, x + t * C, eps, C);
     return TRINE_OK;
 }
