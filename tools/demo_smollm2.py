@@ -10,6 +10,7 @@ import sys
 from importlib.metadata import distribution
 
 os.environ["HF_HUB_OFFLINE"] = "1"
+os.environ["TQDM_DISABLE"] = "1"  # transformers' own switch leaves the bar of GGUF files
 
 import numpy as np
 import torch
