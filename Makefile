@@ -16,6 +16,7 @@
 #   make check-outside  compare with PyPI's PyTorch and transformers (docs/testing.md): TRINE_PYTHON has them, or a
 #                     venv of some GiB is made under the build folder; never part of make check
 #   make demo         train on 8 ranks on this machine
+#                     MODEL=smollm2: fine-tune a model of Hugging Face on 6 ranks; needs what check-outside needs
 #   make bench        benchmarks, each figure with its limit (bench/README.md); B="matmul step": some
 #                     parts; REPS=3 LAYERS=2: a quick look; JSON=FILE: write the numbers as JSON;
 #                     BF16=1: only bf16 (default: fp32, and bf16 where the processor has it);
@@ -342,11 +343,13 @@ bench-comm:
 deps:
 	@tools/deps.sh build test demo
 
+DEMOS := smollm2
 demo:
-	@tools/deps.sh build demo
+	$(if $(filter-out $(DEMOS),$(MODEL)),$(error make demo: MODEL is $(DEMOS), or empty))
+	@tools/deps.sh build demo $(if $(MODEL),$(if $(TRINE_PYTHON),,outside))
 	@$(MAKE) --no-print-directory all
 	@BUILD=$(BUILD) tools/corpus.sh
-	@BUILD=$(BUILD) tools/demo.sh
+	@BUILD=$(BUILD) tools/demo$(if $(MODEL),_$(MODEL)).sh
 
 # ---- Installing ----------------------------------------------------------------------------------
 

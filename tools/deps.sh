@@ -113,7 +113,7 @@ for group in "$@"; do
             need mpich has mpirun.mpich
             need python3-venv venv_runs
             ;;
-        outside) # PyTorch and transformers (tests/outside)
+        outside) # PyTorch and transformers (tools/venv.sh)
             need python3-venv venv_runs
             ;;
         *)

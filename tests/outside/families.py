@@ -8,28 +8,19 @@ transformers would compute differently. transformers and PyTorch compute in floa
 import json
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 
-os.environ["HF_HUB_OFFLINE"] = "1"
-sys.path.insert(0, "tests/golden")
-sys.dont_write_bytecode = True
+sys.path[:0] = ["tests", "tests/golden"]
 
-import numpy as np
 import torch
+from lib import (call, check, compare, done, edit, formula_ids, keep_largest, load_strictly, ours, result, run,
+                 write_tokens)
 from reference import decays, global_batch, learning_rate, token_stream
 from torch.nn.functional import cross_entropy
 from torch.overrides import TorchFunctionMode
 from transformers import (LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM, Qwen2Config,
                           Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM)
-from transformers.utils import logging
-
-logging.set_verbosity_error()
-logging.disable_progress_bar()
-torch.set_num_threads(1)
-
-BUILD = os.environ.get("BUILD", "build")
 
 # Trine computes logits in fp32: the largest are about 5, where a step of fp32 is 4.8e-7, and sums are of 100 terms.
 LOGITS = 1e-5
@@ -57,46 +48,6 @@ ROPES = {
                    original_max_position_embeddings=64),
 }
 LAYOUTS = [(1, 1), (2, 2), (4, 1), (8, 1)]  # tp, pp
-number = failed = 0
-largest = {}
-
-
-def result(good, name, *remarks):
-    global number, failed
-    number += 1
-    failed += not good
-    print("%s %d - %s" % ("ok" if good else "not ok", number, name))
-    for remark in remarks:
-        for line in str(remark).splitlines():
-            print("#", line)
-    sys.stdout.flush()
-
-
-def check(name, what):
-    try:
-        what()
-    except Exception as error:
-        result(False, name, "%s: %s" % (type(error).__name__, error))
-
-
-def run(*command, ranks=0):
-    """Exit status, standard output, standard error. Both go into files: the process that watches mpirun keeps a pipe
-    open until mpirun has been waited for, so that reading a pipe to its end before that would hang."""
-    words = [os.path.join(BUILD, command[0]), *map(str, command[1:])]
-    if ranks > 1:
-        words = ["tools/mpirun.sh", "-np", str(ranks)] + words
-    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
-        done = subprocess.run(words, stdin=subprocess.DEVNULL, stdout=out, stderr=err, timeout=300)
-        out.seek(0)
-        err.seek(0)
-        return done.returncode, out.read(), err.read()
-
-
-def call(*command, ranks=0):
-    status, out, err = run(*command, ranks=ranks)
-    if status:
-        raise RuntimeError("%s: status %d\n%s%s" % (" ".join(map(str, command)), status, out, err))
-    return out
 
 
 # ---- Models of transformers ------------------------------------------------------------------------
@@ -114,12 +65,7 @@ class Wide(TorchFunctionMode):
 
 
 def their_model(family, folder):
-    """Every tensor must be found, and none may be left over: from_pretrained would only print a warning."""
-    model, said = FAMILIES[family][1].from_pretrained(folder, dtype=torch.float32, output_loading_info=True)
-    complaints = {key: value for key, value in said.items() if value}
-    if complaints:
-        raise RuntimeError("from_pretrained(%s): %s" % (folder, complaints))
-    model.double()
+    model = load_strictly(FAMILIES[family][1], folder).double()
     with Wide():
         model.model.rotary_emb = type(model.model.rotary_emb)(model.config)
     return model
@@ -127,26 +73,16 @@ def their_model(family, folder):
 
 def theirs(family, folder):
     model = their_model(family, folder)
-    T, V = min(model.config.max_position_embeddings, 256), model.config.vocab_size
+    ids = formula_ids(model.config.max_position_embeddings, model.config.vocab_size)
     with torch.no_grad(), Wide():
-        logits = model(torch.tensor([[(7 * i + i * i) % V for i in range(T)]])).logits[0]
+        logits = model(torch.tensor([ids])).logits[0]
     if logits.dtype != torch.float64:
         raise RuntimeError("the reference is in %s" % logits.dtype)
     return logits
 
 
-def ours(folder, tp=1, pp=1):
-    lines = call("tests/ckpt/logits_driver", folder, tp, pp, ranks=tp * pp).splitlines()
-    rows = [[float(x) for x in line.split()[1:]] for line in lines if line.startswith("logits")]
-    return torch.tensor(rows, dtype=torch.float64)
-
-
-def compare(way, name, mine, other):
-    if mine.shape != other.shape:
-        return result(False, name, "shapes %s, %s" % (mine.shape, other.shape))
-    off = (mine - other).abs().max().item()
-    largest[way] = max(largest.get(way, 0), off)
-    result(off <= LOGITS, "%s: largest difference %.1e of %.1f" % (name, off, other.abs().max()))
+def compare_logits(way, name, mine, other):
+    compare(way, name, mine, other, LOGITS)
 
 
 def new_model(family, rope="default", tied=False, **more):
@@ -159,19 +95,6 @@ def new_model(family, rope="default", tied=False, **more):
             if p.ndim == 1:
                 p.add_(torch.randn_like(p) * 0.2)
     return model
-
-
-def edit(folder, **entries):
-    """Sets entries of config.json; None removes one."""
-    path = os.path.join(folder, "config.json")
-    with open(path) as file:
-        config = json.load(file)
-    for key, value in entries.items():
-        config[key] = value
-        if value is None:
-            del config[key]
-    with open(path, "w") as file:
-        json.dump(config, file)
 
 
 def as_before(folder, rope, type_name):
@@ -193,7 +116,7 @@ def load(dir, name, family, rope, model, type, shards, style, layouts):
         as_before(folder, rope, style)
     other = theirs(family, folder)
     for tp, pp in layouts:
-        compare("in", "in: %s, tp %d, pp %d" % (name, tp, pp), ours(folder, tp, pp), other)
+        compare_logits("in", "in: %s, tp %d, pp %d" % (name, tp, pp), ours(folder, tp, pp), other)
     shutil.rmtree(folder)
 
 
@@ -226,9 +149,10 @@ def both_names(dir):
     folder = os.path.join(dir, "in")
     new_model("llama").save_pretrained(folder)
     edit(folder, rope_scaling=dict(rope_type="linear", factor=4.0), rope_theta=77.0)
-    compare("in", "in: llama, rope_scaling beside rope_parameters", ours(folder), theirs("llama", folder))
+    compare_logits("in", "in: llama, rope_scaling beside rope_parameters", ours(folder), theirs("llama", folder))
     edit(folder, rope_scaling={})
-    compare("in", "in: llama, an empty rope_scaling beside rope_parameters", ours(folder), theirs("llama", folder))
+    compare_logits("in", "in: llama, an empty rope_scaling beside rope_parameters", ours(folder),
+                   theirs("llama", folder))
     shutil.rmtree(folder)
 
 
@@ -238,7 +162,7 @@ def window(dir):
     new_model("mistral", sliding_window=8, max_position_embeddings=32).save_pretrained(folder)
     mine, other = ours(folder), theirs("mistral", folder)
     result(len(mine) == 8, "in: mistral, a sliding window of 8 limits the sequence to %d" % len(mine))
-    compare("in", "in: mistral, within its sliding window", mine, other[:8])
+    compare_logits("in", "in: mistral, within its sliding window", mine, other[:8])
     shutil.rmtree(folder)
 
 
@@ -264,14 +188,6 @@ TRAININGS = [
     (8, ["--dp", 2, "--pp", 2, "--tp", 2, "--zero", 3, "--schedule", "zb", "--sequence-parallel"]),
 ]
 IN_BF16 = [TRAININGS[0], TRAININGS[5], TRAININGS[7]]
-
-
-def write_tokens(path):
-    stream = token_stream(RUN)
-    header = np.zeros(256, np.int32)
-    header[:4] = 20240520, 1, len(stream), RUN["vocab_size"]
-    with open(path, "wb") as out:
-        out.write(header.astype("<i4").tobytes() + stream.astype("<u2").tobytes())
 
 
 def train_theirs(family, folder):
@@ -310,8 +226,7 @@ def compare_training(dir, folder, want, name, ranks, options, kind, tolerance):
     mine = train_ours(dir, folder, ranks, options)
     off = [max(abs(m[i] - w[i]) / w[i] for m, w in zip(mine, want)) for i in (0, 1)]
     for what, x in zip(("losses", "gradient norms"), off):
-        key = "%s in %s" % (what, kind)
-        largest[key] = max(largest.get(key, 0), x)
+        keep_largest("%s in %s" % (what, kind), x)
     result(len(mine) == len(want) and max(off) <= tolerance,
            "training: %s: largest relative difference %.1e of losses, %.1e of norms" % (name, *off),
            *([] if max(off) <= tolerance else zip(mine, want)))
@@ -354,9 +269,9 @@ def export(dir, name, family, rope, tied, ranks, options):
     same = [key for key in after if torch.equal(before[key], after[key])]
     result(before.keys() == after.keys() and not same, "out: %s: every tensor has changed" % name, *same)
     other = theirs(family, out)
-    compare("out", "out: %s, exported" % name, ours(out, 2, 2), other)
+    compare_logits("out", "out: %s, exported" % name, ours(out, 2, 2), other)
     if "--bf16" not in options:
-        compare("out", "out: %s, as it is" % name, ours(step), theirs(family, step))
+        compare_logits("out", "out: %s, as it is" % name, ours(step), theirs(family, step))
     else:
         weights = their_model(family, step).state_dict()
         off = [key for key in after if not torch.equal(weights[key], after[key].bfloat16().double())]
@@ -425,11 +340,8 @@ def refusals(dir):
 
 
 with tempfile.TemporaryDirectory() as dir:
-    write_tokens(os.path.join(dir, "tokens.bin"))
+    write_tokens(os.path.join(dir, "tokens.bin"), token_stream(RUN), RUN["vocab_size"])
     for part in (refusals, models, checkpoints, trainings):
         if not sys.argv[1:] or part.__name__ in sys.argv[1:]:
             part(dir)
-for way in sorted(largest):
-    print("# largest difference, %s: %.1e" % (way, largest[way]))
-print("1..%d" % number)
-sys.exit(failed > 0)
+done()

