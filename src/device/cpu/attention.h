@@ -1,5 +1,5 @@
 /* The small matmul that attention is made of. Its operands are packed as fp32 for every type of the
- * device; only results are rounded to 16 bits. Keys are rows and a tile of ATTENTION_QUERIES
+ * device, except that scores of bf16 may be sums over pairs (attention_pairs.h); only results are rounded to 16 bits. Keys are rows and a tile of ATTENTION_QUERIES
  * queries are columns, so that the scores (keys, queries) need no transposed copy of the keys, and
  * maxima, sums and exponentials run down the columns.
  *
@@ -35,6 +35,12 @@ void attention_set(float *out, size_t out_step, attention_left left, const float
 /* The same, added to out, whose values come first in the sums. */
 void attention_add(float *out, size_t out_step, attention_left left, const float *right,
                    size_t right_step, size_t rows, size_t terms, size_t columns);
+/* As attention_set, with r more terms in row r. */
+void attention_set_triangle(float *out, size_t out_step, attention_left left, const float *right,
+                            size_t right_step, size_t rows, size_t terms, size_t columns);
+/* As attention_add, without the first r terms in row r; rows <= terms. */
+void attention_add_triangle(float *out, size_t out_step, attention_left left, const float *right,
+                            size_t right_step, size_t rows, size_t terms, size_t columns);
 
 /* The dropout of a tile's probabilities. For query r of the tile, key 0 is element `element` + r T of the
  * dropout. */

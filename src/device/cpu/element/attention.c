@@ -3,20 +3,16 @@
  * order of the sums over queries (dk, dv) is fixed, too. With fewer key and value heads than query heads, the
  * query heads that read one of them (its "group") stay separate tasks, so that a single key and value head
  * keeps all threads busy, too; their dk and dv are then added in ascending order (group_sums). */
-#include "device/cpu/attention.h"
+#include "device/cpu/element/attention_scores.h"
 
 #include <math.h>
 #include <omp.h>
 #include <string.h>
 
 #include "base/status.h"
-#include "device/cpu/element/element.h"
 #include "device/cpu/exp.h"
 #include "device/cpu/fused.h"
 #include "device/cpu/element/lanes.h"
-
-#define Q    ATTENTION_QUERIES
-#define STEP 8 /* rows that share the terms below the diagonal; the others are added row by row */
 
 /* A thread's scratch; `wide` = D padded. */
 typedef struct {
@@ -26,13 +22,6 @@ typedef struct {
     float *q_columns, *dy_columns; /* (D, Q) */
     float *q, *dy, *out;           /* (Q, wide) */
 } scratch;
-
-typedef struct {
-    size_t T, H, K, D, wide;
-    size_t group;                /* query heads of a key and value head */
-    size_t qkv_stride, y_stride; /* from one row of a head to the next */
-    float scale;
-} shape;
 
 /* Queries [t, t + rows) of one head and the keys [0, t + rows) that they attend to. */
 typedef struct {
@@ -44,18 +33,6 @@ typedef struct {
 typedef struct {
     float row[4][Q];
 } factors;
-
-static shape shape_of(size_t T, size_t H, size_t K, size_t D) {
-    return (shape){.T = T,
-                   .H = H,
-                   .K = K,
-                   .D = D,
-                   .wide = attention_padded(D),
-                   .group = K ? H / K : 1,
-                   .qkv_stride = (H + 2 * K) * D,
-                   .y_stride = H * D,
-                   .scale = 1.0f / sqrtf((float)D)};
-}
 
 /* Floats of one thread's scratch. */
 static size_t scratch_count(const shape *s) {
@@ -100,24 +77,6 @@ size_t CPU(attention_workspace)(const device *d, size_t B, size_t T, size_t H, s
     return ((size_t)d->threads * scratch_count(&s) + open_count(&s)) * sizeof(float);
 }
 
-/* out (rows, wide) = in (rows, D), padded with zeros. */
-static void pack(float *out, const element *in, size_t stride, size_t rows, const shape *s) {
-    for (size_t t = 0; t < rows; t++) {
-        float *row = out + t * s->wide;
-        for (size_t i = 0; i < s->D; i++) row[i] = element_get(in[t * stride + i]);
-        memset(row + s->D, 0, (s->wide - s->D) * sizeof(float));
-    }
-}
-
-/* out (D, Q) = in (rows, wide) transposed, padded with zeros. */
-static void pack_columns(float *out, const float *in, size_t rows, const shape *s) {
-    for (size_t i = 0; i < s->D; i++) {
-        float *row = out + i * Q;
-        for (size_t r = 0; r < rows; r++) row[r] = in[r * s->wide + i];
-        for (size_t r = rows; r < Q; r++) row[r] = 0.0f;
-    }
-}
-
 static void unpack(element *out, size_t stride, const float *in, float factor, size_t rows,
                    const shape *s) {
     for (size_t t = 0; t < rows; t++)
@@ -127,44 +86,18 @@ static void unpack(element *out, size_t stride, const float *in, float factor, s
 
 /* ---- The triangle: row r of a tile attends to the keys s <= t + r ---- */
 
-/* Packed keys or values (keys, wide) as the left factor of a product. */
-static attention_left packed(const float *rows, const shape *s) {
-    return (attention_left){rows, s->wide, 1};
-}
-
-/* out (keys, Q) = rows of a head (keys, D) times columns (D, Q). */
-static void scores(float *out, attention_left rows, const float *columns, const block *b,
-                   const shape *s) {
-    attention_set(out, Q, rows, columns, Q, b->keys, s->D, Q);
-}
-
 /* out (rows, wide) = p^T a over the keys that each row attends to. Keys above the diagonal are not
  * read, because 0 times a NaN is a NaN. */
 static void over_keys(float *out, const float *p, const float *a, const block *b, const shape *s) {
-    for (size_t r = 0; r < b->rows; r += STEP) {
-        size_t rows = b->rows - r < STEP ? b->rows - r : STEP, shared = b->t + r + 1;
-        attention_set(out + r * s->wide, s->wide, (attention_left){p + r, 1, Q}, a, s->wide, rows,
-                      shared, s->wide);
-        for (size_t n = 1; n < rows; n++)
-            attention_add(out + (r + n) * s->wide, s->wide,
-                          (attention_left){p + shared * Q + r + n, 1, Q}, a + shared * s->wide,
-                          s->wide, 1, n, s->wide);
-    }
+    attention_set_triangle(out, s->wide, (attention_left){p, 1, Q}, a, s->wide, b->rows, b->t + 1,
+                           s->wide);
 }
 
 /* out (keys, wide) += p a over the rows that attend to each key. */
 static void over_rows(float *out, const float *p, const float *a, const block *b, const shape *s) {
     attention_add(out, s->wide, (attention_left){p, Q, 1}, a, s->wide, b->t, b->rows, s->wide);
-    for (size_t r = 0; r < b->rows; r += STEP) {
-        size_t keys = b->rows - r < STEP ? b->rows - r : STEP, last = r + keys - 1;
-        float *to = out + (b->t + r) * s->wide;
-        const float *from = p + (b->t + r) * Q;
-        for (size_t n = 0; n + 1 < keys; n++)
-            attention_add(to + n * s->wide, s->wide, (attention_left){from + n * Q + r + n, Q, 1},
-                          a + (r + n) * s->wide, s->wide, 1, last - r - n, s->wide);
-        attention_add(to, s->wide, (attention_left){from + last, Q, 1}, a + last * s->wide, s->wide,
-                      keys, b->rows - last, s->wide);
-    }
+    attention_add_triangle(out + b->t * s->wide, s->wide, (attention_left){p + b->t * Q, Q, 1}, a,
+                           s->wide, b->rows, b->rows, s->wide);
 }
 
 /* ---- Forward ---- */
@@ -172,8 +105,11 @@ static void over_rows(float *out, const float *p, const float *a, const block *b
 /* max (Q) = the maxima of the columns over the keys that each row attends to; a NaN appears in the sums. */
 static void column_maxima(float *max, const float *p, const block *b) {
     for (size_t r = 0; r < Q; r++) max[r] = -INFINITY;
-    for (size_t n = 0; n < b->keys; n++) {
-        size_t first = n > b->t ? n - b->t : 0;
+    for (size_t n = 0; n <= b->t; n++)
+#pragma omp simd
+        for (size_t r = 0; r < Q; r++) max[r] = p[n * Q + r] > max[r] ? p[n * Q + r] : max[r];
+    for (size_t n = b->t + 1; n < b->keys; n++) {
+        size_t first = n - b->t;
 #pragma omp simd
         for (size_t r = 0; r < Q; r++) {
             float next = r < first ? -INFINITY : p[n * Q + r];
@@ -201,11 +137,14 @@ static void column_exponentials(float *p, float *sums, const float *max, const b
     for (size_t n = 0; n < b->keys; n++) {
         size_t first = n > b->t ? n - b->t : 0;
         const float *kept = factors_at(&f, b, n);
+        float e[Q];
+#pragma omp simd
+        for (size_t r = 0; r < Q; r++) e[r] = scale * p[n * Q + r] - scale * max[r];
+        exp_row(e, Q);
 #pragma omp simd
         for (size_t r = 0; r < Q; r++) {
-            float e = exp_fast(scale * p[n * Q + r] - scale * max[r]);
-            p[n * Q + r] = e * kept[r];
-            sums[r] += r < first ? 0.0f : e;
+            p[n * Q + r] = e[r] * kept[r];
+            sums[r] += r < first ? 0.0f : e[r];
         }
     }
 }
@@ -213,11 +152,10 @@ static void column_exponentials(float *p, float *sums, const float *max, const b
 /* q and y start at the first row of the tile, keys and v (keys, wide) at position 0. Sets the maxima and
  * denominators of the rows. */
 static void block_forward(element *y, float max[Q], float sums[Q], const element *q,
-                          attention_left keys, const float *v, const scratch *f, const block *b,
+                          const left_rows *keys, const float *v, const scratch *f, const block *b,
                           const shape *s) {
-    pack(f->q, q, s->qkv_stride, b->rows, s);
-    pack_columns(f->q_columns, f->q, b->rows, s);
-    scores(f->p, keys, f->q_columns, b, s);
+    columns_of(f->q_columns, f->q, q, s->qkv_stride, b->rows, s);
+    scores(f->p, keys, f->q_columns, b->keys, s);
     column_maxima(max, f->p, b);
     column_exponentials(f->p, sums, max, b, s->scale);
     over_keys(f->out, f->p, v, b, s);
@@ -255,23 +193,28 @@ static block block_at(size_t t, const head *h, const shape *s) {
     return b;
 }
 
-/* Packs keys and values unless the thread's scratch still has them from a head of the same group; `last` is
- * the h->k of what it has. */
-static void pack_once(size_t *last, const element *qkv, const scratch *f, const head *h,
-                      const shape *s) {
+/* Packs keys and values, those that are wanted as floats, unless the thread's scratch still has them from a head of the
+ * same group; `last` is the h->k of what it has. */
+static void pack_once(size_t *last, const element *qkv, const scratch *f, const head *h, bool keys,
+                      bool values, const shape *s) {
     if (*last == h->k) return;
-    pack(f->k, qkv + h->k, s->qkv_stride, s->T, s);
-    pack(f->v, qkv + h->v, s->qkv_stride, s->T, s);
+    if (keys) pack(f->k, qkv + h->k, s->qkv_stride, s->T, s);
+    if (values) pack(f->v, qkv + h->v, s->qkv_stride, s->T, s);
     *last = h->k;
 }
 
-static void head_forward(element *y, float *lse, const element *q, const scratch *f, const head *h,
-                         const shape *s) {
+static left_rows left_of(const element *rows, const float *packed, const shape *s) {
+    return (left_rows){rows, s->qkv_stride, {packed, s->wide, 1}};
+}
+
+static void head_forward(element *y, float *lse, const element *qkv, const scratch *f,
+                         const head *h, const shape *s) {
+    const left_rows keys = left_of(qkv + h->k, f->k, s);
+    const element *q = qkv + h->q;
     for (size_t t = 0; t < s->T; t += Q) {
         float max[Q], sums[Q];
         const block b = block_at(t, h, s);
-        block_forward(y + t * s->y_stride, max, sums, q + t * s->qkv_stride, packed(f->k, s), f->v,
-                      f, &b, s);
+        block_forward(y + t * s->y_stride, max, sums, q + t * s->qkv_stride, &keys, f->v, f, &b, s);
         for (size_t r = 0; r < b.rows; r++) lse[t + r] = s->scale * max[r] + logf(sums[r]);
     }
 }
@@ -289,8 +232,8 @@ trine_status CPU(attention_forward)(device *d, void *y_, float *lse, const void 
 #pragma omp for schedule(static)
         for (size_t task = 0; task < B * H; task++) {
             const head h = head_at(task, drop, &s);
-            pack_once(&last, qkv, &f, &h, &s);
-            head_forward(y + h.y, lse + h.lse, qkv + h.q, &f, &h, &s);
+            pack_once(&last, qkv, &f, &h, !in_pairs(&s), true, &s);
+            head_forward(y + h.y, lse + h.lse, qkv, &f, &h, &s);
         }
     }
     return TRINE_OK;
@@ -314,17 +257,23 @@ static void column_gradients(float *p, float *ds, const float *lse, const float 
     factors_set(&f);
     for (size_t n = 0; n < b->keys; n++) {
         const float *kept = factors_at(&f, b, n);
+        float e[Q];
+#pragma omp simd
+        for (size_t r = 0; r < Q; r++) e[r] = p[n * Q + r] * scale - lse[r];
+        exp_row(e, Q);
 #pragma omp simd
         for (size_t r = 0; r < Q; r++) {
-            float e = exp_fast(p[n * Q + r] * scale - lse[r]);
-            p[n * Q + r] = e * kept[r];
-            ds[n * Q + r] = e * (ds[n * Q + r] * kept[r] - dy_y[r]) * scale;
+            p[n * Q + r] = e[r] * kept[r];
+            ds[n * Q + r] = e[r] * (ds[n * Q + r] * kept[r] - dy_y[r]) * scale;
         }
     }
 }
 
-static void block_backward(element *dq, const element *dy, const element *q, const element *y,
-                           const float *lse, const scratch *f, const block *b, const shape *s) {
+static void block_backward(element *dq, const element *dy, const element *qkv, const element *y,
+                           const float *lse, const scratch *f, const head *h, const block *b,
+                           const shape *s) {
+    const left_rows k = left_of(qkv + h->k, f->k, s), v = left_of(qkv + h->v, f->v, s);
+    const element *q = qkv + h->q;
     float log_sums[Q] = {0}, dy_y[Q] = {0};
     size_t qkv_at = b->t * s->qkv_stride, y_at = b->t * s->y_stride;
     pack(f->q, q + qkv_at, s->qkv_stride, b->rows, s);
@@ -334,10 +283,10 @@ static void block_backward(element *dq, const element *dy, const element *q, con
         log_sums[r] = lse[b->t + r];
         dy_y[r] = row_dot(f->dy + r * s->wide, f->out + r * s->wide, s->D);
     }
-    pack_columns(f->q_columns, f->q, b->rows, s);
-    pack_columns(f->dy_columns, f->dy, b->rows, s);
-    scores(f->p, packed(f->k, s), f->q_columns, b, s);
-    scores(f->ds, packed(f->v, s), f->dy_columns, b, s);
+    columns_of(f->q_columns, f->q, q + qkv_at, s->qkv_stride, b->rows, s);
+    columns_of(f->dy_columns, f->dy, dy + y_at, s->y_stride, b->rows, s);
+    scores(f->p, &k, f->q_columns, b->keys, s);
+    scores(f->ds, &v, f->dy_columns, b->keys, s);
     column_gradients(f->p, f->ds, log_sums, dy_y, b, s->scale);
     over_keys(f->out, f->ds, f->k, b, s);
     unpack(dq + qkv_at, s->qkv_stride, f->out, 1.0f, b->rows, s);
@@ -346,13 +295,13 @@ static void block_backward(element *dq, const element *dy, const element *q, con
 }
 
 /* Sets dq, and dk and dv of the scratch to this head's part. */
-static void head_backward(element *dq, const element *dy, const element *q, const element *y,
+static void head_backward(element *dq, const element *dy, const element *qkv, const element *y,
                           const float *lse, const scratch *f, const head *h, const shape *s) {
     memset(f->dk, 0, s->T * s->wide * sizeof(float));
     memset(f->dv, 0, s->T * s->wide * sizeof(float));
     for (size_t t = 0; t < s->T; t += Q) {
         const block b = block_at(t, h, s);
-        block_backward(dq, dy, q, y, lse, f, &b, s);
+        block_backward(dq, dy, qkv, y, lse, f, h, &b, s);
     }
 }
 
@@ -369,8 +318,8 @@ typedef struct {
 static void task_backward(const gradients *g, size_t task, size_t *last, const scratch *f,
                           const shape *s) {
     const head h = head_at(task, g->drop, s);
-    pack_once(last, g->qkv, f, &h, s);
-    head_backward(g->dqkv + h.q, g->dy + h.y, g->qkv + h.q, g->y + h.y, g->lse + h.lse, f, &h, s);
+    pack_once(last, g->qkv, f, &h, true, !in_pairs(s), s);
+    head_backward(g->dqkv + h.q, g->dy + h.y, g->qkv, g->y + h.y, g->lse + h.lse, f, &h, s);
     if (s->group > 1) return;
     unpack(g->dqkv + h.k, s->qkv_stride, f->dk, 1.0f, s->T, s);
     unpack(g->dqkv + h.v, s->qkv_stride, f->dv, 1.0f, s->T, s);
@@ -430,24 +379,29 @@ trine_status CPU(attention_backward)(device *d, void *dqkv, const void *dy, cons
 
 #define FEW 8 /* below this, rows are computed one by one: a tile would be mostly padding */
 
-/* The cache of one head in fp32: keys (D, key_step), values (M, wide). It is the cache itself if that
- * is fp32 and needs no padding, else a copy in the thread's scratch. */
+/* The cache of one head: keys (D, key_step), values (M, wide). Floats are the cache itself if that is fp32 and needs
+ * no padding, else a copy in the thread's scratch. In pairs `cache` has the keys (D, M), and for blocks `rows` has
+ * them transposed (M, D). */
 typedef struct {
     const float *keys, *values;
     size_t key_step;
+    const element *cache, *rows;
 } kept_head;
 
 static const float *as_floats(const element *x) {
     return (const float *)(const void *)x;
 }
 
-/* Positions [0, end). */
-static kept_head kept_at(const element *keys, const element *values, size_t end, const scratch *f,
-                         const shape *s) {
-    const bool fp32 = sizeof(element) == sizeof(float);
-    kept_head kept = {as_floats(keys), as_floats(values), s->T};
-    for (size_t i = 0; !fp32 && i < s->D; i++)
+/* Positions [0, end) for `rows` new rows. */
+static kept_head kept_at(const element *keys, const element *values, size_t end, size_t rows,
+                         const scratch *f, const shape *s) {
+    const bool fp32 = sizeof(element) == sizeof(float), pairs = in_pairs(s);
+    element *transposed = (element *)(void *)f->k;
+    kept_head kept = {as_floats(keys), as_floats(values), s->T, keys, transposed};
+    for (size_t i = 0; !fp32 && !pairs && i < s->D; i++)
         for (size_t n = 0; n < end; n++) f->k[i * s->T + n] = element_get(keys[i * s->T + n]);
+    for (size_t n = 0; pairs && rows >= FEW && n < end; n++)
+        for (size_t i = 0; i < s->D; i++) transposed[n * s->D + i] = keys[i * s->T + n];
     if (!fp32) kept.keys = f->k;
     if (fp32 && s->wide == s->D) return kept;
     pack(f->v, values, s->D, end, s);
@@ -480,11 +434,17 @@ static void row_scores(float *p, const float *q, const kept_head *kept, size_t k
 static void row_forward(element *y, const element *q, const kept_head *kept, const scratch *f,
                         size_t keys, const shape *s) {
     float *p = f->p, max = -INFINITY, sum = 0.0f;
-    pack(f->q, q, 0, 1, s);
-    row_scores(p, f->q, kept, keys, s);
+    if (in_pairs(s)) {
+        attention_pairs_row(p, as_bits(q), as_bits(kept->cache), s->T, keys, s->D / 2);
+    } else {
+        pack(f->q, q, 0, 1, s);
+        row_scores(p, f->q, kept, keys, s);
+    }
     for (size_t n = 0; n < keys; n++) max = p[n] > max ? p[n] : max;
+    const size_t padded = (keys + Q - 1) / Q * Q; /* within the scratch */
 #pragma omp simd
-    for (size_t n = 0; n < keys; n++) p[n] = exp_fast(s->scale * p[n] - s->scale * max);
+    for (size_t n = 0; n < padded; n++) p[n] = n < keys ? s->scale * p[n] - s->scale * max : 0;
+    exp_row(p, padded);
     for (size_t n = 0; n < keys; n++) sum += p[n];
     attention_set(f->out, s->wide, (attention_left){p, 0, 1}, kept->values, s->wide, 1, keys,
                   s->wide);
@@ -498,9 +458,8 @@ static void rows_forward(element *y, const element *q, const kept_head *kept, co
     const block b = {.t = t, .rows = rows, .keys = t + rows};
     for (size_t r = 0; rows < FEW && r < rows; r++)
         row_forward(y + r * s->y_stride, q + r * s->qkv_stride, kept, f, t + r + 1, s);
-    if (rows >= FEW)
-        block_forward(y, max, sums, q, (attention_left){kept->keys, 1, kept->key_step},
-                      kept->values, f, &b, s);
+    const left_rows rows_of = {kept->rows, s->D, {kept->keys, 1, kept->key_step}};
+    if (rows >= FEW) block_forward(y, max, sums, q, &rows_of, kept->values, f, &b, s);
 }
 
 /* Stores k and v of the new rows in the cache. */
@@ -540,7 +499,7 @@ static void threads_cached(const cached *c, const scratch *f, const shape *s) {
     for (size_t h = 0; h < s->H; h++) {
         const size_t kv = h / s->group;
         if (kv != last)
-            kept = kept_at(c->keys + kv * size, c->values + kv * size, c->past + c->n, f, s);
+            kept = kept_at(c->keys + kv * size, c->values + kv * size, c->past + c->n, c->n, f, s);
         last = kv;
         for (size_t r = 0; r < c->n; r += Q)
             rows_forward(c->y + r * s->y_stride + h * s->D, c->qkv + r * s->qkv_stride + h * s->D,

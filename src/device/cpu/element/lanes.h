@@ -38,6 +38,20 @@ static inline void element_lanes(lanes *out, const element *x) {
     TYPE_NAME(ELEMENT, lanes)(out, x);
 }
 
+/* The reverse: rounded as element_put. */
+static inline void f32_store_lanes(float *x, const lanes *in) {
+    *(lanes_at *)x = *in;
+}
+static inline void bf16_store_lanes(uint16_t *x, const lanes *in) {
+    bf16_store_line(x, in);
+}
+static inline void f16_store_lanes(uint16_t *x, const lanes *in) {
+    f16_store_line(x, in);
+}
+static inline void element_store_lanes(element *x, const lanes *in) {
+    TYPE_NAME(ELEMENT, store_lanes)(x, in);
+}
+
 /* Lane j + width onto lane j, for width 8, 4, 2, 1. */
 static inline float lanes_total(const lanes *sums) {
     lanes s = *sums;
