@@ -465,7 +465,7 @@ def refusals(dir):
         # Above the window, transformers masks; above max_position_embeddings, the folder may be edited.
         ("mistral", ["--seq-length 16", "8 positions"], dict(sliding_window=8, max_position_embeddings=32)),
         ("qwen3", ["--seq-length 16", "8 positions"],
-         dict(use_sliding_window=True, sliding_window=8, max_window_layers=0)),
+         dict(use_sliding_window=True, sliding_window=8, max_window_layers=0, layer_types=None)),
         ("llama", ["--seq-length 16", "15 positions"], dict(max_position_embeddings=15)),
     ]
     for family, says, entries in cases:
