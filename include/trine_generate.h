@@ -2,8 +2,8 @@
  * under any tp and pp with a key/value cache, so that a token costs one pass over the weights, not one over all
  * preceding tokens. The conventions are those of trine.h.
  *
- * A generator holds one sequence. Tokens are appended to it, and results refer to what follows them. Positions are
- * those of the model, [0, seq_length). */
+ * A generator holds one sequence. Tokens are appended to it, and results refer to what follows them. Their positions
+ * are [0, seq_length): those of the model, or the first of these. Memory grows with seq_length. */
 #ifndef TRINE_GENERATE_H
 #define TRINE_GENERATE_H
 
@@ -14,6 +14,9 @@ extern "C" {
 #endif
 
 typedef struct trine_generator trine_generator;
+
+/* The keys and values of a Llama 3.2 for all its 131,072 positions would be larger than its weights. */
+#define TRINE_GENERATE_POSITIONS 4096
 
 /* How the model is evaluated. */
 typedef struct {
@@ -26,6 +29,8 @@ typedef struct {
     double timeout;
     trine_transport transport;
     bool no_cache;             /* trine_generator_next evaluates all tokens every time */
+    int seq_length;            /* most tokens of the sequence, at most the model's positions; 0: the model's, but at
+                                  most TRINE_GENERATE_POSITIONS */
 } trine_generate_config;
 
 /* One rank, fp32, device cpu, a timeout of 600 seconds. */
@@ -35,7 +40,8 @@ trine_generate_config trine_generate_config_default(void);
  * Hugging Face folder. On `out` (NULL: no output) world rank 0 reports which one was loaded and which were skipped.
  * `config` and its strings are not needed afterwards; `world` must outlive the generator, which is owned by the
  * caller. Errors, on every rank alike: TRINE_EINVAL if the ranks' configurations differ (threads, timeout and the
- * library may differ), or if the model or the number of ranks does not allow the layout; TRINE_EIO and TRINE_EDATA
+ * library may differ), if the model or the number of ranks does not allow the layout, or if seq_length is more than
+ * the model's; TRINE_EIO and TRINE_EDATA
  * if `path` has nothing complete; TRINE_EUNSUPPORTED, TRINE_ENOMEM, TRINE_EMPI, TRINE_EMATH. Collective over: world.
  */
 trine_status trine_generator_create(trine_generator **generator, trine_world *world,
@@ -44,8 +50,11 @@ trine_status trine_generator_create(trine_generator **generator, trine_world *wo
 /* Collective over: world. */
 void trine_generator_destroy(trine_generator **generator);
 
-/* The model's sizes; owned by the generator. Not collective. */
+/* The model's sizes, as its files have them: seq_length is the number of its positions. Owned by the generator. Not
+ * collective. */
 const trine_model *trine_generator_model(const trine_generator *generator);
+/* The most tokens of the sequence: seq_length of the configuration, with 0 replaced. Not collective. */
+int trine_generator_seq_length(const trine_generator *generator);
 /* Number of tokens appended since the start or the last reset. Not collective. */
 int64_t trine_generator_length(const trine_generator *generator);
 /* Discards all tokens. Every rank must call it; it sends nothing. */

@@ -40,7 +40,7 @@ static settings default_settings(void) {
 
 /* ---- The command line ---- */
 
-#define ROWS 20
+#define ROWS 21
 
 static size_t text_rows(option *rows, settings *s) {
     const option own[] = {
@@ -50,9 +50,13 @@ static size_t text_rows(option *rows, settings *s) {
             "the text to continue; each byte is a token; default without --ids: a newline"),
         OPTION_STRING("ids", NULL, &s->ids, "\"N N ...\"",
                       "the tokens to continue, for any vocabulary; the output is ids, too"),
-        OPTION_INT("tokens", NULL, &s->tokens, "N", 0, INT_MAX,
-                   "number of tokens to generate; a text that exceeds the model's sequence length "
-                   "is cut to its last half each time"),
+        OPTION_INT(
+            "tokens", NULL, &s->tokens, "N", 0, INT_MAX,
+            "number of tokens to generate; a text that exceeds the sequence length is cut to "
+            "its last half each time"),
+        OPTION_INT("seq-length", NULL, &s->config.seq_length, "N", 0, INT_MAX,
+                   "most tokens of a text, at most the model's positions: memory grows with N; 0: "
+                   "the model's, but at most 4096"),
         OPTION_DOUBLE("temperature", NULL, &s->sampling.temperature, "X", 0, INFINITY,
                       "divide the logits by X; 0: always the most likely token"),
         OPTION_INT("top-k", NULL, &s->sampling.top_k, "K", 0, INT_MAX,
@@ -178,8 +182,9 @@ static trine_status read_text(prompt *p, const char *text) {
 }
 
 /* Reads the same on every rank, with the same errors. */
-static trine_status read_prompt(prompt *p, const settings *s, const trine_model *m) {
-    int V = m->vocab_size;
+static trine_status read_prompt(prompt *p, const settings *s, const trine_generator *g) {
+    const trine_model *m = trine_generator_model(g);
+    int V = m->vocab_size, T = trine_generator_seq_length(g);
     if (s->ids)
         TRY(read_ids(p, s->ids));
     else
@@ -194,6 +199,10 @@ static trine_status read_prompt(prompt *p, const settings *s, const trine_model 
     CHECK(p->count <= m->seq_length, TRINE_EINVAL,
           "the prompt of %d tokens exceeds the model's sequence length of %d", p->count,
           m->seq_length);
+    CHECK(
+        p->count <= T, TRINE_EINVAL,
+        "the prompt of %d tokens exceeds the sequence length of %d; use --seq-length (at most %d)",
+        p->count, T, m->seq_length);
     return TRINE_OK;
 }
 
@@ -260,8 +269,7 @@ static trine_status run(trine_world *world, const settings *s) {
     prompt p = {0};
     TRY(agree_choices(world, s));
     TRY(trine_generator_create(&g, world, s->path, &s->config, stderr));
-    trine_status status =
-        trine_world_agree(world, status_user(read_prompt(&p, s, trine_generator_model(g))));
+    trine_status status = trine_world_agree(world, status_user(read_prompt(&p, s, g)));
     if (status == TRINE_OK &&
         status_user(generate(g, s, &p, trine_world_rank(world) == 0)) != TRINE_OK)
         trine_abort(world);

@@ -106,15 +106,14 @@ static trine_status check_tokens(const trine_generator *g, const int32_t *tokens
     for (int i = 0; i < count; i++)
         CHECK(tokens[i] >= 0 && tokens[i] < V, TRINE_EINVAL,
               "token %d: invalid id %d (valid: 0 to %d)", i, tokens[i], V - 1);
-    CHECK(count <= g->model.seq_length, TRINE_EINVAL,
-          "%d tokens exceed the model's sequence length of %d", count, g->model.seq_length);
+    CHECK(count <= g->seq_length, TRINE_EINVAL, "%d tokens exceed the sequence length of %d", count,
+          g->seq_length);
     return TRINE_OK;
 }
 
 static trine_status check_length(const trine_generator *g, int count) {
-    CHECK(count <= g->model.seq_length - g->length, TRINE_EINVAL,
-          "%d tokens after %d exceed the model's sequence length of %d", count, g->length,
-          g->model.seq_length);
+    CHECK(count <= g->seq_length - g->length, TRINE_EINVAL,
+          "%d tokens after %d exceed the sequence length of %d", count, g->length, g->seq_length);
     return TRINE_OK;
 }
 
@@ -137,7 +136,7 @@ trine_status trine_generator_logits(trine_generator *g, const int32_t *tokens, i
  * than seq_length. Returns the new length, and sets g->length to the part of the cache that is
  * still valid. */
 static int extend(trine_generator *g, const int32_t *tokens, int count) {
-    int T = g->model.seq_length, end = g->length + count, keep = T > 1 ? T / 2 : 1;
+    int T = g->seq_length, end = g->length + count, keep = T > 1 ? T / 2 : 1;
     if (g->config.no_cache) g->length = 0;
     if (end <= T) {
         append(g, end - count, tokens, count);

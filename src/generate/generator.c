@@ -30,6 +30,9 @@ static trine_status check_config(const trine_generator *g, device_config *config
     CHECK(wanted == size, TRINE_EINVAL,
           "tp %d x pp %d need %" PRId64 " ranks, but there are %d; start that many with mpirun",
           l->tp, l->pp, wanted, size);
+    CHECK(c->seq_length >= 0, TRINE_EINVAL,
+          "--seq-length %d: must not be negative (0: the model's, at most %d)", c->seq_length,
+          TRINE_GENERATE_POSITIONS);
     CHECK(c->type == TRINE_F32 || c->type == TRINE_BF16 || c->type == TRINE_F16, TRINE_EINVAL,
           "invalid weight type %d (valid: fp32, bf16, fp16)", (int)c->type);
     *config = (device_config){.compute = c->type,
@@ -46,7 +49,7 @@ static const char *const transports[] = {
 
 static trine_status list_config(alike_list *list, const trine_generate_config *c) {
     bool known = (unsigned)c->transport < TRINE_TRANSPORTS;
-    TRY(alike_begin(list, 9));
+    TRY(alike_begin(list, 10));
     alike_number(list, "tp", c->layout.tp);
     alike_number(list, "pp", c->layout.pp);
     alike_number(list, "dp", c->layout.dp);
@@ -56,6 +59,7 @@ static trine_status list_config(alike_list *list, const trine_generate_config *c
     alike_flag(list, "tf32", c->tf32);
     alike_text(list, "transport", known ? transports[c->transport] : "none");
     alike_flag(list, "no-cache", c->no_cache);
+    alike_number(list, "seq-length", c->seq_length);
     return TRINE_OK;
 }
 
@@ -105,15 +109,8 @@ static trine_status setup_world(trine_generator *g) {
 }
 
 static trine_status check_model(const trine_model *m, const trine_layout *l) {
-    int ffn = m->ffn_hidden_size;
-    CHECK(m->num_attention_heads % l->tp == 0 && ffn % l->tp == 0, TRINE_EINVAL,
-          "tp %d does not divide both the model's %d heads and its MLP width of %d", l->tp,
-          m->num_attention_heads, ffn);
-    int groups = m->num_query_groups;
-    CHECK(!groups || groups % l->tp == 0 || l->tp % groups == 0, TRINE_EINVAL,
-          "tp %d: one of it and the model's %d heads of keys and values must divide the other",
-          l->tp, groups);
     program_spec spec;
+    TRY(gpt_check_tp(m, l->tp));
     gpt_spec(m, &spec);
     CHECK(l->pp <= spec.units, TRINE_EINVAL,
           "pp %d: the model has %d units (embedding, %d blocks, head), and a stage needs at least "
@@ -121,6 +118,16 @@ static trine_status check_model(const trine_model *m, const trine_layout *l) {
           l->pp, spec.units, m->num_layers);
     CHECK(l->pp <= PROGRAM_STAGES, TRINE_EINVAL, "pp %d: must be at most %d", l->pp,
           PROGRAM_STAGES);
+    return TRINE_OK;
+}
+
+/* Learned positions end where their table does. Rotary ones do not, but those beyond the model's were not trained. */
+static trine_status limit_sequence(trine_generator *g) {
+    int wanted = g->config.seq_length, positions = g->model.seq_length;
+    CHECK(wanted <= positions, TRINE_EINVAL, "--seq-length %d: the model has %d %s positions",
+          wanted, positions, gpt_has_rope(&g->model) ? "rotary" : "learned");
+    int most = positions < TRINE_GENERATE_POSITIONS ? positions : TRINE_GENERATE_POSITIONS;
+    g->seq_length = wanted ? wanted : most;
     return TRINE_OK;
 }
 
@@ -147,6 +154,7 @@ static gpt_shape shape_of(const trine_generator *g) {
                    .compute = g->dev->compute,
                    .grads = g->dev->grads};
     gpt_set_sizes(&s, &g->model);
+    s.T = (size_t)g->seq_length;
     return s;
 }
 
@@ -154,6 +162,7 @@ static gpt_shape shape_of(const trine_generator *g) {
 static trine_status setup_model(trine_generator *g) {
     if (!g->model.ffn_hidden_size) g->model.ffn_hidden_size = 4 * g->model.hidden_size;
     TRY(check_model(&g->model, &g->config.layout));
+    TRY(limit_sequence(g));
     TRY(split(g));
     g->shape = shape_of(g);
     g->run = (decode_run){.dev = g->dev, .tp = &g->tp, .shape = &g->shape};
@@ -227,6 +236,10 @@ void trine_generator_destroy(trine_generator **generator) {
 
 const trine_model *trine_generator_model(const trine_generator *g) {
     return &g->model;
+}
+
+int trine_generator_seq_length(const trine_generator *g) {
+    return g->seq_length;
 }
 
 int64_t trine_generator_length(const trine_generator *g) {

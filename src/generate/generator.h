@@ -29,10 +29,11 @@ struct trine_generator {
     trine_world *world; /* not owned */
     trine_generate_config config; /* strings are borrowed, used during creation only */
     trine_model model;
+    int seq_length; /* of the sequence, at most the model's */
     trine_mesh *mesh;
     device *dev;
     tp_region tp;
-    gpt_shape shape;
+    gpt_shape shape; /* T: seq_length */
     int stages, first, count; /* units of this stage */
     generate_unit *units;     /* [count] */
     decode_run run;

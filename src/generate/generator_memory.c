@@ -101,14 +101,17 @@ static trine_status take_host(trine_generator *g) {
     return TRINE_OK;
 }
 
-/* Lists the units. A tied head shares the embedding's matrix if both are on one stage. */
+/* Lists the units. A tied head shares the embedding's matrix if both are on one stage. The weights are those of all the
+ * model's positions. */
 static trine_status lay_out(trine_generator *g) {
+    gpt_shape stored = g->shape;
+    stored.T = (size_t)g->model.seq_length;
     g->units = calloc((size_t)g->count, sizeof *g->units);
     CHECK(g->units, TRINE_ENOMEM, "no memory for %d units", g->count);
     for (int n = 0; n < g->count; n++) {
         generate_unit *u = &g->units[n];
         u->unit = g->first + n;
-        gpt_unit_layout(&g->shape, u->unit, 1, &u->layout);
+        gpt_unit_layout(&stored, u->unit, 1, &u->layout);
         bool head = gpt_unit_kind(&g->shape, u->unit) == UNIT_HEAD;
         u->borrowed[0] = head && !g->shape.untied && g->first == 0;
     }

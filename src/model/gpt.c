@@ -78,6 +78,15 @@ trine_status gpt_check_family(const trine_model *m) {
     return check_names_differ(m);
 }
 
+trine_status gpt_check_tp(const trine_model *m, int tp) {
+    int heads = m->num_attention_heads, ffn = m->ffn_hidden_size, groups = m->num_query_groups;
+    CHECK(heads % tp == 0 && ffn % tp == 0, TRINE_EINVAL,
+          "--tp %d: must divide --num-attention-heads %d and --ffn-hidden-size %d", tp, heads, ffn);
+    CHECK(groups < 1 || groups % tp == 0 || tp % groups == 0, TRINE_EINVAL,
+          "--tp %d: one of it and --num-query-groups %d must divide the other", tp, groups);
+    return TRINE_OK;
+}
+
 /* Resolves a list that gpt_check_family has accepted. */
 static void resolve(unit_list *l, const gpt_shape *s, unit_kind kind) {
     trine_status status = list_resolve(l, s, kind);

@@ -341,13 +341,10 @@ static void check_choices(const trine_parallel *p, fault_list *f) {
 /* ---- The layout: what depends on dp, tp and pp ---- */
 
 static void check_heads(const trine_model *m, int tp, fault_list *f) {
-    EXPECT(m->num_attention_heads % tp == 0,
-           "--num-attention-heads %d: must be a multiple of --tp %d", m->num_attention_heads, tp);
-    EXPECT(m->ffn_hidden_size % tp == 0, "--ffn-hidden-size %d: must be a multiple of --tp %d",
-           m->ffn_hidden_size, tp);
-    int groups = m->num_query_groups;
-    EXPECT(groups < 1 || groups % tp == 0 || tp % groups == 0,
-           "--num-query-groups %d: one of it and --tp %d must divide the other", groups, tp);
+    if (m->num_attention_heads < 1 || m->ffn_hidden_size < 1) return;
+    if (gpt_check_tp(m, tp) == TRINE_OK) return;
+    complain(f, "%s", status_message());
+    status_clear();
 }
 
 /* With sequence parallelism the rows of a micro-batch are sharded over tp. */
@@ -459,7 +456,7 @@ static void check_layout(const trine_config *c, bool dp_left, int ranks, fault_l
                  axes_options(l, text, sizeof text));
         return;
     }
-    if (m->num_attention_heads >= 1 && m->ffn_hidden_size >= 1) check_heads(m, l.tp, f);
+    check_heads(m, l.tp, f);
     check_rows(c, f);
     check_micros(c, f);
     check_program(c, f);

@@ -164,8 +164,170 @@ static void positions_of_both_names_are_read(void **state) {
     }
     REFUSED(parse_llama(&m, ", \"original_max_position_embeddings\": 32, \"rope_scaling\": "
                             "{\"rope_type\": \"llama3\", \"factor\": 8, "
+                            "\"low_freq_factor\": 1, \"high_freq_factor\": 4, "
                             "\"original_max_position_embeddings\": 64}"),
             TRINE_EINVAL, "original_max_position_embeddings is another in the rope scaling");
+}
+
+static trine_status parse_family(trine_model *m, const char *type, const char *more) {
+    char text[700];
+    snprintf(text, sizeof text,
+             "{\"model_type\": \"%s\", \"num_hidden_layers\": 2, \"hidden_size\": 192, "
+             "\"intermediate_size\": 12, \"num_attention_heads\": 96, "
+             "\"max_position_embeddings\": 50, \"vocab_size\": 11%s}",
+             type, more);
+    return parse(m, text);
+}
+
+/* The numbers are those of transformers' classes (configuration_*.py, 5.23); families.py compares with these. 0 is
+ * Trine's "as many as heads", "hidden size / heads" and 10000. */
+static void absent_entries_have_the_defaults_of_the_class(void **state) {
+    (void)state;
+    static const struct {
+        const char *type, *more;
+        int groups, width, positions;
+    } rows[] = {
+        {"llama", "", 0, 0, 50},
+        {"mistral", "", 8, 0, 50},
+        {"qwen2", "", 32, 0, 50},
+        {"qwen3", "", 32, 128, 50},
+        {"llama", ", \"num_key_value_heads\": null, \"head_dim\": null", 0, 0, 50},
+        {"mistral", ", \"head_dim\": null", 8, 0, 50},
+        {"qwen2", ", \"num_key_value_heads\": null", 0, 0, 50},
+        {"qwen3", ", \"num_key_value_heads\": null, \"head_dim\": 6", 0, 6, 50},
+    };
+    trine_model m;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        OK(parse_family(&m, rows[i].type, rows[i].more));
+        assert_int_equal(m.num_query_groups, rows[i].groups);
+        assert_int_equal(m.kv_channels, rows[i].width);
+        assert_int_equal(m.seq_length, rows[i].positions);
+        assert_true(m.norm_epsilon == 1e-6 && m.rotary_base == 0 && m.untied);
+        assert_int_equal(m.rope_scaling.kind, TRINE_ROPE_DEFAULT);
+    }
+    static const struct {
+        const char *type;
+        int positions;
+    } long_ones[] = {{"llama", 2048}, {"mistral", 131072}, {"qwen2", 32768}, {"qwen3", 32768}};
+    for (size_t i = 0; i < sizeof long_ones / sizeof *long_ones; i++) {
+        char text[400];
+        snprintf(text, sizeof text,
+                 "{\"model_type\": \"%s\", \"num_hidden_layers\": 2, \"hidden_size\": 64, "
+                 "\"intermediate_size\": 12, \"num_attention_heads\": 32, \"vocab_size\": 11, "
+                 "\"sliding_window\": null}",
+                 long_ones[i].type);
+        OK(parse(&m, text));
+        assert_int_equal(m.seq_length, long_ones[i].positions);
+    }
+    OK(parse_family(&m, "llama",
+                    ", \"rope_parameters\": {\"rope_type\": \"llama3\", \"factor\": 8, "
+                    "\"low_freq_factor\": 1, \"high_freq_factor\": 4}"));
+    assert_int_equal(m.rope_scaling.original_length, 50);
+}
+
+/* Biases that a class does not read have no effect in transformers, either. */
+static void entries_that_the_class_ignores_pass(void **state) {
+    (void)state;
+    trine_model m;
+    OK(parse_family(&m, "mistral", ", \"attention_bias\": true, \"mlp_bias\": true"));
+    OK(parse_family(&m, "qwen2", ", \"attention_bias\": true"));
+    OK(parse_family(&m, "qwen3", ", \"mlp_bias\": true"));
+    OK(parse_family(&m, "llama", ", \"sliding_window\": 8"));
+    assert_int_equal(m.seq_length, 50);
+}
+
+static void what_transformers_refuses_or_computes_otherwise_is_refused(void **state) {
+    (void)state;
+    static const struct {
+        trine_status status;
+        const char *type, *more, *message;
+    } rows[] = {
+        {TRINE_EDATA, "mistral", ", \"num_key_value_heads\": null",
+         "num_key_value_heads must be an integer"},
+        {TRINE_EDATA, "qwen2", ", \"head_dim\": null", "head_dim must be an integer"},
+        {TRINE_EDATA, "qwen3", ", \"head_dim\": null", "head_dim must be an integer"},
+        {TRINE_EDATA, "mistral", ", \"num_attention_heads\": 12",
+         "num_attention_heads 12 is not a multiple of num_key_value_heads 8, the default"},
+        {TRINE_EDATA, "llama", ", \"max_position_embeddings\": null",
+         "max_position_embeddings must be an integer"},
+        {TRINE_EDATA, "llama", ", \"intermediate_size\": null", "intermediate_size is missing"},
+        {TRINE_EINVAL, "llama", ", \"rms_norm_eps\": null", "rms_norm_eps must be a positive"},
+        {TRINE_EINVAL, "llama", ", \"rope_theta\": null", "rope_theta must be a positive"},
+        {TRINE_EINVAL, "llama", ", \"rope_parameters\": {\"rope_theta\": null}", "rope_theta must"},
+        {TRINE_EINVAL, "llama", ", \"hidden_act\": null", "hidden_act is not a string"},
+        {TRINE_EINVAL, "llama", ", \"tie_word_embeddings\": null", "tie_word_embeddings must be"},
+        {TRINE_EINVAL, "llama", ", \"rope_parameters\": {\"rope_type\": null}",
+         "rope_type is not a string"},
+        {TRINE_EDATA, "llama", ", \"rope_scaling\": {\"rope_type\": \"linear\"}",
+         "factor of the rope scaling is missing"},
+        {TRINE_EDATA, "llama",
+         ", \"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 8, \"high_freq_factor\": 4}",
+         "low_freq_factor of the rope scaling is missing"},
+        {TRINE_EINVAL, "qwen3",
+         ", \"rope_parameters\": {\"full_attention\": {\"rope_theta\": 50}, "
+         "\"sliding_attention\": {\"rope_theta\": 70}}",
+         "rope_parameters has full_attention: rotary positions by layer type"},
+        {TRINE_EINVAL, "llama", ", \"attention_bias\": true", "attention_bias is true"},
+        {TRINE_EINVAL, "llama", ", \"mlp_bias\": true", "mlp_bias is true"},
+        {TRINE_EINVAL, "qwen3", ", \"attention_bias\": true", "attention_bias is true"},
+        {TRINE_EINVAL, "qwen2", ", \"use_sliding_window\": null", "use_sliding_window must be"},
+        {TRINE_EINVAL, "qwen2", ", \"max_window_layers\": null", "max_window_layers is not"},
+        {TRINE_EINVAL, "qwen2", ", \"layer_types\": \"full_attention\"", "layer_types is not"},
+        {TRINE_EDATA, "qwen2", ", \"layer_types\": [\"full_attention\"]",
+         "layer_types has 1 entries, num_hidden_layers is 2"},
+        {TRINE_EINVAL, "qwen2", ", \"layer_types\": [\"full_attention\", \"chunked_attention\"]",
+         "layer_types is chunked_attention"},
+        {TRINE_EINVAL, "qwen3", ", \"layer_types\": [\"full_attention\", null]",
+         "layer_types is not a string"},
+        {TRINE_EINVAL, "qwen3", ", \"layer_types\": [\"full_attention\", \"sliding_attention\"]",
+         "give no window"},
+    };
+    trine_model m;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        REFUSED(parse_family(&m, rows[i].type, rows[i].more), rows[i].status, rows[i].message);
+}
+
+/* In Qwen layer_types decides, or max_window_layers; in Mistral every layer has the window, in Llama none. */
+static void a_window_limits_the_sequence_where_a_layer_has_it(void **state) {
+    (void)state;
+    static const struct {
+        const char *more;
+        int positions;
+    } rows[] = {
+        {", \"use_sliding_window\": true, \"max_window_layers\": 0", 8},
+        {", \"use_sliding_window\": true, \"max_window_layers\": 1", 8},
+        {", \"use_sliding_window\": true, \"max_window_layers\": 2", 50},
+        {", \"use_sliding_window\": true", 50}, /* max_window_layers is 28 */
+        {", \"use_sliding_window\": false, \"max_window_layers\": 0", 50},
+        {", \"max_window_layers\": 0", 50},
+        {", \"use_sliding_window\": true, \"max_window_layers\": 0, "
+         "\"layer_types\": [\"full_attention\", \"full_attention\"]",
+         50},
+        {", \"use_sliding_window\": true, "
+         "\"layer_types\": [\"full_attention\", \"sliding_attention\"]",
+         8},
+        {", \"use_sliding_window\": true, \"layer_types\": null, \"max_window_layers\": 0", 8},
+    };
+    trine_model m;
+    char more[200];
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        for (int three = 0; three < 2; three++) {
+            snprintf(more, sizeof more, ", \"sliding_window\": 8%s", rows[i].more);
+            OK(parse_family(&m, three ? "qwen3" : "qwen2", more));
+            assert_int_equal(m.seq_length, rows[i].positions);
+        }
+    OK(parse_family(&m, "mistral", ", \"sliding_window\": 8, \"layer_types\": [\"x\"]"));
+    assert_int_equal(m.seq_length, 8);
+    OK(parse_family(&m, "mistral", ", \"max_position_embeddings\": 5000"));
+    assert_int_equal(m.seq_length, 4096);
+    OK(parse_family(&m, "qwen2",
+                    ", \"use_sliding_window\": true, \"max_window_layers\": 0, "
+                    "\"max_position_embeddings\": 5000"));
+    assert_int_equal(m.seq_length, 4096);
+    OK(parse_family(&m, "qwen2",
+                    ", \"use_sliding_window\": true, \"max_window_layers\": 0, "
+                    "\"sliding_window\": null"));
+    assert_int_equal(m.seq_length, 50);
 }
 
 /* Trine reads what it writes; transformers.t tests transformers. */
@@ -547,6 +709,10 @@ int main(void) {
         cmocka_unit_test(other_models_are_refused),
         cmocka_unit_test(bad_sizes_are_refused),
         cmocka_unit_test(positions_of_both_names_are_read),
+        cmocka_unit_test(absent_entries_have_the_defaults_of_the_class),
+        cmocka_unit_test(entries_that_the_class_ignores_pass),
+        cmocka_unit_test(what_transformers_refuses_or_computes_otherwise_is_refused),
+        cmocka_unit_test(a_window_limits_the_sequence_where_a_layer_has_it),
         cmocka_unit_test(configurations_are_printed),
         cmocka_unit_test(folders_are_told_apart),
         cmocka_unit_test(whole_folders_open),

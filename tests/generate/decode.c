@@ -188,6 +188,9 @@ static void a_checkpoint_says_what_its_trainer_said(void **state) {
     assert_int_equal(trine_generator_model(g)->seq_length, T);
     double off = distance_from(&e, g);
     if (!(off < 1e-6)) fail_msg("relative difference %.2g of %g", off, e.loss);
+    config.seq_length = T / 2; /* the file's table of positions is read whole */
+    OK(trine_generator_create(&g, harness_world, dir, &config, NULL));
+    trine_generator_destroy(&g);
     snprintf(command, sizeof command, "rm -rf %s", dir);
     if (rank == 0) assert_int_equal(system(command), 0);
 }
@@ -373,6 +376,81 @@ static void a_long_text_is_cut_to_its_last_half(void **state) {
     trine_generator_destroy(&g);
 }
 
+/* ---- Sequences shorter than the model's ---- */
+
+static trine_generator *limited(const trine_config *c, int seq_length) {
+    trine_generate_config config = generate_config_of(c);
+    trine_generator *g;
+    config.seq_length = seq_length;
+    OK(generator_create_random(&g, harness_world, &c->model, &config, SEED));
+    return g;
+}
+
+static size_t blocks_of(const trine_generator *g) {
+    size_t count = 0;
+    for (int n = 0; n < g->count; n++)
+        count += gpt_unit_kind(&g->shape, g->units[n].unit) == UNIT_BLOCK;
+    return count;
+}
+
+/* Keys and values of `positions` positions. */
+static size_t cache_bytes(const trine_generator *g, size_t positions) {
+    const gpt_shape *s = &g->shape;
+    return blocks_of(g) * 2 * positions * gpt_kv_heads(s) * gpt_head_width(s) * sizeof(float);
+}
+
+/* The logits are those of the same tokens in the model's whole sequence, and only the last SHORT / 2 tokens are left
+ * of a text of more than SHORT. */
+static void check_limit(const trine_config *c) {
+    enum { SHORT = 12 };
+    int32_t ids[T], token;
+    const trine_sampling greedy = {.temperature = 0};
+    fill_tokens(ids, T, V);
+    trine_generator *whole = generator_of(harness_world, c);
+    float *want = logits_by(whole, ids, SHORT, SHORT);
+    size_t bytes = whole->bytes, saved = cache_bytes(whole, T - SHORT);
+    trine_generator_destroy(&whole);
+    trine_generator *g = limited(c, SHORT);
+    float *got = logits_by(g, ids, SHORT, SHORT);
+    assert_true(distance(got, want, (size_t)SHORT * V) == 0);
+    assert_int_equal(trine_generator_seq_length(g), SHORT);
+    assert_int_equal(trine_generator_model(g)->seq_length, T);
+    if (g->bytes + saved > bytes)
+        fail_msg("%zu bytes, %zu with the limit, caches %zu", bytes, g->bytes, saved);
+    REFUSED(trine_generator_logits(g, ids, 1, got), TRINE_EINVAL, "sequence length of 12");
+    OK(trine_generator_next(g, ids + SHORT, 1, &greedy, &token));
+    assert_int_equal(g->length, SHORT / 2);
+    assert_int_equal(trine_generator_length(g), SHORT + 1);
+    free(got), free(want);
+    trine_generator_destroy(&g);
+}
+
+static void a_shorter_sequence_takes_less_memory_and_changes_no_bit(void **state) {
+    (void)state;
+    int size = trine_world_size(harness_world);
+    for (int f = 0; f < TEST_FAMILIES; f++)
+        for (int tp = 1; tp <= size; tp += size > 1 ? size - 1 : 1) {
+            trine_config c = config_of((trine_layout){.dp = 1, .tp = tp, .pp = size / tp});
+            set_family(&c, f);
+            if (f == 0 || groups_queries(c.model.family)) check_limit(&c);
+        }
+}
+
+/* Without a limit: the model's positions, but at most TRINE_GENERATE_POSITIONS. */
+static void a_long_model_has_a_limit_of_its_own(void **state) {
+    (void)state;
+    enum { MORE = TRINE_GENERATE_POSITIONS + 100 };
+    trine_config c =
+        config_of((trine_layout){.dp = 1, .tp = 1, .pp = trine_world_size(harness_world)});
+    c.model.seq_length = MORE;
+    for (int asked = 0; asked <= MORE; asked += MORE) {
+        trine_generator *g = limited(&c, asked);
+        assert_int_equal(trine_generator_seq_length(g), asked ? MORE : TRINE_GENERATE_POSITIONS);
+        assert_int_equal(trine_generator_model(g)->seq_length, MORE);
+        trine_generator_destroy(&g);
+    }
+}
+
 /* ---- Errors ---- */
 
 static void mistakes_are_refused_and_change_nothing(void **state) {
@@ -413,16 +491,31 @@ static void a_model_of_nans_writes_nothing(void **state) {
     trine_generator_destroy(&g);
 }
 
-static void refused(trine_config c, trine_layout layout, const char *text) {
+static void refused_limit(trine_config c, trine_layout layout, int limit, const char *text) {
     trine_generate_config config = generate_config_of(&c);
     trine_generator *g;
     config.layout = layout;
+    config.seq_length = limit;
     trine_status status = generator_create_random(&g, harness_world, &c.model, &config, SEED);
     assert_null(g);
     if (trine_world_rank(harness_world) == 0)
         REFUSED(status, TRINE_EINVAL, text);
     else
         assert_int_equal(status, TRINE_EINVAL);
+}
+
+static void refused(trine_config c, trine_layout layout, const char *text) {
+    refused_limit(c, layout, 0, text);
+}
+
+static void limits_that_cannot_be_are_refused(void **state) {
+    (void)state;
+    trine_layout l = {.dp = 1, .tp = trine_world_size(harness_world), .pp = 1};
+    trine_config c = config_of(l);
+    refused_limit(c, l, -1, "--seq-length -1: must not be negative");
+    refused_limit(c, l, T + 1, "--seq-length 21: the model has 20 learned positions");
+    c.model.family = &trine_llama;
+    refused_limit(c, l, T + 1, "--seq-length 21: the model has 20 rotary positions");
 }
 
 static void layouts_that_cannot_be_are_refused(void **state) {
@@ -433,8 +526,10 @@ static void layouts_that_cannot_be_are_refused(void **state) {
     refused(c, (trine_layout){.dp = 2, .tp = 1, .pp = 1}, "dp 1");
     if (size == 1) return;
     c.model.hidden_size = 35, c.model.num_attention_heads = 5;
-    refused(c, (trine_layout){.dp = 1, .tp = size, .pp = 1},
-            "does not divide both the model's 5 heads");
+    refused(c, (trine_layout){.dp = 1, .tp = size, .pp = 1}, "must divide --num-attention-heads 5");
+    c.model.hidden_size = 48, c.model.num_attention_heads = 12;
+    c.model.num_query_groups = size == 3 ? 2 : 3;
+    refused(c, (trine_layout){.dp = 1, .tp = size, .pp = 1}, "one of it and --num-query-groups");
     c = config_of((trine_layout){.dp = 1, .tp = 1, .pp = 1});
     c.model.num_layers = 1;
     if (size == 4) refused(c, (trine_layout){.dp = 1, .tp = 1, .pp = size}, "3 units");
@@ -452,8 +547,11 @@ int main(int argc, char **argv) {
         cmocka_unit_test(stages_change_no_bit),
         cmocka_unit_test(a_text_is_the_same_in_every_layout_and_without_a_cache),
         cmocka_unit_test(a_long_text_is_cut_to_its_last_half),
+        cmocka_unit_test(a_shorter_sequence_takes_less_memory_and_changes_no_bit),
+        cmocka_unit_test(a_long_model_has_a_limit_of_its_own),
         cmocka_unit_test(mistakes_are_refused_and_change_nothing),
         cmocka_unit_test(a_model_of_nans_writes_nothing),
+        cmocka_unit_test(limits_that_cannot_be_are_refused),
         cmocka_unit_test(layouts_that_cannot_be_are_refused),
     };
     return HARNESS_RUN(argc, argv, tests);

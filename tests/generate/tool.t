@@ -53,6 +53,11 @@ writes 0 "$saved" --ids "1 2 3" --tokens 60 --temperature 6 --seed 3 --no-cache
 [ "$status" -eq 0 ] && cmp "$dir/out" "$dir/text" >"$dir/err" 2>&1
 result $? "the same text without a cache"
 
+# The model has a table of 16 positions, which is read whole.
+writes 0 "$saved" --ids "1 2 3" --tokens 6 --temperature 6 --seed 3 --seq-length 8
+[ "$status" -eq 0 ] && [ "$(cat "$dir/out")" = "$(cut -d" " -f1-9 <"$dir/text")" ]
+result $? "a limit of 8 positions: the same text up to its ninth token"
+
 writes 0 "$saved" --ids "1 2 3" --tokens 60 --temperature 6 --seed 4
 [ "$status" -eq 0 ] && ! cmp -s "$dir/out" "$dir/text"
 result $? "another seed, another text"
@@ -75,11 +80,15 @@ mkdir "$dir/empty"
 refused 0 "$dir/empty has no checkpoint" "an empty folder" "$dir/empty"
 refused 0 "the prompt of 17 tokens exceeds the model's sequence length of 16" "a prompt that is too long" "$saved" \
     --prompt AAAAAAAAAAAAAAAAA
+refused 0 "the prompt of 9 tokens exceeds the sequence length of 8; use --seq-length (at most 16)" \
+    "a prompt longer than the limit" "$saved" --prompt AAAAAAAAA --seq-length 8
+refused 2 "--seq-length 17: the model has 16 learned positions" "a limit beyond the model's positions" "$saved" \
+    --tp 2 --seq-length 17
 refused 2 "invalid token id 256 (valid: 0 to 255)" "an id outside of the vocabulary" "$saved" \
     --ids "1 256" --pp 2
 refused 0 'invalid token id at "-1"' "an id below 0" "$saved" --ids "3 -1"
 refused 0 "start that many with mpirun" "more ranks than the job has" "$saved" --tp 2
-refused 3 "tp 3 does not divide both the model's 4 heads" "tp does not divide the heads" "$saved" --tp 3
+refused 3 "--tp 3: must divide --num-attention-heads 4" "tp does not divide the heads" "$saved" --tp 3
 refused 0 'unknown device "gpu"' "an unknown device" "$saved" --device gpu
 
 # Different options on the second rank would give another text, or a hang.
@@ -93,10 +102,11 @@ run tools/mpirun.sh -np 2 /bin/sh -c \
 result $? "different sampling options on one rank"
 # shellcheck disable=SC2016  # expanded by the ranks
 run tools/mpirun.sh -np 2 /bin/sh -c \
-    '[ "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}" != 1 ] || set -- "$@" --tp 1 --pp 2; exec "$@"' sh \
+    '[ "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}" != 1 ] || set -- "$@" --tp 1 --pp 2 --seq-length 8; exec "$@"' sh \
     "$BUILD/trine-generate" "$saved" --tp 2 --tokens 2
-[ "$status" -ne 0 ] && says 1 "  --tp" && says 1 "    1: rank 1 on " && says 1 "  --pp"
-result $? "a different layout on one rank"
+[ "$status" -ne 0 ] && says 1 "  --tp" && says 1 "    1: rank 1 on " && says 1 "  --pp" &&
+    says 1 "  --seq-length" && says 1 "    8: rank 1 on "
+result $? "a different layout and limit on one rank"
 
 # A vocabulary that is not bytes.
 job 0 --data-path "$data" --vocab-size 70 --train-iters 1 --save "$dir/other"

@@ -142,6 +142,9 @@ def models(dir):
                                      old, [(1, 1)]))
     check("in: both names", lambda: both_names(dir))
     check("in: a sliding window", lambda: window(dir))
+    for family in FAMILIES:
+        check("in: %s, entries left out" % family, lambda: left_out(dir, family))
+    check("in: layer_types", lambda: layer_types(dir))
 
 
 def both_names(dir):
@@ -164,6 +167,48 @@ def window(dir):
     result(len(mine) == 8, "in: mistral, a sliding window of 8 limits the sequence to %d" % len(mine))
     compare_logits("in", "in: mistral, within its sliding window", mine, other[:8])
     shutil.rmtree(folder)
+
+
+def left_out(dir, family):
+    """Entries that config.json lacks, and null, are what transformers makes of them. Of the sizes only those that are
+    demanded are left."""
+    folder = os.path.join(dir, "in")
+    config = FAMILIES[family][0](num_hidden_layers=2, hidden_size=64, intermediate_size=88, num_attention_heads=32,
+                                 vocab_size=101, initializer_range=0.1, bos_token_id=None, eos_token_id=None)
+    torch.manual_seed(7)
+    FAMILIES[family][1](config).save_pretrained(folder)
+    path = os.path.join(folder, "config.json")
+    with open(path) as file:
+        had = json.load(file)
+    kept = {key: had[key] for key in ("model_type", "num_hidden_layers", "hidden_size", "intermediate_size",
+                                      "num_attention_heads", "vocab_size")}
+    with open(path, "w") as file:
+        json.dump(kept, file)
+    compare("in", "in: %s, six entries" % family, ours(folder), theirs(family, folder))
+    # The weights have as many heads of keys and values as queries in all but Mistral's, whose class refuses null.
+    nulls = dict(rope_parameters=None, rope_scaling=None, layer_types=None)
+    if family != "mistral":
+        nulls["num_key_value_heads"] = None
+    with open(path, "w") as file:
+        json.dump({**kept, **nulls}, file)
+    compare("in", "in: %s, null in %s" % (family, ", ".join(nulls)), ours(folder), theirs(family, folder))
+    shutil.rmtree(folder)
+
+
+def layer_types(dir):
+    """Which layers slide is decided by layer_types, or by max_window_layers; a window of 8 in no layer is none."""
+    folder = os.path.join(dir, "in")
+    for family in ("qwen2", "qwen3"):
+        for types, first, length in [(["full_attention"] * 3, 0, 80), (None, 3, 80), (None, 2, 8),
+                                     (["full_attention", "sliding_attention", "full_attention"], 28, 8)]:
+            new_model(family, use_sliding_window=True, sliding_window=8, max_window_layers=first,
+                      layer_types=types).save_pretrained(folder)
+            edit(folder, layer_types=types)
+            mine, other = ours(folder), theirs(family, folder)
+            result(len(mine) == length, "in: %s, layer_types %s, max_window_layers %d: %d positions"
+                   % (family, types, first, len(mine)))
+            compare("in", "in: %s, as far as the windows see all" % family, mine, other[:len(mine)])
+            shutil.rmtree(folder)
 
 
 # ---- Training --------------------------------------------------------------------------------------
@@ -317,6 +362,9 @@ def refusals(dir):
         ("llama", ["attention_bias"], dict(attention_bias=True)),
         ("qwen3", ["attention_bias"], dict(attention_bias=True)),
         ("llama", ["mlp_bias"], dict(mlp_bias=True)),
+        ("qwen3", ["full_attention", "by layer type"],
+         dict(rope_parameters=dict(full_attention=ROPES["default"], sliding_attention=ROPES["linear"]))),
+        ("qwen2", ["layer_types", "no window"], dict(layer_types=["full_attention"] * 2 + ["sliding_attention"])),
         ("mistral", ["model_type is mixtral"], dict(model_type="mixtral")),
         ("qwen2", ["model_type is qwen2_moe"], dict(model_type="qwen2_moe")),
         ("qwen3", ["model_type is qwen3_moe"], dict(model_type="qwen3_moe")),
@@ -332,7 +380,7 @@ def refusals(dir):
         # Above the window, transformers masks; above max_position_embeddings, the folder may be edited.
         ("mistral", ["--seq-length 16", "8 positions"], dict(sliding_window=8, max_position_embeddings=32)),
         ("qwen3", ["--seq-length 16", "8 positions"],
-         dict(use_sliding_window=True, sliding_window=8, max_window_layers=0)),
+         dict(use_sliding_window=True, sliding_window=8, max_window_layers=0, layer_types=None)),
         ("llama", ["--seq-length 16", "15 positions"], dict(max_position_embeddings=15)),
     ]
     for family, says, entries in cases:

@@ -54,8 +54,7 @@ result $? "--sequence-parallel: rows not divisible by tp"
 # ---- Layouts
 
 refused 4 "dp 3 x tp 3 x pp 1 = 9, but there are 4 ranks" --data-path "$data" --dp 3 --tp 3 \
-    --micro-batch-size 2 --global-batch-size 8 && says 1 "heads 4: must be a multiple of --tp 3" &&
-    says 1 "--ffn-hidden-size 128: must be a multiple of --tp 3" &&
+    --micro-batch-size 2 --global-batch-size 8 && says 1 "--tp 3: must divide --num-attention-heads 4 and --ffn-hidden-size 128" &&
     says 1 "8: must be a multiple of --micro-batch-size 2 x dp 3 = 6; use 6 or 12" &&
     says 1 "valid layouts for 4 ranks: --dp "
 result $? "all layout errors in one message"

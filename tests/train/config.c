@@ -268,7 +268,7 @@ static const fault faults[] = {
     {left_over, "tp 1 x pp 5 = 5 does not divide the 12 ranks"},
     {wrong_product, "dp 2 x tp 2 x pp 2 = 8, but there are 12 ranks"},
     {deep, "--pp 12: must be at most the 11 units of the model (embedding, 9 layers, head)"},
-    {odd_tp, "--ffn-hidden-size 3006: must be a multiple of --tp 12"},
+    {odd_tp, "--tp 12: must divide --num-attention-heads 12 and --ffn-hidden-size 3006"},
     {batch_of_dp,
      "--global-batch-size 30: must be a multiple of --micro-batch-size 1 x dp 12 = 12; "
      "use 24 or 36"},

@@ -82,7 +82,7 @@ for what in --help --dry-run --explain; do
 done
 
 look --dry-run --ranks 4 --tp 3
-[ "$status" -eq 1 ] && messages 1 && says 1 "--num-attention-heads 4: must be a multiple of --tp 3" &&
+[ "$status" -eq 1 ] && messages 1 && says 1 "--tp 3: must divide --num-attention-heads 4 and" &&
     says 1 "valid layouts for 4 ranks: --dp 1 --tp 4"
 result $? "--dry-run refuses the configurations that a run refuses"
 

@@ -134,6 +134,90 @@ static void gpt3_on_1024_ranks(void **state) {
     free(text);
 }
 
+/* ---- Llama 3.1 70B and 405B --------------------------------------------------------------------- */
+
+/* The sum of a row over the stages, in bytes, and its parts. Tables of many stages have several blocks. */
+static double sum_of_row(const char *text, const char *name, double parts[16]) {
+    double sum = 0;
+    size_t length = strlen(name);
+    int stage = 0;
+    for (const char *line = text; line; line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL) {
+        if (strncmp(line, "         ", 9) != 0 || strncmp(line + 9, name, length) != 0) continue;
+        const char *at = line + 9 + length, *end = strchr(line, '\n');
+        double mib;
+        int used;
+        for (; at < end && sscanf(at, " %lf%n", &mib, &used) == 1 && at + used <= end; at += used) {
+            assert_true(stage < 16);
+            sum += parts[stage++] = mib * MIB;
+        }
+    }
+    if (!stage) fail_msg("no row \"%s\" in:\n%s", name, text);
+    return sum;
+}
+
+/* Each stage's figure is rounded to 0.001 MiB, by at most a half of it. */
+static void expect_sum(const char *what, double got, double want, int stages) {
+    double off = got > want ? got - want : want - got;
+    if (!(off <= 0.0005 * MIB * stages)) fail_msg("%s: %.0f bytes, not %.0f", what, got, want);
+}
+
+/* What all ranks have together. bf16 with ZeRO-1 (its gradients are whole) or ZeRO-3; a gain of a norm is on every tp
+ * rank, so that the tp ranks have 2 L + 1 vectors of C more than the model's parameters, each. */
+static void check_shape(const char *preset, double parameters, int pp, int dp, const char *split,
+                        const int *layers, trine_zero zero) {
+    enum { TP = 8 };
+    trine_config c = trine_config_default();
+    double parts[16], total = 0;
+    OK(trine_model_preset(&c.model, preset));
+    c.data.data_path = "not opened";
+    c.parallel.layout = (trine_layout){.dp = dp, .tp = TP, .pp = pp};
+    c.parallel.pp_split = split;
+    c.parallel.zero = zero;
+    c.parallel.sequence_parallel = true;
+    c.parallel.recompute = TRINE_RECOMPUTE_FULL;
+    c.precision.bf16 = true;
+    c.global_batch_size = 16 * dp;
+    char *text = dry_run(&c);
+    double C = c.model.hidden_size, T = c.model.seq_length;
+    double held = (parameters + (TP - 1) * (2.0 * c.model.num_layers + 1) * C) / TP;
+    double whole = zero == TRINE_ZERO_3 ? held / dp : held;
+    expect_sum("parameters", sum_of_row(text, "parameters", parts), 2 * whole, pp);
+    expect_sum("gradients", sum_of_row(text, "gradients", parts), 4 * whole, pp);
+    expect_sum("masters", sum_of_row(text, "master weights", parts), 4 * held / dp, pp);
+    expect_sum("moments", sum_of_row(text, "optimizer", parts), 8 * held / dp, pp);
+    /* 1F1B has pp - s micro-batches in flight on stage s. A layer keeps its input, and so does the head; the first input
+     * of a later stage is a message. */
+    sum_of_row(text, "activations", parts);
+    for (int s = 0; s < pp; s++) {
+        int kept = layers[s] + (s == pp - 1) - (s > 0);
+        expect_sum("activations", parts[s], kept * (pp - s) * 2 * T * C / TP, 1);
+    }
+    static const char *const kinds[] = {"parameters",  "gradients", "master weights", "optimizer",
+                                        "activations", "messages",  "workspace",      "batches",
+                                        "padding",     "transport"};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        total += sum_of_row(text, kinds[i], parts);
+    if (zero == TRINE_ZERO_3)
+        total +=
+            sum_of_row(text, "gather buffers", parts) + sum_of_row(text, "reduce buffers", parts);
+    expect_sum("total", total, sum_of_row(text, "total", parts), 13 * pp);
+    print_message("# %s on %d ranks, ZeRO-%d: %.1f TB in all\n", preset, TP * dp * pp, (int)zero,
+                  TP * dp * sum_of_row(text, "total", parts) / 1e12);
+    free(text);
+}
+
+/* The parameters are those of the published weights. */
+static void llama_on_128_and_1024_ranks(void **state) {
+    (void)state;
+    static const int small[4] = {20, 20, 20, 20};
+    static const int large[16] = {7, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 7};
+    for (int zero = 1; zero <= 3; zero += 2) {
+        check_shape("llama3.1-70b", 70553706496, 4, 4, "e+20,20,20,20+h", small, (trine_zero)zero);
+        check_shape("llama3.1-405b", 405853388800, 16, 8, "e+7,8,8,8,8,8,8,8,8,8,8,8,8,8,8,7+h",
+                    large, (trine_zero)zero);
+    }
+}
+
 /* ---- A layer's activations ------------------------------------------------------------------- */
 
 static trine_config layer_config(int tp, bool sequence, trine_recompute recompute) {
@@ -240,6 +324,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(heaviest_ranks),
         cmocka_unit_test(gpt3_on_1024_ranks),
+        cmocka_unit_test(llama_on_128_and_1024_ranks),
         cmocka_unit_test(layer_of_gpt3),
         cmocka_unit_test(published_formula),
     };

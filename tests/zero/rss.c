@@ -1,4 +1,4 @@
-/* TEST np=1,2 longer=train */
+/* TEST np=1,2 longer=train timeout=600 */
 /* The plan against resident memory: one rank of GPT-2 124M (B = 1, T = 64) in training has, at its peak,
  * resident anonymous and shared memory within 10% of the plan, over what it had after start-up and
  * one matmul. A thread of the test samples it every few milliseconds. ZeRO-0 in `make check` (2.2 GB);
@@ -6,7 +6,8 @@
  * windows: the sum over the ranks is compared with the sum of the plans.
  *
  * With TRINE_FULL=1 one rank also trains it with B = 4, T = 512, in fp32 and bf16: within 2% of
- ** the plan, or 50 MB. The start-up overhead is printed by name.
+ ** the plan, or 50 MB; so do SmolLM2-135M, Qwen3-0.6B and 8 layers of Llama-3.2-1B (13 GB), with T = 128, in fp32,
+ ** within 2%. The start-up overhead is printed by name.
  *
  * How shared pages are counted: RssShmem counts each page of a window in every rank that has touched
  * it, so that its sum over a node counts a window once per reader. The proportional share
@@ -162,7 +163,33 @@ static void gpt2_in_each_type(void **state) {
         print_message("# bf16 skipped: this processor has neither AVX-512 BF16 nor AMX\n");
 }
 
+/* One sequence of 128 tokens: nearly all memory is that of the parameters, 16 bytes each. `layers` 0: all. */
+static void check_model(const char *preset, int layers) {
+    trine_config c = config_of(TRINE_ZERO_0);
+    OK(trine_model_preset(&c.model, preset));
+    if (layers) c.model.num_layers = layers;
+    c.model.seq_length = 128;
+    c.parallel.threads = 2;
+    bytes b = measure(preset, &c);
+    if (!(b.got > 0.98 * b.want && b.got < 1.02 * b.want))
+        fail_msg("%s: %.1f MB, planned %.1f", preset, b.got / 1e6, b.want / 1e6);
+}
+
+/* Eight of the 16 layers of a Llama 3.2 take 13 GB; all would take 21. */
+static void families(void **state) {
+    (void)state;
+    if (!getenv("TRINE_FULL") || ranks() > 1) {
+        print_message("# skipped: only one rank with TRINE_FULL=1 (make check-full)\n");
+        return;
+    }
+    one_matmul();
+    check_model("smollm2-135m", 0);
+    check_model("qwen3-0.6b", 0);
+    check_model("llama3.2-1b", 8);
+}
+
 int main(int argc, char **argv) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(gpt2), cmocka_unit_test(gpt2_in_each_type)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(gpt2), cmocka_unit_test(gpt2_in_each_type),
+                                       cmocka_unit_test(families)};
     return HARNESS_RUN(argc, argv, tests);
 }

@@ -82,7 +82,7 @@ trine_status hf_expect_absent(const cJSON *config, const char *path) {
 
 trine_status hf_read_number(const cJSON *config, const char *key, double normal, double *value,
                             const char *path) {
-    const cJSON *entry = hf_entry_of(config, key);
+    const cJSON *entry = hf_member_of(config, key);
     CHECK(!entry || (cJSON_IsNumber(entry) && entry->valuedouble > 0), TRINE_EINVAL,
           "%s: %s must be a positive number", path, key);
     *value = entry ? entry->valuedouble : normal;

@@ -13,7 +13,7 @@ const cJSON *hf_entry_of(const cJSON *config, const char *key);
 trine_status hf_read_size(const cJSON *entry, const char *key, int *size, const char *path);
 /* One that must be there, under `key` or `alias` (NULL: none). Errors: TRINE_EDATA. */
 trine_status hf_demand_size(const cJSON *config, const char *key, const char *alias, int *size, const char *path);
-/* A positive number; *value = normal if it is absent. Errors: TRINE_EINVAL. */
+/* A positive number, not null; *value = normal if it is absent. Errors: TRINE_EINVAL. */
 trine_status hf_read_number(const cJSON *config, const char *key, double normal, double *value, const char *path);
 /* true or false; *value = normal if it is absent. Errors: TRINE_EINVAL. */
 trine_status hf_read_switch(const cJSON *config, const char *key, bool normal, bool *value, const char *path);

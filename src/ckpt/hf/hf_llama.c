@@ -1,6 +1,7 @@
-/* config.json of Llama, Mistral, Qwen2 and Qwen3: github.com/huggingface/transformers,
+/* config.json of Llama, Mistral, Qwen2 and Qwen3: github.com/huggingface/transformers, version 5.23,
  * models/{llama,mistral,qwen2,qwen3}/configuration_*.py and modeling_rope_utils.py. Absent entries have the defaults of
- * the family's class there. */
+ * the family's class there, except for sizes that the weights must have: those are demanded. null is refused where
+ * transformers refuses it. */
 #include <limits.h>
 #include <string.h>
 
@@ -10,31 +11,78 @@
 
 /* ---- Reading ---- */
 
-static trine_status read_heads(trine_model *m, const cJSON *config, const char *path) {
+/* A size that may be absent. Where it is 0, and where null is accepted, other sizes give it. */
+typedef struct {
+    int absent;
+    bool takes_null;
+} default_size;
+
+/* The family's class in transformers. */
+typedef struct {
+    const char *models[3];      /* `architectures` */
+    default_size groups, width; /* num_key_value_heads, head_dim */
+    int positions;              /* max_position_embeddings */
+    hf_switch biases[2];        /* which the class reads; others it ignores */
+    int bias_count;
+} hf_class;
+
+static const hf_class llama_class = {.models = {"LlamaForCausalLM", "LlamaModel"},
+                                     .groups = {0, true},
+                                     .width = {0, true},
+                                     .positions = 2048,
+                                     .biases = {{"attention_bias", false}, {"mlp_bias", false}},
+                                     .bias_count = 2};
+static const hf_class mistral_class = {.models = {"MistralForCausalLM", "MistralModel"},
+                                       .groups = {8, false},
+                                       .width = {0, true},
+                                       .positions = 131072};
+static const hf_class qwen2_class = {.models = {"Qwen2ForCausalLM", "Qwen2Model"},
+                                     .groups = {32, true},
+                                     .width = {0, false},
+                                     .positions = 32768};
+static const hf_class qwen3_class = {.models = {"Qwen3ForCausalLM", "Qwen3Model"},
+                                     .groups = {32, true},
+                                     .width = {128, false},
+                                     .positions = 32768,
+                                     .biases = {{"attention_bias", false}},
+                                     .bias_count = 1};
+
+static trine_status read_size_or(const cJSON *config, const char *key, default_size normal,
+                                 int *size, const char *path) {
+    const cJSON *entry = hf_member_of(config, key);
+    *size = entry ? 0 : normal.absent;
+    if (!entry || (cJSON_IsNull(entry) && normal.takes_null)) return TRINE_OK;
+    return hf_read_size(entry, key, size, path);
+}
+
+static trine_status read_heads(trine_model *m, const hf_class *class, const cJSON *config,
+                               const char *path) {
     TRY(hf_demand_size(config, "num_attention_heads", NULL, &m->num_attention_heads, path));
-    const cJSON *groups = hf_entry_of(config, "num_key_value_heads");
-    const cJSON *width = hf_entry_of(config, "head_dim");
-    if (groups) TRY(hf_read_size(groups, "num_key_value_heads", &m->num_query_groups, path));
-    if (width) TRY(hf_read_size(width, "head_dim", &m->kv_channels, path));
+    int heads = m->num_attention_heads;
+    TRY(read_size_or(config, "num_key_value_heads", class->groups, &m->num_query_groups, path));
+    TRY(read_size_or(config, "head_dim", class->width, &m->kv_channels, path));
     CHECK(
-        width || m->hidden_size % m->num_attention_heads == 0, TRINE_EDATA,
+        m->kv_channels || m->hidden_size % heads == 0, TRINE_EDATA,
         "%s: hidden_size %d is not a multiple of num_attention_heads %d, and there is no head_dim",
-        path, m->hidden_size, m->num_attention_heads);
-    int D = width ? m->kv_channels : m->hidden_size / m->num_attention_heads;
+        path, m->hidden_size, heads);
+    int D = m->kv_channels ? m->kv_channels : m->hidden_size / heads;
     CHECK(D % 2 == 0, TRINE_EINVAL, "%s: head_dim %d is odd; rotary positions need pairs", path, D);
-    CHECK(!groups || m->num_attention_heads % m->num_query_groups == 0, TRINE_EDATA,
-          "%s: num_attention_heads %d is not a multiple of num_key_value_heads %d", path,
-          m->num_attention_heads, m->num_query_groups);
+    CHECK(!m->num_query_groups || heads % m->num_query_groups == 0, TRINE_EDATA,
+          "%s: num_attention_heads %d is not a multiple of num_key_value_heads %d%s", path, heads,
+          m->num_query_groups,
+          hf_member_of(config, "num_key_value_heads") ? "" : ", the default of its class");
     return TRINE_OK;
 }
 
-static trine_status read_sizes(trine_model *m, const cJSON *config, const char *path) {
+static trine_status read_sizes(trine_model *m, const hf_class *class, const cJSON *config,
+                               const char *path) {
     TRY(hf_demand_size(config, "num_hidden_layers", NULL, &m->num_layers, path));
     TRY(hf_demand_size(config, "hidden_size", NULL, &m->hidden_size, path));
     TRY(hf_demand_size(config, "intermediate_size", NULL, &m->ffn_hidden_size, path));
-    TRY(hf_demand_size(config, "max_position_embeddings", NULL, &m->seq_length, path));
     TRY(hf_demand_size(config, "vocab_size", NULL, &m->vocab_size, path));
-    TRY(read_heads(m, config, path));
+    TRY(read_size_or(config, "max_position_embeddings", (default_size){class->positions, false},
+                     &m->seq_length, path));
+    TRY(read_heads(m, class, config, path));
     TRY(hf_read_number(config, "rms_norm_eps", 1e-6, &m->norm_epsilon, path));
     return TRINE_OK;
 }
@@ -45,9 +93,18 @@ static const char *const rope_texts[] = {
 #undef ROPE_TEXT
 };
 
-static trine_status read_scaling(trine_rope_scaling *s, const cJSON *rope, const char *path) {
-    const cJSON *type = hf_entry_of(rope, "rope_type");
-    if (!type) type = hf_entry_of(rope, "type"); /* its name before transformers 4.43 */
+static trine_status demand_number(const cJSON *config, const char *key, double *value,
+                                  const char *path) {
+    CHECK(hf_entry_of(config, key), TRINE_EDATA, "%s: %s of the rope scaling is missing", path,
+          key);
+    return hf_read_number(config, key, 0, value, path);
+}
+
+/* `positions`: max_position_embeddings. */
+static trine_status read_scaling(trine_rope_scaling *s, const cJSON *rope, int positions,
+                                 const char *path) {
+    const cJSON *type = hf_member_of(rope, "rope_type");
+    if (!type) type = hf_member_of(rope, "type"); /* its name before transformers 4.43 */
     const char *text = type ? cJSON_GetStringValue(type) : rope_texts[TRINE_ROPE_DEFAULT];
     int kind = 0;
     while (text && rope_texts[kind] && strcmp(rope_texts[kind], text)) kind++;
@@ -56,35 +113,45 @@ static trine_status read_scaling(trine_rope_scaling *s, const cJSON *rope, const
           text ? text : "not a string");
     s->kind = (trine_rope_kind)kind;
     if (s->kind == TRINE_ROPE_DEFAULT) return TRINE_OK;
-    CHECK(hf_entry_of(rope, "factor"), TRINE_EDATA, "%s: factor of the rope scaling is missing",
-          path);
-    TRY(hf_read_number(rope, "factor", 1, &s->factor, path));
+    TRY(demand_number(rope, "factor", &s->factor, path));
     if (s->kind == TRINE_ROPE_LINEAR) return TRINE_OK;
-    TRY(hf_demand_size(rope, "original_max_position_embeddings", NULL, &s->original_length, path));
-    TRY(hf_read_number(rope, "low_freq_factor", 1, &s->low_freq_factor, path));
-    TRY(hf_read_number(rope, "high_freq_factor", 4, &s->high_freq_factor, path));
+    TRY(read_size_or(rope, "original_max_position_embeddings", (default_size){positions, false},
+                     &s->original_length, path));
+    TRY(demand_number(rope, "low_freq_factor", &s->low_freq_factor, path));
+    TRY(demand_number(rope, "high_freq_factor", &s->high_freq_factor, path));
     CHECK(s->high_freq_factor > s->low_freq_factor, TRINE_EDATA,
           "%s: high_freq_factor %g must be greater than low_freq_factor %g", path,
           s->high_freq_factor, s->low_freq_factor);
     return TRINE_OK;
 }
 
+/* Other positions than those of the whole model: by type of layer, or of a part of each head. */
+static trine_status expect_plain_rope(const cJSON *config, const cJSON *rope, const char *path) {
+    const cJSON *each;
+    cJSON_ArrayForEach(each, rope)
+        CHECK(!cJSON_IsObject(each), TRINE_EINVAL,
+              "%s: rope_parameters has %.60s: rotary positions by layer type are not supported",
+              path, each->string);
+    for (int n = 0; n < 2; n++) {
+        const cJSON *part = hf_entry_of(n ? rope : config, "partial_rotary_factor");
+        CHECK(!part || (cJSON_IsNumber(part) && part->valuedouble == 1), TRINE_EINVAL,
+              "%s: partial_rotary_factor: only full rotation (1) is supported", path);
+    }
+    return TRINE_OK;
+}
+
 /* rope_parameters of transformers 5, or rope_theta and rope_scaling of older ones. If both are there, rope_scaling
  * counts alone, also in transformers 5. */
 static trine_status read_rope(trine_model *m, const cJSON *config, const char *path) {
-    const cJSON *rope = hf_entry_of(config, "rope_scaling"), *part;
+    const cJSON *rope = hf_entry_of(config, "rope_scaling");
     if (!rope || (cJSON_IsObject(rope) && !rope->child))
         rope = hf_entry_of(config, "rope_parameters");
     CHECK(!rope || cJSON_IsObject(rope), TRINE_EINVAL, "%s: the rope scaling is not an object",
           path);
-    const cJSON *theta = hf_entry_of(rope, "rope_theta") ? rope : config;
+    TRY(expect_plain_rope(config, rope, path));
+    const cJSON *theta = hf_member_of(rope, "rope_theta") ? rope : config;
     TRY(hf_read_number(theta, "rope_theta", 10000, &m->rotary_base, path));
-    for (int n = 0; n < 2; n++) {
-        part = hf_entry_of(n ? rope : config, "partial_rotary_factor");
-        CHECK(!part || (cJSON_IsNumber(part) && part->valuedouble == 1), TRINE_EINVAL,
-              "%s: partial_rotary_factor: only full rotation (1) is supported", path);
-    }
-    if (rope) TRY(read_scaling(&m->rope_scaling, rope, path));
+    if (rope) TRY(read_scaling(&m->rope_scaling, rope, m->seq_length, path));
     const cJSON *beside = hf_entry_of(config, "original_max_position_embeddings");
     CHECK(!beside || m->rope_scaling.kind != TRINE_ROPE_LLAMA3 ||
               beside->valuedouble == m->rope_scaling.original_length,
@@ -95,27 +162,16 @@ static trine_status read_rope(trine_model *m, const cJSON *config, const char *p
     return TRINE_OK;
 }
 
-/* A window of fewer positions than the model has limits the sequence: within it, a sliding window sees all. */
-static trine_status read_window(trine_model *m, const cJSON *config, int normal, const char *path) {
-    const cJSON *entry = hf_member_of(config, "sliding_window");
-    int window = normal;
-    if (entry && !cJSON_IsNull(entry)) TRY(hf_read_size(entry, "sliding_window", &window, path));
-    if (cJSON_IsNull(entry)) window = 0;
-    if (window && window < m->seq_length) m->seq_length = window;
-    return TRINE_OK;
-}
-
-static const hf_switch no_biases[] = {{"attention_bias", false}, {"mlp_bias", false}};
-
-static trine_status parse_common(trine_model *m, const cJSON *config, const char *const *models,
+static trine_status parse_common(trine_model *m, const hf_class *class, const cJSON *config,
                                  const char *path) {
     static const char *const silu[] = {"silu", "swish", NULL};
+    const cJSON *act = hf_member_of(config, "hidden_act");
     bool tied = false;
-    TRY(hf_expect_architectures(config, models, path));
-    TRY(hf_expect_text(hf_entry_of(config, "hidden_act"), "hidden_act", silu, path));
+    TRY(hf_expect_architectures(config, class->models, path));
+    TRY(hf_expect_text(act, "hidden_act", silu, path));
     TRY(hf_expect_absent(config, path));
-    TRY(hf_expect_switches(config, no_biases, sizeof no_biases / sizeof *no_biases, path));
-    TRY(read_sizes(m, config, path));
+    TRY(hf_expect_switches(config, class->biases, (size_t) class->bias_count, path));
+    TRY(read_sizes(m, class, config, path));
     TRY(read_rope(m, config, path));
     TRY(hf_read_switch(config, "tie_word_embeddings", false, &tied, path));
     m->untied = !tied;
@@ -123,35 +179,77 @@ static trine_status parse_common(trine_model *m, const cJSON *config, const char
 }
 
 static trine_status parse_llama(trine_model *m, const cJSON *config, const char *path) {
-    static const char *const models[] = {"LlamaForCausalLM", "LlamaModel", NULL};
-    return parse_common(m, config, models, path);
+    return parse_common(m, &llama_class, config, path);
+}
+
+/* ---- Windows ---- */
+
+/* *window = 0: none. */
+static trine_status read_window(const cJSON *config, int *window, const char *path) {
+    return read_size_or(config, "sliding_window", (default_size){4096, true}, window, path);
+}
+
+/* A window of fewer positions than the model has limits the sequence: within it, a sliding window sees all. */
+static void limit(trine_model *m, int window) {
+    if (window && window < m->seq_length) m->seq_length = window;
 }
 
 static trine_status parse_mistral(trine_model *m, const cJSON *config, const char *path) {
-    static const char *const models[] = {"MistralForCausalLM", "MistralModel", NULL};
-    TRY(parse_common(m, config, models, path));
-    return read_window(m, config, 4096, path);
+    int window;
+    TRY(parse_common(m, &mistral_class, config, path));
+    TRY(read_window(config, &window, path));
+    limit(m, window);
+    return TRINE_OK;
 }
 
-static trine_status parse_qwen(trine_model *m, const cJSON *config, const char *const *models,
+/* Whether layer_types has a layer with a sliding window. */
+static trine_status read_types(const cJSON *types, int layers, bool *slides, const char *path) {
+    static const char *const known[] = {"full_attention", "sliding_attention", NULL};
+    const cJSON *each;
+    CHECK(cJSON_IsArray(types), TRINE_EINVAL, "%s: layer_types is not a list", path);
+    int count = cJSON_GetArraySize(types);
+    CHECK(count == layers, TRINE_EDATA, "%s: layer_types has %d entries, num_hidden_layers is %d",
+          path, count, layers);
+    cJSON_ArrayForEach(each, types) {
+        TRY(hf_expect_text(each, "layer_types", known, path));
+        *slides = *slides || !strcmp(cJSON_GetStringValue(each), "sliding_attention");
+    }
+    return TRINE_OK;
+}
+
+/* Without layer_types, layers slide from max_window_layers on. */
+static trine_status read_slides(const cJSON *config, int layers, bool *slides, const char *path) {
+    const cJSON *types = hf_entry_of(config, "layer_types");
+    const cJSON *first = hf_member_of(config, "max_window_layers");
+    if (types) return read_types(types, layers, slides, path);
+    CHECK(!first || cJSON_IsNumber(first), TRINE_EINVAL, "%s: max_window_layers is not a number",
+          path);
+    *slides = layers > (first ? first->valuedouble : 28);
+    return TRINE_OK;
+}
+
+static trine_status parse_qwen(trine_model *m, const hf_class *class, const cJSON *config,
                                const char *path) {
-    bool windows = false;
-    TRY(parse_common(m, config, models, path));
+    bool windows = false, slides = false;
+    int window = 0;
+    TRY(parse_common(m, class, config, path));
     TRY(hf_read_switch(config, "use_sliding_window", false, &windows, path));
-    return windows ? read_window(m, config, 4096, path) : TRINE_OK;
+    if (windows) TRY(read_window(config, &window, path));
+    TRY(read_slides(config, m->num_layers, &slides, path));
+    CHECK(!slides || window || !hf_entry_of(config, "layer_types"), TRINE_EINVAL,
+          "%s: layer_types has sliding_attention, but use_sliding_window and sliding_window give "
+          "no window",
+          path);
+    if (slides) limit(m, window);
+    return TRINE_OK;
 }
 
 static trine_status parse_qwen2(trine_model *m, const cJSON *config, const char *path) {
-    static const char *const models[] = {"Qwen2ForCausalLM", "Qwen2Model", NULL};
-    return parse_qwen(m, config, models, path);
+    return parse_qwen(m, &qwen2_class, config, path);
 }
 
-/* Qwen3Config: head_dim is 128 unless it is given. */
 static trine_status parse_qwen3(trine_model *m, const cJSON *config, const char *path) {
-    static const char *const models[] = {"Qwen3ForCausalLM", "Qwen3Model", NULL};
-    TRY(parse_qwen(m, config, models, path));
-    if (!hf_member_of(config, "head_dim")) m->kv_channels = 128;
-    return TRINE_OK;
+    return parse_qwen(m, &qwen3_class, config, path);
 }
 
 /* ---- Writing ---- */
