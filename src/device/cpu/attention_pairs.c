@@ -60,7 +60,7 @@ static inline words key_words(const uint16_t *keys, size_t step, size_t count) {
     uint16_t low[VEC] = {0}, high[VEC] = {0};
     memcpy(low, keys, count * sizeof *low);
     memcpy(high, keys + step, count * sizeof *high);
-    words pairs;
+    words pairs = {0};
     for (size_t i = 0; i < VEC; i++) pairs[i] = (uint32_t)low[i] | (uint32_t)high[i] << 16;
     return pairs;
 }

@@ -11,18 +11,21 @@ static inline size_t piece_end(size_t start, size_t F) {
     return F - start < PIECE ? F : start + PIECE;
 }
 
-static inline lanes exponentials(lanes x) {
-    float e[LANES];
-    *(lanes_at *)e = x;
-    exp_row(e, LANES);
-    return *lanes_load(e);
+/* e = e^x */
+static inline void exponentials(lanes *e, const lanes *x) {
+    float row[LANES];
+    f32_store_lanes(row, x);
+    exp_row(row, LANES);
+    f32_lanes(e, row);
 }
 
 static inline void forward(element *y, const element *gates, const element *ups) {
-    lanes gate, up;
+    lanes gate, up, e;
     element_lanes(&gate, gates);
     element_lanes(&up, ups);
-    lanes silu = gate / (1.0f + exponentials(-gate)), out = silu * up;
+    const lanes minus = -gate;
+    exponentials(&e, &minus);
+    const lanes out = gate / (1.0f + e) * up;
     element_store_lanes(y, &out);
 }
 
@@ -52,13 +55,15 @@ trine_status CPU(swiglu_forward)(device *d, void *y_, const void *x_, size_t T, 
 /* silu and its slope at g. With s = 1 / (1 + e), e = e^(-g):  silu' = s + g s (1 - s), and 1 - s = e s. Below
  * -80 both are below 1e-32; there g is clipped, so that inf is not multiplied by 0. g - g is 0, or NaN
  * if g is not finite. */
-static inline void silu_and_slope(lanes *silu, lanes *slope, lanes g) {
-    lanes cut = g, low = (lanes){0} - 80.0f;
+static inline void silu_and_slope(lanes *silu, lanes *slope, const lanes *g) {
+    const lanes low = (lanes){0} - 80.0f, zero = *g - *g;
+    lanes cut = *g, e;
     lanes_larger(&cut, &low); /* keeps a NaN */
-    lanes e = exponentials(-cut);
-    lanes s = 1.0f / (1.0f + e);
-    *silu = cut * s + (g - g);
-    *slope = cut * s * (e * s) + s + (g - g);
+    const lanes minus = -cut;
+    exponentials(&e, &minus);
+    const lanes s = 1.0f / (1.0f + e);
+    *silu = cut * s + zero;
+    *slope = cut * s * (e * s) + s + zero;
 }
 
 static inline void backward(element *dgates, element *dups, const element *dy, const element *gates,
@@ -67,7 +72,7 @@ static inline void backward(element *dgates, element *dups, const element *dy, c
     element_lanes(&slope_in, dy);
     element_lanes(&gate, gates);
     element_lanes(&up, ups);
-    silu_and_slope(&silu, &slope, gate);
+    silu_and_slope(&silu, &slope, &gate);
     lanes dgate = slope_in * up * slope, dup = slope_in * silu;
     element_store_lanes(dgates, &dgate);
     element_store_lanes(dups, &dup);
