@@ -52,13 +52,32 @@ static inline void element_store_lanes(element *x, const lanes *in) {
     TYPE_NAME(ELEMENT, store_lanes)(x, in);
 }
 
-/* Lane j + width onto lane j, for width 8, 4, 2, 1. */
+/* Lane j + width onto lane j, for width 8, 4, 2, 1. The loop says what is added to what; compilers take it through memory,
+ * so the first steps are shuffles where the compiler has them. */
+#if defined(__has_builtin)
+#if __has_builtin(__builtin_shufflevector)
+#define LANES_SHUFFLE
+#endif
+#endif
+#ifdef LANES_SHUFFLE
+static inline float lanes_total(const lanes *sums) {
+    typedef float eight __attribute__((vector_size(8 * sizeof(float))));
+    typedef float four __attribute__((vector_size(4 * sizeof(float))));
+    lanes s = *sums;
+    eight a = __builtin_shufflevector(s, s, 0, 1, 2, 3, 4, 5, 6, 7) +
+              __builtin_shufflevector(s, s, 8, 9, 10, 11, 12, 13, 14, 15);
+    four b = __builtin_shufflevector(a, a, 0, 1, 2, 3) + __builtin_shufflevector(a, a, 4, 5, 6, 7);
+    b += __builtin_shufflevector(b, b, 2, 3, 0, 1);
+    return b[0] + b[1];
+}
+#else
 static inline float lanes_total(const lanes *sums) {
     lanes s = *sums;
     for (size_t width = LANES / 2; width > 0; width /= 2)
         for (size_t j = 0; j < width; j++) s[j] += s[j + width];
     return s[0];
 }
+#endif
 
 static inline float lanes_sum_elements(const element *x, size_t n) {
     lanes sums = {0}, next;
