@@ -39,13 +39,28 @@ typedef struct {
 
 /* ---- The limit --------------------------------------------------------------------------------- */
 
-/* What a token reads of a unit: its matrices, except an embedding that only looks up a row. */
+/* What a token reads of a unit: all of it; of the embedding nothing but a tied token matrix, for the head. */
+static size_t read_tensors(const trine_generator *g, const generate_unit *u, int range) {
+    if (u->borrowed[range]) return 0;
+    if (gpt_unit_kind(&g->shape, u->unit) == UNIT_EMBEDDING) return range == 0 && !g->shape.untied;
+    return (size_t)u->layout.ranges[range].tensor_count;
+}
+
+static double weight_bytes(const trine_generator *g) {
+    double sum = 0;
+    for (int n = 0; n < g->count; n++)
+        for (int r = 0; r < g->units[n].layout.range_count; r++)
+            for (size_t t = 0; t < read_tensors(g, &g->units[n], r); t++)
+                sum += (double)tensor_count(&g->units[n].layout.ranges[r].tensors[t]);
+    return sum * (double)trine_dtype_bytes(g->dev->compute);
+}
+
+/* The same and the gaps between tensors, which are contiguous. */
 static size_t read_bytes(const trine_generator *g, const generate_unit *u, int range) {
-    bool looks_up = gpt_unit_kind(&g->shape, u->unit) == UNIT_EMBEDDING;
-    size_t element = trine_dtype_bytes(g->dev->compute);
-    if (u->borrowed[range] || (looks_up && g->shape.untied)) return 0;
-    const flat_range *r = &u->layout.ranges[range];
-    return element * (looks_up ? tensor_count(&r->tensors[0]) : r->used);
+    size_t count = read_tensors(g, u, range);
+    if (!count) return 0;
+    const tensor *last = &u->layout.ranges[range].tensors[count - 1];
+    return (last->offset + tensor_count(last)) * trine_dtype_bytes(g->dev->compute);
 }
 
 /* The part of `bytes` that a thread reads, in words: a stretch, as in a product of one row. */
@@ -58,28 +73,23 @@ static uint64_t read_part(const void *memory, size_t bytes, size_t thread, size_
     return sum;
 }
 
-/* Reads all weights once with all threads; returns the number of bytes. */
-static double read_weights(const trine_generator *g, uint64_t *sum) {
+/* Reads all weights once with all threads. */
+static void read_weights(const trine_generator *g, uint64_t *sum) {
     uint64_t total = 0;
-    double bytes = 0;
-    for (int n = 0; n < g->count; n++)
-        for (int r = 0; r < g->units[n].layout.range_count; r++)
-            bytes += (double)read_bytes(g, &g->units[n], r);
 #pragma omp parallel num_threads(g->dev->threads) reduction(+ : total)
     for (int n = 0; n < g->count; n++)
         for (int r = 0; r < g->units[n].layout.range_count; r++)
             total += read_part(g->units[n].base[r], read_bytes(g, &g->units[n], r),
                                (size_t)omp_get_thread_num(), (size_t)omp_get_num_threads());
     *sum += total;
-    return bytes;
 }
 
 /* Bytes of keys and values that a token reads, in the middle of the text. */
 static double cache_bytes(const race *x) {
     const trine_generator *g = x->g[CACHED];
     size_t position = (size_t)x->first + (size_t)x->count / 2;
-    return (double)(2 * g->shape.L * g->shape.K * g->shape.D * position *
-                    trine_dtype_bytes(g->dev->compute));
+    size_t width = gpt_kv_heads(&g->shape) * gpt_head_width(&g->shape);
+    return (double)(2 * g->shape.L * width * position * trine_dtype_bytes(g->dev->compute));
 }
 
 /* ---- The texts --------------------------------------------------------------------------------- */
@@ -132,8 +142,7 @@ static trine_status run_race(race *x, int reps) {
 }
 
 static trine_status report(bench_report *r, const race *x, const char *name) {
-    uint64_t sum = 0;
-    double weights = read_weights(x->g[CACHED], &sum), bytes = weights + cache_bytes(x);
+    double weights = weight_bytes(x->g[CACHED]), bytes = weights + cache_bytes(x);
     double token = bench_median(&x->token), plain = x->count / bench_median(&x->plain);
     double limit = bench_median(&x->read) * bytes / weights;
     bench_row(r, (bench_cell[]){{.text = name},

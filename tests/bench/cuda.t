@@ -32,9 +32,9 @@ holds '"@{[sort keys %$j]}" eq "kernels matmul step" &&
           } values %$j'
 result $? "each part describes the GPU"
 
-# 16 tokens; N of fc is 128, K 32.
-holds 'my $t = $j->{matmul}{tables}{T16}; @$t == 20 && with($t, "layer", "out")->{times} == 2 &&
-    near(with($t, "layer", "fc")->{gflop}, 2 * 16 * 128 * 32 / 1e9) &&
+# 16 tokens; N of c_fc is 128, K 32.
+holds 'my $t = $j->{matmul}{tables}{T16}; @$t == 20 && with($t, "layer", "mlp.c_proj")->{times} == 2 &&
+    near(with($t, "layer", "mlp.c_fc")->{gflop}, 2 * 16 * 128 * 32 / 1e9) &&
     !grep { $_->{best_ms} <= 0 || $_->{own_ms} <= 0 || $_->{by} !~ /^cuBLASLt \d$/ ||
             !near($_->{tflops} * $_->{best_ms}, $_->{gflop}) ||
             !near($_->{own_tflops} * $_->{own_ms}, $_->{gflop}) ||

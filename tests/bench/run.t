@@ -38,8 +38,8 @@ result $? "flops are 6N + 6LCT"
 holds 'my $t = $j->{matmul}{tables}{T16}; @$t == 20 &&
     !(grep { $_->{best_ms} <= 0 || $_->{best_ms} > $_->{median_ms} ||
              !near($_->{gflops} * $_->{best_ms}, 1e3 * $_->{gflop}) } @$t) &&
-    with($t, "layer", "fc")->{gflop} == 2 * 32 * 128 * 32 / 1e9 &&
-    with($t, "layer", "logits")->{times} == 1 && with($t, "layer", "out")->{times} == 2'
+    with($t, "layer", "mlp.c_fc")->{gflop} == 2 * 32 * 128 * 32 / 1e9 &&
+    with($t, "layer", "logits")->{times} == 1 && with($t, "layer", "mlp.c_proj")->{times} == 2'
 result $? "a row for each matmul, with the rate of its fastest run"
 
 holds 'my $f = $j->{matmul}{figures}; my $s = 0; my %best;
@@ -107,11 +107,13 @@ holds 'my $t = $j->{checkpoint}{tables}{checkpoint}; my $f = $j->{checkpoint}{fi
     ! ls -d "$BUILD"/bench-* 2>/dev/null
 result $? "a checkpoint's bytes, compared with dd; its files are removed"
 
-# The weights that a token is multiplied with: two blocks of 12 C^2, the head V C.
+# What a token reads: two blocks of 12 C^2 + 13 C weights, the last norm, the tied matrix, and the keys and values of 9
+# positions (3 of the prompt, half of 13 generated ones).
 holds 'my $t = $j->{generate}{tables}{generate};
     @$t >= 1 && @$t == grep { near($_->{ratio}, $_->{tokens_per_second} / $_->{plain_tokens_per_second}) &&
         near($_->{gigabytes_per_second}, 1e-9 * $_->{tokens_per_second} * ($_->{type} eq "fp32" ? 4 : 2) *
-            (2 * 12 * 32 * 32 + 256 * 32)) } @$t'
+            (2 * (12 * 32 * 32 + 13 * 32) + 2 * 32 + 256 * 32 + 2 * 2 * 32 * 9)) &&
+        near($_->{over_limit}, $_->{token_ms} / $_->{read_ms}) } @$t'
 result $? "text generation, with and without a cache"
 
 grep -q "NOT THE REAL SIZE" "$dir/out" && holds '$j->{step}{figures}{real_size} == 0'
