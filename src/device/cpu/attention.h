@@ -1,7 +1,8 @@
 /* The small matmul that attention is made of. Its operands are packed as fp32 for every type of the
- * device, except that scores of bf16 may be sums over pairs (attention_pairs.h); only results are rounded to 16 bits. Keys are rows and a tile of ATTENTION_QUERIES
- * queries are columns, so that the scores (keys, queries) need no transposed copy of the keys, and
- * maxima, sums and exponentials run down the columns.
+ * device, except that scores of bf16 may be sums over pairs (attention_pairs.h); only results are
+ * rounded to 16 bits. Keys are rows and a tile of ATTENTION_QUERIES queries are columns, so that the
+ * scores (keys, queries) need no transposed copy of the keys, and maxima, sums and exponentials run
+ * down the columns.
  *
  *   scores     (keys, queries) = k (keys, D)          q^T (D, queries)      and v with dy
  *   values     (queries, D)    = p^T (queries, keys)  v (keys, D)           and ds with k

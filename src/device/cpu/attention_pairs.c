@@ -2,7 +2,6 @@
 
 #include <string.h>
 
-#include "base/half.h"
 #include "device/cpu/fused.h"
 
 #define Q    ATTENTION_QUERIES

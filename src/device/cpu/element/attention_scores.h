@@ -75,7 +75,8 @@ static inline void pack_columns(float *out, const float *in, size_t rows, const 
 }
 
 /* The same of elements, in pairs: out (D / 2, Q). */
-static inline void pack_pairs(float *out, const element *in, size_t stride, size_t rows, const shape *s) {
+static inline void pack_pairs(float *out, const element *in, size_t stride, size_t rows,
+                              const shape *s) {
     uint32_t *words = (uint32_t *)(void *)out;
     memset(words, 0, s->D / 2 * Q * sizeof *words);
     for (size_t r = 0; r < rows; r++)
@@ -85,8 +86,8 @@ static inline void pack_pairs(float *out, const element *in, size_t stride, size
 
 /* columns = rows of a head, packed in the form that scores reads; `floats` (rows, wide) is scratch, or their
  * packed form. */
-static inline void columns_of(float *columns, float *floats, const element *in, size_t stride, size_t rows,
-                       const shape *s) {
+static inline void columns_of(float *columns, float *floats, const element *in, size_t stride,
+                              size_t rows, const shape *s) {
     if (in_pairs(s)) {
         pack_pairs(columns, in, stride, rows, s);
     } else {
@@ -97,7 +98,7 @@ static inline void columns_of(float *columns, float *floats, const element *in, 
 
 /* out (keys, Q) = rows (keys, D) times the columns that pack_columns or pack_pairs made. */
 static inline void scores(float *out, const left_rows *rows, const float *columns, size_t keys,
-                   const shape *s) {
+                          const shape *s) {
     if (in_pairs(s))
         attention_pairs_set(out, as_bits(rows->at), rows->step,
                             (const uint32_t *)(const void *)columns, keys, s->D / 2);

@@ -6,11 +6,11 @@
 /* ---- One row ----------------------------------------------------------------------------------- */
 
 /* The product of one row, when text is generated, reads every weight once and is bound by memory. Threads
- * take consecutive rows of w, so that each reads one long stream: on the processors measured several
+ * take runs of consecutive rows of w, each a long stream: on the processors measured, several
  * streams of neighbouring rows are a third slower. */
 
-#define SUMS                                                                                       \
-    2 /* vectors of partial sums. More than two lines at a time are slower by up to a tenth */
+/* Vectors of partial sums: more than two lines at a time are slower by up to a tenth. */
+#define SUMS 2
 
 /* The sum of w (K) x (K): vector i goes to partial sum i % SUMS. */
 static float dot(const element *w, const element *x, size_t K) {
