@@ -14,14 +14,22 @@
 #define EXP64_SHIFT 0x1.8p52
 
 static inline double exp64_below(double x) {
-    static const double inverse[] = {
-        1.0 / 6227020800, 1.0 / 479001600, 1.0 / 39916800, 1.0 / 3628800, 1.0 / 362880, 1.0 / 40320,
-        1.0 / 5040,       1.0 / 720,       1.0 / 120,      1.0 / 24,      1.0 / 6,      1.0 / 2};
     double cut = x < -708 ? -708 : x;
     double shifted = cut * 0x1.71547652b82fep+0 + EXP64_SHIFT, n = shifted - EXP64_SHIFT;
     double r = cut - n * 0x1.62e42fee00000p-1 - n * 0x1.a39ef35793c76p-33; /* ln 2, high and low */
-    double e = inverse[0];
-    for (size_t i = 1; i < sizeof inverse / sizeof *inverse; i++) e = e * r + inverse[i];
+    /* Written out: a loop over the coefficients keeps Clang from vectorising its caller. */
+    double e = 1.0 / 6227020800;
+    e = e * r + 1.0 / 479001600;
+    e = e * r + 1.0 / 39916800;
+    e = e * r + 1.0 / 3628800;
+    e = e * r + 1.0 / 362880;
+    e = e * r + 1.0 / 40320;
+    e = e * r + 1.0 / 5040;
+    e = e * r + 1.0 / 720;
+    e = e * r + 1.0 / 120;
+    e = e * r + 1.0 / 24;
+    e = e * r + 1.0 / 6;
+    e = e * r + 1.0 / 2;
     uint64_t bits;
     memcpy(&bits, &shifted, sizeof bits);
     bits = (bits + 1023) << 52;
