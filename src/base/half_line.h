@@ -3,15 +3,16 @@
  * passed by address; the compiler keeps them in registers.
  *
  * Invariant: each element equals half.h's result, except that a load may already quiet a NaN. bf16 is rounded
- * with integer operations, because the instruction for it (AVX512_BF16) flushes numbers below 2^-126 to 0.
- * Cost: bf16 two operations per load and eight per store; fp16 one with F16C, else some fifteen, not
+ * with integer operations where the build has no instruction for it (AVX512_BF16), and where one of sixteen numbers is
+ * below 2^-126, because the instruction flushes it to 0.
+ * Cost: bf16 two operations per load and eight per store, or three; fp16 one with F16C, else some fifteen, not
  * vectorised. Intel 64 and IA-32 Architectures SDM, volume 1, 14.4 (F16C). */
 #ifndef TRINE_BASE_HALF_LINE_H
 #define TRINE_BASE_HALF_LINE_H
 
 #include "base/half.h"
 
-#if defined(__F16C__)
+#if defined(__F16C__) || defined(__AVX512F__)
 #include <immintrin.h>
 #endif
 
@@ -54,13 +55,32 @@ static inline void bf16_load_line(half_line *to, const uint16_t *from) {
     *to = (half_line)(words << 16);
 }
 
-static inline void bf16_store_line(uint16_t *to, const half_line *from) {
+static inline void bf16_round_line(uint16_t *to, const half_line *from) {
     const half_words bits = (half_words)*from;
     const half_words rounded = (bits + 0x7FFFu + ((bits >> 16) & 1u)) >> 16;
     const half_words is_nan = (half_words)(*from != *from);
     const half_words words = (is_nan & ((bits >> 16) | 0x40u)) | (~is_nan & rounded);
     half_narrow(to, &words);
 }
+
+#if defined(__AVX512BF16__) && defined(__AVX512DQ__)
+
+static inline void bf16_store_line(uint16_t *to, const half_line *from) {
+    enum { SUBNORMAL = 0x20 };
+    if (__builtin_expect(_mm512_fpclass_ps_mask((__m512)*from, SUBNORMAL) != 0, 0)) {
+        bf16_round_line(to, from);
+        return;
+    }
+    _mm256_storeu_si256((__m256i *)(void *)to, (__m256i)_mm512_cvtneps_pbh((__m512)*from));
+}
+
+#else
+
+static inline void bf16_store_line(uint16_t *to, const half_line *from) {
+    bf16_round_line(to, from);
+}
+
+#endif
 
 #if defined(__AVX512F__)
 

@@ -1,6 +1,6 @@
 /* The small matmul that attention is made of. Its operands are packed as fp32 for every type of the
- * device, except that scores of bf16 may be sums over pairs (attention_pairs.h); only results are
- * rounded to 16 bits. Keys are rows and a tile of ATTENTION_QUERIES queries are columns, so that the
+ * device, and only results are rounded to 16 bits; where the build has the instruction, bf16 has its own
+ * (attention_pairs.h). Keys are rows and a tile of ATTENTION_QUERIES queries are columns, so that the
  * scores (keys, queries) need no transposed copy of the keys, and maxima, sums and exponentials run
  * down the columns.
  *

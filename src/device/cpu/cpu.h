@@ -9,8 +9,8 @@
  * GEMM computes a 16-bit result, 4 bytes for each element of a band of it, of which at most 8 MiB are
  * used (dnnl.c), and as much address space for each thread. An fp16 device allocates CPU_F16_SCRATCH
  * when it is opened. Cost: matmuls run at the library's rate (fp16: a third more time than fp32); the
- * rest is bound by memory bandwidth, attention by arithmetic, which is fp32 for every type, except for scores of bf16
- * (attention_pairs.h). */
+ * rest is bound by memory bandwidth, attention by arithmetic, which is fp32 for every type, but for products of bf16
+ * numbers where the build has the instruction (attention_pairs.h). */
 #ifndef TRINE_DEVICE_CPU_CPU_H
 #define TRINE_DEVICE_CPU_CPU_H
 

@@ -61,32 +61,45 @@ static inline float exp_fast(float x) {
     return e * exp_power_of_two(half) * exp_power_of_two(power - half);
 }
 
-/* x (n) = e^x; n is a multiple of VEC. A build with AVX-512 takes some 18 operations: the limits as two minima, and the
- * power of two, are instructions, which the compiler does not find. It rounds results below 2^-126 once, so they may differ
- * from exp_fast's in the last bit. (max and min return their second operand if either is a NaN.) */
+typedef uint32_t exp_words __attribute__((vector_size(VEC * sizeof(uint32_t))));
+typedef int32_t exp_signed __attribute__((vector_size(VEC * sizeof(int32_t))));
+
+/* exp_rest of a vector; n = shifted - EXP_SHIFT. */
+static inline vec exp_rest_vec(vec x, vec n) {
+    vec r = fused_vec(n, vec_of(-0.693145751953125f), x);
+    r = fused_vec(n, vec_of(-1.42860682030941723e-6f), r);
+    vec e = vec_of(1.0f / 5040.0f);
+    e = fused_vec(e, r, vec_of(1.0f / 720.0f));
+    e = fused_vec(e, r, vec_of(1.0f / 120.0f));
+    e = fused_vec(e, r, vec_of(1.0f / 24.0f));
+    e = fused_vec(e, r, vec_of(1.0f / 6.0f));
+    e = fused_vec(e, r, vec_of(0.5f));
+    return fused_vec(e * r, r, r) + 1.0f;
+}
+
+/* e^x of a vector, in exp_fast's operations. A build with AVX-512 takes some 18: the limits and the power of two are
+ * instructions, which the compiler does not find. It rounds results below 2^-126 once, so they may differ from exp_fast's
+ * in the last bit. (max and min return their second operand if either is a NaN.) */
 #if defined(__AVX512F__)
-static inline void exp_row(float *x, size_t n) {
-    for (size_t i = 0; i < n; i += VEC) {
-        __m512 cut = _mm512_max_ps((__m512)vec_of(-104.0f), _mm512_loadu_ps(x + i));
-        vec in = (vec)_mm512_min_ps((__m512)vec_of(89.0f), cut);
-        vec shifted = fused_vec(in, vec_of(1.44269504088896341f), vec_of(EXP_SHIFT));
-        vec power = shifted - EXP_SHIFT;
-        vec r = fused_vec(power, vec_of(-0.693145751953125f), in);
-        r = fused_vec(power, vec_of(-1.42860682030941723e-6f), r);
-        vec e = vec_of(1.0f / 5040.0f);
-        e = fused_vec(e, r, vec_of(1.0f / 720.0f));
-        e = fused_vec(e, r, vec_of(1.0f / 120.0f));
-        e = fused_vec(e, r, vec_of(1.0f / 24.0f));
-        e = fused_vec(e, r, vec_of(1.0f / 6.0f));
-        e = fused_vec(e, r, vec_of(0.5f));
-        e = fused_vec(e * r, r, r) + 1.0f;
-        _mm512_storeu_ps(x + i, _mm512_scalef_ps((__m512)e, (__m512)power));
-    }
+static inline vec exp_vec(vec x) {
+    __m512 cut = _mm512_max_ps((__m512)vec_of(-104.0f), (__m512)x);
+    vec in = (vec)_mm512_min_ps((__m512)vec_of(89.0f), cut);
+    vec n = fused_vec(in, vec_of(1.44269504088896341f), vec_of(EXP_SHIFT)) - EXP_SHIFT;
+    return (vec)_mm512_scalef_ps((__m512)exp_rest_vec(in, n), (__m512)n);
 }
 #else
-static inline void exp_row(float *x, size_t n) {
-#pragma omp simd
-    for (size_t i = 0; i < n; i++) x[i] = exp_fast(x[i]);
+static inline vec exp_cut(exp_signed where, float limit, vec x) {
+    return (vec)((where & (exp_signed)vec_of(limit)) | (~where & (exp_signed)x));
+}
+
+static inline vec exp_vec(vec x) {
+    x = exp_cut(x < -104.0f, -104.0f, x);
+    x = exp_cut(x > 89.0f, 89.0f, x);
+    const vec shifted = fused_vec(x, vec_of(1.44269504088896341f), vec_of(EXP_SHIFT));
+    const exp_words n = (exp_words)shifted - 0x4B400000u;
+    const exp_words half = (exp_words)((exp_signed)n >> 1);
+    const vec e = exp_rest_vec(x, shifted - EXP_SHIFT);
+    return e * (vec)((half + 127u) << 23) * (vec)((n - half + 127u) << 23);
 }
 #endif
 

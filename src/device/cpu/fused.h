@@ -32,6 +32,14 @@ static inline vec vec_of(float x) {
     return x - (vec){0};
 }
 
+static inline vec vec_load(const float *x) {
+    return *(const vec_at *)x;
+}
+
+static inline void vec_store(float *x, vec in) {
+    *(vec_at *)x = in;
+}
+
 /* a * b + c */
 #if defined(__AVX512F__)
 static inline vec fused_vec(vec a, vec b, vec c) {

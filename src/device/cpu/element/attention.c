@@ -23,12 +23,6 @@ typedef struct {
     float *q, *dy, *out;           /* (Q, wide) */
 } scratch;
 
-/* Queries [t, t + rows) of one head and the keys [0, t + rows) that they attend to. */
-typedef struct {
-    size_t t, rows, keys;
-    attention_mask mask;
-} block;
-
 /* The dropout factors of four keys; callers ask for keys in ascending order. */
 typedef struct {
     float row[4][Q];
@@ -79,25 +73,14 @@ size_t CPU(attention_workspace)(const device *d, size_t B, size_t T, size_t H, s
 
 static void unpack(element *out, size_t stride, const float *in, float factor, size_t rows,
                    const shape *s) {
-    for (size_t t = 0; t < rows; t++)
-        for (size_t i = 0; i < s->D; i++)
-            out[t * stride + i] = element_put(factor * in[t * s->wide + i]);
-}
-
-/* ---- The triangle: row r of a tile attends to the keys s <= t + r ---- */
-
-/* out (rows, wide) = p^T a over the keys that each row attends to. Keys above the diagonal are not
- * read, because 0 times a NaN is a NaN. */
-static void over_keys(float *out, const float *p, const float *a, const block *b, const shape *s) {
-    attention_set_triangle(out, s->wide, (attention_left){p, 1, Q}, a, s->wide, b->rows, b->t + 1,
-                           s->wide);
-}
-
-/* out (keys, wide) += p a over the rows that attend to each key. */
-static void over_rows(float *out, const float *p, const float *a, const block *b, const shape *s) {
-    attention_add(out, s->wide, (attention_left){p, Q, 1}, a, s->wide, b->t, b->rows, s->wide);
-    attention_add_triangle(out + b->t * s->wide, s->wide, (attention_left){p + b->t * Q, Q, 1}, a,
-                           s->wide, b->rows, b->rows, s->wide);
+    for (size_t t = 0; t < rows; t++, out += stride, in += s->wide) {
+        size_t i = 0;
+        for (; i + LANES <= s->D; i += LANES) {
+            const lanes x = factor * *lanes_load(in + i);
+            element_store_lanes(out + i, &x);
+        }
+        for (; i < s->D; i++) out[i] = element_put(factor * in[i]);
+    }
 }
 
 /* ---- Forward ---- */
@@ -127,37 +110,36 @@ static const float *factors_at(factors *f, const block *b, size_t key) {
     return f->row[key % 4];
 }
 
-/* p (keys, Q) = exp(scale * p - max), sums (Q) = their sums over the keys that each row attends to; then
- * p is multiplied by the dropout factors. */
+/* Replaces k q in p (keys, Q) by exp(scale * p - max) times the dropout factors, for over_keys; sums (Q) = the sums of
+ * the exponentials over the keys that each row attends to. */
 static void column_exponentials(float *p, float *sums, const float *max, const block *b,
-                                float scale) {
+                                const shape *s) {
     factors f;
     factors_set(&f);
     for (size_t r = 0; r < Q; r++) sums[r] = 0.0f;
     for (size_t n = 0; n < b->keys; n++) {
-        size_t first = n > b->t ? n - b->t : 0;
         const float *kept = factors_at(&f, b, n);
         float e[Q];
-#pragma omp simd
-        for (size_t r = 0; r < Q; r++) e[r] = scale * p[n * Q + r] - scale * max[r];
-        exp_row(e, Q);
-#pragma omp simd
-        for (size_t r = 0; r < Q; r++) {
-            p[n * Q + r] = e[r] * kept[r];
-            sums[r] += r < first ? 0.0f : e[r];
+        for (size_t r = 0; r < Q; r += VEC) {
+            vec x = exp_vec(s->scale * vec_load(p + n * Q + r) - s->scale * vec_load(max + r));
+            vec_store(e + r, x);
+            put_over_keys(p, n, r, x * vec_load(kept + r), s);
         }
+        size_t first = n > b->t ? n - b->t : 0;
+#pragma omp simd
+        for (size_t r = 0; r < Q; r++) sums[r] += r < first ? 0.0f : e[r];
     }
 }
 
-/* q and y start at the first row of the tile, keys and v (keys, wide) at position 0. Sets the maxima and
+/* q and y start at the first row of the tile, keys and v (of pack_right) at position 0. Sets the maxima and
  * denominators of the rows. */
 static void block_forward(element *y, float max[Q], float sums[Q], const element *q,
-                          const left_rows *keys, const float *v, const scratch *f, const block *b,
+                          const left_rows *keys, float *v, const scratch *f, const block *b,
                           const shape *s) {
     columns_of(f->q_columns, f->q, q, s->qkv_stride, b->rows, s);
-    scores(f->p, keys, f->q_columns, b->keys, s);
+    scores(f->p, keys, f->q_columns, 0, b->keys, s);
     column_maxima(max, f->p, b);
-    column_exponentials(f->p, sums, max, b, s->scale);
+    column_exponentials(f->p, sums, max, b, s);
     over_keys(f->out, f->p, v, b, s);
     for (size_t r = 0; r < b->rows; r++)
         unpack(y + r * s->y_stride, 0, f->out + r * s->wide, 1.0f / sums[r], 1, s);
@@ -193,13 +175,13 @@ static block block_at(size_t t, const head *h, const shape *s) {
     return b;
 }
 
-/* Packs keys and values, those that are wanted as floats, unless the thread's scratch still has them from a head of the
- * same group; `last` is the h->k of what it has. */
+/* Packs keys and values, those that are wanted, unless the thread's scratch still has them from a head of the same
+ * group; `last` is the h->k of what it has. */
 static void pack_once(size_t *last, const element *qkv, const scratch *f, const head *h, bool keys,
                       bool values, const shape *s) {
     if (*last == h->k) return;
-    if (keys) pack(f->k, qkv + h->k, s->qkv_stride, s->T, s);
-    if (values) pack(f->v, qkv + h->v, s->qkv_stride, s->T, s);
+    if (keys) pack_right(f->k, qkv + h->k, s->qkv_stride, s->T, s);
+    if (values) pack_right(f->v, qkv + h->v, s->qkv_stride, s->T, s);
     *last = h->k;
 }
 
@@ -241,31 +223,36 @@ trine_status CPU(attention_forward)(device *d, void *y_, float *lse, const void 
 
 /* ---- Backward ---- */
 
-static float row_dot(const float *a, const float *b, size_t n) {
-    lanes sums = {0};
+/* Keys whose rows of p and ds fit into the L1 cache; a multiple of 4 for factors_at. */
+#define FEW_KEYS 32
+
+static float row_dot(const element *a, const element *b, size_t n) {
+    lanes sums = {0}, x, y;
     size_t i = 0;
-    for (; i + LANES <= n; i += LANES) sums += *lanes_load(a + i) * *lanes_load(b + i);
-    for (size_t j = 0; i + j < n; j++) sums[j] += a[i + j] * b[i + j];
+    for (; i + LANES <= n; i += LANES) {
+        element_lanes(&x, a + i);
+        element_lanes(&y, b + i);
+        sums += x * y;
+    }
+    for (size_t j = 0; i + j < n; j++) sums[j] += element_get(a[i + j]) * element_get(b[i + j]);
     return lanes_total(&sums);
 }
 
-/* Replaces k q in p (keys, Q) by the probabilities, after dropout, and v dy in ds by the gradients of the
- * scores. Elements above the diagonal are meaningless. */
-static void column_gradients(float *p, float *ds, const float *lse, const float *dy_y,
-                             const block *b, float scale) {
-    factors f;
-    factors_set(&f);
-    for (size_t n = 0; n < b->keys; n++) {
-        const float *kept = factors_at(&f, b, n);
-        float e[Q];
-#pragma omp simd
-        for (size_t r = 0; r < Q; r++) e[r] = p[n * Q + r] * scale - lse[r];
-        exp_row(e, Q);
-#pragma omp simd
-        for (size_t r = 0; r < Q; r++) {
-            p[n * Q + r] = e[r] * kept[r];
-            ds[n * Q + r] = e[r] * (ds[n * Q + r] * kept[r] - dy_y[r]) * scale;
+/* Replaces rows [first, end) of k q in p (keys, Q) by the probabilities, after dropout, and of v dy in ds by the
+ * gradients of the scores, for over_rows and over_keys. Elements above the diagonal are meaningless. */
+static void column_gradients(float *p, float *ds, factors *f, const float *lse, const float *dy_y,
+                             size_t first, size_t end, const block *b, const shape *s) {
+    for (size_t n = first; n < end; n++) {
+        const float *kept = factors_at(f, b, n);
+        vec probability[Q / VEC], slope[Q / VEC];
+        for (size_t c = 0, at = n * Q; c < Q / VEC; c++, at += VEC) {
+            const size_t r = c * VEC;
+            const vec e = exp_vec(vec_load(p + at) * s->scale - vec_load(lse + r));
+            const vec factor = vec_load(kept + r);
+            slope[c] = e * (vec_load(ds + at) * factor - vec_load(dy_y + r)) * s->scale;
+            probability[c] = e * factor;
         }
+        put_gradients(p, ds, n, probability, slope, s);
     }
 }
 
@@ -276,22 +263,26 @@ static void block_backward(element *dq, const element *dy, const element *qkv, c
     const element *q = qkv + h->q;
     float log_sums[Q] = {0}, dy_y[Q] = {0};
     size_t qkv_at = b->t * s->qkv_stride, y_at = b->t * s->y_stride;
-    pack(f->q, q + qkv_at, s->qkv_stride, b->rows, s);
-    pack(f->dy, dy + y_at, s->y_stride, b->rows, s);
-    pack(f->out, y + y_at, s->y_stride, b->rows, s);
     for (size_t r = 0; r < b->rows; r++) {
         log_sums[r] = lse[b->t + r];
-        dy_y[r] = row_dot(f->dy + r * s->wide, f->out + r * s->wide, s->D);
+        dy_y[r] = row_dot(dy + y_at + r * s->y_stride, y + y_at + r * s->y_stride, s->D);
     }
     columns_of(f->q_columns, f->q, q + qkv_at, s->qkv_stride, b->rows, s);
     columns_of(f->dy_columns, f->dy, dy + y_at, s->y_stride, b->rows, s);
-    scores(f->p, &k, f->q_columns, b->keys, s);
-    scores(f->ds, &v, f->dy_columns, b->keys, s);
-    column_gradients(f->p, f->ds, log_sums, dy_y, b, s->scale);
+    factors kept;
+    factors_set(&kept);
+    for (size_t n = 0; n < b->keys; n += FEW_KEYS) {
+        const size_t end = b->keys - n < FEW_KEYS ? b->keys : n + FEW_KEYS;
+        scores(f->p, &k, f->q_columns, n, end, s);
+        scores(f->ds, &v, f->dy_columns, n, end, s);
+        column_gradients(f->p, f->ds, &kept, log_sums, dy_y, n, end, b, s);
+    }
     over_keys(f->out, f->ds, f->k, b, s);
     unpack(dq + qkv_at, s->qkv_stride, f->out, 1.0f, b->rows, s);
-    over_rows(f->dk, f->ds, f->q, b, s);
-    over_rows(f->dv, f->p, f->dy, b, s);
+    pack_right(f->q, q + qkv_at, s->qkv_stride, b->rows, s);
+    pack_right(f->dy, dy + y_at, s->y_stride, b->rows, s);
+    over_rows(f->dk, f->ds, as_halves(f->p) + Q, f->q, b, s);
+    over_rows(f->dv, f->p, as_halves(f->p), f->dy, b, s);
 }
 
 /* Sets dq, and dk and dv of the scratch to this head's part. */
@@ -379,33 +370,36 @@ trine_status CPU(attention_backward)(device *d, void *dqkv, const void *dy, cons
 
 #define FEW 8 /* below this, rows are computed one by one: a tile would be mostly padding */
 
-/* The cache of one head: keys (D, key_step), values (M, wide). Floats are the cache itself if that is fp32 and needs
- * no padding, else a copy in the thread's scratch. In pairs `cache` has the keys (D, M), and for blocks `rows` has
- * them transposed (M, D). */
+/* The cache of one head. In floats: keys (D, key_step), values (M, wide); they are the cache itself if that is fp32 and
+ * needs no padding, else a copy in the thread's scratch. In pairs a single row reads the cache; for blocks `rows` are the
+ * keys transposed (M, D), and `values` are of pack_right. */
 typedef struct {
-    const float *keys, *values;
+    const element *cache_keys, *cache_values; /* (D, M), (M, D) */
+    float *keys, *values;
     size_t key_step;
-    const element *cache, *rows;
+    const element *rows;
 } kept_head;
 
-static const float *as_floats(const element *x) {
-    return (const float *)(const void *)x;
-}
-
 /* Positions [0, end) for `rows` new rows. */
-static kept_head kept_at(const element *keys, const element *values, size_t end, size_t rows,
-                         const scratch *f, const shape *s) {
-    const bool fp32 = sizeof(element) == sizeof(float), pairs = in_pairs(s);
+static kept_head kept_at(element *keys, element *values, size_t end, size_t rows, const scratch *f,
+                         const shape *s) {
+    const bool fp32 = sizeof(element) == sizeof(float);
     element *transposed = (element *)(void *)f->k;
-    kept_head kept = {as_floats(keys), as_floats(values), s->T, keys, transposed};
-    for (size_t i = 0; !fp32 && !pairs && i < s->D; i++)
+    kept_head kept = {keys, values, f->k, f->v, s->T, transposed};
+    if (in_pairs(s)) {
+        if (rows < FEW) return kept;
+        for (size_t n = 0; n < end; n++)
+            for (size_t i = 0; i < s->D; i++) transposed[n * s->D + i] = keys[i * s->T + n];
+        pack_right(f->v, values, s->D, end, s);
+        return kept;
+    }
+    if (fp32) kept.keys = (float *)(void *)keys;
+    for (size_t i = 0; !fp32 && i < s->D; i++)
         for (size_t n = 0; n < end; n++) f->k[i * s->T + n] = element_get(keys[i * s->T + n]);
-    for (size_t n = 0; pairs && rows >= FEW && n < end; n++)
-        for (size_t i = 0; i < s->D; i++) transposed[n * s->D + i] = keys[i * s->T + n];
-    if (!fp32) kept.keys = f->k;
-    if (fp32 && s->wide == s->D) return kept;
-    pack(f->v, values, s->D, end, s);
-    kept.values = f->v;
+    if (fp32 && s->wide == s->D)
+        kept.values = (float *)(void *)values;
+    else
+        pack_right(f->v, values, s->D, end, s);
     return kept;
 }
 
@@ -435,19 +429,25 @@ static void row_forward(element *y, const element *q, const kept_head *kept, con
                         size_t keys, const shape *s) {
     float *p = f->p, max = -INFINITY, sum = 0.0f;
     if (in_pairs(s)) {
-        attention_pairs_row(p, as_bits(q), as_bits(kept->cache), s->T, keys, s->D / 2);
+        attention_pairs_row(p, as_bits(q), as_bits(kept->cache_keys), s->T, s->D, keys);
     } else {
         pack(f->q, q, 0, 1, s);
         row_scores(p, f->q, kept, keys, s);
     }
     for (size_t n = 0; n < keys; n++) max = p[n] > max ? p[n] : max;
     const size_t padded = (keys + Q - 1) / Q * Q; /* within the scratch */
-#pragma omp simd
-    for (size_t n = 0; n < padded; n++) p[n] = n < keys ? s->scale * p[n] - s->scale * max : 0;
-    exp_row(p, padded);
+    for (size_t n = keys; n < padded; n++) p[n] = max;
+    for (size_t n = 0; n < padded; n += VEC)
+        vec_store(p + n, exp_vec(s->scale * vec_load(p + n) - s->scale * vec_of(max)));
     for (size_t n = 0; n < keys; n++) sum += p[n];
-    attention_set(f->out, s->wide, (attention_left){p, 0, 1}, kept->values, s->wide, 1, keys,
-                  s->wide);
+    if (in_pairs(s)) {
+        for (size_t n = 0; n < padded; n += VEC)
+            attention_pairs_round(as_halves(p) + n, vec_load(p + n));
+        attention_pairs_row(f->out, as_halves(p), as_bits(kept->cache_values), s->D, keys, s->D);
+    } else {
+        attention_set(f->out, s->wide, (attention_left){p, 0, 1}, kept->values, s->wide, 1, keys,
+                      s->wide);
+    }
     unpack(y, 0, f->out, 1.0f / sum, 1, s);
 }
 

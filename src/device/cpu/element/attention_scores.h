@@ -1,6 +1,5 @@
-/* The shape of a head, and its scores: products of the keys with a tile of queries, and of the values with a tile of dy.
- * Both factors are packed as floats, or, where the device computes in bf16 and the build has the instruction, read as
- * pairs (attention_pairs.h). For attention.c. */
+/* The shape of a head, and the products of attention.h, of floats or, where the device computes in bf16 and the build has
+ * the instruction, of pairs (attention_pairs.h): the one place that distinguishes them. For attention.c. */
 #ifndef TRINE_DEVICE_CPU_ELEMENT_ATTENTION_SCORES_H
 #define TRINE_DEVICE_CPU_ELEMENT_ATTENTION_SCORES_H
 
@@ -41,15 +40,13 @@ static inline void pack(float *out, const element *in, size_t stride, size_t row
     }
 }
 
-/* ---- Scores: k q, and v dy ---- */
-
 #define PAIRS_OF(type)    PAIRS_PASTE(type)
 #define PAIRS_PASTE(type) PAIRS_##type
 #define PAIRS_f32         false
 #define PAIRS_f16         false
 #define PAIRS_bf16        ATTENTION_PAIRS
 
-/* Whether scores are sums over pairs of bf16 numbers (attention_pairs.h); else over floats. */
+/* Whether products are sums over pairs of bf16 numbers (attention_pairs.h); else over floats. */
 static inline bool in_pairs(const shape *s) {
     return PAIRS_OF(ELEMENT) && s->D % 2 == 0;
 }
@@ -57,6 +54,32 @@ static inline bool in_pairs(const shape *s) {
 static inline const uint16_t *as_bits(const element *x) {
     return (const uint16_t *)(const void *)x;
 }
+
+/* The scratch is floats; a product in pairs has words or halves there. */
+static inline uint32_t *as_words(float *x) {
+    return (uint32_t *)(void *)x;
+}
+static inline uint16_t *as_halves(float *x) {
+    return (uint16_t *)(void *)x;
+}
+
+/* out = rows of a head as the right factor of a sum over rows: floats (rows, wide), or pairs of rows
+ * ((rows + 1) / 2, wide). */
+static inline void pack_right(float *out, const element *in, size_t stride, size_t rows,
+                              const shape *s) {
+    if (!in_pairs(s)) {
+        pack(out, in, stride, rows, s);
+        return;
+    }
+    uint32_t *words = as_words(out);
+    for (size_t t = 0; t < rows; t += 2, words += s->wide) {
+        const uint16_t *low = as_bits(in) + t * stride;
+        attention_pairs_of_rows(words, low, t + 1 < rows ? low + stride : NULL, s->D);
+        if (s->wide > s->D) memset(words + s->D, 0, (s->wide - s->D) * sizeof *words);
+    }
+}
+
+/* ---- Scores: k q, and v dy ---- */
 
 /* Keys or values of a head: rows of D elements, and, unless in_pairs, the same as floats. */
 typedef struct {
@@ -77,11 +100,12 @@ static inline void pack_columns(float *out, const float *in, size_t rows, const 
 /* The same of elements, in pairs: out (D / 2, Q). */
 static inline void pack_pairs(float *out, const element *in, size_t stride, size_t rows,
                               const shape *s) {
-    uint32_t *words = (uint32_t *)(void *)out;
-    memset(words, 0, s->D / 2 * Q * sizeof *words);
-    for (size_t r = 0; r < rows; r++)
-        for (size_t i = 0; i < s->D / 2; i++)
-            memcpy(words + i * Q + r, as_bits(in) + r * stride + 2 * i, sizeof *words);
+    uint32_t *words = as_words(out);
+    for (size_t i = 0; i < s->D / 2; i++, words += Q) {
+        for (size_t r = 0; r < rows; r++)
+            memcpy(words + r, as_bits(in) + r * stride + 2 * i, sizeof *words);
+        for (size_t r = rows; r < Q; r++) words[r] = 0;
+    }
 }
 
 /* columns = rows of a head, packed in the form that scores reads; `floats` (rows, wide) is scratch, or their
@@ -96,14 +120,79 @@ static inline void columns_of(float *columns, float *floats, const element *in, 
     }
 }
 
-/* out (keys, Q) = rows (keys, D) times the columns that pack_columns or pack_pairs made. */
-static inline void scores(float *out, const left_rows *rows, const float *columns, size_t keys,
-                          const shape *s) {
+/* Rows [first, end) of out (keys, Q) = rows (keys, D) times the columns that pack_columns or pack_pairs made. */
+static inline void scores(float *out, const left_rows *rows, float *columns, size_t first,
+                          size_t end, const shape *s) {
+    attention_pairs_left pairs = {as_bits(rows->at) + first * rows->step, rows->step, 2};
+    attention_left floats = rows->floats;
+    floats.at += first * floats.row_step;
+    out += first * Q;
     if (in_pairs(s))
-        attention_pairs_set(out, as_bits(rows->at), rows->step,
-                            (const uint32_t *)(const void *)columns, keys, s->D / 2);
+        attention_pairs_set(out, Q, pairs, as_words(columns), Q, end - first, s->D, Q);
     else
-        attention_set(out, Q, rows->floats, columns, Q, keys, s->D, Q);
+        attention_set(out, Q, floats, columns, Q, end - first, s->D, Q);
+}
+
+/* ---- Sums over keys or queries: row r of a tile attends to the keys s <= t + r ----
+ *
+ * Their left factors are probabilities, or gradients of scores: p (keys, Q) and ds (keys, Q). As halves they are in the
+ * places of the scores that they are computed from. For sums over keys: words (keys / 2, Q), of two keys for each query.
+ * For sums over queries: (keys, 2, Q), p and ds, both in the place of p. */
+
+/* Queries [t, t + rows) of one head and the keys [0, t + rows) that they attend to. */
+typedef struct {
+    size_t t, rows, keys;
+    attention_mask mask;
+} block;
+
+/* Queries [r, r + VEC) of row n of p, for over_keys. Rows come in ascending order. */
+static inline void put_over_keys(float *p, size_t n, size_t r, vec x, const shape *s) {
+    if (in_pairs(s))
+        attention_pairs_put(as_words(p) + n / 2 * Q + r, x, n % 2);
+    else
+        vec_store(p + n * Q + r, x);
+}
+
+/* Row n of p, for over_rows, and of ds, for both. */
+static inline void put_gradients(float *p, float *ds, size_t n, const vec *p_row, const vec *ds_row,
+                                 const shape *s) {
+    for (size_t c = 0, r = 0; c < Q / VEC; c++, r += VEC) {
+        put_over_keys(ds, n, r, ds_row[c], s);
+        if (in_pairs(s)) {
+            attention_pairs_round(as_halves(p) + 2 * n * Q + r, p_row[c]);
+            attention_pairs_round(as_halves(p) + (2 * n + 1) * Q + r, ds_row[c]);
+        } else {
+            vec_store(p + n * Q + r, p_row[c]);
+        }
+    }
+}
+
+/* out (rows, wide) = p^T a over the keys that each row attends to. Keys above the diagonal are not
+ * read, because 0 times a NaN is a NaN. a is of pack_right. */
+static inline void over_keys(float *out, float *p, float *a, const block *b, const shape *s) {
+    if (in_pairs(s))
+        attention_pairs_set_triangle(out, s->wide, (attention_pairs_left){as_halves(p), 2, 2 * Q},
+                                     as_words(a), s->wide, b->rows, b->t + 1, s->wide);
+    else
+        attention_set_triangle(out, s->wide, (attention_left){p, 1, Q}, a, s->wide, b->rows,
+                               b->t + 1, s->wide);
+}
+
+/* out (keys, wide) += p a over the rows that attend to each key. `halves` is p (keys, 2, Q), or ds, in pairs. */
+static inline void over_rows(float *out, const float *p, const uint16_t *halves, float *a,
+                             const block *b, const shape *s) {
+    float *last = out + b->t * s->wide;
+    if (in_pairs(s)) {
+        attention_pairs_left left = {halves, 2 * Q, 2};
+        attention_pairs_add(out, s->wide, left, as_words(a), s->wide, b->t, b->rows, s->wide);
+        left.at += 2 * b->t * Q;
+        attention_pairs_add_triangle(last, s->wide, left, as_words(a), s->wide, b->rows, b->rows,
+                                     s->wide);
+    } else {
+        attention_add(out, s->wide, (attention_left){p, Q, 1}, a, s->wide, b->t, b->rows, s->wide);
+        attention_add_triangle(last, s->wide, (attention_left){p + b->t * Q, Q, 1}, a, s->wide,
+                               b->rows, b->rows, s->wide);
+    }
 }
 
 #endif

@@ -49,9 +49,14 @@ static inline float rms_row_forward(element *y, const element *gain, const eleme
     }
     for (size_t j = 0; c + j < C; j++) squares[j] += element_get(x[c + j]) * element_get(x[c + j]);
     float rstd = 1.0f / sqrtf(lanes_total(&squares) / (float)C + eps);
-#pragma omp simd
-    for (size_t i = 0; i < C; i++)
-        y[i] = element_put(element_get(x[i]) * rstd * element_get(gain[i]));
+    for (c = 0; c + LANES <= C; c += LANES) {
+        lanes factor;
+        element_lanes(&in, x + c);
+        element_lanes(&factor, gain + c);
+        const lanes out = in * rstd * factor;
+        element_store_lanes(y + c, &out);
+    }
+    for (; c < C; c++) y[c] = element_put(element_get(x[c]) * rstd * element_get(gain[c]));
     return rstd;
 }
 
@@ -81,11 +86,20 @@ static inline void rms_row_backward(element *dx, float *sums, const element *dy,
                                     const element *gain, const element *x, float rstd, size_t C,
                                     grad_mode stream) {
     float mean = rms_row_sums(sums, dy, gain, x, rstd, C) / (float)C;
-#pragma omp simd
-    for (size_t i = 0; i < C; i++) {
-        float g = element_get(dy[i]) * element_get(gain[i]);
-        float old = stream == GRAD_ADD ? element_get(dx[i]) : 0.0f;
-        dx[i] = element_put(old + rstd * (g - element_get(x[i]) * rstd * mean));
+    size_t c = 0;
+    for (; c + LANES <= C; c += LANES) {
+        lanes slope, factor, in, old = {0};
+        element_lanes(&slope, dy + c);
+        element_lanes(&factor, gain + c);
+        element_lanes(&in, x + c);
+        if (stream == GRAD_ADD) element_lanes(&old, dx + c);
+        const lanes out = old + rstd * (slope * factor - in * rstd * mean);
+        element_store_lanes(dx + c, &out);
+    }
+    for (; c < C; c++) {
+        float g = element_get(dy[c]) * element_get(gain[c]);
+        float old = stream == GRAD_ADD ? element_get(dx[c]) : 0.0f;
+        dx[c] = element_put(old + rstd * (g - element_get(x[c]) * rstd * mean));
     }
 }
 

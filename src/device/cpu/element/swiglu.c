@@ -13,10 +13,10 @@ static inline size_t piece_end(size_t start, size_t F) {
 
 /* e = e^x */
 static inline void exponentials(lanes *e, const lanes *x) {
-    float row[LANES];
-    f32_store_lanes(row, x);
-    exp_row(row, LANES);
-    f32_lanes(e, row);
+    vec parts[LANES / VEC];
+    memcpy(parts, x, sizeof parts);
+    for (size_t j = 0; j < LANES / VEC; j++) parts[j] = exp_vec(parts[j]);
+    memcpy(e, parts, sizeof parts);
 }
 
 static inline void forward(element *y, const element *gates, const element *ups) {
