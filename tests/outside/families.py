@@ -184,14 +184,14 @@ def left_out(dir, family):
                                       "num_attention_heads", "vocab_size")}
     with open(path, "w") as file:
         json.dump(kept, file)
-    compare("in", "in: %s, six entries" % family, ours(folder), theirs(family, folder))
+    compare_logits("in", "in: %s, six entries" % family, ours(folder), theirs(family, folder))
     # The weights have as many heads of keys and values as queries in all but Mistral's, whose class refuses null.
     nulls = dict(rope_parameters=None, rope_scaling=None, layer_types=None)
     if family != "mistral":
         nulls["num_key_value_heads"] = None
     with open(path, "w") as file:
         json.dump({**kept, **nulls}, file)
-    compare("in", "in: %s, null in %s" % (family, ", ".join(nulls)), ours(folder), theirs(family, folder))
+    compare_logits("in", "in: %s, null in %s" % (family, ", ".join(nulls)), ours(folder), theirs(family, folder))
     shutil.rmtree(folder)
 
 
@@ -207,7 +207,7 @@ def layer_types(dir):
             mine, other = ours(folder), theirs(family, folder)
             result(len(mine) == length, "in: %s, layer_types %s, max_window_layers %d: %d positions"
                    % (family, types, first, len(mine)))
-            compare("in", "in: %s, as far as the windows see all" % family, mine, other[:len(mine)])
+            compare_logits("in", "in: %s, as far as the windows see all" % family, mine, other[:len(mine)])
             shutil.rmtree(folder)
 
 
