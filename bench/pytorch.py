@@ -5,8 +5,8 @@
 Model, micro-batch (4 samples of 512 tokens), threads, AdamW and clipping are the same; tokens are random. In PyTorch the
 model is transformers', with its fused attention (sdpa), and torch.optim.AdamW(fused=True). In bf16 PyTorch is measured
 twice: under torch.autocast with weights in fp32, as Trine keeps its masters, and with all weights in bf16, which Trine has no
-equivalent of; the faster one counts. Each round is some steps of each; the ratio is that of the medians. The limit beside it is Trine's matmuls alone, by
-bench/step in the same run: what the ratio would be if Trine did nothing else."""
+equivalent of. Each round is some steps of each; the ratio is that of the medians. The limit, in the same run, is the time of
+Trine's matmuls alone, by bench/step."""
 
 import argparse
 import array

@@ -20,8 +20,8 @@ static inline float *output_of(device *d, const op_case *c, const dims *s, size_
 }
 
 static inline void label(char *text, size_t size, const op_case *c, const dims *s) {
-    snprintf(text, size, "%s (%zu, %zu, %zu, %zu, %zu, %zu)", c->name, s->n[0], s->n[1], s->n[2],
-             s->n[3], s->n[4], s->n[5]);
+    snprintf(text, size, "%s (%zu, %zu, %zu, %zu, %zu, %zu)", c->name, s->n[0], s->n[1], s->n[2], s->n[3],
+             s->n[4], s->n[5]);
 }
 
 static inline const char *type_text(trine_dtype type) {
@@ -61,8 +61,7 @@ static inline bool attention_rounds(const device *d, const dims *s) {
 static inline double rounded_on_the_way(const device *d, const op_case *c, const dims *s) {
     if (!attention_rounds(d, s)) return 0.0;
     if (strcmp(c->name, "attention_y") == 0) return 1.0;
-    if (strcmp(c->name, "attention_cached") == 0)
-        return on_a_gpu(d) ? 0.0 : 1.0; /* there in fp32 */
+    if (strcmp(c->name, "attention_cached") == 0) return on_a_gpu(d) ? 0.0 : 1.0; /* there in fp32 */
     if (strcmp(c->name, "attention_dqkv") != 0) return 0.0;
     return kv_heads(s) ? 4.0 * (double)(s->n[2] / kv_heads(s)) : 4.0;
 }
