@@ -62,7 +62,7 @@ BASELINE    = $(if $(filter x86_64%,$(shell $(CC) -dumpmachine 2>/dev/null)),-ma
 ifeq ($(origin CXX),default)
 CXX    := $(patsubst gcc%,g++%,$(patsubst clang%,clang++%,$(patsubst cc,c++,$(notdir $(CC)))))
 endif
-LIBS        = -ldnnl -lcjson -lxxhash $(MPI_LIBS) $(OMP) -lm -lpthread
+LIBS        = -ldnnl -lcjson -lxxhash -lpcre2-8 -lutf8proc -lzstd -lz $(MPI_LIBS) $(OMP) -lm -lpthread
 COMPILE     = $(CC) $(ALL_CFLAGS) $(WERROR) -MMD -MP -MT $@ -MF $@.d
 
 VERSION  := $(shell sed -n 's/.*define TRINE_VERSION "\(.*\)"/\1/p' include/trine.h)

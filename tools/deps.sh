@@ -38,6 +38,10 @@ header() {
     echo "#include <$1>" | cc -E -x c -
 }
 
+pcre2_header() {
+    printf '#define PCRE2_CODE_UNIT_WIDTH 8\n#include <pcre2.h>\n' | cc -E -x c -
+}
+
 cmocka_header() {
     printf '#include <%s>\n' stdarg.h stddef.h stdint.h setjmp.h cmocka.h | cc -E -x c -
 }
@@ -75,6 +79,10 @@ for group in "$@"; do
             need libdnnl-dev header oneapi/dnnl/dnnl.h
             need libcjson-dev header cjson/cJSON.h
             need libxxhash-dev header xxhash.h
+            need libpcre2-dev pcre2_header
+            need libutf8proc-dev header utf8proc.h
+            need zlib1g-dev header zlib.h
+            need libzstd-dev header zstd.h
             ;;
         test)
             need g++ has c++
@@ -131,7 +139,7 @@ case " $distribution " in
     *" debian "* | *" ubuntu "*) ;;
     *)
         echo "not Debian or Ubuntu: install them by hand (upstream names: oneDNN, Open MPI or MPICH, cJSON," \
-            "xxHash, cmocka, ...) and try again"
+            "xxHash, PCRE2, utf8proc, zlib, Zstandard, cmocka, ...) and try again"
         exit 1
         ;;
 esac

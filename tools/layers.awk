@@ -2,7 +2,7 @@
 #
 #   train -> plan -> run -> {model -> tp, dp; zero; pp} -> state -> core -> comm -> device -> base
 #   plan, dp -> data -> core;  train -> ckpt -> model;  train, doctor -> profile -> core
-#   generate -> {ckpt -> model, tp, pp} -> core
+#   generate -> {ckpt -> model, tp, pp} -> core;  corpus -> {tokenizer, data};  train, generate -> tokenizer -> base
 #
 # A module is a directory under src/. It may include itself and the modules beside it in the table below, nothing
 # else; other modules include only src/comm/api of comm. An include cycle (of source files: a .c and its .h count as
@@ -24,11 +24,13 @@ BEGIN {
     allowed["pp"] = "state core comm device base"
     allowed["model"] = "tp dp state core device base"
     allowed["run"] = "model tp dp zero pp state core comm device base"
-    allowed["generate"] = "model tp pp ckpt core comm device base"
+    allowed["tokenizer"] = "base"
+    allowed["corpus"] = "tokenizer data base"
+    allowed["generate"] = "tokenizer model tp pp ckpt core comm device base"
     allowed["profile"] = "core comm device base"
     allowed["doctor"] = "profile core comm device base"
     allowed["plan"] = "run model tp dp zero pp state data core comm device base"
-    allowed["train"] = "plan profile run model tp dp zero pp state data ckpt core comm device base"
+    allowed["train"] = "tokenizer plan profile run model tp dp zero pp state data ckpt core comm device base"
     for (module in allowed) {
         count = split(allowed[module], names, " ")
         for (i = 1; i <= count; i++) may[module, names[i]] = 1
@@ -128,6 +130,9 @@ function check_foreign(target) {
     if (target ~ /^(cuda|cublas|nvml|nvtx|device_launch|curand)/ && !cuda_file)
         fault("<" target "> belongs to src/device/cuda and src/comm/transport/nccl/*.cu")
     if (target ~ /dnnl/ && path !~ /^src\/device\/cpu/) fault("<" target "> belongs to src/device/cpu")
+    if (target ~ /^(pcre2|utf8proc)[.]h$/ && module != "tokenizer")
+        fault("<" target "> belongs to src/tokenizer")
+    if (target ~ /^(zlib|zstd)[.]h$/ && module != "corpus") fault("<" target "> belongs to src/corpus")
     if (target == "cmocka.h") fault("<cmocka.h> belongs to tests")
 }
 
