@@ -48,6 +48,7 @@ struct trine_generator {
     int length;       /* of these */
     int64_t total;    /* tokens since the start */
     float *logits;    /* (V) */
+    float *rows;      /* (GENERATE_HEAD_ROWS, V) of evaluate.h; NULL: not yet needed, or not the last stage */
     int32_t *ids;     /* (V) scratch of sampling */
     void *raw;        /* (tp, head_rows, Vp/tp) of the device's type; NULL but on the last stage */
 };
